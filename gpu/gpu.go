@@ -1,0 +1,72 @@
+// Package gpu holds the nouns of the project: devices, the hosts that carry
+// them, the requests people make and the words GPU types are named by. It
+// decides only what a name means; it reads no hardware and places no job.
+package gpu
+
+import "fmt"
+
+// Device is one GPU as NVML reports it.
+type Device struct {
+	// UUID is the identity that stays with the hardware across reboots,
+	// for example "GPU-5e7f8c9a-…". It names the device in Mesos resources.
+	UUID string `json:"uuid"`
+	// Model is the product name NVML gives, for example "Tesla V100-SXM2-16GB".
+	Model string `json:"model"`
+	// MemMiB is the device's whole frame buffer.
+	MemMiB int64 `json:"mem_mib"`
+	// Minor is the N of /dev/nvidiaN. NVML's index may differ from it.
+	Minor int `json:"minor"`
+	// PCI is the bus address, for example "0000:3b:00.0".
+	PCI string `json:"pci,omitempty"`
+	// NUMA is the node the device hangs on, -1 where the platform does not say.
+	NUMA int `json:"numa"`
+}
+
+// Type is the short name people ask for: "V100" for "Tesla V100-SXM2-16GB".
+func (d Device) Type() string { return TypeOf(d.Model) }
+
+func (d Device) String() string {
+	return fmt.Sprintf("%s %s /dev/nvidia%d", d.UUID, d.Model, d.Minor)
+}
+
+// Host is what one machine offers.
+type Host struct {
+	// Driver is the kernel driver's version, "535.104.05", and CUDA the
+	// highest runtime it serves, "12.2".
+	Driver string `json:"driver"`
+	CUDA   string `json:"cuda"`
+	// Simulated hosts have device nodes that no driver serves.
+	Simulated bool     `json:"simulated,omitempty"`
+	Devices   []Device `json:"devices"`
+}
+
+// Types lists the short names on the host, each once, in device order.
+func (h Host) Types() []string {
+	var types []string
+	seen := map[string]bool{}
+	for _, d := range h.Devices {
+		if t := d.Type(); !seen[t] {
+			seen[t] = true
+			types = append(types, t)
+		}
+	}
+	return types
+}
+
+// ByUUID finds the devices named, in the order named. The error names the
+// first that the host does not have.
+func (h Host) ByUUID(uuids []string) ([]Device, error) {
+	byUUID := make(map[string]Device, len(h.Devices))
+	for _, d := range h.Devices {
+		byUUID[d.UUID] = d
+	}
+	devices := make([]Device, 0, len(uuids))
+	for _, id := range uuids {
+		d, ok := byUUID[id]
+		if !ok {
+			return nil, fmt.Errorf("device %s is not among this host's %d GPUs", id, len(h.Devices))
+		}
+		devices = append(devices, d)
+	}
+	return devices, nil
+}

@@ -1,0 +1,55 @@
+package gpu
+
+import (
+	"bytes"
+	"compress/zlib"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+)
+
+// maxInventory bounds what a hostile attribute may unpack to. 64 devices
+// take about 12 KiB.
+const maxInventory = 1 << 20
+
+// EncodeInventory packs a host into the text of the gpu_inventory attribute:
+// JSON, zlib, base64url without padding, so that it holds none of the
+// characters that Mesos's attribute grammar gives a meaning to.
+func EncodeInventory(h Host) (string, error) {
+	var packed bytes.Buffer
+	z := zlib.NewWriter(&packed)
+	if err := json.NewEncoder(z).Encode(h); err != nil {
+		return "", fmt.Errorf("encode GPU inventory: %w", err)
+	}
+	if err := z.Close(); err != nil {
+		return "", fmt.Errorf("compress GPU inventory: %w", err)
+	}
+	return base64.RawURLEncoding.EncodeToString(packed.Bytes()), nil
+}
+
+// DecodeInventory reads what EncodeInventory wrote. It refuses text that
+// unpacks to more than 1 MiB.
+func DecodeInventory(text string) (Host, error) {
+	packed, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil {
+		return Host{}, fmt.Errorf("decode gpu_inventory: %w", err)
+	}
+	z, err := zlib.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return Host{}, fmt.Errorf("decompress gpu_inventory: %w", err)
+	}
+	defer z.Close()
+	plain, err := io.ReadAll(io.LimitReader(z, maxInventory+1))
+	if err != nil {
+		return Host{}, fmt.Errorf("decompress gpu_inventory: %w", err)
+	}
+	if len(plain) > maxInventory {
+		return Host{}, fmt.Errorf("decompress gpu_inventory: more than %d bytes", maxInventory)
+	}
+	var h Host
+	if err := json.Unmarshal(plain, &h); err != nil {
+		return Host{}, fmt.Errorf("parse gpu_inventory: %w", err)
+	}
+	return h, nil
+}
