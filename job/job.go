@@ -1,0 +1,125 @@
+// Package job holds what people submit and what becomes of it: a job's
+// specification, its tasks, and the life of a task as one table. It decides
+// which states may follow which; it never decides where a task runs.
+package job
+
+import (
+	"time"
+
+	"mesos-gpu/gpu"
+)
+
+// Containerizer says what runs a task: the Docker engine or Mesos itself.
+type Containerizer string
+
+const (
+	Docker Containerizer = "docker"
+	Mesos  Containerizer = "mesos"
+)
+
+// Spec is what a person submits. Defaults and Validate complete and check it.
+type Spec struct {
+	// Name is the job's identity in the cluster: letters, digits, dot, dash
+	// and underscore, at most 63 of them.
+	Name string `json:"name"`
+	// Tasks counts equal tasks, each with the resources below.
+	Tasks   int         `json:"tasks"`
+	Request gpu.Request `json:"request"`
+	CPUs    float64     `json:"cpus"`
+	MemMiB  float64     `json:"mem_mib"`
+	DiskMiB float64     `json:"disk_mib,omitempty"`
+	// Command is an argument vector; no shell reads it. It may be empty
+	// where Image brings its own.
+	Command []string          `json:"command,omitempty"`
+	Env     map[string]string `json:"env,omitempty"`
+	// Image is empty for a task that runs in the agent's own file system.
+	Image         string        `json:"image,omitempty"`
+	Containerizer Containerizer `json:"containerizer"`
+	// KillGrace is how long a task may take to end after SIGTERM.
+	KillGrace time.Duration `json:"kill_grace"`
+}
+
+// Job is a submitted Spec and its tasks, in index order.
+type Job struct {
+	Spec      Spec      `json:"spec"`
+	Submitted time.Time `json:"submitted"`
+	Tasks     []Task    `json:"tasks"`
+}
+
+// Task is one attempt to run one of a job's tasks.
+type Task struct {
+	// ID names the task in Mesos: JOB.INDEX.ATTEMPT, with a part that keeps
+	// it unique when a name is used again.
+	ID    string `json:"id"`
+	Job   string `json:"job"`
+	Index int    `json:"index"`
+	State State  `json:"state"`
+	// AgentID, Hostname and AgentURL say where it was placed.
+	AgentID  string `json:"agent_id,omitempty"`
+	Hostname string `json:"hostname,omitempty"`
+	AgentURL string `json:"agent_url,omitempty"`
+	// DeviceIDs are the UUIDs it holds, where the agent names devices.
+	DeviceIDs []string `json:"device_ids,omitempty"`
+	// Message and Reason come from the last status update.
+	Message string `json:"message,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+	// ExitCode is set once the task's process has ended by itself.
+	ExitCode *int      `json:"exit_code,omitempty"`
+	Started  time.Time `json:"started,omitzero"`
+	Ended    time.Time `json:"ended,omitzero"`
+	// Changed is when State last changed.
+	Changed time.Time `json:"changed"`
+	// KillWanted is when somebody asked for its end.
+	KillWanted time.Time `json:"kill_wanted,omitzero"`
+}
+
+// State is the job's: FAILED as soon as it cannot finish any more, otherwise
+// the least advanced of its tasks.
+func (j *Job) State() State {
+	least := Finished
+	for i := range j.Tasks {
+		switch s := j.Tasks[i].State; {
+		case s == Failed || s == Killed || s == Lost || s == Refused:
+			if least.Live() || least == Finished {
+				least = s
+			}
+		case s.Live() && (least == Finished || least.Live() && s.order() < least.order()):
+			least = s
+		}
+	}
+	return least
+}
+
+// Terminal reports whether every task has ended.
+func (j *Job) Terminal() bool {
+	for i := range j.Tasks {
+		if j.Tasks[i].State.Live() {
+			return false
+		}
+	}
+	return true
+}
+
+// ExitCode is the first non-zero exit code in index order; 1 for a job that
+// ended otherwise than FINISHED and brought none.
+func (j *Job) ExitCode() int {
+	for i := range j.Tasks {
+		if c := j.Tasks[i].ExitCode; c != nil && *c != 0 {
+			return *c
+		}
+	}
+	if j.State() == Finished {
+		return 0
+	}
+	return 1
+}
+
+// Clone copies the job so that neither copy sees the other's changes.
+func (j *Job) Clone() *Job {
+	c := *j
+	c.Tasks = append([]Task(nil), j.Tasks...)
+	for i := range c.Tasks {
+		c.Tasks[i].DeviceIDs = append([]string(nil), c.Tasks[i].DeviceIDs...)
+	}
+	return &c
+}

@@ -1,0 +1,143 @@
+package job
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mesos-gpu/gpu"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write docs/task-life.md anew")
+
+// The table is the truth; docs/task-life.md is its picture.
+func TestTaskLifeIsDocumented(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("# The life of a task\n\nRendered from the table in `job/state.go` by `go test ./job -rewrite`.\n\n| state | may become | holds resources |\n|---|---|---|\n")
+	for _, s := range States() {
+		next := make([]string, 0, len(s.Next()))
+		for _, n := range s.Next() {
+			next = append(next, string(n))
+		}
+		ends, holds := strings.Join(next, ", "), "no"
+		if !s.Live() {
+			ends = "— (ended)"
+		}
+		if s.Placed() {
+			holds = "yes"
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", s, ends, holds)
+	}
+	path := filepath.Join("..", "docs", "task-life.md")
+	if *rewrite {
+		if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(b.String(), string(got)); diff != "" {
+		t.Errorf("%s is stale: go test ./job -rewrite (-want +got):\n%s", path, diff)
+	}
+}
+
+func TestTheTableIsSound(t *testing.T) {
+	for _, s := range States() {
+		if _, ok := life[s]; !ok {
+			t.Errorf("%s has no row", s)
+		}
+		if !s.May(s) {
+			t.Errorf("%s may not follow itself", s)
+		}
+		for _, n := range s.Next() {
+			if n == Waiting {
+				t.Errorf("%s goes back to %s: a new try is a new task", s, n)
+			}
+		}
+		if s.Live() && !s.May(Killed) {
+			t.Errorf("a %s task cannot be killed", s)
+		}
+	}
+	if len(life) != len(States()) {
+		t.Errorf("%d rows, %d states", len(life), len(States()))
+	}
+}
+
+func TestJobState(t *testing.T) {
+	for _, c := range []struct {
+		tasks    []State
+		want     State
+		terminal bool
+	}{
+		{[]State{Waiting}, Waiting, false},
+		{[]State{Running, Waiting}, Waiting, false},
+		{[]State{Running, Finished}, Running, false},
+		{[]State{Finished, Finished}, Finished, true},
+		{[]State{Finished, Failed}, Failed, true},
+		{[]State{Failed, Running}, Failed, false},
+		{[]State{Running, Killed, Finished}, Killed, false},
+		{[]State{Finished, Killed, Failed}, Killed, true},
+		{[]State{Launching, Staging, Running}, Launching, false},
+	} {
+		j := Job{}
+		for _, s := range c.tasks {
+			j.Tasks = append(j.Tasks, Task{State: s})
+		}
+		if got := j.State(); got != c.want {
+			t.Errorf("%v: state %s, want %s", c.tasks, got, c.want)
+		}
+		if got := j.Terminal(); got != c.terminal {
+			t.Errorf("%v: terminal %t, want %t", c.tasks, got, c.terminal)
+		}
+	}
+}
+
+func TestExitCode(t *testing.T) {
+	code := func(n int) *int { return &n }
+	for _, c := range []struct {
+		tasks []Task
+		want  int
+	}{
+		{[]Task{{State: Finished, ExitCode: code(0)}}, 0},
+		{[]Task{{State: Finished}}, 0},
+		{[]Task{{State: Finished, ExitCode: code(0)}, {State: Failed, ExitCode: code(3)}}, 3},
+		{[]Task{{State: Killed}}, 1},
+		{[]Task{{State: Failed, ExitCode: code(7)}, {State: Failed, ExitCode: code(9)}}, 7},
+	} {
+		if got := (&Job{Tasks: c.tasks}).ExitCode(); got != c.want {
+			t.Errorf("%v: exit code %d, want %d", c.tasks, got, c.want)
+		}
+	}
+}
+
+func TestCloneIsIndependent(t *testing.T) {
+	j := &Job{Tasks: []Task{{ID: "a", DeviceIDs: []string{"GPU-a"}}}}
+	c := j.Clone()
+	c.Tasks[0].DeviceIDs[0] = "GPU-b"
+	c.Tasks[0].ID = "b"
+	if j.Tasks[0].DeviceIDs[0] != "GPU-a" || j.Tasks[0].ID != "a" {
+		t.Errorf("the clone's changes reached the original: %+v", j)
+	}
+}
+
+func TestLaunchRefusesAnotherVersion(t *testing.T) {
+	spec := &Spec{Name: "x", Request: gpu.Request{GPUs: 1}, CPUs: 1, MemMiB: 64, Command: []string{"true"}, Containerizer: Mesos, KillGrace: time.Second}
+	l := LaunchOf(spec, &Task{Index: 3, DeviceIDs: []string{"GPU-a"}})
+	if l.Index != 3 || l.GPUs != 1 || l.Version != LaunchVersion || l.KillGrace != time.Second {
+		t.Errorf("launch %+v", l)
+	}
+	if _, err := ParseLaunch([]byte(`{"version": 99}`)); err == nil || !strings.Contains(err.Error(), "version 99, this executor reads version 1") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := ParseLaunch([]byte(`{`)); err == nil {
+		t.Error("half a document was read")
+	}
+}

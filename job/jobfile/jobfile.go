@@ -1,0 +1,147 @@
+// Package jobfile reads job files, YAML or JSON, into job.Spec. It refuses
+// what it does not know, with the line and the key that was probably meant;
+// it never guesses a value.
+package jobfile
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"mesos-gpu/job"
+)
+
+// MaxSize bounds a job file.
+const MaxSize = 1 << 20
+
+// Read parses one job file and completes and checks the job. name, the
+// file's, begins every error.
+func Read(r io.Reader, name string) (*job.Spec, error) {
+	text, err := io.ReadAll(io.LimitReader(r, MaxSize+1))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	if len(text) > MaxSize {
+		return nil, fmt.Errorf("%s: more than %d bytes, which no job file needs", name, MaxSize)
+	}
+	spec, err := parse(text)
+	if err != nil {
+		return nil, prefixed(name, err)
+	}
+	spec.SetDefaults()
+	if err := spec.Validate(); err != nil {
+		return nil, prefixed(name, err)
+	}
+	return spec, nil
+}
+
+// prefixed begins each of several joined errors with the file, and the line
+// where it is known.
+func prefixed(name string, err error) error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var lines []error
+		for _, e := range joined.Unwrap() {
+			lines = append(lines, prefixed(name, e))
+		}
+		return errors.Join(lines...)
+	}
+	if at, ok := err.(*lineError); ok {
+		return fmt.Errorf("%s:%d: %w", name, at.line, at.err)
+	}
+	return fmt.Errorf("%s: %w", name, err)
+}
+
+// lineError is a complaint about one line of the file.
+type lineError struct {
+	line int
+	err  error
+}
+
+func (e *lineError) Error() string { return fmt.Sprintf("line %d: %v", e.line, e.err) }
+
+func at(n *yaml.Node, format string, args ...any) error {
+	return &lineError{n.Line, fmt.Errorf(format, args...)}
+}
+
+func parse(text []byte) (*job.Spec, error) {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(text, &doc); err != nil {
+		return nil, fmt.Errorf("%s", strings.TrimPrefix(err.Error(), "yaml: "))
+	}
+	if len(doc.Content) == 0 {
+		return nil, errors.New("empty: a job file holds at least name, gpus and command")
+	}
+	root := doc.Content[0]
+	if root.Kind != yaml.MappingNode {
+		return nil, at(root, "a job file is a list of keys such as name: and gpus:")
+	}
+	spec := &job.Spec{}
+	var errs []error
+	seen := map[string]int{}
+	for i := 0; i < len(root.Content); i += 2 {
+		key, value := root.Content[i], root.Content[i+1]
+		if first, ok := seen[key.Value]; ok {
+			errs = append(errs, at(key, "%s stands already in line %d", key.Value, first))
+			continue
+		}
+		seen[key.Value] = key.Line
+		set, ok := keys[key.Value]
+		if !ok {
+			errs = append(errs, at(key, "unknown key %q%s", key.Value, suggestion(key.Value)))
+			continue
+		}
+		if err := set(spec, value); err != nil {
+			errs = append(errs, at(value, "%s: %w", key.Value, err))
+		}
+	}
+	return spec, errors.Join(errs...)
+}
+
+// suggestion names the key that was probably meant.
+func suggestion(key string) string {
+	best, distance := "", 3
+	for _, k := range Keys() {
+		if d := editDistance(key, k); d < distance {
+			best, distance = k, d
+		}
+	}
+	if best == "" {
+		return "; the keys are " + strings.Join(Keys(), ", ")
+	}
+	return fmt.Sprintf("; did you mean %q?", best)
+}
+
+// Keys lists the keys of a job file in alphabetical order.
+func Keys() []string {
+	names := make([]string, 0, len(keys))
+	for k := range keys {
+		names = append(names, k)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// editDistance is Levenshtein's: inserts, deletes and replacements.
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j+1]+1, row[j]+1)
+		}
+	}
+	return row[len(b)]
+}

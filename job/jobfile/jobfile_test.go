@@ -1,0 +1,122 @@
+package jobfile
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mesos-gpu/gpu"
+	"mesos-gpu/job"
+)
+
+func TestReadWholeFile(t *testing.T) {
+	got, err := Read(strings.NewReader(`
+name: train
+tasks: 2
+gpus: 4
+gpu_type: {include: [V100, A100], exclude: K80}
+cpus: 1.5
+mem: 4GiB
+disk: 10 GiB
+command: [python, train.py, "--epochs=3"]
+env: {SEED: 7, EMPTY: ""}
+image: registry.example/train:1
+container: docker
+kill_grace: 30s
+`), "train.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &job.Spec{
+		Name: "train", Tasks: 2,
+		Request: gpu.Request{GPUs: 4, Types: gpu.Types{Include: []string{"V100", "A100"}, Exclude: []string{"K80"}}},
+		CPUs:    1.5, MemMiB: 4096, DiskMiB: 10240,
+		Command: []string{"python", "train.py", "--epochs=3"},
+		Env:     map[string]string{"SEED": "7", "EMPTY": ""},
+		Image:   "registry.example/train:1", Containerizer: job.Docker, KillGrace: 30 * time.Second,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("spec (-want +got):\n%s", diff)
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	got, err := Read(strings.NewReader(`{"name": "x", "gpus": 1, "gpu_type": "v100", "command": "nvidia-smi -L"}`), "x.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &job.Spec{
+		Name: "x", Tasks: 1, Request: gpu.Request{GPUs: 1, Types: gpu.Types{Include: []string{"v100"}}},
+		CPUs: job.DefaultCPUs, MemMiB: job.DefaultMemMiB, Command: []string{"/bin/sh", "-c", "nvidia-smi -L"},
+		Containerizer: job.Mesos, KillGrace: job.DefaultKillGrace,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("spec (-want +got):\n%s", diff)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	for _, c := range []struct{ name, file, want string }{
+		{"misspelt key", "name: a\ngpu_typ: V100\ngpus: 1\ncommand: ls", `f.yaml:2: unknown key "gpu_typ"; did you mean "gpu_type"?`},
+		{"strange key", "name: a\nzzzzzzzz: 1\ncommand: ls", `f.yaml:2: unknown key "zzzzzzzz"; the keys are command, container`},
+		{"half a GPU", "name: a\ngpus: 0.5\ncommand: ls", `f.yaml:2: gpus: 0.5 is not a whole number: use 1`},
+		{"wordy GPU", "name: a\ngpus: one\ncommand: ls", `f.yaml:2: gpus: "one" is not a whole number`},
+		{"negative", "name: a\ngpus: -1\ncommand: ls", `f.yaml: gpus: -1 is negative`},
+		{"twice", "name: a\nname: b\ncommand: ls", `f.yaml:2: name stands already in line 1`},
+		{"no image", "name: a\ncontainer: docker\ncommand: ls", `f.yaml: image: a docker task needs one`},
+		{"no command", "name: a\ngpus: 1", `f.yaml: command: a task without an image needs one`},
+		{"no name", "command: ls", `f.yaml: name "": use 1 to 63`},
+		{"type without GPU", "name: a\ngpu_type: V100\ncommand: ls", `f.yaml: gpu_type V100 needs gpus: 1 or more`},
+		{"size", "name: a\nmem: lots\ncommand: ls", `f.yaml:2: mem: "lots" is not a size`},
+		{"containerizer", "name: a\ncontainer: lxc\ncommand: ls", `f.yaml: container: "lxc" is neither docker nor mesos`},
+		{"env", "name: a\ncommand: ls\nenv: {A-B: 1}", `f.yaml: env: "A-B" is not a variable's name`},
+		{"grace", "name: a\ncommand: ls\nkill_grace: soon", `f.yaml:3: kill_grace: "soon" is not a duration`},
+		{"empty", "", `f.yaml: empty: a job file holds`},
+		{"list", "- a", `f.yaml:1: a job file is a list of keys`},
+		{"bad YAML", "name: [a", `f.yaml: line 1`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := Read(strings.NewReader(c.file), "f.yaml")
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v\nwant …%s…", err, c.want)
+			}
+		})
+	}
+}
+
+func TestEveryMistakeIsTold(t *testing.T) {
+	_, err := Read(strings.NewReader("name: a\ngpus: 0.5\nmem: lots\nfoo: 1\n"), "f.yaml")
+	if got := strings.Count(err.Error(), "f.yaml:"); got != 3 {
+		t.Errorf("got %d complaints, want 3:\n%v", got, err)
+	}
+}
+
+func TestParseSize(t *testing.T) {
+	for in, want := range map[string]float64{"512": 512, "512MiB": 512, "4 GiB": 4096, "1TiB": 1 << 20, "512KiB": 0.5, "1.048576MB": 1} {
+		if got, err := ParseSize(in); err != nil || got != want {
+			t.Errorf("ParseSize(%q) = %g, %v; want %g", in, got, err, want)
+		}
+	}
+	for _, in := range []string{"", "MiB", "-1GiB", "NaN", "0", "1e400", "4XB"} {
+		if got, err := ParseSize(in); err == nil {
+			t.Errorf("ParseSize(%q) = %g, want an error", in, got)
+		}
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	f.Add("name: a\ngpus: 1\ncommand: ls\n")
+	f.Add(`{"name":"a","gpu_type":{"include":["V100"]},"gpus":1,"command":["x"]}`)
+	f.Add("a: &a [*a]\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		spec, err := Read(strings.NewReader(text), "f")
+		if err != nil {
+			return
+		}
+		if err := spec.Validate(); err != nil {
+			t.Errorf("accepted what Validate refuses: %v", err)
+		}
+	})
+}

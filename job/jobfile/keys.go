@@ -1,0 +1,191 @@
+package jobfile
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"mesos-gpu/gpu"
+	"mesos-gpu/job"
+)
+
+// keys is the job file's language: each key and how its value is read.
+var keys = map[string]func(*job.Spec, *yaml.Node) error{
+	"name":       func(s *job.Spec, n *yaml.Node) error { return text(n, &s.Name) },
+	"tasks":      func(s *job.Spec, n *yaml.Node) error { return count(n, &s.Tasks) },
+	"gpus":       func(s *job.Spec, n *yaml.Node) error { return count(n, &s.Request.GPUs) },
+	"gpu_type":   func(s *job.Spec, n *yaml.Node) error { return types(n, &s.Request.Types) },
+	"cpus":       func(s *job.Spec, n *yaml.Node) error { return number(n, &s.CPUs) },
+	"mem":        func(s *job.Spec, n *yaml.Node) error { return size(n, &s.MemMiB) },
+	"disk":       func(s *job.Spec, n *yaml.Node) error { return size(n, &s.DiskMiB) },
+	"command":    func(s *job.Spec, n *yaml.Node) error { return command(n, &s.Command) },
+	"env":        func(s *job.Spec, n *yaml.Node) error { return environment(n, &s.Env) },
+	"image":      func(s *job.Spec, n *yaml.Node) error { return text(n, &s.Image) },
+	"container":  func(s *job.Spec, n *yaml.Node) error { return text(n, (*string)(&s.Containerizer)) },
+	"kill_grace": func(s *job.Spec, n *yaml.Node) error { return duration(n, &s.KillGrace) },
+}
+
+func text(n *yaml.Node, to *string) error {
+	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" || n.Value == "" {
+		return errors.New("needs a word")
+	}
+	*to = n.Value
+	return nil
+}
+
+func number(n *yaml.Node, to *float64) error {
+	v, err := strconv.ParseFloat(n.Value, 64)
+	if n.Kind != yaml.ScalarNode || err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
+		return fmt.Errorf("%q is not a number", n.Value)
+	}
+	if v <= 0 {
+		return fmt.Errorf("%s is not above 0", n.Value)
+	}
+	*to = v
+	return nil
+}
+
+// count reads whole numbers and tells a fraction apart from a word, since a
+// fraction of a GPU is what people try first.
+func count(n *yaml.Node, to *int) error {
+	v, err := strconv.Atoi(n.Value)
+	if n.Kind == yaml.ScalarNode && err == nil {
+		*to = v
+		return nil
+	}
+	if f, ferr := strconv.ParseFloat(n.Value, 64); n.Kind == yaml.ScalarNode && ferr == nil {
+		return fmt.Errorf("%s is not a whole number: use %d", n.Value, int(math.Min(math.Max(1, math.Ceil(f)), 1e6)))
+	}
+	return fmt.Errorf("%q is not a whole number", n.Value)
+}
+
+// types reads "V100", [V100, A100] or {include: […], exclude: […]}.
+func types(n *yaml.Node, to *gpu.Types) error {
+	if n.Kind != yaml.MappingNode {
+		return words(n, &to.Include)
+	}
+	for i := 0; i < len(n.Content); i += 2 {
+		var err error
+		switch key := n.Content[i].Value; key {
+		case "include":
+			err = words(n.Content[i+1], &to.Include)
+		case "exclude":
+			err = words(n.Content[i+1], &to.Exclude)
+		default:
+			err = fmt.Errorf("unknown key %q; the keys are include, exclude", key)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func words(n *yaml.Node, to *[]string) error {
+	if n.Kind == yaml.ScalarNode {
+		n = &yaml.Node{Kind: yaml.SequenceNode, Content: []*yaml.Node{n}}
+	}
+	if n.Kind != yaml.SequenceNode || len(n.Content) == 0 {
+		return errors.New("needs a word or a list of words")
+	}
+	list := make([]string, len(n.Content))
+	for i, c := range n.Content {
+		if err := text(c, &list[i]); err != nil {
+			return err
+		}
+	}
+	*to = list
+	return nil
+}
+
+// command reads an argument vector, or one line for /bin/sh.
+func command(n *yaml.Node, to *[]string) error {
+	if n.Kind == yaml.ScalarNode {
+		var line string
+		if err := text(n, &line); err != nil {
+			return err
+		}
+		*to = []string{"/bin/sh", "-c", line}
+		return nil
+	}
+	if n.Kind != yaml.SequenceNode || len(n.Content) == 0 {
+		return errors.New("needs one line for /bin/sh or a list of arguments")
+	}
+	list := make([]string, len(n.Content))
+	for i, c := range n.Content {
+		if c.Kind != yaml.ScalarNode {
+			return fmt.Errorf("argument %d is not a word", i+1)
+		}
+		list[i] = c.Value
+	}
+	*to = list
+	return nil
+}
+
+func environment(n *yaml.Node, to *map[string]string) error {
+	if n.Kind != yaml.MappingNode {
+		return errors.New("needs NAME: value pairs")
+	}
+	env := make(map[string]string, len(n.Content)/2)
+	for i := 0; i < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		if value.Kind != yaml.ScalarNode {
+			return fmt.Errorf("%s is not a single value", key.Value)
+		}
+		if _, ok := env[key.Value]; ok {
+			return fmt.Errorf("%s stands twice", key.Value)
+		}
+		env[key.Value] = value.Value
+	}
+	*to = env
+	return nil
+}
+
+func duration(n *yaml.Node, to *time.Duration) error {
+	d, err := time.ParseDuration(n.Value)
+	if n.Kind != yaml.ScalarNode || err != nil {
+		return fmt.Errorf("%q is not a duration such as 10s or 2m", n.Value)
+	}
+	*to = d
+	return nil
+}
+
+// units in MiB, longest suffix first.
+var units = []struct {
+	suffix string
+	mib    float64
+}{
+	{"KiB", 1.0 / 1024}, {"MiB", 1}, {"GiB", 1024}, {"TiB", 1024 * 1024},
+	{"MB", 1e6 / (1 << 20)}, {"GB", 1e9 / (1 << 20)}, {"TB", 1e12 / (1 << 20)},
+}
+
+func size(n *yaml.Node, to *float64) error {
+	if n.Kind != yaml.ScalarNode {
+		return errors.New("needs a size such as 512MiB")
+	}
+	v, err := ParseSize(n.Value)
+	*to = v
+	return err
+}
+
+// ParseSize reads "512MiB", "4 GiB", "1.5GB"; a bare number is MiB, as in
+// Mesos. The result is in MiB.
+func ParseSize(s string) (float64, error) {
+	digits, unit := strings.TrimSpace(s), 1.0
+	for _, u := range units {
+		if cut, ok := strings.CutSuffix(digits, u.suffix); ok {
+			digits, unit = strings.TrimSpace(cut), u.mib
+			break
+		}
+	}
+	v, err := strconv.ParseFloat(digits, 64)
+	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) || v <= 0 {
+		return 0, fmt.Errorf("%q is not a size such as 512MiB or 4GiB", s)
+	}
+	return v * unit, nil
+}

@@ -1,0 +1,66 @@
+package job
+
+import "slices"
+
+// State is where a task stands. The names are what people read.
+type State string
+
+const (
+	// Waiting: in the queue; no agent holds anything for it.
+	Waiting State = "WAITING"
+	// Launching: the intent is journalled; the master may or may not have it.
+	Launching State = "LAUNCHING"
+	// Staging: the master has it; its agent is fetching or starting.
+	Staging  State = "STAGING"
+	Starting State = "STARTING"
+	Running  State = "RUNNING"
+	// Unreachable: its agent is partitioned from the master; it may come back.
+	Unreachable State = "UNREACHABLE"
+	// Killing: its end was asked for and has not come yet.
+	Killing State = "KILLING"
+
+	Finished State = "FINISHED"
+	Failed   State = "FAILED"
+	Killed   State = "KILLED"
+	// Lost: it ended without a word from it (agent gone, launch dropped).
+	Lost State = "LOST"
+	// Refused: Mesos would not launch it; another try would fare no better.
+	Refused State = "REFUSED"
+)
+
+// life is the table of what may follow what. A state may always follow
+// itself; ended states are followed by nothing.
+var life = map[State][]State{
+	Waiting:     {Launching, Killed, Refused},
+	Launching:   {Staging, Starting, Running, Unreachable, Killing, Finished, Failed, Killed, Lost, Refused},
+	Staging:     {Starting, Running, Unreachable, Killing, Finished, Failed, Killed, Lost, Refused},
+	Starting:    {Running, Unreachable, Killing, Finished, Failed, Killed, Lost},
+	Running:     {Unreachable, Killing, Finished, Failed, Killed, Lost},
+	Unreachable: {Staging, Starting, Running, Killing, Finished, Failed, Killed, Lost},
+	Killing:     {Unreachable, Finished, Failed, Killed, Lost},
+	Finished:    nil,
+	Failed:      nil,
+	Killed:      nil,
+	Lost:        nil,
+	Refused:     nil,
+}
+
+// States lists every state in the order of a task's life.
+func States() []State {
+	return []State{Waiting, Launching, Staging, Starting, Running, Unreachable, Killing, Finished, Failed, Killed, Lost, Refused}
+}
+
+// May reports whether next may follow s.
+func (s State) May(next State) bool { return s == next || slices.Contains(life[s], next) }
+
+// Next lists what may follow s.
+func (s State) Next() []State { return slices.Clone(life[s]) }
+
+// Live reports whether the task has not ended.
+func (s State) Live() bool { return len(life[s]) > 0 }
+
+// Placed reports whether the task holds resources on an agent, as far as
+// anybody can know.
+func (s State) Placed() bool { return s.Live() && s != Waiting }
+
+func (s State) order() int { return slices.Index(States(), s) }
