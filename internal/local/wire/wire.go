@@ -1,0 +1,223 @@
+// Package wire is the HTTP side that the embedded master and agent share:
+// calls read as protobuf or JSON by their Content-Type, answers and RecordIO
+// event streams written as the Accept header asks, as Mesos's v1 APIs do.
+package wire
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/gogo/protobuf/proto"
+)
+
+// Media types of Mesos's v1 HTTP APIs.
+const (
+	Protobuf = "application/x-protobuf"
+	JSON     = "application/json"
+	RecordIO = "application/recordio"
+)
+
+// HeaderStreamID names the subscription that a call belongs to.
+const HeaderStreamID = "Mesos-Stream-Id"
+
+// maxCall bounds one request body: a launch of thousands of tasks fits.
+const maxCall = 64 << 20
+
+// Error is an HTTP answer other than success.
+type Error struct {
+	Status  int
+	Message string
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("%d %s: %s", e.Status, http.StatusText(e.Status), e.Message) }
+
+// Errorf builds an Error.
+func Errorf(status int, format string, args ...any) error {
+	return &Error{Status: status, Message: fmt.Sprintf(format, args...)}
+}
+
+// WriteError answers with err's status; an err that is no *Error is a 400,
+// since it came from reading the call.
+func WriteError(w http.ResponseWriter, err error) {
+	status, message := http.StatusBadRequest, err.Error()
+	if e, ok := err.(*Error); ok {
+		status, message = e.Status, e.Message
+	}
+	http.Error(w, message, status)
+}
+
+// ReadCall decodes the body into call by the request's Content-Type. Its
+// errors are *Error values: 405, 415, 406 or 400.
+func ReadCall(r *http.Request, call proto.Message) error {
+	if r.Method != http.MethodPost {
+		return Errorf(http.StatusMethodNotAllowed, "expecting POST, received %s", r.Method)
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxCall))
+	if err != nil {
+		return Errorf(http.StatusBadRequest, "read body: %v", err)
+	}
+	media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	switch media {
+	case Protobuf:
+		err = proto.Unmarshal(body, call)
+	case JSON:
+		err = json.Unmarshal(body, call)
+	case "":
+		return Errorf(http.StatusBadRequest, "expecting Content-Type to be present")
+	default:
+		return Errorf(http.StatusUnsupportedMediaType, "expecting Content-Type of %s or %s", JSON, Protobuf)
+	}
+	if err != nil {
+		return Errorf(http.StatusBadRequest, "parse %s body: %v", media, err)
+	}
+	if _, err := accepted(r); err != nil {
+		return err
+	}
+	return nil
+}
+
+// accepted picks the media type of the answer; JSON where both will do.
+func accepted(r *http.Request) (string, error) {
+	accept := r.Header.Values("Accept")
+	if message := r.Header.Get("Message-Accept"); message != "" {
+		accept = []string{message}
+	}
+	if len(accept) == 0 {
+		return JSON, nil
+	}
+	for _, list := range accept {
+		for part := range strings.SplitSeq(list, ",") {
+			media, _, _ := mime.ParseMediaType(part)
+			switch media {
+			case JSON, "*/*", "application/*", "":
+				return JSON, nil
+			case Protobuf:
+				return Protobuf, nil
+			}
+		}
+	}
+	return "", Errorf(http.StatusNotAcceptable, "expecting Accept to allow %s or %s", Protobuf, JSON)
+}
+
+func encode(media string, m proto.Message) ([]byte, error) {
+	if media == Protobuf {
+		return proto.Marshal(m)
+	}
+	return json.Marshal(m)
+}
+
+// WriteResponse answers 200 with one message.
+func WriteResponse(w http.ResponseWriter, r *http.Request, m proto.Message) {
+	media, err := accepted(r)
+	if err != nil {
+		WriteError(w, err)
+		return
+	}
+	body, err := encode(media, m)
+	if err != nil {
+		WriteError(w, Errorf(http.StatusInternalServerError, "encode answer: %v", err))
+		return
+	}
+	w.Header().Set("Content-Type", media)
+	_, _ = w.Write(body) // the client that went away learns nothing more
+}
+
+// Stream is one subscription's RecordIO event stream. Events are queued by
+// Send, which never blocks, and written by Serve in order.
+type Stream struct {
+	media string
+	mu    sync.Mutex
+	queue []proto.Message
+	wake  chan struct{}
+	done  chan struct{}
+	close sync.Once
+}
+
+// NewStream prepares a stream in the media type the request accepts.
+func NewStream(r *http.Request) (*Stream, error) {
+	media, err := accepted(r)
+	if err != nil {
+		return nil, err
+	}
+	return &Stream{media: media, wake: make(chan struct{}, 1), done: make(chan struct{})}, nil
+}
+
+// Send queues an event. After Close it does nothing.
+func (s *Stream) Send(m proto.Message) {
+	s.mu.Lock()
+	s.queue = append(s.queue, m)
+	s.mu.Unlock()
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Close ends the stream once what was sent before has been written.
+func (s *Stream) Close() { s.close.Do(func() { close(s.done) }) }
+
+// Closed is closed by Close.
+func (s *Stream) Closed() <-chan struct{} { return s.done }
+
+// Serve writes header and events until the client goes away (ctx), a write
+// fails or Close was called. streamID, where not empty, goes into the header.
+func (s *Stream) Serve(ctx context.Context, w http.ResponseWriter, streamID string) error {
+	w.Header().Set("Content-Type", s.media)
+	if streamID != "" {
+		w.Header().Set(HeaderStreamID, streamID)
+	}
+	w.WriteHeader(http.StatusOK)
+	flush := http.NewResponseController(w)
+	if err := flush.Flush(); err != nil {
+		return fmt.Errorf("flush stream header: %w", err)
+	}
+	for closing := false; ; {
+		for _, m := range s.take() {
+			if err := s.write(w, m); err != nil {
+				return err
+			}
+		}
+		if err := flush.Flush(); err != nil {
+			return fmt.Errorf("flush event: %w", err)
+		}
+		if closing {
+			return nil
+		}
+		select {
+		case <-s.wake:
+		case <-s.done:
+			closing = true
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func (s *Stream) take() []proto.Message {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	queue := s.queue
+	s.queue = nil
+	return queue
+}
+
+func (s *Stream) write(w io.Writer, m proto.Message) error {
+	body, err := encode(s.media, m)
+	if err != nil {
+		return fmt.Errorf("encode event: %w", err)
+	}
+	var frame bytes.Buffer
+	fmt.Fprintf(&frame, "%d\n", len(body))
+	frame.Write(body)
+	if _, err := w.Write(frame.Bytes()); err != nil {
+		return fmt.Errorf("write event: %w", err)
+	}
+	return nil
+}
