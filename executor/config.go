@@ -1,0 +1,146 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/docker/docker/client"
+	"github.com/sirupsen/logrus"
+
+	"mesos-gpu/executor/task"
+	"mesos-gpu/job"
+)
+
+// Config is what Run needs. ConfigFromEnv fills what the agent says in the
+// environment; the functions are the caller's.
+type Config struct {
+	// Endpoint is the agent's host:port, ProcessID its libprocess name
+	// ("slave(1)"), the first part of every path below it. Where Socket is
+	// set, calls go through that unix socket. TLS asks for https.
+	Endpoint  string
+	ProcessID string
+	Socket    string
+	TLS       bool
+	// Token is the bearer token of executor authentication, empty without.
+	Token string
+
+	FrameworkID string
+	ExecutorID  string
+	// ContainerID is the executor's container where SUBSCRIBED names none.
+	ContainerID string
+	// Sandbox is the sandbox as this process sees it, Directory as the host
+	// does.
+	Sandbox   string
+	Directory string
+
+	// Checkpoint says that the agent may go and come back: the executor then
+	// waits RecoveryTimeout for it and pauses at most BackoffMax between two
+	// attempts. Otherwise it ends with its agent.
+	Checkpoint      bool
+	RecoveryTimeout time.Duration
+	BackoffMax      time.Duration
+	// ShutdownGrace is how long the agent waits after SHUTDOWN before it
+	// destroys the container. AckTimeout bounds the wait for the terminal
+	// status's acknowledgement.
+	ShutdownGrace time.Duration
+	AckTimeout    time.Duration
+
+	// DevDir holds the GPU nodes as the Docker engine's host sees them.
+	// VolumesDir and DriverRoot are for Volume, which the caller supplies.
+	DevDir     string
+	VolumesDir string
+	DriverRoot string
+	// Docker makes a client of the engine, DockerHost is its address.
+	Docker     func() (*client.Client, error)
+	DockerHost string
+
+	// Granted says which GPUs this process may open: isolator.Granted.
+	Granted func() (minors []int, confined bool, err error)
+	// Volume returns the host path of the driver's volume, made if need be.
+	// Its error says why there is none.
+	Volume func(ctx context.Context) (path string, err error)
+	// Runtimes overrides what runs the tasks; nil means the Docker engine
+	// and the agent.
+	Runtimes map[job.Containerizer]task.Runtime
+	// Transport overrides how the agent is reached.
+	Transport http.RoundTripper
+	// Log is where the executor logs; nil means executor.log in the sandbox.
+	Log logrus.FieldLogger
+}
+
+// Defaults are those of Mesos's agent.
+const (
+	defaultProcessID       = "slave(1)"
+	defaultRecoveryTimeout = 15 * time.Minute
+	defaultBackoffMax      = 2 * time.Second
+	defaultShutdownGrace   = 5 * time.Second
+	defaultAckTimeout      = time.Minute
+	// firstContact is how long an agent without checkpointing may take to
+	// answer the first time: it has just started us.
+	firstContact = 15 * time.Second
+
+	defaultDevDir     = "/dev"
+	defaultVolumesDir = "/var/lib/mesos-gpu/volumes"
+	defaultDriverRoot = "/"
+)
+
+func orDefault[T comparable](v *T, d T) {
+	var zero T
+	if *v == zero {
+		*v = d
+	}
+}
+
+func (c *Config) setDefaults() {
+	orDefault(&c.ProcessID, defaultProcessID)
+	orDefault(&c.RecoveryTimeout, defaultRecoveryTimeout)
+	orDefault(&c.BackoffMax, defaultBackoffMax)
+	orDefault(&c.ShutdownGrace, defaultShutdownGrace)
+	orDefault(&c.AckTimeout, defaultAckTimeout)
+	orDefault(&c.Directory, c.Sandbox)
+	orDefault(&c.DevDir, defaultDevDir)
+	orDefault(&c.VolumesDir, defaultVolumesDir)
+	orDefault(&c.DriverRoot, defaultDriverRoot)
+	orDefault(&c.DockerHost, client.DefaultDockerHost)
+	if c.Docker == nil {
+		host := c.DockerHost
+		c.Docker = func() (*client.Client, error) {
+			return client.NewClientWithOpts(client.WithHost(host), client.WithAPIVersionNegotiation())
+		}
+	}
+}
+
+func (c *Config) validate() error {
+	var errs []error
+	need := func(ok bool, what string) {
+		if !ok {
+			errs = append(errs, errors.New(what))
+		}
+	}
+	need(c.Endpoint != "" || c.Socket != "", "no agent endpoint (MESOS_AGENT_ENDPOINT)")
+	need(c.FrameworkID != "", "no framework id (MESOS_FRAMEWORK_ID)")
+	need(c.ExecutorID != "", "no executor id (MESOS_EXECUTOR_ID)")
+	need(c.Sandbox != "", "no sandbox (MESOS_SANDBOX)")
+	need(c.Granted != nil, "no function Granted")
+	need(c.Volume != nil, "no function Volume")
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("executor configuration: %w: an agent starts this program, people do not", err)
+	}
+	return nil
+}
+
+// url is the address of one of the agent's APIs, "/api/v1" or
+// "/api/v1/executor".
+func (c *Config) url(path string) string {
+	scheme, host := "http", c.Endpoint
+	if c.TLS {
+		scheme = "https"
+	}
+	if c.Socket != "" {
+		scheme, host = "http", "agent"
+	}
+	return scheme + "://" + host + "/" + c.ProcessID + path
+}

@@ -1,0 +1,361 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/client"
+	"github.com/sirupsen/logrus"
+	"golang.org/x/sys/unix"
+
+	"mesos-gpu/executor/task"
+	"mesos-gpu/internal/need"
+	"mesos-gpu/internal/testimage"
+	"mesos-gpu/job"
+)
+
+// host is a machine with four GPUs that no driver serves, and a driver's
+// volume.
+type host struct {
+	*Runtime
+	engine *client.Client
+	volume string
+}
+
+func newHost(t *testing.T) host {
+	t.Helper()
+	need.Root(t)
+	engine := need.DockerEngine(t)
+	dev, volume := t.TempDir(), t.TempDir()
+	nodes := map[string]uint64{"nvidiactl": unix.Mkdev(195, 255)}
+	for i := range 4 {
+		nodes[fmt.Sprintf("nvidia%d", i)] = unix.Mkdev(195, uint32(i))
+	}
+	for name, number := range nodes {
+		if err := unix.Mknod(filepath.Join(dev, name), unix.S_IFCHR|0o666, int(number)); err != nil {
+			t.Fatalf("mknod %s: %v", name, err)
+		}
+	}
+	if err := os.MkdirAll(filepath.Join(volume, "lib64"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(volume, "lib64", "libcuda.so.1"), []byte("made up"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	log := logrus.New()
+	log.SetOutput(t.Output())
+	sandbox := t.TempDir()
+	return host{engine: engine, volume: volume, Runtime: &Runtime{
+		Client:  func() (*client.Client, error) { return client.NewClientWithOpts(client.WithAPIVersionNegotiation()) },
+		Volume:  func(context.Context) (string, error) { return volume, nil },
+		DevDir:  dev,
+		Sandbox: sandbox, HostSandbox: sandbox, Log: log,
+	}}
+}
+
+// shell is a task that runs a script in that image.
+func shell(image, script string) task.Task {
+	t := task.Task{ID: "job.0.1", Framework: "framework", Launch: job.Launch{
+		Job: "job", Image: image, Command: []string{"sh", "-c", script}, CPUs: 0.1, MemMiB: 64, Containerizer: job.Docker,
+	}}
+	t.Container.Value = fmt.Sprintf("test-%d-%d", os.Getpid(), time.Now().UnixNano())
+	return t
+}
+
+func (h host) start(t *testing.T, work task.Task) task.Running {
+	t.Helper()
+	r, err := h.Start(t.Context(), work)
+	if err != nil {
+		t.Fatalf("start: %v", err)
+	}
+	return r
+}
+
+// run brings a task to its end and returns what it said.
+func (h host) run(t *testing.T, work task.Task) (exit task.Exit, stdout, stderr string) {
+	t.Helper()
+	exit, err := h.start(t, work).Wait(t.Context())
+	if err != nil {
+		t.Fatalf("wait: %v", err)
+	}
+	h.nothingLeft(t, work)
+	return exit, h.read(t, "stdout"), h.read(t, "stderr")
+}
+
+func (h host) read(t *testing.T, name string) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(h.Sandbox, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func (h host) nothingLeft(t *testing.T, work task.Task) {
+	t.Helper()
+	left, err := h.engine.ContainerList(context.Background(), container.ListOptions{
+		All: true, Filters: filters.NewArgs(filters.Arg("name", containerName(work))),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range left {
+		t.Errorf("container %s (%s) is left behind", c.Names[0], c.State)
+	}
+}
+
+func TestOneOfFourGPUs(t *testing.T) {
+	h := newHost(t)
+	img := testimage.Load(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:plain", nil, nil))
+	work := shell(img, `
+ls /dev | grep nvidia
+true </dev/nvidia2
+mknod /tmp/nvidia0 c 195 0 && true </tmp/nvidia0
+mknod /dev/nvidia2m c 195 2; true </dev/nvidia2m
+echo visible=$NVIDIA_VISIBLE_DEVICES
+ls -d /usr/local/nvidia
+exit 0`)
+	work.Launch.GPUs, work.Launch.DeviceIDs, work.Minors = 1, []string{"GPU-c"}, []int{2}
+	_, stdout, stderr := h.run(t, work)
+	if want := "nvidia2\nnvidiactl\nvisible=GPU-c\n"; stdout != want {
+		t.Errorf("stdout is %q, want %q", stdout, want)
+	}
+	for _, want := range []string{
+		"can't open /dev/nvidia2: No such device or address", // ENXIO: let through, no driver there
+		"can't open /tmp/nvidia0: Operation not permitted",   // EPERM: denied, whoever made the node
+		"can't open /dev/nvidia2m: No such device or address",
+		"/usr/local/nvidia: No such file or directory", // the image did not ask
+	} {
+		if !strings.Contains(stderr, want) {
+			t.Errorf("stderr lacks %q:\n%s", want, stderr)
+		}
+	}
+}
+
+func TestNoGPU(t *testing.T) {
+	h := newHost(t)
+	img := testimage.Load(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:nogpu", nil, nil))
+	_, stdout, stderr := h.run(t, shell(img, `ls /dev | grep nvidia; mknod /tmp/n c 195 0; true </tmp/n; echo $NVIDIA_VISIBLE_DEVICES`))
+	if stdout != "" && stdout != "void\n" {
+		t.Errorf("stdout is %q, want no device and void", stdout)
+	}
+	if !strings.Contains(stderr, "can't open /tmp/n: Operation not permitted") {
+		t.Errorf("stderr lacks the refusal:\n%s", stderr)
+	}
+}
+
+func TestDriverVolume(t *testing.T) {
+	label := map[string]string{"com.nvidia.volumes.needed": "nvidia_driver"}
+	tests := []struct {
+		name   string
+		labels map[string]string
+		env    []string
+		want   string
+	}{
+		{"label", label, nil, "libcuda.so.1 readonly /usr/local/nvidia/lib:/usr/local/nvidia/lib64 /usr/local/nvidia/bin"},
+		{"env", nil, []string{"NVIDIA_VISIBLE_DEVICES=all"}, "libcuda.so.1 readonly /usr/local/nvidia/lib:/usr/local/nvidia/lib64 /usr/local/nvidia/bin"},
+		{"image's own paths stay", label, []string{"PATH=/bin:/mine", "LD_LIBRARY_PATH=/mine"}, "libcuda.so.1 readonly /mine /bin"},
+		{"void", label, []string{"NVIDIA_VISIBLE_DEVICES=void"}, "- - - /usr/local/sbin"},
+		{"nothing said", nil, nil, "- - - /usr/local/sbin"},
+	}
+	h := newHost(t)
+	for i, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			h := h
+			rt := *h.Runtime
+			rt.Sandbox = t.TempDir()
+			rt.HostSandbox = rt.Sandbox
+			h.Runtime = &rt
+			img := testimage.Load(t, h.engine, testimage.BusyboxArchive(t, fmt.Sprintf("mesos-gpu-test:volume%d", i), tt.labels, tt.env))
+			work := shell(img, `
+set -- $(ls /usr/local/nvidia/lib64 2>/dev/null || echo -)
+case "$(touch /usr/local/nvidia/x 2>&1)" in
+*Read-only*) set -- $1 readonly;;
+*"No such"*) set -- $1 -;;
+*) set -- $1 writable;;
+esac
+echo $1 $2 ${LD_LIBRARY_PATH:--} ${PATH%%:*}`)
+			work.Launch.GPUs, work.Minors = 1, []int{0}
+			_, stdout, stderr := h.run(t, work)
+			if got := strings.TrimSpace(stdout); got != tt.want {
+				t.Errorf("container saw %q, want %q (stderr %s)", got, tt.want, stderr)
+			}
+		})
+	}
+}
+
+func TestContainerSeesItsTask(t *testing.T) {
+	h := newHost(t)
+	img := testimage.Load(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:task", nil, nil, testimage.Cmd("sh", "-c", "echo default command")))
+	work := shell(img, `
+echo $MESOS_TASK_ID $MESOS_CONTAINER_NAME $A
+echo from inside >$MESOS_SANDBOX/file
+cat /sys/fs/cgroup/memory/memory.limit_in_bytes /sys/fs/cgroup/cpu/cpu.shares 2>/dev/null
+echo to stderr >&2
+exit 3`)
+	work.Launch.Env = map[string]string{"A": "b c", "NVIDIA_VISIBLE_DEVICES": "all", "MESOS_TASK_ID": "forged"}
+	work.Launch.CPUs, work.Launch.MemMiB = 0.5, 1
+	exit, stdout, stderr := h.run(t, work)
+	if exit.Code != 3 || exit.Signal != 0 {
+		t.Errorf("exit is %v, want status 3", exit)
+	}
+	if want := "job.0.1 " + containerName(work) + " b c\n33554432\n512\n"; stdout != want {
+		t.Errorf("stdout is %q, want %q", stdout, want)
+	}
+	if stderr != "to stderr\n" {
+		t.Errorf("stderr is %q", stderr)
+	}
+	if got := h.read(t, "file"); got != "from inside\n" {
+		t.Errorf("sandbox file holds %q", got)
+	}
+	work.Launch.Command, work.Container.Value = nil, work.Container.Value+"b"
+	if _, stdout, _ := h.run(t, work); !strings.HasSuffix(stdout, "default command\n") {
+		t.Errorf("without a command the image's own did not run: %q", stdout)
+	}
+	work.Entrypoint, work.Launch.Command = []string{"/bin/echo"}, []string{"by", "entrypoint"}
+	if _, stdout, _ := h.run(t, work); !strings.HasSuffix(stdout, "by entrypoint\n") {
+		t.Errorf("entrypoint was not replaced: %q", stdout)
+	}
+}
+
+// awaitOutput waits until the task has said so: the engine gives no event for
+// a program's output, so the file is read again and again.
+func (h host) awaitOutput(t *testing.T, want string) {
+	t.Helper()
+	deadline := time.After(20 * time.Second)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !strings.Contains(h.read(t, "stdout"), want) {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("task did not say %q", want)
+		}
+	}
+}
+
+func TestSignals(t *testing.T) {
+	h := newHost(t)
+	img := testimage.Load(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:signals", nil, nil))
+	tests := []struct {
+		name, script string
+		signals      []syscall.Signal
+		want         string
+	}{
+		{"taken to heart", "trap 'echo bye; exit 7' TERM; echo ready-a; while :; do sleep 0.1; done", []syscall.Signal{syscall.SIGTERM}, "exited with status 7"},
+		{"ignored, then forced", "trap '' TERM; echo ready-b; while :; do sleep 0.1; done", []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL}, "killed by signal 9 (SIGKILL)"},
+	}
+	for i, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			work := shell(img, tt.script)
+			r := h.start(t, work)
+			h.awaitOutput(t, "ready-"+string(rune('a'+i)))
+			for _, sig := range tt.signals {
+				if err := r.Signal(t.Context(), sig); err != nil {
+					t.Error(err)
+				}
+			}
+			exit, err := r.Wait(t.Context())
+			if err != nil || exit.String() != tt.want {
+				t.Errorf("task %s (%v), want %s", exit, err, tt.want)
+			}
+			if err := r.Signal(t.Context(), syscall.SIGKILL); err != nil {
+				t.Errorf("signal to an ended task: %v", err)
+			}
+			h.nothingLeft(t, work)
+		})
+	}
+}
+
+func TestGivenUp(t *testing.T) {
+	h := newHost(t)
+	img := testimage.Load(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:giveup", nil, nil))
+	t.Run("while it runs", func(t *testing.T) {
+		work := shell(img, "echo ready; sleep 1000")
+		r := h.start(t, work)
+		h.awaitOutput(t, "ready")
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := r.Wait(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("wait returned %v, want it cancelled", err)
+		}
+		h.nothingLeft(t, work)
+	})
+	t.Run("during its launch", func(t *testing.T) {
+		work := shell(img, "sleep 1000")
+		work.Launch.GPUs, work.Minors = 1, []int{0}
+		work.Launch.Image = testimage.Load(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:giveup2", nil, []string{"NVIDIA_VISIBLE_DEVICES=all"}))
+		ctx, cancel := context.WithCancel(t.Context())
+		h.Volume = func(context.Context) (string, error) { cancel(); return h.volume, nil }
+		if _, err := h.Start(ctx, work); !errors.Is(err, context.Canceled) {
+			t.Errorf("start returned %v, want it cancelled", err)
+		}
+		h.nothingLeft(t, work)
+	})
+}
+
+func TestStartErrors(t *testing.T) {
+	h := newHost(t)
+	img := testimage.Load(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:errors", nil, []string{"NVIDIA_VISIBLE_DEVICES=all"}))
+	noDriver := func(context.Context) (string, error) { return "", errors.New("no NVIDIA driver below /") }
+	tests := []struct {
+		name   string
+		change func(*Runtime, *task.Task)
+		want   []string
+	}{
+		{"no image", func(_ *Runtime, w *task.Task) { w.Launch.Image = "127.0.0.1:1/nobody/nothing:v1" },
+			[]string{"image 127.0.0.1:1/nobody/nothing:v1 is not on this agent and cannot be pulled", "connection refused", "docker load"}},
+		{"no program", func(_ *Runtime, w *task.Task) { w.Launch.Command = []string{"/no/such/program"} },
+			[]string{"start container of image " + img, "/no/such/program"}},
+		{"no GPU node", func(_ *Runtime, w *task.Task) { w.Launch.GPUs, w.Minors = 1, []int{9} },
+			[]string{"nvidia9", "MESOS_GPU_DEV"}},
+		{"no driver", func(d *Runtime, w *task.Task) { d.Volume = noDriver; w.Launch.GPUs, w.Minors = 1, []int{0} },
+			[]string{"image " + img + " asks for the GPU driver", "no NVIDIA driver below /"}},
+		{"no sandbox", func(d *Runtime, _ *task.Task) { d.Sandbox = "/no/such/folder" },
+			[]string{"open task output", "/no/such/folder"}},
+		{"no sandbox at the engine", func(d *Runtime, _ *task.Task) { d.HostSandbox = "/no/such/folder" },
+			[]string{"create container of image " + img, "/no/such/folder"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			rt, work := *h.Runtime, shell(img, "true")
+			tt.change(&rt, &work)
+			_, err := rt.Start(t.Context(), work)
+			if err == nil {
+				t.Fatal("task started")
+			}
+			for _, want := range tt.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("error lacks %q: %v", want, err)
+				}
+			}
+			h.nothingLeft(t, work)
+		})
+	}
+	t.Run("no driver is no harm without a GPU", func(t *testing.T) {
+		h.Volume = noDriver
+		if exit, _, _ := h.run(t, shell(img, "true")); !exit.Success() {
+			t.Errorf("task %s", exit)
+		}
+	})
+}
+
+func TestOutOfMemory(t *testing.T) {
+	h := newHost(t)
+	img := testimage.Load(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:memory", nil, nil))
+	work := shell(img, "exec dd if=/dev/zero of=/dev/null bs=200M count=1")
+	work.Launch.MemMiB = 32
+	exit, _, _ := h.run(t, work)
+	if got := exit.String(); !strings.Contains(got, "out of memory: the limit is 32 MiB") {
+		t.Errorf("task %s, want it out of memory", got)
+	}
+}

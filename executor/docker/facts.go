@@ -1,0 +1,66 @@
+package docker
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	dockerimage "github.com/docker/docker/api/types/image"
+
+	"mesos-gpu/executor/image"
+	"mesos-gpu/executor/task"
+)
+
+// facts gathers what the container will be given of this host.
+func (d *Runtime) facts(ctx context.Context, t task.Task, img dockerimage.InspectResponse) (facts, error) {
+	f := facts{sandbox: d.HostSandbox}
+	var labels map[string]string
+	if img.Config != nil {
+		f.imageEnv, labels = img.Config.Env, img.Config.Labels
+	}
+	var err error
+	if f.devices, err = devices(d.DevDir, t.Minors); err != nil {
+		return facts{}, err
+	}
+	if !image.NeedsDriver(labels, f.imageEnv) {
+		return f, nil
+	}
+	f.volume, err = d.Volume(ctx)
+	switch {
+	case err == nil:
+		return f, nil
+	case t.Launch.GPUs == 0:
+		// Without a GPU the driver's files are of no use; many images
+		// that ask for them run well on plain machines.
+		d.Log.WithError(err).Info("no driver volume; the task holds no GPU")
+		return f, nil
+	default:
+		return facts{}, fmt.Errorf("image %s asks for the GPU driver: %w", t.Launch.Image, err)
+	}
+}
+
+// devices lists the host nodes of those GPUs and, with any GPU, the control
+// nodes that the host has. Only nvidiactl is indispensable; nvidia-uvm comes
+// with the first CUDA program on some hosts.
+func devices(dir string, minors []int) ([]string, error) {
+	if len(minors) == 0 {
+		return nil, nil
+	}
+	var nodes []string
+	for _, minor := range minors {
+		node := filepath.Join(dir, "nvidia"+strconv.Itoa(minor))
+		if _, err := os.Stat(node); err != nil {
+			return nil, fmt.Errorf("find GPU node: %w: load the NVIDIA driver on this agent, or set MESOS_GPU_DEV to the folder that holds its nodes", err)
+		}
+		nodes = append(nodes, node)
+	}
+	for _, name := range []string{"nvidiactl", "nvidia-uvm", "nvidia-uvm-tools"} {
+		node := filepath.Join(dir, name)
+		if _, err := os.Stat(node); err == nil {
+			nodes = append(nodes, node)
+		}
+	}
+	return nodes, nil
+}

@@ -1,0 +1,241 @@
+package docker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	dockerimage "github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/client"
+	"github.com/google/go-cmp/cmp"
+	"github.com/sirupsen/logrus"
+
+	"mesos-gpu/executor/task"
+	"mesos-gpu/job"
+)
+
+// fakeEngine answers the Docker API by "METHOD /path" without the version.
+func fakeEngine(t *testing.T, answers map[string]http.HandlerFunc) *client.Client {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/_ping" {
+			return
+		}
+		path := r.URL.Path[strings.Index(r.URL.Path[1:], "/")+1:]
+		if answer := answers[r.Method+" "+path]; answer != nil {
+			answer(w, r)
+			return
+		}
+		http.Error(w, fmt.Sprintf(`{"message":"no %s %s"}`, r.Method, path), http.StatusNotFound)
+	}))
+	t.Cleanup(server.Close)
+	engine, err := client.NewClientWithOpts(client.WithHost("tcp://"+server.Listener.Addr().String()), client.WithVersion("1.41"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return engine
+}
+
+func quiet(t *testing.T) logrus.FieldLogger {
+	log := logrus.New()
+	log.SetOutput(t.Output())
+	return log
+}
+
+func TestNoEngine(t *testing.T) {
+	socket := "unix://" + filepath.Join(t.TempDir(), "docker.sock")
+	d := &Runtime{Log: quiet(t), Client: func() (*client.Client, error) { return client.NewClientWithOpts(client.WithHost(socket)) }}
+	_, err := d.Start(t.Context(), task.Task{Launch: job.Launch{Image: "debian:12"}})
+	for _, want := range []string{"docker engine at " + socket + " does not answer: ", ": start dockerd or use container: mesos"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error lacks %q: %v", want, err)
+		}
+	}
+	if err != nil && strings.Contains(err.Error(), "\n") {
+		t.Errorf("error has several lines: %v", err)
+	}
+	d.Client = func() (*client.Client, error) { return client.NewClientWithOpts(client.WithHost("nonsense")) }
+	if _, err := d.Start(t.Context(), task.Task{}); err == nil || !strings.Contains(err.Error(), "nonsense") {
+		t.Errorf("got %v, want the malformed address in the error", err)
+	}
+}
+
+func TestPull(t *testing.T) {
+	var pulled atomic.Bool
+	image := func(w http.ResponseWriter, _ *http.Request) {
+		if !pulled.Load() {
+			http.Error(w, `{"message":"no such image"}`, http.StatusNotFound)
+			return
+		}
+		fmt.Fprint(w, `{"Id":"sha256:1","Config":{"Env":["A=b"]}}`)
+	}
+	progress := func(messages ...string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			for _, m := range messages {
+				fmt.Fprintln(w, m)
+			}
+			pulled.Store(true)
+		}
+	}
+	tests := []struct {
+		name string
+		pull http.HandlerFunc
+		want string // of the error
+	}{
+		{"comes", progress(`{"status":"Pulling"}`, `{"status":"Done"}`), ""},
+		{"fails midway", progress(`{"status":"Pulling"}`, `{"error":"disk full","errorDetail":{"message":"disk full"}}`), "image debian:12 is not on this agent and cannot be pulled: disk full: docker load it there"},
+		{"is malformed", progress(`{"status":`), "cannot be pulled: unexpected EOF"},
+		{"is refused", func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, `{"message":"pull access denied"}`, http.StatusNotFound)
+		}, "pull access denied"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			pulled.Store(false)
+			engine := fakeEngine(t, map[string]http.HandlerFunc{"GET /images/debian:12/json": image, "POST /images/create": tt.pull})
+			got, err := (&Runtime{Log: quiet(t)}).inspect(t.Context(), engine, "debian:12")
+			switch {
+			case tt.want == "" && (err != nil || len(got.Config.Env) != 1):
+				t.Errorf("got image %v (%v)", got, err)
+			case tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)):
+				t.Errorf("got error %v, want %q in it", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestPullStalls(t *testing.T) {
+	engine := fakeEngine(t, map[string]http.HandlerFunc{"POST /images/create": func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintln(w, `{"status":"Pulling"}`)
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}})
+	if err := pull(t.Context(), engine, "debian:12", 50*time.Millisecond); err == nil || err.Error() != "no progress for 50ms" {
+		t.Errorf("got %v, want no progress for 50ms", err)
+	}
+}
+
+func TestInspectError(t *testing.T) {
+	engine := fakeEngine(t, map[string]http.HandlerFunc{"GET /images/debian:12/json": func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, `{"message":"layer database is corrupt"}`, http.StatusInternalServerError)
+	}})
+	_, err := (&Runtime{Log: quiet(t)}).inspect(t.Context(), engine, "debian:12")
+	if err == nil || !strings.Contains(err.Error(), "inspect image debian:12") || !strings.Contains(err.Error(), "corrupt") {
+		t.Errorf("got error %v", err)
+	}
+}
+
+// TestEngineGoesAway loses the engine while the container runs; a new one at
+// the same address is asked to remove what is left.
+func TestEngineGoesAway(t *testing.T) {
+	waiting := make(chan net.Conn, 1)
+	var removals atomic.Int32
+	engine := fakeEngine(t, map[string]http.HandlerFunc{
+		"POST /containers/c/wait": func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusOK)
+			_ = http.NewResponseController(w).Flush()
+			conn, _, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			waiting <- conn
+		},
+		"DELETE /containers/c": func(w http.ResponseWriter, r *http.Request) {
+			if removals.Add(1) == 1 {
+				http.Error(w, `{"message":"removal is in progress"}`, http.StatusConflict)
+				return
+			}
+			if r.URL.Query().Get("force") != "1" {
+				t.Errorf("container is not removed by force")
+			}
+			w.WriteHeader(http.StatusNoContent)
+		},
+	})
+	a, b := net.Pipe()
+	defer b.Close()
+	r := &running{engine: engine, id: "c", name: "mesos-gpu-c", log: quiet(t), output: &output{copied: make(chan struct{})}}
+	close(r.output.copied)
+	r.output.conn.Conn = a
+	ctx, cancel := context.WithCancel(t.Context())
+	r.release = cancel
+	r.exit, r.failed = engine.ContainerWait(ctx, "c", container.WaitConditionNextExit)
+	(<-waiting).Close()
+	_, err := r.Wait(t.Context())
+	for _, want := range []string{"docker engine at tcp://", "went away while container mesos-gpu-c ran", "submit the task again"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error lacks %q: %v", want, err)
+		}
+	}
+	if got := removals.Load(); got != 2 {
+		t.Errorf("container was removed in %d attempts, want 2", got)
+	}
+}
+
+func TestRemoveError(t *testing.T) {
+	engine := fakeEngine(t, map[string]http.HandlerFunc{"DELETE /containers/c": func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, `{"message":"device busy"}`, http.StatusInternalServerError)
+	}})
+	err := (&running{engine: engine, id: "c", name: "mesos-gpu-c", log: quiet(t)}).remove()
+	if err == nil || !strings.Contains(err.Error(), "device busy") || !strings.Contains(err.Error(), "docker rm -f mesos-gpu-c") {
+		t.Errorf("got error %v, want the cause and what to do", err)
+	}
+}
+
+func TestContainerName(t *testing.T) {
+	for _, tt := range []struct{ container, id, want string }{
+		{"a1b2-c3", "job.0.1", "mesos-gpu-a1b2-c3"},
+		{"", "job.0.1", "mesos-gpu-job_0_1"},
+		{"", "a/b c", "mesos-gpu-a_b_c"},
+	} {
+		var work task.Task
+		work.ID, work.Container.Value = tt.id, tt.container
+		if got := containerName(work); got != tt.want {
+			t.Errorf("name of container %q, task %q is %s, want %s", tt.container, tt.id, got, tt.want)
+		}
+	}
+}
+
+func TestHostConfig(t *testing.T) {
+	work := task.Task{Launch: job.Launch{CPUs: 0.001, MemMiB: 4}}
+	h := hostConfig(work, facts{sandbox: "/s", devices: []string{"/host/dev/nvidia1", "/host/dev/nvidiactl"}})
+	if h.Privileged || len(h.CapAdd) != 0 {
+		t.Errorf("container is privileged (%v) or has more capabilities (%v)", h.Privileged, h.CapAdd)
+	}
+	if h.CPUShares != 2 || h.Memory != 32<<20 {
+		t.Errorf("limits are %d shares and %d bytes, want Mesos's least", h.CPUShares, h.Memory)
+	}
+	want := []container.DeviceMapping{
+		{PathOnHost: "/host/dev/nvidia1", PathInContainer: "/dev/nvidia1", CgroupPermissions: "rw"},
+		{PathOnHost: "/host/dev/nvidiactl", PathInContainer: "/dev/nvidiactl", CgroupPermissions: "rw"},
+	}
+	if diff := cmp.Diff(want, h.Devices); diff != "" {
+		t.Errorf("devices (-want +got):\n%s", diff)
+	}
+	big := hostConfig(task.Task{Launch: job.Launch{CPUs: 2.5, MemMiB: 1000}}, facts{})
+	if big.CPUShares != 2560 || big.Memory != 1000<<20 || len(big.Devices) != 0 {
+		t.Errorf("limits are %d shares, %d bytes, %d devices", big.CPUShares, big.Memory, len(big.Devices))
+	}
+}
+
+func TestVolumeErrorIsKept(t *testing.T) {
+	sentinel := errors.New("no driver")
+	d := &Runtime{Log: quiet(t), Volume: func(context.Context) (string, error) { return "", sentinel }}
+	var img dockerimage.InspectResponse
+	if err := json.Unmarshal([]byte(`{"Config":{"Env":["NVIDIA_VISIBLE_DEVICES=all"]}}`), &img); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.facts(t.Context(), task.Task{Launch: job.Launch{GPUs: 1, Image: "i"}}, img); !errors.Is(err, sentinel) {
+		t.Errorf("got %v, want it to wrap the cause", err)
+	}
+}

@@ -1,0 +1,152 @@
+package executor
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/client"
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"golang.org/x/sys/unix"
+
+	"mesos-gpu/internal/need"
+	"mesos-gpu/internal/testimage"
+	"mesos-gpu/job"
+)
+
+// engineRig is an executor over HTTP that runs its task by the machine's
+// Docker engine, on a host with two GPUs of which the second is granted.
+func engineRig(t *testing.T) (*rig, *client.Client, string) {
+	t.Helper()
+	need.Root(t)
+	engine := need.DockerEngine(t)
+	img := testimage.Load(t, engine, testimage.BusyboxArchive(t, "mesos-gpu-executor:test", nil, nil))
+	r := newRig(t)
+	dev := t.TempDir()
+	for minor := range 2 {
+		if err := unix.Mknod(filepath.Join(dev, fmt.Sprintf("nvidia%d", minor)), unix.S_IFCHR|0o666, int(unix.Mkdev(195, uint32(minor)))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	server := httptest.NewServer(r.agent)
+	t.Cleanup(server.Close)
+	r.cfg.Endpoint = strings.TrimPrefix(server.URL, "http://")
+	r.cfg.Transport, r.cfg.Runtimes, r.cfg.DevDir = nil, nil, dev
+	r.cfg.Granted = func() ([]int, bool, error) { return []int{1}, true, nil }
+	return r, engine, img
+}
+
+func (r *rig) sandboxFile(name string) string {
+	data, err := os.ReadFile(filepath.Join(r.cfg.Sandbox, name))
+	if err != nil {
+		r.t.Error(err)
+	}
+	return string(data)
+}
+
+func nothingLeft(t *testing.T, engine *client.Client) {
+	t.Helper()
+	left, err := engine.ContainerList(t.Context(), container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("name", "mesos-gpu-container"))})
+	if err != nil || len(left) != 0 {
+		t.Errorf("%d containers are left behind (%v)", len(left), err)
+	}
+}
+
+func TestDockerTask(t *testing.T) {
+	r, engine, img := engineRig(t)
+	r.run()
+	r.subscribed()
+	r.launch(info(t, job.Launch{
+		Job: "job", Containerizer: job.Docker, Image: img, GPUs: 1, DeviceIDs: []string{"GPU-b"}, CPUs: 1, MemMiB: 64,
+		Command: []string{"sh", "-c", "ls /dev | grep nvidia; true </dev/nvidia1; exit 3"},
+	}))
+	r.acknowledge(r.update(mesos.TASK_STARTING))
+	r.acknowledge(r.update(mesos.TASK_RUNNING))
+	s := r.update(mesos.TASK_FAILED)
+	nothingLeft(t, engine) // whoever hears of the end may use the GPU
+	if s.GetMessage() != "exited with status 3" || label(s) != "3" {
+		t.Errorf("task ended with %q, exit code %q", s.GetMessage(), label(s))
+	}
+	r.acknowledge(s)
+	r.endedWell()
+	if got := r.sandboxFile("stdout"); got != "nvidia1\n" {
+		t.Errorf("stdout is %q, want the granted GPU alone", got)
+	}
+	if got := r.sandboxFile("stderr"); !strings.Contains(got, "No such device or address") {
+		t.Errorf("stderr is %q, want ENXIO of the granted GPU", got)
+	}
+}
+
+func TestDockerTaskKilled(t *testing.T) {
+	r, engine, img := engineRig(t)
+	r.run()
+	r.subscribed(mesos.FrameworkInfo_Capability_TASK_KILLING_STATE)
+	r.launch(info(t, job.Launch{
+		Containerizer: job.Docker, Image: img, GPUs: 1, CPUs: 1, MemMiB: 64,
+		Command: []string{"sh", "-c", "trap '' TERM; while :; do sleep 0.1; done"},
+	}))
+	r.acknowledge(r.update(mesos.TASK_STARTING))
+	r.acknowledge(r.update(mesos.TASK_RUNNING))
+	start := time.Now()
+	r.kill(300 * time.Millisecond)
+	r.acknowledge(r.update(mesos.TASK_KILLING))
+	s := r.update(mesos.TASK_KILLED)
+	if got := time.Since(start); got < 300*time.Millisecond || s.GetMessage() != "killed by signal 9 (SIGKILL)" {
+		t.Errorf("task ended after %s with %q, want SIGKILL after its grace", got, s.GetMessage())
+	}
+	nothingLeft(t, engine)
+	r.acknowledge(s)
+	r.endedWell()
+}
+
+func TestDockerTaskWithoutItsImage(t *testing.T) {
+	r, engine, _ := engineRig(t)
+	r.run()
+	r.subscribed()
+	r.launch(info(t, job.Launch{Containerizer: job.Docker, Image: "127.0.0.1:1/nothing:v1", GPUs: 1}))
+	r.acknowledge(r.update(mesos.TASK_STARTING))
+	s := r.update(mesos.TASK_FAILED)
+	if got := s.GetMessage(); !strings.Contains(got, "image 127.0.0.1:1/nothing:v1 is not on this agent") || strings.Contains(got, "\n") {
+		t.Errorf("message is %q, want one line that names the image", got)
+	}
+	nothingLeft(t, engine)
+	r.acknowledge(s)
+	r.endedWell()
+}
+
+// TestNestedTaskIsRefused joins the unified runtime to the executor: the
+// agent's other API has to be asked, with the container that SUBSCRIBED named.
+func TestNestedTaskIsRefused(t *testing.T) {
+	r := newRig(t)
+	asked := make(chan string, 10)
+	mux := http.NewServeMux()
+	mux.Handle("/slave(1)/api/v1/executor", r.agent)
+	mux.HandleFunc("/slave(1)/api/v1", func(w http.ResponseWriter, req *http.Request) {
+		asked <- req.Header.Get("Authorization")
+		http.Error(w, "no such image", http.StatusBadRequest)
+	})
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	r.cfg.Endpoint = strings.TrimPrefix(server.URL, "http://")
+	r.cfg.Transport, r.cfg.Runtimes, r.cfg.Token = nil, nil, "token"
+	r.run()
+	r.subscribed()
+	r.launch(info(t, job.Launch{Image: "nope", Command: []string{"true"}}))
+	r.acknowledge(r.update(mesos.TASK_STARTING))
+	s := r.update(mesos.TASK_FAILED)
+	if got := s.GetMessage(); !strings.Contains(got, "launch nested container of image nope") || !strings.Contains(got, "no such image") {
+		t.Errorf("message is %q, want the image and the agent's answer", got)
+	}
+	if got := <-asked; got != "Bearer token" {
+		t.Errorf("agent was asked with authorization %q", got)
+	}
+	r.acknowledge(s)
+	r.endedWell()
+}

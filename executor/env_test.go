@@ -1,0 +1,89 @@
+package executor
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func getenv(vars map[string]string) func(string) string {
+	return func(name string) string { return vars[name] }
+}
+
+func TestConfigFromEnv(t *testing.T) {
+	c, err := ConfigFromEnv(getenv(map[string]string{
+		"MESOS_AGENT_ENDPOINT":                 "10.0.0.1:5051",
+		"MESOS_SLAVE_PID":                      "slave(2)@10.0.0.1:5051",
+		"MESOS_FRAMEWORK_ID":                   "f",
+		"MESOS_EXECUTOR_ID":                    "e",
+		"MESOS_SANDBOX":                        "/mnt/mesos/sandbox",
+		"MESOS_DIRECTORY":                      "/var/lib/mesos/slaves/s/frameworks/f/executors/e/runs/c0ffee",
+		"MESOS_CHECKPOINT":                     "1",
+		"MESOS_RECOVERY_TIMEOUT":               "15mins",
+		"MESOS_SUBSCRIPTION_BACKOFF_MAX":       "2secs",
+		"MESOS_EXECUTOR_SHUTDOWN_GRACE_PERIOD": "5secs",
+		"MESOS_EXECUTOR_AUTHENTICATION_TOKEN":  "token",
+		"MESOS_GPU_DEV":                        "/tmp/dev",
+		"MESOS_GPU_VOLUMES":                    "/tmp/volumes",
+		"MESOS_GPU_DRIVER_ROOT":                "/tmp/driver",
+		"DOCKER_HOST":                          "unix:///tmp/docker.sock",
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, check := range []struct {
+		name      string
+		got, want any
+	}{
+		{"url", c.url("/api/v1"), "http://10.0.0.1:5051/slave(2)/api/v1"},
+		{"container", c.ContainerID, "c0ffee"},
+		{"sandbox", c.Sandbox, "/mnt/mesos/sandbox"},
+		{"checkpoint", c.Checkpoint, true},
+		{"recovery", c.RecoveryTimeout, 15 * time.Minute},
+		{"backoff", c.BackoffMax, 2 * time.Second},
+		{"shutdown", c.ShutdownGrace, 5 * time.Second},
+		{"token", c.Token, "token"},
+		{"dev", c.DevDir, "/tmp/dev"},
+		{"volumes", c.VolumesDir, "/tmp/volumes"},
+		{"driver root", c.DriverRoot, "/tmp/driver"},
+		{"docker", c.DockerHost, "unix:///tmp/docker.sock"},
+	} {
+		if check.got != check.want {
+			t.Errorf("%s: got %v, want %v", check.name, check.got, check.want)
+		}
+	}
+	engine, err := c.Docker()
+	if err != nil || engine.DaemonHost() != "unix:///tmp/docker.sock" {
+		t.Errorf("docker client is for %v (%v)", engine, err)
+	}
+}
+
+func TestConfigFromEnvDefaults(t *testing.T) {
+	c, err := ConfigFromEnv(getenv(map[string]string{"MESOS_AGENT_ENDPOINT": "a:1", "MESOS_DIRECTORY": "/sandbox", "LIBPROCESS_SSL_ENABLED": "true"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := c.url("/api/v1/executor"), "https://a:1/slave(1)/api/v1/executor"; got != want {
+		t.Errorf("url is %s, want %s", got, want)
+	}
+	if c.Sandbox != "/sandbox" || c.ContainerID != "" || c.DevDir != "/dev" || c.DriverRoot != "/" || c.VolumesDir != "/var/lib/mesos-gpu/volumes" {
+		t.Errorf("sandbox %q, container %q, dev %q, driver root %q, volumes %q", c.Sandbox, c.ContainerID, c.DevDir, c.DriverRoot, c.VolumesDir)
+	}
+	c.Socket = "/run/agent.sock"
+	if got, want := c.url("/api/v1"), "http://agent/slave(1)/api/v1"; got != want {
+		t.Errorf("url over a socket is %s, want %s", got, want)
+	}
+}
+
+func TestConfigFromEnvErrors(t *testing.T) {
+	for name, value := range map[string]string{
+		"MESOS_CHECKPOINT":                     "maybe",
+		"MESOS_RECOVERY_TIMEOUT":               "15m",
+		"MESOS_EXECUTOR_SHUTDOWN_GRACE_PERIOD": "soon",
+		"MESOS_SUBSCRIPTION_BACKOFF_MAX":       "2",
+	} {
+		if _, err := ConfigFromEnv(getenv(map[string]string{name: value})); err == nil || !strings.Contains(err.Error(), name+"="+value) {
+			t.Errorf("%s=%s: got error %v, want it to name both", name, value, err)
+		}
+	}
+}

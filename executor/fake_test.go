@@ -1,0 +1,315 @@
+package executor
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gogo/protobuf/proto"
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/mesos/mesos-go/api/v1/lib/executor"
+	"github.com/sirupsen/logrus"
+
+	"mesos-gpu/executor/task"
+	"mesos-gpu/job"
+)
+
+// fakeAgent speaks the agent's executor API. Every call it takes goes to
+// calls; answer decides the status of each, 200 and 202 where it is nil.
+type fakeAgent struct {
+	calls  chan *executor.Call
+	answer func(*executor.Call) int
+	header http.Header // of the last call
+
+	mu     sync.Mutex
+	stream chan executor.Event // of the subscription that lives
+}
+
+func newFakeAgent() *fakeAgent { return &fakeAgent{calls: make(chan *executor.Call, 100)} }
+
+func (a *fakeAgent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	call := &executor.Call{}
+	if err != nil || proto.Unmarshal(body, call) != nil || r.URL.Path != "/slave(1)/api/v1/executor" {
+		http.Error(w, "malformed", http.StatusBadRequest)
+		return
+	}
+	if a.answer != nil {
+		if code := a.answer(call); code >= 300 {
+			http.Error(w, "refused by the test", code)
+			return
+		}
+	}
+	a.mu.Lock()
+	a.header = r.Header.Clone()
+	a.mu.Unlock()
+	if call.GetType() != executor.Call_SUBSCRIBE {
+		w.WriteHeader(http.StatusAccepted)
+		a.calls <- call
+		return
+	}
+	stream := make(chan executor.Event, 100)
+	a.mu.Lock()
+	a.stream = stream
+	a.mu.Unlock()
+	a.calls <- call
+	w.Header().Set("Content-Type", "application/x-protobuf")
+	w.WriteHeader(http.StatusOK)
+	serveStream(w, r.Context(), stream)
+}
+
+func serveStream(w http.ResponseWriter, ctx context.Context, stream <-chan executor.Event) {
+	flush := http.NewResponseController(w)
+	_ = flush.Flush()
+	for {
+		select {
+		case ev, ok := <-stream:
+			if !ok {
+				return
+			}
+			frame, err := proto.Marshal(&ev)
+			if err != nil {
+				panic(err)
+			}
+			fmt.Fprintf(w, "%d\n%s", len(frame), frame)
+			_ = flush.Flush()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (a *fakeAgent) send(ev executor.Event) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.stream <- ev
+}
+
+// hangUp ends the subscription.
+func (a *fakeAgent) hangUp() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	close(a.stream)
+}
+
+// memory is an http.RoundTripper that calls the handler in this process:
+// synctest's clock does not run while a real connection is open.
+type memory struct{ handler http.Handler }
+
+func (m memory) RoundTrip(r *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithCancel(r.Context())
+	reader, writer := io.Pipe()
+	w := &memoryWriter{header: http.Header{}, body: writer, started: make(chan struct{})}
+	stop := context.AfterFunc(ctx, func() { writer.CloseWithError(ctx.Err()) })
+	go func() {
+		m.handler.ServeHTTP(w, r.WithContext(ctx))
+		w.WriteHeader(http.StatusOK)
+		stop()
+		writer.Close()
+		cancel()
+	}()
+	select {
+	case <-w.started:
+	case <-r.Context().Done():
+		cancel()
+		return nil, r.Context().Err()
+	}
+	return &http.Response{
+		StatusCode: w.status, Header: w.header, Body: closer{reader, cancel}, ContentLength: -1,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r,
+	}, nil
+}
+
+type closer struct {
+	*io.PipeReader
+	cancel context.CancelFunc
+}
+
+func (c closer) Close() error { c.cancel(); return c.PipeReader.Close() }
+
+type memoryWriter struct {
+	header  http.Header
+	body    *io.PipeWriter
+	once    sync.Once
+	status  int
+	started chan struct{}
+}
+
+func (w *memoryWriter) Header() http.Header         { return w.header }
+func (w *memoryWriter) Write(p []byte) (int, error) { w.WriteHeader(200); return w.body.Write(p) }
+func (w *memoryWriter) Flush()                      {}
+func (w *memoryWriter) WriteHeader(status int) {
+	w.once.Do(func() { w.status = status; close(w.started) })
+}
+
+// fakeTask is a runtime for one task, which the test starts, ends and sees
+// signalled.
+type fakeTask struct {
+	start   chan error // one value lets Start return
+	exit    chan task.Exit
+	signals chan syscall.Signal
+	got     task.Task
+	aborted bool // Start saw its ctx end
+	forced  bool // Wait saw its ctx end
+}
+
+func newFakeTask() *fakeTask {
+	return &fakeTask{start: make(chan error, 1), exit: make(chan task.Exit, 1), signals: make(chan syscall.Signal, 100)}
+}
+
+func (f *fakeTask) Start(ctx context.Context, t task.Task) (task.Running, error) {
+	f.got = t
+	select {
+	case err := <-f.start:
+		return f, err
+	case <-ctx.Done():
+		f.aborted = true
+		return nil, ctx.Err()
+	}
+}
+
+func (f *fakeTask) Wait(ctx context.Context) (task.Exit, error) {
+	select {
+	case exit := <-f.exit:
+		return exit, nil
+	case <-ctx.Done():
+		f.forced = true
+		return task.Exit{}, ctx.Err()
+	}
+}
+
+func (f *fakeTask) Signal(_ context.Context, sig syscall.Signal) error {
+	f.signals <- sig
+	return nil
+}
+
+// rig is an executor, its agent and its task.
+type rig struct {
+	t     *testing.T
+	agent *fakeAgent
+	task  *fakeTask
+	cfg   Config
+	done  chan error
+	stop  context.CancelFunc
+}
+
+// newRig prepares an executor that reaches its agent in memory.
+func newRig(t *testing.T) *rig {
+	log := logrus.New()
+	log.SetOutput(t.Output())
+	r := &rig{t: t, agent: newFakeAgent(), task: newFakeTask(), done: make(chan error, 1)}
+	r.cfg = Config{
+		Endpoint: "agent:5051", FrameworkID: "framework", ExecutorID: "executor", Sandbox: t.TempDir(),
+		ShutdownGrace: 5 * time.Second,
+		Granted:       func() ([]int, bool, error) { return nil, true, nil },
+		Volume:        func(context.Context) (string, error) { return "", nil },
+		Runtimes:      map[job.Containerizer]task.Runtime{job.Docker: r.task, job.Mesos: r.task},
+		Transport:     memory{r.agent},
+		Log:           log,
+	}
+	return r
+}
+
+func (r *rig) run() *rig {
+	ctx, stop := context.WithCancel(context.Background())
+	r.stop = stop
+	go func() { r.done <- Run(ctx, r.cfg) }()
+	r.t.Cleanup(stop)
+	return r
+}
+
+// subscribed takes the SUBSCRIBE call and answers it.
+func (r *rig) subscribed(capabilities ...mesos.FrameworkInfo_Capability_Type) *executor.Call_Subscribe {
+	r.t.Helper()
+	call := <-r.agent.calls
+	if call.GetType() != executor.Call_SUBSCRIBE {
+		r.t.Fatalf("got call %s, want SUBSCRIBE", call.GetType())
+	}
+	if call.FrameworkID.Value != "framework" || call.ExecutorID.Value != "executor" {
+		r.t.Errorf("subscribed as %s of %s, want executor of framework", call.ExecutorID.Value, call.FrameworkID.Value)
+	}
+	s := &executor.Event_Subscribed{
+		ExecutorInfo: mesos.ExecutorInfo{ExecutorID: mesos.ExecutorID{Value: "executor"}},
+		ContainerID:  &mesos.ContainerID{Value: "container"},
+	}
+	for _, c := range capabilities {
+		s.FrameworkInfo.Capabilities = append(s.FrameworkInfo.Capabilities, mesos.FrameworkInfo_Capability{Type: c})
+	}
+	r.agent.send(executor.Event{Type: executor.Event_SUBSCRIBED, Subscribed: s})
+	return call.Subscribe
+}
+
+func (r *rig) launch(info mesos.TaskInfo) {
+	r.agent.send(executor.Event{Type: executor.Event_LAUNCH, Launch: &executor.Event_Launch{Task: info}})
+}
+
+func (r *rig) kill(grace time.Duration) {
+	k := &executor.Event_Kill{TaskID: mesos.TaskID{Value: "t1"}}
+	if grace >= 0 {
+		k.KillPolicy = &mesos.KillPolicy{GracePeriod: &mesos.DurationInfo{Nanoseconds: int64(grace)}}
+	}
+	r.agent.send(executor.Event{Type: executor.Event_KILL, Kill: k})
+}
+
+func (r *rig) shutdown() { r.agent.send(executor.Event{Type: executor.Event_SHUTDOWN}) }
+
+// update takes the next UPDATE call, which must carry that state.
+func (r *rig) update(want mesos.TaskState) mesos.TaskStatus {
+	r.t.Helper()
+	call := <-r.agent.calls
+	if call.GetType() != executor.Call_UPDATE {
+		r.t.Fatalf("got call %s, want UPDATE", call.GetType())
+	}
+	s := call.Update.Status
+	if s.GetState() != want {
+		r.t.Fatalf("got %s (%s), want %s", s.GetState(), s.GetMessage(), want)
+	}
+	return s
+}
+
+func (r *rig) acknowledge(s mesos.TaskStatus) {
+	r.agent.send(executor.Event{Type: executor.Event_ACKNOWLEDGED, Acknowledged: &executor.Event_Acknowledged{TaskID: s.TaskID, UUID: s.UUID}})
+}
+
+// running brings a launched task to RUNNING.
+func (r *rig) running() {
+	r.t.Helper()
+	r.acknowledge(r.update(mesos.TASK_STARTING))
+	r.task.start <- nil
+	r.acknowledge(r.update(mesos.TASK_RUNNING))
+}
+
+func (r *rig) ended() error {
+	r.t.Helper()
+	return <-r.done
+}
+
+func (r *rig) endedWell() {
+	r.t.Helper()
+	if err := r.ended(); err != nil {
+		r.t.Errorf("executor ended with: %v", err)
+	}
+}
+
+// info is a task of this Launch.
+func info(t *testing.T, l job.Launch) mesos.TaskInfo {
+	t.Helper()
+	l.Version = job.LaunchVersion
+	if l.Containerizer == "" {
+		l.Containerizer = job.Mesos
+	}
+	return mesos.TaskInfo{Name: "job", TaskID: mesos.TaskID{Value: "t1"}, Data: marshal(t, l)}
+}
+
+// deaf starts its task whatever becomes of ctx.
+type deaf struct{ *fakeTask }
+
+func (d deaf) Start(_ context.Context, t task.Task) (task.Running, error) {
+	d.got = t
+	return d.fakeTask, <-d.start
+}

@@ -1,0 +1,214 @@
+package executor
+
+import (
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+
+	"mesos-gpu/executor/task"
+	"mesos-gpu/job"
+)
+
+func (r *rig) signalled(want syscall.Signal) {
+	r.t.Helper()
+	if got := <-r.task.signals; got != want {
+		r.t.Fatalf("task got signal %s, want %s", got, want)
+	}
+}
+
+func TestKill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t).run()
+		r.subscribed(mesos.FrameworkInfo_Capability_TASK_KILLING_STATE)
+		r.launch(info(t, job.Launch{KillGrace: 30 * time.Second}))
+		r.running()
+		r.kill(-1)
+		r.acknowledge(r.update(mesos.TASK_KILLING))
+		r.signalled(syscall.SIGTERM)
+		r.task.exit <- task.Exit{Code: 0}
+		s := r.update(mesos.TASK_KILLED)
+		if s.GetMessage() != "exited with status 0" || label(s) != "" {
+			t.Errorf("got message %q and exit code %q, want no code for an end that was asked for", s.GetMessage(), label(s))
+		}
+		r.acknowledge(s)
+		r.endedWell()
+		if len(r.task.signals) != 0 {
+			t.Errorf("task got a further signal")
+		}
+	})
+}
+
+func TestKillGrace(t *testing.T) {
+	policy := &mesos.KillPolicy{GracePeriod: &mesos.DurationInfo{Nanoseconds: int64(4 * time.Second)}}
+	tests := []struct {
+		name   string
+		event  time.Duration // of the KILL; negative for none
+		info   *mesos.KillPolicy
+		launch time.Duration
+		want   time.Duration
+	}{
+		{"launch's", -1, nil, 7 * time.Second, 7 * time.Second},
+		{"task info's", -1, policy, 7 * time.Second, 4 * time.Second},
+		{"kill's", 2 * time.Second, policy, 7 * time.Second, 2 * time.Second},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t).run()
+				r.subscribed()
+				i := info(t, job.Launch{KillGrace: tt.launch})
+				i.KillPolicy = tt.info
+				r.launch(i)
+				r.running()
+				start := time.Now()
+				r.kill(tt.event)
+				r.signalled(syscall.SIGTERM)
+				r.signalled(syscall.SIGKILL)
+				if got := time.Since(start); got != tt.want {
+					t.Errorf("SIGKILL came after %s, want %s", got, tt.want)
+				}
+				r.signalled(syscall.SIGKILL) // and again, while nothing ends
+				r.task.exit <- task.Exit{Signal: syscall.SIGKILL}
+				r.acknowledge(r.update(mesos.TASK_KILLED))
+				r.endedWell()
+			})
+		})
+	}
+}
+
+func TestKillAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t).run()
+		r.subscribed()
+		r.launch(info(t, job.Launch{KillGrace: time.Hour}))
+		r.running()
+		r.kill(-1)
+		r.signalled(syscall.SIGTERM)
+		r.kill(0) // somebody lost patience
+		start := time.Now()
+		r.signalled(syscall.SIGKILL)
+		if got := time.Since(start); got != 0 {
+			t.Errorf("SIGKILL came after %s, want at once", got)
+		}
+		r.task.exit <- task.Exit{Signal: syscall.SIGKILL}
+		r.acknowledge(r.update(mesos.TASK_KILLED))
+		r.endedWell()
+	})
+}
+
+func TestKillDuringLaunch(t *testing.T) {
+	t.Run("start gives up", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t).run()
+			r.subscribed(mesos.FrameworkInfo_Capability_TASK_KILLING_STATE)
+			r.launch(info(t, job.Launch{KillGrace: time.Second}))
+			r.update(mesos.TASK_STARTING)
+			r.kill(-1)
+			r.update(mesos.TASK_KILLING)
+			r.acknowledge(r.update(mesos.TASK_KILLED))
+			r.endedWell()
+			if !r.task.aborted {
+				t.Errorf("launch went on after the kill")
+			}
+		})
+	})
+	t.Run("start was faster", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t)
+			r.cfg.Runtimes[job.Mesos] = deaf{r.task}
+			r.run()
+			r.subscribed()
+			r.launch(info(t, job.Launch{KillGrace: time.Second}))
+			r.update(mesos.TASK_STARTING)
+			r.kill(-1)
+			synctest.Wait()
+			r.task.start <- nil
+			r.signalled(syscall.SIGTERM)
+			r.task.exit <- task.Exit{Signal: syscall.SIGTERM}
+			r.acknowledge(r.update(mesos.TASK_KILLED))
+			r.endedWell()
+		})
+	})
+}
+
+func TestKillOfAnotherTask(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t).run()
+		r.subscribed()
+		r.kill(-1) // nothing was launched
+		i := info(t, job.Launch{})
+		i.TaskID.Value = "other"
+		r.launch(i)
+		r.running()
+		r.kill(-1)
+		synctest.Wait()
+		if len(r.task.signals) != 0 {
+			t.Errorf("another task's KILL signalled this one")
+		}
+		r.task.exit <- task.Exit{}
+		r.acknowledge(r.update(mesos.TASK_FINISHED))
+		r.endedWell()
+	})
+}
+
+func TestShutdown(t *testing.T) {
+	t.Run("of an idle executor", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t).run()
+			r.subscribed()
+			r.shutdown()
+			r.endedWell()
+		})
+	})
+	t.Run("kills within the agent's grace", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t).run()
+			r.subscribed()
+			r.launch(info(t, job.Launch{KillGrace: time.Minute}))
+			r.running()
+			start := time.Now()
+			r.shutdown()
+			r.signalled(syscall.SIGTERM)
+			r.signalled(syscall.SIGKILL)
+			if got := time.Since(start); got != 4*time.Second {
+				t.Errorf("SIGKILL came after %s of 5s, want 4s", got)
+			}
+			r.task.exit <- task.Exit{Signal: syscall.SIGKILL}
+			r.acknowledge(r.update(mesos.TASK_KILLED))
+			r.endedWell()
+		})
+	})
+	t.Run("does not outlast the agent's grace", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t).run()
+			r.subscribed()
+			r.launch(info(t, job.Launch{KillGrace: time.Minute}))
+			r.running()
+			start := time.Now()
+			r.shutdown()
+			r.endedWell() // the task ignores every signal
+			if got := time.Since(start); got != 5*time.Second {
+				t.Errorf("executor ended after %s, want 5s", got)
+			}
+			if !r.task.forced {
+				t.Errorf("the task was left running")
+			}
+		})
+	})
+	t.Run("by the executor's own context", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t).run()
+			r.subscribed()
+			r.launch(info(t, job.Launch{KillGrace: time.Second}))
+			r.running()
+			r.stop()
+			r.signalled(syscall.SIGTERM)
+			r.task.exit <- task.Exit{Signal: syscall.SIGTERM}
+			r.acknowledge(r.update(mesos.TASK_KILLED))
+			r.endedWell()
+		})
+	})
+}

@@ -1,0 +1,119 @@
+package executor
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+
+	"mesos-gpu/executor/task"
+	"mesos-gpu/job"
+)
+
+func ptr[T any](v T) *T { return &v }
+
+func resources() []mesos.Resource {
+	return []mesos.Resource{
+		{Name: "cpus", Type: mesos.SCALAR.Enum(), Scalar: &mesos.Value_Scalar{Value: 1.5}},
+		{Name: "mem", Type: mesos.SCALAR.Enum(), Scalar: &mesos.Value_Scalar{Value: 64}},
+		{Name: "gpus", Type: mesos.SCALAR.Enum(), Scalar: &mesos.Value_Scalar{Value: 1}},
+		{Name: "gpus", Type: mesos.SCALAR.Enum(), Scalar: &mesos.Value_Scalar{Value: 1}},
+		{Name: "gpu_ids", Type: mesos.SET.Enum(), Set: &mesos.Value_Set{Item: []string{"GPU-a", "GPU-b"}}},
+	}
+}
+
+func dockerInfo(change func(*mesos.ContainerInfo)) *mesos.ContainerInfo {
+	c := &mesos.ContainerInfo{Type: mesos.ContainerInfo_DOCKER.Enum(), Docker: &mesos.ContainerInfo_DockerInfo{Image: "debian:12"}}
+	if change != nil {
+		change(c)
+	}
+	return c
+}
+
+func TestDescribeCommand(t *testing.T) {
+	shell := &mesos.CommandInfo{
+		Value:       ptr("echo $A"),
+		Environment: &mesos.Environment{Variables: []mesos.Environment_Variable{{Name: "A", Value: ptr("b")}, {Name: "SECRET"}}},
+	}
+	argv := &mesos.CommandInfo{Shell: ptr(false), Value: ptr("/bin/echo"), Arguments: []string{"hi"}}
+	base := job.Launch{
+		Version: 1, Job: "n", CPUs: 1.5, MemMiB: 64, GPUs: 2, DeviceIDs: []string{"GPU-a", "GPU-b"}, KillGrace: 5 * time.Second,
+	}
+	with := func(change func(*job.Launch)) job.Launch {
+		l := base
+		l.Env = map[string]string{}
+		change(&l)
+		return l
+	}
+	tests := []struct {
+		name string
+		info mesos.TaskInfo
+		want task.Task
+	}{
+		{
+			"shell by mesos", mesos.TaskInfo{Command: shell, Data: []byte("the framework's own")},
+			task.Task{Command: shell, Launch: with(func(l *job.Launch) { l.Containerizer = job.Mesos; l.Env = map[string]string{"A": "b"} })},
+		},
+		{
+			"kill policy", mesos.TaskInfo{Command: argv, KillPolicy: &mesos.KillPolicy{GracePeriod: &mesos.DurationInfo{Nanoseconds: 9e9}}},
+			task.Task{Command: argv, Launch: with(func(l *job.Launch) { l.Containerizer = job.Mesos; l.KillGrace = 9 * time.Second })},
+		},
+		{
+			"argv by docker", mesos.TaskInfo{Command: argv, Container: dockerInfo(nil)},
+			task.Task{Command: argv, MesosContainer: dockerInfo(nil), Launch: with(func(l *job.Launch) {
+				l.Containerizer, l.Image, l.Command = job.Docker, "debian:12", []string{"/bin/echo", "hi"}
+			})},
+		},
+		{
+			"shell by docker", mesos.TaskInfo{Command: &mesos.CommandInfo{Value: ptr("echo hi")}, Container: dockerInfo(nil)},
+			task.Task{Command: &mesos.CommandInfo{Value: ptr("echo hi")}, MesosContainer: dockerInfo(nil), Entrypoint: []string{"/bin/sh"}, Launch: with(func(l *job.Launch) {
+				l.Containerizer, l.Image, l.Command = job.Docker, "debian:12", []string{"-c", "echo hi"}
+			})},
+		},
+		{
+			"image's own command", mesos.TaskInfo{Container: dockerInfo(nil)},
+			task.Task{Command: &mesos.CommandInfo{}, MesosContainer: dockerInfo(nil), Launch: with(func(l *job.Launch) {
+				l.Containerizer, l.Image = job.Docker, "debian:12"
+			})},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.info.Name, tt.info.TaskID.Value, tt.info.Resources = "n", "t1", resources()
+			tt.want.ID = "t1"
+			got, err := describe(tt.info)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("task (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestDescribeRefuses(t *testing.T) {
+	tests := []struct {
+		want   string
+		change func(*mesos.ContainerInfo)
+	}{
+		{"no docker.image", func(c *mesos.ContainerInfo) { c.Docker = nil }},
+		{"docker.privileged", func(c *mesos.ContainerInfo) { c.Docker.Privileged = ptr(true) }},
+		{"container.volumes", func(c *mesos.ContainerInfo) { c.Volumes = []mesos.Volume{{}} }},
+		{"docker.port_mappings", func(c *mesos.ContainerInfo) {
+			c.Docker.PortMappings = []mesos.ContainerInfo_DockerInfo_PortMapping{{}}
+		}},
+		{"docker.parameters", func(c *mesos.ContainerInfo) { c.Docker.Parameters = []mesos.Parameter{{}} }},
+		{"docker.network BRIDGE", func(c *mesos.ContainerInfo) { c.Docker.Network = mesos.ContainerInfo_DockerInfo_BRIDGE.Enum() }},
+	}
+	for _, tt := range tests {
+		t.Run(tt.want, func(t *testing.T) {
+			_, err := describe(mesos.TaskInfo{Container: dockerInfo(tt.change)})
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got error %v, want %q in it", err, tt.want)
+			}
+		})
+	}
+}

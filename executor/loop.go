@@ -1,0 +1,276 @@
+package executor
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/mesos/mesos-go/api/v1/lib/executor"
+	"github.com/sirupsen/logrus"
+
+	"mesos-gpu/executor/task"
+)
+
+// loop is the life of one task. One goroutine, serve, owns all of it; the
+// task's own goroutine reports through progress.
+type loop struct {
+	cfg Config
+	log logrus.FieldLogger
+	out *outbox
+
+	// What SUBSCRIBED told.
+	container   mesos.ContainerID
+	tellKilling bool // the framework knows TASK_KILLING
+
+	phase phase
+	info  mesos.TaskInfo
+	task  task.Task
+	// running is set from RUNNING on; kill from the first reason to end.
+	running task.Running
+	kill    *kill
+	// stopStart ends a launch that is under way, giveUp the task by force.
+	stopStart, giveUp context.CancelFunc
+	progress          chan progress
+	work              sync.WaitGroup
+
+	// final is the terminal status's uuid, wait bounds the time until its
+	// acknowledgement and, after SHUTDOWN, all that is left to do.
+	final    []byte
+	wait     *time.Timer
+	shutdown bool
+	lost     error // the agent is gone for good
+	done     bool
+}
+
+type phase int
+
+const (
+	idle phase = iota
+	launching
+	running
+	over
+)
+
+// progress is what the task's goroutine says: running is set once, ended
+// once, or err instead of either.
+type progress struct {
+	running task.Running
+	ended   bool
+	exit    task.Exit
+	err     error
+}
+
+func newLoop(cfg Config) *loop {
+	// The timer waits for its first Reset.
+	wait := time.NewTimer(time.Hour)
+	wait.Stop()
+	return &loop{
+		cfg: cfg, log: cfg.Log, out: newOutbox(), wait: wait,
+		container: mesos.ContainerID{Value: cfg.ContainerID},
+		progress:  make(chan progress, 2),
+	}
+}
+
+// serve handles events until the executor has nothing left to do.
+func (l *loop) serve(ctx context.Context, events <-chan executor.Event, gone <-chan error) error {
+	defer l.end()
+	stop := ctx.Done()
+	for !l.done {
+		select {
+		case ev := <-events:
+			l.handle(ctx, ev)
+		case err := <-gone:
+			l.agentLost(err)
+		case p := <-l.progress:
+			l.advance(p)
+		case <-l.kill.due():
+			l.escalate()
+		case <-l.wait.C:
+			l.log.Warn("stopped waiting: time is up")
+			l.done = true
+		case <-stop:
+			stop = nil
+			l.shutDown("executor was told to stop")
+		}
+	}
+	return l.lost
+}
+
+// end waits until nothing of the task is left.
+func (l *loop) end() {
+	if l.giveUp != nil {
+		l.giveUp()
+	}
+	l.work.Wait()
+	l.wait.Stop()
+}
+
+// handle serves one event. An event without the part that its type names is
+// dropped: there is nothing to do about it.
+func (l *loop) handle(ctx context.Context, ev executor.Event) {
+	switch t := ev.GetType(); {
+	case t == executor.Event_SUBSCRIBED && ev.Subscribed != nil:
+		l.subscribed(ev.Subscribed)
+	case t == executor.Event_LAUNCH && ev.Launch != nil:
+		l.launch(ctx, ev.Launch.Task)
+	case t == executor.Event_LAUNCH_GROUP && ev.LaunchGroup != nil:
+		l.launchGroup(ctx, ev.LaunchGroup.TaskGroup.Tasks)
+	case t == executor.Event_KILL && ev.Kill != nil:
+		l.killTask(ev.Kill.TaskID, ev.Kill.KillPolicy)
+	case t == executor.Event_ACKNOWLEDGED && ev.Acknowledged != nil:
+		l.acknowledged(ev.Acknowledged)
+	case t == executor.Event_SHUTDOWN:
+		l.shutDown("agent said SHUTDOWN")
+	case t == executor.Event_ERROR:
+		l.log.WithField("message", ev.Error.GetMessage()).Error("agent reports an error")
+	}
+}
+
+func (l *loop) subscribed(s *executor.Event_Subscribed) {
+	if s.ContainerID != nil {
+		l.container = *s.ContainerID
+	}
+	for _, c := range s.FrameworkInfo.Capabilities {
+		if c.Type == mesos.FrameworkInfo_Capability_TASK_KILLING_STATE {
+			l.tellKilling = true
+		}
+	}
+	l.log.WithFields(logrus.Fields{"agent": s.AgentInfo.Hostname, "container": l.container.Value}).Info("subscribed")
+}
+
+func (l *loop) acknowledged(a *executor.Event_Acknowledged) {
+	l.out.acknowledge(a.TaskID, a.UUID)
+	if l.final != nil && bytes.Equal(a.UUID, l.final) {
+		l.done = true
+	}
+}
+
+// launchGroup takes a group of one. Tasks of a larger group would share this
+// executor's GPUs, and nobody could say which task owns which.
+func (l *loop) launchGroup(ctx context.Context, tasks []mesos.TaskInfo) {
+	if len(tasks) == 1 {
+		l.launch(ctx, tasks[0])
+		return
+	}
+	for _, t := range tasks {
+		uuid := l.refuse(t, fmt.Errorf("task group has %d tasks, this executor takes 1: launch one task a group", len(tasks)))
+		if l.phase == idle {
+			l.final = uuid
+		}
+	}
+	if l.phase == idle {
+		l.phase = over
+		l.wait.Reset(l.cfg.AckTimeout)
+	}
+}
+
+func (l *loop) launch(ctx context.Context, info mesos.TaskInfo) {
+	if l.phase != idle {
+		l.refuse(info, fmt.Errorf("executor %s already has task %s: give each task an executor of its own", l.cfg.ExecutorID, l.info.TaskID.Value))
+		return
+	}
+	l.phase, l.info = launching, info
+	l.out.addTask(info)
+	runtime, err := l.prepare(info)
+	if err != nil {
+		l.finish(failed(err, false))
+		return
+	}
+	l.update(outcome{state: mesos.TASK_STARTING})
+	taskCtx, giveUp := context.WithCancel(context.WithoutCancel(ctx))
+	startCtx, stopStart := context.WithCancel(taskCtx)
+	l.giveUp, l.stopStart = giveUp, stopStart
+	t := l.task
+	l.work.Go(func() { execute(startCtx, taskCtx, runtime, t, l.progress) })
+}
+
+// prepare completes l.task and picks what runs it.
+func (l *loop) prepare(info mesos.TaskInfo) (task.Runtime, error) {
+	t, err := describe(info)
+	if err != nil {
+		return nil, err
+	}
+	runtime := l.cfg.Runtimes[t.Launch.Containerizer]
+	if runtime == nil {
+		return nil, fmt.Errorf("containerizer %q is neither docker nor mesos", t.Launch.Containerizer)
+	}
+	if t.Minors, err = l.granted(t); err != nil {
+		return nil, err
+	}
+	t.Framework, t.Container = l.cfg.FrameworkID, l.container
+	l.task = t
+	l.log.WithFields(logrus.Fields{"task": t.ID, "gpus": t.Launch.GPUs, "minors": t.Minors, "containerizer": t.Launch.Containerizer}).Info("launching")
+	return runtime, nil
+}
+
+// execute runs the task; progress has room for all it says.
+func execute(startCtx, taskCtx context.Context, runtime task.Runtime, t task.Task, out chan<- progress) {
+	r, err := runtime.Start(startCtx, t)
+	out <- progress{running: r, err: err}
+	if err != nil {
+		return
+	}
+	exit, err := r.Wait(taskCtx)
+	out <- progress{ended: true, exit: exit, err: err}
+}
+
+func (l *loop) advance(p progress) {
+	switch {
+	case p.ended:
+		l.logEnd(p.err)
+		l.finish(ended(p.exit, p.err, l.kill != nil))
+	case p.err != nil:
+		l.logEnd(p.err)
+		o := failed(p.err, l.kill != nil)
+		if l.kill == nil {
+			o.reason = mesos.REASON_CONTAINER_LAUNCH_FAILED.Enum()
+		}
+		l.finish(o)
+	default:
+		l.phase, l.running = running, p.running
+		if l.kill != nil {
+			l.endRunning()
+			return
+		}
+		l.update(outcome{state: mesos.TASK_RUNNING})
+	}
+}
+
+func (l *loop) logEnd(err error) {
+	if err != nil {
+		l.log.WithError(err).WithField("task", l.task.ID).Error("task ended with an error")
+	}
+}
+
+// finish sends the terminal status; what is left is its acknowledgement.
+func (l *loop) finish(o outcome) {
+	l.phase = over
+	l.kill.stop()
+	l.final = l.update(o)
+	if l.lost != nil {
+		l.done = true
+		return
+	}
+	if !l.shutdown {
+		l.wait.Reset(l.cfg.AckTimeout)
+	}
+}
+
+func (l *loop) update(o outcome) (uuid []byte) {
+	s := status(l.info.TaskID, l.cfg.ExecutorID, o, time.Now())
+	l.out.addStatus(s)
+	l.log.WithFields(logrus.Fields{"task": l.info.TaskID.Value, "state": o.state.String(), "message": o.message}).Info("task changed state")
+	return s.UUID
+}
+
+// refuse fails a task that this executor never takes on.
+func (l *loop) refuse(info mesos.TaskInfo, err error) (uuid []byte) {
+	l.out.addTask(info)
+	s := status(info.TaskID, l.cfg.ExecutorID, failed(err, false), time.Now())
+	l.out.addStatus(s)
+	l.log.WithError(err).WithField("task", info.TaskID.Value).Warn("refused a task")
+	return s.UUID
+}

@@ -1,0 +1,270 @@
+package executor
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/mesos/mesos-go/api/v1/lib/executor"
+
+	"mesos-gpu/executor/task"
+	"mesos-gpu/job"
+)
+
+func marshal(t *testing.T, v any) []byte {
+	t.Helper()
+	data, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func label(s mesos.TaskStatus) string {
+	if s.Labels == nil || len(s.Labels.Labels) != 1 || s.Labels.Labels[0].Key != "mesos-gpu.exit_code" {
+		return ""
+	}
+	return *s.Labels.Labels[0].Value
+}
+
+func TestTaskEnds(t *testing.T) {
+	tests := []struct {
+		name    string
+		exit    task.Exit
+		state   mesos.TaskState
+		message string
+		code    string
+	}{
+		{"success", task.Exit{}, mesos.TASK_FINISHED, "exited with status 0", "0"},
+		{"failure", task.Exit{Code: 3}, mesos.TASK_FAILED, "exited with status 3", "3"},
+		{"signal", task.Exit{Signal: syscall.SIGSEGV}, mesos.TASK_FAILED, "killed by signal 11 (SIGSEGV)", "139"},
+		{"no status", task.Exit{NoStatus: true}, mesos.TASK_FAILED, "ended without an exit status", ""},
+		{"agent knows better", task.Exit{Signal: syscall.SIGKILL, State: mesos.TASK_FAILED.Enum(), Reason: mesos.REASON_CONTAINER_LIMITATION_MEMORY.Enum(), Message: "memory limit\nexceeded"},
+			mesos.TASK_FAILED, "killed by signal 9 (SIGKILL): memory limit; exceeded", "137"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t).run()
+				r.subscribed()
+				r.launch(info(t, job.Launch{Job: "job", Command: []string{"true"}}))
+				r.running()
+				r.task.exit <- tt.exit
+				s := r.update(tt.state)
+				if got := s.GetMessage(); got != tt.message {
+					t.Errorf("message is %q, want %q", got, tt.message)
+				}
+				if got := label(s); got != tt.code {
+					t.Errorf("exit code label is %q, want %q", got, tt.code)
+				}
+				if got, want := s.GetReason(), tt.exit.Reason; want != nil && got != *want {
+					t.Errorf("reason is %s, want %s", got, *want)
+				}
+				r.acknowledge(s)
+				r.endedWell()
+			})
+		})
+	}
+}
+
+func TestStatusesIdentifyThemselves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t).run()
+		r.subscribed()
+		before := float64(time.Now().Unix())
+		r.launch(info(t, job.Launch{Command: []string{"true"}}))
+		seen := map[string]bool{}
+		var last mesos.TaskStatus
+		for _, state := range []mesos.TaskState{mesos.TASK_STARTING, mesos.TASK_RUNNING, mesos.TASK_FINISHED} {
+			last = r.update(state)
+			if len(last.UUID) != 16 || seen[string(last.UUID)] {
+				t.Errorf("%s: uuid %x is not a new one", state, last.UUID)
+			}
+			seen[string(last.UUID)] = true
+			if last.GetExecutorID().GetValue() != "executor" || last.GetSource() != mesos.SOURCE_EXECUTOR || last.TaskID.Value != "t1" {
+				t.Errorf("%s: executor %v, source %v, task %v", state, last.ExecutorID, last.Source, last.TaskID)
+			}
+			if ts := last.GetTimestamp(); ts < before || ts > before+60 {
+				t.Errorf("%s: timestamp %f, want %f", state, ts, before)
+			}
+			r.acknowledge(last)
+			switch state {
+			case mesos.TASK_STARTING:
+				r.task.start <- nil
+			case mesos.TASK_RUNNING:
+				r.task.exit <- task.Exit{}
+			}
+		}
+		r.endedWell()
+		if got := r.task.got; got.ID != "t1" || got.Framework != "framework" || got.Container.Value != "container" {
+			t.Errorf("runtime was told task %q of %q in container %q", got.ID, got.Framework, got.Container.Value)
+		}
+	})
+}
+
+func TestLaunchErrors(t *testing.T) {
+	grant := func(minors []int, confined bool, err error) func() ([]int, bool, error) {
+		return func() ([]int, bool, error) { return minors, confined, err }
+	}
+	tests := []struct {
+		name    string
+		info    mesos.TaskInfo
+		granted func() ([]int, bool, error)
+		want    string
+	}{
+		{"malformed data", mesos.TaskInfo{TaskID: mesos.TaskID{Value: "t1"}, Data: []byte("{")}, nil, "parse task data"},
+		{"other version", mesos.TaskInfo{TaskID: mesos.TaskID{Value: "t1"}, Data: []byte(`{"version":9}`)}, nil, "version 9"},
+		{"nothing to run", mesos.TaskInfo{TaskID: mesos.TaskID{Value: "t1"}}, nil, "neither data nor a command"},
+		{"too few granted", info(t, job.Launch{GPUs: 2}), grant([]int{3}, true, nil), "task holds 2 GPUs and the executor's devices cgroup grants 1 (nvidia3)"},
+		{"too many granted", info(t, job.Launch{GPUs: 0}), grant([]int{0, 1}, true, nil), "task holds 0 GPUs and the executor's devices cgroup grants 2 (nvidia0, nvidia1)"},
+		{"docker without a cgroup", info(t, job.Launch{GPUs: 1, Containerizer: job.Docker}), grant(nil, false, nil), "no devices cgroup says which"},
+		{"cgroup unreadable", info(t, job.Launch{GPUs: 1, Containerizer: job.Docker}), grant(nil, false, errors.New("read devices.list: permission denied")), "read devices.list"},
+		{"gpus and gpu_ids differ", info(t, job.Launch{GPUs: 2, DeviceIDs: []string{"GPU-a"}}), nil, "2 gpus and 1 gpu_ids"},
+		{"unknown containerizer", info(t, job.Launch{Containerizer: "rkt"}), nil, `"rkt"`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				if tt.granted != nil {
+					r.cfg.Granted = tt.granted
+				}
+				r.run()
+				r.subscribed()
+				r.launch(tt.info)
+				s := r.update(mesos.TASK_FAILED)
+				if got := s.GetMessage(); !strings.Contains(got, tt.want) {
+					t.Errorf("message is %q, want %q in it", got, tt.want)
+				}
+				r.acknowledge(s)
+				r.endedWell()
+			})
+		})
+	}
+}
+
+func TestGPUsReachTheRuntime(t *testing.T) {
+	noCgroup := errors.New("no cgroup v1 devices hierarchy")
+	tests := []struct {
+		name     string
+		launch   job.Launch
+		minors   []int
+		confined bool
+		err      error
+		want     int
+	}{
+		{"confined docker", job.Launch{GPUs: 2, Containerizer: job.Docker}, []int{1, 3}, true, nil, 2},
+		{"confined mesos", job.Launch{GPUs: 1}, []int{2}, true, nil, 1},
+		{"unconfined mesos", job.Launch{GPUs: 2}, nil, false, nil, 0},
+		{"unconfined docker without GPU", job.Launch{Containerizer: job.Docker}, nil, false, nil, 0},
+		{"mesos where nobody knows", job.Launch{GPUs: 2}, nil, false, noCgroup, 0},
+		{"docker without GPU where nobody knows", job.Launch{Containerizer: job.Docker}, nil, false, noCgroup, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.cfg.Granted = func() ([]int, bool, error) { return tt.minors, tt.confined, tt.err }
+				r.run()
+				r.subscribed()
+				r.launch(info(t, tt.launch))
+				r.running()
+				if got := len(r.task.got.Minors); got != tt.want {
+					t.Errorf("runtime was given %d minors, want %d", got, tt.want)
+				}
+				r.task.exit <- task.Exit{}
+				r.acknowledge(r.update(mesos.TASK_FINISHED))
+				r.endedWell()
+			})
+		})
+	}
+}
+
+func TestStartError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t).run()
+		r.subscribed()
+		r.launch(info(t, job.Launch{}))
+		r.update(mesos.TASK_STARTING)
+		r.task.start <- errors.New("image nope is not on this agent")
+		s := r.update(mesos.TASK_FAILED)
+		if s.GetMessage() != "image nope is not on this agent" || s.GetReason() != mesos.REASON_CONTAINER_LAUNCH_FAILED {
+			t.Errorf("got message %q and reason %s", s.GetMessage(), s.GetReason())
+		}
+		r.acknowledge(s)
+		r.endedWell()
+	})
+}
+
+func TestOneTaskAnExecutor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t).run()
+		r.subscribed()
+		r.launch(info(t, job.Launch{}))
+		r.running()
+		second := info(t, job.Launch{})
+		second.TaskID.Value = "t2"
+		r.launch(second)
+		s := r.update(mesos.TASK_FAILED)
+		if s.TaskID.Value != "t2" || !strings.Contains(s.GetMessage(), "already has task t1") {
+			t.Errorf("task %s failed with %q", s.TaskID.Value, s.GetMessage())
+		}
+		r.acknowledge(s)
+		r.task.exit <- task.Exit{}
+		r.acknowledge(r.update(mesos.TASK_FINISHED))
+		r.endedWell()
+	})
+}
+
+func TestLaunchGroup(t *testing.T) {
+	group := func(infos ...mesos.TaskInfo) executor.Event {
+		return executor.Event{Type: executor.Event_LAUNCH_GROUP, LaunchGroup: &executor.Event_LaunchGroup{TaskGroup: mesos.TaskGroupInfo{Tasks: infos}}}
+	}
+	t.Run("of one runs", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t).run()
+			r.subscribed()
+			r.agent.send(group(info(t, job.Launch{})))
+			r.running()
+			r.task.exit <- task.Exit{}
+			r.acknowledge(r.update(mesos.TASK_FINISHED))
+			r.endedWell()
+		})
+	})
+	t.Run("of two is refused", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t).run()
+			r.subscribed()
+			second := info(t, job.Launch{})
+			second.TaskID.Value = "t2"
+			r.agent.send(group(info(t, job.Launch{}), second))
+			for range 2 {
+				r.acknowledge(r.update(mesos.TASK_FAILED))
+			}
+			r.endedWell()
+		})
+	})
+}
+
+func TestUnacknowledgedEndIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.cfg.AckTimeout = 20 * time.Second
+		r.run()
+		r.subscribed()
+		r.launch(info(t, job.Launch{}))
+		r.running()
+		r.task.exit <- task.Exit{}
+		r.update(mesos.TASK_FINISHED)
+		ended := time.Now()
+		r.endedWell()
+		if got := time.Since(ended); got != 20*time.Second {
+			t.Errorf("executor waited %s for the acknowledgement, want 20s", got)
+		}
+	})
+}

@@ -1,0 +1,98 @@
+// Package executor carries one task from launch to its final status: it
+// subscribes with the Mesos agent that started it, runs the task by the Docker
+// engine or as a nested container of the agent, and reports what becomes of
+// it. It decides when a task is killed, how long an agent may be away and what
+// a task's end means. It never chooses GPUs: it uses those that its own device
+// cgroup grants, and refuses a task for which they do not add up.
+package executor
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/mesos/mesos-go/api/v1/lib/executor"
+	"github.com/mesos/mesos-go/api/v1/lib/httpcli/httpagent"
+	"github.com/sirupsen/logrus"
+
+	"mesos-gpu/executor/docker"
+	"mesos-gpu/executor/task"
+	"mesos-gpu/executor/unified"
+	"mesos-gpu/job"
+)
+
+// logName is the executor's own log, beside the task's stdout and stderr.
+const logName = "executor.log"
+
+// Run serves one task and returns once its terminal status is acknowledged,
+// or the executor was shut down. When ctx ends it kills the task first, as on
+// SHUTDOWN. It returns an error where the agent was lost.
+func Run(ctx context.Context, cfg Config) error {
+	cfg.setDefaults()
+	if err := cfg.validate(); err != nil {
+		return err
+	}
+	if cfg.Log == nil {
+		log, file, err := openLog(cfg.Sandbox)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		cfg.Log = log
+	}
+	transport := cfg.transport()
+	if t, ok := transport.(*http.Transport); ok {
+		defer t.CloseIdleConnections()
+	}
+	if cfg.Runtimes == nil {
+		cfg.Runtimes = cfg.runtimes(transport)
+	}
+	return run(ctx, cfg, transport)
+}
+
+// run joins the loop with the session that feeds it. It returns after all of
+// its goroutines have ended.
+func run(ctx context.Context, cfg Config, transport http.RoundTripper) error {
+	events := make(chan executor.Event)
+	l := newLoop(cfg)
+	s := &session{
+		sender: cfg.executorSender(transport), out: l.out, events: events, log: cfg.Log,
+		checkpoint: cfg.Checkpoint, recovery: cfg.RecoveryTimeout, backoffMax: cfg.BackoffMax, endpoint: cfg.Endpoint,
+	}
+	// The session outlives ctx: the task's last status has to be delivered.
+	session, stop := context.WithCancel(context.WithoutCancel(ctx))
+	gone := make(chan error, 1)
+	var wg sync.WaitGroup
+	wg.Go(func() { gone <- s.run(session) })
+	wg.Go(func() { s.deliver(session) })
+	err := l.serve(ctx, events, gone)
+	stop()
+	wg.Wait()
+	return err
+}
+
+func (c *Config) runtimes(transport http.RoundTripper) map[job.Containerizer]task.Runtime {
+	agent := c.client(transport, "/api/v1")
+	return map[job.Containerizer]task.Runtime{
+		job.Docker: &docker.Runtime{
+			Client: c.Docker, Volume: c.Volume, DevDir: c.DevDir,
+			Sandbox: c.Sandbox, HostSandbox: c.Directory, Log: c.Log,
+		},
+		job.Mesos: &unified.Runtime{Agent: httpagent.NewSender(agent.Send), Sandbox: c.Sandbox, Log: c.Log},
+	}
+}
+
+func openLog(sandbox string) (logrus.FieldLogger, io.Closer, error) {
+	file, err := os.OpenFile(filepath.Join(sandbox, logName), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, nil, fmt.Errorf("open executor log: %w", err)
+	}
+	log := logrus.New()
+	log.SetOutput(file)
+	log.SetFormatter(&logrus.TextFormatter{DisableColors: true, FullTimestamp: true})
+	return log, file, nil
+}

@@ -1,0 +1,96 @@
+package executor
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+
+	"mesos-gpu/executor/task"
+)
+
+// exitCodeLabel carries the exit status of a process that ended by itself.
+const exitCodeLabel = "mesos-gpu.exit_code"
+
+// outcome is a task's terminal state and what goes with it.
+type outcome struct {
+	state      mesos.TaskState
+	message    string
+	reason     *mesos.TaskStatus_Reason
+	limitation *mesos.TaskResourceLimitation
+	// exitCode is set where the process ended by itself.
+	exitCode *int
+}
+
+// ended says what a task's end means. An end that was asked for is KILLED
+// however the process took it. Where an agent ended the task itself it knows
+// better than we why, so its state stands.
+func ended(exit task.Exit, err error, killing bool) outcome {
+	if err != nil {
+		return failed(err, killing)
+	}
+	o := outcome{message: exit.String(), reason: exit.Reason, limitation: exit.Limitation}
+	switch {
+	case killing:
+		o.state = mesos.TASK_KILLED
+	case exit.Success():
+		o.state = mesos.TASK_FINISHED
+	default:
+		o.state = mesos.TASK_FAILED
+	}
+	if exit.State != nil {
+		o.state = *exit.State
+	}
+	if !killing && !exit.NoStatus {
+		status := exit.Status()
+		o.exitCode = &status
+	}
+	return o
+}
+
+// failed is a task that could not be started, or was lost sight of.
+func failed(err error, killing bool) outcome {
+	if killing {
+		return outcome{state: mesos.TASK_KILLED, message: "killed before it ran to its end"}
+	}
+	return outcome{state: mesos.TASK_FAILED, message: err.Error()}
+}
+
+// status makes a new status update, with a uuid of its own.
+func status(id mesos.TaskID, executorID string, o outcome, now time.Time) mesos.TaskStatus {
+	u := uuid.New()
+	timestamp := float64(now.UnixNano()) / 1e9
+	s := mesos.TaskStatus{
+		TaskID:     id,
+		State:      o.state.Enum(),
+		Source:     mesos.SOURCE_EXECUTOR.Enum(),
+		ExecutorID: &mesos.ExecutorID{Value: executorID},
+		UUID:       u[:],
+		Timestamp:  &timestamp,
+		Reason:     o.reason,
+		Limitation: o.limitation,
+	}
+	if o.message != "" {
+		message := oneLine(o.message)
+		s.Message = &message
+	}
+	if o.exitCode != nil {
+		code := strconv.Itoa(*o.exitCode)
+		s.Labels = &mesos.Labels{Labels: []mesos.Label{{Key: exitCodeLabel, Value: &code}}}
+	}
+	return s
+}
+
+// maxMessage bounds what an engine or agent has to say.
+const maxMessage = 2048
+
+// oneLine makes a message fit a table's cell.
+func oneLine(message string) string {
+	message = strings.Join(strings.FieldsFunc(message, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+	if len(message) > maxMessage {
+		message = strings.ToValidUTF8(message[:maxMessage], "") + "…"
+	}
+	return message
+}

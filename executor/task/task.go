@@ -1,0 +1,74 @@
+// Package task holds the words that the executor and its runtimes share: one
+// task as a runtime is told it, the runtime and what runs in it, and how it
+// ended. It decides nothing about processes or containers; packages docker
+// and unified do.
+package task
+
+import (
+	"context"
+	"strings"
+	"syscall"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+
+	"mesos-gpu/job"
+)
+
+// Task is all that a runtime needs to know.
+type Task struct {
+	ID        string
+	Framework string
+	// Container is the executor's own container; nested ones are its
+	// children.
+	Container mesos.ContainerID
+	Launch    job.Launch
+	// Minors are the N of the /dev/nvidiaN that this executor was granted.
+	// They are unknown (nil) where no devices cgroup confines it.
+	Minors []int
+	// Entrypoint replaces the image's where it is set.
+	Entrypoint []string
+	// Command and MesosContainer are Mesos's own description where the task
+	// came with one instead of a Launch. They say more than Launch can (URIs,
+	// user, volumes), so the unified containerizer gets them as they are.
+	Command        *mesos.CommandInfo
+	MesosContainer *mesos.ContainerInfo
+}
+
+// Runtime starts tasks.
+type Runtime interface {
+	// Start returns once the task's process runs. When it returns an error,
+	// for a cancelled ctx too, nothing of the task is left behind.
+	Start(ctx context.Context, t Task) (Running, error)
+}
+
+// Running is a started task.
+type Running interface {
+	// Wait returns once the task has ended and nothing of it holds a device
+	// any more. When ctx ends first, it ends the task by force.
+	Wait(ctx context.Context) (Exit, error)
+	// Signal sends the task's first process a signal. A task that has ended
+	// is no error.
+	Signal(ctx context.Context, sig syscall.Signal) error
+}
+
+// Env is the environment of the task's process: what the job asks for, and
+// above it what identifies the task and its devices.
+func (t Task) Env() map[string]string {
+	env := make(map[string]string, len(t.Launch.Env)+2)
+	for name, value := range t.Launch.Env {
+		env[name] = value
+	}
+	env["MESOS_TASK_ID"] = t.ID
+	env["NVIDIA_VISIBLE_DEVICES"] = t.visibleDevices()
+	return env
+}
+
+// visibleDevices is for NVIDIA's container toolkit, which may be the engine's
+// default runtime: "void" keeps it from adding every GPU of the host to a
+// container that was given none, or whose devices have no names here.
+func (t Task) visibleDevices() string {
+	if t.Launch.GPUs == 0 || len(t.Launch.DeviceIDs) == 0 {
+		return "void"
+	}
+	return strings.Join(t.Launch.DeviceIDs, ",")
+}

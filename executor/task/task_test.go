@@ -1,0 +1,65 @@
+package task
+
+import (
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mesos-gpu/job"
+)
+
+func TestEnv(t *testing.T) {
+	tests := []struct {
+		name   string
+		launch job.Launch
+		want   map[string]string
+	}{
+		{"named devices", job.Launch{GPUs: 2, DeviceIDs: []string{"GPU-a", "GPU-b"}, Env: map[string]string{"A": "b"}},
+			map[string]string{"A": "b", "MESOS_TASK_ID": "t", "NVIDIA_VISIBLE_DEVICES": "GPU-a,GPU-b"}},
+		{"a job cannot name more", job.Launch{Env: map[string]string{"NVIDIA_VISIBLE_DEVICES": "all", "MESOS_TASK_ID": "x"}},
+			map[string]string{"MESOS_TASK_ID": "t", "NVIDIA_VISIBLE_DEVICES": "void"}},
+		{"devices without names", job.Launch{GPUs: 1}, map[string]string{"MESOS_TASK_ID": "t", "NVIDIA_VISIBLE_DEVICES": "void"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, Task{ID: "t", Launch: tt.launch}.Env()); diff != "" {
+				t.Errorf("environment (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestExit(t *testing.T) {
+	tests := []struct {
+		name    string
+		exit    Exit
+		status  int
+		success bool
+		text    string
+	}{
+		{"wait status 0", ExitOf(0), 0, true, "exited with status 0"},
+		{"wait status of exit 3", ExitOf(3 << 8), 3, false, "exited with status 3"},
+		{"wait status of SIGKILL", ExitOf(int(syscall.SIGKILL)), 137, false, "killed by signal 9 (SIGKILL)"},
+		{"wait status of a core dump", ExitOf(int(syscall.SIGSEGV) | 0x80), 139, false, "killed by signal 11 (SIGSEGV)"},
+		{"shell's 0", ExitOfShell(0), 0, true, "exited with status 0"},
+		{"shell's 128", ExitOfShell(128), 128, false, "exited with status 128"},
+		{"shell's 143", ExitOfShell(143), 143, false, "killed by signal 15 (SIGTERM)"},
+		{"shell's 255", ExitOfShell(255), 255, false, "exited with status 255"},
+		{"with a reason", Exit{Code: 1, Message: "out of memory"}, 1, false, "exited with status 1: out of memory"},
+		{"unknown", Exit{NoStatus: true}, 0, false, "ended without an exit status"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := tt.exit.Status(); got != tt.status {
+				t.Errorf("status is %d, want %d", got, tt.status)
+			}
+			if got := tt.exit.Success(); got != tt.success {
+				t.Errorf("success is %v, want %v", got, tt.success)
+			}
+			if got := tt.exit.String(); got != tt.text {
+				t.Errorf("text is %q, want %q", got, tt.text)
+			}
+		})
+	}
+}

@@ -1,0 +1,66 @@
+package executor
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/mesos/mesos-go/api/v1/lib/executor"
+	"github.com/mesos/mesos-go/api/v1/lib/executor/calls"
+	"github.com/mesos/mesos-go/api/v1/lib/httpcli"
+	"github.com/mesos/mesos-go/api/v1/lib/httpcli/httpexec"
+)
+
+// answerTimeout is how long an agent may take to answer an executor's call.
+const answerTimeout = 15 * time.Second
+
+// transport reaches the agent. mesos-go's own dials IPv4 only and knows no
+// unix sockets.
+func (c *Config) transport() http.RoundTripper {
+	if c.Transport != nil {
+		return c.Transport
+	}
+	dialer := &net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}
+	t := &http.Transport{
+		DialContext:         dialer.DialContext,
+		TLSHandshakeTimeout: 5 * time.Second,
+		MaxIdleConnsPerHost: 2,
+		IdleConnTimeout:     time.Minute,
+	}
+	if socket := c.Socket; socket != "" {
+		t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return dialer.DialContext(ctx, "unix", socket)
+		}
+	}
+	return t
+}
+
+// client talks to one of the agent's APIs through t, in protobuf: mesos-go's
+// JSON refuses enum values that it does not know.
+func (c *Config) client(t http.RoundTripper, path string) *httpcli.Client {
+	web := &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	options := []httpcli.Opt{
+		httpcli.Endpoint(c.url(path)),
+		httpcli.Codec(httpcli.DefaultCodec),
+		httpcli.Do(web.Do),
+	}
+	if c.Token != "" {
+		options = append(options, httpcli.DefaultHeader("Authorization", "Bearer "+c.Token))
+	}
+	return httpcli.New(options...)
+}
+
+// executorSender sends executor calls under this executor's ids. A call that
+// gets no answer in time fails; the event stream of a SUBSCRIBE may last.
+func (c *Config) executorSender(t http.RoundTripper) calls.Sender {
+	if timed, ok := t.(*http.Transport); ok {
+		timed = timed.Clone()
+		timed.ResponseHeaderTimeout = answerTimeout
+		t = timed
+	}
+	return calls.SenderWith(
+		httpexec.NewSender(c.client(t, "/api/v1/executor").Send),
+		executor.CallOptions{calls.Framework(c.FrameworkID), calls.Executor(c.ExecutorID)}...,
+	)
+}

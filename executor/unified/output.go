@@ -1,0 +1,35 @@
+package unified
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// linkOutput makes the executor's stdout and stderr links to those of the
+// nested container, so that a reader of the executor's sandbox finds the
+// task's output where every task's output is. The agent still writes what the
+// executor says to the files it opened, which have no name any more; its own
+// log is another file.
+func linkOutput(sandbox, container string) error {
+	for _, name := range []string{"stdout", "stderr"} {
+		target := filepath.Join("containers", container, name)
+		if err := replaceByLink(filepath.Join(sandbox, name), target); err != nil {
+			return fmt.Errorf("link task output: %w", err)
+		}
+	}
+	return nil
+}
+
+// replaceByLink puts the link in place in one step: a reader sees the old
+// file or the link, never nothing.
+func replaceByLink(path, target string) error {
+	staged := path + ".link"
+	if err := os.Remove(staged); err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	if err := os.Symlink(target, staged); err != nil {
+		return err
+	}
+	return os.Rename(staged, path)
+}

@@ -1,0 +1,152 @@
+package unified
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/mesos/mesos-go/api/v1/lib/agent"
+	"github.com/mesos/mesos-go/api/v1/lib/agent/calls"
+	"github.com/mesos/mesos-go/api/v1/lib/encoding"
+	"github.com/mesos/mesos-go/api/v1/lib/httpcli"
+	"github.com/mesos/mesos-go/api/v1/lib/httpcli/apierrors"
+)
+
+// answer is one response to a call; hang waits for ctx instead.
+type answer struct {
+	response *agent.Response
+	err      error
+	hang     bool
+}
+
+// scripted answers one kind of call, in order, and counts SIGKILLs.
+type scripted struct {
+	answers []answer
+	kills   int
+}
+
+func (s *scripted) Send(ctx context.Context, r calls.Request) (mesos.Response, error) {
+	call := r.Call()
+	if call.GetType() == agent.Call_KILL_NESTED_CONTAINER {
+		if syscall.Signal(*call.KillNestedContainer.Signal) == syscall.SIGKILL {
+			s.kills++
+		}
+		return nil, nil
+	}
+	next := s.answers[0]
+	s.answers = s.answers[1:]
+	if next.hang {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	if next.response == nil {
+		return nil, next.err
+	}
+	return &httpcli.Response{Closer: io.NopCloser(nil), Decoder: encoding.DecoderFunc(func(u encoding.Unmarshaler) error {
+		*u.(*agent.Response) = *next.response
+		return nil
+	})}, nil
+}
+
+func nested(t *testing.T, answers ...answer) (*running, *scripted) {
+	s := &scripted{answers: answers}
+	return &running{agent: s, id: mesos.ContainerID{Value: "nested"}, log: quiet(t)}, s
+}
+
+func TestWaitSurvivesTheAgent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		status := int32(syscall.SIGKILL)
+		message := "memory limit exceeded"
+		r, s := nested(t,
+			answer{err: io.ErrUnexpectedEOF},                      // the connection breaks
+			answer{err: errors.New("connection refused")},         // no agent
+			answer{err: apierrors.CodeMesosUnavailable.Error("")}, // an agent that recovers
+			answer{response: waited(agent.Response_WaitNestedContainer{
+				ExitStatus: &status, Message: &message, State: mesos.TASK_FAILED.Enum(), Reason: mesos.REASON_CONTAINER_LIMITATION_MEMORY.Enum(),
+			})},
+		)
+		start := time.Now()
+		exit, err := r.Wait(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := time.Since(start); got != 3*again {
+			t.Errorf("three new attempts took %s, want %s", got, 3*again)
+		}
+		if got, want := exit.String(), "killed by signal 9 (SIGKILL): memory limit exceeded"; got != want {
+			t.Errorf("task was %q, want %q", got, want)
+		}
+		if *exit.State != mesos.TASK_FAILED || *exit.Reason != mesos.REASON_CONTAINER_LIMITATION_MEMORY || s.kills != 0 {
+			t.Errorf("state %s, reason %s, %d kills", *exit.State, *exit.Reason, s.kills)
+		}
+	})
+}
+
+func TestWaitEnds(t *testing.T) {
+	tests := []struct {
+		name   string
+		answer answer
+		want   string
+	}{
+		{"container forgotten", answer{err: apierrors.CodeNotFound.Error("")}, "agent has no record of how nested container nested ended"},
+		{"no body", answer{}, "without a body"},
+		{"another answer", answer{response: &agent.Response{Type: agent.Response_GET_HEALTH}}, "agent answered GET_HEALTH"},
+		{"refused", answer{err: apierrors.Code(http.StatusInternalServerError).Error("broken")}, "wait for nested container nested: "},
+		{"not understood", answer{err: httpcli.ProtocolError("unexpected content type")}, "unexpected content type"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r, _ := nested(t, tt.answer)
+				if _, err := r.Wait(t.Context()); err == nil || !strings.Contains(err.Error(), tt.want) {
+					t.Errorf("got error %v, want %q in it", err, tt.want)
+				}
+			})
+		})
+	}
+}
+
+func TestWaitWithoutAStatus(t *testing.T) {
+	message := "container destroyed during provisioning"
+	r, _ := nested(t, answer{response: waited(agent.Response_WaitNestedContainer{Message: &message})})
+	exit, err := r.Wait(t.Context())
+	if err != nil || exit.Success() || exit.String() != "ended without an exit status: "+message {
+		t.Errorf("task %s (%v), want no success and the agent's message", exit, err)
+	}
+}
+
+func TestWaitGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, s := nested(t, answer{err: io.ErrUnexpectedEOF}, answer{hang: true})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := r.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got error %v, want the deadline", err)
+		}
+		if s.kills != 1 {
+			t.Errorf("container got %d SIGKILLs, want 1", s.kills)
+		}
+	})
+}
+
+func TestLaunchGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &scripted{answers: []answer{{err: errors.New("connection refused")}, {hang: true}}}
+		u := &Runtime{Agent: s, Sandbox: t.TempDir(), Log: quiet(t)}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := u.Start(ctx, work()); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got error %v, want the deadline", err)
+		}
+		if s.kills != 1 {
+			t.Errorf("container got %d SIGKILLs, want 1: the agent may have launched it", s.kills)
+		}
+	})
+}
