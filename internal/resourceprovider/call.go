@@ -1,0 +1,114 @@
+package resourceprovider
+
+import mesos "github.com/mesos/mesos-go/api/v1/lib"
+
+// CallType says which part of a Call is set.
+type CallType int32
+
+// What a provider tells its agent.
+const (
+	CallUnknown CallType = iota
+	CallSubscribe
+	CallUpdateOperationStatus
+	CallUpdateState
+	CallUpdatePublishResourcesStatus
+)
+
+var callTypes = enum{
+	"UNKNOWN", "SUBSCRIBE", "UPDATE_OPERATION_STATUS", "UPDATE_STATE",
+	"UPDATE_PUBLISH_RESOURCES_STATUS",
+}
+
+func (t CallType) String() string { return callTypes.name(int32(t)) }
+
+// MarshalJSON writes the name.
+func (t CallType) MarshalJSON() ([]byte, error) { return callTypes.marshal(int32(t)) }
+
+// UnmarshalJSON reads a name or a number.
+func (t *CallType) UnmarshalJSON(data []byte) error {
+	n, err := callTypes.unmarshal(data, "Call.Type")
+	*t = CallType(n)
+	return err
+}
+
+// PublishStatus answers a PublishResources.
+type PublishStatus int32
+
+// The launch that waits for the resources goes on with PublishOK and fails
+// with PublishFailed.
+const (
+	PublishUnknown PublishStatus = iota
+	PublishOK
+	PublishFailed
+)
+
+var publishStatuses = enum{"UNKNOWN", "OK", "FAILED"}
+
+func (s PublishStatus) String() string { return publishStatuses.name(int32(s)) }
+
+// MarshalJSON writes the name.
+func (s PublishStatus) MarshalJSON() ([]byte, error) { return publishStatuses.marshal(int32(s)) }
+
+// UnmarshalJSON reads a name or a number.
+func (s *PublishStatus) UnmarshalJSON(data []byte) error {
+	n, err := publishStatuses.unmarshal(data, "UpdatePublishResourcesStatus.Status")
+	*s = PublishStatus(n)
+	return err
+}
+
+// Call is what a provider posts. ResourceProviderID is set on every call but
+// SUBSCRIBE, whose ResourceProviderInfo carries it.
+type Call struct {
+	ResourceProviderID           *mesos.ResourceProviderID     `protobuf:"bytes,1,opt,name=resource_provider_id" json:"resource_provider_id,omitempty"`
+	Type                         CallType                      `protobuf:"varint,2,opt,name=type,enum=mesos.v1.resource_provider.Call_Type" json:"type"`
+	Subscribe                    *Subscribe                    `protobuf:"bytes,3,opt,name=subscribe" json:"subscribe,omitempty"`
+	UpdateOperationStatus        *UpdateOperationStatus        `protobuf:"bytes,4,opt,name=update_operation_status" json:"update_operation_status,omitempty"`
+	UpdateState                  *UpdateState                  `protobuf:"bytes,5,opt,name=update_state" json:"update_state,omitempty"`
+	UpdatePublishResourcesStatus *UpdatePublishResourcesStatus `protobuf:"bytes,6,opt,name=update_publish_resources_status" json:"update_publish_resources_status,omitempty"`
+}
+
+// Subscribe opens the provider's stream. An info without id asks for one.
+type Subscribe struct {
+	ResourceProviderInfo mesos.ResourceProviderInfo `protobuf:"bytes,1,req,name=resource_provider_info" json:"resource_provider_info"`
+}
+
+// UpdateOperationStatus reports on an operation that was to be applied.
+type UpdateOperationStatus struct {
+	FrameworkID   *mesos.FrameworkID     `protobuf:"bytes,1,opt,name=framework_id" json:"framework_id,omitempty"`
+	Status        mesos.OperationStatus  `protobuf:"bytes,2,req,name=status" json:"status"`
+	LatestStatus  *mesos.OperationStatus `protobuf:"bytes,3,opt,name=latest_status" json:"latest_status,omitempty"`
+	OperationUUID mesos.UUID             `protobuf:"bytes,4,req,name=operation_uuid" json:"operation_uuid"`
+}
+
+// UpdateState replaces the provider's resources and pending operations.
+// ResourceVersionUUID changes whenever the resources do.
+type UpdateState struct {
+	Operations          []mesos.Operation `protobuf:"bytes,1,rep,name=operations" json:"operations,omitempty"`
+	Resources           []mesos.Resource  `protobuf:"bytes,2,rep,name=resources" json:"resources,omitempty"`
+	ResourceVersionUUID mesos.UUID        `protobuf:"bytes,3,req,name=resource_version_uuid" json:"resource_version_uuid"`
+}
+
+// UpdatePublishResourcesStatus answers the PublishResources with that UUID.
+type UpdatePublishResourcesStatus struct {
+	UUID   mesos.UUID    `protobuf:"bytes,1,req,name=uuid" json:"uuid"`
+	Status PublishStatus `protobuf:"varint,2,req,name=status,enum=mesos.v1.resource_provider.Call_UpdatePublishResourcesStatus_Status" json:"status"`
+}
+
+func (m *Call) Reset()                         { *m = Call{} }
+func (m *Subscribe) Reset()                    { *m = Subscribe{} }
+func (m *UpdateOperationStatus) Reset()        { *m = UpdateOperationStatus{} }
+func (m *UpdateState) Reset()                  { *m = UpdateState{} }
+func (m *UpdatePublishResourcesStatus) Reset() { *m = UpdatePublishResourcesStatus{} }
+
+func (m *Call) String() string                         { return text(m) }
+func (m *Subscribe) String() string                    { return text(m) }
+func (m *UpdateOperationStatus) String() string        { return text(m) }
+func (m *UpdateState) String() string                  { return text(m) }
+func (m *UpdatePublishResourcesStatus) String() string { return text(m) }
+
+// ProtoMessage marks the protobuf messages.
+func (*Call) ProtoMessage()                         {}
+func (*Subscribe) ProtoMessage()                    {}
+func (*UpdateOperationStatus) ProtoMessage()        {}
+func (*UpdateState) ProtoMessage()                  {}
+func (*UpdatePublishResourcesStatus) ProtoMessage() {}

@@ -1,0 +1,98 @@
+package resourceprovider
+
+import mesos "github.com/mesos/mesos-go/api/v1/lib"
+
+// EventType says which part of an Event is set.
+type EventType int32
+
+// What an agent tells a provider.
+const (
+	EventUnknown EventType = iota
+	EventSubscribed
+	EventApplyOperation
+	EventPublishResources
+	EventAcknowledgeOperationStatus
+	EventReconcileOperations
+	EventTeardown
+)
+
+var eventTypes = enum{
+	"UNKNOWN", "SUBSCRIBED", "APPLY_OPERATION", "PUBLISH_RESOURCES",
+	"ACKNOWLEDGE_OPERATION_STATUS", "RECONCILE_OPERATIONS", "TEARDOWN",
+}
+
+func (t EventType) String() string { return eventTypes.name(int32(t)) }
+
+// MarshalJSON writes the name.
+func (t EventType) MarshalJSON() ([]byte, error) { return eventTypes.marshal(int32(t)) }
+
+// UnmarshalJSON reads a name or a number.
+func (t *EventType) UnmarshalJSON(data []byte) error {
+	n, err := eventTypes.unmarshal(data, "Event.Type")
+	*t = EventType(n)
+	return err
+}
+
+// Event is what an agent sends on a provider's stream.
+type Event struct {
+	Type                       EventType                   `protobuf:"varint,1,opt,name=type,enum=mesos.v1.resource_provider.Event_Type" json:"type"`
+	Subscribed                 *Subscribed                 `protobuf:"bytes,2,opt,name=subscribed" json:"subscribed,omitempty"`
+	ApplyOperation             *ApplyOperation             `protobuf:"bytes,3,opt,name=apply_operation" json:"apply_operation,omitempty"`
+	PublishResources           *PublishResources           `protobuf:"bytes,4,opt,name=publish_resources" json:"publish_resources,omitempty"`
+	AcknowledgeOperationStatus *AcknowledgeOperationStatus `protobuf:"bytes,5,opt,name=acknowledge_operation_status" json:"acknowledge_operation_status,omitempty"`
+	ReconcileOperations        *ReconcileOperations        `protobuf:"bytes,6,opt,name=reconcile_operations" json:"reconcile_operations,omitempty"`
+}
+
+// Subscribed gives the provider its id; it keeps it for its next SUBSCRIBE.
+type Subscribed struct {
+	ProviderID mesos.ResourceProviderID `protobuf:"bytes,1,req,name=provider_id" json:"provider_id"`
+}
+
+// ApplyOperation asks the provider to carry out an operation (reserve,
+// create a volume) on its resources, if ResourceVersionUUID is its latest.
+type ApplyOperation struct {
+	FrameworkID         *mesos.FrameworkID    `protobuf:"bytes,1,opt,name=framework_id" json:"framework_id,omitempty"`
+	Info                mesos.Offer_Operation `protobuf:"bytes,2,req,name=info" json:"info"`
+	OperationUUID       mesos.UUID            `protobuf:"bytes,3,req,name=operation_uuid" json:"operation_uuid"`
+	ResourceVersionUUID mesos.UUID            `protobuf:"bytes,4,req,name=resource_version_uuid" json:"resource_version_uuid"`
+}
+
+// PublishResources asks the provider to make resources ready for use on the
+// agent. Resources are all that are then in use, not only the new ones.
+type PublishResources struct {
+	UUID      mesos.UUID       `protobuf:"bytes,1,req,name=uuid" json:"uuid"`
+	Resources []mesos.Resource `protobuf:"bytes,2,rep,name=resources" json:"resources,omitempty"`
+}
+
+// AcknowledgeOperationStatus says that a status has arrived.
+type AcknowledgeOperationStatus struct {
+	StatusUUID    mesos.UUID `protobuf:"bytes,1,req,name=status_uuid" json:"status_uuid"`
+	OperationUUID mesos.UUID `protobuf:"bytes,2,req,name=operation_uuid" json:"operation_uuid"`
+}
+
+// ReconcileOperations asks for the status of operations.
+type ReconcileOperations struct {
+	OperationUUIDs []mesos.UUID `protobuf:"bytes,1,rep,name=operation_uuids" json:"operation_uuids,omitempty"`
+}
+
+func (m *Event) Reset()                      { *m = Event{} }
+func (m *Subscribed) Reset()                 { *m = Subscribed{} }
+func (m *ApplyOperation) Reset()             { *m = ApplyOperation{} }
+func (m *PublishResources) Reset()           { *m = PublishResources{} }
+func (m *AcknowledgeOperationStatus) Reset() { *m = AcknowledgeOperationStatus{} }
+func (m *ReconcileOperations) Reset()        { *m = ReconcileOperations{} }
+
+func (m *Event) String() string                      { return text(m) }
+func (m *Subscribed) String() string                 { return text(m) }
+func (m *ApplyOperation) String() string             { return text(m) }
+func (m *PublishResources) String() string           { return text(m) }
+func (m *AcknowledgeOperationStatus) String() string { return text(m) }
+func (m *ReconcileOperations) String() string        { return text(m) }
+
+// ProtoMessage marks the protobuf messages.
+func (*Event) ProtoMessage()                      {}
+func (*Subscribed) ProtoMessage()                 {}
+func (*ApplyOperation) ProtoMessage()             {}
+func (*PublishResources) ProtoMessage()           {}
+func (*AcknowledgeOperationStatus) ProtoMessage() {}
+func (*ReconcileOperations) ProtoMessage()        {}
