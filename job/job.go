@@ -54,6 +54,9 @@ type Task struct {
 	Job   string `json:"job"`
 	Index int    `json:"index"`
 	State State  `json:"state"`
+	// Attempt counts from 1; it grows each time the task was lost and goes
+	// back to the queue under a new ID.
+	Attempt int `json:"attempt,omitempty"`
 	// AgentID, Hostname and AgentURL say where it was placed.
 	AgentID  string `json:"agent_id,omitempty"`
 	Hostname string `json:"hostname,omitempty"`

@@ -6,6 +6,7 @@ package task
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -54,9 +55,13 @@ type Running interface {
 // Env is the environment of the task's process: what the job asks for, and
 // above it what identifies the task and its devices.
 func (t Task) Env() map[string]string {
-	env := make(map[string]string, len(t.Launch.Env)+2)
+	env := make(map[string]string, len(t.Launch.Env)+4)
 	for name, value := range t.Launch.Env {
 		env[name] = value
+	}
+	if t.Launch.Job != "" { // tasks of other frameworks have none
+		env["MESOS_GPU_JOB"] = t.Launch.Job
+		env["MESOS_GPU_TASK_INDEX"] = strconv.Itoa(t.Launch.Index)
 	}
 	env["MESOS_TASK_ID"] = t.ID
 	env["NVIDIA_VISIBLE_DEVICES"] = t.visibleDevices()

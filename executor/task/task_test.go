@@ -19,6 +19,8 @@ func TestEnv(t *testing.T) {
 			map[string]string{"A": "b", "MESOS_TASK_ID": "t", "NVIDIA_VISIBLE_DEVICES": "GPU-a,GPU-b"}},
 		{"a job cannot name more", job.Launch{Env: map[string]string{"NVIDIA_VISIBLE_DEVICES": "all", "MESOS_TASK_ID": "x"}},
 			map[string]string{"MESOS_TASK_ID": "t", "NVIDIA_VISIBLE_DEVICES": "void"}},
+		{"a job's task knows its place", job.Launch{Job: "train", Index: 2}, map[string]string{
+			"MESOS_GPU_JOB": "train", "MESOS_GPU_TASK_INDEX": "2", "MESOS_TASK_ID": "t", "NVIDIA_VISIBLE_DEVICES": "void"}},
 		{"devices without names", job.Launch{GPUs: 1}, map[string]string{"MESOS_TASK_ID": "t", "NVIDIA_VISIBLE_DEVICES": "void"}},
 	}
 	for _, tt := range tests {

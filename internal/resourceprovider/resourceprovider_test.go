@@ -222,6 +222,19 @@ func TestStrings(t *testing.T) {
 		if got := m.String(); !strings.HasPrefix(got, "{") {
 			t.Errorf("%s prints as %s", name, got)
 		}
+		fields := reflect.ValueOf(m).Elem()
+		for i := range fields.NumField() {
+			part, ok := fields.Field(i).Interface().(proto.Message)
+			if !ok || fields.Field(i).IsNil() {
+				continue
+			}
+			if !strings.Contains(m.String(), part.String()) {
+				t.Errorf("%s prints as %s, its part as %s", name, m, part)
+			}
+			if part.Reset(); !reflect.ValueOf(part).Elem().IsZero() {
+				t.Errorf("%s after Reset: still %s", name, part)
+			}
+		}
 		m.Reset()
 		wire, err := proto.Marshal(m)
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
 	"strings"
@@ -36,7 +37,9 @@ type Error struct {
 	Message string
 }
 
-func (e *Error) Error() string { return fmt.Sprintf("%d %s: %s", e.Status, http.StatusText(e.Status), e.Message) }
+func (e *Error) Error() string {
+	return fmt.Sprintf("%d %s: %s", e.Status, http.StatusText(e.Status), e.Message)
+}
 
 // Errorf builds an Error.
 func Errorf(status int, format string, args ...any) error {
@@ -110,7 +113,34 @@ func encode(media string, m proto.Message) ([]byte, error) {
 	if media == Protobuf {
 		return proto.Marshal(m)
 	}
-	return json.Marshal(m)
+	body, err := json.Marshal(m)
+	if err != nil || !bytes.Contains(body, []byte("null")) {
+		return body, err
+	}
+	// mesos-go writes empty lists as null; Mesos leaves them out, and clients
+	// that loop over what is there rely on it.
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.UseNumber()
+	var value any
+	if err := decoder.Decode(&value); err != nil {
+		return nil, err
+	}
+	return json.Marshal(withoutNulls(value))
+}
+
+func withoutNulls(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		maps.DeleteFunc(v, func(_ string, member any) bool { return member == nil })
+		for key, member := range v {
+			v[key] = withoutNulls(member)
+		}
+	case []any:
+		for i := range v {
+			v[i] = withoutNulls(v[i])
+		}
+	}
+	return value
 }
 
 // WriteResponse answers 200 with one message.
