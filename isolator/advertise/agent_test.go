@@ -1,0 +1,244 @@
+package advertise
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/sirupsen/logrus"
+
+	"mesos-gpu/gpu"
+	"mesos-gpu/internal/local/wire"
+	rp "mesos-gpu/internal/resourceprovider"
+	"mesos-gpu/isolator/simulated"
+)
+
+// patience bounds what a test waits for; nothing well takes as long.
+const patience = 20 * time.Second
+
+// agent is the provider side of a Mesos agent: it hands out ids, keeps one
+// stream per provider, and fails the test where a real one would abort.
+type agent struct {
+	t      *testing.T
+	server *httptest.Server
+	// calls gets every call, in order; streams every subscription.
+	calls   chan *rp.Call
+	streams chan *wire.Stream
+
+	mu      sync.Mutex
+	known   map[string]bool
+	live    map[string]string      // provider id → stream id
+	refuse  map[rp.CallType][]int  // answers to give instead, first to last
+	headers map[rp.CallType]string // the last Authorization of each
+}
+
+func newAgent(t *testing.T, start func(*httptest.Server)) *agent {
+	t.Helper()
+	a := &agent{
+		t: t, calls: make(chan *rp.Call, 100), streams: make(chan *wire.Stream, 100),
+		known: map[string]bool{}, live: map[string]string{}, refuse: map[rp.CallType][]int{}, headers: map[rp.CallType]string{},
+	}
+	a.server = httptest.NewUnstartedServer(a)
+	a.server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	start(a.server)
+	t.Cleanup(a.server.Close)
+	return a
+}
+
+func (a *agent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	call := new(rp.Call)
+	if r.URL.Path != "/slave(1)/api/v1/resource_provider" {
+		http.NotFound(w, r)
+		return
+	}
+	if err := wire.ReadCall(r, call); err != nil {
+		wire.WriteError(w, err)
+		return
+	}
+	a.mu.Lock()
+	a.headers[call.Type] = r.Header.Get("Authorization")
+	if list := a.refuse[call.Type]; len(list) > 0 {
+		a.refuse[call.Type] = list[1:]
+		a.mu.Unlock()
+		wire.WriteError(w, wire.Errorf(list[0], "not now"))
+		return
+	}
+	a.mu.Unlock()
+	if call.Type == rp.CallSubscribe {
+		a.subscribe(w, r, call)
+		return
+	}
+	a.mu.Lock()
+	stream := a.live[call.ResourceProviderID.GetValue()]
+	a.mu.Unlock()
+	if stream == "" || stream != r.Header.Get(wire.HeaderStreamID) {
+		wire.WriteError(w, wire.Errorf(http.StatusBadRequest, "resource provider is not subscribed"))
+		return
+	}
+	a.calls <- call
+	w.WriteHeader(http.StatusAccepted)
+}
+
+func (a *agent) subscribe(w http.ResponseWriter, r *http.Request, call *rp.Call) {
+	stream, err := wire.NewStream(r)
+	if err != nil {
+		wire.WriteError(w, err)
+		return
+	}
+	a.calls <- call
+	id := call.Subscribe.ResourceProviderInfo.ID.GetValue()
+	streamID := fmt.Sprintf("stream-%p", stream)
+	a.mu.Lock()
+	if id == "" {
+		id = fmt.Sprintf("provider-%d", len(a.known)+1)
+		a.known[id] = true
+	}
+	known := a.known[id]
+	if a.live[id] != "" {
+		a.t.Errorf("a second connection of %s: a real agent would abort", id)
+	}
+	if known {
+		a.live[id] = streamID
+	}
+	a.mu.Unlock()
+	if known { // a real agent says nothing to a provider it does not know
+		stream.Send(&rp.Event{Type: rp.EventSubscribed, Subscribed: &rp.Subscribed{ProviderID: mesos.ResourceProviderID{Value: id}}})
+		a.streams <- stream
+	}
+	_ = stream.Serve(r.Context(), w, streamID)
+	a.mu.Lock()
+	delete(a.live, id)
+	a.mu.Unlock()
+}
+
+func (a *agent) set(change func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	change()
+}
+
+// call awaits the next call and checks its type.
+func (a *agent) call(want rp.CallType) *rp.Call {
+	a.t.Helper()
+	got := await(a.t, a.calls, want.String())
+	if got.Type != want {
+		a.t.Fatalf("got %s, want %s", got, want)
+	}
+	return got
+}
+
+// subscribed awaits a subscription under that id ("" for a new one) and its
+// UPDATE_STATE, and returns its stream.
+func (a *agent) subscribed(id string) *wire.Stream {
+	a.t.Helper()
+	call := a.call(rp.CallSubscribe)
+	if got := call.Subscribe.ResourceProviderInfo.ID.GetValue(); got != id {
+		a.t.Fatalf("subscribes as %q, want %q", got, id)
+	}
+	stream := await(a.t, a.streams, "stream")
+	a.call(rp.CallUpdateState)
+	return stream
+}
+
+func await[T any](t *testing.T, from <-chan T, what string) T {
+	t.Helper()
+	select {
+	case v := <-from:
+		return v
+	case <-time.After(patience):
+		t.Fatalf("no %s within %s", what, patience)
+		panic("unreachable")
+	}
+}
+
+// warnings is a log whose warnings and errors a test can await.
+type warnings chan string
+
+func (warnings) Levels() []logrus.Level {
+	return []logrus.Level{logrus.WarnLevel, logrus.ErrorLevel}
+}
+
+func (w warnings) Fire(e *logrus.Entry) error {
+	err, _ := e.Data[logrus.ErrorKey].(error)
+	select {
+	case w <- fmt.Sprintf("%s: %v", e.Message, err):
+	default: // nobody reads so many
+	}
+	return nil
+}
+
+func (w warnings) want(t *testing.T, text string) {
+	t.Helper()
+	deadline, last := time.After(patience), ""
+	for {
+		select {
+		case got := <-w:
+			if strings.Contains(got, text) {
+				return
+			}
+			last = got
+		case <-deadline:
+			t.Fatalf("no warning with %q within %s; the last was %q", text, patience, last)
+		}
+	}
+}
+
+func newLog() (logrus.FieldLogger, warnings) {
+	w := make(warnings, 1000)
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	log.AddHook(w)
+	return log, w
+}
+
+func host(t *testing.T) gpu.Host {
+	t.Helper()
+	h, err := simulated.Host("2xV100,1xK80", "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// daemon is a Run under way.
+type daemon struct {
+	config Config
+	warned warnings
+	stop   context.CancelFunc
+	done   chan error
+}
+
+func config(t *testing.T, a *agent) (Config, warnings) {
+	t.Helper()
+	log, warned := newLog()
+	return Config{
+		AgentURL: a.server.URL + "/slave(1)", StateDir: t.TempDir(), Host: host(t), Log: log,
+		BackoffMin: time.Millisecond, BackoffMax: 8 * time.Millisecond,
+	}, warned
+}
+
+func start(t *testing.T, c Config, warned warnings) *daemon {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	d := &daemon{config: c, warned: warned, stop: stop, done: make(chan error, 1)}
+	go func() { d.done <- Run(ctx, c) }()
+	t.Cleanup(stop)
+	return d
+}
+
+// end stops the daemon and wants it to end well.
+func (d *daemon) end(t *testing.T) {
+	t.Helper()
+	d.stop()
+	if err := await(t, d.done, "end of Run"); err != nil {
+		t.Errorf("Run: %v", err)
+	}
+}

@@ -1,0 +1,185 @@
+package cgroup
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"mesos-gpu/internal/need"
+	"mesos-gpu/isolator/internal/opener"
+	"mesos-gpu/isolator/rules"
+)
+
+// fake is a directory with the cgroup "x", whose files hold still: its list
+// never follows what is written.
+func fake(t *testing.T, list string) V1 {
+	t.Helper()
+	c := V1{Root: t.TempDir()}
+	if err := c.Create("x"); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"devices.list": list, "devices.allow": "", "devices.deny": "", "cgroup.procs": "",
+	} {
+		if err := os.WriteFile(c.dir("x", name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return c
+}
+
+func TestConfineWritesDenyAllFirst(t *testing.T) {
+	c := fake(t, "a *:* rwm\n")
+	err := c.Confine("x", []rules.Rule{{Kind: 'c', Major: 195, Minor: 1, Access: "rw"}})
+	if err == nil || !strings.Contains(err.Error(), "[a *:* rwm] too much") {
+		t.Errorf("a cgroup that stays open is no error: %v", err)
+	}
+	for name, want := range map[string]string{"devices.deny": "a", "devices.allow": "c 195:1 rw"} {
+		got, err := os.ReadFile(c.dir("x", name))
+		if err != nil || string(got) != want {
+			t.Errorf("%s holds %q, %v; want %q", name, got, err, want)
+		}
+	}
+}
+
+func TestConfineErrors(t *testing.T) {
+	one := []rules.Rule{{Kind: 'c', Major: 195, Minor: 1, Access: "rw"}}
+	cases := []struct {
+		name, list, missing, want string
+	}{
+		{"no list", "", "devices.list", "read device cgroup x"},
+		{"no deny", "a *:* rwm\n", "devices.deny", `write "a" to devices.deny of device cgroup x`},
+		{"no deny of one", "c 9:9 r\n", "devices.deny", `write "c 9:9 r" to devices.deny of device cgroup x`},
+		{"no allow", "a *:* rwm\n", "devices.allow", `write "c 195:1 rw" to devices.allow of device cgroup x`},
+		{"nonsense", "nonsense\n", "", `read device cgroup x: parse device rule "nonsense"`},
+		{"endless", strings.Repeat("c 1:3 rwm\n", maxList/10+1), "", "more than 1048576 bytes"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			v1 := fake(t, c.list)
+			if c.missing != "" {
+				if err := os.Remove(v1.dir("x", c.missing)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			err := v1.Confine("x", one)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+			if c.missing != "" && !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("got %v, want one that is fs.ErrNotExist", err)
+			}
+		})
+	}
+}
+
+// A path from outside must not lead out of the hierarchy.
+func TestPathsStayBelowRoot(t *testing.T) {
+	c := V1{Root: filepath.Join(t.TempDir(), "root")}
+	if err := c.Create("../outside"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("create in a hierarchy that is not there: %v", err)
+	}
+	if err := os.Mkdir(c.Root, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Create("../../outside"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(c.Root, "outside")); err != nil {
+		t.Error(err)
+	}
+	if got := (V1{}).dir("/a/../b"); got != "/sys/fs/cgroup/devices/b" {
+		t.Errorf("default root: got %s", got)
+	}
+}
+
+func TestCreateWhereAFileIs(t *testing.T) {
+	c := V1{Root: t.TempDir()}
+	if err := os.WriteFile(c.dir("f"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Create("f/g"); err == nil {
+		t.Error("a cgroup below a file was created")
+	}
+	if err := c.Remove("f"); err == nil {
+		t.Error("a file was removed as a cgroup")
+	}
+}
+
+func TestRemove(t *testing.T) {
+	c := V1{Root: t.TempDir()}
+	if err := c.Create("a/b/c"); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Remove("a"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(c.dir("a")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("still there: %v", err)
+	}
+	if err := c.Remove("a"); err != nil {
+		t.Errorf("remove what is gone: %v", err)
+	}
+	for _, root := range []string{"", "/", "..", "a/.."} {
+		if err := c.Remove(root); err == nil {
+			t.Errorf("Remove(%q) removed the hierarchy", root)
+		}
+	}
+}
+
+func TestRootRemoveBusy(t *testing.T) {
+	c := V1{Root: need.DevicesCgroup(t)}
+	const path = "mesos-gpu-test-busy"
+	if err := c.Create(path); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Remove(path); err != nil {
+			t.Error(err)
+		}
+	})
+	o := opener.Start(t) // ends before the removal above
+	if err := c.AddProcess(path, o.PID); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Remove(path); err == nil || !strings.Contains(err.Error(), "busy") {
+		t.Errorf("remove a cgroup with a process: %v, want busy", err)
+	}
+	if err := c.AddProcess(path, 1<<30); err == nil {
+		t.Error("a process that is not there was added")
+	}
+}
+
+func TestSelf(t *testing.T) {
+	cases := []struct{ name, text, want, err string }{
+		{"v1", "5:devices:/mesos/1\n4:memory:/m\n0::/\n", "/mesos/1", ""},
+		{"joined controllers", "3:cpu,devices,pids:/a:b\n", "/a:b", ""},
+		{"named hierarchy", "9:name=devices:/x\n5:devices:/y\n", "/y", ""},
+		{"v2 alone", "0::/user.slice\n", "", "no cgroup v1 devices hierarchy"},
+		{"empty", "", "", "no cgroup v1 devices hierarchy"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "cgroup")
+			if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			got, err := Self(file)
+			if c.err != "" {
+				if !errors.Is(err, ErrNoHierarchy) || !strings.Contains(err.Error(), c.err) {
+					t.Errorf("got %v", err)
+				}
+				return
+			}
+			if err != nil || got != c.want {
+				t.Errorf("got %q, %v; want %q", got, err, c.want)
+			}
+		})
+	}
+	if _, err := Self(filepath.Join(t.TempDir(), "none")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no file: %v", err)
+	}
+}

@@ -1,0 +1,16 @@
+//go:build !linux || !cgo
+
+package nvml
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+func TestDiscoverWithoutCgo(t *testing.T) {
+	_, err := Discover(Config{})
+	if !errors.Is(err, ErrNoDriver) || !strings.Contains(err.Error(), "without cgo") {
+		t.Errorf("got %v, want ErrNoDriver and the reason", err)
+	}
+}

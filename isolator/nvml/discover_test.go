@@ -1,0 +1,182 @@
+//go:build linux && cgo
+
+package nvml
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/sirupsen/logrus"
+	logtest "github.com/sirupsen/logrus/hooks/test"
+
+	"mesos-gpu/gpu"
+	"mesos-gpu/isolator/nvml/nvmltest"
+)
+
+// discoverArgument starts the test binary as a process that only discovers.
+const discoverArgument = "discover-with-library"
+
+func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == discoverArgument {
+		if _, err := Discover(Config{Library: os.Args[2]}); err != nil {
+			os.Stdout.WriteString(err.Error())
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func machine() gpu.Host {
+	return gpu.Host{Driver: "535.104.05", CUDA: "12.2", Devices: []gpu.Device{
+		{UUID: "GPU-11111111-aaaa-bbbb-cccc-000000000001", Model: "Tesla V100-SXM2-16GB", MemMiB: 16160, Minor: 1, PCI: "0000:3b:00.0", NUMA: 1},
+		{UUID: "GPU-11111111-aaaa-bbbb-cccc-000000000002", Model: "Tesla K80", MemMiB: 11441, Minor: 0, PCI: "0001:d8:1f.0", NUMA: -1},
+		{UUID: "GPU-11111111-aaaa-bbbb-cccc-000000000003", Model: "NVIDIA A100 80GB PCIe", MemMiB: 81920, Minor: 2, PCI: "0000:5e:00.0", NUMA: -1},
+	}}
+}
+
+// sysRoot knows one device's NUMA node, one's as unknown, one's not at all.
+func sysRoot(t *testing.T) string {
+	t.Helper()
+	root := t.TempDir()
+	for address, node := range map[string]string{"0000:3b:00.0": "1\n", "0001:d8:1f.0": "-1\n"} {
+		dir := filepath.Join(root, "bus/pci/devices", address)
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "numa_node"), []byte(node), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+// TestDiscover loads one library for all its cases: a process binds NVML's
+// functions at their first call and keeps them.
+func TestDiscover(t *testing.T) {
+	library := nvmltest.Build(t, t.TempDir())
+	sys := sysRoot(t)
+	const lost = 15
+	cases := []struct {
+		name    string
+		fails   []nvmltest.Fail
+		without int // index of the device left out, -1 for none
+		logged  string
+		err     string
+		none    bool // the error is ErrNoDriver
+	}{
+		{name: "all well", without: -1},
+		{name: "lost GPU", fails: []nvmltest.Fail{{Function: "nvmlDeviceGetHandleByIndex_v2", Index: 1, Return: lost}},
+			without: 1, logged: "open GPU 1: GPU is lost (NVML error 15)"},
+		{name: "lost while asked", fails: []nvmltest.Fail{{Function: "nvmlDeviceGetName", Index: 0, Return: lost}},
+			without: 0, logged: "for its name: GPU is lost (NVML error 15)"},
+		{name: "no UUID", fails: []nvmltest.Fail{{Function: "nvmlDeviceGetUUID", Index: 2, Return: 999}},
+			without: 2, logged: "ask GPU 2 for its UUID: Stand-in error (NVML error 999)"},
+		{name: "no minor number", fails: []nvmltest.Fail{{Function: "nvmlDeviceGetMinorNumber", Index: 2, Return: 3}},
+			without: 2, logged: "for its minor number"},
+		{name: "no memory", fails: []nvmltest.Fail{{Function: "nvmlDeviceGetMemoryInfo", Index: 2, Return: 999}},
+			without: 2, logged: "for its memory"},
+		{name: "no PCI address", fails: []nvmltest.Fail{{Function: "nvmlDeviceGetPciInfo_v3", Index: 2, Return: 999}},
+			without: 2, logged: "for its PCI address"},
+		{name: "driver not loaded", fails: []nvmltest.Fail{{Function: "nvmlInit_v2", Index: -1, Return: 9}},
+			err: "start LIBRARY: no NVIDIA driver: Driver Not Loaded (NVML error 9)", none: true},
+		{name: "version mismatch", fails: []nvmltest.Fail{{Function: "nvmlInit_v2", Index: -1, Return: 18}},
+			err: "start LIBRARY: Stand-in error (NVML error 18)"},
+		{name: "no driver version", fails: []nvmltest.Fail{{Function: "nvmlSystemGetDriverVersion", Index: -1, Return: 999}},
+			err: "ask NVML for the driver's version: Stand-in error (NVML error 999)"},
+		{name: "no CUDA version", fails: []nvmltest.Fail{{Function: "nvmlSystemGetCudaDriverVersion", Index: -1, Return: 999}},
+			err: "ask NVML for the CUDA version: Stand-in error (NVML error 999)"},
+		{name: "no count", fails: []nvmltest.Fail{{Function: "nvmlDeviceGetCount_v2", Index: -1, Return: 999}},
+			err: "ask NVML for the number of GPUs: Stand-in error (NVML error 999)"},
+		{name: "shutdown fails", fails: []nvmltest.Fail{{Function: "nvmlShutdown", Index: -1, Return: 999}},
+			err: "shut down NVML: Stand-in error (NVML error 999)"},
+		{name: "well again", without: -1},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			nvmltest.Report(t, machine(), c.fails...)
+			log, hook := logtest.NewNullLogger()
+			got, err := Discover(Config{Library: library, SysRoot: sys, Log: log})
+			if c.err != "" {
+				want := strings.ReplaceAll(c.err, "LIBRARY", library)
+				if err == nil || err.Error() != want || errors.Is(err, ErrNoDriver) != c.none {
+					t.Errorf("got error %v\nwant %s (no driver: %v)", err, want, c.none)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := machine()
+			if c.without >= 0 {
+				want.Devices = append(want.Devices[:c.without:c.without], want.Devices[c.without+1:]...)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			wantLogged(t, hook, c.logged)
+		})
+	}
+	t.Run("memory not supported", func(t *testing.T) {
+		nvmltest.Report(t, machine(), nvmltest.Fail{Function: "nvmlDeviceGetMemoryInfo", Index: 0, Return: 3})
+		got, err := Discover(Config{Library: library, SysRoot: sys})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(got.Devices) != 3 || got.Devices[0].MemMiB != 0 {
+			t.Errorf("got %v, want the device with 0 MiB", got.Devices)
+		}
+	})
+}
+
+func wantLogged(t *testing.T, hook *logtest.Hook, want string) {
+	t.Helper()
+	var warnings []string
+	for _, e := range hook.AllEntries() {
+		if e.Level == logrus.WarnLevel {
+			err, _ := e.Data["error"].(error)
+			warnings = append(warnings, err.Error())
+		}
+	}
+	switch {
+	case want == "" && len(warnings) > 0:
+		t.Errorf("warned of %v", warnings)
+	case want != "" && (len(warnings) != 1 || !strings.Contains(warnings[0], want)):
+		t.Errorf("warned of %v, want one with %q", warnings, want)
+	}
+}
+
+func TestNoLibrary(t *testing.T) {
+	dir := t.TempDir()
+	text := filepath.Join(dir, "text.so")
+	if err := os.WriteFile(text, []byte("no library"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, library := range []string{filepath.Join(dir, "none.so.1"), text} {
+		_, err := Discover(Config{Library: library})
+		if !errors.Is(err, ErrNoDriver) {
+			t.Fatalf("%s: got %v, want ErrNoDriver", library, err)
+		}
+		if strings.Contains(err.Error(), "\n") || !strings.HasPrefix(err.Error(), "load "+library+": no NVIDIA driver: "+library+": ") {
+			t.Errorf("got %q, want the loader's reason on one line", err)
+		}
+	}
+}
+
+// A function that is missing must not end the process, as the loader would.
+func TestOldLibrary(t *testing.T) {
+	library := nvmltest.Build(t, t.TempDir(), "-DWITHOUT_CUDA")
+	nvmltest.Report(t, machine())
+	out, err := exec.Command("/proc/self/exe", discoverArgument, library).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	want := "load " + library + ": it lacks nvmlSystemGetCudaDriverVersion; update the NVIDIA driver to 390 or later"
+	if string(out) != want {
+		t.Errorf("got %s\nwant %s", out, want)
+	}
+}

@@ -1,0 +1,49 @@
+// Package rules turns the GPUs a container was given into the device rules
+// of its cgroup. It is pure: devices in, rules out; package cgroup writes
+// them.
+package rules
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// NVIDIA's character device numbers: 195:N is GPU N, 195:255 nvidiactl,
+// 195:254 nvidia-modeset. nvidia-uvm's major is dynamic (/proc/devices).
+const (
+	NvidiaMajor  = 195
+	ControlMinor = 255
+	ModesetMinor = 254
+)
+
+// Any is the wildcard of a rule's major or minor number.
+const Any = -1
+
+// Rule allows a container to reach character ('c') or block ('b') devices, or
+// both ('a': what the kernel lists for a cgroup that nobody confined).
+// Access is a subset of "rwm" in that order: read, write, mknod.
+type Rule struct {
+	Kind         byte
+	Major, Minor int64
+	Access       string
+}
+
+// String is the kernel's form, "c 195:0 rw".
+func (r Rule) String() string {
+	n := func(v int64) string {
+		if v == Any {
+			return "*"
+		}
+		return strconv.FormatInt(v, 10)
+	}
+	return fmt.Sprintf("%c %s:%s %s", r.Kind, n(r.Major), n(r.Minor), r.Access)
+}
+
+// Node is a device node as a container sees it.
+type Node struct {
+	// Name is the path below /dev, "nvidia0" or "nvidia-uvm".
+	Name         string
+	Major, Minor uint32
+	// UUID names the GPU behind it; empty for a control node.
+	UUID string
+}

@@ -1,0 +1,93 @@
+package volumemgr
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+const v535 = "535.104.05"
+
+// root makes a simulated driver root.
+func root(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := SimulatedRoot(dir, v535); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func mustFind(t *testing.T, dir string) Driver {
+	t.Helper()
+	d, err := Find(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func put(t *testing.T, path, text string) {
+	t.Helper()
+	if err := write(path, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func link(t *testing.T, target, path string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(target, path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func move(t *testing.T, from, to string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(from, to); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// entry is all of a file that a second Create could change.
+type entry struct {
+	Mode  fs.FileMode
+	Size  int64
+	Mtime int64
+	Inode uint64
+	Link  string
+}
+
+// tree describes every file below dir.
+func tree(t *testing.T, dir string) map[string]entry {
+	t.Helper()
+	all := map[string]entry{}
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		if err != nil {
+			return err
+		}
+		target, _ := os.Readlink(path)
+		all[name] = entry{info.Mode(), info.Size(), info.ModTime().UnixNano(), inode(info), target}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+func inode(info fs.FileInfo) uint64 { return info.Sys().(*syscall.Stat_t).Ino }

@@ -1,0 +1,118 @@
+package volumemgr
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+)
+
+// sharedObject makes the smallest ELF library that ldconfig, debug/elf and
+// the dynamic loader take for one: it exports nothing and bears a SONAME.
+//
+// The file is one loaded segment: header, three program headers, one empty
+// symbol, a hash table of that symbol, the strings, the dynamic section, and
+// four section headers.
+func sharedObject(class elf.Class, soname string) []byte {
+	strings := append([]byte{0}, append([]byte(soname), 0)...)
+	for len(strings)%8 != 0 {
+		strings = append(strings, 0)
+	}
+	sectionNames := []byte("\x00.dynstr\x00.dynamic\x00.shstrtab\x00")
+	hash := []uint32{1, 1, 0, 0} // one bucket, one symbol
+
+	w := layoutOf(class)
+	symbol := w.header + 3*w.prog
+	hashAt := symbol + w.sym
+	stringsAt := hashAt + 16
+	dynamicAt := stringsAt + uint64(len(strings))
+	dynamic := [][2]uint64{
+		{uint64(elf.DT_SONAME), 1}, {uint64(elf.DT_HASH), hashAt}, {uint64(elf.DT_STRTAB), stringsAt},
+		{uint64(elf.DT_SYMTAB), symbol}, {uint64(elf.DT_STRSZ), uint64(len(strings))}, {uint64(elf.DT_SYMENT), w.sym}, {0, 0},
+	}
+	dynamicSize := uint64(len(dynamic)) * 2 * w.word
+	namesAt := dynamicAt + dynamicSize
+	sectionsAt := (namesAt + uint64(len(sectionNames)) + 7) &^ 7
+	end := sectionsAt + 4*w.section
+
+	var out bytes.Buffer
+	put := func(parts ...any) {
+		for _, p := range parts {
+			_ = binary.Write(&out, binary.LittleEndian, p) // a Buffer takes all
+		}
+	}
+	put(w.makeHeader(sectionsAt))
+	put(
+		w.makeProg(elf.PT_LOAD, 0, end, 0x1000),
+		w.makeProg(elf.PT_DYNAMIC, dynamicAt, dynamicSize, w.word),
+		// Without this one a loader would want an executable stack.
+		w.makeProg(elf.PT_GNU_STACK, 0, 0, 16),
+	)
+	put(make([]byte, w.sym), hash, strings)
+	for _, entry := range dynamic {
+		put(w.words(entry[0], entry[1]))
+	}
+	put(sectionNames, make([]byte, sectionsAt-namesAt-uint64(len(sectionNames))))
+	put(
+		w.makeSection(0, elf.SHT_NULL, 0, 0, 0),
+		w.makeSection(1, elf.SHT_STRTAB, stringsAt, uint64(len(strings)), 0),
+		w.makeSection(9, elf.SHT_DYNAMIC, dynamicAt, dynamicSize, 1),
+		w.makeSection(18, elf.SHT_STRTAB, namesAt, uint64(len(sectionNames)), 0),
+	)
+	return out.Bytes()
+}
+
+// layout is what differs between 32 and 64 bits.
+type layout struct {
+	class                            elf.Class
+	word, header, prog, section, sym uint64
+}
+
+func layoutOf(class elf.Class) layout {
+	if class == elf.ELFCLASS32 {
+		return layout{class, 4, 52, 32, 40, elf.Sym32Size}
+	}
+	return layout{class, 8, 64, 56, 64, elf.Sym64Size}
+}
+
+func (l layout) words(values ...uint64) any {
+	if l.word == 8 {
+		return values
+	}
+	short := make([]uint32, len(values))
+	for i, v := range values {
+		short[i] = uint32(v)
+	}
+	return short
+}
+
+func (l layout) makeHeader(sectionsAt uint64) any {
+	ident := [elf.EI_NIDENT]byte{0x7f, 'E', 'L', 'F', byte(l.class), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)}
+	if l.word == 4 {
+		return elf.Header32{
+			Ident: ident, Type: uint16(elf.ET_DYN), Machine: uint16(elf.EM_386), Version: 1,
+			Phoff: uint32(l.header), Shoff: uint32(sectionsAt), Ehsize: uint16(l.header),
+			Phentsize: uint16(l.prog), Phnum: 3, Shentsize: uint16(l.section), Shnum: 4, Shstrndx: 3,
+		}
+	}
+	return elf.Header64{
+		Ident: ident, Type: uint16(elf.ET_DYN), Machine: uint16(elf.EM_X86_64), Version: 1,
+		Phoff: l.header, Shoff: sectionsAt, Ehsize: uint16(l.header),
+		Phentsize: uint16(l.prog), Phnum: 3, Shentsize: uint16(l.section), Shnum: 4, Shstrndx: 3,
+	}
+}
+
+func (l layout) makeProg(kind elf.ProgType, at, size, align uint64) any {
+	const flags = uint32(elf.PF_R | elf.PF_W)
+	if l.word == 4 {
+		n, a, s := uint32(size), uint32(at), uint32(align)
+		return elf.Prog32{Type: uint32(kind), Off: a, Vaddr: a, Paddr: a, Filesz: n, Memsz: n, Flags: flags, Align: s}
+	}
+	return elf.Prog64{Type: uint32(kind), Flags: flags, Off: at, Vaddr: at, Paddr: at, Filesz: size, Memsz: size, Align: align}
+}
+
+func (l layout) makeSection(name uint32, kind elf.SectionType, at, size uint64, link uint32) any {
+	if l.word == 4 {
+		return elf.Section32{Name: name, Type: uint32(kind), Addr: uint32(at), Off: uint32(at), Size: uint32(size), Link: link, Addralign: 1}
+	}
+	return elf.Section64{Name: name, Type: uint32(kind), Addr: at, Off: at, Size: size, Link: link, Addralign: 1}
+}

@@ -1,0 +1,159 @@
+package volumemgr
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// staging begins the names of volumes in the making.
+const staging = ".staging-"
+
+// lockPoll is how often a creator asks for the lock that another holds.
+const lockPoll = 50 * time.Millisecond
+
+// Store is a folder of volumes.
+type Store struct {
+	Dir string
+}
+
+// Create makes the driver's volume, or verifies that it is whole: all files
+// there, of the right size, and all links. A whole volume is left alone; what
+// a torn one lacks is put in. A new volume appears under its name complete or,
+// after an error or a crash, not at all. Creators at the same time, in
+// other processes too, wait for one another.
+func (s Store) Create(ctx context.Context, d Driver) (Volume, error) {
+	name := prefix + d.Version
+	if !version.MatchString(d.Version) {
+		return Volume{}, fmt.Errorf("create volume %s: %q is no driver version", name, d.Version)
+	}
+	unlock, err := s.lock(ctx)
+	if err != nil {
+		return Volume{}, fmt.Errorf("create volume %s: %w", name, err)
+	}
+	defer unlock()
+	path := filepath.Join(s.Dir, name)
+	switch info, statErr := os.Lstat(path); {
+	case errors.Is(statErr, fs.ErrNotExist):
+		err = s.build(ctx, d, path)
+	case statErr != nil:
+		err = statErr
+	case !info.IsDir():
+		err = fmt.Errorf("%s is no folder", path)
+	default:
+		err = complete(ctx, path, d.Files)
+	}
+	if err != nil {
+		return Volume{}, fmt.Errorf("create volume %s: %w", name, err)
+	}
+	return describe(path)
+}
+
+// lock keeps other creators out. Whoever holds it may take every staging
+// folder for the remains of a crash.
+func (s Store) lock(ctx context.Context) (unlock func(), err error) {
+	if err := os.MkdirAll(s.Dir, 0o755); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(filepath.Join(s.Dir, ".lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return func() { f.Close() }, nil
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+			f.Close()
+			return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
+		}
+		select {
+		case <-ctx.Done():
+			f.Close()
+			return nil, fmt.Errorf("wait for another creator: %w", context.Cause(ctx))
+		case <-time.After(lockPoll):
+		}
+	}
+}
+
+// build makes the volume beside its place and moves it there in one step.
+func (s Store) build(ctx context.Context, d Driver, path string) (err error) {
+	old, err := filepath.Glob(filepath.Join(s.Dir, staging+"*"))
+	if err != nil {
+		return err
+	}
+	for _, dir := range old {
+		if err := os.RemoveAll(dir); err != nil {
+			return fmt.Errorf("remove the remains of a crash: %w", err)
+		}
+	}
+	stage, err := os.MkdirTemp(s.Dir, staging)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(stage))
+		}
+	}()
+	if err := os.Chmod(stage, 0o755); err != nil { // MkdirTemp gives 0700
+		return err
+	}
+	if err := complete(ctx, stage, d.Files); err != nil {
+		return err
+	}
+	if err := os.Rename(stage, path); err != nil {
+		return err
+	}
+	return syncDir(s.Dir)
+}
+
+// List gives the finished volumes, by name. A store that is not there yet has
+// none.
+func (s Store) List() ([]Volume, error) {
+	entries, err := os.ReadDir(s.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list volumes: %w", err)
+	}
+	var list []Volume
+	for _, e := range entries {
+		if v, ok := strings.CutPrefix(e.Name(), prefix); !ok || !version.MatchString(v) || !e.IsDir() {
+			continue
+		}
+		volume, err := describe(filepath.Join(s.Dir, e.Name()))
+		if err != nil {
+			return nil, fmt.Errorf("list volumes: %w", err)
+		}
+		list = append(list, volume)
+	}
+	return list, nil
+}
+
+func describe(path string) (Volume, error) {
+	name := filepath.Base(path)
+	v := Volume{Name: name, Version: strings.TrimPrefix(name, prefix), Path: path}
+	err := filepath.WalkDir(path, func(_ string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		v.Files++
+		v.Bytes += info.Size()
+		return nil
+	})
+	return v, err
+}

@@ -1,0 +1,310 @@
+package volumemgr
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+	"pgregory.net/rapid"
+)
+
+func mustCreate(t testing.TB, s Store, d Driver) Volume {
+	t.Helper()
+	v, err := s.Create(context.Background(), d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestCreate(t *testing.T) {
+	d := mustFind(t, root(t))
+	s := Store{Dir: filepath.Join(t.TempDir(), "deep/volumes")}
+	v := mustCreate(t, s, d)
+	var bytes int64
+	for _, f := range d.Files {
+		bytes += f.Size
+		path := filepath.Join(v.Path, f.Dir, f.Name)
+		for _, name := range append([]string{f.Name}, f.Links...) {
+			got, err := os.ReadFile(filepath.Join(v.Path, f.Dir, name))
+			want, wantErr := os.ReadFile(f.Source)
+			if err != nil || wantErr != nil || string(got) != string(want) {
+				t.Errorf("%s/%s differs from %s: %v, %v", f.Dir, name, f.Source, err, wantErr)
+			}
+		}
+		info, err := os.Lstat(path)
+		source, sourceErr := os.Lstat(f.Source)
+		if err != nil || sourceErr != nil || !os.SameFile(info, source) {
+			t.Errorf("%s is no hard link to %s", path, f.Source)
+		}
+	}
+	want := Volume{Name: "nvidia_" + v535, Version: v535, Path: filepath.Join(s.Dir, "nvidia_"+v535), Files: len(d.Files), Bytes: bytes}
+	if diff := cmp.Diff(want, v); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for _, path := range []string{"bin/nvidia-smi", "lib64/libnvidia-ml.so.1", "lib64/libcuda.so", "lib/libcuda.so.1"} {
+		if _, err := os.Stat(filepath.Join(v.Path, path)); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, dir := range []string{"", "bin", "lib", "lib64"} {
+		if info, err := os.Stat(filepath.Join(v.Path, dir)); err != nil || info.Mode().Perm() != 0o755 {
+			t.Errorf("folder %q: %v, %v; want mode 0755", dir, info, err)
+		}
+	}
+	list, err := s.List()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]Volume{v}, list); diff != "" {
+		t.Errorf("list (-want +got):\n%s", diff)
+	}
+}
+
+// Whatever files a driver has, creating its volume a second time changes
+// nothing: no inode, no time, no mode.
+func TestCreateTwiceIsTheSameTree(t *testing.T) {
+	source := t.TempDir()
+	rapid.Check(t, func(r *rapid.T) {
+		dir, err := os.MkdirTemp(source, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer os.RemoveAll(dir)
+		d := Driver{Version: rapid.StringMatching(`[1-9][0-9]{2}(\.[0-9]{1,3}){1,2}`).Draw(r, "version")}
+		names := rapid.SliceOfNDistinct(rapid.StringMatching(`lib[a-z]{1,8}\.so`), 0, 8, rapid.ID[string]).Draw(r, "names")
+		for i, name := range names {
+			text := rapid.SliceOfN(rapid.Byte(), 0, 100).Draw(r, "text")
+			f := File{
+				Source: filepath.Join(dir, fmt.Sprint(i)), Name: name + "." + d.Version, Size: int64(len(text)),
+				Dir: rapid.SampledFrom(dirs()).Draw(r, "dir"),
+			}
+			if rapid.Bool().Draw(r, "linked") {
+				f.Links = []string{name + ".1", name}
+			}
+			if err := os.WriteFile(f.Source, text, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			d.Files = append(d.Files, f)
+		}
+		s := Store{Dir: filepath.Join(dir, "volumes")}
+		first := mustCreate(t, s, d)
+		before := tree(t, s.Dir)
+		if second := mustCreate(t, s, d); second != first {
+			r.Errorf("got %v, then %v", first, second)
+		}
+		if diff := cmp.Diff(before, tree(t, s.Dir)); diff != "" {
+			r.Errorf("the second time changed (-want +got):\n%s", diff)
+		}
+		if first.Files != len(d.Files) {
+			r.Errorf("%d files in the volume, %d in the driver", first.Files, len(d.Files))
+		}
+	})
+}
+
+func TestTornVolume(t *testing.T) {
+	d := mustFind(t, root(t))
+	s := Store{Dir: t.TempDir()}
+	v := mustCreate(t, s, d)
+	whole := tree(t, v.Path)
+	torn, gone := "lib64/libcuda.so."+v535, "lib64/libnvidia-ml.so."+v535
+	// Torn as by a copy that a power cut ended: a file of its own, too short.
+	if err := os.Remove(filepath.Join(v.Path, torn)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(v.Path, torn), []byte("torn"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	mapped, err := os.Open(filepath.Join(v.Path, torn))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mapped.Close()
+	for _, path := range []string{gone, "lib64/libcuda.so.1", "lib/libcuda.so"} {
+		if err := os.Remove(filepath.Join(v.Path, path)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("elsewhere", filepath.Join(v.Path, "lib/libcuda.so")); err != nil {
+		t.Fatal(err)
+	}
+	put(t, filepath.Join(v.Path, "lib64/.new-libcuda.so."+v535), "left by a crash")
+	if err := os.Symlink("left", filepath.Join(v.Path, "lib64/.new-libcuda.so.1")); err != nil {
+		t.Fatal(err)
+	}
+	put(t, filepath.Join(v.Path, "lib64/of-somebody-else"), "kept")
+
+	mustCreate(t, s, d)
+	repaired := tree(t, v.Path)
+	if _, ok := repaired["lib64/of-somebody-else"]; !ok {
+		t.Error("a file was removed from the volume")
+	}
+	delete(repaired, "lib64/of-somebody-else")
+	ignore := func(all map[string]entry) {
+		for name, e := range all { // a link or folder made anew has another time and number
+			if !e.Mode.IsRegular() {
+				e.Mtime, e.Inode, e.Size = 0, 0, 0
+				all[name] = e
+			}
+		}
+	}
+	ignore(whole)
+	ignore(repaired)
+	if diff := cmp.Diff(whole, repaired); diff != "" {
+		t.Errorf("(-whole +repaired):\n%s", diff)
+	}
+	text := make([]byte, 10)
+	if n, _ := mapped.Read(text); string(text[:n]) != "torn" {
+		t.Errorf("who had the torn file open now reads %q", text[:n])
+	}
+}
+
+func TestRemainsOfACrash(t *testing.T) {
+	d := mustFind(t, root(t))
+	s := Store{Dir: t.TempDir()}
+	put(t, filepath.Join(s.Dir, staging+"123/lib64/libcuda.so."+v535), "half")
+	if list, err := s.List(); err != nil || len(list) != 0 {
+		t.Errorf("a volume in the making is listed: %v, %v", list, err)
+	}
+	mustCreate(t, s, d)
+	wantEntries(t, s, ".lock", "nvidia_"+v535)
+}
+
+func wantEntries(t *testing.T, s Store, want ...string) {
+	t.Helper()
+	entries, err := os.ReadDir(s.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range entries {
+		got = append(got, e.Name())
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("in the store (-want +got):\n%s", diff)
+	}
+}
+
+func TestConcurrentCreators(t *testing.T) {
+	d := mustFind(t, root(t))
+	s := Store{Dir: t.TempDir()}
+	volumes := make([]Volume, 8)
+	errs := make([]error, len(volumes))
+	var wg sync.WaitGroup
+	for i := range volumes {
+		wg.Go(func() { volumes[i], errs[i] = s.Create(context.Background(), d) })
+	}
+	wg.Wait()
+	for i := range volumes {
+		if errs[i] != nil || volumes[i] != volumes[0] || volumes[i].Files != len(d.Files) {
+			t.Errorf("creator %d: %v, %v", i, volumes[i], errs[i])
+		}
+	}
+	wantEntries(t, s, ".lock", "nvidia_"+v535)
+}
+
+func TestCreateEndsWithItsContext(t *testing.T) {
+	d := mustFind(t, root(t))
+	s := Store{Dir: t.TempDir()}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	stopped := errors.New("stopped")
+	cancel(stopped)
+	if _, err := s.Create(ctx, d); !errors.Is(err, stopped) {
+		t.Errorf("got %v, want the context's cause", err)
+	}
+	wantEntries(t, s, ".lock")
+	lock, err := os.Open(filepath.Join(s.Dir, ".lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Create(ctx, d); !errors.Is(err, stopped) || !strings.Contains(err.Error(), "wait for another creator") {
+		t.Errorf("got %v, want the end of the wait for the lock", err)
+	}
+}
+
+// Containers get no set-user-id program, not even as a hard link.
+func TestSetUserIDIsNotPassedOn(t *testing.T) {
+	dir := root(t)
+	modprobe := filepath.Join(dir, "usr/bin/nvidia-modprobe")
+	put(t, modprobe, "#!/bin/sh\n")
+	if err := os.Chmod(modprobe, 0o755|fs.ModeSetuid); err != nil {
+		t.Fatal(err)
+	}
+	v := mustCreate(t, Store{Dir: t.TempDir()}, mustFind(t, dir))
+	info, err := os.Lstat(filepath.Join(v.Path, "bin/nvidia-modprobe"))
+	if err != nil || info.Mode() != 0o755 {
+		t.Errorf("got %v, %v; want a plain 0755", info.Mode(), err)
+	}
+	if info, err := os.Lstat(modprobe); err != nil || info.Mode()&fs.ModeSetuid == 0 {
+		t.Errorf("the host's own program changed: %v, %v", info.Mode(), err)
+	}
+}
+
+func TestCreateErrors(t *testing.T) {
+	good := mustFind(t, root(t))
+	cases := []struct {
+		name   string
+		change func(t *testing.T, s Store, d *Driver)
+		want   string
+	}{
+		{"version", func(_ *testing.T, _ Store, d *Driver) { d.Version = "../../etc" }, `"../../etc" is no driver version`},
+		{"source gone", func(_ *testing.T, _ Store, d *Driver) { d.Files[3].Source = "/no/such/file" }, "no such file"},
+		{"source changed", func(_ *testing.T, _ Store, d *Driver) { d.Files[3].Size++ }, "the driver is being replaced"},
+		{"a file in its place", func(t *testing.T, s Store, _ *Driver) { put(t, filepath.Join(s.Dir, "nvidia_"+v535), "x") }, "is no folder"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			d := good
+			d.Files = append([]File(nil), good.Files...)
+			s := Store{Dir: t.TempDir()}
+			c.change(t, s, &d)
+			_, err := s.Create(context.Background(), d)
+			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "create volume nvidia_") {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+			if left, _ := filepath.Glob(filepath.Join(s.Dir, staging+"*")); len(left) > 0 {
+				t.Errorf("left behind: %v", left)
+			}
+		})
+	}
+	if _, err := (Store{Dir: "/dev/null/x"}).Create(context.Background(), good); err == nil {
+		t.Error("a store below a file was made")
+	}
+	if _, err := (Store{Dir: "/dev/null"}).List(); err == nil {
+		t.Error("a file was listed as a store")
+	}
+	if list, err := (Store{Dir: "/no/such/store"}).List(); err != nil || len(list) != 0 {
+		t.Errorf("a store that is not there: %v, %v", list, err)
+	}
+}
+
+func TestListPassesOverOthers(t *testing.T) {
+	s := Store{Dir: t.TempDir()}
+	for _, name := range []string{"nvidia_535.1/lib/x", "nvidia_470.57.02/x", "nvidia_new/x", "other/x", staging + "1/x"} {
+		put(t, filepath.Join(s.Dir, name), "1234")
+	}
+	put(t, filepath.Join(s.Dir, "nvidia_500.1"), "a file")
+	list, err := s.List()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Volume{
+		{Name: "nvidia_470.57.02", Version: "470.57.02", Path: filepath.Join(s.Dir, "nvidia_470.57.02"), Files: 1, Bytes: 4},
+		{Name: "nvidia_535.1", Version: "535.1", Path: filepath.Join(s.Dir, "nvidia_535.1"), Files: 1, Bytes: 4},
+	}
+	if diff := cmp.Diff(want, list); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

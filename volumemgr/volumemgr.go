@@ -1,0 +1,55 @@
+// Package volumemgr keeps one folder per NVIDIA driver version, with the
+// driver's libraries and programs, for containers to mount read-only as
+// /usr/local/nvidia: an image brings CUDA, the host brings what must fit its
+// kernel module. It decides which files belong to the driver, and makes a
+// volume whole or not at all. It never removes a file of a volume: a running
+// container may have it mapped.
+package volumemgr
+
+import (
+	"errors"
+	"regexp"
+)
+
+// ErrNoDriver is returned by Find where no NVIDIA driver is installed.
+var ErrNoDriver = errors.New("no NVIDIA driver")
+
+// Driver is an installed driver.
+type Driver struct {
+	// Version is the kernel module's, "535.104.05".
+	Version string
+	Files   []File
+}
+
+// File is one of its libraries or programs.
+type File struct {
+	// Source is where it is now, free of symbolic links.
+	Source string
+	// Dir is its folder in a volume: "bin"; "lib" for 32 bits; "lib64".
+	Dir string
+	// Name is its name there, and Links are further names, as symbolic links.
+	Name  string
+	Links []string
+	Size  int64
+}
+
+// Volume is a finished folder.
+type Volume struct {
+	// Name is "nvidia_535.104.05".
+	Name    string
+	Version string
+	Path    string
+	// Files and Bytes count regular files, not links.
+	Files int
+	Bytes int64
+}
+
+// prefix and version make a volume's name.
+const prefix = "nvidia_"
+
+// version is what NVIDIA's versions look like; a volume's path is made of
+// nothing else.
+var version = regexp.MustCompile(`^[0-9]+(\.[0-9]+){1,3}$`)
+
+// dirs are the folders of a volume.
+func dirs() []string { return []string{"bin", "lib", "lib64"} }
