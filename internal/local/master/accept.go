@@ -1,0 +1,191 @@
+package master
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/gogo/protobuf/proto"
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
+
+	"mesos-gpu/internal/local/master/amount"
+	"mesos-gpu/internal/local/master/check"
+)
+
+// accept answers offers of one agent: it launches what is valid, says what is
+// not, and refuses what is left.
+func (m *Master) accept(f *framework, call *scheduler.Call_Accept) {
+	offers, err := m.offersOf(f, call.OfferIDs)
+	for _, id := range call.OfferIDs {
+		if o := m.offers[id.Value]; o != nil && o.slot.Framework == f.id() {
+			delete(m.offers, id.Value) // answered once, whether well or not
+		}
+	}
+	if err != nil {
+		m.rejectOperations(f, call.Operations, err)
+		return
+	}
+	l := &launcher{m: m, f: f, a: m.agents[offers[0].slot.Agent], role: offers[0].slot.Role}
+	for _, o := range offers {
+		l.free = amount.Sum(l.free, o.Resources)
+	}
+	for _, op := range call.Operations {
+		switch {
+		case op.Type == mesos.Offer_Operation_LAUNCH && op.Launch != nil:
+			l.launch(op.Launch.TaskInfos)
+		case op.Type == mesos.Offer_Operation_LAUNCH_GROUP && op.LaunchGroup != nil:
+			l.launchGroup(op.LaunchGroup.Executor, op.LaunchGroup.TaskGroup.Tasks)
+		default:
+			m.dropOperation(f, op, fmt.Sprintf("operations of type %v are not supported by this master", op.Type))
+		}
+	}
+	m.refuse(offers[0].slot, amount.Unallocate(l.free), call.Filters)
+}
+
+// offersOf finds the framework's offers: all valid, of one role and one agent.
+func (m *Master) offersOf(f *framework, ids []mesos.OfferID) ([]*offer, error) {
+	if len(ids) == 0 {
+		return nil, errors.New("no offers specified")
+	}
+	seen := map[string]bool{}
+	var offers []*offer
+	for _, id := range ids {
+		o := m.offers[id.Value]
+		switch {
+		case seen[id.Value]:
+			return nil, fmt.Errorf("duplicate offer %s in offer list", id.Value)
+		case o == nil:
+			return nil, fmt.Errorf("offer %s is no longer valid", id.Value)
+		case o.slot.Framework != f.id():
+			return nil, fmt.Errorf("offer %s has invalid framework %s while framework %s is expected", id.Value, o.slot.Framework, f.id())
+		case len(offers) > 0 && o.slot.Role != offers[0].slot.Role:
+			return nil, fmt.Errorf("aggregated offers must be allocated to the same role: %q and %q", offers[0].slot.Role, o.slot.Role)
+		case len(offers) > 0 && o.slot.Agent != offers[0].slot.Agent:
+			return nil, fmt.Errorf("aggregated offers must belong to one single agent: %s and %s", offers[0].slot.Agent, o.slot.Agent)
+		}
+		seen[id.Value] = true
+		offers = append(offers, o)
+	}
+	return offers, nil
+}
+
+// rejectOperations says of each task that its offers were not valid.
+func (m *Master) rejectOperations(f *framework, ops []mesos.Offer_Operation, cause error) {
+	m.cfg.Log.WithFields(map[string]any{"framework": f.id()}).WithError(cause).Warn("accept of invalid offers")
+	for _, op := range ops {
+		tasks := append(op.GetLaunch().GetTaskInfos(), tasksOf(op.LaunchGroup)...)
+		for _, t := range tasks {
+			f.send(updateEvent(masterStatus(t.TaskID, t.AgentID.Value, f.orLost(mesos.TASK_DROPPED),
+				mesos.REASON_INVALID_OFFERS, "Task launched with invalid offers: "+cause.Error())))
+		}
+		if op.Launch == nil && op.LaunchGroup == nil {
+			m.dropOperation(f, op, "operation attempted with invalid offers: "+cause.Error())
+		}
+	}
+}
+
+func tasksOf(g *mesos.Offer_Operation_LaunchGroup) []mesos.TaskInfo {
+	if g == nil {
+		return nil
+	}
+	return g.TaskGroup.Tasks
+}
+
+// dropOperation answers an operation that is not performed, where its id lets
+// the framework tell which one is meant.
+func (m *Master) dropOperation(f *framework, op mesos.Offer_Operation, message string) {
+	m.cfg.Log.WithFields(map[string]any{"framework": f.id(), "operation": op.Type.String(), "reason": message}).Warn("dropped operation")
+	if op.ID != nil {
+		m.operationStatus(f, *op.ID, mesos.OPERATION_ERROR, message)
+	}
+}
+
+// launcher launches tasks on one agent from what was accepted.
+type launcher struct {
+	m    *Master
+	f    *framework
+	a    *agent
+	role string
+	free []mesos.Resource
+}
+
+func (l *launcher) check() check.Launch {
+	return check.Launch{
+		Framework: *l.f.info.ID,
+		Agent:     l.a.id,
+		Free:      l.free,
+		HasTask:   l.f.hasTask,
+		Executor:  func(id string) (mesos.ExecutorInfo, bool) { return l.a.executor(l.f.id(), id) },
+	}
+}
+
+func (l *launcher) launch(tasks []mesos.TaskInfo) {
+	for _, t := range tasks {
+		t.Resources = amount.Allocate(t.Resources, l.role)
+		executor, command := mesos.ExecutorInfo{ExecutorID: mesos.ExecutorID{Value: t.TaskID.Value}, FrameworkID: l.f.info.ID}, true
+		if t.Executor != nil {
+			executor, command = l.prepare(*t.Executor), false
+			t.Executor = &executor
+		}
+		if err := l.check().Task(t); err != nil {
+			l.invalid(t, mesos.REASON_TASK_INVALID, err)
+			continue
+		}
+		l.start(executor, command, []mesos.TaskInfo{t}, false)
+	}
+}
+
+func (l *launcher) launchGroup(e mesos.ExecutorInfo, tasks []mesos.TaskInfo) {
+	e = l.prepare(e)
+	group := make([]mesos.TaskInfo, len(tasks))
+	for i, t := range tasks {
+		t.Resources = amount.Allocate(t.Resources, l.role)
+		own := e
+		if t.Executor != nil {
+			own = l.prepare(*t.Executor)
+		}
+		t.Executor = &own
+		group[i] = t
+	}
+	if err := l.check().Group(e, group); err != nil {
+		for _, t := range group {
+			l.invalid(t, mesos.REASON_TASK_GROUP_INVALID, err)
+		}
+		return
+	}
+	if len(group) > 0 {
+		l.start(e, false, group, true)
+	}
+}
+
+// prepare fills in what schedulers may leave to the master.
+func (l *launcher) prepare(e mesos.ExecutorInfo) mesos.ExecutorInfo {
+	e.Resources = amount.Allocate(e.Resources, l.role)
+	if e.FrameworkID == nil {
+		e.FrameworkID = l.f.info.ID
+	}
+	return e
+}
+
+func (l *launcher) invalid(t mesos.TaskInfo, reason mesos.TaskStatus_Reason, err error) {
+	l.f.send(updateEvent(masterStatus(t.TaskID, t.AgentID.Value, mesos.TASK_ERROR, reason, err.Error())))
+}
+
+// start books valid tasks and sends them to the agent.
+func (l *launcher) start(e mesos.ExecutorInfo, command bool, tasks []mesos.TaskInfo, group bool) {
+	if _, runs := l.a.executor(l.f.id(), e.ExecutorID.Value); !runs {
+		l.free = amount.Subtract(l.free, e.Resources)
+	}
+	copies := make([]mesos.TaskInfo, len(tasks))
+	for i, t := range tasks {
+		l.free = amount.Subtract(l.free, t.Resources)
+		l.a.charge(l.f.id(), e, command, t)
+		added := newTask(l.f, t, mesos.TASK_STAGING)
+		l.f.tasks[t.TaskID.Value] = added
+		l.m.watch(taskAdded(added.Task))
+		copies[i] = *proto.Clone(&t).(*mesos.TaskInfo)
+	}
+	a, info := l.a, *proto.Clone(&l.f.info).(*mesos.FrameworkInfo)
+	executor := *proto.Clone(&e).(*mesos.ExecutorInfo)
+	a.box.post(func() { a.link.Run(info, executor, copies, group) })
+}

@@ -1,0 +1,139 @@
+package master
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/gogo/protobuf/proto"
+	"github.com/google/uuid"
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+
+	"mesos-gpu/internal/local/link"
+)
+
+// fakeAgent is a link.Agent that notes what it is told.
+type fakeAgent struct {
+	id    mesos.AgentID
+	runs  chan run
+	other chan string
+}
+
+type run struct {
+	framework mesos.FrameworkInfo
+	executor  mesos.ExecutorInfo
+	tasks     []mesos.TaskInfo
+	group     bool
+}
+
+func newAgent() *fakeAgent {
+	return &fakeAgent{runs: make(chan run, 100), other: make(chan string, 100)}
+}
+
+func (a *fakeAgent) Run(f mesos.FrameworkInfo, e mesos.ExecutorInfo, tasks []mesos.TaskInfo, group bool) {
+	a.runs <- run{f, e, tasks, group}
+}
+
+func (a *fakeAgent) Kill(f mesos.FrameworkID, task mesos.TaskID, policy *mesos.KillPolicy) {
+	a.other <- fmt.Sprintf("kill %s grace %d", task.Value, policy.GetGracePeriod().GetNanoseconds())
+}
+
+func (a *fakeAgent) Acknowledge(f mesos.FrameworkID, task mesos.TaskID, uuid []byte) {
+	a.other <- fmt.Sprintf("acknowledge %s %d", task.Value, len(uuid))
+}
+
+func (a *fakeAgent) Message(f mesos.FrameworkID, e mesos.ExecutorID, data []byte) {
+	a.other <- fmt.Sprintf("message %s %s", e.Value, data)
+}
+
+func (a *fakeAgent) ShutdownExecutor(f mesos.FrameworkID, e mesos.ExecutorID) {
+	a.other <- "shutdown executor " + e.Value
+}
+
+func (a *fakeAgent) ShutdownFramework(f mesos.FrameworkID) { a.other <- "shutdown framework" }
+
+func (a *fakeAgent) nextRun(t *testing.T) run {
+	t.Helper()
+	select {
+	case r := <-a.runs:
+		return r
+	case <-time.After(patience):
+		t.Fatal("the agent was told to run nothing")
+		return run{}
+	}
+}
+
+func (a *fakeAgent) wants(t *testing.T, want string) {
+	t.Helper()
+	select {
+	case got := <-a.other:
+		if got != want {
+			t.Fatalf("agent was told %q, want %q", got, want)
+		}
+	case <-time.After(patience):
+		t.Fatalf("agent was not told %q", want)
+	}
+}
+
+func agentInfo() mesos.AgentInfo {
+	return mesos.AgentInfo{
+		Hostname: "127.0.0.1", Port: proto.Int32(5051),
+		Attributes: []mesos.Attribute{{Name: "gpu_type", Type: mesos.TEXT, Text: &mesos.Value_Text{Value: "V100"}}},
+	}
+}
+
+const (
+	cpuAgent = "cpus:4;mem:4096;disk:10000"
+	gpuAgent = cpuAgent + ";gpus:2;gpu_ids:{A,B}"
+)
+
+func register(t *testing.T, m *Master, total string) *fakeAgent {
+	t.Helper()
+	a := newAgent()
+	id, err := m.Register(agentInfo(), res(total), nil, a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.id = id
+	return a
+}
+
+// again brings an agent back, with what it still runs.
+func (a *fakeAgent) again(t *testing.T, m *Master, total string, running ...link.Running) *fakeAgent {
+	t.Helper()
+	b := newAgent()
+	b.id = a.id
+	known := agentInfo()
+	known.ID = &a.id
+	if id, err := m.Register(known, res(total), running, b); err != nil || id != a.id {
+		t.Fatalf("got id %v, err %v, want id %v", id, err, a.id)
+	}
+	return b
+}
+
+// status sends one and returns its uuid.
+func (a *fakeAgent) status(m *Master, f *mesos.FrameworkID, task string, state mesos.TaskState) []byte {
+	id := uuid.New()
+	m.Status(a.id, *f, mesos.TaskStatus{
+		TaskID: mesos.TaskID{Value: task}, State: state.Enum(), Source: mesos.SOURCE_EXECUTOR.Enum(),
+		UUID: id[:], Timestamp: unixSeconds(time.Now()), Data: []byte("data"),
+	})
+	return id[:]
+}
+
+func taskInfo(id string, agent mesos.AgentID, resources string) mesos.TaskInfo {
+	return mesos.TaskInfo{
+		Name: id, TaskID: mesos.TaskID{Value: id}, AgentID: agent, Resources: res(resources),
+		Command: &mesos.CommandInfo{Value: proto.String("true")},
+	}
+}
+
+// custom gives a task an executor of its own.
+func custom(t mesos.TaskInfo, executor, resources string) mesos.TaskInfo {
+	t.Command = nil
+	t.Executor = &mesos.ExecutorInfo{
+		Type: mesos.ExecutorInfo_CUSTOM, ExecutorID: mesos.ExecutorID{Value: executor},
+		Command: &mesos.CommandInfo{Value: proto.String("executor")}, Resources: res(resources),
+	}
+	return t
+}

@@ -1,0 +1,223 @@
+package master
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gogo/protobuf/proto"
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+
+	"mesos-gpu/internal/local/link"
+	"mesos-gpu/internal/local/master/amount"
+)
+
+// Register adds an agent or brings it back, and offers what it has.
+func (m *Master) Register(info mesos.AgentInfo, total []mesos.Resource, running []link.Running, a link.Agent) (mesos.AgentID, error) {
+	if a == nil {
+		return mesos.AgentID{}, errors.New("register agent: it has no link.Agent")
+	}
+	if err := amount.Validate(total); err != nil {
+		return mesos.AgentID{}, fmt.Errorf("register agent %s: %w", info.Hostname, err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return mesos.AgentID{}, fmt.Errorf("register agent %s: %w", info.Hostname, errStopped)
+	}
+	id := info.GetID().GetValue()
+	if id == "" {
+		id = m.newID("S", &m.nextID.agent)
+	}
+	info = *proto.Clone(&info).(*mesos.AgentInfo)
+	info.ID = &mesos.AgentID{Value: id}
+	now := &agent{
+		id: *info.ID, info: info, total: amount.Sum(total), link: a, registered: time.Now(),
+		box: &mailbox{workers: &m.workers}, held: map[executorKey]*charge{},
+	}
+	before := m.agents[id]
+	if before != nil {
+		before.box.close()
+		m.rescind(func(o *offer) bool { return o.slot.Agent == id })
+		now.registered, now.reregistered = before.registered, now.registered
+	}
+	m.agents[id] = now
+	m.cfg.Log.WithFields(map[string]any{"agent": id, "hostname": info.Hostname}).Info("registered agent")
+	m.readopt(now, running)
+	delete(m.lost, id)
+	if before == nil {
+		m.watch(agentAdded(m.describeAgent(now)))
+	}
+	m.allocate()
+	return now.id, nil
+}
+
+// readopt takes up what the agent still runs, and gives up what it does not.
+func (m *Master) readopt(a *agent, running []link.Running) {
+	runs := map[[2]string]bool{}
+	for _, r := range running {
+		r = cloneRunning(r)
+		id := r.Framework.GetID().GetValue()
+		f := m.frameworkOf(r.Framework)
+		if f == nil {
+			gone := mesos.FrameworkID{Value: id}
+			a.box.post(func() { a.link.ShutdownFramework(gone) })
+		}
+		command := r.Executor.Type == mesos.ExecutorInfo_UNKNOWN && r.Executor.Command == nil
+		key := executorKey{id, r.Executor.ExecutorID.Value}
+		a.held[key] = &charge{executor: r.Executor, command: command, tasks: map[string][]mesos.Resource{}}
+		for _, t := range r.Tasks {
+			a.charge(id, r.Executor, command, t)
+			runs[[2]string{id, t.TaskID.Value}] = true
+			if f != nil {
+				m.readoptTask(f, a, t)
+			}
+		}
+	}
+	for _, f := range sorted(m.frameworks) {
+		for _, tasks := range []map[string]*task{f.tasks, f.unreachable} {
+			for _, t := range sorted(tasks) {
+				if t.AgentID == a.id && !runs[[2]string{f.id(), t.id()}] {
+					m.end(f, t, masterStatus(t.TaskID, a.id.Value, f.orLost(vanished(t)),
+						mesos.REASON_RECONCILIATION, "Task is unknown to the re-registered agent"))
+				}
+			}
+		}
+	}
+}
+
+func cloneRunning(r link.Running) link.Running {
+	r.Framework = *proto.Clone(&r.Framework).(*mesos.FrameworkInfo)
+	r.Executor = *proto.Clone(&r.Executor).(*mesos.ExecutorInfo)
+	r.Tasks = slices.Clone(r.Tasks)
+	for i := range r.Tasks {
+		r.Tasks[i] = *proto.Clone(&r.Tasks[i]).(*mesos.TaskInfo)
+	}
+	return r
+}
+
+// frameworkOf finds the framework, or remembers it as one that has yet to
+// subscribe. It is nil for one that was removed.
+func (m *Master) frameworkOf(info mesos.FrameworkInfo) *framework {
+	id := info.GetID().GetValue()
+	if f := m.frameworks[id]; f != nil {
+		return f
+	}
+	if id == "" || slices.ContainsFunc(m.completed, func(f *framework) bool { return f.id() == id }) {
+		return nil
+	}
+	f := newFramework(info)
+	f.recovered = true
+	m.frameworks[id] = f
+	m.watch(frameworkAdded(m.describeFramework(f)))
+	return f
+}
+
+// readoptTask takes up one task that the agent still runs.
+func (m *Master) readoptTask(f *framework, a *agent, info mesos.TaskInfo) {
+	id := info.TaskID.Value
+	if t := f.unreachable[id]; t != nil {
+		delete(f.unreachable, id)
+		t.State, t.StatusUpdateState, t.StatusUpdateUUID = mesos.TASK_RUNNING.Enum(), nil, nil
+		f.tasks[id] = t
+		s := masterStatus(info.TaskID, a.id.Value, mesos.TASK_RUNNING, mesos.REASON_AGENT_REREGISTERED, "Unreachable agent re-registered")
+		m.record(f, t, s)
+		f.send(updateEvent(s))
+		return
+	}
+	if f.tasks[id] == nil {
+		t := newTask(f, info, mesos.TASK_RUNNING)
+		f.tasks[id] = t
+		m.watch(taskAdded(t.Task))
+	}
+}
+
+// vanished is the state of a task that its agent does not have: it may never
+// have got the launch.
+func vanished(t *task) mesos.TaskState {
+	if t.GetState() == mesos.TASK_STAGING {
+		return mesos.TASK_DROPPED
+	}
+	return mesos.TASK_GONE
+}
+
+// end closes a task by a status of the master's own.
+func (m *Master) end(f *framework, t *task, s mesos.TaskStatus) {
+	s.ExecutorID = t.ExecutorID
+	if !t.done() || f.unreachable[t.id()] != nil {
+		m.record(f, t, s)
+		f.send(updateEvent(s))
+	} else {
+		f.send(updateEvent(latest(t)))
+	}
+	f.complete(t)
+}
+
+// UpdateTotal replaces what the agent has.
+func (m *Master) UpdateTotal(id mesos.AgentID, total []mesos.Resource) {
+	m.locked(func() {
+		a := m.agents[id.Value]
+		log := m.cfg.Log.WithField("agent", id.Value)
+		if err := amount.Validate(total); err != nil || a == nil {
+			log.WithError(err).Warn("ignored new total: the agent is not registered, or the total is not valid")
+			return
+		}
+		a.total = amount.Sum(total)
+		log.WithField("total", mesos.Resources(a.total).String()).Info("agent's resources changed")
+		m.rescind(func(o *offer) bool { return o.slot.Agent == id.Value })
+		m.allocate()
+	})
+}
+
+// Lost removes the agent. Its tasks wait as unreachable for its return.
+func (m *Master) Lost(id mesos.AgentID) {
+	m.locked(func() {
+		a := m.agents[id.Value]
+		if a == nil {
+			return
+		}
+		m.cfg.Log.WithField("agent", id.Value).Warn("lost agent")
+		a.box.close()
+		delete(m.agents, id.Value)
+		m.remember(id.Value)
+		for _, f := range sorted(m.frameworks) {
+			for _, t := range sorted(f.tasks) {
+				if t.AgentID == id {
+					m.loseTask(f, t, a)
+				}
+			}
+		}
+		m.rescind(func(o *offer) bool { return o.slot.Agent == id.Value })
+		for _, f := range m.frameworks {
+			f.send(failureEvent(id, nil, nil))
+		}
+		m.watch(agentRemoved(id))
+	})
+}
+
+// remember notes when an agent was lost; beyond a bound, some other is
+// forgotten.
+func (m *Master) remember(agent string) {
+	m.lost[agent] = *timeInfo(time.Now())
+	for other := range m.lost {
+		if len(m.lost) > maxLostAgents && other != agent {
+			delete(m.lost, other)
+		}
+	}
+}
+
+func (m *Master) loseTask(f *framework, t *task, a *agent) {
+	if t.done() {
+		m.end(f, t, mesos.TaskStatus{}) // its last state counts, not its agent's
+		return
+	}
+	since := m.lost[a.id.Value]
+	s := masterStatus(t.TaskID, a.id.Value, f.orLost(mesos.TASK_UNREACHABLE), mesos.REASON_AGENT_REMOVED,
+		"Agent "+a.info.Hostname+" is unreachable")
+	s.ExecutorID, s.UnreachableTime = t.ExecutorID, &since
+	m.record(f, t, s)
+	delete(f.tasks, t.id())
+	f.unreachable[t.id()] = t
+	f.send(updateEvent(s))
+}

@@ -1,0 +1,162 @@
+// Package amount does the arithmetic of Mesos resources: sums, differences
+// and containment of scalars, ranges and sets, kept apart by name, role,
+// reservation, provider and allocation. It is pure: no argument is changed and
+// no result shares memory with one. It does not know who holds what.
+package amount
+
+import (
+	"maps"
+	"math"
+	"slices"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+)
+
+// part is all that a bag holds of one kind. Scalars are kept in thousandths,
+// the precision Mesos promises.
+type part struct {
+	kind   mesos.Resource
+	milli  int64
+	set    map[string]struct{}
+	ranges mesos.Ranges
+}
+
+// bag holds at most one part of each kind, in the order they came.
+type bag struct {
+	keys  []string
+	parts map[string]*part
+	// overlap is set once a set item or a range was added twice.
+	overlap bool
+}
+
+func newBag(groups ...[]mesos.Resource) *bag {
+	b := &bag{parts: map[string]*part{}}
+	for _, group := range groups {
+		for _, r := range group {
+			b.add(r)
+		}
+	}
+	return b
+}
+
+func (b *bag) add(r mesos.Resource) {
+	key := keyOf(r)
+	p := b.parts[key]
+	if p == nil {
+		p = &part{kind: kindOf(r), set: map[string]struct{}{}}
+		b.parts[key] = p
+		b.keys = append(b.keys, key)
+	}
+	p.milli += milli(r)
+	for _, item := range r.GetSet().GetItem() {
+		if _, has := p.set[item]; has {
+			b.overlap = true
+		}
+		p.set[item] = struct{}{}
+	}
+	if more := r.GetRanges().GetRange(); len(more) > 0 {
+		all := mesos.Ranges(slices.Concat(p.ranges, more)).Sort()
+		for i := 1; i < len(all); i++ {
+			if all[i].Begin <= all[i-1].End {
+				b.overlap = true
+			}
+		}
+		p.ranges = all.Squash()
+	}
+}
+
+// subtract takes away what is there of r.
+func (b *bag) subtract(r mesos.Resource) {
+	p := b.parts[keyOf(r)]
+	if p == nil {
+		return
+	}
+	p.milli = max(0, p.milli-milli(r))
+	for _, item := range r.GetSet().GetItem() {
+		delete(p.set, item)
+	}
+	for _, span := range r.GetRanges().GetRange() {
+		p.ranges = p.ranges.Remove(span)
+	}
+}
+
+func (p *part) covers(q *part) bool {
+	if p == nil {
+		return q.empty()
+	}
+	for item := range q.set {
+		if _, has := p.set[item]; !has {
+			return false
+		}
+	}
+	beyond := q.ranges
+	for _, span := range p.ranges {
+		beyond = beyond.Remove(span)
+	}
+	return p.milli >= q.milli && len(beyond) == 0
+}
+
+func (p *part) empty() bool { return p.milli <= 0 && len(p.set) == 0 && len(p.ranges) == 0 }
+
+func (b *bag) list() []mesos.Resource {
+	var out []mesos.Resource
+	for _, key := range b.keys {
+		p := b.parts[key]
+		if p.empty() {
+			continue
+		}
+		r := kindOf(p.kind)
+		switch r.GetType() {
+		case mesos.SET:
+			r.Set = &mesos.Value_Set{Item: slices.Sorted(maps.Keys(p.set))}
+		case mesos.RANGES:
+			r.Ranges = &mesos.Value_Ranges{Range: slices.Clone(p.ranges)}
+		default:
+			r.Scalar = &mesos.Value_Scalar{Value: float64(p.milli) / 1000}
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+func milli(r mesos.Resource) int64 { return int64(math.Round(r.GetScalar().GetValue() * 1000)) }
+
+// Sum adds groups up, one resource for each kind.
+func Sum(groups ...[]mesos.Resource) []mesos.Resource { return newBag(groups...).list() }
+
+// Subtract returns what from holds beyond what, never less than nothing.
+func Subtract(from, what []mesos.Resource) []mesos.Resource {
+	b := newBag(from)
+	for _, r := range what {
+		b.subtract(r)
+	}
+	return b.list()
+}
+
+// Contains reports whether have holds all of want.
+func Contains(have, want []mesos.Resource) bool {
+	h, w := newBag(have), newBag(want)
+	for _, key := range w.keys {
+		if !h.parts[key].covers(w.parts[key]) {
+			return false
+		}
+	}
+	return true
+}
+
+// Equal reports whether both hold the same.
+func Equal(a, b []mesos.Resource) bool { return Contains(a, b) && Contains(b, a) }
+
+// Overlap reports whether one set item or range stands in groups twice.
+func Overlap(groups ...[]mesos.Resource) bool { return newBag(groups...).overlap }
+
+// Scalar is the sum of all scalars called name.
+func Scalar(rs []mesos.Resource, name string) float64 {
+	var sum int64
+	for _, r := range rs {
+		if r.Name == name && r.GetType() == mesos.SCALAR {
+			sum += milli(r)
+		}
+	}
+	return float64(sum) / 1000
+}

@@ -1,0 +1,128 @@
+package amount
+
+import (
+	"slices"
+
+	"github.com/gogo/protobuf/proto"
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+)
+
+// kindOf is r without its amount.
+func kindOf(r mesos.Resource) mesos.Resource {
+	r.Scalar, r.Ranges, r.Set = nil, nil, nil
+	kind := *proto.Clone(&r).(*mesos.Resource)
+	kind.Type = r.GetType().Enum() // a missing type reads as SCALAR
+	return kind
+}
+
+// keyOf is equal for resources that add up: the same kind, whichever of the
+// two reservation formats it is written in. How a disk is mounted is no part
+// of what it is.
+func keyOf(r mesos.Resource) string {
+	if key, simple := simpleKey(r); simple {
+		return key
+	}
+	kind := refined(kindOf(r))
+	if kind.Disk != nil {
+		kind.Disk.Volume = nil
+		if kind.Disk.Persistence == nil && kind.Disk.Source == nil {
+			kind.Disk = nil
+		}
+	}
+	key, err := proto.Marshal(&kind)
+	if err != nil {
+		return kind.String() // a required field is missing: still equal to itself
+	}
+	return string(key)
+}
+
+// simpleKey saves most resources, which are plain amounts of an agent's or a
+// provider's, the way through their encoding.
+func simpleKey(r mesos.Resource) (string, bool) {
+	reserved := r.GetRole() != "*" || r.Reservation != nil || len(r.Reservations) > 0
+	if reserved || r.Disk != nil || r.Revocable != nil || r.Shared != nil || r.ProviderID != nil && r.ProviderID.Value == "" {
+		return "", false
+	}
+	role := ""
+	if r.AllocationInfo != nil {
+		role = "as " + r.AllocationInfo.GetRole()
+	}
+	return r.GetType().String() + "\x00" + r.Name + "\x00" + r.GetProviderID().GetValue() + "\x00" + role, true
+}
+
+// refined writes a reservation as `reservations` and leaves `role` unset.
+func refined(r mesos.Resource) mesos.Resource {
+	role := r.GetRole()
+	if len(r.Reservations) == 0 && role != "*" {
+		one := mesos.Resource_ReservationInfo{Type: mesos.Resource_ReservationInfo_STATIC.Enum(), Role: &role}
+		if r.Reservation != nil {
+			one.Type = mesos.Resource_ReservationInfo_DYNAMIC.Enum()
+			one.Principal, one.Labels = r.Reservation.Principal, r.Reservation.Labels
+		}
+		r.Reservations = []mesos.Resource_ReservationInfo{one}
+	}
+	r.Role, r.Reservation = nil, nil
+	return r
+}
+
+// plain writes a reservation as `role` and `reservation`, where it is not one
+// of several that refine another.
+func plain(r mesos.Resource) mesos.Resource {
+	switch len(r.Reservations) {
+	case 0:
+		r.Role = proto.String(r.GetRole())
+	case 1:
+		one := r.Reservations[0]
+		r.Role = proto.String(one.GetRole())
+		if one.GetType() == mesos.Resource_ReservationInfo_DYNAMIC {
+			r.Reservation = &mesos.Resource_ReservationInfo{Principal: one.Principal, Labels: one.Labels}
+		}
+		r.Reservations = nil
+	}
+	return r
+}
+
+func each(rs []mesos.Resource, f func(mesos.Resource) mesos.Resource) []mesos.Resource {
+	out := slices.Clone(rs)
+	for i := range out {
+		out[i] = f(*proto.Clone(&out[i]).(*mesos.Resource))
+	}
+	return out
+}
+
+// Refined is rs in the format for frameworks and agents that know refined
+// reservations.
+func Refined(rs []mesos.Resource) []mesos.Resource { return each(rs, refined) }
+
+// Plain is rs in the format before refined reservations.
+func Plain(rs []mesos.Resource) []mesos.Resource { return each(rs, plain) }
+
+// Allocate marks what is not yet allocated as allocated to role.
+func Allocate(rs []mesos.Resource, role string) []mesos.Resource {
+	return each(rs, func(r mesos.Resource) mesos.Resource {
+		if r.AllocationInfo == nil {
+			r.Allocate(role)
+		}
+		return r
+	})
+}
+
+// Unallocate takes the mark of Allocate away.
+func Unallocate(rs []mesos.Resource) []mesos.Resource {
+	return each(rs, func(r mesos.Resource) mesos.Resource {
+		r.AllocationInfo = nil
+		return r
+	})
+}
+
+// For is the part of rs that role may use: what is unreserved, or reserved to
+// it or to an ancestor.
+func For(rs []mesos.Resource, role string) []mesos.Resource {
+	var out []mesos.Resource
+	for _, r := range rs {
+		if r.IsAllocatableTo(role) {
+			out = append(out, r)
+		}
+	}
+	return each(out, func(r mesos.Resource) mesos.Resource { return r })
+}

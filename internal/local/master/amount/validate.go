@@ -1,0 +1,46 @@
+package amount
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+)
+
+// limit bounds every scalar and range so that sums stay exact.
+const limit = 1 << 50
+
+// errGPUs is worded as Mesos words it: schedulers look for it.
+var errGPUs = errors.New("invalid 'gpus' resource: The 'gpus' resource must be an unsigned integer")
+
+// Validate says what is wrong with resources as somebody sent them.
+func Validate(rs []mesos.Resource) error {
+	for i := range rs {
+		if err := validate(rs[i]); err != nil {
+			return fmt.Errorf("invalid resource %q: %w", rs[i].Name, err)
+		}
+	}
+	if gpus := Scalar(rs, "gpus"); gpus != math.Trunc(gpus) {
+		return errGPUs
+	}
+	return nil
+}
+
+func validate(r mesos.Resource) error {
+	if r.Type == nil {
+		return errors.New("type is not set")
+	}
+	if v := r.GetScalar().GetValue(); math.IsNaN(v) || math.Abs(v) > limit {
+		return fmt.Errorf("scalar %v is no number below %d", v, limit)
+	}
+	for _, span := range r.GetRanges().GetRange() {
+		if span.End > limit {
+			return fmt.Errorf("range ends at %d, beyond %d", span.End, limit)
+		}
+	}
+	if r.GetShared() != nil {
+		return errors.New("shared resources are not supported")
+	}
+	return r.Validate()
+}

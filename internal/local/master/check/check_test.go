@@ -1,0 +1,201 @@
+package check
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/gogo/protobuf/proto"
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
+
+	"mesos-gpu/internal/local/master/amount"
+)
+
+func rs(cpus, gpus float64, ids ...string) []mesos.Resource {
+	out := []mesos.Resource{
+		{Name: "cpus", Type: mesos.SCALAR.Enum(), Scalar: &mesos.Value_Scalar{Value: cpus}},
+		{Name: "mem", Type: mesos.SCALAR.Enum(), Scalar: &mesos.Value_Scalar{Value: 100 * cpus}},
+		{Name: "disk", Type: mesos.SCALAR.Enum(), Scalar: &mesos.Value_Scalar{Value: cpus}},
+	}
+	if gpus > 0 {
+		out = append(out, mesos.Resource{Name: "gpus", Type: mesos.SCALAR.Enum(), Scalar: &mesos.Value_Scalar{Value: gpus}})
+	}
+	if len(ids) > 0 {
+		out = append(out, mesos.Resource{Name: "gpu_ids", Type: mesos.SET.Enum(), Set: &mesos.Value_Set{Item: ids}})
+	}
+	return amount.Allocate(out, "r")
+}
+
+func command() mesos.TaskInfo {
+	return mesos.TaskInfo{
+		TaskID: mesos.TaskID{Value: "t"}, AgentID: mesos.AgentID{Value: "a"},
+		Command: &mesos.CommandInfo{}, Resources: rs(1, 1, "A"),
+	}
+}
+
+func executor(id string) mesos.ExecutorInfo {
+	return mesos.ExecutorInfo{
+		Type: mesos.ExecutorInfo_CUSTOM, ExecutorID: mesos.ExecutorID{Value: id}, FrameworkID: &mesos.FrameworkID{Value: "f"},
+		Command: &mesos.CommandInfo{}, Resources: rs(1, 0),
+	}
+}
+
+func custom() mesos.TaskInfo {
+	t, e := command(), executor("e")
+	t.Command, t.Executor = nil, &e
+	return t
+}
+
+func onAgent() Launch {
+	return Launch{
+		Framework: mesos.FrameworkID{Value: "f"}, Agent: mesos.AgentID{Value: "a"}, Free: rs(2, 2, "A", "B"),
+		HasTask: func(id string) bool { return id == "taken" },
+		Executor: func(id string) (mesos.ExecutorInfo, bool) {
+			e := executor("runs")
+			e.Resources = rs(4, 0)
+			return e, id == "runs"
+		},
+	}
+}
+
+func wantError(t *testing.T, err error, want string) {
+	t.Helper()
+	if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %q", err, want)
+	}
+}
+
+func TestTask(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		task   mesos.TaskInfo
+		change func(*mesos.TaskInfo)
+		want   string
+	}{
+		{"command", command(), func(*mesos.TaskInfo) {}, ""},
+		{"custom executor", custom(), func(*mesos.TaskInfo) {}, ""},
+		{"running executor is not charged again", custom(), func(t *mesos.TaskInfo) {
+			e, _ := onAgent().Executor("runs")
+			t.Executor, t.Resources = &e, rs(2, 0)
+		}, ""},
+		{"no id", command(), func(t *mesos.TaskInfo) { t.TaskID.Value = "" }, "empty"},
+		{"id with slash", command(), func(t *mesos.TaskInfo) { t.TaskID.Value = "a/b" }, "invalid characters"},
+		{"id is a folder", command(), func(t *mesos.TaskInfo) { t.TaskID.Value = ".." }, "disallowed"},
+		{"long id", command(), func(t *mesos.TaskInfo) { t.TaskID.Value = strings.Repeat("x", 256) }, "256 characters"},
+		{"duplicate id", command(), func(t *mesos.TaskInfo) { t.TaskID.Value = "taken" }, "duplicate ID"},
+		{"other agent", command(), func(t *mesos.TaskInfo) { t.AgentID.Value = "b" }, "agent a is expected"},
+		{"no resources", command(), func(t *mesos.TaskInfo) { t.Resources = nil }, "no resources"},
+		{"fractional GPUs", command(), func(t *mesos.TaskInfo) { t.Resources = rs(1, 0.5) }, "The 'gpus' resource must be an unsigned integer"},
+		{"too many GPUs", command(), func(t *mesos.TaskInfo) { t.Resources = rs(1, 3) }, "more than available"},
+		{"a GPU that is not offered", command(), func(t *mesos.TaskInfo) { t.Resources = rs(1, 1, "C") }, "more than available"},
+		{"other role", command(), func(t *mesos.TaskInfo) { t.Resources = amount.Allocate(amount.Unallocate(rs(1, 0)), "q") }, "more than available"},
+		{"two roles", command(), func(t *mesos.TaskInfo) {
+			t.Resources[0].AllocationInfo = &mesos.Resource_AllocationInfo{Role: proto.String("q")}
+		}, "multiple allocation roles"},
+		{"GPU twice", command(), func(t *mesos.TaskInfo) { t.Resources = append(rs(1, 1, "A"), rs(0, 0, "A")[3:]...) }, "twice"},
+		{"neither executor nor command", command(), func(t *mesos.TaskInfo) { t.Command = nil }, "not both"},
+		{"executor and command", custom(), func(t *mesos.TaskInfo) { t.Command = &mesos.CommandInfo{} }, "not both"},
+		{"with the executor too much", custom(), func(t *mesos.TaskInfo) { t.Resources = rs(1.5, 0) }, "more than available"},
+		{"GPU of task and executor", custom(), func(t *mesos.TaskInfo) { t.Executor.Resources = rs(1, 1, "A") }, "overlapping"},
+		{"executor without command", custom(), func(t *mesos.TaskInfo) { t.Executor.Command = nil }, "'ExecutorInfo.command'"},
+		{"default executor", custom(), func(t *mesos.TaskInfo) { t.Executor.Type = mesos.ExecutorInfo_DEFAULT }, "CUSTOM"},
+		{"executor of another framework", custom(), func(t *mesos.TaskInfo) { t.Executor.FrameworkID = &mesos.FrameworkID{Value: "g"} }, "expected: f"},
+		{"executor without id", custom(), func(t *mesos.TaskInfo) { t.Executor.ExecutorID.Value = "" }, "executor id"},
+		{"executor differs from the running one", custom(), func(t *mesos.TaskInfo) { t.Executor.ExecutorID.Value = "runs" }, "not compatible"},
+		{"executor's resources", custom(), func(t *mesos.TaskInfo) { t.Executor.Resources = rs(1, 0.5) }, "executor uses invalid resources"},
+		{"docker without DockerInfo", command(), func(t *mesos.TaskInfo) { t.Container = &mesos.ContainerInfo{Type: mesos.ContainerInfo_DOCKER.Enum()} }, "DockerInfo"},
+		{"negative grace period", command(), func(t *mesos.TaskInfo) {
+			t.KillPolicy = &mesos.KillPolicy{GracePeriod: &mesos.DurationInfo{Nanoseconds: -1}}
+		}, "non-negative"},
+		{"limit below the request", command(), func(t *mesos.TaskInfo) { t.Limits = map[string]mesos.Value_Scalar{"cpus": {Value: 0.5}} }, "at least the request"},
+		{"limit on GPUs", command(), func(t *mesos.TaskInfo) { t.Limits = map[string]mesos.Value_Scalar{"gpus": {Value: 2}} }, "only cpus and mem"},
+		{"limit", command(), func(t *mesos.TaskInfo) { t.Limits = map[string]mesos.Value_Scalar{"mem": {Value: 1000}} }, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			tc.change(&tc.task)
+			wantError(t, onAgent().Task(tc.task), tc.want)
+		})
+	}
+}
+
+func TestGroup(t *testing.T) {
+	pod := func(change func(*mesos.ExecutorInfo)) mesos.ExecutorInfo {
+		e := executor("pod")
+		e.Type, e.Command = mesos.ExecutorInfo_DEFAULT, nil
+		change(&e)
+		return e
+	}
+	named := func(id string, resources []mesos.Resource) mesos.TaskInfo {
+		t := command()
+		t.TaskID.Value, t.Resources = id, resources
+		return t
+	}
+	fine := func(*mesos.ExecutorInfo) {}
+	one, two := named("one", rs(0.5, 1, "A")), named("two", rs(0.5, 1, "B"))
+	docker := one
+	docker.Container = &mesos.ContainerInfo{Type: mesos.ContainerInfo_DOCKER.Enum(), Docker: &mesos.ContainerInfo_DockerInfo{}}
+	differs := one
+	other := executor("other")
+	differs.Executor = &other
+	for _, tc := range []struct {
+		name  string
+		e     mesos.ExecutorInfo
+		tasks []mesos.TaskInfo
+		want  string
+	}{
+		{"fine", pod(fine), []mesos.TaskInfo{one, two}, ""},
+		{"same id", pod(fine), []mesos.TaskInfo{one, named("one", rs(0.1, 0))}, "duplicate"},
+		{"same GPU", pod(fine), []mesos.TaskInfo{one, named("two", rs(0.5, 1, "A"))}, "overlapping"},
+		{"together too much", pod(fine), []mesos.TaskInfo{one, named("two", rs(1, 0))}, "more than available"},
+		{"docker", pod(fine), []mesos.TaskInfo{docker}, "Docker"},
+		{"task's executor differs", pod(fine), []mesos.TaskInfo{differs}, "different"},
+		{"no type", pod(func(e *mesos.ExecutorInfo) { e.Type = 0 }), []mesos.TaskInfo{one}, "type"},
+		{"default executor with command", pod(func(e *mesos.ExecutorInfo) { e.Command = &mesos.CommandInfo{} }), []mesos.TaskInfo{one}, "must not be set"},
+		{"no cpus", pod(func(e *mesos.ExecutorInfo) { e.Resources = nil }), []mesos.TaskInfo{one}, "less CPUs"},
+		{"no memory", pod(func(e *mesos.ExecutorInfo) { e.Resources = e.Resources[:1] }), []mesos.TaskInfo{one}, "less memory"},
+		{"no disk", pod(func(e *mesos.ExecutorInfo) { e.Resources = e.Resources[:2] }), []mesos.TaskInfo{one}, "no disk"},
+	} {
+		t.Run(tc.name, func(t *testing.T) { wantError(t, onAgent().Group(tc.e, tc.tasks), tc.want) })
+	}
+}
+
+func TestRole(t *testing.T) {
+	for role, want := range map[string]string{
+		"*": "", "a": "", "a/b-c": "", "": "empty", "/a": "empty component", "a/": "empty component", "a//b": "empty component",
+		"a/..": "\"..\"", "a/*": "\"*\"", "-a": "dash", "a b": "whitespace",
+	} {
+		wantError(t, Role(role), want)
+	}
+}
+
+func TestFrameworkAndItsUpdate(t *testing.T) {
+	base := mesos.FrameworkInfo{User: "u", Roles: []string{"a", "b"}, Capabilities: []mesos.FrameworkInfo_Capability{{Type: mesos.FrameworkInfo_Capability_MULTI_ROLE}}}
+	with := func(change func(*mesos.FrameworkInfo)) mesos.FrameworkInfo {
+		f := base
+		change(&f)
+		return f
+	}
+	wantError(t, Framework(base), "")
+	wantError(t, Framework(with(func(f *mesos.FrameworkInfo) { f.Roles = []string{"a", "a"} })), "duplicate")
+	wantError(t, Framework(with(func(f *mesos.FrameworkInfo) { f.ID = &mesos.FrameworkID{Value: "a/b"} })), "framework id")
+	wantError(t, Suppressed(base, []string{"b"}), "")
+	wantError(t, Suppressed(base, []string{"c"}), `"c"`)
+	wantError(t, Update(base, with(func(f *mesos.FrameworkInfo) { f.Principal = proto.String("p") }), false), "principal")
+	user := with(func(f *mesos.FrameworkInfo) { f.User = "v" })
+	wantError(t, Update(base, user, false), "")
+	wantError(t, Update(base, user, true), "user")
+	wantError(t, Update(base, with(func(f *mesos.FrameworkInfo) { f.Checkpoint = proto.Bool(true) }), true), "checkpoint")
+}
+
+// Each call that needs a part says which one is missing.
+func TestCall(t *testing.T) {
+	for number, name := range scheduler.Call_Type_name {
+		call := &scheduler.Call{Type: scheduler.Call_Type(number), FrameworkID: &mesos.FrameworkID{Value: "f"}}
+		want := "'" + strings.ToLower(name) + "'"
+		switch call.Type {
+		case scheduler.Call_UNKNOWN, scheduler.Call_TEARDOWN, scheduler.Call_REVIVE, scheduler.Call_SUPPRESS:
+			want = ""
+		}
+		wantError(t, Call(call), want)
+	}
+}

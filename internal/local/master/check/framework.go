@@ -1,0 +1,67 @@
+package check
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+)
+
+// maxFailoverTimeout is what Mesos can count in nanoseconds, in seconds.
+const maxFailoverTimeout = math.MaxInt64 / 1e9
+
+// Framework says what is wrong with a FrameworkInfo.
+func Framework(info mesos.FrameworkInfo) error {
+	multi := Has(info, mesos.FrameworkInfo_Capability_MULTI_ROLE)
+	switch {
+	case multi && info.Role != nil:
+		return errors.New("'FrameworkInfo.role' must not be set when the framework is MULTI_ROLE capable")
+	case !multi && len(info.Roles) > 0:
+		return errors.New("'FrameworkInfo.roles' must not be set when the framework is not MULTI_ROLE capable")
+	}
+	roles := Roles(info)
+	for i, role := range roles {
+		if err := Role(role); err != nil {
+			return fmt.Errorf("framework has an invalid role: %w", err)
+		}
+		if slices.Contains(roles[:i], role) {
+			return fmt.Errorf("'FrameworkInfo.roles' contains duplicate item %q", role)
+		}
+	}
+	if value := info.GetID().GetValue(); value != "" {
+		if err := id("framework id", value); err != nil {
+			return err
+		}
+	}
+	if t := info.GetFailoverTimeout(); math.IsNaN(t) || math.Abs(t) > maxFailoverTimeout {
+		return fmt.Errorf("framework's failover_timeout %v is invalid: it is beyond %.0f seconds", t, float64(maxFailoverTimeout))
+	}
+	return nil
+}
+
+// Suppressed says which suppressed role the framework does not have.
+func Suppressed(info mesos.FrameworkInfo, roles []string) error {
+	for _, role := range roles {
+		if !slices.Contains(Roles(info), role) {
+			return fmt.Errorf("suppressed role %q is not contained in the set of roles %q", role, Roles(info))
+		}
+	}
+	return nil
+}
+
+// Update says which change from old to info is not allowed. strict is for
+// UPDATE_FRAMEWORK, which may not change user and checkpoint; SUBSCRIBE
+// keeps the old values of those.
+func Update(old, info mesos.FrameworkInfo, strict bool) error {
+	switch {
+	case old.GetPrincipal() != info.GetPrincipal():
+		return errors.New("changing framework's principal is not allowed")
+	case strict && old.User != info.User:
+		return fmt.Errorf("updating 'FrameworkInfo.user' from %q to %q is unsupported", old.User, info.User)
+	case strict && old.GetCheckpoint() != info.GetCheckpoint():
+		return fmt.Errorf("updating 'FrameworkInfo.checkpoint' from %v to %v is unsupported", old.GetCheckpoint(), info.GetCheckpoint())
+	}
+	return nil
+}

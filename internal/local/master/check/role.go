@@ -1,0 +1,66 @@
+// Package check says whether a scheduler's call, its FrameworkInfo and the
+// tasks it launches are valid, with the reasons that a Mesos master gives. It
+// is pure: it does not know what becomes of an invalid one.
+package check
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+)
+
+// maxID is the longest file name: ids become folders.
+const maxID = 255
+
+func id(what, value string) error {
+	switch {
+	case value == "":
+		return fmt.Errorf("%s must not be empty", what)
+	case len(value) > maxID:
+		return fmt.Errorf("%s has %d characters, at most %d are allowed", what, len(value), maxID)
+	case value == "." || value == "..":
+		return fmt.Errorf("%s %q is disallowed", what, value)
+	case strings.ContainsFunc(value, func(c rune) bool { return c < ' ' || c == 0x7f || c == '/' || c == '\\' }):
+		return fmt.Errorf("%s %q contains invalid characters: no slash or control character is allowed", what, value)
+	}
+	return nil
+}
+
+// Role says what is wrong with a role's name.
+func Role(role string) error {
+	if role == "*" {
+		return nil
+	}
+	if role == "" {
+		return errors.New("role name must not be empty")
+	}
+	for part := range strings.SplitSeq(role, "/") {
+		switch {
+		case part == "":
+			return fmt.Errorf("role %q has an empty component: no slash at an end or twice", role)
+		case part == "." || part == ".." || part == "*":
+			return fmt.Errorf("role %q includes %q as a component", role, part)
+		case part[0] == '-':
+			return fmt.Errorf("component %q of role %q starts with a dash", part, role)
+		case strings.ContainsAny(part, "\t\n\v\f\r \x7f"):
+			return fmt.Errorf("component %q of role %q contains whitespace or backspace", part, role)
+		}
+	}
+	return nil
+}
+
+// Has reports whether the framework declares the capability.
+func Has(info mesos.FrameworkInfo, capability mesos.FrameworkInfo_Capability_Type) bool {
+	return slices.ContainsFunc(info.Capabilities, func(c mesos.FrameworkInfo_Capability) bool { return c.Type == capability })
+}
+
+// Roles are those that the framework subscribes to.
+func Roles(info mesos.FrameworkInfo) []string {
+	if Has(info, mesos.FrameworkInfo_Capability_MULTI_ROLE) {
+		return info.Roles
+	}
+	return []string{info.GetRole()}
+}

@@ -1,0 +1,164 @@
+package master
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	operator "github.com/mesos/mesos-go/api/v1/lib/master"
+
+	"mesos-gpu/internal/local/master/amount"
+	"mesos-gpu/internal/local/master/check"
+)
+
+// agentCapabilities are those of agents that speak package link.
+func agentCapabilities() []mesos.AgentInfo_Capability {
+	return []mesos.AgentInfo_Capability{
+		{Type: mesos.AgentInfo_Capability_MULTI_ROLE},
+		{Type: mesos.AgentInfo_Capability_HIERARCHICAL_ROLE},
+		{Type: mesos.AgentInfo_Capability_RESERVATION_REFINEMENT},
+		{Type: mesos.AgentInfo_Capability_RESOURCE_PROVIDER},
+		{Type: mesos.AgentInfo_Capability_TASK_RESOURCE_LIMITS},
+	}
+}
+
+func (m *Master) describeState() *operator.Response_GetState {
+	return &operator.Response_GetState{
+		GetTasks:      m.describeTasks(),
+		GetExecutors:  m.describeExecutors(),
+		GetFrameworks: m.describeFrameworks(),
+		GetAgents:     m.describeAgents(),
+	}
+}
+
+func (m *Master) describeAgents() *operator.Response_GetAgents {
+	out := &operator.Response_GetAgents{}
+	for _, a := range sorted(m.agents) {
+		out.Agents = append(out.Agents, m.describeAgent(a))
+	}
+	return out
+}
+
+func (m *Master) describeAgent(a *agent) operator.Response_GetAgents_Agent {
+	inactive := false
+	address := a.info.Hostname
+	if ip := ipOf(address); ip != nil {
+		address = *ip
+	}
+	pid := fmt.Sprintf("slave(1)@%s:%d", address, a.info.GetPort())
+	return operator.Response_GetAgents_Agent{
+		AgentInfo:          a.info,
+		Active:             true,
+		Deactivated:        &inactive,
+		Version:            version,
+		PID:                &pid,
+		RegisteredTime:     timeInfo(a.registered),
+		ReregisteredTime:   timeInfo(a.reregistered),
+		TotalResources:     amount.Plain(a.total),
+		AllocatedResources: amount.Plain(amount.Sum(a.usedResources("")...)),
+		OfferedResources:   amount.Plain(m.offered(func(o *offer) bool { return o.slot.Agent == a.id.Value })),
+		Capabilities:       agentCapabilities(),
+	}
+}
+
+// offered sums up the offers that which picks.
+func (m *Master) offered(which func(*offer) bool) []mesos.Resource {
+	var all [][]mesos.Resource
+	for _, o := range sorted(m.offers) {
+		if which(o) {
+			all = append(all, o.Resources)
+		}
+	}
+	return amount.Sum(all...)
+}
+
+func (m *Master) describeFrameworks() *operator.Response_GetFrameworks {
+	out := &operator.Response_GetFrameworks{}
+	for _, f := range sorted(m.frameworks) {
+		out.Frameworks = append(out.Frameworks, m.describeFramework(f))
+	}
+	for _, f := range m.completed {
+		out.CompletedFrameworks = append(out.CompletedFrameworks, m.describeFramework(f))
+	}
+	return out
+}
+
+func (m *Master) describeFramework(f *framework) operator.Response_GetFrameworks_Framework {
+	out := operator.Response_GetFrameworks_Framework{
+		FrameworkInfo:    f.info,
+		Active:           f.stream != nil,
+		Connected:        f.stream != nil,
+		Recovered:        f.recovered,
+		RegisteredTime:   timeInfo(f.registered),
+		ReregisteredTime: timeInfo(f.reregistered),
+		UnregisteredTime: timeInfo(f.unregistered),
+	}
+	if !f.unregistered.IsZero() {
+		return out
+	}
+	own := func(o *offer) bool { return o.slot.Framework == f.id() }
+	for _, o := range sorted(m.offers) {
+		if own(o) {
+			out.Offers = append(out.Offers, o.Offer)
+		}
+	}
+	var used [][]mesos.Resource
+	for _, a := range sorted(m.agents) {
+		used = append(used, a.usedResources(f.id())...)
+	}
+	out.AllocatedResources = amount.Plain(amount.Sum(used...))
+	out.OfferedResources = amount.Plain(m.offered(own))
+	return out
+}
+
+func (m *Master) describeExecutors() *operator.Response_GetExecutors {
+	out := &operator.Response_GetExecutors{}
+	for _, a := range sorted(m.agents) {
+		for _, key := range a.keys() {
+			if info, own := a.executor(key.framework, key.executor); own {
+				out.Executors = append(out.Executors, operator.Response_GetExecutors_Executor{ExecutorInfo: info, AgentID: a.id})
+			}
+		}
+	}
+	return out
+}
+
+func (m *Master) describeTasks() *operator.Response_GetTasks {
+	out := &operator.Response_GetTasks{}
+	for _, f := range slices.Concat(sorted(m.frameworks), m.completed) {
+		for _, t := range sorted(f.tasks) {
+			out.Tasks = append(out.Tasks, t.Task)
+		}
+		for _, t := range sorted(f.unreachable) {
+			out.UnreachableTasks = append(out.UnreachableTasks, t.Task)
+		}
+		for _, t := range f.completed {
+			out.CompletedTasks = append(out.CompletedTasks, t.Task)
+		}
+	}
+	return out
+}
+
+func (m *Master) describeRoles() *operator.Response_GetRoles {
+	roles := map[string]mesos.Role{}
+	for _, f := range sorted(m.frameworks) {
+		for _, name := range check.Roles(f.info) {
+			role := roles[name]
+			role.Name, role.Weight = name, 1
+			role.Frameworks = append(role.Frameworks, *f.info.ID)
+			roles[name] = role
+		}
+	}
+	out := &operator.Response_GetRoles{}
+	for _, name := range slices.Sorted(maps.Keys(roles)) {
+		role := roles[name]
+		for _, held := range m.held() {
+			if held.Role == name {
+				role.Resources = amount.Sum(role.Resources, amount.Unallocate(held.Resources))
+			}
+		}
+		out.Roles = append(out.Roles, role)
+	}
+	return out
+}

@@ -1,0 +1,63 @@
+package master
+
+import (
+	"time"
+
+	"github.com/gogo/protobuf/proto"
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
+)
+
+func heartbeatEvent() *scheduler.Event { return &scheduler.Event{Type: scheduler.Event_HEARTBEAT} }
+
+func errorEvent(message string) *scheduler.Event {
+	return &scheduler.Event{Type: scheduler.Event_ERROR, Error: &scheduler.Event_Error{Message: message}}
+}
+
+func updateEvent(s mesos.TaskStatus) *scheduler.Event {
+	return &scheduler.Event{Type: scheduler.Event_UPDATE, Update: &scheduler.Event_Update{Status: s}}
+}
+
+func rescindEvent(id mesos.OfferID) *scheduler.Event {
+	return &scheduler.Event{Type: scheduler.Event_RESCIND, Rescind: &scheduler.Event_Rescind{OfferID: id}}
+}
+
+func failureEvent(agent mesos.AgentID, executor *mesos.ExecutorID, status *int32) *scheduler.Event {
+	return &scheduler.Event{
+		Type:    scheduler.Event_FAILURE,
+		Failure: &scheduler.Event_Failure{AgentID: &agent, ExecutorID: executor, Status: status},
+	}
+}
+
+func messageEvent(agent mesos.AgentID, executor mesos.ExecutorID, data []byte) *scheduler.Event {
+	return &scheduler.Event{
+		Type:    scheduler.Event_MESSAGE,
+		Message: &scheduler.Event_Message{AgentID: agent, ExecutorID: executor, Data: data},
+	}
+}
+
+// masterStatus is a status that the master itself makes. It has no uuid, as
+// nobody waits for its acknowledgement. agent is empty where nobody knows it.
+func masterStatus(task mesos.TaskID, agent string, state mesos.TaskState, reason mesos.TaskStatus_Reason, message string) mesos.TaskStatus {
+	s := mesos.TaskStatus{
+		TaskID:    task,
+		State:     state.Enum(),
+		Source:    mesos.SOURCE_MASTER.Enum(),
+		Reason:    reason.Enum(),
+		Message:   proto.String(message),
+		Timestamp: unixSeconds(time.Now()),
+	}
+	if agent != "" {
+		s.AgentID = &mesos.AgentID{Value: agent}
+	}
+	return s
+}
+
+// orLost is state for a framework that can tell lost tasks apart. Those that
+// are not PARTITION_AWARE know only TASK_LOST.
+func (f *framework) orLost(state mesos.TaskState) mesos.TaskState {
+	if f.partitionAware() {
+		return state
+	}
+	return mesos.TASK_LOST
+}

@@ -1,0 +1,93 @@
+package master
+
+import (
+	"net/http"
+
+	"github.com/google/uuid"
+	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
+
+	"mesos-gpu/internal/local/master/check"
+	"mesos-gpu/internal/local/wire"
+)
+
+func (m *Master) routes() *http.ServeMux {
+	mux := http.NewServeMux()
+	for _, prefix := range []string{"", "/master"} {
+		mux.HandleFunc(prefix+"/api/v1/scheduler", m.serveScheduler)
+		mux.HandleFunc(prefix+"/api/v1", m.serveOperator)
+		mux.HandleFunc(prefix+"/redirect", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Location", "//"+m.cfg.Addr)
+			w.WriteHeader(http.StatusTemporaryRedirect)
+		})
+		mux.HandleFunc(prefix+"/health", func(http.ResponseWriter, *http.Request) {})
+	}
+	return mux
+}
+
+func (m *Master) serveScheduler(w http.ResponseWriter, r *http.Request) {
+	call := new(scheduler.Call)
+	if err := wire.ReadCall(r, call); err != nil {
+		wire.WriteError(w, err)
+		return
+	}
+	if err := check.Call(call); err != nil {
+		wire.WriteError(w, wire.Errorf(http.StatusBadRequest, "validate scheduler call: %v", err))
+		return
+	}
+	if call.Type == scheduler.Call_SUBSCRIBE {
+		m.serveSubscription(w, r, call)
+		return
+	}
+	status, err := m.call(call, r.Header.Get(wire.HeaderStreamID))
+	if err != nil {
+		wire.WriteError(w, err)
+		return
+	}
+	if status == http.StatusOK {
+		// Clients that decode every 200 look for the type even of an empty body.
+		w.Header().Set("Content-Type", r.Header.Get("Content-Type"))
+	}
+	w.WriteHeader(status)
+}
+
+func (m *Master) serveSubscription(w http.ResponseWriter, r *http.Request, call *scheduler.Call) {
+	if r.Header.Get(wire.HeaderStreamID) != "" {
+		wire.WriteError(w, wire.Errorf(http.StatusBadRequest, "subscribe calls should not include the '%s' header", wire.HeaderStreamID))
+		return
+	}
+	stream, err := wire.NewStream(r)
+	if err != nil {
+		wire.WriteError(w, err)
+		return
+	}
+	streamID := uuid.NewString()
+	id, err := m.subscribe(call.Subscribe, stream, streamID)
+	if err != nil {
+		wire.WriteError(w, err)
+		return
+	}
+	err = stream.Serve(r.Context(), w, streamID)
+	m.locked(func() { m.disconnect(id, stream, err) })
+}
+
+// call runs one call of a subscribed framework and returns the status of the
+// answer.
+func (m *Master) call(call *scheduler.Call, streamID string) (int, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f := m.frameworks[call.FrameworkID.Value]
+	switch {
+	case m.closed:
+		return 0, errStopped
+	case f == nil:
+		return 0, wire.Errorf(http.StatusBadRequest, "framework cannot be found")
+	case f.stream == nil:
+		return 0, wire.Errorf(http.StatusForbidden, "framework is not subscribed")
+	case streamID == "":
+		return 0, wire.Errorf(http.StatusBadRequest, "all non-subscribe calls should include the '%s' header", wire.HeaderStreamID)
+	case streamID != f.streamID:
+		return 0, wire.Errorf(http.StatusBadRequest,
+			"the stream ID %q in this request didn't match the stream ID currently associated with framework ID %s", streamID, f.id())
+	}
+	return m.dispatch(f, call)
+}

@@ -1,0 +1,78 @@
+package master
+
+import (
+	"encoding/binary"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/gogo/protobuf/proto"
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+)
+
+// version is the Mesos release whose API the master speaks.
+const version = "1.11.0"
+
+// masterInfo is what SUBSCRIBED tells frameworks about their master.
+func masterInfo(id, addr string) mesos.MasterInfo {
+	host, port := hostPort(addr)
+	info := mesos.MasterInfo{
+		ID:       id,
+		Port:     proto.Uint32(uint32(port)),
+		PID:      proto.String("master@" + addr),
+		Hostname: proto.String(host),
+		Version:  proto.String(version),
+		Address:  &mesos.Address{Hostname: proto.String(host), IP: ipOf(host), Port: int32(port)},
+		Capabilities: []mesos.MasterInfo_Capability{
+			{Type: mesos.MasterInfo_Capability_AGENT_UPDATE},
+		},
+	}
+	if ip := info.Address.IP; ip != nil {
+		if v4 := net.ParseIP(*ip).To4(); v4 != nil {
+			info.IP = binary.LittleEndian.Uint32(v4) // network order, as libprocess writes it
+		}
+	}
+	return info
+}
+
+// hostPort splits addr; the port of one that has none is Mesos's.
+func hostPort(addr string) (string, int) {
+	host, text, err := net.SplitHostPort(addr)
+	if err != nil {
+		return addr, 5050
+	}
+	port, err := strconv.ParseUint(text, 10, 16)
+	if err != nil {
+		return host, 5050
+	}
+	return host, int(port)
+}
+
+// ipOf is host as an address, where that needs no look-up.
+func ipOf(host string) *string {
+	switch {
+	case host == "localhost":
+		return proto.String("127.0.0.1")
+	case net.ParseIP(host) != nil:
+		return proto.String(host)
+	}
+	return nil
+}
+
+// agentURL is where an agent's own APIs are.
+func agentURL(info mesos.AgentInfo) *mesos.URL {
+	return &mesos.URL{
+		Scheme:  "http",
+		Address: mesos.Address{Hostname: proto.String(info.Hostname), IP: ipOf(info.Hostname), Port: info.GetPort()},
+		Path:    proto.String("/slave(1)"),
+	}
+}
+
+func timeInfo(t time.Time) *mesos.TimeInfo {
+	if t.IsZero() {
+		return nil
+	}
+	return &mesos.TimeInfo{Nanoseconds: t.UnixNano()}
+}
+
+func unixSeconds(t time.Time) *float64 { return proto.Float64(float64(t.UnixNano()) / 1e9) }

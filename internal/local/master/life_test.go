@@ -1,0 +1,239 @@
+package master
+
+import (
+	"net/http"
+	"slices"
+	"testing"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
+
+	"mesos-gpu/internal/local/master/amount"
+)
+
+func TestTaskFromOfferToAcknowledgement(t *testing.T) {
+	m := New(Config{})
+	c := subscribe(t, m, info())
+	a := register(t, m, gpuAgent)
+	offers := c.offers(t)
+	task := custom(taskInfo("t1", a.id, "cpus:1;gpus:1;gpu_ids:{A}"), "t1", "cpus:0.1;mem:32")
+	c.accept(t, 0, offers, launch(task))
+
+	r := a.nextRun(t)
+	if r.group || r.executor.ExecutorID.Value != "t1" || *r.executor.FrameworkID != *c.id || len(r.tasks) != 1 {
+		t.Errorf("agent was told to run %v", r)
+	}
+	for _, got := range r.tasks[0].Resources {
+		if got.GetAllocationInfo().GetRole() != "*" {
+			t.Errorf("task's resource is not allocated to the offer's role: %v", got)
+		}
+	}
+	m.locked(m.allocate)
+	left := c.offers(t)[0]
+	want := res("cpus:2.9;mem:4064;disk:10000;gpus:1;gpu_ids:{B}")
+	if got := amount.Unallocate(left.Resources); !amount.Equal(got, want) {
+		t.Errorf("left over: got %v, want %v", mesos.Resources(got), mesos.Resources(want))
+	}
+
+	running := a.status(m, c.id, "t1", mesos.TASK_RUNNING)
+	if got := c.update(t, "t1"); got.GetState() != mesos.TASK_RUNNING || *got.AgentID != a.id || string(got.Data) != "data" {
+		t.Errorf("got %v", got)
+	}
+	c.acknowledge(t, a, "t1", running)
+	a.wants(t, "acknowledge t1 16")
+
+	finished := a.status(m, c.id, "t1", mesos.TASK_FINISHED)
+	c.update(t, "t1")
+	c.decline(t, 0, []mesos.Offer{left})
+	m.locked(m.allocate)
+	left = c.offers(t)[0]
+	if got, want := amount.Unallocate(left.Resources), res("cpus:3.9;mem:4064;disk:10000;gpus:2;gpu_ids:{A,B}"); !amount.Equal(got, want) {
+		t.Errorf("after the task, before its executor's exit: got %v, want %v", mesos.Resources(got), mesos.Resources(want))
+	}
+	m.ExecutorExited(a.id, *c.id, mesos.ExecutorID{Value: "t1"}, 0)
+	if got := c.event(t, scheduler.Event_FAILURE).Failure; got.ExecutorID.Value != "t1" || got.GetStatus() != 0 || *got.AgentID != a.id {
+		t.Errorf("got %v", got)
+	}
+	m.locked(m.allocate)
+	if got := amount.Scalar(c.offers(t)[0].Resources, "cpus"); !near(got, 0.1) {
+		t.Errorf("executor's cpus: got %v, want 0.1", got)
+	}
+	c.acknowledge(t, a, "t1", finished)
+	a.wants(t, "acknowledge t1 16")
+	if f := m.frameworks[c.id.Value]; len(f.tasks) != 0 || len(f.completed) != 1 {
+		t.Errorf("got %d tasks and %d completed, want 0 and 1", len(f.tasks), len(f.completed))
+	}
+}
+
+func near(a, b float64) bool { return a-b < 1e-9 && b-a < 1e-9 }
+
+func (c *client) acknowledge(t *testing.T, a *fakeAgent, task string, uuid []byte) {
+	t.Helper()
+	c.post(t, http.StatusAccepted, &scheduler.Call{Type: scheduler.Call_ACKNOWLEDGE, Acknowledge: &scheduler.Call_Acknowledge{
+		AgentID: a.id, TaskID: mesos.TaskID{Value: task}, UUID: uuid,
+	}})
+}
+
+func TestExecutorIsChargedOnce(t *testing.T) {
+	m := New(Config{})
+	c := subscribe(t, m, info())
+	a := register(t, m, cpuAgent)
+	one := custom(taskInfo("t1", a.id, "cpus:1"), "shared", "cpus:1;mem:32")
+	two := custom(taskInfo("t2", a.id, "cpus:1"), "shared", "cpus:1;mem:32")
+	other := custom(taskInfo("t3", a.id, "cpus:0.5"), "shared", "cpus:0.5;mem:32")
+	c.accept(t, 0, c.offers(t), launch(one, two, other))
+	a.nextRun(t)
+	a.nextRun(t)
+	got := c.update(t, "t3")
+	if got.GetState() != mesos.TASK_ERROR || got.GetReason() != mesos.REASON_TASK_INVALID {
+		t.Errorf("executor with same id but other resources: got %v", got)
+	}
+	m.locked(m.allocate)
+	if got := amount.Scalar(c.offers(t)[0].Resources, "cpus"); got != 1 {
+		t.Errorf("got %v cpus left, want 4 - 1 - 1 - 1", got)
+	}
+	// The executor's exit frees its tasks too, whatever is still to be said of them.
+	m.ExecutorExited(a.id, *c.id, mesos.ExecutorID{Value: "shared"}, 9)
+	m.locked(m.allocate)
+	if got := amount.Scalar(c.offers(t)[0].Resources, "cpus"); got != 3 {
+		t.Errorf("got %v cpus back, want 3", got)
+	}
+}
+
+func TestLaunchGroup(t *testing.T) {
+	m := New(Config{})
+	c := subscribe(t, m, info())
+	a := register(t, m, gpuAgent)
+	executor := mesos.ExecutorInfo{
+		Type: mesos.ExecutorInfo_DEFAULT, ExecutorID: mesos.ExecutorID{Value: "pod"}, Resources: res("cpus:0.1;mem:32;disk:10"),
+	}
+	group := func(tasks ...mesos.TaskInfo) mesos.Offer_Operation {
+		return mesos.Offer_Operation{Type: mesos.Offer_Operation_LAUNCH_GROUP, LaunchGroup: &mesos.Offer_Operation_LaunchGroup{
+			Executor: executor, TaskGroup: mesos.TaskGroupInfo{Tasks: tasks},
+		}}
+	}
+	bad := group(taskInfo("x", a.id, "cpus:1"), taskInfo("y", a.id, "cpus:100"))
+	good := group(taskInfo("g1", a.id, "cpus:1;gpus:1;gpu_ids:{A}"), taskInfo("g2", a.id, "cpus:1;gpus:1;gpu_ids:{B}"))
+	c.accept(t, 0, c.offers(t), bad, good)
+	for _, id := range []string{"x", "y"} {
+		if got := c.update(t, id); got.GetReason() != mesos.REASON_TASK_GROUP_INVALID || got.GetState() != mesos.TASK_ERROR {
+			t.Errorf("%s: got %v, want the whole group refused", id, got)
+		}
+	}
+	r := a.nextRun(t)
+	if !r.group || len(r.tasks) != 2 || r.tasks[1].Executor == nil || r.executor.Type != mesos.ExecutorInfo_DEFAULT {
+		t.Errorf("agent was told to run %v", r)
+	}
+	m.locked(m.allocate)
+	if got := c.offers(t)[0].Resources; amount.Scalar(got, "gpus") != 0 || !near(amount.Scalar(got, "cpus"), 1.9) {
+		t.Errorf("left over: %v", mesos.Resources(got))
+	}
+}
+
+func TestInvalidOffers(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		info *mesos.FrameworkInfo
+		want mesos.TaskState
+	}{
+		{"partition aware", info(mesos.FrameworkInfo_Capability_PARTITION_AWARE), mesos.TASK_DROPPED},
+		{"not partition aware", info(), mesos.TASK_LOST},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			m := New(Config{})
+			c := subscribe(t, m, tc.info)
+			a := register(t, m, cpuAgent)
+			one := c.offers(t)
+			register(t, m, cpuAgent)
+			two := c.offers(t)
+			rejected := func(id string, offers []mesos.Offer) {
+				t.Helper()
+				c.accept(t, 0, offers, launch(taskInfo(id, a.id, "cpus:1")))
+				got := c.update(t, id)
+				if got.GetState() != tc.want || got.GetReason() != mesos.REASON_INVALID_OFFERS || got.GetSource() != mesos.SOURCE_MASTER || got.UUID != nil {
+					t.Errorf("%s: got %v", id, got)
+				}
+			}
+			rejected("none", nil)
+			rejected("twice", []mesos.Offer{one[0], one[0]})
+			m.locked(m.allocate)
+			rejected("two agents", slices.Concat(c.offers(t), two))
+			rejected("used", one)
+			if len(a.runs) > 0 {
+				t.Error("a task was launched")
+			}
+		})
+	}
+}
+
+func TestOffersOfOneAgentAreAggregated(t *testing.T) {
+	m := New(Config{})
+	c := subscribe(t, m, info())
+	a := register(t, m, "cpus:1;mem:64")
+	one := c.offers(t)
+	// What comes while the first offer is out comes in a second.
+	m.mu.Lock()
+	m.agents[a.id.Value].total = res("cpus:3;mem:64")
+	m.allocate()
+	m.mu.Unlock()
+	two := c.offers(t)
+	c.accept(t, 0, slices.Concat(one, two), launch(taskInfo("t", a.id, "cpus:3")))
+	if r := a.nextRun(t); len(r.tasks) != 1 || r.executor.Command != nil || r.executor.Type != mesos.ExecutorInfo_UNKNOWN {
+		t.Errorf("got %v, want one task whose executor the agent supplies", r)
+	}
+}
+
+func TestUnsupportedOperations(t *testing.T) {
+	m := New(Config{})
+	c := subscribe(t, m, info())
+	a := register(t, m, cpuAgent)
+	reserve := mesos.Offer_Operation{
+		Type: mesos.Offer_Operation_RESERVE, ID: &mesos.OperationID{Value: "op"}, Reserve: &mesos.Offer_Operation_Reserve{Resources: res("cpus:1")},
+	}
+	c.accept(t, 0, c.offers(t), reserve, launch(taskInfo("t", a.id, "cpus:1")))
+	got := c.event(t, scheduler.Event_UPDATE_OPERATION_STATUS).UpdateOperationStatus.Status
+	if got.OperationID.Value != "op" || got.State != mesos.OPERATION_ERROR || got.GetMessage() == "" {
+		t.Errorf("got %v", got)
+	}
+	a.nextRun(t) // the other operations go on
+	c.post(t, http.StatusAccepted, &scheduler.Call{Type: scheduler.Call_RECONCILE_OPERATIONS, ReconcileOperations: &scheduler.Call_ReconcileOperations{
+		Operations: []scheduler.Call_ReconcileOperations_Operation{{OperationID: mesos.OperationID{Value: "op"}}},
+	}})
+	if got := c.event(t, scheduler.Event_UPDATE_OPERATION_STATUS).UpdateOperationStatus.Status; got.State != mesos.OPERATION_UNKNOWN {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestCallsToAgents(t *testing.T) {
+	m := New(Config{})
+	c := subscribe(t, m, info())
+	a := register(t, m, cpuAgent)
+	c.accept(t, 0, c.offers(t), launch(custom(taskInfo("t", a.id, "cpus:1"), "e", "cpus:1")))
+	a.nextRun(t)
+	policy := &mesos.KillPolicy{GracePeriod: &mesos.DurationInfo{Nanoseconds: 5}}
+	c.post(t, http.StatusAccepted, &scheduler.Call{Type: scheduler.Call_KILL, Kill: &scheduler.Call_Kill{
+		TaskID: mesos.TaskID{Value: "t"}, AgentID: &mesos.AgentID{Value: "other"},
+	}})
+	c.post(t, http.StatusAccepted, &scheduler.Call{Type: scheduler.Call_KILL, Kill: &scheduler.Call_Kill{
+		TaskID: mesos.TaskID{Value: "t"}, KillPolicy: policy,
+	}})
+	a.wants(t, "kill t grace 5")
+	e := mesos.ExecutorID{Value: "e"}
+	c.post(t, http.StatusAccepted, &scheduler.Call{Type: scheduler.Call_MESSAGE, Message: &scheduler.Call_Message{AgentID: a.id, ExecutorID: e, Data: []byte("hello")}})
+	a.wants(t, "message e hello")
+	m.ExecutorMessage(a.id, *c.id, e, []byte("back"))
+	if got := c.event(t, scheduler.Event_MESSAGE).Message; string(got.Data) != "back" || got.ExecutorID != e || got.AgentID != a.id {
+		t.Errorf("got %v", got)
+	}
+	c.post(t, http.StatusAccepted, &scheduler.Call{Type: scheduler.Call_REQUEST, Request: &scheduler.Call_Request{}})
+	for _, id := range []string{"nobody", "e"} {
+		c.post(t, http.StatusAccepted, &scheduler.Call{Type: scheduler.Call_SHUTDOWN, Shutdown: &scheduler.Call_Shutdown{
+			AgentID: a.id, ExecutorID: mesos.ExecutorID{Value: id},
+		}})
+	}
+	a.wants(t, "shutdown executor e")
+	c.post(t, http.StatusAccepted, &scheduler.Call{Type: scheduler.Call_KILL, Kill: &scheduler.Call_Kill{TaskID: mesos.TaskID{Value: "unknown"}}})
+	if got := c.update(t, "unknown"); got.GetState() != mesos.TASK_LOST || got.GetReason() != mesos.REASON_RECONCILIATION {
+		t.Errorf("kill of an unknown task: got %v", got)
+	}
+}

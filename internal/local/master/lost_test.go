@@ -1,0 +1,196 @@
+package master
+
+import (
+	"net/http"
+	"testing"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
+
+	"mesos-gpu/internal/local/link"
+	"mesos-gpu/internal/local/master/amount"
+)
+
+func (c *client) reconcile(t *testing.T, tasks ...scheduler.Call_Reconcile_Task) {
+	t.Helper()
+	c.post(t, http.StatusAccepted, &scheduler.Call{Type: scheduler.Call_RECONCILE, Reconcile: &scheduler.Call_Reconcile{Tasks: tasks}})
+}
+
+func asked(task, agent string) scheduler.Call_Reconcile_Task {
+	out := scheduler.Call_Reconcile_Task{TaskID: mesos.TaskID{Value: task}}
+	if agent != "" {
+		out.AgentID = &mesos.AgentID{Value: agent}
+	}
+	return out
+}
+
+func TestLostAgentAndItsReturn(t *testing.T) {
+	for _, tc := range []struct {
+		name        string
+		info        *mesos.FrameworkInfo
+		unreachable mesos.TaskState
+		gone        mesos.TaskState
+	}{
+		{"partition aware", info(mesos.FrameworkInfo_Capability_PARTITION_AWARE), mesos.TASK_UNREACHABLE, mesos.TASK_GONE},
+		{"not partition aware", info(), mesos.TASK_LOST, mesos.TASK_LOST},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			m := New(Config{})
+			c := subscribe(t, m, tc.info)
+			a := register(t, m, gpuAgent)
+			offers := c.offers(t)
+			stays := custom(taskInfo("stays", a.id, "cpus:1;gpus:1;gpu_ids:{A}"), "e", "cpus:0.5")
+			c.accept(t, 0, offers, launch(stays, taskInfo("goes", a.id, "cpus:1")))
+			first := a.nextRun(t)
+			a.status(m, c.id, "stays", mesos.TASK_RUNNING)
+			m.locked(m.allocate)
+			c.offers(t)
+
+			m.Lost(a.id)
+			for _, id := range []string{"goes", "stays"} {
+				got := c.update(t, id)
+				for got.GetSource() != mesos.SOURCE_MASTER {
+					got = c.update(t, id)
+				}
+				if got.GetState() != tc.unreachable || got.GetReason() != mesos.REASON_AGENT_REMOVED || got.UnreachableTime == nil {
+					t.Errorf("%s: got %v, want %v", id, got, tc.unreachable)
+				}
+			}
+			c.event(t, scheduler.Event_RESCIND)
+			if got := c.event(t, scheduler.Event_FAILURE).Failure; *got.AgentID != a.id || got.ExecutorID != nil {
+				t.Errorf("got %v", got)
+			}
+			c.reconcile(t, asked("stays", ""))
+			if got := c.update(t, "stays"); got.GetState() != tc.unreachable || got.GetReason() != mesos.REASON_RECONCILIATION {
+				t.Errorf("reconciliation: got %v", got)
+			}
+
+			back := a.again(t, m, gpuAgent, link.Running{Framework: first.framework, Executor: first.executor, Tasks: first.tasks})
+			if got := c.update(t, "stays"); got.GetState() != mesos.TASK_RUNNING || got.GetReason() != mesos.REASON_AGENT_REREGISTERED {
+				t.Errorf("came back: got %v", got)
+			}
+			if got := c.update(t, "goes"); got.GetState() != tc.gone {
+				t.Errorf("did not come back: got %v, want %v", got, tc.gone)
+			}
+			if got := c.offers(t)[0].Resources; !near(scalar(got, "cpus"), 2.5) || scalar(got, "gpus") != 1 {
+				t.Errorf("offered beside what runs: %v", mesos.Resources(got))
+			}
+			uuid := back.status(m, c.id, "stays", mesos.TASK_FINISHED)
+			c.update(t, "stays")
+			c.acknowledge(t, back, "stays", uuid)
+			back.wants(t, "acknowledge stays 16")
+			c.reconcile(t)
+			c.quiet(t, scheduler.Event_UPDATE) // nothing is left
+		})
+	}
+}
+
+func scalar(rs []mesos.Resource, name string) float64 { return amount.Scalar(rs, name) }
+
+func TestReconcile(t *testing.T) {
+	m := New(Config{})
+	c := subscribe(t, m, info(mesos.FrameworkInfo_Capability_PARTITION_AWARE))
+	a := register(t, m, cpuAgent)
+	gone := register(t, m, "cpus:1;mem:1")
+	m.Lost(gone.id)
+	c.accept(t, 0, c.offers(t), launch(taskInfo("t", a.id, "cpus:1"), taskInfo("u", a.id, "cpus:1")))
+	a.status(m, c.id, "t", mesos.TASK_RUNNING)
+	c.update(t, "t")
+	for _, tc := range []struct {
+		asked scheduler.Call_Reconcile_Task
+		want  mesos.TaskState
+	}{
+		{asked("t", a.id.Value), mesos.TASK_RUNNING},
+		{asked("u", ""), mesos.TASK_STAGING},
+		{asked("x", a.id.Value), mesos.TASK_GONE},
+		{asked("x", gone.id.Value), mesos.TASK_UNREACHABLE},
+		{asked("x", "nobody"), mesos.TASK_UNKNOWN},
+		{asked("x", ""), mesos.TASK_UNKNOWN},
+	} {
+		c.reconcile(t, tc.asked)
+		got := c.update(t, tc.asked.TaskID.Value)
+		if got.GetState() != tc.want || got.GetReason() != mesos.REASON_RECONCILIATION || got.UUID != nil {
+			t.Errorf("%v: got %v, want %v", tc.asked, got, tc.want)
+		}
+	}
+	c.reconcile(t)
+	if one, two := c.update(t, "t"), c.update(t, "u"); one.GetState() != mesos.TASK_RUNNING || two.GetState() != mesos.TASK_STAGING {
+		t.Errorf("implicit: got %v and %v", one, two)
+	}
+}
+
+// A master that has just started learns of frameworks and tasks from agents.
+func TestNewMasterLearnsFromAgents(t *testing.T) {
+	m := New(Config{})
+	framework := info()
+	framework.ID = &mesos.FrameworkID{Value: "earlier-0007"}
+	a := &fakeAgent{id: mesos.AgentID{Value: "earlier-S0"}}
+	running := taskInfo("t", a.id, "cpus:1")
+	running.Resources[0].Allocate("*")
+	a = a.again(t, m, cpuAgent, link.Running{
+		Framework: *framework, Tasks: []mesos.TaskInfo{running},
+		Executor: mesos.ExecutorInfo{ExecutorID: mesos.ExecutorID{Value: "t"}},
+	})
+	c := subscribe(t, m, framework)
+	if *c.id != *framework.ID {
+		t.Fatalf("got id %v, want its own", c.id)
+	}
+	if got := scalar(c.offers(t)[0].Resources, "cpus"); got != 3 {
+		t.Errorf("offered %v cpus beside the running task, want 3", got)
+	}
+	c.reconcile(t)
+	if got := c.update(t, "t"); got.GetState() != mesos.TASK_RUNNING {
+		t.Errorf("got %v", got)
+	}
+	c.call(t, scheduler.Call_TEARDOWN)
+	a.wants(t, "shutdown framework")
+	a = a.again(t, m, cpuAgent, link.Running{Framework: *framework})
+	a.wants(t, "shutdown framework") // removed frameworks do not come back
+}
+
+// What was queued for an agent that registers anew is not delivered: it knows
+// what it runs, and the master believes it.
+func TestReregistrationOfARegisteredAgent(t *testing.T) {
+	m := New(Config{})
+	c := subscribe(t, m, info(mesos.FrameworkInfo_Capability_PARTITION_AWARE))
+	a := register(t, m, cpuAgent)
+	c.accept(t, 0, c.offers(t), launch(taskInfo("t", a.id, "cpus:1")))
+	a.again(t, m, cpuAgent)
+	if got := c.update(t, "t"); got.GetState() != mesos.TASK_DROPPED {
+		t.Errorf("got %v, want the launch dropped", got)
+	}
+	if got := scalar(c.offers(t)[0].Resources, "cpus"); got != 4 {
+		t.Errorf("got %v cpus, want all", got)
+	}
+	m.Status(mesos.AgentID{Value: "nobody"}, *c.id, mesos.TaskStatus{TaskID: mesos.TaskID{Value: "t"}, State: mesos.TASK_RUNNING.Enum()})
+	c.quiet(t, scheduler.Event_UPDATE)
+}
+
+func TestStatesOnlyGoForward(t *testing.T) {
+	m := New(Config{})
+	c := subscribe(t, m, info())
+	a := register(t, m, cpuAgent)
+	c.accept(t, 0, c.offers(t), launch(taskInfo("t", a.id, "cpus:1")))
+	status := func(state mesos.TaskState, at float64) {
+		m.Status(a.id, *c.id, mesos.TaskStatus{TaskID: mesos.TaskID{Value: "t"}, State: state.Enum(), Timestamp: &at, UUID: make([]byte, 16)})
+	}
+	for _, tc := range []struct {
+		state mesos.TaskState
+		at    float64
+		want  mesos.TaskState
+	}{
+		{mesos.TASK_STARTING, 1, mesos.TASK_STARTING},
+		{mesos.TASK_RUNNING, 2, mesos.TASK_RUNNING},
+		{mesos.TASK_STARTING, 1, mesos.TASK_RUNNING},
+		{mesos.TASK_FAILED, 1, mesos.TASK_FAILED},
+		{mesos.TASK_RUNNING, 4, mesos.TASK_FAILED},
+	} {
+		status(tc.state, tc.at)
+		if got := c.update(t, "t"); got.GetState() != tc.state {
+			t.Errorf("forwarded %v, want %v", got.GetState(), tc.state)
+		}
+		if got := m.frameworks[c.id.Value].tasks["t"].GetState(); got != tc.want {
+			t.Errorf("after %v: state %v, want %v", tc.state, got, tc.want)
+		}
+	}
+}

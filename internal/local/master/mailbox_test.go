@@ -1,0 +1,56 @@
+package master
+
+import (
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+)
+
+func TestMailboxKeepsOrderAndLeavesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // fails if a goroutine is left behind
+		var workers sync.WaitGroup
+		box := &mailbox{workers: &workers}
+		var got []int
+		hold := make(chan struct{})
+		box.post(func() { <-hold })
+		for n := range 5 {
+			box.post(func() { got = append(got, n) })
+		}
+		close(hold)
+		workers.Wait()
+		if want := []int{0, 1, 2, 3, 4}; !slices.Equal(got, want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
+		blocked := make(chan struct{})
+		box.post(func() { <-blocked })
+		box.post(func() { t.Error("delivered after close") })
+		synctest.Wait()
+		box.close()
+		close(blocked)
+		workers.Wait()
+		box.post(func() { t.Error("posted after close") })
+		workers.Wait()
+	})
+}
+
+// An agent that hangs holds up nobody but itself.
+func TestHangingAgent(t *testing.T) {
+	m := New(Config{})
+	c := subscribe(t, m, info())
+	a := register(t, m, cpuAgent)
+	a.runs = make(chan run) // nobody reads: Run blocks
+	offers := c.offers(t)
+	c.accept(t, 1000, offers, launch(taskInfo("t", a.id, "cpus:1"), taskInfo("u", a.id, "cpus:1")))
+	b := register(t, m, cpuAgent)
+	c.accept(t, 0, c.offers(t), launch(taskInfo("v", b.id, "cpus:1")))
+	if got := b.nextRun(t); got.tasks[0].TaskID.Value != "v" {
+		t.Errorf("got %v", got)
+	}
+	for _, want := range []string{"t", "u"} {
+		if got := a.nextRun(t); got.tasks[0].TaskID.Value != want {
+			t.Errorf("got %v, want %s", got, want)
+		}
+	}
+	m.workers.Wait()
+}

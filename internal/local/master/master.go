@@ -1,0 +1,167 @@
+// Package master is an embedded Mesos master for one machine: it speaks the
+// v1 scheduler and operator HTTP APIs to frameworks and operators, and
+// package link to agents in the same process. It decides who is offered what
+// and which launches are valid, and it keeps every task's newest state. It
+// elects nobody, writes nothing to disk, authenticates nobody, and supports
+// neither reservations, volumes, quota nor maintenance.
+package master
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/sirupsen/logrus"
+
+	"mesos-gpu/internal/local/link"
+	"mesos-gpu/internal/local/master/alloc"
+	"mesos-gpu/internal/local/wire"
+)
+
+// Config says how a master runs. The zero Config is ready for use.
+type Config struct {
+	Log logrus.FieldLogger
+	// Addr is the host:port at which frameworks reach Handler; the master
+	// only tells it, it does not listen. Default 127.0.0.1:5050.
+	Addr string
+	// AllocationInterval is the time between allocations, default 1 s.
+	AllocationInterval time.Duration
+	// HeartbeatInterval is the time between HEARTBEAT events, default 15 s.
+	HeartbeatInterval time.Duration
+}
+
+func (c Config) withDefaults() Config {
+	if c.Log == nil {
+		quiet := logrus.New()
+		quiet.SetLevel(logrus.PanicLevel)
+		c.Log = quiet
+	}
+	if c.Addr == "" {
+		c.Addr = "127.0.0.1:5050"
+	}
+	if c.AllocationInterval <= 0 {
+		c.AllocationInterval = time.Second
+	}
+	if c.HeartbeatInterval <= 0 {
+		c.HeartbeatInterval = 15 * time.Second
+	}
+	return c
+}
+
+// Master holds the cluster's state.
+type Master struct {
+	cfg     Config
+	info    mesos.MasterInfo
+	started time.Time
+	mux     *http.ServeMux
+	workers sync.WaitGroup // deliveries to agents
+
+	// mu guards all below. No agent is called while it is held, and what has
+	// been handed to a stream or an agent is never written again.
+	mu         sync.Mutex
+	closed     bool
+	frameworks map[string]*framework
+	completed  []*framework // oldest first
+	agents     map[string]*agent
+	lost       map[string]mesos.TimeInfo // when agents became unreachable
+	offers     map[string]*offer
+	refusals   map[alloc.Slot][]alloc.Refusal
+	turns      map[alloc.Claim]uint64
+	turn       uint64
+	watchers   map[*wire.Stream]struct{} // operators' subscriptions
+	nextID     struct{ framework, agent, offer int }
+}
+
+var _ link.Master = (*Master)(nil)
+
+// New builds a master. It serves at once; allocations at intervals and
+// heartbeats need Run.
+func New(cfg Config) *Master {
+	m := &Master{
+		cfg:        cfg.withDefaults(),
+		started:    time.Now(),
+		frameworks: map[string]*framework{},
+		agents:     map[string]*agent{},
+		lost:       map[string]mesos.TimeInfo{},
+		offers:     map[string]*offer{},
+		refusals:   map[alloc.Slot][]alloc.Refusal{},
+		turns:      map[alloc.Claim]uint64{},
+		watchers:   map[*wire.Stream]struct{}{},
+	}
+	m.info = masterInfo(uuid.NewString(), m.cfg.Addr)
+	m.mux = m.routes()
+	return m
+}
+
+// Handler serves /api/v1/scheduler and /api/v1, also below /master, and
+// /redirect, which names this master as the leader.
+func (m *Master) Handler() http.Handler { return m.mux }
+
+// Run allocates at intervals and sends heartbeats until ctx ends. It returns
+// after all streams were ended and no agent is being called any more; the
+// master refuses everything from then on.
+func (m *Master) Run(ctx context.Context) error {
+	allocation := time.NewTicker(m.cfg.AllocationInterval)
+	defer allocation.Stop()
+	heartbeat := time.NewTicker(m.cfg.HeartbeatInterval)
+	defer heartbeat.Stop()
+	for {
+		select {
+		case <-allocation.C:
+			m.locked(m.allocate)
+		case <-heartbeat.C:
+			m.locked(m.heartbeat)
+		case <-ctx.Done():
+			m.locked(m.close)
+			m.workers.Wait()
+			return nil
+		}
+	}
+}
+
+// locked runs f with mu held, unless the master is closed.
+func (m *Master) locked(f func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.closed {
+		f()
+	}
+}
+
+func (m *Master) heartbeat() {
+	for _, f := range m.frameworks {
+		f.send(heartbeatEvent())
+	}
+	for w := range m.watchers {
+		w.Send(watchHeartbeat())
+	}
+}
+
+func (m *Master) close() {
+	m.closed = true
+	for _, f := range m.frameworks {
+		f.stopTimer()
+		if f.stream != nil {
+			f.stream.Close()
+		}
+	}
+	for w := range m.watchers {
+		w.Close()
+	}
+	for _, a := range m.agents {
+		a.box.close()
+	}
+}
+
+func (m *Master) newID(kind string, next *int) string {
+	n := *next
+	*next++
+	if kind == "" {
+		return fmt.Sprintf("%s-%04d", m.info.ID, n)
+	}
+	return fmt.Sprintf("%s-%s%d", m.info.ID, kind, n)
+}

@@ -1,0 +1,79 @@
+package master
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/gogo/protobuf/proto"
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	operator "github.com/mesos/mesos-go/api/v1/lib/master"
+
+	"mesos-gpu/internal/local/wire"
+)
+
+func (m *Master) serveOperator(w http.ResponseWriter, r *http.Request) {
+	call := new(operator.Call)
+	if err := wire.ReadCall(r, call); err != nil {
+		wire.WriteError(w, err)
+		return
+	}
+	if call.Type == operator.Call_SUBSCRIBE {
+		m.serveWatch(w, r)
+		return
+	}
+	var answer *operator.Response
+	err := errStopped
+	m.locked(func() { answer, err = m.answer(call) })
+	if err != nil {
+		wire.WriteError(w, err)
+		return
+	}
+	wire.WriteResponse(w, r, answer)
+}
+
+// answer describes what the call asks for.
+func (m *Master) answer(call *operator.Call) (*operator.Response, error) {
+	switch call.Type {
+	case operator.Call_GET_HEALTH:
+		return &operator.Response{Type: operator.Response_GET_HEALTH, GetHealth: &operator.Response_GetHealth{Healthy: true}}, nil
+	case operator.Call_GET_VERSION:
+		return &operator.Response{Type: operator.Response_GET_VERSION, GetVersion: &operator.Response_GetVersion{
+			VersionInfo: mesos.VersionInfo{Version: version},
+		}}, nil
+	case operator.Call_GET_MASTER:
+		return &operator.Response{Type: operator.Response_GET_MASTER, GetMaster: &operator.Response_GetMaster{
+			MasterInfo: &m.info, StartTime: unixSeconds(m.started), ElectedTime: unixSeconds(m.started),
+		}}, nil
+	case operator.Call_GET_FLAGS:
+		return &operator.Response{Type: operator.Response_GET_FLAGS, GetFlags: &operator.Response_GetFlags{Flags: m.flags()}}, nil
+	case operator.Call_GET_STATE:
+		return &operator.Response{Type: operator.Response_GET_STATE, GetState: m.describeState()}, nil
+	case operator.Call_GET_AGENTS:
+		return &operator.Response{Type: operator.Response_GET_AGENTS, GetAgents: m.describeAgents()}, nil
+	case operator.Call_GET_FRAMEWORKS:
+		return &operator.Response{Type: operator.Response_GET_FRAMEWORKS, GetFrameworks: m.describeFrameworks()}, nil
+	case operator.Call_GET_EXECUTORS:
+		return &operator.Response{Type: operator.Response_GET_EXECUTORS, GetExecutors: m.describeExecutors()}, nil
+	case operator.Call_GET_TASKS:
+		return &operator.Response{Type: operator.Response_GET_TASKS, GetTasks: m.describeTasks()}, nil
+	case operator.Call_GET_ROLES:
+		return &operator.Response{Type: operator.Response_GET_ROLES, GetRoles: m.describeRoles()}, nil
+	case operator.Call_GET_OPERATIONS:
+		return &operator.Response{Type: operator.Response_GET_OPERATIONS, GetOperations: &operator.Response_GetOperations{}}, nil
+	}
+	return nil, wire.Errorf(http.StatusNotImplemented, "calls of type %v are not implemented by this embedded master", call.Type)
+}
+
+// flags are what an Apache Mesos master would have been started with.
+func (m *Master) flags() []mesos.Flag {
+	_, port := hostPort(m.cfg.Addr)
+	flag := func(name, value string) mesos.Flag { return mesos.Flag{Name: name, Value: proto.String(value)} }
+	return []mesos.Flag{
+		flag("allocation_interval", m.cfg.AllocationInterval.String()),
+		flag("filter_gpu_resources", "true"),
+		flag("heartbeat_interval", m.cfg.HeartbeatInterval.String()),
+		flag("hostname", m.info.GetHostname()),
+		flag("port", strconv.Itoa(port)),
+		flag("registry", "in_memory"),
+	}
+}

@@ -1,0 +1,60 @@
+package master
+
+import (
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
+)
+
+// reconcile sends the newest state of the tasks asked for, or of all where
+// none is named.
+func (m *Master) reconcile(f *framework, tasks []scheduler.Call_Reconcile_Task) {
+	if len(tasks) == 0 {
+		for _, t := range sorted(f.tasks) {
+			f.send(updateEvent(latest(t)))
+		}
+		return
+	}
+	for _, asked := range tasks {
+		f.send(updateEvent(m.explain(f, asked)))
+	}
+}
+
+// explain is the state of one task as far as the master knows it.
+func (m *Master) explain(f *framework, asked scheduler.Call_Reconcile_Task) mesos.TaskStatus {
+	id, agent := asked.TaskID.Value, asked.GetAgentID().GetValue()
+	if t := f.tasks[id]; t != nil {
+		return latest(t)
+	}
+	if t := f.unreachable[id]; t != nil {
+		agent = t.AgentID.Value
+	}
+	state, message := mesos.TASK_UNKNOWN, "Reconciliation: Task is unknown"
+	since, unreachable := m.lost[agent]
+	switch {
+	case m.agents[agent] != nil:
+		state, message = mesos.TASK_GONE, "Reconciliation: Task is unknown to the agent"
+	case unreachable:
+		state, message = mesos.TASK_UNREACHABLE, "Reconciliation: Task is unreachable"
+	}
+	s := masterStatus(asked.TaskID, agent, f.orLost(state), mesos.REASON_RECONCILIATION, message)
+	if unreachable {
+		s.UnreachableTime = &since
+	}
+	return s
+}
+
+// latest repeats a task's state: the last one that was sent to the framework,
+// so that what it has not yet seen comes with the uuid to acknowledge.
+func latest(t *task) mesos.TaskStatus {
+	state := t.GetState()
+	if t.StatusUpdateState != nil {
+		state = *t.StatusUpdateState
+	}
+	s := masterStatus(t.TaskID, t.AgentID.Value, state, mesos.REASON_RECONCILIATION, "Reconciliation: Latest task state")
+	s.ExecutorID = t.ExecutorID
+	if n := len(t.Statuses); n > 0 {
+		last := t.Statuses[n-1]
+		s.Healthy, s.CheckStatus, s.ContainerStatus = last.Healthy, last.CheckStatus, last.ContainerStatus
+	}
+	return s
+}

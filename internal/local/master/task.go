@@ -1,0 +1,84 @@
+package master
+
+import (
+	"slices"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+)
+
+// task is one task that the master knows, as the operator API shows it.
+// Its fields are replaced, never written into: events may share them.
+type task struct{ mesos.Task }
+
+func newTask(f *framework, t mesos.TaskInfo, state mesos.TaskState) *task {
+	user := f.info.User
+	out := &task{mesos.Task{
+		Name:        t.Name,
+		TaskID:      t.TaskID,
+		FrameworkID: *f.info.ID,
+		AgentID:     t.AgentID,
+		State:       state.Enum(),
+		Resources:   t.Resources,
+		Labels:      t.Labels,
+		Discovery:   t.Discovery,
+		Container:   t.Container,
+		HealthCheck: t.HealthCheck,
+		KillPolicy:  t.KillPolicy,
+	}}
+	if t.Executor != nil {
+		out.ExecutorID = &t.Executor.ExecutorID
+		if own := t.Executor.GetCommand().GetUser(); own != "" {
+			user = own
+		}
+	}
+	if own := t.GetCommand().GetUser(); own != "" {
+		user = own
+	}
+	out.User = &user
+	return out
+}
+
+func (t *task) id() string { return t.TaskID.Value }
+
+func (t *task) done() bool { return terminal(t.GetState()) }
+
+// terminal reports whether a task ends in that state.
+func terminal(s mesos.TaskState) bool {
+	switch s {
+	case mesos.TASK_FINISHED, mesos.TASK_FAILED, mesos.TASK_KILLED, mesos.TASK_ERROR,
+		mesos.TASK_LOST, mesos.TASK_DROPPED, mesos.TASK_GONE, mesos.TASK_GONE_BY_OPERATOR:
+		return true
+	}
+	return false
+}
+
+// update records a status: one for each state, the newest last, without its
+// data. It reports whether operators should hear of it.
+func (t *task) update(s mesos.TaskStatus) (news bool) {
+	if !t.done() {
+		t.State = s.State
+	}
+	s.Data = nil
+	past := t.Statuses
+	news = s.GetReason() == mesos.REASON_TASK_CHECK_STATUS_UPDATED || s.GetReason() == mesos.REASON_TASK_HEALTH_CHECK_STATUS_UPDATED
+	if n := len(past); n > 0 && past[n-1].GetState() == s.GetState() {
+		past = past[:n-1]
+	} else {
+		news = true
+	}
+	t.Statuses = append(slices.Clone(past), s)
+	return news
+}
+
+// stale reports whether s was made before the newest status: a repetition
+// that must not bring an old state back. The end of a task is never stale,
+// and nothing but another end follows it.
+func (t *task) stale(s mesos.TaskStatus) bool {
+	n := len(t.Statuses)
+	if n == 0 || terminal(s.GetState()) {
+		return false
+	}
+	newest := t.Statuses[n-1]
+	byMaster := newest.Source != nil && *newest.Source == mesos.SOURCE_MASTER
+	return t.done() || s.Timestamp != nil && !byMaster && *s.Timestamp < newest.GetTimestamp()
+}

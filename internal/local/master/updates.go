@@ -1,0 +1,69 @@
+package master
+
+import (
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+)
+
+// Status records and forwards a task's status.
+func (m *Master) Status(id mesos.AgentID, framework mesos.FrameworkID, status mesos.TaskStatus) {
+	m.locked(func() { m.status(id, framework, status) })
+}
+
+func (m *Master) status(id mesos.AgentID, framework mesos.FrameworkID, s mesos.TaskStatus) {
+	a, f := m.agents[id.Value], m.frameworks[framework.Value]
+	log := m.cfg.Log.WithFields(map[string]any{"agent": id.Value, "framework": framework.Value, "task": s.TaskID.Value})
+	if a == nil || s.State == nil {
+		log.Warn("ignored status: the agent is not registered, or the status has no state")
+		return
+	}
+	if terminal(*s.State) {
+		a.release(framework.Value, s.TaskID.Value)
+	}
+	if f == nil {
+		return // removed: nobody is to be told
+	}
+	if s.AgentID == nil {
+		s.AgentID = &id
+	}
+	t := f.tasks[s.TaskID.Value]
+	if t != nil && t.AgentID == id && !t.stale(s) {
+		if f.stream != nil {
+			t.StatusUpdateState, t.StatusUpdateUUID = s.State, s.UUID
+		}
+		m.record(f, t, s)
+		log.WithField("state", s.State.String()).Debug("task status")
+	}
+	f.send(updateEvent(s))
+}
+
+// record keeps the status and tells operators.
+func (m *Master) record(f *framework, t *task, s mesos.TaskStatus) {
+	if t.update(s) {
+		m.watch(taskUpdated(*f.info.ID, s, t.GetState()))
+	}
+}
+
+// ExecutorMessage forwards an executor's message to its framework.
+func (m *Master) ExecutorMessage(id mesos.AgentID, framework mesos.FrameworkID, executor mesos.ExecutorID, data []byte) {
+	m.locked(func() {
+		if f := m.frameworks[framework.Value]; f != nil && m.agents[id.Value] != nil {
+			f.send(messageEvent(id, executor, data))
+		}
+	})
+}
+
+// ExecutorExited frees what the executor and its tasks took.
+func (m *Master) ExecutorExited(id mesos.AgentID, framework mesos.FrameworkID, executor mesos.ExecutorID, status int32) {
+	m.locked(func() {
+		a := m.agents[id.Value]
+		if a == nil {
+			return
+		}
+		_, known := a.executor(framework.Value, executor.Value)
+		delete(a.held, executorKey{framework.Value, executor.Value})
+		// As with Mesos, the executors that agents supply exit unheard.
+		if f := m.frameworks[framework.Value]; f != nil && known {
+			f.send(failureEvent(id, &executor, &status))
+		}
+	})
+}
