@@ -1,0 +1,153 @@
+package framework
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/master"
+	"mesos-gpu/framework/sched"
+	"mesos-gpu/gpu"
+)
+
+func (b *backend) list(ctx context.Context) ([]master.Agent, error) {
+	agents, err := b.client.Agents(ctx)
+	if err != nil {
+		return nil, api.Problemf(http.StatusBadGateway, "%v", err)
+	}
+	slices.SortFunc(agents, func(x, y master.Agent) int {
+		return cmp.Or(cmp.Compare(x.Hostname, y.Hostname), cmp.Compare(x.ID, y.ID))
+	})
+	return agents, nil
+}
+
+func (b *backend) Agents(ctx context.Context) ([]api.Agent, error) {
+	agents, err := b.list(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var views []api.Agent
+	for _, a := range agents {
+		views = append(views, api.Agent{
+			ID: a.ID, Hostname: a.Hostname, URL: a.URL, Types: typesOf(&a), GPUs: a.GPUs, GPUsFree: a.GPUsFree,
+			CPUs: a.CPUs, MemMiB: a.MemMiB, Driver: a.Host.Driver, CUDA: a.Host.CUDA, Simulated: a.Host.Simulated,
+		})
+	}
+	return views, nil
+}
+
+// typesOf are the agent's types, from its inventory if it has one.
+func typesOf(a *master.Agent) []string {
+	if types := a.Host.Types(); len(types) > 0 {
+		return types
+	}
+	return append([]string{}, a.Types...)
+}
+
+func (b *backend) GPUs(ctx context.Context) ([]api.GPU, error) {
+	agents, err := b.list(ctx)
+	if err != nil {
+		return nil, err
+	}
+	holder := map[string]string{} // device → task
+	err = b.ask(ctx, nil, func(st *sched.State) error {
+		for _, j := range st.Jobs() {
+			for _, t := range j.Tasks {
+				if t.State.Placed() {
+					for _, id := range t.DeviceIDs {
+						holder[id] = t.ID
+					}
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	var all []api.GPU
+	for _, a := range agents {
+		for _, d := range devicesOf(&a) {
+			all = append(all, api.GPU{
+				UUID: d.UUID, Model: d.Model, Type: d.Type(), MemMiB: d.MemMiB,
+				Agent: a.ID, Hostname: a.Hostname, Task: holder[d.UUID],
+			})
+		}
+	}
+	return all, nil
+}
+
+// devicesOf lists an agent's GPUs as well as it tells them: by inventory, by
+// the names in its resources, or as so many.
+func devicesOf(a *master.Agent) []gpu.Device {
+	if len(a.Host.Devices) > 0 {
+		return a.Host.Devices
+	}
+	model := ""
+	if len(a.Types) == 1 {
+		model = a.Types[0]
+	}
+	devices := make([]gpu.Device, max(a.GPUs, len(a.DeviceIDs)))
+	for i := range devices {
+		devices[i].Model = model
+		if i < len(a.DeviceIDs) {
+			devices[i].UUID = a.DeviceIDs[i]
+		}
+	}
+	return devices
+}
+
+// strangeTypes are the names in a wish that NVIDIA gave to nothing.
+func strangeTypes(t gpu.Types) []string {
+	return slices.DeleteFunc(append(slices.Clone(t.Include), t.Exclude...), gpu.Known)
+}
+
+// refuseTypes says which name neither NVIDIA nor any agent knows.
+func refuseTypes(strange []string, agents []master.Agent) error {
+	count := map[string]int{}
+	for i := range agents {
+		for _, d := range devicesOf(&agents[i]) {
+			count[d.Type()]++
+		}
+		for _, t := range typesOf(&agents[i]) {
+			count[gpu.TypeOf(t)] += 0 // there, though nobody says how many
+		}
+	}
+	delete(count, "")
+	for _, name := range strange {
+		wish := gpu.Types{Include: []string{name}}
+		if !hasType(agents, wish) {
+			return fmt.Errorf("gpu_type %q: no agent has it and NVIDIA makes none of that name; this cluster has %s", name, inventory(count))
+		}
+	}
+	return nil
+}
+
+func hasType(agents []master.Agent, wish gpu.Types) bool {
+	return slices.ContainsFunc(agents, func(a master.Agent) bool {
+		return slices.ContainsFunc(typesOf(&a), wish.Match) ||
+			slices.ContainsFunc(a.Host.Devices, func(d gpu.Device) bool { return wish.Match(d.Model) })
+	})
+}
+
+// inventory reads "V100 (4), K80 (1)".
+func inventory(count map[string]int) string {
+	if len(count) == 0 {
+		return "no GPU"
+	}
+	types := make([]string, 0, len(count))
+	for t := range count {
+		types = append(types, t)
+	}
+	slices.SortFunc(types, func(x, y string) int { return cmp.Or(cmp.Compare(count[y], count[x]), cmp.Compare(x, y)) })
+	for i, t := range types {
+		if count[t] > 0 {
+			types[i] = fmt.Sprintf("%s (%d)", t, count[t])
+		}
+	}
+	return strings.Join(types, ", ")
+}

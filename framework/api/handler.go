@@ -1,0 +1,192 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/sirupsen/logrus"
+
+	"mesos-gpu/job"
+)
+
+// Backend does what requests ask for. Its errors are *Problem where the
+// requester is to know more than that something broke.
+type Backend interface {
+	// Submit returns when the job is recorded.
+	Submit(ctx context.Context, spec job.Spec) (JobView, error)
+	Jobs(ctx context.Context) ([]JobView, error)
+	Job(ctx context.Context, name string) (JobView, error)
+	// Kill returns when the wish is recorded.
+	Kill(ctx context.Context, name string) error
+	Task(ctx context.Context, id string) (job.Task, error)
+	// ReadLog reads from a task's stdout or stderr. Returns ErrNoLog, wrapped,
+	// if there is none, or not yet.
+	ReadLog(ctx context.Context, t job.Task, stream string, offset, length uint64) ([]byte, error)
+	Agents(ctx context.Context) ([]Agent, error)
+	GPUs(ctx context.Context) ([]GPU, error)
+	// Events returns the states of all tasks of a job (of all jobs, if name
+	// is empty), and a channel of the changes after that. It is closed when
+	// ctx ends or the reader is too slow.
+	Events(ctx context.Context, name string) ([]Event, <-chan Event, error)
+	Health(ctx context.Context) (Health, error)
+}
+
+// ErrNoLog means that a task has written no log, or none yet.
+var ErrNoLog = errors.New("no log")
+
+// maxBody bounds a request: a job with a long environment fits.
+const maxBody = 1 << 20
+
+type server struct {
+	backend Backend
+	log     logrus.FieldLogger
+}
+
+// Handler serves the API. It refuses requests that a browser makes on behalf
+// of another site.
+func Handler(b Backend, log logrus.FieldLogger) http.Handler {
+	s := &server{backend: b, log: log}
+	mux := http.NewServeMux()
+	route := func(path string, methods map[string]handler) { mux.HandleFunc(path, s.route(methods)) }
+	route("/v1/jobs", map[string]handler{http.MethodGet: s.jobs, http.MethodPost: s.submit})
+	route("/v1/jobs/{name}", map[string]handler{http.MethodGet: s.job, http.MethodDelete: s.kill})
+	route("/v1/tasks/{id}/log", map[string]handler{http.MethodGet: s.taskLog})
+	route("/v1/agents", map[string]handler{http.MethodGet: s.agents})
+	route("/v1/gpus", map[string]handler{http.MethodGet: s.gpus})
+	route("/v1/events", map[string]handler{http.MethodGet: s.events})
+	route("/healthz", map[string]handler{http.MethodGet: s.health})
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		s.fail(w, r, Problemf(http.StatusNotFound, "there is nothing at %s", r.URL.Path))
+	})
+	guard := http.NewCrossOriginProtection()
+	guard.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.fail(w, r, Problemf(http.StatusForbidden, "the request comes from another site's page"))
+	}))
+	return guard.Handler(mux)
+}
+
+// handler answers a request, or returns what went wrong before it began to.
+type handler func(w http.ResponseWriter, r *http.Request) error
+
+// route picks by method, so that a wrong one is a Problem too.
+func (s *server) route(methods map[string]handler) http.HandlerFunc {
+	var allow []string
+	for m := range methods {
+		allow = append(allow, m)
+	}
+	slices.Sort(allow)
+	return func(w http.ResponseWriter, r *http.Request) {
+		h := methods[r.Method]
+		if h == nil {
+			w.Header().Set("Allow", strings.Join(allow, ", "))
+			s.fail(w, r, Problemf(http.StatusMethodNotAllowed, "%s takes %s, not %s", r.URL.Path, strings.Join(allow, " or "), r.Method))
+			return
+		}
+		if err := h(w, r); err != nil {
+			s.fail(w, r, err)
+		}
+	}
+}
+
+func (s *server) submit(w http.ResponseWriter, r *http.Request) error {
+	var spec job.Spec
+	if err := readJSON(w, r, &spec); err != nil {
+		return err
+	}
+	spec.SetDefaults()
+	if err := spec.Validate(); err != nil {
+		return Problemf(http.StatusUnprocessableEntity, "%v", err)
+	}
+	view, err := s.backend.Submit(r.Context(), spec)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Location", "/v1/jobs/"+spec.Name)
+	answer(w, http.StatusCreated, view)
+	return nil
+}
+
+// readJSON reads one JSON value and refuses keys that mean nothing: a
+// misspelt wish must not be ignored.
+func readJSON(w http.ResponseWriter, r *http.Request, into any) error {
+	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
+	d.DisallowUnknownFields()
+	err := d.Decode(into)
+	if err == nil && d.Decode(&struct{}{}) != io.EOF {
+		err = errors.New("more follows the first JSON value")
+	}
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return Problemf(http.StatusRequestEntityTooLarge, "the body is larger than %d bytes", large.Limit)
+	case err != nil:
+		return Problemf(http.StatusBadRequest, "parse body: %v", err)
+	}
+	return nil
+}
+
+func (s *server) jobs(w http.ResponseWriter, r *http.Request) error {
+	jobs, err := s.backend.Jobs(r.Context())
+	if err != nil {
+		return err
+	}
+	answer(w, http.StatusOK, JobList{Jobs: some(jobs)})
+	return nil
+}
+
+func (s *server) job(w http.ResponseWriter, r *http.Request) error {
+	view, err := s.backend.Job(r.Context(), r.PathValue("name"))
+	if err != nil {
+		return err
+	}
+	answer(w, http.StatusOK, view)
+	return nil
+}
+
+func (s *server) kill(w http.ResponseWriter, r *http.Request) error {
+	if err := s.backend.Kill(r.Context(), r.PathValue("name")); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusAccepted)
+	return nil
+}
+
+func (s *server) agents(w http.ResponseWriter, r *http.Request) error {
+	agents, err := s.backend.Agents(r.Context())
+	if err != nil {
+		return err
+	}
+	answer(w, http.StatusOK, AgentList{Agents: some(agents)})
+	return nil
+}
+
+func (s *server) gpus(w http.ResponseWriter, r *http.Request) error {
+	gpus, err := s.backend.GPUs(r.Context())
+	if err != nil {
+		return err
+	}
+	answer(w, http.StatusOK, GPUList{GPUs: some(gpus)})
+	return nil
+}
+
+func (s *server) health(w http.ResponseWriter, r *http.Request) error {
+	h, err := s.backend.Health(r.Context())
+	if err != nil {
+		return err
+	}
+	answer(w, http.StatusOK, h)
+	return nil
+}
+
+// some makes a list of none an empty one, which JSON does not call null.
+func some[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}

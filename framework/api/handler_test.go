@@ -1,0 +1,260 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/sirupsen/logrus"
+
+	"mesos-gpu/job"
+)
+
+// fake is a Backend with one job, "train", and what a test puts in.
+type fake struct {
+	submitted job.Spec
+	killed    string
+	err       error
+	task      job.Task
+	readLog   func(offset uint64) ([]byte, error)
+	changes   chan Event
+}
+
+func (f *fake) view() JobView {
+	j := &job.Job{Spec: job.Spec{Name: "train"}, Tasks: []job.Task{{ID: "train.0", Job: "train", State: job.Waiting}}}
+	return ViewOf(j, "lacks a GPU")
+}
+
+func (f *fake) Submit(_ context.Context, s job.Spec) (JobView, error) {
+	f.submitted = s
+	return f.view(), f.err
+}
+func (f *fake) Jobs(context.Context) ([]JobView, error)        { return nil, f.err }
+func (f *fake) Job(context.Context, string) (JobView, error)   { return f.view(), f.err }
+func (f *fake) Kill(_ context.Context, name string) error      { f.killed = name; return f.err }
+func (f *fake) Task(context.Context, string) (job.Task, error) { return f.task, f.err }
+func (f *fake) Agents(context.Context) ([]Agent, error)        { return nil, f.err }
+func (f *fake) GPUs(context.Context) ([]GPU, error)            { return nil, f.err }
+func (f *fake) Health(context.Context) (Health, error)         { return Health{Connected: true}, f.err }
+func (f *fake) ReadLog(_ context.Context, _ job.Task, _ string, offset, _ uint64) ([]byte, error) {
+	return f.readLog(offset)
+}
+func (f *fake) Events(context.Context, string) ([]Event, <-chan Event, error) {
+	return []Event{{Job: "train", Task: "train.0", State: job.Waiting}}, f.changes, f.err
+}
+
+func quiet() logrus.FieldLogger {
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	return log
+}
+
+func serve(t *testing.T, f *fake) *httptest.Server {
+	s := httptest.NewServer(Handler(f, quiet()))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// ask makes a request and returns status, content type and body.
+func ask(t *testing.T, method, url, body string, header ...string) (int, string, string) {
+	t.Helper()
+	req, err := http.NewRequest(method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, res.Header.Get("Content-Type"), string(text)
+}
+
+func TestRequests(t *testing.T) {
+	const good = `{"name":"train","command":["true"],"request":{"gpus":1}}`
+	tests := map[string]struct {
+		method, path, body string
+		err                error
+		header             []string
+		status             int
+		contains           string
+	}{
+		"submit":                {method: "POST", path: "/v1/jobs", body: good, status: 201, contains: `"waits":"lacks a GPU"`},
+		"submit, no type given": {method: "POST", path: "/v1/jobs", body: good, header: []string{"Content-Type", "application/x-www-form-urlencoded"}, status: 201},
+		"unknown key":           {method: "POST", path: "/v1/jobs", body: `{"name":"train","gpuz":1}`, status: 400, contains: `unknown field \"gpuz\"`},
+		"no JSON":               {method: "POST", path: "/v1/jobs", body: "name: train", status: 400, contains: "parse body"},
+		"two values":            {method: "POST", path: "/v1/jobs", body: good + good, status: 400, contains: "more follows"},
+		"too large":             {method: "POST", path: "/v1/jobs", body: `{"name":"` + strings.Repeat("x", maxBody) + `"}`, status: 413, contains: "1048576 bytes"},
+		"invalid":               {method: "POST", path: "/v1/jobs", body: `{"name":"a b"}`, status: 422, contains: "use 1 to 63 letters"},
+		"taken":                 {method: "POST", path: "/v1/jobs", body: good, err: Problemf(409, "taken"), status: 409, contains: `"detail":"taken"`},
+		"broken":                {method: "GET", path: "/v1/jobs", err: errors.New("disk"), status: 500, contains: "disk"},
+		"jobs":                  {method: "GET", path: "/v1/jobs", status: 200, contains: `{"jobs":[]}`},
+		"job":                   {method: "GET", path: "/v1/jobs/train", status: 200, contains: `"state":"WAITING"`},
+		"kill":                  {method: "DELETE", path: "/v1/jobs/train", status: 202},
+		"agents":                {method: "GET", path: "/v1/agents", status: 200, contains: `{"agents":[]}`},
+		"gpus":                  {method: "GET", path: "/v1/gpus", status: 200, contains: `{"gpus":[]}`},
+		"health":                {method: "GET", path: "/healthz", status: 200, contains: `"connected":true`},
+		"wrong method":          {method: "PUT", path: "/v1/jobs", status: 405, contains: "GET or POST"},
+		"nothing there":         {method: "GET", path: "/v2/jobs", status: 404, contains: "/v2/jobs"},
+		"another site's page":   {method: "POST", path: "/v1/jobs", body: good, header: []string{"Sec-Fetch-Site", "cross-site"}, status: 403, contains: "another site"},
+		"bad stream":            {method: "GET", path: "/v1/tasks/t/log?stream=x", status: 400, contains: "neither stdout nor stderr"},
+		"bad offset":            {method: "GET", path: "/v1/tasks/t/log?offset=-1", status: 400, contains: "no number of bytes"},
+		"bad follow":            {method: "GET", path: "/v1/tasks/t/log?follow=maybe", status: 400, contains: "neither true nor false"},
+		"no task":               {method: "GET", path: "/v1/tasks/t/log", err: Problemf(404, "no task"), status: 404, contains: "no task"},
+		"no events":             {method: "GET", path: "/v1/events?job=x", err: Problemf(404, "no job"), status: 404, contains: "no job"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			f := &fake{err: tt.err}
+			status, kind, body := ask(t, tt.method, serve(t, f).URL+tt.path, tt.body, tt.header...)
+			if status != tt.status || !strings.Contains(body, tt.contains) {
+				t.Errorf("got %d %s, want %d with %s", status, body, tt.status, tt.contains)
+			}
+			if status < 400 {
+				return
+			}
+			var p Problem
+			if err := json.Unmarshal([]byte(body), &p); err != nil || kind != problemType || p.Status != status || p.Title == "" {
+				t.Errorf("%s is no problem: %s, %v", kind, body, err)
+			}
+		})
+	}
+}
+
+func TestSubmittedSpecIsCompleted(t *testing.T) {
+	f := &fake{}
+	ask(t, "POST", serve(t, f).URL+"/v1/jobs", `{"name":"train","image":"debian:12"}`)
+	if f.submitted.Tasks != 1 || f.submitted.Containerizer != job.Docker || f.submitted.CPUs != job.DefaultCPUs {
+		t.Errorf("submitted %+v", f.submitted)
+	}
+}
+
+func TestEventStream(t *testing.T) {
+	f := &fake{changes: make(chan Event, 1)}
+	f.changes <- Event{Job: "train", Task: "train.0", State: job.Running}
+	close(f.changes)
+	status, kind, body := ask(t, "GET", serve(t, f).URL+"/v1/events?job=train", "")
+	if status != 200 || kind != "text/event-stream" {
+		t.Errorf("got %d %s", status, kind)
+	}
+	var states []string
+	for chunk := range strings.SplitSeq(strings.TrimSuffix(body, "\n\n"), "\n\n") {
+		text, ok := strings.CutPrefix(chunk, "data: ")
+		var ev Event
+		if err := json.Unmarshal([]byte(text), &ev); !ok || err != nil {
+			t.Fatalf("no event: %q, %v", chunk, err)
+		}
+		states = append(states, string(ev.State))
+	}
+	if diff := cmp.Diff([]string{"WAITING", "RUNNING"}, states); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestLogIsReadToItsEnd(t *testing.T) {
+	text := strings.Repeat("line\n", 100)
+	f := &fake{task: job.Task{ID: "t", AgentID: "a", State: job.Finished}}
+	f.readLog = func(offset uint64) ([]byte, error) { // in small pieces
+		return []byte(text[offset:min(int(offset)+70, len(text))]), nil
+	}
+	res, err := http.Get(serve(t, f).URL + "/v1/tasks/t/log?follow=true&offset=5")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	got, err := io.ReadAll(res.Body)
+	if err != nil || string(got) != text[5:] {
+		t.Errorf("read %d bytes of %d, %v", len(got), len(text)-5, err)
+	}
+	if next := res.Trailer.Get(NextOffset); next != fmt.Sprint(len(text)) {
+		t.Errorf("next offset %q", next)
+	}
+}
+
+// TestHalfALogIsNoLog: when the agent fails in between, the client sees a
+// broken answer, not a short one.
+func TestHalfALogIsNoLog(t *testing.T) {
+	f := &fake{task: job.Task{ID: "t", AgentID: "a", State: job.Finished}}
+	f.readLog = func(offset uint64) ([]byte, error) {
+		if offset > 0 {
+			return nil, errors.New("agent is gone")
+		}
+		return []byte("half"), nil
+	}
+	s := serve(t, f)
+	res, err := http.Get(s.URL + "/v1/tasks/t/log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if got, err := io.ReadAll(res.Body); err == nil {
+		t.Errorf("read %q as if it were all", got)
+	}
+	gone := &fake{task: f.task, readLog: func(uint64) ([]byte, error) { return nil, errors.New("agent is gone") }}
+	if status, _, body := ask(t, "GET", serve(t, gone).URL+"/v1/tasks/t/log", ""); status != 502 || !strings.Contains(body, "agent is gone") {
+		t.Errorf("from the start: %d %s", status, body)
+	}
+}
+
+func TestLogOfATaskThatWaits(t *testing.T) {
+	f := &fake{task: job.Task{ID: "t", State: job.Waiting}}
+	if status, _, body := ask(t, "GET", serve(t, f).URL+"/v1/tasks/t/log", ""); status != 404 || !strings.Contains(body, "t is WAITING and has no stdout yet") {
+		t.Errorf("got %d %s", status, body)
+	}
+}
+
+func TestServeEndsItsStreams(t *testing.T) {
+	l, err := Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Listen(l.Addr().String()); err == nil || !strings.Contains(err.Error(), "has the port") {
+		t.Errorf("second listener: %v", err)
+	}
+	if _, err := Listen("nowhere:x"); err == nil {
+		t.Error("listened nowhere")
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- Serve(ctx, l, Handler(&fake{}, quiet())) }()
+	res, err := http.Get("http://" + l.Addr().String() + "/v1/events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	cancel()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("Serve waits for a stream")
+	}
+	broken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := broken.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := Serve(context.Background(), broken, http.NotFoundHandler()); err == nil {
+		t.Error("served on a closed listener")
+	}
+}

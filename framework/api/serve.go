@@ -1,0 +1,54 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"syscall"
+	"time"
+)
+
+// Listen opens the API's port. Its error is one line that says what to do.
+func Listen(addr string) (net.Listener, error) {
+	l, err := net.Listen("tcp", addr)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("listen on %s: another program, or another scheduler, has the port: stop it, or choose another address for the API", addr)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listen for the API: %w", err)
+	}
+	return l, nil
+}
+
+// shutdownWait is how long requests may take to end when the server does.
+const shutdownWait = 5 * time.Second
+
+// Serve answers on l until ctx ends, and returns when its goroutines have.
+func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
+	s := &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       30 * time.Second,
+		WriteTimeout:      30 * time.Second, // streams move theirs on
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- s.Serve(l) }()
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serve the API on %s: %w", l.Addr(), err)
+	case <-ctx.Done():
+	}
+	// Streams end with ctx, from which their requests descend.
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownWait)
+	defer cancel()
+	if err := s.Shutdown(end); err != nil {
+		_ = s.Close() // some client would not stop
+	}
+	<-failed
+	return nil
+}

@@ -1,0 +1,90 @@
+// Package api is the scheduler's REST interface: it reads requests, bounds
+// and checks them, and writes answers. What they lead to is decided by the
+// Backend behind it.
+package api
+
+import (
+	"time"
+
+	"mesos-gpu/job"
+)
+
+// JobView is a job as the API shows it.
+type JobView struct {
+	job.Job
+	State job.State `json:"state"`
+	// ExitCode is set once the job has ended.
+	ExitCode *int `json:"exit_code,omitempty"`
+	// Waits says why tasks wait, in numbers, while some do.
+	Waits    string `json:"waits,omitempty"`
+	Terminal bool   `json:"terminal"`
+}
+
+// ViewOf shows a job.
+func ViewOf(j *job.Job, waits string) JobView {
+	v := JobView{Job: *j, State: j.State(), Terminal: j.Terminal(), Waits: waits}
+	if v.Terminal {
+		code := j.ExitCode()
+		v.ExitCode = &code
+	}
+	return v
+}
+
+// JobList answers GET /v1/jobs.
+type JobList struct {
+	Jobs []JobView `json:"jobs"`
+}
+
+// Agent is an agent of the cluster, whoever uses it.
+type Agent struct {
+	ID       string   `json:"id"`
+	Hostname string   `json:"hostname"`
+	URL      string   `json:"url"`
+	Types    []string `json:"types"`
+	GPUs     int      `json:"gpus"`
+	GPUsFree int      `json:"gpus_free"`
+	CPUs     float64  `json:"cpus"`
+	MemMiB   float64  `json:"mem_mib"`
+	Driver   string   `json:"driver,omitempty"`
+	CUDA     string   `json:"cuda,omitempty"`
+	// Simulated agents have GPUs that no driver serves.
+	Simulated bool `json:"simulated,omitempty"`
+}
+
+// AgentList answers GET /v1/agents.
+type AgentList struct {
+	Agents []Agent `json:"agents"`
+}
+
+// GPU is one device. UUID is empty on an agent that hands GPUs out by count.
+type GPU struct {
+	UUID     string `json:"uuid"`
+	Model    string `json:"model"`
+	Type     string `json:"type"`
+	MemMiB   int64  `json:"mem_mib"`
+	Agent    string `json:"agent"`
+	Hostname string `json:"hostname"`
+	// Task holds it, if it is one of this scheduler's.
+	Task string `json:"task,omitempty"`
+}
+
+// GPUList answers GET /v1/gpus.
+type GPUList struct {
+	GPUs []GPU `json:"gpus"`
+}
+
+// Event is a task's change of state, or its state when the stream began.
+type Event struct {
+	Time    time.Time `json:"time"`
+	Job     string    `json:"job"`
+	Task    string    `json:"task"`
+	State   job.State `json:"state"`
+	Message string    `json:"message,omitempty"`
+}
+
+// Health answers GET /healthz.
+type Health struct {
+	// Connected: there is a subscription to a master.
+	Connected   bool   `json:"connected"`
+	FrameworkID string `json:"framework_id,omitempty"`
+}

@@ -1,0 +1,112 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/job"
+)
+
+func dial(t *testing.T, h http.HandlerFunc) *Client {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	c, err := New(strings.TrimPrefix(s.URL, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func TestProblemsAreErrors(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"title":"Conflict","status":409,"detail":"taken"}`: "taken",
+		`<html>proxy</html>`: "answered 409 Conflict: <html>proxy</html>",
+	} {
+		c := dial(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusConflict)
+			fmt.Fprint(w, body)
+		})
+		_, err := c.Submit(context.Background(), job.Spec{Name: "train"})
+		var p *api.Problem
+		if !errors.As(err, &p) || p.Status != 409 || !strings.Contains(p.Error(), want) {
+			t.Errorf("got %v, want a problem with %q", err, want)
+		}
+	}
+}
+
+func TestAnswersThatAreNone(t *testing.T) {
+	c := dial(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "data: {}}\n\n") })
+	ctx := context.Background()
+	if _, err := c.Jobs(ctx); err == nil || !strings.Contains(err.Error(), "GET /v1/jobs") {
+		t.Errorf("got %v", err)
+	}
+	for _, err := range c.Events(ctx, "") {
+		if err == nil || !strings.Contains(err.Error(), "parse event") {
+			t.Errorf("got %v", err)
+		}
+	}
+}
+
+// TestWaitSurvivesABrokenStream: the first stream breaks, the second tells of
+// the end.
+func TestWaitSurvivesABrokenStream(t *testing.T) {
+	var streams atomic.Int32
+	var ended atomic.Bool
+	c := dial(t, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/v1/events":
+			fmt.Fprintf(w, "data: {\"job\":\"train\",\"task\":\"t.0\",\"state\":\"RUNNING\"}\n\n")
+			if streams.Add(1) == 2 {
+				_ = http.NewResponseController(w).Flush()
+				ended.Store(true)
+				fmt.Fprintf(w, ": alive\n\ndata: {\"job\":\"train\",\"task\":\"t.0\",\"state\":\"FINISHED\"}\n\n")
+			}
+		case "/v1/jobs/train":
+			state := "RUNNING"
+			if ended.Load() {
+				state = "FINISHED"
+			}
+			fmt.Fprintf(w, `{"spec":{"name":"train"},"tasks":[{"id":"t.0","state":%q}],"state":%q,"terminal":%t}`, state, state, ended.Load())
+		}
+	})
+	view, err := c.Wait(context.Background(), "train")
+	if err != nil || view.State != job.Finished || streams.Load() != 2 {
+		t.Errorf("%s after %d streams, %v", view.State, streams.Load(), err)
+	}
+}
+
+func TestWaitEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	c := dial(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/events" {
+			_ = http.NewResponseController(w).Flush()
+			cancel()
+			<-r.Context().Done()
+		}
+	})
+	if _, err := c.Wait(ctx, "train"); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAddresses(t *testing.T) {
+	for _, bad := range []string{"", "ftp://x", "http://"} {
+		if _, err := New(bad); err == nil {
+			t.Errorf("%q was taken", bad)
+		}
+	}
+	for _, good := range []string{"127.0.0.1:8080", "https://sched.example/"} {
+		if _, err := New(good); err != nil {
+			t.Errorf("%q: %v", good, err)
+		}
+	}
+}

@@ -1,0 +1,192 @@
+package mesostest
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/mesos/mesos-go/api/v1/lib/master"
+	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
+)
+
+// Cluster is a Master with one agent, "agent-1", that has named V100s. It
+// offers what is free when a framework subscribes or revives, tells each
+// launched task RUNNING, and ends tasks when the test says so.
+type Cluster struct {
+	*Master
+	mu    sync.Mutex
+	free  []string // device ids
+	tasks map[string]mesos.TaskInfo
+	state map[string]mesos.TaskState
+	offer int
+}
+
+// NewCluster starts a Cluster with so many GPUs.
+func NewCluster(t testing.TB, gpus int) *Cluster {
+	c := &Cluster{Master: New(t), tasks: map[string]mesos.TaskInfo{}, state: map[string]mesos.TaskState{}}
+	for i := range gpus {
+		c.free = append(c.free, fmt.Sprintf("GPU-%d", i))
+	}
+	pid := "slave(1)@" + c.server.Listener.Addr().String()
+	c.Agents = master.Response_GetAgents{Agents: []master.Response_GetAgents_Agent{{
+		AgentInfo: mesos.AgentInfo{ID: &mesos.AgentID{Value: "agent-1"}, Hostname: "host-1", Attributes: attributes()},
+		Active:    true, PID: &pid, TotalResources: resources(c.free),
+	}}}
+	c.React = c.react
+	return c
+}
+
+func attributes() []mesos.Attribute {
+	return []mesos.Attribute{{Name: "gpu_type", Type: mesos.TEXT, Text: &mesos.Value_Text{Value: "V100"}}}
+}
+
+func scalar(name string, value float64) mesos.Resource {
+	kind, role := mesos.SCALAR, "*"
+	return mesos.Resource{Name: name, Type: &kind, Scalar: &mesos.Value_Scalar{Value: value}, AllocationInfo: &mesos.Resource_AllocationInfo{Role: &role}}
+}
+
+func resources(devices []string) []mesos.Resource {
+	kind := mesos.SET
+	gpus, ids := scalar("gpus", float64(len(devices))), scalar("gpu_ids", 0)
+	ids.Type, ids.Scalar, ids.Set = &kind, nil, &mesos.Value_Set{Item: slices.Clone(devices)}
+	for _, r := range []*mesos.Resource{&gpus, &ids} {
+		r.ProviderID = &mesos.ResourceProviderID{Value: "provider-1"}
+	}
+	return []mesos.Resource{scalar("cpus", 64), scalar("mem", 65536), scalar("disk", 10000), gpus, ids}
+}
+
+func (c *Cluster) react(call *scheduler.Call) {
+	switch call.GetType() {
+	case scheduler.Call_SUBSCRIBE, scheduler.Call_REVIVE:
+		c.Offer()
+	case scheduler.Call_ACCEPT:
+		c.accept(call.GetAccept())
+	case scheduler.Call_KILL:
+		c.End(call.GetKill().GetTaskID().Value, mesos.TASK_KILLED, "killed by signal 15 (SIGTERM)", "")
+	case scheduler.Call_RECONCILE:
+		c.reconcile(call.GetReconcile().GetTasks())
+	}
+}
+
+// Offer offers all that is free.
+func (c *Cluster) Offer() {
+	c.mu.Lock()
+	c.offer++
+	o := mesos.Offer{
+		ID: mesos.OfferID{Value: fmt.Sprintf("offer-%d", c.offer)}, AgentID: mesos.AgentID{Value: "agent-1"},
+		Hostname: "host-1", Resources: resources(c.free), Attributes: attributes(), URL: c.url(),
+	}
+	c.mu.Unlock()
+	c.Send(&scheduler.Event{Type: scheduler.Event_OFFERS, Offers: &scheduler.Event_Offers{Offers: []mesos.Offer{o}}})
+}
+
+func (c *Cluster) url() *mesos.URL {
+	host, path := "127.0.0.1", "/slave(1)"
+	var port int32
+	if _, err := fmt.Sscanf(c.server.Listener.Addr().String(), "127.0.0.1:%d", &port); err != nil {
+		panic(err) // httptest listens there
+	}
+	return &mesos.URL{Scheme: "http", Address: mesos.Address{IP: &host, Port: port}, Path: &path}
+}
+
+func (c *Cluster) accept(a *scheduler.Call_Accept) {
+	var started []string
+	c.mu.Lock()
+	for _, op := range a.GetOperations() {
+		for _, task := range op.GetLaunch().GetTaskInfos() {
+			id := task.TaskID.Value
+			c.tasks[id] = task
+			c.free = slices.DeleteFunc(c.free, func(d string) bool { return slices.Contains(devices(task), d) })
+			started = append(started, id)
+		}
+	}
+	c.mu.Unlock()
+	for _, id := range started {
+		c.Update(id, mesos.TASK_RUNNING, "", "")
+	}
+}
+
+func devices(task mesos.TaskInfo) []string {
+	for _, r := range task.Resources {
+		if r.Name == "gpu_ids" {
+			return r.GetSet().GetItem()
+		}
+	}
+	return nil
+}
+
+// reconcile answers for the tasks asked about, for all if none is named.
+func (c *Cluster) reconcile(asked []scheduler.Call_Reconcile_Task) {
+	reason := mesos.REASON_RECONCILIATION
+	answer := func(id string) {
+		c.mu.Lock()
+		state, ok := c.state[id]
+		c.mu.Unlock()
+		if !ok {
+			state = mesos.TASK_GONE
+		}
+		c.send(mesos.TaskStatus{TaskID: mesos.TaskID{Value: id}, State: &state, Reason: &reason, AgentID: &mesos.AgentID{Value: "agent-1"}})
+	}
+	for _, t := range asked {
+		answer(t.TaskID.Value)
+	}
+	if len(asked) == 0 {
+		for _, id := range c.Running() {
+			answer(id)
+		}
+	}
+}
+
+// Update sends a status with a uuid.
+func (c *Cluster) Update(id string, state mesos.TaskState, message, exit string) {
+	c.mu.Lock()
+	c.state[id] = state
+	c.mu.Unlock()
+	u := uuid.New()
+	status := mesos.TaskStatus{TaskID: mesos.TaskID{Value: id}, State: &state, UUID: u[:], AgentID: &mesos.AgentID{Value: "agent-1"}}
+	if message != "" {
+		status.Message = &message
+	}
+	if exit != "" {
+		status.Labels = &mesos.Labels{Labels: []mesos.Label{{Key: "mesos-gpu.exit_code", Value: &exit}}}
+	}
+	c.send(status)
+}
+
+func (c *Cluster) send(status mesos.TaskStatus) {
+	c.Send(&scheduler.Event{Type: scheduler.Event_UPDATE, Update: &scheduler.Event_Update{Status: status}})
+}
+
+// End ends a task and frees what it had.
+func (c *Cluster) End(id string, state mesos.TaskState, message, exit string) {
+	c.mu.Lock()
+	if task, ok := c.tasks[id]; ok {
+		c.free = append(c.free, devices(task)...)
+		delete(c.tasks, id)
+	}
+	c.mu.Unlock()
+	c.Update(id, state, message, exit)
+}
+
+// Running lists the tasks that run.
+func (c *Cluster) Running() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var ids []string
+	for id := range c.tasks {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// Task returns what was launched under that id.
+func (c *Cluster) Task(id string) (mesos.TaskInfo, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	task, ok := c.tasks[id]
+	return task, ok
+}

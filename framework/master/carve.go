@@ -1,0 +1,162 @@
+package master
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+)
+
+// want is what one task or executor takes of an agent's offers.
+type want struct {
+	cpus, mem, disk float64
+	gpus            int
+	devices         []string
+}
+
+// carve takes w out of the offered resources. What it takes keeps the
+// offered resource's provider, reservations and allocation: Mesos compares
+// all of it. Several entries of one name are drawn from in their order. It
+// returns the rest for the next task and changes no argument.
+func carve(offered []mesos.Resource, w want) (taken, rest []mesos.Resource, err error) {
+	rest = slices.Clone(offered)
+	for _, r := range []struct {
+		name   string
+		amount int64
+	}{{"cpus", milli(w.cpus)}, {"mem", milli(w.mem)}, {"disk", milli(w.disk)}} {
+		part, err := takeScalar(rest, r.name, r.amount, plain)
+		if err != nil {
+			return nil, nil, err
+		}
+		taken = append(taken, part...)
+	}
+	gpus, err := takeGPUs(rest, w)
+	if err != nil {
+		return nil, nil, err
+	}
+	taken = append(taken, gpus...)
+	return taken, slices.DeleteFunc(rest, empty), nil
+}
+
+// takeGPUs takes devices by name and, for each, one of the scalar gpus: from
+// the entry of the provider that has the device, as far as there is one.
+func takeGPUs(rest []mesos.Resource, w want) (taken []mesos.Resource, err error) {
+	left := int64(w.gpus) * 1000
+	if len(w.devices) > 0 && len(w.devices) != w.gpus {
+		return nil, fmt.Errorf("task wants %d GPUs and names %d devices", w.gpus, len(w.devices))
+	}
+	var names []mesos.Resource
+	for _, id := range w.devices {
+		i := slices.IndexFunc(rest, func(r mesos.Resource) bool {
+			return plain(r) && r.Name == "gpu_ids" && slices.Contains(r.GetSet().GetItem(), id)
+		})
+		if i < 0 {
+			return nil, fmt.Errorf("device %s is not among the offered gpu_ids", id)
+		}
+		source := rest[i]
+		names = appendItem(names, source, id)
+		rest[i] = withItems(source, slices.DeleteFunc(slices.Clone(source.GetSet().GetItem()), func(x string) bool { return x == id }))
+		same := func(r mesos.Resource) bool { return plain(r) && alike(r, source) }
+		part, err := takeScalar(rest, "gpus", 1000, same)
+		if err == nil { // else from any entry, below
+			taken = merge(taken, part)
+			left -= 1000
+		}
+	}
+	part, err := takeScalar(rest, "gpus", left, plain)
+	if err != nil {
+		return nil, err
+	}
+	return append(merge(taken, part), names...), nil
+}
+
+// takeScalar draws amount, in thousandths, from the entries of that name that
+// will do, or leaves rest as it was.
+func takeScalar(rest []mesos.Resource, name string, amount int64, do func(mesos.Resource) bool) (taken []mesos.Resource, err error) {
+	var have int64
+	for _, r := range rest {
+		if r.Name == name && do(r) {
+			have += milli(r.GetScalar().GetValue())
+		}
+	}
+	if have < amount {
+		return nil, fmt.Errorf("task wants %g %s, offers have %g", float64(amount)/1000, name, float64(have)/1000)
+	}
+	for i := range rest {
+		if amount == 0 {
+			break
+		}
+		if rest[i].Name != name || !do(rest[i]) {
+			continue
+		}
+		there := milli(rest[i].GetScalar().GetValue())
+		part := min(there, amount)
+		if part == 0 {
+			continue
+		}
+		amount -= part
+		taken = append(taken, withScalar(rest[i], part))
+		rest[i] = withScalar(rest[i], there-part)
+	}
+	return taken, nil
+}
+
+// plain tells resources that any task may take from those that are volumes,
+// may be revoked, or are shared.
+func plain(r mesos.Resource) bool {
+	return r.Disk == nil && r.Revocable == nil && r.Shared == nil
+}
+
+// alike reports whether two resources differ in nothing but name and amount.
+func alike(a, b mesos.Resource) bool {
+	return a.GetProviderID().GetValue() == b.GetProviderID().GetValue() &&
+		a.GetRole() == b.GetRole() && len(a.Reservations) == len(b.Reservations) &&
+		slices.EqualFunc(a.Reservations, b.Reservations, func(x, y mesos.Resource_ReservationInfo) bool { return x.Equal(y) })
+}
+
+// merge adds the part to entries that are alike.
+func merge(into, part []mesos.Resource) []mesos.Resource {
+	for _, p := range part {
+		i := slices.IndexFunc(into, func(r mesos.Resource) bool { return r.Name == p.Name && alike(r, p) })
+		if i < 0 {
+			into = append(into, p)
+			continue
+		}
+		into[i] = withScalar(into[i], milli(into[i].GetScalar().GetValue())+milli(p.GetScalar().GetValue()))
+	}
+	return into
+}
+
+func appendItem(list []mesos.Resource, source mesos.Resource, id string) []mesos.Resource {
+	i := slices.IndexFunc(list, func(r mesos.Resource) bool { return alike(r, source) })
+	if i < 0 {
+		return append(list, withItems(source, []string{id}))
+	}
+	list[i] = withItems(list[i], append(slices.Clone(list[i].GetSet().GetItem()), id))
+	return list
+}
+
+func withScalar(r mesos.Resource, thousandths int64) mesos.Resource {
+	r.Scalar = &mesos.Value_Scalar{Value: float64(thousandths) / 1000}
+	return r
+}
+
+func withItems(r mesos.Resource, items []string) mesos.Resource {
+	r.Set = &mesos.Value_Set{Item: items}
+	return r
+}
+
+func empty(r mesos.Resource) bool {
+	switch r.GetType() {
+	case mesos.SCALAR:
+		return milli(r.GetScalar().GetValue()) == 0
+	case mesos.SET:
+		return len(r.GetSet().GetItem()) == 0
+	default:
+		return false
+	}
+}
+
+// milli counts in thousandths, as Mesos does.
+func milli(x float64) int64 { return int64(math.Round(x * 1000)) }

@@ -1,0 +1,181 @@
+package master
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"pgregory.net/rapid"
+)
+
+// res builds "name:value@provider/role"; a value in braces is a set.
+func res(text string) mesos.Resource {
+	name, rest, _ := strings.Cut(text, ":")
+	rest, role, reserved := strings.Cut(rest, "/")
+	value, provider, provided := strings.Cut(rest, "@")
+	allocated := "gpu"
+	r := mesos.Resource{Name: name, AllocationInfo: &mesos.Resource_AllocationInfo{Role: &allocated}}
+	if provided {
+		r.ProviderID = &mesos.ResourceProviderID{Value: provider}
+	}
+	if reserved {
+		r.Reservations = []mesos.Resource_ReservationInfo{{Role: &role}}
+	}
+	kind := mesos.SCALAR
+	if items, ok := strings.CutPrefix(value, "{"); ok {
+		kind = mesos.SET
+		r.Set = &mesos.Value_Set{Item: strings.Split(strings.TrimSuffix(items, "}"), ",")}
+	} else {
+		r.Scalar = &mesos.Value_Scalar{}
+		fmt.Sscan(value, &r.Scalar.Value)
+	}
+	r.Type = &kind
+	return r
+}
+
+func resList(text string) []mesos.Resource {
+	var list []mesos.Resource
+	for _, f := range strings.Fields(text) {
+		list = append(list, res(f))
+	}
+	return list
+}
+
+// show is res's inverse. It fails the test if the allocation was lost.
+func show(t *testing.T, list []mesos.Resource) string {
+	var out []string
+	for _, r := range list {
+		if r.GetAllocationInfo().GetRole() != "gpu" {
+			t.Errorf("%s lost its allocation_info", r.Name)
+		}
+		text := fmt.Sprintf("%s:%g", r.Name, r.GetScalar().GetValue())
+		if r.GetType() == mesos.SET {
+			text = fmt.Sprintf("%s:{%s}", r.Name, strings.Join(r.GetSet().GetItem(), ","))
+		}
+		if r.ProviderID != nil {
+			text += "@" + r.ProviderID.Value
+		}
+		for _, v := range r.Reservations {
+			text += "/" + v.GetRole()
+		}
+		out = append(out, text)
+	}
+	return strings.Join(out, " ")
+}
+
+func TestCarve(t *testing.T) {
+	tests := map[string]struct {
+		offered     string
+		want        want
+		taken, rest string
+		err         string
+	}{
+		"scalars": {
+			offered: "cpus:4 mem:1024 disk:100", want: want{cpus: 1.1, mem: 288},
+			taken: "cpus:1.1 mem:288", rest: "cpus:2.9 mem:736 disk:100",
+		},
+		"entries of one name are drawn from in order": {
+			offered: "cpus:0.1 cpus:2/gpu cpus:1 mem:10 mem:20", want: want{cpus: 2.3, mem: 10},
+			taken: "cpus:0.1 cpus:2/gpu cpus:0.2 mem:10", rest: "cpus:0.8 mem:20",
+		},
+		"devices by name": {
+			offered: "cpus:1 mem:1 gpu_ids:{a,b,c}@p gpus:3@p", want: want{cpus: 1, mem: 1, gpus: 2, devices: []string{"c", "a"}},
+			taken: "cpus:1 mem:1 gpus:2@p gpu_ids:{c,a}@p", rest: "gpu_ids:{b}@p gpus:1@p",
+		},
+		"each device's scalar comes from its provider": {
+			offered: "gpus:1 gpus:2@p gpus:1@q gpu_ids:{a}@q gpu_ids:{b,c}@p", want: want{gpus: 2, devices: []string{"a", "b"}},
+			taken: "gpus:1@q gpus:1@p gpu_ids:{a}@q gpu_ids:{b}@p", rest: "gpus:1 gpus:1@p gpu_ids:{c}@p",
+		},
+		"a device whose provider has no scalar left": {
+			offered: "gpus:2 gpu_ids:{a,b}@p", want: want{gpus: 1, devices: []string{"b"}},
+			taken: "gpus:1 gpu_ids:{b}@p", rest: "gpus:1 gpu_ids:{a}@p",
+		},
+		"GPUs by count": {
+			offered: "gpus:1/gpu gpus:4", want: want{gpus: 3},
+			taken: "gpus:1/gpu gpus:2", rest: "gpus:2",
+		},
+		"too little":        {offered: "cpus:1 mem:1", want: want{cpus: 2}, err: "task wants 2 cpus, offers have 1"},
+		"too few GPUs":      {offered: "gpus:1", want: want{gpus: 2}, err: "task wants 2 gpus, offers have 1"},
+		"no such device":    {offered: "gpus:1 gpu_ids:{a}", want: want{gpus: 1, devices: []string{"z"}}, err: "device z is not among the offered gpu_ids"},
+		"names and numbers": {offered: "gpus:2 gpu_ids:{a,b}", want: want{gpus: 2, devices: []string{"a"}}, err: "wants 2 GPUs and names 1"},
+		"taken twice":       {offered: "gpus:2 gpu_ids:{a,b}", want: want{gpus: 2, devices: []string{"a", "a"}}, err: "device a is not among"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			offered := resList(tt.offered)
+			taken, rest, err := carve(offered, tt.want)
+			if show(t, offered) != tt.offered {
+				t.Errorf("carve changed its argument to %s", show(t, offered))
+			}
+			if tt.err != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.err) {
+					t.Errorf("error %v, want one with %q", err, tt.err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := show(t, taken); got != tt.taken {
+				t.Errorf("taken %s, want %s", got, tt.taken)
+			}
+			if got := show(t, rest); got != tt.rest {
+				t.Errorf("rest %s, want %s", got, tt.rest)
+			}
+		})
+	}
+}
+
+func TestCarveLeavesVolumesAlone(t *testing.T) {
+	volume, spare, shared := res("disk:100"), res("cpus:8"), res("disk:50")
+	volume.Disk = &mesos.Resource_DiskInfo{}
+	spare.Revocable = &mesos.Resource_RevocableInfo{}
+	shared.Shared = &mesos.Resource_SharedInfo{}
+	offered := []mesos.Resource{volume, spare, shared, res("cpus:1"), res("disk:10")}
+	if _, _, err := carve(offered, want{disk: 11}); err == nil {
+		t.Error("took a volume for plain disk")
+	}
+	if _, _, err := carve(offered, want{cpus: 2}); err == nil {
+		t.Error("took revocable cpus")
+	}
+	if got := sum(offered); got.amount.CPUs != 1 || got.amount.DiskMiB != 10 {
+		t.Errorf("sum counts %+v, want 1 cpu and 10 MiB of disk", got.amount)
+	}
+}
+
+// TestCarveKeepsTheSum: what is taken and what is left are what was offered.
+func TestCarveKeepsTheSum(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var offered []mesos.Resource
+		for range rapid.IntRange(0, 6).Draw(t, "entries") {
+			name := rapid.SampledFrom([]string{"cpus", "mem", "gpus"}).Draw(t, "name")
+			n := rapid.IntRange(1, 50).Draw(t, "amount")
+			if name != "gpus" {
+				offered = append(offered, res(fmt.Sprintf("%s:%g", name, float64(n)/10)))
+			} else {
+				offered = append(offered, res(fmt.Sprintf("gpus:%d@p%d", n%4, n%2)), res(fmt.Sprintf("gpu_ids:{d%d,e%d}@p%d", len(offered), len(offered), n%2)))
+			}
+		}
+		before := sum(offered)
+		w := want{cpus: float64(rapid.IntRange(0, 60).Draw(t, "cpus")) / 10, mem: float64(rapid.IntRange(0, 6).Draw(t, "mem"))}
+		w.devices = before.devices[:rapid.IntRange(0, len(before.devices)).Draw(t, "devices")]
+		w.gpus = len(w.devices)
+		fits := before.amount.CPUs >= w.cpus && before.amount.MemMiB >= w.mem && before.gpus >= w.gpus
+		taken, rest, err := carve(offered, w)
+		if (err == nil) != fits {
+			t.Fatalf("fits: %t, error: %v", fits, err)
+		}
+		if err != nil {
+			return
+		}
+		got, left := sum(taken), sum(rest)
+		if milli(got.amount.CPUs) != milli(w.cpus) || milli(got.amount.MemMiB) != milli(w.mem) || got.gpus != w.gpus || len(got.devices) != w.gpus {
+			t.Fatalf("wanted %+v, got %+v", w, got)
+		}
+		if diff := cmp.Diff(milli(before.amount.CPUs), milli(got.amount.CPUs)+milli(left.amount.CPUs)); diff != "" || before.gpus != got.gpus+left.gpus || len(before.devices) != len(got.devices)+len(left.devices) {
+			t.Fatalf("offered %+v, taken %+v, left %+v", before, got, left)
+		}
+	})
+}

@@ -1,0 +1,330 @@
+package master
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
+	"github.com/sirupsen/logrus"
+
+	"mesos-gpu/framework/internal/mesostest"
+	"mesos-gpu/framework/sched"
+	"mesos-gpu/job"
+)
+
+// running is a Client under test and what it emits.
+type running struct {
+	*Client
+	events chan sched.Event
+	done   chan error
+	stop   context.CancelFunc
+}
+
+func start(t *testing.T, cfg Config) *running {
+	t.Helper()
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	cfg.Log, cfg.ExecutorPath, cfg.Name, cfg.User, cfg.Role = log, "/usr/bin/mesos-gpu", "test", "nobody", "gpu"
+	cfg.BackoffMin, cfg.BackoffMax = time.Millisecond, 10*time.Millisecond
+	c, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	r := &running{Client: c, events: make(chan sched.Event, 1000), done: make(chan error, 1), stop: cancel}
+	go func() { r.done <- c.Run(ctx, func(ev sched.Event) { r.events <- ev }) }()
+	t.Cleanup(func() {
+		cancel()
+		c.Close()
+	})
+	return r
+}
+
+// next waits for an event of type E, passing over others.
+func next[E sched.Event](t *testing.T, r *running) E {
+	t.Helper()
+	deadline := time.After(20 * time.Second)
+	for {
+		select {
+		case ev := <-r.events:
+			if e, ok := ev.(E); ok {
+				return e
+			}
+		case err := <-r.done:
+			t.Fatalf("Run ended: %v", err)
+		case <-deadline:
+			var want E
+			t.Fatalf("no %T came", want)
+		}
+	}
+}
+
+func (r *running) ended(t *testing.T) error {
+	t.Helper()
+	select {
+	case err := <-r.done:
+		return err
+	case <-time.After(20 * time.Second):
+		t.Fatal("Run did not end")
+		return nil
+	}
+}
+
+func TestSubscribeSaysWhoWeAre(t *testing.T) {
+	m := mesostest.New(t)
+	r := start(t, Config{Masters: []string{m.URL()}, FailoverTimeout: 7 * 24 * time.Hour})
+	if got := next[sched.Subscribed](t, r); got.FrameworkID != "framework-1" || r.FrameworkID() != "framework-1" {
+		t.Errorf("subscribed as %q and %q", got.FrameworkID, r.FrameworkID())
+	}
+	info := m.Await(t, 1, scheduler.Call_SUBSCRIBE, nil).GetSubscribe().GetFrameworkInfo()
+	if info.GetID() != nil || !info.GetCheckpoint() || info.GetFailoverTimeout() != 604800 || !slices.Equal(info.Roles, []string{"gpu"}) || info.User != "nobody" {
+		t.Errorf("framework info %v", info)
+	}
+	var capabilities []string
+	for _, c := range info.Capabilities {
+		capabilities = append(capabilities, c.Type.String())
+	}
+	want := "GPU_RESOURCES MULTI_ROLE PARTITION_AWARE TASK_KILLING_STATE RESERVATION_REFINEMENT"
+	if got := strings.Join(capabilities, " "); got != want {
+		t.Errorf("capabilities %s, want %s", got, want)
+	}
+	r.stop()
+	if err := r.ended(t); err != nil {
+		t.Errorf("Run after stop: %v", err)
+	}
+}
+
+// TestCallsReachTheMaster posts one of each operation, in order.
+func TestCallsReachTheMaster(t *testing.T) {
+	c := mesostest.NewCluster(t, 2)
+	r := start(t, Config{Masters: []string{c.URL()}})
+	r.Post(sched.Revive{}) // not subscribed: nothing happens
+	offer := next[sched.Offers](t, r).Offers[0]
+	spec := &job.Spec{Name: "train", CPUs: 1, MemMiB: 128, Command: []string{"true"}, KillGrace: time.Second}
+	spec.Request.GPUs = 1
+	for _, op := range []sched.Op{
+		sched.Accept{AgentID: offer.AgentID, OfferIDs: []string{offer.ID}, Launches: []sched.Launch{{TaskID: "train.0", Spec: spec, DeviceIDs: offer.DeviceIDs[1:2], Overhead: sched.Amount{CPUs: 0.1, MemMiB: 32}}}, Refuse: 5 * time.Second},
+		sched.Acknowledge{AgentID: "agent-1", TaskID: "train.0", UUID: []byte{7}},
+		sched.Suppress{}, sched.Revive{},
+		sched.Reconcile{Tasks: []sched.TaskOn{{TaskID: "train.0", AgentID: "agent-1"}}},
+		sched.KillTask{TaskID: "train.0", AgentID: "agent-1"},
+	} {
+		r.Post(op)
+	}
+	if u := next[sched.Update](t, r); u.State != job.Running || u.TaskID != "train.0" {
+		t.Errorf("first update %+v", u)
+	}
+	again := next[sched.Offers](t, r).Offers[0]
+	r.Post(sched.Decline{Offers: []sched.Declined{{OfferID: again.ID}, {OfferID: "gone"}}, Refuse: time.Hour})
+	decline := c.Await(t, 1, scheduler.Call_DECLINE, nil).GetDecline()
+	if len(decline.OfferIDs) != 1 || decline.GetFilters().GetRefuseSeconds() != 3600 {
+		t.Errorf("decline %v", decline)
+	}
+	var kinds []string
+	for _, call := range c.Calls() {
+		kinds = append(kinds, call.GetType().String())
+		if call.GetType() != scheduler.Call_SUBSCRIBE && call.GetFrameworkID().GetValue() != "framework-1" {
+			t.Errorf("%s without framework id", call.GetType())
+		}
+	}
+	if got, want := strings.Join(kinds, " "), "SUBSCRIBE ACCEPT ACKNOWLEDGE SUPPRESS REVIVE RECONCILE KILL DECLINE"; got != want {
+		t.Errorf("calls %s, want %s", got, want)
+	}
+	task := c.Await(t, 1, scheduler.Call_ACCEPT, nil).GetAccept().GetOperations()[0].GetLaunch().GetTaskInfos()[0]
+	if got := sum(task.Resources); got.gpus != 1 || got.devices[0] != "GPU-1" || got.amount.CPUs != 1 || sum(task.Executor.Resources).amount.CPUs != 0.1 {
+		t.Errorf("task took %+v", got)
+	}
+}
+
+// TestRefusedCallKeepsSubscription: a 400 is about the call alone.
+func TestRefusedCallKeepsSubscription(t *testing.T) {
+	c := mesostest.NewCluster(t, 1)
+	c.Refuse = func(call *scheduler.Call) int {
+		if call.GetType() == scheduler.Call_ACCEPT || call.GetType() == scheduler.Call_DECLINE {
+			return http.StatusBadRequest
+		}
+		return 0
+	}
+	r := start(t, Config{Masters: []string{c.URL()}})
+	offer := next[sched.Offers](t, r).Offers[0]
+	accept := sched.Accept{AgentID: "agent-1", OfferIDs: []string{offer.ID}, Launches: []sched.Launch{{TaskID: "t1", Spec: &job.Spec{Name: "t", CPUs: 1, MemMiB: 1}}}}
+	r.Post(accept)
+	if f := next[sched.AcceptFailed](t, r); !slices.Equal(f.TaskIDs, []string{"t1"}) {
+		t.Errorf("failed tasks %v", f.TaskIDs)
+	}
+	// The offer is used up: a second ACCEPT is not even sent.
+	r.Post(accept)
+	next[sched.AcceptFailed](t, r)
+	r.Post(sched.Suppress{})
+	c.Await(t, 1, scheduler.Call_SUPPRESS, nil)
+	if n := len(c.Calls()); n != 2 {
+		t.Errorf("%d calls were taken, want SUBSCRIBE and SUPPRESS", n)
+	}
+	// Too large a wish is found out here, not by the master.
+	c.Offer()
+	big := next[sched.Offers](t, r).Offers[0]
+	r.Post(sched.Accept{AgentID: "agent-1", OfferIDs: []string{big.ID}, Launches: []sched.Launch{{TaskID: "t2", Spec: &job.Spec{Name: "t", CPUs: 1000, MemMiB: 1}}}})
+	if f := next[sched.AcceptFailed](t, r); !slices.Equal(f.TaskIDs, []string{"t2"}) {
+		t.Errorf("failed tasks %v", f.TaskIDs)
+	}
+}
+
+// TestLostSubscriptionIsRenewed: by a drop, by a call the master cannot take,
+// and each time with the id.
+func TestLostSubscriptionIsRenewed(t *testing.T) {
+	m := mesostest.New(t)
+	refused := 0
+	m.Refuse = func(call *scheduler.Call) int {
+		if call.GetType() == scheduler.Call_REVIVE {
+			refused++
+			return http.StatusServiceUnavailable
+		}
+		return 0
+	}
+	r := start(t, Config{Masters: []string{m.URL()}})
+	next[sched.Subscribed](t, r)
+	m.Drop()
+	next[sched.Disconnected](t, r)
+	next[sched.Subscribed](t, r)
+	r.Post(sched.Revive{})
+	next[sched.Disconnected](t, r)
+	next[sched.Subscribed](t, r)
+	m.Send(&scheduler.Event{Type: scheduler.Event_ERROR, Error: &scheduler.Event_Error{Message: "capacity exceeded"}})
+	next[sched.Disconnected](t, r)
+	next[sched.Subscribed](t, r)
+	if id := m.Await(t, 4, scheduler.Call_SUBSCRIBE, nil).GetFrameworkID().GetValue(); id != "framework-1" || refused != 1 {
+		t.Errorf("subscribed again as %q; %d calls refused", id, refused)
+	}
+}
+
+func TestLeaderIsFollowed(t *testing.T) {
+	leader, follower := mesostest.New(t), mesostest.New(t)
+	follower.Leader = leader.URL()
+	r := start(t, Config{Masters: []string{"http://127.0.0.1:1", follower.URL()}})
+	next[sched.Subscribed](t, r)
+	r.Post(sched.Suppress{})
+	leader.Await(t, 1, scheduler.Call_SUPPRESS, nil)
+	if n := len(follower.Calls()); n != 0 {
+		t.Errorf("the follower got %d calls", n)
+	}
+}
+
+func TestSilentMasterIsLeft(t *testing.T) {
+	m := mesostest.New(t)
+	m.Heartbeat = 10 * time.Millisecond // announced, and none comes
+	r := start(t, Config{Masters: []string{m.URL()}})
+	next[sched.Subscribed](t, r)
+	next[sched.Disconnected](t, r)
+	next[sched.Subscribed](t, r)
+}
+
+func TestTheEndOfAFramework(t *testing.T) {
+	for message, want := range map[string]error{"Framework has been removed": ErrRemoved, "Framework failed over": ErrReplaced} {
+		t.Run(message, func(t *testing.T) {
+			m := mesostest.New(t)
+			r := start(t, Config{Masters: []string{m.URL()}, FrameworkID: "old"})
+			next[sched.Subscribed](t, r)
+			m.Send(&scheduler.Event{Type: scheduler.Event_ERROR, Error: &scheduler.Event_Error{Message: message}})
+			if err := r.ended(t); !errors.Is(err, want) {
+				t.Errorf("Run returned %v, want %v", err, want)
+			}
+			if n := len(m.Calls()); n != 1 {
+				t.Errorf("%d calls, want one SUBSCRIBE", n)
+			}
+		})
+	}
+}
+
+func TestOtherEvents(t *testing.T) {
+	m := mesostest.New(t)
+	r := start(t, Config{Masters: []string{m.URL()}})
+	agent, executor := mesos.AgentID{Value: "a1"}, mesos.ExecutorID{Value: "e1"}
+	next[sched.Subscribed](t, r)
+	m.Send(
+		&scheduler.Event{Type: scheduler.Event_HEARTBEAT},
+		&scheduler.Event{Type: scheduler.Event_FAILURE, Failure: &scheduler.Event_Failure{AgentID: &agent, ExecutorID: &executor}},
+		&scheduler.Event{Type: scheduler.Event_RESCIND, Rescind: &scheduler.Event_Rescind{OfferID: mesos.OfferID{Value: "o1"}}},
+		&scheduler.Event{Type: scheduler.Event_FAILURE, Failure: &scheduler.Event_Failure{AgentID: &agent}},
+	)
+	if got := <-r.events; got != (sched.Rescind{OfferID: "o1"}) {
+		t.Errorf("got %+v, want the rescind first", got)
+	}
+	if got := next[sched.AgentLost](t, r); got.AgentID != "a1" {
+		t.Errorf("lost %q", got.AgentID)
+	}
+}
+
+// TestLargeEvent: the offers of a large cluster are one event.
+func TestLargeEvent(t *testing.T) {
+	m := mesostest.New(t)
+	r := start(t, Config{Masters: []string{m.URL()}})
+	next[sched.Subscribed](t, r)
+	var offers []mesos.Offer
+	for i := range 3000 {
+		offers = append(offers, mesos.Offer{ID: mesos.OfferID{Value: fmt.Sprint("o", i)}, Attributes: []mesos.Attribute{{Name: "note", Type: mesos.TEXT, Text: &mesos.Value_Text{Value: strings.Repeat("x", 2000)}}}})
+	}
+	m.Send(&scheduler.Event{Type: scheduler.Event_OFFERS, Offers: &scheduler.Event_Offers{Offers: offers}})
+	if got := next[sched.Offers](t, r); len(got.Offers) != len(offers) {
+		t.Errorf("%d of %d offers", len(got.Offers), len(offers))
+	}
+}
+
+func TestTeardownOnlyWhenAsked(t *testing.T) {
+	m := mesostest.New(t)
+	r := start(t, Config{Masters: []string{m.URL()}})
+	next[sched.Subscribed](t, r)
+	if err := r.Teardown(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	m.Await(t, 1, scheduler.Call_TEARDOWN, nil)
+	r.stop()
+	if err := r.ended(t); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Teardown(context.Background()); !errors.Is(err, ErrNotConnected) {
+		t.Errorf("teardown without subscription: %v", err)
+	}
+	for _, call := range m.Calls()[2:] {
+		t.Errorf("unexpected %s", call.GetType())
+	}
+}
+
+func TestOperatorCalls(t *testing.T) {
+	c := mesostest.NewCluster(t, 2)
+	r := start(t, Config{Masters: []string{c.URL()}})
+	ctx := context.Background()
+	agents, err := r.Agents(ctx)
+	if err != nil || len(agents) != 1 || agents[0].GPUs != 2 || agents[0].URL != c.AgentURL() {
+		t.Fatalf("agents %+v, %v", agents, err)
+	}
+	path := SandboxFile("f", "e", "stdout")
+	c.SetFile(path, "hello world")
+	data, size, err := r.ReadFile(ctx, agents[0].URL, path, 6, 3)
+	if err != nil || string(data) != "wor" || size != 11 {
+		t.Errorf("read %q of %d, %v", data, size, err)
+	}
+	if data, size, err = r.ReadFile(ctx, agents[0].URL, path, 11, 3); err != nil || len(data) != 0 || size != 11 {
+		t.Errorf("read %q of %d at the end, %v", data, size, err)
+	}
+	if _, _, err = r.ReadFile(ctx, agents[0].URL, path+"x", 0, 1); !errors.Is(err, ErrNoFile) {
+		t.Errorf("missing file: %v", err)
+	}
+	if _, _, err = r.ReadFile(ctx, "", path, 0, 1); !errors.Is(err, ErrNoFile) {
+		t.Errorf("unknown agent: %v", err)
+	}
+	c.Close()
+	if _, _, err = r.ReadFile(ctx, agents[0].URL, path, 0, 1); err == nil || errors.Is(err, ErrNoFile) {
+		t.Errorf("dead agent: %v", err)
+	}
+	if _, err = r.Agents(ctx); err == nil {
+		t.Error("a dead master listed its agents")
+	}
+}

@@ -1,0 +1,132 @@
+package master
+
+import (
+	"net"
+	"strconv"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+
+	"mesos-gpu/framework/sched"
+	"mesos-gpu/gpu"
+)
+
+// Names of the attributes and resources that GPU agents carry.
+const (
+	attrType      = "gpu_type"
+	attrInventory = "gpu_inventory"
+	attrDriver    = "gpu_driver"
+	attrCUDA      = "gpu_cuda"
+)
+
+// offerOf says an offer in the scheduler's terms.
+func (c *Client) offerOf(o *mesos.Offer) sched.Offer {
+	all := sum(o.Resources)
+	host, types := c.hardware(o.Attributes)
+	return sched.Offer{
+		ID: o.ID.Value, AgentID: o.AgentID.Value, Hostname: o.Hostname, AgentURL: urlOf(o.URL),
+		Free: all.amount, GPUs: all.gpus, DeviceIDs: all.devices,
+		Types: types, Inventory: host.Devices,
+	}
+}
+
+// total is the sum of plain resources.
+type total struct {
+	amount  sched.Amount
+	gpus    int
+	devices []string
+}
+
+func sum(resources []mesos.Resource) total {
+	var cpus, mem, disk, gpus int64
+	var t total
+	for _, r := range resources {
+		if !plain(r) {
+			continue
+		}
+		n := milli(r.GetScalar().GetValue())
+		switch r.Name {
+		case "cpus":
+			cpus += n
+		case "mem":
+			mem += n
+		case "disk":
+			disk += n
+		case "gpus":
+			gpus += n
+		case "gpu_ids":
+			t.devices = append(t.devices, r.GetSet().GetItem()...)
+		}
+	}
+	t.amount = sched.Amount{CPUs: float64(cpus) / 1000, MemMiB: float64(mem) / 1000, DiskMiB: float64(disk) / 1000}
+	t.gpus = int(gpus / 1000)
+	return t
+}
+
+// maxInventories bounds the memory of inventories read; more than a cluster
+// has agents.
+const maxInventories = 20_000
+
+// hardware reads the GPU attributes. The inventory of an agent comes with
+// each of its offers and is unpacked once.
+func (c *Client) hardware(attributes []mesos.Attribute) (host gpu.Host, types []string) {
+	host, types, packed := describe(attributes)
+	if packed == "" {
+		return host, types
+	}
+	c.inventoryMu.Lock()
+	defer c.inventoryMu.Unlock()
+	if known, ok := c.inventories[packed]; ok {
+		return known, types
+	}
+	full, err := gpu.DecodeInventory(packed)
+	if err != nil {
+		// The types will do. Kept, so that it is said once.
+		c.cfg.Log.WithError(err).WithField("attribute", attrInventory).Warn("an agent's attribute cannot be read")
+		full = host
+	}
+	if len(c.inventories) >= maxInventories {
+		clear(c.inventories)
+	}
+	c.inventories[packed] = full
+	return full, types
+}
+
+// describe reads the attributes as they are.
+func describe(attributes []mesos.Attribute) (host gpu.Host, types []string, packed string) {
+	for _, a := range attributes {
+		text := a.GetText().GetValue()
+		switch a.Name {
+		case attrType:
+			types = append(types, text)
+		case attrInventory:
+			packed = text
+		case attrDriver:
+			host.Driver = version(a)
+		case attrCUDA:
+			host.CUDA = version(a)
+		}
+	}
+	return host, types, packed
+}
+
+// version reads "535.104.05", and "12.2" though the agent's flags make a
+// number of it.
+func version(a mesos.Attribute) string {
+	if a.Scalar != nil {
+		return strconv.FormatFloat(a.Scalar.Value, 'f', -1, 64)
+	}
+	return a.GetText().GetValue()
+}
+
+// urlOf is the base of an agent's endpoints, http://host:port/slave(1). The
+// IP is preferred: it needs no name service.
+func urlOf(u *mesos.URL) string {
+	if u == nil {
+		return ""
+	}
+	host := u.Address.GetIP()
+	if host == "" {
+		host = u.Address.GetHostname()
+	}
+	return u.Scheme + "://" + net.JoinHostPort(host, strconv.Itoa(int(u.Address.Port))) + u.GetPath()
+}

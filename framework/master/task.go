@@ -1,0 +1,86 @@
+package master
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+
+	"mesos-gpu/framework/sched"
+	"mesos-gpu/job"
+)
+
+// Labels of a task, for people who look at the master.
+const (
+	labelJob   = "mesos-gpu.job"
+	labelIndex = "mesos-gpu.index"
+)
+
+// shutdownSlack is what an executor gets beyond its task's kill grace when
+// its agent shuts it down.
+const shutdownSlack = 5 // seconds
+
+// tasksOf makes the TaskInfos of an ACCEPT out of the offers' resources.
+func (c *Client) tasksOf(a sched.Accept, offers []mesos.Offer, frameworkID string) ([]mesos.TaskInfo, error) {
+	var rest []mesos.Resource
+	for _, o := range offers {
+		rest = append(rest, o.Resources...)
+	}
+	tasks := make([]mesos.TaskInfo, 0, len(a.Launches))
+	for _, l := range a.Launches {
+		task, left, err := c.taskOf(l, a.AgentID, frameworkID, rest)
+		if err != nil {
+			return nil, fmt.Errorf("task %s on agent %s: %w", l.TaskID, a.AgentID, err)
+		}
+		tasks, rest = append(tasks, task), left
+	}
+	return tasks, nil
+}
+
+func (c *Client) taskOf(l sched.Launch, agent, frameworkID string, offered []mesos.Resource) (task mesos.TaskInfo, rest []mesos.Resource, err error) {
+	s := l.Spec
+	forExecutor, rest, err := carve(offered, want{cpus: l.Overhead.CPUs, mem: l.Overhead.MemMiB, disk: l.Overhead.DiskMiB})
+	if err != nil {
+		return task, nil, fmt.Errorf("executor: %w", err)
+	}
+	forTask, rest, err := carve(rest, want{cpus: s.CPUs, mem: s.MemMiB, disk: s.DiskMiB, gpus: s.Request.GPUs, devices: l.DeviceIDs})
+	if err != nil {
+		return task, nil, err
+	}
+	data, err := json.Marshal(job.LaunchOf(s, &job.Task{Index: l.Index, DeviceIDs: l.DeviceIDs}))
+	if err != nil {
+		return task, nil, fmt.Errorf("encode launch: %w", err)
+	}
+	index := strconv.Itoa(l.Index)
+	labels := &mesos.Labels{Labels: []mesos.Label{{Key: labelJob, Value: &s.Name}, {Key: labelIndex, Value: &index}}}
+	return mesos.TaskInfo{
+		Name: s.Name, TaskID: mesos.TaskID{Value: l.TaskID}, AgentID: mesos.AgentID{Value: agent},
+		Resources: forTask, Data: data, Labels: labels,
+		Executor: c.executorOf(l, frameworkID, forExecutor, labels),
+	}, rest, nil
+}
+
+// executorOf makes the executor of one task: one each, so that its
+// container's resources say which devices the task may open.
+func (c *Client) executorOf(l sched.Launch, frameworkID string, resources []mesos.Resource, labels *mesos.Labels) *mesos.ExecutorInfo {
+	shell, name := false, "mesos-gpu executor"
+	grace := l.Spec.KillGrace.Nanoseconds() + shutdownSlack*1e9
+	return &mesos.ExecutorInfo{
+		Type: mesos.ExecutorInfo_CUSTOM, ExecutorID: mesos.ExecutorID{Value: l.TaskID},
+		FrameworkID: &mesos.FrameworkID{Value: frameworkID}, Name: &name,
+		Command: &mesos.CommandInfo{
+			Shell: &shell, Value: &c.cfg.ExecutorPath, Arguments: []string{"mesos-gpu", "executor"},
+		},
+		Resources: resources, Labels: labels,
+		ShutdownGracePeriod: &mesos.DurationInfo{Nanoseconds: grace},
+	}
+}
+
+func offerIDs(offers []mesos.Offer) []mesos.OfferID {
+	ids := make([]mesos.OfferID, len(offers))
+	for i := range offers {
+		ids[i] = offers[i].ID
+	}
+	return ids
+}

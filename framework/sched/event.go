@@ -1,0 +1,69 @@
+package sched
+
+import (
+	"mesos-gpu/gpu"
+	"mesos-gpu/job"
+)
+
+// Event is something that happened: one of the types below.
+type Event interface{ event() }
+
+type (
+	// Subscribed: the master took the framework on, under that id.
+	Subscribed struct{ FrameworkID string }
+	// Disconnected: the subscription is gone, and all offers with it.
+	Disconnected struct{}
+	// Offers: the master offers resources.
+	Offers struct{ Offers []Offer }
+	// Rescind: an offer is void. Offers are answered at once, so this says
+	// only that an answer under way came too late.
+	Rescind struct{ OfferID string }
+	// Update: the status of a task.
+	Update struct {
+		TaskID  string
+		AgentID string
+		State   job.State
+		// UUID is set where the master wants an acknowledgement.
+		UUID     []byte
+		Message  string
+		Reason   string
+		ExitCode *int
+		// Reconciled: the master repeats what it knows; the rest of the
+		// status says nothing new.
+		Reconciled bool
+	}
+	// Submit: somebody wants a job run. Admit said that it may.
+	Submit struct{ Spec job.Spec }
+	// Kill: somebody wants a job ended.
+	Kill struct{ Job string }
+	// Tick: time has passed.
+	Tick struct{}
+	// AcceptFailed: an ACCEPT did not reach the master, or it refused it.
+	// The tasks may run nevertheless: a connection can break after the call.
+	AcceptFailed struct{ TaskIDs []string }
+	// Agents: the agents the master has now, whoever uses them.
+	Agents struct{ Agents []Agent }
+	// AgentLost: the master removed the agent.
+	AgentLost struct{ AgentID string }
+)
+
+// Agent is what an agent has in all, used or not.
+type Agent struct {
+	ID        string
+	Hostname  string
+	GPUs      int
+	Types     []string
+	Inventory []gpu.Device
+}
+
+func (Subscribed) event()   {}
+func (Disconnected) event() {}
+func (Offers) event()       {}
+func (Rescind) event()      {}
+func (Update) event()       {}
+func (Submit) event()       {}
+func (Kill) event()         {}
+func (Tick) event()         {}
+func (AcceptFailed) event() {}
+func (Agents) event()       {}
+func (AgentLost) event()    {}

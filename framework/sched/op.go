@@ -1,0 +1,91 @@
+package sched
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Op is a call to the master: one of the types below. String is one line for
+// people.
+type Op interface {
+	fmt.Stringer
+	op()
+}
+
+type (
+	// Accept launches tasks on all offers of one agent.
+	Accept struct {
+		AgentID, Hostname, AgentURL string
+		OfferIDs                    []string
+		Launches                    []Launch
+		// Refuse is how long the rest need not be offered again.
+		Refuse time.Duration
+	}
+	// Decline answers offers that are refused for the same time.
+	Decline struct {
+		Offers []Declined
+		Refuse time.Duration
+	}
+	// Revive asks for offers again, whatever was refused before.
+	Revive struct{}
+	// Suppress asks for no more offers.
+	Suppress struct{}
+	// Acknowledge says that an update is recorded.
+	Acknowledge struct {
+		AgentID, TaskID string
+		UUID            []byte
+	}
+	// KillTask asks for a task's end.
+	KillTask struct{ TaskID, AgentID string }
+	// Reconcile asks for the states of tasks; of all the master knows where
+	// Tasks is empty.
+	Reconcile struct{ Tasks []TaskOn }
+)
+
+// TaskOn names a task and the agent it was placed on.
+type TaskOn struct{ TaskID, AgentID string }
+
+func (Accept) op()      {}
+func (Decline) op()     {}
+func (Revive) op()      {}
+func (Suppress) op()    {}
+func (Acknowledge) op() {}
+func (KillTask) op()    {}
+func (Reconcile) op()   {}
+
+func (o Accept) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "accept %s on %s:", strings.Join(o.OfferIDs, " "), o.AgentID)
+	for _, l := range o.Launches {
+		fmt.Fprintf(&b, " %s", l.TaskID)
+		if len(l.DeviceIDs) > 0 {
+			fmt.Fprintf(&b, "[%s]", strings.Join(l.DeviceIDs, " "))
+		}
+	}
+	return b.String()
+}
+
+func (o Decline) String() string {
+	lines := make([]string, len(o.Offers))
+	for i, d := range o.Offers {
+		lines[i] = fmt.Sprintf("decline %s for %s: %s", d.OfferID, d.Refuse, d.Reason)
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (Revive) String() string        { return "revive" }
+func (Suppress) String() string      { return "suppress" }
+func (o Acknowledge) String() string { return fmt.Sprintf("acknowledge %s", o.TaskID) }
+func (o KillTask) String() string    { return fmt.Sprintf("kill %s on %s", o.TaskID, o.AgentID) }
+
+func (o Reconcile) String() string {
+	if len(o.Tasks) == 0 {
+		return "reconcile all"
+	}
+	ids := make([]string, len(o.Tasks))
+	for i, t := range o.Tasks {
+		ids[i] = t.TaskID
+	}
+	return "reconcile " + strings.Join(ids, " ")
+}

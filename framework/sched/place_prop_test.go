@@ -1,0 +1,325 @@
+package sched
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"mesos-gpu/gpu"
+	"mesos-gpu/job"
+)
+
+// models of the generated clusters; the last has no name.
+var models = []string{"Tesla V100-SXM2-16GB", "Tesla K80", "NVIDIA A100 80GB PCIe", ""}
+
+func genOffers(maxAgents int) *rapid.Generator[[]Offer] {
+	return rapid.Custom(func(t *rapid.T) []Offer {
+		var offers []Offer
+		for a := range rapid.IntRange(0, maxAgents).Draw(t, "agents") {
+			offers = append(offers, genAgent(t, a)...)
+		}
+		return offers
+	})
+}
+
+// genAgent draws the offers of one agent: its GPUs go by name, with or
+// without an inventory, or by count.
+func genAgent(t *rapid.T, a int) []Offer {
+	total := rapid.IntRange(0, 4).Draw(t, "gpus")
+	named := rapid.Bool().Draw(t, "named")
+	listed := rapid.Bool().Draw(t, "listed")
+	var inventory []gpu.Device
+	var types []string
+	for i := range total {
+		d := gpu.Device{UUID: fmt.Sprintf("GPU-%d-%d", a, i), Model: rapid.SampledFrom(models[:3]).Draw(t, "model"), Minor: i}
+		inventory = append(inventory, d)
+		if !slices.Contains(types, d.Type()) {
+			types = append(types, d.Type())
+		}
+	}
+	var offers []Offer
+	for o := range rapid.IntRange(1, 3).Draw(t, "offers") {
+		offer := Offer{
+			ID: fmt.Sprintf("o-%d-%d", a, o), AgentID: fmt.Sprintf("a%d", a), Types: types,
+			Free: Amount{
+				CPUs:    float64(rapid.IntRange(0, 40).Draw(t, "cpus")) / 10,
+				MemMiB:  float64(rapid.IntRange(0, 10).Draw(t, "mem")) * 100,
+				DiskMiB: float64(rapid.IntRange(0, 2).Draw(t, "disk")) * 100,
+			},
+		}
+		if listed {
+			offer.Inventory = inventory
+		}
+		n := rapid.IntRange(0, len(inventory)).Draw(t, "here")
+		offer.GPUs = n
+		if named {
+			for _, d := range inventory[:n] {
+				offer.DeviceIDs = append(offer.DeviceIDs, d.UUID)
+			}
+		}
+		inventory = inventory[n:]
+		offers = append(offers, offer)
+	}
+	return offers
+}
+
+func genQueue(maxJobs, maxTasks int) *rapid.Generator[[]Job] {
+	return rapid.Custom(func(t *rapid.T) []Job {
+		var queue []Job
+		for j := range rapid.IntRange(0, maxJobs).Draw(t, "jobs") {
+			spec := &job.Spec{
+				Name: fmt.Sprintf("j%d", j), Tasks: rapid.IntRange(1, maxTasks).Draw(t, "tasks"),
+				CPUs:    float64(rapid.IntRange(1, 20).Draw(t, "cpus")) / 10,
+				MemMiB:  float64(rapid.IntRange(1, 5).Draw(t, "mem")) * 100,
+				DiskMiB: float64(rapid.IntRange(0, 2).Draw(t, "disk")) * 50,
+				Request: gpu.Request{GPUs: rapid.IntRange(0, 3).Draw(t, "gpus")},
+			}
+			if spec.Request.GPUs > 0 {
+				names := rapid.SliceOfN(rapid.SampledFrom([]string{"V100", "K80", "A100"}), 0, 2)
+				spec.Request.Types = gpu.Types{Include: names.Draw(t, "include"), Exclude: names.Draw(t, "exclude")}
+			}
+			q := Job{Spec: spec}
+			for i := range spec.Tasks {
+				q.Tasks = append(q.Tasks, Waiting{ID: fmt.Sprintf("j%d.%d", j, i), Index: i})
+			}
+			queue = append(queue, q)
+		}
+		return queue
+	})
+}
+
+func TestPlaceProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		offers := genOffers(5).Draw(t, "cluster")
+		queue := genQueue(5, 6).Draw(t, "queue")
+		policy := BestFit()
+		before := fmt.Sprintf("%+v %+v", offers, describeQueue(queue))
+		plan := Place(offers, queue, policy)
+		if after := fmt.Sprintf("%+v %+v", offers, describeQueue(queue)); after != before {
+			t.Fatalf("Place changed its arguments:\n%s\n%s", before, after)
+		}
+		checkAnswered(t, offers, plan)
+		checkAccounts(t, offers, plan, policy)
+		checkTasks(t, queue, plan)
+		shuffled := rapid.Permutation(offers).Draw(t, "shuffled")
+		if diff := cmp.Diff(plan, Place(shuffled, queue, policy)); diff != "" {
+			t.Fatalf("another order of the offers gives another plan (-first +second):\n%s", diff)
+		}
+	})
+}
+
+func describeQueue(queue []Job) string {
+	text := ""
+	for _, j := range queue {
+		text += fmt.Sprintf("%+v %+v;", *j.Spec, j.Tasks)
+	}
+	return text
+}
+
+// checkAnswered: each offer once, by ACCEPT or DECLINE, and each agent in one
+// ACCEPT.
+func checkAnswered(t *rapid.T, offers []Offer, plan Plan) {
+	answers := map[string]int{}
+	agents := map[string]int{}
+	for _, a := range plan.Accept {
+		agents[a.AgentID]++
+		for _, id := range a.OfferIDs {
+			answers[id]++
+		}
+	}
+	for _, d := range plan.Decline {
+		answers[d.OfferID]++
+		if d.Reason == "" || d.Refuse <= 0 {
+			t.Fatalf("declined without a word: %+v", d)
+		}
+	}
+	for _, o := range offers {
+		if answers[o.ID] != 1 {
+			t.Fatalf("offer %s was answered %d times", o.ID, answers[o.ID])
+		}
+	}
+	if len(answers) != len(offers) {
+		t.Fatalf("%d offers, %d answers", len(offers), len(answers))
+	}
+	for id, n := range agents {
+		if n != 1 {
+			t.Fatalf("agent %s got %d ACCEPTs", id, n)
+		}
+	}
+}
+
+// checkAccounts: nothing is taken that is not there, no device twice, and
+// each device is of a type its job wants.
+func checkAccounts(t *rapid.T, offers []Offer, plan Plan, p Policy) {
+	for _, a := range plan.Accept {
+		var free, used Amount
+		gpus, taken := 0, 0
+		devices := map[string]string{} // uuid → model
+		for _, o := range offers {
+			if o.AgentID != a.AgentID {
+				continue
+			}
+			free.CPUs, free.MemMiB, free.DiskMiB = free.CPUs+o.Free.CPUs, free.MemMiB+o.Free.MemMiB, free.DiskMiB+o.Free.DiskMiB
+			gpus += o.GPUs
+			for _, id := range o.DeviceIDs {
+				devices[id] = ""
+				for _, d := range o.Inventory {
+					if d.UUID == id {
+						devices[id] = d.Model
+					}
+				}
+				if devices[id] == "" && len(o.Types) == 1 {
+					devices[id] = o.Types[0]
+				}
+			}
+		}
+		named := len(devices) > 0
+		for _, l := range a.Launches {
+			used.CPUs += l.Spec.CPUs + p.Overhead.CPUs
+			used.MemMiB += l.Spec.MemMiB + p.Overhead.MemMiB
+			used.DiskMiB += l.Spec.DiskMiB
+			taken += l.Spec.Request.GPUs
+			if named && len(l.DeviceIDs) != l.Spec.Request.GPUs {
+				t.Fatalf("%s wants %d GPUs, got %v", l.TaskID, l.Spec.Request.GPUs, l.DeviceIDs)
+			}
+			for _, id := range l.DeviceIDs {
+				model, ok := devices[id]
+				if !ok {
+					t.Fatalf("%s got %s, which is not offered or taken twice", l.TaskID, id)
+				}
+				if w := l.Spec.Request.Types; !w.Any() && (model == "" || !w.Match(model)) {
+					t.Fatalf("%s wants %s, got %s", l.TaskID, w, model)
+				}
+				delete(devices, id)
+			}
+		}
+		const eps = 1e-6
+		if used.CPUs > free.CPUs+eps || used.MemMiB > free.MemMiB+eps || used.DiskMiB > free.DiskMiB+eps || taken > gpus {
+			t.Fatalf("agent %s is over-committed: %+v and %d GPUs of %+v and %d", a.AgentID, used, taken, free, gpus)
+		}
+	}
+}
+
+// checkTasks: each task launched once or counted as missing.
+func checkTasks(t *rapid.T, queue []Job, plan Plan) {
+	launched := map[string]int{}
+	for _, a := range plan.Accept {
+		for _, l := range a.Launches {
+			launched[l.Spec.Name]++
+		}
+	}
+	missing := map[string]int{}
+	for _, r := range plan.Unplaced {
+		missing[r.Job] = r.Missing
+		if r.Lack == "" || r.Seen == "" {
+			t.Fatalf("no reason given: %+v", r)
+		}
+	}
+	for _, j := range queue {
+		if got := launched[j.Spec.Name] + missing[j.Spec.Name]; got != len(j.Tasks) {
+			t.Fatalf("job %s: %d of %d tasks accounted for", j.Spec.Name, got, len(j.Tasks))
+		}
+	}
+}
+
+// TestFirstJobAgainstBruteForce: whether the whole first job finds places is
+// the same as trying every way to place its tasks one by one.
+func TestFirstJobAgainstBruteForce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		offers := genOffers(3).Draw(t, "cluster")
+		queue := genQueue(2, 3).Filter(func(q []Job) bool { return len(q) > 0 }).Draw(t, "queue")
+		plan := Place(offers, queue, BestFit())
+		got := !slices.ContainsFunc(plan.Unplaced, func(r Reason) bool { return r.Job == queue[0].Spec.Name })
+		if want := bruteForce(offers, queue[0]); got != want {
+			t.Fatalf("first job placed: %t, by brute force: %t", got, want)
+		}
+	})
+}
+
+// bruteForce knows nothing of Place's order: it tries each agent for each
+// task, counting in tenths and hundreds as the generator does.
+func bruteForce(offers []Offer, j Job) bool {
+	type room struct {
+		cpus, mem, disk, gpus int
+		offers                []Offer
+	}
+	rooms := map[string]*room{}
+	for _, o := range offers {
+		r := rooms[o.AgentID]
+		if r == nil {
+			r = &room{}
+			rooms[o.AgentID] = r
+		}
+		r.cpus += int(o.Free.CPUs*10 + 0.5)
+		r.mem += int(o.Free.MemMiB)
+		r.disk += int(o.Free.DiskMiB)
+		r.offers = append(r.offers, o)
+	}
+	for _, r := range rooms {
+		r.gpus = usable(r.offers, j.Spec.Request.Types)
+	}
+	cpus, mem, disk, gpus := int(j.Spec.CPUs*10+0.5)+1, int(j.Spec.MemMiB)+32, int(j.Spec.DiskMiB), j.Spec.Request.GPUs
+	var try func(left int) bool
+	try = func(left int) bool {
+		if left == 0 {
+			return true
+		}
+		for _, r := range rooms {
+			if r.cpus < cpus || r.mem < mem || r.disk < disk || r.gpus < gpus {
+				continue
+			}
+			r.cpus, r.mem, r.disk, r.gpus = r.cpus-cpus, r.mem-mem, r.disk-disk, r.gpus-gpus
+			ok := try(left - 1)
+			r.cpus, r.mem, r.disk, r.gpus = r.cpus+cpus, r.mem+mem, r.disk+disk, r.gpus+gpus
+			if ok {
+				return true
+			}
+		}
+		return false
+	}
+	return try(len(j.Tasks))
+}
+
+// usable counts the GPUs of one agent that a wish may have.
+func usable(offers []Offer, w gpu.Types) int {
+	scalar, good, named := 0, 0, 0
+	all := true
+	for _, o := range offers {
+		scalar += o.GPUs
+		if len(o.Inventory) == 0 {
+			for _, m := range o.Types {
+				all = all && (w.Any() || w.Match(m))
+			}
+			all = all && (w.Any() || len(o.Types) > 0)
+		}
+		for _, d := range o.Inventory {
+			all = all && (w.Any() || w.Match(d.Model))
+		}
+		for _, id := range o.DeviceIDs {
+			named++
+			model := ""
+			if len(o.Types) == 1 {
+				model = o.Types[0]
+			}
+			for _, d := range o.Inventory {
+				if d.UUID == id {
+					model = d.Model
+				}
+			}
+			if w.Any() || model != "" && w.Match(model) {
+				good++
+			}
+		}
+	}
+	switch {
+	case named > 0:
+		return min(scalar, good)
+	case all:
+		return scalar
+	default:
+		return 0
+	}
+}

@@ -1,0 +1,251 @@
+package sched
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mesos-gpu/gpu"
+	"mesos-gpu/job"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write what the scenarios print into testdata: commit it only if you understand each change")
+
+// TestScenarios plays testdata/*.txt: blocks of commands, a line "----", and
+// what the State answers. See script.run for the commands.
+func TestScenarios(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scenarios: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := play(t, string(text))
+			if *rewrite {
+				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if diff := cmp.Diff(string(text), got); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", file, diff)
+			}
+		})
+	}
+}
+
+// play returns the script with the answers it gets.
+func play(t *testing.T, text string) string {
+	p := &script{t: t, now: time.Unix(1_700_000_000, 0).UTC(), ids: map[string]string{}, st: New(Config{MaxAttempts: 3}, "", nil)}
+	var out strings.Builder
+	for i, block := range strings.Split(strings.TrimSpace(text), "\n\n") {
+		commands, _, _ := strings.Cut(block, "\n----")
+		if i > 0 {
+			out.WriteString("\n")
+		}
+		out.WriteString(commands + "\n")
+		if p.allComments(commands) {
+			continue
+		}
+		p.out.Reset()
+		for line := range strings.SplitSeq(commands, "\n") {
+			if !strings.HasPrefix(line, "#") {
+				p.run(strings.Fields(line))
+			}
+		}
+		p.flush()
+		out.WriteString("----\n" + p.out.String())
+	}
+	return out.String()
+}
+
+type script struct {
+	t      *testing.T
+	now    time.Time
+	st     *State
+	offers []Offer
+	ids    map[string]string // short task id → whole
+	out    strings.Builder
+}
+
+func (p *script) allComments(block string) bool {
+	for line := range strings.SplitSeq(block, "\n") {
+		if !strings.HasPrefix(line, "#") {
+			return false
+		}
+	}
+	return true
+}
+
+// run performs one command. Offers are delivered together, before the next
+// other command or at the end of the block.
+func (p *script) run(words []string) {
+	verb, args := words[0], words[1:]
+	opt := options(args)
+	if verb != "offer" {
+		p.flush()
+	}
+	switch verb {
+	case "offer":
+		p.offers = append(p.offers, parseOffer(args[0], opt))
+	case "subscribed":
+		p.step(Subscribed{FrameworkID: args[0]})
+	case "disconnected":
+		p.step(Disconnected{})
+	case "submit":
+		p.step(Submit{Spec: parseSpec(args[0], opt)})
+	case "kill":
+		p.step(Kill{Job: args[0]})
+	case "update":
+		p.step(p.parseUpdate(args, opt))
+	case "accept-failed":
+		p.step(AcceptFailed{TaskIDs: []string{p.whole(args[0])}})
+	case "rescind":
+		p.step(Rescind{OfferID: args[0]})
+	case "agent-lost":
+		p.step(AgentLost{AgentID: args[0]})
+	case "agent":
+		n, _ := strconv.Atoi(opt["gpus"])
+		p.step(Agents{Agents: []Agent{{ID: args[0], GPUs: n, Types: list(opt["types"])}}})
+	case "wait":
+		d, err := time.ParseDuration(args[0])
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		p.now = p.now.Add(d)
+		p.step(Tick{})
+	case "reasons":
+		reasons := p.st.Reasons()
+		for _, j := range p.st.Jobs() {
+			if r, ok := reasons[j.Spec.Name]; ok {
+				fmt.Fprintln(&p.out, r)
+			}
+		}
+	case "job":
+		j, ok := p.st.Job(args[0])
+		if !ok {
+			fmt.Fprintf(&p.out, "no job %s\n", args[0])
+			break
+		}
+		fmt.Fprintf(&p.out, "job %s %s exit %d\n", args[0], j.State(), j.ExitCode())
+	case "restart":
+		p.st = New(p.st.cfg, p.st.FrameworkID(), p.st.Jobs())
+	default:
+		p.t.Fatalf("unknown command %q", verb)
+	}
+}
+
+func (p *script) flush() {
+	if len(p.offers) > 0 {
+		offers := p.offers
+		p.offers = nil
+		p.step(Offers{Offers: offers})
+	}
+}
+
+// step prints what an event led to: moves first, as they are recorded first.
+func (p *script) step(ev Event) {
+	ops := p.st.Step(p.now, ev)
+	for _, m := range p.st.Drain().Moves {
+		short := m.TaskID[:strings.LastIndex(m.TaskID, ".")]
+		p.ids[short] = m.TaskID
+		fmt.Fprintln(&p.out, strings.TrimSpace(fmt.Sprintf("%s is %s %s", short, m.State, m.Message)))
+	}
+	text := ""
+	for _, op := range ops {
+		text += op.String() + "\n"
+	}
+	for short, id := range p.ids {
+		text = strings.ReplaceAll(text, id, short)
+	}
+	p.out.WriteString(text)
+}
+
+func (p *script) whole(short string) string {
+	if id, ok := p.ids[short]; ok {
+		return id
+	}
+	return short
+}
+
+func options(args []string) map[string]string {
+	opt := map[string]string{}
+	for _, a := range args {
+		if k, v, ok := strings.Cut(a, "="); ok {
+			opt[k] = v
+		}
+	}
+	return opt
+}
+
+func list(s string) []string {
+	if s == "" {
+		return nil
+	}
+	return strings.Split(s, ",")
+}
+
+func float(s string, def float64) float64 {
+	if f, err := strconv.ParseFloat(s, 64); err == nil {
+		return f
+	}
+	return def
+}
+
+// parseOffer reads agent=A gpus=N ids=GPU-a,… types=V100,… have=GPU-a:V100,…
+func parseOffer(id string, opt map[string]string) Offer {
+	o := Offer{
+		ID: id, AgentID: opt["agent"], Hostname: opt["agent"] + ".example", AgentURL: "http://" + opt["agent"],
+		Free:  Amount{CPUs: float(opt["cpus"], 16), MemMiB: float(opt["mem"], 65536), DiskMiB: float(opt["disk"], 10000)},
+		Types: list(opt["types"]), DeviceIDs: list(opt["ids"]), GPUs: len(list(opt["ids"])),
+	}
+	if n, err := strconv.Atoi(opt["gpus"]); err == nil {
+		o.GPUs = n
+	}
+	for i, d := range list(opt["have"]) {
+		uuid, model, _ := strings.Cut(d, ":")
+		o.Inventory = append(o.Inventory, gpu.Device{UUID: uuid, Model: model, Minor: i})
+	}
+	return o
+}
+
+func parseSpec(name string, opt map[string]string) job.Spec {
+	tasks, _ := strconv.Atoi(opt["tasks"])
+	gpus, _ := strconv.Atoi(opt["gpus"])
+	s := job.Spec{
+		Name: name, Tasks: tasks, CPUs: float(opt["cpus"], 1), MemMiB: float(opt["mem"], 256), DiskMiB: float(opt["disk"], 0),
+		Request: gpu.Request{GPUs: gpus, Types: gpu.Types{Include: list(opt["type"]), Exclude: list(opt["not"])}},
+		Command: []string{"true"},
+	}
+	s.SetDefaults()
+	return s
+}
+
+// parseUpdate reads TASK STATE with exit=N, message=a_b_c, "silent" for an
+// update without uuid and "reconciled".
+func (p *script) parseUpdate(args []string, opt map[string]string) Update {
+	u := Update{TaskID: p.whole(args[0]), AgentID: "a", State: job.State(args[1]), UUID: []byte{1}, Message: strings.ReplaceAll(opt["message"], "_", " ")}
+	if code, err := strconv.Atoi(opt["exit"]); err == nil {
+		u.ExitCode = &code
+	}
+	for _, a := range args[2:] {
+		switch a {
+		case "silent":
+			u.UUID = nil
+		case "reconciled":
+			u.UUID, u.Reconciled = nil, true
+		}
+	}
+	return u
+}

@@ -1,0 +1,186 @@
+package sched
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"mesos-gpu/job"
+)
+
+// State is all that the scheduler knows. Step is the only way it changes.
+// It belongs to one goroutine.
+type State struct {
+	cfg         Config
+	frameworkID string
+	connected   bool
+	jobs        map[string]*job.Job
+	tasks       map[string]taskRef
+	queue       []string  // names of jobs that have not ended, oldest first
+	ended       []string  // names of the others, in the order they ended
+	newest      time.Time // submission of the newest job
+	waiting     int       // tasks in state WAITING
+	timers      map[string]*timer
+	reconcile   reconciliation
+	offers      demand
+	agents      map[string]*agent // as last offered, less what was taken
+	cluster     map[string]Agent  // as the master last listed them; nil before
+	changes     Changes
+	dirty       map[string]map[int]bool
+}
+
+type taskRef struct {
+	job   *job.Job
+	index int
+}
+
+func (r taskRef) task() *job.Task { return &r.job.Tasks[r.index] }
+
+// timer is what is due for one placed task.
+type timer struct {
+	confirm time.Time // zero once the launch is confirmed
+	kill    time.Time // zero while nobody wants it killed
+	kills   int
+}
+
+// Changes is what has happened since Drain was last called.
+type Changes struct {
+	// FrameworkID is set where it is new.
+	FrameworkID string
+	// Jobs are new; Removed are forgotten. A name may be in both: removed
+	// first, then new.
+	Jobs    []*job.Job
+	Removed []string
+	// Tasks are as they now are, each once.
+	Tasks []job.Task
+	// Moves are the changes of state, in order.
+	Moves []Move
+}
+
+// Move is a task's change of state.
+type Move struct {
+	Time    time.Time
+	Job     string
+	TaskID  string
+	Index   int
+	State   job.State
+	Message string
+}
+
+// Empty reports whether nothing needs to be recorded.
+func (c *Changes) Empty() bool {
+	return c.FrameworkID == "" && len(c.Jobs) == 0 && len(c.Removed) == 0 && len(c.Tasks) == 0
+}
+
+// New makes a State, with what a journal remembers of an earlier one. It
+// takes the jobs over.
+func New(cfg Config, frameworkID string, jobs []*job.Job) *State {
+	cfg.setDefaults()
+	s := &State{
+		cfg: cfg, frameworkID: frameworkID,
+		jobs: map[string]*job.Job{}, tasks: map[string]taskRef{}, timers: map[string]*timer{},
+		agents: map[string]*agent{}, dirty: map[string]map[int]bool{},
+	}
+	jobs = slices.Clone(jobs)
+	slices.SortFunc(jobs, func(a, b *job.Job) int {
+		return cmp.Or(a.Submitted.Compare(b.Submitted), cmp.Compare(a.Spec.Name, b.Spec.Name))
+	})
+	for _, j := range jobs {
+		s.jobs[j.Spec.Name] = j
+		s.newest = j.Submitted
+		for i := range j.Tasks {
+			s.recover(j, i)
+		}
+		if !j.Terminal() {
+			s.queue = append(s.queue, j.Spec.Name)
+		} else {
+			s.ended = append(s.ended, j.Spec.Name)
+		}
+	}
+	slices.SortStableFunc(s.ended, func(a, b string) int { return lastEnd(s.jobs[a]).Compare(lastEnd(s.jobs[b])) })
+	return s
+}
+
+func (s *State) recover(j *job.Job, i int) {
+	t := &j.Tasks[i]
+	s.tasks[t.ID] = taskRef{j, i}
+	switch {
+	case t.State == job.Waiting:
+		s.waiting++
+	case t.State.Placed() && !t.KillWanted.IsZero():
+		s.timers[t.ID] = &timer{kill: t.KillWanted}
+	}
+}
+
+func lastEnd(j *job.Job) time.Time {
+	var last time.Time
+	for i := range j.Tasks {
+		if t := j.Tasks[i].Ended; t.After(last) {
+			last = t
+		}
+	}
+	return last
+}
+
+// FrameworkID is the id the master gave, or "".
+func (s *State) FrameworkID() string { return s.frameworkID }
+
+// Connected reports whether there is a subscription.
+func (s *State) Connected() bool { return s.connected }
+
+// Job returns a copy of the job of that name.
+func (s *State) Job(name string) (*job.Job, bool) {
+	j, ok := s.jobs[name]
+	if !ok {
+		return nil, false
+	}
+	return j.Clone(), true
+}
+
+// Task returns a copy of the task of that id.
+func (s *State) Task(id string) (job.Task, bool) {
+	ref, ok := s.tasks[id]
+	if !ok {
+		return job.Task{}, false
+	}
+	return *ref.task(), true
+}
+
+// Jobs returns copies of all jobs, oldest first.
+func (s *State) Jobs() []*job.Job {
+	all := make([]*job.Job, 0, len(s.jobs))
+	for _, j := range s.jobs {
+		all = append(all, j.Clone())
+	}
+	slices.SortFunc(all, func(a, b *job.Job) int {
+		return cmp.Or(a.Submitted.Compare(b.Submitted), cmp.Compare(a.Spec.Name, b.Spec.Name))
+	})
+	return all
+}
+
+// Waiting reports whether any task waits for a place.
+func (s *State) Waiting() bool { return s.waiting > 0 }
+
+// Drain hands over what has changed since the last call. The caller records
+// it before it performs the operations that Step returned.
+func (s *State) Drain() Changes {
+	c := s.changes
+	names := make([]string, 0, len(s.dirty))
+	for name := range s.dirty {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		j, ok := s.jobs[name]
+		if !ok {
+			continue // removed since
+		}
+		for i := range j.Tasks {
+			if s.dirty[name][i] {
+				c.Tasks = append(c.Tasks, j.Tasks[i])
+			}
+		}
+	}
+	s.changes, s.dirty = Changes{}, map[string]map[int]bool{}
+	return c
+}

@@ -1,0 +1,188 @@
+package sched
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mesos-gpu/job"
+)
+
+func testSpec(name string) job.Spec {
+	s := job.Spec{Name: name, Command: []string{"true"}}
+	s.SetDefaults()
+	return s
+}
+
+// TestEndedJobsAreForgotten: the newest KeepEnded stay, also after a restart.
+func TestEndedJobsAreForgotten(t *testing.T) {
+	cfg := Config{KeepEnded: 2}
+	st := New(cfg, "", nil)
+	now := time.Unix(1_700_000_000, 0)
+	submit := func(st *State, names ...string) {
+		for _, name := range names {
+			now = now.Add(time.Second)
+			st.Step(now, Submit{Spec: testSpec(name)})
+		}
+	}
+	end := func(st *State, names ...string) {
+		for _, name := range names {
+			now = now.Add(time.Second)
+			st.Step(now, Kill{Job: name})
+		}
+	}
+	names := func(st *State) string {
+		text := ""
+		for _, j := range st.Jobs() {
+			text += j.Spec.Name
+		}
+		return text
+	}
+	submit(st, "a", "b", "c", "d")
+	end(st, "c", "a", "b")
+	if got := names(st); got != "abd" {
+		t.Errorf("kept %s, want the two that ended last and the live one", got)
+	}
+	c := st.Drain()
+	if got := strings.Join(c.Removed, ""); got != "c" || len(c.Jobs) != 3 || len(c.Tasks) != 3 {
+		t.Errorf("drained removed %q, %d jobs, %d tasks", got, len(c.Jobs), len(c.Tasks))
+	}
+	st = New(cfg, "f", st.Jobs())
+	end(st, "d") // a ended before b
+	if got := names(st); got != "bd" {
+		t.Errorf("after a restart kept %s, want bd", got)
+	}
+	// An ended job's name is free, and its tasks are strangers.
+	old, _ := st.Job("b")
+	submit(st, "b")
+	if _, ok := st.Task(old.Tasks[0].ID); ok {
+		t.Error("the old job's task is still known")
+	}
+	c = st.Drain()
+	if diff := cmp.Diff([]string{"a", "b"}, c.Removed); diff != "" || len(c.Jobs) != 1 {
+		t.Errorf("drained %d jobs, removed %s", len(c.Jobs), diff)
+	}
+	if c := st.Drain(); !c.Empty() {
+		t.Errorf("drained twice: %+v", c)
+	}
+}
+
+func TestAdmit(t *testing.T) {
+	st := New(Config{}, "", nil)
+	spec := testSpec("train")
+	if err := st.Admit(&spec); err != nil {
+		t.Fatal(err)
+	}
+	st.Step(time.Unix(1, 0), Submit{Spec: spec})
+	var live *LiveError
+	if err := st.Admit(&spec); !errors.As(err, &live) || !strings.Contains(err.Error(), `job "train" is WAITING`) {
+		t.Errorf("a live job's name: %v", err)
+	}
+	spec.Name = "a b"
+	if err := st.Admit(&spec); err == nil {
+		t.Error("an invalid job was admitted")
+	}
+	before, _ := st.Job("train")
+	st.Step(time.Unix(2, 0), Submit{Spec: testSpec("train")}) // ignored
+	after, _ := st.Job("train")
+	if diff := cmp.Diff(before, after); diff != "" {
+		t.Errorf("a job was overwritten:\n%s", diff)
+	}
+}
+
+// TestCopiesAreCopies: what State hands out does not change it.
+func TestCopiesAreCopies(t *testing.T) {
+	st := New(Config{}, "", nil)
+	st.Step(time.Unix(1, 0), Submit{Spec: testSpec("train")})
+	j, _ := st.Job("train")
+	j.Tasks[0].State = job.Finished
+	if again, _ := st.Job("train"); again.State() != job.Waiting {
+		t.Error("a copy changed the State")
+	}
+	if _, ok := st.Job("nobody"); ok {
+		t.Error("found nobody's job")
+	}
+}
+
+func TestMilli(t *testing.T) {
+	nan := 0.0
+	nan /= nan
+	for x, want := range map[float64]int64{0: 0, -3: 0, 0.1: 100, 1.0005: 1001, 1e-9: 1, 1e300: most} {
+		if got := milli(x); got != want {
+			t.Errorf("milli(%g) = %d, want %d", x, got, want)
+		}
+	}
+	if milli(nan) != 0 {
+		t.Error("NaN is something")
+	}
+	if got := number(2100); got != "2.1" {
+		t.Errorf("number(2100) = %s", got)
+	}
+}
+
+func TestBackoff(t *testing.T) {
+	var got []time.Duration
+	for tries := range 5 {
+		got = append(got, backoff(5*time.Second, 30*time.Second, tries))
+	}
+	if diff := cmp.Diff([]time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second, 30 * time.Second, 30 * time.Second}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestReconcilingErasesNothing: a repeated state brings no news, a real
+// update does.
+func TestReconcilingErasesNothing(t *testing.T) {
+	st := New(Config{}, "", nil)
+	now := time.Unix(1, 0)
+	st.Step(now, Subscribed{FrameworkID: "f"})
+	st.Step(now, Submit{Spec: testSpec("train")})
+	st.Step(now, Offers{Offers: []Offer{{ID: "o", AgentID: "a", Free: Amount{CPUs: 2, MemMiB: 1000}}}})
+	j, _ := st.Job("train")
+	id := j.Tasks[0].ID
+	for _, step := range []struct {
+		u    Update
+		want string
+	}{
+		{Update{State: job.Running, Message: "pulled image"}, "pulled image"},
+		{Update{State: job.Running, Message: "latest state", Reconciled: true}, "pulled image"},
+		{Update{State: job.Running}, "pulled image"},
+		{Update{State: job.Running, Message: "epoch 2"}, "epoch 2"},
+		{Update{State: job.Starting, Message: "late"}, "epoch 2"},
+	} {
+		step.u.TaskID = id
+		st.Step(now, step.u)
+		if task, _ := st.Task(id); task.Message != step.want {
+			t.Errorf("after %+v the message is %q, want %q", step.u, task.Message, step.want)
+		}
+	}
+}
+
+// BenchmarkPlace: a burst of mixed jobs on a thousand agents.
+func BenchmarkPlace(b *testing.B) {
+	var offers []Offer
+	for a := range 1000 {
+		o := Offer{ID: fmt.Sprint("o", a), AgentID: fmt.Sprint("a", a), Types: []string{[]string{"V100", "K80", "A100"}[a%3]}, GPUs: 8, Free: Amount{CPUs: 64, MemMiB: 512000}}
+		for d := range 8 {
+			o.DeviceIDs = append(o.DeviceIDs, fmt.Sprintf("GPU-%d-%d", a, d))
+		}
+		offers = append(offers, o)
+	}
+	var queue []Job
+	for i := range 2000 {
+		s := testSpec(fmt.Sprint("j", i))
+		s.Request.GPUs, s.Request.Types.Include = i%5, []string{"V100", "A100"}[:i%3]
+		q := Job{Spec: &s}
+		for t := range 1 + i%8 {
+			q.Tasks = append(q.Tasks, Waiting{ID: fmt.Sprint(i, ".", t), Index: t})
+		}
+		queue = append(queue, q)
+	}
+	for b.Loop() {
+		Place(offers, queue, BestFit())
+	}
+}

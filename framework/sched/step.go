@@ -1,0 +1,167 @@
+package sched
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"mesos-gpu/job"
+)
+
+// Step applies one event and returns the operations it calls for, in order.
+// What Drain then returns must be recorded before they are performed.
+func (s *State) Step(now time.Time, ev Event) []Op {
+	var ops []Op
+	switch e := ev.(type) {
+	case Subscribed:
+		ops = s.subscribed(now, e)
+	case Disconnected:
+		s.connected = false
+	case Offers:
+		ops = s.offered(now, e.Offers)
+	case Rescind:
+		s.rescind(e.OfferID)
+	case Update:
+		ops = s.update(now, e)
+	case Submit:
+		s.submit(now, e.Spec)
+	case Kill:
+		ops = s.kill(now, e.Job)
+	case AcceptFailed:
+		s.acceptFailed(now, e.TaskIDs)
+	case Agents:
+		s.setAgents(e.Agents)
+	case AgentLost:
+		delete(s.agents, e.AgentID)
+	case Tick:
+		ops = s.tick(now)
+	}
+	return append(ops, s.balance(now)...)
+}
+
+// move takes a task to another state, if the table of its life allows.
+func (s *State) move(now time.Time, ref taskRef, next job.State, message string) bool {
+	t := ref.task()
+	if t.State == next || !t.State.May(next) {
+		return false
+	}
+	if t.State == job.Waiting {
+		s.waiting--
+	}
+	t.State, t.Changed, t.Message = next, now, message
+	if next == job.Running && t.Started.IsZero() {
+		t.Started = now
+	}
+	if !next.Live() {
+		t.Ended = now
+		delete(s.timers, t.ID)
+		delete(s.reconcile.open, t.ID)
+	}
+	s.touch(ref)
+	s.note(now, t)
+	return true
+}
+
+// touch remembers that the task must be recorded.
+func (s *State) touch(ref taskRef) {
+	name := ref.job.Spec.Name
+	if s.dirty[name] == nil {
+		s.dirty[name] = map[int]bool{}
+	}
+	s.dirty[name][ref.index] = true
+}
+
+func (s *State) note(now time.Time, t *job.Task) {
+	s.changes.Moves = append(s.changes.Moves, Move{Time: now, Job: t.Job, TaskID: t.ID, Index: t.Index, State: t.State, Message: t.Message})
+}
+
+// Admit says whether a job may be submitted: "" or what is in its way.
+// It is for the caller of Submit, which ignores a job that may not.
+func (s *State) Admit(spec *job.Spec) error {
+	if err := spec.Validate(); err != nil {
+		return err
+	}
+	if j, ok := s.jobs[spec.Name]; ok && !j.Terminal() {
+		return &LiveError{Name: spec.Name, State: j.State()}
+	}
+	return nil
+}
+
+// LiveError says that a job of the name has not ended.
+type LiveError struct {
+	Name  string
+	State job.State
+}
+
+func (e *LiveError) Error() string {
+	return fmt.Sprintf("job %q is %s: kill it first, or submit under another name", e.Name, e.State)
+}
+
+func (s *State) submit(now time.Time, spec job.Spec) {
+	if s.Admit(&spec) != nil {
+		return
+	}
+	// Task ids hold the time of submission, and the queue is in its order: it
+	// grows even where the clock does not.
+	submitted := now
+	if !submitted.After(s.newest) {
+		submitted = s.newest.Add(time.Nanosecond)
+	}
+	s.newest = submitted
+	if old, ok := s.jobs[spec.Name]; ok {
+		s.forget(old)
+		s.ended = slices.DeleteFunc(s.ended, func(n string) bool { return n == spec.Name })
+	}
+	j := &job.Job{Spec: spec, Submitted: submitted, Tasks: make([]job.Task, spec.Tasks)}
+	s.jobs[spec.Name] = j
+	s.queue = append(s.queue, spec.Name)
+	s.changes.Jobs = append(s.changes.Jobs, j)
+	for i := range j.Tasks {
+		s.enqueue(now, taskRef{j, i}, 1, "")
+	}
+}
+
+// enqueue puts a new attempt of a task into the queue.
+func (s *State) enqueue(now time.Time, ref taskRef, attempt int, message string) {
+	j := ref.job
+	t := job.Task{
+		ID:  taskID(j, ref.index, attempt),
+		Job: j.Spec.Name, Index: ref.index, Attempt: attempt,
+		State: job.Waiting, Changed: now, Message: message,
+	}
+	j.Tasks[ref.index] = t
+	s.tasks[t.ID] = ref
+	s.waiting++
+	s.offers.wanted = true
+	s.touch(ref)
+	s.note(now, &t)
+}
+
+// forget drops an ended job.
+func (s *State) forget(j *job.Job) {
+	for i := range j.Tasks {
+		delete(s.tasks, j.Tasks[i].ID)
+	}
+	delete(s.jobs, j.Spec.Name)
+	delete(s.dirty, j.Spec.Name)
+	s.changes.Jobs = slices.DeleteFunc(s.changes.Jobs, func(x *job.Job) bool { return x == j })
+	s.changes.Removed = append(s.changes.Removed, j.Spec.Name)
+}
+
+// settle moves jobs that have ended out of the queue, and forgets the oldest
+// of those that ended.
+func (s *State) settle(j *job.Job) {
+	if !j.Terminal() {
+		return
+	}
+	i := slices.Index(s.queue, j.Spec.Name)
+	if i < 0 {
+		return
+	}
+	s.queue = slices.Delete(s.queue, i, i+1)
+	s.ended = append(s.ended, j.Spec.Name)
+	for len(s.ended) > s.cfg.KeepEnded {
+		s.forget(s.jobs[s.ended[0]])
+		s.ended = s.ended[1:]
+	}
+}
