@@ -36,12 +36,12 @@ type File struct {
 // Volume is a finished folder.
 type Volume struct {
 	// Name is "nvidia_535.104.05".
-	Name    string
-	Version string
-	Path    string
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	Path    string `json:"path"`
 	// Files and Bytes count regular files, not links.
-	Files int
-	Bytes int64
+	Files int   `json:"files"`
+	Bytes int64 `json:"bytes"`
 }
 
 // prefix and version make a volume's name.

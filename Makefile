@@ -1,0 +1,37 @@
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+GO ?= go
+
+.PHONY: help build demo test test-mesos lint vuln fuzz clean
+
+help: ## list the targets
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## build bin/mesos-gpu
+	$(GO) build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/mesos-gpu ./cmd/mesos-gpu
+
+demo: build ## run one GPU job on a cluster in one process, and leave nothing behind
+	bin/mesos-gpu demo examples/hello-gpu.yaml
+
+test: build ## the whole suite; as root on Debian it installs what it needs
+	scripts/test.sh
+
+test-mesos: build ## end to end on Apache Mesos, found on PATH or under MESOS_PREFIX
+	scripts/test-mesos.sh
+
+lint: ## gofmt, vet, staticcheck
+	@test -z "$$(gofmt -l .)" || { echo "not gofmt'd: $$(gofmt -l .)"; exit 1; }
+	$(GO) vet ./...
+	$(GO) vet -tags mesos ./internal/e2e/...
+	$(GO) tool staticcheck ./...
+
+vuln: ## known vulnerabilities in what the binary calls
+	scripts/vuln.sh
+
+FUZZTIME ?= 30s
+fuzz: ## every fuzz target for FUZZTIME each
+	scripts/fuzz.sh $(FUZZTIME)
+
+clean: ## remove what build and tests made
+	rm -rf bin

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"mesos-gpu/framework/client"
+	"mesos-gpu/gpu"
+	"mesos-gpu/internal/local"
+	"mesos-gpu/isolator/nvml"
+	"mesos-gpu/job"
+)
+
+// localFlags are the command line of "mesos-gpu local".
+type localFlags struct {
+	gpus, listen, workDir, images, run, level string
+	port                                      int
+	sets                                      func(string) bool
+}
+
+func (a *app) localCommand() *cobra.Command {
+	var f localFlags
+	c := &cobra.Command{
+		Use: "local", Short: "Run a whole cluster on this machine, with simulated GPUs where there is no driver", Args: args(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			f.sets = c.Flags().Changed
+			return a.local(c.Context(), f)
+		},
+	}
+	c.Flags().StringVar(&f.gpus, "gpus", "4xV100", "GPUs to simulate, such as 2xV100,1xK80; left out, this machine's own are used where it has some")
+	c.Flags().StringVar(&f.listen, "listen", "127.0.0.1:8080", "address of the API")
+	c.Flags().IntVar(&f.port, "port", 0, "with 0: pick free ports for API, master and agent instead of 8080, 5050 and 5051")
+	c.Flags().StringVar(&f.workDir, "work-dir", "", "folder for sandboxes and state; left out, a temporary one that is removed at the end")
+	c.Flags().StringVar(&f.images, "images", "", "folder of docker archives NAME:TAG.tar for container: mesos")
+	c.Flags().StringVar(&f.run, "run", "", "run this job file, then end the cluster with the job's exit status")
+	logLevel(c, &f.level)
+	c.Flags().Lookup("log-level").DefValue = "warn"
+	f.level = "warn"
+	return c
+}
+
+func (a *app) local(ctx context.Context, f localFlags) error {
+	log, err := a.logger(f.level)
+	if err != nil {
+		return err
+	}
+	var spec *job.Spec
+	if f.run != "" {
+		if spec, err = a.readJobFile(f.run); err != nil {
+			return err
+		}
+	}
+	binary, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find own program: %w", err)
+	}
+	host, err := a.localHost(f)
+	if err != nil {
+		return err
+	}
+	work, release, err := workDir(f.workDir)
+	if err != nil {
+		return err
+	}
+	cfg := local.Config{
+		WorkDir: work, Host: host, API: f.listen, Master: "127.0.0.1:5050", Agent: "127.0.0.1:5051",
+		Binary: binary, Images: f.images, Isolate: os.Geteuid() == 0, Log: log,
+		ExecutorEnv: a.passed("DOCKER_HOST", "GODEBUG", "GORACE", "GOTRACEBACK"),
+	}
+	if !cfg.Isolate {
+		fmt.Fprintln(a.err, "not root: tasks run as plain processes, devices are not isolated")
+	}
+	if f.sets("port") {
+		cfg.API, cfg.Master, cfg.Agent = anyPort(f.port), "127.0.0.1:0", "127.0.0.1:0"
+	}
+	if spec == nil {
+		err = local.Run(ctx, cfg, func(at local.Addresses) {
+			fmt.Fprintf(a.out, "mesos-gpu local is up: API %s, master %s, agent %s\n", at.API, at.Master, at.Agent)
+		})
+	}
+	if spec != nil {
+		err = a.runOnce(ctx, cfg, spec)
+	}
+	return errors.Join(err, release())
+}
+
+// workDir makes the folder that was named, or a temporary one.
+func workDir(named string) (dir string, release func() error, err error) {
+	if named == "" {
+		return local.TempWorkDir()
+	}
+	if dir, err = filepath.Abs(named); err != nil {
+		return "", nil, fmt.Errorf("work directory %s: %w", named, err)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", nil, fmt.Errorf("make work directory: %w", err)
+	}
+	return dir, func() error { return nil }, nil
+}
+
+func anyPort(port int) string { return net.JoinHostPort("127.0.0.1", fmt.Sprint(port)) }
+
+// passed picks variables that are set.
+func (a *app) passed(names ...string) map[string]string {
+	env := map[string]string{}
+	for _, name := range names {
+		if v := a.getenv(name); v != "" {
+			env[name] = v
+		}
+	}
+	return env
+}
+
+// localHost uses the machine's GPUs unless the user asks for simulated ones.
+func (a *app) localHost(f localFlags) (gpu.Host, error) {
+	if !f.sets("gpus") {
+		host, err := nvml.Discover(nvml.Config{})
+		if err == nil {
+			return host, nil
+		}
+		if !errors.Is(err, nvml.ErrNoDriver) {
+			return gpu.Host{}, err
+		}
+	}
+	host, err := a.host(f.gpus)
+	if err == nil {
+		fmt.Fprintf(a.err, "simulating %d %s (%s): no driver serves them\n", len(host.Devices), gpu.Plural(len(host.Devices), "GPU"), f.gpus)
+	}
+	return host, err
+}
+
+// runOnce brings the cluster up for one job.
+func (a *app) runOnce(ctx context.Context, cfg local.Config, spec *job.Spec) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, 1)
+	up := func(at local.Addresses) {
+		api, err := client.New(at.API)
+		if err != nil {
+			ended <- err
+			cancel()
+			return
+		}
+		go func() {
+			ended <- a.followToEnd(ctx, api, spec, a.out)
+			cancel()
+		}()
+	}
+	err := local.Run(ctx, cfg, up)
+	select {
+	case jobErr := <-ended:
+		return errors.Join(jobErr, err)
+	default:
+		return err
+	}
+}
+
+// followToEnd follows the job and turns its end into ours.
+func (a *app) followToEnd(ctx context.Context, api *client.Client, spec *job.Spec, states io.Writer) error {
+	view, err := a.follow(ctx, api, spec, states)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(states, "job %s %s\n", spec.Name, view.State)
+	if code := *view.ExitCode; code != 0 {
+		return &exitStatus{code}
+	}
+	return nil
+}

@@ -1,0 +1,44 @@
+// Command mesos-gpu schedules GPUs on Apache Mesos: the framework, the
+// executor, the agent-side daemon and the command line in one binary. This
+// package turns flags and environment into configurations and runs them;
+// it decides nothing else.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// version is set at link time.
+var version = "unknown"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], std{os.Stdin, os.Stdout, os.Stderr, os.Getenv})
+	stop()
+	os.Exit(code)
+}
+
+// run executes one command line and returns the exit status: 0, the task's
+// own for run, 2 for a usage mistake, 1 for all else.
+func run(ctx context.Context, args []string, s std) int {
+	root := newRoot(s)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	var status *exitStatus
+	switch {
+	case err == nil:
+		return 0
+	case asExit(err, &status):
+		return status.code
+	default:
+		fmt.Fprintf(s.err, "mesos-gpu: %v\n", err)
+		if isUsage(err) {
+			return 2
+		}
+		return 1
+	}
+}

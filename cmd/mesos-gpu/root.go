@@ -1,0 +1,120 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/sirupsen/logrus"
+	"github.com/spf13/cobra"
+
+	"mesos-gpu/framework/client"
+)
+
+// std is the process's outside: streams and environment.
+type std struct {
+	in       io.Reader
+	out, err io.Writer
+	getenv   func(string) string
+}
+
+// exitStatus ends the program with a code and no message.
+type exitStatus struct{ code int }
+
+func (e *exitStatus) Error() string { return fmt.Sprintf("exit status %d", e.code) }
+
+func asExit(err error, to **exitStatus) bool { return errors.As(err, to) }
+
+// usageError is a mistake in the command line itself.
+type usageError struct{ err error }
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+func isUsage(err error) bool {
+	var usage *usageError
+	return errors.As(err, &usage)
+}
+
+// app is what the commands share.
+type app struct {
+	std
+	api  string
+	json bool
+}
+
+const defaultAPI = "http://127.0.0.1:8080"
+
+func newRoot(s std) *cobra.Command {
+	a := &app{std: s}
+	root := &cobra.Command{
+		Use:           "mesos-gpu",
+		Short:         "GPU scheduling for Apache Mesos",
+		Version:       version,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.NoArgs,
+		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	root.SetIn(s.in)
+	root.SetOut(s.out)
+	root.SetErr(s.err)
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return &usageError{fmt.Errorf("%w: see %s --help", err, c.CommandPath())}
+	})
+	api := s.getenv("MESOS_GPU_API")
+	if api == "" {
+		api = defaultAPI
+	}
+	root.PersistentFlags().StringVar(&a.api, "api", api, "the scheduler's address; also MESOS_GPU_API")
+	root.AddGroup(&cobra.Group{ID: "jobs", Title: "Jobs:"}, &cobra.Group{ID: "cluster", Title: "Cluster:"}, &cobra.Group{ID: "daemons", Title: "Daemons:"})
+	add := func(group string, commands ...*cobra.Command) {
+		for _, c := range commands {
+			c.GroupID = group
+			root.AddCommand(c)
+		}
+	}
+	add("jobs", a.runCommand(), a.submitCommand(), a.psCommand(), a.describeCommand(), a.logsCommand(), a.killCommand())
+	add("cluster", a.agentsCommand(), a.gpusCommand(), a.discoverCommand(), a.volumeCommand())
+	add("daemons", a.localCommand(), a.schedulerCommand(), a.agentCommand(), a.executorCommand())
+	root.AddCommand(a.versionCommand(), containerInitCommand())
+	return root
+}
+
+// args checks a command's arguments and names what is missing.
+func args(names ...string) cobra.PositionalArgs {
+	return func(c *cobra.Command, got []string) error {
+		if len(got) < len(names) {
+			return &usageError{fmt.Errorf("%s needs %s: see %s --help", c.CommandPath(), names[len(got)], c.CommandPath())}
+		}
+		if len(got) > len(names) {
+			return &usageError{fmt.Errorf("%s takes no %q: see %s --help", c.CommandPath(), got[len(names)], c.CommandPath())}
+		}
+		return nil
+	}
+}
+
+func (a *app) client() (*client.Client, error) { return client.New(a.api) }
+
+// logger writes to standard error, as daemons do.
+func (a *app) logger(level string) (*logrus.Logger, error) {
+	parsed, err := logrus.ParseLevel(level)
+	if err != nil {
+		return nil, &usageError{fmt.Errorf("--log-level %s: use debug, info, warn or error", level)}
+	}
+	log := logrus.New()
+	log.SetOutput(a.err)
+	log.SetLevel(parsed)
+	return log, nil
+}
+
+func (a *app) jsonFlag(c *cobra.Command) {
+	c.Flags().BoolVar(&a.json, "json", false, "print JSON")
+}
+
+func (a *app) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print the version", Args: args(),
+		Run: func(*cobra.Command, []string) { fmt.Fprintf(a.out, "mesos-gpu %s\n", version) },
+	}
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"mesos-gpu/job"
+	"mesos-gpu/job/jobfile"
+)
+
+func (a *app) runCommand() *cobra.Command {
+	var spec job.Spec
+	var mem, container string
+	var env, include, exclude []string
+	var keep bool
+	c := &cobra.Command{
+		Use: "run [flags] -- COMMAND [ARG...]", Short: "Run a job, stream its output, exit with its code",
+		Long: "Run a job, stream its output and exit with its code. Changes of state go to standard error with --verbose.\n" +
+			"Interrupting it kills the job, unless --detach-on-interrupt is given.",
+		RunE: func(c *cobra.Command, command []string) error {
+			spec.Command = command
+			spec.Containerizer = job.Containerizer(container)
+			spec.Request.Types.Include, spec.Request.Types.Exclude = include, exclude
+			if err := complete(&spec, mem, env); err != nil {
+				return err
+			}
+			return a.runJob(c.Context(), &spec, keep)
+		},
+	}
+	f := c.Flags()
+	f.SetInterspersed(false)
+	f.StringVar(&spec.Name, "name", "", "the job's name; left out, one is made up")
+	f.IntVar(&spec.Tasks, "tasks", 1, "equal tasks")
+	f.IntVar(&spec.Request.GPUs, "gpus", 0, "whole GPUs for each task")
+	f.StringSliceVar(&include, "gpu-type", nil, "GPU types that will do, such as V100,A100")
+	f.StringSliceVar(&exclude, "not-gpu-type", nil, "GPU types that will not do")
+	f.Float64Var(&spec.CPUs, "cpus", job.DefaultCPUs, "CPUs for each task")
+	f.StringVar(&mem, "mem", fmt.Sprintf("%dMiB", job.DefaultMemMiB), "memory for each task")
+	f.StringSliceVarP(&env, "env", "e", nil, "NAME=value for the task's environment")
+	f.StringVar(&spec.Image, "image", "", "container image; left out, the agent's own file system")
+	f.StringVar(&container, "container", "", "docker or mesos; docker where there is an image")
+	f.BoolVar(&keep, "detach-on-interrupt", false, "leave the job running when interrupted")
+	return c
+}
+
+// complete reads what flags give as text, and checks the whole.
+func complete(spec *job.Spec, mem string, env []string) error {
+	var err error
+	if spec.MemMiB, err = jobfile.ParseSize(mem); err != nil {
+		return &usageError{fmt.Errorf("--mem: %w", err)}
+	}
+	for _, pair := range env {
+		name, value, ok := strings.Cut(pair, "=")
+		if !ok {
+			return &usageError{fmt.Errorf("--env %s: want NAME=value", pair)}
+		}
+		if spec.Env == nil {
+			spec.Env = map[string]string{}
+		}
+		spec.Env[name] = value
+	}
+	if spec.Name == "" {
+		spec.Name = fmt.Sprintf("run-%06x", rand.N(1<<24))
+	}
+	spec.SetDefaults()
+	if err := spec.Validate(); err != nil {
+		return &usageError{err}
+	}
+	return nil
+}
+
+// killTimeout bounds the wait for the scheduler after an interrupt.
+const killTimeout = 10 * time.Second
+
+// runJob shows only what the task writes: a job that never ran says why.
+func (a *app) runJob(ctx context.Context, spec *job.Spec, keep bool) error {
+	api, err := a.client()
+	if err != nil {
+		return err
+	}
+	notes := &strings.Builder{}
+	view, err := a.follow(ctx, api, spec, notes)
+	if ctx.Err() != nil && !keep {
+		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), killTimeout)
+		defer cancel()
+		if err := api.Kill(late, spec.Name); err != nil {
+			return fmt.Errorf("interrupted; kill job %s: %w", spec.Name, err)
+		}
+		return fmt.Errorf("interrupted; job %s is being killed", spec.Name)
+	}
+	if err != nil {
+		return err
+	}
+	if view.State == job.Finished {
+		return nil
+	}
+	for _, t := range view.Tasks {
+		if t.State != job.Finished && t.ExitCode == nil {
+			fmt.Fprintf(a.err, "mesos-gpu: task %s %s: %s\n", t.ID, t.State, t.Message)
+		}
+	}
+	return &exitStatus{*view.ExitCode}
+}

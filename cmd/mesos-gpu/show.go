@@ -1,0 +1,159 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/client"
+	"mesos-gpu/gpu"
+)
+
+func (a *app) psCommand() *cobra.Command {
+	return a.show("ps", "List jobs", nil, func(c *cobra.Command, api *client.Client, _ []string) (any, func() error, error) {
+		jobs, err := api.Jobs(c.Context())
+		return jobs, func() error {
+			return a.table("JOB\tSTATE\tTASKS\tGPUS\tSUBMITTED\tWAITS", len(jobs), func(i int) string {
+				j := jobs[i]
+				return fmt.Sprintf("%s\t%s\t%d\t%s\t%s\t%s", j.Spec.Name, j.State, j.Spec.Tasks, j.Spec.Request, ago(j.Submitted), j.Waits)
+			})
+		}, err
+	})
+}
+
+func (a *app) describeCommand() *cobra.Command {
+	return a.show("describe", "Show a job: where its tasks run, or why they wait", []string{"JOB"}, func(c *cobra.Command, api *client.Client, args []string) (any, func() error, error) {
+		j, err := api.Job(c.Context(), args[0])
+		return j, func() error { return a.describe(j) }, err
+	})
+}
+
+func (a *app) describe(j api.JobView) error {
+	s := j.Spec
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(a.out, "%-11s "+format+"\n", append([]any{name}, args...)...)
+	}
+	line("job", "%s", s.Name)
+	line("state", "%s", j.State)
+	if j.Waits != "" {
+		line("waits", "%s", j.Waits)
+	}
+	line("submitted", "%s", j.Submitted.Format(time.RFC3339))
+	line("each task", "%s, %g CPUs, %g MiB", s.Request, s.CPUs, s.MemMiB)
+	line("container", "%s %s", s.Containerizer, cmp.Or(s.Image, "without an image"))
+	line("command", "%q", s.Command)
+	fmt.Fprintln(a.out)
+	return a.table("TASK\tSTATE\tAGENT\tGPUS\tEXIT\tMESSAGE", len(j.Tasks), func(i int) string {
+		t := j.Tasks[i]
+		exit := "-"
+		if t.ExitCode != nil {
+			exit = fmt.Sprint(*t.ExitCode)
+		}
+		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s", t.ID, t.State, cmp.Or(t.Hostname, "-"), cmp.Or(strings.Join(t.DeviceIDs, ","), "-"), exit, t.Message)
+	})
+}
+
+func (a *app) agentsCommand() *cobra.Command {
+	return a.show("agents", "List the cluster's agents", nil, func(c *cobra.Command, api *client.Client, _ []string) (any, func() error, error) {
+		agents, err := api.Agents(c.Context())
+		return agents, func() error {
+			return a.table("AGENT\tHOST\tGPUS\tFREE\tTYPES\tDRIVER\tCUDA\tCPUS\tMEMORY", len(agents), func(i int) string {
+				g := agents[i]
+				return fmt.Sprintf("%s\t%s\t%d\t%d\t%s\t%s\t%s\t%g\t%.0f MiB", g.ID, g.Hostname, g.GPUs, g.GPUsFree,
+					cmp.Or(strings.Join(g.Types, ","), "-"), cmp.Or(g.Driver, "-"), cmp.Or(g.CUDA, "-"), g.CPUs, g.MemMiB)
+			})
+		}, err
+	})
+}
+
+func (a *app) gpusCommand() *cobra.Command {
+	return a.show("gpus", "List every GPU and who holds it", nil, func(c *cobra.Command, api *client.Client, _ []string) (any, func() error, error) {
+		gpus, err := api.GPUs(c.Context())
+		return gpus, func() error {
+			err := a.table("HOST\tTYPE\tMODEL\tMEMORY\tUUID\tTASK", len(gpus), func(i int) string {
+				g := gpus[i]
+				return fmt.Sprintf("%s\t%s\t%s\t%d MiB\t%s\t%s", g.Hostname, g.Type, g.Model, g.MemMiB, cmp.Or(g.UUID, "-"), cmp.Or(g.Task, "-"))
+			})
+			held := 0
+			for _, g := range gpus {
+				if g.Task != "" {
+					held++
+				}
+			}
+			fmt.Fprintf(a.out, "%d of %d %s held\n", held, len(gpus), gpu.Plural(len(gpus), "GPU"))
+			return err
+		}, err
+	})
+}
+
+// show makes a command that fetches something and prints it for people or as
+// JSON.
+func (a *app) show(name, short string, wants []string, fetch func(*cobra.Command, *client.Client, []string) (any, func() error, error)) *cobra.Command {
+	c := &cobra.Command{
+		Use: strings.Join(append([]string{name}, wants...), " "), Short: short, Args: args(wants...),
+		RunE: func(c *cobra.Command, args []string) error {
+			api, err := a.client()
+			if err != nil {
+				return err
+			}
+			v, print, err := fetch(c, api, args)
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.printJSON(v)
+			}
+			return print()
+		},
+	}
+	a.jsonFlag(c)
+	return c
+}
+
+func (a *app) logsCommand() *cobra.Command {
+	var o client.LogOptions
+	errs := false
+	c := &cobra.Command{
+		Use: "logs TASK", Short: "Print what a task has written", Args: args("TASK"),
+		RunE: func(c *cobra.Command, args []string) error {
+			api, err := a.client()
+			if err != nil {
+				return err
+			}
+			if errs {
+				o.Stream = "stderr"
+			}
+			body, err := api.Log(c.Context(), args[0], o)
+			if err != nil {
+				return err
+			}
+			defer body.Close()
+			if _, err := io.Copy(a.out, body); err != nil && c.Context().Err() == nil {
+				return fmt.Errorf("read log of task %s: %w", args[0], err)
+			}
+			return nil
+		},
+	}
+	c.Flags().BoolVarP(&o.Follow, "follow", "f", false, "go on until the task has ended")
+	c.Flags().BoolVar(&errs, "stderr", false, "its standard error instead of its standard output")
+	return c
+}
+
+// ago is how long ago something was, as people say it.
+func ago(t time.Time) string {
+	switch d := time.Since(t); {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds ago", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm ago", int(d.Minutes()))
+	case d < day:
+		return fmt.Sprintf("%dh ago", int(d.Hours()))
+	default:
+		return fmt.Sprintf("%dd ago", int(d.Hours()/24))
+	}
+}

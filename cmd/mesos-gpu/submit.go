@@ -1,0 +1,74 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"mesos-gpu/job"
+	"mesos-gpu/job/jobfile"
+)
+
+func (a *app) submitCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "submit FILE", Short: "Submit a job file (- reads standard input)", Args: args("FILE"),
+		RunE: func(c *cobra.Command, args []string) error {
+			spec, err := a.readJobFile(args[0])
+			if err != nil {
+				return err
+			}
+			api, err := a.client()
+			if err != nil {
+				return err
+			}
+			view, err := api.Submit(c.Context(), *spec)
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.printJSON(view)
+			}
+			fmt.Fprintf(a.out, "job %s submitted\n", spec.Name)
+			return nil
+		},
+	}
+	a.jsonFlag(c)
+	return c
+}
+
+func (a *app) readJobFile(name string) (*job.Spec, error) {
+	if name == "-" {
+		return jobfile.Read(a.in, "standard input")
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("open job file: %w", err)
+	}
+	defer f.Close()
+	return jobfile.Read(f, name)
+}
+
+func (a *app) printJSON(v any) error {
+	enc := json.NewEncoder(a.out)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+func (a *app) killCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "kill JOB", Short: "End a job", Args: args("JOB"),
+		RunE: func(c *cobra.Command, args []string) error {
+			api, err := a.client()
+			if err != nil {
+				return err
+			}
+			if err := api.Kill(c.Context(), args[0]); err != nil {
+				return err
+			}
+			fmt.Fprintf(a.out, "job %s: kill requested\n", args[0])
+			return nil
+		},
+	}
+}

@@ -1,0 +1,125 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"mesos-gpu/internal/need"
+)
+
+func example(name string) string {
+	return filepath.Join("..", "..", "examples", name)
+}
+
+// The first thing a newcomer runs, twice, and what it leaves: nothing.
+func TestDemo(t *testing.T) {
+	before := traces(t)
+	for range 2 {
+		r := command(t, nil, "local", "--port", "0", "--run", example("hello-gpu.yaml"))
+		if r.code != 0 {
+			t.Fatalf("status %d\n%s%s", r.code, r.out, r.err)
+		}
+		if lines := strings.Split(strings.TrimSpace(r.out), "\n"); lines[len(lines)-1] != "job hello-gpu FINISHED" {
+			t.Errorf("ends with %q", lines[len(lines)-1])
+		}
+		for _, want := range []string{"RUNNING", "FINISHED", "given: GPU-"} {
+			if !strings.Contains(r.out, want) {
+				t.Errorf("output lacks %q:\n%s", want, r.out)
+			}
+		}
+		if os.Geteuid() == 0 {
+			if mine, denied := strings.Count(r.out, ": mine;"), strings.Count(r.out, ": denied"); mine != 1 || denied != 3 {
+				t.Errorf("%d nodes open and %d denied, want 1 and 3:\n%s", mine, denied, r.out)
+			}
+		}
+		if !strings.Contains(r.err, "simulat") && !hasDriver() {
+			t.Errorf("does not say that the GPUs are simulated:\n%s", r.err)
+		}
+		if after := traces(t); after != before {
+			t.Errorf("left something behind; before:\n%s\nafter:\n%s", before, after)
+		}
+	}
+}
+
+func hasDriver() bool { return exists("/proc/driver/nvidia/version") }
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// Without root it works as well and says that devices are not isolated.
+func TestDemoWithoutRoot(t *testing.T) {
+	need.Root(t) // to become somebody else
+	job := filepath.Join(t.TempDir(), "hello-gpu.yaml")
+	text, err := os.ReadFile(example("hello-gpu.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(job, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	open(t, filepath.Dir(job))
+	before := traces(t)
+	nobody := &syscall.Credential{Uid: 65534, Gid: 65534}
+	r := commandAs(t, nobody, []string{"HOME=/nonexistent"}, "local", "--port", "0", "--run", job)
+	if r.code != 0 || !strings.HasSuffix(r.out, "job hello-gpu FINISHED\n") {
+		t.Errorf("status %d\n%s%s", r.code, r.out, r.err)
+	}
+	if n := strings.Count(r.err, "not isolated"); n != 1 {
+		t.Errorf("says %d times that devices are not isolated, want once:\n%s", n, r.err)
+	}
+	if after := traces(t); after != before {
+		t.Errorf("left something behind; before:\n%s\nafter:\n%s", before, after)
+	}
+}
+
+// open lets every user look into the test's folders.
+func open(t *testing.T, dir string) {
+	t.Helper()
+	for ; strings.HasPrefix(dir, os.TempDir()) && dir != os.TempDir(); dir = filepath.Dir(dir) {
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+var ownProcess = regexp.MustCompile(`mesos-gpu(\x00|$)`)
+
+// traces describes what a cluster could leave on the machine: processes of
+// the binary, mounts, cgroups, GPU nodes, temporary folders.
+func traces(t *testing.T) string {
+	t.Helper()
+	var found []string
+	commands, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range commands {
+		// A process may end between the listing and the reading.
+		if text, err := os.ReadFile(path); err == nil && strings.HasPrefix(string(text), binary) && ownProcess.Match(text) {
+			found = append(found, "process "+strings.ReplaceAll(string(text), "\x00", " "))
+		}
+	}
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(mounts)) {
+		if strings.Contains(line, "mesos-gpu") {
+			found = append(found, "mount "+line)
+		}
+	}
+	for _, pattern := range []string{"/sys/fs/cgroup/*/*mesos-gpu*", "/sys/fs/cgroup/*mesos-gpu*", "/dev/nvidia*", filepath.Join(os.TempDir(), "mesos-gpu-local*"), "/run/mesos-gpu*"} {
+		names, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found = append(found, names...)
+	}
+	return strings.Join(found, "\n")
+}

@@ -1,0 +1,206 @@
+// Package e2e tests the built program from outside, as people use it: a
+// cluster by "mesos-gpu local", jobs by the command line, and what is left
+// behind when it is gone.
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// binary is mesos-gpu, built with the race detector for this run.
+var binary string
+
+func TestMain(m *testing.M) { os.Exit(testMain(m)) }
+
+func testMain(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "mesos-gpu-e2e-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	// Another user runs it as well.
+	if err := os.Chmod(dir, 0o755); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	binary = filepath.Join(dir, "mesos-gpu")
+	build := exec.Command("go", "build", "-race", "-o", binary, "mesos-gpu/cmd/mesos-gpu")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build mesos-gpu: %v\n%s", err, out)
+		return 1
+	}
+	// The race detector otherwise waits a second at each exit.
+	os.Setenv("GORACE", "atexit_sleep_ms=0")
+	return m.Run()
+}
+
+const patience = 60 * time.Second
+
+// result is how a command ended.
+type result struct {
+	out, err string
+	code     int
+}
+
+// command runs mesos-gpu to its end.
+func command(t *testing.T, env []string, args ...string) result {
+	t.Helper()
+	return commandAs(t, nil, env, args...)
+}
+
+func commandAs(t *testing.T, as *syscall.Credential, env []string, args ...string) result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	c := exec.CommandContext(ctx, binary, args...)
+	var out, errs bytes.Buffer
+	c.Stdout, c.Stderr = &out, &errs
+	c.Env = append(os.Environ(), env...)
+	if as != nil {
+		c.SysProcAttr = &syscall.SysProcAttr{Credential: as}
+		c.Dir = "/"
+	}
+	err := c.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) || ctx.Err() != nil {
+		t.Fatalf("mesos-gpu %s: %v\n%s%s", strings.Join(args, " "), err, &out, &errs)
+	}
+	return result{out.String(), errs.String(), c.ProcessState.ExitCode()}
+}
+
+// cluster is a running "mesos-gpu local".
+type cluster struct {
+	t      *testing.T
+	api    string
+	cmd    *exec.Cmd
+	output *lines
+	ended  chan struct{}
+}
+
+var apiLine = regexp.MustCompile(`API (http://[0-9.:]+)`)
+
+// start runs a cluster until the test ends.
+func start(t *testing.T, args ...string) *cluster {
+	t.Helper()
+	return launch(t, append([]string{"local", "--port", "0", "--work-dir", t.TempDir()}, args...)...)
+}
+
+// launch runs a daemon that tells its API's address, until the test ends.
+func launch(t *testing.T, args ...string) *cluster {
+	t.Helper()
+	c := &cluster{t: t, output: newLines(), ended: make(chan struct{})}
+	c.cmd = exec.Command(binary, args...)
+	c.cmd.Stdout, c.cmd.Stderr = c.output, c.output
+	if err := c.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(c.ended)
+		_ = c.cmd.Wait() // stop reports how it ended
+	}()
+	t.Cleanup(c.stop)
+	c.api = c.output.await(t, c.ended, apiLine)[1]
+	return c
+}
+
+// stop ends the cluster as an operator would.
+func (c *cluster) stop() {
+	_ = c.cmd.Process.Signal(syscall.SIGTERM) // it may have ended by itself
+	select {
+	case <-c.ended:
+	case <-time.After(patience):
+		_ = c.cmd.Process.Kill()
+		c.t.Errorf("local did not end within %s of SIGTERM:\n%s", patience, c.output)
+		<-c.ended
+	}
+	if c.t.Failed() {
+		c.t.Logf("local said:\n%s", c.output)
+	}
+	if strings.Contains(c.output.String(), "DATA RACE") {
+		c.t.Errorf("local raced:\n%s", c.output)
+	}
+}
+
+// do runs a client command against the cluster.
+func (c *cluster) do(args ...string) result {
+	c.t.Helper()
+	return command(c.t, []string{"MESOS_GPU_API=" + c.api}, args...)
+}
+
+// must is do for commands that have to succeed.
+func (c *cluster) must(args ...string) string {
+	c.t.Helper()
+	r := c.do(args...)
+	if r.code != 0 {
+		c.t.Fatalf("mesos-gpu %s: status %d\n%s%s", strings.Join(args, " "), r.code, r.out, r.err)
+	}
+	return r.out
+}
+
+// lines collects a process's output and wakes who waits for a line of it.
+type lines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+	more chan struct{}
+}
+
+func newLines() *lines { return &lines{more: make(chan struct{})} }
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	close(l.more)
+	l.more = make(chan struct{})
+	return l.text.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// await returns the first match of pattern in a whole line.
+func (l *lines) await(t *testing.T, ended <-chan struct{}, pattern *regexp.Regexp) []string {
+	t.Helper()
+	deadline := time.After(patience)
+	for {
+		l.mu.Lock()
+		text, more := l.text.String(), l.more
+		l.mu.Unlock()
+		scan := bufio.NewScanner(strings.NewReader(text))
+		for scan.Scan() {
+			if m := pattern.FindStringSubmatch(scan.Text()); m != nil {
+				return m
+			}
+		}
+		select {
+		case <-more:
+		case <-ended:
+			t.Fatalf("ended before it said %s:\n%s", pattern, text)
+		case <-deadline:
+			t.Fatalf("no %s within %s:\n%s", pattern, patience, text)
+		}
+	}
+}
+
+func link(t *testing.T, from, to string) {
+	t.Helper()
+	if err := os.Link(from, to); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,220 @@
+package e2e
+
+import (
+	"encoding/json"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"mesos-gpu/internal/need"
+)
+
+// One cluster, and the whole command line on it.
+func TestCommandLine(t *testing.T) {
+	c := start(t, "--gpus", "2xV100,1xK80")
+
+	t.Run("run streams and exits with the task's code", func(t *testing.T) {
+		r := c.do("run", "--gpus", "1", "--gpu-type", "K80", "--", "sh", "-c", "echo out; echo err >&2; exit 7")
+		if r.code != 7 || r.out != "out\n" || !strings.Contains(r.err, "err\n") {
+			t.Errorf("status %d, out %q, err %q", r.code, r.out, r.err)
+		}
+	})
+
+	t.Run("a task without GPUs", func(t *testing.T) {
+		if out := c.must("run", "--", "echo", "plain"); out != "plain\n" {
+			t.Errorf("got %q", out)
+		}
+	})
+
+	t.Run("every task has a GPU of its own", func(t *testing.T) {
+		out := c.must("run", "--name", "pair", "--tasks", "2", "--cpus", "0.2", "--gpus", "1", "--gpu-type", "V100", "--", "sh", "-c", "echo $NVIDIA_VISIBLE_DEVICES")
+		ids := strings.Fields(out)
+		if len(ids) != 2 || ids[0] == ids[1] {
+			t.Errorf("the tasks held %q", ids)
+		}
+	})
+
+	t.Run("waiting is explained", func(t *testing.T) {
+		c.must("submit", write(t, "big", "name: big\ngpus: 3\ngpu_type: V100\ncommand: sleep 1000\n"))
+		var view struct{ State, Waits string }
+		read(t, c.must("describe", "--json", "big"), &view)
+		if view.State != "WAITING" || !regexp.MustCompile(`3 .*V100`).MatchString(view.Waits) {
+			t.Errorf("got %+v", view)
+		}
+		if r := c.do("submit", write(t, "big", "name: big\ncommand: ls\n")); r.code == 0 || !strings.Contains(r.err, "big") {
+			t.Errorf("a second live job of that name: status %d, %q", r.code, r.err)
+		}
+		c.must("kill", "big")
+		if out := c.must("describe", "big"); !strings.Contains(out, "KILLED") {
+			t.Errorf("got %s", out)
+		}
+	})
+
+	t.Run("kill ends a running task and frees its GPU", func(t *testing.T) {
+		c.must("submit", write(t, "long", "name: long\ngpus: 2\ngpu_type: V100\ncommand: echo up; exec sleep 1000\n"))
+		ended := runningTask(t, c, "long")
+		if held := heldGPUs(t, c); held != 2 {
+			t.Errorf("%d GPUs held, want 2", held)
+		}
+		c.must("kill", "long")
+		<-ended
+		if out := c.must("run", "--gpus", "2", "--gpu-type", "V100", "--", "echo", "free again"); out != "free again\n" {
+			t.Errorf("got %q", out)
+		}
+	})
+
+	t.Run("lists", func(t *testing.T) {
+		for args, want := range map[string]string{"ps": "pair", "agents": "V100", "gpus": "Tesla K80"} {
+			if out := c.must(args); !strings.Contains(out, want) {
+				t.Errorf("%s lacks %q:\n%s", args, want, out)
+			}
+		}
+		var jobs []struct{ State string }
+		read(t, c.must("ps", "--json"), &jobs)
+		if len(jobs) < 4 {
+			t.Errorf("ps --json lists %d jobs", len(jobs))
+		}
+	})
+}
+
+// runningTask follows the log of a job's only task until it says "up". ended
+// is closed when the task has.
+func runningTask(t *testing.T, c *cluster, job string) (ended chan struct{}) {
+	t.Helper()
+	follow := exec.CommandContext(t.Context(), binary, "--api", c.api, "logs", "-f", task(t, c, job))
+	output, ended := newLines(), make(chan struct{})
+	follow.Stdout, follow.Stderr = output, output
+	if err := follow.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { defer close(ended); _ = follow.Wait() }()
+	output.await(t, ended, regexp.MustCompile(`^up$`))
+	return ended
+}
+
+func heldGPUs(t *testing.T, c *cluster) int {
+	t.Helper()
+	var gpus []struct{ Task string }
+	read(t, c.must("gpus", "--json"), &gpus)
+	if len(gpus) != 3 {
+		t.Errorf("gpus --json lists %d GPUs, want 3", len(gpus))
+	}
+	n := 0
+	for _, g := range gpus {
+		if g.Task != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// task is the id of a job's only task.
+func task(t *testing.T, c *cluster, job string) string {
+	t.Helper()
+	var view struct{ Tasks []struct{ ID string } }
+	read(t, c.must("describe", "--json", job), &view)
+	if len(view.Tasks) != 1 {
+		t.Fatalf("job %s has %d tasks", job, len(view.Tasks))
+	}
+	return view.Tasks[0].ID
+}
+
+func write(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name+".yaml")
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func read(t *testing.T, text string, to any) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), to); err != nil {
+		t.Fatalf("%v in:\n%s", err, text)
+	}
+}
+
+// Every refusal is one line that says what, where and what to do, and leaves
+// no job behind.
+func TestBadInput(t *testing.T) {
+	c := start(t)
+	for _, r := range []struct {
+		name string
+		args []string
+		want string
+	}{
+		{"unknown GPU type", []string{"submit", write(t, "a", "name: a\ngpus: 1\ngpu_type: V1000\ncommand: ls\n")}, `gpu_type "V1000": no agent has it and NVIDIA makes none of that name; this cluster has V100 (4)`},
+		{"half a GPU", []string{"submit", write(t, "a", "name: a\ngpus: 0.5\ncommand: ls\n")}, "a.yaml:2: gpus: 0.5 is not a whole number: use 1"},
+		{"half a GPU by flag", []string{"run", "--gpus", "0.5", "--", "ls"}, "--gpus"},
+		{"misspelt key", []string{"submit", write(t, "a", "name: a\ngpu_typ: V100\ncommand: ls\n")}, `a.yaml:2: unknown key "gpu_typ"; did you mean "gpu_type"?`},
+		{"no file", []string{"submit", "/nonexistent.yaml"}, "/nonexistent.yaml: no such file"},
+		{"no image", []string{"run", "--container", "docker", "--", "ls"}, "image: a docker task needs one"},
+		{"no job", []string{"describe", "nobody"}, `no job "nobody"`},
+		{"no task", []string{"logs", "nobody.0"}, `no task "nobody.0"`},
+		{"no command", []string{"fly"}, `unknown command "fly"`},
+		{"no scheduler", []string{"--api", "http://127.0.0.1:1", "ps"}, "127.0.0.1:1"},
+	} {
+		t.Run(r.name, func(t *testing.T) {
+			got := c.do(r.args...)
+			if got.code == 0 || !strings.Contains(got.err, r.want) || strings.Count(got.err, "\n") != 1 {
+				t.Errorf("status %d, out %q, err %q; want one line with %q", got.code, got.out, got.err, r.want)
+			}
+		})
+	}
+	if out := strings.TrimSpace(c.must("ps", "--json")); out != "[]" {
+		t.Errorf("a refused job is there: %s", out)
+	}
+}
+
+func TestPortInUse(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	r := command(t, nil, "local", "--listen", taken.Addr().String())
+	if r.code == 0 || !strings.Contains(r.err, taken.Addr().String()) || !strings.Contains(r.err, "has the port") {
+		t.Errorf("status %d, %q", r.code, r.err)
+	}
+}
+
+func TestNoPermission(t *testing.T) {
+	need.Root(t) // to become somebody else
+	dir := t.TempDir()
+	open(t, filepath.Dir(dir))
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	nobody := &syscall.Credential{Uid: 65534, Gid: 65534}
+	r := commandAs(t, nobody, nil, "local", "--port", "0", "--work-dir", filepath.Join(dir, "work"))
+	if r.code == 0 || !strings.Contains(r.err, dir) || !strings.Contains(r.err, "permission denied") {
+		t.Errorf("status %d, %q", r.code, r.err)
+	}
+}
+
+// A cluster that was killed outright leaves nothing to the next one.
+func TestKilledClusterIsCleanedUp(t *testing.T) {
+	need.Root(t)
+	before := traces(t)
+	work := t.TempDir()
+	c := start(t, "--work-dir", work)
+	c.must("submit", write(t, "sleeper", "name: sleeper\ngpus: 1\ncommand: echo up; exec sleep 1000\n"))
+	runningTask(t, c, "sleeper")
+	if err := c.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-c.ended
+	again := start(t, "--work-dir", work)
+	again.must("kill", "sleeper") // the journal still has it
+	again.must("run", "--gpus", "4", "--", "echo", "all four")
+	again.stop()
+	if after := traces(t); after != before {
+		t.Errorf("left something behind; before:\n%s\nafter:\n%s", before, after)
+	}
+}

@@ -1,0 +1,45 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+)
+
+func TestInOrderEndsTheLastFirst(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var ended []int
+	started := make(chan int, 3)
+	part := func(n int) func(context.Context) error {
+		return func(ctx context.Context) error {
+			started <- n
+			<-ctx.Done()
+			ended = append(ended, n) // one after the other, as the test asserts
+			return ctx.Err()
+		}
+	}
+	done := make(chan error)
+	go func() { done <- inOrder(ctx, part(1), part(2), part(3)) }()
+	for range 3 {
+		<-started
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Errorf("got %v", err)
+	}
+	if want := []int{3, 2, 1}; !slices.Equal(ended, want) {
+		t.Errorf("ended %v, want %v", ended, want)
+	}
+}
+
+func TestInOrderEndsAllWhenOneFails(t *testing.T) {
+	broken := errors.New("broken")
+	err := inOrder(t.Context(),
+		func(ctx context.Context) error { <-ctx.Done(); return nil },
+		func(context.Context) error { return broken },
+	)
+	if !errors.Is(err, broken) {
+		t.Errorf("got %v, want %v", err, broken)
+	}
+}

@@ -1,0 +1,151 @@
+// Package local runs a whole cluster on one machine in one process tree: an
+// embedded Mesos master and agent, the GPU daemon and the framework, joined
+// by the same HTTP APIs as on Apache Mesos. It is for a first run and for
+// tests; it never serves more than this machine.
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"path/filepath"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"mesos-gpu/framework"
+	"mesos-gpu/gpu"
+	"mesos-gpu/internal/local/master"
+)
+
+// Config says what cluster to run.
+type Config struct {
+	// WorkDir holds sandboxes, images, volumes and the journal.
+	WorkDir string
+	// Host is the machine's GPUs, found or simulated.
+	Host gpu.Host
+	// API, Master and Agent are the addresses to listen on.
+	API, Master, Agent string
+	// Binary is the mesos-gpu program, which runs executors.
+	Binary string
+	// ExecutorEnv is added to every executor's environment.
+	ExecutorEnv map[string]string
+	// Images holds docker archives NAME:TAG.tar for unified containers.
+	Images string
+	// Isolate gives every task its own cgroup and device nodes; it needs root.
+	Isolate bool
+	Log     logrus.FieldLogger
+}
+
+// journalFile is the scheduler's, in the work directory.
+const journalFile = "scheduler.journal"
+
+// Addresses say where a running cluster listens, as URLs.
+type Addresses struct{ API, Master, Agent string }
+
+// Run runs the cluster until ctx ends, then ends all tasks and removes what
+// they had: processes, cgroups, mounts. up is called once the API answers.
+func Run(ctx context.Context, cfg Config, up func(Addresses)) error {
+	c := &cluster{Config: cfg}
+	if err := c.listen(); err != nil {
+		return err
+	}
+	return c.run(ctx, up)
+}
+
+type cluster struct {
+	Config
+	master, agent net.Listener
+}
+
+func (c *cluster) listen() error {
+	var err error
+	if c.master, err = net.Listen("tcp", c.Master); err != nil {
+		return fmt.Errorf("listen for the embedded master: %w", err)
+	}
+	if c.agent, err = net.Listen("tcp", c.Config.Agent); err != nil {
+		c.master.Close()
+		return fmt.Errorf("listen for the embedded agent: %w", err)
+	}
+	return nil
+}
+
+// run starts the parts in the order in which they need one another and ends
+// them in the opposite one.
+func (c *cluster) run(ctx context.Context, up func(Addresses)) error {
+	defer c.master.Close()
+	defer c.agent.Close()
+	m := master.New(master.Config{Log: c.Log.WithField("part", "master"), Addr: c.master.Addr().String()})
+	a, err := c.newAgent(m)
+	if err != nil {
+		return err
+	}
+	d, err := c.daemon()
+	if err != nil {
+		return err
+	}
+	scheduler, err := framework.New(framework.Config{
+		Master: "http://" + c.master.Addr().String(), APIAddr: c.API,
+		JournalPath: filepath.Join(c.WorkDir, journalFile), ExecutorPath: c.Binary,
+		Log: c.Log.WithField("part", "scheduler"),
+		Ready: func(addr string) {
+			up(Addresses{API: "http://" + addr, Master: "http://" + c.master.Addr().String(), Agent: "http://" + c.agent.Addr().String()})
+		},
+	})
+	if err != nil {
+		return err
+	}
+	return inOrder(ctx,
+		serve(c.master, m.Handler()), m.Run,
+		serve(c.agent, a.Handler()), a.Run,
+		d.Run,
+		scheduler.Run,
+	)
+}
+
+// inOrder runs the parts at once until ctx ends or one of them fails, then
+// ends the last first, each before the one it relies on.
+func inOrder(ctx context.Context, parts ...func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type part struct {
+		stop context.CancelFunc
+		done chan error
+	}
+	started := make([]part, 0, len(parts))
+	for _, run := range parts {
+		own, stop := context.WithCancel(context.WithoutCancel(ctx))
+		p := part{stop, make(chan error, 1)}
+		go func() {
+			err := run(own)
+			p.done <- err
+			if err != nil && own.Err() == nil {
+				cancel()
+			}
+		}()
+		started = append(started, p)
+	}
+	<-ctx.Done()
+	var errs []error
+	for i := len(started) - 1; i >= 0; i-- {
+		started[i].stop()
+		if err := <-started[i].done; err != nil && !errors.Is(err, context.Canceled) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func serve(l net.Listener, h http.Handler) func(context.Context) error {
+	return func(ctx context.Context) error {
+		s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, BaseContext: func(net.Listener) context.Context { return ctx }}
+		stop := context.AfterFunc(ctx, func() { s.Close() })
+		defer stop()
+		if err := s.Serve(l); err != nil && !errors.Is(err, http.ErrServerClosed) {
+			return fmt.Errorf("serve %s: %w", l.Addr(), err)
+		}
+		return nil
+	}
+}

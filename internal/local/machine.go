@@ -1,0 +1,151 @@
+package local
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/mesos/mesos-go/api/v1/lib/resources"
+	"golang.org/x/sys/unix"
+
+	"mesos-gpu/gpu"
+	"mesos-gpu/internal/local/agent"
+	"mesos-gpu/internal/local/link"
+	"mesos-gpu/isolator"
+	"mesos-gpu/isolator/advertise"
+	"mesos-gpu/isolator/rules"
+	"mesos-gpu/volumemgr"
+)
+
+// newAgent puts the machine into Mesos's words. GPUs are no part of its
+// resources: the daemon adds them through the resource provider API.
+func (c *cluster) newAgent(m link.Master) (*agent.Agent, error) {
+	total, err := machine(c.WorkDir)
+	if err != nil {
+		return nil, err
+	}
+	root, err := c.driverRoot()
+	if err != nil {
+		return nil, err
+	}
+	volumes := filepath.Join(c.WorkDir, "volumes")
+	cfg := agent.Config{
+		Log: c.Log.WithField("part", "agent"), Master: m, WorkDir: filepath.Join(c.WorkDir, "agent"),
+		Addr: c.agent.Addr().String(), Resources: total, Attributes: advertise.Attributes(c.Host),
+		Root: c.Isolate, ExecutorPath: c.Binary, ImagesDir: c.Images,
+		Volume: func(ctx context.Context) (string, error) { return volumemgr.Ensure(ctx, root, volumes) },
+		ExecutorEnv: map[string]string{
+			"MESOS_GPU_DRIVER_ROOT": root, "MESOS_GPU_VOLUMES": volumes,
+		},
+	}
+	for name, value := range c.ExecutorEnv {
+		cfg.ExecutorEnv[name] = value
+	}
+	if c.Isolate && len(c.Host.Devices) > 0 {
+		i, err := isolator.New(isolator.Config{Host: c.Host})
+		if err != nil {
+			return nil, err
+		}
+		cfg.Isolator = i
+		if cfg.ExecutorEnv["MESOS_GPU_DEV"], err = c.nodes(i); err != nil {
+			return nil, err
+		}
+	}
+	return agent.New(cfg)
+}
+
+// nodes makes GPU nodes where the Docker engine finds them: a simulated
+// host's stand nowhere else but in private /dev folders.
+func (c *cluster) nodes(i *isolator.Isolator) (dir string, err error) {
+	if !c.Host.Simulated {
+		return "/dev", nil
+	}
+	g, err := i.Prepare("none", 0, nil)
+	if err != nil {
+		return "", err
+	}
+	dir = filepath.Join(c.WorkDir, "dev")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", fmt.Errorf("make folder for GPU nodes: %w", err)
+	}
+	for _, n := range g.Nodes {
+		if err := mknod(dir, n); err != nil {
+			return "", err
+		}
+	}
+	return dir, nil
+}
+
+func mknod(dir string, n rules.Node) error {
+	path := filepath.Join(dir, n.Name)
+	err := unix.Mknod(path, unix.S_IFCHR|0o666, int(unix.Mkdev(n.Major, n.Minor)))
+	if err != nil && !errors.Is(err, os.ErrExist) {
+		return fmt.Errorf("make GPU node %s (%d:%d): %w", path, n.Major, n.Minor, err)
+	}
+	return nil
+}
+
+// driverRoot is the file system that holds the driver: the machine's, or a
+// made-up one for simulated GPUs.
+func (c *cluster) driverRoot() (string, error) {
+	if !c.Host.Simulated {
+		return "/", nil
+	}
+	root := filepath.Join(c.WorkDir, "driver")
+	if err := volumemgr.SimulatedRoot(root, c.Host.Driver); err != nil {
+		return "", fmt.Errorf("make up a driver: %w", err)
+	}
+	return root, nil
+}
+
+func (c *cluster) daemon() (*isolator.Daemon, error) {
+	return isolator.NewDaemon(isolator.DaemonConfig{
+		AgentURL: "http://" + c.agent.Addr().String() + "/slave(1)", StateDir: filepath.Join(c.WorkDir, "gpus"),
+		Discover: func() (gpu.Host, error) { return c.Host, nil },
+		Log:      c.Log.WithField("part", "daemon"),
+	})
+}
+
+// machine is what this machine has besides GPUs, less a GiB or half of its
+// memory for everything else on it.
+func machine(dir string) ([]mesos.Resource, error) {
+	total, err := memoryMiB("/proc/meminfo")
+	if err != nil {
+		return nil, err
+	}
+	var fs unix.Statfs_t
+	if err := unix.Statfs(dir, &fs); err != nil {
+		return nil, fmt.Errorf("measure %s: %w", dir, err)
+	}
+	free := float64(fs.Bavail) * float64(fs.Bsize) / (1 << 20)
+	return []mesos.Resource{
+		resources.NewCPUs(float64(runtime.NumCPU())).Resource,
+		resources.NewMemory(total - min(1024, total/2)).Resource,
+		resources.NewDisk(free).Resource,
+	}, nil
+}
+
+func memoryMiB(meminfo string) (float64, error) {
+	f, err := os.Open(meminfo)
+	if err != nil {
+		return 0, fmt.Errorf("measure memory: %w", err)
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if fields := strings.Fields(lines.Text()); len(fields) > 1 && fields[0] == "MemTotal:" {
+			kib, err := strconv.ParseFloat(fields[1], 64)
+			if err != nil {
+				return 0, fmt.Errorf("measure memory: %w", err)
+			}
+			return kib / 1024, nil
+		}
+	}
+	return 0, fmt.Errorf("measure memory: %s has no MemTotal", meminfo)
+}

@@ -1,0 +1,81 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+const tempPrefix = "mesos-gpu-local-"
+
+// TempWorkDir gives a cluster a work directory for its life. One that a
+// killed cluster left is used again, so that the new agent clears up the old
+// one's cgroups and mounts; its jobs are forgotten. release removes it.
+func TempWorkDir() (dir string, release func() error, err error) {
+	old, err := filepath.Glob(filepath.Join(os.TempDir(), tempPrefix+"*"))
+	if err != nil {
+		return "", nil, fmt.Errorf("look for old work directories: %w", err)
+	}
+	for _, dir := range old {
+		if lock, err := lockDir(dir); err == nil {
+			if err := os.Remove(filepath.Join(dir, journalFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
+				lock.Close()
+				return "", nil, fmt.Errorf("use work directory %s again: %w", dir, err)
+			}
+			return dir, releaser(dir, lock), nil
+		}
+	}
+	dir, err = os.MkdirTemp("", tempPrefix)
+	if err != nil {
+		return "", nil, fmt.Errorf("make work directory: %w", err)
+	}
+	lock, err := lockDir(dir)
+	if err != nil {
+		return "", nil, err
+	}
+	return dir, releaser(dir, lock), nil
+}
+
+func releaser(dir string, lock *os.File) func() error {
+	return func() error {
+		defer lock.Close()
+		if err := os.RemoveAll(dir); err != nil {
+			return fmt.Errorf("remove work directory: %w", err)
+		}
+		return nil
+	}
+}
+
+// lockDir takes a folder of ours that nobody else holds. The lock is gone
+// with the process.
+func lockDir(dir string) (*os.File, error) {
+	f, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open work directory: %w", err)
+	}
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if err == nil {
+		err = own(f)
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("lock work directory %s: %w", dir, err)
+	}
+	return f, nil
+}
+
+// own refuses a folder that another user put there.
+func own(f *os.File) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); !ok || int(st.Uid) != os.Geteuid() || info.Mode().Perm()&0o022 != 0 {
+		return errors.New("it belongs to another user, or others may write to it")
+	}
+	return nil
+}

@@ -1,0 +1,204 @@
+// Package walls holds the rules about who may import whom, each with its
+// reason, as a test. It has no code of its own.
+package walls
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "mesos-gpu"
+
+// pure packages are functions of their arguments: the simulator, the fuzzers
+// and production run the same code.
+var pure = []string{"gpu", "job", "framework/sched", "isolator/rules"}
+
+// impure are the standard library's ways to the world outside.
+var impure = []string{"os", "net", "context", "log", "syscall", "os/exec", "net/http", "log/slog", "path/filepath", "io/ioutil"}
+
+// walls: package trees of from import nothing of the trees in to, but for the
+// exceptions, each with its reason.
+var walls = []struct {
+	from, to []string
+	why      string
+	except   map[string]string // "from → to": reason
+}{
+	{
+		from: []string{"gpu"}, to: []string{"job", "framework", "isolator", "volumemgr", "executor", "marathon", "internal", "cmd"},
+		why: "the nouns import nothing",
+	},
+	{
+		from: []string{"job"}, to: []string{"framework", "isolator", "volumemgr", "executor", "marathon", "internal", "cmd"},
+		why: "jobs know only devices",
+	},
+	{
+		from: []string{"framework"}, to: []string{"isolator", "volumemgr", "executor", "marathon", "internal/local", "cmd"},
+		why: "the framework meets agents and executors only through Mesos and the Launch wire format",
+	},
+	{
+		from: []string{"executor"}, to: []string{"framework", "isolator", "volumemgr", "marathon", "internal/local", "cmd"},
+		why: "the executor serves any framework on any agent",
+		except: map[string]string{
+			"executor → volumemgr":        "the executor fills the volume on agents that run no daemon",
+			"executor/docker → volumemgr": "the executor fills the volume on agents that run no daemon",
+		},
+	},
+	{
+		from: []string{"isolator"}, to: []string{"framework", "volumemgr", "executor", "marathon", "internal/local", "cmd"},
+		why: "the agent side serves any framework",
+	},
+	{
+		from: []string{"volumemgr"}, to: []string{"job", "framework", "isolator", "executor", "marathon", "internal/local", "cmd"},
+		why: "a volume is a matter of driver files alone",
+	},
+}
+
+// only says which one tree may import a package, and why.
+var only = map[string]struct{ tree, why string }{
+	"github.com/NVIDIA/go-nvml/pkg/nvml":              {"isolator/nvml", "one package loads the driver's library"},
+	"github.com/spf13/cobra":                          {"cmd", "flags end where configuration begins"},
+	"go.etcd.io/bbolt":                                {"framework/journal", "one package knows the file"},
+	"github.com/opencontainers/runtime-spec/specs-go": {"internal/local", "only the embedded agent runs containers itself"},
+}
+
+func TestImports(t *testing.T) {
+	for _, f := range sources(t) {
+		for _, path := range f.imports {
+			if reason := forbidden(f.pkg, path); reason != "" {
+				t.Errorf("%s imports %s: %s", f.name, path, reason)
+			}
+		}
+	}
+}
+
+func forbidden(pkg, path string) string {
+	for _, p := range pure {
+		if pkg != p {
+			continue
+		}
+		for _, bad := range impure {
+			if path == bad {
+				return "package " + p + " is pure: no I/O, no clock, no log"
+			}
+		}
+		if strings.Contains(path, "logrus") {
+			return "pure packages never log"
+		}
+	}
+	if o, ok := only[path]; ok && !within(pkg, o.tree) {
+		return "only " + o.tree + " may: " + o.why
+	}
+	to, ours := strings.CutPrefix(path, module+"/")
+	if !ours {
+		return ""
+	}
+	for _, w := range walls {
+		for _, from := range w.from {
+			for _, target := range w.to {
+				if within(pkg, from) && within(to, target) && w.except[pkg+" → "+to] == "" {
+					return w.why
+				}
+			}
+		}
+	}
+	return ""
+}
+
+func within(pkg, tree string) bool { return pkg == tree || strings.HasPrefix(pkg, tree+"/") }
+
+// Pure packages must not read the clock either; an import cannot show that.
+func TestPurePackagesReadNoClock(t *testing.T) {
+	for _, f := range sources(t) {
+		for _, p := range pure {
+			if f.pkg == p && (strings.Contains(f.text, "time.Now(") || strings.Contains(f.text, "time.Since(") || strings.Contains(f.text, "rand.Int")) {
+				t.Errorf("%s reads the clock or unseeded chance", f.name)
+			}
+		}
+	}
+}
+
+// Every package says in one paragraph what it decides and what it never does.
+func TestEveryPackageHasItsParagraph(t *testing.T) {
+	documented := map[string]bool{}
+	for _, f := range sources(t) {
+		documented[f.pkg] = documented[f.pkg] || f.doc
+	}
+	for pkg, ok := range documented {
+		if !ok {
+			t.Errorf("package %s has no package comment", pkg)
+		}
+	}
+}
+
+// Files stay readable in one sitting.
+func TestFilesAreShort(t *testing.T) {
+	for _, f := range sources(t) {
+		if n := strings.Count(f.text, "\n"); n > 600 {
+			t.Errorf("%s has %d lines, more than 600: split it", f.name, n)
+		}
+	}
+}
+
+type source struct {
+	name, pkg, text string
+	imports         []string
+	doc             bool
+}
+
+// sources are the project's Go files, tests excluded.
+func sources(t *testing.T) []source {
+	t.Helper()
+	root := filepath.Join("..", "..")
+	var files []source
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (d.Name() == "testdata" || d.Name() != ".." && strings.HasPrefix(d.Name(), ".")) {
+			return filepath.SkipDir
+		}
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		f, err := parse(root, path)
+		files = append(files, f)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) < 10 {
+		t.Fatalf("found only %d files below %s", len(files), root)
+	}
+	return files
+}
+
+func parse(root, path string) (source, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return source{}, err
+	}
+	parsed, err := parser.ParseFile(token.NewFileSet(), path, text, parser.ImportsOnly|parser.ParseComments)
+	if err != nil {
+		return source{}, err
+	}
+	name, err := filepath.Rel(root, path)
+	if err != nil {
+		return source{}, err
+	}
+	f := source{name: name, pkg: filepath.ToSlash(filepath.Dir(name)), text: string(text), doc: parsed.Doc != nil}
+	for _, spec := range parsed.Imports {
+		imported, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			return source{}, err
+		}
+		f.imports = append(f.imports, imported)
+	}
+	return f, nil
+}

@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# Runs every test, race detector on, and ends with the counts. As root on
+# Debian it installs what the tests use and starts a Docker engine for the run
+# if none answers; there, a missing piece fails its tests instead of skipping.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+packages=(docker.io iptables runc busybox-static gcc libc6-dev)
+engine=""
+
+install_missing() {
+	local missing=()
+	for p in "${packages[@]}"; do
+		dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || missing+=("$p")
+	done
+	((${#missing[@]})) || return 0
+	echo "installing ${missing[*]}"
+	apt-get -qq update
+	DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends "${missing[@]}" >/dev/null
+}
+
+engine_answers() { curl -sf --max-time 3 --unix-socket /var/run/docker.sock http://docker/_ping >/dev/null; }
+
+# The engine's own iptables chains and bridge stay as it makes them; only the
+# processes are ours to end.
+start_engine() {
+	state=$(mktemp -d)
+	setsid dockerd --pidfile "$state/pid" >"$state/log" 2>&1 &
+	engine=$!
+	for _ in $(seq 120); do
+		engine_answers && return 0
+		kill -0 "$engine" 2>/dev/null || break
+		sleep 0.5
+	done
+	echo "the Docker engine does not start:" >&2
+	tail -5 "$state/log" >&2
+	return 1
+}
+
+stop_engine() {
+	[ -n "$engine" ] || return 0
+	kill "$engine" 2>/dev/null || true
+	wait "$engine" 2>/dev/null || true
+	rm -rf "$state"
+}
+trap stop_engine EXIT
+
+if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+	packages+=(curl)
+	install_missing
+	engine_answers || start_engine
+	export MESOS_GPU_TEST_ALL=1
+else
+	echo "not root on Debian: tests that need root, docker.io, runc or busybox-static are skipped, each with what it lacks"
+fi
+
+make --no-print-directory lint
+go tool gotestsum --format pkgname --format-hide-empty-pkg --hide-summary=output \
+	--post-run-command 'bash -c "echo \"$((TESTS_TOTAL - TESTS_FAILED - TESTS_SKIPPED)) passed, $TESTS_FAILED failed, $TESTS_SKIPPED skipped\""' \
+	-- -race -timeout 20m "$@" ./...
