@@ -1,0 +1,149 @@
+// Package agent is the embedded Mesos agent: it runs executors in
+// containers, serves them Mesos's v1 executor API, and serves the operator
+// and resource provider APIs beside it. It decides what becomes of a task
+// between the master's launch and its last acknowledged status. It keeps no
+// state across restarts: containers end with their agent.
+package agent
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+
+	"mesos-gpu/internal/local/agent/container"
+	"mesos-gpu/internal/local/agent/files"
+	"mesos-gpu/internal/local/agent/image"
+	"mesos-gpu/internal/local/agent/provider"
+	"mesos-gpu/internal/local/agent/status"
+	"mesos-gpu/isolator"
+)
+
+// Agent runs executors. Run it once.
+type Agent struct {
+	cfg       Config
+	engine    *container.Engine
+	images    *image.Store
+	providers *provider.Manager
+	loop      *loop
+	// ready is closed once info is complete.
+	ready chan struct{}
+
+	// The rest belongs to the loop.
+	info       mesos.AgentInfo
+	frameworks map[string]*framework
+	completed  completed
+	streams    *status.Streams
+	exits      []*exit
+	// working counts goroutines that will post to the loop.
+	working  int
+	stopping bool
+	// background bounds what those goroutines do.
+	background func() context.Context
+}
+
+// New checks the configuration. It touches nothing but the machine's list of
+// mounts.
+func New(cfg Config) (*Agent, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, fmt.Errorf("configure agent: %w", err)
+	}
+	cfg.WorkDir = filepath.Clean(cfg.WorkDir)
+	if cfg.Root && cfg.Isolator == nil {
+		i, err := isolator.New(isolator.Config{})
+		if err != nil {
+			return nil, fmt.Errorf("configure agent: %w", err)
+		}
+		cfg.Isolator = i
+	}
+	engine, err := container.New(container.Config{Program: cfg.ExecutorPath, Fenced: cfg.Root, Cgroup: cgroupOf(cfg.WorkDir)})
+	if err != nil {
+		return nil, fmt.Errorf("configure agent: %w", err)
+	}
+	a := &Agent{
+		cfg: cfg, engine: engine, loop: newLoop(), ready: make(chan struct{}),
+		images:     image.NewStore(cfg.ImagesDir, filepath.Join(cfg.WorkDir, storeFolder)),
+		frameworks: map[string]*framework{},
+		streams:    status.New(cfg.RetryMin, cfg.RetryMax),
+		info:       describe(cfg),
+	}
+	a.providers = provider.New(provider.Config{
+		Log: cfg.Log, PublishTimeout: cfg.PublishTimeout,
+		Changed: func() { a.loop.post(a.updateTotal) },
+	})
+	return a, nil
+}
+
+// cgroupOf names the cgroup of an agent by its work directory, so that the
+// next agent there finds what a killed one left.
+func cgroupOf(work string) string {
+	sum := sha256.Sum256([]byte(work))
+	return "/mesos-gpu-" + hex.EncodeToString(sum[:8])
+}
+
+func describe(cfg Config) mesos.AgentInfo {
+	info := mesos.AgentInfo{Hostname: cfg.Hostname, Resources: cfg.Resources, Attributes: cfg.Attributes}
+	if _, text, err := net.SplitHostPort(cfg.Addr); err == nil {
+		if port, err := strconv.ParseInt(text, 10, 32); err == nil {
+			n := int32(port)
+			info.Port = &n
+		}
+	}
+	return info
+}
+
+// Handler serves the agent's APIs, with and without the name slave(1) that
+// Mesos's agents have in their paths. It answers 503 until Run has registered
+// and after it returned.
+func (a *Agent) Handler() http.Handler {
+	mux := http.NewServeMux()
+	for _, prefix := range []string{"", "/slave(1)"} {
+		mux.HandleFunc(prefix+"/api/v1", a.serveOperator)
+		mux.HandleFunc(prefix+"/api/v1/executor", a.serveExecutor)
+		mux.Handle(prefix+"/api/v1/resource_provider", a.providers)
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-a.loop.done:
+			http.Error(w, errStopped.Error(), http.StatusServiceUnavailable)
+			return
+		default:
+		}
+		select {
+		case <-a.ready:
+			mux.ServeHTTP(w, r)
+		default:
+			http.Error(w, "the agent has not registered yet", http.StatusServiceUnavailable)
+		}
+	})
+}
+
+// sandboxes are the files that people may read.
+func (a *Agent) sandboxes() files.Sandboxes {
+	return files.Sandboxes{Frameworks: frameworksDir(a.cfg.WorkDir, a.info.GetID().GetValue())}
+}
+
+// after posts f once d is over.
+func (a *Agent) after(d time.Duration, f func()) { time.AfterFunc(d, func() { a.loop.post(f) }) }
+
+// work runs f beside the loop; what it returns then runs on the loop. The
+// agent does not end before.
+func (a *Agent) work(f func(ctx context.Context) (then func())) {
+	a.working++
+	ctx := a.background()
+	go func() {
+		then := f(ctx)
+		a.loop.post(func() {
+			a.working--
+			then()
+		})
+	}()
+}

@@ -1,0 +1,49 @@
+package agent
+
+import (
+	"fmt"
+	"math"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+
+	"mesos-gpu/internal/local/agent/container"
+)
+
+// Resource names that this agent enforces.
+const (
+	gpusName   = "gpus"
+	gpuIDsName = "gpu_ids"
+)
+
+// scalar sums the scalar resources of a name.
+func scalar(resources []mesos.Resource, name string) float64 {
+	var sum float64
+	for _, r := range resources {
+		if r.Name == name && r.GetType() == mesos.SCALAR {
+			sum += r.GetScalar().GetValue()
+		}
+	}
+	return sum
+}
+
+// devices counts the GPUs among the resources and lists those that are named.
+func devices(resources []mesos.Resource) (gpus int, ids []string, err error) {
+	n := scalar(resources, gpusName)
+	if n != math.Trunc(n) || n < 0 {
+		return 0, nil, fmt.Errorf("gpus:%v is no whole number of devices", n)
+	}
+	for _, r := range resources {
+		if r.Name == gpuIDsName && r.GetType() == mesos.SET {
+			ids = append(ids, r.GetSet().GetItem()...)
+		}
+	}
+	return int(n), ids, nil
+}
+
+// limits turns resources into those of a cgroup.
+func limits(resources []mesos.Resource) container.Limits {
+	return container.Limits{
+		CPUs:     scalar(resources, "cpus"),
+		MemBytes: int64(scalar(resources, "mem") * (1 << 20)),
+	}
+}

@@ -1,0 +1,68 @@
+package agent
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	mesostime "github.com/mesos/mesos-go/api/v1/lib/time"
+)
+
+func TestDevicesAndLimits(t *testing.T) {
+	// Reserved and unreserved parts of one resource are separate entries.
+	all := []mesos.Resource{
+		resource("gpus", 1), gpuIDs("GPU-b"), resource("mem", 32), resource("cpus", 0.5),
+		resource("gpus", 1), gpuIDs("GPU-a"), resource("mem", 0.5),
+	}
+	gpus, ids, err := devices(all)
+	if err != nil || gpus != 2 || strings.Join(ids, " ") != "GPU-b GPU-a" {
+		t.Errorf("devices: %d %v %v", gpus, ids, err)
+	}
+	if keyOf(gpus, ids) != keyOf(2, []string{"GPU-a", "GPU-b"}) || keyOf(gpus, ids) == keyOf(2, []string{"GPU-a", "GPU-c"}) {
+		t.Error("grants are told apart by the order of their devices, or not by the devices")
+	}
+	if l := limits(all); l.CPUs != 0.5 || l.MemBytes != 32<<20+1<<19 {
+		t.Errorf("limits %+v", l)
+	}
+	for _, n := range []float64{0.5, -1} {
+		if _, _, err := devices([]mesos.Resource{resource("gpus", n)}); err == nil {
+			t.Errorf("gpus:%v passed", n)
+		}
+	}
+}
+
+// What executors read of a duration is what was written.
+func TestDuration(t *testing.T) {
+	for _, d := range []time.Duration{0, 1, time.Millisecond, 1500 * time.Millisecond, 5 * time.Second, 90 * time.Second, 15 * time.Minute, 3 * time.Hour} {
+		if got, err := mesostime.ParseDuration(duration(d)); err != nil || got != d {
+			t.Errorf("%v is written %s, read as %v, %v", d, duration(d), got, err)
+		}
+	}
+}
+
+func TestContainerIDs(t *testing.T) {
+	id := below(below(mesos.ContainerID{Value: "top"}, "mid"), "leaf")
+	ids, err := chain(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"top", "mid", "leaf"}, ids); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(id, containerID(ids)); diff != "" {
+		t.Errorf("there and back (-want +got):\n%s", diff)
+	}
+	if got := nestedFolder(ids); got != "containers/mid/containers/leaf" {
+		t.Errorf("folder %s", got)
+	}
+	for range maxDepth {
+		id = below(id, "deeper")
+	}
+	for _, bad := range []mesos.ContainerID{id, {}, {Value: ".."}, {Value: "a b"}, {Value: strings.Repeat("x", 300)}} {
+		if _, err := chain(bad); err == nil {
+			t.Errorf("container id %.40v passed", bad)
+		}
+	}
+}

@@ -1,0 +1,132 @@
+package container
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// begin fences the process in as ordered and starts the command.
+func begin(o order) (pid int, err error) {
+	if o.Fenced {
+		if err := fence(o); err != nil {
+			return 0, err
+		}
+	} else if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return 0, stageErrorf(StageStart, "become reaper: %v", err)
+	}
+	if o.OCI != nil {
+		return startOCI(*o.OCI)
+	}
+	return start(o.Command)
+}
+
+// fence sets up the mount namespace. Mounts made here are seen by no other
+// container and end with the last process; those the host makes later come in.
+func fence(o order) error {
+	if o.Join {
+		// A thread that shares its working directory with others cannot
+		// change its mount namespace.
+		if err := unix.Unshare(unix.CLONE_FS); err != nil {
+			return stageErrorf(StageMount, "unshare file system: %v", err)
+		}
+		if err := unix.Setns(mountFD, unix.CLONE_NEWNS); err != nil {
+			return stageErrorf(StageMount, "join mount namespace: %v", err)
+		}
+		if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
+			return stageErrorf(StageMount, "unshare mounts: %v", err)
+		}
+	}
+	if err := unix.Mount("", "/", "", unix.MS_SLAVE|unix.MS_REC, ""); err != nil {
+		return stageErrorf(StageMount, "make mounts private: %v", err)
+	}
+	if !o.Join && o.OCI == nil {
+		if err := mountDev("/dev", o.Nodes); err != nil {
+			return err
+		}
+	}
+	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
+		return stageErrorf(StageMount, "mount /proc: %v", err)
+	}
+	return nil
+}
+
+// start forks the command from this thread, so that it has its namespaces.
+func start(c Command) (int, error) {
+	path, err := lookPath(c.Path, c.Dir, c.Env)
+	if err != nil {
+		return 0, stageErrorf(StageStart, "start %s: %v", c.Path, err)
+	}
+	sys := &syscall.SysProcAttr{Setsid: true}
+	if c.User != nil {
+		sys.Credential = &syscall.Credential{Uid: c.User.UID, Gid: c.User.GID, Groups: c.User.Groups}
+	}
+	pid, err := syscall.ForkExec(path, c.Args, &syscall.ProcAttr{
+		Dir: c.Dir, Env: c.Env, Files: []uintptr{0, 1, 2}, Sys: sys,
+	})
+	if err != nil {
+		return 0, stageErrorf(StageStart, "start %s in %s: %v", path, c.Dir, err)
+	}
+	return pid, nil
+}
+
+// lookPath finds a program as execvp does, on the PATH that it will have
+// itself; a name with a slash is taken from the working directory.
+func lookPath(name, dir string, env []string) (string, error) {
+	if strings.Contains(name, "/") {
+		if filepath.IsAbs(name) {
+			return name, nil
+		}
+		return filepath.Join(dir, name), nil
+	}
+	for _, entry := range env {
+		path, ok := strings.CutPrefix(entry, "PATH=")
+		if !ok {
+			continue
+		}
+		for _, folder := range filepath.SplitList(path) {
+			candidate := filepath.Join(folder, name)
+			if info, err := os.Stat(candidate); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+				return candidate, nil
+			}
+		}
+		return "", fmt.Errorf("no such program in %s", path)
+	}
+	return "", fmt.Errorf("no PATH to find it on")
+}
+
+// killChildren ends every descendant: what a killed child leaves behind
+// becomes this process's child, until none is left.
+func killChildren() {
+	for {
+		for _, pid := range children() {
+			_ = unix.Kill(pid, unix.SIGKILL) // ESRCH: gone already
+		}
+		// EINTR asks again; ECHILD says that none is left.
+		if _, err := syscall.Wait4(-1, nil, 0, nil); err == syscall.ECHILD {
+			return
+		}
+	}
+}
+
+func children() []int {
+	files, _ := filepath.Glob("/proc/self/task/*/children") // the pattern is well-formed
+	var pids []int
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue // a thread that has ended has no children
+		}
+		for field := range strings.FieldsSeq(string(text)) {
+			if pid, err := strconv.Atoi(field); err == nil {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return pids
+}

@@ -1,0 +1,90 @@
+package container
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// clearTimeout bounds how long killed processes may take to go: one in an
+// uninterruptible sleep ends when its disk or driver lets it.
+const (
+	clearTimeout = 10 * time.Second
+	clearPause   = 5 * time.Millisecond
+)
+
+// clear kills every process in the cgroup at path and below, in every
+// hierarchy, and removes it. A cgroup that is not there is clear.
+func (c cgroups) clear(path string) error {
+	deadline := time.Now().Add(clearTimeout)
+	for {
+		var errs []error
+		for _, h := range c.all {
+			dir := filepath.Join(h.dir, path)
+			if err := kill(dir); err != nil {
+				errs = append(errs, err)
+			}
+			if err := remove(dir); err != nil {
+				errs = append(errs, err)
+			}
+		}
+		if len(errs) == 0 {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("clear cgroup %s: %w", path, errors.Join(errs...))
+		}
+		// The kernel tells nobody when the last killed process has left.
+		time.Sleep(clearPause)
+	}
+}
+
+// kill sends SIGKILL to every process in the folder and below.
+func kill(dir string) error {
+	return walk(dir, func(dir string) error {
+		text, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+		if err != nil {
+			return gone(err)
+		}
+		for field := range strings.FieldsSeq(string(text)) {
+			// 0 stands for a process of another PID namespace.
+			if pid, err := strconv.Atoi(field); err == nil && pid > 0 && pid != os.Getpid() {
+				_ = unix.Kill(pid, unix.SIGKILL) // ESRCH: gone already
+			}
+		}
+		return nil
+	})
+}
+
+// remove removes the folder and those below it.
+func remove(dir string) error {
+	return walk(dir, func(dir string) error {
+		if err := gone(unix.Rmdir(dir)); err != nil {
+			return fmt.Errorf("rmdir %s: %w", dir, err)
+		}
+		return nil
+	})
+}
+
+// walk visits the folders below dir, then dir.
+func walk(dir string, visit func(dir string) error) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return gone(err)
+	}
+	for _, e := range entries {
+		if !e.IsDir() {
+			continue
+		}
+		if err := walk(filepath.Join(dir, e.Name()), visit); err != nil {
+			return err
+		}
+	}
+	return visit(dir)
+}

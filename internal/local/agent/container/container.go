@@ -1,0 +1,104 @@
+// Package container runs the processes of executors and nested containers.
+// As root each gets its own cgroup, PID and mount namespace and a private
+// /dev; otherwise it is a plain process tree. It decides how a process is
+// fenced in and how the whole of it is ended; what runs, and which devices it
+// may open, is the caller's to say.
+//
+// Every container's first process is this program again (Init), which fences
+// itself in, starts the command, forwards signals to it, reaps what its
+// descendants leave and reports its end.
+package container
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"mesos-gpu/isolator/rules"
+)
+
+// Command is what a container runs.
+type Command struct {
+	// Path is the program, looked up on the PATH of Env where it holds no
+	// slash. Args begins with the program's own name.
+	Path string
+	Args []string
+	Env  []string
+	Dir  string
+	// User is who runs it; nil for who runs the agent.
+	User *User
+}
+
+// User is a numeric identity.
+type User struct {
+	UID, GID uint32
+	Groups   []uint32
+}
+
+// Limits bound a container's cgroup. Zero bounds nothing.
+type Limits struct {
+	CPUs     float64
+	MemBytes int64
+}
+
+// Spec describes a container to Launch.
+type Spec struct {
+	// ID is the container's and its parents' ids, outermost first. It names
+	// the cgroup.
+	ID      []string
+	Command Command
+	// Stdout and Stderr take the output. They stay the caller's to close.
+	Stdout, Stderr *os.File
+	// Nodes are made in the private /dev beside the standard ones.
+	Nodes  []rules.Node
+	Limits Limits
+	// Isolate writes the device rules of the new cgroup, named by its path
+	// below the devices hierarchy. It runs before any process is in there;
+	// nil leaves the parent cgroup's rules.
+	Isolate func(cgroup string) error
+	// Join makes the container see the file system, /dev included, of
+	// another that runs, instead of getting a /dev of its own.
+	Join *Container
+	// OCI makes runc run the container from a bundle; Command is then in the
+	// bundle's config.json and nothing of it is read here but Dir.
+	OCI *OCI
+}
+
+// OCI names a bundle for runc.
+type OCI struct {
+	// Runc is the program and State the folder where it keeps its state.
+	Runc, State string
+	// Bundle holds config.json; its rootfs folder is where the overlay of
+	// Lower and Upper (with the scratch folder Work) is mounted. With an
+	// empty Lower rootfs is used as it is.
+	Bundle             string
+	Lower, Upper, Work string
+	// ID is the container's name in State.
+	ID string
+}
+
+// StageError says which part of the set-up inside the container failed.
+type StageError struct {
+	Stage   Stage
+	Message string
+}
+
+// Stage names a part of a container's set-up.
+type Stage string
+
+// The stages a caller may want to tell apart.
+const (
+	StageMount   Stage = "mount"
+	StageOverlay Stage = "overlay"
+	StageStart   Stage = "start"
+)
+
+func (e *StageError) Error() string { return e.Message }
+
+// orphanGrace is how long a container whose agent died may take to end after
+// SIGTERM: an executor uses it to stop what runs outside its container.
+const orphanGrace = 10 * time.Second
+
+func stageErrorf(stage Stage, format string, args ...any) error {
+	return &StageError{stage, fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,78 @@
+package container
+
+import (
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"mesos-gpu/isolator/rules"
+)
+
+// standardNodes are what every program expects in /dev.
+func standardNodes() []rules.Node {
+	return []rules.Node{
+		{Name: "null", Major: 1, Minor: 3}, {Name: "zero", Major: 1, Minor: 5}, {Name: "full", Major: 1, Minor: 7},
+		{Name: "random", Major: 1, Minor: 8}, {Name: "urandom", Major: 1, Minor: 9}, {Name: "tty", Major: 5, Minor: 0},
+	}
+}
+
+// links are the symbolic links in /dev and where they point.
+func links() [][2]string {
+	return [][2]string{
+		{"fd", "/proc/self/fd"}, {"stdin", "/proc/self/fd/0"}, {"stdout", "/proc/self/fd/1"},
+		{"stderr", "/proc/self/fd/2"}, {"ptmx", "pts/ptmx"},
+	}
+}
+
+// mountDev covers dev with a fresh file system that holds the standard nodes
+// and those given. Which of them can be opened is the cgroup's to say.
+func mountDev(dev string, nodes []rules.Node) error {
+	if err := unix.Mount("tmpfs", dev, "tmpfs", unix.MS_NOSUID|unix.MS_STRICTATIME, "mode=755,size=64k"); err != nil {
+		return stageErrorf(StageMount, "mount %s: %v", dev, err)
+	}
+	for _, sub := range []struct {
+		name, kind, options string
+		flags               uintptr
+	}{
+		{"pts", "devpts", "newinstance,ptmxmode=0666,mode=0620,gid=5", unix.MS_NOSUID | unix.MS_NOEXEC},
+		{"shm", "tmpfs", "mode=1777", unix.MS_NOSUID | unix.MS_NODEV},
+	} {
+		path := filepath.Join(dev, sub.name)
+		if err := os.Mkdir(path, 0o755); err != nil {
+			return stageErrorf(StageMount, "mount %s: %v", path, err)
+		}
+		if err := unix.Mount(sub.kind, path, sub.kind, sub.flags, sub.options); err != nil {
+			return stageErrorf(StageMount, "mount %s: %v", path, err)
+		}
+	}
+	for _, n := range append(standardNodes(), nodes...) {
+		if err := makeNode(dev, n); err != nil {
+			return err
+		}
+	}
+	for _, link := range links() {
+		if err := os.Symlink(link[1], filepath.Join(dev, link[0])); err != nil {
+			return stageErrorf(StageMount, "link /dev/%s: %v", link[0], err)
+		}
+	}
+	return nil
+}
+
+func makeNode(dev string, n rules.Node) error {
+	if !filepath.IsLocal(n.Name) {
+		return stageErrorf(StageMount, "make node %q: the name leaves /dev", n.Name)
+	}
+	path := filepath.Join(dev, n.Name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return stageErrorf(StageMount, "make node: %v", err)
+	}
+	if err := unix.Mknod(path, unix.S_IFCHR|0o666, int(unix.Mkdev(n.Major, n.Minor))); err != nil {
+		return stageErrorf(StageMount, "make node %s: %v", path, err)
+	}
+	// The umask took bits away.
+	if err := os.Chmod(path, 0o666); err != nil {
+		return stageErrorf(StageMount, "make node: %v", err)
+	}
+	return nil
+}

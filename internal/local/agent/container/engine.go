@@ -1,0 +1,75 @@
+package container
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"strings"
+)
+
+// Engine launches containers below one cgroup.
+type Engine struct {
+	program string
+	fenced  bool
+	cgroup  string
+	cgroups cgroups
+}
+
+// Config says what an Engine works with.
+type Config struct {
+	// Program is the binary whose InitCommand calls Init.
+	Program string
+	// Fenced gives containers cgroups and namespaces; it needs root.
+	Fenced bool
+	// Cgroup is the cgroup of all containers, "/mesos-gpu-…".
+	Cgroup string
+}
+
+// New makes an Engine. A fenced one needs the cgroup v1 devices hierarchy.
+func New(cfg Config) (*Engine, error) {
+	e := &Engine{program: cfg.Program, fenced: cfg.Fenced, cgroup: cfg.Cgroup}
+	if !cfg.Fenced {
+		return e, nil
+	}
+	if os.Geteuid() != 0 {
+		return nil, errors.New("isolated containers need root: run the agent as root, or without isolation")
+	}
+	if clean := path.Clean("/" + cfg.Cgroup); clean == "/" || clean != cfg.Cgroup {
+		return nil, fmt.Errorf("cgroup %q is no absolute path of a cgroup below the root", cfg.Cgroup)
+	}
+	mountinfo, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return nil, fmt.Errorf("find cgroup hierarchies: %w", err)
+	}
+	e.cgroups.all = parseHierarchies(string(mountinfo))
+	if _, ok := e.cgroups.with("devices"); !ok {
+		return nil, errors.New("no cgroup v1 devices hierarchy is mounted: mount it, or run the agent without isolation")
+	}
+	return e, nil
+}
+
+// Clear kills what an earlier Engine of the same cgroup left and removes its
+// cgroups. Mounts need no clearing: they were in namespaces that ended with
+// their processes.
+func (e *Engine) Clear() error {
+	if !e.fenced {
+		return nil
+	}
+	return e.cgroups.clear(e.cgroup)
+}
+
+// Path is the cgroup of the container with those ids.
+func (e *Engine) Path(ids []string) string { return path.Join(e.cgroup, path.Join(ids...)) }
+
+func checkIDs(ids []string) error {
+	if len(ids) == 0 {
+		return errors.New("a container needs an id")
+	}
+	for _, id := range ids {
+		if id == "" || strings.ContainsAny(id, "/. \x00") {
+			return fmt.Errorf("container id %q is empty or has a slash, period or space", id)
+		}
+	}
+	return nil
+}

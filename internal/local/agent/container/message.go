@@ -1,0 +1,57 @@
+package container
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"syscall"
+
+	"mesos-gpu/isolator/rules"
+)
+
+// File descriptors of the container's first process, beside standard ones.
+const (
+	// controlFD brings the order, then a stop byte; its end says that the
+	// agent has died.
+	controlFD = 3
+	// reportFD takes reports.
+	reportFD = 4
+	// mountFD is the mount namespace to join, where there is one.
+	mountFD = 5
+)
+
+// stopByte on the control pipe asks for the end of everything at once.
+const stopByte = 'k'
+
+// order is what the agent tells a container's first process.
+type order struct {
+	// Fenced says that the process has namespaces of its own.
+	Fenced  bool         `json:"fenced"`
+	Join    bool         `json:"join"`
+	Nodes   []rules.Node `json:"nodes"`
+	Command Command      `json:"command"`
+	OCI     *OCI         `json:"oci,omitempty"`
+}
+
+// report is one line of what it answers: that the command has started, that
+// it could not, or that it has ended.
+type report struct {
+	Started bool                `json:"started,omitempty"`
+	Stage   Stage               `json:"stage,omitempty"`
+	Error   string              `json:"error,omitempty"`
+	Ended   *syscall.WaitStatus `json:"ended,omitempty"`
+}
+
+// reporter writes reports.
+type reporter struct{ w io.Writer }
+
+func (r reporter) send(m report) error {
+	line, err := json.Marshal(m)
+	if err != nil {
+		return fmt.Errorf("encode report: %w", err)
+	}
+	if _, err := r.w.Write(append(line, '\n')); err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,49 @@
+package container
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+)
+
+// opened are the files of a container's first process, and the agent's ends
+// of its pipes.
+type opened struct {
+	stdin *os.File
+	// ends are the process's ends of the pipes; extra begins with them.
+	ends, extra      []*os.File
+	control, reports *os.File
+}
+
+// open opens what Launch needs; on error nothing stays open.
+func open() (*opened, error) {
+	stdin, err := os.Open(os.DevNull)
+	if err != nil {
+		return nil, fmt.Errorf("open stdin: %w", err)
+	}
+	controlEnd, control, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open control pipe: %w", err), stdin.Close())
+	}
+	reports, reportEnd, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open report pipe: %w", err), stdin.Close(), controlEnd.Close(), control.Close())
+	}
+	ends := []*os.File{controlEnd, reportEnd}
+	return &opened{stdin: stdin, ends: ends, extra: ends, control: control, reports: reports}, nil
+}
+
+// close closes what only the container's process needs.
+func (o *opened) close() {
+	for _, f := range append(slices.Clone(o.ends), o.stdin) {
+		_ = closed(f) // this process has not used it
+	}
+}
+
+func closed(f *os.File) error {
+	if f == nil {
+		return nil
+	}
+	return f.Close()
+}

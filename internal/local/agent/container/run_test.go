@@ -1,0 +1,242 @@
+package container
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"mesos-gpu/internal/need"
+)
+
+// kinds runs a test with plain processes and, as root, with fenced ones.
+func kinds(t *testing.T, test func(t *testing.T, r *rig)) {
+	t.Run("plain", func(t *testing.T) { test(t, newRig(t, false)) })
+	t.Run("fenced", func(t *testing.T) {
+		need.DevicesCgroup(t)
+		test(t, newRig(t, true))
+	})
+}
+
+// rig launches shell commands and looks at what they wrote.
+type rig struct {
+	t      *testing.T
+	engine *Engine
+	dir    string
+	n      int
+}
+
+func newRig(t *testing.T, fenced bool) *rig {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cgroup := fmt.Sprintf("/mesos-gpu-test-%d-%s", os.Getpid(), strings.NewReplacer("/", "-").Replace(t.Name()))
+	e, err := New(Config{Program: program, Fenced: fenced, Cgroup: cgroup})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Clear(); err != nil {
+			t.Error(err)
+		}
+		if fenced && e.cgroups.exists(cgroup) {
+			t.Errorf("cgroup %s is still there", cgroup)
+		}
+	})
+	return &rig{t: t, engine: e, dir: t.TempDir()}
+}
+
+// spec is a shell command in the rig's folder.
+func (r *rig) spec(script string) Spec {
+	r.t.Helper()
+	r.n++
+	name := fmt.Sprintf("c%d", r.n)
+	return Spec{
+		ID: []string{name},
+		Command: Command{
+			Path: "sh", Args: []string{"sh", "-c", script}, Dir: r.dir,
+			Env: []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "GREETING=hello"},
+		},
+		Stdout: r.file(name + ".out"), Stderr: r.file(name + ".err"),
+	}
+}
+
+func (r *rig) file(name string) *os.File {
+	r.t.Helper()
+	f, err := os.OpenFile(filepath.Join(r.dir, name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { f.Close() })
+	return f
+}
+
+func (r *rig) launch(s Spec) *Container {
+	r.t.Helper()
+	c, err := r.engine.Launch(r.t.Context(), s)
+	if err != nil {
+		r.t.Fatalf("launch: %v\n%s", err, r.read(s.Stderr.Name()))
+	}
+	r.t.Cleanup(func() {
+		c.Kill()
+		<-c.Exited()
+		if err := c.Remove(); err != nil {
+			r.t.Error(err)
+		}
+	})
+	return c
+}
+
+func (r *rig) wait(c *Container) syscall.WaitStatus {
+	r.t.Helper()
+	select {
+	case <-c.Exited():
+		return c.Status()
+	case <-time.After(20 * time.Second):
+		r.t.Fatal("the container has not ended after 20 s")
+		return 0
+	}
+}
+
+func (r *rig) read(file string) string {
+	r.t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return strings.TrimSpace(string(text))
+}
+
+// await polls for something an outside program brings about.
+func await(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.After(20 * time.Second)
+	for !done() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("waited 20 s for %s", what)
+		}
+	}
+}
+
+func TestOutputEnvironmentAndExit(t *testing.T) {
+	kinds(t, func(t *testing.T, r *rig) {
+		s := r.spec(`echo "$GREETING from $(pwd)"; env | wc -l; echo oops >&2; exit 3`)
+		status := r.wait(r.launch(s))
+		if !status.Exited() || status.ExitStatus() != 3 {
+			t.Errorf("status %#x, want exit 3", int(status))
+		}
+		// PATH, GREETING, and PWD, which the shell adds.
+		if got, want := r.read(s.Stdout.Name()), "hello from "+r.dir+"\n3"; got != want {
+			t.Errorf("stdout %q, want %q", got, want)
+		}
+		if got := r.read(s.Stderr.Name()); got != "oops" {
+			t.Errorf("stderr %q", got)
+		}
+	})
+}
+
+func TestSignalsReachTheCommand(t *testing.T) {
+	kinds(t, func(t *testing.T, r *rig) {
+		// Not a shell: as the first process of a PID namespace a program
+		// without a handler would ignore SIGTERM.
+		s := r.spec("")
+		s.Command.Path, s.Command.Args = "sleep", []string{"sleep", "1000"}
+		c := r.launch(s)
+		if err := c.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		if status := r.wait(c); !status.Signaled() || status.Signal() != syscall.SIGTERM {
+			t.Errorf("status %#x, want killed by SIGTERM", int(status))
+		}
+	})
+}
+
+func TestKillEndsTheWholeTree(t *testing.T) {
+	kinds(t, func(t *testing.T, r *rig) {
+		// One child left its session, one its parent; their lives hold the
+		// write end of a pipe open.
+		held, end, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := r.spec("setsid sleep 1000 & (sleep 1000 &) ; echo ready; wait")
+		s.Stderr = end
+		c := r.launch(s)
+		await(t, "the tree", func() bool { return r.read(s.Stdout.Name()) == "ready" })
+		c.Kill()
+		if status := r.wait(c); !status.Signaled() || status.Signal() != syscall.SIGKILL {
+			t.Errorf("status %#x, want killed by SIGKILL", int(status))
+		}
+		end.Close()
+		held.SetReadDeadline(time.Now().Add(10 * time.Second))
+		if _, err := held.Read(make([]byte, 1)); err == nil || os.IsTimeout(err) {
+			t.Errorf("a process of the container lives after Kill: read %v", err)
+		}
+		held.Close()
+	})
+}
+
+func TestWhatTheCommandLeavesEnds(t *testing.T) {
+	kinds(t, func(t *testing.T, r *rig) {
+		held, end, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := r.spec("setsid sleep 1000 & exit 0")
+		s.Stderr = end
+		r.wait(r.launch(s))
+		end.Close()
+		held.SetReadDeadline(time.Now().Add(10 * time.Second))
+		if _, err := held.Read(make([]byte, 1)); err == nil || os.IsTimeout(err) {
+			t.Errorf("a child outlives its container's command: read %v", err)
+		}
+		held.Close()
+	})
+}
+
+func TestLaunchErrors(t *testing.T) {
+	kinds(t, func(t *testing.T, r *rig) {
+		for _, test := range []struct {
+			name, want string
+			change     func(*Spec)
+		}{
+			{"no program", "no such program", func(s *Spec) { s.Command.Path = "no-such-program" }},
+			{"no directory", "no such file", func(s *Spec) { s.Command.Dir = "/no/such/directory" }},
+			{"no PATH", "no PATH", func(s *Spec) { s.Command.Env = nil }},
+			{"no id", "needs an id", func(s *Spec) { s.ID = nil }},
+			{"bad id", "slash", func(s *Spec) { s.ID = []string{"a", "../b"} }},
+		} {
+			t.Run(test.name, func(t *testing.T) {
+				s := r.spec("true")
+				test.change(&s)
+				_, err := r.engine.Launch(t.Context(), s)
+				if err == nil || !strings.Contains(err.Error(), test.want) {
+					t.Errorf("error %v, want one with %q", err, test.want)
+				}
+				if err := r.engine.Clear(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	})
+}
+
+func TestLaunchObeysContext(t *testing.T) {
+	kinds(t, func(t *testing.T, r *rig) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := r.engine.Launch(ctx, r.spec("sleep 1000")); err == nil {
+			t.Error("launched under a context that was over")
+		}
+	})
+}

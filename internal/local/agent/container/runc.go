@@ -1,0 +1,83 @@
+package container
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// startOCI lets runc set the container up and start it. runc leaves; the
+// container's process becomes a child of this one, which so learns its true
+// wait status.
+func startOCI(o OCI) (int, error) {
+	if o.Lower != "" {
+		if err := mountOverlay(o); err != nil {
+			return 0, err
+		}
+	}
+	pidFile := filepath.Join(o.Bundle, "pid")
+	if err := runc(o, "create", "--bundle", o.Bundle, "--pid-file", pidFile, o.ID); err != nil {
+		return 0, err
+	}
+	text, err := os.ReadFile(pidFile)
+	if err != nil {
+		return 0, stageErrorf(StageStart, "read runc's pid file: %v", err)
+	}
+	pid, err := strconv.Atoi(string(text))
+	if err != nil {
+		return 0, stageErrorf(StageStart, "read runc's pid file: %v", err)
+	}
+	if err := runc(o, "start", o.ID); err != nil {
+		return 0, err
+	}
+	return pid, nil
+}
+
+// runc runs one runc command. Its output is the container's, so that what it
+// has to say about an error comes by its log.
+func runc(o OCI, verb string, args ...string) error {
+	log := filepath.Join(o.Bundle, "runc."+verb+".log")
+	cmd := exec.Command(o.Runc, append([]string{"--root", o.State, "--log", log, "--log-format", "json", verb}, args...)...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+	if err := cmd.Run(); err != nil {
+		return stageErrorf(StageStart, "runc %s: %v: %s", verb, err, lastMessage(log))
+	}
+	return nil
+}
+
+// maxLog bounds how much of runc's log is read.
+const maxLog = 64 << 10
+
+// lastMessage is the last line of a log file.
+func lastMessage(file string) string {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "runc left no log"
+	}
+	if len(text) > maxLog {
+		text = text[len(text)-maxLog:]
+	}
+	lines := bytes.Split(bytes.TrimSpace(text), []byte{'\n'})
+	return string(lines[len(lines)-1])
+}
+
+func mountOverlay(o OCI) error {
+	options := fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s", overlayPath(o.Lower), overlayPath(o.Upper), overlayPath(o.Work))
+	rootfs := filepath.Join(o.Bundle, "rootfs")
+	if err := unix.Mount("overlay", rootfs, "overlay", 0, options); err != nil {
+		return stageErrorf(StageOverlay, "mount overlay on %s: %v", rootfs, err)
+	}
+	return nil
+}
+
+// overlayPath protects the characters that part overlay's options.
+func overlayPath(path string) string {
+	return strings.NewReplacer(`\`, `\\`, `:`, `\:`, `,`, `\,`).Replace(path)
+}

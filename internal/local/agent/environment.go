@@ -1,0 +1,84 @@
+package agent
+
+import (
+	"maps"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+
+	"mesos-gpu/internal/local/agent/oci"
+)
+
+// folders of the work directory.
+const (
+	storeFolder = "store"
+	runFolder   = "run"
+)
+
+// frameworksDir is where the sandboxes of an agent's frameworks are.
+func frameworksDir(work, agent string) string {
+	return filepath.Join(work, "slaves", agent, "frameworks")
+}
+
+// runsDir is where the sandboxes of an executor's runs are.
+func runsDir(work, agent, framework, executor string) string {
+	return filepath.Join(frameworksDir(work, agent), framework, "executors", executor, "runs")
+}
+
+// duration is a time in the form Mesos writes it.
+func duration(d time.Duration) string {
+	for _, unit := range []struct {
+		size time.Duration
+		name string
+	}{{time.Hour, "hrs"}, {time.Minute, "mins"}, {time.Second, "secs"}, {time.Millisecond, "ms"}} {
+		if d >= unit.size && d%unit.size == 0 {
+			return strconv.FormatInt(int64(d/unit.size), 10) + unit.name
+		}
+	}
+	return strconv.FormatInt(int64(d), 10) + "ns"
+}
+
+// executorEnvironment is what an executor's process finds in its environment.
+// The framework's own variables come last and win, as with Mesos.
+func executorEnvironment(c *Config, agentID, sandbox string, e *executorRun) ([]string, error) {
+	checkpoint := "0"
+	if e.framework.info.GetCheckpoint() {
+		checkpoint = "1"
+	}
+	env := []string{
+		"MESOS_FRAMEWORK_ID=" + e.framework.id(),
+		"MESOS_EXECUTOR_ID=" + e.id(),
+		"MESOS_DIRECTORY=" + sandbox,
+		"MESOS_SANDBOX=" + sandbox,
+		"MESOS_SLAVE_ID=" + agentID,
+		"MESOS_SLAVE_PID=slave(1)@" + c.Addr,
+		"MESOS_AGENT_ENDPOINT=" + c.Addr,
+		"MESOS_CHECKPOINT=" + checkpoint,
+		"MESOS_HTTP_COMMAND_EXECUTOR=0",
+		"MESOS_EXECUTOR_SHUTDOWN_GRACE_PERIOD=" + duration(e.grace(c.ShutdownGrace)),
+	}
+	if checkpoint == "1" {
+		env = append(env,
+			"MESOS_RECOVERY_TIMEOUT="+duration(c.RecoveryTimeout),
+			"MESOS_SUBSCRIPTION_BACKOFF_MAX="+duration(c.SubscriptionBackoff))
+	}
+	var operators []string
+	for _, name := range slices.Sorted(maps.Keys(c.ExecutorEnv)) {
+		operators = append(operators, name+"="+c.ExecutorEnv[name])
+	}
+	own, err := oci.Variables(e.info.Command)
+	if err != nil {
+		return nil, err
+	}
+	return oci.Merge(operators, env, own), nil
+}
+
+// supplied is the executor of tasks that bring none: this program's own.
+func supplied(info mesos.ExecutorInfo, path string) mesos.ExecutorInfo {
+	shell := false
+	info.Command = &mesos.CommandInfo{Shell: &shell, Value: &path, Arguments: []string{"mesos-gpu", "executor"}}
+	return info
+}

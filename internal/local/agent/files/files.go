@@ -1,0 +1,168 @@
+// Package files serves the files of sandboxes. It decides which file a path
+// means and gives no byte of one that lies outside the sandbox, whatever
+// links a task has put there.
+package files
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// MaxRead bounds one Read: 16 pages, as Mesos has it.
+const MaxRead = 16 * 4096
+
+// Sentinels for the answer's status; an error of neither kind is the agent's.
+var (
+	ErrNotFound = errors.New("no such file in a sandbox")
+	ErrInvalid  = errors.New("not a file that can be read")
+)
+
+// Sandboxes finds sandboxes below an agent's work directory.
+type Sandboxes struct {
+	// Frameworks is the folder of the agent's frameworks:
+	// FRAMEWORK/executors/EXECUTOR/runs/CONTAINER are its sandboxes.
+	Frameworks string
+}
+
+// File is one file of a sandbox's folder.
+type File struct {
+	Path string
+	Info fs.FileInfo
+}
+
+// latest names an executor's last run.
+const latest = "latest"
+
+// locate splits a path, virtual (/frameworks/…) or real, into a sandbox's
+// folder and what is below it.
+func (s Sandboxes) locate(name string) (sandbox, below string, err error) {
+	clean := path.Clean("/" + name)
+	rest, ok := strings.CutPrefix(clean, s.Frameworks+"/")
+	if !ok {
+		rest, ok = strings.CutPrefix(clean, "/frameworks/")
+	}
+	parts := strings.SplitN(rest, "/", 6)
+	if !ok || len(parts) < 5 || parts[1] != "executors" || parts[3] != "runs" {
+		return "", "", fmt.Errorf("path %s: want /frameworks/ID/executors/ID/runs/latest/…: %w", name, ErrNotFound)
+	}
+	run := filepath.Join(s.Frameworks, parts[0], "executors", parts[2], "runs")
+	container := parts[4]
+	if container == latest {
+		target, err := os.Readlink(filepath.Join(run, latest))
+		if err != nil {
+			return "", "", fmt.Errorf("path %s: %w", name, ErrNotFound)
+		}
+		container = filepath.Base(target)
+	}
+	below = "."
+	if len(parts) == 6 {
+		below = parts[5]
+	}
+	return filepath.Join(run, container), below, nil
+}
+
+// open opens a file or folder of a sandbox. Links may lead anywhere inside
+// it; those that a task wrote as absolute paths too.
+func (s Sandboxes) open(name string) (*os.File, error) {
+	sandbox, below, err := s.locate(name)
+	if err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(sandbox)
+	if err != nil {
+		return nil, fmt.Errorf("path %s: %w", name, ErrNotFound)
+	}
+	defer root.Close()
+	// Without O_NONBLOCK opening a pipe would wait for its writer.
+	const flags = os.O_RDONLY | unix.O_NONBLOCK
+	f, err := root.OpenFile(below, flags, 0)
+	if err == nil {
+		return f, nil
+	}
+	// os.Root refuses absolute links. One that ends inside is opened by the
+	// path it ends at, and checked by os.Root again.
+	if inside, ok := follow(sandbox, below); ok {
+		f, err = root.OpenFile(inside, flags, 0)
+	}
+	switch {
+	case err == nil:
+		return f, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("path %s: %w", name, ErrNotFound)
+	}
+	return nil, fmt.Errorf("path %s: %w: %w", name, ErrInvalid, err)
+}
+
+func follow(sandbox, below string) (string, bool) {
+	real, err := filepath.EvalSymlinks(filepath.Join(sandbox, below))
+	if err != nil {
+		return "", false
+	}
+	root, err := filepath.EvalSymlinks(sandbox)
+	if err != nil {
+		return "", false
+	}
+	inside, err := filepath.Rel(root, real)
+	return inside, err == nil && filepath.IsLocal(inside)
+}
+
+// Read gives the file's size and up to length bytes (nil: all, never more
+// than MaxRead) from offset. Beyond the end there are none.
+func (s Sandboxes) Read(name string, offset uint64, length *uint64) (size uint64, data []byte, err error) {
+	f, err := s.open(name)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return 0, nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	if !info.Mode().IsRegular() {
+		return 0, nil, fmt.Errorf("path %s is no regular file: %w", name, ErrInvalid)
+	}
+	size = uint64(info.Size())
+	if offset >= size {
+		return size, []byte{}, nil
+	}
+	want := min(size-offset, MaxRead)
+	if length != nil {
+		want = min(want, *length)
+	}
+	data = make([]byte, want)
+	n, err := f.ReadAt(data, int64(offset))
+	if err != nil && !errors.Is(err, io.EOF) {
+		return 0, nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	return size, data[:n], nil
+}
+
+// List gives what a folder holds, by name. Paths are name's form.
+func (s Sandboxes) List(name string) ([]File, error) {
+	f, err := s.open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	entries, err := f.ReadDir(-1)
+	if err != nil {
+		return nil, fmt.Errorf("path %s is no folder: %w", name, ErrInvalid)
+	}
+	files := make([]File, 0, len(entries))
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil {
+			continue // removed meanwhile
+		}
+		files = append(files, File{Path: path.Join(path.Clean("/"+name), e.Name()), Info: info})
+	}
+	return files, nil
+}

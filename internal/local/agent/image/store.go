@@ -1,0 +1,133 @@
+package image
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+)
+
+// Image is an unpacked image. Containers share Rootfs and must not write it.
+type Image struct {
+	Name   string
+	Digest v1.Hash
+	Rootfs string
+	Config v1.Config
+}
+
+// Store holds unpacked images, each in a folder named by its digest.
+type Store struct {
+	archives, dir string
+	// mu makes unpacking of one image once, and of many one by one.
+	mu sync.Mutex
+}
+
+// NewStore unpacks archives found below archives into dir.
+func NewStore(archives, dir string) *Store { return &Store{archives: archives, dir: dir} }
+
+// Get finds an image by name and unpacks it unless it is there.
+func (s *Store) Get(ctx context.Context, name string) (Image, error) {
+	img, digest, config, err := s.open(name)
+	if err != nil {
+		return Image{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	folder := digest.Algorithm + "-" + digest.Hex
+	out := Image{Name: name, Digest: digest, Rootfs: filepath.Join(s.dir, folder), Config: config.Config}
+	if _, err := os.Stat(out.Rootfs); err == nil {
+		return out, nil
+	}
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return Image{}, fmt.Errorf("unpack image %s: %w", name, err)
+	}
+	stage, err := os.MkdirTemp(s.dir, ".unpacking-")
+	if err != nil {
+		return Image{}, fmt.Errorf("unpack image %s: %w", name, err)
+	}
+	err = unpack(ctx, img, config, stage)
+	if err == nil {
+		// The rename makes the image appear whole or not at all.
+		err = os.Rename(stage, out.Rootfs)
+	}
+	if err != nil {
+		return Image{}, errors.Join(fmt.Errorf("unpack image %s: %w", name, err), os.RemoveAll(stage))
+	}
+	return out, nil
+}
+
+// Unpack writes an image's files into the empty folder dir, for a container
+// that cannot share the store's copy.
+func (s *Store) Unpack(ctx context.Context, name, dir string) error {
+	img, _, config, err := s.open(name)
+	if err != nil {
+		return err
+	}
+	if err := unpack(ctx, img, config, dir); err != nil {
+		return fmt.Errorf("unpack image %s: %w", name, err)
+	}
+	return nil
+}
+
+// Clean removes what an agent that was killed left half unpacked.
+func (s *Store) Clean() error {
+	stages, err := filepath.Glob(filepath.Join(s.dir, ".unpacking-*"))
+	if err != nil {
+		return fmt.Errorf("clean image store: %w", err)
+	}
+	for _, stage := range stages {
+		if err := os.RemoveAll(stage); err != nil {
+			return fmt.Errorf("clean image store: %w", err)
+		}
+	}
+	return nil
+}
+
+// open reads an archive's configuration. Its layers are read by unpack.
+func (s *Store) open(ref string) (v1.Image, v1.Hash, *v1.ConfigFile, error) {
+	path, err := archivePath(ref)
+	if err != nil {
+		return nil, v1.Hash{}, nil, err
+	}
+	opener := func() (io.ReadCloser, error) { return os.OpenInRoot(s.archives, path) }
+	img, err := fromArchive(opener, ref)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, v1.Hash{}, nil, fmt.Errorf("image %s: no file %s: put its archive there (docker save -o)", ref, filepath.Join(s.archives, path))
+	}
+	if err != nil {
+		return nil, v1.Hash{}, nil, fmt.Errorf("read image archive %s: %w", filepath.Join(s.archives, path), err)
+	}
+	digest, err := img.ConfigName()
+	if err != nil {
+		return nil, v1.Hash{}, nil, fmt.Errorf("read image archive %s: %w", filepath.Join(s.archives, path), err)
+	}
+	config, err := img.ConfigFile()
+	if err != nil {
+		return nil, v1.Hash{}, nil, fmt.Errorf("read image archive %s: %w", filepath.Join(s.archives, path), err)
+	}
+	return img, digest, config, nil
+}
+
+// fromArchive picks the only image of an archive, or the one of that name.
+func fromArchive(opener tarball.Opener, ref string) (v1.Image, error) {
+	manifest, err := tarball.LoadManifest(opener)
+	if err != nil {
+		return nil, err
+	}
+	if len(manifest) == 1 {
+		return tarball.Image(opener, nil)
+	}
+	tag, err := name.NewTag(ref)
+	if err != nil {
+		return nil, fmt.Errorf("pick one of %d images: %w", len(manifest), err)
+	}
+	return tarball.Image(opener, &tag)
+}

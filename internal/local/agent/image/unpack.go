@@ -1,0 +1,145 @@
+package image
+
+import (
+	"archive/tar"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+)
+
+// maxUnpacked bounds what one image may unpack to.
+const maxUnpacked = 256 << 30
+
+// unpack applies an image's layers, lowest first, to the folder dir. A layer
+// that is not the one its configuration names is an error.
+func unpack(ctx context.Context, img v1.Image, config *v1.ConfigFile, dir string) error {
+	layers, err := img.Layers()
+	if err != nil {
+		return fmt.Errorf("list layers: %w", err)
+	}
+	if want := len(config.RootFS.DiffIDs); len(layers) != want {
+		return fmt.Errorf("the archive has %d layers, its configuration names %d", len(layers), want)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if err := root.Chmod(".", 0o755); err != nil {
+		return err
+	}
+	w := &writer{root: root, left: maxUnpacked}
+	for i, layer := range layers {
+		if err := applyLayer(ctx, w, layer, config.RootFS.DiffIDs[i]); err != nil {
+			return fmt.Errorf("layer %d of %d: %w", i+1, len(layers), err)
+		}
+	}
+	return nil
+}
+
+func applyLayer(ctx context.Context, w *writer, layer v1.Layer, want v1.Hash) error {
+	content, err := layer.Uncompressed()
+	if err != nil {
+		return err
+	}
+	defer content.Close()
+	sum := sha256.New()
+	checked := io.TeeReader(content, sum)
+	w.layer = map[string]bool{}
+	if err := w.apply(ctx, tar.NewReader(checked)); err != nil {
+		return err
+	}
+	// Behind the archive's end there may be padding, part of the sum.
+	if _, err := io.Copy(io.Discard, checked); err != nil {
+		return err
+	}
+	if got := hex.EncodeToString(sum.Sum(nil)); got != want.Hex {
+		return fmt.Errorf("content has sha256 %s, the image names %s", got, want.Hex)
+	}
+	return nil
+}
+
+// Whiteouts are how a layer removes what lower ones have.
+const (
+	whiteout = ".wh."
+	opaque   = ".wh..wh..opq"
+)
+
+func (w *writer) apply(ctx context.Context, r *tar.Reader) error {
+	for {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+		name := path.Clean("/" + h.Name)[1:]
+		if err := w.entry(name, h, r); err != nil {
+			return fmt.Errorf("entry %q: %w", h.Name, err)
+		}
+	}
+}
+
+func (w *writer) entry(name string, h *tar.Header, r io.Reader) error {
+	dir, base := path.Split(name)
+	parent, err := resolve(w.root, dir)
+	if err != nil {
+		return err
+	}
+	switch {
+	case name == "":
+		return w.attributes(".", h)
+	case base == opaque:
+		return w.empty(parent)
+	case strings.HasPrefix(base, whiteout):
+		return w.remove(parent, strings.TrimPrefix(base, whiteout))
+	}
+	if err := w.root.MkdirAll(parent, 0o755); err != nil {
+		return err
+	}
+	return w.write(path.Join(parent, base), h, r)
+}
+
+// remove removes what a lower layer has under that name.
+func (w *writer) remove(dir, base string) error {
+	if base == "" || base == "." || base == ".." {
+		return fmt.Errorf("removes %q", base)
+	}
+	return w.root.RemoveAll(path.Join(dir, base))
+}
+
+// empty removes what lower layers put into a folder.
+func (w *writer) empty(dir string) error {
+	d, err := w.root.Open(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	names, err := d.Readdirnames(-1)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if child := path.Join(dir, name); !w.layer[child] {
+			if err := w.root.RemoveAll(child); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,51 @@
+package image
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestLookupUser(t *testing.T) {
+	rootfs := t.TempDir()
+	for file, text := range map[string]string{
+		"passwd": "root:x:0:0:root:/root:/bin/sh\nann:x:1000:100:Ann:/home/ann:/bin/sh\nshort:line\n",
+		"group":  "root:x:0:\nvideo:x:44:ann,bob\nusers:x:100:\ndisk:x:6:bob\n",
+	} {
+		if err := os.MkdirAll(filepath.Join(rootfs, "etc"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(rootfs, "etc", file), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for spec, want := range map[string]User{
+		"":           {Home: "/root"},
+		"root":       {Home: "/root"},
+		"ann":        {UID: 1000, GID: 100, Groups: []uint32{44}, Home: "/home/ann"},
+		"1000":       {UID: 1000, GID: 100, Groups: []uint32{44}, Home: "/home/ann"},
+		"ann:video":  {UID: 1000, GID: 44, Home: "/home/ann"},
+		"77":         {UID: 77, Home: "/"},
+		"77:88":      {UID: 77, GID: 88, Home: "/"},
+		"1000:users": {UID: 1000, GID: 100, Home: "/home/ann"},
+	} {
+		got, err := LookupUser(rootfs, spec)
+		if err != nil {
+			t.Errorf("%q: %v", spec, err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", spec, diff)
+		}
+	}
+	for spec, want := range map[string]string{"eve": "/etc/passwd", "ann:wheel": "/etc/group", "-1": "/etc/passwd", "4294967295": "/etc/passwd"} {
+		if _, err := LookupUser(rootfs, spec); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: error %v, want one with %q", spec, err, want)
+		}
+	}
+	if u, err := LookupUser(t.TempDir(), "5"); err != nil || u.UID != 5 {
+		t.Errorf("without accounts: %v, %v", u, err)
+	}
+}

@@ -1,0 +1,165 @@
+package image
+
+import (
+	"archive/tar"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// writer writes one image's files below root.
+type writer struct {
+	root *os.Root
+	// left is how many bytes may still be written.
+	left int64
+	// layer holds the paths that the layer being applied has written.
+	layer map[string]bool
+}
+
+// write makes one file, in place of what was there.
+func (w *writer) write(name string, h *tar.Header, r io.Reader) error {
+	if err := w.clear(name, h); err != nil {
+		return err
+	}
+	w.layer[name] = true
+	switch h.Typeflag {
+	case tar.TypeDir:
+		if err := w.root.Mkdir(name, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		return w.attributes(name, h)
+	case tar.TypeReg:
+		if err := w.file(name, h, r); err != nil {
+			return err
+		}
+		if err := w.attributes(name, h); err != nil {
+			return err
+		}
+		return w.capability(name, h)
+	case tar.TypeSymlink:
+		if err := w.root.Symlink(h.Linkname, name); err != nil {
+			return err
+		}
+		return w.root.Lchown(name, h.Uid, h.Gid)
+	case tar.TypeLink:
+		dir, base := path.Split(path.Clean("/" + h.Linkname)[1:])
+		parent, err := resolve(w.root, dir)
+		if err != nil {
+			return err
+		}
+		return w.root.Link(path.Join(parent, base), name)
+	case tar.TypeChar, tar.TypeBlock, tar.TypeFifo:
+		// A container gets its own /dev; nodes elsewhere could not be opened.
+		return nil
+	}
+	return fmt.Errorf("unknown type %q", h.Typeflag)
+}
+
+// clear removes what stands where an entry goes. A folder stays where a
+// folder comes.
+func (w *writer) clear(name string, h *tar.Header) error {
+	info, err := w.root.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if info.IsDir() && h.Typeflag == tar.TypeDir {
+		return nil
+	}
+	return w.root.RemoveAll(name)
+}
+
+func (w *writer) file(name string, h *tar.Header, r io.Reader) error {
+	if w.left -= h.Size; w.left < 0 {
+		return fmt.Errorf("the image unpacks to more than %d bytes", int64(maxUnpacked))
+	}
+	f, err := w.root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, r)
+	return errors.Join(err, f.Close())
+}
+
+// attributes sets owner, mode and time, in that order: a change of owner
+// takes the set-user-id bit away.
+func (w *writer) attributes(name string, h *tar.Header) error {
+	if err := w.root.Lchown(name, h.Uid, h.Gid); err != nil {
+		return err
+	}
+	if err := w.root.Chmod(name, h.FileInfo().Mode()&(fs.ModePerm|fs.ModeSetuid|fs.ModeSetgid|fs.ModeSticky)); err != nil {
+		return err
+	}
+	return w.root.Chtimes(name, h.ModTime, h.ModTime)
+}
+
+// fileCapability is the extended attribute that gives a program like ping
+// its privileges; no other matters to a container.
+const fileCapability = "security.capability"
+
+// capability comes after attributes: a change of owner takes it away too.
+func (w *writer) capability(name string, h *tar.Header) error {
+	value, ok := h.PAXRecords["SCHILY.xattr."+fileCapability]
+	if !ok {
+		return nil
+	}
+	f, err := w.root.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := unix.Fsetxattr(int(f.Fd()), fileCapability, []byte(value), 0); err != nil {
+		return fmt.Errorf("set file capability: %w", err)
+	}
+	return nil
+}
+
+// maxLinks bounds how many symbolic links a path may go through.
+const maxLinks = 40
+
+// resolve follows the symbolic links of a folder's path as a process whose
+// root is root would: an absolute link starts there again. os.Root alone
+// refuses those. A part that does not exist is taken as it is.
+func resolve(root *os.Root, dir string) (string, error) {
+	done, rest := ".", path.Clean("/" + dir)[1:]
+	for links := 0; rest != ""; {
+		part, after, _ := strings.Cut(rest, "/")
+		rest = after
+		switch part {
+		case "", ".":
+			continue
+		case "..":
+			done = path.Dir(done)
+			continue
+		}
+		next := path.Join(done, part)
+		info, err := root.Lstat(next)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
+		if err != nil || info.Mode().Type() != fs.ModeSymlink {
+			done = next
+			continue
+		}
+		if links++; links > maxLinks {
+			return "", fmt.Errorf("more than %d symbolic links in %s", maxLinks, dir)
+		}
+		target, err := root.Readlink(next)
+		if err != nil {
+			return "", err
+		}
+		if path.IsAbs(target) {
+			done = "."
+		}
+		rest = target + "/" + rest
+	}
+	return done, nil
+}

@@ -1,0 +1,228 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+
+	"mesos-gpu/internal/local/agent/container"
+	"mesos-gpu/internal/local/wire"
+)
+
+// nestedRun is a container below an executor's. It is kept after its end, for
+// those who wait, until it is removed or its executor ends.
+type nestedRun struct {
+	// ids are its own and its parents', the executor's first.
+	ids   []string
+	image bool
+	// box is nil until it runs.
+	box *container.Container
+	// doomed says that it is to be killed as soon as it runs.
+	doomed bool
+	// done is closed when it has ended and its cgroup is removed.
+	done   chan struct{}
+	over   bool
+	status syscall.WaitStatus
+}
+
+func (n *nestedRun) kill() {
+	n.doomed = true
+	if n.box != nil {
+		n.box.Kill()
+	}
+}
+
+// name identifies the container among its executor's.
+func (n *nestedRun) name() string { return strings.Join(n.ids[1:], ".") }
+
+// alive counts the nested containers that have not ended.
+func (e *executorRun) alive() int {
+	count := 0
+	for _, n := range e.nested {
+		if !n.over {
+			count++
+		}
+	}
+	return count
+}
+
+// chain is a container's ids, outermost first.
+func chain(id mesos.ContainerID) ([]string, error) {
+	var ids []string
+	for c := &id; c != nil; c = c.Parent {
+		if err := checkID(c.Value); err != nil {
+			return nil, fmt.Errorf("container %w", err)
+		}
+		if strings.ContainsAny(c.Value, ". ") {
+			return nil, fmt.Errorf("container id %q has a period or a space", c.Value)
+		}
+		if ids = append(ids, c.Value); len(ids) > maxDepth {
+			return nil, fmt.Errorf("container is nested more than %d deep", maxDepth)
+		}
+	}
+	slices.Reverse(ids)
+	return ids, nil
+}
+
+// maxDepth bounds nesting.
+const maxDepth = 8
+
+// byContainer finds the executor whose container has that id.
+func (a *Agent) byContainer(id string) *executorRun {
+	for e := range a.executors() {
+		if e.container == id {
+			return e
+		}
+	}
+	return nil
+}
+
+// nestedByID finds a nested container; its executor may be there without it.
+func (a *Agent) nestedByID(ids []string) (*executorRun, *nestedRun) {
+	e := a.byContainer(ids[0])
+	if e == nil {
+		return nil, nil
+	}
+	return e, e.nested[strings.Join(ids[1:], ".")]
+}
+
+// nestedFolder is a nested container's folder in its executor's sandbox.
+func nestedFolder(ids []string) string {
+	folder := "."
+	for _, id := range ids[1:] {
+		folder = path.Join(folder, "containers", id)
+	}
+	return folder
+}
+
+// launchNested starts a container below another. The HTTP status says how it
+// went: 200, 202 if it is there already, 400.
+func (a *Agent) launchNested(ctx context.Context, l nestedLaunch) (int, error) {
+	if len(l.ids) < 2 {
+		return 0, wire.Errorf(http.StatusBadRequest, "container %s has no parent: this agent launches none of its own", l.ids[0])
+	}
+	type begun struct {
+		there  bool
+		err    error
+		result <-chan error
+	}
+	b, err := ask(ctx, a.loop, func() begun {
+		e, err := a.parentOf(l.ids)
+		if err != nil {
+			return begun{err: err}
+		}
+		if e.nested[strings.Join(l.ids[1:], ".")] != nil {
+			return begun{there: true}
+		}
+		return begun{result: a.startNested(e, l)}
+	})
+	switch {
+	case err != nil:
+		return 0, wire.Errorf(http.StatusServiceUnavailable, "%v", err)
+	case b.err != nil:
+		return 0, wire.Errorf(http.StatusBadRequest, "%v", b.err)
+	case b.there:
+		return http.StatusAccepted, nil
+	}
+	// The container starts whether or not the caller stays to hear of it.
+	if err := <-b.result; err != nil {
+		return 0, wire.Errorf(http.StatusBadRequest, "launch container %s: %v", strings.Join(l.ids, "."), err)
+	}
+	return http.StatusOK, nil
+}
+
+// parentOf finds the executor that a new container is to be nested in.
+func (a *Agent) parentOf(ids []string) (*executorRun, error) {
+	e := a.byContainer(ids[0])
+	switch {
+	case e == nil:
+		return nil, fmt.Errorf("parent container %s does not exist", ids[0])
+	case e.box == nil || e.exited:
+		return nil, fmt.Errorf("parent container %s does not run", ids[0])
+	}
+	if len(ids) > 2 {
+		parent := e.nested[strings.Join(ids[1:len(ids)-1], ".")]
+		if parent == nil || parent.box == nil || parent.over {
+			return nil, fmt.Errorf("parent container %s does not run", strings.Join(ids[:len(ids)-1], "."))
+		}
+		if parent.image {
+			return nil, fmt.Errorf("parent container %s has an image: this agent nests none in those", strings.Join(ids[:len(ids)-1], "."))
+		}
+	}
+	return e, nil
+}
+
+// startNested launches beside the loop; the channel tells how it went.
+func (a *Agent) startNested(e *executorRun, l nestedLaunch) <-chan error {
+	result := make(chan error, 1)
+	n := &nestedRun{ids: l.ids, image: l.info.GetMesos().GetImage() != nil, done: make(chan struct{})}
+	e.nested[n.name()] = n
+	l.parent, l.sandbox, l.grant = e.box, e.sandbox, e.grant
+	a.work(func(ctx context.Context) func() {
+		box, err := a.makeNested(ctx, l)
+		return func() {
+			if err != nil {
+				n.over = true
+				close(n.done)
+				delete(e.nested, n.name())
+				err = errors.Join(err, a.dropRun(l.ids))
+				a.finish(e)
+			} else {
+				a.nestedStarted(e, n, box)
+			}
+			result <- err
+		}
+	})
+	return result
+}
+
+func (a *Agent) nestedStarted(e *executorRun, n *nestedRun, box *container.Container) {
+	n.box = box
+	if n.doomed || e.exited {
+		box.Kill()
+	}
+	a.work(func(context.Context) func() {
+		<-box.Exited()
+		err := errors.Join(box.Remove(), a.dropRun(n.ids))
+		return func() {
+			if err != nil {
+				a.cfg.Log.WithFields(e.fields()).WithField("nested", n.name()).WithError(err).Error("cannot clear up after a nested container")
+			}
+			n.over, n.status = true, box.Status()
+			close(n.done)
+			a.endBelow(e, n)
+			a.finish(e)
+		}
+	})
+}
+
+// endBelow kills what is nested in a container that has ended.
+func (a *Agent) endBelow(e *executorRun, n *nestedRun) {
+	for name, other := range e.nested {
+		if strings.HasPrefix(name, n.name()+".") && !other.over {
+			other.kill()
+		}
+	}
+}
+
+// runDir is where a container with an image has its bundle and files.
+func (a *Agent) runDir(ids []string) string {
+	return filepath.Join(a.cfg.WorkDir, runFolder, strings.Join(ids, "."))
+}
+
+// dropRun removes what a container with an image wrote outside its sandbox.
+func (a *Agent) dropRun(ids []string) error {
+	if err := os.RemoveAll(a.runDir(ids)); err != nil {
+		return fmt.Errorf("remove container's files: %w", err)
+	}
+	return nil
+}

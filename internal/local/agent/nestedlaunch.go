@@ -1,0 +1,233 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+
+	driver "mesos-gpu/executor/image"
+	"mesos-gpu/internal/local/agent/container"
+	"mesos-gpu/internal/local/agent/image"
+	"mesos-gpu/internal/local/agent/oci"
+	"mesos-gpu/isolator"
+)
+
+// nestedLaunch is a container to be nested in another.
+type nestedLaunch struct {
+	ids     []string
+	command *mesos.CommandInfo
+	info    *mesos.ContainerInfo
+	// The rest is the parent's.
+	parent  *container.Container
+	sandbox string
+	grant   isolator.Grant
+}
+
+// makeNested starts a nested container.
+func (a *Agent) makeNested(ctx context.Context, l nestedLaunch) (*container.Container, error) {
+	name, err := imageOf(l.info)
+	if err != nil {
+		return nil, err
+	}
+	if n := len(l.command.GetURIs()); n > 0 {
+		return nil, fmt.Errorf("the command has %d URIs to fetch, and this agent fetches none", n)
+	}
+	if name != "" {
+		return a.nestImage(ctx, l, name)
+	}
+	return a.nestProcess(ctx, l)
+}
+
+// imageOf names the container's image, or none. It refuses what this agent
+// would have to leave out.
+func imageOf(info *mesos.ContainerInfo) (string, error) {
+	if info == nil {
+		return "", nil
+	}
+	img := info.GetMesos().GetImage()
+	switch {
+	case info.GetType() != mesos.ContainerInfo_MESOS:
+		return "", errors.New("nested containers are of type MESOS; Docker containers are an executor's to run")
+	case len(info.NetworkInfos) > 0 || info.Hostname != nil:
+		return "", errors.New("this agent's containers have the host's network and name")
+	case info.TTYInfo != nil || info.LinuxInfo != nil || info.RlimitInfo != nil:
+		return "", errors.New("tty_info, linux_info and rlimit_info are not supported by this agent")
+	case img == nil && len(info.Volumes) > 0:
+		return "", errors.New("volumes need an image on this agent")
+	case img == nil:
+		return "", nil
+	case img.GetType() != mesos.Image_DOCKER:
+		return "", fmt.Errorf("images of type %v are not supported, only DOCKER", img.GetType())
+	}
+	return img.GetDocker().GetName(), nil
+}
+
+// nestProcess runs a command in its parent's file system.
+func (a *Agent) nestProcess(ctx context.Context, l nestedLaunch) (*container.Container, error) {
+	if l.command == nil {
+		return nil, errors.New("a container without image needs a command")
+	}
+	args, err := oci.Argv(l.command)
+	if err != nil {
+		return nil, err
+	}
+	own, err := oci.Variables(l.command)
+	if err != nil {
+		return nil, err
+	}
+	user, err := a.user(l.command.GetUser())
+	if err != nil {
+		return nil, err
+	}
+	folder := nestedFolder(l.ids)
+	out, err := openOutput(l.sandbox, folder, user)
+	if err != nil {
+		return nil, err
+	}
+	defer out.close()
+	dir := filepath.Join(l.sandbox, folder)
+	return a.engine.Launch(ctx, container.Spec{
+		ID: l.ids, Join: l.parent, Stdout: out.stdout, Stderr: out.stderr,
+		Command: container.Command{Path: args[0], Args: args, Env: oci.Merge([]string{"MESOS_SANDBOX=" + dir}, own), Dir: dir, User: user},
+	})
+}
+
+// nestImage runs a command in an image, by runc.
+func (a *Agent) nestImage(ctx context.Context, l nestedLaunch, name string) (*container.Container, error) {
+	if !a.cfg.Root {
+		return nil, fmt.Errorf("image %s: containers with images need an agent that runs as root and isolates", name)
+	}
+	runc, err := exec.LookPath(a.cfg.Runc)
+	if err != nil {
+		return nil, fmt.Errorf("containers with images need runc: install it (apt-get install runc): %w", err)
+	}
+	img, err := a.images.Get(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	c, err := a.describeImage(ctx, l, img)
+	if err != nil {
+		return nil, err
+	}
+	out, err := openOutput(l.sandbox, nestedFolder(l.ids), &container.User{UID: c.UID, GID: c.GID})
+	if err != nil {
+		return nil, err
+	}
+	defer out.close()
+	bundle := a.runDir(l.ids)
+	s := container.Spec{
+		ID: l.ids, Stdout: out.stdout, Stderr: out.stderr,
+		OCI: &container.OCI{
+			Runc: runc, State: filepath.Join(bundle, "state"), Bundle: bundle, ID: "c",
+			Lower: img.Rootfs, Upper: filepath.Join(bundle, "upper"), Work: filepath.Join(bundle, "work"),
+		},
+	}
+	if err := writeBundle(s.OCI, c); err != nil {
+		return nil, err
+	}
+	box, err := a.engine.Launch(ctx, s)
+	if stage := (*container.StageError)(nil); errors.As(err, &stage) && stage.Stage == container.StageOverlay {
+		a.cfg.Log.WithError(err).Warn("no copy-on-write here; unpacking the image again")
+		return a.launchCopy(ctx, s, name)
+	}
+	return box, err
+}
+
+// launchCopy gives the container a root file system of its own where overlay
+// is not to be had.
+func (a *Agent) launchCopy(ctx context.Context, s container.Spec, name string) (*container.Container, error) {
+	if err := a.images.Unpack(ctx, name, filepath.Join(s.OCI.Bundle, "rootfs")); err != nil {
+		return nil, err
+	}
+	plain := *s.OCI
+	plain.Lower = ""
+	s.OCI = &plain
+	return a.engine.Launch(ctx, s)
+}
+
+// writeBundle makes the folders and config.json that runc wants.
+func writeBundle(o *container.OCI, c oci.Container) error {
+	if err := os.MkdirAll(o.Bundle, 0o700); err != nil {
+		return fmt.Errorf("make bundle: %w", err)
+	}
+	for _, dir := range []string{filepath.Join(o.Bundle, "rootfs"), o.Upper, o.Work} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return fmt.Errorf("make bundle: %w", err)
+		}
+	}
+	config, err := json.Marshal(oci.Spec(c))
+	if err != nil {
+		return fmt.Errorf("make bundle: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(o.Bundle, "config.json"), config, 0o600); err != nil {
+		return fmt.Errorf("make bundle: %w", err)
+	}
+	return nil
+}
+
+// describeImage joins the image's wishes with the command's.
+func (a *Agent) describeImage(ctx context.Context, l nestedLaunch, img image.Image) (oci.Container, error) {
+	args, err := oci.Args(l.command, img.Config)
+	if err != nil {
+		return oci.Container{}, fmt.Errorf("image %s: %w", img.Name, err)
+	}
+	own, err := oci.Variables(l.command)
+	if err != nil {
+		return oci.Container{}, err
+	}
+	who := l.command.GetUser()
+	if who == "" {
+		who = img.Config.User
+	}
+	user, err := image.LookupUser(img.Rootfs, who)
+	if err != nil {
+		return oci.Container{}, fmt.Errorf("image %s: %w", img.Name, err)
+	}
+	binds, err := a.binds(l)
+	if err != nil {
+		return oci.Container{}, err
+	}
+	env := [][]string{img.Config.Env, {"MESOS_SANDBOX=" + oci.Sandbox}}
+	if driver.NeedsDriver(img.Config.Labels, img.Config.Env) {
+		if a.cfg.Volume == nil {
+			return oci.Container{}, fmt.Errorf("image %s needs the driver's files, and this agent has none", img.Name)
+		}
+		volume, err := a.cfg.Volume(ctx)
+		if err != nil {
+			return oci.Container{}, fmt.Errorf("image %s needs the driver's files: %w", img.Name, err)
+		}
+		binds = append(binds, oci.Bind{Host: volume, Path: oci.Driver, ReadOnly: true})
+		env = append(env, oci.DriverEnv(img.Config.Env))
+	}
+	dir := img.Config.WorkingDir
+	if dir == "" {
+		dir = oci.Sandbox
+	}
+	return oci.Container{
+		Args: args, Env: oci.Merge(append(env, own)...), Dir: dir, UID: user.UID, GID: user.GID, Groups: user.Groups,
+		Cgroup: a.engine.Path(l.ids) + "/.oci", Nodes: l.grant.Nodes, Rules: l.grant.Rules, Binds: binds,
+	}, nil
+}
+
+// binds are what the container sees of the host.
+func (a *Agent) binds(l nestedLaunch) ([]oci.Bind, error) {
+	list := []oci.Bind{{Host: filepath.Join(l.sandbox, nestedFolder(l.ids)), Path: oci.Sandbox}}
+	for _, file := range []string{"/etc/resolv.conf", "/etc/hosts", "/etc/hostname"} {
+		if _, err := os.Stat(file); err == nil {
+			list = append(list, oci.Bind{Host: file, Path: file, ReadOnly: true})
+		}
+	}
+	for _, v := range l.info.GetVolumes() {
+		if v.HostPath == nil || !filepath.IsAbs(v.GetHostPath()) || !filepath.IsAbs(v.ContainerPath) {
+			return nil, fmt.Errorf("volume at %s: this agent mounts absolute host paths on absolute container paths only", v.ContainerPath)
+		}
+		list = append(list, oci.Bind{Host: v.GetHostPath(), Path: v.ContainerPath, ReadOnly: v.GetMode() == mesos.RO})
+	}
+	return list, nil
+}

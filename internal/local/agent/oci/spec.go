@@ -1,0 +1,108 @@
+// Package oci writes down how a container with an image runs, for runc. It
+// is pure: image configuration, command and devices in, an OCI runtime
+// specification out. What a container may do is decided here, and is what
+// Docker gives one by default: no more capabilities, no new privileges, the
+// kernel's secrets masked.
+package oci
+
+import (
+	"os"
+
+	specs "github.com/opencontainers/runtime-spec/specs-go"
+
+	"mesos-gpu/isolator/rules"
+)
+
+// Sandbox is where a container with an image sees its sandbox, and Driver
+// where it sees the driver volume.
+const (
+	Sandbox = "/mnt/mesos/sandbox"
+	Driver  = "/usr/local/nvidia"
+)
+
+// Container is what differs between containers.
+type Container struct {
+	Args, Env []string
+	Dir       string
+	UID, GID  uint32
+	Groups    []uint32
+	// Cgroup is the path of its cgroup in every hierarchy.
+	Cgroup string
+	// Nodes are made in its /dev; Rules say which can be opened.
+	Nodes []rules.Node
+	Rules []rules.Rule
+	// Binds are mounted over the usual mounts.
+	Binds []Bind
+}
+
+// Bind makes a host's file or folder appear in the container.
+type Bind struct {
+	Host, Path string
+	ReadOnly   bool
+}
+
+// Spec describes the container to runc. Its root file system is the folder
+// rootfs of the bundle. There is no PID namespace among its own: it runs in
+// that of the process that starts runc, which is made for it alone.
+func Spec(c Container) *specs.Spec {
+	return &specs.Spec{
+		Version: "1.0.2",
+		Root:    &specs.Root{Path: "rootfs"},
+		Process: &specs.Process{
+			Args: c.Args, Env: c.Env, Cwd: c.Dir,
+			User:            specs.User{UID: c.UID, GID: c.GID, AdditionalGids: c.Groups},
+			Capabilities:    capabilities(c.UID),
+			NoNewPrivileges: true,
+		},
+		Mounts: append(mounts(), binds(c.Binds)...),
+		Linux: &specs.Linux{
+			CgroupsPath:   c.Cgroup,
+			Namespaces:    []specs.LinuxNamespace{{Type: specs.MountNamespace}, {Type: specs.IPCNamespace}},
+			Devices:       devices(c.Nodes),
+			Resources:     &specs.LinuxResources{Devices: deviceRules(c.Rules)},
+			MaskedPaths:   masked(),
+			ReadonlyPaths: readOnly(),
+		},
+	}
+}
+
+// capabilities are Docker's. Those of somebody else than root take effect
+// only through a program that carries them, which no_new_privileges forbids.
+func capabilities(uid uint32) *specs.LinuxCapabilities {
+	all := []string{
+		"CAP_AUDIT_WRITE", "CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_KILL", "CAP_MKNOD",
+		"CAP_NET_BIND_SERVICE", "CAP_NET_RAW", "CAP_SETFCAP", "CAP_SETGID", "CAP_SETPCAP", "CAP_SETUID", "CAP_SYS_CHROOT",
+	}
+	if uid != 0 {
+		return &specs.LinuxCapabilities{Bounding: all}
+	}
+	return &specs.LinuxCapabilities{Bounding: all, Effective: all, Permitted: all}
+}
+
+func devices(nodes []rules.Node) []specs.LinuxDevice {
+	list := make([]specs.LinuxDevice, 0, len(nodes))
+	for _, n := range nodes {
+		mode := os.FileMode(0o666)
+		list = append(list, specs.LinuxDevice{
+			Path: "/dev/" + n.Name, Type: "c", Major: int64(n.Major), Minor: int64(n.Minor), FileMode: &mode,
+			UID: new(uint32), GID: new(uint32),
+		})
+	}
+	return list
+}
+
+// deviceRules denies everything, then allows what the list does.
+func deviceRules(list []rules.Rule) []specs.LinuxDeviceCgroup {
+	out := []specs.LinuxDeviceCgroup{{Allow: false, Access: "rwm"}}
+	for _, r := range list {
+		rule := specs.LinuxDeviceCgroup{Allow: true, Type: string(r.Kind), Access: r.Access}
+		if r.Major != rules.Any {
+			rule.Major = &r.Major
+		}
+		if r.Minor != rules.Any {
+			rule.Minor = &r.Minor
+		}
+		out = append(out, rule)
+	}
+	return out
+}

@@ -1,0 +1,208 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/mesos/mesos-go/api/v1/lib/agent"
+	"golang.org/x/sys/unix"
+
+	"mesos-gpu/internal/local/wire"
+)
+
+func launchNestedContainer(a *Agent, ctx context.Context, call *agent.Call) (*agent.Response, int, error) {
+	c := call.LaunchNestedContainer
+	if c == nil {
+		return nil, 0, missing("launch_nested_container")
+	}
+	return a.launchCall(ctx, c.ContainerID, nestedLaunch{command: c.Command, info: c.Container})
+}
+
+func launchContainer(a *Agent, ctx context.Context, call *agent.Call) (*agent.Response, int, error) {
+	c := call.LaunchContainer
+	if c == nil {
+		return nil, 0, missing("launch_container")
+	}
+	return a.launchCall(ctx, c.ContainerID, nestedLaunch{command: c.Command, info: c.Container})
+}
+
+func (a *Agent) launchCall(ctx context.Context, id mesos.ContainerID, l nestedLaunch) (*agent.Response, int, error) {
+	ids, err := chain(id)
+	if err != nil {
+		return nil, 0, wire.Errorf(http.StatusBadRequest, "%v", err)
+	}
+	l.ids = ids
+	status, err := a.launchNested(ctx, l)
+	return nil, status, err
+}
+
+func waitNestedContainer(a *Agent, ctx context.Context, call *agent.Call) (*agent.Response, int, error) {
+	if call.WaitNestedContainer == nil {
+		return nil, 0, missing("wait_nested_container")
+	}
+	ws, err := a.wait(ctx, call.WaitNestedContainer.ContainerID)
+	if err != nil {
+		return nil, 0, err
+	}
+	return &agent.Response{
+		Type: agent.Response_WAIT_NESTED_CONTAINER, WaitNestedContainer: &agent.Response_WaitNestedContainer{ExitStatus: &ws},
+	}, 0, nil
+}
+
+func waitContainer(a *Agent, ctx context.Context, call *agent.Call) (*agent.Response, int, error) {
+	if call.WaitContainer == nil {
+		return nil, 0, missing("wait_container")
+	}
+	ws, err := a.wait(ctx, call.WaitContainer.ContainerID)
+	if err != nil {
+		return nil, 0, err
+	}
+	return &agent.Response{Type: agent.Response_WAIT_CONTAINER, WaitContainer: &agent.Response_WaitContainer{ExitStatus: &ws}}, 0, nil
+}
+
+// find looks a nested container up.
+func (a *Agent) find(ctx context.Context, id mesos.ContainerID) (*nestedRun, error) {
+	ids, err := chain(id)
+	if err != nil {
+		return nil, wire.Errorf(http.StatusBadRequest, "%v", err)
+	}
+	n, err := ask(ctx, a.loop, func() *nestedRun {
+		_, n := a.nestedByID(ids)
+		return n
+	})
+	if err == nil && n == nil {
+		err = wire.Errorf(http.StatusNotFound, "container %s cannot be found", id.Value)
+	}
+	return n, err
+}
+
+// wait gives the wait status of a nested container once it has ended.
+func (a *Agent) wait(ctx context.Context, id mesos.ContainerID) (int32, error) {
+	n, err := a.find(ctx, id)
+	if err != nil {
+		return 0, err
+	}
+	select {
+	case <-n.done:
+		if n.box == nil {
+			return 0, wire.Errorf(http.StatusNotFound, "container %s did not start", id.Value)
+		}
+		return int32(n.status), nil
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
+	}
+}
+
+func killNestedContainer(a *Agent, ctx context.Context, call *agent.Call) (*agent.Response, int, error) {
+	if call.KillNestedContainer == nil {
+		return nil, 0, missing("kill_nested_container")
+	}
+	return a.killCall(ctx, call.KillNestedContainer.ContainerID, call.KillNestedContainer.Signal)
+}
+
+func killContainer(a *Agent, ctx context.Context, call *agent.Call) (*agent.Response, int, error) {
+	if call.KillContainer == nil {
+		return nil, 0, missing("kill_container")
+	}
+	return a.killCall(ctx, call.KillContainer.ContainerID, call.KillContainer.Signal)
+}
+
+// killCall sends a nested container a signal; SIGKILL if none is named.
+func (a *Agent) killCall(ctx context.Context, id mesos.ContainerID, signal *int32) (*agent.Response, int, error) {
+	sig := unix.SIGKILL
+	if signal != nil {
+		sig = syscall.Signal(*signal)
+	}
+	if unix.SignalName(sig) == "" {
+		return nil, 0, wire.Errorf(http.StatusBadRequest, "there is no signal %d", int(sig))
+	}
+	n, err := a.find(ctx, id)
+	if err != nil {
+		return nil, 0, err
+	}
+	killed, err := ask(ctx, a.loop, func() error {
+		switch {
+		case n.over:
+			return wire.Errorf(http.StatusNotFound, "container %s has ended already", id.Value)
+		case n.box == nil && sig == unix.SIGKILL:
+			n.kill()
+			return nil
+		case n.box == nil:
+			return wire.Errorf(http.StatusBadRequest, "container %s does not run yet", id.Value)
+		}
+		return n.box.Signal(sig)
+	})
+	if err == nil {
+		err = killed
+	}
+	return nil, http.StatusOK, err
+}
+
+func removeNestedContainer(a *Agent, ctx context.Context, call *agent.Call) (*agent.Response, int, error) {
+	if call.RemoveNestedContainer == nil {
+		return nil, 0, missing("remove_nested_container")
+	}
+	return a.removeCall(ctx, call.RemoveNestedContainer.ContainerID)
+}
+
+func removeContainer(a *Agent, ctx context.Context, call *agent.Call) (*agent.Response, int, error) {
+	if call.RemoveContainer == nil {
+		return nil, 0, missing("remove_container")
+	}
+	return a.removeCall(ctx, call.RemoveContainer.ContainerID)
+}
+
+// removeCall forgets a nested container that has ended, and its sandbox. As
+// with Mesos, one whose executor is gone is removed already, and one that is
+// not there or runs is an error of the agent's.
+func (a *Agent) removeCall(ctx context.Context, id mesos.ContainerID) (*agent.Response, int, error) {
+	ids, err := chain(id)
+	if err != nil {
+		return nil, 0, wire.Errorf(http.StatusBadRequest, "%v", err)
+	}
+	if len(ids) < 2 {
+		return nil, 0, wire.Errorf(http.StatusBadRequest, "container %s is an executor's", id.Value)
+	}
+	type found struct {
+		sandbox string
+		err     error
+	}
+	f, err := ask(ctx, a.loop, func() found {
+		e, n := a.nestedByID(ids)
+		switch {
+		case e == nil:
+			return found{}
+		case n == nil:
+			return found{err: fmt.Errorf("container %s does not exist", id.Value)}
+		case !n.over:
+			return found{err: fmt.Errorf("container %s has not ended", id.Value)}
+		}
+		delete(e.nested, n.name())
+		return found{sandbox: e.sandbox}
+	})
+	if err == nil {
+		err = f.err
+	}
+	if err == nil && f.sandbox != "" {
+		err = removeFolder(f.sandbox, nestedFolder(ids))
+	}
+	return nil, http.StatusOK, err
+}
+
+// removeFolder removes a folder of a sandbox and nothing outside.
+func removeFolder(sandbox, folder string) error {
+	root, err := os.OpenRoot(sandbox)
+	if err != nil {
+		return fmt.Errorf("remove sandbox: %w", err)
+	}
+	defer root.Close()
+	if err := root.RemoveAll(filepath.Clean(folder)); err != nil {
+		return fmt.Errorf("remove sandbox: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,137 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/mesos/mesos-go/api/v1/lib/executor"
+	"golang.org/x/sys/unix"
+)
+
+// Run registers with the master and serves until ctx ends. Then it shuts the
+// executors down as an operator would, and returns once all containers have
+// ended and their cgroups are removed. The Handler must be served until Run
+// returns, for executors to report what they end.
+func (a *Agent) Run(ctx context.Context) error {
+	unlock, err := a.prepare()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	// Work under way outlives ctx: it is what ends containers.
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	a.background = func() context.Context { return background }
+	id, err := a.cfg.Master.Register(a.info, a.cfg.Resources, nil, fromMaster{a})
+	if err != nil {
+		return fmt.Errorf("register with master: %w", err)
+	}
+	a.info.ID = &id
+	close(a.ready)
+	a.cfg.Log.WithField("agent", id.Value).Info("agent registered")
+	a.serve(ctx)
+	a.loop.end()
+	a.providers.Close()
+	a.cfg.Master.Lost(id)
+	if err := a.engine.Clear(); err != nil {
+		return fmt.Errorf("end agent: %w", err)
+	}
+	return nil
+}
+
+// prepare takes the work directory and clears what a killed agent left there.
+func (a *Agent) prepare() (unlock func(), err error) {
+	if err := os.MkdirAll(a.cfg.WorkDir, 0o755); err != nil {
+		return nil, fmt.Errorf("prepare work directory: %w", err)
+	}
+	lock, err := os.OpenFile(filepath.Join(a.cfg.WorkDir, "agent.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("prepare work directory: %w", err)
+	}
+	unlock = func() { _ = lock.Close() } // closing lets go of the lock
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		unlock()
+		return nil, fmt.Errorf("work directory %s is another agent's: %w", a.cfg.WorkDir, err)
+	}
+	err = errors.Join(a.engine.Clear(), a.images.Clean(), os.RemoveAll(filepath.Join(a.cfg.WorkDir, runFolder)))
+	if err != nil {
+		unlock()
+		return nil, fmt.Errorf("clear what an earlier agent left: %w", err)
+	}
+	return unlock, nil
+}
+
+// serve runs the loop until ctx has ended and everything else has.
+func (a *Agent) serve(ctx context.Context) {
+	heartbeat := time.NewTicker(a.cfg.Heartbeat)
+	defer heartbeat.Stop()
+	retry := time.NewTimer(time.Hour)
+	defer retry.Stop()
+	stop := ctx.Done()
+	for {
+		a.loop.run()
+		if a.stopping && a.idle() {
+			return
+		}
+		if next, ok := a.streams.Next(); ok {
+			retry.Reset(time.Until(next))
+		}
+		select {
+		case <-a.loop.wake:
+		case now := <-retry.C:
+			a.forward(a.streams.Due(now))
+		case <-heartbeat.C:
+			a.heartbeat()
+		case <-stop:
+			stop = nil
+			a.stop()
+		}
+	}
+}
+
+// stop shuts every executor down.
+func (a *Agent) stop() {
+	a.stopping = true
+	a.cfg.Log.Info("agent is stopping")
+	for e := range a.executors() {
+		a.shutdown(e, termination{message: "The agent was stopped"})
+	}
+}
+
+// idle reports whether nothing runs any more.
+func (a *Agent) idle() bool {
+	for range a.executors() {
+		return false
+	}
+	return a.working == 0
+}
+
+// executors are those that have not ended.
+func (a *Agent) executors() func(yield func(*executorRun) bool) {
+	return func(yield func(*executorRun) bool) {
+		for _, f := range a.frameworks {
+			for _, e := range f.executors {
+				if !yield(e) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (a *Agent) heartbeat() {
+	for e := range a.executors() {
+		e.send(&executor.Event{Type: executor.Event_HEARTBEAT})
+	}
+}
+
+// updateTotal tells the master what the agent and its providers have.
+func (a *Agent) updateTotal() {
+	total := append(append([]mesos.Resource(nil), a.cfg.Resources...), a.providers.Resources()...)
+	a.cfg.Master.UpdateTotal(*a.info.ID, total)
+}

@@ -1,0 +1,72 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path"
+
+	"mesos-gpu/internal/local/agent/container"
+	"mesos-gpu/internal/local/agent/image"
+)
+
+// user finds who runs a command: who it names, else who its framework does.
+// Nobody changes where the agent does not isolate.
+func (a *Agent) user(names ...string) (*container.User, error) {
+	for _, name := range names {
+		if name == "" {
+			continue
+		}
+		if name == "root" || !a.cfg.Root {
+			return nil, nil
+		}
+		u, err := image.LookupUser("/", name)
+		if err != nil {
+			return nil, err
+		}
+		return &container.User{UID: u.UID, GID: u.GID, Groups: u.Groups}, nil
+	}
+	return nil, nil
+}
+
+// output is where a container writes.
+type output struct{ stdout, stderr *os.File }
+
+func (o output) close() {
+	for _, f := range []*os.File{o.stdout, o.stderr} {
+		if f != nil {
+			_ = f.Close() // the container has its own
+		}
+	}
+}
+
+// openOutput makes stdout and stderr in a folder of the sandbox, which it
+// makes too. It follows no link out of the sandbox: tasks can write there.
+func openOutput(sandbox, folder string, user *container.User) (o output, err error) {
+	defer func() {
+		if err != nil {
+			o.close()
+			err = fmt.Errorf("make sandbox: %w", err)
+		}
+	}()
+	root, err := os.OpenRoot(sandbox)
+	if err != nil {
+		return o, err
+	}
+	defer root.Close()
+	if err := root.MkdirAll(folder, 0o755); err != nil {
+		return o, err
+	}
+	const flags = os.O_CREATE | os.O_APPEND | os.O_WRONLY
+	if o.stdout, err = root.OpenFile(path.Join(folder, "stdout"), flags, 0o644); err != nil {
+		return o, err
+	}
+	if o.stderr, err = root.OpenFile(path.Join(folder, "stderr"), flags, 0o644); err != nil {
+		return o, err
+	}
+	if user == nil {
+		return o, nil
+	}
+	uid, gid := int(user.UID), int(user.GID)
+	return o, errors.Join(root.Chown(folder, uid, gid), o.stdout.Chown(uid, gid), o.stderr.Chown(uid, gid))
+}

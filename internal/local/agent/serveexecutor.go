@@ -1,0 +1,192 @@
+package agent
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/google/uuid"
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/mesos/mesos-go/api/v1/lib/executor"
+
+	"mesos-gpu/internal/local/wire"
+)
+
+// serveExecutor is the v1 executor API.
+func (a *Agent) serveExecutor(w http.ResponseWriter, r *http.Request) {
+	var call executor.Call
+	if err := wire.ReadCall(r, &call); err != nil {
+		wire.WriteError(w, err)
+		return
+	}
+	if err := checkCall(&call); err != nil {
+		wire.WriteError(w, wire.Errorf(http.StatusBadRequest, "validate executor call: %v", err))
+		return
+	}
+	switch call.Type {
+	case executor.Call_SUBSCRIBE:
+		a.serveSubscription(w, r, &call)
+		return
+	case executor.Call_HEARTBEAT:
+	default:
+		err, stopped := ask(r.Context(), a.loop, func() error { return a.executorCall(&call) })
+		if stopped != nil {
+			err = wire.Errorf(http.StatusServiceUnavailable, "%v", stopped)
+		}
+		if err != nil {
+			wire.WriteError(w, err)
+			return
+		}
+	}
+	w.WriteHeader(http.StatusAccepted)
+}
+
+// checkCall refuses what Mesos's agents do.
+func checkCall(call *executor.Call) error {
+	switch call.Type {
+	case executor.Call_SUBSCRIBE:
+		if call.Subscribe == nil {
+			return fmt.Errorf("expecting 'subscribe' to be present")
+		}
+		for _, u := range call.Subscribe.UnacknowledgedUpdates {
+			if err := checkStatus(call.ExecutorID, &u.Status); err != nil {
+				return fmt.Errorf("unacknowledged update: %w", err)
+			}
+		}
+	case executor.Call_UPDATE:
+		if call.Update == nil {
+			return fmt.Errorf("expecting 'update' to be present")
+		}
+		return checkStatus(call.ExecutorID, &call.Update.Status)
+	case executor.Call_MESSAGE:
+		if call.Message == nil {
+			return fmt.Errorf("expecting 'message' to be present")
+		}
+	case executor.Call_HEARTBEAT:
+	default:
+		return fmt.Errorf("call type %v is unknown", call.Type)
+	}
+	return nil
+}
+
+func checkStatus(id mesos.ExecutorID, s *mesos.TaskStatus) error {
+	switch _, err := uuid.FromBytes(s.UUID); {
+	case len(s.UUID) == 0:
+		return fmt.Errorf("expecting 'uuid' to be present")
+	case err != nil:
+		return fmt.Errorf("uuid has %d bytes, want 16", len(s.UUID))
+	case s.State == nil:
+		return fmt.Errorf("expecting 'state' to be present")
+	case s.ExecutorID != nil && s.ExecutorID.Value != id.Value:
+		return fmt.Errorf("executor id %s of the call is not that of its status, %s", id.Value, s.ExecutorID.Value)
+	case s.Source == nil || *s.Source != mesos.SOURCE_EXECUTOR:
+		return fmt.Errorf("status of executor %s has another source than SOURCE_EXECUTOR", id.Value)
+	case *s.State == mesos.TASK_STAGING:
+		return fmt.Errorf("status of executor %s is TASK_STAGING, which is not allowed", id.Value)
+	}
+	return nil
+}
+
+// caller finds who makes a call.
+func (a *Agent) caller(call *executor.Call) (*executorRun, error) {
+	f := a.frameworks[call.FrameworkID.Value]
+	if f == nil {
+		return nil, wire.Errorf(http.StatusBadRequest, "framework %s cannot be found", call.FrameworkID.Value)
+	}
+	e := f.executors[call.ExecutorID.Value]
+	if e == nil {
+		return nil, wire.Errorf(http.StatusBadRequest, "executor %s cannot be found", call.ExecutorID.Value)
+	}
+	return e, nil
+}
+
+// executorCall handles what a subscribed executor says. One that was told to
+// end still reports what it ended.
+func (a *Agent) executorCall(call *executor.Call) error {
+	e, err := a.caller(call)
+	if err != nil {
+		return err
+	}
+	if e.phase == starting {
+		return wire.Errorf(http.StatusForbidden, "executor %s is not subscribed", e.id())
+	}
+	if call.Type == executor.Call_MESSAGE {
+		a.cfg.Master.ExecutorMessage(*a.info.ID, *e.framework.info.ID, e.info.ExecutorID, call.Message.Data)
+		return nil
+	}
+	a.executorStatus(e, call.Update.Status)
+	return nil
+}
+
+// serveSubscription serves an executor's event stream until either side ends
+// it.
+func (a *Agent) serveSubscription(w http.ResponseWriter, r *http.Request, call *executor.Call) {
+	stream, err := wire.NewStream(r)
+	if err != nil {
+		wire.WriteError(w, err)
+		return
+	}
+	type answer struct {
+		e   *executorRun
+		err error
+	}
+	ans, err := ask(r.Context(), a.loop, func() answer {
+		e, err := a.caller(call)
+		if err == nil {
+			a.subscribe(e, stream, call.Subscribe)
+		}
+		return answer{e, err}
+	})
+	if err != nil {
+		ans.err = wire.Errorf(http.StatusServiceUnavailable, "%v", err)
+	}
+	if ans.err != nil {
+		wire.WriteError(w, ans.err)
+		return
+	}
+	cause := stream.Serve(r.Context(), w, "")
+	a.loop.post(func() {
+		if ans.e.stream == stream {
+			ans.e.stream = nil
+			a.cfg.Log.WithFields(ans.e.fields()).WithField("cause", cause).Info("executor disconnected")
+		}
+	})
+}
+
+// subscribe connects an executor, for the first time or again.
+func (a *Agent) subscribe(e *executorRun, stream *wire.Stream, s *executor.Call_Subscribe) {
+	if e.phase >= ending {
+		stream.Send(&executor.Event{Type: executor.Event_SHUTDOWN})
+		stream.Close()
+		return
+	}
+	if e.stream != nil {
+		e.stream.Close()
+	}
+	e.stream, e.phase = stream, running
+	a.cfg.Log.WithFields(e.fields()).Info("executor subscribed")
+	id := e.containerID()
+	e.send(&executor.Event{Type: executor.Event_SUBSCRIBED, Subscribed: &executor.Event_Subscribed{
+		ExecutorInfo: e.info, FrameworkInfo: e.framework.info, AgentInfo: a.info, ContainerID: &id,
+	}})
+	for _, u := range s.UnacknowledgedUpdates {
+		a.executorStatus(e, u.Status)
+	}
+	e.resend(s.UnacknowledgedTasks)
+	a.deliver(e)
+	a.shutdownUnused(e)
+}
+
+// resend marks tasks for delivery that were sent to an executor and that it
+// does not know: its connection broke before they arrived. An executor names
+// every task it has until a status of that task is acknowledged.
+func (e *executorRun) resend(known []mesos.TaskInfo) {
+	has := map[string]bool{}
+	for _, t := range known {
+		has[t.TaskID.Value] = true
+	}
+	for _, t := range e.tasks {
+		if t.state == mesos.TASK_STAGING && !has[t.info.TaskID.Value] {
+			t.sent = false
+		}
+	}
+}

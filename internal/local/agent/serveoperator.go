@@ -1,0 +1,82 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/mesos/mesos-go/api/v1/lib/agent"
+
+	"mesos-gpu/internal/local/agent/files"
+	"mesos-gpu/internal/local/wire"
+)
+
+// operation answers one kind of operator call. A nil response is an answer
+// without body, of that status or 200.
+type operation func(a *Agent, ctx context.Context, call *agent.Call) (*agent.Response, int, error)
+
+// operations are the calls this agent knows.
+func operations() map[agent.Call_Type]operation {
+	return map[agent.Call_Type]operation{
+		agent.Call_GET_HEALTH:              getHealth,
+		agent.Call_GET_VERSION:             getVersion,
+		agent.Call_GET_FLAGS:               getFlags,
+		agent.Call_GET_AGENT:               getAgent,
+		agent.Call_GET_CONTAINERS:          getContainers,
+		agent.Call_GET_TASKS:               getTasks,
+		agent.Call_GET_EXECUTORS:           getExecutors,
+		agent.Call_GET_FRAMEWORKS:          getFrameworks,
+		agent.Call_GET_STATE:               getState,
+		agent.Call_GET_OPERATIONS:          getOperations,
+		agent.Call_GET_RESOURCE_PROVIDERS:  getResourceProviders,
+		agent.Call_LIST_FILES:              listFiles,
+		agent.Call_READ_FILE:               readFile,
+		agent.Call_LAUNCH_NESTED_CONTAINER: launchNestedContainer, agent.Call_LAUNCH_CONTAINER: launchContainer,
+		agent.Call_WAIT_NESTED_CONTAINER: waitNestedContainer, agent.Call_WAIT_CONTAINER: waitContainer,
+		agent.Call_KILL_NESTED_CONTAINER: killNestedContainer, agent.Call_KILL_CONTAINER: killContainer,
+		agent.Call_REMOVE_NESTED_CONTAINER: removeNestedContainer, agent.Call_REMOVE_CONTAINER: removeContainer,
+	}
+}
+
+// serveOperator is the v1 operator API.
+func (a *Agent) serveOperator(w http.ResponseWriter, r *http.Request) {
+	var call agent.Call
+	if err := wire.ReadCall(r, &call); err != nil {
+		wire.WriteError(w, err)
+		return
+	}
+	serve, ok := operations()[call.Type]
+	if !ok {
+		wire.WriteError(w, wire.Errorf(http.StatusNotImplemented, "call %v is not implemented", call.Type))
+		return
+	}
+	response, status, err := serve(a, r.Context(), &call)
+	switch {
+	case err != nil:
+		wire.WriteError(w, statused(err))
+	case response != nil:
+		wire.WriteResponse(w, r, response)
+	case status != 0:
+		w.WriteHeader(status)
+	}
+}
+
+// statused gives an error the status that Mesos's agents answer with.
+func statused(err error) error {
+	var already *wire.Error
+	switch {
+	case errors.As(err, &already):
+		return already
+	case errors.Is(err, errStopped):
+		return wire.Errorf(http.StatusServiceUnavailable, "%v", err)
+	case errors.Is(err, files.ErrNotFound):
+		return wire.Errorf(http.StatusNotFound, "%v", err)
+	case errors.Is(err, files.ErrInvalid):
+		return wire.Errorf(http.StatusBadRequest, "%v", err)
+	}
+	return wire.Errorf(http.StatusInternalServerError, "%v", err)
+}
+
+func missing(field string) error {
+	return wire.Errorf(http.StatusBadRequest, "expecting '%s' to be present", field)
+}

@@ -1,0 +1,153 @@
+// Package status keeps the status updates that a framework has not yet
+// acknowledged. It decides which update of a task goes out, and when it goes
+// out again: one at a time for each task, in order, repeated with growing
+// pauses until its acknowledgement. It is pure: the caller brings the time
+// and does the sending.
+package status
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"time"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+)
+
+// Key names a task across frameworks.
+type Key struct{ Framework, Task string }
+
+// Update is one status on its way to a framework.
+type Update struct {
+	Key
+	Status mesos.TaskStatus
+}
+
+// Streams holds a queue of updates for each task. It is not safe for
+// concurrent use.
+type Streams struct {
+	min, max time.Duration
+	streams  map[Key]*stream
+}
+
+type stream struct {
+	pending []mesos.TaskStatus
+	// seen holds the uuids of every update of the task: an executor that
+	// reconnects sends again what was stored before.
+	seen map[string]bool
+	due  time.Time
+	wait time.Duration
+}
+
+// New makes Streams that repeat an update first after min, then after twice
+// the pause before, never more than max.
+func New(min, max time.Duration) *Streams {
+	return &Streams{min: min, max: max, streams: map[Key]*stream{}}
+}
+
+// Add stores an update. It returns the update if it is to be sent now,
+// nothing if others of the task wait before it or its uuid was seen before.
+func (s *Streams) Add(now time.Time, key Key, status mesos.TaskStatus) []Update {
+	st, ok := s.streams[key]
+	if !ok {
+		st = &stream{seen: map[string]bool{}}
+		s.streams[key] = st
+	}
+	if st.seen[string(status.UUID)] {
+		return nil
+	}
+	st.seen[string(status.UUID)] = true
+	st.pending = append(st.pending, status)
+	if len(st.pending) > 1 {
+		return nil
+	}
+	return s.start(now, key, st)
+}
+
+// start sends the first pending update for the first time.
+func (s *Streams) start(now time.Time, key Key, st *stream) []Update {
+	st.wait = s.min
+	st.due = now.Add(st.wait)
+	return []Update{{key, st.pending[0]}}
+}
+
+// Ack takes the acknowledgement of a task's outstanding update. It returns
+// the update and the one to send next, if any; ok is false where the uuid is
+// not the outstanding one's.
+func (s *Streams) Ack(now time.Time, key Key, uuid []byte) (acked mesos.TaskStatus, next []Update, ok bool) {
+	st := s.streams[key]
+	if st == nil || len(st.pending) == 0 || !bytes.Equal(st.pending[0].UUID, uuid) {
+		return mesos.TaskStatus{}, nil, false
+	}
+	acked = st.pending[0]
+	st.pending = st.pending[1:]
+	switch {
+	case len(st.pending) > 0:
+		next = s.start(now, key, st)
+	case Terminal(acked.GetState()):
+		delete(s.streams, key)
+	}
+	return acked, next, true
+}
+
+// Due returns the updates whose pause is over, and starts their next one.
+func (s *Streams) Due(now time.Time) []Update {
+	var due []Update
+	for key, st := range s.streams {
+		if len(st.pending) == 0 || st.due.After(now) {
+			continue
+		}
+		st.wait = min(2*st.wait, s.max)
+		st.due = now.Add(st.wait)
+		due = append(due, Update{key, st.pending[0]})
+	}
+	slices.SortFunc(due, func(a, b Update) int {
+		return cmp.Or(cmp.Compare(a.Framework, b.Framework), cmp.Compare(a.Task, b.Task))
+	})
+	return due
+}
+
+// Next says when Due will have something to return; false where nothing
+// waits for an acknowledgement.
+func (s *Streams) Next() (time.Time, bool) {
+	var next time.Time
+	found := false
+	for _, st := range s.streams {
+		if len(st.pending) > 0 && (!found || st.due.Before(next)) {
+			next, found = st.due, true
+		}
+	}
+	return next, found
+}
+
+// Pending reports whether an update of the task waits.
+func (s *Streams) Pending(key Key) bool {
+	st := s.streams[key]
+	return st != nil && len(st.pending) > 0
+}
+
+// Behind reports whether the task's latest update has yet to be sent: another
+// waits before it.
+func (s *Streams) Behind(key Key) bool {
+	st := s.streams[key]
+	return st != nil && len(st.pending) > 1
+}
+
+// Forget drops a framework's updates: nobody is left to acknowledge them.
+func (s *Streams) Forget(framework string) {
+	for key := range s.streams {
+		if key.Framework == framework {
+			delete(s.streams, key)
+		}
+	}
+}
+
+// Terminal reports whether a task in that state has ended.
+func Terminal(state mesos.TaskState) bool {
+	switch state {
+	case mesos.TASK_FINISHED, mesos.TASK_FAILED, mesos.TASK_KILLED, mesos.TASK_LOST, mesos.TASK_ERROR,
+		mesos.TASK_DROPPED, mesos.TASK_GONE, mesos.TASK_GONE_BY_OPERATOR:
+		return true
+	}
+	return false
+}
