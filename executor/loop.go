@@ -235,7 +235,11 @@ func (l *loop) advance(p progress) {
 			l.endRunning()
 			return
 		}
-		l.update(outcome{state: mesos.TASK_RUNNING})
+		o := outcome{state: mesos.TASK_RUNNING}
+		if l.task.Launch.GPUs > 0 && l.task.Minors == nil {
+			o.message = "no devices cgroup confines this task: it can open every GPU of its agent"
+		}
+		l.update(o)
 	}
 }
 

@@ -12,8 +12,8 @@ import (
 	logtest "github.com/sirupsen/logrus/hooks/test"
 
 	"mesos-gpu/gpu"
-	"mesos-gpu/internal/local/wire"
 	rp "mesos-gpu/internal/resourceprovider"
+	"mesos-gpu/internal/wire"
 )
 
 // The daemon subscribes what it discovered, and ends with its context.

@@ -55,6 +55,4 @@ else
 fi
 
 make --no-print-directory lint
-go tool gotestsum --format pkgname --format-hide-empty-pkg --hide-summary=output \
-	--post-run-command 'bash -c "echo \"$((TESTS_TOTAL - TESTS_FAILED - TESTS_SKIPPED)) passed, $TESTS_FAILED failed, $TESTS_SKIPPED skipped\""' \
-	-- -race -timeout 20m "$@" ./...
+scripts/counted.sh -race -timeout 20m "$@" ./...

@@ -52,8 +52,8 @@ func TestContainersSeeTheirGPUOnly(t *testing.T) {
 	for _, archive := range []string{labelled, plain} {
 		link(t, archive, filepath.Join(store, filepath.Base(archive)))
 	}
-	before := traces(t)
-	c := start(t, "--images", store)
+	work := t.TempDir()
+	c := start(t, "--work-dir", work, "--images", store)
 	for containerizer, byLabel := range images {
 		for label, image := range byLabel {
 			t.Run(fmt.Sprintf("%s, label %t", containerizer, label), func(t *testing.T) {
@@ -74,9 +74,7 @@ func TestContainersSeeTheirGPUOnly(t *testing.T) {
 		}
 	}
 	c.stop()
-	if after := traces(t); after != before {
-		t.Errorf("left something behind; before:\n%s\nafter:\n%s", before, after)
-	}
+	nothingLeft(t, work)
 	list, err := docker.ContainerList(t.Context(), container.ListOptions{All: true})
 	if err != nil {
 		t.Fatal(err)

@@ -1,13 +1,14 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"syscall"
 	"testing"
 
+	"mesos-gpu/internal/local/agent"
 	"mesos-gpu/internal/need"
 )
 
@@ -17,9 +18,9 @@ func example(name string) string {
 
 // The first thing a newcomer runs, twice, and what it leaves: nothing.
 func TestDemo(t *testing.T) {
-	before := traces(t)
+	work := t.TempDir()
 	for range 2 {
-		r := command(t, nil, "local", "--port", "0", "--run", example("hello-gpu.yaml"))
+		r := command(t, nil, "local", "--port", "0", "--work-dir", work, "--run", example("hello-gpu.yaml"))
 		if r.code != 0 {
 			t.Fatalf("status %d\n%s%s", r.code, r.out, r.err)
 		}
@@ -39,9 +40,23 @@ func TestDemo(t *testing.T) {
 		if !strings.Contains(r.err, "simulat") && !hasDriver() {
 			t.Errorf("does not say that the GPUs are simulated:\n%s", r.err)
 		}
-		if after := traces(t); after != before {
-			t.Errorf("left something behind; before:\n%s\nafter:\n%s", before, after)
-		}
+		nothingLeft(t, work)
+	}
+}
+
+// Without a work directory it makes one, and removes it.
+func TestDemoRemovesItsWorkDirectory(t *testing.T) {
+	temp := t.TempDir()
+	r := command(t, []string{"TMPDIR=" + temp}, "local", "--port", "0", "--run", example("hello-gpu.yaml"))
+	if r.code != 0 {
+		t.Errorf("status %d\n%s%s", r.code, r.out, r.err)
+	}
+	left, err := os.ReadDir(temp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(left) > 0 {
+		t.Errorf("left %v", left)
 	}
 }
 
@@ -64,18 +79,17 @@ func TestDemoWithoutRoot(t *testing.T) {
 		t.Fatal(err)
 	}
 	open(t, filepath.Dir(job))
-	before := traces(t)
+	work := filepath.Join(os.TempDir(), fmt.Sprintf("mesos-gpu-e2e-nobody-%d", os.Getpid()))
+	t.Cleanup(func() { os.RemoveAll(work) })
 	nobody := &syscall.Credential{Uid: 65534, Gid: 65534}
-	r := commandAs(t, nobody, []string{"HOME=/nonexistent"}, "local", "--port", "0", "--run", job)
+	r := commandAs(t, nobody, []string{"HOME=/nonexistent"}, "local", "--port", "0", "--work-dir", work, "--run", job)
 	if r.code != 0 || !strings.HasSuffix(r.out, "job hello-gpu FINISHED\n") {
 		t.Errorf("status %d\n%s%s", r.code, r.out, r.err)
 	}
 	if n := strings.Count(r.err, "not isolated"); n != 1 {
 		t.Errorf("says %d times that devices are not isolated, want once:\n%s", n, r.err)
 	}
-	if after := traces(t); after != before {
-		t.Errorf("left something behind; before:\n%s\nafter:\n%s", before, after)
-	}
+	nothingLeft(t, work)
 }
 
 // open lets every user look into the test's folders.
@@ -88,21 +102,19 @@ func open(t *testing.T, dir string) {
 	}
 }
 
-var ownProcess = regexp.MustCompile(`mesos-gpu(\x00|$)`)
-
-// traces describes what a cluster could leave on the machine: processes of
-// the binary, mounts, cgroups, GPU nodes, temporary folders.
-func traces(t *testing.T) string {
+// nothingLeft looks for what a cluster with that work directory could leave on
+// the machine: processes, mounts, cgroups, GPU nodes.
+func nothingLeft(t *testing.T, work string) {
 	t.Helper()
-	var found []string
-	commands, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	commands, err := filepath.Glob("/proc/[0-9]*/environ")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, path := range commands {
-		// A process may end between the listing and the reading.
-		if text, err := os.ReadFile(path); err == nil && strings.HasPrefix(string(text), binary) && ownProcess.Match(text) {
-			found = append(found, "process "+strings.ReplaceAll(string(text), "\x00", " "))
+		// A process may end between the listing and the reading. Executors and
+		// tasks know their sandbox.
+		if text, err := os.ReadFile(path); err == nil && strings.Contains(string(text), "="+work+"/") {
+			t.Errorf("left process %s", filepath.Dir(path))
 		}
 	}
 	mounts, err := os.ReadFile("/proc/self/mounts")
@@ -110,16 +122,22 @@ func traces(t *testing.T) string {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(mounts)) {
-		if strings.Contains(line, "mesos-gpu") {
-			found = append(found, "mount "+line)
+		if strings.Contains(line, work) {
+			t.Errorf("left mount %s", line)
 		}
 	}
-	for _, pattern := range []string{"/sys/fs/cgroup/*/*mesos-gpu*", "/sys/fs/cgroup/*mesos-gpu*", "/dev/nvidia*", filepath.Join(os.TempDir(), "mesos-gpu-local*"), "/run/mesos-gpu*"} {
-		names, err := filepath.Glob(pattern)
+	for _, pattern := range []string{"/sys/fs/cgroup/*" + agent.Cgroup(filepath.Join(work, "agent")), "/sys/fs/cgroup" + agent.Cgroup(filepath.Join(work, "agent"))} {
+		left, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)
 		}
-		found = append(found, names...)
+		for _, name := range left {
+			t.Errorf("left cgroup %s", name)
+		}
 	}
-	return strings.Join(found, "\n")
+	if !hasDriver() {
+		if left, _ := filepath.Glob("/dev/nvidia*"); len(left) > 0 {
+			t.Errorf("left nodes %v", left)
+		}
+	}
 }

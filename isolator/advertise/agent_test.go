@@ -16,8 +16,8 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"mesos-gpu/gpu"
-	"mesos-gpu/internal/local/wire"
 	rp "mesos-gpu/internal/resourceprovider"
+	"mesos-gpu/internal/wire"
 	"mesos-gpu/isolator/simulated"
 )
 

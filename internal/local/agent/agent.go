@@ -64,7 +64,7 @@ func New(cfg Config) (*Agent, error) {
 		}
 		cfg.Isolator = i
 	}
-	engine, err := container.New(container.Config{Program: cfg.ExecutorPath, Fenced: cfg.Root, Cgroup: cgroupOf(cfg.WorkDir)})
+	engine, err := container.New(container.Config{Program: cfg.ExecutorPath, Fenced: cfg.Root, Cgroup: Cgroup(cfg.WorkDir)})
 	if err != nil {
 		return nil, fmt.Errorf("configure agent: %w", err)
 	}
@@ -82,9 +82,9 @@ func New(cfg Config) (*Agent, error) {
 	return a, nil
 }
 
-// cgroupOf names the cgroup of an agent by its work directory, so that the
-// next agent there finds what a killed one left.
-func cgroupOf(work string) string {
+// Cgroup names the cgroup of an agent by its work directory, so that the next
+// agent there finds what a killed one left.
+func Cgroup(work string) string {
 	sum := sha256.Sum256([]byte(work))
 	return "/mesos-gpu-" + hex.EncodeToString(sum[:8])
 }

@@ -11,9 +11,9 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	"golang.org/x/sys/unix"
 
-	"mesos-gpu/internal/local/wire"
 	"mesos-gpu/internal/need"
 	"mesos-gpu/internal/testimage"
+	"mesos-gpu/internal/wire"
 	"mesos-gpu/isolator"
 )
 

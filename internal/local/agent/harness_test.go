@@ -211,7 +211,7 @@ func newRig(t *testing.T, root bool, change func(*Config)) *rig {
 // left by an agent that has stopped.
 func (r *rig) wantNothingLeft() {
 	r.t.Helper()
-	cgroups, err := filepath.Glob("/sys/fs/cgroup/*" + cgroupOf(r.agent.cfg.WorkDir))
+	cgroups, err := filepath.Glob("/sys/fs/cgroup/*" + Cgroup(r.agent.cfg.WorkDir))
 	if err != nil || len(cgroups) > 0 {
 		r.t.Errorf("cgroups left: %v %v", cgroups, err)
 	}

@@ -15,7 +15,7 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
 	"mesos-gpu/internal/local/agent/container"
-	"mesos-gpu/internal/local/wire"
+	"mesos-gpu/internal/wire"
 )
 
 // nestedRun is a container below an executor's. It is kept after its end, for

@@ -18,9 +18,9 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/agent/calls"
 	"github.com/mesos/mesos-go/api/v1/lib/recordio"
 
-	"mesos-gpu/internal/local/wire"
 	"mesos-gpu/internal/need"
 	api "mesos-gpu/internal/resourceprovider"
+	"mesos-gpu/internal/wire"
 )
 
 func (r *rig) get(call *agent.Call) *agent.Response {
@@ -314,11 +314,11 @@ func TestKilledAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait() // killed
-	if left, _ := filepath.Glob("/sys/fs/cgroup/devices" + cgroupOf(work) + "/*"); len(left) == 0 {
+	if left, _ := filepath.Glob("/sys/fs/cgroup/devices" + Cgroup(work) + "/*"); len(left) == 0 {
 		t.Error("the killed agent left no container to clear away")
 	}
 	r := newRig(t, true, func(c *Config) { c.WorkDir = work })
-	if left, _ := filepath.Glob("/sys/fs/cgroup/devices" + cgroupOf(work) + "/*"); len(left) > 0 {
+	if left, _ := filepath.Glob("/sys/fs/cgroup/devices" + Cgroup(work) + "/*"); len(left) > 0 {
 		t.Errorf("left after the next start: %v", left)
 	}
 	r.wantNothingLeft()

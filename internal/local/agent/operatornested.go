@@ -12,7 +12,7 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/agent"
 	"golang.org/x/sys/unix"
 
-	"mesos-gpu/internal/local/wire"
+	"mesos-gpu/internal/wire"
 )
 
 func launchNestedContainer(a *Agent, ctx context.Context, call *agent.Call) (*agent.Response, int, error) {

@@ -8,7 +8,7 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	"github.com/mesos/mesos-go/api/v1/lib/executor"
 
-	"mesos-gpu/internal/local/wire"
+	"mesos-gpu/internal/wire"
 )
 
 // serveExecutor is the v1 executor API.

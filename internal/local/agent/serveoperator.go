@@ -8,7 +8,7 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/agent"
 
 	"mesos-gpu/internal/local/agent/files"
-	"mesos-gpu/internal/local/wire"
+	"mesos-gpu/internal/wire"
 )
 
 // operation answers one kind of operator call. A nil response is an answer

@@ -7,7 +7,7 @@ import (
 
 	"mesos-gpu/internal/local/agent/container"
 	"mesos-gpu/internal/local/agent/status"
-	"mesos-gpu/internal/local/wire"
+	"mesos-gpu/internal/wire"
 	"mesos-gpu/isolator"
 )
 

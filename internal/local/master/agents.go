@@ -177,7 +177,7 @@ func (m *Master) Lost(id mesos.AgentID) {
 		if a == nil {
 			return
 		}
-		m.cfg.Log.WithField("agent", id.Value).Warn("lost agent")
+		m.cfg.Log.WithField("agent", id.Value).Info("lost agent")
 		a.box.close()
 		delete(m.agents, id.Value)
 		m.remember(id.Value)

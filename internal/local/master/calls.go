@@ -9,7 +9,7 @@ import (
 
 	"mesos-gpu/internal/local/master/amount"
 	"mesos-gpu/internal/local/master/check"
-	"mesos-gpu/internal/local/wire"
+	"mesos-gpu/internal/wire"
 )
 
 // dispatch runs one valid call of a connected framework.

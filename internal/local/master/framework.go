@@ -9,7 +9,7 @@ import (
 
 	"mesos-gpu/internal/local/master/alloc"
 	"mesos-gpu/internal/local/master/check"
-	"mesos-gpu/internal/local/wire"
+	"mesos-gpu/internal/wire"
 )
 
 // What is remembered of the past, so that a long run stays small.

@@ -7,7 +7,7 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 
 	"mesos-gpu/internal/local/master/check"
-	"mesos-gpu/internal/local/wire"
+	"mesos-gpu/internal/wire"
 )
 
 func (m *Master) routes() *http.ServeMux {

@@ -19,7 +19,7 @@ import (
 
 	"mesos-gpu/internal/local/link"
 	"mesos-gpu/internal/local/master/alloc"
-	"mesos-gpu/internal/local/wire"
+	"mesos-gpu/internal/wire"
 )
 
 // Config says how a master runs. The zero Config is ready for use.

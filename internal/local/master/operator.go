@@ -8,7 +8,7 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	operator "github.com/mesos/mesos-go/api/v1/lib/master"
 
-	"mesos-gpu/internal/local/wire"
+	"mesos-gpu/internal/wire"
 )
 
 func (m *Master) serveOperator(w http.ResponseWriter, r *http.Request) {

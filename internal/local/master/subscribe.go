@@ -10,7 +10,7 @@ import (
 
 	"mesos-gpu/internal/local/master/alloc"
 	"mesos-gpu/internal/local/master/check"
-	"mesos-gpu/internal/local/wire"
+	"mesos-gpu/internal/wire"
 )
 
 // errStopped answers whoever comes after the end of Run.

@@ -6,7 +6,7 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	operator "github.com/mesos/mesos-go/api/v1/lib/master"
 
-	"mesos-gpu/internal/local/wire"
+	"mesos-gpu/internal/wire"
 )
 
 // serveWatch streams events to an operator, first the state as it is.

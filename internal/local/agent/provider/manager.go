@@ -15,8 +15,8 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	"github.com/sirupsen/logrus"
 
-	"mesos-gpu/internal/local/wire"
 	api "mesos-gpu/internal/resourceprovider"
+	"mesos-gpu/internal/wire"
 )
 
 // Config of a Manager.

@@ -17,8 +17,8 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/recordio"
 	"github.com/sirupsen/logrus"
 
-	"mesos-gpu/internal/local/wire"
 	api "mesos-gpu/internal/resourceprovider"
+	"mesos-gpu/internal/wire"
 )
 
 // rig is a manager behind HTTP.

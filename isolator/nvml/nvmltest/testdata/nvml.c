@@ -192,3 +192,14 @@ int nvmlDeviceGetPciInfo_v3(struct gpu *g, struct pci_info *pci)
 	snprintf(pci->bus_id, sizeof pci->bus_id, "%08X:%02X:%02X.0", g->domain, g->bus, g->device);
 	return SUCCESS;
 }
+
+/* The names of the first version, which Mesos's own isolator looks up. */
+int nvmlDeviceGetCount(unsigned *count)
+{
+	return nvmlDeviceGetCount_v2(count);
+}
+
+int nvmlDeviceGetHandleByIndex(unsigned index, struct gpu **g)
+{
+	return nvmlDeviceGetHandleByIndex_v2(index, g);
+}

@@ -1,12 +1,14 @@
-// Package wire is the HTTP side that the embedded master and agent share:
-// calls read as protobuf or JSON by their Content-Type, answers and RecordIO
-// event streams written as the Accept header asks, as Mesos's v1 APIs do.
+// Package wire is the server's side of Mesos's v1 HTTP APIs, for the embedded
+// master and agent and for test doubles: calls read as protobuf or JSON by
+// their Content-Type, answers and RecordIO event streams written as the Accept
+// header asks. It knows the form of messages, never their meaning.
 package wire
 
 import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -50,7 +52,8 @@ func Errorf(status int, format string, args ...any) error {
 // since it came from reading the call.
 func WriteError(w http.ResponseWriter, err error) {
 	status, message := http.StatusBadRequest, err.Error()
-	if e, ok := err.(*Error); ok {
+	var e *Error
+	if errors.As(err, &e) {
 		status, message = e.Status, e.Message
 	}
 	http.Error(w, message, status)
@@ -179,10 +182,18 @@ func NewStream(r *http.Request) (*Stream, error) {
 	return &Stream{media: media, wake: make(chan struct{}, 1), done: make(chan struct{})}, nil
 }
 
+// maxQueue bounds what waits for a client that reads nothing. It then loses
+// its stream and has to subscribe again.
+const maxQueue = 100_000
+
 // Send queues an event. After Close it does nothing.
 func (s *Stream) Send(m proto.Message) {
 	s.mu.Lock()
-	s.queue = append(s.queue, m)
+	if len(s.queue) < maxQueue {
+		s.queue = append(s.queue, m)
+	} else {
+		s.Close()
+	}
 	s.mu.Unlock()
 	select {
 	case s.wake <- struct{}{}:

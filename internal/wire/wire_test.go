@@ -1,0 +1,159 @@
+package wire
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/gogo/protobuf/proto"
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
+)
+
+func request(method, contentType, accept, body string) *http.Request {
+	r := httptest.NewRequest(method, "/api/v1/scheduler", strings.NewReader(body))
+	if contentType != "" {
+		r.Header.Set("Content-Type", contentType)
+	}
+	if accept != "" {
+		r.Header.Set("Accept", accept)
+	}
+	return r
+}
+
+func TestReadCall(t *testing.T) {
+	want := &scheduler.Call{Type: scheduler.Call_TEARDOWN, FrameworkID: &mesos.FrameworkID{Value: "f"}}
+	packed, err := proto.Marshal(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, r := range map[string]*http.Request{
+		"protobuf":     request(http.MethodPost, Protobuf, Protobuf, string(packed)),
+		"json":         request(http.MethodPost, JSON, "", `{"type": "TEARDOWN", "framework_id": {"value": "f"}}`),
+		"with charset": request(http.MethodPost, JSON+"; charset=utf-8", "*/*", `{"type": "TEARDOWN", "framework_id": {"value": "f"}}`),
+	} {
+		got := &scheduler.Call{}
+		if err := ReadCall(r, got); err != nil || !proto.Equal(got, want) {
+			t.Errorf("%s: got %v, %v", name, got, err)
+		}
+	}
+}
+
+func TestReadCallRefuses(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		r      *http.Request
+		status int
+	}{
+		{"GET", request(http.MethodGet, JSON, "", "{}"), http.StatusMethodNotAllowed},
+		{"no type", request(http.MethodPost, "", "", "{}"), http.StatusBadRequest},
+		{"text", request(http.MethodPost, "text/plain", "", "{}"), http.StatusUnsupportedMediaType},
+		{"half a document", request(http.MethodPost, JSON, "", `{"type":`), http.StatusBadRequest},
+		{"noise", request(http.MethodPost, Protobuf, "", "\xff\xff"), http.StatusBadRequest},
+		{"an answer in text", request(http.MethodPost, JSON, "text/html", `{"type": "TEARDOWN"}`), http.StatusNotAcceptable},
+	} {
+		err := ReadCall(c.r, &scheduler.Call{})
+		var e *Error
+		if !errors.As(err, &e) || e.Status != c.status {
+			t.Errorf("%s: got %v, want status %d", c.name, err, c.status)
+		}
+		answer := httptest.NewRecorder()
+		WriteError(answer, fmt.Errorf("wrapped: %w", err))
+		if answer.Code != c.status {
+			t.Errorf("%s: answered %d, want %d", c.name, answer.Code, c.status)
+		}
+	}
+}
+
+func heartbeat() *scheduler.Event { return &scheduler.Event{Type: scheduler.Event_HEARTBEAT} }
+
+// serve runs a stream behind a real server and returns the client's side.
+func serve(t *testing.T, s *Stream) (*http.Response, <-chan error) {
+	t.Helper()
+	ended := make(chan error, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { ended <- s.Serve(r.Context(), w, "id") }))
+	t.Cleanup(server.Close)
+	resp, err := http.Get(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { resp.Body.Close() })
+	return resp, ended
+}
+
+func frame(t *testing.T, r *bufio.Reader) []byte {
+	t.Helper()
+	line, err := r.ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(line))
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := make([]byte, n)
+	if _, err := io.ReadFull(r, body); err != nil {
+		t.Fatal(err)
+	}
+	return body
+}
+
+func TestStreamWritesWhatWasSentBeforeItCloses(t *testing.T) {
+	s, err := NewStream(request(http.MethodPost, JSON, JSON, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, ended := serve(t, s)
+	if got := resp.Header.Get(HeaderStreamID); got != "id" {
+		t.Errorf("stream id %q", got)
+	}
+	s.Send(heartbeat())
+	s.Send(&scheduler.Event{Type: scheduler.Event_RESCIND})
+	s.Close()
+	r := bufio.NewReader(resp.Body)
+	for _, want := range []string{`"HEARTBEAT"`, `"RESCIND"`} {
+		if got := string(frame(t, r)); !strings.Contains(got, want) || strings.Contains(got, "null") {
+			t.Errorf("got %s, want %s and no null", got, want)
+		}
+	}
+	if _, err := r.ReadByte(); err != io.EOF {
+		t.Errorf("after Close: %v, want EOF", err)
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("Serve: %v", err)
+	}
+}
+
+func TestStreamEndsWithItsClient(t *testing.T) {
+	s, err := NewStream(request(http.MethodPost, JSON, Protobuf, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, ended := serve(t, s)
+	resp.Body.Close()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("Serve: %v, want %v", err, context.Canceled)
+	}
+}
+
+func TestAClientThatReadsNothingLosesItsStream(t *testing.T) {
+	s, err := NewStream(request(http.MethodPost, JSON, Protobuf, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range maxQueue + 1 {
+		s.Send(heartbeat())
+	}
+	select {
+	case <-s.Closed():
+	default:
+		t.Errorf("%d events wait and the stream is open", len(s.queue))
+	}
+}

@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# The end-to-end suite against a real Apache Mesos, found on PATH or under
+# MESOS_PREFIX. Without one it says so and ends well: nothing was tested.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+found() { command -v "$1" >/dev/null || [ -x "${MESOS_PREFIX:-/nonexistent}/sbin/$1" ]; }
+for program in mesos-master mesos-agent; do
+	if ! found "$program"; then
+		echo "SKIPPED: no $program on PATH or under MESOS_PREFIX (${MESOS_PREFIX:-not set})"
+		echo "0 passed, 0 failed, 1 skipped"
+		exit 0
+	fi
+done
+exec scripts/counted.sh -tags mesos -run '^TestMesos' -timeout 20m ./internal/e2e
