@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"errors"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -132,6 +133,15 @@ func TestKillDuringLaunch(t *testing.T) {
 			r.endedWell()
 		})
 	})
+}
+
+// TestKillTellsWhatIsLeft: a container that could not be removed holds GPUs,
+// whoever asked for its end.
+func TestKillTellsWhatIsLeft(t *testing.T) {
+	left := errors.New("remove container mesos-gpu-1: docker rm -f mesos-gpu-1")
+	if o := ended(task.Exit{}, left, true); o.state != mesos.TASK_KILLED || o.message != left.Error() {
+		t.Errorf("got %s with %q, want TASK_KILLED with %q", o.state, o.message, left)
+	}
 }
 
 func TestKillOfAnotherTask(t *testing.T) {

@@ -29,7 +29,9 @@ type outcome struct {
 // better than we why, so its state stands.
 func ended(exit task.Exit, err error, killing bool) outcome {
 	if err != nil {
-		return failed(err, killing)
+		o := failed(err, killing)
+		o.message = err.Error() // perhaps that a container is left, with its GPUs
+		return o
 	}
 	o := outcome{message: exit.String(), reason: exit.Reason, limitation: exit.Limitation}
 	switch {
@@ -50,7 +52,8 @@ func ended(exit task.Exit, err error, killing bool) outcome {
 	return o
 }
 
-// failed is a task that could not be started, or was lost sight of.
+// failed is a task that could not be started, or was lost sight of. A kill
+// explains why a start broke off.
 func failed(err error, killing bool) outcome {
 	if killing {
 		return outcome{state: mesos.TASK_KILLED, message: "killed before it ran to its end"}

@@ -35,8 +35,8 @@ func (b *backend) ask(ctx context.Context, step func(apply func(sched.Event)), r
 		return <-answered // the loop answers all that it takes
 	case <-b.ended:
 		return api.Problemf(http.StatusServiceUnavailable, "the scheduler is stopping")
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	case <-ctx.Done(): // which ends with the scheduler too
+		return api.Problemf(http.StatusServiceUnavailable, "the request ended before the scheduler took it: %v", context.Cause(ctx))
 	}
 }
 
@@ -84,7 +84,7 @@ func viewOf(st *sched.State, name string) (api.JobView, error) {
 	if !ok {
 		return api.JobView{}, unknownJob(name)
 	}
-	return api.ViewOf(j, waits(st, st.Reasons(), name)), nil
+	return api.ViewOf(j, waits(st, st.Reasons(name), name)), nil
 }
 
 func unknownJob(name string) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -135,6 +136,11 @@ func TestTicksAndStops(t *testing.T) {
 		b := &backend{loop: l, ended: ctx.Done()}
 		if _, err := b.Jobs(context.Background()); err == nil {
 			t.Error("a loop that has ended answered")
+		}
+		b.ended = nil
+		var p *api.Problem
+		if _, err := b.Jobs(ctx); !errors.As(err, &p) || p.Status != http.StatusServiceUnavailable {
+			t.Errorf("a request that ended: %v", err)
 		}
 		l.emit(ctx)(sched.Tick{}) // blocks nobody
 	})

@@ -190,23 +190,24 @@ func TestLogIsReadToItsEnd(t *testing.T) {
 // TestHalfALogIsNoLog: when the agent fails in between, the client sees a
 // broken answer, not a short one.
 func TestHalfALogIsNoLog(t *testing.T) {
-	f := &fake{task: job.Task{ID: "t", AgentID: "a", State: job.Finished}}
-	f.readLog = func(offset uint64) ([]byte, error) {
-		if offset > 0 {
-			return nil, errors.New("agent is gone")
+	task := job.Task{ID: "t", AgentID: "a", State: job.Finished}
+	for _, fault := range []error{errors.New("agent is gone"), fmt.Errorf("sandbox was collected: %w", ErrNoLog)} {
+		f := &fake{task: task, readLog: func(offset uint64) ([]byte, error) {
+			if offset > 0 {
+				return nil, fault
+			}
+			return []byte("half"), nil
+		}}
+		res, err := http.Get(serve(t, f).URL + "/v1/tasks/t/log")
+		if err != nil {
+			t.Fatal(err)
 		}
-		return []byte("half"), nil
+		defer res.Body.Close()
+		if got, err := io.ReadAll(res.Body); err == nil {
+			t.Errorf("%v: read %q as if it were all", fault, got)
+		}
 	}
-	s := serve(t, f)
-	res, err := http.Get(s.URL + "/v1/tasks/t/log")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	if got, err := io.ReadAll(res.Body); err == nil {
-		t.Errorf("read %q as if it were all", got)
-	}
-	gone := &fake{task: f.task, readLog: func(uint64) ([]byte, error) { return nil, errors.New("agent is gone") }}
+	gone := &fake{task: task, readLog: func(uint64) ([]byte, error) { return nil, errors.New("agent is gone") }}
 	if status, _, body := ask(t, "GET", serve(t, gone).URL+"/v1/tasks/t/log", ""); status != 502 || !strings.Contains(body, "agent is gone") {
 		t.Errorf("from the start: %d %s", status, body)
 	}
@@ -215,6 +216,23 @@ func TestHalfALogIsNoLog(t *testing.T) {
 func TestLogOfATaskThatWaits(t *testing.T) {
 	f := &fake{task: job.Task{ID: "t", State: job.Waiting}}
 	if status, _, body := ask(t, "GET", serve(t, f).URL+"/v1/tasks/t/log", ""); status != 404 || !strings.Contains(body, "t is WAITING and has no stdout yet") {
+		t.Errorf("got %d %s", status, body)
+	}
+}
+
+// TestLogOfATaskThatStarts: its sandbox has the executor's output until then,
+// which the task's own may replace.
+func TestLogOfATaskThatStarts(t *testing.T) {
+	get := func(state job.State) (status int, body string) {
+		f := &fake{task: job.Task{ID: "t", AgentID: "a", State: state}, readLog: func(uint64) ([]byte, error) { return nil, nil }}
+		status, _, body = ask(t, "GET", serve(t, f).URL+"/v1/tasks/t/log", "")
+		return status, body
+	}
+	if status, body := get(job.Starting); status != 404 || !strings.Contains(body, "t is STARTING and has no stdout yet") {
+		t.Errorf("got %d %s", status, body)
+	}
+	// One that failed before it ran left what the executor says of it.
+	if status, body := get(job.Failed); status != 200 {
 		t.Errorf("got %d %s", status, body)
 	}
 }

@@ -57,7 +57,7 @@ func (s *server) taskLog(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	out := http.NewResponseController(w)
-	started := false
+	started, got := false, false // the answer; any of the log
 	for {
 		task, err := s.backend.Task(r.Context(), q.id)
 		if gone := (*Problem)(nil); started && errors.As(err, &gone) && gone.Status == http.StatusNotFound {
@@ -69,7 +69,7 @@ func (s *server) taskLog(w http.ResponseWriter, r *http.Request) error {
 		// Asked before the file is read: what the task wrote last is there.
 		ended := !task.State.Live()
 		var data []byte
-		if task.AgentID != "" {
+		if hasLog(&task) {
 			data, err = s.backend.ReadLog(r.Context(), task, q.stream, q.offset, logChunk)
 		} else {
 			err = ErrNoLog
@@ -78,10 +78,11 @@ func (s *server) taskLog(w http.ResponseWriter, r *http.Request) error {
 			return nil
 		}
 		wait := q.follow && !ended
+		none := errors.Is(err, ErrNoLog) && !got // one that was there is lost
 		switch {
-		case errors.Is(err, ErrNoLog) && !wait && !started:
+		case none && !wait && !started:
 			return noLog(task, q.stream)
-		case err != nil && !errors.Is(err, ErrNoLog) && (!wait || !started):
+		case err != nil && !none && (!wait || !started):
 			return stop(started, Problemf(http.StatusBadGateway, "%v", err))
 		}
 		if !started {
@@ -92,6 +93,7 @@ func (s *server) taskLog(w http.ResponseWriter, r *http.Request) error {
 			w.WriteHeader(http.StatusOK)
 		}
 		q.offset += uint64(len(data))
+		got = got || len(data) > 0
 		if err := push(out, w, data); err != nil {
 			return nil // the client went away
 		}
@@ -110,8 +112,14 @@ func (s *server) taskLog(w http.ResponseWriter, r *http.Request) error {
 	}
 }
 
+// hasLog reports whether the task's output is in its sandbox. Before it runs
+// the file there is the executor's, and may give way to the task's own.
+func hasLog(t *job.Task) bool {
+	return t.AgentID != "" && (!t.Started.IsZero() || !t.State.Live())
+}
+
 func noLog(t job.Task, stream string) error {
-	if t.State == job.Waiting {
+	if t.State.Live() && !hasLog(&t) {
 		return Problemf(http.StatusNotFound, "task %s is %s and has no %s yet", t.ID, t.State, stream)
 	}
 	return Problemf(http.StatusNotFound, "task %s is %s and its agent has no %s of it", t.ID, t.State, stream)

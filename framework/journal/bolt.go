@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -185,7 +186,7 @@ func remove(tx *bolt.Tx, name string) error {
 	prefix := append([]byte(name), 0)
 	var keys [][]byte
 	c := tx.Bucket(tasksBucket()).Cursor()
-	for k, _ := c.Seek(prefix); hasPrefix(k, prefix); k, _ = c.Next() {
+	for k, _ := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, _ = c.Next() {
 		keys = append(keys, k)
 	}
 	for _, k := range keys {

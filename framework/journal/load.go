@@ -1,18 +1,16 @@
 package journal
 
 import (
-	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"runtime/debug"
+	"slices"
 
 	bolt "go.etcd.io/bbolt"
 
 	"mesos-gpu/job"
 )
-
-func hasPrefix(key, prefix []byte) bool { return key != nil && bytes.HasPrefix(key, prefix) }
 
 // guard turns what bbolt does to a damaged file, which is to panic or to read
 // beyond its end, into ErrCorrupt. Use: defer guard(path, &err)().
@@ -86,21 +84,12 @@ func (b *Bolt) complete(jobs []*job.Job) error {
 	for _, j := range jobs {
 		for i := range j.Tasks {
 			t := &j.Tasks[i]
-			if t.ID == "" || t.Job != j.Spec.Name || t.Index != i || !known(t.State) {
+			if t.ID == "" || t.Job != j.Spec.Name || t.Index != i || !slices.Contains(job.States(), t.State) {
 				return corrupt(b.path, fmt.Errorf("task %d of job %q is missing or unreadable (id %q, state %q)", i, j.Spec.Name, t.ID, t.State))
 			}
 		}
 	}
 	return nil
-}
-
-func known(s job.State) bool {
-	for _, k := range job.States() {
-		if k == s {
-			return true
-		}
-	}
-	return false
 }
 
 func parseTaskKey(k []byte) (name string, index int, ok bool) {

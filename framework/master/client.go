@@ -61,10 +61,10 @@ func (c *Client) FrameworkID() string {
 // then returns nil. It gives events to emit, from one goroutine at a time.
 // Returns ErrRemoved or ErrReplaced where to go on would be wrong.
 func (c *Client) Run(ctx context.Context, emit func(sched.Event)) error {
-	var once sync.Mutex
+	var mu sync.Mutex
 	serial := func(ev sched.Event) {
-		once.Lock()
-		defer once.Unlock()
+		mu.Lock()
+		defer mu.Unlock()
 		emit(ev)
 	}
 	said := ""

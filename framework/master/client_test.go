@@ -177,6 +177,31 @@ func TestRefusedCallKeepsSubscription(t *testing.T) {
 	}
 }
 
+// TestOffersOfAFailedAcceptAreDeclined: one that was rescinded, or resources
+// that do not do, must not keep the agent's other offers from everybody.
+func TestOffersOfAFailedAcceptAreDeclined(t *testing.T) {
+	c := mesostest.NewCluster(t, 1)
+	r := start(t, Config{Masters: []string{c.URL()}})
+	offer := next[sched.Offers](t, r).Offers[0]
+	launch := func(cpus float64) []sched.Launch {
+		return []sched.Launch{{TaskID: "t1", Spec: &job.Spec{Name: "t", CPUs: cpus, MemMiB: 1}}}
+	}
+	declined := func(n int, want string) {
+		t.Helper()
+		next[sched.AcceptFailed](t, r)
+		d := c.Await(t, n, scheduler.Call_DECLINE, nil).GetDecline()
+		if len(d.OfferIDs) != 1 || d.OfferIDs[0].Value != want || d.GetFilters().GetRefuseSeconds() != 5 {
+			t.Errorf("decline %v, want %s for 5 s", d, want)
+		}
+	}
+	r.Post(sched.Accept{AgentID: "agent-1", OfferIDs: []string{"rescinded", offer.ID}, Launches: launch(1), Refuse: 5 * time.Second})
+	declined(1, offer.ID)
+	c.Offer()
+	second := next[sched.Offers](t, r).Offers[0]
+	r.Post(sched.Accept{AgentID: "agent-1", OfferIDs: []string{second.ID}, Launches: launch(1000), Refuse: 5 * time.Second})
+	declined(2, second.ID)
+}
+
 // TestLostSubscriptionIsRenewed: by a drop, by a call the master cannot take,
 // and each time with the id.
 func TestLostSubscriptionIsRenewed(t *testing.T) {

@@ -42,6 +42,9 @@ func (s *session) perform(ctx context.Context, op sched.Op) error {
 		err = s.post(ctx, call)
 	}
 	if err == nil {
+		if a, ok := op.(sched.Accept); ok {
+			s.take(a.OfferIDs)
+		}
 		log.Debug("called the master")
 		return nil
 	}
@@ -50,13 +53,23 @@ func (s *session) perform(ctx context.Context, op sched.Op) error {
 	}
 	log.WithError(err).Warn("the call was not made or refused")
 	if a, ok := op.(sched.Accept); ok {
-		failed := sched.AcceptFailed{}
-		for _, l := range a.Launches {
-			failed.TaskIDs = append(failed.TaskIDs, l.TaskID)
-		}
-		s.emit(failed)
+		return s.acceptFailed(ctx, a)
 	}
 	return nil
+}
+
+// acceptFailed says so, and declines the offers that are still there: nobody
+// else would get what they hold before this session ends.
+func (s *session) acceptFailed(ctx context.Context, a sched.Accept) error {
+	failed, decline := sched.AcceptFailed{}, sched.Decline{Refuse: a.Refuse}
+	for _, l := range a.Launches {
+		failed.TaskIDs = append(failed.TaskIDs, l.TaskID)
+	}
+	for _, id := range a.OfferIDs {
+		decline.Offers = append(decline.Offers, sched.Declined{OfferID: id, Reason: "its ACCEPT failed"})
+	}
+	s.emit(failed)
+	return s.perform(ctx, decline)
 }
 
 func (s *session) post(ctx context.Context, call *scheduler.Call) error {
@@ -77,8 +90,8 @@ func (s *session) callOf(op sched.Op) (*scheduler.Call, error) {
 	var call *scheduler.Call
 	switch o := op.(type) {
 	case sched.Accept:
-		offers, ok := s.take(o.OfferIDs)
-		if !ok {
+		offers := s.held(o.OfferIDs)
+		if len(offers) < len(o.OfferIDs) {
 			return nil, fmt.Errorf("%w: offers of agent %s are gone", errNotSent, o.AgentID)
 		}
 		tasks, err := s.client.tasksOf(o, offers, s.frameworkID)
@@ -92,7 +105,7 @@ func (s *session) callOf(op sched.Op) (*scheduler.Call, error) {
 		for i, d := range o.Offers {
 			ids[i] = d.OfferID
 		}
-		offers, _ := s.take(ids)
+		offers := s.take(ids)
 		if len(offers) == 0 {
 			return nil, nil // all were rescinded
 		}

@@ -148,19 +148,27 @@ func (s *session) offered(offers []mesos.Offer) sched.Offers {
 	return ev
 }
 
-// take removes the offers and returns them. ok is false if one was not there:
-// rescinded, or of a session before.
-func (s *session) take(ids []string) (offers []mesos.Offer, ok bool) {
+// held returns those of the offers that are still there: others were rescinded
+// or belong to a session before.
+func (s *session) held(ids []string) []mesos.Offer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	ok = true
+	var offers []mesos.Offer
 	for _, id := range ids {
-		o, has := s.offers[id]
-		ok = ok && has
-		if has {
+		if o, ok := s.offers[id]; ok {
 			offers = append(offers, o)
 		}
+	}
+	return offers
+}
+
+// take is held for offers that are answered or void.
+func (s *session) take(ids []string) []mesos.Offer {
+	offers := s.held(ids)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range ids {
 		delete(s.offers, id)
 	}
-	return offers, ok
+	return offers
 }

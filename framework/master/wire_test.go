@@ -228,8 +228,8 @@ func TestRecordedSession(t *testing.T) {
 // master would.
 func checkTasks(t *testing.T, c *Client, s *session, a sched.Accept) {
 	t.Helper()
-	offers, ok := s.take(a.OfferIDs)
-	if !ok {
+	offers := s.take(a.OfferIDs)
+	if len(offers) != len(a.OfferIDs) {
 		t.Fatalf("offers %v are not there", a.OfferIDs)
 	}
 	tasks, err := c.tasksOf(a, offers, s.frameworkID)

@@ -20,7 +20,8 @@ type Config struct {
 	ReviveEvery time.Duration
 	// MaxAttempts bounds how often one task is tried.
 	MaxAttempts int
-	// KeepEnded bounds how many ended jobs are remembered.
+	// KeepEnded bounds how many tasks the remembered ended jobs have; the
+	// job that ended last is remembered in any case.
 	KeepEnded int
 }
 
@@ -44,7 +45,7 @@ func (c *Config) setDefaults() {
 		c.MaxAttempts = 5
 	}
 	if c.KeepEnded <= 0 {
-		c.KeepEnded = 10_000
+		c.KeepEnded = 50_000
 	}
 }
 

@@ -127,8 +127,21 @@ func (w *world) step(ev Event) {
 			}
 		}
 	}
-	if w.st.Waiting() != (waiting > 0) || len(w.st.Reasons()) > waiting {
-		w.t.Fatalf("%d tasks wait, Waiting says %t, %d reasons", waiting, w.st.Waiting(), len(w.st.Reasons()))
+	reasons, kept := w.st.Reasons(), 0
+	if w.st.waiting != waiting || len(reasons) > waiting {
+		w.t.Fatalf("%d tasks wait, counted %d, %d reasons", waiting, w.st.waiting, len(reasons))
+	}
+	for _, j := range w.st.Jobs() {
+		name := j.Spec.Name
+		if one := w.st.Reasons(name); one[name] != reasons[name] || len(one) > 1 {
+			w.t.Fatalf("%s alone waits for %v, among all for %q", name, one, reasons[name])
+		}
+		if j.Terminal() {
+			kept += len(j.Tasks)
+		}
+	}
+	if kept != w.st.endedTasks {
+		w.t.Fatalf("%d tasks have ended, counted %d", kept, w.st.endedTasks)
 	}
 }
 

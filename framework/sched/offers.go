@@ -23,7 +23,7 @@ func (s *State) offered(now time.Time, offers []Offer) []Op {
 	if !s.connected {
 		return nil // they went with the subscription
 	}
-	plan, agents := place(offers, s.waitingJobs(), s.cfg.Policy)
+	plan, agents := place(offers, s.waitingJobs(s.queue), s.cfg.Policy)
 	for _, a := range agents {
 		a.launches = nil
 		s.agents[a.id] = a
@@ -36,14 +36,18 @@ func (s *State) offered(now time.Time, offers []Offer) []Op {
 	return append(ops, decline(plan.Decline)...)
 }
 
-// waitingJobs is the queue as Place wants it.
-func (s *State) waitingJobs() []Job {
+// waitingJobs are those of the jobs that have tasks to place, as Place wants
+// them.
+func (s *State) waitingJobs(names []string) []Job {
 	if s.waiting == 0 {
 		return nil
 	}
 	var queue []Job
-	for _, name := range s.queue {
+	for _, name := range names {
 		j := s.jobs[name]
+		if j == nil {
+			continue
+		}
 		q := Job{Spec: &j.Spec}
 		for i := range j.Tasks {
 			if j.Tasks[i].State == job.Waiting {
@@ -127,16 +131,20 @@ func (s *State) setAgents(list []Agent) {
 	}
 }
 
-// Reasons says of each job that waits why it does, by name, as far as the
-// last offers and the last list of agents tell.
-func (s *State) Reasons() map[string]Reason {
-	if s.waiting == 0 {
+// Reasons says of each of the jobs that waits why it does, by name, as far as
+// the last offers and the last list of agents tell. No name stands for all.
+func (s *State) Reasons(names ...string) map[string]Reason {
+	if len(names) == 0 {
+		names = s.queue
+	}
+	queue := s.waitingJobs(names)
+	if len(queue) == 0 {
 		return nil
 	}
 	agents := s.known()
 	seen := map[string]shortage{}
 	reasons := map[string]Reason{}
-	for _, q := range s.waitingJobs() {
+	for _, q := range queue {
 		o := newOrder(&q, s.cfg.Policy)
 		key := o.key()
 		why, ok := seen[key]

@@ -18,6 +18,7 @@ type State struct {
 	tasks       map[string]taskRef
 	queue       []string  // names of jobs that have not ended, oldest first
 	ended       []string  // names of the others, in the order they ended
+	endedTasks  int       // tasks of those
 	newest      time.Time // submission of the newest job
 	waiting     int       // tasks in state WAITING
 	timers      map[string]*timer
@@ -95,6 +96,7 @@ func New(cfg Config, frameworkID string, jobs []*job.Job) *State {
 			s.queue = append(s.queue, j.Spec.Name)
 		} else {
 			s.ended = append(s.ended, j.Spec.Name)
+			s.endedTasks += len(j.Tasks)
 		}
 	}
 	slices.SortStableFunc(s.ended, func(a, b string) int { return lastEnd(s.jobs[a]).Compare(lastEnd(s.jobs[b])) })
@@ -157,9 +159,6 @@ func (s *State) Jobs() []*job.Job {
 	})
 	return all
 }
-
-// Waiting reports whether any task waits for a place.
-func (s *State) Waiting() bool { return s.waiting > 0 }
 
 // Drain hands over what has changed since the last call. The caller records
 // it before it performs the operations that Step returned.

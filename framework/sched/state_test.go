@@ -18,6 +18,26 @@ func testSpec(name string) job.Spec {
 	return s
 }
 
+// TestLargeEndedJobs: memory is bounded by tasks, and who asks how the last
+// job ended is told.
+func TestLargeEndedJobs(t *testing.T) {
+	st := New(Config{KeepEnded: 5}, "", nil)
+	now := time.Unix(1_700_000_000, 0)
+	for i, tasks := range []int{3, 2, 1, 9} {
+		s := testSpec(string(rune('a' + i)))
+		s.Tasks = tasks
+		st.Step(now, Submit{Spec: s})
+		st.Step(now, Kill{Job: s.Name})
+		var kept string
+		for _, j := range st.Jobs() {
+			kept += j.Spec.Name
+		}
+		if want := []string{"a", "ab", "bc", "d"}[i]; kept != want {
+			t.Errorf("after %s the State keeps %s, want %s", s.Name, kept, want)
+		}
+	}
+}
+
 // TestEndedJobsAreForgotten: the newest KeepEnded stay, also after a restart.
 func TestEndedJobsAreForgotten(t *testing.T) {
 	cfg := Config{KeepEnded: 2}

@@ -75,7 +75,7 @@ func (s *State) note(now time.Time, t *job.Task) {
 	s.changes.Moves = append(s.changes.Moves, Move{Time: now, Job: t.Job, TaskID: t.ID, Index: t.Index, State: t.State, Message: t.Message})
 }
 
-// Admit says whether a job may be submitted: "" or what is in its way.
+// Admit says what is in the way of a job; nil if it may be submitted.
 // It is for the caller of Submit, which ignores a job that may not.
 func (s *State) Admit(spec *job.Spec) error {
 	if err := spec.Validate(); err != nil {
@@ -110,7 +110,6 @@ func (s *State) submit(now time.Time, spec job.Spec) {
 	s.newest = submitted
 	if old, ok := s.jobs[spec.Name]; ok {
 		s.forget(old)
-		s.ended = slices.DeleteFunc(s.ended, func(n string) bool { return n == spec.Name })
 	}
 	j := &job.Job{Spec: spec, Submitted: submitted, Tasks: make([]job.Task, spec.Tasks)}
 	s.jobs[spec.Name] = j
@@ -144,12 +143,14 @@ func (s *State) forget(j *job.Job) {
 	}
 	delete(s.jobs, j.Spec.Name)
 	delete(s.dirty, j.Spec.Name)
+	s.endedTasks -= len(j.Tasks)
+	s.ended = slices.DeleteFunc(s.ended, func(n string) bool { return n == j.Spec.Name })
 	s.changes.Jobs = slices.DeleteFunc(s.changes.Jobs, func(x *job.Job) bool { return x == j })
 	s.changes.Removed = append(s.changes.Removed, j.Spec.Name)
 }
 
-// settle moves jobs that have ended out of the queue, and forgets the oldest
-// of those that ended.
+// settle moves a job that has ended out of the queue, and forgets those that
+// ended longest ago, but not this one.
 func (s *State) settle(j *job.Job) {
 	if !j.Terminal() {
 		return
@@ -160,8 +161,8 @@ func (s *State) settle(j *job.Job) {
 	}
 	s.queue = slices.Delete(s.queue, i, i+1)
 	s.ended = append(s.ended, j.Spec.Name)
-	for len(s.ended) > s.cfg.KeepEnded {
+	s.endedTasks += len(j.Tasks)
+	for len(s.ended) > 1 && s.endedTasks > s.cfg.KeepEnded {
 		s.forget(s.jobs[s.ended[0]])
-		s.ended = s.ended[1:]
 	}
 }

@@ -35,11 +35,8 @@ func stray(u Update) []Op {
 func (s *State) apply(now time.Time, ref taskRef, u Update) []Op {
 	t := ref.task()
 	delete(s.reconcile.open, t.ID)
-	switch {
-	case t.State == job.Waiting, t.State == job.Lost:
-		return stray(u) // given up, or not launched by us
-	case !t.State.Live():
-		return nil
+	if !t.State.Placed() {
+		return stray(u) // not launched by us, given up, or ended as far as we know
 	}
 	if tm := s.timers[t.ID]; tm != nil {
 		tm.confirm = time.Time{}
