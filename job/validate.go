@@ -3,7 +3,9 @@ package job
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -15,6 +17,19 @@ const (
 	DefaultKillGrace = 5 * time.Second
 	// MaxTasks bounds one job.
 	MaxTasks = 10_000
+)
+
+// Bounds beyond which a wish is a mistake: no machine has more, and Mesos or
+// the kernel would refuse it later and less clearly.
+const (
+	maxGPUs      = 1024
+	maxCPUs      = 4096
+	maxMiB       = 1 << 30 // a PiB
+	maxKillGrace = 24 * time.Hour
+	// maxWord is the kernel's limit for one argument or variable, maxWords
+	// bounds all of a task's together: one ACCEPT carries them for each task.
+	maxWord  = 128<<10 - 1
+	maxWords = 256 << 10
 )
 
 // SetDefaults fills what the submitter left out.
@@ -55,24 +70,33 @@ func (s *Spec) Validate() error {
 	if s.Tasks < 1 || s.Tasks > MaxTasks {
 		bad("tasks: %d is not between 1 and %d", s.Tasks, MaxTasks)
 	}
-	if s.Request.GPUs < 0 {
-		bad("gpus: %d is negative", s.Request.GPUs)
+	if s.Request.GPUs < 0 || s.Request.GPUs > maxGPUs {
+		bad("gpus: %d is not between 0 and %d", s.Request.GPUs, maxGPUs)
 	}
 	if s.Request.GPUs == 0 && !s.Request.Types.Any() {
 		bad("gpu_type %s needs gpus: 1 or more", s.Request.Types)
 	}
-	if s.CPUs <= 0 {
-		bad("cpus: %g is not above 0", s.CPUs)
+	if slices.Contains(s.Request.Types.Include, "") || slices.Contains(s.Request.Types.Exclude, "") {
+		bad("gpu_type: a type is empty")
 	}
-	if s.MemMiB <= 0 {
-		bad("mem: %g MiB is not above 0", s.MemMiB)
+	if !(s.CPUs > 0 && s.CPUs <= maxCPUs) { // NaN is neither
+		bad("cpus: %g is not above 0 and at most %d", s.CPUs, maxCPUs)
 	}
-	if s.DiskMiB < 0 {
-		bad("disk: %g MiB is negative", s.DiskMiB)
+	if !(s.MemMiB > 0 && s.MemMiB <= maxMiB) {
+		bad("mem: %g MiB is not above 0 and at most %d", s.MemMiB, maxMiB)
 	}
-	if s.KillGrace < 0 {
-		bad("kill_grace: %s is negative", s.KillGrace)
+	if !(s.DiskMiB >= 0 && s.DiskMiB <= maxMiB) {
+		bad("disk: %g MiB is not between 0 and %d", s.DiskMiB, maxMiB)
 	}
+	if s.KillGrace < 0 || s.KillGrace > maxKillGrace {
+		bad("kill_grace: %s is not between 0 and %s", s.KillGrace, maxKillGrace)
+	}
+	s.validateProgram(bad)
+	return errors.Join(errs...)
+}
+
+// validateProgram checks what is run, and in what.
+func (s *Spec) validateProgram(bad func(format string, args ...any)) {
 	switch s.Containerizer {
 	case Docker:
 		if s.Image == "" {
@@ -85,16 +109,32 @@ func (s *Spec) Validate() error {
 	default:
 		bad("container: %q is neither docker nor mesos", s.Containerizer)
 	}
-	if strings.ContainsAny(s.Image, " \t\n") {
-		bad("image: %q holds white space", s.Image)
+	if strings.ContainsAny(s.Image, " \t\n\x00") {
+		bad("image: %q holds white space or a NUL byte", s.Image)
 	}
-	for k, v := range s.Env {
-		if !envPattern.MatchString(k) {
-			bad("env: %q is not a variable's name", k)
+	if len(s.Command) > 0 && s.Command[0] == "" {
+		bad("command: its first word, the program, is empty")
+	}
+	total := 0
+	word := func(what, text string) {
+		total += len(text)
+		if strings.ContainsRune(text, 0) {
+			bad("%s holds a NUL byte", what)
 		}
-		if strings.ContainsRune(v, 0) {
-			bad("env: %s holds a NUL byte", k)
+		if len(text) > maxWord {
+			bad("%s has %d bytes, more than the kernel's %d: put it into a file", what, len(text), maxWord)
 		}
 	}
-	return errors.Join(errs...)
+	for i, arg := range s.Command {
+		word(fmt.Sprintf("command: word %d", i+1), arg)
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
+		if !envPattern.MatchString(name) {
+			bad("env: %q is not a variable's name", name)
+		}
+		word("env: "+name, name+"="+s.Env[name])
+	}
+	if total > maxWords {
+		bad("command and env have %d bytes together, more than %d: put what is large into files", total, maxWords)
+	}
 }

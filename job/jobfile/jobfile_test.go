@@ -63,7 +63,7 @@ func TestRefusals(t *testing.T) {
 		{"strange key", "name: a\nzzzzzzzz: 1\ncommand: ls", `f.yaml:2: unknown key "zzzzzzzz"; the keys are command, container`},
 		{"half a GPU", "name: a\ngpus: 0.5\ncommand: ls", `f.yaml:2: gpus: 0.5 is not a whole number: use 1`},
 		{"wordy GPU", "name: a\ngpus: one\ncommand: ls", `f.yaml:2: gpus: "one" is not a whole number`},
-		{"negative", "name: a\ngpus: -1\ncommand: ls", `f.yaml: gpus: -1 is negative`},
+		{"negative", "name: a\ngpus: -1\ncommand: ls", `f.yaml: gpus: -1 is not between 0 and 1024`},
 		{"twice", "name: a\nname: b\ncommand: ls", `f.yaml:2: name stands already in line 1`},
 		{"no image", "name: a\ncontainer: docker\ncommand: ls", `f.yaml: image: a docker task needs one`},
 		{"no command", "name: a\ngpus: 1", `f.yaml: command: a task without an image needs one`},

@@ -1,0 +1,55 @@
+package job
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"mesos-gpu/gpu"
+)
+
+func valid() Spec {
+	s := Spec{Name: "x", Command: []string{"true"}, Request: gpu.Request{GPUs: 1}}
+	s.SetDefaults()
+	return s
+}
+
+func TestValidateAcceptsTheDefaults(t *testing.T) {
+	s := valid()
+	if err := s.Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestValidateRefusesWhatNoMachineHas(t *testing.T) {
+	for want, change := range map[string]func(*Spec){
+		"cpus: 1e+300":                     func(s *Spec) { s.CPUs = 1e300 },
+		"cpus: NaN":                        func(s *Spec) { s.CPUs = math.NaN() },
+		"mem: +Inf MiB":                    func(s *Spec) { s.MemMiB = math.Inf(1) },
+		"mem: NaN MiB":                     func(s *Spec) { s.MemMiB = math.NaN() },
+		"disk: -1 MiB":                     func(s *Spec) { s.DiskMiB = -1 },
+		"disk: NaN MiB":                    func(s *Spec) { s.DiskMiB = math.NaN() },
+		"gpus: 1099511627776":              func(s *Spec) { s.Request.GPUs = 1 << 40 },
+		"tasks: 10001":                     func(s *Spec) { s.Tasks = MaxTasks + 1 },
+		"kill_grace: 2562047h47m16":        func(s *Spec) { s.KillGrace = math.MaxInt64 },
+		"kill_grace: -1s":                  func(s *Spec) { s.KillGrace = -time.Second },
+		"gpu_type: a type is empty":        func(s *Spec) { s.Request.Types.Include = []string{"V100", ""} },
+		"the program, is empty":            func(s *Spec) { s.Command = []string{""} },
+		"command: word 2 holds a NUL byte": func(s *Spec) { s.Command = []string{"echo", "\x00"} },
+		"image: \"a\\x00\" holds":          func(s *Spec) { s.Image, s.Containerizer = "a\x00", Docker },
+		"env: A holds a NUL byte":          func(s *Spec) { s.Env = map[string]string{"A": "\x00"} },
+		"word 2 has 131072 bytes":          func(s *Spec) { s.Command = []string{"echo", strings.Repeat("x", 128<<10)} },
+		"have 300003 bytes together": func(s *Spec) {
+			s.Command = []string{"run", strings.Repeat("x", 100_000), strings.Repeat("x", 100_000), strings.Repeat("x", 100_000)}
+		},
+		`name ".."`:  func(s *Spec) { s.Name = ".." },
+		`name "a/b"`: func(s *Spec) { s.Name = "a/b" },
+	} {
+		s := valid()
+		change(&s)
+		if err := s.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want …%s…", err, want)
+		}
+	}
+}
