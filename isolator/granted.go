@@ -17,17 +17,20 @@ import (
 // the process from any GPU; minors is then nil. The error is
 // cgroup.ErrNoHierarchy where there is no cgroup v1 to ask.
 func Granted() (minors []int, confined bool, err error) {
-	return GrantedFrom("/proc", "/sys/fs/cgroup")
+	return GrantedFrom("/proc")
 }
 
-// GrantedFrom is Granted with the places of procfs and of the cgroup v1
-// hierarchies.
-func GrantedFrom(procRoot, cgroupRoot string) (minors []int, confined bool, err error) {
+// GrantedFrom is Granted with the place of procfs.
+func GrantedFrom(procRoot string) (minors []int, confined bool, err error) {
+	root, err := cgroup.Mounted(filepath.Join(procRoot, "self", "mountinfo"))
+	if err != nil {
+		return nil, false, err
+	}
 	path, err := cgroup.Self(filepath.Join(procRoot, "self", "cgroup"))
 	if err != nil {
 		return nil, false, err
 	}
-	list, err := cgroup.V1{Root: filepath.Join(cgroupRoot, "devices")}.Read(path)
+	list, err := cgroup.V1{Root: root}.Read(path)
 	if err != nil {
 		return nil, false, err
 	}

@@ -18,27 +18,23 @@ import (
 // Config describes the machine.
 type Config struct {
 	Host gpu.Host
-	// ProcRoot is where procfs is, and CgroupRoot the folder of the cgroup v1
-	// hierarchies; empty means /proc and /sys/fs/cgroup.
-	ProcRoot   string
-	CgroupRoot string
+	// ProcRoot is where procfs is; empty means /proc.
+	ProcRoot string
 }
 
 func (c Config) withDefaults() Config {
 	if c.ProcRoot == "" {
 		c.ProcRoot = "/proc"
 	}
-	if c.CgroupRoot == "" {
-		c.CgroupRoot = "/sys/fs/cgroup"
-	}
 	return c
 }
 
 // Isolator turns resources into device rules, and writes them.
 type Isolator struct {
-	host     gpu.Host
-	uvmMajor uint32
-	devices  cgroup.V1
+	host      gpu.Host
+	uvmMajor  uint32
+	devices   cgroup.V1
+	noDevices error // why there is no devices hierarchy
 }
 
 // Grant is what one container gets.
@@ -60,7 +56,8 @@ func New(cfg Config) (*Isolator, error) {
 	if err := check(cfg.Host); err != nil {
 		return nil, fmt.Errorf("isolate GPUs of this host: %w", err)
 	}
-	i := &Isolator{host: cfg.Host, devices: cgroup.V1{Root: filepath.Join(cfg.CgroupRoot, "devices")}}
+	i := &Isolator{host: cfg.Host}
+	i.devices.Root, i.noDevices = cgroup.Mounted(filepath.Join(cfg.ProcRoot, "self", "mountinfo"))
 	switch {
 	case cfg.Host.Simulated:
 		i.uvmMajor = simulated.UVMMajor
@@ -113,6 +110,9 @@ func (i *Isolator) Prepare(container string, gpus int, ids []string) (Grant, err
 func (i *Isolator) Isolate(cgroupPath string, g Grant) error {
 	if len(g.Rules) == 0 {
 		return errors.New("isolate " + cgroupPath + ": the grant has no rules; it must come from Prepare")
+	}
+	if i.noDevices != nil {
+		return fmt.Errorf("isolate %s: %w", cgroupPath, i.noDevices)
 	}
 	if err := i.devices.Create(cgroupPath); err != nil {
 		return err

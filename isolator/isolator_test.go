@@ -224,24 +224,36 @@ func TestGrantedFrom(t *testing.T) {
 			root := t.TempDir()
 			write(t, filepath.Join(root, "proc/self/cgroup"), "4:devices:/mesos/x\n")
 			write(t, filepath.Join(root, "cgroup/devices/mesos/x/devices.list"), c.list)
-			minors, confined, err := GrantedFrom(filepath.Join(root, "proc"), filepath.Join(root, "cgroup"))
+			mounted(t, filepath.Join(root, "proc"), filepath.Join(root, "cgroup/devices"))
+			minors, confined, err := GrantedFrom(filepath.Join(root, "proc"))
 			if err != nil || confined != c.confined || !slices.Equal(minors, c.minors) {
 				t.Errorf("got %v, %v, %v; want %v, %v", minors, confined, err, c.minors, c.confined)
 			}
 		})
 	}
 	root := t.TempDir()
-	if _, _, err := GrantedFrom(root, root); !errors.Is(err, fs.ErrNotExist) {
+	if _, _, err := GrantedFrom(root); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no /proc: %v", err)
 	}
-	write(t, filepath.Join(root, "self/cgroup"), "0::/\n")
-	if _, _, err := GrantedFrom(root, root); !errors.Is(err, cgroup.ErrNoHierarchy) {
+	write(t, filepath.Join(root, "self/mountinfo"), "30 25 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n")
+	if _, _, err := GrantedFrom(root); !errors.Is(err, cgroup.ErrNoHierarchy) {
 		t.Errorf("cgroup v2 alone: %v", err)
 	}
+	mounted(t, root, filepath.Join(root, "cgroup"))
+	write(t, filepath.Join(root, "self/cgroup"), "0::/\n")
+	if _, _, err := GrantedFrom(root); !errors.Is(err, cgroup.ErrNoHierarchy) {
+		t.Errorf("mounted, but this process is not in it: %v", err)
+	}
 	write(t, filepath.Join(root, "self/cgroup"), "4:devices:/gone\n")
-	if _, _, err := GrantedFrom(root, root); !errors.Is(err, fs.ErrNotExist) {
+	if _, _, err := GrantedFrom(root); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no such cgroup: %v", err)
 	}
+}
+
+// mounted makes a mountinfo file that names one devices hierarchy.
+func mounted(t *testing.T, proc, devices string) {
+	t.Helper()
+	write(t, filepath.Join(proc, "self/mountinfo"), "30 25 0:26 / "+devices+" rw - cgroup cgroup rw,devices\n")
 }
 
 func write(t *testing.T, path, text string) {

@@ -74,9 +74,16 @@ func (c *cluster) listen() error {
 
 // run starts the parts in the order in which they need one another and ends
 // them in the opposite one.
-func (c *cluster) run(ctx context.Context, up func(Addresses)) error {
+func (c *cluster) run(ctx context.Context, up func(Addresses)) (err error) {
 	defer c.master.Close()
 	defer c.agent.Close()
+	if c.Isolate {
+		release, rerr := devicesHierarchy(c.WorkDir)
+		if rerr != nil {
+			return rerr
+		}
+		defer func() { err = errors.Join(err, release()) }()
+	}
 	m := master.New(master.Config{Log: c.Log.WithField("part", "master"), Addr: c.master.Addr().String()})
 	a, err := c.newAgent(m)
 	if err != nil {
