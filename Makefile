@@ -12,7 +12,7 @@ build: ## build bin/mesos-gpu
 	$(GO) build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/mesos-gpu ./cmd/mesos-gpu
 
 demo: build ## run one GPU job on a cluster in one process, and leave nothing behind
-	bin/mesos-gpu local --port 0 --run examples/hello-gpu.yaml
+	bin/mesos-gpu local --free-ports --run examples/hello-gpu.yaml
 
 test: build ## the whole suite; as root on Debian it installs what it needs
 	scripts/test.sh

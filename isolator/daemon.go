@@ -22,7 +22,9 @@ type DaemonConfig struct {
 	// Discover tells what GPUs the machine has: nvml.Discover, or one that
 	// makes them up.
 	Discover func() (gpu.Host, error)
-	Log      logrus.FieldLogger
+	// Advertised, where set, is called each time the agent has taken the GPUs.
+	Advertised func()
+	Log        logrus.FieldLogger
 	// Authorization and TLS are for agents that ask for them.
 	Authorization string
 	TLS           *tls.Config
@@ -55,7 +57,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		"gpus": len(h.Devices), "types": h.Types(), "driver": h.Driver, "cuda": h.CUDA, "simulated": h.Simulated,
 	}).Info("GPUs discovered")
 	return advertise.Run(ctx, advertise.Config{
-		AgentURL: d.cfg.AgentURL, StateDir: d.cfg.StateDir, Host: h, Log: d.cfg.Log,
+		AgentURL: d.cfg.AgentURL, StateDir: d.cfg.StateDir, Host: h, Log: d.cfg.Log, Advertised: d.cfg.Advertised,
 		Authorization: d.cfg.Authorization, TLS: d.cfg.TLS,
 	})
 }

@@ -76,6 +76,9 @@ func (s *Spec) Validate() error {
 	if s.Request.GPUs == 0 && !s.Request.Types.Any() {
 		bad("gpu_type %s needs gpus: 1 or more", s.Request.Types)
 	}
+	if t := s.Request.Types; len(t.Include) > 0 && !slices.ContainsFunc(t.Include, t.Match) {
+		bad("gpu_type: %s leaves no type", t)
+	}
 	if slices.Contains(s.Request.Types.Include, "") || slices.Contains(s.Request.Types.Exclude, "") {
 		bad("gpu_type: a type is empty")
 	}

@@ -24,16 +24,19 @@ func TestValidateAcceptsTheDefaults(t *testing.T) {
 
 func TestValidateRefusesWhatNoMachineHas(t *testing.T) {
 	for want, change := range map[string]func(*Spec){
-		"cpus: 1e+300":                     func(s *Spec) { s.CPUs = 1e300 },
-		"cpus: NaN":                        func(s *Spec) { s.CPUs = math.NaN() },
-		"mem: +Inf MiB":                    func(s *Spec) { s.MemMiB = math.Inf(1) },
-		"mem: NaN MiB":                     func(s *Spec) { s.MemMiB = math.NaN() },
-		"disk: -1 MiB":                     func(s *Spec) { s.DiskMiB = -1 },
-		"disk: NaN MiB":                    func(s *Spec) { s.DiskMiB = math.NaN() },
-		"gpus: 1099511627776":              func(s *Spec) { s.Request.GPUs = 1 << 40 },
-		"tasks: 10001":                     func(s *Spec) { s.Tasks = MaxTasks + 1 },
-		"kill_grace: 2562047h47m16":        func(s *Spec) { s.KillGrace = math.MaxInt64 },
-		"kill_grace: -1s":                  func(s *Spec) { s.KillGrace = -time.Second },
+		"cpus: 1e+300":              func(s *Spec) { s.CPUs = 1e300 },
+		"cpus: NaN":                 func(s *Spec) { s.CPUs = math.NaN() },
+		"mem: +Inf MiB":             func(s *Spec) { s.MemMiB = math.Inf(1) },
+		"mem: NaN MiB":              func(s *Spec) { s.MemMiB = math.NaN() },
+		"disk: -1 MiB":              func(s *Spec) { s.DiskMiB = -1 },
+		"disk: NaN MiB":             func(s *Spec) { s.DiskMiB = math.NaN() },
+		"gpus: 1099511627776":       func(s *Spec) { s.Request.GPUs = 1 << 40 },
+		"tasks: 10001":              func(s *Spec) { s.Tasks = MaxTasks + 1 },
+		"kill_grace: 2562047h47m16": func(s *Spec) { s.KillGrace = math.MaxInt64 },
+		"kill_grace: -1s":           func(s *Spec) { s.KillGrace = -time.Second },
+		"gpu_type: V100, not v100 leaves no type": func(s *Spec) {
+			s.Request.Types.Include, s.Request.Types.Exclude = []string{"V100"}, []string{"v100"}
+		},
 		"gpu_type: a type is empty":        func(s *Spec) { s.Request.Types.Include = []string{"V100", ""} },
 		"the program, is empty":            func(s *Spec) { s.Command = []string{""} },
 		"command: word 2 holds a NUL byte": func(s *Spec) { s.Command = []string{"echo", "\x00"} },

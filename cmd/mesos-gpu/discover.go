@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -66,7 +67,7 @@ func (a *app) table(head string, n int, row func(i int) string) error {
 	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, head)
 	for i := range n {
-		fmt.Fprintln(w, row(i))
+		fmt.Fprintln(w, strings.ReplaceAll(printable(row(i)), "\n", " "))
 	}
 	return w.Flush()
 }

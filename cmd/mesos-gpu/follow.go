@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"time"
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/client"
@@ -16,41 +17,79 @@ import (
 // write.
 type follower struct {
 	api    *client.Client
+	job    string
 	out    io.Writer                  // what tasks write to stdout
-	err    io.Writer                  // and to stderr
+	err    io.Writer                  // and to stderr, and why they wait
 	states io.Writer                  // where changes go
 	copies map[string]*sync.WaitGroup // by task
-	mu     sync.Mutex                 // one writer at a time
-	errs   []error
+	ended  map[string]bool            // tasks whose end was seen
+	stop   context.CancelCauseFunc
+	mu     sync.Mutex // one writer at a time
 }
 
+// outputError says that our own output takes no more.
+type outputError struct{ err error }
+
+func (e *outputError) Error() string { return fmt.Sprintf("write output: %v", e.err) }
+func (e *outputError) Unwrap() error { return e.err }
+
 // follow submits the job and returns it once it has ended and all of its
-// output was shown.
+// output was shown. Its error is an *outputError where that could not be.
 func (a *app) follow(ctx context.Context, c *client.Client, spec *job.Spec, states io.Writer) (api.JobView, error) {
 	view, err := c.Submit(ctx, *spec)
 	if err != nil {
 		return view, err
 	}
-	f := &follower{api: c, out: a.out, err: a.err, states: states, copies: map[string]*sync.WaitGroup{}}
-	for ev, err := range c.Events(ctx, spec.Name) {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	f := &follower{
+		api: c, job: spec.Name, out: a.out, err: a.err, states: states, stop: stop,
+		copies: map[string]*sync.WaitGroup{}, ended: map[string]bool{},
+	}
+	var waits sync.WaitGroup
+	waits.Go(func() { f.explain(ctx) })
+	view, err = f.events(ctx)
+	cause := context.Cause(ctx)
+	stop(nil)
+	waits.Wait()
+	switch {
+	case cause == nil:
+		return view, err
+	case errors.Is(cause, context.Canceled):
+		return view, fmt.Errorf("stopped following job %s", spec.Name)
+	default:
+		return view, cause
+	}
+}
+
+// events follows the job until the end of each of its tasks was seen.
+func (f *follower) events(ctx context.Context) (view api.JobView, err error) {
+	for ev, err := range f.api.Events(ctx, f.job) {
 		if err != nil {
-			return view, fmt.Errorf("follow job %s: %w; it goes on: mesos-gpu describe %s", spec.Name, err, spec.Name)
+			return view, fmt.Errorf("follow job %s: %w: see mesos-gpu describe %s", f.job, err, f.job)
 		}
 		f.see(ctx, ev)
-		if !ev.State.Live() || ev.State == job.Waiting {
-			if view, err = c.Job(ctx, spec.Name); err != nil {
-				return view, err
-			}
-			f.waits(view)
+		if ev.State.Live() {
+			continue
 		}
-		if view.Terminal {
-			break
+		f.ended[ev.Task] = true
+		if view, err = f.api.Job(ctx, f.job); err != nil {
+			return view, err
+		}
+		if f.seenAll(view) {
+			return view, nil
 		}
 	}
-	if err := ctx.Err(); err != nil {
-		return view, fmt.Errorf("stopped following job %s; it goes on: mesos-gpu kill %s ends it", spec.Name, spec.Name)
+	return view, ctx.Err()
+}
+
+func (f *follower) seenAll(view api.JobView) bool {
+	for i := range view.Tasks {
+		if !f.ended[view.Tasks[i].ID] {
+			return false
+		}
 	}
-	return view, errors.Join(f.errs...)
+	return true
 }
 
 // see shows one change: a task's end after all that it wrote.
@@ -65,7 +104,7 @@ func (f *follower) see(ctx context.Context, ev api.Event) {
 	if ev.Message != "" {
 		line += ": " + ev.Message
 	}
-	f.write(f.states, line+"\n")
+	f.write(f.states, []byte(printable(line)+"\n"))
 }
 
 // copyOnce starts to show a task's output.
@@ -79,20 +118,10 @@ func (f *follower) copyOnce(ctx context.Context, task string) {
 	copies.Go(func() { f.copy(ctx, task, "stderr", f.err) })
 }
 
-// waits says why tasks wait, once the scheduler knows.
-func (f *follower) waits(view api.JobView) {
-	if view.Waits != "" {
-		f.write(f.states, "waiting: "+view.Waits+"\n")
-	}
-}
-
 func (f *follower) copy(ctx context.Context, task, stream string, to io.Writer) {
 	body, err := f.api.Log(ctx, task, client.LogOptions{Stream: stream, Follow: true})
 	if err == nil {
-		_, err = io.Copy(writerFunc(func(p []byte) (int, error) {
-			f.write(to, string(p))
-			return len(p), nil
-		}), body)
+		_, err = io.Copy(writerFunc(func(p []byte) (int, error) { return f.write(to, p) }), body)
 		body.Close()
 	}
 	// A task that failed before it ran has no output; its message says why.
@@ -100,15 +129,41 @@ func (f *follower) copy(ctx context.Context, task, stream string, to io.Writer) 
 	if err == nil || ctx.Err() != nil || errors.As(err, &problem) && problem.Status == 404 {
 		return
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.errs = append(f.errs, fmt.Errorf("read %s of task %s: %w", stream, task, err))
+	f.stop(fmt.Errorf("read %s of task %s: %w", stream, task, err))
 }
 
-func (f *follower) write(to io.Writer, text string) {
+// explainEvery is how often a waiting job is asked why.
+const explainEvery = 2 * time.Second
+
+// explain says why tasks wait, once they have for a while, and again when the
+// reason changes.
+func (f *follower) explain(ctx context.Context) {
+	tick := time.NewTicker(explainEvery)
+	defer tick.Stop()
+	for said := ""; ; {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		// What goes wrong here, following the events tells.
+		if view, err := f.api.Job(ctx, f.job); err == nil && view.Waits != "" && view.Waits != said {
+			said = view.Waits
+			f.write(f.err, []byte("waiting: "+said+"\n"))
+		}
+	}
+}
+
+// write passes on what there is. Once a write has failed, following ends.
+func (f *follower) write(to io.Writer, text []byte) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	_, _ = io.WriteString(to, text) // who closed our output wants no more of it
+	n, err := to.Write(text)
+	if err != nil {
+		err = &outputError{err}
+		f.stop(err)
+	}
+	return n, err
 }
 
 type writerFunc func([]byte) (int, error)

@@ -1,11 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"path/filepath"
 
@@ -20,9 +20,9 @@ import (
 
 // localFlags are the command line of "mesos-gpu local".
 type localFlags struct {
-	gpus, listen, workDir, images, run, level string
-	port                                      int
-	sets                                      func(string) bool
+	gpus, listen, master, agent, workDir, images, run, level string
+	free                                                     bool
+	sets                                                     func(string) bool
 }
 
 func (a *app) localCommand() *cobra.Command {
@@ -36,7 +36,9 @@ func (a *app) localCommand() *cobra.Command {
 	}
 	c.Flags().StringVar(&f.gpus, "gpus", "4xV100", "GPUs to simulate, such as 2xV100,1xK80; left out, this machine's own are used where it has some")
 	c.Flags().StringVar(&f.listen, "listen", "127.0.0.1:8080", "address of the API")
-	c.Flags().IntVar(&f.port, "port", 0, "with 0: pick free ports for API, master and agent instead of 8080, 5050 and 5051")
+	c.Flags().StringVar(&f.master, "master", "127.0.0.1:5050", "address of the embedded master")
+	c.Flags().StringVar(&f.agent, "agent", "127.0.0.1:5051", "address of the embedded agent")
+	c.Flags().BoolVar(&f.free, "free-ports", false, "take any free ports for the addresses that are not given")
 	c.Flags().StringVar(&f.workDir, "work-dir", "", "folder for sandboxes and state; left out, a temporary one that is removed at the end")
 	c.Flags().StringVar(&f.images, "images", "", "folder of docker archives NAME:TAG.tar for container: mesos")
 	c.Flags().StringVar(&f.run, "run", "", "run this job file, then end the cluster with the job's exit status")
@@ -57,6 +59,9 @@ func (a *app) local(ctx context.Context, f localFlags) error {
 			return err
 		}
 	}
+	if info, err := os.Stat(cmp.Or(f.images, "/")); err != nil || !info.IsDir() {
+		return &usageError{fmt.Errorf("--images %s: no such folder", f.images)}
+	}
 	binary, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find own program: %w", err)
@@ -70,15 +75,12 @@ func (a *app) local(ctx context.Context, f localFlags) error {
 		return err
 	}
 	cfg := local.Config{
-		WorkDir: work, Host: host, API: f.listen, Master: "127.0.0.1:5050", Agent: "127.0.0.1:5051",
+		WorkDir: work, Host: host, API: f.address("listen", f.listen), Master: f.address("master", f.master), Agent: f.address("agent", f.agent),
 		Binary: binary, Images: f.images, Isolate: os.Geteuid() == 0, Log: log,
 		ExecutorEnv: a.passed("DOCKER_HOST", "GODEBUG", "GORACE", "GOTRACEBACK"),
 	}
 	if !cfg.Isolate {
 		fmt.Fprintln(a.err, "not root: tasks run as plain processes, devices are not isolated")
-	}
-	if f.sets("port") {
-		cfg.API, cfg.Master, cfg.Agent = anyPort(f.port), "127.0.0.1:0", "127.0.0.1:0"
 	}
 	if spec == nil {
 		err = local.Run(ctx, cfg, func(at local.Addresses) {
@@ -99,13 +101,17 @@ func workDir(named string) (dir string, release func() error, err error) {
 	if dir, err = filepath.Abs(named); err != nil {
 		return "", nil, fmt.Errorf("work directory %s: %w", named, err)
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", nil, fmt.Errorf("make work directory: %w", err)
-	}
-	return dir, func() error { return nil }, nil
+	release, err = local.LockWorkDir(dir)
+	return dir, release, err
 }
 
-func anyPort(port int) string { return net.JoinHostPort("127.0.0.1", fmt.Sprint(port)) }
+// address is what a flag says, or any free port of this machine's.
+func (f *localFlags) address(flag, value string) string {
+	if f.free && !f.sets(flag) {
+		return "127.0.0.1:0"
+	}
+	return value
+}
 
 // passed picks variables that are set.
 func (a *app) passed(names ...string) map[string]string {

@@ -6,6 +6,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -16,6 +17,8 @@ import (
 var version = "unknown"
 
 func main() {
+	// A closed pipe shall be an error of the write, so that run can end its job.
+	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, os.Args[1:], std{os.Stdin, os.Stdout, os.Stderr, os.Getenv})
 	stop()
@@ -34,8 +37,10 @@ func run(ctx context.Context, args []string, s std) int {
 		return 0
 	case asExit(err, &status):
 		return status.code
+	case errors.Is(err, syscall.EPIPE):
+		return 128 + int(syscall.SIGPIPE) // as a shell reports it; nobody reads more
 	default:
-		fmt.Fprintf(s.err, "mesos-gpu: %v\n", err)
+		fmt.Fprintf(s.err, "mesos-gpu: %s\n", printable(err.Error()))
 		if isUsage(err) {
 			return 2
 		}

@@ -4,6 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
 
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
@@ -53,7 +57,7 @@ func newRoot(s std) *cobra.Command {
 		Version:       version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
+		Args:          knownCommand,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.SetIn(s.in)
@@ -81,11 +85,46 @@ func newRoot(s std) *cobra.Command {
 	return root
 }
 
+// knownCommand refuses a word that is no command, with the one that was
+// probably meant.
+func knownCommand(c *cobra.Command, got []string) error {
+	if len(got) == 0 {
+		return nil
+	}
+	hint := "see mesos-gpu --help"
+	c.SuggestionsMinimumDistance = 2
+	if near := c.SuggestionsFor(got[0]); len(near) > 0 {
+		hint = fmt.Sprintf("did you mean %q?", near[0])
+	}
+	return &usageError{fmt.Errorf("unknown command %q: %s", got[0], hint)}
+}
+
+// printable shows control characters of somebody else's text as escapes, so
+// that they change nothing on a terminal. Line ends stay.
+func printable(s string) string {
+	if !strings.ContainsFunc(s, control) {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if control(r) {
+			quoted := strconv.QuoteRune(r)
+			b.WriteString(quoted[1 : len(quoted)-1])
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+func control(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }
+
 // args checks a command's arguments and names what is missing.
 func args(names ...string) cobra.PositionalArgs {
 	return func(c *cobra.Command, got []string) error {
-		if len(got) < len(names) {
-			return &usageError{fmt.Errorf("%s needs %s: see %s --help", c.CommandPath(), names[len(got)], c.CommandPath())}
+		if len(got) < len(names) || slices.Contains(got, "") {
+			missing := slices.Index(append(slices.Clone(got), ""), "")
+			return &usageError{fmt.Errorf("%s needs %s: see %s --help", c.CommandPath(), names[min(missing, len(names)-1)], c.CommandPath())}
 		}
 		if len(got) > len(names) {
 			return &usageError{fmt.Errorf("%s takes no %q: see %s --help", c.CommandPath(), got[len(names)], c.CommandPath())}

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"strings"
 	"time"
@@ -17,19 +19,28 @@ func (a *app) runCommand() *cobra.Command {
 	var spec job.Spec
 	var mem, container string
 	var env, include, exclude []string
-	var keep bool
+	var keep, verbose bool
 	c := &cobra.Command{
 		Use: "run [flags] -- COMMAND [ARG...]", Short: "Run a job, stream its output, exit with its code",
 		Long: "Run a job, stream its output and exit with its code. Changes of state go to standard error with --verbose.\n" +
 			"Interrupting it kills the job, unless --detach-on-interrupt is given.",
 		RunE: func(c *cobra.Command, command []string) error {
+			for _, name := range []string{"tasks", "cpus", "name"} {
+				if f := c.Flags().Lookup(name); f.Changed && (f.Value.String() == "0" || f.Value.String() == "") {
+					return &usageError{fmt.Errorf("--%s: %q is nothing: leave the flag out for the default", name, f.Value)}
+				}
+			}
 			spec.Command = command
 			spec.Containerizer = job.Containerizer(container)
 			spec.Request.Types.Include, spec.Request.Types.Exclude = include, exclude
 			if err := complete(&spec, mem, env); err != nil {
 				return err
 			}
-			return a.runJob(c.Context(), &spec, keep)
+			states := io.Discard
+			if verbose {
+				states = a.err
+			}
+			return a.runJob(c.Context(), &spec, states, keep)
 		},
 	}
 	f := c.Flags()
@@ -40,10 +51,11 @@ func (a *app) runCommand() *cobra.Command {
 	f.StringSliceVar(&include, "gpu-type", nil, "GPU types that will do, such as V100,A100")
 	f.StringSliceVar(&exclude, "not-gpu-type", nil, "GPU types that will not do")
 	f.Float64Var(&spec.CPUs, "cpus", job.DefaultCPUs, "CPUs for each task")
-	f.StringVar(&mem, "mem", fmt.Sprintf("%dMiB", job.DefaultMemMiB), "memory for each task")
-	f.StringSliceVarP(&env, "env", "e", nil, "NAME=value for the task's environment")
+	f.StringVar(&mem, "mem", fmt.Sprintf("%dMiB", job.DefaultMemMiB), "memory for each task, in KiB, MiB, GiB, TiB, MB, GB or TB; a bare number is MiB")
+	f.StringArrayVarP(&env, "env", "e", nil, "NAME=value for the task's environment")
 	f.StringVar(&spec.Image, "image", "", "container image; left out, the agent's own file system")
 	f.StringVar(&container, "container", "", "docker or mesos; docker where there is an image")
+	f.BoolVarP(&verbose, "verbose", "v", false, "print changes of state to standard error")
 	f.BoolVar(&keep, "detach-on-interrupt", false, "leave the job running when interrupted")
 	return c
 }
@@ -77,19 +89,21 @@ func complete(spec *job.Spec, mem string, env []string) error {
 // killTimeout bounds the wait for the scheduler after an interrupt.
 const killTimeout = 10 * time.Second
 
-// runJob shows only what the task writes: a job that never ran says why.
-func (a *app) runJob(ctx context.Context, spec *job.Spec, keep bool) error {
+// runJob shows what the tasks write, and why a task waits or never ran.
+func (a *app) runJob(ctx context.Context, spec *job.Spec, states io.Writer, keep bool) error {
 	api, err := a.client()
 	if err != nil {
 		return err
 	}
-	notes := &strings.Builder{}
-	view, err := a.follow(ctx, api, spec, notes)
-	if ctx.Err() != nil && !keep {
+	view, err := a.follow(ctx, api, spec, states)
+	if (ctx.Err() != nil || errors.As(err, new(*outputError))) && !keep {
 		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), killTimeout)
 		defer cancel()
 		if err := api.Kill(late, spec.Name); err != nil {
 			return fmt.Errorf("interrupted; kill job %s: %w", spec.Name, err)
+		}
+		if ctx.Err() == nil {
+			return err
 		}
 		return fmt.Errorf("interrupted; job %s is being killed", spec.Name)
 	}
@@ -101,7 +115,7 @@ func (a *app) runJob(ctx context.Context, spec *job.Spec, keep bool) error {
 	}
 	for _, t := range view.Tasks {
 		if t.State != job.Finished && t.ExitCode == nil {
-			fmt.Fprintf(a.err, "mesos-gpu: task %s %s: %s\n", t.ID, t.State, t.Message)
+			fmt.Fprintf(a.err, "mesos-gpu: task %s %s: %s\n", t.ID, t.State, printable(t.Message))
 		}
 	}
 	return &exitStatus{*view.ExitCode}

@@ -64,6 +64,14 @@ func (a *app) killCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			view, err := api.Job(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if view.Terminal {
+				fmt.Fprintf(a.out, "job %s is %s already\n", args[0], view.State)
+				return nil
+			}
 			if err := api.Kill(c.Context(), args[0]); err != nil {
 				return err
 			}

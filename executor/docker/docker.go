@@ -8,6 +8,7 @@ package docker
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/docker/docker/api/types/network"
@@ -90,7 +91,11 @@ func (d *Runtime) start(ctx context.Context, engine *client.Client, t task.Task)
 func ping(ctx context.Context, engine *client.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
-	if _, err := engine.Ping(ctx); err != nil {
+	_, err := engine.Ping(ctx)
+	if err != nil && strings.Contains(err.Error(), "permission denied") { // the client wraps no errno
+		return fmt.Errorf("docker engine at %s: %w: add the executor's user to the docker group, or use container: mesos", engine.DaemonHost(), err)
+	}
+	if err != nil {
 		return fmt.Errorf("docker engine at %s does not answer: %w: start dockerd or use container: mesos", engine.DaemonHost(), err)
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -13,6 +14,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"mesos-gpu/framework/api"
@@ -64,6 +66,9 @@ func (c *Client) send(ctx context.Context, method, path string, body any) (*http
 		req.Header.Set("Content-Type", "application/json")
 	}
 	res, err := c.http.Do(req)
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return nil, fmt.Errorf("no scheduler listens at %s (%w): start mesos-gpu local or mesos-gpu scheduler, or name another by --api or MESOS_GPU_API", c.base, syscall.ECONNREFUSED)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("ask the scheduler: %w", err)
 	}

@@ -191,6 +191,9 @@ func (o *order) explainRest(agents []*agent, beside string) shortage {
 
 func (o *order) lackPlain(q quantity, beside string) string {
 	s := fmt.Sprintf("%s %s", number(q.of(o.need)), q.unit)
+	if part := q.of(o.extra.milli()); part > 0 {
+		s += fmt.Sprintf(" (%s of it for the executor)", number(part))
+	}
 	if beside != "" {
 		return s + " beside " + beside + " on one agent"
 	}

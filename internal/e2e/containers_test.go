@@ -119,7 +119,7 @@ func TestExamples(t *testing.T) {
 	}
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			r := command(t, nil, "local", "--port", "0", "--run", file)
+			r := command(t, nil, "local", "--free-ports", "--run", file)
 			if r.code != 0 || !strings.HasSuffix(r.out, " FINISHED\n") {
 				t.Errorf("status %d\n%s%s", r.code, r.out, r.err)
 			}

@@ -96,7 +96,7 @@ var apiLine = regexp.MustCompile(`API (http://[0-9.:]+)`)
 // start runs a cluster until the test ends.
 func start(t *testing.T, args ...string) *cluster {
 	t.Helper()
-	return launch(t, append([]string{"local", "--port", "0", "--work-dir", t.TempDir()}, args...)...)
+	return launch(t, append([]string{"local", "--free-ports", "--work-dir", t.TempDir()}, args...)...)
 }
 
 // launch runs a daemon that tells its API's address, until the test ends.
@@ -202,5 +202,25 @@ func link(t *testing.T, from, to string) {
 	t.Helper()
 	if err := os.Link(from, to); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// awaitEnd waits until a job has ended.
+func (c *cluster) awaitEnd(job string) {
+	c.t.Helper()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	late := time.After(patience)
+	for {
+		var view struct{ Terminal bool }
+		read(c.t, c.must("describe", "--json", job), &view)
+		if view.Terminal {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-late:
+			c.t.Fatalf("job %s has not ended within %s:\n%s", job, patience, c.must("describe", job))
+		}
 	}
 }

@@ -1,12 +1,14 @@
 package e2e
 
 import (
+	"bufio"
 	"encoding/json"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -36,6 +38,81 @@ func TestCommandLine(t *testing.T) {
 		ids := strings.Fields(out)
 		if len(ids) != 2 || ids[0] == ids[1] {
 			t.Errorf("the tasks held %q", ids)
+		}
+	})
+
+	t.Run("run shows what every task writes", func(t *testing.T) {
+		for range 3 {
+			out := c.must("run", "--tasks", "5", "--cpus", "0.05", "-e", "WORDS=a,b", "--", "sh", "-c", `echo $MESOS_GPU_TASK_INDEX $WORDS`)
+			lines := strings.Split(strings.TrimSpace(out), "\n")
+			slices.Sort(lines)
+			if want := []string{"0 a,b", "1 a,b", "2 a,b", "3 a,b", "4 a,b"}; !slices.Equal(lines, want) {
+				t.Errorf("got %q, want %q", lines, want)
+			}
+		}
+	})
+
+	t.Run("run ends its job with its reader", func(t *testing.T) {
+		run := exec.CommandContext(t.Context(), binary, "--api", c.api, "run", "--name", "piped", "--", "sh", "-c", "while :; do echo line; done")
+		out, err := run.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := run.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+		out.Close()
+		_ = run.Wait() // its status is asserted
+		if code := run.ProcessState.ExitCode(); code != 141 {
+			t.Errorf("run ended with %d, want 141", code)
+		}
+		c.awaitEnd("piped")
+	})
+
+	t.Run("run tells when output is lost", func(t *testing.T) {
+		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer full.Close()
+		run := exec.CommandContext(t.Context(), binary, "--api", c.api, "run", "--", "echo", "lost")
+		run.Stdout = full
+		if err := run.Run(); err == nil {
+			t.Error("run ended well on a full disk")
+		}
+	})
+
+	t.Run("run says why it waits, and an interrupt ends the job", func(t *testing.T) {
+		run := exec.CommandContext(t.Context(), binary, "--api", c.api, "run", "--name", "toobig", "--gpus", "5", "--", "true")
+		errs, ended := newLines(), make(chan struct{})
+		run.Stderr = errs
+		if err := run.Start(); err != nil {
+			t.Fatal(err)
+		}
+		go func() { defer close(ended); _ = run.Wait() }()
+		errs.await(t, ended, regexp.MustCompile("waiting: .* 5 free GPUs"))
+		if err := run.Process.Signal(os.Interrupt); err != nil {
+			t.Fatal(err)
+		}
+		<-ended
+		if out := c.must("describe", "toobig"); !strings.Contains(out, "KILLED") {
+			t.Errorf("got:\n%s", out)
+		}
+	})
+
+	t.Run("messages cannot write to the terminal", func(t *testing.T) {
+		r := c.do("run", "--name", "escape", "--", "no\x1b[31mprogram")
+		if out := r.err + c.must("describe", "escape"); r.code == 0 || strings.Contains(out, "\x1b") || !strings.Contains(out, `no\x1b[31mprogram`) {
+			t.Errorf("status %d, %q", r.code, out)
+		}
+	})
+
+	t.Run("a job that has ended is not killed", func(t *testing.T) {
+		if out := c.must("kill", "pair"); out != "job pair is FINISHED already\n" {
+			t.Errorf("got %q", out)
 		}
 	})
 
@@ -157,8 +234,13 @@ func TestBadInput(t *testing.T) {
 		{"no image", []string{"run", "--container", "docker", "--", "ls"}, "image: a docker task needs one"},
 		{"no job", []string{"describe", "nobody"}, `no job "nobody"`},
 		{"no task", []string{"logs", "nobody.0"}, `no task "nobody.0"`},
-		{"no command", []string{"fly"}, `unknown command "fly"`},
-		{"no scheduler", []string{"--api", "http://127.0.0.1:1", "ps"}, "127.0.0.1:1"},
+		{"no command", []string{"describ"}, `unknown command "describ": did you mean "describe"?`},
+		{"no scheduler", []string{"--api", "http://127.0.0.1:1", "ps"}, "no scheduler listens at http://127.0.0.1:1 (connection refused): start"},
+		{"no name", []string{"describe", ""}, "mesos-gpu describe needs JOB"},
+		{"no CPU", []string{"run", "--cpus", "0", "--", "ls"}, `--cpus: "0" is nothing`},
+		{"no type left", []string{"run", "--gpus", "1", "--gpu-type", "V100", "--not-gpu-type", "V100", "--", "ls"}, "leaves no type"},
+		{"no such GPUs", []string{"local", "--gpus", "2xFOO"}, `"2xFOO"`},
+		{"no images", []string{"local", "--images", "/nonexistent"}, "--images /nonexistent: no such folder"},
 	} {
 		t.Run(r.name, func(t *testing.T) {
 			got := c.do(r.args...)
@@ -178,7 +260,7 @@ func TestPortInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	r := command(t, nil, "local", "--listen", taken.Addr().String())
+	r := command(t, nil, "local", "--free-ports", "--listen", taken.Addr().String())
 	if r.code == 0 || !strings.Contains(r.err, taken.Addr().String()) || !strings.Contains(r.err, "has the port") {
 		t.Errorf("status %d, %q", r.code, r.err)
 	}
@@ -192,7 +274,7 @@ func TestNoPermission(t *testing.T) {
 		t.Fatal(err)
 	}
 	nobody := &syscall.Credential{Uid: 65534, Gid: 65534}
-	r := commandAs(t, nobody, nil, "local", "--port", "0", "--work-dir", filepath.Join(dir, "work"))
+	r := commandAs(t, nobody, nil, "local", "--free-ports", "--work-dir", filepath.Join(dir, "work"))
 	if r.code == 0 || !strings.Contains(r.err, dir) || !strings.Contains(r.err, "permission denied") {
 		t.Errorf("status %d, %q", r.code, r.err)
 	}

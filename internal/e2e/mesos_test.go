@@ -373,23 +373,3 @@ func TestMesosSchedulerRestart(t *testing.T) {
 		t.Errorf("got:\n%s", view)
 	}
 }
-
-// awaitEnd waits until a job has ended.
-func (c *cluster) awaitEnd(job string) {
-	c.t.Helper()
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	late := time.After(patience)
-	for {
-		var view struct{ Terminal bool }
-		read(c.t, c.must("describe", "--json", job), &view)
-		if view.Terminal {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-late:
-			c.t.Fatalf("job %s has not ended within %s:\n%s", job, patience, c.must("describe", job))
-		}
-	}
-}

@@ -11,6 +11,8 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"sync"
+	"syscall"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -62,14 +64,24 @@ type cluster struct {
 
 func (c *cluster) listen() error {
 	var err error
-	if c.master, err = net.Listen("tcp", c.Master); err != nil {
-		return fmt.Errorf("listen for the embedded master: %w", err)
+	if c.master, err = listen("master", c.Master); err != nil {
+		return err
 	}
-	if c.agent, err = net.Listen("tcp", c.Config.Agent); err != nil {
+	if c.agent, err = listen("agent", c.Config.Agent); err != nil {
 		c.master.Close()
-		return fmt.Errorf("listen for the embedded agent: %w", err)
 	}
-	return nil
+	return err
+}
+
+func listen(part, addr string) (net.Listener, error) {
+	l, err := net.Listen("tcp", addr)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("listen on %s for the embedded %s: another program, perhaps another mesos-gpu local, has the port: stop it, or give --free-ports", addr, part)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listen for the embedded %s: %w", part, err)
+	}
+	return l, nil
 }
 
 // run starts the parts in the order in which they need one another and ends
@@ -89,7 +101,8 @@ func (c *cluster) run(ctx context.Context, up func(Addresses)) (err error) {
 	if err != nil {
 		return err
 	}
-	d, err := c.daemon()
+	advertised := make(chan struct{})
+	d, err := c.daemon(sync.OnceFunc(func() { close(advertised) }))
 	if err != nil {
 		return err
 	}
@@ -107,9 +120,21 @@ func (c *cluster) run(ctx context.Context, up func(Addresses)) (err error) {
 	return inOrder(ctx,
 		serve(c.master, m.Handler()), m.Run,
 		serve(c.agent, a.Handler()), a.Run,
-		d.Run,
-		scheduler.Run,
+		after(a.Ready(), d.Run),
+		after(advertised, scheduler.Run),
 	)
+}
+
+// after puts a part off until it finds what it needs.
+func after(ready <-chan struct{}, run func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		select {
+		case <-ready:
+			return run(ctx)
+		case <-ctx.Done():
+			return nil
+		}
+	}
 }
 
 // inOrder runs the parts at once until ctx ends or one of them fails, then

@@ -105,11 +105,11 @@ func (c *cluster) driverRoot() (string, error) {
 	return root, nil
 }
 
-func (c *cluster) daemon() (*isolator.Daemon, error) {
+func (c *cluster) daemon(advertised func()) (*isolator.Daemon, error) {
 	return isolator.NewDaemon(isolator.DaemonConfig{
 		AgentURL: "http://" + c.agent.Addr().String() + "/slave(1)", StateDir: filepath.Join(c.WorkDir, "gpus"),
-		Discover: func() (gpu.Host, error) { return c.Host, nil },
-		Log:      c.Log.WithField("part", "daemon"),
+		Discover:   func() (gpu.Host, error) { return c.Host, nil },
+		Advertised: advertised, Log: c.Log.WithField("part", "daemon"),
 	})
 }
 

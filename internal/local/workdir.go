@@ -50,6 +50,22 @@ func releaser(dir string, lock *os.File) func() error {
 	}
 }
 
+// LockWorkDir makes the work directory dir and keeps other clusters from it
+// until release.
+func LockWorkDir(dir string) (release func() error, err error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make work directory: %w", err)
+	}
+	lock, err := lockDir(dir)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return nil, fmt.Errorf("work directory %s is in use by another mesos-gpu local: stop it, or choose another by --work-dir", dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return lock.Close, nil
+}
+
 // lockDir takes a folder of ours that nobody else holds. The lock is gone
 // with the process.
 func lockDir(dir string) (*os.File, error) {

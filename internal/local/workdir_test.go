@@ -3,6 +3,7 @@ package local
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -49,6 +50,27 @@ func TestTempWorkDirTakesOverWhatAKilledClusterLeft(t *testing.T) {
 	}
 	if _, err := os.Stat(journal); !os.IsNotExist(err) {
 		t.Errorf("the old jobs are still there: %v", err)
+	}
+}
+
+func TestOneClusterAWorkDirectory(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "work")
+	release, err := LockWorkDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := LockWorkDir(dir); err == nil || !strings.Contains(err.Error(), "in use by another mesos-gpu local") {
+		t.Errorf("a second cluster: %v", err)
+	}
+	if err := release(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := LockWorkDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again(); err != nil {
+		t.Error(err)
 	}
 }
 

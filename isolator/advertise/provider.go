@@ -39,6 +39,9 @@ type Config struct {
 	Host     gpu.Host
 	Log      logrus.FieldLogger
 
+	// Advertised, where set, is called each time the agent has taken the GPUs.
+	Advertised func()
+
 	// Authorization is the header sent to an agent that asks who calls.
 	Authorization string
 	// TLS is used for an https URL; nil means the system's certificates.
@@ -185,6 +188,9 @@ func (p *provider) serve(ctx context.Context, s *stream, id string) error {
 		return err
 	}
 	p.Log.WithField("agent", p.AgentURL).WithField("provider", id).WithField("gpus", len(p.Host.Devices)).Info("GPUs advertised")
+	if p.Advertised != nil {
+		p.Advertised()
+	}
 	for {
 		event, err := s.next(ctx, time.Time{})
 		if err != nil {

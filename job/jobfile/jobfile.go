@@ -4,6 +4,7 @@
 package jobfile
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -68,12 +69,16 @@ func at(n *yaml.Node, format string, args ...any) error {
 }
 
 func parse(text []byte) (*job.Spec, error) {
-	var doc yaml.Node
-	if err := yaml.Unmarshal(text, &doc); err != nil {
+	var doc, more yaml.Node
+	documents := yaml.NewDecoder(bytes.NewReader(text))
+	switch err := documents.Decode(&doc); {
+	case errors.Is(err, io.EOF) || err == nil && len(doc.Content) == 0:
+		return nil, errors.New("empty: a job file holds at least name, gpus and command")
+	case err != nil:
 		return nil, fmt.Errorf("%s", strings.TrimPrefix(err.Error(), "yaml: "))
 	}
-	if len(doc.Content) == 0 {
-		return nil, errors.New("empty: a job file holds at least name, gpus and command")
+	if err := documents.Decode(&more); err == nil {
+		return nil, at(&more, "a second document begins here: a job file holds one job")
 	}
 	root := doc.Content[0]
 	if root.Kind != yaml.MappingNode {
@@ -89,6 +94,10 @@ func parse(text []byte) (*job.Spec, error) {
 			continue
 		}
 		seen[key.Value] = key.Line
+		if value.Kind == yaml.AliasNode {
+			errs = append(errs, at(value, "%s: job files take no YAML aliases", key.Value))
+			continue
+		}
 		set, ok := keys[key.Value]
 		if !ok {
 			errs = append(errs, at(key, "unknown key %q%s", key.Value, suggestion(key.Value)))

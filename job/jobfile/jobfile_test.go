@@ -74,6 +74,9 @@ func TestRefusals(t *testing.T) {
 		{"env", "name: a\ncommand: ls\nenv: {A-B: 1}", `f.yaml: env: "A-B" is not a variable's name`},
 		{"grace", "name: a\ncommand: ls\nkill_grace: soon", `f.yaml:3: kill_grace: "soon" is not a duration`},
 		{"empty", "", `f.yaml: empty: a job file holds`},
+		{"two jobs", "name: a\ncommand: ls\n---\nname: b\n", `f.yaml:3: a second document begins here`},
+		{"alias", "name: &n a\ncommand: *n", `f.yaml:2: command: job files take no YAML aliases`},
+		{"no tasks", "name: a\ncommand: ls\ntasks: 0", `f.yaml:3: tasks: 0 is not above 0`},
 		{"list", "- a", `f.yaml:1: a job file is a list of keys`},
 		{"bad YAML", "name: [a", `f.yaml: line 1`},
 	} {

@@ -17,7 +17,7 @@ import (
 // keys is the job file's language: each key and how its value is read.
 var keys = map[string]func(*job.Spec, *yaml.Node) error{
 	"name":       func(s *job.Spec, n *yaml.Node) error { return text(n, &s.Name) },
-	"tasks":      func(s *job.Spec, n *yaml.Node) error { return count(n, &s.Tasks) },
+	"tasks":      func(s *job.Spec, n *yaml.Node) error { return positive(n, &s.Tasks) },
 	"gpus":       func(s *job.Spec, n *yaml.Node) error { return count(n, &s.Request.GPUs) },
 	"gpu_type":   func(s *job.Spec, n *yaml.Node) error { return types(n, &s.Request.Types) },
 	"cpus":       func(s *job.Spec, n *yaml.Node) error { return number(n, &s.CPUs) },
@@ -62,6 +62,17 @@ func count(n *yaml.Node, to *int) error {
 		return fmt.Errorf("%s is not a whole number: use %d", n.Value, int(math.Min(math.Max(1, math.Ceil(f)), 1e6)))
 	}
 	return fmt.Errorf("%q is not a whole number", n.Value)
+}
+
+// positive is count from 1 on.
+func positive(n *yaml.Node, to *int) error {
+	if err := count(n, to); err != nil {
+		return err
+	}
+	if *to < 1 {
+		return fmt.Errorf("%d is not above 0", *to)
+	}
+	return nil
 }
 
 // types reads "V100", [V100, A100] or {include: […], exclude: […]}.

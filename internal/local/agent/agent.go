@@ -126,6 +126,9 @@ func (a *Agent) Handler() http.Handler {
 	})
 }
 
+// Ready is closed once the agent has registered.
+func (a *Agent) Ready() <-chan struct{} { return a.ready }
+
 // sandboxes are the files that people may read.
 func (a *Agent) sandboxes() files.Sandboxes {
 	return files.Sandboxes{Frameworks: frameworksDir(a.cfg.WorkDir, a.info.GetID().GetValue())}
