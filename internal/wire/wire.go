@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/gogo/protobuf/proto"
 )
@@ -24,7 +25,6 @@ import (
 const (
 	Protobuf = "application/x-protobuf"
 	JSON     = "application/json"
-	RecordIO = "application/recordio"
 )
 
 // HeaderStreamID names the subscription that a call belongs to.
@@ -89,7 +89,8 @@ func ReadCall(r *http.Request, call proto.Message) error {
 	return nil
 }
 
-// accepted picks the media type of the answer; JSON where both will do.
+// accepted picks the media type of the answer; JSON where both will do, as
+// Mesos does.
 func accepted(r *http.Request) (string, error) {
 	accept := r.Header.Values("Accept")
 	if message := r.Header.Get("Message-Accept"); message != "" {
@@ -98,6 +99,7 @@ func accepted(r *http.Request) (string, error) {
 	if len(accept) == 0 {
 		return JSON, nil
 	}
+	found := ""
 	for _, list := range accept {
 		for part := range strings.SplitSeq(list, ",") {
 			media, _, _ := mime.ParseMediaType(part)
@@ -105,9 +107,12 @@ func accepted(r *http.Request) (string, error) {
 			case JSON, "*/*", "application/*", "":
 				return JSON, nil
 			case Protobuf:
-				return Protobuf, nil
+				found = Protobuf
 			}
 		}
+	}
+	if found != "" {
+		return found, nil
 	}
 	return "", Errorf(http.StatusNotAcceptable, "expecting Accept to allow %s or %s", Protobuf, JSON)
 }
@@ -165,12 +170,14 @@ func WriteResponse(w http.ResponseWriter, r *http.Request, m proto.Message) {
 // Stream is one subscription's RecordIO event stream. Events are queued by
 // Send, which never blocks, and written by Serve in order.
 type Stream struct {
-	media string
-	mu    sync.Mutex
-	queue []proto.Message
-	wake  chan struct{}
-	done  chan struct{}
-	close sync.Once
+	media    string
+	patience time.Duration // closeTimeout, but in tests
+	wake     chan struct{}
+	done     chan struct{} // closed when closed is set
+
+	mu     sync.Mutex
+	queue  []proto.Message
+	closed bool
 }
 
 // NewStream prepares a stream in the media type the request accepts.
@@ -179,22 +186,30 @@ func NewStream(r *http.Request) (*Stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Stream{media: media, wake: make(chan struct{}, 1), done: make(chan struct{})}, nil
+	return &Stream{media: media, patience: closeTimeout, wake: make(chan struct{}, 1), done: make(chan struct{})}, nil
 }
 
 // maxQueue bounds what waits for a client that reads nothing. It then loses
 // its stream and has to subscribe again.
 const maxQueue = 100_000
 
+// closeTimeout is how long a client may take to read what was sent to it
+// before Close.
+const closeTimeout = 10 * time.Second
+
 // Send queues an event. After Close it does nothing.
 func (s *Stream) Send(m proto.Message) {
 	s.mu.Lock()
-	if len(s.queue) < maxQueue {
-		s.queue = append(s.queue, m)
-	} else {
-		s.Close()
+	defer s.mu.Unlock()
+	if s.closed {
+		return
 	}
-	s.mu.Unlock()
+	if len(s.queue) == maxQueue {
+		s.closed = true
+		close(s.done)
+		return
+	}
+	s.queue = append(s.queue, m)
 	select {
 	case s.wake <- struct{}{}:
 	default:
@@ -202,10 +217,14 @@ func (s *Stream) Send(m proto.Message) {
 }
 
 // Close ends the stream once what was sent before has been written.
-func (s *Stream) Close() { s.close.Do(func() { close(s.done) }) }
-
-// Closed is closed by Close.
-func (s *Stream) Closed() <-chan struct{} { return s.done }
+func (s *Stream) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.closed = true
+		close(s.done)
+	}
+}
 
 // Serve writes header and events until the client goes away (ctx), a write
 // fails or Close was called. streamID, where not empty, goes into the header.
@@ -216,6 +235,7 @@ func (s *Stream) Serve(ctx context.Context, w http.ResponseWriter, streamID stri
 	}
 	w.WriteHeader(http.StatusOK)
 	flush := http.NewResponseController(w)
+	defer s.hurry(flush)()
 	if err := flush.Flush(); err != nil {
 		return fmt.Errorf("flush stream header: %w", err)
 	}
@@ -238,6 +258,25 @@ func (s *Stream) Serve(ctx context.Context, w http.ResponseWriter, streamID stri
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
+	}
+}
+
+// hurry ends writes that wait for the client once it had its time after
+// Close. A writer without deadlines, a test's recorder, never waits.
+func (s *Stream) hurry(w *http.ResponseController) (stop func()) {
+	served, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		select {
+		case <-s.done:
+			_ = w.SetWriteDeadline(time.Now().Add(s.patience))
+		case <-served:
+		}
+	}()
+	return func() {
+		close(served)
+		<-ended
+		_ = w.SetWriteDeadline(time.Time{}) // the connection may serve others
 	}
 }
 

@@ -8,9 +8,11 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gogo/protobuf/proto"
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
@@ -152,8 +154,44 @@ func TestAClientThatReadsNothingLosesItsStream(t *testing.T) {
 		s.Send(heartbeat())
 	}
 	select {
-	case <-s.Closed():
+	case <-s.done:
 	default:
 		t.Errorf("%d events wait and the stream is open", len(s.queue))
+	}
+	s.take()
+	if s.Send(heartbeat()); len(s.queue) > 0 {
+		t.Error("an event was queued after the end")
+	}
+}
+
+// A client that stopped reading does not keep a closed stream.
+func TestCloseDoesNotWaitForAStalledClient(t *testing.T) {
+	s, err := NewStream(request(http.MethodPost, JSON, Protobuf, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.patience = 50 * time.Millisecond
+	_, ended := serve(t, s)
+	for range 64 {
+		s.Send(&scheduler.Event{Type: scheduler.Event_MESSAGE, Message: &scheduler.Event_Message{Data: make([]byte, 1<<20)}})
+	}
+	s.Close()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("Serve: %v, want %v", err, os.ErrDeadlineExceeded)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("Serve still waits for the client")
+	}
+}
+
+func TestJSONWhereBothWillDo(t *testing.T) {
+	for accept, want := range map[string]string{
+		Protobuf: Protobuf, JSON: JSON, Protobuf + ", " + JSON: JSON, Protobuf + ", text/html": Protobuf, "*/*": JSON,
+	} {
+		if got, err := accepted(request(http.MethodPost, JSON, accept, "")); err != nil || got != want {
+			t.Errorf("Accept: %s gives %q, %v, want %q", accept, got, err, want)
+		}
 	}
 }

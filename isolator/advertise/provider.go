@@ -48,8 +48,9 @@ type Config struct {
 	TLS *tls.Config
 
 	// BackoffMin and BackoffMax bound the wait before coming back, 1 s and
-	// 30 s. AnswerTimeout bounds the wait for an answer, 30 s, CloseTimeout
-	// the wait for the agent to close its side, 10 s.
+	// 30 s. AnswerTimeout bounds the wait for an answer, 30 s. After
+	// CloseTimeout, 10 s, an agent that has not closed its side is warned of,
+	// and the end of Run no longer waits for it.
 	BackoffMin, BackoffMax, AnswerTimeout, CloseTimeout time.Duration
 }
 
@@ -139,11 +140,7 @@ func (p *provider) session(ctx context.Context) (subscribed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	defer func() {
-		if !s.close(p.CloseTimeout) {
-			p.Log.WithField("agent", p.AgentURL).Warn("agent keeps its side of the connection open")
-		}
-	}()
+	defer s.close(ctx, p.Config)
 	stop := context.AfterFunc(ctx, s.interrupt)
 	defer stop()
 

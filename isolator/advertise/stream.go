@@ -55,7 +55,7 @@ func subscribe(ctx context.Context, c Config, call *rp.Call) (*stream, error) {
 	stop := context.AfterFunc(ctx, s.interrupt)
 	defer stop()
 	if err := s.open(request, time.Now().Add(c.AnswerTimeout)); err != nil {
-		s.close(c.CloseTimeout)
+		s.close(ctx, c)
 		return nil, err
 	}
 	return s, nil
@@ -140,20 +140,29 @@ func (s *stream) interrupt() {
 	}
 }
 
-// close says goodbye and waits until the agent has closed its side too, at
-// most for the timeout. It reports whether the agent did.
-func (s *stream) close(timeout time.Duration) bool {
+// close says goodbye and waits until the agent has closed its side too: an
+// agent that hangs would find two connections when it goes on, and abort. Once
+// ctx has ended nobody comes back, and the wait is over within CloseTimeout.
+func (s *stream) close(ctx context.Context, c Config) {
 	s.mu.Lock()
 	s.ending = true
-	_ = s.conn.SetDeadline(time.Now().Add(timeout))
+	_ = s.conn.SetDeadline(time.Now().Add(c.CloseTimeout))
 	s.mu.Unlock()
 	defer s.conn.Close()
 	if half, ok := s.conn.(interface{ CloseWrite() error }); !ok || half.CloseWrite() != nil {
-		return true // the connection is gone already
+		return // the connection is gone already
 	}
-	_, err := io.Copy(io.Discard, s.conn)
-	var timedOut net.Error
-	return !errors.As(err, &timedOut) || !timedOut.Timeout()
+	for {
+		_, err := io.Copy(io.Discard, s.conn)
+		if late := net.Error(nil); !errors.As(err, &late) || !late.Timeout() {
+			return
+		}
+		c.Log.WithField("agent", c.AgentURL).Warn("agent keeps its side of the connection open; GPUs stay out of the offers until it closes that")
+		if ctx.Err() != nil {
+			return
+		}
+		_ = s.conn.SetDeadline(time.Now().Add(c.CloseTimeout))
+	}
 }
 
 // request builds the POST of one call.

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -46,53 +47,57 @@ func TestBrokenStreams(t *testing.T) {
 }
 
 // mute is a server that takes connections, says what it is told and then
-// never closes them.
-func mute(t *testing.T, say string) string {
+// never closes them. It counts them.
+func mute(t *testing.T, say string) (url string, connections *atomic.Int32) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.Close() })
+	connections = new(atomic.Int32)
 	go func() {
 		for {
 			conn, err := l.Accept()
 			if err != nil {
 				return
 			}
+			connections.Add(1)
 			_, _ = io.WriteString(conn, say)
 			t.Cleanup(func() { conn.Close() })
 		}
 	}()
-	return "http://" + l.Addr().String()
+	return "http://" + l.Addr().String(), connections
 }
 
+// Until the agent has closed the first connection, no second one comes.
 func TestAgentThatNeverCloses(t *testing.T) {
-	log, warned := newLog()
-	d := start(t, Config{
-		AgentURL: mute(t, "HTTP/1.1 200 OK\r\n\r\n2\n\x08\x06"), StateDir: t.TempDir(), Log: log,
-		BackoffMin: time.Hour, BackoffMax: time.Hour, CloseTimeout: 50 * time.Millisecond,
-	}, warned)
-	warned.want(t, "agent keeps its side of the connection open")
-	warned.want(t, "first event is TEARDOWN")
-	d.end(t) // out of an hour's wait
+	for name, answer := range map[string]string{"after its answer": "HTTP/1.1 200 OK\r\n\r\n2\n\x08\x06", "without answer": ""} {
+		t.Run(name, func(t *testing.T) {
+			log, warned := newLog()
+			url, connections := mute(t, answer)
+			d := start(t, Config{
+				AgentURL: url, StateDir: t.TempDir(), Log: log, BackoffMin: time.Millisecond, BackoffMax: time.Millisecond,
+				CloseTimeout: 20 * time.Millisecond, AnswerTimeout: 20 * time.Millisecond,
+			}, warned)
+			for range 5 {
+				warned.want(t, "agent keeps its side of the connection open")
+			}
+			if n := connections.Load(); n != 1 {
+				t.Errorf("%d connections, want 1", n)
+			}
+			d.end(t)
+		})
+	}
 }
 
 func TestAgentThatNeverAnswers(t *testing.T) {
 	log, warned := newLog()
-	c := Config{
-		AgentURL: mute(t, ""), StateDir: t.TempDir(), Log: log,
-		BackoffMin: time.Hour, BackoffMax: time.Hour, CloseTimeout: time.Millisecond, AnswerTimeout: 50 * time.Millisecond,
-	}
-	d := start(t, c, warned)
-	warned.want(t, "read answer to SUBSCRIBE: ")
-	d.end(t)
-
-	// The end of the context ends the wait for the answer.
-	c.AnswerTimeout = time.Hour
-	c.AgentURL = mute(t, "HTTP/1.1 200 OK\r\n")
-	d = start(t, c, warned)
-	d.end(t)
+	url, _ := mute(t, "HTTP/1.1 200 OK\r\n")
+	d := start(t, Config{
+		AgentURL: url, StateDir: t.TempDir(), Log: log, CloseTimeout: time.Millisecond, AnswerTimeout: time.Hour,
+	}, warned)
+	d.end(t) // the end of the context ends the wait
 }
 
 func TestInterruptBeforeAnything(t *testing.T) {
@@ -103,7 +108,7 @@ func TestInterruptBeforeAnything(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if s, err := subscribe(ctx, c, stateOf(host(t), "")); err == nil {
-		s.close(time.Second)
+		s.close(ctx, c)
 		t.Error("subscribed after the end")
 	}
 }

@@ -13,6 +13,7 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
 	"mesos-gpu/internal/local/agent/status"
+	api "mesos-gpu/internal/resourceprovider"
 )
 
 // A foreign executor runs a task, unchanged, from launch to its end.
@@ -176,6 +177,18 @@ func TestRegistrationTimeout(t *testing.T) {
 	r.run(r.custom("ex", "FOREIGN=mute"), newTask("t1", ""))
 	last := r.master.awaitStates(t, "t1", "FAILED")
 	if last.GetReason() != mesos.REASON_EXECUTOR_REGISTRATION_TIMEOUT || !strings.Contains(last.GetMessage(), "100ms") {
+		t.Errorf("status %v", last)
+	}
+}
+
+// A launch that hangs, here on a resource provider, ends with its executor.
+func TestTimeoutDuringLaunch(t *testing.T) {
+	r := newRig(t, false, func(c *Config) { c.RegistrationTimeout, c.PublishTimeout = 100*time.Millisecond, time.Hour })
+	r.provider(api.PublishUnknown)
+	widget := resource("widgets", 1)
+	widget.ProviderID = &mesos.ResourceProviderID{Value: "provider"}
+	r.run(r.custom("ex"), newTask("t1", "", widget))
+	if last := r.master.awaitStates(t, "t1", "FAILED"); last.GetReason() != mesos.REASON_EXECUTOR_REGISTRATION_TIMEOUT {
 		t.Errorf("status %v", last)
 	}
 }

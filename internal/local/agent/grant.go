@@ -99,11 +99,13 @@ func (a *Agent) resized(e *executorRun, g granting, err error) {
 	a.destroy(e, termination{reason: &reason, message: err.Error()})
 }
 
-// inUse is everything that executors and their live tasks have.
-func (a *Agent) inUse() []mesos.Resource {
+// others is everything that the other executors and their live tasks have.
+func (a *Agent) others(than *executorRun) []mesos.Resource {
 	var all []mesos.Resource
 	for e := range a.executors() {
-		all = append(all, e.resources()...)
+		if e != than {
+			all = append(all, e.resources()...)
+		}
 	}
 	return all
 }
@@ -125,9 +127,9 @@ func (a *Agent) deliver(e *executorRun) {
 		return
 	}
 	e.updating = true
-	inUse := a.inUse()
+	wanted, others := e.resources(), a.others(e)
 	a.work(func(ctx context.Context) func() {
-		err := a.providers.Publish(ctx, inUse)
+		err := a.providers.Publish(ctx, wanted, others)
 		return func() { a.published(e, batch, err) }
 	})
 }

@@ -37,6 +37,7 @@ func (a *Agent) launch(info mesos.FrameworkInfo, ex mesos.ExecutorInfo, tasks []
 	if f == nil {
 		f = &framework{executors: map[string]*executorRun{}}
 		a.frameworks[id] = f
+		a.completed.dropFramework(id)
 	}
 	f.info = info
 	e := f.executors[ex.ExecutorID.Value]
@@ -94,14 +95,17 @@ func (a *Agent) start(e *executorRun) {
 	for _, t := range e.tasks {
 		t.ready = true
 	}
-	resources, inUse := e.resources(), a.inUse()
+	resources, others := e.resources(), a.others(e)
 	spec, err := a.executorSpec(e, resources)
 	a.cfg.Log.WithFields(e.fields()).Info("starting executor")
-	a.work(func(ctx context.Context) func() {
+	ctx, abort := context.WithCancel(a.background())
+	e.abort = abort
+	a.work(func(context.Context) func() {
+		defer abort()
 		var box *container.Container
 		var granted granting
 		if err == nil {
-			err = a.providers.Publish(ctx, inUse)
+			err = a.providers.Publish(ctx, resources, others)
 		}
 		if err == nil {
 			granted, err = a.prepareGrant(e.container, resources)

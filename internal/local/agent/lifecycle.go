@@ -17,7 +17,7 @@ import (
 func (a *Agent) started(e *executorRun, box *container.Container, g granting, err error) {
 	if err != nil {
 		a.cfg.Log.WithFields(e.fields()).WithError(err).Warn("executor did not start")
-		if e.why.reason == nil {
+		if e.why == (termination{}) {
 			reason := mesos.REASON_CONTAINER_LAUNCH_FAILED
 			e.why = termination{reason: &reason, message: "Container launch failed: " + err.Error()}
 		}
@@ -141,7 +141,7 @@ func (a *Agent) shutdown(e *executorRun, why termination) {
 	}
 }
 
-// destroy kills an executor's container.
+// destroy kills an executor's container, or ends its launch.
 func (a *Agent) destroy(e *executorRun, why termination) {
 	if e.phase == ended || e.exited {
 		return
@@ -150,9 +150,11 @@ func (a *Agent) destroy(e *executorRun, why termination) {
 		e.why = why
 	}
 	e.phase = ending
-	if e.box != nil {
-		e.box.Kill()
+	if e.box == nil {
+		e.abort()
+		return
 	}
+	e.box.Kill()
 }
 
 func (a *Agent) registrationTimeout(e *executorRun) {

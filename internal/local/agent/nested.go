@@ -24,8 +24,9 @@ type nestedRun struct {
 	// ids are its own and its parents', the executor's first.
 	ids   []string
 	image bool
-	// box is nil until it runs.
-	box *container.Container
+	// box is nil until it runs; abort ends the launch before.
+	box   *container.Container
+	abort context.CancelFunc
 	// doomed says that it is to be killed as soon as it runs.
 	doomed bool
 	// done is closed when it has ended and its cgroup is removed.
@@ -36,9 +37,11 @@ type nestedRun struct {
 
 func (n *nestedRun) kill() {
 	n.doomed = true
-	if n.box != nil {
-		n.box.Kill()
+	if n.box == nil {
+		n.abort()
+		return
 	}
+	n.box.Kill()
 }
 
 // name identifies the container among its executor's.
@@ -164,10 +167,12 @@ func (a *Agent) parentOf(ids []string) (*executorRun, error) {
 // startNested launches beside the loop; the channel tells how it went.
 func (a *Agent) startNested(e *executorRun, l nestedLaunch) <-chan error {
 	result := make(chan error, 1)
-	n := &nestedRun{ids: l.ids, image: l.info.GetMesos().GetImage() != nil, done: make(chan struct{})}
+	ctx, abort := context.WithCancel(a.background())
+	n := &nestedRun{ids: l.ids, image: l.info.GetMesos().GetImage() != nil, abort: abort, done: make(chan struct{})}
 	e.nested[n.name()] = n
 	l.parent, l.sandbox, l.grant = e.box, e.sandbox, e.grant
-	a.work(func(ctx context.Context) func() {
+	a.work(func(context.Context) func() {
+		defer abort()
 		box, err := a.makeNested(ctx, l)
 		return func() {
 			if err != nil {

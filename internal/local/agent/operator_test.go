@@ -178,7 +178,7 @@ func TestHeartbeats(t *testing.T) {
 }
 
 // provider connects a resource provider with one GPU-like resource and
-// answers its publishing as told.
+// answers its publishing as told, PublishUnknown not at all.
 func (r *rig) provider(answer api.PublishStatus) (leave func()) {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(r.t.Context())
@@ -211,7 +211,7 @@ func (r *rig) provider(answer api.PublishStatus) (leave func()) {
 				return
 			}
 			var e api.Event
-			if proto.Unmarshal(frame, &e) == nil && e.PublishResources != nil {
+			if proto.Unmarshal(frame, &e) == nil && e.PublishResources != nil && answer != api.PublishUnknown {
 				say(&api.Call{Type: api.CallUpdatePublishResourcesStatus, UpdatePublishResourcesStatus: &api.UpdatePublishResourcesStatus{
 					UUID: e.PublishResources.UUID, Status: answer,
 				}})
@@ -318,6 +318,9 @@ func TestKilledAgent(t *testing.T) {
 		t.Error("the killed agent left no container to clear away")
 	}
 	r := newRig(t, true, func(c *Config) { c.WorkDir = work })
+	if _, err := os.Stat(filepath.Join(r.sandbox("ex"), "stopped")); err != nil {
+		t.Errorf("the executor had no time to stop what it runs elsewhere: %v", err)
+	}
 	if left, _ := filepath.Glob("/sys/fs/cgroup/devices" + Cgroup(work) + "/*"); len(left) > 0 {
 		t.Errorf("left after the next start: %v", left)
 	}
@@ -336,7 +339,7 @@ func doomedAgent(work string) error {
 	go func() {
 		<-a.ready
 		e := r.custom("ex")
-		e.Command = argv("/bin/sh", "sh", "-c", "trap '' TERM; echo ready > ready; sleep 1000")
+		e.Command = argv("/bin/sh", "sh", "-c", "trap 'sleep 0.3; touch stopped; exit' TERM; echo ready > ready; while :; do sleep 1000 & wait; done")
 		e.Command.Arguments = e.Command.Arguments[1:]
 		r.run(e, newTask("t1", ""))
 		for tick := time.NewTicker(5 * time.Millisecond); ; <-tick.C {

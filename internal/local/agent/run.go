@@ -18,14 +18,14 @@ import (
 // ended and their cgroups are removed. The Handler must be served until Run
 // returns, for executors to report what they end.
 func (a *Agent) Run(ctx context.Context) error {
-	unlock, err := a.prepare()
+	// Work under way outlives ctx: it is what ends containers.
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	unlock, err := a.prepare(background)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	// Work under way outlives ctx: it is what ends containers.
-	background, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
 	a.background = func() context.Context { return background }
 	id, err := a.cfg.Master.Register(a.info, a.cfg.Resources, nil, fromMaster{a})
 	if err != nil {
@@ -38,14 +38,14 @@ func (a *Agent) Run(ctx context.Context) error {
 	a.loop.end()
 	a.providers.Close()
 	a.cfg.Master.Lost(id)
-	if err := a.engine.Clear(); err != nil {
+	if err := a.engine.Clear(background); err != nil {
 		return fmt.Errorf("end agent: %w", err)
 	}
 	return nil
 }
 
 // prepare takes the work directory and clears what a killed agent left there.
-func (a *Agent) prepare() (unlock func(), err error) {
+func (a *Agent) prepare(ctx context.Context) (unlock func(), err error) {
 	if err := os.MkdirAll(a.cfg.WorkDir, 0o755); err != nil {
 		return nil, fmt.Errorf("prepare work directory: %w", err)
 	}
@@ -58,7 +58,7 @@ func (a *Agent) prepare() (unlock func(), err error) {
 		unlock()
 		return nil, fmt.Errorf("work directory %s is another agent's: %w", a.cfg.WorkDir, err)
 	}
-	err = errors.Join(a.engine.Clear(), a.images.Clean(), os.RemoveAll(filepath.Join(a.cfg.WorkDir, runFolder)))
+	err = errors.Join(a.engine.Clear(ctx), a.images.Clean(), os.RemoveAll(filepath.Join(a.cfg.WorkDir, runFolder)))
 	if err != nil {
 		unlock()
 		return nil, fmt.Errorf("clear what an earlier agent left: %w", err)

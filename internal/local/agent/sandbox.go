@@ -6,6 +6,8 @@ import (
 	"os"
 	"path"
 
+	"golang.org/x/sys/unix"
+
 	"mesos-gpu/internal/local/agent/container"
 	"mesos-gpu/internal/local/agent/image"
 )
@@ -57,7 +59,9 @@ func openOutput(sandbox, folder string, user *container.User) (o output, err err
 	if err := root.MkdirAll(folder, 0o755); err != nil {
 		return o, err
 	}
-	const flags = os.O_CREATE | os.O_APPEND | os.O_WRONLY
+	// Without O_NONBLOCK opening a pipe that a task put there would wait for
+	// its reader.
+	const flags = os.O_CREATE | os.O_APPEND | os.O_WRONLY | unix.O_NONBLOCK
 	if o.stdout, err = root.OpenFile(path.Join(folder, "stdout"), flags, 0o644); err != nil {
 		return o, err
 	}

@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"context"
+	"slices"
 	"time"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
@@ -58,8 +60,9 @@ type executorRun struct {
 	// tasks in launch order, by id.
 	tasks  []*task
 	stream *wire.Stream
-	// box is nil until the container runs.
-	box *container.Container
+	// box is nil until the container runs; abort ends the launch before.
+	box   *container.Container
+	abort context.CancelFunc
 	// grant is what the container may open, of the devices in granted.
 	grant   isolator.Grant
 	granted grantKey
@@ -168,8 +171,14 @@ func (c *completed) add(e *executorRun) {
 }
 
 func (c *completed) addFramework(f *framework) {
+	c.dropFramework(f.id())
 	c.frameworks = append(c.frameworks, f)
 	if len(c.frameworks) > maxCompleted {
 		c.frameworks = c.frameworks[1:]
 	}
+}
+
+// dropFramework forgets a framework that has executors again.
+func (c *completed) dropFramework(id string) {
+	c.frameworks = slices.DeleteFunc(c.frameworks, func(f *framework) bool { return f.id() == id })
 }

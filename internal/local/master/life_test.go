@@ -92,11 +92,19 @@ func TestExecutorIsChargedOnce(t *testing.T) {
 	if got := amount.Scalar(c.offers(t)[0].Resources, "cpus"); got != 1 {
 		t.Errorf("got %v cpus left, want 4 - 1 - 1 - 1", got)
 	}
-	// The executor's exit frees its tasks too, whatever is still to be said of them.
+	// t2 was on its way when the executor exited, which the agent starts anew
+	// for it: both stay charged.
+	a.status(m, c.id, "t1", mesos.TASK_FAILED)
 	m.ExecutorExited(a.id, *c.id, mesos.ExecutorID{Value: "shared"}, 9)
 	m.locked(m.allocate)
-	if got := amount.Scalar(c.offers(t)[0].Resources, "cpus"); got != 3 {
-		t.Errorf("got %v cpus back, want 3", got)
+	if got := amount.Scalar(c.offers(t)[0].Resources, "cpus"); got != 1 {
+		t.Errorf("got %v cpus back, want t1's 1", got)
+	}
+	a.status(m, c.id, "t2", mesos.TASK_FAILED)
+	m.ExecutorExited(a.id, *c.id, mesos.ExecutorID{Value: "shared"}, 9)
+	m.locked(m.allocate)
+	if got := amount.Scalar(c.offers(t)[0].Resources, "cpus"); got != 2 {
+		t.Errorf("got %v cpus back, want the executor's and t2's, 2", got)
 	}
 }
 

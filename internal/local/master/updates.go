@@ -52,17 +52,22 @@ func (m *Master) ExecutorMessage(id mesos.AgentID, framework mesos.FrameworkID, 
 	})
 }
 
-// ExecutorExited frees what the executor and its tasks took.
+// ExecutorExited frees what the executor took. The agent has reported the
+// ends of its tasks before: those that are left were launched meanwhile, and
+// the agent starts the executor anew for them.
 func (m *Master) ExecutorExited(id mesos.AgentID, framework mesos.FrameworkID, executor mesos.ExecutorID, status int32) {
 	m.locked(func() {
 		a := m.agents[id.Value]
 		if a == nil {
 			return
 		}
+		f, key := m.frameworks[framework.Value], executorKey{framework.Value, executor.Value}
 		_, known := a.executor(framework.Value, executor.Value)
-		delete(a.held, executorKey{framework.Value, executor.Value})
+		if c := a.held[key]; f == nil || c == nil || len(c.tasks) == 0 {
+			delete(a.held, key)
+		}
 		// As with Mesos, the executors that agents supply exit unheard.
-		if f := m.frameworks[framework.Value]; f != nil && known {
+		if f != nil && known {
 			f.send(failureEvent(id, &executor, &status))
 		}
 	})

@@ -1,10 +1,12 @@
 package container
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -45,9 +47,37 @@ func (c cgroups) clear(path string) error {
 	}
 }
 
+// drain waits until no process is in the cgroup at path or below, or until
+// ctx ends.
+func (c cgroups) drain(ctx context.Context, path string) {
+	for c.populated(path) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(clearPause):
+		}
+	}
+}
+
+func (c cgroups) populated(path string) bool {
+	return slices.ContainsFunc(c.all, func(h hierarchy) bool {
+		pids, err := processes(filepath.Join(h.dir, path))
+		return err == nil && len(pids) > 0 // clear says what is wrong
+	})
+}
+
 // kill sends SIGKILL to every process in the folder and below.
 func kill(dir string) error {
-	return walk(dir, func(dir string) error {
+	pids, err := processes(dir)
+	for _, pid := range pids {
+		_ = unix.Kill(pid, unix.SIGKILL) // ESRCH: gone already
+	}
+	return err
+}
+
+// processes lists those in the folder and below, but for this one.
+func processes(dir string) (pids []int, err error) {
+	err = walk(dir, func(dir string) error {
 		text, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
 		if err != nil {
 			return gone(err)
@@ -55,11 +85,12 @@ func kill(dir string) error {
 		for field := range strings.FieldsSeq(string(text)) {
 			// 0 stands for a process of another PID namespace.
 			if pid, err := strconv.Atoi(field); err == nil && pid > 0 && pid != os.Getpid() {
-				_ = unix.Kill(pid, unix.SIGKILL) // ESRCH: gone already
+				pids = append(pids, pid)
 			}
 		}
 		return nil
 	})
+	return pids, err
 }
 
 // remove removes the folder and those below it.

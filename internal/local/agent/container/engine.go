@@ -1,11 +1,13 @@
 package container
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path"
 	"strings"
+	"time"
 )
 
 // Engine launches containers below one cgroup.
@@ -49,13 +51,19 @@ func New(cfg Config) (*Engine, error) {
 	return e, nil
 }
 
-// Clear kills what an earlier Engine of the same cgroup left and removes its
-// cgroups. Mounts need no clearing: they were in namespaces that ended with
-// their processes.
-func (e *Engine) Clear() error {
+// Clear removes the cgroups that an earlier Engine of the same cgroup left.
+// Its containers are ending, as their agent has died: until ctx ends they get
+// the time for it, so that an executor stops what runs outside its container;
+// then they are killed. Mounts need no clearing: they were in namespaces that
+// ended with their processes.
+func (e *Engine) Clear(ctx context.Context) error {
 	if !e.fenced {
 		return nil
 	}
+	// A little more than the containers give their commands.
+	ctx, cancel := context.WithTimeout(ctx, orphanGrace+time.Second)
+	defer cancel()
+	e.cgroups.drain(ctx, e.cgroup)
 	return e.cgroups.clear(e.cgroup)
 }
 

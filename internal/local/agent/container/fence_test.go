@@ -1,11 +1,13 @@
 package container
 
 import (
+	"context"
 	"errors"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"mesos-gpu/internal/need"
 	"mesos-gpu/isolator/cgroup"
@@ -136,7 +138,8 @@ func TestUser(t *testing.T) {
 	}
 }
 
-// TestClear leaves containers behind as a killed agent would.
+// TestClear leaves containers behind whose agent lives: they do not end, and
+// are killed once the wait for it is over.
 func TestClear(t *testing.T) {
 	need.DevicesCgroup(t)
 	r := newRig(t, true)
@@ -150,7 +153,9 @@ func TestClear(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := again.Clear(); err != nil {
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := again.Clear(ctx); err != nil {
 		t.Fatal(err)
 	}
 	r.wait(nested)

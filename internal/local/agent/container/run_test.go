@@ -42,7 +42,7 @@ func newRig(t *testing.T, fenced bool) *rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := e.Clear(); err != nil {
+		if err := e.Clear(t.Context()); err != nil {
 			t.Error(err)
 		}
 		if fenced && e.cgroups.exists(cgroup) {
@@ -223,7 +223,7 @@ func TestLaunchErrors(t *testing.T) {
 				if err == nil || !strings.Contains(err.Error(), test.want) {
 					t.Errorf("error %v, want one with %q", err, test.want)
 				}
-				if err := r.engine.Clear(); err != nil {
+				if err := r.engine.Clear(t.Context()); err != nil {
 					t.Error(err)
 				}
 			})

@@ -201,11 +201,13 @@ func TestBadCalls(t *testing.T) {
 }
 
 // publish runs Publish beside the test and gives its result.
-func (r *rig) publish(resources ...mesos.Resource) <-chan error {
+func (r *rig) publish(wanted []mesos.Resource, others ...mesos.Resource) <-chan error {
 	done := make(chan error, 1)
-	go func() { done <- r.manager.Publish(r.t.Context(), resources) }()
+	go func() { done <- r.manager.Publish(r.t.Context(), wanted, others) }()
 	return done
 }
+
+func list(rs ...mesos.Resource) []mesos.Resource { return rs }
 
 func (c *client) answer(e *api.Event, status api.PublishStatus) {
 	c.r.t.Helper()
@@ -222,7 +224,7 @@ func TestPublish(t *testing.T) {
 	c := r.subscribe("")
 	allocated := gpus(c.id, 1)
 	allocated.AllocationInfo = &mesos.Resource_AllocationInfo{Role: proto.String("*")}
-	done := r.publish(gpus("", 8), allocated, gpus(c.id, 1))
+	done := r.publish(list(gpus("", 8), allocated), gpus(c.id, 1), gpus("not-here", 1))
 	e := c.next()
 	if diff := cmp.Diff([]mesos.Resource{gpus(c.id, 2)}, e.PublishResources.Resources); diff != "" {
 		t.Errorf("PUBLISH_RESOURCES (-want +got):\n%s", diff)
@@ -232,30 +234,30 @@ func TestPublish(t *testing.T) {
 		t.Error(err)
 	}
 
-	done = r.publish(gpus(c.id, 1))
+	done = r.publish(list(gpus(c.id, 1)))
 	c.answer(c.next(), api.PublishFailed)
 	if err := <-done; err == nil || !strings.Contains(err.Error(), "FAILED") {
 		t.Errorf("a refused publish gives %v", err)
 	}
 
-	done = r.publish(gpus(c.id, 1))
+	done = r.publish(list(gpus(c.id, 1)))
 	c.next()
 	c.leave()
 	if err := <-done; err == nil || !strings.Contains(err.Error(), "disconnected") {
 		t.Errorf("a publish cut off gives %v", err)
 	}
-	if err := <-r.publish(gpus(c.id, 1)); err == nil || !strings.Contains(err.Error(), "not connected") {
+	if err := <-r.publish(list(gpus(c.id, 1))); err == nil || !strings.Contains(err.Error(), "not connected") {
 		t.Errorf("a publish to nobody gives %v", err)
 	}
-	if err := <-r.publish(gpus("", 1)); err != nil {
-		t.Errorf("a publish without provider resources: %v", err)
+	if err := <-r.publish(list(gpus("", 1)), gpus(c.id, 1)); err != nil {
+		t.Errorf("a publish that wants nothing of the provider that left: %v", err)
 	}
 }
 
 func TestPublishTimeout(t *testing.T) {
 	r := newRig(t, time.Millisecond)
 	c := r.subscribe("")
-	if err := <-r.publish(gpus(c.id, 1)); err == nil || !strings.Contains(err.Error(), "no answer within 1ms") {
+	if err := <-r.publish(list(gpus(c.id, 1))); err == nil || !strings.Contains(err.Error(), "no answer within 1ms") {
 		t.Errorf("error %v", err)
 	}
 }

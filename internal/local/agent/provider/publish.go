@@ -3,6 +3,7 @@ package provider
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -11,34 +12,36 @@ import (
 	api "mesos-gpu/internal/resourceprovider"
 )
 
-// Publish asks every provider that inUse names to make those resources ready,
-// and waits for all answers. inUse is everything in use on the agent.
-func (m *Manager) Publish(ctx context.Context, inUse []mesos.Resource) error {
+// Publish asks every provider that wanted names, what one container is to
+// have, to make its resources ready, and waits for all answers. A provider is
+// told of all that is in use of it, wanted and others': PUBLISH_RESOURCES
+// means no less.
+func (m *Manager) Publish(ctx context.Context, wanted, others []mesos.Resource) error {
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.PublishTimeout)
 	defer cancel()
-	order, byProvider := split(inUse)
-	for _, id := range order {
-		if err := m.publish(ctx, id, byProvider[id]); err != nil {
+	asked := map[string]bool{}
+	for _, r := range wanted {
+		if r.ProviderID == nil || asked[r.ProviderID.Value] {
+			continue
+		}
+		id := r.ProviderID.Value
+		asked[id] = true
+		if err := m.publish(ctx, id, of(id, wanted, others)); err != nil {
 			return fmt.Errorf("publish resources of provider %s: %w", id, err)
 		}
 	}
 	return nil
 }
 
-// split sorts resources by provider, leaving out those of none.
-func split(resources []mesos.Resource) (order []string, byProvider map[string]mesos.Resources) {
-	byProvider = map[string]mesos.Resources{}
-	for _, r := range mesos.Resources(resources).Clone().Unallocate() {
-		if r.ProviderID == nil {
-			continue
+// of sums up one provider's resources.
+func of(id string, groups ...[]mesos.Resource) mesos.Resources {
+	var sum mesos.Resources
+	for _, r := range mesos.Resources(slices.Concat(groups...)).Clone().Unallocate() {
+		if r.ProviderID != nil && r.ProviderID.Value == id {
+			sum = sum.Plus(r)
 		}
-		id := r.ProviderID.Value
-		if byProvider[id] == nil {
-			order = append(order, id)
-		}
-		byProvider[id] = byProvider[id].Plus(r)
 	}
-	return order, byProvider
+	return sum
 }
 
 func (m *Manager) publish(ctx context.Context, id string, resources []mesos.Resource) error {
