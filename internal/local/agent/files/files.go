@@ -81,16 +81,14 @@ func (s Sandboxes) open(name string) (*os.File, error) {
 		return nil, fmt.Errorf("path %s: %w", name, ErrNotFound)
 	}
 	defer root.Close()
-	// Without O_NONBLOCK opening a pipe would wait for its writer.
-	const flags = os.O_RDONLY | unix.O_NONBLOCK
-	f, err := root.OpenFile(below, flags, 0)
+	f, err := openPlain(root, below)
 	if err == nil {
 		return f, nil
 	}
 	// os.Root refuses absolute links. One that ends inside is opened by the
 	// path it ends at, and checked by os.Root again.
 	if inside, ok := follow(sandbox, below); ok {
-		f, err = root.OpenFile(inside, flags, 0)
+		f, err = openPlain(root, inside)
 	}
 	switch {
 	case err == nil:
@@ -99,6 +97,21 @@ func (s Sandboxes) open(name string) (*os.File, error) {
 		return nil, fmt.Errorf("path %s: %w", name, ErrNotFound)
 	}
 	return nil, fmt.Errorf("path %s: %w: %w", name, ErrInvalid, err)
+}
+
+// openPlain opens a file or folder and nothing else: a task may have made a
+// node of any device, and opening some has effects.
+func openPlain(root *os.Root, name string) (*os.File, error) {
+	info, err := root.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() && !info.IsDir() {
+		return nil, fmt.Errorf("%s is neither a file nor a folder", name)
+	}
+	// What took its place meanwhile blocks nobody: a pipe would wait for its
+	// writer without O_NONBLOCK.
+	return root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
 }
 
 func follow(sandbox, below string) (string, bool) {

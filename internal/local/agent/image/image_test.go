@@ -43,6 +43,12 @@ func layer(t *testing.T, entries ...entry) v1.Layer {
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)
 	for _, e := range entries {
+		if e.kind == tar.TypeXGlobalHeader {
+			if err := w.WriteHeader(&tar.Header{Typeflag: e.kind, PAXRecords: map[string]string{"comment": "x"}}); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
 		h := &tar.Header{Name: e.name, Linkname: e.link, Typeflag: e.kind, Mode: e.mode, Uid: e.uid, Size: int64(len(e.data))}
 		if e.xattr != "" {
 			h.PAXRecords = map[string]string{"SCHILY.xattr." + fileCapability: e.xattr}
@@ -119,7 +125,7 @@ func TestLayersWhiteoutsAndLinks(t *testing.T) {
 	need.Root(t)
 	folder, store := t.TempDir(), t.TempDir()
 	archive(t, folder, "team/app:v1",
-		layer(t, dir("etc/"), file("etc/keep", "1"), file("etc/drop", "1"), file("etc/change", "1"),
+		layer(t, entry{kind: tar.TypeXGlobalHeader}, dir("etc/"), file("etc/keep", "1"), file("etc/drop", "1"), file("etc/change", "1"),
 			dir("run/"), dir("var/"), symlink("var/run", "/run"), file("var/run/pid", "7"),
 			dir("old/"), file("old/a", "a"), dir("old/sub/"), file("old/sub/b", "b"), file("dirthenfile/x", "x"),
 			entry{name: "bin/su", kind: tar.TypeReg, mode: 0o4755, uid: 12, data: "su"}),

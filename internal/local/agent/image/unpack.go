@@ -85,6 +85,9 @@ func (w *writer) apply(ctx context.Context, r *tar.Reader) error {
 		if err != nil {
 			return err
 		}
+		if h.Typeflag == tar.TypeXGlobalHeader {
+			continue // a comment on the archive, as git archive writes it
+		}
 		name := path.Clean("/" + h.Name)[1:]
 		if err := w.entry(name, h, r); err != nil {
 			return fmt.Errorf("entry %q: %w", h.Name, err)
