@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -17,8 +16,6 @@ import (
 	"mesos-gpu/isolator/advertise"
 	"mesos-gpu/volumemgr"
 )
-
-const day = 24 * time.Hour
 
 func (a *app) schedulerCommand() *cobra.Command {
 	cfg := framework.Config{}
@@ -40,14 +37,14 @@ func (a *app) schedulerCommand() *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&cfg.Master, "master", "", "the master's URL, http://HOST:5050")
-	f.StringVar(&cfg.APIAddr, "listen", "127.0.0.1:8080", "address of the API; other than loopback it is open to whoever reaches it")
-	f.StringVar(&cfg.JournalPath, "journal", "/var/lib/mesos-gpu/scheduler.journal", "file that survives a restart")
-	f.StringVar(&cfg.ExecutorPath, "executor", "/usr/bin/mesos-gpu", "path of mesos-gpu on the agents")
-	f.StringVar(&cfg.Name, "name", "mesos-gpu", "the framework's name")
-	f.StringVar(&cfg.Role, "role", "*", "the role to get offers for")
-	f.StringVar(&cfg.User, "user", "", "user that tasks run as; empty: who runs the scheduler")
-	f.DurationVar(&cfg.FailoverTimeout, "failover-timeout", 7*day, "how long the master keeps the tasks of a scheduler that is away")
+	f.StringVar(&cfg.Master, "master", framework.DefaultMaster, "the master's URL, or several with commas between")
+	f.StringVar(&cfg.APIAddr, "listen", framework.DefaultAPIAddr, "address of the API; other than loopback it is open to whoever reaches it")
+	f.StringVar(&cfg.JournalPath, "journal", framework.DefaultJournal, "file that survives a restart")
+	f.StringVar(&cfg.ExecutorPath, "executor", framework.DefaultExecutor, "path of mesos-gpu on the agents")
+	f.StringVar(&cfg.Name, "name", framework.DefaultName, "the framework's name")
+	f.StringVar(&cfg.Role, "role", framework.DefaultRole, "the role to get offers for")
+	f.StringVar(&cfg.User, "user", framework.DefaultUser, "user that tasks run as, on the agents")
+	f.DurationVar(&cfg.FailoverTimeout, "failover-timeout", framework.DefaultFailoverTimeout, "how long the master keeps the tasks of a scheduler that is away")
 	logLevel(c, &level)
 	return c
 }

@@ -144,6 +144,8 @@ func (a *app) logsCommand() *cobra.Command {
 	return c
 }
 
+const day = 24 * time.Hour
+
 // ago is how long ago something was, as people say it.
 func ago(t time.Time) string {
 	switch d := time.Since(t); {
