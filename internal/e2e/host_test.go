@@ -1,0 +1,78 @@
+package e2e
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"mesos-gpu/isolator/nvml/nvmltest"
+	"mesos-gpu/isolator/simulated"
+	"mesos-gpu/volumemgr"
+)
+
+// Commands for one machine, without a cluster.
+func TestDiscover(t *testing.T) {
+	var host struct {
+		Driver  string
+		Devices []struct{ UUID, Model string }
+	}
+	read(t, command(t, nil, "discover", "--simulate", "2xV100,1xK80", "--json").out, &host)
+	if len(host.Devices) != 3 || host.Devices[2].Model != "Tesla K80" || host.Driver == "" {
+		t.Errorf("got %+v", host)
+	}
+	if !hasDriver() {
+		if r := command(t, nil, "discover"); r.code == 0 || strings.Count(r.err, "\n") != 1 || !strings.Contains(r.err, "libnvidia-ml.so.1") {
+			t.Errorf("without a driver: status %d, %q", r.code, r.err)
+		}
+	}
+	if r := command(t, nil, "discover", "--simulate", "2xFOO"); r.code == 0 || !strings.Contains(r.err, "2xFOO") {
+		t.Errorf("an unknown type: status %d, %q", r.code, r.err)
+	}
+}
+
+// The real path through the loader, against a library that stands in for
+// NVIDIA's.
+func TestDiscoverLoadsNVML(t *testing.T) {
+	lib := t.TempDir()
+	nvmltest.Build(t, lib)
+	host, err := simulated.Host("1xA100,1xT4", "nvml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nvmltest.Report(t, host)
+	out := command(t, []string{"LD_LIBRARY_PATH=" + lib}, "discover").out
+	for _, want := range []string{"driver " + host.Driver, "NVIDIA A100", "Tesla T4", host.Devices[0].UUID} {
+		if !strings.Contains(out, want) {
+			t.Errorf("lacks %q:\n%s", want, out)
+		}
+	}
+	flags := command(t, []string{"LD_LIBRARY_PATH=" + lib}, "agent", "flags").out
+	for _, want := range []string{"--resources=gpus:2;gpu_ids:{GPU-", "gpu_type:A100", "gpu_inventory:"} {
+		if !strings.Contains(flags, want) {
+			t.Errorf("agent flags lack %q:\n%s", want, flags)
+		}
+	}
+}
+
+func TestVolumes(t *testing.T) {
+	root, dir := filepath.Join(t.TempDir(), "root"), filepath.Join(t.TempDir(), "volumes")
+	if r := command(t, nil, "volume", "create", "--driver-root", t.TempDir(), "--dir", dir); r.code == 0 || !strings.Contains(r.err, "no NVIDIA driver") {
+		t.Errorf("without a driver: status %d, %q", r.code, r.err)
+	}
+	if err := volumemgr.SimulatedRoot(root, "535.104.05"); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if r := command(t, nil, "volume", "create", "--driver-root", root, "--dir", dir); r.code != 0 || !strings.HasPrefix(r.out, "nvidia_535.104.05\t") {
+			t.Errorf("status %d\n%s%s", r.code, r.out, r.err)
+		}
+	}
+	var volumes []struct {
+		Name, Path string
+		Files      int
+	}
+	read(t, command(t, nil, "volume", "list", "--dir", dir, "--json").out, &volumes)
+	if len(volumes) != 1 || volumes[0].Name != "nvidia_535.104.05" || volumes[0].Files == 0 || !exists(filepath.Join(volumes[0].Path, "lib64")) {
+		t.Errorf("got %+v", volumes)
+	}
+}
