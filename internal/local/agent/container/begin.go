@@ -1,6 +1,7 @@
 package container
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -42,7 +43,11 @@ func fence(o order) error {
 			return stageErrorf(StageMount, "unshare mounts: %v", err)
 		}
 	}
-	if err := unix.Mount("", "/", "", unix.MS_SLAVE|unix.MS_REC, ""); err != nil {
+	err := unix.Mount("", "/", "", unix.MS_SLAVE|unix.MS_REC, "")
+	if errors.Is(err, unix.EINVAL) {
+		return stageErrorf(StageMount, "make mounts private: / is no mount point, as in a chroot: run the cluster outside of it, or in a container")
+	}
+	if err != nil {
 		return stageErrorf(StageMount, "make mounts private: %v", err)
 	}
 	if !o.Join && o.OCI == nil {
