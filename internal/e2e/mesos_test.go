@@ -159,17 +159,30 @@ func (m *mesos) stop(t *testing.T) {
 		_ = m.processes[i].Process.Kill() // it may have ended
 		<-m.processes[i].ended
 	}
-	killCgroup(t, "/sys/fs/cgroup/freezer/mesos-gpu-test")
-	roots, err := filepath.Glob("/sys/fs/cgroup/*/mesos-gpu-test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, root := range roots {
-		removeCgroup(root)
+	// A killed process leaves its cgroup a moment later, and says so to nobody.
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for late := time.After(patience); ; {
+		killCgroup("/sys/fs/cgroup/freezer/mesos-gpu-test")
+		roots, err := filepath.Glob("/sys/fs/cgroup/*/mesos-gpu-test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(roots) == 0 {
+			return
+		}
+		for _, root := range roots {
+			removeCgroup(root)
+		}
+		select {
+		case <-tick.C:
+		case <-late:
+			t.Fatalf("cgroups %v are still there %s after everything was killed", roots, patience)
+		}
 	}
 }
 
-func killCgroup(t *testing.T, root string) {
+func killCgroup(root string) {
 	_ = filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.Name() != "cgroup.procs" {
 			return nil
