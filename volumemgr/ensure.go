@@ -3,12 +3,11 @@ package volumemgr
 import "context"
 
 // Ensure finds the driver below root, makes sure that its volume stands whole
-// in the store dir, and returns the volume's path.
-func Ensure(ctx context.Context, root, dir string) (path string, err error) {
+// in the store dir.
+func Ensure(ctx context.Context, root, dir string) (Volume, error) {
 	driver, err := Find(root)
 	if err != nil {
-		return "", err
+		return Volume{}, err
 	}
-	volume, err := Store{Dir: dir}.Create(ctx, driver)
-	return volume.Path, err
+	return Store{Dir: dir}.Create(ctx, driver)
 }

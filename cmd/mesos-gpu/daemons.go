@@ -113,7 +113,8 @@ func (a *app) executorCommand() *cobra.Command {
 			}
 			cfg.Granted = isolator.Granted
 			cfg.Volume = func(ctx context.Context) (string, error) {
-				return volumemgr.Ensure(ctx, cfg.DriverRoot, cfg.VolumesDir)
+				volume, err := volumemgr.Ensure(ctx, cfg.DriverRoot, cfg.VolumesDir)
+				return volume.Path, err
 			}
 			return executor.Run(c.Context(), cfg)
 		},

@@ -79,11 +79,7 @@ func (a *app) volumeCommand() *cobra.Command {
 	create := &cobra.Command{
 		Use: "create", Short: "Make the volume of this machine's driver, unless it is there", Args: args(),
 		RunE: func(c *cobra.Command, _ []string) error {
-			driver, err := volumemgr.Find(root)
-			if err != nil {
-				return err
-			}
-			volume, err := volumemgr.Store{Dir: dir}.Create(c.Context(), driver)
+			volume, err := volumemgr.Ensure(c.Context(), root, dir)
 			if err != nil {
 				return err
 			}

@@ -40,7 +40,10 @@ func (c *cluster) newAgent(m link.Master) (*agent.Agent, error) {
 		Log: c.Log.WithField("part", "agent"), Master: m, WorkDir: filepath.Join(c.WorkDir, "agent"),
 		Addr: c.agent.Addr().String(), Resources: total, Attributes: advertise.Attributes(c.Host),
 		Root: c.Isolate, ExecutorPath: c.Binary, ImagesDir: c.Images,
-		Volume: func(ctx context.Context) (string, error) { return volumemgr.Ensure(ctx, root, volumes) },
+		Volume: func(ctx context.Context) (string, error) {
+			volume, err := volumemgr.Ensure(ctx, root, volumes)
+			return volume.Path, err
+		},
 		ExecutorEnv: map[string]string{
 			"MESOS_GPU_DRIVER_ROOT": root, "MESOS_GPU_VOLUMES": volumes,
 		},

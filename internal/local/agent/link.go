@@ -5,6 +5,7 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/executor"
 
 	"mesos-gpu/internal/local/agent/status"
+	"mesos-gpu/internal/local/link"
 )
 
 // fromMaster is the link.Agent that the master gets. Its methods only queue:
@@ -132,7 +133,7 @@ func (a *Agent) acknowledge(framework mesos.FrameworkID, task mesos.TaskID, uuid
 		a.cfg.Log.WithField("task", task.Value).Debug("acknowledgement of no outstanding status")
 		return
 	}
-	if status.Terminal(acked.GetState()) {
+	if link.Terminal(acked.GetState()) {
 		if t := a.anyTask(framework.Value, task.Value); t != nil {
 			t.acked = true
 		}

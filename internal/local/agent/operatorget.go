@@ -8,10 +8,9 @@ import (
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	"github.com/mesos/mesos-go/api/v1/lib/agent"
-)
 
-// version is what this agent says it is: a Mesos whose v1 APIs it follows.
-const version = "1.11.0"
+	"mesos-gpu/internal/local/link"
+)
 
 func getHealth(*Agent, context.Context, *agent.Call) (*agent.Response, int, error) {
 	return &agent.Response{Type: agent.Response_GET_HEALTH, GetHealth: &agent.Response_GetHealth{Healthy: true}}, 0, nil
@@ -19,7 +18,7 @@ func getHealth(*Agent, context.Context, *agent.Call) (*agent.Response, int, erro
 
 func getVersion(*Agent, context.Context, *agent.Call) (*agent.Response, int, error) {
 	return &agent.Response{
-		Type: agent.Response_GET_VERSION, GetVersion: &agent.Response_GetVersion{VersionInfo: mesos.VersionInfo{Version: version}},
+		Type: agent.Response_GET_VERSION, GetVersion: &agent.Response_GetVersion{VersionInfo: mesos.VersionInfo{Version: link.Version}},
 	}, 0, nil
 }
 

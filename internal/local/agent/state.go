@@ -9,6 +9,7 @@ import (
 
 	"mesos-gpu/internal/local/agent/container"
 	"mesos-gpu/internal/local/agent/status"
+	"mesos-gpu/internal/local/link"
 	"mesos-gpu/internal/wire"
 	"mesos-gpu/isolator"
 )
@@ -132,7 +133,7 @@ type task struct {
 // group is one LAUNCH or LAUNCH_GROUP.
 type group struct{ together bool }
 
-func (t *task) live() bool { return !status.Terminal(t.state) }
+func (t *task) live() bool { return !link.Terminal(t.state) }
 
 // maxStatuses bounds how many statuses of a task are kept for people.
 const maxStatuses = 16

@@ -8,6 +8,7 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/executor"
 
 	"mesos-gpu/internal/local/agent/status"
+	"mesos-gpu/internal/local/link"
 )
 
 func now() time.Time { return time.Now() }
@@ -103,7 +104,7 @@ func (a *Agent) add(framework mesos.FrameworkID, s mesos.TaskStatus) {
 func (a *Agent) forward(updates []status.Update) {
 	for _, u := range updates {
 		a.cfg.Master.Status(*a.info.ID, mesos.FrameworkID{Value: u.Framework}, u.Status)
-		if status.Terminal(u.Status.GetState()) {
+		if link.Terminal(u.Status.GetState()) {
 			for _, x := range a.exits {
 				delete(x.waits, u.Key)
 			}

@@ -7,6 +7,7 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 
+	"mesos-gpu/internal/local/link"
 	"mesos-gpu/internal/local/master/amount"
 	"mesos-gpu/internal/local/master/check"
 	"mesos-gpu/internal/wire"
@@ -135,7 +136,7 @@ func (m *Master) acknowledge(f *framework, call *scheduler.Call_Acknowledge) {
 	}
 	t := f.tasks[call.TaskID.Value]
 	if t != nil && t.AgentID == a.id && t.StatusUpdateState != nil &&
-		terminal(*t.StatusUpdateState) && slices.Equal(t.StatusUpdateUUID, call.UUID) {
+		link.Terminal(*t.StatusUpdateState) && slices.Equal(t.StatusUpdateUUID, call.UUID) {
 		f.complete(t)
 	}
 	framework, task, uuid := *f.info.ID, call.TaskID, call.UUID

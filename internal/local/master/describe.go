@@ -8,6 +8,7 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	operator "github.com/mesos/mesos-go/api/v1/lib/master"
 
+	"mesos-gpu/internal/local/link"
 	"mesos-gpu/internal/local/master/amount"
 	"mesos-gpu/internal/local/master/check"
 )
@@ -51,7 +52,7 @@ func (m *Master) describeAgent(a *agent) operator.Response_GetAgents_Agent {
 		AgentInfo:          a.info,
 		Active:             true,
 		Deactivated:        &inactive,
-		Version:            version,
+		Version:            link.Version,
 		PID:                &pid,
 		RegisteredTime:     timeInfo(a.registered),
 		ReregisteredTime:   timeInfo(a.reregistered),

@@ -8,10 +8,9 @@ import (
 
 	"github.com/gogo/protobuf/proto"
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
-)
 
-// version is the Mesos release whose API the master speaks.
-const version = "1.11.0"
+	"mesos-gpu/internal/local/link"
+)
 
 // masterInfo is what SUBSCRIBED tells frameworks about their master.
 func masterInfo(id, addr string) mesos.MasterInfo {
@@ -21,7 +20,7 @@ func masterInfo(id, addr string) mesos.MasterInfo {
 		Port:     proto.Uint32(uint32(port)),
 		PID:      proto.String("master@" + addr),
 		Hostname: proto.String(host),
-		Version:  proto.String(version),
+		Version:  proto.String(link.Version),
 		Address:  &mesos.Address{Hostname: proto.String(host), IP: ipOf(host), Port: int32(port)},
 		Capabilities: []mesos.MasterInfo_Capability{
 			{Type: mesos.MasterInfo_Capability_AGENT_UPDATE},

@@ -8,6 +8,7 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	operator "github.com/mesos/mesos-go/api/v1/lib/master"
 
+	"mesos-gpu/internal/local/link"
 	"mesos-gpu/internal/wire"
 )
 
@@ -38,7 +39,7 @@ func (m *Master) answer(call *operator.Call) (*operator.Response, error) {
 		return &operator.Response{Type: operator.Response_GET_HEALTH, GetHealth: &operator.Response_GetHealth{Healthy: true}}, nil
 	case operator.Call_GET_VERSION:
 		return &operator.Response{Type: operator.Response_GET_VERSION, GetVersion: &operator.Response_GetVersion{
-			VersionInfo: mesos.VersionInfo{Version: version},
+			VersionInfo: mesos.VersionInfo{Version: link.Version},
 		}}, nil
 	case operator.Call_GET_MASTER:
 		return &operator.Response{Type: operator.Response_GET_MASTER, GetMaster: &operator.Response_GetMaster{

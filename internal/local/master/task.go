@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
+
+	"mesos-gpu/internal/local/link"
 )
 
 // task is one task that the master knows, as the operator API shows it.
@@ -40,17 +42,7 @@ func newTask(f *framework, t mesos.TaskInfo, state mesos.TaskState) *task {
 
 func (t *task) id() string { return t.TaskID.Value }
 
-func (t *task) done() bool { return terminal(t.GetState()) }
-
-// terminal reports whether a task ends in that state.
-func terminal(s mesos.TaskState) bool {
-	switch s {
-	case mesos.TASK_FINISHED, mesos.TASK_FAILED, mesos.TASK_KILLED, mesos.TASK_ERROR,
-		mesos.TASK_LOST, mesos.TASK_DROPPED, mesos.TASK_GONE, mesos.TASK_GONE_BY_OPERATOR:
-		return true
-	}
-	return false
-}
+func (t *task) done() bool { return link.Terminal(t.GetState()) }
 
 // update records a status: one for each state, the newest last, without its
 // data. It reports whether operators should hear of it.
@@ -75,7 +67,7 @@ func (t *task) update(s mesos.TaskStatus) (news bool) {
 // and nothing but another end follows it.
 func (t *task) stale(s mesos.TaskStatus) bool {
 	n := len(t.Statuses)
-	if n == 0 || terminal(s.GetState()) {
+	if n == 0 || link.Terminal(s.GetState()) {
 		return false
 	}
 	newest := t.Statuses[n-1]

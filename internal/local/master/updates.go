@@ -2,6 +2,8 @@ package master
 
 import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
+
+	"mesos-gpu/internal/local/link"
 )
 
 // Status records and forwards a task's status.
@@ -16,7 +18,7 @@ func (m *Master) status(id mesos.AgentID, framework mesos.FrameworkID, s mesos.T
 		log.Warn("ignored status: the agent is not registered, or the status has no state")
 		return
 	}
-	if terminal(*s.State) {
+	if link.Terminal(*s.State) {
 		a.release(framework.Value, s.TaskID.Value)
 	}
 	if f == nil {

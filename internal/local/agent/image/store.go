@@ -18,7 +18,6 @@ import (
 // Image is an unpacked image. Containers share Rootfs and must not write it.
 type Image struct {
 	Name   string
-	Digest v1.Hash
 	Rootfs string
 	Config v1.Config
 }
@@ -42,7 +41,7 @@ func (s *Store) Get(ctx context.Context, name string) (Image, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	folder := digest.Algorithm + "-" + digest.Hex
-	out := Image{Name: name, Digest: digest, Rootfs: filepath.Join(s.dir, folder), Config: config.Config}
+	out := Image{Name: name, Rootfs: filepath.Join(s.dir, folder), Config: config.Config}
 	if _, err := os.Stat(out.Rootfs); err == nil {
 		return out, nil
 	}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
+
+	"mesos-gpu/internal/local/link"
 )
 
 // Key names a task across frameworks.
@@ -84,7 +86,7 @@ func (s *Streams) Ack(now time.Time, key Key, uuid []byte) (acked mesos.TaskStat
 	switch {
 	case len(st.pending) > 0:
 		next = s.start(now, key, st)
-	case Terminal(acked.GetState()):
+	case link.Terminal(acked.GetState()):
 		delete(s.streams, key)
 	}
 	return acked, next, true
@@ -140,14 +142,4 @@ func (s *Streams) Forget(framework string) {
 			delete(s.streams, key)
 		}
 	}
-}
-
-// Terminal reports whether a task in that state has ended.
-func Terminal(state mesos.TaskState) bool {
-	switch state {
-	case mesos.TASK_FINISHED, mesos.TASK_FAILED, mesos.TASK_KILLED, mesos.TASK_LOST, mesos.TASK_ERROR,
-		mesos.TASK_DROPPED, mesos.TASK_GONE, mesos.TASK_GONE_BY_OPERATOR:
-		return true
-	}
-	return false
 }

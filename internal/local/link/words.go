@@ -1,0 +1,17 @@
+package link
+
+import mesos "github.com/mesos/mesos-go/api/v1/lib"
+
+// Version is what master and agent say they are: a Mesos whose v1 APIs they
+// follow.
+const Version = "1.11.0"
+
+// Terminal reports whether a task in that state has ended.
+func Terminal(state mesos.TaskState) bool {
+	switch state {
+	case mesos.TASK_FINISHED, mesos.TASK_FAILED, mesos.TASK_KILLED, mesos.TASK_ERROR,
+		mesos.TASK_LOST, mesos.TASK_DROPPED, mesos.TASK_GONE, mesos.TASK_GONE_BY_OPERATOR:
+		return true
+	}
+	return false
+}
