@@ -20,6 +20,9 @@ type Device struct {
 	PCI string `json:"pci,omitempty"`
 	// NUMA is the node the device hangs on, -1 where the platform does not say.
 	NUMA int `json:"numa"`
+	// NVLinks counts the direct NVLink connections to other devices of the
+	// host, by their UUIDs. Devices behind one NVSwitch list each other.
+	NVLinks map[string]int `json:"nvlinks,omitempty"`
 }
 
 // Type is the short name people ask for: "V100" for "Tesla V100-SXM2-16GB".

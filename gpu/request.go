@@ -1,6 +1,9 @@
 package gpu
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Request is what one task asks of the GPUs of one agent.
 type Request struct {
@@ -8,7 +11,48 @@ type Request struct {
 	GPUs int `json:"gpus"`
 	// Types says which devices will do.
 	Types Types `json:"types,omitzero"`
+	// Devices says which devices will do by their UUIDs.
+	Devices Devices `json:"devices,omitzero"`
+	// MinMemMiB is the least memory each device has.
+	MinMemMiB int64 `json:"min_mem_mib,omitempty"`
+	// MinDriver and MinCUDA are the oldest versions that will do of the
+	// driver ("535.104") and of the CUDA runtime it serves ("12.2").
+	MinDriver string `json:"min_driver,omitempty"`
+	MinCUDA   string `json:"min_cuda,omitempty"`
+	// Topology says how the devices of one task hang together.
+	Topology Topology `json:"topology,omitempty"`
 }
+
+// Devices is a wish for devices by UUID. A device satisfies it when Include
+// is empty or names it, and Exclude does not.
+type Devices struct {
+	Include []string `json:"include,omitempty"`
+	Exclude []string `json:"exclude,omitempty"`
+}
+
+// Any reports whether every device satisfies the wish.
+func (d Devices) Any() bool { return len(d.Include) == 0 && len(d.Exclude) == 0 }
+
+// Match reports whether the device of that UUID satisfies the wish.
+func (d Devices) Match(uuid string) bool {
+	return !slices.Contains(d.Exclude, uuid) && (len(d.Include) == 0 || slices.Contains(d.Include, uuid))
+}
+
+// Topology is a wish for how the devices of one task hang together.
+type Topology string
+
+const (
+	// AnyTopology takes any devices; those close together are preferred.
+	AnyTopology Topology = "any"
+	// NVLink wants devices joined by NVLink: each can reach each over links
+	// among them alone.
+	NVLink Topology = "nvlink"
+	// SameNUMA wants devices on one NUMA node.
+	SameNUMA Topology = "same-numa"
+)
+
+// Topologies lists the wishes there are.
+func Topologies() []Topology { return []Topology{AnyTopology, NVLink, SameNUMA} }
 
 // String reads "2 GPUs of V100 or A100", "1 GPU", "no GPU".
 func (r Request) String() string {

@@ -37,6 +37,38 @@ type Spec struct {
 	Containerizer Containerizer `json:"containerizer"`
 	// KillGrace is how long a task may take to end after SIGTERM.
 	KillGrace time.Duration `json:"kill_grace"`
+
+	// Role is the Mesos role whose offers and quota the job uses; empty is
+	// the scheduler's first.
+	Role string `json:"role,omitempty"`
+	// Priority orders the jobs of one role, the highest first.
+	Priority int `json:"priority,omitempty"`
+	// Preemptible tasks may be stopped, with KillGrace, and put back into the
+	// queue when a job of higher priority of the same role needs their place.
+	Preemptible bool `json:"preemptible,omitempty"`
+	// Gang tasks start together or not at all, and are told their peers.
+	Gang bool `json:"gang,omitempty"`
+	// Constraints say which agents will do, as Marathon's do.
+	Constraints []Constraint `json:"constraints,omitempty"`
+	// Ports counts the host ports each task gets.
+	Ports int `json:"ports,omitempty"`
+	// Retries is how often a task that failed is tried again.
+	Retries int `json:"retries,omitempty"`
+	// Timeout bounds how long a task may run, RunTime says how long it is
+	// expected to, MaxWait how long it may wait for its first start. Zero is
+	// no bound, or not known.
+	Timeout time.Duration `json:"timeout,omitempty"`
+	RunTime time.Duration `json:"run_time,omitempty"`
+	MaxWait time.Duration `json:"max_wait,omitempty"`
+}
+
+// Runs is how long a task will hold its place at most: its expected run time,
+// else its timeout; 0 where nobody said.
+func (s *Spec) Runs() time.Duration {
+	if s.RunTime > 0 {
+		return s.RunTime
+	}
+	return s.Timeout
 }
 
 // Job is a submitted Spec and its tasks, in index order.
@@ -72,9 +104,32 @@ type Task struct {
 	Ended    time.Time `json:"ended,omitzero"`
 	// Changed is when State last changed.
 	Changed time.Time `json:"changed"`
-	// KillWanted is when somebody asked for its end.
-	KillWanted time.Time `json:"kill_wanted,omitzero"`
+	// KillWanted is when its end was asked for, and KillReason why.
+	KillWanted time.Time  `json:"kill_wanted,omitzero"`
+	KillReason KillReason `json:"kill_reason,omitempty"`
+	// Ports are the host ports it got.
+	Ports []int `json:"ports,omitempty"`
+	// Failures and Losses count how earlier attempts ended: by a fault of
+	// their own, or without a word.
+	Failures int `json:"failures,omitempty"`
+	Losses   int `json:"losses,omitempty"`
+	// NotBefore is when a task that waits may be tried again.
+	NotBefore time.Time `json:"not_before,omitzero"`
 }
+
+// KillReason says why a task's end was asked for. All but ByPerson and
+// ByTimeout put it back into the queue.
+type KillReason string
+
+const (
+	ByPerson KillReason = ""
+	// ByTimeout: it ran longer than its job allows.
+	ByTimeout KillReason = "timeout"
+	// ByPreemption: a job of higher priority needs its place.
+	ByPreemption KillReason = "preempted"
+	// ByGang: another task of its gang has ended, and all start anew.
+	ByGang KillReason = "gang"
+)
 
 // State is the job's: FAILED as soon as it cannot finish any more, otherwise
 // the least advanced of its tasks.

@@ -1,6 +1,8 @@
 package sched
 
 import (
+	"time"
+
 	"mesos-gpu/gpu"
 	"mesos-gpu/job"
 )
@@ -31,6 +33,8 @@ type (
 		// Reconciled: the master repeats what it knows; the rest of the
 		// status says nothing new.
 		Reconciled bool
+		// Drained: the agent is being drained; the task has done no wrong.
+		Drained bool
 	}
 	// Submit: somebody wants a job run. Admit said that it may.
 	Submit struct{ Spec job.Spec }
@@ -43,9 +47,21 @@ type (
 	AcceptFailed struct{ TaskIDs []string }
 	// Agents: the agents the master has now, whoever uses them.
 	Agents struct{ Agents []Agent }
+	// InverseOffers: an operator would like agents free for maintenance.
+	InverseOffers struct{ Offers []InverseOffer }
+	// InverseRescind: an inverse offer is void.
+	InverseRescind struct{ OfferID string }
 	// AgentLost: the master removed the agent.
 	AgentLost struct{ AgentID string }
 )
+
+// InverseOffer asks whether an agent may be taken away. A zero Duration is
+// for good.
+type InverseOffer struct {
+	ID, AgentID string
+	Start       time.Time
+	Duration    time.Duration
+}
 
 // Agent is what an agent has in all, used or not.
 type Agent struct {
@@ -54,16 +70,20 @@ type Agent struct {
 	GPUs      int
 	Types     []string
 	Inventory []gpu.Device
+	// Draining agents take no new tasks.
+	Draining bool
 }
 
-func (Subscribed) event()   {}
-func (Disconnected) event() {}
-func (Offers) event()       {}
-func (Rescind) event()      {}
-func (Update) event()       {}
-func (Submit) event()       {}
-func (Kill) event()         {}
-func (Tick) event()         {}
-func (AcceptFailed) event() {}
-func (Agents) event()       {}
-func (AgentLost) event()    {}
+func (Subscribed) event()     {}
+func (Disconnected) event()   {}
+func (Offers) event()         {}
+func (Rescind) event()        {}
+func (Update) event()         {}
+func (Submit) event()         {}
+func (Kill) event()           {}
+func (Tick) event()           {}
+func (AcceptFailed) event()   {}
+func (Agents) event()         {}
+func (AgentLost) event()      {}
+func (InverseOffers) event()  {}
+func (InverseRescind) event() {}

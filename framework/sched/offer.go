@@ -3,6 +3,7 @@ package sched
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"mesos-gpu/gpu"
 )
@@ -22,7 +23,27 @@ type Offer struct {
 	// gpu_inventory attribute lists.
 	Types     []string
 	Inventory []gpu.Device
+	// Role is what the offer is allocated to.
+	Role string
+	// Driver and CUDA are the host's versions, "" where it does not tell.
+	Driver, CUDA string
+	// Attributes are all of the agent's, in its order.
+	Attributes []Attribute
+	// Region and Zone are the agent's fault domain.
+	Region, Zone string
+	Ports        []PortRange
+	// Unavailable is when maintenance of the agent begins; zero if none is
+	// planned.
+	Unavailable time.Time
 }
+
+// Attribute is an agent attribute as Marathon's constraints compare it: text
+// as it is, a scalar with at most three decimals, ranges and sets in Mesos's
+// notation ("[1-2]", "{a,b}" sorted).
+type Attribute struct{ Name, Value string }
+
+// PortRange is a range of ports, both ends included.
+type PortRange struct{ First, Last int }
 
 // agent is all that the offers of one agent say together, and what is taken
 // from it while a plan is made.

@@ -27,17 +27,30 @@ type (
 		Offers []Declined
 		Refuse time.Duration
 	}
-	// Revive asks for offers again, whatever was refused before.
-	Revive struct{}
-	// Suppress asks for no more offers.
-	Suppress struct{}
+	// Revive asks for offers to the roles again, whatever was refused before.
+	Revive struct{ Roles []string }
+	// Suppress asks for no more offers to the roles.
+	Suppress struct{ Roles []string }
+	// SetRoles makes these the framework's roles: offers to others are void,
+	// tasks stay.
+	SetRoles struct{ Roles []string }
+	// AnswerInverse accepts or declines inverse offers.
+	AnswerInverse struct {
+		OfferIDs []string
+		Accept   bool
+		Refuse   time.Duration
+	}
 	// Acknowledge says that an update is recorded.
 	Acknowledge struct {
 		AgentID, TaskID string
 		UUID            []byte
 	}
-	// KillTask asks for a task's end.
-	KillTask struct{ TaskID, AgentID string }
+	// KillTask asks for a task's end. A Grace above zero is for this kill,
+	// instead of what the task was launched with.
+	KillTask struct {
+		TaskID, AgentID string
+		Grace           time.Duration
+	}
 	// Reconcile asks for the states of tasks; of all the master knows where
 	// Tasks is empty.
 	Reconcile struct{ Tasks []TaskOn }
@@ -46,13 +59,15 @@ type (
 // TaskOn names a task and the agent it was placed on.
 type TaskOn struct{ TaskID, AgentID string }
 
-func (Accept) op()      {}
-func (Decline) op()     {}
-func (Revive) op()      {}
-func (Suppress) op()    {}
-func (Acknowledge) op() {}
-func (KillTask) op()    {}
-func (Reconcile) op()   {}
+func (Accept) op()        {}
+func (Decline) op()       {}
+func (Revive) op()        {}
+func (SetRoles) op()      {}
+func (AnswerInverse) op() {}
+func (Suppress) op()      {}
+func (Acknowledge) op()   {}
+func (KillTask) op()      {}
+func (Reconcile) op()     {}
 
 func (o Accept) String() string {
 	var b strings.Builder
@@ -74,8 +89,18 @@ func (o Decline) String() string {
 	return strings.Join(lines, "\n")
 }
 
-func (Revive) String() string        { return "revive" }
-func (Suppress) String() string      { return "suppress" }
+func (o Revive) String() string   { return strings.Join(append([]string{"revive"}, o.Roles...), " ") }
+func (o Suppress) String() string { return strings.Join(append([]string{"suppress"}, o.Roles...), " ") }
+func (o SetRoles) String() string { return strings.Join(append([]string{"roles"}, o.Roles...), " ") }
+
+func (o AnswerInverse) String() string {
+	verb := "decline"
+	if o.Accept {
+		verb = "accept"
+	}
+	return fmt.Sprintf("%s inverse %s", verb, strings.Join(o.OfferIDs, " "))
+}
+
 func (o Acknowledge) String() string { return fmt.Sprintf("acknowledge %s", o.TaskID) }
 func (o KillTask) String() string    { return fmt.Sprintf("kill %s on %s", o.TaskID, o.AgentID) }
 

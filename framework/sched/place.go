@@ -47,6 +47,10 @@ type Launch struct {
 	DeviceIDs []string
 	// Overhead is for its executor.
 	Overhead Amount
+	// Ports are the host ports it gets, Env what it is told beside its Spec's
+	// variables: its rank and peers, its ports.
+	Ports []int
+	Env   map[string]string
 }
 
 // Declined is an offer nobody wants now.
