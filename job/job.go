@@ -4,6 +4,8 @@
 package job
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"mesos-gpu/gpu"
@@ -93,8 +95,10 @@ type Task struct {
 	AgentID  string `json:"agent_id,omitempty"`
 	Hostname string `json:"hostname,omitempty"`
 	AgentURL string `json:"agent_url,omitempty"`
-	// DeviceIDs are the UUIDs it holds, where the agent names devices.
-	DeviceIDs []string `json:"device_ids,omitempty"`
+	// DeviceIDs are the UUIDs it holds, where the agent names devices, and
+	// GPUTypes how many it holds of each type; "" is a type nobody told.
+	DeviceIDs []string       `json:"device_ids,omitempty"`
+	GPUTypes  map[string]int `json:"gpu_types,omitempty"`
 	// Message and Reason come from the last status update.
 	Message string `json:"message,omitempty"`
 	Reason  string `json:"reason,omitempty"`
@@ -117,35 +121,44 @@ type Task struct {
 	NotBefore time.Time `json:"not_before,omitzero"`
 }
 
-// KillReason says why a task's end was asked for. All but ByPerson and
-// ByTimeout put it back into the queue.
+// KillReason says why a task's end was asked for.
 type KillReason string
 
 const (
 	ByPerson KillReason = ""
 	// ByTimeout: it ran longer than its job allows.
 	ByTimeout KillReason = "timeout"
+	// ByPeer: another task of its gang has ended for good.
+	ByPeer KillReason = "peer"
 	// ByPreemption: a job of higher priority needs its place.
 	ByPreemption KillReason = "preempted"
 	// ByGang: another task of its gang has ended, and all start anew.
 	ByGang KillReason = "gang"
 )
 
+// Requeues reports whether a task killed for that reason goes back into the
+// queue.
+func (r KillReason) Requeues() bool { return r == ByPreemption || r == ByGang }
+
 // State is the job's: FAILED as soon as it cannot finish any more, otherwise
 // the least advanced of its tasks.
 func (j *Job) State() State {
 	least := Finished
 	for i := range j.Tasks {
-		switch s := j.Tasks[i].State; {
-		case s == Failed || s == Killed || s == Lost || s == Refused:
-			if least.Live() || least == Finished {
-				least = s
-			}
-		case s.Live() && (least == Finished || least.Live() && s.order() < least.order()):
+		if s := j.Tasks[i].State; s.rank() < least.rank() {
 			least = s
 		}
 	}
 	return least
+}
+
+// rank orders states by what they say of a whole job: what went wrong says
+// most, and of that what went wrong by itself; then the least advanced.
+func (s State) rank() int {
+	if i := slices.Index([]State{Failed, Refused, Lost, Killed}, s); i >= 0 {
+		return i - len(life)
+	}
+	return slices.Index(States(), s)
 }
 
 // Terminal reports whether every task has ended.
@@ -177,7 +190,8 @@ func (j *Job) Clone() *Job {
 	c := *j
 	c.Tasks = append([]Task(nil), j.Tasks...)
 	for i := range c.Tasks {
-		c.Tasks[i].DeviceIDs = append([]string(nil), c.Tasks[i].DeviceIDs...)
+		t := &c.Tasks[i]
+		t.DeviceIDs, t.Ports, t.GPUTypes = slices.Clone(t.DeviceIDs), slices.Clone(t.Ports), maps.Clone(t.GPUTypes)
 	}
 	return &c
 }

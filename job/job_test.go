@@ -84,7 +84,7 @@ func TestJobState(t *testing.T) {
 		{[]State{Finished, Failed}, Failed, true},
 		{[]State{Failed, Running}, Failed, false},
 		{[]State{Running, Killed, Finished}, Killed, false},
-		{[]State{Finished, Killed, Failed}, Killed, true},
+		{[]State{Finished, Killed, Failed}, Failed, true},
 		{[]State{Launching, Staging, Running}, Launching, false},
 	} {
 		j := Job{}

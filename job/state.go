@@ -31,7 +31,7 @@ const (
 // life is the table of what may follow what. A state may always follow
 // itself; ended states are followed by nothing.
 var life = map[State][]State{
-	Waiting:     {Launching, Killed, Refused},
+	Waiting:     {Launching, Killed, Failed, Refused},
 	Launching:   {Staging, Starting, Running, Unreachable, Killing, Finished, Failed, Killed, Lost, Refused},
 	Staging:     {Starting, Running, Unreachable, Killing, Finished, Failed, Killed, Lost, Refused},
 	Starting:    {Running, Unreachable, Killing, Finished, Failed, Killed, Lost},
@@ -62,5 +62,3 @@ func (s State) Live() bool { return len(life[s]) > 0 }
 // Placed reports whether the task holds resources on an agent, as far as
 // anybody can know.
 func (s State) Placed() bool { return s.Live() && s != Waiting }
-
-func (s State) order() int { return slices.Index(States(), s) }

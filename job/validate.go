@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"mesos-gpu/gpu"
 )
 
 // Defaults for what a Spec leaves out.
@@ -17,6 +19,8 @@ const (
 	DefaultKillGrace = 5 * time.Second
 	// MaxTasks bounds one job.
 	MaxTasks = 10_000
+	// MaxPriority bounds the priority in both directions.
+	MaxPriority = 1_000_000
 )
 
 // Bounds beyond which a wish is a mistake: no machine has more, and Mesos or
@@ -26,6 +30,11 @@ const (
 	maxCPUs      = 4096
 	maxMiB       = 1 << 30 // a PiB
 	maxKillGrace = 24 * time.Hour
+	maxTime      = 366 * 24 * time.Hour
+	maxPorts     = 100
+	maxRetries   = 1000
+	// maxConstraints bounds the work of matching one agent.
+	maxConstraints = 50
 	// maxWord is the kernel's limit for one argument or variable, maxWords
 	// bounds all of a task's together: one ACCEPT carries them for each task.
 	maxWord  = 128<<10 - 1
@@ -94,8 +103,94 @@ func (s *Spec) Validate() error {
 	if s.KillGrace < 0 || s.KillGrace > maxKillGrace {
 		bad("kill_grace: %s is not between 0 and %s", s.KillGrace, maxKillGrace)
 	}
+	s.validateWishes(bad)
+	s.validateQueueing(bad)
 	s.validateProgram(bad)
 	return errors.Join(errs...)
+}
+
+// uuidPattern is what NVML gives devices and MIG instances.
+var uuidPattern = regexp.MustCompile(`^(GPU|MIG)-[A-Za-z0-9/-]{1,120}$`)
+
+// versionPattern is dotted numbers.
+var versionPattern = regexp.MustCompile(`^[0-9]{1,6}(\.[0-9]{1,6}){0,3}$`)
+
+// validateWishes checks what the job wants of its agents.
+func (s *Spec) validateWishes(bad func(format string, args ...any)) {
+	r := &s.Request
+	wants := !r.Devices.Any() || r.MinMemMiB != 0 || r.MinDriver != "" || r.MinCUDA != "" || r.Topology != "" && r.Topology != gpu.AnyTopology
+	if r.GPUs == 0 && wants {
+		bad("what is wanted of the GPUs needs gpus: 1 or more")
+	}
+	for _, id := range append(slices.Clone(r.Devices.Include), r.Devices.Exclude...) {
+		if !uuidPattern.MatchString(id) {
+			bad("gpu_uuid: %q is no UUID such as mesos-gpu gpus shows", id)
+		}
+	}
+	if n := len(r.Devices.Include); n > 0 && n < r.GPUs {
+		bad("gpu_uuid: %d devices are named, a task wants %d", n, r.GPUs)
+	}
+	if r.MinMemMiB < 0 || r.MinMemMiB > maxMiB {
+		bad("gpu_mem: %d MiB is not between 0 and %d", r.MinMemMiB, maxMiB)
+	}
+	for _, v := range [][2]string{{"gpu_driver", r.MinDriver}, {"gpu_cuda", r.MinCUDA}} {
+		if v[1] != "" && !versionPattern.MatchString(v[1]) {
+			bad("%s: %q is no version such as 12.2", v[0], v[1])
+		}
+	}
+	if r.Topology != "" && !slices.Contains(gpu.Topologies(), r.Topology) {
+		bad("gpu_topology: %q is none of %v", r.Topology, gpu.Topologies())
+	}
+	if len(s.Constraints) > maxConstraints {
+		bad("constraints: %d are more than %d", len(s.Constraints), maxConstraints)
+	}
+	for _, c := range s.Constraints {
+		if err := c.Validate(); err != nil {
+			bad("%w", err)
+		}
+	}
+	if s.Ports < 0 || s.Ports > maxPorts {
+		bad("ports: %d is not between 0 and %d", s.Ports, maxPorts)
+	}
+}
+
+// validateQueueing checks when the job runs, and in whose name.
+func (s *Spec) validateQueueing(bad func(format string, args ...any)) {
+	if s.Role != "" {
+		if err := ValidateRole(s.Role); err != nil {
+			bad("%w", err)
+		}
+	}
+	if s.Priority < -MaxPriority || s.Priority > MaxPriority {
+		bad("priority: %d is not between -%d and %d", s.Priority, MaxPriority, MaxPriority)
+	}
+	if s.Retries < 0 || s.Retries > maxRetries {
+		bad("retries: %d is not between 0 and %d", s.Retries, maxRetries)
+	}
+	for _, d := range []struct {
+		key string
+		d   time.Duration
+	}{{"timeout", s.Timeout}, {"run_time", s.RunTime}, {"max_wait", s.MaxWait}} {
+		if d.d < 0 || d.d > maxTime {
+			bad("%s: %s is not between 0 and %s", d.key, d.d, maxTime)
+		}
+	}
+	if s.Timeout > 0 && s.RunTime > s.Timeout {
+		bad("run_time: %s is longer than the timeout of %s", s.RunTime, s.Timeout)
+	}
+}
+
+// ValidateRole says what is wrong with the name of a Mesos role.
+func ValidateRole(role string) error {
+	if role == "*" {
+		return nil
+	}
+	for part := range strings.SplitSeq(role, "/") {
+		if part == "" || part == "." || part == ".." || part == "*" || part[0] == '-' || len(role) > 255 || strings.ContainsFunc(part, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '\\' }) {
+			return fmt.Errorf("role %q: use words with slashes between, without spaces or backslashes, none beginning with a dash", role)
+		}
+	}
+	return nil
 }
 
 // validateProgram checks what is run, and in what.

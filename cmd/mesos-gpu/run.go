@@ -20,6 +20,7 @@ func (a *app) runCommand() *cobra.Command {
 	var mem, container string
 	var env, include, exclude []string
 	var keep, verbose bool
+	var wishes wishes
 	c := &cobra.Command{
 		Use: "run [flags] -- COMMAND [ARG...]", Short: "Run a job, stream its output, exit with its code",
 		Long: "Run a job, stream its output and exit with its code. Changes of state go to standard error with --verbose.\n" +
@@ -33,6 +34,9 @@ func (a *app) runCommand() *cobra.Command {
 			spec.Command = command
 			spec.Containerizer = job.Containerizer(container)
 			spec.Request.Types.Include, spec.Request.Types.Exclude = include, exclude
+			if err := wishes.complete(&spec); err != nil {
+				return err
+			}
 			if err := complete(&spec, mem, env); err != nil {
 				return err
 			}
@@ -45,6 +49,7 @@ func (a *app) runCommand() *cobra.Command {
 	}
 	f := c.Flags()
 	f.SetInterspersed(false)
+	wishes.flags(f, &spec)
 	f.StringVar(&spec.Name, "name", "", "the job's name; left out, one is made up")
 	f.IntVar(&spec.Tasks, "tasks", 1, "equal tasks")
 	f.IntVar(&spec.Request.GPUs, "gpus", 0, "whole GPUs for each task")

@@ -42,6 +42,48 @@ kill_grace: 30s
 	}
 }
 
+func TestReadEveryWish(t *testing.T) {
+	got, err := Read(strings.NewReader(`
+name: train
+tasks: 8
+gpus: 4
+gpu_uuid: {exclude: [GPU-bad]}
+gpu_mem: 40GB
+gpu_driver: "535.104"
+gpu_cuda: "12.2"
+gpu_topology: nvlink
+constraints: [[hostname, unique], "rack GROUP_BY 2"]
+ports: 2
+role: research/vision
+priority: -5
+preemptible: true
+gang: true
+retries: 3
+timeout: 12h
+run_time: 90m
+max_wait: 24h
+command: train
+`), "train.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &job.Spec{
+		Name: "train", Tasks: 8,
+		Request: gpu.Request{
+			GPUs: 4, Devices: gpu.Devices{Exclude: []string{"GPU-bad"}}, MinMemMiB: 38147,
+			MinDriver: "535.104", MinCUDA: "12.2", Topology: gpu.NVLink,
+		},
+		CPUs: job.DefaultCPUs, MemMiB: job.DefaultMemMiB, Command: []string{"/bin/sh", "-c", "train"},
+		Containerizer: job.Mesos, KillGrace: job.DefaultKillGrace,
+		Constraints: []job.Constraint{{Field: "hostname", Operator: job.Unique}, {Field: "rack", Operator: job.GroupBy, Value: "2"}},
+		Ports:       2, Role: "research/vision", Priority: -5, Preemptible: true, Gang: true, Retries: 3,
+		Timeout: 12 * time.Hour, RunTime: 90 * time.Minute, MaxWait: 24 * time.Hour,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("spec (-want +got):\n%s", diff)
+	}
+}
+
 func TestDefaults(t *testing.T) {
 	got, err := Read(strings.NewReader(`{"name": "x", "gpus": 1, "gpu_type": "v100", "command": "nvidia-smi -L"}`), "x.json")
 	if err != nil {
@@ -60,7 +102,7 @@ func TestDefaults(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	for _, c := range []struct{ name, file, want string }{
 		{"misspelt key", "name: a\ngpu_typ: V100\ngpus: 1\ncommand: ls", `f.yaml:2: unknown key "gpu_typ"; did you mean "gpu_type"?`},
-		{"strange key", "name: a\nzzzzzzzz: 1\ncommand: ls", `f.yaml:2: unknown key "zzzzzzzz"; the keys are command, container`},
+		{"strange key", "name: a\nzzzzzzzz: 1\ncommand: ls", `f.yaml:2: unknown key "zzzzzzzz"; the keys are command, constraints`},
 		{"half a GPU", "name: a\ngpus: 0.5\ncommand: ls", `f.yaml:2: gpus: 0.5 is not a whole number: use 1`},
 		{"wordy GPU", "name: a\ngpus: one\ncommand: ls", `f.yaml:2: gpus: "one" is not a whole number`},
 		{"negative", "name: a\ngpus: -1\ncommand: ls", `f.yaml: gpus: -1 is not between 0 and 1024`},

@@ -28,6 +28,24 @@ var keys = map[string]func(*job.Spec, *yaml.Node) error{
 	"image":      func(s *job.Spec, n *yaml.Node) error { return text(n, &s.Image) },
 	"container":  func(s *job.Spec, n *yaml.Node) error { return text(n, (*string)(&s.Containerizer)) },
 	"kill_grace": func(s *job.Spec, n *yaml.Node) error { return duration(n, &s.KillGrace) },
+
+	"gpu_uuid": func(s *job.Spec, n *yaml.Node) error {
+		return included(n, &s.Request.Devices.Include, &s.Request.Devices.Exclude)
+	},
+	"gpu_mem":      func(s *job.Spec, n *yaml.Node) error { return wholeSize(n, &s.Request.MinMemMiB) },
+	"gpu_driver":   func(s *job.Spec, n *yaml.Node) error { return text(n, &s.Request.MinDriver) },
+	"gpu_cuda":     func(s *job.Spec, n *yaml.Node) error { return text(n, &s.Request.MinCUDA) },
+	"gpu_topology": func(s *job.Spec, n *yaml.Node) error { return text(n, (*string)(&s.Request.Topology)) },
+	"constraints":  func(s *job.Spec, n *yaml.Node) error { return constraints(n, &s.Constraints) },
+	"ports":        func(s *job.Spec, n *yaml.Node) error { return count(n, &s.Ports) },
+	"role":         func(s *job.Spec, n *yaml.Node) error { return text(n, &s.Role) },
+	"priority":     func(s *job.Spec, n *yaml.Node) error { return count(n, &s.Priority) },
+	"preemptible":  func(s *job.Spec, n *yaml.Node) error { return flag(n, &s.Preemptible) },
+	"gang":         func(s *job.Spec, n *yaml.Node) error { return flag(n, &s.Gang) },
+	"retries":      func(s *job.Spec, n *yaml.Node) error { return count(n, &s.Retries) },
+	"timeout":      func(s *job.Spec, n *yaml.Node) error { return duration(n, &s.Timeout) },
+	"run_time":     func(s *job.Spec, n *yaml.Node) error { return duration(n, &s.RunTime) },
+	"max_wait":     func(s *job.Spec, n *yaml.Node) error { return duration(n, &s.MaxWait) },
 }
 
 func text(n *yaml.Node, to *string) error {
@@ -75,18 +93,20 @@ func positive(n *yaml.Node, to *int) error {
 	return nil
 }
 
-// types reads "V100", [V100, A100] or {include: […], exclude: […]}.
-func types(n *yaml.Node, to *gpu.Types) error {
+func types(n *yaml.Node, to *gpu.Types) error { return included(n, &to.Include, &to.Exclude) }
+
+// included reads "V100", [V100, A100] or {include: […], exclude: […]}.
+func included(n *yaml.Node, include, exclude *[]string) error {
 	if n.Kind != yaml.MappingNode {
-		return words(n, &to.Include)
+		return words(n, include)
 	}
 	for i := 0; i < len(n.Content); i += 2 {
 		var err error
 		switch key := n.Content[i].Value; key {
 		case "include":
-			err = words(n.Content[i+1], &to.Include)
+			err = words(n.Content[i+1], include)
 		case "exclude":
-			err = words(n.Content[i+1], &to.Exclude)
+			err = words(n.Content[i+1], exclude)
 		default:
 			err = fmt.Errorf("unknown key %q; the keys are include, exclude", key)
 		}
@@ -111,6 +131,38 @@ func words(n *yaml.Node, to *[]string) error {
 		}
 	}
 	*to = list
+	return nil
+}
+
+func flag(n *yaml.Node, to *bool) error {
+	if err := n.Decode(to); err != nil || n.Kind != yaml.ScalarNode {
+		return fmt.Errorf("%q is neither true nor false", n.Value)
+	}
+	return nil
+}
+
+// constraints reads Marathon's lists of two or three words, or such words in
+// one line: [[hostname, UNIQUE], "rack GROUP_BY 2"].
+func constraints(n *yaml.Node, to *[]job.Constraint) error {
+	if n.Kind != yaml.SequenceNode {
+		return errors.New("needs a list, for example [[hostname, UNIQUE]]")
+	}
+	for _, item := range n.Content {
+		var c job.Constraint
+		var err error
+		if item.Kind == yaml.ScalarNode {
+			c, err = job.ParseConstraint(item.Value)
+		} else {
+			var list []string
+			if err = words(item, &list); err == nil {
+				c, err = job.NewConstraint(list...)
+			}
+		}
+		if err != nil {
+			return err
+		}
+		*to = append(*to, c)
+	}
 	return nil
 }
 
@@ -181,6 +233,14 @@ func size(n *yaml.Node, to *float64) error {
 	}
 	v, err := ParseSize(n.Value)
 	*to = v
+	return err
+}
+
+// wholeSize is size, rounded up to a MiB.
+func wholeSize(n *yaml.Node, to *int64) error {
+	var mib float64
+	err := size(n, &mib)
+	*to = int64(math.Ceil(math.Min(mib, 1<<40)))
 	return err
 }
 

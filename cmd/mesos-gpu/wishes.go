@@ -1,0 +1,57 @@
+package main
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/spf13/pflag"
+
+	"mesos-gpu/gpu"
+	"mesos-gpu/job"
+	"mesos-gpu/job/jobfile"
+)
+
+// wishes are the flags of a job whose text needs reading.
+type wishes struct {
+	gpuMem, topology string
+	constraints      []string
+}
+
+func (w *wishes) flags(f *pflag.FlagSet, s *job.Spec) {
+	f.StringSliceVar(&s.Request.Devices.Include, "gpu-uuid", nil, "GPUs that will do, by UUID")
+	f.StringSliceVar(&s.Request.Devices.Exclude, "not-gpu-uuid", nil, "GPUs that will not do, by UUID")
+	f.StringVar(&w.gpuMem, "gpu-mem", "", "memory each GPU has at least, such as 40GiB")
+	f.StringVar(&s.Request.MinDriver, "gpu-driver", "", "oldest driver version that will do")
+	f.StringVar(&s.Request.MinCUDA, "gpu-cuda", "", "oldest CUDA version that the driver must serve")
+	f.StringVar(&w.topology, "gpu-topology", "", "how a task's GPUs hang together: any, nvlink or same-numa")
+	f.StringArrayVar(&w.constraints, "constraint", nil, "which agents will do, as Marathon has it: 'hostname UNIQUE', 'rack LIKE r[12]'")
+	f.IntVar(&s.Ports, "ports", 0, "host ports for each task")
+	f.StringVar(&s.Role, "role", "", "Mesos role whose offers and quota the job uses")
+	f.IntVar(&s.Priority, "priority", 0, "jobs of one role go by priority, the highest first")
+	f.BoolVar(&s.Preemptible, "preemptible", false, "tasks may be stopped and queued again for a job of higher priority")
+	f.BoolVar(&s.Gang, "gang", false, "tasks start together or not at all")
+	f.IntVar(&s.Retries, "retries", 0, "how often a task that failed is tried again")
+	f.DurationVar(&s.Timeout, "timeout", 0, "how long a task may run")
+	f.DurationVar(&s.RunTime, "run-time", 0, "how long a task is expected to run: short jobs may go before large ones that wait")
+	f.DurationVar(&s.MaxWait, "max-wait", 0, "how long the job may wait for its first start")
+}
+
+// complete reads what flags give as text.
+func (w *wishes) complete(s *job.Spec) error {
+	if w.gpuMem != "" {
+		mib, err := jobfile.ParseSize(w.gpuMem)
+		if err != nil {
+			return &usageError{fmt.Errorf("--gpu-mem: %w", err)}
+		}
+		s.Request.MinMemMiB = int64(math.Ceil(math.Min(mib, 1<<40)))
+	}
+	s.Request.Topology = gpu.Topology(w.topology)
+	for _, text := range w.constraints {
+		c, err := job.ParseConstraint(text)
+		if err != nil {
+			return &usageError{fmt.Errorf("--constraint: %w", err)}
+		}
+		s.Constraints = append(s.Constraints, c)
+	}
+	return nil
+}
