@@ -1,0 +1,188 @@
+package fit
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"mesos-gpu/gpu"
+)
+
+// Neither the order of the agents nor a second run changes an answer, and no
+// argument is modified.
+func TestOrderAndArguments(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		agents, p := genAgents(t, 5), genPolicy(t)
+		var demands []*Demand
+		for range rapid.IntRange(1, 5).Draw(t, "demands") {
+			demands = append(demands, genDemand(t, true))
+		}
+		play := func(agents []Agent) (text string) {
+			c := NewCluster(agents, p, noon)
+			for i, d := range demands {
+				for _, s := range c.Fill(d, i+1) {
+					a := c.Agents()[s.Agent]
+					text += fmt.Sprintln(a.ID, a.Role, s)
+				}
+				text += fmt.Sprintln(c.Explain(d))
+			}
+			return text
+		}
+		before := fmt.Sprintf("%+v %+v", agents, p)
+		want := play(agents)
+		if after := fmt.Sprintf("%+v %+v", agents, p); after != before {
+			t.Fatalf("arguments were\n%s\nand are\n%s", before, after)
+		}
+		if diff := cmp.Diff(want, play(rapid.Permutation(agents).Draw(t, "order"))); diff != "" {
+			t.Fatalf("another order (-first +second):\n%s", diff)
+		}
+	})
+}
+
+// TestFirstDemandByBruteForce: whether all tasks of a demand find places is
+// the same as trying every agent for each of them.
+func TestFirstDemandByBruteForce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		agents, d := genAgents(t, 3), genDemand(t, false)
+		if d.Request.Topology == gpu.NVLink {
+			d.Request.Topology = gpu.SameNUMA // which pairs to take so that most pairs are left is another problem
+		}
+		n := rapid.IntRange(1, 3).Draw(t, "tasks")
+		c := NewCluster(agents, genPolicy(t), noon)
+		got := len(c.Fill(d, n)) == n
+		if want := bruteForce(newNaive(NewCluster(agents, Policy{}, noon).Agents(), noon), d, n); got != want {
+			t.Fatalf("placed: %t, by brute force: %t", got, want)
+		}
+	})
+}
+
+// bruteForce knows of no policy: it tries each agent and each choice of
+// devices for each task.
+func bruteForce(n *naive, d *Demand, tasks int) bool {
+	if tasks == 0 {
+		return true
+	}
+	for i := range n.agents {
+		if !n.fits(i, d) {
+			continue
+		}
+		for _, ids := range choices(&n.agents[i], d) {
+			s := Spot{Agent: i, DeviceIDs: ids, GPUs: d.Request.GPUs, Milli: d.Milli, Ports: lowestPorts(&n.agents[i], d.Ports)}
+			n.apply(d, s, -1)
+			ok := bruteForce(n, d, tasks-1)
+			n.apply(d, s, 1)
+			if ok {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func lowestPorts(a *naiveAgent, n int) []int {
+	var ports []int
+	for p := range a.ports {
+		ports = append(ports, p)
+	}
+	slices.Sort(ports)
+	return ports[:n]
+}
+
+// choices are all sets of devices one task may get.
+func choices(a *naiveAgent, d *Demand) [][]string {
+	if !a.named || d.Request.GPUs == 0 {
+		return [][]string{nil}
+	}
+	enough := wholeDevice
+	if d.Milli > 0 {
+		enough = d.Milli
+	}
+	var good []string
+	for id, free := range a.parts {
+		if free >= enough && naiveDevice(d.Request, a.device(id)) && (free < wholeDevice || a.gpus > 0) {
+			good = append(good, id)
+		}
+	}
+	var sets [][]string
+	var grow func(from int, set []string)
+	grow = func(from int, set []string) {
+		if len(set) == d.Request.GPUs {
+			var devices []gpu.Device
+			for _, id := range set {
+				devices = append(devices, a.device(id))
+			}
+			if naiveTopology(d.Request.Topology, devices) {
+				sets = append(sets, slices.Clone(set))
+			}
+			return
+		}
+		for i := from; i < len(good); i++ {
+			grow(i+1, append(set, good[i]))
+		}
+	}
+	grow(0, nil)
+	return sets
+}
+
+// What is done to a clone leaves the original alone, and the other way round.
+func TestClone(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := newPair(genAgents(t, 4), Policy{})
+		d, other := genDemand(t, true), genDemand(t, true)
+		m.fill(t, d, 1)
+		clone := m.c.Clone()
+		still := clone.Clone()
+		clone.Fill(other, 3)
+		for _, a := range clone.Agents() {
+			clone.Release(a.ID, a.Role, Amount{CPUs: 1}, 1, []string{"GPU-new"}, []int{1})
+			clone.Reserve(a.ID, a.Role, Amount{CPUs: 1}, 1, []string{"GPU-new"})
+		}
+		m.same(t)
+		want := still.Fill(other, 2)
+		if diff := cmp.Diff(want, m.c.Fill(other, 2)); diff != "" {
+			t.Fatalf("the original has changed (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// A device nobody had told of comes back where a hold already is: the hold
+// stays on its device though the slots have moved.
+func TestHoldOutlivesANewDevice(t *testing.T) {
+	a := Agent{ID: "a", Types: []string{"V100"}, GPUs: 2, DeviceIDs: []string{"b", "c"}}
+	c := NewCluster([]Agent{a}, Policy{}, noon)
+	c.Reserve("a", "", Amount{}, 1, []string{"b"})
+	c.Release("a", "", Amount{}, 1, []string{"a"}, nil)
+	spots := c.Fill(&Demand{Request: gpu.Request{GPUs: 1}, Beyond: true}, 3)
+	if len(spots) != 2 || spots[0].DeviceIDs[0] != "a" || spots[1].DeviceIDs[0] != "c" {
+		t.Errorf("got %+v, want a and c", spots)
+	}
+}
+
+// Rankings that make room for others are made anew.
+func TestRankingsMakeRoom(t *testing.T) {
+	c := NewCluster([]Agent{counted("a", 0, 4), counted("b", 0, 8)}, Policy{}, noon)
+	c.ranks.most = 1
+	small, large := &Demand{Amount: Amount{CPUs: 1}}, &Demand{Amount: Amount{CPUs: 6}}
+	for _, want := range []struct {
+		d     *Demand
+		agent int
+	}{{small, 0}, {large, 1}, {small, 1}, {small, 1}, {large, -1}, {small, 0}} {
+		spots := c.Fill(want.d, 2)
+		got := -1
+		if len(spots) > 0 {
+			got = spots[0].Agent
+		}
+		if len(spots) > 1 {
+			c.Undo(want.d, spots[1:])
+		}
+		if got != want.agent {
+			t.Errorf("%+v goes to %d, want %d", want.d.Amount, got, want.agent)
+		}
+		if len(c.ranks.byClass) > 1 {
+			t.Errorf("%d rankings are kept, want 1", len(c.ranks.byClass))
+		}
+	}
+}

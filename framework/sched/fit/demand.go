@@ -1,0 +1,157 @@
+package fit
+
+import (
+	"encoding/binary"
+	"math"
+	"time"
+
+	"mesos-gpu/gpu"
+	"mesos-gpu/job"
+)
+
+// Demand is what each of some equal tasks needs.
+type Demand struct {
+	// Job names it in reasons.
+	Job string
+	// Role is whose agents it may use.
+	Role string
+	// Amount includes Overhead, the executor's part, which only reasons tell
+	// apart.
+	Amount, Overhead Amount
+	// Ports counts host ports.
+	Ports   int
+	Request gpu.Request
+	// Milli is how many thousandths of one device a task takes, which is one
+	// that others may share; 0 means whole devices. Request.GPUs must be 1.
+	Milli       int
+	Constraints []job.Constraint
+	// Runs is how long a task runs; 0 where nobody knows.
+	Runs time.Duration
+	// Beside has, for constraints that depend on the job's other live tasks,
+	// the agent of each.
+	Beside []*Agent
+	// Beyond says that a task may outlive what Reserve holds back: it keeps
+	// off that.
+	Beyond bool
+}
+
+// Spot is a place for one task.
+type Spot struct {
+	// Agent indexes Cluster.Agents.
+	Agent int
+	// DeviceIDs are the devices the task gets, by UUID; nil where its agent
+	// hands out GPUs by count alone.
+	DeviceIDs []string
+	GPUs      int
+	Ports     []int
+	// Milli is how much of the one device it gets; 0 means all of each.
+	Milli int
+}
+
+// unknownRun is how long a task without a known run time must be able to run
+// before maintenance of its agent begins.
+const unknownRun = time.Hour
+
+// class is what demands that find the same places have in common.
+type class struct {
+	id     int32
+	role   int32 // -1: no agent has it
+	gpus   int32
+	milli  int32
+	ports  int32
+	beyond bool
+	need   amount
+	lasts  int64 // nanoseconds that an agent must stay available
+	wish   *wish
+	filter *filter // nil: every agent
+	perJob []job.Constraint
+	uses   int
+}
+
+// class finds or makes the demand's.
+func (c *Cluster) class(d *Demand) *class {
+	w := c.world
+	w.key = d.appendKey(w.key[:0])
+	if cl := w.classes[string(w.key)]; cl != nil {
+		return cl
+	}
+	cl := &class{
+		id: int32(len(w.classes)), role: -1, gpus: clamp(d.Request.GPUs), ports: clamp(d.Ports),
+		beyond: d.Beyond, need: d.Amount.milli(), lasts: lasts(d.Runs),
+	}
+	if id, ok := w.roles[d.Role]; ok {
+		cl.role = id
+	}
+	if cl.gpus == 1 {
+		cl.milli = int32(min(max(d.Milli, 0), wholeDevice)) % wholeDevice
+	}
+	w.classes[string(w.key)] = cl
+	cl.wish = w.wish(d.Request)
+	var fixed []job.Constraint
+	for _, con := range d.Constraints {
+		if con.PerJob() {
+			cl.perJob = append(cl.perJob, con)
+		} else {
+			fixed = append(fixed, con)
+		}
+	}
+	cl.filter = w.filter(fixed)
+	return cl
+}
+
+func clamp(n int) int32 { return int32(min(max(n, 0), math.MaxInt32)) }
+
+func lasts(runs time.Duration) int64 {
+	if runs <= 0 {
+		return int64(unknownRun)
+	}
+	return int64(runs)
+}
+
+// appendKey writes all that tells classes apart. Texts carry their lengths.
+func (d *Demand) appendKey(b []byte) []byte {
+	b = appendText(b, d.Role)
+	need := d.Amount.milli()
+	for _, n := range [...]int64{need.cpus, need.mem, need.disk, int64(d.Ports), int64(d.Milli), int64(d.Runs)} {
+		b = binary.AppendVarint(b, n)
+	}
+	if d.Beyond {
+		b = append(b, 'B')
+	}
+	b = appendRequest(b, d.Request)
+	return appendConstraints(b, d.Constraints)
+}
+
+func appendText(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+func appendTexts(b []byte, list []string) []byte {
+	b = binary.AppendUvarint(b, uint64(len(list)))
+	for _, s := range list {
+		b = appendText(b, s)
+	}
+	return b
+}
+
+func appendRequest(b []byte, r gpu.Request) []byte {
+	b = binary.AppendVarint(b, int64(r.GPUs))
+	b = binary.AppendVarint(b, r.MinMemMiB)
+	b = appendTexts(b, r.Types.Include)
+	b = appendTexts(b, r.Types.Exclude)
+	b = appendTexts(b, r.Devices.Include)
+	b = appendTexts(b, r.Devices.Exclude)
+	b = appendText(b, r.MinDriver)
+	b = appendText(b, r.MinCUDA)
+	return appendText(b, string(r.Topology))
+}
+
+func appendConstraints(b []byte, list []job.Constraint) []byte {
+	b = binary.AppendUvarint(b, uint64(len(list)))
+	for _, con := range list {
+		b = appendText(b, con.Field)
+		b = appendText(b, string(con.Operator))
+		b = appendText(b, con.Value)
+	}
+	return b
+}

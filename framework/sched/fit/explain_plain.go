@@ -1,0 +1,143 @@
+package fit
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"mesos-gpu/gpu"
+)
+
+// quantity is one of the plain resources, with its unit, in thousandths.
+type quantity struct {
+	unit string
+	free func(r *room) int64
+	need func(cl *class) int64
+	held func(h *hold) int64
+	part func(a amount) int64
+}
+
+func quantities() []quantity {
+	plain := func(unit string, of func(amount) int64) quantity {
+		return quantity{
+			unit: unit, part: of,
+			free: func(r *room) int64 { return of(r.free) },
+			need: func(cl *class) int64 { return of(cl.need) },
+			held: func(h *hold) int64 { return of(h.amount) },
+		}
+	}
+	return []quantity{
+		plain("cpus", func(a amount) int64 { return a.cpus }),
+		plain("MiB of memory", func(a amount) int64 { return a.mem }),
+		plain("MiB of disk", func(a amount) int64 { return a.disk }),
+		{
+			unit: "ports", part: func(amount) int64 { return 0 },
+			free: func(r *room) int64 { return int64(r.nports) * 1000 },
+			need: func(cl *class) int64 { return int64(cl.ports) * 1000 },
+			held: func(*hold) int64 { return 0 },
+		},
+	}
+}
+
+// of is how much of it the demand may have of an agent.
+func (x *quantity) of(q *asked, i int) int64 {
+	r := &q.rooms[i]
+	n := x.free(r)
+	if q.cl.beyond && r.hold > 0 {
+		n -= x.held(&q.holds[r.hold-1])
+	}
+	return n
+}
+
+// explainPlain is for work without GPUs.
+func (q *asked) explainPlain(agents []int) Shortage {
+	rules := q.rules()
+	good := where(agents, func(i int) bool { return !failsAny(rules, i) })
+	if len(good) > 0 || len(agents) == 0 {
+		short := q.explainRest(good, "")
+		if bad := where(agents, func(i int) bool { return failsAny(rules, i) }); len(bad) > 0 {
+			short.Seen += "; of the others " + worst(rules, bad)
+		}
+		return short
+	}
+	return Shortage{q.lack(), fmt.Sprintf("%d %s known, %s", len(agents), areAgents(len(agents), "agent is", "agents are"), worst(rules, agents))}
+}
+
+// explainRest says which plain resource is short on agents that have the GPUs
+// (beside, where the job wants some). It names the one most agents lack.
+func (q *asked) explainRest(agents []int, beside string) Shortage {
+	list := quantities()
+	if len(agents) == 0 {
+		return Shortage{q.lackPlain(list[0], beside), "no agent is known yet"}
+	}
+	lacking := func(x quantity) int {
+		return len(where(agents, func(i int) bool { return x.of(q, i) < x.need(q.cl) }))
+	}
+	worst := slices.MaxFunc(list, func(x, y quantity) int { return cmp.Compare(lacking(x), lacking(y)) })
+	var most int64
+	for _, i := range agents {
+		most = max(most, worst.of(q, i))
+	}
+	seen := fmt.Sprintf("%d %s known, the most free on one is %s", len(agents), areAgents(len(agents), "agent is", "agents are"), number(most))
+	if beside != "" {
+		seen = fmt.Sprintf("%s the GPUs, the most free on one is %s", have(len(agents)), number(most))
+	}
+	return Shortage{q.lackPlain(worst, beside), seen}
+}
+
+func (q *asked) lackPlain(x quantity, beside string) string {
+	s := fmt.Sprintf("%s %s", number(x.need(q.cl)), x.unit)
+	if x.unit == "ports" {
+		s = fmt.Sprintf("%d %s", q.cl.ports, gpu.Plural(int(q.cl.ports), "port"))
+	}
+	if part := x.part(q.d.Overhead.milli()); part > 0 {
+		s += fmt.Sprintf(" (%s of it for the executor)", number(part))
+	}
+	if beside != "" {
+		return s + " beside " + beside + " on one agent"
+	}
+	return s + " on one agent"
+}
+
+// Refusal says why one agent does not do for one task of the demand, with
+// both numbers.
+func (c *Cluster) Refusal(i int, d *Demand) string {
+	q := c.ask(d)
+	r := &c.rooms[i]
+	if r.role != q.cl.role {
+		return fmt.Sprintf("%s wants offers to role %q, agent offers to %q", d.Job, d.Role, c.world.agents[i].Role)
+	}
+	if q.cl.gpus == 0 || q.hasType(i) {
+		for _, rule := range q.rules() {
+			if rule.fails(i) {
+				return fmt.Sprintf("%s wants %s, agent has %s", d.Job, rule.want, rule.has(i))
+			}
+		}
+	}
+	if q.cl.gpus > 0 && !q.enough(i) {
+		if q.cl.milli > 0 {
+			return fmt.Sprintf("%s wants %s, agent: %s", d.Job, q.wanted(), q.seenShares([]int{i}))
+		}
+		return fmt.Sprintf("%s wants %d %s, agent has %d free", d.Job, q.cl.gpus, q.devices(), q.available(i, q.cl))
+	}
+	for _, x := range quantities() {
+		if have := x.of(&q, i); have < x.need(q.cl) {
+			return fmt.Sprintf("%s wants %s %s, agent has %s", d.Job, number(x.need(q.cl)), x.unit, number(have))
+		}
+	}
+	for _, t := range c.tallies(d, q.cl) {
+		if !allowed([]*tally{t})(i) {
+			return fmt.Sprintf("%s wants %s, agent has %s", d.Job, t.con, t.on(i))
+		}
+	}
+	return d.Job + " was placed elsewhere"
+}
+
+// on says what the tally has for an agent.
+func (t *tally) on(i int) string {
+	id := t.col.ids[i]
+	if id < 0 {
+		return "no " + t.con.Field
+	}
+	return fmt.Sprintf("%s with %d %s of the job", t.col.values[id], t.count[id], gpu.Plural(t.count[id], "task"))
+}

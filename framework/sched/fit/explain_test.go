@@ -1,0 +1,160 @@
+package fit
+
+import (
+	"testing"
+	"time"
+
+	"mesos-gpu/gpu"
+	"mesos-gpu/job"
+)
+
+// typed is an agent of a type with so many GPUs free of four.
+func typed(id, model string, free int) Agent {
+	a := Agent{ID: id, Hostname: id + ".example", Free: Amount{16, 65536, 10000}, TotalGPUs: 4, Types: []string{gpu.TypeOf(model)}, Driver: "525.60.13", CUDA: "12.0"}
+	for g := range 4 {
+		d := gpu.Device{UUID: id + string(rune('0'+g)), Model: model, MemMiB: 16160, Minor: g, NUMA: g / 2}
+		a.Inventory = append(a.Inventory, d)
+		if g < free {
+			a.DeviceIDs = append(a.DeviceIDs, d.UUID)
+		}
+	}
+	a.GPUs = free
+	return a
+}
+
+func constraint(t *testing.T, text string) job.Constraint {
+	t.Helper()
+	con, err := job.ParseConstraint(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return con
+}
+
+func TestExplain(t *testing.T) {
+	cluster := []Agent{typed("a", v100, 1), typed("b", v100, 1), typed("c", v100, 0), {ID: "d", Free: Amount{16, 65536, 10000}, GPUs: 8, Types: []string{"K80"}}}
+	v := gpu.Types{Include: []string{"V100"}}
+	over := Amount{CPUs: 0.1, MemMiB: 32}
+	with := func(a Agent, change func(*Agent)) Agent {
+		change(&a)
+		return a
+	}
+	for _, c := range []struct {
+		name       string
+		agents     []Agent
+		d          Demand
+		lack, seen string
+	}{
+		// What jobs have always been told.
+		{"type", cluster, Demand{Request: gpu.Request{GPUs: 2, Types: v}}, "2 free V100 on one agent", "3 agents have the type, 2 have 1 free"},
+		{"type nowhere", cluster, Demand{Request: gpu.Request{GPUs: 1, Types: gpu.Types{Include: []string{"A100"}}}}, "1 free A100 on one agent", "no agent has the type, 4 agents are known: K80 on 1, V100 on 3"},
+		{"any type", cluster, Demand{Request: gpu.Request{GPUs: 16}}, "16 free GPUs on one agent", "4 agents have GPUs, the largest has 8"},
+		{"totals not told", []Agent{{ID: "a", Types: []string{"V100"}}, cluster[3]}, Demand{Request: gpu.Request{GPUs: 16}}, "16 free GPUs on one agent", "2 agents have GPUs, 1 has 8 free"},
+		{"none free", cluster[2:3], Demand{Request: gpu.Request{GPUs: 1}}, "1 free GPU on one agent", "1 agent has GPUs, none has one free"},
+		{"too large", cluster[:3], Demand{Request: gpu.Request{GPUs: 5, Types: v}}, "5 free V100 on one agent", "3 agents have the type, the largest has 4"},
+		{"cpus", cluster, Demand{Amount: Amount{CPUs: 64.1}, Overhead: over}, "64.1 cpus (0.1 of it for the executor) on one agent", "4 agents are known, the most free on one is 16"},
+		{"cpus beside GPUs", cluster, Demand{Amount: Amount{CPUs: 32}, Request: gpu.Request{GPUs: 1, Types: gpu.Types{Include: []string{"K80"}}}}, "32 cpus beside 1 free K80 on one agent", "1 agent has the GPUs, the most free on one is 16"},
+		{"nobody", nil, Demand{Request: gpu.Request{GPUs: 1}}, "1 free GPU on one agent", "no agent is known yet"},
+		{"nobody without GPUs", nil, Demand{Amount: Amount{CPUs: 1}}, "1 cpus on one agent", "no agent is known yet"},
+		{"room", cluster, Demand{Amount: Amount{CPUs: 1}}, "an offer", "4 agents had room when last offered"},
+		{"no GPU anywhere", []Agent{{ID: "e"}}, Demand{Request: gpu.Request{GPUs: 1}}, "1 free GPU on one agent", "1 agent has no GPU"},
+
+		{"role", cluster, Demand{Role: "ml", Amount: Amount{CPUs: 1}}, "1 cpus on one agent", `none of 4 agents offers to role "ml"`},
+		{"ports", cluster, Demand{Ports: 2}, "2 ports on one agent", "4 agents are known, the most free on one is 0"},
+		{"memory", cluster, Demand{Request: gpu.Request{GPUs: 1, Types: v, MinMemMiB: 80000}}, "1 free V100 of 80000 MiB or more on one agent", "3 agents have the type, 3 lack devices of 80000 MiB or more: the largest has 16160 MiB"},
+		{"driver", cluster[:3], Demand{Request: gpu.Request{GPUs: 1, MinDriver: "535"}}, "1 free GPU with driver 535 or newer on one agent", "3 agents have GPUs, 3 lack driver 535 or newer: the newest is 525.60.13"},
+		{"CUDA and driver", cluster, Demand{Request: gpu.Request{GPUs: 1, MinDriver: "525", MinCUDA: "12.2"}}, "1 free GPU with driver 525 and CUDA 12.2 or newer on one agent", "4 agents have GPUs, 4 lack CUDA 12.2 or newer: the newest is 12.0"},
+		{"version nobody tells", cluster[3:], Demand{Request: gpu.Request{GPUs: 1, MinCUDA: "12.2"}}, "1 free GPU with CUDA 12.2 or newer on one agent", "1 agent has GPUs, 1 lacks CUDA 12.2 or newer: none tells its CUDA"},
+		{"devices", cluster, Demand{Request: gpu.Request{GPUs: 1, Devices: gpu.Devices{Include: []string{"x", "y"}}}}, "1 free GPU of the 2 named on one agent", "4 agents have GPUs, 4 lack devices of the 2 named: they have none of them"},
+		{"named device in use", cluster[:1], Demand{Request: gpu.Request{GPUs: 1, Devices: gpu.Devices{Include: []string{"a3"}}}}, "1 free GPU of the 1 named on one agent", "1 agent has such GPUs, none has one free"},
+		{"links", cluster[:2], Demand{Request: gpu.Request{GPUs: 2, Topology: gpu.NVLink}}, "2 free GPUs joined by NVLink on one agent", "2 agents have GPUs, 2 lack 2 devices joined by NVLink: the largest group has 1"},
+		{"NUMA in use", cluster[:2], Demand{Request: gpu.Request{GPUs: 2, Topology: gpu.SameNUMA}}, "2 free GPUs of one NUMA node on one agent", "2 agents have such GPUs, 2 have 1 free together"},
+		{"constraint", cluster[:3], Demand{Request: gpu.Request{GPUs: 1}, Constraints: []job.Constraint{constraint(t, "hostname LIKE x.*")}}, "1 free GPU on one agent", "3 agents have GPUs, 3 lack hostname LIKE x.*: they have a.example, b.example, c.example"},
+		{"constraint without GPUs", cluster, Demand{Amount: Amount{CPUs: 1}, Constraints: []job.Constraint{constraint(t, "rack IS r1")}}, "1 cpus on one agent", "4 agents are known, 4 lack rack IS r1: they have no rack"},
+		{"constraint and use", cluster[:3], Demand{Request: gpu.Request{GPUs: 2}, Constraints: []job.Constraint{constraint(t, "hostname IS a.example")}}, "2 free GPUs on one agent", "1 agent has GPUs, 1 has 1 free; of the others 2 lack hostname IS a.example: they have b.example, c.example"},
+		{"maintenance", []Agent{with(cluster[0], func(a *Agent) { a.Unavailable = noon.Add(10 * time.Minute) })}, Demand{Request: gpu.Request{GPUs: 1}}, "1 free GPU on one agent", "1 agent has GPUs, 1 lacks 1h0m0s before maintenance: the longest is 10m0s"},
+		{"share", cluster[2:3], Demand{Request: gpu.Request{GPUs: 1}, Milli: 500}, "0.5 of one GPU on one agent", "1 agent has GPUs, none has any of one free"},
+		{"unique", cluster[:2], Demand{Constraints: []job.Constraint{constraint(t, "hostname UNIQUE")}, Beside: []*Agent{&cluster[0], &cluster[1]}}, "an agent that hostname UNIQUE leaves to it", "2 agents have room, 2 are refused"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := NewCluster(c.agents, Policy{}, noon).Explain(&c.d)
+			if got.Lack != c.lack || got.Seen != c.seen {
+				t.Errorf("got  %q; %q\nwant %q; %q", got.Lack, got.Seen, c.lack, c.seen)
+			}
+		})
+	}
+}
+
+func TestExplainWhatIsHeldBack(t *testing.T) {
+	c := NewCluster([]Agent{typed("a", v100, 2)}, Policy{}, noon)
+	c.Reserve("a", "", Amount{}, 2, []string{"a0", "a1"})
+	got := c.Explain(&Demand{Request: gpu.Request{GPUs: 1}, Beyond: true})
+	want := Shortage{"1 free GPU on one agent beside what is held back", "1 agent has room that jobs ahead need"}
+	if got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+func TestRefusal(t *testing.T) {
+	v := gpu.Types{Include: []string{"V100"}}
+	small := func(d Demand) Demand {
+		d.Job = "train"
+		return d
+	}
+	agent := typed("a", v100, 1)
+	agent.Unavailable = noon.Add(2 * time.Hour)
+	for _, c := range []struct {
+		d    Demand
+		want string
+	}{
+		{Demand{Request: gpu.Request{GPUs: 2, Types: v}}, "train wants 2 V100, agent has 1 free"},
+		{Demand{Request: gpu.Request{GPUs: 3}}, "train wants 3 GPUs, agent has 1 free"},
+		{Demand{Request: gpu.Request{GPUs: 1, Types: gpu.Types{Include: []string{"A100"}}, MinDriver: "999"}}, "train wants 1 A100 with driver 999 or newer, agent has 0 free"},
+		{Demand{Amount: Amount{CPUs: 64.1}}, "train wants 64.1 cpus, agent has 16"},
+		{Demand{Amount: Amount{MemMiB: 99999}, Request: gpu.Request{GPUs: 1}}, "train wants 99999 MiB of memory, agent has 65536"},
+		{Demand{Ports: 1}, "train wants 1 ports, agent has 0"},
+		{Demand{Role: "ml"}, `train wants offers to role "ml", agent offers to ""`},
+		{Demand{Request: gpu.Request{GPUs: 1, MinMemMiB: 80000}}, "train wants devices of 80000 MiB or more, agent has 16160 MiB"},
+		{Demand{Request: gpu.Request{GPUs: 1, MinDriver: "535"}}, "train wants driver 535 or newer, agent has 525.60.13"},
+		{Demand{Request: gpu.Request{GPUs: 1, MinCUDA: "12.2"}}, "train wants CUDA 12.2 or newer, agent has 12.0"},
+		{Demand{Request: gpu.Request{GPUs: 1, Devices: gpu.Devices{Exclude: []string{"a0", "a1", "a2", "a3"}}}}, "train wants devices of others than the 4 named, agent has none of them"},
+		{Demand{Request: gpu.Request{GPUs: 3, Topology: gpu.SameNUMA}}, "train wants 3 devices of one NUMA node, agent has 2"},
+		{Demand{Constraints: []job.Constraint{constraint(t, "rack IS r1")}}, "train wants rack IS r1, agent has no rack"},
+		{Demand{Runs: 3 * time.Hour}, "train wants 3h0m0s before maintenance, agent has 2h0m0s"},
+		{Demand{Constraints: []job.Constraint{constraint(t, "hostname MAX_PER 1")}, Beside: []*Agent{&agent}}, "train wants hostname MAX_PER 1, agent has a.example with 1 task of the job"},
+		{Demand{Request: gpu.Request{GPUs: 1}}, "train was placed elsewhere"},
+	} {
+		d := small(c.d)
+		if got := NewCluster([]Agent{agent}, Policy{}, noon).Refusal(0, &d); got != c.want {
+			t.Errorf("got  %q\nwant %q", got, c.want)
+		}
+	}
+}
+
+func TestUseful(t *testing.T) {
+	full := typed("a", v100, 0)
+	for _, c := range []struct {
+		name  string
+		agent Agent
+		d     Demand
+		want  bool
+	}{
+		{"nothing free", full, Demand{Request: gpu.Request{GPUs: 1, Types: gpu.Types{Include: []string{"V100"}}}}, true},
+		{"no GPUs wanted", full, Demand{Amount: Amount{CPUs: 999}}, true},
+		{"another type", full, Demand{Request: gpu.Request{GPUs: 1, Types: gpu.Types{Include: []string{"A100"}}}}, false},
+		{"too little memory", full, Demand{Request: gpu.Request{GPUs: 1, MinMemMiB: 80000}}, false},
+		{"old driver", full, Demand{Request: gpu.Request{GPUs: 1, MinDriver: "535"}}, false},
+		{"a device named", full, Demand{Request: gpu.Request{GPUs: 1, Devices: gpu.Devices{Include: []string{"a3"}}}}, true},
+		{"no device named", full, Demand{Request: gpu.Request{GPUs: 1, Devices: gpu.Devices{Include: []string{"b3"}}}}, false},
+		{"constraint", full, Demand{Constraints: []job.Constraint{constraint(t, "hostname IS b.example")}}, false},
+		{"constraint about other tasks", full, Demand{Constraints: []job.Constraint{constraint(t, "hostname UNIQUE")}, Beside: []*Agent{&full}}, true},
+		{"role", full, Demand{Role: "ml"}, false},
+		{"some of a mixed agent by count", stock("V100", "K80"), Demand{Role: "r", Request: gpu.Request{GPUs: 1, Types: gpu.Types{Include: []string{"K80"}}}}, true},
+		{"no GPUs", Agent{}, Demand{Request: gpu.Request{GPUs: 1}}, false},
+		{"GPUs of no known type", Agent{TotalGPUs: 4}, Demand{Request: gpu.Request{GPUs: 1}}, true},
+	} {
+		if got := NewCluster([]Agent{c.agent}, Policy{}, noon).Useful(0, &c.d); got != c.want {
+			t.Errorf("%s: got %t, want %t", c.name, got, c.want)
+		}
+	}
+}

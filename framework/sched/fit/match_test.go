@@ -1,0 +1,243 @@
+package fit
+
+import (
+	"testing"
+	"time"
+
+	"mesos-gpu/gpu"
+	"mesos-gpu/job"
+)
+
+const (
+	v100 = "Tesla V100-SXM2-16GB"
+	a100 = "NVIDIA A100-SXM4-80GB"
+	k80  = "Tesla K80"
+)
+
+// mixed is an agent with two V100 and two A100, listed and named.
+func mixed() Agent {
+	a := Agent{
+		ID: "a", Hostname: "h1.example", Role: "r", Free: Amount{16, 65536, 1000}, GPUs: 4, TotalGPUs: 4, Types: []string{"V100", "A100"},
+		Driver: "535.104.05", CUDA: "12.2", DeviceIDs: []string{"GPU-0", "GPU-1", "GPU-2", "GPU-3"}, Ports: []PortRange{{31000, 31001}},
+		Attributes: []Attribute{{"rack", "r1"}, {"slots", "[1-2]"}, {"weight", "1.5"}}, Region: "eu", Zone: "eu-1",
+	}
+	for i, model := range []string{v100, v100, a100, a100} {
+		mem := int64(16160)
+		if model == a100 {
+			mem = 81920
+		}
+		a.Inventory = append(a.Inventory, gpu.Device{UUID: a.DeviceIDs[i], Model: model, MemMiB: mem, Minor: i, NUMA: i / 2})
+	}
+	return a
+}
+
+// stock is an agent that hands out four GPUs by count.
+func stock(types ...string) Agent {
+	return Agent{ID: "a", Role: "r", Free: Amount{16, 65536, 1000}, GPUs: 4, TotalGPUs: 4, Types: types}
+}
+
+func TestMatch(t *testing.T) {
+	with := func(a Agent, change func(*Agent)) Agent {
+		change(&a)
+		return a
+	}
+	small := Amount{CPUs: 1}
+	for _, c := range []struct {
+		name  string
+		agent Agent
+		d     Demand
+		want  int // of four tasks
+	}{
+		{"no GPUs", mixed(), Demand{Amount: Amount{CPUs: 4}}, 4},
+		{"cpus", mixed(), Demand{Amount: Amount{CPUs: 5}}, 3},
+		{"memory", mixed(), Demand{Amount: Amount{MemMiB: 32768}}, 2},
+		{"disk", mixed(), Demand{Amount: Amount{DiskMiB: 1001}}, 0},
+		{"ports", mixed(), Demand{Amount: small, Ports: 1}, 2},
+		{"another role", mixed(), Demand{Role: "s", Amount: small}, 0},
+		{"any GPUs", mixed(), Demand{Request: gpu.Request{GPUs: 1}}, 4},
+		{"two of a type", mixed(), Demand{Request: gpu.Request{GPUs: 2, Types: gpu.Types{Include: []string{"a100"}}}}, 1},
+		{"three of a type", mixed(), Demand{Request: gpu.Request{GPUs: 3, Types: gpu.Types{Include: []string{"A100"}}}}, 0},
+		{"not a type", mixed(), Demand{Request: gpu.Request{GPUs: 1, Types: gpu.Types{Exclude: []string{"A100"}}}}, 2},
+		{"device memory", mixed(), Demand{Request: gpu.Request{GPUs: 1, MinMemMiB: 81920}}, 2},
+		{"too much device memory", mixed(), Demand{Request: gpu.Request{GPUs: 1, MinMemMiB: 81921}}, 0},
+		{"unknown device memory", with(mixed(), func(a *Agent) { a.Inventory[0].MemMiB = 0 }), Demand{Request: gpu.Request{GPUs: 1, MinMemMiB: 1}}, 3},
+		{"named devices", mixed(), Demand{Request: gpu.Request{GPUs: 1, Devices: gpu.Devices{Include: []string{"GPU-1", "GPU-9"}}}}, 1},
+		{"all but named devices", mixed(), Demand{Request: gpu.Request{GPUs: 1, Devices: gpu.Devices{Exclude: []string{"GPU-1"}}}}, 3},
+		{"the very driver", mixed(), Demand{Request: gpu.Request{GPUs: 1, MinDriver: "535.104.5"}}, 4},
+		{"shorter driver", mixed(), Demand{Request: gpu.Request{GPUs: 1, MinDriver: "535"}}, 4},
+		{"numerically newer driver", mixed(), Demand{Request: gpu.Request{GPUs: 1, MinDriver: "535.99"}}, 4},
+		{"too new a driver", mixed(), Demand{Request: gpu.Request{GPUs: 1, MinDriver: "535.104.06"}}, 0},
+		{"CUDA with zero", mixed(), Demand{Request: gpu.Request{GPUs: 1, MinCUDA: "12.2.0"}}, 4},
+		{"too new a CUDA", mixed(), Demand{Request: gpu.Request{GPUs: 1, MinCUDA: "12.10"}}, 0},
+		{"unknown CUDA", with(mixed(), func(a *Agent) { a.CUDA = "" }), Demand{Request: gpu.Request{GPUs: 1, MinCUDA: "1"}}, 0},
+		{"no version at all", with(mixed(), func(a *Agent) { a.Driver = "beta" }), Demand{Request: gpu.Request{GPUs: 1, MinDriver: "1"}}, 0},
+		{"versions do not matter without GPUs", mixed(), Demand{Amount: small, Request: gpu.Request{MinDriver: "999"}}, 4},
+		{"fewer GPUs by the scalar", with(mixed(), func(a *Agent) { a.GPUs = 1 }), Demand{Request: gpu.Request{GPUs: 1}}, 1},
+		{"one NUMA node", mixed(), Demand{Request: gpu.Request{GPUs: 2, Topology: gpu.SameNUMA}}, 2},
+		{"too many for a NUMA node", mixed(), Demand{Request: gpu.Request{GPUs: 3, Topology: gpu.SameNUMA}}, 0},
+		{"no links", mixed(), Demand{Request: gpu.Request{GPUs: 2, Topology: gpu.NVLink}}, 0},
+		{"one device needs no link", mixed(), Demand{Request: gpu.Request{GPUs: 1, Topology: gpu.NVLink}}, 4},
+		{"unlisted devices have the only type", Agent{Role: "r", GPUs: 2, Types: []string{"V100"}, DeviceIDs: []string{"x", "y"}}, Demand{Request: gpu.Request{GPUs: 1, Types: gpu.Types{Include: []string{"V100"}}}}, 2},
+		{"unlisted devices of two types", Agent{Role: "r", GPUs: 2, Types: []string{"V100", "K80"}, DeviceIDs: []string{"x", "y"}}, Demand{Request: gpu.Request{GPUs: 1, Types: gpu.Types{Include: []string{"V100"}}}}, 0},
+
+		{"by count", stock("V100"), Demand{Request: gpu.Request{GPUs: 2}}, 2},
+		{"by count and type", stock("V100"), Demand{Request: gpu.Request{GPUs: 2, Types: gpu.Types{Include: []string{"V100"}}}}, 2},
+		{"by count, mixed", stock("V100", "K80"), Demand{Request: gpu.Request{GPUs: 1, Types: gpu.Types{Include: []string{"V100"}}}}, 0},
+		{"by count, both will do", stock("V100", "K80"), Demand{Request: gpu.Request{GPUs: 1, Types: gpu.Types{Include: []string{"V100", "K80"}}}}, 4},
+		{"by count, no type known", stock(), Demand{Request: gpu.Request{GPUs: 1, Types: gpu.Types{Exclude: []string{"K80"}}}}, 0},
+		{"by count, memory unknown", stock("V100"), Demand{Request: gpu.Request{GPUs: 1, MinMemMiB: 16000}}, 0},
+		{"by count, memory as attribute", with(stock("V100"), func(a *Agent) { a.Attributes = []Attribute{{"gpu_memory", "16160"}} }), Demand{Request: gpu.Request{GPUs: 1, MinMemMiB: 16000}}, 4},
+		{"by count, named devices", stock("V100"), Demand{Request: gpu.Request{GPUs: 1, Devices: gpu.Devices{Exclude: []string{"x"}}}}, 0},
+		{"by count, topology", stock("V100"), Demand{Request: gpu.Request{GPUs: 2, Topology: gpu.SameNUMA}}, 0},
+		{"by count, a share", stock("V100"), Demand{Request: gpu.Request{GPUs: 1}, Milli: 500}, 0},
+		{"shares", with(mixed(), func(a *Agent) { a.GPUs, a.DeviceIDs = 1, a.DeviceIDs[:1] }), Demand{Request: gpu.Request{GPUs: 1}, Milli: 400}, 2},
+
+		{"maintenance far away", with(mixed(), func(a *Agent) { a.Unavailable = noon.Add(time.Hour) }), Demand{Amount: small}, 4},
+		{"maintenance soon", with(mixed(), func(a *Agent) { a.Unavailable = noon.Add(59 * time.Minute) }), Demand{Amount: small}, 0},
+		{"done before maintenance", with(mixed(), func(a *Agent) { a.Unavailable = noon.Add(time.Minute) }), Demand{Amount: small, Runs: time.Minute}, 4},
+		{"not done before maintenance", with(mixed(), func(a *Agent) { a.Unavailable = noon.Add(2 * time.Hour) }), Demand{Amount: small, Runs: 3 * time.Hour}, 0},
+		{"under maintenance", with(mixed(), func(a *Agent) { a.Unavailable = noon }), Demand{Amount: small, Runs: time.Nanosecond}, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.d.Role == "" {
+				c.d.Role = "r"
+			}
+			cluster := NewCluster([]Agent{c.agent}, Policy{}, noon)
+			if got := len(cluster.Fill(&c.d, 4)); got != c.want {
+				t.Errorf("%d tasks find a place, want %d", got, c.want)
+			}
+			one := len(NewCluster([]Agent{c.agent}, Policy{}, noon).Fill(&c.d, 1))
+			if want := min(c.want, 1); one != want {
+				t.Errorf("of one task %d find a place, want %d", one, want)
+			}
+		})
+	}
+}
+
+func TestFixedConstraints(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		want bool
+	}{
+		{"hostname LIKE h[0-9].example", true},
+		{"@hostname LIKE h1", false}, // the whole value
+		{"hostname UNLIKE h1", true},
+		{"hostname IS h1.example", true},
+		{"hostname CLUSTER h2.example", false},
+		{"@region IS eu", true},
+		{"@zone LIKE eu-[12]", true},
+		{"@zone UNLIKE eu-[12]", false},
+		{"rack CLUSTER r1", true},
+		{"rack IS R1", false},
+		{"slots IS [1-2]", true},
+		{"weight IS 1.50", true},
+		{"weight IS 1.5004", true}, // three decimals, as Mesos keeps
+		{"weight IS 1.51", false},
+		{"weight LIKE 1.5", true},
+		{"none LIKE .*", false},
+		{"none UNLIKE .*", true},
+		{"none IS x", false},
+		{"none CLUSTER x", false},
+		{"none UNIQUE", false},
+		{"none MAX_PER 3", false},
+		{"none GROUP_BY", false},
+		{"none CLUSTER", false},
+		{"rack UNIQUE", true},
+	} {
+		con, err := job.ParseConstraint(c.text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cluster := NewCluster([]Agent{mixed()}, Policy{}, noon)
+		d := &Demand{Role: "r", Constraints: []job.Constraint{con}}
+		if got := len(cluster.Fill(d, 1)) == 1; got != c.want {
+			t.Errorf("%s: got %t, want %t", c.text, got, c.want)
+		}
+	}
+}
+
+// racks are agents h0, h1, … with room for two tasks of a CPU each.
+func racks(names ...string) []Agent {
+	var agents []Agent
+	for i, rack := range names {
+		a := Agent{ID: string(rune('a' + i)), Hostname: "h" + string(rune('0'+i)), Free: Amount{CPUs: 2}}
+		if rack != "" {
+			a.Attributes = []Attribute{{"rack", rack}}
+		}
+		agents = append(agents, a)
+	}
+	return agents
+}
+
+func TestPerJobConstraints(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		agents []Agent
+		texts  []string
+		beside []int
+		n      int
+		want   string // agents, in order
+	}{
+		{"unique host", racks("r1", "r1", "r2"), []string{"hostname UNIQUE"}, nil, 4, "abc"},
+		{"unique rack", racks("r1", "r1", "r2"), []string{"rack UNIQUE"}, nil, 4, "ac"},
+		{"unique beside others", racks("r1", "r1", "r2"), []string{"rack UNIQUE"}, []int{0}, 4, "c"},
+		{"missing value", racks("r1", "", "r2"), []string{"rack UNIQUE"}, nil, 4, "ac"},
+		{"max per rack", racks("r1", "r1", "r2", "r2"), []string{"rack MAX_PER 3"}, []int{0}, 9, "aaccd"},
+		{"cluster by the first", racks("r1", "r2", "r1"), []string{"rack CLUSTER"}, nil, 3, "aac"},
+		{"cluster where all fit", racks("r1", "r2", "r2"), []string{"rack CLUSTER"}, nil, 3, "bbc"},
+		{"cluster where most fit", racks("r1", "r2", "r2"), []string{"rack CLUSTER"}, nil, 9, "bbcc"},
+		{"cluster where there is no room", racks("r1", "r2"), []string{"rack CLUSTER", "hostname LIKE x"}, nil, 3, ""},
+		{"cluster where just all fit", racks("r1", "r2", "r2"), []string{"rack CLUSTER"}, nil, 2, "aa"},
+		{"cluster where others allow it", racks("r1", "r2", "r2"), []string{"rack CLUSTER", "hostname UNIQUE"}, nil, 2, "bc"},
+		{"cluster by two fields", racks("r1", "r1", "r2"), []string{"rack CLUSTER", "hostname CLUSTER"}, nil, 3, "aa"},
+		{"cluster beside others", racks("r1", "r2", "r2"), []string{"rack CLUSTER"}, []int{0}, 3, "aa"},
+		{"group by", racks("r1", "r1", "r2"), []string{"rack GROUP_BY"}, nil, 9, "acacb"},
+		{"group by beside others", racks("r1", "r1", "r2"), []string{"rack GROUP_BY"}, []int{0, 0}, 2, "cc"},
+		{"group by more groups than there are", racks("r1", "r2"), []string{"rack GROUP_BY 3"}, nil, 9, "ab"},
+		{"group by fewer groups than there are", racks("r1", "r2", "r3"), []string{"rack GROUP_BY 2"}, nil, 6, "abcabc"},
+		{"two constraints", racks("r1", "r1", "r2", "r2"), []string{"hostname UNIQUE", "rack MAX_PER 1"}, nil, 9, "ac"},
+		{"beside fixed ones", racks("r1", "r1", "r2", "r2"), []string{"rack UNIQUE", "hostname UNLIKE h0"}, nil, 9, "bc"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := &Demand{Amount: Amount{CPUs: 1}}
+			for _, text := range c.texts {
+				con, err := job.ParseConstraint(text)
+				if err != nil {
+					t.Fatal(err)
+				}
+				d.Constraints = append(d.Constraints, con)
+			}
+			for _, i := range c.beside {
+				d.Beside = append(d.Beside, &c.agents[i])
+			}
+			cluster := NewCluster(c.agents, Policy{}, noon)
+			got := ""
+			for _, s := range cluster.Fill(d, c.n) {
+				got += cluster.Agents()[s.Agent].ID
+			}
+			if got != c.want {
+				t.Errorf("placed on %q, want %q", got, c.want)
+			}
+			rest := len(cluster.Fill(&Demand{Amount: Amount{CPUs: 1}}, 99))
+			if want := 2*len(c.agents) - len(c.want); rest != want {
+				t.Errorf("then %d more tasks find room, want %d", rest, want)
+			}
+		})
+	}
+}
+
+// A task on an agent that is gone still counts.
+func TestBesideAnAgentThatIsGone(t *testing.T) {
+	gone := racks("r9")
+	for text, want := range map[string]int{"rack CLUSTER": 0, "rack GROUP_BY 3": 2, "rack UNIQUE": 2} {
+		con, err := job.ParseConstraint(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := NewCluster(racks("r1", "r2"), Policy{}, noon)
+		d := &Demand{Amount: Amount{CPUs: 1}, Constraints: []job.Constraint{con}, Beside: []*Agent{&gone[0]}}
+		if got := len(c.Fill(d, 2)); got != want {
+			t.Errorf("%s: %d tasks placed, want %d", text, got, want)
+		}
+	}
+}

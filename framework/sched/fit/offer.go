@@ -1,0 +1,141 @@
+package fit
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"mesos-gpu/gpu"
+)
+
+// Offer is what one Mesos offer says, in the terms that placing needs.
+type Offer struct {
+	ID       string
+	AgentID  string
+	Hostname string
+	AgentURL string
+	Free     Amount
+	// GPUs is the scalar of that name. DeviceIDs are the items of gpu_ids;
+	// an agent whose offers have none hands out GPUs by count alone.
+	GPUs      int
+	DeviceIDs []string
+	// Types are the gpu_type attributes, Inventory the devices that the
+	// gpu_inventory attribute lists.
+	Types     []string
+	Inventory []gpu.Device
+	// Role is what the offer is allocated to.
+	Role string
+	// Driver and CUDA are the host's versions, "" where it does not tell.
+	Driver, CUDA string
+	// Attributes are all of the agent's, in its order.
+	Attributes []Attribute
+	// Region and Zone are the agent's fault domain.
+	Region, Zone string
+	Ports        []PortRange
+	// Unavailable is when maintenance of the agent begins; zero if none is
+	// planned.
+	Unavailable time.Time
+}
+
+// Attribute is an agent attribute as Marathon's constraints compare it: text
+// as it is, a scalar with at most three decimals, ranges and sets in Mesos's
+// notation ("[1-2]", "{a,b}" sorted).
+type Attribute struct{ Name, Value string }
+
+// Agent is what one agent offers to one role, joined from its offers, and the
+// facts about it.
+type Agent struct {
+	ID, Hostname, URL, Role string
+	// Offers are their ids, sorted; empty for an agent that is known but not
+	// offered now.
+	Offers []string
+	Free   Amount
+	// GPUs and DeviceIDs are free; DeviceIDs is empty where the agent hands
+	// out GPUs by count alone.
+	GPUs      int
+	DeviceIDs []string
+	Ports     []PortRange
+	// Types and Inventory are all that the agent has, free or not.
+	Types     []string
+	Inventory []gpu.Device
+	// TotalGPUs counts them, free or not; 0 where nobody told.
+	TotalGPUs    int
+	Driver, CUDA string
+	Attributes   []Attribute
+	Region, Zone string
+	// Unavailable is when maintenance begins; zero if none is planned.
+	Unavailable time.Time
+}
+
+// Join groups offers by agent and role, and sorts by them. The result does
+// not depend on the order of the offers, which it does not modify.
+func Join(offers []Offer) []Agent {
+	sorted := make([]*Offer, len(offers))
+	for i := range offers {
+		sorted[i] = &offers[i]
+	}
+	slices.SortFunc(sorted, func(a, b *Offer) int {
+		return cmp.Or(cmp.Compare(a.AgentID, b.AgentID), cmp.Compare(a.Role, b.Role), cmp.Compare(a.ID, b.ID))
+	})
+	var agents []Agent
+	for _, o := range sorted {
+		if n := len(agents); n == 0 || agents[n-1].ID != o.AgentID || agents[n-1].Role != o.Role {
+			agents = append(agents, Agent{ID: o.AgentID, Role: o.Role})
+		}
+		agents[len(agents)-1].add(o)
+	}
+	for i := range agents {
+		a := &agents[i]
+		slices.Sort(a.DeviceIDs)
+		a.DeviceIDs = slices.Compact(a.DeviceIDs)
+		a.Ports = joinPorts(a.Ports)
+	}
+	return agents
+}
+
+func (a *Agent) add(o *Offer) {
+	a.Offers = append(a.Offers, o.ID)
+	a.Free = a.Free.Plus(o.Free)
+	a.GPUs += max(o.GPUs, 0)
+	a.DeviceIDs = append(a.DeviceIDs, o.DeviceIDs...)
+	a.Ports = append(a.Ports, o.Ports...)
+	for _, t := range o.Types {
+		if !slices.Contains(a.Types, t) {
+			a.Types = append(a.Types, t)
+		}
+	}
+	if len(a.Inventory) == 0 {
+		a.Inventory = o.Inventory
+	}
+	if len(a.Attributes) == 0 {
+		a.Attributes = o.Attributes
+	}
+	a.Hostname, a.URL = cmp.Or(a.Hostname, o.Hostname), cmp.Or(a.URL, o.AgentURL)
+	a.Driver, a.CUDA = cmp.Or(a.Driver, o.Driver), cmp.Or(a.CUDA, o.CUDA)
+	a.Region, a.Zone = cmp.Or(a.Region, o.Region), cmp.Or(a.Zone, o.Zone)
+	if !o.Unavailable.IsZero() && (a.Unavailable.IsZero() || o.Unavailable.Before(a.Unavailable)) {
+		a.Unavailable = o.Unavailable
+	}
+}
+
+// HasGPUs tells an agent with GPUs, free or not, from one without.
+func (a *Agent) HasGPUs() bool {
+	return a.GPUs > 0 || a.TotalGPUs > 0 || len(a.DeviceIDs) > 0 || len(a.Types) > 0 || len(a.Inventory) > 0
+}
+
+// Models lists the GPU models the agent is known to have, one a device where
+// the inventory tells, else one a type.
+func (a *Agent) Models() []string {
+	if len(a.Inventory) == 0 {
+		return a.Types
+	}
+	models := make([]string, len(a.Inventory))
+	for i, d := range a.Inventory {
+		models[i] = d.Model
+	}
+	return models
+}
+
+func compareAgent(a *Agent, id, role string) int {
+	return cmp.Or(cmp.Compare(a.ID, id), cmp.Compare(a.Role, role))
+}

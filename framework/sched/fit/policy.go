@@ -1,0 +1,172 @@
+package fit
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Policy says where tasks go.
+type Policy struct {
+	// Name is one of Policies; empty is the first of them.
+	Name string
+	// Typical is the workload against which fgd measures fragmentation.
+	// Without one fgd places as binpack does.
+	Typical []Typical
+}
+
+// Typical is a task that a cluster sees often. Of its demand the amount, the
+// GPUs and what they must be count; constraints and roles do not.
+type Typical struct {
+	Demand Demand
+	// Weight says how often, in any unit.
+	Weight float64
+}
+
+// scorer is one policy.
+type scorer struct {
+	name string
+	// rank says how good an agent is for one task that fits: above 0, and
+	// more is better. Among equals the first by id wins. nil: what plain says.
+	rank func(c *Cluster, i int, cl *class) int64
+	// plain says how good an agent is whatever the task, from 1 to maxPlain.
+	plain func(r *room, gpuMilli int64) int64
+	// share chooses the slot for a part of a device.
+	share func(c *Cluster, i int, cl *class) int
+	// typical: it needs to know the typical tasks.
+	typical bool
+}
+
+// scorers is the table of all policies.
+func scorers() []scorer {
+	return []scorer{
+		{name: "binpack", plain: fullest, share: tightest},
+		{name: "spread", plain: emptiest, share: roomiest},
+		{name: "fgd", plain: fullest, rank: leastFragmented, share: leastFragmentedShare, typical: true},
+		{name: "topology", plain: fullest, rank: closest, share: tightest},
+	}
+}
+
+// Policies lists the names there are, the default first.
+func Policies() []string {
+	var names []string
+	for _, s := range scorers() {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+// ParsePolicy returns the policy of that name. Its error names those there
+// are.
+func ParsePolicy(name string) (Policy, error) {
+	for _, s := range scorers() {
+		if s.name == name {
+			return Policy{Name: name}, nil
+		}
+	}
+	return Policy{}, fmt.Errorf("policy %q is none of %s", name, strings.Join(Policies(), ", "))
+}
+
+// scorer finds the policy in the table; one of no known name is the default.
+func (p *Policy) scorer() *scorer {
+	table := scorers()
+	for i := range table {
+		if table[i].name == p.Name {
+			return &table[i]
+		}
+	}
+	return &table[0]
+}
+
+// A plain rank has GPU thousandths above CPU thousandths. Agents with more
+// than 16,777 GPUs or 68 million CPUs compare as if they had as many.
+const (
+	gpuBits  = 24
+	cpuBits  = 36
+	maxPlain = 1 << (gpuBits + cpuBits)
+)
+
+func emptiest(r *room, gpuMilli int64) int64 {
+	return 1 + min(gpuMilli, 1<<gpuBits-1)<<cpuBits + min(max(r.free.cpus, 0), 1<<cpuBits-1)
+}
+
+// fullest prefers the agent with the fewest free GPUs, then CPUs: what is
+// left free elsewhere stays together for tasks that want much.
+func fullest(r *room, gpuMilli int64) int64 { return maxPlain + 1 - emptiest(r, gpuMilli) }
+
+// rate brings up to date what is known of an agent whatever the task.
+func (c *Cluster) rate(i int) {
+	r := &c.rooms[i]
+	idle := int64(r.freeGPUs()) * wholeDevice
+	if r.partial > 0 {
+		for _, s := range c.sharesOf(r) {
+			if s < wholeDevice {
+				idle += int64(s)
+			}
+		}
+	}
+	c.plain[i] = c.policy.plain(r, idle)
+	c.glances[i] = glanceOf(r.free.cpus, r.freeGPUs()+min(r.partial, 1))
+	if c.world.frag.on {
+		r.before = c.fragmented(r)
+	}
+}
+
+// score says how good an agent is for one task of the class: more is better,
+// and 0 is that it does not fit. Work without GPUs goes to agents without,
+// whatever the policy.
+func (c *Cluster) score(i int, cl *class) int64 {
+	if !c.fits(i, cl) {
+		return 0
+	}
+	k := c.plain[i]
+	if c.policy.rank != nil {
+		k = c.policy.rank(c, i, cl)
+	}
+	if cl.gpus == 0 && !c.rooms[i].kind.hasGPUs {
+		k += maxPlain
+	}
+	return k
+}
+
+// closest prefers the agent whose devices for the task have the most links
+// among them, then one NUMA node, then those that break the fewest groups,
+// and then the fullest.
+func closest(c *Cluster, i int, cl *class) int64 {
+	const links, broken = 12, 3
+	if cl.gpus == 0 {
+		return c.plain[i]
+	}
+	k := c.plain[i] >> (links + 1 + broken)
+	if cl.milli > 0 || !c.rooms[i].named {
+		return k + 1
+	}
+	p := c.choose(i, cl)
+	good := min(int64(p.links), 1<<links-1) << 1
+	if p.near && cl.gpus > 1 {
+		good++
+	}
+	good = good<<broken + int64(1<<broken-1-min(p.broke, 1<<broken-1))
+	return good<<(gpuBits+cpuBits-links-1-broken) + k + 1
+}
+
+// tightest is the slot with the least free that is enough.
+func tightest(c *Cluster, i int, cl *class) int {
+	best, least := -1, int16(wholeDevice+1)
+	c.shareSlots(i, cl, func(s int, free int16) {
+		if free < least {
+			best, least = s, free
+		}
+	})
+	return best
+}
+
+// roomiest is the slot with the most free.
+func roomiest(c *Cluster, i int, cl *class) int {
+	best, most := -1, int16(-1)
+	c.shareSlots(i, cl, func(s int, free int16) {
+		if free > most {
+			best, most = s, free
+		}
+	})
+	return best
+}

@@ -1,0 +1,117 @@
+package fit
+
+// ranking remembers how good each agent is for one class, and learns of
+// changes from the cluster's log when it is asked again.
+type ranking struct {
+	rank []int64 // 0: does not fit
+	seen int     // of the log
+	used int
+}
+
+// rankings are those of a cluster's classes, and the log of the agents that
+// changed. Rankings that have not been asked for long go first.
+type rankings struct {
+	byClass map[int32]*ranking
+	log     []int32
+	dropped int // entries of the log that were cut off
+	agents  int
+	most    int // rankings to keep
+	clock   int
+}
+
+// maxRanked bounds what all rankings of a cluster hold together, in agents.
+const maxRanked = 8 << 20
+
+func (s *rankings) start(agents int) {
+	*s = rankings{byClass: map[int32]*ranking{}, agents: agents, most: max(8, maxRanked/max(agents, 1))}
+}
+
+func (s *rankings) changed(i int) {
+	if len(s.byClass) == 0 {
+		return
+	}
+	if len(s.log) >= 2*s.agents { // who missed more looks at all agents anyway
+		s.dropped += s.agents
+		s.log = append(s.log[:0], s.log[s.agents:]...)
+	}
+	s.log = append(s.log, int32(i))
+}
+
+// of returns the ranking of a class, up to date.
+func (s *rankings) of(c *Cluster, cl *class) *ranking {
+	s.clock++
+	r := s.byClass[cl.id]
+	if r == nil {
+		r = s.room()
+		s.byClass[cl.id] = r
+		r.seen = -1
+	}
+	r.used = s.clock
+	r.update(c, cl)
+	return r
+}
+
+// room finds memory for one more ranking.
+func (s *rankings) room() *ranking {
+	if len(s.byClass) < s.most {
+		return &ranking{rank: make([]int64, s.agents)}
+	}
+	oldest := int32(-1)
+	for id, r := range s.byClass {
+		if oldest < 0 || r.used < s.byClass[oldest].used {
+			oldest = id
+		}
+	}
+	r := s.byClass[oldest]
+	delete(s.byClass, oldest)
+	return r
+}
+
+func (r *ranking) update(c *Cluster, cl *class) {
+	s := &c.ranks
+	end := s.dropped + len(s.log)
+	if r.seen < s.dropped || end-r.seen >= s.agents {
+		c.world.states.begin(s.agents)
+		least := glanceOf(cl.need.cpus, cl.gpus)
+		for i, g := range c.glances {
+			r.rank[i] = 0
+			if g.cpus >= least.cpus && g.gpus >= least.gpus {
+				r.rank[i] = c.scan(i, cl)
+			}
+		}
+	} else {
+		for _, i := range s.log[r.seen-s.dropped:] {
+			r.rank[i] = c.score(int(i), cl)
+		}
+	}
+	r.seen = end
+}
+
+// best is the agent that suits the class most, -1 if none does.
+func (r *ranking) best(c *Cluster, cl *class) int {
+	r.update(c, cl)
+	best, most := -1, int64(0)
+	for i, k := range r.rank {
+		if k > most {
+			best, most = i, k
+		}
+	}
+	return best
+}
+
+// bestOnce is what best says, found without a ranking.
+func (c *Cluster) bestOnce(cl *class) int {
+	best, most := -1, int64(0)
+	c.world.states.begin(len(c.rooms))
+	plain := c.policy.rank == nil && cl.gpus > 0 // then its rank is known
+	least := glanceOf(cl.need.cpus, cl.gpus)
+	for i, g := range c.glances {
+		if g.cpus < least.cpus || g.gpus < least.gpus || plain && c.plain[i] <= most {
+			continue
+		}
+		if k := c.scan(i, cl); k > most {
+			best, most = i, k
+		}
+	}
+	return best
+}

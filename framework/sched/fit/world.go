@@ -1,0 +1,69 @@
+package fit
+
+import (
+	"slices"
+
+	"mesos-gpu/gpu"
+)
+
+// world is what does not change while places are taken, and what was found
+// out about it. Clones of a cluster share it.
+type world struct {
+	kinds   []*kind
+	kindOf  map[string]*kind
+	roles   map[string]int32
+	classes map[string]*class
+	wishes  map[string]*wish
+	filters map[string]*filter
+	columns map[string]*column
+	typed   map[string]map[string]bool // type wish → model → satisfied
+	picks   map[pickKey]pick
+	agents  []Agent
+	key     []byte // scratch
+	frag    *fragments
+	states  states
+}
+
+func newWorld(agents []Agent) *world {
+	return &world{
+		kindOf: map[string]*kind{}, roles: map[string]int32{}, classes: map[string]*class{},
+		wishes: map[string]*wish{}, filters: map[string]*filter{}, columns: map[string]*column{},
+		typed: map[string]map[string]bool{}, picks: map[pickKey]pick{}, agents: agents,
+		states: states{number: map[string]int32{}, generation: 1},
+	}
+}
+
+// types remembers which models satisfy a wish: finding out takes regular
+// expressions.
+func (w *world) types(t gpu.Types, model string) bool {
+	if t.Any() {
+		return true
+	}
+	if model == "" {
+		return false
+	}
+	key := string(appendTexts(appendTexts(nil, t.Include), t.Exclude))
+	known := w.typed[key]
+	if known == nil {
+		known = map[string]bool{}
+		w.typed[key] = known
+	}
+	ok, seen := known[model]
+	if !seen {
+		ok = t.Match(model)
+		known[model] = ok
+	}
+	return ok
+}
+
+func (w *world) role(name string) int32 {
+	id, ok := w.roles[name]
+	if !ok {
+		id = int32(len(w.roles))
+		w.roles[name] = id
+	}
+	return id
+}
+
+// slotOf finds a device on its agent; -1 if it is not there.
+func slotOf(uuids []string, id string) int { return slices.Index(uuids, id) }
