@@ -2,9 +2,15 @@ package sched
 
 import "time"
 
+// Defaults that operators see.
+const (
+	DefaultHoldOffers         = 5 * time.Second
+	DefaultUnreachableTimeout = 15 * time.Minute
+)
+
 // Config says how patient a State is. The zero value takes the defaults.
 type Config struct {
-	// Policy ranks agents; without comparators it is BestFit.
+	// Policy says where tasks go; zero fields take defaults.
 	Policy Policy
 	// LaunchTimeout is how long a launch may stay unconfirmed before the
 	// master is asked what became of it.
@@ -18,17 +24,29 @@ type Config struct {
 	ReconcileAll time.Duration
 	// ReviveEvery bounds how often offers are asked for.
 	ReviveEvery time.Duration
-	// MaxAttempts bounds how often one task is tried.
+	// HoldOffers is how long an offer stays in hand that a waiting job could
+	// use once more is free; below zero it is declined at once.
+	HoldOffers time.Duration
+	// YieldEvery bounds how often an agent's offers are given back for a role
+	// that holds less than its share.
+	YieldEvery time.Duration
+	// UnreachableTimeout is how long a task's agent may be away before the
+	// task is given up and tried again elsewhere; below zero is for ever.
+	UnreachableTimeout time.Duration
+	// RetryDelay is the first pause before a task that failed or was lost
+	// again is tried anew; pauses double up to RetryDelayMax.
+	RetryDelay, RetryDelayMax time.Duration
+	// MaxAttempts bounds how often one task may be lost.
 	MaxAttempts int
+	// MaxLive bounds the tasks that have not ended, of all jobs.
+	MaxLive int
 	// KeepEnded bounds how many tasks the remembered ended jobs have; the
 	// job that ended last is remembered in any case.
 	KeepEnded int
 }
 
 func (c *Config) setDefaults() {
-	if len(c.Policy.GPU) == 0 && len(c.Policy.CPU) == 0 {
-		c.Policy = BestFit()
-	}
+	c.Policy.setDefaults()
 	or := func(d *time.Duration, def time.Duration) {
 		if *d <= 0 {
 			*d = def
@@ -41,11 +59,23 @@ func (c *Config) setDefaults() {
 	or(&c.ReconcileRetryMax, 5*time.Minute)
 	or(&c.ReconcileAll, 15*time.Minute)
 	or(&c.ReviveEvery, time.Second)
+	or(&c.YieldEvery, time.Minute)
+	or(&c.RetryDelay, time.Second)
+	or(&c.RetryDelayMax, 5*time.Minute)
+	if c.HoldOffers == 0 {
+		c.HoldOffers = DefaultHoldOffers
+	}
+	if c.UnreachableTimeout == 0 {
+		c.UnreachableTimeout = DefaultUnreachableTimeout
+	}
+	if c.MaxLive <= 0 {
+		c.MaxLive = 100_000
+	}
 	if c.MaxAttempts <= 0 {
 		c.MaxAttempts = 5
 	}
 	if c.KeepEnded <= 0 {
-		c.KeepEnded = 50_000
+		c.KeepEnded = 100_000
 	}
 }
 

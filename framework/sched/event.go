@@ -42,6 +42,11 @@ type (
 	Kill struct{ Job string }
 	// Tick: time has passed.
 	Tick struct{}
+	// Cycle: no more events for now, answer the offers.
+	Cycle struct{}
+	// PolicyChanged: roles, weights, quotas or the placing of tasks have changed.
+	// CheckPolicy found nothing wrong with it.
+	PolicyChanged struct{ Policy Policy }
 	// AcceptFailed: an ACCEPT did not reach the master, or it refused it.
 	// The tasks may run nevertheless: a connection can break after the call.
 	AcceptFailed struct{ TaskIDs []string }
@@ -51,9 +56,19 @@ type (
 	InverseOffers struct{ Offers []InverseOffer }
 	// InverseRescind: an inverse offer is void.
 	InverseRescind struct{ OfferID string }
+	// OperationUpdate: the status of an operation on resources. We make none
+	// with an id; what comes is of somebody else's making, and acknowledged.
+	OperationUpdate Operation
 	// AgentLost: the master removed the agent.
 	AgentLost struct{ AgentID string }
 )
+
+// Operation names one status of an operation.
+type Operation struct {
+	ID, AgentID, ProviderID string
+	// UUID is set where the master wants an acknowledgement.
+	UUID []byte
+}
 
 // InverseOffer asks whether an agent may be taken away. A zero Duration is
 // for good.
@@ -70,20 +85,27 @@ type Agent struct {
 	GPUs      int
 	Types     []string
 	Inventory []gpu.Device
+	// Driver, CUDA, Attributes, Region and Zone are as in an Offer.
+	Driver, CUDA string
+	Attributes   []Attribute
+	Region, Zone string
 	// Draining agents take no new tasks.
 	Draining bool
 }
 
-func (Subscribed) event()     {}
-func (Disconnected) event()   {}
-func (Offers) event()         {}
-func (Rescind) event()        {}
-func (Update) event()         {}
-func (Submit) event()         {}
-func (Kill) event()           {}
-func (Tick) event()           {}
-func (AcceptFailed) event()   {}
-func (Agents) event()         {}
-func (AgentLost) event()      {}
-func (InverseOffers) event()  {}
-func (InverseRescind) event() {}
+func (Subscribed) event()      {}
+func (Disconnected) event()    {}
+func (Offers) event()          {}
+func (Rescind) event()         {}
+func (Update) event()          {}
+func (Submit) event()          {}
+func (Kill) event()            {}
+func (Tick) event()            {}
+func (Cycle) event()           {}
+func (PolicyChanged) event()   {}
+func (AcceptFailed) event()    {}
+func (Agents) event()          {}
+func (OperationUpdate) event() {}
+func (AgentLost) event()       {}
+func (InverseOffers) event()   {}
+func (InverseRescind) event()  {}

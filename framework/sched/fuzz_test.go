@@ -17,12 +17,22 @@ func FuzzStep(f *testing.F) {
 	f.Add([]byte{0, 0, 1, 30, 2, 77, 4, 1, 5, 20, 3, 6, 7, 0, 5, 60, 0, 0, 2, 14})
 	f.Add([]byte{0, 0, 1, 255, 2, 255, 3, 200, 3, 100, 8, 0, 9, 1, 10, 1, 5, 30})
 	f.Fuzz(func(t *testing.T, data []byte) {
-		w := &world{t: t, st: New(Config{MaxAttempts: 3, KeepEnded: 2}, "", nil), now: time.Unix(1_700_000_000, 0), states: map[string]job.State{}}
+		data = data[:min(len(data), 400)] // longer ones find no more, only slower
+		w := &world{t: t, st: New(fuzzConfig(), "", nil), now: time.Unix(1_700_000_000, 0), states: map[string]job.State{}, open: map[string]Offer{}}
 		for len(data) >= 2 {
 			w.apply(data[0], data[1])
 			data = data[2:]
 		}
+		w.now = w.now.Add(time.Minute)
+		w.step(Cycle{})
+		if len(w.open) > 0 && w.st.Connected() {
+			t.Fatalf("%d offers are never answered", len(w.open))
+		}
 	})
+}
+
+func fuzzConfig() Config {
+	return Config{MaxAttempts: 3, KeepEnded: 2, Policy: Policy{Roles: []Role{{Name: "*", Quota: Quota{AllTypes: 6, "V100": 5}}, {Name: "b", Weight: 2}}}}
 }
 
 // world is what the fuzzer's master and people know.
@@ -33,10 +43,11 @@ type world struct {
 	offers int
 	ids    []string // all task ids ever seen
 	states map[string]job.State
+	open   map[string]Offer // not answered yet
 }
 
 func (w *world) apply(kind, arg byte) {
-	switch kind % 11 {
+	switch kind % 15 {
 	case 0:
 		w.step(Subscribed{FrameworkID: "f" + fmt.Sprint(arg%2)})
 	case 1:
@@ -44,7 +55,7 @@ func (w *world) apply(kind, arg byte) {
 	case 2:
 		w.step(Offers{Offers: w.fuzzOffers(arg)})
 	case 3, 4:
-		w.step(w.fuzzUpdate(arg, kind%11 == 4))
+		w.step(w.fuzzUpdate(arg, kind%15 == 4))
 	case 5:
 		w.now = w.now.Add(time.Duration(arg) * time.Second)
 		w.step(Tick{})
@@ -60,6 +71,27 @@ func (w *world) apply(kind, arg byte) {
 		}
 	case 10:
 		w.restart()
+	case 11, 12:
+		w.step(Cycle{})
+	case 13:
+		for id := range w.open {
+			if int(arg)%len(w.open) == 0 {
+				delete(w.open, id)
+				w.step(Rescind{OfferID: id})
+				break
+			}
+		}
+	case 14:
+		if arg%2 == 0 {
+			w.step(AgentLost{AgentID: "a0"})
+			for id, o := range w.open {
+				if o.AgentID == "a0" {
+					delete(w.open, id)
+				}
+			}
+		} else {
+			w.step(InverseOffers{Offers: []InverseOffer{{ID: "i", AgentID: "a0", Start: w.now.Add(time.Duration(arg) * time.Minute)}}})
+		}
 	}
 }
 
@@ -69,6 +101,14 @@ func fuzzSpec(arg byte) job.Spec {
 	if s.Request.GPUs > 0 && arg > 200 {
 		s.Request.Types = gpu.Types{Include: []string{"K80"}}
 	}
+	s.Gang, s.Preemptible, s.Priority, s.Retries = arg%7 == 0, arg%5 == 0, int(arg%4), int(arg%3)
+	s.RunTime, s.MaxWait = time.Duration(arg%6)*time.Minute, time.Duration(arg%11)*time.Minute
+	if arg%8 == 1 {
+		s.Timeout = s.RunTime + time.Minute
+	}
+	if arg%3 == 2 {
+		s.Role = "b"
+	}
 	s.SetDefaults()
 	return s
 }
@@ -77,7 +117,8 @@ func (w *world) fuzzOffers(arg byte) []Offer {
 	var offers []Offer
 	for i := range int(arg%3) + 1 {
 		w.offers++
-		o := Offer{ID: fmt.Sprintf("o%d", w.offers), AgentID: fmt.Sprintf("a%d", (int(arg)+i)%2), Types: []string{"V100"}}
+		o := Offer{ID: fmt.Sprintf("o%d", w.offers), AgentID: fmt.Sprintf("a%d", (int(arg)+i)%2), Types: []string{"V100"}, Role: []string{"*", "b"}[arg/2%2]}
+		o.Ports = []PortRange{{First: 10 * w.offers, Last: 10*w.offers + 5}}
 		o.Free = Amount{CPUs: float64(arg / 3 % 8), MemMiB: 2048, DiskMiB: 10}
 		o.GPUs = int(arg / 24 % 5)
 		if arg%2 == 0 {
@@ -86,6 +127,9 @@ func (w *world) fuzzOffers(arg byte) []Offer {
 			}
 		}
 		offers = append(offers, o)
+		if w.st.Connected() {
+			w.open[o.ID] = o
+		}
 	}
 	return offers
 }
@@ -107,29 +151,39 @@ func (w *world) fuzzUpdate(arg byte, silent bool) Update {
 
 // restart makes a State of what was recorded, as a new process would.
 func (w *world) restart() {
-	w.st = New(Config{MaxAttempts: 3, KeepEnded: 2}, w.st.FrameworkID(), w.st.Jobs())
+	w.st = New(fuzzConfig(), w.st.FrameworkID(), w.st.Jobs())
+	clear(w.open)
 }
 
 func (w *world) step(ev Event) {
 	w.now = w.now.Add(1)
 	connected := w.st.Connected()
+	switch ev.(type) {
+	case Subscribed, Disconnected:
+		clear(w.open)
+	}
 	ops := w.st.Step(w.now, ev)
 	w.checkMoves(w.st.Drain())
 	w.checkOps(ev, ops, connected)
-	waiting := 0
+	w.checkJobs()
+	waiting, live := 0, 0
 	for _, j := range w.st.Jobs() {
 		for i := range j.Tasks {
 			if j.Tasks[i].State == job.Waiting {
 				waiting++
 			}
-			if n := j.Tasks[i].Attempt; n > 3 {
-				w.t.Fatalf("%s is attempt %d of at most 3", j.Tasks[i].ID, n)
+			if j.Tasks[i].State.Live() {
+				live++
 			}
 		}
 	}
+	counted := 0
+	for _, d := range w.st.demands {
+		counted += d.waiting
+	}
 	reasons, kept := w.st.Reasons(), 0
-	if w.st.waiting != waiting || len(reasons) > waiting {
-		w.t.Fatalf("%d tasks wait, counted %d, %d reasons", waiting, w.st.waiting, len(reasons))
+	if counted != waiting || w.st.live != live || len(reasons) > waiting {
+		w.t.Fatalf("%d tasks wait, counted %d, %d reasons; %d live, counted %d", waiting, counted, len(reasons), live, w.st.live)
 	}
 	for _, j := range w.st.Jobs() {
 		name := j.Spec.Name
@@ -142,6 +196,31 @@ func (w *world) step(ev Event) {
 	}
 	if kept != w.st.endedTasks {
 		w.t.Fatalf("%d tasks have ended, counted %d", kept, w.st.endedTasks)
+	}
+}
+
+// checkJobs: no task is lost or fails more often than allowed, and a gang has
+// all of its tasks placed or the rest on their way out.
+func (w *world) checkJobs() {
+	for _, j := range w.st.Jobs() {
+		placed, waiting, kills := 0, 0, 0
+		for i := range j.Tasks {
+			t := &j.Tasks[i]
+			if t.Losses >= 3 || t.Failures > j.Spec.Retries {
+				w.t.Fatalf("%s was lost %d times and failed %d of %d", t.ID, t.Losses, t.Failures, j.Spec.Retries)
+			}
+			switch {
+			case t.State == job.Waiting:
+				waiting++
+			case t.State.Placed() && t.KillWanted.IsZero():
+				placed++
+			case t.State.Placed():
+				kills++
+			}
+		}
+		if j.Spec.Gang && placed > 0 && waiting > 0 {
+			w.t.Fatalf("gang %s has %d tasks placed, %d that wait, %d that end", j.Spec.Name, placed, waiting, kills)
+		}
 	}
 }
 
@@ -162,8 +241,13 @@ func (w *world) checkMoves(c Changes) {
 
 func (w *world) checkOps(ev Event, ops []Op, connected bool) {
 	_, subscribed := ev.(Subscribed)
-	answered := map[string]int{}
 	acked := 0
+	answer := func(id string) {
+		if _, ok := w.open[id]; !ok {
+			w.t.Fatalf("offer %s is answered twice, or was never made", id)
+		}
+		delete(w.open, id)
+	}
 	for _, op := range ops {
 		if !connected && !subscribed {
 			if _, ok := op.(Acknowledge); !ok {
@@ -174,8 +258,9 @@ func (w *world) checkOps(ev Event, ops []Op, connected bool) {
 		}
 		switch o := op.(type) {
 		case Accept:
+			w.checkAccept(&o)
 			for _, id := range o.OfferIDs {
-				answered[id]++
+				answer(id)
 			}
 			for _, l := range o.Launches {
 				if w.states[l.TaskID] != job.Launching {
@@ -184,7 +269,7 @@ func (w *world) checkOps(ev Event, ops []Op, connected bool) {
 			}
 		case Decline:
 			for _, d := range o.Offers {
-				answered[d.OfferID]++
+				answer(d.OfferID)
 			}
 		case Acknowledge:
 			acked++
@@ -196,11 +281,33 @@ func (w *world) checkOps(ev Event, ops []Op, connected bool) {
 	if u, ok := ev.(Update); ok && (acked == 1) != (len(u.UUID) > 0) {
 		w.t.Fatalf("update %+v was acknowledged %d times", u, acked)
 	}
-	if o, ok := ev.(Offers); ok && connected {
-		for _, offer := range o.Offers {
-			if answered[offer.ID] != 1 {
-				w.t.Fatalf("offer %s was answered %d times", offer.ID, answered[offer.ID])
-			}
+}
+
+// checkAccept: what is taken is there, of one agent and role, and no device
+// is taken twice.
+func (w *world) checkAccept(a *Accept) {
+	gpus, cpus := 0, 0.0
+	devices := map[string]bool{}
+	for _, id := range a.OfferIDs {
+		o := w.open[id]
+		if o.AgentID != a.AgentID || o.Role != a.Role {
+			w.t.Fatalf("offer %s of %s to %q is accepted for %s and %q", id, o.AgentID, o.Role, a.AgentID, a.Role)
 		}
+		gpus, cpus = gpus+o.GPUs, cpus+o.Free.CPUs
+		for _, d := range o.DeviceIDs {
+			devices[d] = true
+		}
+	}
+	for _, l := range a.Launches {
+		gpus, cpus = gpus-l.Spec.Request.GPUs, cpus-l.Spec.CPUs-l.Overhead.CPUs
+		for _, d := range l.DeviceIDs {
+			if !devices[d] {
+				w.t.Fatalf("%s takes device %s, which is not there any more", l.TaskID, d)
+			}
+			delete(devices, d)
+		}
+	}
+	if gpus < 0 || cpus < -1e-9 {
+		w.t.Fatalf("agent %s is %d GPUs and %g cpus short", a.AgentID, -gpus, -cpus)
 	}
 }

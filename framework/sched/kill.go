@@ -20,24 +20,35 @@ func (s *State) kill(now time.Time, name string) []Op {
 		case t.State == job.Waiting:
 			t.KillWanted = now
 			s.move(now, ref, job.Killed, "killed while it waited")
-		case t.State.Placed() && t.KillWanted.IsZero():
-			t.KillWanted = now
-			s.move(now, ref, job.Killing, "")
+		case t.State.Placed() && t.KillReason != job.ByPerson:
+			t.KillReason = job.ByPerson // and does not come back
 			s.touch(ref)
-			ops = append(ops, s.sendKill(now, t)...)
+		default:
+			ops = append(ops, s.end(now, ref, job.ByPerson, "")...)
 		}
 	}
 	s.settle(j)
 	return ops
 }
 
-// sendKill sends a KILL and says when the next is due.
-func (s *State) sendKill(now time.Time, t *job.Task) []Op {
-	tm := s.timers[t.ID]
-	if tm == nil {
-		tm = &timer{}
-		s.timers[t.ID] = tm
+// end asks for a placed task's end. The first reason stays.
+func (s *State) end(now time.Time, ref taskRef, why job.KillReason, message string) []Op {
+	t := ref.task()
+	if !t.State.Placed() || !t.KillWanted.IsZero() {
+		return nil
 	}
+	t.KillWanted, t.KillReason = now, why
+	if !s.move(now, ref, job.Killing, message) {
+		s.watch(ref)
+	}
+	s.touch(ref)
+	return s.sendKill(now, ref)
+}
+
+// sendKill sends a KILL and says when the next is due.
+func (s *State) sendKill(now time.Time, ref taskRef) []Op {
+	t := ref.task()
+	tm := s.timerOf(t.ID)
 	if !s.connected {
 		tm.kill = now // once there is a subscription
 		return nil

@@ -17,8 +17,10 @@ type (
 	// Accept launches tasks on all offers of one agent.
 	Accept struct {
 		AgentID, Hostname, AgentURL string
-		OfferIDs                    []string
-		Launches                    []Launch
+		// Role is what the offers are allocated to.
+		Role     string
+		OfferIDs []string
+		Launches []Launch
 		// Refuse is how long the rest need not be offered again.
 		Refuse time.Duration
 	}
@@ -45,6 +47,8 @@ type (
 		AgentID, TaskID string
 		UUID            []byte
 	}
+	// AcknowledgeOperation says that an operation's status has been heard.
+	AcknowledgeOperation Operation
 	// KillTask asks for a task's end. A Grace above zero is for this kill,
 	// instead of what the task was launched with.
 	KillTask struct {
@@ -59,15 +63,16 @@ type (
 // TaskOn names a task and the agent it was placed on.
 type TaskOn struct{ TaskID, AgentID string }
 
-func (Accept) op()        {}
-func (Decline) op()       {}
-func (Revive) op()        {}
-func (SetRoles) op()      {}
-func (AnswerInverse) op() {}
-func (Suppress) op()      {}
-func (Acknowledge) op()   {}
-func (KillTask) op()      {}
-func (Reconcile) op()     {}
+func (Accept) op()               {}
+func (Decline) op()              {}
+func (Revive) op()               {}
+func (SetRoles) op()             {}
+func (AnswerInverse) op()        {}
+func (Suppress) op()             {}
+func (Acknowledge) op()          {}
+func (AcknowledgeOperation) op() {}
+func (KillTask) op()             {}
+func (Reconcile) op()            {}
 
 func (o Accept) String() string {
 	var b strings.Builder
@@ -101,8 +106,9 @@ func (o AnswerInverse) String() string {
 	return fmt.Sprintf("%s inverse %s", verb, strings.Join(o.OfferIDs, " "))
 }
 
-func (o Acknowledge) String() string { return fmt.Sprintf("acknowledge %s", o.TaskID) }
-func (o KillTask) String() string    { return fmt.Sprintf("kill %s on %s", o.TaskID, o.AgentID) }
+func (o AcknowledgeOperation) String() string { return fmt.Sprintf("acknowledge operation %s", o.ID) }
+func (o Acknowledge) String() string          { return fmt.Sprintf("acknowledge %s", o.TaskID) }
+func (o KillTask) String() string             { return fmt.Sprintf("kill %s on %s", o.TaskID, o.AgentID) }
 
 func (o Reconcile) String() string {
 	if len(o.Tasks) == 0 {

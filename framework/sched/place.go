@@ -1,38 +1,43 @@
 // Package sched decides which task runs on which agent and with which
 // devices, and what to say to Mesos after each event. It is a pure function
 // of what it is told: it performs no I/O, reads no clock and writes no log.
+// Which agent a task fits on, and how well, is the part of package fit.
 package sched
 
 import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
-	"mesos-gpu/gpu"
+	"mesos-gpu/framework/sched/fit"
 	"mesos-gpu/job"
 )
 
-// Job is a job with tasks that wait for a place.
-type Job struct {
-	Spec *job.Spec
-	// Tasks are those that wait, in index order.
-	Tasks []Waiting
-}
-
-// Waiting is one task that wants a place.
-type Waiting struct {
-	ID    string
-	Index int
+// Policy says where tasks go and how roles compete.
+type Policy struct {
+	// Fit ranks the agents.
+	Fit fit.Policy
+	// Roles are those with a weight or a quota.
+	Roles []Role
+	// Overhead is what each task's executor needs beside the task.
+	Overhead Amount
+	// RefuseSoon keeps an offer away that a waiting job might use once more
+	// is free on its agent; RefuseLong one that nothing waiting can use.
+	RefuseSoon, RefuseLong time.Duration
 }
 
 // Plan answers every offer once and every waiting task.
 type Plan struct {
-	// Accept has one entry an agent that gets tasks, by agent id.
+	// Accept has one entry an agent and role that gets tasks, in their order.
 	Accept []Accept
-	// Decline has the other offers, by offer id.
-	Decline []Declined
+	// Decline has the offers of no use, Hold those that a waiting job could
+	// use once more is free: each by offer id.
+	Decline, Hold []Declined
+	// Yield are agents whose offers another role should have.
+	Yield []string
+	// Preempt are tasks whose place a job of higher priority needs.
+	Preempt []Victim
 	// Unplaced says why each job that still waits does, in queue order.
 	Unplaced []Reason
 }
@@ -43,8 +48,10 @@ type Launch struct {
 	Index  int
 	// Spec is shared with the queue: nobody changes it.
 	Spec *job.Spec
-	// DeviceIDs are the GPUs it gets, where the agent names devices.
+	// DeviceIDs are the GPUs it gets, where the agent names devices, and
+	// GPUTypes how many of each type.
 	DeviceIDs []string
+	GPUTypes  map[string]int
 	// Overhead is for its executor.
 	Overhead Amount
 	// Ports are the host ports it gets, Env what it is told beside its Spec's
@@ -53,152 +60,212 @@ type Launch struct {
 	Env   map[string]string
 }
 
-// Declined is an offer nobody wants now.
+// Declined is an offer that no task takes now.
 type Declined struct {
 	OfferID string
 	Reason  string
 	Refuse  time.Duration
 }
 
-// Place answers every offer exactly once. It does not modify its arguments;
-// equal inputs give equal plans in any offer order.
-func Place(offers []Offer, queue []Job, p Policy) Plan {
-	plan, _ := place(offers, queue, p)
-	return plan
+// Place answers every offer exactly once: accepted, held or declined. It does
+// not modify its arguments; equal inputs give equal plans in any offer order.
+func Place(offers []Offer, q Queue, p Policy) Plan {
+	pl := newPlacing(offers, &q, &p)
+	for {
+		j, ok := pl.turn.next()
+		if !ok {
+			break
+		}
+		pl.place(j)
+	}
+	pl.answer()
+	return pl.plan
 }
 
-// place also returns the agents with what is left on them.
-func place(offers []Offer, queue []Job, p Policy) (Plan, []*agent) {
-	agents := join(offers)
-	full := map[string]shortage{}
-	var plan Plan
-	var short []*order
-	for i := range queue {
-		o := newOrder(&queue[i], p)
-		key := o.key()
-		why, tried := full[key]
-		missing := len(queue[i].Tasks)
-		if !tried { // what did not fit a moment ago does not fit now
-			missing = o.fill(agents, p)
-		}
-		if missing == 0 {
-			continue
-		}
-		if !tried {
-			why = o.explain(agents)
-			full[key] = why
-			short = append(short, o)
-		}
-		plan.Unplaced = append(plan.Unplaced, Reason{Job: o.spec.Name, Missing: missing, Tasks: o.spec.Tasks, Lack: why.lack, Seen: why.seen})
-	}
+// placing is a plan in the making.
+type placing struct {
+	q        *Queue
+	p        *Policy
+	cluster  *fit.Cluster
+	agents   []fit.Agent
+	byID     map[string]*fit.Agent
+	ledger   *ledger
+	turn     *turn
+	launches map[int][]Launch // by agent
+	blocked  []fit.Demand     // one of each kind
+	seen     map[string]shortage
+	heads    map[string]*head // the first blocked job of each role
+	yielded  map[int]string   // agents claimed for another role, and why
+	plan     Plan
+}
+
+func newPlacing(offers []Offer, q *Queue, p *Policy) *placing {
+	agents := fit.Join(offers)
+	offered := map[[2]string]bool{}
 	for _, a := range agents {
-		plan.answer(a, short, p)
+		offered[[2]string{a.ID, a.Role}] = true
 	}
-	slices.SortFunc(plan.Decline, func(x, y Declined) int { return cmp.Compare(x.OfferID, y.OfferID) })
-	return plan, agents
+	for _, a := range q.Known {
+		if !offered[[2]string{a.ID, a.Role}] {
+			a.Offers, a.Free, a.GPUs, a.DeviceIDs, a.Ports = nil, Amount{}, 0, nil, nil
+			agents = append(agents, a)
+		}
+	}
+	pl := &placing{
+		q: q, p: p, cluster: fit.NewCluster(agents, p.Fit, q.Now), ledger: newLedger(p.Roles, q.Running),
+		byID: map[string]*fit.Agent{}, launches: map[int][]Launch{}, seen: map[string]shortage{}, heads: map[string]*head{}, yielded: map[int]string{},
+	}
+	pl.agents = pl.cluster.Agents()
+	for i := range pl.agents {
+		pl.byID[pl.agents[i].ID] = &pl.agents[i]
+	}
+	pl.turn = newTurn(q, pl.ledger)
+	return pl
 }
 
-// answer accepts all offers of an agent that got tasks, and declines those of
-// another.
-func (plan *Plan) answer(a *agent, short []*order, p Policy) {
-	if len(a.launches) > 0 {
-		plan.Accept = append(plan.Accept, Accept{
-			AgentID: a.id, Hostname: a.hostname, AgentURL: a.url,
-			OfferIDs: a.offers, Launches: a.launches, Refuse: p.RefuseSoon,
-		})
+// place gives the job's tasks their places, all or as many as it may have.
+func (pl *placing) place(j *Job) {
+	d := j.demand(pl.p, pl.byID)
+	if h := pl.heads[j.Role]; h != nil && h.reserved {
+		d.Beyond = d.Runs == 0 || pl.q.Now.Add(d.Runs).After(h.start)
+	}
+	key := keyOf(&d, j.Spec)
+	if why, tried := pl.seen[key]; tried { // what did not fit a moment ago does not fit now
+		pl.wait(j, len(j.Tasks), why)
 		return
 	}
-	reason, refuse := "no task waits for "+a.describe(), p.RefuseLong
-	if len(short) == 0 {
-		reason = "no task waits"
+	spots, why, quota := pl.fill(j, &d)
+	missing := len(j.Tasks) - len(spots)
+	if missing == 0 {
+		pl.launch(j, spots)
+		return
 	}
-	for _, o := range short {
-		if o.wish.n == 0 || o.wish.kind(a) {
-			reason, refuse = o.refusal(a), p.RefuseSoon
+	if !quota {
+		why = pl.explain(j, &d)
+	}
+	if j.Spec.Gang {
+		pl.cluster.Undo(&d, spots)
+		pl.count(j, spots, -1)
+		spots = nil
+	}
+	pl.launch(j, spots)
+	pl.wait(j, missing, why)
+	if quota {
+		return
+	}
+	pl.ahead(j, &d, len(j.Tasks)-len(spots))
+	pl.yield(j, &d, len(j.Tasks)-len(spots))
+	pl.blocked = append(pl.blocked, d)
+	if j.Spec.Gang || slices.ContainsFunc(d.Constraints, job.Constraint.PerJob) {
+		return // another of these may fit where this one does not
+	}
+	pl.seen[key] = why
+}
+
+func (pl *placing) wait(j *Job, missing int, why shortage) {
+	pl.plan.Unplaced = append(pl.plan.Unplaced, Reason{Job: j.Spec.Name, Missing: missing, Tasks: j.Spec.Tasks, Lack: why.lack, Seen: why.seen, Turn: why.turn})
+}
+
+// keyOf tells demands apart that could find a place differently.
+func keyOf(d *fit.Demand, s *job.Spec) string {
+	return fmt.Sprint(d.Role, d.Amount, d.Ports, d.Request, d.Constraints, d.Runs, d.Beyond, s.Gang)
+}
+
+// explain says what is in the job's way: the agents, or that the places they
+// have are kept for the job at the head of its role.
+func (pl *placing) explain(j *Job, d *fit.Demand) shortage {
+	if h := pl.heads[j.Role]; d.Beyond && h != nil {
+		sooner := *d
+		sooner.Beyond = false
+		if spots := pl.cluster.Fill(&sooner, 1); len(spots) > 0 {
+			pl.cluster.Undo(&sooner, spots)
+			return shortage{
+				turn: true,
+				lack: fmt.Sprintf("a place that %s will not need", h.job),
+				seen: fmt.Sprintf("%s goes first and starts within %s, a run_time that ends before would fit", h.job, h.start.Sub(pl.q.Now).Round(time.Second)),
+			}
+		}
+	}
+	s := pl.cluster.Explain(d)
+	return shortage{lack: s.Lack, seen: s.Seen}
+}
+
+// fill takes places for the job's tasks as far as there are any and its
+// role's quota allows. The shortage is the quota's where that is in the way.
+func (pl *placing) fill(j *Job, d *fit.Demand) (spots []fit.Spot, why shortage, quota bool) {
+	wish := d.Request
+	for want := len(j.Tasks); want > 0; want = len(j.Tasks) - len(spots) {
+		narrowed, may, bound := pl.ledger.narrow(j.Role, wish)
+		if may == 0 {
+			return spots, bound.shortage(wish.GPUs), true
+		}
+		d.Request = narrowed
+		n := min(want, may)
+		got := pl.cluster.Fill(d, n)
+		pl.count(j, got, 1)
+		spots = append(spots, got...)
+		if len(got) < n {
+			if bound != nil { // other types would do, but there are none
+				d.Request = wish
+				return spots, bound.shortage(wish.GPUs), true
+			}
 			break
 		}
 	}
-	for _, id := range a.offers {
-		plan.Decline = append(plan.Decline, Declined{OfferID: id, Reason: reason, Refuse: refuse})
+	d.Request = wish
+	return spots, why, false
+}
+
+// count enters places into the ledger.
+func (pl *placing) count(j *Job, spots []fit.Spot, sign int) {
+	for i := range spots {
+		pl.ledger.add(j.Role, typesOf(&pl.agents[spots[i].Agent], &spots[i], j.Spec.Request.GPUs), sign)
 	}
 }
 
-func (a *agent) describe() string {
-	var types []string
-	for _, m := range a.models() {
-		if t := gpu.TypeOf(m); !slices.Contains(types, t) {
-			types = append(types, t)
+func (pl *placing) launch(j *Job, spots []fit.Spot) {
+	peers := pl.peersOf(j, spots)
+	for i := range spots {
+		s, t := &spots[i], j.Tasks[i]
+		pl.launches[s.Agent] = append(pl.launches[s.Agent], Launch{
+			TaskID: t.ID, Index: t.Index, Spec: j.Spec, Overhead: pl.p.Overhead,
+			DeviceIDs: s.DeviceIDs, GPUTypes: typesOf(&pl.agents[s.Agent], s, j.Spec.Request.GPUs),
+			Ports: s.Ports, Env: environment(j, t.Index, s.Ports, peers),
+		})
+	}
+}
+
+// answer accepts the offers of agents that got tasks, and holds or declines
+// the others.
+func (pl *placing) answer() {
+	pl.giveBack()
+	for i := range pl.agents {
+		a := &pl.agents[i]
+		if len(pl.launches[i]) > 0 {
+			pl.plan.Accept = append(pl.plan.Accept, Accept{
+				AgentID: a.ID, Hostname: a.Hostname, AgentURL: a.URL, Role: a.Role,
+				OfferIDs: a.Offers, Launches: pl.launches[i], Refuse: pl.p.RefuseSoon,
+			})
+			continue
+		}
+		if pl.yielded[i] != "" {
+			continue
+		}
+		list, reason, refuse := &pl.plan.Decline, "no task waits for "+describe(a), pl.p.RefuseLong
+		if len(pl.blocked) == 0 && len(pl.plan.Unplaced) == 0 {
+			reason = "no task waits"
+		}
+		for b := range pl.blocked {
+			if pl.cluster.Useful(i, &pl.blocked[b]) {
+				list, reason, refuse = &pl.plan.Hold, pl.cluster.Refusal(i, &pl.blocked[b]), pl.p.RefuseSoon
+				break
+			}
+		}
+		for _, id := range a.Offers {
+			*list = append(*list, Declined{OfferID: id, Reason: reason, Refuse: refuse})
 		}
 	}
-	switch {
-	case len(types) > 0:
-		return strings.Join(types, " or ")
-	case a.hasGPUs():
-		return "GPUs of no known type"
-	default:
-		return "an agent without GPUs"
+	for _, list := range [][]Declined{pl.plan.Decline, pl.plan.Hold} {
+		slices.SortFunc(list, func(x, y Declined) int { return cmp.Compare(x.OfferID, y.OfferID) })
 	}
-}
-
-// order is a job's tasks and what each of them needs.
-type order struct {
-	spec  *job.Spec
-	tasks []Waiting
-	wish  *wish
-	need  amount // the executor's part included
-	extra Amount // the executor's part
-}
-
-func newOrder(j *Job, p Policy) *order {
-	s := j.Spec
-	need := Amount{CPUs: s.CPUs, MemMiB: s.MemMiB, DiskMiB: s.DiskMiB}.milli().plus(p.Overhead.milli())
-	return &order{spec: s, tasks: j.Tasks, wish: newWish(s.Request), need: need, extra: p.Overhead}
-}
-
-// key tells orders apart that could find a place differently.
-func (o *order) key() string {
-	return fmt.Sprintf("%d %q %q %v", o.wish.n, o.wish.types.Include, o.wish.types.Exclude, o.need)
-}
-
-// fill gives the order's tasks to the agents in order of preference and
-// returns how many found no place.
-func (o *order) fill(agents []*agent, p Policy) (missing int) {
-	var fit []*agent
-	for _, a := range agents {
-		if o.fits(a) > 0 {
-			fit = append(fit, a)
-		}
-	}
-	slices.SortFunc(fit, func(a, b *agent) int { return p.compare(o.wish.n > 0, a, b) })
-	tasks := o.tasks
-	for _, a := range fit {
-		n := min(o.fits(a), len(tasks))
-		for _, t := range tasks[:n] {
-			o.take(a, t)
-		}
-		if tasks = tasks[n:]; len(tasks) == 0 {
-			return 0
-		}
-	}
-	return len(tasks)
-}
-
-// fits says how many of the tasks the agent holds.
-func (o *order) fits(a *agent) int {
-	n := len(o.tasks)
-	if o.wish.n > 0 {
-		n = min(n, o.wish.free(a)/o.wish.n)
-	}
-	if n == 0 {
-		return 0
-	}
-	return a.free.times(o.need, n)
-}
-
-func (o *order) take(a *agent, t Waiting) {
-	ids := o.wish.pick(a)
-	a.free = a.free.minus(o.need)
-	a.gpus -= o.wish.n
-	a.devices = slices.DeleteFunc(a.devices, func(d gpu.Device) bool { return slices.Contains(ids, d.UUID) })
-	a.launches = append(a.launches, Launch{TaskID: t.ID, Index: t.Index, Spec: o.spec, DeviceIDs: ids, Overhead: o.extra})
 }

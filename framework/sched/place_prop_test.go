@@ -12,6 +12,12 @@ import (
 	"mesos-gpu/job"
 )
 
+func testPolicy() Policy {
+	p := Policy{}
+	p.setDefaults()
+	return p
+}
+
 // models of the generated clusters; the last has no name.
 var models = []string{"Tesla V100-SXM2-16GB", "Tesla K80", "NVIDIA A100 80GB PCIe", ""}
 
@@ -53,6 +59,7 @@ func genAgent(t *rapid.T, a int) []Offer {
 		if listed {
 			offer.Inventory = inventory
 		}
+		offer.Ports = []PortRange{{First: 1000 * o, Last: 1000*o + 99}}
 		n := rapid.IntRange(0, len(inventory)).Draw(t, "here")
 		offer.GPUs = n
 		if named {
@@ -81,6 +88,7 @@ func genQueue(maxJobs, maxTasks int) *rapid.Generator[[]Job] {
 				names := rapid.SliceOfN(rapid.SampledFrom([]string{"V100", "K80", "A100"}), 0, 2)
 				spec.Request.Types = gpu.Types{Include: names.Draw(t, "include"), Exclude: names.Draw(t, "exclude")}
 			}
+			spec.Gang = rapid.Bool().Draw(t, "gang")
 			q := Job{Spec: spec}
 			for i := range spec.Tasks {
 				q.Tasks = append(q.Tasks, Waiting{ID: fmt.Sprintf("j%d.%d", j, i), Index: i})
@@ -95,9 +103,9 @@ func TestPlaceProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		offers := genOffers(5).Draw(t, "cluster")
 		queue := genQueue(5, 6).Draw(t, "queue")
-		policy := BestFit()
+		policy := testPolicy()
 		before := fmt.Sprintf("%+v %+v", offers, describeQueue(queue))
-		plan := Place(offers, queue, policy)
+		plan := Place(offers, Queue{Waiting: queue}, policy)
 		if after := fmt.Sprintf("%+v %+v", offers, describeQueue(queue)); after != before {
 			t.Fatalf("Place changed its arguments:\n%s\n%s", before, after)
 		}
@@ -105,7 +113,7 @@ func TestPlaceProperties(t *testing.T) {
 		checkAccounts(t, offers, plan, policy)
 		checkTasks(t, queue, plan)
 		shuffled := rapid.Permutation(offers).Draw(t, "shuffled")
-		if diff := cmp.Diff(plan, Place(shuffled, queue, policy)); diff != "" {
+		if diff := cmp.Diff(plan, Place(shuffled, Queue{Waiting: queue}, policy)); diff != "" {
 			t.Fatalf("another order of the offers gives another plan (-first +second):\n%s", diff)
 		}
 	})
@@ -119,8 +127,8 @@ func describeQueue(queue []Job) string {
 	return text
 }
 
-// checkAnswered: each offer once, by ACCEPT or DECLINE, and each agent in one
-// ACCEPT.
+// checkAnswered: each offer once, by ACCEPT, DECLINE or being held, and each
+// agent in one ACCEPT.
 func checkAnswered(t *rapid.T, offers []Offer, plan Plan) {
 	answers := map[string]int{}
 	agents := map[string]int{}
@@ -130,7 +138,7 @@ func checkAnswered(t *rapid.T, offers []Offer, plan Plan) {
 			answers[id]++
 		}
 	}
-	for _, d := range plan.Decline {
+	for _, d := range slices.Concat(plan.Decline, plan.Hold) {
 		answers[d.OfferID]++
 		if d.Reason == "" || d.Refuse <= 0 {
 			t.Fatalf("declined without a word: %+v", d)
@@ -219,6 +227,12 @@ func checkTasks(t *rapid.T, queue []Job, plan Plan) {
 		}
 	}
 	for _, j := range queue {
+		if j.Spec.Gang {
+			if n := launched[j.Spec.Name]; n != 0 && n != len(j.Tasks) || n == 0 && missing[j.Spec.Name] == 0 {
+				t.Fatalf("gang %s: %d of %d tasks are launched, %d found no place", j.Spec.Name, n, len(j.Tasks), missing[j.Spec.Name])
+			}
+			continue
+		}
 		if got := launched[j.Spec.Name] + missing[j.Spec.Name]; got != len(j.Tasks) {
 			t.Fatalf("job %s: %d of %d tasks accounted for", j.Spec.Name, got, len(j.Tasks))
 		}
@@ -231,7 +245,7 @@ func TestFirstJobAgainstBruteForce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		offers := genOffers(3).Draw(t, "cluster")
 		queue := genQueue(2, 3).Filter(func(q []Job) bool { return len(q) > 0 }).Draw(t, "queue")
-		plan := Place(offers, queue, BestFit())
+		plan := Place(offers, Queue{Waiting: queue}, testPolicy())
 		got := !slices.ContainsFunc(plan.Unplaced, func(r Reason) bool { return r.Job == queue[0].Spec.Name })
 		if want := bruteForce(offers, queue[0]); got != want {
 			t.Fatalf("first job placed: %t, by brute force: %t", got, want)

@@ -1,12 +1,14 @@
 package sched
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
+	"mesos-gpu/framework/sched/fit"
 	"mesos-gpu/gpu"
+	"mesos-gpu/job"
 )
 
 // Reason says why a job waits, in numbers.
@@ -16,6 +18,9 @@ type Reason struct {
 	Missing, Tasks int
 	// Lack is what they lack, Seen what the agents have of it.
 	Lack, Seen string
+	// Turn says that no agent is short of anything: a quota or a job that
+	// goes first is in the way.
+	Turn bool
 }
 
 // Text reads "3 of 8 tasks lack 2 free V100 on one agent; 41 agents have the
@@ -31,184 +36,144 @@ func (r Reason) Text() string {
 func (r Reason) String() string { return r.Job + ": " + r.Text() }
 
 // shortage is a Reason without the job it is about.
-type shortage struct{ lack, seen string }
-
-// kindName is how the wish is called in "2 free V100".
-func (o *order) kindName() string {
-	if o.wish.types.Any() {
-		return gpu.Plural(o.wish.n, "GPU")
-	}
-	return o.wish.types.String()
+type shortage struct {
+	lack, seen string
+	turn       bool
 }
 
-// explain says what the agents lack for one task of the order.
-func (o *order) explain(agents []*agent) shortage {
-	room := 0
-	for _, a := range agents {
-		if o.fits(a) > 0 {
-			room++
-		}
-	}
-	if room > 0 {
-		return shortage{"an offer", fmt.Sprintf("%d %s had room when last offered", room, gpu.Plural(room, "agent"))}
-	}
-	if o.wish.n == 0 {
-		return o.explainRest(agents, "")
-	}
-	lack := fmt.Sprintf("%d free %s on one agent", o.wish.n, o.kindName())
-	var typed, enough []*agent
-	for _, a := range agents {
-		if o.wish.kind(a) {
-			typed = append(typed, a)
-		}
-		if o.wish.free(a) >= o.wish.n {
-			enough = append(enough, a)
-		}
-	}
-	switch {
-	case len(enough) > 0:
-		return o.explainRest(enough, fmt.Sprintf("%d free %s", o.wish.n, o.kindName()))
-	case len(typed) == 0:
-		return shortage{lack, o.seenOther(agents)}
-	default:
-		return shortage{lack, o.seenTyped(typed)}
-	}
+func reasonOf(j *job.Job, missing int, why shortage) Reason {
+	return Reason{Job: j.Spec.Name, Missing: missing, Tasks: j.Spec.Tasks, Lack: why.lack, Seen: why.seen}
 }
 
-// seenTyped counts the free GPUs on agents that have the type.
-func (o *order) seenTyped(typed []*agent) string {
-	most, with, largest := 0, 0, 0
-	told := true
-	for _, a := range typed {
-		switch n := o.wish.free(a); {
-		case n > most:
-			most, with = n, 1
-		case n == most:
-			with++
-		}
-		total := o.wish.total(a)
-		told = told && total > 0
-		largest = max(largest, total)
+// pausing says why the tasks of a job that wait may not start now.
+func (s *State) pausing(now time.Time, j *job.Job, missing int) Reason {
+	if placed := len(j.Tasks) - missing - s.endedOf(j); j.Spec.Gang && placed > 0 {
+		return reasonOf(j, missing, shortage{lack: "the end of its other tasks", seen: fmt.Sprintf("%d still %s a place, and a gang starts together", placed, holds(placed))})
 	}
-	noun := "the type"
-	if o.wish.types.Any() {
-		noun = gpu.Plural(2, "GPU")
-	}
-	seen := fmt.Sprintf("%s %s, ", have(len(typed)), noun)
-	switch {
-	case told && largest < o.wish.n:
-		return seen + fmt.Sprintf("the largest has %d", largest)
-	case most == 0:
-		return seen + "none has one free"
-	case with == 1:
-		return seen + fmt.Sprintf("1 has %d free", most)
-	default:
-		return seen + fmt.Sprintf("%d have %d free", with, most)
-	}
-}
-
-func have(agents int) string {
-	if agents == 1 {
-		return "1 agent has"
-	}
-	return fmt.Sprintf("%d agents have", agents)
-}
-
-// seenOther says what there is where the type is nowhere.
-func (o *order) seenOther(agents []*agent) string {
-	if len(agents) == 0 {
-		return "no agent is known yet"
-	}
-	count := map[string]int{}
-	for _, a := range agents {
-		once := map[string]bool{}
-		for _, m := range a.models() {
-			once[gpu.TypeOf(m)] = true
-		}
-		for t := range once {
-			count[t]++
+	var next time.Time
+	for i := range j.Tasks {
+		if t := &j.Tasks[i]; t.State == job.Waiting && t.NotBefore.After(now) && (next.IsZero() || t.NotBefore.Before(next)) {
+			next = t.NotBefore
 		}
 	}
-	if len(count) == 0 {
-		return fmt.Sprintf("%s no GPU", have(len(agents)))
-	}
-	var have []string
-	for t, n := range count {
-		have = append(have, fmt.Sprintf("%s on %d", t, n))
-	}
-	slices.Sort(have)
-	return fmt.Sprintf("no agent has the type, %d %s known: %s", len(agents), areAgents(len(agents)), strings.Join(have, ", "))
+	return reasonOf(j, missing, shortage{lack: "a pause after the last attempt", seen: fmt.Sprintf("the next try is in %s", next.Sub(now).Round(time.Second))})
 }
 
-func areAgents(n int) string {
+func holds(n int) string {
 	if n == 1 {
-		return "agent is"
+		return "holds"
 	}
-	return "agents are"
+	return "hold"
 }
 
-// quantity is one of the plain resources, with its unit.
-type quantity struct {
-	unit string
-	of   func(amount) int64
+func (s *State) endedOf(j *job.Job) int {
+	n := 0
+	for i := range j.Tasks {
+		if !j.Tasks[i].State.Live() {
+			n++
+		}
+	}
+	return n
 }
 
-func quantities() []quantity {
-	return []quantity{
-		{"cpus", func(a amount) int64 { return a.cpus }},
-		{"MiB of memory", func(a amount) int64 { return a.mem }},
-		{"MiB of disk", func(a amount) int64 { return a.disk }},
+// Reasons says of each of the jobs that waits why it does, by name, as far as
+// the last offers and the last list of agents tell. No name stands for all.
+func (s *State) Reasons(names ...string) map[string]Reason {
+	if len(names) == 0 {
+		names = s.queue
 	}
-}
-
-// explainRest says which plain resource is short on agents that have the GPUs
-// (beside, where the job wants some). It names the one most agents lack.
-func (o *order) explainRest(agents []*agent, beside string) shortage {
-	if len(agents) == 0 {
-		return shortage{o.lackPlain(quantities()[0], beside), "no agent is known yet"}
-	}
-	list := quantities()
-	lacking := func(q quantity) int {
-		n := 0
-		for _, a := range agents {
-			if q.of(a.free) < q.of(o.need) {
-				n++
+	reasons := map[string]Reason{}
+	now := s.now
+	explain := s.explainer(now)
+	for _, name := range names {
+		j := s.jobs[name]
+		if j == nil {
+			continue
+		}
+		missing := 0
+		for i := range j.Tasks {
+			if j.Tasks[i].State == job.Waiting {
+				missing++
 			}
 		}
-		return n
-	}
-	worst := slices.MaxFunc(list, func(x, y quantity) int { return cmp.Compare(lacking(x), lacking(y)) })
-	var most int64
-	for _, a := range agents {
-		most = max(most, worst.of(a.free))
-	}
-	seen := fmt.Sprintf("%d %s known, the most free on one is %s", len(agents), areAgents(len(agents)), number(most))
-	if beside != "" {
-		seen = fmt.Sprintf("%s the GPUs, the most free on one is %s", have(len(agents)), number(most))
-	}
-	return shortage{o.lackPlain(worst, beside), seen}
-}
-
-func (o *order) lackPlain(q quantity, beside string) string {
-	s := fmt.Sprintf("%s %s", number(q.of(o.need)), q.unit)
-	if part := q.of(o.extra.milli()); part > 0 {
-		s += fmt.Sprintf(" (%s of it for the executor)", number(part))
-	}
-	if beside != "" {
-		return s + " beside " + beside + " on one agent"
-	}
-	return s + " on one agent"
-}
-
-// refusal says why one agent's offers do not do, with both numbers.
-func (o *order) refusal(a *agent) string {
-	if free := o.wish.free(a); free < o.wish.n {
-		return fmt.Sprintf("%s wants %d %s, agent has %d free", o.spec.Name, o.wish.n, o.kindName(), free)
-	}
-	for _, q := range quantities() {
-		if q.of(a.free) < q.of(o.need) {
-			return fmt.Sprintf("%s wants %s %s, agent has %s", o.spec.Name, number(q.of(o.need)), q.unit, number(q.of(a.free)))
+		w := s.ready(now, j)
+		r, waited := s.turns[name]
+		switch {
+		case missing == 0:
+		case len(w.Tasks) == 0:
+			reasons[name] = s.pausing(now, j, missing)
+		case waited:
+			r.Missing = min(r.Missing, missing)
+			reasons[name] = r
+		default:
+			reasons[name] = reasonOf(j, missing, explain(&w))
 		}
 	}
-	return o.spec.Name + " was placed elsewhere"
+	return reasons
+}
+
+// drained adds the agents that would do but are being drained.
+func (s *State) drained(c *fit.Cluster, d *fit.Demand) string {
+	n := 0
+	for i, a := range c.Agents() {
+		if s.cluster[a.ID].Draining && c.Useful(i, d) {
+			n++
+		}
+	}
+	switch n {
+	case 0:
+		return ""
+	case 1:
+		return "; 1 agent that would do is being drained"
+	default:
+		return fmt.Sprintf("; %d agents that would do are being drained", n)
+	}
+}
+
+// explainer says what the agents lack for a job. The agents are counted once,
+// when it is first asked, and equal demands are answered once.
+func (s *State) explainer(now time.Time) func(*Job) shortage {
+	var cluster *fit.Cluster
+	byID := map[string]*fit.Agent{}
+	seen := map[string]shortage{}
+	return func(j *Job) shortage {
+		if cluster == nil {
+			cluster = fit.NewCluster(s.lastSeen(), s.cfg.Policy.Fit, now)
+			agents := cluster.Agents()
+			for i := range agents {
+				byID[agents[i].ID] = &agents[i]
+			}
+		}
+		d := j.demand(&s.cfg.Policy, byID)
+		key := keyOf(&d, j.Spec)
+		why, ok := seen[key]
+		if !ok || len(d.Beside) > 0 {
+			e := cluster.Explain(&d)
+			why = shortage{lack: e.Lack, seen: e.Seen + s.drained(cluster, &d)}
+			seen[key] = why
+		}
+		return why
+	}
+}
+
+// describe says what kind of GPUs an agent has, for those it is of no use to.
+func describe(a *fit.Agent) string {
+	var types []string
+	names := slices.Clone(a.Types)
+	for _, d := range a.Inventory {
+		names = append(names, d.Model)
+	}
+	for _, m := range names {
+		if t := gpu.TypeOf(m); t != "" && !slices.Contains(types, t) {
+			types = append(types, t)
+		}
+	}
+	switch {
+	case len(types) > 0:
+		return strings.Join(types, " or ")
+	case a.GPUs > 0 || a.TotalGPUs > 0 || len(a.DeviceIDs) > 0:
+		return "GPUs of no known type"
+	default:
+		return "an agent without GPUs"
+	}
 }

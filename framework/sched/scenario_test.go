@@ -3,8 +3,10 @@ package sched
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -47,7 +49,7 @@ func TestScenarios(t *testing.T) {
 
 // play returns the script with the answers it gets.
 func play(t *testing.T, text string) string {
-	p := &script{t: t, now: time.Unix(1_700_000_000, 0).UTC(), ids: map[string]string{}, st: New(Config{MaxAttempts: 3}, "", nil)}
+	p := &script{t: t, now: time.Unix(1_700_000_000, 0).UTC(), ids: map[string]string{}, st: New(Config{MaxAttempts: 3, MaxLive: 1000}, "", nil)}
 	var out strings.Builder
 	for i, block := range strings.Split(strings.TrimSpace(text), "\n\n") {
 		commands, _, _ := strings.Cut(block, "\n----")
@@ -71,12 +73,13 @@ func play(t *testing.T, text string) string {
 }
 
 type script struct {
-	t      *testing.T
-	now    time.Time
-	st     *State
-	offers []Offer
-	ids    map[string]string // short task id → whole
-	out    strings.Builder
+	t        *testing.T
+	now      time.Time
+	st       *State
+	offers   []Offer
+	ids      map[string]string // short task id → whole
+	launched []Launch
+	out      strings.Builder
 }
 
 func (p *script) allComments(block string) bool {
@@ -98,13 +101,21 @@ func (p *script) run(words []string) {
 	}
 	switch verb {
 	case "offer":
-		p.offers = append(p.offers, parseOffer(args[0], opt))
+		p.offers = append(p.offers, p.parseOffer(args[0], opt))
+	case "inverse":
+		p.step(InverseOffers{Offers: []InverseOffer{{ID: args[0], AgentID: opt["agent"], Start: p.now.Add(p.duration(opt["in"]))}}})
+	case "roles":
+		p.step(PolicyChanged{Policy: p.parseRoles(args)})
 	case "subscribed":
 		p.step(Subscribed{FrameworkID: args[0]})
 	case "disconnected":
 		p.step(Disconnected{})
 	case "submit":
-		p.step(Submit{Spec: parseSpec(args[0], opt)})
+		spec := p.parseSpec(args, opt)
+		if err := p.st.Admit(&spec); err != nil {
+			fmt.Fprintf(&p.out, "refused: %v\n", err)
+		}
+		p.step(Submit{Spec: spec})
 	case "kill":
 		p.step(Kill{Job: args[0]})
 	case "update":
@@ -117,13 +128,9 @@ func (p *script) run(words []string) {
 		p.step(AgentLost{AgentID: args[0]})
 	case "agent":
 		n, _ := strconv.Atoi(opt["gpus"])
-		p.step(Agents{Agents: []Agent{{ID: args[0], GPUs: n, Types: list(opt["types"])}}})
+		p.step(Agents{Agents: []Agent{{ID: args[0], GPUs: n, Types: list(opt["types"]), Draining: slices.Contains(args, "draining")}}})
 	case "wait":
-		d, err := time.ParseDuration(args[0])
-		if err != nil {
-			p.t.Fatal(err)
-		}
-		p.now = p.now.Add(d)
+		p.now = p.now.Add(p.duration(args[0]))
 		p.step(Tick{})
 	case "reasons":
 		reasons := p.st.Reasons()
@@ -139,6 +146,12 @@ func (p *script) run(words []string) {
 			break
 		}
 		fmt.Fprintf(&p.out, "job %s %s exit %d\n", args[0], j.State(), j.ExitCode())
+	case "env":
+		for _, l := range p.launched {
+			for _, name := range slices.Sorted(maps.Keys(l.Env)) {
+				fmt.Fprintf(&p.out, "%s %s=%s\n", l.TaskID[:strings.LastIndex(l.TaskID, ".")], name, l.Env[name])
+			}
+		}
 	case "restart":
 		p.st = New(p.st.cfg, p.st.FrameworkID(), p.st.Jobs())
 	default:
@@ -154,9 +167,20 @@ func (p *script) flush() {
 	}
 }
 
-// step prints what an event led to: moves first, as they are recorded first.
+// step prints what an event led to, and the cycle after it: moves first, as
+// they are recorded first.
 func (p *script) step(ev Event) {
+	p.one(ev)
+	p.one(Cycle{})
+}
+
+func (p *script) one(ev Event) {
 	ops := p.st.Step(p.now, ev)
+	for _, op := range ops {
+		if a, ok := op.(Accept); ok {
+			p.launched = append(p.launched, a.Launches...)
+		}
+	}
 	for _, m := range p.st.Drain().Moves {
 		short := m.TaskID[:strings.LastIndex(m.TaskID, ".")]
 		p.ids[short] = m.TaskID
@@ -203,8 +227,38 @@ func float(s string, def float64) float64 {
 	return def
 }
 
+func (p *script) duration(text string) time.Duration {
+	if text == "" {
+		return 0
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return d
+}
+
+// parseRoles reads NAME:WEIGHT:QUOTA, the quota's entries with + between.
+func (p *script) parseRoles(args []string) Policy {
+	var roles []Role
+	for _, a := range args {
+		part := strings.SplitN(a+"::", ":", 4)
+		quota, err := ParseQuota(strings.ReplaceAll(part[2], "+", ","))
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		roles = append(roles, Role{Name: part[0], Weight: float(part[1], 0), Quota: quota})
+	}
+	policy := Policy{Roles: roles}
+	if err := CheckPolicy(policy); err != nil {
+		p.t.Fatal(err)
+	}
+	return policy
+}
+
 // parseOffer reads agent=A gpus=N ids=GPU-a,… types=V100,… have=GPU-a:V100,…
-func parseOffer(id string, opt map[string]string) Offer {
+// role=R ports=FIRST-LAST away=DURATION
+func (p *script) parseOffer(id string, opt map[string]string) Offer {
 	o := Offer{
 		ID: id, AgentID: opt["agent"], Hostname: opt["agent"] + ".example", AgentURL: "http://" + opt["agent"],
 		Free:  Amount{CPUs: float(opt["cpus"], 16), MemMiB: float(opt["mem"], 65536), DiskMiB: float(opt["disk"], 10000)},
@@ -213,6 +267,16 @@ func parseOffer(id string, opt map[string]string) Offer {
 	if n, err := strconv.Atoi(opt["gpus"]); err == nil {
 		o.GPUs = n
 	}
+	o.Role = opt["role"]
+	if first, last, ok := strings.Cut(opt["ports"], "-"); ok {
+		o.Ports = []PortRange{{First: int(float(first, 0)), Last: int(float(last, 0))}}
+	}
+	if opt["away"] != "" {
+		o.Unavailable = p.now.Add(p.duration(opt["away"]))
+	}
+	if opt["rack"] != "" {
+		o.Attributes = []Attribute{{Name: "rack", Value: opt["rack"]}}
+	}
 	for i, d := range list(opt["have"]) {
 		uuid, model, _ := strings.Cut(d, ":")
 		o.Inventory = append(o.Inventory, gpu.Device{UUID: uuid, Model: model, Minor: i})
@@ -220,13 +284,27 @@ func parseOffer(id string, opt map[string]string) Offer {
 	return o
 }
 
-func parseSpec(name string, opt map[string]string) job.Spec {
+// parseSpec reads NAME tasks=N gpus=N type=… not=… cpus= mem= disk= role=
+// priority= retries= ports= run= timeout= maxwait= grace= where=FIELD:OP:VALUE
+// and the words gang and preemptible.
+func (p *script) parseSpec(args []string, opt map[string]string) job.Spec {
+	name := args[0]
 	tasks, _ := strconv.Atoi(opt["tasks"])
 	gpus, _ := strconv.Atoi(opt["gpus"])
 	s := job.Spec{
 		Name: name, Tasks: tasks, CPUs: float(opt["cpus"], 1), MemMiB: float(opt["mem"], 256), DiskMiB: float(opt["disk"], 0),
 		Request: gpu.Request{GPUs: gpus, Types: gpu.Types{Include: list(opt["type"]), Exclude: list(opt["not"])}},
-		Command: []string{"true"},
+		Command: []string{"true"}, Role: opt["role"], Priority: int(float(opt["priority"], 0)),
+		Retries: int(float(opt["retries"], 0)), Ports: int(float(opt["ports"], 0)),
+		RunTime: p.duration(opt["run"]), Timeout: p.duration(opt["timeout"]), MaxWait: p.duration(opt["maxwait"]),
+		KillGrace: p.duration(opt["grace"]), Gang: slices.Contains(args, "gang"), Preemptible: slices.Contains(args, "preemptible"),
+	}
+	if opt["where"] != "" {
+		c, err := job.NewConstraint(strings.Split(opt["where"], ":")...)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		s.Constraints = []job.Constraint{c}
 	}
 	s.SetDefaults()
 	return s
@@ -243,6 +321,8 @@ func (p *script) parseUpdate(args []string, opt map[string]string) Update {
 		switch a {
 		case "silent":
 			u.UUID = nil
+		case "drained":
+			u.Drained = true
 		case "reconciled":
 			u.UUID, u.Reconciled = nil, true
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"mesos-gpu/framework/sched/fit"
 	"mesos-gpu/job"
 )
 
@@ -14,18 +15,23 @@ type State struct {
 	cfg         Config
 	frameworkID string
 	connected   bool
+	now         time.Time // of the last step
 	jobs        map[string]*job.Job
 	tasks       map[string]taskRef
 	queue       []string  // names of jobs that have not ended, oldest first
 	ended       []string  // names of the others, in the order they ended
 	endedTasks  int       // tasks of those
 	newest      time.Time // submission of the newest job
-	waiting     int       // tasks in state WAITING
+	live        int       // tasks that have not ended
 	timers      map[string]*timer
 	reconcile   reconciliation
-	offers      demand
-	agents      map[string]*agent // as last offered, less what was taken
-	cluster     map[string]Agent  // as the master last listed them; nil before
+	demands     map[string]*demand // by role
+	pool        pool
+	agents      map[agentKey]fit.Agent // as last offered, less what was taken
+	cluster     map[string]Agent       // as the master last listed them; nil before
+	turns       map[string]Reason      // of jobs that no agent was short for
+	workload    workload
+	yielded     map[string]time.Time // when an agent's offers were given back for another role
 	changes     Changes
 	dirty       map[string]map[int]bool
 }
@@ -42,6 +48,12 @@ type timer struct {
 	confirm time.Time // zero once the launch is confirmed
 	kill    time.Time // zero while nobody wants it killed
 	kills   int
+	timeout time.Time // when it has run for too long
+	gone    time.Time // when it has been unreachable for too long
+}
+
+func (t *timer) idle() bool {
+	return t.confirm.IsZero() && t.kill.IsZero() && t.timeout.IsZero() && t.gone.IsZero()
 }
 
 // Changes is what has happened since Drain was last called.
@@ -80,7 +92,11 @@ func New(cfg Config, frameworkID string, jobs []*job.Job) *State {
 	s := &State{
 		cfg: cfg, frameworkID: frameworkID,
 		jobs: map[string]*job.Job{}, tasks: map[string]taskRef{}, timers: map[string]*timer{},
-		agents: map[string]*agent{}, dirty: map[string]map[int]bool{},
+		agents: map[agentKey]fit.Agent{}, dirty: map[string]map[int]bool{},
+		demands: map[string]*demand{}, pool: pool{offers: map[string]held{}}, yielded: map[string]time.Time{}, workload: workload{kinds: map[string]*fit.Typical{}},
+	}
+	for _, role := range s.roleNames() {
+		s.demandOf(role)
 	}
 	jobs = slices.Clone(jobs)
 	slices.SortFunc(jobs, func(a, b *job.Job) int {
@@ -88,6 +104,7 @@ func New(cfg Config, frameworkID string, jobs []*job.Job) *State {
 	})
 	for _, j := range jobs {
 		s.jobs[j.Spec.Name] = j
+		s.workload.add(&j.Spec, &s.cfg.Policy, 1)
 		s.newest = j.Submitted
 		for i := range j.Tasks {
 			s.recover(j, i)
@@ -106,11 +123,40 @@ func New(cfg Config, frameworkID string, jobs []*job.Job) *State {
 func (s *State) recover(j *job.Job, i int) {
 	t := &j.Tasks[i]
 	s.tasks[t.ID] = taskRef{j, i}
+	if t.State.Live() {
+		s.live++
+	}
+	if t.State == job.Waiting {
+		s.demandOf(s.roleOf(&j.Spec)).waiting++
+	}
+	s.watch(taskRef{j, i})
+}
+
+// watch sets what is due for a placed task, from what is recorded of it.
+func (s *State) watch(ref taskRef) {
+	t := ref.task()
+	if !t.State.Placed() {
+		return
+	}
+	tm := s.timers[t.ID]
+	if tm == nil {
+		tm = &timer{}
+		s.timers[t.ID] = tm
+	}
+	tm.timeout, tm.gone = time.Time{}, time.Time{}
 	switch {
-	case t.State == job.Waiting:
-		s.waiting++
-	case t.State.Placed() && !t.KillWanted.IsZero():
-		s.timers[t.ID] = &timer{kill: t.KillWanted}
+	case !t.KillWanted.IsZero():
+		if tm.kill.IsZero() {
+			tm.kill = t.KillWanted
+		}
+	case ref.job.Spec.Timeout > 0 && !t.Started.IsZero():
+		tm.timeout = t.Started.Add(ref.job.Spec.Timeout)
+	}
+	if t.State == job.Unreachable && s.cfg.UnreachableTimeout > 0 {
+		tm.gone = t.Changed.Add(s.cfg.UnreachableTimeout)
+	}
+	if tm.idle() {
+		delete(s.timers, t.ID)
 	}
 }
 

@@ -2,7 +2,6 @@ package sched
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -128,22 +127,6 @@ func TestCopiesAreCopies(t *testing.T) {
 	}
 }
 
-func TestMilli(t *testing.T) {
-	nan := 0.0
-	nan /= nan
-	for x, want := range map[float64]int64{0: 0, -3: 0, 0.1: 100, 1.0005: 1001, 1e-9: 1, 1e300: most} {
-		if got := milli(x); got != want {
-			t.Errorf("milli(%g) = %d, want %d", x, got, want)
-		}
-	}
-	if milli(nan) != 0 {
-		t.Error("NaN is something")
-	}
-	if got := number(2100); got != "2.1" {
-		t.Errorf("number(2100) = %s", got)
-	}
-}
-
 func TestBackoff(t *testing.T) {
 	var got []time.Duration
 	for tries := range 5 {
@@ -162,6 +145,7 @@ func TestReconcilingErasesNothing(t *testing.T) {
 	st.Step(now, Subscribed{FrameworkID: "f"})
 	st.Step(now, Submit{Spec: testSpec("train")})
 	st.Step(now, Offers{Offers: []Offer{{ID: "o", AgentID: "a", Free: Amount{CPUs: 2, MemMiB: 1000}}}})
+	st.Step(now, Cycle{})
 	j, _ := st.Job("train")
 	id := j.Tasks[0].ID
 	for _, step := range []struct {
@@ -179,30 +163,5 @@ func TestReconcilingErasesNothing(t *testing.T) {
 		if task, _ := st.Task(id); task.Message != step.want {
 			t.Errorf("after %+v the message is %q, want %q", step.u, task.Message, step.want)
 		}
-	}
-}
-
-// BenchmarkPlace: a burst of mixed jobs on a thousand agents.
-func BenchmarkPlace(b *testing.B) {
-	var offers []Offer
-	for a := range 1000 {
-		o := Offer{ID: fmt.Sprint("o", a), AgentID: fmt.Sprint("a", a), Types: []string{[]string{"V100", "K80", "A100"}[a%3]}, GPUs: 8, Free: Amount{CPUs: 64, MemMiB: 512000}}
-		for d := range 8 {
-			o.DeviceIDs = append(o.DeviceIDs, fmt.Sprintf("GPU-%d-%d", a, d))
-		}
-		offers = append(offers, o)
-	}
-	var queue []Job
-	for i := range 2000 {
-		s := testSpec(fmt.Sprint("j", i))
-		s.Request.GPUs, s.Request.Types.Include = i%5, []string{"V100", "A100"}[:i%3]
-		q := Job{Spec: &s}
-		for t := range 1 + i%8 {
-			q.Tasks = append(q.Tasks, Waiting{ID: fmt.Sprint(i, ".", t), Index: t})
-		}
-		queue = append(queue, q)
-	}
-	for b.Loop() {
-		Place(offers, queue, BestFit())
 	}
 }

@@ -3,6 +3,7 @@ package sched
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"mesos-gpu/job"
@@ -11,14 +12,17 @@ import (
 // Step applies one event and returns the operations it calls for, in order.
 // What Drain then returns must be recorded before they are performed.
 func (s *State) Step(now time.Time, ev Event) []Op {
+	s.now = now
 	var ops []Op
 	switch e := ev.(type) {
 	case Subscribed:
 		ops = s.subscribed(now, e)
 	case Disconnected:
-		s.connected = false
+		s.disconnected()
 	case Offers:
-		ops = s.offered(now, e.Offers)
+		s.offered(now, e.Offers)
+	case InverseOffers:
+		ops = s.answerInverse(e.Offers)
 	case Rescind:
 		s.rescind(e.OfferID)
 	case Update:
@@ -31,10 +35,18 @@ func (s *State) Step(now time.Time, ev Event) []Op {
 		s.acceptFailed(now, e.TaskIDs)
 	case Agents:
 		s.setAgents(e.Agents)
+	case OperationUpdate:
+		if len(e.UUID) > 0 {
+			ops = []Op{AcknowledgeOperation(e)}
+		}
 	case AgentLost:
-		delete(s.agents, e.AgentID)
+		s.agentLost(e.AgentID)
+	case PolicyChanged:
+		ops = s.setPolicy(e.Policy)
 	case Tick:
 		ops = s.tick(now)
+	case Cycle:
+		ops = s.cycle(now)
 	}
 	return append(ops, s.balance(now)...)
 }
@@ -46,7 +58,7 @@ func (s *State) move(now time.Time, ref taskRef, next job.State, message string)
 		return false
 	}
 	if t.State == job.Waiting {
-		s.waiting--
+		s.demandOf(s.roleOf(&ref.job.Spec)).waiting--
 	}
 	t.State, t.Changed, t.Message = next, now, message
 	if next == job.Running && t.Started.IsZero() {
@@ -54,9 +66,12 @@ func (s *State) move(now time.Time, ref taskRef, next job.State, message string)
 	}
 	if !next.Live() {
 		t.Ended = now
+		s.live--
 		delete(s.timers, t.ID)
 		delete(s.reconcile.open, t.ID)
+		s.pool.stale = true // a quota or a gang may have room now
 	}
+	s.watch(ref)
 	s.touch(ref)
 	s.note(now, t)
 	return true
@@ -84,7 +99,20 @@ func (s *State) Admit(spec *job.Spec) error {
 	if j, ok := s.jobs[spec.Name]; ok && !j.Terminal() {
 		return &LiveError{Name: spec.Name, State: j.State()}
 	}
+	if !slices.Contains(s.roleNames(), s.roleOf(spec)) {
+		return fmt.Errorf("role %q: the scheduler has jobs of %s", spec.Role, strings.Join(s.roleNames(), ", "))
+	}
+	if s.live+spec.Tasks > s.cfg.MaxLive {
+		return &FullError{Live: s.live, More: spec.Tasks, Most: s.cfg.MaxLive}
+	}
 	return nil
+}
+
+// FullError says that the scheduler has as many tasks as it takes on.
+type FullError struct{ Live, More, Most int }
+
+func (e *FullError) Error() string {
+	return fmt.Sprintf("%d tasks have not ended, %d more would pass the limit of %d: wait for some to end", e.Live, e.More, e.Most)
 }
 
 // LiveError says that a job of the name has not ended.
@@ -115,25 +143,30 @@ func (s *State) submit(now time.Time, spec job.Spec) {
 	s.jobs[spec.Name] = j
 	s.queue = append(s.queue, spec.Name)
 	s.changes.Jobs = append(s.changes.Jobs, j)
+	s.workload.add(&j.Spec, &s.cfg.Policy, 1)
 	for i := range j.Tasks {
-		s.enqueue(now, taskRef{j, i}, 1, "")
+		s.enqueue(now, taskRef{j, i}, job.Task{Attempt: 1})
 	}
 }
 
-// enqueue puts a new attempt of a task into the queue.
-func (s *State) enqueue(now time.Time, ref taskRef, attempt int, message string) {
+// enqueue puts an attempt of a task into the queue.
+func (s *State) enqueue(now time.Time, ref taskRef, t job.Task) {
 	j := ref.job
-	t := job.Task{
-		ID:  taskID(j, ref.index, attempt),
-		Job: j.Spec.Name, Index: ref.index, Attempt: attempt,
-		State: job.Waiting, Changed: now, Message: message,
-	}
+	t.ID, t.Job, t.Index = taskID(j, ref.index, t.Attempt), j.Spec.Name, ref.index
+	t.State, t.Changed = job.Waiting, now
 	j.Tasks[ref.index] = t
 	s.tasks[t.ID] = ref
-	s.waiting++
-	s.offers.wanted = true
+	s.live++
+	s.demand(ref)
+	s.demandOf(s.roleOf(&j.Spec)).waiting++
 	s.touch(ref)
 	s.note(now, &t)
+}
+
+// demand wants offers for a task, and a look at those in hand.
+func (s *State) demand(ref taskRef) {
+	s.demandOf(s.roleOf(&ref.job.Spec)).wanted = true
+	s.pool.stale = true
 }
 
 // forget drops an ended job.
@@ -143,6 +176,8 @@ func (s *State) forget(j *job.Job) {
 	}
 	delete(s.jobs, j.Spec.Name)
 	delete(s.dirty, j.Spec.Name)
+	delete(s.turns, j.Spec.Name)
+	s.workload.add(&j.Spec, &s.cfg.Policy, -1)
 	s.endedTasks -= len(j.Tasks)
 	s.ended = slices.DeleteFunc(s.ended, func(n string) bool { return n == j.Spec.Name })
 	s.changes.Jobs = slices.DeleteFunc(s.changes.Jobs, func(x *job.Job) bool { return x == j })

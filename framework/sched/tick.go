@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -24,7 +25,10 @@ func (s *State) subscribed(now time.Time, e Subscribed) []Op {
 		s.frameworkID = e.FrameworkID
 		s.changes.FrameworkID = e.FrameworkID
 	}
-	s.offers = demand{wanted: s.waiting > 0}
+	for _, d := range s.demands {
+		*d = demand{waiting: d.waiting, wanted: d.waiting > 0}
+	}
+	s.pool = pool{offers: map[string]held{}}
 	s.reconcile = reconciliation{
 		open: map[string]bool{},
 		due:  now.Add(s.cfg.ReconcileRetry),
@@ -40,30 +44,54 @@ func (s *State) subscribed(now time.Time, e Subscribed) []Op {
 			}
 			s.reconcile.open[t.ID] = true
 			if !t.KillWanted.IsZero() {
-				kills = append(kills, s.sendKill(now, t)...)
+				kills = append(kills, s.sendKill(now, taskRef{j, i})...)
 			} else if t.State == job.Launching {
-				s.timers[t.ID] = &timer{confirm: now.Add(s.cfg.LaunchTimeout)}
+				s.timerOf(t.ID).confirm = now.Add(s.cfg.LaunchTimeout)
 			}
 		}
 	}
 	return append(ask(s.where(slices.Collect(maps.Keys(s.reconcile.open)))), kills...)
 }
 
+// disconnected forgets what went with the subscription.
+func (s *State) disconnected() {
+	s.connected = false
+	for id := range s.pool.offers {
+		s.leave(id)
+	}
+}
+
+func (s *State) timerOf(id string) *timer {
+	if s.timers[id] == nil {
+		s.timers[id] = &timer{}
+	}
+	return s.timers[id]
+}
+
 // tick does what is due.
 func (s *State) tick(now time.Time) []Op {
+	ops := s.expire(now)
 	if !s.connected {
-		return nil
+		return ops
 	}
-	var ops []Op
 	var doubtful []string
 	for _, id := range slices.Sorted(maps.Keys(s.timers)) {
 		tm, ref := s.timers[id], s.tasks[id]
+		if tm == nil {
+			continue // its gang went before it
+		}
 		if due(tm.confirm, now) {
 			tm.confirm = now.Add(s.cfg.LaunchTimeout)
 			doubtful = append(doubtful, id)
 		}
 		if due(tm.kill, now) {
-			ops = append(ops, s.sendKill(now, ref.task())...)
+			ops = append(ops, s.sendKill(now, ref)...)
+		}
+		if due(tm.timeout, now) {
+			ops = append(ops, s.end(now, ref, job.ByTimeout, fmt.Sprintf("ran for %s, the job's timeout", ref.job.Spec.Timeout))...)
+		}
+		if due(tm.gone, now) {
+			ops = append(ops, s.giveUp(now, ref)...)
 		}
 	}
 	r := &s.reconcile
@@ -110,4 +138,38 @@ func ask(tasks []TaskOn) []Op {
 		return nil
 	}
 	return []Op{Reconcile{Tasks: tasks}}
+}
+
+// giveUp takes a task for lost whose agent has been away for too long.
+func (s *State) giveUp(now time.Time, ref taskRef) []Op {
+	u := Update{State: job.Lost, Message: fmt.Sprintf("its agent was away for %s", s.cfg.UnreachableTimeout)}
+	ops := s.conclude(now, ref, outcomeOf(ref, next(ref.task(), u), u))
+	s.settle(ref.job)
+	return ops
+}
+
+// expire ends jobs that have waited for too long, and wakes tasks whose pause
+// is over.
+func (s *State) expire(now time.Time) []Op {
+	var ops []Op
+	for _, name := range slices.Clone(s.queue) {
+		j := s.jobs[name]
+		if j == nil {
+			continue
+		}
+		late := j.Spec.MaxWait > 0 && !now.Before(j.Submitted.Add(j.Spec.MaxWait))
+		for i := range j.Tasks {
+			ref := taskRef{j, i}
+			switch t := ref.task(); {
+			case t.State != job.Waiting:
+			case late && t.Attempt == 1:
+				ops = append(ops, s.conclude(now, ref, outcome{state: job.Failed, message: fmt.Sprintf("found no place in %s, the job's max_wait", j.Spec.MaxWait)})...)
+			case !t.NotBefore.IsZero() && !t.NotBefore.After(now):
+				t.NotBefore = time.Time{}
+				s.demand(ref)
+			}
+		}
+		s.settle(j)
+	}
+	return ops
 }

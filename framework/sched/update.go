@@ -1,7 +1,6 @@
 package sched
 
 import (
-	"cmp"
 	"fmt"
 	"time"
 
@@ -40,17 +39,23 @@ func (s *State) apply(now time.Time, ref taskRef, u Update) []Op {
 	}
 	if tm := s.timers[t.ID]; tm != nil {
 		tm.confirm = time.Time{}
-		if tm.kill.IsZero() {
+		if tm.idle() {
 			delete(s.timers, t.ID)
 		}
 	}
 	switch next := next(t, u); {
-	case next == job.Lost:
-		s.lost(now, ref, u)
 	case next == t.State:
 		s.repeat(ref, u)
+	case next.Live():
+		message := u.Message
+		if next == job.Killing {
+			message = t.Message
+		}
+		if s.move(now, ref, next, message) { // else late: something later is known already
+			t.Reason = u.Reason
+		}
 	default:
-		s.follow(now, ref, next, u)
+		return s.conclude(now, ref, outcomeOf(ref, next, u))
 	}
 	return nil
 }
@@ -60,8 +65,12 @@ func (s *State) apply(now time.Time, ref taskRef, u Update) []Op {
 func next(t *job.Task, u Update) job.State {
 	wanted := !t.KillWanted.IsZero()
 	switch {
+	case wanted && u.State == job.Unreachable:
+		return job.Unreachable
 	case wanted && u.State.Live():
 		return job.Killing
+	case wanted && t.KillReason == job.ByTimeout && u.State != job.Finished:
+		return job.Failed
 	case wanted && (u.State == job.Lost || u.State == job.Refused):
 		return job.Killed
 	case u.State == job.Refused && !t.State.May(job.Refused):
@@ -71,41 +80,27 @@ func next(t *job.Task, u Update) job.State {
 	}
 }
 
+func outcomeOf(ref taskRef, next job.State, u Update) outcome {
+	o := outcome{state: next, message: u.Message, reason: u.Reason, exitCode: u.ExitCode, drained: u.Drained}
+	switch t := ref.task(); {
+	case t.KillWanted.IsZero() || next == job.Finished:
+	case t.KillReason == job.ByTimeout:
+		o.message = fmt.Sprintf("stopped after its timeout of %s", ref.job.Spec.Timeout)
+	case t.KillReason != job.ByPerson && t.Message != "":
+		o.message = t.Message
+	}
+	if next == job.Lost {
+		o.exitCode = nil
+	}
+	return o
+}
+
 // repeat takes what is new in an update that changes no state.
 func (s *State) repeat(ref taskRef, u Update) {
 	t := ref.task()
-	if u.Reconciled || u.Message == "" || u.Message == t.Message {
+	if u.Reconciled || u.Message == "" || u.Message == t.Message || t.State == job.Killing {
 		return
 	}
 	t.Message, t.Reason = u.Message, u.Reason
 	s.touch(ref)
-}
-
-func (s *State) follow(now time.Time, ref taskRef, next job.State, u Update) {
-	if !s.move(now, ref, next, u.Message) {
-		return // late: something later is known already
-	}
-	t := ref.task()
-	t.Reason = u.Reason
-	if !next.Live() {
-		t.ExitCode = u.ExitCode
-	}
-}
-
-// lost puts a task that ended without a word back into the queue, under a new
-// id: should the old attempt turn up after all, it is a stray.
-func (s *State) lost(now time.Time, ref taskRef, u Update) {
-	if !s.move(now, ref, job.Lost, u.Message) {
-		return
-	}
-	t := ref.task()
-	t.Reason = u.Reason
-	why := cmp.Or(u.Message, u.Reason, "the master knows no more of it")
-	attempt := max(t.Attempt, 1)
-	if attempt >= s.cfg.MaxAttempts {
-		t.Message = fmt.Sprintf("lost in attempt %d of %d: %s", attempt, s.cfg.MaxAttempts, why)
-		return
-	}
-	delete(s.tasks, t.ID)
-	s.enqueue(now, ref, attempt+1, fmt.Sprintf("attempt %d was lost: %s", attempt, why))
 }

@@ -1,0 +1,144 @@
+package sched
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+	"time"
+
+	"mesos-gpu/framework/sched/fit"
+)
+
+// head is the first job of a role that found no place. Jobs behind it may go
+// first as long as they do not delay it (backfill, as in D. Lifka, "The
+// ANL/IBM SP Scheduling System", 1995).
+type head struct {
+	job      string
+	reserved bool      // its places are known and kept
+	start    time.Time // when it starts at the latest, if reserved
+}
+
+// endSlack is how long a task may take to be gone after its kill grace.
+const endSlack = 5 * time.Second
+
+// Victim is a task that must make room.
+type Victim struct {
+	TaskID string
+	// For is the job that needs its place.
+	For string
+}
+
+// ahead finds out when a blocked job can start and keeps its places from jobs
+// that would still run then. Tasks that are ending make room soonest, then
+// those that may be preempted, then those whose run time is known.
+func (pl *placing) ahead(j *Job, d *fit.Demand, n int) {
+	if pl.heads[j.Role] != nil {
+		return
+	}
+	h := &head{job: j.Spec.Name}
+	pl.heads[j.Role] = h
+	var ending, known []Running
+	for _, r := range pl.q.Running {
+		switch {
+		case r.Role != j.Role || r.Ends.IsZero():
+		case r.Ending:
+			ending = append(ending, r)
+		default:
+			known = append(known, r)
+		}
+	}
+	if len(ending) == 0 || !pl.reserve(h, d, n, ending) {
+		if victims := pl.preempt(j, d, n, ending); len(victims) > 0 {
+			pl.reserve(h, d, n, slices.Concat(ending, victims))
+			return
+		}
+		if len(known) > 0 {
+			pl.reserve(h, d, n, slices.Concat(ending, known))
+		}
+	}
+}
+
+// room reports where n tasks fit once the others have ended.
+func (pl *placing) room(d *fit.Demand, n int, ended []Running) ([]fit.Spot, bool) {
+	c := pl.cluster.Clone()
+	for i := range ended {
+		release(c, &ended[i], pl.p)
+	}
+	free := *d
+	free.Beyond = false
+	spots := c.Fill(&free, n)
+	return spots, len(spots) == n
+}
+
+func release(c *fit.Cluster, r *Running, p *Policy) {
+	c.Release(r.AgentID, r.Role, p.need(r.Spec), r.Spec.Request.GPUs, r.DeviceIDs, r.Ports)
+}
+
+// reserve finds the earliest time at which n tasks fit, given when others
+// end, and keeps what they need beside what those give back.
+func (pl *placing) reserve(h *head, d *fit.Demand, n int, ends []Running) bool {
+	slices.SortStableFunc(ends, func(a, b Running) int {
+		return cmp.Or(a.Ends.Compare(b.Ends), cmp.Compare(a.TaskID, b.TaskID))
+	})
+	if _, ok := pl.room(d, n, ends); !ok {
+		return false
+	}
+	k := sort.Search(len(ends), func(k int) bool { _, ok := pl.room(d, n, ends[:k]); return ok })
+	spots, ok := pl.room(d, n, ends[:k])
+	if !ok {
+		return false
+	}
+	h.reserved, h.start = true, pl.q.Now
+	if k > 0 && ends[k-1].Ends.After(pl.q.Now) {
+		h.start = ends[k-1].Ends
+	}
+	pl.keep(d, spots, ends[:k])
+	return true
+}
+
+// kept is what one agent must keep.
+type kept struct {
+	amount  Amount
+	gpus    int
+	devices []string
+}
+
+// keep reserves what the places need and the ended tasks do not bring.
+func (pl *placing) keep(d *fit.Demand, spots []fit.Spot, ended []Running) {
+	need := map[int]*kept{}
+	for i := range spots {
+		k := need[spots[i].Agent]
+		if k == nil {
+			k = &kept{}
+			need[spots[i].Agent] = k
+		}
+		k.add(d.Amount, 1)
+		k.gpus += d.Request.GPUs
+		k.devices = append(k.devices, spots[i].DeviceIDs...)
+	}
+	for i := range ended {
+		r := &ended[i]
+		for at, k := range need {
+			if a := &pl.agents[at]; a.ID != r.AgentID || a.Role != r.Role {
+				continue
+			}
+			k.add(pl.p.need(r.Spec), -1)
+			k.devices = slices.DeleteFunc(k.devices, func(id string) bool { return slices.Contains(r.DeviceIDs, id) })
+			if len(r.DeviceIDs) == 0 {
+				k.gpus -= r.Spec.Request.GPUs
+			}
+		}
+	}
+	for at, k := range need {
+		if a := &pl.agents[at]; len(a.DeviceIDs) > 0 || len(k.devices) > 0 {
+			k.gpus = len(k.devices)
+		}
+		pl.cluster.Reserve(pl.agents[at].ID, pl.agents[at].Role, k.amount, max(k.gpus, 0), k.devices)
+	}
+}
+
+func (k *kept) add(a Amount, sign float64) {
+	k.amount.CPUs += sign * a.CPUs
+	k.amount.MemMiB += sign * a.MemMiB
+	k.amount.DiskMiB += sign * a.DiskMiB
+}

@@ -1,0 +1,148 @@
+package sched
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"mesos-gpu/framework/sched/fit"
+	"mesos-gpu/gpu"
+)
+
+// bigCluster is n agents with eight GPUs each, of three types, by name.
+func bigCluster(n int) []Offer {
+	offers := make([]Offer, n)
+	for a := range offers {
+		o := Offer{
+			ID: fmt.Sprint("o", a), AgentID: fmt.Sprintf("a%05d", a), Hostname: fmt.Sprint("h", a),
+			Types: []string{[]string{"V100", "K80", "A100"}[a%3]}, GPUs: 8,
+			Free: Amount{CPUs: float64(32 + a%5*16), MemMiB: 512000, DiskMiB: 1e6}, Ports: []PortRange{{First: 31000, Last: 32000}},
+		}
+		for d := range 8 {
+			uuid := fmt.Sprintf("GPU-%d-%d", a, d)
+			o.DeviceIDs = append(o.DeviceIDs, uuid)
+			o.Inventory = append(o.Inventory, gpu.Device{UUID: uuid, Model: o.Types[0], MemMiB: 32768, Minor: d, NUMA: d / 4})
+		}
+		offers[a] = o
+	}
+	return offers
+}
+
+// bigQueue is n jobs: of about two hundred kinds, or each of its own.
+func bigQueue(n int, own bool) []Job {
+	queue := make([]Job, n)
+	for i := range queue {
+		s := testSpec(fmt.Sprint("j", i))
+		s.Request.GPUs, s.Request.Types.Include = []int{0, 1, 1, 2, 4, 8}[i%6], []string{"V100", "A100"}[:i%3]
+		if s.Request.GPUs == 0 {
+			s.Request.Types.Include = nil
+		}
+		s.CPUs = float64(1 + i%11)
+		if own {
+			s.MemMiB = float64(256 + i)
+		}
+		s.Tasks = 1 + i%3
+		queue[i] = Job{Spec: &s}
+		for t := range s.Tasks {
+			queue[i].Tasks = append(queue[i].Tasks, Waiting{ID: fmt.Sprint(i, ".", t), Index: t})
+		}
+	}
+	return queue
+}
+
+// BenchmarkPlace is one pass over all offers and all that waits.
+func BenchmarkPlace(b *testing.B) {
+	for _, c := range []struct {
+		name         string
+		agents, jobs int
+		own          bool
+	}{{"1000x2000", 1000, 2000, false}, {"10000x10000", 10_000, 10_000, false}, {"10000x10000-all-differ", 10_000, 10_000, true}} {
+		for _, policy := range []string{"binpack", "fgd"} {
+			b.Run(c.name+"/"+policy, func(b *testing.B) {
+				offers, queue, p := bigCluster(c.agents), bigQueue(c.jobs, c.own), testPolicy()
+				p.Fit.Name = policy
+				tasks := 0
+				w := workload{kinds: map[string]*fit.Typical{}}
+				for i := range queue {
+					tasks += len(queue[i].Tasks)
+					w.add(queue[i].Spec, &p, 1)
+				}
+				p.Fit.Typical = w.most()
+				b.ReportAllocs()
+				for b.Loop() {
+					Place(offers, Queue{Now: time.Unix(1, 0), Waiting: queue}, p)
+				}
+				b.ReportMetric(float64(tasks)*float64(b.N)/b.Elapsed().Seconds(), "decisions/s")
+				var m runtime.MemStats
+				runtime.ReadMemStats(&m)
+				b.ReportMetric(float64(m.Sys)/(1<<20), "MiB")
+			})
+		}
+	}
+}
+
+// BenchmarkOfferStorm is ten thousand offers at once on a thousand jobs that
+// none of them serves, answered within one cycle.
+func BenchmarkOfferStorm(b *testing.B) {
+	offers := bigCluster(10_000)
+	for b.Loop() {
+		st, now := stormed(b, 1000), time.Unix(1_700_000_000, 0)
+		st.Step(now, Offers{Offers: offers})
+		st.Step(now, Cycle{})
+	}
+	b.ReportMetric(float64(len(offers))*float64(b.N)/b.Elapsed().Seconds(), "offers/s")
+}
+
+// stormed is a State with jobs that want more than any agent has.
+func stormed(t testing.TB, jobs int) *State {
+	t.Helper()
+	now := time.Unix(1_700_000_000, 0)
+	st := New(Config{}, "", nil)
+	st.Step(now, Subscribed{FrameworkID: "f"})
+	for i := range jobs {
+		s := testSpec(fmt.Sprint("j", i))
+		s.Request.GPUs, s.CPUs = 9+i%3, float64(1+i%7)
+		st.Step(now, Submit{Spec: s})
+	}
+	st.Drain()
+	return st
+}
+
+// TestOfferStorm: ten thousand offers, a thousand waiting jobs, over and over:
+// each offer is answered, held ones after their time, and nothing piles up.
+func TestOfferStorm(t *testing.T) {
+	st, now := stormed(t, 1000), time.Unix(1_700_000_000, 0)
+	offers := bigCluster(10_000)
+	for round := range 5 {
+		for i := range offers {
+			offers[i].ID = fmt.Sprintf("o%d-%d", round, i)
+		}
+		answered := map[string]int{}
+		take := func(ops []Op) {
+			for _, op := range ops {
+				if d, ok := op.(Decline); ok {
+					for _, o := range d.Offers {
+						answered[o.OfferID]++
+					}
+				}
+			}
+		}
+		take(st.Step(now, Offers{Offers: offers}))
+		take(st.Step(now, Cycle{}))
+		if n := len(answered) + len(st.pool.offers); n != len(offers) {
+			t.Fatalf("round %d: %d offers answered or held after the cycle, want %d", round, n, len(offers))
+		}
+		now = now.Add(st.cfg.HoldOffers)
+		take(st.Step(now, Tick{}))
+		take(st.Step(now, Cycle{}))
+		for i := range offers {
+			if answered[offers[i].ID] != 1 {
+				t.Fatalf("round %d: offer %s was answered %d times", round, offers[i].ID, answered[offers[i].ID])
+			}
+		}
+		if len(st.pool.offers) > 0 || len(st.agents) > len(offers) {
+			t.Fatalf("round %d: %d offers and %d agents are kept", round, len(st.pool.offers), len(st.agents))
+		}
+	}
+}

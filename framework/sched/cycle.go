@@ -1,0 +1,190 @@
+package sched
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"mesos-gpu/framework/sched/fit"
+	"mesos-gpu/job"
+)
+
+// held is an offer in hand.
+type held struct {
+	Offer
+	since time.Time
+}
+
+// pool is the offers in hand, by id, and whether anything has happened since
+// they were last looked at.
+type pool struct {
+	offers map[string]held
+	stale  bool
+}
+
+// offered takes offers in hand. The next Cycle answers them.
+func (s *State) offered(now time.Time, offers []Offer) {
+	if !s.connected {
+		return // they went with the subscription
+	}
+	for _, o := range offers {
+		s.pool.offers[o.ID] = held{o, now}
+	}
+	s.pool.stale = s.pool.stale || len(offers) > 0
+}
+
+// cycle places what waits on the offers in hand, and makes room where a job
+// may ask for it. Offers that a waiting job could use once more is free stay
+// in hand for a while: those of several agents are then there together when
+// the last one comes that a gang needs.
+func (s *State) cycle(now time.Time) []Op {
+	overdue := s.overdue(now)
+	if !s.connected || !s.pool.stale && !overdue {
+		return nil
+	}
+	s.pool.stale = false
+	queue := s.readyQueue(now)
+	if len(s.pool.offers) == 0 && !preemptible(&queue) {
+		return nil
+	}
+	offers := make([]Offer, 0, len(s.pool.offers))
+	for _, h := range s.pool.offers {
+		offers = append(offers, h.Offer)
+	}
+	policy := s.cfg.Policy
+	policy.Fit.Typical = s.workload.most()
+	plan := Place(offers, queue, policy)
+	var ops []Op
+	for i := range plan.Accept {
+		ops = append(ops, s.accept(now, &plan.Accept[i]))
+	}
+	ops = append(ops, s.answer(now, &plan)...)
+	for _, v := range plan.Preempt {
+		ops = append(ops, s.preempt(now, v)...)
+	}
+	for _, id := range plan.Yield {
+		s.yielded[id] = now
+	}
+	s.turns = map[string]Reason{}
+	for _, r := range plan.Unplaced {
+		if r.Turn {
+			s.turns[r.Job] = r
+		}
+	}
+	return ops
+}
+
+// overdue reports whether an offer has been in hand for too long.
+func (s *State) overdue(now time.Time) bool {
+	for _, h := range s.pool.offers {
+		if !h.since.Add(s.cfg.HoldOffers).After(now) {
+			return true
+		}
+	}
+	return false
+}
+
+// answer declines what is of no use or has been held for long enough.
+func (s *State) answer(now time.Time, plan *Plan) []Op {
+	refused := plan.Decline
+	for _, d := range plan.Hold {
+		if h := s.pool.offers[d.OfferID]; !h.since.Add(s.cfg.HoldOffers).After(now) || len(s.pool.offers) > maxHeld {
+			refused = append(refused, d)
+		}
+	}
+	slices.SortFunc(refused, func(a, b Declined) int { return cmp.Compare(a.OfferID, b.OfferID) })
+	for _, d := range refused {
+		s.leave(d.OfferID)
+	}
+	return decline(refused)
+}
+
+// maxHeld bounds the offers in hand. A master has one an agent and role, and
+// some more where tasks end one by one.
+const maxHeld = 100_000
+
+// leave takes an offer out of hand; what it had is remembered as last seen.
+func (s *State) leave(id string) {
+	h, ok := s.pool.offers[id]
+	if !ok {
+		return
+	}
+	delete(s.pool.offers, id)
+	s.see(h.Offer)
+}
+
+// agentKey names what one agent offers to one role.
+type agentKey struct{ id, role string }
+
+// see remembers what an agent had free when it last offered.
+func (s *State) see(offers ...Offer) {
+	for _, a := range fit.Join(offers) {
+		s.agents[agentKey{a.ID, a.Role}] = a
+	}
+}
+
+// accept records the intent to launch, before the ACCEPT is sent. The offers
+// are gone from hand, and with them what the tasks take.
+func (s *State) accept(now time.Time, a *Accept) Op {
+	var offers []Offer
+	for _, id := range a.OfferIDs {
+		offers = append(offers, s.pool.offers[id].Offer)
+		delete(s.pool.offers, id)
+	}
+	s.see(offers...)
+	for _, l := range a.Launches {
+		s.subtract(agentKey{a.AgentID, a.Role}, &l)
+		ref := s.tasks[l.TaskID]
+		t := ref.task()
+		t.AgentID, t.Hostname, t.AgentURL = a.AgentID, a.Hostname, a.AgentURL
+		t.DeviceIDs, t.GPUTypes, t.Ports = l.DeviceIDs, l.GPUTypes, l.Ports
+		s.timers[t.ID] = &timer{confirm: now.Add(s.cfg.LaunchTimeout)}
+		s.move(now, ref, job.Launching, "")
+	}
+	return *a
+}
+
+// subtract takes a launch from what is remembered of an agent.
+func (s *State) subtract(key agentKey, l *Launch) {
+	a, ok := s.agents[key]
+	if !ok {
+		return
+	}
+	need := s.cfg.Policy.need(l.Spec)
+	a.Free = Amount{CPUs: a.Free.CPUs - need.CPUs, MemMiB: a.Free.MemMiB - need.MemMiB, DiskMiB: a.Free.DiskMiB - need.DiskMiB}
+	a.GPUs -= l.Spec.Request.GPUs
+	a.DeviceIDs = slices.DeleteFunc(slices.Clone(a.DeviceIDs), func(id string) bool { return slices.Contains(l.DeviceIDs, id) })
+	s.agents[key] = a
+}
+
+// decline makes one call of all refusals for the same time.
+func decline(list []Declined) []Op {
+	byTime := map[time.Duration][]Declined{}
+	for _, d := range list {
+		byTime[d.Refuse] = append(byTime[d.Refuse], d)
+	}
+	var ops []Op
+	for _, refuse := range slices.Sorted(maps.Keys(byTime)) {
+		ops = append(ops, Decline{Offers: byTime[refuse], Refuse: refuse})
+	}
+	return ops
+}
+
+// rescind drops an offer. An answer that is under way ends in TASK_DROPPED.
+func (s *State) rescind(id string) {
+	h, ok := s.pool.offers[id]
+	if !ok {
+		return
+	}
+	delete(s.pool.offers, id)
+	a := fit.Join([]Offer{h.Offer})[0]
+	a.Free, a.GPUs, a.DeviceIDs, a.Ports = Amount{}, 0, nil, nil
+	s.agents[agentKey{a.ID, a.Role}] = a
+}
+
+// preempt asks a task to make room; it goes back into the queue.
+func (s *State) preempt(now time.Time, v Victim) []Op {
+	ref := s.tasks[v.TaskID]
+	return s.end(now, ref, job.ByPreemption, "makes room for "+v.For)
+}

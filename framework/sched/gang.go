@@ -1,0 +1,69 @@
+package sched
+
+import (
+	"strconv"
+	"strings"
+
+	"mesos-gpu/framework/sched/fit"
+)
+
+// peer is where one task of a gang can be reached.
+type peer struct {
+	host string
+	port int
+}
+
+// String is host:port, an IPv6 address in brackets.
+func (p peer) String() string {
+	host := p.host
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	return host + ":" + strconv.Itoa(p.port)
+}
+
+// peersOf lists a gang's tasks in the order of their ranks; nil for a job
+// that is no gang.
+func (pl *placing) peersOf(j *Job, spots []fit.Spot) []peer {
+	if !j.Spec.Gang {
+		return nil
+	}
+	peers := make([]peer, len(spots))
+	for i := range spots {
+		peers[i].host = pl.agents[spots[i].Agent].Hostname
+		if len(spots[i].Ports) > 0 {
+			peers[i].port = spots[i].Ports[0]
+		}
+	}
+	return peers
+}
+
+// environment is what the scheduler alone can tell a task: its ports, by the
+// names Marathon gives them, and in a gang its rank and peers, by the names
+// that torch.distributed reads
+// (https://pytorch.org/docs/stable/distributed.html#environment-variable-initialization).
+func environment(j *Job, index int, ports []int, peers []peer) map[string]string {
+	if len(ports) == 0 && len(peers) == 0 {
+		return nil
+	}
+	env := map[string]string{}
+	text := make([]string, len(ports))
+	for i, p := range ports {
+		text[i] = strconv.Itoa(p)
+		env["PORT"+strconv.Itoa(i)] = text[i]
+	}
+	if len(ports) > 0 {
+		env["PORT"], env["PORTS"] = text[0], strings.Join(text, ",")
+	}
+	if len(peers) == 0 {
+		return env
+	}
+	all := make([]string, len(peers))
+	for i, p := range peers {
+		all[i] = p.String()
+	}
+	env["RANK"], env["WORLD_SIZE"] = strconv.Itoa(index), strconv.Itoa(j.Spec.Tasks)
+	env["MASTER_ADDR"], env["MASTER_PORT"] = peers[0].host, strconv.Itoa(peers[0].port)
+	env["MESOS_GPU_PEERS"] = strings.Join(all, ",")
+	return env
+}

@@ -1,0 +1,102 @@
+package sched
+
+import (
+	"slices"
+	"time"
+)
+
+// setAgents takes the master's list: agents that are not in it are gone, and
+// those that are drained take no more tasks.
+func (s *State) setAgents(list []Agent) {
+	s.cluster = make(map[string]Agent, len(list))
+	for _, a := range list {
+		s.cluster[a.ID] = a
+	}
+	for key := range s.agents {
+		if _, ok := s.cluster[key.id]; !ok {
+			delete(s.agents, key)
+		}
+	}
+}
+
+// agentLost forgets an agent that the master removed, and its offers.
+func (s *State) agentLost(id string) {
+	for offer, h := range s.pool.offers {
+		if h.AgentID == id {
+			delete(s.pool.offers, offer)
+		}
+	}
+	for key := range s.agents {
+		if key.id == id {
+			delete(s.agents, key)
+		}
+	}
+	delete(s.cluster, id)
+}
+
+// inverseRefuse is how long an answer to an inverse offer holds.
+const inverseRefuse = 30 * time.Second
+
+// answerInverse lets agents go on which none of our tasks will run any more
+// when the maintenance begins.
+func (s *State) answerInverse(offers []InverseOffer) []Op {
+	if !s.connected {
+		return nil
+	}
+	busy := map[string]time.Time{} // until when; the far future where nobody knows
+	for _, name := range s.queue {
+		j := s.jobs[name]
+		for i := range j.Tasks {
+			if t := &j.Tasks[i]; t.State.Placed() {
+				ends := s.running(j, t).Ends
+				if ends.IsZero() {
+					ends = time.Unix(1<<40, 0)
+				}
+				if ends.After(busy[t.AgentID]) {
+					busy[t.AgentID] = ends
+				}
+			}
+		}
+	}
+	var accept, decline []string
+	for _, o := range offers {
+		if busy[o.AgentID].After(o.Start) {
+			decline = append(decline, o.ID)
+		} else {
+			accept = append(accept, o.ID)
+		}
+	}
+	var ops []Op
+	for _, a := range []AnswerInverse{{OfferIDs: accept, Accept: true, Refuse: inverseRefuse}, {OfferIDs: decline, Refuse: inverseRefuse}} {
+		if slices.Sort(a.OfferIDs); len(a.OfferIDs) > 0 {
+			ops = append(ops, a)
+		}
+	}
+	return ops
+}
+
+// setPolicy takes other roles, quotas and ways of placing. Tasks stay where
+// they are; jobs of a role that is no more wait until it is back.
+func (s *State) setPolicy(p Policy) []Op {
+	p.setDefaults()
+	before := s.roleNames()
+	s.cfg.Policy = p
+	s.pool.stale = true
+	for _, role := range s.roleNames() {
+		s.demandOf(role)
+	}
+	for role, d := range s.demands {
+		if !slices.Contains(s.roleNames(), role) && d.waiting == 0 {
+			delete(s.demands, role)
+		}
+	}
+	if slices.Equal(before, s.roleNames()) || !s.connected {
+		return nil
+	}
+	for id, h := range s.pool.offers {
+		if !slices.Contains(s.roleNames(), h.Role) {
+			delete(s.pool.offers, id)
+		}
+	}
+	return []Op{SetRoles{Roles: named(s.roleNames())}}
+}

@@ -1,0 +1,157 @@
+package sched
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"mesos-gpu/framework/sched/fit"
+	"mesos-gpu/gpu"
+	"mesos-gpu/job"
+)
+
+// Queue is what wants places, and what has some already.
+type Queue struct {
+	// Now is the time of the plan.
+	Now time.Time
+	// Waiting are the jobs with tasks to place, oldest first.
+	Waiting []Job
+	// Running are the tasks that hold places: they count against quotas, and
+	// their ends are what those who wait, wait for.
+	Running []Running
+	// Known are agents that offer nothing now.
+	Known []fit.Agent
+	// Yielded are the agents, by id, whose offers were given back for another
+	// role not long ago.
+	Yielded map[string]bool
+}
+
+// Job is a job with tasks that wait for a place.
+type Job struct {
+	Spec *job.Spec
+	// Role is the Spec's, or the default.
+	Role string
+	// Tasks are those that wait, in index order.
+	Tasks []Waiting
+	// Beside are the agents of its tasks that are placed, one each.
+	Beside []string
+}
+
+// Waiting is one task that wants a place.
+type Waiting struct {
+	ID    string
+	Index int
+}
+
+// Running is a task with a place.
+type Running struct {
+	TaskID, Role, AgentID string
+	Spec                  *job.Spec
+	GPUTypes              map[string]int
+	DeviceIDs             []string
+	Ports                 []int
+	// Since is when it was placed. Ends is when it will have ended at the
+	// latest, zero where nobody knows.
+	Since, Ends time.Time
+	// Ending tasks have been asked to end.
+	Ending bool
+}
+
+// turn hands out the jobs in the order in which they may choose: roles by
+// their share, within a role by priority, then by age.
+type turn struct {
+	jobs   []Job
+	queues map[string][]int
+	ledger *ledger
+}
+
+func newTurn(q *Queue, l *ledger) *turn {
+	t := &turn{jobs: q.Waiting, queues: map[string][]int{}, ledger: l}
+	for i := range q.Waiting {
+		role := q.Waiting[i].Role
+		t.queues[role] = append(t.queues[role], i)
+	}
+	for _, list := range t.queues {
+		slices.SortStableFunc(list, func(a, b int) int {
+			return cmp.Compare(q.Waiting[b].Spec.Priority, q.Waiting[a].Spec.Priority)
+		})
+	}
+	return t
+}
+
+func (t *turn) next() (*Job, bool) {
+	role, ok := t.ledger.byShare(t.queues)
+	if !ok {
+		return nil, false
+	}
+	i := t.queues[role][0]
+	t.queues[role] = t.queues[role][1:]
+	return &t.jobs[i], true
+}
+
+// demand is what each task of the job wants of an agent.
+func (j *Job) demand(p *Policy, agents map[string]*fit.Agent) fit.Demand {
+	s := j.Spec
+	d := fit.Demand{
+		Job: s.Name, Role: j.Role, Amount: p.need(s), Overhead: p.Overhead, Ports: ports(s),
+		Request: s.Request, Constraints: s.Constraints, Runs: s.Runs(),
+	}
+	if slices.ContainsFunc(s.Constraints, job.Constraint.PerJob) {
+		for _, id := range j.Beside {
+			if a := agents[id]; a != nil {
+				d.Beside = append(d.Beside, a)
+			}
+		}
+	}
+	return d
+}
+
+// ports counts the host ports of one task: those asked for, and in a gang the
+// one its peers reach it by.
+func ports(s *job.Spec) int {
+	if s.Gang && s.Tasks > 1 {
+		return max(s.Ports, 1)
+	}
+	return s.Ports
+}
+
+// typesOf counts the types of the GPUs that a place has.
+func typesOf(a *fit.Agent, spot *fit.Spot, gpus int) map[string]int {
+	if gpus == 0 {
+		return nil
+	}
+	types := map[string]int{}
+	for _, id := range spot.DeviceIDs {
+		model := ""
+		if i := slices.IndexFunc(a.Inventory, func(d gpu.Device) bool { return d.UUID == id }); i >= 0 {
+			model = a.Inventory[i].Model
+		} else if len(a.Types) == 1 {
+			model = a.Types[0]
+		}
+		types[gpu.TypeOf(model)]++
+	}
+	if n := gpus - len(spot.DeviceIDs); n > 0 {
+		types[onlyType(a)] += n
+	}
+	return types
+}
+
+// onlyType is the type of all of an agent's GPUs, "" where there are several.
+func onlyType(a *fit.Agent) string {
+	only := ""
+	names := slices.Clone(a.Types)
+	if len(a.Inventory) > 0 {
+		names = names[:0]
+		for _, d := range a.Inventory {
+			names = append(names, d.Model)
+		}
+	}
+	for i, m := range names {
+		if t := gpu.TypeOf(m); i == 0 || t == only {
+			only = t
+		} else {
+			return ""
+		}
+	}
+	return only
+}

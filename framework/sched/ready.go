@@ -1,0 +1,154 @@
+package sched
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"mesos-gpu/framework/sched/fit"
+	"mesos-gpu/job"
+)
+
+// readyQueue is what may be placed now, as Place wants it.
+func (s *State) readyQueue(now time.Time) Queue {
+	q := Queue{Now: now, Known: s.known(), Yielded: map[string]bool{}}
+	for id, at := range s.yielded {
+		if now.Sub(at) >= s.cfg.YieldEvery {
+			delete(s.yielded, id)
+			continue
+		}
+		q.Yielded[id] = true
+	}
+	for _, name := range s.queue {
+		j := s.jobs[name]
+		if w := s.ready(now, j); len(w.Tasks) > 0 {
+			q.Waiting = append(q.Waiting, w)
+		}
+		for i := range j.Tasks {
+			if j.Tasks[i].State.Placed() {
+				q.Running = append(q.Running, s.running(j, &j.Tasks[i]))
+			}
+		}
+	}
+	return q
+}
+
+// ready are the tasks of a job that may start: those of a gang only when none
+// of it is still placed and none has to pause.
+func (s *State) ready(now time.Time, j *job.Job) Job {
+	w := Job{Spec: &j.Spec, Role: s.roleOf(&j.Spec)}
+	paused := false
+	for i := range j.Tasks {
+		switch t := &j.Tasks[i]; {
+		case t.State == job.Waiting && t.NotBefore.After(now):
+			paused = true
+		case t.State == job.Waiting:
+			w.Tasks = append(w.Tasks, Waiting{ID: t.ID, Index: i})
+		case t.State.Placed():
+			w.Beside = append(w.Beside, t.AgentID)
+		}
+	}
+	if j.Spec.Gang && (paused || len(w.Beside) > 0) {
+		w.Tasks = nil
+	}
+	return w
+}
+
+func (s *State) running(j *job.Job, t *job.Task) Running {
+	r := Running{
+		TaskID: t.ID, Role: s.roleOf(&j.Spec), AgentID: t.AgentID, Spec: &j.Spec,
+		GPUTypes: t.GPUTypes, DeviceIDs: t.DeviceIDs, Ports: t.Ports, Since: t.Changed,
+	}
+	if !t.Started.IsZero() {
+		r.Since = t.Started
+	}
+	switch runs := j.Spec.Runs(); {
+	case !t.KillWanted.IsZero():
+		r.Ending, r.Ends = true, t.KillWanted.Add(j.Spec.KillGrace+endSlack)
+	case runs > 0:
+		r.Ends = r.Since.Add(runs)
+	}
+	return r
+}
+
+// roleOf is the role whose offers a job uses.
+func (s *State) roleOf(spec *job.Spec) string { return cmp.Or(spec.Role, s.cfg.Policy.defaultRole()) }
+
+func (p *Policy) defaultRole() string {
+	if len(p.Roles) == 0 {
+		return ""
+	}
+	return p.Roles[0].Name
+}
+
+// preemptible reports whether a job that waits might have another's place.
+func preemptible(q *Queue) bool {
+	most := map[string]int{}
+	for i := range q.Waiting {
+		w := &q.Waiting[i]
+		if p, ok := most[w.Role]; !ok || w.Spec.Priority > p {
+			most[w.Role] = w.Spec.Priority
+		}
+	}
+	return slices.ContainsFunc(q.Running, func(r Running) bool {
+		p, ok := most[r.Role]
+		return ok && r.Spec.Preemptible && !r.Ending && r.Spec.Priority < p
+	})
+}
+
+// known joins what was offered with the master's list: an agent that others
+// use up is never offered, and has the type all the same.
+func (s *State) known() []fit.Agent {
+	all := make([]fit.Agent, 0, len(s.agents))
+	listed := map[string]bool{}
+	for key, a := range s.agents {
+		a.TotalGPUs = s.cluster[key.id].GPUs
+		listed[key.id] = true
+		all = append(all, a)
+	}
+	for id, c := range s.cluster {
+		if listed[id] {
+			continue
+		}
+		for _, role := range s.roleNames() {
+			all = append(all, fit.Agent{
+				ID: id, Role: role, Hostname: c.Hostname, Types: c.Types, Inventory: c.Inventory, TotalGPUs: c.GPUs,
+				Driver: c.Driver, CUDA: c.CUDA, Attributes: c.Attributes, Region: c.Region, Zone: c.Zone,
+			})
+		}
+	}
+	slices.SortFunc(all, func(a, b fit.Agent) int { return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Role, b.Role)) })
+	return all
+}
+
+// roleNames are all roles, the default first.
+func (s *State) roleNames() []string {
+	if len(s.cfg.Policy.Roles) == 0 {
+		return []string{""}
+	}
+	names := make([]string, len(s.cfg.Policy.Roles))
+	for i, r := range s.cfg.Policy.Roles {
+		names[i] = r.Name
+	}
+	return names
+}
+
+// lastSeen is known with what the offers in hand have free.
+func (s *State) lastSeen() []fit.Agent {
+	offers := make([]Offer, 0, len(s.pool.offers))
+	for _, h := range s.pool.offers {
+		offers = append(offers, h.Offer)
+	}
+	all := fit.Join(offers)
+	held := map[agentKey]bool{}
+	for i := range all {
+		held[agentKey{all[i].ID, all[i].Role}] = true
+		all[i].TotalGPUs = s.cluster[all[i].ID].GPUs
+	}
+	for _, a := range s.known() {
+		if !held[agentKey{a.ID, a.Role}] {
+			all = append(all, a)
+		}
+	}
+	return all
+}

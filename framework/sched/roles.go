@@ -1,0 +1,226 @@
+package sched
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"mesos-gpu/gpu"
+	"mesos-gpu/job"
+)
+
+// Role is a Mesos role the scheduler has jobs of.
+type Role struct {
+	Name string
+	// Weight is its part of the GPUs where roles compete; 0 is 1.
+	Weight float64
+	// Quota bounds what its tasks hold.
+	Quota Quota
+}
+
+// Quota bounds the GPUs a role may hold, by type; AllTypes bounds them
+// together. A type without an entry has no bound of its own.
+type Quota map[string]int
+
+// AllTypes is the entry of a Quota that counts every GPU.
+const AllTypes = "*"
+
+// maxQuota is beyond what a cluster has.
+const maxQuota = 10_000_000
+
+// ParseQuota reads "V100=8, A100=4, *=16". Types are named as in a job.
+func ParseQuota(text string) (Quota, error) {
+	q := Quota{}
+	for part := range strings.SplitSeq(text, ",") {
+		if strings.TrimSpace(part) == "" {
+			continue
+		}
+		name, number, ok := strings.Cut(part, "=")
+		name = strings.TrimSpace(name)
+		n, err := strconv.Atoi(strings.TrimSpace(number))
+		if !ok || name == "" || err != nil || n < 0 || n > maxQuota {
+			return nil, fmt.Errorf("quota %q: write TYPE=GPUS with commas between, for example V100=8, *=16", strings.TrimSpace(part))
+		}
+		for other := range q {
+			if sameType(other, name) {
+				return nil, fmt.Errorf("quota %q: %s stands twice", text, name)
+			}
+		}
+		q[name] = n
+	}
+	return q, nil
+}
+
+// String reads as ParseQuota does, by type.
+func (q Quota) String() string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(q)) {
+		parts = append(parts, fmt.Sprintf("%s=%d", name, q[name]))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// sameType compares the names of two types as job wishes do.
+func sameType(a, b string) bool {
+	if a == AllTypes || b == AllTypes {
+		return a == b
+	}
+	return gpu.Types{Include: []string{a}}.Match(b)
+}
+
+// validateRoles says what is wrong with a table of roles.
+func validateRoles(roles []Role) error {
+	var errs []error
+	seen := map[string]bool{}
+	for _, r := range roles {
+		if err := job.ValidateRole(r.Name); err != nil && r.Name != "" {
+			errs = append(errs, err)
+		}
+		if seen[r.Name] {
+			errs = append(errs, fmt.Errorf("role %q stands twice", r.Name))
+		}
+		seen[r.Name] = true
+		if !(r.Weight >= 0 && r.Weight <= 1e6) {
+			errs = append(errs, fmt.Errorf("role %q: weight %g is not between 0 and 1000000", r.Name, r.Weight))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// within reports whether a role is of another or below it: quotas of
+// "research" hold for "research/vision" too.
+func within(role, of string) bool { return role == of || strings.HasPrefix(role, of+"/") }
+
+// ledger counts the GPUs that roles hold, and knows their bounds.
+type ledger struct {
+	roles []Role
+	held  map[string]map[string]int // role → type → GPUs
+	all   map[string]int            // role → GPUs
+}
+
+func newLedger(roles []Role, running []Running) *ledger {
+	l := &ledger{roles: roles, held: map[string]map[string]int{}, all: map[string]int{}}
+	for i := range running {
+		l.add(running[i].Role, running[i].GPUTypes, 1)
+	}
+	return l
+}
+
+func (l *ledger) add(role string, types map[string]int, sign int) {
+	for t, n := range types {
+		if l.held[role] == nil {
+			l.held[role] = map[string]int{}
+		}
+		l.held[role][t] += sign * n
+		l.all[role] += sign * n
+	}
+}
+
+// share is what fairness compares: GPUs held by weight.
+func (l *ledger) share(role string) float64 {
+	weight := 1.0
+	for _, r := range l.roles {
+		if r.Name == role && r.Weight > 0 {
+			weight = r.Weight
+		}
+	}
+	return float64(l.all[role]) / weight
+}
+
+// bound is one entry of a quota, and what is held of it.
+type bound struct {
+	role, name string
+	limit      int
+	held       int
+}
+
+func (b bound) left() int { return max(b.limit-b.held, 0) }
+
+// bounds are those that hold for a role, its parents' included.
+func (l *ledger) bounds(role string) []bound {
+	var list []bound
+	for _, r := range l.roles {
+		if len(r.Quota) == 0 || !within(role, r.Name) {
+			continue
+		}
+		for _, name := range slices.Sorted(maps.Keys(r.Quota)) {
+			b := bound{role: r.Name, name: name, limit: r.Quota[name]}
+			for other, types := range l.held {
+				if !within(other, r.Name) {
+					continue
+				}
+				for t, n := range types {
+					if name == AllTypes || t != "" && sameType(name, t) {
+						b.held += n
+					}
+				}
+			}
+			list = append(list, b)
+		}
+	}
+	return list
+}
+
+// narrow takes the types out of a request that the role may hold no more of,
+// and says how many tasks may start before the next look. The bound is the
+// one that is in the way where none may.
+func (l *ledger) narrow(role string, r gpu.Request) (narrowed gpu.Request, tasks int, why *bound) {
+	if r.GPUs == 0 {
+		return r, job.MaxTasks, nil
+	}
+	tasks = job.MaxTasks
+	var typed *bound
+	for _, b := range l.bounds(role) {
+		room := b.left() / r.GPUs
+		switch {
+		case b.name == AllTypes && room == 0:
+			return r, 0, &b
+		case b.name == AllTypes:
+			tasks = min(tasks, room)
+		case !r.Types.Match(b.name):
+		case room == 0:
+			r.Types.Exclude = append(slices.Clone(r.Types.Exclude), b.name)
+			typed = &b
+		default:
+			tasks = min(tasks, room) // all may turn out to be of that type
+		}
+	}
+	if typed != nil && len(r.Types.Include) > 0 && !slices.ContainsFunc(r.Types.Include, r.Types.Match) {
+		return r, 0, typed
+	}
+	return r, tasks, typed
+}
+
+// shortage says which bound is in the way.
+func (b *bound) shortage(gpus int) shortage {
+	name := b.name
+	if name == AllTypes {
+		name = "GPUs"
+	}
+	return shortage{
+		turn: true,
+		lack: fmt.Sprintf("room in the quota of role %s for %d more", b.role, gpus),
+		seen: fmt.Sprintf("it may hold %d %s and holds %d", b.limit, name, b.held),
+	}
+}
+
+// byShare merges the roles' queues: the role that holds least for its weight
+// goes first, and what it gets counts at once.
+func (l *ledger) byShare(queues map[string][]int) (role string, ok bool) {
+	names := make([]string, 0, len(queues))
+	for name, q := range queues {
+		if len(q) > 0 {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return "", false
+	}
+	return slices.MinFunc(names, func(a, b string) int {
+		return cmp.Or(cmp.Compare(l.share(a), l.share(b)), cmp.Compare(a, b))
+	}), true
+}

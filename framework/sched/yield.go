@@ -1,0 +1,80 @@
+package sched
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"mesos-gpu/framework/sched/fit"
+)
+
+// An offer is for one role, so roles could never take turns if each used all
+// that it is offered. A role that holds more than its share gives back what a
+// role that holds less waits for: Mesos offers it anew, to the other. It does
+// so once in a while only, for Mesos may have its own reasons not to.
+
+// yield claims offers to other roles for a job that found no place in its
+// own.
+func (pl *placing) yield(j *Job, d *fit.Demand, missing int) {
+	if j.Spec.Request.GPUs == 0 || len(pl.p.Roles) < 2 {
+		return
+	}
+	for _, role := range pl.othersWithMore(j.Role) {
+		theirs := *d
+		theirs.Role, theirs.Beside, theirs.Beyond = role, nil, false
+		spots := pl.cluster.Fill(&theirs, missing)
+		if j.Spec.Gang && len(spots) < missing || pl.waitedFor(spots) {
+			pl.cluster.Undo(&theirs, spots)
+			continue
+		}
+		for i := range spots {
+			pl.yielded[spots[i].Agent] = fmt.Sprintf("%s holds less for its weight and %s waits for it", roleName(j.Role), j.Spec.Name)
+		}
+		if missing -= len(spots); missing == 0 {
+			return
+		}
+	}
+}
+
+// waitedFor reports whether one of the places was given back before, not long
+// ago.
+func (pl *placing) waitedFor(spots []fit.Spot) bool {
+	return slices.ContainsFunc(spots, func(s fit.Spot) bool { return pl.q.Yielded[pl.agents[s.Agent].ID] })
+}
+
+// othersWithMore are the roles that hold more for their weight, most first.
+func (pl *placing) othersWithMore(role string) []string {
+	mine := pl.ledger.share(role)
+	var others []string
+	for _, r := range pl.p.Roles {
+		if r.Name != role && pl.ledger.share(r.Name) > mine {
+			others = append(others, r.Name)
+		}
+	}
+	slices.SortFunc(others, func(a, b string) int {
+		return cmp.Or(cmp.Compare(pl.ledger.share(b), pl.ledger.share(a)), cmp.Compare(a, b))
+	})
+	return others
+}
+
+func roleName(role string) string {
+	if role == "" {
+		return "the default role"
+	}
+	return "role " + role
+}
+
+// giveBack declines what was claimed of agents that got no task.
+func (pl *placing) giveBack() {
+	for _, i := range slices.Sorted(maps.Keys(pl.yielded)) {
+		a := &pl.agents[i]
+		pl.plan.Yield = append(pl.plan.Yield, a.ID)
+		if len(pl.launches[i]) > 0 {
+			continue // the rest comes back by itself
+		}
+		for _, id := range a.Offers {
+			pl.plan.Decline = append(pl.plan.Decline, Declined{OfferID: id, Reason: pl.yielded[i], Refuse: pl.p.RefuseSoon})
+		}
+	}
+}
