@@ -1,0 +1,212 @@
+// Package zktest runs a real ZooKeeper server, Debian's, for tests, and a
+// proxy that cuts clients off from it. It speaks no more of ZooKeeper's
+// protocol than the question whether the server serves.
+package zktest
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"mesos-gpu/internal/need"
+)
+
+const (
+	// jar names all others it needs in its manifest; control comes with the
+	// package of the server, and shows that it is installed.
+	jar     = "/usr/share/java/zookeeper.jar"
+	logging = "/usr/share/java/slf4j-simple.jar"
+	control = "/usr/share/zookeeper/bin/zkServer.sh"
+	// MinSession is the shortest session that a client may ask for.
+	MinSession = 400 * time.Millisecond
+
+	startWait = 30 * time.Second
+	stopWait  = 10 * time.Second
+)
+
+// Server is one ZooKeeper server on a loopback port that stays the same.
+type Server struct {
+	t    testing.TB
+	heap string
+	dir  string
+	addr string
+	proc *process // nil while it is down
+}
+
+// process is one run of the JVM.
+type process struct {
+	cmd   *exec.Cmd
+	ended chan struct{}
+}
+
+// Start starts a server with an empty data folder and waits until it serves.
+// It ends with the test.
+func Start(t testing.TB) *Server {
+	t.Helper()
+	return StartWith(t, "64m")
+}
+
+// StartWith is Start with so much memory, as java's -Xmx has it.
+func StartWith(t testing.TB, heap string) *Server {
+	t.Helper()
+	need.Program(t, "java", "default-jre-headless")
+	need.Program(t, control, "zookeeper")
+	s := &Server{t: t, heap: heap, dir: t.TempDir(), addr: freePort(t)}
+	_, port, _ := net.SplitHostPort(s.addr) // freePort made it
+	config := fmt.Sprintf(`dataDir=%s
+clientPortAddress=127.0.0.1
+clientPort=%s
+tickTime=200
+minSessionTimeout=%d
+maxSessionTimeout=60000
+maxClientCnxns=0
+admin.enableServer=false
+snapCount=100000
+autopurge.purgeInterval=0
+`, filepath.Join(s.dir, "data"), port, MinSession.Milliseconds())
+	if err := os.WriteFile(s.config(), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Kill)
+	s.start()
+	return s
+}
+
+func freePort(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func (s *Server) config() string { return filepath.Join(s.dir, "zoo.cfg") }
+func (s *Server) log() string    { return filepath.Join(s.dir, "log") }
+
+// Addr is HOST:PORT.
+func (s *Server) Addr() string { return s.addr }
+
+// Stop ends the server as an operator would and waits until it has ended.
+func (s *Server) Stop() { s.end(syscall.SIGTERM) }
+
+// Kill ends the server as a crash would.
+func (s *Server) Kill() { s.end(syscall.SIGKILL) }
+
+// Restart starts the server again with the same data and port, stopping it
+// first if it runs, and waits until it serves.
+func (s *Server) Restart() {
+	s.t.Helper()
+	s.Stop()
+	s.start()
+}
+
+func (s *Server) end(signal os.Signal) {
+	if s.proc == nil {
+		return
+	}
+	_ = s.proc.cmd.Process.Signal(signal) // it may have ended
+	select {
+	case <-s.proc.ended:
+	case <-time.After(stopWait):
+		_ = s.proc.cmd.Process.Kill()
+		<-s.proc.ended
+	}
+	s.proc = nil
+}
+
+func (s *Server) start() {
+	s.t.Helper()
+	log, err := os.OpenFile(s.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer log.Close()
+	cmd := exec.Command("java", "-Xmx"+s.heap, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+		"-cp", jar+":"+logging, "-Dzookeeper.preAllocSize=4096", "-Dzookeeper.jmx.log4j.disable=true",
+		"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+		"org.apache.zookeeper.server.quorum.QuorumPeerMain", s.config())
+	cmd.Dir, cmd.Stdout, cmd.Stderr = s.dir, log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if s.proc, err = launch(cmd); err != nil {
+		s.t.Fatal(err)
+	}
+	s.await()
+}
+
+// launch keeps the thread that started the child until the child has ended:
+// the kernel sends the signal of a parent's death when that thread ends.
+func launch(cmd *exec.Cmd) (*process, error) {
+	p := &process{cmd: cmd, ended: make(chan struct{})}
+	started := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		defer close(p.ended)
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait() // it ends by our signal
+		}
+	}()
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("start ZooKeeper: %w", err)
+	}
+	return p, nil
+}
+
+// await asks until the server serves. Nothing tells that but asking.
+func (s *Server) await() {
+	s.t.Helper()
+	deadline := time.After(startWait)
+	again := time.NewTicker(10 * time.Millisecond)
+	defer again.Stop()
+	for {
+		if serves(s.addr) {
+			return
+		}
+		select {
+		case <-again.C:
+		case <-s.proc.ended:
+			s.proc = nil
+			s.t.Fatalf("ZooKeeper ended while it started:\n%s", s.lastLog())
+		case <-deadline:
+			s.t.Fatalf("ZooKeeper did not serve within %s:\n%s", startWait, s.lastLog())
+		}
+	}
+}
+
+func (s *Server) lastLog() string {
+	text, err := os.ReadFile(s.log())
+	if err != nil {
+		return err.Error()
+	}
+	return string(bytes.TrimSpace(text[max(0, len(text)-4000):]))
+}
+
+// serves asks by the four-letter command that every server answers.
+func serves(addr string) bool {
+	c, err := net.DialTimeout("tcp", addr, time.Second)
+	if err != nil {
+		return false
+	}
+	defer c.Close()
+	if c.SetDeadline(time.Now().Add(time.Second)) != nil {
+		return false
+	}
+	if _, err := c.Write([]byte("srvr")); err != nil {
+		return false
+	}
+	answer, _ := io.ReadAll(c) // what came before an error will do
+	return strings.Contains(string(answer), "Mode:")
+}
