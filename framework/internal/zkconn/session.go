@@ -1,0 +1,270 @@
+// Package zkconn keeps one session with ZooKeeper and knows how long it can
+// be relied upon: a session that may have expired is over, whether or not a
+// server has said so. It decides nothing about what is stored.
+package zkconn
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/sirupsen/logrus"
+)
+
+// DefaultTimeout is how long ZooKeeper keeps a session of which it hears
+// nothing, as Mesos has it.
+const DefaultTimeout = 10 * time.Second
+
+// ErrLost means that the session has ended, or may have: it was out of touch
+// with ZooKeeper for too long, or was closed.
+var ErrLost = errors.New("the session with ZooKeeper is lost")
+
+// Session is one session. Its methods may be used by many goroutines.
+type Session struct {
+	// Conn is for what Do does. It must not outlive Lost.
+	Conn *zk.Conn
+	// ACL is for every znode that is made.
+	ACL []zk.ACL
+
+	lost chan struct{}
+	done sync.WaitGroup
+
+	mu        sync.Mutex
+	over      bool
+	heard     time.Time     // when ZooKeeper last said anything
+	timeout   time.Duration // as the server granted it
+	connected chan struct{} // closed while there is a connection with a session
+}
+
+// Dial connects and waits for a session, until ctx ends. The server may grant
+// a shorter timeout or a longer one.
+func Dial(ctx context.Context, t Target, timeout time.Duration, log logrus.FieldLogger) (*Session, error) {
+	if timeout <= 0 {
+		timeout = DefaultTimeout
+	}
+	s := &Session{
+		ACL: zk.WorldACL(zk.PermAll), lost: make(chan struct{}), connected: make(chan struct{}),
+		heard: time.Now(), timeout: timeout,
+	}
+	var user, password string
+	if t.AuthFile != "" {
+		var err error
+		if user, password, err = t.auth(); err != nil {
+			return nil, err
+		}
+		s.ACL = zk.DigestACL(zk.PermAll, user, password)
+	}
+	conn, events, err := zk.Connect(t.Hosts, timeout, zk.WithDialer(s.dial), zk.WithEventCallback(s.event),
+		zk.WithLogger(quiet{log.WithField("zookeeper", t.String())}), zk.WithLogInfo(false))
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", t, err)
+	}
+	s.mu.Lock()
+	s.Conn = conn
+	s.mu.Unlock()
+	s.done.Go(func() {
+		for range events { // the callback has seen them
+		}
+	})
+	if err := s.await(ctx); err != nil {
+		s.Close()
+		return nil, fmt.Errorf("connect to %s: %w", t, err)
+	}
+	s.done.Go(s.watch)
+	if user != "" {
+		if err := s.Do(ctx, func() error { return conn.AddAuth("digest", []byte(user+":"+password)) }); err != nil {
+			s.Close()
+			return nil, fmt.Errorf("authenticate with %s as %s: %w", t, user, err)
+		}
+	}
+	return s, nil
+}
+
+// quiet passes on what the library complains about.
+type quiet struct{ log logrus.FieldLogger }
+
+func (q quiet) Printf(format string, args ...any) { q.log.Debugf(format, args...) }
+
+// Close ends the session; ZooKeeper removes what lived with it.
+func (s *Session) Close() {
+	s.end()
+	s.done.Wait()
+}
+
+func (s *Session) end() {
+	s.mu.Lock()
+	again, conn := s.over, s.Conn
+	s.over = true
+	s.mu.Unlock()
+	if again {
+		return
+	}
+	close(s.lost)
+	if conn != nil {
+		conn.Close()
+	}
+}
+
+// Lost is closed when the session can be relied upon no longer.
+func (s *Session) Lost() <-chan struct{} { return s.lost }
+
+// AwaitLoss returns ErrLost when the session is lost, nil when ctx ends before.
+func (s *Session) AwaitLoss(ctx context.Context) error {
+	select {
+	case <-s.lost:
+		return ErrLost
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// Held reports whether ZooKeeper certainly keeps the session still.
+func (s *Session) Held() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.over && time.Now().Before(s.until())
+}
+
+// until is when ZooKeeper may let the session end. It counts from when it
+// heard of us, which was before we heard of it: a tenth is for the way.
+func (s *Session) until() time.Time { return s.heard.Add(s.timeout * 9 / 10) }
+
+// watch ends the session when too long nothing was heard.
+func (s *Session) watch() {
+	for {
+		s.mu.Lock()
+		left := time.Until(s.until())
+		s.mu.Unlock()
+		if left <= 0 {
+			s.end()
+			return
+		}
+		select {
+		case <-time.After(left):
+		case <-s.lost:
+			return
+		}
+	}
+}
+
+// event is called by the library, in order, and must not wait.
+func (s *Session) event(ev zk.Event) {
+	if ev.Type != zk.EventSession {
+		return
+	}
+	switch ev.State {
+	case zk.StateExpired, zk.StateAuthFailed:
+		go s.end() // it closes the connection that calls us
+	case zk.StateHasSession:
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if !isClosed(s.connected) {
+			close(s.connected)
+		}
+	case zk.StateDisconnected:
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if isClosed(s.connected) {
+			s.connected = make(chan struct{})
+		}
+	}
+}
+
+func isClosed(c chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// await waits for a connection.
+func (s *Session) await(ctx context.Context) error {
+	s.mu.Lock()
+	connected := s.connected
+	s.mu.Unlock()
+	select {
+	case <-connected:
+		return nil
+	case <-s.lost:
+		return ErrLost
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Do calls f, and again after the connection was lost, until it answers
+// otherwise, the session is lost (ErrLost) or ctx ends. A call that failed so
+// may have been carried out.
+func (s *Session) Do(ctx context.Context, f func() error) error {
+	for {
+		if isClosed(s.lost) {
+			return ErrLost
+		}
+		err := f()
+		if !Unknown(err) {
+			return err
+		}
+		if err := s.await(ctx); err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// Unknown reports whether an error leaves open if the call was carried out.
+func Unknown(err error) bool {
+	for _, e := range []error{zk.ErrConnectionClosed, zk.ErrNoServer, zk.ErrClosing, zk.ErrSessionMoved, zk.ErrSessionExpired} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// dial opens connections that tell when ZooKeeper is heard, and which timeout
+// it grants: the library keeps both to itself.
+func (s *Session) dial(network, address string, timeout time.Duration) (net.Conn, error) {
+	c, err := net.DialTimeout(network, address, timeout)
+	if err != nil {
+		return nil, err
+	}
+	return &tapped{Conn: c, session: s}, nil
+}
+
+type tapped struct {
+	net.Conn
+	session *Session
+	first   []byte // the beginning of the answer to the connect request
+}
+
+// granted is the offset of the timeout, in milliseconds, in that answer,
+// after its length and the protocol's version.
+const granted = 8
+
+func (t *tapped) Read(p []byte) (int, error) {
+	n, err := t.Conn.Read(p)
+	if n == 0 {
+		return n, err
+	}
+	t.session.mu.Lock()
+	defer t.session.mu.Unlock()
+	t.session.heard = time.Now()
+	if len(t.first) < granted+4 {
+		t.first = append(t.first, p[:n]...)
+		if len(t.first) >= granted+4 {
+			if ms := binary.BigEndian.Uint32(t.first[granted:]); ms > 0 {
+				t.session.timeout = time.Duration(ms) * time.Millisecond
+			}
+		}
+	}
+	return n, err
+}

@@ -1,0 +1,152 @@
+package zkconn
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/google/go-cmp/cmp"
+	"github.com/sirupsen/logrus"
+
+	"mesos-gpu/internal/zktest"
+)
+
+func TestTargets(t *testing.T) {
+	good := map[string]Target{
+		"zk://h1/mesos-gpu":           {Hosts: []string{"h1:2181"}, Path: "/mesos-gpu"},
+		"zk://h1:1,[::1]:2,::2/a//b/": {Hosts: []string{"h1:1", "[::1]:2", "[::2]:2181"}, Path: "/a/b"},
+	}
+	for url, want := range good {
+		got, err := Parse(url)
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("%s: %v %s", url, err, diff)
+		}
+	}
+	for url, want := range map[string]string{
+		"http://h1/x": "does not begin", "zk://h1": "path of its own", "zk://h1/": "path of its own",
+		"zk:///x": "host is missing", "zk://h1,,h2/x": "host is missing", "zk://gpu:secret@h1/x": "into a file",
+	} {
+		if _, err := Parse(url); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v, want %q", url, err, want)
+		}
+	}
+}
+
+func quietLog() logrus.FieldLogger {
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	return log
+}
+
+func within(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func dial(t *testing.T, addr string, timeout time.Duration) *Session {
+	t.Helper()
+	s, err := Dial(within(t), Target{Hosts: []string{addr}, Path: "/x"}, timeout, quietLog())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// A client that is cut off knows that its session is over before the server
+// ends it, which others see by the end of its ephemeral znode.
+func TestLostBeforeTheServerSaysSo(t *testing.T) {
+	server := zktest.Start(t)
+	proxy := zktest.NewProxy(t, server.Addr())
+	s := dial(t, proxy.Addr(), 2*time.Second)
+	if _, err := s.Conn.Create("/mine", nil, zk.FlagEphemeral, s.ACL); err != nil {
+		t.Fatal(err)
+	}
+	other := dial(t, server.Addr(), 10*time.Second)
+	_, _, gone, err := other.Conn.ExistsW("/mine")
+	if err != nil || !s.Held() {
+		t.Fatal(err, s.Held())
+	}
+	proxy.Cut()
+	select {
+	case <-s.Lost():
+	case <-gone:
+		t.Fatal("the server ended the session before its owner knew")
+	}
+	if s.Held() {
+		t.Error("a lost session is held")
+	}
+	if ev := <-gone; ev.Type != zk.EventNodeDeleted {
+		t.Errorf("got %v", ev)
+	}
+	err = s.Do(within(t), func() error { _, _, err := s.Conn.Get("/"); return err })
+	if !errors.Is(err, ErrLost) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A session outlives broken connections and a restart of the server.
+func TestSessionSurvivesARestart(t *testing.T) {
+	server := zktest.Start(t)
+	proxy := zktest.NewProxy(t, server.Addr())
+	s := dial(t, proxy.Addr(), 20*time.Second)
+	id := s.Conn.SessionID()
+	for _, disturb := range []func(){proxy.Break, server.Restart} {
+		disturb()
+		if err := s.Do(within(t), func() error { _, _, err := s.Conn.Get("/"); return err }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s.Conn.SessionID() != id || !s.Held() {
+		t.Error("it is another session")
+	}
+}
+
+func TestPasswordKeepsOthersOut(t *testing.T) {
+	server := zktest.Start(t)
+	file := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(file, []byte("gpu:s3cret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	target := Target{Hosts: []string{server.Addr()}, Path: "/x", AuthFile: file}
+	s, err := Dial(within(t), target, 0, quietLog())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, err := s.Conn.Create("/closed", []byte("x"), 0, s.ACL); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.Conn.Get("/closed"); err != nil {
+		t.Errorf("the owner: %v", err)
+	}
+	if _, _, err := dial(t, server.Addr(), 0).Conn.Get("/closed"); !errors.Is(err, zk.ErrNoAuth) {
+		t.Errorf("a stranger: %v", err)
+	}
+	target.AuthFile = filepath.Join(t.TempDir(), "none")
+	if _, err := Dial(within(t), target, 0, quietLog()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("no file: %v", err)
+	}
+	if err := os.WriteFile(file, []byte("a:b\nc\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	target.AuthFile = file
+	if _, err := Dial(within(t), target, 0, quietLog()); err == nil || !strings.Contains(err.Error(), "user:password") {
+		t.Errorf("two lines: %v", err)
+	}
+}
+
+func TestDialEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := Dial(ctx, Target{Hosts: []string{"127.0.0.1:1"}, Path: "/x"}, 0, quietLog()); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}

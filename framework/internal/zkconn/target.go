@@ -1,0 +1,74 @@
+package zkconn
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path"
+	"strings"
+)
+
+// Scheme begins the address of a folder in ZooKeeper.
+const Scheme = "zk://"
+
+const defaultPort = "2181"
+
+// Target is a folder in ZooKeeper.
+type Target struct {
+	// Hosts are HOST:PORT.
+	Hosts []string
+	// Path is the folder, such as /mesos-gpu.
+	Path string
+	// AuthFile holds USER:PASSWORD for digest authentication. Without it
+	// everybody who reaches ZooKeeper may read and write.
+	AuthFile string
+}
+
+// Parse reads zk://HOST[:PORT][,HOST[:PORT]...]/PATH.
+func Parse(url string) (Target, error) {
+	var t Target
+	refuse := func(why string) (Target, error) {
+		return Target{}, fmt.Errorf("address %q: %s: write zk://HOST:PORT,HOST:PORT/PATH", url, why)
+	}
+	rest, ok := strings.CutPrefix(url, Scheme)
+	if !ok {
+		return refuse("it does not begin with " + Scheme)
+	}
+	if i := strings.LastIndexByte(rest, '@'); i >= 0 {
+		url = Scheme + "…" + rest[i:]
+		return refuse("a password there is seen by everybody: put USER:PASSWORD into a file")
+	}
+	hosts, folder, _ := strings.Cut(rest, "/")
+	for host := range strings.SplitSeq(hosts, ",") {
+		if host == "" {
+			return refuse("a host is missing")
+		}
+		if _, _, err := net.SplitHostPort(host); err != nil {
+			host = net.JoinHostPort(strings.Trim(host, "[]"), defaultPort)
+		}
+		t.Hosts = append(t.Hosts, host)
+	}
+	if t.Path = path.Clean("/" + folder); t.Path == "/" {
+		return refuse("a path of its own is missing")
+	}
+	return t, nil
+}
+
+func (t Target) String() string { return Scheme + strings.Join(t.Hosts, ",") + t.Path }
+
+// maxAuth bounds what is read of the file.
+const maxAuth = 4096
+
+// auth reads the file.
+func (t Target) auth() (user, password string, err error) {
+	text, err := os.ReadFile(t.AuthFile)
+	if err != nil {
+		return "", "", fmt.Errorf("read the password for ZooKeeper: %w", err)
+	}
+	line := strings.TrimRight(string(text), "\r\n")
+	user, password, ok := strings.Cut(line, ":")
+	if !ok || user == "" || password == "" || len(line) > maxAuth || strings.ContainsAny(line, "\r\n") {
+		return "", "", fmt.Errorf("read the password for ZooKeeper: %s is not one line of the form user:password", t.AuthFile)
+	}
+	return user, password, nil
+}
