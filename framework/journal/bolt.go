@@ -2,29 +2,30 @@ package journal
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
+	"io/fs"
 	"os"
 	"strconv"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
 	boltErrors "go.etcd.io/bbolt/errors"
-
-	"mesos-gpu/job"
 )
 
-// Schema is the version of the layout below.
+// Schema is the version of the layouts below and in ZooKeeper.
 //
 //	meta   schema, framework_id
-//	jobs   NAME → spec and submission, as JSON
-//	tasks  NAME \0 INDEX (4 bytes, big endian) → task, as JSON
+//	jobs   NAME → job
+//	tasks  NAME \0 INDEX → task
 //
-// A job and its tasks are apart, so that one task's update rewrites one
-// task, not a job of thousands.
-const Schema = 1
+// Jobs and tasks are checksums of key and text (4 bytes), then the text as
+// JSON: bbolt itself would not notice a flipped bit in it. Schema 1 had no
+// checksums; such a file is read and written anew.
+const Schema = 2
 
 // lockWait is how long Open waits for another process to let go: a scheduler
 // that is being replaced.
@@ -44,25 +45,54 @@ type Bolt struct {
 
 // Open opens the journal at path, or begins one there. The file is locked
 // until Close. Returns ErrLocked, ErrCorrupt or ErrNewer, wrapped with the
-// file's name and what to do; it changes no file it cannot read.
+// file's name and what to do; it changes no file it cannot read. A file that
+// is mostly empty is written anew, smaller.
 func Open(path string) (b *Bolt, err error) {
 	defer guard(path, &err)()
 	if err := probe(path); err != nil {
 		return nil, err
 	}
-	db, err := bolt.Open(path, 0o600, &bolt.Options{Timeout: lockWait})
-	switch {
-	case errors.Is(err, boltErrors.ErrTimeout):
-		return nil, fmt.Errorf("open journal %s: %w: stop that scheduler, or give this one a journal of its own", path, ErrLocked)
-	case errors.Is(err, os.ErrPermission), errors.Is(err, os.ErrNotExist):
-		return nil, fmt.Errorf("open journal: %w", err)
-	case err != nil:
-		return nil, corrupt(path, err)
+	db, err := lock(path)
+	if err != nil {
+		return nil, err
 	}
-	if err := prepare(db, path); err != nil {
+	version, err := prepare(db, path)
+	if err == nil && (version < Schema || sparse(db)) {
+		db, err = rewrite(db, path, version)
+	}
+	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	return &Bolt{db: db, path: path}, nil
+}
+
+// lock opens the file once no other process has it. The one that had it may
+// have put another in its place.
+func lock(path string) (*bolt.DB, error) {
+	for {
+		var opened fs.FileInfo
+		db, err := bolt.Open(path, 0o600, &bolt.Options{Timeout: lockWait, OpenFile: func(name string, flag int, mode fs.FileMode) (*os.File, error) {
+			f, err := os.OpenFile(name, flag, mode)
+			if err == nil {
+				opened, err = f.Stat()
+			}
+			return f, err
+		}})
+		switch {
+		case errors.Is(err, boltErrors.ErrTimeout):
+			return nil, fmt.Errorf("open journal %s: %w: stop that scheduler, or give this one a journal of its own", path, ErrLocked)
+		case errors.Is(err, os.ErrPermission), errors.Is(err, os.ErrNotExist):
+			return nil, fmt.Errorf("open journal: %w", err)
+		case err != nil:
+			return nil, corrupt(path, err)
+		}
+		if now, err := os.Stat(path); err == nil && os.SameFile(opened, now) {
+			return db, nil
+		}
+		if err := db.Close(); err != nil {
+			return nil, fmt.Errorf("open journal %s: %w", path, err)
+		}
+	}
 }
 
 // probe refuses a file that is too short to be a journal, but not empty:
@@ -87,114 +117,120 @@ func corrupt(path string, err error) error {
 }
 
 // prepare checks an old journal, without writing to it, and makes the buckets
-// of a new one.
-func prepare(db *bolt.DB, path string) error {
-	fresh := false
-	err := db.View(func(tx *bolt.Tx) error {
+// of a new one. It returns the schema's version.
+func prepare(db *bolt.DB, path string) (version int, err error) {
+	err = db.View(func(tx *bolt.Tx) error {
 		if info, err := os.Stat(path); err != nil || info.Size() < tx.Size() {
 			return corrupt(path, fmt.Errorf("it is shorter than its %d bytes", tx.Size()))
 		}
 		if meta := tx.Bucket(metaBucket()); meta != nil {
-			return checkSchema(tx, meta, path)
+			version, err = checkSchema(tx, meta, path)
+			return err
 		}
 		if key, _ := tx.Cursor().First(); key != nil {
 			return corrupt(path, fmt.Errorf("it is another program's database, with a bucket %q", key))
 		}
-		fresh = true
 		return nil
 	})
-	if err != nil || !fresh {
-		return err
+	if err != nil || version > 0 {
+		return version, err
 	}
-	return db.Update(func(tx *bolt.Tx) error {
-		for _, name := range [][]byte{metaBucket(), jobsBucket(), tasksBucket()} {
-			if _, err := tx.CreateBucket(name); err != nil {
-				return fmt.Errorf("create journal %s: %w", path, err)
-			}
-		}
-		return tx.Bucket(metaBucket()).Put(schemaKey(), []byte(strconv.Itoa(Schema)))
-	})
+	return Schema, db.Update(func(tx *bolt.Tx) error { return create(tx) })
 }
 
-func checkSchema(tx *bolt.Tx, meta *bolt.Bucket, path string) error {
+func create(tx *bolt.Tx) error {
+	for _, name := range [][]byte{metaBucket(), jobsBucket(), tasksBucket()} {
+		if _, err := tx.CreateBucket(name); err != nil {
+			return fmt.Errorf("create journal: bucket %s: %w", name, err)
+		}
+	}
+	return tx.Bucket(metaBucket()).Put(schemaKey(), []byte(strconv.Itoa(Schema)))
+}
+
+func checkSchema(tx *bolt.Tx, meta *bolt.Bucket, path string) (int, error) {
 	version, err := strconv.Atoi(string(meta.Get(schemaKey())))
 	switch {
 	case err != nil:
-		return corrupt(path, fmt.Errorf("schema version %q", meta.Get(schemaKey())))
+		return 0, corrupt(path, fmt.Errorf("schema version %q", meta.Get(schemaKey())))
 	case version > Schema:
-		return fmt.Errorf("open journal %s: %w: it has schema version %d, this release reads up to %d: install the newer release again", path, ErrNewer, version, Schema)
+		return 0, fmt.Errorf("open journal %s: %w: it has schema version %d, this release reads up to %d: install the newer release again", path, ErrNewer, version, Schema)
 	case version < 1 || tx.Bucket(jobsBucket()) == nil || tx.Bucket(tasksBucket()) == nil:
-		return corrupt(path, fmt.Errorf("schema version %d without its buckets", version))
+		return 0, corrupt(path, fmt.Errorf("schema version %d without its buckets", version))
 	}
-	return nil
+	return version, nil
 }
 
-// stored is a job without its tasks.
-type stored struct {
-	Spec      job.Spec  `json:"spec"`
-	Submitted time.Time `json:"submitted"`
-}
-
-func taskKey(name string, index int) []byte {
-	return binary.BigEndian.AppendUint32(append([]byte(name), 0), uint32(index))
-}
-
-// Commit writes the change and waits until the disk has it.
-func (b *Bolt) Commit(c Change) error {
-	err := b.db.Update(func(tx *bolt.Tx) error {
-		if c.FrameworkID != "" {
-			if err := tx.Bucket(metaBucket()).Put(frameworkKey(), []byte(c.FrameworkID)); err != nil {
-				return err
-			}
-		}
-		for _, name := range c.Removed {
-			if err := remove(tx, name); err != nil {
-				return err
-			}
-		}
-		for _, j := range c.Jobs {
-			if err := put(tx.Bucket(jobsBucket()), []byte(j.Spec.Name), stored{j.Spec, j.Submitted}); err != nil {
-				return err
-			}
-		}
-		for i := range c.Tasks {
-			t := &c.Tasks[i]
-			if err := put(tx.Bucket(tasksBucket()), taskKey(t.Job, t.Index), t); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+// Commit writes the change and waits until the disk has it. It does not stop
+// halfway for ctx: a disk answers or fails.
+func (b *Bolt) Commit(_ context.Context, c Change) error {
+	all, err := encode(c)
 	if err != nil {
+		return err
+	}
+	if err := b.db.Update(func(tx *bolt.Tx) error { return write(tx, all) }); err != nil {
 		return fmt.Errorf("write journal %s: %w", b.path, err)
 	}
 	return nil
 }
 
-func put(bucket *bolt.Bucket, key []byte, value any) error {
-	text, err := json.Marshal(value)
-	if err != nil {
-		return fmt.Errorf("encode %q: %w", key, err)
-	}
-	return bucket.Put(key, text)
-}
-
-func remove(tx *bolt.Tx, name string) error {
-	if err := tx.Bucket(jobsBucket()).Delete([]byte(name)); err != nil {
-		return err
-	}
-	prefix := append([]byte(name), 0)
-	var keys [][]byte
-	c := tx.Bucket(tasksBucket()).Cursor()
-	for k, _ := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, _ = c.Next() {
-		keys = append(keys, k)
-	}
-	for _, k := range keys {
-		if err := tx.Bucket(tasksBucket()).Delete(k); err != nil {
+func write(tx *bolt.Tx, all []record) error {
+	jobs, tasks := tx.Bucket(jobsBucket()), tx.Bucket(tasksBucket())
+	for _, r := range all {
+		var err error
+		switch r.kind {
+		case frameworkRecord:
+			err = tx.Bucket(metaBucket()).Put(frameworkKey(), r.value)
+		case removedRecord:
+			err = remove(jobs, tasks, r.key)
+		case jobRecord:
+			err = jobs.Put([]byte(r.key), seal(r))
+		case taskRecord:
+			err = tasks.Put([]byte(r.key), seal(r))
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func remove(jobs, tasks *bolt.Bucket, name string) error {
+	if err := jobs.Delete([]byte(name)); err != nil {
+		return err
+	}
+	prefix := append([]byte(name), 0)
+	var keys [][]byte
+	c := tasks.Cursor()
+	for k, _ := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, _ = c.Next() {
+		keys = append(keys, k)
+	}
+	for _, k := range keys {
+		if err := tasks.Delete(k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const sealSize = 4
+
+func checksum(key string, text []byte) uint32 {
+	table := crc32.MakeTable(crc32.Castagnoli)
+	return crc32.Update(crc32.Checksum([]byte(key), table), table, text)
+}
+
+// seal puts the checksum before the text.
+func seal(r record) []byte {
+	sealed := make([]byte, sealSize, sealSize+len(r.value))
+	binary.BigEndian.PutUint32(sealed, checksum(r.key, r.value))
+	return append(sealed, r.value...)
+}
+
+func unseal(key string, sealed []byte) ([]byte, error) {
+	if len(sealed) < sealSize || binary.BigEndian.Uint32(sealed) != checksum(key, sealed[sealSize:]) {
+		return nil, fmt.Errorf("the checksum of %q is wrong", key)
+	}
+	return sealed[sealSize:], nil
 }
 
 // Close releases the file.

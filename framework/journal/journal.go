@@ -1,9 +1,21 @@
 // Package journal remembers what must survive the scheduler: its framework id
 // and its jobs with their tasks. It stores and returns; what follows from a
 // record is decided elsewhere.
+//
+// Bolt keeps it in one file, for one scheduler. ZooKeeper keeps it where
+// several schedulers reach it, of which the one that opened it last may
+// write. It is an append-only log there, one znode a change, and now and then
+// a snapshot from which the log goes on. A znode for each job or task would
+// need no snapshot, but a change of many tasks would not fit into the one
+// request that ZooKeeper carries out as a whole, and loading would ask a
+// hundred thousand times. A log entry is made by a single request, which also
+// checks the epoch: it is there as a whole or not at all, and only from the
+// scheduler that leads. What is too large for a request is put down in parts
+// before, which mean nothing until the entry that names them is there.
 package journal
 
 import (
+	"context"
 	"errors"
 
 	"mesos-gpu/job"
@@ -12,11 +24,16 @@ import (
 // Journal is where the scheduler records before it acts. It is used by one
 // goroutine.
 type Journal interface {
-	// Load returns all that was committed.
-	Load() (Contents, error)
+	// Load returns all that was committed, jobs by name. Returns ErrCorrupt,
+	// wrapped, if any of it cannot be read: a scheduler must not forget part
+	// of its tasks.
+	Load(ctx context.Context) (Contents, error)
 	// Commit records the change as a whole or not at all. When it returns nil
-	// the change survives a crash of the machine.
-	Commit(Change) error
+	// the change survives a crash of the machine. Returns ErrFenced, and
+	// has recorded nothing, once another scheduler leads; ErrUnknown if it
+	// could not find out whether the change is recorded before ctx or the
+	// session ended. After an error the journal must be closed.
+	Commit(ctx context.Context, c Change) error
 	// Close releases the journal. Commit must not be called after it.
 	Close() error
 }
@@ -43,8 +60,13 @@ type Change struct {
 var (
 	// ErrLocked means that another process has the journal open.
 	ErrLocked = errors.New("another process has it open")
-	// ErrCorrupt means that the file is no journal, or a damaged one.
-	ErrCorrupt = errors.New("the file is damaged or no journal")
+	// ErrCorrupt means that it is no journal, or a damaged one.
+	ErrCorrupt = errors.New("it is damaged or no journal")
 	// ErrNewer means that a newer release wrote the journal.
 	ErrNewer = errors.New("a newer release wrote it")
+	// ErrFenced means that another scheduler has opened the journal since and
+	// leads now.
+	ErrFenced = errors.New("another scheduler leads now")
+	// ErrUnknown means that a change may be recorded or not; Load tells.
+	ErrUnknown = errors.New("whether it is recorded is not known")
 )

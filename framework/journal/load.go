@@ -1,15 +1,12 @@
 package journal
 
 import (
-	"encoding/binary"
-	"encoding/json"
+	"bytes"
+	"context"
 	"fmt"
 	"runtime/debug"
-	"slices"
 
 	bolt "go.etcd.io/bbolt"
-
-	"mesos-gpu/job"
 )
 
 // guard turns what bbolt does to a damaged file, which is to panic or to read
@@ -24,35 +21,46 @@ func guard(path string, err *error) func() {
 	}
 }
 
-// Load reads all of it. Returns ErrCorrupt, wrapped, if any of it cannot be
-// read: a scheduler must not forget part of its tasks.
-func (b *Bolt) Load() (all Contents, err error) {
+// Load reads all of it and checks every page and every record.
+func (b *Bolt) Load(context.Context) (all Contents, err error) {
 	defer guard(b.path, &err)()
 	err = b.db.View(func(tx *bolt.Tx) error {
-		if problem := check(tx); problem != nil {
-			return corrupt(b.path, problem)
+		m, err := read(tx, Schema)
+		if err == nil {
+			all, err = m.contents()
 		}
-		all.FrameworkID = string(tx.Bucket(metaBucket()).Get(frameworkKey()))
-		byName := map[string]*job.Job{}
-		err := tx.Bucket(jobsBucket()).ForEach(func(k, v []byte) error {
-			var s stored
-			if err := json.Unmarshal(v, &s); err != nil || s.Spec.Name != string(k) {
-				return corrupt(b.path, fmt.Errorf("job %q: %v", k, err))
-			}
-			j := &job.Job{Spec: s.Spec, Submitted: s.Submitted, Tasks: make([]job.Task, s.Spec.Tasks)}
-			byName[s.Spec.Name] = j
-			all.Jobs = append(all.Jobs, j)
-			return nil
-		})
 		if err != nil {
-			return err
+			return corrupt(b.path, err)
 		}
-		if err := b.loadTasks(tx, byName); err != nil {
-			return err
-		}
-		return b.complete(all.Jobs)
+		return nil
 	})
 	return all, err
+}
+
+// read makes the image of a file of that schema. It is of use in tx only.
+func read(tx *bolt.Tx, version int) (*image, error) {
+	if err := check(tx); err != nil {
+		return nil, err
+	}
+	m := newImage()
+	m.frameworkID = string(tx.Bucket(metaBucket()).Get(frameworkKey()))
+	for _, part := range []struct {
+		bucket []byte
+		kind   kind
+	}{{jobsBucket(), jobRecord}, {tasksBucket(), taskRecord}} {
+		err := tx.Bucket(part.bucket).ForEach(func(k, v []byte) (err error) {
+			if version == 1 {
+				v = bytes.Clone(v) // read here, where guard is
+			} else if v, err = unseal(string(k), v); err != nil {
+				return err
+			}
+			return m.apply([]record{{part.kind, string(k), v}})
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
 }
 
 // check returns the first problem, after the checker's goroutine has ended.
@@ -63,39 +71,4 @@ func check(tx *bolt.Tx) (first error) {
 		}
 	}
 	return first
-}
-
-func (b *Bolt) loadTasks(tx *bolt.Tx, byName map[string]*job.Job) error {
-	return tx.Bucket(tasksBucket()).ForEach(func(k, v []byte) error {
-		name, index, ok := parseTaskKey(k)
-		j := byName[name]
-		if !ok || j == nil || index >= len(j.Tasks) {
-			return corrupt(b.path, fmt.Errorf("task %q of no job", k))
-		}
-		if err := json.Unmarshal(v, &j.Tasks[index]); err != nil {
-			return corrupt(b.path, fmt.Errorf("task %d of job %q: %v", index, name, err))
-		}
-		return nil
-	})
-}
-
-// complete checks that no task is missing and each is in a state there is.
-func (b *Bolt) complete(jobs []*job.Job) error {
-	for _, j := range jobs {
-		for i := range j.Tasks {
-			t := &j.Tasks[i]
-			if t.ID == "" || t.Job != j.Spec.Name || t.Index != i || !slices.Contains(job.States(), t.State) {
-				return corrupt(b.path, fmt.Errorf("task %d of job %q is missing or unreadable (id %q, state %q)", i, j.Spec.Name, t.ID, t.State))
-			}
-		}
-	}
-	return nil
-}
-
-func parseTaskKey(k []byte) (name string, index int, ok bool) {
-	cut := len(k) - 5
-	if cut < 1 || k[cut] != 0 {
-		return "", 0, false
-	}
-	return string(k[:cut]), int(binary.BigEndian.Uint32(k[cut+1:])), true
 }

@@ -1,0 +1,125 @@
+package journal
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"runtime"
+	"slices"
+	"sync"
+
+	"mesos-gpu/job"
+)
+
+// image is what all changes up to now add up to, still encoded: a snapshot
+// needs it so.
+type image struct {
+	frameworkID string
+	jobs        map[string]jobImage
+}
+
+type jobImage struct {
+	job   []byte
+	tasks [][]byte // by index, as far as they came; nil where none did
+}
+
+func newImage() *image { return &image{jobs: map[string]jobImage{}} }
+
+// apply fails on records that contradict what was before: part of the past is
+// missing then.
+func (m *image) apply(all []record) error {
+	for _, r := range all {
+		switch r.kind {
+		case frameworkRecord:
+			m.frameworkID = string(r.value)
+		case removedRecord:
+			delete(m.jobs, r.key)
+		case jobRecord:
+			m.jobs[r.key] = jobImage{job: r.value}
+		case taskRecord:
+			name, index, ok := parseTaskKey(r.key)
+			j, known := m.jobs[name]
+			if !ok || !known || index >= maxTasks {
+				return fmt.Errorf("task %q of no job", r.key)
+			}
+			if index >= len(j.tasks) {
+				j.tasks = append(j.tasks, make([][]byte, index+1-len(j.tasks))...)
+				m.jobs[name] = j
+			}
+			j.tasks[index] = r.value
+		default:
+			return fmt.Errorf("record of unknown kind %q", r.kind)
+		}
+	}
+	return nil
+}
+
+// records are those that make the image again, by name, and share its values.
+func (m *image) records() []record {
+	var all []record
+	if m.frameworkID != "" {
+		all = append(all, record{kind: frameworkRecord, value: []byte(m.frameworkID)})
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.jobs)) {
+		j := m.jobs[name]
+		all = append(all, record{jobRecord, name, j.job})
+		for i, t := range j.tasks {
+			if t != nil {
+				all = append(all, record{taskRecord, taskKey(name, i), t})
+			}
+		}
+	}
+	return all
+}
+
+// contents decodes the image, on all processors: it is most of the work of a
+// start.
+func (m *image) contents() (Contents, error) {
+	names := slices.Sorted(maps.Keys(m.jobs))
+	jobs := make([]*job.Job, len(names))
+	workers := min(runtime.GOMAXPROCS(0), max(1, len(names)/64))
+	errs := make([]error, workers)
+	var done sync.WaitGroup
+	for w := range workers {
+		done.Go(func() {
+			for i := w; i < len(names) && errs[w] == nil; i += workers {
+				jobs[i], errs[w] = m.jobs[names[i]].decode(names[i])
+			}
+		})
+	}
+	done.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return Contents{}, err
+		}
+	}
+	if len(jobs) == 0 {
+		jobs = nil
+	}
+	return Contents{FrameworkID: m.frameworkID, Jobs: jobs}, nil
+}
+
+// decode checks that no task is missing and each is in a state there is.
+func (j jobImage) decode(name string) (*job.Job, error) {
+	s, err := decodeJob(name, j.job)
+	if err != nil {
+		return nil, err
+	}
+	if len(j.tasks) > s.Spec.Tasks {
+		return nil, fmt.Errorf("job %q has %d tasks, and a task %d", name, s.Spec.Tasks, len(j.tasks)-1)
+	}
+	decoded := &job.Job{Spec: s.Spec, Submitted: s.Submitted, Tasks: make([]job.Task, s.Spec.Tasks)}
+	for i := range decoded.Tasks {
+		if i >= len(j.tasks) || j.tasks[i] == nil {
+			return nil, fmt.Errorf("task %d of job %q is missing", i, name)
+		}
+		t := &decoded.Tasks[i]
+		if err := json.Unmarshal(j.tasks[i], t); err != nil {
+			return nil, fmt.Errorf("task %d of job %q: %w", i, name, err)
+		}
+		if t.ID == "" || t.Job != name || t.Index != i || !slices.Contains(job.States(), t.State) {
+			return nil, fmt.Errorf("task %d of job %q is unreadable (id %q, state %q)", i, name, t.ID, t.State)
+		}
+	}
+	return decoded, nil
+}

@@ -1,0 +1,120 @@
+package journal
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"mesos-gpu/job"
+)
+
+// kind says what a record is about.
+type kind byte
+
+const (
+	frameworkRecord kind = 'F' // value: the framework id
+	removedRecord   kind = 'R' // key: a job's name
+	jobRecord       kind = 'J' // key: the name; value: stored, as JSON
+	taskRecord      kind = 'T' // key: taskKey; value: job.Task, as JSON
+)
+
+// record is one fact of a change, as every journal stores it. A job and its
+// tasks are apart, so that one task's update is one task, not a job of
+// thousands. Its value is never changed.
+type record struct {
+	kind  kind
+	key   string
+	value []byte
+}
+
+// stored is a job without its tasks.
+type stored struct {
+	Spec      job.Spec  `json:"spec"`
+	Submitted time.Time `json:"submitted"`
+}
+
+// taskKey is NAME \0 INDEX (4 bytes, big endian).
+func taskKey(name string, index int) string {
+	return string(binary.BigEndian.AppendUint32(append([]byte(name), 0), uint32(index)))
+}
+
+func parseTaskKey(k string) (name string, index int, ok bool) {
+	cut := len(k) - 5
+	if cut < 1 || k[cut] != 0 {
+		return "", 0, false
+	}
+	return k[:cut], int(binary.BigEndian.Uint32([]byte(k[cut+1:]))), true
+}
+
+// encode makes records of a change, in the order in which they apply.
+func encode(c Change) ([]record, error) {
+	var all []record
+	if c.FrameworkID != "" {
+		all = append(all, record{kind: frameworkRecord, value: []byte(c.FrameworkID)})
+	}
+	for _, name := range c.Removed {
+		all = append(all, record{kind: removedRecord, key: name})
+	}
+	add := func(kind kind, key string, value any) error {
+		text, err := json.Marshal(value)
+		if err != nil {
+			return fmt.Errorf("encode %q: %w", key, err)
+		}
+		all = append(all, record{kind, key, text})
+		return nil
+	}
+	for _, j := range c.Jobs {
+		if err := add(jobRecord, j.Spec.Name, stored{j.Spec, j.Submitted}); err != nil {
+			return nil, err
+		}
+	}
+	for i := range c.Tasks {
+		t := &c.Tasks[i]
+		if err := add(taskRecord, taskKey(t.Job, t.Index), t); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// decode makes a change of records.
+func decode(all []record) (Change, error) {
+	var c Change
+	for _, r := range all {
+		switch r.kind {
+		case frameworkRecord:
+			c.FrameworkID = string(r.value)
+		case removedRecord:
+			c.Removed = append(c.Removed, r.key)
+		case jobRecord:
+			s, err := decodeJob(r.key, r.value)
+			if err != nil {
+				return c, err
+			}
+			c.Jobs = append(c.Jobs, &job.Job{Spec: s.Spec, Submitted: s.Submitted, Tasks: make([]job.Task, s.Spec.Tasks)})
+		case taskRecord:
+			var t job.Task
+			if err := json.Unmarshal(r.value, &t); err != nil {
+				return c, fmt.Errorf("task %q: %w", r.key, err)
+			}
+			c.Tasks = append(c.Tasks, t)
+		default:
+			return c, fmt.Errorf("record of unknown kind %q", r.kind)
+		}
+	}
+	return c, nil
+}
+
+// maxTasks bounds what a damaged record may make us allocate.
+const maxTasks = 1 << 20
+
+func decodeJob(name string, value []byte) (s stored, err error) {
+	if err := json.Unmarshal(value, &s); err != nil {
+		return s, fmt.Errorf("job %q: %w", name, err)
+	}
+	if s.Spec.Name != name || s.Spec.Tasks < 0 || s.Spec.Tasks > maxTasks {
+		return s, fmt.Errorf("job %q: it is named %q and has %d tasks", name, s.Spec.Name, s.Spec.Tasks)
+	}
+	return s, nil
+}

@@ -1,0 +1,315 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/sirupsen/logrus"
+	"pgregory.net/rapid"
+
+	"mesos-gpu/framework/internal/zkconn"
+	"mesos-gpu/gpu"
+	"mesos-gpu/internal/zktest"
+	"mesos-gpu/job"
+)
+
+// store is one place that journals can be opened at, again and again.
+type store struct {
+	open func(t testing.TB) Journal
+}
+
+// both runs the test on each implementation.
+func both(t *testing.T, test func(t *testing.T, at store)) {
+	t.Parallel()
+	t.Run("bolt", func(t *testing.T) { test(t, boltStore(t)) })
+	t.Run("zookeeper", func(t *testing.T) { test(t, zkStore(t)) })
+}
+
+func boltStore(t testing.TB) store {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	return store{func(t testing.TB) Journal { return open(t, path) }}
+}
+
+func zkStore(t testing.TB) store {
+	s := session(t, zktest.Start(t).Addr())
+	return store{func(t testing.TB) Journal { return openZK(t, s, "/test/journal") }}
+}
+
+func quiet() logrus.FieldLogger {
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	return log
+}
+
+func within(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func session(t testing.TB, addr string) *zkconn.Session {
+	t.Helper()
+	s, err := zkconn.Dial(within(t), zkconn.Target{Hosts: []string{addr}, Path: "/test"}, 10*time.Second, quiet())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+func openZK(t testing.TB, s *zkconn.Session, path string) *ZooKeeper {
+	t.Helper()
+	z, err := OpenZooKeeper(within(t), ZooKeeperConfig{Session: s, Path: path, Log: quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return z
+}
+
+func open(t testing.TB, path string) *Bolt {
+	t.Helper()
+	b, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func testJob(name string, tasks int) *job.Job {
+	code := 3
+	j := &job.Job{
+		Spec:      job.Spec{Name: name, Tasks: tasks, CPUs: 1, MemMiB: 256, Request: gpu.Request{GPUs: 2, Types: gpu.Types{Include: []string{"V100"}}}, Command: []string{"true"}},
+		Submitted: time.Unix(1_700_000_000, 5).UTC(), Tasks: []job.Task{},
+	}
+	for i := range tasks {
+		j.Tasks = append(j.Tasks, job.Task{ID: name + ".x", Job: name, Index: i, Attempt: 1, State: job.Waiting, DeviceIDs: []string{"GPU-a"}, ExitCode: &code, Changed: time.Unix(9, 0).UTC()})
+	}
+	return j
+}
+
+func commit(t testing.TB, j Journal, c Change) {
+	t.Helper()
+	if err := j.Commit(context.Background(), c); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func load(t testing.TB, j Journal) Contents {
+	t.Helper()
+	all, err := j.Load(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func closed(t testing.TB, j Journal) {
+	t.Helper()
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWhatIsCommittedIsLoaded(t *testing.T) {
+	both(t, func(t *testing.T, at store) {
+		b := at.open(t)
+		if all := load(t, b); all.FrameworkID != "" || len(all.Jobs) != 0 {
+			t.Fatalf("new journal holds %+v", all)
+		}
+		one, two := testJob("one", 300), testJob("one.more", 2)
+		commit(t, b, Change{FrameworkID: "f1", Jobs: []*job.Job{one, two}, Tasks: append(one.Tasks[:300:300], two.Tasks...)})
+		one.Tasks[299].State = job.Running
+		commit(t, b, Change{Tasks: one.Tasks[299:]})
+		want := Contents{FrameworkID: "f1", Jobs: []*job.Job{one, two}}
+		if diff := cmp.Diff(want, load(t, b)); diff != "" {
+			t.Errorf("before it is closed (-want +got):\n%s", diff)
+		}
+		closed(t, b)
+
+		b = at.open(t)
+		if diff := cmp.Diff(want, load(t, b)); diff != "" {
+			t.Errorf("after reopening (-want +got):\n%s", diff)
+		}
+		// Removed before new: the name is used again, with fewer tasks.
+		again := testJob("one", 1)
+		commit(t, b, Change{Removed: []string{"one", "nobody"}, Jobs: []*job.Job{again}, Tasks: again.Tasks})
+		if diff := cmp.Diff(Contents{FrameworkID: "f1", Jobs: []*job.Job{again, two}}, load(t, b)); diff != "" {
+			t.Errorf("after reuse of a name (-want +got):\n%s", diff)
+		}
+		closed(t, b)
+		if err := b.Commit(context.Background(), Change{FrameworkID: "f2"}); err == nil || !strings.Contains(err.Error(), "write journal") {
+			t.Errorf("commit after close: %v", err)
+		}
+	})
+}
+
+// A change that cannot be written as a whole leaves nothing.
+func TestHalfAChangeIsNone(t *testing.T) {
+	both(t, func(t *testing.T, at store) {
+		b := at.open(t)
+		one := testJob("one", 2)
+		commit(t, b, Change{FrameworkID: "f1", Jobs: []*job.Job{one}, Tasks: one.Tasks})
+		good, bad := testJob("good", 1), testJob("bad", 1)
+		bad.Spec.CPUs = math.NaN() // which JSON has not
+		err := b.Commit(context.Background(), Change{FrameworkID: "f2", Removed: []string{"one"}, Jobs: []*job.Job{good, bad}, Tasks: append(good.Tasks, bad.Tasks...)})
+		if err == nil {
+			t.Fatal("NaN was written")
+		}
+		closed(t, b)
+		b = at.open(t)
+		if diff := cmp.Diff(Contents{FrameworkID: "f1", Jobs: []*job.Job{one}}, load(t, b)); diff != "" {
+			t.Error(diff)
+		}
+		closed(t, b)
+	})
+}
+
+// text does not deflate, so that its size is that of the change.
+func text(n int) string {
+	var b strings.Builder
+	for x := uint64(88172645463325252); b.Len() < n; {
+		x ^= x << 13
+		x ^= x >> 7
+		x ^= x << 17
+		fmt.Fprintf(&b, "%x", x)
+	}
+	return b.String()[:n]
+}
+
+func largeJob(name string, size int) *job.Job {
+	j := testJob(name, 3)
+	j.Spec.Env = map[string]string{"DATA": text(size)}
+	return j
+}
+
+// A change of many times what ZooKeeper takes in one request.
+func TestLargeChange(t *testing.T) {
+	both(t, func(t *testing.T, at store) {
+		b := at.open(t)
+		var c Change
+		for i := range 8 {
+			j := largeJob(fmt.Sprintf("job-%d", i), 1<<20)
+			c.Jobs, c.Tasks = append(c.Jobs, j), append(c.Tasks, j.Tasks...)
+		}
+		commit(t, b, c)
+		closed(t, b)
+		b = at.open(t)
+		if diff := cmp.Diff(Contents{Jobs: c.Jobs}, load(t, b)); diff != "" {
+			t.Error("another came back")
+		}
+		closed(t, b)
+	})
+}
+
+func TestMissingTaskIsRefused(t *testing.T) {
+	both(t, func(t *testing.T, at store) {
+		b := at.open(t)
+		j := testJob("train", 2)
+		commit(t, b, Change{Jobs: []*job.Job{j}, Tasks: j.Tasks[:1]})
+		if _, err := b.Load(context.Background()); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("got %v, want ErrCorrupt", err)
+		}
+		closed(t, b)
+	})
+}
+
+// model is the dumb alternative to a journal.
+type model struct {
+	frameworkID string
+	jobs        map[string]*job.Job
+}
+
+func (m *model) apply(c Change) {
+	if c.FrameworkID != "" {
+		m.frameworkID = c.FrameworkID
+	}
+	for _, name := range c.Removed {
+		delete(m.jobs, name)
+	}
+	for _, j := range c.Jobs {
+		m.jobs[j.Spec.Name] = j.Clone()
+	}
+	for _, t := range c.Tasks {
+		m.jobs[t.Job].Tasks[t.Index] = t
+	}
+}
+
+func (m *model) contents() Contents {
+	all := Contents{FrameworkID: m.frameworkID}
+	for _, j := range m.jobs {
+		all.Jobs = append(all.Jobs, j)
+	}
+	slices.SortFunc(all.Jobs, func(a, b *job.Job) int { return strings.Compare(a.Spec.Name, b.Spec.Name) })
+	return all
+}
+
+// change draws one that a scheduler might make.
+func (m *model) change(t *rapid.T) Change {
+	var c Change
+	if rapid.IntRange(0, 9).Draw(t, "framework") == 0 {
+		c.FrameworkID = rapid.StringMatching("f[0-9]").Draw(t, "id")
+	}
+	for range rapid.IntRange(0, 3).Draw(t, "jobs") {
+		name := rapid.SampledFrom([]string{"a", "a.b", "a-b", "b", "c", "aa"}).Draw(t, "name")
+		if slices.ContainsFunc(c.Jobs, func(j *job.Job) bool { return j.Spec.Name == name }) {
+			continue
+		}
+		if m.jobs[name] != nil {
+			c.Removed = append(c.Removed, name)
+			if rapid.Bool().Draw(t, "gone") {
+				continue
+			}
+		}
+		j := testJob(name, rapid.IntRange(1, 4).Draw(t, "tasks"))
+		j.Submitted = time.Unix(rapid.Int64Range(1, 1<<30).Draw(t, "submitted"), 0).UTC()
+		c.Jobs, c.Tasks = append(c.Jobs, j), append(c.Tasks, j.Tasks...)
+	}
+	for name, j := range m.jobs {
+		if slices.Contains(c.Removed, name) || !rapid.Bool().Draw(t, "touch") {
+			continue
+		}
+		task := j.Tasks[rapid.IntRange(0, len(j.Tasks)-1).Draw(t, "index")]
+		task.State = rapid.SampledFrom(job.States()).Draw(t, "state")
+		task.Message = rapid.StringN(0, 20, 100).Draw(t, "message")
+		c.Tasks = append(c.Tasks, task)
+	}
+	return c
+}
+
+// TestRandomChanges commits 5,000 changes, in 50 series with a new journal
+// opened now and then, and compares with a map.
+func TestRandomChanges(t *testing.T) {
+	both(t, func(t *testing.T, at store) {
+		b := at.open(t)
+		m := &model{jobs: map[string]*job.Job{}}
+		changes := 0
+		rapid.Check(t, func(r *rapid.T) {
+			for range 50 {
+				c := m.change(r)
+				m.apply(c)
+				commit(t, b, c)
+				changes++
+			}
+			if rapid.Bool().Draw(r, "reopen") {
+				closed(t, b)
+				b = at.open(t)
+			}
+			if diff := cmp.Diff(m.contents(), load(t, b)); diff != "" {
+				r.Fatalf("after %d changes (-want +got):\n%s", changes, diff)
+			}
+		})
+		if changes < 5000 {
+			t.Errorf("only %d changes", changes)
+		}
+		closed(t, b)
+	})
+}

@@ -1,0 +1,195 @@
+package journal
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/go-zookeeper/zk"
+
+	"mesos-gpu/framework/internal/zkconn"
+)
+
+const (
+	// compactEntries and compactBytes are how long the log grows before a
+	// snapshot takes its place. It also grows to the snapshot's size, so that
+	// writing snapshots costs no more than writing the log.
+	compactEntries = 2048
+	compactBytes   = 4 << 20
+	// compactAgain is how many entries later a failed one is tried again.
+	compactAgain = 256
+)
+
+// compaction makes a snapshot beside the commits and removes the log that it
+// holds. A snapshot counts once the head names it, so that a crash leaves the
+// old one with its log or the new one with its.
+type compaction struct {
+	head     head
+	version  int32 // of the head's znode
+	size     int   // of the snapshot, packed
+	entries  int   // in the log since
+	bytes    int   // in those
+	notUntil int   // entries
+	limit    int   // of entries
+
+	running  sync.WaitGroup
+	cancel   context.CancelFunc
+	finished chan compacted // nil while none runs
+}
+
+type compacted struct {
+	head head
+	size int
+	err  error
+}
+
+func (c *compaction) begin(h head, version int32, size, entries, bytes int) {
+	c.head, c.version, c.size, c.entries, c.bytes, c.limit = h, version, size, entries, bytes, compactEntries
+}
+
+// step counts one entry and starts a compaction if one is due.
+func (c *compaction) step(z *ZooKeeper, bytes int) {
+	c.entries++
+	c.bytes += bytes
+	if c.finished != nil {
+		select {
+		case done := <-c.finished:
+			c.end(z, done)
+		default:
+		}
+	}
+	if c.finished == nil && c.entries >= c.notUntil && (c.entries >= c.limit || c.bytes >= max(compactBytes, c.size)) {
+		c.start(z)
+	}
+}
+
+func (c *compaction) start(z *ZooKeeper) {
+	old, still, next, version := c.head, z.image.clone(), z.next, c.version
+	c.entries, c.bytes, c.notUntil = 0, 0, 0
+	c.finished = make(chan compacted, 1)
+	var ctx context.Context
+	ctx, c.cancel = context.WithCancel(context.Background()) // Close ends it
+	finished := c.finished
+	c.running.Go(func() {
+		h, size, err := z.snapshot(ctx, still, next, old, version)
+		finished <- compacted{h, size, err}
+	})
+}
+
+func (c *compaction) end(z *ZooKeeper, done compacted) {
+	c.cancel()
+	c.finished = nil
+	if done.size > 0 {
+		c.head, c.size = done.head, done.size
+		c.version++
+	}
+	if done.err != nil {
+		c.notUntil = c.entries + compactAgain
+		z.cfg.Log.WithError(done.err).WithField("journal", z.path).Warn("the journal was not compacted")
+	}
+}
+
+func (c *compaction) stop() {
+	if c.cancel != nil {
+		c.cancel()
+	}
+	c.running.Wait()
+}
+
+func (m *image) clone() *image {
+	c := &image{frameworkID: m.frameworkID, jobs: maps.Clone(m.jobs)}
+	for name, j := range c.jobs {
+		c.jobs[name] = jobImage{j.job, slices.Clone(j.tasks)}
+	}
+	return c
+}
+
+// snapshot writes m, which all entries before next make, and then removes
+// those. It returns the snapshot's size once the head names it, even if the
+// removal failed: the next one removes what this one did not.
+func (z *ZooKeeper) snapshot(ctx context.Context, m *image, next int64, old head, version int32) (head, int, error) {
+	text, err := new(packer).pack(m.records())
+	if err != nil {
+		return head{}, 0, err
+	}
+	b := blobOf(fmt.Sprintf("snap-%d-%d", z.epoch.Number, next), text)
+	b.Parts = max(1, b.Parts)
+	if err := z.stage(ctx, b, text); err != nil {
+		return head{}, 0, err
+	}
+	h := head{Schema: Schema, Next: next, Snapshot: &b}
+	data, err := json.Marshal(h)
+	if err != nil {
+		return head{}, 0, fmt.Errorf("encode head: %w", err)
+	}
+	if err := z.fault("snapshot"); err != nil {
+		return head{}, 0, err
+	}
+	if err := z.setHead(ctx, data, version); err != nil {
+		return head{}, 0, err
+	}
+	if err := z.fault("remove"); err != nil {
+		return h, len(text), err
+	}
+	return h, len(text), z.removeBefore(ctx, h)
+}
+
+func (z *ZooKeeper) setHead(ctx context.Context, data []byte, version int32) error {
+	tried := false
+	err := z.session.Do(ctx, func() error {
+		check := &zk.CheckVersionRequest{Path: z.path + epochNode, Version: z.version}
+		_, err := z.session.Conn.Multi(check, &zk.SetDataRequest{Path: z.path + headNode, Data: data, Version: version})
+		if zkconn.Unknown(err) {
+			tried = true
+		}
+		if tried && errors.Is(err, zk.ErrBadVersion) {
+			now, _, err := z.session.Conn.Get(z.path + headNode)
+			if err == nil && string(now) != string(data) {
+				err = ErrFenced
+			}
+			return err
+		}
+		return err
+	})
+	return wrap("set", z.path+headNode, err)
+}
+
+// removeBefore removes log entries and parts that the head has left behind.
+// Parts of entries from h.Next on may be being written now.
+func (z *ZooKeeper) removeBefore(ctx context.Context, h head) error {
+	numbers, err := z.numbers(ctx)
+	if err != nil {
+		return err
+	}
+	var old []string
+	for _, n := range numbers {
+		if n < h.Next {
+			old = append(old, entryNode(n))
+		}
+	}
+	parts, err := z.children(ctx, partsNode)
+	if err != nil {
+		return err
+	}
+	for _, name := range parts {
+		id, _, _ := strings.Cut(name, ".")
+		if n, ok := entryOf(id); ok && n < h.Next || !ok && id != h.Snapshot.ID {
+			old = append(old, partsNode+"/"+name)
+		}
+	}
+	return z.remove(ctx, old)
+}
+
+// entryOf is the number of the log entry that the parts are of.
+func entryOf(id string) (int64, bool) {
+	rest, ok := strings.CutPrefix(id, "log-")
+	_, number, _ := strings.Cut(rest, "-")
+	n, err := strconv.ParseInt(number, 10, 64)
+	return n, ok && err == nil
+}

@@ -1,0 +1,278 @@
+package journal
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/sirupsen/logrus"
+
+	"mesos-gpu/framework/internal/zkconn"
+)
+
+// ZooKeeperConfig says where a journal is and on whose behalf it is opened.
+type ZooKeeperConfig struct {
+	Session *zkconn.Session
+	Path    string
+	// Candidate is the znode by which this scheduler was elected. Without it
+	// the journal cannot be opened any more; "" asks for no election.
+	Candidate string
+	// Leader names this scheduler, for people.
+	Leader string
+	Log    logrus.FieldLogger
+}
+
+// ZooKeeper is a Journal that several schedulers reach and one may write.
+type ZooKeeper struct {
+	znodes
+	cfg     ZooKeeperConfig
+	epoch   epoch
+	version int32 // of the epoch's znode
+	next    int64 // number of the next log entry
+	image   *image
+	loaded  *Contents // what the image was when it was read, for one Load
+	broken  error     // why nothing more may be written
+	compact compaction
+	packer  packer
+
+	// fault stands in for a crash before the named step, in tests.
+	fault func(step string) error
+}
+
+// OpenZooKeeper opens the journal, or begins one, and bars everybody who
+// opened it before from writing. Returns ErrCorrupt or ErrNewer, wrapped with
+// what to do, and changes nothing of a journal it cannot read; ErrFenced if
+// the candidate is gone.
+func OpenZooKeeper(ctx context.Context, cfg ZooKeeperConfig) (*ZooKeeper, error) {
+	z := &ZooKeeper{
+		znodes: znodes{cfg.Session, cfg.Path}, cfg: cfg, image: newImage(),
+		fault: func(string) error { return nil },
+	}
+	if err := z.begin(ctx); err != nil {
+		return nil, err
+	}
+	if err := z.takeEpoch(ctx); err != nil {
+		return nil, err
+	}
+	if err := z.read(ctx); err != nil {
+		return nil, err
+	}
+	return z, nil
+}
+
+// begin makes a new journal where there is none.
+func (z *ZooKeeper) begin(ctx context.Context) error {
+	_, _, err := z.readHead(ctx)
+	if !errors.Is(err, zk.ErrNoNode) {
+		return err
+	}
+	if err := z.makeFolder(ctx); err != nil {
+		return err
+	}
+	h, err := json.Marshal(head{Schema: Schema, Next: 1})
+	if err != nil {
+		return fmt.Errorf("encode head: %w", err)
+	}
+	e, err := json.Marshal(epoch{})
+	if err != nil {
+		return fmt.Errorf("encode epoch: %w", err)
+	}
+	err = z.session.Do(ctx, func() error {
+		_, err := z.session.Conn.Multi(z.create(headNode, h), z.create(epochNode, e), z.create(logNode, nil), z.create(partsNode, nil))
+		return err
+	})
+	if errors.Is(err, zk.ErrNodeExists) { // somebody began it at the same time, or we did
+		_, _, err = z.readHead(ctx)
+		if errors.Is(err, zk.ErrNoNode) {
+			return z.corrupt(errors.New("there are parts of a journal without its head"))
+		}
+		return err
+	}
+	return wrap("begin a journal at", z.path, err)
+}
+
+func (z *ZooKeeper) create(name string, data []byte) *zk.CreateRequest {
+	return &zk.CreateRequest{Path: z.path + name, Data: data, Acl: z.session.ACL}
+}
+
+// takeEpoch makes this the one that may write. From then on the log is ours.
+func (z *ZooKeeper) takeEpoch(ctx context.Context) error {
+	id := rand.Text()
+	err := z.session.Do(ctx, func() error {
+		for {
+			data, stat, err := z.session.Conn.Get(z.path + epochNode)
+			if err != nil {
+				return err
+			}
+			var old epoch
+			if err := json.Unmarshal(data, &old); err != nil {
+				return z.corrupt(fmt.Errorf("parse %s: %w", epochNode, err))
+			}
+			if old.ID == id { // the answer to an earlier try was lost
+				z.epoch, z.version = old, stat.Version
+				return nil
+			}
+			ours := epoch{Number: old.Number + 1, ID: id, Leader: z.cfg.Leader}
+			err = z.replaceEpoch(ours, stat.Version)
+			if err == nil {
+				z.epoch, z.version = ours, stat.Version+1
+			}
+			if !errors.Is(err, zk.ErrBadVersion) {
+				return err
+			}
+		}
+	})
+	return wrap("lead with", z.path+epochNode, err)
+}
+
+func (z *ZooKeeper) replaceEpoch(ours epoch, version int32) error {
+	data, err := json.Marshal(ours)
+	if err != nil {
+		return fmt.Errorf("encode epoch: %w", err)
+	}
+	ops := []any{&zk.SetDataRequest{Path: z.path + epochNode, Data: data, Version: version}}
+	if z.cfg.Candidate != "" {
+		ops = append(ops, &zk.CheckVersionRequest{Path: z.cfg.Candidate, Version: -1})
+	}
+	_, err = z.session.Conn.Multi(ops...)
+	if errors.Is(err, zk.ErrNoNode) {
+		return fmt.Errorf("%w: the candidacy %s has ended", ErrFenced, z.cfg.Candidate)
+	}
+	return err
+}
+
+// Load returns what was there when the journal was opened, and all since.
+func (z *ZooKeeper) Load(context.Context) (Contents, error) {
+	if z.loaded != nil {
+		all := *z.loaded
+		z.loaded = nil
+		return all, nil
+	}
+	all, err := z.image.contents()
+	if err != nil {
+		return all, z.corrupt(err)
+	}
+	return all, nil
+}
+
+// Commit writes the change into the log, by one request unless it is large.
+func (z *ZooKeeper) Commit(ctx context.Context, c Change) error {
+	if z.broken != nil {
+		return z.broken
+	}
+	all, err := encode(c)
+	if err != nil {
+		return err
+	}
+	text, err := z.packer.pack(all)
+	if err != nil {
+		return err
+	}
+	if err := z.append(ctx, text); err != nil {
+		z.broken = fmt.Errorf("write journal %s: entry %d: %w", z.path, z.next, err)
+		return z.broken
+	}
+	z.loaded = nil
+	if err := z.image.apply(all); err != nil {
+		z.broken = fmt.Errorf("write journal %s: entry %d: %w", z.path, z.next, err)
+		return z.broken
+	}
+	z.next++
+	z.compact.step(z, len(text))
+	return nil
+}
+
+func (z *ZooKeeper) append(ctx context.Context, text []byte) error {
+	b := blobOf(fmt.Sprintf("log-%d-%d", z.epoch.Number, z.next), text)
+	if err := z.stage(ctx, b, text); err != nil {
+		return err
+	}
+	data, err := entry(b, text)
+	if err != nil {
+		return err
+	}
+	if err := z.fault("append"); err != nil {
+		return err
+	}
+	tried := false
+	err = z.session.Do(ctx, func() error {
+		err := z.guarded(z.create(entryNode(z.next), data))
+		switch {
+		case zkconn.Unknown(err):
+			tried = true
+		case errors.Is(err, ErrFenced) && tried, errors.Is(err, zk.ErrNodeExists):
+			return z.readBack(data)
+		}
+		return err
+	})
+	if tried && err != nil && !errors.Is(err, ErrFenced) && !errors.Is(err, ErrUnknown) {
+		return fmt.Errorf("%w: %w", ErrUnknown, err)
+	}
+	return err
+}
+
+// guarded carries out all of the operations if we lead, else none.
+func (z *ZooKeeper) guarded(ops ...any) error {
+	check := &zk.CheckVersionRequest{Path: z.path + epochNode, Version: z.version}
+	_, err := z.session.Conn.Multi(append([]any{check}, ops...)...)
+	if errors.Is(err, zk.ErrBadVersion) {
+		return ErrFenced
+	}
+	return err
+}
+
+// readBack finds out whether the entry was written by a request whose answer
+// was lost: nil if so, ErrFenced if not.
+func (z *ZooKeeper) readBack(want []byte) error {
+	if _, err := z.session.Conn.Sync(z.path); err != nil {
+		return err
+	}
+	got, _, err := z.session.Conn.Get(z.path + entryNode(z.next))
+	switch {
+	case err == nil && bytes.Equal(got, want):
+		return nil
+	case err == nil:
+		return ErrFenced
+	case !errors.Is(err, zk.ErrNoNode):
+		return err
+	}
+	data, _, err := z.session.Conn.Get(z.path + headNode)
+	if err != nil {
+		return err
+	}
+	h, err := z.parseHead(data)
+	if err != nil {
+		return err
+	}
+	if h.Next > z.next { // the next leader has a snapshot that may hold it
+		return ErrUnknown
+	}
+	return ErrFenced
+}
+
+// stage writes the parts of a large text, which nothing names yet.
+func (z *ZooKeeper) stage(ctx context.Context, b blob, text []byte) error {
+	for i := range b.Parts {
+		if err := z.fault("stage"); err != nil {
+			return err
+		}
+		err := z.session.Do(ctx, func() error {
+			return z.guarded(z.create(partsNode+"/"+b.partName(i), b.part(text, i)))
+		})
+		if err != nil && !errors.Is(err, zk.ErrNodeExists) { // by a request whose answer was lost
+			return fmt.Errorf("write part %d of %d: %w", i, b.Parts, err)
+		}
+	}
+	return nil
+}
+
+// Close waits for what it began. The session stays.
+func (z *ZooKeeper) Close() error {
+	z.compact.stop()
+	z.broken = fmt.Errorf("write journal %s: it is closed", z.path)
+	return nil
+}
