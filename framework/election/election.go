@@ -1,0 +1,176 @@
+// Package election chooses the scheduler that leads among several, by
+// ephemeral sequential znodes: the oldest candidate leads. It says who leads;
+// that nobody else acts is for the journal's epoch to ensure.
+package election
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/go-zookeeper/zk"
+
+	"mesos-gpu/framework/internal/zkconn"
+)
+
+// ErrNoLeader means that there is no candidate at all.
+var ErrNoLeader = errors.New("no scheduler leads")
+
+// prefix begins the candidates' names, of which the last digits count up.
+const (
+	prefix = "candidate-"
+	digits = 10
+)
+
+// Member is a scheduler as it presents itself to the others.
+type Member struct {
+	// URL is where its API is reached.
+	URL string `json:"url"`
+}
+
+// Candidate stands for election as long as its session lasts.
+type Candidate struct {
+	session *zkconn.Session
+	folder  string
+	name    string
+}
+
+// Join makes a candidate in the folder. It leaves with its session.
+func Join(ctx context.Context, s *zkconn.Session, folder string, m Member) (*Candidate, error) {
+	data, err := json.Marshal(m)
+	if err != nil {
+		return nil, fmt.Errorf("stand for election: %w", err)
+	}
+	if err := makeFolder(ctx, s, folder); err != nil {
+		return nil, err
+	}
+	var made string
+	err = s.Do(ctx, func() (err error) {
+		// Its name has a part of chance by which it is found again if the
+		// answer is lost.
+		made, err = s.Conn.CreateProtectedEphemeralSequential(folder+"/"+prefix, data, s.ACL)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("stand for election in %s: %w", folder, err)
+	}
+	return &Candidate{session: s, folder: folder, name: path.Base(made)}, nil
+}
+
+func makeFolder(ctx context.Context, s *zkconn.Session, folder string) error {
+	at := ""
+	for name := range strings.SplitSeq(strings.Trim(folder, "/"), "/") {
+		at += "/" + name
+		err := s.Do(ctx, func() error { _, err := s.Conn.Create(at, nil, 0, s.ACL); return err })
+		if err != nil && !errors.Is(err, zk.ErrNodeExists) {
+			return fmt.Errorf("create %s: %w", at, err)
+		}
+	}
+	return nil
+}
+
+// Path is the candidate's znode.
+func (c *Candidate) Path() string { return c.folder + "/" + c.name }
+
+// Await returns nil when the candidate leads. Returns zkconn.ErrLost, wrapped,
+// if its session ends before.
+func (c *Candidate) Await(ctx context.Context) error {
+	for {
+		names, err := candidates(ctx, c.session, c.folder)
+		if err != nil {
+			return err
+		}
+		switch i := slices.Index(names, c.name); i {
+		case -1:
+			return fmt.Errorf("await the lead in %s: %w: candidate %s is gone", c.folder, zkconn.ErrLost, c.name)
+		case 0:
+			return nil
+		default:
+			// The one before alone, so that the end of one wakes one.
+			if err := c.gone(ctx, names[i-1]); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// gone waits until the candidate of that name is not there.
+func (c *Candidate) gone(ctx context.Context, name string) error {
+	var there bool
+	var events <-chan zk.Event
+	err := c.session.Do(ctx, func() error {
+		var stat *zk.Stat
+		var err error
+		there, stat, events, err = c.session.Conn.ExistsW(c.folder + "/" + name)
+		if err == nil && there && stat.EphemeralOwner == c.session.Conn.SessionID() {
+			// Ours too, made by a request whose answer was lost.
+			err = c.session.Conn.Delete(c.folder+"/"+name, -1)
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("watch candidate %s: %w", name, err)
+	}
+	if !there {
+		return nil
+	}
+	select {
+	case <-events:
+		return nil
+	case <-c.session.Lost():
+		return fmt.Errorf("await the lead in %s: %w", c.folder, zkconn.ErrLost)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// candidates are the names, the one that leads first.
+func candidates(ctx context.Context, s *zkconn.Session, folder string) (names []string, err error) {
+	err = s.Do(ctx, func() (err error) {
+		names, _, err = s.Conn.Children(folder)
+		return err
+	})
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return nil, fmt.Errorf("list candidates in %s: %w", folder, err)
+	}
+	names = slices.DeleteFunc(names, func(n string) bool { return len(n) < digits || !strings.Contains(n, prefix) })
+	slices.SortFunc(names, func(a, b string) int {
+		return cmp.Compare(a[len(a)-digits:], b[len(b)-digits:])
+	})
+	return names, nil
+}
+
+// Leader returns who leads, or is about to. Returns ErrNoLeader if nobody
+// stands for election.
+func Leader(ctx context.Context, s *zkconn.Session, folder string) (Member, error) {
+	for {
+		names, err := candidates(ctx, s, folder)
+		if err != nil {
+			return Member{}, err
+		}
+		if len(names) == 0 {
+			return Member{}, ErrNoLeader
+		}
+		var data []byte
+		err = s.Do(ctx, func() (err error) {
+			data, _, err = s.Conn.Get(folder + "/" + names[0])
+			return err
+		})
+		if errors.Is(err, zk.ErrNoNode) {
+			continue // it has left since
+		}
+		if err != nil {
+			return Member{}, fmt.Errorf("read candidate %s: %w", names[0], err)
+		}
+		var m Member
+		if err := json.Unmarshal(data, &m); err != nil {
+			return m, fmt.Errorf("parse candidate %s: %w", names[0], err)
+		}
+		return m, nil
+	}
+}
