@@ -1,6 +1,7 @@
 package master
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -13,14 +14,17 @@ type want struct {
 	cpus, mem, disk float64
 	gpus            int
 	devices         []string
+	ports           []int
 }
 
 // carve takes w out of the offered resources. What it takes keeps the
 // offered resource's provider, reservations and allocation: Mesos compares
-// all of it. Several entries of one name are drawn from in their order. It
-// returns the rest for the next task and changes no argument.
+// all of it. Of several entries of one name those reserved most narrowly are
+// drawn from first, for nobody else can use them. It returns the rest for the
+// next task and changes no argument.
 func carve(offered []mesos.Resource, w want) (taken, rest []mesos.Resource, err error) {
 	rest = slices.Clone(offered)
+	slices.SortStableFunc(rest, func(a, b mesos.Resource) int { return cmp.Compare(reserved(b), reserved(a)) })
 	for _, r := range []struct {
 		name   string
 		amount int64
@@ -35,8 +39,21 @@ func carve(offered []mesos.Resource, w want) (taken, rest []mesos.Resource, err 
 	if err != nil {
 		return nil, nil, err
 	}
-	taken = append(taken, gpus...)
+	ports, err := takePorts(rest, w.ports)
+	if err != nil {
+		return nil, nil, err
+	}
+	taken = append(append(taken, gpus...), ports...)
 	return taken, slices.DeleteFunc(rest, empty), nil
+}
+
+// reserved is how narrowly a resource is reserved: 0 for everybody, 1 for a
+// role, more for refinements of that.
+func reserved(r mesos.Resource) int {
+	if len(r.Reservations) == 0 && r.Role != nil && *r.Role != "*" {
+		return 1 // as agents wrote it before Mesos 1.4
+	}
+	return len(r.Reservations)
 }
 
 // takeGPUs takes devices by name and, for each, one of the scalar gpus: from
@@ -153,6 +170,8 @@ func empty(r mesos.Resource) bool {
 		return milli(r.GetScalar().GetValue()) == 0
 	case mesos.SET:
 		return len(r.GetSet().GetItem()) == 0
+	case mesos.RANGES:
+		return len(r.GetRanges().GetRange()) == 0
 	default:
 		return false
 	}

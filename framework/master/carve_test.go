@@ -10,7 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// res builds "name:value@provider/role"; a value in braces is a set.
+// res builds "name:value@provider/role/refined"; a value in braces is a set,
+// one in brackets ranges.
 func res(text string) mesos.Resource {
 	name, rest, _ := strings.Cut(text, ":")
 	rest, role, reserved := strings.Cut(rest, "/")
@@ -21,12 +22,22 @@ func res(text string) mesos.Resource {
 		r.ProviderID = &mesos.ResourceProviderID{Value: provider}
 	}
 	if reserved {
-		r.Reservations = []mesos.Resource_ReservationInfo{{Role: &role}}
+		for name := range strings.SplitSeq(role, "/") {
+			r.Reservations = append(r.Reservations, mesos.Resource_ReservationInfo{Role: &name})
+		}
 	}
 	kind := mesos.SCALAR
 	if items, ok := strings.CutPrefix(value, "{"); ok {
 		kind = mesos.SET
 		r.Set = &mesos.Value_Set{Item: strings.Split(strings.TrimSuffix(items, "}"), ",")}
+	} else if ranges, ok := strings.CutPrefix(value, "["); ok {
+		kind = mesos.RANGES
+		r.Ranges = &mesos.Value_Ranges{}
+		for part := range strings.SplitSeq(strings.TrimSuffix(ranges, "]"), ",") {
+			var one mesos.Value_Range
+			fmt.Sscanf(part, "%d-%d", &one.Begin, &one.End)
+			r.Ranges.Range = append(r.Ranges.Range, one)
+		}
 	} else {
 		r.Scalar = &mesos.Value_Scalar{}
 		fmt.Sscan(value, &r.Scalar.Value)
@@ -54,6 +65,9 @@ func show(t *testing.T, list []mesos.Resource) string {
 		if r.GetType() == mesos.SET {
 			text = fmt.Sprintf("%s:{%s}", r.Name, strings.Join(r.GetSet().GetItem(), ","))
 		}
+		if r.GetType() == mesos.RANGES {
+			text = r.Name + ":" + textOf(&mesos.Attribute{Type: mesos.RANGES, Ranges: r.Ranges})
+		}
 		if r.ProviderID != nil {
 			text += "@" + r.ProviderID.Value
 		}
@@ -77,9 +91,24 @@ func TestCarve(t *testing.T) {
 			taken: "cpus:1.1 mem:288", rest: "cpus:2.9 mem:736 disk:100",
 		},
 		"entries of one name are drawn from in order": {
-			offered: "cpus:0.1 cpus:2/gpu cpus:1 mem:10 mem:20", want: want{cpus: 2.3, mem: 10},
-			taken: "cpus:0.1 cpus:2/gpu cpus:0.2 mem:10", rest: "cpus:0.8 mem:20",
+			offered: "cpus:0.1 cpus:1 mem:10 mem:20", want: want{cpus: 0.3, mem: 10},
+			taken: "cpus:0.1 cpus:0.2 mem:10", rest: "cpus:0.8 mem:20",
 		},
+		"what is reserved most narrowly goes first": {
+			offered: "cpus:0.1 cpus:2/gpu cpus:1/gpu/gpu.team mem:10", want: want{cpus: 2.3, mem: 10},
+			taken: "cpus:1/gpu/gpu.team cpus:1.3/gpu mem:10", rest: "cpus:0.7/gpu cpus:0.1",
+		},
+		"ports": {
+			offered: "ports:[31000-31005,31010-31010] cpus:1", want: want{cpus: 1, ports: []int{31003, 31010, 31002, 31005}},
+			taken: "cpus:1 ports:[31002-31003,31005-31005,31010-31010]", rest: "ports:[31000-31001,31004-31004]",
+		},
+		"ports of two reservations": {
+			offered: "ports:[1-2] ports:[3-4]/gpu", want: want{ports: []int{2, 3}},
+			taken: "ports:[3-3]/gpu ports:[2-2]", rest: "ports:[4-4]/gpu ports:[1-1]",
+		},
+		"all ports":    {offered: "ports:[1-2]", want: want{ports: []int{1, 2}}, taken: "ports:[1-2]"},
+		"no such port": {offered: "ports:[1-2]", want: want{ports: []int{3}}, err: "port 3 is not among the offered ports"},
+		"a port twice": {offered: "ports:[1-2]", want: want{ports: []int{2, 2}}, err: "port 2 is not among the offered ports"},
 		"devices by name": {
 			offered: "cpus:1 mem:1 gpu_ids:{a,b,c}@p gpus:3@p", want: want{cpus: 1, mem: 1, gpus: 2, devices: []string{"c", "a"}},
 			taken: "cpus:1 mem:1 gpus:2@p gpu_ids:{c,a}@p", rest: "gpu_ids:{b}@p gpus:1@p",
@@ -142,6 +171,17 @@ func TestCarveLeavesVolumesAlone(t *testing.T) {
 	}
 	if got := sum(offered); got.amount.CPUs != 1 || got.amount.DiskMiB != 10 {
 		t.Errorf("sum counts %+v, want 1 cpu and 10 MiB of disk", got.amount)
+	}
+}
+
+// TestOldReservations: agents of before Mesos 1.4 reserve by role alone.
+func TestOldReservations(t *testing.T) {
+	everybody, ours := "*", "gpu"
+	free, kept := res("cpus:1"), res("cpus:2")
+	free.Role, kept.Role = &everybody, &ours
+	taken, _, err := carve([]mesos.Resource{free, kept}, want{cpus: 2})
+	if err != nil || len(taken) != 1 || taken[0].GetRole() != "gpu" {
+		t.Errorf("took %v, %v", taken, err)
 	}
 }
 

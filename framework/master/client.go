@@ -28,7 +28,10 @@ var (
 
 // Client keeps one subscription to the leading master.
 type Client struct {
-	cfg Config
+	cfg      Config
+	detector detector
+	roles    *roles
+	news     *news
 
 	mu          sync.Mutex
 	session     *session // nil while there is no subscription
@@ -38,7 +41,7 @@ type Client struct {
 	inventoryMu sync.Mutex
 	inventories map[string]gpu.Host // by attribute text
 
-	files *http.Client // to agents, which are many and asked often
+	operator *http.Client // to agents, which are many and asked often, and for operator calls
 }
 
 // New makes a Client; Run connects it.
@@ -47,7 +50,19 @@ func New(cfg Config) (*Client, error) {
 		return nil, err
 	}
 	cfg.setDefaults()
-	return &Client{cfg: cfg, frameworkID: cfg.FrameworkID, inventories: map[string]gpu.Host{}, files: cfg.client()}, nil
+	if err := cfg.resolve(); err != nil {
+		return nil, err
+	}
+	c := &Client{
+		cfg: cfg, frameworkID: cfg.FrameworkID, roles: newRoles(cfg.Roles), news: newNews(),
+		inventories: map[string]gpu.Host{}, operator: cfg.client(),
+	}
+	if cfg.masters.zk != nil {
+		c.detector = follow(&c.cfg, cfg.masters.zk)
+	} else {
+		c.detector = &asking{cfg: &c.cfg, urls: cfg.masters.urls, client: cfg.client()}
+	}
+	return c, nil
 }
 
 // FrameworkID is the id the master gave, or "".
@@ -61,6 +76,11 @@ func (c *Client) FrameworkID() string {
 // then returns nil. It gives events to emit, from one goroutine at a time.
 // Returns ErrRemoved or ErrReplaced where to go on would be wrong.
 func (c *Client) Run(ctx context.Context, emit func(sched.Event)) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var detecting sync.WaitGroup
+	defer detecting.Wait()
+	defer cancel()
+	detecting.Go(func() { c.detector.run(ctx) })
 	var mu sync.Mutex
 	serial := func(ev sched.Event) {
 		mu.Lock()
@@ -69,14 +89,19 @@ func (c *Client) Run(ctx context.Context, emit func(sched.Event)) error {
 	}
 	said := ""
 	for tries := 0; ; tries++ {
-		subscribed, err := c.subscribe(ctx, c.cfg.Masters[tries%len(c.cfg.Masters)], serial)
+		began := time.Now()
+		newLeader, err := c.subscribe(ctx, serial)
 		switch {
 		case ctx.Err() != nil:
 			return nil
+		case errors.Is(err, ErrRemoved) && c.cfg.ReregisterRemoved:
+			c.cfg.Log.WithField("framework", c.FrameworkID()).Warn("the master removed the framework: registering under a new id")
+			c.forget()
 		case errors.Is(err, ErrRemoved), errors.Is(err, ErrReplaced):
 			return err
-		case subscribed:
-			tries, said = 0, ""
+		}
+		if time.Since(began) > c.cfg.BackoffMax {
+			tries, said = 0, "" // a subscription that was worth the name
 		}
 		wait := c.cfg.wait(tries)
 		if text := err.Error(); text != said {
@@ -85,33 +110,36 @@ func (c *Client) Run(ctx context.Context, emit func(sched.Event)) error {
 		}
 		select {
 		case <-time.After(wait):
+		case <-newLeader:
+			tries, said = -1, "" // nobody has tried it yet
 		case <-ctx.Done():
 			return nil
 		}
 	}
 }
 
-// subscribe finds the leader and lives one session.
-func (c *Client) subscribe(ctx context.Context, candidate string, emit func(sched.Event)) (subscribed bool, err error) {
-	client := c.cfg.client()
-	defer client.CloseIdleConnections()
-	leader, err := c.cfg.leader(ctx, client, candidate)
+// subscribe finds the leader and lives one session, on connections of its
+// own: after a loss the old ones may lead nowhere. The channel tells when
+// another leads.
+func (c *Client) subscribe(ctx context.Context, emit func(sched.Event)) (<-chan struct{}, error) {
+	leader, newLeader, err := c.detector.leader(ctx)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	c.mu.Lock()
 	c.leaderURL = leader
 	c.mu.Unlock()
-	s := newSession(c, client, leader, emit)
-	err = s.run(ctx)
-	return s.subscribed, fmt.Errorf("master %s: %w", leader, err)
+	client := c.cfg.client()
+	defer client.CloseIdleConnections()
+	err = newSession(c, client, leader, emit).run(ctx, newLeader)
+	return newLeader, fmt.Errorf("master %s: %w", leader, err)
 }
 
 // begin makes s the session that Post uses.
-func (c *Client) begin(s *session, frameworkID string) {
+func (c *Client) begin(s *session) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.session, c.frameworkID = s, frameworkID
+	c.session, c.frameworkID = s, s.frameworkID
 }
 
 func (c *Client) end() {
@@ -120,28 +148,51 @@ func (c *Client) end() {
 	c.session = nil
 }
 
+// forget gives up the framework id.
+func (c *Client) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.frameworkID = ""
+}
+
 func (c *Client) current() *session {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.session
 }
 
-// Post sends an operation after those posted before it. It does not wait.
-// Without a subscription it does nothing: what must not be forgotten is asked
-// about after the next one.
+// Post sends an operation after those posted before it; where calls outrun
+// Config.CallRate, what launches, ends and acknowledges tasks goes first. It
+// does not wait. Without a subscription it only remembers what it says of
+// roles, for the next one: whatever else must not be forgotten is asked about
+// then.
 func (c *Client) Post(op sched.Op) {
+	c.roles.note(op)
 	if s := c.current(); s != nil {
 		s.queue.add(op)
 	}
 }
 
-// leaderHint is the leading master as last seen, or one of those configured.
-func (c *Client) leaderHint(ctx context.Context, client *http.Client) (string, error) {
+// leaderWait is how long an operator's question waits for an election.
+const leaderWait = 5 * time.Second
+
+// Detect keeps what is known of the leading master fresh until ctx ends, for
+// a client that only asks for agents and files. Run does so itself.
+func (c *Client) Detect(ctx context.Context) { c.detector.run(ctx) }
+
+// leaderHint is the leading master as last seen, or as the detector finds it.
+func (c *Client) leaderHint(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, leaderWait)
+	defer cancel()
 	c.mu.Lock()
 	url := c.leaderURL
 	c.mu.Unlock()
 	if url != "" {
 		return url, nil
 	}
-	return c.cfg.leader(ctx, client, c.cfg.Masters[0])
+	if c.cfg.masters.zk == nil {
+		return c.cfg.leader(ctx, c.operator, c.cfg.masters.urls[0])
+	}
+	url, _, err := c.detector.leader(ctx)
+	return url, err
 }

@@ -4,16 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
-	"github.com/sirupsen/logrus"
 
 	"mesos-gpu/framework/internal/mesostest"
 	"mesos-gpu/framework/sched"
@@ -30,10 +29,16 @@ type running struct {
 
 func start(t *testing.T, cfg Config) *running {
 	t.Helper()
-	log := logrus.New()
-	log.SetOutput(io.Discard)
-	cfg.Log, cfg.ExecutorPath, cfg.Name, cfg.User, cfg.Role = log, "/usr/bin/mesos-gpu", "test", "nobody", "gpu"
-	cfg.BackoffMin, cfg.BackoffMax = time.Millisecond, 10*time.Millisecond
+	if cfg.Log == nil {
+		cfg.Log = quietLog()
+	}
+	cfg.ExecutorPath, cfg.Name, cfg.User = "/usr/bin/mesos-gpu", "test", "nobody"
+	if len(cfg.Roles) == 0 {
+		cfg.Roles = []string{"gpu"}
+	}
+	if cfg.BackoffMin == 0 {
+		cfg.BackoffMin, cfg.BackoffMax = time.Millisecond, 10*time.Millisecond
+	}
 	c, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -80,7 +85,7 @@ func (r *running) ended(t *testing.T) error {
 
 func TestSubscribeSaysWhoWeAre(t *testing.T) {
 	m := mesostest.New(t)
-	r := start(t, Config{Masters: []string{m.URL()}, FailoverTimeout: 7 * 24 * time.Hour})
+	r := start(t, Config{Master: m.URL(), FailoverTimeout: 7 * 24 * time.Hour})
 	if got := next[sched.Subscribed](t, r); got.FrameworkID != "framework-1" || r.FrameworkID() != "framework-1" {
 		t.Errorf("subscribed as %q and %q", got.FrameworkID, r.FrameworkID())
 	}
@@ -105,7 +110,7 @@ func TestSubscribeSaysWhoWeAre(t *testing.T) {
 // TestCallsReachTheMaster posts one of each operation, in order.
 func TestCallsReachTheMaster(t *testing.T) {
 	c := mesostest.NewCluster(t, 2)
-	r := start(t, Config{Masters: []string{c.URL()}})
+	r := start(t, Config{Master: c.URL()})
 	r.Post(sched.Revive{}) // not subscribed: nothing happens
 	offer := next[sched.Offers](t, r).Offers[0]
 	spec := &job.Spec{Name: "train", CPUs: 1, MemMiB: 128, Command: []string{"true"}, KillGrace: time.Second}
@@ -153,7 +158,7 @@ func TestRefusedCallKeepsSubscription(t *testing.T) {
 		}
 		return 0
 	}
-	r := start(t, Config{Masters: []string{c.URL()}})
+	r := start(t, Config{Master: c.URL()})
 	offer := next[sched.Offers](t, r).Offers[0]
 	accept := sched.Accept{AgentID: "agent-1", OfferIDs: []string{offer.ID}, Launches: []sched.Launch{{TaskID: "t1", Spec: &job.Spec{Name: "t", CPUs: 1, MemMiB: 1}}}}
 	r.Post(accept)
@@ -181,7 +186,7 @@ func TestRefusedCallKeepsSubscription(t *testing.T) {
 // that do not do, must not keep the agent's other offers from everybody.
 func TestOffersOfAFailedAcceptAreDeclined(t *testing.T) {
 	c := mesostest.NewCluster(t, 1)
-	r := start(t, Config{Masters: []string{c.URL()}})
+	r := start(t, Config{Master: c.URL()})
 	offer := next[sched.Offers](t, r).Offers[0]
 	launch := func(cpus float64) []sched.Launch {
 		return []sched.Launch{{TaskID: "t1", Spec: &job.Spec{Name: "t", CPUs: cpus, MemMiB: 1}}}
@@ -206,15 +211,15 @@ func TestOffersOfAFailedAcceptAreDeclined(t *testing.T) {
 // and each time with the id.
 func TestLostSubscriptionIsRenewed(t *testing.T) {
 	m := mesostest.New(t)
-	refused := 0
+	var refused atomic.Int32
 	m.Refuse = func(call *scheduler.Call) int {
 		if call.GetType() == scheduler.Call_REVIVE {
-			refused++
+			refused.Add(1)
 			return http.StatusServiceUnavailable
 		}
 		return 0
 	}
-	r := start(t, Config{Masters: []string{m.URL()}})
+	r := start(t, Config{Master: m.URL()})
 	next[sched.Subscribed](t, r)
 	m.Drop()
 	next[sched.Disconnected](t, r)
@@ -225,15 +230,15 @@ func TestLostSubscriptionIsRenewed(t *testing.T) {
 	m.Send(&scheduler.Event{Type: scheduler.Event_ERROR, Error: &scheduler.Event_Error{Message: "capacity exceeded"}})
 	next[sched.Disconnected](t, r)
 	next[sched.Subscribed](t, r)
-	if id := m.Await(t, 4, scheduler.Call_SUBSCRIBE, nil).GetFrameworkID().GetValue(); id != "framework-1" || refused != 1 {
-		t.Errorf("subscribed again as %q; %d calls refused", id, refused)
+	if id := m.Await(t, 4, scheduler.Call_SUBSCRIBE, nil).GetFrameworkID().GetValue(); id != "framework-1" || refused.Load() != 5 {
+		t.Errorf("subscribed again as %q; the call was tried %d times", id, refused.Load())
 	}
 }
 
 func TestLeaderIsFollowed(t *testing.T) {
 	leader, follower := mesostest.New(t), mesostest.New(t)
 	follower.Leader = leader.URL()
-	r := start(t, Config{Masters: []string{"http://127.0.0.1:1", follower.URL()}})
+	r := start(t, Config{Master: "http://127.0.0.1:1," + follower.URL()})
 	next[sched.Subscribed](t, r)
 	r.Post(sched.Suppress{})
 	leader.Await(t, 1, scheduler.Call_SUPPRESS, nil)
@@ -245,7 +250,7 @@ func TestLeaderIsFollowed(t *testing.T) {
 func TestSilentMasterIsLeft(t *testing.T) {
 	m := mesostest.New(t)
 	m.Heartbeat = 10 * time.Millisecond // announced, and none comes
-	r := start(t, Config{Masters: []string{m.URL()}})
+	r := start(t, Config{Master: m.URL()})
 	next[sched.Subscribed](t, r)
 	next[sched.Disconnected](t, r)
 	next[sched.Subscribed](t, r)
@@ -255,7 +260,7 @@ func TestTheEndOfAFramework(t *testing.T) {
 	for message, want := range map[string]error{"Framework has been removed": ErrRemoved, "Framework failed over": ErrReplaced} {
 		t.Run(message, func(t *testing.T) {
 			m := mesostest.New(t)
-			r := start(t, Config{Masters: []string{m.URL()}, FrameworkID: "old"})
+			r := start(t, Config{Master: m.URL(), FrameworkID: "old"})
 			next[sched.Subscribed](t, r)
 			m.Send(&scheduler.Event{Type: scheduler.Event_ERROR, Error: &scheduler.Event_Error{Message: message}})
 			if err := r.ended(t); !errors.Is(err, want) {
@@ -270,7 +275,7 @@ func TestTheEndOfAFramework(t *testing.T) {
 
 func TestOtherEvents(t *testing.T) {
 	m := mesostest.New(t)
-	r := start(t, Config{Masters: []string{m.URL()}})
+	r := start(t, Config{Master: m.URL()})
 	agent, executor := mesos.AgentID{Value: "a1"}, mesos.ExecutorID{Value: "e1"}
 	next[sched.Subscribed](t, r)
 	m.Send(
@@ -290,7 +295,7 @@ func TestOtherEvents(t *testing.T) {
 // TestLargeEvent: the offers of a large cluster are one event.
 func TestLargeEvent(t *testing.T) {
 	m := mesostest.New(t)
-	r := start(t, Config{Masters: []string{m.URL()}})
+	r := start(t, Config{Master: m.URL()})
 	next[sched.Subscribed](t, r)
 	var offers []mesos.Offer
 	for i := range 3000 {
@@ -304,7 +309,7 @@ func TestLargeEvent(t *testing.T) {
 
 func TestTeardownOnlyWhenAsked(t *testing.T) {
 	m := mesostest.New(t)
-	r := start(t, Config{Masters: []string{m.URL()}})
+	r := start(t, Config{Master: m.URL()})
 	next[sched.Subscribed](t, r)
 	if err := r.Teardown(context.Background()); err != nil {
 		t.Fatal(err)
@@ -324,7 +329,7 @@ func TestTeardownOnlyWhenAsked(t *testing.T) {
 
 func TestOperatorCalls(t *testing.T) {
 	c := mesostest.NewCluster(t, 2)
-	r := start(t, Config{Masters: []string{c.URL()}})
+	r := start(t, Config{Master: c.URL()})
 	ctx := context.Background()
 	agents, err := r.Agents(ctx)
 	if err != nil || len(agents) != 1 || agents[0].GPUs != 2 || agents[0].URL != c.AgentURL() {

@@ -1,44 +1,76 @@
 // Package master speaks to a Mesos master: the v1 scheduler API, by which the
 // framework subscribes, launches and acknowledges, and the operator API for
-// what agents there are. It decides nothing about jobs: events go to, and
-// operations come from, package sched.
+// what agents there are. It finds the leading master, by ZooKeeper or by
+// asking, and keeps one session with it. It decides nothing about jobs:
+// events go to, and operations come from, package sched.
 package master
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
-	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	"github.com/sirupsen/logrus"
+
+	"mesos-gpu/framework/sched"
 )
 
 // Config says which master to speak to, and as whom.
 type Config struct {
-	// Masters are base URLs, http://host:5050, tried in turn. The leader is
-	// found by asking one of them.
-	Masters []string
-	// Name, User and Role are the framework's. FrameworkID is empty on the
+	// Master is zk://[user:password@]host:port,…/path, as the masters' --zk,
+	// or masters' URLs with commas between; the leading one is followed.
+	Master string
+	// ZKAuthFile has user:password for ZooKeeper, which the command line
+	// would show to everybody.
+	ZKAuthFile string
+	// Credential is sent with each call to masters and agents; its principal
+	// is the framework's. Empty sends none.
+	Credential Credential
+	// TLS is nil where masters and agents speak plain HTTP.
+	TLS *TLS
+
+	// Name, User and Roles are the framework's. FrameworkID is empty on the
 	// first subscription ever.
-	Name, User, Role, FrameworkID string
+	Name, User, FrameworkID string
+	Roles                   []string
+	// Hostname and WebURL are for people who look at the master; may be "".
+	Hostname, WebURL string
+	// MinOffer is the least that any task takes: the master offers nothing
+	// with less CPUs or less memory. Zero sets no bound.
+	MinOffer sched.Amount
 	// FailoverTimeout is how long the master keeps the tasks of a framework
 	// that is away.
 	FailoverTimeout time.Duration
+	// ReregisterRemoved registers under a new id when the master has removed
+	// the framework, whose tasks are then gone; else Run ends with ErrRemoved.
+	ReregisterRemoved bool
 	// ExecutorPath is the mesos-gpu binary on the agents.
 	ExecutorPath string
-	// CallTimeout bounds each call but the subscription.
+
+	// CallTimeout bounds each call but the subscription; 75 s is what Mesos
+	// recommends. A call that finds no answer is tried CallTries times.
 	CallTimeout time.Duration
-	// BackoffMin and BackoffMax bound the wait between two subscriptions.
+	CallTries   int
+	// CallRate bounds the calls of a session, per second.
+	CallRate float64
+	// BackoffMin and BackoffMax bound the wait between two subscriptions, and
+	// between two tries of a call.
 	BackoffMin, BackoffMax time.Duration
-	Log                    logrus.FieldLogger
+	// ListEvery is how often WatchAgents asks at least; more seldom where
+	// the answer is a burden.
+	ListEvery time.Duration
+	Log       logrus.FieldLogger
 	// Transport is for tests; nil is a transport of its own each connection.
 	Transport http.RoundTripper
 	// Random gives numbers in [0,1) for jitter; nil is the shared source.
 	Random func() float64
+
+	masters masters
+	tls     *tls.Config
 }
 
 // missedHeartbeats is after how many the connection counts as dead.
@@ -50,56 +82,74 @@ func (c *Config) setDefaults() {
 			*d = def
 		}
 	}
-	or(&c.CallTimeout, 30*time.Second)
+	or(&c.CallTimeout, 75*time.Second)
 	or(&c.BackoffMin, 500*time.Millisecond)
 	or(&c.BackoffMax, 15*time.Second)
+	or(&c.ListEvery, 10*time.Second)
+	if c.CallTries <= 0 {
+		c.CallTries = 5
+	}
+	if c.CallRate <= 0 {
+		c.CallRate = 500
+	}
 	if c.Random == nil {
 		c.Random = rand.Float64
 	}
 }
 
+func (c *Config) scheme() string {
+	if c.TLS != nil {
+		return "https"
+	}
+	return "http"
+}
+
 func (c *Config) validate() error {
-	if len(c.Masters) == 0 {
-		return errors.New("no master given: name one, for example http://127.0.0.1:5050")
-	}
-	for _, m := range c.Masters {
-		u, err := url.Parse(m)
-		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-			return fmt.Errorf("master %q is no URL such as http://127.0.0.1:5050", m)
-		}
-	}
 	if !strings.HasPrefix(c.ExecutorPath, "/") {
 		return fmt.Errorf("executor path %q is not absolute: agents start it from another directory", c.ExecutorPath)
 	}
 	if c.Log == nil {
 		return errors.New("no log given")
 	}
+	if c.Credential != (Credential{}) {
+		return c.Credential.validate()
+	}
 	return nil
 }
 
-// framework is what SUBSCRIBE says of us.
-func (c *Config) framework(id string) *mesos.FrameworkInfo {
-	timeout, checkpoint := c.FailoverTimeout.Seconds(), true
-	info := &mesos.FrameworkInfo{
-		User: c.User, Name: c.Name, Roles: []string{c.Role},
-		FailoverTimeout: &timeout, Checkpoint: &checkpoint,
-		Capabilities: []mesos.FrameworkInfo_Capability{
-			{Type: mesos.FrameworkInfo_Capability_GPU_RESOURCES},
-			{Type: mesos.FrameworkInfo_Capability_MULTI_ROLE},
-			{Type: mesos.FrameworkInfo_Capability_PARTITION_AWARE},
-			{Type: mesos.FrameworkInfo_Capability_TASK_KILLING_STATE},
-			{Type: mesos.FrameworkInfo_Capability_RESERVATION_REFINEMENT},
-		},
+// resolve reads what the configuration points to.
+func (c *Config) resolve() (err error) {
+	if c.masters, err = parseMasters(c.Master, c.scheme()); err != nil {
+		return err
 	}
-	if id != "" {
-		info.ID = &mesos.FrameworkID{Value: id}
+	if c.TLS != nil {
+		if c.tls, err = c.TLS.config(); err != nil {
+			return err
+		}
 	}
-	return info
+	if c.ZKAuthFile == "" {
+		return nil
+	}
+	if c.masters.zk == nil {
+		return fmt.Errorf("ZooKeeper's password file %s is of no use with masters named by URL", c.ZKAuthFile)
+	}
+	auth, warning, err := readSecret(c.ZKAuthFile)
+	if err != nil {
+		return fmt.Errorf("read ZooKeeper's password: %w", err)
+	}
+	if user, password, ok := strings.Cut(auth, ":"); !ok || user == "" || password == "" || strings.ContainsAny(auth, "\r\n") {
+		return fmt.Errorf("read ZooKeeper's password: %s is not one line of the form user:password", c.ZKAuthFile)
+	}
+	if warning != "" {
+		c.Log.Warn(warning)
+	}
+	c.masters.zk.auth = auth
+	return nil
 }
 
-// wait is the time before subscription number tries+1: it doubles up to
-// BackoffMax, half of it by chance, so that a cluster's frameworks do not
-// come back in step.
+// wait is the time before try number tries+1: it doubles up to BackoffMax,
+// half of it by chance, so that a cluster's frameworks do not come back in
+// step.
 func (c *Config) wait(tries int) time.Duration {
 	d := c.BackoffMin
 	for range tries {

@@ -1,24 +1,25 @@
 package master
 
 import (
+	"bytes"
+	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"time"
-
-	"github.com/mesos/mesos-go/api/v1/lib/encoding"
-	"github.com/mesos/mesos-go/api/v1/lib/encoding/codecs"
-	"github.com/mesos/mesos-go/api/v1/lib/encoding/framing"
-	"github.com/mesos/mesos-go/api/v1/lib/encoding/proto"
-	"github.com/mesos/mesos-go/api/v1/lib/httpcli"
-	"github.com/mesos/mesos-go/api/v1/lib/recordio"
 )
 
-// maxEvent bounds one event of the subscription. mesos-go's own bound of
-// 4 MiB is passed by the offers of some thousand agents with inventories.
-const maxEvent = 32 << 20
+const (
+	protobufType = "application/x-protobuf"
+	streamHeader = "Mesos-Stream-Id"
+	// maxAnswer bounds the answer to an operator call: the agents of the
+	// largest clusters with their inventories are a tenth of it.
+	maxAnswer = 256 << 20
+)
 
-// transport makes the connections of one session.
+// transport makes the connections of one session. The subscription holds one
+// of its own: Mesos speaks HTTP/1.1, one request a connection at a time.
 func (c *Config) transport() http.RoundTripper {
 	if c.Transport != nil {
 		return c.Transport
@@ -26,6 +27,7 @@ func (c *Config) transport() http.RoundTripper {
 	dialer := net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}
 	return &http.Transport{
 		DialContext:           dialer.DialContext,
+		TLSClientConfig:       c.tls,
 		TLSHandshakeTimeout:   5 * time.Second,
 		ResponseHeaderTimeout: c.CallTimeout,
 		MaxIdleConnsPerHost:   2,
@@ -33,7 +35,7 @@ func (c *Config) transport() http.RoundTripper {
 	}
 }
 
-// client follows no redirect: where the leader is, leader finds out.
+// client follows no redirect: where the leader is, the detector finds out.
 func (c *Config) client() *http.Client {
 	return &http.Client{
 		Transport:     c.transport(),
@@ -41,21 +43,58 @@ func (c *Config) client() *http.Client {
 	}
 }
 
-// stream makes an httpcli.Client for one subscription, which decodes events
-// of up to maxEvent bytes: only SUBSCRIBE has an answer with a body.
-func stream(client *http.Client, endpoint string) *httpcli.Client {
-	var body io.Reader
-	do := func(req *http.Request) (*http.Response, error) {
-		res, err := client.Do(req)
-		if err == nil && res.StatusCode == http.StatusOK {
-			body = res.Body
-		}
-		return res, err
+// marshaler and unmarshaler are mesos-go's messages.
+type (
+	marshaler   interface{ Marshal() ([]byte, error) }
+	unmarshaler interface{ Unmarshal([]byte) error }
+)
+
+// call posts a message. It returns the answer if that is 200 or 202, and else
+// an error that wraps *statusError, or says why there is no answer.
+func (c *Config) call(ctx context.Context, client *http.Client, url, stream string, message marshaler) (*http.Response, error) {
+	body, err := message.Marshal()
+	if err != nil {
+		return nil, fmt.Errorf("encode call: %w", err)
 	}
-	codec := codecs.ByMediaType[codecs.MediaTypeProtobuf]
-	codec.NewDecoder = func(encoding.Source) encoding.Decoder {
-		frames := recordio.NewReader(body, recordio.MaxMessageSize(maxEvent))
-		return proto.NewDecoder(func() framing.Reader { return frames })
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
 	}
-	return httpcli.New(httpcli.Endpoint(endpoint), httpcli.Codec(codec), httpcli.Do(do))
+	req.Header.Set("Content-Type", protobufType)
+	req.Header.Set("Accept", protobufType)
+	if stream != "" {
+		req.Header.Set(streamHeader, stream)
+	}
+	c.Credential.authenticate(req)
+	res, err := client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if res.StatusCode == http.StatusOK || res.StatusCode == http.StatusAccepted {
+		return res, nil
+	}
+	defer res.Body.Close()
+	return nil, c.advise(statusOf(res))
+}
+
+// ask posts a message and decodes the one message of the answer.
+func (c *Config) ask(ctx context.Context, client *http.Client, url string, message marshaler, into unmarshaler) error {
+	ctx, cancel := context.WithTimeout(ctx, c.CallTimeout)
+	defer cancel()
+	res, err := c.call(ctx, client, url, "", message)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
+	switch {
+	case err != nil:
+		return fmt.Errorf("read answer: %w", err)
+	case len(body) > maxAnswer:
+		return fmt.Errorf("answer is longer than %d MiB", maxAnswer>>20)
+	}
+	if err := into.Unmarshal(body); err != nil {
+		return fmt.Errorf("decode answer of %d bytes: %w", len(body), err)
+	}
+	return nil
 }

@@ -2,48 +2,85 @@ package master
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
 )
 
-// leader asks one master where the leading one is. mesos-go follows a
-// redirect for SUBSCRIBE only, and then sends every other call to the old
-// address.
-func (c *Config) leader(ctx context.Context, client *http.Client, candidate string) (string, error) {
+// errNewLeader ends the session with a master that leads no more.
+var errNewLeader = errors.New("another master leads now")
+
+// detector finds the leading master.
+type detector interface {
+	// leader waits until a master is known to lead. changed is closed as soon
+	// as another does; nil where only the master itself can tell.
+	leader(ctx context.Context) (base string, changed <-chan struct{}, err error)
+	// run keeps what the detector knows fresh, until ctx ends.
+	run(ctx context.Context)
+}
+
+// asking finds the leader by asking the masters it was given, in turn.
+type asking struct {
+	cfg    *Config
+	urls   []string
+	next   int
+	client *http.Client
+}
+
+func (a *asking) run(ctx context.Context) {
+	<-ctx.Done()
+	a.client.CloseIdleConnections()
+}
+
+func (a *asking) leader(ctx context.Context) (string, <-chan struct{}, error) {
+	candidate := a.urls[a.next%len(a.urls)]
+	base, err := a.cfg.leader(ctx, a.client, candidate)
+	a.next++ // should this one lead nowhere, the next is another
+	return base, nil, err
+}
+
+// leader asks one master where the leading one is.
+func (c *Config) leader(ctx context.Context, client *http.Client, base string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.CallTimeout)
 	defer cancel()
-	base := strings.TrimRight(candidate, "/")
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/master/redirect", nil)
 	if err != nil {
-		return "", fmt.Errorf("ask %s for the leading master: %w", candidate, err)
+		return "", fmt.Errorf("ask %s for the leading master: %w", base, err)
 	}
 	res, err := client.Do(req)
 	if err != nil {
 		return "", fmt.Errorf("ask for the leading master: %w", err)
 	}
 	defer res.Body.Close()
-	switch {
-	case res.StatusCode == http.StatusTemporaryRedirect:
+	switch res.StatusCode {
+	case http.StatusTemporaryRedirect:
 		return redirected(base, res.Header.Get("Location"))
-	case res.StatusCode == http.StatusNotFound:
+	case http.StatusNotFound:
 		return base, nil // a master that is alone may not have the endpoint
 	default:
-		return "", fmt.Errorf("ask %s for the leading master: it answered %s", candidate, res.Status)
+		return "", fmt.Errorf("ask %s for the leading master: %w", base, c.advise(statusOf(res)))
 	}
 }
 
-// redirected makes a base URL of a Location, which names a host and, in old
-// releases, no scheme.
+// redirected makes a base URL of a Location. Mesos leaves the scheme out, so
+// that an https client stays with https, and the brackets of an IPv6 address.
 func redirected(base, location string) (string, error) {
+	wrong := func() (string, error) {
+		return "", fmt.Errorf("master %s redirects to %q, which is no address", base, location)
+	}
 	from, err := url.Parse(base)
 	if err != nil {
 		return "", fmt.Errorf("parse master %q: %w", base, err)
 	}
+	if host, ok := strings.CutPrefix(location, "//"); ok {
+		host, path, _ := strings.Cut(host, "/")
+		location = "//" + bracketed(host) + "/" + path
+	}
 	to, err := from.Parse(location)
-	if err != nil || to.Host == "" || location == "" {
-		return "", fmt.Errorf("master %s redirects to %q, which is no address", base, location)
+	if err != nil || to.Host == "" || location == "" || to.Scheme != "http" && to.Scheme != "https" {
+		return wrong()
 	}
 	return to.Scheme + "://" + to.Host, nil
 }

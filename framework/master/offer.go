@@ -1,7 +1,6 @@
 package master
 
 import (
-	"net"
 	"strconv"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
@@ -22,11 +21,23 @@ const (
 func (c *Client) offerOf(o *mesos.Offer) sched.Offer {
 	all := sum(o.Resources)
 	host, types := c.hardware(o.Attributes)
+	region, zone := domainOf(o.Domain)
 	return sched.Offer{
-		ID: o.ID.Value, AgentID: o.AgentID.Value, Hostname: o.Hostname, AgentURL: urlOf(o.URL),
-		Free: all.amount, GPUs: all.gpus, DeviceIDs: all.devices,
-		Types: types, Inventory: host.Devices,
+		ID: o.ID.Value, AgentID: o.AgentID.Value, Hostname: o.Hostname, AgentURL: c.cfg.urlOf(o.URL),
+		Role: o.GetAllocationInfo().GetRole(),
+		Free: all.amount, GPUs: all.gpus, DeviceIDs: all.devices, Ports: all.ports,
+		Types: types, Inventory: host.Devices, Driver: host.Driver, CUDA: host.CUDA,
+		Attributes: attributesOf(o.Attributes), Region: region, Zone: zone,
+		Unavailable: startOf(o.Unavailability),
 	}
+}
+
+func domainOf(d *mesos.DomainInfo) (region, zone string) {
+	fault := d.GetFaultDomain()
+	if fault == nil {
+		return "", ""
+	}
+	return fault.Region.Name, fault.Zone.Name
 }
 
 // total is the sum of plain resources.
@@ -34,6 +45,7 @@ type total struct {
 	amount  sched.Amount
 	gpus    int
 	devices []string
+	ports   []sched.PortRange
 }
 
 func sum(resources []mesos.Resource) total {
@@ -55,6 +67,10 @@ func sum(resources []mesos.Resource) total {
 			gpus += n
 		case "gpu_ids":
 			t.devices = append(t.devices, r.GetSet().GetItem()...)
+		case "ports":
+			for _, p := range r.GetRanges().GetRange() {
+				t.ports = append(t.ports, sched.PortRange{First: int(p.Begin), Last: int(p.End)})
+			}
 		}
 	}
 	t.amount = sched.Amount{CPUs: float64(cpus) / 1000, MemMiB: float64(mem) / 1000, DiskMiB: float64(disk) / 1000}
@@ -118,15 +134,22 @@ func version(a mesos.Attribute) string {
 	return a.GetText().GetValue()
 }
 
-// urlOf is the base of an agent's endpoints, http://host:port/slave(1). The
-// IP is preferred: it needs no name service.
-func urlOf(u *mesos.URL) string {
+// urlOf is the base of an agent's endpoints, http://host:port/slave(1). By
+// http the IP is preferred: it needs no name service; by https the name, for
+// certificates have names. Mesos writes http whether agents speak TLS or not.
+func (c *Config) urlOf(u *mesos.URL) string {
 	if u == nil {
 		return ""
 	}
-	host := u.Address.GetIP()
-	if host == "" {
-		host = u.Address.GetHostname()
+	scheme, host, other := u.Scheme, u.Address.GetIP(), u.Address.GetHostname()
+	if c.TLS != nil {
+		scheme = "https"
 	}
-	return u.Scheme + "://" + net.JoinHostPort(host, strconv.Itoa(int(u.Address.Port))) + u.GetPath()
+	if scheme == "https" {
+		host, other = other, host
+	}
+	if host == "" {
+		host = other
+	}
+	return scheme + "://" + hostPort(host, int(u.Address.Port)) + u.GetPath()
 }

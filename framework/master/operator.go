@@ -4,18 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 
-	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	"github.com/mesos/mesos-go/api/v1/lib/agent"
 	agentcalls "github.com/mesos/mesos-go/api/v1/lib/agent/calls"
-	"github.com/mesos/mesos-go/api/v1/lib/httpcli"
-	"github.com/mesos/mesos-go/api/v1/lib/httpcli/apierrors"
-	"github.com/mesos/mesos-go/api/v1/lib/httpcli/httpagent"
-	"github.com/mesos/mesos-go/api/v1/lib/httpcli/httpmaster"
 	mastermsg "github.com/mesos/mesos-go/api/v1/lib/master"
 	mastercalls "github.com/mesos/mesos-go/api/v1/lib/master/calls"
 
+	"mesos-gpu/framework/sched"
 	"mesos-gpu/gpu"
 )
 
@@ -26,50 +23,42 @@ var ErrNoFile = errors.New("no such file on the agent")
 type Agent struct {
 	ID, Hostname, URL string
 	Active            bool
-	Types             []string
+	// Draining agents get no new tasks: an operator drains them, has drained
+	// them or has deactivated them.
+	Draining bool
+	Types    []string
 	// Host is what the gpu_inventory attribute says; without it only what
 	// the other attributes do.
 	Host           gpu.Host
 	GPUs, GPUsFree int
 	DeviceIDs      []string
 	CPUs, MemMiB   float64
+	// Attributes, Region and Zone are as in an offer.
+	Attributes   []sched.Attribute
+	Region, Zone string
 }
 
 // Agents asks the leading master for its agents.
 func (c *Client) Agents(ctx context.Context) ([]Agent, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.cfg.CallTimeout)
-	defer cancel()
-	client := c.cfg.client()
-	defer client.CloseIdleConnections()
-	leader, err := c.leaderHint(ctx, client)
+	leader, err := c.leaderHint(ctx)
 	if err != nil {
 		return nil, err
 	}
-	send := httpmaster.NewSender(httpcli.New(httpcli.Endpoint(leader+"/api/v1"), httpcli.Do(client.Do)).Send)
 	var answer mastermsg.Response
-	if err := decode(send.Send(ctx, mastercalls.NonStreaming(mastercalls.GetAgents())))(&answer); err != nil {
+	ask := func() error {
+		return c.cfg.ask(ctx, c.operator, leader+"/api/v1", mastercalls.GetAgents(), &answer)
+	}
+	err = ask()
+	var moved *statusError
+	if errors.As(err, &moved) && moved.code == http.StatusTemporaryRedirect {
+		if leader, err = redirected(leader, moved.location); err == nil {
+			err = ask()
+		}
+	}
+	if err != nil {
 		return nil, fmt.Errorf("ask master %s for its agents: %w", leader, err)
 	}
 	return c.agentsOf(answer.GetGetAgents().GetAgents()), nil
-}
-
-// decode reads the one message of an answer.
-func decode(res mesos.Response, err error) func(message) error {
-	return func(into message) error {
-		if err == nil {
-			err = res.Decode(into)
-		}
-		if res != nil {
-			_ = res.Close() // the answer is read, or of no use
-		}
-		return err
-	}
-}
-
-// message is what mesos-go's responses decode into.
-type message interface {
-	Unmarshal([]byte) error
-	UnmarshalJSON([]byte) error
 }
 
 func (c *Client) agentsOf(list []mastermsg.Response_GetAgents_Agent) []Agent {
@@ -78,22 +67,25 @@ func (c *Client) agentsOf(list []mastermsg.Response_GetAgents_Agent) []Agent {
 		a := &list[i]
 		total, used := sum(a.TotalResources), sum(a.AllocatedResources)
 		host, types := c.hardware(a.AgentInfo.Attributes)
+		region, zone := domainOf(a.AgentInfo.Domain)
 		agents = append(agents, Agent{
-			ID: a.AgentInfo.GetID().GetValue(), Hostname: a.AgentInfo.Hostname, URL: urlOfPID(a.GetPID()), Active: a.Active,
+			ID: a.AgentInfo.GetID().GetValue(), Hostname: a.AgentInfo.Hostname, URL: c.cfg.urlOfPID(a.GetPID()),
+			Active: a.Active, Draining: a.GetDeactivated() || a.DrainInfo != nil,
 			Types: types, Host: host, GPUs: total.gpus, GPUsFree: max(total.gpus-used.gpus, 0), DeviceIDs: total.devices,
 			CPUs: total.amount.CPUs, MemMiB: total.amount.MemMiB,
+			Attributes: attributesOf(a.AgentInfo.Attributes), Region: region, Zone: zone,
 		})
 	}
 	return agents
 }
 
 // urlOfPID makes http://127.0.0.1:5051/slave(1) of slave(1)@127.0.0.1:5051.
-func urlOfPID(pid string) string {
+func (c *Config) urlOfPID(pid string) string {
 	name, address, ok := strings.Cut(pid, "@")
 	if !ok {
 		return ""
 	}
-	return "http://" + address + "/" + name
+	return c.scheme() + "://" + bracketed(address) + "/" + name
 }
 
 // SandboxFile is the path by which an agent serves a file of an executor's
@@ -108,13 +100,10 @@ func (c *Client) ReadFile(ctx context.Context, agentURL, path string, offset, le
 	if agentURL == "" {
 		return nil, 0, fmt.Errorf("read %s: %w: the agent's address is not known", path, ErrNoFile)
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.cfg.CallTimeout)
-	defer cancel()
-	send := httpagent.NewSender(httpcli.New(httpcli.Endpoint(agentURL+"/api/v1"), httpcli.Do(c.files.Do)).Send)
 	var answer agent.Response
-	err = decode(send.Send(ctx, agentcalls.NonStreaming(agentcalls.ReadFileWithLength(path, offset, length))))(&answer)
+	err = c.cfg.ask(ctx, c.operator, agentURL+"/api/v1", agentcalls.ReadFileWithLength(path, offset, length), &answer)
 	switch {
-	case apierrors.CodeNotFound.Matches(err):
+	case hasStatus(err, http.StatusNotFound):
 		return nil, 0, fmt.Errorf("read %s: %w", path, ErrNoFile)
 	case err != nil:
 		return nil, 0, fmt.Errorf("read %s from agent %s: %w", path, agentURL, err)
@@ -124,4 +113,4 @@ func (c *Client) ReadFile(ctx context.Context, agentURL, path string, offset, le
 }
 
 // Close ends idle connections. Run must have returned.
-func (c *Client) Close() { c.files.CloseIdleConnections() }
+func (c *Client) Close() { c.operator.CloseIdleConnections() }

@@ -16,7 +16,9 @@ func TestWatchdog(t *testing.T) {
 		w := newWatchdog(time.Minute, cancel)
 		defer w.stop()
 		time.Sleep(59 * time.Second)
+		w.hold()
 		w.interval(15)
+		time.Sleep(time.Hour) // we are busy; the master is not to blame
 		w.heard()
 		time.Sleep(74 * time.Second)
 		w.heard()
@@ -50,10 +52,10 @@ func TestBackoff(t *testing.T) {
 
 func TestConfigIsChecked(t *testing.T) {
 	log := logrus.New()
-	good := Config{Masters: []string{"http://m:5050"}, ExecutorPath: "/x", Log: log}
+	good := Config{Master: "http://m:5050", ExecutorPath: "/x", Log: log}
 	for name, change := range map[string]func(*Config){
-		"no master given": func(c *Config) { c.Masters = nil },
-		"is no URL":       func(c *Config) { c.Masters = []string{"m:5050"} },
+		"no master given": func(c *Config) { c.Master = "" },
+		"is no URL":       func(c *Config) { c.Master = "ftp://m:5050" },
 		"is not absolute": func(c *Config) { c.ExecutorPath = "mesos-gpu" },
 		"no log given":    func(c *Config) { c.Log = nil },
 	} {

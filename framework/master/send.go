@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
-	"github.com/mesos/mesos-go/api/v1/lib/httpcli/apierrors"
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler/calls"
+	"github.com/sirupsen/logrus"
 
 	"mesos-gpu/framework/sched"
 )
@@ -17,17 +18,23 @@ import (
 // the session: after the next SUBSCRIBED all is asked about anew.
 func (s *session) send(ctx context.Context, cancel context.CancelCauseFunc) {
 	for {
-		for _, op := range s.queue.take() {
-			if ctx.Err() != nil {
-				return
-			}
+		op, wait := s.queue.next(time.Now())
+		if op != nil {
 			if err := s.perform(ctx, op); err != nil && ctx.Err() == nil {
 				cancel(err)
 				return
 			}
+			if ctx.Err() == nil {
+				continue
+			}
+		}
+		var again <-chan time.Time
+		if wait > 0 {
+			again = time.After(wait)
 		}
 		select {
 		case <-s.queue.wake:
+		case <-again:
 		case <-ctx.Done():
 			return
 		}
@@ -36,24 +43,71 @@ func (s *session) send(ctx context.Context, cancel context.CancelCauseFunc) {
 
 // perform makes one call. Its error means that the session is of no more use.
 func (s *session) perform(ctx context.Context, op sched.Op) error {
-	log := s.client.cfg.Log.WithField("call", op.String())
 	call, err := s.callOf(op)
-	if err == nil && call != nil {
-		err = s.post(ctx, call)
-	}
-	if err == nil {
-		if a, ok := op.(sched.Accept); ok {
-			s.take(a.OfferIDs)
-		}
-		log.Debug("called the master")
+	if err == nil && call == nil {
 		return nil
 	}
-	if !apierrors.CodeMalformedRequest.Matches(err) && !errors.Is(err, errNotSent) {
+	if err == nil {
+		err = s.deliver(ctx, call)
+	}
+	accept, isAccept := op.(sched.Accept)
+	switch {
+	case err == nil:
+		s.performed(op, call)
+		return nil
+	case errors.Is(err, errNotSent), blameOf(err) == theCall:
+	case isAccept && !unsent(err) && ctx.Err() == nil:
+		// It may have been taken: the tasks are asked about.
+		s.take(accept.OfferIDs)
+	default:
 		return fmt.Errorf("%s: %w", call.GetType(), err)
 	}
-	log.WithError(err).Warn("the call was not made or refused")
-	if a, ok := op.(sched.Accept); ok {
-		return s.acceptFailed(ctx, a)
+	s.log(op).WithError(err).Warn("the call was not made or refused")
+	return s.failed(ctx, op, call)
+}
+
+func (s *session) log(op sched.Op) logrus.FieldLogger {
+	return s.client.cfg.Log.WithField("call", op.String())
+}
+
+// deliver makes a call and, where the moment was wrong, makes it again. An
+// ACCEPT that may have been taken is not repeated.
+func (s *session) deliver(ctx context.Context, call *scheduler.Call) error {
+	cfg := &s.client.cfg
+	for tries := 0; ; tries++ {
+		err := s.post(ctx, call)
+		if err == nil || blameOf(err) != thisMoment || tries+1 >= cfg.CallTries {
+			return err
+		}
+		if call.GetType() == scheduler.Call_ACCEPT && !unsent(err) {
+			return err
+		}
+		select {
+		case <-time.After(cfg.wait(tries)):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// performed notes what the master now knows.
+func (s *session) performed(op sched.Op, call *scheduler.Call) {
+	s.log(op).Debug("called the master")
+	switch o := op.(type) {
+	case sched.Accept:
+		s.take(o.OfferIDs)
+	case sched.SetRoles:
+		s.roles = call.GetUpdateFramework().GetFrameworkInfo().Roles
+	}
+}
+
+// failed undoes what was counted on.
+func (s *session) failed(ctx context.Context, op sched.Op, call *scheduler.Call) error {
+	switch o := op.(type) {
+	case sched.Accept:
+		return s.acceptFailed(ctx, o)
+	case sched.SetRoles:
+		s.client.roles.restore(call.GetUpdateFramework().GetFrameworkInfo().Roles, s.roles)
 	}
 	return nil
 }
@@ -72,62 +126,15 @@ func (s *session) acceptFailed(ctx context.Context, a sched.Accept) error {
 	return s.perform(ctx, decline)
 }
 
+// post makes one call, which has no answer but its status.
 func (s *session) post(ctx context.Context, call *scheduler.Call) error {
 	ctx, cancel := context.WithTimeout(ctx, s.client.cfg.CallTimeout)
 	defer cancel()
-	res, err := s.caller.Call(ctx, call)
-	if res != nil {
-		_ = res.Close() // a call has no answer but its status
+	res, err := s.client.cfg.call(ctx, s.http, s.endpoint(), s.stream, call)
+	if err != nil {
+		return err
 	}
-	return err
-}
-
-// errNotSent means that there is no call to make of an operation.
-var errNotSent = errors.New("not sent")
-
-// callOf makes the call of an operation; nil where none is needed any more.
-func (s *session) callOf(op sched.Op) (*scheduler.Call, error) {
-	var call *scheduler.Call
-	switch o := op.(type) {
-	case sched.Accept:
-		offers := s.held(o.OfferIDs)
-		if len(offers) < len(o.OfferIDs) {
-			return nil, fmt.Errorf("%w: offers of agent %s are gone", errNotSent, o.AgentID)
-		}
-		tasks, err := s.client.tasksOf(o, offers, s.frameworkID)
-		if err != nil {
-			return nil, fmt.Errorf("%w: %w", errNotSent, err)
-		}
-		launch := calls.OfferOperations{calls.OpLaunch(tasks...)}
-		call = calls.Accept(launch.WithOffers(offerIDs(offers)...)).With(calls.RefuseSeconds(o.Refuse))
-	case sched.Decline:
-		ids := make([]string, len(o.Offers))
-		for i, d := range o.Offers {
-			ids[i] = d.OfferID
-		}
-		offers := s.take(ids)
-		if len(offers) == 0 {
-			return nil, nil // all were rescinded
-		}
-		call = calls.Decline(offerIDs(offers)...).With(calls.RefuseSeconds(o.Refuse))
-	case sched.Revive:
-		call = calls.Revive()
-	case sched.Suppress:
-		call = calls.Suppress()
-	case sched.Acknowledge:
-		call = calls.Acknowledge(o.AgentID, o.TaskID, o.UUID)
-	case sched.KillTask:
-		call = calls.Kill(o.TaskID, o.AgentID)
-	case sched.Reconcile:
-		ask := map[string]string{}
-		for _, t := range o.Tasks {
-			ask[t.TaskID] = t.AgentID
-		}
-		call = calls.Reconcile(calls.ReconcileTasks(ask))
-	default:
-		return nil, fmt.Errorf("%w: no call is known for %T", errNotSent, op)
-	}
-	return call.With(calls.Framework(s.frameworkID)), nil
+	return res.Body.Close()
 }
 
 // Teardown ends the framework: the master kills its tasks and forgets it.

@@ -4,133 +4,149 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
-	"strings"
 	"sync"
+	"time"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
-	"github.com/mesos/mesos-go/api/v1/lib/httpcli/httpsched"
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler/calls"
 
 	"mesos-gpu/framework/sched"
 )
 
-// session is one subscription, from SUBSCRIBE to its end. mesos-go's caller
-// belongs to it: after a lost subscription that would not find a new leader.
+// defaultHeartbeat is Mesos's, for as long as the master has not said its own.
+const defaultHeartbeat = 15 * time.Second
+
+// session is one subscription to one master, from SUBSCRIBE to its end.
 type session struct {
 	client *Client
-	caller calls.Caller
+	http   *http.Client
 	emit   func(sched.Event)
 	queue  *queue
 	leader string
+	stream string // Mesos-Stream-Id
+	told   standing
+
+	cancel context.CancelCauseFunc
+	dog    *watchdog
+	parts  sync.WaitGroup // goroutines that end with the session
 
 	subscribed  bool
 	frameworkID string
+	roles       []string // as the master took them last
 
 	mu     sync.Mutex
 	offers map[string]mesos.Offer // not answered yet
 }
 
 func newSession(c *Client, client *http.Client, leader string, emit func(sched.Event)) *session {
-	caller := httpsched.NewCaller(stream(client, leader+"/api/v1/scheduler"),
-		// Without a selector any failed call would count as the loss of the
-		// master, and end the subscription.
-		httpsched.EndpointCandidates(func() string { return "" }),
-		httpsched.MaxRedirects(0),
-	)
 	return &session{
-		client: c, caller: caller, emit: emit, queue: newQueue(), leader: leader,
+		client: c, http: client, emit: emit, queue: newQueue(c.cfg.CallRate), leader: leader,
 		frameworkID: c.FrameworkID(), offers: map[string]mesos.Offer{},
 	}
 }
 
-// run subscribes and reads events until the stream ends, and says why it did.
-func (s *session) run(parent context.Context) error {
-	ctx, cancel := context.WithCancelCause(parent)
-	defer cancel(nil)
-	dog := newWatchdog(missedHeartbeats*s.client.cfg.CallTimeout, cancel)
-	defer dog.stop()
+func (s *session) endpoint() string { return s.leader + "/api/v1/scheduler" }
 
-	res, err := s.caller.Call(ctx, calls.Subscribe(s.client.cfg.framework(s.frameworkID)))
-	if err != nil {
-		return fmt.Errorf("subscribe: %w", err)
-	}
-	var sender sync.WaitGroup
-	defer func() {
-		s.client.end()
-		cancel(nil)
-		_ = res.Close() // what matters of the stream has been read
-		sender.Wait()
-		if s.subscribed {
-			s.emit(sched.Disconnected{})
+// run subscribes and reads events until the stream ends or another master
+// leads, and says why it did.
+func (s *session) run(parent context.Context, newLeader <-chan struct{}) error {
+	ctx, cancel := context.WithCancelCause(parent)
+	s.cancel = cancel
+	defer s.parts.Wait()
+	defer cancel(nil)
+	s.dog = newWatchdog(missedHeartbeats*defaultHeartbeat, cancel)
+	defer s.dog.stop()
+	s.parts.Go(func() {
+		select {
+		case <-newLeader:
+			cancel(errNewLeader)
+		case <-ctx.Done():
 		}
-	}()
+	})
+	events, err := s.subscribe(ctx)
+	if err != nil {
+		return fmt.Errorf("subscribe: %w", because(ctx, err))
+	}
+	defer events.Close() // what matters of the stream has been read
+	defer s.end()
+	return s.listen(ctx, events)
+}
+
+// because is why ctx ended, if it did, else err.
+func because(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return err
+}
+
+// subscribe makes the one call that has no Mesos-Stream-Id, and an answer
+// without an end.
+func (s *session) subscribe(ctx context.Context) (io.ReadCloser, error) {
+	s.told = s.client.roles.now()
+	s.roles = s.told.names
+	call := calls.Subscribe(s.client.cfg.framework(s.frameworkID, s.told.names))
+	call.Subscribe.SuppressedRoles = s.told.suppressed
+	res, err := s.client.cfg.call(ctx, s.http, s.endpoint(), "", call)
+	if err != nil {
+		return nil, err
+	}
+	if s.stream = res.Header.Get(streamHeader); s.stream == "" {
+		return nil, errors.Join(fmt.Errorf("%s answers without %s: it is no Mesos master", s.leader, streamHeader), res.Body.Close())
+	}
+	return res.Body, nil
+}
+
+// listen handles events until there are no more.
+func (s *session) listen(ctx context.Context, events io.Reader) error {
+	in := newRecords(events)
 	for {
 		var ev scheduler.Event
-		if err := res.Decode(&ev); err != nil {
-			if cause := context.Cause(ctx); cause != nil {
-				return cause
-			}
-			return fmt.Errorf("read events: %w", err)
+		switch err := in.next(&ev); {
+		case err == io.EOF:
+			return because(ctx, errors.New("it ended the subscription"))
+		case err != nil:
+			return because(ctx, err)
 		}
-		dog.heard()
-		if ev.GetType() == scheduler.Event_SUBSCRIBED && !s.subscribed {
-			sub := ev.GetSubscribed()
-			dog.interval(sub.GetHeartbeatIntervalSeconds())
-			dog.heard()
-			s.start(ctx, cancel, sub.GetFrameworkID().GetValue(), &sender)
+		s.dog.hold() // what takes us long is no silence of the master's
+		if ev.GetType() == scheduler.Event_SUBSCRIBED {
+			if s.subscribed {
+				s.dog.heard()
+				continue // said twice
+			}
+			s.start(ctx, ev.GetSubscribed())
 		}
 		if err := s.handle(&ev); err != nil {
 			return err
 		}
+		s.dog.heard()
 	}
 }
 
 // start opens the session for calls: the master refuses any before
 // SUBSCRIBED.
-func (s *session) start(ctx context.Context, cancel context.CancelCauseFunc, id string, sender *sync.WaitGroup) {
+func (s *session) start(ctx context.Context, sub *scheduler.Event_Subscribed) {
+	s.dog.interval(sub.GetHeartbeatIntervalSeconds())
 	s.subscribed = true
-	s.frameworkID = id // read by the sender, which starts below
-	s.client.begin(s, id)
-	s.client.cfg.Log.WithField("master", s.leader).WithField("framework", id).Info("subscribed")
-	sender.Go(func() { s.send(ctx, cancel) })
-}
-
-// handle turns one event of the master into events of the scheduler.
-func (s *session) handle(ev *scheduler.Event) error {
-	switch ev.GetType() {
-	case scheduler.Event_SUBSCRIBED:
-		s.emit(sched.Subscribed{FrameworkID: ev.GetSubscribed().GetFrameworkID().GetValue()})
-	case scheduler.Event_OFFERS:
-		s.emit(s.offered(ev.GetOffers().GetOffers()))
-	case scheduler.Event_RESCIND:
-		id := ev.GetRescind().GetOfferID().Value
-		s.take([]string{id})
-		s.emit(sched.Rescind{OfferID: id})
-	case scheduler.Event_UPDATE:
-		status := ev.GetUpdate().GetStatus()
-		s.emit(updateOf(&status))
-	case scheduler.Event_FAILURE:
-		// An executor's failure says nothing that its task's status does not.
-		if f := ev.GetFailure(); f.GetAgentID() != nil && f.GetExecutorID() == nil {
-			s.emit(sched.AgentLost{AgentID: f.GetAgentID().GetValue()})
-		}
-	case scheduler.Event_ERROR:
-		return errorOf(ev.GetError().GetMessage())
+	s.frameworkID = sub.GetFrameworkID().GetValue() // read by the sender, which starts below
+	s.client.begin(s)
+	if now := s.client.roles.now(); now.version != s.told.version {
+		s.queue.add(sched.SetRoles{Roles: now.names}) // changed under way
 	}
-	return nil
+	s.client.cfg.Log.WithField("master", s.leader).WithField("framework", s.frameworkID).Info("subscribed")
+	s.parts.Go(func() { s.send(ctx, s.cancel) })
 }
 
-// errorOf tells the ends of a framework from those of a subscription.
-func errorOf(message string) error {
-	switch lower := strings.ToLower(message); {
-	case strings.Contains(lower, "has been removed"):
-		return ErrRemoved
-	case strings.Contains(lower, "failed over"):
-		return ErrReplaced
-	default:
-		return errors.New("error from the master: " + message)
+// end closes the session for calls and says so.
+func (s *session) end() {
+	s.client.end()
+	s.cancel(nil)
+	s.parts.Wait()
+	if s.subscribed {
+		s.emit(sched.Disconnected{})
 	}
 }
 

@@ -51,6 +51,9 @@ func updateOf(s *mesos.TaskStatus) sched.Update {
 	if s.Reason != nil {
 		u.Reason = s.GetReason().String()
 		u.Reconciled = s.GetReason() == mesos.REASON_RECONCILIATION
+		// Whatever the state: KILLED, GONE_BY_OPERATOR where the agent will
+		// be marked gone, DROPPED where the launch came too late.
+		u.Drained = s.GetReason() == mesos.REASON_AGENT_DRAINING
 	}
 	if u.State == job.Lost {
 		u.Message = lostMessage(s, u.Message)

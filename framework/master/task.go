@@ -3,7 +3,9 @@ package master
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strconv"
+	"time"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
@@ -19,12 +21,16 @@ const (
 
 // shutdownSlack is what an executor gets beyond its task's kill grace when
 // its agent shuts it down.
-const shutdownSlack = 5 // seconds
+const shutdownSlack = 5 * time.Second
 
 // tasksOf makes the TaskInfos of an ACCEPT out of the offers' resources.
 func (c *Client) tasksOf(a sched.Accept, offers []mesos.Offer, frameworkID string) ([]mesos.TaskInfo, error) {
 	var rest []mesos.Resource
-	for _, o := range offers {
+	for i, o := range offers {
+		// The master refuses all of an ACCEPT whose offers are of two roles.
+		if role, first := o.GetAllocationInfo().GetRole(), offers[0].GetAllocationInfo().GetRole(); role != first {
+			return nil, fmt.Errorf("offers %s and %s of agent %s are allocated to roles %s and %s: one ACCEPT takes offers of one role", offers[0].ID.Value, offers[i].ID.Value, a.AgentID, first, role)
+		}
 		rest = append(rest, o.Resources...)
 	}
 	tasks := make([]mesos.TaskInfo, 0, len(a.Launches))
@@ -44,11 +50,13 @@ func (c *Client) taskOf(l sched.Launch, agent, frameworkID string, offered []mes
 	if err != nil {
 		return task, nil, fmt.Errorf("executor: %w", err)
 	}
-	forTask, rest, err := carve(rest, want{cpus: s.CPUs, mem: s.MemMiB, disk: s.DiskMiB, gpus: s.Request.GPUs, devices: l.DeviceIDs})
+	forTask, rest, err := carve(rest, want{cpus: s.CPUs, mem: s.MemMiB, disk: s.DiskMiB, gpus: s.Request.GPUs, devices: l.DeviceIDs, ports: l.Ports})
 	if err != nil {
 		return task, nil, err
 	}
-	data, err := json.Marshal(job.LaunchOf(s, &job.Task{Index: l.Index, DeviceIDs: l.DeviceIDs}))
+	launch := job.LaunchOf(s, &job.Task{Index: l.Index, DeviceIDs: l.DeviceIDs, Ports: l.Ports})
+	launch.Env = environment(s.Env, l.Env)
+	data, err := json.Marshal(launch)
 	if err != nil {
 		return task, nil, fmt.Errorf("encode launch: %w", err)
 	}
@@ -61,11 +69,23 @@ func (c *Client) taskOf(l sched.Launch, agent, frameworkID string, offered []mes
 	}, rest, nil
 }
 
+// environment is the job's with what the scheduler adds: rank, peers and
+// ports are its to say.
+func environment(own, given map[string]string) map[string]string {
+	if len(given) == 0 {
+		return own
+	}
+	all := map[string]string{}
+	maps.Copy(all, own)
+	maps.Copy(all, given)
+	return all
+}
+
 // executorOf makes the executor of one task: one each, so that its
 // container's resources say which devices the task may open.
 func (c *Client) executorOf(l sched.Launch, frameworkID string, resources []mesos.Resource, labels *mesos.Labels) *mesos.ExecutorInfo {
 	shell, name := false, "mesos-gpu executor"
-	grace := l.Spec.KillGrace.Nanoseconds() + shutdownSlack*1e9
+	grace := l.Spec.KillGrace + shutdownSlack
 	return &mesos.ExecutorInfo{
 		Type: mesos.ExecutorInfo_CUSTOM, ExecutorID: mesos.ExecutorID{Value: l.TaskID},
 		FrameworkID: &mesos.FrameworkID{Value: frameworkID}, Name: &name,
@@ -73,14 +93,6 @@ func (c *Client) executorOf(l sched.Launch, frameworkID string, resources []meso
 			Shell: &shell, Value: &c.cfg.ExecutorPath, Arguments: []string{"mesos-gpu", "executor"},
 		},
 		Resources: resources, Labels: labels,
-		ShutdownGracePeriod: &mesos.DurationInfo{Nanoseconds: grace},
+		ShutdownGracePeriod: duration(grace),
 	}
-}
-
-func offerIDs(offers []mesos.Offer) []mesos.OfferID {
-	ids := make([]mesos.OfferID, len(offers))
-	for i := range offers {
-		ids[i] = offers[i].ID
-	}
-	return ids
 }

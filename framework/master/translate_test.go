@@ -78,11 +78,36 @@ func TestOfferAttributes(t *testing.T) {
 	if diff := cmp.Diff(gpu.Host{Driver: "535.104.05", CUDA: "12.2"}, got); diff != "" {
 		t.Errorf("an unreadable inventory: %s", diff)
 	}
-	if urlOf(nil) != "" || urlOfPID("nonsense") != "" {
+}
+
+func TestAgentURLs(t *testing.T) {
+	var plain, secure = Config{}, Config{TLS: &TLS{}}
+	text := func(s string) *string { return &s }
+	if plain.urlOf(nil) != "" || plain.urlOfPID("nonsense") != "" {
 		t.Error("made a URL of nothing")
 	}
-	name := "agent.example"
-	if got := urlOf(&mesos.URL{Scheme: "https", Address: mesos.Address{Hostname: &name, Port: 5051}}); got != "https://agent.example:5051" {
-		t.Errorf("URL %s", got)
+	name, path := text("agent.example"), text("/slave(1)")
+	for _, tt := range []struct {
+		cfg  *Config
+		url  mesos.URL
+		want string
+	}{
+		{&plain, mesos.URL{Scheme: "https", Address: mesos.Address{Hostname: name, Port: 5051}}, "https://agent.example:5051"},
+		{&plain, mesos.URL{Scheme: "http", Address: mesos.Address{Hostname: name, IP: text("10.0.0.1"), Port: 5051}, Path: path}, "http://10.0.0.1:5051/slave(1)"},
+		{&secure, mesos.URL{Scheme: "http", Address: mesos.Address{Hostname: name, IP: text("10.0.0.1"), Port: 5051}, Path: path}, "https://agent.example:5051/slave(1)"},
+		{&plain, mesos.URL{Scheme: "http", Address: mesos.Address{IP: text("fd00::1"), Port: 5051}, Path: path}, "http://[fd00::1]:5051/slave(1)"},
+	} {
+		if got := tt.cfg.urlOf(&tt.url); got != tt.want {
+			t.Errorf("%v is %s, want %s", tt.url, got, tt.want)
+		}
+	}
+	for pid, want := range map[string]string{
+		"slave(1)@127.0.0.1:5051": "http://127.0.0.1:5051/slave(1)",
+		"slave(1)@[::1]:5051":     "http://[::1]:5051/slave(1)",
+		"slave(1)@fd00::1:5051":   "http://[fd00::1]:5051/slave(1)",
+	} {
+		if got := plain.urlOfPID(pid); got != want {
+			t.Errorf("%s is %s, want %s", pid, got, want)
+		}
 	}
 }

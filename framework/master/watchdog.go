@@ -10,15 +10,12 @@ var errSilent = errors.New("the master has been silent for too long")
 
 // watchdog cancels a session whose master says nothing, not even a heartbeat.
 type watchdog struct {
-	cancel context.CancelCauseFunc
-	limit  time.Duration
-	timer  *time.Timer
+	limit time.Duration
+	timer *time.Timer
 }
 
 func newWatchdog(limit time.Duration, cancel context.CancelCauseFunc) *watchdog {
-	w := &watchdog{cancel: cancel, limit: limit}
-	w.timer = time.AfterFunc(limit, func() { cancel(errSilent) })
-	return w
+	return &watchdog{limit: limit, timer: time.AfterFunc(limit, func() { cancel(errSilent) })}
 }
 
 // interval takes the heartbeat interval that the master announced.
@@ -28,7 +25,8 @@ func (w *watchdog) interval(seconds float64) {
 	}
 }
 
-// heard is called at each event.
+// heard starts the time anew, at each event; hold stops it until then.
 func (w *watchdog) heard() { w.timer.Reset(w.limit) }
+func (w *watchdog) hold()  { w.timer.Stop() }
 
 func (w *watchdog) stop() { w.timer.Stop() }

@@ -30,11 +30,15 @@ import (
 // numbers. In JSON they are names that mesos-go refuses, so tests drop those
 // capabilities.
 
-func testClient(t *testing.T) *Client {
-	t.Helper()
+func quietLog() logrus.FieldLogger {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
-	c, err := New(Config{Masters: []string{"http://127.0.0.1:1"}, ExecutorPath: "/bin/mesos-gpu", Log: log, Name: "test", Role: "*"})
+	return log
+}
+
+func testClient(t *testing.T) *Client {
+	t.Helper()
+	c, err := New(Config{Master: "http://127.0.0.1:1", ExecutorPath: "/bin/mesos-gpu", Log: quietLog(), Name: "test", Roles: []string{"*"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,6 +134,7 @@ func TestRecordedAgents(t *testing.T) {
 	want := []Agent{{
 		ID: "ee518ef3-63c5-4d4e-a899-a44f362b9560-S1", Hostname: "127.0.0.1", URL: "http://127.0.0.1:5051/slave(1)", Active: true,
 		Types: []string{"V100"}, GPUs: 4, GPUsFree: 4, DeviceIDs: []string{"GPU-a", "GPU-b", "GPU-c", "GPU-d"}, CPUs: 2, MemMiB: 23081,
+		Attributes: []sched.Attribute{{Name: "gpu_type", Value: "V100"}},
 	}}
 	if diff := cmp.Diff(want, testClient(t).agentsOf(r.GetGetAgents().GetAgents())); diff != "" {
 		t.Errorf("agents (-want +got):\n%s", diff)
@@ -168,7 +173,7 @@ func TestRecordedSession(t *testing.T) {
 	}
 	defer f.Close()
 	c := testClient(t)
-	st := sched.New(sched.Config{}, "", nil)
+	st := sched.New(sched.Config{Policy: sched.Policy{Roles: []sched.Role{{Name: "*"}}}}, "", nil)
 	now := time.Unix(1_795_221_984, 0)
 	for _, name := range []string{"first", "second"} {
 		spec := job.Spec{Name: name, Request: gpu.Request{GPUs: 1, Types: gpu.Types{Include: []string{"V100"}}}, CPUs: 0.1, MemMiB: 64, Command: []string{"true"}}
@@ -191,7 +196,7 @@ func TestRecordedSession(t *testing.T) {
 			*id = placed[recorded[*id]]
 		}
 		if ev.GetType() == scheduler.Event_SUBSCRIBED {
-			s = newSession(c, c.files, "http://127.0.0.1:1", nil)
+			s = newSession(c, c.operator, "http://127.0.0.1:1", nil)
 			s.frameworkID = ev.Subscribed.FrameworkID.Value
 		}
 		s.emit = func(e sched.Event) {
@@ -200,7 +205,7 @@ func TestRecordedSession(t *testing.T) {
 				// The first session's offer went to one task only.
 				o.Offers[0].GPUs, o.Offers[0].DeviceIDs = 1, o.Offers[0].DeviceIDs[1:2]
 			}
-			for _, op := range st.Step(now, e) {
+			for _, op := range append(st.Step(now, e), st.Step(now, sched.Cycle{})...) {
 				if a, ok := op.(sched.Accept); ok {
 					for _, l := range a.Launches {
 						placed = append(placed, l.TaskID)

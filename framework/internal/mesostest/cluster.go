@@ -2,7 +2,10 @@ package mesostest
 
 import (
 	"fmt"
+	"net/url"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
@@ -13,7 +16,7 @@ import (
 )
 
 // Cluster is a Master with one agent, "agent-1", that has named V100s. It
-// offers what is free when a framework subscribes or revives, tells each
+// offers what is free to its first role when a framework subscribes or revives, tells each
 // launched task RUNNING, and ends tasks when the test says so.
 type Cluster struct {
 	*Master
@@ -22,18 +25,20 @@ type Cluster struct {
 	tasks map[string]mesos.TaskInfo
 	state map[string]mesos.TaskState
 	offer int
+	role  string // the framework's first
 }
 
 // NewCluster starts a Cluster with so many GPUs.
-func NewCluster(t testing.TB, gpus int) *Cluster {
-	c := &Cluster{Master: New(t), tasks: map[string]mesos.TaskInfo{}, state: map[string]mesos.TaskState{}}
+func NewCluster(t testing.TB, gpus int, options ...Option) *Cluster {
+	c := &Cluster{Master: New(t, options...), tasks: map[string]mesos.TaskInfo{}, state: map[string]mesos.TaskState{}}
 	for i := range gpus {
 		c.free = append(c.free, fmt.Sprintf("GPU-%d", i))
 	}
-	pid := "slave(1)@" + c.server.Listener.Addr().String()
+	_, address, _ := strings.Cut(c.URL(), "://")
+	pid := "slave(1)@" + address
 	c.Agents = master.Response_GetAgents{Agents: []master.Response_GetAgents_Agent{{
 		AgentInfo: mesos.AgentInfo{ID: &mesos.AgentID{Value: "agent-1"}, Hostname: "host-1", Attributes: attributes()},
-		Active:    true, PID: &pid, TotalResources: resources(c.free),
+		Active:    true, PID: &pid, TotalResources: resources(c.free, "*"),
 	}}}
 	c.React = c.react
 	return c
@@ -43,24 +48,29 @@ func attributes() []mesos.Attribute {
 	return []mesos.Attribute{{Name: "gpu_type", Type: mesos.TEXT, Text: &mesos.Value_Text{Value: "V100"}}}
 }
 
-func scalar(name string, value float64) mesos.Resource {
-	kind, role := mesos.SCALAR, "*"
+func scalar(name string, value float64, role string) mesos.Resource {
+	kind := mesos.SCALAR
 	return mesos.Resource{Name: name, Type: &kind, Scalar: &mesos.Value_Scalar{Value: value}, AllocationInfo: &mesos.Resource_AllocationInfo{Role: &role}}
 }
 
-func resources(devices []string) []mesos.Resource {
+func resources(devices []string, role string) []mesos.Resource {
 	kind := mesos.SET
-	gpus, ids := scalar("gpus", float64(len(devices))), scalar("gpu_ids", 0)
+	gpus, ids := scalar("gpus", float64(len(devices)), role), scalar("gpu_ids", 0, role)
 	ids.Type, ids.Scalar, ids.Set = &kind, nil, &mesos.Value_Set{Item: slices.Clone(devices)}
 	for _, r := range []*mesos.Resource{&gpus, &ids} {
 		r.ProviderID = &mesos.ResourceProviderID{Value: "provider-1"}
 	}
-	return []mesos.Resource{scalar("cpus", 64), scalar("mem", 65536), scalar("disk", 10000), gpus, ids}
+	return []mesos.Resource{scalar("cpus", 64, role), scalar("mem", 65536, role), scalar("disk", 10000, role), gpus, ids}
 }
 
 func (c *Cluster) react(call *scheduler.Call) {
 	switch call.GetType() {
-	case scheduler.Call_SUBSCRIBE, scheduler.Call_REVIVE:
+	case scheduler.Call_SUBSCRIBE:
+		c.mu.Lock()
+		c.role = call.GetSubscribe().GetFrameworkInfo().Roles[0]
+		c.mu.Unlock()
+		c.Offer()
+	case scheduler.Call_REVIVE:
 		c.Offer()
 	case scheduler.Call_ACCEPT:
 		c.accept(call.GetAccept())
@@ -75,21 +85,29 @@ func (c *Cluster) react(call *scheduler.Call) {
 func (c *Cluster) Offer() {
 	c.mu.Lock()
 	c.offer++
+	role := c.role
 	o := mesos.Offer{
 		ID: mesos.OfferID{Value: fmt.Sprintf("offer-%d", c.offer)}, AgentID: mesos.AgentID{Value: "agent-1"},
-		Hostname: "host-1", Resources: resources(c.free), Attributes: attributes(), URL: c.url(),
+		Hostname: "host-1", Resources: resources(c.free, role), Attributes: attributes(), URL: c.url(),
+		AllocationInfo: &mesos.Resource_AllocationInfo{Role: &role},
 	}
 	c.mu.Unlock()
 	c.Send(&scheduler.Event{Type: scheduler.Event_OFFERS, Offers: &scheduler.Event_Offers{Offers: []mesos.Offer{o}}})
 }
 
+// url is what Mesos writes into offers: http, whatever agents speak, a name
+// and an IP without brackets.
 func (c *Cluster) url() *mesos.URL {
-	host, path := "127.0.0.1", "/slave(1)"
-	var port int32
-	if _, err := fmt.Sscanf(c.server.Listener.Addr().String(), "127.0.0.1:%d", &port); err != nil {
-		panic(err) // httptest listens there
+	u, err := url.Parse(c.URL())
+	if err != nil {
+		panic(err) // it is ours
 	}
-	return &mesos.URL{Scheme: "http", Address: mesos.Address{IP: &host, Port: port}, Path: &path}
+	port, err := strconv.ParseInt(u.Port(), 10, 32)
+	if err != nil {
+		panic(err)
+	}
+	host, path := u.Hostname(), "/slave(1)"
+	return &mesos.URL{Scheme: "http", Address: mesos.Address{Hostname: &host, IP: &host, Port: int32(port)}, Path: &path}
 }
 
 func (c *Cluster) accept(a *scheduler.Call_Accept) {

@@ -5,6 +5,7 @@ package mesostest
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -23,34 +24,54 @@ import (
 type Master struct {
 	// React is called with each call that was taken, in their order.
 	React func(*scheduler.Call)
-	// Refuse may answer a call with a status other than 202; 0 takes it.
+	// Refuse may answer a call, SUBSCRIBE too, with a status other than
+	// success, or Hang and never; 0 takes it. 307 leads to Leader.
 	Refuse func(*scheduler.Call) int
+	// Text is what refusals say.
+	Text string
 	// Agents answers GET_AGENTS.
 	Agents master.Response_GetAgents
-	// Heartbeat is announced, but none is sent.
+	// Heartbeat is announced; Beat sends one.
 	Heartbeat time.Duration
 	// Leader is where to redirect to; itself, if empty.
 	Leader string
 
-	server *httptest.Server
-	mu     sync.Mutex
-	stream *stream
-	id     string // of the stream
-	calls  []scheduler.Call
-	more   chan struct{} // closed and replaced at each call
-	subs   int
-	files  map[string]string
+	server            *httptest.Server
+	handler           http.Handler
+	listen            string
+	tls               *tls.Config
+	memory            bool
+	principal, secret string
+
+	mu      sync.Mutex
+	stream  *stream
+	id      string // of the stream
+	calls   []scheduler.Call
+	more    chan struct{} // closed and replaced at each call
+	subs    int
+	demoted bool
+	files   map[string]string
 }
 
+// Hang leaves a call without an answer, taken or not, until its client goes.
+const Hang = -1
+
 // New starts a Master that is stopped at the end of the test.
-func New(t testing.TB) *Master {
+func New(t testing.TB, options ...Option) *Master {
 	m := &Master{Heartbeat: 15 * time.Second, more: make(chan struct{}), files: map[string]string{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/master/redirect", m.redirect)
 	mux.HandleFunc("/api/v1/scheduler", m.scheduler)
 	mux.HandleFunc("/api/v1", m.operator)
 	mux.HandleFunc("/slave(1)/api/v1", m.agent)
-	m.server = httptest.NewServer(mux)
+	for _, o := range options {
+		o(m)
+	}
+	m.handler = mux
+	if !m.memory {
+		m.server = httptest.NewUnstartedServer(mux)
+		m.start(t)
+	}
 	t.Cleanup(m.Close)
 	return m
 }
@@ -58,26 +79,45 @@ func New(t testing.TB) *Master {
 // Close ends the master as a crash would.
 func (m *Master) Close() {
 	m.Drop()
+	if m.memory {
+		return
+	}
 	m.server.CloseClientConnections()
 	m.server.Close()
 }
 
 // URL is its address; AgentURL that of its agents, all of them.
-func (m *Master) URL() string      { return m.server.URL }
-func (m *Master) AgentURL() string { return m.server.URL + "/slave(1)" }
+func (m *Master) URL() string {
+	if m.memory {
+		return "http://master.in.memory:5050"
+	}
+	return m.server.URL
+}
 
-func (m *Master) redirect(w http.ResponseWriter, _ *http.Request) {
+func (m *Master) AgentURL() string { return m.URL() + "/slave(1)" }
+
+// Transport reaches a Master that is InMemory.
+func (m *Master) Transport() http.RoundTripper { return memory{m.handler} }
+
+// location is where a redirect leads, in Mesos's way: without a scheme, and
+// without the brackets of an IPv6 address.
+func (m *Master) location() string {
 	leader := m.Leader
 	if leader == "" {
-		leader = m.server.URL
+		leader = m.URL()
 	}
-	w.Header().Set("Location", strings.TrimPrefix(leader, "http:"))
+	_, address, _ := strings.Cut(leader, "://")
+	return "//" + strings.NewReplacer("[", "", "]", "").Replace(address)
+}
+
+func (m *Master) redirect(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Location", m.location())
 	w.WriteHeader(http.StatusTemporaryRedirect)
 }
 
 func (m *Master) scheduler(w http.ResponseWriter, r *http.Request) {
 	var call scheduler.Call
-	if !readCall(w, r, &call) {
+	if !m.known(w, r) || !readCall(w, r, &call) || m.refused(w, r, &call) {
 		return
 	}
 	if call.GetType() == scheduler.Call_SUBSCRIBE {
@@ -85,20 +125,37 @@ func (m *Master) scheduler(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	m.mu.Lock()
-	known := m.id != "" && r.Header.Get(streamID) == m.id
+	subscribed := m.id != "" && r.Header.Get(streamID) == m.id
 	m.mu.Unlock()
+	if !subscribed {
+		http.Error(w, "Framework is not subscribed", http.StatusForbidden)
+		return
+	}
 	status := http.StatusAccepted
-	if !known {
-		status = http.StatusForbidden
-	} else if m.Refuse != nil {
-		if s := m.Refuse(&call); s != 0 {
-			status = s
-		}
+	if call.GetType() == scheduler.Call_UPDATE_FRAMEWORK {
+		status = http.StatusOK
 	}
 	w.WriteHeader(status)
-	if status == http.StatusAccepted {
-		m.note(&call)
+	m.note(&call)
+}
+
+// refused answers what Refuse does not take.
+func (m *Master) refused(w http.ResponseWriter, r *http.Request, call *scheduler.Call) bool {
+	if m.Refuse == nil {
+		return false
 	}
+	switch status := m.Refuse(call); status {
+	case 0:
+		return false
+	case Hang:
+		<-r.Context().Done()
+	case http.StatusTemporaryRedirect:
+		w.Header().Set("Location", m.location()+r.URL.Path)
+		w.WriteHeader(status)
+	default:
+		http.Error(w, m.Text, status)
+	}
+	return true
 }
 
 func (m *Master) subscribe(w http.ResponseWriter, r *http.Request, call *scheduler.Call) {
@@ -144,6 +201,17 @@ func (m *Master) Send(events ...*scheduler.Event) {
 			m.stream.send(ev)
 		}
 	}
+}
+
+// Beat sends a heartbeat.
+func (m *Master) Beat() { m.Send(&scheduler.Event{Type: scheduler.Event_HEARTBEAT}) }
+
+// Demote makes the Master redirect every operator call to the new leader. It
+// keeps its subscription until Drop.
+func (m *Master) Demote(leader string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.Leader, m.demoted = leader, true
 }
 
 // Drop ends the current subscription.
@@ -199,7 +267,7 @@ func (m *Master) kinds() []string {
 
 func (m *Master) operator(w http.ResponseWriter, r *http.Request) {
 	var call master.Call
-	if !readCall(w, r, &call) {
+	if !m.known(w, r) || !readCall(w, r, &call) {
 		return
 	}
 	if call.GetType() != master.Call_GET_AGENTS {
@@ -207,8 +275,13 @@ func (m *Master) operator(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	m.mu.Lock()
-	agents := m.Agents
+	agents, demoted := m.Agents, m.demoted
 	m.mu.Unlock()
+	if demoted {
+		w.Header().Set("Location", m.location()+r.URL.Path)
+		w.WriteHeader(http.StatusTemporaryRedirect)
+		return
+	}
 	writeAnswer(w, &master.Response{Type: master.Response_GET_AGENTS, GetAgents: &agents})
 }
 
@@ -221,7 +294,7 @@ func (m *Master) SetFile(path, text string) {
 
 func (m *Master) agent(w http.ResponseWriter, r *http.Request) {
 	var call agent.Call
-	if !readCall(w, r, &call) {
+	if !m.known(w, r) || !readCall(w, r, &call) {
 		return
 	}
 	read := call.GetReadFile()

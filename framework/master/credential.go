@@ -1,0 +1,84 @@
+package master
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+)
+
+// Credential is who we are to masters and agents that authenticate by HTTP
+// basic. It prints as its principal: a secret is for nobody's log.
+type Credential struct{ Principal, Secret string }
+
+func (c Credential) String() string   { return c.Principal }
+func (c Credential) GoString() string { return fmt.Sprintf("%q", c.Principal) }
+
+// LoadCredential reads a file in one of the forms that Mesos's own
+// --credential takes or took: {"principal": "P", "secret": "S"}, or the two
+// words P and S. The warning is not empty where others may read the file.
+func LoadCredential(path string) (c Credential, warning string, err error) {
+	text, warning, err := readSecret(path)
+	if err != nil {
+		return Credential{}, "", fmt.Errorf("read credential: %w", err)
+	}
+	if c, err = parseCredential(text); err != nil {
+		return Credential{}, "", fmt.Errorf("read credential %s: %w", path, err)
+	}
+	return c, warning, nil
+}
+
+// parseCredential's errors quote nothing of the text.
+func parseCredential(text string) (Credential, error) {
+	var c Credential
+	if strings.HasPrefix(text, "{") {
+		var form struct{ Principal, Secret string }
+		if json.Unmarshal([]byte(text), &form) != nil {
+			return c, errors.New(`it is not JSON of the form {"principal": "…", "secret": "…"}`)
+		}
+		c = Credential(form)
+	} else if words := strings.Fields(text); len(words) == 2 {
+		c = Credential{Principal: words[0], Secret: words[1]}
+	} else {
+		return c, fmt.Errorf("it has %d words, want two, a principal and its secret, or JSON", len(words))
+	}
+	return c, c.validate()
+}
+
+func (c Credential) validate() error {
+	switch {
+	case c.Principal == "" && c.Secret == "":
+		return errors.New("the credential has neither principal nor secret")
+	case c.Principal == "":
+		return errors.New("the credential has no principal")
+	case strings.Contains(c.Principal, ":"):
+		return fmt.Errorf("principal %q has a colon, where HTTP basic authentication ends the name", c.Principal)
+	}
+	return nil
+}
+
+// authenticate signs a request. Without a principal it does nothing.
+func (c Credential) authenticate(req *http.Request) {
+	if c.Principal != "" {
+		req.SetBasicAuth(c.Principal, c.Secret)
+	}
+}
+
+// readSecret reads a file that should be its owner's alone, and warns, as
+// Mesos does, where it is not.
+func readSecret(path string) (text, warning string, err error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", "", err
+	}
+	body, err := os.ReadFile(path)
+	if err != nil {
+		return "", "", err
+	}
+	if mode := info.Mode().Perm(); mode&0o007 != 0 {
+		warning = fmt.Sprintf("%s has mode %04o and others may use it: make it 0600", path, mode)
+	}
+	return strings.TrimSpace(string(body)), warning, nil
+}

@@ -1,0 +1,48 @@
+package master
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// maxEvent bounds one event of the subscription. mesos-go's own reader ends
+// at 4 MiB, which the offers of some thousand agents with inventories pass.
+const maxEvent = 32 << 20
+
+// records reads RecordIO: the length in decimal, a newline, so many bytes.
+type records struct {
+	in  *bufio.Reader
+	buf []byte
+}
+
+func newRecords(r io.Reader) *records { return &records{in: bufio.NewReaderSize(r, 64<<10)} }
+
+// next decodes the next record. Returns io.EOF at the end of the stream.
+func (r *records) next(into unmarshaler) error {
+	line, err := r.in.ReadSlice('\n')
+	if len(line) == 0 && (err == io.EOF || err == io.ErrUnexpectedEOF) { // the latter after a crash
+		return io.EOF
+	}
+	if err != nil {
+		return fmt.Errorf("read the length of the next event: %w", err)
+	}
+	n, err := strconv.ParseUint(strings.TrimSpace(string(line)), 10, 63)
+	switch {
+	case err != nil:
+		return fmt.Errorf("read the length of the next event: %w", err)
+	case n > maxEvent:
+		return fmt.Errorf("an event has %d bytes, at most %d are read", n, maxEvent)
+	case uint64(cap(r.buf)) < n:
+		r.buf = make([]byte, n)
+	}
+	if _, err := io.ReadFull(r.in, r.buf[:n]); err != nil {
+		return fmt.Errorf("read an event of %d bytes: %w", n, err)
+	}
+	if err := into.Unmarshal(r.buf[:n]); err != nil {
+		return fmt.Errorf("decode an event of %d bytes: %w", n, err)
+	}
+	return nil
+}

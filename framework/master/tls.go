@@ -1,0 +1,57 @@
+package master
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+)
+
+// TLS says how connections to masters and agents are encrypted. With it,
+// agents are asked by https whatever an offer says: Mesos writes "http" into
+// every offer.
+type TLS struct {
+	// CAFile has the certificates to trust, PEM; "" trusts the system's.
+	CAFile string
+	// CertFile and KeyFile are our own certificate, for masters and agents
+	// that want one.
+	CertFile, KeyFile string
+	// ServerName is what the certificates of masters and agents must be for,
+	// where that is not the host of the address.
+	ServerName string
+}
+
+// config reads the files. Our own certificate is read anew for each
+// connection: it may be renewed while we run.
+func (t *TLS) config() (*tls.Config, error) {
+	cfg := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
+	if t.CAFile != "" {
+		pem, err := os.ReadFile(t.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("read TLS authorities: %w", err)
+		}
+		cfg.RootCAs = x509.NewCertPool()
+		if !cfg.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("read TLS authorities: %s has no PEM certificate in %d bytes", t.CAFile, len(pem))
+		}
+	}
+	if (t.CertFile == "") != (t.KeyFile == "") {
+		return nil, errors.New("a TLS certificate needs its key and a key its certificate: give both files or neither")
+	}
+	if t.CertFile == "" {
+		return cfg, nil
+	}
+	load := func() (*tls.Certificate, error) {
+		pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("read TLS certificate %s with key %s: %w", t.CertFile, t.KeyFile, err)
+		}
+		return &pair, nil
+	}
+	if _, err := load(); err != nil {
+		return nil, err
+	}
+	cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return load() }
+	return cfg, nil
+}

@@ -1,0 +1,123 @@
+package master
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
+
+	"mesos-gpu/framework/internal/mesostest"
+	"mesos-gpu/framework/sched"
+)
+
+// ownCertificate writes a certificate and its key.
+func ownCertificate(t *testing.T) (cert, key string) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	form := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, form, form, &private.PublicKey, private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	for path, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: secret}} {
+		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return cert, key
+}
+
+// TestTLS: the leader is found, subscribed to and called by https, though it
+// redirects without a scheme, and its agents too, though offers say http.
+func TestTLS(t *testing.T) {
+	for name, mutual := range map[string]bool{"server": false, "both sides": true} {
+		t.Run(name, func(t *testing.T) {
+			leader := mesostest.NewCluster(t, 1, mesostest.TLS(mutual))
+			follower := mesostest.New(t, mesostest.TLS(mutual))
+			follower.Leader = leader.URL()
+			tls := &TLS{CAFile: leader.CAFile(t)} // httptest's, the same for both
+			if mutual {
+				tls.CertFile, tls.KeyFile = ownCertificate(t)
+			}
+			r := start(t, Config{Master: strings.TrimPrefix(follower.URL(), "https://"), TLS: tls})
+			offer := next[sched.Offers](t, r).Offers[0]
+			if offer.AgentURL != leader.AgentURL() {
+				t.Errorf("agent %s, want %s", offer.AgentURL, leader.AgentURL())
+			}
+			r.Post(sched.Suppress{})
+			leader.Await(t, 1, scheduler.Call_SUPPRESS, nil)
+			leader.SetFile("/f", "text")
+			agents, err := r.Agents(context.Background())
+			if err != nil || agents[0].URL != leader.AgentURL() {
+				t.Fatalf("agents %+v, %v", agents, err)
+			}
+			if data, _, err := r.ReadFile(context.Background(), agents[0].URL, "/f", 0, 10); err != nil || string(data) != "text" {
+				t.Errorf("file %q, %v", data, err)
+			}
+		})
+	}
+}
+
+func TestTLSRefuses(t *testing.T) {
+	m := mesostest.New(t, mesostest.TLS(false))
+	cert, key := ownCertificate(t)
+	for name, tt := range map[string]struct {
+		tls  TLS
+		want string
+	}{
+		"an unknown authority": {TLS{CAFile: cert}, "certificate signed by unknown authority"},
+		"another host's name":  {TLS{CAFile: m.CAFile(t), ServerName: "master.example"}, "not master.example"},
+	} {
+		r := start(t, Config{Master: m.URL(), TLS: &tt.tls})
+		if _, err := r.Agents(context.Background()); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want %q", name, err, tt.want)
+		}
+		r.stop()
+	}
+	for name, tls := range map[string]*TLS{
+		"give both files or neither":                {CertFile: cert},
+		"has no PEM certificate in":                 {CAFile: file(t, "nonsense", 0o600)},
+		"read TLS authorities":                      {CAFile: "/nowhere"},
+		"read TLS certificate " + key + " with key": {CertFile: key, KeyFile: cert},
+	} {
+		cfg := Config{Master: m.URL(), TLS: tls, ExecutorPath: "/x", Log: quietLog()}
+		if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("got %v, want an error with %q", err, name)
+		}
+	}
+}
+
+// TestIPv6: a master on ::1 that redirects without brackets, its agents and
+// their files.
+func TestIPv6(t *testing.T) {
+	c := mesostest.NewCluster(t, 1, mesostest.IPv6())
+	c.SetFile("/f", "text")
+	r := start(t, Config{Master: c.URL()})
+	offer := next[sched.Offers](t, r).Offers[0]
+	agents, err := r.Agents(context.Background())
+	if err != nil || len(agents) != 1 || agents[0].URL != offer.AgentURL || agents[0].URL != c.AgentURL() {
+		t.Fatalf("offer of %s, agents %+v, %v, want %s", offer.AgentURL, agents, err, c.AgentURL())
+	}
+	if data, _, err := r.ReadFile(context.Background(), offer.AgentURL, "/f", 0, 10); err != nil || string(data) != "text" {
+		t.Errorf("file %q, %v", data, err)
+	}
+}
