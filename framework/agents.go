@@ -10,12 +10,11 @@ import (
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/master"
-	"mesos-gpu/framework/sched"
 	"mesos-gpu/gpu"
 )
 
-func (b *backend) list(ctx context.Context) ([]master.Agent, error) {
-	agents, err := b.client.Agents(ctx)
+func (r *reader) list(ctx context.Context) ([]master.Agent, error) {
+	agents, err := r.client.Agents(ctx)
 	if err != nil {
 		return nil, api.Problemf(http.StatusBadGateway, "%v", err)
 	}
@@ -25,8 +24,8 @@ func (b *backend) list(ctx context.Context) ([]master.Agent, error) {
 	return agents, nil
 }
 
-func (b *backend) Agents(ctx context.Context) ([]api.Agent, error) {
-	agents, err := b.list(ctx)
+func (r *reader) Agents(ctx context.Context) ([]api.Agent, error) {
+	agents, err := r.list(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -48,27 +47,12 @@ func typesOf(a *master.Agent) []string {
 	return append([]string{}, a.Types...)
 }
 
-func (b *backend) GPUs(ctx context.Context) ([]api.GPU, error) {
-	agents, err := b.list(ctx)
+func (r *reader) GPUs(ctx context.Context) ([]api.GPU, error) {
+	agents, err := r.list(ctx)
 	if err != nil {
 		return nil, err
 	}
-	holder := map[string]string{} // device → task
-	err = b.ask(ctx, nil, func(st *sched.State) error {
-		for _, j := range st.Jobs() {
-			for _, t := range j.Tasks {
-				if t.State.Placed() {
-					for _, id := range t.DeviceIDs {
-						holder[id] = t.ID
-					}
-				}
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
+	holder := r.view.holders()
 	var all []api.GPU
 	for _, a := range agents {
 		for _, d := range devicesOf(&a) {

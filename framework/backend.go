@@ -5,24 +5,29 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"time"
 
 	"mesos-gpu/framework/api"
-	"mesos-gpu/framework/master"
+	"mesos-gpu/framework/internal/zkconn"
+	"mesos-gpu/framework/journal"
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/gpu"
 	"mesos-gpu/job"
 )
 
-// backend answers the API out of the loop's State and the master.
-type backend struct {
-	loop   *loop
-	client *master.Client
-	ended  <-chan struct{} // closed when the scheduler ends
+// leader answers the API of the scheduler that leads: what is recorded out of
+// its view, the rest out of the loop's State and the master.
+type leader struct {
+	reader
+	loop  *loop
+	url   string
+	ended <-chan struct{} // closed when it leads no more
 }
 
 // ask runs step and then read in the loop, read once all is recorded, and
 // waits for it.
-func (b *backend) ask(ctx context.Context, step func(apply func(sched.Event)), read func(*sched.State) error) error {
+func (b *leader) ask(ctx context.Context, step func(apply func(sched.Event)), read func(*sched.State) error) error {
 	answered := make(chan error, 1)
 	r := request{step: step, done: func(st *sched.State, err error) {
 		if err == nil {
@@ -32,15 +37,26 @@ func (b *backend) ask(ctx context.Context, step func(apply func(sched.Event)), r
 	}}
 	select {
 	case b.loop.requests <- r:
-		return <-answered // the loop answers all that it takes
+		return notRecorded(<-answered) // the loop answers all that it takes
 	case <-b.ended:
-		return api.Problemf(http.StatusServiceUnavailable, "the scheduler is stopping")
+		return api.NotYet("the scheduler is stopping")
 	case <-ctx.Done(): // which ends with the scheduler too
-		return api.Problemf(http.StatusServiceUnavailable, "the request ended before the scheduler took it: %v", context.Cause(ctx))
+		return api.NotYet("the request ended before the scheduler took it: %v", context.Cause(ctx))
 	}
 }
 
-func (b *backend) Submit(ctx context.Context, spec job.Spec) (view api.JobView, err error) {
+// notRecorded says what is known of a request whose record failed.
+func notRecorded(err error) error {
+	switch {
+	case errors.Is(err, journal.ErrUnknown):
+		return api.Problemf(http.StatusServiceUnavailable, "%v: see whether it was done before you ask again", err)
+	case errors.Is(err, journal.ErrFenced), errors.Is(err, zkconn.ErrLost), errors.Is(err, context.Canceled):
+		return api.NotYet("%v", err)
+	}
+	return err
+}
+
+func (b *leader) Submit(ctx context.Context, spec job.Spec) (view api.JobView, err error) {
 	if err := b.checkTypes(ctx, spec.Request.Types); err != nil {
 		return view, err
 	}
@@ -54,8 +70,11 @@ func (b *backend) Submit(ctx context.Context, spec job.Spec) (view api.JobView, 
 		if refused != nil {
 			return refused
 		}
-		view, err = viewOf(st, spec.Name)
-		return err
+		if view, err = b.view.Job(spec.Name); err != nil {
+			return err
+		}
+		view.Waits = b.waits(st.Reasons(spec.Name), spec.Name)
+		return nil
 	})
 	if live := (*sched.LiveError)(nil); errors.As(err, &live) {
 		return view, api.Problemf(http.StatusConflict, "%v", live)
@@ -64,7 +83,7 @@ func (b *backend) Submit(ctx context.Context, spec job.Spec) (view api.JobView, 
 }
 
 // checkTypes asks the master only where a name is not known anyhow.
-func (b *backend) checkTypes(ctx context.Context, t gpu.Types) error {
+func (b *leader) checkTypes(ctx context.Context, t gpu.Types) error {
 	strange := strangeTypes(t)
 	if len(strange) == 0 {
 		return nil
@@ -79,54 +98,63 @@ func (b *backend) checkTypes(ctx context.Context, t gpu.Types) error {
 	return nil
 }
 
-func viewOf(st *sched.State, name string) (api.JobView, error) {
-	j, ok := st.Job(name)
-	if !ok {
-		return api.JobView{}, unknownJob(name)
-	}
-	return api.ViewOf(j, waits(st, st.Reasons(name), name)), nil
-}
-
-func unknownJob(name string) error {
-	return api.Problemf(http.StatusNotFound, "there is no job %q", name)
-}
-
 // waits is why a job waits, for people.
-func waits(st *sched.State, reasons map[string]sched.Reason, name string) string {
+func (b *leader) waits(reasons map[string]sched.Reason, name string) string {
 	r, ok := reasons[name]
 	switch {
 	case !ok:
 		return ""
-	case !st.Connected():
+	case !b.loop.connected.Load():
 		return fmt.Sprintf("%d of %d %s: there is no connection to a Mesos master", r.Missing, r.Tasks, gpu.Plural(r.Tasks, "task"))
 	default:
 		return r.Text()
 	}
 }
 
-func (b *backend) Jobs(ctx context.Context) (views []api.JobView, err error) {
-	err = b.ask(ctx, nil, func(st *sched.State) error {
-		reasons := st.Reasons()
-		for _, j := range st.Jobs() {
-			views = append(views, api.ViewOf(j, waits(st, reasons, j.Spec.Name)))
+// explain adds to jobs why they wait. It asks the loop once, if any does.
+func (b *leader) explain(ctx context.Context, views []api.JobView) error {
+	var waiting []string
+	for i := range views {
+		if waits(&views[i]) {
+			waiting = append(waiting, views[i].Spec.Name)
 		}
+	}
+	if len(waiting) == 0 {
+		return nil
+	}
+	var reasons map[string]sched.Reason
+	err := b.ask(ctx, nil, func(st *sched.State) error {
+		reasons = st.Reasons(waiting...)
 		return nil
 	})
-	return views, err
+	for i := range views {
+		views[i].Waits = b.waits(reasons, views[i].Spec.Name)
+	}
+	return err
 }
 
-func (b *backend) Job(ctx context.Context, name string) (view api.JobView, err error) {
-	err = b.ask(ctx, nil, func(st *sched.State) (err error) {
-		view, err = viewOf(st, name)
-		return err
-	})
-	return view, err
+func (b *leader) Jobs(ctx context.Context, q api.JobQuery) (api.JobList, error) {
+	list, err := b.view.list(q)
+	if err != nil {
+		return list, err
+	}
+	return list, b.explain(ctx, list.Jobs)
 }
 
-func (b *backend) Kill(ctx context.Context, name string) error {
+func (b *leader) Job(ctx context.Context, name string) (api.JobView, error) {
+	view, err := b.view.Job(name)
+	if err != nil {
+		return view, err
+	}
+	views := []api.JobView{view}
+	err = b.explain(ctx, views)
+	return views[0], err
+}
+
+func (b *leader) Kill(ctx context.Context, name string) error {
 	known := false
 	return b.ask(ctx, func(apply func(sched.Event)) {
-		if _, known = b.loop.st.Job(name); known {
+		if _, known = b.loop.st.Job(name); known { // of this batch too, which no view has
 			apply(sched.Kill{Job: name})
 		}
 	}, func(*sched.State) error {
@@ -137,54 +165,13 @@ func (b *backend) Kill(ctx context.Context, name string) error {
 	})
 }
 
-func (b *backend) Task(ctx context.Context, id string) (t job.Task, err error) {
-	err = b.ask(ctx, nil, func(st *sched.State) error {
-		found := false
-		if t, found = st.Task(id); !found {
-			return api.Problemf(http.StatusNotFound, "there is no task %q", id)
-		}
-		return nil
-	})
-	return t, err
+func (b *leader) Health(context.Context) (api.Health, error) {
+	return api.Health{Connected: b.loop.connected.Load(), FrameworkID: b.view.framework(), Role: api.Leader, Leading: b.url}, nil
 }
 
-func (b *backend) ReadLog(ctx context.Context, t job.Task, stream string, offset, length uint64) ([]byte, error) {
-	path := master.SandboxFile(b.client.FrameworkID(), t.ID, stream)
-	data, _, err := b.client.ReadFile(ctx, t.AgentURL, path, offset, length)
-	if errors.Is(err, master.ErrNoFile) {
-		return nil, fmt.Errorf("%w: %w", api.ErrNoLog, err)
-	}
-	return data, err
-}
+// AsOf is zero: what is recorded is what the leader knows.
+func (b *leader) AsOf() time.Time { return time.Time{} }
 
-func (b *backend) Events(ctx context.Context, name string) (now []api.Event, changes <-chan api.Event, err error) {
-	var l *listener
-	err = b.ask(ctx, nil, func(st *sched.State) error {
-		jobs := st.Jobs()
-		if name != "" {
-			j, ok := st.Job(name)
-			if !ok {
-				return unknownJob(name)
-			}
-			jobs = []*job.Job{j}
-		}
-		for _, j := range jobs {
-			now = append(now, eventsOf(j)...)
-		}
-		l = b.loop.hub.join(name)
-		return nil
-	})
-	if err != nil {
-		return nil, nil, err
-	}
-	context.AfterFunc(ctx, func() { b.loop.hub.leave(l) })
-	return now, l.ch, nil
-}
-
-func (b *backend) Health(ctx context.Context) (h api.Health, err error) {
-	err = b.ask(ctx, nil, func(st *sched.State) error {
-		h = api.Health{Connected: st.Connected(), FrameworkID: st.FrameworkID()}
-		return nil
-	})
-	return h, err
+func waits(v *api.JobView) bool {
+	return slices.ContainsFunc(v.Tasks, func(t job.Task) bool { return t.State == job.Waiting })
 }

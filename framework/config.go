@@ -6,13 +6,19 @@ package framework
 import (
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/sirupsen/logrus"
 
+	"mesos-gpu/framework/internal/zkconn"
+	"mesos-gpu/framework/journal"
+	"mesos-gpu/framework/master"
 	"mesos-gpu/framework/sched"
 )
 
@@ -31,18 +37,46 @@ const (
 // Config says what a Scheduler is and where it finds what it needs. The zero
 // value of a field takes its default.
 type Config struct {
-	// Master is the URL of a master, or of several with commas between.
-	// "http://" may be left out.
+	// Master is zk://HOST:PORT,HOST:PORT/PATH, as the masters' --zk, or the
+	// URL of a master, or of several with commas between; "http://" may be
+	// left out. The leading master is followed.
 	Master string
+	// ZKAuthFile has USER:PASSWORD for the masters' ZooKeeper; "" is without.
+	ZKAuthFile string
+	// CredentialFile has the principal and secret by which the framework
+	// authenticates, as Mesos's own --credential file; "" is without.
+	CredentialFile string
+	// TLS is nil where masters and agents speak plain HTTP.
+	TLS *master.TLS
+	// Hostname and WebURL are for people who look at the master; may be "".
+	Hostname, WebURL string
+	// ReregisterRemoved goes on under a new framework id when the master has
+	// removed the framework and killed its tasks; else Run ends.
+	ReregisterRemoved bool
 	// APIAddr is where the REST API listens. It knows no passwords: other
 	// addresses than loopback open the cluster to whoever reaches them.
 	APIAddr string
-	// JournalPath is the file that holds the jobs. Its folder is made.
+	// JournalPath is the file that holds the jobs, whose folder is made, or
+	// zk://HOST:PORT,HOST:PORT/PATH. With ZooKeeper several schedulers run, of
+	// which one leads and the others stand by.
 	JournalPath string
+	// JournalAuthFile has USER:PASSWORD for ZooKeeper; "" is without.
+	JournalAuthFile string
+	// AdvertiseURL is where other schedulers' clients reach this one's API;
+	// made of APIAddr, or of the host's name where that is any address.
+	AdvertiseURL string
+	// SessionTimeout is how long ZooKeeper waits for a leader that is silent,
+	// before another takes over.
+	SessionTimeout time.Duration
 	// ExecutorPath is the mesos-gpu binary on the agents.
 	ExecutorPath string
-	// Name, User and Role are the framework's in Mesos. Tasks run as User.
-	Name, User, Role string
+	// Name and User are the framework's in Mesos. Tasks run as User.
+	Name, User string
+	// Roles are those whose offers the framework takes, that of jobs without
+	// one first. RolesFile has them with weights and quotas: see LoadRoles.
+	// Both may be left out where Sched.Policy says it.
+	Roles     []string
+	RolesFile string
 	// FailoverTimeout is how long the master keeps the tasks while no
 	// scheduler is connected.
 	FailoverTimeout time.Duration
@@ -51,6 +85,8 @@ type Config struct {
 	Log   logrus.FieldLogger
 	// Clock is time.Now, unless a test has its own.
 	Clock func() time.Time
+	// WrapJournal is for tests, which fail in between.
+	WrapJournal func(journal.Journal) journal.Journal
 	// Ready is called once with the address on which the API listens.
 	Ready func(apiAddr string)
 }
@@ -67,9 +103,20 @@ func (c *Config) setDefaults() {
 	or(&c.ExecutorPath, DefaultExecutor)
 	or(&c.Name, DefaultName)
 	or(&c.User, DefaultUser)
-	or(&c.Role, DefaultRole)
+	if len(c.Roles) == 0 && len(c.Sched.Policy.Roles) == 0 {
+		c.Roles = []string{DefaultRole}
+	}
+	for _, name := range c.Roles {
+		c.Sched.Policy.Roles = append(c.Sched.Policy.Roles, sched.Role{Name: name})
+	}
 	if c.FailoverTimeout == 0 {
 		c.FailoverTimeout = DefaultFailoverTimeout
+	}
+	if c.SessionTimeout == 0 {
+		c.SessionTimeout = zkconn.DefaultTimeout
+	}
+	if c.WrapJournal == nil {
+		c.WrapJournal = func(j journal.Journal) journal.Journal { return j }
 	}
 	if c.Clock == nil {
 		c.Clock = time.Now
@@ -88,8 +135,23 @@ func (c *Config) Validate() error {
 	if c.ExecutorPath != "" && !filepath.IsAbs(c.ExecutorPath) {
 		errs = append(errs, fmt.Errorf("executor path %q is not absolute: agents start it from another directory", c.ExecutorPath))
 	}
-	if strings.ContainsAny(c.Role, " \t/") && c.Role != "*" || strings.HasPrefix(c.Role, "-") {
-		errs = append(errs, fmt.Errorf("role %q: use a word without slashes or spaces", c.Role))
+	errs = append(errs, sched.CheckPolicy(c.Sched.Policy))
+	if c.RolesFile != "" {
+		_, err := LoadRoles(c.RolesFile)
+		errs = append(errs, err)
+	}
+	if c.replicated() {
+		if _, err := zkconn.Parse(c.JournalPath); err != nil {
+			errs = append(errs, fmt.Errorf("journal: %w", err))
+		}
+	} else if c.JournalAuthFile != "" {
+		errs = append(errs, fmt.Errorf("journal %s is a file: a password file for ZooKeeper is of no use with it", c.JournalPath))
+	}
+	if u, err := url.Parse(c.AdvertiseURL); c.AdvertiseURL != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+		errs = append(errs, fmt.Errorf("advertised address %q is no URL such as http://host:8080", c.AdvertiseURL))
+	}
+	if c.SessionTimeout < 0 {
+		errs = append(errs, fmt.Errorf("session timeout %s is negative", c.SessionTimeout))
 	}
 	if c.Log == nil {
 		errs = append(errs, errors.New("no log given"))
@@ -97,20 +159,20 @@ func (c *Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// masters splits the list of URLs.
-func (c *Config) masters() []string {
-	var urls []string
-	for m := range strings.SplitSeq(c.Master, ",") {
-		m = strings.TrimSpace(m)
-		if m == "" {
-			continue
-		}
-		if !strings.Contains(m, "://") {
-			m = "http://" + m
-		}
-		urls = append(urls, strings.TrimRight(m, "/"))
+// replicated reports whether several schedulers may share the journal.
+func (c *Config) replicated() bool { return strings.HasPrefix(c.JournalPath, zkconn.Scheme) }
+
+// advertised is the URL of the API that listens at addr.
+func (c *Config) advertised(addr net.Addr) string {
+	if c.AdvertiseURL != "" {
+		return c.AdvertiseURL
 	}
-	return urls
+	if a, ok := addr.(*net.TCPAddr); ok && a.IP.IsUnspecified() {
+		if name, err := os.Hostname(); err == nil {
+			return "http://" + net.JoinHostPort(name, strconv.Itoa(a.Port))
+		}
+	}
+	return "http://" + addr.String()
 }
 
 // makeFolder makes the journal's folder: its file says what people run.

@@ -16,6 +16,7 @@ const backlog = 4096
 type hub struct {
 	mu        sync.Mutex
 	listeners map[*listener]bool
+	closed    bool
 }
 
 type listener struct {
@@ -30,7 +31,20 @@ func (h *hub) join(job string) *listener {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.listeners[l] = true
+	if h.closed {
+		h.drop(l)
+	}
 	return l
+}
+
+// close drops all listeners, and those who join later.
+func (h *hub) close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closed = true
+	for l := range h.listeners {
+		h.drop(l)
+	}
 }
 
 // leave may be called again, and after the hub dropped the listener.

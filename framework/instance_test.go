@@ -34,11 +34,15 @@ func quiet() logrus.FieldLogger {
 
 func run(t *testing.T, c *mesostest.Cluster, journalPath string) *instance {
 	t.Helper()
+	return start(t, c, Config{JournalPath: journalPath})
+}
+
+func start(t *testing.T, c *mesostest.Cluster, cfg Config) *instance {
+	t.Helper()
 	ready := make(chan string, 1)
-	s, err := New(Config{
-		Master: strings.TrimPrefix(c.URL(), "http://"), APIAddr: "127.0.0.1:0", JournalPath: journalPath,
-		ExecutorPath: "/usr/bin/mesos-gpu", Log: quiet(), Ready: func(addr string) { ready <- addr },
-	})
+	cfg.Master, cfg.APIAddr, cfg.ExecutorPath = strings.TrimPrefix(c.URL(), "http://"), "127.0.0.1:0", "/usr/bin/mesos-gpu"
+	cfg.Log, cfg.Ready = quiet(), func(addr string) { ready <- addr }
+	s, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package framework
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -29,15 +30,25 @@ type request struct {
 type loop struct {
 	st       *sched.State
 	journal  journal.Journal
+	view     *view // what is recorded, for readers
 	post     func(sched.Op)
 	clock    func() time.Time
 	log      logrus.FieldLogger
-	hub      *hub
 	events   chan sched.Event
 	requests chan request
+	// connected is the State's, for those who do not want to ask the loop.
+	connected atomic.Bool
 
 	ops  []sched.Op
 	done []func(*sched.State, error)
+}
+
+func newLoop(cfg *Config, past journal.Contents, store journal.Journal, post func(sched.Op)) *loop {
+	v := newView(past) // a copy, before the State takes the jobs over
+	return &loop{
+		st: sched.New(cfg.Sched, past.FrameworkID, past.Jobs), journal: store, view: v, post: post,
+		clock: cfg.Clock, log: cfg.Log, events: make(chan sched.Event, batch), requests: make(chan request),
+	}
 }
 
 // run goes on until ctx ends, or the journal cannot be written: what is not
@@ -57,7 +68,8 @@ func (l *loop) run(ctx context.Context) error {
 			return nil
 		}
 		l.drain()
-		if err := l.flush(); err != nil {
+		l.apply(sched.Cycle{}) // answers the offers that the batch brought
+		if err := l.flush(ctx); err != nil {
 			return err
 		}
 	}
@@ -89,22 +101,22 @@ func (l *loop) take(r request) {
 }
 
 // flush records, then acts, then answers.
-func (l *loop) flush() error {
+func (l *loop) flush(ctx context.Context) error {
 	changes := l.st.Drain()
+	change := journal.Change{FrameworkID: changes.FrameworkID, Removed: changes.Removed, Jobs: changes.Jobs, Tasks: changes.Tasks}
 	var err error
 	if !changes.Empty() {
-		err = l.journal.Commit(journal.Change{
-			FrameworkID: changes.FrameworkID, Removed: changes.Removed, Jobs: changes.Jobs, Tasks: changes.Tasks,
-		})
+		err = l.journal.Commit(ctx, change)
 	}
 	ops, done := l.ops, l.done
 	l.ops, l.done = nil, nil
 	if err != nil {
 		err = fmt.Errorf("record before acting: %w", err)
 	} else {
+		l.connected.Store(l.st.Connected())
+		l.view.record(change, changes.Moves)
 		for _, m := range changes.Moves {
 			l.log.WithFields(logrus.Fields{"task": m.TaskID, "state": m.State, "message": m.Message}).Info("task changed")
-			l.hub.publish(eventOf(m))
 		}
 		for _, op := range ops {
 			l.post(op)
@@ -114,4 +126,14 @@ func (l *loop) flush() error {
 		f(l.st, err)
 	}
 	return err
+}
+
+// emit hands events to the loop, while there is one.
+func (l *loop) emit(ctx context.Context) func(sched.Event) {
+	return func(ev sched.Event) {
+		select {
+		case l.events <- ev:
+		case <-ctx.Done():
+		}
+	}
 }

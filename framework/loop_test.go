@@ -24,10 +24,10 @@ type diary struct {
 	fail  error
 }
 
-func (d *diary) Load() (journal.Contents, error) { return journal.Contents{}, nil }
-func (d *diary) Close() error                    { return nil }
+func (d *diary) Load(context.Context) (journal.Contents, error) { return journal.Contents{}, nil }
+func (d *diary) Close() error                                   { return nil }
 
-func (d *diary) Commit(c journal.Change) error {
+func (d *diary) Commit(_ context.Context, c journal.Change) error {
 	text := "record"
 	if c.FrameworkID != "" {
 		text += " " + c.FrameworkID
@@ -49,18 +49,17 @@ func (d *diary) take() string {
 	return text
 }
 
-func newLoop(d *diary) *loop {
-	return &loop{
-		st: sched.New(sched.Config{}, "", nil), journal: d, post: d.post, clock: time.Now, log: quiet(), hub: newHub(),
-		events: make(chan sched.Event, batch), requests: make(chan request),
-	}
+func testLoop(d *diary) *loop {
+	cfg := Config{Log: quiet()}
+	cfg.setDefaults()
+	return newLoop(&cfg, journal.Contents{}, d, d.post)
 }
 
 // TestRecordComesBeforeAct: intent before ACCEPT, updates before ACKNOWLEDGE,
 // answers after both.
 func TestRecordComesBeforeAct(t *testing.T) {
 	d := &diary{}
-	l := newLoop(d)
+	l := testLoop(d)
 	s := spec("train", 1, 1)
 	s.SetDefaults()
 	var id string
@@ -70,7 +69,7 @@ func TestRecordComesBeforeAct(t *testing.T) {
 	}{
 		{sched.Subscribed{FrameworkID: "f1"}, "record f1; post suppress"},
 		{sched.Submit{Spec: s}, "record train WAITING; post revive"},
-		{sched.Offers{Offers: []sched.Offer{{ID: "o1", AgentID: "a", GPUs: 1, Free: sched.Amount{CPUs: 2, MemMiB: 1024}}}}, "record train LAUNCHING; post accept; post suppress"},
+		{sched.Offers{Offers: []sched.Offer{{ID: "o1", AgentID: "a", Role: "*", GPUs: 1, Free: sched.Amount{CPUs: 2, MemMiB: 1024}}}}, "record train LAUNCHING; post accept; post suppress"},
 		{sched.Update{State: job.Running, UUID: []byte{1}}, "record train RUNNING; post acknowledge"},
 		{sched.Update{State: job.Running, UUID: []byte{1}}, "post acknowledge"},
 		{sched.Tick{}, ""},
@@ -80,7 +79,8 @@ func TestRecordComesBeforeAct(t *testing.T) {
 			step.ev = u
 		}
 		l.apply(step.ev)
-		if err := l.flush(); err != nil {
+		l.apply(sched.Cycle{})
+		if err := l.flush(context.Background()); err != nil {
 			t.Fatal(err)
 		}
 		if j, ok := l.st.Job("train"); ok {
@@ -96,8 +96,8 @@ func TestRecordComesBeforeAct(t *testing.T) {
 // operation goes out, the request fails and the loop ends.
 func TestNothingIsDoneUnrecorded(t *testing.T) {
 	d := &diary{fail: errors.New("no space left on device")}
-	l := newLoop(d)
-	b := &backend{loop: l}
+	l := testLoop(d)
+	b := &leader{reader: reader{view: l.view}, loop: l}
 	ended := make(chan error, 1)
 	go func() { ended <- l.run(context.Background()) }()
 	l.events <- sched.Subscribed{FrameworkID: "f1"}
@@ -119,7 +119,7 @@ func TestNothingIsDoneUnrecorded(t *testing.T) {
 func TestTicksAndStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &diary{}
-		l := newLoop(d)
+		l := testLoop(d)
 		ctx, cancel := context.WithCancel(context.Background())
 		ended := make(chan error, 1)
 		go func() { ended <- l.run(ctx) }()
@@ -133,13 +133,13 @@ func TestTicksAndStops(t *testing.T) {
 		if got := d.take(); got != "record f1; post suppress; post reconcile" {
 			t.Errorf("did %q", got)
 		}
-		b := &backend{loop: l, ended: ctx.Done()}
-		if _, err := b.Jobs(context.Background()); err == nil {
+		b := &leader{reader: reader{view: l.view}, loop: l, ended: ctx.Done()}
+		if err := b.Kill(context.Background(), "train"); err == nil {
 			t.Error("a loop that has ended answered")
 		}
 		b.ended = nil
 		var p *api.Problem
-		if _, err := b.Jobs(ctx); !errors.As(err, &p) || p.Status != http.StatusServiceUnavailable {
+		if err := b.Kill(ctx, "train"); !errors.As(err, &p) || p.Status != http.StatusServiceUnavailable {
 			t.Errorf("a request that ended: %v", err)
 		}
 		l.emit(ctx)(sched.Tick{}) // blocks nobody
@@ -172,7 +172,7 @@ func TestSlowListenerIsDropped(t *testing.T) {
 }
 
 func TestConfig(t *testing.T) {
-	if _, err := New(Config{ExecutorPath: "bin/x", Role: "a/b", FailoverTimeout: -1}); err == nil ||
+	if _, err := New(Config{ExecutorPath: "bin/x", Roles: []string{"a b"}, FailoverTimeout: -1}); err == nil ||
 		!strings.Contains(err.Error(), "not absolute") || !strings.Contains(err.Error(), "role") || !strings.Contains(err.Error(), "negative") || !strings.Contains(err.Error(), "no log") {
 		t.Errorf("got %v", err)
 	}
@@ -180,9 +180,6 @@ func TestConfig(t *testing.T) {
 	cfg.setDefaults()
 	if err := cfg.Validate(); err != nil {
 		t.Error(err)
-	}
-	if got := strings.Join(cfg.masters(), " "); got != "http://m1:5050 https://m2:5050" {
-		t.Errorf("masters %s", got)
 	}
 	if cfg.FailoverTimeout != 7*24*time.Hour || cfg.APIAddr != "127.0.0.1:8080" {
 		t.Errorf("defaults %+v", cfg)

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
-	"time"
+	"sync/atomic"
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/journal"
@@ -14,11 +14,16 @@ import (
 	"mesos-gpu/framework/sched"
 )
 
-// Scheduler runs jobs on the offers of a Mesos master.
+// Scheduler runs jobs on the offers of a Mesos master, or stands by until the
+// one that does is gone.
 type Scheduler struct {
-	cfg    Config
+	cfg   Config
+	front atomic.Pointer[api.Backend] // what answers the API now
+	url   string                      // of the API
+
 	mu     sync.Mutex
-	client *master.Client // while Run runs
+	client *master.Client    // while this one leads
+	emit   func(sched.Event) // likewise
 }
 
 // New makes a Scheduler; Run starts it.
@@ -27,24 +32,35 @@ func New(cfg Config) (*Scheduler, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	return &Scheduler{cfg: cfg}, nil
+	s := &Scheduler{cfg: cfg}
+	s.show(nobody{why: "the scheduler is starting"})
+	return s, nil
 }
+
+// show makes b answer the API.
+func (s *Scheduler) show(b api.Backend) { s.front.Store(&b) }
+
+func (s *Scheduler) backend() api.Backend { return *s.front.Load() }
 
 // Run opens the journal and the API, subscribes, and schedules until ctx
 // ends. Tasks go on running when it returns: a scheduler with the same
-// journal takes them over, within the failover timeout.
+// journal takes them over, within the failover timeout. With a journal in
+// ZooKeeper it schedules while it is elected, and answers reads meanwhile.
 func (s *Scheduler) Run(ctx context.Context) (err error) {
-	if err := s.cfg.makeFolder(); err != nil {
-		return err
-	}
-	store, err := journal.Open(s.cfg.JournalPath)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, store.Close()) }()
-	past, err := store.Load()
-	if err != nil {
-		return err
+	lead := s.stand
+	if !s.cfg.replicated() {
+		if err := s.cfg.makeFolder(); err != nil {
+			return err
+		}
+		file, err := journal.Open(s.cfg.JournalPath)
+		if err != nil {
+			return err
+		}
+		store := s.cfg.WrapJournal(file)
+		defer func() { err = errors.Join(err, store.Close()) }()
+		lead = func(ctx context.Context) error {
+			return s.lead(ctx, store, func() bool { return true }, func() {})
+		}
 	}
 	listener, err := api.Listen(s.cfg.APIAddr)
 	if err != nil {
@@ -53,97 +69,37 @@ func (s *Scheduler) Run(ctx context.Context) (err error) {
 	if a, ok := listener.Addr().(*net.TCPAddr); ok && !a.IP.IsLoopback() {
 		s.cfg.Log.WithField("addr", a.String()).Warn("the API has no passwords and listens beyond this machine")
 	}
-	client, err := master.New(s.masterConfig(past.FrameworkID))
+	s.url = s.cfg.advertised(listener.Addr())
+	err = together(ctx, lead, func(ctx context.Context) error {
+		return api.Serve(ctx, listener, api.Handler(s.backend, s.cfg.Log))
+	}, func(context.Context) error {
+		s.cfg.Ready(listener.Addr().String())
+		return nil
+	})
 	if err != nil {
-		return errors.Join(err, listener.Close())
-	}
-	defer client.Close()
-	s.mu.Lock()
-	s.client = client
-	s.mu.Unlock()
-
-	l := &loop{
-		st: sched.New(s.cfg.Sched, past.FrameworkID, past.Jobs), journal: store, post: client.Post,
-		clock: s.cfg.Clock, log: s.cfg.Log, hub: newHub(),
-		events: make(chan sched.Event, batch), requests: make(chan request),
-	}
-	s.cfg.Log.WithField("journal", s.cfg.JournalPath).WithField("jobs", len(past.Jobs)).Info("journal read")
-	// The first part to end ends all: each is of no use without the others.
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	back := &backend{loop: l, client: client, ended: ctx.Done()}
-	var parts sync.WaitGroup
-	for _, part := range []func(context.Context) error{
-		l.run,
-		func(ctx context.Context) error { return client.Run(ctx, l.emit(ctx)) },
-		func(ctx context.Context) error { return api.Serve(ctx, listener, api.Handler(back, s.cfg.Log)) },
-		func(ctx context.Context) error { return s.listAgents(ctx, client, l) },
-	} {
-		parts.Go(func() { cancel(part(ctx)) })
-	}
-	s.cfg.Ready(listener.Addr().String())
-	parts.Wait()
-	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) && !errors.Is(cause, context.DeadlineExceeded) {
-		return fmt.Errorf("scheduler: %w", cause)
+		return fmt.Errorf("scheduler: %w", err)
 	}
 	return nil
 }
 
-func (s *Scheduler) masterConfig(frameworkID string) master.Config {
-	return master.Config{
-		Masters: s.cfg.masters(), Name: s.cfg.Name, User: s.cfg.User, Role: s.cfg.Role, FrameworkID: frameworkID,
-		FailoverTimeout: s.cfg.FailoverTimeout, ExecutorPath: s.cfg.ExecutorPath, Log: s.cfg.Log,
+// together runs the parts until the first fails or ctx ends, which ends all:
+// each is of no use without the others. It returns why, nil if ctx ended.
+func together(ctx context.Context, parts ...func(context.Context) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var running sync.WaitGroup
+	for _, part := range parts {
+		running.Go(func() {
+			if err := part(ctx); err != nil {
+				cancel(err)
+			}
+		})
 	}
-}
-
-// emit hands events to the loop, while there is one.
-func (l *loop) emit(ctx context.Context) func(sched.Event) {
-	return func(ev sched.Event) {
-		select {
-		case l.events <- ev:
-		case <-ctx.Done():
-		}
+	running.Wait()
+	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) && !errors.Is(cause, context.DeadlineExceeded) {
+		return cause
 	}
-}
-
-// listEvery is how often the master is asked for its agents: what they have
-// in all makes the reasons for which jobs wait.
-const listEvery = 10 * time.Second
-
-// listAgents keeps the State's list of agents fresh. A master that does not
-// tell is asked again; jobs run without the list.
-func (s *Scheduler) listAgents(ctx context.Context, client *master.Client, l *loop) error {
-	ticks := time.NewTicker(listEvery)
-	defer ticks.Stop()
-	said := ""
-	for {
-		agents, err := client.Agents(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err == nil:
-			said = ""
-			l.emit(ctx)(sched.Agents{Agents: agentsOf(agents)})
-		case err.Error() != said:
-			said = err.Error()
-			s.cfg.Log.WithError(err).Debug("no list of agents")
-		}
-		select {
-		case <-ticks.C:
-		case <-ctx.Done():
-			return nil
-		}
-	}
-}
-
-func agentsOf(list []master.Agent) []sched.Agent {
-	var agents []sched.Agent
-	for _, a := range list {
-		if a.Active {
-			agents = append(agents, sched.Agent{ID: a.ID, Hostname: a.Hostname, GPUs: a.GPUs, Types: a.Types, Inventory: a.Host.Devices})
-		}
-	}
-	return agents
+	return nil
 }
 
 // Teardown ends the framework: the master kills all of its tasks and forgets
@@ -156,4 +112,10 @@ func (s *Scheduler) Teardown(ctx context.Context) error {
 		return master.ErrNotConnected
 	}
 	return client.Teardown(ctx)
+}
+
+func (s *Scheduler) leads(c *master.Client, emit func(sched.Event)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.client, s.emit = c, emit
 }

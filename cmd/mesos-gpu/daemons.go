@@ -4,12 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 
+	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
 
 	"mesos-gpu/executor"
 	"mesos-gpu/framework"
+	"mesos-gpu/framework/master"
+	"mesos-gpu/framework/sched"
+	"mesos-gpu/framework/sched/fit"
 	"mesos-gpu/gpu"
 	"mesos-gpu/internal/local/agent/container"
 	"mesos-gpu/isolator"
@@ -19,7 +26,7 @@ import (
 
 func (a *app) schedulerCommand() *cobra.Command {
 	cfg := framework.Config{}
-	level := ""
+	level, encryption := "", master.TLS{}
 	c := &cobra.Command{
 		Use: "scheduler", Short: "Run the framework against a Mesos master", Args: args(),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -28,25 +35,65 @@ func (a *app) schedulerCommand() *cobra.Command {
 				return err
 			}
 			cfg.Log = log
+			if encryption != (master.TLS{}) || strings.HasPrefix(cfg.Master, "https://") {
+				cfg.TLS = &encryption
+			}
 			cfg.Ready = func(addr string) { fmt.Fprintf(a.out, "mesos-gpu scheduler is up: API http://%s\n", addr) }
 			s, err := framework.New(cfg)
 			if err != nil {
 				return err
 			}
+			defer reloadOnHangup(s, log)()
 			return s.Run(c.Context())
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&cfg.Master, "master", framework.DefaultMaster, "the master's URL, or several with commas between")
+	f.StringVar(&cfg.Master, "master", framework.DefaultMaster, "zk://HOST:PORT,.../PATH as the masters' --zk, or a master's URL, or several with commas between")
+	f.StringVar(&cfg.ZKAuthFile, "zk-auth-file", "", "file with USER:PASSWORD for the masters' ZooKeeper")
+	f.StringVar(&cfg.CredentialFile, "credential", "", "file with the framework's principal and secret, as Mesos's own --credential")
+	f.StringVar(&encryption.CAFile, "tls-ca", "", "certificates to trust where masters and agents speak TLS")
+	f.StringVar(&encryption.CertFile, "tls-cert", "", "the framework's own certificate")
+	f.StringVar(&encryption.KeyFile, "tls-key", "", "its key")
+	f.StringVar(&encryption.ServerName, "tls-server-name", "", "name the masters' and agents' certificates are for, where it is not their host")
+	f.BoolVar(&cfg.ReregisterRemoved, "reregister-removed", false, "go on under a new framework id when the master has removed the framework")
 	f.StringVar(&cfg.APIAddr, "listen", framework.DefaultAPIAddr, "address of the API; other than loopback it is open to whoever reaches it")
-	f.StringVar(&cfg.JournalPath, "journal", framework.DefaultJournal, "file that survives a restart")
+	f.StringVar(&cfg.JournalPath, "journal", framework.DefaultJournal, "file that survives a restart; or zk://HOST:PORT,.../PATH, with which several schedulers run and one leads")
+	f.StringVar(&cfg.JournalAuthFile, "journal-auth-file", "", "file with USER:PASSWORD for a journal in ZooKeeper")
+	f.StringVar(&cfg.AdvertiseURL, "advertise-url", "", "where the standbys' clients reach this API; made of --listen if empty")
 	f.StringVar(&cfg.ExecutorPath, "executor", framework.DefaultExecutor, "path of mesos-gpu on the agents")
 	f.StringVar(&cfg.Name, "name", framework.DefaultName, "the framework's name")
-	f.StringVar(&cfg.Role, "role", framework.DefaultRole, "the role to get offers for")
+	f.StringSliceVar(&cfg.Roles, "role", nil, "roles to get offers for, that of jobs without one first (default "+framework.DefaultRole+")")
+	f.StringVar(&cfg.RolesFile, "roles", "", "file of roles with weights and quotas, instead of --role; read again on SIGHUP")
+	f.StringVar(&cfg.Sched.Policy.Fit.Name, "policy", fit.Policies()[0], "where tasks go: "+strings.Join(fit.Policies(), ", "))
+	f.DurationVar(&cfg.Sched.HoldOffers, "hold-offers", sched.DefaultHoldOffers, "how long an offer of use to waiting work stays in hand; below zero none does")
+	f.DurationVar(&cfg.Sched.UnreachableTimeout, "unreachable-timeout", sched.DefaultUnreachableTimeout, "how long an agent may be away before its tasks are tried elsewhere; below zero for ever")
 	f.StringVar(&cfg.User, "user", framework.DefaultUser, "user that tasks run as, on the agents")
 	f.DurationVar(&cfg.FailoverTimeout, "failover-timeout", framework.DefaultFailoverTimeout, "how long the master keeps the tasks of a scheduler that is away")
 	logLevel(c, &level)
 	return c
+}
+
+// reloadOnHangup reads the roles file again on SIGHUP, until the function it
+// returns is called.
+func reloadOnHangup(s *framework.Scheduler, log logrus.FieldLogger) func() {
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for range hangups {
+			if err := s.Reload(); err != nil {
+				log.WithError(err).Error("roles stay as they are")
+			} else {
+				log.Info("roles read again")
+			}
+		}
+	}()
+	return func() {
+		signal.Stop(hangups)
+		close(hangups)
+		<-ended
+	}
 }
 
 func logLevel(c *cobra.Command, level *string) {

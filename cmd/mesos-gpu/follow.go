@@ -64,7 +64,7 @@ func (a *app) follow(ctx context.Context, c *client.Client, spec *job.Spec, stat
 
 // events follows the job until the end of each of its tasks was seen.
 func (f *follower) events(ctx context.Context) (view api.JobView, err error) {
-	for ev, err := range f.api.Events(ctx, f.job) {
+	for ev, err := range f.api.Follow(ctx, f.job) {
 		if err != nil {
 			return view, fmt.Errorf("follow job %s: %w: see mesos-gpu describe %s", f.job, err, f.job)
 		}

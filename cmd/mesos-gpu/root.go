@@ -70,7 +70,7 @@ func newRoot(s std) *cobra.Command {
 	if api == "" {
 		api = defaultAPI
 	}
-	root.PersistentFlags().StringVar(&a.api, "api", api, "the scheduler's address; also MESOS_GPU_API")
+	root.PersistentFlags().StringVar(&a.api, "api", api, "the scheduler's address, or several with commas between; also MESOS_GPU_API")
 	root.AddGroup(&cobra.Group{ID: "jobs", Title: "Jobs:"}, &cobra.Group{ID: "cluster", Title: "Cluster:"}, &cobra.Group{ID: "daemons", Title: "Daemons:"})
 	add := func(group string, commands ...*cobra.Command) {
 		for _, c := range commands {

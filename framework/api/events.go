@@ -12,7 +12,7 @@ const keepAlive = 15 * time.Second
 // events streams states as server-sent events: first all as they are, then
 // each change. A client that is too slow is cut off, and begins anew.
 func (s *server) events(w http.ResponseWriter, r *http.Request) error {
-	now, changes, err := s.backend.Events(r.Context(), r.URL.Query().Get("job"))
+	now, changes, err := s.backend().Events(r.Context(), r.URL.Query().Get("job"))
 	if err != nil {
 		return err
 	}

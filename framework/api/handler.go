@@ -5,9 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"math"
 	"net/http"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/sirupsen/logrus"
 
@@ -19,7 +23,7 @@ import (
 type Backend interface {
 	// Submit returns when the job is recorded.
 	Submit(ctx context.Context, spec job.Spec) (JobView, error)
-	Jobs(ctx context.Context) ([]JobView, error)
+	Jobs(ctx context.Context, q JobQuery) (JobList, error)
 	Job(ctx context.Context, name string) (JobView, error)
 	// Kill returns when the wish is recorded.
 	Kill(ctx context.Context, name string) error
@@ -34,6 +38,8 @@ type Backend interface {
 	// ctx ends or the reader is too slow.
 	Events(ctx context.Context, name string) ([]Event, <-chan Event, error)
 	Health(ctx context.Context) (Health, error)
+	// AsOf is when what it answers from was certainly up to date; zero is now.
+	AsOf() time.Time
 }
 
 // ErrNoLog means that a task has written no log, or none yet.
@@ -43,13 +49,14 @@ var ErrNoLog = errors.New("no log")
 const maxBody = 1 << 20
 
 type server struct {
-	backend Backend
+	backend func() Backend
 	log     logrus.FieldLogger
 }
 
-// Handler serves the API. It refuses requests that a browser makes on behalf
-// of another site.
-func Handler(b Backend, log logrus.FieldLogger) http.Handler {
+// Handler serves the API from the backend of the moment, and says in the Age
+// header how many seconds old that is, where it is a copy. It refuses requests
+// that a browser makes on behalf of another site.
+func Handler(b func() Backend, log logrus.FieldLogger) http.Handler {
 	s := &server{backend: b, log: log}
 	mux := http.NewServeMux()
 	route := func(path string, methods map[string]handler) { mux.HandleFunc(path, s.route(methods)) }
@@ -87,6 +94,9 @@ func (s *server) route(methods map[string]handler) http.HandlerFunc {
 			s.fail(w, r, Problemf(http.StatusMethodNotAllowed, "%s takes %s, not %s", r.URL.Path, strings.Join(allow, " or "), r.Method))
 			return
 		}
+		if asOf := s.backend().AsOf(); !asOf.IsZero() {
+			w.Header().Set("Age", strconv.Itoa(int(math.Ceil(time.Since(asOf).Seconds()))))
+		}
 		if err := h(w, r); err != nil {
 			s.fail(w, r, err)
 		}
@@ -102,7 +112,7 @@ func (s *server) submit(w http.ResponseWriter, r *http.Request) error {
 	if err := spec.Validate(); err != nil {
 		return Problemf(http.StatusUnprocessableEntity, "%v", err)
 	}
-	view, err := s.backend.Submit(r.Context(), spec)
+	view, err := s.backend().Submit(r.Context(), spec)
 	if err != nil {
 		return err
 	}
@@ -131,16 +141,34 @@ func readJSON(w http.ResponseWriter, r *http.Request, into any) error {
 }
 
 func (s *server) jobs(w http.ResponseWriter, r *http.Request) error {
-	jobs, err := s.backend.Jobs(r.Context())
+	q, err := parseJobQuery(r.URL.Query())
 	if err != nil {
 		return err
 	}
-	answer(w, http.StatusOK, JobList{Jobs: some(jobs)})
+	list, err := s.backend().Jobs(r.Context(), q)
+	if err != nil {
+		return err
+	}
+	list.Jobs = some(list.Jobs)
+	answer(w, http.StatusOK, list)
 	return nil
 }
 
+func parseJobQuery(v url.Values) (q JobQuery, err error) {
+	q.After, q.State = v.Get("after"), v.Get("state")
+	if text := v.Get("limit"); text != "" {
+		if q.Limit, err = strconv.Atoi(text); err != nil || q.Limit < 1 {
+			return q, Problemf(http.StatusBadRequest, "limit %q is no number above 0", text)
+		}
+	}
+	if q.State != "" && q.State != LiveJobs && q.State != EndedJobs {
+		return q, Problemf(http.StatusBadRequest, "state %q is neither %s nor %s", q.State, LiveJobs, EndedJobs)
+	}
+	return q, nil
+}
+
 func (s *server) job(w http.ResponseWriter, r *http.Request) error {
-	view, err := s.backend.Job(r.Context(), r.PathValue("name"))
+	view, err := s.backend().Job(r.Context(), r.PathValue("name"))
 	if err != nil {
 		return err
 	}
@@ -149,7 +177,7 @@ func (s *server) job(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *server) kill(w http.ResponseWriter, r *http.Request) error {
-	if err := s.backend.Kill(r.Context(), r.PathValue("name")); err != nil {
+	if err := s.backend().Kill(r.Context(), r.PathValue("name")); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusAccepted)
@@ -157,7 +185,7 @@ func (s *server) kill(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *server) agents(w http.ResponseWriter, r *http.Request) error {
-	agents, err := s.backend.Agents(r.Context())
+	agents, err := s.backend().Agents(r.Context())
 	if err != nil {
 		return err
 	}
@@ -166,7 +194,7 @@ func (s *server) agents(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *server) gpus(w http.ResponseWriter, r *http.Request) error {
-	gpus, err := s.backend.GPUs(r.Context())
+	gpus, err := s.backend().GPUs(r.Context())
 	if err != nil {
 		return err
 	}
@@ -175,7 +203,7 @@ func (s *server) gpus(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *server) health(w http.ResponseWriter, r *http.Request) error {
-	h, err := s.backend.Health(r.Context())
+	h, err := s.backend().Health(r.Context())
 	if err != nil {
 		return err
 	}

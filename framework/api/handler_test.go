@@ -27,6 +27,9 @@ type fake struct {
 	task      job.Task
 	readLog   func(offset uint64) ([]byte, error)
 	changes   chan Event
+	query     JobQuery
+	next      string
+	asOf      time.Time
 }
 
 func (f *fake) view() JobView {
@@ -38,7 +41,11 @@ func (f *fake) Submit(_ context.Context, s job.Spec) (JobView, error) {
 	f.submitted = s
 	return f.view(), f.err
 }
-func (f *fake) Jobs(context.Context) ([]JobView, error)        { return nil, f.err }
+func (f *fake) Jobs(_ context.Context, q JobQuery) (JobList, error) {
+	f.query = q
+	return JobList{Next: f.next}, f.err
+}
+func (f *fake) AsOf() time.Time                                { return f.asOf }
 func (f *fake) Job(context.Context, string) (JobView, error)   { return f.view(), f.err }
 func (f *fake) Kill(_ context.Context, name string) error      { f.killed = name; return f.err }
 func (f *fake) Task(context.Context, string) (job.Task, error) { return f.task, f.err }
@@ -59,7 +66,7 @@ func quiet() logrus.FieldLogger {
 }
 
 func serve(t *testing.T, f *fake) *httptest.Server {
-	s := httptest.NewServer(Handler(f, quiet()))
+	s := httptest.NewServer(Handler(func() Backend { return f }, quiet()))
 	t.Cleanup(s.Close)
 	return s
 }
@@ -117,6 +124,8 @@ func TestRequests(t *testing.T) {
 		"bad offset":            {method: "GET", path: "/v1/tasks/t/log?offset=-1", status: 400, contains: "no number of bytes"},
 		"bad follow":            {method: "GET", path: "/v1/tasks/t/log?follow=maybe", status: 400, contains: "neither true nor false"},
 		"no task":               {method: "GET", path: "/v1/tasks/t/log", err: Problemf(404, "no task"), status: 404, contains: "no task"},
+		"bad limit":             {method: "GET", path: "/v1/jobs?limit=0", status: 400, contains: "no number above 0"},
+		"bad state":             {method: "GET", path: "/v1/jobs?state=dead", status: 400, contains: "neither live nor ended"},
 		"no events":             {method: "GET", path: "/v1/events?job=x", err: Problemf(404, "no job"), status: 404, contains: "no job"},
 	}
 	for name, tt := range tests {
@@ -250,7 +259,7 @@ func TestServeEndsItsStreams(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- Serve(ctx, l, Handler(&fake{}, quiet())) }()
+	go func() { done <- Serve(ctx, l, Handler(func() Backend { return &fake{} }, quiet())) }()
 	res, err := http.Get("http://" + l.Addr().String() + "/v1/events")
 	if err != nil {
 		t.Fatal(err)
@@ -274,5 +283,60 @@ func TestServeEndsItsStreams(t *testing.T) {
 	}
 	if err := Serve(context.Background(), broken, http.NotFoundHandler()); err == nil {
 		t.Error("served on a closed listener")
+	}
+}
+
+func TestListIsAskedForInParts(t *testing.T) {
+	f := &fake{next: "cursor"}
+	status, _, body := ask(t, "GET", serve(t, f).URL+"/v1/jobs?limit=2&after=a%2Fb&state=ended", "")
+	if status != 200 || !strings.Contains(body, `"next":"cursor"`) {
+		t.Errorf("got %d %s", status, body)
+	}
+	if want := (JobQuery{Limit: 2, After: "a/b", State: EndedJobs}); f.query != want {
+		t.Errorf("asked for %+v", f.query)
+	}
+}
+
+// A standby sends writes to the leader, method and body kept, and says how old
+// its answers are.
+func TestStandby(t *testing.T) {
+	leader := &fake{}
+	at := serve(t, leader).URL
+	standby := &fake{err: NotLeader(at + "/"), asOf: time.Now().Add(-1500 * time.Millisecond)}
+	url := serve(t, standby).URL
+	status, _, body := ask(t, "POST", url+"/v1/jobs?x=1", `{"name":"train","command":["true"]}`)
+	if status != 201 || leader.submitted.Name != "train" {
+		t.Errorf("through the redirect: %d %s", status, body)
+	}
+	if status, _, body := ask(t, "DELETE", url+"/v1/jobs/train", ""); status != 202 || leader.killed != "train" {
+		t.Errorf("through the redirect: %d %s", status, body)
+	}
+	once := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	res, err := once.Post(url+"/v1/jobs?x=1", "", strings.NewReader(`{"name":"train","command":["true"]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if got := res.Header.Get("Location"); res.StatusCode != 307 || got != at+"/v1/jobs?x=1" {
+		t.Errorf("got %d to %s", res.StatusCode, got)
+	}
+	if age := res.Header.Get("Age"); age != "2" {
+		t.Errorf("age %q", age)
+	}
+}
+
+func TestNobodyLeads(t *testing.T) {
+	f := &fake{err: NotYet("no scheduler leads")}
+	res, err := http.Get(serve(t, f).URL + "/v1/jobs/x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	var p Problem
+	if err := json.NewDecoder(res.Body).Decode(&p); err != nil || !p.Undone || res.StatusCode != 503 || res.Header.Get("Retry-After") != "1" {
+		t.Errorf("%d %+v, %v", res.StatusCode, p, err)
+	}
+	if res.Header.Get("Age") != "" {
+		t.Error("what is no copy has an age")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 )
 
 // Problem is an error as the API shows it (RFC 9457).
@@ -12,6 +13,10 @@ type Problem struct {
 	Title  string `json:"title"`
 	Status int    `json:"status"`
 	Detail string `json:"detail,omitempty"`
+	// Undone says that nothing has been done and asking again may help.
+	Undone bool `json:"undone,omitempty"`
+	// Elsewhere is the base URL of the API that does it, with status 307.
+	Elsewhere string `json:"-"`
 }
 
 func (p *Problem) Error() string { return p.Detail }
@@ -19,6 +24,20 @@ func (p *Problem) Error() string { return p.Detail }
 // Problemf makes a Problem of that HTTP status.
 func Problemf(status int, format string, args ...any) *Problem {
 	return &Problem{Title: http.StatusText(status), Status: status, Detail: fmt.Sprintf(format, args...)}
+}
+
+// NotLeader sends a write to the leader's API at that URL.
+func NotLeader(url string) *Problem {
+	p := Problemf(http.StatusTemporaryRedirect, "this scheduler is a standby: the leader is at %s", url)
+	p.Undone, p.Elsewhere = true, url
+	return p
+}
+
+// NotYet says that nobody can do it now, and nothing has been done.
+func NotYet(format string, args ...any) *Problem {
+	p := Problemf(http.StatusServiceUnavailable, format, args...)
+	p.Undone = true
+	return p
 }
 
 const problemType = "application/problem+json"
@@ -29,6 +48,12 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if !errors.As(err, &p) {
 		s.log.WithError(err).WithField("path", r.URL.Path).Error("request failed")
 		p = Problemf(http.StatusInternalServerError, "%v", err)
+	}
+	if p.Elsewhere != "" {
+		w.Header().Set("Location", strings.TrimRight(p.Elsewhere, "/")+r.URL.RequestURI())
+	}
+	if p.Undone && p.Status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "1")
 	}
 	w.Header().Set("Content-Type", problemType)
 	w.WriteHeader(p.Status)

@@ -91,7 +91,7 @@ func TestStreamsLast(t *testing.T) {
 			}
 			return nil, nil
 		}
-		res := get(t, Handler(f, quiet()), "/v1/tasks/t/log?follow=true")
+		res := get(t, Handler(func() Backend { return f }, quiet()), "/v1/tasks/t/log?follow=true")
 		text := make([]byte, 25)
 		if n, err := io.ReadFull(res.Body, text); err != nil {
 			t.Errorf("read %q after %s, %v", text[:n], time.Since(start), err)

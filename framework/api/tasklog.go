@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strconv"
@@ -59,9 +60,10 @@ func (s *server) taskLog(w http.ResponseWriter, r *http.Request) error {
 	out := http.NewResponseController(w)
 	started, got := false, false // the answer; any of the log
 	for {
-		task, err := s.backend.Task(r.Context(), q.id)
+		task, err := s.backend().Task(r.Context(), q.id)
 		if gone := (*Problem)(nil); started && errors.As(err, &gone) && gone.Status == http.StatusNotFound {
-			return nil // lost, and tried again under another id
+			s.endLog(w, q.offset) // lost, and tried again under another id
+			return nil
 		}
 		if err != nil {
 			return stop(started, err)
@@ -70,12 +72,12 @@ func (s *server) taskLog(w http.ResponseWriter, r *http.Request) error {
 		ended := !task.State.Live()
 		var data []byte
 		if hasLog(&task) {
-			data, err = s.backend.ReadLog(r.Context(), task, q.stream, q.offset, logChunk)
+			data, err = s.backend().ReadLog(r.Context(), task, q.stream, q.offset, logChunk)
 		} else {
 			err = ErrNoLog
 		}
-		if r.Context().Err() != nil {
-			return nil
+		if err := context.Cause(r.Context()); err != nil {
+			return stop(started, Problemf(http.StatusServiceUnavailable, "the request ended: %v", err))
 		}
 		wait := q.follow && !ended
 		none := errors.Is(err, ErrNoLog) && !got // one that was there is lost
@@ -101,15 +103,20 @@ func (s *server) taskLog(w http.ResponseWriter, r *http.Request) error {
 			continue
 		}
 		if !wait {
-			w.Header().Set(NextOffset, strconv.FormatUint(q.offset, 10))
+			s.endLog(w, q.offset)
 			return nil
 		}
 		select {
 		case <-time.After(logPoll):
-		case <-r.Context().Done():
-			return nil
+		case <-r.Context().Done(): // which the next round tells
 		}
 	}
+}
+
+// endLog says that the answer is whole. One without this trailer was cut off,
+// and the reader may ask for the rest.
+func (s *server) endLog(w http.ResponseWriter, offset uint64) {
+	w.Header().Set(NextOffset, strconv.FormatUint(offset, 10))
 }
 
 // hasLog reports whether the task's output is in its sandbox. Before it runs

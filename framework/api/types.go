@@ -30,10 +30,28 @@ func ViewOf(j *job.Job, waits string) JobView {
 	return v
 }
 
-// JobList answers GET /v1/jobs.
+// JobList answers GET /v1/jobs, oldest first.
 type JobList struct {
 	Jobs []JobView `json:"jobs"`
+	// Next, given as the query's after, continues a list that was cut off.
+	Next string `json:"next,omitempty"`
 }
+
+// JobQuery says which jobs to list.
+type JobQuery struct {
+	// Limit bounds how many; 0 is all.
+	Limit int
+	// After is the Next of the page before.
+	After string
+	// State is LiveJobs or EndedJobs; empty is both.
+	State string
+}
+
+// The states in a JobQuery.
+const (
+	LiveJobs  = "live"
+	EndedJobs = "ended"
+)
 
 // Agent is an agent of the cluster, whoever uses it.
 type Agent struct {
@@ -87,4 +105,13 @@ type Health struct {
 	// Connected: there is a subscription to a master.
 	Connected   bool   `json:"connected"`
 	FrameworkID string `json:"framework_id,omitempty"`
+	// Role is Leader or Standby, Leading the address of the leader's API.
+	Role    string `json:"role"`
+	Leading string `json:"leader,omitempty"`
 }
+
+// The roles in Health.
+const (
+	Leader  = "leader"
+	Standby = "standby"
+)

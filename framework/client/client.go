@@ -3,86 +3,56 @@
 package client
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
-	"syscall"
+	"sync"
 	"time"
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/job"
 )
 
-// Client speaks to one scheduler. It may be used by many goroutines.
+// Client speaks to the scheduler that leads, through whichever of several it
+// knows. It may be used by many goroutines.
 type Client struct {
-	base string
-	http *http.Client
+	bases []string
+	http  *http.Client
+
+	mu   sync.Mutex
+	last int // index of the base that answered last
 }
 
-// New makes a client of the API at address: a URL, or host:port.
+// New makes a client of the API at address: a URL, or host:port, or several
+// with commas between.
 func New(address string) (*Client, error) {
-	if !strings.Contains(address, "://") {
-		address = "http://" + address
-	}
-	u, err := url.Parse(address)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("API address %q is no URL such as http://127.0.0.1:8080", address)
-	}
 	dialer := net.Dialer{Timeout: 5 * time.Second}
 	transport := &http.Transport{DialContext: dialer.DialContext, ResponseHeaderTimeout: time.Minute, IdleConnTimeout: time.Minute}
-	return &Client{base: strings.TrimRight(u.String(), "/"), http: &http.Client{Transport: transport}}, nil
+	c := &Client{http: &http.Client{
+		Transport:     transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // once does
+	}}
+	for one := range strings.SplitSeq(address, ",") {
+		one = strings.TrimSpace(one)
+		if !strings.Contains(one, "://") {
+			one = "http://" + one
+		}
+		u, err := url.Parse(one)
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			return nil, fmt.Errorf("API address %q is no URL such as http://127.0.0.1:8080, nor several with commas between", address)
+		}
+		c.bases = append(c.bases, strings.TrimRight(u.String(), "/"))
+	}
+	return c, nil
 }
 
 // Close ends idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
-
-// maxProblem bounds how much of an error is read.
-const maxProblem = 64 << 10
-
-// send makes a request. Its error is an *api.Problem where the scheduler gave
-// one.
-func (c *Client) send(ctx context.Context, method, path string, body any) (*http.Response, error) {
-	var text io.Reader
-	if body != nil {
-		data, err := json.Marshal(body)
-		if err != nil {
-			return nil, fmt.Errorf("encode request: %w", err)
-		}
-		text = bytes.NewReader(data)
-	}
-	req, err := http.NewRequestWithContext(ctx, method, c.base+path, text)
-	if err != nil {
-		return nil, fmt.Errorf("make request: %w", err)
-	}
-	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	res, err := c.http.Do(req)
-	if errors.Is(err, syscall.ECONNREFUSED) {
-		return nil, fmt.Errorf("no scheduler listens at %s (%w): start mesos-gpu local or mesos-gpu scheduler, or name another by --api or MESOS_GPU_API", c.base, syscall.ECONNREFUSED)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("ask the scheduler: %w", err)
-	}
-	if res.StatusCode < 300 {
-		return res, nil
-	}
-	defer res.Body.Close()
-	said, _ := io.ReadAll(io.LimitReader(res.Body, maxProblem)) // what came will do
-	p := api.Problem{}
-	if json.Unmarshal(said, &p) != nil || p.Status == 0 {
-		p = api.Problem{Title: http.StatusText(res.StatusCode), Status: res.StatusCode, Detail: fmt.Sprintf("%s answered %s: %s", c.base, res.Status, strings.TrimSpace(string(said)))}
-	}
-	return nil, &p
-}
 
 func (c *Client) get(ctx context.Context, path string, into any) error {
 	return c.do(ctx, http.MethodGet, path, nil, into)
@@ -93,12 +63,17 @@ func (c *Client) do(ctx context.Context, method, path string, body, into any) er
 	if err != nil {
 		return err
 	}
+	return read(res, into)
+}
+
+// read parses an answer, unless into is nil.
+func read(res *http.Response, into any) error {
 	defer res.Body.Close()
 	if into == nil {
 		return nil
 	}
 	if err := json.NewDecoder(res.Body).Decode(into); err != nil {
-		return fmt.Errorf("parse the scheduler's answer to %s %s: %w", method, path, err)
+		return fmt.Errorf("parse the scheduler's answer to %s %s: %w", res.Request.Method, res.Request.URL.Path, err)
 	}
 	return nil
 }
@@ -109,11 +84,38 @@ func (c *Client) Submit(ctx context.Context, spec job.Spec) (view api.JobView, e
 	return view, err
 }
 
+// page is how many jobs Jobs asks for at a time.
+const page = 500
+
 // Jobs lists all jobs, oldest first.
 func (c *Client) Jobs(ctx context.Context) ([]api.JobView, error) {
-	var list api.JobList
-	err := c.get(ctx, "/v1/jobs", &list)
-	return list.Jobs, err
+	var all []api.JobView
+	for q := (api.JobQuery{Limit: page}); ; {
+		list, err := c.List(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, list.Jobs...)
+		if q.After = list.Next; q.After == "" {
+			return all, nil
+		}
+	}
+}
+
+// List lists some jobs.
+func (c *Client) List(ctx context.Context, q api.JobQuery) (list api.JobList, err error) {
+	v := url.Values{}
+	if q.Limit > 0 {
+		v.Set("limit", strconv.Itoa(q.Limit))
+	}
+	if q.After != "" {
+		v.Set("after", q.After)
+	}
+	if q.State != "" {
+		v.Set("state", q.State)
+	}
+	err = c.get(ctx, "/v1/jobs?"+v.Encode(), &list)
+	return list, err
 }
 
 // Job returns one job.
@@ -141,37 +143,12 @@ func (c *Client) GPUs(ctx context.Context) ([]api.GPU, error) {
 	return list.GPUs, err
 }
 
-// Health asks whether the scheduler is up, and connected to a master.
+// Health asks whether the scheduler is up, and connected to a master. It waits
+// for no takeover: that there is one is an answer.
 func (c *Client) Health(ctx context.Context) (h api.Health, err error) {
-	err = c.get(ctx, "/healthz", &h)
-	return h, err
-}
-
-// LogOptions say what of a task's output to read.
-type LogOptions struct {
-	// Stream is stdout, if empty, or stderr.
-	Stream string
-	Offset int64
-	// Follow waits for more until the task has ended.
-	Follow bool
-}
-
-// Log returns a task's output, to be closed by the caller. An error while
-// reading it means that there is more.
-func (c *Client) Log(ctx context.Context, task string, o LogOptions) (io.ReadCloser, error) {
-	q := url.Values{}
-	if o.Stream != "" {
-		q.Set("stream", o.Stream)
-	}
-	if o.Offset != 0 {
-		q.Set("offset", strconv.FormatInt(o.Offset, 10))
-	}
-	if o.Follow {
-		q.Set("follow", "true")
-	}
-	res, err := c.send(ctx, http.MethodGet, "/v1/tasks/"+url.PathEscape(task)+"/log?"+q.Encode(), nil)
+	res, err := c.sendWithin(ctx, 0, http.MethodGet, "/healthz", nil)
 	if err != nil {
-		return nil, err
+		return h, err
 	}
-	return res.Body, nil
+	return h, read(res, &h)
 }

@@ -56,42 +56,53 @@ func (c *Client) Events(ctx context.Context, name string) iter.Seq2[api.Event, e
 	}
 }
 
-// waitAgain is how long Wait waits before it begins a broken stream anew.
-const waitAgain = 200 * time.Millisecond
-
-// Wait follows a job until it has ended, through broken streams, and returns
-// it as it then is.
-func (c *Client) Wait(ctx context.Context, name string) (api.JobView, error) {
-	for {
-		if view, err := c.watch(ctx, name); err != nil || view.Terminal {
-			return view, err
-		}
-		select {
-		case <-time.After(waitAgain):
-		case <-ctx.Done():
-			return api.JobView{}, context.Cause(ctx)
+// Follow streams as Events does, but goes on when the stream breaks: each state
+// comes once. It ends with ctx, or with the error that does not pass.
+func (c *Client) Follow(ctx context.Context, name string) iter.Seq2[api.Event, error] {
+	return func(yield func(api.Event, error) bool) {
+		seen := map[string]api.Event{}
+		var down time.Time // when it broke after the last event
+		for tries := 0; ; tries++ {
+			var broke error
+			for ev, err := range c.Events(ctx, name) {
+				if err != nil {
+					broke = err
+					break
+				}
+				down, tries = time.Time{}, 0
+				// A standby may not have heard of what we have seen.
+				if old, ok := seen[ev.Task]; ok && (old.State == ev.State || ev.Time.Before(old.Time)) {
+					continue
+				}
+				seen[ev.Task] = ev
+				if !yield(ev, nil) {
+					return
+				}
+			}
+			if ctx.Err() != nil {
+				return
+			}
+			if down.IsZero() {
+				down = time.Now()
+			}
+			if !Temporary(broke) || time.Since(down) > Patience {
+				yield(api.Event{}, broke)
+				return
+			}
+			if pause(ctx, backoff(tries)) != nil {
+				return
+			}
 		}
 	}
 }
 
-// watch follows one stream to its end or the job's.
-func (c *Client) watch(ctx context.Context, name string) (api.JobView, error) {
-	var live map[string]bool // tasks that have not ended
-	for ev, err := range c.Events(ctx, name) {
+// Wait follows a job until it has ended, through restarts of the scheduler,
+// and returns it as it then is.
+func (c *Client) Wait(ctx context.Context, name string) (view api.JobView, err error) {
+	live := map[string]bool{} // tasks that have not ended
+	for ev, err := range c.Follow(ctx, name) {
 		if err != nil {
-			break
-		}
-		if live == nil {
-			view, err := c.Job(ctx, name)
-			if err != nil || view.Terminal {
-				return view, err
-			}
-			live = map[string]bool{}
-			for _, t := range view.Tasks {
-				if t.State.Live() {
-					live[t.ID] = true
-				}
-			}
+			return view, err
 		}
 		if live[ev.Task] = true; !ev.State.Live() {
 			delete(live, ev.Task)
@@ -99,9 +110,15 @@ func (c *Client) watch(ctx context.Context, name string) (api.JobView, error) {
 		if len(live) > 0 {
 			continue
 		}
-		if view, err := c.Job(ctx, name); err != nil || view.Terminal {
+		err := patiently(ctx, func() error { view, err = c.Job(ctx, name); return err })
+		if err != nil || view.Terminal {
 			return view, err
 		}
+		for i := range view.Tasks {
+			if view.Tasks[i].State.Live() {
+				live[view.Tasks[i].ID] = true
+			}
+		}
 	}
-	return c.Job(ctx, name)
+	return view, context.Cause(ctx)
 }

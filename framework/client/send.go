@@ -1,0 +1,199 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+	"time"
+
+	"mesos-gpu/framework/api"
+)
+
+const (
+	// maxProblem bounds how much of an error is read.
+	maxProblem = 64 << 10
+	// maxHops bounds how often one request is sent elsewhere.
+	maxHops = 3
+	// takeover is how long a request waits for a leader while standbys say
+	// that there is none.
+	takeover = 30 * time.Second
+	// Patience is how long what follows a job goes on without an answer.
+	Patience = 2 * time.Minute
+
+	againMin, againMax = 200 * time.Millisecond, 5 * time.Second
+)
+
+// backoff is the wait after so many failures.
+func backoff(tries int) time.Duration { return min(againMin<<min(tries, 10), againMax) }
+
+// pause waits, unless ctx ends before.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// send makes a request of one scheduler after the other, and of all again
+// while a new leader takes over. A submission is made again only where it was
+// certainly not taken: the job might run twice. Its error is an *api.Problem
+// where the scheduler gave one.
+func (c *Client) send(ctx context.Context, method, path string, body any) (*http.Response, error) {
+	return c.sendWithin(ctx, takeover, method, path, body)
+}
+
+func (c *Client) sendWithin(ctx context.Context, limit time.Duration, method, path string, body any) (*http.Response, error) {
+	var data []byte
+	if body != nil {
+		var err error
+		if data, err = json.Marshal(body); err != nil {
+			return nil, fmt.Errorf("encode request: %w", err)
+		}
+	}
+	began := time.Now()
+	for round := 0; ; round++ {
+		leaderless, refused := error(nil), error(nil)
+		for range c.bases {
+			i, base := c.base()
+			res, err := c.once(ctx, method, base+path, data)
+			if err == nil {
+				return res, nil
+			}
+			if ctx.Err() != nil || !repeatable(method, err) {
+				return nil, err
+			}
+			if undone(err) {
+				leaderless = err
+			} else {
+				refused = err
+			}
+			c.next(i)
+		}
+		if leaderless == nil {
+			return nil, refused
+		}
+		if time.Since(began) >= limit {
+			return nil, leaderless
+		}
+		if err := pause(ctx, backoff(round)); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (c *Client) base() (int, string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.last, c.bases[c.last]
+}
+
+// next goes on to the next base, unless somebody has.
+func (c *Client) next(from int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.last == from {
+		c.last = (from + 1) % len(c.bases)
+	}
+}
+
+func undone(err error) bool {
+	var p *api.Problem
+	return errors.As(err, &p) && p.Undone
+}
+
+// repeatable reports whether the request may be made again: it was not taken,
+// or does no harm twice.
+func repeatable(method string, err error) bool {
+	var p *api.Problem
+	if errors.As(err, &p) {
+		return p.Undone
+	}
+	var op *net.OpError
+	return method != http.MethodPost || errors.As(err, &op) && op.Op == "dial"
+}
+
+// Temporary reports whether an error may pass by itself: nobody answered, or
+// with a fault of the scheduler's own.
+func Temporary(err error) bool {
+	var p *api.Problem
+	return !errors.As(err, &p) || p.Undone || p.Status >= http.StatusInternalServerError
+}
+
+// once makes a request, and follows it to where a standby sends it.
+func (c *Client) once(ctx context.Context, method, url string, data []byte) (*http.Response, error) {
+	for hop := 0; ; hop++ {
+		res, err := c.ask(ctx, method, url, data)
+		var op *net.OpError
+		if hop > 0 && errors.As(err, &op) && op.Op == "dial" {
+			return nil, api.NotYet("the leader does not answer: %v", err)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if res.StatusCode < 300 {
+			return res, nil
+		}
+		to, lost := res.Location()
+		if res.StatusCode != http.StatusTemporaryRedirect || lost != nil || hop == maxHops {
+			return nil, problemOf(res, url)
+		}
+		_ = res.Body.Close() // it repeats what the header says
+		url = to.String()
+	}
+}
+
+func (c *Client) ask(ctx context.Context, method, url string, data []byte) (*http.Response, error) {
+	var body io.Reader
+	if data != nil {
+		body = bytes.NewReader(data)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, url, body)
+	if err != nil {
+		return nil, fmt.Errorf("make request: %w", err)
+	}
+	if data != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	res, err := c.http.Do(req)
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return nil, fmt.Errorf("no scheduler listens at %s (%w): start mesos-gpu local or mesos-gpu scheduler, or name another by --api or MESOS_GPU_API", strings.Join(c.bases, ", "), err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ask the scheduler: %w", err)
+	}
+	return res, nil
+}
+
+func problemOf(res *http.Response, url string) error {
+	defer res.Body.Close()
+	said, _ := io.ReadAll(io.LimitReader(res.Body, maxProblem)) // what came will do
+	p := api.Problem{}
+	if json.Unmarshal(said, &p) != nil || p.Status == 0 {
+		p = api.Problem{Title: http.StatusText(res.StatusCode), Status: res.StatusCode, Detail: fmt.Sprintf("%s answered %s: %s", url, res.Status, strings.TrimSpace(string(said)))}
+	}
+	return &p
+}
+
+// patiently calls f until it answers otherwise than by a temporary error, or
+// Patience is over.
+func patiently(ctx context.Context, f func() error) error {
+	began := time.Now()
+	for tries := 0; ; tries++ {
+		err := f()
+		if err == nil || !Temporary(err) || time.Since(began) > Patience {
+			return err
+		}
+		if err := pause(ctx, backoff(tries)); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,224 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/job"
+)
+
+// nowhere is an address at which nobody listens.
+func nowhere(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func serve(t *testing.T, h http.HandlerFunc) string {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+func connect(t *testing.T, addresses ...string) *Client {
+	t.Helper()
+	c, err := New(strings.Join(addresses, ", "))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func fail(w http.ResponseWriter, p *api.Problem) {
+	w.WriteHeader(p.Status)
+	_ = json.NewEncoder(w).Encode(p)
+}
+
+// A submission finds the leader: past one that is down, by a standby's
+// redirect, with its method and body, and waits while nobody leads.
+func TestSubmissionFindsTheLeader(t *testing.T) {
+	var asked, submitted atomic.Int32
+	leader := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		var spec job.Spec
+		if err := json.NewDecoder(r.Body).Decode(&spec); err != nil || r.Method != http.MethodPost || r.URL.Path != "/v1/jobs" {
+			t.Errorf("%s %s: %v", r.Method, r.URL, err)
+		}
+		submitted.Add(1)
+		fmt.Fprintf(w, `{"spec":{"name":%q}}`, spec.Name)
+	})
+	standby := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if asked.Add(1) == 1 {
+			fail(w, api.NotYet("nobody leads"))
+			return
+		}
+		w.Header().Set("Location", leader+r.URL.RequestURI())
+		fail(w, api.NotLeader(leader))
+	})
+	c := connect(t, nowhere(t), standby)
+	view, err := c.Submit(context.Background(), job.Spec{Name: "train"})
+	if err != nil || view.Spec.Name != "train" || submitted.Load() != 1 {
+		t.Errorf("%+v, %v, %d submissions", view.Spec, err, submitted.Load())
+	}
+}
+
+// A submission that may have been taken is not made again; a question is.
+func TestOnlyWhatDoesNoHarmIsRepeated(t *testing.T) {
+	var posts, gets atomic.Int32
+	breaks := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			posts.Add(1)
+		}
+		panic(http.ErrAbortHandler)
+	})
+	works := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			posts.Add(1)
+		}
+		gets.Add(1)
+		fmt.Fprint(w, `{"jobs":[]}`)
+	})
+	c := connect(t, breaks, works)
+	if _, err := c.Submit(context.Background(), job.Spec{Name: "train"}); err == nil || posts.Load() != 1 {
+		t.Errorf("%d submissions, %v", posts.Load(), err)
+	}
+	if _, err := c.Jobs(context.Background()); err != nil || gets.Load() != 1 {
+		t.Errorf("%d answers, %v", gets.Load(), err)
+	}
+	down := connect(t, nowhere(t), nowhere(t))
+	if _, err := down.Jobs(context.Background()); err == nil || !strings.Contains(err.Error(), "no scheduler listens at "+strings.Join(down.bases, ", ")) {
+		t.Errorf("all down: %v", err)
+	}
+	lost := connect(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
+		fail(w, api.Problemf(http.StatusServiceUnavailable, "unknown"))
+	}))
+	if _, err := lost.Submit(context.Background(), job.Spec{}); err == nil || Temporary(err) == false || undone(err) {
+		t.Errorf("not known whether it was done: %v", err)
+	}
+}
+
+// A stream that breaks goes on at another scheduler: states come once, and old
+// ones of a standby that is behind do not.
+func TestFollowedEventsGoOn(t *testing.T) {
+	event := func(w io.Writer, state job.State, second int64) {
+		text, err := json.Marshal(api.Event{Job: "train", Task: "t.0", State: state, Time: time.Unix(second, 0)})
+		if err != nil {
+			t.Error(err)
+		}
+		fmt.Fprintf(w, "data: %s\n\n", text)
+	}
+	var streams atomic.Int32
+	first := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		if streams.Add(1) > 1 {
+			panic(http.ErrAbortHandler)
+		}
+		event(w, job.Waiting, 1)
+		event(w, job.Running, 2)
+	})
+	second := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		event(w, job.Waiting, 1)
+		event(w, job.Running, 2)
+		event(w, job.Finished, 3)
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var states []job.State
+	for ev, err := range connect(t, first, second).Follow(ctx, "train") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if states = append(states, ev.State); ev.State == job.Finished {
+			break
+		}
+	}
+	if diff := cmp.Diff([]job.State{job.Waiting, job.Running, job.Finished}, states); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestFollowEndsWhereItHelpsNot(t *testing.T) {
+	c := connect(t, serve(t, func(w http.ResponseWriter, _ *http.Request) { fail(w, api.Problemf(http.StatusNotFound, "no job")) }))
+	if _, err := c.Wait(context.Background(), "train"); err == nil || err.Error() != "no job" {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A log that breaks off goes on at the byte where it did; one that ended, ends.
+func TestFollowedLogGoesOn(t *testing.T) {
+	const text = "one\ntwo\nthree\n"
+	var asked atomic.Int32
+	c := connect(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
+		var from int
+		if o := r.URL.Query().Get("offset"); o != "" {
+			if _, err := fmt.Sscan(o, &from); err != nil {
+				t.Error(err)
+			}
+		}
+		w.Header().Set("Trailer", api.NextOffset)
+		switch asked.Add(1) {
+		case 1: // cut off
+			fmt.Fprint(w, text[from:from+5])
+			_ = http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		case 2: // ended too early, as by a scheduler that stops
+			fmt.Fprint(w, text[from:from+3])
+		case 3:
+			fail(w, api.NotYet("nobody leads"))
+		default:
+			fmt.Fprint(w, text[from:])
+			w.Header().Set(api.NextOffset, "14")
+		}
+	}))
+	body, err := c.Log(context.Background(), "t.0", LogOptions{Follow: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer body.Close()
+	if got, err := io.ReadAll(body); string(got) != text || err != nil || asked.Load() != 4 {
+		t.Errorf("%q after %d requests, %v", got, asked.Load(), err)
+	}
+}
+
+// Patience ends: what follows a job does not hang for ever.
+func TestPatienceEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &Client{bases: []string{"http://x"}, http: &http.Client{Transport: refusing{}}}
+		began := time.Now()
+		_, err := c.Wait(context.Background(), "train")
+		if took := time.Since(began); err == nil || took < Patience || took > 2*Patience {
+			t.Errorf("after %s: %v", took, err)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if _, err := c.Wait(ctx, "train"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+type refusing struct{}
+
+func (refusing) RoundTrip(*http.Request) (*http.Response, error) {
+	return nil, &net.OpError{Op: "dial", Err: errors.New("refused")}
+}

@@ -1,0 +1,478 @@
+package framework
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/client"
+	"mesos-gpu/framework/internal/mesostest"
+	"mesos-gpu/framework/internal/zkconn"
+	"mesos-gpu/framework/journal"
+	"mesos-gpu/internal/zktest"
+	"mesos-gpu/job"
+)
+
+// replica starts a scheduler whose journal is in the ZooKeeper at addr.
+func replica(t *testing.T, c *mesostest.Cluster, addr string, wrap func(journal.Journal) journal.Journal) *instance {
+	t.Helper()
+	return start(t, c, Config{JournalPath: "zk://" + addr + "/mesos-gpu/test", SessionTimeout: 2 * time.Second, WrapJournal: wrap})
+}
+
+// await asks until the answer is right. It is for what tells no event.
+func await(t *testing.T, what string, right func() bool) {
+	t.Helper()
+	limit := time.After(40 * time.Second)
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for !right() {
+		select {
+		case <-again.C:
+		case <-limit:
+			t.Fatalf("not so after 40 s: %s", what)
+		}
+	}
+}
+
+func awaitRole(t *testing.T, in *instance, role string) api.Health {
+	t.Helper()
+	var h api.Health
+	await(t, in.addr+" is the "+role, func() bool {
+		var err error
+		h, err = in.Health(context.Background())
+		return err == nil && h.Role == role && (role == api.Standby || h.Connected)
+	})
+	return h
+}
+
+func long(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// TestStandby: it answers reads as the leader does, says how old they are, and
+// sends writes to the leader.
+func TestStandby(t *testing.T) {
+	c, server := mesostest.NewCluster(t, 2), zktest.Start(t)
+	first := replica(t, c, server.Addr(), nil)
+	awaitRole(t, first, api.Leader)
+	second := replica(t, c, server.Addr(), nil)
+	h := awaitRole(t, second, api.Standby)
+	if want := "http://" + first.addr; h.Leading != want || h.Connected {
+		t.Errorf("health of the standby: %+v, want %s leading", h, want)
+	}
+	ctx := long(t)
+	if _, err := second.Submit(ctx, spec("train", 2, 1, "V100")); err != nil {
+		t.Fatal(err)
+	}
+	awaitState(t, second, "train", job.Running) // by the standby's events
+	one, err := first.Jobs(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, err := second.Jobs(ctx)
+	if diff := cmp.Diff(one, two); diff != "" || err != nil {
+		t.Errorf("jobs of leader and standby, %v:\n%s", err, diff)
+	}
+	gpus, err := second.GPUs(ctx)
+	if err != nil || gpus[0].Task != one[0].Tasks[0].ID {
+		t.Errorf("GPUs of the standby: %+v, %v", gpus, err)
+	}
+	res, err := http.Get("http://" + second.addr + "/v1/jobs/train")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if age, err := strconv.Atoi(res.Header.Get("Age")); err != nil || age > 10 {
+		t.Errorf("age %q", res.Header.Get("Age"))
+	}
+	if err := second.Kill(ctx, "train"); err != nil {
+		t.Fatal(err)
+	}
+	if view, err := second.Wait(ctx, "train"); err != nil || view.State != job.Killed {
+		t.Errorf("ended as %s, %v", view.State, err)
+	}
+	if _, err := second.Submit(ctx, spec("typo", 1, 1, "V1000")); err == nil {
+		t.Error("the leader's refusal was lost")
+	}
+	first.end(t)
+	second.end(t)
+}
+
+// TestTakeover: the leader dies; the standby goes on with its framework id and
+// tasks, and a client that waits does not notice.
+func TestTakeover(t *testing.T) {
+	c, server := mesostest.NewCluster(t, 2), zktest.Start(t)
+	proxy := zktest.NewProxy(t, server.Addr())
+	first := replica(t, c, proxy.Addr(), nil)
+	awaitRole(t, first, api.Leader)
+	second := replica(t, c, server.Addr(), nil)
+	awaitRole(t, second, api.Standby)
+	ctx := long(t)
+	both, err := client.New(first.addr + "," + second.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer both.Close()
+	if _, err := both.Submit(ctx, spec("runs", 1, 2)); err != nil {
+		t.Fatal(err)
+	}
+	running := awaitState(t, first, "runs", job.Running).Tasks[0]
+	if _, err := both.Submit(ctx, spec("waits", 1, 1)); err != nil {
+		t.Fatal(err)
+	}
+	waited := make(chan api.JobView, 1)
+	go func() {
+		view, err := both.Wait(ctx, "waits")
+		if err != nil {
+			t.Error(err)
+		}
+		waited <- view
+	}()
+	// Gone at once, as by SIGKILL: its API and its word to ZooKeeper.
+	proxy.Cut()
+	first.stop()
+	if h := awaitRole(t, second, api.Leader); h.FrameworkID != "framework-1" {
+		t.Errorf("the second leads as framework %q", h.FrameworkID)
+	}
+	view, err := second.Job(ctx, "runs")
+	if err != nil || view.Tasks[0].ID != running.ID || view.State != job.Running {
+		t.Errorf("after the takeover: %+v, %v", view.Tasks, err)
+	}
+	c.End(running.ID, mesos.TASK_FINISHED, "", "0")
+	c.Offer()
+	next := awaitState(t, second, "waits", job.Running).Tasks[0]
+	c.End(next.ID, mesos.TASK_FINISHED, "", "0")
+	if view := <-waited; view.State != job.Finished {
+		t.Errorf("the waiting job ended as %s", view.State)
+	}
+	proxy.Heal()
+	second.end(t)
+}
+
+// chronicle notes what happens to the journals of several schedulers.
+type chronicle struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (c *chronicle) note(line string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lines = append(c.lines, line)
+}
+
+func (c *chronicle) index(line string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Index(c.lines, line)
+}
+
+type noted struct {
+	journal.Journal
+	who string
+	to  *chronicle
+}
+
+func (c *chronicle) wrap(who string) func(journal.Journal) journal.Journal {
+	return func(j journal.Journal) journal.Journal { return &noted{j, who, c} }
+}
+
+func (n *noted) Load(ctx context.Context) (journal.Contents, error) {
+	n.to.note(n.who + " leads")
+	return n.Journal.Load(ctx)
+}
+
+func (n *noted) Close() error {
+	n.to.note(n.who + " stopped")
+	return n.Journal.Close()
+}
+
+func (n *noted) Commit(ctx context.Context, c journal.Change) error {
+	err := n.Journal.Commit(ctx, c)
+	switch {
+	case errors.Is(err, journal.ErrFenced):
+		n.to.note(n.who + " fenced")
+	case err == nil:
+		n.to.note(n.who + " commits")
+	}
+	return err
+}
+
+// TestLeaderCutOff: a leader that ZooKeeper does not reach stops before another
+// leads, and comes back as a standby in the same process.
+func TestLeaderCutOff(t *testing.T) {
+	c, server := mesostest.NewCluster(t, 2), zktest.Start(t)
+	proxy := zktest.NewProxy(t, server.Addr())
+	book := &chronicle{}
+	first := replica(t, c, proxy.Addr(), book.wrap("first"))
+	awaitRole(t, first, api.Leader)
+	second := replica(t, c, server.Addr(), book.wrap("second"))
+	awaitRole(t, second, api.Standby)
+	ctx := long(t)
+	if _, err := first.Submit(ctx, spec("runs", 1, 2)); err != nil {
+		t.Fatal(err)
+	}
+	running := awaitState(t, first, "runs", job.Running).Tasks[0]
+	proxy.Cut()
+	awaitRole(t, second, api.Leader)
+	if a, b := book.index("first stopped"), book.index("second leads"); a < 0 || b < a {
+		t.Errorf("the first stopped at %d, the second led from %d", a, b)
+	}
+	if _, err := second.Submit(ctx, spec("waits", 1, 2)); err != nil {
+		t.Fatal(err)
+	}
+	proxy.Heal()
+	if h := awaitRole(t, first, api.Standby); h.Leading != "http://"+second.addr {
+		t.Errorf("the first says that %s leads", h.Leading)
+	}
+	if view := awaitState(t, first, "waits", job.Waiting); len(view.Tasks) != 1 {
+		t.Errorf("the first as a standby has %+v", view)
+	}
+	if view, err := first.Job(ctx, "runs"); err != nil || view.Tasks[0].ID != running.ID || view.State != job.Running {
+		t.Errorf("the running task became %+v, %v", view.Tasks, err)
+	}
+	// And back again.
+	second.end(t)
+	awaitRole(t, first, api.Leader)
+	c.End(running.ID, mesos.TASK_FINISHED, "", "0")
+	c.Offer()
+	awaitState(t, first, "waits", job.Running)
+	first.end(t)
+}
+
+// slow holds a commit back until it is released: a leader that sleeps while
+// its session ends, as a process that was stopped.
+type slow struct {
+	journal.Journal
+	mu      sync.Mutex
+	hold    chan struct{} // not nil while commits are held
+	waiting chan struct{}
+}
+
+func (s *slow) Commit(ctx context.Context, c journal.Change) error {
+	s.mu.Lock()
+	hold := s.hold
+	s.mu.Unlock()
+	if hold != nil {
+		s.waiting <- struct{}{}
+		<-hold
+	}
+	return s.Journal.Commit(context.WithoutCancel(ctx), c)
+}
+
+// TestSleepingLeaderIsFenced: a leader that does not notice that it was
+// replaced records nothing and so does nothing more.
+func TestSleepingLeaderIsFenced(t *testing.T) {
+	c, server := mesostest.NewCluster(t, 2), zktest.Start(t)
+	proxy := zktest.NewProxy(t, server.Addr())
+	book := &chronicle{}
+	asleep := &slow{waiting: make(chan struct{}, 1)}
+	first := replica(t, c, proxy.Addr(), func(j journal.Journal) journal.Journal {
+		asleep.Journal = book.wrap("first")(j)
+		return asleep
+	})
+	awaitRole(t, first, api.Leader)
+	second := replica(t, c, server.Addr(), nil)
+	awaitRole(t, second, api.Standby)
+	ctx := long(t)
+	hold := make(chan struct{})
+	asleep.mu.Lock()
+	asleep.hold = hold
+	asleep.mu.Unlock()
+	submitted := make(chan error, 1)
+	go func() {
+		_, err := first.Submit(ctx, spec("lost", 1, 1))
+		submitted <- err
+	}()
+	<-asleep.waiting
+	proxy.Cut()
+	awaitRole(t, second, api.Leader)
+	asleep.mu.Lock()
+	asleep.hold = nil
+	asleep.mu.Unlock()
+	proxy.Heal()
+	close(hold)
+	// The client asks again, and the new leader takes the job.
+	if err := <-submitted; err != nil {
+		t.Errorf("submit: %v", err)
+	}
+	awaitState(t, second, "lost", job.Running)
+	if n := len(c.Running()); n != 1 {
+		t.Errorf("%d tasks run", n)
+	}
+	first.end(t)
+	second.end(t)
+}
+
+// TestFencedLeaderStandsBy: somebody else has opened the journal, though this
+// one was elected and is well. It records nothing more, says so, and stands
+// for election again; what was refused is taken by whoever leads then.
+func TestFencedLeaderStandsBy(t *testing.T) {
+	c, server := mesostest.NewCluster(t, 2), zktest.Start(t)
+	book := &chronicle{}
+	in := replica(t, c, server.Addr(), book.wrap("first"))
+	awaitRole(t, in, api.Leader)
+	session, err := zkconn.Dial(long(t), zkconn.Target{Hosts: []string{server.Addr()}, Path: "/mesos-gpu/test"}, 0, quiet())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	other, err := journal.OpenZooKeeper(long(t), journal.ZooKeeperConfig{Session: session, Path: "/mesos-gpu/test/journal", Log: quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := in.Submit(long(t), spec("train", 1, 1)); err != nil {
+		t.Fatal(err)
+	}
+	awaitState(t, in, "train", job.Running)
+	fenced := book.index("first fenced")
+	if fenced < 0 {
+		t.Fatalf("it was not fenced: %v", book.lines)
+	}
+	if got := strings.Join(book.lines[fenced:min(fenced+4, len(book.lines))], "; "); got != "first fenced; first stopped; first leads; first commits" {
+		t.Errorf("it did: %s", got)
+	}
+	if err := other.Commit(long(t), journal.Change{FrameworkID: "f2"}); !errors.Is(err, journal.ErrFenced) {
+		t.Errorf("the other one got %v", err)
+	}
+	if n := len(c.Running()); n != 1 {
+		t.Errorf("%d tasks run", n)
+	}
+	in.end(t)
+}
+
+// TestReplacedLeaderStandsBy: a scheduler from outside the election took the
+// framework over.
+func TestReplacedLeaderStandsBy(t *testing.T) {
+	c, server := mesostest.NewCluster(t, 2), zktest.Start(t)
+	book := &chronicle{}
+	in := replica(t, c, server.Addr(), book.wrap("first"))
+	awaitRole(t, in, api.Leader)
+	c.Send(&scheduler.Event{Type: scheduler.Event_ERROR, Error: &scheduler.Event_Error{Message: "Framework failed over"}})
+	c.Await(t, 2, scheduler.Call_SUBSCRIBE, nil)
+	awaitRole(t, in, api.Leader)
+	if i := book.index("first stopped"); i < 0 || !slices.Contains(book.lines[i:], "first leads") {
+		t.Errorf("it did %v", book.lines)
+	}
+	in.end(t)
+}
+
+// TestBrokenJournalEndsTheScheduler: what it cannot read no standby goes on
+// with.
+func TestBrokenJournalEndsTheScheduler(t *testing.T) {
+	c, server := mesostest.NewCluster(t, 2), zktest.Start(t)
+	in := replica(t, c, server.Addr(), nil)
+	awaitRole(t, in, api.Leader)
+	session, err := zkconn.Dial(long(t), zkconn.Target{Hosts: []string{server.Addr()}, Path: "/x"}, 0, quiet())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	in.end(t)
+	if _, err := session.Conn.Set("/mesos-gpu/test/journal/head", []byte(`{"schema":99,"next":1}`), -1); err != nil {
+		t.Fatal(err)
+	}
+	s, err := New(Config{JournalPath: "zk://" + server.Addr() + "/mesos-gpu/test", APIAddr: "127.0.0.1:0", Log: quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Run(long(t)); !errors.Is(err, journal.ErrNewer) {
+		t.Errorf("Run returned %v", err)
+	}
+}
+
+// TestZooKeeperRestartsUnderLoad: it is killed and started again while jobs
+// come in. Each that was taken runs once and ends.
+func TestZooKeeperRestartsUnderLoad(t *testing.T) {
+	c, server := mesostest.NewCluster(t, 2), zktest.Start(t)
+	react := c.React
+	c.React = func(call *scheduler.Call) {
+		react(call)
+		for _, op := range call.GetAccept().GetOperations() {
+			for _, task := range op.GetLaunch().GetTaskInfos() {
+				c.End(task.TaskID.Value, mesos.TASK_FINISHED, "", "0")
+			}
+		}
+		if call.GetType() == scheduler.Call_ACCEPT {
+			c.Offer()
+		}
+	}
+	one, two := replica(t, c, server.Addr(), nil), replica(t, c, server.Addr(), nil)
+	both, err := client.New(one.addr + "," + two.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer both.Close()
+	ctx := long(t)
+	var taken []string
+	var mu sync.Mutex
+	stop := make(chan struct{})
+	var submitters sync.WaitGroup
+	for w := range 4 {
+		submitters.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				name := fmt.Sprintf("job-%d-%d", w, i)
+				_, err := both.Submit(ctx, spec(name, 1, 0))
+				if err != nil { // perhaps it was taken
+					if _, unknown := both.Job(ctx, name); unknown != nil {
+						continue
+					}
+				}
+				mu.Lock()
+				taken = append(taken, name)
+				mu.Unlock()
+			}
+		})
+	}
+	for range 3 {
+		mu.Lock()
+		goal := len(taken) + 30
+		mu.Unlock()
+		await(t, "jobs are taken", func() bool { mu.Lock(); defer mu.Unlock(); return len(taken) >= goal })
+		server.Kill()
+		server.Restart()
+	}
+	close(stop)
+	submitters.Wait()
+	for _, name := range taken {
+		if view, err := both.Wait(ctx, name); err != nil || view.State != job.Finished {
+			t.Fatalf("%s ended as %s, %v", name, view.State, err)
+		}
+	}
+	launched := map[string]int{}
+	for _, call := range c.Calls() {
+		for _, op := range call.GetAccept().GetOperations() {
+			for _, task := range op.GetLaunch().GetTaskInfos() {
+				launched[task.Name]++
+			}
+		}
+	}
+	for name, n := range launched {
+		if n > 1 {
+			t.Errorf("%s was launched %d times", name, n)
+		}
+	}
+	if len(launched) < len(taken) {
+		t.Errorf("%d jobs were launched, %d taken", len(launched), len(taken))
+	}
+	t.Logf("%d jobs through 3 restarts", len(taken))
+}

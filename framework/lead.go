@@ -1,0 +1,89 @@
+package framework
+
+import (
+	"context"
+
+	"mesos-gpu/framework/journal"
+	"mesos-gpu/framework/master"
+	"mesos-gpu/framework/sched"
+)
+
+// lead schedules with that journal until ctx ends or it cannot go on. While
+// mayAct reports false nothing is sent to the master. It calls ready once it
+// answers the API.
+func (s *Scheduler) lead(ctx context.Context, store journal.Journal, mayAct func() bool, ready func()) error {
+	past, err := store.Load(ctx)
+	if err != nil {
+		return err
+	}
+	cfg := s.cfg
+	if cfg.Sched.Policy, err = s.policy(); err != nil {
+		return err
+	}
+	client, err := cfg.newClient(past.FrameworkID)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	s.cfg.Log.WithField("journal", s.cfg.JournalPath).WithField("jobs", len(past.Jobs)).Info("journal read")
+	l := newLoop(&cfg, past, store, func(op sched.Op) {
+		if mayAct() {
+			client.Post(op)
+		}
+	})
+	ended, end := context.WithCancel(ctx)
+	s.leads(client, l.emit(ended))
+	defer s.leads(nil, nil)
+	defer l.view.hub.close()
+	defer s.show(nobody{why: "the scheduler is stopping"})
+	defer end()
+	return together(ended, l.run,
+		func(ctx context.Context) error {
+			s.show(&leader{reader: reader{view: l.view, client: client}, loop: l, url: s.url, ended: ctx.Done()})
+			ready()
+			return nil
+		},
+		func(ctx context.Context) error { return client.Run(ctx, l.emit(ctx)) },
+		func(ctx context.Context) error {
+			return client.WatchAgents(ctx, func(list []master.Agent) { l.emit(ctx)(sched.Agents{Agents: agentsOf(list)}) })
+		},
+	)
+}
+
+// newClient makes the client of the master. Nobody needs offers that do not
+// even hold an executor.
+func (c *Config) newClient(frameworkID string) (*master.Client, error) {
+	cfg := master.Config{
+		Master: c.Master, ZKAuthFile: c.ZKAuthFile, TLS: c.TLS,
+		Name: c.Name, User: c.User, FrameworkID: frameworkID, Hostname: c.Hostname, WebURL: c.WebURL,
+		MinOffer: sched.DefaultOverhead(), FailoverTimeout: c.FailoverTimeout, ReregisterRemoved: c.ReregisterRemoved,
+		ExecutorPath: c.ExecutorPath, Log: c.Log,
+	}
+	for _, r := range c.Sched.Policy.Roles {
+		cfg.Roles = append(cfg.Roles, r.Name)
+	}
+	if c.CredentialFile != "" {
+		credential, warning, err := master.LoadCredential(c.CredentialFile)
+		if err != nil {
+			return nil, err
+		}
+		if warning != "" {
+			c.Log.Warn(warning)
+		}
+		cfg.Credential = credential
+	}
+	return master.New(cfg)
+}
+
+func agentsOf(list []master.Agent) []sched.Agent {
+	var agents []sched.Agent
+	for _, a := range list {
+		if a.Active || a.Draining {
+			agents = append(agents, sched.Agent{
+				ID: a.ID, Hostname: a.Hostname, GPUs: a.GPUs, Types: a.Types, Inventory: a.Host.Devices, Draining: a.Draining,
+				Driver: a.Host.Driver, CUDA: a.Host.CUDA, Attributes: a.Attributes, Region: a.Region, Zone: a.Zone,
+			})
+		}
+	}
+	return agents
+}

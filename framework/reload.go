@@ -1,0 +1,41 @@
+package framework
+
+import (
+	"errors"
+
+	"mesos-gpu/framework/sched"
+)
+
+// policy is what the configuration and the roles file say now.
+func (s *Scheduler) policy() (sched.Policy, error) {
+	p := s.cfg.Sched.Policy
+	if s.cfg.RolesFile == "" {
+		return p, nil
+	}
+	roles, err := LoadRoles(s.cfg.RolesFile)
+	if err != nil {
+		return p, err
+	}
+	p.Roles = roles
+	return p, nil
+}
+
+// Reload reads the roles file again: other weights and quotas hold from the
+// next plan on, offers of a role that is gone are void, its tasks stay. A file
+// with a mistake changes nothing.
+func (s *Scheduler) Reload() error {
+	if s.cfg.RolesFile == "" {
+		return errors.New("reload: there is no roles file to read again")
+	}
+	p, err := s.policy()
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	emit := s.emit
+	s.mu.Unlock()
+	if emit != nil { // a standby reads the file when it leads
+		emit(sched.PolicyChanged{Policy: p})
+	}
+	return nil
+}

@@ -1,0 +1,82 @@
+package framework
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mesos-gpu/framework/sched"
+)
+
+func TestParseRoles(t *testing.T) {
+	got, err := parseRoles([]byte("research: V100=8, A100=4, *=16\nprod: {weight: 2, quota: \"A100=32\"}\nguests: {}\nteam/vision:\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []sched.Role{
+		{Name: "research", Quota: sched.Quota{"V100": 8, "A100": 4, "*": 16}},
+		{Name: "prod", Weight: 2, Quota: sched.Quota{"A100": 32}},
+		{Name: "guests", Quota: sched.Quota{}},
+		{Name: "team/vision", Quota: sched.Quota{}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("roles (-want +got):\n%s", diff)
+	}
+}
+
+func TestRolesRefused(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                             "parse roles",
+		"[a]":                          "write ROLE: QUOTA lines",
+		"a: V100":                      `line 1: role a: quota "V100": write TYPE=GPUS`,
+		"a: V100=8\nb: V100=-1":        "line 2: role b",
+		"a: V100=8, v100=9":            "stands twice",
+		"a: {}\na: {}":                 "stands twice",
+		"a b: {}":                      `role "a b"`,
+		"a: {wait: 2}":                 "want weight and quota",
+		"a: {weight: -1}":              "weight -1 is not between",
+		"a: V100=99999999999999999999": "write TYPE=GPUS",
+	} {
+		if _, err := parseRoles([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %q", text, err, want)
+		}
+	}
+}
+
+// TestReload: the file is read again, and a mistake in it changes nothing.
+func TestReload(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "roles.yaml")
+	write := func(text string) {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("research: V100=8\n")
+	s, err := New(Config{RolesFile: path, Log: quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []sched.Event
+	s.leads(nil, func(ev sched.Event) { got = append(got, ev) })
+	write("research: V100=4\nprod: {weight: 3}\n")
+	if err := s.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	write("research: lots\n")
+	if err := s.Reload(); err == nil || !strings.Contains(err.Error(), path) {
+		t.Errorf("a mistake: got %v", err)
+	}
+	if len(got) != 1 {
+		t.Fatalf("%d events, want 1", len(got))
+	}
+	want := []sched.Role{{Name: "research", Quota: sched.Quota{"V100": 4}}, {Name: "prod", Weight: 3, Quota: sched.Quota{}}}
+	if diff := cmp.Diff(want, got[0].(sched.PolicyChanged).Policy.Roles); diff != "" {
+		t.Errorf("roles (-want +got):\n%s", diff)
+	}
+	if _, err := New(Config{RolesFile: path, Log: quiet()}); err == nil {
+		t.Error("a scheduler starts with a roles file that cannot be read")
+	}
+}

@@ -1,0 +1,293 @@
+package framework
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/journal"
+	"mesos-gpu/framework/sched"
+	"mesos-gpu/job"
+)
+
+// view is a copy of what the journal holds, for readers: they take nothing of
+// the loop's time, and a standby has no loop. It is a journal.Replica.
+type view struct {
+	mu          sync.RWMutex
+	frameworkID string
+	jobs        map[string]*entry
+	tasks       map[string]*job.Task
+	order       []*entry // by submission; some may be gone
+	gone        int
+	asOf        time.Time
+	hub         *hub
+}
+
+// entry is a job in a view.
+type entry struct {
+	job.Job
+	live int // tasks that have not ended
+	gone bool
+}
+
+func newView(all journal.Contents) *view {
+	v := &view{hub: newHub()}
+	v.fill(all)
+	return v
+}
+
+func (v *view) fill(all journal.Contents) {
+	v.frameworkID = all.FrameworkID
+	v.jobs, v.tasks = make(map[string]*entry, len(all.Jobs)), make(map[string]*job.Task, len(all.Jobs))
+	v.order, v.gone = nil, 0
+	for _, j := range all.Jobs {
+		e := v.add(j)
+		copy(e.Tasks, j.Tasks)
+		for i := range e.Tasks {
+			v.tasks[e.Tasks[i].ID] = &e.Tasks[i]
+			if e.Tasks[i].State.Live() {
+				e.live++
+			}
+		}
+	}
+	slices.SortFunc(v.order, bySubmission)
+}
+
+func bySubmission(a, b *entry) int {
+	return cmp.Or(a.Submitted.Compare(b.Submitted), cmp.Compare(a.Spec.Name, b.Spec.Name))
+}
+
+// add makes an entry whose tasks are not there yet.
+func (v *view) add(j *job.Job) *entry {
+	e := &entry{Job: job.Job{Spec: j.Spec, Submitted: j.Submitted, Tasks: make([]job.Task, j.Spec.Tasks)}}
+	v.jobs[j.Spec.Name] = e
+	v.order = append(v.order, e)
+	return e
+}
+
+// Reset replaces all.
+func (v *view) Reset(all journal.Contents) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	before := v.tasks
+	v.fill(all)
+	for _, e := range v.order {
+		for i := range e.Tasks {
+			v.tell(before[e.Tasks[i].ID], &e.Tasks[i])
+		}
+	}
+}
+
+// Apply adds a change and tells those who listen what it says of tasks.
+func (v *view) Apply(c journal.Change) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.apply(c, v.tell)
+}
+
+// record adds a change, of which moves are all that happened to tasks.
+func (v *view) record(c journal.Change, moves []sched.Move) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.apply(c, func(*job.Task, *job.Task) {})
+	for _, m := range moves {
+		v.hub.publish(eventOf(m))
+	}
+}
+
+// tell publishes the difference between two states of a task.
+func (v *view) tell(before, now *job.Task) {
+	if before == nil || before.State != now.State || !before.Changed.Equal(now.Changed) {
+		v.hub.publish(api.Event{Time: now.Changed, Job: now.Job, Task: now.ID, State: now.State, Message: now.Message})
+	}
+}
+
+func (v *view) apply(c journal.Change, tell func(before, now *job.Task)) {
+	if c.FrameworkID != "" {
+		v.frameworkID = c.FrameworkID
+	}
+	for _, name := range c.Removed {
+		v.remove(name)
+	}
+	for _, j := range c.Jobs {
+		v.remove(j.Spec.Name)
+		e := v.add(j)
+		if n := len(v.order); n > 1 && bySubmission(v.order[n-2], e) > 0 {
+			slices.SortFunc(v.order, bySubmission) // a clock went back between two schedulers
+		}
+	}
+	for i := range c.Tasks {
+		t := &c.Tasks[i]
+		e := v.jobs[t.Job]
+		if e == nil || t.Index < 0 || t.Index >= len(e.Tasks) {
+			continue // of a job that the same change removes
+		}
+		slot := &e.Tasks[t.Index]
+		if slot.ID != "" && slot.State.Live() {
+			e.live--
+		}
+		if t.State.Live() {
+			e.live++
+		}
+		var before *job.Task
+		if slot.ID == t.ID {
+			copied := *slot
+			before = &copied
+		}
+		delete(v.tasks, slot.ID)
+		*slot = *t
+		v.tasks[t.ID] = slot
+		tell(before, slot)
+	}
+}
+
+func (v *view) remove(name string) {
+	e := v.jobs[name]
+	if e == nil {
+		return
+	}
+	for i := range e.Tasks {
+		delete(v.tasks, e.Tasks[i].ID)
+	}
+	delete(v.jobs, name)
+	e.gone = true
+	if v.gone++; v.gone > len(v.order)/2 {
+		v.order = slices.DeleteFunc(v.order, func(e *entry) bool { return e.gone })
+		v.gone = 0
+	}
+}
+
+// Fresh notes when the view was certainly up to date.
+func (v *view) Fresh(asked time.Time) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.asOf = asked
+}
+
+func (v *view) fresh() time.Time {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return v.asOf
+}
+
+func (v *view) framework() string {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return v.frameworkID
+}
+
+func (v *view) count() int {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return len(v.jobs)
+}
+
+func unknownJob(name string) error {
+	return api.Problemf(http.StatusNotFound, "there is no job %q", name)
+}
+
+func (v *view) Job(name string) (api.JobView, error) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	e := v.jobs[name]
+	if e == nil {
+		return api.JobView{}, unknownJob(name)
+	}
+	return api.ViewOf(e.Clone(), ""), nil
+}
+
+func (v *view) Task(id string) (job.Task, error) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	t := v.tasks[id]
+	if t == nil {
+		return job.Task{}, api.Problemf(http.StatusNotFound, "there is no task %q", id)
+	}
+	return *t, nil
+}
+
+// list copies the jobs asked for, and no others.
+func (v *view) list(q api.JobQuery) (list api.JobList, err error) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	from := 0
+	if q.After != "" {
+		after, err := parseCursor(q.After)
+		if err != nil {
+			return list, err
+		}
+		at, found := slices.BinarySearchFunc(v.order, after, bySubmission)
+		if from = at; found {
+			from++
+		}
+	}
+	for _, e := range v.order[from:] {
+		switch {
+		case e.gone, q.State == api.LiveJobs && e.live == 0, q.State == api.EndedJobs && e.live > 0:
+			continue
+		case q.Limit > 0 && len(list.Jobs) == q.Limit:
+			list.Next = cursorOf(&list.Jobs[q.Limit-1].Job)
+			return list, nil
+		}
+		list.Jobs = append(list.Jobs, api.ViewOf(e.Clone(), ""))
+	}
+	return list, nil
+}
+
+// cursorOf is a place in the list that stays when its job goes.
+func cursorOf(j *job.Job) string {
+	return strconv.FormatInt(j.Submitted.UnixNano(), 36) + "." + j.Spec.Name
+}
+
+func parseCursor(text string) (*entry, error) {
+	when, name, ok := strings.Cut(text, ".")
+	nanos, err := strconv.ParseInt(when, 36, 64)
+	if !ok || err != nil {
+		return nil, api.Problemf(http.StatusBadRequest, "after %q is no place in the list: it is the next of the page before", text)
+	}
+	return &entry{Job: job.Job{Spec: job.Spec{Name: name}, Submitted: time.Unix(0, nanos)}}, nil
+}
+
+// holders tells the task that holds a device.
+func (v *view) holders() map[string]string {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	holder := map[string]string{}
+	for _, e := range v.order {
+		if e.gone || e.live == 0 {
+			continue
+		}
+		for i := range e.Tasks {
+			if t := &e.Tasks[i]; t.State.Placed() {
+				for _, id := range t.DeviceIDs {
+					holder[id] = t.ID
+				}
+			}
+		}
+	}
+	return holder
+}
+
+// events are the states of now, and a listener to all changes after them.
+func (v *view) events(name string) (now []api.Event, l *listener, err error) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	if name != "" {
+		e := v.jobs[name]
+		if e == nil {
+			return nil, nil, unknownJob(name)
+		}
+		return eventsOf(&e.Job), v.hub.join(name), nil
+	}
+	for _, e := range v.order {
+		if !e.gone {
+			now = append(now, eventsOf(&e.Job)...)
+		}
+	}
+	return now, v.hub.join(""), nil
+}

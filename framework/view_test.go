@@ -1,0 +1,144 @@
+package framework
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/journal"
+	"mesos-gpu/job"
+)
+
+func viewedJob(name string, second int64, states ...job.State) *job.Job {
+	j := &job.Job{Spec: job.Spec{Name: name, Tasks: len(states)}, Submitted: time.Unix(second, 0)}
+	for i, s := range states {
+		j.Tasks = append(j.Tasks, job.Task{ID: fmt.Sprintf("%s.%d", name, i), Job: name, Index: i, State: s, Changed: time.Unix(second, 0), DeviceIDs: []string{"GPU-" + name}})
+	}
+	return j
+}
+
+func change(jobs ...*job.Job) journal.Change {
+	var c journal.Change
+	for _, j := range jobs {
+		c.Jobs, c.Tasks = append(c.Jobs, j), append(c.Tasks, j.Tasks...)
+	}
+	return c
+}
+
+func listed(t *testing.T, v *view, q api.JobQuery) (names, next string) {
+	t.Helper()
+	list, err := v.list(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for i := range list.Jobs {
+		all = append(all, list.Jobs[i].Spec.Name)
+	}
+	return strings.Join(all, " "), list.Next
+}
+
+// Pages follow one another through jobs that come and go, and a filter holds
+// for all of them.
+func TestPages(t *testing.T) {
+	v := newView(journal.Contents{Jobs: []*job.Job{viewedJob("b", 2, job.Running), viewedJob("a", 1, job.Finished)}})
+	v.Apply(change(viewedJob("c", 3, job.Waiting), viewedJob("d", 4, job.Failed, job.Killed), viewedJob("e", 5, job.Finished, job.Running)))
+	for want, q := range map[string]api.JobQuery{
+		"a b c d e": {}, "b c e": {State: api.LiveJobs}, "a d": {State: api.EndedJobs}, "a d ": {State: api.EndedJobs, Limit: 2},
+	} {
+		if got, next := listed(t, v, q); got != strings.TrimSpace(want) || next != "" {
+			t.Errorf("%+v: %q, next %q", q, got, next)
+		}
+	}
+	got, next := listed(t, v, api.JobQuery{Limit: 2})
+	if got != "a b" || next == "" {
+		t.Fatalf("first page %q, next %q", got, next)
+	}
+	v.Apply(journal.Change{Removed: []string{"b", "c"}}) // the one at which the page ended too
+	if got, next = listed(t, v, api.JobQuery{Limit: 2, After: next}); got != "d e" || next != "" {
+		t.Errorf("second page %q, next %q", got, next)
+	}
+	var p *api.Problem
+	if _, err := v.list(api.JobQuery{After: "nonsense"}); !errors.As(err, &p) || p.Status != 400 {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A view follows changes: names used again, tasks tried again, jobs gone.
+func TestViewFollowsChanges(t *testing.T) {
+	v := newView(journal.Contents{FrameworkID: "f1"})
+	_, l, err := v.events("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.Apply(change(viewedJob("a", 1, job.Running, job.Waiting)))
+	again := viewedJob("a", 1, job.Waiting).Tasks[0]
+	again.ID = "a.0.2"
+	v.Apply(journal.Change{FrameworkID: "f2", Tasks: []job.Task{again, {ID: "x", Job: "nobody"}}})
+	if _, err := v.Task("a.0"); err == nil {
+		t.Error("the attempt before is there")
+	}
+	if got, err := v.Task("a.0.2"); err != nil || got.State != job.Waiting || v.framework() != "f2" {
+		t.Errorf("%+v, %v, framework %s", got, err, v.framework())
+	}
+	if h := v.holders(); len(h) != 0 {
+		t.Errorf("holders %v", h)
+	}
+	v.Apply(journal.Change{Tasks: viewedJob("a", 2, job.Waiting, job.Running).Tasks[1:]})
+	if diff := cmp.Diff(map[string]string{"GPU-a": "a.1"}, v.holders()); diff != "" {
+		t.Error(diff)
+	}
+	fresh := viewedJob("a", 9, job.Waiting)
+	c := change(fresh)
+	c.Removed = []string{"a"}
+	v.Apply(c)
+	view, err := v.Job("a")
+	if diff := cmp.Diff(fresh, &view.Job); diff != "" || err != nil {
+		t.Errorf("%v %s", err, diff)
+	}
+	// What is read is a copy.
+	view.Tasks[0].State = job.Running
+	if view, _ := v.Job("a"); view.State != job.Waiting {
+		t.Error("a reader changed the view")
+	}
+	// A standby that begins anew tells only what is new.
+	v.Reset(journal.Contents{Jobs: []*job.Job{fresh, viewedJob("b", 10, job.Waiting)}})
+	var told []string
+	for len(l.ch) > 0 {
+		ev := <-l.ch
+		told = append(told, ev.Task+" "+string(ev.State))
+	}
+	want := []string{"a.0 RUNNING", "a.1 WAITING", "a.0.2 WAITING", "a.1 RUNNING", "a.0 WAITING", "b.0 WAITING"}
+	if diff := cmp.Diff(want, told); diff != "" {
+		t.Errorf("events: %s", diff)
+	}
+	v.hub.close()
+	if _, ok := <-l.ch; ok {
+		t.Error("the listener was not let go")
+	}
+	if _, late, _ := v.events(""); late == nil {
+		t.Error("no listener")
+	} else if _, ok := <-late.ch; ok {
+		t.Error("one who came later waits for ever")
+	}
+}
+
+// What is gone takes no place.
+func TestViewForgets(t *testing.T) {
+	v := newView(journal.Contents{})
+	for i := range 1000 {
+		c := change(viewedJob(fmt.Sprint(i), int64(i), job.Finished))
+		if i >= 10 {
+			c.Removed = []string{fmt.Sprint(i - 10)}
+		}
+		v.Apply(c)
+	}
+	if len(v.jobs) != 10 || len(v.tasks) != 10 || len(v.order) > 30 {
+		t.Errorf("%d jobs, %d tasks, %d in order", len(v.jobs), len(v.tasks), len(v.order))
+	}
+}
