@@ -3,7 +3,7 @@ SHELL := /bin/bash
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 GO ?= go
 
-.PHONY: help build demo test test-mesos lint vuln fuzz clean
+.PHONY: help build demo test test-mesos bench lint vuln fuzz clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -19,6 +19,10 @@ test: build ## the whole suite; as root on Debian it installs what it needs
 
 test-mesos: build ## end to end on Apache Mesos, found on PATH or under MESOS_PREFIX
 	scripts/test-mesos.sh
+
+BENCH ?= .
+bench: ## benchmarks of the scheduler: decisions, plans, journal, restart
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./framework/...
 
 lint: ## gofmt, vet, staticcheck
 	@test -z "$$(gofmt -l .)" || { echo "not gofmt'd: $$(gofmt -l .)"; exit 1; }

@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-packages=(docker.io iptables runc busybox-static gcc libc6-dev)
+packages=(docker.io iptables runc busybox-static gcc libc6-dev zookeeper default-jre-headless libslf4j-java)
 engine=""
 
 install_missing() {
@@ -51,7 +51,7 @@ if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
 	engine_answers || start_engine
 	export MESOS_GPU_TEST_ALL=1
 else
-	echo "not root on Debian: tests that need root, docker.io, runc or busybox-static are skipped, each with what it lacks"
+	echo "not root on Debian: tests that need root, docker.io, runc, busybox-static or zookeeper are skipped, each with what it lacks"
 fi
 
 make --no-print-directory lint

@@ -3,6 +3,7 @@ package e2e
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -13,7 +14,9 @@ import (
 	"syscall"
 	"testing"
 
+	"mesos-gpu/framework/api"
 	"mesos-gpu/internal/need"
+	"mesos-gpu/job"
 )
 
 // One cluster, and the whole command line on it.
@@ -38,6 +41,34 @@ func TestCommandLine(t *testing.T) {
 		ids := strings.Fields(out)
 		if len(ids) != 2 || ids[0] == ids[1] {
 			t.Errorf("the tasks held %q", ids)
+		}
+	})
+
+	t.Run("the tasks of a gang know each other", func(t *testing.T) {
+		c.must("submit", example("gang.yaml"))
+		c.awaitEnd("gang")
+		var view api.JobView
+		read(t, c.must("describe", "--json", "gang"), &view)
+		var peers []string
+		for rank, task := range view.Tasks {
+			out := c.must("logs", task.ID)
+			head, list, _ := strings.Cut(strings.SplitN(out, "\n", 2)[0], ", peers ")
+			if want := fmt.Sprintf("rank %d of 2", rank); head != want {
+				t.Errorf("task %s says %q, want %q", task.ID, head, want)
+			}
+			peers = append(peers, list)
+		}
+		if view.State != job.Finished || len(peers) != 2 || peers[0] != peers[1] || strings.Count(peers[0], ":") != 2 {
+			t.Errorf("job %s, peers %q", view.State, peers)
+		}
+	})
+
+	t.Run("the example of two tasks", func(t *testing.T) {
+		c.must("submit", example("two-tasks.yaml"))
+		c.awaitEnd("two-tasks")
+		var view api.JobView
+		if read(t, c.must("describe", "--json", "two-tasks"), &view); view.State != job.Finished {
+			t.Errorf("ended %s", view.State)
 		}
 	})
 

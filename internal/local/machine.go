@@ -132,6 +132,8 @@ func machine(dir string) ([]mesos.Resource, error) {
 		resources.NewCPUs(float64(runtime.NumCPU())).Resource,
 		resources.NewMemory(total - min(1024, total/2)).Resource,
 		resources.NewDisk(free).Resource,
+		// Mesos's own default range.
+		resources.Build().Name(resources.NamePorts).Ranges(resources.BuildRanges().Span(31000, 32000).Ranges).Resource,
 	}, nil
 }
 
