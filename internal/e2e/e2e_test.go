@@ -18,6 +18,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"mesos-gpu/framework/api"
 )
 
 // binary is mesos-gpu, built with the race detector for this run.
@@ -208,19 +210,25 @@ func link(t *testing.T, from, to string) {
 // awaitEnd waits until a job has ended.
 func (c *cluster) awaitEnd(job string) {
 	c.t.Helper()
+	c.await(job, func(v *api.JobView) bool { return v.Terminal })
+}
+
+// await waits until a job is as wanted, and returns it.
+func (c *cluster) await(job string, done func(*api.JobView) bool) api.JobView {
+	c.t.Helper()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	late := time.After(patience)
 	for {
-		var view struct{ Terminal bool }
+		var view api.JobView
 		read(c.t, c.must("describe", "--json", job), &view)
-		if view.Terminal {
-			return
+		if done(&view) {
+			return view
 		}
 		select {
 		case <-tick.C:
 		case <-late:
-			c.t.Fatalf("job %s has not ended within %s:\n%s", job, patience, c.must("describe", job))
+			c.t.Fatalf("job %s is not as wanted within %s:\n%s", job, patience, c.must("describe", job))
 		}
 	}
 }

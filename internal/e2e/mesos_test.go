@@ -18,10 +18,12 @@ import (
 
 	"github.com/docker/docker/client"
 
+	"mesos-gpu/framework/api"
 	"mesos-gpu/internal/need"
 	"mesos-gpu/internal/testimage"
 	"mesos-gpu/isolator/nvml/nvmltest"
 	"mesos-gpu/isolator/simulated"
+	"mesos-gpu/job"
 	"mesos-gpu/volumemgr"
 )
 
@@ -385,4 +387,54 @@ func TestMesosSchedulerRestart(t *testing.T) {
 	if view := second.must("describe", "long"); !strings.Contains(view, "KILLED") {
 		t.Errorf("got:\n%s", view)
 	}
+}
+
+// A gang on a real agent's own port range.
+func TestMesosGangKnowsItsPeers(t *testing.T) {
+	m := startMesos(t, stock...)
+	c := m.scheduler(t)
+	c.must("submit", example("gang.yaml"))
+	c.awaitEnd("gang")
+	view := c.await("gang", func(v *api.JobView) bool { return v.Terminal })
+	for rank, task := range view.Tasks {
+		if out, want := c.must("logs", task.ID), fmt.Sprintf("rank %d of 2, peers ", rank); !strings.HasPrefix(out, want) {
+			t.Errorf("task %s says %q, want %q…", task.ID, out, want)
+		}
+	}
+}
+
+// Two roles of one framework: a quota by GPU type holds, and within a role a
+// job of higher priority gets the place of preemptible ones, which come back.
+func TestMesosRolesQuotasPreemption(t *testing.T) {
+	m := startMesos(t, stock...) // four V100
+	c := m.scheduler(t, "--roles", write(t, "roles.yaml", "research: V100=2\nguests: {weight: 2}\n"))
+	running := func(n int) func(*api.JobView) bool {
+		return func(v *api.JobView) bool {
+			up := 0
+			for _, task := range v.Tasks {
+				if task.State == job.Running {
+					up++
+				}
+			}
+			return up == n
+		}
+	}
+	c.must("submit", write(t, "bound.yaml", "name: bound\ntasks: 3\ngpus: 1\nrole: research\ncpus: 0.1\nmem: 32\ncommand: sleep 1000\n"))
+	if view := c.await("bound", running(2)); !strings.Contains(view.Waits, "quota of role research") {
+		t.Errorf("the third task waits because %q", view.Waits)
+	}
+	c.must("submit", write(t, "low.yaml", "name: low\ntasks: 2\ngpus: 1\nrole: guests\npreemptible: true\ncpus: 0.1\nmem: 32\ncommand: sleep 1000\n"))
+	c.await("low", running(2))
+	if out := c.must("run", "--role", "guests", "--priority", "10", "--gpus", "2", "--cpus", "0.1", "--mem", "32", "--", "echo", "first"); out != "first\n" {
+		t.Errorf("got %q", out)
+	}
+	view := c.await("low", running(2))
+	for _, task := range view.Tasks {
+		if task.Attempt != 2 {
+			t.Errorf("task %s is attempt %d, want 2: the whole place was needed", task.ID, task.Attempt)
+		}
+	}
+	c.must("kill", "bound")
+	c.must("kill", "low")
+	c.awaitEnd("low")
 }
