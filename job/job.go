@@ -117,6 +117,8 @@ type Task struct {
 	// their own, or without a word.
 	Failures int `json:"failures,omitempty"`
 	Losses   int `json:"losses,omitempty"`
+	// Ran says that an attempt got as far as its agent.
+	Ran bool `json:"ran,omitempty"`
 	// NotBefore is when a task that waits may be tried again.
 	NotBefore time.Time `json:"not_before,omitzero"`
 }

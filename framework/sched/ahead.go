@@ -9,13 +9,13 @@ import (
 	"mesos-gpu/framework/sched/fit"
 )
 
-// head is the first job of a role that found no place. Jobs behind it may go
+// head is the first job of a role that waits for places known to be on their
+// way, which are kept for it. Jobs behind it may go
 // first as long as they do not delay it (backfill, as in D. Lifka, "The
 // ANL/IBM SP Scheduling System", 1995).
 type head struct {
-	job      string
-	reserved bool      // its places are known and kept
-	start    time.Time // when it starts at the latest, if reserved
+	job   string
+	start time.Time // when it starts at the latest
 }
 
 // endSlack is how long a task may take to be gone after its kill grace.
@@ -32,35 +32,54 @@ type Victim struct {
 // that would still run then. Tasks that are ending make room soonest, then
 // those that may be preempted, then those whose run time is known.
 func (pl *placing) ahead(j *Job, d *fit.Demand, n int) {
-	if pl.heads[j.Role] != nil {
+	if pl.heads[j.Role] != nil || pl.tries[j.Role] >= maxTries {
 		return
 	}
+	pl.tries[j.Role]++
+	if pl.seek(j, d, n) || j.Spec.Gang || n == 1 {
+		return
+	}
+	pl.seek(j, d, 1) // one of its tasks is better than none
+}
+
+// maxTries bounds the jobs of one role for which places ahead are sought: one
+// that can never start must not stand in the way of the next.
+const maxTries = 8
+
+// seek finds n places for the job among those on their way.
+func (pl *placing) seek(j *Job, d *fit.Demand, n int) bool {
 	h := &head{job: j.Spec.Name}
-	pl.heads[j.Role] = h
 	var ending, known []Running
 	for _, r := range pl.q.Running {
 		switch {
-		case r.Role != j.Role || r.Ends.IsZero():
+		case r.Role != j.Role || r.Ends.IsZero() || r.Stuck:
 		case r.Ending:
 			ending = append(ending, r)
 		default:
 			known = append(known, r)
 		}
 	}
-	if len(ending) == 0 || !pl.reserve(h, d, n, ending) {
+	found := pl.reserve(h, d, n, ending)
+	if !found {
 		if victims := pl.preempt(j, d, n, ending); len(victims) > 0 {
-			pl.reserve(h, d, n, slices.Concat(ending, victims))
-			return
-		}
-		if len(known) > 0 {
-			pl.reserve(h, d, n, slices.Concat(ending, known))
+			found = pl.reserve(h, d, n, slices.Concat(ending, victims))
+		} else {
+			found = pl.reserve(h, d, n, slices.Concat(ending, known))
 		}
 	}
+	if found {
+		pl.heads[j.Role] = h
+	}
+	return found
 }
 
 // room reports where n tasks fit once the others have ended.
 func (pl *placing) room(d *fit.Demand, n int, ended []Running) ([]fit.Spot, bool) {
 	c := pl.cluster.Clone()
+	for i := range pl.left {
+		a := &pl.left[i]
+		c.Release(a.ID, a.Role, a.Free, a.GPUs, a.DeviceIDs, nil)
+	}
 	for i := range ended {
 		release(c, &ended[i], pl.p)
 	}
@@ -88,7 +107,7 @@ func (pl *placing) reserve(h *head, d *fit.Demand, n int, ends []Running) bool {
 	if !ok {
 		return false
 	}
-	h.reserved, h.start = true, pl.q.Now
+	h.start = pl.q.Now
 	if k > 0 && ends[k-1].Ends.After(pl.q.Now) {
 		h.start = ends[k-1].Ends
 	}

@@ -61,9 +61,9 @@ func (c *small) order() []Job {
 	return slices.SortedStableFunc(slices.Values(c.q.Waiting), func(a, b Job) int { return b.Spec.Priority - a.Spec.Priority })
 }
 
-// head is the first job in order that found no place for all, how many of its
-// tasks wait, and what was free when it had chosen.
-func (c *small) head(plan *Plan) (h *Job, missing int, free map[string]int) {
+// head is the first job in order that found no place for all, or that of the
+// name; how many of its tasks wait, and what was free when it had chosen.
+func (c *small) head(plan *Plan, name string) (h *Job, missing int, free map[string]int) {
 	free = c.free()
 	order := c.order()
 	for i := range order {
@@ -76,7 +76,7 @@ func (c *small) head(plan *Plan) (h *Job, missing int, free map[string]int) {
 				}
 			}
 		}
-		if missing > 0 {
+		if missing > 0 && (name == "" || order[i].Spec.Name == name) {
 			return &order[i], missing, free
 		}
 	}
@@ -127,7 +127,7 @@ func TestBackfillNeverDelays(t *testing.T) {
 			c.q.Running[i].Spec.Preemptible = false
 		}
 		plan := Place(c.offers, c.q, testPolicy())
-		h, n, own := c.head(&plan)
+		h, n, own := c.head(&plan, "")
 		if h == nil {
 			return
 		}
@@ -164,7 +164,11 @@ func TestPreemption(t *testing.T) {
 		for _, v := range plan.Preempt {
 			victims[v.TaskID] = true
 		}
-		h, missing, free := c.head(&plan)
+		beneficiary := ""
+		if len(plan.Preempt) > 0 {
+			beneficiary = plan.Preempt[0].For
+		}
+		h, missing, free := c.head(&plan, beneficiary)
 		if h == nil {
 			if len(victims) > 0 {
 				t.Fatalf("%d victims though all have their places", len(victims))
@@ -187,6 +191,11 @@ func TestPreemption(t *testing.T) {
 		for _, r := range c.q.Running {
 			if may[r.TaskID] = r.Spec.Preemptible && r.Spec.Priority < h.Spec.Priority; victims[r.TaskID] && !may[r.TaskID] {
 				t.Fatalf("%s (priority %d, preemptible %t) goes for priority %d", r.TaskID, r.Spec.Priority, r.Spec.Preemptible, h.Spec.Priority)
+			}
+		}
+		if !h.Spec.Gang && !fits(may) {
+			if missing = 1; len(victims) == 0 {
+				return // one task would be better than none, unless the run times of others promise all
 			}
 		}
 		if fits(may) != (len(victims) > 0) {

@@ -32,6 +32,8 @@ func (s *State) offered(now time.Time, offers []Offer) {
 		s.pool.offers[o.ID] = held{o, now}
 	}
 	s.pool.stale = s.pool.stale || len(offers) > 0
+	s.returned(offers)
+	s.explained = nil
 }
 
 // cycle places what waits on the offers in hand, and makes room where a job
@@ -66,10 +68,13 @@ func (s *State) cycle(now time.Time) []Op {
 	for _, id := range plan.Yield {
 		s.yielded[id] = now
 	}
-	s.turns = map[string]Reason{}
+	s.turns, s.bound = map[string]Reason{}, map[string]bool{}
 	for _, r := range plan.Unplaced {
-		if r.Turn {
+		switch r.Turn {
+		case BehindHead:
 			s.turns[r.Job] = r
+		case BehindQuota:
+			s.bound[s.roleOf(&s.jobs[r.Job].Spec)] = true
 		}
 	}
 	return ops
@@ -94,9 +99,11 @@ func (s *State) answer(now time.Time, plan *Plan) []Op {
 		}
 	}
 	slices.SortFunc(refused, func(a, b Declined) int { return cmp.Compare(a.OfferID, b.OfferID) })
-	for _, d := range refused {
-		s.leave(d.OfferID)
+	ids := make([]string, len(refused))
+	for i, d := range refused {
+		ids[i] = d.OfferID
 	}
+	s.putBack(now, ids...)
 	return decline(refused)
 }
 
@@ -104,23 +111,32 @@ func (s *State) answer(now time.Time, plan *Plan) []Op {
 // some more where tasks end one by one.
 const maxHeld = 100_000
 
-// leave takes an offer out of hand; what it had is remembered as last seen.
-func (s *State) leave(id string) {
-	h, ok := s.pool.offers[id]
-	if !ok {
-		return
+// putBack takes offers out of hand; what they had is remembered.
+func (s *State) putBack(now time.Time, ids ...string) {
+	var offers []Offer
+	for _, id := range ids {
+		if h, ok := s.pool.offers[id]; ok {
+			offers = append(offers, h.Offer)
+			delete(s.pool.offers, id)
+		}
 	}
-	delete(s.pool.offers, id)
-	s.see(h.Offer)
+	s.see(now, offers...)
 }
 
 // agentKey names what one agent offers to one role.
 type agentKey struct{ id, role string }
 
-// see remembers what an agent had free when it last offered.
-func (s *State) see(offers ...Offer) {
+// seen is an agent as it was at that time.
+type seen struct {
+	fit.Agent
+	at time.Time
+}
+
+// see remembers what agents had free when they last offered.
+func (s *State) see(now time.Time, offers ...Offer) {
+	s.explained = nil
 	for _, a := range fit.Join(offers) {
-		s.agents[agentKey{a.ID, a.Role}] = a
+		s.agents[agentKey{a.ID, a.Role}] = seen{a, now}
 	}
 }
 
@@ -132,7 +148,7 @@ func (s *State) accept(now time.Time, a *Accept) Op {
 		offers = append(offers, s.pool.offers[id].Offer)
 		delete(s.pool.offers, id)
 	}
-	s.see(offers...)
+	s.see(now, offers...)
 	for _, l := range a.Launches {
 		s.subtract(agentKey{a.AgentID, a.Role}, &l)
 		ref := s.tasks[l.TaskID]
@@ -180,7 +196,8 @@ func (s *State) rescind(id string) {
 	delete(s.pool.offers, id)
 	a := fit.Join([]Offer{h.Offer})[0]
 	a.Free, a.GPUs, a.DeviceIDs, a.Ports = Amount{}, 0, nil, nil
-	s.agents[agentKey{a.ID, a.Role}] = a
+	s.agents[agentKey{a.ID, a.Role}] = seen{Agent: a}
+	s.explained = nil
 }
 
 // preempt asks a task to make room; it goes back into the queue.

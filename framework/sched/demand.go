@@ -1,7 +1,6 @@
 package sched
 
 import (
-	"maps"
 	"slices"
 	"time"
 )
@@ -33,8 +32,8 @@ func (s *State) balance(now time.Time) []Op {
 		return nil
 	}
 	var revive, suppress []string
-	for _, role := range slices.Sorted(maps.Keys(s.demands)) {
-		d := s.demands[role]
+	for _, role := range s.roleNames() { // Mesos drops a call that names another
+		d := s.demandOf(role)
 		since := now.Sub(d.revived)
 		switch {
 		case d.waiting == 0:

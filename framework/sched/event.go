@@ -17,8 +17,7 @@ type (
 	Disconnected struct{}
 	// Offers: the master offers resources.
 	Offers struct{ Offers []Offer }
-	// Rescind: an offer is void. Offers are answered at once, so this says
-	// only that an answer under way came too late.
+	// Rescind: an offer is void. An answer under way comes too late.
 	Rescind struct{ OfferID string }
 	// Update: the status of a task.
 	Update struct {

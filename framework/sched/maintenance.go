@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// setAgents takes the master's list: agents that are not in it are gone, and
-// those that are drained take no more tasks.
+// setAgents takes the master's list: agents that are not in it are gone.
 func (s *State) setAgents(list []Agent) {
+	s.explained, s.pool.stale = nil, true
 	s.cluster = make(map[string]Agent, len(list))
 	for _, a := range list {
 		s.cluster[a.ID] = a
@@ -32,6 +32,7 @@ func (s *State) agentLost(id string) {
 		}
 	}
 	delete(s.cluster, id)
+	s.explained = nil
 }
 
 // inverseRefuse is how long an answer to an inverse offer holds.
@@ -48,7 +49,7 @@ func (s *State) answerInverse(offers []InverseOffer) []Op {
 		j := s.jobs[name]
 		for i := range j.Tasks {
 			if t := &j.Tasks[i]; t.State.Placed() {
-				ends := s.running(j, t).Ends
+				ends := s.running(s.now, j, t).Ends
 				if ends.IsZero() {
 					ends = time.Unix(1<<40, 0)
 				}
@@ -82,8 +83,10 @@ func (s *State) setPolicy(p Policy) []Op {
 	before := s.roleNames()
 	s.cfg.Policy = p
 	s.pool.stale = true
+	s.explained, s.turns = nil, nil
 	for _, role := range s.roleNames() {
-		s.demandOf(role)
+		d := s.demandOf(role)
+		d.wanted = d.waiting > 0 // what was declined may be of use now
 	}
 	for role, d := range s.demands {
 		if !slices.Contains(s.roleNames(), role) && d.waiting == 0 {

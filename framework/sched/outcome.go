@@ -28,6 +28,7 @@ func (s *State) conclude(now time.Time, ref taskRef, o outcome) []Op {
 		return nil // late: something later is known already
 	}
 	t.Reason, t.ExitCode = o.reason, o.exitCode
+	s.leave(now, ref.job, &old)
 	next, again := s.again(now, ref, &old, o, ran)
 	switch {
 	case again:
@@ -46,7 +47,7 @@ func (s *State) conclude(now time.Time, ref taskRef, o outcome) []Op {
 // may have the message for its end.
 func (s *State) again(now time.Time, ref taskRef, old *job.Task, o outcome, ran bool) (next job.Task, again bool) {
 	spec := &ref.job.Spec
-	next = job.Task{Attempt: max(old.Attempt, 1) + 1, Failures: old.Failures, Losses: old.Losses}
+	next = job.Task{Attempt: max(old.Attempt, 1) + 1, Failures: old.Failures, Losses: old.Losses, Ran: old.Ran || ran}
 	wanted := !old.KillWanted.IsZero()
 	attempt := next.Attempt - 1
 	switch {
@@ -58,7 +59,7 @@ func (s *State) again(now time.Time, ref taskRef, old *job.Task, o outcome, ran 
 	case wanted && o.state != job.Finished:
 		next.Message = fmt.Sprintf("attempt %d was stopped: %s", attempt, old.Message)
 		return next, true
-	case o.drained:
+	case o.drained && o.state != job.Finished:
 		next.Message = fmt.Sprintf("attempt %d was stopped: its agent is drained", attempt)
 		return next, true
 	case o.state == job.Failed && failures(ref)+1 <= spec.Retries:
@@ -118,7 +119,7 @@ func (s *State) gangEnded(now time.Time, ref taskRef, old *job.Task, again bool)
 		case again && t.State.Placed():
 			ops = append(ops, s.endWithGang(now, other, job.ByGang, fmt.Sprintf("task %d of its gang starts anew", ref.index))...)
 		case again && t.State == job.Finished:
-			next := job.Task{Attempt: max(t.Attempt, 1) + 1, Failures: t.Failures, Losses: t.Losses, Message: fmt.Sprintf("task %d of its gang starts anew", ref.index)}
+			next := job.Task{Attempt: max(t.Attempt, 1) + 1, Failures: t.Failures, Losses: t.Losses, Ran: true, Message: fmt.Sprintf("task %d of its gang starts anew", ref.index)}
 			delete(s.tasks, t.ID)
 			s.enqueue(now, other, next)
 		case again:

@@ -95,23 +95,28 @@ type placing struct {
 	blocked  []fit.Demand     // one of each kind
 	seen     map[string]shortage
 	heads    map[string]*head // the first blocked job of each role
+	tries    map[string]int   // jobs of each role for which places ahead were sought
 	yielded  map[int]string   // agents claimed for another role, and why
+	left     []fit.Agent      // what agents that offer nothing had free
 	plan     Plan
 }
 
 func newPlacing(offers []Offer, q *Queue, p *Policy) *placing {
 	agents := fit.Join(offers)
+	var left []fit.Agent
 	offered := map[[2]string]bool{}
 	for _, a := range agents {
 		offered[[2]string{a.ID, a.Role}] = true
 	}
 	for _, a := range q.Known {
 		if !offered[[2]string{a.ID, a.Role}] {
-			a.Offers, a.Free, a.GPUs, a.DeviceIDs, a.Ports = nil, Amount{}, 0, nil, nil
+			left = append(left, a)
+			a.Offers, a.Free, a.GPUs, a.DeviceIDs = nil, Amount{}, 0, nil
 			agents = append(agents, a)
 		}
 	}
 	pl := &placing{
+		left: left, tries: map[string]int{},
 		q: q, p: p, cluster: fit.NewCluster(agents, p.Fit, q.Now), ledger: newLedger(p.Roles, q.Running),
 		byID: map[string]*fit.Agent{}, launches: map[int][]Launch{}, seen: map[string]shortage{}, heads: map[string]*head{}, yielded: map[int]string{},
 	}
@@ -126,7 +131,7 @@ func newPlacing(offers []Offer, q *Queue, p *Policy) *placing {
 // place gives the job's tasks their places, all or as many as it may have.
 func (pl *placing) place(j *Job) {
 	d := j.demand(pl.p, pl.byID)
-	if h := pl.heads[j.Role]; h != nil && h.reserved {
+	if h := pl.heads[j.Role]; h != nil {
 		d.Beyond = d.Runs == 0 || pl.q.Now.Add(d.Runs).After(h.start)
 	}
 	key := keyOf(&d, j.Spec)
@@ -134,14 +139,15 @@ func (pl *placing) place(j *Job) {
 		pl.wait(j, len(j.Tasks), why)
 		return
 	}
-	spots, why, quota := pl.fill(j, &d)
+	spots, b, quota := pl.fill(j, &d)
 	missing := len(j.Tasks) - len(spots)
 	if missing == 0 {
 		pl.launch(j, spots)
 		return
 	}
+	var why shortage
 	if !quota {
-		why = pl.explain(j, &d)
+		why = b.beside(pl.explain(j, &d))
 	}
 	if j.Spec.Gang {
 		pl.cluster.Undo(&d, spots)
@@ -149,17 +155,41 @@ func (pl *placing) place(j *Job) {
 		spots = nil
 	}
 	pl.launch(j, spots)
-	pl.wait(j, missing, why)
 	if quota {
+		pl.wait(j, missing, pl.heldBack(j, b))
 		return
 	}
-	pl.ahead(j, &d, len(j.Tasks)-len(spots))
-	pl.yield(j, &d, len(j.Tasks)-len(spots))
+	pl.wait(j, missing, why)
+	need := len(j.Tasks) - len(spots)
+	if _, may, _ := pl.ledger.narrow(j.Role, j.Spec.Request); !j.Spec.Gang {
+		need = min(need, may)
+	}
+	if need = pl.yield(j, &d, need); need > 0 {
+		pl.ahead(j, &d, need)
+	}
 	pl.blocked = append(pl.blocked, d)
 	if j.Spec.Gang || slices.ContainsFunc(d.Constraints, job.Constraint.PerJob) {
 		return // another of these may fit where this one does not
 	}
 	pl.seen[key] = why
+}
+
+// heldBack says that a quota is in the job's way. Those behind it in its role
+// leave what the role may still hold to it.
+func (pl *placing) heldBack(j *Job, b *bound) shortage {
+	for _, x := range pl.ledger.bounds(j.Role) {
+		if x.role == b.role && x.name == b.name {
+			b.held = x.held // as it is without what was given back
+		}
+	}
+	more := j.Spec.Request.GPUs
+	if j.Spec.Gang {
+		more *= len(j.Tasks)
+	}
+	if more <= b.limit && b.first == "" {
+		pl.ledger.close(j.Role, b, j.Spec.Name)
+	}
+	return b.shortage(j)
 }
 
 func (pl *placing) wait(j *Job, missing int, why shortage) {
@@ -180,7 +210,7 @@ func (pl *placing) explain(j *Job, d *fit.Demand) shortage {
 		if spots := pl.cluster.Fill(&sooner, 1); len(spots) > 0 {
 			pl.cluster.Undo(&sooner, spots)
 			return shortage{
-				turn: true,
+				turn: BehindHead,
 				lack: fmt.Sprintf("a place that %s will not need", h.job),
 				seen: fmt.Sprintf("%s goes first and starts within %s, a run_time that ends before would fit", h.job, h.start.Sub(pl.q.Now).Round(time.Second)),
 			}
@@ -191,13 +221,14 @@ func (pl *placing) explain(j *Job, d *fit.Demand) shortage {
 }
 
 // fill takes places for the job's tasks as far as there are any and its
-// role's quota allows. The shortage is the quota's where that is in the way.
-func (pl *placing) fill(j *Job, d *fit.Demand) (spots []fit.Spot, why shortage, quota bool) {
+// role's quota allows; d then asks for what the quota leaves. The bound is one
+// that is in the way, quota that no task may start because of it.
+func (pl *placing) fill(j *Job, d *fit.Demand) (spots []fit.Spot, b *bound, quota bool) {
 	wish := d.Request
 	for want := len(j.Tasks); want > 0; want = len(j.Tasks) - len(spots) {
-		narrowed, may, bound := pl.ledger.narrow(j.Role, wish)
+		narrowed, may, b := pl.ledger.narrow(j.Role, wish)
 		if may == 0 {
-			return spots, bound.shortage(wish.GPUs), true
+			return spots, b, true
 		}
 		d.Request = narrowed
 		n := min(want, may)
@@ -205,15 +236,10 @@ func (pl *placing) fill(j *Job, d *fit.Demand) (spots []fit.Spot, why shortage, 
 		pl.count(j, got, 1)
 		spots = append(spots, got...)
 		if len(got) < n {
-			if bound != nil { // other types would do, but there are none
-				d.Request = wish
-				return spots, bound.shortage(wish.GPUs), true
-			}
-			break
+			return spots, b, false
 		}
 	}
-	d.Request = wish
-	return spots, why, false
+	return spots, nil, false
 }
 
 // count enters places into the ledger.

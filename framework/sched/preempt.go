@@ -10,7 +10,7 @@ import (
 )
 
 // maxPruned bounds the search for victims that need not be.
-const maxPruned = 64
+const maxPruned = 16
 
 // unit is what is preempted together: a task, or a whole gang.
 type unit struct {
@@ -56,7 +56,7 @@ func (pl *placing) units(j *Job) []unit {
 	gangs := map[string]int{}
 	var units []unit
 	for _, r := range pl.q.Running {
-		if r.Role != j.Role || r.Ending || !r.Spec.Preemptible || r.Spec.Priority >= j.Spec.Priority {
+		if r.Role != j.Role || r.Ending || r.Stuck || !r.Spec.Preemptible || r.Spec.Priority >= j.Spec.Priority {
 			continue
 		}
 		if at, ok := gangs[r.Spec.Name]; ok && r.Spec.Gang {

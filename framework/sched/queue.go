@@ -3,6 +3,7 @@ package sched
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"mesos-gpu/framework/sched/fit"
@@ -19,7 +20,8 @@ type Queue struct {
 	// Running are the tasks that hold places: they count against quotas, and
 	// their ends are what those who wait, wait for.
 	Running []Running
-	// Known are agents that offer nothing now.
+	// Known are agents that offer nothing now, with what they had free when
+	// they did, as far as that was not long ago.
 	Known []fit.Agent
 	// Yielded are the agents, by id, whose offers were given back for another
 	// role not long ago.
@@ -53,8 +55,11 @@ type Running struct {
 	// Since is when it was placed. Ends is when it will have ended at the
 	// latest, zero where nobody knows.
 	Since, Ends time.Time
-	// Ending tasks have been asked to end.
+	// Ending tasks have been asked to end, or have ended just now.
 	Ending bool
+	// Stuck tasks will not make room when asked: their agent is away or being
+	// drained, or they have been asked for too long.
+	Stuck bool
 }
 
 // turn hands out the jobs in the order in which they may choose: roles by
@@ -131,27 +136,19 @@ func typesOf(a *fit.Agent, spot *fit.Spot, gpus int) map[string]int {
 		types[gpu.TypeOf(model)]++
 	}
 	if n := gpus - len(spot.DeviceIDs); n > 0 {
-		types[onlyType(a)] += n
+		types[mixedType(a)] += n
 	}
 	return types
 }
 
-// onlyType is the type of all of an agent's GPUs, "" where there are several.
-func onlyType(a *fit.Agent) string {
-	only := ""
-	names := slices.Clone(a.Types)
-	if len(a.Inventory) > 0 {
-		names = names[:0]
-		for _, d := range a.Inventory {
-			names = append(names, d.Model)
+// mixedType is the type of an agent's GPUs, "A|B" where there are several.
+func mixedType(a *fit.Agent) string {
+	var types []string
+	for _, m := range a.Models() {
+		if t := gpu.TypeOf(m); !slices.Contains(types, t) {
+			types = append(types, t)
 		}
 	}
-	for i, m := range names {
-		if t := gpu.TypeOf(m); i == 0 || t == only {
-			only = t
-		} else {
-			return ""
-		}
-	}
-	return only
+	slices.Sort(types)
+	return strings.Join(types, "|")
 }

@@ -11,7 +11,7 @@ import (
 
 // readyQueue is what may be placed now, as Place wants it.
 func (s *State) readyQueue(now time.Time) Queue {
-	q := Queue{Now: now, Known: s.known(), Yielded: map[string]bool{}}
+	q := Queue{Now: now, Known: s.leftovers(now), Yielded: map[string]bool{}}
 	for id, at := range s.yielded {
 		if now.Sub(at) >= s.cfg.YieldEvery {
 			delete(s.yielded, id)
@@ -26,10 +26,11 @@ func (s *State) readyQueue(now time.Time) Queue {
 		}
 		for i := range j.Tasks {
 			if j.Tasks[i].State.Placed() {
-				q.Running = append(q.Running, s.running(j, &j.Tasks[i]))
+				q.Running = append(q.Running, s.running(now, j, &j.Tasks[i]))
 			}
 		}
 	}
+	q.Running = append(q.Running, s.gone(now)...)
 	return q
 }
 
@@ -54,7 +55,11 @@ func (s *State) ready(now time.Time, j *job.Job) Job {
 	return w
 }
 
-func (s *State) running(j *job.Job, t *job.Task) Running {
+// overrun is how much longer than announced a task may run before nobody
+// counts on its end any more.
+func overrun(runs time.Duration) time.Duration { return max(runs/10, time.Minute) }
+
+func (s *State) running(now time.Time, j *job.Job, t *job.Task) Running {
 	r := Running{
 		TaskID: t.ID, Role: s.roleOf(&j.Spec), AgentID: t.AgentID, Spec: &j.Spec,
 		GPUTypes: t.GPUTypes, DeviceIDs: t.DeviceIDs, Ports: t.Ports, Since: t.Changed,
@@ -65,9 +70,11 @@ func (s *State) running(j *job.Job, t *job.Task) Running {
 	switch runs := j.Spec.Runs(); {
 	case !t.KillWanted.IsZero():
 		r.Ending, r.Ends = true, t.KillWanted.Add(j.Spec.KillGrace+endSlack)
-	case runs > 0:
+		r.Stuck = r.Ends.Before(now)
+	case runs > 0 && !r.Since.Add(runs+overrun(runs)).Before(now):
 		r.Ends = r.Since.Add(runs)
 	}
+	r.Stuck = r.Stuck || t.State == job.Unreachable || s.cluster[t.AgentID].Draining
 	return r
 }
 
@@ -92,8 +99,24 @@ func preemptible(q *Queue) bool {
 	}
 	return slices.ContainsFunc(q.Running, func(r Running) bool {
 		p, ok := most[r.Role]
-		return ok && r.Spec.Preemptible && !r.Ending && r.Spec.Priority < p
+		return ok && r.Spec.Preemptible && !r.Ending && !r.Stuck && r.Spec.Priority < p
 	})
+}
+
+// stillThere is how long what an agent had free counts as such when it is not
+// offered any more: others may have taken it.
+const stillThere = time.Minute
+
+// leftovers is known without what was seen too long ago.
+func (s *State) leftovers(now time.Time) []fit.Agent {
+	all := s.known()
+	for i := range all {
+		a := &all[i]
+		if s.agents[agentKey{a.ID, a.Role}].at.Add(stillThere).Before(now) {
+			a.Free, a.GPUs, a.DeviceIDs = Amount{}, 0, nil
+		}
+	}
+	return all
 }
 
 // known joins what was offered with the master's list: an agent that others
@@ -104,7 +127,7 @@ func (s *State) known() []fit.Agent {
 	for key, a := range s.agents {
 		a.TotalGPUs = s.cluster[key.id].GPUs
 		listed[key.id] = true
-		all = append(all, a)
+		all = append(all, a.Agent)
 	}
 	for id, c := range s.cluster {
 		if listed[id] {

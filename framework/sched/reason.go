@@ -18,10 +18,21 @@ type Reason struct {
 	Missing, Tasks int
 	// Lack is what they lack, Seen what the agents have of it.
 	Lack, Seen string
-	// Turn says that no agent is short of anything: a quota or a job that
-	// goes first is in the way.
-	Turn bool
+	// Turn says what else than the agents is in the way.
+	Turn Turn
 }
+
+// Turn is why a job's turn has not come though agents have room.
+type Turn int
+
+const (
+	// NoRoom: it has come, and no agent has room.
+	NoRoom Turn = iota
+	// BehindQuota: its role may hold no more.
+	BehindQuota
+	// BehindHead: the room is kept for a job that goes first.
+	BehindHead
+)
 
 // Text reads "3 of 8 tasks lack 2 free V100 on one agent; 41 agents have the
 // type, 5 have 1 free".
@@ -38,7 +49,7 @@ func (r Reason) String() string { return r.Job + ": " + r.Text() }
 // shortage is a Reason without the job it is about.
 type shortage struct {
 	lack, seen string
-	turn       bool
+	turn       Turn
 }
 
 func reasonOf(j *job.Job, missing int, why shortage) Reason {
@@ -130,29 +141,52 @@ func (s *State) drained(c *fit.Cluster, d *fit.Demand) string {
 	}
 }
 
-// explainer says what the agents lack for a job. The agents are counted once,
-// when it is first asked, and equal demands are answered once.
+// explained is a count of the agents, and what it says to equal demands. It
+// holds until an offer comes or goes.
+type explained struct {
+	cluster *fit.Cluster
+	byID    map[string]*fit.Agent
+	why     map[string]shortage
+}
+
+func (s *State) count(now time.Time) *explained {
+	if s.explained != nil {
+		return s.explained
+	}
+	e := &explained{cluster: fit.NewCluster(s.lastSeen(), s.cfg.Policy.Fit, now), byID: map[string]*fit.Agent{}, why: map[string]shortage{}}
+	agents := e.cluster.Agents()
+	for i := range agents {
+		e.byID[agents[i].ID] = &agents[i]
+	}
+	s.explained = e
+	return e
+}
+
+// explainer says what is in a job's way: its role's quota, or the agents.
 func (s *State) explainer(now time.Time) func(*Job) shortage {
-	var cluster *fit.Cluster
-	byID := map[string]*fit.Agent{}
-	seen := map[string]shortage{}
+	var l *ledger
 	return func(j *Job) shortage {
-		if cluster == nil {
-			cluster = fit.NewCluster(s.lastSeen(), s.cfg.Policy.Fit, now)
-			agents := cluster.Agents()
-			for i := range agents {
-				byID[agents[i].ID] = &agents[i]
-			}
+		e := s.count(now)
+		d := j.demand(&s.cfg.Policy, e.byID)
+		if l == nil {
+			l = newLedger(s.cfg.Policy.Roles, s.readyQueue(now).Running)
 		}
-		d := j.demand(&s.cfg.Policy, byID)
+		narrowed, may, b := l.narrow(j.Role, d.Request)
+		switch {
+		case may == 0:
+			return b.shortage(j)
+		case j.Spec.Gang && may < len(j.Tasks):
+			return l.tightest(j, b).shortage(j)
+		}
+		d.Request = narrowed
 		key := keyOf(&d, j.Spec)
-		why, ok := seen[key]
+		why, ok := e.why[key]
 		if !ok || len(d.Beside) > 0 {
-			e := cluster.Explain(&d)
-			why = shortage{lack: e.Lack, seen: e.Seen + s.drained(cluster, &d)}
-			seen[key] = why
+			told := e.cluster.Explain(&d)
+			why = shortage{lack: told.Lack, seen: told.Seen + s.drained(e.cluster, &d)}
+			e.why[key] = why
 		}
-		return why
+		return b.beside(why)
 	}
 }
 

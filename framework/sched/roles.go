@@ -99,11 +99,14 @@ func within(role, of string) bool { return role == of || strings.HasPrefix(role,
 type ledger struct {
 	roles []Role
 	held  map[string]map[string]int // role → type → GPUs
-	all   map[string]int            // role → GPUs
+	// closed are the bounds whose rest is for a job that goes first, by the
+	// role it is of.
+	closed map[string][]bound
+	all    map[string]int // role → GPUs
 }
 
 func newLedger(roles []Role, running []Running) *ledger {
-	l := &ledger{roles: roles, held: map[string]map[string]int{}, all: map[string]int{}}
+	l := &ledger{roles: roles, held: map[string]map[string]int{}, all: map[string]int{}, closed: map[string][]bound{}}
 	for i := range running {
 		l.add(running[i].Role, running[i].GPUTypes, 1)
 	}
@@ -118,6 +121,23 @@ func (l *ledger) add(role string, types map[string]int, sign int) {
 		l.held[role][t] += sign * n
 		l.all[role] += sign * n
 	}
+}
+
+// close leaves what a bound still allows to a job of the role that goes
+// first.
+func (l *ledger) close(role string, b *bound, job string) {
+	c := *b
+	c.first = job
+	l.closed[role] = append(l.closed[role], c)
+}
+
+func (l *ledger) closedFor(role string, b *bound) string {
+	for _, c := range l.closed[role] {
+		if c.role == b.role && c.name == b.name {
+			return c.first
+		}
+	}
+	return ""
 }
 
 // share is what fairness compares: GPUs held by weight.
@@ -136,6 +156,7 @@ type bound struct {
 	role, name string
 	limit      int
 	held       int
+	first      string // the job that what is left is for, if any
 }
 
 func (b bound) left() int { return max(b.limit-b.held, 0) }
@@ -154,7 +175,7 @@ func (l *ledger) bounds(role string) []bound {
 					continue
 				}
 				for t, n := range types {
-					if name == AllTypes || t != "" && sameType(name, t) {
+					if name == AllTypes || anyType(name, t) {
 						b.held += n
 					}
 				}
@@ -163,6 +184,17 @@ func (l *ledger) bounds(role string) []bound {
 		}
 	}
 	return list
+}
+
+// anyType reports whether a GPU that is one of the types "A|B" may be of that
+// name: an agent that hands out GPUs of several types by count does not tell.
+func anyType(name, types string) bool {
+	for t := range strings.SplitSeq(types, "|") {
+		if t != "" && sameType(name, t) {
+			return true
+		}
+	}
+	return false
 }
 
 // narrow takes the types out of a request that the role may hold no more of,
@@ -176,6 +208,9 @@ func (l *ledger) narrow(role string, r gpu.Request) (narrowed gpu.Request, tasks
 	var typed *bound
 	for _, b := range l.bounds(role) {
 		room := b.left() / r.GPUs
+		if b.first = l.closedFor(role, &b); b.first != "" {
+			room = 0
+		}
 		switch {
 		case b.name == AllTypes && room == 0:
 			return r, 0, &b
@@ -195,17 +230,51 @@ func (l *ledger) narrow(role string, r gpu.Request) (narrowed gpu.Request, tasks
 	return r, tasks, typed
 }
 
-// shortage says which bound is in the way.
-func (b *bound) shortage(gpus int) shortage {
-	name := b.name
-	if name == AllTypes {
-		name = "GPUs"
+// String reads "8 V100".
+func (b *bound) String() string {
+	if b.name == AllTypes {
+		return fmt.Sprintf("%d %s", b.limit, gpu.Plural(b.limit, "GPU"))
 	}
-	return shortage{
-		turn: true,
-		lack: fmt.Sprintf("room in the quota of role %s for %d more", b.role, gpus),
-		seen: fmt.Sprintf("it may hold %d %s and holds %d", b.limit, name, b.held),
+	return fmt.Sprintf("%d %s", b.limit, b.name)
+}
+
+// shortage says that the bound is in a job's way.
+func (b *bound) shortage(j *Job) shortage {
+	more := j.Spec.Request.GPUs
+	if j.Spec.Gang {
+		more *= len(j.Tasks)
 	}
+	seen := fmt.Sprintf("it may hold %s and holds %d", b, b.held)
+	if more > b.limit && b.first == "" {
+		seen += ": it can never start"
+	}
+	turn := BehindQuota
+	if b.first != "" {
+		seen += fmt.Sprintf(", and %s goes first", b.first)
+		turn = BehindHead
+	}
+	return shortage{turn: turn, lack: fmt.Sprintf("room in the quota of role %s for %d more", b.role, more), seen: seen}
+}
+
+// beside adds to a shortage that some types are out of the question.
+func (b *bound) beside(why shortage) shortage {
+	if b != nil {
+		why.seen += fmt.Sprintf("; role %s may hold %s and holds %d", b.role, b, b.held)
+	}
+	return why
+}
+
+// tightest is the bound that leaves a gang least of those that leave it
+// something, b where none does.
+func (l *ledger) tightest(j *Job, b *bound) *bound {
+	least := b
+	left := job.MaxTasks
+	for _, x := range l.bounds(j.Role) {
+		if n := x.left() / j.Spec.Request.GPUs; n > 0 && n < left && (x.name == AllTypes || j.Spec.Request.Types.Match(x.name)) {
+			least, left = &x, n
+		}
+	}
+	return least
 }
 
 // byShare merges the roles' queues: the role that holds least for its weight

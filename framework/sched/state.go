@@ -27,11 +27,14 @@ type State struct {
 	reconcile   reconciliation
 	demands     map[string]*demand // by role
 	pool        pool
-	agents      map[agentKey]fit.Agent // as last offered, less what was taken
-	cluster     map[string]Agent       // as the master last listed them; nil before
-	turns       map[string]Reason      // of jobs that no agent was short for
+	agents      map[agentKey]seen // as last offered, less what was taken
+	cluster     map[string]Agent  // as the master last listed them; nil before
+	turns       map[string]Reason // of jobs that no agent was short for
 	workload    workload
 	yielded     map[string]time.Time // when an agent's offers were given back for another role
+	leaving     []leaving            // tasks whose places have not been offered again
+	bound       map[string]bool      // roles with a job that a quota held back
+	explained   *explained           // what Reasons has counted; nil: to be counted anew
 	changes     Changes
 	dirty       map[string]map[int]bool
 }
@@ -92,13 +95,16 @@ func New(cfg Config, frameworkID string, jobs []*job.Job) *State {
 	s := &State{
 		cfg: cfg, frameworkID: frameworkID,
 		jobs: map[string]*job.Job{}, tasks: map[string]taskRef{}, timers: map[string]*timer{},
-		agents: map[agentKey]fit.Agent{}, dirty: map[string]map[int]bool{},
+		agents: map[agentKey]seen{}, dirty: map[string]map[int]bool{},
 		demands: map[string]*demand{}, pool: pool{offers: map[string]held{}}, yielded: map[string]time.Time{}, workload: workload{kinds: map[string]*fit.Typical{}},
 	}
 	for _, role := range s.roleNames() {
 		s.demandOf(role)
 	}
 	jobs = slices.Clone(jobs)
+	for _, j := range jobs {
+		j.Spec.Role = s.roleOf(&j.Spec) // jobs of older releases have none
+	}
 	slices.SortFunc(jobs, func(a, b *job.Job) int {
 		return cmp.Or(a.Submitted.Compare(b.Submitted), cmp.Compare(a.Spec.Name, b.Spec.Name))
 	})

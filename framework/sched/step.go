@@ -139,6 +139,7 @@ func (s *State) submit(now time.Time, spec job.Spec) {
 	if old, ok := s.jobs[spec.Name]; ok {
 		s.forget(old)
 	}
+	spec.Role = s.roleOf(&spec) // the default may change, the job's role does not
 	j := &job.Job{Spec: spec, Submitted: submitted, Tasks: make([]job.Task, spec.Tasks)}
 	s.jobs[spec.Name] = j
 	s.queue = append(s.queue, spec.Name)

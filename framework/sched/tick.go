@@ -28,7 +28,8 @@ func (s *State) subscribed(now time.Time, e Subscribed) []Op {
 	for _, d := range s.demands {
 		*d = demand{waiting: d.waiting, wanted: d.waiting > 0}
 	}
-	s.pool = pool{offers: map[string]held{}}
+	s.pool = pool{offers: map[string]held{}, stale: true}
+	s.explained = nil
 	s.reconcile = reconciliation{
 		open: map[string]bool{},
 		due:  now.Add(s.cfg.ReconcileRetry),
@@ -56,9 +57,7 @@ func (s *State) subscribed(now time.Time, e Subscribed) []Op {
 // disconnected forgets what went with the subscription.
 func (s *State) disconnected() {
 	s.connected = false
-	for id := range s.pool.offers {
-		s.leave(id)
-	}
+	s.putBack(s.now, slices.Collect(maps.Keys(s.pool.offers))...)
 }
 
 func (s *State) timerOf(id string) *timer {
@@ -162,10 +161,11 @@ func (s *State) expire(now time.Time) []Op {
 			ref := taskRef{j, i}
 			switch t := ref.task(); {
 			case t.State != job.Waiting:
-			case late && t.Attempt == 1:
+			case late && !t.Ran:
 				ops = append(ops, s.conclude(now, ref, outcome{state: job.Failed, message: fmt.Sprintf("found no place in %s, the job's max_wait", j.Spec.MaxWait)})...)
 			case !t.NotBefore.IsZero() && !t.NotBefore.After(now):
 				t.NotBefore = time.Time{}
+				s.touch(ref)
 				s.demand(ref)
 			}
 		}

@@ -34,6 +34,9 @@ func stray(u Update) []Op {
 func (s *State) apply(now time.Time, ref taskRef, u Update) []Op {
 	t := ref.task()
 	delete(s.reconcile.open, t.ID)
+	if u.State == "" {
+		return nil // a newer Mesos's word
+	}
 	if !t.State.Placed() {
 		return stray(u) // not launched by us, given up, or ended as far as we know
 	}

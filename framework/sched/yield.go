@@ -15,10 +15,10 @@ import (
 // so once in a while only, for Mesos may have its own reasons not to.
 
 // yield claims offers to other roles for a job that found no place in its
-// own.
-func (pl *placing) yield(j *Job, d *fit.Demand, missing int) {
+// own, and returns for how many of the tasks there are none either.
+func (pl *placing) yield(j *Job, d *fit.Demand, missing int) int {
 	if j.Spec.Request.GPUs == 0 || len(pl.p.Roles) < 2 {
-		return
+		return missing
 	}
 	for _, role := range pl.othersWithMore(j.Role) {
 		theirs := *d
@@ -32,9 +32,10 @@ func (pl *placing) yield(j *Job, d *fit.Demand, missing int) {
 			pl.yielded[spots[i].Agent] = fmt.Sprintf("%s holds less for its weight and %s waits for it", roleName(j.Role), j.Spec.Name)
 		}
 		if missing -= len(spots); missing == 0 {
-			return
+			return 0
 		}
 	}
+	return missing
 }
 
 // waitedFor reports whether one of the places was given back before, not long
