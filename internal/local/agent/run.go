@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"time"
 
-	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	"github.com/mesos/mesos-go/api/v1/lib/executor"
 	"golang.org/x/sys/unix"
 )
@@ -132,6 +131,5 @@ func (a *Agent) heartbeat() {
 
 // updateTotal tells the master what the agent and its providers have.
 func (a *Agent) updateTotal() {
-	total := append(append([]mesos.Resource(nil), a.cfg.Resources...), a.providers.Resources()...)
-	a.cfg.Master.UpdateTotal(*a.info.ID, total)
+	a.cfg.Master.UpdateTotal(*a.info.ID, a.total())
 }

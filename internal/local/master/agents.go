@@ -30,6 +30,9 @@ func (m *Master) Register(info mesos.AgentInfo, total []mesos.Resource, running 
 	if id == "" {
 		id = m.newID("S", &m.nextID.agent)
 	}
+	if m.gone[id] {
+		return mesos.AgentID{}, fmt.Errorf("register agent %s: %s has been marked gone", info.Hostname, id)
+	}
 	info = *proto.Clone(&info).(*mesos.AgentInfo)
 	info.ID = &mesos.AgentID{Value: id}
 	now := &agent{
@@ -49,6 +52,7 @@ func (m *Master) Register(info mesos.AgentInfo, total []mesos.Resource, running 
 	if before == nil {
 		m.watch(agentAdded(m.describeAgent(now)))
 	}
+	m.goOnDraining(now)
 	m.allocate()
 	return now.id, nil
 }
@@ -178,22 +182,28 @@ func (m *Master) Lost(id mesos.AgentID) {
 			return
 		}
 		m.cfg.Log.WithField("agent", id.Value).Info("lost agent")
-		a.box.close()
-		delete(m.agents, id.Value)
 		m.remember(id.Value)
-		for _, f := range sorted(m.frameworks) {
-			for _, t := range sorted(f.tasks) {
-				if t.AgentID == id {
-					m.loseTask(f, t, a)
-				}
+		m.removeAgent(a, func(f *framework, t *task) { m.loseTask(f, t, a) })
+	})
+}
+
+// removeAgent takes an agent out; lose says what becomes of its tasks.
+func (m *Master) removeAgent(a *agent, lose func(*framework, *task)) {
+	a.box.close()
+	delete(m.agents, a.id.Value)
+	for _, f := range sorted(m.frameworks) {
+		for _, t := range sorted(f.tasks) {
+			if t.AgentID == a.id {
+				lose(f, t)
 			}
 		}
-		m.rescind(func(o *offer) bool { return o.slot.Agent == id.Value })
-		for _, f := range m.frameworks {
-			f.send(failureEvent(id, nil, nil))
-		}
-		m.watch(agentRemoved(id))
-	})
+	}
+	m.rescind(func(o *offer) bool { return o.slot.Agent == a.id.Value })
+	m.rescindInverse(func(o *inverseOffer) bool { return o.agent == a.id.Value })
+	for _, f := range m.frameworks {
+		f.send(failureEvent(a.id, nil, nil))
+	}
+	m.watch(agentRemoved(a.id))
 }
 
 // remember notes when an agent was lost; beyond a bound, some other is

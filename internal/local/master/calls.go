@@ -40,10 +40,13 @@ func (m *Master) dispatch(f *framework, call *scheduler.Call) (int, error) {
 		return http.StatusOK, m.updateFramework(f, call.UpdateFramework)
 	case scheduler.Call_RECONCILE_OPERATIONS:
 		m.reconcileOperations(f, call.ReconcileOperations)
-	case scheduler.Call_REQUEST, scheduler.Call_ACKNOWLEDGE_OPERATION_STATUS,
-		scheduler.Call_ACCEPT_INVERSE_OFFERS, scheduler.Call_DECLINE_INVERSE_OFFERS:
-		// Requests are ignored by the allocator; of the others this master
-		// never sends what they answer.
+	case scheduler.Call_ACCEPT_INVERSE_OFFERS:
+		m.answerInverse(f, call.AcceptInverseOffers.InverseOfferIDs, true, call.AcceptInverseOffers.Filters)
+	case scheduler.Call_DECLINE_INVERSE_OFFERS:
+		m.answerInverse(f, call.DeclineInverseOffers.InverseOfferIDs, false, call.DeclineInverseOffers.Filters)
+	case scheduler.Call_REQUEST, scheduler.Call_ACKNOWLEDGE_OPERATION_STATUS:
+		// Requests are ignored by the allocator; statuses of operations come
+		// without a uuid, so there is nothing to acknowledge.
 	default:
 		return 0, wire.Errorf(http.StatusNotImplemented, "calls of type %v are not implemented", call.Type)
 	}
@@ -138,6 +141,7 @@ func (m *Master) acknowledge(f *framework, call *scheduler.Call_Acknowledge) {
 	if t != nil && t.AgentID == a.id && t.StatusUpdateState != nil &&
 		link.Terminal(*t.StatusUpdateState) && slices.Equal(t.StatusUpdateUUID, call.UUID) {
 		f.complete(t)
+		defer m.checkDrained(a)
 	}
 	framework, task, uuid := *f.info.ID, call.TaskID, call.UUID
 	a.box.post(func() { a.link.Acknowledge(framework, task, uuid) })

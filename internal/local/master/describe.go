@@ -42,7 +42,7 @@ func (m *Master) describeAgents() *operator.Response_GetAgents {
 }
 
 func (m *Master) describeAgent(a *agent) operator.Response_GetAgents_Agent {
-	inactive := false
+	standing := *m.standing(a.id.Value)
 	address := a.info.Hostname
 	if ip := ipOf(address); ip != nil {
 		address = *ip
@@ -51,7 +51,8 @@ func (m *Master) describeAgent(a *agent) operator.Response_GetAgents_Agent {
 	return operator.Response_GetAgents_Agent{
 		AgentInfo:          a.info,
 		Active:             true,
-		Deactivated:        &inactive,
+		Deactivated:        &standing.deactivated,
+		DrainInfo:          standing.drain,
 		Version:            link.Version,
 		PID:                &pid,
 		RegisteredTime:     timeInfo(a.registered),

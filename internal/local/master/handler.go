@@ -80,9 +80,9 @@ func (m *Master) call(call *scheduler.Call, streamID string) (int, error) {
 	case m.closed:
 		return 0, errStopped
 	case f == nil:
-		return 0, wire.Errorf(http.StatusBadRequest, "framework cannot be found")
+		return 0, wire.Errorf(http.StatusBadRequest, "Framework cannot be found")
 	case f.stream == nil:
-		return 0, wire.Errorf(http.StatusForbidden, "framework is not subscribed")
+		return 0, wire.Errorf(http.StatusForbidden, "Framework is not subscribed")
 	case streamID == "":
 		return 0, wire.Errorf(http.StatusBadRequest, "all non-subscribe calls should include the '%s' header", wire.HeaderStreamID)
 	case streamID != f.streamID:

@@ -3,7 +3,8 @@
 // package link to agents in the same process. It decides who is offered what
 // and which launches are valid, and it keeps every task's newest state. It
 // elects nobody, writes nothing to disk, authenticates nobody, and supports
-// neither reservations, volumes, quota nor maintenance.
+// neither reservations nor volumes. It always behaves: package tap, in front
+// of it, is what misbehaves in tests.
 package master
 
 import (
@@ -15,6 +16,8 @@ import (
 
 	"github.com/google/uuid"
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/mesos/mesos-go/api/v1/lib/maintenance"
+	"github.com/mesos/mesos-go/api/v1/lib/quota"
 	"github.com/sirupsen/logrus"
 
 	"mesos-gpu/internal/local/link"
@@ -68,7 +71,13 @@ type Master struct {
 	completed  []*framework // oldest first
 	agents     map[string]*agent
 	lost       map[string]mesos.TimeInfo // when agents became unreachable
+	standings  map[string]*standing      // of agents that operators have dealt with
+	gone       map[string]bool           // agents that may not come back
 	offers     map[string]*offer
+	inverse    map[string]*inverseOffer
+	answers    map[inverseKey]inverseAnswer
+	schedule   maintenance.Schedule
+	quotas     map[string]quota.QuotaConfig // by role
 	refusals   map[alloc.Slot][]alloc.Refusal
 	turns      map[alloc.Claim]uint64
 	turn       uint64
@@ -87,7 +96,12 @@ func New(cfg Config) *Master {
 		frameworks: map[string]*framework{},
 		agents:     map[string]*agent{},
 		lost:       map[string]mesos.TimeInfo{},
+		standings:  map[string]*standing{},
+		gone:       map[string]bool{},
 		offers:     map[string]*offer{},
+		inverse:    map[string]*inverseOffer{},
+		answers:    map[inverseKey]inverseAnswer{},
+		quotas:     map[string]quota.QuotaConfig{},
 		refusals:   map[alloc.Slot][]alloc.Refusal{},
 		turns:      map[alloc.Claim]uint64{},
 		watchers:   map[*wire.Stream]struct{}{},

@@ -26,8 +26,11 @@ func (m *Master) allocate() {
 			delete(m.refusals, slot)
 		}
 	}
-	in := alloc.Input{Now: now, Refusals: m.refusals, Turns: m.turns, Held: m.held()}
+	in := alloc.Input{Now: now, Refusals: m.refusals, Turns: m.turns, Held: m.held(), Limits: m.limits()}
 	for _, a := range sorted(m.agents) {
+		if m.standing(a.id.Value).deactivated {
+			continue
+		}
 		in.Agents = append(in.Agents, alloc.Agent{ID: a.id.Value, Total: a.total, Free: m.free(a)})
 	}
 	for _, f := range sorted(m.frameworks) {
@@ -44,6 +47,7 @@ func (m *Master) allocate() {
 	for id, offers := range bundles {
 		m.frameworks[id].send(&scheduler.Event{Type: scheduler.Event_OFFERS, Offers: &scheduler.Event_Offers{Offers: offers}})
 	}
+	m.offerInverse(now)
 }
 
 // free is what of an agent is neither in use nor offered.
@@ -86,6 +90,7 @@ func (m *Master) newOffer(f *framework, granted alloc.Offer) *offer {
 		Attributes:     a.info.Attributes,
 		Resources:      amount.Allocate(granted.Resources, role),
 		AllocationInfo: &mesos.Resource_AllocationInfo{Role: &role},
+		Unavailability: m.unavailability(a),
 	}}
 	for _, key := range a.keys() {
 		if key.framework == f.id() && !a.held[key].command {

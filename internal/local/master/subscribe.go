@@ -92,6 +92,7 @@ func (m *Master) admit(info mesos.FrameworkInfo) (f *framework, isNew bool) {
 		f.stream.Close()
 	}
 	m.dropOffers(f, "")
+	m.dropInverse(func(o *inverseOffer) bool { return o.framework == f.id() })
 	m.forgetRefusals(f, nil)
 	info.User, info.Checkpoint = f.info.User, f.info.Checkpoint
 	f.info = info
@@ -109,6 +110,7 @@ func (m *Master) disconnect(id string, stream *wire.Stream, cause error) {
 	m.cfg.Log.WithFields(map[string]any{"framework": id}).WithError(cause).Info("framework disconnected")
 	f.stream, f.streamID = nil, ""
 	m.dropOffers(f, "")
+	m.dropInverse(func(o *inverseOffer) bool { return o.framework == id })
 	m.forgetRefusals(f, nil)
 	timeout := time.Duration(f.info.GetFailoverTimeout() * float64(time.Second))
 	if timeout <= 0 {
@@ -133,6 +135,7 @@ func (m *Master) remove(f *framework) {
 	m.cfg.Log.WithFields(map[string]any{"framework": f.id()}).Info("removed framework")
 	f.stopTimer()
 	m.dropOffers(f, "")
+	m.dropInverse(func(o *inverseOffer) bool { return o.framework == f.id() })
 	m.forgetRefusals(f, nil)
 	for claim := range m.turns {
 		if claim.Framework == f.id() {

@@ -27,6 +27,7 @@ func (m *Master) status(id mesos.AgentID, framework mesos.FrameworkID, s mesos.T
 	if s.AgentID == nil {
 		s.AgentID = &id
 	}
+	s = m.drained(id, s)
 	t := f.tasks[s.TaskID.Value]
 	if t != nil && t.AgentID == id && !t.stale(s) {
 		if f.stream != nil {

@@ -92,6 +92,25 @@ func (s *Streams) Ack(now time.Time, key Key, uuid []byte) (acked mesos.TaskStat
 	return acked, next, true
 }
 
+// Unacknowledged returns every outstanding update, whose pauses begin anew:
+// for a master that knows none of them.
+func (s *Streams) Unacknowledged(now time.Time) []Update {
+	var all []Update
+	for key, st := range s.streams {
+		if len(st.pending) > 0 {
+			all = append(all, s.start(now, key, st)...)
+		}
+	}
+	return inOrder(all)
+}
+
+func inOrder(all []Update) []Update {
+	slices.SortFunc(all, func(a, b Update) int {
+		return cmp.Or(cmp.Compare(a.Framework, b.Framework), cmp.Compare(a.Task, b.Task))
+	})
+	return all
+}
+
 // Due returns the updates whose pause is over, and starts their next one.
 func (s *Streams) Due(now time.Time) []Update {
 	var due []Update
@@ -103,10 +122,7 @@ func (s *Streams) Due(now time.Time) []Update {
 		st.due = now.Add(st.wait)
 		due = append(due, Update{key, st.pending[0]})
 	}
-	slices.SortFunc(due, func(a, b Update) int {
-		return cmp.Or(cmp.Compare(a.Framework, b.Framework), cmp.Compare(a.Task, b.Task))
-	})
-	return due
+	return inOrder(due)
 }
 
 // Next says when Due will have something to return; false where nothing

@@ -64,6 +64,8 @@ type Input struct {
 	// Turns numbers a claim's latest offer; who waited longest goes first
 	// among equals.
 	Turns map[Claim]uint64
+	// Limits are the most that a role may hold of a scalar, by role and name.
+	Limits map[string]map[string]float64
 }
 
 // Offer is one decision: these resources, not yet marked as allocated.
@@ -93,7 +95,7 @@ func Offers(in Input) []Offer {
 			if hasGPUs && !f.GPUs {
 				continue
 			}
-			part := amount.For(agent.Free, claim.Role)
+			part := shares.within(in.Limits[claim.Role], claim.Role, amount.For(agent.Free, claim.Role))
 			if !worth(part, f.Least, claim.Role) || refused(in.Refusals[slot], part, in.Now) {
 				continue
 			}

@@ -96,3 +96,23 @@ func (s *shares) order(gpus bool) func(a, b Claim) int {
 			cmp.Compare(a.Framework, b.Framework))
 	}
 }
+
+// within cuts part down to what the role may still have.
+func (s *shares) within(limits map[string]float64, role string, part []mesos.Resource) []mesos.Resource {
+	if len(limits) == 0 {
+		return part
+	}
+	room := map[string]float64{}
+	for name, limit := range limits {
+		room[name] = max(0, limit-s.roles[role][name])
+	}
+	cut := make([]mesos.Resource, 0, len(part))
+	for _, r := range part {
+		if left, limited := room[r.Name]; limited && r.GetType() == mesos.SCALAR {
+			r.Scalar = &mesos.Value_Scalar{Value: min(left, r.Scalar.Value)}
+			room[r.Name] -= r.Scalar.Value
+		}
+		cut = append(cut, r)
+	}
+	return amount.Sum(cut)
+}

@@ -1,0 +1,204 @@
+//go:build !mesos
+
+package checklist
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gogo/protobuf/proto"
+	"github.com/google/uuid"
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+
+	"mesos-gpu/internal/local/agent/status"
+	"mesos-gpu/internal/local/link"
+	"mesos-gpu/internal/local/master"
+)
+
+// agent is a scripted one: it runs nothing, says RUNNING of what it is given
+// and KILLED of what it is to kill, and anything else when the test wants it.
+type agent struct {
+	machine
+	t testing.TB
+
+	mu      sync.Mutex
+	id      mesos.AgentID
+	master  link.Master
+	tasks   map[string]runs
+	over    map[string]runs // whose end is yet to be told
+	streams *status.Streams // of updates that nobody has acknowledged
+}
+
+type runs struct {
+	framework mesos.FrameworkInfo
+	executor  mesos.ExecutorInfo
+	task      mesos.TaskInfo
+}
+
+var _ link.Agent = (*agent)(nil)
+
+// repeatAfter is the pause before an update is sent again.
+const repeatAfter = 3 * time.Second
+
+func newAgent(t testing.TB, m machine) *agent {
+	a := &agent{t: t, machine: m, tasks: map[string]runs{}, over: map[string]runs{}, streams: status.New(repeatAfter, repeatAfter)}
+	ended := make(chan struct{})
+	var repeats sync.WaitGroup
+	repeats.Go(func() {
+		tick := time.NewTicker(repeatAfter / 10)
+		defer tick.Stop()
+		for {
+			select {
+			case now := <-tick.C:
+				a.send(func() []status.Update { return a.streams.Due(now) })
+			case <-ended:
+				return
+			}
+		}
+	})
+	t.Cleanup(func() { close(ended); repeats.Wait() })
+	return a
+}
+
+// send tells the master what streams gives, asked with mu held. An executor
+// has exited once its task's end is told.
+func (a *agent) send(streams func() []status.Update) {
+	a.mu.Lock()
+	updates, m, id := streams(), a.master, a.id
+	a.mu.Unlock()
+	for _, u := range updates {
+		m.Status(id, mesos.FrameworkID{Value: u.Framework}, u.Status)
+		a.mu.Lock()
+		r, exits := a.over[u.Task]
+		exits = exits && link.Terminal(u.Status.GetState())
+		if exits {
+			delete(a.over, u.Task)
+		}
+		a.mu.Unlock()
+		if exits {
+			m.ExecutorExited(id, *r.framework.ID, r.executor.ExecutorID, 0)
+		}
+	}
+}
+
+func scalar(name string, value float64) mesos.Resource {
+	return mesos.Resource{Name: name, Type: mesos.SCALAR.Enum(), Scalar: &mesos.Value_Scalar{Value: value}}
+}
+
+// join registers with a master, with all that runs, and tells it again what
+// nobody has acknowledged.
+func (a *agent) join(m *master.Master) {
+	a.mu.Lock()
+	info := mesos.AgentInfo{Hostname: a.ip, Port: new(int32)}
+	if known := a.id; known.Value != "" {
+		info.ID = &known
+	}
+	total := []mesos.Resource{scalar("cpus", 8), scalar("mem", 8192), scalar("disk", 10000)}
+	if a.gpus > 0 {
+		total = append(total, scalar("gpus", float64(a.gpus)))
+		info.Attributes = []mesos.Attribute{{Name: "gpu_type", Type: mesos.TEXT, Text: &mesos.Value_Text{Value: "V100"}}}
+	}
+	var running []link.Running
+	for _, id := range slices.Sorted(maps.Keys(a.tasks)) {
+		r := a.tasks[id]
+		running = append(running, link.Running{Framework: r.framework, Executor: r.executor, Tasks: []mesos.TaskInfo{r.task}})
+	}
+	a.master = m
+	a.mu.Unlock()
+	id, err := m.Register(info, total, running, a)
+	if err != nil {
+		a.t.Errorf("register agent %s: %v", a.ip, err)
+	}
+	a.mu.Lock()
+	a.id = id
+	a.mu.Unlock()
+	a.send(func() []status.Update { return a.streams.Unacknowledged(time.Now()) })
+}
+
+// Run implements link.Agent.
+func (a *agent) Run(f mesos.FrameworkInfo, e mesos.ExecutorInfo, tasks []mesos.TaskInfo, _ bool) {
+	for _, t := range tasks {
+		a.mu.Lock()
+		a.tasks[t.TaskID.Value] = runs{f, e, t}
+		a.mu.Unlock()
+		a.say(t.TaskID.Value, mesos.TASK_RUNNING, func(s *mesos.TaskStatus) { s.Message = proto.String("up") })
+	}
+}
+
+// Kill implements link.Agent.
+func (a *agent) Kill(_ mesos.FrameworkID, task mesos.TaskID, _ *mesos.KillPolicy) {
+	a.end(task.Value, mesos.TASK_KILLED)
+}
+
+// Acknowledge implements link.Agent.
+func (a *agent) Acknowledge(f mesos.FrameworkID, task mesos.TaskID, id []byte) {
+	a.send(func() []status.Update {
+		_, next, _ := a.streams.Ack(time.Now(), status.Key{Framework: f.Value, Task: task.Value}, id)
+		return next
+	})
+}
+
+// Message, ShutdownExecutor and ShutdownFramework implement link.Agent.
+func (a *agent) Message(mesos.FrameworkID, mesos.ExecutorID, []byte)  {}
+func (a *agent) ShutdownExecutor(mesos.FrameworkID, mesos.ExecutorID) {}
+func (a *agent) ShutdownFramework(f mesos.FrameworkID) {
+	for _, id := range a.running("") {
+		a.mu.Lock()
+		if r := a.tasks[id]; *r.framework.ID == f {
+			delete(a.tasks, id)
+		}
+		a.mu.Unlock()
+	}
+}
+
+// running are the ids of tasks that begin with the job's name.
+func (a *agent) running(name string) (ids []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for id := range a.tasks {
+		if name == "" || strings.HasPrefix(id, name+".") {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// say sends a status of a task that runs, once those before it have been
+// acknowledged. change may be nil.
+func (a *agent) say(task string, state mesos.TaskState, change func(*mesos.TaskStatus)) {
+	id := uuid.New()
+	a.send(func() []status.Update {
+		r, runs := a.tasks[task]
+		if !runs {
+			return nil
+		}
+		agent := a.id
+		s := mesos.TaskStatus{
+			TaskID: mesos.TaskID{Value: task}, AgentID: &agent, ExecutorID: &r.executor.ExecutorID, State: &state,
+			Source: mesos.SOURCE_EXECUTOR.Enum(), UUID: id[:],
+		}
+		if change != nil {
+			change(&s)
+		}
+		return a.streams.Add(time.Now(), status.Key{Framework: r.framework.ID.Value, Task: task}, s)
+	})
+}
+
+// end says so and gives the task's resources back.
+func (a *agent) end(task string, state mesos.TaskState) {
+	a.mu.Lock()
+	r, runs := a.tasks[task]
+	if runs {
+		a.over[task] = r
+	}
+	a.mu.Unlock()
+	a.say(task, state, nil)
+	a.mu.Lock()
+	delete(a.tasks, task)
+	a.mu.Unlock()
+}

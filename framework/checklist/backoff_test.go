@@ -1,0 +1,136 @@
+//go:build !mesos
+
+package checklist
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
+
+	"mesos-gpu/framework/master"
+	"mesos-gpu/framework/sched"
+	embedded "mesos-gpu/internal/local/master"
+	"mesos-gpu/internal/local/master/tap"
+)
+
+// inMemory calls a handler in this process: synctest's clock does not run
+// while a real connection is open.
+type inMemory struct{ handler http.Handler }
+
+func (m inMemory) RoundTrip(r *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithCancel(r.Context())
+	reader, writer := io.Pipe()
+	w := &memoryWriter{header: http.Header{}, body: writer, started: make(chan struct{})}
+	go func() {
+		defer cancel()
+		defer writer.Close()
+		m.handler.ServeHTTP(w, r.WithContext(ctx))
+		w.WriteHeader(http.StatusOK)
+	}()
+	context.AfterFunc(ctx, func() { writer.CloseWithError(context.Canceled) })
+	select {
+	case <-w.started:
+	case <-r.Context().Done():
+		return nil, context.Cause(r.Context())
+	}
+	return &http.Response{
+		StatusCode: w.status, Header: w.header, Body: body{reader, cancel}, ContentLength: -1,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r,
+	}, nil
+}
+
+type body struct {
+	*io.PipeReader
+	cancel context.CancelFunc
+}
+
+func (b body) Close() error { b.cancel(); return b.PipeReader.Close() }
+
+type memoryWriter struct {
+	header  http.Header
+	body    *io.PipeWriter
+	once    sync.Once
+	status  int
+	started chan struct{}
+}
+
+func (w *memoryWriter) Header() http.Header         { return w.header }
+func (w *memoryWriter) Write(p []byte) (int, error) { w.WriteHeader(200); return w.body.Write(p) }
+func (w *memoryWriter) Flush()                      {}
+func (w *memoryWriter) WriteHeader(status int) {
+	w.once.Do(func() { w.status = status; close(w.started) })
+}
+
+// bubble runs the scheduler's part that speaks to the master, under a clock
+// that jumps, against an embedded master, which prepare may break first.
+func bubble(t *testing.T, prepare func(*world), test func(*world, *master.Client)) {
+	synctest.Test(t, func(t *testing.T) {
+		m := embedded.New(embedded.Config{})
+		ctx, cancel := context.WithCancel(t.Context())
+		var parts sync.WaitGroup
+		parts.Go(func() { _ = m.Run(ctx) })
+		w := &world{t: t, Tap: tap.New(m.Handler())}
+		c, err := master.New(master.Config{
+			Master: "http://master:5050", Name: "checklist", User: "root", Roles: []string{"*"}, ExecutorPath: "/usr/bin/mesos-gpu",
+			Log: log(t, "client"), Transport: inMemory{w.Tap},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		prepare(w)
+		parts.Go(func() { _ = c.Run(ctx, func(sched.Event) {}) })
+		test(w, c)
+		cancel()
+		w.Cut()
+		parts.Wait()
+		c.Close()
+	})
+}
+
+func TestMesos06_BackoffAndCallTimeoutAreBounded(t *testing.T) {
+	t.Run("backoff", func(t *testing.T) {
+		overloaded := func(w *world) { w.Break(-1, tap.Of(scheduler.Call_SUBSCRIBE), tap.Overloaded()) }
+		bubble(t, overloaded, func(w *world, _ *master.Client) {
+			time.Sleep(time.Hour) // of the bubble's
+			calls := w.these(scheduler.Call_SUBSCRIBE, nil)
+			if n := len(calls); n < 3600/15 || n > 3600/15*3 {
+				t.Fatalf("%d attempts within an hour, want about one each 15 s", n)
+			}
+			var longest time.Duration
+			for n := 1; n < len(calls); n++ {
+				gap := calls[n].At.Sub(calls[n-1].At)
+				longest = max(longest, gap)
+				if gap > 16*time.Second {
+					t.Errorf("attempt %d came %s after the one before", n+1, gap)
+				}
+			}
+			first := calls[1].At.Sub(calls[0].At)
+			if first > 2*time.Second || longest < 4*first {
+				t.Errorf("the first pause is %s, the longest %s: want growth", first, longest)
+			}
+			w.Mend()
+			w.event(1, scheduler.Event_SUBSCRIBED, nil)
+		})
+	})
+	t.Run("call", func(t *testing.T) {
+		bubble(t, func(*world) {}, func(w *world, c *master.Client) {
+			w.event(1, scheduler.Event_SUBSCRIBED, nil)
+			w.Break(1, tap.Of(scheduler.Call_REVIVE), tap.Hang)
+			synctest.Wait() // until the client has taken SUBSCRIBED in
+			c.Post(sched.Revive{})
+			hung := w.call(1, scheduler.Call_REVIVE, nil)
+			time.Sleep(95 * time.Second)
+			after := w.Calls()
+			last := after[len(after)-1]
+			if gap := last.At.Sub(hung.At); gap <= 0 || gap > 91*time.Second {
+				t.Errorf("the next call came %s after one without answer, want 75 s and a pause at most", gap)
+			}
+		})
+	})
+}

@@ -1,0 +1,79 @@
+//go:build !mesos
+
+package checklist
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+
+	"mesos-gpu/internal/local/master"
+)
+
+// cluster is an embedded master with scripted agents.
+type cluster struct {
+	t      testing.TB
+	master *master.Master
+	agents []*agent
+}
+
+func newCluster(t testing.TB, addr string, machines []machine) *cluster {
+	t.Helper()
+	c := &cluster{t: t, master: newMaster(t, addr)}
+	for _, m := range machines {
+		a := newAgent(t, m)
+		a.join(c.master)
+		c.agents = append(c.agents, a)
+	}
+	return c
+}
+
+func newMaster(t testing.TB, addr string) *master.Master {
+	m := master.New(master.Config{Log: log(t, "master"), Addr: addr, AllocationInterval: 50 * time.Millisecond})
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = m.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-ended })
+	return m
+}
+
+// handler is the master's.
+func (c *cluster) handler() http.Handler { return c.master.Handler() }
+
+// finish ends the job's tasks well.
+func (c *cluster) finish(name string) {
+	for _, a := range c.agents {
+		for _, id := range a.running(name) {
+			a.end(id, mesos.TASK_FINISHED)
+		}
+	}
+}
+
+// partition cuts an agent off from the master, heal ends that.
+func (c *cluster) partition(m machine) { c.master.Lost(c.agent(m).id) }
+
+func (c *cluster) heal(m machine) { c.agent(m).join(c.master) }
+
+func (c *cluster) agent(m machine) *agent {
+	for _, a := range c.agents {
+		if a.machine == m {
+			return a
+		}
+	}
+	c.t.Fatalf("no agent %s", m.ip)
+	return nil
+}
+
+// successor is a master that knows nothing; takeOver has the agents go there.
+func (c *cluster) successor(addr string) *cluster {
+	return &cluster{t: c.t, master: newMaster(c.t, addr), agents: c.agents}
+}
+
+func (c *cluster) takeOver() {
+	for _, a := range c.agents {
+		a.join(c.master)
+	}
+}

@@ -1,0 +1,339 @@
+//go:build !mesos
+
+package checklist
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gogo/protobuf/proto"
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/mesos/mesos-go/api/v1/lib/executor"
+	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
+
+	embedded "mesos-gpu/internal/local/agent"
+	"mesos-gpu/internal/local/master/tap"
+	"mesos-gpu/job"
+)
+
+// hall stands between executors and their agent, as the tap does between
+// scheduler and master.
+type hall struct {
+	agent http.Handler
+
+	mu     sync.Mutex
+	calls  []executorCall
+	refuse func(*executor.Call) bool // answered 503
+	cuts   []context.CancelFunc
+	more   chan struct{}
+}
+
+type executorCall struct {
+	*executor.Call
+	token, network string
+	at             time.Time
+}
+
+func (h *hall) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !strings.HasSuffix(r.URL.Path, "/api/v1/executor") {
+		h.agent.ServeHTTP(w, r)
+		return
+	}
+	text, err := io.ReadAll(r.Body)
+	call := executorCall{Call: &executor.Call{}, token: r.Header.Get("Authorization"), at: time.Now()}
+	if err == nil {
+		err = proto.Unmarshal(text, call.Call)
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	if addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
+		call.network = addr.Network()
+	}
+	r.Body = io.NopCloser(bytes.NewReader(text))
+	ctx, cut := context.WithCancel(r.Context())
+	defer cut()
+	if h.note(call, cut) {
+		http.Error(w, "the agent is away", http.StatusServiceUnavailable)
+		return
+	}
+	h.agent.ServeHTTP(w, r.WithContext(ctx))
+}
+
+func (h *hall) note(call executorCall, cut context.CancelFunc) (refused bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.calls = append(h.calls, call)
+	h.cuts = append(h.cuts, cut)
+	close(h.more)
+	h.more = make(chan struct{})
+	return h.refuse != nil && h.refuse(call.Call)
+}
+
+// keepOut refuses the calls that match from now on; nil ends that.
+func (h *hall) keepOut(match func(*executor.Call) bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.refuse = match
+}
+
+// cut ends all that is under way.
+func (h *hall) cut() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, cut := range h.cuts {
+		cut()
+	}
+}
+
+// await waits for the nth call that matches.
+func (h *hall) await(t testing.TB, n int, match func(executorCall) bool) executorCall {
+	t.Helper()
+	late := time.After(patience)
+	for {
+		h.mu.Lock()
+		more, seen := h.more, 0
+		for _, c := range h.calls {
+			if match(c) {
+				if seen++; seen == n {
+					h.mu.Unlock()
+					return c
+				}
+			}
+		}
+		h.mu.Unlock()
+		select {
+		case <-more:
+		case <-late:
+			t.Fatalf("waited %s for an executor's call; %d came", patience, len(h.calls))
+		}
+	}
+}
+
+func ofExecutor(kind executor.Call_Type) func(executorCall) bool {
+	return func(c executorCall) bool { return c.GetType() == kind }
+}
+
+func newRunningWorld(t *testing.T) *world {
+	t.Helper()
+	w, _, _ := newExecutors(t, func(*embedded.Config) {})
+	return w
+}
+
+// newExecutors is a world with one embedded agent that runs executors, plain
+// processes. stop ends the agent.
+func newExecutors(t *testing.T, change func(*embedded.Config)) (w *world, h *hall, stop func() error) {
+	t.Helper()
+	w = newWorld(t)
+	binary, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h = &hall{more: make(chan struct{})}
+	server := httptest.NewUnstartedServer(h)
+	cfg := embedded.Config{
+		Log: log(t, "agent"), Master: w.cluster.master, WorkDir: t.TempDir(), Addr: server.Listener.Addr().String(),
+		Resources: []mesos.Resource{scalar("cpus", 4), scalar("mem", 4096), scalar("disk", 1000)}, ExecutorPath: binary,
+		ExecutorEnv: map[string]string{},
+	}
+	change(&cfg)
+	a, err := embedded.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.agent = a.Handler()
+	server.Start()
+	t.Cleanup(server.Close)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	stop = sync.OnceValue(func() error { cancel(); return <-ended })
+	t.Cleanup(func() {
+		if err := stop(); err != nil {
+			t.Errorf("the agent ended with %v", err)
+		}
+	})
+	<-a.Ready()
+	return w, h, stop
+}
+
+func TestMesos43_ExecutorSendsUnacknowledgedAgain(t *testing.T) {
+	w, h, _ := newExecutors(t, func(*embedded.Config) {})
+	h.keepOut(func(c *executor.Call) bool { return c.GetType() == executor.Call_UPDATE })
+	in := w.start(nil)
+	in.submit(w.spec("train", 0))
+	lost := h.await(t, 1, ofExecutor(executor.Call_UPDATE))
+	h.cut()
+	again := h.await(t, 2, ofExecutor(executor.Call_SUBSCRIBE)).Subscribe
+	id := lost.Update.Status.TaskID
+	if n := len(again.UnacknowledgedTasks); n != 1 || again.UnacknowledgedTasks[0].TaskID != id {
+		t.Errorf("%d tasks in the second SUBSCRIBE, want %s", n, id.Value)
+	}
+	found := false
+	for _, u := range again.UnacknowledgedUpdates {
+		found = found || bytes.Equal(u.Status.UUID, lost.Update.Status.UUID)
+	}
+	if !found {
+		t.Errorf("the second SUBSCRIBE carries %d updates, %s not among them", len(again.UnacknowledgedUpdates), lost.Update.Status.GetState())
+	}
+	h.keepOut(nil)
+	in.task("train", job.Running)
+	w.finish("train")
+	in.task("train", job.Finished)
+}
+
+func TestMesos44_ExecutorGivesItsAgentUpInTime(t *testing.T) {
+	const recovery, backoff = 3 * time.Second, 200 * time.Millisecond
+	for _, tc := range []struct {
+		name       string
+		checkpoint bool
+	}{{"checkpoint", true}, {"none", false}} {
+		t.Run(tc.name, func(t *testing.T) {
+			w, h, _ := newExecutors(t, func(c *embedded.Config) { c.RecoveryTimeout, c.SubscriptionBackoff = recovery, backoff })
+			w.Break(-1, tap.Of(scheduler.Call_SUBSCRIBE), rewritten(func(c *scheduler.Call) {
+				c.Subscribe.FrameworkInfo.Checkpoint = &tc.checkpoint
+			}))
+			in := w.start(nil)
+			in.submit(w.spec("train", 0))
+			in.task("train", job.Running)
+			lost := time.Now()
+			h.keepOut(func(*executor.Call) bool { return true })
+			h.cut()
+			ended := in.task("train", job.Failed)
+			took := time.Since(lost)
+			if tc.checkpoint && (took < recovery || took > recovery+4*time.Second) || !tc.checkpoint && took > recovery {
+				t.Errorf("the executor ended %s after its agent went (%s), recovery timeout %s", took, ended.Message, recovery)
+			}
+			h.wantAttempts(t, tc.checkpoint, lost, backoff)
+		})
+	}
+}
+
+// wantAttempts checks how an executor looked for its agent.
+func (h *hall) wantAttempts(t *testing.T, some bool, since time.Time, most time.Duration) {
+	t.Helper()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var attempts []time.Time
+	for _, c := range h.calls {
+		if c.GetType() == executor.Call_SUBSCRIBE && c.at.After(since) {
+			attempts = append(attempts, c.at)
+		}
+	}
+	if (len(attempts) > 5) != some {
+		t.Errorf("%d attempts to subscribe again", len(attempts))
+	}
+	const slack = 300 * time.Millisecond // of a busy machine
+	for n := 1; n < len(attempts); n++ {
+		if gap := attempts[n].Sub(attempts[n-1]); gap > most+slack {
+			t.Errorf("attempt %d came after %s, want %s at most", n+1, gap, most)
+		}
+	}
+}
+
+func TestMesos45_ExecutorShutdownTokenAndSocket(t *testing.T) {
+	t.Run("shutdown", func(t *testing.T) {
+		w, _, stop := newExecutors(t, func(*embedded.Config) {})
+		in := w.start(nil)
+		polite, stubborn := w.spec("polite", 0), w.spec("stubborn", 0)
+		polite.Command = []string{"sh", "-c", `trap 'echo bye > $0/bye; exit' TERM; echo $$ > $0/polite; while :; do sleep 0.05; done`, w.dir}
+		stubborn.Command = []string{"sh", "-c", `trap '' TERM; echo $$ > $0/stubborn; while :; do sleep 0.05; done`, w.dir}
+		polite.KillGrace, stubborn.KillGrace = time.Second, time.Second
+		in.submit(polite, stubborn)
+		in.task("polite", job.Running)
+		in.task("stubborn", job.Running)
+		awaitFiles(t, w.dir, "polite", "stubborn")
+		start := time.Now()
+		if err := stop(); err != nil { // which says SHUTDOWN, and waits
+			t.Error(err)
+		}
+		if took := time.Since(start); took > 10*time.Second {
+			t.Errorf("the executors took %s to end, with a second of grace", took)
+		}
+		if _, err := os.Stat(w.dir + "/bye"); err != nil {
+			t.Errorf("the task was not asked to end: %v", err)
+		}
+		for _, name := range []string{"polite", "stubborn"} {
+			if pid := pidIn(t, w.dir, name); syscall.Kill(pid, 0) == nil {
+				t.Errorf("process %d of %s is still there", pid, name)
+			}
+		}
+	})
+	t.Run("token", func(t *testing.T) {
+		w, h, _ := newExecutors(t, func(c *embedded.Config) { c.ExecutorEnv["MESOS_EXECUTOR_AUTHENTICATION_TOKEN"] = "secret" })
+		w.run(w.start(nil), "train", 0)
+		for _, kind := range []executor.Call_Type{executor.Call_SUBSCRIBE, executor.Call_UPDATE} {
+			if got := h.await(t, 1, ofExecutor(kind)).token; got != "Bearer secret" {
+				t.Errorf("%s has the token %q", kind, got)
+			}
+		}
+	})
+	t.Run("socket", func(t *testing.T) {
+		dir, err := os.MkdirTemp("", "mesos") // short: a socket's path may have 107 bytes
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { os.RemoveAll(dir) })
+		socket := filepath.Join(dir, "agent")
+		l, err := net.Listen("unix", socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, h, _ := newExecutors(t, func(c *embedded.Config) { c.ExecutorEnv["MESOS_DOMAIN_SOCKET"] = socket })
+		server := &http.Server{Handler: h}
+		go func() { _ = server.Serve(l) }()
+		t.Cleanup(func() { server.Close() })
+		w.run(w.start(nil), "train", 0)
+		for _, kind := range []executor.Call_Type{executor.Call_SUBSCRIBE, executor.Call_UPDATE} {
+			if got := h.await(t, 1, ofExecutor(kind)).network; got != "unix" {
+				t.Errorf("%s came by %s", kind, got)
+			}
+		}
+	})
+}
+
+// awaitFiles polls for what tasks write: they have no other way to tell.
+func awaitFiles(t *testing.T, dir string, names ...string) {
+	t.Helper()
+	late := time.After(patience)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for _, name := range names {
+		for {
+			if text, err := os.ReadFile(filepath.Join(dir, name)); err == nil && bytes.HasSuffix(text, []byte("\n")) {
+				break
+			}
+			select {
+			case <-tick.C:
+			case <-late:
+				t.Fatalf("no file %s after %s", name, patience)
+			}
+		}
+	}
+}
+
+func pidIn(t *testing.T, dir, name string) int {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pid
+}

@@ -1,0 +1,109 @@
+package checklist
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"slices"
+
+	"github.com/gogo/protobuf/proto"
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
+
+	"mesos-gpu/internal/local/master/tap"
+)
+
+// rewritten gives the master another call than came.
+func rewritten(change func(*scheduler.Call)) tap.Fault {
+	return func(w http.ResponseWriter, r *http.Request, master http.Handler) {
+		call := read(r)
+		change(call)
+		body, err := proto.Marshal(call)
+		if err != nil {
+			panic(err) // it was read from the same bytes
+		}
+		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+		master.ServeHTTP(w, r)
+	}
+}
+
+// read leaves the body as it was.
+func read(r *http.Request) *scheduler.Call {
+	call := &scheduler.Call{}
+	body, err := io.ReadAll(r.Body)
+	if err == nil {
+		err = proto.Unmarshal(body, call)
+	}
+	if err != nil {
+		panic(err) // the tap has read it before
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return call
+}
+
+// giveBack has the master take an ACCEPT's offers back before it hears of it.
+// then says what becomes of the ACCEPT.
+func (w *world) giveBack(then tap.Fault) tap.Fault {
+	return func(rw http.ResponseWriter, r *http.Request, master http.Handler) {
+		call := read(r)
+		none := 0.0
+		status, err := w.Do(&scheduler.Call{
+			Type: scheduler.Call_DECLINE, FrameworkID: call.FrameworkID,
+			Decline: &scheduler.Call_Decline{OfferIDs: call.Accept.OfferIDs, Filters: &mesos.Filters{RefuseSeconds: &none}},
+		})
+		if err != nil || status != http.StatusAccepted {
+			w.t.Errorf("give offers back: %d %v", status, err)
+		}
+		for _, id := range call.Accept.OfferIDs {
+			w.Send(&scheduler.Event{Type: scheduler.Event_RESCIND, Rescind: &scheduler.Event_Rescind{OfferID: id}})
+		}
+		then(rw, r, master)
+	}
+}
+
+// launched are the ids of the tasks that an ACCEPT launches.
+func launched(c *scheduler.Call) (ids []string) {
+	for _, op := range c.GetAccept().GetOperations() {
+		for _, t := range op.GetLaunch().GetTaskInfos() {
+			ids = append(ids, t.TaskID.Value)
+		}
+	}
+	return ids
+}
+
+func launches(id string) func(tap.Call) bool {
+	return func(c tap.Call) bool { return slices.Contains(launched(c.Call), id) }
+}
+
+// reconciled are updates that repeat what the master knows.
+func reconciled(e *scheduler.Event) bool {
+	return e.GetType() == scheduler.Event_UPDATE && e.GetUpdate().Status.GetReason() == mesos.REASON_RECONCILIATION
+}
+
+// implicit RECONCILEs name no task and ask for all.
+func implicit(c tap.Call) bool { return len(c.GetReconcile().GetTasks()) == 0 }
+
+// asks matches a RECONCILE about a task.
+func asks(id string) func(tap.Call) bool {
+	return func(c tap.Call) bool {
+		return slices.ContainsFunc(c.GetReconcile().GetTasks(), func(t scheduler.Call_Reconcile_Task) bool { return t.TaskID.Value == id })
+	}
+}
+
+// without drops the events that match.
+func without(match func(*scheduler.Event) bool) tap.Filter {
+	return func(e *scheduler.Event) []*scheduler.Event {
+		if match(e) {
+			return nil
+		}
+		return []*scheduler.Event{e}
+	}
+}
+
+func update(s mesos.TaskStatus) *scheduler.Event {
+	return &scheduler.Event{Type: scheduler.Event_UPDATE, Update: &scheduler.Event_Update{Status: s}}
+}
+
+func failed(message string) *scheduler.Event {
+	return &scheduler.Event{Type: scheduler.Event_ERROR, Error: &scheduler.Event_Error{Message: message}}
+}

@@ -1,0 +1,242 @@
+package checklist
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"mesos-gpu/framework"
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/client"
+	"mesos-gpu/job"
+)
+
+// How patient the schedulers of these tests are. They look at the time once a
+// second.
+const (
+	launchTimeout  = 2 * time.Second
+	killRetry      = time.Second
+	reconcileRetry = 2 * time.Second
+	holdOffers     = time.Second
+)
+
+// clock runs as the machine's does, and further where a test says so.
+type clock struct{ ahead atomic.Int64 }
+
+func (c *clock) now() time.Time          { return time.Now().Add(time.Duration(c.ahead.Load())) }
+func (c *clock) advance(d time.Duration) { c.ahead.Add(int64(d)) }
+
+// instance is a scheduler that runs, and a client of its API.
+type instance struct {
+	*framework.Scheduler
+	*client.Client
+	*clock
+	t       testing.TB
+	journal string
+	stop    context.CancelFunc
+	ended   chan struct{}
+	err     error // once ended
+}
+
+// log shows what was logged if the test fails.
+func log(t testing.TB, name string) logrus.FieldLogger {
+	buffer := &lockedBuffer{}
+	l := logrus.New()
+	l.SetOutput(buffer)
+	l.SetLevel(logrus.DebugLevel)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("%s:\n%s", name, buffer.tail())
+		}
+	})
+	return l
+}
+
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) tail() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	text := b.buf.String()
+	return text[max(0, len(text)-6000):]
+}
+
+// start runs a scheduler on the world's master, with short patience.
+func (w *world) start(change func(*framework.Config)) *instance {
+	w.t.Helper()
+	binary, err := os.Executable()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	in := &instance{t: w.t, clock: &clock{}, ended: make(chan struct{})}
+	ready := make(chan string, 1)
+	cfg := framework.Config{
+		Master: w.server.URL, APIAddr: "127.0.0.1:0", JournalPath: filepath.Join(w.t.TempDir(), "journal"),
+		ExecutorPath: binary, Log: log(w.t, "scheduler"), Ready: func(addr string) { ready <- addr },
+		Clock: in.now,
+	}
+	cfg.Sched.LaunchTimeout, cfg.Sched.KillRetry = launchTimeout, killRetry
+	cfg.Sched.ReconcileRetry, cfg.Sched.HoldOffers = reconcileRetry, holdOffers
+	if change != nil {
+		change(&cfg)
+	}
+	in.journal = cfg.JournalPath
+	if in.Scheduler, err = framework.New(cfg); err != nil {
+		w.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	in.stop = cancel
+	go func() { defer close(in.ended); in.err = in.Run(ctx) }()
+	w.t.Cleanup(func() {
+		cancel()
+		select {
+		case <-in.ended:
+		case <-time.After(patience):
+			w.t.Error("the scheduler does not end")
+		}
+	})
+	select {
+	case addr := <-ready:
+		if in.Client, err = client.New(addr); err != nil {
+			w.t.Fatal(err)
+		}
+		w.t.Cleanup(in.Client.Close)
+	case <-in.ended:
+		w.t.Fatalf("the scheduler ended: %v", in.err)
+	}
+	return in
+}
+
+// end stops the scheduler and waits until it has.
+func (in *instance) end() {
+	in.t.Helper()
+	in.stop()
+	if err := in.wait(); err != nil {
+		in.t.Fatalf("the scheduler ended with %v", err)
+	}
+}
+
+// wait is for a scheduler that ends by itself.
+func (in *instance) wait() error {
+	in.t.Helper()
+	select {
+	case <-in.ended:
+		return in.err
+	case <-time.After(patience):
+		in.t.Fatal("the scheduler goes on")
+		return nil
+	}
+}
+
+// copyJournal is what would be on the disk if the scheduler died now. It may
+// be called from anywhere.
+func (in *instance) copyJournal() string {
+	in.t.Helper()
+	path := filepath.Join(in.t.TempDir(), "journal")
+	text, err := os.ReadFile(in.journal)
+	if err == nil {
+		err = os.WriteFile(path, text, 0o600)
+	}
+	if err != nil {
+		in.t.Error(err)
+	}
+	return path
+}
+
+// read shows the jobs of a journal, by a scheduler that has no master.
+func (w *world) read(journal string) []api.JobView {
+	w.t.Helper()
+	in := w.start(func(c *framework.Config) { c.Master, c.JournalPath = "http://127.0.0.1:1", journal })
+	jobs, err := in.Jobs(in.within())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	in.end()
+	return jobs
+}
+
+func (in *instance) within() context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	in.t.Cleanup(cancel)
+	return ctx
+}
+
+func (in *instance) submit(specs ...job.Spec) {
+	in.t.Helper()
+	for _, s := range specs {
+		if _, err := in.Submit(in.within(), s); err != nil {
+			in.t.Fatal(err)
+		}
+	}
+}
+
+// job is one as it stands.
+func (in *instance) job(name string) api.JobView {
+	in.t.Helper()
+	view, err := in.Job(in.within(), name)
+	if err != nil {
+		in.t.Fatal(err)
+	}
+	return view
+}
+
+// task is a job's first one, once that is in one of the states.
+func (in *instance) task(name string, states ...job.State) job.Task {
+	in.t.Helper()
+	return in.taskThat(name, stateNames(states), func(t job.Task) bool { return slices.Contains(states, t.State) })
+}
+
+func stateNames(states []job.State) string {
+	names := make([]string, len(states))
+	for i, s := range states {
+		names[i] = string(s)
+	}
+	return strings.Join(names, " or ")
+}
+
+// taskThat is a job's first task, once it satisfies that. What changes
+// without a change of state shows at the next such change only.
+func (in *instance) taskThat(name, what string, that func(job.Task) bool) job.Task {
+	in.t.Helper()
+	last := "nothing"
+	for _, err := range in.Events(in.within(), name) {
+		if err != nil {
+			break
+		}
+		view := in.job(name)
+		if t := view.Tasks[0]; that(t) {
+			return t
+		}
+		last = string(view.State) + " " + view.Waits
+	}
+	in.t.Fatalf("job %s was never %s; it is %s", name, what, last)
+	return job.Task{}
+}
+
+// settled returns once all that the master sent before has been taken in: a
+// job that is submitted now runs and has ended.
+func (w *world) settled(in *instance, name string) {
+	w.t.Helper()
+	in.submit(w.spec(name, 0))
+	in.task(name, job.Running)
+	w.finish(name)
+	in.task(name, job.Finished)
+}

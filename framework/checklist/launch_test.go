@@ -1,0 +1,150 @@
+package checklist
+
+import (
+	"bytes"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
+
+	"mesos-gpu/internal/local/master/tap"
+	"mesos-gpu/job"
+)
+
+// The scheduler dies while its ACCEPT is on the way. The next one knows of
+// the launch and asks about it.
+func TestMesos12_IntentIsRecordedBeforeAccept(t *testing.T) {
+	w := newWorld(t, gpuAgent)
+	in := w.start(nil)
+	fault, copied := in.atFirst(tap.Drop)
+	w.Break(-1, tap.Of(scheduler.Call_ACCEPT), fault)
+	in.submit(w.spec("train", 1))
+	journal := <-copied
+	id := launched(w.call(1, scheduler.Call_ACCEPT, nil).Call)[0]
+	in.end()
+	w.Mend()
+	subscriptions := len(w.these(scheduler.Call_SUBSCRIBE, nil))
+	next := w.goOn(journal)
+	asked := w.call(1, scheduler.Call_RECONCILE, asks(id))
+	if asked.Stream <= subscriptions {
+		t.Error("the first scheduler asked about its launch before it died")
+	}
+	if got := next.task("train", job.Running).ID; got == id {
+		t.Errorf("the launch of %s came through", id)
+	}
+}
+
+// The launch is taken and comes to nothing, without a word.
+func TestMesos13_UnconfirmedLaunchIsTriedAgain(t *testing.T) {
+	w := newWorld(t, gpuAgent)
+	w.Break(1, tap.Of(scheduler.Call_ACCEPT), w.giveBack(tap.Swallow()))
+	in := w.start(nil)
+	in.submit(w.spec("train", 1))
+	accept := w.call(1, scheduler.Call_ACCEPT, nil)
+	id := launched(accept.Call)[0]
+	asked := w.call(1, scheduler.Call_RECONCILE, asks(id))
+	if waited := asked.At.Sub(accept.At); waited < launchTimeout/2 {
+		t.Errorf("asked about the launch after %s, want about %s", waited, launchTimeout)
+	}
+	if again := in.task("train", job.Running); again.ID == id {
+		t.Errorf("task %s runs, which the master never saw", id)
+	}
+	if n := len(w.these(scheduler.Call_ACCEPT, nil)); n != 2 {
+		t.Errorf("%d ACCEPTs, want one for each attempt", n)
+	}
+}
+
+// Every update comes twice, and at last an old one again.
+func TestMesos14_DuplicateUpdatesChangeNothing(t *testing.T) {
+	w := newWorld(t, gpuAgent)
+	w.Filter(func(e *scheduler.Event) []*scheduler.Event {
+		if e.GetType() == scheduler.Event_UPDATE {
+			return []*scheduler.Event{e, e}
+		}
+		return []*scheduler.Event{e}
+	})
+	in := w.start(nil)
+	in.submit(w.spec("train", 1))
+	var states []job.State
+	for ev, err := range in.Events(in.within(), "train") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		states = append(states, ev.State)
+		if ev.State == job.Running {
+			w.finish("train")
+		}
+		if !ev.State.Live() {
+			break
+		}
+	}
+	if !slices.IsSortedFunc(states, func(a, b job.State) int { return order(a) - order(b) }) || len(slices.Compact(slices.Clone(states))) != len(states) {
+		t.Errorf("the job went through %v", states)
+	}
+	running := w.event(1, scheduler.Event_UPDATE, func(e tap.Event) bool { return e.Update.Status.GetState() == mesos.TASK_RUNNING })
+	w.Mend()
+	ended := in.job("train").Tasks[0]
+	w.Send(running.Event)
+	w.settled(in, "settled")
+	if got := in.job("train").Tasks[0]; got.State != job.Finished || got.ID != ended.ID || !got.Changed.Equal(ended.Changed) {
+		t.Errorf("after RUNNING came once more: %+v, was %+v", got, ended)
+	}
+	if n := len(w.these(scheduler.Call_ACKNOWLEDGE, acknowledges(running))); n != 3 {
+		t.Errorf("RUNNING came 3 times and was acknowledged %d times", n)
+	}
+}
+
+func order(s job.State) int { return slices.Index(job.States(), s) }
+
+func acknowledges(e tap.Event) func(tap.Call) bool {
+	return func(c tap.Call) bool { return bytes.Equal(c.GetAcknowledge().GetUUID(), e.Update.Status.UUID) }
+}
+
+func TestMesos15_AcknowledgedOnceRecordedAndOnlyWithUUID(t *testing.T) {
+	w := newWorld(t, gpuAgent)
+	in := w.start(nil)
+	var mu sync.Mutex
+	journals := map[string]string{} // by uuid, as they were when the ACKNOWLEDGE came
+	w.Break(-1, tap.Of(scheduler.Call_ACKNOWLEDGE), func(rw http.ResponseWriter, r *http.Request, master http.Handler) {
+		call := read(r)
+		mu.Lock()
+		journals[string(call.Acknowledge.UUID)] = in.copyJournal()
+		mu.Unlock()
+		master.ServeHTTP(rw, r)
+	})
+	in.submit(w.spec("train", 1))
+	in.task("train", job.Running)
+	w.Cut() // the master will be asked, and answers without a uuid
+	w.event(1, scheduler.Event_UPDATE, func(e tap.Event) bool { return reconciled(e.Event) && len(e.Update.Status.UUID) == 0 })
+	w.finish("train")
+	in.task("train", job.Finished)
+	final := w.event(1, scheduler.Event_UPDATE, func(e tap.Event) bool { return e.Update.Status.GetState() == mesos.TASK_FINISHED })
+	w.call(1, scheduler.Call_ACKNOWLEDGE, acknowledges(final))
+	in.end()
+	known := map[string]mesos.TaskState{}
+	for _, e := range w.Events() {
+		if e.GetType() == scheduler.Event_UPDATE && len(e.Update.Status.UUID) > 0 {
+			known[string(e.Update.Status.UUID)] = e.Update.Status.GetState()
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(journals) < 2 {
+		t.Errorf("%d updates were acknowledged, want 2 at least", len(journals))
+	}
+	for uuid, journal := range journals {
+		state, told := known[uuid]
+		if !told {
+			t.Errorf("acknowledged %x, which no update has", uuid)
+			continue
+		}
+		want := job.State(strings.TrimPrefix(state.String(), "TASK_"))
+		if jobs := w.read(journal); len(jobs) != 1 || order(jobs[0].Tasks[0].State) < order(want) {
+			t.Errorf("%s was acknowledged when the journal said %s", state, jobs[0].Tasks[0].State)
+		}
+	}
+}

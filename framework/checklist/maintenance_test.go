@@ -1,0 +1,123 @@
+package checklist
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gogo/protobuf/proto"
+	"github.com/gogo/protobuf/types"
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/mesos/mesos-go/api/v1/lib/maintenance"
+	operator "github.com/mesos/mesos-go/api/v1/lib/master"
+	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
+
+	"mesos-gpu/internal/local/master/tap"
+	"mesos-gpu/job"
+)
+
+func (w *world) drain(id mesos.AgentID) {
+	w.t.Helper()
+	w.operate(&operator.Call{Type: operator.Call_DRAIN_AGENT, DrainAgent: &operator.Call_DrainAgent{
+		AgentID: id, MaxGracePeriod: &types.Duration{Seconds: 1},
+	}})
+}
+
+func TestMesos36_DrainedAgentsGetNoNewTasks(t *testing.T) {
+	w := newWorld(t, gpuAgent, otherGPUs)
+	in := w.start(nil)
+	in.submit(w.spec("train", 1))
+	before := in.task("train", job.Running)
+	w.drain(mesos.AgentID{Value: before.AgentID})
+	killed := w.event(1, scheduler.Event_UPDATE, func(e tap.Event) bool {
+		return e.Update.Status.TaskID.Value == before.ID && e.Update.Status.GetState() == mesos.TASK_KILLED
+	})
+	if got := killed.Update.Status.GetReason(); got != mesos.REASON_AGENT_DRAINING {
+		t.Errorf("killed because of %s", got)
+	}
+	// A drain is no fault of the task.
+	again := in.taskThat("train", "running elsewhere", func(t job.Task) bool { return t.ID != before.ID && t.State == job.Running })
+	if again.AgentID == before.AgentID || again.Failures != 0 {
+		t.Errorf("runs again on %s with %d failures, was on %s", again.AgentID, again.Failures, before.AgentID)
+	}
+	w.run(in, "more", 1)
+	for _, c := range w.these(scheduler.Call_ACCEPT, func(c tap.Call) bool { return c.At.After(killed.At) }) {
+		for _, op := range c.Accept.Operations {
+			for _, task := range op.GetLaunch().GetTaskInfos() {
+				if task.AgentID.Value == before.AgentID {
+					t.Errorf("task %s was launched on the drained agent", task.TaskID.Value)
+				}
+			}
+		}
+	}
+}
+
+func (w *world) plan(m machine, start time.Time, duration time.Duration) {
+	w.t.Helper()
+	w.operate(&operator.Call{Type: operator.Call_UPDATE_MAINTENANCE_SCHEDULE, UpdateMaintenanceSchedule: &operator.Call_UpdateMaintenanceSchedule{
+		Schedule: maintenance.Schedule{Windows: []maintenance.Window{{
+			MachineIDs: []mesos.MachineID{{Hostname: proto.String(m.ip), IP: proto.String(m.ip)}},
+			Unavailability: mesos.Unavailability{
+				Start: mesos.TimeInfo{Nanoseconds: start.UnixNano()}, Duration: &mesos.DurationInfo{Nanoseconds: duration.Nanoseconds()},
+			},
+		}}},
+	}})
+}
+
+func TestMesos37_InverseOffersAreAnswered(t *testing.T) {
+	w := newWorld(t, gpuAgent, otherGPUs)
+	in := w.start(nil)
+	in.submit(w.spec("train", 1)) // who knows how long
+	used, free := gpuAgent, otherGPUs
+	if in.task("train", job.Running).AgentID != w.agentID(gpuAgent).Value {
+		used, free = free, used
+	}
+	w.plan(used, time.Now().Add(time.Hour), time.Hour)
+	inverse := w.event(1, scheduler.Event_INVERSE_OFFERS, nil).InverseOffers.InverseOffers[0]
+	w.until("an answer to the inverse offer", func() bool {
+		for _, c := range w.Calls() {
+			for _, id := range append(c.GetAcceptInverseOffers().GetInverseOfferIDs(), c.GetDeclineInverseOffers().GetInverseOfferIDs()...) {
+				if id == inverse.OfferID {
+					return true
+				}
+			}
+		}
+		return false
+	})
+	w.finish("train")
+	in.task("train", job.Finished)
+	// An agent that is about to go is no place for a task.
+	w.plan(used, time.Now().Add(time.Second), time.Hour)
+	for n := range 2 {
+		name := fmt.Sprint("next-", n)
+		in.submit(w.spec(name, 1))
+		if got := in.task(name, job.Running).AgentID; got != w.agentID(free).Value {
+			t.Errorf("%s runs on %s, which is about to go, want %s", name, got, w.agentID(free).Value)
+		}
+	}
+}
+
+// What an operator does to an agent shows in what people are told.
+func TestMesos46_OperatorAPITellsTheStateOfAgents(t *testing.T) {
+	w := newWorld(t, gpuAgent, otherGPUs)
+	w.drain(w.agentID(gpuAgent))
+	if info := w.agents()[gpuAgent.ip].DrainInfo; info == nil || info.State == mesos.DrainState_UNKNOWN {
+		t.Fatalf("drain_info is %v", info)
+	}
+	in := w.start(nil)
+	in.submit(w.spec("fills", 2), w.spec("waits", 2))
+	in.task("fills", job.Running)
+	w.until("the master to be asked for its agents", func() bool {
+		for _, c := range w.OperatorCalls() {
+			if c.GetType() == operator.Call_GET_AGENTS || c.GetType() == operator.Call_SUBSCRIBE {
+				return true
+			}
+		}
+		return false
+	})
+	w.settled(in, "settled")
+	if waits := in.job("waits").Waits; !strings.Contains(waits, "drain") {
+		t.Errorf("the job waits because %q: want the drained agent named", waits)
+	}
+}

@@ -1,0 +1,136 @@
+package checklist
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
+
+	"mesos-gpu/internal/local/master/tap"
+	"mesos-gpu/job"
+)
+
+// on matches calls of a type's match on one subscription.
+func on(stream int, match func(tap.Call) bool) func(tap.Call) bool {
+	return func(c tap.Call) bool { return c.Stream == stream && match(c) }
+}
+
+// acknowledged waits until a task's update has been acknowledged: it would be
+// repeated in the next subscription.
+func (w *world) acknowledged(id string, state mesos.TaskState) {
+	w.t.Helper()
+	told := w.event(1, scheduler.Event_UPDATE, func(e tap.Event) bool {
+		return e.Update.Status.TaskID.Value == id && e.Update.Status.GetState() == state
+	})
+	w.until("the acknowledgement of "+state.String(), func() bool {
+		calls := w.these(scheduler.Call_ACKNOWLEDGE, acknowledges(told))
+		return len(calls) > 0 && calls[0].Status == http.StatusAccepted
+	})
+}
+
+func TestMesos16_ReconcileAfterEverySubscription(t *testing.T) {
+	w := newWorld(t, gpuAgent)
+	in := w.start(nil)
+	in.submit(w.spec("train", 1))
+	id := in.task("train", job.Running).ID
+	w.acknowledged(id, mesos.TASK_RUNNING)
+	w.Filter(without(reconciled)) // the master does not answer
+	w.Cut()
+	first := w.call(1, scheduler.Call_RECONCILE, on(2, asks(id)))
+	second := w.call(2, scheduler.Call_RECONCILE, on(2, asks(id)))
+	third := w.call(3, scheduler.Call_RECONCILE, on(2, asks(id)))
+	if a, b := second.At.Sub(first.At), third.At.Sub(second.At); b < a+reconcileRetry/2 {
+		t.Errorf("asked again after %s, then after %s: want ever longer", a, b)
+	}
+	w.Mend()
+	w.event(1, scheduler.Event_UPDATE, func(e tap.Event) bool { return reconciled(e.Event) && e.Update.Status.TaskID.Value == id })
+	w.settled(in, "settled")
+	asked := len(w.these(scheduler.Call_RECONCILE, asks(id)))
+	all := len(w.these(scheduler.Call_RECONCILE, implicit))
+	in.advance(14 * time.Minute) // any retry would be due
+	in.advance(6 * time.Minute)
+	w.call(all+1, scheduler.Call_RECONCILE, implicit)
+	if n := len(w.these(scheduler.Call_RECONCILE, asks(id))); n != asked {
+		t.Errorf("asked %d times more about a task that the master had told of", n-asked)
+	}
+}
+
+func TestMesos17_ImplicitReconciliationFromTimeToTime(t *testing.T) {
+	w := newWorld(t, gpuAgent)
+	in := w.start(nil)
+	in.submit(w.spec("train", 1))
+	in.task("train", job.Running)
+	w.call(1, scheduler.Call_RECONCILE, implicit) // soon after the subscription
+	in.advance(10 * time.Minute)
+	w.settled(in, "settled")
+	if n := len(w.these(scheduler.Call_RECONCILE, implicit)); n != 1 {
+		t.Errorf("asked for everything %d times within 10 minutes, want once", n)
+	}
+	for n := range 2 {
+		in.advance(15 * time.Minute)
+		w.call(n+2, scheduler.Call_RECONCILE, implicit)
+	}
+}
+
+// A subscription that follows another closely begins a round of its own,
+// and ends the one before.
+func TestMesos18_OneReconciliationAtATime(t *testing.T) {
+	w := newWorld(t, gpuAgent)
+	in := w.start(nil)
+	in.submit(w.spec("train", 1))
+	id := in.task("train", job.Running).ID
+	w.acknowledged(id, mesos.TASK_RUNNING)
+	w.Filter(without(reconciled))
+	w.Cut()
+	w.call(1, scheduler.Call_RECONCILE, on(2, asks(id)))
+	w.Cut()
+	first := w.call(1, scheduler.Call_RECONCILE, on(3, asks(id)))
+	second := w.call(2, scheduler.Call_RECONCILE, on(3, asks(id)))
+	if gap := second.At.Sub(first.At); gap < reconcileRetry-100*time.Millisecond {
+		t.Errorf("asked again after %s, want %s at least: an older round goes on", gap, reconcileRetry)
+	}
+}
+
+// The task was launched after the journal that the next scheduler has.
+func TestMesos19_UnknownTaskIsKilled(t *testing.T) {
+	w := newWorld(t, gpuAgent)
+	in := w.start(nil)
+	w.run(in, "known", 0)
+	old := in.copyJournal()
+	in.submit(w.spec("stray", 1))
+	id := in.task("stray", job.Running).ID
+	in.end()
+	w.goOn(old)
+	w.call(1, scheduler.Call_KILL, func(c tap.Call) bool { return c.Kill.TaskID.Value == id })
+	w.event(1, scheduler.Event_UPDATE, func(e tap.Event) bool {
+		return e.Update.Status.TaskID.Value == id && e.Update.Status.GetState() == mesos.TASK_KILLED
+	})
+}
+
+// What the master repeats is only its own words about a state.
+func TestMesos20_ReconciliationErasesNothing(t *testing.T) {
+	w := newWorld(t, gpuAgent)
+	in := w.start(nil)
+	in.submit(w.spec("train", 1))
+	id := in.task("train", job.Running).ID
+	w.settled(in, "before")
+	before := in.job("train")
+	in.advance(20 * time.Minute)
+	w.event(1, scheduler.Event_UPDATE, func(e tap.Event) bool {
+		return reconciled(e.Event) && e.Update.Status.TaskID.Value == id && e.Update.Status.GetMessage() != before.Tasks[0].Message
+	})
+	w.settled(in, "after")
+	if diff := cmp.Diff(before, in.job("train")); diff != "" {
+		t.Errorf("the job before and after:\n%s", diff)
+	}
+	w.finish("train")
+	ended := in.task("train", job.Finished)
+	w.Cut()
+	w.settled(in, "again")
+	if diff := cmp.Diff(ended, in.job("train").Tasks[0]); diff != "" {
+		t.Errorf("the ended task before and after:\n%s", diff)
+	}
+}

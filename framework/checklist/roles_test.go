@@ -1,0 +1,210 @@
+package checklist
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
+
+	"mesos-gpu/framework"
+	"mesos-gpu/framework/master"
+	"mesos-gpu/framework/sched"
+	"mesos-gpu/internal/local/master/tap"
+	"mesos-gpu/job"
+)
+
+// withRoles subscribes to two roles.
+func withRoles(c *framework.Config) {
+	c.Sched.Policy.Roles = []sched.Role{{Name: "prod"}, {Name: "research"}}
+}
+
+func (w *world) specOf(role, name string, gpus int) job.Spec {
+	s := w.spec(name, gpus)
+	s.Role = role
+	return s
+}
+
+func TestMesos25_SuppressedRolesAreSaidAgain(t *testing.T) {
+	w := newWorld(t, gpuAgent)
+	in := w.start(withRoles)
+	in.submit(w.specOf("prod", "done", 1))
+	in.task("done", job.Running)
+	w.finish("done")
+	in.task("done", job.Finished)
+	in.submit(w.specOf("research", "waits", 5)) // more than any agent has
+	w.call(1, scheduler.Call_REVIVE, func(c tap.Call) bool { return slices.Contains(c.GetRevive().GetRoles(), "research") })
+	w.until("prod to be suppressed", func() bool { return w.silent("prod") && !w.silent("research") })
+	w.Cut()
+	again := w.call(2, scheduler.Call_SUBSCRIBE, nil)
+	if diff := cmp.Diff([]string{"prod"}, again.Subscribe.SuppressedRoles); diff != "" {
+		t.Errorf("suppressed roles: %s", diff)
+	}
+}
+
+// silent reports whether the framework's last word about a role was that it
+// wants no offers.
+func (w *world) silent(role string) bool {
+	silent := false
+	about := func(roles []string) bool { return len(roles) == 0 || slices.Contains(roles, role) }
+	for _, c := range w.Calls() {
+		switch {
+		case c.GetType() == scheduler.Call_SUBSCRIBE:
+			silent = slices.Contains(c.Subscribe.SuppressedRoles, role)
+		case c.GetType() == scheduler.Call_SUPPRESS && about(c.GetSuppress().GetRoles()):
+			silent = true
+		case c.GetType() == scheduler.Call_REVIVE && about(c.GetRevive().GetRoles()):
+			silent = false
+		}
+	}
+	return silent
+}
+
+func TestMesos26_TasksCarryTheirOffersRole(t *testing.T) {
+	w := newWorld(t, gpuAgent, otherGPUs)
+	in := w.start(withRoles)
+	info := w.call(1, scheduler.Call_SUBSCRIBE, nil).Subscribe.FrameworkInfo
+	if diff := cmp.Diff([]string{"prod", "research"}, info.Roles); diff != "" || !has(info, mesos.FrameworkInfo_Capability_MULTI_ROLE) {
+		t.Errorf("roles %s, capabilities %v", diff, info.Capabilities)
+	}
+	for _, role := range info.Roles {
+		in.submit(w.specOf(role, "a-"+role, 1), w.specOf(role, "b-"+role, 0))
+	}
+	for _, role := range info.Roles {
+		for _, name := range []string{"a-", "b-"} {
+			id := in.task(name+role, job.Running).ID
+			w.wantRole(id, role)
+		}
+	}
+}
+
+// wantRole checks the ACCEPT that launched a task.
+func (w *world) wantRole(id, role string) {
+	w.t.Helper()
+	accept := w.call(1, scheduler.Call_ACCEPT, launches(id))
+	offered := w.offered()
+	for _, offer := range accept.Accept.OfferIDs {
+		for _, o := range offered[offer].GetOffers().GetOffers() {
+			if o.ID == offer && o.GetAllocationInfo().GetRole() != role {
+				w.t.Errorf("task %s of role %s takes an offer to %s", id, role, o.GetAllocationInfo().GetRole())
+			}
+		}
+	}
+	for _, op := range accept.Accept.Operations {
+		for _, task := range op.GetLaunch().GetTaskInfos() {
+			for _, r := range append(task.Resources, task.Executor.Resources...) {
+				if r.GetAllocationInfo().GetRole() != role {
+					w.t.Errorf("task %s of role %s takes %s allocated to %q", task.TaskID.Value, role, r.Name, r.GetAllocationInfo().GetRole())
+				}
+			}
+		}
+	}
+}
+
+func has(info *mesos.FrameworkInfo, capability mesos.FrameworkInfo_Capability_Type) bool {
+	return slices.ContainsFunc(info.Capabilities, func(c mesos.FrameworkInfo_Capability) bool { return c.Type == capability })
+}
+
+// Roles change while a scheduler runs; here its part that speaks to the
+// master is told so.
+func TestMesos27_RolesChangeWithoutANewSubscription(t *testing.T) {
+	w := newWorld(t, gpuAgent, otherGPUs)
+	c := w.client(func(c *master.Config) { c.Roles = []string{"prod", "research"} })
+	offers := map[string]bool{} // in hand, by id
+	var rescinded []string
+	c.until("offers", func(ev sched.Event) bool {
+		if o, ok := ev.(sched.Offers); ok {
+			for _, offer := range o.Offers {
+				offers[offer.ID] = true
+			}
+		}
+		return len(offers) == 2 // one to each role
+	})
+	c.Post(sched.SetRoles{Roles: []string{"prod"}})
+	changed := w.call(1, scheduler.Call_UPDATE_FRAMEWORK, nil)
+	if diff := cmp.Diff([]string{"prod"}, changed.UpdateFramework.FrameworkInfo.Roles); diff != "" {
+		t.Errorf("roles: %s", diff)
+	}
+	c.until("a rescinded offer", func(ev sched.Event) bool {
+		if r, ok := ev.(sched.Rescind); ok {
+			rescinded = append(rescinded, r.OfferID)
+		}
+		return len(rescinded) == 1
+	})
+	role := ""
+	for _, o := range w.offered()[mesos.OfferID{Value: rescinded[0]}].GetOffers().GetOffers() {
+		if o.ID.Value == rescinded[0] {
+			role = o.GetAllocationInfo().GetRole()
+		}
+	}
+	if role != "research" {
+		t.Errorf("the offer to %q was rescinded, want that to research", role)
+	}
+	if n := len(w.these(scheduler.Call_SUBSCRIBE, nil)); n != 1 {
+		t.Errorf("%d subscriptions, want 1", n)
+	}
+}
+
+// masterClient is the scheduler's part that speaks to the master.
+type masterClient struct {
+	*master.Client
+	t      testing.TB
+	mu     sync.Mutex
+	events []sched.Event
+	more   chan struct{}
+}
+
+func (w *world) client(change func(*master.Config)) *masterClient {
+	w.t.Helper()
+	cfg := master.Config{Master: w.server.URL, Name: "checklist", User: "root", ExecutorPath: "/usr/bin/mesos-gpu", Log: log(w.t, "client")}
+	change(&cfg)
+	m, err := master.New(cfg)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	c := &masterClient{Client: m, t: w.t, more: make(chan struct{}, 1)}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = m.Run(ctx, c.emit) }()
+	w.t.Cleanup(func() { cancel(); <-ended; m.Close() })
+	return c
+}
+
+func (c *masterClient) emit(ev sched.Event) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.events = append(c.events, ev)
+	select {
+	case c.more <- struct{}{}:
+	default:
+	}
+}
+
+// until hands each event on, once, until done says that it was enough.
+func (c *masterClient) until(what string, done func(sched.Event) bool) {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for {
+		c.mu.Lock()
+		events := c.events
+		c.events = nil
+		c.mu.Unlock()
+		for n, ev := range events {
+			if done(ev) {
+				c.mu.Lock()
+				c.events = append(events[n+1:], c.events...)
+				c.mu.Unlock()
+				return
+			}
+		}
+		select {
+		case <-c.more:
+		case <-ctx.Done():
+			c.t.Fatalf("waited %s for %s", patience, what)
+		}
+	}
+}

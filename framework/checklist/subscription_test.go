@@ -1,0 +1,167 @@
+package checklist
+
+import (
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
+
+	"mesos-gpu/framework"
+	"mesos-gpu/internal/local/master/tap"
+	"mesos-gpu/job"
+)
+
+func other(c *tap.Call) bool { return c.GetType() != scheduler.Call_SUBSCRIBE }
+
+// run brings a job to RUNNING and lets it finish.
+func (w *world) run(in *instance, name string, gpus int) {
+	w.t.Helper()
+	in.submit(w.spec(name, gpus))
+	in.task(name, job.Running)
+	w.finish(name)
+	in.task(name, job.Finished)
+}
+
+func TestMesos01_SubscribeHasNoStreamID(t *testing.T) {
+	w := newWorld(t, gpuAgent)
+	in := w.start(nil)
+	w.run(in, "train", 1)
+	w.until("the last acknowledgement and all answers", func() bool {
+		calls := w.Calls()
+		return !slices.ContainsFunc(calls, func(c tap.Call) bool { return c.Status == 0 }) && len(w.these(scheduler.Call_ACKNOWLEDGE, nil)) >= 2
+	})
+	in.end()
+	subscribe := w.call(1, scheduler.Call_SUBSCRIBE, nil)
+	if subscribe.StreamID != "" {
+		t.Errorf("SUBSCRIBE names the stream %q", subscribe.StreamID)
+	}
+	ids := map[string]bool{}
+	for _, c := range w.Calls() {
+		if c.GetType() == scheduler.Call_SUBSCRIBE {
+			continue
+		}
+		ids[c.StreamID] = true
+		if c.Conn == subscribe.Conn {
+			t.Errorf("%s came on the connection of the subscription", c.GetType())
+		}
+		if c.Status != http.StatusAccepted {
+			t.Errorf("%s was answered %d", c.GetType(), c.Status)
+		}
+	}
+	if len(ids) != 1 || ids[""] {
+		t.Errorf("calls name the streams %v, want one", ids)
+	}
+}
+
+func TestMesos02_NoCallBeforeSubscribed(t *testing.T) {
+	w := newWorld(t, gpuAgent)
+	held, release := make(chan struct{}), make(chan struct{})
+	w.Filter(func(e *scheduler.Event) []*scheduler.Event {
+		if e.GetType() == scheduler.Event_SUBSCRIBED {
+			close(held)
+			<-release
+			w.Filter(nil)
+		}
+		return []*scheduler.Event{e}
+	})
+	in := w.start(nil)
+	<-held
+	in.submit(w.spec("train", 1)) // recorded, and offers wanted for it
+	if calls := w.story(); len(calls) != 1 {
+		t.Errorf("calls before SUBSCRIBED: %v", calls)
+	}
+	close(release)
+	in.task("train", job.Running)
+
+	// 403 says that the master knows nothing of a subscription.
+	w.Break(1, other, tap.NotSubscribed())
+	w.finish("train") // the status is acknowledged, to no avail
+	again := w.call(2, scheduler.Call_SUBSCRIBE, nil)
+	if first := w.call(1, scheduler.Call_SUBSCRIBE, nil); again.FrameworkID == nil || first.FrameworkID != nil {
+		t.Errorf("subscribed as %v, then as %v", first.FrameworkID, again.FrameworkID)
+	}
+	in.task("train", job.Finished)
+}
+
+// Every call to a master that does not lead is answered 307.
+func TestMesos03_RedirectIsFollowedForAllCalls(t *testing.T) {
+	w := newWorld(t, gpuAgent)
+	standby := w.door()
+	standby.Follow(w.server.URL)
+	in := w.start(func(c *framework.Config) { c.Master = standby.server.URL })
+	w.run(in, "one", 1)
+	if calls := w.these(scheduler.Call_ACCEPT, nil); len(calls) == 0 {
+		t.Error("the leader got no ACCEPT")
+	}
+	// The lead changes hands. An ordinary call is the first to hear of it.
+	standby.Follow("")
+	w.Break(-1, other, tap.Redirect(standby.server.URL))
+	in.submit(w.spec("two", 1))
+	w.until("a call that was answered 307", func() bool {
+		return slices.ContainsFunc(w.Calls(), func(c tap.Call) bool { return c.Status == http.StatusTemporaryRedirect })
+	})
+	w.Follow(standby.server.URL)
+	in.task("two", job.Running)
+	if calls := standby.these(scheduler.Call_ACCEPT, nil); len(calls) == 0 {
+		t.Error("the new leader got no ACCEPT")
+	}
+}
+
+// The second master knows nothing but what agents and framework tell it.
+func TestMesos04_LeaderIsLost(t *testing.T) {
+	t.Run("list", func(t *testing.T) {
+		w := newWorld(t, gpuAgent)
+		next := w.successor()
+		w.loseLeader(next, w.server.URL+","+next.server.URL, func() {})
+	})
+	t.Run("zookeeper", func(t *testing.T) {
+		w := newWorld(t, gpuAgent)
+		next, masters := w.successor(), newElection(t)
+		leave := masters.join(w)
+		masters.join(next)
+		w.loseLeader(next, masters.url, leave)
+	})
+}
+
+func (w *world) loseLeader(next *world, master string, leave func()) {
+	w.t.Helper()
+	in := w.start(func(c *framework.Config) { c.Master = master })
+	in.submit(w.spec("train", 1))
+	before := in.task("train", job.Running)
+	w.lose()
+	leave()
+	w.moveTo(next)
+	subscribe := next.call(1, scheduler.Call_SUBSCRIBE, func(c tap.Call) bool { return c.Status == http.StatusOK })
+	if got := subscribe.GetFrameworkID().GetValue(); got != w.frameworkID() {
+		w.t.Errorf("subscribed with the next master as %q, was %q", got, w.frameworkID())
+	}
+	next.settled(in, "settled")
+	if after := in.job("train").Tasks[0]; after.ID != before.ID || after.State != job.Running {
+		w.t.Errorf("task %s became %s, %s", before.ID, after.ID, after.State)
+	}
+	next.finish("train")
+	in.task("train", job.Finished)
+}
+
+func TestMesos05_MissedHeartbeatsEndTheSubscription(t *testing.T) {
+	w := newWorld(t, gpuAgent)
+	const interval = 200 * time.Millisecond
+	w.Filter(func(e *scheduler.Event) []*scheduler.Event {
+		if e.GetType() != scheduler.Event_SUBSCRIBED {
+			return nil // from now on silence
+		}
+		seconds := interval.Seconds()
+		e.Subscribed.HeartbeatIntervalSeconds = &seconds
+		return []*scheduler.Event{e}
+	})
+	in := w.start(nil)
+	told := w.event(1, scheduler.Event_SUBSCRIBED, nil)
+	again := w.call(2, scheduler.Call_SUBSCRIBE, nil)
+	if silent := again.At.Sub(told.At); silent < 5*interval || silent > 50*interval {
+		t.Errorf("subscribed again %s after the last word of a master that says something each %s", silent, interval)
+	}
+	w.Mend()
+	w.run(in, "train", 1)
+}

@@ -1,0 +1,70 @@
+package checklist
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// behaviours is how many there are.
+const behaviours = 46
+
+var (
+	testLine = regexp.MustCompile(`(?m)^func (TestMesos(\d\d)_\w+)\(`)
+	row      = regexp.MustCompile("(?m)^\\| (\\d+) \\| .+ \\| `(\\w+)` \\| (yes|no: )")
+)
+
+// TestEveryBehaviourHasItsTestAndRow compares the tests of this folder, those
+// of either build, with the table for people.
+func TestEveryBehaviourHasItsTestAndRow(t *testing.T) {
+	files, err := filepath.Glob("*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests, onMesos := map[int]string{}, map[int]bool{}
+	for _, file := range files {
+		text := readText(t, file)
+		for _, m := range testLine.FindAllStringSubmatch(text, -1) {
+			n := number(t, m[2])
+			if tests[n] != "" {
+				t.Errorf("%s and %s have one number", tests[n], m[1])
+			}
+			tests[n], onMesos[n] = m[1], !strings.HasPrefix(text, "//go:build !mesos")
+		}
+	}
+	rows := row.FindAllStringSubmatch(readText(t, "../../docs/mesos-behaviours.md"), -1)
+	if len(rows) != behaviours || len(tests) != behaviours {
+		t.Errorf("%d rows and %d tests, want %d", len(rows), len(tests), behaviours)
+	}
+	for i, r := range rows {
+		switch n := number(t, r[1]); {
+		case n != i+1:
+			t.Errorf("row %d has the number %d", i+1, n)
+		case tests[n] != r[2]:
+			t.Errorf("row %d names %s, the test is %q", n, r[2], tests[n])
+		case onMesos[n] != (r[3] == "yes"):
+			t.Errorf("row %d says %q of Apache Mesos; the test runs there: %t", n, r[3], onMesos[n])
+		}
+	}
+}
+
+func readText(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func number(t *testing.T, text string) int {
+	t.Helper()
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}

@@ -1,0 +1,190 @@
+package checklist
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
+
+	"mesos-gpu/framework"
+	"mesos-gpu/internal/local/master/tap"
+	"mesos-gpu/job"
+)
+
+// FAILURE says that an agent or an executor is gone. What becomes of tasks,
+// their own updates say, before or after.
+func TestMesos38_FailureIsNoTaskState(t *testing.T) {
+	w := newWorld(t, gpuAgent)
+	in := w.start(nil)
+	in.submit(w.spec("train", 1))
+	task := in.task("train", job.Running)
+	agent, executor, status := mesos.AgentID{Value: task.AgentID}, mesos.ExecutorID{Value: task.ID}, int32(9)
+	gone := mesos.OfferID{Value: "gone-by"}
+	w.Send(
+		&scheduler.Event{Type: scheduler.Event_FAILURE, Failure: &scheduler.Event_Failure{AgentID: &agent, ExecutorID: &executor, Status: &status}},
+		&scheduler.Event{Type: scheduler.Event_FAILURE, Failure: &scheduler.Event_Failure{AgentID: &agent}},
+		&scheduler.Event{Type: scheduler.Event_RESCIND, Rescind: &scheduler.Event_Rescind{OfferID: gone}},
+	)
+	w.settled(in, "settled")
+	if got := in.job("train").Tasks[0]; got.ID != task.ID || got.State != job.Running {
+		t.Errorf("after FAILURE task %s is %s, %s", task.ID, got.ID, got.State)
+	}
+	w.finish("train")
+	in.task("train", job.Finished)
+	for _, e := range w.Events() { // and one that is late
+		if e.GetType() == scheduler.Event_OFFERS {
+			gone = e.Offers.Offers[0].ID
+		}
+	}
+	w.Send(&scheduler.Event{Type: scheduler.Event_RESCIND, Rescind: &scheduler.Event_Rescind{OfferID: gone}})
+	w.run(in, "more", 1)
+}
+
+func TestMesos39_KillIsRepeatedUntilTheEnd(t *testing.T) {
+	w := newWorld(t, gpuAgent)
+	in := w.start(nil)
+	in.submit(w.spec("train", 1))
+	id := in.task("train", job.Running).ID
+	w.Break(2, tap.Of(scheduler.Call_KILL), tap.Swallow()) // lost on the way to the agent
+	if err := in.Kill(in.within(), "train"); err != nil {
+		t.Fatal(err)
+	}
+	third := w.call(3, scheduler.Call_KILL, func(c tap.Call) bool { return c.Kill.TaskID.Value == id })
+	if kills := w.these(scheduler.Call_KILL, nil); third.At.Sub(kills[1].At) < killRetry/2 {
+		t.Errorf("the third KILL came %s after the second", third.At.Sub(kills[1].At))
+	}
+	in.task("train", job.Killed)
+
+	// A kill while the launch is on its way.
+	arrived, release := make(chan struct{}), make(chan struct{})
+	w.Break(1, tap.Of(scheduler.Call_ACCEPT), tap.After(func() { close(arrived); <-release }, tap.Forward))
+	in.submit(w.spec("late", 1))
+	<-arrived
+	if err := in.Kill(in.within(), "late"); err != nil {
+		t.Fatal(err)
+	}
+	close(release)
+	late := in.task("late", job.Killed)
+	w.call(1, scheduler.Call_KILL, func(c tap.Call) bool { return c.Kill.TaskID.Value == late.ID })
+	w.run(in, "after", 2) // both GPUs are free again
+}
+
+func TestMesos40_TaskKillingOnlyWithTheCapability(t *testing.T) {
+	w := newRunningWorld(t)
+	told := func(id string) bool {
+		return slices.ContainsFunc(w.Events(), func(e tap.Event) bool {
+			status := e.GetUpdate().GetStatus()
+			return status.TaskID.Value == id && status.GetState() == mesos.TASK_KILLING
+		})
+	}
+	in := w.start(nil)
+	if info := w.call(1, scheduler.Call_SUBSCRIBE, nil).Subscribe.FrameworkInfo; !has(info, mesos.FrameworkInfo_Capability_TASK_KILLING_STATE) {
+		t.Errorf("capabilities %v", info.Capabilities)
+	}
+	kill := func(in *instance, name string) string {
+		in.submit(w.spec(name, 0))
+		id := in.task(name, job.Running).ID
+		if err := in.Kill(in.within(), name); err != nil {
+			t.Fatal(err)
+		}
+		in.task(name, job.Killed)
+		return id
+	}
+	if id := kill(in, "told"); !told(id) {
+		t.Error("no TASK_KILLING for a framework that knows it")
+	}
+	in.end()
+	w.Break(-1, tap.Of(scheduler.Call_SUBSCRIBE), rewritten(func(c *scheduler.Call) {
+		info := c.Subscribe.FrameworkInfo
+		info.Capabilities = slices.DeleteFunc(info.Capabilities, func(c mesos.FrameworkInfo_Capability) bool {
+			return c.Type == mesos.FrameworkInfo_Capability_TASK_KILLING_STATE
+		})
+	}))
+	if id := kill(w.start(nil), "untold"); told(id) {
+		t.Error("TASK_KILLING for a framework that does not know it")
+	}
+}
+
+// The update of a running task is replaced by the end that a reason is for.
+func TestMesos41_ReasonsDecideAboutAnotherAttempt(t *testing.T) {
+	w := newWorld(t, gpuAgent)
+	in := w.start(func(c *framework.Config) { c.Sched.RetryDelay = 10 * time.Millisecond })
+	for _, tc := range []struct {
+		name    string
+		state   mesos.TaskState
+		reason  mesos.TaskStatus_Reason
+		retries int
+		again   bool
+		ends    job.State
+	}{
+		{"launch-failed", mesos.TASK_FAILED, mesos.REASON_CONTAINER_LAUNCH_FAILED, 1, true, ""},
+		{"launch-failed-for-good", mesos.TASK_FAILED, mesos.REASON_CONTAINER_LAUNCH_FAILED, 0, false, job.Failed},
+		{"out-of-memory", mesos.TASK_FAILED, mesos.REASON_CONTAINER_LIMITATION_MEMORY, 1, true, ""},
+		{"out-of-memory-for-good", mesos.TASK_FAILED, mesos.REASON_CONTAINER_LIMITATION_MEMORY, 0, false, job.Failed},
+		{"invalid-offers", mesos.TASK_DROPPED, mesos.REASON_INVALID_OFFERS, 0, true, ""},
+		{"invalid", mesos.TASK_ERROR, mesos.REASON_TASK_INVALID, 3, false, job.Refused},
+	} {
+		s := w.spec(tc.name, 0)
+		s.Retries = tc.retries
+		var first string
+		w.Filter(func(e *scheduler.Event) []*scheduler.Event {
+			status := e.GetUpdate().GetStatus()
+			if e.GetType() != scheduler.Event_UPDATE || !strings.HasPrefix(status.TaskID.Value, tc.name+".") || first != "" && status.TaskID.Value != first {
+				return []*scheduler.Event{e}
+			}
+			if first == status.TaskID.Value {
+				return nil // it has ended, as far as the scheduler may know
+			}
+			first = status.TaskID.Value
+			status.State, status.Reason, status.UUID = &tc.state, &tc.reason, nil
+			return []*scheduler.Event{update(status)}
+		})
+		in.submit(s)
+		if tc.again {
+			if task := in.task(tc.name, job.Running); task.Attempt != 2 {
+				t.Errorf("%s: runs in attempt %d", tc.name, task.Attempt)
+			}
+		} else if task := in.task(tc.name, tc.ends); task.Attempt != 1 || task.Reason != tc.reason.String() {
+			t.Errorf("%s: ended in attempt %d because of %q", tc.name, task.Attempt, task.Reason)
+		}
+		w.Filter(nil)
+	}
+}
+
+// The framework performs no operation but launches, which have no id. What
+// it hears of others, of an earlier version's perhaps, it acknowledges.
+func TestMesos42_OperationFeedbackIsAcknowledged(t *testing.T) {
+	w := newWorld(t, gpuAgent)
+	in := w.start(nil)
+	in.submit(w.spec("train", 1))
+	in.task("train", job.Running)
+	for _, c := range w.these(scheduler.Call_ACCEPT, nil) {
+		for _, op := range c.Accept.Operations {
+			if op.Type != mesos.Offer_Operation_LAUNCH || op.ID != nil {
+				t.Errorf("operation %s with id %v", op.Type, op.ID)
+			}
+		}
+	}
+	agent, id := w.agentID(gpuAgent), uuid.New()
+	status := mesos.OperationStatus{
+		OperationID: &mesos.OperationID{Value: "reserve-1"}, State: mesos.OPERATION_FINISHED, AgentID: &agent, UUID: &mesos.UUID{Value: id[:]},
+	}
+	feedback := func(s mesos.OperationStatus) *scheduler.Event {
+		return &scheduler.Event{Type: scheduler.Event_UPDATE_OPERATION_STATUS, UpdateOperationStatus: &scheduler.Event_UpdateOperationStatus{Status: s}}
+	}
+	w.Send(feedback(status))
+	w.call(1, scheduler.Call_ACKNOWLEDGE_OPERATION_STATUS, func(c tap.Call) bool {
+		return bytes.Equal(c.AcknowledgeOperationStatus.UUID, id[:]) && c.AcknowledgeOperationStatus.OperationID == *status.OperationID
+	})
+	status.UUID = nil // which wants no acknowledgement
+	w.Send(feedback(status))
+	w.settled(in, "settled")
+	if n := len(w.these(scheduler.Call_ACKNOWLEDGE_OPERATION_STATUS, nil)); n != 1 {
+		t.Errorf("%d acknowledgements, want 1", n)
+	}
+}

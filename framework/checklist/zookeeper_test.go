@@ -1,0 +1,58 @@
+package checklist
+
+import (
+	"fmt"
+	"net"
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+
+	"mesos-gpu/internal/zktest"
+)
+
+// election is where masters say that they are there, as Mesos's do: the
+// lowest number leads.
+type election struct {
+	t    testing.TB
+	conn *zk.Conn
+	url  string
+}
+
+type mute struct{}
+
+func (mute) Printf(string, ...any) {}
+
+func newElection(t testing.TB) *election {
+	t.Helper()
+	server := zktest.Start(t)
+	conn, _, err := zk.Connect([]string{server.Addr()}, patience, zk.WithLogger(mute{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	if _, err := conn.Create("/mesos", nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
+		t.Fatal(err)
+	}
+	return &election{t, conn, "zk://" + server.Addr() + "/mesos"}
+}
+
+// join puts a master forward; leave takes it away.
+func (e *election) join(w *world) (leave func()) {
+	e.t.Helper()
+	host, port, err := net.SplitHostPort(w.server.Listener.Addr().String())
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	info := fmt.Sprintf(`{"id":"m-%s","hostname":%q,"ip":0,"port":%s,"pid":"master@%s:%s","address":{"hostname":%q,"ip":%q,"port":%s}}`,
+		port, host, port, host, port, host, host, port)
+	path, err := e.conn.Create("/mesos/json.info_", []byte(info), zk.FlagSequence, zk.WorldACL(zk.PermAll))
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	return func() {
+		e.t.Helper()
+		if err := e.conn.Delete(path, -1); err != nil {
+			e.t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package master
+
+import (
+	"maps"
+	"net/http"
+	"time"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/mesos/mesos-go/api/v1/lib/allocator"
+	"github.com/mesos/mesos-go/api/v1/lib/maintenance"
+	operator "github.com/mesos/mesos-go/api/v1/lib/master"
+	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
+
+	"mesos-gpu/internal/wire"
+)
+
+// inverseOffer asks one framework for one agent.
+type inverseOffer struct {
+	id               string
+	framework, agent string
+}
+
+type inverseKey struct{ framework, agent string }
+
+// inverseAnswer is a framework's last word about an agent; until then it is
+// not asked again.
+type inverseAnswer struct {
+	accepted  bool
+	at, until time.Time
+}
+
+// plan replaces the maintenance schedule. Offers of agents whose plan changes
+// are made anew, so that they say when the agent will be away.
+func (m *Master) plan(call *operator.Call_UpdateMaintenanceSchedule) error {
+	for _, w := range call.GetSchedule().Windows {
+		for _, machine := range w.MachineIDs {
+			if machine.GetHostname() == "" && machine.GetIP() == "" {
+				return wire.Errorf(http.StatusBadRequest, "a machine of the schedule has neither hostname nor ip")
+			}
+		}
+	}
+	before := map[string]*mesos.Unavailability{}
+	for id, a := range m.agents {
+		before[id] = m.unavailability(a)
+	}
+	m.schedule = call.GetSchedule()
+	changed := func(agent string) bool {
+		a := m.agents[agent]
+		return a == nil || !before[agent].Equal(m.unavailability(a))
+	}
+	maps.DeleteFunc(m.answers, func(key inverseKey, _ inverseAnswer) bool { return changed(key.agent) })
+	m.rescindInverse(func(o *inverseOffer) bool { return changed(o.agent) })
+	m.rescind(func(o *offer) bool { return changed(o.slot.Agent) })
+	m.allocate()
+	return nil
+}
+
+// unavailability is the window planned for an agent, if any.
+func (m *Master) unavailability(a *agent) *mesos.Unavailability {
+	ip := ipOf(a.info.Hostname)
+	for _, w := range m.schedule.Windows {
+		for _, machine := range w.MachineIDs {
+			if machine.GetHostname() == a.info.Hostname || ip != nil && machine.GetHostname() == "" && machine.GetIP() == *ip {
+				window := w.Unavailability
+				return &window
+			}
+		}
+	}
+	return nil
+}
+
+// offerInverse asks frameworks that use agents with a plan for them.
+func (m *Master) offerInverse(now time.Time) {
+	asked := map[inverseKey]bool{}
+	for _, o := range m.inverse {
+		asked[inverseKey{o.framework, o.agent}] = true
+	}
+	for _, a := range sorted(m.agents) {
+		window := m.unavailability(a)
+		if window == nil {
+			continue
+		}
+		for _, f := range sorted(m.frameworks) {
+			key := inverseKey{f.id(), a.id.Value}
+			if f.stream == nil || asked[key] || now.Before(m.answers[key].until) || len(a.usedResources(f.id())) == 0 {
+				continue
+			}
+			o := &inverseOffer{id: m.newID("O", &m.nextID.offer), framework: f.id(), agent: a.id.Value}
+			m.inverse[o.id] = o
+			f.send(&scheduler.Event{Type: scheduler.Event_INVERSE_OFFERS, InverseOffers: &scheduler.Event_InverseOffers{
+				InverseOffers: []mesos.InverseOffer{{
+					OfferID: mesos.OfferID{Value: o.id}, URL: agentURL(a.info), FrameworkID: *f.info.ID, AgentID: &a.id, Unavailability: *window,
+				}},
+			}})
+		}
+	}
+}
+
+func (m *Master) answerInverse(f *framework, ids []mesos.OfferID, accepted bool, filters *mesos.Filters) {
+	now := time.Now()
+	for _, id := range ids {
+		o := m.inverse[id.Value]
+		if o == nil || o.framework != f.id() {
+			continue // rescinded or answered before
+		}
+		delete(m.inverse, o.id)
+		wait := max(time.Duration(filters.GetRefuseSeconds()*float64(time.Second)), m.cfg.AllocationInterval)
+		m.answers[inverseKey{o.framework, o.agent}] = inverseAnswer{accepted, now, now.Add(wait)}
+	}
+}
+
+// dropInverse forgets inverse offers of frameworks that are going away.
+func (m *Master) dropInverse(which func(*inverseOffer) bool) {
+	maps.DeleteFunc(m.inverse, func(_ string, o *inverseOffer) bool { return which(o) })
+}
+
+// rescindInverse takes inverse offers back and tells their frameworks.
+func (m *Master) rescindInverse(which func(*inverseOffer) bool) {
+	for _, o := range sorted(m.inverse) {
+		if which(o) {
+			delete(m.inverse, o.id)
+			m.frameworks[o.framework].send(&scheduler.Event{Type: scheduler.Event_RESCIND_INVERSE_OFFER,
+				RescindInverseOffer: &scheduler.Event_RescindInverseOffer{InverseOfferID: mesos.OfferID{Value: o.id}}})
+		}
+	}
+}
+
+// describeMaintenance says what frameworks answered.
+func (m *Master) describeMaintenance() *operator.Response_GetMaintenanceStatus {
+	out := &operator.Response_GetMaintenanceStatus{}
+	for _, a := range sorted(m.agents) {
+		if m.unavailability(a) == nil {
+			continue
+		}
+		hostname := a.info.Hostname
+		machine := maintenance.ClusterStatus_DrainingMachine{ID: mesos.MachineID{Hostname: &hostname, IP: ipOf(hostname)}}
+		for _, f := range sorted(m.frameworks) {
+			answer, answered := m.answers[inverseKey{f.id(), a.id.Value}]
+			if !answered {
+				continue
+			}
+			status := allocator.InverseOfferStatus{FrameworkID: *f.info.ID, Timestamp: *timeInfo(answer.at), Status: allocator.InverseOfferStatus_DECLINE.Enum()}
+			if answer.accepted {
+				status.Status = allocator.InverseOfferStatus_ACCEPT.Enum()
+			}
+			machine.Statuses = append(machine.Statuses, status)
+		}
+		out.Status.DrainingMachines = append(out.Status.DrainingMachines, machine)
+	}
+	return out
+}

@@ -1,0 +1,113 @@
+package master
+
+import (
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gogo/protobuf/proto"
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/mesos/mesos-go/api/v1/lib/allocator"
+	"github.com/mesos/mesos-go/api/v1/lib/maintenance"
+	operator "github.com/mesos/mesos-go/api/v1/lib/master"
+	"github.com/mesos/mesos-go/api/v1/lib/quota"
+	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
+
+	"mesos-gpu/internal/local/master/amount"
+)
+
+func schedule(windows ...maintenance.Window) *operator.Call {
+	return &operator.Call{Type: operator.Call_UPDATE_MAINTENANCE_SCHEDULE, UpdateMaintenanceSchedule: &operator.Call_UpdateMaintenanceSchedule{
+		Schedule: maintenance.Schedule{Windows: windows},
+	}}
+}
+
+func window(hostname string, start int64) maintenance.Window {
+	return maintenance.Window{
+		MachineIDs:     []mesos.MachineID{{Hostname: proto.String(hostname)}},
+		Unavailability: mesos.Unavailability{Start: mesos.TimeInfo{Nanoseconds: start}},
+	}
+}
+
+func (c *client) answerInverse(t *testing.T, accept bool, id mesos.OfferID, refuse float64) {
+	t.Helper()
+	ids, filters := []mesos.OfferID{id}, &mesos.Filters{RefuseSeconds: &refuse}
+	call := &scheduler.Call{Type: scheduler.Call_DECLINE_INVERSE_OFFERS, DeclineInverseOffers: &scheduler.Call_DeclineInverseOffers{InverseOfferIDs: ids, Filters: filters}}
+	if accept {
+		call = &scheduler.Call{Type: scheduler.Call_ACCEPT_INVERSE_OFFERS, AcceptInverseOffers: &scheduler.Call_AcceptInverseOffers{InverseOfferIDs: ids, Filters: filters}}
+	}
+	c.post(t, http.StatusAccepted, call)
+}
+
+func TestInverseOffers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := New(Config{})
+		c := subscribe(t, m, info())
+		a := register(t, m, cpuAgent)
+		operate(t, m, http.StatusBadRequest, schedule(maintenance.Window{MachineIDs: []mesos.MachineID{{}}}))
+		onAgent(t, m, c, a, "t")
+		m.locked(m.allocate)
+		c.offers(t)
+
+		operate(t, m, http.StatusOK, schedule(window("127.0.0.1", 42), window("elsewhere", 43)))
+		c.event(t, scheduler.Event_RESCIND)
+		if got := c.offers(t)[0].Unavailability; got == nil || got.Start.Nanoseconds != 42 {
+			t.Errorf("an offer of the agent says %v of its maintenance", got)
+		}
+		asked := c.event(t, scheduler.Event_INVERSE_OFFERS).InverseOffers.InverseOffers[0]
+		if *asked.AgentID != a.id || asked.Unavailability.Start.Nanoseconds != 42 {
+			t.Errorf("inverse offer %v", asked)
+		}
+		m.locked(m.allocate)
+		c.quiet(t, scheduler.Event_INVERSE_OFFERS)
+		c.answerInverse(t, false, asked.OfferID, 30)
+		m.locked(m.allocate)
+		c.quiet(t, scheduler.Event_INVERSE_OFFERS)
+		time.Sleep(30 * time.Second)
+		m.locked(m.allocate)
+		c.answerInverse(t, true, c.event(t, scheduler.Event_INVERSE_OFFERS).InverseOffers.InverseOffers[0].OfferID, 30)
+		status := operate(t, m, http.StatusOK, &operator.Call{Type: operator.Call_GET_MAINTENANCE_STATUS}).GetMaintenanceStatus.Status
+		if got := status.DrainingMachines[0].Statuses; len(got) != 1 || *got[0].Status != allocator.InverseOfferStatus_ACCEPT {
+			t.Errorf("status %v", status)
+		}
+
+		// A plan that is given up takes its inverse offer along.
+		operate(t, m, http.StatusOK, schedule(window("127.0.0.1", 44)))
+		asked = c.event(t, scheduler.Event_INVERSE_OFFERS).InverseOffers.InverseOffers[0]
+		operate(t, m, http.StatusOK, schedule())
+		if got := c.event(t, scheduler.Event_RESCIND_INVERSE_OFFER).RescindInverseOffer.InverseOfferID; got != asked.OfferID {
+			t.Errorf("rescinded %s, want %s", got.Value, asked.OfferID.Value)
+		}
+		c.answerInverse(t, true, asked.OfferID, 0) // too late, and no harm
+		if got := operate(t, m, http.StatusOK, &operator.Call{Type: operator.Call_GET_MAINTENANCE_SCHEDULE}); len(got.GetMaintenanceSchedule.Schedule.Windows) != 0 {
+			t.Errorf("schedule %v", got)
+		}
+	})
+}
+
+func TestQuotaLimits(t *testing.T) {
+	m := New(Config{})
+	roles := info()
+	roles.Roles = []string{"research"}
+	c := subscribe(t, m, roles)
+	register(t, m, gpuAgent)
+	c.offers(t)
+	limit := func(role string, gpus float64) *operator.Call {
+		return &operator.Call{Type: operator.Call_UPDATE_QUOTA, UpdateQuota: &operator.Call_UpdateQuota{
+			QuotaConfigs: []quota.QuotaConfig{{Role: role, Limits: map[string]mesos.Value_Scalar{"gpus": {Value: gpus}}}},
+		}}
+	}
+	operate(t, m, http.StatusBadRequest, limit("-", 1))
+	for _, gpus := range []float64{0, 1} {
+		operate(t, m, http.StatusOK, limit("research", gpus))
+		c.event(t, scheduler.Event_RESCIND)
+		if got := amount.Scalar(c.offers(t)[0].Resources, "gpus"); got != gpus {
+			t.Errorf("a role with a limit of %v GPUs is offered %v", gpus, got)
+		}
+	}
+	configs := operate(t, m, http.StatusOK, &operator.Call{Type: operator.Call_GET_QUOTA}).GetQuota.Status.Configs
+	if len(configs) != 1 || configs[0].Limits["gpus"].Value != 1 {
+		t.Errorf("quotas %v", configs)
+	}
+}

@@ -1,0 +1,49 @@
+package master
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+
+	operator "github.com/mesos/mesos-go/api/v1/lib/master"
+
+	"mesos-gpu/internal/local/master/check"
+	"mesos-gpu/internal/wire"
+)
+
+// updateQuota sets roles' limits. Guarantees are only remembered: one machine
+// has nothing to set aside for them. As with Mesos, what is offered already
+// stays so; a role's offers that go beyond its limit are taken back.
+func (m *Master) updateQuota(call *operator.Call_UpdateQuota) error {
+	for _, c := range call.GetQuotaConfigs() {
+		if err := check.Role(c.Role); err != nil {
+			return wire.Errorf(http.StatusBadRequest, "invalid quota configuration: %v", err)
+		}
+	}
+	for _, c := range call.GetQuotaConfigs() {
+		m.quotas[c.Role] = c
+		m.rescind(func(o *offer) bool { return o.slot.Role == c.Role })
+	}
+	m.allocate()
+	return nil
+}
+
+// limits are the most that a role may have of what a limit is set for.
+func (m *Master) limits() map[string]map[string]float64 {
+	out := map[string]map[string]float64{}
+	for role, c := range m.quotas {
+		out[role] = map[string]float64{}
+		for name, value := range c.Limits {
+			out[role][name] = value.Value
+		}
+	}
+	return out
+}
+
+func (m *Master) describeQuota() *operator.Response_GetQuota {
+	out := &operator.Response_GetQuota{}
+	for _, role := range slices.Sorted(maps.Keys(m.quotas)) {
+		out.Status.Configs = append(out.Status.Configs, m.quotas[role])
+	}
+	return out
+}

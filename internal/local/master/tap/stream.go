@@ -1,0 +1,217 @@
+package tap
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/gogo/protobuf/proto"
+	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
+
+	"mesos-gpu/internal/wire"
+)
+
+// stream is one subscription on its way through the tap.
+type stream struct {
+	tap    *Tap
+	ctx    context.Context
+	close  context.CancelFunc
+	path   string
+	number int
+	ready  chan struct{} // closed once the answer has begun
+	once   sync.Once
+	id     string // the header
+	closed bool
+
+	mu sync.Mutex // guards the writing
+	w  http.ResponseWriter
+}
+
+func (t *Tap) open(r *http.Request) *stream {
+	ctx, cancel := context.WithCancel(r.Context())
+	s := &stream{tap: t, ctx: ctx, path: r.URL.Path, ready: make(chan struct{})}
+	s.close = func() {
+		s.mu.Lock()
+		s.closed = true // its writer is no more
+		s.mu.Unlock()
+		cancel()
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.opened++
+	s.number = t.opened
+	t.stream = s
+	return s
+}
+
+// Cut ends the newest subscription as a broken connection would.
+func (t *Tap) Cut() {
+	t.mu.Lock()
+	s := t.stream
+	t.mu.Unlock()
+	if s != nil {
+		s.close()
+	}
+}
+
+// Send gives the scheduler events that the master never sent. Where no
+// subscription is open it does nothing.
+func (t *Tap) Send(events ...*scheduler.Event) {
+	t.mu.Lock()
+	s := t.stream
+	t.mu.Unlock()
+	if s == nil {
+		return
+	}
+	select {
+	case <-s.ready:
+		s.write(events)
+	case <-s.ctx.Done():
+	}
+}
+
+// Do makes a call to the master in the scheduler's name, on its newest
+// subscription, and returns the answer's status. The call is not kept.
+func (t *Tap) Do(call *scheduler.Call) (int, error) {
+	t.mu.Lock()
+	s := t.stream
+	t.mu.Unlock()
+	body, err := proto.Marshal(call)
+	if err != nil {
+		return 0, fmt.Errorf("tap: make call %s: %w", call.GetType(), err)
+	}
+	if s == nil {
+		return 0, fmt.Errorf("tap: make call %s: no scheduler has subscribed", call.GetType())
+	}
+	select {
+	case <-s.ready:
+	case <-s.ctx.Done():
+		return 0, fmt.Errorf("tap: make call %s: the subscription has ended", call.GetType())
+	}
+	r := httptest.NewRequest(http.MethodPost, s.path, bytes.NewReader(body))
+	r.Header.Set("Content-Type", wire.Protobuf)
+	r.Header.Set("Accept", wire.Protobuf)
+	r.Header.Set(wire.HeaderStreamID, s.id)
+	w := httptest.NewRecorder()
+	t.master.ServeHTTP(w, r)
+	return w.Code, nil
+}
+
+// write sends events, unfiltered, with no other between them. It fails
+// silently: the scheduler that went away gets nothing.
+func (s *stream) write(events []*scheduler.Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range events {
+		body, err := proto.Marshal(e)
+		if err != nil || s.closed {
+			return
+		}
+		fmt.Fprintf(s.w, "%d\n%s", len(body), body)
+		s.tap.got(Event{Event: e, Stream: s.number, At: time.Now()})
+	}
+	if !s.closed {
+		_ = http.NewResponseController(s.w).Flush() // see above
+	}
+}
+
+func (t *Tap) got(e Event) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.events = append(t.events, e)
+	t.wake()
+}
+
+// eventWriter reads the master's events and writes what the filter makes of
+// them.
+type eventWriter struct {
+	*statusWriter
+	stream *stream
+	rest   []byte
+}
+
+func (w *eventWriter) WriteHeader(status int) {
+	w.stream.once.Do(func() {
+		w.stream.w, w.stream.id = w.statusWriter, w.Header().Get(wire.HeaderStreamID)
+		w.Header().Del("Content-Length")
+		w.statusWriter.WriteHeader(status)
+		close(w.stream.ready)
+	})
+}
+
+func (w *eventWriter) Write(p []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	if w.call.Status != http.StatusOK {
+		return w.statusWriter.Write(p)
+	}
+	w.rest = append(w.rest, p...)
+	for {
+		line, after, found := bytes.Cut(w.rest, []byte("\n"))
+		n, err := strconv.Atoi(string(line))
+		if !found || err != nil || len(after) < n {
+			return len(p), w.stream.ctx.Err()
+		}
+		e := &scheduler.Event{}
+		if err := proto.Unmarshal(after[:n], e); err != nil {
+			return 0, fmt.Errorf("tap: read event: %w", err)
+		}
+		w.rest = bytes.Clone(after[n:])
+		w.stream.pass(e)
+	}
+}
+
+func (s *stream) pass(e *scheduler.Event) {
+	s.tap.mu.Lock()
+	filter := s.tap.filter
+	s.tap.mu.Unlock()
+	events := []*scheduler.Event{e}
+	if filter != nil {
+		events = filter(e)
+	}
+	s.write(events)
+}
+
+// Flush sends the header; events flush themselves.
+func (w *eventWriter) Flush() {
+	w.WriteHeader(http.StatusOK)
+	w.stream.mu.Lock()
+	defer w.stream.mu.Unlock()
+	if !w.stream.closed {
+		_ = http.NewResponseController(w.statusWriter.ResponseWriter).Flush() // the scheduler may be gone
+	}
+}
+
+// statusWriter notes what a call was answered.
+type statusWriter struct {
+	http.ResponseWriter
+	tap  *Tap
+	call *Call
+}
+
+func (w *statusWriter) WriteHeader(status int) {
+	w.tap.mu.Lock()
+	if w.call.Status == 0 {
+		w.call.Status = status
+		w.tap.wake()
+	}
+	w.tap.mu.Unlock()
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *statusWriter) Write(p []byte) (int, error) {
+	w.tap.mu.Lock()
+	status := w.call.Status
+	w.tap.mu.Unlock()
+	if status == 0 {
+		w.WriteHeader(http.StatusOK)
+	}
+	return w.ResponseWriter.Write(p)
+}
+
+// Unwrap lets a ResponseController find what lies below.
+func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

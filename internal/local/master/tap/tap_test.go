@@ -1,0 +1,270 @@
+package tap_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/gogo/protobuf/proto"
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	operator "github.com/mesos/mesos-go/api/v1/lib/master"
+	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
+
+	"mesos-gpu/internal/local/master"
+	"mesos-gpu/internal/local/master/tap"
+	"mesos-gpu/internal/wire"
+)
+
+// rig is an embedded master behind a tap, and a scheduler that has subscribed.
+type rig struct {
+	*tap.Tap
+	t      *testing.T
+	server *httptest.Server
+	events io.ReadCloser
+	id     *mesos.FrameworkID
+	stream string
+}
+
+func newRig(t *testing.T) *rig {
+	m := master.New(master.Config{})
+	r := &rig{t: t, Tap: tap.New(m.Handler())}
+	r.server = httptest.NewServer(r.Tap)
+	t.Cleanup(func() { r.server.CloseClientConnections(); r.server.Close() })
+	return r
+}
+
+func (r *rig) subscribe() {
+	r.t.Helper()
+	timeout := 60.0
+	r.stream = ""
+	res, err := r.post("/api/v1/scheduler", &scheduler.Call{Type: scheduler.Call_SUBSCRIBE, FrameworkID: r.id, Subscribe: &scheduler.Call_Subscribe{
+		FrameworkInfo: &mesos.FrameworkInfo{ID: r.id, User: "root", Name: "tap", FailoverTimeout: &timeout},
+	}})
+	if err != nil || res.StatusCode != http.StatusOK {
+		r.t.Fatalf("subscribe: %v %v", res, err)
+	}
+	r.t.Cleanup(func() { res.Body.Close() })
+	r.events, r.stream = res.Body, res.Header.Get(wire.HeaderStreamID)
+	r.id = r.next().GetSubscribed().GetFrameworkID()
+}
+
+func (r *rig) post(path string, call proto.Message) (*http.Response, error) {
+	body, err := proto.Marshal(call)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	r.t.Cleanup(cancel)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.server.URL+path, bytes.NewReader(body))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", wire.Protobuf)
+	req.Header.Set("Accept", wire.Protobuf)
+	if r.stream != "" {
+		req.Header.Set(wire.HeaderStreamID, r.stream)
+	}
+	return (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}).Do(req)
+}
+
+// call is one without a body, and what was answered: 0 for a closed
+// connection.
+func (r *rig) call(kind scheduler.Call_Type) int {
+	r.t.Helper()
+	res, err := r.post("/api/v1/scheduler", &scheduler.Call{Type: kind, FrameworkID: r.id})
+	if err != nil {
+		return 0
+	}
+	res.Body.Close()
+	return res.StatusCode
+}
+
+// next is the next event but heartbeats; nil at the end of the stream.
+func (r *rig) next() *scheduler.Event {
+	r.t.Helper()
+	for {
+		line := ""
+		for b := make([]byte, 1); ; line += string(b) {
+			if _, err := io.ReadFull(r.events, b); err != nil {
+				return nil
+			}
+			if b[0] == '\n' {
+				break
+			}
+		}
+		n, err := strconv.Atoi(line)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		frame, e := make([]byte, n), &scheduler.Event{}
+		if _, err := io.ReadFull(r.events, frame); err != nil {
+			r.t.Fatal(err)
+		}
+		if err := proto.Unmarshal(frame, e); err != nil {
+			r.t.Fatal(err)
+		}
+		if e.Type != scheduler.Event_HEARTBEAT {
+			return e
+		}
+	}
+}
+
+func rescind(id string) *scheduler.Event {
+	return &scheduler.Event{Type: scheduler.Event_RESCIND, Rescind: &scheduler.Event_Rescind{OfferID: mesos.OfferID{Value: id}}}
+}
+
+func TestFaults(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		fault tap.Fault
+		want  int
+		taken bool // by the master
+	}{
+		{"forward", tap.Forward, 202, true},
+		{"not subscribed", tap.NotSubscribed(), 403, false},
+		{"overloaded", tap.Overloaded(), 503, false},
+		{"bad request", tap.Answer(400, "no"), 400, false},
+		{"swallow", tap.Swallow(), 202, false},
+		{"redirect", tap.Redirect("http://127.0.0.1:1"), 307, false},
+		{"drop", tap.Drop, 0, false},
+		{"lose", tap.Lose, 0, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRig(t)
+			r.subscribe()
+			r.Break(1, tap.Of(scheduler.Call_TEARDOWN), tc.fault)
+			if got := r.call(scheduler.Call_REVIVE); got != 202 {
+				t.Errorf("another call was answered %d", got)
+			}
+			if got := r.call(scheduler.Call_TEARDOWN); got != tc.want {
+				t.Errorf("answered %d, want %d", got, tc.want)
+			}
+			// The master knows no framework that was torn down.
+			if got := r.call(scheduler.Call_TEARDOWN); (got == 400) != tc.taken {
+				t.Errorf("the call once more was answered %d", got)
+			}
+			calls := r.Calls()
+			if last := calls[len(calls)-2]; last.Status != tc.want || last.StreamID != r.stream || last.Stream != 1 {
+				t.Errorf("kept %+v", last)
+			}
+		})
+	}
+}
+
+func TestHangLastsUntilTheCallerGoes(t *testing.T) {
+	r := newRig(t)
+	r.subscribe()
+	r.Break(-1, tap.Of(scheduler.Call_REVIVE), tap.Hang)
+	answered := make(chan int, 1)
+	go func() { answered <- r.call(scheduler.Call_REVIVE) }()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := r.Await(ctx, func() bool { return len(r.Calls()) == 2 }); err != nil {
+		t.Fatal(err)
+	}
+	r.Mend() // for those to come
+	if got := r.call(scheduler.Call_REVIVE); got != 202 {
+		t.Errorf("after Mend: %d", got)
+	}
+	select {
+	case got := <-answered:
+		t.Errorf("the call that hangs was answered %d", got)
+	default:
+	}
+	r.server.CloseClientConnections()
+	if got := <-answered; got != 0 {
+		t.Errorf("answered %d", got)
+	}
+}
+
+func TestEventsAreFilteredAndMadeUp(t *testing.T) {
+	r := newRig(t)
+	r.Filter(func(e *scheduler.Event) []*scheduler.Event {
+		if e.Type != scheduler.Event_SUBSCRIBED {
+			return nil
+		}
+		return []*scheduler.Event{e, rescind("made-up"), rescind("twice")}
+	})
+	r.subscribe()
+	r.Send(rescind("sent"))
+	for _, want := range []string{"made-up", "twice", "sent"} {
+		if got := r.next().GetRescind().GetOfferID(); got.Value != want {
+			t.Errorf("got %q, want %q", got.Value, want)
+		}
+	}
+	if n := len(r.Events()); n != 4 {
+		t.Errorf("kept %d events, want 4", n)
+	}
+	r.Cut()
+	if e := r.next(); e != nil {
+		t.Errorf("after Cut came %v", e)
+	}
+	r.Send(rescind("nobody")) // is there
+	if n := len(r.Events()); n != 4 {
+		t.Errorf("kept %d events of a stream that has ended", n)
+	}
+	r.Filter(nil)
+	r.subscribe()
+	if events := r.Events(); events[4].Stream != 2 || events[4].GetType() != scheduler.Event_SUBSCRIBED {
+		t.Errorf("kept %v", events[4])
+	}
+}
+
+func TestDoActsForTheScheduler(t *testing.T) {
+	r := newRig(t)
+	call := &scheduler.Call{Type: scheduler.Call_TEARDOWN}
+	if _, err := r.Do(call); err == nil {
+		t.Error("a call of nobody succeeded")
+	}
+	r.subscribe()
+	call.FrameworkID = r.id
+	if status, err := r.Do(call); status != 202 || err != nil {
+		t.Errorf("%d %v", status, err)
+	}
+	if n := len(r.Calls()); n != 1 {
+		t.Errorf("%d calls kept, want SUBSCRIBE alone", n)
+	}
+	if e := r.next(); e != nil {
+		t.Errorf("after TEARDOWN came %v", e)
+	}
+	// The tap may not have heard of the end yet; the master has.
+	if status, err := r.Do(call); err == nil && status == http.StatusAccepted {
+		t.Error("a call on a stream that has ended succeeded")
+	}
+}
+
+func TestFollow(t *testing.T) {
+	leader, r := newRig(t), newRig(t)
+	r.subscribe()
+	r.Follow(leader.server.URL)
+	if e := r.next(); e != nil {
+		t.Errorf("a master that leads no more sent %v", e)
+	}
+	for path, call := range map[string]proto.Message{
+		"/master/redirect": &operator.Call{}, "/api/v1": &operator.Call{Type: operator.Call_GET_HEALTH},
+		"/api/v1/scheduler": &scheduler.Call{Type: scheduler.Call_REVIVE, FrameworkID: r.id},
+	} {
+		res, err := r.post(path, call)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		if got := res.Header.Get("Location"); res.StatusCode != 307 || !bytes.Contains([]byte(got), []byte(leader.server.Listener.Addr().String())) {
+			t.Errorf("%s: %s to %q", path, res.Status, got)
+		}
+	}
+	r.Follow("")
+	r.subscribe()
+	if _, err := r.post("/api/v1", &operator.Call{Type: operator.Call_GET_HEALTH}); err != nil {
+		t.Error(err)
+	}
+	if got := fmt.Sprint(len(r.OperatorCalls())); got != "1" {
+		t.Errorf("%s operator calls kept, want 1", got)
+	}
+}
