@@ -99,13 +99,13 @@ func (c *Client) Follow(ctx context.Context, name string) iter.Seq2[api.Event, e
 // Wait follows a job until it has ended, through restarts of the scheduler,
 // and returns it as it then is.
 func (c *Client) Wait(ctx context.Context, name string) (view api.JobView, err error) {
-	live := map[string]bool{} // tasks that have not ended
+	live := map[string]bool{} // tasks that have not ended, whichever their attempt
 	for ev, err := range c.Follow(ctx, name) {
 		if err != nil {
 			return view, err
 		}
-		if live[ev.Task] = true; !ev.State.Live() {
-			delete(live, ev.Task)
+		if live[taskOf(ev.Task)] = true; !ev.State.Live() {
+			delete(live, taskOf(ev.Task))
 		}
 		if len(live) > 0 {
 			continue
@@ -116,9 +116,20 @@ func (c *Client) Wait(ctx context.Context, name string) (view api.JobView, err e
 		}
 		for i := range view.Tasks {
 			if view.Tasks[i].State.Live() {
-				live[view.Tasks[i].ID] = true
+				live[taskOf(view.Tasks[i].ID)] = true
 			}
 		}
 	}
 	return view, context.Cause(ctx)
+}
+
+// taskOf is the part JOB.INDEX of a task's id. An attempt may be lost, and the
+// next begin, while the stream is broken: the end of the first is never heard.
+func taskOf(id string) string {
+	for range 2 {
+		if i := strings.LastIndexByte(id, '.'); i > 0 {
+			id = id[:i]
+		}
+	}
+	return id
 }

@@ -222,3 +222,36 @@ type refusing struct{}
 func (refusing) RoundTrip(*http.Request) (*http.Response, error) {
 	return nil, &net.OpError{Op: "dial", Err: errors.New("refused")}
 }
+
+// TestWaitSeesThroughAttempts: an attempt that was lost while nobody answered
+// never ends for who waits; the next one does.
+func TestWaitSeesThroughAttempts(t *testing.T) {
+	event := func(w io.Writer, task string, state job.State) {
+		text, err := json.Marshal(api.Event{Job: "train", Task: task, State: state})
+		if err != nil {
+			t.Error(err)
+		}
+		fmt.Fprintf(w, "data: %s\n\n", text)
+	}
+	var streams atomic.Int32
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case !strings.HasPrefix(r.URL.Path, "/v1/events"):
+			_ = json.NewEncoder(w).Encode(api.JobView{Terminal: true, State: job.Finished})
+		case streams.Add(1) == 1:
+			event(w, "train.0.1.x", job.Running)
+			event(w, "train.1.1.x", job.Running)
+		default:
+			event(w, "train.0.2.x", job.Finished)
+			event(w, "train.1.1.x", job.Finished)
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		}
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	view, err := connect(t, url).Wait(ctx, "train")
+	if err != nil || view.State != job.Finished {
+		t.Errorf("got %s, %v", view.State, err)
+	}
+}
