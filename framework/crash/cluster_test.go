@@ -1,0 +1,165 @@
+package crash
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gogo/protobuf/proto"
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	operator "github.com/mesos/mesos-go/api/v1/lib/master"
+	"github.com/sirupsen/logrus"
+
+	"mesos-gpu/internal/local/agent"
+	"mesos-gpu/internal/local/master"
+	"mesos-gpu/internal/wire"
+	"mesos-gpu/isolator/advertise"
+	"mesos-gpu/isolator/simulated"
+)
+
+// Each of the agents has so many V100s.
+const (
+	agents       = 3
+	gpusPerAgent = 2
+)
+
+// cluster is an embedded master with agents that run real executors. None of
+// them dies in these tests.
+type cluster struct {
+	t      testing.TB
+	url    string // of the master
+	binary string
+	logs   string
+	api    http.Handler // of the master
+}
+
+func newCluster(t testing.TB) *cluster {
+	t.Helper()
+	binary, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewUnstartedServer(nil)
+	c := &cluster{t: t, binary: binary, logs: t.TempDir()}
+	m := master.New(master.Config{Log: c.log("master"), Addr: server.Listener.Addr().String(), AllocationInterval: 100 * time.Millisecond})
+	c.api = m.Handler()
+	server.Config.Handler = c.api
+	server.Start()
+	c.url = server.URL
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { _ = m.Run(ctx) }) // it returns nil
+	t.Cleanup(func() { cancel(); running.Wait(); server.Close() })
+	for n := range agents {
+		c.startAgent(m, fmt.Sprint("agent-", n+1))
+	}
+	t.Cleanup(c.show)
+	return c
+}
+
+// startAgent starts one whose containers are plain processes.
+func (c *cluster) startAgent(m *master.Master, name string) {
+	c.t.Helper()
+	host, err := simulated.Host(fmt.Sprintf("%dxV100", gpusPerAgent), name)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	server := httptest.NewUnstartedServer(nil)
+	a, err := agent.New(agent.Config{
+		Log: c.log(name), Master: m, WorkDir: c.t.TempDir(), Addr: server.Listener.Addr().String(), Hostname: name,
+		Resources:    append(advertise.Resources(host, ""), scalar("cpus", 16), scalar("mem", 16384), scalar("disk", 10000)),
+		Attributes:   advertise.Attributes(host),
+		ExecutorPath: c.binary, RetryMin: 200 * time.Millisecond, RetryMax: time.Second,
+	})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	server.Config.Handler = a.Handler()
+	server.Start()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	c.t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			c.t.Errorf("%s ended with %v", name, err)
+		}
+		server.Close()
+	})
+	<-a.Ready()
+}
+
+func scalar(name string, value float64) mesos.Resource {
+	return mesos.Resource{Name: name, Type: mesos.SCALAR.Enum(), Scalar: &mesos.Value_Scalar{Value: value}}
+}
+
+// log is a file that show shows.
+func (c *cluster) log(name string) logrus.FieldLogger {
+	f, err := os.Create(filepath.Join(c.logs, name+".log"))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() { _ = f.Close() }) // a test's log
+	l := logrus.New()
+	l.SetOutput(f)
+	l.SetFormatter(format())
+	return l
+}
+
+func format() logrus.Formatter {
+	return &logrus.TextFormatter{DisableColors: true, TimestampFormat: "15:04:05.000", FullTimestamp: true}
+}
+
+// show tells what everybody logged last, if the test has failed.
+func (c *cluster) show() {
+	if !c.t.Failed() {
+		return
+	}
+	files, _ := filepath.Glob(filepath.Join(c.logs, "*.log")) // the pattern is right
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			c.t.Error(err)
+		}
+		c.t.Logf("%s:\n%s", filepath.Base(f), text[max(0, len(text)-6000):])
+	}
+}
+
+// address is one for an API that stays the same from process to process. No
+// client of this machine has its own end there, as on 127.0.0.1, and takes
+// the port away while nobody listens.
+func address(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.77:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// ask makes an operator's call to the master.
+func (c *cluster) ask(kind operator.Call_Type) (*operator.Response, error) {
+	body, err := proto.Marshal(&operator.Call{Type: kind})
+	if err != nil {
+		return nil, err
+	}
+	r := httptest.NewRequest(http.MethodPost, "/api/v1", bytes.NewReader(body))
+	r.Header.Set("Content-Type", wire.Protobuf)
+	r.Header.Set("Accept", wire.Protobuf)
+	recorder := httptest.NewRecorder()
+	c.api.ServeHTTP(recorder, r)
+	if recorder.Code >= 300 {
+		return nil, fmt.Errorf("%s: %d %s", kind, recorder.Code, recorder.Body)
+	}
+	response := &operator.Response{}
+	return response, proto.Unmarshal(recorder.Body.Bytes(), response)
+}

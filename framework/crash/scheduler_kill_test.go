@@ -1,0 +1,49 @@
+package crash
+
+import (
+	"math/rand/v2"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// TestKilledScheduler kills the only scheduler at every point there is, again
+// and again, each time as soon as the next one gets there.
+func TestKilledScheduler(t *testing.T) {
+	t.Parallel()
+	deaths := 200
+	if testing.Short() {
+		deaths = 35 // each point once
+	}
+	c := newCluster(t)
+	p := newProof(t, c.binary)
+	books := audit(c)
+	s := settings{Master: c.url, API: address(t), Journal: filepath.Join(t.TempDir(), "journal"), Executor: c.binary, Logs: c.logs}
+	crowd := gather(t, p, s.API)
+	began, hits := time.Now(), tally{}
+	for _, at := range plan(deaths, rand.New(rand.NewPCG(1, 2))) {
+		s.Die = at
+		hits[launch(t, s).awaitDeath(at)]++
+	}
+	killing := time.Since(began)
+	s.Die = point{}
+	last := launch(t, s)
+	jobs := crowd.finish()
+	p.check(c, crowd.c, jobs)
+	last.stop()
+	books.end()
+	for _, at := range append(firstPoints(), points()...) {
+		if hits[at.String()] == 0 {
+			t.Errorf("no scheduler died %s", at)
+		}
+	}
+	n := 0
+	for _, count := range hits {
+		n += count
+	}
+	if n < deaths {
+		t.Errorf("%d deaths, want %d", n, deaths)
+	}
+	t.Logf("%d schedulers killed in %s, %d jobs ended, %d of %d GPUs held at most in %d looks, %s in all\n%s",
+		n, killing.Round(time.Millisecond), len(jobs), books.most, agents*gpusPerAgent, books.looks, time.Since(began).Round(time.Millisecond), hits.table())
+}
