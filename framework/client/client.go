@@ -89,7 +89,7 @@ const page = 500
 
 // Jobs lists all jobs, oldest first.
 func (c *Client) Jobs(ctx context.Context) ([]api.JobView, error) {
-	var all []api.JobView
+	all := []api.JobView{}
 	for q := (api.JobQuery{Limit: page}); ; {
 		list, err := c.List(ctx, q)
 		if err != nil {

@@ -165,7 +165,7 @@ func (c *Client) ask(ctx context.Context, method, url string, data []byte) (*htt
 	}
 	res, err := c.http.Do(req)
 	if errors.Is(err, syscall.ECONNREFUSED) {
-		return nil, fmt.Errorf("no scheduler listens at %s (%w): start mesos-gpu local or mesos-gpu scheduler, or name another by --api or MESOS_GPU_API", strings.Join(c.bases, ", "), err)
+		return nil, &silence{at: c.bases, err: err}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("ask the scheduler: %w", err)
@@ -197,3 +197,16 @@ func patiently(ctx context.Context, f func() error) error {
 		}
 	}
 }
+
+// silence means that nobody listens at any of the addresses.
+type silence struct {
+	at  []string
+	err error
+}
+
+func (e *silence) Error() string {
+	return fmt.Sprintf("no scheduler listens at %s (%v): start mesos-gpu local or mesos-gpu scheduler, or name another by --api or MESOS_GPU_API",
+		strings.Join(e.at, ", "), syscall.ECONNREFUSED)
+}
+
+func (e *silence) Unwrap() error { return e.err }

@@ -96,7 +96,7 @@ func TestLostBeforeTheServerSaysSo(t *testing.T) {
 func TestSessionSurvivesARestart(t *testing.T) {
 	server := zktest.Start(t)
 	proxy := zktest.NewProxy(t, server.Addr())
-	s := dial(t, proxy.Addr(), 20*time.Second)
+	s := dial(t, proxy.Addr(), 40*time.Second) // the most that a server grants
 	id := s.Conn.SessionID()
 	for _, disturb := range []func(){proxy.Break, server.Restart} {
 		disturb()
