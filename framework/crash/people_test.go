@@ -142,13 +142,13 @@ func (p *people) pause() error {
 	}
 }
 
-// killStarted kills a job once a task of it runs.
+// killStarted kills a job once a task of it runs, or has ended as it should not.
 func (p *people) killStarted(name string) error {
 	for ev, err := range p.c.Follow(p.ctx, name) {
 		if err != nil {
 			return err
 		}
-		if ev.State == job.Running {
+		if ev.State == job.Running || !ev.State.Live() {
 			break
 		}
 	}
