@@ -110,10 +110,11 @@ func (a *Agent) others(than *executorRun) []mesos.Resource {
 	return all
 }
 
-// deliver gives a subscribed executor the tasks it has not seen, once their
-// resources are published and its container may use them.
+// deliver gives a subscribed executor the tasks it has not seen, once its
+// container is known to run (it may subscribe before), their resources are
+// published and it may use them.
 func (a *Agent) deliver(e *executorRun) {
-	if e.updating || e.phase != running {
+	if e.updating || e.box == nil || e.phase != running {
 		return
 	}
 	var batch []*task

@@ -35,6 +35,7 @@ func (a *Agent) started(e *executorRun, box *container.Container, g granting, er
 	if e.phase == running && !e.fits() {
 		a.resize(e, func() {}) // its first task has ended meanwhile
 	}
+	a.deliver(e) // it may have subscribed before
 }
 
 // executorExited ends what is nested in a container whose process has ended.
