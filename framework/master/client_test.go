@@ -111,7 +111,6 @@ func TestSubscribeSaysWhoWeAre(t *testing.T) {
 func TestCallsReachTheMaster(t *testing.T) {
 	c := mesostest.NewCluster(t, 2)
 	r := start(t, Config{Master: c.URL()})
-	r.Post(sched.Revive{}) // not subscribed: nothing happens
 	offer := next[sched.Offers](t, r).Offers[0]
 	spec := &job.Spec{Name: "train", CPUs: 1, MemMiB: 128, Command: []string{"true"}, KillGrace: time.Second}
 	spec.Request.GPUs = 1
