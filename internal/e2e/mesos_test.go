@@ -420,7 +420,7 @@ func TestMesosRolesQuotasPreemption(t *testing.T) {
 		}
 	}
 	c.must("submit", write(t, "bound.yaml", "name: bound\ntasks: 3\ngpus: 1\nrole: research\ncpus: 0.1\nmem: 32\ncommand: sleep 1000\n"))
-	if view := c.await("bound", running(2)); !strings.Contains(view.Waits, "quota of role research") {
+	if view := c.await("bound", running(2)); !strings.Contains(view.Waits, "role research may hold 2 V100 and holds 2") {
 		t.Errorf("the third task waits because %q", view.Waits)
 	}
 	c.must("submit", write(t, "low.yaml", "name: low\ntasks: 2\ngpus: 1\nrole: guests\npreemptible: true\ncpus: 0.1\nmem: 32\ncommand: sleep 1000\n"))
