@@ -3,6 +3,7 @@ package docker
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -21,6 +22,10 @@ const (
 	drainTimeout  = 10 * time.Second
 	removeTimeout = 30 * time.Second
 	removeAgain   = time.Second
+	// oomTimeout is for the engine to learn why the kernel killed a container:
+	// it may know of the exit first.
+	oomTimeout = 2 * time.Second
+	oomAgain   = 100 * time.Millisecond
 )
 
 // running is a started container. It implements task.Running.
@@ -34,6 +39,7 @@ type running struct {
 	failed  <-chan error
 	release context.CancelFunc // ends the engine's wait
 	output  *output
+	killed  atomic.Bool // by this executor
 }
 
 // start attaches to the output and to the end before it starts the process,
@@ -95,18 +101,39 @@ func (r *running) wait(ctx context.Context) (task.Exit, error) {
 
 // explain adds that the kernel ended the container for its memory.
 func (r *running) explain(exit *task.Exit) {
-	ctx, cancel := context.WithTimeout(context.Background(), pingTimeout)
-	defer cancel()
-	c, err := r.engine.ContainerInspect(ctx, r.id)
-	if err != nil || c.State == nil || !c.State.OOMKilled {
+	if !r.oomKilled(exit.Signal == syscall.SIGKILL && !r.killed.Load()) {
 		return
 	}
 	exit.Message = fmt.Sprintf("out of memory: the limit is %d MiB", memoryLimit(r.task)/mib)
 	exit.Reason = mesos.REASON_CONTAINER_LIMITATION_MEMORY.Enum()
 }
 
+// oomKilled asks the engine, and where a kill wants an explanation asks again
+// for a while.
+func (r *running) oomKilled(unexplained bool) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), oomTimeout)
+	defer cancel()
+	for {
+		c, err := r.engine.ContainerInspect(ctx, r.id)
+		if err != nil || c.State == nil {
+			return false
+		}
+		if c.State.OOMKilled || !unexplained {
+			return c.State.OOMKilled
+		}
+		select {
+		case <-time.After(oomAgain):
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
 // Signal implements task.Running.
 func (r *running) Signal(ctx context.Context, sig syscall.Signal) error {
+	if sig == syscall.SIGKILL {
+		r.killed.Store(true)
+	}
 	err := r.engine.ContainerKill(ctx, r.id, fmt.Sprint(int(sig)))
 	if err != nil && !errdefs.IsNotFound(err) && !errdefs.IsConflict(err) {
 		return fmt.Errorf("send signal %d to container %s: %w", int(sig), r.name, err)
