@@ -81,11 +81,7 @@ func (s *session) acceptOf(o sched.Accept) (*scheduler.Call, error) {
 }
 
 func killOf(o sched.KillTask) *scheduler.Call {
-	call := calls.Kill(o.TaskID, o.AgentID)
-	if o.Grace > 0 {
-		call.Kill.KillPolicy = &mesos.KillPolicy{GracePeriod: duration(o.Grace)}
-	}
-	return call
+	return calls.Kill(o.TaskID, o.AgentID)
 }
 
 func declined(o sched.Decline) []string {

@@ -28,8 +28,6 @@ func (s *session) handle(ev *scheduler.Event) error {
 	case scheduler.Event_INVERSE_OFFERS:
 		s.client.news.stir()
 		s.emit(inverseOf(ev.GetInverseOffers().GetInverseOffers()))
-	case scheduler.Event_RESCIND_INVERSE_OFFER:
-		s.emit(sched.InverseRescind{OfferID: ev.GetRescindInverseOffer().GetInverseOfferID().Value})
 	case scheduler.Event_UPDATE:
 		status := ev.GetUpdate().GetStatus()
 		update := updateOf(&status)

@@ -115,7 +115,7 @@ func TestRoleCalls(t *testing.T) {
 	next[sched.Subscribed](t, r)
 	for _, op := range []sched.Op{
 		sched.Suppress{Roles: []string{"b"}}, sched.Revive{Roles: []string{"a", "b"}},
-		sched.KillTask{TaskID: "t1", AgentID: "a1", Grace: 3 * time.Second},
+		sched.KillTask{TaskID: "t1", AgentID: "a1"},
 		sched.AnswerInverse{OfferIDs: []string{"i1", "i2"}, Accept: true, Refuse: time.Minute},
 		sched.AnswerInverse{OfferIDs: []string{"i3"}},
 	} {
@@ -128,7 +128,7 @@ func TestRoleCalls(t *testing.T) {
 		t.Errorf("revived %v", got)
 	}
 	kill := m.Await(t, 1, scheduler.Call_KILL, nil).GetKill()
-	if kill.GetKillPolicy().GetGracePeriod().GetNanoseconds() != 3e9 || kill.GetAgentID().GetValue() != "a1" {
+	if kill.GetTaskID().Value != "t1" || kill.GetAgentID().GetValue() != "a1" {
 		t.Errorf("kill %v", kill)
 	}
 	accept := m.Await(t, 1, scheduler.Call_ACCEPT_INVERSE_OFFERS, nil).GetAcceptInverseOffers()
@@ -152,15 +152,11 @@ func TestMaintenanceEvents(t *testing.T) {
 		&scheduler.Event{Type: scheduler.Event_INVERSE_OFFERS, InverseOffers: &scheduler.Event_InverseOffers{InverseOffers: []mesos.InverseOffer{
 			{OfferID: mesos.OfferID{Value: "i1"}, AgentID: &mesos.AgentID{Value: "a1"}, Unavailability: mesos.Unavailability{Start: mesos.TimeInfo{Nanoseconds: begin.UnixNano()}, Duration: duration(time.Hour)}},
 		}}},
-		&scheduler.Event{Type: scheduler.Event_RESCIND_INVERSE_OFFER, RescindInverseOffer: &scheduler.Event_RescindInverseOffer{InverseOfferID: mesos.OfferID{Value: "i1"}}},
 		&scheduler.Event{Type: scheduler.Event_UPDATE, Update: &scheduler.Event_Update{Status: mesos.TaskStatus{TaskID: mesos.TaskID{Value: "t1"}, State: &gone, Reason: &drained}}},
 		&scheduler.Event{Type: scheduler.Event_UPDATE, Update: &scheduler.Event_Update{Status: mesos.TaskStatus{TaskID: mesos.TaskID{Value: "t2"}, State: &killed}}},
 	)
 	if got := next[sched.InverseOffers](t, r).Offers; len(got) != 1 || got[0] != (sched.InverseOffer{ID: "i1", AgentID: "a1", Start: begin, Duration: time.Hour}) {
 		t.Errorf("inverse offers %+v", got)
-	}
-	if got := next[sched.InverseRescind](t, r); got.OfferID != "i1" {
-		t.Errorf("rescinded %q", got.OfferID)
 	}
 	if got := next[sched.Update](t, r); !got.Drained || got.TaskID != "t1" {
 		t.Errorf("update %+v, want a drained one", got)

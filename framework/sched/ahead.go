@@ -10,9 +10,9 @@ import (
 )
 
 // head is the first job of a role that waits for places known to be on their
-// way, which are kept for it. Jobs behind it may go
-// first as long as they do not delay it (backfill, as in D. Lifka, "The
-// ANL/IBM SP Scheduling System", 1995).
+// way, which are kept for it. Jobs behind it may go first as long as they do
+// not delay it (backfill, as in D. Lifka, "The ANL/IBM SP Scheduling System",
+// 1995).
 type head struct {
 	job   string
 	start time.Time // when it starts at the latest
@@ -32,10 +32,10 @@ type Victim struct {
 // that would still run then. Tasks that are ending make room soonest, then
 // those that may be preempted, then those whose run time is known.
 func (pl *placing) ahead(j *Job, d *fit.Demand, n int) {
-	if pl.heads[j.Role] != nil || pl.tries[j.Role] >= maxTries {
+	if pl.heads[j.Spec.Role] != nil || pl.tries[j.Spec.Role] >= maxTries {
 		return
 	}
-	pl.tries[j.Role]++
+	pl.tries[j.Spec.Role]++
 	if pl.seek(j, d, n) || j.Spec.Gang || n == 1 {
 		return
 	}
@@ -52,34 +52,41 @@ func (pl *placing) seek(j *Job, d *fit.Demand, n int) bool {
 	var ending, known []Running
 	for _, r := range pl.q.Running {
 		switch {
-		case r.Role != j.Role || r.Ends.IsZero() || r.Stuck:
+		case r.Spec.Role != j.Spec.Role || r.Ends.IsZero() || r.Stuck:
 		case r.Ending:
 			ending = append(ending, r)
 		default:
 			known = append(known, r)
 		}
 	}
-	found := pl.reserve(h, d, n, ending)
+	c := pl.known()
+	found := pl.reserve(c, h, d, n, ending)
 	if !found {
-		if victims := pl.preempt(j, d, n, ending); len(victims) > 0 {
-			found = pl.reserve(h, d, n, slices.Concat(ending, victims))
+		if victims := pl.preempt(c, j, d, n, ending); len(victims) > 0 {
+			found = pl.reserve(c, h, d, n, slices.Concat(ending, victims))
 		} else {
-			found = pl.reserve(h, d, n, slices.Concat(ending, known))
+			found = pl.reserve(c, h, d, n, slices.Concat(ending, known))
 		}
 	}
 	if found {
-		pl.heads[j.Role] = h
+		pl.heads[j.Spec.Role] = h
 	}
 	return found
 }
 
-// room reports where n tasks fit once the others have ended.
-func (pl *placing) room(d *fit.Demand, n int, ended []Running) ([]fit.Spot, bool) {
+// known is the cluster with what agents that offer nothing had free.
+func (pl *placing) known() *fit.Cluster {
 	c := pl.cluster.Clone()
 	for i := range pl.left {
 		a := &pl.left[i]
 		c.Release(a.ID, a.Role, a.Free, a.GPUs, a.DeviceIDs, nil)
 	}
+	return c
+}
+
+// room reports where n tasks fit once the others have ended.
+func (pl *placing) room(c *fit.Cluster, d *fit.Demand, n int, ended []Running) ([]fit.Spot, bool) {
+	c = c.Clone()
 	for i := range ended {
 		release(c, &ended[i], pl.p)
 	}
@@ -90,23 +97,26 @@ func (pl *placing) room(d *fit.Demand, n int, ended []Running) ([]fit.Spot, bool
 }
 
 func release(c *fit.Cluster, r *Running, p *Policy) {
-	c.Release(r.AgentID, r.Role, p.need(r.Spec), r.Spec.Request.GPUs, r.DeviceIDs, r.Ports)
+	c.Release(r.AgentID, r.Spec.Role, p.need(r.Spec), r.Spec.Request.GPUs, r.DeviceIDs, r.Ports)
 }
 
 // reserve finds the earliest time at which n tasks fit, given when others
 // end, and keeps what they need beside what those give back.
-func (pl *placing) reserve(h *head, d *fit.Demand, n int, ends []Running) bool {
+func (pl *placing) reserve(c *fit.Cluster, h *head, d *fit.Demand, n int, ends []Running) bool {
 	slices.SortStableFunc(ends, func(a, b Running) int {
 		return cmp.Or(a.Ends.Compare(b.Ends), cmp.Compare(a.TaskID, b.TaskID))
 	})
-	if _, ok := pl.room(d, n, ends); !ok {
-		return false
-	}
-	k := sort.Search(len(ends), func(k int) bool { _, ok := pl.room(d, n, ends[:k]); return ok })
-	spots, ok := pl.room(d, n, ends[:k])
+	spots, ok := pl.room(c, d, n, ends)
 	if !ok {
 		return false
 	}
+	k := sort.Search(len(ends), func(k int) bool {
+		sooner, ok := pl.room(c, d, n, ends[:k])
+		if ok {
+			spots = sooner // the last to fit are those of the answer
+		}
+		return ok
+	})
 	h.start = pl.q.Now
 	if k > 0 && ends[k-1].Ends.After(pl.q.Now) {
 		h.start = ends[k-1].Ends
@@ -119,17 +129,20 @@ func (pl *placing) reserve(h *head, d *fit.Demand, n int, ends []Running) bool {
 type kept struct {
 	amount  Amount
 	gpus    int
+	named   bool // devices go by name
 	devices []string
 }
 
 // keep reserves what the places need and the ended tasks do not bring.
 func (pl *placing) keep(d *fit.Demand, spots []fit.Spot, ended []Running) {
-	need := map[int]*kept{}
+	need := map[agentKey]*kept{}
 	for i := range spots {
-		k := need[spots[i].Agent]
+		a := &pl.agents[spots[i].Agent]
+		key := agentKey{a.ID, a.Role}
+		k := need[key]
 		if k == nil {
-			k = &kept{}
-			need[spots[i].Agent] = k
+			k = &kept{named: len(a.DeviceIDs) > 0}
+			need[key] = k
 		}
 		k.add(d.Amount, 1)
 		k.gpus += d.Request.GPUs
@@ -137,22 +150,21 @@ func (pl *placing) keep(d *fit.Demand, spots []fit.Spot, ended []Running) {
 	}
 	for i := range ended {
 		r := &ended[i]
-		for at, k := range need {
-			if a := &pl.agents[at]; a.ID != r.AgentID || a.Role != r.Role {
-				continue
-			}
-			k.add(pl.p.need(r.Spec), -1)
-			k.devices = slices.DeleteFunc(k.devices, func(id string) bool { return slices.Contains(r.DeviceIDs, id) })
-			if len(r.DeviceIDs) == 0 {
-				k.gpus -= r.Spec.Request.GPUs
-			}
+		k := need[agentKey{r.AgentID, r.Spec.Role}]
+		if k == nil {
+			continue
+		}
+		k.add(pl.p.need(r.Spec), -1)
+		k.devices = slices.DeleteFunc(k.devices, func(id string) bool { return slices.Contains(r.DeviceIDs, id) })
+		if len(r.DeviceIDs) == 0 {
+			k.gpus -= r.Spec.Request.GPUs
 		}
 	}
-	for at, k := range need {
-		if a := &pl.agents[at]; len(a.DeviceIDs) > 0 || len(k.devices) > 0 {
+	for a, k := range need {
+		if k.named || len(k.devices) > 0 {
 			k.gpus = len(k.devices)
 		}
-		pl.cluster.Reserve(pl.agents[at].ID, pl.agents[at].Role, k.amount, max(k.gpus, 0), k.devices)
+		pl.cluster.Reserve(a.id, a.role, k.amount, max(k.gpus, 0), k.devices)
 	}
 }
 

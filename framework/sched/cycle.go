@@ -74,7 +74,7 @@ func (s *State) cycle(now time.Time) []Op {
 		case BehindHead:
 			s.turns[r.Job] = r
 		case BehindQuota:
-			s.bound[s.roleOf(&s.jobs[r.Job].Spec)] = true
+			s.bound[s.jobs[r.Job].Spec.Role] = true
 		}
 	}
 	return ops

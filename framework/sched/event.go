@@ -53,8 +53,6 @@ type (
 	Agents struct{ Agents []Agent }
 	// InverseOffers: an operator would like agents free for maintenance.
 	InverseOffers struct{ Offers []InverseOffer }
-	// InverseRescind: an inverse offer is void.
-	InverseRescind struct{ OfferID string }
 	// OperationUpdate: the status of an operation on resources. We make none
 	// with an id; what comes is of somebody else's making, and acknowledged.
 	OperationUpdate Operation
@@ -107,4 +105,3 @@ func (Agents) event()          {}
 func (OperationUpdate) event() {}
 func (AgentLost) event()       {}
 func (InverseOffers) event()   {}
-func (InverseRescind) event()  {}

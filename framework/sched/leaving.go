@@ -41,7 +41,7 @@ func (s *State) returned(offers []Offer) {
 	for i := range offers {
 		back[agentKey{offers[i].AgentID, offers[i].Role}] = true
 	}
-	s.leaving = slices.DeleteFunc(s.leaving, func(l leaving) bool { return back[agentKey{l.AgentID, l.Role}] })
+	s.leaving = slices.DeleteFunc(s.leaving, func(l leaving) bool { return back[agentKey{l.AgentID, l.Spec.Role}] })
 }
 
 // gone lists the places that are on their way.

@@ -49,12 +49,8 @@ type (
 	}
 	// AcknowledgeOperation says that an operation's status has been heard.
 	AcknowledgeOperation Operation
-	// KillTask asks for a task's end. A Grace above zero is for this kill,
-	// instead of what the task was launched with.
-	KillTask struct {
-		TaskID, AgentID string
-		Grace           time.Duration
-	}
+	// KillTask asks for a task's end.
+	KillTask struct{ TaskID, AgentID string }
 	// Reconcile asks for the states of tasks; of all the master knows where
 	// Tasks is empty.
 	Reconcile struct{ Tasks []TaskOn }

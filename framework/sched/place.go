@@ -104,12 +104,12 @@ type placing struct {
 func newPlacing(offers []Offer, q *Queue, p *Policy) *placing {
 	agents := fit.Join(offers)
 	var left []fit.Agent
-	offered := map[[2]string]bool{}
+	offered := map[agentKey]bool{}
 	for _, a := range agents {
-		offered[[2]string{a.ID, a.Role}] = true
+		offered[agentKey{a.ID, a.Role}] = true
 	}
 	for _, a := range q.Known {
-		if !offered[[2]string{a.ID, a.Role}] {
+		if !offered[agentKey{a.ID, a.Role}] {
 			left = append(left, a)
 			a.Offers, a.Free, a.GPUs, a.DeviceIDs = nil, Amount{}, 0, nil
 			agents = append(agents, a)
@@ -131,7 +131,7 @@ func newPlacing(offers []Offer, q *Queue, p *Policy) *placing {
 // place gives the job's tasks their places, all or as many as it may have.
 func (pl *placing) place(j *Job) {
 	d := j.demand(pl.p, pl.byID)
-	if h := pl.heads[j.Role]; h != nil {
+	if h := pl.heads[j.Spec.Role]; h != nil {
 		d.Beyond = d.Runs == 0 || pl.q.Now.Add(d.Runs).After(h.start)
 	}
 	key := keyOf(&d, j.Spec)
@@ -139,10 +139,10 @@ func (pl *placing) place(j *Job) {
 		pl.wait(j, len(j.Tasks), why)
 		return
 	}
-	spots, b, quota := pl.fill(j, &d)
+	spots, types, b, quota := pl.fill(j, &d)
 	missing := len(j.Tasks) - len(spots)
 	if missing == 0 {
-		pl.launch(j, spots)
+		pl.launch(j, spots, types)
 		return
 	}
 	var why shortage
@@ -151,17 +151,19 @@ func (pl *placing) place(j *Job) {
 	}
 	if j.Spec.Gang {
 		pl.cluster.Undo(&d, spots)
-		pl.count(j, spots, -1)
+		for i := range types {
+			pl.ledger.add(j.Spec.Role, types[i], -1)
+		}
 		spots = nil
 	}
-	pl.launch(j, spots)
+	pl.launch(j, spots, types)
 	if quota {
 		pl.wait(j, missing, pl.heldBack(j, b))
 		return
 	}
 	pl.wait(j, missing, why)
 	need := len(j.Tasks) - len(spots)
-	if _, may, _ := pl.ledger.narrow(j.Role, j.Spec.Request); !j.Spec.Gang {
+	if _, may, _ := pl.ledger.narrow(j.Spec.Role, j.Spec.Request); !j.Spec.Gang {
 		need = min(need, may)
 	}
 	if need = pl.yield(j, &d, need); need > 0 {
@@ -177,7 +179,7 @@ func (pl *placing) place(j *Job) {
 // heldBack says that a quota is in the job's way. Those behind it in its role
 // leave what the role may still hold to it.
 func (pl *placing) heldBack(j *Job, b *bound) shortage {
-	for _, x := range pl.ledger.bounds(j.Role) {
+	for _, x := range pl.ledger.bounds(j.Spec.Role) {
 		if x.role == b.role && x.name == b.name {
 			b.held = x.held // as it is without what was given back
 		}
@@ -187,7 +189,7 @@ func (pl *placing) heldBack(j *Job, b *bound) shortage {
 		more *= len(j.Tasks)
 	}
 	if more <= b.limit && b.first == "" {
-		pl.ledger.close(j.Role, b, j.Spec.Name)
+		pl.ledger.close(j.Spec.Role, b, j.Spec.Name)
 	}
 	return b.shortage(j)
 }
@@ -204,7 +206,7 @@ func keyOf(d *fit.Demand, s *job.Spec) string {
 // explain says what is in the job's way: the agents, or that the places they
 // have are kept for the job at the head of its role.
 func (pl *placing) explain(j *Job, d *fit.Demand) shortage {
-	if h := pl.heads[j.Role]; d.Beyond && h != nil {
+	if h := pl.heads[j.Spec.Role]; d.Beyond && h != nil {
 		sooner := *d
 		sooner.Beyond = false
 		if spots := pl.cluster.Fill(&sooner, 1); len(spots) > 0 {
@@ -221,42 +223,39 @@ func (pl *placing) explain(j *Job, d *fit.Demand) shortage {
 }
 
 // fill takes places for the job's tasks as far as there are any and its
-// role's quota allows; d then asks for what the quota leaves. The bound is one
-// that is in the way, quota that no task may start because of it.
-func (pl *placing) fill(j *Job, d *fit.Demand) (spots []fit.Spot, b *bound, quota bool) {
+// role's quota allows; d then asks for what the quota leaves. types are those
+// of each place's GPUs. The bound is one that is in the way, quota that no task
+// may start because of it.
+func (pl *placing) fill(j *Job, d *fit.Demand) (spots []fit.Spot, types []map[string]int, b *bound, quota bool) {
 	wish := d.Request
 	for want := len(j.Tasks); want > 0; want = len(j.Tasks) - len(spots) {
-		narrowed, may, b := pl.ledger.narrow(j.Role, wish)
+		narrowed, may, b := pl.ledger.narrow(j.Spec.Role, wish)
 		if may == 0 {
-			return spots, b, true
+			return spots, types, b, true
 		}
 		d.Request = narrowed
 		n := min(want, may)
 		got := pl.cluster.Fill(d, n)
-		pl.count(j, got, 1)
+		for i := range got {
+			has := typesOf(&pl.agents[got[i].Agent], &got[i], wish.GPUs)
+			pl.ledger.add(j.Spec.Role, has, 1)
+			types = append(types, has)
+		}
 		spots = append(spots, got...)
 		if len(got) < n {
-			return spots, b, false
+			return spots, types, b, false
 		}
 	}
-	return spots, nil, false
+	return spots, types, nil, false
 }
 
-// count enters places into the ledger.
-func (pl *placing) count(j *Job, spots []fit.Spot, sign int) {
-	for i := range spots {
-		pl.ledger.add(j.Role, typesOf(&pl.agents[spots[i].Agent], &spots[i], j.Spec.Request.GPUs), sign)
-	}
-}
-
-func (pl *placing) launch(j *Job, spots []fit.Spot) {
+func (pl *placing) launch(j *Job, spots []fit.Spot, types []map[string]int) {
 	peers := pl.peersOf(j, spots)
 	for i := range spots {
 		s, t := &spots[i], j.Tasks[i]
 		pl.launches[s.Agent] = append(pl.launches[s.Agent], Launch{
 			TaskID: t.ID, Index: t.Index, Spec: j.Spec, Overhead: pl.p.Overhead,
-			DeviceIDs: s.DeviceIDs, GPUTypes: typesOf(&pl.agents[s.Agent], s, j.Spec.Request.GPUs),
-			Ports: s.Ports, Env: environment(j, t.Index, s.Ports, peers),
+			DeviceIDs: s.DeviceIDs, GPUTypes: types[i], Ports: s.Ports, Env: environment(j, t.Index, s.Ports, peers),
 		})
 	}
 }

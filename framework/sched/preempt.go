@@ -22,13 +22,18 @@ type unit struct {
 // preempt chooses the tasks that must go so that n tasks of the job fit: of
 // lower priority, of the same role, and willing. The lowest priority goes
 // first, then the youngest; nobody goes whose place is not needed.
-func (pl *placing) preempt(j *Job, d *fit.Demand, n int, ending []Running) []Running {
+func (pl *placing) preempt(c *fit.Cluster, j *Job, d *fit.Demand, n int, ending []Running) []Running {
 	units := pl.units(j)
 	if len(units) == 0 {
 		return nil
 	}
+	var ended []Running // as large as it ever must be after the first call
 	fits := func(units []unit) bool {
-		_, ok := pl.room(d, n, append(slices.Clone(ending), tasksOf(units)...))
+		ended = append(ended[:0], ending...)
+		for _, u := range units {
+			ended = append(ended, u.tasks...)
+		}
+		_, ok := pl.room(c, d, n, ended)
 		return ok
 	}
 	if !fits(units) {
@@ -56,7 +61,7 @@ func (pl *placing) units(j *Job) []unit {
 	gangs := map[string]int{}
 	var units []unit
 	for _, r := range pl.q.Running {
-		if r.Role != j.Role || r.Ending || r.Stuck || !r.Spec.Preemptible || r.Spec.Priority >= j.Spec.Priority {
+		if r.Spec.Role != j.Spec.Role || r.Ending || r.Stuck || !r.Spec.Preemptible || r.Spec.Priority >= j.Spec.Priority {
 			continue
 		}
 		if at, ok := gangs[r.Spec.Name]; ok && r.Spec.Gang {

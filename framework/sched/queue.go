@@ -31,8 +31,6 @@ type Queue struct {
 // Job is a job with tasks that wait for a place.
 type Job struct {
 	Spec *job.Spec
-	// Role is the Spec's, or the default.
-	Role string
 	// Tasks are those that wait, in index order.
 	Tasks []Waiting
 	// Beside are the agents of its tasks that are placed, one each.
@@ -47,11 +45,11 @@ type Waiting struct {
 
 // Running is a task with a place.
 type Running struct {
-	TaskID, Role, AgentID string
-	Spec                  *job.Spec
-	GPUTypes              map[string]int
-	DeviceIDs             []string
-	Ports                 []int
+	TaskID, AgentID string
+	Spec            *job.Spec
+	GPUTypes        map[string]int
+	DeviceIDs       []string
+	Ports           []int
 	// Since is when it was placed. Ends is when it will have ended at the
 	// latest, zero where nobody knows.
 	Since, Ends time.Time
@@ -73,7 +71,7 @@ type turn struct {
 func newTurn(q *Queue, l *ledger) *turn {
 	t := &turn{jobs: q.Waiting, queues: map[string][]int{}, ledger: l}
 	for i := range q.Waiting {
-		role := q.Waiting[i].Role
+		role := q.Waiting[i].Spec.Role
 		t.queues[role] = append(t.queues[role], i)
 	}
 	for _, list := range t.queues {
@@ -98,7 +96,7 @@ func (t *turn) next() (*Job, bool) {
 func (j *Job) demand(p *Policy, agents map[string]*fit.Agent) fit.Demand {
 	s := j.Spec
 	d := fit.Demand{
-		Job: s.Name, Role: j.Role, Amount: p.need(s), Overhead: p.Overhead, Ports: ports(s),
+		Job: s.Name, Role: s.Role, Amount: p.need(s), Overhead: p.Overhead, Ports: ports(s),
 		Request: s.Request, Constraints: s.Constraints, Runs: s.Runs(),
 	}
 	if slices.ContainsFunc(s.Constraints, job.Constraint.PerJob) {
@@ -143,12 +141,18 @@ func typesOf(a *fit.Agent, spot *fit.Spot, gpus int) map[string]int {
 
 // mixedType is the type of an agent's GPUs, "A|B" where there are several.
 func mixedType(a *fit.Agent) string {
+	types := typesOn(a)
+	slices.Sort(types)
+	return strings.Join(types, "|")
+}
+
+// typesOn lists the types of an agent's GPUs, "" for those of no known one.
+func typesOn(a *fit.Agent) []string {
 	var types []string
 	for _, m := range a.Models() {
 		if t := gpu.TypeOf(m); !slices.Contains(types, t) {
 			types = append(types, t)
 		}
 	}
-	slices.Sort(types)
-	return strings.Join(types, "|")
+	return types
 }

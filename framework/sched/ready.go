@@ -37,7 +37,7 @@ func (s *State) readyQueue(now time.Time) Queue {
 // ready are the tasks of a job that may start: those of a gang only when none
 // of it is still placed and none has to pause.
 func (s *State) ready(now time.Time, j *job.Job) Job {
-	w := Job{Spec: &j.Spec, Role: s.roleOf(&j.Spec)}
+	w := Job{Spec: &j.Spec}
 	paused := false
 	for i := range j.Tasks {
 		switch t := &j.Tasks[i]; {
@@ -61,7 +61,7 @@ func overrun(runs time.Duration) time.Duration { return max(runs/10, time.Minute
 
 func (s *State) running(now time.Time, j *job.Job, t *job.Task) Running {
 	r := Running{
-		TaskID: t.ID, Role: s.roleOf(&j.Spec), AgentID: t.AgentID, Spec: &j.Spec,
+		TaskID: t.ID, AgentID: t.AgentID, Spec: &j.Spec,
 		GPUTypes: t.GPUTypes, DeviceIDs: t.DeviceIDs, Ports: t.Ports, Since: t.Changed,
 	}
 	if !t.Started.IsZero() {
@@ -78,7 +78,7 @@ func (s *State) running(now time.Time, j *job.Job, t *job.Task) Running {
 	return r
 }
 
-// roleOf is the role whose offers a job uses.
+// roleOf is the role whose offers a job uses, from its submission on.
 func (s *State) roleOf(spec *job.Spec) string { return cmp.Or(spec.Role, s.cfg.Policy.defaultRole()) }
 
 func (p *Policy) defaultRole() string {
@@ -93,12 +93,12 @@ func preemptible(q *Queue) bool {
 	most := map[string]int{}
 	for i := range q.Waiting {
 		w := &q.Waiting[i]
-		if p, ok := most[w.Role]; !ok || w.Spec.Priority > p {
-			most[w.Role] = w.Spec.Priority
+		if p, ok := most[w.Spec.Role]; !ok || w.Spec.Priority > p {
+			most[w.Spec.Role] = w.Spec.Priority
 		}
 	}
 	return slices.ContainsFunc(q.Running, func(r Running) bool {
-		p, ok := most[r.Role]
+		p, ok := most[r.Spec.Role]
 		return ok && r.Spec.Preemptible && !r.Ending && !r.Stuck && r.Spec.Priority < p
 	})
 }

@@ -171,7 +171,7 @@ func (s *State) explainer(now time.Time) func(*Job) shortage {
 		if l == nil {
 			l = newLedger(s.cfg.Policy.Roles, s.readyQueue(now).Running)
 		}
-		narrowed, may, b := l.narrow(j.Role, d.Request)
+		narrowed, may, b := l.narrow(j.Spec.Role, d.Request)
 		switch {
 		case may == 0:
 			return b.shortage(j)
@@ -192,20 +192,11 @@ func (s *State) explainer(now time.Time) func(*Job) shortage {
 
 // describe says what kind of GPUs an agent has, for those it is of no use to.
 func describe(a *fit.Agent) string {
-	var types []string
-	names := slices.Clone(a.Types)
-	for _, d := range a.Inventory {
-		names = append(names, d.Model)
-	}
-	for _, m := range names {
-		if t := gpu.TypeOf(m); t != "" && !slices.Contains(types, t) {
-			types = append(types, t)
-		}
-	}
+	types := slices.DeleteFunc(typesOn(a), func(t string) bool { return t == "" })
 	switch {
 	case len(types) > 0:
 		return strings.Join(types, " or ")
-	case a.GPUs > 0 || a.TotalGPUs > 0 || len(a.DeviceIDs) > 0:
+	case a.HasGPUs():
 		return "GPUs of no known type"
 	default:
 		return "an agent without GPUs"

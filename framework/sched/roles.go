@@ -108,7 +108,7 @@ type ledger struct {
 func newLedger(roles []Role, running []Running) *ledger {
 	l := &ledger{roles: roles, held: map[string]map[string]int{}, all: map[string]int{}, closed: map[string][]bound{}}
 	for i := range running {
-		l.add(running[i].Role, running[i].GPUTypes, 1)
+		l.add(running[i].Spec.Role, running[i].GPUTypes, 1)
 	}
 	return l
 }
@@ -269,7 +269,7 @@ func (b *bound) beside(why shortage) shortage {
 func (l *ledger) tightest(j *Job, b *bound) *bound {
 	least := b
 	left := job.MaxTasks
-	for _, x := range l.bounds(j.Role) {
+	for _, x := range l.bounds(j.Spec.Role) {
 		if n := x.left() / j.Spec.Request.GPUs; n > 0 && n < left && (x.name == AllTypes || j.Spec.Request.Types.Match(x.name)) {
 			least, left = &x, n
 		}

@@ -35,9 +35,9 @@ func TestParseQuota(t *testing.T) {
 func TestNarrow(t *testing.T) {
 	roles := []Role{{Name: "team", Quota: Quota{"V100": 4, AllTypes: 6}}, {Name: "team/a", Quota: Quota{"K80": 1}}, {Name: "free"}}
 	l := newLedger(roles, []Running{
-		{Role: "team/a", GPUTypes: map[string]int{"V100": 3}},
-		{Role: "team", GPUTypes: map[string]int{"": 1}},
-		{Role: "free", GPUTypes: map[string]int{"V100": 100}},
+		{Spec: &job.Spec{Role: "team/a"}, GPUTypes: map[string]int{"V100": 3}},
+		{Spec: &job.Spec{Role: "team"}, GPUTypes: map[string]int{"": 1}},
+		{Spec: &job.Spec{Role: "free"}, GPUTypes: map[string]int{"V100": 100}},
 	})
 	for _, c := range []struct {
 		name, role string

@@ -133,7 +133,7 @@ func (s *State) recover(j *job.Job, i int) {
 		s.live++
 	}
 	if t.State == job.Waiting {
-		s.demandOf(s.roleOf(&j.Spec)).waiting++
+		s.demandOf(j.Spec.Role).waiting++
 	}
 	s.watch(taskRef{j, i})
 }

@@ -58,7 +58,7 @@ func (s *State) move(now time.Time, ref taskRef, next job.State, message string)
 		return false
 	}
 	if t.State == job.Waiting {
-		s.demandOf(s.roleOf(&ref.job.Spec)).waiting--
+		s.demandOf(ref.job.Spec.Role).waiting--
 	}
 	t.State, t.Changed, t.Message = next, now, message
 	if next == job.Running && t.Started.IsZero() {
@@ -159,14 +159,14 @@ func (s *State) enqueue(now time.Time, ref taskRef, t job.Task) {
 	s.tasks[t.ID] = ref
 	s.live++
 	s.demand(ref)
-	s.demandOf(s.roleOf(&j.Spec)).waiting++
+	s.demandOf(j.Spec.Role).waiting++
 	s.touch(ref)
 	s.note(now, &t)
 }
 
 // demand wants offers for a task, and a look at those in hand.
 func (s *State) demand(ref taskRef) {
-	s.demandOf(s.roleOf(&ref.job.Spec)).wanted = true
+	s.demandOf(ref.job.Spec.Role).wanted = true
 	s.pool.stale = true
 }
 

@@ -20,7 +20,7 @@ func (pl *placing) yield(j *Job, d *fit.Demand, missing int) int {
 	if j.Spec.Request.GPUs == 0 || len(pl.p.Roles) < 2 {
 		return missing
 	}
-	for _, role := range pl.othersWithMore(j.Role) {
+	for _, role := range pl.othersWithMore(j.Spec.Role) {
 		theirs := *d
 		theirs.Role, theirs.Beside, theirs.Beyond = role, nil, false
 		spots := pl.cluster.Fill(&theirs, missing)
@@ -29,7 +29,7 @@ func (pl *placing) yield(j *Job, d *fit.Demand, missing int) int {
 			continue
 		}
 		for i := range spots {
-			pl.yielded[spots[i].Agent] = fmt.Sprintf("%s holds less for its weight and %s waits for it", roleName(j.Role), j.Spec.Name)
+			pl.yielded[spots[i].Agent] = fmt.Sprintf("%s holds less for its weight and %s waits for it", roleName(j.Spec.Role), j.Spec.Name)
 		}
 		if missing -= len(spots); missing == 0 {
 			return 0
