@@ -16,6 +16,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"mesos-gpu/executor/task"
+	"mesos-gpu/internal/inmemory"
 	"mesos-gpu/job"
 )
 
@@ -97,56 +98,6 @@ func (a *fakeAgent) hangUp() {
 	close(a.stream)
 }
 
-// memory is an http.RoundTripper that calls the handler in this process:
-// synctest's clock does not run while a real connection is open.
-type memory struct{ handler http.Handler }
-
-func (m memory) RoundTrip(r *http.Request) (*http.Response, error) {
-	ctx, cancel := context.WithCancel(r.Context())
-	reader, writer := io.Pipe()
-	w := &memoryWriter{header: http.Header{}, body: writer, started: make(chan struct{})}
-	stop := context.AfterFunc(ctx, func() { writer.CloseWithError(ctx.Err()) })
-	go func() {
-		m.handler.ServeHTTP(w, r.WithContext(ctx))
-		w.WriteHeader(http.StatusOK)
-		stop()
-		writer.Close()
-		cancel()
-	}()
-	select {
-	case <-w.started:
-	case <-r.Context().Done():
-		cancel()
-		return nil, r.Context().Err()
-	}
-	return &http.Response{
-		StatusCode: w.status, Header: w.header, Body: closer{reader, cancel}, ContentLength: -1,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r,
-	}, nil
-}
-
-type closer struct {
-	*io.PipeReader
-	cancel context.CancelFunc
-}
-
-func (c closer) Close() error { c.cancel(); return c.PipeReader.Close() }
-
-type memoryWriter struct {
-	header  http.Header
-	body    *io.PipeWriter
-	once    sync.Once
-	status  int
-	started chan struct{}
-}
-
-func (w *memoryWriter) Header() http.Header         { return w.header }
-func (w *memoryWriter) Write(p []byte) (int, error) { w.WriteHeader(200); return w.body.Write(p) }
-func (w *memoryWriter) Flush()                      {}
-func (w *memoryWriter) WriteHeader(status int) {
-	w.once.Do(func() { w.status = status; close(w.started) })
-}
-
 // fakeTask is a runtime for one task, which the test starts, ends and sees
 // signalled.
 type fakeTask struct {
@@ -209,7 +160,7 @@ func newRig(t *testing.T) *rig {
 		Granted:       func() ([]int, bool, error) { return nil, true, nil },
 		Volume:        func(context.Context) (string, error) { return "", nil },
 		Runtimes:      map[job.Containerizer]task.Runtime{job.Docker: r.task, job.Mesos: r.task},
-		Transport:     memory{r.agent},
+		Transport:     inmemory.Transport{Handler: r.agent},
 		Log:           log,
 	}
 	return r

@@ -4,8 +4,6 @@ package checklist
 
 import (
 	"context"
-	"io"
-	"net/http"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -15,57 +13,10 @@ import (
 
 	"mesos-gpu/framework/master"
 	"mesos-gpu/framework/sched"
+	"mesos-gpu/internal/inmemory"
 	embedded "mesos-gpu/internal/local/master"
 	"mesos-gpu/internal/local/master/tap"
 )
-
-// inMemory calls a handler in this process: synctest's clock does not run
-// while a real connection is open.
-type inMemory struct{ handler http.Handler }
-
-func (m inMemory) RoundTrip(r *http.Request) (*http.Response, error) {
-	ctx, cancel := context.WithCancel(r.Context())
-	reader, writer := io.Pipe()
-	w := &memoryWriter{header: http.Header{}, body: writer, started: make(chan struct{})}
-	go func() {
-		defer cancel()
-		defer writer.Close()
-		m.handler.ServeHTTP(w, r.WithContext(ctx))
-		w.WriteHeader(http.StatusOK)
-	}()
-	context.AfterFunc(ctx, func() { writer.CloseWithError(context.Canceled) })
-	select {
-	case <-w.started:
-	case <-r.Context().Done():
-		return nil, context.Cause(r.Context())
-	}
-	return &http.Response{
-		StatusCode: w.status, Header: w.header, Body: body{reader, cancel}, ContentLength: -1,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r,
-	}, nil
-}
-
-type body struct {
-	*io.PipeReader
-	cancel context.CancelFunc
-}
-
-func (b body) Close() error { b.cancel(); return b.PipeReader.Close() }
-
-type memoryWriter struct {
-	header  http.Header
-	body    *io.PipeWriter
-	once    sync.Once
-	status  int
-	started chan struct{}
-}
-
-func (w *memoryWriter) Header() http.Header         { return w.header }
-func (w *memoryWriter) Write(p []byte) (int, error) { w.WriteHeader(200); return w.body.Write(p) }
-func (w *memoryWriter) Flush()                      {}
-func (w *memoryWriter) WriteHeader(status int) {
-	w.once.Do(func() { w.status = status; close(w.started) })
-}
 
 // bubble runs the scheduler's part that speaks to the master, under a clock
 // that jumps, against an embedded master, which prepare may break first.
@@ -78,7 +29,7 @@ func bubble(t *testing.T, prepare func(*world), test func(*world, *master.Client
 		w := &world{t: t, Tap: tap.New(m.Handler())}
 		c, err := master.New(master.Config{
 			Master: "http://master:5050", Name: "checklist", User: "root", Roles: []string{"*"}, ExecutorPath: "/usr/bin/mesos-gpu",
-			Log: log(t, "client"), Transport: inMemory{w.Tap},
+			Log: log(t, "client"), Transport: inmemory.Transport{Handler: w.Tap},
 		})
 		if err != nil {
 			t.Fatal(err)

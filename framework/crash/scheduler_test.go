@@ -35,9 +35,9 @@ const (
 
 // runScheduler is cmd/mesos-gpu's scheduler, with short patience, that dies
 // where it is told to. It ends in good order when its standard input does.
-func runScheduler(text string) error {
+func runScheduler(args []string) error {
 	var s settings
-	if err := json.Unmarshal([]byte(text), &s); err != nil {
+	if err := json.Unmarshal([]byte(args[0]), &s); err != nil {
 		return fmt.Errorf("parse settings: %w", err)
 	}
 	f := &fate{}

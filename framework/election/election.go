@@ -46,7 +46,7 @@ func Join(ctx context.Context, s *zkconn.Session, folder string, m Member) (*Can
 	if err != nil {
 		return nil, fmt.Errorf("stand for election: %w", err)
 	}
-	if err := makeFolder(ctx, s, folder); err != nil {
+	if err := s.MakeFolder(ctx, folder); err != nil {
 		return nil, err
 	}
 	var made string
@@ -60,18 +60,6 @@ func Join(ctx context.Context, s *zkconn.Session, folder string, m Member) (*Can
 		return nil, fmt.Errorf("stand for election in %s: %w", folder, err)
 	}
 	return &Candidate{session: s, folder: folder, name: path.Base(made)}, nil
-}
-
-func makeFolder(ctx context.Context, s *zkconn.Session, folder string) error {
-	at := ""
-	for name := range strings.SplitSeq(strings.Trim(folder, "/"), "/") {
-		at += "/" + name
-		err := s.Do(ctx, func() error { _, err := s.Conn.Create(at, nil, 0, s.ACL); return err })
-		if err != nil && !errors.Is(err, zk.ErrNodeExists) {
-			return fmt.Errorf("create %s: %w", at, err)
-		}
-	}
-	return nil
 }
 
 // Path is the candidate's znode.

@@ -143,17 +143,15 @@ func (z *ZooKeeper) snapshot(ctx context.Context, m *image, next int64, old head
 func (z *ZooKeeper) setHead(ctx context.Context, data []byte, version int32) error {
 	tried := false
 	err := z.session.Do(ctx, func() error {
-		check := &zk.CheckVersionRequest{Path: z.path + epochNode, Version: z.version}
-		_, err := z.session.Conn.Multi(check, &zk.SetDataRequest{Path: z.path + headNode, Data: data, Version: version})
-		if zkconn.Unknown(err) {
+		err := z.guarded(&zk.SetDataRequest{Path: z.path + headNode, Data: data, Version: version})
+		switch {
+		case zkconn.Unknown(err):
 			tried = true
-		}
-		if tried && errors.Is(err, zk.ErrBadVersion) {
-			now, _, err := z.session.Conn.Get(z.path + headNode)
-			if err == nil && string(now) != string(data) {
-				err = ErrFenced
+		case tried && errors.Is(err, ErrFenced):
+			now, _, readErr := z.session.Conn.Get(z.path + headNode)
+			if readErr != nil || string(now) == string(data) {
+				return readErr
 			}
-			return err
 		}
 		return err
 	})

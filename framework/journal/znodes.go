@@ -7,9 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"path"
 	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/go-zookeeper/zk"
@@ -222,17 +220,4 @@ func (z znodes) corrupt(err error) error {
 		return fmt.Errorf("open journal %s: %w", z.path, err)
 	}
 	return fmt.Errorf("open journal %s: %w (%v): restore ZooKeeper from a backup, or name another path to begin without the jobs it remembers", z.path, ErrCorrupt, err)
-}
-
-// makeFolder makes the path, and what is above it.
-func (z znodes) makeFolder(ctx context.Context) error {
-	at := ""
-	for name := range strings.SplitSeq(strings.Trim(path.Clean(z.path), "/"), "/") {
-		at += "/" + name
-		err := z.session.Do(ctx, func() error { _, err := z.session.Conn.Create(at, nil, 0, z.session.ACL); return err })
-		if err != nil && !errors.Is(err, zk.ErrNodeExists) {
-			return wrap("create", at, err)
-		}
-	}
-	return nil
 }

@@ -70,7 +70,7 @@ func (z *ZooKeeper) begin(ctx context.Context) error {
 	if !errors.Is(err, zk.ErrNoNode) {
 		return err
 	}
-	if err := z.makeFolder(ctx); err != nil {
+	if err := z.session.MakeFolder(ctx, z.path); err != nil {
 		return err
 	}
 	h, err := json.Marshal(head{Schema: Schema, Next: 1})

@@ -16,6 +16,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"mesos-gpu/framework/internal/zkconn"
 	"mesos-gpu/framework/sched"
 )
 
@@ -133,18 +134,8 @@ func (c *Config) resolve() (err error) {
 	if c.masters.zk == nil {
 		return fmt.Errorf("ZooKeeper's password file %s is of no use with masters named by URL", c.ZKAuthFile)
 	}
-	auth, warning, err := readSecret(c.ZKAuthFile)
-	if err != nil {
-		return fmt.Errorf("read ZooKeeper's password: %w", err)
-	}
-	if user, password, ok := strings.Cut(auth, ":"); !ok || user == "" || password == "" || strings.ContainsAny(auth, "\r\n") {
-		return fmt.Errorf("read ZooKeeper's password: %s is not one line of the form user:password", c.ZKAuthFile)
-	}
-	if warning != "" {
-		c.Log.Warn(warning)
-	}
-	c.masters.zk.auth = auth
-	return nil
+	c.masters.zk.auth, err = zkconn.ReadAuth(c.ZKAuthFile, c.Log)
+	return err
 }
 
 // wait is the time before try number tries+1: it doubles up to BackoffMax,

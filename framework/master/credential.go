@@ -5,8 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"strings"
+
+	"mesos-gpu/framework/internal/secret"
 )
 
 // Credential is who we are to masters and agents that authenticate by HTTP
@@ -20,7 +21,7 @@ func (c Credential) GoString() string { return fmt.Sprintf("%q", c.Principal) }
 // --credential takes or took: {"principal": "P", "secret": "S"}, or the two
 // words P and S. The warning is not empty where others may read the file.
 func LoadCredential(path string) (c Credential, warning string, err error) {
-	text, warning, err := readSecret(path)
+	text, warning, err := secret.Read(path)
 	if err != nil {
 		return Credential{}, "", fmt.Errorf("read credential: %w", err)
 	}
@@ -64,21 +65,4 @@ func (c Credential) authenticate(req *http.Request) {
 	if c.Principal != "" {
 		req.SetBasicAuth(c.Principal, c.Secret)
 	}
-}
-
-// readSecret reads a file that should be its owner's alone, and warns, as
-// Mesos does, where it is not.
-func readSecret(path string) (text, warning string, err error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return "", "", err
-	}
-	body, err := os.ReadFile(path)
-	if err != nil {
-		return "", "", err
-	}
-	if mode := info.Mode().Perm(); mode&0o007 != 0 {
-		warning = fmt.Sprintf("%s has mode %04o and others may use it: make it 0600", path, mode)
-	}
-	return strings.TrimSpace(string(body)), warning, nil
 }

@@ -3,22 +3,17 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/docker/docker/client"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/internal/apachemesos"
 	"mesos-gpu/internal/need"
 	"mesos-gpu/internal/testimage"
 	"mesos-gpu/isolator/nvml/nvmltest"
@@ -32,51 +27,11 @@ import (
 // Mesos's gpu/nvidia isolator finds four GPUs and confines containers to
 // theirs.
 type mesos struct {
-	master, agent string
-	processes     []process
-	images        string
+	master, agent, images string
 }
 
-// process is a running program; ended is closed when it is not any more.
-type process struct {
-	*exec.Cmd
-	ended chan struct{}
-}
-
-func (m *mesos) last() process { return m.processes[len(m.processes)-1] }
-
-// program finds one of Mesos's programs on PATH or under MESOS_PREFIX.
-func program(t *testing.T, name string) string {
-	t.Helper()
-	for _, dir := range []string{"sbin", "bin"} {
-		path := filepath.Join(os.Getenv("MESOS_PREFIX"), dir, name)
-		if os.Getenv("MESOS_PREFIX") != "" && exists(path) {
-			return path
-		}
-	}
-	path, err := exec.LookPath(name)
-	if err != nil {
-		t.Skipf("no %s on PATH or under MESOS_PREFIX (%q)", name, os.Getenv("MESOS_PREFIX"))
-	}
-	return path
-}
-
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
-// namespace prepares the agent's view of the machine and becomes the agent.
-// Mesos refuses a cgroup2 file system beside the v1 hierarchies.
-const namespace = `set -e
-mount --make-rprivate /
-umount /sys/fs/cgroup/unified 2>/dev/null || true
-mkdir -p "$WORK/dev"
+// nodes prepares the agent's view of the machine.
+const nodes = `mkdir -p "$WORK/dev"
 mount -t tmpfs -o mode=755 tmpfs "$WORK/dev"
 cp -a /dev/. "$WORK/dev/"
 for n in 0 1 2 3; do mknod -m 666 "$WORK/dev/nvidia$n" c 195 $n; done
@@ -87,8 +42,7 @@ for n in 0 1 2 3; do mknod -m 666 "$WORK/nodes/nvidia$n" c 195 $n; done
 mknod -m 666 "$WORK/nodes/nvidiactl" c 195 255
 mknod -m 666 "$WORK/nodes/nvidia-uvm" c 510 0
 mount --bind /dev/pts "$WORK/dev/pts"
-mount --bind "$WORK/dev" /dev
-exec "$@"`
+mount --bind "$WORK/dev" /dev`
 
 // stock are the flags of an agent that isolates GPUs by Mesos's own means and
 // names their type by an attribute.
@@ -96,22 +50,14 @@ var stock = []string{"--isolation=cgroups/devices,gpu/nvidia,filesystem/linux,do
 
 func startMesos(t *testing.T, agentFlags ...string) *mesos {
 	t.Helper()
-	need.Root(t)
-	masterProgram, agentProgram := program(t, "mesos-master"), program(t, "mesos-agent")
+	m := &mesos{master: apachemesos.StartMaster(t, "--allocation_interval=200ms").Addr}
 	work := t.TempDir()
-	m := &mesos{master: freeAddr(t), agent: freeAddr(t), images: filepath.Join(work, "images")}
-	if err := os.MkdirAll(m.images, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { m.stop(t) })
-	_, port, _ := strings.Cut(m.master, ":")
-	m.spawn(t, nil, masterProgram, "--ip=127.0.0.1", "--hostname=127.0.0.1", "--port="+port, "--work_dir="+filepath.Join(work, "master"),
-		"--registry=in_memory", "--allocation_interval=200ms")
-	await(t, m.last(), "http://"+m.master+"/health")
-	_, port, _ = strings.Cut(m.agent, ":")
-	lib := filepath.Join(work, "lib")
-	if err := os.MkdirAll(lib, 0o755); err != nil {
-		t.Fatal(err)
+	m.images = filepath.Join(work, "images")
+	lib, driver := filepath.Join(work, "lib"), filepath.Join(work, "driver")
+	for _, dir := range []string{m.images, lib} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
 	}
 	nvmltest.Build(t, lib)
 	host, err := simulated.Host("4xV100", "mesos")
@@ -119,129 +65,20 @@ func startMesos(t *testing.T, agentFlags ...string) *mesos {
 		t.Fatal(err)
 	}
 	nvmltest.Report(t, host)
-	env := []string{"WORK=" + work, "LD_LIBRARY_PATH=" + lib + ":" + os.Getenv("LD_LIBRARY_PATH")}
-	executorEnv := fmt.Sprintf(`--executor_environment_variables={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "MESOS_GPU_DEV": "%s/nodes", "MESOS_GPU_VOLUMES": "%s/volumes", "MESOS_GPU_DRIVER_ROOT": "%s/driver"}`, work, work, work)
-	if err := volumemgr.SimulatedRoot(filepath.Join(work, "driver"), host.Driver); err != nil {
+	if err := volumemgr.SimulatedRoot(driver, host.Driver); err != nil {
 		t.Fatal(err)
 	}
-	flags := append([]string{"-c", namespace, "sh", agentProgram, "--ip=127.0.0.1", "--hostname=127.0.0.1", "--port=" + port, "--master=" + m.master,
-		"--work_dir=" + filepath.Join(work, "agent"), "--runtime_dir=" + filepath.Join(work, "run"), "--containerizers=mesos",
-		"--image_providers=docker", "--docker_registry=" + m.images,
-		"--launcher=linux", executorEnv, "--cgroups_root=mesos-gpu-test", "--no-systemd_enable_support"}, agentFlags...)
-	m.spawn(t, env, "unshare", append([]string{"-m", "sh"}, flags...)...)
-	await(t, m.last(), "http://"+m.agent+"/health")
+	agent := apachemesos.Agent{
+		Master: m.master, IP: "127.0.0.1", Prepare: nodes,
+		Env: []string{"WORK=" + work, "LD_LIBRARY_PATH=" + lib + ":" + os.Getenv("LD_LIBRARY_PATH")},
+		ExecutorEnv: map[string]string{
+			"MESOS_GPU_DEV": filepath.Join(work, "nodes"), "MESOS_GPU_VOLUMES": filepath.Join(work, "volumes"), "MESOS_GPU_DRIVER_ROOT": driver,
+		},
+		Flags: append([]string{"--image_providers=docker", "--docker_registry=" + m.images}, agentFlags...),
+	}.Start(t)
+	agent.Await(t)
+	m.agent = agent.Addr
 	return m
-}
-
-func (m *mesos) spawn(t *testing.T, env []string, name string, args ...string) {
-	t.Helper()
-	c := exec.Command(name, args...)
-	log := newLines()
-	c.Stdout, c.Stderr = log, log
-	c.Env = append(os.Environ(), env...)
-	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	p := process{c, make(chan struct{})}
-	go func() { defer close(p.ended); _ = c.Wait() }()
-	m.processes = append(m.processes, p)
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("%s said:\n%s", filepath.Base(name), tail(log.String()))
-		}
-	})
-}
-
-func tail(s string) string { return s[max(0, len(s)-8000):] }
-
-// stop ends agent and master and what the agent's containers left.
-func (m *mesos) stop(t *testing.T) {
-	for i := len(m.processes) - 1; i >= 0; i-- {
-		_ = m.processes[i].Process.Kill() // it may have ended
-		<-m.processes[i].ended
-	}
-	// A killed process leaves its cgroup a moment later, and says so to nobody.
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for late := time.After(patience); ; {
-		killCgroup("/sys/fs/cgroup/freezer/mesos-gpu-test")
-		roots, err := filepath.Glob("/sys/fs/cgroup/*/mesos-gpu-test")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(roots) == 0 {
-			return
-		}
-		for _, root := range roots {
-			removeCgroup(root)
-		}
-		select {
-		case <-tick.C:
-		case <-late:
-			t.Fatalf("cgroups %v are still there %s after everything was killed", roots, patience)
-		}
-	}
-}
-
-func killCgroup(root string) {
-	_ = filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
-		if err != nil || d.Name() != "cgroup.procs" {
-			return nil
-		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return nil
-		}
-		for pid := range strings.FieldsSeq(string(text)) {
-			var n int
-			if _, err := fmt.Sscan(pid, &n); err == nil {
-				_ = syscall.Kill(n, syscall.SIGKILL)
-			}
-		}
-		return nil
-	})
-}
-
-func removeCgroup(dir string) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return
-	}
-	for _, e := range entries {
-		if e.IsDir() {
-			removeCgroup(filepath.Join(dir, e.Name()))
-		}
-	}
-	_ = os.Remove(dir)
-}
-
-// await polls an outside program that tells of its start in no other way.
-func await(t *testing.T, p process, url string) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if resp, err := http.DefaultClient.Do(req); err == nil {
-			resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				return
-			}
-		}
-		select {
-		case <-tick.C:
-		case <-p.ended:
-			t.Fatalf("%s ended before it answered", p.Args)
-		case <-ctx.Done():
-			t.Fatalf("%s does not answer within %s", url, patience)
-		}
-	}
 }
 
 // scheduler runs "mesos-gpu scheduler" against the master.
@@ -345,7 +182,7 @@ func TestMesosProviderNamesDevices(t *testing.T) {
 		}
 	}
 	m := startMesos(t, "--isolation=cgroups/cpu,cgroups/mem,filesystem/linux,docker/runtime", "--resources=gpus:0", attributes)
-	m.spawn(t, nil, binary, "agent", "--simulate", "2xV100,1xK80", "--agent", "http://"+m.agent, "--state-dir", t.TempDir())
+	apachemesos.Spawn(t, nil, binary, "agent", "--simulate", "2xV100,1xK80", "--agent", "http://"+m.agent, "--state-dir", t.TempDir())
 	c := m.scheduler(t)
 	out := c.must("run", "--tasks", "2", "--cpus", "0.2", "--gpus", "1", "--gpu-type", "V100", "--", "sh", "-c", "echo $NVIDIA_VISIBLE_DEVICES; sleep 1")
 	ids := strings.Fields(out)

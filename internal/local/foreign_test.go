@@ -2,11 +2,9 @@ package local
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/exec"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -27,34 +25,20 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler/calls"
 	"github.com/sirupsen/logrus"
 
-	"mesos-gpu/internal/local/agent/container"
+	"mesos-gpu/internal/reexec"
 	"mesos-gpu/isolator/simulated"
 )
 
 const foreignCommand = "foreign-executor"
 
 // TestMain makes the test binary what agents start: a container's first
-// process, or an executor that is none of this project's. They leave by
-// syscall.Exit, since a race-instrumented binary waits a second in os.Exit.
+// process, or an executor that is none of this project's.
 func TestMain(m *testing.M) {
-	var err error
-	switch {
-	case len(os.Args) > 1 && os.Args[1] == container.InitCommand:
-		err = container.Init(os.Args[2:])
-	case len(os.Args) > 1 && os.Args[1] == foreignCommand:
-		err = foreignExecutor()
-	default:
-		os.Exit(m.Run())
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		syscall.Exit(1)
-	}
-	syscall.Exit(0)
+	reexec.Main(m, reexec.Commands{foreignCommand: foreignExecutor})
 }
 
 // foreignExecutor runs one task's data as a shell script, by mesos-go alone.
-func foreignExecutor() error {
+func foreignExecutor([]string) error {
 	cfg, err := config.FromEnv()
 	if err != nil {
 		return err

@@ -18,6 +18,8 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/agent"
 	"github.com/mesos/mesos-go/api/v1/lib/master"
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
+
+	"mesos-gpu/internal/inmemory"
 )
 
 // Master is a fake. Set its fields before the first call.
@@ -97,7 +99,7 @@ func (m *Master) URL() string {
 func (m *Master) AgentURL() string { return m.URL() + "/slave(1)" }
 
 // Transport reaches a Master that is InMemory.
-func (m *Master) Transport() http.RoundTripper { return memory{m.handler} }
+func (m *Master) Transport() http.RoundTripper { return inmemory.Transport{Handler: m.handler} }
 
 // location is where a redirect leads, in Mesos's way: without a scheme, and
 // without the brackets of an IPv6 address.

@@ -9,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"path"
+	"strings"
 	"sync"
 	"time"
 
@@ -51,12 +53,14 @@ func Dial(ctx context.Context, t Target, timeout time.Duration, log logrus.Field
 		ACL: zk.WorldACL(zk.PermAll), lost: make(chan struct{}), connected: make(chan struct{}),
 		heard: time.Now(), timeout: timeout,
 	}
-	var user, password string
+	var auth, user string
 	if t.AuthFile != "" {
 		var err error
-		if user, password, err = t.auth(); err != nil {
+		if auth, err = ReadAuth(t.AuthFile, log); err != nil {
 			return nil, err
 		}
+		var password string
+		user, password, _ = strings.Cut(auth, ":")
 		s.ACL = zk.DigestACL(zk.PermAll, user, password)
 	}
 	conn, events, err := zk.Connect(t.Hosts, timeout, zk.WithDialer(s.dial), zk.WithEventCallback(s.event),
@@ -76,8 +80,8 @@ func Dial(ctx context.Context, t Target, timeout time.Duration, log logrus.Field
 		return nil, fmt.Errorf("connect to %s: %w", t, err)
 	}
 	s.done.Go(s.watch)
-	if user != "" {
-		if err := s.Do(ctx, func() error { return conn.AddAuth("digest", []byte(user+":"+password)) }); err != nil {
+	if auth != "" {
+		if err := s.Do(ctx, func() error { return conn.AddAuth("digest", []byte(auth)) }); err != nil {
 			s.Close()
 			return nil, fmt.Errorf("authenticate with %s as %s: %w", t, user, err)
 		}
@@ -218,6 +222,19 @@ func (s *Session) Do(ctx context.Context, f func() error) error {
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// MakeFolder makes the path, and what is above it.
+func (s *Session) MakeFolder(ctx context.Context, folder string) error {
+	at := ""
+	for name := range strings.SplitSeq(strings.Trim(path.Clean(folder), "/"), "/") {
+		at += "/" + name
+		err := s.Do(ctx, func() error { _, err := s.Conn.Create(at, nil, 0, s.ACL); return err })
+		if err != nil && !errors.Is(err, zk.ErrNodeExists) {
+			return fmt.Errorf("create %s: %w", at, err)
+		}
+	}
+	return nil
 }
 
 // Unknown reports whether an error leaves open if the call was carried out.

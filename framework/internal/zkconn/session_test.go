@@ -13,6 +13,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/google/go-cmp/cmp"
 	"github.com/sirupsen/logrus"
+	logtest "github.com/sirupsen/logrus/hooks/test"
 
 	"mesos-gpu/internal/zktest"
 )
@@ -140,6 +141,22 @@ func TestPasswordKeepsOthersOut(t *testing.T) {
 	target.AuthFile = file
 	if _, err := Dial(within(t), target, 0, quietLog()); err == nil || !strings.Contains(err.Error(), "user:password") {
 		t.Errorf("two lines: %v", err)
+	}
+}
+
+func TestPasswordThatOthersMayReadWarns(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "password")
+	for mode, want := range map[os.FileMode]int{0o640: 0, 0o644: 1} {
+		if err := os.WriteFile(file, []byte("gpu:s3cret\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(file, mode); err != nil { // whatever the umask
+			t.Fatal(err)
+		}
+		log, said := logtest.NewNullLogger()
+		if auth, err := ReadAuth(file, log); auth != "gpu:s3cret" || err != nil || len(said.AllEntries()) != want {
+			t.Errorf("mode %04o: %q, %v, %d warnings, want %d", mode, auth, err, len(said.AllEntries()), want)
+		}
 	}
 }
 

@@ -3,9 +3,12 @@ package zkconn
 import (
 	"fmt"
 	"net"
-	"os"
 	"path"
 	"strings"
+
+	"github.com/sirupsen/logrus"
+
+	"mesos-gpu/framework/internal/secret"
 )
 
 // Scheme begins the address of a folder in ZooKeeper.
@@ -56,19 +59,22 @@ func Parse(url string) (Target, error) {
 
 func (t Target) String() string { return Scheme + strings.Join(t.Hosts, ",") + t.Path }
 
-// maxAuth bounds what is read of the file.
+// maxAuth bounds what ReadAuth takes, in bytes.
 const maxAuth = 4096
 
-// auth reads the file.
-func (t Target) auth() (user, password string, err error) {
-	text, err := os.ReadFile(t.AuthFile)
+// ReadAuth reads a file with USER:PASSWORD for ZooKeeper, and warns where
+// others may read it.
+func ReadAuth(file string, log logrus.FieldLogger) (auth string, err error) {
+	auth, warning, err := secret.Read(file)
 	if err != nil {
-		return "", "", fmt.Errorf("read the password for ZooKeeper: %w", err)
+		return "", fmt.Errorf("read the password for ZooKeeper: %w", err)
 	}
-	line := strings.TrimRight(string(text), "\r\n")
-	user, password, ok := strings.Cut(line, ":")
-	if !ok || user == "" || password == "" || len(line) > maxAuth || strings.ContainsAny(line, "\r\n") {
-		return "", "", fmt.Errorf("read the password for ZooKeeper: %s is not one line of the form user:password", t.AuthFile)
+	user, password, _ := strings.Cut(auth, ":")
+	if user == "" || password == "" || len(auth) > maxAuth || strings.ContainsAny(auth, "\r\n") {
+		return "", fmt.Errorf("read the password for ZooKeeper: %s is not one line of the form user:password", file)
 	}
-	return user, password, nil
+	if warning != "" {
+		log.Warn(warning)
+	}
+	return auth, nil
 }

@@ -1,0 +1,108 @@
+// Package apachemesos runs a master and agents of Apache Mesos, found on PATH
+// or under MESOS_PREFIX, for as long as a test, and removes what they leave.
+// Without a Mesos it skips the test. What an agent isolates and has is for
+// the test to say.
+package apachemesos
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"maps"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"mesos-gpu/internal/need"
+)
+
+// StartMaster starts a master on 127.0.0.1, with these flags beside the ones
+// that all have, and waits until it answers.
+func StartMaster(t testing.TB, flags ...string) *Process {
+	t.Helper()
+	need.Root(t)
+	master, addr := program(t, "mesos-master"), freeAddr(t, "127.0.0.1")
+	args := append(listen(addr), "--work_dir="+t.TempDir(), "--registry=in_memory")
+	p := Spawn(t, nil, master, append(args, flags...)...)
+	p.Addr = addr
+	p.Await(t)
+	return p
+}
+
+// Agent is an agent to start.
+type Agent struct {
+	// Master is HOST:PORT, IP where the agent listens.
+	Master, IP string
+	// Prepare are shell commands that run before the agent, in the mount
+	// namespace that it has to itself.
+	Prepare string
+	// Env is for the agent, NAME=VALUE each, ExecutorEnv for its executors.
+	Env         []string
+	ExecutorEnv map[string]string
+	// Flags come beside those that all agents have: --isolation, --resources,
+	// --modules and so on.
+	Flags []string
+}
+
+// namespace hides what Mesos refuses: a cgroup2 file system beside the v1
+// hierarchies.
+const namespace = `set -e
+mount --make-rprivate /
+umount /sys/fs/cgroup/unified 2>/dev/null || true
+`
+
+// Start starts the agent; Await waits until it answers.
+func (a Agent) Start(t testing.TB) *Process {
+	t.Helper()
+	agent, addr, work := program(t, "mesos-agent"), freeAddr(t, a.IP), t.TempDir()
+	cgroup := "mesos-gpu-test-" + rand.Text()
+	t.Cleanup(func() { removeCgroups(t, cgroup) })
+	env := map[string]string{"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
+	maps.Copy(env, a.ExecutorEnv)
+	executorEnv, err := json.Marshal(env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := append([]string{"-m", "sh", "-c", namespace + a.Prepare + "\n" + `exec "$@"`, "sh", agent}, listen(addr)...)
+	args = append(args, "--master="+a.Master, "--work_dir="+filepath.Join(work, "agent"), "--runtime_dir="+filepath.Join(work, "run"),
+		"--containerizers=mesos", "--launcher=linux", "--cgroups_root="+cgroup, "--no-systemd_enable_support",
+		"--executor_environment_variables="+string(executorEnv))
+	p := Spawn(t, a.Env, "unshare", append(args, a.Flags...)...)
+	p.Addr = addr
+	return p
+}
+
+// program finds one of Mesos's programs.
+func program(t testing.TB, name string) string {
+	t.Helper()
+	prefix := os.Getenv("MESOS_PREFIX")
+	for _, dir := range []string{"sbin", "bin"} {
+		path := filepath.Join(prefix, dir, name)
+		if _, err := os.Stat(path); err == nil && prefix != "" {
+			return path
+		}
+	}
+	path, err := exec.LookPath(name)
+	if err != nil {
+		t.Skipf("no %s on PATH or under MESOS_PREFIX (%q)", name, prefix)
+	}
+	return path
+}
+
+// listen are the flags for the address.
+func listen(addr string) []string {
+	i := strings.LastIndexByte(addr, ':')
+	return []string{"--ip=" + addr[:i], "--hostname=" + addr[:i], "--port=" + addr[i+1:]}
+}
+
+func freeAddr(t testing.TB, ip string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", ip+":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}

@@ -1,0 +1,57 @@
+package apachemesos
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// removeCgroups kills what an agent's containers left. A killed process
+// leaves its cgroup a moment later, and says so to nobody.
+func removeCgroups(t testing.TB, cgroup string) {
+	Poll(t, "cgroups "+cgroup+" to go", func() bool {
+		killAll("/sys/fs/cgroup/freezer/" + cgroup)
+		roots, err := filepath.Glob("/sys/fs/cgroup/*/" + cgroup)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, root := range roots {
+			removeTree(root)
+		}
+		return len(roots) == 0
+	})
+}
+
+func killAll(root string) {
+	_ = filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.Name() != "cgroup.procs" {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil
+		}
+		for pid := range strings.FieldsSeq(string(text)) {
+			if n, err := strconv.Atoi(pid); err == nil && n > 0 {
+				_ = syscall.Kill(n, syscall.SIGKILL)
+			}
+		}
+		return nil
+	})
+}
+
+func removeTree(dir string) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			removeTree(filepath.Join(dir, e.Name()))
+		}
+	}
+	_ = os.Remove(dir)
+}

@@ -1,0 +1,83 @@
+package apachemesos
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// patience bounds every wait: a test that gets there has failed.
+const patience = time.Minute
+
+// Process is a running program.
+type Process struct {
+	*exec.Cmd
+	// Addr is where a master or an agent answers, HOST:PORT.
+	Addr  string
+	ended chan struct{} // closed when it has
+}
+
+// Spawn runs a program until the test ends, and shows what it said if that
+// failed.
+func Spawn(t testing.TB, env []string, name string, args ...string) *Process {
+	t.Helper()
+	var out bytes.Buffer
+	p := &Process{Cmd: exec.Command(name, args...), ended: make(chan struct{})}
+	p.Stdout, p.Stderr = &out, &out
+	p.Env = append(os.Environ(), env...)
+	p.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { defer close(p.ended); _ = p.Wait() }()
+	t.Cleanup(func() {
+		_ = p.Process.Kill() // it may have ended
+		<-p.ended
+		if t.Failed() {
+			t.Logf("%s %s said:\n%s", filepath.Base(name), p.Addr, out.Bytes()[max(0, out.Len()-8000):])
+		}
+	})
+	return p
+}
+
+// Await waits until a master or an agent answers, which tells of its start in
+// no other way.
+func (p *Process) Await(t testing.TB) {
+	t.Helper()
+	client := http.Client{Timeout: patience}
+	Poll(t, p.Addr+" to answer", func() bool {
+		select {
+		case <-p.ended:
+			t.Fatalf("%s ended before it answered", p.Args)
+		default:
+		}
+		resp, err := client.Get("http://" + p.Addr + "/health")
+		if err != nil {
+			return false
+		}
+		resp.Body.Close()
+		return resp.StatusCode == http.StatusOK
+	})
+}
+
+// Poll waits for what tells nobody that it happened.
+func Poll(t testing.TB, what string, done func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for !done() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("waited %s for %s", patience, what)
+		}
+	}
+}

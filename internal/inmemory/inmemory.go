@@ -1,0 +1,62 @@
+// Package inmemory is a connection without a network, for tests under
+// testing/synctest, whose clock does not run while a real one is open. It
+// says nothing of its own: a handler answers, as a server would have it.
+package inmemory
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+)
+
+// Transport has Handler answer requests.
+type Transport struct{ Handler http.Handler }
+
+// RoundTrip serves the request in a goroutine, which ends with the handler.
+func (t Transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithCancel(r.Context())
+	reader, out := io.Pipe()
+	w := &writer{header: http.Header{}, out: out, begun: make(chan struct{})}
+	go func() {
+		defer cancel()
+		defer out.Close()
+		t.Handler.ServeHTTP(w, r.Clone(ctx))
+		w.Flush()
+	}()
+	// The body ends with the request, as a connection's does.
+	context.AfterFunc(ctx, func() { out.CloseWithError(context.Cause(ctx)) })
+	select {
+	case <-w.begun:
+	case <-r.Context().Done():
+		return nil, context.Cause(r.Context())
+	}
+	return &http.Response{
+		Status: fmt.Sprintf("%d %s", w.status, http.StatusText(w.status)), StatusCode: w.status, Header: w.header,
+		Body: body{reader, cancel}, ContentLength: -1, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r,
+	}, nil
+}
+
+// body tells the handler when its reader has had enough.
+type body struct {
+	*io.PipeReader
+	cancel context.CancelFunc
+}
+
+func (b body) Close() error { b.cancel(); return b.PipeReader.Close() }
+
+type writer struct {
+	header http.Header
+	out    *io.PipeWriter
+	once   sync.Once
+	status int
+	begun  chan struct{}
+}
+
+func (w *writer) Header() http.Header         { return w.header }
+func (w *writer) Flush()                      { w.WriteHeader(http.StatusOK) }
+func (w *writer) Write(p []byte) (int, error) { w.Flush(); return w.out.Write(p) }
+func (w *writer) WriteHeader(status int) {
+	w.once.Do(func() { w.status = status; close(w.begun) })
+}

@@ -1,0 +1,60 @@
+// Package reexec makes a test binary what it starts itself, or has an agent
+// start: a container's first process, an executor, whatever its test names.
+// It decides nothing about what those do.
+package reexec
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"syscall"
+	"testing"
+
+	"mesos-gpu/executor"
+	"mesos-gpu/internal/local/agent/container"
+	"mesos-gpu/isolator"
+	"mesos-gpu/volumemgr"
+)
+
+// Commands are what the binary can be, by its first argument. They get the
+// arguments after that.
+type Commands map[string]func(args []string) error
+
+// Main is for TestMain: it is the command that the first argument names, or
+// a container's first process, or else runs the tests. Commands leave by
+// syscall.Exit: os.Exit of a race-instrumented binary waits a second.
+func Main(m *testing.M, commands Commands) {
+	var run func([]string) error
+	if len(os.Args) > 1 {
+		if run = commands[os.Args[1]]; os.Args[1] == container.InitCommand {
+			run = container.Init
+		}
+	}
+	if run == nil {
+		os.Exit(m.Run())
+	}
+	if err := run(os.Args[2:]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		syscall.Exit(1)
+	}
+	syscall.Exit(0)
+}
+
+// Executor is cmd/mesos-gpu's executor, as a command; change may be nil.
+func Executor(change func(*executor.Config)) func([]string) error {
+	return func([]string) error {
+		cfg, err := executor.ConfigFromEnv(os.Getenv)
+		if err != nil {
+			return err
+		}
+		cfg.Granted = isolator.Granted
+		cfg.Volume = func(ctx context.Context) (string, error) {
+			volume, err := volumemgr.Ensure(ctx, cfg.DriverRoot, cfg.VolumesDir)
+			return volume.Path, err
+		}
+		if change != nil {
+			change(&cfg)
+		}
+		return executor.Run(context.Background(), cfg)
+	}
+}
