@@ -11,6 +11,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"mesos-gpu/executor/task"
+	"mesos-gpu/gpu"
 	"mesos-gpu/job"
 )
 
@@ -56,9 +57,15 @@ type Config struct {
 	// Docker makes a client of the engine, DockerHost is its address.
 	Docker     func() (*client.Client, error)
 	DockerHost string
+	// HealthSocket is where the agent's GPU daemon may answer; for Conditions,
+	// which the caller supplies.
+	HealthSocket string
 
 	// Granted says which GPUs this process may open: isolator.Granted.
-	Granted func() (minors []int, confined bool, err error)
+	Granted func() (gpu.Reach, error)
+	// Conditions, where set, tells how those devices are, at once and at each
+	// change, until ctx ends.
+	Conditions func(ctx context.Context, devices []string, tell func(device string, c gpu.Condition))
 	// Volume returns the host path of the driver's volume, made if need be.
 	// Its error says why there is none.
 	Volume func(ctx context.Context) (path string, err error)
@@ -85,6 +92,8 @@ const (
 	defaultDevDir     = "/dev"
 	defaultVolumesDir = "/var/lib/mesos-gpu/volumes"
 	defaultDriverRoot = "/"
+	// defaultHealthSocket is where `mesos-gpu agent` answers by default.
+	defaultHealthSocket = "/run/mesos-gpu/agent.sock"
 )
 
 func orDefault[T comparable](v *T, d T) {
@@ -104,6 +113,7 @@ func (c *Config) setDefaults() {
 	orDefault(&c.DevDir, defaultDevDir)
 	orDefault(&c.VolumesDir, defaultVolumesDir)
 	orDefault(&c.DriverRoot, defaultDriverRoot)
+	orDefault(&c.HealthSocket, defaultHealthSocket)
 	orDefault(&c.DockerHost, client.DefaultDockerHost)
 	if c.Docker == nil {
 		host := c.DockerHost

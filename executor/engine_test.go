@@ -16,6 +16,7 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	"golang.org/x/sys/unix"
 
+	"mesos-gpu/gpu"
 	"mesos-gpu/internal/need"
 	"mesos-gpu/internal/testimage"
 	"mesos-gpu/job"
@@ -39,7 +40,7 @@ func engineRig(t *testing.T) (*rig, *client.Client, string) {
 	t.Cleanup(server.Close)
 	r.cfg.Endpoint = strings.TrimPrefix(server.URL, "http://")
 	r.cfg.Transport, r.cfg.Runtimes, r.cfg.DevDir = nil, nil, dev
-	r.cfg.Granted = func() ([]int, bool, error) { return []int{1}, true, nil }
+	r.cfg.Granted = func() (gpu.Reach, error) { return gpu.Reach{Confined: true, Minors: []int{1}}, nil }
 	return r, engine, img
 }
 

@@ -35,6 +35,7 @@ func ConfigFromEnv(getenv func(string) string) (Config, error) {
 		VolumesDir:      getenv("MESOS_GPU_VOLUMES"),
 		DriverRoot:      getenv("MESOS_GPU_DRIVER_ROOT"),
 		DockerHost:      getenv("DOCKER_HOST"),
+		HealthSocket:    getenv("MESOS_GPU_SOCKET"),
 	}
 	if c.Sandbox == "" {
 		c.Sandbox = c.Directory

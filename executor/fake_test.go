@@ -16,6 +16,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"mesos-gpu/executor/task"
+	"mesos-gpu/gpu"
 	"mesos-gpu/internal/inmemory"
 	"mesos-gpu/job"
 )
@@ -157,7 +158,7 @@ func newRig(t *testing.T) *rig {
 	r.cfg = Config{
 		Endpoint: "agent:5051", FrameworkID: "framework", ExecutorID: "executor", Sandbox: t.TempDir(),
 		ShutdownGrace: 5 * time.Second,
-		Granted:       func() ([]int, bool, error) { return nil, true, nil },
+		Granted:       func() (gpu.Reach, error) { return gpu.Reach{Confined: true}, nil },
 		Volume:        func(context.Context) (string, error) { return "", nil },
 		Runtimes:      map[job.Containerizer]task.Runtime{job.Docker: r.task, job.Mesos: r.task},
 		Transport:     inmemory.Transport{Handler: r.agent},

@@ -16,27 +16,29 @@ import (
 // Where no cgroup says which, a mesos task runs all the same: it is a child of
 // this executor and can open what the executor can. A docker task cannot, for
 // nobody knows which devices to give it.
-func (l *loop) granted(t task.Task) ([]int, error) {
+func (l *loop) granted(t task.Task) (gpu.Reach, error) {
 	want := t.Launch.GPUs
-	minors, confined, err := l.cfg.Granted()
+	reach, err := l.cfg.Granted()
 	if err != nil {
-		confined = false
+		reach.Confined = false
 		l.log.WithError(err).Warn("granted GPUs are unknown")
 	}
 	switch {
-	case !confined && (want == 0 || t.Launch.Containerizer != job.Docker):
-		return nil, nil
+	case !reach.Confined && (want == 0 || t.Launch.Containerizer != job.Docker):
+		return gpu.Reach{}, nil
 	case err != nil:
-		return nil, fmt.Errorf("docker task holds %s, learn which: %w: %s", count(want), err, unconfined)
-	case !confined:
-		return nil, fmt.Errorf("docker task holds %s and no devices cgroup says which: %s", count(want), unconfined)
-	case len(minors) != want:
-		return nil, fmt.Errorf("task holds %s and the executor's devices cgroup grants %d%s: check the agent's GPU isolator", count(want), len(minors), nodes(minors))
+		return gpu.Reach{}, fmt.Errorf("docker task holds %s, learn which: %w: %s", count(want), err, unconfined)
+	case !reach.Confined:
+		return gpu.Reach{}, fmt.Errorf("docker task holds %s and no device cgroup says which: %s", count(want), unconfined)
+	case want > 0 && len(reach.Caps) > 0 && len(reach.Minors) > 0:
+		// MIG devices share their GPU's node: their number says nothing.
+	case len(reach.Minors) != want:
+		return gpu.Reach{}, fmt.Errorf("task holds %s and the executor's devices cgroup grants %d%s: check the agent's GPU isolator", count(want), len(reach.Minors), nodes(reach.Minors))
 	}
-	return minors, nil
+	return reach, nil
 }
 
-const unconfined = "run the agent as root with GPU isolation (cgroup v1 devices), or use container: mesos"
+const unconfined = "run the agent as root with GPU isolation , or use container: mesos"
 
 func count(gpus int) string { return fmt.Sprintf("%d %s", gpus, gpu.Plural(gpus, "GPU")) }
 

@@ -35,6 +35,9 @@ type loop struct {
 	stopStart, giveUp context.CancelFunc
 	progress          chan progress
 	work              sync.WaitGroup
+	// changes is news of the task's devices, sick those that have failed.
+	changes chan change
+	sick    sick
 
 	// final is the terminal status's uuid, wait bounds the time until its
 	// acknowledgement and, after SHUTDOWN, all that is left to do.
@@ -71,6 +74,7 @@ func newLoop(cfg Config) *loop {
 		cfg: cfg, log: cfg.Log, out: newOutbox(), wait: wait,
 		container: mesos.ContainerID{Value: cfg.ContainerID},
 		progress:  make(chan progress, 2),
+		changes:   make(chan change),
 	}
 }
 
@@ -86,6 +90,8 @@ func (l *loop) serve(ctx context.Context, events <-chan executor.Event, gone <-c
 			l.agentLost(err)
 		case p := <-l.progress:
 			l.advance(p)
+		case c := <-l.changes:
+			l.changed(c)
 		case <-l.kill.due():
 			l.escalate()
 		case <-l.wait.C:
@@ -185,6 +191,7 @@ func (l *loop) launch(ctx context.Context, info mesos.TaskInfo) {
 	l.giveUp, l.stopStart = giveUp, stopStart
 	t := l.task
 	l.work.Go(func() { execute(startCtx, taskCtx, runtime, t, l.progress) })
+	l.observe(taskCtx)
 }
 
 // prepare completes l.task and picks what runs it.
@@ -197,9 +204,11 @@ func (l *loop) prepare(info mesos.TaskInfo) (task.Runtime, error) {
 	if runtime == nil {
 		return nil, fmt.Errorf("containerizer %q is neither docker nor mesos", t.Launch.Containerizer)
 	}
-	if t.Minors, err = l.granted(t); err != nil {
+	reach, err := l.granted(t)
+	if err != nil {
 		return nil, err
 	}
+	t.Minors, t.Caps = reach.Minors, reach.Caps
 	t.Framework, t.Container = l.cfg.FrameworkID, l.container
 	l.task = t
 	l.log.WithFields(logrus.Fields{"task": t.ID, "gpus": t.Launch.GPUs, "minors": t.Minors, "containerizer": t.Launch.Containerizer}).Info("launching")
@@ -253,7 +262,7 @@ func (l *loop) logEnd(err error) {
 func (l *loop) finish(o outcome) {
 	l.phase = over
 	l.kill.stop()
-	l.final = l.update(o)
+	l.final = l.update(l.sick.explain(o))
 	if l.lost != nil {
 		l.done = true
 		return

@@ -13,6 +13,7 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/executor"
 
 	"mesos-gpu/executor/task"
+	"mesos-gpu/gpu"
 	"mesos-gpu/job"
 )
 
@@ -108,13 +109,13 @@ func TestStatusesIdentifyThemselves(t *testing.T) {
 }
 
 func TestLaunchErrors(t *testing.T) {
-	grant := func(minors []int, confined bool, err error) func() ([]int, bool, error) {
-		return func() ([]int, bool, error) { return minors, confined, err }
+	grant := func(minors []int, confined bool, err error) func() (gpu.Reach, error) {
+		return func() (gpu.Reach, error) { return gpu.Reach{Confined: confined, Minors: minors}, err }
 	}
 	tests := []struct {
 		name    string
 		info    mesos.TaskInfo
-		granted func() ([]int, bool, error)
+		granted func() (gpu.Reach, error)
 		want    string
 	}{
 		{"malformed data", mesos.TaskInfo{TaskID: mesos.TaskID{Value: "t1"}, Data: []byte("{")}, nil, "parse task data"},
@@ -122,7 +123,7 @@ func TestLaunchErrors(t *testing.T) {
 		{"nothing to run", mesos.TaskInfo{TaskID: mesos.TaskID{Value: "t1"}}, nil, "neither data nor a command"},
 		{"too few granted", info(t, job.Launch{GPUs: 2}), grant([]int{3}, true, nil), "task holds 2 GPUs and the executor's devices cgroup grants 1 (nvidia3)"},
 		{"too many granted", info(t, job.Launch{GPUs: 0}), grant([]int{0, 1}, true, nil), "task holds 0 GPUs and the executor's devices cgroup grants 2 (nvidia0, nvidia1)"},
-		{"docker without a cgroup", info(t, job.Launch{GPUs: 1, Containerizer: job.Docker}), grant(nil, false, nil), "no devices cgroup says which"},
+		{"docker without a cgroup", info(t, job.Launch{GPUs: 1, Containerizer: job.Docker}), grant(nil, false, nil), "no device cgroup says which"},
 		{"cgroup unreadable", info(t, job.Launch{GPUs: 1, Containerizer: job.Docker}), grant(nil, false, errors.New("read devices.list: permission denied")), "read devices.list"},
 		{"gpus and gpu_ids differ", info(t, job.Launch{GPUs: 2, DeviceIDs: []string{"GPU-a"}}), nil, "2 gpus and 1 gpu_ids"},
 		{"unknown containerizer", info(t, job.Launch{Containerizer: "rkt"}), nil, `"rkt"`},
@@ -151,31 +152,31 @@ func TestLaunchErrors(t *testing.T) {
 func TestGPUsReachTheRuntime(t *testing.T) {
 	noCgroup := errors.New("no cgroup v1 devices hierarchy")
 	tests := []struct {
-		name     string
-		launch   job.Launch
-		minors   []int
-		confined bool
-		err      error
-		want     int
+		name   string
+		launch job.Launch
+		reach  gpu.Reach
+		err    error
+		want   int
 	}{
-		{"confined docker", job.Launch{GPUs: 2, Containerizer: job.Docker}, []int{1, 3}, true, nil, 2},
-		{"confined mesos", job.Launch{GPUs: 1}, []int{2}, true, nil, 1},
-		{"unconfined mesos", job.Launch{GPUs: 2}, nil, false, nil, 0},
-		{"unconfined docker without GPU", job.Launch{Containerizer: job.Docker}, nil, false, nil, 0},
-		{"mesos where nobody knows", job.Launch{GPUs: 2}, nil, false, noCgroup, 0},
-		{"docker without GPU where nobody knows", job.Launch{Containerizer: job.Docker}, nil, false, noCgroup, 0},
+		{"confined docker", job.Launch{GPUs: 2, Containerizer: job.Docker}, gpu.Reach{Confined: true, Minors: []int{1, 3}}, nil, 2},
+		{"confined mesos", job.Launch{GPUs: 1}, gpu.Reach{Confined: true, Minors: []int{2}}, nil, 1},
+		{"two slices of one GPU", job.Launch{GPUs: 2}, gpu.Reach{Confined: true, Minors: []int{2}, Caps: []int{30, 31, 39, 40}}, nil, 1},
+		{"unconfined mesos", job.Launch{GPUs: 2}, gpu.Reach{}, nil, 0},
+		{"unconfined docker without GPU", job.Launch{Containerizer: job.Docker}, gpu.Reach{}, nil, 0},
+		{"mesos where nobody knows", job.Launch{GPUs: 2}, gpu.Reach{}, noCgroup, 0},
+		{"docker without GPU where nobody knows", job.Launch{Containerizer: job.Docker}, gpu.Reach{}, noCgroup, 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t)
-				r.cfg.Granted = func() ([]int, bool, error) { return tt.minors, tt.confined, tt.err }
+				r.cfg.Granted = func() (gpu.Reach, error) { return tt.reach, tt.err }
 				r.run()
 				r.subscribed()
 				r.launch(info(t, tt.launch))
 				r.running()
-				if got := len(r.task.got.Minors); got != tt.want {
-					t.Errorf("runtime was given %d minors, want %d", got, tt.want)
+				if got := len(r.task.got.Minors); got != tt.want || len(r.task.got.Caps) != len(tt.reach.Caps) {
+					t.Errorf("runtime was given %d minors and %d capabilities, want %d and %d", got, len(r.task.got.Caps), tt.want, len(tt.reach.Caps))
 				}
 				r.task.exit <- task.Exit{}
 				r.acknowledge(r.update(mesos.TASK_FINISHED))

@@ -20,6 +20,8 @@ type outcome struct {
 	message    string
 	reason     *mesos.TaskStatus_Reason
 	limitation *mesos.TaskResourceLimitation
+	// healthy is set where a device of the task has failed, or works again.
+	healthy *bool
 	// exitCode is set where the process ended by itself.
 	exitCode *int
 }
@@ -74,6 +76,7 @@ func status(id mesos.TaskID, executorID string, o outcome, now time.Time) mesos.
 		Timestamp:  &timestamp,
 		Reason:     o.reason,
 		Limitation: o.limitation,
+		Healthy:    o.healthy,
 	}
 	if o.message != "" {
 		message := oneLine(o.message)

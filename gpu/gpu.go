@@ -3,7 +3,10 @@
 // decides only what a name means; it reads no hardware and places no job.
 package gpu
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Device is one GPU as NVML reports it.
 type Device struct {
@@ -23,6 +26,45 @@ type Device struct {
 	// NVLinks counts the direct NVLink connections to other devices of the
 	// host, by their UUIDs. Devices behind one NVSwitch list each other.
 	NVLinks map[string]int `json:"nvlinks,omitempty"`
+	// Paths tells how data gets to each other device of the host where no
+	// NVLink carries it, by their UUIDs.
+	Paths map[string]Path `json:"paths,omitempty"`
+	// MIG is set where the device is a slice of a GPU. Minor, PCI and NUMA
+	// are then the whole GPU's.
+	MIG *MIG `json:"mig,omitempty"`
+	// Persistence tells that the driver keeps the device initialised while
+	// nobody uses it.
+	Persistence bool `json:"persistence,omitempty"`
+}
+
+// Path is the way over PCIe between two devices, in the words of
+// `nvidia-smi topo -m`, nearest first.
+type Path string
+
+const (
+	SameBoard   Path = "PSB"  // two devices of one board
+	OneBridge   Path = "PIX"  // at most one PCIe bridge
+	ManyBridges Path = "PXB"  // several PCIe bridges, no host bridge
+	HostBridge  Path = "PHB"  // a PCIe host bridge, the CPU's
+	SameNode    Path = "NODE" // several host bridges of one NUMA node
+	System      Path = "SYS"  // the link between NUMA nodes
+)
+
+// MIG says what slice of which GPU a device is (NVIDIA Multi-Instance GPU
+// User Guide). Reaching it takes the GPU's own node and two capability nodes,
+// /dev/nvidia-caps/nvidia-capN.
+type MIG struct {
+	// Parent is the UUID of the GPU.
+	Parent string `json:"parent"`
+	// Profile is NVIDIA's name for the slice: "1g.5gb".
+	Profile string `json:"profile"`
+	// GPUInstance and ComputeInstance are the ids on the GPU.
+	GPUInstance     int `json:"gi"`
+	ComputeInstance int `json:"ci"`
+	// GPUInstanceCap and ComputeInstanceCap are the minor numbers of the
+	// capability nodes.
+	GPUInstanceCap     int `json:"gi_cap"`
+	ComputeInstanceCap int `json:"ci_cap"`
 }
 
 // Type is the short name people ask for: "V100" for "Tesla V100-SXM2-16GB".
@@ -54,6 +96,18 @@ func (h Host) Types() []string {
 		}
 	}
 	return types
+}
+
+// Only is the host with no other devices than those given, in its own order.
+func (h Host) Only(devices []Device) Host {
+	var kept []Device
+	for _, d := range h.Devices {
+		if slices.ContainsFunc(devices, func(k Device) bool { return k.UUID == d.UUID }) {
+			kept = append(kept, d)
+		}
+	}
+	h.Devices = kept
+	return h
 }
 
 // ByUUID finds the devices named, in the order named. The error names the

@@ -2,33 +2,190 @@ package isolator
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
-	"mesos-gpu/isolator/cgroup"
+	"golang.org/x/sys/unix"
+
+	"mesos-gpu/gpu"
+	"mesos-gpu/isolator/internal/opener"
+	"mesos-gpu/isolator/rules"
 )
 
-// printGranted runs Granted for real in a process of the cgroup.
-func printGranted(t *testing.T, devices cgroup.V1, path string) string {
+// grantedArgument starts the test binary as a process that waits for a byte
+// and then prints what Granted says of it, with the nodes of a folder.
+const grantedArgument = "print-granted"
+
+func printGranted(devRoot string) {
+	_, _ = os.Stdin.Read(make([]byte, 1))
+	reach, err := GrantedFrom("/proc", devRoot)
+	fmt.Println(reach.Minors, reach.Confined, err)
+	if len(reach.Caps) > 0 {
+		fmt.Println("caps", reach.Caps)
+	}
+	os.Exit(0)
+}
+
+// devFolder is a /dev that everybody may look into, with those nodes, names
+// as of GPUs' or other devices'.
+func devFolder(t *testing.T, mode uint32, nodes map[string]int) string {
 	t.Helper()
-	cmd := exec.Command("/proc/self/exe", grantedArgument)
-	in, err := cmd.StdinPipe()
+	dir, err := os.MkdirTemp("", "mesos-gpu-dev")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var out bytes.Buffer
-	cmd.Stdout = &out
-	if err := cmd.Start(); err != nil {
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	moved := devices.AddProcess(path, cmd.Process.Pid)
+	for name, number := range nodes {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(unix.Mknod(path, unix.S_IFCHR, number), os.Chmod(path, os.FileMode(mode))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func nodes(others ...string) map[string]int {
+	list := map[string]int{}
+	for n := range 4 {
+		list[fmt.Sprintf("nvidia%d", n)] = int(unix.Mkdev(rules.NvidiaMajor, uint32(n)))
+	}
+	for n, name := range others {
+		list[name] = int(unix.Mkdev(196, uint32(n)))
+	}
+	return list
+}
+
+// granted runs Granted for real in a process of the container.
+func (b *bed) granted(container, dev string, uid uint32) string {
+	b.Helper()
+	cmd := exec.Command("/proc/self/exe", grantedArgument, dev)
+	cmd.Env = append(os.Environ(), opener.NoRaceDelay)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	var out, said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &said
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	moved := b.i.Enter(b.path(container), cmd.Process.Pid)
 	in.Close() // the process goes on
 	if err := cmd.Wait(); err != nil {
-		t.Fatal(err)
+		b.Fatalf("%v: %s", err, said.String())
 	}
 	if moved != nil {
-		t.Fatal(moved)
+		b.Fatal(moved)
 	}
 	return strings.TrimSpace(out.String())
+}
+
+// A process finds out what it was granted, whoever it is.
+func TestRootGranted(t *testing.T) {
+	both(t, four(t), func(b *bed) {
+		dev := devFolder(b.T, 0o666, nodes("other"))
+		for _, uid := range []uint32{0, 65534} {
+			for _, c := range []struct {
+				gpus []int
+				want string
+			}{
+				{nil, "[] true <nil>"}, {[]int{2}, "[2] true <nil>"}, {[]int{3, 0}, "[0 3] true <nil>"},
+				{[]int{0, 1, 2, 3}, "[0 1 2 3] true <nil>"},
+			} {
+				b.isolate("c", c.gpus...)
+				if got := b.granted("c", dev, uid); got != c.want {
+					b.Errorf("uid %d with GPUs %v: got %s, want %s", uid, c.gpus, got, c.want)
+				}
+			}
+		}
+		if err := b.i.cgroups.Create(b.path("open")); err != nil {
+			b.Fatal(err)
+		}
+		if got := b.granted("open", dev, 65534); got != "[] false <nil>" {
+			b.Errorf("a process that nothing confines: %s", got)
+		}
+	})
+}
+
+// A process finds the capability nodes of its MIG devices, and no others.
+func TestRootGrantedMIG(t *testing.T) {
+	h := gpu.Host{Simulated: true, Devices: []gpu.Device{slice("MIG-1", "GPU-b", 1, 30), slice("MIG-2", "GPU-b", 1, 40)}}
+	both(t, h, func(b *bed) {
+		dev := devFolder(b.T, 0o666, nodes())
+		caps := filepath.Join(dev, capsFolder)
+		if err := errors.Join(os.Mkdir(caps, 0o755), os.Chmod(caps, 0o755)); err != nil {
+			b.Fatal(err)
+		}
+		for _, n := range []uint32{1, 30, 31, 40, 41} {
+			path := filepath.Join(caps, fmt.Sprintf("nvidia-cap%d", n))
+			number := int(unix.Mkdev(b.i.driver.majors.Caps, n))
+			if err := errors.Join(unix.Mknod(path, unix.S_IFCHR, number), os.Chmod(path, 0o444)); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.isolate("c", 1)
+		for _, uid := range []uint32{0, 65534} {
+			if got := b.granted("c", dev, uid); got != "[1] true <nil>\ncaps [40 41]" {
+				b.Errorf("uid %d: got %s", uid, got)
+			}
+		}
+	})
+}
+
+// Names of GPUs on nodes that are none do not count, and nodes that this
+// user may not open by their mode are an error, not a denial.
+func TestRootGrantedNodes(t *testing.T) {
+	mounted(t, "v2")
+	b := newBed(t, "v2", four(t))
+	b.isolate("c", 1)
+	strange := nodes("nvidia7")
+	strange["nvidia254"] = int(unix.Mkdev(rules.NvidiaMajor, rules.ModesetMinor))
+	strange["nvidiax"] = int(unix.Mkdev(rules.NvidiaMajor, 1))
+	if got := b.granted("c", devFolder(t, 0o666, strange), 65534); got != "[1] true <nil>" {
+		t.Errorf("got %s", got)
+	}
+	got := b.granted("c", devFolder(t, 0o600, nodes()), 65534)
+	if !strings.HasPrefix(got, "[] false ask for GPU ") || !strings.Contains(got, "permission denied: its mode keeps this user from it") {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestGrantedFromList(t *testing.T) {
+	cases := []struct {
+		name, list string
+		minors     []int
+		confined   bool
+	}{
+		{"stock agent", "c 1:3 rwm\nc 195:255 rwm\nc 510:0 rwm\nc 195:3 rw\nc 195:1 rw\n", []int{1, 3}, true},
+		{"no GPU", "c 1:3 rwm\n", nil, true},
+		{"unconfined", "a *:* rwm\n", nil, false},
+		{"torn", "c 1:", nil, false},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			root := t.TempDir()
+			write(t, filepath.Join(root, "proc/self/cgroup"), "4:devices:/mesos/x\n")
+			write(t, filepath.Join(root, "cgroup/devices/mesos/x/devices.list"), c.list)
+			write(t, filepath.Join(root, "proc/self/mountinfo"), "30 25 0:26 / "+root+"/cgroup/devices rw - cgroup cgroup rw,devices\n")
+			got, err := GrantedFrom(filepath.Join(root, "proc"), t.TempDir())
+			if err != nil || got.Confined != c.confined || !slices.Equal(got.Minors, c.minors) {
+				t.Errorf("got %+v, %v; want %v, %v", got, err, c.minors, c.confined)
+			}
+		})
+	}
+	if _, err := GrantedFrom(t.TempDir(), filepath.Join(t.TempDir(), "none")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("neither a list nor nodes: %v", err)
+	}
 }

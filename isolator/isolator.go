@@ -1,46 +1,61 @@
-// Package isolator decides which GPUs one container may open. Its state is
-// the task's resources: gpu_ids names the devices, and Mesos has seen to it
-// that no two tasks hold one. So it keeps no books, takes nothing back, and
-// never trusts an environment variable; what it decided the kernel enforces.
+// Package isolator decides which GPUs one container may open, and has the
+// kernel enforce it. Its input is the devices that somebody granted: gpu_ids
+// of the task, or what the ledger chose. It keeps no books itself, reads back
+// from the kernel what it made, and never trusts an environment variable.
 package isolator
 
 import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"sync"
 
 	"mesos-gpu/gpu"
-	"mesos-gpu/isolator/cgroup"
 	"mesos-gpu/isolator/rules"
-	"mesos-gpu/isolator/simulated"
 )
 
 // Config describes the machine.
 type Config struct {
 	Host gpu.Host
-	// ProcRoot is where procfs is; empty means /proc.
-	ProcRoot string
+	// Cgroups says which version of cgroups keeps the device rules: "v1" or
+	// "v2". Empty means version 1 where its devices hierarchy is mounted,
+	// else version 2.
+	Cgroups string
+	// ProcRoot is where procfs is, DevRoot where device nodes are; empty
+	// means /proc and /dev.
+	ProcRoot, DevRoot string
+	// Modprobe is NVIDIA's program that loads the driver's modules and makes
+	// its nodes; empty means nvidia-modprobe on PATH.
+	Modprobe string
 }
 
 func (c Config) withDefaults() Config {
-	if c.ProcRoot == "" {
-		c.ProcRoot = "/proc"
+	for _, d := range []struct {
+		field *string
+		value string
+	}{{&c.ProcRoot, "/proc"}, {&c.DevRoot, "/dev"}, {&c.Modprobe, "nvidia-modprobe"}} {
+		if *d.field == "" {
+			*d.field = d.value
+		}
 	}
 	return c
 }
 
-// Isolator turns resources into device rules, and writes them.
+// Isolator turns devices into rules, and has the kernel keep them. Its
+// methods may be called at the same time.
 type Isolator struct {
-	host      gpu.Host
-	uvmMajor  uint32
-	devices   cgroup.V1
-	noDevices error // why there is no devices hierarchy
+	host     gpu.Host
+	driver   driver
+	procRoot string
+
+	mu      sync.Mutex // one change to cgroups at a time
+	cgroups hierarchy
 }
 
 // Grant is what one container gets.
 type Grant struct {
 	// Nodes are the GPU nodes of the whole host, and the control nodes. All
-	// may stand in a container's /dev: Rules tell them apart.
+	// may stand in a container's /dev, for it may grow: Rules tell them apart.
 	Nodes []rules.Node
 	// Rules are what the container may open, and nothing else.
 	Rules []rules.Rule
@@ -48,40 +63,45 @@ type Grant struct {
 	Devices []gpu.Device
 }
 
-// New checks the host and finds the device numbers of its nodes. A host with
-// GPUs whose nvidia-uvm module is not loaded is an error: CUDA cannot start
-// there.
+// New checks the host and finds the device numbers of its nodes. On a host
+// with GPUs it has nvidia-modprobe load the nvidia-uvm module and make the
+// nodes where they are missing; that this does not help is an error, for CUDA
+// cannot start there.
 func New(cfg Config) (*Isolator, error) {
 	cfg = cfg.withDefaults()
-	if err := check(cfg.Host); err != nil {
+	if err := Check(cfg.Host); err != nil {
 		return nil, fmt.Errorf("isolate GPUs of this host: %w", err)
 	}
-	i := &Isolator{host: cfg.Host}
-	i.devices.Root, i.noDevices = cgroup.Mounted(filepath.Join(cfg.ProcRoot, "self", "mountinfo"))
-	switch {
-	case cfg.Host.Simulated:
-		i.uvmMajor = simulated.UVMMajor
-	case len(cfg.Host.Devices) > 0:
-		major, err := majorOf(filepath.Join(cfg.ProcRoot, "devices"), "nvidia-uvm")
-		if err != nil {
-			return nil, fmt.Errorf("%w; load it: nvidia-modprobe -u -c=0", err)
-		}
-		i.uvmMajor = major
+	d, err := findDriver(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("isolate GPUs of this host: %w", err)
 	}
-	return i, nil
+	cgroups, err := choose(cfg.Cgroups, filepath.Join(cfg.ProcRoot, "self", "mountinfo"))
+	if err != nil {
+		return nil, fmt.Errorf("isolate GPUs of this host: %w", err)
+	}
+	return &Isolator{host: cfg.Host, driver: d, procRoot: cfg.ProcRoot, cgroups: cgroups}, nil
 }
 
-// check refuses a host on which a name or a node would mean two devices.
-func check(h gpu.Host) error {
-	uuids, minors := map[string]bool{}, map[int]string{}
+// Check refuses a host on which a name or a node would mean two devices. Only
+// MIG devices of one GPU share its node.
+func Check(h gpu.Host) error {
+	uuids, minors, caps := map[string]bool{}, map[int]gpu.Device{}, map[int]string{}
 	for _, d := range h.Devices {
 		if d.UUID == "" || uuids[d.UUID] {
 			return fmt.Errorf("two devices have the UUID %q, or it is empty", d.UUID)
 		}
-		if other, taken := minors[d.Minor]; taken {
-			return fmt.Errorf("devices %s and %s have one minor number, %d", other, d.UUID, d.Minor)
+		other, taken := minors[d.Minor]
+		if taken && (d.MIG == nil || other.MIG == nil || d.MIG.Parent != other.MIG.Parent) {
+			return fmt.Errorf("devices %s and %s have one minor number, %d", other.UUID, d.UUID, d.Minor)
 		}
-		uuids[d.UUID], minors[d.Minor] = true, d.UUID
+		if d.MIG != nil {
+			if other, taken := caps[d.MIG.ComputeInstanceCap]; taken {
+				return fmt.Errorf("MIG devices %s and %s have one capability node, %d", other, d.UUID, d.MIG.ComputeInstanceCap)
+			}
+			caps[d.MIG.ComputeInstanceCap] = d.UUID
+		}
+		uuids[d.UUID], minors[d.Minor] = true, d
 	}
 	return nil
 }
@@ -93,29 +113,55 @@ func (i *Isolator) Prepare(container string, gpus int, ids []string) (Grant, err
 		return Grant{}, fmt.Errorf("prepare container %s: it has gpus:%d and %d gpu_ids; a task must take one gpu_ids item for each of its gpus",
 			container, gpus, len(ids))
 	}
+	g, err := i.Grant(ids)
+	if err != nil {
+		return Grant{}, fmt.Errorf("prepare container %s: %w", container, err)
+	}
+	return g, nil
+}
+
+// Grant tells what a container that holds those devices may open. A device
+// that the host does not have is an error.
+func (i *Isolator) Grant(ids []string) (Grant, error) {
 	devices, err := i.host.ByUUID(ids)
 	if err != nil {
-		return Grant{}, fmt.Errorf("prepare container %s: %w", container, err)
+		return Grant{}, err
 	}
-	list, err := rules.ForGPUs(i.host, i.uvmMajor, ids)
+	list, err := rules.ForGPUs(i.host, i.driver.majors, ids)
 	if err != nil {
-		return Grant{}, fmt.Errorf("prepare container %s: %w", container, err)
+		return Grant{}, err
 	}
-	return Grant{Nodes: rules.Nodes(i.host, i.uvmMajor), Rules: list, Devices: devices}, nil
+	return Grant{Nodes: i.driver.nodes, Rules: list, Devices: devices}, nil
+}
+
+// Nodes are the nodes that belong into the /dev of a container which holds
+// those devices now.
+func (i *Isolator) Nodes(ids []string) ([]rules.Node, error) {
+	g, err := i.Grant(ids)
+	return g.Nodes, err
 }
 
 // Isolate creates the container's device cgroup where it is not there yet,
-// confines it to the grant and reads back what the kernel made of it.
-// cgroupPath is below the devices hierarchy: "mesos/CONTAINER".
+// confines it to the grant and reads back what the kernel made of it. What a
+// confined cgroup may open besides GPUs stays. cgroupPath is below the mount
+// point of the hierarchy: "mesos/CONTAINER".
 func (i *Isolator) Isolate(cgroupPath string, g Grant) error {
 	if len(g.Rules) == 0 {
-		return errors.New("isolate " + cgroupPath + ": the grant has no rules; it must come from Prepare")
+		return errors.New("isolate " + cgroupPath + ": the grant has no rules; it must come from Prepare or Grant")
 	}
-	if i.noDevices != nil {
-		return fmt.Errorf("isolate %s: %w", cgroupPath, i.noDevices)
-	}
-	if err := i.devices.Create(cgroupPath); err != nil {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if err := i.cgroups.Create(cgroupPath); err != nil {
 		return err
 	}
-	return i.devices.Confine(cgroupPath, g.Rules)
+	return i.regrant(cgroupPath, g.Rules)
+}
+
+// Confine is Isolate for the grant of those devices.
+func (i *Isolator) Confine(cgroupPath string, ids []string) error {
+	g, err := i.Grant(ids)
+	if err != nil {
+		return fmt.Errorf("confine device cgroup %s: %w", cgroupPath, err)
+	}
+	return i.Isolate(cgroupPath, g)
 }

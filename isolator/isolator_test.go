@@ -2,34 +2,25 @@ package isolator
 
 import (
 	"errors"
-	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"golang.org/x/sys/unix"
 
 	"mesos-gpu/gpu"
-	"mesos-gpu/internal/need"
 	"mesos-gpu/isolator/cgroup"
+	"mesos-gpu/isolator/containers"
 	"mesos-gpu/isolator/internal/opener"
+	"mesos-gpu/isolator/rules"
 	"mesos-gpu/isolator/simulated"
 )
 
-// grantedArgument starts the test binary as a process that waits for a byte
-// and then prints what Granted says of it.
-const grantedArgument = "print-granted"
-
 func TestMain(m *testing.M) {
 	opener.Main()
-	if len(os.Args) == 2 && os.Args[1] == grantedArgument {
-		_, _ = os.Stdin.Read(make([]byte, 1))
-		fmt.Println(Granted())
-		os.Exit(0)
+	if len(os.Args) == 3 && os.Args[1] == grantedArgument {
+		printGranted(os.Args[2])
 	}
 	os.Exit(m.Run())
 }
@@ -119,9 +110,12 @@ func TestPrepareRefuses(t *testing.T) {
 
 func TestNewRefusesAmbiguousHosts(t *testing.T) {
 	for name, devices := range map[string][]gpu.Device{
-		"one UUID":  {{UUID: "GPU-a", Minor: 0}, {UUID: "GPU-a", Minor: 1}},
-		"no UUID":   {{Minor: 0}},
-		"one minor": {{UUID: "GPU-a", Minor: 0}, {UUID: "GPU-b", Minor: 0}},
+		"one UUID":                   {{UUID: "GPU-a", Minor: 0}, {UUID: "GPU-a", Minor: 1}},
+		"no UUID":                    {{Minor: 0}},
+		"one minor":                  {{UUID: "GPU-a", Minor: 0}, {UUID: "GPU-b", Minor: 0}},
+		"a slice on another's minor": {{UUID: "GPU-a", Minor: 0}, slice("MIG-1", "GPU-b", 0, 3)},
+		"slices of two on one minor": {slice("MIG-1", "GPU-a", 0, 3), slice("MIG-2", "GPU-b", 0, 5)},
+		"one capability":             {slice("MIG-1", "GPU-a", 0, 3), slice("MIG-2", "GPU-a", 0, 3)},
 	} {
 		if _, err := New(Config{Host: gpu.Host{Simulated: true, Devices: devices}}); err == nil {
 			t.Errorf("%s: no error", name)
@@ -129,131 +123,74 @@ func TestNewRefusesAmbiguousHosts(t *testing.T) {
 	}
 }
 
-func TestUVMMajor(t *testing.T) {
-	const header = "Character devices:\n  1 mem\n195 nvidia-frontend\n"
-	cases := []struct{ name, devices, want, err string }{
-		{"loaded", header + "507 nvidia-uvm\n\nBlock devices:\n  7 loop\n", "c 507:0 rwm", ""},
-		{"not loaded", header, "", "has that name; load it: nvidia-modprobe -u -c=0"},
-		{"a block device", header + "\nBlock devices:\n507 nvidia-uvm\n", "", "has that name; load it"},
-		{"no number", header + "x nvidia-uvm\n", "", `"x" is none`},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			proc := t.TempDir()
-			if err := os.WriteFile(filepath.Join(proc, "devices"), []byte(c.devices), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			h := host(t)
-			h.Simulated = false
-			i, err := New(Config{Host: h, ProcRoot: proc})
-			if c.err != "" {
-				if err == nil || !strings.Contains(err.Error(), c.err) {
-					t.Errorf("got %v, want %q", err, c.err)
-				}
-				return
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			if g := prepare(t, i, h.Devices[0].UUID); !strings.Contains(lines(g), c.want) {
-				t.Errorf("no %q in\n%s", c.want, lines(g))
-			}
-		})
-	}
-	h := host(t)
-	h.Simulated = false
-	if _, err := New(Config{Host: h, ProcRoot: t.TempDir()}); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("no /proc/devices: %v", err)
-	}
-	// A machine without GPUs need not have the module.
-	newIsolator(t, Config{ProcRoot: t.TempDir()})
+// slice is a MIG device with the capability nodes cap and the next.
+func slice(uuid, parent string, minor, gi int) gpu.Device {
+	return gpu.Device{UUID: uuid, Minor: minor, MIG: &gpu.MIG{Parent: parent, GPUInstanceCap: gi, ComputeInstanceCap: gi + 1}}
 }
 
-func TestRootIsolate(t *testing.T) {
-	devices := cgroup.V1{Root: need.DevicesCgroup(t)}
-	path := fmt.Sprintf("mesos-gpu-isolator-test-%d", os.Getpid())
-	t.Cleanup(func() {
-		if err := devices.Remove(path); err != nil {
-			t.Error(err)
-		}
-	})
-	h := host(t)
+func TestNewTakesSlicesOfOneGPU(t *testing.T) {
+	h := gpu.Host{Simulated: true, Devices: []gpu.Device{slice("MIG-1", "GPU-a", 0, 3), slice("MIG-2", "GPU-a", 0, 5)}}
 	i := newIsolator(t, Config{Host: h})
-	g := prepare(t, i, h.Devices[1].UUID)
-	if err := i.Isolate(path, g); err != nil {
-		t.Fatal(err)
-	}
-	o := opener.Start(t)
-	if err := devices.AddProcess(path, o.PID); err != nil {
-		t.Fatal(err)
-	}
-	dev := t.TempDir()
-	for _, n := range g.Nodes {
-		node := filepath.Join(dev, n.Name)
-		if err := unix.Mknod(node, unix.S_IFCHR|0o666, int(unix.Mkdev(n.Major, n.Minor))); err != nil {
-			t.Fatal(err)
-		}
-		want := unix.ENXIO
-		if n.Name == "nvidia0" || n.Name == "nvidia2" {
-			want = unix.EPERM
-		}
-		if got := o.Open(t, node); got != want {
-			t.Errorf("open %s: got %q, want %q", n.Name, got.Error(), want.Error())
-		}
-	}
-	if got := printGranted(t, devices, path); got != "[1] true <nil>" {
-		t.Errorf("a process in the cgroup is told %q, want minor 1", got)
-	}
-	if err := i.Isolate(path, Grant{}); err == nil {
-		t.Error("a grant without rules was taken for one")
+	if g := prepare(t, i, "MIG-2"); !strings.Contains(lines(g), "c 195:0 rw\nc 509:5 rw\nc 509:6 rw") {
+		t.Errorf("got\n%s", lines(g))
 	}
 }
 
-func TestGrantedFrom(t *testing.T) {
-	cases := []struct {
-		name, list string
-		minors     []int
-		confined   bool
+// The containers of the daemon are confined by this package.
+var _ containers.Kernel = (*Isolator)(nil)
+
+func TestChoosesCgroups(t *testing.T) {
+	const v1, v2 = "30 25 0:26 / /one rw - cgroup cgroup rw,devices\n", "31 25 0:27 / /two rw - cgroup2 none rw\n"
+	for _, c := range []struct {
+		mounts, want string
+		chosen       hierarchy
+		err          error
 	}{
-		{"stock agent", "c 1:3 rwm\nc 195:255 rwm\nc 510:0 rwm\nc 195:3 rw\nc 195:1 rw\n", []int{1, 3}, true},
-		{"no GPU", "c 1:3 rwm\n", nil, true},
-		{"unconfined", "a *:* rwm\n", nil, false},
+		{v1, "", cgroup.V1{Root: "/one"}, nil},
+		{v2, "", cgroup.V2{Root: "/two"}, nil},
+		{v2 + v1, "", cgroup.V1{Root: "/one"}, nil},
+		{v2 + v1, "v1", cgroup.V1{Root: "/one"}, nil},
+		{v2 + v1, "v2", cgroup.V2{Root: "/two"}, nil},
+		{v1, "v2", nil, cgroup.ErrNoHierarchy},
+		{v2, "v1", nil, cgroup.ErrNoHierarchy},
+	} {
+		proc := t.TempDir()
+		write(t, filepath.Join(proc, "self/mountinfo"), c.mounts)
+		i, err := New(Config{ProcRoot: proc, Cgroups: c.want})
+		if !errors.Is(err, c.err) {
+			t.Errorf("%q of %q: %v", c.want, c.mounts, err)
+		}
+		if err == nil && i.cgroups != c.chosen {
+			t.Errorf("%q of %q: got %#v", c.want, c.mounts, i.cgroups)
+		}
 	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			root := t.TempDir()
-			write(t, filepath.Join(root, "proc/self/cgroup"), "4:devices:/mesos/x\n")
-			write(t, filepath.Join(root, "cgroup/devices/mesos/x/devices.list"), c.list)
-			mounted(t, filepath.Join(root, "proc"), filepath.Join(root, "cgroup/devices"))
-			minors, confined, err := GrantedFrom(filepath.Join(root, "proc"))
-			if err != nil || confined != c.confined || !slices.Equal(minors, c.minors) {
-				t.Errorf("got %v, %v, %v; want %v, %v", minors, confined, err, c.minors, c.confined)
-			}
-		})
-	}
-	root := t.TempDir()
-	if _, _, err := GrantedFrom(root); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("no /proc: %v", err)
-	}
-	write(t, filepath.Join(root, "self/mountinfo"), "30 25 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n")
-	if _, _, err := GrantedFrom(root); !errors.Is(err, cgroup.ErrNoHierarchy) {
-		t.Errorf("cgroup v2 alone: %v", err)
-	}
-	mounted(t, root, filepath.Join(root, "cgroup"))
-	write(t, filepath.Join(root, "self/cgroup"), "0::/\n")
-	if _, _, err := GrantedFrom(root); !errors.Is(err, cgroup.ErrNoHierarchy) {
-		t.Errorf("mounted, but this process is not in it: %v", err)
-	}
-	write(t, filepath.Join(root, "self/cgroup"), "4:devices:/gone\n")
-	if _, _, err := GrantedFrom(root); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("no such cgroup: %v", err)
+	if _, err := New(Config{Cgroups: "v3"}); err == nil || !strings.Contains(err.Error(), `"v3" is neither v1 nor v2`) {
+		t.Errorf("v3: %v", err)
 	}
 }
 
-// mounted makes a mountinfo file that names one devices hierarchy.
-func mounted(t *testing.T, proc, devices string) {
+// A machine without cgroups has an isolator, which isolates nothing.
+func TestNoCgroups(t *testing.T) {
+	i := newIsolator(t, Config{Host: host(t), ProcRoot: t.TempDir()})
+	_, holding := i.Holding("x")
+	_, below := i.Below("x")
+	for name, err := range map[string]error{
+		"isolate": i.Isolate("x", prepare(t, i)), "default": i.Default("x"), "enter": i.Enter("x", 1),
+		"holding": holding, "below": below, "remove": i.Remove("x"),
+	} {
+		if err == nil || !strings.Contains(err.Error(), "find cgroup v1 devices hierarchy") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func parse(t *testing.T, line string) rules.Rule {
 	t.Helper()
-	write(t, filepath.Join(proc, "self/mountinfo"), "30 25 0:26 / "+devices+" rw - cgroup cgroup rw,devices\n")
+	r, err := rules.Parse(line)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
 }
 
 func write(t *testing.T, path, text string) {

@@ -17,10 +17,8 @@ import (
 	"mesos-gpu/framework/master"
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/framework/sched/fit"
-	"mesos-gpu/gpu"
 	"mesos-gpu/internal/local/agent/container"
 	"mesos-gpu/isolator"
-	"mesos-gpu/isolator/advertise"
 	"mesos-gpu/volumemgr"
 )
 
@@ -100,53 +98,6 @@ func logLevel(c *cobra.Command, level *string) {
 	c.Flags().StringVar(level, "log-level", "info", "debug, info, warn or error")
 }
 
-func (a *app) agentCommand() *cobra.Command {
-	var url, state, simulate, level string
-	c := &cobra.Command{
-		Use: "agent", Short: "Advertise this machine's GPUs to its Mesos agent", Args: args(),
-		RunE: func(c *cobra.Command, _ []string) error {
-			log, err := a.logger(level)
-			if err != nil {
-				return err
-			}
-			d, err := isolator.NewDaemon(isolator.DaemonConfig{
-				AgentURL: agentURL(url), StateDir: state, Log: log,
-				Discover: func() (gpu.Host, error) { return a.host(simulate) },
-			})
-			if err != nil {
-				return err
-			}
-			return d.Run(c.Context())
-		},
-	}
-	c.Flags().StringVar(&url, "agent", "http://127.0.0.1:5051", "the Mesos agent's URL")
-	c.Flags().StringVar(&state, "state-dir", "/var/lib/mesos-gpu/agent", "folder for the provider id and its lock")
-	logLevel(c, &level)
-	flags := &cobra.Command{
-		Use: "flags", Short: "Print --resources and --attributes for the Mesos agent's command line", Args: args(),
-		RunE: func(*cobra.Command, []string) error {
-			host, err := a.host(simulate)
-			if err != nil {
-				return err
-			}
-			resources, attributes := advertise.Flags(host)
-			fmt.Fprintf(a.out, "--resources=%s\n--attributes=%s\n", resources, attributes)
-			return nil
-		},
-	}
-	c.PersistentFlags().StringVar(&simulate, "simulate", "", "made-up GPUs such as 2xV100,1xK80 instead of this machine's")
-	c.AddCommand(flags)
-	return c
-}
-
-// agentURL completes http://HOST:PORT by the agent's libprocess name.
-func agentURL(url string) string {
-	if strings.Count(strings.TrimSuffix(url, "/"), "/") > 2 {
-		return url
-	}
-	return strings.TrimSuffix(url, "/") + "/slave(1)"
-}
-
 func (a *app) executorCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "executor", Short: "Run one task; Mesos agents start this", Args: args(), Hidden: true,
@@ -158,7 +109,7 @@ func (a *app) executorCommand() *cobra.Command {
 			if cfg.FrameworkID == "" {
 				return errors.New("executor: MESOS_FRAMEWORK_ID is not set: a Mesos agent starts executors, people use mesos-gpu run")
 			}
-			cfg.Granted = isolator.Granted
+			cfg.Granted, cfg.Conditions = isolator.Granted, conditions(cfg.HealthSocket)
 			cfg.Volume = func(ctx context.Context) (string, error) {
 				volume, err := volumemgr.Ensure(ctx, cfg.DriverRoot, cfg.VolumesDir)
 				return volume.Path, err

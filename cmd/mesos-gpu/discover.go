@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -42,7 +44,7 @@ func (a *app) discoverCommand() *cobra.Command {
 			if a.json {
 				return a.printJSON(host)
 			}
-			return a.printHost(host)
+			return a.printHost(host, there)
 		},
 	}
 	c.Flags().StringVar(&simulate, "simulate", "", "made-up GPUs such as 2xV100,1xK80 instead of this machine's")
@@ -50,16 +52,100 @@ func (a *app) discoverCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) printHost(h gpu.Host) error {
-	fmt.Fprintf(a.out, "driver %s, CUDA %s\n", h.Driver, h.CUDA)
-	return a.table("MINOR\tTYPE\tMODEL\tMEMORY\tPCI\tNUMA\tUUID", len(h.Devices), func(i int) string {
-		d := h.Devices[i]
-		numa := "-"
-		if d.NUMA >= 0 {
-			numa = fmt.Sprint(d.NUMA)
+// there gives the paths that a pattern finds on this machine.
+func there(pattern string) []string {
+	paths, _ := filepath.Glob(pattern) // an error means a bad pattern
+	return paths
+}
+
+// printHost shows devices, what joins them, and the nodes they are reached
+// by, with those that there tells of.
+func (a *app) printHost(h gpu.Host, there func(pattern string) []string) error {
+	made := ""
+	if h.Simulated {
+		made = ", simulated"
+	}
+	fmt.Fprintf(a.out, "driver %s, CUDA %s%s\n", h.Driver, h.CUDA, made)
+	columns := hostColumns(h)
+	var head []string
+	for _, c := range columns {
+		head = append(head, c.name)
+	}
+	err := a.table(strings.Join(head, "\t"), len(h.Devices), func(i int) string {
+		var cells []string
+		for _, c := range columns {
+			cells = append(cells, c.of(h.Devices[i]))
 		}
-		return fmt.Sprintf("%d\t%s\t%s\t%d MiB\t%s\t%s\t%s", d.Minor, d.Type(), d.Model, d.MemMiB, d.PCI, numa, d.UUID)
+		return strings.Join(cells, "\t")
 	})
+	if err != nil {
+		return err
+	}
+	for _, part := range []string{matrix(h), nodes(h, there)} {
+		if part != "" {
+			fmt.Fprint(a.out, "\n"+printable(part))
+		}
+	}
+	return nil
+}
+
+// column is one fact of each device.
+type column struct {
+	name string
+	of   func(gpu.Device) string
+}
+
+// hostColumns leaves out the ones that none of the host's devices needs.
+func hostColumns(h gpu.Host) []column {
+	columns := []column{
+		{"MINOR", func(d gpu.Device) string { return fmt.Sprint(d.Minor) }},
+		{"TYPE", gpu.Device.Type},
+		{"MODEL", model},
+		{"MEMORY", func(d gpu.Device) string { return fmt.Sprintf("%d MiB", d.MemMiB) }},
+	}
+	if slices.ContainsFunc(h.Devices, func(d gpu.Device) bool { return d.MIG != nil }) {
+		columns = append(columns, column{"MIG", profile}, column{"CAPS", caps})
+	}
+	return append(columns,
+		column{"PCI", func(d gpu.Device) string { return d.PCI }},
+		column{"NUMA", func(d gpu.Device) string {
+			if d.NUMA < 0 {
+				return "-"
+			}
+			return fmt.Sprint(d.NUMA)
+		}},
+		column{"PERSISTENCE", func(d gpu.Device) string {
+			if d.Persistence {
+				return "on"
+			}
+			return "off"
+		}},
+		column{"UUID", func(d gpu.Device) string { return d.UUID }},
+	)
+}
+
+// model is the product's name: of a MIG device, its GPU's.
+func model(d gpu.Device) string {
+	if d.MIG != nil {
+		name, _, _ := strings.Cut(d.Model, " MIG ")
+		return name
+	}
+	return d.Model
+}
+
+func profile(d gpu.Device) string {
+	if d.MIG == nil {
+		return "-"
+	}
+	return d.MIG.Profile
+}
+
+// caps are the N of the two /dev/nvidia-caps/nvidia-capN of a MIG device.
+func caps(d gpu.Device) string {
+	if d.MIG == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%d, %d", d.MIG.GPUInstanceCap, d.MIG.ComputeInstanceCap)
 }
 
 // table prints a head and n rows, cells separated by tabs, in columns.

@@ -21,7 +21,7 @@ func (d *Runtime) facts(ctx context.Context, t task.Task, img dockerimage.Inspec
 		f.imageEnv, labels = img.Config.Env, img.Config.Labels
 	}
 	var err error
-	if f.devices, err = devices(d.DevDir, t.Minors); err != nil {
+	if f.devices, err = devices(d.DevDir, t.Minors, t.Caps); err != nil {
 		return facts{}, err
 	}
 	if !image.NeedsDriver(labels, f.imageEnv) {
@@ -41,16 +41,23 @@ func (d *Runtime) facts(ctx context.Context, t task.Task, img dockerimage.Inspec
 	}
 }
 
-// devices lists the host nodes of those GPUs and, with any GPU, the control
+// devices lists the host nodes of those GPUs and MIG devices and, with any GPU, the control
 // nodes that the host has. Only nvidiactl is indispensable; nvidia-uvm comes
 // with the first CUDA program on some hosts.
-func devices(dir string, minors []int) ([]string, error) {
+func devices(dir string, minors, caps []int) ([]string, error) {
 	if len(minors) == 0 {
 		return nil, nil
 	}
 	var nodes []string
+	var own []string
 	for _, minor := range minors {
-		node := filepath.Join(dir, "nvidia"+strconv.Itoa(minor))
+		own = append(own, "nvidia"+strconv.Itoa(minor))
+	}
+	for _, minor := range caps {
+		own = append(own, filepath.Join("nvidia-caps", "nvidia-cap"+strconv.Itoa(minor)))
+	}
+	for _, name := range own {
+		node := filepath.Join(dir, name)
 		if _, err := os.Stat(node); err != nil {
 			return nil, fmt.Errorf("find GPU node: %w: load the NVIDIA driver on this agent, or set MESOS_GPU_DEV to the folder that holds its nodes", err)
 		}

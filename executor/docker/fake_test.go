@@ -8,7 +8,9 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -237,5 +239,24 @@ func TestVolumeErrorIsKept(t *testing.T) {
 	}
 	if _, err := d.facts(t.Context(), task.Task{Launch: job.Launch{GPUs: 1, Image: "i"}}, img); !errors.Is(err, sentinel) {
 		t.Errorf("got %v, want it to wrap the cause", err)
+	}
+}
+
+// A MIG device is reached by its GPU's node and two capability nodes.
+func TestDevices(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"nvidia1", "nvidiactl", "nvidia-caps/nvidia-cap30", "nvidia-caps/nvidia-cap31"} {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := devices(dir, []int{1}, []int{30, 31})
+	want := []string{dir + "/nvidia1", dir + "/nvidia-caps/nvidia-cap30", dir + "/nvidia-caps/nvidia-cap31", dir + "/nvidiactl"}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %v, %v; want %v", got, err, want)
+	}
+	if _, err := devices(dir, []int{1}, []int{40}); err == nil || !strings.Contains(err.Error(), "nvidia-cap40") {
+		t.Errorf("no capability node: %v", err)
 	}
 }

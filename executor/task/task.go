@@ -23,9 +23,10 @@ type Task struct {
 	// children.
 	Container mesos.ContainerID
 	Launch    job.Launch
-	// Minors are the N of the /dev/nvidiaN that this executor was granted.
+	// Minors and Caps are the N of the /dev/nvidiaN and the nvidia-capN that
+	// this executor was granted.
 	// They are unknown (nil) where no devices cgroup confines it.
-	Minors []int
+	Minors, Caps []int
 	// Entrypoint replaces the image's where it is set.
 	Entrypoint []string
 	// Command and MesosContainer are Mesos's own description where the task

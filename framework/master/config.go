@@ -124,7 +124,7 @@ func (c *Config) resolve() (err error) {
 		return err
 	}
 	if c.TLS != nil {
-		if c.tls, err = c.TLS.config(); err != nil {
+		if c.tls, err = c.TLS.Config(); err != nil {
 			return err
 		}
 	}

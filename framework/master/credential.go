@@ -1,6 +1,7 @@
 package master
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -60,9 +61,17 @@ func (c Credential) validate() error {
 	return nil
 }
 
+// Authorization is the header that says so, "" without a principal.
+func (c Credential) Authorization() string {
+	if c.Principal == "" {
+		return ""
+	}
+	return "Basic " + base64.StdEncoding.EncodeToString([]byte(c.Principal+":"+c.Secret))
+}
+
 // authenticate signs a request. Without a principal it does nothing.
 func (c Credential) authenticate(req *http.Request) {
-	if c.Principal != "" {
-		req.SetBasicAuth(c.Principal, c.Secret)
+	if header := c.Authorization(); header != "" {
+		req.Header.Set("Authorization", header)
 	}
 }

@@ -21,6 +21,11 @@ const (
 func (c *Client) offerOf(o *mesos.Offer) sched.Offer {
 	all := sum(o.Resources)
 	host, types := c.hardware(o.Attributes)
+	if len(host.Devices) > 0 {
+		// What an agent counts beyond the devices it names is set aside for
+		// frameworks that take GPUs by number alone.
+		all.gpus = min(all.gpus, len(all.devices))
+	}
 	region, zone := domainOf(o.Domain)
 	return sched.Offer{
 		ID: o.ID.Value, AgentID: o.AgentID.Value, Hostname: o.Hostname, AgentURL: c.cfg.urlOf(o.URL),

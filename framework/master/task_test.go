@@ -10,6 +10,7 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
 	"mesos-gpu/framework/sched"
+	"mesos-gpu/gpu"
 	"mesos-gpu/job"
 )
 
@@ -58,6 +59,31 @@ func TestOfferOf(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("offer (-want +got):\n%s", diff)
+	}
+}
+
+// TestSetAsideGPUsAreNotOurs: where an agent names its devices, GPUs beyond
+// those are for frameworks that take them by number.
+func TestSetAsideGPUsAreNotOurs(t *testing.T) {
+	inventory, err := gpu.EncodeInventory(gpu.Host{Devices: []gpu.Device{{UUID: "GPU-a", Model: "Tesla V100"}, {UUID: "GPU-b", Model: "Tesla V100"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := []mesos.Attribute{{Name: attrInventory, Type: mesos.TEXT, Text: &mesos.Value_Text{Value: inventory}}}
+	for _, c := range []struct {
+		name       string
+		attributes []mesos.Attribute
+		resources  []mesos.Resource
+		gpus       int
+	}{
+		{"two named, three set aside", named, []mesos.Resource{res("gpus:3"), res("gpus:2"), res("gpu_ids:{GPU-a,GPU-b}")}, 2},
+		{"all named ones taken", named, []mesos.Resource{res("gpus:3")}, 0},
+		{"an agent that names none", nil, []mesos.Resource{res("gpus:3")}, 3},
+	} {
+		got := testClient(t).offerOf(&mesos.Offer{Resources: c.resources, Attributes: c.attributes})
+		if got.GPUs != c.gpus {
+			t.Errorf("%s: %d GPUs, want %d", c.name, got.GPUs, c.gpus)
+		}
 	}
 }
 

@@ -22,9 +22,9 @@ type TLS struct {
 	ServerName string
 }
 
-// config reads the files. Our own certificate is read anew for each
+// Config reads the files. Our own certificate is read anew for each
 // connection: it may be renewed while we run.
-func (t *TLS) config() (*tls.Config, error) {
+func (t *TLS) Config() (*tls.Config, error) {
 	cfg := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
 	if t.CAFile != "" {
 		pem, err := os.ReadFile(t.CAFile)

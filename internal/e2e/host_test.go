@@ -46,10 +46,17 @@ func TestDiscoverLoadsNVML(t *testing.T) {
 			t.Errorf("lacks %q:\n%s", want, out)
 		}
 	}
-	flags := command(t, []string{"LD_LIBRARY_PATH=" + lib}, "agent", "flags").out
-	for _, want := range []string{"--resources=gpus:2;gpu_ids:{GPU-", "gpu_type:A100", "gpu_inventory:"} {
-		if !strings.Contains(flags, want) {
-			t.Errorf("agent flags lack %q:\n%s", want, flags)
+	for _, c := range []struct{ advertise, stock, want string }{
+		{"flags", "", "--resources=gpus:2;gpu_ids:{GPU-"},
+		{"flags", "1", "--resources=gpus:1;gpu_ids:{" + host.Devices[0].UUID + "};gpus:1\n"},
+		{"provider", "", "--resources=gpus:0\n"},
+		{"provider", "1", "--resources=gpus:1\n"},
+	} {
+		flags := command(t, []string{"LD_LIBRARY_PATH=" + lib}, "agent", "flags", "--advertise", c.advertise, "--stock", c.stock).out
+		for _, want := range []string{c.want, "gpu_type:A100", "gpu_inventory:"} {
+			if !strings.Contains(flags, want) {
+				t.Errorf("agent flags --advertise %s --stock %q lack %q:\n%s", c.advertise, c.stock, want, flags)
+			}
 		}
 	}
 }

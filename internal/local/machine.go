@@ -15,11 +15,12 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/resources"
 	"golang.org/x/sys/unix"
 
-	"mesos-gpu/gpu"
 	"mesos-gpu/internal/local/agent"
 	"mesos-gpu/internal/local/link"
 	"mesos-gpu/isolator"
 	"mesos-gpu/isolator/advertise"
+	"mesos-gpu/isolator/daemon"
+	"mesos-gpu/isolator/nvml"
 	"mesos-gpu/isolator/rules"
 	"mesos-gpu/volumemgr"
 )
@@ -46,6 +47,8 @@ func (c *cluster) newAgent(m link.Master) (*agent.Agent, error) {
 		},
 		ExecutorEnv: map[string]string{
 			"MESOS_GPU_DRIVER_ROOT": root, "MESOS_GPU_VOLUMES": volumes,
+			// Not that of a daemon which serves a Mesos agent on this machine.
+			"MESOS_GPU_SOCKET": filepath.Join(c.WorkDir, "agent.sock"),
 		},
 	}
 	for name, value := range c.ExecutorEnv {
@@ -88,6 +91,9 @@ func (c *cluster) nodes(i *isolator.Isolator) (dir string, err error) {
 
 func mknod(dir string, n rules.Node) error {
 	path := filepath.Join(dir, n.Name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("make folder for GPU node %s: %w", n.Name, err)
+	}
 	err := unix.Mknod(path, unix.S_IFCHR|0o666, int(unix.Mkdev(n.Major, n.Minor)))
 	if err != nil && !errors.Is(err, os.ErrExist) {
 		return fmt.Errorf("make GPU node %s (%d:%d): %w", path, n.Major, n.Minor, err)
@@ -108,11 +114,17 @@ func (c *cluster) driverRoot() (string, error) {
 	return root, nil
 }
 
-func (c *cluster) daemon(advertised func()) (*isolator.Daemon, error) {
-	return isolator.NewDaemon(isolator.DaemonConfig{
+// daemon watches and advertises the GPUs; the embedded agent looks after its
+// containers itself.
+func (c *cluster) daemon(advertised func()) (*daemon.Daemon, error) {
+	log := c.Log.WithField("part", "daemon")
+	open := func() (daemon.Hardware, error) { return daemon.NVML(nvml.Config{Log: log}) }
+	if c.Host.Simulated {
+		open = func() (daemon.Hardware, error) { return daemon.Simulated(c.Host), nil }
+	}
+	return daemon.New(daemon.Config{
 		AgentURL: "http://" + c.agent.Addr().String() + "/slave(1)", StateDir: filepath.Join(c.WorkDir, "gpus"),
-		Discover:   func() (gpu.Host, error) { return c.Host, nil },
-		Advertised: advertised, Log: c.Log.WithField("part", "daemon"),
+		Open: open, Provider: true, Advertised: advertised, Log: log,
 	})
 }
 

@@ -17,7 +17,7 @@ const module = "mesos-gpu"
 
 // pure packages are functions of their arguments: the simulator, the fuzzers
 // and production run the same code.
-var pure = []string{"gpu", "job", "framework/sched", "framework/sched/fit", "isolator/rules"}
+var pure = []string{"gpu", "job", "framework/sched", "framework/sched/fit", "isolator/rules", "isolator/ledger", "isolator/health", "isolator/stock"}
 
 // impure are the standard library's ways to the world outside.
 var impure = []string{"os", "net", "context", "log", "syscall", "os/exec", "net/http", "log/slog", "path/filepath", "io/ioutil"}
@@ -65,6 +65,8 @@ var only = map[string]struct{ tree, why string }{
 	"github.com/spf13/cobra":                          {"cmd", "flags end where configuration begins"},
 	"go.etcd.io/bbolt":                                {"framework/journal", "one package knows the file"},
 	"github.com/opencontainers/runtime-spec/specs-go": {"internal/local", "only the embedded agent runs containers itself"},
+	"github.com/cilium/ebpf":                          {"isolator/cgroup", "one package speaks to the kernel's device programs"},
+	"github.com/prometheus/client_golang/prometheus":  {"isolator/metrics", "others know samples, not series"},
 }
 
 func TestImports(t *testing.T) {

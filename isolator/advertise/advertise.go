@@ -1,7 +1,7 @@
 // Package advertise tells Mesos what GPUs an agent has: as resources through
 // the agent's resource provider API (Run), live, or as text for its command
-// line (Flags). It advertises every device it is given and decides nothing
-// about who gets one.
+// line (Machine.Flags). It advertises every device it is given and decides
+// nothing about who gets one.
 package advertise
 
 import (
@@ -24,52 +24,98 @@ const (
 	Inventory = "gpu_inventory"
 )
 
-// Resources gives the scalar gpus and the set gpu_ids, in the name of a
-// provider unless providerID is empty. A host without GPUs has none.
-func Resources(h gpu.Host, providerID string) []mesos.Resource {
-	if len(h.Devices) == 0 {
-		return nil
-	}
-	ids := make([]string, len(h.Devices))
-	for i, d := range h.Devices {
+// Machine is what one machine has to advertise.
+type Machine struct {
+	// Host has the devices that go by name, whole GPUs and MIG devices alike:
+	// each counts 1.
+	Host gpu.Host
+	// Stock are the devices that go by count, for frameworks that know no
+	// names. They are resources of the agent's own, never the provider's.
+	Stock []gpu.Device
+	// Role, unless empty, is the one role that the devices with names are
+	// reserved for: no framework of another role can take their scalar and
+	// leave the names.
+	Role string
+}
+
+// Attributes are those of a machine all of whose GPUs go by name.
+func Attributes(h gpu.Host) []mesos.Attribute { return Machine{Host: h}.Attributes() }
+
+// Flags are those of a machine that is not advertised in any other way.
+func Flags(h gpu.Host) (resources, attributes string) { return Machine{Host: h}.Flags(false) }
+
+// Resources gives the scalar gpus and the set gpu_ids of the devices with
+// names, in the name of a provider unless providerID is empty. Without such
+// devices there are none.
+func (m Machine) Resources(providerID string) []mesos.Resource {
+	ids := make([]string, len(m.Host.Devices))
+	for i, d := range m.Host.Devices {
 		ids[i] = d.UUID
 	}
-	list := []mesos.Resource{
-		{Name: GPUs, Type: mesos.SCALAR.Enum(), Scalar: &mesos.Value_Scalar{Value: float64(len(ids))}},
-		{Name: GPUIDs, Type: mesos.SET.Enum(), Set: &mesos.Value_Set{Item: ids}},
+	return m.resources(ids, len(ids), providerID)
+}
+
+// resources has a count of its own: of what tasks hold, the scalar counts
+// also what is not offered any more.
+func (m Machine) resources(ids []string, gpus int, providerID string) []mesos.Resource {
+	var list []mesos.Resource
+	if gpus > 0 {
+		list = append(list, mesos.Resource{Name: GPUs, Type: mesos.SCALAR.Enum(), Scalar: &mesos.Value_Scalar{Value: float64(gpus)}})
 	}
-	if providerID != "" {
-		for i := range list {
+	if len(ids) > 0 {
+		list = append(list, mesos.Resource{Name: GPUIDs, Type: mesos.SET.Enum(), Set: &mesos.Value_Set{Item: ids}})
+	}
+	for i := range list {
+		if providerID != "" {
 			list[i].ProviderID = &mesos.ResourceProviderID{Value: providerID}
+		}
+		if m.Role != "" && m.Role != "*" {
+			list[i].Reservations = []mesos.Resource_ReservationInfo{{Type: mesos.Resource_ReservationInfo_STATIC.Enum(), Role: &m.Role}}
 		}
 	}
 	return list
 }
 
-// Attributes names the hardware: each type once, driver and CUDA version, the
-// smallest device's memory in MiB, and the inventory. A host without GPUs has
-// none.
-func Attributes(h gpu.Host) []mesos.Attribute {
-	if len(h.Devices) == 0 {
+// Attributes names the hardware, stock devices too: each type once, driver
+// and CUDA version, the smallest device's memory in MiB; and the inventory of
+// the devices with names, if there are any. A machine without GPUs has none.
+func (m Machine) Attributes() []mesos.Attribute {
+	all := gpu.Host{Devices: append(append([]gpu.Device(nil), m.Host.Devices...), m.Stock...)}
+	if len(all.Devices) == 0 {
 		return nil
 	}
 	var list []mesos.Attribute
-	for _, t := range h.Types() {
+	for _, t := range all.Types() {
 		list = append(list, text(Type, t))
 	}
-	smallest := h.Devices[0].MemMiB
-	for _, d := range h.Devices {
+	smallest := all.Devices[0].MemMiB
+	for _, d := range all.Devices {
 		smallest = min(smallest, d.MemMiB)
 	}
-	list = append(list, text(Driver, h.Driver), text(CUDA, h.CUDA), mesos.Attribute{
+	list = append(list, text(Driver, m.Host.Driver), text(CUDA, m.Host.CUDA), mesos.Attribute{
 		Name: Memory, Type: mesos.SCALAR, Scalar: &mesos.Value_Scalar{Value: float64(smallest)},
 	})
+	if len(m.Host.Devices) == 0 {
+		return list
+	}
 	// Encoding a Host into memory fails only where memory does; the agent is
 	// then still served by its type, as a stock one.
-	if inventory, err := gpu.EncodeInventory(h); err == nil {
+	if inventory, err := gpu.EncodeInventory(inOffers(m.Host)); err == nil {
 		list = append(list, text(Inventory, inventory))
 	}
 	return list
+}
+
+// inOffers is what of a host goes into every offer. The paths over PCIe, one
+// a pair of devices, would be most of it; NUMA nodes say nearly as much.
+func inOffers(h gpu.Host) gpu.Host {
+	devices := make([]gpu.Device, len(h.Devices))
+	for i, d := range h.Devices {
+		d.Paths = nil
+		devices[i] = d
+	}
+	h.Devices = devices
+	return h
 }
 
 func text(name, value string) mesos.Attribute {
@@ -77,21 +123,24 @@ func text(name, value string) mesos.Attribute {
 }
 
 // Flags gives the texts for a Mesos agent's --resources and --attributes.
-// Mesos takes a value that reads as a number for a scalar, so that gpu_cuda
-// ("12.2") arrives as one, and takes the spaces out of "RTX 3090": readers of
-// attributes must accept both, or read the inventory, which stays as it is.
-func Flags(h gpu.Host) (resources, attributes string) {
+// Beside a provider, which brings the devices with names, the resources are
+// the stock devices alone, and never empty: Mesos's own count of GPUs would
+// take their place. Mesos takes an attribute that reads as a number for a
+// scalar, so that gpu_cuda ("12.2") arrives as one, and takes the spaces out
+// of "RTX 3090": readers of attributes must accept both, or read the
+// inventory, which stays as it is.
+func (m Machine) Flags(provider bool) (resources, attributes string) {
 	var parts []string
-	for _, r := range Resources(h, "") {
-		switch r.GetType() {
-		case mesos.SCALAR:
-			parts = append(parts, r.Name+":"+number(r.Scalar.Value))
-		case mesos.SET:
-			parts = append(parts, r.Name+":{"+strings.Join(r.Set.Item, ",")+"}")
+	if !provider {
+		for _, r := range m.Resources("") {
+			parts = append(parts, m.flag(r))
 		}
 	}
+	if provider || len(m.Stock) > 0 {
+		parts = append(parts, GPUs+":"+strconv.Itoa(len(m.Stock)))
+	}
 	resources, parts = strings.Join(parts, ";"), nil
-	for _, a := range Attributes(h) {
+	for _, a := range m.Attributes() {
 		if a.Type == mesos.SCALAR {
 			parts = append(parts, a.Name+":"+number(a.Scalar.Value))
 		} else {
@@ -99,6 +148,19 @@ func Flags(h gpu.Host) (resources, attributes string) {
 		}
 	}
 	return resources, strings.Join(parts, ";")
+}
+
+// flag is one resource in Mesos's notation: gpus:2, gpu_ids(role):{a,b}. The
+// agent adds up scalars of one name and role.
+func (m Machine) flag(r mesos.Resource) string {
+	name := r.Name
+	if len(r.Reservations) > 0 {
+		name += "(" + m.Role + ")"
+	}
+	if r.GetType() == mesos.SCALAR {
+		return name + ":" + number(r.Scalar.Value)
+	}
+	return name + ":{" + strings.Join(r.Set.Item, ",") + "}"
 }
 
 func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }

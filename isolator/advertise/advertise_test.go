@@ -15,7 +15,7 @@ import (
 func TestResources(t *testing.T) {
 	h := host(t)
 	for _, provider := range []string{"", "p"} {
-		list := Resources(h, provider)
+		list := Machine{Host: h}.Resources(provider)
 		if len(list) != 2 || list[0].Name != "gpus" || list[0].Scalar.Value != 3 || list[1].Name != "gpu_ids" {
 			t.Fatalf("got %v", list)
 		}
@@ -30,7 +30,7 @@ func TestResources(t *testing.T) {
 			}
 		}
 	}
-	if list := Resources(gpu.Host{}, "p"); len(list) != 0 {
+	if list := (Machine{}).Resources("p"); len(list) != 0 {
 		t.Errorf("a host without GPUs has %v", list)
 	}
 }
@@ -38,7 +38,7 @@ func TestResources(t *testing.T) {
 func TestAttributes(t *testing.T) {
 	h := host(t)
 	list := Attributes(h)
-	inventory, err := gpu.EncodeInventory(h)
+	inventory, err := gpu.EncodeInventory(inOffers(h))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,10 +104,108 @@ func TestFlags(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(h, back); diff != "" {
+	if diff := cmp.Diff(inOffers(h), back); diff != "" {
 		t.Errorf("inventory (-want +got):\n%s", diff)
 	}
 	if r, a := Flags(gpu.Host{}); r != "" || a != "" {
 		t.Errorf("a host without GPUs has flags %q, %q", r, a)
+	}
+}
+
+// machine has two V100 by name, reserved, and an A100's MIG device and a K80
+// by count.
+func machine(t *testing.T) Machine {
+	t.Helper()
+	h, err := simulated.Host("2xV100,1xK80", "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mig := gpu.Device{
+		UUID: "MIG-1", Model: "NVIDIA A100-SXM4-40GB MIG 1g.5gb", MemMiB: 4864, Minor: 3,
+		MIG: &gpu.MIG{Parent: "GPU-p", Profile: "1g.5gb", GPUInstance: 7, GPUInstanceCap: 66, ComputeInstanceCap: 67},
+	}
+	stock := []gpu.Device{h.Devices[2], mig}
+	h.Devices = h.Devices[:2]
+	return Machine{Host: h, Stock: stock, Role: "research"}
+}
+
+func TestMachineReservesWhatHasNames(t *testing.T) {
+	m := machine(t)
+	for _, r := range m.Resources("p") {
+		want := []mesos.Resource_ReservationInfo{{Type: mesos.Resource_ReservationInfo_STATIC.Enum(), Role: &m.Role}}
+		if diff := cmp.Diff(want, r.Reservations); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", r.Name, diff)
+		}
+	}
+	m.Role = "*"
+	for _, r := range m.Resources("p") {
+		if r.Reservations != nil {
+			t.Errorf("%s is reserved for everybody: %v", r.Name, r.Reservations)
+		}
+	}
+}
+
+func TestMachineFlags(t *testing.T) {
+	m := machine(t)
+	named := m.Host.Devices[0].UUID + "," + m.Host.Devices[1].UUID
+	free := m
+	free.Role = ""
+	all := Machine{Host: m.Host}
+	for name, c := range map[string]struct {
+		machine  Machine
+		provider bool
+		want     string
+	}{
+		"all there is":            {m, false, "gpus(research):2;gpu_ids(research):{" + named + "};gpus:2"},
+		"for any role":            {free, false, "gpus:2;gpu_ids:{" + named + "};gpus:2"},
+		"beside a provider":       {m, true, "gpus:2"},
+		"nothing by count":        {all, true, "gpus:0"},
+		"nothing by name":         {Machine{Stock: m.Stock}, false, "gpus:2"},
+		"no GPUs":                 {Machine{}, false, ""},
+		"no GPUs, and a provider": {Machine{}, true, "gpus:0"},
+	} {
+		if got, _ := c.machine.Flags(c.provider); got != c.want {
+			t.Errorf("%s: got %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+// The attributes tell of the whole machine, the inventory of what has names.
+func TestMachineAttributes(t *testing.T) {
+	m := machine(t)
+	_, flags := m.Flags(true)
+	got := parse(t, flags)
+	packed, _ := got[Inventory][0].(string)
+	delete(got, Inventory)
+	want := map[string][]any{
+		"gpu_type": {"V100", "K80", "A100"}, "gpu_driver": {"535.104.05"}, "gpu_cuda": {12.2}, "gpu_memory": {4864.0},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("attributes (-want +got):\n%s", diff)
+	}
+	back, err := gpu.DecodeInventory(packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(inOffers(m.Host), back); diff != "" {
+		t.Errorf("inventory (-want +got):\n%s", diff)
+	}
+	for _, a := range (Machine{Stock: m.Stock}).Attributes() {
+		if a.Name == Inventory {
+			t.Errorf("a machine without names has an inventory: %v", a)
+		}
+	}
+}
+
+// MIG devices count like GPUs, by names of their own.
+func TestMIGDevicesAreAdvertised(t *testing.T) {
+	m := machine(t)
+	m = Machine{Host: gpu.Host{Driver: "d", CUDA: "12.2", Devices: m.Stock}}
+	list := m.Resources("")
+	if list[0].Scalar.Value != 2 || list[1].Set.Item[1] != "MIG-1" {
+		t.Errorf("got %v", list)
+	}
+	if types := m.Attributes()[:2]; types[1].Text.Value != "A100" {
+		t.Errorf("types %v", types)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	operator "github.com/mesos/mesos-go/api/v1/lib/agent"
 	"github.com/sirupsen/logrus"
 
 	"mesos-gpu/gpu"
@@ -38,13 +39,29 @@ type agent struct {
 	live    map[string]string      // provider id → stream id
 	refuse  map[rp.CallType][]int  // answers to give instead, first to last
 	headers map[rp.CallType]string // the last Authorization of each
+	// id is the agent's; inUse are devices that tasks hold, of whatever
+	// provider is there.
+	id    string
+	inUse []string
+	// mute, where set, is the answer to all questions; asked counts them.
+	mute  int
+	asked map[operator.Call_Type]int
+	// token, where set, is the Authorization wanted of who asks.
+	token string
+	// onSubscribe, where set, is called at each SUBSCRIBE, locked.
+	onSubscribe func()
 }
+
+// sender is a wire.Stream that takes events alone.
+type sender struct{ *wire.Stream }
+
+func (s sender) Send(e *rp.Event) { s.Stream.Send(e) }
 
 func newAgent(t *testing.T, start func(*httptest.Server)) *agent {
 	t.Helper()
 	a := &agent{
 		t: t, calls: make(chan *rp.Call, 100), streams: make(chan *wire.Stream, 100),
-		known: map[string]bool{}, live: map[string]string{}, refuse: map[rp.CallType][]int{}, headers: map[rp.CallType]string{},
+		id: "agent-1", asked: map[operator.Call_Type]int{}, known: map[string]bool{}, live: map[string]string{}, refuse: map[rp.CallType][]int{}, headers: map[rp.CallType]string{},
 	}
 	a.server = httptest.NewUnstartedServer(a)
 	a.server.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -54,11 +71,16 @@ func newAgent(t *testing.T, start func(*httptest.Server)) *agent {
 }
 
 func (a *agent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	call := new(rp.Call)
-	if r.URL.Path != "/slave(1)/api/v1/resource_provider" {
+	switch r.URL.Path {
+	case "/slave(1)/api/v1":
+		a.tell(w, r)
+		return
+	case "/slave(1)/api/v1/resource_provider":
+	default:
 		http.NotFound(w, r)
 		return
 	}
+	call := new(rp.Call)
 	if err := wire.ReadCall(r, call); err != nil {
 		wire.WriteError(w, err)
 		return
@@ -87,6 +109,52 @@ func (a *agent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusAccepted)
 }
 
+// tell serves the operator API.
+func (a *agent) tell(w http.ResponseWriter, r *http.Request) {
+	call := new(operator.Call)
+	if err := wire.ReadCall(r, call); err != nil {
+		wire.WriteError(w, err)
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.token != "" && r.Header.Get("Authorization") != a.token {
+		wire.WriteError(w, wire.Errorf(http.StatusUnauthorized, "who are you?"))
+		return
+	}
+	a.asked[call.Type]++
+	if a.mute != 0 {
+		wire.WriteError(w, wire.Errorf(a.mute, "not to you"))
+		return
+	}
+	answer := &operator.Response{Type: operator.Response_GET_AGENT, GetAgent: &operator.Response_GetAgent{AgentInfo: &mesos.AgentInfo{Hostname: "a"}}}
+	if a.id != "" {
+		answer.GetAgent.AgentInfo.ID = &mesos.AgentID{Value: a.id}
+	}
+	if call.Type == operator.Call_GET_STATE {
+		answer = &operator.Response{Type: operator.Response_GET_STATE, GetState: a.tasks()}
+	}
+	wire.WriteResponse(w, r, answer)
+}
+
+// tasks are one that holds what is in use, one that has ended and one that
+// holds something of another provider.
+func (a *agent) tasks() *operator.Response_GetState {
+	task := func(id, provider string, devices ...string) mesos.Task {
+		return mesos.Task{TaskID: mesos.TaskID{Value: id}, State: mesos.TASK_RUNNING.Enum(), Resources: []mesos.Resource{{
+			ProviderID: providerID(provider), Name: GPUIDs, Type: mesos.SET.Enum(), Set: &mesos.Value_Set{Item: devices},
+		}}}
+	}
+	tasks := &operator.Response_GetTasks{
+		TerminatedTasks: []mesos.Task{task("over", "provider-1", "GPU-of-old")},
+		QueuedTasks:     []mesos.Task{task("other", "another", "GPU-of-another")},
+	}
+	for provider := range a.known {
+		tasks.LaunchedTasks = append(tasks.LaunchedTasks, task("run", provider, a.inUse...))
+	}
+	return &operator.Response_GetState{GetTasks: tasks}
+}
+
 func (a *agent) subscribe(w http.ResponseWriter, r *http.Request, call *rp.Call) {
 	stream, err := wire.NewStream(r)
 	if err != nil {
@@ -97,6 +165,9 @@ func (a *agent) subscribe(w http.ResponseWriter, r *http.Request, call *rp.Call)
 	id := call.Subscribe.ResourceProviderInfo.ID.GetValue()
 	streamID := fmt.Sprintf("stream-%p", stream)
 	a.mu.Lock()
+	if a.onSubscribe != nil {
+		a.onSubscribe()
+	}
 	if id == "" {
 		id = fmt.Sprintf("provider-%d", len(a.known)+1)
 		a.known[id] = true

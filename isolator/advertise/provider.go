@@ -9,14 +9,12 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
+	"sync"
 	"time"
 
-	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	"github.com/sirupsen/logrus"
 
 	"mesos-gpu/gpu"
-	rp "mesos-gpu/internal/resourceprovider"
 )
 
 // The agent stores type and name with the provider's id and drops, without a
@@ -36,8 +34,15 @@ type Config struct {
 	AgentURL string
 	// StateDir holds the lock and the provider id.
 	StateDir string
-	Host     gpu.Host
-	Log      logrus.FieldLogger
+	// Host is what is advertised at first, each device by its name. Hosts,
+	// where set, brings what is later: a device that failed is not in it. Run
+	// takes a state at once, whatever the agent does, and of several the last;
+	// a closed channel brings no more.
+	Host  gpu.Host
+	Hosts <-chan gpu.Host
+	// Role is that of a Machine.
+	Role string
+	Log  logrus.FieldLogger
 
 	// Advertised, where set, is called each time the agent has taken the GPUs.
 	Advertised func()
@@ -48,10 +53,12 @@ type Config struct {
 	TLS *tls.Config
 
 	// BackoffMin and BackoffMax bound the wait before coming back, 1 s and
-	// 30 s. AnswerTimeout bounds the wait for an answer, 30 s. After
-	// CloseTimeout, 10 s, an agent that has not closed its side is warned of,
-	// and the end of Run no longer waits for it.
-	BackoffMin, BackoffMax, AnswerTimeout, CloseTimeout time.Duration
+	// 30 s. AnswerTimeout bounds the wait for an answer, 30 s, and AskTimeout
+	// that for what the agent tells of itself, 2 s. After CloseTimeout, 10 s,
+	// an agent that has not closed its side is warned of, and the end of Run no
+	// longer waits for it. LookEvery is how often the agent is asked whether
+	// devices that are no longer offered are still in use, 5 s.
+	BackoffMin, BackoffMax, AnswerTimeout, AskTimeout, CloseTimeout, LookEvery time.Duration
 }
 
 func (c Config) withDefaults() (Config, error) {
@@ -67,7 +74,8 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	for value, fallback := range map[*time.Duration]time.Duration{
 		&c.BackoffMin: time.Second, &c.BackoffMax: 30 * time.Second,
-		&c.AnswerTimeout: 30 * time.Second, &c.CloseTimeout: 10 * time.Second,
+		&c.AnswerTimeout: 30 * time.Second, &c.AskTimeout: 2 * time.Second, &c.CloseTimeout: 10 * time.Second,
+		&c.LookEvery: 5 * time.Second,
 	} {
 		if *value == 0 {
 			*value = fallback
@@ -81,12 +89,18 @@ type provider struct {
 	Config
 	state  *state
 	client *http.Client
+	board  *board
+	// published are the devices in use as the agent last said; nil before it
+	// did.
+	published map[string]bool
+	// warned keeps what does not change from being said again and again.
+	warned bool
 }
 
-// Run advertises the host's GPUs until ctx ends, and comes back whenever the
-// agent goes. It holds one connection at a time: a new one follows only once
-// the old one is closed on both sides. On return the GPUs are out of the
-// offers; tasks that hold some go on.
+// Run advertises GPUs until ctx ends, and comes back whenever the agent goes,
+// with the newest state. It holds one connection at a time: a new one follows
+// only once the old one is closed on both sides. On return the GPUs are out of
+// the offers; tasks that hold some go on.
 func Run(ctx context.Context, c Config) error {
 	c, err := c.withDefaults()
 	if err != nil {
@@ -102,104 +116,40 @@ func Run(ctx context.Context, c Config) error {
 		TLSClientConfig: c.TLS,
 	}
 	defer transport.CloseIdleConnections()
-	p := &provider{Config: c, state: st, client: &http.Client{Transport: transport}}
+	p := &provider{Config: c, state: st, client: &http.Client{Transport: transport}, board: newBoard(c.Host)}
 
-	for wait := c.BackoffMin; ; {
+	ctx, stop := context.WithCancel(ctx)
+	var follower sync.WaitGroup
+	follower.Go(func() { p.board.follow(ctx, c.Hosts) })
+	defer follower.Wait()
+	defer stop()
+	if err := p.run(ctx, transport.CloseIdleConnections); err != nil {
+		return fmt.Errorf("advertise GPUs: %w", err)
+	}
+	return nil
+}
+
+// run goes from session to session.
+func (p *provider) run(ctx context.Context, hangUp func()) error {
+	for wait := p.BackoffMin; ; {
 		subscribed, err := p.session(ctx)
-		transport.CloseIdleConnections()
+		hangUp()
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case errors.Is(err, ErrRemoved):
-			return fmt.Errorf("advertise GPUs: %w", err)
+			return err
 		case subscribed:
-			wait = c.BackoffMin
+			wait = p.BackoffMin
 		}
 		// The jitter keeps the agents of a rack from coming back in step.
 		pause := wait + rand.N(wait/2+1)
-		c.Log.WithError(err).WithField("agent", c.AgentURL).WithField("retry_in", pause.String()).Warn("GPUs not advertised")
+		p.Log.WithError(err).WithField("agent", p.AgentURL).WithField("retry_in", pause.String()).Warn("GPUs not advertised")
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-time.After(pause):
 		}
-		wait = min(2*wait, c.BackoffMax)
-	}
-}
-
-// session is one subscription, from SUBSCRIBE until its connection is closed.
-// It reports whether the agent took the provider.
-func (p *provider) session(ctx context.Context) (subscribed bool, err error) {
-	id, err := p.state.id()
-	if err != nil {
-		return false, err
-	}
-	s, err := subscribe(ctx, p.Config, &rp.Call{Type: rp.CallSubscribe, Subscribe: &rp.Subscribe{
-		ResourceProviderInfo: mesos.ResourceProviderInfo{ID: providerID(id), Type: providerType, Name: providerName},
-	}})
-	if err != nil {
-		return false, err
-	}
-	defer s.close(ctx, p.Config)
-	stop := context.AfterFunc(ctx, s.interrupt)
-	defer stop()
-
-	event, err := s.next(ctx, time.Now().Add(p.AnswerTimeout))
-	if errors.Is(err, os.ErrDeadlineExceeded) && id != "" {
-		return false, fmt.Errorf("the agent does not answer for provider %s: if it was set up anew (another agent id), it does not know that provider; remove %s",
-			id, p.state.idFile())
-	}
-	if err != nil {
-		return false, err
-	}
-	if event.Type != rp.EventSubscribed || event.Subscribed == nil {
-		return false, fmt.Errorf("first event is %s, want SUBSCRIBED", event.Type)
-	}
-	got := event.Subscribed.ProviderID.Value
-	if got == "" || id != "" && got != id {
-		return false, fmt.Errorf("the agent subscribed provider %q, asked for was %q", got, id)
-	}
-	if id == "" {
-		if err := p.state.setID(got); err != nil {
-			return false, err
-		}
-	}
-	return true, p.serve(ctx, s, got)
-}
-
-func providerID(id string) *mesos.ResourceProviderID {
-	if id == "" {
-		return nil
-	}
-	return &mesos.ResourceProviderID{Value: id}
-}
-
-// serve tells the agent of the GPUs and answers its events until the stream
-// ends.
-func (p *provider) serve(ctx context.Context, s *stream, id string) error {
-	send := func(call *rp.Call) error {
-		call.ResourceProviderID = providerID(id)
-		return p.post(ctx, p.client, s.id, call)
-	}
-	if err := send(stateOf(p.Host, id)); err != nil {
-		return err
-	}
-	p.Log.WithField("agent", p.AgentURL).WithField("provider", id).WithField("gpus", len(p.Host.Devices)).Info("GPUs advertised")
-	if p.Advertised != nil {
-		p.Advertised()
-	}
-	for {
-		event, err := s.next(ctx, time.Time{})
-		if err != nil {
-			return err
-		}
-		if event.Type == rp.EventTeardown {
-			return errors.Join(ErrRemoved, p.state.forget())
-		}
-		for _, call := range p.answer(event, id) {
-			if err := send(call); err != nil {
-				return err
-			}
-		}
+		wait = min(2*wait, p.BackoffMax)
 	}
 }

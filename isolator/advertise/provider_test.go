@@ -32,7 +32,7 @@ func TestAdvertiseAndPublish(t *testing.T) {
 	}
 	stream := await(t, a.streams, "stream")
 	update := a.call(rp.CallUpdateState).UpdateState
-	if diff := cmp.Diff(Resources(c.Host, "provider-1"), update.Resources); diff != "" {
+	if diff := cmp.Diff(Machine{Host: c.Host}.Resources("provider-1"), update.Resources); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if len(update.ResourceVersionUUID.Value) != 16 {
@@ -145,7 +145,7 @@ func TestUnknownProvider(t *testing.T) {
 			break
 		}
 	}
-	if got, err := os.ReadFile(file); err != nil || string(got) != "provider-1\n" {
+	if got, err := os.ReadFile(file); err != nil || string(got) != "provider-1\nagent-1\n" {
 		t.Errorf("checkpoint holds %q, %v", got, err)
 	}
 	d.end(t)

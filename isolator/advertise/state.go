@@ -58,26 +58,35 @@ func (s *state) close() { s.lock.Close() }
 
 func (s *state) idFile() string { return filepath.Join(s.dir, "provider_id") }
 
-// id reads the checkpointed provider id, "" where there is none.
-func (s *state) id() (string, error) {
-	text, err := os.ReadFile(s.idFile())
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("read provider id: %w", err)
-	}
-	id := strings.TrimSpace(string(text))
-	if id == "" || len(id) > 256 {
-		return "", fmt.Errorf("read provider id: %s holds %d bytes, want one id; remove it if the agent has no tasks that hold GPUs", s.idFile(), len(text))
-	}
-	return id, nil
+// identity is who the provider is, and to whom.
+type identity struct {
+	provider string
+	// agent is the id of the agent that gave it; "" where that did not tell.
+	agent string
 }
 
-// setID checkpoints the id: after a crash the file holds the old id or the
+// identity reads the checkpoint, empty where there is none: a line with the
+// provider's id, and one with the agent's.
+func (s *state) identity() (identity, error) {
+	text, err := os.ReadFile(s.idFile())
+	if errors.Is(err, fs.ErrNotExist) {
+		return identity{}, nil
+	}
+	if err != nil {
+		return identity{}, fmt.Errorf("read provider id: %w", err)
+	}
+	provider, agent, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
+	if provider == "" || len(text) > 1024 || strings.Contains(agent, "\n") {
+		return identity{}, fmt.Errorf("read provider id: %s holds %d bytes, want one id and the agent's; remove it if the agent has no tasks that hold GPUs",
+			s.idFile(), len(text))
+	}
+	return identity{provider, agent}, nil
+}
+
+// setIdentity checkpoints it: after a crash the file holds the old one or the
 // new one, whole.
-func (s *state) setID(id string) error {
-	if err := replace(s.idFile(), id+"\n"); err != nil {
+func (s *state) setIdentity(i identity) error {
+	if err := replace(s.idFile(), i.provider+"\n"+i.agent+"\n"); err != nil {
 		return fmt.Errorf("checkpoint provider id: %w", err)
 	}
 	return nil

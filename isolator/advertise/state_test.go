@@ -33,17 +33,17 @@ func TestOneDaemonHoldsTheState(t *testing.T) {
 	mustOpen(t, dir)
 }
 
-func TestID(t *testing.T) {
+func TestIdentity(t *testing.T) {
 	s := mustOpen(t, t.TempDir())
-	if id, err := s.id(); id != "" || err != nil {
-		t.Errorf("fresh state: %q, %v", id, err)
+	if got, err := s.identity(); got != (identity{}) || err != nil {
+		t.Errorf("fresh state: %q, %v", got, err)
 	}
-	for _, id := range []string{"one", "two"} {
-		if err := s.setID(id); err != nil {
+	for _, want := range []identity{{"one", ""}, {"two", "agent"}} {
+		if err := s.setIdentity(want); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := s.id(); got != id || err != nil {
-			t.Errorf("got %q, %v; want %q", got, err, id)
+		if got, err := s.identity(); got != want || err != nil {
+			t.Errorf("got %q, %v; want %q", got, err, want)
 		}
 	}
 	left, err := filepath.Glob(filepath.Join(s.dir, ".*"))
@@ -55,19 +55,19 @@ func TestID(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if id, err := s.id(); id != "" || err != nil {
-		t.Errorf("after forget: %q, %v", id, err)
+	if got, err := s.identity(); got != (identity{}) || err != nil {
+		t.Errorf("after forget: %q, %v", got, err)
 	}
 }
 
-func TestDamagedID(t *testing.T) {
+func TestDamagedIdentity(t *testing.T) {
 	s := mustOpen(t, t.TempDir())
-	for name, text := range map[string]string{"empty": " \n", "long": strings.Repeat("x", 300)} {
+	for name, text := range map[string]string{"empty": " \n", "long": strings.Repeat("x", 1100), "three lines": "a\nb\nc\n"} {
 		if err := os.WriteFile(s.idFile(), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if id, err := s.id(); err == nil || !strings.Contains(err.Error(), s.idFile()) {
-			t.Errorf("%s: got %q, %v", name, id, err)
+		if got, err := s.identity(); err == nil || !strings.Contains(err.Error(), s.idFile()) {
+			t.Errorf("%s: got %q, %v", name, got, err)
 		}
 	}
 	if err := os.Remove(s.idFile()); err != nil {
@@ -76,11 +76,11 @@ func TestDamagedID(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(s.idFile(), "x"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.id(); err == nil {
-		t.Error("a folder was read as an id")
+	if _, err := s.identity(); err == nil {
+		t.Error("a folder was read as an identity")
 	}
-	if err := s.setID("x"); err == nil {
-		t.Error("a folder was replaced by an id")
+	if err := s.setIdentity(identity{"x", "y"}); err == nil {
+		t.Error("a folder was replaced by an identity")
 	}
 	if err := s.forget(); err == nil {
 		t.Error("a folder was forgotten")

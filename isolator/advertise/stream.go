@@ -92,7 +92,7 @@ func (s *stream) open(request *http.Request, deadline time.Time) error {
 		return fmt.Errorf("read answer to SUBSCRIBE: %w", err)
 	}
 	if answer.StatusCode != http.StatusOK {
-		return refused(rp.CallSubscribe, answer)
+		return refused(rp.CallSubscribe.String(), answer)
 	}
 	s.id = answer.Header.Get(headerStreamID)
 	s.body = bufio.NewReader(answer.Body)
@@ -175,12 +175,17 @@ func (c Config) request(ctx context.Context, call *rp.Call) (*http.Request, erro
 	if err != nil {
 		return nil, err
 	}
+	c.dress(request)
+	return request, nil
+}
+
+// dress says what the body is and who calls.
+func (c Config) dress(request *http.Request) {
 	request.Header.Set("Content-Type", protobuf)
 	request.Header.Set("Accept", protobuf)
 	if c.Authorization != "" {
 		request.Header.Set("Authorization", c.Authorization)
 	}
-	return request, nil
 }
 
 // post makes any call but SUBSCRIBE.
@@ -198,12 +203,12 @@ func (c Config) post(ctx context.Context, client *http.Client, streamID string, 
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusAccepted {
-		return refused(call.Type, answer)
+		return refused(call.Type.String(), answer)
 	}
 	return nil
 }
 
-func refused(call rp.CallType, answer *http.Response) error {
+func refused(call string, answer *http.Response) error {
 	reason, _ := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
 	hint := ""
 	if answer.StatusCode == http.StatusNotFound {

@@ -1,20 +1,28 @@
 package advertise
 
 import (
+	"bufio"
 	"context"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	rp "mesos-gpu/internal/resourceprovider"
 )
 
 // saying answers a SUBSCRIBE with those bytes as the stream.
 func saying(t *testing.T, bytes string) Config {
 	t.Helper()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == operatorPath {
+			http.NotFound(w, r)
+			return
+		}
 		_, _ = io.WriteString(w, bytes)
 	}))
 	t.Cleanup(server.Close)
@@ -46,8 +54,8 @@ func TestBrokenStreams(t *testing.T) {
 	}
 }
 
-// mute is a server that takes connections, says what it is told and then
-// never closes them. It counts them.
+// mute is a server that takes subscriptions, says what it is told and then
+// never closes them. It counts them, and tells nothing of itself.
 func mute(t *testing.T, say string) (url string, connections *atomic.Int32) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -61,6 +69,12 @@ func mute(t *testing.T, say string) (url string, connections *atomic.Int32) {
 			conn, err := l.Accept()
 			if err != nil {
 				return
+			}
+			line, _ := bufio.NewReader(conn).ReadString('\n')
+			if !strings.Contains(line, rp.Path) {
+				_, _ = io.WriteString(conn, "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
+				conn.Close()
+				continue
 			}
 			connections.Add(1)
 			_, _ = io.WriteString(conn, say)
@@ -107,7 +121,7 @@ func TestInterruptBeforeAnything(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if s, err := subscribe(ctx, c, stateOf(host(t), "")); err == nil {
+	if s, err := subscribe(ctx, c, &rp.Call{Type: rp.CallSubscribe}); err == nil {
 		s.close(ctx, c)
 		t.Error("subscribed after the end")
 	}

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"mesos-gpu/internal/need"
-	"mesos-gpu/isolator/internal/opener"
 	"mesos-gpu/isolator/rules"
 )
 
@@ -24,7 +22,7 @@ func fake(t *testing.T, list string) V1 {
 	for name, text := range map[string]string{
 		"devices.list": list, "devices.allow": "", "devices.deny": "", "cgroup.procs": "",
 	} {
-		if err := os.WriteFile(c.dir("x", name), []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(c.tree().dir("x", name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -38,7 +36,7 @@ func TestConfineWritesDenyAllFirst(t *testing.T) {
 		t.Errorf("a cgroup that stays open is no error: %v", err)
 	}
 	for name, want := range map[string]string{"devices.deny": "a", "devices.allow": "c 195:1 rw"} {
-		got, err := os.ReadFile(c.dir("x", name))
+		got, err := os.ReadFile(c.tree().dir("x", name))
 		if err != nil || string(got) != want {
 			t.Errorf("%s holds %q, %v; want %q", name, got, err, want)
 		}
@@ -61,7 +59,7 @@ func TestConfineErrors(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			v1 := fake(t, c.list)
 			if c.missing != "" {
-				if err := os.Remove(v1.dir("x", c.missing)); err != nil {
+				if err := os.Remove(v1.tree().dir("x", c.missing)); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -91,14 +89,17 @@ func TestPathsStayBelowRoot(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(c.Root, "outside")); err != nil {
 		t.Error(err)
 	}
-	if got := (V1{}).dir("/a/../b"); got != "/sys/fs/cgroup/devices/b" {
+	if got := (V1{}).tree().dir("/a/../b"); got != "/sys/fs/cgroup/devices/b" {
+		t.Errorf("default root: got %s", got)
+	}
+	if got := (V2{}).tree().dir("/a/../b"); got != "/sys/fs/cgroup/b" {
 		t.Errorf("default root: got %s", got)
 	}
 }
 
 func TestCreateWhereAFileIs(t *testing.T) {
 	c := V1{Root: t.TempDir()}
-	if err := os.WriteFile(c.dir("f"), nil, 0o600); err != nil {
+	if err := os.WriteFile(c.tree().dir("f"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Create("f/g"); err == nil {
@@ -117,7 +118,7 @@ func TestRemove(t *testing.T) {
 	if err := c.Remove("a"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(c.dir("a")); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(c.tree().dir("a")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("still there: %v", err)
 	}
 	if err := c.Remove("a"); err != nil {
@@ -127,59 +128,5 @@ func TestRemove(t *testing.T) {
 		if err := c.Remove(root); err == nil {
 			t.Errorf("Remove(%q) removed the hierarchy", root)
 		}
-	}
-}
-
-func TestRootRemoveBusy(t *testing.T) {
-	c := V1{Root: need.DevicesCgroup(t)}
-	const path = "mesos-gpu-test-busy"
-	if err := c.Create(path); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Remove(path); err != nil {
-			t.Error(err)
-		}
-	})
-	o := opener.Start(t) // ends before the removal above
-	if err := c.AddProcess(path, o.PID); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Remove(path); err == nil || !strings.Contains(err.Error(), "busy") {
-		t.Errorf("remove a cgroup with a process: %v, want busy", err)
-	}
-	if err := c.AddProcess(path, 1<<30); err == nil {
-		t.Error("a process that is not there was added")
-	}
-}
-
-func TestSelf(t *testing.T) {
-	cases := []struct{ name, text, want, err string }{
-		{"v1", "5:devices:/mesos/1\n4:memory:/m\n0::/\n", "/mesos/1", ""},
-		{"joined controllers", "3:cpu,devices,pids:/a:b\n", "/a:b", ""},
-		{"named hierarchy", "9:name=devices:/x\n5:devices:/y\n", "/y", ""},
-		{"v2 alone", "0::/user.slice\n", "", "no cgroup v1 devices hierarchy"},
-		{"empty", "", "", "no cgroup v1 devices hierarchy"},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			file := filepath.Join(t.TempDir(), "cgroup")
-			if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			got, err := Self(file)
-			if c.err != "" {
-				if !errors.Is(err, ErrNoHierarchy) || !strings.Contains(err.Error(), c.err) {
-					t.Errorf("got %v", err)
-				}
-				return
-			}
-			if err != nil || got != c.want {
-				t.Errorf("got %q, %v; want %q", got, err, c.want)
-			}
-		})
-	}
-	if _, err := Self(filepath.Join(t.TempDir(), "none")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("no file: %v", err)
 	}
 }

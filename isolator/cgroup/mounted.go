@@ -7,29 +7,81 @@ import (
 	"strings"
 )
 
+// hierarchy tells the two kinds of hierarchies in the kernel's files.
+type hierarchy struct {
+	name       string
+	fileSystem string
+	controller string // in the super block's options and in /proc/PID/cgroup
+}
+
+var (
+	devicesV1 = hierarchy{"cgroup v1 devices hierarchy", "cgroup", "devices"}
+	unified   = hierarchy{"cgroup v2 hierarchy", "cgroup2", ""}
+)
+
 // Mounted reads a /proc/PID/mountinfo file and gives the mount point of the
 // cgroup v1 devices hierarchy, the first where it is mounted more than once.
 // Returns ErrNoHierarchy if it is mounted nowhere.
-func Mounted(mountinfo string) (root string, err error) {
+func Mounted(mountinfo string) (root string, err error) { return devicesV1.mounted(mountinfo) }
+
+// Unified is Mounted for cgroup v2.
+func Unified(mountinfo string) (root string, err error) { return unified.mounted(mountinfo) }
+
+func (h hierarchy) mounted(mountinfo string) (string, error) {
 	text, err := os.ReadFile(mountinfo)
 	if err != nil {
-		return "", fmt.Errorf("find devices hierarchy: %w", err)
+		return "", fmt.Errorf("find %s: %w", h.name, err)
 	}
-	for line := range strings.Lines(string(text)) {
-		// ID PARENT DEV ROOT POINT OPTIONS… - TYPE SOURCE SUPEROPTIONS
-		mount, super, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " - ")
-		left, right := strings.Fields(mount), strings.Fields(super)
-		if !ok || len(left) < 5 || len(right) < 3 || right[0] != "cgroup" || left[3] != "/" {
-			continue
-		}
-		if slices.Contains(strings.Split(right[2], ","), "devices") {
-			return unescape(left[4]), nil
-		}
+	if point, ok := h.mountPoint(string(text)); ok {
+		return point, nil
 	}
-	return "", fmt.Errorf("find devices hierarchy in %s: %w", mountinfo, ErrNoHierarchy)
+	return "", fmt.Errorf("find %s in %s: %w", h.name, mountinfo, ErrNoHierarchy)
 }
 
-// unescape undoes the kernel's octal forms of white space and backslash.
+func (h hierarchy) mountPoint(mountinfo string) (string, bool) {
+	for line := range strings.Lines(mountinfo) {
+		// ID PARENT DEV ROOT POINT OPTIONS… - TYPE SOURCE SUPEROPTIONS
+		mount, super, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " - ")
+		left, right := strings.Split(mount, " "), strings.Split(super, " ")
+		if !ok || len(left) < 5 || len(right) < 3 || right[0] != h.fileSystem || left[3] != "/" {
+			continue
+		}
+		if h.controller == "" || slices.Contains(strings.Split(right[2], ","), h.controller) {
+			return unescape(left[4]), true
+		}
+	}
+	return "", false
+}
+
+// unescape undoes the kernel's octal forms of what would end a field.
 func unescape(path string) string {
-	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(path)
+	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\043`, "#", `\134`, `\`).Replace(path)
+}
+
+// of reads a /proc/PID/cgroup file and gives the process's path.
+func (h hierarchy) of(procCgroup string) (string, error) {
+	text, err := os.ReadFile(procCgroup)
+	if err != nil {
+		return "", fmt.Errorf("find device cgroup: %w", err)
+	}
+	if path, ok := h.path(string(text)); ok {
+		return path, nil
+	}
+	return "", fmt.Errorf("find %s in %s: %w", h.name, procCgroup, ErrNoHierarchy)
+}
+
+func (h hierarchy) path(procCgroup string) (string, bool) {
+	for line := range strings.Lines(procCgroup) {
+		// ID:CONTROLLERS:PATH, where only PATH may hold more colons. Version
+		// 2 has the ID 0 and no controllers.
+		fields := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
+		if len(fields) != 3 || !strings.HasPrefix(fields[2], "/") {
+			continue
+		}
+		if h.controller == "" && fields[0] == "0" && fields[1] == "" ||
+			h.controller != "" && slices.Contains(strings.Split(fields[1], ","), h.controller) {
+			return fields[2], true
+		}
+	}
+	return "", false
 }

@@ -2,27 +2,121 @@ package cgroup
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
+func file(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 func TestMounted(t *testing.T) {
-	for _, c := range []struct{ name, mountinfo, want string }{
-		{"usual", "30 25 0:26 / /sys/fs/cgroup/devices rw,relatime shared:13 - cgroup cgroup rw,devices\n", "/sys/fs/cgroup/devices"},
-		{"elsewhere, with others", "29 25 0:25 / /a rw - cgroup none rw,cpu,cpuacct\n30 25 0:26 / /a\\040b rw - cgroup none rw,freezer,devices\n", "/a b"},
-		{"a part of it", "30 25 0:26 /docker/x /sys/fs/cgroup/devices rw - cgroup cgroup rw,devices\n", ""},
-		{"version 2", "30 25 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n", ""},
-		{"another file system of that word", "30 25 0:26 / /devices rw - tmpfs devices rw,devices\n", ""},
-		{"torn", "30 25 0:26 / /x - cgroup\n", ""},
+	const (
+		v1 = "30 25 0:26 / /sys/fs/cgroup/devices rw,relatime shared:13 - cgroup cgroup rw,devices\n"
+		v2 = "31 25 0:27 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw,nsdelegate\n"
+	)
+	for _, c := range []struct{ name, mountinfo, devices, unified string }{
+		{"v1", v1, "/sys/fs/cgroup/devices", ""},
+		{"v2", v2, "", "/sys/fs/cgroup/unified"},
+		{"both", v2 + v1, "/sys/fs/cgroup/devices", "/sys/fs/cgroup/unified"},
+		{"elsewhere, with others", "29 25 0:25 / /a rw - cgroup none rw,cpu,cpuacct\n30 25 0:26 / /a\\040b rw - cgroup none rw,freezer,devices\n", "/a b", ""},
+		{"a part of it", "30 25 0:26 /docker/x /sys/fs/cgroup/devices rw - cgroup cgroup rw,devices\n31 25 0:27 /x /y rw - cgroup2 none rw\n", "", ""},
+		{"another file system of that word", "30 25 0:26 / /devices rw - tmpfs devices rw,devices\n", "", ""},
+		{"torn", "30 25 0:26 / /x - cgroup\n", "", ""},
 	} {
-		file := filepath.Join(t.TempDir(), "mountinfo")
-		if err := os.WriteFile(file, []byte(c.mountinfo), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		got, err := Mounted(file)
-		if got != c.want || (c.want == "") != errors.Is(err, ErrNoHierarchy) {
-			t.Errorf("%s: got %q, %v; want %q", c.name, got, err, c.want)
+		path := file(t, c.mountinfo)
+		for _, h := range []struct {
+			find func(string) (string, error)
+			want string
+		}{{Mounted, c.devices}, {Unified, c.unified}} {
+			got, err := h.find(path)
+			if got != h.want || (h.want == "") != errors.Is(err, ErrNoHierarchy) {
+				t.Errorf("%s: got %q, %v; want %q", c.name, got, err, h.want)
+			}
 		}
 	}
+	if _, err := Unified(filepath.Join(t.TempDir(), "none")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no file: %v", err)
+	}
+}
+
+func TestOf(t *testing.T) {
+	for _, c := range []struct{ name, text, v1, v2 string }{
+		{"both", "5:devices:/mesos/1\n4:memory:/m\n0::/mesos/2\n", "/mesos/1", "/mesos/2"},
+		{"joined controllers", "3:cpu,devices,pids:/a:b\n", "/a:b", ""},
+		{"named hierarchy", "9:name=devices:/x\n5:devices:/y\n", "/y", ""},
+		{"v2 alone", "0::/user.slice/a:b\n", "", "/user.slice/a:b"},
+		{"no path", "5:devices:\n0::\n", "", ""},
+		{"empty", "", "", ""},
+	} {
+		path := file(t, c.text)
+		for _, h := range []struct {
+			of   func(string) (string, error)
+			want string
+		}{{V1{}.Of, c.v1}, {V2{}.Of, c.v2}} {
+			got, err := h.of(path)
+			if got != h.want || (h.want == "") != errors.Is(err, ErrNoHierarchy) {
+				t.Errorf("%s: got %q, %v; want %q", c.name, got, err, h.want)
+			}
+		}
+	}
+	if _, err := (V1{}).Of(filepath.Join(t.TempDir(), "none")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no file: %v", err)
+	}
+}
+
+// Whatever else stands in mountinfo, a mount point comes back as it was before
+// the kernel wrote it.
+func FuzzMountPoint(f *testing.F) {
+	f.Add("", "sys/fs/cgroup/devices")
+	f.Add("30 25 0:26 / /x rw - cgroup none rw,cpu\n", "a b\\040#\t\n")
+	f.Add(" - - \n", "\r")
+	escape := strings.NewReplacer(" ", `\040`, "\t", `\011`, "\n", `\012`, "#", `\043`, `\`, `\134`)
+	f.Fuzz(func(t *testing.T, before, below string) {
+		point := "/" + below
+		for _, h := range []hierarchy{devicesV1, unified} {
+			if _, ok := h.mountPoint(before); ok {
+				continue // the first counts
+			}
+			line := "\n1 2 0:1 / " + escape.Replace(point) + " rw - " + h.fileSystem + " x rw,devices\n"
+			if got, ok := h.mountPoint(before + line); !ok || got != point {
+				t.Errorf("%q came back as %q, %v", point, got, ok)
+			}
+		}
+	})
+}
+
+// A path comes back whole, and only from the hierarchy's own line.
+func FuzzPath(f *testing.F) {
+	f.Add("4:memory:/m\n", "/mesos/1")
+	f.Add("0::/\n", "/a:b")
+	f.Add("::\n5:devices", "/")
+	f.Fuzz(func(t *testing.T, before, path string) {
+		if strings.Contains(path, "\n") || !strings.HasPrefix(path, "/") {
+			return
+		}
+		for _, h := range []hierarchy{devicesV1, unified} {
+			if got, ok := h.path(before); ok {
+				if !strings.HasPrefix(got, "/") || !strings.Contains(before, ":"+got) {
+					t.Errorf("%q is no path of %q", got, before)
+				}
+				continue
+			}
+			own := "5:cpu,devices:" + path
+			if h == unified {
+				own = "0::" + path
+			}
+			if got, ok := h.path(before + "\n" + own + "\n"); !ok || got != path {
+				t.Errorf("%q came back as %q, %v", path, got, ok)
+			}
+		}
+	})
 }

@@ -4,150 +4,141 @@ package nvml
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
-	"sync"
+	"time"
 
-	"github.com/NVIDIA/go-nvml/pkg/dl"
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"mesos-gpu/gpu"
 )
 
-// one guards go-nvml's loading: it keeps which versions of NVML's functions
-// the library has in package variables.
-var one sync.Mutex
-
-// called lists what Discover calls. The loader binds late, so that a function
-// an old library lacks would end the process at its first call; they are
-// looked up before.
-var called = []string{
-	"nvmlInit_v2", "nvmlShutdown", "nvmlErrorString",
-	"nvmlSystemGetDriverVersion", "nvmlSystemGetCudaDriverVersion",
-	"nvmlDeviceGetCount_v2", "nvmlDeviceGetHandleByIndex_v2",
-	"nvmlDeviceGetUUID", "nvmlDeviceGetName", "nvmlDeviceGetMinorNumber",
-	"nvmlDeviceGetMemoryInfo", "nvmlDeviceGetPciInfo_v3",
-}
+// startPatience is how long calls by others may keep NVML from being loaded.
+const startPatience = 10 * time.Second
 
 // Discover loads the library and describes the machine. A device that cannot
 // be described, for example one that fell off the bus, is logged and left
-// out: the others still serve. Returns ErrNoDriver where there is no driver.
+// out: the others still serve. Of a GPU in MIG mode its MIG devices are
+// listed in its stead. Returns ErrNoDriver where there is no driver.
 func Discover(c Config) (gpu.Host, error) {
 	c = c.withDefaults()
-	one.Lock()
-	defer one.Unlock()
-	if err := probe(c.Library); err != nil {
+	unlock, err := one.alone(startPatience)
+	if err != nil {
 		return gpu.Host{}, err
 	}
-	lib := nvml.New(nvml.WithLibraryPath(c.Library))
-	switch ret := lib.Init(); ret {
-	case nvml.SUCCESS:
-	case nvml.ERROR_DRIVER_NOT_LOADED, nvml.ERROR_LIBRARY_NOT_FOUND:
-		return gpu.Host{}, fmt.Errorf("start %s: %w: %s", c.Library, ErrNoDriver, describe(lib, ret))
-	default:
-		return gpu.Host{}, fmt.Errorf("start %s: %s", c.Library, describe(lib, ret))
+	defer unlock()
+	s, err := start(c)
+	if err != nil {
+		return gpu.Host{}, err
 	}
-	h, err := host(lib, c)
-	if ret := lib.Shutdown(); err == nil && ret != nvml.SUCCESS {
-		err = fmt.Errorf("shut down NVML: %s", describe(lib, ret))
+	h, _, err := s.host()
+	if closing := s.stop(); err == nil {
+		err = closing
 	}
 	return h, err
 }
 
-// probe tells why the library cannot be used, which go-nvml does not.
-func probe(library string) error {
-	so := dl.New(library, dl.RTLD_LAZY)
-	if err := so.Open(); err != nil {
-		return fmt.Errorf("load %s: %w: %s", library, ErrNoDriver, oneLine(err.Error()))
-	}
-	for _, name := range called {
-		if so.Lookup(name) != nil {
-			_ = so.Close()
-			return fmt.Errorf("load %s: it lacks %s; update the NVIDIA driver to 390 or later", library, name)
-		}
-	}
-	if err := so.Close(); err != nil {
-		return fmt.Errorf("close %s: %w", library, err)
-	}
-	return nil
+// whole is one GPU, in MIG mode with its slices.
+type whole struct {
+	index  int
+	handle nvml.Device
+	device gpu.Device
+	mig    bool
+	slices []slice
 }
 
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
-
-// describe gives NVML's own words and its number.
-func describe(lib nvml.Interface, ret nvml.Return) string {
-	return fmt.Sprintf("%s (NVML error %d)", oneLine(lib.ErrorString(ret)), int(ret))
+type slice struct {
+	handle nvml.Device
+	device gpu.Device
 }
 
-func host(lib nvml.Interface, c Config) (gpu.Host, error) {
-	driver, ret := lib.SystemGetDriverVersion()
+// host describes the machine, and gives the GPUs that could be described.
+func (s *session) host() (gpu.Host, []whole, error) {
+	driver, ret := s.SystemGetDriverVersion()
 	if ret != nvml.SUCCESS {
-		return gpu.Host{}, fmt.Errorf("ask NVML for the driver's version: %s", describe(lib, ret))
+		return gpu.Host{}, nil, fmt.Errorf("ask NVML for the driver's version: %w", fault(ret))
 	}
-	cuda, ret := lib.SystemGetCudaDriverVersion()
+	cuda, ret := s.SystemGetCudaDriverVersion()
 	if ret != nvml.SUCCESS {
-		return gpu.Host{}, fmt.Errorf("ask NVML for the CUDA version: %s", describe(lib, ret))
+		return gpu.Host{}, nil, fmt.Errorf("ask NVML for the CUDA version: %w", fault(ret))
 	}
-	count, ret := lib.DeviceGetCount()
-	if ret != nvml.SUCCESS {
-		return gpu.Host{}, fmt.Errorf("ask NVML for the number of GPUs: %s", describe(lib, ret))
+	wholes, err := s.wholes()
+	if err != nil {
+		return gpu.Host{}, nil, err
 	}
 	h := gpu.Host{Driver: driver, CUDA: fmt.Sprintf("%d.%d", cuda/1000, cuda%1000/10)}
-	for i := range count {
-		d, err := device(lib, i, c.SysRoot)
-		if err != nil {
-			c.Log.WithField("index", i).WithError(err).Warn("GPU left out")
-			continue
+	for _, w := range wholes {
+		if !w.mig {
+			h.Devices = append(h.Devices, w.device)
 		}
-		h.Devices = append(h.Devices, d)
+		for _, slice := range w.slices {
+			h.Devices = append(h.Devices, slice.device)
+		}
 	}
-	return h, nil
+	return h, wholes, nil
 }
 
-func device(lib nvml.Interface, index int, sysRoot string) (gpu.Device, error) {
-	handle, ret := lib.DeviceGetHandleByIndex(index)
+// wholes describes every GPU that can be, with what joins it to the others.
+func (s *session) wholes() ([]whole, error) {
+	count, ret := s.DeviceGetCount()
 	if ret != nvml.SUCCESS {
-		return gpu.Device{}, fmt.Errorf("open GPU %d: %s", index, describe(lib, ret))
+		return nil, fmt.Errorf("ask NVML for the number of GPUs: %w", fault(ret))
+	}
+	minors, err := readMinors(s.c.ProcRoot)
+	if err != nil {
+		s.c.Log.WithError(err).Warn("MIG devices left out")
+	}
+	var wholes []whole
+	for i := range count {
+		w, err := s.whole(i)
+		if err != nil {
+			s.c.Log.WithField("index", i).WithError(err).Warn("GPU left out")
+			continue
+		}
+		if w.mig {
+			w.slices = s.slices(w, minors)
+		}
+		wholes = append(wholes, w)
+	}
+	s.join(wholes)
+	return wholes, nil
+}
+
+func (s *session) whole(index int) (whole, error) {
+	handle, ret := s.DeviceGetHandleByIndex(index)
+	if ret != nvml.SUCCESS {
+		return whole{}, fmt.Errorf("open GPU %d: %w", index, fault(ret))
 	}
 	uuid, ret := handle.GetUUID()
 	if ret != nvml.SUCCESS {
-		return gpu.Device{}, fmt.Errorf("ask GPU %d for its UUID: %s", index, describe(lib, ret))
+		return whole{}, fmt.Errorf("ask GPU %d for its UUID: %w", index, fault(ret))
 	}
 	model, ret := handle.GetName()
 	if ret != nvml.SUCCESS {
-		return gpu.Device{}, fmt.Errorf("ask GPU %s for its name: %s", uuid, describe(lib, ret))
+		return whole{}, fmt.Errorf("ask GPU %s for its name: %w", uuid, fault(ret))
 	}
 	minor, ret := handle.GetMinorNumber()
 	if ret != nvml.SUCCESS {
-		return gpu.Device{}, fmt.Errorf("ask GPU %s for its minor number: %s", uuid, describe(lib, ret))
+		return whole{}, fmt.Errorf("ask GPU %s for its minor number: %w", uuid, fault(ret))
 	}
 	memory, ret := handle.GetMemoryInfo()
 	// A GPU that shares the host's memory has none of its own to tell of.
 	if ret != nvml.SUCCESS && ret != nvml.ERROR_NOT_SUPPORTED {
-		return gpu.Device{}, fmt.Errorf("ask GPU %s for its memory: %s", uuid, describe(lib, ret))
+		return whole{}, fmt.Errorf("ask GPU %s for its memory: %w", uuid, fault(ret))
 	}
 	pci, ret := handle.GetPciInfo()
 	if ret != nvml.SUCCESS {
-		return gpu.Device{}, fmt.Errorf("ask GPU %s for its PCI address: %s", uuid, describe(lib, ret))
+		return whole{}, fmt.Errorf("ask GPU %s for its PCI address: %w", uuid, fault(ret))
 	}
-	address := fmt.Sprintf("%04x:%02x:%02x.0", pci.Domain, pci.Bus, pci.Device)
-	return gpu.Device{
+	at := address(pci.Domain, pci.Bus, pci.Device)
+	return whole{index: index, handle: handle, mig: s.inMIGMode(handle), device: gpu.Device{
 		UUID: uuid, Model: model, MemMiB: int64(memory.Total >> 20), Minor: minor,
-		PCI: address, NUMA: numaNode(sysRoot, address),
-	}, nil
+		PCI: at, NUMA: s.bus.numaNode(at), Persistence: s.persists(handle),
+	}}, nil
 }
 
-// numaNode asks sysfs. -1 is the kernel's own word for "unknown".
-func numaNode(sysRoot, address string) int {
-	text, err := os.ReadFile(filepath.Join(sysRoot, "bus/pci/devices", address, "numa_node"))
-	if err != nil {
-		return -1
+func (s *session) persists(handle nvml.Device) bool {
+	if !s.has["nvmlDeviceGetPersistenceMode"] {
+		return false
 	}
-	node, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil || node < 0 {
-		return -1
-	}
-	return node
+	mode, ret := handle.GetPersistenceMode()
+	return ret == nvml.SUCCESS && mode == nvml.FEATURE_ENABLED
 }

@@ -3,6 +3,7 @@
 package nvml
 
 import (
+	"context"
 	"fmt"
 
 	"mesos-gpu/gpu"
@@ -10,7 +11,27 @@ import (
 
 // Discover needs cgo to load the library: a binary built without it
 // (CGO_ENABLED=0) serves simulated hosts and returns ErrNoDriver here.
-func Discover(c Config) (gpu.Host, error) {
-	return gpu.Host{}, fmt.Errorf("load %s: %w: this binary was built without cgo; build it with CGO_ENABLED=1",
+func Discover(c Config) (gpu.Host, error) { return gpu.Host{}, noCgo(c) }
+
+// Library needs cgo too: there is never an open one.
+type Library struct{}
+
+// Open returns ErrNoDriver.
+func Open(c Config) (*Library, error) { return nil, noCgo(c) }
+
+// Host returns ErrNoDriver.
+func (*Library) Host() (gpu.Host, error) { return gpu.Host{}, noCgo(Config{}) }
+
+// Sample returns ErrNoDriver.
+func (*Library) Sample(string) (gpu.Sample, error) { return gpu.Sample{}, noCgo(Config{}) }
+
+// Wait returns ErrNoDriver.
+func (*Library) Wait(context.Context) (Event, error) { return Event{}, noCgo(Config{}) }
+
+// Close does nothing.
+func (*Library) Close() error { return nil }
+
+func noCgo(c Config) error {
+	return fmt.Errorf("load %s: %w: this binary was built without cgo; build it with CGO_ENABLED=1",
 		c.withDefaults().Library, ErrNoDriver)
 }

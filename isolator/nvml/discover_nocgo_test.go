@@ -9,8 +9,11 @@ import (
 )
 
 func TestDiscoverWithoutCgo(t *testing.T) {
-	_, err := Discover(Config{})
-	if !errors.Is(err, ErrNoDriver) || !strings.Contains(err.Error(), "without cgo") {
-		t.Errorf("got %v, want ErrNoDriver and the reason", err)
+	_, discovering := Discover(Config{})
+	_, opening := Open(Config{})
+	for _, err := range []error{discovering, opening} {
+		if !errors.Is(err, ErrNoDriver) || !strings.Contains(err.Error(), "without cgo") {
+			t.Errorf("got %v, want ErrNoDriver and the reason", err)
+		}
 	}
 }

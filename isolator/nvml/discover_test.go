@@ -5,7 +5,6 @@ package nvml
 import (
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -17,19 +16,6 @@ import (
 	"mesos-gpu/gpu"
 	"mesos-gpu/isolator/nvml/nvmltest"
 )
-
-// discoverArgument starts the test binary as a process that only discovers.
-const discoverArgument = "discover-with-library"
-
-func TestMain(m *testing.M) {
-	if len(os.Args) == 3 && os.Args[1] == discoverArgument {
-		if _, err := Discover(Config{Library: os.Args[2]}); err != nil {
-			os.Stdout.WriteString(err.Error())
-		}
-		os.Exit(0)
-	}
-	os.Exit(m.Run())
-}
 
 func machine() gpu.Host {
 	return gpu.Host{Driver: "535.104.05", CUDA: "12.2", Devices: []gpu.Device{
@@ -55,10 +41,8 @@ func sysRoot(t *testing.T) string {
 	return root
 }
 
-// TestDiscover loads one library for all its cases: a process binds NVML's
-// functions at their first call and keeps them.
 func TestDiscover(t *testing.T) {
-	library := nvmltest.Build(t, t.TempDir())
+	library := standIn(t)
 	sys := sysRoot(t)
 	const lost = 15
 	cases := []struct {
@@ -133,20 +117,24 @@ func TestDiscover(t *testing.T) {
 	})
 }
 
-func wantLogged(t *testing.T, hook *logtest.Hook, want string) {
-	t.Helper()
-	var warnings []string
+func warnings(hook *logtest.Hook) []string {
+	var texts []string
 	for _, e := range hook.AllEntries() {
 		if e.Level == logrus.WarnLevel {
 			err, _ := e.Data["error"].(error)
-			warnings = append(warnings, err.Error())
+			texts = append(texts, err.Error())
 		}
 	}
-	switch {
-	case want == "" && len(warnings) > 0:
-		t.Errorf("warned of %v", warnings)
-	case want != "" && (len(warnings) != 1 || !strings.Contains(warnings[0], want)):
-		t.Errorf("warned of %v, want one with %q", warnings, want)
+	return texts
+}
+
+func wantLogged(t *testing.T, hook *logtest.Hook, want string) {
+	t.Helper()
+	switch got := warnings(hook); {
+	case want == "" && len(got) > 0:
+		t.Errorf("warned of %v", got)
+	case want != "" && (len(got) != 1 || !strings.Contains(got[0], want)):
+		t.Errorf("warned of %v, want one with %q", got, want)
 	}
 }
 
@@ -164,19 +152,5 @@ func TestNoLibrary(t *testing.T) {
 		if strings.Contains(err.Error(), "\n") || !strings.HasPrefix(err.Error(), "load "+library+": no NVIDIA driver: "+library+": ") {
 			t.Errorf("got %q, want the loader's reason on one line", err)
 		}
-	}
-}
-
-// A function that is missing must not end the process, as the loader would.
-func TestOldLibrary(t *testing.T) {
-	library := nvmltest.Build(t, t.TempDir(), "-DWITHOUT_CUDA")
-	nvmltest.Report(t, machine())
-	out, err := exec.Command("/proc/self/exe", discoverArgument, library).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	want := "load " + library + ": it lacks nvmlSystemGetCudaDriverVersion; update the NVIDIA driver to 390 or later"
-	if string(out) != want {
-		t.Errorf("got %s\nwant %s", out, want)
 	}
 }

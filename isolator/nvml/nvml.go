@@ -1,27 +1,41 @@
-// Package nvml finds out what GPUs a machine has. It is the only package that
-// loads NVIDIA's management library, at run time, so that one binary serves
-// machines with a driver and without. It decides nothing about containers and
-// changes no setting of a device.
+// Package nvml finds out what GPUs a machine has and how they fare. It is the
+// only package that loads NVIDIA's management library, at run time, so that
+// one binary serves machines with a driver and without. It decides nothing
+// about containers or health and changes no setting of a device.
 package nvml
 
 import (
 	"errors"
+	"time"
 
 	"github.com/sirupsen/logrus"
 )
 
-// ErrNoDriver is returned by Discover where libnvidia-ml.so.1 cannot be
-// loaded or says that no driver is. The error around it gives the reason on
-// one line.
+// ErrNoDriver is returned where libnvidia-ml.so.1 cannot be loaded or says
+// that no driver is. The error around it gives the reason on one line.
 var ErrNoDriver = errors.New("no NVIDIA driver")
+
+// ErrLost is returned for a GPU that fell off the bus, or that answers
+// nothing until it is reset.
+var ErrLost = errors.New("GPU is lost")
+
+// ErrNoAnswer is returned for a GPU whose driver is still busy with a call
+// when Config.Patience is over. It may come back, as after an XID 119.
+var ErrNoAnswer = errors.New("GPU does not answer")
 
 // Config says where to look. The zero value serves production.
 type Config struct {
 	// Library is the file to load; empty leaves the choice to the loader:
 	// "libnvidia-ml.so.1" on its path.
 	Library string
-	// SysRoot is where sysfs is; empty means /sys.
-	SysRoot string
+	// SysRoot and ProcRoot are where sysfs and procfs are; empty means /sys
+	// and /proc.
+	SysRoot, ProcRoot string
+	// Patience is how long Library.Sample waits for a GPU; 0 means 900 ms.
+	Patience time.Duration
+	// Retry is how soon a lost GPU is looked for again; 0 means 10 s. It
+	// doubles with each time in vain, up to 5 minutes.
+	Retry time.Duration
 	// Log hears of devices that had to be left out.
 	Log logrus.FieldLogger
 }
@@ -33,10 +47,35 @@ func (c Config) withDefaults() Config {
 	if c.SysRoot == "" {
 		c.SysRoot = "/sys"
 	}
+	if c.ProcRoot == "" {
+		c.ProcRoot = "/proc"
+	}
+	if c.Patience == 0 {
+		c.Patience = 900 * time.Millisecond
+	}
+	if c.Retry == 0 {
+		c.Retry = 10 * time.Second
+	}
 	if c.Log == nil {
 		log := logrus.New()
 		log.SetLevel(logrus.PanicLevel)
 		c.Log = log
 	}
 	return c
+}
+
+// Event is something that befell a device.
+type Event struct {
+	// Device is its UUID; empty where NVML does not say which. What befalls
+	// a GPU in MIG mode and no one slice of it befalls each: an event each.
+	Device string
+	// XID is the number of a critical error
+	// (docs.nvidia.com/deploy/xid-errors), 0 for other events.
+	XID uint64
+	// ECC tells of a memory error: that could not be corrected, unless
+	// Corrected.
+	ECC, Corrected bool
+	// Lost tells that the GPU is no longer seen on the PCI bus.
+	Lost bool
+	At   time.Time
 }

@@ -1,9 +1,8 @@
 package rules
 
 import (
+	"errors"
 	"fmt"
-	"slices"
-	"strings"
 
 	"mesos-gpu/gpu"
 )
@@ -31,38 +30,9 @@ func Standard() []Rule {
 	}
 }
 
-// Nodes lists the nodes a driver makes for the host: one for each GPU, then
-// the control nodes. A host without GPUs has none, and one whose nvidia-uvm
-// is not loaded (uvmMajor 0) lacks its two. nvidia-modeset is made by a driver
-// only where its module is loaded, so a node may be absent from /dev.
-func Nodes(h gpu.Host, uvmMajor uint32) []Node {
-	if len(h.Devices) == 0 {
-		return nil
-	}
-	var nodes []Node
-	for _, d := range h.Devices {
-		nodes = append(nodes, node(d))
-	}
-	return append(nodes, controlNodes(uvmMajor)...)
-}
-
-func node(d gpu.Device) Node {
-	return Node{Name: fmt.Sprintf("nvidia%d", d.Minor), Major: NvidiaMajor, Minor: uint32(d.Minor), UUID: d.UUID}
-}
-
-func controlNodes(uvmMajor uint32) []Node {
-	nodes := []Node{{Name: "nvidiactl", Major: NvidiaMajor, Minor: ControlMinor}}
-	if uvmMajor != 0 {
-		nodes = append(nodes,
-			Node{Name: "nvidia-uvm", Major: uvmMajor, Minor: 0},
-			Node{Name: "nvidia-uvm-tools", Major: uvmMajor, Minor: 1})
-	}
-	return append(nodes, Node{Name: "nvidia-modeset", Major: NvidiaMajor, Minor: ModesetMinor})
-}
-
 // ForGPUs gives the rules of a container that holds those devices: the
 // standard ones, and with at least one GPU the control nodes and the GPUs' own.
-func ForGPUs(h gpu.Host, uvmMajor uint32, uuids []string) ([]Rule, error) {
+func ForGPUs(h gpu.Host, m Majors, uuids []string) ([]Rule, error) {
 	list := Standard()
 	if len(uuids) == 0 {
 		return list, nil
@@ -74,16 +44,41 @@ func ForGPUs(h gpu.Host, uvmMajor uint32, uuids []string) ([]Rule, error) {
 	if twice := firstTwice(uuids); twice != "" {
 		return nil, fmt.Errorf("device %s is named twice", twice)
 	}
-	for _, n := range controlNodes(uvmMajor) {
-		list = append(list, Rule{'c', int64(n.Major), int64(n.Minor), "rwm"})
+	for _, n := range controlNodes(m) {
+		list = append(list, n.rule("rwm"))
 	}
+	var nodes []Node
 	for _, d := range devices {
-		if d.Minor < 0 || d.Minor >= ModesetMinor {
-			return nil, fmt.Errorf("device %s has minor number %d, a GPU's is below %d", d.UUID, d.Minor, ModesetMinor)
+		if err := grantable(d, m); err != nil {
+			return nil, fmt.Errorf("device %s %w", d.UUID, err)
 		}
-		list = append(list, Rule{'c', NvidiaMajor, int64(d.Minor), "rw"})
+		nodes = append(nodes, deviceNodes(d, m)...)
+	}
+	for _, n := range distinct(nodes) {
+		list = append(list, n.rule("rw"))
 	}
 	return list, nil
+}
+
+// FirstCap is the first capability node of a MIG instance
+// (/proc/driver/nvidia-caps/mig-minors). Those before it let their holder cut
+// every GPU of the machine anew, and watch them all.
+const FirstCap = 3
+
+// grantable refuses a device whose numbers would open something else.
+func grantable(d gpu.Device, m Majors) error {
+	switch {
+	case d.Minor < 0 || d.Minor >= ModesetMinor:
+		return fmt.Errorf("has minor number %d, a GPU's is below %d", d.Minor, ModesetMinor)
+	case d.MIG == nil:
+		return nil
+	case m.Caps == 0:
+		return errors.New("is a MIG device and this machine has no nvidia-caps device number: load the nvidia module with MIG support")
+	case d.MIG.GPUInstanceCap < FirstCap || d.MIG.ComputeInstanceCap < FirstCap || d.MIG.GPUInstanceCap == d.MIG.ComputeInstanceCap:
+		return fmt.Errorf("has the capability nodes %d and %d, want two different ones from %d on",
+			d.MIG.GPUInstanceCap, d.MIG.ComputeInstanceCap, FirstCap)
+	}
+	return nil
 }
 
 func firstTwice(names []string) string {
@@ -95,26 +90,4 @@ func firstTwice(names []string) string {
 		seen[name] = true
 	}
 	return ""
-}
-
-// GPUMinors tells which GPUs a list lets a container open for reading and
-// writing, by minor number in order. all says that a wildcard opens every
-// one; minors is then nil.
-func GPUMinors(list []Rule) (minors []int, all bool) {
-	for _, r := range Merge(list) {
-		if r.Kind == 'b' || !strings.HasPrefix(r.Access, "rw") {
-			continue
-		}
-		if r.Major != Any && r.Major != NvidiaMajor {
-			continue
-		}
-		switch {
-		case r.Minor == Any:
-			return nil, true
-		case r.Minor < ModesetMinor:
-			minors = append(minors, int(r.Minor))
-		}
-	}
-	slices.Sort(minors) // a wildcard major comes before all others
-	return slices.Compact(minors), false
 }

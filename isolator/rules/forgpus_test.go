@@ -17,6 +17,21 @@ func host() gpu.Host {
 	}}
 }
 
+var majors = Majors{UVM: 510, Caps: 234, Switch: 509}
+
+// sliced has one whole GPU and one cut into three MIG devices, of which two
+// share a GPU instance.
+func sliced() gpu.Host {
+	mig := func(uuid string, gi, ci, giCap, ciCap int) gpu.Device {
+		return gpu.Device{UUID: uuid, Minor: 1, MIG: &gpu.MIG{
+			Parent: "GPU-b", GPUInstance: gi, ComputeInstance: ci, GPUInstanceCap: giCap, ComputeInstanceCap: ciCap,
+		}}
+	}
+	return gpu.Host{Devices: []gpu.Device{
+		{UUID: "GPU-a", Minor: 0}, mig("MIG-1", 1, 0, 30, 31), mig("MIG-2", 2, 0, 39, 40), mig("MIG-3", 2, 1, 39, 41),
+	}}
+}
+
 func text(list []Rule) []string {
 	var lines []string
 	for _, r := range list {
@@ -32,25 +47,6 @@ func TestStandard(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, text(Standard())); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
-func TestNodes(t *testing.T) {
-	want := []Node{
-		{"nvidia2", 195, 2, "GPU-a"}, {"nvidia0", 195, 0, "GPU-b"}, {"nvidia1", 195, 1, "GPU-c"},
-		{"nvidiactl", 195, 255, ""}, {"nvidia-uvm", 510, 0, ""}, {"nvidia-uvm-tools", 510, 1, ""},
-		{"nvidia-modeset", 195, 254, ""},
-	}
-	if diff := cmp.Diff(want, Nodes(host(), 510)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	for _, n := range Nodes(host(), 0) {
-		if strings.Contains(n.Name, "uvm") {
-			t.Errorf("a host without nvidia-uvm has the node %s", n.Name)
-		}
-	}
-	if nodes := Nodes(gpu.Host{}, 510); len(nodes) != 0 {
-		t.Errorf("a host without GPUs has the nodes %v", nodes)
 	}
 }
 
@@ -70,7 +66,7 @@ func TestForGPUs(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := ForGPUs(host(), 510, c.uuids)
+			got, err := ForGPUs(host(), majors, c.uuids)
 			if c.err != "" {
 				if err == nil || err.Error() != c.err {
 					t.Errorf("got error %v, want %q", err, c.err)
@@ -88,45 +84,62 @@ func TestForGPUs(t *testing.T) {
 	}
 }
 
+// A MIG device takes its parent's node and two capabilities; what two share
+// is listed once.
+func TestForGPUsMIG(t *testing.T) {
+	cases := []struct {
+		name  string
+		uuids []string
+		want  []string // beyond the standard rules and the control nodes
+	}{
+		{"one", []string{"MIG-1"}, []string{"c 195:1 rw", "c 234:30 rw", "c 234:31 rw"}},
+		{"two of one GPU", []string{"MIG-1", "MIG-2"}, []string{"c 195:1 rw", "c 234:30 rw", "c 234:31 rw", "c 234:39 rw", "c 234:40 rw"}},
+		{"two of one GPU instance", []string{"MIG-2", "MIG-3"}, []string{"c 195:1 rw", "c 234:39 rw", "c 234:40 rw", "c 234:41 rw"}},
+		{"beside a whole one", []string{"GPU-a", "MIG-1"}, []string{"c 195:0 rw", "c 195:1 rw", "c 234:30 rw", "c 234:31 rw"}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := ForGPUs(sliced(), majors, c.uuids)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want, text(got)[len(Standard())+4:]); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Capability nodes 1 and 2 change and watch the layout of all GPUs.
+func TestForGPUsRefusesMIG(t *testing.T) {
+	cases := []struct {
+		name   string
+		gi, ci int
+		majors Majors
+		want   string
+	}{
+		{"no caps", 30, 31, Majors{UVM: 510}, "device MIG-1 is a MIG device and this machine has no nvidia-caps device number"},
+		{"config", 1, 31, majors, "device MIG-1 has the capability nodes 1 and 31, want two different ones from 3 on"},
+		{"monitor", 30, 2, majors, "nodes 30 and 2"},
+		{"one twice", 30, 30, majors, "nodes 30 and 30"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			h := gpu.Host{Devices: []gpu.Device{{UUID: "MIG-1", MIG: &gpu.MIG{GPUInstanceCap: c.gi, ComputeInstanceCap: c.ci}}}}
+			_, err := ForGPUs(h, c.majors, []string{"MIG-1"})
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
 // A minor number of 254 or 255 would grant a control node by a GPU's name.
 func TestForGPUsRefusesControlMinors(t *testing.T) {
 	for _, minor := range []int{-1, 254, 255, 300} {
 		h := gpu.Host{Devices: []gpu.Device{{UUID: "GPU-a", Minor: minor}}}
-		if _, err := ForGPUs(h, 510, []string{"GPU-a"}); err == nil {
+		if _, err := ForGPUs(h, majors, []string{"GPU-a"}); err == nil {
 			t.Errorf("minor %d was granted", minor)
 		}
-	}
-}
-
-func TestGPUMinors(t *testing.T) {
-	two, err := ForGPUs(host(), 510, []string{"GPU-a", "GPU-b"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	cases := []struct {
-		name   string
-		list   []Rule
-		minors []int
-		all    bool
-	}{
-		{"standard", Standard(), nil, false},
-		{"two", two, []int{0, 2}, false},
-		{"everything", []Rule{{'a', Any, Any, "rwm"}}, nil, true},
-		{"all GPUs", []Rule{{'c', 195, Any, "rw"}}, nil, true},
-		{"all character devices", []Rule{{'c', Any, Any, "rwm"}}, nil, true},
-		{"any major", []Rule{{'c', Any, 3, "rw"}, {'c', 195, 3, "rw"}}, []int{3}, false},
-		{"mknod alone opens nothing", []Rule{{'c', 195, Any, "m"}, {'c', 195, 1, "rm"}}, nil, false},
-		{"in two halves", []Rule{{'c', 195, 1, "w"}, {'c', 195, 1, "r"}}, []int{1}, false},
-		{"block devices", []Rule{{'b', 195, 1, "rw"}, {'b', Any, Any, "rwm"}}, nil, false},
-		{"control nodes", []Rule{{'c', 195, 254, "rw"}, {'c', 195, 255, "rw"}}, nil, false},
-		{"in numeric order", []Rule{{'c', 195, 10, "rw"}, {'c', 195, 9, "rw"}}, []int{9, 10}, false},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			minors, all := GPUMinors(c.list)
-			if all != c.all || !slices.Equal(minors, c.minors) {
-				t.Errorf("got %v, all %v; want %v, all %v", minors, all, c.minors, c.all)
-			}
-		})
 	}
 }

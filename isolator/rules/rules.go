@@ -9,12 +9,21 @@ import (
 )
 
 // NVIDIA's character device numbers: 195:N is GPU N, 195:255 nvidiactl,
-// 195:254 nvidia-modeset. nvidia-uvm's major is dynamic (/proc/devices).
+// 195:254 nvidia-modeset. NVSwitch nodes have the control minor too, of a
+// major of their own.
 const (
 	NvidiaMajor  = 195
 	ControlMinor = 255
 	ModesetMinor = 254
 )
+
+// Majors are the driver's character device numbers that /proc/devices alone
+// tells. 0 stands for a module that is not loaded.
+type Majors struct {
+	UVM    uint32 // nvidia-uvm
+	Caps   uint32 // nvidia-caps, the capability nodes of MIG devices
+	Switch uint32 // nvidia-nvswitch
+}
 
 // Any is the wildcard of a rule's major or minor number.
 const Any = -1
@@ -41,9 +50,17 @@ func (r Rule) String() string {
 
 // Node is a device node as a container sees it.
 type Node struct {
-	// Name is the path below /dev, "nvidia0" or "nvidia-uvm".
+	// Name is the path below /dev: "nvidia0", "nvidia-uvm",
+	// "nvidia-caps/nvidia-cap3".
 	Name         string
 	Major, Minor uint32
-	// UUID names the GPU behind it; empty for a control node.
+	// UUID names the GPU behind it; empty for a control node. A GPU that is
+	// cut into MIG devices has its node and those of its GPU instances under
+	// its own UUID, and a compute instance's under the MIG device's.
 	UUID string
+}
+
+// rule allows that access to the node.
+func (n Node) rule(access string) Rule {
+	return Rule{'c', int64(n.Major), int64(n.Minor), access}
 }

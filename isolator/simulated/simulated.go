@@ -1,7 +1,7 @@
 // Package simulated makes up hosts with GPUs, for machines that have none:
-// product names, memory and identities as real ones, and device nodes that no
-// driver serves. It is pure; what isolates simulated GPUs is the same code
-// that isolates real ones.
+// product names, memory, identities and links as real ones, and device nodes
+// that no driver serves. It is pure; what isolates simulated GPUs is the same
+// code that isolates real ones.
 package simulated
 
 import (
@@ -50,6 +50,7 @@ func Host(spec, seed string) (gpu.Host, error) {
 		}
 	}
 	numa(h.Devices)
+	join(h.Devices)
 	return h, nil
 }
 

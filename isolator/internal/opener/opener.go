@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -18,22 +19,42 @@ import (
 
 const argument = "opener-of-device-nodes"
 
-// Main never returns in a process that Start made. It answers each path on
-// its input with the number of the error that opening it gave.
+// NoRaceDelay is for the environment of test binaries started again: those
+// with a race detector otherwise wait for a second at their end.
+const NoRaceDelay = "GORACE=atexit_sleep_ms=0"
+
+// Main never returns in a process that Start made. It answers each line of
+// its input, an access and a path, with the number of the error that it gave.
 func Main() {
 	if len(os.Args) != 2 || os.Args[1] != argument {
 		return
 	}
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
-		fd, err := unix.Open(lines.Text(), unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-		errno, _ := err.(unix.Errno)
-		if err == nil {
-			unix.Close(fd)
-		}
+		access, path, _ := strings.Cut(lines.Text(), " ")
+		errno, _ := try(access, path).(unix.Errno)
 		fmt.Println(int(errno))
 	}
 	os.Exit(0)
+}
+
+func try(access, path string) error {
+	if mode, ok := map[string]int{"r": unix.O_RDONLY, "w": unix.O_WRONLY, "rw": unix.O_RDWR}[access]; ok {
+		fd, err := unix.Open(path, mode|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+		if err == nil {
+			unix.Close(fd)
+		}
+		return err
+	}
+	var st unix.Stat_t // "m" makes a node like the one at path, beside it
+	if err := unix.Stat(path, &st); err != nil {
+		return err
+	}
+	twin := path + "-twin"
+	if err := unix.Mknod(twin, st.Mode, int(st.Rdev)); err != nil {
+		return err
+	}
+	return unix.Unlink(twin)
 }
 
 // Opener is the process.
@@ -47,6 +68,7 @@ type Opener struct {
 func Start(t testing.TB) *Opener {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe", argument)
+	cmd.Env = append(os.Environ(), NoRaceDelay)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +94,14 @@ func Start(t testing.TB) *Opener {
 // that succeeds.
 func (o *Opener) Open(t testing.TB, path string) unix.Errno {
 	t.Helper()
-	if _, err := fmt.Fprintln(o.in, path); err != nil {
+	return o.Try(t, "rw", path)
+}
+
+// Try is Open for one access of a device rule: "r", "w", "rw", or "m", which
+// makes a node of the same device.
+func (o *Opener) Try(t testing.TB, access, path string) unix.Errno {
+	t.Helper()
+	if _, err := fmt.Fprintln(o.in, access, path); err != nil {
 		t.Fatal(err)
 	}
 	line, err := o.out.ReadString('\n')
@@ -84,4 +113,19 @@ func (o *Opener) Open(t testing.TB, path string) unix.Errno {
 		t.Fatal(err)
 	}
 	return unix.Errno(errno)
+}
+
+// Node makes a device node that no driver serves, unless one does: opening it
+// gives ENXIO where the cgroup lets it through, EPERM where it does not.
+func Node(t testing.TB, name string, kind byte, major, minor uint32) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), filepath.Base(name))
+	mode := uint32(unix.S_IFCHR)
+	if kind == 'b' {
+		mode = unix.S_IFBLK
+	}
+	if err := unix.Mknod(path, mode|0o666, int(unix.Mkdev(major, minor))); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }

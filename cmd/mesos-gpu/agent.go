@@ -1,0 +1,219 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sirupsen/logrus"
+	"github.com/spf13/cobra"
+
+	"mesos-gpu/executor/image"
+	"mesos-gpu/framework/master"
+	"mesos-gpu/gpu"
+	"mesos-gpu/isolator/advertise"
+	"mesos-gpu/isolator/daemon"
+	"mesos-gpu/isolator/health"
+	"mesos-gpu/isolator/nvml"
+	"mesos-gpu/isolator/stock"
+	"mesos-gpu/volumemgr"
+)
+
+// Ways to advertise, the values of --advertise.
+const (
+	byProvider = "provider"
+	byFlags    = "flags"
+)
+
+// agentFlags are those that the daemon and `agent flags` share: both must
+// speak of the same GPUs.
+type agentFlags struct {
+	simulate, advertise, stock, role string
+}
+
+func (f *agentFlags) check() error {
+	if f.advertise != byProvider && f.advertise != byFlags {
+		return fmt.Errorf("--advertise %s: it is %s or %s", f.advertise, byProvider, byFlags)
+	}
+	return nil
+}
+
+func (a *app) agentCommand() *cobra.Command {
+	var common agentFlags
+	c := a.daemonCommand(&common)
+	p := c.PersistentFlags()
+	p.StringVar(&common.simulate, "simulate", "", "made-up GPUs such as 2xV100,1xK80 instead of this machine's")
+	p.StringVar(&common.advertise, "advertise", byProvider, "provider: GPUs are offered through the agent's resource provider API and leave the offers when they fail; flags: they stand in the agent's flags")
+	p.StringVar(&common.stock, "stock", "", "GPUs for frameworks that take them by number, such as Marathon: minor numbers or UUIDs with commas between, or all")
+	p.StringVar(&common.role, "gpu-role", "", "the one role that is offered the other GPUs")
+	c.AddCommand(a.agentFlagsCommand(&common), a.devicesCommand(), a.cordonCommand(), a.uncordonCommand())
+	return c
+}
+
+func (a *app) daemonCommand(common *agentFlags) *cobra.Command {
+	cfg := daemon.Config{Version: version}
+	var url, level, credential, driverRoot, volumes string
+	var ignored []uint
+	encryption := master.TLS{}
+	c := &cobra.Command{
+		Use: "agent", Short: "Look after this machine's GPUs beside its Mesos agent", Args: args(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			log, err := a.logger(level)
+			if err != nil {
+				return err
+			}
+			if err := common.check(); err != nil {
+				return err
+			}
+			cfg.Log, cfg.AgentURL = log, agentURL(url)
+			cfg.Provider, cfg.Stock, cfg.Role = common.advertise == byProvider, common.stock, common.role
+			cfg.Open = func() (daemon.Hardware, error) { return a.hardware(common.simulate, log) }
+			cfg.Policy.Ignored = xids(ignored)
+			cfg.NeedsDriver = needsDriver
+			cfg.Volume = func(ctx context.Context) (string, error) {
+				volume, err := volumemgr.Ensure(ctx, driverRoot, volumes)
+				return volume.Path, err
+			}
+			cfg.Ready = func(listen string) {
+				fmt.Fprintf(a.out, "mesos-gpu agent is up: %s, metrics http://%s/metrics\n", cfg.Socket, listen)
+			}
+			if err := authenticate(&cfg, credential, encryption, log); err != nil {
+				return err
+			}
+			d, err := daemon.New(cfg)
+			if err != nil {
+				return err
+			}
+			return d.Run(c.Context())
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&url, "agent", daemon.DefaultAgent, "the Mesos agent's URL")
+	f.StringVar(&credential, "credential", "", "file with principal and secret for an agent that asks who calls")
+	f.StringVar(&encryption.CAFile, "tls-ca", "", "certificates to trust where the agent speaks TLS")
+	f.StringVar(&encryption.CertFile, "tls-cert", "", "the daemon's own certificate")
+	f.StringVar(&encryption.KeyFile, "tls-key", "", "its key")
+	f.StringVar(&encryption.ServerName, "tls-server-name", "", "name the agent's certificate is for, where it is not its host")
+	f.StringVar(&cfg.StateDir, "state-dir", daemon.DefaultStateDir, "folder for the provider id and its lock, and for cordons")
+	f.StringVar(&cfg.RuntimeDir, "runtime-dir", daemon.DefaultRuntimeDir, "folder for what containers hold; it may be gone after a reboot")
+	f.StringVar(&cfg.Socket, "socket", daemon.DefaultSocket, "unix socket that the agent's module and mesos-gpu itself call")
+	f.StringVar(&cfg.Listen, "listen", daemon.DefaultListen, "address of /metrics and of what may be read; other than loopback it is open to whoever reaches it; empty for none")
+	f.StringVar(&cfg.CgroupsRoot, "cgroups-root", daemon.DefaultCgroupsRoot, "the agent's --cgroups_root")
+	f.StringVar(&cfg.Cgroups, "cgroups", "", "v1 or v2; empty finds out which keeps device rules here")
+	f.StringVar(&driverRoot, "driver-root", "/", "file system that holds the driver")
+	f.StringVar(&volumes, "volumes", "/var/lib/mesos-gpu/volumes", "folder that holds the driver volumes")
+	f.UintSliceVar(&ignored, "ignore-xid", ints(health.DefaultIgnored()), "XIDs that say nothing about a GPU's health")
+	logLevel(c, &level)
+	return c
+}
+
+// hardware opens this machine's GPUs, or makes them up.
+func (a *app) hardware(simulate string, log logrus.FieldLogger) (daemon.Hardware, error) {
+	if simulate == "" {
+		return daemon.NVML(nvml.Config{Log: log})
+	}
+	h, err := a.host(simulate)
+	return daemon.Simulated(h), err
+}
+
+// authenticate reads the files by which the agent knows the daemon.
+func authenticate(cfg *daemon.Config, credential string, encryption master.TLS, log logrus.FieldLogger) (err error) {
+	if credential != "" {
+		c, warning, err := master.LoadCredential(credential)
+		if err != nil {
+			return err
+		}
+		if warning != "" {
+			log.Warn(warning)
+		}
+		cfg.Authorization = c.Authorization()
+	}
+	if encryption != (master.TLS{}) {
+		cfg.TLS, err = encryption.Config()
+	}
+	return err
+}
+
+// needsDriver is image.NeedsDriver for an environment without doubles.
+func needsDriver(labels, env map[string]string) (bool, error) {
+	var entries []string
+	for name, value := range env {
+		entries = append(entries, name+"="+value)
+	}
+	return image.NeedsDriver(labels, entries), nil
+}
+
+func xids(list []uint) []uint64 {
+	numbers := make([]uint64, len(list))
+	for i, n := range list {
+		numbers[i] = uint64(n)
+	}
+	return numbers
+}
+
+func ints(list []uint64) []uint {
+	numbers := make([]uint, len(list))
+	for i, n := range list {
+		numbers[i] = uint(n)
+	}
+	return numbers
+}
+
+// agentURL completes http://HOST:PORT by the agent's libprocess name.
+func agentURL(url string) string {
+	if strings.Count(strings.TrimSuffix(url, "/"), "/") > 2 {
+		return url
+	}
+	return strings.TrimSuffix(url, "/") + "/slave(1)"
+}
+
+func (a *app) agentFlagsCommand(common *agentFlags) *cobra.Command {
+	return &cobra.Command{
+		Use: "flags", Short: "Print --resources and --attributes for the Mesos agent's command line", Args: args(),
+		RunE: func(*cobra.Command, []string) error {
+			if err := common.check(); err != nil {
+				return err
+			}
+			host, err := a.host(common.simulate)
+			if err != nil {
+				return err
+			}
+			named, aside, err := stock.Split(host, common.stock)
+			if err != nil {
+				return err
+			}
+			machine := advertise.Machine{Host: named, Stock: aside, Role: common.role}
+			resources, attributes := machine.Flags(common.advertise == byProvider)
+			fmt.Fprintf(a.out, "--resources=%s\n--attributes=%s\n", resources, attributes)
+			return nil
+		},
+	}
+}
+
+// errNoSuchDevice is for UUIDs that the daemon does not know.
+var errNoSuchDevice = errors.New("no such device")
+
+// find completes what a person types of a device: its minor number, its UUID
+// or the beginning of one.
+func find(devices []gpu.Device, name string) (string, error) {
+	var found []string
+	for _, d := range devices {
+		if d.UUID == name {
+			return name, nil
+		}
+		if fmt.Sprint(d.Minor) == name || strings.HasPrefix(d.UUID, name) {
+			found = append(found, d.UUID)
+		}
+	}
+	switch {
+	case len(found) == 1:
+		return found[0], nil
+	case len(found) == 0:
+		return "", fmt.Errorf("%w: %q is neither the minor number nor the UUID of one of %d devices", errNoSuchDevice, name, len(devices))
+	default:
+		slices.Sort(found)
+		return "", fmt.Errorf("%w: %q may be each of %s", errNoSuchDevice, name, strings.Join(found, ", "))
+	}
+}

@@ -1,0 +1,73 @@
+package advertisetest
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"mesos-gpu/gpu"
+	"mesos-gpu/isolator/advertise"
+)
+
+// Daemon is an advertise.Run that can be stopped and started again.
+type Daemon struct {
+	t      testing.TB
+	config advertise.Config
+	whole  gpu.Host
+	hosts  chan gpu.Host
+	stop   context.CancelFunc
+	done   chan error
+}
+
+// Start advertises the host to an agent's URL; it looks after devices in use
+// often.
+func Start(t testing.TB, agent string, h gpu.Host, change ...func(*advertise.Config)) *Daemon {
+	t.Helper()
+	log := logrus.New()
+	log.SetOutput(t.Output())
+	d := &Daemon{t: t, whole: h, config: advertise.Config{
+		AgentURL: agent + "/slave(1)", StateDir: t.TempDir(), Host: h, Log: log,
+		LookEvery: 200 * time.Millisecond, AnswerTimeout: 5 * time.Second, BackoffMin: 200 * time.Millisecond, BackoffMax: time.Second,
+	}}
+	for _, c := range change {
+		c(&d.config)
+	}
+	d.Again()
+	t.Cleanup(func() { d.stop() })
+	return d
+}
+
+// Again starts a daemon that was stopped.
+func (d *Daemon) Again() {
+	ctx, stop := context.WithCancel(context.Background())
+	d.hosts, d.stop, d.done = make(chan gpu.Host), stop, make(chan error, 1)
+	config := d.config
+	config.Hosts = d.hosts
+	go func() { d.done <- advertise.Run(ctx, config) }()
+}
+
+// Stop ends the daemon.
+func (d *Daemon) Stop() {
+	d.t.Helper()
+	d.stop()
+	if err := <-d.done; err != nil {
+		d.t.Errorf("the daemon ended: %v", err)
+	}
+}
+
+// Offer makes the devices with these names all that is advertised, now and
+// after the next start.
+func (d *Daemon) Offer(ids ...string) {
+	d.t.Helper()
+	h := d.whole
+	h.Devices = slices.DeleteFunc(slices.Clone(h.Devices), func(x gpu.Device) bool { return !slices.Contains(ids, x.UUID) })
+	d.config.Host = h
+	select {
+	case d.hosts <- h:
+	case err := <-d.done:
+		d.t.Fatalf("the daemon ended: %v", err)
+	}
+}

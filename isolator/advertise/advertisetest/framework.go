@@ -1,0 +1,240 @@
+// Package advertisetest plays what changing GPUs mean to a framework, on any
+// Mesos: one that runs tasks on named devices while those leave the offers
+// and come back. It says what must be offered and that tasks live on; which
+// master and agent do it is for the test to say.
+package advertisetest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/mesos/mesos-go/api/v1/lib/encoding/codecs"
+	"github.com/mesos/mesos-go/api/v1/lib/extras/scheduler/callrules"
+	"github.com/mesos/mesos-go/api/v1/lib/extras/scheduler/controller"
+	"github.com/mesos/mesos-go/api/v1/lib/extras/scheduler/eventrules"
+	"github.com/mesos/mesos-go/api/v1/lib/extras/store"
+	"github.com/mesos/mesos-go/api/v1/lib/httpcli"
+	"github.com/mesos/mesos-go/api/v1/lib/httpcli/httpsched"
+	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
+	"github.com/mesos/mesos-go/api/v1/lib/scheduler/calls"
+)
+
+// patience bounds every wait; nothing well takes as long.
+const patience = 40 * time.Second
+
+// Framework is a subscribed one.
+type Framework struct {
+	t      testing.TB
+	caller calls.Caller
+	offers chan mesos.Offer
+
+	mu      sync.Mutex
+	changed chan struct{} // closed and made anew at each change
+	states  map[string]mesos.TaskStatus
+	where   map[string]string
+	void    map[string]bool // offers that were rescinded
+}
+
+// Subscribe subscribes one to the roles at a master's URL until the test ends.
+func Subscribe(t testing.TB, master string, roles ...string) *Framework {
+	t.Helper()
+	f := &Framework{
+		t: t, offers: make(chan mesos.Offer, 1000), changed: make(chan struct{}),
+		states: map[string]mesos.TaskStatus{}, where: map[string]string{}, void: map[string]bool{},
+	}
+	id := store.NewInMemorySingleton()
+	f.caller = callrules.New(callrules.WithFrameworkID(store.GetIgnoreErrors(id))).Caller(httpsched.NewCaller(httpcli.New(
+		httpcli.Endpoint(master+"/api/v1/scheduler"), httpcli.Codec(codecs.ByMediaType[codecs.MediaTypeProtobuf]))))
+	rules := eventrules.Rules{controller.LiftErrors().DropOnError(), controller.TrackSubscription(id, time.Minute), controller.AckStatusUpdates(f.caller).DropOnError(), f.handle}
+	keep, failover := true, float64(3600)
+	info := &mesos.FrameworkInfo{
+		User: "root", Name: "live", Roles: roles, Checkpoint: &keep, FailoverTimeout: &failover,
+		Capabilities: []mesos.FrameworkInfo_Capability{{Type: mesos.FrameworkInfo_Capability_GPU_RESOURCES}, {Type: mesos.FrameworkInfo_Capability_MULTI_ROLE}},
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		_ = controller.Run(ctx, info, f.caller, controller.WithEventHandler(rules), controller.WithFrameworkID(store.GetIgnoreErrors(id)))
+	}()
+	t.Cleanup(func() { stop(); <-over })
+	return f
+}
+
+func (f *Framework) handle(ctx context.Context, e *scheduler.Event, err error, chain eventrules.Chain) (context.Context, *scheduler.Event, error) {
+	switch e.GetType() {
+	case scheduler.Event_OFFERS:
+		for _, o := range e.GetOffers().Offers {
+			f.offers <- o
+		}
+	case scheduler.Event_RESCIND:
+		f.mu.Lock()
+		f.void[e.GetRescind().OfferID.Value] = true
+		f.mu.Unlock()
+	case scheduler.Event_UPDATE:
+		f.mu.Lock()
+		s := e.GetUpdate().Status
+		f.states[s.TaskID.Value] = s
+		close(f.changed)
+		f.changed = make(chan struct{})
+		f.mu.Unlock()
+	}
+	return chain(ctx, e, err)
+}
+
+// offered is what of GPUs an offer has.
+type offered struct {
+	GPUs int
+	IDs  []string
+}
+
+func of(o mesos.Offer) offered {
+	var g offered
+	for _, r := range o.Resources {
+		switch r.Name {
+		case "gpus":
+			g.GPUs += int(r.GetScalar().GetValue())
+		case "gpu_ids":
+			g.IDs = append(g.IDs, r.GetSet().GetItem()...)
+		}
+	}
+	slices.Sort(g.IDs)
+	return g
+}
+
+// AwaitOffer declines offers until one has so many GPUs and exactly those
+// devices, and returns it undeclined.
+func (f *Framework) AwaitOffer(what string, gpus int, ids ...string) mesos.Offer {
+	f.t.Helper()
+	slices.Sort(ids)
+	deadline, last := time.After(patience), "none"
+	for {
+		select {
+		case o := <-f.offers:
+			f.mu.Lock()
+			void := f.void[o.ID.Value]
+			f.mu.Unlock()
+			if void {
+				continue
+			}
+			g := of(o)
+			if g.GPUs == gpus && slices.Equal(g.IDs, ids) {
+				return o
+			}
+			last = fmt.Sprint(g)
+			f.call(calls.Decline(o.ID).With(calls.RefuseSeconds(0)))
+		case <-deadline:
+			f.t.Fatalf("%s: no offer of %d GPUs and %v within %s; the last was %s", what, gpus, ids, patience, last)
+		}
+	}
+}
+
+// Offer awaits such an offer and gives it back.
+func (f *Framework) Offer(what string, gpus int, ids ...string) {
+	f.t.Helper()
+	f.call(calls.Decline(f.AwaitOffer(what, gpus, ids...).ID).With(calls.RefuseSeconds(0)))
+}
+
+func (f *Framework) call(c *scheduler.Call) {
+	f.t.Helper()
+	if err := calls.CallNoData(context.Background(), f.caller, c); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// Launch starts a task that sleeps, on devices of the offer, and waits until
+// it runs.
+func (f *Framework) Launch(o mesos.Offer, name string, ids ...string) {
+	f.t.Helper()
+	f.launch(o, name, len(ids), ids)
+}
+
+// LaunchByCount is Launch for who knows no names.
+func (f *Framework) LaunchByCount(o mesos.Offer, name string, gpus int) {
+	f.t.Helper()
+	f.launch(o, name, gpus, nil)
+}
+
+// Suppress asks for no more offers.
+func (f *Framework) Suppress() {
+	f.t.Helper()
+	f.call(calls.Suppress())
+}
+
+func (f *Framework) launch(o mesos.Offer, name string, gpus int, ids []string) {
+	f.t.Helper()
+	shell, command := true, "exec sleep 1000"
+	task := mesos.TaskInfo{
+		Name: name, TaskID: mesos.TaskID{Value: name}, AgentID: o.AgentID, Resources: take(o.Resources, gpus, ids),
+		Command: &mesos.CommandInfo{Shell: &shell, Value: &command},
+	}
+	f.mu.Lock()
+	f.where[name] = o.AgentID.Value
+	f.mu.Unlock()
+	f.call(calls.Accept(calls.OfferOperations{calls.OpLaunch(task)}.WithOffers(o.ID)).With(calls.RefuseSeconds(0)))
+	f.AwaitState(name, mesos.TASK_RUNNING)
+}
+
+// take cuts a little of everything, so many GPUs and those devices out of
+// offered resources: named ones of the provider's, others of the agent's.
+func take(offered []mesos.Resource, gpus int, ids []string) []mesos.Resource {
+	var taken []mesos.Resource
+	scalars := map[string]float64{"cpus": 0.1, "mem": 32, "gpus": float64(gpus)}
+	for _, r := range offered {
+		switch {
+		case r.Name == "gpus" && (r.ProviderID != nil) != (len(ids) > 0):
+			continue
+		case scalars[r.Name] > 0:
+			part := min(scalars[r.Name], r.GetScalar().GetValue())
+			scalars[r.Name] -= part
+			r.Scalar = &mesos.Value_Scalar{Value: part}
+		case r.Name == "gpu_ids" && len(ids) > 0:
+			r.Set = &mesos.Value_Set{Item: ids}
+		default:
+			continue
+		}
+		taken = append(taken, r)
+	}
+	return taken
+}
+
+// Kill ends a task and waits until it has.
+func (f *Framework) Kill(name string) {
+	f.t.Helper()
+	f.call(calls.Kill(name, f.where[name]))
+	f.AwaitState(name, mesos.TASK_KILLED)
+}
+
+// AwaitState waits until the task's last status is of that state.
+func (f *Framework) AwaitState(name string, want mesos.TaskState) {
+	f.t.Helper()
+	deadline := time.After(patience)
+	for {
+		f.mu.Lock()
+		s, changed := f.states[name], f.changed
+		f.mu.Unlock()
+		if s.State != nil && s.GetState() == want {
+			return
+		}
+		select {
+		case <-changed:
+		case <-deadline:
+			f.t.Fatalf("task %s is %s (%s: %s), want %s", name, s.GetState(), s.GetReason(), s.GetMessage(), want)
+		}
+	}
+}
+
+// StillRuns wants the task's last status to be TASK_RUNNING.
+func (f *Framework) StillRuns(when, name string) {
+	f.t.Helper()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if s := f.states[name]; s.GetState() != mesos.TASK_RUNNING {
+		f.t.Errorf("%s: task %s is %s (%s: %s), want it to run on", when, name, s.GetState(), s.GetReason(), s.GetMessage())
+	}
+}

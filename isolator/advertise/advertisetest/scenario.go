@@ -1,0 +1,62 @@
+package advertisetest
+
+import (
+	"testing"
+	"time"
+
+	"mesos-gpu/isolator/simulated"
+)
+
+// Devices is a host of three GPUs and their names.
+func Devices(t testing.TB) (d *struct{ A, B, C string }, start func(agent string) *Daemon) {
+	t.Helper()
+	h, err := simulated.Host("3xV100", "live")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d = &struct{ A, B, C string }{h.Devices[0].UUID, h.Devices[1].UUID, h.Devices[2].UUID}
+	return d, func(agent string) *Daemon { return Start(t, agent, h) }
+}
+
+// Withdrawal takes devices out of the total of which tasks hold some: they
+// are not offered, the others are, whole; tasks run on; and all are offered
+// again when they are back. What is awaited differs each time from what was
+// offered before.
+func Withdrawal(t testing.TB, master, agent string) {
+	t.Helper()
+	gpus, start := Devices(t)
+	a, b, c := gpus.A, gpus.B, gpus.C
+	f := Subscribe(t, master, "live")
+	d := start(agent)
+	f.Launch(f.AwaitOffer("at first", 3, a, b, c), "on-a", a)
+	f.Offer("A taken", 2, b, c)
+
+	began := time.Now()
+	d.Offer(c)
+	f.Offer("A withdrawn while in use, B while free", 1, c)
+	t.Logf("out of the offers within %s", time.Since(began).Round(time.Millisecond))
+	d.Offer(b, c)
+	f.Launch(f.AwaitOffer("B is back", 2, b, c), "on-b", b)
+	f.Offer("B taken", 1, c)
+	d.Offer()
+	f.Offer("all withdrawn", 0)
+	d.Offer(c)
+	f.Offer("C is back", 1, c)
+	d.Stop()
+	f.Offer("the daemon is away", 0)
+	d.Again()
+	f.Launch(f.AwaitOffer("the daemon is back, with C alone", 1, c), "on-c", c)
+	f.Offer("C taken", 0)
+	f.StillRuns("while withdrawn", "on-a")
+	f.Kill("on-a")
+	f.Kill("on-c")
+	f.Offer("A and C ended, A and B are withdrawn", 1, c)
+
+	d.Offer(a, b, c)
+	f.Offer("all are back, B taken", 2, a, c)
+	f.StillRuns("to the end", "on-b")
+	f.Kill("on-b")
+	f.Offer("nothing taken", 3, a, b, c)
+	d.Stop()
+	f.Offer("the daemon is gone", 0)
+}

@@ -1,0 +1,47 @@
+// Package cgroup makes the kernel keep device rules for a cgroup, and reads
+// them back: V1 writes the lists of the devices hierarchy, V2 attaches eBPF
+// programs to cgroups of version 2. It decides nothing: which rules a
+// container gets comes from package rules, and a kernel that says otherwise
+// afterwards is an error.
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"mesos-gpu/isolator/rules"
+)
+
+// ErrNoHierarchy is returned where the hierarchy asked for is not mounted, or
+// a process is not in it.
+var ErrNoHierarchy = errors.New("no such cgroup hierarchy")
+
+type reader interface {
+	Read(path string) ([]rules.Rule, error)
+}
+
+// verify compares what the kernel allows with what it was told.
+func verify(c reader, path string, want []rules.Rule) error {
+	got, err := c.Read(path)
+	if err != nil {
+		return err
+	}
+	more, less := rules.Subtract(got, want), rules.Subtract(want, got)
+	if len(more)+len(less) > 0 {
+		return fmt.Errorf("confine device cgroup %s: after writing, the kernel allows %s too much and %s too little",
+			path, join(more), join(less))
+	}
+	return nil
+}
+
+func join(list []rules.Rule) string {
+	if len(list) == 0 {
+		return "nothing"
+	}
+	lines := make([]string, len(list))
+	for i, r := range list {
+		lines[i] = r.String()
+	}
+	return "[" + strings.Join(lines, ", ") + "]"
+}

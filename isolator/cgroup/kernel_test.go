@@ -1,0 +1,249 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"mesos-gpu/gpu"
+	"mesos-gpu/internal/need"
+	"mesos-gpu/isolator/internal/opener"
+	"mesos-gpu/isolator/rules"
+)
+
+func TestMain(m *testing.M) {
+	opener.Main()
+	os.Exit(m.Run())
+}
+
+// kernel is what both versions do.
+type kernel interface {
+	Create(path string) error
+	Confine(path string, list []rules.Rule) error
+	Read(path string) ([]rules.Rule, error)
+	Of(procCgroup string) (string, error)
+	AddProcess(path string, pid int) error
+	Release(path string) error
+	Made(path string) bool
+	Remove(path string) error
+}
+
+// unifiedRoot asks for a mounted cgroup v2.
+func unifiedRoot(t testing.TB) string {
+	t.Helper()
+	need.Root(t)
+	root, err := Unified("/proc/self/mountinfo")
+	if err != nil {
+		t.Skipf("needs cgroup v2: mount -t cgroup2 none /sys/fs/cgroup/unified: %v", err)
+	}
+	return root
+}
+
+// both runs a test on the real hierarchies of both versions, each with a
+// fresh cgroup that ends with it. A process in it must end first: start it
+// after.
+func both(t *testing.T, test func(t *testing.T, c kernel, path string)) {
+	for name, hierarchy := range map[string]func(t *testing.T) kernel{
+		"v1": func(t *testing.T) kernel { return V1{Root: need.DevicesCgroup(t)} },
+		"v2": func(t *testing.T) kernel { return V2{Root: unifiedRoot(t)} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := hierarchy(t)
+			test(t, c, fresh(t, c))
+		})
+	}
+}
+
+func fresh(t *testing.T, c kernel) string {
+	t.Helper()
+	path := fmt.Sprintf("mesos-gpu-test-%d/%s", os.Getpid(), strings.ReplaceAll(t.Name(), "/", "-"))
+	t.Cleanup(func() {
+		if err := c.Remove(filepath.Dir(path)); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := c.Create(path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func granted(t *testing.T, uuids ...string) []rules.Rule {
+	t.Helper()
+	h := gpu.Host{Devices: []gpu.Device{{UUID: "GPU-0", Minor: 0}, {UUID: "GPU-1", Minor: 1}}}
+	list, err := rules.ForGPUs(h, rules.Majors{UVM: 510}, uuids)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func confine(t *testing.T, c kernel, path string, list []rules.Rule) {
+	t.Helper()
+	if err := c.Confine(path, list); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func add(t *testing.T, c kernel, path string, o *opener.Opener) {
+	t.Helper()
+	if err := c.AddProcess(path, o.PID); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantOpen(t *testing.T, o *opener.Opener, path string, want unix.Errno) {
+	t.Helper()
+	if got := o.Open(t, path); got != want {
+		t.Errorf("open %s: got %q, want %q", filepath.Base(path), got.Error(), want.Error())
+	}
+}
+
+func TestRootConfinedProcess(t *testing.T) {
+	both(t, func(t *testing.T, c kernel, path string) {
+		node0, node1 := opener.Node(t, "nvidia0", 'c', 195, 0), opener.Node(t, "nvidia1", 'c', 195, 1)
+		o := opener.Start(t)
+		wantOpen(t, o, node1, unix.ENXIO)
+
+		confine(t, c, path, granted(t, "GPU-0"))
+		add(t, c, path, o)
+		wantOpen(t, o, node0, unix.ENXIO)
+		wantOpen(t, o, node1, unix.EPERM)
+		wantOpen(t, o, "/dev/null", 0)
+
+		confine(t, c, path, granted(t, "GPU-1"))
+		wantOpen(t, o, node0, unix.EPERM)
+		wantOpen(t, o, node1, unix.ENXIO)
+
+		confine(t, c, path, granted(t))
+		wantOpen(t, o, node0, unix.EPERM)
+		wantOpen(t, o, node1, unix.EPERM)
+		wantOpen(t, o, "/dev/null", 0)
+	})
+}
+
+func TestRootReadGivesWhatWasWritten(t *testing.T) {
+	both(t, func(t *testing.T, c kernel, path string) {
+		now, err := c.Read(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !rules.Unconfined(now) {
+			t.Errorf("a fresh cgroup allows %v, want everything", now)
+		}
+		want := granted(t, "GPU-1")
+		confine(t, c, path, want)
+		if now, err = c.Read(path); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(rules.Merge(want), rules.Merge(now)); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if _, err := c.Read(path + "/none"); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("read a cgroup that is not there: %v", err)
+		}
+		if err := c.Confine(path+"/none", want); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("confine a cgroup that is not there: %v", err)
+		}
+	})
+}
+
+// A container that grows and shrinks can open what it keeps all the while.
+func TestRootChangesWithoutGap(t *testing.T) {
+	both(t, func(t *testing.T, c kernel, path string) {
+		node0 := opener.Node(t, "nvidia0", 'c', 195, 0)
+		o := opener.Start(t)
+		one, two := granted(t, "GPU-0"), granted(t, "GPU-1", "GPU-0")
+		confine(t, c, path, one)
+		add(t, c, path, o)
+		done := make(chan error, 1)
+		go func() {
+			var err error
+			for range 100 {
+				err = errors.Join(err, c.Confine(path, two), c.Confine(path, one))
+			}
+			done <- err
+		}()
+		for tries := 0; ; tries++ {
+			wantOpen(t, o, node0, unix.ENXIO)
+			select {
+			case err := <-done:
+				if err != nil || tries < 10 {
+					t.Errorf("%d tries: %v", tries, err)
+				}
+				return
+			default:
+			}
+		}
+	})
+}
+
+func TestRootNestedCgroups(t *testing.T) {
+	both(t, func(t *testing.T, c kernel, path string) {
+		node0, node1 := opener.Node(t, "nvidia0", 'c', 195, 0), opener.Node(t, "nvidia1", 'c', 195, 1)
+		o := opener.Start(t)
+		confine(t, c, path, granted(t, "GPU-0"))
+		nested := path + "/nested"
+		if err := c.Create(nested); err != nil {
+			t.Fatal(err)
+		}
+		add(t, c, nested, o)
+		wantOpen(t, o, node0, unix.ENXIO)
+		wantOpen(t, o, node1, unix.EPERM)
+		inherited, err := c.Read(nested)
+		if minors, all := rules.GPUMinors(inherited); err != nil || all || len(minors) != 1 || minors[0] != 0 {
+			t.Errorf("a nested cgroup is said to reach %v (all %v, %v), want its parent's GPU 0", minors, all, err)
+		}
+
+		err = c.Confine(nested, granted(t, "GPU-1"))
+		if err == nil || !strings.Contains(err.Error(), "c 195:1 rw") {
+			t.Errorf("a nested cgroup got more than its parent: %v", err)
+		}
+		wantOpen(t, o, node1, unix.EPERM)
+
+		// The parent of a living cgroup can still be narrowed.
+		confine(t, c, nested, granted(t, "GPU-0"))
+		wantOpen(t, o, node0, unix.ENXIO)
+		confine(t, c, path, granted(t))
+		wantOpen(t, o, node0, unix.EPERM)
+		now, err := c.Read(nested)
+		if minors, all := rules.GPUMinors(now); err != nil || all || len(minors) != 0 {
+			t.Errorf("a nested cgroup whose parent lost its GPU is said to reach %v (all %v, %v)", minors, all, err)
+		}
+	})
+}
+
+func TestRootProcessesAndRemoval(t *testing.T) {
+	both(t, func(t *testing.T, c kernel, path string) {
+		if !c.Made(path) {
+			t.Error("the cgroup is not marked as made here")
+		}
+		for _, strange := range []string{"", path + "/none"} {
+			if c.Made(strange) {
+				t.Errorf("cgroup %q is marked as made here", strange)
+			}
+		}
+		o := opener.Start(t)
+		add(t, c, path, o)
+		at, err := c.Of(fmt.Sprintf("/proc/%d/cgroup", o.PID))
+		if err != nil || at != "/"+path {
+			t.Errorf("the process is in %q, %v; want /%s", at, err, path)
+		}
+		if err := c.Remove(path); err == nil || !strings.Contains(err.Error(), "busy") {
+			t.Errorf("remove a cgroup with a process: %v, want busy", err)
+		}
+		if err := c.AddProcess(path, 1<<30); err == nil {
+			t.Error("a process that is not there was added")
+		}
+		if err := c.Remove(path + "/none"); err != nil {
+			t.Errorf("remove what is not there: %v", err)
+		}
+	})
+}

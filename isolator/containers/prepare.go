@@ -1,0 +1,128 @@
+package containers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"mesos-gpu/isolator/ledger"
+	"mesos-gpu/isolator/rules"
+)
+
+// Prepare claims devices for a container and tells what it is launched with.
+// Prepared again with the same resources it gets the same. The error is a
+// *ledger.Refusal or *Invalid where the launch is at fault.
+func (c *Containers) Prepare(ctx context.Context, l Launch) (Setup, error) {
+	if err := CheckID(l.Container); err != nil {
+		return Setup{}, err
+	}
+	want, err := ledger.Read(l.Resources)
+	if err != nil {
+		return Setup{}, fmt.Errorf("prepare container %s: %w", l.Container, err)
+	}
+	defer c.enter(l.Container)()
+	// The driver's files come before the claim: what fails claims nothing.
+	mounts, err := c.mounts(ctx, l, !want.Empty() || c.inheritsAny(l.Container))
+	if err != nil {
+		return Setup{}, fmt.Errorf("prepare container %s: %w", l.Container, err)
+	}
+	devices, nodes, err := c.claim(l, want)
+	if err != nil {
+		return Setup{}, fmt.Errorf("prepare container %s: %w", l.Container, err)
+	}
+	return Setup{Devices: listed(devices), Nodes: named(nodes), Mounts: mounts, Environment: environment(devices, mounts, l.Image.Environment)}, nil
+}
+
+func (c *Containers) inheritsAny(container string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.books.Devices(ledger.Parent(container))) > 0
+}
+
+// claim enters the container in the books and its file.
+func (c *Containers) claim(l Launch, want ledger.Want) (devices []string, nodes []rules.Node, err error) {
+	var change change
+	for again := true; ; again = false {
+		change, devices, nodes, err = c.enterClaim(l, want)
+		if refused := (*ledger.Refusal)(nil); !again || !errors.As(err, &refused) {
+			break
+		}
+		// What is in the way may be a container whose end nobody told.
+		if err := c.sweep(); err != nil {
+			return nil, nil, err
+		}
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := c.save(change.after...); err != nil {
+		c.undo(change)
+		return nil, nil, err
+	}
+	return devices, nodes, nil
+}
+
+// change is what holdings and facts were and are; a container that is new has
+// no holding before.
+type change struct {
+	container     string
+	before, after []ledger.Holding
+	facts         facts
+}
+
+// undo takes a change of the books back.
+func (c *Containers) undo(ch change) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(ch.before) == 0 {
+		c.books.Release(ch.container)
+		delete(c.facts, ch.container)
+		return
+	}
+	c.books.Set(ch.before...)
+	c.facts[ch.container] = ch.facts
+}
+
+func (c *Containers) enterClaim(l Launch, want ledger.Want) (ch change, devices []string, nodes []rules.Node, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	id := l.Container
+	now, known := c.books.Get(id)
+	ch = change{container: id, facts: c.facts[id]}
+	f := facts{Framework: l.Framework, Executor: l.Executor, Task: l.Task, Job: l.Job, Isolated: ch.facts.Isolated}
+	same := known && (now.Meets(want) || now.Inherits && want.Empty())
+	if known && !same && f.Isolated {
+		return ch, nil, nil, &ledger.Refusal{Why: fmt.Sprintf("it runs already, with %d GPUs and not the %d asked for: update it instead",
+			len(now.Devices()), len(want.Named)+want.Stock)}
+	}
+	if ch.after, err = c.books.Assign(id, want, c.cfg.Usable); err != nil {
+		return ch, nil, nil, err
+	}
+	ch.before = c.current(ch.after)
+	c.books.Set(ch.after...)
+	devices = c.books.Devices(id)
+	if nodes, err = c.cfg.Kernel.Nodes(devices); err != nil {
+		c.books.Set(ch.before...)
+		if !known {
+			c.books.Release(id)
+		}
+		return ch, nil, nil, &ledger.Refusal{Why: err.Error()}
+	}
+	if same && f == ch.facts {
+		ch.after = nil // nothing to write
+	}
+	c.facts[id] = f
+	return ch, devices, nodes, nil
+}
+
+// current is what the books have of the containers of those holdings. The
+// caller holds mu.
+func (c *Containers) current(holdings []ledger.Holding) []ledger.Holding {
+	var now []ledger.Holding
+	for _, h := range holdings {
+		if n, ok := c.books.Get(h.Container); ok {
+			now = append(now, n)
+		}
+	}
+	return now
+}

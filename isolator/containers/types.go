@@ -1,0 +1,60 @@
+package containers
+
+import (
+	"mesos-gpu/gpu"
+	"mesos-gpu/isolator/ledger"
+)
+
+// Launch is what the agent says of a container that it is about to launch.
+type Launch struct {
+	// Container is Mesos's id, nested ones "PARENT.CHILD".
+	Container string `json:"container"`
+	// Directory is the sandbox on the host.
+	Directory string `json:"directory,omitempty"`
+	// Rootfs tells that the container has a file system of its own, made of
+	// Image.
+	Rootfs    bool              `json:"rootfs,omitempty"`
+	Framework string            `json:"framework,omitempty"`
+	Executor  string            `json:"executor,omitempty"`
+	Task      string            `json:"task,omitempty"`
+	Job       string            `json:"job,omitempty"`
+	Resources []ledger.Resource `json:"resources,omitempty"`
+	Image     Image             `json:"image,omitzero"`
+}
+
+// Image is what an image says of itself.
+type Image struct {
+	Labels      map[string]string `json:"labels,omitempty"`
+	Environment map[string]string `json:"environment,omitempty"`
+}
+
+// Setup is what a container gets at its launch.
+type Setup struct {
+	// Devices are the GPUs it holds or inherits, by UUID.
+	Devices []string `json:"devices"`
+	// Nodes belong into a /dev of the container's own.
+	Nodes []Node `json:"nodes"`
+	// Mounts belong into a file system of the container's own.
+	Mounts      []Mount           `json:"mounts"`
+	Environment map[string]string `json:"environment"`
+}
+
+// Node is a character device.
+type Node struct {
+	Path  string `json:"path"`
+	Major uint32 `json:"major"`
+	Minor uint32 `json:"minor"`
+}
+
+// Mount is a bind mount of the host's Source at the container's Target.
+type Mount struct {
+	Source   string `json:"source"`
+	Target   string `json:"target"`
+	ReadOnly bool   `json:"read_only"`
+}
+
+// Status is what is known of a container, Rules by the kernel.
+type Status struct {
+	Holder gpu.Holder `json:"holder"`
+	Rules  []string   `json:"rules"`
+}

@@ -1,0 +1,271 @@
+// Package daemon is what runs beside a Mesos agent, one for each: it puts the
+// isolator's parts together. Hardware is watched, what is well is advertised,
+// the module's calls are answered, and people and Prometheus are told. It
+// decides nothing itself.
+package daemon
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/sirupsen/logrus"
+
+	"mesos-gpu/gpu"
+	"mesos-gpu/isolator"
+	"mesos-gpu/isolator/advertise"
+	"mesos-gpu/isolator/containers"
+	"mesos-gpu/isolator/health"
+	"mesos-gpu/isolator/holders"
+	"mesos-gpu/isolator/metrics"
+	"mesos-gpu/isolator/socket"
+	"mesos-gpu/isolator/stock"
+	"mesos-gpu/isolator/watch"
+)
+
+// Defaults of the agent's host.
+const (
+	DefaultAgent       = "http://127.0.0.1:5051"
+	DefaultStateDir    = "/var/lib/mesos-gpu/agent"
+	DefaultRuntimeDir  = "/run/mesos-gpu"
+	DefaultSocket      = DefaultRuntimeDir + "/agent.sock"
+	DefaultListen      = "127.0.0.1:9407"
+	DefaultCgroupsRoot = "mesos"
+)
+
+// Config says what a Daemon serves.
+type Config struct {
+	// AgentURL is the Mesos agent's, "http://127.0.0.1:5051/slave(1)".
+	AgentURL string
+	// Authorization and TLS are for agents that ask for them.
+	Authorization string
+	TLS           *tls.Config
+	// StateDir keeps what outlives the machine's runs: the provider id, the
+	// lock that lets one daemon serve an agent, cordons. RuntimeDir keeps what
+	// does not: which container holds what.
+	StateDir, RuntimeDir string
+	// Open begins to use the GPUs: NVML, or Simulated.
+	Open func() (Hardware, error)
+	// Policy says what counts as a fault of a device.
+	Policy health.Policy
+
+	// Provider has the GPUs advertised through the agent's resource provider
+	// API; without it they stand in the agent's flags. Role is the one role
+	// that gets them, empty for all. Stock are the devices for frameworks that
+	// take GPUs by number, as package stock reads them.
+	Provider    bool
+	Role, Stock string
+	// Advertised, where set, is called each time the agent has taken the GPUs.
+	Advertised func()
+
+	// Socket is the unix socket of the API; without it no container is looked
+	// after. Listen is where its GETs and the metrics are over TCP; empty for
+	// nowhere. Ready, where set, is told the TCP address.
+	Socket, Listen string
+	Ready          func(listen string)
+	// CgroupsRoot is the agent's --cgroups_root, and Cgroups the version to
+	// use, as isolator.Config has it.
+	CgroupsRoot, Cgroups string
+	// Volume makes the driver volume; NeedsDriver tells whether an image asks
+	// for it.
+	Volume      func(context.Context) (path string, err error)
+	NeedsDriver func(labels, env map[string]string) (bool, error)
+
+	Version string
+	Log     logrus.FieldLogger
+}
+
+// Daemon is what `mesos-gpu agent` runs beside a Mesos agent.
+type Daemon struct{ cfg Config }
+
+// New checks the configuration; it touches nothing yet.
+func New(cfg Config) (*Daemon, error) {
+	switch {
+	case cfg.Open == nil:
+		return nil, errors.New("agent daemon: no way given to GPUs")
+	case cfg.Log == nil:
+		return nil, errors.New("agent daemon: no log given")
+	case cfg.Socket != "" && (cfg.RuntimeDir == "" || cfg.Volume == nil || cfg.NeedsDriver == nil):
+		return nil, errors.New("agent daemon: containers need a runtime folder and a way to the driver volume")
+	}
+	return &Daemon{cfg: cfg}, nil
+}
+
+// part is something that runs until its context or itself ends.
+type part func(context.Context) error
+
+// Run serves until ctx ends, or one of the parts cannot go on. Containers that
+// hold GPUs keep them.
+func (d *Daemon) Run(ctx context.Context) error {
+	hardware, err := d.cfg.Open()
+	if err != nil {
+		return fmt.Errorf("discover GPUs: %w", err)
+	}
+	defer hardware.Close()
+	parts, err := d.parts(hardware)
+	if err != nil {
+		return err
+	}
+	return together(ctx, parts)
+}
+
+// together runs all parts; the first that ends takes the others with it.
+func together(ctx context.Context, parts []part) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var all sync.WaitGroup
+	errs := make([]error, len(parts))
+	for i, p := range parts {
+		all.Go(func() {
+			defer cancel()
+			errs[i] = p(ctx)
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+func (d *Daemon) parts(hardware Hardware) ([]part, error) {
+	h := hardware.Host
+	if err := isolator.Check(h); err != nil {
+		return nil, fmt.Errorf("discover GPUs: %w", err)
+	}
+	named, aside, err := stock.Split(h, d.cfg.Stock)
+	if err != nil {
+		return nil, err
+	}
+	d.cfg.Log.WithFields(logrus.Fields{
+		"gpus": len(h.Devices), "stock": len(aside), "types": h.Types(), "driver": h.Driver, "cuda": h.CUDA, "simulated": h.Simulated,
+	}).Info("GPUs discovered")
+	w, err := watch.New(watch.Config{
+		Host: h, Source: hardware.Source, Policy: d.cfg.Policy, StateDir: d.cfg.StateDir, Boot: bootID(), Log: d.cfg.Log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	parts := []part{func(ctx context.Context) error {
+		w.Run(ctx)
+		return nil
+	}}
+	if d.cfg.Provider {
+		parts = append(parts, d.provider(w, named))
+	}
+	if d.cfg.Socket == "" {
+		return parts, nil
+	}
+	served, err := d.serve(w, h, aside)
+	return append(parts, served...), err
+}
+
+// provider advertises those of the named devices that are well.
+func (d *Daemon) provider(w *watch.Watcher, named gpu.Host) part {
+	return func(ctx context.Context) error {
+		hosts := make(chan gpu.Host)
+		well := w.Hosts(ctx)
+		first := named.Only((<-well).Devices)
+		go func() {
+			defer close(hosts)
+			for h := range well {
+				select {
+				case hosts <- named.Only(h.Devices):
+				case <-ctx.Done():
+					return
+				}
+			}
+		}()
+		return advertise.Run(ctx, advertise.Config{
+			AgentURL: d.cfg.AgentURL, StateDir: d.cfg.StateDir, Host: first, Hosts: hosts, Role: d.cfg.Role, Log: d.cfg.Log,
+			Advertised: d.cfg.Advertised, Authorization: d.cfg.Authorization, TLS: d.cfg.TLS,
+		})
+	}
+}
+
+// serve looks after containers and answers the API.
+func (d *Daemon) serve(w *watch.Watcher, h gpu.Host, aside []gpu.Device) (parts []part, err error) {
+	books, err := d.containers(w, h, aside)
+	if err != nil {
+		return nil, err
+	}
+	agent, err := holders.New(holders.Config{AgentURL: d.cfg.AgentURL, Authorization: d.cfg.Authorization, TLS: d.cfg.TLS, Log: d.cfg.Log})
+	if err != nil {
+		return nil, err
+	}
+	shown, err := d.metrics(w, h, func() []gpu.Holder { return holders.Merge(books.Holders(), agent.Holders()) })
+	if err != nil {
+		return nil, err
+	}
+	server, err := socket.New(socket.Config{
+		Containers: books, Devices: w, Metrics: shown, Version: d.cfg.Version, UID: os.Getuid(), Log: d.cfg.Log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	unix, err := socket.Listen(d.cfg.Socket)
+	if err != nil {
+		return nil, err
+	}
+	parts = []part{
+		func(ctx context.Context) error { return server.Serve(ctx, unix) },
+		func(ctx context.Context) error {
+			agent.Run(ctx)
+			return nil
+		},
+	}
+	if d.cfg.Listen == "" {
+		return parts, nil
+	}
+	tcp, err := net.Listen("tcp", d.cfg.Listen)
+	if err != nil {
+		unix.Close()
+		return nil, fmt.Errorf("listen for metrics: %w", err)
+	}
+	if d.cfg.Ready != nil {
+		d.cfg.Ready(tcp.Addr().String())
+	}
+	return append(parts, func(ctx context.Context) error { return server.ServeReadOnly(ctx, tcp) }), nil
+}
+
+// containers opens the books and the kernel's side of them.
+func (d *Daemon) containers(w *watch.Watcher, h gpu.Host, aside []gpu.Device) (*containers.Containers, error) {
+	kernel, err := isolator.New(isolator.Config{Host: h, Cgroups: d.cfg.Cgroups})
+	if err != nil {
+		return nil, err
+	}
+	if err := kernel.Default(d.cfg.CgroupsRoot); err != nil {
+		return nil, err
+	}
+	ids := make([]string, len(aside))
+	for i, s := range aside {
+		ids[i] = s.UUID
+	}
+	usable := func(device string) bool {
+		c, known := w.Condition(device)
+		return known && c.Offered()
+	}
+	return containers.Open(containers.Config{
+		Kernel: kernel, Dir: filepath.Join(d.cfg.RuntimeDir, "containers"), CgroupsRoot: d.cfg.CgroupsRoot,
+		Stock: ids, Usable: usable, Volume: d.cfg.Volume, NeedsDriver: d.cfg.NeedsDriver, Log: d.cfg.Log,
+	})
+}
+
+func (d *Daemon) metrics(w *watch.Watcher, h gpu.Host, holders func() []gpu.Holder) (http.Handler, error) {
+	name, err := os.Hostname()
+	if err != nil {
+		return nil, fmt.Errorf("name this host: %w", err)
+	}
+	return metrics.New(metrics.Config{Agent: name, Version: d.cfg.Version, Host: h, Devices: w.Devices, Holders: holders})
+}
+
+// bootID tells one run of the machine from the next; "" where the kernel does
+// not say.
+func bootID() string {
+	text, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(text))
+}

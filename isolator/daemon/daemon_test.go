@@ -1,0 +1,240 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	logtest "github.com/sirupsen/logrus/hooks/test"
+
+	"mesos-gpu/gpu"
+	"mesos-gpu/internal/need"
+	rp "mesos-gpu/internal/resourceprovider"
+	"mesos-gpu/internal/wire"
+	"mesos-gpu/isolator"
+	"mesos-gpu/isolator/advertise"
+	"mesos-gpu/isolator/simulated"
+	"mesos-gpu/isolator/socket"
+)
+
+func host(t *testing.T) gpu.Host {
+	t.Helper()
+	h, err := simulated.Host("3xV100,1xK80", "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// mesosAgent takes a provider and passes on what it is told.
+func mesosAgent(t *testing.T) (url string, calls <-chan *rp.Call) {
+	t.Helper()
+	heard := make(chan *rp.Call, 100)
+	agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasSuffix(r.URL.Path, "/resource_provider") {
+			http.Error(w, "no operator API here", http.StatusNotFound)
+			return
+		}
+		call := new(rp.Call)
+		if err := wire.ReadCall(r, call); err != nil {
+			wire.WriteError(w, err)
+			return
+		}
+		heard <- call
+		if call.Type != rp.CallSubscribe {
+			w.WriteHeader(http.StatusAccepted)
+			return
+		}
+		stream, err := wire.NewStream(r)
+		if err != nil {
+			wire.WriteError(w, err)
+			return
+		}
+		event := &rp.Event{Type: rp.EventSubscribed, Subscribed: &rp.Subscribed{}}
+		event.Subscribed.ProviderID.Value = "p"
+		stream.Send(event)
+		_ = stream.Serve(r.Context(), w, "stream")
+	}))
+	t.Cleanup(agent.Close)
+	return agent.URL, heard
+}
+
+// offered waits for a state of the provider and names its devices.
+func offered(t *testing.T, calls <-chan *rp.Call) []string {
+	t.Helper()
+	timeout := time.After(20 * time.Second)
+	for {
+		select {
+		case call := <-calls:
+			if call.Type != rp.CallUpdateState {
+				continue
+			}
+			i := slices.IndexFunc(call.UpdateState.Resources, func(r mesos.Resource) bool { return r.Name == advertise.GPUIDs })
+			if i < 0 {
+				return nil
+			}
+			return call.UpdateState.Resources[i].Set.Item
+		case <-timeout:
+			t.Fatal("no UPDATE_STATE in 20 s")
+		}
+	}
+}
+
+// run starts a daemon that ends, well, with the test.
+func run(t *testing.T, cfg Config) {
+	t.Helper()
+	d, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- d.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func config(t *testing.T, agent string) Config {
+	log, _ := logtest.NewNullLogger()
+	h := host(t)
+	return Config{
+		AgentURL: agent, StateDir: t.TempDir(), Log: log, Provider: true,
+		Open: func() (Hardware, error) { return Simulated(h), nil },
+	}
+}
+
+// The daemon of the embedded cluster advertises, and serves nothing.
+func TestAdvertises(t *testing.T) {
+	agent, calls := mesosAgent(t)
+	run(t, config(t, agent))
+	if got := offered(t, calls); len(got) != 4 {
+		t.Errorf("offered %v, want 4 devices", got)
+	}
+}
+
+// All parts at work: a cordoned device leaves the offers at once, a stock
+// device is in none, containers get both kinds, and the metrics tell of it.
+func TestServes(t *testing.T) {
+	need.Root(t)
+	agent, calls := mesosAgent(t)
+	cfg := config(t, agent)
+	listening := make(chan string, 1)
+	cfg.Socket, cfg.Listen, cfg.Ready = filepath.Join(t.TempDir(), "agent.sock"), "127.0.0.1:0", func(at string) { listening <- at }
+	cfg.RuntimeDir, cfg.Stock, cfg.Version = t.TempDir(), "3", "v9"
+	cfg.CgroupsRoot = "mesos-gpu-test-" + strings.ToLower(t.Name())
+	cfg.Volume = func(context.Context) (string, error) { return "/volume", nil }
+	t.Cleanup(func() { removeCgroup(t, cfg.CgroupsRoot) })
+	cfg.NeedsDriver = func(map[string]string, map[string]string) (bool, error) { return true, nil }
+	run(t, cfg)
+
+	h := host(t)
+	if got := offered(t, calls); !slices.Equal(got, ids(h.Devices[:3])) {
+		t.Errorf("offered %v, want all but the stock device", got)
+	}
+	at := <-listening
+	client := socket.NewClient(cfg.Socket)
+	t.Cleanup(client.Close)
+	if err := client.Cordon(t.Context(), h.Devices[1].UUID, "fan"); err != nil {
+		t.Fatal(err)
+	}
+	if got := offered(t, calls); !slices.Equal(got, []string{h.Devices[0].UUID, h.Devices[2].UUID}) {
+		t.Errorf("with a cordoned device offered are %v", got)
+	}
+	devices, err := client.Devices(t.Context())
+	if err != nil || len(devices) != 4 || !devices[1].Condition.Cordoned || !devices[3].Stock {
+		t.Errorf("devices %+v, %v", devices, err)
+	}
+	response, err := http.Get("http://" + at + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil || !strings.Contains(string(text), `mesos_gpu_cordoned{`) {
+		t.Errorf("metrics: %v\n%.2000s", err, text)
+	}
+}
+
+func removeCgroup(t *testing.T, root string) {
+	t.Helper()
+	i, err := isolator.New(isolator.Config{Host: host(t)})
+	if err == nil {
+		err = i.Remove(root)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func ids(devices []gpu.Device) []string {
+	var list []string
+	for _, d := range devices {
+		list = append(list, d.UUID)
+	}
+	return list
+}
+
+// One part that cannot go on ends the others.
+func TestTogether(t *testing.T) {
+	broken := errors.New("broken")
+	err := together(t.Context(), []part{
+		func(ctx context.Context) error { <-ctx.Done(); return nil },
+		func(context.Context) error { return broken },
+	})
+	if !errors.Is(err, broken) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestErrors(t *testing.T) {
+	log, _ := logtest.NewNullLogger()
+	good := func() (Hardware, error) { return Simulated(host(t)), nil }
+	for name, cfg := range map[string]Config{
+		"no hardware":   {Log: log},
+		"no log":        {Open: good},
+		"no volume":     {Open: good, Log: log, Socket: "s", RuntimeDir: "r"},
+		"no run folder": {Open: good, Log: log, Socket: "s"},
+	} {
+		if _, err := New(cfg); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	twice := func() (Hardware, error) {
+		d := gpu.Device{UUID: "GPU-a"}
+		return Simulated(gpu.Host{Devices: []gpu.Device{d, d}}), nil
+	}
+	none := func() (Hardware, error) { return Hardware{}, errors.New("no NVIDIA driver") }
+	for name, c := range map[string]struct {
+		change func(*Config)
+		want   string
+	}{
+		"no driver":    {func(c *Config) { c.Open = none }, "discover GPUs: no NVIDIA driver"},
+		"twice":        {func(c *Config) { c.Open = twice }, `discover GPUs: two devices have the UUID "GPU-a"`},
+		"no agent URL": {func(*Config) {}, `advertise GPUs: agent URL "" is none`},
+		"stock":        {func(c *Config) { c.Stock = "9" }, `stock GPUs "9"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := config(t, "")
+			c.change(&cfg)
+			d, err := New(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := d.Run(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}

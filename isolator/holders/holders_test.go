@@ -1,0 +1,213 @@
+package holders
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/mesos/mesos-go/api/v1/lib/agent"
+
+	"mesos-gpu/gpu"
+)
+
+func recorded(t *testing.T, name string) *agent.Response {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", name+".json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	response := new(agent.Response)
+	if err := json.Unmarshal(text, response); err != nil {
+		t.Fatal(err)
+	}
+	return response
+}
+
+// What an agent of Apache Mesos 1.12 said of two command tasks, which name no
+// executor; the tasks are the master's record of them while they ran.
+func TestRecorded(t *testing.T) {
+	got, err := read(answers{containers: recorded(t, "GET_CONTAINERS").GetContainers, tasks: recorded(t, "GET_TASKS").GetTasks}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []gpu.Holder{
+		{
+			Container: "a75080a6-2e1b-40e0-b3fd-fb2ff769b2c3", Framework: "ee518ef3-63c5-4d4e-a899-a44f362b9560-0004",
+			Executor: "t-7ebfc8", Task: "t-7ebfc8", Devices: []string{"GPU-b"},
+		},
+		{
+			Container: "6b19d2e8-4292-4b55-a7e7-316fec72f9cd", Framework: "ee518ef3-63c5-4d4e-a899-a44f362b9560-0003",
+			Executor: "t-3613ae", Task: "t-3613ae", Devices: []string{"GPU-b"},
+		},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func container(id, executor string) agent.Response_GetContainers_Container {
+	pid := uint32(100)
+	return agent.Response_GetContainers_Container{
+		FrameworkID: &mesos.FrameworkID{Value: "F"}, ExecutorID: &mesos.ExecutorID{Value: executor},
+		ContainerID: mesos.ContainerID{Value: id}, ContainerStatus: &mesos.ContainerStatus{ExecutorPID: &pid},
+	}
+}
+
+func resources(count float64, ids ...string) []mesos.Resource {
+	list := []mesos.Resource{{Name: "cpus", Scalar: &mesos.Value_Scalar{Value: 3}}}
+	if count > 0 {
+		list = append(list, mesos.Resource{Name: "gpus", Scalar: &mesos.Value_Scalar{Value: count}})
+	}
+	if len(ids) > 0 {
+		list = append(list, mesos.Resource{Name: "gpu_ids", Set: &mesos.Value_Set{Item: ids}})
+	}
+	return list
+}
+
+func task(id, executor, job string, r []mesos.Resource) mesos.Task {
+	t := mesos.Task{TaskID: mesos.TaskID{Value: id}, FrameworkID: mesos.FrameworkID{Value: "F"}, Resources: r}
+	if executor != "" {
+		t.ExecutorID = &mesos.ExecutorID{Value: executor}
+	}
+	if job != "" {
+		t.Labels = &mesos.Labels{Labels: []mesos.Label{{Key: "other"}, {Key: labelJob, Value: &job}}}
+	}
+	return t
+}
+
+func executor(id string, r []mesos.Resource) agent.Response_GetExecutors_Executor {
+	return agent.Response_GetExecutors_Executor{ExecutorInfo: mesos.ExecutorInfo{
+		ExecutorID: mesos.ExecutorID{Value: id}, FrameworkID: &mesos.FrameworkID{Value: "F"}, Resources: r,
+	}}
+}
+
+func holder(container, executor, task, job string, devices ...string) gpu.Holder {
+	return gpu.Holder{Container: container, Framework: "F", Executor: executor, Task: task, Job: job, Devices: devices}
+}
+
+func TestRead(t *testing.T) {
+	stock := func(container string, pid int) ([]string, error) {
+		if container == "broken" {
+			return nil, errors.New("no cgroup")
+		}
+		return []string{"GPU-s", "GPU-a"}, nil
+	}
+	nested := container("c1.child", "e")
+	nested.ContainerID.Parent = &mesos.ContainerID{Value: "c1"}
+	for name, c := range map[string]struct {
+		containers []agent.Response_GetContainers_Container
+		executors  []agent.Response_GetExecutors_Executor
+		launched   []mesos.Task
+		queued     []mesos.Task
+		granted    func(string, int) ([]string, error)
+		want       []gpu.Holder
+		err        string
+	}{
+		"our own": {
+			containers: []agent.Response_GetContainers_Container{container("c1", "e"), nested},
+			executors:  []agent.Response_GetExecutors_Executor{executor("e", resources(0))},
+			launched:   []mesos.Task{task("t", "e", "train", resources(2, "GPU-a", "GPU-b"))},
+			want:       []gpu.Holder{holder("c1", "e", "t", "train", "GPU-a", "GPU-b")},
+		},
+		"not launched yet": {
+			containers: []agent.Response_GetContainers_Container{container("c1", "e")},
+			queued:     []mesos.Task{task("t", "e", "", resources(1, "GPU-a"))},
+			want:       []gpu.Holder{holder("c1", "e", "t", "", "GPU-a")},
+		},
+		"a task group": {
+			containers: []agent.Response_GetContainers_Container{container("c1", "e")},
+			executors:  []agent.Response_GetExecutors_Executor{executor("e", resources(1, "GPU-c"))},
+			launched: []mesos.Task{
+				task("t1", "e", "j", resources(1, "GPU-a")), task("t2", "e", "j", resources(1, "GPU-b")), task("t3", "e", "j", resources(0)),
+			},
+			want: []gpu.Holder{
+				holder("c1", "e", "t1", "j", "GPU-a"), holder("c1", "e", "t2", "j", "GPU-b"), holder("c1", "e", "", "", "GPU-c"),
+			},
+		},
+		"the executor's are its one task's": {
+			containers: []agent.Response_GetContainers_Container{container("c1", "e")},
+			executors:  []agent.Response_GetExecutors_Executor{executor("e", resources(1, "GPU-c"))},
+			launched:   []mesos.Task{task("t1", "e", "", resources(0))},
+			want:       []gpu.Holder{holder("c1", "e", "t1", "", "GPU-c")},
+		},
+		"a number alone, and somebody to tell": {
+			containers: []agent.Response_GetContainers_Container{container("c1", "t")},
+			launched:   []mesos.Task{task("t", "", "", resources(2))}, granted: stock,
+			want: []gpu.Holder{holder("c1", "t", "t", "", "GPU-s", "GPU-a")},
+		},
+		"a name and a number": {
+			containers: []agent.Response_GetContainers_Container{container("c1", "t")},
+			launched:   []mesos.Task{task("t", "", "", resources(2, "GPU-a"))}, granted: stock,
+			want: []gpu.Holder{holder("c1", "t", "t", "", "GPU-a", "GPU-s")},
+		},
+		"a number alone, and nobody to tell": {
+			containers: []agent.Response_GetContainers_Container{container("c1", "t")},
+			launched:   []mesos.Task{task("t", "", "", resources(1))},
+		},
+		"one container's cgroup cannot be read": {
+			containers: []agent.Response_GetContainers_Container{container("broken", "t"), container("c2", "u")},
+			launched:   []mesos.Task{task("t", "", "", resources(1)), task("u", "", "", resources(1, "GPU-b"))}, granted: stock,
+			want: []gpu.Holder{holder("c2", "u", "u", "", "GPU-b")}, err: "container broken: no cgroup",
+		},
+		"tasks of another framework's executor of that name": {
+			containers: []agent.Response_GetContainers_Container{container("c1", "e")},
+			launched: []mesos.Task{{
+				TaskID: mesos.TaskID{Value: "t"}, FrameworkID: mesos.FrameworkID{Value: "G"}, ExecutorID: &mesos.ExecutorID{Value: "e"}, Resources: resources(1, "GPU-a"),
+			}},
+		},
+		"nothing": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := read(answers{
+				containers: &agent.Response_GetContainers{Containers: c.containers},
+				executors:  &agent.Response_GetExecutors{Executors: c.executors},
+				tasks: &agent.Response_GetTasks{
+					LaunchedTasks: c.launched, QueuedTasks: c.queued,
+					CompletedTasks: []mesos.Task{task("old", "e", "", resources(1, "GPU-z"))}, TerminatedTasks: []mesos.Task{task("old", "e", "", resources(1, "GPU-z"))},
+				},
+			}, c.granted)
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+				t.Errorf("error %v, want %q", err, c.err)
+			}
+		})
+	}
+	if got, err := read(answers{}, stock); len(got) != 0 || err != nil {
+		t.Errorf("of no answers: %v, %v", got, err)
+	}
+}
+
+func TestMerge(t *testing.T) {
+	bare := func(container string, devices ...string) gpu.Holder {
+		return gpu.Holder{Container: container, Devices: devices}
+	}
+	for name, c := range map[string]struct{ books, agent, want []gpu.Holder }{
+		"nothing":        {},
+		"the books only": {[]gpu.Holder{bare("c", "a")}, nil, []gpu.Holder{bare("c", "a")}},
+		"the agent only": {nil, []gpu.Holder{holder("d", "e", "t", "j", "b"), holder("c", "e", "t", "j", "a")},
+			[]gpu.Holder{holder("c", "e", "t", "j", "a"), holder("d", "e", "t", "j", "b")}},
+		"the books know devices, the agent whose": {
+			[]gpu.Holder{bare("c", "a", "s")}, []gpu.Holder{holder("c", "e", "t", "j", "a")}, []gpu.Holder{holder("c", "e", "t", "j", "a", "s")},
+		},
+		"the books come first": {
+			[]gpu.Holder{holder("c", "E", "T", "J", "a")}, []gpu.Holder{holder("c", "e", "t", "j", "b")}, []gpu.Holder{holder("c", "E", "T", "J", "a")},
+		},
+		"several tasks in one container": {
+			[]gpu.Holder{bare("c", "a", "b", "s")}, []gpu.Holder{holder("c", "e", "t2", "j", "b"), holder("c", "e", "t1", "j", "a"), holder("c", "e", "t3", "j", "gone")},
+			[]gpu.Holder{bare("c", "s"), holder("c", "e", "t1", "j", "a"), holder("c", "e", "t2", "j", "b")},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(c.want, Merge(c.books, c.agent)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,219 @@
+package metrics
+
+import (
+	"flag"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"mesos-gpu/gpu"
+	"mesos-gpu/isolator/watch"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write testdata anew")
+
+// proc makes a /proc with these cgroups, by PID.
+func proc(t testing.TB, cgroups map[string]string) string {
+	t.Helper()
+	root := t.TempDir()
+	for pid, text := range cgroups {
+		if err := os.MkdirAll(filepath.Join(root, pid), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(root, pid, "cgroup"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+func full(now time.Time) gpu.Sample {
+	return gpu.Sample{
+		At: now,
+		Values: map[gpu.Field]float64{
+			gpu.MemUsedBytes: 4 << 30, gpu.MemTotalBytes: 16 << 30, gpu.DutyRatio: 0.97, gpu.MemDutyRatio: 0.4, gpu.SMClockHertz: 1530e6, gpu.MemClockHertz: 877e6,
+			gpu.Celsius: 61, gpu.PowerWatts: 243.5, gpu.PowerLimitWatts: 300, gpu.EnergyJoules: 123456.789, gpu.ECCCorrected: 3, gpu.ECCUncorrected: 0,
+			gpu.RowsPending: 0, gpu.ThrottleReasons: 1<<2 | 1<<6, gpu.PCIeTxBytes: 1.5e9, gpu.PCIeRxBytes: 2e9, gpu.NVLinkTxBytes: 7e12, gpu.NVLinkRxBytes: 8e12,
+		},
+		Processes: []gpu.Process{{PID: 10, MemBytes: 3 << 30}, {PID: 11, MemBytes: 1 << 30}, {PID: 99, MemBytes: 512}},
+	}
+}
+
+// two devices, one at work and failed, one of which little is known.
+func config(t testing.TB) Config {
+	now := time.Now()
+	return Config{
+		Agent: "agent1", Version: "1.0", Host: gpu.Host{Driver: "535.104.05", CUDA: "12.2"},
+		Proc: proc(t, map[string]string{
+			"10": "5:devices:/mesos/c1\n1:name=systemd:/mesos_executors.slice\n", "11": "0::/mesos/c1/mesos/child\n", "99": "0::/user.slice\n",
+		}),
+		Devices: func() []watch.State {
+			return []watch.State{
+				{
+					Device:    gpu.Device{UUID: "GPU-a", Model: "Tesla V100-SXM2-16GB", PCI: "0000:3b:00.0", NUMA: 1},
+					Condition: gpu.Condition{Health: gpu.Failed, Reason: "XID 79", Cordoned: true},
+					Sample:    full(now), XIDs: map[uint64]uint64{13: 4, 79: 1, 0: 2}, SampleErrors: 7,
+				},
+				{
+					Device:    gpu.Device{UUID: "MIG-b", Model: "NVIDIA A100", Minor: 1, NUMA: -1, MIG: &gpu.MIG{Parent: "GPU-p", Profile: "1g.5gb"}},
+					Condition: gpu.Condition{Health: gpu.Healthy},
+					Sample:    gpu.Sample{At: now, Values: map[gpu.Field]float64{gpu.MemUsedBytes: 5}},
+				},
+			}
+		},
+		Holders: func() []gpu.Holder {
+			return []gpu.Holder{{Container: "c1", Framework: "F-0001", Executor: "e", Task: "train.0", Job: "train", Devices: []string{"GPU-a", "GPU-gone"}}}
+		},
+	}
+}
+
+func text(t testing.TB, c Config) string {
+	t.Helper()
+	registry, err := register(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return get(t, promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+}
+
+func get(t testing.TB, h http.Handler) string {
+	t.Helper()
+	recorder := httptest.NewRecorder()
+	h.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	body, err := io.ReadAll(recorder.Result().Body)
+	if err != nil || recorder.Code != http.StatusOK {
+		t.Fatalf("%d %v: %s", recorder.Code, err, body)
+	}
+	return string(body)
+}
+
+// changing is what differs from run to run.
+var changing = regexp.MustCompile(`(goversion=")[^"]*|(_timestamp_seconds\{.*\} ).*`)
+
+func TestGolden(t *testing.T) {
+	got := changing.ReplaceAllString(text(t, config(t)), "${1}${2}X")
+	path := filepath.Join("testdata", "metrics.txt")
+	if *rewrite {
+		if err := os.MkdirAll("testdata", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); diff != "" {
+		t.Errorf("(-want +got), -rewrite if it is meant:\n%s", diff)
+	}
+}
+
+func TestNamesFollowPrometheus(t *testing.T) {
+	registry, err := register(config(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	problems, err := testutil.GatherAndLint(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+}
+
+// docs/metrics.md has a row for each metric, and for no other.
+func TestDocumented(t *testing.T) {
+	document, err := os.ReadFile(filepath.Join("..", "..", "docs", "metrics.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := map[string]bool{}
+	for _, m := range regexp.MustCompile("(?m)^\\| `(mesos_gpu_[a-z_]+)`").FindAllStringSubmatch(string(document), -1) {
+		documented[m[1]] = true
+	}
+	registry, err := register(config(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	exported := map[string]bool{}
+	for _, f := range families {
+		exported[f.GetName()] = true
+		name := f.GetName()
+		if device := strings.Replace(name, "_task_", "_", 1); name != device && documented[device] {
+			name = device // one row tells of both
+		}
+		if !documented[name] {
+			t.Errorf("docs/metrics.md lacks %s", f.GetName())
+		}
+	}
+	for name := range documented {
+		if !exported[name] {
+			t.Errorf("docs/metrics.md names %s, which is not exported", name)
+		}
+	}
+	if len(exported) < 40 {
+		t.Errorf("only %d metrics are exported: the test's devices lack something", len(exported))
+	}
+}
+
+func TestHandler(t *testing.T) {
+	h, err := New(config(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := get(t, h)
+	for _, want := range []string{"mesos_gpu_build_info{", "go_goroutines ", "process_resident_memory_bytes ", `mesos_gpu_task_duty_ratio{agent="agent1",container="c1",`} {
+		if !strings.Contains(body, want) {
+			t.Errorf("lacks %s", want)
+		}
+	}
+	again, err := New(config(t)) // no global state: two of them in one process
+	if err != nil || !strings.Contains(get(t, again), "mesos_gpu_build_info") {
+		t.Errorf("a second one: %v", err)
+	}
+	for _, bad := range []Config{{}, {Agent: "a", Devices: config(t).Devices}, {Devices: config(t).Devices, Holders: config(t).Holders}} {
+		if _, err := New(bad); err == nil {
+			t.Errorf("%+v was taken", bad)
+		}
+	}
+}
+
+// A device that does not answer shows its health, not what it measured long
+// ago.
+func TestOldSamplesAreNotShown(t *testing.T) {
+	c := config(t)
+	devices := c.Devices()[:1]
+	devices[0].Sample.At = time.Now().Add(-time.Minute)
+	c.Devices = func() []watch.State { return devices }
+	body := text(t, c)
+	for want, there := range map[string]bool{
+		"mesos_gpu_memory_used_bytes{": false, "mesos_gpu_task_memory_used_bytes{": false, "mesos_gpu_task_process_memory_bytes{": false,
+		`mesos_gpu_health{agent="agent1",gpu="GPU-a",model="Tesla V100-SXM2-16GB",state="failed"} 1`: true, "mesos_gpu_last_sample_timestamp_seconds{": true,
+		"mesos_gpu_task_xid_errors_total{": true,
+	} {
+		if strings.Contains(body, want) != there {
+			t.Errorf("%s is there: %t, want %t", want, !there, there)
+		}
+	}
+	devices[0].Sample = gpu.Sample{}
+	if body := text(t, c); strings.Contains(body, "timestamp") {
+		t.Error("a device that was never measured has a time")
+	}
+}

@@ -1,0 +1,34 @@
+//go:build linux && cgo
+
+package nvml
+
+import (
+	"testing"
+
+	"mesos-gpu/gpu"
+	"mesos-gpu/isolator/nvml/nvmltest"
+)
+
+// The stand-in answers at once: what is measured is this package, go-nvml and
+// the way into C, 1,000 and more calls.
+func BenchmarkDiscover16(b *testing.B) {
+	m := nvmltest.Report(b, behindSwitches(16))
+	c := Config{Library: standIn(b), SysRoot: m.SysRoot, ProcRoot: m.ProcRoot}
+	for b.Loop() {
+		if h, err := Discover(c); err != nil || len(h.Devices[15].NVLinks) != 15 {
+			b.Fatal(h, err)
+		}
+	}
+}
+
+func BenchmarkSample(b *testing.B) {
+	m, l := opened(b, v100s(1), Config{})
+	m.Measure(uuid(0), everything())
+	m.Compute(uuid(0), gpu.Process{PID: 100, MemBytes: 1 << 30})
+	b.ReportAllocs()
+	for b.Loop() {
+		if s, err := l.Sample(uuid(0)); err != nil || len(s.Values) != len(everything()) {
+			b.Fatal(s, err)
+		}
+	}
+}

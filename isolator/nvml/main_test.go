@@ -1,0 +1,205 @@
+//go:build linux && cgo
+
+package nvml
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mesos-gpu/gpu"
+	"mesos-gpu/isolator/nvml/nvmltest"
+)
+
+// tellArgument starts the test binary as a process that tells what a library
+// reports: a process binds NVML's functions at their first call and keeps
+// them, so that each other library takes a process of its own.
+const tellArgument = "tell-what-library-reports"
+
+// told is what that process writes.
+type told struct {
+	Host    gpu.Host
+	Samples map[string]gpu.Sample
+	Err     string
+}
+
+func TestMain(m *testing.M) {
+	if len(os.Args) == 4 && os.Args[1] == tellArgument {
+		json.NewEncoder(os.Stdout).Encode(tell(Config{Library: os.Args[2], SysRoot: os.Args[3]}))
+		os.Exit(0)
+	}
+	dir, err := os.MkdirTemp("", "nvml")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	shared.dir = dir
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+func tell(c Config) told {
+	l, err := Open(c)
+	if err != nil {
+		return told{Err: err.Error()}
+	}
+	defer l.Close()
+	h, err := l.Host()
+	if err != nil {
+		return told{Err: err.Error()}
+	}
+	out := told{Host: h, Samples: map[string]gpu.Sample{}}
+	for _, d := range h.Devices {
+		s, err := l.Sample(d.UUID)
+		if err != nil {
+			return told{Err: err.Error()}
+		}
+		out.Samples[d.UUID] = s
+	}
+	return out
+}
+
+func inProcess(t *testing.T, library, sysRoot string) told {
+	t.Helper()
+	out, err := exec.Command("/proc/self/exe", tellArgument, library, sysRoot).Output()
+	var got told
+	if err == nil {
+		err = json.Unmarshal(out, &got)
+	}
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return got
+}
+
+// shared is the library of all tests of this process.
+var shared struct {
+	once sync.Once
+	dir  string
+}
+
+func standIn(t testing.TB) string {
+	t.Helper()
+	shared.once.Do(func() { nvmltest.Build(t, shared.dir) })
+	return filepath.Join(shared.dir, "libnvidia-ml.so.1")
+}
+
+// opened reports the machine and opens the library on it.
+func opened(t testing.TB, h gpu.Host, c Config) (*nvmltest.Machine, *Library) {
+	t.Helper()
+	c.Library = standIn(t)
+	m := nvmltest.Report(t, h)
+	c.SysRoot, c.ProcRoot = m.SysRoot, m.ProcRoot
+	l, err := Open(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return m, l
+}
+
+// eventually calls f, which waits a little itself, until it is true.
+func eventually(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		if f() {
+			return
+		}
+	}
+	t.Fatalf("not within 10s: %s", what)
+}
+
+// uuid numbers the devices of a test.
+func uuid(i int) string { return fmt.Sprintf("GPU-22222222-aaaa-bbbb-cccc-%012d", i) }
+
+// v100s is a machine of n GPUs with nothing that joins them.
+func v100s(n int) gpu.Host {
+	h := gpu.Host{Driver: "535.104.05", CUDA: "12.2"}
+	for i := range n {
+		h.Devices = append(h.Devices, gpu.Device{
+			UUID: uuid(i), Model: "Tesla V100-SXM3-32GB", MemMiB: 32510, Minor: i, PCI: fmt.Sprintf("0000:%02x:00.0", 0x10+i), NUMA: i / 8,
+		})
+	}
+	return h
+}
+
+// behindSwitches is a machine of n GPUs, each with 6 links to NVSwitches.
+func behindSwitches(n int) gpu.Host {
+	h := v100s(n)
+	for i := range h.Devices {
+		h.Devices[i].NVLinks = map[string]int{}
+		for j := range h.Devices {
+			if i != j {
+				h.Devices[i].NVLinks[uuid(j)] = 6
+			}
+		}
+	}
+	return h
+}
+
+// sliced is a machine with one GPU in two slices, one of them with two
+// compute instances, and one whole GPU.
+func sliced() gpu.Host {
+	const parent = "GPU-33333333-aaaa-bbbb-cccc-000000000000"
+	slice := func(n int, profile string, mib int64, gi, ci, giCap, ciCap int) gpu.Device {
+		return gpu.Device{
+			UUID: fmt.Sprintf("MIG-44444444-aaaa-bbbb-cccc-%012d", n), Model: "NVIDIA A100-SXM4-40GB MIG " + profile, MemMiB: mib,
+			Minor: 3, PCI: "0000:07:00.0", NUMA: 1, Persistence: true,
+			MIG: &gpu.MIG{Parent: parent, Profile: profile, GPUInstance: gi, ComputeInstance: ci, GPUInstanceCap: giCap, ComputeInstanceCap: ciCap},
+		}
+	}
+	return gpu.Host{Driver: "535.104.05", CUDA: "12.2", Devices: []gpu.Device{
+		slice(1, "1g.5gb", 4864, 7, 0, 66, 67),
+		slice(2, "1c.3g.20gb", 19968, 2, 0, 21, 22),
+		slice(3, "1c.3g.20gb", 19968, 2, 1, 21, 23),
+		{UUID: uuid(9), Model: "NVIDIA A100-SXM4-40GB", MemMiB: 40960, Minor: 0, PCI: "0000:0f:00.0", NUMA: 0},
+	}}
+}
+
+// A function that is missing must not end the process, as the loader would.
+func TestTooOldLibrary(t *testing.T) {
+	library := nvmltest.Build(t, t.TempDir(), "-DWITHOUT_CUDA")
+	m := nvmltest.Report(t, machine())
+	want := "load " + library + ": it lacks nvmlSystemGetCudaDriverVersion; update the NVIDIA driver to 390 or later"
+	if got := inProcess(t, library, m.SysRoot).Err; got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+}
+
+// An old driver lacks functions: what they tell stays unset, and NVSwitches
+// are known by their PCI class.
+func TestOldLibrary(t *testing.T) {
+	library := nvmltest.Build(t, t.TempDir(), "-DDRIVER_390")
+	want := behindSwitches(16)
+	m := nvmltest.Report(t, want)
+	m.Measure(uuid(3), map[gpu.Field]float64{gpu.Celsius: 41, gpu.ThrottleReasons: 4, gpu.RowsPending: 1})
+	m.Compute(uuid(3), gpu.Process{PID: 77, MemBytes: 5 << 30})
+
+	got := inProcess(t, library, m.SysRoot)
+	if got.Err != "" {
+		t.Fatal(got.Err)
+	}
+	if diff := cmp.Diff(want, got.Host); diff != "" {
+		t.Errorf("host (-want +got):\n%s", diff)
+	}
+	sample := got.Samples[uuid(3)]
+	values := map[gpu.Field]float64{gpu.MemUsedBytes: 0, gpu.MemTotalBytes: 32510 << 20, gpu.Celsius: 41, gpu.ThrottleReasons: 4}
+	if diff := cmp.Diff(values, sample.Values); diff != "" {
+		t.Errorf("values (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]gpu.Process{{PID: 77, MemBytes: 5 << 30}}, sample.Processes); diff != "" {
+		t.Errorf("processes (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,108 @@
+//go:build linux && cgo
+
+package nvml
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mesos-gpu/gpu"
+	"mesos-gpu/isolator/nvml/nvmltest"
+)
+
+// linked has GPUs 0 and 1 joined by two NVLinks, 1 and 2 by one, and the last
+// by none, with paths of every kind.
+func linked() gpu.Host {
+	h := v100s(4)
+	link := func(i, j, n int) {
+		put(&h.Devices[i].NVLinks, uuid(j), n)
+		put(&h.Devices[j].NVLinks, uuid(i), n)
+	}
+	path := func(i, j int, p gpu.Path) {
+		put(&h.Devices[i].Paths, uuid(j), p)
+		put(&h.Devices[j].Paths, uuid(i), p)
+	}
+	link(0, 1, 2)
+	link(1, 2, 1)
+	path(0, 2, gpu.OneBridge)
+	path(0, 3, gpu.SameBoard)
+	path(1, 3, gpu.SameNode)
+	path(2, 3, gpu.System)
+	h.Devices[2].Persistence = true
+	return h
+}
+
+func TestTopology(t *testing.T) {
+	bridged := v100s(3)
+	put(&bridged.Devices[0].Paths, uuid(1), gpu.ManyBridges)
+	put(&bridged.Devices[1].Paths, uuid(0), gpu.ManyBridges)
+	put(&bridged.Devices[1].Paths, uuid(2), gpu.HostBridge)
+	put(&bridged.Devices[2].Paths, uuid(1), gpu.HostBridge)
+	for name, want := range map[string]gpu.Host{
+		"nothing": v100s(2), "NVLink and PCIe": linked(), "PCIe": bridged, "16 GPUs behind NVSwitches": behindSwitches(16),
+	} {
+		t.Run(name, func(t *testing.T) {
+			reported := want
+			if name == "NVLink and PCIe" { // a path where NVLinks are is not told
+				reported = linked()
+				put(&reported.Devices[0].Paths, uuid(1), gpu.OneBridge)
+			}
+			m := nvmltest.Report(t, reported)
+			got, err := Discover(Config{Library: standIn(t), SysRoot: m.SysRoot, ProcRoot: m.ProcRoot})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A GPU that is left out is no one's peer.
+func TestTopologyWithoutOne(t *testing.T) {
+	m := nvmltest.Report(t, linked())
+	m.Lose(uuid(1))
+	got, err := Discover(Config{Library: standIn(t), SysRoot: m.SysRoot})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := linked()
+	want.Devices = append(want.Devices[:1:1], want.Devices[2:]...)
+	for i := range want.Devices {
+		want.Devices[i].NVLinks = nil
+		delete(want.Devices[i].Paths, uuid(1))
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// What the driver refuses to tell stays unset; the device is there still.
+func TestTopologyNotSupported(t *testing.T) {
+	const notSupported = 3
+	for function, unset := range map[string]func(*gpu.Device){
+		"nvmlDeviceGetPersistenceMode":        func(d *gpu.Device) { d.Persistence = false },
+		"nvmlDeviceGetNvLinkState":            func(d *gpu.Device) { d.NVLinks = nil },
+		"nvmlDeviceGetTopologyCommonAncestor": func(d *gpu.Device) { d.Paths = nil },
+		"nvmlDeviceGetMigMode":                func(*gpu.Device) {},
+		// Without the other end's type, it is a switch or known by its address.
+		"nvmlDeviceGetNvLinkRemoteDeviceType": func(*gpu.Device) {},
+	} {
+		t.Run(function, func(t *testing.T) {
+			m := nvmltest.Report(t, linked(), nvmltest.Fail{Function: function, Index: -1, Return: notSupported})
+			got, err := Discover(Config{Library: standIn(t), SysRoot: m.SysRoot})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := linked()
+			for i := range want.Devices {
+				unset(&want.Devices[i])
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}

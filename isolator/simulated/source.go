@@ -1,0 +1,47 @@
+package simulated
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"mesos-gpu/gpu"
+	"mesos-gpu/isolator/health"
+)
+
+// Source measures simulated GPUs: the same values of an idle device each
+// time, made up, so that what shows them has something to show. Its GPUs never
+// fail. gpu.Host.Simulated says of whoever shows them that they are not real.
+type Source struct{ devices map[string]gpu.Device }
+
+// NewSource measures the devices of a host that Host made.
+func NewSource(h gpu.Host) *Source {
+	s := &Source{devices: make(map[string]gpu.Device, len(h.Devices))}
+	for _, d := range h.Devices {
+		s.devices[d.UUID] = d
+	}
+	return s
+}
+
+// Sample gives the made up values. A host does not lose its devices.
+func (s *Source) Sample(uuid string) (gpu.Sample, error) {
+	d, ok := s.devices[uuid]
+	if !ok {
+		return gpu.Sample{}, fmt.Errorf("sample simulated device %s: not among the %d there are", uuid, len(s.devices))
+	}
+	return gpu.Sample{At: time.Now(), Values: map[gpu.Field]float64{
+		gpu.MemUsedBytes: 0, gpu.MemTotalBytes: float64(d.MemMiB) * (1 << 20),
+		gpu.DutyRatio: 0, gpu.MemDutyRatio: 0,
+		gpu.SMClockHertz: 300e6, gpu.MemClockHertz: 405e6,
+		gpu.Celsius: 30, gpu.PowerWatts: 25, gpu.PowerLimitWatts: 250, gpu.EnergyJoules: 0,
+		gpu.ECCCorrected: 0, gpu.ECCUncorrected: 0, gpu.RowsPending: 0,
+		gpu.ThrottleReasons: 1, // idle
+		gpu.PCIeTxBytes:     0, gpu.PCIeRxBytes: 0,
+	}}, nil
+}
+
+// Wait waits for ctx: there are no events.
+func (s *Source) Wait(ctx context.Context) (health.Event, error) {
+	<-ctx.Done()
+	return health.Event{}, ctx.Err()
+}

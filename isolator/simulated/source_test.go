@@ -1,0 +1,55 @@
+package simulated
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mesos-gpu/gpu"
+	"mesos-gpu/isolator/health"
+)
+
+// What is made up is plausible, constant, and healthy for ever.
+func TestSource(t *testing.T) {
+	h := mustHost(t, "V100,K80", "a")
+	s := NewSource(h)
+	p, err := health.Policy{}.WithDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range h.Devices {
+		begun := time.Now()
+		now := begun
+		state := health.New(now, health.Saved{})
+		first, err := s.Sample(d.UUID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := first.Values[gpu.MemTotalBytes]; got != float64(d.MemMiB<<20) {
+			t.Errorf("%s has %.0f bytes, want %d MiB", d, got, d.MemMiB)
+		}
+		for range 100 {
+			sample, err := s.Sample(d.UUID)
+			if err != nil || sample.At.Before(begun) || !cmp.Equal(sample.Values, first.Values) {
+				t.Fatalf("%+v, %v; first %+v", sample, err, first)
+			}
+			now = now.Add(time.Minute)
+			state, _ = p.Step(now, state, health.Observation{Sample: &sample})
+		}
+		if c := state.Condition(); c.Health != gpu.Healthy {
+			t.Errorf("%s is %+v", d, c)
+		}
+	}
+	if _, err := s.Sample("GPU-x"); err == nil || !strings.Contains(err.Error(), "not among the 2") {
+		t.Errorf("unknown device: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.Wait(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("Wait: %v", err)
+	}
+}

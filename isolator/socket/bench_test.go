@@ -1,0 +1,265 @@
+package socket_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"mesos-gpu/internal/need"
+	"mesos-gpu/isolator"
+	"mesos-gpu/isolator/cgroup"
+	"mesos-gpu/isolator/containers"
+	"mesos-gpu/isolator/containers/kerneltest"
+	"mesos-gpu/isolator/ledger"
+	"mesos-gpu/isolator/simulated"
+	"mesos-gpu/isolator/socket"
+)
+
+// BenchmarkLaunch is what a container waits for: prepare and isolate, over
+// the socket, from nothing to two of four GPUs. Its process is in its cgroup
+// by then, as Mesos has it.
+func BenchmarkLaunch(b *testing.B) {
+	b.Run("memory", func(b *testing.B) {
+		k := kerneltest.New("GPU-0", "GPU-1", "GPU-2", "GPU-3")
+		benchmarkLaunch(b, k, "mesos", "", []string{"GPU-0", "GPU-1"})
+	})
+	for _, version := range []string{"v1", "v2"} {
+		b.Run(version, func(b *testing.B) {
+			need.Root(b)
+			h, err := simulated.Host("4xV100", "bench")
+			if err != nil {
+				b.Fatal(err)
+			}
+			kernel, err := isolator.New(isolator.Config{Host: h, Cgroups: version})
+			if err != nil {
+				b.Skipf("needs cgroups %s: %v", version, err)
+			}
+			mountpoint, err := cgroup.Mounted("/proc/self/mountinfo")
+			if version == "v2" {
+				mountpoint, err = cgroup.Unified("/proc/self/mountinfo")
+			}
+			if err != nil {
+				b.Fatal(err)
+			}
+			root := fmt.Sprintf("mesos-gpu-socket-bench-%d", os.Getpid())
+			mkdir(b, mountpoint, root)
+			benchmarkLaunch(b, kernel, root, mountpoint, []string{h.Devices[0].UUID, h.Devices[1].UUID})
+		})
+	}
+}
+
+// mkdir makes a cgroup that ends with the benchmark.
+func mkdir(b *testing.B, mountpoint, name string) {
+	b.Helper()
+	dir := filepath.Join(mountpoint, name)
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := syscall.Rmdir(dir); err != nil {
+			b.Error(err)
+		}
+	})
+}
+
+func benchmarkLaunch(b *testing.B, kernel containers.Kernel, root, mountpoint string, stock []string) {
+	c, err := containers.Open(containers.Config{
+		Kernel: kernel, Dir: b.TempDir(), CgroupsRoot: root, Stock: stock, Log: quiet(),
+		Volume:      func(context.Context) (string, error) { return "/volume", nil },
+		NeedsDriver: func(_, _ map[string]string) (bool, error) { return false, nil },
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	d := newDaemon(b, func(cfg *socket.Config) { cfg.Containers = c })
+	d.start(b)
+	var times []time.Duration
+	for b.Loop() {
+		b.StopTimer()
+		id := fmt.Sprintf("c%d", len(times))
+		pid, end := process(b, mountpoint, filepath.Join(root, id))
+		b.StartTimer()
+		start := time.Now()
+		if _, err := d.Prepare(b.Context(), containers.Launch{Container: id, Resources: []ledger.Resource{{Name: "gpus", Scalar: 2}}}); err != nil {
+			b.Fatal(err)
+		}
+		if err := d.Isolate(b.Context(), id, pid); err != nil {
+			b.Fatal(err)
+		}
+		times = append(times, time.Since(start))
+		b.StopTimer()
+		end()
+		if err := d.Cleanup(b.Context(), id); err != nil {
+			b.Fatal(err)
+		}
+		if mountpoint != "" {
+			if err := syscall.Rmdir(filepath.Join(mountpoint, root, id)); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.StartTimer()
+	}
+	slices.Sort(times)
+	b.ReportMetric(float64(times[len(times)/2].Microseconds()), "p50-µs")
+	b.ReportMetric(float64(times[len(times)*99/100].Microseconds()), "p99-µs")
+}
+
+// process starts one in a new cgroup; without a mount point in none.
+func process(b *testing.B, mountpoint, group string) (pid int, end func()) {
+	b.Helper()
+	cmd := exec.Command("sleep", "600")
+	if mountpoint != "" {
+		if err := os.Mkdir(filepath.Join(mountpoint, group), 0o755); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	if mountpoint != "" {
+		file := filepath.Join(mountpoint, group, "cgroup.procs")
+		if err := os.WriteFile(file, []byte(strconv.Itoa(cmd.Process.Pid)), 0o600); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return cmd.Process.Pid, func() {
+		if err := cmd.Process.Kill(); err != nil {
+			b.Fatal(err)
+		}
+		_ = cmd.Wait() // killed
+	}
+}
+
+// serveAgent is a daemon as a process of its own, with a kernel in memory.
+func serveAgent(args []string) {
+	c, err := containers.Open(containers.Config{
+		Kernel: kerneltest.New("GPU-0", "GPU-1"), Dir: args[1], Stock: []string{"GPU-1"}, Log: quiet(),
+		Volume:      func(context.Context) (string, error) { return "/volume", nil },
+		NeedsDriver: func(_, _ map[string]string) (bool, error) { return false, nil },
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	server, err := socket.New(socket.Config{Containers: c, Devices: newDevices(), Metrics: http.NotFoundHandler(), UID: os.Getuid(), Log: quiet()})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	l, err := socket.Listen(args[0])
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	fmt.Println("ready")
+	if err := server.Serve(ctx, l); err != nil {
+		fmt.Println(err)
+	}
+}
+
+// BenchmarkMemory reports how a daemon's resident memory grows with calls of
+// all kinds; a million of them: go test -bench Memory -benchtime 1000000x.
+func BenchmarkMemory(b *testing.B) {
+	dir := b.TempDir()
+	path := dir + "/agent.sock"
+	cmd := exec.Command("/proc/self/exe", "serve-agent", path, dir)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_ = cmd.Wait()
+	})
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
+		b.Fatal(line, err)
+	}
+	warm := socket.NewClient(path)
+	defer warm.Close()
+	if _, err := warm.Version(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	first := resident(b, cmd.Process.Pid)
+	var left atomic.Int64
+	left.Store(int64(b.N))
+	b.ResetTimer()
+	var all sync.WaitGroup
+	for worker := range 4 {
+		all.Go(func() {
+			c := socket.NewClient(path)
+			defer c.Close()
+			for left.Add(-1) >= 0 {
+				if err := oneCall(b.Context(), c, worker, int(left.Load())); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	b.StopTimer()
+	last := resident(b, cmd.Process.Pid)
+	b.ReportMetric(float64(first)/1024, "MiB-before")
+	b.ReportMetric(float64(last)/1024, "MiB-after")
+}
+
+// oneCall makes one of the calls there are, each worker of its own containers.
+func oneCall(ctx context.Context, c *socket.Client, worker, n int) error {
+	id := fmt.Sprintf("w%d-%d", worker, n/64)
+	var err error
+	switch n % 8 {
+	case 0, 1:
+		_, err = c.Prepare(ctx, containers.Launch{Container: id, Task: id})
+	case 2:
+		_, err = c.Update(ctx, id, nil)
+	case 3:
+		_, err = c.Devices(ctx)
+	case 4:
+		_, err = c.Containers(ctx)
+	case 5:
+		_, err = c.History(ctx, "GPU-0")
+	case 6:
+		err = c.Recover(ctx, []string{id})
+	default:
+		err = c.Cleanup(ctx, id)
+	}
+	return err
+}
+
+// resident is a process's resident memory in KiB.
+func resident(b *testing.B, pid int) int {
+	b.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		b.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+			kib, err := strconv.Atoi(strings.Fields(rest)[0])
+			if err != nil {
+				b.Fatal(err)
+			}
+			return kib
+		}
+	}
+	b.Fatal("no VmRSS")
+	return 0
+}

@@ -1,0 +1,35 @@
+package socket
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+)
+
+// conditions writes a line for each change until the client goes, or takes
+// nothing for too long.
+func (s *Server) conditions(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	changes, err := s.cfg.Devices.Watch(ctx, r.URL.Query()["device"]...)
+	if err != nil {
+		s.refuse(w, err)
+		return
+	}
+	connection := http.NewResponseController(w)
+	// The request has been read: its deadline must not end the stream.
+	_ = connection.SetReadDeadline(time.Time{})
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	s.deadline(w)
+	if connection.Flush() != nil {
+		return
+	}
+	lines := json.NewEncoder(w)
+	for change := range changes {
+		s.deadline(w)
+		if lines.Encode(change) != nil || connection.Flush() != nil {
+			return
+		}
+	}
+}

@@ -1,0 +1,13 @@
+package socket
+
+import "time"
+
+// SetPatience makes the server give up on slow clients sooner.
+func (s *Server) SetPatience(d time.Duration) { s.patience = d }
+
+const (
+	MaxConnections = maxConnections
+	MaxOthers      = maxOthers
+	MaxBody        = maxBody
+	MaxHeader      = maxHeader
+)

@@ -1,0 +1,189 @@
+package socket
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"mesos-gpu/isolator/containers"
+	"mesos-gpu/isolator/ledger"
+	"mesos-gpu/isolator/watch"
+)
+
+// call answers a request with a value for JSON, or an error.
+type call func(*http.Request) (any, error)
+
+// status is an error with the status it is told by.
+type status struct {
+	code int
+	err  error
+}
+
+func (s *status) Error() string { return s.err.Error() }
+func (s *status) Unwrap() error { return s.err }
+
+func (s *Server) routes() http.Handler {
+	mux := http.NewServeMux()
+	get, post := http.MethodGet, http.MethodPost
+	for _, r := range []struct {
+		method, path string
+		call         call
+	}{
+		{post, "/v1/recover", s.recover},
+		{post, "/v1/prepare", s.prepare},
+		{post, "/v1/isolate", s.isolate},
+		{post, "/v1/update", s.update},
+		{post, "/v1/cleanup", s.cleanup},
+		{get, "/v1/usage", s.usage},
+		{get, "/v1/status", s.status},
+		{get, "/v1/version", s.version},
+		{get, "/v1/containers", s.containers},
+		{get, "/v1/devices", s.devices},
+		{get, "/v1/history", s.history},
+		{post, "/v1/devices/{uuid}/cordon", s.cordon},
+		{post, "/v1/devices/{uuid}/uncordon", s.uncordon},
+	} {
+		mux.HandleFunc(r.path, s.only(r.method, func(w http.ResponseWriter, req *http.Request) { s.answer(w, req, r.call) }))
+	}
+	mux.HandleFunc("/v1/conditions", s.only(get, s.conditions))
+	mux.HandleFunc("/metrics", s.only(get, s.cfg.Metrics.ServeHTTP))
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		s.refuse(w, &status{http.StatusNotFound, fmt.Errorf("no such path; see docs/isolator-api.md")})
+	})
+	return s.calm(mux)
+}
+
+// only lets one method through, and one that changes things from those alone
+// who may.
+func (s *Server) only(method string, next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != method && !(method == http.MethodGet && r.Method == http.MethodHead) {
+			w.Header().Set("Allow", method)
+			s.refuse(w, &status{http.StatusMethodNotAllowed, fmt.Errorf("%s wants %s", r.URL.Path, method)})
+			return
+		}
+		if method != http.MethodGet {
+			if err := s.may(r); err != nil {
+				s.refuse(w, err)
+				return
+			}
+		}
+		next(w, r)
+	}
+}
+
+func (s *Server) may(r *http.Request) error {
+	switch p, _ := r.Context().Value(peerKey{}).(*peer); {
+	case p == nil:
+		return &status{http.StatusForbidden, errors.New("only GETs are answered here: use the unix socket")}
+	case !p.may:
+		return &status{http.StatusForbidden, fmt.Errorf("uid %d may only GET, uid 0 and %d may do all", p.uid, s.cfg.UID)}
+	}
+	return nil
+}
+
+// calm turns a panic into an answer: one bad call must not end the daemon's
+// care for all other containers.
+func (s *Server) calm(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			if p := recover(); p != nil {
+				s.cfg.Log.WithField("path", r.URL.Path).WithField("panic", fmt.Sprint(p)).Error("agent API call panicked")
+				s.refuse(w, errors.New("the daemon has a fault, see its log"))
+			}
+		}()
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, c call) {
+	if err := s.takeBody(w, r); err != nil {
+		s.refuse(w, err)
+		return
+	}
+	v, err := c(r)
+	if err != nil {
+		s.refuse(w, err)
+		return
+	}
+	s.write(w, http.StatusOK, v)
+}
+
+func (s *Server) refuse(w http.ResponseWriter, err error) {
+	s.write(w, codeOf(err), failure{err.Error()})
+}
+
+func codeOf(err error) int {
+	var (
+		told    *status
+		invalid *containers.Invalid
+		unknown *containers.Unknown
+		refused *ledger.Refusal
+	)
+	switch {
+	case errors.As(err, &told):
+		return told.code
+	case errors.As(err, &invalid):
+		return http.StatusBadRequest
+	case errors.As(err, &unknown), errors.Is(err, watch.ErrUnknown):
+		return http.StatusNotFound
+	case errors.As(err, &refused):
+		return http.StatusConflict
+	default:
+		return http.StatusInternalServerError
+	}
+}
+
+func (s *Server) write(w http.ResponseWriter, code int, v any) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		code, text = http.StatusInternalServerError, []byte(`{"error":"the answer cannot be written as JSON"}`)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	s.deadline(w)
+	w.Write(append(text, '\n')) // a client that has gone misses it
+}
+
+// deadline gives the client so long to take what is written next.
+func (s *Server) deadline(w http.ResponseWriter) {
+	// A recorder in place of a connection knows no deadlines.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.patience))
+}
+
+// takeBody reads the whole body, so that a slow client has its end before the
+// call begins. Calls that only ask have none.
+func (s *Server) takeBody(w http.ResponseWriter, r *http.Request) error {
+	if r.Method != http.MethodPost {
+		return nil
+	}
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return &status{http.StatusRequestEntityTooLarge, fmt.Errorf("the body has more than %d bytes", maxBody)}
+	case err != nil:
+		return &status{http.StatusBadRequest, fmt.Errorf("read the body: %w", err)}
+	}
+	// The deadline of reading must not end a call that takes its time.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+	r.Body = io.NopCloser(bytes.NewReader(text))
+	return nil
+}
+
+// read parses a request's whole body.
+func read[T any](r *http.Request) (T, error) {
+	var v T
+	text, err := io.ReadAll(r.Body)
+	if err == nil {
+		err = json.Unmarshal(text, &v)
+	}
+	if err != nil {
+		return v, &status{http.StatusBadRequest, fmt.Errorf("read the body of %d bytes as JSON: %w", len(text), err)}
+	}
+	return v, nil
+}

@@ -1,0 +1,109 @@
+// Package socket speaks the API of docs/isolator-api.md: a server on a unix
+// socket that knows who calls, its read-only half for TCP, and a client. It
+// decides who may call and how much a call may be; what a call does is the
+// Containers' and Devices' affair.
+package socket
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/sirupsen/logrus"
+)
+
+const (
+	maxBody   = 1 << 20
+	maxHeader = 16 << 10
+	// patience bounds reading a request and writing each part of an answer.
+	patience = 10 * time.Second
+	// idle is how long a connection may wait for its next request.
+	idle = 2 * time.Minute
+	// maxReason bounds why a device is cordoned.
+	maxReason = 1024
+)
+
+// Config says what a Server serves.
+type Config struct {
+	Containers Containers
+	Devices    Devices
+	// Metrics serves GET /metrics.
+	Metrics http.Handler
+	Version string
+	// UID is the daemon's own: beside uid 0 the one that may change things.
+	UID int
+	Log logrus.FieldLogger
+}
+
+// Server answers the API.
+type Server struct {
+	cfg      Config
+	handler  http.Handler
+	patience time.Duration
+}
+
+// New checks the configuration.
+func New(cfg Config) (*Server, error) {
+	if cfg.Containers == nil || cfg.Devices == nil || cfg.Metrics == nil || cfg.Log == nil {
+		return nil, errors.New("serve the agent API: containers, devices, metrics and a log are needed")
+	}
+	s := &Server{cfg: cfg, patience: patience}
+	s.handler = s.routes()
+	return s, nil
+}
+
+// Serve answers on the socket that Listen gave until ctx ends. It returns
+// after its connections have ended.
+func (s *Server) Serve(ctx context.Context, socket net.Listener) error {
+	return s.serve(ctx, &peers{Listener: socket, own: s.cfg.UID, patience: s.patience})
+}
+
+// ServeReadOnly answers the GETs to whoever reaches the listener, until ctx
+// ends.
+func (s *Server) ServeReadOnly(ctx context.Context, tcp net.Listener) error {
+	return s.serve(ctx, &bounded{Listener: tcp, free: make(chan struct{}, maxConnections)})
+}
+
+func (s *Server) serve(ctx context.Context, l net.Listener) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	server := &http.Server{
+		Handler:           s.handler,
+		ReadHeaderTimeout: s.patience,
+		ReadTimeout:       s.patience,
+		IdleTimeout:       idle,
+		MaxHeaderBytes:    maxHeader - 4096, // net/http adds as much
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ConnContext:       withPeer,
+		ErrorLog:          log.New(debugLog{s.cfg.Log}, "", 0),
+	}
+	ended := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(ended)
+		// Streams end with ctx, which is their base; the rest is short.
+		finish, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.patience)
+		defer cancel()
+		if server.Shutdown(finish) != nil {
+			server.Close()
+		}
+	})
+	err := server.Serve(l)
+	if stop() {
+		server.Close()
+		return fmt.Errorf("serve the agent API at %s: %w", l.Addr(), err)
+	}
+	<-ended
+	return nil
+}
+
+// debugLog takes net/http's own complaints about what clients do.
+type debugLog struct{ log logrus.FieldLogger }
+
+func (d debugLog) Write(line []byte) (int, error) {
+	d.log.WithField("complaint", string(line)).Debug("agent API connection")
+	return len(line), nil
+}

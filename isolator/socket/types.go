@@ -1,0 +1,98 @@
+package socket
+
+import (
+	"context"
+
+	"mesos-gpu/gpu"
+	"mesos-gpu/isolator/containers"
+	"mesos-gpu/isolator/ledger"
+	"mesos-gpu/isolator/watch"
+)
+
+// Containers is what the calls about containers come to, as containers.Containers
+// does it. Errors that are *containers.Invalid, *containers.Unknown and
+// *ledger.Refusal are the caller's fault.
+type Containers interface {
+	Recover(alive []string) error
+	Prepare(context.Context, containers.Launch) (containers.Setup, error)
+	Isolate(container string, pid int) error
+	Update(container string, resources []ledger.Resource) ([]string, error)
+	Status(container string) (containers.Status, error)
+	// Devices are those that the container holds or inherits.
+	Devices(container string) ([]string, error)
+	Cleanup(container string) error
+	Holders() []gpu.Holder
+	// Stock are the devices set aside for a bare number of gpus.
+	Stock() []string
+}
+
+// Devices is what the calls about devices come to, as watch.Watcher does it.
+// Errors about a device that there is not wrap watch.ErrUnknown.
+type Devices interface {
+	Devices() []watch.State
+	// History is the last minutes, oldest first.
+	History(uuid string) ([]gpu.Sample, bool)
+	// Watch gives the condition of each of those devices, of all where none is
+	// named, at once and again whenever it changes, until ctx ends; then the
+	// channel is closed.
+	Watch(ctx context.Context, uuids ...string) (<-chan watch.Update, error)
+	Cordon(uuid, reason string) error
+	Uncordon(uuid string) error
+}
+
+// Device is one of the host's, of which GET /v1/devices gives a list.
+type Device struct {
+	Device    gpu.Device    `json:"device"`
+	Condition gpu.Condition `json:"condition"`
+	Stock     bool          `json:"stock"`
+	Holders   []string      `json:"holders"`
+	Sample    *gpu.Sample   `json:"sample,omitempty"` // absent before the first
+}
+
+// Usage is the answer to GET /v1/usage.
+type Usage struct {
+	Devices []DeviceUsage `json:"devices"`
+}
+
+// DeviceUsage is one device of a container.
+type DeviceUsage struct {
+	Device string      `json:"device"`
+	Sample *gpu.Sample `json:"sample,omitempty"`
+}
+
+// History is the answer to GET /v1/history.
+type History struct {
+	Device  string       `json:"device"`
+	Samples []gpu.Sample `json:"samples"`
+}
+
+// Bodies of the calls that are more than one of another package's values.
+type (
+	recovery struct {
+		Containers []string `json:"containers"`
+	}
+	isolation struct {
+		Container string `json:"container"`
+		PID       int    `json:"pid"`
+	}
+	change struct {
+		Container string            `json:"container"`
+		Resources []ledger.Resource `json:"resources"`
+	}
+	changed struct {
+		Devices []string `json:"devices"`
+	}
+	end struct {
+		Container string `json:"container"`
+	}
+	cordon struct {
+		Reason string `json:"reason"`
+	}
+	version struct {
+		Version string `json:"version"`
+	}
+	failure struct {
+		Error string `json:"error"`
+	}
+	nothing struct{}
+)

@@ -1,0 +1,142 @@
+package watch
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"mesos-gpu/gpu"
+	"mesos-gpu/isolator/health"
+)
+
+// maxReason bounds what an operator may write, in bytes.
+const maxReason = 1024
+
+// cordon is an operator's word that a device is not to be given to tasks.
+type cordon struct {
+	Reason string    `json:"reason"`
+	Since  time.Time `json:"since"`
+}
+
+// Cordon keeps a device out of the offers until Uncordon, over restarts too. A
+// GPU's name stands for all its slices. Tasks that hold the device go on. The
+// error wraps ErrUnknown where the host has no such device.
+func (w *Watcher) Cordon(uuid, reason string) error {
+	if len(reason) > maxReason {
+		return fmt.Errorf("cordon device %s: the reason has %d bytes, at most %d are kept", uuid, len(reason), maxReason)
+	}
+	if !w.has(uuid) {
+		return fmt.Errorf("cordon device %s: %w", uuid, ErrUnknown)
+	}
+	err := w.setCordons(func(cordons map[string]cordon) {
+		cordons[uuid] = cordon{Reason: reason, Since: time.Now()}
+	})
+	if err != nil {
+		return fmt.Errorf("cordon device %s: %w", uuid, err)
+	}
+	return nil
+}
+
+// Uncordon takes a cordon back, and vouches for the device: what would need a
+// reset is forgotten. One that fails still stays out of the offers. The error
+// wraps ErrUnknown where the host has no such device and none is cordoned.
+func (w *Watcher) Uncordon(uuid string) error {
+	w.mu.Lock()
+	_, cordoned := w.cordons[uuid]
+	w.mu.Unlock()
+	known := w.has(uuid)
+	if !known && !cordoned {
+		return fmt.Errorf("uncordon device %s: %w", uuid, ErrUnknown)
+	}
+	if err := w.setCordons(func(cordons map[string]cordon) { delete(cordons, uuid) }); err != nil {
+		return fmt.Errorf("uncordon device %s: %w", uuid, err)
+	}
+	w.observe(health.Observation{Vouched: true}, func(d *device) bool { return d.is(uuid) })
+	for _, d := range w.devices {
+		if d.is(uuid) {
+			select {
+			case d.kick <- struct{}{}:
+			default:
+			}
+		}
+	}
+	return nil
+}
+
+func (w *Watcher) has(uuid string) bool {
+	return slices.ContainsFunc(w.devices, func(d *device) bool { return d.is(uuid) })
+}
+
+// setCordons writes the changed cordons down before they count.
+func (w *Watcher) setCordons(change func(map[string]cordon)) error {
+	w.file.Lock()
+	defer w.file.Unlock()
+	w.mu.Lock()
+	next := maps.Clone(w.cordons)
+	change(next)
+	content := w.content(next)
+	w.mu.Unlock()
+	if err := w.file.write(content); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	before := make([]gpu.Condition, len(w.devices))
+	for i, d := range w.devices {
+		before[i] = w.condition(d)
+	}
+	w.cordons = next
+	var changed []Update
+	for i, d := range w.devices {
+		if c := w.condition(d); c != before[i] {
+			changed = append(changed, Update{Device: d.UUID, Condition: c})
+		}
+	}
+	w.tell(changed)
+	return nil
+}
+
+// keep writes down what needs a reset, whenever it has changed.
+func (w *Watcher) keep(ctx context.Context) {
+	for {
+		select {
+		case <-w.dirty:
+			w.save()
+		case <-ctx.Done():
+			select {
+			case <-w.dirty:
+				w.save()
+			default:
+			}
+			return
+		}
+	}
+}
+
+// save writes down what needs a reset.
+func (w *Watcher) save() {
+	w.file.Lock()
+	defer w.file.Unlock()
+	w.mu.Lock()
+	content := w.content(w.cordons)
+	w.mu.Unlock()
+	if err := w.file.write(content); err != nil {
+		w.cfg.Log.WithError(err).Error("GPU faults not written down: a restart would forget which GPU needs a reset")
+	}
+}
+
+// content is called with mu held. It keeps what belongs to devices that are
+// away.
+func (w *Watcher) content(cordons map[string]cordon) content {
+	c := content{Cordons: cordons, Faults: maps.Clone(w.file.away)}
+	for _, d := range w.devices {
+		if s := d.state.Saved(); len(s.Faults) > 0 {
+			c.Faults[d.UUID] = s
+		} else {
+			delete(c.Faults, d.UUID)
+		}
+	}
+	return c
+}

@@ -1,0 +1,151 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"mesos-gpu/gpu"
+	"mesos-gpu/isolator/health"
+)
+
+// driver is a Source that a test breaks at will.
+type driver struct {
+	events chan health.Event
+
+	mu     sync.Mutex
+	errs   map[string]error         // instead of a sample
+	stuck  map[string]chan struct{} // until closed
+	counts map[string]int
+	inside map[string]int // calls under way
+	most   int            // calls of one device at a time
+	noise  error          // what Wait returns
+}
+
+func newDriver() *driver {
+	return &driver{
+		events: make(chan health.Event, 10000), errs: map[string]error{}, stuck: map[string]chan struct{}{},
+		counts: map[string]int{}, inside: map[string]int{},
+	}
+}
+
+func (d *driver) Sample(uuid string) (gpu.Sample, error) {
+	d.mu.Lock()
+	d.counts[uuid]++
+	d.inside[uuid]++
+	d.most = max(d.most, d.inside[uuid])
+	stuck := d.stuck[uuid]
+	d.mu.Unlock()
+	if stuck != nil {
+		<-stuck
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.inside[uuid]--
+	return gpu.Sample{
+		At: time.Now(), Values: map[gpu.Field]float64{gpu.Celsius: float64(d.counts[uuid])},
+		Processes: []gpu.Process{{PID: 1, MemBytes: 2}},
+	}, d.errs[uuid]
+}
+
+func (d *driver) Wait(ctx context.Context) (health.Event, error) {
+	d.mu.Lock()
+	noise := d.noise
+	d.mu.Unlock()
+	if noise != nil {
+		return health.Event{}, noise
+	}
+	select {
+	case <-ctx.Done():
+		return health.Event{}, ctx.Err()
+	case e := <-d.events:
+		return e, nil
+	}
+}
+
+func (d *driver) set(change func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	change()
+}
+
+func (d *driver) hang(uuid string) (release func()) {
+	stuck := make(chan struct{})
+	d.set(func() { d.stuck[uuid] = stuck })
+	return func() {
+		d.set(func() { delete(d.stuck, uuid) })
+		close(stuck)
+	}
+}
+
+func three() gpu.Host {
+	return gpu.Host{Driver: "535", Devices: []gpu.Device{{UUID: "GPU-a"}, {UUID: "GPU-b", Minor: 1}, {UUID: "GPU-c", Minor: 2}}}
+}
+
+func quiet() *logrus.Logger {
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	return log
+}
+
+func newWatcher(t *testing.T, h gpu.Host, source Source, dir, boot string) *Watcher {
+	t.Helper()
+	w, err := New(Config{Host: h, Source: source, StateDir: dir, Boot: boot, Log: quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// watched runs a watcher in a bubble of time until the test ends.
+func watched(t *testing.T, h gpu.Host, test func(*testing.T, *driver, *Watcher)) {
+	t.Helper()
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDriver()
+		w := newWatcher(t, h, d, dir, "boot")
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			w.Run(ctx)
+		}()
+		synctest.Wait()
+		test(t, d, w)
+		cancel()
+		<-done
+	})
+}
+
+func (w *Watcher) mustBe(t *testing.T, uuid string, want gpu.Health) {
+	t.Helper()
+	synctest.Wait()
+	if c, ok := w.Condition(uuid); !ok || c.Health != want {
+		t.Errorf("%s is %s (%s), want %s", uuid, c.Health, c.Reason, want)
+	}
+}
+
+func (w *Watcher) mustOffer(t *testing.T, want ...string) {
+	t.Helper()
+	synctest.Wait()
+	if got := w.Offered(); !slices.Equal(got, want) {
+		t.Errorf("offered %v, want %v", got, want)
+	}
+}
+
+func uuids(h gpu.Host) []string {
+	var list []string
+	for _, d := range h.Devices {
+		list = append(list, d.UUID)
+	}
+	return list
+}
+
+var errBroken = errors.New("unknown error")

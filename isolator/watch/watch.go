@@ -1,0 +1,243 @@
+// Package watch looks after one machine's GPUs: it samples them, hears the
+// driver's events, has health judge both, keeps the last minutes, remembers
+// across restarts who was cordoned and what needs a reset, and tells whoever
+// asks. It decides only what package health and the operator decide; acting on
+// it is for others.
+package watch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"mesos-gpu/gpu"
+	"mesos-gpu/isolator/health"
+)
+
+// ErrUnknown is wrapped by errors about devices that the host does not have.
+var ErrUnknown = errors.New("no such device on this host")
+
+// Source is where samples and events come from.
+type Source interface {
+	// Sample measures one device. The error of a lost one wraps
+	// health.ErrLost. A call may hang in the driver; there is one at a time
+	// for each device, and other devices go on.
+	Sample(uuid string) (gpu.Sample, error)
+	// Wait returns the next event, or an error, at the latest when ctx ends.
+	Wait(ctx context.Context) (health.Event, error)
+}
+
+// Config says what to watch and how closely.
+type Config struct {
+	Host   gpu.Host
+	Source Source
+	Policy health.Policy
+	// StateDir keeps cordons and what needs a reset.
+	StateDir string
+	// Boot identifies this run of the machine, the text of
+	// /proc/sys/kernel/random/boot_id: devices that needed a reset have had
+	// one when it differs. Empty where it is not known.
+	Boot string
+	Log  logrus.FieldLogger
+
+	// Every is the time between two samples of a device, 5 s. One that takes
+	// longer than Timeout, 3 s, counts as an error. Keep is how long a sample
+	// is kept, 10 min.
+	Every, Timeout, Keep time.Duration
+}
+
+func (c Config) withDefaults() (Config, error) {
+	switch {
+	case c.Source == nil:
+		return c, errors.New("no source of samples given")
+	case c.StateDir == "":
+		return c, errors.New("no state folder given: cordons must outlive the daemon")
+	case c.Log == nil:
+		return c, errors.New("no log given")
+	case c.Every < 0 || c.Timeout < 0 || c.Keep < 0:
+		return c, fmt.Errorf("sample every %s, for at most %s, kept for %s: none may be negative", c.Every, c.Timeout, c.Keep)
+	}
+	for value, fallback := range map[*time.Duration]time.Duration{
+		&c.Every: 5 * time.Second, &c.Timeout: 3 * time.Second, &c.Keep: 10 * time.Minute,
+	} {
+		if *value == 0 {
+			*value = fallback
+		}
+	}
+	var err error
+	c.Policy, err = c.Policy.WithDefaults()
+	return c, err
+}
+
+// State is what is known of one device.
+type State struct {
+	Device    gpu.Device    `json:"device"`
+	Condition gpu.Condition `json:"condition"`
+	// Sample is the last one; its At is zero before the first.
+	Sample gpu.Sample `json:"sample"`
+	// XIDs counts the events by their numbers, under 0 those of ever more
+	// numbers; SampleErrors the samples that could not be taken.
+	XIDs         map[uint64]uint64 `json:"xids,omitempty"`
+	SampleErrors uint64            `json:"sample_errors,omitempty"`
+}
+
+// Watcher is safe for use by many goroutines.
+type Watcher struct {
+	cfg  Config
+	file *stateFile // has a lock of its own, taken before mu
+	// dirty asks Run to write down what needs a reset; a slow disk keeps
+	// nobody from hearing of a fault.
+	dirty chan struct{}
+
+	mu      sync.Mutex
+	devices []*device // in the host's order
+	cordons map[string]cordon
+	offered []string
+	hosts   map[chan gpu.Host]bool
+	subs    map[*subscriber]bool
+}
+
+// device is guarded by Watcher.mu, but for what never changes.
+type device struct {
+	gpu.Device
+	kick    chan struct{} // samples before the time
+	state   health.State
+	sample  gpu.Sample
+	history ring
+	xids    map[uint64]uint64
+	errors  uint64
+}
+
+// is reports whether name is the device's own or its whole GPU's.
+func (d *device) is(name string) bool {
+	return d.UUID == name || d.MIG != nil && d.MIG.Parent == name
+}
+
+// New reads what an earlier daemon kept. All devices count as healthy that it
+// has nothing against. Run does the watching.
+func New(cfg Config) (*Watcher, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("watch GPUs: %w", err)
+	}
+	file, kept, err := openState(cfg.StateDir, cfg.Boot)
+	if err != nil {
+		return nil, fmt.Errorf("watch GPUs: %w", err)
+	}
+	w := &Watcher{
+		cfg: cfg, file: file, dirty: make(chan struct{}, 1), cordons: kept.Cordons,
+		hosts: map[chan gpu.Host]bool{}, subs: map[*subscriber]bool{},
+	}
+	size := int(cfg.Keep/cfg.Every) + 1
+	for _, d := range cfg.Host.Devices {
+		w.devices = append(w.devices, &device{
+			Device: d, kick: make(chan struct{}, 1), state: health.New(time.Now(), kept.Faults[d.UUID]),
+			history: newRing(size), xids: map[uint64]uint64{},
+		})
+	}
+	w.offered = w.offers()
+	return w, nil
+}
+
+// Run watches until ctx ends. Once that has, it waits at most Timeout for a
+// call that hangs in the driver, or for a disk.
+func (w *Watcher) Run(ctx context.Context) {
+	var all sync.WaitGroup
+	for _, d := range w.devices {
+		all.Go(func() { w.probe(ctx, d) })
+	}
+	all.Go(func() { w.listen(ctx) })
+	all.Go(func() { w.keep(ctx) })
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		all.Wait()
+	}()
+	<-ctx.Done()
+	select {
+	case <-ended:
+	case <-time.After(w.cfg.Timeout):
+	}
+}
+
+// Devices tells what is known of each device, in the host's order. Samples are
+// shared: nobody may change one.
+func (w *Watcher) Devices() []State {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	list := make([]State, len(w.devices))
+	for i, d := range w.devices {
+		list[i] = State{Device: d.Device, Condition: w.condition(d), Sample: d.sample, XIDs: clone(d.xids), SampleErrors: d.errors}
+	}
+	return list
+}
+
+// Condition is one device's, and whether the host has it.
+func (w *Watcher) Condition(uuid string) (gpu.Condition, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, d := range w.devices {
+		if d.UUID == uuid {
+			return w.condition(d), true
+		}
+	}
+	return gpu.Condition{}, false
+}
+
+// History is what was measured of a device in the last minutes, oldest first,
+// without the processes, and whether the host has the device.
+func (w *Watcher) History(uuid string) ([]gpu.Sample, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, d := range w.devices {
+		if d.UUID == uuid {
+			return d.history.since(time.Now().Add(-w.cfg.Keep)), true
+		}
+	}
+	return nil, false
+}
+
+// Offered names the devices that tasks may get, in the host's order.
+func (w *Watcher) Offered() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.offered)
+}
+
+// The functions below are called with mu held.
+
+func (w *Watcher) condition(d *device) gpu.Condition {
+	c := d.state.Condition()
+	held, ok := w.cordons[d.UUID]
+	if !ok && d.MIG != nil {
+		held, ok = w.cordons[d.MIG.Parent]
+	}
+	c.Cordoned, c.Cordon = ok, held.Reason
+	return c
+}
+
+func (w *Watcher) offers() []string {
+	list := make([]string, 0, len(w.devices))
+	for _, d := range w.devices {
+		if w.condition(d).Offered() {
+			list = append(list, d.UUID)
+		}
+	}
+	return list
+}
+
+func (w *Watcher) host() gpu.Host {
+	h := w.cfg.Host
+	h.Devices = nil
+	for _, d := range w.devices {
+		if slices.Contains(w.offered, d.UUID) {
+			h.Devices = append(h.Devices, d.Device)
+		}
+	}
+	return h
+}

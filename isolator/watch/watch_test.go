@@ -1,0 +1,291 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mesos-gpu/gpu"
+	"mesos-gpu/isolator/health"
+)
+
+// A fatal event takes the device out of the offers at once: no time passes.
+func TestFatalEventLeavesTheOffersAtOnce(t *testing.T) {
+	watched(t, three(), func(t *testing.T, d *driver, w *Watcher) {
+		hosts := w.Hosts(t.Context())
+		if got := uuids(<-hosts); !slices.Equal(got, []string{"GPU-a", "GPU-b", "GPU-c"}) {
+			t.Errorf("at first %v", got)
+		}
+		before := time.Now()
+		d.events <- health.Event{Device: "GPU-b", XID: 79}
+		h := <-hosts
+		if got := uuids(h); !slices.Equal(got, []string{"GPU-a", "GPU-c"}) || h.Driver != "535" {
+			t.Errorf("then %v", h)
+		}
+		if took := time.Since(before); took != 0 {
+			t.Errorf("it took %s", took)
+		}
+		w.mustOffer(t, "GPU-a", "GPU-c")
+		time.Sleep(time.Hour)
+		w.mustBe(t, "GPU-b", gpu.Failed)
+	})
+}
+
+func TestLostLeavesTheOffersWithTheNextSample(t *testing.T) {
+	watched(t, three(), func(t *testing.T, d *driver, w *Watcher) {
+		d.set(func() { d.errs["GPU-a"] = fmt.Errorf("sample: %w", health.ErrLost) })
+		time.Sleep(5 * time.Second)
+		w.mustOffer(t, "GPU-b", "GPU-c")
+		d.set(func() { delete(d.errs, "GPU-a") })
+		time.Sleep(5 * time.Second)
+		w.mustBe(t, "GPU-a", gpu.Recovering)
+		w.mustOffer(t, "GPU-b", "GPU-c")
+		time.Sleep(2 * time.Minute)
+		w.mustOffer(t, "GPU-a", "GPU-b", "GPU-c")
+	})
+}
+
+// A driver stuck on one device: that one is suspect, then failed; the others
+// are sampled as ever, and no second call is made while the first hangs.
+func TestHangingSampleStallsNobodyElse(t *testing.T) {
+	watched(t, three(), func(t *testing.T, d *driver, w *Watcher) {
+		release := d.hang("GPU-a")
+		time.Sleep(5*time.Second + 3*time.Second)
+		w.mustBe(t, "GPU-a", gpu.Suspect)
+		if c, _ := w.Condition("GPU-a"); !strings.Contains(c.Reason, "the driver does not answer within 3s") {
+			t.Errorf("reason %q", c.Reason)
+		}
+		time.Sleep(15 * time.Second)
+		w.mustBe(t, "GPU-a", gpu.Failed)
+		time.Sleep(10 * time.Minute)
+		w.mustOffer(t, "GPU-b", "GPU-c")
+		d.set(func() {
+			if d.counts["GPU-a"] != 2 || d.counts["GPU-b"] < 120 || d.most != 1 {
+				t.Errorf("samples %v, %d of one device at a time", d.counts, d.most)
+			}
+		})
+		release()
+		time.Sleep(3 * time.Minute)
+		w.mustBe(t, "GPU-a", gpu.Healthy)
+		if n := w.Devices()[0].SampleErrors; n < 100 {
+			t.Errorf("%d sample errors", n)
+		}
+	})
+}
+
+// Run ends though a call hangs, and the test's bubble ends with the call.
+func TestRunEndsThoughTheDriverHangs(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDriver()
+		release := d.hang("GPU-a")
+		w := newWatcher(t, three(), d, dir, "")
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			w.Run(ctx)
+		}()
+		time.Sleep(4 * time.Second)
+		cancel()
+		before := time.Now()
+		<-done
+		if took := time.Since(before); took > 3*time.Second {
+			t.Errorf("Run took %s to end", took)
+		}
+		release()
+	})
+}
+
+func TestHistoryIsBounded(t *testing.T) {
+	watched(t, three(), func(t *testing.T, d *driver, w *Watcher) {
+		time.Sleep(3 * time.Hour)
+		synctest.Wait()
+		samples, ok := w.History("GPU-b")
+		if !ok || len(samples) != 121 {
+			t.Fatalf("%d samples, want 121: every 5 s of 10 min", len(samples))
+		}
+		for i, s := range samples {
+			if s.Processes != nil {
+				t.Fatal("processes are kept")
+			}
+			if i > 0 && s.At.Sub(samples[i-1].At) != 5*time.Second {
+				t.Fatalf("%s after %s", s.At, samples[i-1].At)
+			}
+		}
+		if got := samples[120].At; !got.Equal(time.Now()) {
+			t.Errorf("the newest is of %s, now is %s", got, time.Now())
+		}
+		if last := w.Devices()[1].Sample; len(last.Processes) != 1 {
+			t.Errorf("last sample %+v", last)
+		}
+		// What is old is not shown, though nothing new came.
+		release := d.hang("GPU-b")
+		time.Sleep(9 * time.Minute)
+		if samples, _ := w.History("GPU-b"); len(samples) != 13 {
+			t.Errorf("%d samples of the last 10 min, want 13", len(samples))
+		}
+		release()
+		if _, ok := w.History("GPU-x"); ok {
+			t.Error("history of a device that is not there")
+		}
+	})
+}
+
+func TestEventsOfUnknownAndSlicedDevices(t *testing.T) {
+	h := gpu.Host{Devices: []gpu.Device{
+		{UUID: "MIG-1", MIG: &gpu.MIG{Parent: "GPU-a"}}, {UUID: "MIG-2", MIG: &gpu.MIG{Parent: "GPU-a"}}, {UUID: "GPU-b"},
+	}}
+	watched(t, h, func(t *testing.T, d *driver, w *Watcher) {
+		d.events <- health.Event{Device: "GPU-z", XID: 79}
+		w.mustOffer(t, "MIG-1", "MIG-2", "GPU-b")
+		d.events <- health.Event{XID: 13}
+		w.mustOffer(t, "MIG-1", "MIG-2", "GPU-b")
+		d.events <- health.Event{Device: "GPU-a", XID: 48}
+		w.mustOffer(t, "GPU-b")
+		if err := w.Uncordon("GPU-a"); err != nil {
+			t.Error(err)
+		}
+		w.mustBe(t, "MIG-2", gpu.Recovering) // sampled at once
+		d.events <- health.Event{XID: 79}    // no telling whose
+		w.mustOffer(t)
+		if got := w.Devices()[2].XIDs; got[13] != 1 || got[79] != 1 || len(got) != 2 {
+			t.Errorf("XIDs %v", got)
+		}
+		if err := w.Cordon("GPU-a", "slices"); err != nil {
+			t.Error(err)
+		}
+		if c, _ := w.Condition("MIG-1"); !c.Cordoned || c.Cordon != "slices" {
+			t.Errorf("the GPU is cordoned, its slice %+v", c)
+		}
+	})
+}
+
+func TestXIDCountsAreBounded(t *testing.T) {
+	watched(t, three(), func(t *testing.T, d *driver, w *Watcher) {
+		for n := range uint64(1000) {
+			d.events <- health.Event{Device: "GPU-a", XID: n + 1}
+		}
+		synctest.Wait()
+		got := w.Devices()[0].XIDs
+		if len(got) != maxXIDs+1 || got[0] != 1000-maxXIDs || got[1] != 1 {
+			t.Errorf("%d numbers, %d others", len(got), got[0])
+		}
+	})
+}
+
+// While the driver gives no events, samples still tell, and events are asked
+// for with growing pauses.
+func TestNoEvents(t *testing.T) {
+	watched(t, three(), func(t *testing.T, d *driver, w *Watcher) {
+		d.set(func() { d.noise = errBroken })
+		d.events <- health.Event{Device: "GPU-a", XID: 13}
+		time.Sleep(5 * time.Minute)
+		d.set(func() { d.noise = nil })
+		time.Sleep(30 * time.Second)
+		d.events <- health.Event{Device: "GPU-a", XID: 79}
+		w.mustBe(t, "GPU-a", gpu.Failed)
+	})
+}
+
+func TestNoDevices(t *testing.T) {
+	watched(t, gpu.Host{}, func(t *testing.T, _ *driver, w *Watcher) {
+		if got := w.Devices(); len(got) != 0 {
+			t.Errorf("devices %v", got)
+		}
+	})
+}
+
+func TestWatchAndSlowReaders(t *testing.T) {
+	watched(t, three(), func(t *testing.T, d *driver, w *Watcher) {
+		ctx, cancel := context.WithCancel(t.Context())
+		begun := time.Now()
+		slow, err := w.Watch(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait() // the first update is under way
+		one, err := w.Watch(ctx, "GPU-b")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if u := <-one; u.Device != "GPU-b" || u.Condition.Health != gpu.Healthy {
+			t.Errorf("at once %+v", u)
+		}
+		// The slow one reads nothing while a device fails and comes back.
+		for range 3 {
+			d.events <- health.Event{Device: "GPU-b", XID: 94}
+			if u := <-one; u.Condition.Health != gpu.Failed || !strings.Contains(u.Condition.Reason, "XID 94") {
+				t.Errorf("failed: %+v", u)
+			}
+			if u := <-one; u.Condition.Health != gpu.Recovering {
+				t.Errorf("recovering: %+v", u)
+			}
+			if u := <-one; u.Condition.Health != gpu.Healthy {
+				t.Errorf("healthy: %+v", u)
+			}
+		}
+		// The three from the start, of which the second is the last of its
+		// nine changes by now.
+		var got []string
+		for range 3 {
+			u := <-slow
+			got = append(got, u.Device+" "+string(u.Condition.Health))
+			if u.Device == "GPU-b" && u.Condition.Since.Equal(begun) {
+				t.Error("an old condition of GPU-b")
+			}
+		}
+		if want := []string{"GPU-a healthy", "GPU-b healthy", "GPU-c healthy"}; !slices.Equal(got, want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
+		if _, err := w.Watch(ctx, "GPU-b", "GPU-x"); !errors.Is(err, ErrUnknown) {
+			t.Errorf("unknown device: %v", err)
+		}
+		cancel()
+		if u, open := <-slow; open {
+			t.Errorf("after the end %+v", u)
+		}
+		synctest.Wait()
+		if n := len(w.subs); n != 0 {
+			t.Errorf("%d subscribers are left", n)
+		}
+	})
+}
+
+// Of several changes of the offers a slow reader gets the newest.
+func TestHostsKeepsTheNewest(t *testing.T) {
+	watched(t, three(), func(t *testing.T, d *driver, w *Watcher) {
+		ctx, cancel := context.WithCancel(t.Context())
+		hosts := w.Hosts(ctx)
+		for _, id := range []string{"GPU-a", "GPU-b"} {
+			d.events <- health.Event{Device: id, XID: 79}
+		}
+		synctest.Wait()
+		if got := uuids(<-hosts); !slices.Equal(got, []string{"GPU-c"}) {
+			t.Errorf("got %v", got)
+		}
+		cancel()
+		if _, open := <-hosts; open {
+			t.Error("still open")
+		}
+	})
+}
+
+func TestConfigIsChecked(t *testing.T) {
+	for want, c := range map[string]Config{
+		"no source":       {StateDir: "x", Log: quiet()},
+		"no state folder": {Source: newDriver(), Log: quiet()},
+		"no log":          {Source: newDriver(), StateDir: "x"},
+		"negative":        {Source: newDriver(), StateDir: "x", Log: quiet(), Every: -1},
+		"health policy":   {Source: newDriver(), StateDir: "x", Log: quiet(), Policy: health.Policy{Quiet: -1}},
+	} {
+		if _, err := New(c); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
