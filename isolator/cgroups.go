@@ -71,9 +71,6 @@ func (n nowhere) Remove(string) error                { return n }
 func (i *Isolator) Default(root string) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if err := i.cgroups.Create(root); err != nil {
-		return err
-	}
 	return i.cgroups.Default(root, rules.Standard())
 }
 

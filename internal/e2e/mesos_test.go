@@ -28,6 +28,8 @@ import (
 // theirs.
 type mesos struct {
 	master, agent, images string
+	// daemon is a folder for a GPU daemon, whose socket there executors know.
+	daemon string
 }
 
 // nodes prepares the agent's view of the machine.
@@ -52,7 +54,7 @@ func startMesos(t *testing.T, agentFlags ...string) *mesos {
 	t.Helper()
 	m := &mesos{master: apachemesos.StartMaster(t, "--allocation_interval=200ms").Addr}
 	work := t.TempDir()
-	m.images = filepath.Join(work, "images")
+	m.images, m.daemon = filepath.Join(work, "images"), t.TempDir()
 	lib, driver := filepath.Join(work, "lib"), filepath.Join(work, "driver")
 	for _, dir := range []string{m.images, lib} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -73,6 +75,7 @@ func startMesos(t *testing.T, agentFlags ...string) *mesos {
 		Env: []string{"WORK=" + work, "LD_LIBRARY_PATH=" + lib + ":" + os.Getenv("LD_LIBRARY_PATH")},
 		ExecutorEnv: map[string]string{
 			"MESOS_GPU_DEV": filepath.Join(work, "nodes"), "MESOS_GPU_VOLUMES": filepath.Join(work, "volumes"), "MESOS_GPU_DRIVER_ROOT": driver,
+			"MESOS_GPU_SOCKET": m.socket(),
 		},
 		Flags: append([]string{"--image_providers=docker", "--docker_registry=" + m.images}, agentFlags...),
 	}.Start(t)
@@ -80,6 +83,8 @@ func startMesos(t *testing.T, agentFlags ...string) *mesos {
 	m.agent = agent.Addr
 	return m
 }
+
+func (m *mesos) socket() string { return filepath.Join(m.daemon, "agent.sock") }
 
 // scheduler runs "mesos-gpu scheduler" against the master.
 func (m *mesos) scheduler(t *testing.T, args ...string) *cluster {
@@ -182,7 +187,8 @@ func TestMesosProviderNamesDevices(t *testing.T) {
 		}
 	}
 	m := startMesos(t, "--isolation=cgroups/cpu,cgroups/mem,filesystem/linux,docker/runtime", "--resources=gpus:0", attributes)
-	apachemesos.Spawn(t, nil, binary, "agent", "--simulate", "2xV100,1xK80", "--agent", "http://"+m.agent, "--state-dir", t.TempDir())
+	apachemesos.Spawn(t, nil, binary, "agent", "--simulate", "2xV100,1xK80", "--agent", "http://"+m.agent,
+		"--state-dir", m.daemon, "--runtime-dir", m.daemon, "--socket", m.socket(), "--listen", "")
 	c := m.scheduler(t)
 	out := c.must("run", "--tasks", "2", "--cpus", "0.2", "--gpus", "1", "--gpu-type", "V100", "--", "sh", "-c", "echo $NVIDIA_VISIBLE_DEVICES; sleep 1")
 	ids := strings.Fields(out)

@@ -42,6 +42,42 @@ func TestDocumentsNameWhatExists(t *testing.T) {
 	}
 }
 
+// named finds `TestName`.
+var named = regexp.MustCompile("`(Test[A-Za-z0-9]+)`")
+
+// The documents name tests as evidence; each must exist.
+func TestDocumentsNameTestsThatExist(t *testing.T) {
+	there := map[string]bool{}
+	for _, f := range files(t, func(path string) bool { return strings.HasSuffix(path, "_test.go") }) {
+		for _, m := range testFunction.FindAllStringSubmatch(f.text, -1) {
+			there[m[1]] = true
+		}
+	}
+	documents, err := filepath.Glob(filepath.Join("..", "..", "docs", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, file := range documents {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range named.FindAllStringSubmatch(string(text), -1) {
+			found++
+			if !there[m[1]] {
+				t.Errorf("%s names %s, which is not there", filepath.Base(file), m[1])
+			}
+		}
+	}
+	if found < 10 {
+		t.Errorf("found only %d tests in %d documents: the pattern is broken", found, len(documents))
+	}
+}
+
+// testFunction finds the declaration of a test.
+var testFunction = regexp.MustCompile(`(?m)^func (Test[A-Za-z0-9]+)\(`)
+
 // declared lists a package's functions, types and methods.
 func declared(t *testing.T, dir string) map[string]bool {
 	t.Helper()

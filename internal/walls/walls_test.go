@@ -156,6 +156,12 @@ type source struct {
 // sources are the project's Go files, tests excluded.
 func sources(t *testing.T) []source {
 	t.Helper()
+	return files(t, func(path string) bool { return strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") })
+}
+
+// files are the project's Go files that are wanted.
+func files(t *testing.T, wanted func(path string) bool) []source {
+	t.Helper()
 	root := filepath.Join("..", "..")
 	var files []source
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -165,7 +171,7 @@ func sources(t *testing.T) []source {
 		if d.IsDir() && (d.Name() == "testdata" || d.Name() != ".." && strings.HasPrefix(d.Name(), ".")) {
 			return filepath.SkipDir
 		}
-		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+		if !wanted(path) {
 			return nil
 		}
 		f, err := parse(root, path)

@@ -126,9 +126,9 @@ func text(name, value string) mesos.Attribute {
 // Beside a provider, which brings the devices with names, the resources are
 // the stock devices alone, and never empty: Mesos's own count of GPUs would
 // take their place. Mesos takes an attribute that reads as a number for a
-// scalar, so that gpu_cuda ("12.2") arrives as one, and takes the spaces out
-// of "RTX 3090": readers of attributes must accept both, or read the
-// inventory, which stays as it is.
+// scalar, so that gpu_cuda ("12.2") arrives as one: readers of attributes
+// must accept both, or read the inventory, which stays as it is. Spaces, as in
+// "RTX 3090", Mesos would take out; a shell would part words there.
 func (m Machine) Flags(provider bool) (resources, attributes string) {
 	var parts []string
 	if !provider {
@@ -144,7 +144,7 @@ func (m Machine) Flags(provider bool) (resources, attributes string) {
 		if a.Type == mesos.SCALAR {
 			parts = append(parts, a.Name+":"+number(a.Scalar.Value))
 		} else {
-			parts = append(parts, a.Name+":"+a.Text.Value)
+			parts = append(parts, a.Name+":"+strings.ReplaceAll(a.Text.Value, " ", ""))
 		}
 	}
 	return resources, strings.Join(parts, ";")

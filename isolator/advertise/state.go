@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"mesos-gpu/isolator/internal/checkpoint"
 )
 
 // state is the folder that outlives the daemon: the lock that keeps a second
@@ -86,30 +88,10 @@ func (s *state) identity() (identity, error) {
 // setIdentity checkpoints it: after a crash the file holds the old one or the
 // new one, whole.
 func (s *state) setIdentity(i identity) error {
-	if err := replace(s.idFile(), i.provider+"\n"+i.agent+"\n"); err != nil {
+	if err := checkpoint.Write(s.idFile(), []byte(i.provider+"\n"+i.agent+"\n")); err != nil {
 		return fmt.Errorf("checkpoint provider id: %w", err)
 	}
 	return nil
-}
-
-func replace(path, text string) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), ".provider_id-")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // nothing is there after the rename
-	_, err = f.WriteString(text)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }
 
 // forget removes the id, after the agent said that it did.

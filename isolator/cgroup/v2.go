@@ -47,8 +47,11 @@ func (c V2) Confine(path string, list []rules.Rule) error {
 }
 
 // Default does so for the cgroups below that have not been confined, until
-// they are.
+// they are. It makes the cgroup where it is not there yet.
 func (c V2) Default(path string, list []rules.Rule) error {
+	if err := c.Create(path); err != nil {
+		return err
+	}
 	if err := c.confine(path, fallback, list); err != nil {
 		return fmt.Errorf("confine device cgroups below %s: %w", path, err)
 	}

@@ -19,7 +19,6 @@ import (
 	"mesos-gpu/internal/need"
 	rp "mesos-gpu/internal/resourceprovider"
 	"mesos-gpu/internal/wire"
-	"mesos-gpu/isolator"
 	"mesos-gpu/isolator/advertise"
 	"mesos-gpu/isolator/simulated"
 	"mesos-gpu/isolator/socket"
@@ -135,7 +134,6 @@ func TestServes(t *testing.T) {
 	cfg.RuntimeDir, cfg.Stock, cfg.Version = t.TempDir(), "3", "v9"
 	cfg.CgroupsRoot = "mesos-gpu-test-" + strings.ToLower(t.Name())
 	cfg.Volume = func(context.Context) (string, error) { return "/volume", nil }
-	t.Cleanup(func() { removeCgroup(t, cfg.CgroupsRoot) })
 	cfg.NeedsDriver = func(map[string]string, map[string]string) (bool, error) { return true, nil }
 	run(t, cfg)
 
@@ -164,17 +162,6 @@ func TestServes(t *testing.T) {
 	text, err := io.ReadAll(response.Body)
 	if err != nil || !strings.Contains(string(text), `mesos_gpu_cordoned{`) {
 		t.Errorf("metrics: %v\n%.2000s", err, text)
-	}
-}
-
-func removeCgroup(t *testing.T, root string) {
-	t.Helper()
-	i, err := isolator.New(isolator.Config{Host: host(t)})
-	if err == nil {
-		err = i.Remove(root)
-	}
-	if err != nil {
-		t.Error(err)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"mesos-gpu/isolator/health"
+	"mesos-gpu/isolator/internal/checkpoint"
 )
 
 // content is the file of what outlives the daemon.
@@ -61,28 +62,8 @@ func (f *stateFile) write(c content) error {
 	if err != nil {
 		return fmt.Errorf("encode cordons: %w", err)
 	}
-	if err := replace(f.path, append(text, '\n')); err != nil {
+	if err := checkpoint.Write(f.path, append(text, '\n')); err != nil {
 		return fmt.Errorf("write cordons: %w", err)
 	}
 	return nil
-}
-
-func replace(path string, text []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".devices-")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // nothing is there after the rename
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }
