@@ -3,13 +3,16 @@ SHELL := /bin/bash
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 GO ?= go
 
-.PHONY: help build demo test test-mesos bench lint vuln fuzz clean
+.PHONY: help build module demo test test-mesos bench lint vuln fuzz clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build bin/mesos-gpu
 	$(GO) build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/mesos-gpu ./cmd/mesos-gpu
+
+module: ## build bin/libmesosgpu.so, the agents' module, for the Mesos under MESOS_PREFIX
+	$(MAKE) --no-print-directory -j2 -C isolator/module module OUT=$(CURDIR)/bin
 
 demo: build ## run one GPU job on a cluster in one process, and leave nothing behind
 	bin/mesos-gpu local --free-ports --run examples/hello-gpu.yaml
@@ -21,8 +24,8 @@ test-mesos: build ## end to end on Apache Mesos, found on PATH or under MESOS_PR
 	scripts/test-mesos.sh
 
 BENCH ?= .
-bench: ## benchmarks of the scheduler: decisions, plans, journal, restart
-	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./framework/...
+bench: ## benchmarks: decisions, plans, journal, restart, confining containers, metrics
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./framework/... ./isolator/...
 
 lint: ## gofmt, vet, staticcheck
 	@test -z "$$(gofmt -l .)" || { echo "not gofmt'd: $$(gofmt -l .)"; exit 1; }

@@ -40,8 +40,8 @@ func startModuleAgent(t *testing.T, resources string, flags ...string) *moduleAg
 	if err := os.Mkdir(a.notes, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	so := buildModule(t)
 	a.master = apachemesos.StartMaster(t, "--allocation_interval=200ms").Addr
+	so := buildModule(t)
 	modules := fmt.Sprintf(`{"libraries":[{"file":%q,"modules":[{"name":"io_mesosgpu_GpuIsolator","parameters":[
 		{"key":"socket","value":%q},{"key":"timeout","value":"3secs"}]}]}]}`, so, a.socket)
 	a.Process = apachemesos.Agent{
@@ -57,7 +57,7 @@ func startModuleAgent(t *testing.T, resources string, flags ...string) *moduleAg
 func buildModule(t *testing.T) string {
 	t.Helper()
 	need.Program(t, "g++", "g++")
-	out, err := exec.Command("make", "-s", "-j2", "-C", "../../isolator/module", "module", "MESOS_PREFIX="+os.Getenv("MESOS_PREFIX")).CombinedOutput()
+	out, err := exec.Command("make", "-s", "-j2", "-C", "../../isolator/module", "module").CombinedOutput()
 	if err != nil {
 		t.Fatalf("build the module: %v\n%s", err, out)
 	}
@@ -77,6 +77,9 @@ func (a *moduleAgent) restart(t *testing.T) {
 	}
 	old := a.Process
 	gone(t, old)
+	if err := os.RemoveAll(filepath.Join(filepath.Dir(a.notes), "nodes")); err != nil { // made at each start
+		t.Fatal(err)
+	}
 	a.Process = apachemesos.Spawn(t, a.env, old.Args[0], old.Args[1:]...)
 	a.Addr = old.Addr
 	a.Await(t)
@@ -239,7 +242,7 @@ var one = regexp.MustCompile(`^[0-3]$`)
 
 // Tasks of a foreign framework, by the number of GPUs alone: each sees as
 // many devices as it asked for, and nobody else does.
-func TestModuleGivesStockDevices(t *testing.T) {
+func TestMesosModuleGivesStockDevices(t *testing.T) {
 	a := startModuleAgent(t, "gpus:4")
 	a.daemon(t, "all")
 	first, second, pair, plain := a.execute(t, "first", ";gpus:1"), a.execute(t, "second", ";gpus:1"), a.execute(t, "pair", ";gpus:2"), a.execute(t, "plain", "")
@@ -269,12 +272,13 @@ func TestModuleGivesStockDevices(t *testing.T) {
 }
 
 // The daemon goes and comes back.
-func TestModuleWithoutTheDaemon(t *testing.T) {
+func TestMesosModuleWithoutTheDaemon(t *testing.T) {
 	a := startModuleAgent(t, "gpus:4")
 	kill := a.daemon(t, "all")
-	lives, plainLives := a.execute(t, "lives", ";gpus:1"), a.execute(t, "plain-lives", "")
+	lives, ends, plainEnds := a.execute(t, "lives", ";gpus:1"), a.execute(t, "ends", ";gpus:1"), a.execute(t, "plain-ends", "")
 	mine := lives.devices(false)
-	plainLives.devices(false)
+	ends.devices(false)
+	plainEnds.devices(false)
 	kill()
 	refused := a.execute(t, "refused", ";gpus:1")
 	refused.await(regexp.QuoteMeta("ask the GPU daemon at "+a.socket) + ".*start the daemon: mesos-gpu agent")
@@ -286,7 +290,8 @@ func TestModuleWithoutTheDaemon(t *testing.T) {
 	if got := lives.devices(true); got != mine {
 		t.Errorf("a task had device %s, without the daemon %s", mine, got)
 	}
-	plainLives.end()
+	ends.end()
+	plainEnds.end()
 	// The agent restarts meanwhile: nothing that runs is destroyed.
 	a.restart(t)
 	if got := lives.devices(true); got != mine {
@@ -303,7 +308,7 @@ func TestModuleWithoutTheDaemon(t *testing.T) {
 }
 
 // The agent restarts beside a daemon that stays.
-func TestModuleAgentRestart(t *testing.T) {
+func TestMesosModuleAgentRestart(t *testing.T) {
 	a := startModuleAgent(t, "gpus:4")
 	a.daemon(t, "all")
 	lives := a.execute(t, "lives", ";gpus:2")
@@ -325,7 +330,7 @@ func TestModuleAgentRestart(t *testing.T) {
 
 // Containers nested in a task's see its devices and no others: one that a
 // default executor would start, and a debug one as of "mesos task exec".
-func TestModuleNestedContainers(t *testing.T) {
+func TestMesosModuleNestedContainers(t *testing.T) {
 	a := startModuleAgent(t, "gpus:4")
 	a.daemon(t, "all")
 	parent := a.execute(t, "parent", ";gpus:1")
@@ -364,7 +369,10 @@ func (a *moduleAgent) call(t *testing.T, call map[string]any) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	req.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/recordio"}, "Message-Accept": {"application/json"}}
+	req.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json"}}
+	if strings.HasSuffix(call["type"].(string), "SESSION") {
+		req.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/recordio"}, "Message-Accept": {"application/json"}}
+	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Fatal(err)
@@ -378,7 +386,7 @@ func (a *moduleAgent) call(t *testing.T, call map[string]any) {
 
 // A task of our own framework: the scheduler names the device, the provider
 // offers it, and the module lets just that one through.
-func TestModuleGivesNamedDevices(t *testing.T) {
+func TestMesosModuleGivesNamedDevices(t *testing.T) {
 	var resources, attributes string
 	for line := range strings.Lines(command(t, nil, "agent", "flags", "--simulate", "4xV100", "--stock", "0,1").out) {
 		if value, ok := strings.CutPrefix(strings.TrimSpace(line), "--resources="); ok {

@@ -212,6 +212,7 @@ func (d *Daemon) serve(w *watch.Watcher, h gpu.Host, aside []gpu.Device) (parts 
 		return nil, err
 	}
 	parts = []part{
+		d.fill,
 		func(ctx context.Context) error { return server.Serve(ctx, unix) },
 		func(ctx context.Context) error {
 			agent.Run(ctx)
@@ -230,6 +231,17 @@ func (d *Daemon) serve(w *watch.Watcher, h gpu.Host, aside []gpu.Device) (parts 
 		d.cfg.Ready(tcp.Addr().String())
 	}
 	return append(parts, func(ctx context.Context) error { return server.ServeReadOnly(ctx, tcp) }), nil
+}
+
+// fill makes the driver volume before the first container waits for it.
+func (d *Daemon) fill(ctx context.Context) error {
+	if path, err := d.cfg.Volume(ctx); err != nil {
+		d.cfg.Log.WithError(err).Warn("no driver volume: images that ask for the driver cannot be launched")
+	} else {
+		d.cfg.Log.WithField("path", path).Info("driver volume is ready")
+	}
+	<-ctx.Done()
+	return nil
 }
 
 // containers opens the books and the kernel's side of them.

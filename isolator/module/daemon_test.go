@@ -1,0 +1,191 @@
+package module
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/sirupsen/logrus"
+
+	"mesos-gpu/gpu"
+	"mesos-gpu/isolator/containers"
+	"mesos-gpu/isolator/ledger"
+	"mesos-gpu/isolator/socket"
+)
+
+// daemon is the daemon's own server, with a double for what its calls come to
+// that keeps them. It can be stopped and started.
+type daemon struct {
+	t    *testing.T
+	Path string
+	stop func()
+
+	mu    sync.Mutex
+	calls []string
+	more  chan struct{} // closed at the next call
+	// setup and refusal are what the calls get: nil refuses nothing.
+	setup    containers.Setup
+	refusal  map[string]error
+	held     map[string]chan struct{}
+	launched containers.Launch
+}
+
+func newDaemon(t *testing.T) *daemon {
+	t.Helper()
+	d := &daemon{t: t, Path: filepath.Join(t.TempDir(), "agent.sock"), more: make(chan struct{}), refusal: map[string]error{}, held: map[string]chan struct{}{}, stop: func() {}}
+	t.Cleanup(func() { d.stop() })
+	return d
+}
+
+// start serves until stop.
+func (d *daemon) start() *daemon {
+	d.t.Helper()
+	l, err := socket.Listen(d.Path)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	log := logrus.New()
+	log.SetOutput(d.t.Output())
+	s, err := socket.New(socket.Config{Containers: d, Devices: noDevices{}, Metrics: http.NotFoundHandler(), UID: os.Geteuid(), Log: log})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- s.Serve(ctx, l) }()
+	d.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			d.t.Error(err)
+		}
+	})
+	return d
+}
+
+// note keeps a call and tells what it is refused with.
+func (d *daemon) note(call, format string, args ...any) error {
+	d.mu.Lock()
+	d.calls = append(d.calls, call+" "+fmt.Sprintf(format, args...))
+	close(d.more)
+	d.more = make(chan struct{})
+	held, refusal := d.held[call], d.refusal[call]
+	d.mu.Unlock()
+	if held != nil {
+		<-held
+	}
+	return refusal
+}
+
+// answer sets how the daemon answers a call; nil lets it succeed.
+func (d *daemon) answer(call string, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.refusal[call] = err
+}
+
+// heard returns the calls since it was last asked.
+func (d *daemon) heard() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	defer func() { d.calls = nil }()
+	return d.calls
+}
+
+func (d *daemon) Recover(alive []string) error {
+	slices.Sort(alive)
+	return d.note("recover", "%v", alive)
+}
+
+func (d *daemon) Prepare(_ context.Context, l containers.Launch) (containers.Setup, error) {
+	err := d.note("prepare", "%s %v", l.Container, l.Resources)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.launched = l
+	return d.setup, err
+}
+
+func (d *daemon) Isolate(container string, pid int) error {
+	return d.note("isolate", "%s %d", container, pid)
+}
+
+func (d *daemon) Update(container string, r []ledger.Resource) ([]string, error) {
+	return d.setup.Devices, d.note("update", "%s %v", container, r)
+}
+
+func (d *daemon) Cleanup(container string) error { return d.note("cleanup", "%s", container) }
+
+func (d *daemon) Status(string) (containers.Status, error) {
+	return containers.Status{}, errors.New("not asked")
+}
+func (d *daemon) Devices(string) ([]string, error) { return nil, errors.New("not asked") }
+func (d *daemon) Holders() []gpu.Holder            { return nil }
+func (d *daemon) Stock() []string                  { return nil }
+
+// noDevices are never asked for.
+type (
+	unasked   = socket.Devices
+	noDevices struct{ unasked }
+)
+
+// The client against the daemon's own server.
+func TestClientAndServer(t *testing.T) {
+	d := newDaemon(t).start()
+	d.setup = containers.Setup{
+		Devices:     []string{"GPU-a"},
+		Nodes:       []containers.Node{{Path: "/dev/nvidia0", Major: 195}},
+		Mounts:      []containers.Mount{{Source: "/v", Target: "/usr/local/nvidia", ReadOnly: true}},
+		Environment: map[string]string{"NVIDIA_VISIBLE_DEVICES": "GPU-a"},
+	}
+	c := client(t, d.Path)
+	ok := func(call map[string]any, want string) {
+		t.Helper()
+		got := c.call(call)
+		if got.Kind != "ok" {
+			t.Fatalf("%v: got %+v", call, got)
+		}
+		if diff := cmp.Diff(decoded(t, want), decoded(t, string(got.Value))); diff != "" {
+			t.Errorf("%v (-want +got):\n%s", call, diff)
+		}
+	}
+	launch := containers.Launch{
+		Container: "c1.n", Directory: "/s", Rootfs: true, Framework: "f", Executor: "e", Task: "t", Job: "j",
+		Resources: []ledger.Resource{{Name: "gpu_ids", Set: []string{"GPU-a"}}, {Name: "gpus", Scalar: 1}},
+		Image:     containers.Image{Labels: map[string]string{"a": "b"}, Environment: map[string]string{"C": "d"}},
+	}
+	resources := []ledger.Resource{{Name: "gpus", Scalar: 1}}
+	ok(map[string]any{"op": "recover", "body": map[string]any{"containers": []string{"c1", "c2"}}}, `{}`)
+	ok(map[string]any{"op": "prepare", "body": launch},
+		`{"devices":["GPU-a"],"nodes":[{"path":"/dev/nvidia0","major":195,"minor":0}],"mounts":[{"source":"/v","target":"/usr/local/nvidia","read_only":true}],"environment":{"NVIDIA_VISIBLE_DEVICES":"GPU-a"}}`)
+	if diff := cmp.Diff(launch, d.launched); diff != "" {
+		t.Errorf("launch (-want +got):\n%s", diff)
+	}
+	ok(map[string]any{"op": "isolate", "body": map[string]any{"container": "c1", "pid": 7}}, `{}`)
+	ok(map[string]any{"op": "update", "body": map[string]any{"container": "c1", "resources": resources}}, `{"devices":["GPU-a"]}`)
+	ok(map[string]any{"op": "cleanup", "body": map[string]any{"container": "c1"}}, `{}`)
+	want := []string{"recover [c1 c2]", "prepare c1.n [{gpu_ids 0 [GPU-a]} {gpus 1 []}]", "isolate c1 7", "update c1 [{gpus 1 []}]", "cleanup c1"}
+	if diff := cmp.Diff(want, d.heard()); diff != "" {
+		t.Errorf("heard (-want +got):\n%s", diff)
+	}
+	for _, tt := range []struct {
+		err    error
+		kind   string
+		status int
+	}{
+		{&ledger.Refusal{Why: "container c1 wants 2, 1 is free"}, "refused", 409},
+		{&containers.Unknown{Container: "c1"}, "refused", 404},
+		{errors.New("write /sys/fs/cgroup: no space"), "broken", 500},
+	} {
+		d.answer("isolate", tt.err)
+		got := c.call(map[string]any{"op": "isolate", "body": map[string]any{"container": "c1", "pid": 7}})
+		if got.Kind != tt.kind || got.Status != tt.status {
+			t.Errorf("%v: got %+v, want %s with %d", tt.err, got, tt.kind, tt.status)
+		}
+	}
+}

@@ -1,0 +1,177 @@
+package module
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"mesos-gpu/internal/need"
+)
+
+// built is where the programs are compiled to, once for all tests.
+var built string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "mesos-gpu-module-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	built = dir
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// build makes a target of the Makefile below a folder.
+func build(t testing.TB, out, target string) {
+	t.Helper()
+	need.Program(t, "make", "make")
+	need.Program(t, "g++", "g++")
+	sources, err := filepath.Glob("*/*pp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range append(sources, "Makefile") {
+		// What a test has looked at, its cached result depends on.
+		if _, err := os.Stat(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := exec.Command("make", "-s", "-j2", target, "OUT="+out).CombinedOutput()
+	if err != nil {
+		t.Fatalf("make %s: %v\n%s", target, err, text)
+	}
+}
+
+func needHeaders(t testing.TB) {
+	t.Helper()
+	for header, pkg := range map[string]string{"nlohmann/json.hpp": "nlohmann-json3-dev", "curl/curl.h": "libcurl4-openssl-dev"} {
+		probe := exec.Command("g++", "-E", "-x", "c++", "-", "-o", os.DevNull)
+		probe.Stdin = strings.NewReader("#include <" + header + ">\n")
+		if probe.Run() != nil {
+			need.Program(t, header, pkg)
+		}
+	}
+}
+
+// outcome is how one of the client's calls ended.
+type outcome struct {
+	ID      int             `json:"id"`
+	Kind    string          `json:"kind"` // ok, away, broken, refused
+	Message string          `json:"message"`
+	Status  int             `json:"status"`
+	Value   json.RawMessage `json:"value"`
+}
+
+// driver is a program that takes calls as lines of JSON and prints each one's
+// outcome when it is there.
+type driver struct {
+	t    *testing.T
+	in   io.WriteCloser
+	mu   sync.Mutex
+	next int
+	wait map[int]chan outcome
+	// started is what it says of its start, if it does.
+	started chan outcome
+	done    chan struct{} // closed when it has printed its last
+}
+
+func drive(t *testing.T, name string, env []string, args ...string) *driver {
+	t.Helper()
+	started := make(chan outcome, 1)
+	d := &driver{t: t, wait: map[int]chan outcome{0: started}, started: started, done: make(chan struct{})}
+	cmd := exec.Command(name, args...)
+	cmd.Env = append(os.Environ(), env...)
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	d.in = in
+	go d.read(out)
+	t.Cleanup(func() {
+		in.Close()
+		<-d.done
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("%s: %v", filepath.Base(name), err)
+		}
+		if t.Failed() {
+			t.Logf("%s said:\n%s", filepath.Base(name), errs.Bytes()[max(0, errs.Len()-8000):])
+		}
+	})
+	return d
+}
+
+func (d *driver) read(out io.Reader) {
+	defer close(d.done)
+	lines := bufio.NewScanner(out)
+	lines.Buffer(nil, 4<<20)
+	for lines.Scan() {
+		var o outcome
+		if err := json.Unmarshal(lines.Bytes(), &o); err != nil {
+			d.t.Errorf("the driver printed %q", lines.Text())
+			continue
+		}
+		d.mu.Lock()
+		to := d.wait[o.ID]
+		delete(d.wait, o.ID)
+		d.mu.Unlock()
+		to <- o
+	}
+}
+
+// send starts a call.
+func (d *driver) send(call map[string]any) <-chan outcome {
+	d.t.Helper()
+	to := make(chan outcome, 1)
+	d.mu.Lock()
+	d.next++
+	call["id"] = d.next
+	d.wait[d.next] = to
+	d.mu.Unlock()
+	line, err := json.Marshal(call)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	if _, err := fmt.Fprintf(d.in, "%s\n", line); err != nil {
+		d.t.Fatal(err)
+	}
+	return to
+}
+
+// call makes one and waits for it.
+func (d *driver) call(call map[string]any) outcome {
+	d.t.Helper()
+	return d.await(d.send(call))
+}
+
+func (d *driver) await(call <-chan outcome) outcome {
+	d.t.Helper()
+	select {
+	case o := <-call:
+		return o
+	case <-d.done:
+		d.t.Fatal("the driver has ended")
+	case <-time.After(time.Minute):
+		d.t.Fatal("waited a minute for a call")
+	}
+	return outcome{}
+}

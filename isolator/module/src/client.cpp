@@ -1,0 +1,234 @@
+#include "client.hpp"
+
+#include <curl/curl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "json.hpp"
+
+namespace mesosgpu {
+namespace {
+
+constexpr std::size_t maxBody = 1 << 20, maxHeader = 16 << 10;
+
+using Handle = std::unique_ptr<CURL, decltype(&curl_easy_cleanup)>;
+using Headers = std::unique_ptr<curl_slist, decltype(&curl_slist_free_all)>;
+
+struct Answer {
+  long status = 0;  // of HTTP
+  std::string body;
+  std::size_t header = 0;  // its size
+  bool tooLarge = false;
+  long number = 0;  // of the system's error, where there was one
+  const std::atomic<bool>& stopped;
+};
+
+std::size_t takeBody(char* data, std::size_t, std::size_t size, void* to) {
+  auto& answer = *static_cast<Answer*>(to);
+  if (answer.body.size() + size > maxBody) {
+    answer.tooLarge = true;
+    return 0;
+  }
+  answer.body.append(data, size);
+  return size;
+}
+
+std::size_t takeHeader(char*, std::size_t, std::size_t size, void* to) {
+  auto& answer = *static_cast<Answer*>(to);
+  answer.header += size;
+  answer.tooLarge = answer.tooLarge || answer.header > maxHeader;
+  return answer.tooLarge ? 0 : size;
+}
+
+// libcurl asks several times a second whether to go on.
+int goOn(void* with, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+  return static_cast<Answer*>(with)->stopped.load() ? 1 : 0;
+}
+
+// A connection to the daemon must not be inherited by a container that the
+// agent forks meanwhile: the daemon believes who the kernel says it is.
+curl_socket_t openSocket(void*, curlsocktype, curl_sockaddr* address) {
+  return ::socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+}
+
+}  // namespace
+
+// What a call is named in its errors, and where it goes.
+struct Client::Call {
+  const char* verb;
+  const char* path;
+  std::string object;
+};
+
+namespace {
+
+// Only root and the agent's own user may stand behind the socket.
+std::optional<std::string> mistrust(const std::string& socket) {
+  struct stat s;
+  if (::stat(socket.c_str(), &s) != 0) {
+    return std::string(std::strerror(errno)) + "; start the daemon: mesos-gpu agent";
+  }
+  if (!S_ISSOCK(s.st_mode)) {
+    return "it is no socket; give the module and the daemon the same path";
+  }
+  if (s.st_uid != 0 && s.st_uid != ::geteuid()) {
+    return "it belongs to uid " + std::to_string(s.st_uid) + ", not to root; put the daemon's socket where only root may write";
+  }
+  return std::nullopt;
+}
+
+// Why libcurl has no answer.
+std::string why(CURLcode code, const Answer& answer, std::chrono::milliseconds allowed) {
+  switch (code) {
+    case CURLE_COULDNT_CONNECT:
+      return std::string(answer.number ? std::strerror(static_cast<int>(answer.number)) : "cannot connect") +
+             "; start the daemon: mesos-gpu agent";
+    case CURLE_OPERATION_TIMEDOUT:
+      return "no whole answer within " + std::to_string(allowed.count()) +
+             " ms; look at the daemon's log, or give the module a longer timeout";
+    case CURLE_ABORTED_BY_CALLBACK:
+      return "the agent is stopping";
+    case CURLE_GOT_NOTHING:
+    case CURLE_RECV_ERROR:
+    case CURLE_SEND_ERROR:
+    case CURLE_PARTIAL_FILE:
+      return "it closed the connection before its answer was whole; look at the daemon's log";
+    default:
+      if (answer.tooLarge) {
+        return "its answer has more than " + std::to_string(maxBody) + " bytes, or " + std::to_string(maxHeader) +
+               " of header; is it the GPU daemon?";
+      }
+      return std::string(curl_easy_strerror(code)) + "; is it the GPU daemon?";
+  }
+}
+
+bool isAway(CURLcode code) {
+  switch (code) {
+    case CURLE_COULDNT_CONNECT:
+    case CURLE_OPERATION_TIMEDOUT:
+    case CURLE_ABORTED_BY_CALLBACK:
+    case CURLE_GOT_NOTHING:
+    case CURLE_RECV_ERROR:
+    case CURLE_SEND_ERROR:
+    case CURLE_PARTIAL_FILE:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Posts one body over one connection.
+CURLcode transfer(const std::string& socket, const std::string& url, const std::string& body, std::chrono::milliseconds allowed, Answer& answer) {
+  Handle handle(curl_easy_init(), curl_easy_cleanup);
+  Headers type(curl_slist_append(nullptr, "Content-Type: application/json"), curl_slist_free_all);
+  if (!handle || !type || !curl_slist_append(type.get(), "Expect:")) {
+    return CURLE_OUT_OF_MEMORY;
+  }
+  CURL* c = handle.get();
+  curl_easy_setopt(c, CURLOPT_URL, url.c_str());
+  curl_easy_setopt(c, CURLOPT_UNIX_SOCKET_PATH, socket.c_str());
+  curl_easy_setopt(c, CURLOPT_PROXY, "");  // whatever the agent's environment says
+  curl_easy_setopt(c, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
+  curl_easy_setopt(c, CURLOPT_HTTPHEADER, type.get());
+  curl_easy_setopt(c, CURLOPT_USERAGENT, "mesos-gpu-isolator");
+  curl_easy_setopt(c, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(body.size()));
+  curl_easy_setopt(c, CURLOPT_POSTFIELDS, body.c_str());
+  curl_easy_setopt(c, CURLOPT_TIMEOUT_MS, static_cast<long>(allowed.count()));
+  curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
+  curl_easy_setopt(c, CURLOPT_OPENSOCKETFUNCTION, openSocket);
+  curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, takeBody);
+  curl_easy_setopt(c, CURLOPT_WRITEDATA, &answer);
+  curl_easy_setopt(c, CURLOPT_HEADERFUNCTION, takeHeader);
+  curl_easy_setopt(c, CURLOPT_HEADERDATA, &answer);
+  curl_easy_setopt(c, CURLOPT_XFERINFOFUNCTION, goOn);
+  curl_easy_setopt(c, CURLOPT_XFERINFODATA, &answer);
+  curl_easy_setopt(c, CURLOPT_NOPROGRESS, 0L);
+  const CURLcode code = curl_easy_perform(c);
+  curl_easy_getinfo(c, CURLINFO_OS_ERRNO, &answer.number);
+  curl_easy_getinfo(c, CURLINFO_RESPONSE_CODE, &answer.status);
+  return code;
+}
+
+}  // namespace
+
+Client::Client(std::string socket) : socket_(std::move(socket)) {
+  static const CURLcode once = curl_global_init(CURL_GLOBAL_DEFAULT);
+  (void)once;  // where it did not succeed no call does, and says so
+}
+
+Result<std::string> Client::post(const Call& call, const std::string& body, Deadline deadline) const {
+  const std::string what = std::string(call.verb) + " " + call.object + ": ask the GPU daemon at " + socket_ + ": ";
+  auto allowed = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+  if (allowed.count() <= 0) {
+    return Problem{Problem::Kind::away, what + "no time left: calls before this one took it all; look at the daemon's log"};
+  }
+  if (auto doubt = mistrust(socket_)) {
+    return Problem{Problem::Kind::away, what + *doubt};
+  }
+  Answer answer{0, {}, 0, false, 0, stopped_};
+  if (CURLcode code = transfer(socket_, std::string("http://agent") + call.path, body, allowed, answer); code != CURLE_OK) {
+    return Problem{isAway(code) ? Problem::Kind::away : Problem::Kind::broken, what + why(code, answer, allowed)};
+  }
+  if (answer.status == 200) {
+    return answer.body;
+  }
+  const bool no = answer.status >= 400 && answer.status < 500;
+  std::string reason = json::reason(answer.body);
+  if (reason.find(call.object) != std::string::npos) {
+    return Problem{no ? Problem::Kind::refused : Problem::Kind::broken, "the GPU daemon at " + socket_ + ": " + reason, answer.status};
+  }
+  if (reason.empty()) {
+    reason = "HTTP status " + std::to_string(answer.status) + " without a reason; is it the GPU daemon?";
+  }
+  return Problem{no ? Problem::Kind::refused : Problem::Kind::broken, what + reason, answer.status};
+}
+
+template <typename T, typename Encode, typename Decode>
+Result<T> Client::ask(const Call& call, Deadline deadline, Encode encode, Decode decode) const noexcept {
+  try {
+    Result<std::string> body = post(call, encode(), deadline);
+    if (!body.ok()) {
+      return *body.problem;
+    }
+    Result<T> out = decode(body.value);
+    if (!out.ok()) {
+      out.problem->message = std::string(call.verb) + " " + call.object + ": the GPU daemon at " + socket_ + " answered nonsense: " +
+                           out.problem->message + "; are module and daemon of one version?";
+    }
+    return out;
+  } catch (const std::exception& e) {
+    return Problem{Problem::Kind::away, e.what()};
+  }
+}
+
+Result<Done> Client::recover(const std::vector<std::string>& containers, Deadline deadline) const noexcept {
+  return ask<Done>({"recover", "/v1/recover", std::to_string(containers.size()) + " containers"}, deadline,
+                      [&] { return json::recover(containers); }, json::object);
+}
+
+Result<Grant> Client::prepare(const Request& request, Deadline deadline) const noexcept {
+  return ask<Grant>({"prepare", "/v1/prepare", "container " + request.container}, deadline, [&] { return json::prepare(request); },
+                    json::grant);
+}
+
+Result<Done> Client::isolate(const std::string& container, int pid, Deadline deadline) const noexcept {
+  return ask<Done>({"isolate", "/v1/isolate", "container " + container}, deadline, [&] { return json::isolate(container, pid); },
+                      json::object);
+}
+
+Result<std::vector<std::string>> Client::update(const std::string& container, const Amounts& resources, Deadline deadline) const noexcept {
+  return ask<std::vector<std::string>>({"update", "/v1/update", "container " + container}, deadline,
+                                       [&] { return json::update(container, resources); }, json::devices);
+}
+
+Result<Done> Client::cleanup(const std::string& container, Deadline deadline) const noexcept {
+  return ask<Done>({"clean up", "/v1/cleanup", "container " + container}, deadline, [&] { return json::cleanup(container); },
+                      json::object);
+}
+
+}  // namespace mesosgpu

@@ -1,0 +1,90 @@
+// The module's face to Mesos: parameters in, an isolator out.
+#include <glog/logging.h>
+#include <sys/un.h>
+
+#include <mesos/module/isolator.hpp>
+#include <process/dispatch.hpp>
+#include <stout/duration.hpp>
+
+#include "process.hpp"
+
+using mesos::ContainerID;
+using mesos::slave::ContainerConfig;
+using mesos::slave::ContainerLaunchInfo;
+using mesos::slave::ContainerState;
+using mesosgpu::GpuProcess;
+using process::dispatch;
+using process::Future;
+
+namespace {
+
+// watch, usage and status are Mesos's own: a container is never destroyed for
+// what the daemon does, and Mesos's messages have no fields for GPUs.
+class GpuIsolator : public mesos::slave::Isolator {
+ public:
+  explicit GpuIsolator(mesosgpu::Config config) : process_(std::move(config)) { process::spawn(process_); }
+  ~GpuIsolator() override {
+    process::terminate(process_);
+    process::wait(process_);
+  }
+
+  bool supportsNesting() override { return true; }
+  bool supportsStandalone() override { return true; }
+
+  Future<Nothing> recover(const std::vector<ContainerState>& states, const hashset<ContainerID>& orphans) override {
+    return dispatch(process_, &GpuProcess::recover, states, orphans);
+  }
+  Future<Option<ContainerLaunchInfo>> prepare(const ContainerID& id, const ContainerConfig& config) override {
+    return dispatch(process_, &GpuProcess::prepare, id, config);
+  }
+  Future<Nothing> isolate(const ContainerID& id, pid_t pid) override { return dispatch(process_, &GpuProcess::isolate, id, pid); }
+  Future<Nothing> update(const ContainerID& id, const mesos::Resources& requests,
+                         const google::protobuf::Map<std::string, mesos::Value::Scalar>&) override {
+    return dispatch(process_, &GpuProcess::update, id, requests);
+  }
+  Future<Nothing> cleanup(const ContainerID& id) override { return dispatch(process_, &GpuProcess::cleanup, id); }
+
+ private:
+  GpuProcess process_;
+};
+
+// Sets one parameter.
+Try<Nothing> set(const mesos::Parameter& p, mesosgpu::Config& config) {
+  if (p.key() == "socket") {
+    if (p.value().empty() || p.value()[0] != '/' || p.value().size() >= sizeof(sockaddr_un::sun_path)) {
+      return Error("'" + p.value() + "' is no absolute path of at most 107 bytes");
+    }
+    config.socket = p.value();
+  } else if (p.key() == "timeout") {
+    Try<Duration> timeout = Duration::parse(p.value());
+    if (timeout.isError() || *timeout < Milliseconds(100) || *timeout > Minutes(5)) {
+      return Error("'" + p.value() + "' is no duration from 100ms to 5mins");
+    }
+    config.timeout = std::chrono::milliseconds(static_cast<long>(timeout->ms()));
+  } else if (p.key() == "runtime_dir") {
+    if (p.value().empty() || p.value()[0] != '/') {
+      return Error("'" + p.value() + "' is no absolute path");
+    }
+    config.runtimeDir = p.value();
+  } else {
+    return Error("there is none of that name; there are socket, timeout and runtime_dir");
+  }
+  return Nothing();
+}
+
+mesos::slave::Isolator* create(const mesos::Parameters& parameters) {
+  mesosgpu::Config config;
+  for (const mesos::Parameter& p : parameters.parameter()) {
+    Try<Nothing> known = set(p, config);
+    if (known.isError()) {
+      LOG(ERROR) << "read the GPU isolator's parameter " << p.key() << ": " << known.error();
+      return nullptr;
+    }
+  }
+  return new GpuIsolator(std::move(config));
+}
+
+}  // namespace
+
+mesos::modules::Module<mesos::slave::Isolator> io_mesosgpu_GpuIsolator(
+    MESOS_MODULE_API_VERSION, MESOS_VERSION, "mesos-gpu", "mesos-gpu", "GPU isolation by the daemon of mesos-gpu agent.", nullptr, create);

@@ -1,0 +1,366 @@
+#include "process.hpp"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+
+#include <process/after.hpp>
+#include <process/defer.hpp>
+#include <process/delay.hpp>
+#include <process/id.hpp>
+
+#include "convert.hpp"
+#include "rootfs.hpp"
+
+using mesos::ContainerID;
+using mesos::slave::ContainerConfig;
+using mesos::slave::ContainerLaunchInfo;
+using mesos::slave::ContainerState;
+using process::defer;
+using process::Failure;
+using process::Future;
+using process::Promise;
+
+namespace mesosgpu {
+namespace {
+
+// Calls wait on that many threads at most.
+constexpr std::size_t threads = 16;
+
+// A container without GPUs is not kept waiting for longer.
+constexpr std::chrono::milliseconds brief(1000);
+
+// Pauses before a call is made again: while one is under way that will end,
+// while somebody waits for the daemon to be back, and while nobody does.
+const Duration shortPause = Milliseconds(20), pause = Milliseconds(200), longPause = Seconds(1);
+
+Duration until(Deadline deadline) {
+  return Nanoseconds(std::chrono::duration_cast<std::chrono::nanoseconds>(deadline - Clock::now()).count());
+}
+
+// The daemon refuses a whole list for one id it cannot take; frameworks choose
+// those of nested containers.
+bool speakable(const std::string& id) {
+  return id.size() <= 512 && id.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-") == std::string::npos;
+}
+
+bool isAway(const Problem& p) { return p.kind == Problem::Kind::away; }
+
+}  // namespace
+
+GpuProcess::GpuProcess(Config config)
+    : ProcessBase(process::ID::generate("mesos-gpu-isolator")),
+      config_(std::move(config)),
+      client_(std::make_shared<Client>(config_.socket)),
+      pool_(threads) {}
+
+GpuProcess::Container* GpuProcess::find(const std::string& id) {
+  auto at = containers_.find(id);
+  return at == containers_.end() ? nullptr : &at->second;
+}
+
+bool GpuProcess::required(const Container& c) {
+  if (!c.request.resources.empty()) {
+    return true;
+  }
+  // A nested one with its own root needs nodes for what it inherits.
+  const auto dot = c.request.container.find('.');
+  const Container* root = dot == std::string::npos ? nullptr : find(c.request.container.substr(0, dot));
+  return root && c.request.rootfs && !root->request.resources.empty();
+}
+
+Deadline GpuProcess::deadline(bool required) const {
+  return Clock::now() + (required ? config_.timeout : std::min(config_.timeout, brief));
+}
+
+template <typename T>
+Future<Result<T>> GpuProcess::ask(std::function<Result<T>(const Client&)> call) {
+  auto promise = std::make_shared<Promise<Result<T>>>();
+  pool_.run([promise, call, client = client_] { promise->set(call(*client)); });
+  return process::undiscardable(promise->future());
+}
+
+template <typename T>
+Future<Result<T>> GpuProcess::persist(Deadline deadline, std::function<Future<Result<T>>()> once) {
+  return once().then(defer(self(), [=](const Result<T>& r) -> Future<Result<T>> {
+    if (r.ok() || !isAway(*r.problem) || until(deadline) <= pause) {
+      return r;
+    }
+    return process::after(pause).then(defer(self(), [=](const Nothing&) { return persist<T>(deadline, once); }));
+  }));
+}
+
+Future<Nothing> GpuProcess::recover(const std::vector<ContainerState>& states, const hashset<ContainerID>& orphans) {
+  for (const ContainerState& state : states) {
+    Container& c = containers_[text(state.container_id())];
+    c.request = request(state);
+    c.known = true;
+    c.pid = static_cast<int>(state.pid());
+  }
+  for (const ContainerID& orphan : orphans) {
+    Container& c = containers_[text(orphan)];
+    c.request.container = text(orphan);
+    c.known = true;
+  }
+  changes_++;
+  return sync().then([](const Result<Done>&) { return Nothing(); });
+}
+
+Future<Result<Done>> GpuProcess::sync() {
+  if (syncing_.isSome()) {
+    return *syncing_;
+  }
+  if (told_ == changes_) {
+    return Result<Done>(Done{});
+  }
+  if (entering_ > 0) {
+    return process::after(shortPause).then(defer(self(), [=](const Nothing&) { return sync(); }));
+  }
+  std::vector<std::string> live;
+  for (const auto& [id, c] : containers_) {
+    if (c.known && speakable(id)) {
+      live.push_back(id);
+    }
+  }
+  const auto changes = changes_;
+  const auto by = deadline(true);
+  syncing_ = process::undiscardable(
+      ask<Done>([live, by](const Client& client) { return client.recover(live, by); })
+          .then(defer(self(), [=](const Result<Done>& r) -> Result<Done> {
+            syncing_ = None();
+            if (r.ok()) {
+              told_ = changes;
+              LOG(INFO) << "The GPU daemon knows of " << live.size() << " live containers";
+            } else {
+              LOG_IF(WARNING, !syncScheduled_) << r.problem->message << "; it is told again until it has heard";
+              syncLater();
+            }
+            return r;
+          })));
+  return *syncing_;
+}
+
+void GpuProcess::syncLater() {
+  if (syncScheduled_) {
+    return;
+  }
+  syncScheduled_ = true;
+  process::after(longPause).onReady(defer(self(), [=](const Nothing&) {
+    sync().onReady(defer(self(), [=](const Result<Done>&) {
+      syncScheduled_ = false;
+      if (told_ != changes_) {
+        syncLater();
+      }
+    }));
+  }));
+}
+
+Future<Result<Grant>> GpuProcess::enter(const std::string& id, Deadline by) {
+  const Container* c = find(id);
+  if (!c) {
+    return Result<Grant>(Problem{Problem::Kind::refused, "prepare container " + id + ": it has been cleaned up"});
+  }
+  const Request request = c->request;
+  entering_++;
+  return process::undiscardable(ask<Grant>([=](const Client& client) { return client.prepare(request, by); })
+                                    .then(defer(self(), [=](const Result<Grant>& r) {
+                                      entering_--;
+                                      if (Container* c = r.ok() ? find(id) : nullptr) {
+                                        c->known = true;
+                                        c->granted = request.resources;
+                                      }
+                                      return r;
+                                    })));
+}
+
+Future<Result<Grant>> GpuProcess::grant(const std::string& id, Deadline by, bool must) {
+  const Duration allowed = until(by);
+  const Problem late{Problem::Kind::away, "the GPU daemon at " + config_.socket + " has not answered within " + stringify(allowed) + "; look at its log"};
+  std::function<Future<Result<Grant>>()> once = [=]() -> Future<Result<Grant>> {
+    return sync()
+        .after(std::max(Duration::zero(), until(by)), [=](const Future<Result<Done>>&) { return Future<Result<Done>>(Result<Done>(late)); })
+        .then(defer(self(), [=](const Result<Done>& synced) -> Future<Result<Grant>> {
+          if (synced.ok()) {
+            return enter(id, by);
+          }
+          Problem p = *synced.problem;
+          p.message = "prepare container " + id + ": " + p.message;
+          return Result<Grant>(p);
+        }));
+  };
+  return must ? persist<Grant>(by, once) : once();
+}
+
+Future<Option<ContainerLaunchInfo>> GpuProcess::prepare(const ContainerID& containerId, const ContainerConfig& config) {
+  const std::string id = text(containerId);
+  Container& fresh = containers_[id];
+  fresh = Container();
+  fresh.request = request(containerId, config);
+  fresh.granted = Amounts();
+  fresh.debug = isDebug(config);
+  if (fresh.debug) {
+    return None();
+  }
+  const bool must = required(fresh);
+  return grant(id, deadline(must), must)
+      .then(defer(self(), [=](const Result<Grant>& r) -> Future<Option<ContainerLaunchInfo>> {
+        ContainerLaunchInfo launch;
+        Option<std::string> problem = r.ok() ? Option<std::string>::none() : r.problem->message;
+        if (r.ok() && config.has_rootfs()) {
+          Try<Nothing> furnished = furnish(r.value, containerId, config.rootfs(), config_.runtimeDir, launch);
+          problem = furnished.isError() ? Option<std::string>("prepare container " + id + ": " + furnished.error()) : None();
+        }
+        if (problem.isSome() && must) {
+          return Failure(*problem);
+        }
+        if (problem.isSome()) {
+          LOG(WARNING) << *problem << "; it has no GPUs and is launched";
+          return None();
+        }
+        setEnvironment(r.value.environment, config, launch);
+        return launch;
+      }));
+}
+
+Future<Nothing> GpuProcess::isolate(const ContainerID& containerId, pid_t pid) {
+  const std::string id = text(containerId);
+  Container* c = find(id);
+  if (c) {
+    c->pid = pid;
+  }
+  if (!c || !c->known || c->debug) {
+    return Nothing();
+  }
+  const bool must = required(*c);
+  const auto by = deadline(must);
+  std::function<Future<Result<Done>>()> once = [=] {
+    return ask<Done>([=](const Client& client) { return client.isolate(id, pid, by); });
+  };
+  return (must ? persist<Done>(by, once) : once()).then([=](const Result<Done>& r) -> Future<Nothing> {
+    if (!r.ok() && must) {
+      return Failure(r.problem->message);
+    }
+    LOG_IF(WARNING, !r.ok()) << r.problem->message << "; it has no GPUs and is launched";
+    return Nothing();
+  });
+}
+
+Future<Nothing> GpuProcess::update(const ContainerID& containerId, const mesos::Resources& resources) {
+  const std::string id = text(containerId);
+  Container* c = find(id);
+  if (!c || c->debug) {
+    return Nothing();
+  }
+  const Amounts wanted = gpus(resources);
+  if (c->granted.isSome() && *c->granted == wanted && c->request.resources == wanted) {
+    return Nothing();
+  }
+  c->request.resources = wanted;
+  c->turn++;
+  // The agent restarts with no more than there was.
+  const bool grows = c->granted.isSome() && !contains(*c->granted, wanted);
+  auto promise = std::make_shared<Promise<Nothing>>();
+  Waiter waiter{c->turn, grows ? Option<Deadline>(deadline(true)) : None(), promise};
+  c->waiters.push_back(std::move(waiter));
+  push(id);
+  // Whoever has none left need not wait for the daemon to hear: its books, not
+  // Mesos's, keep devices from being given twice, and a task's end is told.
+  return wanted.empty() ? Future<Nothing>(Nothing()) : promise->future();
+}
+
+void GpuProcess::push(const std::string& id) {
+  Container* c = find(id);
+  if (!c || c->asking || c->waiters.empty()) {
+    return;
+  }
+  c->asking = true;
+  auto by = deadline(true);
+  for (const Waiter& w : c->waiters) {
+    by = w.deadline.isSome() ? std::min(by, *w.deadline) : by;
+  }
+  const auto turn = c->turn;
+  const Request told = c->request;
+  const bool known = c->known;
+  const int pid = c->pid;
+  entering_++;
+  ask<Done>([=](const Client& client) -> Result<Done> {
+    if (known) {
+      auto updated = client.update(told.container, told.resources, by);
+      if (updated.ok()) {
+        return Done{};
+      }
+      if (updated.problem->status != 404) {
+        return *updated.problem;
+      }
+    }
+    auto prepared = client.prepare(told, by);
+    return prepared.ok() ? client.isolate(told.container, pid, by) : Result<Done>(*prepared.problem);
+  }).onReady(defer(self(), [=](const Result<Done>& r) { pushed(id, told, turn, r); }));
+}
+
+void GpuProcess::pushed(const std::string& id, const Request& told, unsigned long turn, const Result<Done>& r) {
+  entering_--;
+  Container* c = find(id);
+  if (!c) {
+    return;
+  }
+  c->asking = false;
+  if (r.ok()) {
+    c->known = true;
+    c->granted = told.resources;
+  }
+  std::vector<Waiter> waiting;
+  for (Waiter& w : c->waiters) {
+    const bool late = w.deadline.isSome() && (!r.ok() && (!isAway(*r.problem) || until(*w.deadline) <= pause));
+    if (w.turn > turn) {
+      waiting.push_back(w);
+    } else if (r.ok()) {
+      w.promise->set(Nothing());
+    } else if (late || r.problem->kind == Problem::Kind::refused) {
+      w.promise->fail(r.problem->message);
+    } else {
+      waiting.push_back(w);
+    }
+  }
+  LOG_IF(WARNING, !r.ok() && c->warned != turn) << r.problem->message << "; it is told again until it has heard";
+  c->warned = turn;
+  c->waiters = std::move(waiting);
+  if (r.ok()) {
+    push(id);
+  } else if (!c->waiters.empty()) {
+    const bool hurry = std::any_of(c->waiters.begin(), c->waiters.end(), [](const Waiter& w) { return w.deadline.isSome(); });
+    process::after(hurry ? pause : longPause).onReady(defer(self(), [=](const Nothing&) { push(id); }));
+  }
+}
+
+Future<Nothing> GpuProcess::cleanup(const ContainerID& containerId) {
+  const std::string id = text(containerId);
+  bool debug = false, must = false;
+  if (Container* c = find(id)) {
+    debug = c->debug;
+    must = !c->request.resources.empty() || c->granted.isNone() || !c->granted->empty();
+    for (Waiter& w : c->waiters) {
+      w.promise->set(Nothing());  // with the container all it had is given back
+    }
+    containers_.erase(id);
+  }
+  if (debug) {
+    return Nothing();
+  }
+  const auto by = deadline(must);
+  // A recovery that names it and is under way would bring it back.
+  return process::undiscardable((syncing_.isSome() ? *syncing_ : Future<Result<Done>>(Result<Done>(Done{})))
+      .then(defer(self(), [=](const Result<Done>&) {
+        return ask<Done>([=](const Client& client) { return client.cleanup(id, by); });
+      }))
+      .then(defer(self(), [=](const Result<Done>& r) -> Nothing {
+        if (!r.ok()) {
+          LOG(WARNING) << r.problem->message << "; it learns of it when it is back";
+          changes_++;
+          syncLater();
+        }
+        return Nothing();
+      })));
+}
+
+}  // namespace mesosgpu

@@ -1,0 +1,133 @@
+// Loads the module as an agent does and calls its isolator for the tests: a
+// JSON object on each line of its input is a call, Mesos's messages in it as
+// JSON; its outcome is a line of its output, when it is there.
+#include <dlfcn.h>
+
+#include <iostream>
+#include <mutex>
+
+#include <mesos/module/isolator.hpp>
+#include <process/process.hpp>
+#include <stout/json.hpp>
+#include <stout/protobuf.hpp>
+
+using mesos::ContainerID;
+using mesos::slave::ContainerConfig;
+using mesos::slave::ContainerState;
+using mesos::slave::Isolator;
+using process::Future;
+
+namespace {
+
+std::mutex out;
+
+void print(const JSON::Object& line) {
+  std::lock_guard<std::mutex> lock(out);
+  std::cout << stringify(line) << std::endl;
+}
+
+JSON::Object show(const Nothing&) { return JSON::Object(); }
+JSON::Object show(const mesos::slave::ContainerLimitation& m) { return JSON::protobuf(m); }
+JSON::Object show(const mesos::ResourceStatistics& m) { return JSON::protobuf(m); }
+JSON::Object show(const mesos::ContainerStatus& m) { return JSON::protobuf(m); }
+JSON::Object show(const Option<mesos::slave::ContainerLaunchInfo>& m) {
+  return m.isSome() ? JSON::Object(JSON::protobuf(*m)) : JSON::Object();
+}
+
+template <typename T>
+void tell(const JSON::Value& id, Future<T> future, bool discard) {
+  future.onAny([id](const Future<T>& f) {
+    JSON::Object line;
+    line.values["id"] = id;
+    line.values["kind"] = f.isReady() ? "ready" : f.isFailed() ? "failed" : "discarded";
+    if (f.isReady()) {
+      line.values["value"] = show(f.get());
+    } else if (f.isFailed()) {
+      line.values["message"] = f.failure();
+    }
+    print(line);
+  });
+  if (discard) {
+    future.discard();
+  }
+}
+
+// A message of Mesos below that key; a default one where there is none.
+template <typename T>
+T message(const JSON::Object& call, const std::string& key) {
+  Result<JSON::Object> v = call.at<JSON::Object>(key);
+  return v.isSome() ? protobuf::parse<T>(*v).get() : T();
+}
+
+template <typename T>
+std::vector<T> messages(const JSON::Object& call, const std::string& key) {
+  std::vector<T> all;
+  Result<JSON::Array> list = call.at<JSON::Array>(key);
+  if (list.isSome()) {
+    for (const JSON::Value& v : list->values) {
+      all.push_back(protobuf::parse<T>(v).get());
+    }
+  }
+  return all;
+}
+
+void make(Isolator& isolator, const JSON::Object& call) {
+  const JSON::Value id = call.values.at("id");
+  const std::string op = call.at<JSON::String>("op")->value;
+  const ContainerID container = message<ContainerID>(call, "container");
+  const bool discard = call.values.count("discard") > 0;
+  if (op == "recover") {
+    hashset<ContainerID> orphans;
+    for (const ContainerID& orphan : messages<ContainerID>(call, "orphans")) {
+      orphans.insert(orphan);
+    }
+    tell(id, isolator.recover(messages<ContainerState>(call, "states"), orphans), discard);
+  } else if (op == "prepare") {
+    tell(id, isolator.prepare(container, message<ContainerConfig>(call, "config")), discard);
+  } else if (op == "isolate") {
+    tell(id, isolator.isolate(container, call.at<JSON::Number>("pid")->as<pid_t>()), discard);
+  } else if (op == "watch") {
+    tell(id, isolator.watch(container), discard);
+  } else if (op == "update") {
+    const auto resources = messages<mesos::Resource>(call, "resources");
+    tell(id, isolator.update(container, mesos::Resources(resources)), discard);
+  } else if (op == "usage") {
+    tell(id, isolator.usage(container), discard);
+  } else if (op == "status") {
+    tell(id, isolator.status(container), discard);
+  } else {
+    tell(id, isolator.cleanup(container), discard);
+  }
+}
+
+}  // namespace
+
+// MODULE KEY=VALUE…: the module's file and its parameters.
+int main(int argc, char** argv) {
+  void* library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
+  void* symbol = library ? dlsym(library, "io_mesosgpu_GpuIsolator") : nullptr;
+  if (!symbol) {
+    std::cerr << dlerror() << std::endl;
+    return 1;
+  }
+  process::initialize();
+  mesos::Parameters parameters;
+  for (int i = 2; i < argc; i++) {
+    const std::string pair = argv[i];
+    mesos::Parameter* p = parameters.add_parameter();
+    p->set_key(pair.substr(0, pair.find('=')));
+    p->set_value(pair.substr(pair.find('=') + 1));
+  }
+  std::unique_ptr<Isolator> isolator(static_cast<mesos::modules::Module<Isolator>*>(symbol)->create(parameters));
+  JSON::Object first;
+  first.values["id"] = 0;
+  first.values["kind"] = !isolator ? "refused" : isolator->supportsNesting() && isolator->supportsStandalone() ? "ready" : "failed";
+  print(first);
+  for (std::string line; isolator && std::getline(std::cin, line);) {
+    make(*isolator, JSON::parse<JSON::Object>(line).get());
+  }
+  isolator.reset();
+  // What is still pending dies with the process, as in an agent.
+  std::cout.flush();
+  _exit(0);
+}
