@@ -35,6 +35,8 @@ func StartMaster(t testing.TB, flags ...string) *Process {
 type Agent struct {
 	// Master is HOST:PORT, IP where the agent listens.
 	Master, IP string
+	// RuntimeDir is the agent's --runtime_dir; a fresh folder if empty.
+	RuntimeDir string
 	// Prepare are shell commands that run before the agent, in the mount
 	// namespace that it has to itself.
 	Prepare string
@@ -57,6 +59,9 @@ umount /sys/fs/cgroup/unified 2>/dev/null || true
 func (a Agent) Start(t testing.TB) *Process {
 	t.Helper()
 	agent, addr, work := program(t, "mesos-agent"), freeAddr(t, a.IP), t.TempDir()
+	if a.RuntimeDir == "" {
+		a.RuntimeDir = filepath.Join(work, "run")
+	}
 	cgroup := "mesos-gpu-test-" + rand.Text()
 	t.Cleanup(func() { removeCgroups(t, cgroup) })
 	env := map[string]string{"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
@@ -66,7 +71,7 @@ func (a Agent) Start(t testing.TB) *Process {
 		t.Fatal(err)
 	}
 	args := append([]string{"-m", "sh", "-c", namespace + a.Prepare + "\n" + `exec "$@"`, "sh", agent}, listen(addr)...)
-	args = append(args, "--master="+a.Master, "--work_dir="+filepath.Join(work, "agent"), "--runtime_dir="+filepath.Join(work, "run"),
+	args = append(args, "--master="+a.Master, "--work_dir="+filepath.Join(work, "agent"), "--runtime_dir="+a.RuntimeDir,
 		"--containerizers=mesos", "--launcher=linux", "--cgroups_root="+cgroup, "--no-systemd_enable_support",
 		"--executor_environment_variables="+string(executorEnv))
 	p := Spawn(t, a.Env, "unshare", append(args, a.Flags...)...)

@@ -19,6 +19,9 @@ import (
 
 	"mesos-gpu/internal/apachemesos"
 	"mesos-gpu/internal/need"
+	"mesos-gpu/internal/testimage"
+	"mesos-gpu/isolator/simulated"
+	"mesos-gpu/volumemgr"
 )
 
 // moduleAgent is an unmodified agent with our module loaded, its daemon's
@@ -43,11 +46,11 @@ func startModuleAgent(t *testing.T, resources string, flags ...string) *moduleAg
 	a.master = apachemesos.StartMaster(t, "--allocation_interval=200ms").Addr
 	so := buildModule(t)
 	modules := fmt.Sprintf(`{"libraries":[{"file":%q,"modules":[{"name":"io_mesosgpu_GpuIsolator","parameters":[
-		{"key":"socket","value":%q},{"key":"timeout","value":"3secs"}]}]}]}`, so, a.socket)
+		{"key":"socket","value":%q},{"key":"timeout","value":"3secs"},{"key":"runtime_dir","value":%q}]}]}]}`, so, a.socket, filepath.Join(work, "run"))
 	a.Process = apachemesos.Agent{
-		Master: a.master, IP: "127.0.0.1", Prepare: nodes, Env: a.env,
+		Master: a.master, IP: "127.0.0.1", RuntimeDir: filepath.Join(work, "run"), Prepare: nodes, Env: a.env,
 		Flags: append([]string{"--modules=" + modules, "--resources=cpus:8;mem:4096;disk:1024;" + resources,
-			"--isolation=cgroups/devices,filesystem/linux,io_mesosgpu_GpuIsolator"}, flags...),
+			"--isolation=cgroups/devices,filesystem/linux,docker/runtime,io_mesosgpu_GpuIsolator"}, flags...),
 	}.Start(t)
 	a.Await(t)
 	return a
@@ -115,8 +118,12 @@ func (a *moduleAgent) get(t *testing.T, path string, into any) {
 // devices that it gives out by number.
 func (a *moduleAgent) daemon(t *testing.T, stock string) (kill func()) {
 	t.Helper()
+	driver := a.notes + "-driver"
+	if err := volumemgr.SimulatedRoot(driver, simulated.Driver); err != nil {
+		t.Fatal(err)
+	}
 	p := apachemesos.Spawn(t, nil, binary, "agent", "--agent", "http://"+a.Addr, "--simulate", "4xV100", "--stock", stock,
-		"--socket", a.socket, "--runtime-dir", a.notes+"-runtime", "--state-dir", a.notes+"-state", "--volumes", a.notes+"-volumes",
+		"--socket", a.socket, "--runtime-dir", a.notes+"-runtime", "--state-dir", a.notes+"-state", "--volumes", a.notes+"-volumes", "--driver-root", driver,
 		"--listen", "", "--cgroups-root", a.flag(t, "cgroups_root"))
 	apachemesos.Poll(t, "the daemon's socket", func() bool {
 		c, err := net.Dial("unix", a.socket)
@@ -384,17 +391,47 @@ func (a *moduleAgent) call(t *testing.T, call map[string]any) {
 	}
 }
 
-// A task of our own framework: the scheduler names the device, the provider
-// offers it, and the module lets just that one through.
-func TestMesosModuleGivesNamedDevices(t *testing.T) {
-	var resources, attributes string
-	for line := range strings.Lines(command(t, nil, "agent", "flags", "--simulate", "4xV100", "--stock", "0,1").out) {
+// A container of an image finds its device node alone usable in a /dev of its
+// own, and the driver's files where the image's label asks for them.
+func TestMesosModuleImageSeesItsGPU(t *testing.T) {
+	docker := need.DockerEngine(t)
+	image := testimage.Load(t, docker, testimage.BusyboxArchive(t, "mesos-gpu-e2e-module:latest", map[string]string{"com.nvidia.volumes.needed": "nvidia_driver"}, nil))
+	images := t.TempDir()
+	save(t, docker, image, filepath.Join(images, image+".tar"))
+	resources, attributes := agentFlags(t, "")
+	a := startModuleAgent(t, resources, attributes, "--image_providers=docker", "--docker_registry="+images)
+	a.daemon(t, "")
+	c := (&mesos{master: a.master}).scheduler(t)
+	r := c.do("run", "--container", "mesos", "--image", image, "--gpus", "1", "--gpu-type", "V100", "--", "sh", "-c", inside)
+	if r.code != 0 && strings.Contains(r.err, "sysrq-trigger") {
+		t.Skip("this kernel has no /proc/sysrq-trigger, without which Mesos starts no container with an image")
+	}
+	if open, denied := len(enxio.FindAllString(r.out, -1)), len(eperm.FindAllString(r.out, -1)); r.code != 0 || open != 1 || denied != 3 {
+		t.Errorf("status %d, %d nodes open and %d denied, want 0, 1 and 3:\n%s%s", r.code, open, denied, r.out, r.err)
+	}
+	if !strings.Contains(r.out, "volume ro\n") || !strings.Contains(r.out, "libcuda there") {
+		t.Errorf("no driver volume:\n%s", r.out)
+	}
+}
+
+// agentFlags are the resources and the flag for attributes that "mesos-gpu
+// agent flags" prints for four simulated devices.
+func agentFlags(t *testing.T, stock string) (resources, attributes string) {
+	t.Helper()
+	for line := range strings.Lines(command(t, nil, "agent", "flags", "--simulate", "4xV100", "--stock", stock).out) {
 		if value, ok := strings.CutPrefix(strings.TrimSpace(line), "--resources="); ok {
 			resources = value
 		} else {
 			attributes = strings.TrimSpace(line)
 		}
 	}
+	return resources, attributes
+}
+
+// A task of our own framework: the scheduler names the device, the provider
+// offers it, and the module lets just that one through.
+func TestMesosModuleGivesNamedDevices(t *testing.T) {
+	resources, attributes := agentFlags(t, "0,1")
 	a := startModuleAgent(t, resources, attributes)
 	a.daemon(t, "0,1")
 	foreign := a.execute(t, "foreign", ";gpus:2")
