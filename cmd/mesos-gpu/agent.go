@@ -195,14 +195,18 @@ func (a *app) agentFlagsCommand(common *agentFlags) *cobra.Command {
 // errNoSuchDevice is for UUIDs that the daemon does not know.
 var errNoSuchDevice = errors.New("no such device")
 
-// find completes what a person types of a device: its minor number, its UUID
-// or the beginning of one.
+// wholeUUID is the length of "GPU-" and a UUID.
+const wholeUUID = 40
+
+// find completes what a person types of a device: its minor number, or the
+// beginning of its UUID. A whole UUID is the daemon's to know: it may be that
+// of a GPU cut into slices, or of one that is away.
 func find(devices []gpu.Device, name string) (string, error) {
+	if len(name) >= wholeUUID {
+		return name, nil
+	}
 	var found []string
 	for _, d := range devices {
-		if d.UUID == name {
-			return name, nil
-		}
 		if fmt.Sprint(d.Minor) == name || strings.HasPrefix(d.UUID, name) {
 			found = append(found, d.UUID)
 		}

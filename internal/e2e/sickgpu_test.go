@@ -44,7 +44,7 @@ func (m *mesos) watched(t *testing.T, h gpu.Host, source watch.Source) {
 	log := logrus.New()
 	log.SetOutput(t.Output())
 	d, err := daemon.New(daemon.Config{
-		AgentURL: "http://" + m.agent + "/slave(1)", StateDir: m.daemon, RuntimeDir: m.daemon, Socket: m.socket(), Provider: true, Log: log,
+		AgentURL: "http://" + m.agent + "/slave(1)", StateDir: m.daemon, RuntimeDir: m.daemon, Socket: m.socket(), CgroupsRoot: "mesos-gpu-none", Provider: true, Log: log,
 		Open: func() (daemon.Hardware, error) {
 			return daemon.Hardware{Host: h, Source: source, Close: func() {}}, nil
 		},

@@ -216,7 +216,7 @@ func TestConfigErrors(t *testing.T) {
 		"host alone":  {func(c *Config) { c.AgentURL = "127.0.0.1:5051" }, `agent URL "127.0.0.1:5051" is none`},
 		"scheme":      {func(c *Config) { c.AgentURL = "ftp://a/" }, `agent URL "ftp://a/" is none`},
 		"no state":    {func(c *Config) { c.StateDir = "" }, "no state folder given"},
-		"state: file": {func(c *Config) { c.StateDir = "/dev/null/x" }, "make state folder"},
+		"state: file": {func(c *Config) { c.StateDir = "/dev/null/x" }, "make folder"},
 		"no log":      {func(c *Config) { c.Log = nil }, "no log given"},
 	}
 	for name, c := range cases {

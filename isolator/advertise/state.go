@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"mesos-gpu/isolator/internal/checkpoint"
 )
 
@@ -17,46 +15,18 @@ import (
 // daemon away, and the provider id, by which the agent knows its provider
 // again.
 type state struct {
-	dir  string
-	lock *os.File
+	dir   string
+	close func()
 }
 
-// openState makes the folder and takes the lock. Two providers with one id
-// abort a Mesos agent, so a lock that is taken is an error at once.
+// openState takes the lock. Two providers with one id abort a Mesos agent.
 func openState(dir string) (*state, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("make state folder: %w", err)
-	}
-	path := filepath.Join(dir, "provider.lock")
-	lock, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	release, err := checkpoint.Lock(dir, "provider.lock")
 	if err != nil {
-		return nil, fmt.Errorf("open lock: %w", err)
+		return nil, err
 	}
-	err = unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		holder := make([]byte, 32)
-		n, _ := lock.Read(holder)
-		err = fmt.Errorf("another daemon (process %s) holds it: an agent is served by one; stop that one or choose another state folder",
-			strings.TrimSpace(string(holder[:n])))
-	}
-	if err == nil {
-		err = errors.Join(lock.Truncate(0), writeAt(lock, fmt.Sprintf("%d\n", os.Getpid())))
-	}
-	if err != nil {
-		lock.Close()
-		return nil, fmt.Errorf("lock %s: %w", path, err)
-	}
-	return &state{dir: dir, lock: lock}, nil
+	return &state{dir: dir, close: release}, nil
 }
-
-func writeAt(f *os.File, text string) error {
-	_, err := f.WriteAt([]byte(text), 0)
-	return err
-}
-
-// close gives the lock up. Its file stays: removing it would let two daemons
-// hold two files of one name.
-func (s *state) close() { s.lock.Close() }
 
 func (s *state) idFile() string { return filepath.Join(s.dir, "provider_id") }
 

@@ -25,7 +25,7 @@ func TestOneDaemonHoldsTheState(t *testing.T) {
 	log, _ := newLog()
 	err := Run(context.Background(), Config{AgentURL: "http://127.0.0.1:1", StateDir: dir, Log: log})
 	want := fmt.Sprintf("advertise GPUs: lock %s/provider.lock: another daemon (process %d) holds it: an agent is served by one; "+
-		"stop that one or choose another state folder", dir, os.Getpid())
+		"stop that one or choose another folder", dir, os.Getpid())
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v\nwant %s", err, want)
 	}

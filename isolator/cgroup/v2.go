@@ -49,6 +49,9 @@ func (c V2) Confine(path string, list []rules.Rule) error {
 // Default does so for the cgroups below that have not been confined, until
 // they are. It makes the cgroup where it is not there yet.
 func (c V2) Default(path string, list []rules.Rule) error {
+	if c.tree().dir(path) == c.tree().dir("") {
+		return fmt.Errorf("confine device cgroups below %s: that is the root, which holds the whole machine", path)
+	}
 	if err := c.Create(path); err != nil {
 		return err
 	}

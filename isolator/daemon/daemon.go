@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -21,9 +22,11 @@ import (
 	"mesos-gpu/gpu"
 	"mesos-gpu/isolator"
 	"mesos-gpu/isolator/advertise"
+	"mesos-gpu/isolator/cgroup"
 	"mesos-gpu/isolator/containers"
 	"mesos-gpu/isolator/health"
 	"mesos-gpu/isolator/holders"
+	"mesos-gpu/isolator/internal/checkpoint"
 	"mesos-gpu/isolator/metrics"
 	"mesos-gpu/isolator/socket"
 	"mesos-gpu/isolator/stock"
@@ -92,6 +95,10 @@ func New(cfg Config) (*Daemon, error) {
 		return nil, errors.New("agent daemon: no way given to GPUs")
 	case cfg.Log == nil:
 		return nil, errors.New("agent daemon: no log given")
+	case cfg.StateDir == "":
+		return nil, errors.New("agent daemon: no state folder given: provider id and cordons must outlive it")
+	case cfg.Socket != "" && path.Clean("/"+cfg.CgroupsRoot) == "/":
+		return nil, fmt.Errorf("agent daemon: the agent's --cgroups_root %q is the root of all: its containers are not all processes of the machine", cfg.CgroupsRoot)
 	case cfg.Socket != "" && (cfg.RuntimeDir == "" || cfg.Volume == nil || cfg.NeedsDriver == nil):
 		return nil, errors.New("agent daemon: containers need a runtime folder and a way to the driver volume")
 	}
@@ -104,9 +111,14 @@ type part func(context.Context) error
 // Run serves until ctx ends, or one of the parts cannot go on. Containers that
 // hold GPUs keep them.
 func (d *Daemon) Run(ctx context.Context) error {
-	hardware, err := d.cfg.Open()
+	release, err := d.lock()
 	if err != nil {
-		return fmt.Errorf("discover GPUs: %w", err)
+		return fmt.Errorf("agent daemon: %w", err)
+	}
+	defer release()
+	hardware, err := d.open(ctx)
+	if err != nil {
+		return err
 	}
 	defer hardware.Close()
 	parts, err := d.parts(hardware)
@@ -114,6 +126,46 @@ func (d *Daemon) Run(ctx context.Context) error {
 		return err
 	}
 	return together(ctx, parts)
+}
+
+// lock keeps other daemons from both folders.
+func (d *Daemon) lock() (release func(), err error) {
+	state, err := checkpoint.Lock(d.cfg.StateDir, "state.lock")
+	if err != nil || d.cfg.Socket == "" {
+		return state, err
+	}
+	runtime, err := checkpoint.Lock(d.cfg.RuntimeDir, "runtime.lock")
+	if err != nil {
+		state()
+		return nil, err
+	}
+	return func() {
+		runtime()
+		state()
+	}, nil
+}
+
+// open waits for the driver while ctx does: one that hangs would hold the
+// daemon for ever.
+func (d *Daemon) open(ctx context.Context) (Hardware, error) {
+	type opened struct {
+		Hardware
+		error
+	}
+	answer := make(chan opened, 1)
+	go func() {
+		h, err := d.cfg.Open()
+		answer <- opened{h, err}
+	}()
+	select {
+	case o := <-answer:
+		if o.error != nil {
+			return Hardware{}, fmt.Errorf("discover GPUs: %w", o.error)
+		}
+		return o.Hardware, nil
+	case <-ctx.Done():
+		return Hardware{}, fmt.Errorf("discover GPUs: %w while the driver did not answer", context.Cause(ctx))
+	}
 }
 
 // together runs all parts; the first that ends takes the others with it.
@@ -234,12 +286,18 @@ func (d *Daemon) serve(w *watch.Watcher, h gpu.Host, aside []gpu.Device) (parts 
 }
 
 // fill makes the driver volume before the first container waits for it.
+// Nobody waits for a file system that hangs.
 func (d *Daemon) fill(ctx context.Context) error {
-	if path, err := d.cfg.Volume(ctx); err != nil {
-		d.cfg.Log.WithError(err).Warn("no driver volume: images that ask for the driver cannot be launched")
-	} else {
-		d.cfg.Log.WithField("path", path).Info("driver volume is ready")
-	}
+	go func() {
+		path, err := d.cfg.Volume(ctx)
+		switch {
+		case ctx.Err() != nil:
+		case err != nil:
+			d.cfg.Log.WithError(err).Warn("no driver volume: images that ask for the driver cannot be launched")
+		default:
+			d.cfg.Log.WithField("path", path).Info("driver volume is ready")
+		}
+	}()
 	<-ctx.Done()
 	return nil
 }
@@ -250,7 +308,8 @@ func (d *Daemon) containers(w *watch.Watcher, h gpu.Host, aside []gpu.Device) (*
 	if err != nil {
 		return nil, err
 	}
-	if err := kernel.Default(d.cfg.CgroupsRoot); err != nil {
+	// Where nothing confines, containers without GPUs run all the same.
+	if err := kernel.Default(d.cfg.CgroupsRoot); err != nil && !errors.Is(err, cgroup.ErrNoHierarchy) {
 		return nil, err
 	}
 	ids := make([]string, len(aside))

@@ -20,6 +20,8 @@ import (
 	rp "mesos-gpu/internal/resourceprovider"
 	"mesos-gpu/internal/wire"
 	"mesos-gpu/isolator/advertise"
+	"mesos-gpu/isolator/containers"
+	"mesos-gpu/isolator/ledger"
 	"mesos-gpu/isolator/simulated"
 	"mesos-gpu/isolator/socket"
 )
@@ -124,7 +126,8 @@ func TestAdvertises(t *testing.T) {
 }
 
 // All parts at work: a cordoned device leaves the offers at once, a stock
-// device is in none, containers get both kinds, and the metrics tell of it.
+// device is in none and goes to a container by number, and the metrics tell of
+// them.
 func TestServes(t *testing.T) {
 	need.Root(t)
 	agent, calls := mesosAgent(t)
@@ -154,6 +157,12 @@ func TestServes(t *testing.T) {
 	if err != nil || len(devices) != 4 || !devices[1].Condition.Cordoned || !devices[3].Stock {
 		t.Errorf("devices %+v, %v", devices, err)
 	}
+	setup, err := client.Prepare(t.Context(), containers.Launch{Container: "c", Resources: []ledger.Resource{
+		{Name: "gpus", Scalar: 2}, {Name: "gpu_ids", Set: []string{h.Devices[0].UUID}},
+	}})
+	if want := []string{h.Devices[0].UUID, h.Devices[3].UUID}; err != nil || !slices.Equal(setup.Devices, want) {
+		t.Errorf("the container got %v, %v; want %v", setup.Devices, err, want)
+	}
 	response, err := http.Get("http://" + at + "/metrics")
 	if err != nil {
 		t.Fatal(err)
@@ -173,6 +182,45 @@ func ids(devices []gpu.Device) []string {
 	return list
 }
 
+// A second daemon of the same folders does not touch them.
+func TestTwoDaemons(t *testing.T) {
+	agent, calls := mesosAgent(t)
+	cfg := config(t, agent)
+	run(t, cfg)
+	offered(t, calls)
+	second, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := second.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "state.lock: another daemon (process ") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A driver that hangs does not keep the daemon from ending.
+func TestDriverHangs(t *testing.T) {
+	cfg := config(t, "")
+	asked, release := make(chan struct{}), make(chan struct{})
+	t.Cleanup(func() { close(release) })
+	cfg.Open = func() (Hardware, error) {
+		close(asked)
+		<-release
+		return Hardware{}, errors.New("late")
+	}
+	d, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- d.Run(ctx) }()
+	<-asked
+	stop()
+	if err := <-done; !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "while the driver did not answer") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // One part that cannot go on ends the others.
 func TestTogether(t *testing.T) {
 	broken := errors.New("broken")
@@ -185,14 +233,19 @@ func TestTogether(t *testing.T) {
 	}
 }
 
+func noVolume(context.Context) (string, error)                 { return "", errors.New("none") }
+func never(map[string]string, map[string]string) (bool, error) { return false, nil }
+
 func TestErrors(t *testing.T) {
 	log, _ := logtest.NewNullLogger()
 	good := func() (Hardware, error) { return Simulated(host(t)), nil }
 	for name, cfg := range map[string]Config{
-		"no hardware":   {Log: log},
-		"no log":        {Open: good},
-		"no volume":     {Open: good, Log: log, Socket: "s", RuntimeDir: "r"},
-		"no run folder": {Open: good, Log: log, Socket: "s"},
+		"no hardware":   {Log: log, StateDir: "d"},
+		"no log":        {Open: good, StateDir: "d"},
+		"no folder":     {Open: good, Log: log},
+		"no volume":     {Open: good, Log: log, StateDir: "d", Socket: "s", RuntimeDir: "r", CgroupsRoot: "mesos"},
+		"no run folder": {Open: good, Log: log, StateDir: "d", Socket: "s", CgroupsRoot: "mesos"},
+		"all cgroups":   {Open: good, Log: log, StateDir: "d", Socket: "s", RuntimeDir: "r", CgroupsRoot: "/.", Volume: noVolume, NeedsDriver: never},
 	} {
 		if _, err := New(cfg); err == nil {
 			t.Errorf("%s: no error", name)
