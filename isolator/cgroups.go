@@ -31,6 +31,10 @@ type hierarchy interface {
 	Remove(path string) error
 }
 
+// mesosUnified is where cgroup version 2 is mounted if Mesos's agent uses it
+// (its own rule); beside it somebody may have mounted hierarchies of version 1.
+const mesosUnified = "/sys/fs/cgroup"
+
 // choose finds the hierarchy of that version.
 func choose(version, mountinfo string) (hierarchy, error) {
 	v1, noV1 := cgroup.Mounted(mountinfo)
@@ -42,6 +46,8 @@ func choose(version, mountinfo string) (hierarchy, error) {
 		return nil, noV1
 	case version == "v2" && noV2 != nil:
 		return nil, noV2
+	case version == "" && v2 == mesosUnified:
+		return cgroup.V2{Root: v2}, nil
 	case version != "v2" && noV1 == nil:
 		return cgroup.V1{Root: v1}, nil
 	case noV2 == nil:

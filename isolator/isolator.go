@@ -18,8 +18,9 @@ import (
 type Config struct {
 	Host gpu.Host
 	// Cgroups says which version of cgroups keeps the device rules: "v1" or
-	// "v2". Empty means version 1 where its devices hierarchy is mounted,
-	// else version 2.
+	// "v2". Empty means what Mesos's agent uses: version 2 where that is mounted
+	// at /sys/fs/cgroup, else version 1 where its devices hierarchy is mounted
+	// anywhere.
 	Cgroups string
 	// ProcRoot is where procfs is, DevRoot where device nodes are; empty
 	// means /proc and /dev.

@@ -149,6 +149,7 @@ func TestChoosesCgroups(t *testing.T) {
 		{v1, "", cgroup.V1{Root: "/one"}, nil},
 		{v2, "", cgroup.V2{Root: "/two"}, nil},
 		{v2 + v1, "", cgroup.V1{Root: "/one"}, nil},
+		{v1 + "31 25 0:27 / /sys/fs/cgroup rw - cgroup2 none rw\n", "", cgroup.V2{Root: "/sys/fs/cgroup"}, nil},
 		{v2 + v1, "v1", cgroup.V1{Root: "/one"}, nil},
 		{v2 + v1, "v2", cgroup.V2{Root: "/two"}, nil},
 		{v1, "v2", nil, cgroup.ErrNoHierarchy},

@@ -55,7 +55,7 @@ func (c *cluster) newAgent(m link.Master) (*agent.Agent, error) {
 		cfg.ExecutorEnv[name] = value
 	}
 	if c.Isolate && len(c.Host.Devices) > 0 {
-		i, err := isolator.New(isolator.Config{Host: c.Host})
+		i, err := isolator.New(isolator.Config{Host: c.Host, Cgroups: "v1"}) // which local mounts where nobody has
 		if err != nil {
 			return nil, err
 		}

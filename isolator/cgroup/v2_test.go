@@ -2,6 +2,7 @@ package cgroup
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -186,6 +187,17 @@ func TestRootV2DefaultOfAnotherVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantPrograms(t, c, root, fallback.name())
+}
+
+// The root of the hierarchy holds the whole machine, by whatever name.
+func TestRootV2DefaultOfAll(t *testing.T) {
+	c, root := v2(t)
+	c.Root = filepath.Join(c.Root, root) // stands for the mount point
+	for _, all := range []string{"", "/", "..", "a/../.."} {
+		if err := c.Default(all, rules.Standard()); err == nil || !strings.Contains(err.Error(), "the whole machine") {
+			t.Errorf("%q: %v", all, err)
+		}
+	}
 }
 
 // A program that forbids others beside or below it is named.

@@ -232,10 +232,17 @@ func (d *Daemon) provider(w *watch.Watcher, named gpu.Host) part {
 				}
 			}
 		}()
-		return advertise.Run(ctx, advertise.Config{
+		err := advertise.Run(ctx, advertise.Config{
 			AgentURL: d.cfg.AgentURL, StateDir: d.cfg.StateDir, Host: first, Hosts: hosts, Role: d.cfg.Role, Log: d.cfg.Log,
 			Advertised: d.cfg.Advertised, Authorization: d.cfg.Authorization, TLS: d.cfg.TLS,
 		})
+		if errors.Is(err, advertise.ErrRemoved) {
+			// An operator wants no GPUs offered; containers still need us.
+			d.cfg.Log.WithError(err).Error("GPUs are offered no more until this daemon is started again")
+			<-ctx.Done()
+			return nil
+		}
+		return err
 	}
 }
 

@@ -58,7 +58,7 @@ func New(cfg Config) (*Agent, error) {
 	}
 	cfg.WorkDir = filepath.Clean(cfg.WorkDir)
 	if cfg.Root && cfg.Isolator == nil {
-		i, err := isolator.New(isolator.Config{})
+		i, err := isolator.New(isolator.Config{Cgroups: "v1"})
 		if err != nil {
 			return nil, fmt.Errorf("configure agent: %w", err)
 		}
