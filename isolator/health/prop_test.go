@@ -15,7 +15,7 @@ import (
 type model struct {
 	latched, lost, failing bool
 	failingSince           time.Time
-	lastFault              time.Time // the last time that something failed the device
+	lastUnclean            time.Time // the last time that something failed the device, a sample failed or told of heat
 	fatal                  bool      // it is there now
 	unoffered              time.Time // when it left the offers
 }
@@ -62,8 +62,8 @@ func (m *model) saw(p Policy, now time.Time, o Observation, ecc *float64) {
 		*ecc = o.Sample.Values[gpu.ECCUncorrected]
 	}
 	m.fatal = fault || m.latched || m.lost || m.failing && now.Sub(m.failingSince) >= p.Grace
-	if m.fatal {
-		m.lastFault = now
+	if m.fatal || m.failing || o.Sample != nil && slowdown(uint64(o.Sample.Values[gpu.ThrottleReasons])) != "" {
+		m.lastUnclean = now
 	}
 }
 
@@ -96,8 +96,8 @@ func check(t *rapid.T, p Policy, m *model, now time.Time, before, c gpu.Conditio
 		t.Fatalf("%s though a fault is there", c.Health)
 	case before.Offered() && !c.Offered():
 		m.unoffered = now
-	case !before.Offered() && c.Offered() && (now.Sub(m.lastFault) < p.Quiet || now.Sub(m.unoffered) < p.Quiet):
-		t.Fatalf("offered again %s after the last fault, quiet time is %s", now.Sub(m.lastFault), p.Quiet)
+	case !before.Offered() && c.Offered() && (now.Sub(m.lastUnclean) < p.Quiet || now.Sub(m.unoffered) < p.Quiet):
+		t.Fatalf("offered again %s after it was last not clean, quiet time is %s", now.Sub(m.lastUnclean), p.Quiet)
 	}
 	if rank(c.Health) < rank(before.Health) && o.Sample == nil {
 		t.Fatalf("from %s to %s without a sample", before.Health, c.Health)

@@ -32,9 +32,16 @@ func (f Fault) String() string {
 // driver open.
 type Saved struct {
 	Faults []Fault `json:"faults"`
-	// Energy is the device's counter when it failed, 0 where it has none. A
-	// lower one later tells that the device was reset.
+	// Energy is the device's counter, 0 while it is not known. A lower one
+	// later tells that the device was reset.
 	Energy float64 `json:"energy,omitempty"`
+}
+
+// Outdated reports whether next has to be written down in the place of s: it
+// has other faults, or is the first to tell the energy, without which a later
+// daemon does not see a reset.
+func (s Saved) Outdated(next Saved) bool {
+	return len(next.Faults) != len(s.Faults) || len(next.Faults) > 0 && s.Energy == 0 && next.Energy > 0
 }
 
 // State is what is known of one device. It is a value: Step returns a new one.
@@ -50,6 +57,7 @@ type State struct {
 	rowsPending          bool
 
 	failedAt, suspectAt time.Time // the last time that this was the verdict
+	uncleanAt           time.Time // the last time that anything was wrong but rows pending
 	failures            int       // in a row, each within Memory of the last
 	fault               string    // of the last failure
 
@@ -206,18 +214,21 @@ func (p Policy) move(now time.Time, s State, v verdict, sampled bool) State {
 	case gpu.Suspect:
 		s.suspectAt = now
 	}
+	if !s.errorSince.IsZero() || !s.hotSince.IsZero() && (p.HotSuspect >= 0 || p.HotFailed >= 0) {
+		s.uncleanAt = now
+	}
 	switch {
 	case !sampled && v.health == gpu.Healthy:
 		// An event that says nothing, or an operator's word: the next sample tells.
 	case s.health == gpu.Failed:
 		if sampled {
-			s = s.to(now, gpu.Recovering, fmt.Sprintf("clean since %s, is given to tasks again %s later if it stays so; was: %s",
-				stamp(now), p.quiet(s), s.fault))
+			s = s.to(now, gpu.Recovering, fmt.Sprintf("is given to tasks again once it was clean for %s; was: %s", p.quiet(s), s.fault))
 		}
-	case s.health == gpu.Recovering && (!sampled || now.Sub(s.failedAt) < p.quiet(s) || now.Sub(s.since) < p.quiet(s)):
+	case s.health == gpu.Recovering && (!sampled || now.Sub(s.uncleanAt) < p.quiet(s) || now.Sub(s.since) < p.quiet(s)):
 	case v.health == gpu.Suspect:
 		s = s.to(now, gpu.Suspect, v.reason)
 	case s.health != gpu.Healthy && now.Sub(s.suspectAt) < p.SuspectQuiet:
+	case s.health == gpu.Suspect && now.Sub(s.uncleanAt) < p.SuspectQuiet:
 	default:
 		s = s.to(now, gpu.Healthy, "")
 	}
@@ -239,7 +250,7 @@ func (s State) fail(now time.Time, reason string) State {
 	if s.health != gpu.Failed {
 		s.failures++
 	}
-	s.failedAt, s.fault = now, reason
+	s.failedAt, s.uncleanAt, s.fault = now, now, reason
 	return s.to(now, gpu.Failed, reason)
 }
 

@@ -67,7 +67,7 @@ func TestScenarios(t *testing.T) {
 		"an error of the application passes": {
 			{0, clean, h, ""},
 			{1, xid(94), f, "XID 94 (contained memory error) at 2026-01-02T03:00:01Z"},
-			{5, clean, r, "clean since 2026-01-02T03:00:05Z, is given to tasks again 2m0s later if it stays so; was: XID 94"},
+			{5, clean, r, "is given to tasks again once it was clean for 2m0s; was: XID 94"},
 			{124, clean, r, ""},
 			{125, clean, h, ""},
 		},
@@ -102,7 +102,10 @@ func TestScenarios(t *testing.T) {
 			{0, clean, h, ""}, {5, broken, s, ""}, {10, broken, s, ""}, {20, broken, f, "no sample since 2026-01-02T03:00:05Z"}, {25, clean, r, ""}, {144, clean, r, ""}, {145, clean, h, ""},
 		},
 		"a sampling error amid recovery": {
-			{0, xid(94), f, ""}, {5, clean, r, ""}, {110, broken, r, "clean since"}, {115, clean, r, ""}, {125, clean, r, ""}, {140, clean, h, ""},
+			{0, xid(94), f, ""}, {5, clean, r, ""}, {110, broken, r, "was: XID 94"}, {115, clean, r, ""}, {229, clean, r, ""}, {230, clean, h, ""},
+		},
+		"a device that is not clean does not recover": {
+			{0, lost, f, ""}, {5, clean, r, ""}, {10, hot, r, ""}, {125, hot, r, ""}, {130, clean, r, ""}, {135, hot, r, ""}, {140, clean, r, ""}, {254, clean, r, ""}, {255, clean, h, ""},
 		},
 		"failing again starts the quiet time again, doubled": {
 			{0, xid(94), f, ""}, {5, clean, r, ""}, {100, xid(94), f, ""}, {105, clean, r, "4m0s"}, {344, clean, r, ""}, {345, clean, h, ""},
@@ -124,7 +127,7 @@ func TestScenarios(t *testing.T) {
 		},
 		"heat has to last": {
 			{0, hot, h, ""}, {25, hot, h, ""}, {30, hot, s, "hardware slows itself down since 2026-01-02T03:00:00Z: hardware_slowdown, hardware_thermal"},
-			{35, clean, s, ""}, {40, hot, s, ""}, {70, clean, h, ""},
+			{35, clean, s, ""}, {40, hot, s, ""}, {69, clean, s, ""}, {70, clean, h, ""},
 		},
 		"heat that stays": {
 			{0, brake, h, ""}, {299, brake, s, "power_brake"}, {300, brake, f, "power_brake"}, {305, clean, r, ""}, {425, clean, h, ""},
@@ -196,6 +199,33 @@ func TestSaved(t *testing.T) {
 		t.Errorf("no reset, but %+v", s.Condition())
 	}
 	if s, _ := p.Step(start.Add(time.Hour), again, energy(2)); s.Condition().Health != gpu.Recovering || len(s.Saved().Faults) != 0 {
+		t.Errorf("after a reset: %+v", s.Condition())
+	}
+}
+
+// A fault before the first sample is written down before the energy is known,
+// and again once it is: else no later daemon would see the reset.
+func TestEnergyIsSavedOnceItIsKnown(t *testing.T) {
+	p := policy(t)
+	s, _ := p.Step(start, New(start, Saved{}), xid(79))
+	early := s.Saved()
+	if !(Saved{}).Outdated(early) {
+		t.Errorf("not to be saved: %+v", early)
+	}
+	s, _ = p.Step(start, s, energy(700))
+	late := s.Saved()
+	if !early.Outdated(late) || late.Energy != 700 {
+		t.Errorf("not to be saved: %+v after %+v", late, early)
+	}
+	s, _ = p.Step(start, s, energy(701))
+	if late.Outdated(s.Saved()) {
+		t.Error("to be saved at each sample")
+	}
+	healthy, _ := p.Step(start, New(start, Saved{}), energy(1))
+	if (Saved{}).Outdated(healthy.Saved()) {
+		t.Error("to be saved though healthy")
+	}
+	if s, _ := p.Step(start, New(start, late), energy(2)); s.Condition().Health != gpu.Recovering {
 		t.Errorf("after a reset: %+v", s.Condition())
 	}
 }

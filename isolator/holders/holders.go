@@ -31,10 +31,7 @@ type Config struct {
 	Authorization string
 	// TLS is used for an https URL; nil means the system's certificates.
 	TLS *tls.Config
-	// Granted, where set, tells which devices a container holds that was given
-	// only a number of them; pid is its first process.
-	Granted func(container string, pid int) ([]string, error)
-	Log     logrus.FieldLogger
+	Log logrus.FieldLogger
 
 	// Every is the time between two questions, 10 s; each may take Timeout,
 	// 5 s. An answer is believed for Stale, 1 min.
@@ -110,10 +107,7 @@ func (a *Agent) refresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	list, err := read(answers, a.cfg.Granted)
-	if err != nil {
-		a.cfg.Log.WithError(err).Debug("a container's devices are not known")
-	}
+	list := read(answers)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.holders, a.asked = list, time.Now()

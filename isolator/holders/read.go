@@ -1,8 +1,6 @@
 package holders
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -17,36 +15,29 @@ const labelJob = "mesos-gpu.job"
 // run is one executor with its container and what its tasks hold.
 type run struct {
 	container string
-	pid       int
 	framework string
 	executor  string
-	tasks     []mesos.Task // those that live and have GPUs
+	tasks     []mesos.Task // those that live
 	own       []string     // devices of the executor itself
-	counted   int          // GPUs of all, by number
-	named     int          // GPUs of all, by name
 }
 
 // read finds the holders in the agent's answers, one for each task that has
-// devices. The error is about containers whose devices granted could not tell;
-// the others are there all the same.
-func read(a answers, granted func(string, int) ([]string, error)) ([]gpu.Holder, error) {
+// devices by their names. Of GPUs by number the agent does not know which.
+func read(a answers) []gpu.Holder {
 	runs := map[[2]string]*run{}
 	var order []*run
 	for _, c := range a.containers.GetContainers() {
 		if c.ContainerID.Parent != nil || c.ExecutorID == nil {
 			continue // nested: its executor's container holds the devices
 		}
-		r := &run{
-			container: c.ContainerID.Value, pid: int(c.ContainerStatus.GetExecutorPID()),
-			framework: c.FrameworkID.GetValue(), executor: c.ExecutorID.Value,
-		}
+		r := &run{container: c.ContainerID.Value, framework: c.FrameworkID.GetValue(), executor: c.ExecutorID.Value}
 		runs[[2]string{r.framework, r.executor}] = r
 		order = append(order, r)
 	}
 	for _, e := range a.executors.GetExecutors() {
 		info := e.ExecutorInfo
 		if r := runs[[2]string{info.FrameworkID.GetValue(), info.ExecutorID.Value}]; r != nil {
-			r.own = r.take(info.Resources)
+			r.own = devices(info.Resources)
 		}
 	}
 	for _, t := range slices.Concat(a.tasks.GetQueuedTasks(), a.tasks.GetLaunchedTasks()) {
@@ -56,66 +47,38 @@ func read(a answers, granted func(string, int) ([]string, error)) ([]gpu.Holder,
 			executor = t.ExecutorID.Value
 		}
 		if r := runs[[2]string{t.FrameworkID.Value, executor}]; r != nil {
-			r.take(t.Resources)
 			r.tasks = append(r.tasks, t)
 		}
 	}
 	var holders []gpu.Holder
-	var errs []error
 	for _, r := range order {
-		list, err := r.holders(granted)
-		holders, errs = append(holders, list...), append(errs, err)
+		holders = append(holders, r.holders()...)
 	}
-	return holders, errors.Join(errs...)
+	return holders
 }
 
-// take counts the GPUs among resources and gives those that have names.
-func (r *run) take(resources []mesos.Resource) []string {
-	ids, n := devices(resources)
-	r.counted, r.named = r.counted+n, r.named+len(ids)
-	return ids
-}
-
-func devices(resources []mesos.Resource) (ids []string, count int) {
+func devices(resources []mesos.Resource) (ids []string) {
 	for _, resource := range resources {
-		switch resource.Name {
-		case "gpus":
-			count += int(resource.GetScalar().GetValue())
-		case "gpu_ids":
+		if resource.Name == "gpu_ids" {
 			ids = append(ids, resource.GetSet().GetItem()...)
 		}
 	}
-	return ids, count
+	return ids
 }
 
-func (r *run) holders(granted func(string, int) ([]string, error)) ([]gpu.Holder, error) {
+// holders gives each task its devices, and the executor its own, which are its
+// task's where it has but one.
+func (r *run) holders() []gpu.Holder {
 	var list []gpu.Holder
 	for _, t := range r.tasks {
-		if ids, _ := devices(t.Resources); len(ids) > 0 {
-			list = append(list, r.holder(ids, &t))
-		}
+		list = append(list, r.holder(devices(t.Resources), &t))
 	}
-	left, err := slices.Clone(r.own), error(nil)
-	if r.counted > r.named && granted != nil {
-		if left, err = granted(r.container, r.pid); err != nil {
-			return list, fmt.Errorf("container %s: %w", r.container, err)
-		}
-		left = slices.DeleteFunc(slices.Clone(left), func(id string) bool {
-			return slices.ContainsFunc(list, func(h gpu.Holder) bool { return slices.Contains(h.Devices, id) })
-		})
-	}
-	if len(left) == 0 {
-		return list, nil
-	}
-	var only *mesos.Task // the executor's devices are its one task's
 	if len(r.tasks) == 1 {
-		only = &r.tasks[0]
+		list[0].Devices = append(list[0].Devices, r.own...)
+	} else {
+		list = append(list, r.holder(r.own, nil))
 	}
-	if only != nil && len(list) == 1 {
-		list[0].Devices = append(list[0].Devices, left...)
-		return list, nil
-	}
-	return append(list, r.holder(left, only)), nil
+	return slices.DeleteFunc(list, func(h gpu.Holder) bool { return len(h.Devices) == 0 })
 }
 
 func (r *run) holder(ids []string, t *mesos.Task) gpu.Holder {

@@ -19,7 +19,7 @@ import (
 	"mesos-gpu/isolator/watch"
 )
 
-// maxScrapes is how many scrapes are answered at a time.
+// maxScrapes is how many scrapes are gathered at a time.
 const maxScrapes = 4
 
 // Config says whom to ask.
@@ -51,7 +51,7 @@ func New(c Config) (http.Handler, error) {
 	); err != nil {
 		return nil, err
 	}
-	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes, ErrorHandling: promhttp.ContinueOnError}), nil
+	return buffered(promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes, ErrorHandling: promhttp.ContinueOnError})), nil
 }
 
 // register has our own metrics alone.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -191,6 +192,46 @@ func TestHandler(t *testing.T) {
 	for _, bad := range []Config{{}, {Agent: "a", Devices: config(t).Devices}, {Devices: config(t).Devices, Holders: config(t).Holders}} {
 		if _, err := New(bad); err == nil {
 			t.Errorf("%+v was taken", bad)
+		}
+	}
+}
+
+// slow is a client that reads nothing until it is released.
+type slow struct {
+	*httptest.ResponseRecorder
+	reading chan<- struct{}
+	release <-chan struct{}
+}
+
+func (s slow) Write(p []byte) (int, error) {
+	s.reading <- struct{}{}
+	<-s.release
+	return s.ResponseRecorder.Write(p)
+}
+
+// Clients that do not read keep nobody from being answered.
+func TestSlowReadersKeepNoPlace(t *testing.T) {
+	h, err := New(config(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	reading, release := make(chan struct{}), make(chan struct{})
+	var all sync.WaitGroup
+	var clients []slow
+	for range 2 * maxScrapes {
+		c := slow{httptest.NewRecorder(), reading, release}
+		clients = append(clients, c)
+		all.Go(func() { h.ServeHTTP(c, httptest.NewRequest(http.MethodGet, "/metrics", nil)) })
+		<-reading // it has its answer, and takes none of it
+	}
+	if body := get(t, h); !strings.Contains(body, "mesos_gpu_build_info{") {
+		t.Errorf("got %s", body)
+	}
+	close(release)
+	all.Wait()
+	for _, c := range clients {
+		if c.Code != http.StatusOK || !strings.Contains(c.Body.String(), "mesos_gpu_build_info{") {
+			t.Errorf("%d: %.200s", c.Code, c.Body)
 		}
 	}
 }

@@ -17,9 +17,14 @@ const startPatience = 10 * time.Second
 // Discover loads the library and describes the machine. A device that cannot
 // be described, for example one that fell off the bus, is logged and left
 // out: the others still serve. Of a GPU in MIG mode its MIG devices are
-// listed in its stead. Returns ErrNoDriver where there is no driver.
+// listed in its stead. Returns ErrNoDriver where there is no driver, and
+// ErrNoAnswer where that hangs for longer than Config.Starting.
 func Discover(c Config) (gpu.Host, error) {
 	c = c.withDefaults()
+	return starting(c, "discover GPUs", discover, func(gpu.Host) {})
+}
+
+func discover(c Config) (gpu.Host, error) {
 	unlock, err := one.alone(startPatience)
 	if err != nil {
 		return gpu.Host{}, err

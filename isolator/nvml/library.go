@@ -41,7 +41,7 @@ type card struct {
 
 	handle     nvml.Device
 	registered bool  // for events
-	lost       error // what it last said, if that was final
+	lost       error // what it said, if that was final and it is not back
 	retry      time.Time
 	pause      time.Duration
 }
@@ -49,16 +49,21 @@ type card struct {
 // target is what a UUID names: a card or a slice of it.
 type target struct {
 	card   *card
-	handle nvml.Device
+	handle nvml.Device // nil where NVML was started anew without it
 	mig    *gpu.MIG
 }
 
 var errClosed = errors.New("NVML is closed")
 
 // Open loads the library and keeps it until Close. Returns ErrNoDriver where
-// there is no driver.
+// there is no driver, and ErrNoAnswer where that hangs for longer than
+// Config.Starting.
 func Open(c Config) (*Library, error) {
 	c = c.withDefaults()
+	return starting(c, "open NVML", open, func(l *Library) { _ = l.Close() })
+}
+
+func open(c Config) (*Library, error) {
 	unlock, err := one.alone(startPatience)
 	if err != nil {
 		return nil, err
@@ -119,8 +124,8 @@ func (l *Library) Host() (gpu.Host, error) {
 
 // Sample measures a device of the host: a GPU or a MIG device. Within
 // Config.Patience it returns an error that is ErrLost where the GPU is lost,
-// ErrNoAnswer where its driver is busy that long. A lost GPU is looked for
-// again now and then, so that later calls succeed once it is back.
+// ErrNoAnswer where its driver is busy that long. A lost GPU is asked again now
+// and then; NVML is started anew for it only where no other answers.
 func (l *Library) Sample(uuid string) (gpu.Sample, error) {
 	l.mu.Lock()
 	t, ok := l.targets[uuid]
@@ -171,33 +176,35 @@ func bounded[T any](token chan struct{}, patience time.Duration, what string, ca
 
 // sample is Sample by who holds card.busy.
 func (l *Library) sample(uuid string, c *card) (gpu.Sample, error) {
-	if err := l.whyLost(c); err != nil && !l.find(c) {
-		return gpu.Sample{}, fmt.Errorf("sample GPU %s: %w", uuid, err)
+	what := "sample GPU " + uuid
+	if err := l.whyLost(c); err != nil && !l.mayBeBack(c) {
+		return gpu.Sample{}, fmt.Errorf("%s: %w", what, err)
 	}
 	one.enter()
 	defer one.leave()
 	l.mu.Lock()
 	t, ok := l.targets[uuid]
-	err := c.lost
-	if l.closed {
-		err = errClosed
-	}
+	lost, closed := c.lost, l.closed
 	l.mu.Unlock()
-	if err == nil && !ok {
-		err = errors.New("the MIG device is no more")
-	}
-	if err != nil {
-		return gpu.Sample{}, fmt.Errorf("sample GPU %s: %w", uuid, err)
+	switch {
+	case closed:
+		return gpu.Sample{}, fmt.Errorf("%s: %w", what, errClosed)
+	case !ok:
+		return gpu.Sample{}, fmt.Errorf("%s: the MIG device is no more", what)
+	case t.handle == nil: // NVML was started anew without it
+		return gpu.Sample{}, fmt.Errorf("%s: %w", what, lost)
 	}
 	s, err := l.s.read(t.handle, t.mig != nil)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case err == nil && lost != nil:
+		c.lost = nil
+	case final(err):
+		l.lose(c, err)
+	}
 	if err != nil {
-		err = fmt.Errorf("sample GPU %s: %w", uuid, err)
-		if final(err) {
-			l.mu.Lock()
-			l.lose(c, errors.Unwrap(err))
-			l.mu.Unlock()
-		}
-		return gpu.Sample{}, err
+		return gpu.Sample{}, fmt.Errorf("%s: %w", what, err)
 	}
 	return s, nil
 }

@@ -76,8 +76,114 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// A GPU that is lost is looked for ever more rarely: starting NVML anew costs
-// the others.
+// A look for a lost GPU that hangs in the driver, or a driver that could not be
+// started again, costs no other GPU anything.
+func TestLostGPUHoldsUpNoOther(t *testing.T) {
+	for _, function := range []string{"nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetMemoryInfo"} {
+		t.Run(function, func(t *testing.T) {
+			m, l := opened(t, v100s(3), Config{Patience: 200 * time.Millisecond, Retry: time.Millisecond})
+			m.Fail(nvmltest.Fail{Function: "nvmlInit_v2", Index: -1, Return: 999})
+			m.Lose(uuid(1))
+			if _, err := l.Sample(uuid(1)); !errors.Is(err, ErrLost) {
+				t.Fatalf("got %v", err)
+			}
+			m.Return(uuid(1))
+			m.Hang(uuid(1), function)
+			card := l.targets[uuid(1)].card
+			for range 3 {
+				l.mu.Lock()
+				card.retry = time.Time{} // it is time to ask
+				l.mu.Unlock()
+				_, err := l.Sample(uuid(1))
+				if function == "nvmlDeviceGetMemoryInfo" && !errors.Is(err, ErrLost) {
+					t.Errorf("the lost GPU: %v", err)
+				}
+				for _, other := range []string{uuid(0), uuid(2)} {
+					if _, err := l.Sample(other); err != nil {
+						t.Errorf("a GPU that is well: %v", err)
+					}
+				}
+			}
+			m.Resume()
+			eventually(t, "the GPU is back", func() bool { _, err := l.Sample(uuid(1)); return err == nil })
+		})
+	}
+}
+
+// A GPU that NVML keeps to be lost is found once no other is well: NVML is
+// started anew. Whoever asks has an answer in time even so.
+func TestNoneIsWell(t *testing.T) {
+	m, l := opened(t, v100s(2), Config{Patience: 200 * time.Millisecond, Retry: time.Millisecond})
+	m.Stick(uuid(0))
+	if _, err := l.Sample(uuid(0)); !errors.Is(err, ErrLost) {
+		t.Fatalf("got %v", err)
+	}
+	m.Return(uuid(0))
+	card := l.targets[uuid(0)].card
+	for range 3 {
+		l.mu.Lock()
+		card.retry = time.Time{} // it is time to ask
+		l.mu.Unlock()
+		if _, err := l.Sample(uuid(0)); !errors.Is(err, ErrLost) {
+			t.Errorf("while the other is well: %v", err)
+		}
+	}
+	m.Lose(uuid(1))
+	if _, err := l.Sample(uuid(1)); !errors.Is(err, ErrLost) {
+		t.Fatalf("got %v", err)
+	}
+	m.Hang(uuid(0), "nvmlDeviceGetHandleByIndex_v2") // which only starting calls
+	for range 3 {
+		for i := range 2 {
+			begun := time.Now()
+			if _, err := l.Sample(uuid(i)); !errors.Is(err, ErrLost) {
+				t.Errorf("GPU %d: %v", i, err)
+			}
+			if took := time.Since(begun); took > 2*time.Second {
+				t.Errorf("GPU %d: an answer after %s", i, took)
+			}
+		}
+	}
+	m.Return(uuid(1))
+	m.Resume()
+	for i := range 2 {
+		eventually(t, "GPUs are back", func() bool { _, err := l.Sample(uuid(i)); return err == nil })
+	}
+}
+
+// A driver that hangs at the start is waited for only so long, and what comes
+// of it later is put away.
+func TestStartingIsBounded(t *testing.T) {
+	m := nvmltest.Report(t, v100s(2))
+	c := Config{Library: standIn(t), SysRoot: m.SysRoot, Starting: 50 * time.Millisecond}
+	for what, start := range map[string]func() error{
+		"open NVML":     func() error { _, err := Open(c); return err },
+		"discover GPUs": func() error { _, err := Discover(c); return err },
+	} {
+		m.Hang(uuid(1), "nvmlDeviceGetName")
+		err := start()
+		if want := what + ": GPU does not answer within 50ms: dmesg names"; !errors.Is(err, ErrNoAnswer) || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+		m.Resume()
+		leave, err := one.alone(10 * time.Second) // once the late call has ended
+		if err != nil {
+			t.Fatal(err)
+		}
+		leave()
+	}
+	finish, away := make(chan struct{}), make(chan int)
+	_, err := starting(c, "x", func(Config) (int, error) { <-finish; return 7, nil }, func(n int) { away <- n })
+	if !errors.Is(err, ErrNoAnswer) {
+		t.Errorf("got %v", err)
+	}
+	close(finish)
+	if n := <-away; n != 7 {
+		t.Errorf("put away %d", n)
+	}
+}
+
+// A GPU that is lost is asked ever more rarely.
 func TestLostIsLookedForRarely(t *testing.T) {
 	m, l := opened(t, v100s(2), Config{Retry: time.Minute})
 	m.Lose(uuid(0))

@@ -5,6 +5,7 @@ package nvml
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -12,8 +13,7 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// maxRetry bounds the pause between two looks for a lost GPU. Each look
-// starts NVML anew, and holds up the other GPUs' samples for as long.
+// maxRetry bounds the pause before a lost GPU is asked again.
 const maxRetry = 5 * time.Minute
 
 // whyLost tells why a card is known to be lost; nil while it is not. It asks
@@ -43,29 +43,37 @@ func (l *Library) lose(c *card, why error) bool {
 	return true
 }
 
-// find looks for a lost card if it is time to, and reports whether it is back.
-func (l *Library) find(c *card) bool {
+// mayBeBack reports whether it is worth asking a lost card: it is time to, and
+// the bus does not say that it is gone. Where no card is well, so that none can
+// be held up, it starts NVML anew: NVML may keep to what it saw of a card.
+func (l *Library) mayBeBack(c *card) bool {
 	l.mu.Lock()
-	due := !l.closed && !time.Now().Before(c.retry)
+	due := !time.Now().Before(c.retry)
+	if due {
+		c.pause = min(2*c.pause, maxRetry)
+		c.retry = time.Now().Add(c.pause)
+	}
+	anew := l.noneIsWell()
 	l.mu.Unlock()
 	if !due || c.onBus && l.bus.presence(c.pci) == absent {
 		return false
 	}
-	if err := l.restart(); err != nil {
-		l.c.Log.WithField("gpu", c.uuid).WithError(err).Warn("lost GPU not found")
+	if anew {
+		if err := l.restart(); err != nil {
+			l.c.Log.WithField("gpu", c.uuid).WithError(err).Warn("lost GPU not found")
+			return false
+		}
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if c.lost == nil {
-		return true
-	}
-	c.pause = min(2*c.pause, maxRetry)
-	c.retry = time.Now().Add(c.pause)
-	return false
+	return true
 }
 
-// restart starts NVML anew: it keeps to what it saw of a GPU when it was
-// started, and keeps a lost GPU from being reset.
+// noneIsWell is called with l.mu held.
+func (l *Library) noneIsWell() bool {
+	return !slices.ContainsFunc(l.cards, func(c *card) bool { return c.lost == nil })
+}
+
+// restart starts NVML anew, if still no card is well once all calls have left
+// it: a card that hangs meanwhile keeps all others out.
 func (l *Library) restart() error {
 	unlock, err := one.alone(l.c.Patience / 2)
 	if err != nil {
@@ -73,21 +81,18 @@ func (l *Library) restart() error {
 	}
 	defer unlock()
 	l.mu.Lock()
-	closed := l.closed
+	closed, needed := l.closed, l.noneIsWell()
+	if needed && !closed {
+		l.dropHandles()
+	}
 	l.mu.Unlock()
-	if closed {
-		return errClosed
+	if closed || !needed {
+		return nil
 	}
 	l.freeSet()
 	_ = l.s.stop() // it fails where the driver went away
 	if ret := l.s.Init(); ret != nvml.SUCCESS {
-		err = fmt.Errorf("start %s: %w", l.c.Library, fault(ret))
-		l.mu.Lock()
-		for _, c := range l.cards {
-			l.lose(c, err)
-		}
-		l.mu.Unlock()
-		return err
+		return fmt.Errorf("start %s: %w", l.c.Library, fault(ret))
 	}
 	_, wholes, err := l.s.host()
 	l.createSet()
@@ -95,8 +100,16 @@ func (l *Library) restart() error {
 	return err
 }
 
-// adopt takes over what the session found: handles are the session's, and
-// slices come and go. A card that was not found is lost.
+// dropHandles forgets the session's handles. It is called with l.mu held.
+func (l *Library) dropHandles() {
+	for uuid, t := range l.targets {
+		t.handle = nil
+		l.targets[uuid] = t
+	}
+}
+
+// adopt takes over what the session found: slices come and go. A card that was
+// not found is lost.
 func (l *Library) adopt(wholes []whole) {
 	for _, c := range l.take(wholes) {
 		l.register(c)

@@ -19,8 +19,9 @@ var ErrNoDriver = errors.New("no NVIDIA driver")
 // nothing until it is reset.
 var ErrLost = errors.New("GPU is lost")
 
-// ErrNoAnswer is returned for a GPU whose driver is still busy with a call
-// when Config.Patience is over. It may come back, as after an XID 119.
+// ErrNoAnswer is returned where the driver is still busy with a call when the
+// patience for it is over: with all GPUs when the library is opened, with one
+// later on. It may come back, as after an XID 119.
 var ErrNoAnswer = errors.New("GPU does not answer")
 
 // Config says where to look. The zero value serves production.
@@ -31,10 +32,12 @@ type Config struct {
 	// SysRoot and ProcRoot are where sysfs and procfs are; empty means /sys
 	// and /proc.
 	SysRoot, ProcRoot string
-	// Patience is how long Library.Sample waits for a GPU; 0 means 900 ms.
-	Patience time.Duration
-	// Retry is how soon a lost GPU is looked for again; 0 means 10 s. It
-	// doubles with each time in vain, up to 5 minutes.
+	// Starting is how long Open and Discover wait for the driver, which
+	// initialises each GPU that nobody uses; 0 means 2 minutes. Patience is
+	// how long Library.Sample waits for a GPU; 0 means 900 ms.
+	Starting, Patience time.Duration
+	// Retry is how soon a lost GPU is asked again; 0 means 10 s. It doubles
+	// with each time in vain, up to 5 minutes.
 	Retry time.Duration
 	// Log hears of devices that had to be left out.
 	Log logrus.FieldLogger
@@ -49,6 +52,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.ProcRoot == "" {
 		c.ProcRoot = "/proc"
+	}
+	if c.Starting == 0 {
+		c.Starting = 2 * time.Minute
 	}
 	if c.Patience == 0 {
 		c.Patience = 900 * time.Millisecond

@@ -11,8 +11,11 @@ import (
 	"mesos-gpu/isolator/health"
 )
 
-// maxReason bounds what an operator may write, in bytes.
-const maxReason = 1024
+// MaxReason bounds what an operator may write, in bytes.
+const MaxReason = 1024
+
+// saveRetry is how soon what could not be written down is tried again.
+const saveRetry = 5 * time.Second
 
 // cordon is an operator's word that a device is not to be given to tasks.
 type cordon struct {
@@ -24,8 +27,8 @@ type cordon struct {
 // GPU's name stands for all its slices. Tasks that hold the device go on. The
 // error wraps ErrUnknown where the host has no such device.
 func (w *Watcher) Cordon(uuid, reason string) error {
-	if len(reason) > maxReason {
-		return fmt.Errorf("cordon device %s: the reason has %d bytes, at most %d are kept", uuid, len(reason), maxReason)
+	if len(reason) > MaxReason {
+		return fmt.Errorf("cordon device %s: the reason has %d bytes, at most %d are kept", uuid, len(reason), MaxReason)
 	}
 	if !w.has(uuid) {
 		return fmt.Errorf("cordon device %s: %w", uuid, ErrUnknown)
@@ -41,13 +44,17 @@ func (w *Watcher) Cordon(uuid, reason string) error {
 
 // Uncordon takes a cordon back, and vouches for the device: what would need a
 // reset is forgotten. One that fails still stays out of the offers. The error
-// wraps ErrUnknown where the host has no such device and none is cordoned.
+// wraps ErrUnknown where the host has no such device and none is cordoned,
+// ErrCordoned where a slice's whole GPU is.
 func (w *Watcher) Uncordon(uuid string) error {
 	w.mu.Lock()
 	_, cordoned := w.cordons[uuid]
+	parent := w.cordonedParent(uuid)
 	w.mu.Unlock()
-	known := w.has(uuid)
-	if !known && !cordoned {
+	switch {
+	case parent != "":
+		return fmt.Errorf("uncordon device %s: %w, with all its slices: uncordon GPU %s", uuid, ErrCordoned, parent)
+	case !cordoned && !w.has(uuid):
 		return fmt.Errorf("uncordon device %s: %w", uuid, ErrUnknown)
 	}
 	if err := w.setCordons(func(cordons map[string]cordon) { delete(cordons, uuid) }); err != nil {
@@ -63,6 +70,19 @@ func (w *Watcher) Uncordon(uuid string) error {
 		}
 	}
 	return nil
+}
+
+// cordonedParent names a slice's GPU where that is cordoned. It is called with
+// mu held.
+func (w *Watcher) cordonedParent(uuid string) string {
+	for _, d := range w.devices {
+		if d.UUID == uuid && d.MIG != nil {
+			if _, cordoned := w.cordons[d.MIG.Parent]; cordoned {
+				return d.MIG.Parent
+			}
+		}
+	}
+	return ""
 }
 
 func (w *Watcher) has(uuid string) bool {
@@ -98,33 +118,37 @@ func (w *Watcher) setCordons(change func(map[string]cordon)) error {
 	return nil
 }
 
-// keep writes down what needs a reset, whenever it has changed.
+// keep writes down what needs a reset: whenever it has changed, again after a
+// while where that did not succeed, and in the end, with the energy that the
+// devices have used by then.
 func (w *Watcher) keep(ctx context.Context) {
-	for {
+	var again <-chan time.Time // set while the last try failed
+	for ended := false; !ended; {
 		select {
 		case <-w.dirty:
-			w.save()
+		case <-again:
 		case <-ctx.Done():
-			select {
-			case <-w.dirty:
-				w.save()
-			default:
-			}
-			return
+			ended = true
+		}
+		err := w.save()
+		if err != nil && again == nil {
+			w.cfg.Log.WithError(err).Error("GPU faults not written down: a restart would forget which GPU needs a reset")
+		}
+		again = nil
+		if err != nil {
+			again = time.After(saveRetry)
 		}
 	}
 }
 
 // save writes down what needs a reset.
-func (w *Watcher) save() {
+func (w *Watcher) save() error {
 	w.file.Lock()
 	defer w.file.Unlock()
 	w.mu.Lock()
 	content := w.content(w.cordons)
 	w.mu.Unlock()
-	if err := w.file.write(content); err != nil {
-		w.cfg.Log.WithError(err).Error("GPU faults not written down: a restart would forget which GPU needs a reset")
-	}
+	return w.file.write(content)
 }
 
 // content is called with mu held. It keeps what belongs to devices that are

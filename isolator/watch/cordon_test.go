@@ -5,10 +5,14 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/sirupsen/logrus"
+	logtest "github.com/sirupsen/logrus/hooks/test"
 
 	"mesos-gpu/gpu"
 	"mesos-gpu/isolator/health"
@@ -82,7 +86,7 @@ func TestRestart(t *testing.T) {
 	}
 	w.happened(health.Event{Device: "GPU-b", XID: 79})
 	w.happened(health.Event{Device: "GPU-c", XID: 48})
-	w.save()
+	mustSave(t, w)
 
 	away := three()
 	away.Devices = away.Devices[:2]
@@ -96,7 +100,7 @@ func TestRestart(t *testing.T) {
 	if err := w.Uncordon("GPU-b"); err != nil {
 		t.Fatal(err)
 	}
-	w.save() // which must keep GPU-c
+	mustSave(t, w) // which must keep GPU-c
 
 	w = newWatcher(t, three(), newDriver(), dir, "boot 1")
 	if c, _ := w.Condition("GPU-b"); c.Health != gpu.Healthy {
@@ -107,15 +111,61 @@ func TestRestart(t *testing.T) {
 	}
 
 	w = newWatcher(t, three(), newDriver(), dir, "boot 2")
-	if got := w.Offered(); len(got) != 2 || got[1] != "GPU-c" {
+	if got := offered(w); len(got) != 2 || got[1] != "GPU-c" {
 		t.Errorf("after a boot %v are offered", got)
 	}
 	gone := newWatcher(t, gpu.Host{}, newDriver(), dir, "boot 2")
 	if err := gone.Uncordon("GPU-a"); err != nil {
 		t.Errorf("uncordon a device that is away: %v", err)
 	}
-	if got := newWatcher(t, three(), newDriver(), dir, "boot 2").Offered(); len(got) != 3 {
+	if got := offered(newWatcher(t, three(), newDriver(), dir, "boot 2")); len(got) != 3 {
 		t.Errorf("in the end %v are offered", got)
+	}
+}
+
+// A GPU's cordon holds for its slices: none can be taken out of it.
+func TestUncordonSliceOfCordonedGPU(t *testing.T) {
+	h := gpu.Host{Devices: []gpu.Device{{UUID: "MIG-1", MIG: &gpu.MIG{Parent: "GPU-p"}}}}
+	w := newWatcher(t, h, newDriver(), t.TempDir(), "")
+	for _, id := range []string{"GPU-p", "MIG-1"} {
+		if err := w.Cordon(id, "dust"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := w.Uncordon("MIG-1")
+	if !errors.Is(err, ErrCordoned) || !strings.Contains(err.Error(), "GPU-p") {
+		t.Errorf("got %v", err)
+	}
+	for _, id := range []string{"GPU-p", "MIG-1"} {
+		if c, _ := w.Condition("MIG-1"); !c.Cordoned {
+			t.Errorf("%s is not uncordoned yet, its slice %+v", id, c)
+		}
+		if err := w.Uncordon(id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if c, _ := w.Condition("MIG-1"); c.Cordoned {
+		t.Errorf("in the end %+v", c)
+	}
+}
+
+// A machine that does not tell one boot from the next forgets no fault.
+func TestUnknownBootForgetsNothing(t *testing.T) {
+	for _, boots := range [][]string{{"", "1", "1"}, {"1", "", "1"}, {"", "", "1"}} {
+		dir := t.TempDir()
+		first := newWatcher(t, three(), newDriver(), dir, boots[0])
+		first.happened(health.Event{Device: "GPU-a", XID: 79})
+		mustSave(t, first)
+		for _, boot := range boots[1:] {
+			w := newWatcher(t, three(), newDriver(), dir, boot)
+			if c, _ := w.Condition("GPU-a"); c.Health != gpu.Failed {
+				t.Errorf("boots %q: at %q it is %s", boots, boot, c.Health)
+			}
+			mustSave(t, w)
+		}
+		if got := offered(newWatcher(t, three(), newDriver(), dir, "2")); len(got) != 3 {
+			t.Errorf("boots %q, then another: %v", boots, got)
+		}
 	}
 }
 
@@ -142,8 +192,10 @@ func TestCordonThatCannotBeWritten(t *testing.T) {
 		t.Error("cordoned without a record")
 	}
 	w.happened(health.Event{Device: "GPU-b", XID: 79})
-	w.save() // counts though it is not recorded
-	if got := w.Offered(); len(got) != 2 || got[0] != "GPU-a" {
+	if err := w.save(); err == nil {
+		t.Error("saved where nothing can be")
+	}
+	if got := offered(w); len(got) != 2 || got[0] != "GPU-a" {
 		t.Errorf("offered %v", got)
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, ".*")); len(left) > 0 {
@@ -165,15 +217,91 @@ func TestFaultsAreWrittenDown(t *testing.T) {
 		}()
 		d.events <- health.Event{Device: "GPU-a", XID: 79}
 		w.mustBe(t, "GPU-a", gpu.Failed)
-		if got := newWatcher(t, three(), d, dir, "").Offered(); len(got) != 2 {
+		if got := offered(newWatcher(t, three(), d, dir, "")); len(got) != 2 {
 			t.Errorf("a new daemon offers %v", got)
 		}
 		w.happened(health.Event{Device: "GPU-b", XID: 79})
 		cancel()
 		<-done
-		if got := newWatcher(t, three(), d, dir, "").Offered(); len(got) != 1 {
+		if got := offered(newWatcher(t, three(), d, dir, "")); len(got) != 1 {
 			t.Errorf("a new daemon offers %v", got)
 		}
+	})
+}
+
+// What could not be written down is tried again, and said once.
+func TestFaultIsWrittenDownLater(t *testing.T) {
+	dir := t.TempDir()
+	blocked := filepath.Join(dir, "devices.json", "x")
+	synctest.Test(t, func(t *testing.T) {
+		log, said := logtest.NewNullLogger()
+		w, err := New(Config{Host: three(), Source: newDriver(), StateDir: dir, Log: log})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			w.Run(ctx)
+		}()
+		if err := os.MkdirAll(blocked, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		w.happened(health.Event{Device: "GPU-a", XID: 79})
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if errs := slices.DeleteFunc(said.AllEntries(), func(e *logrus.Entry) bool { return e.Level != logrus.ErrorLevel }); len(errs) != 1 {
+			t.Errorf("said %d times", len(errs))
+		}
+		if err := os.RemoveAll(filepath.Dir(blocked)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(saveRetry)
+		synctest.Wait()
+		if got := offered(newWatcher(t, three(), newDriver(), dir, "")); len(got) != 2 {
+			t.Errorf("a new daemon offers %v", got)
+		}
+		cancel()
+		<-done
+	})
+}
+
+// A fault before the first sample: the energy is written down when it is
+// known and as the daemon ends, so that the next one sees a reset.
+func TestEnergyIsWrittenDown(t *testing.T) {
+	dir := t.TempDir()
+	saved := func(want float64) {
+		t.Helper()
+		_, c, err := openState(dir, "")
+		if err != nil || c.Faults["GPU-a"].Energy != want {
+			t.Errorf("saved %+v, %v, want energy %g", c.Faults, err, want)
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		d := newDriver()
+		d.values["GPU-a"] = map[gpu.Field]float64{gpu.EnergyJoules: 700}
+		release := d.hang("GPU-a")
+		w := newWatcher(t, three(), d, dir, "")
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			w.Run(ctx)
+		}()
+		d.events <- health.Event{Device: "GPU-a", XID: 79}
+		synctest.Wait()
+		saved(0)
+		release()
+		synctest.Wait()
+		saved(700)
+		d.set(func() { d.values["GPU-a"][gpu.EnergyJoules] = 800 })
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		saved(700)
+		cancel()
+		<-done
+		saved(800)
 	})
 }
 
@@ -208,7 +336,7 @@ func TestConcurrentUse(t *testing.T) {
 	watched(t, three(), func(t *testing.T, d *driver, w *Watcher) {
 		finished := make(chan struct{})
 		for _, f := range []func(){
-			func() { w.Devices() }, func() { w.History("GPU-a") }, func() { w.Offered() },
+			func() { w.Devices() }, func() { w.History("GPU-a") }, func() { offered(w) },
 			func() { _ = w.Cordon("GPU-a", "x") }, func() { _ = w.Uncordon("GPU-a") },
 			func() { d.events <- health.Event{Device: "GPU-b", XID: 48} },
 			func() { <-w.Hosts(t.Context()) },

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -21,7 +22,8 @@ type driver struct {
 	events chan health.Event
 
 	mu     sync.Mutex
-	errs   map[string]error         // instead of a sample
+	errs   map[string]error // instead of a sample
+	values map[string]map[gpu.Field]float64
 	stuck  map[string]chan struct{} // until closed
 	counts map[string]int
 	inside map[string]int // calls under way
@@ -31,7 +33,7 @@ type driver struct {
 
 func newDriver() *driver {
 	return &driver{
-		events: make(chan health.Event, 10000), errs: map[string]error{}, stuck: map[string]chan struct{}{},
+		events: make(chan health.Event, 10000), errs: map[string]error{}, values: map[string]map[gpu.Field]float64{}, stuck: map[string]chan struct{}{},
 		counts: map[string]int{}, inside: map[string]int{},
 	}
 }
@@ -49,10 +51,9 @@ func (d *driver) Sample(uuid string) (gpu.Sample, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.inside[uuid]--
-	return gpu.Sample{
-		At: time.Now(), Values: map[gpu.Field]float64{gpu.Celsius: float64(d.counts[uuid])},
-		Processes: []gpu.Process{{PID: 1, MemBytes: 2}},
-	}, d.errs[uuid]
+	values := map[gpu.Field]float64{gpu.Celsius: float64(d.counts[uuid])}
+	maps.Copy(values, d.values[uuid])
+	return gpu.Sample{At: time.Now(), Values: values, Processes: []gpu.Process{{PID: 1, MemBytes: 2}}}, d.errs[uuid]
 }
 
 func (d *driver) Wait(ctx context.Context) (health.Event, error) {
@@ -135,8 +136,26 @@ func (w *Watcher) mustBe(t *testing.T, uuid string, want gpu.Health) {
 func (w *Watcher) mustOffer(t *testing.T, want ...string) {
 	t.Helper()
 	synctest.Wait()
-	if got := w.Offered(); !slices.Equal(got, want) {
+	if got := offered(w); !slices.Equal(got, want) {
 		t.Errorf("offered %v, want %v", got, want)
+	}
+}
+
+// offered names the devices that tasks may get, in the host's order.
+func offered(w *Watcher) []string {
+	var list []string
+	for _, d := range w.Devices() {
+		if d.Condition.Offered() {
+			list = append(list, d.Device.UUID)
+		}
+	}
+	return list
+}
+
+func mustSave(t *testing.T, w *Watcher) {
+	t.Helper()
+	if err := w.save(); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -28,7 +28,7 @@ type stateFile struct {
 }
 
 // openState reads the file. What needed a reset has had one if the machine
-// was booted since.
+// was booted since, which cannot be told where the boot is not known.
 func openState(dir, boot string) (*stateFile, content, error) {
 	f := &stateFile{path: filepath.Join(dir, "devices.json"), boot: boot, away: map[string]health.Saved{}}
 	var c content
@@ -47,7 +47,10 @@ func openState(dir, boot string) (*stateFile, content, error) {
 	if c.Cordons == nil {
 		c.Cordons = map[string]cordon{}
 	}
-	if c.Faults == nil || c.Boot != boot {
+	if boot == "" {
+		f.boot = c.Boot
+	}
+	if c.Faults == nil || c.Boot != "" && c.Boot != f.boot {
 		c.Faults = map[string]health.Saved{}
 	}
 	f.away = c.Faults

@@ -14,10 +14,21 @@ import (
 // maxListenPause bounds the wait before events are asked for again.
 const maxListenPause = 30 * time.Second
 
-// answer is what one call of Source.Sample returned.
+// answer is what was measured of a device, and by what it is judged.
 type answer struct {
-	sample gpu.Sample
-	err    error
+	sample, judged gpu.Sample
+	err            error
+}
+
+// measure samples a device. A slice is judged by its whole GPU: no slice has
+// errors, energy and clocks of its own.
+func (w *Watcher) measure(d gpu.Device) (a answer) {
+	a.sample, a.err = w.cfg.Source.Sample(d.UUID)
+	a.judged = a.sample
+	if a.err == nil && d.MIG != nil {
+		a.judged, a.err = w.cfg.Source.Sample(d.MIG.Parent)
+	}
+	return a
 }
 
 // probe samples one device. A call that hangs is left to itself: until it
@@ -29,11 +40,7 @@ func (w *Watcher) probe(ctx context.Context, d *device) {
 	for {
 		if pending == nil {
 			pending = make(chan answer, 1)
-			go func(reply chan<- answer) {
-				var a answer
-				a.sample, a.err = w.cfg.Source.Sample(d.UUID)
-				reply <- a
-			}(pending)
+			go func(reply chan<- answer) { reply <- w.measure(d.Device) }(pending)
 		}
 		select {
 		case a := <-pending:
@@ -52,9 +59,14 @@ func (w *Watcher) probe(ctx context.Context, d *device) {
 }
 
 func (w *Watcher) sampled(d *device, a answer) {
-	o := health.Observation{Sample: &a.sample}
+	o := health.Observation{Sample: &a.judged}
 	if a.err != nil {
 		o = health.Observation{Err: a.err}
+	} else {
+		w.mu.Lock()
+		d.sample = a.sample
+		d.history.add(a.sample)
+		w.mu.Unlock()
 	}
 	w.observe(o, func(other *device) bool { return other == d })
 }
@@ -103,10 +115,10 @@ func (w *Watcher) observe(o health.Observation, chosen func(*device) bool) (know
 		}
 		known = true
 		d.note(o)
-		kept := len(d.state.Saved().Faults)
+		kept := d.state.Saved()
 		next, differs := w.cfg.Policy.Step(now, d.state, o)
 		d.state = next
-		save = save || len(next.Saved().Faults) != kept
+		save = save || kept.Outdated(next.Saved())
 		if differs {
 			changed = append(changed, Update{Device: d.UUID, Condition: w.condition(d)})
 		}
@@ -126,9 +138,6 @@ func (w *Watcher) observe(o health.Observation, chosen func(*device) bool) (know
 // note keeps the figures that health has no use for.
 func (d *device) note(o health.Observation) {
 	switch {
-	case o.Sample != nil:
-		d.sample = *o.Sample
-		d.history.add(*o.Sample)
 	case o.Err != nil:
 		d.errors++
 	case o.Event != nil && o.Event.XID != 0:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"mesos-gpu/gpu"
@@ -55,7 +56,8 @@ func (s *subscriber) take() (u Update, ok bool) {
 
 // Watch sends the condition of each device at once and then at each change,
 // of several changes that the reader was too slow for the last, until ctx
-// ends; the channel is then closed. No device named means all. The error
+// ends; the channel is then closed. No device named means all. One that the
+// host does not have has failed; where it has none of those named, the error
 // wraps ErrUnknown.
 func (w *Watcher) Watch(ctx context.Context, uuids ...string) (<-chan Update, error) {
 	s := &subscriber{devices: slices.Clone(uuids), wake: make(chan struct{}, 1)}
@@ -66,12 +68,16 @@ func (w *Watcher) Watch(ctx context.Context, uuids ...string) (<-chan Update, er
 			s.devices = append(s.devices, d.UUID)
 		}
 	}
+	known := len(uuids) == 0
 	for _, name := range s.devices {
-		i := slices.IndexFunc(w.devices, func(d *device) bool { return d.UUID == name })
-		if i < 0 {
-			return nil, fmt.Errorf("watch device %s: %w", name, ErrUnknown)
+		now := gpu.Condition{Health: gpu.Failed, Reason: "not on this host"}
+		if i := slices.IndexFunc(w.devices, func(d *device) bool { return d.UUID == name }); i >= 0 {
+			known, now = true, w.condition(w.devices[i])
 		}
-		s.put(Update{Device: name, Condition: w.condition(w.devices[i])})
+		s.put(Update{Device: name, Condition: now})
+	}
+	if !known {
+		return nil, fmt.Errorf("watch device %s: %w", strings.Join(uuids, ", "), ErrUnknown)
 	}
 	w.subs[s] = true
 	updates := make(chan Update)

@@ -22,11 +22,16 @@ import (
 // ErrUnknown is wrapped by errors about devices that the host does not have.
 var ErrUnknown = errors.New("no such device on this host")
 
+// ErrCordoned is wrapped by errors about slices that cannot be uncordoned by
+// themselves.
+var ErrCordoned = errors.New("its whole GPU is cordoned")
+
 // Source is where samples and events come from.
 type Source interface {
 	// Sample measures one device. The error of a lost one wraps
 	// health.ErrLost. A call may hang in the driver; there is one at a time
-	// for each device, and other devices go on.
+	// for each device, and other devices go on. Of a slice's whole GPU, which
+	// need not be a device of the host, there is one for each slice.
 	Sample(uuid string) (gpu.Sample, error)
 	// Wait returns the next event, or an error, at the latest when ctx ends.
 	Wait(ctx context.Context) (health.Event, error)
@@ -200,13 +205,6 @@ func (w *Watcher) History(uuid string) ([]gpu.Sample, bool) {
 		}
 	}
 	return nil, false
-}
-
-// Offered names the devices that tasks may get, in the host's order.
-func (w *Watcher) Offered() []string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return slices.Clone(w.offered)
 }
 
 // The functions below are called with mu held.

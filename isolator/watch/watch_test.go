@@ -166,6 +166,39 @@ func TestEventsOfUnknownAndSlicedDevices(t *testing.T) {
 	})
 }
 
+// A slice is judged by its GPU's counters and shows its own.
+func TestSlicesAreJudgedByTheirGPU(t *testing.T) {
+	h := gpu.Host{Devices: []gpu.Device{
+		{UUID: "MIG-1", MIG: &gpu.MIG{Parent: "GPU-p"}}, {UUID: "MIG-2", MIG: &gpu.MIG{Parent: "GPU-p"}}, {UUID: "GPU-b"},
+	}}
+	watched(t, h, func(t *testing.T, d *driver, w *Watcher) {
+		measured := func(field gpu.Field, v float64) {
+			d.set(func() { d.values["GPU-p"] = map[gpu.Field]float64{field: v} })
+			time.Sleep(5 * time.Second)
+		}
+		measured(gpu.ECCUncorrected, 1)
+		w.mustOffer(t, "MIG-1", "MIG-2", "GPU-b")
+		measured(gpu.ECCUncorrected, 2)
+		w.mustOffer(t, "GPU-b")
+		if c, _ := w.Condition("MIG-2"); !strings.Contains(c.Reason, "2 uncorrected ECC errors") {
+			t.Errorf("reason %q", c.Reason)
+		}
+		if own := w.Devices()[0].Sample.Values; len(own) != 1 || own[gpu.Celsius] == 0 {
+			t.Errorf("the slice shows %v", own)
+		}
+		time.Sleep(3 * time.Minute)
+		w.mustOffer(t, "MIG-1", "MIG-2", "GPU-b")
+		measured(gpu.EnergyJoules, 900)
+		d.events <- health.Event{Device: "MIG-1", XID: 48}
+		w.mustOffer(t, "MIG-2", "GPU-b")
+		measured(gpu.EnergyJoules, 9) // the GPU was reset
+		w.mustBe(t, "MIG-1", gpu.Recovering)
+		d.set(func() { d.errs["GPU-p"] = fmt.Errorf("sample: %w", health.ErrLost) })
+		time.Sleep(5 * time.Second)
+		w.mustOffer(t, "GPU-b")
+	})
+}
+
 func TestXIDCountsAreBounded(t *testing.T) {
 	watched(t, three(), func(t *testing.T, d *driver, w *Watcher) {
 		for n := range uint64(1000) {
@@ -243,8 +276,18 @@ func TestWatchAndSlowReaders(t *testing.T) {
 		if want := []string{"GPU-a healthy", "GPU-b healthy", "GPU-c healthy"}; !slices.Equal(got, want) {
 			t.Errorf("got %v, want %v", got, want)
 		}
-		if _, err := w.Watch(ctx, "GPU-b", "GPU-x"); !errors.Is(err, ErrUnknown) {
-			t.Errorf("unknown device: %v", err)
+		if _, err := w.Watch(ctx, "GPU-x", "GPU-y"); !errors.Is(err, ErrUnknown) {
+			t.Errorf("unknown devices: %v", err)
+		}
+		mixed, err := w.Watch(ctx, "GPU-x", "GPU-b")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if u := <-mixed; u.Device != "GPU-x" || u.Condition.Health != gpu.Failed || u.Condition.Reason != "not on this host" {
+			t.Errorf("a device that is away: %+v", u)
+		}
+		if u := <-mixed; u.Device != "GPU-b" || u.Condition.Health != gpu.Healthy {
+			t.Errorf("beside it: %+v", u)
 		}
 		cancel()
 		if u, open := <-slow; open {

@@ -59,7 +59,14 @@ func (m *Machine) ECCCorrected(uuid string) { m.t.Helper(); m.event(uuid, 1, 0) 
 // Lose makes NVML say of a GPU that it is lost, its slices too.
 func (m *Machine) Lose(uuid string) {
 	m.t.Helper()
-	m.change(func() { m.lost[uuid] = true })
+	m.change(func() { m.lost[uuid] = "lost" })
+}
+
+// Stick makes NVML say so, and keep to it after the GPU's Return until it is
+// started anew.
+func (m *Machine) Stick(uuid string) {
+	m.t.Helper()
+	m.change(func() { m.lost[uuid] = "stuck" })
 }
 
 // Return brings a lost GPU back.

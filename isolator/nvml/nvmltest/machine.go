@@ -2,7 +2,6 @@ package nvmltest
 
 import (
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,7 +36,7 @@ type Machine struct {
 	values        map[string]map[string]uint64
 	processes     []string
 	events        []string
-	lost          map[string]bool
+	lost          map[string]string // how
 	hangs         []string
 	fails         []Fail
 }
@@ -56,7 +55,7 @@ func Report(t testing.TB, h gpu.Host, fails ...Fail) *Machine {
 	m := &Machine{
 		t: t, path: filepath.Join(dir, "nvml"), fails: fails,
 		SysRoot: filepath.Join(dir, "sys"), ProcRoot: filepath.Join(dir, "proc"),
-		values: map[string]map[string]uint64{}, lost: map[string]bool{},
+		values: map[string]map[string]uint64{}, lost: map[string]string{},
 	}
 	m.describe(h)
 	m.makeSys()
@@ -174,8 +173,8 @@ func (m *Machine) write() {
 			fmt.Fprintf(&text, "value %d %s %d\n", m.index(uuid), name, number)
 		}
 	}
-	for uuid := range maps.Keys(m.lost) {
-		fmt.Fprintf(&text, "lost %d\n", m.index(uuid))
+	for uuid, how := range m.lost {
+		fmt.Fprintf(&text, "%s %d\n", how, m.index(uuid))
 	}
 	for _, l := range append(append(append([]string{}, m.processes...), m.events...), m.hangs...) {
 		text.WriteString(l + "\n")

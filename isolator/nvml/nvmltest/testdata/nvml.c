@@ -48,6 +48,8 @@ int nvmlInit_v2(void)
 	struct rule *fail = matching(state.fails, state.nfails, "nvmlInit_v2", -1);
 	if (ret == SUCCESS && fail)
 		ret = fail->ret;
+	if (ret == SUCCESS && users == 0)
+		memset(given_up, 0, sizeof given_up);
 	if (ret == SUCCESS && users++ == 0)
 		for (int i = 0; i < state.nevents; i++)
 			delivered = state.events[i].number;

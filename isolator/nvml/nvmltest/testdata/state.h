@@ -14,6 +14,7 @@
  *   process INDEX PID BYTES compute|graphics
  *   event NUMBER INDEX TYPE DATA GPU_INSTANCE COMPUTE_INSTANCE    (delivered once, by rising NUMBER)
  *   lost INDEX
+ *   stuck INDEX                     (lost, and once seen so until the last nvmlShutdown)
  *   hang FUNCTION INDEX             (for as long as the line stands)
  *   fail FUNCTION INDEX RETURN      (INDEX -1: whatever the device)
  */
@@ -36,7 +37,7 @@ struct device {
 	unsigned long long mib;
 	unsigned minor, domain, bus, device;
 	int parent, gi, ci; /* parent -1: a whole GPU */
-	int lost;
+	int lost, stuck;
 	int links[MAX_LINKS], nlinks;
 	struct { char name[32]; unsigned long long number; } values[MAX_VALUES];
 	int nvalues;
@@ -72,6 +73,7 @@ static int users;
 static char path[4096];
 static struct stat seen;
 static unsigned long long delivered; /* the last event's number */
+static int given_up[MAX_DEVICES];
 
 static int read_device(const char *line, struct device *d)
 {
@@ -108,6 +110,8 @@ static void read_line(const char *line)
 		state.devices[i].links[state.devices[i].nlinks++] = j;
 	else if (sscanf(line, "lost %d", &i) == 1)
 		state.devices[i].lost = 1;
+	else if (sscanf(line, "stuck %d", &i) == 1)
+		state.devices[i].stuck = 1;
 	else if (sscanf(line, "value %d %31s %llu", &i, word, &number) == 3 && state.devices[i].nvalues < MAX_VALUES) {
 		strcpy(state.devices[i].values[state.devices[i].nvalues].name, word);
 		state.devices[i].values[state.devices[i].nvalues++].number = number;
@@ -182,7 +186,10 @@ static int enter_device(const char *function, struct device *d)
 		return ret;
 	if (index < 0 || index >= state.count)
 		return INVALID_ARGUMENT;
-	return d->lost || (d->parent >= 0 && state.devices[d->parent].lost) ? GPU_IS_LOST : SUCCESS;
+	int whole = d->parent >= 0 ? d->parent : index;
+	if (state.devices[whole].stuck)
+		given_up[whole] = 1;
+	return d->lost || state.devices[whole].lost || given_up[whole] ? GPU_IS_LOST : SUCCESS;
 }
 
 static int value(struct device *d, const char *name, unsigned long long *number)
