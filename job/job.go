@@ -119,6 +119,9 @@ type Task struct {
 	Losses   int `json:"losses,omitempty"`
 	// Ran says that an attempt got as far as its agent.
 	Ran bool `json:"ran,omitempty"`
+	// Unfit keeps it off agents that its image cannot run on, as its attempts
+	// have found.
+	Unfit []Constraint `json:"unfit,omitempty"`
 	// NotBefore is when a task that waits may be tried again.
 	NotBefore time.Time `json:"not_before,omitzero"`
 }
@@ -194,6 +197,7 @@ func (j *Job) Clone() *Job {
 	for i := range c.Tasks {
 		t := &c.Tasks[i]
 		t.DeviceIDs, t.Ports, t.GPUTypes = slices.Clone(t.DeviceIDs), slices.Clone(t.Ports), maps.Clone(t.GPUTypes)
+		t.Unfit = slices.Clone(t.Unfit)
 	}
 	return &c
 }

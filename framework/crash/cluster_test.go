@@ -75,7 +75,7 @@ func (c *cluster) startAgent(m *master.Master, name string) {
 	server := httptest.NewUnstartedServer(nil)
 	a, err := agent.New(agent.Config{
 		Log: c.log(name), Master: m, WorkDir: c.t.TempDir(), Addr: server.Listener.Addr().String(), Hostname: name,
-		Resources:    append(advertise.Resources(host, ""), scalar("cpus", 16), scalar("mem", 16384), scalar("disk", 10000)),
+		Resources:    append(advertise.Machine{Host: host}.Resources(""), scalar("cpus", 16), scalar("mem", 16384), scalar("disk", 10000)),
 		Attributes:   advertise.Attributes(host),
 		ExecutorPath: c.binary, RetryMin: 200 * time.Millisecond, RetryMax: time.Second,
 	})

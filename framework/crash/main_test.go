@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"mesos-gpu/executor"
+	"mesos-gpu/gpu"
 	"mesos-gpu/internal/reexec"
 )
 
@@ -23,6 +24,6 @@ func TestMain(m *testing.M) {
 // unconfined is an executor that nothing confines, whatever this machine's
 // cgroups say of the test.
 func unconfined(cfg *executor.Config) {
-	cfg.Granted = func() ([]int, bool, error) { return nil, false, nil }
+	cfg.Granted = func() (gpu.Reach, error) { return gpu.Reach{}, nil }
 	cfg.Volume = func(context.Context) (string, error) { return "", errors.New("these tests have no driver") }
 }

@@ -13,6 +13,10 @@ import (
 // labelExit is where our executor says how the task's process ended.
 const labelExit = "mesos-gpu.exit_code"
 
+// labelUnfit is where it says that it did not start the process, for the
+// image cannot run on this agent, with what it does not get on with.
+const labelUnfit = "mesos-gpu.unfit"
+
 // stateOf says a Mesos state in the words of a task's life. What means that
 // the task is not there, and that nobody saw it end, is Lost.
 func stateOf(s mesos.TaskState) job.State {
@@ -61,6 +65,9 @@ func updateOf(s *mesos.TaskStatus) sched.Update {
 	if u.State == job.Finished || u.State == job.Failed || u.State == job.Killed {
 		u.ExitCode = exitCode(s)
 	}
+	if u.State == job.Failed {
+		u.Unfit = unfit(s)
+	}
 	return u
 }
 
@@ -75,13 +82,32 @@ func lostMessage(s *mesos.TaskStatus, message string) string {
 // exited matches what Mesos's own executors say.
 var exited = regexp.MustCompile(`exited with status (\d{1,3})\b`)
 
+// unfit takes a word that it does not know for the agent's whole.
+func unfit(s *mesos.TaskStatus) sched.Unfit {
+	switch value, ok := label(s, labelUnfit); {
+	case !ok:
+		return ""
+	case sched.Unfit(value) == sched.UnfitDriver:
+		return sched.UnfitDriver
+	default:
+		return sched.UnfitGPU
+	}
+}
+
+func label(s *mesos.TaskStatus, key string) (value string, ok bool) {
+	for _, l := range s.GetLabels().GetLabels() {
+		if l.Key == key {
+			return l.GetValue(), true
+		}
+	}
+	return "", false
+}
+
 // exitCode reads the label of our executor, else the message.
 func exitCode(s *mesos.TaskStatus) *int {
-	for _, l := range s.GetLabels().GetLabels() {
-		if l.Key == labelExit {
-			if n, err := strconv.Atoi(l.GetValue()); err == nil {
-				return &n
-			}
+	if value, ok := label(s, labelExit); ok {
+		if n, err := strconv.Atoi(value); err == nil {
+			return &n
 		}
 	}
 	m := exited.FindStringSubmatch(s.GetMessage())

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
+	"mesos-gpu/framework/sched"
 	"mesos-gpu/gpu"
 	"mesos-gpu/job"
 )
@@ -54,6 +55,29 @@ func TestUpdateOf(t *testing.T) {
 				t.Errorf("exit %q message %q reconciled %t", got, u.Message, u.Reconciled)
 			}
 		})
+	}
+}
+
+func TestUnfit(t *testing.T) {
+	labels := func(key, value string) *mesos.Labels {
+		return &mesos.Labels{Labels: []mesos.Label{{Key: labelExit, Value: new("1")}, {Key: key, Value: &value}}}
+	}
+	for _, tt := range []struct {
+		state  mesos.TaskState
+		labels *mesos.Labels
+		want   sched.Unfit
+	}{
+		{mesos.TASK_FAILED, labels("mesos-gpu.unfit", "driver"), sched.UnfitDriver},
+		{mesos.TASK_FAILED, labels("mesos-gpu.unfit", "gpu"), sched.UnfitGPU},
+		{mesos.TASK_FAILED, labels("mesos-gpu.unfit", "firmware"), sched.UnfitGPU},
+		{mesos.TASK_FAILED, labels("mesos-gpu.unfits", "driver"), ""},
+		{mesos.TASK_FAILED, nil, ""},
+		{mesos.TASK_FINISHED, labels("mesos-gpu.unfit", "driver"), ""},
+		{mesos.TASK_RUNNING, labels("mesos-gpu.unfit", "driver"), ""},
+	} {
+		if got := updateOf(&mesos.TaskStatus{State: tt.state.Enum(), Labels: tt.labels}).Unfit; got != tt.want {
+			t.Errorf("%s with %v: got %q, want %q", tt.state, tt.labels, got, tt.want)
+		}
 	}
 }
 

@@ -34,6 +34,9 @@ type (
 		Reconciled bool
 		// Drained: the agent is being drained; the task has done no wrong.
 		Drained bool
+		// Unfit is set where the task was not started, for its image cannot
+		// run on that agent.
+		Unfit Unfit
 	}
 	// Submit: somebody wants a job run. Admit said that it may.
 	Submit struct{ Spec job.Spec }

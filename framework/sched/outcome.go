@@ -3,6 +3,7 @@ package sched
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"mesos-gpu/job"
@@ -15,6 +16,8 @@ type outcome struct {
 	exitCode        *int
 	// drained: its agent is taken away, it has done no wrong.
 	drained bool
+	// unfit: its image cannot run on its agent.
+	unfit Unfit
 }
 
 // conclude takes in the end of an attempt and decides what becomes of the task:
@@ -47,7 +50,7 @@ func (s *State) conclude(now time.Time, ref taskRef, o outcome) []Op {
 // may have the message for its end.
 func (s *State) again(now time.Time, ref taskRef, old *job.Task, o outcome, ran bool) (next job.Task, again bool) {
 	spec := &ref.job.Spec
-	next = job.Task{Attempt: max(old.Attempt, 1) + 1, Failures: old.Failures, Losses: old.Losses, Ran: old.Ran || ran}
+	next = job.Task{Attempt: max(old.Attempt, 1) + 1, Failures: old.Failures, Losses: old.Losses, Ran: old.Ran || ran, Unfit: old.Unfit}
 	wanted := !old.KillWanted.IsZero()
 	attempt := next.Attempt - 1
 	switch {
@@ -62,6 +65,8 @@ func (s *State) again(now time.Time, ref taskRef, old *job.Task, o outcome, ran 
 	case o.drained && o.state != job.Finished:
 		next.Message = fmt.Sprintf("attempt %d was stopped: its agent is drained", attempt)
 		return next, true
+	case o.state == job.Failed && o.unfit != "":
+		return s.misfit(next, old, o)
 	case o.state == job.Failed && failures(ref)+1 <= spec.Retries:
 		next.Failures++
 		next.NotBefore = now.Add(backoff(s.cfg.RetryDelay, s.cfg.RetryDelayMax, next.Failures-1))
@@ -73,7 +78,22 @@ func (s *State) again(now time.Time, ref taskRef, old *job.Task, o outcome, ran 
 	return job.Task{}, false
 }
 
-// maxDrops bounds the attempts of a task whose launches are lost on the way.
+// misfit tries elsewhere what never started, for its image cannot run on its
+// agent. That is no failure of the task and no start.
+func (s *State) misfit(next job.Task, old *job.Task, o outcome) (job.Task, bool) {
+	c, named := s.elsewhere(old, o.unfit)
+	attempt := next.Attempt - 1
+	if !named || attempt >= maxDrops {
+		return job.Task{}, false
+	}
+	next.Ran = old.Ran
+	next.Unfit = append(slices.Clip(old.Unfit), c)
+	next.Message = fmt.Sprintf("attempt %d could not start on %s: %s", attempt, cmp.Or(old.Hostname, old.AgentID), cmp.Or(o.message, o.reason, "no reason given"))
+	return next, true
+}
+
+// maxDrops bounds the attempts of a task whose launches are lost on the way,
+// or whose image fits no agent.
 const maxDrops = 100
 
 // lost tries again what ended without a word. A launch that never got to its
@@ -119,7 +139,7 @@ func (s *State) gangEnded(now time.Time, ref taskRef, old *job.Task, again bool)
 		case again && t.State.Placed():
 			ops = append(ops, s.endWithGang(now, other, job.ByGang, fmt.Sprintf("task %d of its gang starts anew", ref.index))...)
 		case again && t.State == job.Finished:
-			next := job.Task{Attempt: max(t.Attempt, 1) + 1, Failures: t.Failures, Losses: t.Losses, Ran: true, Message: fmt.Sprintf("task %d of its gang starts anew", ref.index)}
+			next := job.Task{Attempt: max(t.Attempt, 1) + 1, Failures: t.Failures, Losses: t.Losses, Ran: true, Unfit: t.Unfit, Message: fmt.Sprintf("task %d of its gang starts anew", ref.index)}
 			delete(s.tasks, t.ID)
 			s.enqueue(now, other, next)
 		case again:

@@ -35,6 +35,8 @@ type Job struct {
 	Tasks []Waiting
 	// Beside are the agents of its tasks that are placed, one each.
 	Beside []string
+	// Unfit keeps them off agents that their image cannot run on.
+	Unfit []job.Constraint
 }
 
 // Waiting is one task that wants a place.
@@ -97,7 +99,7 @@ func (j *Job) demand(p *Policy, agents map[string]*fit.Agent) fit.Demand {
 	s := j.Spec
 	d := fit.Demand{
 		Job: s.Name, Role: s.Role, Amount: p.need(s), Overhead: p.Overhead, Ports: ports(s),
-		Request: s.Request, Constraints: s.Constraints, Runs: s.Runs(),
+		Request: s.Request, Constraints: append(slices.Clip(s.Constraints), j.Unfit...), Runs: s.Runs(),
 	}
 	if slices.ContainsFunc(s.Constraints, job.Constraint.PerJob) {
 		for _, id := range j.Beside {

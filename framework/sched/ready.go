@@ -37,7 +37,7 @@ func (s *State) readyQueue(now time.Time) Queue {
 // ready are the tasks of a job that may start: those of a gang only when none
 // of it is still placed and none has to pause.
 func (s *State) ready(now time.Time, j *job.Job) Job {
-	w := Job{Spec: &j.Spec}
+	w := Job{Spec: &j.Spec, Unfit: unfits(j)}
 	paused := false
 	for i := range j.Tasks {
 		switch t := &j.Tasks[i]; {

@@ -257,7 +257,7 @@ func (p *script) parseRoles(args []string) Policy {
 }
 
 // parseOffer reads agent=A gpus=N ids=GPU-a,… types=V100,… have=GPU-a:V100,…
-// role=R ports=FIRST-LAST away=DURATION
+// role=R ports=FIRST-LAST away=DURATION driver=VERSION
 func (p *script) parseOffer(id string, opt map[string]string) Offer {
 	o := Offer{
 		ID: id, AgentID: opt["agent"], Hostname: opt["agent"] + ".example", AgentURL: "http://" + opt["agent"],
@@ -274,6 +274,7 @@ func (p *script) parseOffer(id string, opt map[string]string) Offer {
 	if opt["away"] != "" {
 		o.Unavailable = p.now.Add(p.duration(opt["away"]))
 	}
+	o.Driver = opt["driver"]
 	if opt["rack"] != "" {
 		o.Attributes = []Attribute{{Name: "rack", Value: opt["rack"]}}
 	}
@@ -310,10 +311,10 @@ func (p *script) parseSpec(args []string, opt map[string]string) job.Spec {
 	return s
 }
 
-// parseUpdate reads TASK STATE with exit=N, message=a_b_c, "silent" for an
+// parseUpdate reads TASK STATE with exit=N, message=a_b_c, unfit=driver or gpu, "silent" for an
 // update without uuid and "reconciled".
 func (p *script) parseUpdate(args []string, opt map[string]string) Update {
-	u := Update{TaskID: p.whole(args[0]), AgentID: "a", State: job.State(args[1]), UUID: []byte{1}, Message: strings.ReplaceAll(opt["message"], "_", " ")}
+	u := Update{TaskID: p.whole(args[0]), AgentID: "a", State: job.State(args[1]), UUID: []byte{1}, Message: strings.ReplaceAll(opt["message"], "_", " "), Unfit: Unfit(opt["unfit"])}
 	if code, err := strconv.Atoi(opt["exit"]); err == nil {
 		u.ExitCode = &code
 	}

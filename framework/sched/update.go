@@ -84,7 +84,7 @@ func next(t *job.Task, u Update) job.State {
 }
 
 func outcomeOf(ref taskRef, next job.State, u Update) outcome {
-	o := outcome{state: next, message: u.Message, reason: u.Reason, exitCode: u.ExitCode, drained: u.Drained}
+	o := outcome{state: next, message: u.Message, reason: u.Reason, exitCode: u.ExitCode, drained: u.Drained, unfit: u.Unfit}
 	switch t := ref.task(); {
 	case t.KillWanted.IsZero() || next == job.Finished:
 	case t.KillReason == job.ByTimeout:
