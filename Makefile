@@ -25,7 +25,7 @@ test-mesos: build ## end to end on Apache Mesos, found on PATH or under MESOS_PR
 
 BENCH ?= .
 bench: ## benchmarks: decisions, plans, journal, restart, confining containers, metrics
-	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./framework/... ./isolator/...
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./framework/... ./isolator/... ./volumemgr/...
 
 lint: ## gofmt, vet, staticcheck
 	@test -z "$$(gofmt -l .)" || { echo "not gofmt'd: $$(gofmt -l .)"; exit 1; }

@@ -3,10 +3,15 @@ package volumemgr
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
 	"mesos-gpu/internal/need"
@@ -40,8 +45,9 @@ func remount(t *testing.T, dir string, flags uintptr, options string) {
 func TestRootDiskFull(t *testing.T) {
 	d := mustFind(t, root(t))
 	s := Store{Dir: disk(t, "16k")}
-	if _, err := s.Create(context.Background(), d); !errors.Is(err, unix.ENOSPC) {
-		t.Fatalf("got %v, want no space left", err)
+	_, err := s.Create(context.Background(), d)
+	if !errors.Is(err, unix.ENOSPC) || !strings.Contains(err.Error(), "the driver's files have 0.0 MiB, "+s.Dir+" has 0.0 MiB free: make room") {
+		t.Fatalf("got %v, want no space left, both numbers and what to do", err)
 	}
 	wantEntries(t, s, ".lock")
 
@@ -107,16 +113,139 @@ func TestRootReadOnlyStore(t *testing.T) {
 	wantEntries(t, s)
 }
 
-// A whole volume on a read-only store needs no writing, but for the lock.
+// A whole volume on a read-only store needs no writing; a torn one does.
 func TestRootStoreThatBecomesReadOnly(t *testing.T) {
 	d := mustFind(t, root(t))
 	s := Store{Dir: disk(t, "1m")}
 	v := mustCreate(t, s, d)
-	if err := os.Remove(filepath.Join(v.Path, "lib64/libcuda.so")); err != nil {
+	remount(t, s.Dir, unix.MS_RDONLY, "")
+	mustCreate(t, s, d)
+	if got := mustVerify(t, s, v.Name); got != nil {
+		t.Error(got)
+	}
+	remount(t, s.Dir, 0, "")
+	mustRemove(t, filepath.Join(v.Path, "lib64/libcuda.so"))
+	remount(t, s.Dir, unix.MS_RDONLY, "")
+	if _, err := s.Create(context.Background(), d); !errors.Is(err, unix.EROFS) || !strings.Contains(err.Error(), "choose a folder on a file system that can be written") {
+		t.Errorf("got %v, want read-only file system", err)
+	}
+}
+
+func TestRootStoreWithoutExec(t *testing.T) {
+	d := mustFind(t, root(t))
+	s := Store{Dir: disk(t, "1m")}
+	remount(t, s.Dir, unix.MS_NOEXEC, "")
+	if _, err := s.Create(context.Background(), d); !errors.Is(err, ErrNoExec) || !strings.Contains(err.Error(), s.Dir+" is on a file system mounted noexec") {
+		t.Errorf("got %v, want ErrNoExec", err)
+	}
+	wantEntries(t, s, ".lock")
+	remount(t, s.Dir, 0, "")
+	mustCreate(t, s, d)
+	remount(t, s.Dir, unix.MS_NOEXEC, "")
+	if _, err := s.Create(context.Background(), d); !errors.Is(err, ErrNoExec) {
+		t.Errorf("a whole volume that no container can use: %v", err)
+	}
+}
+
+// withoutRights runs f as a user that owns nothing here.
+func withoutRights(t *testing.T, f func()) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		f()
+		return
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := unix.Setfsuid(65534); err != nil {
 		t.Fatal(err)
 	}
-	remount(t, s.Dir, unix.MS_RDONLY, "")
-	if _, err := s.Create(context.Background(), d); !errors.Is(err, unix.EROFS) {
-		t.Errorf("got %v, want read-only file system", err)
+	defer func() {
+		if err := unix.Setfsuid(0); err != nil {
+			t.Fatal(err)
+		}
+	}()
+	f()
+}
+
+func TestStoreOfSomebodyElse(t *testing.T) {
+	d := mustFind(t, root(t))
+	dir := t.TempDir()
+	for outer := dir; outer != os.TempDir() && outer != "/"; outer = filepath.Dir(outer) {
+		if err := os.Chmod(outer, 0o555); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() { // or it could not be removed
+		if err := errors.Join(os.Chmod(dir, 0o755), os.Chmod(filepath.Dir(dir), 0o755)); err != nil {
+			t.Error(err)
+		}
+	})
+	s := Store{Dir: filepath.Join(dir, "volumes")}
+	withoutRights(t, func() {
+		_, err := s.Create(context.Background(), d)
+		if !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "run as root, or choose a folder that user") {
+			t.Errorf("got %v, want permission denied and what to do", err)
+		}
+	})
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
+		t.Errorf("left behind: %v, %v", entries, err)
+	}
+}
+
+// Where a hard link is out of the question, a file system that can shares the
+// blocks. nvidia-modprobe is one such file: its set-user-id bit stays behind.
+func TestRootClone(t *testing.T) {
+	need.Root(t)
+	mkfs := need.Program(t, "mkfs.xfs", "xfsprogs")
+	image := filepath.Join(t.TempDir(), "xfs")
+	put(t, image, "")
+	truncate(t, image, 320<<20)
+	if out, err := exec.Command(mkfs, "-q", "-m", "reflink=1", image).CombinedOutput(); err != nil {
+		t.Fatalf("%v %s", err, out)
+	}
+	dir := t.TempDir()
+	if out, err := exec.Command("mount", "-o", "loop", image, dir).CombinedOutput(); err != nil {
+		t.Skipf("needs to mount a loop device with xfs: %v %s", err, out)
+	}
+	t.Cleanup(func() {
+		if out, err := exec.Command("umount", dir).CombinedOutput(); err != nil {
+			t.Errorf("%v %s", err, out)
+		}
+	})
+	driver := filepath.Join(dir, "driver")
+	if err := SimulatedRoot(driver, v535); err != nil {
+		t.Fatal(err)
+	}
+	modprobe := filepath.Join(driver, "usr/bin/nvidia-modprobe")
+	put(t, modprobe, strings.Repeat("x", 1<<20))
+	if err := os.Chmod(modprobe, 0o755|fs.ModeSetuid); err != nil {
+		t.Fatal(err)
+	}
+	s := Store{Dir: filepath.Join(dir, "volumes")}
+	v := mustCreate(t, s, mustFind(t, driver))
+	m, err := s.Inspect(v.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, e := range m.byPath() {
+		want := Linked
+		if path == "bin/nvidia-modprobe" {
+			want = Cloned
+		}
+		if e.How != want {
+			t.Errorf("%s came in as %s, want %s", path, e.How, want)
+		}
+	}
+	if got := mustVerify(t, s, v.Name); got != nil {
+		t.Error(got)
+	}
+	text, err := os.ReadFile(filepath.Join(v.Path, "bin/nvidia-modprobe"))
+	if err != nil || string(text) != strings.Repeat("x", 1<<20) {
+		t.Errorf("the clone has %d bytes, %v", len(text), err)
+	}
+	before := tree(t, s.Dir)
+	mustCreate(t, s, mustFind(t, driver))
+	if diff := cmp.Diff(before, tree(t, s.Dir)); diff != "" {
+		t.Errorf("the second time changed (-want +got):\n%s", diff)
 	}
 }

@@ -4,48 +4,58 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-
-	"golang.org/x/sys/unix"
+	"slices"
+	"time"
 )
+
+// work is what there is to do to one volume.
+type work struct {
+	store  Store
+	volume string
+	driver Driver
+	// bad are paths of files that are not what the manifest says, although
+	// size and time are.
+	bad map[string]bool
+	// fresh: the volume is new and has no name yet.
+	fresh bool
+}
 
 // complete puts into a volume what it lacks, and makes that durable. It
 // touches nothing that is there as it should be.
-func complete(ctx context.Context, volume string, files []File) error {
-	changed := map[string]bool{}
-	for _, dir := range dirs() {
-		err := os.Mkdir(filepath.Join(volume, dir), 0o755)
-		if err == nil {
-			changed[""] = true
-		} else if !errors.Is(err, fs.ErrExist) {
-			return err
-		}
+func (w work) complete(ctx context.Context) error {
+	before, err := readManifest(w.volume)
+	if err != nil {
+		return err
 	}
-	for _, f := range files {
-		if err := ctx.Err(); err != nil {
+	entries := before.byPath()
+	changed := map[string]bool{}
+	if err := w.folders(changed); err != nil {
+		return err
+	}
+	for _, f := range w.driver.Files {
+		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		dir := filepath.Join(volume, f.Dir)
-		if !filed(dir, f) {
-			if err := place(dir, f); err != nil {
-				return fmt.Errorf("put %s into %s: %w", f.Name, f.Dir, err)
-			}
-			changed[f.Dir] = true
+		e, added, err := w.file(ctx, f, entries[f.path()])
+		if err != nil {
+			return err
 		}
-		for _, link := range f.Links {
-			added, err := symlink(f.Name, filepath.Join(dir, link))
-			if err != nil {
-				return fmt.Errorf("link %s in %s: %w", link, f.Dir, err)
-			}
-			changed[f.Dir] = changed[f.Dir] || added
+		entries[f.path()] = e
+		changed[f.Dir] = changed[f.Dir] || added
+	}
+	after := manifestOf(w.driver, entries)
+	if !slices.EqualFunc(after.Files, before.Files, Entry.equal) || !slices.Equal(after.HostFiles, before.HostFiles) {
+		if err := writeManifest(w.volume, after); err != nil {
+			return err
 		}
+		changed[""] = false // synced with the manifest
 	}
 	for dir, yes := range changed {
 		if yes {
-			if err := syncDir(filepath.Join(volume, dir)); err != nil {
+			if err := syncDir(filepath.Join(w.volume, dir)); err != nil {
 				return err
 			}
 		}
@@ -53,96 +63,118 @@ func complete(ctx context.Context, volume string, files []File) error {
 	return nil
 }
 
-func filed(dir string, f File) bool {
-	info, err := os.Lstat(filepath.Join(dir, f.Name))
-	return err == nil && info.Mode().IsRegular() && info.Size() == f.Size
+func manifestOf(d Driver, entries map[string]Entry) Manifest {
+	m := Manifest{Version: d.Version, HostFiles: d.HostFiles}
+	for _, e := range entries {
+		m.Files = append(m.Files, e)
+	}
+	slices.SortFunc(m.Files, Entry.compare)
+	return m
 }
 
-// place puts a file under its name in one step, over one that is torn: who
-// has that one open keeps it.
-func place(dir string, f File) (err error) {
-	temporary := filepath.Join(dir, ".new-"+f.Name)
-	if err := os.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			os.Remove(temporary)
+// folders notes in changed which ones must be made durable; "" is the
+// volume's own.
+func (w work) folders(changed map[string]bool) error {
+	if !w.fresh {
+		if err := w.leftovers(); err != nil {
+			return err
 		}
-	}()
-	if err := linkOrCopy(f.Source, temporary); err != nil {
-		return err
 	}
-	info, err := os.Lstat(temporary)
-	if err != nil {
-		return err
+	for _, dir := range dirs() {
+		err := os.Mkdir(filepath.Join(w.volume, dir), 0o755)
+		if err == nil {
+			changed[""] = true
+		} else if !errors.Is(err, fs.ErrExist) {
+			return err
+		}
 	}
-	if info.Size() != f.Size {
-		return fmt.Errorf("%s has %d bytes, found were %d; the driver is being replaced", f.Source, info.Size(), f.Size)
-	}
-	return os.Rename(temporary, filepath.Join(dir, f.Name))
+	return nil
 }
 
-// linkOrCopy makes a hard link where the file systems allow it. A link costs
-// nothing and keeps the file when the driver's package goes. A set-user-id
-// program (nvidia-modprobe) is copied without that bit: containers have no
-// use for it.
-func linkOrCopy(source, target string) error {
-	info, err := os.Stat(source)
-	if err != nil {
-		return err
-	}
-	if info.Mode()&(fs.ModeSetuid|fs.ModeSetgid) == 0 {
-		err := os.Link(source, target)
-		for _, not := range []error{unix.EXDEV, unix.EPERM, unix.EMLINK, unix.EOPNOTSUPP, unix.EACCES} {
-			if errors.Is(err, not) {
-				return copyFile(source, target, info.Mode().Perm())
+// unfinished begins the names of files that are about to get their own.
+const unfinished = ".new-"
+
+// leftovers removes what a crash left under such names.
+func (w work) leftovers() error {
+	for _, dir := range append(dirs(), "") {
+		left, err := filepath.Glob(filepath.Join(w.volume, dir, unfinished+"*"))
+		if err != nil {
+			return err
+		}
+		for _, path := range left {
+			if err := os.Remove(path); err != nil {
+				return fmt.Errorf("remove the remains of a crash: %w", err)
 			}
 		}
-		return err
 	}
-	return copyFile(source, target, info.Mode().Perm())
+	return nil
 }
 
-func copyFile(source, target string, mode fs.FileMode) (err error) {
-	in, err := os.Open(source)
-	if err != nil {
-		return err
+// file makes one file and its links as they should be.
+func (w work) file(ctx context.Context, f File, before Entry) (e Entry, changed bool, err error) {
+	e, ok := filed(w.volume, f, before)
+	if !ok || w.bad[f.path()] {
+		if e, err = w.place(ctx, f); err != nil {
+			return Entry{}, false, fmt.Errorf("put %s into %s: %w", f.Name, f.Dir, err)
+		}
+		changed = true
 	}
-	defer in.Close()
-	out, err := os.OpenFile(target, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
-	if err != nil {
-		return err
+	for _, link := range f.Links {
+		added, err := symlink(f.Name, filepath.Join(w.volume, f.Dir, link))
+		if err != nil {
+			return Entry{}, false, fmt.Errorf("link %s in %s: %w", link, f.Dir, err)
+		}
+		changed = changed || added
 	}
-	_, err = io.Copy(out, in)
-	// Chmod because of the umask; Sync because a volume must be whole after a
-	// power cut, and its size alone would not tell.
-	return errors.Join(err, out.Chmod(mode), out.Sync(), out.Close())
+	return e, changed, nil
 }
 
-// symlink reports whether the link had to be made. A link elsewhere is
-// replaced in one step; a real file of that name stays.
-func symlink(target, path string) (added bool, err error) {
-	if now, err := os.Readlink(path); err == nil && now == target {
-		return false, nil
+// filed tells whether the volume has the driver's file: the same one, or a
+// copy of its size and time. It gives the manifest's entry for it, with the
+// digest that is known.
+func filed(volume string, f File, before Entry) (Entry, bool) {
+	info, err := os.Lstat(filepath.Join(volume, f.Dir, f.Name))
+	if err != nil || !info.Mode().IsRegular() || info.Size() != f.Size {
+		return Entry{}, false
 	}
-	if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink == 0 {
-		return false, nil
+	source, err := os.Lstat(f.Source)
+	if err != nil {
+		return Entry{}, false
 	}
-	temporary := filepath.Join(filepath.Dir(path), ".new-"+filepath.Base(path))
-	if err := os.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return false, err
+	e := Entry{Path: f.path(), Links: f.Links, Size: info.Size(), Time: info.ModTime(), How: Linked, Capability: f.Capability}
+	if before.Size == e.Size && before.Time.Equal(e.Time) {
+		e.SHA256 = before.SHA256
 	}
-	if err := os.Symlink(target, temporary); err != nil {
-		return false, err
+	if os.SameFile(info, source) {
+		return e, true
 	}
-	return true, os.Rename(temporary, path)
+	e.How = before.How // that of a copy made by nobody we know is not trusted
+	return e, before.How != "" && sameSecond(info.ModTime(), source.ModTime())
 }
 
-func syncDir(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
+// sameSecond: some file systems keep no more of a time than that.
+func sameSecond(a, b time.Time) bool { return a.Truncate(time.Second).Equal(b.Truncate(time.Second)) }
+
+// whole tells, without a change, whether complete would find nothing to do.
+func (w work) whole() bool {
+	before, err := readManifest(w.volume)
+	if err != nil || !slices.Equal(w.driver.HostFiles, before.HostFiles) {
+		return false
 	}
-	return errors.Join(dir.Sync(), dir.Close())
+	entries := before.byPath()
+	for _, f := range w.driver.Files {
+		e, ok := filed(w.volume, f, entries[f.path()])
+		if !ok || !e.equal(entries[f.path()]) {
+			return false
+		}
+		for _, link := range f.Links {
+			if !linked(f.Name, filepath.Join(w.volume, f.Dir, link)) {
+				return false
+			}
+		}
+	}
+	return !slices.ContainsFunc(dirs(), func(dir string) bool {
+		_, err := os.Stat(filepath.Join(w.volume, dir))
+		return err != nil
+	})
 }

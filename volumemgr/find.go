@@ -4,53 +4,60 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 )
 
-// libraryDirs are where distributions, Debian's alternatives and NVIDIA's own
-// installer put a driver's libraries.
-var libraryDirs = []string{
-	"usr/lib64", "usr/lib", "usr/lib32", "lib64", "lib",
-	"usr/lib/x86_64-linux-gnu", "usr/lib/i386-linux-gnu", "usr/lib/aarch64-linux-gnu", "usr/lib/arm-linux-gnueabihf",
-	"usr/lib/x86_64-linux-gnu/nvidia/current", "usr/lib/i386-linux-gnu/nvidia/current", "usr/lib/aarch64-linux-gnu/nvidia/current",
-	"usr/local/nvidia/lib64", "usr/local/nvidia/lib",
-}
-
 var programDirs = []string{"usr/local/nvidia/bin", "usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/bin", "sbin", "bin"}
-
-var programs = []string{
-	"nvidia-smi", "nvidia-debugdump", "nvidia-persistenced",
-	"nvidia-cuda-mps-control", "nvidia-cuda-mps-server", "nvidia-modprobe",
-}
 
 // moduleVersion finds the version in /proc/driver/nvidia/version, which reads
 // "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug …".
 var moduleVersion = regexp.MustCompile(`(?m)^NVRM version:.*?\s([0-9]{2,}(?:\.[0-9]+){1,3})\s`)
 
+// Search says where to look for a driver.
+type Search struct {
+	// Root is "/" for this machine's driver.
+	Root string
+	// Path is a PATH, folders below Root with colons between, to look for
+	// programs in after the usual folders.
+	Path string
+}
+
 // Find describes the driver installed below root, "/" for this machine's.
-// Every *.so with the driver's version as suffix belongs to it, so that a new
-// driver's new libraries are found without a list of names. Returns
-// ErrNoDriver where there is none.
-func Find(root string) (Driver, error) {
-	v, err := findVersion(root)
+func Find(root string) (Driver, error) { return Search{Root: root}.Find() }
+
+// Find describes the installed driver. Every *.so with the driver's version
+// as suffix belongs to it, so that a new driver's new libraries are found
+// without a list of names; a few bear no version and have names of their own.
+// Returns ErrNoDriver where there is none.
+func (s Search) Find() (Driver, error) {
+	d, err := s.find()
 	if err != nil {
-		return Driver{}, fmt.Errorf("find NVIDIA driver below %s: %w", root, err)
+		return Driver{}, fmt.Errorf("find NVIDIA driver below %s: %w", s.Root, err)
 	}
-	d := Driver{Version: v}
-	libraries, err := findLibraries(root, v)
+	return d, nil
+}
+
+func (s Search) find() (Driver, error) {
+	folders, err := folders(s.Root)
 	if err != nil {
-		return Driver{}, fmt.Errorf("find NVIDIA driver %s below %s: %w", v, root, err)
+		return Driver{}, err
+	}
+	v, err := findVersion(s.Root, folders)
+	if err != nil {
+		return Driver{}, err
+	}
+	libraries, err := findLibraries(s.Root, v, folders)
+	if err != nil {
+		return Driver{}, fmt.Errorf("version %s: %w", v, err)
 	}
 	if len(libraries) == 0 {
-		return Driver{}, fmt.Errorf("find NVIDIA driver %s below %s: its kernel module is loaded, but there is no *.so.%s (libraries found: %s); "+
-			"install the libraries of that version, or reboot after an update", v, root, v, orNone(installed(root)))
+		return Driver{}, fmt.Errorf("version %s: its kernel module is loaded, but there is no *.so.%s (libraries found: %s); "+
+			"install the libraries of that version, or reboot after an update", v, v, orNone(installed(folders)))
 	}
-	d.Files = append(libraries, findPrograms(root)...)
-	return d, nil
+	return Driver{Version: v, Files: append(libraries, s.programs()...), HostFiles: hostFiles(s.Root, v)}, nil
 }
 
 func orNone(list []string) string {
@@ -62,7 +69,7 @@ func orNone(list []string) string {
 
 // findVersion asks the kernel module, and where that is not loaded (or root
 // is an unpacked driver) the libraries.
-func findVersion(root string) (string, error) {
+func findVersion(root string, folders []folder) (string, error) {
 	text, err := readInside(root, "proc/driver/nvidia/version")
 	if err == nil {
 		found := moduleVersion.FindStringSubmatch(text)
@@ -74,7 +81,7 @@ func findVersion(root string) (string, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}
-	switch found := installed(root); len(found) {
+	switch found := installed(folders); len(found) {
 	case 0:
 		return "", ErrNoDriver
 	case 1:
@@ -85,20 +92,11 @@ func findVersion(root string) (string, error) {
 	}
 }
 
-func readInside(root, path string) (string, error) {
-	real, _, err := file(root, path)
-	if err != nil {
-		return "", err
-	}
-	text, err := os.ReadFile(real)
-	return string(text), err
-}
-
 // installed lists the versions of the libraries that every driver has.
-func installed(root string) []string {
+func installed(folders []folder) []string {
 	var found []string
-	for _, dir := range libraryDirs {
-		for _, name := range names(root, dir) {
+	for _, dir := range folders {
+		for _, name := range dir.names {
 			for _, stem := range []string{"libcuda.so.", "libnvidia-ml.so."} {
 				if v, ok := strings.CutPrefix(name, stem); ok && version.MatchString(v) && !slices.Contains(found, v) {
 					found = append(found, v)
@@ -110,58 +108,23 @@ func installed(root string) []string {
 	return found
 }
 
-// names lists a folder below root; one that cannot be read has none.
-func names(root, dir string) []string {
-	real, err := inside(root, dir)
-	if err != nil {
-		return nil
+func (s Search) programs() []File {
+	dirs := programDirs
+	if s.Path != "" {
+		dirs = append(slices.Clone(dirs), filepath.SplitList(s.Path)...)
 	}
-	entries, err := os.ReadDir(real)
-	if err != nil {
-		return nil
-	}
-	list := make([]string, len(entries))
-	for i, e := range entries {
-		list[i] = e.Name()
-	}
-	return list
-}
-
-// findLibraries takes each name once per word size; the first folder wins.
-func findLibraries(root, v string) ([]File, error) {
-	var list []File
-	taken := map[string]bool{}
-	for _, dir := range libraryDirs {
-		for _, dir := range []string{dir, dir + "/vdpau"} {
-			for _, name := range names(root, dir) {
-				if !strings.HasSuffix(name, ".so."+v) {
-					continue
-				}
-				f, err := library(root, filepath.Join(dir, name), v)
-				if errors.Is(err, fs.ErrNotExist) {
-					continue // a link that an uninstalled driver left dangling
-				}
-				if err != nil {
-					return nil, err
-				}
-				if key := f.Dir + "/" + f.Name; !taken[key] {
-					taken[key] = true
-					list = append(list, f)
-				}
-			}
+	var resolved []folder
+	for _, dir := range dirs {
+		if real, err := inside(s.Root, dir); err == nil {
+			resolved = append(resolved, folder{path: dir, real: real})
 		}
 	}
-	slices.SortFunc(list, func(a, b File) int { return strings.Compare(a.Dir+"/"+a.Name, b.Dir+"/"+b.Name) })
-	return list, nil
-}
-
-func findPrograms(root string) []File {
 	var list []File
-	for _, name := range programs {
-		for _, dir := range programDirs {
-			real, info, err := file(root, filepath.Join(dir, name))
+	for _, p := range programs {
+		for _, dir := range resolved {
+			real, info, err := dir.file(s.Root, p.name)
 			if err == nil && info.Mode()&0o111 != 0 {
-				list = append(list, File{Source: real, Dir: "bin", Name: name, Size: info.Size()})
+				list = append(list, File{Source: real, Dir: "bin", Name: p.name, Size: info.Size(), Capability: p.capability})
 				break
 			}
 		}

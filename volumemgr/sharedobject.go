@@ -6,33 +6,60 @@ import (
 	"encoding/binary"
 )
 
-// sharedObject makes the smallest ELF library that ldconfig, debug/elf and
-// the dynamic loader take for one: it exports nothing and bears a SONAME.
+// object is a made-up library.
+type object struct {
+	class  elf.Class
+	soname string
+	// needed are the SONAMEs of libraries that the loader shall load with it.
+	needed []string
+	// kernel, where not nil, is the oldest Linux that it is for: three words.
+	kernel []uint32
+}
+
+// sharedObject makes a library that exports nothing and bears a SONAME.
+func sharedObject(class elf.Class, soname string) []byte {
+	return object{class: class, soname: soname}.bytes()
+}
+
+// bytes makes the smallest ELF file that ldconfig, debug/elf and the dynamic
+// loader take for a library.
 //
 // The file is one loaded segment: header, three program headers, one empty
-// symbol, a hash table of that symbol, the strings, the dynamic section, and
-// four section headers.
-func sharedObject(class elf.Class, soname string) []byte {
-	strings := append([]byte{0}, append([]byte(soname), 0)...)
-	for len(strings)%8 != 0 {
-		strings = append(strings, 0)
+// symbol, a hash table of that symbol, the strings, the dynamic section, the
+// note of the kernel, and five section headers.
+func (o object) bytes() []byte {
+	text := []byte{0}
+	add := func(s string) uint64 {
+		at := len(text)
+		text = append(append(text, s...), 0)
+		return uint64(at)
 	}
-	sectionNames := []byte("\x00.dynstr\x00.dynamic\x00.shstrtab\x00")
+	dynamic := [][2]uint64{{uint64(elf.DT_SONAME), add(o.soname)}}
+	for _, name := range o.needed {
+		dynamic = append(dynamic, [2]uint64{uint64(elf.DT_NEEDED), add(name)})
+	}
+	for len(text)%8 != 0 {
+		text = append(text, 0)
+	}
+	sectionNames := []byte("\x00.dynstr\x00.dynamic\x00.shstrtab\x00.note.ABI-tag\x00")
 	hash := []uint32{1, 1, 0, 0} // one bucket, one symbol
+	note := o.note()
 
-	w := layoutOf(class)
+	w := layoutOf(o.class)
 	symbol := w.header + 3*w.prog
 	hashAt := symbol + w.sym
 	stringsAt := hashAt + 16
-	dynamicAt := stringsAt + uint64(len(strings))
-	dynamic := [][2]uint64{
-		{uint64(elf.DT_SONAME), 1}, {uint64(elf.DT_HASH), hashAt}, {uint64(elf.DT_STRTAB), stringsAt},
-		{uint64(elf.DT_SYMTAB), symbol}, {uint64(elf.DT_STRSZ), uint64(len(strings))}, {uint64(elf.DT_SYMENT), w.sym}, {0, 0},
-	}
+	dynamicAt := stringsAt + uint64(len(text))
+	dynamic = append(dynamic, [][2]uint64{
+		{uint64(elf.DT_HASH), hashAt}, {uint64(elf.DT_STRTAB), stringsAt},
+		{uint64(elf.DT_SYMTAB), symbol}, {uint64(elf.DT_STRSZ), uint64(len(text))}, {uint64(elf.DT_SYMENT), w.sym}, {0, 0},
+	}...)
 	dynamicSize := uint64(len(dynamic)) * 2 * w.word
-	namesAt := dynamicAt + dynamicSize
+	noteAt := dynamicAt + dynamicSize
+	noteSize := uint64(4 * len(note))
+	namesAt := noteAt + noteSize
 	sectionsAt := (namesAt + uint64(len(sectionNames)) + 7) &^ 7
-	end := sectionsAt + 4*w.section
+	end := sectionsAt + 5*w.section
 
 	var out bytes.Buffer
 	put := func(parts ...any) {
@@ -47,18 +74,32 @@ func sharedObject(class elf.Class, soname string) []byte {
 		// Without this one a loader would want an executable stack.
 		w.makeProg(elf.PT_GNU_STACK, 0, 0, 16),
 	)
-	put(make([]byte, w.sym), hash, strings)
+	put(make([]byte, w.sym), hash, text)
 	for _, entry := range dynamic {
 		put(w.words(entry[0], entry[1]))
 	}
-	put(sectionNames, make([]byte, sectionsAt-namesAt-uint64(len(sectionNames))))
+	put(note, sectionNames, make([]byte, sectionsAt-namesAt-uint64(len(sectionNames))))
 	put(
 		w.makeSection(0, elf.SHT_NULL, 0, 0, 0),
-		w.makeSection(1, elf.SHT_STRTAB, stringsAt, uint64(len(strings)), 0),
+		w.makeSection(1, elf.SHT_STRTAB, stringsAt, uint64(len(text)), 0),
 		w.makeSection(9, elf.SHT_DYNAMIC, dynamicAt, dynamicSize, 1),
 		w.makeSection(18, elf.SHT_STRTAB, namesAt, uint64(len(sectionNames)), 0),
 	)
+	if note != nil {
+		put(w.makeSection(28, elf.SHT_NOTE, noteAt, noteSize, 0))
+	} else {
+		put(w.makeSection(0, elf.SHT_NULL, 0, 0, 0))
+	}
 	return out.Bytes()
+}
+
+// note is the content of .note.ABI-tag: the lengths of name and description,
+// the type, the name, the system (Linux), its version.
+func (o object) note() []uint32 {
+	if o.kernel == nil {
+		return nil
+	}
+	return append([]uint32{4, 16, 1, binary.LittleEndian.Uint32([]byte("GNU\x00")), 0}, o.kernel...)
 }
 
 // layout is what differs between 32 and 64 bits.
@@ -91,13 +132,13 @@ func (l layout) makeHeader(sectionsAt uint64) any {
 		return elf.Header32{
 			Ident: ident, Type: uint16(elf.ET_DYN), Machine: uint16(elf.EM_386), Version: 1,
 			Phoff: uint32(l.header), Shoff: uint32(sectionsAt), Ehsize: uint16(l.header),
-			Phentsize: uint16(l.prog), Phnum: 3, Shentsize: uint16(l.section), Shnum: 4, Shstrndx: 3,
+			Phentsize: uint16(l.prog), Phnum: 3, Shentsize: uint16(l.section), Shnum: 5, Shstrndx: 3,
 		}
 	}
 	return elf.Header64{
 		Ident: ident, Type: uint16(elf.ET_DYN), Machine: uint16(elf.EM_X86_64), Version: 1,
 		Phoff: l.header, Shoff: sectionsAt, Ehsize: uint16(l.header),
-		Phentsize: uint16(l.prog), Phnum: 3, Shentsize: uint16(l.section), Shnum: 4, Shstrndx: 3,
+		Phentsize: uint16(l.prog), Phnum: 3, Shentsize: uint16(l.section), Shnum: 5, Shstrndx: 3,
 	}
 }
 

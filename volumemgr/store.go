@@ -22,38 +22,64 @@ const lockPoll = 50 * time.Millisecond
 // Store is a folder of volumes.
 type Store struct {
 	Dir string
+	// Progress is told of bytes read; nil where nobody watches.
+	Progress Progress
 }
 
-// Create makes the driver's volume, or verifies that it is whole: all files
-// there, of the right size, and all links. A whole volume is left alone; what
-// a torn one lacks is put in. A new volume appears under its name complete or,
-// after an error or a crash, not at all. Creators at the same time, in
-// other processes too, wait for one another.
+// path refuses names that are no volume's: they come from people and from
+// the Docker engine.
+func (s Store) path(name string) (string, error) {
+	v, ok := strings.CutPrefix(name, prefix)
+	if !ok || !version.MatchString(v) {
+		return "", fmt.Errorf("%q is no volume's name, want %s and a driver version such as %s535.104.05", name, prefix, prefix)
+	}
+	return filepath.Join(s.Dir, name), nil
+}
+
+// Create makes the driver's volume, or sees to it that it is whole: all files
+// there, of the right size and time, and all links. A whole volume is left
+// alone, even on a read-only file system; what a torn one lacks is put in. A
+// new volume appears under its name complete or, after an error or a crash,
+// not at all. Creators at the same time, in other processes too, wait for one
+// another.
 func (s Store) Create(ctx context.Context, d Driver) (Volume, error) {
+	return s.create(ctx, d, nil)
+}
+
+func (s Store) create(ctx context.Context, d Driver, bad map[string]bool) (Volume, error) {
 	name := prefix + d.Version
 	if !version.MatchString(d.Version) {
 		return Volume{}, fmt.Errorf("create volume %s: %q is no driver version", name, d.Version)
 	}
+	w := work{store: s, volume: filepath.Join(s.Dir, name), driver: d, bad: bad}
+	if err := s.make(ctx, w); err != nil {
+		return Volume{}, fmt.Errorf("create volume %s: %w", name, s.explain(err, d))
+	}
+	return describe(w.volume)
+}
+
+func (s Store) make(ctx context.Context, w work) error {
+	if len(w.bad) == 0 && w.whole() {
+		return s.executable()
+	}
 	unlock, err := s.lock(ctx)
 	if err != nil {
-		return Volume{}, fmt.Errorf("create volume %s: %w", name, err)
+		return err
 	}
 	defer unlock()
-	path := filepath.Join(s.Dir, name)
-	switch info, statErr := os.Lstat(path); {
-	case errors.Is(statErr, fs.ErrNotExist):
-		err = s.build(ctx, d, path)
-	case statErr != nil:
-		err = statErr
+	if err := s.executable(); err != nil {
+		return err
+	}
+	switch info, err := os.Lstat(w.volume); {
+	case errors.Is(err, fs.ErrNotExist):
+		return s.build(ctx, w)
+	case err != nil:
+		return err
 	case !info.IsDir():
-		err = fmt.Errorf("%s is no folder", path)
+		return fmt.Errorf("%s is no folder", w.volume)
 	default:
-		err = complete(ctx, path, d.Files)
+		return w.complete(ctx)
 	}
-	if err != nil {
-		return Volume{}, fmt.Errorf("create volume %s: %w", name, err)
-	}
-	return describe(path)
 }
 
 // lock keeps other creators out. Whoever holds it may take every staging
@@ -85,7 +111,7 @@ func (s Store) lock(ctx context.Context) (unlock func(), err error) {
 }
 
 // build makes the volume beside its place and moves it there in one step.
-func (s Store) build(ctx context.Context, d Driver, path string) (err error) {
+func (s Store) build(ctx context.Context, w work) (err error) {
 	old, err := filepath.Glob(filepath.Join(s.Dir, staging+"*"))
 	if err != nil {
 		return err
@@ -107,10 +133,12 @@ func (s Store) build(ctx context.Context, d Driver, path string) (err error) {
 	if err := os.Chmod(stage, 0o755); err != nil { // MkdirTemp gives 0700
 		return err
 	}
-	if err := complete(ctx, stage, d.Files); err != nil {
+	place := w.volume
+	w.volume, w.fresh = stage, true
+	if err := w.complete(ctx); err != nil {
 		return err
 	}
-	if err := os.Rename(stage, path); err != nil {
+	if err := os.Rename(stage, place); err != nil {
 		return err
 	}
 	return syncDir(s.Dir)
@@ -128,10 +156,11 @@ func (s Store) List() ([]Volume, error) {
 	}
 	var list []Volume
 	for _, e := range entries {
-		if v, ok := strings.CutPrefix(e.Name(), prefix); !ok || !version.MatchString(v) || !e.IsDir() {
+		path, err := s.path(e.Name())
+		if err != nil || !e.IsDir() {
 			continue
 		}
-		volume, err := describe(filepath.Join(s.Dir, e.Name()))
+		volume, err := describe(path)
 		if err != nil {
 			return nil, fmt.Errorf("list volumes: %w", err)
 		}
@@ -143,8 +172,8 @@ func (s Store) List() ([]Volume, error) {
 func describe(path string) (Volume, error) {
 	name := filepath.Base(path)
 	v := Volume{Name: name, Version: strings.TrimPrefix(name, prefix), Path: path}
-	err := filepath.WalkDir(path, func(_ string, e fs.DirEntry, err error) error {
-		if err != nil || !e.Type().IsRegular() {
+	err := filepath.WalkDir(path, func(file string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() || file == filepath.Join(path, manifestName) {
 			return err
 		}
 		info, err := e.Info()

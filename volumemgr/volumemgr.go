@@ -2,8 +2,9 @@
 // driver's libraries and programs, for containers to mount read-only as
 // /usr/local/nvidia: an image brings CUDA, the host brings what must fit its
 // kernel module. It decides which files belong to the driver, and makes a
-// volume whole or not at all. It never removes a file of a volume: a running
-// container may have it mapped.
+// volume whole or not at all. It never changes a file of a volume, and never
+// removes one from a volume that a container mounts: a running program may
+// have it mapped.
 package volumemgr
 
 import (
@@ -19,6 +20,9 @@ type Driver struct {
 	// Version is the kernel module's, "535.104.05".
 	Version string
 	Files   []File
+	// HostFiles are the driver's files that programs look for at a fixed
+	// path, so that a volume does not hold them.
+	HostFiles []HostFile
 }
 
 // File is one of its libraries or programs.
@@ -31,6 +35,21 @@ type File struct {
 	Name  string
 	Links []string
 	Size  int64
+	// Capability is what the file is for; empty where nothing tells.
+	Capability Capability
+}
+
+func (f File) path() string { return f.Dir + "/" + f.Name }
+
+// HostFile is a description that a loader reads (Vulkan, EGL, OpenCL), or
+// firmware.
+type HostFile struct {
+	// Path is where programs look for it, "/etc/OpenCL/vendors/nvidia.icd",
+	// and Source where it is now, free of symbolic links.
+	Path       string     `json:"path"`
+	Source     string     `json:"source"`
+	Size       int64      `json:"size"`
+	Capability Capability `json:"capability"`
 }
 
 // Volume is a finished folder.

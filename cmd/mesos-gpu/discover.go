@@ -14,7 +14,6 @@ import (
 	"mesos-gpu/gpu"
 	"mesos-gpu/isolator/nvml"
 	"mesos-gpu/isolator/simulated"
-	"mesos-gpu/volumemgr"
 )
 
 // host finds this machine's GPUs, or makes up what simulate asks for.
@@ -156,45 +155,4 @@ func (a *app) table(head string, n int, row func(i int) string) error {
 		fmt.Fprintln(w, strings.ReplaceAll(printable(row(i)), "\n", " "))
 	}
 	return w.Flush()
-}
-
-func (a *app) volumeCommand() *cobra.Command {
-	var root, dir string
-	c := &cobra.Command{Use: "volume", Short: "Make and list driver volumes", Args: args(), RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
-	c.PersistentFlags().StringVar(&dir, "dir", "/var/lib/mesos-gpu/volumes", "folder that holds the volumes")
-	create := &cobra.Command{
-		Use: "create", Short: "Make the volume of this machine's driver, unless it is there", Args: args(),
-		RunE: func(c *cobra.Command, _ []string) error {
-			volume, err := volumemgr.Ensure(c.Context(), root, dir)
-			if err != nil {
-				return err
-			}
-			if a.json {
-				return a.printJSON(volume)
-			}
-			fmt.Fprintf(a.out, "%s\t%d files\t%s\n", volume.Name, volume.Files, volume.Path)
-			return nil
-		},
-	}
-	create.Flags().StringVar(&root, "driver-root", "/", "file system that holds the driver")
-	list := &cobra.Command{
-		Use: "list", Short: "List the volumes", Args: args(),
-		RunE: func(*cobra.Command, []string) error {
-			volumes, err := volumemgr.Store{Dir: dir}.List()
-			if err != nil {
-				return err
-			}
-			if a.json {
-				return a.printJSON(append([]volumemgr.Volume{}, volumes...))
-			}
-			return a.table("NAME\tFILES\tSIZE\tPATH", len(volumes), func(i int) string {
-				v := volumes[i]
-				return fmt.Sprintf("%s\t%d\t%.1f MiB\t%s", v.Name, v.Files, float64(v.Bytes)/(1<<20), v.Path)
-			})
-		},
-	}
-	a.jsonFlag(create)
-	a.jsonFlag(list)
-	c.AddCommand(create, list)
-	return c
 }

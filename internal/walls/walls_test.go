@@ -66,6 +66,7 @@ var only = map[string]struct{ tree, why string }{
 	"go.etcd.io/bbolt":                                {"framework/journal", "one package knows the file"},
 	"github.com/opencontainers/runtime-spec/specs-go": {"internal/local", "only the embedded agent runs containers itself"},
 	"github.com/cilium/ebpf":                          {"isolator/cgroup", "one package speaks to the kernel's device programs"},
+	"github.com/docker/go-plugins-helpers/volume":     {"volumemgr/plugin", "one package speaks to the engine as its plugin"},
 	"github.com/prometheus/client_golang/prometheus":  {"isolator/metrics", "others know samples, not series"},
 }
 

@@ -1,0 +1,261 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+	specs "tags.cncf.io/container-device-interface/specs-go"
+
+	"mesos-gpu/internal/need"
+	"mesos-gpu/volumemgr"
+)
+
+const v535, v470 = "535.104.05", "470.57.02"
+
+// volumes is a driver root, a store, and how to run volume commands on them.
+type volumes struct {
+	t         *testing.T
+	root, dir string
+	env       map[string]string
+}
+
+func newVolumes(t *testing.T) *volumes {
+	t.Helper()
+	v := &volumes{t: t, root: t.TempDir(), dir: filepath.Join(t.TempDir(), "volumes")}
+	if err := volumemgr.SimulatedRoot(v.root, v535); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func (v *volumes) run(args ...string) (code int, out, errs string) {
+	v.t.Helper()
+	var stdout, stderr bytes.Buffer
+	getenv := func(name string) string { return v.env[name] }
+	code = run(context.Background(), append([]string{"volume", "--dir", v.dir}, args...), std{nil, &stdout, &stderr, getenv})
+	return code, stdout.String(), stderr.String()
+}
+
+// must wants exit status 0 and silence on standard error.
+func (v *volumes) must(args ...string) string {
+	v.t.Helper()
+	code, out, errs := v.run(args...)
+	if code != 0 || errs != "" {
+		v.t.Fatalf("volume %s: exit status %d, %s", strings.Join(args, " "), code, errs)
+	}
+	return out
+}
+
+func TestVolumeCommands(t *testing.T) {
+	v := newVolumes(t)
+	name, path := "nvidia_"+v535, filepath.Join(v.dir, "nvidia_"+v535)
+	if got, want := v.must("create", "--driver-root", v.root), fmt.Sprintf("%s\t16 files\t%s\n", name, path); got != want {
+		t.Errorf("create says %q, want %q", got, want)
+	}
+	if got := v.must("list"); !strings.Contains(got, "NAME") || !strings.Contains(got, name) || !strings.Contains(got, path) {
+		t.Errorf("list says\n%s", got)
+	}
+	shown := strings.Join(strings.Fields(v.must("inspect", name)), " ")
+	if want := "lib64/libcuda.so." + v535 + " compute 0.0 MiB link - libcuda.so libcuda.so.1"; !strings.Contains(shown, want) {
+		t.Errorf("inspect says %s, want %q in it", shown, want)
+	}
+	if got := v.must("verify"); got != name+"\t16 files\twhole\n" {
+		t.Errorf("verify says %q", got)
+	}
+	var m volumemgr.Manifest
+	if err := json.Unmarshal([]byte(v.must("inspect", name, "--json")), &m); err != nil || len(m.Files) != 16 || len(m.Files[0].SHA256) != 64 {
+		t.Errorf("inspect --json: %v, %+v", err, m)
+	}
+	link := filepath.Join(path, "lib64/libcuda.so")
+	if err := os.Remove(link); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errs := v.run("verify", name)
+	if code != 1 || !strings.Contains(out, "damaged, 1 faults\n  lib64/libcuda.so is no link to") || !strings.Contains(errs, "1 of 1 volumes are damaged") {
+		t.Errorf("verify of a damaged one: %d, %q, %q", code, out, errs)
+	}
+	code, out, errs = v.run("verify", "--repair", "--driver-root", v.root)
+	if code != 0 || out != name+"\t16 files\twhole\n" || !strings.HasPrefix(errs, "repair: lib64/libcuda.so is no link") {
+		t.Errorf("repair: %d, %q, %q", code, out, errs)
+	}
+	if _, err := os.Stat(link); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestVolumeMistakes(t *testing.T) {
+	v := newVolumes(t)
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"inspect"}, 2, "needs a volume's name"},
+		{[]string{"inspect", "driver"}, 1, `"driver" is no volume's name, want nvidia_ and a driver version`},
+		{[]string{"verify", "nvidia_1.2"}, 1, "no such volume"},
+		{[]string{"create", "--driver-root", t.TempDir()}, 1, "no NVIDIA driver"},
+		{[]string{"cdi", "--capabilities", "cuda"}, 2, `driver capability "cuda" is none of all`},
+		{[]string{"cdi", "--simulate", "2xV100", "--driver-root", v.root, "--output", filepath.Join(v.dir, "spec")}, 1, "does not end in .json"},
+		{[]string{"destroy"}, 2, `unknown command "destroy"`},
+		{[]string{"plugin", "--socket", "/dev/null/x.sock"}, 1, "serve volume plugin"},
+	} {
+		if code, _, errs := v.run(c.args...); code != c.code || !strings.Contains(errs, c.want) {
+			t.Errorf("volume %s: exit status %d, %q; want %d, %q", strings.Join(c.args, " "), code, errs, c.code, c.want)
+		}
+	}
+}
+
+func TestVolumeGC(t *testing.T) {
+	need.Root(t)
+	v := newVolumes(t)
+	v.must("create", "--driver-root", v.root)
+	old := t.TempDir()
+	if err := volumemgr.SimulatedRoot(old, v470); err != nil {
+		t.Fatal(err)
+	}
+	v.must("create", "--driver-root", old)
+	kept := "kept nvidia_" + v535 + ": it is of the driver that runs\n"
+	if got := v.must("gc", "--no-docker", "--driver-root", v.root, "--dry-run"); got != "would remove nvidia_"+v470+" (0.0 MiB)\n"+kept {
+		t.Errorf("dry run says %q", got)
+	}
+	if got := v.must("gc", "--no-docker", "--driver-root", v.root); got != "removed nvidia_"+v470+" (0.0 MiB)\n"+kept {
+		t.Errorf("gc says %q", got)
+	}
+	if got := v.must("gc", "--no-docker", "--driver-root", v.root, "--json"); !strings.Contains(got, `"removed": []`) {
+		t.Errorf("gc --json says %s", got)
+	}
+}
+
+// What the Docker engine's containers and volumes lead to stays, even while
+// none runs; an engine that does not answer keeps all.
+func TestVolumeGCAsksTheEngine(t *testing.T) {
+	dir := "/volumes"
+	answers := map[string]any{
+		"/containers/json": []map[string]any{{"Id": "1", "Mounts": []map[string]any{
+			{"Type": "bind", "Source": "/volumes/nvidia_1.1"}, {"Type": "volume", "Name": "nvidia_1.2", "Source": "/run/mesos-gpu/volumes/nvidia_1.2"},
+		}}},
+		"/volumes": map[string]any{"Volumes": []map[string]any{{"Name": "x", "Options": map[string]string{"device": "/volumes/nvidia_1.3"}}, {"Name": "y"}}},
+	}
+	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for path, answer := range answers {
+			if strings.HasSuffix(r.URL.Path, path) {
+				w.Header().Set("Content-Type", "application/json")
+				_ = json.NewEncoder(w).Encode(answer) // the test sees what is missing
+			}
+		}
+	}))
+	t.Setenv("DOCKER_HOST", "tcp://"+engine.Listener.Addr().String())
+	users, err := dockerUsers(context.Background(), dir)
+	want := []string{"/volumes/nvidia_1.1", "/run/mesos-gpu/volumes/nvidia_1.2", "/volumes/nvidia_1.2", "/volumes/nvidia_1.3"}
+	if diff := cmp.Diff(want, users); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	engine.Close()
+	if users, err := dockerUsers(context.Background(), dir); err == nil || !strings.Contains(err.Error(), "--no-docker goes without") {
+		t.Errorf("an engine that is away: %v, %v", users, err)
+	}
+}
+
+func TestVolumeCDI(t *testing.T) {
+	v := newVolumes(t)
+	dev := t.TempDir()
+	for _, name := range []string{"nvidia0", "nvidiactl"} {
+		if err := os.WriteFile(filepath.Join(dev, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	output := filepath.Join(t.TempDir(), "mesos-gpu.json")
+	v.must("cdi", "--driver-root", v.root, "--simulate", "2xV100", "--dev", dev, "--output", output)
+	text, err := os.ReadFile(output)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var spec specs.Spec
+	if err := json.Unmarshal(text, &spec); err != nil {
+		t.Fatal(err)
+	}
+	if len(spec.Devices) != 5 || spec.Devices[0].Name != "0" || !strings.HasPrefix(spec.Devices[1].Name, "GPU-") || spec.Devices[4].Name != "all" {
+		t.Errorf("devices: %+v", spec.Devices)
+	}
+	if n := spec.Devices[0].ContainerEdits.DeviceNodes; len(n) != 1 || n[0].Path != "/dev/nvidia0" || n[0].HostPath != filepath.Join(dev, "nvidia0") {
+		t.Errorf("the first GPU's nodes: %+v", n)
+	}
+	// Of the control nodes only nvidiactl is there.
+	if n := spec.ContainerEdits.DeviceNodes; len(n) != 1 || n[0].Path != "/dev/nvidiactl" {
+		t.Errorf("common nodes: %+v", n)
+	}
+	if m := spec.ContainerEdits.Mounts; len(m) != 1 || m[0].HostPath != filepath.Join(v.dir, "nvidia_"+v535) {
+		t.Errorf("mounts: %+v", m)
+	}
+	if out := v.must("cdi", "--driver-root", v.root, "--simulate", "V100", "--dev", dev, "--capabilities", "utility"); !strings.Contains(out, `"/usr/local/nvidia/lib64/libnvidia-ml.so.1"`) || strings.Contains(out, "libcuda") {
+		t.Errorf("of utility alone:\n%s", out)
+	}
+}
+
+// PATH is of this machine: below another root it means nothing.
+func TestVolumeSearchesPath(t *testing.T) {
+	a := &app{std: std{getenv: func(name string) string { return name + " of this machine" }}}
+	if got := a.search("/"); got.Path != "PATH of this machine" {
+		t.Errorf("below /: %+v", got)
+	}
+	if got := a.search("/driver"); got.Path != "" {
+		t.Errorf("below another root: %+v", got)
+	}
+}
+
+// terminalPair is a terminal, and what its screen gets to see.
+func terminalPair(t *testing.T) (screen, tty *os.File) {
+	t.Helper()
+	screen, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Skipf("needs pseudo terminals: %v", err)
+	}
+	t.Cleanup(func() { screen.Close() })
+	if err := unix.IoctlSetPointerInt(int(screen.Fd()), unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	n, err := unix.IoctlGetInt(int(screen.Fd()), unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tty, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { tty.Close() })
+	return screen, tty
+}
+
+func TestVolumeProgress(t *testing.T) {
+	screen, tty := terminalPair(t)
+	a := &app{std: std{err: tty}}
+	part, done := a.progress("reading", 4<<20)
+	for range 4 {
+		part(1 << 20)
+	}
+	part(1 << 20) // more than announced
+	done()
+	if err := tty.Close(); err != nil {
+		t.Fatal(err)
+	}
+	text, _ := io.ReadAll(screen) // ends with EIO when the terminal is closed
+	for _, want := range []string{"\rreading [#######                       ]  25% of 4.0 MiB", "\rreading [##############################] 100% of 4.0 MiB\r\x1b[K"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("the screen got %q, want %q in it", text, want)
+		}
+	}
+	if part, _ := (&app{std: std{err: io.Discard}}).progress("reading", 1); part != nil {
+		t.Error("a bar is drawn where there is no terminal")
+	}
+}

@@ -1,0 +1,107 @@
+package volumemgr
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Capability is what a file is for, in the words of an image's
+// NVIDIA_DRIVER_CAPABILITIES.
+type Capability string
+
+const (
+	Compute  Capability = "compute"  // CUDA and OpenCL
+	Utility  Capability = "utility"  // nvidia-smi and NVML
+	Video    Capability = "video"    // the Video Codec SDK
+	Graphics Capability = "graphics" // OpenGL and Vulkan
+	Display  Capability = "display"  // X11
+	NGX      Capability = "ngx"      // DLSS and its like
+	Compat32 Capability = "compat32" // 32 bit programs
+)
+
+// Capabilities are all of them, in NVIDIA's order.
+func Capabilities() []Capability {
+	return []Capability{Compat32, Compute, Display, Graphics, NGX, Utility, Video}
+}
+
+// ParseCapabilities reads "compute,utility" or "all".
+func ParseCapabilities(text string) ([]Capability, error) {
+	if text == "all" {
+		return Capabilities(), nil
+	}
+	var list []Capability
+	for word := range strings.SplitSeq(text, ",") {
+		c := Capability(strings.TrimSpace(word))
+		if !slices.Contains(Capabilities(), c) {
+			return nil, fmt.Errorf("driver capability %q is none of all, %s", c, join(Capabilities()))
+		}
+		list = append(list, c)
+	}
+	return list, nil
+}
+
+func join(list []Capability) string {
+	words := make([]string, len(list))
+	for i, c := range list {
+		words[i] = string(c)
+	}
+	return strings.Join(words, ", ")
+}
+
+// Select keeps the files that serve one of the capabilities. A file that
+// nothing is known about stays: a new driver's library may be needed by any.
+func (m Manifest) Select(wanted []Capability) []Entry {
+	var kept []Entry
+	for _, e := range m.Files {
+		serves := e.Capability == "" || slices.Contains(wanted, e.Capability)
+		if serves && (!strings.HasPrefix(e.Path, "lib/") || slices.Contains(wanted, Compat32)) {
+			kept = append(kept, e)
+		}
+	}
+	return kept
+}
+
+// purposes groups libraries by the part of their names before ".so". The
+// groups are libnvidia-container's (src/nvc_info.c) and, for display, the
+// container toolkit's. A name that is missing here is carried all the same.
+var purposes = map[Capability][]string{
+	Utility: {"libnvidia-ml", "libnvidia-cfg", "libnvidia-nscq", "libnvidia-api", "libnvidia-sandboxutils"},
+	Compute: {
+		"libcuda", "libcudadebugger", "libnvidia-opencl", "libnvidia-gpucomp", "libnvidia-ptxjitcompiler",
+		"libnvidia-fatbinaryloader", "libnvidia-allocator", "libnvidia-compiler", "libnvidia-pkcs11",
+		"libnvidia-pkcs11-openssl3", "libnvidia-nvvm", "libnvidia-nvvm70", "libnvidia-tileiras",
+	},
+	Video: {"libvdpau_nvidia", "libnvidia-encode", "libnvidia-opticalflow", "libnvcuvid"},
+	Graphics: {
+		"libnvidia-eglcore", "libnvidia-glcore", "libnvidia-tls", "libnvidia-glsi", "libnvidia-fbc", "libnvidia-ifr",
+		"libnvidia-rtcore", "libnvoptix", "libGLX_nvidia", "libEGL_nvidia", "libGLESv2_nvidia", "libGLESv1_CM_nvidia",
+		"libnvidia-glvkspirv", "libnvidia-cbl", "libnvidia-vulkan-producer", "libnvidia-vksc-core",
+		"libnvidia-egl-gbm", "libnvidia-egl-wayland", "libnvidia-egl-wayland2", "libnvidia-egl-xcb", "libnvidia-egl-xlib",
+		"libGL", "libEGL", "libGLESv1_CM", "libGLESv2", "libGLX", "libOpenGL", "libGLdispatch",
+	},
+	Display: {"nvidia_drv", "libglxserver_nvidia", "libnvidia-gtk2", "libnvidia-gtk3", "libnvidia-wayland-client", "libXvMCNVIDIA"},
+	NGX:     {"libnvidia-ngx"},
+}
+
+// purpose looks a library up by its stem, "libcuda.so".
+func purpose(stem string) Capability {
+	name := strings.TrimSuffix(stem, ".so")
+	for capability, names := range purposes {
+		if slices.Contains(names, name) {
+			return capability
+		}
+	}
+	return ""
+}
+
+// programs are the driver's, each with its purpose.
+var programs = []struct {
+	name       string
+	capability Capability
+}{
+	{"nvidia-smi", Utility}, {"nvidia-debugdump", Utility}, {"nvidia-persistenced", Utility}, {"nv-fabricmanager", Utility},
+	{"nvidia-modprobe", Utility}, {"nvidia-imex", Utility}, {"nvidia-imex-ctl", Utility},
+	{"nvidia-cuda-mps-control", Compute}, {"nvidia-cuda-mps-server", Compute},
+	{"nvidia-xconfig", Display},
+}

@@ -1,0 +1,162 @@
+// Package cdi writes a driver volume and a machine's GPUs as a Container
+// Device Interface specification, so that podman, containerd and Docker give
+// containers the same files and devices that Mesos's do. It decides what a
+// container sees; it finds neither devices nor files, and writes nothing but
+// the specification.
+package cdi
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	specs "tags.cncf.io/container-device-interface/specs-go"
+
+	"mesos-gpu/volumemgr"
+)
+
+// Kind is what users write before "=" and a device's name. It is NVIDIA's
+// own, so that their commands work unchanged.
+const Kind = "nvidia.com/gpu"
+
+// specVersion is the oldest that has all that is used here, for old runtimes.
+const specVersion = "0.5.0"
+
+// inside is where containers find the volume.
+const inside = "/usr/local/nvidia"
+
+// Device is one GPU under its names: its index on the host, its UUID.
+type Device struct {
+	Names []string
+	Nodes []Node
+}
+
+// Node is a device file.
+type Node struct {
+	// Path is the container's, Host the host's where it is another.
+	Path, Host string
+}
+
+// Input is all that a specification is made of.
+type Input struct {
+	Volume volumemgr.Volume
+	// Manifest is the volume's.
+	Manifest volumemgr.Manifest
+	Devices  []Device
+	// Common are nodes that come with any device: /dev/nvidiactl.
+	Common []Node
+	// Capabilities, where not empty, keep out what serves others; each file is
+	// then a mount of its own.
+	Capabilities []volumemgr.Capability
+}
+
+// Spec describes each device, and "all" of them. The volume, the nodes that
+// every GPU needs and the files with fixed paths come with any.
+func Spec(in Input) (specs.Spec, error) {
+	if len(in.Devices) == 0 {
+		return specs.Spec{}, errors.New("write CDI specification: this machine has no GPU to describe")
+	}
+	spec := specs.Spec{Version: specVersion, Kind: Kind, ContainerEdits: specs.ContainerEdits{
+		DeviceNodes: nodes(in.Common),
+		Mounts:      append(volumeMounts(in), hostMounts(in)...),
+		Env: []string{
+			"LD_LIBRARY_PATH=" + inside + "/lib:" + inside + "/lib64",
+			// The NVIDIA runtime, where it is there, shall not add GPUs of its own.
+			"NVIDIA_VISIBLE_DEVICES=void",
+		},
+	}}
+	var all []Node
+	taken := map[string]bool{"all": true}
+	for _, d := range in.Devices {
+		for _, name := range d.Names {
+			if taken[name] {
+				return specs.Spec{}, fmt.Errorf("write CDI specification: two devices named %q", name)
+			}
+			taken[name] = true
+			spec.Devices = append(spec.Devices, specs.Device{Name: name, ContainerEdits: specs.ContainerEdits{DeviceNodes: nodes(d.Nodes)}})
+		}
+		for _, n := range d.Nodes {
+			if !slices.Contains(all, n) { // two slices of one GPU share its node
+				all = append(all, n)
+			}
+		}
+	}
+	spec.Devices = append(spec.Devices, specs.Device{Name: "all", ContainerEdits: specs.ContainerEdits{DeviceNodes: nodes(all)}})
+	return spec, nil
+}
+
+func nodes(list []Node) []*specs.DeviceNode {
+	var out []*specs.DeviceNode
+	for _, n := range list {
+		node := &specs.DeviceNode{Path: n.Path, Permissions: "rw"} // no mknod
+		if n.Host != n.Path {
+			node.HostPath = n.Host
+		}
+		out = append(out, node)
+	}
+	return out
+}
+
+// mount is read-only: a file in the volume may be the host's own.
+func mount(from, to string) *specs.Mount {
+	return &specs.Mount{HostPath: from, ContainerPath: to, Options: []string{"ro", "nosuid", "nodev", "rbind", "rprivate"}}
+}
+
+func volumeMounts(in Input) []*specs.Mount {
+	if len(in.Capabilities) == 0 {
+		return []*specs.Mount{mount(in.Volume.Path, inside)}
+	}
+	var list []*specs.Mount
+	for _, e := range in.Manifest.Select(in.Capabilities) {
+		from, dir := filepath.Join(in.Volume.Path, e.Path), path.Join(inside, path.Dir(e.Path))
+		for _, name := range append([]string{path.Base(e.Path)}, e.Links...) {
+			list = append(list, mount(from, path.Join(dir, name)))
+		}
+	}
+	return list
+}
+
+func hostMounts(in Input) []*specs.Mount {
+	var list []*specs.Mount
+	for _, f := range in.Manifest.HostFiles {
+		if len(in.Capabilities) == 0 || slices.Contains(in.Capabilities, f.Capability) {
+			list = append(list, mount(f.Source, f.Path))
+		}
+	}
+	return list
+}
+
+// Write replaces the file in one step: runtimes watch its folder. They read
+// names that end in .json.
+func Write(path string, spec specs.Spec) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("write CDI specification: %w", err)
+		}
+	}()
+	if !strings.HasSuffix(path, ".json") {
+		return fmt.Errorf("%s does not end in .json, and no runtime would read it", path)
+	}
+	text, err := json.MarshalIndent(spec, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".mesos-gpu-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // not there any more where all went well
+	_, err = f.Write(append(text, '\n'))
+	if err := errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}

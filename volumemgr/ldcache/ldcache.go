@@ -1,0 +1,115 @@
+// Package ldcache reads /etc/ld.so.cache, where ldconfig(8) notes which
+// libraries the dynamic loader finds by name. It reads bytes and opens no
+// file: whether an entry's library is there, and whose it is, others decide.
+package ldcache
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+// Entry is one library of the cache.
+type Entry struct {
+	// Name is what programs ask for, "libcuda.so.1"; Path is absolute.
+	Name, Path string
+}
+
+// ErrFormat is returned for what is no cache of glibc 2.2 or later, or of the
+// loaders before it.
+var ErrFormat = errors.New("unknown format")
+
+// The layouts are glibc's, sysdeps/generic/dl-cache.h. ldconfig writes the
+// new one alone (-c new), the old one alone, or the new one after the old.
+const (
+	oldMagic = "ld.so-1.7.0"
+	newMagic = "glibc-ld.so.cache1.1"
+
+	oldHeader = 16 // magic, padding, the number of entries
+	oldEntry  = 12 // flags, name, path
+	newHeader = 48 // magic, number of entries, length of strings, flags, extensions
+	newEntry  = 24 // flags, name, path, osversion, hwcap
+	newAlign  = 8
+
+	// bigEndian is what the two low bits of the new header's flags say of a
+	// machine that this program does not run on.
+	bigEndian = 3
+)
+
+// Parse lists the cache's libraries in its order, of all architectures.
+// Returns ErrFormat for other files.
+func Parse(data []byte) ([]Entry, error) {
+	switch {
+	case bytes.HasPrefix(data, []byte(newMagic)):
+		return parseNew(data)
+	case !bytes.HasPrefix(data, []byte(oldMagic)):
+		return nil, fmt.Errorf("%w: it begins with %q", ErrFormat, data[:min(len(data), len(newMagic))])
+	}
+	n, err := count(data, len(oldMagic)+1, oldHeader, oldEntry)
+	if err != nil {
+		return nil, err
+	}
+	end := oldHeader + n*oldEntry
+	if next := (end + newAlign - 1) &^ (newAlign - 1); next < len(data) && bytes.HasPrefix(data[next:], []byte(newMagic)) {
+		return parseNew(data[next:])
+	}
+	return entries(data[oldHeader:end], oldEntry, data[end:])
+}
+
+// parseNew: offsets of strings count from the new header.
+func parseNew(data []byte) ([]Entry, error) {
+	n, err := count(data, len(newMagic), newHeader, newEntry)
+	if err != nil {
+		return nil, err
+	}
+	if data[len(newMagic)+8]&3 == bigEndian {
+		return nil, fmt.Errorf("%w: written on a big-endian machine", ErrFormat)
+	}
+	return entries(data[newHeader:newHeader+n*newEntry], newEntry, data)
+}
+
+// count reads the number of entries at an offset, and checks that they are
+// all there.
+func count(data []byte, at, header, entry int) (int, error) {
+	if len(data) < header {
+		return 0, fmt.Errorf("torn: %d bytes, the header has %d", len(data), header)
+	}
+	n := binary.LittleEndian.Uint32(data[at:])
+	if most := (len(data) - header) / entry; uint64(n) > uint64(most) {
+		return 0, fmt.Errorf("torn: it announces %d libraries and has room for %d", n, most)
+	}
+	return int(n), nil
+}
+
+func entries(table []byte, size int, text []byte) ([]Entry, error) {
+	list := make([]Entry, 0, len(table)/size)
+	for ; len(table) > 0; table = table[size:] {
+		name, err := textAt(text, binary.LittleEndian.Uint32(table[4:]))
+		if err != nil {
+			return nil, err
+		}
+		path, err := textAt(text, binary.LittleEndian.Uint32(table[8:]))
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, Entry{Name: name, Path: path})
+	}
+	return list, nil
+}
+
+// longest bounds a string, as the kernel bounds a path: else a hostile cache
+// of a few MiB could name each string a few MiB long.
+const longest = 4096
+
+func textAt(text []byte, at uint32) (string, error) {
+	if uint64(at) >= uint64(len(text)) {
+		return "", fmt.Errorf("torn: a string at %d of %d bytes", at, len(text))
+	}
+	rest := text[at:]
+	end := bytes.IndexByte(rest[:min(len(rest), longest)], 0)
+	if end < 0 {
+		return "", fmt.Errorf("torn: the string at %d has no end", at)
+	}
+	return string(rest[:end]), nil
+}

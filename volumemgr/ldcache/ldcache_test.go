@@ -1,0 +1,128 @@
+package ldcache
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// old and fresh write the two layouts, as ldconfig does.
+func old(list ...Entry) []byte {
+	var table, text bytes.Buffer
+	for _, e := range list {
+		put(&table, 3, offset(&text, e.Name), offset(&text, e.Path))
+	}
+	var out bytes.Buffer
+	out.WriteString(oldMagic + "\x00")
+	put(&out, uint32(len(list)))
+	out.Write(table.Bytes())
+	out.Write(text.Bytes())
+	return out.Bytes()
+}
+
+func fresh(list ...Entry) []byte {
+	var table, text bytes.Buffer
+	start := uint32(newHeader + newEntry*len(list))
+	for _, e := range list {
+		put(&table, 0x303, start+offset(&text, e.Name), start+offset(&text, e.Path), 0, 0, 0)
+	}
+	var out bytes.Buffer
+	out.WriteString(newMagic)
+	put(&out, uint32(len(list)), uint32(text.Len()), 2, 0, 0, 0, 0)
+	out.Write(table.Bytes())
+	out.Write(text.Bytes())
+	return out.Bytes()
+}
+
+func put(b *bytes.Buffer, words ...uint32) {
+	for _, w := range words {
+		_ = binary.Write(b, binary.LittleEndian, w) // a Buffer takes all
+	}
+}
+
+func offset(b *bytes.Buffer, s string) uint32 {
+	at := b.Len()
+	b.WriteString(s + "\x00")
+	return uint32(at)
+}
+
+// both is the compatible layout: the new one, aligned, after the old.
+func both(list ...Entry) []byte {
+	data := old()
+	for len(data)%newAlign != 0 {
+		data = append(data, 0)
+	}
+	return append(data, fresh(list...)...)
+}
+
+var some = []Entry{{"libcuda.so.1", "/usr/lib/x86_64-linux-gnu/libcuda.so.1"}, {"libc.so.6", "/lib/libc.so.6"}}
+
+func TestParse(t *testing.T) {
+	for name, data := range map[string][]byte{"old": old(some...), "new": fresh(some...), "both": both(some...)} {
+		got, err := Parse(data)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if diff := cmp.Diff(some, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestParseBroken(t *testing.T) {
+	big := fresh(some...)
+	big[len(newMagic)+8] = bigEndian
+	for _, c := range []struct {
+		name, want string
+		data       []byte
+		format     bool
+	}{
+		{"empty", "unknown format", nil, true},
+		{"other file", `begins with "#!/bin/sh"`, []byte("#!/bin/sh"), true},
+		{"big-endian", "big-endian", big, true},
+		{"header", "20 bytes, the header has 48", []byte(newMagic), false},
+		{"entries", "announces 2 libraries and has room for 1", fresh(some...)[:newHeader+newEntry+5], false},
+		{"no end", "has no end", fresh(some...)[:len(fresh(some...))-1], false},
+		{"string", "a string at", old(some...)[:oldHeader+2*oldEntry], false},
+		{"long", "has no end", fresh(Entry{strings.Repeat("x", longest), "/"}), false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := Parse(c.data)
+			if err == nil || !strings.Contains(err.Error(), c.want) || errors.Is(err, ErrFormat) != c.format {
+				t.Errorf("got %v, %v; want %q", got, err, c.want)
+			}
+		})
+	}
+}
+
+// Whatever the bytes, an entry's strings are bytes of the file, and there are
+// no more entries than it has room for.
+func FuzzParse(f *testing.F) {
+	f.Add(old(some...))
+	f.Add(fresh(some...))
+	f.Add(both(some...))
+	if own, err := os.ReadFile("/etc/ld.so.cache"); err == nil {
+		f.Add(own)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		list, err := Parse(data)
+		if err != nil && list != nil {
+			t.Errorf("both %d entries and %v", len(list), err)
+		}
+		if len(list) > len(data)/oldEntry {
+			t.Errorf("%d entries in %d bytes", len(list), len(data))
+		}
+		for _, e := range list {
+			for _, s := range []string{e.Name, e.Path} {
+				if strings.Contains(s, "\x00") || !bytes.Contains(data, append([]byte(s), 0)) {
+					t.Errorf("%q is no string of the file", s)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,78 @@
+package mountinfo
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const some = `21 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
+22 21 0:20 / /proc rw - proc proc rw
+30 21 8:1 /data /srv rw master:1 propagate_from:2 - xfs /dev/sdb rw
+31 30 8:1 /data/a\040b\134c /srv/in ro,nosuid - xfs /dev/sdb rw
+32 30 8:2 / /srv/in rw - xfs /dev/sdc rw
+`
+
+func TestParse(t *testing.T) {
+	got, err := Parse(strings.NewReader(some))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Mount{{"254:0", "/", "/", false}, {"0:20", "/", "/proc", false}, {"8:1", "/data", "/srv", false}, {"8:1", `/data/a b\c`, "/srv/in", true}, {"8:2", "/", "/srv/in", false}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for path, want := range map[string]string{"/etc": "254:0 /etc", "/srv": "8:1 /data", "/srv/x/y": "8:1 /data/x/y", "/srv/in/x": "8:2 /x", "/srvx": "254:0 /srvx"} {
+		if dev, root, err := Locate(got, path); err != nil || dev+" "+root != want {
+			t.Errorf("%s is at %s %s, %v; want %s", path, dev, root, err, want)
+		}
+	}
+	if m, ok := At(got, "/srv/in"); !ok || m.Dev != "8:2" {
+		t.Errorf("at /srv/in is %v, %t", m, ok)
+	}
+	if m, ok := At(got, "/srv/none"); ok {
+		t.Errorf("at /srv/none is %v", m)
+	}
+	if _, _, err := Locate(got[1:2], "/srv"); err == nil {
+		t.Error("a path on no mount was located")
+	}
+	for _, bad := range []string{"1 2 3", "21 1 254:0 / / rw,relatime shared:1 ext4 /dev/vda rw", strings.Repeat("x", 2<<20)} {
+		if list, err := Parse(strings.NewReader(bad)); err == nil {
+			t.Errorf("%.40q was read as %v", bad, list)
+		}
+	}
+}
+
+// The machine's own file is read, and what it says holds.
+func TestOwn(t *testing.T) {
+	mounts, err := Read("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dev, root, err := Locate(mounts, dir)
+	if err != nil || !strings.HasSuffix(dir, root) && !strings.HasSuffix(root, dir) || !strings.Contains(dev, ":") {
+		t.Errorf("%s lies at %s of %s, %v", dir, root, dev, err)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add(some)
+	f.Add(`1 2 3:4 /\04 /\777 rw -`)
+	f.Fuzz(func(t *testing.T, text string) {
+		mounts, err := Parse(strings.NewReader(text))
+		if err == nil && len(mounts) > strings.Count(text, "\n")+1 {
+			t.Errorf("%d mounts in %d lines", len(mounts), strings.Count(text, "\n")+1)
+		}
+		for _, m := range mounts {
+			if len(m.Root) > len(text) || len(m.Point) > len(text) {
+				t.Errorf("%v is longer than its text", m)
+			}
+		}
+	})
+}

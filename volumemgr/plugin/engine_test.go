@@ -1,0 +1,201 @@
+package plugin
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/volume"
+	"github.com/docker/docker/client"
+	"github.com/docker/docker/pkg/stdcopy"
+
+	"mesos-gpu/internal/need"
+	"mesos-gpu/internal/testimage"
+	"mesos-gpu/volumemgr"
+)
+
+// contained runs a script in a container with that host configuration, and
+// returns what it says.
+func contained(t *testing.T, engine *client.Client, image, script string, host *container.HostConfig) string {
+	t.Helper()
+	ctx := context.Background()
+	host.NetworkMode = "none"
+	made, err := engine.ContainerCreate(ctx, &container.Config{Image: image, Cmd: []string{"/bin/sh", "-c", script}}, host, nil, nil, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := engine.ContainerRemove(ctx, made.ID, container.RemoveOptions{Force: true}); err != nil {
+			t.Error(err)
+		}
+	}()
+	ended, failed := engine.ContainerWait(ctx, made.ID, container.WaitConditionNextExit)
+	if err := engine.ContainerStart(ctx, made.ID, container.StartOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-ended:
+	case err := <-failed:
+		t.Fatal(err)
+	}
+	logs, err := engine.ContainerLogs(ctx, made.ID, container.LogsOptions{ShowStdout: true, ShowStderr: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer logs.Close()
+	var out bytes.Buffer
+	if _, err := stdcopy.StdCopy(&out, &out, logs); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// write tries to spoil the driver from inside, as root.
+const write = `cd /usr/local/nvidia && ls lib64/libcuda.so.1 && (echo spoilt >lib64/libcuda.so.1; touch new; rm lib64/libcuda.so) 2>&1 | grep -c "Read-only file system"`
+
+func digest(t *testing.T, path string) [sha256.Size]byte {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sha256.Sum256(text)
+}
+
+// The real engine finds the plugin by its socket, makes and lists a volume, and
+// mounts it into containers: named first and by --volume-driver alone, always
+// read-only. It refuses to remove what a container has, and removes it after.
+func TestEngine(t *testing.T) {
+	need.Root(t)
+	engine := need.DockerEngine(t)
+	ctx := context.Background()
+	image := testimage.Load(t, engine, testimage.BusyboxArchive(t, "mesos-gpu-plugin-test", nil, nil))
+	cfg := testConfig(t)
+	// One name for all runs: the engine forgets no plugin, and waits for each
+	// that is gone whenever it looks for a volume that it does not know.
+	const driver = "mesos-gpu-test"
+	cfg.Socket = filepath.Join(filepath.Dir(DefaultSocket), driver+".sock")
+	serve(t, cfg)
+
+	name := "nvidia_" + v535
+	removed := false
+	t.Cleanup(func() {
+		if removed { // the engine would ask every plugin that it ever knew
+			return
+		}
+		if err := engine.VolumeRemove(ctx, name, true); err != nil {
+			t.Error(err)
+		}
+	})
+	made, err := engine.VolumeCreate(ctx, volume.CreateOptions{Driver: driver, Name: name})
+	if err != nil || made.Driver != driver || made.Name != name {
+		t.Fatalf("create: %+v, %v", made, err)
+	}
+	if _, err := engine.VolumeCreate(ctx, volume.CreateOptions{Driver: driver, Name: "nvidia_1.2"}); err == nil || !strings.Contains(err.Error(), "only nvidia_535.104.05 can be made") {
+		t.Errorf("create of another version: %v", err)
+	}
+	shown, err := engine.VolumeInspect(ctx, name)
+	if err != nil || fmt.Sprint(shown.Status["path"]) != filepath.Join(cfg.Store.Dir, name) || shown.Mountpoint != filepath.Join(cfg.Mounts, name) {
+		t.Errorf("inspect: %+v, %v", shown, err)
+	}
+	library := filepath.Join(cfg.Store.Dir, name, "lib64/libcuda.so."+v535)
+	before := digest(t, library)
+	for way, host := range map[string]*container.HostConfig{
+		"volume":        {Binds: []string{name + ":/usr/local/nvidia"}},
+		"volume driver": {Binds: []string{name + ":/usr/local/nvidia:rw"}, VolumeDriver: driver},
+	} {
+		if got := contained(t, engine, image, write, host); got != "lib64/libcuda.so.1\n3\n" {
+			t.Errorf("%s: the container says %q, want the library and three refusals", way, got)
+		}
+	}
+	if digest(t, library) != before {
+		t.Error("a container changed the driver")
+	}
+	holder, err := engine.ContainerCreate(ctx, &container.Config{Image: image}, &container.HostConfig{Binds: []string{name + ":/usr/local/nvidia"}}, nil, nil, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := engine.VolumeRemove(ctx, name, false); err == nil {
+		t.Error("the engine removed a volume of a container that may start")
+	}
+	if err := engine.ContainerRemove(ctx, holder.ID, container.RemoveOptions{}); err != nil {
+		t.Error(err)
+	}
+	if err := engine.VolumeRemove(ctx, name, false); err != nil {
+		t.Error(err)
+	}
+	removed = true
+	if _, err := os.Stat(filepath.Join(cfg.Store.Dir, name)); err == nil {
+		t.Error("the volume is still in the store")
+	}
+}
+
+// Without the plugin a volume serves as a plain bind mount and as a volume of
+// the engine's own local driver.
+func TestEngineWithoutPlugin(t *testing.T) {
+	engine := need.DockerEngine(t)
+	ctx := context.Background()
+	image := testimage.Load(t, engine, testimage.BusyboxArchive(t, "mesos-gpu-volume-test", nil, nil))
+	cfg := testConfig(t)
+	path := filepath.Join(cfg.Store.Dir, "nvidia_"+v470)
+	name := fmt.Sprintf("mesos-gpu-local-%d", os.Getpid())
+	options := map[string]string{"type": "none", "o": "bind,ro", "device": path}
+	if _, err := engine.VolumeCreate(ctx, volume.CreateOptions{Driver: "local", Name: name, DriverOpts: options}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := engine.VolumeRemove(ctx, name, true); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, source := range []string{path, name} {
+		host := &container.HostConfig{Binds: []string{source + ":/usr/local/nvidia:ro"}}
+		if got := contained(t, engine, image, write, host); got != "lib64/libcuda.so.1\n3\n" {
+			t.Errorf("%s: the container says %q", source, got)
+		}
+	}
+}
+
+// A driver in use is seen by the collector through the engine's containers.
+func TestEngineContainerKeepsItsVolume(t *testing.T) {
+	need.Root(t)
+	engine := need.DockerEngine(t)
+	ctx := context.Background()
+	image := testimage.Load(t, engine, testimage.BusyboxArchive(t, "mesos-gpu-gc-test", nil, nil))
+	cfg := testConfig(t)
+	host := &container.HostConfig{NetworkMode: "none", Binds: []string{filepath.Join(cfg.Store.Dir, "nvidia_"+v470) + ":/usr/local/nvidia:ro"}}
+	made, err := engine.ContainerCreate(ctx, &container.Config{Image: image, Cmd: []string{"/bin/sh", "-c", "echo up; sleep 1000"}}, host, nil, nil, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = engine.ContainerRemove(ctx, made.ID, container.RemoveOptions{Force: true}) })
+	if err := engine.ContainerStart(ctx, made.ID, container.StartOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	logs, err := engine.ContainerLogs(ctx, made.ID, container.LogsOptions{ShowStdout: true, Follow: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer logs.Close()
+	if _, err := io.ReadFull(logs, make([]byte, 8+3)); err != nil { // a header, "up\n"
+		t.Fatal(err)
+	}
+	removed, kept, err := cfg.Store.Collect(ctx, volumemgr.GC{})
+	if err != nil || len(removed) != 0 || len(kept) != 1 || !strings.Contains(kept[0].Why, "is mounted at") {
+		t.Errorf("while it runs: removed %v, kept %v, %v", removed, kept, err)
+	}
+	if err := engine.ContainerRemove(ctx, made.ID, container.RemoveOptions{Force: true}); err != nil {
+		t.Fatal(err)
+	}
+	removed, _, err = cfg.Store.Collect(ctx, volumemgr.GC{})
+	if err != nil || len(removed) != 1 {
+		t.Errorf("after its end: removed %v, %v", removed, err)
+	}
+}
