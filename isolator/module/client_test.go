@@ -176,6 +176,7 @@ func TestClientOfABrokenDaemon(t *testing.T) {
 		{"refused without a reason", []string{response("403 Forbidden", "no")}, "refused", "HTTP status 403 without a reason"},
 		{"in trouble", []string{response("500 Internal Server Error", `{"error":"write devices.allow: no such device"}`)}, "broken", "write devices.allow: no such device"},
 		{"a reason of many lines", []string{response("409 Conflict", `{"error":"one\ntwo\u001b[31m\u0000`+strings.Repeat("x", 100_000)+`"}`)}, "refused", "one two [31m "},
+		{"a long reason", []string{response("409 Conflict", `{"error":"x`+strings.Repeat("é", 2000)+`"}`)}, "refused", "x" + strings.Repeat("é", 999)},
 	}
 	path := filepath.Join(t.TempDir(), "agent.sock")
 	c := client(t, path)
@@ -194,6 +195,9 @@ func TestClientOfABrokenDaemon(t *testing.T) {
 			}
 			if !strings.Contains(got.Message, "container c1") || !strings.Contains(got.Message, path) {
 				t.Errorf("does not say what and where: %.300s", got.Message)
+			}
+			if strings.ContainsRune(got.Message, '\ufffd') {
+				t.Errorf("the message has half a character: %q", got.Message)
 			}
 			if len(got.Message) > 3000 {
 				t.Errorf("the message has %d bytes", len(got.Message))

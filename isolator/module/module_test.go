@@ -49,11 +49,12 @@ func load(t *testing.T, parameters ...string) (*driver, outcome) {
 	return d, d.await(d.started)
 }
 
-// agent loads the module with a timeout of a second.
-func agent(t *testing.T, socket string) *isolator {
+// agent loads the module with a timeout of a second and cgroup v1, if the
+// parameters do not say otherwise.
+func agent(t *testing.T, socket string, parameters ...string) *isolator {
 	t.Helper()
 	dir := t.TempDir()
-	d, loaded := load(t, "socket="+socket, "timeout=1secs", "runtime_dir="+dir)
+	d, loaded := load(t, append([]string{"socket=" + socket, "timeout=1secs", "runtime_dir=" + dir, "cgroups_hierarchy=" + dir}, parameters...)...)
 	if loaded.Kind != "ready" {
 		t.Fatalf("got %+v", loaded)
 	}
@@ -206,6 +207,7 @@ func TestMesosModuleParameters(t *testing.T) {
 		{"socket=/run/x.sock", "ready"}, {"timeout=500ms", "ready"}, {"runtime_dir=/run/mesos", "ready"},
 		{"socket=x.sock", "refused"}, {"socket=", "refused"}, {"socket=/" + strings.Repeat("x", 107), "refused"},
 		{"timeout=5", "refused"}, {"timeout=1ms", "refused"}, {"timeout=1hrs", "refused"},
+		{"cgroups_hierarchy=/absent", "ready"}, {"cgroups_hierarchy=cgroup", "refused"},
 		{"runtime_dir=run", "refused"}, {"sockets=/x", "refused"},
 	} {
 		if _, got := load(t, tt.parameter); got.Kind != tt.want {
@@ -422,22 +424,6 @@ func TestMesosModuleRecoversNobodyNew(t *testing.T) {
 	}
 }
 
-// A daemon that is there and does nothing keeps a container without GPUs
-// waiting for a moment, and one with GPUs for the timeout.
-func TestMesosModuleWithAHungDaemon(t *testing.T) {
-	d := newDaemon(t).hang()
-	i := agent(t, d.Path)
-	begun := time.Now()
-	i.must(i.recover([]string{"old"}, nil))
-	plain := i.send(map[string]any{"op": "prepare", "container": id("plain"), "config": config(noGPUs(), "")})
-	i.fails(i.prepare("c1", config(gpus(1), "")), "; look at ")
-	i.must(i.await(plain))
-	if took := time.Since(begun); took > 15*time.Second {
-		t.Errorf("took %s", took)
-	}
-	i.must(i.do("cleanup", "c1"))
-}
-
 // After the agent's restart nobody knows what the containers have: none may
 // be destroyed because the daemon is away just then.
 func TestMesosModuleAfterTheAgentsRestart(t *testing.T) {
@@ -465,23 +451,4 @@ func TestMesosModuleAfterTheAgentsRestart(t *testing.T) {
 	i.must(i.await(i.update("c1", gpus(2))))
 	d.hears("prepare c1 [{gpus 2 []}]")
 	d.hears("isolate c1 100")
-}
-
-// Mesos discards what it no longer wants; others are not touched by that.
-func TestMesosModuleDiscarded(t *testing.T) {
-	d := newDaemon(t).hang()
-	i := agent(t, d.Path)
-	recovered := i.send(map[string]any{"op": "recover", "states": []any{}, "discard": true})
-	one := i.send(map[string]any{"op": "prepare", "container": id("c1"), "config": config(gpus(1), ""), "discard": true})
-	two := i.send(map[string]any{"op": "prepare", "container": id("c2"), "config": config(gpus(1), "")})
-	d.stop()
-	os.Remove(d.Path)
-	d.start()
-	i.await(recovered)
-	if got := i.await(two); got.Kind == "discarded" {
-		t.Errorf("got %+v", got)
-	}
-	i.await(one)
-	i.must(i.do("cleanup", "c1"))
-	d.hears("cleanup c1")
 }

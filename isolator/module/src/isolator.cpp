@@ -1,6 +1,10 @@
 // The module's face to Mesos: parameters in, an isolator out.
 #include <glog/logging.h>
+#include <linux/magic.h>
 #include <sys/un.h>
+#include <sys/vfs.h>
+
+#include <system_error>
 
 #include <mesos/module/isolator.hpp>
 #include <process/dispatch.hpp>
@@ -49,7 +53,7 @@ class GpuIsolator : public mesos::slave::Isolator {
 };
 
 // Sets one parameter.
-Try<Nothing> set(const mesos::Parameter& p, mesosgpu::Config& config) {
+Try<Nothing> set(const mesos::Parameter& p, mesosgpu::Config& config, std::string& hierarchy) {
   if (p.key() == "socket") {
     if (p.value().empty() || p.value()[0] != '/' || p.value().size() >= sizeof(sockaddr_un::sun_path)) {
       return Error("'" + p.value() + "' is no absolute path of at most 107 bytes");
@@ -66,22 +70,40 @@ Try<Nothing> set(const mesos::Parameter& p, mesosgpu::Config& config) {
       return Error("'" + p.value() + "' is no absolute path");
     }
     config.runtimeDir = p.value();
+  } else if (p.key() == "cgroups_hierarchy") {
+    if (p.value().empty() || p.value()[0] != '/') {
+      return Error("'" + p.value() + "' is no absolute path");
+    }
+    hierarchy = p.value();
   } else {
-    return Error("there is none of that name; there are socket, timeout and runtime_dir");
+    return Error("there is none of that name; there are socket, timeout, runtime_dir and cgroups_hierarchy");
   }
   return Nothing();
 }
 
+// With cgroup v1 and with both, the hierarchies are mounted in a tmpfs.
+bool isUnified(const std::string& hierarchy) {
+  struct statfs s;
+  return ::statfs(hierarchy.c_str(), &s) == 0 && s.f_type == CGROUP2_SUPER_MAGIC;
+}
+
 mesos::slave::Isolator* create(const mesos::Parameters& parameters) {
   mesosgpu::Config config;
+  std::string hierarchy = "/sys/fs/cgroup";
   for (const mesos::Parameter& p : parameters.parameter()) {
-    Try<Nothing> known = set(p, config);
+    Try<Nothing> known = set(p, config, hierarchy);
     if (known.isError()) {
       LOG(ERROR) << "read the GPU isolator's parameter " << p.key() << ": " << known.error();
       return nullptr;
     }
   }
-  return new GpuIsolator(std::move(config));
+  config.unified = isUnified(hierarchy);
+  try {
+    return new GpuIsolator(std::move(config));
+  } catch (const std::system_error& e) {
+    LOG(ERROR) << "start a thread of the GPU isolator: " << e.what() << "; let the agent's service have more (TasksMax of systemd)";
+    return nullptr;
+  }
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "json.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 namespace mesosgpu::json {
@@ -217,7 +218,12 @@ std::string reason(const std::string& body) {
   if (!why || !why->is_string()) {
     return "";
   }
-  auto s = why->get<std::string>().substr(0, 2000);
+  auto s = why->get<std::string>();
+  auto end = std::min<std::size_t>(s.size(), 2000);
+  while (end < s.size() && end > 0 && (s[end] & 0xc0) == 0x80) {
+    end--;  // Mesos's messages hold whole characters only
+  }
+  s.resize(end);
   for (char& c : s) {
     if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) {
       c = ' ';

@@ -3,7 +3,32 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <system_error>
+
 namespace mesosgpu {
+namespace {
+
+// A signal to the agent is for the agent's threads: one started meanwhile
+// takes none.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_;
+};
+
+}  // namespace
+
+Pool::Pool(std::size_t most) : most_(most) {
+  threads_.reserve(most);
+  start();
+}
 
 Pool::~Pool() {
   {
@@ -20,14 +45,18 @@ void Pool::run(std::function<void()> job) {
   std::lock_guard<std::mutex> lock(mutex_);
   jobs_.push_back(std::move(job));
   if (jobs_.size() > idle_ && threads_.size() < most_) {
-    // A signal to the agent is for the agent's threads.
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    threads_.emplace_back([this] { work(); });
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    try {
+      start();
+    } catch (const std::system_error&) {
+      // The host has no room for more; those there are take it in turn.
+    }
   }
   more_.notify_one();
+}
+
+void Pool::start() {
+  SignalsBlocked blocked;
+  threads_.emplace_back([this] { work(); });
 }
 
 void Pool::work() {

@@ -12,14 +12,17 @@ namespace mesosgpu {
 
 class Pool {
  public:
-  // Starts no more threads than that, each when it is first needed.
-  explicit Pool(std::size_t most) : most_(most) {}
+  // Starts one thread, and no more than that in all, each when it is first
+  // needed. Throws std::system_error where there cannot be even the one.
+  explicit Pool(std::size_t most);
   // Returns when all jobs are done, those that wait as well.
   ~Pool();
 
+  // Where no further thread can be started the job waits for one there is.
   void run(std::function<void()> job);
 
  private:
+  void start();
   void work();
 
   const std::size_t most_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include <process/after.hpp>
+#include <process/clock.hpp>
 #include <process/defer.hpp>
 #include <process/delay.hpp>
 #include <process/id.hpp>
@@ -34,6 +35,9 @@ constexpr std::chrono::milliseconds brief(1000);
 // while somebody waits for the daemon to be back, and while nobody does.
 const Duration shortPause = Milliseconds(20), pause = Milliseconds(200), longPause = Seconds(1);
 
+constexpr const char* unconfinedToo =
+    "; with cgroup v2 no container is launched, with GPUs or without, before the daemon has answered once since the agent's start: it confines them all";
+
 Duration until(Deadline deadline) {
   return Nanoseconds(std::chrono::duration_cast<std::chrono::nanoseconds>(deadline - Clock::now()).count());
 }
@@ -45,6 +49,15 @@ bool speakable(const std::string& id) {
 }
 
 bool isAway(const Problem& p) { return p.kind == Problem::Kind::away; }
+
+// What is refused while others give back may succeed soon.
+template <typename T>
+Result<T> hopeful(Result<T> r, bool givenBack) {
+  if (!r.ok() && r.problem->status == 409 && givenBack) {
+    r.problem->kind = Problem::Kind::away;
+  }
+  return r;
+}
 
 }  // namespace
 
@@ -59,8 +72,13 @@ GpuProcess::Container* GpuProcess::find(const std::string& id) {
   return at == containers_.end() ? nullptr : &at->second;
 }
 
+GpuProcess::Container* GpuProcess::find(const std::string& id, unsigned long turn) {
+  Container* c = find(id);
+  return c && c->since <= turn ? c : nullptr;
+}
+
 bool GpuProcess::required(const Container& c) {
-  if (!c.request.resources.empty()) {
+  if (!c.request.resources.empty() || unconfined()) {
     return true;
   }
   // A nested one with its own root needs nodes for what it inherits.
@@ -155,40 +173,47 @@ void GpuProcess::syncLater() {
   }));
 }
 
+void GpuProcess::syncAgain() {
+  changes_++;
+  syncLater();
+}
+
 Future<Result<Grant>> GpuProcess::enter(const std::string& id, Deadline by) {
   const Container* c = find(id);
   if (!c) {
     return Result<Grant>(Problem{Problem::Kind::refused, "prepare container " + id + ": it has been cleaned up"});
   }
   const Request request = c->request;
+  const auto turn = c->turn;
+  const bool givenBack = giveBack(id);
   entering_++;
   return process::undiscardable(ask<Grant>([=](const Client& client) { return client.prepare(request, by); })
                                     .then(defer(self(), [=](const Result<Grant>& r) {
                                       entering_--;
-                                      if (Container* c = r.ok() ? find(id) : nullptr) {
+                                      Container* c = find(id, turn);
+                                      if (!c) {
+                                        syncAgain();
+                                      } else if (r.ok()) {
                                         c->known = true;
                                         c->granted = request.resources;
                                       }
-                                      return r;
+                                      return hopeful(r, givenBack);
                                     })));
 }
 
-Future<Result<Grant>> GpuProcess::grant(const std::string& id, Deadline by, bool must) {
-  const Duration allowed = until(by);
-  const Problem late{Problem::Kind::away, "the GPU daemon at " + config_.socket + " has not answered within " + stringify(allowed) + "; look at its log"};
-  std::function<Future<Result<Grant>>()> once = [=]() -> Future<Result<Grant>> {
-    return sync()
-        .after(std::max(Duration::zero(), until(by)), [=](const Future<Result<Done>>&) { return Future<Result<Done>>(Result<Done>(late)); })
-        .then(defer(self(), [=](const Result<Done>& synced) -> Future<Result<Grant>> {
-          if (synced.ok()) {
-            return enter(id, by);
-          }
+Future<Result<Grant>> GpuProcess::grant(const std::string& id, Deadline by) {
+  const Problem late{Problem::Kind::away, "the GPU daemon at " + config_.socket + " has not answered in time; look at its log, or give the module a longer timeout"};
+  return sync()
+      .after(std::max(Duration::zero(), until(by)), [=](const Future<Result<Done>>&) { return Future<Result<Done>>(Result<Done>(late)); })
+      .then(defer(self(), [=](const Result<Done>& synced) -> Future<Result<Grant>> {
+        if (!synced.ok()) {
           Problem p = *synced.problem;
           p.message = "prepare container " + id + ": " + p.message;
           return Result<Grant>(p);
-        }));
-  };
-  return must ? persist<Grant>(by, once) : once();
+        }
+        // Since then another may have begun.
+        return syncing_.isSome() || told_ != changes_ ? grant(id, by) : enter(id, by);
+      }));
 }
 
 Future<Option<ContainerLaunchInfo>> GpuProcess::prepare(const ContainerID& containerId, const ContainerConfig& config) {
@@ -198,11 +223,14 @@ Future<Option<ContainerLaunchInfo>> GpuProcess::prepare(const ContainerID& conta
   fresh.request = request(containerId, config);
   fresh.granted = Amounts();
   fresh.debug = isDebug(config);
+  fresh.since = fresh.turn = ++turns_;
   if (fresh.debug) {
     return None();
   }
   const bool must = required(fresh);
-  return grant(id, deadline(must), must)
+  const auto by = deadline(must);
+  std::function<Future<Result<Grant>>()> once = [=] { return grant(id, by); };
+  return (must ? persist<Grant>(by, once) : once())
       .then(defer(self(), [=](const Result<Grant>& r) -> Future<Option<ContainerLaunchInfo>> {
         ContainerLaunchInfo launch;
         Option<std::string> problem = r.ok() ? Option<std::string>::none() : r.problem->message;
@@ -210,8 +238,9 @@ Future<Option<ContainerLaunchInfo>> GpuProcess::prepare(const ContainerID& conta
           Try<Nothing> furnished = furnish(r.value, containerId, config.rootfs(), config_.runtimeDir, launch);
           problem = furnished.isError() ? Option<std::string>("prepare container " + id + ": " + furnished.error()) : None();
         }
-        if (problem.isSome() && must) {
-          return Failure(*problem);
+        const Container* c = find(id);
+        if (problem.isSome() && (c ? required(*c) : must)) {
+          return Failure(*problem + (unconfined() ? unconfinedToo : ""));
         }
         if (problem.isSome()) {
           LOG(WARNING) << *problem << "; it has no GPUs and is launched";
@@ -255,10 +284,11 @@ Future<Nothing> GpuProcess::update(const ContainerID& containerId, const mesos::
   if (c->granted.isSome() && *c->granted == wanted && c->request.resources == wanted) {
     return Nothing();
   }
-  c->request.resources = wanted;
-  c->turn++;
   // The agent restarts with no more than there was.
-  const bool grows = c->granted.isSome() && !contains(*c->granted, wanted);
+  const bool restarted = c->turn == 0;
+  const bool grows = !restarted && !(contains(c->request.resources, wanted) && (c->granted.isNone() || contains(*c->granted, wanted)));
+  c->request.resources = wanted;
+  c->turn = ++turns_;
   auto promise = std::make_shared<Promise<Nothing>>();
   Waiter waiter{c->turn, grows ? Option<Deadline>(deadline(true)) : None(), promise};
   c->waiters.push_back(std::move(waiter));
@@ -268,40 +298,72 @@ Future<Nothing> GpuProcess::update(const ContainerID& containerId, const mesos::
   return wanted.empty() ? Future<Nothing>(Nothing()) : promise->future();
 }
 
+bool GpuProcess::giveBack(const std::string& id) {
+  bool any = false;
+  for (const auto& [other, c] : containers_) {
+    if (other != id && !c.waiters.empty() && (c.granted.isNone() || !contains(c.request.resources, *c.granted))) {
+      any = true;
+      push(other);
+    }
+  }
+  return any;
+}
+
 void GpuProcess::push(const std::string& id) {
   Container* c = find(id);
   if (!c || c->asking || c->waiters.empty()) {
     return;
   }
+  if (syncing_.isSome()) {
+    syncing_->onAny(defer(self(), [=](const Future<Result<Done>>&) { push(id); }));
+    return;
+  }
   c->asking = true;
+  entering_++;
   auto by = deadline(true);
+  bool grows = false;
   for (const Waiter& w : c->waiters) {
+    grows = grows || w.deadline.isSome();
     by = w.deadline.isSome() ? std::min(by, *w.deadline) : by;
   }
+  const bool givenBack = grows && giveBack(id);
   const auto turn = c->turn;
   const Request told = c->request;
-  const bool known = c->known;
-  const int pid = c->pid;
-  entering_++;
-  ask<Done>([=](const Client& client) -> Result<Done> {
-    if (known) {
-      auto updated = client.update(told.container, told.resources, by);
-      if (updated.ok()) {
-        return Done{};
-      }
-      if (updated.problem->status != 404) {
-        return *updated.problem;
-      }
+  tell(*c, by).onReady(defer(self(), [=](const Result<Done>& r) { pushed(id, told, turn, hopeful(r, givenBack)); }));
+}
+
+Future<Result<Done>> GpuProcess::tell(const Container& c, Deadline by) {
+  const Request told = c.request;
+  const auto turn = c.turn;
+  const int pid = c.pid;
+  auto isolate = [=](const Result<Grant>& prepared) -> Future<Result<Done>> {
+    if (!prepared.ok() || !find(told.container, turn)) {
+      return prepared.ok() ? Result<Done>(Done{}) : Result<Done>(*prepared.problem);
     }
-    auto prepared = client.prepare(told, by);
-    return prepared.ok() ? client.isolate(told.container, pid, by) : Result<Done>(*prepared.problem);
-  }).onReady(defer(self(), [=](const Result<Done>& r) { pushed(id, told, turn, r); }));
+    return ask<Done>([=](const Client& client) { return client.isolate(told.container, pid, by); });
+  };
+  // One that has ended meanwhile is unknown, and must not be taken in again.
+  auto takeIn = [=](const Result<Done>& updated) -> Future<Result<Done>> {
+    if (updated.ok() || updated.problem->status != 404 || !find(told.container, turn)) {
+      return updated;
+    }
+    return ask<Grant>([=](const Client& client) { return client.prepare(told, by); }).then(defer(self(), isolate));
+  };
+  if (!c.known) {
+    return takeIn(Problem{Problem::Kind::refused, "", 404});
+  }
+  return ask<Done>([=](const Client& client) -> Result<Done> {
+           auto updated = client.update(told.container, told.resources, by);
+           return updated.ok() ? Result<Done>(Done{}) : Result<Done>(*updated.problem);
+         })
+      .then(defer(self(), takeIn));
 }
 
 void GpuProcess::pushed(const std::string& id, const Request& told, unsigned long turn, const Result<Done>& r) {
   entering_--;
-  Container* c = find(id);
+  Container* c = find(id, turn);
   if (!c) {
+    syncAgain();
     return;
   }
   c->asking = false;
@@ -329,7 +391,8 @@ void GpuProcess::pushed(const std::string& id, const Request& told, unsigned lon
     push(id);
   } else if (!c->waiters.empty()) {
     const bool hurry = std::any_of(c->waiters.begin(), c->waiters.end(), [](const Waiter& w) { return w.deadline.isSome(); });
-    process::after(hurry ? pause : longPause).onReady(defer(self(), [=](const Nothing&) { push(id); }));
+    process::Clock::cancel(c->again);
+    c->again = process::delay(hurry ? pause : longPause, self(), &GpuProcess::push, id);
   }
 }
 
@@ -356,8 +419,7 @@ Future<Nothing> GpuProcess::cleanup(const ContainerID& containerId) {
       .then(defer(self(), [=](const Result<Done>& r) -> Nothing {
         if (!r.ok()) {
           LOG(WARNING) << r.problem->message << "; it learns of it when it is back";
-          changes_++;
-          syncLater();
+          syncAgain();
         }
         return Nothing();
       })));

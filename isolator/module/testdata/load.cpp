@@ -2,8 +2,13 @@
 // JSON object on each line of its input is a call, Mesos's messages in it as
 // JSON; its outcome is a line of its output, when it is there.
 #include <dlfcn.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
+#include <fstream>
+#include <functional>
 #include <iostream>
+#include <map>
 #include <mutex>
 
 #include <mesos/module/isolator.hpp>
@@ -34,8 +39,21 @@ JSON::Object show(const Option<mesos::slave::ContainerLaunchInfo>& m) {
   return m.isSome() ? JSON::Object(JSON::protobuf(*m)) : JSON::Object();
 }
 
+// From now on no thread can be started: there is no room for its stack.
+void starve() {
+  std::size_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  rlimit limit{};
+  limit.rlim_cur = limit.rlim_max = pages * ::sysconf(_SC_PAGESIZE) + (4 << 20);
+  ::setrlimit(RLIMIT_AS, &limit);
+}
+
+// Discards what a call returned, by its number.
+std::map<std::string, std::function<void()>> discards;
+
 template <typename T>
-void tell(const JSON::Value& id, Future<T> future, bool discard) {
+void tell(const JSON::Value& id, Future<T> future) {
+  discards[stringify(id)] = [future]() mutable { future.discard(); };
   future.onAny([id](const Future<T>& f) {
     JSON::Object line;
     line.values["id"] = id;
@@ -47,9 +65,6 @@ void tell(const JSON::Value& id, Future<T> future, bool discard) {
     }
     print(line);
   });
-  if (discard) {
-    future.discard();
-  }
 }
 
 // A message of Mesos below that key; a default one where there is none.
@@ -75,28 +90,33 @@ void make(Isolator& isolator, const JSON::Object& call) {
   const JSON::Value id = call.values.at("id");
   const std::string op = call.at<JSON::String>("op")->value;
   const ContainerID container = message<ContainerID>(call, "container");
-  const bool discard = call.values.count("discard") > 0;
-  if (op == "recover") {
+  if (op == "starve") {
+    starve();
+    tell(id, Future<Nothing>(Nothing()));
+  } else if (op == "discard") {
+    discards.at(stringify(call.values.at("of")))();
+    tell(id, Future<Nothing>(Nothing()));
+  } else if (op == "recover") {
     hashset<ContainerID> orphans;
     for (const ContainerID& orphan : messages<ContainerID>(call, "orphans")) {
       orphans.insert(orphan);
     }
-    tell(id, isolator.recover(messages<ContainerState>(call, "states"), orphans), discard);
+    tell(id, isolator.recover(messages<ContainerState>(call, "states"), orphans));
   } else if (op == "prepare") {
-    tell(id, isolator.prepare(container, message<ContainerConfig>(call, "config")), discard);
+    tell(id, isolator.prepare(container, message<ContainerConfig>(call, "config")));
   } else if (op == "isolate") {
-    tell(id, isolator.isolate(container, call.at<JSON::Number>("pid")->as<pid_t>()), discard);
+    tell(id, isolator.isolate(container, call.at<JSON::Number>("pid")->as<pid_t>()));
   } else if (op == "watch") {
-    tell(id, isolator.watch(container), discard);
+    tell(id, isolator.watch(container));
   } else if (op == "update") {
     const auto resources = messages<mesos::Resource>(call, "resources");
-    tell(id, isolator.update(container, mesos::Resources(resources)), discard);
+    tell(id, isolator.update(container, mesos::Resources(resources)));
   } else if (op == "usage") {
-    tell(id, isolator.usage(container), discard);
+    tell(id, isolator.usage(container));
   } else if (op == "status") {
-    tell(id, isolator.status(container), discard);
+    tell(id, isolator.status(container));
   } else {
-    tell(id, isolator.cleanup(container), discard);
+    tell(id, isolator.cleanup(container));
   }
 }
 
@@ -111,6 +131,9 @@ int main(int argc, char** argv) {
     return 1;
   }
   process::initialize();
+  if (std::getenv("STARVED")) {
+    starve();
+  }
   mesos::Parameters parameters;
   for (int i = 2; i < argc; i++) {
     const std::string pair = argv[i];
