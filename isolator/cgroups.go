@@ -56,6 +56,17 @@ func choose(version, mountinfo string) (hierarchy, error) {
 	return nowhere{noV1}, nil // an agent may isolate nothing
 }
 
+// Cgroups is the version in use, "v1" or "v2"; empty where there is none.
+func (i *Isolator) Cgroups() string {
+	switch i.cgroups.(type) {
+	case cgroup.V1:
+		return "v1"
+	case cgroup.V2:
+		return "v2"
+	}
+	return ""
+}
+
 // nowhere is the hierarchy of a machine that has none, as its error says.
 type nowhere struct{ error }
 

@@ -10,6 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
+	"slices"
 	"sync"
 
 	"github.com/sirupsen/logrus"
@@ -50,15 +52,18 @@ type Config struct {
 	// Dir keeps one file for each container. Cgroups do not outlive the
 	// machine, and neither need Dir: a runtime directory will do.
 	Dir string
-	// CgroupsRoot is the agent's --cgroups_root; empty means "mesos".
-	CgroupsRoot string
+	// CgroupsRoot is the agent's --cgroups_root; empty means "mesos". Cgroups
+	// is the version by which Kernel confines, "v1" or "v2". While Dir keeps
+	// containers neither may change.
+	CgroupsRoot, Cgroups string
 	// Stock are the devices for a bare number of gpus, and Usable tells
 	// whether one may be granted now; nil lets all be.
 	Stock  []string
 	Usable func(device string) bool
 	// Volume gives the host path of the driver volume, made if need be.
 	Volume func(context.Context) (path string, err error)
-	// NeedsDriver tells whether an image wants the driver volume.
+	// NeedsDriver tells whether an image wants the driver volume. An error
+	// says why it cannot run with this driver.
 	NeedsDriver func(labels, env map[string]string) (bool, error)
 	Log         logrus.FieldLogger
 }
@@ -84,7 +89,8 @@ type facts struct {
 	Executor  string `json:"executor,omitempty"`
 	Task      string `json:"task,omitempty"`
 	Job       string `json:"job,omitempty"`
-	// Isolated tells that it has a cgroup of its own and the kernel was told.
+	// Isolated tells that it has a cgroup of its own, which the kernel was told
+	// of, or is about to be.
 	Isolated bool `json:"isolated,omitempty"`
 }
 
@@ -130,6 +136,9 @@ func (c *Containers) load() error {
 	if err != nil {
 		return err
 	}
+	if err := c.files.settle(c.home(), len(entries)+len(bad)); err != nil {
+		return err
+	}
 	for _, b := range bad {
 		c.cfg.Log.WithError(b.err).WithField("file", b.name).Warn("container's file is of no use: asking its cgroup")
 	}
@@ -140,6 +149,9 @@ func (c *Containers) load() error {
 			bad = append(bad, badFile{name: fileName(id)})
 			continue
 		}
+		if held, err := c.cfg.Kernel.Holding(c.cgroup(id)); err == nil && len(held) > 0 {
+			e.Facts.Isolated = true // whatever its file missed
+		}
 		c.books.Set(e.Holding)
 		c.facts[id] = e.Facts
 	}
@@ -149,6 +161,11 @@ func (c *Containers) load() error {
 		}
 	}
 	return nil
+}
+
+// home says where the containers' cgroups are.
+func (c *Containers) home() string {
+	return fmt.Sprintf("--cgroups-root=%s --cgroups=%s", path.Clean(c.cfg.CgroupsRoot), c.cfg.Cgroups)
 }
 
 // enter waits for the container's turn; the caller calls leave at its end.
@@ -262,6 +279,15 @@ func (c *Containers) knows(container string) bool {
 		}
 	}
 	return false
+}
+
+// present are those of the devices that the host still has: one may be gone
+// since it was granted, and the container runs on with the others.
+func (c *Containers) present(devices []string) []string {
+	return slices.DeleteFunc(slices.Clone(devices), func(d string) bool {
+		_, err := c.cfg.Kernel.Nodes([]string{d})
+		return err != nil
+	})
 }
 
 func (f facts) holder(container string, devices []string) gpu.Holder {

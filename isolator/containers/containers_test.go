@@ -165,6 +165,26 @@ func TestDriverVolume(t *testing.T) {
 	}
 }
 
+func TestUnfitImage(t *testing.T) {
+	m := newMachine(t)
+	m.cfg.NeedsDriver = func(map[string]string, map[string]string) (bool, error) {
+		return true, errors.New("it wants cuda>=12.4, the agent has CUDA 12.2")
+	}
+	m.restart(t)
+	l := containers.Launch{Container: "c", Rootfs: true}
+	if got, err := m.Prepare(t.Context(), l); err != nil || len(got.Mounts) != 0 {
+		t.Errorf("without GPUs: got %+v, %v", got, err)
+	}
+	m.logged(t, "no driver volume; the container holds no GPU")
+	l.Container, l.Resources = "d", resources(1)
+	if _, err := m.Prepare(t.Context(), l); err == nil || !strings.Contains(err.Error(), "prepare container d: its image cannot run here: it wants cuda>=12.4") {
+		t.Errorf("with a GPU: got %v", err)
+	}
+	if h := m.Holders(); len(h) != 0 {
+		t.Errorf("what failed holds devices: %v", h)
+	}
+}
+
 func TestPrepareRefuses(t *testing.T) {
 	m := newMachine(t)
 	m.launch(t, "a", resources(3, "GPU-0"))
@@ -311,7 +331,7 @@ func TestNested(t *testing.T) {
 			t.Errorf("%s is still known", id)
 		}
 	}
-	files, err := os.ReadDir(m.cfg.Dir)
+	files, err := filepath.Glob(filepath.Join(m.cfg.Dir, "*.json"))
 	if err != nil || len(files) != 0 {
 		t.Errorf("files left: %v, %v", files, err)
 	}

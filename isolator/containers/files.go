@@ -17,12 +17,17 @@ import (
 const (
 	suffix    = ".json"
 	temporary = ".new-"
+	homeName  = "cgroups"
 )
 
 // files is the folder with one file for each container. A file is replaced
 // whole, so that a crash of the process leaves the old or the new one. It is
 // not synced: what a crash of the machine tears, its cgroups go with.
-type files struct{ dir string }
+type files struct {
+	dir string
+	// hook, where a test set it, is asked before each change of a file.
+	hook func(name string) error
+}
 
 type entry struct {
 	Holding ledger.Holding `json:"holding"`
@@ -83,27 +88,66 @@ func (f files) parse(name string) (entry, error) {
 	return e, nil
 }
 
+// settle notes where the cgroups of the containers are. Files of containers
+// whose cgroups are elsewhere are an error: these containers may run, and would
+// look gone here.
+func (f files) settle(home string, containers int) error {
+	was, err := os.ReadFile(filepath.Join(f.dir, homeName))
+	switch {
+	case err == nil && strings.TrimSpace(string(was)) == home:
+		return nil
+	case err == nil && containers > 0:
+		return fmt.Errorf("%s keeps %d containers of a daemon with %s, this one has %s: start it as it was, or with a --runtime-dir of its own; "+
+			"once none of those containers runs, remove the folder", f.dir, containers, strings.TrimSpace(string(was)), home)
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("read where the containers' cgroups are: %w", err)
+	}
+	if err := f.put(homeName, []byte(home)); err != nil {
+		return fmt.Errorf("note where the containers' cgroups are: %w", err)
+	}
+	return nil
+}
+
 func (f files) write(e entry) error {
 	text, err := json.Marshal(e)
-	if err != nil {
-		return fmt.Errorf("write container's file: %w", err)
-	}
-	// One writer at a time for a container, so that the name is free.
-	name := fileName(e.Holding.Container)
-	fresh := filepath.Join(f.dir, temporary+name)
-	err = os.WriteFile(fresh, append(text, '\n'), 0o600)
 	if err == nil {
-		err = os.Rename(fresh, filepath.Join(f.dir, name))
+		err = f.put(fileName(e.Holding.Container), text)
 	}
 	if err != nil {
-		os.Remove(fresh)
 		return fmt.Errorf("write container's file: %w", err)
 	}
 	return nil
 }
 
+// put replaces a file, or leaves it as it is. One writer at a time for a
+// container, so that the name of the new one is free.
+func (f files) put(name string, text []byte) error {
+	if err := f.ask(name); err != nil {
+		return err
+	}
+	fresh := filepath.Join(f.dir, temporary+name)
+	err := os.WriteFile(fresh, append(text, '\n'), 0o600)
+	if err == nil {
+		err = os.Rename(fresh, filepath.Join(f.dir, name))
+	}
+	if err != nil {
+		os.Remove(fresh)
+	}
+	return err
+}
+
+func (f files) ask(name string) error {
+	if f.hook == nil {
+		return nil
+	}
+	return f.hook(name)
+}
+
 // remove removes a file; one that is gone is removed already.
 func (f files) remove(name string) error {
+	if err := f.ask(name); err != nil {
+		return fmt.Errorf("remove container's file: %w", err)
+	}
 	if err := os.Remove(filepath.Join(f.dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove container's file: %w", err)
 	}

@@ -32,11 +32,12 @@ func (c *Containers) Isolate(container string, pid int) error {
 	}
 	group := c.cgroup(container)
 	if h.Inherits {
-		// No cgroup of its own, or one that lets it do what its ancestor may.
-		held, err := c.cfg.Kernel.Holding(group)
-		if errors.Is(err, fs.ErrNotExist) || err == nil && ledger.Same(held, devices) {
+		if _, err := c.cfg.Kernel.Rules(group); errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
+	}
+	if err := c.markIsolated(h); err != nil {
+		return fmt.Errorf("isolate container %s: %w", container, err)
 	}
 	if err := c.confine(way); err != nil {
 		return fmt.Errorf("isolate container %s: %w", container, err)
@@ -44,20 +45,26 @@ func (c *Containers) Isolate(container string, pid int) error {
 	if err := c.cfg.Kernel.Enter(group, pid); err != nil {
 		return fmt.Errorf("isolate container %s: %w", container, err)
 	}
-	return c.markIsolated(h)
+	return nil
 }
 
+// markIsolated comes before the kernel lets the container open anything: what
+// is open is closed again only for one that is marked.
 func (c *Containers) markIsolated(h ledger.Holding) error {
 	c.mu.Lock()
 	f := c.facts[h.Container]
-	done := f.Isolated
-	f.Isolated = true
-	c.facts[h.Container] = f
 	c.mu.Unlock()
-	if done {
+	if f.Isolated {
 		return nil
 	}
-	return c.save(h)
+	f.Isolated = true
+	if err := c.files.write(entry{Holding: h, Facts: f}); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.facts[h.Container] = f
+	return nil
 }
 
 // Update makes the container's devices those of its new resources, and
@@ -72,7 +79,7 @@ func (c *Containers) Update(container string, resources []ledger.Resource) ([]st
 		return nil, fmt.Errorf("update container %s: %w", container, err)
 	}
 	defer c.enter(container)()
-	if err := c.findAgain(container); err != nil {
+	if err := c.findAgain(container, true); err != nil {
 		return nil, fmt.Errorf("update container %s: %w", container, err)
 	}
 	c.mu.Lock()
@@ -102,7 +109,8 @@ func listed(devices []string) []string {
 }
 
 // regrant claims what is new, has the kernel allow just what is wanted, and
-// then gives back what is no longer.
+// then gives back what is no longer. Wherever that stops, the books hold all
+// that the kernel allows or a file claims: made again, the call goes on there.
 func (c *Containers) regrant(container string, want ledger.Want) error {
 	u, err := c.plan(container, want)
 	if refused := (*ledger.Refusal)(nil); errors.As(err, &refused) {
@@ -117,20 +125,27 @@ func (c *Containers) regrant(container string, want ledger.Want) error {
 	if !u.changes() {
 		return nil
 	}
-	if err := c.save(u.claimed...); err != nil {
+	// Nested ones lose devices only: their files claim enough.
+	if err := c.save(u.claimed[0]); err != nil {
 		c.settle(u.before)
 		return err
 	}
 	if err := c.confine(u.to); err != nil {
 		if back := c.confine(u.from); back != nil {
-			// What the kernel allows is not known, but no more than claimed.
 			return errors.Join(err, back)
 		}
-		c.settle(u.before)
-		return errors.Join(err, c.save(u.before...))
+		return errors.Join(err, c.conclude(u.before))
 	}
-	c.settle(u.after)
-	return c.save(u.after...)
+	return c.conclude(u.after)
+}
+
+// conclude has the books claim no less than the files do.
+func (c *Containers) conclude(holdings []ledger.Holding) error {
+	if err := c.save(holdings...); err != nil {
+		return err
+	}
+	c.settle(holdings)
+	return nil
 }
 
 // update is one container's way, with those nested in it, from what they hold
@@ -171,17 +186,25 @@ func (c *Containers) plan(container string, want ledger.Want) (update, error) {
 	}
 	c.books.Set(u.after...)
 	u.to = c.confinements(container)
-	all := c.books.Devices(container)
-	if _, err := c.cfg.Kernel.Nodes(all); err != nil {
+	isNew := slices.DeleteFunc(u.after[0].Devices(), func(d string) bool { return slices.Contains(u.before[0].Devices(), d) })
+	if _, err := c.cfg.Kernel.Nodes(isNew); err != nil {
 		c.books.Set(u.before...)
 		return update{}, &ledger.Refusal{Why: err.Error()}
 	}
-	u.claimed = slices.Clone(u.after)
-	for i, b := range u.before {
-		u.claimed[i] = union(b, u.after[i])
-	}
+	u.claimed = both(u.before, u.after)
 	c.books.Set(u.claimed...)
 	return u, nil
+}
+
+// both are the holdings after, each with what it held before.
+func both(before, after []ledger.Holding) []ledger.Holding {
+	all := slices.Clone(after)
+	for i, h := range all {
+		if j := slices.IndexFunc(before, func(b ledger.Holding) bool { return b.Container == h.Container }); j >= 0 {
+			all[i] = union(before[j], h)
+		}
+	}
+	return all
 }
 
 // union holds all that either does.
@@ -238,13 +261,14 @@ func (c *Containers) above(container string) []confinement {
 
 func (c *Containers) confine(list []confinement) error {
 	for _, step := range list {
+		devices := c.present(step.devices)
 		if step.between {
 			held, err := c.cfg.Kernel.Holding(step.cgroup)
-			if err != nil || ledger.Same(held, step.devices) {
+			if err != nil || ledger.Same(held, devices) {
 				continue // it is still to be made, or is as it should
 			}
 		}
-		if err := c.cfg.Kernel.Confine(step.cgroup, step.devices); err != nil {
+		if err := c.cfg.Kernel.Confine(step.cgroup, devices); err != nil {
 			return err
 		}
 	}

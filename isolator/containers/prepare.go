@@ -20,12 +20,13 @@ func (c *Containers) Prepare(ctx context.Context, l Launch) (Setup, error) {
 	if err != nil {
 		return Setup{}, fmt.Errorf("prepare container %s: %w", l.Container, err)
 	}
-	defer c.enter(l.Container)()
-	// The driver's files come before the claim: what fails claims nothing.
+	// The driver's files come before the claim: what fails claims nothing. They
+	// may take their time, and others wait for the container's turn.
 	mounts, err := c.mounts(ctx, l, !want.Empty() || c.inheritsAny(l.Container))
 	if err != nil {
 		return Setup{}, fmt.Errorf("prepare container %s: %w", l.Container, err)
 	}
+	defer c.enter(l.Container)()
 	devices, nodes, err := c.claim(l, want)
 	if err != nil {
 		return Setup{}, fmt.Errorf("prepare container %s: %w", l.Container, err)
@@ -43,7 +44,7 @@ func (c *Containers) inheritsAny(container string) bool {
 func (c *Containers) claim(l Launch, want ledger.Want) (devices []string, nodes []rules.Node, err error) {
 	var change change
 	for again := true; ; again = false {
-		change, devices, nodes, err = c.enterClaim(l, want)
+		change, devices, err = c.enterClaim(l, want)
 		if refused := (*ledger.Refusal)(nil); !again || !errors.As(err, &refused) {
 			break
 		}
@@ -55,10 +56,16 @@ func (c *Containers) claim(l Launch, want ledger.Want) (devices []string, nodes 
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := c.save(change.after...); err != nil {
+	devices = c.present(devices)
+	nodes, err = c.cfg.Kernel.Nodes(devices)
+	if err == nil {
+		err = c.save(change.after...)
+	}
+	if err != nil {
 		c.undo(change)
 		return nil, nil, err
 	}
+	c.settle(change.after)
 	return devices, nodes, nil
 }
 
@@ -83,7 +90,7 @@ func (c *Containers) undo(ch change) {
 	c.facts[ch.container] = ch.facts
 }
 
-func (c *Containers) enterClaim(l Launch, want ledger.Want) (ch change, devices []string, nodes []rules.Node, err error) {
+func (c *Containers) enterClaim(l Launch, want ledger.Want) (ch change, devices []string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	id := l.Container
@@ -91,28 +98,27 @@ func (c *Containers) enterClaim(l Launch, want ledger.Want) (ch change, devices 
 	ch = change{container: id, facts: c.facts[id]}
 	f := facts{Framework: l.Framework, Executor: l.Executor, Task: l.Task, Job: l.Job, Isolated: ch.facts.Isolated}
 	same := known && (now.Meets(want) || now.Inherits && want.Empty())
-	if known && !same && f.Isolated {
-		return ch, nil, nil, &ledger.Refusal{Why: fmt.Sprintf("it runs already, with %d GPUs and not the %d asked for: update it instead",
+	if known && !same && (f.Isolated || len(c.books.Under(id)) > 0) {
+		return ch, nil, &ledger.Refusal{Why: fmt.Sprintf("it runs already, with %d GPUs and not the %d asked for: update it instead",
 			len(now.Devices()), len(want.Named)+want.Stock)}
 	}
 	if ch.after, err = c.books.Assign(id, want, c.cfg.Usable); err != nil {
-		return ch, nil, nil, err
+		return ch, nil, err
 	}
 	ch.before = c.current(ch.after)
+	if !f.Isolated { // one that runs goes on without what the host has lost
+		if _, err := c.cfg.Kernel.Nodes(ch.after[0].Devices()); err != nil {
+			return ch, nil, &ledger.Refusal{Why: err.Error()}
+		}
+	}
 	c.books.Set(ch.after...)
 	devices = c.books.Devices(id)
-	if nodes, err = c.cfg.Kernel.Nodes(devices); err != nil {
-		c.books.Set(ch.before...)
-		if !known {
-			c.books.Release(id)
-		}
-		return ch, nil, nil, &ledger.Refusal{Why: err.Error()}
-	}
+	c.books.Set(both(ch.before, ch.after)...) // until its file is written
 	if same && f == ch.facts {
 		ch.after = nil // nothing to write
 	}
 	c.facts[id] = f
-	return ch, devices, nodes, nil
+	return ch, devices, nil
 }
 
 // current is what the books have of the containers of those holdings. The

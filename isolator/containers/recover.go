@@ -85,7 +85,7 @@ func (c *Containers) dropStrangers(alive []string) {
 
 func (c *Containers) recover(id string) error {
 	defer c.enter(id)()
-	return c.findAgain(id)
+	return c.findAgain(id, false)
 }
 
 // sweep lets go of containers whose cgroup is gone, and with it all their
@@ -136,7 +136,7 @@ func (c *Containers) search(cgroup, prefix string) error {
 		}
 		below := path.Join(cgroup, name)
 		if held, err := c.cfg.Kernel.Holding(below); err == nil && len(held) > 0 {
-			if err := c.findAgain(id); err != nil {
+			if err := c.findAgain(id, false); err != nil {
 				return err
 			}
 		}
@@ -148,8 +148,9 @@ func (c *Containers) search(cgroup, prefix string) error {
 }
 
 // findAgain enters a container that is not in the books as its cgroup says,
-// if it has one that is confined.
-func (c *Containers) findAgain(id string) error {
+// if it has one that is confined; with runs one without devices too. Without
+// it that may be a container that is still to be prepared.
+func (c *Containers) findAgain(id string, runs bool) error {
 	c.mu.Lock()
 	_, known := c.books.Get(id)
 	c.mu.Unlock()
@@ -165,7 +166,7 @@ func (c *Containers) findAgain(id string) error {
 		return err
 	}
 	devices, err := c.cfg.Kernel.Holding(c.cgroup(id))
-	if err != nil {
+	if err != nil || len(devices) == 0 && !runs {
 		return err
 	}
 	return c.restore(id, devices)

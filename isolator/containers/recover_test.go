@@ -5,16 +5,12 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"mesos-gpu/isolator/containers"
 	"mesos-gpu/isolator/containers/kerneltest"
-	"mesos-gpu/isolator/ledger"
 )
 
 func TestFilesLost(t *testing.T) {
@@ -264,87 +260,4 @@ func apart(t reporter, k *kerneltest.Kernel) {
 			}
 		}
 	}
-}
-
-// Any calls in any order, with the daemon dying at any of the kernel's calls:
-// what the kernel allows is never more than the books claim, and no device is
-// open to two unrelated containers.
-func TestDeathAtAnyPoint(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		dir, err := os.MkdirTemp(t.TempDir(), "")
-		if err != nil {
-			rt.Fatal(err)
-		}
-		k := kerneltest.New("GPU-0", "GPU-1", "GPU-2", "GPU-3", "GPU-4")
-		cfg := containers.Config{Kernel: k, Dir: dir, Stock: []string{"GPU-2", "GPU-3", "GPU-4"}, Volume: noVolume, NeedsDriver: noDriver, Log: quiet()}
-		open := func() *containers.Containers {
-			c, err := containers.Open(cfg)
-			if err != nil {
-				rt.Fatal(err)
-			}
-			return c
-		}
-		m := &machine{Containers: open(), kernel: k, cfg: cfg}
-		ids := []string{"p", "q", "p.a", "p.b"}
-		rt.Repeat(map[string]func(*rapid.T){
-			"": func(rt *rapid.T) {
-				apart(rt, k)
-				for cgroup, devices := range k.Confined() {
-					id := strings.ReplaceAll(strings.TrimSuffix(strings.TrimPrefix(cgroup, "mesos/"), "/mesos"), "/mesos/", ".")
-					root := ledger.Root(id) // a nested one whose launch failed may still do what its parent may
-					booked, _ := m.Devices(root)
-					for _, d := range devices {
-						if !slices.Contains(booked, d) {
-							rt.Errorf("the kernel lets %s open %s, the books of %s say %v", id, d, root, booked)
-						}
-					}
-				}
-			},
-			"launch": func(rt *rapid.T) {
-				id := rapid.SampledFrom(ids).Draw(rt, "id")
-				if _, err := m.Prepare(t.Context(), containers.Launch{Container: id, Resources: draw(rt)}); err != nil {
-					return
-				}
-				if m.Isolate(id, 1) != nil { // as an agent does whose launch fails
-					end(rt, m, id)
-				}
-			},
-			"update": func(rt *rapid.T) { _, _ = m.Update(rapid.SampledFrom(ids).Draw(rt, "id"), draw(rt)) },
-			"end":    func(rt *rapid.T) { end(rt, m, rapid.SampledFrom(ids).Draw(rt, "id")) },
-			"die": func(rt *rapid.T) {
-				// The process is gone from that call of the kernel on.
-				left := rapid.IntRange(0, 3).Draw(rt, "calls")
-				k.Fail = func(call, cgroup string) error {
-					if left--; left < 0 {
-						panic("dead")
-					}
-					return nil
-				}
-				func() {
-					defer func() { _ = recover() }()
-					_, _ = m.Update(rapid.SampledFrom(ids).Draw(rt, "id"), draw(rt))
-				}()
-				k.Fail = nil
-				m.Containers = open()
-			},
-			"restart": func(*rapid.T) { m.Containers = open() },
-			"agent restart": func(rt *rapid.T) {
-				if err := m.Recover(rapid.SliceOfDistinct(rapid.SampledFrom(ids), rapid.ID).Draw(rt, "alive")); err != nil {
-					rt.Fatal(err)
-				}
-			},
-		})
-	})
-}
-
-func end(rt *rapid.T, m *machine, id string) {
-	if err := m.Cleanup(id); err != nil {
-		rt.Fatal(err)
-	}
-	m.kernel.Destroy(cgroupOf(id))
-}
-
-func draw(rt *rapid.T) []ledger.Resource {
-	named := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"GPU-0", "GPU-1"}), 0, 2, rapid.ID).Draw(rt, "named")
-	return resources(float64(len(named)+rapid.IntRange(0, 3).Draw(rt, "stock")), named...)
 }

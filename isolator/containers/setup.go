@@ -22,17 +22,20 @@ const (
 )
 
 // mounts is the driver volume where the image asks for it. Many images that
-// do so run well without GPUs on plain machines: a volume that cannot be had
-// is an error only with a GPU.
+// do so run well without GPUs on plain machines: a volume that cannot be had,
+// or a driver that will not do, is an error only with a GPU.
 func (c *Containers) mounts(ctx context.Context, l Launch, gpus bool) ([]Mount, error) {
 	if !l.Rootfs {
 		return []Mount{}, nil
 	}
 	needs, err := c.cfg.NeedsDriver(l.Image.Labels, l.Image.Environment)
-	if err != nil {
-		return nil, fmt.Errorf("read what its image asks for: %w", err)
-	}
-	if !needs {
+	switch {
+	case err != nil && gpus:
+		return nil, fmt.Errorf("its image cannot run here: %w", err)
+	case err != nil:
+		c.cfg.Log.WithError(err).WithField("container", l.Container).Info("no driver volume; the container holds no GPU")
+		return []Mount{}, nil
+	case !needs:
 		return []Mount{}, nil
 	}
 	volume, err := c.cfg.Volume(ctx)

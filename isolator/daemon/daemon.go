@@ -80,6 +80,9 @@ type Config struct {
 	// for it.
 	Volume      func(context.Context) (path string, err error)
 	NeedsDriver func(labels, env map[string]string) (bool, error)
+	// Sweep, where set, removes containers of other engines whose executor was
+	// killed; it is called again and again.
+	Sweep func(context.Context) error
 
 	Version string
 	Log     logrus.FieldLogger
@@ -261,7 +264,7 @@ func (d *Daemon) serve(w *watch.Watcher, h gpu.Host, aside []gpu.Device) (parts 
 		return nil, err
 	}
 	server, err := socket.New(socket.Config{
-		Containers: books, Devices: w, Metrics: shown, Version: d.cfg.Version, UID: os.Getuid(), Log: d.cfg.Log,
+		Containers: books, Devices: w, Metrics: shown, Version: d.cfg.Version, Host: h, UID: os.Getuid(), CgroupsRoot: d.cfg.CgroupsRoot, Log: d.cfg.Log,
 	})
 	if err != nil {
 		return nil, err
@@ -277,6 +280,9 @@ func (d *Daemon) serve(w *watch.Watcher, h gpu.Host, aside []gpu.Device) (parts 
 			agent.Run(ctx)
 			return nil
 		},
+	}
+	if d.cfg.Sweep != nil {
+		parts = append(parts, d.sweep(books.ended))
 	}
 	if d.cfg.Listen == "" {
 		return parts, nil
@@ -310,14 +316,20 @@ func (d *Daemon) fill(ctx context.Context) error {
 }
 
 // containers opens the books and the kernel's side of them.
-func (d *Daemon) containers(w *watch.Watcher, h gpu.Host, aside []gpu.Device) (*containers.Containers, error) {
+func (d *Daemon) containers(w *watch.Watcher, h gpu.Host, aside []gpu.Device) (books, error) {
 	kernel, err := isolator.New(isolator.Config{Host: h, Cgroups: d.cfg.Cgroups})
 	if err != nil {
-		return nil, err
+		return books{}, err
 	}
 	// Where nothing confines, containers without GPUs run all the same.
-	if err := kernel.Default(d.cfg.CgroupsRoot); err != nil && !errors.Is(err, cgroup.ErrNoHierarchy) {
-		return nil, err
+	confine := func() error {
+		if err := kernel.Default(d.cfg.CgroupsRoot); err != nil && !errors.Is(err, cgroup.ErrNoHierarchy) {
+			return err
+		}
+		return nil
+	}
+	if err := confine(); err != nil {
+		return books{}, err
 	}
 	ids := make([]string, len(aside))
 	for i, s := range aside {
@@ -327,10 +339,11 @@ func (d *Daemon) containers(w *watch.Watcher, h gpu.Host, aside []gpu.Device) (*
 		c, known := w.Condition(device)
 		return known && c.Offered()
 	}
-	return containers.Open(containers.Config{
-		Kernel: kernel, Dir: filepath.Join(d.cfg.RuntimeDir, "containers"), CgroupsRoot: d.cfg.CgroupsRoot,
+	all, err := containers.Open(containers.Config{
+		Kernel: kernel, Dir: filepath.Join(d.cfg.RuntimeDir, "containers"), CgroupsRoot: d.cfg.CgroupsRoot, Cgroups: kernel.Cgroups(),
 		Stock: ids, Usable: usable, Volume: d.cfg.Volume, NeedsDriver: d.cfg.NeedsDriver, Log: d.cfg.Log,
 	})
+	return books{all, confine, make(chan struct{}, 1)}, err
 }
 
 func (d *Daemon) metrics(w *watch.Watcher, h gpu.Host, holders func() []gpu.Holder) (http.Handler, error) {

@@ -137,6 +137,11 @@ func TestServes(t *testing.T) {
 	cfg.RuntimeDir, cfg.Stock, cfg.Version = t.TempDir(), "3", "v9"
 	cfg.CgroupsRoot = "mesos-gpu-test-" + strings.ToLower(t.Name())
 	cfg.Volume = func(context.Context) (string, error) { return "/volume", nil }
+	sweeps := make(chan struct{}, 10)
+	cfg.Sweep = func(context.Context) error {
+		sweeps <- struct{}{}
+		return nil
+	}
 	cfg.NeedsDriver = func(map[string]string, map[string]string) (bool, error) { return true, nil }
 	run(t, cfg)
 
@@ -163,6 +168,11 @@ func TestServes(t *testing.T) {
 	if want := []string{h.Devices[0].UUID, h.Devices[3].UUID}; err != nil || !slices.Equal(setup.Devices, want) {
 		t.Errorf("the container got %v, %v; want %v", setup.Devices, err, want)
 	}
+	<-sweeps // at its start
+	if err := client.Cleanup(t.Context(), "c"); err != nil {
+		t.Fatal(err)
+	}
+	<-sweeps
 	response, err := http.Get("http://" + at + "/metrics")
 	if err != nil {
 		t.Fatal(err)

@@ -77,7 +77,9 @@ func (s *Server) usage(r *http.Request) (any, error) {
 	return usage, nil
 }
 
-func (s *Server) version(*http.Request) (any, error) { return version{s.cfg.Version}, nil }
+func (s *Server) version(*http.Request) (any, error) {
+	return version{s.cfg.Version, s.cfg.Host.Driver, s.cfg.Host.CUDA}, nil
+}
 
 func (s *Server) containers(*http.Request) (any, error) { return s.cfg.Containers.Holders(), nil }
 
@@ -128,8 +130,8 @@ func (s *Server) cordon(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if b.Reason == "" || len(b.Reason) > maxReason {
-		return nil, &status{http.StatusBadRequest, fmt.Errorf("the reason has %d bytes, want 1 to %d", len(b.Reason), maxReason)}
+	if b.Reason == "" || len(b.Reason) > watch.MaxReason {
+		return nil, &status{http.StatusBadRequest, fmt.Errorf("the reason has %d bytes, want 1 to %d", len(b.Reason), watch.MaxReason)}
 	}
 	return nothing{}, s.cfg.Devices.Cordon(r.PathValue("uuid"), b.Reason)
 }

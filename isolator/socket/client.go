@@ -129,6 +129,13 @@ func (c *Client) Version(ctx context.Context) (string, error) {
 	return v.Version, err
 }
 
+// Host is the machine's driver, without its devices.
+func (c *Client) Host(ctx context.Context) (gpu.Host, error) {
+	var v version
+	err := c.get(ctx, "/v1/version", nil, &v)
+	return gpu.Host{Driver: v.Driver, CUDA: v.CUDA}, err
+}
+
 // Conditions yields the condition of each of the devices, of all where none
 // is named, and then each change. It ends with an error, ctx's where that
 // ended.

@@ -21,13 +21,11 @@ func (s *Server) conditions(w http.ResponseWriter, r *http.Request) {
 	// The request has been read: its deadline must not end the stream.
 	_ = connection.SetReadDeadline(time.Time{})
 	w.Header().Set("Content-Type", "application/x-ndjson")
-	s.deadline(w)
 	if connection.Flush() != nil {
 		return
 	}
 	lines := json.NewEncoder(w)
 	for change := range changes {
-		s.deadline(w)
 		if lines.Encode(change) != nil || connection.Flush() != nil {
 			return
 		}

@@ -8,6 +8,7 @@ func (s *Server) SetPatience(d time.Duration) { s.patience = d }
 const (
 	MaxConnections = maxConnections
 	MaxOthers      = maxOthers
+	MaxStreams     = maxStreams
 	MaxBody        = maxBody
 	MaxHeader      = maxHeader
 )

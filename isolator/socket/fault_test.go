@@ -19,6 +19,7 @@ import (
 
 	"mesos-gpu/internal/need"
 	"mesos-gpu/isolator/containers"
+	"mesos-gpu/isolator/internal/opener"
 	"mesos-gpu/isolator/ledger"
 	"mesos-gpu/isolator/socket"
 )
@@ -283,6 +284,7 @@ func as(t *testing.T, uid uint32, args ...string) *exec.Cmd {
 	need.Root(t)
 	cmd := exec.Command("/proc/self/exe", append([]string{"call-agent"}, args...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+	cmd.Env = append(os.Environ(), opener.NoRaceDelay)
 	cmd.Stderr = os.Stderr
 	return cmd
 }

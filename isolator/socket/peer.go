@@ -5,6 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -12,16 +17,19 @@ import (
 )
 
 const (
-	// maxConnections bounds the socket, and maxOthers those of them that are
-	// not uid 0's or the daemon's own: no user can keep the agent out.
+	// maxConnections bounds a listener, and maxOthers those of them that may
+	// only ask: no user can keep the agent out. maxStreams bounds the streams
+	// of conditions among all: the others stay free for calls that end.
 	maxConnections = 64
 	maxOthers      = 48
+	maxStreams     = 40
 )
 
-// peers is a unix socket whose connections know who is at the other end.
+// peers is a listener whose connections know what they may.
 type peers struct {
 	net.Listener
-	own      int
+	// refusal is why a connection may change nothing; "" where it may.
+	refusal  func(net.Conn) string
 	patience time.Duration
 
 	mu          sync.Mutex
@@ -36,12 +44,7 @@ func (p *peers) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		uid, err := peerOf(c)
-		if err != nil {
-			c.Close() // it has gone already
-			continue
-		}
-		peer := &peer{Conn: c, uid: uid, may: uid == 0 || uid == p.own}
+		peer := &peer{Conn: c, refusal: p.refusal(c)}
 		if p.admit(peer) {
 			return peer, nil
 		}
@@ -52,7 +55,7 @@ func (p *peers) Accept() (net.Conn, error) {
 func (p *peers) admit(c *peer) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.all >= maxConnections || !c.may && p.others >= maxOthers {
+	if p.all >= maxConnections || c.refusal != "" && p.others >= maxOthers {
 		return false
 	}
 	p.count(c, 1)
@@ -66,7 +69,7 @@ func (p *peers) admit(c *peer) bool {
 
 func (p *peers) count(c *peer, n int) {
 	p.all += n
-	if !c.may {
+	if c.refusal != "" {
 		p.others += n
 	}
 }
@@ -80,12 +83,11 @@ func (p *peers) turnAway(c net.Conn) {
 	}
 }
 
-// peer is a connection and the uid at its other end.
+// peer is a connection that knows why it may only ask; "" where it may all.
 type peer struct {
 	net.Conn
-	uid  int
-	may  bool // change things
-	gone func()
+	refusal string
+	gone    func()
 }
 
 // Close implements net.Conn.
@@ -94,24 +96,65 @@ func (p *peer) Close() error {
 	return p.Conn.Close()
 }
 
+// refusal looks at who is at the other end of a unix socket's connection. One
+// in a container may only ask, whatever its uid: it would grant itself GPUs.
+func (s *Server) refusal(c net.Conn) string {
+	cred, err := peerOf(c)
+	if err != nil {
+		return err.Error() // it has gone already
+	}
+	if uid := int(cred.Uid); uid != 0 && uid != s.cfg.UID {
+		return fmt.Sprintf("uid %d may only GET, uid 0 and %d may do all", uid, s.cfg.UID)
+	}
+	id, err := s.containerOf(int(cred.Pid))
+	switch {
+	case err != nil:
+		return err.Error()
+	case id != "":
+		return fmt.Sprintf("process %d runs in container %s, and containers may only GET", cred.Pid, id)
+	}
+	return ""
+}
+
+// containerOf is the outermost container that a process runs in, by any of its
+// cgroups; "" for none.
+func (s *Server) containerOf(pid int) (id string, err error) {
+	text, err := os.ReadFile(filepath.Join(s.cfg.ProcRoot, strconv.Itoa(pid), "cgroup"))
+	if err != nil {
+		return "", fmt.Errorf("find out whether process %d runs in a container, whose processes may only GET: %w", pid, err)
+	}
+	root := strings.TrimSuffix(path.Clean("/"+s.cfg.CgroupsRoot), "/") + "/"
+	for line := range strings.Lines(string(text)) {
+		// HIERARCHY:CONTROLLERS:PATH
+		_, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ":")
+		_, at, _ := strings.Cut(rest, ":")
+		below, ok := strings.CutPrefix(at, root)
+		id, _, _ := strings.Cut(below, "/")
+		// Mesos's own agent is in one of these two, by version of cgroups.
+		if ok && id != "slave" && id != "agent" {
+			return id, nil
+		}
+	}
+	return "", nil
+}
+
 // peerOf asks the kernel who connected.
-func peerOf(c net.Conn) (uid int, err error) {
+func peerOf(c net.Conn) (cred *unix.Ucred, err error) {
 	u, ok := c.(*net.UnixConn)
 	if !ok {
-		return 0, errors.New("find out who connected: not a unix socket")
+		return nil, errors.New("find out who connected: not a unix socket")
 	}
 	raw, err := u.SyscallConn()
 	if err != nil {
-		return 0, fmt.Errorf("find out who connected: %w", err)
+		return nil, fmt.Errorf("find out who connected: %w", err)
 	}
-	var cred *unix.Ucred
 	var failed error
 	if err := raw.Control(func(fd uintptr) {
 		cred, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
 	}); err != nil || failed != nil {
-		return 0, fmt.Errorf("find out who connected: %w", errors.Join(err, failed))
+		return nil, fmt.Errorf("find out who connected: %w", errors.Join(err, failed))
 	}
-	return int(cred.Uid), nil
+	return cred, nil
 }
 
 type peerKey struct{}
@@ -121,32 +164,4 @@ func withPeer(ctx context.Context, c net.Conn) context.Context {
 		return context.WithValue(ctx, peerKey{}, p)
 	}
 	return ctx
-}
-
-// bounded is a listener with so many connections at a time; more wait.
-type bounded struct {
-	net.Listener
-	free chan struct{}
-}
-
-// Accept implements net.Listener.
-func (b *bounded) Accept() (net.Conn, error) {
-	b.free <- struct{}{}
-	c, err := b.Listener.Accept()
-	if err != nil {
-		<-b.free
-		return nil, err
-	}
-	return &slot{Conn: c, gone: sync.OnceFunc(func() { <-b.free })}, nil
-}
-
-type slot struct {
-	net.Conn
-	gone func()
-}
-
-// Close implements net.Conn.
-func (s *slot) Close() error {
-	s.gone()
-	return s.Conn.Close()
 }

@@ -49,7 +49,7 @@ func (s *Server) routes() http.Handler {
 	} {
 		mux.HandleFunc(r.path, s.only(r.method, func(w http.ResponseWriter, req *http.Request) { s.answer(w, req, r.call) }))
 	}
-	mux.HandleFunc("/v1/conditions", s.only(get, s.conditions))
+	mux.HandleFunc("/v1/conditions", s.only(get, s.atMost(maxStreams, s.conditions)))
 	mux.HandleFunc("/metrics", s.only(get, s.cfg.Metrics.ServeHTTP))
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, &status{http.StatusNotFound, fmt.Errorf("no such path; see docs/isolator-api.md")})
@@ -67,7 +67,7 @@ func (s *Server) only(method string, next http.HandlerFunc) http.HandlerFunc {
 			return
 		}
 		if method != http.MethodGet {
-			if err := s.may(r); err != nil {
+			if err := may(r); err != nil {
 				s.refuse(w, err)
 				return
 			}
@@ -76,20 +76,38 @@ func (s *Server) only(method string, next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-func (s *Server) may(r *http.Request) error {
-	switch p, _ := r.Context().Value(peerKey{}).(*peer); {
-	case p == nil:
-		return &status{http.StatusForbidden, errors.New("only GETs are answered here: use the unix socket")}
-	case !p.may:
-		return &status{http.StatusForbidden, fmt.Errorf("uid %d may only GET, uid 0 and %d may do all", p.uid, s.cfg.UID)}
+// may is an error for those who may only ask.
+func may(r *http.Request) error {
+	refusal := "nobody knows who calls"
+	if p, ok := r.Context().Value(peerKey{}).(*peer); ok {
+		refusal = p.refusal
 	}
-	return nil
+	if refusal == "" {
+		return nil
+	}
+	return &status{http.StatusForbidden, errors.New(refusal)}
+}
+
+// atMost answers so many requests at a time.
+func (s *Server) atMost(n int, next http.HandlerFunc) http.HandlerFunc {
+	free := make(chan struct{}, n)
+	return func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case free <- struct{}{}:
+			defer func() { <-free }()
+			next(w, r)
+		default:
+			s.refuse(w, &status{http.StatusServiceUnavailable, fmt.Errorf("%d others are served so already, try again", n)})
+		}
+	}
 }
 
 // calm turns a panic into an answer: one bad call must not end the daemon's
-// care for all other containers.
+// care for all other containers. No reader holds up an answer for long.
 func (s *Server) calm(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return http.HandlerFunc(func(plain http.ResponseWriter, r *http.Request) {
+		w := patient{plain, s.patience}
+		w.begin()
 		defer func() {
 			if p := recover(); p != nil {
 				s.cfg.Log.WithField("path", r.URL.Path).WithField("panic", fmt.Sprint(p)).Error("agent API call panicked")
@@ -145,14 +163,7 @@ func (s *Server) write(w http.ResponseWriter, code int, v any) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	s.deadline(w)
 	w.Write(append(text, '\n')) // a client that has gone misses it
-}
-
-// deadline gives the client so long to take what is written next.
-func (s *Server) deadline(w http.ResponseWriter) {
-	// A recorder in place of a connection knows no deadlines.
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.patience))
 }
 
 // takeBody reads the whole body, so that a slow client has its end before the

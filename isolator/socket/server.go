@@ -5,6 +5,7 @@
 package socket
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,8 @@ import (
 	"time"
 
 	"github.com/sirupsen/logrus"
+
+	"mesos-gpu/gpu"
 )
 
 const (
@@ -23,8 +26,6 @@ const (
 	patience = 10 * time.Second
 	// idle is how long a connection may wait for its next request.
 	idle = 2 * time.Minute
-	// maxReason bounds why a device is cordoned.
-	maxReason = 1024
 )
 
 // Config says what a Server serves.
@@ -34,15 +35,21 @@ type Config struct {
 	// Metrics serves GET /metrics.
 	Metrics http.Handler
 	Version string
+	// Host tells the driver's versions; devices come from Devices.
+	Host gpu.Host
 	// UID is the daemon's own: beside uid 0 the one that may change things.
 	UID int
-	Log logrus.FieldLogger
+	// CgroupsRoot is the agent's --cgroups_root, below which its containers
+	// are; empty means "mesos". Their processes may change nothing.
+	CgroupsRoot string
+	// ProcRoot is where procfs is; empty means /proc.
+	ProcRoot string
+	Log      logrus.FieldLogger
 }
 
 // Server answers the API.
 type Server struct {
 	cfg      Config
-	handler  http.Handler
 	patience time.Duration
 }
 
@@ -51,28 +58,28 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Containers == nil || cfg.Devices == nil || cfg.Metrics == nil || cfg.Log == nil {
 		return nil, errors.New("serve the agent API: containers, devices, metrics and a log are needed")
 	}
-	s := &Server{cfg: cfg, patience: patience}
-	s.handler = s.routes()
-	return s, nil
+	cfg.CgroupsRoot = cmp.Or(cfg.CgroupsRoot, "mesos")
+	cfg.ProcRoot = cmp.Or(cfg.ProcRoot, "/proc")
+	return &Server{cfg: cfg, patience: patience}, nil
 }
 
 // Serve answers on the socket that Listen gave until ctx ends. It returns
 // after its connections have ended.
 func (s *Server) Serve(ctx context.Context, socket net.Listener) error {
-	return s.serve(ctx, &peers{Listener: socket, own: s.cfg.UID, patience: s.patience})
+	return s.serve(ctx, socket, s.refusal)
 }
 
 // ServeReadOnly answers the GETs to whoever reaches the listener, until ctx
 // ends.
 func (s *Server) ServeReadOnly(ctx context.Context, tcp net.Listener) error {
-	return s.serve(ctx, &bounded{Listener: tcp, free: make(chan struct{}, maxConnections)})
+	return s.serve(ctx, tcp, func(net.Conn) string { return "only GETs are answered here: use the unix socket" })
 }
 
-func (s *Server) serve(ctx context.Context, l net.Listener) error {
+func (s *Server) serve(ctx context.Context, l net.Listener, refusal func(net.Conn) string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	server := &http.Server{
-		Handler:           s.handler,
+		Handler:           s.routes(),
 		ReadHeaderTimeout: s.patience,
 		ReadTimeout:       s.patience,
 		IdleTimeout:       idle,
@@ -91,7 +98,7 @@ func (s *Server) serve(ctx context.Context, l net.Listener) error {
 			server.Close()
 		}
 	})
-	err := server.Serve(l)
+	err := server.Serve(&peers{Listener: l, refusal: refusal, patience: s.patience})
 	if stop() {
 		server.Close()
 		return fmt.Errorf("serve the agent API at %s: %w", l.Addr(), err)

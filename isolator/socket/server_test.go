@@ -182,6 +182,7 @@ func newDaemon(tb testing.TB, change func(*socket.Config)) *daemon {
 	d.containers = newContainers(tb, d.kernel, filepath.Join(dir, "containers"))
 	cfg := socket.Config{
 		Containers: d.containers, Devices: d.devices, Version: "v-test", UID: os.Getuid(), Log: quiet(),
+		Host:    gpu.Host{Driver: "535.104.05", CUDA: "12.2"},
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "mesos_gpu_up 1") }),
 	}
 	if change != nil {
@@ -294,6 +295,8 @@ func TestDevices(t *testing.T) {
 	check(t, "history of one not measured", err, samples, []gpu.Sample{})
 	version, err := d.Version(ctx)
 	check(t, "version", err, version, "v-test")
+	host, err := d.Host(ctx)
+	check(t, "host", err, host, gpu.Host{Driver: "535.104.05", CUDA: "12.2"})
 
 	if err := d.Cordon(ctx, "GPU-0", "fan"); err != nil {
 		t.Fatal(err)
@@ -431,7 +434,7 @@ func TestReadOnlyOverTCP(t *testing.T) {
 	go func() { done <- d.server.ServeReadOnly(ctx, l) }()
 	base := "http://" + l.Addr().String()
 	for path, want := range map[string]string{
-		"/metrics": "mesos_gpu_up 1\n", "/v1/version": `{"version":"v-test"}` + "\n", "/v1/containers": "[]\n", "/v2": `{"error":"no such path; see docs/isolator-api.md"}` + "\n",
+		"/metrics": "mesos_gpu_up 1\n", "/v1/version": `{"version":"v-test","driver":"535.104.05","cuda":"12.2"}` + "\n", "/v1/containers": "[]\n", "/v2": `{"error":"no such path; see docs/isolator-api.md"}` + "\n",
 	} {
 		if got := body(t, http.MethodGet, base+path, ""); got != want {
 			t.Errorf("%s: got %q, want %q", path, got, want)

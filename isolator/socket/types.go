@@ -90,6 +90,9 @@ type (
 	}
 	version struct {
 		Version string `json:"version"`
+		// Driver and CUDA are as in gpu.Host.
+		Driver string `json:"driver,omitempty"`
+		CUDA   string `json:"cuda,omitempty"`
 	}
 	failure struct {
 		Error string `json:"error"`

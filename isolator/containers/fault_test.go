@@ -1,0 +1,252 @@
+package containers_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"mesos-gpu/isolator/containers"
+)
+
+var errDisk = errors.New("no space left on device")
+
+func (m *machine) prepare(t *testing.T, id string, gpus float64, named ...string) {
+	t.Helper()
+	if _, err := m.Prepare(t.Context(), containers.Launch{Container: id, Resources: resources(gpus, named...)}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Whatever goes wrong while a container is isolated, what was opened to it is
+// closed again when it shrinks or ends.
+func TestIsolateFails(t *testing.T) {
+	disk := func(m *machine) {
+		m.OnFiles(func(string) error { return errDisk })
+		_ = m.Isolate("p", 1)
+		m.OnFiles(nil)
+	}
+	enter := func(m *machine) {
+		m.kernel.Fail = func(call, _ string) error {
+			if call == "enter" {
+				return errors.New("no such process")
+			}
+			return nil
+		}
+		_ = m.Isolate("p", 1)
+		m.kernel.Fail = nil
+	}
+	again := func(m *machine) { _ = m.Isolate("p", 1) }
+	shrink := func(m *machine) { _, _ = m.Update("p", resources(1)) }
+	end := func(m *machine) { _ = m.Cleanup("p") }
+	restart := func(m *machine) { m.Containers, _ = containers.Open(m.cfg) }
+	unmarked := func(m *machine) { // as if the mark had never reached the file
+		file := filepath.Join(m.cfg.Dir, "p.json")
+		text, _ := os.ReadFile(file)
+		_ = os.WriteFile(file, []byte(strings.Replace(string(text), `"isolated":true`, `"isolated":false`, 1)), 0o600)
+	}
+	for _, c := range []struct {
+		name  string
+		steps []func(*machine)
+		want  string
+	}{
+		{"the disk refuses", []func(*machine){disk}, ""},
+		{"the disk refuses, then it is made again", []func(*machine){disk, again, restart, shrink}, "GPU-2"},
+		{"the process is gone", []func(*machine){enter, end}, ""},
+		{"the process is gone and the daemon dies", []func(*machine){enter, restart, shrink}, "GPU-2"},
+		{"its file does not tell", []func(*machine){again, unmarked, restart, shrink}, "GPU-2"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := newMachine(t)
+			m.prepare(t, "p", 2)
+			for _, step := range c.steps {
+				step(m)
+			}
+			if got := strings.Join(m.kernel.Confined()["mesos/p"], " "); got != c.want {
+				t.Errorf("the kernel lets it open %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// What is given back is free after the call is made again, as the files have
+// it too.
+func TestUpdateNotSaved(t *testing.T) {
+	m := newMachine(t)
+	m.launch(t, "p", resources(3))
+	writes := 0
+	m.OnFiles(func(string) error {
+		if writes++; writes == 2 {
+			return errDisk
+		}
+		return nil
+	})
+	if _, err := m.Update("p", resources(1)); !errors.Is(err, errDisk) {
+		t.Fatalf("got %v", err)
+	}
+	if _, err := m.Prepare(t.Context(), containers.Launch{Container: "q", Resources: resources(1)}); err == nil {
+		t.Error("a device was given out that a file still claims")
+	}
+	if got, err := m.Update("p", resources(1)); err != nil || strings.Join(got, " ") != "GPU-2" {
+		t.Errorf("made again: got %v, %v", got, err)
+	}
+	m.restart(t)
+	m.holds(t, "p", "GPU-2")
+	m.prepare(t, "q", 2)
+}
+
+// A container that is prepared anew holds its old devices until that is
+// written down.
+func TestPrepareAnewNotSaved(t *testing.T) {
+	m := newMachine(t)
+	m.prepare(t, "p", 1, "GPU-0")
+	m.OnFiles(func(file string) error {
+		if file != "p.json" {
+			return nil
+		}
+		if _, err := m.Prepare(t.Context(), containers.Launch{Container: "q", Resources: resources(1, "GPU-0")}); err == nil {
+			t.Error("another one got the device meanwhile")
+		}
+		return errDisk
+	})
+	if _, err := m.Prepare(t.Context(), containers.Launch{Container: "p", Resources: resources(1, "GPU-1")}); !errors.Is(err, errDisk) {
+		t.Errorf("got %v", err)
+	}
+	m.holds(t, "p", "GPU-0")
+	m.prepare(t, "q", 1, "GPU-1")
+}
+
+// A container's parent is not prepared anew under it.
+func TestPrepareAnewAboveNested(t *testing.T) {
+	m := newMachine(t)
+	m.prepare(t, "p", 2)
+	m.launch(t, "p.part", resources(1))
+	if _, err := m.Prepare(t.Context(), containers.Launch{Container: "p"}); err == nil {
+		t.Error("p gave back what p.part may open")
+	}
+	m.holds(t, "p", "GPU-2 GPU-3")
+}
+
+// Containers whose cgroups are elsewhere are not gone.
+func TestOtherCgroups(t *testing.T) {
+	for name, other := range map[string]func(*containers.Config){
+		"root":    func(c *containers.Config) { c.CgroupsRoot = "other" },
+		"version": func(c *containers.Config) { c.Cgroups = "v2" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t)
+			m.launch(t, "p", resources(3))
+			cfg := m.cfg
+			other(&cfg)
+			_, err := containers.Open(cfg)
+			if err == nil || !strings.Contains(err.Error(), "keeps 1 containers of a daemon with --cgroups-root=mesos") || !strings.Contains(err.Error(), "--runtime-dir") {
+				t.Errorf("got %v", err)
+			}
+			m.restart(t)
+			m.holds(t, "p", "GPU-2 GPU-3 GPU-4")
+			if err := m.Cleanup("p"); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := containers.Open(cfg); err != nil {
+				t.Errorf("with no container left: %v", err)
+			}
+			if _, err := containers.Open(cfg); err != nil {
+				t.Errorf("again: %v", err)
+			}
+		})
+	}
+}
+
+// A device that is gone after a restart is its container's loss alone.
+func TestLostDevice(t *testing.T) {
+	m := newMachine(t)
+	m.launch(t, "p", resources(3, "GPU-0", "GPU-1"))
+	m.prepare(t, "coming", 1)
+	m.kernel.Host = []string{"-", "GPU-1", "GPU-2", "-", "GPU-4"}
+	m.restart(t)
+	for _, id := range []string{"p", "p.check"} {
+		l := containers.Launch{Container: id}
+		if id == "p" {
+			l.Resources = resources(3, "GPU-0", "GPU-1")
+		}
+		setup, err := m.Prepare(t.Context(), l)
+		if err != nil || strings.Join(setup.Devices, " ") != "GPU-1 GPU-2" || len(setup.Nodes) != 2 || setup.Environment["NVIDIA_VISIBLE_DEVICES"] != "GPU-1,GPU-2" {
+			t.Errorf("prepare %s: got %+v, %v", id, setup, err)
+		}
+	}
+	if _, err := m.Prepare(t.Context(), containers.Launch{Container: "coming", Resources: resources(1)}); err == nil || !strings.Contains(err.Error(), "GPU-3 is not among") {
+		t.Errorf("launched without its device: %v", err)
+	}
+	if got, err := m.Update("p", resources(2, "GPU-0", "GPU-1")); err != nil || strings.Join(got, " ") != "GPU-0 GPU-1" {
+		t.Errorf("shrink by the stock device: got %v, %v", got, err)
+	}
+	if got := strings.Join(m.kernel.Confined()["mesos/p"], " "); got != "GPU-1" {
+		t.Errorf("the kernel lets it open %s", got)
+	}
+	if _, err := m.Update("p", resources(1, "GPU-1")); err != nil {
+		t.Error(err)
+	}
+	m.holds(t, "p", "GPU-1")
+	if _, err := m.Update("p", resources(2, "GPU-0", "GPU-1")); err == nil {
+		t.Error("a device that is not there was granted anew")
+	}
+}
+
+// A driver volume that takes its time holds up its own container alone.
+func TestSlowVolume(t *testing.T) {
+	m := newMachine(t)
+	asked, ready := make(chan struct{}), make(chan struct{})
+	m.cfg.Volume = func(context.Context) (string, error) {
+		close(asked)
+		<-ready
+		return "/volume", nil
+	}
+	m.restart(t)
+	m.launch(t, "x", resources(1))
+	prepared := make(chan error)
+	go func() {
+		_, err := m.Prepare(t.Context(), containers.Launch{
+			Container: "slow", Rootfs: true, Resources: resources(1), Image: containers.Image{Labels: map[string]string{"driver": "yes"}},
+		})
+		prepared <- err
+	}()
+	<-asked
+	if err := errors.Join(m.Recover([]string{"x", "slow"}), m.Cleanup("x"), m.Cleanup("slow")); err != nil {
+		t.Error(err)
+	}
+	close(ready)
+	if err := <-prepared; err != nil {
+		t.Error(err)
+	}
+	m.holds(t, "slow", "GPU-2")
+}
+
+// A cgroup of version 1 begins with what its parent may, and does not grow by
+// itself.
+func TestInheritingCgroupGrows(t *testing.T) {
+	m := newMachine(t)
+	m.launch(t, "p", resources(1))
+	for _, cgroup := range []string{"mesos/p/mesos", "mesos/p/mesos/n"} {
+		if err := m.kernel.Confine(cgroup, []string{"GPU-2"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.launch(t, "p.n", nil)
+	if _, err := m.Update("p", resources(2)); err != nil {
+		t.Fatal(err)
+	}
+	m.holds(t, "p.n", "GPU-2 GPU-3")
+}
+
+// An agent that starts again names containers that it is about to prepare too.
+func TestRecoverBeforePrepare(t *testing.T) {
+	m := newMachine(t)
+	m.kernel.Make("mesos/new")
+	if err := m.Recover([]string{"new"}); err != nil {
+		t.Fatal(err)
+	}
+	m.launch(t, "new", resources(1))
+	m.holds(t, "new", "GPU-2")
+}
