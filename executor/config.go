@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"time"
 
 	"github.com/docker/docker/client"
 	"github.com/sirupsen/logrus"
 
+	"mesos-gpu/executor/image"
 	"mesos-gpu/executor/task"
 	"mesos-gpu/gpu"
 	"mesos-gpu/job"
@@ -54,6 +56,9 @@ type Config struct {
 	DevDir     string
 	VolumesDir string
 	DriverRoot string
+	// ClaimsDir is the agent's record of containers and the executors that
+	// own them (docker.Sweep); by default beside VolumesDir.
+	ClaimsDir string
 	// Docker makes a client of the engine, DockerHost is its address.
 	Docker     func() (*client.Client, error)
 	DockerHost string
@@ -69,6 +74,9 @@ type Config struct {
 	// Volume returns the host path of the driver's volume, made if need be.
 	// Its error says why there is none.
 	Volume func(ctx context.Context) (path string, err error)
+	// Host, where set, tells what is known of the driver, which an image may
+	// ask much of.
+	Host func(ctx context.Context) image.Host
 	// Runtimes overrides what runs the tasks; nil means the Docker engine
 	// and the agent.
 	Runtimes map[job.Containerizer]task.Runtime
@@ -103,6 +111,9 @@ func orDefault[T comparable](v *T, d T) {
 	}
 }
 
+// ClaimsOf is where the claims lie of executors with that folder of volumes.
+func ClaimsOf(volumesDir string) string { return filepath.Join(filepath.Dir(volumesDir), "claims") }
+
 func (c *Config) setDefaults() {
 	orDefault(&c.ProcessID, defaultProcessID)
 	orDefault(&c.RecoveryTimeout, defaultRecoveryTimeout)
@@ -112,6 +123,7 @@ func (c *Config) setDefaults() {
 	orDefault(&c.Directory, c.Sandbox)
 	orDefault(&c.DevDir, defaultDevDir)
 	orDefault(&c.VolumesDir, defaultVolumesDir)
+	orDefault(&c.ClaimsDir, ClaimsOf(c.VolumesDir))
 	orDefault(&c.DriverRoot, defaultDriverRoot)
 	orDefault(&c.HealthSocket, defaultHealthSocket)
 	orDefault(&c.DockerHost, client.DefaultDockerHost)

@@ -39,7 +39,7 @@ func engineRig(t *testing.T) (*rig, *client.Client, string) {
 	server := httptest.NewServer(r.agent)
 	t.Cleanup(server.Close)
 	r.cfg.Endpoint = strings.TrimPrefix(server.URL, "http://")
-	r.cfg.Transport, r.cfg.Runtimes, r.cfg.DevDir = nil, nil, dev
+	r.cfg.Transport, r.cfg.Runtimes, r.cfg.DevDir, r.cfg.ClaimsDir = nil, nil, dev, t.TempDir()
 	r.cfg.Granted = func() (gpu.Reach, error) { return gpu.Reach{Confined: true, Minors: []int{1}}, nil }
 	return r, engine, img
 }

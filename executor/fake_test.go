@@ -148,13 +148,15 @@ type rig struct {
 	cfg   Config
 	done  chan error
 	stop  context.CancelFunc
+	// container is what SUBSCRIBED names.
+	container string
 }
 
 // newRig prepares an executor that reaches its agent in memory.
 func newRig(t *testing.T) *rig {
 	log := logrus.New()
 	log.SetOutput(t.Output())
-	r := &rig{t: t, agent: newFakeAgent(), task: newFakeTask(), done: make(chan error, 1)}
+	r := &rig{t: t, agent: newFakeAgent(), task: newFakeTask(), done: make(chan error, 1), container: "container"}
 	r.cfg = Config{
 		Endpoint: "agent:5051", FrameworkID: "framework", ExecutorID: "executor", Sandbox: t.TempDir(),
 		ShutdownGrace: 5 * time.Second,
@@ -187,7 +189,7 @@ func (r *rig) subscribed(capabilities ...mesos.FrameworkInfo_Capability_Type) *e
 	}
 	s := &executor.Event_Subscribed{
 		ExecutorInfo: mesos.ExecutorInfo{ExecutorID: mesos.ExecutorID{Value: "executor"}},
-		ContainerID:  &mesos.ContainerID{Value: "container"},
+		ContainerID:  &mesos.ContainerID{Value: r.container},
 	}
 	for _, c := range capabilities {
 		s.FrameworkInfo.Capabilities = append(s.FrameworkInfo.Capabilities, mesos.FrameworkInfo_Capability{Type: c})

@@ -85,6 +85,29 @@ func (l *loop) startKill(grace time.Duration) {
 	l.endRunning()
 }
 
+// expire ends a task that took longer than its max_completion_time, at once.
+func (l *loop) expire() {
+	if l.phase == over || l.kill != nil {
+		return
+	}
+	l.overdue = true
+	l.startKill(0)
+}
+
+// forced gives the reason of an end that nobody asked for but the task's own
+// limits: its time, or its health check.
+func (l *loop) forced(o outcome) outcome {
+	switch {
+	case l.overdue:
+		o.state, o.reason = mesos.TASK_FAILED, mesos.REASON_MAX_COMPLETION_TIME_REACHED.Enum()
+		o.message = "ended after its max_completion_time of " + time.Duration(l.info.MaxCompletionTime.Nanoseconds).String()
+	case l.unhealthy != "":
+		healthy := false
+		o.healthy, o.message = &healthy, l.unhealthy
+	}
+	return o
+}
+
 // endRunning sends SIGTERM, unless there is no time left for it.
 func (l *loop) endRunning() {
 	if time.Until(l.kill.deadline) > 0 {

@@ -15,7 +15,7 @@ import (
 // task's data or, where Mesos's own CommandInfo or ContainerInfo says what to
 // run (its data is then the framework's own), from those. It is pure.
 func describe(info mesos.TaskInfo) (task.Task, error) {
-	t := task.Task{ID: info.TaskID.Value}
+	t := task.Task{ID: info.TaskID.Value, Role: role(info.Resources)}
 	var err error
 	switch {
 	case info.Command != nil || info.Container != nil:
@@ -27,6 +27,12 @@ func describe(info mesos.TaskInfo) (task.Task, error) {
 	}
 	if err != nil {
 		return task.Task{}, err
+	}
+	switch {
+	case info.Check != nil:
+		return task.Task{}, errors.New("task has a check, which is not served: use a health_check")
+	case info.HealthCheck != nil && t.Launch.Containerizer != job.Docker:
+		return task.Task{}, errors.New("task has a health_check, which is served in docker containers only: leave it out, or use container type DOCKER")
 	}
 	if n, want := len(t.Launch.DeviceIDs), t.Launch.GPUs; n > 0 && n != want {
 		return task.Task{}, fmt.Errorf("task holds %d gpus and %d gpu_ids: take as many of each from the offer", want, n)
@@ -46,6 +52,17 @@ func fromCommand(t *task.Task, info mesos.TaskInfo) error {
 		CPUs: scalar(info.Resources, "cpus"), MemMiB: scalar(info.Resources, "mem"),
 		GPUs: int(scalar(info.Resources, "gpus")), DeviceIDs: set(info.Resources, "gpu_ids"),
 	}
+	for name, limit := range info.Limits {
+		if t.Limits == nil {
+			t.Limits = map[string]float64{}
+		}
+		t.Limits[name] = limit.Value
+	}
+	for _, r := range info.Resources {
+		if r.Name == "ports" && r.Ranges != nil {
+			t.Ports = append(t.Ports, r.Ranges.Range...)
+		}
+	}
 	if info.KillPolicy != nil && info.KillPolicy.GracePeriod != nil {
 		t.Launch.KillGrace = time.Duration(info.KillPolicy.GracePeriod.Nanoseconds)
 	}
@@ -55,31 +72,18 @@ func fromCommand(t *task.Task, info mesos.TaskInfo) error {
 	return fromDocker(t, command, info.Container)
 }
 
-// fromDocker reads what the Docker runtime serves of a ContainerInfo and
-// refuses the rest: a task without its volume or port would fail later, and
-// less clearly.
+// fromDocker reads what says what to run. The rest of the ContainerInfo the
+// Docker runtime serves, or refuses.
 func fromDocker(t *task.Task, command *mesos.CommandInfo, c *mesos.ContainerInfo) error {
 	d := c.Docker
-	if d == nil || d.Image == "" {
-		return errors.New("container of type DOCKER has no docker.image: name one")
-	}
-	refused := ""
 	switch {
-	case d.GetPrivileged():
-		refused = "docker.privileged, which would open every GPU"
-	case len(c.Volumes) > 0:
-		refused = "container.volumes"
-	case len(d.PortMappings) > 0:
-		refused = "docker.port_mappings"
-	case len(d.Parameters) > 0:
-		refused = "docker.parameters"
-	case d.GetNetwork() != mesos.ContainerInfo_DockerInfo_HOST && d.Network != nil:
-		refused = "docker.network " + d.GetNetwork().String()
+	case d == nil || d.Image == "":
+		return errors.New("container of type DOCKER has no docker.image: name one")
 	case len(command.URIs) > 0:
-		refused = "command.uris"
+		return errors.New("docker task asks for command.uris: agents fetch those of executors only, leave them out")
 	}
-	if refused != "" {
-		return fmt.Errorf("docker task asks for %s: this executor does not serve it, leave it out", refused)
+	if name := secret(command.Environment); name != "" {
+		return fmt.Errorf("docker task's variable %s is a secret: this executor resolves none, give it a value", name)
 	}
 	t.Launch.Containerizer, t.Launch.Image = job.Docker, d.Image
 	if !command.GetShell() {
@@ -95,6 +99,19 @@ func fromDocker(t *task.Task, command *mesos.CommandInfo, c *mesos.ContainerInfo
 	return nil
 }
 
+// secret is the name of the first variable that has no plain value.
+func secret(e *mesos.Environment) string {
+	if e == nil {
+		return ""
+	}
+	for _, v := range e.Variables {
+		if v.Value == nil {
+			return v.Name
+		}
+	}
+	return ""
+}
+
 func environment(e *mesos.Environment) map[string]string {
 	env := map[string]string{}
 	if e == nil {
@@ -106,6 +123,15 @@ func environment(e *mesos.Environment) map[string]string {
 		}
 	}
 	return env
+}
+
+func role(resources []mesos.Resource) string {
+	for _, r := range resources {
+		if r.AllocationInfo != nil && r.AllocationInfo.Role != nil {
+			return *r.AllocationInfo.Role
+		}
+	}
+	return ""
 }
 
 func scalar(resources []mesos.Resource, name string) float64 {

@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -96,24 +97,45 @@ func TestDescribeCommand(t *testing.T) {
 
 func TestDescribeRefuses(t *testing.T) {
 	tests := []struct {
-		want   string
-		change func(*mesos.ContainerInfo)
+		name, want string
+		info       mesos.TaskInfo
 	}{
-		{"no docker.image", func(c *mesos.ContainerInfo) { c.Docker = nil }},
-		{"docker.privileged", func(c *mesos.ContainerInfo) { c.Docker.Privileged = ptr(true) }},
-		{"container.volumes", func(c *mesos.ContainerInfo) { c.Volumes = []mesos.Volume{{}} }},
-		{"docker.port_mappings", func(c *mesos.ContainerInfo) {
-			c.Docker.PortMappings = []mesos.ContainerInfo_DockerInfo_PortMapping{{}}
-		}},
-		{"docker.parameters", func(c *mesos.ContainerInfo) { c.Docker.Parameters = []mesos.Parameter{{}} }},
-		{"docker.network BRIDGE", func(c *mesos.ContainerInfo) { c.Docker.Network = mesos.ContainerInfo_DockerInfo_BRIDGE.Enum() }},
+		{"no image", "no docker.image", mesos.TaskInfo{Container: dockerInfo(func(c *mesos.ContainerInfo) { c.Docker = nil })}},
+		{"uris", "command.uris", mesos.TaskInfo{Command: &mesos.CommandInfo{URIs: []mesos.CommandInfo_URI{{}}}, Container: dockerInfo(nil)}},
+		{"secret", "variable TOKEN is a secret", mesos.TaskInfo{Container: dockerInfo(nil), Command: &mesos.CommandInfo{
+			Environment: &mesos.Environment{Variables: []mesos.Environment_Variable{{Name: "TOKEN"}}}}}},
+		{"check", "use a health_check", mesos.TaskInfo{Check: &mesos.CheckInfo{}, Container: dockerInfo(nil)}},
+		{"health check of a mesos task", "served in docker containers only", mesos.TaskInfo{HealthCheck: &mesos.HealthCheck{}, Command: &mesos.CommandInfo{}}},
 	}
 	for _, tt := range tests {
-		t.Run(tt.want, func(t *testing.T) {
-			_, err := describe(mesos.TaskInfo{Container: dockerInfo(tt.change)})
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := describe(tt.info)
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got error %v, want %q in it", err, tt.want)
 			}
 		})
+	}
+}
+
+// What a task holds beyond cpus, mem and GPUs reaches the runtime.
+func TestDescribeLimits(t *testing.T) {
+	ports := []mesos.Value_Range{{Begin: 31000, End: 31001}}
+	got, err := describe(mesos.TaskInfo{
+		Container: dockerInfo(nil), Limits: map[string]mesos.Value_Scalar{"mem": {Value: 96}, "cpus": {Value: math.Inf(1)}},
+		Resources: []mesos.Resource{
+			{Name: "ports", Type: mesos.RANGES.Enum(), Ranges: &mesos.Value_Ranges{Range: ports}, AllocationInfo: &mesos.Resource_AllocationInfo{Role: ptr("research")}},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]float64{"mem": 96, "cpus": math.Inf(1)}, got.Limits); diff != "" {
+		t.Errorf("limits (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(ports, got.Ports); diff != "" {
+		t.Errorf("ports (-want +got):\n%s", diff)
+	}
+	if role := got.Env()["MESOS_ALLOCATION_ROLE"]; role != "research" {
+		t.Errorf("role in the environment is %q", role)
 	}
 }

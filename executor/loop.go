@@ -11,6 +11,7 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/executor"
 	"github.com/sirupsen/logrus"
 
+	"mesos-gpu/executor/image"
 	"mesos-gpu/executor/task"
 )
 
@@ -34,7 +35,17 @@ type loop struct {
 	// stopStart ends a launch that is under way, giveUp the task by force.
 	stopStart, giveUp context.CancelFunc
 	progress          chan progress
-	work              sync.WaitGroup
+	// news is what the runtime says while the task starts or runs.
+	news chan string
+	// started takes the running task to its health check.
+	started chan task.Running
+	// verdicts are the health check's; unhealthy is the one that ended the
+	// task. limit is its max_completion_time, overdue that this has passed.
+	verdicts  chan verdict
+	unhealthy string
+	limit     <-chan time.Time
+	overdue   bool
+	work      sync.WaitGroup
 	// changes is news of the task's devices, sick those that have failed.
 	changes chan change
 	sick    sick
@@ -75,6 +86,9 @@ func newLoop(cfg Config) *loop {
 		container: mesos.ContainerID{Value: cfg.ContainerID},
 		progress:  make(chan progress, 2),
 		changes:   make(chan change),
+		news:      make(chan string, 8),
+		verdicts:  make(chan verdict),
+		started:   make(chan task.Running, 1),
 	}
 }
 
@@ -90,6 +104,12 @@ func (l *loop) serve(ctx context.Context, events <-chan executor.Event, gone <-c
 			l.agentLost(err)
 		case p := <-l.progress:
 			l.advance(p)
+		case message := <-l.news:
+			l.tell(message)
+		case v := <-l.verdicts:
+			l.verdict(v)
+		case <-l.limit:
+			l.expire()
 		case c := <-l.changes:
 			l.changed(c)
 		case <-l.kill.due():
@@ -190,8 +210,13 @@ func (l *loop) launch(ctx context.Context, info mesos.TaskInfo) {
 	startCtx, stopStart := context.WithCancel(taskCtx)
 	l.giveUp, l.stopStart = giveUp, stopStart
 	t := l.task
+	t.Tell = l.hear
 	l.work.Go(func() { execute(startCtx, taskCtx, runtime, t, l.progress) })
+	if d := info.MaxCompletionTime; d != nil {
+		l.limit = time.After(time.Duration(d.Nanoseconds))
+	}
 	l.observe(taskCtx)
+	l.checkHealth(taskCtx)
 }
 
 // prepare completes l.task and picks what runs it.
@@ -226,6 +251,26 @@ func execute(startCtx, taskCtx context.Context, runtime task.Runtime, t task.Tas
 	out <- progress{ended: true, exit: exit, err: err}
 }
 
+// hear takes a message of the runtime, or drops it where many wait already.
+func (l *loop) hear(message string) {
+	select {
+	case l.news <- message:
+	default:
+	}
+}
+
+// tell passes a message on in the task's present state. A task that is being
+// killed has better news to wait for.
+func (l *loop) tell(message string) {
+	switch {
+	case l.kill != nil:
+	case l.phase == launching:
+		l.update(outcome{state: mesos.TASK_STARTING, message: message})
+	case l.phase == running:
+		l.update(outcome{state: mesos.TASK_RUNNING, message: message})
+	}
+}
+
 func (l *loop) advance(p progress) {
 	switch {
 	case p.ended:
@@ -236,6 +281,7 @@ func (l *loop) advance(p progress) {
 		o := failed(p.err, l.kill != nil)
 		if l.kill == nil {
 			o.reason = mesos.REASON_CONTAINER_LAUNCH_FAILED.Enum()
+			o.unfit = image.FaultIn(o.message)
 		}
 		l.finish(o)
 	default:
@@ -248,7 +294,11 @@ func (l *loop) advance(p progress) {
 		if l.task.Launch.GPUs > 0 && l.task.Minors == nil {
 			o.message = "no devices cgroup confines this task: it can open every GPU of its agent"
 		}
+		if d, ok := p.running.(task.Described); ok {
+			o.data, o.addresses = d.Described()
+		}
 		l.update(o)
+		l.started <- p.running
 	}
 }
 
@@ -262,7 +312,7 @@ func (l *loop) logEnd(err error) {
 func (l *loop) finish(o outcome) {
 	l.phase = over
 	l.kill.stop()
-	l.final = l.update(l.sick.explain(o))
+	l.final = l.update(l.sick.explain(l.forced(o)))
 	if l.lost != nil {
 		l.done = true
 		return

@@ -3,6 +3,7 @@ package executor
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"syscall"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	"github.com/mesos/mesos-go/api/v1/lib/executor"
 
+	"mesos-gpu/executor/image"
 	"mesos-gpu/executor/task"
 	"mesos-gpu/gpu"
 	"mesos-gpu/job"
@@ -200,6 +202,44 @@ func TestStartError(t *testing.T) {
 		r.acknowledge(s)
 		r.endedWell()
 	})
+}
+
+// The framework is told which launches might go well elsewhere.
+func TestUnfitImage(t *testing.T) {
+	unfit := &image.Unfit{By: image.ByDriver, From: "NVIDIA_REQUIRE_CUDA", Wants: "cuda>=13.0", Has: "driver 535.104.05 with CUDA 12.2"}
+	tests := []struct {
+		name string
+		err  error
+		want string
+	}{
+		{"by the driver", fmt.Errorf("image app: %w", unfit), "driver"},
+		{"by the GPU", &image.Unfit{By: image.ByGPU}, "gpu"},
+		{"an agent's answer", errors.New("launch container: 400 Bad Request: " + unfit.Error()), "driver"},
+		{"another error", errors.New("image app: NVIDIA_REQUIRE_CUDA: no value for cuda"), ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t).run()
+				r.subscribed()
+				r.launch(info(t, job.Launch{}))
+				r.update(mesos.TASK_STARTING)
+				r.task.start <- tt.err
+				s := r.update(mesos.TASK_FAILED)
+				got := ""
+				for _, l := range s.GetLabels().GetLabels() {
+					if l.Key == "mesos-gpu.unfit" {
+						got = l.GetValue()
+					}
+				}
+				if got != tt.want || s.GetMessage() != tt.err.Error() || s.GetReason() != mesos.REASON_CONTAINER_LAUNCH_FAILED {
+					t.Errorf("got label %q, message %q and reason %s; want label %q", got, s.GetMessage(), s.GetReason(), tt.want)
+				}
+				r.acknowledge(s)
+				r.endedWell()
+			})
+		})
+	}
 }
 
 func TestOneTaskAnExecutor(t *testing.T) {

@@ -78,11 +78,11 @@ func run(ctx context.Context, cfg Config, transport http.RoundTripper) error {
 func (c *Config) runtimes(transport http.RoundTripper) map[job.Containerizer]task.Runtime {
 	agent := c.client(transport, "/api/v1")
 	return map[job.Containerizer]task.Runtime{
-		job.Docker: &docker.Runtime{
-			Client: c.Docker, Volume: c.Volume, DevDir: c.DevDir,
+		job.Docker: c.alone(&docker.Runtime{
+			Client: c.Docker, Volume: c.Volume, Host: c.Host, DevDir: c.DevDir, Claims: c.ClaimsDir,
 			Sandbox: c.Sandbox, HostSandbox: c.Directory, Log: c.Log,
-		},
-		job.Mesos: &unified.Runtime{Agent: httpagent.NewSender(agent.Send), Sandbox: c.Sandbox, Log: c.Log},
+		}),
+		job.Mesos: c.alone(&unified.Runtime{Agent: httpagent.NewSender(agent.Send), Sandbox: c.Sandbox, Log: c.Log}),
 	}
 }
 

@@ -8,11 +8,17 @@ import (
 	"github.com/google/uuid"
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
+	"mesos-gpu/executor/image"
 	"mesos-gpu/executor/task"
 )
 
-// exitCodeLabel carries the exit status of a process that ended by itself.
-const exitCodeLabel = "mesos-gpu.exit_code"
+const (
+	// exitCodeLabel carries the exit status of a process that ended by itself.
+	exitCodeLabel = "mesos-gpu.exit_code"
+	// unfitLabel says that the process was not started, for the image cannot
+	// run on this agent, and whose fault that is (image.Fault).
+	unfitLabel = "mesos-gpu.unfit"
+)
 
 // outcome is a task's terminal state and what goes with it.
 type outcome struct {
@@ -22,8 +28,13 @@ type outcome struct {
 	limitation *mesos.TaskResourceLimitation
 	// healthy is set where a device of the task has failed, or works again.
 	healthy *bool
+	// unfit is set where the image cannot run on this agent.
+	unfit image.Fault
 	// exitCode is set where the process ended by itself.
 	exitCode *int
+	// data describes the container, addresses are those of its own network.
+	data      []byte
+	addresses []string
 }
 
 // ended says what a task's end means. An end that was asked for is KILLED
@@ -77,16 +88,41 @@ func status(id mesos.TaskID, executorID string, o outcome, now time.Time) mesos.
 		Reason:     o.reason,
 		Limitation: o.limitation,
 		Healthy:    o.healthy,
+		Data:       o.data,
+	}
+	if len(o.addresses) > 0 {
+		s.ContainerStatus = &mesos.ContainerStatus{NetworkInfos: []mesos.NetworkInfo{{IPAddresses: addresses(o.addresses)}}}
 	}
 	if o.message != "" {
 		message := oneLine(o.message)
 		s.Message = &message
 	}
 	if o.exitCode != nil {
-		code := strconv.Itoa(*o.exitCode)
-		s.Labels = &mesos.Labels{Labels: []mesos.Label{{Key: exitCodeLabel, Value: &code}}}
+		addLabel(&s, exitCodeLabel, strconv.Itoa(*o.exitCode))
+	}
+	if o.unfit != "" {
+		addLabel(&s, unfitLabel, string(o.unfit))
 	}
 	return s
+}
+
+func addLabel(s *mesos.TaskStatus, key, value string) {
+	if s.Labels == nil {
+		s.Labels = &mesos.Labels{}
+	}
+	s.Labels.Labels = append(s.Labels.Labels, mesos.Label{Key: key, Value: &value})
+}
+
+func addresses(all []string) []mesos.NetworkInfo_IPAddress {
+	var list []mesos.NetworkInfo_IPAddress
+	for _, a := range all {
+		protocol := mesos.IPv4
+		if strings.Contains(a, ":") {
+			protocol = mesos.IPv6
+		}
+		list = append(list, mesos.NetworkInfo_IPAddress{Protocol: &protocol, IPAddress: &a})
+	}
+	return list
 }
 
 // maxMessage bounds what an engine or agent has to say.

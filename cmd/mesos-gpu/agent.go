@@ -7,9 +7,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/docker/docker/client"
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
 
+	"mesos-gpu/executor"
+	"mesos-gpu/executor/docker"
 	"mesos-gpu/executor/image"
 	"mesos-gpu/framework/master"
 	"mesos-gpu/gpu"
@@ -69,13 +72,19 @@ func (a *app) daemonCommand(common *agentFlags) *cobra.Command {
 			}
 			cfg.Log, cfg.AgentURL = log, agentURL(url)
 			cfg.Provider, cfg.Stock, cfg.Role = common.advertise == byProvider, common.stock, common.role
-			cfg.Open = func() (daemon.Hardware, error) { return a.hardware(common.simulate, log) }
+			var known gpu.Host // once Open has returned, before which nobody asks
+			cfg.Open = func() (daemon.Hardware, error) {
+				h, err := a.hardware(common.simulate, log)
+				known = h.Host
+				return h, err
+			}
 			cfg.Policy.Ignored = xids(ignored)
-			cfg.NeedsDriver = needsDriver
+			cfg.NeedsDriver = func(labels, env map[string]string) (bool, error) { return needsDriver(labels, env, known) }
 			cfg.Volume = func(ctx context.Context) (string, error) {
 				volume, err := volumemgr.Ensure(ctx, driverRoot, volumes)
 				return volume.Path, err
 			}
+			cfg.Sweep = func(ctx context.Context) error { return sweep(ctx, volumes, log) }
 			cfg.Ready = func(listen string) {
 				fmt.Fprintf(a.out, "mesos-gpu agent is up: %s, metrics http://%s/metrics\n", cfg.Socket, listen)
 			}
@@ -109,6 +118,14 @@ func (a *app) daemonCommand(common *agentFlags) *cobra.Command {
 	return c
 }
 
+// sweep removes Docker containers whose executor was killed.
+func sweep(ctx context.Context, volumes string, log logrus.FieldLogger) error {
+	engine := func() (*client.Client, error) {
+		return client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
+	}
+	return docker.Sweep(ctx, engine, executor.ClaimsOf(volumes), log)
+}
+
 // hardware opens this machine's GPUs, or makes them up.
 func (a *app) hardware(simulate string, log logrus.FieldLogger) (daemon.Hardware, error) {
 	if simulate == "" {
@@ -136,13 +153,14 @@ func authenticate(cfg *daemon.Config, credential string, encryption master.TLS, 
 	return err
 }
 
-// needsDriver is image.NeedsDriver for an environment without doubles.
-func needsDriver(labels, env map[string]string) (bool, error) {
+// needsDriver is image.Examine for an environment without doubles.
+func needsDriver(labels, env map[string]string, h gpu.Host) (bool, error) {
 	var entries []string
 	for name, value := range env {
 		entries = append(entries, name+"="+value)
 	}
-	return image.NeedsDriver(labels, entries), nil
+	ask, err := image.Examine(labels, entries, nil, image.Host{Driver: h.Driver, CUDA: h.CUDA})
+	return ask.Driver(), err
 }
 
 func xids(list []uint) []uint64 {

@@ -11,10 +11,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docker/docker/api/types/network"
+	"github.com/containerd/errdefs"
 	"github.com/docker/docker/client"
 	"github.com/sirupsen/logrus"
 
+	"mesos-gpu/executor/image"
 	"mesos-gpu/executor/task"
 )
 
@@ -24,12 +25,17 @@ type Runtime struct {
 	Client func() (*client.Client, error)
 	// Volume returns the driver volume's host path.
 	Volume func(ctx context.Context) (string, error)
+	// Host tells what is known of the driver; nil where nothing is.
+	Host func(ctx context.Context) image.Host
 	// DevDir holds the GPU nodes as the engine's host sees them.
 	DevDir string
 	// Sandbox is where stdout and stderr go, HostSandbox the same folder as
 	// the engine's host sees it.
 	Sandbox, HostSandbox string
-	Log                  logrus.FieldLogger
+	// Claims is the agent's folder of claims; see Sweep. Where it cannot be
+	// written the task runs all the same, and the log says what that means.
+	Claims string
+	Log    logrus.FieldLogger
 }
 
 const (
@@ -57,7 +63,7 @@ func (d *Runtime) start(ctx context.Context, engine *client.Client, t task.Task)
 	if err := ping(ctx, engine); err != nil {
 		return nil, err
 	}
-	img, err := d.inspect(ctx, engine, t.Launch.Image)
+	img, err := d.inspect(ctx, engine, t)
 	if err != nil {
 		return nil, err
 	}
@@ -70,14 +76,16 @@ func (d *Runtime) start(ctx context.Context, engine *client.Client, t task.Task)
 	// these calls are not cut off, and ctx is heard between them.
 	steps, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTimeout)
 	defer cancel()
-	config, host := containerConfig(t, f), hostConfig(t, f)
-	created, err := engine.ContainerCreate(steps, config, host, &network.NetworkingConfig{}, nil, containerName(t))
+	r := &running{engine: engine, name: containerName(t), task: t, sandbox: d.Sandbox, log: d.Log.WithField("container", containerName(t))}
+	r.claim, err = claimed(d.Claims, r.name, engine.DaemonHost())
 	if err != nil {
-		return nil, fmt.Errorf("create container of image %s: %w", t.Launch.Image, err)
+		r.log.WithError(err).Warn("nobody will remove this container if the executor is killed")
 	}
-	r := &running{engine: engine, id: created.ID, name: containerName(t), task: t, log: d.Log.WithField("container", containerName(t))}
-	if err = ctx.Err(); err == nil {
-		err = r.start(steps, d.Sandbox)
+	if err = d.create(ctx, steps, r, f); err == nil {
+		err = ctx.Err()
+	}
+	if err == nil {
+		err = r.start(steps)
 	}
 	if err == nil {
 		return r, nil
@@ -86,6 +94,31 @@ func (d *Runtime) start(ctx context.Context, engine *client.Client, t task.Task)
 		err = fmt.Errorf("%w; %w", err, e)
 	}
 	return nil, err
+}
+
+// create makes the container. An image that went away since it was looked at
+// is fetched once more.
+func (d *Runtime) create(ctx, steps context.Context, r *running, f facts) error {
+	s, err := containerSpec(r.task, f)
+	if err != nil {
+		return err
+	}
+	try := func() error {
+		created, err := r.engine.ContainerCreate(steps, s.config, s.host, s.network, nil, r.name)
+		r.id = created.ID
+		return err
+	}
+	err = try()
+	if errdefs.IsNotFound(err) {
+		if _, err := d.inspect(ctx, r.engine, r.task); err != nil {
+			return err
+		}
+		err = try()
+	}
+	if err != nil {
+		return fmt.Errorf("create container of image %s: %w", r.task.Launch.Image, err)
+	}
+	return nil
 }
 
 func ping(ctx context.Context, engine *client.Client) error {

@@ -55,9 +55,9 @@ func newHost(t *testing.T) host {
 	log.SetOutput(t.Output())
 	sandbox := t.TempDir()
 	return host{engine: engine, volume: volume, Runtime: &Runtime{
-		Client:  func() (*client.Client, error) { return client.NewClientWithOpts(client.WithAPIVersionNegotiation()) },
-		Volume:  func(context.Context) (string, error) { return volume, nil },
-		DevDir:  dev,
+		Client: func() (*client.Client, error) { return client.NewClientWithOpts(client.WithAPIVersionNegotiation()) },
+		Volume: func(context.Context) (string, error) { return volume, nil },
+		DevDir: dev, Claims: filepath.Join(t.TempDir(), "claims"),
 		Sandbox: sandbox, HostSandbox: sandbox, Log: log,
 	}}
 }
@@ -77,6 +77,11 @@ func (h host) start(t *testing.T, work task.Task) task.Running {
 	if err != nil {
 		t.Fatalf("start: %v", err)
 	}
+	t.Cleanup(func() { // of a test that failed midway
+		if err := remove(context.Background(), h.engine, containerName(work)); err != nil {
+			t.Error(err)
+		}
+	})
 	return r
 }
 
@@ -102,6 +107,9 @@ func (h host) read(t *testing.T, name string) string {
 
 func (h host) nothingLeft(t *testing.T, work task.Task) {
 	t.Helper()
+	if _, err := os.Stat(filepath.Join(h.Claims, containerName(work))); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the claim of container %s is left behind (%v)", containerName(work), err)
+	}
 	left, err := h.engine.ContainerList(context.Background(), container.ListOptions{
 		All: true, Filters: filters.NewArgs(filters.Arg("name", containerName(work))),
 	})
@@ -231,14 +239,19 @@ exit 3`)
 // a program's output, so the file is read again and again.
 func (h host) awaitOutput(t *testing.T, want string) {
 	t.Helper()
+	awaitText(t, func() string { return h.read(t, "stdout") }, want)
+}
+
+func awaitText(t *testing.T, read func() string, want string) {
+	t.Helper()
 	deadline := time.After(20 * time.Second)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for !strings.Contains(h.read(t, "stdout"), want) {
+	for !strings.Contains(read(), want) {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatalf("task did not say %q", want)
+			t.Fatalf("nobody said %q, but %q", want, read())
 		}
 	}
 }
@@ -358,4 +371,22 @@ func TestOutOfMemory(t *testing.T) {
 	if got := exit.String(); !strings.Contains(got, "out of memory: the limit is 32 MiB") {
 		t.Errorf("task %s, want it out of memory", got)
 	}
+}
+
+// A person's docker stop is told from an end of the task's own.
+func TestStoppedByAPerson(t *testing.T) {
+	h := newHost(t)
+	img := testimage.Load(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:person", nil, nil))
+	work := shell(img, "trap 'exit 3' TERM; echo ready; while :; do sleep 0.1; done")
+	work.Launch.KillGrace = 10 * time.Second
+	r := h.start(t, work)
+	h.awaitOutput(t, "ready")
+	if err := h.engine.ContainerStop(t.Context(), containerName(work), container.StopOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	exit, err := r.Wait(t.Context())
+	if want := "exited with status 3: the docker engine sent it signal 15: somebody stopped the container, or the engine"; err != nil || exit.String() != want {
+		t.Errorf("task %q (%v), want %q", exit, err, want)
+	}
+	h.nothingLeft(t, work)
 }

@@ -24,7 +24,14 @@ func (d *Runtime) facts(ctx context.Context, t task.Task, img dockerimage.Inspec
 	if f.devices, err = devices(d.DevDir, t.Minors, t.Caps); err != nil {
 		return facts{}, err
 	}
-	if !image.NeedsDriver(labels, f.imageEnv) {
+	ask, err := image.Examine(labels, f.imageEnv, t.Launch.Env, d.host(ctx))
+	switch {
+	case err != nil && t.Launch.GPUs > 0:
+		return facts{}, fmt.Errorf("image %s: %w", t.Launch.Image, err)
+	case err != nil:
+		d.Log.WithError(err).Info("the image does not fit the driver; the task holds no GPU")
+		return f, nil
+	case !ask.Driver():
 		return f, nil
 	}
 	f.volume, err = d.Volume(ctx)
@@ -39,6 +46,13 @@ func (d *Runtime) facts(ctx context.Context, t task.Task, img dockerimage.Inspec
 	default:
 		return facts{}, fmt.Errorf("image %s asks for the GPU driver: %w", t.Launch.Image, err)
 	}
+}
+
+func (d *Runtime) host(ctx context.Context) image.Host {
+	if d.Host == nil {
+		return image.Host{}
+	}
+	return d.Host(ctx)
 }
 
 // devices lists the host nodes of those GPUs and MIG devices and, with any GPU, the control

@@ -22,6 +22,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/sirupsen/logrus"
 
+	"mesos-gpu/executor/image"
 	"mesos-gpu/executor/task"
 	"mesos-gpu/job"
 )
@@ -105,7 +106,7 @@ func TestPull(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			pulled.Store(false)
 			engine := fakeEngine(t, map[string]http.HandlerFunc{"GET /images/debian:12/json": image, "POST /images/create": tt.pull})
-			got, err := (&Runtime{Log: quiet(t)}).inspect(t.Context(), engine, "debian:12")
+			got, err := (&Runtime{Log: quiet(t)}).inspect(t.Context(), engine, shell("debian:12", ""))
 			switch {
 			case tt.want == "" && (err != nil || len(got.Config.Env) != 1):
 				t.Errorf("got image %v (%v)", got, err)
@@ -122,7 +123,7 @@ func TestPullStalls(t *testing.T) {
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
 	}})
-	if err := pull(t.Context(), engine, "debian:12", 50*time.Millisecond); err == nil || err.Error() != "no progress for 50ms" {
+	if err := pull(t.Context(), engine, "debian:12", 50*time.Millisecond, func(string) {}); err == nil || err.Error() != "no progress for 50ms" {
 		t.Errorf("got %v, want no progress for 50ms", err)
 	}
 }
@@ -131,14 +132,15 @@ func TestInspectError(t *testing.T) {
 	engine := fakeEngine(t, map[string]http.HandlerFunc{"GET /images/debian:12/json": func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, `{"message":"layer database is corrupt"}`, http.StatusInternalServerError)
 	}})
-	_, err := (&Runtime{Log: quiet(t)}).inspect(t.Context(), engine, "debian:12")
+	_, err := (&Runtime{Log: quiet(t)}).inspect(t.Context(), engine, shell("debian:12", ""))
 	if err == nil || !strings.Contains(err.Error(), "inspect image debian:12") || !strings.Contains(err.Error(), "corrupt") {
 		t.Errorf("got error %v", err)
 	}
 }
 
 // TestEngineGoesAway loses the engine while the container runs; a new one at
-// the same address is asked to remove what is left.
+// the same address knows the container no more, and is asked to remove what
+// is left all the same.
 func TestEngineGoesAway(t *testing.T) {
 	waiting := make(chan net.Conn, 1)
 	var removals atomic.Int32
@@ -153,7 +155,7 @@ func TestEngineGoesAway(t *testing.T) {
 			}
 			waiting <- conn
 		},
-		"DELETE /containers/c": func(w http.ResponseWriter, r *http.Request) {
+		"DELETE /containers/mesos-gpu-c": func(w http.ResponseWriter, r *http.Request) {
 			if removals.Add(1) == 1 {
 				http.Error(w, `{"message":"removal is in progress"}`, http.StatusConflict)
 				return
@@ -171,13 +173,18 @@ func TestEngineGoesAway(t *testing.T) {
 	r.output.conn.Conn = a
 	ctx, cancel := context.WithCancel(t.Context())
 	r.release = cancel
+	var said []string
+	r.task.Tell = func(message string) { said = append(said, message) }
 	r.exit, r.failed = engine.ContainerWait(ctx, "c", container.WaitConditionNextExit)
 	(<-waiting).Close()
 	_, err := r.Wait(t.Context())
-	for _, want := range []string{"docker engine at tcp://", "went away while container mesos-gpu-c ran", "submit the task again"} {
+	for _, want := range []string{"docker engine at tcp://", "restarted while container mesos-gpu-c ran, and has it no more", "submit the task again"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error lacks %q: %v", want, err)
 		}
+	}
+	if len(said) != 1 || !strings.Contains(said[0], "went away (unexpected EOF); waiting up to 2m0s for it") {
+		t.Errorf("the task's people heard %q", said)
 	}
 	if got := removals.Load(); got != 2 {
 		t.Errorf("container was removed in %d attempts, want 2", got)
@@ -185,12 +192,21 @@ func TestEngineGoesAway(t *testing.T) {
 }
 
 func TestRemoveError(t *testing.T) {
-	engine := fakeEngine(t, map[string]http.HandlerFunc{"DELETE /containers/c": func(w http.ResponseWriter, _ *http.Request) {
+	engine := fakeEngine(t, map[string]http.HandlerFunc{"DELETE /containers/mesos-gpu-c": func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, `{"message":"device busy"}`, http.StatusInternalServerError)
 	}})
-	err := (&running{engine: engine, id: "c", name: "mesos-gpu-c", log: quiet(t)}).remove()
+	dir := t.TempDir()
+	c, err := claimed(dir, "mesos-gpu-c", engine.DaemonHost())
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = (&running{engine: engine, id: "c", name: "mesos-gpu-c", claim: c, log: quiet(t)}).remove()
 	if err == nil || !strings.Contains(err.Error(), "device busy") || !strings.Contains(err.Error(), "docker rm -f mesos-gpu-c") {
 		t.Errorf("got error %v, want the cause and what to do", err)
+	}
+	err = Sweep(t.Context(), func() (*client.Client, error) { return engine, nil }, dir, quiet(t))
+	if want := "its executor is gone: remove container mesos-gpu-c: "; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("the next sweep says %v, want %q in it", err, want)
 	}
 }
 
@@ -242,7 +258,70 @@ func TestVolumeErrorIsKept(t *testing.T) {
 	}
 }
 
+// Nothing is made of an image that cannot run: the engine here can make no
+// container.
+func TestUnfitImageIsNotStarted(t *testing.T) {
+	engine := fakeEngine(t, map[string]http.HandlerFunc{"GET /images/app:1/json": func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"Id":"sha256:1","Config":{"Env":["NVIDIA_VISIBLE_DEVICES=all","NVIDIA_REQUIRE_CUDA=cuda>=12.4"]}}`)
+	}})
+	d := &Runtime{
+		Log: quiet(t), DevDir: t.TempDir(), Client: func() (*client.Client, error) { return engine, nil },
+		Host: func(context.Context) image.Host { return image.Host{CUDA: "12.2"} },
+	}
+	var unfit *image.Unfit
+	if _, err := d.Start(t.Context(), task.Task{Launch: job.Launch{Image: "app:1", GPUs: 1}}); !errors.As(err, &unfit) {
+		t.Errorf("got %v, want that the image is unfit", err)
+	}
+}
+
 // A MIG device is reached by its GPU's node and two capability nodes.
+// What an image asks of the driver is checked for tasks with GPUs, before
+// anything is made.
+func TestUnfitImage(t *testing.T) {
+	d := &Runtime{
+		Log: quiet(t), DevDir: t.TempDir(),
+		Host:   func(context.Context) image.Host { return image.Host{Driver: "535.104.05", CUDA: "12.2"} },
+		Volume: func(context.Context) (string, error) { return "/volumes/535.104.05", nil },
+	}
+	tests := []struct {
+		name   string
+		env    []string
+		launch job.Launch
+		unfit  bool
+		volume bool
+	}{
+		{"fits", []string{"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_CUDA=cuda>=12.2"}, job.Launch{GPUs: 1}, false, true},
+		{"too new", []string{"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_CUDA=cuda>=12.4"}, job.Launch{GPUs: 1}, true, false},
+		{"too new, and the job knows better", []string{"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_CUDA=cuda>=12.4"}, job.Launch{GPUs: 1, Env: map[string]string{"NVIDIA_DISABLE_REQUIRE": "1"}}, false, true},
+		{"too new, without a GPU", []string{"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_CUDA=cuda>=12.4"}, job.Launch{}, false, false},
+		{"asks for nothing", []string{"NVIDIA_REQUIRE_CUDA=cuda>=12.4"}, job.Launch{GPUs: 1}, false, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.launch.Image = "app:1"
+			config, err := json.Marshal(map[string]any{"Config": map[string]any{"Env": tt.env}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var img dockerimage.InspectResponse
+			if err := json.Unmarshal(config, &img); err != nil {
+				t.Fatal(err)
+			}
+			f, err := d.facts(t.Context(), task.Task{Launch: tt.launch}, img)
+			var unfit *image.Unfit
+			if errors.As(err, &unfit) != tt.unfit || (err != nil) != tt.unfit {
+				t.Fatalf("got %v, want it unfit: %v", err, tt.unfit)
+			}
+			if tt.unfit && !strings.HasPrefix(err.Error(), "image app:1: ") {
+				t.Errorf("the error does not name the image: %v", err)
+			}
+			if (f.volume != "") != tt.volume {
+				t.Errorf("got volume %q, want one: %v", f.volume, tt.volume)
+			}
+		})
+	}
+}
+
 func TestDevices(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"nvidia1", "nvidiactl", "nvidia-caps/nvidia-cap30", "nvidia-caps/nvidia-cap31"} {

@@ -11,23 +11,32 @@ import (
 	"github.com/containerd/errdefs"
 	dockerimage "github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/client"
+
+	"mesos-gpu/executor/task"
 )
 
 // pullStall is how long a pull may go without progress.
 const pullStall = 2 * time.Minute
 
-// inspect returns the image, pulled first where the engine has none.
-func (d *Runtime) inspect(ctx context.Context, engine *client.Client, name string) (dockerimage.InspectResponse, error) {
+// inspect returns the image, pulled first where the engine has none, or the
+// task wants its registry's present one.
+func (d *Runtime) inspect(ctx context.Context, engine *client.Client, t task.Task) (dockerimage.InspectResponse, error) {
+	name := t.Launch.Image
 	got, err := engine.ImageInspect(ctx, name)
-	if err == nil {
+	fresh := t.MesosContainer.GetDocker().GetForcePullImage()
+	if err == nil && !fresh {
 		return got, nil
 	}
-	if !errdefs.IsNotFound(err) {
+	if err != nil && !errdefs.IsNotFound(err) {
 		return got, fmt.Errorf("inspect image %s: %w", name, err)
 	}
 	d.Log.WithField("image", name).Info("pulling image")
-	if err := pull(ctx, engine, name, pullStall); err != nil {
-		return got, fmt.Errorf("image %s is not on this agent and cannot be pulled: %w: docker load it there, or name an image that its registry has", name, err)
+	if err := pull(ctx, engine, name, pullStall, t.Say); err != nil {
+		why := "is not on this agent"
+		if fresh {
+			why = "is to be pulled anew (force_pull_image)"
+		}
+		return got, fmt.Errorf("image %s %s and cannot be pulled: %w: docker load it there, or name an image that its registry has", name, why, err)
 	}
 	got, err = engine.ImageInspect(ctx, name)
 	if err != nil {
@@ -36,9 +45,10 @@ func (d *Runtime) inspect(ctx context.Context, engine *client.Client, name strin
 	return got, nil
 }
 
-// pull fetches an image. Each message of the engine winds the stall timer up
-// again; the messages themselves are not kept.
-func pull(ctx context.Context, engine *client.Client, name string, stall time.Duration) error {
+// pull fetches an image and says how far it is. Each message of the engine
+// winds the stall timer up again. Tasks that wait for one image each ask for
+// it: the engine fetches a layer once, whoever asks.
+func pull(ctx context.Context, engine *client.Client, name string, stall time.Duration, say func(string)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stalled := time.AfterFunc(stall, func() { cancel(fmt.Errorf("no progress for %s", stall)) })
@@ -48,11 +58,9 @@ func pull(ctx context.Context, engine *client.Client, name string, stall time.Du
 		return cause(ctx, err)
 	}
 	defer body.Close()
-	messages := json.NewDecoder(body)
+	messages, progress := json.NewDecoder(body), newProgress(name)
 	for {
-		var m struct {
-			Error string `json:"error"`
-		}
+		var m pullMessage
 		err := messages.Decode(&m)
 		switch {
 		case errors.Is(err, io.EOF):
@@ -63,6 +71,9 @@ func pull(ctx context.Context, engine *client.Client, name string, stall time.Du
 			return errors.New(m.Error)
 		}
 		stalled.Reset(stall)
+		if text := progress.add(m, time.Now()); text != "" {
+			say(text)
+		}
 	}
 }
 

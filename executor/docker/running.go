@@ -22,10 +22,6 @@ const (
 	drainTimeout  = 10 * time.Second
 	removeTimeout = 30 * time.Second
 	removeAgain   = time.Second
-	// oomTimeout is for the engine to learn why the kernel killed a container:
-	// it may know of the exit first.
-	oomTimeout = 2 * time.Second
-	oomAgain   = 100 * time.Millisecond
 )
 
 // running is a started container. It implements task.Running.
@@ -33,38 +29,54 @@ type running struct {
 	engine   *client.Client
 	id, name string
 	task     task.Task
-	log      logrus.FieldLogger
+	sandbox  string
+	claim    *claim
+	began    time.Time
+	// What describe found.
+	data      []byte
+	addresses []string
+	probeAt   string
+	log       logrus.FieldLogger
 
-	exit    <-chan container.WaitResponse
-	failed  <-chan error
-	release context.CancelFunc // ends the engine's wait
-	output  *output
-	killed  atomic.Bool // by this executor
+	exit     <-chan container.WaitResponse
+	failed   <-chan error
+	release  context.CancelFunc // ends the engine's wait
+	output   *output
+	killed   atomic.Bool // by this executor
+	signaled atomic.Bool // with whatever signal
+	// died says that the engine went away and came back without the process.
+	died bool
 }
 
 // start attaches to the output and to the end before it starts the process,
 // so that neither is missed.
-func (r *running) start(ctx context.Context, sandbox string) error {
-	out, err := attach(ctx, r.engine, r.id, sandbox, r.log)
+func (r *running) start(ctx context.Context) error {
+	out, err := attach(ctx, r.engine, r.id, r.sandbox, r.log)
 	if err != nil {
 		return err
 	}
-	wait, release := context.WithCancel(context.WithoutCancel(ctx))
-	r.exit, r.failed = r.engine.ContainerWait(wait, r.id, container.WaitConditionNextExit)
+	r.output, r.began = out, time.Now()
+	r.await(ctx, container.WaitConditionNextExit)
 	if err := r.engine.ContainerStart(ctx, r.id, container.StartOptions{}); err != nil {
-		release()
+		r.release()
 		out.close()
 		return fmt.Errorf("start container of image %s: %w", r.task.Launch.Image, err)
 	}
-	r.output, r.release = out, release
+	r.describe(ctx)
 	return nil
+}
+
+// await has the engine tell the container's end.
+func (r *running) await(ctx context.Context, condition container.WaitCondition) {
+	ctx, r.release = context.WithCancel(context.WithoutCancel(ctx))
+	r.exit, r.failed = r.engine.ContainerWait(ctx, r.id, condition)
 }
 
 // Wait implements task.Running.
 func (r *running) Wait(ctx context.Context) (task.Exit, error) {
 	defer r.engine.Close()
-	defer r.release()
 	exit, err := r.wait(ctx)
+	r.release()
 	if err == nil {
 		r.output.drain(drainTimeout)
 		r.explain(&exit)
@@ -84,53 +96,53 @@ func ending(exit task.Exit, err error) string {
 	return exit.String()
 }
 
+// wait follows the container over restarts of the engine.
 func (r *running) wait(ctx context.Context) (task.Exit, error) {
-	select {
-	case answer := <-r.exit:
-		exit := task.ExitOfShell(int(answer.StatusCode))
-		if answer.Error != nil {
-			exit.Message = answer.Error.Message
-		}
-		return exit, nil
-	case err := <-r.failed:
-		return task.Exit{}, fmt.Errorf("docker engine at %s went away while container %s ran: %w: see why dockerd stopped on this agent, then submit the task again", r.engine.DaemonHost(), r.name, err)
-	case <-ctx.Done():
-		return task.Exit{}, fmt.Errorf("container %s was removed: %w", r.name, context.Cause(ctx))
-	}
-}
-
-// explain adds that the kernel ended the container for its memory.
-func (r *running) explain(exit *task.Exit) {
-	if !r.oomKilled(exit.Signal == syscall.SIGKILL && !r.killed.Load()) {
-		return
-	}
-	exit.Message = fmt.Sprintf("out of memory: the limit is %d MiB", memoryLimit(r.task)/mib)
-	exit.Reason = mesos.REASON_CONTAINER_LIMITATION_MEMORY.Enum()
-}
-
-// oomKilled asks the engine, and where a kill wants an explanation asks again
-// for a while.
-func (r *running) oomKilled(unexplained bool) bool {
-	ctx, cancel := context.WithTimeout(context.Background(), oomTimeout)
-	defer cancel()
 	for {
-		c, err := r.engine.ContainerInspect(ctx, r.id)
-		if err != nil || c.State == nil {
-			return false
-		}
-		if c.State.OOMKilled || !unexplained {
-			return c.State.OOMKilled
-		}
 		select {
-		case <-time.After(oomAgain):
+		case answer := <-r.exit:
+			exit := task.ExitOfShell(int(answer.StatusCode))
+			if answer.Error != nil {
+				exit.Message = answer.Error.Message
+			}
+			return exit, nil
+		case err := <-r.failed:
+			if err := r.reconnect(ctx, err); err != nil {
+				return task.Exit{}, err
+			}
 		case <-ctx.Done():
-			return false
+			return task.Exit{}, r.givenUp(ctx)
 		}
+	}
+}
+
+func (r *running) givenUp(ctx context.Context) error {
+	return fmt.Errorf("container %s was removed: %w", r.name, context.Cause(ctx))
+}
+
+// explain adds why the process ended, where it did not end by itself and not
+// by this executor. An engine that stops stops its containers first, as a
+// person would.
+func (r *running) explain(exit *task.Exit) {
+	why := r.whyEnded(exit.Signal == syscall.SIGKILL && !r.killed.Load() && !r.died)
+	engine, ours := r.engine.DaemonHost(), r.signaled.Load()
+	switch {
+	case why.oom:
+		exit.Message = fmt.Sprintf("out of memory: the limit is %d MiB", memoryLimit(r.task)/mib)
+		exit.Reason = mesos.REASON_CONTAINER_LIMITATION_MEMORY.Enum()
+	case r.died:
+		exit.Message = fmt.Sprintf("the docker engine at %s restarted while it ran", engine)
+	case ours:
+	case why.gone:
+		exit.Message = fmt.Sprintf("the docker engine at %s stopped, and its containers with it", engine)
+	case why.signal != "":
+		exit.Message = fmt.Sprintf("the docker engine sent it signal %s: somebody stopped the container, or the engine", why.signal)
 	}
 }
 
 // Signal implements task.Running.
 func (r *running) Signal(ctx context.Context, sig syscall.Signal) error {
+	r.signaled.Store(true)
 	if sig == syscall.SIGKILL {
 		r.killed.Store(true)
 	}
@@ -141,26 +153,37 @@ func (r *running) Signal(ctx context.Context, sig syscall.Signal) error {
 	return nil
 }
 
-// remove takes the container away, running or not. A container left behind
+// remove takes the container away, running or not. A claim stays where that
+// cannot be done, for the next sweep.
+func (r *running) remove() error {
+	if err := remove(context.Background(), r.engine, r.name); err != nil {
+		r.claim.keep()
+		return err
+	}
+	r.claim.release()
+	return nil
+}
+
+// remove takes a container away, running or not. A container left behind
 // would hold GPUs that its agent takes for free, so an engine that does not
 // answer is asked again for a while.
-func (r *running) remove() error {
-	ctx, cancel := context.WithTimeout(context.Background(), removeTimeout)
+func remove(ctx context.Context, engine *client.Client, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
 	defer cancel()
 	for {
-		err := r.engine.ContainerRemove(ctx, r.id, container.RemoveOptions{Force: true, RemoveVolumes: true})
+		err := engine.ContainerRemove(ctx, name, container.RemoveOptions{Force: true, RemoveVolumes: true})
 		switch {
 		case err == nil, errdefs.IsNotFound(err):
 			return nil
 		case errdefs.IsConflict(err):
 			// The engine is removing it already.
 		case !client.IsErrConnectionFailed(err):
-			return fmt.Errorf("remove container %s: %w: docker rm -f %s", r.name, err, r.name)
+			return fmt.Errorf("remove container %s: %w: docker rm -f %s", name, err, name)
 		}
 		select {
 		case <-time.After(removeAgain):
 		case <-ctx.Done():
-			return fmt.Errorf("remove container %s: the engine did not answer for %s: docker rm -f %s", r.name, removeTimeout, r.name)
+			return fmt.Errorf("remove container %s: the engine at %s did not answer for %s: docker rm -f %s", name, engine.DaemonHost(), removeTimeout, name)
 		}
 	}
 }

@@ -1,12 +1,14 @@
 package docker
 
 import (
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/mount"
+	"golang.org/x/sys/unix"
 
 	"mesos-gpu/executor/task"
 )
@@ -27,6 +29,8 @@ const (
 	minCPUShares   = 2
 	sharesPerCPU   = 1024
 	minMemoryBytes = 32 << 20
+	cpuPeriod      = 100_000 // µs
+	minCPUQuota    = 1_000
 	mib            = 1 << 20
 )
 
@@ -42,9 +46,11 @@ type facts struct {
 	sandbox string
 }
 
-// containerName starts with mesos- as Mesos's own do, but never reads
-// "mesos-UUID": an agent that also has the docker containerizer stops
+// namePrefix starts with mesos- as Mesos's own names do, but no name ever
+// reads "mesos-UUID": an agent that also has the docker containerizer stops
 // containers so named that it did not start.
+const namePrefix = "mesos-gpu-"
+
 func containerName(t task.Task) string {
 	id := t.Container.Value
 	if id == "" {
@@ -56,10 +62,11 @@ func containerName(t task.Task) string {
 		}
 		return '_'
 	}
-	return "mesos-gpu-" + strings.Map(legal, id)
+	return namePrefix + strings.Map(legal, id)
 }
 
 func containerConfig(t task.Task, f facts) *container.Config {
+	grace := int(t.Launch.KillGrace.Seconds())
 	return &container.Config{
 		Image:      t.Launch.Image,
 		Entrypoint: t.Entrypoint,
@@ -68,6 +75,7 @@ func containerConfig(t task.Task, f facts) *container.Config {
 		Labels: map[string]string{
 			"mesos-gpu.job": t.Launch.Job, "mesos-gpu.task": t.ID, "mesos-gpu.framework": t.Framework,
 		},
+		StopTimeout:  &grace, // for an engine that stops
 		AttachStdout: true,
 		AttachStderr: true,
 	}
@@ -82,20 +90,17 @@ func containerConfig(t task.Task, f facts) *container.Config {
 // devices cgroup denies opening a node that is not in Devices, whoever made
 // it, and taking MKNOD away would only break images that make harmless nodes.
 func hostConfig(t task.Task, f facts) *container.HostConfig {
-	memory := memoryLimit(t)
 	h := &container.HostConfig{
 		NetworkMode: "host",
 		// The output goes to the sandbox; a second copy would fill the disk.
 		LogConfig: container.LogConfig{Type: "none"},
 		// Shared memory counts as the task's memory. The engine's 64 MiB
 		// break the data loaders of the common frameworks.
-		ShmSize: memory,
-		Mounts:  []mount.Mount{{Type: mount.TypeBind, Source: f.sandbox, Target: sandboxInside}},
-		Resources: container.Resources{
-			CPUShares: max(minCPUShares, int64(t.Launch.CPUs*sharesPerCPU)),
-			Memory:    memory,
-		},
+		ShmSize:     memoryRequest(t),
+		Mounts:      []mount.Mount{{Type: mount.TypeBind, Source: f.sandbox, Target: sandboxInside}},
+		OomScoreAdj: oomScore(t, totalMemory()),
 	}
+	limits(&h.Resources, t)
 	for _, node := range f.devices {
 		h.Devices = append(h.Devices, container.DeviceMapping{
 			PathOnHost: node, PathInContainer: "/dev/" + filepath.Base(node), CgroupPermissions: "rw",
@@ -107,8 +112,51 @@ func hostConfig(t task.Task, f facts) *container.HostConfig {
 	return h
 }
 
-// memoryLimit is in bytes.
-func memoryLimit(t task.Task) int64 { return max(minMemoryBytes, int64(t.Launch.MemMiB*mib)) }
+// memoryRequest is in bytes.
+func memoryRequest(t task.Task) int64 { return max(minMemoryBytes, int64(t.Launch.MemMiB*mib)) }
+
+// memoryLimit is in bytes, 0 for none.
+func memoryLimit(t task.Task) int64 {
+	mebibytes := t.Launch.MemMiB
+	if limit, ok := t.Limits["mem"]; ok {
+		mebibytes = limit
+	}
+	if math.IsInf(mebibytes, 1) {
+		return 0
+	}
+	return max(minMemoryBytes, int64(mebibytes*mib))
+}
+
+// limits are those of Mesos's docker executor: a task may use more than its
+// resources where it has a limit beyond them, and is then the first that the
+// kernel ends for memory.
+func limits(r *container.Resources, t task.Task) {
+	r.CPUShares = max(minCPUShares, int64(t.Launch.CPUs*sharesPerCPU))
+	r.Memory = memoryLimit(t)
+	if limit, ok := t.Limits["cpus"]; ok && !math.IsInf(limit, 1) {
+		r.CPUPeriod = cpuPeriod
+		r.CPUQuota = max(minCPUQuota, int64(limit*cpuPeriod))
+	}
+	if _, ok := t.Limits["mem"]; ok {
+		r.MemoryReservation = memoryRequest(t)
+	}
+}
+
+// oomScore is above 0 for a task whose limit exceeds its request.
+func oomScore(t task.Task, total uint64) int {
+	if limit, ok := t.Limits["mem"]; !ok || limit <= t.Launch.MemMiB || total == 0 {
+		return 0
+	}
+	return max(0, 1000-int(1000*uint64(memoryRequest(t))/total))
+}
+
+func totalMemory() uint64 {
+	var info unix.Sysinfo_t
+	if unix.Sysinfo(&info) != nil {
+		return 0
+	}
+	return uint64(info.Totalram) * uint64(info.Unit)
+}
 
 // env is the job's environment over the driver's search paths; the image's
 // own entries stay where neither sets the same name.

@@ -34,6 +34,22 @@ type Task struct {
 	// user, volumes), so the unified containerizer gets them as they are.
 	Command        *mesos.CommandInfo
 	MesosContainer *mesos.ContainerInfo
+	// Limits and Ports are the TaskInfo's: its limits, which may be infinite,
+	// and the ports among its resources.
+	Limits map[string]float64
+	Ports  []mesos.Value_Range
+	// Role is the one whose resources the task holds.
+	Role string
+	// Tell, where set, passes on what people who wait for the task should
+	// know, such as the progress of an image's pull. It returns at once.
+	Tell func(message string)
+}
+
+// Say tells, where there is somebody to tell.
+func (t Task) Say(message string) {
+	if t.Tell != nil {
+		t.Tell(message)
+	}
 }
 
 // Runtime starts tasks.
@@ -53,6 +69,21 @@ type Running interface {
 	Signal(ctx context.Context, sig syscall.Signal) error
 }
 
+// Described is a Running that knows its container: its description as JSON
+// and its addresses, none where it shares its host's.
+type Described interface {
+	Described() (data []byte, addresses []string)
+}
+
+// Probed is a Running whose health can be checked.
+type Probed interface {
+	// Exec runs a command beside the task's process and returns its status.
+	Exec(ctx context.Context, argv []string, env map[string]string) (code int, err error)
+	// Address is where the task's ports are, empty for a task without a
+	// network.
+	Address() string
+}
+
 // Env is the environment of the task's process: what the job asks for, and
 // above it what identifies the task and its devices.
 func (t Task) Env() map[string]string {
@@ -63,6 +94,9 @@ func (t Task) Env() map[string]string {
 	if t.Launch.Job != "" { // tasks of other frameworks have none
 		env["MESOS_GPU_JOB"] = t.Launch.Job
 		env["MESOS_GPU_TASK_INDEX"] = strconv.Itoa(t.Launch.Index)
+	}
+	if t.Role != "" {
+		env["MESOS_ALLOCATION_ROLE"] = t.Role
 	}
 	env["MESOS_TASK_ID"] = t.ID
 	env["NVIDIA_VISIBLE_DEVICES"] = t.visibleDevices()

@@ -15,6 +15,7 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/resources"
 	"golang.org/x/sys/unix"
 
+	driver "mesos-gpu/executor/image"
 	"mesos-gpu/internal/local/agent"
 	"mesos-gpu/internal/local/link"
 	"mesos-gpu/isolator"
@@ -41,6 +42,7 @@ func (c *cluster) newAgent(m link.Master) (*agent.Agent, error) {
 		Log: c.Log.WithField("part", "agent"), Master: m, WorkDir: filepath.Join(c.WorkDir, "agent"),
 		Addr: c.agent.Addr().String(), Resources: total, Attributes: advertise.Attributes(c.Host),
 		Root: c.Isolate, ExecutorPath: c.Binary, ImagesDir: c.Images,
+		Driver: driver.Host{Driver: c.Host.Driver, CUDA: c.Host.CUDA},
 		Volume: func(ctx context.Context) (string, error) {
 			volume, err := volumemgr.Ensure(ctx, root, volumes)
 			return volume.Path, err

@@ -11,6 +11,7 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	"github.com/sirupsen/logrus"
 
+	driver "mesos-gpu/executor/image"
 	"mesos-gpu/internal/local/link"
 	"mesos-gpu/isolator"
 )
@@ -52,6 +53,8 @@ type Config struct {
 	// Volume gives the folder of the driver's files, for images that want
 	// it. It may be nil where there is no driver.
 	Volume func(ctx context.Context) (path string, err error)
+	// Driver is what is known of the driver, of which images may ask much.
+	Driver driver.Host
 	// Runc is the program that runs containers with images.
 	Runc string
 

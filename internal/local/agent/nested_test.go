@@ -19,6 +19,7 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/httpcli/apierrors"
 	"github.com/mesos/mesos-go/api/v1/lib/httpcli/httpagent"
 
+	driver "mesos-gpu/executor/image"
 	"mesos-gpu/gpu"
 	"mesos-gpu/internal/need"
 	"mesos-gpu/internal/testimage"
@@ -376,4 +377,10 @@ func TestNestedImageErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantStatus(t, "no driver", r.nest(below(p, "n"), argv("true"), imageInfo("needy:1")), 400, "this agent has none")
+	r.agent.cfg.Driver = driver.Host{Driver: "535.104.05", CUDA: "12.2"}
+	archive = testimage.BusyboxArchive(t, "new:1", nil, []string{"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_CUDA=cuda>=12.4"})
+	if err := os.Rename(archive, filepath.Join(r.agent.cfg.ImagesDir, "new:1.tar")); err != nil {
+		t.Fatal(err)
+	}
+	wantStatus(t, "too new", r.nest(below(p, "n"), argv("true"), imageInfo("new:1")), 400, "image new:1: image is unfit for the agent's driver: it wants cuda>=12.4")
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
@@ -194,7 +195,11 @@ func (a *Agent) describeImage(ctx context.Context, l nestedLaunch, img image.Ima
 		return oci.Container{}, err
 	}
 	env := [][]string{img.Config.Env, {"MESOS_SANDBOX=" + oci.Sandbox}}
-	if driver.NeedsDriver(img.Config.Labels, img.Config.Env) {
+	ask, err := driver.Examine(img.Config.Labels, img.Config.Env, variables(own), a.cfg.Driver)
+	if err != nil && len(l.grant.Nodes) > 0 {
+		return oci.Container{}, fmt.Errorf("image %s: %w", img.Name, err)
+	}
+	if err == nil && ask.Driver() {
 		if a.cfg.Volume == nil {
 			return oci.Container{}, fmt.Errorf("image %s needs the driver's files, and this agent has none", img.Name)
 		}
@@ -213,6 +218,17 @@ func (a *Agent) describeImage(ctx context.Context, l nestedLaunch, img image.Ima
 		Args: args, Env: oci.Merge(append(env, own)...), Dir: dir, UID: user.UID, GID: user.GID, Groups: user.Groups,
 		Cgroup: a.engine.Path(l.ids) + "/.oci", Nodes: l.grant.Nodes, Rules: l.grant.Rules, Binds: binds,
 	}, nil
+}
+
+// variables are "NAME=value" entries by name; the last counts.
+func variables(entries []string) map[string]string {
+	vars := map[string]string{}
+	for _, e := range entries {
+		if name, value, ok := strings.Cut(e, "="); ok {
+			vars[name] = value
+		}
+	}
+	return vars
 }
 
 // binds are what the container sees of the host.

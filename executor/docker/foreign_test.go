@@ -1,0 +1,278 @@
+package docker
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"math"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/volume"
+	"github.com/google/go-cmp/cmp"
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+
+	"mesos-gpu/executor/task"
+	"mesos-gpu/internal/testimage"
+	"mesos-gpu/job"
+)
+
+func ptr[T any](v T) *T { return &v }
+
+// foreign is a task with a ContainerInfo, as frameworks beside ours send it.
+func foreign(t task.Task, change func(c *mesos.ContainerInfo)) task.Task {
+	c := &mesos.ContainerInfo{Type: mesos.ContainerInfo_DOCKER.Enum(), Docker: &mesos.ContainerInfo_DockerInfo{Image: t.Launch.Image}}
+	change(c)
+	t.MesosContainer = c
+	return t
+}
+
+func parameters(list ...string) func(c *mesos.ContainerInfo) {
+	return func(c *mesos.ContainerInfo) {
+		for _, p := range list {
+			key, value, _ := strings.Cut(p, "=")
+			c.Docker.Parameters = append(c.Docker.Parameters, mesos.Parameter{Key: key, Value: value})
+		}
+	}
+}
+
+func volumeAt(path string, change func(v *mesos.Volume)) func(c *mesos.ContainerInfo) {
+	return func(c *mesos.ContainerInfo) {
+		v := mesos.Volume{Mode: mesos.RW.Enum(), ContainerPath: path}
+		change(&v)
+		c.Volumes = append(c.Volumes, v)
+	}
+}
+
+func fromSource(s mesos.Volume_Source) func(v *mesos.Volume) {
+	return func(v *mesos.Volume) { v.Source = &s }
+}
+
+func dockerVolume(name, driver string) mesos.Volume_Source {
+	d := &mesos.Volume_Source_DockerVolume{Name: name}
+	if driver != "" {
+		d.Driver = &driver
+	}
+	return mesos.Volume_Source{Type: mesos.Volume_Source_DOCKER_VOLUME, DockerVolume: d}
+}
+
+func inNetwork(n mesos.ContainerInfo_DockerInfo_Network, hostPort uint32) func(c *mesos.ContainerInfo) {
+	return func(c *mesos.ContainerInfo) {
+		c.Docker.Network = &n
+		if hostPort > 0 {
+			c.Docker.PortMappings = []mesos.ContainerInfo_DockerInfo_PortMapping{{HostPort: hostPort, ContainerPort: 80}}
+		}
+	}
+}
+
+func both(steps ...func(c *mesos.ContainerInfo)) func(c *mesos.ContainerInfo) {
+	return func(c *mesos.ContainerInfo) {
+		for _, s := range steps {
+			s(c)
+		}
+	}
+}
+
+func TestContainerInfoRefused(t *testing.T) {
+	const host, bridge, user = mesos.ContainerInfo_DockerInfo_HOST, mesos.ContainerInfo_DockerInfo_BRIDGE, mesos.ContainerInfo_DockerInfo_USER
+	tests := []struct {
+		name, want string
+		change     func(c *mesos.ContainerInfo)
+	}{
+		{"privileged", "docker.privileged would open every GPU", func(c *mesos.ContainerInfo) { c.Docker.Privileged = ptr(true) }},
+		{"linux_info", "use docker.parameters", func(c *mesos.ContainerInfo) { c.LinuxInfo = &mesos.LinuxInfo{} }},
+		{"both paths relative", "volume at data: both paths are relative", volumeAt("data", func(v *mesos.Volume) { v.HostPath = ptr("data") })},
+		{"leaves the sandbox", "leaves the sandbox", volumeAt("/data", func(v *mesos.Volume) { v.HostPath = ptr("../other") })},
+		{"colon", "colon", volumeAt("/a:ro", func(v *mesos.Volume) { v.HostPath = ptr("/a") })},
+		{"image volume", "containers of type MESOS", volumeAt("/data", func(v *mesos.Volume) { v.Image = &mesos.Image{} })},
+		{"secret volume", "source SECRET is not served", volumeAt("/data", fromSource(mesos.Volume_Source{Type: mesos.Volume_Source_SECRET}))},
+		{"two drivers", "volume driver b, and another one has a", both(volumeAt("/a", fromSource(dockerVolume("x", "a"))), volumeAt("/b", fromSource(dockerVolume("y", "b"))))},
+		{"hostname of the host", "hostname is set, and the network is the host's", func(c *mesos.ContainerInfo) { c.Hostname = ptr("h") }},
+		{"user network without a name", "comes with 0 network_infos", inNetwork(user, 0)},
+		{"ports of the host", "need a network BRIDGE or USER, this is host", inNetwork(host, 31000)},
+		{"port not offered", "host port 80 is not among the task's ports", inNetwork(bridge, 80)},
+		{"parameter privileged", "privileged, which is not served: served are add-host, ", parameters("privileged=true")},
+		{"parameter device", "device, which is not served", parameters("device=/dev/nvidia0")},
+		{"parameter gpus", "gpus, which is not served", parameters("gpus=all")},
+		{"parameter runtime", "runtime, which is not served", parameters("runtime=nvidia")},
+		{"parameter pid", "pid, which is not served", parameters("pid=host")},
+		{"parameter ipc", "ipc=host: served are private", parameters("ipc=host")},
+		{"capability", "may open every GPU", parameters("cap-add=SYS_ADMIN")},
+		{"every capability", "may open every GPU", parameters("cap-add=ALL")},
+		{"another's network", "another container's network", parameters("net=container:x")},
+		{"own label", "labels of that prefix", parameters("label=mesos-gpu.task=x")},
+		{"shm-size", "shm-size=much: ", parameters("shm-size=much")},
+		{"ulimit", "ulimit=files: ", parameters("ulimit=files")},
+		{"volume", "volume=data:/data/x/../: ", parameters("volume=./data:/data/x/../")},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			work := foreign(shell("debian:12", ""), tt.change)
+			work.Ports = []mesos.Value_Range{{Begin: 31000, End: 31009}}
+			if tt.name == "volume" {
+				tt.want = "it reads HOST:CONTAINER"
+			}
+			if _, err := containerSpec(work, facts{sandbox: "/sandbox"}); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want %q in it", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestLimits(t *testing.T) {
+	tests := []struct {
+		name                                    string
+		limits                                  map[string]float64
+		memory, reservation, period, quota, oom int64
+	}{
+		{"none", nil, 64 << 20, 0, 0, 0, 0},
+		{"beyond the request", map[string]float64{"cpus": 1.5, "mem": 128}, 128 << 20, 64 << 20, 100000, 150000, 1},
+		{"infinite", map[string]float64{"cpus": math.Inf(1), "mem": math.Inf(1)}, 0, 64 << 20, 0, 0, 1},
+		{"least", map[string]float64{"cpus": 0.0001, "mem": 1}, 32 << 20, 64 << 20, 100000, 1000, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			h := hostConfig(task.Task{Launch: job.Launch{CPUs: 0.5, MemMiB: 64}, Limits: tt.limits}, facts{})
+			got := []int64{h.Memory, h.MemoryReservation, h.CPUPeriod, h.CPUQuota, min(1, int64(h.OomScoreAdj))}
+			if diff := cmp.Diff([]int64{tt.memory, tt.reservation, tt.period, tt.quota, tt.oom}, got); diff != "" {
+				t.Errorf("memory, reservation, period, quota, oom (-want +got):\n%s", diff)
+			}
+		})
+	}
+	if got := oomScore(task.Task{Launch: job.Launch{MemMiB: 256}, Limits: map[string]float64{"mem": 512}}, 1<<30); got != 750 {
+		t.Errorf("score of a quarter of the memory is %d, want 750", got)
+	}
+}
+
+// Volumes of every kind that is served, as the container sees them.
+func TestVolumes(t *testing.T) {
+	h := newHost(t).on(t, newPrivateEngine(t)) // it has this test's volumes alone
+	img := testimage.Load(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:volumes", nil, nil))
+	outside, name := t.TempDir(), fmt.Sprintf("mesos-gpu-test-%d", os.Getpid())
+	if err := os.WriteFile(filepath.Join(outside, "there"), []byte("from the host\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.engine.VolumeCreate(t.Context(), volume.CreateOptions{Name: name}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := h.engine.VolumeRemove(context.Background(), name, true); err != nil {
+			t.Error(err)
+		}
+	})
+	hostPath := func(p string, mode mesos.Volume_Mode) func(v *mesos.Volume) {
+		return func(v *mesos.Volume) { v.HostPath, v.Mode = &p, &mode }
+	}
+	work := foreign(shell(img, `cat /ro/there; touch /ro/x 2>&1 | grep -o Read-only
+cat $MESOS_SANDBOX/inside/there
+touch /own/made && ls $MESOS_SANDBOX/data
+touch /self/made && ls $MESOS_SANDBOX/self
+touch /named/made /nameless/made && echo volumes
+cat /option/there`), both(
+		volumeAt("/ro", hostPath(outside, mesos.RO)), volumeAt("inside", hostPath(outside, mesos.RO)), volumeAt("/own", hostPath("data", mesos.RW)),
+		volumeAt("/self", fromSource(mesos.Volume_Source{Type: mesos.Volume_Source_SANDBOX_PATH, SandboxPath: &mesos.Volume_Source_SandboxPath{Type: mesos.Volume_Source_SandboxPath_SELF, Path: "self"}})),
+		volumeAt("/named", fromSource(dockerVolume(name, "local"))), volumeAt("/nameless", func(*mesos.Volume) {}),
+		parameters("volume="+outside+":/option:ro")))
+	_, stdout, stderr := h.run(t, work)
+	if want := "from the host\nRead-only\nfrom the host\nmade\nmade\nvolumes\nfrom the host\n"; stdout != want {
+		t.Errorf("container saw %q, want %q (stderr %s)", stdout, want, stderr)
+	}
+	list, err := h.engine.VolumeList(t.Context(), volume.ListOptions{})
+	if err != nil || len(list.Volumes) != 1 || list.Volumes[0].Name != name {
+		t.Errorf("volumes are %v (%v), want the named one alone", list.Volumes, err)
+	}
+}
+
+// Parameters, as the container sees them.
+func TestParameters(t *testing.T) {
+	h := newHost(t)
+	img := testimage.Load(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:parameters", nil, nil))
+	work := foreign(shell(img, `id -u; pwd; echo $A; hostname; ulimit -n; df -m /dev/shm | awk 'NR==2{print $2}'
+touch /x 2>&1 | grep -o Read-only; touch /scratch/x && echo scratch; grep -c pinned /etc/hosts; cat /etc/resolv.conf | grep -v '^#'
+ls /sys/class/net`), parameters(
+		"user=65534", "workdir=/usr", "env=A=b", "env=MESOS_TASK_ID=forged", "hostname=box", "net=none", "ulimit=nofile=128:128", "shm-size=8m", "read-only=true", "tmpfs=/scratch",
+		"add-host=pinned:10.1.2.3", "dns=10.9.9.9", "cap-add=IPC_LOCK", "cap-drop=MKNOD", "label=team=vision", "init=false", "pids-limit=50", "memory-swap=-1"))
+	r := h.start(t, work).(*running)
+	c, err := h.engine.ContainerInspect(t.Context(), r.id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Config.Labels["team"] != "vision" || c.HostConfig.PidsLimit == nil || *c.HostConfig.PidsLimit != 50 || c.HostConfig.MemorySwap != -1 ||
+		len(c.HostConfig.CapAdd) != 1 || len(c.HostConfig.CapDrop) != 1 {
+		t.Errorf("engine was told labels %v, %+v", c.Config.Labels, c.HostConfig.Resources)
+	}
+	if exit, err := r.Wait(t.Context()); err != nil || !exit.Success() {
+		t.Errorf("task %s (%v)", exit, err)
+	}
+	if got, want := h.read(t, "stdout"), "65534\n/usr\nb\nbox\n128\n8\nRead-only\nscratch\n1\nnameserver 10.9.9.9\nlo\n"; got != want {
+		t.Errorf("container saw %q, want %q (%s)", got, want, h.read(t, "stderr"))
+	}
+}
+
+// A port of the host leads to the container, which tells its own address.
+func TestBridge(t *testing.T) {
+	h := newHost(t)
+	img := testimage.Load(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:bridge", nil, nil))
+	l, err := net.Listen("tcp", "127.0.0.1:0") // a port that is free now
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := uint32(l.Addr().(*net.TCPAddr).Port)
+	l.Close()
+	work := foreign(shell(img, `echo ready; while :; do echo hello | nc -l -p 80; done`), inNetwork(mesos.ContainerInfo_DockerInfo_BRIDGE, port))
+	work.Ports = []mesos.Value_Range{{Begin: uint64(port), End: uint64(port)}}
+	r := h.start(t, work)
+	h.awaitOutput(t, "ready")
+	data, addresses := r.(task.Described).Described()
+	if len(addresses) != 1 || !strings.HasPrefix(string(data), "[{") || !strings.Contains(string(data), addresses[0]) {
+		t.Errorf("container is described by %d bytes and addresses %v", len(data), addresses)
+	}
+	awaitText(t, func() string {
+		conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err != nil {
+			return err.Error()
+		}
+		defer conn.Close()
+		if err := conn.SetReadDeadline(time.Now().Add(time.Second)); err != nil {
+			return err.Error()
+		}
+		text, _ := bufio.NewReader(conn).ReadString('\n')
+		return text
+	}, "hello")
+	if err := r.Signal(t.Context(), syscall.SIGKILL); err != nil {
+		t.Error(err)
+	}
+	if _, err := r.Wait(t.Context()); err != nil {
+		t.Error(err)
+	}
+	h.nothingLeft(t, work)
+}
+
+// A command beside the task's process.
+func TestExec(t *testing.T) {
+	h := newHost(t)
+	img := testimage.Load(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:exec", nil, nil))
+	r := h.start(t, shell(img, "sleep 1000")).(*running)
+	if got := r.Address(); got != "127.0.0.1" {
+		t.Errorf("address on the host's network is %q", got)
+	}
+	code, err := r.Exec(t.Context(), []string{"sh", "-c", "exit $CODE"}, map[string]string{"CODE": "4"})
+	if code != 4 || err != nil {
+		t.Errorf("got status %d (%v), want 4", code, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	go cancel()
+	if _, err := r.Exec(ctx, []string{"sleep", "1000"}, nil); err == nil {
+		t.Error("a command outlasted its time")
+	}
+	ctx, cancel = context.WithCancel(t.Context())
+	cancel()
+	if _, err := r.Wait(ctx); err == nil {
+		t.Error("the task was given up and ended well")
+	}
+}

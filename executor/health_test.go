@@ -1,0 +1,199 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+
+	"mesos-gpu/executor/task"
+	"mesos-gpu/job"
+)
+
+// A check starts after its delay, forgives failures while the task starts,
+// tells changes and each failure, and asks for the end at the limit.
+func TestWatchHealth(t *testing.T) {
+	bad := errors.New("refused")
+	tests := []struct {
+		name  string
+		limit uint32
+		found []error // by the n-th probe, the last for ever
+		want  []string
+	}{
+		{"healthy", 3, []error{nil}, []string{"2s healthy"}},
+		{"starts slowly", 3, []error{bad, bad, nil}, []string{"4s healthy"}},
+		{"fails once", 3, []error{nil, bad, nil}, []string{"2s healthy", "3s unhealthy, 1 times of 3: refused", "4s healthy"}},
+		{"fails too often", 2, []error{nil, bad}, []string{"2s healthy", "3s unhealthy, 1 times of 2: refused", "4s unhealthy, 2 times of 2: refused, kill",
+			"5s unhealthy, 3 times of 2: refused, kill", "6s unhealthy, 4 times of 2: refused, kill", "7s unhealthy, 5 times of 2: refused, kill"}},
+		{"never starts", 1, []error{bad}, []string{"6s unhealthy, 1 times of 1: refused, kill", "7s unhealthy, 2 times of 1: refused, kill"}},
+		{"nobody minds", 0, []error{nil, bad, nil}, []string{"2s healthy", "3s unhealthy, 1 times of 0: refused", "4s healthy"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				start, n := time.Now(), 0
+				h := &mesos.HealthCheck{DelaySeconds: ptr(2.0), IntervalSeconds: ptr(1.0), GracePeriodSeconds: ptr(3.0), ConsecutiveFailures: &tt.limit}
+				try := func(context.Context) error {
+					n++
+					return tt.found[min(n, len(tt.found))-1]
+				}
+				var got []string
+				ctx, cancel := context.WithTimeout(t.Context(), 7500*time.Millisecond)
+				defer cancel()
+				watchHealth(ctx, h, try, func(v verdict) {
+					text := fmt.Sprint(time.Since(start), " ", v.message)
+					if v.kill {
+						text += ", kill"
+					}
+					got = append(got, text)
+				})
+				if diff := cmp.Diff(tt.want, got); diff != "" {
+					t.Errorf("verdicts (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// probed is a task whose health the test decides.
+type probed struct {
+	*fakeTask
+	codes chan int
+}
+
+func (p probed) Start(ctx context.Context, t task.Task) (task.Running, error) {
+	_, err := p.fakeTask.Start(ctx, t)
+	return p, err
+}
+func (p probed) Address() string { return "" }
+func (p probed) Exec(ctx context.Context, argv []string, _ map[string]string) (int, error) {
+	if !slices.Equal(argv, []string{"/bin/sh", "-c", "check"}) {
+		return 0, fmt.Errorf("ran %q", argv)
+	}
+	select {
+	case code := <-p.codes:
+		return code, nil
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+}
+
+// An unhealthy task says so, is ended, and its last status says why.
+func TestUnhealthyTask(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		p := probed{r.task, make(chan int, 3)}
+		r.cfg.Runtimes[job.Docker] = p
+		r.run()
+		r.subscribed()
+		work := info(t, job.Launch{Containerizer: job.Docker, Image: "debian:12"})
+		work.HealthCheck = &mesos.HealthCheck{Type: mesos.HealthCheck_COMMAND, Command: &mesos.CommandInfo{Value: ptr("check")}, ConsecutiveFailures: ptr(uint32(2))}
+		r.launch(work)
+		r.running()
+		p.codes <- 0
+		s := r.update(mesos.TASK_RUNNING)
+		if !s.GetHealthy() || s.GetReason() != mesos.REASON_TASK_HEALTH_CHECK_STATUS_UPDATED {
+			t.Errorf("healthy %v, reason %s", s.GetHealthy(), s.GetReason())
+		}
+		r.acknowledge(s)
+		p.codes <- 1
+		p.codes <- 1
+		for n := 1; n <= 2; n++ {
+			s = r.update(mesos.TASK_RUNNING)
+			if want := fmt.Sprintf("unhealthy, %d times of 2: command exited with status 1", n); s.GetMessage() != want || s.Healthy == nil || *s.Healthy {
+				t.Errorf("healthy %v with %q, want %q", s.Healthy, s.GetMessage(), want)
+			}
+			r.acknowledge(s)
+		}
+		<-r.task.signals // SIGTERM
+		r.task.exit <- task.Exit{Signal: 15}
+		s = r.update(mesos.TASK_KILLED)
+		if s.Healthy == nil || *s.Healthy || s.GetMessage() != "unhealthy, 2 times of 2: command exited with status 1" {
+			t.Errorf("healthy %v with %q at the end", s.Healthy, s.GetMessage())
+		}
+		r.acknowledge(s)
+		r.endedWell()
+	})
+}
+
+func TestMaxCompletionTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t).run()
+		r.subscribed()
+		work, start := info(t, job.Launch{KillGrace: time.Minute}), time.Now()
+		work.MaxCompletionTime = &mesos.DurationInfo{Nanoseconds: int64(time.Hour)}
+		r.launch(work)
+		r.running()
+		if sig := <-r.task.signals; sig != 9 || time.Since(start) != time.Hour {
+			t.Errorf("signal %d after %s, want SIGKILL after an hour", sig, time.Since(start))
+		}
+		r.task.exit <- task.Exit{Signal: 9}
+		s := r.update(mesos.TASK_FAILED)
+		if s.GetReason() != mesos.REASON_MAX_COMPLETION_TIME_REACHED || s.GetMessage() != "ended after its max_completion_time of 1h0m0s" {
+			t.Errorf("reason %s, message %q", s.GetReason(), s.GetMessage())
+		}
+		r.acknowledge(s)
+		r.endedWell()
+	})
+}
+
+// at is a task whose ports are there.
+type at struct {
+	probed
+	host string
+}
+
+func (a at) Address() string { return a.host }
+
+// Probes by HTTP and TCP against a real server.
+func TestProbes(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/well" {
+			http.Error(w, "ill", http.StatusServiceUnavailable)
+		}
+	}))
+	defer server.Close()
+	host, text, err := net.SplitHostPort(server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	number, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := uint32(number)
+	tests := []struct {
+		name, host, want string
+		check            mesos.HealthCheck
+	}{
+		{"http", host, "", mesos.HealthCheck{Type: mesos.HealthCheck_HTTP, HTTP: &mesos.HealthCheck_HTTPCheckInfo{Port: port, Path: ptr("/well")}}},
+		{"http, bad answer", host, "GET /ill answered 503", mesos.HealthCheck{Type: mesos.HealthCheck_HTTP, HTTP: &mesos.HealthCheck_HTTPCheckInfo{Port: port, Path: ptr("/ill")}}},
+		{"http, its own statuses", host, "", mesos.HealthCheck{Type: mesos.HealthCheck_HTTP, HTTP: &mesos.HealthCheck_HTTPCheckInfo{Port: port, Statuses: []uint32{503}}}},
+		{"tcp", host, "", mesos.HealthCheck{Type: mesos.HealthCheck_TCP, TCP: &mesos.HealthCheck_TCPCheckInfo{Port: port}}},
+		{"tcp, nobody there", host, "connection refused", mesos.HealthCheck{Type: mesos.HealthCheck_TCP, TCP: &mesos.HealthCheck_TCPCheckInfo{Port: 1}}},
+		{"no network", "", "use COMMAND", mesos.HealthCheck{Type: mesos.HealthCheck_TCP, TCP: &mesos.HealthCheck_TCPCheckInfo{Port: port}}},
+		{"nothing to check", host, "lacks what to check", mesos.HealthCheck{Type: mesos.HealthCheck_HTTP}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			try, err := probeOf(&tt.check, at{probed{}, tt.host})
+			if err == nil {
+				err = try(t.Context())
+			}
+			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want %q in it", err, tt.want)
+			}
+		})
+	}
+}

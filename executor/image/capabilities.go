@@ -1,0 +1,68 @@
+package image
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Capability is a part of the driver.
+type Capability string
+
+const (
+	Compute  Capability = "compute"  // CUDA and OpenCL
+	Compat32 Capability = "compat32" // 32 bit libraries
+	Graphics Capability = "graphics" // OpenGL and Vulkan
+	Utility  Capability = "utility"  // nvidia-smi and NVML
+	Video    Capability = "video"    // video codecs
+	Display  Capability = "display"  // X11
+	NGX      Capability = "ngx"      // NVIDIA NGX
+)
+
+// all is the word for every capability.
+const all = "all"
+
+// Capabilities is a set, in the order of AllCapabilities.
+type Capabilities []Capability
+
+// AllCapabilities are those there are.
+func AllCapabilities() Capabilities {
+	return Capabilities{Compute, Compat32, Graphics, Utility, Video, Display, NGX}
+}
+
+// DefaultCapabilities are those of an image that names none.
+func DefaultCapabilities() Capabilities { return Capabilities{Compute, Utility} }
+
+// ParseCapabilities reads the value of NVIDIA_DRIVER_CAPABILITIES, a list
+// parted by commas. An empty one means the default. The error names the word
+// that is none.
+func ParseCapabilities(text string) (Capabilities, error) {
+	var named Capabilities
+	for word := range strings.SplitSeq(text, ",") {
+		word = strings.TrimSpace(word)
+		switch {
+		case word == "":
+		case word == all:
+			named = append(named, AllCapabilities()...)
+		case AllCapabilities().Has(Capability(word)):
+			named = append(named, Capability(word))
+		default:
+			return nil, fmt.Errorf("%s names %q: the driver's parts are %s, or all", driverCapabilities, word, AllCapabilities())
+		}
+	}
+	if len(named) == 0 {
+		return DefaultCapabilities(), nil
+	}
+	return slices.DeleteFunc(AllCapabilities(), func(c Capability) bool { return !named.Has(c) }), nil
+}
+
+// Has reports whether c is in the set.
+func (cs Capabilities) Has(c Capability) bool { return slices.Contains(cs, c) }
+
+func (cs Capabilities) String() string {
+	words := make([]string, len(cs))
+	for i, c := range cs {
+		words[i] = string(c)
+	}
+	return strings.Join(words, ",")
+}

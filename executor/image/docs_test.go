@@ -1,0 +1,172 @@
+package image
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// row is one of a table of docs/images.md.
+type row struct {
+	labels map[string]string
+	env    []string
+	cells  []string // the others
+}
+
+var (
+	quoted    = regexp.MustCompile("`([^`]*)`")
+	separator = regexp.MustCompile(`^\|[-|]+\|$`)
+)
+
+// tables reads the rows below each heading.
+func tables(t *testing.T) map[string][]row {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "images.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string][]row{}
+	heading, body := "", false
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimRight(line, "\n")
+		switch {
+		case strings.HasPrefix(line, "## "):
+			heading, body = line[3:], false
+		case !strings.HasPrefix(line, "|"):
+			body = false
+		case separator.MatchString(line):
+			body = true
+		case body:
+			rows[heading] = append(rows[heading], readRow(t, line))
+		}
+	}
+	return rows
+}
+
+func readRow(t *testing.T, line string) row {
+	t.Helper()
+	cells := strings.Split(strings.TrimSuffix(strings.TrimPrefix(line, "| "), " |"), " | ")
+	r := row{labels: map[string]string{}, cells: cells[1:]}
+	said := quoted.FindAllStringSubmatch(cells[0], -1)
+	if len(said) == 0 && cells[0] != "(nothing)" {
+		t.Fatalf("row %q says nothing about an image", line)
+	}
+	for _, m := range said {
+		name, value, ok := strings.Cut(m[1], "=")
+		switch {
+		case !ok:
+			t.Fatalf("row %q: %q is no NAME=value", line, m[1])
+		case strings.HasPrefix(name, "com."):
+			r.labels[name] = value
+		default:
+			r.env = append(r.env, m[1])
+		}
+	}
+	return r
+}
+
+// hostOf reads "driver 535.104.05, CUDA 12.2, arch 9.0, arch 7.0".
+func hostOf(t *testing.T, text string) Host {
+	t.Helper()
+	var h Host
+	for fact := range strings.SplitSeq(text, ", ") {
+		name, value, _ := strings.Cut(fact, " ")
+		g := GPU{Name: fmt.Sprintf("GPU-%d", len(h.GPUs))}
+		switch name {
+		case "driver":
+			h.Driver = value
+		case "CUDA":
+			h.CUDA = value
+		case "arch":
+			g.Arch = value
+			h.GPUs = append(h.GPUs, g)
+		case "brand":
+			g.Brand = value
+			h.GPUs = append(h.GPUs, g)
+		default:
+			t.Fatalf("agent %q: what is %q?", text, fact)
+		}
+	}
+	return h
+}
+
+func outcomeOf(err error) string {
+	var unfit *Unfit
+	switch {
+	case err == nil:
+		return "starts"
+	case errors.As(err, &unfit):
+		return fmt.Sprintf("unfit by %s: wants %s (%s), has %s", unfit.By, unfit.Wants, unfit.From, unfit.Has)
+	default:
+		return err.Error()
+	}
+}
+
+// Each row of the document holds.
+func TestDocumentedRows(t *testing.T) {
+	yes := map[bool]string{true: "yes", false: "no"}
+	checks := map[string]struct {
+		least int // rows, so that a table which is read no more is seen
+		got   func(t *testing.T, r row) []string
+	}{
+		"Who gets the driver's files": {20, func(t *testing.T, r row) []string {
+			ask, err := Read(r.labels, r.env)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if NeedsDriver(r.labels, r.env) != ask.Driver() {
+				t.Errorf("NeedsDriver and Read differ")
+			}
+			return []string{"`" + ask.Devices.String() + "`", yes[ask.Driver()]}
+		}},
+		"Which parts of the driver": {9, func(_ *testing.T, r row) []string {
+			ask, err := Read(r.labels, r.env)
+			switch {
+			case err != nil:
+				return []string{err.Error()}
+			case len(ask.Capabilities) == 0:
+				return []string{"(none)"}
+			default:
+				return []string{"`" + ask.Capabilities.String() + "`"}
+			}
+		}},
+		"What the driver must be": {35, func(t *testing.T, r row) []string {
+			_, err := Examine(r.labels, r.env, nil, hostOf(t, r.cells[0]))
+			return []string{r.cells[0], outcomeOf(err)}
+		}},
+	}
+	all := tables(t)
+	for heading, rows := range all {
+		if _, ok := checks[heading]; !ok {
+			t.Errorf("no test for the %d rows below %q", len(rows), heading)
+		}
+	}
+	for heading, check := range checks {
+		if n := len(all[heading]); n < check.least {
+			t.Errorf("found %d rows below %q, want at least %d", n, heading, check.least)
+		}
+		for _, r := range all[heading] {
+			t.Run(fmt.Sprint(heading, "/", r.labels, r.env, r.cells), func(t *testing.T) {
+				if got, want := strings.Join(check.got(t, r), " | "), strings.Join(r.cells, " | "); got != want {
+					t.Errorf("got  %s\nwant %s", got, want)
+				}
+			})
+		}
+	}
+}
+
+// The message that people see is the one in the document.
+func TestDocumentedMessage(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "images.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, unfit := Examine(nil, []string{"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_CUDA=cuda>=12.4"}, nil, Host{Driver: "535.104.05", CUDA: "12.2"})
+	if unfit == nil || !strings.Contains(string(text), "\n> "+unfit.Error()+"\n") {
+		t.Errorf("the document does not quote: %v", unfit)
+	}
+}

@@ -1,0 +1,64 @@
+package image
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// version is a dotted number such as 535.104.05. Leading zeros, and ".0" at
+// the end, do not count.
+type version []uint32
+
+// maxParts bounds a version: the driver's have three, and four are in use
+// elsewhere.
+const maxParts = 4
+
+// parseVersion reads one, with or without a "v" in front.
+func parseVersion(text string) (version, error) {
+	parts := strings.Split(strings.TrimPrefix(text, "v"), ".")
+	if len(parts) > maxParts {
+		return nil, fmt.Errorf("%q is no version: it has %d parts, more than %d", text, len(parts), maxParts)
+	}
+	v := make(version, len(parts))
+	for i, part := range parts {
+		n, err := strconv.ParseUint(part, 10, 32)
+		if err != nil {
+			return nil, fmt.Errorf("%q is no version such as 12.2", text)
+		}
+		v[i] = uint32(n)
+	}
+	return v, nil
+}
+
+// majorMinor reads a version of CUDA, which has at most three parts, as X.Y.
+func majorMinor(text string) (string, error) {
+	v, err := parseVersion(text)
+	if err != nil {
+		return "", err
+	}
+	if len(v) > 3 {
+		return "", fmt.Errorf("%q is no version of CUDA: it has %d parts, more than 3", text, len(v))
+	}
+	v = append(v, 0)
+	return v[:2].String(), nil
+}
+
+// compare is negative where v is older than w.
+func (v version) compare(w version) int { return slices.Compare(v.trim(), w.trim()) }
+
+func (v version) trim() version {
+	for len(v) > 1 && v[len(v)-1] == 0 {
+		v = v[:len(v)-1]
+	}
+	return v
+}
+
+func (v version) String() string {
+	parts := make([]string, len(v))
+	for i, n := range v {
+		parts[i] = strconv.FormatUint(uint64(n), 10)
+	}
+	return strings.Join(parts, ".")
+}
