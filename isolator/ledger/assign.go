@@ -61,6 +61,14 @@ func (l *Ledger) Check(h Holding) error {
 			return err
 		}
 	}
+	if h.Inherits {
+		return nil
+	}
+	for _, inner := range l.Under(h.Container) {
+		if d := without(inner.Devices(), h.Devices()); len(d) > 0 {
+			return refuse("container %s holds %d devices, and %s in it holds %s beside them", h.Container, len(h.Devices()), inner.Container, d[0])
+		}
+	}
 	return nil
 }
 

@@ -208,6 +208,16 @@ func TestRestore(t *testing.T) {
 			t.Errorf("%s: got %v, want %q", container, err, c.want)
 		}
 	}
+	// One that was lost while one in it was not.
+	if err := restore("p.a.x", "1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := restore("p.a"); err == nil || !strings.Contains(err.Error(), "container p.a holds 0 devices, and p.a.x in it holds 1 beside them") {
+		t.Errorf("an outer one with less than its inner: %v", err)
+	}
+	if err := restore("p.a", "1"); err != nil {
+		t.Errorf("an outer one with as much as its inner: %v", err)
+	}
 	if err := l.Check(Holding{Container: "q", Named: []string{"3", "3"}}); err == nil {
 		t.Error("a device twice in one holding is taken")
 	}
