@@ -292,6 +292,7 @@ func as(t *testing.T, uid uint32, args ...string) *exec.Cmd {
 const nobody = 65534
 
 func TestRootOthersMayOnlyAsk(t *testing.T) {
+	need.Root(t) // who is neither uid 0 nor the daemon's own may not prepare
 	d := newDaemon(t, func(c *socket.Config) { c.UID = 4711 })
 	d.start(t)
 	if _, err := d.Prepare(t.Context(), containers.Launch{Container: "c", Resources: []ledger.Resource{{Name: "gpus", Scalar: 1}}}); err != nil {
