@@ -78,7 +78,7 @@ func (a *app) daemonCommand(common *agentFlags) *cobra.Command {
 				known = h.Host
 				return h, err
 			}
-			cfg.Policy.Ignored = xids(ignored)
+			cfg.Policy.Ignored = converted[uint64](ignored)
 			cfg.NeedsDriver = func(labels, env map[string]string) (bool, error) { return needsDriver(labels, env, known) }
 			cfg.Volume = func(ctx context.Context) (string, error) {
 				volume, err := volumemgr.Ensure(ctx, driverRoot, volumes)
@@ -113,17 +113,19 @@ func (a *app) daemonCommand(common *agentFlags) *cobra.Command {
 	f.StringVar(&cfg.Cgroups, "cgroups", "", "v1 or v2; empty finds out which keeps device rules here")
 	f.StringVar(&driverRoot, "driver-root", "/", "file system that holds the driver")
 	f.StringVar(&volumes, "volumes", "/var/lib/mesos-gpu/volumes", "folder that holds the driver volumes")
-	f.UintSliceVar(&ignored, "ignore-xid", ints(health.DefaultIgnored()), "XIDs that say nothing about a GPU's health")
+	f.UintSliceVar(&ignored, "ignore-xid", converted[uint](health.DefaultIgnored()), "XIDs that say nothing about a GPU's health")
 	logLevel(c, &level)
 	return c
 }
 
 // sweep removes Docker containers whose executor was killed.
 func sweep(ctx context.Context, volumes string, log logrus.FieldLogger) error {
-	engine := func() (*client.Client, error) {
-		return client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
-	}
 	return docker.Sweep(ctx, engine, executor.ClaimsOf(volumes), log)
+}
+
+// engine is a client of this machine's Docker engine, as DOCKER_HOST says.
+func engine() (*client.Client, error) {
+	return client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
 }
 
 // hardware opens this machine's GPUs, or makes them up.
@@ -163,18 +165,11 @@ func needsDriver(labels, env map[string]string, h gpu.Host) (bool, error) {
 	return ask.Driver(), err
 }
 
-func xids(list []uint) []uint64 {
-	numbers := make([]uint64, len(list))
+// converted is a list in the type that flags, or policies, have.
+func converted[To, From uint | uint64](list []From) []To {
+	numbers := make([]To, len(list))
 	for i, n := range list {
-		numbers[i] = uint64(n)
-	}
-	return numbers
-}
-
-func ints(list []uint64) []uint {
-	numbers := make([]uint, len(list))
-	for i, n := range list {
-		numbers[i] = uint(n)
+		numbers[i] = To(n)
 	}
 	return numbers
 }

@@ -68,7 +68,7 @@ func (a *app) printCollected(removed []volumemgr.Volume, kept []volumemgr.Kept, 
 // too, and what its local volumes lead to. A machine without an engine has
 // none.
 func dockerUsers(ctx context.Context, dir string) ([]string, error) {
-	engine, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
+	engine, err := engine()
 	if err != nil {
 		return nil, fmt.Errorf("ask the Docker engine: %w", err)
 	}

@@ -114,17 +114,17 @@ func TestDocumentedRows(t *testing.T) {
 		got   func(t *testing.T, r row) []string
 	}{
 		"Who gets the driver's files": {20, func(t *testing.T, r row) []string {
-			ask, err := Read(r.labels, r.env)
+			ask, err := readAsk(r.labels, r.env)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if NeedsDriver(r.labels, r.env) != ask.Driver() {
+			if needsDriver(r.labels, r.env) != ask.Driver() {
 				t.Errorf("NeedsDriver and Read differ")
 			}
 			return []string{"`" + ask.Devices.String() + "`", yes[ask.Driver()]}
 		}},
 		"Which parts of the driver": {9, func(_ *testing.T, r row) []string {
-			ask, err := Read(r.labels, r.env)
+			ask, err := readAsk(r.labels, r.env)
 			switch {
 			case err != nil:
 				return []string{err.Error()}

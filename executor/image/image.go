@@ -71,18 +71,6 @@ func Examine(labels map[string]string, imageEnv []string, jobEnv map[string]stri
 	return ask, ask.Check(h)
 }
 
-// Read is what an image with these labels and this environment ("NAME=value"
-// entries) asks for. The error names the label or variable that cannot be
-// understood.
-func Read(labels map[string]string, env []string) (Ask, error) { return asked(labels, read(env)) }
-
-// NeedsDriver reports whether an image with these labels and this environment
-// ("NAME=value" entries) wants the driver's files, where all else is of no
-// interest.
-func NeedsDriver(labels map[string]string, env []string) bool {
-	return devices(labels, read(env)).Driver()
-}
-
 func asked(labels map[string]string, vars variables) (Ask, error) {
 	ask := Ask{Devices: devices(labels, vars)}
 	if !ask.Driver() {

@@ -7,6 +7,15 @@ import (
 	"unicode/utf8"
 )
 
+// readAsk is what an image asks for, whatever the agent has.
+func readAsk(labels map[string]string, env []string) (Ask, error) { return asked(labels, read(env)) }
+
+// needsDriver is whether it wants the driver's files, where all else is of no
+// interest.
+func needsDriver(labels map[string]string, env []string) bool {
+	return devices(labels, read(env)).Driver()
+}
+
 // The rows of docs/images.md hold what is said of NeedsDriver; these are
 // about how labels and entries are read.
 func TestNeedsDriver(t *testing.T) {
@@ -32,7 +41,7 @@ func TestNeedsDriver(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := NeedsDriver(tt.labels, tt.env); got != tt.want {
+			if got := needsDriver(tt.labels, tt.env); got != tt.want {
 				t.Errorf("NeedsDriver(%v, %v): got %v, want %v", tt.labels, tt.env, got, tt.want)
 			}
 		})
@@ -81,7 +90,7 @@ func TestFaultIn(t *testing.T) {
 			t.Errorf("FaultIn of an error by %q: got %q", by, got)
 		}
 	}
-	_, err := Read(nil, []string{"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_CUDA=cuda"})
+	_, err := readAsk(nil, []string{"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_CUDA=cuda"})
 	if err == nil || FaultIn(err.Error()) != "" {
 		t.Errorf("FaultIn of an image that cannot be understood (%v): got %q, want none", err, FaultIn(err.Error()))
 	}

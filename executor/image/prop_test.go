@@ -183,13 +183,13 @@ func FuzzExamine(f *testing.F) {
 		ask, err := Examine(labels, vars, nil, Host{CUDA: has, Driver: has})
 		var unfit *Unfit
 		switch {
-		case err == nil && ask.Driver() != NeedsDriver(labels, vars):
+		case err == nil && ask.Driver() != needsDriver(labels, vars):
 			t.Errorf("the driver's files: Examine says %v", ask.Driver())
 		case errors.As(err, &unfit) && (unfit.By != ByDriver || unfit.Wants == "" || !strings.Contains(err.Error(), has)):
 			t.Errorf("the error tells not all: %v", err)
 		case err != nil && strings.Count(err.Error(), "\n") > strings.Count(env+volumes+cuda+has, "\n"):
 			t.Errorf("error of several lines: %v", err)
-		case !ask.Driver() && err != nil && !NeedsDriver(labels, vars):
+		case !ask.Driver() && err != nil && !needsDriver(labels, vars):
 			t.Errorf("an image that asks for nothing is refused: %v", err)
 		}
 	})

@@ -33,7 +33,7 @@ func TestToolkitRequirements(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			ask, err := Read(nil, append(tt.env, "NVIDIA_VISIBLE_DEVICES=all"))
+			ask, err := readAsk(nil, append(tt.env, "NVIDIA_VISIBLE_DEVICES=all"))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -41,9 +41,6 @@ type Machine struct {
 // Attributes are those of a machine all of whose GPUs go by name.
 func Attributes(h gpu.Host) []mesos.Attribute { return Machine{Host: h}.Attributes() }
 
-// Flags are those of a machine that is not advertised in any other way.
-func Flags(h gpu.Host) (resources, attributes string) { return Machine{Host: h}.Flags(false) }
-
 // Resources gives the scalar gpus and the set gpu_ids of the devices with
 // names, in the name of a provider unless providerID is empty. Without such
 // devices there are none.

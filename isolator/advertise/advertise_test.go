@@ -86,7 +86,7 @@ func TestFlags(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	resources, attributes := Flags(h)
+	resources, attributes := Machine{Host: h}.Flags(false)
 	ids := []any{h.Devices[0].UUID, h.Devices[1].UUID, h.Devices[2].UUID}
 	if diff := cmp.Diff(map[string][]any{"gpus": {3.0}, "gpu_ids": ids}, parse(t, resources)); diff != "" {
 		t.Errorf("resources (-want +got):\n%s", diff)
@@ -107,7 +107,7 @@ func TestFlags(t *testing.T) {
 	if diff := cmp.Diff(inOffers(h), back); diff != "" {
 		t.Errorf("inventory (-want +got):\n%s", diff)
 	}
-	if r, a := Flags(gpu.Host{}); r != "" || a != "" {
+	if r, a := (Machine{}).Flags(false); r != "" || a != "" {
 		t.Errorf("a host without GPUs has flags %q, %q", r, a)
 	}
 }
