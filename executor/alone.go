@@ -20,7 +20,7 @@ func (c *Config) alone(r task.Runtime) task.Runtime { return alone{r, c} }
 // and starts beside a container that cannot be removed.
 func (a alone) Start(ctx context.Context, t task.Task) (task.Running, error) {
 	if err := docker.Sweep(ctx, a.cfg.Docker, a.cfg.ClaimsDir, a.cfg.Log); err != nil {
-		if t.Launch.GPUs > 0 {
+		if t.GPUs > 0 {
 			return nil, err
 		}
 		a.cfg.Log.WithError(err).Warn("a container without an executor stays")

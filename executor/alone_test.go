@@ -10,7 +10,6 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
 	"mesos-gpu/executor/task"
-	"mesos-gpu/job"
 )
 
 // A task with devices does not start beside a container that may hold them.
@@ -22,14 +21,14 @@ func TestNotBesideAnAbandonedContainer(t *testing.T) {
 	abandoned := filepath.Join(r.cfg.ClaimsDir, "mesos-gpu-abandoned")
 	runtime := r.cfg.alone(deaf{r.task})
 	r.task.start <- nil
-	if _, err := runtime.Start(t.Context(), task.Task{Launch: job.Launch{GPUs: 1}}); err != nil {
+	if _, err := runtime.Start(t.Context(), task.Task{GPUs: 1}); err != nil {
 		t.Errorf("nothing is abandoned: %v", err)
 	}
 	if err := os.WriteFile(abandoned, []byte("tcp://another:2375"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	r.task.start <- nil
-	if _, err := runtime.Start(t.Context(), task.Task{Launch: job.Launch{GPUs: 1}}); err != nil {
+	if _, err := runtime.Start(t.Context(), task.Task{GPUs: 1}); err != nil {
 		t.Errorf("the container is another engine's: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -37,7 +36,7 @@ func TestNotBesideAnAbandonedContainer(t *testing.T) {
 	if err := os.WriteFile(abandoned, []byte(r.cfg.DockerHost), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := runtime.Start(ctx, task.Task{Launch: job.Launch{GPUs: 1}}); err == nil || !strings.Contains(err.Error(), "its executor is gone: remove container mesos-gpu-abandoned") {
+	if _, err := runtime.Start(ctx, task.Task{GPUs: 1}); err == nil || !strings.Contains(err.Error(), "its executor is gone: remove container mesos-gpu-abandoned") {
 		t.Errorf("task with a GPU started beside a container: %v", err)
 	}
 	r.task.start <- nil
@@ -50,7 +49,7 @@ func TestNotBesideAnAbandonedContainer(t *testing.T) {
 func TestRuntimeSays(t *testing.T) {
 	r := newRig(t).run()
 	r.subscribed()
-	r.launch(info(t, job.Launch{}))
+	r.launch(info(t, task.Task{}))
 	r.acknowledge(r.update(mesos.TASK_STARTING))
 	r.task.start <- nil
 	r.acknowledge(r.update(mesos.TASK_RUNNING))

@@ -16,6 +16,7 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	"golang.org/x/sys/unix"
 
+	"mesos-gpu/executor/task"
 	"mesos-gpu/gpu"
 	"mesos-gpu/internal/need"
 	"mesos-gpu/internal/testimage"
@@ -64,9 +65,9 @@ func TestDockerTask(t *testing.T) {
 	r, engine, img := engineRig(t)
 	r.run()
 	r.subscribed()
-	r.launch(info(t, job.Launch{
+	r.launch(info(t, task.Task{
 		Job: "job", Containerizer: job.Docker, Image: img, GPUs: 1, DeviceIDs: []string{"GPU-b"}, CPUs: 1, MemMiB: 64,
-		Command: []string{"sh", "-c", "ls /dev | grep nvidia; true </dev/nvidia1; exit 3"},
+		Argv: []string{"sh", "-c", "ls /dev | grep nvidia; true </dev/nvidia1; exit 3"},
 	}))
 	r.acknowledge(r.update(mesos.TASK_STARTING))
 	r.acknowledge(r.update(mesos.TASK_RUNNING))
@@ -89,9 +90,9 @@ func TestDockerTaskKilled(t *testing.T) {
 	r, engine, img := engineRig(t)
 	r.run()
 	r.subscribed(mesos.FrameworkInfo_Capability_TASK_KILLING_STATE)
-	r.launch(info(t, job.Launch{
+	r.launch(info(t, task.Task{
 		Containerizer: job.Docker, Image: img, GPUs: 1, CPUs: 1, MemMiB: 64,
-		Command: []string{"sh", "-c", "trap '' TERM; while :; do sleep 0.1; done"},
+		Argv: []string{"sh", "-c", "trap '' TERM; while :; do sleep 0.1; done"},
 	}))
 	r.acknowledge(r.update(mesos.TASK_STARTING))
 	r.acknowledge(r.update(mesos.TASK_RUNNING))
@@ -111,7 +112,7 @@ func TestDockerTaskWithoutItsImage(t *testing.T) {
 	r, engine, _ := engineRig(t)
 	r.run()
 	r.subscribed()
-	r.launch(info(t, job.Launch{Containerizer: job.Docker, Image: "127.0.0.1:1/nothing:v1", GPUs: 1}))
+	r.launch(info(t, task.Task{Containerizer: job.Docker, Image: "127.0.0.1:1/nothing:v1", GPUs: 1}))
 	r.acknowledge(r.update(mesos.TASK_STARTING))
 	s := r.update(mesos.TASK_FAILED)
 	if got := s.GetMessage(); !strings.Contains(got, "image 127.0.0.1:1/nothing:v1 is not on this agent") || strings.Contains(got, "\n") {
@@ -139,7 +140,7 @@ func TestNestedTaskIsRefused(t *testing.T) {
 	r.cfg.Transport, r.cfg.Runtimes, r.cfg.Token = nil, nil, "token"
 	r.run()
 	r.subscribed()
-	r.launch(info(t, job.Launch{Image: "nope", Command: []string{"true"}}))
+	r.launch(info(t, task.Task{Image: "nope", Argv: []string{"true"}}))
 	r.acknowledge(r.update(mesos.TASK_STARTING))
 	s := r.update(mesos.TASK_FAILED)
 	if got := s.GetMessage(); !strings.Contains(got, "launch nested container of image nope") || !strings.Contains(got, "no such image") {

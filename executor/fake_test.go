@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -250,14 +251,30 @@ func (r *rig) endedWell() {
 	}
 }
 
-// info is a task of this Launch.
-func info(t *testing.T, l job.Launch) mesos.TaskInfo {
+// info is how a framework of ours launches that task.
+func info(t *testing.T, w task.Task) mesos.TaskInfo {
 	t.Helper()
-	l.Version = job.LaunchVersion
-	if l.Containerizer == "" {
-		l.Containerizer = job.Mesos
+	amount := func(name string, x float64) mesos.Resource {
+		return mesos.Resource{Name: name, Type: mesos.SCALAR.Enum(), Scalar: &mesos.Value_Scalar{Value: x}}
 	}
-	return mesos.TaskInfo{Name: "job", TaskID: mesos.TaskID{Value: "t1"}, Data: marshal(t, l)}
+	i := mesos.TaskInfo{
+		Name: "job", TaskID: mesos.TaskID{Value: "t1"},
+		Data:       marshal(t, job.Launch{Version: job.LaunchVersion, Job: w.Job, Index: w.Index, Command: w.Argv, Env: w.Env}),
+		Resources:  []mesos.Resource{amount("cpus", w.CPUs), amount("mem", w.MemMiB), amount("disk", w.DiskMiB), amount("gpus", float64(w.GPUs))},
+		KillPolicy: &mesos.KillPolicy{GracePeriod: &mesos.DurationInfo{Nanoseconds: int64(w.KillGrace)}},
+	}
+	if len(w.DeviceIDs) > 0 {
+		i.Resources = append(i.Resources, mesos.Resource{Name: "gpu_ids", Type: mesos.SET.Enum(), Set: &mesos.Value_Set{Item: w.DeviceIDs}})
+	}
+	switch {
+	case w.Containerizer == job.Docker:
+		i.Container = dockerInfo(func(c *mesos.ContainerInfo) { c.Docker.Image = cmp.Or(w.Image, c.Docker.Image) })
+	case w.Image != "":
+		i.Container = &mesos.ContainerInfo{Type: mesos.ContainerInfo_MESOS.Enum(), Mesos: &mesos.ContainerInfo_MesosInfo{
+			Image: &mesos.Image{Type: mesos.Image_DOCKER.Enum(), Docker: &mesos.Image_Docker{Name: w.Image}},
+		}}
+	}
+	return i
 }
 
 // deaf starts its task whatever becomes of ctx.

@@ -17,14 +17,14 @@ import (
 // this executor and can open what the executor can. A docker task cannot, for
 // nobody knows which devices to give it.
 func (l *loop) granted(t task.Task) (gpu.Reach, error) {
-	want := t.Launch.GPUs
+	want := t.GPUs
 	reach, err := l.cfg.Granted()
 	if err != nil {
 		reach.Confined = false
 		l.log.WithError(err).Warn("granted GPUs are unknown")
 	}
 	switch {
-	case !reach.Confined && (want == 0 || t.Launch.Containerizer != job.Docker):
+	case !reach.Confined && (want == 0 || t.Containerizer != job.Docker):
 		return gpu.Reach{}, nil
 	case err != nil:
 		return gpu.Reach{}, fmt.Errorf("docker task holds %s, learn which: %w: %s", count(want), err, unconfined)

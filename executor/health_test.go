@@ -97,7 +97,7 @@ func TestUnhealthyTask(t *testing.T) {
 		r.cfg.Runtimes[job.Docker] = p
 		r.run()
 		r.subscribed()
-		work := info(t, job.Launch{Containerizer: job.Docker, Image: "debian:12"})
+		work := info(t, task.Task{Containerizer: job.Docker, Image: "debian:12"})
 		work.HealthCheck = &mesos.HealthCheck{Type: mesos.HealthCheck_COMMAND, Command: &mesos.CommandInfo{Value: ptr("check")}, ConsecutiveFailures: ptr(uint32(2))}
 		r.launch(work)
 		r.running()
@@ -131,7 +131,7 @@ func TestMaxCompletionTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t).run()
 		r.subscribed()
-		work, start := info(t, job.Launch{KillGrace: time.Minute}), time.Now()
+		work, start := info(t, task.Task{KillGrace: time.Minute}), time.Now()
 		work.MaxCompletionTime = &mesos.DurationInfo{Nanoseconds: int64(time.Hour)}
 		r.launch(work)
 		r.running()

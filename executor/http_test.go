@@ -12,7 +12,6 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
 	"mesos-gpu/executor/task"
-	"mesos-gpu/job"
 )
 
 // TestOverHTTP runs one task over real connections.
@@ -55,7 +54,7 @@ func TestOverHTTP(t *testing.T) {
 			if got := r.agent.header.Get("Authorization"); got != "Bearer secret" {
 				t.Errorf("Authorization is %q, want the bearer token", got)
 			}
-			r.launch(info(t, job.Launch{}))
+			r.launch(info(t, task.Task{}))
 			r.running()
 			r.task.exit <- task.Exit{Code: 2}
 			r.acknowledge(r.update(mesos.TASK_FAILED))

@@ -60,12 +60,7 @@ func (l *loop) killTask(id mesos.TaskID, policy *mesos.KillPolicy) {
 
 // grace is the KILL's own, or the one the task was launched with.
 func (l *loop) grace(policy *mesos.KillPolicy) time.Duration {
-	for _, p := range []*mesos.KillPolicy{policy, l.info.KillPolicy} {
-		if p != nil && p.GracePeriod != nil {
-			return max(0, time.Duration(p.GracePeriod.Nanoseconds))
-		}
-	}
-	return l.task.Launch.KillGrace
+	return graceOf(policy, l.task.KillGrace)
 }
 
 // startKill begins the task's end, or hastens it.

@@ -24,7 +24,7 @@ func TestKill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t).run()
 		r.subscribed(mesos.FrameworkInfo_Capability_TASK_KILLING_STATE)
-		r.launch(info(t, job.Launch{KillGrace: 30 * time.Second}))
+		r.launch(info(t, task.Task{KillGrace: 30 * time.Second}))
 		r.running()
 		r.kill(-1)
 		r.acknowledge(r.update(mesos.TASK_KILLING))
@@ -45,22 +45,21 @@ func TestKill(t *testing.T) {
 func TestKillGrace(t *testing.T) {
 	policy := &mesos.KillPolicy{GracePeriod: &mesos.DurationInfo{Nanoseconds: int64(4 * time.Second)}}
 	tests := []struct {
-		name   string
-		event  time.Duration // of the KILL; negative for none
-		info   *mesos.KillPolicy
-		launch time.Duration
-		want   time.Duration
+		name  string
+		event time.Duration // of the KILL; negative for none
+		info  *mesos.KillPolicy
+		want  time.Duration
 	}{
-		{"launch's", -1, nil, 7 * time.Second, 7 * time.Second},
-		{"task info's", -1, policy, 7 * time.Second, 4 * time.Second},
-		{"kill's", 2 * time.Second, policy, 7 * time.Second, 2 * time.Second},
+		{"nobody's", -1, nil, 5 * time.Second},
+		{"task info's", -1, policy, 4 * time.Second},
+		{"kill's", 2 * time.Second, policy, 2 * time.Second},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t).run()
 				r.subscribed()
-				i := info(t, job.Launch{KillGrace: tt.launch})
+				i := info(t, task.Task{})
 				i.KillPolicy = tt.info
 				r.launch(i)
 				r.running()
@@ -84,7 +83,7 @@ func TestKillAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t).run()
 		r.subscribed()
-		r.launch(info(t, job.Launch{KillGrace: time.Hour}))
+		r.launch(info(t, task.Task{KillGrace: time.Hour}))
 		r.running()
 		r.kill(-1)
 		r.signalled(syscall.SIGTERM)
@@ -105,7 +104,7 @@ func TestKillDuringLaunch(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t).run()
 			r.subscribed(mesos.FrameworkInfo_Capability_TASK_KILLING_STATE)
-			r.launch(info(t, job.Launch{KillGrace: time.Second}))
+			r.launch(info(t, task.Task{KillGrace: time.Second}))
 			r.update(mesos.TASK_STARTING)
 			r.kill(-1)
 			r.update(mesos.TASK_KILLING)
@@ -122,7 +121,7 @@ func TestKillDuringLaunch(t *testing.T) {
 			r.cfg.Runtimes[job.Mesos] = deaf{r.task}
 			r.run()
 			r.subscribed()
-			r.launch(info(t, job.Launch{KillGrace: time.Second}))
+			r.launch(info(t, task.Task{KillGrace: time.Second}))
 			r.update(mesos.TASK_STARTING)
 			r.kill(-1)
 			synctest.Wait()
@@ -149,7 +148,7 @@ func TestKillOfAnotherTask(t *testing.T) {
 		r := newRig(t).run()
 		r.subscribed()
 		r.kill(-1) // nothing was launched
-		i := info(t, job.Launch{})
+		i := info(t, task.Task{})
 		i.TaskID.Value = "other"
 		r.launch(i)
 		r.running()
@@ -177,7 +176,7 @@ func TestShutdown(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t).run()
 			r.subscribed()
-			r.launch(info(t, job.Launch{KillGrace: time.Minute}))
+			r.launch(info(t, task.Task{KillGrace: time.Minute}))
 			r.running()
 			start := time.Now()
 			r.shutdown()
@@ -195,7 +194,7 @@ func TestShutdown(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t).run()
 			r.subscribed()
-			r.launch(info(t, job.Launch{KillGrace: time.Minute}))
+			r.launch(info(t, task.Task{KillGrace: time.Minute}))
 			r.running()
 			start := time.Now()
 			r.shutdown()
@@ -212,7 +211,7 @@ func TestShutdown(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t).run()
 			r.subscribed()
-			r.launch(info(t, job.Launch{KillGrace: time.Second}))
+			r.launch(info(t, task.Task{KillGrace: time.Second}))
 			r.running()
 			r.stop()
 			r.signalled(syscall.SIGTERM)

@@ -17,6 +17,7 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
 	"mesos-gpu/executor/docker"
+	"mesos-gpu/executor/task"
 	"mesos-gpu/gpu"
 	"mesos-gpu/internal/need"
 	"mesos-gpu/internal/testimage"
@@ -71,7 +72,7 @@ func startProcess(t *testing.T, agent, image, name string) process {
 	p := process{r, cmd}
 	t.Cleanup(p.killed)
 	r.subscribed()
-	r.launch(info(t, job.Launch{Containerizer: job.Docker, Image: image, CPUs: 0.1, MemMiB: 32, Command: []string{"sleep", "1000"}}))
+	r.launch(info(t, task.Task{Containerizer: job.Docker, Image: image, CPUs: 0.1, MemMiB: 32, Argv: []string{"sleep", "1000"}}))
 	r.acknowledge(r.update(mesos.TASK_STARTING))
 	r.acknowledge(r.update(mesos.TASK_RUNNING))
 	return p

@@ -11,46 +11,41 @@ import (
 	"mesos-gpu/job"
 )
 
-// describe turns what Mesos launches into a task: from the Launch in the
-// task's data or, where Mesos's own CommandInfo or ContainerInfo says what to
-// run (its data is then the framework's own), from those. It is pure.
+// describe turns what Mesos launches into a task. The TaskInfo says nearly
+// all: its resources, limits, container and policies. What it cannot say
+// beside an executor, the command, stands in a job's Launch; other frameworks
+// say it in a CommandInfo, and their data is their own. It is pure.
 func describe(info mesos.TaskInfo) (task.Task, error) {
-	t := task.Task{ID: info.TaskID.Value, Role: role(info.Resources)}
-	var err error
-	switch {
-	case info.Command != nil || info.Container != nil:
-		err = fromCommand(&t, info)
-	case len(info.Data) > 0:
-		t.Launch, err = job.ParseLaunch(info.Data)
-	default:
-		err = errors.New("task has neither data nor a command: submit it by mesos-gpu, or set a command")
-	}
-	if err != nil {
+	t := held(info)
+	if err := command(&t, info); err != nil {
 		return task.Task{}, err
 	}
-	switch {
-	case info.Check != nil:
-		return task.Task{}, errors.New("task has a check, which is not served: use a health_check")
-	case info.HealthCheck != nil && t.Launch.Containerizer != job.Docker:
-		return task.Task{}, errors.New("task has a health_check, which is served in docker containers only: leave it out, or use container type DOCKER")
+	if err := ofContainer(&t, info.Container); err != nil {
+		return task.Task{}, err
 	}
-	if n, want := len(t.Launch.DeviceIDs), t.Launch.GPUs; n > 0 && n != want {
-		return task.Task{}, fmt.Errorf("task holds %d gpus and %d gpu_ids: take as many of each from the offer", want, n)
+	if n := len(t.DeviceIDs); n > 0 && n != t.GPUs {
+		return task.Task{}, fmt.Errorf("task holds %d gpus and %d gpu_ids: take as many of each from the offer", t.GPUs, n)
 	}
-	return t, nil
+	return t, refuse(t, info)
 }
 
-func fromCommand(t *task.Task, info mesos.TaskInfo) error {
-	command := info.Command
-	if command == nil {
-		command = &mesos.CommandInfo{}
+// refuse names what is not served.
+func refuse(t task.Task, info mesos.TaskInfo) error {
+	switch {
+	case info.Check != nil:
+		return errors.New("task has a check, which is not served: use a health_check")
+	case info.HealthCheck != nil && t.Containerizer != job.Docker:
+		return errors.New("task has a health_check, which is served in docker containers only: leave it out, or use container type DOCKER")
 	}
-	t.Command, t.MesosContainer = command, info.Container
-	t.Launch = job.Launch{
-		Version: job.LaunchVersion, Job: info.Name, Containerizer: job.Mesos,
-		Env: environment(command.Environment), KillGrace: job.DefaultKillGrace,
-		CPUs: scalar(info.Resources, "cpus"), MemMiB: scalar(info.Resources, "mem"),
-		GPUs: int(scalar(info.Resources, "gpus")), DeviceIDs: set(info.Resources, "gpu_ids"),
+	return nil
+}
+
+// held is what the task holds, and how it is to be treated.
+func held(info mesos.TaskInfo) task.Task {
+	t := task.Task{
+		ID: info.TaskID.Value, Containerizer: job.Mesos,
+		CPUs: scalar(info.Resources, "cpus"), MemMiB: scalar(info.Resources, "mem"), DiskMiB: scalar(info.Resources, "disk"),
+		GPUs: int(scalar(info.Resources, "gpus")), DeviceIDs: set(info.Resources, "gpu_ids"), Role: role(info.Resources),
 	}
 	for name, limit := range info.Limits {
 		if t.Limits == nil {
@@ -63,38 +58,81 @@ func fromCommand(t *task.Task, info mesos.TaskInfo) error {
 			t.Ports = append(t.Ports, r.Ranges.Range...)
 		}
 	}
-	if info.KillPolicy != nil && info.KillPolicy.GracePeriod != nil {
-		t.Launch.KillGrace = time.Duration(info.KillPolicy.GracePeriod.Nanoseconds)
+	if info.Labels != nil {
+		t.Labels = map[string]string{}
+		for _, l := range info.Labels.Labels {
+			t.Labels[l.Key] = l.GetValue()
+		}
 	}
+	t.KillGrace = graceOf(info.KillPolicy, job.DefaultKillGrace)
+	return t
+}
+
+func graceOf(policy *mesos.KillPolicy, otherwise time.Duration) time.Duration {
+	if policy == nil || policy.GracePeriod == nil {
+		return otherwise
+	}
+	return max(0, time.Duration(policy.GracePeriod.Nanoseconds))
+}
+
+// command reads what to run, and in what environment.
+func command(t *task.Task, info mesos.TaskInfo) error {
+	launch, ours, err := job.ParseLaunch(info.Data)
+	switch {
+	case info.Command != nil || !ours && info.Container != nil:
+		return foreign(t, info)
+	case err != nil:
+		return err
+	case !ours:
+		return errors.New("task has neither data nor a command: submit it by mesos-gpu, or set a command")
+	}
+	t.Job, t.Index, t.Argv, t.Env = launch.Job, launch.Index, launch.Command, launch.Env
+	return nil
+}
+
+// foreign reads another framework's command; without one the image brings its
+// own.
+func foreign(t *task.Task, info mesos.TaskInfo) error {
+	t.Command = info.Command
+	if t.Command == nil {
+		t.Command = &mesos.CommandInfo{}
+	}
+	t.Job, t.Env = info.Name, environment(t.Command.Environment)
 	if info.Container == nil || info.Container.GetType() != mesos.ContainerInfo_DOCKER {
 		return nil
 	}
-	return fromDocker(t, command, info.Container)
-}
-
-// fromDocker reads what says what to run. The rest of the ContainerInfo the
-// Docker runtime serves, or refuses.
-func fromDocker(t *task.Task, command *mesos.CommandInfo, c *mesos.ContainerInfo) error {
-	d := c.Docker
-	switch {
-	case d == nil || d.Image == "":
-		return errors.New("container of type DOCKER has no docker.image: name one")
-	case len(command.URIs) > 0:
+	c := t.Command
+	if len(c.URIs) > 0 {
 		return errors.New("docker task asks for command.uris: agents fetch those of executors only, leave them out")
 	}
-	if name := secret(command.Environment); name != "" {
+	if name := secret(c.Environment); name != "" {
 		return fmt.Errorf("docker task's variable %s is a secret: this executor resolves none, give it a value", name)
 	}
-	t.Launch.Containerizer, t.Launch.Image = job.Docker, d.Image
-	if !command.GetShell() {
-		if command.GetValue() != "" {
-			t.Launch.Command = append(t.Launch.Command, command.GetValue())
+	if !c.GetShell() {
+		if c.GetValue() != "" {
+			t.Argv = append(t.Argv, c.GetValue())
 		}
-		t.Launch.Command = append(t.Launch.Command, command.Arguments...)
+		t.Argv = append(t.Argv, c.Arguments...)
 		return nil
 	}
-	if command.GetValue() != "" {
-		t.Entrypoint, t.Launch.Command = []string{"/bin/sh"}, []string{"-c", command.GetValue()}
+	if c.GetValue() != "" {
+		t.Entrypoint, t.Argv = []string{"/bin/sh"}, []string{"-c", c.GetValue()}
+	}
+	return nil
+}
+
+// ofContainer reads the image. The rest of a ContainerInfo the runtimes serve,
+// or refuse.
+func ofContainer(t *task.Task, c *mesos.ContainerInfo) error {
+	t.MesosContainer = c
+	switch {
+	case c == nil:
+	case c.GetType() == mesos.ContainerInfo_DOCKER && c.Docker.GetImage() == "":
+		return errors.New("container of type DOCKER has no docker.image: name one")
+	case c.GetType() == mesos.ContainerInfo_DOCKER:
+		t.Containerizer, t.Image = job.Docker, c.Docker.Image
+	default:
+		t.Image = c.GetMesos().GetImage().GetDocker().GetName()
 	}
 	return nil
 }

@@ -39,15 +39,22 @@ func TestDescribeCommand(t *testing.T) {
 		Environment: &mesos.Environment{Variables: []mesos.Environment_Variable{{Name: "A", Value: ptr("b")}, {Name: "SECRET"}}},
 	}
 	argv := &mesos.CommandInfo{Shell: ptr(false), Value: ptr("/bin/echo"), Arguments: []string{"hi"}}
-	base := job.Launch{
-		Version: 1, Job: "n", CPUs: 1.5, MemMiB: 64, GPUs: 2, DeviceIDs: []string{"GPU-a", "GPU-b"}, KillGrace: 5 * time.Second,
+	base := task.Task{
+		ID: "t1", Job: "n", Containerizer: job.Mesos, CPUs: 1.5, MemMiB: 64, GPUs: 2, DeviceIDs: []string{"GPU-a", "GPU-b"}, KillGrace: 5 * time.Second,
 	}
-	with := func(change func(*job.Launch)) job.Launch {
-		l := base
-		l.Env = map[string]string{}
-		change(&l)
-		return l
+	with := func(change func(*task.Task)) task.Task {
+		w := base
+		w.Env = map[string]string{}
+		change(&w)
+		return w
 	}
+	docker := func(change func(*task.Task)) task.Task {
+		return with(func(w *task.Task) {
+			w.Containerizer, w.Image, w.MesosContainer = job.Docker, "debian:12", dockerInfo(nil)
+			change(w)
+		})
+	}
+	ours := marshal(t, job.Launch{Version: job.LaunchVersion, Job: "train", Index: 3, Command: []string{"train"}, Env: map[string]string{"A": "b"}})
 	tests := []struct {
 		name string
 		info mesos.TaskInfo
@@ -55,35 +62,44 @@ func TestDescribeCommand(t *testing.T) {
 	}{
 		{
 			"shell by mesos", mesos.TaskInfo{Command: shell, Data: []byte("the framework's own")},
-			task.Task{Command: shell, Launch: with(func(l *job.Launch) { l.Containerizer = job.Mesos; l.Env = map[string]string{"A": "b"} })},
+			with(func(w *task.Task) { w.Command = shell; w.Env = map[string]string{"A": "b"} }),
 		},
 		{
 			"kill policy", mesos.TaskInfo{Command: argv, KillPolicy: &mesos.KillPolicy{GracePeriod: &mesos.DurationInfo{Nanoseconds: 9e9}}},
-			task.Task{Command: argv, Launch: with(func(l *job.Launch) { l.Containerizer = job.Mesos; l.KillGrace = 9 * time.Second })},
+			with(func(w *task.Task) { w.Command = argv; w.KillGrace = 9 * time.Second }),
 		},
 		{
 			"argv by docker", mesos.TaskInfo{Command: argv, Container: dockerInfo(nil)},
-			task.Task{Command: argv, MesosContainer: dockerInfo(nil), Launch: with(func(l *job.Launch) {
-				l.Containerizer, l.Image, l.Command = job.Docker, "debian:12", []string{"/bin/echo", "hi"}
-			})},
+			docker(func(w *task.Task) { w.Command = argv; w.Argv = []string{"/bin/echo", "hi"} }),
 		},
 		{
 			"shell by docker", mesos.TaskInfo{Command: &mesos.CommandInfo{Value: ptr("echo hi")}, Container: dockerInfo(nil)},
-			task.Task{Command: &mesos.CommandInfo{Value: ptr("echo hi")}, MesosContainer: dockerInfo(nil), Entrypoint: []string{"/bin/sh"}, Launch: with(func(l *job.Launch) {
-				l.Containerizer, l.Image, l.Command = job.Docker, "debian:12", []string{"-c", "echo hi"}
-			})},
+			docker(func(w *task.Task) {
+				w.Command = &mesos.CommandInfo{Value: ptr("echo hi")}
+				w.Entrypoint, w.Argv = []string{"/bin/sh"}, []string{"-c", "echo hi"}
+			}),
 		},
 		{
-			"image's own command", mesos.TaskInfo{Container: dockerInfo(nil)},
-			task.Task{Command: &mesos.CommandInfo{}, MesosContainer: dockerInfo(nil), Launch: with(func(l *job.Launch) {
-				l.Containerizer, l.Image = job.Docker, "debian:12"
-			})},
+			"image's own command, and the framework's own data", mesos.TaskInfo{Container: dockerInfo(nil), Data: []byte(`{"version": 1}`)},
+			docker(func(w *task.Task) { w.Command = &mesos.CommandInfo{} }),
+		},
+		{
+			"a job's in docker", mesos.TaskInfo{Container: dockerInfo(nil), Data: ours},
+			docker(func(w *task.Task) {
+				w.Job, w.Index, w.Argv, w.Env = "train", 3, []string{"train"}, map[string]string{"A": "b"}
+			}),
+		},
+		{
+			"a job's by mesos", mesos.TaskInfo{Data: ours, Labels: &mesos.Labels{Labels: []mesos.Label{{Key: "team", Value: ptr("vision")}}}},
+			with(func(w *task.Task) {
+				w.Job, w.Index, w.Argv, w.Env = "train", 3, []string{"train"}, map[string]string{"A": "b"}
+				w.Labels = map[string]string{"team": "vision"}
+			}),
 		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.info.Name, tt.info.TaskID.Value, tt.info.Resources = "n", "t1", resources()
-			tt.want.ID = "t1"
 			got, err := describe(tt.info)
 			if err != nil {
 				t.Fatal(err)
@@ -135,7 +151,7 @@ func TestDescribeLimits(t *testing.T) {
 	if diff := cmp.Diff(ports, got.Ports); diff != "" {
 		t.Errorf("ports (-want +got):\n%s", diff)
 	}
-	if role := got.Env()["MESOS_ALLOCATION_ROLE"]; role != "research" {
+	if role := got.Environment()["MESOS_ALLOCATION_ROLE"]; role != "research" {
 		t.Errorf("role in the environment is %q", role)
 	}
 }

@@ -225,10 +225,6 @@ func (l *loop) prepare(info mesos.TaskInfo) (task.Runtime, error) {
 	if err != nil {
 		return nil, err
 	}
-	runtime := l.cfg.Runtimes[t.Launch.Containerizer]
-	if runtime == nil {
-		return nil, fmt.Errorf("containerizer %q is neither docker nor mesos", t.Launch.Containerizer)
-	}
 	reach, err := l.granted(t)
 	if err != nil {
 		return nil, err
@@ -236,8 +232,8 @@ func (l *loop) prepare(info mesos.TaskInfo) (task.Runtime, error) {
 	t.Minors, t.Caps = reach.Minors, reach.Caps
 	t.Framework, t.Container = l.cfg.FrameworkID, l.container
 	l.task = t
-	l.log.WithFields(logrus.Fields{"task": t.ID, "gpus": t.Launch.GPUs, "minors": t.Minors, "containerizer": t.Launch.Containerizer}).Info("launching")
-	return runtime, nil
+	l.log.WithFields(logrus.Fields{"task": t.ID, "gpus": t.GPUs, "minors": t.Minors, "containerizer": t.Containerizer}).Info("launching")
+	return l.cfg.Runtimes[t.Containerizer], nil
 }
 
 // execute runs the task; progress has room for all it says.
@@ -291,7 +287,7 @@ func (l *loop) advance(p progress) {
 			return
 		}
 		o := outcome{state: mesos.TASK_RUNNING}
-		if l.task.Launch.GPUs > 0 && l.task.Minors == nil {
+		if l.task.GPUs > 0 && l.task.Minors == nil {
 			o.message = "no devices cgroup confines this task: it can open every GPU of its agent"
 		}
 		if d, ok := p.running.(task.Described); ok {

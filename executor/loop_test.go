@@ -55,7 +55,7 @@ func TestTaskEnds(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t).run()
 				r.subscribed()
-				r.launch(info(t, job.Launch{Job: "job", Command: []string{"true"}}))
+				r.launch(info(t, task.Task{Job: "job", Argv: []string{"true"}}))
 				r.running()
 				r.task.exit <- tt.exit
 				s := r.update(tt.state)
@@ -80,7 +80,7 @@ func TestStatusesIdentifyThemselves(t *testing.T) {
 		r := newRig(t).run()
 		r.subscribed()
 		before := float64(time.Now().Unix())
-		r.launch(info(t, job.Launch{Command: []string{"true"}}))
+		r.launch(info(t, task.Task{Argv: []string{"true"}}))
 		seen := map[string]bool{}
 		var last mesos.TaskStatus
 		for _, state := range []mesos.TaskState{mesos.TASK_STARTING, mesos.TASK_RUNNING, mesos.TASK_FINISHED} {
@@ -120,15 +120,14 @@ func TestLaunchErrors(t *testing.T) {
 		granted func() (gpu.Reach, error)
 		want    string
 	}{
-		{"malformed data", mesos.TaskInfo{TaskID: mesos.TaskID{Value: "t1"}, Data: []byte("{")}, nil, "parse task data"},
-		{"other version", mesos.TaskInfo{TaskID: mesos.TaskID{Value: "t1"}, Data: []byte(`{"version":9}`)}, nil, "version 9"},
+		{"malformed data", mesos.TaskInfo{TaskID: mesos.TaskID{Value: "t1"}, Data: []byte("{")}, nil, "neither data nor a command"},
+		{"other version", mesos.TaskInfo{TaskID: mesos.TaskID{Value: "t1"}, Data: []byte(`{"mesos-gpu":9}`)}, nil, "version 9"},
 		{"nothing to run", mesos.TaskInfo{TaskID: mesos.TaskID{Value: "t1"}}, nil, "neither data nor a command"},
-		{"too few granted", info(t, job.Launch{GPUs: 2}), grant([]int{3}, true, nil), "task holds 2 GPUs and the executor's devices cgroup grants 1 (nvidia3)"},
-		{"too many granted", info(t, job.Launch{GPUs: 0}), grant([]int{0, 1}, true, nil), "task holds 0 GPUs and the executor's devices cgroup grants 2 (nvidia0, nvidia1)"},
-		{"docker without a cgroup", info(t, job.Launch{GPUs: 1, Containerizer: job.Docker}), grant(nil, false, nil), "no device cgroup says which"},
-		{"cgroup unreadable", info(t, job.Launch{GPUs: 1, Containerizer: job.Docker}), grant(nil, false, errors.New("read devices.list: permission denied")), "read devices.list"},
-		{"gpus and gpu_ids differ", info(t, job.Launch{GPUs: 2, DeviceIDs: []string{"GPU-a"}}), nil, "2 gpus and 1 gpu_ids"},
-		{"unknown containerizer", info(t, job.Launch{Containerizer: "rkt"}), nil, `"rkt"`},
+		{"too few granted", info(t, task.Task{GPUs: 2}), grant([]int{3}, true, nil), "task holds 2 GPUs and the executor's devices cgroup grants 1 (nvidia3)"},
+		{"too many granted", info(t, task.Task{GPUs: 0}), grant([]int{0, 1}, true, nil), "task holds 0 GPUs and the executor's devices cgroup grants 2 (nvidia0, nvidia1)"},
+		{"docker without a cgroup", info(t, task.Task{GPUs: 1, Containerizer: job.Docker}), grant(nil, false, nil), "no device cgroup says which"},
+		{"cgroup unreadable", info(t, task.Task{GPUs: 1, Containerizer: job.Docker}), grant(nil, false, errors.New("read devices.list: permission denied")), "read devices.list"},
+		{"gpus and gpu_ids differ", info(t, task.Task{GPUs: 2, DeviceIDs: []string{"GPU-a"}}), nil, "2 gpus and 1 gpu_ids"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -155,18 +154,18 @@ func TestGPUsReachTheRuntime(t *testing.T) {
 	noCgroup := errors.New("no cgroup v1 devices hierarchy")
 	tests := []struct {
 		name   string
-		launch job.Launch
+		launch task.Task
 		reach  gpu.Reach
 		err    error
 		want   int
 	}{
-		{"confined docker", job.Launch{GPUs: 2, Containerizer: job.Docker}, gpu.Reach{Confined: true, Minors: []int{1, 3}}, nil, 2},
-		{"confined mesos", job.Launch{GPUs: 1}, gpu.Reach{Confined: true, Minors: []int{2}}, nil, 1},
-		{"two slices of one GPU", job.Launch{GPUs: 2}, gpu.Reach{Confined: true, Minors: []int{2}, Caps: []int{30, 31, 39, 40}}, nil, 1},
-		{"unconfined mesos", job.Launch{GPUs: 2}, gpu.Reach{}, nil, 0},
-		{"unconfined docker without GPU", job.Launch{Containerizer: job.Docker}, gpu.Reach{}, nil, 0},
-		{"mesos where nobody knows", job.Launch{GPUs: 2}, gpu.Reach{}, noCgroup, 0},
-		{"docker without GPU where nobody knows", job.Launch{Containerizer: job.Docker}, gpu.Reach{}, noCgroup, 0},
+		{"confined docker", task.Task{GPUs: 2, Containerizer: job.Docker}, gpu.Reach{Confined: true, Minors: []int{1, 3}}, nil, 2},
+		{"confined mesos", task.Task{GPUs: 1}, gpu.Reach{Confined: true, Minors: []int{2}}, nil, 1},
+		{"two slices of one GPU", task.Task{GPUs: 2}, gpu.Reach{Confined: true, Minors: []int{2}, Caps: []int{30, 31, 39, 40}}, nil, 1},
+		{"unconfined mesos", task.Task{GPUs: 2}, gpu.Reach{}, nil, 0},
+		{"unconfined docker without GPU", task.Task{Containerizer: job.Docker}, gpu.Reach{}, nil, 0},
+		{"mesos where nobody knows", task.Task{GPUs: 2}, gpu.Reach{}, noCgroup, 0},
+		{"docker without GPU where nobody knows", task.Task{Containerizer: job.Docker}, gpu.Reach{}, noCgroup, 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -192,7 +191,7 @@ func TestStartError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t).run()
 		r.subscribed()
-		r.launch(info(t, job.Launch{}))
+		r.launch(info(t, task.Task{}))
 		r.update(mesos.TASK_STARTING)
 		r.task.start <- errors.New("image nope is not on this agent")
 		s := r.update(mesos.TASK_FAILED)
@@ -222,7 +221,7 @@ func TestUnfitImage(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t).run()
 				r.subscribed()
-				r.launch(info(t, job.Launch{}))
+				r.launch(info(t, task.Task{}))
 				r.update(mesos.TASK_STARTING)
 				r.task.start <- tt.err
 				s := r.update(mesos.TASK_FAILED)
@@ -246,9 +245,9 @@ func TestOneTaskAnExecutor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t).run()
 		r.subscribed()
-		r.launch(info(t, job.Launch{}))
+		r.launch(info(t, task.Task{}))
 		r.running()
-		second := info(t, job.Launch{})
+		second := info(t, task.Task{})
 		second.TaskID.Value = "t2"
 		r.launch(second)
 		s := r.update(mesos.TASK_FAILED)
@@ -270,7 +269,7 @@ func TestLaunchGroup(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t).run()
 			r.subscribed()
-			r.agent.send(group(info(t, job.Launch{})))
+			r.agent.send(group(info(t, task.Task{})))
 			r.running()
 			r.task.exit <- task.Exit{}
 			r.acknowledge(r.update(mesos.TASK_FINISHED))
@@ -281,9 +280,9 @@ func TestLaunchGroup(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t).run()
 			r.subscribed()
-			second := info(t, job.Launch{})
+			second := info(t, task.Task{})
 			second.TaskID.Value = "t2"
-			r.agent.send(group(info(t, job.Launch{}), second))
+			r.agent.send(group(info(t, task.Task{}), second))
 			for range 2 {
 				r.acknowledge(r.update(mesos.TASK_FAILED))
 			}
@@ -298,7 +297,7 @@ func TestUnacknowledgedEndIsBounded(t *testing.T) {
 		r.cfg.AckTimeout = 20 * time.Second
 		r.run()
 		r.subscribed()
-		r.launch(info(t, job.Launch{}))
+		r.launch(info(t, task.Task{}))
 		r.running()
 		r.task.exit <- task.Exit{}
 		r.update(mesos.TASK_FINISHED)

@@ -12,7 +12,6 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/executor"
 
 	"mesos-gpu/executor/task"
-	"mesos-gpu/job"
 )
 
 func TestReconnectResends(t *testing.T) {
@@ -23,7 +22,7 @@ func TestReconnectResends(t *testing.T) {
 		if s := r.subscribed(); len(s.UnacknowledgedTasks) != 0 || len(s.UnacknowledgedUpdates) != 0 {
 			t.Errorf("first subscription carries %d tasks and %d updates, want none", len(s.UnacknowledgedTasks), len(s.UnacknowledgedUpdates))
 		}
-		r.launch(info(t, job.Launch{}))
+		r.launch(info(t, task.Task{}))
 		starting := r.update(mesos.TASK_STARTING) // neither is acknowledged
 		r.task.start <- nil
 		run := r.update(mesos.TASK_RUNNING)
@@ -63,7 +62,7 @@ func TestAcknowledgedIsNotResent(t *testing.T) {
 		r.cfg.Checkpoint = true
 		r.run()
 		r.subscribed()
-		r.launch(info(t, job.Launch{}))
+		r.launch(info(t, task.Task{}))
 		r.running()
 		synctest.Wait()
 		r.agent.hangUp()
@@ -90,7 +89,7 @@ func TestRefusedUpdateIsSentAgain(t *testing.T) {
 		r.run()
 		r.subscribed()
 		start := time.Now()
-		r.launch(info(t, job.Launch{}))
+		r.launch(info(t, task.Task{}))
 		r.running()
 		if got := time.Since(start); got != 2*resendAfter {
 			t.Errorf("update arrived after %s, want %s", got, 2*resendAfter)
@@ -123,7 +122,7 @@ func TestAgentLost(t *testing.T) {
 				r.cfg.Checkpoint, r.cfg.RecoveryTimeout = tt.checkpoint, 40*time.Second
 				r.run()
 				r.subscribed()
-				r.launch(info(t, job.Launch{KillGrace: time.Second}))
+				r.launch(info(t, task.Task{KillGrace: time.Second}))
 				r.running()
 				synctest.Wait()
 				lost := time.Now()

@@ -22,10 +22,10 @@ type sick map[string]string
 
 // observe asks how the task's devices are until ctx ends.
 func (l *loop) observe(ctx context.Context) {
-	if l.cfg.Conditions == nil || len(l.task.Launch.DeviceIDs) == 0 {
+	if l.cfg.Conditions == nil || len(l.task.DeviceIDs) == 0 {
 		return
 	}
-	devices := l.task.Launch.DeviceIDs
+	devices := l.task.DeviceIDs
 	l.work.Go(func() {
 		l.cfg.Conditions(ctx, devices, func(device string, c gpu.Condition) {
 			select {

@@ -9,7 +9,6 @@ import (
 
 	"mesos-gpu/executor/task"
 	"mesos-gpu/gpu"
-	"mesos-gpu/job"
 )
 
 // sickbed is a daemon that tells what a test has it tell.
@@ -44,7 +43,7 @@ func TestSickDevice(t *testing.T) {
 		r.cfg.Granted = func() (gpu.Reach, error) { return gpu.Reach{Confined: true, Minors: []int{0, 1}}, nil }
 		r.run()
 		r.subscribed()
-		r.launch(info(t, job.Launch{GPUs: 2, DeviceIDs: []string{"GPU-a", "GPU-b"}}))
+		r.launch(info(t, task.Task{GPUs: 2, DeviceIDs: []string{"GPU-a", "GPU-b"}}))
 		r.running()
 		if got := <-bed.asked; len(got) != 2 || got[1] != "GPU-b" {
 			t.Errorf("asked for %v", got)

@@ -37,6 +37,7 @@ type Spec struct {
 	// Image is empty for a task that runs in the agent's own file system.
 	Image         string        `json:"image,omitempty"`
 	Containerizer Containerizer `json:"containerizer"`
+	Container
 	// KillGrace is how long a task may take to end after SIGTERM.
 	KillGrace time.Duration `json:"kill_grace"`
 
@@ -52,8 +53,6 @@ type Spec struct {
 	Gang bool `json:"gang,omitempty"`
 	// Constraints say which agents will do, as Marathon's do.
 	Constraints []Constraint `json:"constraints,omitempty"`
-	// Ports counts the host ports each task gets.
-	Ports int `json:"ports,omitempty"`
 	// Retries is how often a task that failed is tried again.
 	Retries int `json:"retries,omitempty"`
 	// Timeout bounds how long a task may run, RunTime says how long it is
@@ -111,6 +110,8 @@ type Task struct {
 	// KillWanted is when its end was asked for, and KillReason why.
 	KillWanted time.Time  `json:"kill_wanted,omitzero"`
 	KillReason KillReason `json:"kill_reason,omitempty"`
+	// Healthy is what its health check found last, nil before it knows.
+	Healthy *bool `json:"healthy,omitempty"`
 	// Ports are the host ports it got.
 	Ports []int `json:"ports,omitempty"`
 	// Failures and Losses count how earlier attempts ended: by a fault of

@@ -7,11 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"mesos-gpu/gpu"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write docs/task-life.md anew")
@@ -129,15 +126,12 @@ func TestCloneIsIndependent(t *testing.T) {
 }
 
 func TestLaunchRefusesAnotherVersion(t *testing.T) {
-	spec := &Spec{Name: "x", Request: gpu.Request{GPUs: 1}, CPUs: 1, MemMiB: 64, Command: []string{"true"}, Containerizer: Mesos, KillGrace: time.Second}
-	l := LaunchOf(spec, &Task{Index: 3, DeviceIDs: []string{"GPU-a"}})
-	if l.Index != 3 || l.GPUs != 1 || l.Version != LaunchVersion || l.KillGrace != time.Second {
-		t.Errorf("launch %+v", l)
+	if _, ok, err := ParseLaunch([]byte(`{"mesos-gpu": 99}`)); !ok || err == nil || !strings.Contains(err.Error(), "version 99, this executor reads version 2") {
+		t.Errorf("got %v, %v", ok, err)
 	}
-	if _, err := ParseLaunch([]byte(`{"version": 99}`)); err == nil || !strings.Contains(err.Error(), "version 99, this executor reads version 1") {
-		t.Errorf("got %v", err)
-	}
-	if _, err := ParseLaunch([]byte(`{`)); err == nil {
-		t.Error("half a document was read")
+	for _, theirs := range []string{"", `{`, `{"version": 1}`, `[2]`, "the framework's own"} {
+		if l, ok, err := ParseLaunch([]byte(theirs)); ok || err != nil {
+			t.Errorf("%q read as launch %+v, %v", theirs, l, err)
+		}
 	}
 }

@@ -32,6 +32,8 @@ const (
 	maxKillGrace = 24 * time.Hour
 	maxTime      = 366 * 24 * time.Hour
 	maxPorts     = 100
+	maxVolumes   = 100
+	maxLabels    = 100
 	maxRetries   = 1000
 	// maxConstraints bounds the work of matching one agent.
 	maxConstraints = 50
@@ -61,6 +63,7 @@ func (s *Spec) SetDefaults() {
 			s.Containerizer = Docker
 		}
 	}
+	s.Container.setDefaults()
 }
 
 var (
@@ -104,6 +107,7 @@ func (s *Spec) Validate() error {
 		bad("kill_grace: %s is not between 0 and %s", s.KillGrace, maxKillGrace)
 	}
 	s.validateWishes(bad)
+	s.validateContainer(bad)
 	s.validateQueueing(bad)
 	s.validateProgram(bad)
 	return errors.Join(errs...)
@@ -148,9 +152,6 @@ func (s *Spec) validateWishes(bad func(format string, args ...any)) {
 		if err := c.Validate(); err != nil {
 			bad("%w", err)
 		}
-	}
-	if s.Ports < 0 || s.Ports > maxPorts {
-		bad("ports: %d is not between 0 and %d", s.Ports, maxPorts)
 	}
 }
 
@@ -232,7 +233,15 @@ func (s *Spec) validateProgram(bad func(format string, args ...any)) {
 		}
 		word("env: "+name, name+"="+s.Env[name])
 	}
+	for _, name := range slices.Sorted(maps.Keys(s.Labels)) {
+		word("labels: "+name, name+"="+s.Labels[name])
+	}
+	for _, c := range s.checks() {
+		for i, arg := range c.Command {
+			word(fmt.Sprintf("check: command: word %d", i+1), arg)
+		}
+	}
 	if total > maxWords {
-		bad("command and env have %d bytes together, more than %d: put what is large into files", total, maxWords)
+		bad("command, env and labels have %d bytes together, more than %d: put what is large into files", total, maxWords)
 	}
 }

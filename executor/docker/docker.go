@@ -116,7 +116,7 @@ func (d *Runtime) create(ctx, steps context.Context, r *running, f facts) error 
 		err = try()
 	}
 	if err != nil {
-		return fmt.Errorf("create container of image %s: %w", r.task.Launch.Image, err)
+		return fmt.Errorf("create container of image %s: %w", r.task.Image, err)
 	}
 	return nil
 }

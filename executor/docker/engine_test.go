@@ -64,9 +64,8 @@ func newHost(t *testing.T) host {
 
 // shell is a task that runs a script in that image.
 func shell(image, script string) task.Task {
-	t := task.Task{ID: "job.0.1", Framework: "framework", Launch: job.Launch{
-		Job: "job", Image: image, Command: []string{"sh", "-c", script}, CPUs: 0.1, MemMiB: 64, Containerizer: job.Docker,
-	}}
+	t := task.Task{ID: "job.0.1", Framework: "framework",
+		Job: "job", Image: image, Argv: []string{"sh", "-c", script}, CPUs: 0.1, MemMiB: 64, Containerizer: job.Docker}
 	t.Container.Value = fmt.Sprintf("test-%d-%d", os.Getpid(), time.Now().UnixNano())
 	return t
 }
@@ -132,7 +131,7 @@ mknod /dev/nvidia2m c 195 2; true </dev/nvidia2m
 echo visible=$NVIDIA_VISIBLE_DEVICES
 ls -d /usr/local/nvidia
 exit 0`)
-	work.Launch.GPUs, work.Launch.DeviceIDs, work.Minors = 1, []string{"GPU-c"}, []int{2}
+	work.GPUs, work.DeviceIDs, work.Minors = 1, []string{"GPU-c"}, []int{2}
 	_, stdout, stderr := h.run(t, work)
 	if want := "nvidia2\nnvidiactl\nvisible=GPU-c\n"; stdout != want {
 		t.Errorf("stdout is %q, want %q", stdout, want)
@@ -192,7 +191,7 @@ case "$(touch /usr/local/nvidia/x 2>&1)" in
 *) set -- $1 writable;;
 esac
 echo $1 $2 ${LD_LIBRARY_PATH:--} ${PATH%%:*}`)
-			work.Launch.GPUs, work.Minors = 1, []int{0}
+			work.GPUs, work.Minors = 1, []int{0}
 			_, stdout, stderr := h.run(t, work)
 			if got := strings.TrimSpace(stdout); got != tt.want {
 				t.Errorf("container saw %q, want %q (stderr %s)", got, tt.want, stderr)
@@ -210,8 +209,8 @@ echo from inside >$MESOS_SANDBOX/file
 cat /sys/fs/cgroup/memory/memory.limit_in_bytes /sys/fs/cgroup/cpu/cpu.shares 2>/dev/null
 echo to stderr >&2
 exit 3`)
-	work.Launch.Env = map[string]string{"A": "b c", "NVIDIA_VISIBLE_DEVICES": "all", "MESOS_TASK_ID": "forged"}
-	work.Launch.CPUs, work.Launch.MemMiB = 0.5, 1
+	work.Env = map[string]string{"A": "b c", "NVIDIA_VISIBLE_DEVICES": "all", "MESOS_TASK_ID": "forged"}
+	work.CPUs, work.MemMiB = 0.5, 1
 	exit, stdout, stderr := h.run(t, work)
 	if exit.Code != 3 || exit.Signal != 0 {
 		t.Errorf("exit is %v, want status 3", exit)
@@ -225,11 +224,11 @@ exit 3`)
 	if got := h.read(t, "file"); got != "from inside\n" {
 		t.Errorf("sandbox file holds %q", got)
 	}
-	work.Launch.Command, work.Container.Value = nil, work.Container.Value+"b"
+	work.Argv, work.Container.Value = nil, work.Container.Value+"b"
 	if _, stdout, _ := h.run(t, work); !strings.HasSuffix(stdout, "default command\n") {
 		t.Errorf("without a command the image's own did not run: %q", stdout)
 	}
-	work.Entrypoint, work.Launch.Command = []string{"/bin/echo"}, []string{"by", "entrypoint"}
+	work.Entrypoint, work.Argv = []string{"/bin/echo"}, []string{"by", "entrypoint"}
 	if _, stdout, _ := h.run(t, work); !strings.HasSuffix(stdout, "by entrypoint\n") {
 		t.Errorf("entrypoint was not replaced: %q", stdout)
 	}
@@ -305,8 +304,8 @@ func TestGivenUp(t *testing.T) {
 	})
 	t.Run("during its launch", func(t *testing.T) {
 		work := shell(img, "sleep 1000")
-		work.Launch.GPUs, work.Minors = 1, []int{0}
-		work.Launch.Image = testimage.Load(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:giveup2", nil, []string{"NVIDIA_VISIBLE_DEVICES=all"}))
+		work.GPUs, work.Minors = 1, []int{0}
+		work.Image = testimage.Load(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:giveup2", nil, []string{"NVIDIA_VISIBLE_DEVICES=all"}))
 		ctx, cancel := context.WithCancel(t.Context())
 		h.Volume = func(context.Context) (string, error) { cancel(); return h.volume, nil }
 		if _, err := h.Start(ctx, work); !errors.Is(err, context.Canceled) {
@@ -325,13 +324,13 @@ func TestStartErrors(t *testing.T) {
 		change func(*Runtime, *task.Task)
 		want   []string
 	}{
-		{"no image", func(_ *Runtime, w *task.Task) { w.Launch.Image = "127.0.0.1:1/nobody/nothing:v1" },
+		{"no image", func(_ *Runtime, w *task.Task) { w.Image = "127.0.0.1:1/nobody/nothing:v1" },
 			[]string{"image 127.0.0.1:1/nobody/nothing:v1 is not on this agent and cannot be pulled", "connection refused", "docker load"}},
-		{"no program", func(_ *Runtime, w *task.Task) { w.Launch.Command = []string{"/no/such/program"} },
+		{"no program", func(_ *Runtime, w *task.Task) { w.Argv = []string{"/no/such/program"} },
 			[]string{"start container of image " + img, "/no/such/program"}},
-		{"no GPU node", func(_ *Runtime, w *task.Task) { w.Launch.GPUs, w.Minors = 1, []int{9} },
+		{"no GPU node", func(_ *Runtime, w *task.Task) { w.GPUs, w.Minors = 1, []int{9} },
 			[]string{"nvidia9", "MESOS_GPU_DEV"}},
-		{"no driver", func(d *Runtime, w *task.Task) { d.Volume = noDriver; w.Launch.GPUs, w.Minors = 1, []int{0} },
+		{"no driver", func(d *Runtime, w *task.Task) { d.Volume = noDriver; w.GPUs, w.Minors = 1, []int{0} },
 			[]string{"image " + img + " asks for the GPU driver", "no NVIDIA driver below /"}},
 		{"no sandbox", func(d *Runtime, _ *task.Task) { d.Sandbox = "/no/such/folder" },
 			[]string{"open task output", "/no/such/folder"}},
@@ -366,7 +365,7 @@ func TestOutOfMemory(t *testing.T) {
 	h := newHost(t)
 	img := testimage.Load(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:memory", nil, nil))
 	work := shell(img, "exec dd if=/dev/zero of=/dev/null bs=200M count=1")
-	work.Launch.MemMiB = 32
+	work.MemMiB = 32
 	exit, _, _ := h.run(t, work)
 	if got := exit.String(); !strings.Contains(got, "out of memory: the limit is 32 MiB") {
 		t.Errorf("task %s, want it out of memory", got)
@@ -378,7 +377,7 @@ func TestStoppedByAPerson(t *testing.T) {
 	h := newHost(t)
 	img := testimage.Load(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:person", nil, nil))
 	work := shell(img, "trap 'exit 3' TERM; echo ready; while :; do sleep 0.1; done")
-	work.Launch.KillGrace = 10 * time.Second
+	work.KillGrace = 10 * time.Second
 	r := h.start(t, work)
 	h.awaitOutput(t, "ready")
 	if err := h.engine.ContainerStop(t.Context(), containerName(work), container.StopOptions{}); err != nil {

@@ -24,10 +24,10 @@ func (d *Runtime) facts(ctx context.Context, t task.Task, img dockerimage.Inspec
 	if f.devices, err = devices(d.DevDir, t.Minors, t.Caps); err != nil {
 		return facts{}, err
 	}
-	ask, err := image.Examine(labels, f.imageEnv, t.Launch.Env, d.host(ctx))
+	ask, err := image.Examine(labels, f.imageEnv, t.Env, d.host(ctx))
 	switch {
-	case err != nil && t.Launch.GPUs > 0:
-		return facts{}, fmt.Errorf("image %s: %w", t.Launch.Image, err)
+	case err != nil && t.GPUs > 0:
+		return facts{}, fmt.Errorf("image %s: %w", t.Image, err)
 	case err != nil:
 		d.Log.WithError(err).Info("the image does not fit the driver; the task holds no GPU")
 		return f, nil
@@ -38,13 +38,13 @@ func (d *Runtime) facts(ctx context.Context, t task.Task, img dockerimage.Inspec
 	switch {
 	case err == nil:
 		return f, nil
-	case t.Launch.GPUs == 0:
+	case t.GPUs == 0:
 		// Without a GPU the driver's files are of no use; many images
 		// that ask for them run well on plain machines.
 		d.Log.WithError(err).Info("no driver volume; the task holds no GPU")
 		return f, nil
 	default:
-		return facts{}, fmt.Errorf("image %s asks for the GPU driver: %w", t.Launch.Image, err)
+		return facts{}, fmt.Errorf("image %s asks for the GPU driver: %w", t.Image, err)
 	}
 }
 

@@ -24,7 +24,6 @@ import (
 
 	"mesos-gpu/executor/image"
 	"mesos-gpu/executor/task"
-	"mesos-gpu/job"
 )
 
 // fakeEngine answers the Docker API by "METHOD /path" without the version.
@@ -58,7 +57,7 @@ func quiet(t *testing.T) logrus.FieldLogger {
 func TestNoEngine(t *testing.T) {
 	socket := "unix://" + filepath.Join(t.TempDir(), "docker.sock")
 	d := &Runtime{Log: quiet(t), Client: func() (*client.Client, error) { return client.NewClientWithOpts(client.WithHost(socket)) }}
-	_, err := d.Start(t.Context(), task.Task{Launch: job.Launch{Image: "debian:12"}})
+	_, err := d.Start(t.Context(), task.Task{Image: "debian:12"})
 	for _, want := range []string{"docker engine at " + socket + " does not answer: ", ": start dockerd or use container: mesos"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error lacks %q: %v", want, err)
@@ -225,7 +224,7 @@ func TestContainerName(t *testing.T) {
 }
 
 func TestHostConfig(t *testing.T) {
-	work := task.Task{Launch: job.Launch{CPUs: 0.001, MemMiB: 4}}
+	work := task.Task{CPUs: 0.001, MemMiB: 4}
 	h := hostConfig(work, facts{sandbox: "/s", devices: []string{"/host/dev/nvidia1", "/host/dev/nvidiactl"}})
 	if h.Privileged || len(h.CapAdd) != 0 {
 		t.Errorf("container is privileged (%v) or has more capabilities (%v)", h.Privileged, h.CapAdd)
@@ -240,7 +239,7 @@ func TestHostConfig(t *testing.T) {
 	if diff := cmp.Diff(want, h.Devices); diff != "" {
 		t.Errorf("devices (-want +got):\n%s", diff)
 	}
-	big := hostConfig(task.Task{Launch: job.Launch{CPUs: 2.5, MemMiB: 1000}}, facts{})
+	big := hostConfig(task.Task{CPUs: 2.5, MemMiB: 1000}, facts{})
 	if big.CPUShares != 2560 || big.Memory != 1000<<20 || len(big.Devices) != 0 {
 		t.Errorf("limits are %d shares, %d bytes, %d devices", big.CPUShares, big.Memory, len(big.Devices))
 	}
@@ -253,7 +252,7 @@ func TestVolumeErrorIsKept(t *testing.T) {
 	if err := json.Unmarshal([]byte(`{"Config":{"Env":["NVIDIA_VISIBLE_DEVICES=all"]}}`), &img); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.facts(t.Context(), task.Task{Launch: job.Launch{GPUs: 1, Image: "i"}}, img); !errors.Is(err, sentinel) {
+	if _, err := d.facts(t.Context(), task.Task{GPUs: 1, Image: "i"}, img); !errors.Is(err, sentinel) {
 		t.Errorf("got %v, want it to wrap the cause", err)
 	}
 }
@@ -269,7 +268,7 @@ func TestUnfitImageIsNotStarted(t *testing.T) {
 		Host: func(context.Context) image.Host { return image.Host{CUDA: "12.2"} },
 	}
 	var unfit *image.Unfit
-	if _, err := d.Start(t.Context(), task.Task{Launch: job.Launch{Image: "app:1", GPUs: 1}}); !errors.As(err, &unfit) {
+	if _, err := d.Start(t.Context(), task.Task{Image: "app:1", GPUs: 1}); !errors.As(err, &unfit) {
 		t.Errorf("got %v, want that the image is unfit", err)
 	}
 }
@@ -286,19 +285,19 @@ func TestUnfitImage(t *testing.T) {
 	tests := []struct {
 		name   string
 		env    []string
-		launch job.Launch
+		work   task.Task
 		unfit  bool
 		volume bool
 	}{
-		{"fits", []string{"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_CUDA=cuda>=12.2"}, job.Launch{GPUs: 1}, false, true},
-		{"too new", []string{"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_CUDA=cuda>=12.4"}, job.Launch{GPUs: 1}, true, false},
-		{"too new, and the job knows better", []string{"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_CUDA=cuda>=12.4"}, job.Launch{GPUs: 1, Env: map[string]string{"NVIDIA_DISABLE_REQUIRE": "1"}}, false, true},
-		{"too new, without a GPU", []string{"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_CUDA=cuda>=12.4"}, job.Launch{}, false, false},
-		{"asks for nothing", []string{"NVIDIA_REQUIRE_CUDA=cuda>=12.4"}, job.Launch{GPUs: 1}, false, false},
+		{"fits", []string{"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_CUDA=cuda>=12.2"}, task.Task{GPUs: 1}, false, true},
+		{"too new", []string{"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_CUDA=cuda>=12.4"}, task.Task{GPUs: 1}, true, false},
+		{"too new, and the job knows better", []string{"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_CUDA=cuda>=12.4"}, task.Task{GPUs: 1, Env: map[string]string{"NVIDIA_DISABLE_REQUIRE": "1"}}, false, true},
+		{"too new, without a GPU", []string{"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_CUDA=cuda>=12.4"}, task.Task{}, false, false},
+		{"asks for nothing", []string{"NVIDIA_REQUIRE_CUDA=cuda>=12.4"}, task.Task{GPUs: 1}, false, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			tt.launch.Image = "app:1"
+			tt.work.Image = "app:1"
 			config, err := json.Marshal(map[string]any{"Config": map[string]any{"Env": tt.env}})
 			if err != nil {
 				t.Fatal(err)
@@ -307,7 +306,7 @@ func TestUnfitImage(t *testing.T) {
 			if err := json.Unmarshal(config, &img); err != nil {
 				t.Fatal(err)
 			}
-			f, err := d.facts(t.Context(), task.Task{Launch: tt.launch}, img)
+			f, err := d.facts(t.Context(), tt.work, img)
 			var unfit *image.Unfit
 			if errors.As(err, &unfit) != tt.unfit || (err != nil) != tt.unfit {
 				t.Fatalf("got %v, want it unfit: %v", err, tt.unfit)

@@ -19,14 +19,13 @@ import (
 
 	"mesos-gpu/executor/task"
 	"mesos-gpu/internal/testimage"
-	"mesos-gpu/job"
 )
 
 func ptr[T any](v T) *T { return &v }
 
 // foreign is a task with a ContainerInfo, as frameworks beside ours send it.
 func foreign(t task.Task, change func(c *mesos.ContainerInfo)) task.Task {
-	c := &mesos.ContainerInfo{Type: mesos.ContainerInfo_DOCKER.Enum(), Docker: &mesos.ContainerInfo_DockerInfo{Image: t.Launch.Image}}
+	c := &mesos.ContainerInfo{Type: mesos.ContainerInfo_DOCKER.Enum(), Docker: &mesos.ContainerInfo_DockerInfo{Image: t.Image}}
 	change(c)
 	t.MesosContainer = c
 	return t
@@ -137,14 +136,14 @@ func TestLimits(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			h := hostConfig(task.Task{Launch: job.Launch{CPUs: 0.5, MemMiB: 64}, Limits: tt.limits}, facts{})
+			h := hostConfig(task.Task{CPUs: 0.5, MemMiB: 64, Limits: tt.limits}, facts{})
 			got := []int64{h.Memory, h.MemoryReservation, h.CPUPeriod, h.CPUQuota, min(1, int64(h.OomScoreAdj))}
 			if diff := cmp.Diff([]int64{tt.memory, tt.reservation, tt.period, tt.quota, tt.oom}, got); diff != "" {
 				t.Errorf("memory, reservation, period, quota, oom (-want +got):\n%s", diff)
 			}
 		})
 	}
-	if got := oomScore(task.Task{Launch: job.Launch{MemMiB: 256}, Limits: map[string]float64{"mem": 512}}, 1<<30); got != 750 {
+	if got := oomScore(task.Task{MemMiB: 256, Limits: map[string]float64{"mem": 512}}, 1<<30); got != 750 {
 		t.Errorf("score of a quarter of the memory is %d, want 750", got)
 	}
 }

@@ -21,7 +21,7 @@ const pullStall = 2 * time.Minute
 // inspect returns the image, pulled first where the engine has none, or the
 // task wants its registry's present one.
 func (d *Runtime) inspect(ctx context.Context, engine *client.Client, t task.Task) (dockerimage.InspectResponse, error) {
-	name := t.Launch.Image
+	name := t.Image
 	got, err := engine.ImageInspect(ctx, name)
 	fresh := t.MesosContainer.GetDocker().GetForcePullImage()
 	if err == nil && !fresh {

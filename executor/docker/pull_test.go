@@ -235,7 +235,7 @@ func TestImageGone(t *testing.T) {
 	}
 	t.Run("comes back", func(t *testing.T) {
 		h.Volume = remove(img)
-		work.Launch.Image = img
+		work.Image = img
 		if exit, _, _ := h.run(t, work); !exit.Success() {
 			t.Errorf("task %s", exit)
 		}
@@ -245,7 +245,7 @@ func TestImageGone(t *testing.T) {
 		}
 	})
 	t.Run("is in no registry", func(t *testing.T) {
-		work.Launch.Image = reg.host + "/gone:v2"
+		work.Image = reg.host + "/gone:v2"
 		_, err := h.Start(t.Context(), work)
 		for _, want := range []string{"image " + reg.host + "/gone:v2 is not on this agent and cannot be pulled", "manifest", "docker load it there"} {
 			if err == nil || !strings.Contains(err.Error(), want) {
@@ -256,14 +256,14 @@ func TestImageGone(t *testing.T) {
 	})
 	t.Run("is gone for good", func(t *testing.T) {
 		h.Volume = func(context.Context) (string, error) { return h.volume, nil }
-		work.Launch.Image = img
+		work.Image = img
 		h.run(t, work)
 		defer h.removeImage(t, img)
-		work.Launch.Image = "127.0.0.1:1/gone:v1"
-		if err := h.engine.ImageTag(t.Context(), img, work.Launch.Image); err != nil {
+		work.Image = "127.0.0.1:1/gone:v1"
+		if err := h.engine.ImageTag(t.Context(), img, work.Image); err != nil {
 			t.Fatal(err)
 		}
-		h.Volume = remove(work.Launch.Image)
+		h.Volume = remove(work.Image)
 		_, err := h.Start(t.Context(), work)
 		if want := "image 127.0.0.1:1/gone:v1 is not on this agent and cannot be pulled"; err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error lacks %q: %v", want, err)

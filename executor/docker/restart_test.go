@@ -171,7 +171,7 @@ func TestEngineRestarts(t *testing.T) {
 			h := newHost(t).on(t, e)
 			img := testimage.Load(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:restart", nil, nil))
 			work := shell(img, `trap '' TERM; echo ready; until [ -e $MESOS_SANDBOX/go ]; do sleep 0.1; done; echo after; exit 7`)
-			work.Launch.KillGrace = time.Second
+			work.KillGrace = time.Second
 			var heard said
 			work.Tell = heard.tell
 			r := h.start(t, work)

@@ -60,7 +60,7 @@ func (r *running) start(ctx context.Context) error {
 	if err := r.engine.ContainerStart(ctx, r.id, container.StartOptions{}); err != nil {
 		r.release()
 		out.close()
-		return fmt.Errorf("start container of image %s: %w", r.task.Launch.Image, err)
+		return fmt.Errorf("start container of image %s: %w", r.task.Image, err)
 	}
 	r.describe(ctx)
 	return nil

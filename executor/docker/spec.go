@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"maps"
 	"math"
 	"path/filepath"
 	"slices"
@@ -66,19 +67,25 @@ func containerName(t task.Task) string {
 }
 
 func containerConfig(t task.Task, f facts) *container.Config {
-	grace := int(t.Launch.KillGrace.Seconds())
+	grace := int(t.KillGrace.Seconds())
 	return &container.Config{
-		Image:      t.Launch.Image,
-		Entrypoint: t.Entrypoint,
-		Cmd:        t.Launch.Command,
-		Env:        env(t, f),
-		Labels: map[string]string{
-			"mesos-gpu.job": t.Launch.Job, "mesos-gpu.task": t.ID, "mesos-gpu.framework": t.Framework,
-		},
+		Image:        t.Image,
+		Entrypoint:   t.Entrypoint,
+		Cmd:          t.Argv,
+		Env:          env(t, f),
+		Labels:       labels(t),
 		StopTimeout:  &grace, // for an engine that stops
 		AttachStdout: true,
 		AttachStderr: true,
 	}
+}
+
+// labels are the task's, and above them what it is.
+func labels(t task.Task) map[string]string {
+	all := map[string]string{}
+	maps.Copy(all, t.Labels)
+	all["mesos-gpu.job"], all["mesos-gpu.task"], all["mesos-gpu.framework"] = t.Job, t.ID, t.Framework
+	return all
 }
 
 // hostConfig gives the container the agent's network, as Mesos's docker
@@ -113,11 +120,11 @@ func hostConfig(t task.Task, f facts) *container.HostConfig {
 }
 
 // memoryRequest is in bytes.
-func memoryRequest(t task.Task) int64 { return max(minMemoryBytes, int64(t.Launch.MemMiB*mib)) }
+func memoryRequest(t task.Task) int64 { return max(minMemoryBytes, int64(t.MemMiB*mib)) }
 
 // memoryLimit is in bytes, 0 for none.
 func memoryLimit(t task.Task) int64 {
-	mebibytes := t.Launch.MemMiB
+	mebibytes := t.MemMiB
 	if limit, ok := t.Limits["mem"]; ok {
 		mebibytes = limit
 	}
@@ -131,7 +138,7 @@ func memoryLimit(t task.Task) int64 {
 // resources where it has a limit beyond them, and is then the first that the
 // kernel ends for memory.
 func limits(r *container.Resources, t task.Task) {
-	r.CPUShares = max(minCPUShares, int64(t.Launch.CPUs*sharesPerCPU))
+	r.CPUShares = max(minCPUShares, int64(t.CPUs*sharesPerCPU))
 	r.Memory = memoryLimit(t)
 	if limit, ok := t.Limits["cpus"]; ok && !math.IsInf(limit, 1) {
 		r.CPUPeriod = cpuPeriod
@@ -144,7 +151,7 @@ func limits(r *container.Resources, t task.Task) {
 
 // oomScore is above 0 for a task whose limit exceeds its request.
 func oomScore(t task.Task, total uint64) int {
-	if limit, ok := t.Limits["mem"]; !ok || limit <= t.Launch.MemMiB || total == 0 {
+	if limit, ok := t.Limits["mem"]; !ok || limit <= t.MemMiB || total == 0 {
 		return 0
 	}
 	return max(0, 1000-int(1000*uint64(memoryRequest(t))/total))
@@ -166,7 +173,7 @@ func env(t task.Task, f facts) []string {
 		addUnlessSet(vars, f.imageEnv, pathVariable, driverInside+"/bin:"+defaultPath)
 		addUnlessSet(vars, f.imageEnv, libraryVariable, driverInside+"/lib:"+driverInside+"/lib64")
 	}
-	for name, value := range t.Env() {
+	for name, value := range t.Environment() {
 		vars[name] = value
 	}
 	vars["MESOS_SANDBOX"] = sandboxInside

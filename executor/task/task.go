@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
@@ -19,27 +20,44 @@ import (
 type Task struct {
 	ID        string
 	Framework string
+	// Job and Index name the task among its job's; both are empty for other
+	// frameworks' tasks.
+	Job   string
+	Index int
 	// Container is the executor's own container; nested ones are its
 	// children.
-	Container mesos.ContainerID
-	Launch    job.Launch
-	// Minors and Caps are the N of the /dev/nvidiaN and the nvidia-capN that
-	// this executor was granted.
-	// They are unknown (nil) where no devices cgroup confines it.
-	Minors, Caps []int
-	// Entrypoint replaces the image's where it is set.
+	Container     mesos.ContainerID
+	Containerizer job.Containerizer
+	// Image is empty for a task in the agent's own file system.
+	Image string
+	// Argv are the arguments of the image's entrypoint or, without an image,
+	// the whole command. Entrypoint replaces the image's where it is set.
+	Argv       []string
 	Entrypoint []string
-	// Command and MesosContainer are Mesos's own description where the task
-	// came with one instead of a Launch. They say more than Launch can (URIs,
-	// user, volumes), so the unified containerizer gets them as they are.
+	Env        map[string]string
+	// Labels are the TaskInfo's.
+	Labels map[string]string
+
+	// What the task holds. Minors and Caps are the N of the /dev/nvidiaN and
+	// the nvidia-capN that this executor was granted; they are unknown (nil)
+	// where no devices cgroup confines it.
+	CPUs, MemMiB, DiskMiB float64
+	GPUs                  int
+	DeviceIDs             []string
+	Minors, Caps          []int
+	Ports                 []mesos.Value_Range
+	// Role is the one whose resources they are.
+	Role string
+	// Limits are the TaskInfo's; they may be infinite.
+	Limits map[string]float64
+	// KillGrace is the time between SIGTERM and SIGKILL.
+	KillGrace time.Duration
+
+	// Command and MesosContainer are Mesos's own description, as far as the
+	// task came with one. They say more than the fields above can, so the
+	// unified containerizer gets them as they are.
 	Command        *mesos.CommandInfo
 	MesosContainer *mesos.ContainerInfo
-	// Limits and Ports are the TaskInfo's: its limits, which may be infinite,
-	// and the ports among its resources.
-	Limits map[string]float64
-	Ports  []mesos.Value_Range
-	// Role is the one whose resources the task holds.
-	Role string
 	// Tell, where set, passes on what people who wait for the task should
 	// know, such as the progress of an image's pull. It returns at once.
 	Tell func(message string)
@@ -84,16 +102,16 @@ type Probed interface {
 	Address() string
 }
 
-// Env is the environment of the task's process: what the job asks for, and
-// above it what identifies the task and its devices.
-func (t Task) Env() map[string]string {
-	env := make(map[string]string, len(t.Launch.Env)+4)
-	for name, value := range t.Launch.Env {
+// Environment is that of the task's process: what the job asks for, and above
+// it what identifies the task and its devices.
+func (t Task) Environment() map[string]string {
+	env := make(map[string]string, len(t.Env)+4)
+	for name, value := range t.Env {
 		env[name] = value
 	}
-	if t.Launch.Job != "" { // tasks of other frameworks have none
-		env["MESOS_GPU_JOB"] = t.Launch.Job
-		env["MESOS_GPU_TASK_INDEX"] = strconv.Itoa(t.Launch.Index)
+	if t.Job != "" { // tasks of other frameworks have none
+		env["MESOS_GPU_JOB"] = t.Job
+		env["MESOS_GPU_TASK_INDEX"] = strconv.Itoa(t.Index)
 	}
 	if t.Role != "" {
 		env["MESOS_ALLOCATION_ROLE"] = t.Role
@@ -107,8 +125,8 @@ func (t Task) Env() map[string]string {
 // default runtime: "void" keeps it from adding every GPU of the host to a
 // container that was given none, or whose devices have no names here.
 func (t Task) visibleDevices() string {
-	if t.Launch.GPUs == 0 || len(t.Launch.DeviceIDs) == 0 {
+	if t.GPUs == 0 || len(t.DeviceIDs) == 0 {
 		return "void"
 	}
-	return strings.Join(t.Launch.DeviceIDs, ",")
+	return strings.Join(t.DeviceIDs, ",")
 }

@@ -5,27 +5,26 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"mesos-gpu/job"
 )
 
 func TestEnv(t *testing.T) {
 	tests := []struct {
-		name   string
-		launch job.Launch
-		want   map[string]string
+		name string
+		task Task
+		want map[string]string
 	}{
-		{"named devices", job.Launch{GPUs: 2, DeviceIDs: []string{"GPU-a", "GPU-b"}, Env: map[string]string{"A": "b"}},
+		{"named devices", Task{GPUs: 2, DeviceIDs: []string{"GPU-a", "GPU-b"}, Env: map[string]string{"A": "b"}},
 			map[string]string{"A": "b", "MESOS_TASK_ID": "t", "NVIDIA_VISIBLE_DEVICES": "GPU-a,GPU-b"}},
-		{"a job cannot name more", job.Launch{Env: map[string]string{"NVIDIA_VISIBLE_DEVICES": "all", "MESOS_TASK_ID": "x"}},
+		{"a job cannot name more", Task{Env: map[string]string{"NVIDIA_VISIBLE_DEVICES": "all", "MESOS_TASK_ID": "x"}},
 			map[string]string{"MESOS_TASK_ID": "t", "NVIDIA_VISIBLE_DEVICES": "void"}},
-		{"a job's task knows its place", job.Launch{Job: "train", Index: 2}, map[string]string{
+		{"a job's task knows its place", Task{Job: "train", Index: 2}, map[string]string{
 			"MESOS_GPU_JOB": "train", "MESOS_GPU_TASK_INDEX": "2", "MESOS_TASK_ID": "t", "NVIDIA_VISIBLE_DEVICES": "void"}},
-		{"devices without names", job.Launch{GPUs: 1}, map[string]string{"MESOS_TASK_ID": "t", "NVIDIA_VISIBLE_DEVICES": "void"}},
+		{"devices without names", Task{GPUs: 1}, map[string]string{"MESOS_TASK_ID": "t", "NVIDIA_VISIBLE_DEVICES": "void"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, Task{ID: "t", Launch: tt.launch}.Env()); diff != "" {
+			tt.task.ID = "t"
+			if diff := cmp.Diff(tt.want, tt.task.Environment()); diff != "" {
 				t.Errorf("environment (-want +got):\n%s", diff)
 			}
 		})

@@ -18,31 +18,16 @@ func describe(t task.Task) (*mesos.CommandInfo, *mesos.ContainerInfo) {
 	}
 	shell := false
 	command := &mesos.CommandInfo{Shell: &shell, Environment: variables(t, nil)}
-	if argv := t.Launch.Command; len(argv) > 0 {
-		program := argv[0]
-		command.Value, command.Arguments = &program, argv
+	if len(t.Argv) > 0 {
+		command.Value, command.Arguments = &t.Argv[0], t.Argv
 	}
-	return command, imageContainer(t.Launch.Image)
-}
-
-// imageContainer is nil for a task in the agent's own file system.
-func imageContainer(name string) *mesos.ContainerInfo {
-	if name == "" {
-		return nil
-	}
-	return &mesos.ContainerInfo{
-		Type: mesos.ContainerInfo_MESOS.Enum(),
-		Mesos: &mesos.ContainerInfo_MesosInfo{Image: &mesos.Image{
-			Type:   mesos.Image_DOCKER.Enum(),
-			Docker: &mesos.Image_Docker{Name: name},
-		}},
-	}
+	return command, t.MesosContainer
 }
 
 // variables is the task's environment, in the order of names, after those
 // entries of own that it does not set itself: they may be secrets.
 func variables(t task.Task, own *mesos.Environment) *mesos.Environment {
-	set := t.Env()
+	set := t.Environment()
 	e := &mesos.Environment{}
 	if own != nil {
 		for _, v := range own.Variables {

@@ -66,10 +66,10 @@ func (u *Runtime) Start(ctx context.Context, t task.Task) (task.Running, error) 
 }
 
 func ofImage(t task.Task) string {
-	if t.Launch.Image == "" {
+	if t.Image == "" {
 		return ""
 	}
-	return " of image " + t.Launch.Image
+	return " of image " + t.Image
 }
 
 // running is a nested container. It implements task.Running.

@@ -20,7 +20,6 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"mesos-gpu/executor/task"
-	"mesos-gpu/job"
 )
 
 // fakeAgent answers the v1 API by call type.
@@ -68,9 +67,8 @@ func quiet(t *testing.T) logrus.FieldLogger {
 }
 
 func work() task.Task {
-	return task.Task{ID: "job.0.1", Container: mesos.ContainerID{Value: "parent"}, Launch: job.Launch{
-		Command: []string{"python", "train.py"}, Env: map[string]string{"A": "b"}, GPUs: 1, DeviceIDs: []string{"GPU-a"},
-	}}
+	return task.Task{ID: "job.0.1", Container: mesos.ContainerID{Value: "parent"},
+		Argv: []string{"python", "train.py"}, Env: map[string]string{"A": "b"}, GPUs: 1, DeviceIDs: []string{"GPU-a"}}
 }
 
 func waited(w agent.Response_WaitNestedContainer) *agent.Response {
@@ -137,13 +135,10 @@ func TestDescribe(t *testing.T) {
 	if diff := cmp.Diff(want, command); diff != "" || container != nil {
 		t.Errorf("command (-want +got):\n%s\ncontainer %v, want none", diff, container)
 	}
-	w.Launch.Image, w.Launch.Command = "nvidia/cuda:12.2", nil
+	w.MesosContainer, w.Argv = &mesos.ContainerInfo{Type: mesos.ContainerInfo_MESOS.Enum()}, nil
 	command, container = describe(w)
-	if command.Value != nil || command.Arguments != nil || *command.Shell {
-		t.Errorf("command of an image's own is %v, want none", command)
-	}
-	if got := container.GetMesos().GetImage().GetDocker().GetName(); got != "nvidia/cuda:12.2" || container.GetType() != mesos.ContainerInfo_MESOS {
-		t.Errorf("image is %q in a container of type %s", got, container.GetType())
+	if command.Value != nil || command.Arguments != nil || *command.Shell || container != w.MesosContainer {
+		t.Errorf("command of an image's own is %v, want none; container %v", command, container)
 	}
 }
 
@@ -190,7 +185,7 @@ func TestLaunchRefused(t *testing.T) {
 				agent.Call_KILL_NESTED_CONTAINER:   func(*agent.Call) (int, proto.Message) { killed = true; return http.StatusNotFound, nil },
 			})
 			w := work()
-			w.Launch.Image = "nope"
+			w.Image = "nope"
 			_, err := r.Start(t.Context(), w)
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got error %v, want %q in it", err, tt.want)

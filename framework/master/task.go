@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -54,19 +55,31 @@ func (c *Client) taskOf(l sched.Launch, agent, frameworkID string, offered []mes
 	if err != nil {
 		return task, nil, err
 	}
-	launch := job.LaunchOf(s, &job.Task{Index: l.Index, DeviceIDs: l.DeviceIDs, Ports: l.Ports})
-	launch.Env = environment(s.Env, l.Env)
-	data, err := json.Marshal(launch)
+	data, err := json.Marshal(job.Launch{
+		Version: job.LaunchVersion, Job: s.Name, Index: l.Index, Command: s.Command, Env: environment(s.Env, l.Env),
+	})
 	if err != nil {
 		return task, nil, fmt.Errorf("encode launch: %w", err)
 	}
-	index := strconv.Itoa(l.Index)
-	labels := &mesos.Labels{Labels: []mesos.Label{{Key: labelJob, Value: &s.Name}, {Key: labelIndex, Value: &index}}}
+	labels := labelsOf(s, l.Index)
 	return mesos.TaskInfo{
 		Name: s.Name, TaskID: mesos.TaskID{Value: l.TaskID}, AgentID: mesos.AgentID{Value: agent},
-		Resources: forTask, Data: data, Labels: labels,
-		Executor: c.executorOf(l, frameworkID, forExecutor, labels),
+		Resources: forTask, Data: data, Labels: labels, Container: containerOf(s, l.Ports),
+		HealthCheck: healthCheckOf(s, l.Ports), Check: checkOf(s, l.Ports),
+		KillPolicy: &mesos.KillPolicy{GracePeriod: duration(s.KillGrace)},
+		Executor:   c.executorOf(l, frameworkID, forExecutor, labels),
 	}, rest, nil
+}
+
+// labelsOf are the job's own after those that say which task this is.
+func labelsOf(s *job.Spec, index int) *mesos.Labels {
+	number := strconv.Itoa(index)
+	labels := []mesos.Label{{Key: labelJob, Value: &s.Name}, {Key: labelIndex, Value: &number}}
+	for _, key := range slices.Sorted(maps.Keys(s.Labels)) {
+		value := s.Labels[key]
+		labels = append(labels, mesos.Label{Key: key, Value: &value})
+	}
+	return &mesos.Labels{Labels: labels}
 }
 
 // environment is the job's with what the scheduler adds: rank, peers and

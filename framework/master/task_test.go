@@ -109,7 +109,7 @@ func TestTaskGetsPortsAndEnvironment(t *testing.T) {
 		{"cpus:1 ports:[31001-31001]", map[string]string{"RANK": "0", "PORT0": "31001", "LANG": "C"}},
 		{"cpus:1 ports:[31000-31000,31002-31002]", map[string]string{"RANK": "mine", "LANG": "C"}},
 	} {
-		launch, err := job.ParseLaunch(tasks[i].Data)
+		launch, _, err := job.ParseLaunch(tasks[i].Data)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -257,9 +257,13 @@ func checkTasks(t *testing.T, c *Client, s *session, a sched.Accept) {
 		if e.GetType() != mesos.ExecutorInfo_CUSTOM || e.ExecutorID.Value != task.TaskID.Value || e.Command.GetShell() || e.Command.GetValue() != "/bin/mesos-gpu" || task.Command != nil {
 			t.Errorf("executor %v", e)
 		}
-		launch, err := job.ParseLaunch(task.Data)
-		if err != nil || !slices.Equal(launch.DeviceIDs, a.Launches[i].DeviceIDs) || launch.GPUs != 1 {
-			t.Errorf("launch %+v, %v", launch, err)
+		for _, r := range task.Resources {
+			if r.Name == "gpu_ids" && !slices.Equal(r.GetSet().GetItem(), a.Launches[i].DeviceIDs) {
+				t.Errorf("gpu_ids are %v, want %v", r.GetSet(), a.Launches[i].DeviceIDs)
+			}
+		}
+		if launch, ours, err := job.ParseLaunch(task.Data); err != nil || !ours || launch.Index != a.Launches[i].Index {
+			t.Errorf("launch %+v, %v, %v", launch, ours, err)
 		}
 		if _, err := proto.Marshal(&task); err != nil {
 			t.Error(err)

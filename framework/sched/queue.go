@@ -115,9 +115,9 @@ func (j *Job) demand(p *Policy, agents map[string]*fit.Agent) fit.Demand {
 // one its peers reach it by.
 func ports(s *job.Spec) int {
 	if s.Gang && s.Tasks > 1 {
-		return max(s.Ports, 1)
+		return max(len(s.Ports), 1)
 	}
-	return s.Ports
+	return len(s.Ports)
 }
 
 // typesOf counts the types of the GPUs that a place has.

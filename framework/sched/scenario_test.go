@@ -296,7 +296,7 @@ func (p *script) parseSpec(args []string, opt map[string]string) job.Spec {
 		Name: name, Tasks: tasks, CPUs: float(opt["cpus"], 1), MemMiB: float(opt["mem"], 256), DiskMiB: float(opt["disk"], 0),
 		Request: gpu.Request{GPUs: gpus, Types: gpu.Types{Include: list(opt["type"]), Exclude: list(opt["not"])}},
 		Command: []string{"true"}, Role: opt["role"], Priority: int(float(opt["priority"], 0)),
-		Retries: int(float(opt["retries"], 0)), Ports: int(float(opt["ports"], 0)),
+		Retries: int(float(opt["retries"], 0)), Container: job.Container{Ports: make([]job.Port, int(float(opt["ports"], 0)))},
 		RunTime: p.duration(opt["run"]), Timeout: p.duration(opt["timeout"]), MaxWait: p.duration(opt["maxwait"]),
 		KillGrace: p.duration(opt["grace"]), Gang: slices.Contains(args, "gang"), Preemptible: slices.Contains(args, "preemptible"),
 	}

@@ -76,7 +76,7 @@ command: train
 		CPUs: job.DefaultCPUs, MemMiB: job.DefaultMemMiB, Command: []string{"/bin/sh", "-c", "train"},
 		Containerizer: job.Mesos, KillGrace: job.DefaultKillGrace,
 		Constraints: []job.Constraint{{Field: "hostname", Operator: job.Unique}, {Field: "rack", Operator: job.GroupBy, Value: "2"}},
-		Ports:       2, Role: "research/vision", Priority: -5, Preemptible: true, Gang: true, Retries: 3,
+		Container:   job.Container{Ports: make([]job.Port, 2)}, Role: "research/vision", Priority: -5, Preemptible: true, Gang: true, Retries: 3,
 		Timeout: 12 * time.Hour, RunTime: 90 * time.Minute, MaxWait: 24 * time.Hour,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -37,7 +37,7 @@ var keys = map[string]func(*job.Spec, *yaml.Node) error{
 	"gpu_cuda":     func(s *job.Spec, n *yaml.Node) error { return text(n, &s.Request.MinCUDA) },
 	"gpu_topology": func(s *job.Spec, n *yaml.Node) error { return text(n, (*string)(&s.Request.Topology)) },
 	"constraints":  func(s *job.Spec, n *yaml.Node) error { return constraints(n, &s.Constraints) },
-	"ports":        func(s *job.Spec, n *yaml.Node) error { return count(n, &s.Ports) },
+	"ports":        func(s *job.Spec, n *yaml.Node) error { return ports(n, &s.Ports) },
 	"role":         func(s *job.Spec, n *yaml.Node) error { return text(n, &s.Role) },
 	"priority":     func(s *job.Spec, n *yaml.Node) error { return count(n, &s.Priority) },
 	"preemptible":  func(s *job.Spec, n *yaml.Node) error { return flag(n, &s.Preemptible) },
@@ -65,6 +65,16 @@ func number(n *yaml.Node, to *float64) error {
 		return fmt.Errorf("%s is not above 0", n.Value)
 	}
 	*to = v
+	return nil
+}
+
+// ports reads how many, or what each is.
+func ports(n *yaml.Node, to *[]job.Port) error {
+	var number int
+	if err := count(n, &number); err != nil {
+		return err
+	}
+	*to = make([]job.Port, max(number, 0))
 	return nil
 }
 

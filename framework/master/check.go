@@ -1,0 +1,84 @@
+package master
+
+import (
+	"time"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+
+	"mesos-gpu/job"
+)
+
+// healthCheckOf puts a job's health check into Mesos's words, for the task
+// that has those host ports.
+func healthCheckOf(s *job.Spec, ports []int) *mesos.HealthCheck {
+	h := s.HealthCheck
+	if h == nil {
+		return nil
+	}
+	failures := uint32(max(h.Failures, 0))
+	m := &mesos.HealthCheck{
+		DelaySeconds: seconds(h.Delay), IntervalSeconds: seconds(h.Interval), TimeoutSeconds: seconds(h.Timeout),
+		GracePeriodSeconds: seconds(h.Grace), ConsecutiveFailures: &failures,
+	}
+	switch {
+	case h.HTTP != nil:
+		scheme := "http"
+		if h.HTTP.TLS {
+			scheme = "https"
+		}
+		m.Type = mesos.HealthCheck_HTTP
+		m.HTTP = &mesos.HealthCheck_HTTPCheckInfo{Scheme: &scheme, Port: portOf(s, h.HTTP.CheckPort, ports), Path: &h.HTTP.Path}
+	case h.TCP != nil:
+		m.Type, m.TCP = mesos.HealthCheck_TCP, &mesos.HealthCheck_TCPCheckInfo{Port: portOf(s, h.TCP.CheckPort, ports)}
+	default:
+		m.Type, m.Command = mesos.HealthCheck_COMMAND, commandOf(s, h.Command)
+	}
+	return m
+}
+
+func checkOf(s *job.Spec, ports []int) *mesos.CheckInfo {
+	c := s.Check
+	if c == nil {
+		return nil
+	}
+	m := &mesos.CheckInfo{DelaySeconds: seconds(c.Delay), IntervalSeconds: seconds(c.Interval), TimeoutSeconds: seconds(c.Timeout)}
+	switch {
+	case c.HTTP != nil:
+		m.Type, m.HTTP = mesos.CheckInfo_HTTP, &mesos.CheckInfo_Http{Port: portOf(s, c.HTTP.CheckPort, ports), Path: &c.HTTP.Path}
+	case c.TCP != nil:
+		m.Type, m.TCP = mesos.CheckInfo_TCP, &mesos.CheckInfo_Tcp{Port: portOf(s, c.TCP.CheckPort, ports)}
+	default:
+		m.Type, m.Command = mesos.CheckInfo_COMMAND, &mesos.CheckInfo_Command{Command: *commandOf(s, c.Command)}
+	}
+	return m
+}
+
+// portOf is the number of a check's port where the task listens.
+func portOf(s *job.Spec, p job.CheckPort, ports []int) uint32 {
+	if p.Port != 0 {
+		return uint32(p.Port)
+	}
+	if p.Index >= len(ports) || p.Index >= len(s.Ports) {
+		return 0 // Validate lets none through
+	}
+	if s.Network.Host() {
+		return uint32(ports[p.Index])
+	}
+	return uint32(inside(s.Ports[p.Index], ports[p.Index]))
+}
+
+// commandOf is an argument vector as each containerizer of Mesos reads it: the
+// arguments begin with the program's name, but for docker.
+func commandOf(s *job.Spec, argv []string) *mesos.CommandInfo {
+	shell := false
+	c := &mesos.CommandInfo{Shell: &shell, Value: &argv[0], Arguments: argv}
+	if s.Containerizer == job.Docker {
+		c.Arguments = argv[1:]
+	}
+	return c
+}
+
+func seconds(d time.Duration) *float64 {
+	s := d.Seconds()
+	return &s
+}

@@ -1,0 +1,271 @@
+package job
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Defaults of checks. Loading a model takes minutes: the grace is Marathon's.
+const (
+	DefaultCheckInterval  = 10 * time.Second
+	DefaultCheckTimeout   = 20 * time.Second
+	DefaultHealthGrace    = 5 * time.Minute
+	DefaultHealthFailures = 3
+)
+
+func (c *Container) setDefaults() {
+	for _, check := range c.checks() {
+		check.setDefaults()
+	}
+	if h := c.HealthCheck; h != nil {
+		if h.Grace == 0 {
+			h.Grace = DefaultHealthGrace
+		}
+		if h.Failures == 0 {
+			h.Failures = DefaultHealthFailures
+		}
+	}
+}
+
+func (c *Check) setDefaults() {
+	if c.Interval == 0 {
+		c.Interval = DefaultCheckInterval
+	}
+	if c.Timeout == 0 {
+		c.Timeout = DefaultCheckTimeout
+	}
+	if c.HTTP != nil && c.HTTP.Path == "" {
+		c.HTTP.Path = "/"
+	}
+}
+
+// reserved are the paths that a container gets anyway, or must not have from
+// elsewhere.
+var reserved = []string{"/", "/dev", "/proc", "/sys", "/mnt/mesos/sandbox", "/usr/local/nvidia"}
+
+// ulimitNames are those that setrlimit(2), the Docker engine and Mesos have in
+// common.
+var ulimitNames = []string{
+	"core", "cpu", "data", "fsize", "locks", "memlock", "msgqueue", "nice", "nofile", "nproc", "rss", "rtprio", "rttime", "sigpending", "stack",
+}
+
+// reservedLabels begins the labels that are the scheduler's to set.
+const reservedLabels = "mesos-gpu."
+
+// validateContainer checks what the container is to be.
+func (s *Spec) validateContainer(bad func(format string, args ...any)) {
+	s.validateVolumes(bad)
+	s.validateNetwork(bad)
+	if !(s.ShmMiB >= 0 && s.ShmMiB <= maxMiB) {
+		bad("shm_size: %g MiB is not between 0 and %d", s.ShmMiB, maxMiB)
+	}
+	if s.ShmMiB > s.MemMiB {
+		bad("shm_size: %g MiB are more than the task's mem of %g MiB, which they count as: raise mem", s.ShmMiB, s.MemMiB)
+	}
+	if s.IPC != "" && s.IPC != PrivateIPC && s.IPC != HostIPC {
+		bad("ipc: %q is neither %s nor %s", s.IPC, PrivateIPC, HostIPC)
+	}
+	if s.IPC == HostIPC && s.ShmMiB > 0 {
+		bad("shm_size: ipc: %s shares the agent's /dev/shm, whose size it is not the job's to say", HostIPC)
+	}
+	for _, u := range s.Ulimits {
+		if err := u.validate(); err != nil {
+			bad("ulimits: %w", err)
+		}
+	}
+	if len(s.Labels) > maxLabels {
+		bad("labels: %d are more than %d", len(s.Labels), maxLabels)
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Labels)) {
+		if name == "" || strings.HasPrefix(name, reservedLabels) {
+			bad("labels: %q is empty or begins with %s, which the scheduler's own do", name, reservedLabels)
+		}
+	}
+	if s.HealthCheck != nil {
+		s.validateHealth(bad)
+	}
+	if s.Check != nil {
+		s.validateCheck("check", s.Check, bad)
+		if s.Check.HTTP != nil && s.Check.HTTP.TLS {
+			bad("check: http: tls: Mesos has no words for it: use a health_check, or a command")
+		}
+	}
+	if s.Containerizer == Mesos {
+		s.validateMesos(bad)
+	}
+}
+
+// validateMesos refuses what only the Docker engine can do.
+func (s *Spec) validateMesos(bad func(format string, args ...any)) {
+	needs := func(what string) { bad("%s needs container: %s", what, Docker) }
+	if !s.Network.Host() {
+		needs(fmt.Sprintf("network: %s", s.Network))
+	}
+	if s.IPC != "" {
+		needs("ipc")
+	}
+	for _, p := range s.Ports {
+		if p.Container != 0 {
+			needs(fmt.Sprintf("ports: the container's own port %d", p.Container))
+		}
+	}
+	for _, v := range s.Volumes {
+		if v.Named() {
+			needs(fmt.Sprintf("volumes: the named volume %s", v.Source))
+		}
+	}
+	if s.Image == "" && (len(s.Volumes) > 0 || s.ShmMiB > 0) {
+		bad("volumes and shm_size need an image: without one a task sees its agent's own files and shared memory")
+	}
+}
+
+func (s *Spec) validateVolumes(bad func(format string, args ...any)) {
+	if len(s.Volumes) > maxVolumes {
+		bad("volumes: %d are more than %d", len(s.Volumes), maxVolumes)
+	}
+	seen, driver := map[string]bool{}, ""
+	for _, v := range s.Volumes {
+		if v.Driver != "" && driver != "" && v.Driver != driver {
+			bad("volumes: drivers %s and %s: the Docker engine takes one for a container", driver, v.Driver)
+		}
+		driver = max(driver, v.Driver)
+		if err := v.validate(); err != nil {
+			bad("volumes: %w", err)
+		}
+		if seen[v.Target] {
+			bad("volumes: two are at %s", v.Target)
+		}
+		seen[v.Target] = true
+	}
+}
+
+func (v Volume) validate() error {
+	if strings.ContainsAny(v.Source+v.Target, ":\x00") {
+		return fmt.Errorf("%q at %q: a colon separates paths: rename it", v.Source, v.Target)
+	}
+	if !path.IsAbs(v.Target) || path.Clean(v.Target) != v.Target || slices.Contains(reserved, v.Target) {
+		return fmt.Errorf("%q is no path of a container such as /data, or a reserved one", v.Target)
+	}
+	switch {
+	case v.Source == "":
+		return fmt.Errorf("%s has no source: write SOURCE:%s", v.Target, v.Target)
+	case !v.Named() && path.Clean(v.Source) != v.Source:
+		return fmt.Errorf("%q is no plain absolute path: write %s", v.Source, path.Clean(v.Source))
+	case !v.Named() && v.Driver != "":
+		return fmt.Errorf("%s is a path of the agent, which takes no driver %s", v.Source, v.Driver)
+	case v.Named() && !namePattern.MatchString(v.Source):
+		return fmt.Errorf("%q is neither an absolute path of the agent nor a volume's name", v.Source)
+	}
+	return nil
+}
+
+func (s *Spec) validateNetwork(bad func(format string, args ...any)) {
+	if s.Network != "" && !namePattern.MatchString(string(s.Network)) {
+		bad("network: %q is no network's name", s.Network)
+	}
+	if len(s.Ports) > maxPorts {
+		bad("ports: %d are more than %d", len(s.Ports), maxPorts)
+	}
+	seen := map[string]bool{}
+	for _, p := range s.Ports {
+		if p.Container < 0 || p.Container > 65535 {
+			bad("ports: %d is not between 0 and 65535", p.Container)
+		}
+		if p.Container != 0 && s.Network.Host() {
+			bad("ports: the container's own port %d needs network: %s", p.Container, BridgeNetwork)
+		}
+		if p.Protocol != "" && p.Protocol != TCP && p.Protocol != UDP {
+			bad("ports: %q is neither %s nor %s", p.Protocol, TCP, UDP)
+		}
+		if p.Name != "" && (seen[p.Name] || !namePattern.MatchString(p.Name)) {
+			bad("ports: the name %q is used twice, or has other than letters, digits, dots, dashes and underscores", p.Name)
+		}
+		seen[p.Name] = true
+	}
+	if s.Network == NoNetwork && len(s.Ports) > 0 {
+		bad("ports: %d, and network: %s reaches none of them", len(s.Ports), NoNetwork)
+	}
+}
+
+func (u Ulimit) validate() error {
+	switch {
+	case !slices.Contains(ulimitNames, u.Name):
+		return fmt.Errorf("%q is none of %s", u.Name, strings.Join(ulimitNames, ", "))
+	case u.Soft < Unlimited || u.Hard < Unlimited:
+		return fmt.Errorf("%s: %d:%d is below 0: unlimited is %d", u.Name, u.Soft, u.Hard, Unlimited)
+	case u.Hard != Unlimited && (u.Soft == Unlimited || u.Soft > u.Hard):
+		return fmt.Errorf("%s: the soft limit %d is above the hard limit %d", u.Name, u.Soft, u.Hard)
+	}
+	return nil
+}
+
+func (s *Spec) validateHealth(bad func(format string, args ...any)) {
+	h := s.HealthCheck
+	s.validateCheck("health_check", &h.Check, bad)
+	if h.Grace < 0 || h.Grace > maxTime {
+		bad("health_check: grace: %s is not between 0 and %s", h.Grace, maxTime)
+	}
+	if h.Failures < Unlimited || h.Failures == 0 || h.Failures > maxRetries {
+		bad("health_check: failures: %d is not between 1 and %d, nor %d for never", h.Failures, maxRetries, Unlimited)
+	}
+}
+
+func (s *Spec) validateCheck(key string, c *Check, bad func(format string, args ...any)) {
+	ways := 0
+	for _, way := range []bool{len(c.Command) > 0, c.HTTP != nil, c.TCP != nil} {
+		if way {
+			ways++
+		}
+	}
+	if ways != 1 {
+		bad("%s: has %d of command, http and tcp: name one", key, ways)
+	}
+	if c.HTTP != nil {
+		s.validateCheckPort(key+": http", c.HTTP.CheckPort, bad)
+		if !strings.HasPrefix(c.HTTP.Path, "/") || strings.ContainsFunc(c.HTTP.Path, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+			bad("%s: http: path %q does not begin with a slash, or holds a blank", key, c.HTTP.Path)
+		}
+	}
+	if c.TCP != nil {
+		s.validateCheckPort(key+": tcp", c.TCP.CheckPort, bad)
+	}
+	if len(c.Command) > 0 && c.Command[0] == "" {
+		bad("%s: command: its first word, the program, is empty", key)
+	}
+	for _, d := range []struct {
+		name string
+		d    time.Duration
+		min  time.Duration
+	}{{"delay", c.Delay, 0}, {"interval", c.Interval, time.Millisecond}, {"timeout", c.Timeout, time.Millisecond}} {
+		if d.d < d.min || d.d > maxTime {
+			bad("%s: %s: %s is not between %s and %s", key, d.name, d.d, d.min, maxTime)
+		}
+	}
+}
+
+// checks are those that the job has.
+func (c *Container) checks() []*Check {
+	var all []*Check
+	if c.HealthCheck != nil {
+		all = append(all, &c.HealthCheck.Check)
+	}
+	if c.Check != nil {
+		all = append(all, c.Check)
+	}
+	return all
+}
+
+func (s *Spec) validateCheckPort(key string, p CheckPort, bad func(format string, args ...any)) {
+	switch {
+	case s.Network == NoNetwork:
+		bad("%s: network: %s has no ports: use command", key, NoNetwork)
+	case p.Port < 0 || p.Port > 65535:
+		bad("%s: port %d is not between 1 and 65535", key, p.Port)
+	case p.Port == 0 && (p.Index < 0 || p.Index >= len(s.Ports)):
+		bad("%s: port_index %d, and the job has %d ports: name a port, or ask for more", key, p.Index, len(s.Ports))
+	}
+}
