@@ -93,6 +93,11 @@ type Described interface {
 	Described() (data []byte, addresses []string)
 }
 
+// Measured is a Running that can tell what it wrote outside its sandbox.
+type Measured interface {
+	Written(ctx context.Context) (bytes int64, err error)
+}
+
 // Probed is a Running whose health can be checked.
 type Probed interface {
 	// Exec runs a command beside the task's process and returns its status.
