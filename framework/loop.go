@@ -46,7 +46,7 @@ type loop struct {
 func newLoop(cfg *Config, past journal.Contents, store journal.Journal, post func(sched.Op)) *loop {
 	v := newView(past) // a copy, before the State takes the jobs over
 	return &loop{
-		st: sched.New(cfg.Sched, past.FrameworkID, past.Jobs), journal: store, view: v, post: post,
+		st: sched.New(cfg.Sched, sched.Past(past)), journal: store, view: v, post: post,
 		clock: cfg.Clock, log: cfg.Log, events: make(chan sched.Event, batch), requests: make(chan request),
 	}
 }
@@ -103,7 +103,7 @@ func (l *loop) take(r request) {
 // flush records, then acts, then answers.
 func (l *loop) flush(ctx context.Context) error {
 	changes := l.st.Drain()
-	change := journal.Change{FrameworkID: changes.FrameworkID, Removed: changes.Removed, Jobs: changes.Jobs, Tasks: changes.Tasks}
+	change := journal.Change{FrameworkID: changes.FrameworkID, Removed: changes.Removed, Jobs: changes.Jobs, Tasks: changes.Tasks, Documents: changes.Documents}
 	var err error
 	if !changes.Empty() {
 		err = l.journal.Commit(ctx, change)

@@ -35,6 +35,9 @@ type entry struct {
 	gone bool
 }
 
+// lives reports whether the job may still have tasks.
+func (e *entry) lives() bool { return e.live > 0 || !e.Terminal() }
+
 func newView(all journal.Contents) *view {
 	v := &view{hub: newHub()}
 	v.fill(all)
@@ -115,7 +118,10 @@ func (v *view) apply(c journal.Change, tell func(before, now *job.Task)) {
 		v.remove(name)
 	}
 	for _, j := range c.Jobs {
-		v.remove(j.Spec.Name)
+		if e := v.jobs[j.Spec.Name]; e != nil {
+			v.change(e, j)
+			continue
+		}
 		e := v.add(j)
 		if n := len(v.order); n > 1 && bySubmission(v.order[n-2], e) > 0 {
 			slices.SortFunc(v.order, bySubmission) // a clock went back between two schedulers
@@ -143,6 +149,18 @@ func (v *view) apply(c journal.Change, tell func(before, now *job.Task)) {
 		*slot = *t
 		v.tasks[t.ID] = slot
 		tell(before, slot)
+	}
+}
+
+// change takes another specification of a job, with which it may have more
+// tasks.
+func (v *view) change(e *entry, j *job.Job) {
+	e.Spec = j.Spec
+	if more := j.Spec.Tasks - len(e.Tasks); more > 0 {
+		e.Tasks = append(e.Tasks, make([]job.Task, more)...)
+		for i := range e.Tasks[:len(e.Tasks)-more] {
+			v.tasks[e.Tasks[i].ID] = &e.Tasks[i]
+		}
 	}
 }
 
@@ -228,7 +246,7 @@ func (v *view) list(q api.JobQuery) (list api.JobList, err error) {
 	}
 	for _, e := range v.order[from:] {
 		switch {
-		case e.gone, q.State == api.LiveJobs && e.live == 0, q.State == api.EndedJobs && e.live > 0:
+		case e.gone, q.State == api.LiveJobs && !e.lives(), q.State == api.EndedJobs && e.lives():
 			continue
 		case q.Limit > 0 && len(list.Jobs) == q.Limit:
 			list.Next = cursorOf(&list.Jobs[q.Limit-1].Job)

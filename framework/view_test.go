@@ -69,6 +69,32 @@ func TestPages(t *testing.T) {
 	}
 }
 
+// A service may be wanted to have no task, and has not ended for it; one that
+// grows keeps the tasks that it had.
+func TestViewOfAService(t *testing.T) {
+	web := viewedJob("web", 1, job.Killed)
+	web.Spec.Service, web.Tasks[0].KillReason = &job.Service{}, job.ByScale
+	v := newView(journal.Contents{Jobs: []*job.Job{web}})
+	if got, _ := listed(t, v, api.JobQuery{State: api.LiveJobs}); got != "web" {
+		t.Errorf("live are %q, want the service", got)
+	}
+	grown := viewedJob("web", 1, job.Killed, job.Waiting, job.Running)
+	v.Apply(journal.Change{Jobs: []*job.Job{grown}, Tasks: grown.Tasks[1:]})
+	for _, id := range []string{"web.0", "web.1", "web.2"} {
+		if _, err := v.Task(id); err != nil {
+			t.Error(err)
+		}
+	}
+	grown.Tasks[0].State = job.Running
+	v.Apply(journal.Change{Tasks: grown.Tasks[:1]})
+	if got, err := v.Task("web.0"); err != nil || got.State != job.Running {
+		t.Errorf("the first task is %s, %v", got.State, err)
+	}
+	if got, err := v.Job("web"); err != nil || len(got.Tasks) != 3 || got.Tasks[2].State != job.Running {
+		t.Errorf("the service is %+v, %v", got.Job, err)
+	}
+}
+
 // A view follows changes: names used again, tasks tried again, jobs gone.
 func TestViewFollowsChanges(t *testing.T) {
 	v := newView(journal.Contents{FrameworkID: "f1"})

@@ -53,6 +53,12 @@ type Spec struct {
 	Gang bool `json:"gang,omitempty"`
 	// Constraints say which agents will do, as Marathon's do.
 	Constraints []Constraint `json:"constraints,omitempty"`
+	// Service, where set, keeps the tasks running until somebody ends the job.
+	Service *Service `json:"service,omitempty"`
+	// Group makes constraints that depend on other tasks count those of all
+	// jobs of the role with the same group, such as the versions of one
+	// service. Empty is a group of the job alone.
+	Group string `json:"group,omitempty"`
 	// Retries is how often a task that failed is tried again.
 	Retries int `json:"retries,omitempty"`
 	// Timeout bounds how long a task may run, RunTime says how long it is
@@ -140,20 +146,32 @@ const (
 	ByPreemption KillReason = "preempted"
 	// ByGang: another task of its gang has ended, and all start anew.
 	ByGang KillReason = "gang"
+	// ByScale: its service wants fewer tasks.
+	ByScale KillReason = "scale"
+	// ByReplacement: its service wants another in its place.
+	ByReplacement KillReason = "replaced"
 )
 
 // Requeues reports whether a task killed for that reason goes back into the
 // queue.
-func (r KillReason) Requeues() bool { return r == ByPreemption || r == ByGang }
+func (r KillReason) Requeues() bool { return r == ByPreemption || r == ByGang || r == ByReplacement }
 
 // State is the job's: FAILED as soon as it cannot finish any more, otherwise
-// the least advanced of its tasks.
+// the least advanced of its tasks. Retired ones count only where all are.
 func (j *Job) State() State {
-	least := Finished
+	least, retired := Finished, true
 	for i := range j.Tasks {
-		if s := j.Tasks[i].State; s.rank() < least.rank() {
-			least = s
+		t := &j.Tasks[i]
+		if t.Retired() {
+			continue
 		}
+		retired = false
+		if t.State.rank() < least.rank() {
+			least = t.State
+		}
+	}
+	if retired && len(j.Tasks) > 0 {
+		return Killed
 	}
 	return least
 }
@@ -167,10 +185,11 @@ func (s State) rank() int {
 	return slices.Index(States(), s)
 }
 
-// Terminal reports whether every task has ended.
+// Terminal reports whether every task has ended for good. Retired tasks may
+// be wanted again as long as nobody ends their service.
 func (j *Job) Terminal() bool {
 	for i := range j.Tasks {
-		if j.Tasks[i].State.Live() {
+		if t := &j.Tasks[i]; t.State.Live() || t.Retired() {
 			return false
 		}
 	}
@@ -181,7 +200,7 @@ func (j *Job) Terminal() bool {
 // ended otherwise than FINISHED and brought none.
 func (j *Job) ExitCode() int {
 	for i := range j.Tasks {
-		if c := j.Tasks[i].ExitCode; c != nil && *c != 0 {
+		if c := j.Tasks[i].ExitCode; c != nil && *c != 0 && !j.Tasks[i].Retired() {
 			return *c
 		}
 	}

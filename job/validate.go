@@ -34,6 +34,7 @@ const (
 	maxPorts     = 100
 	maxVolumes   = 100
 	maxLabels    = 100
+	maxGroup     = 255
 	maxRetries   = 1000
 	// maxConstraints bounds the work of matching one agent.
 	maxConstraints = 50
@@ -64,11 +65,16 @@ func (s *Spec) SetDefaults() {
 		}
 	}
 	s.Container.setDefaults()
+	if s.Service != nil {
+		s.Service.setDefaults()
+	}
 }
 
 var (
 	namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
-	envPattern  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	// groupPattern lets a group be a path, as Marathon's ids are.
+	groupPattern = regexp.MustCompile(`^[A-Za-z0-9._/-]+$`)
+	envPattern   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 )
 
 // Validate says everything that is wrong with the Spec, each with what to
@@ -108,6 +114,7 @@ func (s *Spec) Validate() error {
 	}
 	s.validateWishes(bad)
 	s.validateContainer(bad)
+	s.validateService(bad)
 	s.validateQueueing(bad)
 	s.validateProgram(bad)
 	return errors.Join(errs...)

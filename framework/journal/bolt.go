@@ -21,21 +21,23 @@ import (
 //	meta   schema, framework_id
 //	jobs   NAME → job
 //	tasks  NAME \0 INDEX → task
+//	documents  KEY → document
 //
-// Jobs and tasks are checksums of key and text (4 bytes), then the text as
-// JSON: bbolt itself would not notice a flipped bit in it. Schema 1 had no
-// checksums; such a file is read and written anew.
-const Schema = 2
+// Jobs, tasks and documents are checksums of key and text (4 bytes), then the text, of
+// jobs and tasks JSON: bbolt itself would not notice a flipped bit in it. Schema 1 had no
+// checksums, schema 2 no documents; such files are read and written anew.
+const Schema = 3
 
 // lockWait is how long Open waits for another process to let go: a scheduler
 // that is being replaced.
 const lockWait = 2 * time.Second
 
-func metaBucket() []byte   { return []byte("meta") }
-func jobsBucket() []byte   { return []byte("jobs") }
-func tasksBucket() []byte  { return []byte("tasks") }
-func schemaKey() []byte    { return []byte("schema") }
-func frameworkKey() []byte { return []byte("framework_id") }
+func metaBucket() []byte      { return []byte("meta") }
+func jobsBucket() []byte      { return []byte("jobs") }
+func tasksBucket() []byte     { return []byte("tasks") }
+func documentsBucket() []byte { return []byte("documents") }
+func schemaKey() []byte       { return []byte("schema") }
+func frameworkKey() []byte    { return []byte("framework_id") }
 
 // Bolt is a Journal in one file.
 type Bolt struct {
@@ -139,7 +141,7 @@ func prepare(db *bolt.DB, path string) (version int, err error) {
 }
 
 func create(tx *bolt.Tx) error {
-	for _, name := range [][]byte{metaBucket(), jobsBucket(), tasksBucket()} {
+	for _, name := range [][]byte{metaBucket(), jobsBucket(), tasksBucket(), documentsBucket()} {
 		if _, err := tx.CreateBucket(name); err != nil {
 			return fmt.Errorf("create journal: bucket %s: %w", name, err)
 		}
@@ -154,7 +156,7 @@ func checkSchema(tx *bolt.Tx, meta *bolt.Bucket, path string) (int, error) {
 		return 0, corrupt(path, fmt.Errorf("schema version %q", meta.Get(schemaKey())))
 	case version > Schema:
 		return 0, fmt.Errorf("open journal %s: %w: it has schema version %d, this release reads up to %d: install the newer release again", path, ErrNewer, version, Schema)
-	case version < 1 || tx.Bucket(jobsBucket()) == nil || tx.Bucket(tasksBucket()) == nil:
+	case version < 1 || tx.Bucket(jobsBucket()) == nil || tx.Bucket(tasksBucket()) == nil || version >= 3 && tx.Bucket(documentsBucket()) == nil:
 		return 0, corrupt(path, fmt.Errorf("schema version %d without its buckets", version))
 	}
 	return version, nil
@@ -186,12 +188,21 @@ func write(tx *bolt.Tx, all []record) error {
 			err = jobs.Put([]byte(r.key), seal(r))
 		case taskRecord:
 			err = tasks.Put([]byte(r.key), seal(r))
+		case documentRecord:
+			err = putDocument(tx.Bucket(documentsBucket()), r)
 		}
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func putDocument(documents *bolt.Bucket, r record) error {
+	if len(r.value) == 0 {
+		return documents.Delete([]byte(r.key))
+	}
+	return documents.Put([]byte(r.key), seal(r))
 }
 
 func remove(jobs, tasks *bolt.Bucket, name string) error {

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -16,6 +17,7 @@ import (
 type image struct {
 	frameworkID string
 	jobs        map[string]jobImage
+	documents   map[string][]byte
 }
 
 type jobImage struct {
@@ -23,7 +25,7 @@ type jobImage struct {
 	tasks [][]byte // by index, as far as they came; nil where none did
 }
 
-func newImage() *image { return &image{jobs: map[string]jobImage{}} }
+func newImage() *image { return &image{jobs: map[string]jobImage{}, documents: map[string][]byte{}} }
 
 // apply fails on records that contradict what was before: part of the past is
 // missing then.
@@ -35,7 +37,7 @@ func (m *image) apply(all []record) error {
 		case removedRecord:
 			delete(m.jobs, r.key)
 		case jobRecord:
-			m.jobs[r.key] = jobImage{job: r.value}
+			m.jobs[r.key] = jobImage{job: r.value, tasks: m.jobs[r.key].tasks}
 		case taskRecord:
 			name, index, ok := parseTaskKey(r.key)
 			j, known := m.jobs[name]
@@ -47,6 +49,12 @@ func (m *image) apply(all []record) error {
 				m.jobs[name] = j
 			}
 			j.tasks[index] = r.value
+		case documentRecord:
+			if len(r.value) == 0 {
+				delete(m.documents, r.key)
+			} else {
+				m.documents[r.key] = r.value
+			}
 		default:
 			return fmt.Errorf("record of unknown kind %q", r.kind)
 		}
@@ -68,6 +76,9 @@ func (m *image) records() []record {
 				all = append(all, record{taskRecord, taskKey(name, i), t})
 			}
 		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(m.documents)) {
+		all = append(all, record{documentRecord, key, m.documents[key]})
 	}
 	return all
 }
@@ -96,7 +107,14 @@ func (m *image) contents() (Contents, error) {
 	if len(jobs) == 0 {
 		jobs = nil
 	}
-	return Contents{FrameworkID: m.frameworkID, Jobs: jobs}, nil
+	all := Contents{FrameworkID: m.frameworkID, Jobs: jobs}
+	if len(m.documents) > 0 {
+		all.Documents = make(map[string][]byte, len(m.documents))
+		for key, value := range m.documents {
+			all.Documents[key] = bytes.Clone(value) // the image may be of a file that closes
+		}
+	}
+	return all, nil
 }
 
 // decode checks that no task is missing and each is in a state there is.

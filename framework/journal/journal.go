@@ -1,5 +1,5 @@
-// Package journal remembers what must survive the scheduler: its framework id
-// and its jobs with their tasks. It stores and returns; what follows from a
+// Package journal remembers what must survive the scheduler: its framework id,
+// its jobs with their tasks, and documents that others keep beside them. It stores and returns; what follows from a
 // record is decided elsewhere.
 //
 // Bolt keeps it in one file, for one scheduler. ZooKeeper keeps it where
@@ -43,6 +43,8 @@ type Contents struct {
 	// FrameworkID is empty in a new journal.
 	FrameworkID string
 	Jobs        []*job.Job
+	// Documents are whatever else was put, by key.
+	Documents map[string][]byte
 }
 
 // Change is applied in the order of its fields.
@@ -51,10 +53,14 @@ type Change struct {
 	FrameworkID string
 	// Removed jobs are forgotten with their tasks.
 	Removed []string
-	// Jobs are new. Their tasks are not taken from here.
+	// Jobs are new, or have changed: tasks that are recorded already stay.
+	// Their tasks are not taken from here.
 	Jobs []*job.Job
 	// Tasks replace what was recorded under their job and index.
 	Tasks []job.Task
+	// Documents replace what was put under their keys; an empty one is
+	// forgotten.
+	Documents map[string][]byte
 }
 
 var (

@@ -47,7 +47,10 @@ func read(tx *bolt.Tx, version int) (*image, error) {
 	for _, part := range []struct {
 		bucket []byte
 		kind   kind
-	}{{jobsBucket(), jobRecord}, {tasksBucket(), taskRecord}} {
+	}{{jobsBucket(), jobRecord}, {tasksBucket(), taskRecord}, {documentsBucket(), documentRecord}} {
+		if version < 3 && part.kind == documentRecord {
+			continue
+		}
 		err := tx.Bucket(part.bucket).ForEach(func(k, v []byte) (err error) {
 			if version == 1 {
 				v = bytes.Clone(v) // read here, where guard is

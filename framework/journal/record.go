@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"mesos-gpu/job"
@@ -17,6 +19,7 @@ const (
 	removedRecord   kind = 'R' // key: a job's name
 	jobRecord       kind = 'J' // key: the name; value: stored, as JSON
 	taskRecord      kind = 'T' // key: taskKey; value: job.Task, as JSON
+	documentRecord  kind = 'D' // value: the document; empty where it is forgotten
 )
 
 // record is one fact of a change, as every journal stores it. A job and its
@@ -75,6 +78,9 @@ func encode(c Change) ([]record, error) {
 			return nil, err
 		}
 	}
+	for _, key := range slices.Sorted(maps.Keys(c.Documents)) {
+		all = append(all, record{documentRecord, key, c.Documents[key]})
+	}
 	return all, nil
 }
 
@@ -99,6 +105,11 @@ func decode(all []record) (Change, error) {
 				return c, fmt.Errorf("task %q: %w", r.key, err)
 			}
 			c.Tasks = append(c.Tasks, t)
+		case documentRecord:
+			if c.Documents == nil {
+				c.Documents = map[string][]byte{}
+			}
+			c.Documents[r.key] = r.value
 		default:
 			return c, fmt.Errorf("record of unknown kind %q", r.kind)
 		}

@@ -226,6 +226,7 @@ func TestMissingTaskIsRefused(t *testing.T) {
 type model struct {
 	frameworkID string
 	jobs        map[string]*job.Job
+	documents   map[string][]byte
 }
 
 func (m *model) apply(c Change) {
@@ -236,15 +237,27 @@ func (m *model) apply(c Change) {
 		delete(m.jobs, name)
 	}
 	for _, j := range c.Jobs {
-		m.jobs[j.Spec.Name] = j.Clone()
+		now := j.Clone()
+		if old := m.jobs[j.Spec.Name]; old != nil {
+			now.Tasks = append(old.Tasks, make([]job.Task, j.Spec.Tasks-len(old.Tasks))...)
+		}
+		m.jobs[j.Spec.Name] = now
 	}
 	for _, t := range c.Tasks {
 		m.jobs[t.Job].Tasks[t.Index] = t
+	}
+	for key, value := range c.Documents {
+		if m.documents[key] = value; len(value) == 0 {
+			delete(m.documents, key)
+		}
 	}
 }
 
 func (m *model) contents() Contents {
 	all := Contents{FrameworkID: m.frameworkID}
+	if len(m.documents) > 0 {
+		all.Documents = m.documents
+	}
 	for _, j := range m.jobs {
 		all.Jobs = append(all.Jobs, j)
 	}
@@ -277,10 +290,19 @@ func (m *model) change(t *rapid.T) Change {
 		if slices.Contains(c.Removed, name) || !rapid.Bool().Draw(t, "touch") {
 			continue
 		}
+		if rapid.IntRange(0, 3).Draw(t, "grow") == 0 && len(j.Tasks) < 12 {
+			more := testJob(name, len(j.Tasks)+1)
+			more.Submitted, more.Spec.CPUs = j.Submitted, 2
+			c.Jobs, c.Tasks = append(c.Jobs, more), append(c.Tasks, more.Tasks[len(j.Tasks)])
+		}
 		task := j.Tasks[rapid.IntRange(0, len(j.Tasks)-1).Draw(t, "index")]
 		task.State = rapid.SampledFrom(job.States()).Draw(t, "state")
 		task.Message = rapid.StringN(0, 20, 100).Draw(t, "message")
 		c.Tasks = append(c.Tasks, task)
+	}
+	if rapid.Bool().Draw(t, "document") {
+		key := rapid.SampledFrom([]string{"k", "a/b", "a"}).Draw(t, "key")
+		c.Documents = map[string][]byte{key: []byte(rapid.StringN(0, 3, 12).Draw(t, "value"))}
 	}
 	return c
 }
@@ -290,7 +312,7 @@ func (m *model) change(t *rapid.T) Change {
 func TestRandomChanges(t *testing.T) {
 	both(t, func(t *testing.T, at store) {
 		b := at.open(t)
-		m := &model{jobs: map[string]*job.Job{}}
+		m := &model{jobs: map[string]*job.Job{}, documents: map[string][]byte{}}
 		changes := 0
 		rapid.Check(t, func(r *rapid.T) {
 			for range 50 {

@@ -103,7 +103,7 @@ func (c *compaction) stop() {
 }
 
 func (m *image) clone() *image {
-	c := &image{frameworkID: m.frameworkID, jobs: maps.Clone(m.jobs)}
+	c := &image{frameworkID: m.frameworkID, jobs: maps.Clone(m.jobs), documents: maps.Clone(m.documents)}
 	for name, j := range c.jobs {
 		c.jobs[name] = jobImage{j.job, slices.Clone(j.tasks)}
 	}

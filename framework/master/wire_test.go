@@ -173,7 +173,7 @@ func TestRecordedSession(t *testing.T) {
 	}
 	defer f.Close()
 	c := testClient(t)
-	st := sched.New(sched.Config{Policy: sched.Policy{Roles: []sched.Role{{Name: "*"}}}}, "", nil)
+	st := sched.New(sched.Config{Policy: sched.Policy{Roles: []sched.Role{{Name: "*"}}}}, sched.Past{})
 	now := time.Unix(1_795_221_984, 0)
 	for _, name := range []string{"first", "second"} {
 		spec := job.Spec{Name: name, Request: gpu.Request{GPUs: 1, Types: gpu.Types{Include: []string{"V100"}}}, CPUs: 0.1, MemMiB: 64, Command: []string{"true"}}

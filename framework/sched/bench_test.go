@@ -98,7 +98,7 @@ func BenchmarkOfferStorm(b *testing.B) {
 func stormed(t testing.TB, jobs int) *State {
 	t.Helper()
 	now := time.Unix(1_700_000_000, 0)
-	st := New(Config{}, "", nil)
+	st := New(Config{}, Past{})
 	st.Step(now, Subscribed{FrameworkID: "f"})
 	for i := range jobs {
 		s := testSpec(fmt.Sprint("j", i))

@@ -42,6 +42,24 @@ type (
 	Submit struct{ Spec job.Spec }
 	// Kill: somebody wants a job ended.
 	Kill struct{ Job string }
+	// Scale: somebody wants a service to have so many tasks. AdmitScale said
+	// that it may.
+	Scale struct {
+		Job   string
+		Tasks int
+	}
+	// Stop: somebody wants tasks ended. Those of a service are started again
+	// elsewhere or, with Retire, are fewer from then on.
+	Stop struct {
+		TaskIDs []string
+		Retire  bool
+	}
+	// Put: something is to be remembered beside the jobs. An empty Value
+	// forgets it.
+	Put struct {
+		Key   string
+		Value []byte
+	}
 	// Tick: time has passed.
 	Tick struct{}
 	// Cycle: no more events for now, answer the offers.
@@ -100,6 +118,9 @@ func (Rescind) event()         {}
 func (Update) event()          {}
 func (Submit) event()          {}
 func (Kill) event()            {}
+func (Scale) event()           {}
+func (Stop) event()            {}
+func (Put) event()             {}
 func (Tick) event()            {}
 func (Cycle) event()           {}
 func (PolicyChanged) event()   {}

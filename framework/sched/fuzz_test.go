@@ -18,7 +18,7 @@ func FuzzStep(f *testing.F) {
 	f.Add([]byte{0, 0, 1, 255, 2, 255, 3, 200, 3, 100, 8, 0, 9, 1, 10, 1, 5, 30})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		data = data[:min(len(data), 400)] // longer ones find no more, only slower
-		w := &world{t: t, st: New(fuzzConfig(), "", nil), now: time.Unix(1_700_000_000, 0), states: map[string]job.State{}, open: map[string]Offer{}}
+		w := &world{t: t, st: New(fuzzConfig(), Past{}), now: time.Unix(1_700_000_000, 0), states: map[string]job.State{}, open: map[string]Offer{}}
 		for len(data) >= 2 {
 			w.apply(data[0], data[1])
 			data = data[2:]
@@ -47,7 +47,7 @@ type world struct {
 }
 
 func (w *world) apply(kind, arg byte) {
-	switch kind % 15 {
+	switch kind % 18 {
 	case 0:
 		w.step(Subscribed{FrameworkID: "f" + fmt.Sprint(arg%2)})
 	case 1:
@@ -55,7 +55,7 @@ func (w *world) apply(kind, arg byte) {
 	case 2:
 		w.step(Offers{Offers: w.fuzzOffers(arg)})
 	case 3, 4:
-		w.step(w.fuzzUpdate(arg, kind%15 == 4))
+		w.step(w.fuzzUpdate(arg, kind%18 == 4))
 	case 5:
 		w.now = w.now.Add(time.Duration(arg) * time.Second)
 		w.step(Tick{})
@@ -81,6 +81,14 @@ func (w *world) apply(kind, arg byte) {
 				break
 			}
 		}
+	case 15:
+		w.step(Scale{Job: fuzzSpec(arg).Name, Tasks: int(arg / 3 % 7)})
+	case 16:
+		if n := len(w.ids); n > 0 {
+			w.step(Stop{TaskIDs: []string{w.ids[int(arg/2)%n], w.ids[int(arg)%n]}, Retire: arg%2 == 0})
+		}
+	case 17:
+		w.step(Put{Key: "k", Value: make([]byte, arg%3)})
 	case 14:
 		if arg%2 == 0 {
 			w.step(AgentLost{AgentID: "a0"})
@@ -108,6 +116,11 @@ func fuzzSpec(arg byte) job.Spec {
 	}
 	if arg%3 == 2 {
 		s.Role = "b"
+	}
+	if arg%4 == 3 {
+		s.Service, s.Group = &job.Service{ReplaceAfter: time.Duration(arg%3) * time.Minute}, "g"
+		s.Constraints = []job.Constraint{{Field: "hostname", Operator: job.MaxPer, Value: "2"}}
+		s.Gang, s.Retries, s.Timeout, s.RunTime, s.MaxWait = false, 0, 0, 0, 0
 	}
 	s.SetDefaults()
 	return s
@@ -151,7 +164,7 @@ func (w *world) fuzzUpdate(arg byte, silent bool) Update {
 
 // restart makes a State of what was recorded, as a new process would.
 func (w *world) restart() {
-	w.st = New(fuzzConfig(), w.st.FrameworkID(), w.st.Jobs())
+	w.st = New(fuzzConfig(), Past{w.st.FrameworkID(), w.st.Jobs(), w.st.Documents()})
 	clear(w.open)
 }
 
@@ -206,7 +219,7 @@ func (w *world) checkJobs() {
 		placed, waiting, kills := 0, 0, 0
 		for i := range j.Tasks {
 			t := &j.Tasks[i]
-			if t.Losses >= 3 || t.Failures > j.Spec.Retries {
+			if j.Spec.Service == nil && (t.Losses >= 3 || t.Failures > j.Spec.Retries) {
 				w.t.Fatalf("%s was lost %d times and failed %d of %d", t.ID, t.Losses, t.Failures, j.Spec.Retries)
 			}
 			switch {
@@ -217,6 +230,9 @@ func (w *world) checkJobs() {
 			case t.State.Placed():
 				kills++
 			}
+		}
+		if j.Spec.Tasks != len(j.Tasks) {
+			w.t.Fatalf("%s has %d tasks, its specification %d", j.Spec.Name, len(j.Tasks), j.Spec.Tasks)
 		}
 		if j.Spec.Gang && placed > 0 && waiting > 0 {
 			w.t.Fatalf("gang %s has %d tasks placed, %d that wait, %d that end", j.Spec.Name, placed, waiting, kills)

@@ -17,6 +17,9 @@ func (s *State) kill(now time.Time, name string) []Op {
 	for i := range j.Tasks {
 		ref := taskRef{j, i}
 		switch t := ref.task(); {
+		case t.Retired():
+			t.KillReason = job.ByPerson // and is wanted no more
+			s.touch(ref)
 		case t.State == job.Waiting:
 			t.KillWanted = now
 			s.move(now, ref, job.Killed, "killed while it waited")

@@ -56,6 +56,8 @@ func (s *State) again(now time.Time, ref taskRef, old *job.Task, o outcome, ran 
 	switch {
 	case old.State == job.Waiting, wanted && !old.KillReason.Requeues():
 		return job.Task{}, false
+	case spec.Service != nil:
+		return s.serve(now, ref, next, old, o)
 	case wanted && old.KillReason == job.ByGang:
 		next.Message = fmt.Sprintf("attempt %d ended with its gang", attempt)
 		return next, true

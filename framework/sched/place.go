@@ -94,10 +94,11 @@ type placing struct {
 	launches map[int][]Launch // by agent
 	blocked  []fit.Demand     // one of each kind
 	seen     map[string]shortage
-	heads    map[string]*head // the first blocked job of each role
-	tries    map[string]int   // jobs of each role for which places ahead were sought
-	yielded  map[int]string   // agents claimed for another role, and why
-	left     []fit.Agent      // what agents that offer nothing had free
+	heads    map[string]*head   // the first blocked job of each role
+	tries    map[string]int     // jobs of each role for which places ahead were sought
+	yielded  map[int]string     // agents claimed for another role, and why
+	left     []fit.Agent        // what agents that offer nothing had free
+	groups   map[group][]string // agents that this plan gave to tasks of groups
 	plan     Plan
 }
 
@@ -116,7 +117,7 @@ func newPlacing(offers []Offer, q *Queue, p *Policy) *placing {
 		}
 	}
 	pl := &placing{
-		left: left, tries: map[string]int{},
+		left: left, tries: map[string]int{}, groups: map[group][]string{},
 		q: q, p: p, cluster: fit.NewCluster(agents, p.Fit, q.Now), ledger: newLedger(p.Roles, q.Running),
 		byID: map[string]*fit.Agent{}, launches: map[int][]Launch{}, seen: map[string]shortage{}, heads: map[string]*head{}, yielded: map[int]string{},
 	}
@@ -130,7 +131,7 @@ func newPlacing(offers []Offer, q *Queue, p *Policy) *placing {
 
 // place gives the job's tasks their places, all or as many as it may have.
 func (pl *placing) place(j *Job) {
-	d := j.demand(pl.p, pl.byID)
+	d := j.demand(pl.p, pl.byID, pl.groups[groupOf(j.Spec)]...)
 	if h := pl.heads[j.Spec.Role]; h != nil {
 		d.Beyond = d.Runs == 0 || pl.q.Now.Add(d.Runs).After(h.start)
 	}
@@ -253,6 +254,10 @@ func (pl *placing) launch(j *Job, spots []fit.Spot, types []map[string]int) {
 	peers := pl.peersOf(j, spots)
 	for i := range spots {
 		s, t := &spots[i], j.Tasks[i]
+		if j.Spec.Group != "" {
+			g := groupOf(j.Spec)
+			pl.groups[g] = append(pl.groups[g], pl.agents[s.Agent].ID)
+		}
 		pl.launches[s.Agent] = append(pl.launches[s.Agent], Launch{
 			TaskID: t.ID, Index: t.Index, Spec: j.Spec, Overhead: pl.p.Overhead,
 			DeviceIDs: s.DeviceIDs, GPUTypes: types[i], Ports: s.Ports, Env: environment(j, t.Index, s.Ports, peers),

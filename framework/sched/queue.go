@@ -33,7 +33,8 @@ type Job struct {
 	Spec *job.Spec
 	// Tasks are those that wait, in index order.
 	Tasks []Waiting
-	// Beside are the agents of its tasks that are placed, one each.
+	// Beside are the agents of its tasks that are placed, and of those of its
+	// group, one each.
 	Beside []string
 	// Unfit keeps them off agents that their image cannot run on.
 	Unfit []job.Constraint
@@ -94,15 +95,16 @@ func (t *turn) next() (*Job, bool) {
 	return &t.jobs[i], true
 }
 
-// demand is what each task of the job wants of an agent.
-func (j *Job) demand(p *Policy, agents map[string]*fit.Agent) fit.Demand {
+// demand is what each task of the job wants of an agent. more are agents that
+// its group was given since.
+func (j *Job) demand(p *Policy, agents map[string]*fit.Agent, more ...string) fit.Demand {
 	s := j.Spec
 	d := fit.Demand{
 		Job: s.Name, Role: s.Role, Amount: p.need(s), Overhead: p.Overhead, Ports: ports(s),
 		Request: s.Request, Constraints: append(slices.Clip(s.Constraints), j.Unfit...), Runs: s.Runs(),
 	}
 	if slices.ContainsFunc(s.Constraints, job.Constraint.PerJob) {
-		for _, id := range j.Beside {
+		for _, id := range slices.Concat(j.Beside, more) {
 			if a := agents[id]; a != nil {
 				d.Beside = append(d.Beside, a)
 			}

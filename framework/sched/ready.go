@@ -19,9 +19,10 @@ func (s *State) readyQueue(now time.Time) Queue {
 		}
 		q.Yielded[id] = true
 	}
+	groups := s.groups()
 	for _, name := range s.queue {
 		j := s.jobs[name]
-		if w := s.ready(now, j); len(w.Tasks) > 0 {
+		if w := s.ready(now, j, groups); len(w.Tasks) > 0 {
 			q.Waiting = append(q.Waiting, w)
 		}
 		for i := range j.Tasks {
@@ -36,7 +37,7 @@ func (s *State) readyQueue(now time.Time) Queue {
 
 // ready are the tasks of a job that may start: those of a gang only when none
 // of it is still placed and none has to pause.
-func (s *State) ready(now time.Time, j *job.Job) Job {
+func (s *State) ready(now time.Time, j *job.Job, groups map[group][]string) Job {
 	w := Job{Spec: &j.Spec, Unfit: unfits(j)}
 	paused := false
 	for i := range j.Tasks {
@@ -52,7 +53,33 @@ func (s *State) ready(now time.Time, j *job.Job) Job {
 	if j.Spec.Gang && (paused || len(w.Beside) > 0) {
 		w.Tasks = nil
 	}
+	if j.Spec.Group != "" {
+		w.Beside = groups[groupOf(&j.Spec)]
+	}
 	return w
+}
+
+// group names jobs whose tasks constraints count together.
+type group struct{ role, name string }
+
+func groupOf(spec *job.Spec) group { return group{spec.Role, spec.Group} }
+
+// groups are the agents of the groups' placed tasks, one each.
+func (s *State) groups() map[group][]string {
+	groups := map[group][]string{}
+	for _, name := range s.queue {
+		j := s.jobs[name]
+		if j.Spec.Group == "" {
+			continue
+		}
+		g := groupOf(&j.Spec)
+		for i := range j.Tasks {
+			if t := &j.Tasks[i]; t.State.Placed() {
+				groups[g] = append(groups[g], t.AgentID)
+			}
+		}
+	}
+	return groups
 }
 
 // overrun is how much longer than announced a task may run before nobody

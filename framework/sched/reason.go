@@ -95,7 +95,7 @@ func (s *State) Reasons(names ...string) map[string]Reason {
 	}
 	reasons := map[string]Reason{}
 	now := s.now
-	explain := s.explainer(now)
+	explain, groups := s.explainer(now), s.groups()
 	for _, name := range names {
 		j := s.jobs[name]
 		if j == nil {
@@ -107,7 +107,7 @@ func (s *State) Reasons(names ...string) map[string]Reason {
 				missing++
 			}
 		}
-		w := s.ready(now, j)
+		w := s.ready(now, j, groups)
 		r, waited := s.turns[name]
 		switch {
 		case missing == 0:

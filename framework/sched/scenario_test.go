@@ -49,7 +49,7 @@ func TestScenarios(t *testing.T) {
 
 // play returns the script with the answers it gets.
 func play(t *testing.T, text string) string {
-	p := &script{t: t, now: time.Unix(1_700_000_000, 0).UTC(), ids: map[string]string{}, st: New(Config{MaxAttempts: 3, MaxLive: 1000}, "", nil)}
+	p := &script{t: t, now: time.Unix(1_700_000_000, 0).UTC(), ids: map[string]string{}, st: New(Config{MaxAttempts: 3, MaxLive: 1000}, Past{})}
 	var out strings.Builder
 	for i, block := range strings.Split(strings.TrimSpace(text), "\n\n") {
 		commands, _, _ := strings.Cut(block, "\n----")
@@ -116,6 +116,14 @@ func (p *script) run(words []string) {
 			fmt.Fprintf(&p.out, "refused: %v\n", err)
 		}
 		p.step(Submit{Spec: spec})
+	case "scale":
+		n, _ := strconv.Atoi(args[1])
+		if err := p.st.AdmitScale(args[0], n); err != nil {
+			fmt.Fprintf(&p.out, "refused: %v\n", err)
+		}
+		p.step(Scale{Job: args[0], Tasks: n})
+	case "stop":
+		p.step(Stop{TaskIDs: []string{p.whole(args[0])}, Retire: slices.Contains(args, "retire")})
 	case "kill":
 		p.step(Kill{Job: args[0]})
 	case "update":
@@ -145,7 +153,11 @@ func (p *script) run(words []string) {
 			fmt.Fprintf(&p.out, "no job %s\n", args[0])
 			break
 		}
-		fmt.Fprintf(&p.out, "job %s %s exit %d\n", args[0], j.State(), j.ExitCode())
+		fmt.Fprintf(&p.out, "job %s %s exit %d", args[0], j.State(), j.ExitCode())
+		if j.Spec.Service != nil {
+			fmt.Fprintf(&p.out, " wants %d of %d", j.Wanted(), len(j.Tasks))
+		}
+		fmt.Fprintln(&p.out)
 	case "env":
 		for _, l := range p.launched {
 			for _, name := range slices.Sorted(maps.Keys(l.Env)) {
@@ -153,7 +165,7 @@ func (p *script) run(words []string) {
 			}
 		}
 	case "restart":
-		p.st = New(p.st.cfg, p.st.FrameworkID(), p.st.Jobs())
+		p.st = New(p.st.cfg, Past{p.st.FrameworkID(), p.st.Jobs(), p.st.Documents()})
 	default:
 		p.t.Fatalf("unknown command %q", verb)
 	}
@@ -287,7 +299,7 @@ func (p *script) parseOffer(id string, opt map[string]string) Offer {
 
 // parseSpec reads NAME tasks=N gpus=N type=… not=… cpus= mem= disk= role=
 // priority= retries= ports= run= timeout= maxwait= grace= where=FIELD:OP:VALUE
-// and the words gang and preemptible.
+// group= backoff= replace= and the words gang, preemptible and service.
 func (p *script) parseSpec(args []string, opt map[string]string) job.Spec {
 	name := args[0]
 	tasks, _ := strconv.Atoi(opt["tasks"])
@@ -300,6 +312,11 @@ func (p *script) parseSpec(args []string, opt map[string]string) job.Spec {
 		RunTime: p.duration(opt["run"]), Timeout: p.duration(opt["timeout"]), MaxWait: p.duration(opt["maxwait"]),
 		KillGrace: p.duration(opt["grace"]), Gang: slices.Contains(args, "gang"), Preemptible: slices.Contains(args, "preemptible"),
 	}
+	if slices.Contains(args, "service") {
+		s.Service = &job.Service{ReplaceAfter: p.duration(opt["replace"])}
+		s.Service.Backoff.Initial = p.duration(opt["backoff"])
+	}
+	s.Group = opt["group"]
 	if opt["where"] != "" {
 		c, err := job.NewConstraint(strings.Split(opt["where"], ":")...)
 		if err != nil {

@@ -2,6 +2,7 @@ package sched
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -35,6 +36,7 @@ type State struct {
 	leaving     []leaving            // tasks whose places have not been offered again
 	bound       map[string]bool      // roles with a job that a quota held back
 	explained   *explained           // what Reasons has counted; nil: to be counted anew
+	documents   map[string][]byte
 	changes     Changes
 	dirty       map[string]map[int]bool
 }
@@ -63,12 +65,14 @@ func (t *timer) idle() bool {
 type Changes struct {
 	// FrameworkID is set where it is new.
 	FrameworkID string
-	// Jobs are new; Removed are forgotten. A name may be in both: removed
-	// first, then new.
+	// Jobs are new, or have more tasks than before; Removed are forgotten. A
+	// name may be in both: removed first, then new.
 	Jobs    []*job.Job
 	Removed []string
 	// Tasks are as they now are, each once.
 	Tasks []job.Task
+	// Documents are those put, by key; an empty one is forgotten.
+	Documents map[string][]byte
 	// Moves are the changes of state, in order.
 	Moves []Move
 }
@@ -85,23 +89,30 @@ type Move struct {
 
 // Empty reports whether nothing needs to be recorded.
 func (c *Changes) Empty() bool {
-	return c.FrameworkID == "" && len(c.Jobs) == 0 && len(c.Removed) == 0 && len(c.Tasks) == 0
+	return c.FrameworkID == "" && len(c.Jobs) == 0 && len(c.Removed) == 0 && len(c.Tasks) == 0 && len(c.Documents) == 0
 }
 
-// New makes a State, with what a journal remembers of an earlier one. It
-// takes the jobs over.
-func New(cfg Config, frameworkID string, jobs []*job.Job) *State {
+// Past is what a journal remembers of an earlier State.
+type Past struct {
+	FrameworkID string
+	Jobs        []*job.Job
+	Documents   map[string][]byte
+}
+
+// New makes a State that goes on from the past, whose jobs it takes over.
+func New(cfg Config, past Past) *State {
 	cfg.setDefaults()
 	s := &State{
-		cfg: cfg, frameworkID: frameworkID,
+		cfg: cfg, frameworkID: past.FrameworkID,
 		jobs: map[string]*job.Job{}, tasks: map[string]taskRef{}, timers: map[string]*timer{},
-		agents: map[agentKey]seen{}, dirty: map[string]map[int]bool{},
+		documents: map[string][]byte{}, agents: map[agentKey]seen{}, dirty: map[string]map[int]bool{},
 		demands: map[string]*demand{}, pool: pool{offers: map[string]held{}}, yielded: map[string]time.Time{}, workload: workload{kinds: map[string]*fit.Typical{}},
 	}
 	for _, role := range s.roleNames() {
 		s.demandOf(role)
 	}
-	jobs = slices.Clone(jobs)
+	maps.Copy(s.documents, past.Documents)
+	jobs := slices.Clone(past.Jobs)
 	for _, j := range jobs {
 		j.Spec.Role = s.roleOf(&j.Spec) // jobs of older releases have none
 	}
@@ -158,12 +169,21 @@ func (s *State) watch(ref taskRef) {
 	case ref.job.Spec.Timeout > 0 && !t.Started.IsZero():
 		tm.timeout = t.Started.Add(ref.job.Spec.Timeout)
 	}
-	if t.State == job.Unreachable && s.cfg.UnreachableTimeout > 0 {
-		tm.gone = t.Changed.Add(s.cfg.UnreachableTimeout)
+	if patience := s.patience(&ref.job.Spec); t.State == job.Unreachable && patience > 0 {
+		tm.gone = t.Changed.Add(patience)
 	}
 	if tm.idle() {
 		delete(s.timers, t.ID)
 	}
+}
+
+// patience is how long the agent of a job's task may be away; below 0 is for
+// ever.
+func (s *State) patience(spec *job.Spec) time.Duration {
+	if v := spec.Service; v != nil && v.ReplaceAfter != 0 {
+		return v.ReplaceAfter
+	}
+	return s.cfg.UnreachableTimeout
 }
 
 func lastEnd(j *job.Job) time.Time {

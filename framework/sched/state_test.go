@@ -20,7 +20,7 @@ func testSpec(name string) job.Spec {
 // TestLargeEndedJobs: memory is bounded by tasks, and who asks how the last
 // job ended is told.
 func TestLargeEndedJobs(t *testing.T) {
-	st := New(Config{KeepEnded: 5}, "", nil)
+	st := New(Config{KeepEnded: 5}, Past{})
 	now := time.Unix(1_700_000_000, 0)
 	for i, tasks := range []int{3, 2, 1, 9} {
 		s := testSpec(string(rune('a' + i)))
@@ -40,7 +40,7 @@ func TestLargeEndedJobs(t *testing.T) {
 // TestEndedJobsAreForgotten: the newest KeepEnded stay, also after a restart.
 func TestEndedJobsAreForgotten(t *testing.T) {
 	cfg := Config{KeepEnded: 2}
-	st := New(cfg, "", nil)
+	st := New(cfg, Past{})
 	now := time.Unix(1_700_000_000, 0)
 	submit := func(st *State, names ...string) {
 		for _, name := range names {
@@ -70,7 +70,7 @@ func TestEndedJobsAreForgotten(t *testing.T) {
 	if got := strings.Join(c.Removed, ""); got != "c" || len(c.Jobs) != 3 || len(c.Tasks) != 3 {
 		t.Errorf("drained removed %q, %d jobs, %d tasks", got, len(c.Jobs), len(c.Tasks))
 	}
-	st = New(cfg, "f", st.Jobs())
+	st = New(cfg, Past{FrameworkID: "f", Jobs: st.Jobs()})
 	end(st, "d") // a ended before b
 	if got := names(st); got != "bd" {
 		t.Errorf("after a restart kept %s, want bd", got)
@@ -91,7 +91,7 @@ func TestEndedJobsAreForgotten(t *testing.T) {
 }
 
 func TestAdmit(t *testing.T) {
-	st := New(Config{}, "", nil)
+	st := New(Config{}, Past{})
 	spec := testSpec("train")
 	if err := st.Admit(&spec); err != nil {
 		t.Fatal(err)
@@ -115,7 +115,7 @@ func TestAdmit(t *testing.T) {
 
 // TestCopiesAreCopies: what State hands out does not change it.
 func TestCopiesAreCopies(t *testing.T) {
-	st := New(Config{}, "", nil)
+	st := New(Config{}, Past{})
 	st.Step(time.Unix(1, 0), Submit{Spec: testSpec("train")})
 	j, _ := st.Job("train")
 	j.Tasks[0].State = job.Finished
@@ -140,7 +140,7 @@ func TestBackoff(t *testing.T) {
 // TestReconcilingErasesNothing: a repeated state brings no news, a real
 // update does.
 func TestReconcilingErasesNothing(t *testing.T) {
-	st := New(Config{}, "", nil)
+	st := New(Config{}, Past{})
 	now := time.Unix(1, 0)
 	st.Step(now, Subscribed{FrameworkID: "f"})
 	st.Step(now, Submit{Spec: testSpec("train")})

@@ -31,6 +31,12 @@ func (s *State) Step(now time.Time, ev Event) []Op {
 		s.submit(now, e.Spec)
 	case Kill:
 		ops = s.kill(now, e.Job)
+	case Scale:
+		ops = s.scale(now, e)
+	case Stop:
+		ops = s.stop(now, e)
+	case Put:
+		s.put(e)
 	case AcceptFailed:
 		s.acceptFailed(now, e.TaskIDs)
 	case Agents:

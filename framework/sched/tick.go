@@ -141,7 +141,7 @@ func ask(tasks []TaskOn) []Op {
 
 // giveUp takes a task for lost whose agent has been away for too long.
 func (s *State) giveUp(now time.Time, ref taskRef) []Op {
-	u := Update{State: job.Lost, Message: fmt.Sprintf("its agent was away for %s", s.cfg.UnreachableTimeout)}
+	u := Update{State: job.Lost, Message: fmt.Sprintf("its agent was away for %s", s.patience(&ref.job.Spec))}
 	ops := s.conclude(now, ref, outcomeOf(ref, next(ref.task(), u), u))
 	s.settle(ref.job)
 	return ops
