@@ -68,6 +68,8 @@ type Config struct {
 	// SessionTimeout is how long ZooKeeper waits for a leader that is silent,
 	// before another takes over.
 	SessionTimeout time.Duration
+	// Extension, where set, keeps more than jobs on this scheduler.
+	Extension Extension
 	// ExecutorPath is the mesos-gpu binary on the agents.
 	ExecutorPath string
 	// Name and User are the framework's in Mesos. Tasks run as User.

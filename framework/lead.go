@@ -37,17 +37,33 @@ func (s *Scheduler) lead(ctx context.Context, store journal.Journal, mayAct func
 	defer l.view.hub.close()
 	defer s.show(nobody{why: "the scheduler is stopping"})
 	defer end()
+	leads := &leader{reader: reader{view: l.view, client: client}, loop: l, url: s.url, ended: ended.Done()}
 	return together(ended, l.run,
-		func(ctx context.Context) error {
-			s.show(&leader{reader: reader{view: l.view, client: client}, loop: l, url: s.url, ended: ctx.Done()})
+		func(context.Context) error {
+			s.show(leads)
 			ready()
 			return nil
 		},
+		func(ctx context.Context) error { return s.extend(ctx, leads) },
 		func(ctx context.Context) error { return client.Run(ctx, l.emit(ctx)) },
 		func(ctx context.Context) error {
 			return client.WatchAgents(ctx, func(list []master.Agent) { l.emit(ctx)(sched.Agents{Agents: agentsOf(list)}) })
 		},
 	)
+}
+
+// extend runs the extension, if there is one.
+func (s *Scheduler) extend(ctx context.Context, leads *leader) error {
+	if s.cfg.Extension == nil {
+		return nil
+	}
+	c := &Cluster{leader: leads, changed: newChanged()}
+	leads.view.watch(c.changed)
+	err := s.cfg.Extension.Lead(ctx, c)
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
 }
 
 // newClient makes the client of the master. Nobody needs offers that do not

@@ -71,7 +71,7 @@ func (s *Scheduler) Run(ctx context.Context) (err error) {
 	}
 	s.url = s.cfg.advertised(listener.Addr())
 	err = together(ctx, lead, func(ctx context.Context) error {
-		return api.Serve(ctx, listener, api.Handler(s.backend, s.cfg.Log))
+		return api.Serve(ctx, listener, s.handler())
 	}, func(context.Context) error {
 		s.cfg.Ready(listener.Addr().String())
 		return nil

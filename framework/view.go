@@ -26,6 +26,7 @@ type view struct {
 	gone        int
 	asOf        time.Time
 	hub         *hub
+	changed     *changed
 }
 
 // entry is a job in a view.
@@ -98,9 +99,31 @@ func (v *view) record(c journal.Change, moves []sched.Move) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.apply(c, func(*job.Task, *job.Task) {})
+	v.changed.add(namesIn(c)...)
 	for _, m := range moves {
 		v.hub.publish(eventOf(m))
 	}
+}
+
+// watch has c collect the jobs that are there, and those that change.
+func (v *view) watch(c *changed) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.changed = c
+	for name := range v.jobs {
+		c.add(name)
+	}
+}
+
+func namesIn(c journal.Change) []string {
+	names := slices.Clone(c.Removed)
+	for _, j := range c.Jobs {
+		names = append(names, j.Spec.Name)
+	}
+	for i := range c.Tasks {
+		names = append(names, c.Tasks[i].Job)
+	}
+	return names
 }
 
 // tell publishes the difference between two states of a task.

@@ -54,8 +54,7 @@ type server struct {
 }
 
 // Handler serves the API from the backend of the moment, and says in the Age
-// header how many seconds old that is, where it is a copy. It refuses requests
-// that a browser makes on behalf of another site.
+// header how many seconds old that is, where it is a copy. It is guarded.
 func Handler(b func() Backend, log logrus.FieldLogger) http.Handler {
 	s := &server{backend: b, log: log}
 	mux := http.NewServeMux()
@@ -70,11 +69,17 @@ func Handler(b func() Backend, log logrus.FieldLogger) http.Handler {
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, Problemf(http.StatusNotFound, "there is nothing at %s", r.URL.Path))
 	})
+	return Guard(mux, log)
+}
+
+// Guard refuses requests that a browser makes on behalf of another site.
+func Guard(h http.Handler, log logrus.FieldLogger) http.Handler {
+	s := &server{log: log}
 	guard := http.NewCrossOriginProtection()
 	guard.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, Problemf(http.StatusForbidden, "the request comes from another site's page"))
 	}))
-	return guard.Handler(mux)
+	return guard.Handler(h)
 }
 
 // handler answers a request, or returns what went wrong before it began to.

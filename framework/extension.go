@@ -1,0 +1,204 @@
+package framework
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"sync"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/sched"
+	"mesos-gpu/job"
+)
+
+// Extension is a part of the scheduler that keeps more than jobs, such as
+// services by Marathon's definitions. Its requests are answered where it
+// leads; other schedulers pass them on.
+type Extension interface {
+	http.Handler
+	// Paths are those that it answers, as http.ServeMux has patterns.
+	Paths() []string
+	// Lead runs while this scheduler leads: until ctx ends, or it cannot go
+	// on, which ends the scheduler too.
+	Lead(ctx context.Context, c *Cluster) error
+}
+
+// Cluster is what an extension has jobs run by. What its methods do is
+// recorded when they return nil.
+type Cluster struct {
+	leader  *leader
+	changed *changed
+}
+
+// Submit submits the jobs, all or, where one may not be, none.
+func (c *Cluster) Submit(ctx context.Context, specs ...job.Spec) error {
+	return c.leader.try(ctx, func(st *sched.State, apply func(sched.Event)) error {
+		for i := range specs {
+			if err := st.Admit(&specs[i]); err != nil {
+				return err
+			}
+		}
+		for _, s := range specs {
+			apply(sched.Submit{Spec: s})
+		}
+		return nil
+	})
+}
+
+// Scale has a service run so many tasks.
+func (c *Cluster) Scale(ctx context.Context, name string, tasks int) error {
+	return c.leader.try(ctx, func(st *sched.State, apply func(sched.Event)) error {
+		if err := st.AdmitScale(name, tasks); err != nil {
+			return err
+		}
+		apply(sched.Scale{Job: name, Tasks: tasks})
+		return nil
+	})
+}
+
+// Stop ends tasks; a service starts others in their places unless they are
+// retired. Tasks that have ended are no error.
+func (c *Cluster) Stop(ctx context.Context, ids []string, retire bool) error {
+	return c.leader.try(ctx, func(_ *sched.State, apply func(sched.Event)) error {
+		apply(sched.Stop{TaskIDs: ids, Retire: retire})
+		return nil
+	})
+}
+
+// Kill ends jobs. Jobs that have ended are no error.
+func (c *Cluster) Kill(ctx context.Context, names ...string) error {
+	return c.leader.try(ctx, func(_ *sched.State, apply func(sched.Event)) error {
+		for _, name := range names {
+			apply(sched.Kill{Job: name})
+		}
+		return nil
+	})
+}
+
+// Put remembers documents, all or none; it forgets those that are empty.
+func (c *Cluster) Put(ctx context.Context, documents map[string][]byte) error {
+	return c.leader.try(ctx, func(_ *sched.State, apply func(sched.Event)) error {
+		for key, value := range documents {
+			if err := sched.AdmitPut(sched.Put{Key: key, Value: value}); err != nil {
+				return err
+			}
+		}
+		for key, value := range documents {
+			apply(sched.Put{Key: key, Value: value})
+		}
+		return nil
+	})
+}
+
+// Documents are all that were put. Nobody changes their values.
+func (c *Cluster) Documents(ctx context.Context) (all map[string][]byte, err error) {
+	err = c.leader.ask(ctx, nil, func(st *sched.State) error {
+		all = st.Documents()
+		return nil
+	})
+	return all, err
+}
+
+// Job is the job of that name as it is recorded now.
+func (c *Cluster) Job(name string) (job.Job, bool) {
+	view, err := c.leader.view.Job(name)
+	return view.Job, err == nil
+}
+
+// Changed waits until jobs have changed since it was last called, and names
+// them; the first time those that were there.
+func (c *Cluster) Changed(ctx context.Context) (names []string, err error) {
+	select {
+	case <-c.changed.wake:
+		return c.changed.take(), nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// try applies the events of step, unless it returns an error.
+func (b *leader) try(ctx context.Context, step func(st *sched.State, apply func(sched.Event)) error) error {
+	var refused error
+	return b.ask(ctx, func(apply func(sched.Event)) { refused = step(b.loop.st, apply) }, func(*sched.State) error { return refused })
+}
+
+// changed collects the names of jobs that have changed. A nil one collects
+// none.
+type changed struct {
+	wake chan struct{} // has one when there are names
+
+	mu    sync.Mutex
+	names map[string]bool
+}
+
+func newChanged() *changed { return &changed{wake: make(chan struct{}, 1), names: map[string]bool{}} }
+
+func (c *changed) add(names ...string) {
+	if c == nil || len(names) == 0 {
+		return
+	}
+	c.mu.Lock()
+	for _, n := range names {
+		c.names[n] = true
+	}
+	c.mu.Unlock()
+	select {
+	case c.wake <- struct{}{}:
+	default: // it has one
+	}
+}
+
+func (c *changed) take() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	names := make([]string, 0, len(c.names))
+	for n := range c.names {
+		names = append(names, n)
+	}
+	clear(c.names)
+	return names
+}
+
+// handler is the API with the extension's part.
+func (s *Scheduler) handler() http.Handler {
+	v1 := api.Handler(s.backend, s.cfg.Log)
+	if s.cfg.Extension == nil {
+		return v1
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/", v1)
+	guarded := api.Guard(http.HandlerFunc(s.extended), s.cfg.Log)
+	for _, p := range s.cfg.Extension.Paths() {
+		mux.Handle(p, guarded)
+	}
+	return mux
+}
+
+// passedOn marks a request of another scheduler, which took this one for the
+// leader.
+const passedOn = "Mesos-Gpu-Passed-On"
+
+// extended answers for the extension, or has the leader do it.
+func (s *Scheduler) extended(w http.ResponseWriter, r *http.Request) {
+	if _, leads := s.backend().(*leader); leads {
+		s.cfg.Extension.ServeHTTP(w, r)
+		return
+	}
+	h, err := s.backend().Health(r.Context())
+	to, parsed := url.Parse(h.Leading)
+	switch {
+	case err != nil || h.Leading == "" || h.Leading == s.url || parsed != nil || r.Header.Get(passedOn) != "":
+		http.Error(w, fmt.Sprintf("no scheduler leads now: ask again (%v)", err), http.StatusServiceUnavailable)
+		return
+	}
+	(&httputil.ReverseProxy{
+		FlushInterval: -1, // event streams
+		Rewrite: func(p *httputil.ProxyRequest) {
+			p.SetURL(to)
+			p.SetXForwarded()
+			p.Out.Header.Set(passedOn, s.url)
+		},
+	}).ServeHTTP(w, r)
+}
