@@ -15,6 +15,11 @@ type Device struct {
 	UUID string `json:"uuid"`
 	// Model is the product name NVML gives, for example "Tesla V100-SXM2-16GB".
 	Model string `json:"model"`
+	// Arch is the CUDA compute capability, "7.0", and Brand NVML's word for
+	// the product line, "tesla", both as NVIDIA_REQUIRE_* compares them. They
+	// are empty where the driver does not tell.
+	Arch  string `json:"arch,omitempty"`
+	Brand string `json:"brand,omitempty"`
 	// MemMiB is the device's whole frame buffer.
 	MemMiB int64 `json:"mem_mib"`
 	// Minor is the N of /dev/nvidiaN. NVML's index may differ from it.

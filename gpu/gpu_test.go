@@ -113,6 +113,24 @@ func TestHost(t *testing.T) {
 	}
 }
 
+func TestReachHolds(t *testing.T) {
+	whole, other := Device{Minor: 1}, Device{Minor: 3}
+	slice := Device{Minor: 2, MIG: &MIG{GPUInstanceCap: 12, ComputeInstanceCap: 13}}
+	sibling := Device{Minor: 2, MIG: &MIG{GPUInstanceCap: 12, ComputeInstanceCap: 14}}
+	reach := Reach{Confined: true, Minors: []int{1, 2}, Caps: []int{12, 13}}
+	for _, c := range []struct {
+		name   string
+		device Device
+		want   bool
+	}{
+		{"its GPU", whole, true}, {"another GPU", other, false}, {"its slice", slice, true}, {"a slice beside it", sibling, false},
+	} {
+		if got := reach.Holds(c.device); got != c.want {
+			t.Errorf("%s: got %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
 func TestInventoryRoundTrip(t *testing.T) {
 	text, err := EncodeInventory(host())
 	if err != nil {

@@ -1,5 +1,7 @@
 package gpu
 
+import "slices"
+
 // Reach is which GPU nodes a process may open, as its cgroup has it.
 type Reach struct {
 	// Confined is false where nothing is seen to keep the process from any
@@ -11,4 +13,13 @@ type Reach struct {
 	// Caps are the N of /dev/nvidia-caps/nvidia-capN, by which the MIG devices
 	// among them are told apart.
 	Caps []int
+}
+
+// Holds reports whether the device may be opened: a MIG device takes the nodes
+// of its GPU and of both its instances.
+func (r Reach) Holds(d Device) bool {
+	if !slices.Contains(r.Minors, d.Minor) {
+		return false
+	}
+	return d.MIG == nil || slices.Contains(r.Caps, d.MIG.GPUInstanceCap) && slices.Contains(r.Caps, d.MIG.ComputeInstanceCap)
 }

@@ -91,6 +91,12 @@ func BenchmarkCreate(b *testing.B) {
 	b.ReportMetric(fastest(again), "second-ms")
 	ratio := fastest(copying) / fastest(creating)
 	b.ReportMetric(ratio, "x-cp")
+	if ratio < 10 {
+		b.Errorf("a volume is made %.1f times as fast as cp copies it, want 10 times", ratio)
+	}
+	if ms := fastest(again); ms > 50 {
+		b.Errorf("a volume that is there costs %.1f ms, want 50 ms at most", ms)
+	}
 }
 
 // fastest in milliseconds: what other programs do meanwhile is not measured.

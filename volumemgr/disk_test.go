@@ -113,6 +113,25 @@ func TestRootReadOnlyStore(t *testing.T) {
 	wantEntries(t, s)
 }
 
+// A driver that lies on a read-only root, as on an image-based host, goes into
+// a store elsewhere, and nothing is asked of its own file system.
+func TestRootReadOnlyDriver(t *testing.T) {
+	dir := disk(t, "1m")
+	if err := SimulatedRoot(dir, v535); err != nil {
+		t.Fatal(err)
+	}
+	remount(t, dir, unix.MS_RDONLY, "")
+	s := Store{Dir: t.TempDir()}
+	v := mustCreate(t, s, mustFind(t, dir))
+	mustCreate(t, s, mustFind(t, dir))
+	if got := mustVerify(t, s, v.Name); got != nil {
+		t.Error(got)
+	}
+	if _, err := (Store{Dir: filepath.Join(dir, "volumes")}).Create(context.Background(), mustFind(t, dir)); !errors.Is(err, unix.EROFS) || !strings.Contains(err.Error(), "choose a folder on a file system that can be written") {
+		t.Errorf("a store on the read-only root: %v", err)
+	}
+}
+
 // A whole volume on a read-only store needs no writing; a torn one does.
 func TestRootStoreThatBecomesReadOnly(t *testing.T) {
 	d := mustFind(t, root(t))

@@ -80,6 +80,10 @@ func (a *app) daemonCommand(common *agentFlags) *cobra.Command {
 			}
 			cfg.Policy.Ignored = converted[uint64](ignored)
 			cfg.NeedsDriver = func(labels, env map[string]string) (bool, error) { return needsDriver(labels, env, known) }
+			cfg.Fits = func(labels, env map[string]string, devices []string) error { return fits(labels, env, devices, known) }
+			cfg.Mend = func(ctx context.Context) ([]string, error) {
+				return mend(ctx, volumemgr.Search{Root: driverRoot}, volumes)
+			}
 			cfg.Volume = func(ctx context.Context) (string, error) {
 				volume, err := volumemgr.Ensure(ctx, driverRoot, volumes)
 				return volume.Path, err

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"mesos-gpu/executor/image"
+	"mesos-gpu/gpu"
+	"mesos-gpu/isolator"
 	"mesos-gpu/isolator/socket"
 )
 
@@ -18,16 +20,22 @@ const (
 	kernelModule = "/sys/module/nvidia/version"
 )
 
-// driver tells what is known of this machine's driver: the daemon at that
-// socket knows most, the kernel what version it is.
+// driver tells what is known of this machine's driver, and of the GPUs that
+// this process may open: the daemon at that socket knows most, the kernel what
+// version the driver is.
 func driver(path string) func(context.Context) image.Host {
+	return driverFor(path, isolator.Granted)
+}
+
+func driverFor(path string, granted func() (gpu.Reach, error)) func(context.Context) image.Host {
 	return func(ctx context.Context) image.Host {
 		ctx, cancel := context.WithTimeout(ctx, driverPatience)
 		defer cancel()
 		client := socket.NewClient(path)
 		defer client.Close()
 		if h, err := client.Host(ctx); err == nil && h.Driver != "" {
-			return image.Host{Driver: h.Driver, CUDA: h.CUDA}
+			h.Devices = held(ctx, client, granted)
+			return imageHost(h)
 		}
 		version, err := os.ReadFile(kernelModule)
 		if err != nil {
@@ -35,4 +43,49 @@ func driver(path string) func(context.Context) image.Host {
 		}
 		return image.Host{Driver: strings.TrimSpace(string(version))}
 	}
+}
+
+// held are the devices that this process may open; none where nobody knows.
+// Others of the machine are no business of its task's image.
+func held(ctx context.Context, client *socket.Client, granted func() (gpu.Reach, error)) []gpu.Device {
+	reach, err := granted()
+	if err != nil || !reach.Confined || len(reach.Minors) == 0 {
+		return nil
+	}
+	all, err := client.Devices(ctx)
+	if err != nil {
+		return nil
+	}
+	var devices []gpu.Device
+	for _, d := range all {
+		if reach.Holds(d.Device) {
+			devices = append(devices, d.Device)
+		}
+	}
+	return devices
+}
+
+// imageHost is the host in package image's words; its GPUs go by their UUIDs.
+func imageHost(h gpu.Host) image.Host {
+	known := image.Host{Driver: h.Driver, CUDA: h.CUDA}
+	for _, d := range h.Devices {
+		known.GPUs = append(known.GPUs, image.GPU{Name: d.UUID, Arch: d.Arch, Brand: d.Brand})
+	}
+	return known
+}
+
+// fits is an error where an image cannot run on one of those devices. What the
+// host has lost is not the image's fault.
+func fits(labels, env map[string]string, devices []string, h gpu.Host) error {
+	on, err := h.ByUUID(devices)
+	if err != nil {
+		return nil
+	}
+	h.Devices = on
+	var entries []string
+	for name, value := range env {
+		entries = append(entries, name+"="+value)
+	}
+	_, err = image.Examine(labels, entries, nil, imageHost(h))
+	return err
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -10,25 +11,22 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"mesos-gpu/executor/image"
 	"mesos-gpu/gpu"
 )
 
-// The daemon knows most; without it the kernel tells the version, if any.
-func TestDriver(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "agent.sock")
-	version, _ := os.ReadFile(kernelModule) // most machines have none
-	kernel := image.Host{Driver: strings.TrimSpace(string(version))}
-	if got := driver(path)(t.Context()); got.Driver != kernel.Driver || got.CUDA != "" {
-		t.Errorf("without a daemon: got %+v, want %+v", got, kernel)
-	}
-	answer := `{"version":"v1","driver":"535.104.05","cuda":"12.2"}`
+// daemonAt answers as a daemon does, with what answers has for a path.
+func daemonAt(t *testing.T, path string, answers map[string]string) {
+	t.Helper()
 	l, err := net.Listen("unix", path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/v1/version" {
+		answer, ok := answers[r.URL.Path]
+		if !ok {
 			http.NotFound(w, r)
 			return
 		}
@@ -38,12 +36,73 @@ func TestDriver(t *testing.T) {
 	s.Listener = l
 	s.Start()
 	t.Cleanup(s.Close)
-	if got := driver(path)(t.Context()); got.Driver != "535.104.05" || got.CUDA != "12.2" {
-		t.Errorf("got %+v, want what the daemon says", got)
+}
+
+// The daemon knows most; without it the kernel tells the version, if any.
+func TestDriver(t *testing.T) {
+	version, _ := os.ReadFile(kernelModule) // most machines have none
+	kernel := image.Host{Driver: strings.TrimSpace(string(version))}
+	const (
+		knows   = `{"version":"v1","driver":"535.104.05","cuda":"12.2"}`
+		devices = `[{"device":{"uuid":"GPU-a","minor":0,"arch":"7.0","brand":"tesla"}},
+			{"device":{"uuid":"GPU-b","minor":1,"arch":"8.0","brand":"nvidia"}},
+			{"device":{"uuid":"MIG-c","minor":2,"arch":"9.0","brand":"nvidia","mig":{"gi_cap":3,"ci_cap":4}}},
+			{"device":{"uuid":"MIG-d","minor":2,"arch":"9.0","brand":"nvidia","mig":{"gi_cap":5,"ci_cap":6}}}]`
+	)
+	daemon := image.Host{Driver: "535.104.05", CUDA: "12.2"}
+	with := func(gpus ...image.GPU) image.Host {
+		return image.Host{Driver: daemon.Driver, CUDA: daemon.CUDA, GPUs: gpus}
 	}
-	answer = `{"version":"v0"}`
-	if got := driver(path)(t.Context()); got.Driver != kernel.Driver || got.CUDA != "" {
-		t.Errorf("a daemon that knows no driver: got %+v, want %+v", got, kernel)
+	all := map[string]string{"/v1/version": knows, "/v1/devices": devices}
+	for name, c := range map[string]struct {
+		answers map[string]string
+		reach   gpu.Reach
+		err     error
+		want    image.Host
+	}{
+		"no daemon":            {nil, gpu.Reach{Confined: true, Minors: []int{0}}, nil, kernel},
+		"knows no driver":      {map[string]string{"/v1/version": `{"version":"v0"}`}, gpu.Reach{}, nil, kernel},
+		"one GPU of three":     {all, gpu.Reach{Confined: true, Minors: []int{1}}, nil, with(image.GPU{Name: "GPU-b", Arch: "8.0", Brand: "nvidia"})},
+		"one slice of two":     {all, gpu.Reach{Confined: true, Minors: []int{2}, Caps: []int{5, 6}}, nil, with(image.GPU{Name: "MIG-d", Arch: "9.0", Brand: "nvidia"})},
+		"no GPU":               {all, gpu.Reach{Confined: true}, nil, daemon},
+		"nobody knows which":   {all, gpu.Reach{}, nil, daemon},
+		"not to be found out":  {all, gpu.Reach{Confined: true, Minors: []int{0}}, errors.New("no /dev"), daemon},
+		"daemon tells no more": {map[string]string{"/v1/version": knows}, gpu.Reach{Confined: true, Minors: []int{0}}, nil, daemon},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "agent.sock")
+			if c.answers != nil {
+				daemonAt(t, path, c.answers)
+			}
+			got := driverFor(path, func() (gpu.Reach, error) { return c.reach, c.err })(t.Context())
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// An image's wish for GPUs is held against those of its container alone.
+func TestFits(t *testing.T) {
+	h := gpu.Host{Driver: "535.104.05", CUDA: "12.2", Devices: []gpu.Device{
+		{UUID: "GPU-k80", Arch: "3.7", Brand: "tesla"}, {UUID: "GPU-a100", Arch: "8.0", Brand: "nvidia"},
+	}}
+	env := map[string]string{"NVIDIA_VISIBLE_DEVICES": "all", "NVIDIA_REQUIRE_ARCH": "arch>=7.0", "NVIDIA_REQUIRE_BRAND": "brand=nvidia brand=tesla"}
+	for want, devices := range map[string][]string{
+		"":                            {"GPU-a100"},
+		"ask for another type of GPU": {"GPU-a100", "GPU-k80"},
+	} {
+		err := fits(nil, env, devices, h)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("on %v: got %v, want %q", devices, err, want)
+		}
+	}
+	err := fits(nil, env, []string{"GPU-k80"}, h)
+	if err == nil || !strings.Contains(err.Error(), "it wants arch>=7.0 (NVIDIA_REQUIRE_ARCH), the agent has driver 535.104.05 with CUDA 12.2, GPU-k80 of arch 3.7, brand tesla") {
+		t.Errorf("got %v", err)
+	}
+	if err := fits(nil, env, []string{"GPU-lost"}, h); err != nil {
+		t.Errorf("of a device that is gone nothing is known: %v", err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -168,15 +169,26 @@ func (a *app) volumeVerify(f *volumeFlags) *cobra.Command {
 }
 
 func (a *app) repair(c *cobra.Command, f *volumeFlags) error {
-	driver, err := a.search(f.root).Find()
-	if err != nil {
-		return err
-	}
-	_, damage, err := volumemgr.Store{Dir: f.dir}.Repair(c.Context(), driver)
+	damage, err := mend(c.Context(), a.search(f.root), f.dir)
 	for _, d := range damage {
-		fmt.Fprintln(a.err, printable("repair: "+d.String()))
+		fmt.Fprintln(a.err, printable("repair: "+d))
 	}
 	return err
+}
+
+// mend repairs the volume of the driver that is found, and tells what was
+// damaged.
+func mend(ctx context.Context, s volumemgr.Search, dir string) ([]string, error) {
+	driver, err := s.Find()
+	if err != nil {
+		return nil, err
+	}
+	_, damage, err := volumemgr.Store{Dir: dir}.Repair(ctx, driver)
+	var told []string
+	for _, d := range damage {
+		told = append(told, d.String())
+	}
+	return told, err
 }
 
 // named finds volumes, all where none is named.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -17,8 +18,10 @@ import (
 	"golang.org/x/sys/unix"
 	specs "tags.cncf.io/container-device-interface/specs-go"
 
+	"mesos-gpu/gpu"
 	"mesos-gpu/internal/need"
 	"mesos-gpu/volumemgr"
+	"mesos-gpu/volumemgr/cdi"
 )
 
 const v535, v470 = "535.104.05", "470.57.02"
@@ -203,6 +206,88 @@ func TestVolumeCDI(t *testing.T) {
 	}
 }
 
+// What the daemon does to the volume at its start.
+func TestMend(t *testing.T) {
+	v := newVolumes(t)
+	v.must("create", "--driver-root", v.root)
+	if told, err := mend(t.Context(), volumemgr.Search{Root: v.root}, v.dir); len(told) != 0 || err != nil {
+		t.Errorf("a whole volume: %v, %v", told, err)
+	}
+	cuda := filepath.Join(v.dir, "nvidia_"+v535, "lib64/libcuda.so."+v535)
+	if err := os.Remove(cuda); err != nil {
+		t.Fatal(err)
+	}
+	told, err := mend(t.Context(), volumemgr.Search{Root: v.root}, v.dir)
+	if diff := cmp.Diff([]string{"lib64/libcuda.so." + v535 + " is missing"}, told); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	if _, err := os.Stat(cuda); err != nil {
+		t.Error(err)
+	}
+	if _, err := mend(t.Context(), volumemgr.Search{Root: t.TempDir()}, v.dir); !errors.Is(err, volumemgr.ErrNoDriver) {
+		t.Errorf("without a driver: %v", err)
+	}
+}
+
+// fakeRoot has these files, and tells of them as there does.
+func fakeRoot(t *testing.T, files ...string) func(pattern string) []string {
+	t.Helper()
+	root := t.TempDir()
+	for _, f := range files {
+		path := filepath.Join(root, f)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return func(pattern string) []string {
+		var found []string
+		for _, path := range there(filepath.Join(root, pattern)) {
+			found = append(found, strings.TrimPrefix(path, root))
+		}
+		return found
+	}
+}
+
+// A GPU is drawn with through nodes that the kernel numbers as it likes: they
+// are found by its PCI address.
+func TestVolumeCDINodes(t *testing.T) {
+	there := fakeRoot(t, "/dev/nvidiactl", "/dev/nvidia-uvm",
+		"/sys/bus/pci/devices/0000:3b:00.0/drm/card1", "/sys/bus/pci/devices/0000:3b:00.0/drm/renderD128",
+		"/sys/bus/pci/devices/0000:3b:00.0/drm/version", "/sys/bus/pci/devices/0000:af:00.0/drm/card0",
+		"/driver/run/nvidia-persistenced/socket")
+	h := gpu.Host{Devices: []gpu.Device{
+		{UUID: "GPU-a", PCI: "0000:3b:00.0", Minor: 0}, {UUID: "GPU-b", PCI: "0000:af:00.0", Minor: 1},
+		{UUID: "MIG-c", PCI: "0000:3b:00.0", Minor: 2, MIG: &gpu.MIG{Parent: "GPU-p", GPUInstanceCap: 3, ComputeInstanceCap: 4}},
+	}}
+	devices, common := cdiDevices(h, "/dev", there)
+	node := func(name string) cdi.Node { return cdi.Node{Path: "/dev/" + name, Host: "/dev/" + name} }
+	want := []cdi.Device{
+		{Names: []string{"0", "GPU-a"}, Nodes: []cdi.Node{node("nvidia0")}, Drawing: []cdi.Node{node("dri/card1"), node("dri/renderD128")}},
+		{Names: []string{"1", "GPU-b"}, Nodes: []cdi.Node{node("nvidia1")}, Drawing: []cdi.Node{node("dri/card0")}},
+		{Names: []string{"2", "MIG-c"}, Nodes: []cdi.Node{node("nvidia2"), node("nvidia-caps/nvidia-cap3"), node("nvidia-caps/nvidia-cap4")}},
+	}
+	if diff := cmp.Diff(want, devices); diff != "" {
+		t.Errorf("devices (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]cdi.Node{node("nvidiactl"), node("nvidia-uvm")}, common); diff != "" {
+		t.Errorf("common nodes (-want +got):\n%s", diff)
+	}
+	sockets := []cdi.Node{{Path: "/run/nvidia-persistenced/socket", Host: "/driver/run/nvidia-persistenced/socket"}}
+	if diff := cmp.Diff(sockets, cdiSockets("/driver", there)); diff != "" {
+		t.Errorf("sockets (-want +got):\n%s", diff)
+	}
+	if none := cdiSockets("/", there); none != nil {
+		t.Errorf("sockets that are not there: %v", none)
+	}
+	h.Simulated = true
+	if devices, _ := cdiDevices(h, "/dev", there); devices[0].Drawing != nil {
+		t.Errorf("a made-up GPU draws with %v", devices[0].Drawing)
+	}
+}
+
 // PATH is of this machine: below another root it means nothing.
 func TestVolumeSearchesPath(t *testing.T) {
 	a := &app{std: std{getenv: func(name string) string { return name + " of this machine" }}}
@@ -235,6 +320,27 @@ func terminalPair(t *testing.T) (screen, tty *os.File) {
 	}
 	t.Cleanup(func() { tty.Close() })
 	return screen, tty
+}
+
+// The commands that read much draw a bar where somebody looks on.
+func TestVolumeVerifyOnATerminal(t *testing.T) {
+	v := newVolumes(t)
+	v.must("create", "--driver-root", v.root)
+	screen, tty := terminalPair(t)
+	var out bytes.Buffer
+	if code := run(context.Background(), []string{"volume", "--dir", v.dir, "verify"}, std{nil, &out, tty, os.Getenv}); code != 0 {
+		t.Errorf("exit status %d", code)
+	}
+	if err := tty.Close(); err != nil {
+		t.Fatal(err)
+	}
+	text, _ := io.ReadAll(screen) // ends with EIO when the terminal is closed
+	if want := "reading nvidia_" + v535 + " [##############################] 100% of 0.0 MiB\r\x1b[K"; !strings.HasSuffix(string(text), want) {
+		t.Errorf("the screen got %q, want its end to be %q", text, want)
+	}
+	if got := out.String(); got != "nvidia_"+v535+"\t16 files\twhole\n" {
+		t.Errorf("verify says %q", got)
+	}
 }
 
 func TestVolumeProgress(t *testing.T) {

@@ -37,6 +37,7 @@ from /etc/cdi or /var/run/cdi:
 				return err
 			}
 			in.Devices, in.Common = cdiDevices(host, dev, there)
+			in.Sockets = cdiSockets(f.root, there)
 			if in.Volume, in.Manifest, err = a.ensure(c, f); err != nil {
 				return err
 			}
@@ -80,24 +81,52 @@ func (a *app) ensure(c *cobra.Command, f *volumeFlags) (volumemgr.Volume, volume
 // control nodes it takes those that are there: nvidia-modeset may not be.
 func cdiDevices(h gpu.Host, dev string, there func(pattern string) []string) (devices []cdi.Device, common []cdi.Node) {
 	majors := rules.Majors{UVM: 1, Caps: 2} // paths do not depend on them
-	node := func(n rules.Node) cdi.Node {
-		return cdi.Node{Path: "/dev/" + n.Name, Host: filepath.Join(dev, n.Name)}
+	node := func(name string) cdi.Node {
+		return cdi.Node{Path: "/dev/" + name, Host: filepath.Join(dev, name)}
 	}
 	for i, d := range h.Devices {
 		device := cdi.Device{Names: []string{fmt.Sprint(i), d.UUID}}
 		for _, n := range rules.Nodes(h.Only([]gpu.Device{d}), majors) {
 			if n.UUID != "" {
-				device.Nodes = append(device.Nodes, node(n))
+				device.Nodes = append(device.Nodes, node(n.Name))
+			}
+		}
+		if !h.Simulated && d.MIG == nil { // slices do not draw
+			for _, name := range drawing(d.PCI, there) {
+				device.Drawing = append(device.Drawing, node(name))
 			}
 		}
 		devices = append(devices, device)
 	}
 	for _, n := range rules.Nodes(h, majors) {
-		if n.UUID == "" && len(there(node(n).Host)) > 0 {
-			common = append(common, node(n))
+		if n.UUID == "" && len(there(node(n.Name).Host)) > 0 {
+			common = append(common, node(n.Name))
 		}
 	}
 	return devices, common
+}
+
+// drawing are the names below /dev of a GPU's nodes in the kernel's rendering
+// manager, which knows it by its PCI address.
+func drawing(pci string, there func(pattern string) []string) []string {
+	var names []string
+	for _, kind := range []string{"card", "renderD"} {
+		for _, path := range there(filepath.Join("/sys/bus/pci/devices", pci, "drm", kind+"[0-9]*")) {
+			names = append(names, filepath.Join("dri", filepath.Base(path)))
+		}
+	}
+	return names
+}
+
+// cdiSockets are those that the driver's daemons listen on now.
+func cdiSockets(root string, there func(pattern string) []string) []cdi.Node {
+	var sockets []cdi.Node
+	for _, path := range []string{"/run/nvidia-persistenced/socket", "/run/nvidia-fabricmanager/socket"} {
+		for _, host := range there(filepath.Join(root, path)) {
+			sockets = append(sockets, cdi.Node{Path: path, Host: host})
+		}
+	}
+	return sockets
 }
 
 func (a *app) volumePlugin(f *volumeFlags) *cobra.Command {

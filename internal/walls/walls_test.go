@@ -17,7 +17,7 @@ const module = "mesos-gpu"
 
 // pure packages are functions of their arguments: the simulator, the fuzzers
 // and production run the same code.
-var pure = []string{"gpu", "job", "executor/image", "framework/sched", "framework/sched/fit", "isolator/rules", "isolator/ledger", "isolator/health", "isolator/stock"}
+var pure = []string{"gpu", "job", "executor/image", "framework/sched", "framework/sched/fit", "isolator/rules", "isolator/ledger", "isolator/health", "isolator/stock", "marathon"}
 
 // impure are the standard library's ways to the world outside.
 var impure = []string{"os", "net", "context", "log", "syscall", "os/exec", "net/http", "log/slog", "path/filepath", "io/ioutil"}
@@ -52,6 +52,10 @@ var walls = []struct {
 	{
 		from: []string{"isolator"}, to: []string{"framework", "volumemgr", "executor", "marathon", "internal/local", "cmd"},
 		why: "the agent side serves any framework",
+	},
+	{
+		from: []string{"marathon"}, to: []string{"framework", "isolator", "volumemgr", "executor", "internal/local", "cmd"},
+		why: "apps become jobs, whoever runs them",
 	},
 	{
 		from: []string{"volumemgr"}, to: []string{"job", "framework", "isolator", "executor", "marathon", "internal/local", "cmd"},

@@ -65,7 +65,10 @@ type Config struct {
 	// NeedsDriver tells whether an image wants the driver volume. An error
 	// says why it cannot run with this driver.
 	NeedsDriver func(labels, env map[string]string) (bool, error)
-	Log         logrus.FieldLogger
+	// Fits, where set, is an error where an image cannot run on one of those
+	// devices.
+	Fits func(labels, env map[string]string, devices []string) error
+	Log  logrus.FieldLogger
 }
 
 // Containers are the containers of one agent. Its methods may be called at

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -182,6 +183,52 @@ func TestUnfitImage(t *testing.T) {
 	}
 	if h := m.Holders(); len(h) != 0 {
 		t.Errorf("what failed holds devices: %v", h)
+	}
+}
+
+// Which GPUs a container gets is known once they are claimed: an image that
+// does not run on one of them gives them back.
+func TestUnfitForItsGPUs(t *testing.T) {
+	m := newMachine(t)
+	var asked [][]string
+	m.cfg.Fits = func(labels, env map[string]string, devices []string) error {
+		asked = append(asked, devices)
+		if slices.Contains(devices, "GPU-0") && env["ARCH"] == "9.0" {
+			return errors.New("it wants arch>=9.0, GPU-0 of arch 7.0")
+		}
+		return nil
+	}
+	m.restart(t)
+	l := containers.Launch{Container: "c", Rootfs: true, Image: containers.Image{Environment: map[string]string{"ARCH": "9.0"}}}
+	if _, err := m.Prepare(t.Context(), l); err != nil || len(asked) != 0 {
+		t.Errorf("without GPUs: got %v, asked about %v", err, asked)
+	}
+	l.Container, l.Resources = "d", resources(2, "GPU-0")
+	if _, err := m.Prepare(t.Context(), l); err == nil || err.Error() != "prepare container d: its image cannot run here: it wants arch>=9.0, GPU-0 of arch 7.0" {
+		t.Errorf("got %v", err)
+	}
+	if h := m.Holders(); len(h) != 0 {
+		t.Errorf("what failed holds devices: %v", h)
+	}
+	m.restart(t)
+	if h := m.Holders(); len(h) != 0 {
+		t.Errorf("and after a restart: %v", h)
+	}
+	l.Resources = resources(2, "GPU-1")
+	if got, err := m.Prepare(t.Context(), l); err != nil || len(got.Devices) != 2 {
+		t.Errorf("on others: got %+v, %v", got, err)
+	}
+	nested := containers.Launch{Container: "d.n", Rootfs: true}
+	if _, err := m.Prepare(t.Context(), nested); err != nil {
+		t.Error(err)
+	}
+	want := [][]string{{"GPU-0", "GPU-2"}, {"GPU-1", "GPU-2"}, {"GPU-1", "GPU-2"}}
+	if diff := cmp.Diff(want, asked); diff != "" {
+		t.Errorf("asked about (-want +got):\n%s", diff)
+	}
+	bare := containers.Launch{Container: "e", Resources: resources(1, "GPU-0"), Image: l.Image}
+	if _, err := m.Prepare(t.Context(), bare); err != nil || len(asked) != 3 {
+		t.Errorf("without an image: got %v, asked about %v", err, asked)
 	}
 }
 

@@ -57,7 +57,9 @@ func (c *Containers) claim(l Launch, want ledger.Want) (devices []string, nodes 
 		return nil, nil, err
 	}
 	devices = c.present(devices)
-	nodes, err = c.cfg.Kernel.Nodes(devices)
+	if err = c.fits(l, devices); err == nil {
+		nodes, err = c.cfg.Kernel.Nodes(devices)
+	}
 	if err == nil {
 		err = c.save(change.after...)
 	}

@@ -50,6 +50,17 @@ func (c *Containers) mounts(ctx context.Context, l Launch, gpus bool) ([]Mount, 
 	}
 }
 
+// fits refuses an image that cannot run on one of the container's devices.
+func (c *Containers) fits(l Launch, devices []string) error {
+	if c.cfg.Fits == nil || !l.Rootfs || len(devices) == 0 {
+		return nil
+	}
+	if err := c.cfg.Fits(l.Image.Labels, l.Image.Environment, devices); err != nil {
+		return fmt.Errorf("its image cannot run here: %w", err)
+	}
+	return nil
+}
+
 // environment names the devices and, with the driver volume, adds its folders
 // to the image's search paths. NVIDIA's compatibility libraries, which some
 // images bring, come before the host's.

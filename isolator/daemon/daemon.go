@@ -77,9 +77,14 @@ type Config struct {
 	// use, as isolator.Config has it.
 	CgroupsRoot, Cgroups string
 	// Volume makes the driver volume; NeedsDriver tells whether an image asks
-	// for it.
+	// for it, and Fits, where set, what keeps the image from running on one of
+	// those devices.
 	Volume      func(context.Context) (path string, err error)
 	NeedsDriver func(labels, env map[string]string) (bool, error)
+	Fits        func(labels, env map[string]string, devices []string) error
+	// Mend, where set, reads the driver volume once it is made, and repairs what
+	// is damaged; it tells what that was.
+	Mend func(context.Context) (damage []string, err error)
 	// Sweep, where set, removes containers of other engines whose executor was
 	// killed; it is called again and again.
 	Sweep func(context.Context) error
@@ -298,23 +303,6 @@ func (d *Daemon) serve(w *watch.Watcher, h gpu.Host, aside []gpu.Device) (parts 
 	return append(parts, func(ctx context.Context) error { return server.ServeReadOnly(ctx, tcp) }), nil
 }
 
-// fill makes the driver volume before the first container waits for it.
-// Nobody waits for a file system that hangs.
-func (d *Daemon) fill(ctx context.Context) error {
-	go func() {
-		path, err := d.cfg.Volume(ctx)
-		switch {
-		case ctx.Err() != nil:
-		case err != nil:
-			d.cfg.Log.WithError(err).Warn("no driver volume: images that ask for the driver cannot be launched")
-		default:
-			d.cfg.Log.WithField("path", path).Info("driver volume is ready")
-		}
-	}()
-	<-ctx.Done()
-	return nil
-}
-
 // containers opens the books and the kernel's side of them.
 func (d *Daemon) containers(w *watch.Watcher, h gpu.Host, aside []gpu.Device) (books, error) {
 	kernel, err := isolator.New(isolator.Config{Host: h, Cgroups: d.cfg.Cgroups})
@@ -341,7 +329,7 @@ func (d *Daemon) containers(w *watch.Watcher, h gpu.Host, aside []gpu.Device) (b
 	}
 	all, err := containers.Open(containers.Config{
 		Kernel: kernel, Dir: filepath.Join(d.cfg.RuntimeDir, "containers"), CgroupsRoot: d.cfg.CgroupsRoot, Cgroups: kernel.Cgroups(),
-		Stock: ids, Usable: usable, Volume: d.cfg.Volume, NeedsDriver: d.cfg.NeedsDriver, Log: d.cfg.Log,
+		Stock: ids, Usable: usable, Volume: d.cfg.Volume, NeedsDriver: d.cfg.NeedsDriver, Fits: d.cfg.Fits, Log: d.cfg.Log,
 	})
 	return books{all, confine, make(chan struct{}, 1)}, err
 }

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	logtest "github.com/sirupsen/logrus/hooks/test"
 
@@ -143,6 +145,9 @@ func TestServes(t *testing.T) {
 		return nil
 	}
 	cfg.NeedsDriver = func(map[string]string, map[string]string) (bool, error) { return true, nil }
+	cfg.Fits = func(_, _ map[string]string, devices []string) error {
+		return fmt.Errorf("not on %s", strings.Join(devices, ","))
+	}
 	run(t, cfg)
 
 	h := host(t)
@@ -161,6 +166,15 @@ func TestServes(t *testing.T) {
 	devices, err := client.Devices(t.Context())
 	if err != nil || len(devices) != 4 || !devices[1].Condition.Cordoned || !devices[3].Stock {
 		t.Errorf("devices %+v, %v", devices, err)
+	}
+	for i, d := range devices { // all that is known of them, compute capability and brand too
+		if diff := cmp.Diff(h.Devices[i], d.Device); diff != "" || d.Device.Arch == "" || d.Device.Brand == "" {
+			t.Errorf("device %d: %+v (-want +got):\n%s", i, d.Device, diff)
+		}
+	}
+	_, err = client.Prepare(t.Context(), containers.Launch{Container: "unfit", Rootfs: true, Resources: []ledger.Resource{{Name: "gpus", Scalar: 1}}})
+	if want := "its image cannot run here: not on " + h.Devices[3].UUID; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("an image that does not run on its GPU: got %v, want %q", err, want)
 	}
 	setup, err := client.Prepare(t.Context(), containers.Launch{Container: "c", Resources: []ledger.Resource{
 		{Name: "gpus", Scalar: 2}, {Name: "gpu_ids", Set: []string{h.Devices[0].UUID}},

@@ -135,8 +135,8 @@ func (s *session) whole(index int) (whole, error) {
 	}
 	at := address(pci.Domain, pci.Bus, pci.Device)
 	return whole{index: index, handle: handle, mig: s.inMIGMode(handle), device: gpu.Device{
-		UUID: uuid, Model: model, MemMiB: int64(memory.Total >> 20), Minor: minor,
-		PCI: at, NUMA: s.bus.numaNode(at), Persistence: s.persists(handle),
+		UUID: uuid, Model: model, Arch: s.arch(handle), Brand: s.brand(handle), MemMiB: int64(memory.Total >> 20),
+		Minor: minor, PCI: at, NUMA: s.bus.numaNode(at), Persistence: s.persists(handle),
 	}}, nil
 }
 

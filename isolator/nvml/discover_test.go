@@ -19,9 +19,9 @@ import (
 
 func machine() gpu.Host {
 	return gpu.Host{Driver: "535.104.05", CUDA: "12.2", Devices: []gpu.Device{
-		{UUID: "GPU-11111111-aaaa-bbbb-cccc-000000000001", Model: "Tesla V100-SXM2-16GB", MemMiB: 16160, Minor: 1, PCI: "0000:3b:00.0", NUMA: 1},
-		{UUID: "GPU-11111111-aaaa-bbbb-cccc-000000000002", Model: "Tesla K80", MemMiB: 11441, Minor: 0, PCI: "0001:d8:1f.0", NUMA: -1},
-		{UUID: "GPU-11111111-aaaa-bbbb-cccc-000000000003", Model: "NVIDIA A100 80GB PCIe", MemMiB: 81920, Minor: 2, PCI: "0000:5e:00.0", NUMA: -1},
+		{UUID: "GPU-11111111-aaaa-bbbb-cccc-000000000001", Model: "Tesla V100-SXM2-16GB", Arch: "7.0", Brand: "tesla", MemMiB: 16160, Minor: 1, PCI: "0000:3b:00.0", NUMA: 1},
+		{UUID: "GPU-11111111-aaaa-bbbb-cccc-000000000002", Model: "Tesla K80", Arch: "3.7", Brand: "tesla", MemMiB: 11441, Minor: 0, PCI: "0001:d8:1f.0", NUMA: -1},
+		{UUID: "GPU-11111111-aaaa-bbbb-cccc-000000000003", Model: "NVIDIA A100 80GB PCIe", Arch: "8.0", Brand: "nvidia", MemMiB: 81920, Minor: 2, PCI: "0000:5e:00.0", NUMA: -1},
 	}}
 }
 
@@ -115,6 +115,41 @@ func TestDiscover(t *testing.T) {
 			t.Errorf("got %v, want the device with 0 MiB", got.Devices)
 		}
 	})
+}
+
+// NVML's brands in the words of NVIDIA's images, compute capabilities with one
+// digit and with two; what the driver does not tell is empty, and the device
+// serves all the same.
+func TestArchAndBrand(t *testing.T) {
+	facts := func(arch, brand string) gpu.Host {
+		return gpu.Host{Driver: "535.104.05", CUDA: "12.2", Devices: []gpu.Device{
+			{UUID: uuid(0), Model: "NVIDIA X", Arch: arch, Brand: brand, MemMiB: 1024, PCI: "0000:10:00.0"},
+		}}
+	}
+	var hosts []gpu.Host
+	for _, brand := range brands {
+		hosts = append(hosts, facts("9.0", brand))
+	}
+	if len(hosts) != 17 {
+		t.Errorf("%d brands, NVML has 17", len(hosts))
+	}
+	hosts = append(hosts, facts("12.1", "nvidia"), facts("10.3", ""), facts("", "tesla"), facts("", ""))
+	for _, want := range hosts {
+		m := nvmltest.Report(t, want)
+		c := Config{Library: standIn(t), SysRoot: m.SysRoot}
+		got, err := Discover(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+	m := nvmltest.Report(t, facts("9.0", "of tomorrow"))
+	got, err := Discover(Config{Library: standIn(t), SysRoot: m.SysRoot})
+	if diff := cmp.Diff(facts("9.0", ""), got); err != nil || diff != "" {
+		t.Errorf("a brand that is newer than this: %v (-want +got):\n%s", err, diff)
+	}
 }
 
 func warnings(hook *logtest.Hook) []string {

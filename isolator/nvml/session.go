@@ -28,7 +28,7 @@ var called = []string{
 
 // optional lists what is called only where the library has it.
 var optional = []string{
-	"nvmlDeviceGetPersistenceMode",
+	"nvmlDeviceGetPersistenceMode", "nvmlDeviceGetCudaComputeCapability", "nvmlDeviceGetBrand",
 	"nvmlDeviceGetNvLinkState", "nvmlDeviceGetNvLinkRemotePciInfo_v2", "nvmlDeviceGetNvLinkRemoteDeviceType",
 	"nvmlDeviceGetTopologyCommonAncestor",
 	"nvmlDeviceGetMigMode", "nvmlDeviceGetMaxMigDeviceCount", "nvmlDeviceGetMigDeviceHandleByIndex",

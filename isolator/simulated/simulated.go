@@ -78,6 +78,8 @@ func device(p product, minor int, seed string) gpu.Device {
 	return gpu.Device{
 		UUID:   "GPU-" + uuid.NewSHA1(namespace, fmt.Appendf(nil, "%d/%s", minor, seed)).String(),
 		Model:  p.model,
+		Arch:   p.arch,
+		Brand:  p.brand(),
 		MemMiB: p.memMiB,
 		Minor:  minor,
 		PCI:    fmt.Sprintf("%04x:%02x:00.0", minor/128, 0x10+minor%128),

@@ -123,6 +123,30 @@ func TestNUMA(t *testing.T) {
 	}
 }
 
+// Facts that images ask for, by NVIDIA's tables: one product of each
+// generation and brand.
+func TestArchAndBrand(t *testing.T) {
+	for spec, want := range map[string]string{
+		"K20": "3.5 tesla", "K80": "3.7 tesla", "M10": "5.0 tesla", "M60": "5.2 tesla", "P100": "6.0 tesla", "P40": "6.1 tesla",
+		"V100": "7.0 tesla", "T4": "7.5 tesla", "A100": "8.0 nvidia", "A30": "8.0 nvidia", "A10G": "8.6 nvidia", "A40": "8.6 nvidia",
+		"L4": "8.9 nvidia", "L40S": "8.9 nvidia", "H100": "9.0 nvidia", "H200": "9.0 nvidia", "GH200": "9.0 nvidia",
+		"B200": "10.0 nvidia", "GB200": "10.0 nvidia", "B300": "10.3 nvidia", "GB300": "10.3 nvidia", "GB10": "12.1 nvidia",
+		"GTX 1080": "6.1 geforce", "RTX 2080 Ti": "7.5 geforce", "RTX 3090": "8.6 geforce", "RTX 4090": "8.9 geforce", "RTX 5090": "12.0 geforce",
+		"RTX 8000": "7.5 quadrortx", "RTX A6000": "8.6 nvidiartx", "RTX 6000 Ada": "8.9 nvidiartx",
+		"TITAN V": "7.0 titan", "TITAN Xp": "6.1 titan", "TITAN RTX": "7.5 titan",
+	} {
+		d := mustHost(t, spec, "host").Devices[0]
+		if got := d.Arch + " " + d.Brand; got != want {
+			t.Errorf("%s: got %s, want %s", spec, got, want)
+		}
+	}
+	for _, p := range products {
+		if p.arch == "" || p.brand() == "" {
+			t.Errorf("%s has compute capability %q and brand %q", p.model, p.arch, p.brand())
+		}
+	}
+}
+
 // Every product answers to its own short name, and that is one that users of
 // the real thing know.
 func TestProducts(t *testing.T) {

@@ -34,9 +34,12 @@ const inside = "/usr/local/nvidia"
 type Device struct {
 	Names []string
 	Nodes []Node
+	// Drawing are the nodes that only graphics and display use: /dev/dri/card1,
+	// /dev/dri/renderD129.
+	Drawing []Node
 }
 
-// Node is a device file.
+// Node is a device file, or a socket.
 type Node struct {
 	// Path is the container's, Host the host's where it is another.
 	Path, Host string
@@ -50,6 +53,8 @@ type Input struct {
 	Devices  []Device
 	// Common are nodes that come with any device: /dev/nvidiactl.
 	Common []Node
+	// Sockets are those of the driver's daemons, which utility uses.
+	Sockets []Node
 	// Capabilities, where not empty, keep out what serves others; each file is
 	// then a mount of its own.
 	Capabilities []volumemgr.Capability
@@ -63,7 +68,7 @@ func Spec(in Input) (specs.Spec, error) {
 	}
 	spec := specs.Spec{Version: specVersion, Kind: Kind, ContainerEdits: specs.ContainerEdits{
 		DeviceNodes: nodes(in.Common),
-		Mounts:      append(volumeMounts(in), hostMounts(in)...),
+		Mounts:      slices.Concat(volumeMounts(in), hostMounts(in), socketMounts(in)),
 		Env: []string{
 			"LD_LIBRARY_PATH=" + inside + "/lib:" + inside + "/lib64",
 			// The NVIDIA runtime, where it is there, shall not add GPUs of its own.
@@ -73,14 +78,18 @@ func Spec(in Input) (specs.Spec, error) {
 	var all []Node
 	taken := map[string]bool{"all": true}
 	for _, d := range in.Devices {
+		own := d.Nodes
+		if in.serves(volumemgr.Graphics, volumemgr.Display) {
+			own = slices.Concat(own, d.Drawing)
+		}
 		for _, name := range d.Names {
 			if taken[name] {
 				return specs.Spec{}, fmt.Errorf("write CDI specification: two devices named %q", name)
 			}
 			taken[name] = true
-			spec.Devices = append(spec.Devices, specs.Device{Name: name, ContainerEdits: specs.ContainerEdits{DeviceNodes: nodes(d.Nodes)}})
+			spec.Devices = append(spec.Devices, specs.Device{Name: name, ContainerEdits: specs.ContainerEdits{DeviceNodes: nodes(own)}})
 		}
-		for _, n := range d.Nodes {
+		for _, n := range own {
 			if !slices.Contains(all, n) { // two slices of one GPU share its node
 				all = append(all, n)
 			}
@@ -88,6 +97,12 @@ func Spec(in Input) (specs.Spec, error) {
 	}
 	spec.Devices = append(spec.Devices, specs.Device{Name: "all", ContainerEdits: specs.ContainerEdits{DeviceNodes: nodes(all)}})
 	return spec, nil
+}
+
+// serves reports whether one of the capabilities is wanted, as all are where
+// none is named.
+func (in Input) serves(any ...volumemgr.Capability) bool {
+	return len(in.Capabilities) == 0 || slices.ContainsFunc(any, func(c volumemgr.Capability) bool { return slices.Contains(in.Capabilities, c) })
 }
 
 func nodes(list []Node) []*specs.DeviceNode {
@@ -124,8 +139,18 @@ func volumeMounts(in Input) []*specs.Mount {
 func hostMounts(in Input) []*specs.Mount {
 	var list []*specs.Mount
 	for _, f := range in.Manifest.HostFiles {
-		if len(in.Capabilities) == 0 || slices.Contains(in.Capabilities, f.Capability) {
+		if in.serves(f.Capability) {
 			list = append(list, mount(f.Source, f.Path))
+		}
+	}
+	return list
+}
+
+func socketMounts(in Input) []*specs.Mount {
+	var list []*specs.Mount
+	for _, s := range in.Sockets {
+		if in.serves(volumemgr.Utility) {
+			list = append(list, mount(s.Host, s.Path))
 		}
 	}
 	return list

@@ -46,10 +46,11 @@ func input(t *testing.T) Input {
 		Volume: v, Manifest: m,
 		Common: []Node{{"/dev/nvidiactl", "/dev/nvidiactl"}},
 		Devices: []Device{
-			{[]string{"0", "GPU-a"}, []Node{node("nvidia0")}},
-			{[]string{"1", "MIG-b"}, []Node{node("nvidia1"), node("nvidia-caps/nvidia-cap3")}},
-			{[]string{"2", "MIG-c"}, []Node{node("nvidia1"), node("nvidia-caps/nvidia-cap4")}},
+			{[]string{"0", "GPU-a"}, []Node{node("nvidia0")}, []Node{node("dri/card1")}},
+			{[]string{"1", "MIG-b"}, []Node{node("nvidia1"), node("nvidia-caps/nvidia-cap3")}, nil},
+			{[]string{"2", "MIG-c"}, []Node{node("nvidia1"), node("nvidia-caps/nvidia-cap4")}, nil},
 		},
+		Sockets: []Node{{"/run/nvidia-persistenced/socket", "/srv/run/nvidia-persistenced/socket"}},
 	}
 }
 
@@ -59,20 +60,14 @@ func TestSpec(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	devices := map[string][]string{}
-	for _, d := range spec.Devices {
-		for _, n := range d.ContainerEdits.DeviceNodes {
-			devices[d.Name] = append(devices[d.Name], n.Path+" "+n.HostPath+" "+n.Permissions)
-		}
-	}
 	at := func(name string) string { return "/dev/" + name + " /srv/dev/" + name + " rw" }
 	want := map[string][]string{
-		"0": {at("nvidia0")}, "GPU-a": {at("nvidia0")},
+		"0": {at("nvidia0"), at("dri/card1")}, "GPU-a": {at("nvidia0"), at("dri/card1")},
 		"1": {at("nvidia1"), at("nvidia-caps/nvidia-cap3")}, "MIG-b": {at("nvidia1"), at("nvidia-caps/nvidia-cap3")},
 		"2": {at("nvidia1"), at("nvidia-caps/nvidia-cap4")}, "MIG-c": {at("nvidia1"), at("nvidia-caps/nvidia-cap4")},
-		"all": {at("nvidia0"), at("nvidia1"), at("nvidia-caps/nvidia-cap3"), at("nvidia-caps/nvidia-cap4")},
+		"all": {at("nvidia0"), at("dri/card1"), at("nvidia1"), at("nvidia-caps/nvidia-cap3"), at("nvidia-caps/nvidia-cap4")},
 	}
-	if diff := cmp.Diff(want, devices); diff != "" {
+	if diff := cmp.Diff(want, nodesOf(spec)); diff != "" {
 		t.Errorf("devices (-want +got):\n%s", diff)
 	}
 	if spec.Version != specVersion || spec.Kind != "nvidia.com/gpu" {
@@ -82,7 +77,8 @@ func TestSpec(t *testing.T) {
 		t.Errorf("common nodes: %+v", n)
 	}
 	mounts := mountsOf(spec)
-	wantMounts := map[string]string{"/usr/local/nvidia": in.Volume.Path, "/etc/OpenCL/vendors/nvidia.icd": in.Manifest.HostFiles[0].Source}
+	wantMounts := map[string]string{"/usr/local/nvidia": in.Volume.Path, "/etc/OpenCL/vendors/nvidia.icd": in.Manifest.HostFiles[0].Source,
+		"/run/nvidia-persistenced/socket": "/srv/run/nvidia-persistenced/socket"}
 	if diff := cmp.Diff(wantMounts, mounts); diff != "" {
 		t.Errorf("mounts (-want +got):\n%s", diff)
 	}
@@ -91,6 +87,17 @@ func TestSpec(t *testing.T) {
 			t.Errorf("%s can be written", m.ContainerPath)
 		}
 	}
+}
+
+// nodesOf are the nodes of each device.
+func nodesOf(spec specs.Spec) map[string][]string {
+	devices := map[string][]string{}
+	for _, d := range spec.Devices {
+		for _, n := range d.ContainerEdits.DeviceNodes {
+			devices[d.Name] = append(devices[d.Name], n.Path+" "+n.HostPath+" "+n.Permissions)
+		}
+	}
+	return devices
 }
 
 func mountsOf(spec specs.Spec) map[string]string {
@@ -115,6 +122,7 @@ func TestSpecOfCapabilities(t *testing.T) {
 	}
 	slices.Sort(got)
 	want := []string{
+		"/run/nvidia-persistenced/socket",
 		"/usr/local/nvidia/bin/nvidia-debugdump", "/usr/local/nvidia/bin/nvidia-smi",
 		"/usr/local/nvidia/lib64/libnvidia-ml.so.1", "/usr/local/nvidia/lib64/libnvidia-ml.so." + v535,
 	}
@@ -123,6 +131,22 @@ func TestSpecOfCapabilities(t *testing.T) {
 	}
 	if source := mountsOf(spec)["/usr/local/nvidia/lib64/libnvidia-ml.so.1"]; source != filepath.Join(in.Volume.Path, "lib64/libnvidia-ml.so."+v535) {
 		t.Errorf("the further name is mounted from %s", source)
+	}
+	for _, c := range []struct {
+		wanted          volumemgr.Capability
+		drawing, socket bool
+	}{{volumemgr.Utility, false, true}, {volumemgr.Compute, false, false}, {volumemgr.Graphics, true, false}, {volumemgr.Display, true, false}} {
+		in.Capabilities = []volumemgr.Capability{c.wanted}
+		spec, err := Spec(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := len(nodesOf(spec)["0"]) == 2; got != c.drawing {
+			t.Errorf("%s: draws: %v, want %v", c.wanted, got, c.drawing)
+		}
+		if got := mountsOf(spec)["/run/nvidia-persistenced/socket"] != ""; got != c.socket {
+			t.Errorf("%s: has the socket: %v, want %v", c.wanted, got, c.socket)
+		}
 	}
 }
 

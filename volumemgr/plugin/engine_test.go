@@ -1,11 +1,13 @@
 package plugin
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"crypto/md5"
 	"crypto/sha256"
+	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -170,12 +172,107 @@ func TestEngineContainerKeepsItsVolume(t *testing.T) {
 	ctx := context.Background()
 	image := testimage.Load(t, engine, testimage.BusyboxArchive(t, "mesos-gpu-gc-test", nil, nil))
 	cfg := testConfig(t)
-	host := &container.HostConfig{NetworkMode: "none", Binds: []string{filepath.Join(cfg.Store.Dir, "nvidia_"+v470) + ":/usr/local/nvidia:ro"}}
-	made, err := engine.ContainerCreate(ctx, &container.Config{Image: image, Cmd: []string{"/bin/sh", "-c", "echo up; sleep 1000"}}, host, nil, nil, "")
+	bind := filepath.Join(cfg.Store.Dir, "nvidia_"+v470) + ":/usr/local/nvidia:ro"
+	id, say := running(t, engine, image, "echo up; sleep 1000", []string{bind})
+	if line := say(); line != "up" {
+		t.Fatalf("the container says %q", line)
+	}
+	removed, kept, err := cfg.Store.Collect(ctx, volumemgr.GC{})
+	if err != nil || len(removed) != 0 || len(kept) != 1 || !strings.Contains(kept[0].Why, "is mounted at") {
+		t.Errorf("while it runs: removed %v, kept %v, %v", removed, kept, err)
+	}
+	if err := engine.ContainerRemove(ctx, id, container.RemoveOptions{Force: true}); err != nil {
+		t.Fatal(err)
+	}
+	removed, _, err = cfg.Store.Collect(ctx, volumemgr.GC{})
+	if err != nil || len(removed) != 1 {
+		t.Errorf("after its end: removed %v, %v", removed, err)
+	}
+}
+
+// resident opens a library as a program does that has it mapped, says so, and
+// tells at a signal what it reads through that, and under the name.
+const resident = `exec 3</usr/local/nvidia/lib64/libcuda.so.1
+trap 'md5sum <&3; md5sum </usr/local/nvidia/lib64/libcuda.so.1; exit' USR1
+echo up
+while :; do sleep 1; done`
+
+// The driver is upgraded while a container runs: that one reads its own
+// version's files to its end, whatever is made, repaired and collected
+// meanwhile; the next one gets the new version.
+func TestEngineUpgrade(t *testing.T) {
+	need.Root(t)
+	engine := need.DockerEngine(t)
+	ctx := context.Background()
+	image := testimage.Load(t, engine, testimage.BusyboxArchive(t, "mesos-gpu-upgrade-test", nil, nil))
+	root, store := t.TempDir(), volumemgr.Store{Dir: filepath.Join(t.TempDir(), "volumes")}
+	install := func(version string) volumemgr.Volume {
+		t.Helper()
+		if err := errors.Join(os.RemoveAll(filepath.Join(root, "usr")), volumemgr.SimulatedRoot(root, version)); err != nil {
+			t.Fatal(err)
+		}
+		v, err := volumemgr.Ensure(ctx, root, store.Dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	bind := func(v volumemgr.Volume) []string { return []string{v.Path + ":/usr/local/nvidia:ro"} }
+	old := install(v470)
+	library := filepath.Join(old.Path, "lib64/libcuda.so."+v470)
+	text, err := os.ReadFile(library)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = engine.ContainerRemove(ctx, made.ID, container.RemoveOptions{Force: true}) })
+	id, say := running(t, engine, image, resident, bind(old))
+	if line := say(); line != "up" {
+		t.Fatalf("the container says %q", line)
+	}
+
+	upgraded := install(v535)
+	driver, err := volumemgr.Find(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := store.Repair(ctx, driver); err != nil {
+		t.Fatal(err)
+	}
+	removed, kept, err := store.Collect(ctx, volumemgr.GC{Keep: []string{v535}})
+	if err != nil || len(removed) != 0 || len(kept) != 2 {
+		t.Errorf("while the old version is mounted: removed %v, kept %v, %v", removed, kept, err)
+	}
+	if got := contained(t, engine, image, "ls /usr/local/nvidia/lib64/libcuda.so.5*", &container.HostConfig{Binds: bind(upgraded)}); got != "/usr/local/nvidia/lib64/libcuda.so."+v535+"\n" {
+		t.Errorf("the next container has %q", got)
+	}
+	if err := engine.ContainerKill(ctx, id, "USR1"); err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf("%x  -", md5.Sum(text))
+	for _, how := range []string{"through what it had open", "under the name"} {
+		if got := say(); got != want {
+			t.Errorf("%s the container reads %q, want %q", how, got, want)
+		}
+	}
+	if err := engine.ContainerRemove(ctx, id, container.RemoveOptions{Force: true}); err != nil {
+		t.Fatal(err)
+	}
+	removed, _, err = store.Collect(ctx, volumemgr.GC{Keep: []string{v535}})
+	if err != nil || len(removed) != 1 || removed[0].Name != old.Name {
+		t.Errorf("after its end: removed %v, %v", removed, err)
+	}
+}
+
+// running starts a script in a container of its own, and gives what it says
+// line by line.
+func running(t *testing.T, engine *client.Client, image, script string, binds []string) (id string, say func() string) {
+	t.Helper()
+	ctx := context.Background()
+	host := &container.HostConfig{NetworkMode: "none", Binds: binds}
+	made, err := engine.ContainerCreate(ctx, &container.Config{Image: image, Tty: true, Cmd: []string{"/bin/sh", "-c", script}}, host, nil, nil, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = engine.ContainerRemove(ctx, made.ID, container.RemoveOptions{Force: true}) }) // it may be gone
 	if err := engine.ContainerStart(ctx, made.ID, container.StartOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -183,19 +280,14 @@ func TestEngineContainerKeepsItsVolume(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer logs.Close()
-	if _, err := io.ReadFull(logs, make([]byte, 8+3)); err != nil { // a header, "up\n"
-		t.Fatal(err)
-	}
-	removed, kept, err := cfg.Store.Collect(ctx, volumemgr.GC{})
-	if err != nil || len(removed) != 0 || len(kept) != 1 || !strings.Contains(kept[0].Why, "is mounted at") {
-		t.Errorf("while it runs: removed %v, kept %v, %v", removed, kept, err)
-	}
-	if err := engine.ContainerRemove(ctx, made.ID, container.RemoveOptions{Force: true}); err != nil {
-		t.Fatal(err)
-	}
-	removed, _, err = cfg.Store.Collect(ctx, volumemgr.GC{})
-	if err != nil || len(removed) != 1 {
-		t.Errorf("after its end: removed %v, %v", removed, err)
+	t.Cleanup(func() { logs.Close() })
+	lines := bufio.NewReader(logs) // a terminal's have no headers between them
+	return made.ID, func() string {
+		t.Helper()
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			t.Fatalf("the container says %q: %v", line, err)
+		}
+		return strings.TrimSpace(line)
 	}
 }

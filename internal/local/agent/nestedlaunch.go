@@ -195,7 +195,7 @@ func (a *Agent) describeImage(ctx context.Context, l nestedLaunch, img image.Ima
 		return oci.Container{}, err
 	}
 	env := [][]string{img.Config.Env, {"MESOS_SANDBOX=" + oci.Sandbox}}
-	ask, err := driver.Examine(img.Config.Labels, img.Config.Env, variables(own), a.cfg.Driver)
+	ask, err := driver.Examine(img.Config.Labels, img.Config.Env, variables(own), a.driverFor(l.grant))
 	if err != nil && len(l.grant.Nodes) > 0 {
 		return oci.Container{}, fmt.Errorf("image %s: %w", img.Name, err)
 	}
@@ -218,6 +218,15 @@ func (a *Agent) describeImage(ctx context.Context, l nestedLaunch, img image.Ima
 		Args: args, Env: oci.Merge(append(env, own)...), Dir: dir, UID: user.UID, GID: user.GID, Groups: user.Groups,
 		Cgroup: a.engine.Path(l.ids) + "/.oci", Nodes: l.grant.Nodes, Rules: l.grant.Rules, Binds: binds,
 	}, nil
+}
+
+// driverFor is what an image may ask of the driver and of the container's GPUs.
+func (a *Agent) driverFor(g isolator.Grant) driver.Host {
+	known := a.cfg.Driver
+	for _, d := range g.Devices {
+		known.GPUs = append(known.GPUs, driver.GPU{Name: d.UUID, Arch: d.Arch, Brand: d.Brand})
+	}
+	return known
 }
 
 // variables are "NAME=value" entries by name; the last counts.

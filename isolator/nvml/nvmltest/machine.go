@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -85,9 +86,7 @@ func (m *Machine) describe(h gpu.Host) {
 	}
 	for _, d := range m.whole {
 		m.line("gpu %s %d %d %s %s", d.UUID, d.MemMiB, d.Minor, d.PCI, d.Model)
-		if d.Persistence {
-			m.set(d.UUID, "persistence", 1)
-		}
+		m.product(d)
 	}
 	for _, d := range m.slices {
 		m.line("mig %s %d %d %d %d %s", d.UUID, d.MemMiB, m.index(d.MIG.Parent), d.MIG.GPUInstance, d.MIG.ComputeInstance, d.Model)
@@ -96,6 +95,33 @@ func (m *Machine) describe(h gpu.Host) {
 	for i, d := range m.whole {
 		m.links(i, d)
 	}
+}
+
+// product tells what NVML has beside a GPU's name.
+func (m *Machine) product(d gpu.Device) {
+	if d.Persistence {
+		m.set(d.UUID, "persistence", 1)
+	}
+	if digits := strings.ReplaceAll(d.Arch, ".", ""); digits != "" { // "12.1" is 121
+		number, err := strconv.ParseUint(digits, 10, 16)
+		if err != nil {
+			m.t.Fatalf("device %s has compute capability %q", d.UUID, d.Arch)
+		}
+		m.set(d.UUID, "arch", number)
+	}
+	if d.Brand != "" {
+		number, ok := brands[d.Brand]
+		if !ok {
+			m.t.Fatalf("device %s has brand %q, which the stand-in does not know", d.UUID, d.Brand)
+		}
+		m.set(d.UUID, "brand", number)
+	}
+}
+
+// brands are nvmlBrandType_t's numbers.
+var brands = map[string]uint64{
+	"unknown": 0, "quadro": 1, "tesla": 2, "nvs": 3, "grid": 4, "geforce": 5, "titan": 6, "vapps": 7, "vpc": 8, "vcs": 9, "vws": 10,
+	"cloudgaming": 11, "quadrortx": 12, "nvidiartx": 13, "nvidia": 14, "geforcertx": 15, "titanrtx": 16, "of tomorrow": 99,
 }
 
 // place lists the device, and its parent before its first slice.

@@ -148,6 +148,19 @@ int nvmlDeviceGetMemoryInfo(struct device *d, struct memory *m)
 	return leave(SUCCESS);
 }
 
+#ifndef DRIVER_390
+int nvmlDeviceGetCudaComputeCapability(struct device *d, int *major, int *minor)
+{
+	unsigned long long number = 0;
+	int ret = enter_device("nvmlDeviceGetCudaComputeCapability", d);
+	if (ret == SUCCESS)
+		ret = value(d, "arch", &number);
+	*major = (int)(number / 10);
+	*minor = (int)(number % 10);
+	return leave(ret);
+}
+#endif
+
 static void fill_pci(struct pci_info *pci, unsigned domain, unsigned bus, unsigned device)
 {
 	memset(pci, 0, sizeof *pci);
@@ -177,6 +190,7 @@ int nvmlDeviceGetPciInfo_v3(struct device *d, struct pci_info *pci)
 	}
 
 TELLS(nvmlDeviceGetPersistenceMode, "persistence", unsigned)
+TELLS(nvmlDeviceGetBrand, "brand", unsigned)
 TELLS(nvmlDeviceGetPowerUsage, "power_watts", unsigned)
 TELLS(nvmlDeviceGetEnforcedPowerLimit, "power_limit_watts", unsigned)
 TELLS(nvmlDeviceGetTotalEnergyConsumption, "energy_joules", unsigned long long)

@@ -1,0 +1,45 @@
+//go:build linux && cgo
+
+package nvml
+
+import (
+	"fmt"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+)
+
+// brands are the words that NVIDIA's images have in NVIDIA_REQUIRE_CUDA for
+// NVML's brands. NVML has no words of its own.
+var brands = map[nvml.BrandType]string{
+	nvml.BRAND_UNKNOWN: "unknown", nvml.BRAND_QUADRO: "quadro", nvml.BRAND_TESLA: "tesla", nvml.BRAND_NVS: "nvs",
+	nvml.BRAND_GRID: "grid", nvml.BRAND_GEFORCE: "geforce", nvml.BRAND_TITAN: "titan",
+	nvml.BRAND_NVIDIA_VAPPS: "vapps", nvml.BRAND_NVIDIA_VPC: "vpc", nvml.BRAND_NVIDIA_VCS: "vcs",
+	nvml.BRAND_NVIDIA_VWS: "vws", nvml.BRAND_NVIDIA_CLOUD_GAMING: "cloudgaming",
+	nvml.BRAND_QUADRO_RTX: "quadrortx", nvml.BRAND_NVIDIA_RTX: "nvidiartx", nvml.BRAND_NVIDIA: "nvidia",
+	nvml.BRAND_GEFORCE_RTX: "geforcertx", nvml.BRAND_TITAN_RTX: "titanrtx",
+}
+
+// brand is empty for one that is newer than this list: nothing can be said of
+// it, as of one that the driver does not tell.
+func (s *session) brand(handle nvml.Device) string {
+	if !s.has["nvmlDeviceGetBrand"] {
+		return ""
+	}
+	b, ret := handle.GetBrand()
+	if ret != nvml.SUCCESS {
+		return ""
+	}
+	return brands[b]
+}
+
+// arch is the compute capability, "7.0", empty where the driver does not tell.
+func (s *session) arch(handle nvml.Device) string {
+	if !s.has["nvmlDeviceGetCudaComputeCapability"] {
+		return ""
+	}
+	major, minor, ret := handle.GetCudaComputeCapability()
+	if ret != nvml.SUCCESS {
+		return ""
+	}
+	return fmt.Sprintf("%d.%d", major, minor)
+}

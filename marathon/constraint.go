@@ -1,0 +1,37 @@
+package marathon
+
+import (
+	"regexp"
+	"strings"
+
+	"mesos-gpu/job"
+)
+
+// literal is what IS compares with: Mesos's texts and numbers.
+var literal = regexp.MustCompile(`^[a-zA-Z0-9_/.-]*$`)
+
+// constraint says what is wrong with one, or nothing.
+func constraint(words []string) string {
+	if len(words) < 2 || len(words) > 3 {
+		return "a constraint is [field, operator] or [field, operator, value]"
+	}
+	operator := job.Operator(strings.ToUpper(words[1]))
+	if len(words) == 3 {
+		switch operator {
+		case job.Like, job.Unlike:
+			if reason := beyondRE2(words[2]); reason != "" {
+				return reason
+			}
+		case job.Is:
+			if !literal.MatchString(words[2]) {
+				return "IS compares with letters, digits and _ / . - alone"
+			}
+		case job.Unique:
+			return "UNIQUE takes no value"
+		}
+	}
+	if _, err := job.NewConstraint(words...); err != nil {
+		return err.Error()
+	}
+	return ""
+}

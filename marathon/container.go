@@ -1,0 +1,98 @@
+package marathon
+
+// The container types, as Marathon writes them.
+const (
+	DockerType = "DOCKER"
+	MesosType  = "MESOS"
+)
+
+// Container is what the task runs in.
+type Container struct {
+	// Type is DockerType or MesosType.
+	Type      string     `json:"type"`
+	Docker    *Docker    `json:"docker,omitempty"`
+	LinuxInfo *LinuxInfo `json:"linuxInfo,omitempty"`
+	Volumes   []Volume   `json:"volumes"`
+	// PortMappings are nil in the host's network.
+	PortMappings []PortMapping `json:"portMappings,omitzero"`
+}
+
+// Docker is an image and how it is run, by either containerizer.
+type Docker struct {
+	Image          string      `json:"image"`
+	ForcePullImage bool        `json:"forcePullImage"`
+	Privileged     bool        `json:"privileged"`
+	Parameters     []Parameter `json:"parameters"`
+	PullConfig     *PullConfig `json:"pullConfig,omitempty"`
+
+	// Network, PortMappings and Credential are old forms: see App.
+	Network      string        `json:"network,omitempty"`
+	PortMappings []PortMapping `json:"portMappings,omitzero"`
+	Credential   *Credential   `json:"credential,omitempty"`
+}
+
+// Parameter is an option of docker run.
+type Parameter struct {
+	Key   string `json:"key"`
+	Value string `json:"value"`
+}
+
+// PullConfig names the secret that holds a registry's password.
+type PullConfig struct {
+	Secret string `json:"secret"`
+}
+
+// Credential is the form of PullConfig before Marathon 1.5.
+type Credential struct {
+	Principal string `json:"principal"`
+	Secret    string `json:"secret,omitempty"`
+}
+
+// LinuxInfo is for Mesos's own containers.
+type LinuxInfo struct {
+	Seccomp *Seccomp `json:"seccomp,omitempty"`
+	IPCInfo *IPCInfo `json:"ipcInfo,omitempty"`
+}
+
+// Seccomp names a profile that lies on the agent.
+type Seccomp struct {
+	ProfileName string `json:"profileName,omitempty"`
+	Unconfined  bool   `json:"unconfined"`
+}
+
+// IPCInfo is a container's shared memory.
+type IPCInfo struct {
+	Mode       string `json:"mode"`
+	ShmSizeMiB *int   `json:"shmSize,omitempty"`
+}
+
+// Volume is one of four things: a path of the host, a volume of a driver, a
+// persistent volume, or a secret.
+type Volume struct {
+	ContainerPath string `json:"containerPath"`
+	// Mode is RO or RW.
+	Mode       string            `json:"mode,omitempty"`
+	HostPath   string            `json:"hostPath,omitempty"`
+	External   *ExternalVolume   `json:"external,omitempty"`
+	Persistent *PersistentVolume `json:"persistent,omitempty"`
+	Secret     string            `json:"secret,omitempty"`
+}
+
+// ExternalVolume belongs to a volume driver. The options of provider dvdi are
+// strings; those of csi, which is refused, are objects too.
+type ExternalVolume struct {
+	Name     string         `json:"name,omitempty"`
+	Provider string         `json:"provider,omitempty"`
+	SizeGiB  *int64         `json:"size,omitempty"`
+	Options  map[string]any `json:"options,omitempty"`
+	Shared   bool           `json:"shared"`
+}
+
+// PersistentVolume is disk that Mesos keeps for the app on one agent.
+type PersistentVolume struct {
+	Type        string     `json:"type,omitempty"`
+	SizeMiB     int64      `json:"size"`
+	MaxSizeMiB  *int64     `json:"maxSize,omitempty"`
+	ProfileName string     `json:"profileName,omitempty"`
+	Constraints [][]string `json:"constraints"`
+}

@@ -1,0 +1,161 @@
+package marathon
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write docs/marathon.md and the golden files anew: commit them only if you understand each change")
+
+func settings() Settings { return Settings{Role: "web", BridgeNetwork: MesosBridge} }
+
+// corpus are the files of one folder of testdata, by their names.
+func corpus(t testing.TB, folder string) map[string][]byte {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join("testdata", folder, "*.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string][]byte{}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[strings.TrimSuffix(filepath.Base(path), ".json")] = text
+	}
+	return files
+}
+
+// write is JSON as people read it.
+func write(t testing.TB, v any) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(v); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// Each definition of the corpus becomes what its golden file says: the
+// definition with its defaults in the new form, or the body of the 422.
+func TestCorpus(t *testing.T) {
+	files := corpus(t, "apps")
+	if len(files) < 60 {
+		t.Errorf("the corpus has %d definitions, want at least 60", len(files))
+	}
+	valid := 0
+	for name, text := range files {
+		t.Run(name, func(t *testing.T) {
+			app, err := Parse(text, settings())
+			if err != nil {
+				golden(t, name, invalid(t, err))
+				return
+			}
+			valid++
+			golden(t, name, write(t, app))
+			again(t, app)
+		})
+	}
+	if valid < 30 || len(files)-valid < 30 {
+		t.Errorf("%d of %d are valid: want 30 of both kinds", valid, len(files))
+	}
+}
+
+func invalid(t *testing.T, err error) []byte {
+	t.Helper()
+	var i *Invalid
+	if !errors.As(err, &i) {
+		t.Fatalf("got %v, want *Invalid", err)
+	}
+	return write(t, i)
+}
+
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", "golden", name+".json")
+	if *rewrite {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("(-want +got), -rewrite if it is meant:\n%s", diff)
+	}
+}
+
+// again holds an app against what becomes of it when it is written and read.
+func again(t testing.TB, app *App) {
+	t.Helper()
+	first := write(t, app)
+	second, err := Parse(first, settings())
+	if err != nil {
+		t.Fatalf("what was accepted is refused when it comes back: %v\n%s", err, first)
+	}
+	if diff := cmp.Diff(string(first), string(write(t, second))); diff != "" {
+		t.Errorf("written and read again (-first +second):\n%s", diff)
+	}
+}
+
+// No golden file stands there for a definition that is gone.
+func TestGoldenFilesHaveDefinitions(t *testing.T) {
+	files := corpus(t, "apps")
+	for name := range corpus(t, "golden") {
+		if _, ok := files[name]; !ok {
+			t.Errorf("testdata/golden/%s.json has no definition", name)
+		}
+	}
+}
+
+// Each field of the table stands in a definition of the corpus.
+func TestCorpusNamesEveryField(t *testing.T) {
+	met := map[string]bool{}
+	for _, text := range corpus(t, "apps") {
+		if v, err := decode(text); err == nil {
+			meet(appSchema(), v, met)
+		}
+	}
+	for _, f := range Fields() {
+		if !met[f.Path] {
+			t.Errorf("no definition of the corpus has %s", f.Path)
+		}
+	}
+}
+
+// meet notes the fields that a value uses.
+func meet(n *node, v any, met map[string]bool) {
+	if n == nil || v == nil {
+		return
+	}
+	met[n.field.Path] = true
+	switch v := v.(type) {
+	case map[string]any:
+		for name, below := range v {
+			if child, ok := n.members[name]; ok {
+				meet(child, below, met)
+			} else {
+				meet(n.rest, below, met)
+			}
+		}
+	case []any:
+		for _, element := range v {
+			meet(n.each, element, met)
+		}
+	}
+}

@@ -1,0 +1,95 @@
+package marathon
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Standing is what becomes of a field.
+type Standing int
+
+const (
+	// Honoured fields do what Marathon's documentation says.
+	Honoured Standing = iota
+	// Refused fields make a definition invalid, unless they ask for nothing
+	// (null, false, empty, the default) or for one of Field.Accepts.
+	Refused
+	// Informational fields are read and change nothing.
+	Informational
+)
+
+func (s Standing) String() string {
+	return [...]string{"honoured", "refused", "informational"}[s]
+}
+
+// Type is one JSON type or several.
+type Type int
+
+const (
+	String Type = 1 << iota
+	// Integer has 32 bits, Long 64.
+	Integer
+	Long
+	Number
+	Boolean
+	Object
+	Array
+	// Any is for what other programs put into a definition and nobody reads.
+	Any
+)
+
+func (t Type) String() string {
+	var names []string
+	for i, name := range []string{"string", "integer", "integer", "number", "boolean", "object", "array", "any"} {
+		if t&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, " or ")
+}
+
+// Field is one documented field of an app or a group: what may stand there,
+// and what becomes of it.
+type Field struct {
+	// Path is the field's place: "container.docker.image", "[]" for the
+	// elements of an array, "*" for the values of a map.
+	Path string
+	Type Type
+	// Default is the JSON that stands for an absent field, where that does not
+	// depend on other fields.
+	Default  string
+	Required bool
+	// Enum lists the allowed values, which may be written in any case.
+	Enum           []string
+	Min, Max       *float64
+	MinLen, MaxLen int
+	// Pattern is what a string matches.
+	Pattern *regexp.Regexp
+	// Deprecated fields are turned into the field named here.
+	Deprecated string
+
+	Standing Standing
+	// Accepts are the values that a refused field may have all the same.
+	Accepts []string
+	// Why says why a field is refused, or how it is honoured.
+	Why string
+}
+
+// Fields lists each documented field of an app, as Marathon's own interface
+// description names them, and the few that older versions had.
+func Fields() []Field {
+	return slices.Concat(appFields(), containerFields(), volumeFields(), networkFields(), healthFields(), statusFields())
+}
+
+// Names of ports, and of networks.
+var (
+	portName    = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
+	networkName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9_]*[a-z0-9])?$`)
+)
+
+// limit is a bound of a number.
+func limit(v float64) *float64 { return &v }
+
+func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }

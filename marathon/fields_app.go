@@ -1,0 +1,90 @@
+package marathon
+
+const noSecrets = "there is no secret store here: give the value in env, or a file by a host volume"
+
+// appFields are those at the top of an app, and what is small below them.
+func appFields() []Field {
+	return []Field{
+		{Path: "id", Type: String, Required: true, MinLen: 1, Why: "within a group also relative to it"},
+		{Path: "cmd", Type: String, MinLen: 1, Why: "a line for /bin/sh; not with args"},
+		{Path: "args", Type: Array, Why: "words; not with cmd"},
+		{Path: "args[]", Type: String},
+		{Path: "user", Type: String, Why: "in a docker container the option user of docker run"},
+		{Path: "env", Type: Object},
+		{Path: "env.*", Type: String | Object},
+		{Path: "env.*.secret", Type: String, Required: true, MinLen: 1, Standing: Refused, Why: noSecrets},
+		{Path: "instances", Type: Integer, Default: "1", Min: limit(0), Why: "0 suspends the app"},
+		{Path: "cpus", Type: Number, Default: "1", Min: limit(0.001)},
+		{Path: "mem", Type: Number, Default: "128", Min: limit(0), Why: "in MiB"},
+		{Path: "disk", Type: Number, Default: "0", Min: limit(0), Why: "in MiB"},
+		{Path: "gpus", Type: Integer, Default: "0", Min: limit(0), Why: "with MESOS and with DOCKER containers, where Marathon allows the first alone"},
+		{Path: "resourceLimits", Type: Object, Why: "at least what the app asks for"},
+		{Path: "resourceLimits.cpus", Type: Number | String, Enum: []string{unlimited}},
+		{Path: "resourceLimits.mem", Type: Number | String, Enum: []string{unlimited}},
+		{Path: "executor", Type: String, Default: `""`, Standing: Refused, Accepts: []string{"//cmd"}, Why: "each task runs under this project's own executor"},
+		{Path: "executorResources", Type: Object, Standing: Refused, Why: "what the executor takes is the scheduler's to say"},
+		{Path: "executorResources.cpus", Type: Number, Default: "0.1", Min: limit(0.1), Standing: Refused},
+		{Path: "executorResources.mem", Type: Number, Default: "32", Min: limit(32), Standing: Refused},
+		{Path: "executorResources.disk", Type: Number, Default: "10", Min: limit(10), Standing: Refused},
+		{Path: "role", Type: String, MinLen: 1, Why: "the scheduler's role, or the top group's where that enforces it; it is the default too"},
+		{Path: "acceptedResourceRoles", Type: Array, Why: "`*` and the app's role"},
+		{Path: "acceptedResourceRoles[]", Type: String},
+		{Path: "constraints", Type: Array, Why: "Marathon's operators; expressions in the syntax that Java and RE2 share"},
+		{Path: "constraints[]", Type: Array},
+		{Path: "constraints[][]", Type: String},
+		{Path: "labels", Type: Object, Default: "{}", Why: "`GPU_SCHEDULING_BEHAVIOR` and `MARATHON_SINGLE_INSTANCE_APP` have Marathon's meaning"},
+		{Path: "labels.*", Type: String},
+		{Path: "dependencies", Type: Array, Why: "of apps and of groups"},
+		{Path: "dependencies[]", Type: String},
+		{Path: "fetch", Type: Array, Why: "by the agent, into the sandbox"},
+		{Path: "fetch[]", Type: Object},
+		{Path: "fetch[].uri", Type: String, Required: true, MinLen: 1, MaxLen: 1024},
+		{Path: "fetch[].extract", Type: Boolean, Default: "true"},
+		{Path: "fetch[].executable", Type: Boolean, Default: "false"},
+		{Path: "fetch[].cache", Type: Boolean, Default: "false"},
+		{Path: "fetch[].destPath", Type: String, MinLen: 1, MaxLen: 1024},
+		{Path: "uris", Type: Array, Deprecated: "fetch"},
+		{Path: "uris[]", Type: String, MinLen: 1, MaxLen: 1024},
+		{Path: "storeUrls", Type: Array, Standing: Refused, Why: "Marathon has not had it since 1.5: use fetch"},
+		{Path: "storeUrls[]", Type: String, Standing: Refused},
+		{Path: "backoffSeconds", Type: Integer, Default: "1", Min: limit(0)},
+		{Path: "backoffFactor", Type: Number, Default: "1.15", Min: limit(1)},
+		{Path: "maxLaunchDelaySeconds", Type: Integer, Default: "300", Min: limit(0)},
+		{Path: "taskKillGracePeriodSeconds", Type: Integer, Min: limit(0), Why: "between SIGTERM and SIGKILL"},
+		{Path: "killSelection", Type: String, Default: `"YOUNGEST_FIRST"`, Enum: []string{"YOUNGEST_FIRST", "OLDEST_FIRST"}},
+		{Path: "unreachableStrategy", Type: String | Object, Enum: []string{disabled}, Why: "absent, both times are 0"},
+		{Path: "unreachableStrategy.inactiveAfterSeconds", Type: Long, Default: "0", Min: limit(0)},
+		{Path: "unreachableStrategy.expungeAfterSeconds", Type: Long, Default: "0", Min: limit(0)},
+		{Path: "upgradeStrategy", Type: Object, Why: "absent, both are 1; with an external volume 0 and 0.5"},
+		{Path: "upgradeStrategy.maximumOverCapacity", Type: Number, Required: true, Min: limit(0), Max: limit(1)},
+		{Path: "upgradeStrategy.minimumHealthCapacity", Type: Number, Required: true, Min: limit(0), Max: limit(1)},
+		{Path: "secrets", Type: Object, Standing: Refused, Why: noSecrets},
+		{Path: "secrets.*", Type: Object, Standing: Refused},
+		{Path: "secrets.*.source", Type: String, Required: true, MinLen: 1, Standing: Refused},
+		{Path: "residency", Type: Object, Standing: Refused, Why: "it goes with persistent volumes"},
+		{Path: "residency.relaunchEscalationTimeoutSeconds", Type: Long, Default: "3600", Min: limit(0), Standing: Refused},
+		{Path: "residency.taskLostBehavior", Type: String, Default: `"WAIT_FOREVER"`, Enum: []string{"WAIT_FOREVER", "RELAUNCH_AFTER_TIMEOUT"}, Standing: Refused},
+		{Path: "tty", Type: Boolean, Standing: Refused, Why: "the tasks of a service have no terminal"},
+	}
+}
+
+// statusFields are what Marathon answers with, so that its answers may be
+// sent back.
+func statusFields() []Field {
+	info := func(path string, t Type) Field { return Field{Path: path, Type: t, Standing: Informational} }
+	return []Field{
+		{Path: "version", Type: String, Standing: Informational, Why: "the scheduler sets it"},
+		{Path: "versionInfo", Type: Object, Standing: Informational, Why: "the scheduler sets it"},
+		{Path: "versionInfo.lastScalingAt", Type: String, Required: true, Standing: Informational},
+		{Path: "versionInfo.lastConfigChangeAt", Type: String, Required: true, Standing: Informational},
+		{Path: "tasksStaged", Type: Integer, Standing: Informational, Why: "this and what follows is in Marathon's answers, and left out when read"},
+		info("tasksRunning", Integer),
+		info("tasksHealthy", Integer),
+		info("tasksUnhealthy", Integer),
+		info("tasks", Any),
+		info("tasksStats", Any),
+		info("deployments", Any),
+		info("readinessCheckResults", Any),
+		info("lastTaskFailure", Any),
+	}
+}

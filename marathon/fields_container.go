@@ -1,0 +1,99 @@
+package marathon
+
+func containerFields() []Field {
+	fields := []Field{
+		{Path: "container", Type: Object},
+		{Path: "container.type", Type: String, Default: `"DOCKER"`, Enum: []string{DockerType, MesosType}},
+		{Path: "container.docker", Type: Object},
+		{Path: "container.docker.image", Type: String, Required: true, MinLen: 1},
+		{Path: "container.docker.forcePullImage", Type: Boolean, Default: "false"},
+		{Path: "container.docker.privileged", Type: Boolean, Default: "false", Standing: Refused, Why: "the container could open every GPU of its agent"},
+		{Path: "container.docker.parameters", Type: Array, Default: "[]", Why: "those that docs/executor.md lists; DOCKER only"},
+		{Path: "container.docker.parameters[]", Type: Object},
+		{Path: "container.docker.parameters[].key", Type: String, Required: true, MinLen: 1},
+		{Path: "container.docker.parameters[].value", Type: String, Required: true},
+		{Path: "container.docker.pullConfig", Type: Object, Standing: Refused, Why: noPassword},
+		{Path: "container.docker.pullConfig.secret", Type: String, Required: true, MinLen: 1, Standing: Refused},
+		{Path: "container.docker.credential", Type: Object, Standing: Refused, Why: "Marathon has refused it since 1.5; and " + noPassword},
+		{Path: "container.docker.credential.principal", Type: String, Required: true, Standing: Refused},
+		{Path: "container.docker.credential.secret", Type: String, Standing: Refused},
+		{Path: "container.docker.network", Type: String, Enum: []string{"BRIDGE", "HOST", "NONE", "USER"}, Deprecated: "networks", Why: "NONE has no new form and is an error"},
+		{Path: "container.linuxInfo", Type: Object},
+		{Path: "container.linuxInfo.seccomp", Type: Object, Why: "the agent's own profile holds for all"},
+		{Path: "container.linuxInfo.seccomp.profileName", Type: String, Standing: Refused, Why: oneProfile},
+		{Path: "container.linuxInfo.seccomp.unconfined", Type: Boolean, Default: "false", Standing: Refused, Why: oneProfile},
+		{Path: "container.linuxInfo.ipcInfo", Type: Object},
+		{Path: "container.linuxInfo.ipcInfo.mode", Type: String, Required: true, Enum: []string{"PRIVATE", "SHARE_PARENT"}, Standing: Refused, Accepts: []string{"PRIVATE"}, Why: "the agent's own shared memory is not for its tasks"},
+		{Path: "container.linuxInfo.ipcInfo.shmSize", Type: Integer, Min: limit(0), Why: "in MiB; absent, as much as mem"},
+	}
+	fields = append(fields, portMappingFields("container.portMappings", "")...)
+	return append(fields, portMappingFields("container.docker.portMappings", "container.portMappings")...)
+}
+
+const (
+	noPassword = "registries with passwords are not served"
+	oneProfile = "the agent's own seccomp profile holds for all"
+)
+
+// portMappingFields are the same in two places.
+func portMappingFields(path, deprecated string) []Field {
+	each := path + "[]."
+	return []Field{
+		{Path: path, Type: Array, Deprecated: deprecated},
+		{Path: path + "[]", Type: Object},
+		{Path: each + "containerPort", Type: Integer, Default: "0", Min: limit(0), Max: limit(maxPort), Why: "0 is the host port's number"},
+		{Path: each + "hostPort", Type: Integer, Min: limit(0), Max: limit(maxPort), Why: "0 is any; absent, none, but in bridge mode any"},
+		{Path: each + "servicePort", Type: Integer, Default: "0", Min: limit(0), Max: limit(maxPort), Why: "for load balancers"},
+		{Path: each + "name", Type: String, MinLen: 1, Pattern: portName},
+		{Path: each + "protocol", Type: String, Default: `"tcp"`, Enum: protocols()},
+		{Path: each + "labels", Type: Object, Default: "{}"},
+		{Path: each + "labels.*", Type: String},
+		{Path: each + "networkNames", Type: Array, Why: "which of several networks the port is on"},
+		{Path: each + "networkNames[]", Type: String, MinLen: 1, MaxLen: 63, Pattern: portName},
+	}
+}
+
+func volumeFields() []Field {
+	const each = "container.volumes[]."
+	const persistent = each + "persistent"
+	const external = each + "external"
+	const csi = external + ".options."
+	return []Field{
+		{Path: "container.volumes", Type: Array, Default: "[]"},
+		{Path: "container.volumes[]", Type: Object},
+		{Path: each + "containerPath", Type: String, Required: true, MinLen: 1},
+		{Path: each + "mode", Type: String, Enum: []string{"RO", "RW"}},
+		{Path: each + "hostPath", Type: String, MinLen: 1},
+		{Path: each + "secret", Type: String, MinLen: 1, Standing: Refused, Why: noSecrets},
+		{Path: persistent, Type: Object, Standing: Refused, Why: "no disk is reserved for a task: use a host or an external volume"},
+		{Path: persistent + ".type", Type: String, Enum: []string{"root", "path", "mount"}, Standing: Refused},
+		{Path: persistent + ".size", Type: Long, Required: true, Min: limit(0), Standing: Refused},
+		{Path: persistent + ".maxSize", Type: Long, Min: limit(0), Standing: Refused},
+		{Path: persistent + ".profileName", Type: String, Standing: Refused},
+		{Path: persistent + ".constraints", Type: Array, Default: "[]", Standing: Refused},
+		{Path: persistent + ".constraints[]", Type: Array, Standing: Refused},
+		{Path: persistent + ".constraints[][]", Type: String, Standing: Refused},
+		{Path: external, Type: Object, Why: "a volume of a docker volume driver"},
+		{Path: external + ".name", Type: String},
+		{Path: external + ".provider", Type: String, Standing: Refused, Accepts: []string{"dvdi"}, Why: "tasks get the volumes of docker's drivers alone"},
+		{Path: external + ".size", Type: Long, Min: limit(0), Why: "in GiB; MESOS only"},
+		{Path: external + ".shared", Type: Boolean, Default: "false"},
+		{Path: external + ".options", Type: Object, Why: "`dvdi/driver` names the driver; others with MESOS only"},
+		{Path: csi + "*", Type: String},
+		{Path: csi + "pluginName", Type: String, MinLen: 1, Standing: Refused, Why: "it is an option of csi"},
+		{Path: csi + "capability", Type: Object, Standing: Refused, Why: "it is an option of csi"},
+		{Path: csi + "capability.accessMode", Type: String, Required: true, Standing: Refused, Enum: []string{
+			"SINGLE_NODE_WRITER", "SINGLE_NODE_READER_ONLY", "MULTI_NODE_READER_ONLY", "MULTI_NODE_SINGLE_WRITER", "MULTI_NODE_MULTI_WRITER",
+		}},
+		{Path: csi + "capability.accessType", Type: String, Required: true, Enum: []string{"block", "mount"}, Standing: Refused},
+		{Path: csi + "capability.fsType", Type: String, Standing: Refused},
+		{Path: csi + "capability.mountFlags", Type: Array, Standing: Refused},
+		{Path: csi + "capability.mountFlags[]", Type: String, Standing: Refused},
+		{Path: csi + "nodeStageSecret", Type: Object, Standing: Refused, Why: "it is an option of csi"},
+		{Path: csi + "nodeStageSecret.*", Type: String, Standing: Refused},
+		{Path: csi + "nodePublishSecret", Type: Object, Standing: Refused, Why: "it is an option of csi"},
+		{Path: csi + "nodePublishSecret.*", Type: String, Standing: Refused},
+		{Path: csi + "volumeContext", Type: Object, Standing: Refused, Why: "it is an option of csi"},
+		{Path: csi + "volumeContext.*", Type: String, Standing: Refused},
+	}
+}

@@ -1,0 +1,20 @@
+package marathon
+
+// GroupFields lists the fields of a group. Its apps have those of Fields, its
+// groups these again.
+func GroupFields() []Field {
+	return []Field{
+		{Path: "id", Type: String, MinLen: 1, Why: "relative to the group above; the topmost may go without and is the root then"},
+		{Path: "apps", Type: Array},
+		{Path: "apps[]", Type: Object},
+		{Path: "groups", Type: Array},
+		{Path: "groups[]", Type: Object},
+		{Path: "dependencies", Type: Array, Why: "on groups, and here also on apps"},
+		{Path: "dependencies[]", Type: String},
+		{Path: "enforceRole", Type: Boolean, Why: "top groups only: the group's name is its apps' role"},
+		{Path: "scaleBy", Type: Number, Min: limit(0), Why: "alone: multiplies the instances of the group's apps"},
+		{Path: "version", Type: String, Why: "alone: back to the group as it was then"},
+		{Path: "pods", Type: Array, Standing: Refused, Why: "one executor runs one task"},
+		{Path: "pods[]", Type: Any, Standing: Refused},
+	}
+}

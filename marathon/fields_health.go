@@ -1,0 +1,52 @@
+package marathon
+
+func healthFields() []Field {
+	port := func(path string) []Field {
+		return []Field{
+			{Path: path + ".port", Type: Integer, Min: limit(0), Max: limit(maxPort)},
+			{Path: path + ".portIndex", Type: Integer, Min: limit(0), Max: limit(maxPort)},
+		}
+	}
+	fields := []Field{
+		{Path: "healthChecks", Type: Array, Why: "run by the task's executor, those of Marathon and those of Mesos"},
+		{Path: "healthChecks[]", Type: Object},
+		{Path: "healthChecks[].protocol", Type: String, Default: `"HTTP"`, Enum: []string{"HTTP", "HTTPS", "TCP", commandProtocol, "MESOS_TCP", "MESOS_HTTP", "MESOS_HTTPS"}},
+		{Path: "healthChecks[].command", Type: Object, Why: "protocol COMMAND only"},
+		{Path: "healthChecks[].command.value", Type: String, Required: true, Why: "a line for /bin/sh"},
+		{Path: "healthChecks[].path", Type: String, Why: "of HTTP and HTTPS; with TCP without effect, as in Marathon"},
+		{Path: "healthChecks[].gracePeriodSeconds", Type: Integer, Default: "300", Min: limit(0)},
+		{Path: "healthChecks[].intervalSeconds", Type: Integer, Default: "60", Min: limit(0)},
+		{Path: "healthChecks[].timeoutSeconds", Type: Integer, Default: "20"},
+		{Path: "healthChecks[].delaySeconds", Type: Integer, Default: "15", Min: limit(0)},
+		{Path: "healthChecks[].maxConsecutiveFailures", Type: Integer, Default: "3", Min: limit(0)},
+		{Path: "healthChecks[].ignoreHttp1xx", Type: Boolean},
+		{Path: "healthChecks[].ipProtocol", Type: String, Default: `"IPv4"`, Enum: []string{"IPv4", "IPv6"}, Standing: Refused, Why: "checks go to IPv4 addresses"},
+		{Path: "readinessChecks", Type: Array, Why: "at most one"},
+		{Path: "readinessChecks[]", Type: Object},
+		{Path: "readinessChecks[].name", Type: String, Default: `"readinessCheck"`, MinLen: 1},
+		{Path: "readinessChecks[].protocol", Type: String, Default: `"HTTP"`, Enum: []string{"HTTP", "HTTPS"}},
+		{Path: "readinessChecks[].path", Type: String, Default: `"/"`, MinLen: 1, MaxLen: 1024},
+		{Path: "readinessChecks[].portName", Type: String, Default: `"http-api"`, MinLen: 1, Pattern: portName},
+		{Path: "readinessChecks[].intervalSeconds", Type: Integer, Default: "30", Min: limit(0)},
+		{Path: "readinessChecks[].timeoutSeconds", Type: Integer, Default: "10", Min: limit(1)},
+		{Path: "readinessChecks[].httpStatusCodesForReady", Type: Array, Default: "[200]", MinLen: 1},
+		{Path: "readinessChecks[].httpStatusCodesForReady[]", Type: Integer, Min: limit(100), Max: limit(999)},
+		{Path: "readinessChecks[].preserveLastResponse", Type: Boolean, Default: "false"},
+		{Path: "check", Type: Object, Why: "by http, tcp or exec; its result only informs"},
+		{Path: "check.http", Type: Object},
+		{Path: "check.http.path", Type: String, MinLen: 1, MaxLen: 1024},
+		{Path: "check.http.scheme", Type: String, Default: `"HTTP"`, Enum: []string{"HTTP", "HTTPS"}, Standing: Refused, Why: "checks speak plain HTTP"},
+		{Path: "check.tcp", Type: Object},
+		{Path: "check.exec", Type: Object},
+		{Path: "check.exec.command", Type: Object, Required: true, Why: "shell or argv"},
+		{Path: "check.exec.command.shell", Type: String, MinLen: 1},
+		{Path: "check.exec.command.argv", Type: Array, MinLen: 1},
+		{Path: "check.exec.command.argv[]", Type: String},
+		{Path: "check.intervalSeconds", Type: Integer, Default: "60", Min: limit(0)},
+		{Path: "check.timeoutSeconds", Type: Integer, Default: "20", Min: limit(0)},
+		{Path: "check.delaySeconds", Type: Integer, Default: "15", Min: limit(0)},
+	}
+	fields = append(fields, port("healthChecks[]")...)
+	fields = append(fields, port("check.http")...)
+	return append(fields, port("check.tcp")...)
+}

@@ -1,0 +1,218 @@
+package marathon
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const (
+	appHead   = "## The fields of an app\n\n"
+	groupHead = "\n## The fields of a group\n\n"
+)
+
+// The document ends with the tables that the code goes by.
+func TestFieldsAreDocumented(t *testing.T) {
+	path := filepath.Join("..", "docs", "marathon.md")
+	document, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	prose, rows, ok := strings.Cut(string(document), appHead)
+	if !ok {
+		t.Fatal("docs/marathon.md has no table of fields")
+	}
+	want := table(Fields()) + groupHead + table(GroupFields())
+	if *rewrite {
+		if err := os.WriteFile(path, []byte(prose+appHead+want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if rows != want {
+		t.Error("the tables in docs/marathon.md are not the code's; -rewrite writes them")
+	}
+}
+
+// table leaves out the rows for elements, whose fields say enough.
+func table(fields []Field) string {
+	var b strings.Builder
+	b.WriteString("| field | value | default | |\n|---|---|---|---|\n")
+	for _, f := range fields {
+		if strings.HasSuffix(f.Path, "[]") || strings.HasSuffix(f.Path, "*") && f.Why == "" {
+			continue
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", f.Path, value(f), code(f.Default), fate(f))
+	}
+	return b.String()
+}
+
+func value(f Field) string {
+	s := f.Type.String()
+	if len(f.Enum) > 0 && f.Type == String {
+		s = strings.Join(f.Enum, ", ")
+	} else if len(f.Enum) > 0 {
+		s = strings.Replace(s, "string", strings.Join(f.Enum, ", "), 1)
+	}
+	switch {
+	case f.Min != nil && f.Max != nil:
+		s += " " + number(*f.Min) + " to " + number(*f.Max)
+	case f.Min != nil:
+		s += " ≥ " + number(*f.Min)
+	}
+	if f.Required {
+		s += ", needed"
+	}
+	return s
+}
+
+func code(s string) string {
+	if s == "" {
+		return ""
+	}
+	return "`" + s + "`"
+}
+
+func fate(f Field) string {
+	s := f.Standing.String()
+	if f.Deprecated != "" {
+		s += ", becomes `" + f.Deprecated + "`"
+	}
+	if len(f.Accepts) > 0 {
+		s += " except `" + strings.Join(f.Accepts, "`, `") + "`"
+	}
+	if f.Why != "" {
+		s += ": " + f.Why
+	}
+	return s
+}
+
+// The table is sound: each path once, each default allowed, each refusal with
+// its reason there or above.
+func TestTheTableIsSound(t *testing.T) {
+	for _, fields := range [][]Field{Fields(), GroupFields()} {
+		seen := map[string]Field{}
+		for _, f := range fields {
+			if _, ok := seen[f.Path]; ok {
+				t.Errorf("%s stands twice", f.Path)
+			}
+			seen[f.Path] = f
+			if f.Type == 0 {
+				t.Errorf("%s has no type", f.Path)
+			}
+			if f.Default == "" {
+				continue
+			}
+			var c check
+			if _, ok := c.value(&node{field: f, each: &node{field: Field{Type: Any}}}, f.standard(), "", false); !ok || len(c.found.list) > 0 {
+				t.Errorf("%s: the default %s is not allowed: %v", f.Path, f.Default, c.found.list)
+			}
+		}
+		for _, f := range fields {
+			if f.Standing == Refused && f.Why == "" && !refusedAbove(f.Path, seen) {
+				t.Errorf("%s is refused without a reason", f.Path)
+			}
+		}
+	}
+}
+
+func refusedAbove(path string, fields map[string]Field) bool {
+	for {
+		i := strings.LastIndexAny(path, ".[")
+		if i < 0 {
+			return false
+		}
+		path = path[:i]
+		if f, ok := fields[path]; ok && f.Standing == Refused && f.Why != "" {
+			return true
+		}
+	}
+}
+
+// The types and the table know the same fields.
+func TestTypesHaveTheFieldsOfTheTable(t *testing.T) {
+	var got []string
+	typeFields(reflect.TypeFor[App](), "", &got)
+	// The union types write themselves.
+	got = append(got, "env.*.secret", "unreachableStrategy.inactiveAfterSeconds", "unreachableStrategy.expungeAfterSeconds")
+	for _, f := range Fields() {
+		top := steps(f.Path)[0]
+		_, answered := reflect.TypeFor[App]().FieldByNameFunc(func(name string) bool {
+			field, _ := reflect.TypeFor[App]().FieldByName(name)
+			return jsonName(field) == top
+		})
+		if strings.Contains(f.Path, ".options.") || !answered {
+			if answered || f.Standing != Honoured {
+				continue // options are one map; what is only in answers, or gone, is not kept
+			}
+		}
+		if !slices.Contains(got, f.Path) {
+			t.Errorf("App has no field for %s", f.Path)
+		}
+	}
+	for _, path := range got {
+		if !slices.ContainsFunc(Fields(), func(f Field) bool { return f.Path == path }) {
+			t.Errorf("App has %s, which the table has not", path)
+		}
+	}
+}
+
+func jsonName(f reflect.StructField) string {
+	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+	return name
+}
+
+func typeFields(typ reflect.Type, path string, got *[]string) {
+	switch typ.Kind() {
+	case reflect.Pointer:
+		typeFields(typ.Elem(), path, got)
+	case reflect.Slice:
+		*got = append(*got, path+"[]")
+		typeFields(typ.Elem(), path+"[]", got)
+	case reflect.Map:
+		if typ.Elem().Kind() != reflect.Interface {
+			*got = append(*got, path+".*")
+			typeFields(typ.Elem(), path+".*", got)
+		}
+	case reflect.Struct:
+		for i := range typ.NumField() {
+			if name := jsonName(typ.Field(i)); name != "" {
+				below := strings.TrimPrefix(path+"."+name, ".")
+				*got = append(*got, below)
+				typeFields(typ.Field(i).Type, below, got)
+			}
+		}
+	}
+}
+
+// The options of docker run are those that the executor says it serves.
+func TestParametersAreTheExecutors(t *testing.T) {
+	document, err := os.ReadFile(filepath.Join("..", "docs", "executor.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(string(document), "**Parameters served:**")
+	text, _, _ = strings.Cut(text, ", and docker run's short names")
+	var served []string
+	for depth, word := 0, ""; text != ""; text = text[1:] {
+		switch c := text[0]; {
+		case c == '(':
+			depth++
+		case c == ')':
+			depth--
+		case depth > 0 || c == ' ' || c == '\n':
+		case c == ',' || len(text) == 1:
+			served, word = append(served, strings.TrimSuffix(word+text[:1], ",")), ""
+		default:
+			word += string(c)
+		}
+	}
+	ours := slices.DeleteFunc(parameters(), func(p string) bool { return p == "dns-option" }) // another name of dns-opt
+	if slices.Sort(served); !slices.Equal(served, ours) {
+		t.Errorf("docs/executor.md serves %v, the table %v", served, ours)
+	}
+}

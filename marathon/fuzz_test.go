@@ -1,0 +1,121 @@
+package marathon
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"testing"
+)
+
+// Whatever is read, Parse does not panic, says what is wrong in Marathon's
+// form, and understands again what it accepted.
+func FuzzParse(f *testing.F) {
+	for _, text := range corpus(f, "apps") {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		app, err := Parse(text, settings())
+		if err != nil {
+			told(t, err)
+			return
+		}
+		again(t, app)
+	})
+}
+
+// The same for groups.
+func FuzzParseGroup(f *testing.F) {
+	f.Add([]byte(`{"id": "g", "dependencies": ["h"], "apps": [{"id": "a", "cmd": "b"}], "groups": [{"id": "i", "groups": []}]}`))
+	f.Add([]byte(`{"scaleBy": 1.5}`))
+	f.Add([]byte(`{"apps": [null, {"id": "a", "cmd": "b", "dependencies": ["a"]}], "groups": [null]}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		g, err := ParseGroup(text, "/", settings())
+		if err != nil {
+			told(t, err)
+			return
+		}
+		if first, second := order(g), order(parseGroup(t, string(write(t, g)), "/")); first != second {
+			t.Errorf("the order is %s, and %s when written and read again", first, second)
+		}
+	})
+}
+
+func told(t *testing.T, err error) {
+	t.Helper()
+	if m := (*Malformed)(nil); errors.As(err, &m) {
+		return
+	}
+	i := (*Invalid)(nil)
+	if !errors.As(err, &i) || len(i.Details) == 0 {
+		t.Fatalf("got %v, want *Invalid with details", err)
+	}
+	for _, d := range i.Details {
+		if d.Path == "" || d.Path[0] != '/' || len(d.Errors) == 0 {
+			t.Errorf("%+v", d)
+		}
+	}
+}
+
+// The fuzzer's bytes are seldom JSON: here every value of the corpus gives
+// way to others, and definitions are laid over one another.
+func TestChangedDefinitions(t *testing.T) {
+	others := []any{nil, true, "", "x", json.Number("-1"), json.Number("0"), json.Number("1e300"), []any{}, map[string]any{}, []any{nil}, map[string]any{"x": nil}}
+	accepted := 0
+	try := func(v any) {
+		text := write(t, v)
+		app, err := Parse(text, settings())
+		if err != nil {
+			told(t, err)
+			return
+		}
+		accepted++
+		again(t, app)
+	}
+	var whole []map[string]any
+	files := corpus(t, "apps")
+	for _, name := range sorted(files) {
+		v, err := decode(files[name])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m, ok := v.(map[string]any); ok {
+			whole = append(whole, m)
+			replace(m, others, func() { try(m) })
+		}
+	}
+	for i, a := range whole {
+		for j := i % 5; j < len(whole); j += 5 { // each with a fifth of the others
+			b := whole[j]
+			both := maps.Clone(a)
+			maps.Copy(both, b)
+			try(both)
+		}
+	}
+	if accepted < 1000 {
+		t.Errorf("only %d changed definitions were accepted", accepted)
+	}
+}
+
+// replace puts each of the others for each value within v, and calls changed.
+func replace(v any, others []any, changed func()) {
+	switch v := v.(type) {
+	case map[string]any:
+		for name, was := range v {
+			for _, other := range others {
+				v[name] = other
+				changed()
+			}
+			v[name] = was
+			replace(was, others, changed)
+		}
+	case []any:
+		for i, was := range v {
+			for _, other := range others {
+				v[i] = other
+				changed()
+			}
+			v[i] = was
+			replace(was, others, changed)
+		}
+	}
+}

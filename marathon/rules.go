@@ -1,0 +1,195 @@
+package marathon
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// index is a place within a list, as Marathon writes it.
+func index(list string, i int) string { return fmt.Sprintf("%s(%d)", list, i) }
+
+// oldRules hold for the forms that migrate takes away.
+func (f *finish) oldRules() {
+	a := f.app
+	if a.Container != nil {
+		f.oldContainer(a.Container)
+	}
+	if ip := a.IPAddress; ip != nil {
+		if ip.Discovery != nil && a.Container != nil && a.Container.Type == DockerType {
+			f.bad("/ipAddress", "discovery is not for DOCKER containers: use container.portMappings")
+		}
+		if len(a.Networks) > 0 {
+			f.bad("/", "ipAddress and networks say the same: leave out ipAddress")
+		}
+		if len(a.Ports) > 0 || len(a.PortDefinitions) > 0 {
+			f.bad("/", "an app with ipAddress has no ports and no portDefinitions")
+		}
+	}
+	if len(a.URIs) > 0 && len(a.Fetch) > 0 {
+		f.bad("/uris", "uris and fetch say the same: leave out uris")
+	}
+	if dup := duplicate(a.Ports); dup != 0 {
+		f.bad("/", "port %d stands twice in ports", dup)
+		a.Ports[slices.Index(a.Ports, dup)] = 0 // said once is enough
+	}
+	if a.Ports != nil && a.PortDefinitions != nil && !slices.EqualFunc(a.Ports, a.PortDefinitions, func(p int, d PortDefinition) bool { return p == d.Port }) {
+		f.bad("/", "ports and portDefinitions say different things: leave out ports")
+	}
+}
+
+func (f *finish) oldContainer(c *Container) {
+	d := c.Docker
+	if d == nil {
+		return
+	}
+	f.uniqueNames("/container/docker/portMappings", d.PortMappings)
+	if d.Network != "" && len(f.app.Networks) > 0 {
+		f.bad("/", "container.docker.network and networks say the same: leave out container.docker.network")
+	}
+	if c.Type != MesosType {
+		return
+	}
+	if d.Network != "" {
+		f.bad("/container/docker/network", "it is for DOCKER containers: use networks")
+	}
+	if len(d.Parameters) > 0 {
+		f.bad("/container/docker/parameters", "they are options of docker run, for DOCKER containers alone")
+	}
+	if len(d.PortMappings) > 0 {
+		f.bad("/container/docker/portMappings", "they are for DOCKER containers: use container.portMappings")
+	}
+}
+
+// duplicate is the first non-zero number that stands twice, or 0.
+func duplicate(ports []int) int {
+	seen := map[int]bool{0: false}
+	for _, p := range ports {
+		if seen[p] {
+			return p
+		}
+		seen[p] = p != 0
+	}
+	return 0
+}
+
+// rules hold for an app in its new form.
+func (f *finish) rules() {
+	f.command()
+	f.roleRules()
+	f.limits()
+	f.labelRules()
+	f.upgradeRules()
+	f.uris()
+	f.networkRules()
+	f.portRules()
+	if f.app.Container != nil {
+		f.containerRules(f.app.Container)
+	}
+	f.healthRules()
+	f.checkRules()
+	f.readinessRules()
+	for i, c := range f.app.Constraints {
+		if reason := constraint(c); reason != "" {
+			f.bad(index("/constraints", i), "%s", reason)
+		}
+	}
+	for _, name := range sorted(f.app.Env) {
+		if name == "" || strings.ContainsAny(name, "=\x00") {
+			f.bad("/env/"+name, "%q is not a variable's name", name)
+		}
+	}
+}
+
+func (f *finish) command() {
+	a := f.app
+	image := a.Container != nil && a.Container.Docker != nil
+	switch {
+	case a.Cmd != "" && len(a.Args) > 0:
+		f.bad("/", "cmd and args stand side by side: give one")
+	case a.Cmd == "" && len(a.Args) == 0 && !image:
+		f.bad("/", "there is nothing to run: give cmd, args, or a container with an image")
+	}
+}
+
+func (f *finish) roleRules() {
+	a := f.app
+	role := a.Role
+	if role == "" {
+		role = f.roles[0]
+	}
+	if !slices.Contains(f.roles, role) {
+		f.bad("/role", "%q is none of the roles allowed here: %s", role, strings.Join(f.roles, ", "))
+	}
+	if a.AcceptedResourceRoles != nil && len(a.AcceptedResourceRoles) == 0 {
+		f.bad("/acceptedResourceRoles", "it is empty: leave it out")
+	}
+	for _, r := range a.AcceptedResourceRoles {
+		if r != "*" && r != role {
+			f.bad("/acceptedResourceRoles", "%q is neither * nor the app's role %s", r, role)
+		}
+	}
+}
+
+func (f *finish) limits() {
+	l := f.app.ResourceLimits
+	if l == nil {
+		return
+	}
+	check := func(place string, l *Limit, request float64) {
+		if l != nil && !l.Unlimited && l.Amount < request {
+			f.bad(place, "the limit of %s is below the request of %s", number(l.Amount), number(request))
+		}
+	}
+	check("/resourceLimits/cpus", l.CPUs, f.app.CPUs)
+	check("/resourceLimits/mem", l.Mem, f.app.MemMiB)
+}
+
+// GPULabel says whether an app without GPUs may run on an agent that has
+// some: GPUUnrestricted, or GPURestricted.
+const (
+	GPULabel        = "GPU_SCHEDULING_BEHAVIOR"
+	GPURestricted   = "restricted"
+	GPUUnrestricted = "unrestricted"
+)
+
+func (f *finish) labelRules() {
+	l := f.app.Labels
+	if v, ok := l[GPULabel]; ok && v != GPURestricted && v != GPUUnrestricted {
+		f.bad("/labels/"+GPULabel, "%q is neither %s nor %s", v, GPURestricted, GPUUnrestricted)
+	}
+	if v := l["DCOS_MIGRATION_API_VERSION"]; v != "" && (v != "v1" || l["DCOS_PACKAGE_FRAMEWORK_NAME"] == "" || l["DCOS_MIGRATION_API_PATH"] == "") {
+		f.bad("/", "the label DCOS_MIGRATION_API_VERSION is v1 and goes with DCOS_PACKAGE_FRAMEWORK_NAME and DCOS_MIGRATION_API_PATH")
+	}
+}
+
+func (f *finish) upgradeRules() {
+	a := f.app
+	if u := a.UnreachableStrategy; u != nil && u.InactiveAfterSeconds > u.ExpungeAfterSeconds {
+		f.bad("/unreachableStrategy/inactiveAfterSeconds", "%d is more than the expungeAfterSeconds of %d", u.InactiveAfterSeconds, u.ExpungeAfterSeconds)
+	}
+	if !a.SingleInstance() {
+		return
+	}
+	if a.Instances > 1 {
+		f.bad("/", "the label MARATHON_SINGLE_INSTANCE_APP allows one instance, not %d", a.Instances)
+	}
+	u := a.UpgradeStrategy
+	if u == nil {
+		u = &UpgradeStrategy{MaximumOverCapacity: 1, MinimumHealthCapacity: 1}
+	}
+	for place, v := range map[string]float64{"maximumOverCapacity": u.MaximumOverCapacity, "minimumHealthCapacity": u.MinimumHealthCapacity} {
+		if v != 0 {
+			f.bad("/upgradeStrategy/"+place, "it is %s, and 0 with the label MARATHON_SINGLE_INSTANCE_APP", number(v))
+		}
+	}
+}
+
+func (f *finish) uris() {
+	for i, a := range f.app.Fetch {
+		if _, err := url.Parse(a.URI); err != nil {
+			f.bad(index("/fetch", i)+"/uri", "%q is not a URI", a.URI)
+		}
+	}
+}

@@ -1,0 +1,108 @@
+package marathon
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+func (f *finish) containerRules(c *Container) {
+	switch {
+	case c.Type == DockerType && c.Docker == nil:
+		f.bad("/container/docker", "a DOCKER container needs an image")
+	case c.Docker != nil:
+		for i, p := range c.Docker.Parameters {
+			if !slices.Contains(parameters(), long(p.Key)) {
+				f.bad(index("/container/docker/parameters", i)+"/key", "not served: %q; served are %s", p.Key, strings.Join(parameters(), ", "))
+			}
+		}
+	}
+	names := map[string]bool{}
+	for i, v := range c.Volumes {
+		place := index("/container/volumes", i)
+		f.volume(place, c.Type, v)
+		if v.External != nil && names[v.External.Name] {
+			f.bad("/container/volumes", "two volumes have the name %q", v.External.Name)
+		} else if v.External != nil {
+			names[v.External.Name] = true
+		}
+	}
+	if len(names) > 0 {
+		f.externalRules()
+	}
+}
+
+// parameters are the options of docker run that the executor serves.
+func parameters() []string {
+	return []string{
+		"add-host", "cap-add", "cap-drop", "cpuset-cpus", "dns", "dns-opt", "dns-option", "dns-search", "entrypoint", "env", "group-add", "hostname", "init", "ipc", "label",
+		"log-driver", "log-opt", "memory-swap", "memory-swappiness", "network", "pids-limit", "read-only", "shm-size", "stop-signal", "sysctl", "tmpfs", "ulimit", "user", "volume", "workdir",
+	}
+}
+
+// long is an option's full name.
+func long(key string) string {
+	if l := map[string]string{"net": "network", "e": "env", "h": "hostname", "l": "label", "u": "user", "v": "volume", "w": "workdir"}[key]; l != "" {
+		return l
+	}
+	return key
+}
+
+func (f *finish) volume(place, container string, v Volume) {
+	if kinds := count(v.HostPath != "", v.External != nil, v.Persistent != nil, v.Secret != ""); kinds != 1 {
+		f.bad(place, "a volume has one of hostPath, external, persistent and secret, not %d", kinds)
+	}
+	if v.Mode == "" && v.Secret == "" {
+		f.bad(place+"/mode", "it is needed")
+	}
+	if v.External == nil {
+		return
+	}
+	if v.ContainerPath == "." || v.ContainerPath == ".." {
+		f.bad(place+"/containerPath", "%q names no place for an external volume", v.ContainerPath)
+	}
+	if container == MesosType && v.Mode == "RO" {
+		f.bad(place+"/mode", "an external volume in a MESOS container is RW")
+	}
+	f.external(place+"/external", container, v.External)
+}
+
+const driverOption = "dvdi/driver"
+
+func (f *finish) external(place, container string, e *ExternalVolume) {
+	if e.Name == "" {
+		f.bad(place+"/name", "it is needed")
+	}
+	if e.Provider == "" {
+		f.bad(place+"/provider", "it is needed")
+	}
+	if e.Provider != "dvdi" {
+		return
+	}
+	if driver, ok := e.Options[driverOption].(string); !ok || driver == "" {
+		f.bad(place+"/options", "%s is needed", driverOption)
+	}
+	if container != DockerType {
+		return
+	}
+	if e.SizeGiB != nil {
+		f.bad(place+"/size", "it is for MESOS containers: the docker engine makes no volume of a size")
+	}
+	for _, name := range sorted(e.Options) {
+		if name != driverOption {
+			f.bad(place+"/options", "%q is for MESOS containers: with DOCKER there is %s alone", name, driverOption)
+		}
+	}
+}
+
+// externalRules keep one instance to one volume.
+func (f *finish) externalRules() {
+	if f.app.Instances > 1 {
+		f.bad("/", "an app with an external volume has one instance, not %d", f.app.Instances)
+	}
+	if u := f.app.UpgradeStrategy; u != nil && u.MaximumOverCapacity != 0 {
+		f.bad("/upgradeStrategy/maximumOverCapacity", "it is %s, and 0 with an external volume", number(u.MaximumOverCapacity))
+	}
+}

@@ -1,0 +1,60 @@
+package marathon
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// suggestion names the field that was probably meant: one beside it, or one
+// of the same name elsewhere.
+func suggestion(n *node, name string) string {
+	best, least := "", 1+len(name)/3
+	for _, other := range slices.Sorted(maps.Keys(n.members)) {
+		if len(name) > 3 && len(other) > len(name) && strings.EqualFold(other[:len(name)], name) || strings.EqualFold(other, name) {
+			return hint(other)
+		}
+		if d := distance(strings.ToLower(name), strings.ToLower(other)); d < least {
+			best, least = other, d
+		}
+	}
+	if best != "" {
+		return hint(best)
+	}
+	for _, f := range Fields() {
+		steps := steps(f.Path)
+		if strings.EqualFold(steps[len(steps)-1], name) && f.Deprecated == "" && f.Standing == Honoured {
+			return hint(f.Path)
+		}
+	}
+	return ""
+}
+
+func hint(field string) string { return "; did you mean " + field + "?" }
+
+// maxName bounds the work: no field's name is as long.
+const maxName = 64
+
+// distance counts the letters to change, add or take away.
+func distance(a, b string) int {
+	if len(a) > maxName {
+		return len(a)
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		diagonal := row[0]
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			change := diagonal
+			if a[i-1] != b[j-1] {
+				change++
+			}
+			diagonal = row[j]
+			row[j] = min(change, row[j]+1, row[j-1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,124 @@
+package cdi
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"mesos-gpu/internal/need"
+	"mesos-gpu/internal/testimage"
+	"mesos-gpu/volumemgr"
+)
+
+// inPodman runs podman where nobody else's is touched: it reads specifications
+// from fixed folders, and keeps locks and caches in others, so that these are
+// of its own mount namespace. Its arguments are podman's storage, the
+// specification, an image archive, the image's name, a cgroup, a device, and a
+// script.
+const inPodman = `set -e
+mkdir -p /var/lib/containers
+for dir in /run /dev/shm /var/lib/containers; do mount -t tmpfs tmpfs $dir; done
+mkdir /run/cdi
+cp "$2" /run/cdi/
+podman() {
+	command podman --root "$storage" --runroot /run/podman --network-config-dir /run/networks --runtime "$(command -v runc)" --storage-driver vfs --cgroup-manager cgroupfs --events-backend none "$@"
+}
+storage=$1
+podman load -q <"$3" >/dev/null
+podman run --rm --network none --cap-add mknod --ulimit nofile=1024:1024 --ulimit nproc=1024:1024 --cgroup-parent "$5" --device "$6" "$4" /bin/sh -c "$7"`
+
+// shown tells what a container got: the GPU nodes in its /dev, which nodes
+// the kernel lets it open, even ones that it makes itself, and the driver.
+const shown = `ls /dev | grep -E 'nvidia|dri' | tr '\n' ' '; echo
+for minor in 0 1; do
+	mknod /tmp/gpu$minor c 195 $minor
+	(cat </tmp/gpu$minor) 2>&1 | grep -q 'Operation not permitted' && echo "GPU $minor is closed"
+done
+nvidia-debugdump
+cat /etc/OpenCL/vendors/nvidia.icd
+ls -l /usr/local/nvidia/lib64/libcuda.so.1 | grep -o 'libcuda.so.1.*'
+touch /usr/local/nvidia/new 2>&1 | grep -o 'Read-only file system'
+echo "$NVIDIA_VISIBLE_DEVICES"`
+
+// The specification in the hands of a real runtime.
+func TestRootPodman(t *testing.T) {
+	need.Root(t)
+	need.Program(t, "podman", "podman")
+	need.Program(t, "runc", "runc")
+	in := input(t)
+	dev := t.TempDir()
+	node := func(name string, minor uint32) Node {
+		path := filepath.Join(dev, name)
+		if err := unix.Mknod(path, unix.S_IFCHR|0o666, int(unix.Mkdev(195, minor))); err != nil {
+			t.Fatal(err)
+		}
+		return Node{"/dev/" + name, path}
+	}
+	in.Common, in.Sockets = []Node{node("nvidiactl", 255)}, nil
+	in.Devices = []Device{
+		{Names: []string{"0", "GPU-a"}, Nodes: []Node{node("nvidia0", 0)}},
+		{Names: []string{"1", "GPU-b"}, Nodes: []Node{node("nvidia1", 1)}},
+	}
+	archive := testimage.BusyboxArchive(t, "mesos-gpu-cdi-test", nil, []string{"PATH=/bin:/usr/local/nvidia/bin"})
+	const rest = "SIMULATED nvidia-debugdump\nlibnvidia-opencl.so.1\nlibcuda.so.1 -> libcuda.so." + v535 + "\nRead-only file system\nvoid\n"
+	for _, c := range []struct{ device, want string }{
+		{"nvidia.com/gpu=0", "nvidia0 nvidiactl \nGPU 1 is closed\n" + rest},
+		{"nvidia.com/gpu=GPU-b", "nvidia1 nvidiactl \nGPU 0 is closed\n" + rest},
+		{"nvidia.com/gpu=all", "nvidia0 nvidia1 nvidiactl \n" + rest},
+	} {
+		t.Run(c.device, func(t *testing.T) {
+			if got := podman(t, in, archive, c.device, shown); got != c.want {
+				t.Errorf("got\n%s\nwant\n%s", got, c.want)
+			}
+		})
+	}
+	in.Capabilities = []volumemgr.Capability{volumemgr.Utility}
+	got := podman(t, in, archive, "nvidia.com/gpu=0", "cd /usr/local/nvidia && find . -type f | sort")
+	want := "./bin/nvidia-debugdump\n./bin/nvidia-smi\n./lib64/libnvidia-ml.so.1\n./lib64/libnvidia-ml.so." + v535 + "\n"
+	if got != want {
+		t.Errorf("of utility alone: got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// podman runs a script in a container with that device, and returns what it
+// says.
+func podman(t *testing.T, in Input, archive, device, script string) string {
+	t.Helper()
+	spec, err := Spec(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	file := filepath.Join(dir, "mesos-gpu.json")
+	if err := Write(file, spec); err != nil {
+		t.Fatal(err)
+	}
+	cgroup := fmt.Sprintf("/mesos-gpu-cdi-test-%d", os.Getpid())
+	defer removeCgroups(cgroup)
+	cmd := exec.Command("/bin/bash", "-c", inPodman, "podman", filepath.Join(dir, "storage"), file, archive,
+		"mesos-gpu-cdi-test", cgroup, device, script)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("podman: %v\n%s", err, out)
+	}
+	return string(out)
+}
+
+// removeCgroups removes what podman made below that name, in hierarchies of
+// both versions; it leaves empty ones behind.
+func removeCgroups(name string) {
+	for _, root := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/*"} {
+		for _, below := range []string{"/*", ""} {
+			found, _ := filepath.Glob(root + name + below) // an error means a bad pattern
+			for _, path := range found {
+				_ = unix.Rmdir(path) // its files are no folders
+			}
+		}
+	}
+}
