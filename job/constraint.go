@@ -11,8 +11,9 @@ import (
 // Constraint says which agents will do for a job's tasks, in Marathon's terms
 // (https://mesosphere.github.io/marathon/docs/constraints.html).
 type Constraint struct {
-	// Field is "@hostname" (or "hostname"), "@region", "@zone" or the name of
-	// an agent attribute.
+	// Field is "@hostname" (or "hostname"), "@region", "@zone", "@driver" (the
+	// GPU driver's version), "@gpus" (how many the agent has free) or the name
+	// of an agent attribute.
 	Field    string   `json:"field"`
 	Operator Operator `json:"operator"`
 	// Value is what the operator needs: a regular expression for LIKE and

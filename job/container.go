@@ -8,6 +8,16 @@ import "time"
 type Container struct {
 	// Volumes are what the container sees beside its image and sandbox.
 	Volumes []Volume `json:"volumes,omitempty"`
+	// Entrypoint replaces the image's, for docker tasks; Command are then its
+	// arguments.
+	Entrypoint string `json:"entrypoint,omitempty"`
+	// User is whom the task runs as; empty is the image's, or the framework's
+	// without one.
+	User string `json:"user,omitempty"`
+	// Fetch are put into the sandbox before the task starts.
+	Fetch []Artifact `json:"fetch,omitempty"`
+	// Limits are what the task may use beyond CPUs and MemMiB.
+	Limits Limits `json:"limits,omitzero"`
 	// Network is HostNetwork where it is empty; any other value is for docker
 	// tasks.
 	Network Network `json:"network,omitempty"`
@@ -20,6 +30,9 @@ type Container struct {
 	// IPC is PrivateIPC where it is empty.
 	IPC     IPC      `json:"ipc,omitempty"`
 	Ulimits []Ulimit `json:"ulimits,omitempty"`
+	// Parameters are options of docker run, for docker tasks: those that
+	// docs/executor.md lists.
+	Parameters []Parameter `json:"parameters,omitempty"`
 	// Labels are for people and their tools: the master, the agent and the
 	// Docker engine show them.
 	Labels map[string]string `json:"labels,omitempty"`
@@ -45,6 +58,31 @@ type Volume struct {
 // Named reports whether the volume is one of the Docker engine's rather than
 // a path of the agent.
 func (v Volume) Named() bool { return v.Source == "" || v.Source[0] != '/' }
+
+// Artifact is a file that the agent's fetcher gets.
+type Artifact struct {
+	URI string `json:"uri"`
+	// Path is its name in the sandbox; empty is the last part of the URI.
+	Path string `json:"path,omitempty"`
+	// Extract unpacks an archive, Executable makes the file a program, Cache
+	// lets the agent keep it for others.
+	Extract    bool `json:"extract,omitempty"`
+	Executable bool `json:"executable,omitempty"`
+	Cache      bool `json:"cache,omitempty"`
+}
+
+// Limits are above what a task is sure of: 0 is no more than that, Unlimited
+// as much as there is.
+type Limits struct {
+	CPUs   float64 `json:"cpus,omitempty"`
+	MemMiB float64 `json:"mem_mib,omitempty"`
+}
+
+// Parameter is an option of docker run without its dashes.
+type Parameter struct {
+	Key   string `json:"key"`
+	Value string `json:"value"`
+}
 
 // Network is one of the three below, or the name of a network of the agents'
 // Docker engines.

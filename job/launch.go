@@ -18,6 +18,10 @@ type Launch struct {
 	Index   int               `json:"index"`
 	Command []string          `json:"command,omitempty"`
 	Env     map[string]string `json:"env,omitempty"`
+	// User and Fetch are the Spec's, for a nested container: the executor puts
+	// them into its CommandInfo.
+	User  string     `json:"user,omitempty"`
+	Fetch []Artifact `json:"fetch,omitempty"`
 }
 
 // ParseLaunch reads TaskInfo.data; ok tells whether it is a Launch at all. It

@@ -114,6 +114,7 @@ func (s *Spec) Validate() error {
 	}
 	s.validateWishes(bad)
 	s.validateContainer(bad)
+	s.validateLaunch(bad)
 	s.validateService(bad)
 	s.validateQueueing(bad)
 	s.validateProgram(bad)

@@ -69,7 +69,44 @@ func dockerContainer(s *job.Spec, ports []int) *mesos.ContainerInfo {
 	for _, u := range s.Ulimits {
 		parameter("ulimit", fmt.Sprintf("%s=%d:%d", u.Name, u.Soft, u.Hard))
 	}
+	if s.Entrypoint != "" {
+		parameter("entrypoint", s.Entrypoint)
+	}
+	if s.User != "" {
+		parameter("user", s.User)
+	}
+	for _, p := range s.Parameters {
+		parameter(p.Key, p.Value)
+	}
 	return c
+}
+
+// limitsOf are nil where the task may use what it is sure of and no more.
+func limitsOf(s *job.Spec) map[string]mesos.Value_Scalar {
+	limits := map[string]mesos.Value_Scalar{}
+	for name, limit := range map[string]float64{"cpus": s.Limits.CPUs, "mem": s.Limits.MemMiB} {
+		switch limit {
+		case 0:
+		case job.Unlimited:
+			limits[name] = mesos.Value_Scalar{Value: math.Inf(1)}
+		default:
+			limits[name] = mesos.Value_Scalar{Value: limit}
+		}
+	}
+	if len(limits) == 0 {
+		return nil
+	}
+	return limits
+}
+
+// fetched are what the agent gets into the executor's sandbox, which is also
+// that of its docker task. A nested container has one of its own, into which
+// the executor has the agent fetch.
+func fetched(s *job.Spec) []mesos.CommandInfo_URI {
+	if s.Containerizer != job.Docker {
+		return nil
+	}
+	return urisOf(s.Fetch)
 }
 
 // mappings publish the container's ports. The scheduler may have added one
@@ -136,4 +173,16 @@ func rlimits(ulimits []job.Ulimit) *mesos.RLimitInfo {
 		info.Rlimits = append(info.Rlimits, mesos.RLimitInfo_RLimit{Type: kind, Soft: number(u.Soft), Hard: number(u.Hard)})
 	}
 	return info
+}
+
+func urisOf(list []job.Artifact) []mesos.CommandInfo_URI {
+	uris := make([]mesos.CommandInfo_URI, 0, len(list))
+	for _, a := range list {
+		uri := mesos.CommandInfo_URI{Value: a.URI, Executable: &a.Executable, Extract: &a.Extract, Cache: &a.Cache}
+		if a.Path != "" {
+			uri.OutputFile = &a.Path
+		}
+		uris = append(uris, uri)
+	}
+	return uris
 }

@@ -57,6 +57,7 @@ func (c *Client) taskOf(l sched.Launch, agent, frameworkID string, offered []mes
 	}
 	data, err := json.Marshal(job.Launch{
 		Version: job.LaunchVersion, Job: s.Name, Index: l.Index, Command: s.Command, Env: environment(s.Env, l.Env),
+		User: s.User, Fetch: s.Fetch,
 	})
 	if err != nil {
 		return task, nil, fmt.Errorf("encode launch: %w", err)
@@ -66,6 +67,7 @@ func (c *Client) taskOf(l sched.Launch, agent, frameworkID string, offered []mes
 		Name: s.Name, TaskID: mesos.TaskID{Value: l.TaskID}, AgentID: mesos.AgentID{Value: agent},
 		Resources: forTask, Data: data, Labels: labels, Container: containerOf(s, l.Ports),
 		HealthCheck: healthCheckOf(s, l.Ports), Check: checkOf(s, l.Ports),
+		Limits:     limitsOf(s),
 		KillPolicy: &mesos.KillPolicy{GracePeriod: duration(s.KillGrace)},
 		Executor:   c.executorOf(l, frameworkID, forExecutor, labels),
 	}, rest, nil
@@ -103,7 +105,7 @@ func (c *Client) executorOf(l sched.Launch, frameworkID string, resources []meso
 		Type: mesos.ExecutorInfo_CUSTOM, ExecutorID: mesos.ExecutorID{Value: l.TaskID},
 		FrameworkID: &mesos.FrameworkID{Value: frameworkID}, Name: &name,
 		Command: &mesos.CommandInfo{
-			Shell: &shell, Value: &c.cfg.ExecutorPath, Arguments: []string{"mesos-gpu", "executor"},
+			Shell: &shell, Value: &c.cfg.ExecutorPath, Arguments: []string{"mesos-gpu", "executor"}, URIs: fetched(l.Spec),
 		},
 		Resources: resources, Labels: labels,
 		ShutdownGracePeriod: duration(grace),

@@ -17,6 +17,8 @@ func field(a *Agent, name string) (value string, ok bool) {
 		return a.Region, a.Region != ""
 	case "@zone":
 		return a.Zone, a.Zone != ""
+	case "@gpus":
+		return strconv.Itoa(a.GPUs), true
 	case "@driver":
 		return a.Driver, a.Driver != ""
 	}

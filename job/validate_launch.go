@@ -1,0 +1,72 @@
+package job
+
+import (
+	"fmt"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+)
+
+// Bounds of what is handed on to agents and engines.
+const (
+	maxArtifacts  = 100
+	maxParameters = 100
+	maxURI        = 4096
+)
+
+// schemes are those of Mesos's fetcher that need no plugin of the agent's,
+// and what operators add most.
+var schemes = []string{"http", "https", "ftp", "ftps", "file", "hdfs", "s3", "s3a", "s3n", "hftp"}
+
+// validateLaunch checks how the task is started.
+func (s *Spec) validateLaunch(bad func(format string, args ...any)) {
+	if strings.ContainsFunc(s.User, func(r rune) bool { return r <= ' ' || r == 0x7f }) || len(s.User) > 255 {
+		bad("user: %q holds a blank, or is longer than 255 bytes", s.User)
+	}
+	if s.Containerizer == Mesos && (s.Entrypoint != "" || len(s.Parameters) > 0) {
+		bad("entrypoint and parameters need container: %s", Docker)
+	}
+	if len(s.Parameters) > maxParameters {
+		bad("parameters: %d are more than %d", len(s.Parameters), maxParameters)
+	}
+	for _, p := range s.Parameters {
+		if p.Key == "" || strings.HasPrefix(p.Key, "-") {
+			bad("parameters: %q is no option of docker run without its dashes", p.Key)
+		}
+	}
+	if len(s.Fetch) > maxArtifacts {
+		bad("fetch: %d are more than %d", len(s.Fetch), maxArtifacts)
+	}
+	for _, a := range s.Fetch {
+		if err := a.validate(); err != nil {
+			bad("fetch: %w", err)
+		}
+	}
+	for _, l := range []struct {
+		key         string
+		limit, sure float64
+		most        float64
+	}{{"cpus", s.Limits.CPUs, s.CPUs, maxCPUs}, {"mem", s.Limits.MemMiB, s.MemMiB, maxMiB}} {
+		if l.limit != 0 && l.limit != Unlimited && !(l.limit >= l.sure && l.limit <= l.most) {
+			bad("limits: %s: %g is not between the task's own %g and %g, nor %d for unlimited", l.key, l.limit, l.sure, l.most, Unlimited)
+		}
+	}
+}
+
+func (a Artifact) validate() error {
+	u, err := url.Parse(a.URI)
+	switch {
+	case len(a.URI) > maxURI:
+		return fmt.Errorf("%.40q… has %d bytes, more than %d", a.URI, len(a.URI), maxURI)
+	case err != nil:
+		return fmt.Errorf("%q is no URI: %w", a.URI, err)
+	case u.Scheme == "" && !path.IsAbs(a.URI), u.Scheme != "" && !slices.Contains(schemes, u.Scheme):
+		return fmt.Errorf("%q is neither an absolute path of the agent nor a URI of %s", a.URI, strings.Join(schemes, ", "))
+	case a.Extract && a.Executable:
+		return fmt.Errorf("%q is to be extracted and executable: choose one", a.URI)
+	case a.Path != "" && (path.IsAbs(a.Path) || path.Clean(a.Path) != a.Path || a.Path == ".." || strings.HasPrefix(a.Path, "../")):
+		return fmt.Errorf("path %q of %q leaves the sandbox, or is not plain", a.Path, a.URI)
+	}
+	return nil
+}
