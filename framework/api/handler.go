@@ -27,6 +27,9 @@ type Backend interface {
 	Job(ctx context.Context, name string) (JobView, error)
 	// Kill returns when the wish is recorded.
 	Kill(ctx context.Context, name string) error
+	// Scale and Stop likewise.
+	Scale(ctx context.Context, name string, tasks int) error
+	Stop(ctx context.Context, task string, retire bool) error
 	Task(ctx context.Context, id string) (job.Task, error)
 	// ReadLog reads from a task's stdout or stderr. Returns ErrNoLog, wrapped,
 	// if there is none, or not yet.
@@ -61,6 +64,8 @@ func Handler(b func() Backend, log logrus.FieldLogger) http.Handler {
 	route := func(path string, methods map[string]handler) { mux.HandleFunc(path, s.route(methods)) }
 	route("/v1/jobs", map[string]handler{http.MethodGet: s.jobs, http.MethodPost: s.submit})
 	route("/v1/jobs/{name}", map[string]handler{http.MethodGet: s.job, http.MethodDelete: s.kill})
+	route("/v1/jobs/{name}/scale", map[string]handler{http.MethodPost: s.scale})
+	route("/v1/tasks/{id}/stop", map[string]handler{http.MethodPost: s.stop})
 	route("/v1/tasks/{id}/log", map[string]handler{http.MethodGet: s.taskLog})
 	route("/v1/agents", map[string]handler{http.MethodGet: s.agents})
 	route("/v1/gpus", map[string]handler{http.MethodGet: s.gpus})

@@ -30,6 +30,7 @@ type fake struct {
 	query     JobQuery
 	next      string
 	asOf      time.Time
+	did       string
 }
 
 func (f *fake) view() JobView {
@@ -48,6 +49,14 @@ func (f *fake) Jobs(_ context.Context, q JobQuery) (JobList, error) {
 func (f *fake) AsOf() time.Time                                { return f.asOf }
 func (f *fake) Job(context.Context, string) (JobView, error)   { return f.view(), f.err }
 func (f *fake) Kill(_ context.Context, name string) error      { f.killed = name; return f.err }
+func (f *fake) Scale(_ context.Context, name string, tasks int) error {
+	f.did = fmt.Sprintf("scale %s to %d", name, tasks)
+	return f.err
+}
+func (f *fake) Stop(_ context.Context, task string, retire bool) error {
+	f.did = fmt.Sprintf("stop %s, retire %t", task, retire)
+	return f.err
+}
 func (f *fake) Task(context.Context, string) (job.Task, error) { return f.task, f.err }
 func (f *fake) Agents(context.Context) ([]Agent, error)        { return nil, f.err }
 func (f *fake) GPUs(context.Context) ([]GPU, error)            { return nil, f.err }
@@ -114,6 +123,11 @@ func TestRequests(t *testing.T) {
 		"jobs":                  {method: "GET", path: "/v1/jobs", status: 200, contains: `{"jobs":[]}`},
 		"job":                   {method: "GET", path: "/v1/jobs/train", status: 200, contains: `"state":"WAITING"`},
 		"kill":                  {method: "DELETE", path: "/v1/jobs/train", status: 202},
+		"scale":                 {method: "POST", path: "/v1/jobs/train/scale", body: `{"tasks":0}`, status: 202},
+		"scale, to nothing":     {method: "POST", path: "/v1/jobs/train/scale", body: `{}`, status: 422, contains: "say how many"},
+		"scale, refused":        {method: "POST", path: "/v1/jobs/train/scale", body: `{"tasks":2}`, err: Problemf(422, "no service"), status: 422, contains: "no service"},
+		"stop":                  {method: "POST", path: "/v1/tasks/train.0/stop", body: `{"retire":true}`, status: 202},
+		"stop, misspelt":        {method: "POST", path: "/v1/tasks/train.0/stop", body: `{"retired":true}`, status: 400, contains: "unknown field"},
 		"agents":                {method: "GET", path: "/v1/agents", status: 200, contains: `{"agents":[]}`},
 		"gpus":                  {method: "GET", path: "/v1/gpus", status: 200, contains: `{"gpus":[]}`},
 		"health":                {method: "GET", path: "/healthz", status: 200, contains: `"connected":true`},

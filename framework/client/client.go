@@ -129,6 +129,17 @@ func (c *Client) Kill(ctx context.Context, name string) error {
 	return c.do(ctx, http.MethodDelete, "/v1/jobs/"+url.PathEscape(name), nil, nil)
 }
 
+// Scale asks for so many tasks of a service.
+func (c *Client) Scale(ctx context.Context, name string, tasks int) error {
+	return c.do(ctx, http.MethodPost, "/v1/jobs/"+url.PathEscape(name)+"/scale", api.Scaling{Tasks: &tasks}, nil)
+}
+
+// Stop asks for a task's end; a service starts another in its place unless it
+// is retired.
+func (c *Client) Stop(ctx context.Context, task string, retire bool) error {
+	return c.do(ctx, http.MethodPost, "/v1/tasks/"+url.PathEscape(task)+"/stop", api.Stopping{Retire: retire}, nil)
+}
+
 // Agents lists the cluster's agents.
 func (c *Client) Agents(ctx context.Context) ([]api.Agent, error) {
 	var list api.AgentList

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) scaleCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "scale JOB TASKS", Short: "Have a service run more tasks, or fewer", Args: args("JOB", "TASKS"),
+		RunE: func(c *cobra.Command, args []string) error {
+			tasks, err := strconv.Atoi(args[1])
+			if err != nil || tasks < 0 {
+				return &usageError{fmt.Errorf("%q is no number of tasks", args[1])}
+			}
+			api, err := a.client()
+			if err != nil {
+				return err
+			}
+			return api.Scale(c.Context(), args[0], tasks)
+		},
+	}
+}
+
+func (a *app) stopCommand() *cobra.Command {
+	retire := false
+	c := &cobra.Command{
+		Use: "stop TASK", Short: "End one task; a service starts another in its place", Args: args("TASK"),
+		RunE: func(c *cobra.Command, args []string) error {
+			api, err := a.client()
+			if err != nil {
+				return err
+			}
+			return api.Stop(c.Context(), args[0], retire)
+		},
+	}
+	c.Flags().BoolVar(&retire, "retire", false, "the service has one task fewer from then on")
+	return c
+}

@@ -1,0 +1,43 @@
+package framework
+
+import (
+	"context"
+	"net/http"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/sched"
+)
+
+// Scale asks for so many tasks of a service.
+func (b *leader) Scale(ctx context.Context, name string, tasks int) error {
+	return b.try(ctx, func(st *sched.State, apply func(sched.Event)) error {
+		if _, ok := st.Job(name); !ok {
+			return unknownJob(name)
+		}
+		if err := st.AdmitScale(name, tasks); err != nil {
+			return api.Problemf(http.StatusUnprocessableEntity, "%v", err)
+		}
+		apply(sched.Scale{Job: name, Tasks: tasks})
+		return nil
+	})
+}
+
+// Stop asks for a task's end.
+func (b *leader) Stop(ctx context.Context, task string, retire bool) error {
+	return b.try(ctx, func(st *sched.State, apply func(sched.Event)) error {
+		t, ok := st.Task(task)
+		switch {
+		case !ok:
+			return api.Problemf(http.StatusNotFound, "there is no task %q", task)
+		case !t.State.Live():
+			return api.Problemf(http.StatusConflict, "task %q is %s already", task, t.State)
+		}
+		apply(sched.Stop{TaskIDs: []string{task}, Retire: retire})
+		return nil
+	})
+}
+
+func (b *standby) Scale(ctx context.Context, _ string, _ int) error { return b.elsewhere(ctx) }
+func (b *standby) Stop(ctx context.Context, _ string, _ bool) error { return b.elsewhere(ctx) }
+func (n nobody) Scale(context.Context, string, int) error           { return n.problem() }
+func (n nobody) Stop(context.Context, string, bool) error           { return n.problem() }

@@ -1,0 +1,226 @@
+package framework
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/internal/mesostest"
+	"mesos-gpu/internal/zktest"
+	"mesos-gpu/job"
+)
+
+func service(name string, tasks int) job.Spec {
+	s := spec(name, tasks, 0)
+	s.Service = &job.Service{}
+	s.SetDefaults()
+	return s
+}
+
+// awaitCount waits until that many tasks of the job are in that state, none of
+// them one of the others.
+func awaitCount(t *testing.T, in *instance, name string, want job.State, n int, others ...string) api.JobView {
+	t.Helper()
+	ctx := within(t)
+	for _, err := range in.Events(ctx, name) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		view, err := in.Job(ctx, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := 0
+		for i := range view.Tasks {
+			if view.Tasks[i].State == want && !slices.Contains(others, view.Tasks[i].ID) {
+				got++
+			}
+		}
+		if got == n {
+			return view
+		}
+	}
+	t.Fatalf("%s never had %d tasks %s", name, n, want)
+	return api.JobView{}
+}
+
+// TestService: its tasks are kept running, over a failure, a stop, a scale and
+// a restart of the scheduler, until it is killed.
+func TestService(t *testing.T) {
+	c := mesostest.NewCluster(t, 1)
+	path := filepath.Join(t.TempDir(), "journal.db")
+	in := run(t, c, path)
+	ctx := within(t)
+	if _, err := in.Submit(ctx, service("web", 2)); err != nil {
+		t.Fatal(err)
+	}
+	first := awaitCount(t, in, "web", job.Running, 2).Tasks[0].ID
+	c.End(first, mesos.TASK_FAILED, "exited with status 1", "1")
+	if again := awaitCount(t, in, "web", job.Running, 2, first).Tasks[0]; again.ID == first || again.Attempt != 2 {
+		t.Errorf("after a failure runs %s, attempt %d", again.ID, again.Attempt)
+	}
+	if err := in.Scale(ctx, "web", 3); err != nil {
+		t.Fatal(err)
+	}
+	third := awaitCount(t, in, "web", job.Running, 3).Tasks[2].ID
+	in.end(t)
+
+	in = run(t, c, path)
+	if got := awaitCount(t, in, "web", job.Running, 3).Tasks[2].ID; got != third {
+		t.Errorf("after a restart runs %s, want %s still", got, third)
+	}
+	if err := in.Stop(ctx, third, false); err != nil {
+		t.Fatal(err)
+	}
+	c.End(third, mesos.TASK_KILLED, "", "")
+	awaitCount(t, in, "web", job.Running, 3, third)
+	if err := in.Scale(ctx, "web", 0); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range c.Running() {
+		c.End(id, mesos.TASK_KILLED, "", "")
+	}
+	if view := awaitCount(t, in, "web", job.Killed, 3); view.Terminal {
+		t.Error("a service that wants no task has ended")
+	}
+	if err := in.Kill(ctx, "web"); err != nil {
+		t.Fatal(err)
+	}
+	if view, err := in.Wait(ctx, "web"); err != nil || !view.Terminal {
+		t.Errorf("after the kill: %+v, %v", view.State, err)
+	}
+	wantProblem(t, in.Scale(ctx, "nobody", 1), http.StatusNotFound, `no job "nobody"`)
+	wantProblem(t, in.Scale(ctx, "web", 1), http.StatusUnprocessableEntity, "has ended")
+	wantProblem(t, in.Stop(ctx, third, false), http.StatusNotFound, "no task")
+}
+
+// extension answers with what it knows of its cluster.
+type extension struct{ led chan *Cluster }
+
+func (e *extension) Paths() []string { return []string{"/v2/"} }
+
+func (e *extension) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	fmt.Fprintf(w, "%s answered", r.URL.Path)
+}
+
+func (e *extension) Lead(ctx context.Context, c *Cluster) error {
+	e.led <- c
+	<-ctx.Done()
+	return nil
+}
+
+func fetch(t *testing.T, in *instance, path string) (int, string) {
+	t.Helper()
+	res, err := http.Get("http://" + in.addr + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(body)
+}
+
+// TestExtension: it runs jobs and keeps documents, over a restart.
+func TestExtension(t *testing.T) {
+	c := mesostest.NewCluster(t, 1)
+	path := filepath.Join(t.TempDir(), "journal.db")
+	e := &extension{led: make(chan *Cluster, 1)}
+	in := start(t, c, Config{JournalPath: path, Extension: e})
+	ctx, cluster := within(t), <-e.led
+	if err := cluster.Submit(ctx, service("a", 1), service("b", 1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := cluster.Submit(ctx, service("c", 1), service("a", 1)); err == nil || !strings.Contains(err.Error(), `job "a" is`) {
+		t.Errorf("got %v", err)
+	}
+	if _, ok := cluster.Job("c"); ok {
+		t.Error("half of what was submitted was taken")
+	}
+	names := map[string]bool{}
+	for len(names) < 2 {
+		changed, err := cluster.Changed(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range changed {
+			names[n] = true
+		}
+	}
+	b := awaitState(t, in, "b", job.Running)
+	if err := cluster.Scale(ctx, "a", 2); err != nil {
+		t.Fatal(err)
+	}
+	if err := cluster.Stop(ctx, []string{b.Tasks[0].ID, "stranger"}, true); err != nil {
+		t.Fatal(err)
+	}
+	awaitState(t, in, "b", job.Killing)
+	if err := cluster.Put(ctx, map[string][]byte{"app": []byte("definition"), "gone": []byte("x")}); err != nil {
+		t.Fatal(err)
+	}
+	if err := cluster.Put(ctx, map[string][]byte{"gone": nil, "": []byte("x")}); err == nil {
+		t.Error("a document without a key was taken")
+	}
+	if err := cluster.Put(ctx, map[string][]byte{"gone": nil}); err != nil {
+		t.Fatal(err)
+	}
+	if status, body := fetch(t, in, "/v2/apps"); status != 200 || body != "/v2/apps answered" {
+		t.Errorf("got %d %s", status, body)
+	}
+	in.end(t)
+
+	in = start(t, c, Config{JournalPath: path, Extension: e})
+	cluster = <-e.led
+	all, err := cluster.Documents(ctx)
+	if err != nil || len(all) != 1 || string(all["app"]) != "definition" {
+		t.Errorf("documents %q, %v", all, err)
+	}
+	changed, err := cluster.Changed(ctx)
+	if slices.Sort(changed); err != nil || !slices.Equal(changed, []string{"a", "b"}) {
+		t.Errorf("jobs that were there: %v, %v", changed, err)
+	}
+	if a, ok := cluster.Job("a"); !ok || len(a.Tasks) != 2 {
+		t.Errorf("job a: %+v", a)
+	}
+	if err := cluster.Kill(ctx, "a", "b"); err != nil {
+		t.Fatal(err)
+	}
+	awaitCount(t, in, "a", job.Killing, 1)
+	in.end(t)
+}
+
+// TestExtensionOfAStandby: the leader answers.
+func TestExtensionOfAStandby(t *testing.T) {
+	c, server := mesostest.NewCluster(t, 1), zktest.Start(t)
+	e := &extension{led: make(chan *Cluster, 2)}
+	extended := func() *instance {
+		return start(t, c, Config{JournalPath: "zk://" + server.Addr() + "/mesos-gpu/test", SessionTimeout: 2 * time.Second, Extension: e})
+	}
+	first := extended()
+	awaitRole(t, first, api.Leader)
+	second := extended()
+	awaitRole(t, second, api.Standby)
+	if status, body := fetch(t, second, "/v2/apps?x=1"); status != 200 || body != "/v2/apps answered" {
+		t.Errorf("through the standby: %d %s", status, body)
+	}
+	first.end(t)
+	awaitRole(t, second, api.Leader)
+	if status, _ := fetch(t, second, "/v2/apps"); status != 200 {
+		t.Errorf("after the takeover: %d", status)
+	}
+	if len(e.led) != 2 {
+		t.Errorf("%d extensions led, want both, one after the other", len(e.led))
+	}
+	second.end(t)
+}
