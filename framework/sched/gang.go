@@ -3,6 +3,7 @@ package sched
 import (
 	"strconv"
 	"strings"
+	"unicode"
 
 	"mesos-gpu/framework/sched/fit"
 )
@@ -38,11 +39,11 @@ func (pl *placing) peersOf(j *Job, spots []fit.Spot) []peer {
 	return peers
 }
 
-// environment is what the scheduler alone can tell a task: its ports, by the
-// names Marathon gives them, and in a gang its rank and peers, by the names
+// environment is what the scheduler alone can tell a task: its host and ports,
+// by the names Marathon gives them, and in a gang its rank and peers, by the names
 // that torch.distributed reads
 // (https://pytorch.org/docs/stable/distributed.html#environment-variable-initialization).
-func environment(j *Job, index int, ports []int, peers []peer) map[string]string {
+func environment(j *Job, index int, host string, ports []int, peers []peer) map[string]string {
 	if len(ports) == 0 && len(peers) == 0 {
 		return nil
 	}
@@ -51,9 +52,12 @@ func environment(j *Job, index int, ports []int, peers []peer) map[string]string
 	for i, p := range ports {
 		text[i] = strconv.Itoa(p)
 		env["PORT"+strconv.Itoa(i)] = text[i]
+		if i < len(j.Spec.Ports) && j.Spec.Ports[i].Name != "" {
+			env[portVariable(j.Spec.Ports[i].Name)] = text[i]
+		}
 	}
 	if len(ports) > 0 {
-		env["PORT"], env["PORTS"] = text[0], strings.Join(text, ",")
+		env["HOST"], env["PORT"], env["PORTS"] = host, text[0], strings.Join(text, ",")
 	}
 	if len(peers) == 0 {
 		return env
@@ -66,4 +70,14 @@ func environment(j *Job, index int, ports []int, peers []peer) map[string]string
 	env["MASTER_ADDR"], env["MASTER_PORT"] = peers[0].host, strconv.Itoa(peers[0].port)
 	env["MESOS_GPU_PEERS"] = strings.Join(all, ",")
 	return env
+}
+
+// portVariable reads PORT_ADMIN_UI for a port named admin-ui.
+func portVariable(name string) string {
+	return "PORT_" + strings.Map(func(r rune) rune {
+		if r == '-' || r == '.' {
+			return '_'
+		}
+		return unicode.ToUpper(r)
+	}, name)
 }

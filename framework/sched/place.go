@@ -260,7 +260,7 @@ func (pl *placing) launch(j *Job, spots []fit.Spot, types []map[string]int) {
 		}
 		pl.launches[s.Agent] = append(pl.launches[s.Agent], Launch{
 			TaskID: t.ID, Index: t.Index, Spec: j.Spec, Overhead: pl.p.Overhead,
-			DeviceIDs: s.DeviceIDs, GPUTypes: types[i], Ports: s.Ports, Env: environment(j, t.Index, s.Ports, peers),
+			DeviceIDs: s.DeviceIDs, GPUTypes: types[i], Ports: s.Ports, Env: environment(j, t.Index, pl.agents[s.Agent].Hostname, s.Ports, peers),
 		})
 	}
 }

@@ -299,7 +299,7 @@ func (p *script) parseOffer(id string, opt map[string]string) Offer {
 
 // parseSpec reads NAME tasks=N gpus=N type=… not=… cpus= mem= disk= role=
 // priority= retries= ports= run= timeout= maxwait= grace= where=FIELD:OP:VALUE
-// group= backoff= replace= and the words gang, preemptible and service.
+// names= group= backoff= replace= and the words gang, preemptible and service.
 func (p *script) parseSpec(args []string, opt map[string]string) job.Spec {
 	name := args[0]
 	tasks, _ := strconv.Atoi(opt["tasks"])
@@ -317,6 +317,9 @@ func (p *script) parseSpec(args []string, opt map[string]string) job.Spec {
 		s.Service.Backoff.Initial = p.duration(opt["backoff"])
 	}
 	s.Group = opt["group"]
+	for i, name := range list(opt["names"]) {
+		s.Ports[i].Name = name
+	}
 	if opt["where"] != "" {
 		c, err := job.NewConstraint(strings.Split(opt["where"], ":")...)
 		if err != nil {
