@@ -59,7 +59,8 @@ func (c *Cluster) Scale(ctx context.Context, name string, tasks int) error {
 }
 
 // Stop ends tasks; a service starts others in their places unless they are
-// retired. Tasks that have ended are no error.
+// retired, and one that waits does so no longer than for a place. Tasks that
+// have ended are no error.
 func (c *Cluster) Stop(ctx context.Context, ids []string, retire bool) error {
 	return c.leader.try(ctx, func(_ *sched.State, apply func(sched.Event)) error {
 		apply(sched.Stop{TaskIDs: ids, Retire: retire})
@@ -108,7 +109,7 @@ func (c *Cluster) Job(name string) (job.Job, bool) {
 }
 
 // Changed waits until jobs have changed since it was last called, and names
-// them; the first time those that were there.
+// them; the first time those that were there, perhaps none.
 func (c *Cluster) Changed(ctx context.Context) (names []string, err error) {
 	select {
 	case <-c.changed.wake:
@@ -136,7 +137,7 @@ type changed struct {
 func newChanged() *changed { return &changed{wake: make(chan struct{}, 1), names: map[string]bool{}} }
 
 func (c *changed) add(names ...string) {
-	if c == nil || len(names) == 0 {
+	if c == nil {
 		return
 	}
 	c.mu.Lock()

@@ -2,6 +2,7 @@ package framework
 
 import (
 	"cmp"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -99,7 +100,9 @@ func (v *view) record(c journal.Change, moves []sched.Move) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.apply(c, func(*job.Task, *job.Task) {})
-	v.changed.add(namesIn(c)...)
+	if names := namesIn(c); len(names) > 0 {
+		v.changed.add(names...)
+	}
 	for _, m := range moves {
 		v.hub.publish(eventOf(m))
 	}
@@ -110,9 +113,7 @@ func (v *view) watch(c *changed) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.changed = c
-	for name := range v.jobs {
-		c.add(name)
-	}
+	c.add(slices.Collect(maps.Keys(v.jobs))...)
 }
 
 func namesIn(c journal.Change) []string {

@@ -48,8 +48,8 @@ type (
 		Job   string
 		Tasks int
 	}
-	// Stop: somebody wants tasks ended. Those of a service are started again
-	// elsewhere or, with Retire, are fewer from then on.
+	// Stop: somebody wants tasks ended. Those of a service are started again,
+	// at once where one waits, or, with Retire, are fewer from then on.
 	Stop struct {
 		TaskIDs []string
 		Retire  bool

@@ -165,7 +165,10 @@ func (s *State) stopTask(now time.Time, ref taskRef, why job.KillReason, message
 	t := ref.task()
 	switch {
 	case t.State == job.Waiting && why == job.ByReplacement:
-		return nil // nothing of it runs
+		t.NotBefore, t.Failures = time.Time{}, 0 // nothing of it runs: it need not pause
+		s.touch(ref)
+		s.demand(ref)
+		return nil
 	case t.State == job.Waiting:
 		t.KillWanted, t.KillReason = now, why
 		s.move(now, ref, job.Killed, message)
