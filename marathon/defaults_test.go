@@ -58,12 +58,12 @@ func TestDefaultsThatDepend(t *testing.T) {
 		"role":                      {docker, "role", `"web"`},
 		"upgrade":                   {docker, "upgradeStrategy", `{"maximumOverCapacity":1,"minimumHealthCapacity":1}`},
 		"upgrade with a volume": {
-			`"id": "a", "cmd": "b", "container": {"type": "MESOS", "volumes": [{"containerPath": "d", "mode": "RW", "external": {"name": "n", "provider": "dvdi", "options": {"dvdi/driver": "r"}}}]}`,
+			`"id": "a", "container": {"docker": {"image": "x"}, "volumes": [{"containerPath": "d", "mode": "RW", "external": {"name": "n", "provider": "dvdi", "options": {"dvdi/driver": "r"}}}]}`,
 			"upgradeStrategy", `{"maximumOverCapacity":0,"minimumHealthCapacity":0.5}`,
 		},
 		"unreachable": {docker, "unreachableStrategy", `{"inactiveAfterSeconds":0,"expungeAfterSeconds":0}`},
 		"default network": {
-			`"id": "a", "cmd": "b", "networks": [{}]`, "networks", `[{"name":"overlay","mode":"container"}]`,
+			docker + `, "networks": [{}]`, "networks", `[{"name":"overlay","mode":"container"}]`,
 		},
 		"archives": {docker + `, "uris": ["http://h/a.zip?x=1", "http://h/a.txt"]`, "fetch", `[{"uri":"http://h/a.zip?x=1","extract":true,"executable":false,"cache":false},{"uri":"http://h/a.txt","extract":false,"executable":false,"cache":false}]`},
 		"service ports": {

@@ -83,13 +83,31 @@ func Fields() []Field {
 	return slices.Concat(appFields(), containerFields(), volumeFields(), networkFields(), healthFields(), statusFields())
 }
 
-// Names of ports, and of networks.
+// Names of users, images, ports and networks.
 var (
+	userName    = regexp.MustCompile(`^[^\x00-\x20\x7f]*$`)
+	imageName   = regexp.MustCompile(`^[^ \t\n\x00]+$`)
 	portName    = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 	networkName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9_]*[a-z0-9])?$`)
 )
 
 // limit is a bound of a number.
 func limit(v float64) *float64 { return &v }
+
+// Bounds of what becomes of an app: job.Spec.Validate has the same.
+const (
+	maxGPUs      = 1024
+	maxCPUs      = 4096
+	maxMiB       = 1 << 30
+	maxSeconds   = 366 * 24 * 60 * 60
+	maxKillGrace = 24 * 60 * 60
+	maxFactor    = 100
+	maxFailures  = 1000
+	// maxList bounds ports, volumes, artifacts and options of docker run.
+	maxList = 100
+	// longestName is that of the names of ports, networks and volumes.
+	longestName = 63
+	maxID       = 255
+)
 
 func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }

@@ -5,7 +5,7 @@ func containerFields() []Field {
 		{Path: "container", Type: Object},
 		{Path: "container.type", Type: String, Default: `"DOCKER"`, Enum: []string{DockerType, MesosType}},
 		{Path: "container.docker", Type: Object},
-		{Path: "container.docker.image", Type: String, Required: true, MinLen: 1},
+		{Path: "container.docker.image", Type: String, Required: true, MinLen: 1, MaxLen: 1024, Pattern: imageName},
 		{Path: "container.docker.forcePullImage", Type: Boolean, Default: "false"},
 		{Path: "container.docker.privileged", Type: Boolean, Default: "false", Standing: Refused, Why: "the container could open every GPU of its agent"},
 		{Path: "container.docker.parameters", Type: Array, Default: "[]", Why: "those that docs/executor.md lists; DOCKER only"},
@@ -19,20 +19,22 @@ func containerFields() []Field {
 		{Path: "container.docker.credential.secret", Type: String, Standing: Refused},
 		{Path: "container.docker.network", Type: String, Enum: []string{"BRIDGE", "HOST", "NONE", "USER"}, Deprecated: "networks", Why: "NONE has no new form and is an error"},
 		{Path: "container.linuxInfo", Type: Object},
-		{Path: "container.linuxInfo.seccomp", Type: Object, Why: "the agent's own profile holds for all"},
+		{Path: "container.linuxInfo.seccomp", Type: Object, Why: "an empty one"},
 		{Path: "container.linuxInfo.seccomp.profileName", Type: String, Standing: Refused, Why: oneProfile},
 		{Path: "container.linuxInfo.seccomp.unconfined", Type: Boolean, Default: "false", Standing: Refused, Why: oneProfile},
 		{Path: "container.linuxInfo.ipcInfo", Type: Object},
 		{Path: "container.linuxInfo.ipcInfo.mode", Type: String, Required: true, Enum: []string{"PRIVATE", "SHARE_PARENT"}, Standing: Refused, Accepts: []string{"PRIVATE"}, Why: "the agent's own shared memory is not for its tasks"},
-		{Path: "container.linuxInfo.ipcInfo.shmSize", Type: Integer, Min: limit(0), Why: "in MiB; absent, as much as mem"},
+		{Path: "container.linuxInfo.ipcInfo.shmSize", Type: Integer, Min: limit(1), Max: limit(maxMiB), Why: "in MiB, below mem; absent, as much as mem; with DOCKER too"},
 	}
 	fields = append(fields, portMappingFields("container.portMappings", "")...)
 	return append(fields, portMappingFields("container.docker.portMappings", "container.portMappings")...)
 }
 
 const (
-	noPassword = "registries with passwords are not served"
-	oneProfile = "the agent's own seccomp profile holds for all"
+	noPassword   = "registries with passwords are not served"
+	oneProfile   = "the agent's own seccomp profile holds for all"
+	anyPort      = "a task's host ports are those of the offer it gets"
+	noPortLabels = "kept for those who read the definition"
 )
 
 // portMappingFields are the same in two places.
@@ -42,13 +44,13 @@ func portMappingFields(path, deprecated string) []Field {
 		{Path: path, Type: Array, Deprecated: deprecated},
 		{Path: path + "[]", Type: Object},
 		{Path: each + "containerPort", Type: Integer, Default: "0", Min: limit(0), Max: limit(maxPort), Why: "0 is the host port's number"},
-		{Path: each + "hostPort", Type: Integer, Min: limit(0), Max: limit(maxPort), Why: "0 is any; absent, none, but in bridge mode any"},
-		{Path: each + "servicePort", Type: Integer, Default: "0", Min: limit(0), Max: limit(maxPort), Why: "for load balancers"},
-		{Path: each + "name", Type: String, MinLen: 1, Pattern: portName},
-		{Path: each + "protocol", Type: String, Default: `"tcp"`, Enum: protocols()},
-		{Path: each + "labels", Type: Object, Default: "{}"},
-		{Path: each + "labels.*", Type: String},
-		{Path: each + "networkNames", Type: Array, Why: "which of several networks the port is on"},
+		{Path: each + "hostPort", Type: Integer, Min: limit(0), Max: limit(maxPort), Why: "0 is any; absent, none, but in bridge mode any; a number is refused: " + anyPort},
+		{Path: each + "servicePort", Type: Integer, Default: "0", Min: limit(0), Max: limit(maxPort), Standing: Informational, Why: "for load balancers; 0 stays 0"},
+		{Path: each + "name", Type: String, MinLen: 1, MaxLen: longestName, Pattern: portName},
+		{Path: each + "protocol", Type: String, Default: `"tcp"`, Enum: protocols(), Why: "one of tcp and udp"},
+		{Path: each + "labels", Type: Object, Default: "{}", Standing: Informational, Why: noPortLabels},
+		{Path: each + "labels.*", Type: String, Standing: Informational},
+		{Path: each + "networkNames", Type: Array, Why: "there is one network, which needs no naming"},
 		{Path: each + "networkNames[]", Type: String, MinLen: 1, MaxLen: 63, Pattern: portName},
 	}
 }
@@ -61,9 +63,9 @@ func volumeFields() []Field {
 	return []Field{
 		{Path: "container.volumes", Type: Array, Default: "[]"},
 		{Path: "container.volumes[]", Type: Object},
-		{Path: each + "containerPath", Type: String, Required: true, MinLen: 1},
+		{Path: each + "containerPath", Type: String, Required: true, MinLen: 1, Why: "relative to the sandbox with DOCKER only"},
 		{Path: each + "mode", Type: String, Enum: []string{"RO", "RW"}},
-		{Path: each + "hostPath", Type: String, MinLen: 1},
+		{Path: each + "hostPath", Type: String, MinLen: 1, Why: "absolute"},
 		{Path: each + "secret", Type: String, MinLen: 1, Standing: Refused, Why: noSecrets},
 		{Path: persistent, Type: Object, Standing: Refused, Why: "no disk is reserved for a task: use a host or an external volume"},
 		{Path: persistent + ".type", Type: String, Enum: []string{"root", "path", "mount"}, Standing: Refused},
@@ -73,12 +75,12 @@ func volumeFields() []Field {
 		{Path: persistent + ".constraints", Type: Array, Default: "[]", Standing: Refused},
 		{Path: persistent + ".constraints[]", Type: Array, Standing: Refused},
 		{Path: persistent + ".constraints[][]", Type: String, Standing: Refused},
-		{Path: external, Type: Object, Why: "a volume of a docker volume driver"},
-		{Path: external + ".name", Type: String},
+		{Path: external, Type: Object, Why: "a volume of a docker volume driver; DOCKER only, one driver for a container"},
+		{Path: external + ".name", Type: String, Why: "letters, digits, dots, dashes and underscores, 63 at most"},
 		{Path: external + ".provider", Type: String, Standing: Refused, Accepts: []string{"dvdi"}, Why: "tasks get the volumes of docker's drivers alone"},
-		{Path: external + ".size", Type: Long, Min: limit(0), Why: "in GiB; MESOS only"},
+		{Path: external + ".size", Type: Long, Min: limit(0), Standing: Refused, Why: "the docker engine makes no volume of a size"},
 		{Path: external + ".shared", Type: Boolean, Default: "false"},
-		{Path: external + ".options", Type: Object, Why: "`dvdi/driver` names the driver; others with MESOS only"},
+		{Path: external + ".options", Type: Object, Why: "`dvdi/driver` names the driver; there is no other"},
 		{Path: csi + "*", Type: String},
 		{Path: csi + "pluginName", Type: String, MinLen: 1, Standing: Refused, Why: "it is an option of csi"},
 		{Path: csi + "capability", Type: Object, Standing: Refused, Why: "it is an option of csi"},

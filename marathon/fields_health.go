@@ -3,23 +3,23 @@ package marathon
 func healthFields() []Field {
 	port := func(path string) []Field {
 		return []Field{
-			{Path: path + ".port", Type: Integer, Min: limit(0), Max: limit(maxPort)},
+			{Path: path + ".port", Type: Integer, Min: limit(1), Max: limit(maxPort), Why: "where the task listens, also with a network of its own"},
 			{Path: path + ".portIndex", Type: Integer, Min: limit(0), Max: limit(maxPort)},
 		}
 	}
 	fields := []Field{
-		{Path: "healthChecks", Type: Array, Why: "run by the task's executor, those of Marathon and those of Mesos"},
+		{Path: "healthChecks", Type: Array, Why: "at most one; run by the task's executor, those of Marathon and those of Mesos"},
 		{Path: "healthChecks[]", Type: Object},
 		{Path: "healthChecks[].protocol", Type: String, Default: `"HTTP"`, Enum: []string{"HTTP", "HTTPS", "TCP", commandProtocol, "MESOS_TCP", "MESOS_HTTP", "MESOS_HTTPS"}},
 		{Path: "healthChecks[].command", Type: Object, Why: "protocol COMMAND only"},
 		{Path: "healthChecks[].command.value", Type: String, Required: true, Why: "a line for /bin/sh"},
 		{Path: "healthChecks[].path", Type: String, Why: "of HTTP and HTTPS; with TCP without effect, as in Marathon"},
-		{Path: "healthChecks[].gracePeriodSeconds", Type: Integer, Default: "300", Min: limit(0)},
-		{Path: "healthChecks[].intervalSeconds", Type: Integer, Default: "60", Min: limit(0)},
-		{Path: "healthChecks[].timeoutSeconds", Type: Integer, Default: "20"},
-		{Path: "healthChecks[].delaySeconds", Type: Integer, Default: "15", Min: limit(0)},
-		{Path: "healthChecks[].maxConsecutiveFailures", Type: Integer, Default: "3", Min: limit(0)},
-		{Path: "healthChecks[].ignoreHttp1xx", Type: Boolean},
+		{Path: "healthChecks[].gracePeriodSeconds", Type: Integer, Default: "300", Min: limit(0), Max: limit(maxSeconds)},
+		{Path: "healthChecks[].intervalSeconds", Type: Integer, Default: "60", Min: limit(1), Max: limit(maxSeconds)},
+		{Path: "healthChecks[].timeoutSeconds", Type: Integer, Default: "20", Min: limit(1), Max: limit(maxSeconds)},
+		{Path: "healthChecks[].delaySeconds", Type: Integer, Default: "15", Min: limit(0), Max: limit(maxSeconds)},
+		{Path: "healthChecks[].maxConsecutiveFailures", Type: Integer, Default: "3", Min: limit(0), Max: limit(maxFailures), Why: "0 never ends the instance"},
+		{Path: "healthChecks[].ignoreHttp1xx", Type: Boolean, Standing: Informational, Why: "the executor waits for the answer that follows one of 1xx"},
 		{Path: "healthChecks[].ipProtocol", Type: String, Default: `"IPv4"`, Enum: []string{"IPv4", "IPv6"}, Standing: Refused, Why: "checks go to IPv4 addresses"},
 		{Path: "readinessChecks", Type: Array, Why: "at most one"},
 		{Path: "readinessChecks[]", Type: Object},
@@ -42,9 +42,9 @@ func healthFields() []Field {
 		{Path: "check.exec.command.shell", Type: String, MinLen: 1},
 		{Path: "check.exec.command.argv", Type: Array, MinLen: 1},
 		{Path: "check.exec.command.argv[]", Type: String},
-		{Path: "check.intervalSeconds", Type: Integer, Default: "60", Min: limit(0)},
-		{Path: "check.timeoutSeconds", Type: Integer, Default: "20", Min: limit(0)},
-		{Path: "check.delaySeconds", Type: Integer, Default: "15", Min: limit(0)},
+		{Path: "check.intervalSeconds", Type: Integer, Default: "60", Min: limit(1), Max: limit(maxSeconds)},
+		{Path: "check.timeoutSeconds", Type: Integer, Default: "20", Min: limit(1), Max: limit(maxSeconds)},
+		{Path: "check.delaySeconds", Type: Integer, Default: "15", Min: limit(0), Max: limit(maxSeconds)},
 	}
 	fields = append(fields, port("healthChecks[]")...)
 	fields = append(fields, port("check.http")...)

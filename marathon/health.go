@@ -1,7 +1,5 @@
 package marathon
 
-import "strings"
-
 // HealthCheck decides whether an instance lives. All are run where the task
 // runs, whether or not the protocol begins with MESOS_.
 type HealthCheck struct {
@@ -22,11 +20,6 @@ type HealthCheck struct {
 }
 
 const commandProtocol = "COMMAND"
-
-// byMesos reports whether Marathon leaves the check to Mesos.
-func (h HealthCheck) byMesos() bool {
-	return h.Protocol == commandProtocol || strings.HasPrefix(h.Protocol, "MESOS_")
-}
 
 // CheckCommand is a line for /bin/sh.
 type CheckCommand struct {

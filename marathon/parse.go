@@ -16,6 +16,9 @@ type Settings struct {
 	// BridgeNetwork is the name by which ipAddress.networkName means bridge
 	// mode.
 	BridgeNetwork string
+	// GPUBehavior is the GPULabel of apps that have none: GPURestricted where
+	// it is empty.
+	GPUBehavior string
 }
 
 // MesosBridge is the name of Mesos's bridge network unless somebody chose

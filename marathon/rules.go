@@ -2,7 +2,6 @@ package marathon
 
 import (
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 )
@@ -81,7 +80,6 @@ func (f *finish) rules() {
 	f.limits()
 	f.labelRules()
 	f.upgradeRules()
-	f.uris()
 	f.networkRules()
 	f.portRules()
 	if f.app.Container != nil {
@@ -96,10 +94,11 @@ func (f *finish) rules() {
 		}
 	}
 	for _, name := range sorted(f.app.Env) {
-		if name == "" || strings.ContainsAny(name, "=\x00") {
-			f.bad("/env/"+name, "%q is not a variable's name", name)
+		if !envName.MatchString(name) {
+			f.bad("/env/"+name, "%q is not a variable's name: letters, digits and underscores", name)
 		}
 	}
+	f.jobRules()
 }
 
 func (f *finish) command() {
@@ -115,10 +114,7 @@ func (f *finish) command() {
 
 func (f *finish) roleRules() {
 	a := f.app
-	role := a.Role
-	if role == "" {
-		role = f.roles[0]
-	}
+	role := a.role(f.roles)
 	if !slices.Contains(f.roles, role) {
 		f.bad("/role", "%q is none of the roles allowed here: %s", role, strings.Join(f.roles, ", "))
 	}
@@ -182,14 +178,6 @@ func (f *finish) upgradeRules() {
 	for place, v := range map[string]float64{"maximumOverCapacity": u.MaximumOverCapacity, "minimumHealthCapacity": u.MinimumHealthCapacity} {
 		if v != 0 {
 			f.bad("/upgradeStrategy/"+place, "it is %s, and 0 with the label MARATHON_SINGLE_INSTANCE_APP", number(v))
-		}
-	}
-}
-
-func (f *finish) uris() {
-	for i, a := range f.app.Fetch {
-		if _, err := url.Parse(a.URI); err != nil {
-			f.bad(index("/fetch", i)+"/uri", "%q is not a URI", a.URI)
 		}
 	}
 }

@@ -60,20 +60,24 @@ func (f *finish) volume(place, container string, v Volume) {
 	if v.External == nil {
 		return
 	}
-	if v.ContainerPath == "." || v.ContainerPath == ".." {
-		f.bad(place+"/containerPath", "%q names no place for an external volume", v.ContainerPath)
+	if container == MesosType {
+		f.bad(place+"/external", "not served: a MESOS container gets no volume of a driver: use DOCKER")
+		return
 	}
-	if container == MesosType && v.Mode == "RO" {
-		f.bad(place+"/mode", "an external volume in a MESOS container is RW")
-	}
-	f.external(place+"/external", container, v.External)
+	f.external(place+"/external", v.External)
 }
 
 const driverOption = "dvdi/driver"
 
-func (f *finish) external(place, container string, e *ExternalVolume) {
-	if e.Name == "" {
-		f.bad(place+"/name", "it is needed")
+// Driver is the docker volume driver; empty where the options name none.
+func (e *ExternalVolume) Driver() string {
+	name, _ := e.Options[driverOption].(string)
+	return name
+}
+
+func (f *finish) external(place string, e *ExternalVolume) {
+	if !volumeName.MatchString(e.Name) {
+		f.bad(place+"/name", "%q is no volume's name: 1 to %d letters, digits, dots, dashes and underscores", e.Name, longestName)
 	}
 	if e.Provider == "" {
 		f.bad(place+"/provider", "it is needed")
@@ -81,18 +85,12 @@ func (f *finish) external(place, container string, e *ExternalVolume) {
 	if e.Provider != "dvdi" {
 		return
 	}
-	if driver, ok := e.Options[driverOption].(string); !ok || driver == "" {
+	if e.Driver() == "" {
 		f.bad(place+"/options", "%s is needed", driverOption)
-	}
-	if container != DockerType {
-		return
-	}
-	if e.SizeGiB != nil {
-		f.bad(place+"/size", "it is for MESOS containers: the docker engine makes no volume of a size")
 	}
 	for _, name := range sorted(e.Options) {
 		if name != driverOption {
-			f.bad(place+"/options", "%q is for MESOS containers: with DOCKER there is %s alone", name, driverOption)
+			f.bad(place+"/options", "not served: %q: there is %s alone", name, driverOption)
 		}
 	}
 }

@@ -3,17 +3,8 @@ package marathon
 import "slices"
 
 func (f *finish) healthRules() {
-	byMesos := 0
 	for i, h := range f.app.HealthChecks {
 		f.healthCheck(index("/healthChecks", i), h)
-	}
-	for _, h := range once(slices.Clone(f.app.HealthChecks)) {
-		if h.byMesos() && h.Command == nil {
-			byMesos++
-		}
-	}
-	if byMesos > 1 {
-		f.bad("/", "an app has at most one health check of the protocols MESOS_HTTP, MESOS_HTTPS and MESOS_TCP, not %d", byMesos)
 	}
 }
 

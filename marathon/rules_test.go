@@ -2,6 +2,7 @@ package marathon
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -70,7 +71,7 @@ func TestRules(t *testing.T) {
 		{run + `, "portDefinitions": [], "healthChecks": [{}]`, "/healthChecks(0)", "0 ports"},
 		{run + `, "healthChecks": [{"protocol": "COMMAND"}]`, "/healthChecks(0)", "needs a command"},
 		{run + `, "healthChecks": [{"command": {"value": "true"}}]`, "/healthChecks(0)", "goes with protocol COMMAND"},
-		{run + `, "healthChecks": [{"protocol": "MESOS_TCP"}, {"protocol": "MESOS_HTTP"}]`, "/", "at most one health check"},
+		{run + `, "healthChecks": [{"protocol": "MESOS_TCP"}, {"protocol": "HTTP"}]`, "/healthChecks", "at most one here, not 2"},
 		{run + `, "readinessChecks": [{}]`, "/readinessChecks(0)/portName", "there are default"},
 		{run + `, "readinessChecks": [{"portName": "default", "timeoutSeconds": 30}]`, "/readinessChecks(0)/timeoutSeconds", "30 is not less"},
 		{run + `, "readinessChecks": [{"portName": "default"}, {"portName": "default"}]`, "/readinessChecks", "at most one, not 2"},
@@ -87,26 +88,94 @@ func TestRules(t *testing.T) {
 		{`"id": "a", "container": {"docker": {"image": "x", "parameters": [{"key": "gpus", "value": "all"}]}}`, "/container/docker/parameters(0)/key", `"gpus"`},
 		{`"id": "a", "container": {"type": "MESOS", "docker": {"image": "x", "parameters": [{"key": "user", "value": "me"}]}}`, "/container/docker/parameters", "DOCKER containers alone"},
 		{`"id": "a", "container": {"docker": {"image": "x", "privileged": true}}`, "/container/docker/privileged", "every GPU"},
-		{run + `, "uris": ["x"], "fetch": [{"uri": "y"}]`, "/uris", "same"},
+		{run + `, "uris": ["/x"], "fetch": [{"uri": "/y"}]`, "/uris", "same"},
 		{run + `, "ports": [1, 1]`, "/", "twice in ports"},
 		{run + `, "ports": [1], "portDefinitions": [{"port": 2}]`, "/", "different things"},
-		{run + `, "ipAddress": {"networkName": "n"}, "networks": [{"name": "n"}]`, "/", "leave out ipAddress"},
+		{image + `}, "ipAddress": {"networkName": "n"}, "networks": [{"name": "n"}]`, "/", "leave out ipAddress"},
 		{run + `, "gpu": 1`, "/gpu", "did you mean gpus?"},
 		{run + `, "hostPath": "/x"`, "/hostPath", "did you mean container.volumes[].hostPath?"},
 		{run + `, "tasks": 3, "tty": true`, "/tty", "no terminal"},
 	} {
-		t.Run(test.path+" "+test.text, func(t *testing.T) {
-			_, err := Parse([]byte("{"+test.app+"}"), settings())
-			got := details(t, err)
-			if len(got) == 0 || !strings.Contains(got[test.path], test.text) {
-				t.Fatalf("%s\ngot %q, want %q at %s", test.app, got, test.text, test.path)
-			}
-			for path := range got {
-				if path != test.path {
-					t.Errorf("%s\nsays besides at %s: %s", test.app, path, got[path])
-				}
-			}
-		})
+		t.Run(test.path+" "+test.text, func(t *testing.T) { breaksAlone(t, test.app, test.path, test.text) })
+	}
+}
+
+// The same for what Marathon has and a job has not.
+func TestJobRules(t *testing.T) {
+	const run = `"id": "a", "cmd": "b"`
+	const image = `"id": "a", "container": {"docker": {"image": "x"}`
+	const mesos = `"id": "a", "cmd": "b", "container": {"type": "MESOS", "docker": {"image": "x"}`
+	const external = `"mode": "RW", "external": {"provider": "dvdi", "name": `
+	large := func(n int) string { return strings.Repeat("x", n) }
+	for _, test := range []struct{ app, path, text string }{
+		{`"cmd": "b", "id": "` + large(256) + `"`, "/id", "257 characters, more than 255"},
+		{run + `, "instances": 10001`, "/instances", "10001 is more than 10000"},
+		{run + `, "mem": 0`, "/mem", "0 MiB run nothing"},
+		{run + `, "acceptedResourceRoles": ["*"]`, "/acceptedResourceRoles", "without web"},
+		{run + `, "acceptedResourceRoles": ["web"]`, "/acceptedResourceRoles", "without *"},
+		{`"id": "a", "args": ["b"], "container": {"type": "MESOS", "docker": {"image": "x"}}`, "/args", "entrypoint"},
+		{`"id": "a", "args": ["", "b"]`, "/args(0)", "empty"},
+		{run + `, "constraints": [` + `["a", "CLUSTER"], ["b", "CLUSTER"]` + manyConstraints(48) + `]`, "/constraints", "50 are more than 49"},
+		{run + `, "env": {"node.name": "x"}`, "/env/node.name", "letters, digits and underscores"},
+		{run + `, "env": {"A": "\u0000"}`, "/env/A", "NUL"},
+		{run + `, "user": "a b"`, "/user", "does not match"},
+		{run + `, "labels": {"": "x"}`, "/labels/", "is empty"},
+		{run + `, "labels": {"mesos-gpu.job": "x"}`, "/labels/mesos-gpu.job", "the scheduler sets"},
+		{run + `, "labels": {"marathon.version": "x"}`, "/labels/marathon.version", "the scheduler sets"},
+		{`"id": "a", "cmd": "` + large(121<<10) + `"`, "/cmd", "put it into a file"},
+		{`"id": "a", "args": ["` + large(100<<10) + `", "` + large(100<<10) + `", "` + large(100<<10) + `"]`, "/", "put what is large into files"},
+		{run + `, "fetch": [{"uri": "docker.tar.gz"}]`, "/fetch(0)/uri", "neither an absolute path"},
+		{run + `, "fetch": [{"uri": "gopher://a"}]`, "/fetch(0)/uri", "nor a URI of http"},
+		{run + `, "fetch": [{"uri": "/a", "destPath": "/b"}]`, "/fetch(0)/destPath", "leaves the sandbox"},
+		{mesos + `}, "networks": [{"name": "n"}]`, "/networks", "use DOCKER"},
+		{run + `, "networks": [{"mode": "container/bridge"}]`, "/networks", "use DOCKER"},
+		{image + `}, "networks": [{"name": "none"}]`, "/networks(0)/name", "another mode"},
+		{run + `, "requirePorts": true, "ports": [80]`, "/requirePorts", "of the offer"},
+		{image + `, "portMappings": [{"hostPort": 80}]}, "networks": [{"name": "n"}]`, "/container/portMappings(0)/hostPort", "write 0"},
+		{image + `, "portMappings": [{"protocol": "udp,tcp"}]}, "networks": [{"name": "n"}]`, "/container/portMappings(0)/protocol", "two ports"},
+		{image + `, "portMappings": [{"hostPort": 0}, {}]}, "networks": [{"name": "n"}]`, "/container/portMappings", "each one, or none"},
+		{run + `, "healthChecks": [{"path": "/a b"}]`, "/healthChecks(0)/path", "blank"},
+		{run + `, "healthChecks": [{"port": 0}]`, "/healthChecks(0)/port", "0 is less than 1"},
+		{run + `, "check": {"http": {"path": "/a b"}}`, "/check/http/path", "blank"},
+		{run + `, "check": {"exec": {"command": {"argv": [""]}}}`, "/check/exec/command/argv(0)", "empty"},
+		{`"id": "a", "cmd": "b", "container": {"type": "MESOS", "volumes": [{"containerPath": "/a", "hostPath": "/b", "mode": "RW"}]}`, "/container/volumes", "without container.docker.image"},
+		{image + `, "volumes": [{"containerPath": "/a", "hostPath": "b", "mode": "RW"}]}`, "/container/volumes(0)/hostPath", "absolute path"},
+		{image + `, "volumes": [{"containerPath": "/a:b", "hostPath": "/b", "mode": "RW"}]}`, "/container/volumes(0)/containerPath", "colon"},
+		{image + `, "volumes": [{"containerPath": "/dev/", "hostPath": "/b", "mode": "RW"}]}`, "/container/volumes(0)/containerPath", "has already"},
+		{image + `, "volumes": [{"containerPath": "../a", "hostPath": "/b", "mode": "RW"}]}`, "/container/volumes(0)/containerPath", "leaves the sandbox"},
+		{mesos + `, "volumes": [{"containerPath": "a", "hostPath": "/b", "mode": "RW"}]}`, "/container/volumes(0)/containerPath", "write /a"},
+		{image + `, "volumes": [{"containerPath": "/a", "hostPath": "/b", "mode": "RW"}, {"containerPath": "/a/", "hostPath": "/c", "mode": "RW"}]}`, "/container/volumes(1)/containerPath", "two volumes"},
+		{mesos + `, "volumes": [{"containerPath": "/a", ` + external + `"n", "options": {"dvdi/driver": "d"}}}]}, "upgradeStrategy": {"minimumHealthCapacity": 0, "maximumOverCapacity": 0}`, "/container/volumes(0)/external", "use DOCKER"},
+		{image + `, "volumes": [{"containerPath": "/a", ` + external + `"n,size=1", "options": {"dvdi/driver": "d"}}}]}`, "/container/volumes(0)/external/name", "no volume's name"},
+		{image + `, "volumes": [{"containerPath": "/a", ` + external + `"n", "options": {"dvdi/driver": "d"}}}, {"containerPath": "/b", ` + external + `"m", "options": {"dvdi/driver": "e"}}}]}`, "/container/volumes(1)/external/options", "drivers d and e"},
+		{image + `, "linuxInfo": {"ipcInfo": {"mode": "PRIVATE", "shmSize": 129}}}`, "/container/linuxInfo/ipcInfo/shmSize", "more than the mem of 128"},
+		{`"id": "a", "cmd": "b", "container": {"type": "MESOS", "linuxInfo": {"ipcInfo": {"mode": "PRIVATE", "shmSize": 1}}}`, "/container/linuxInfo/ipcInfo/shmSize", "without container.docker.image"},
+		{mesos + `, "linuxInfo": {"ipcInfo": {"mode": "PRIVATE", "shmSize": 4096}}}, "mem": 8192`, "/container/linuxInfo/ipcInfo/shmSize", "32 bits"},
+	} {
+		t.Run(test.path+" "+test.text, func(t *testing.T) { breaksAlone(t, test.app, test.path, test.text) })
+	}
+}
+
+// manyConstraints are different ones, to be added to others.
+func manyConstraints(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, `, ["a", "UNLIKE", "%d"]`, i)
+	}
+	return b.String()
+}
+
+func breaksAlone(t *testing.T, app, path, text string) {
+	t.Helper()
+	_, err := Parse([]byte("{"+app+"}"), settings())
+	got := details(t, err)
+	if len(got) == 0 || !strings.Contains(got[path], text) {
+		t.Fatalf("%.500s\ngot %q, want %q at %s", app, got, text, path)
+	}
+	for other := range got {
+		if other != path {
+			t.Errorf("%.500s\nsays besides at %s: %s", app, other, got[other])
+		}
 	}
 }
 

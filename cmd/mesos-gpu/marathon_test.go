@@ -1,0 +1,131 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"mesos-gpu/job"
+	"mesos-gpu/job/jobfile"
+	"mesos-gpu/marathon"
+)
+
+// marathonTranslate runs the command on a definition in a file, with what is
+// written after it.
+func marathonTranslate(t *testing.T, definition string, flags ...string) (printed string, err error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "app.json")
+	if err := os.WriteFile(path, []byte(definition), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	c := (&app{std: std{in: strings.NewReader(definition), out: &out, err: &out}}).marathonCommand()
+	c.SilenceErrors, c.SilenceUsage = true, true
+	c.SetArgs(append([]string{"translate", path}, flags...))
+	err = c.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+const service = `{"id": "/g/web", "cmd": "serve", "gpus": 1, "version": "2020-01-01T00:00:00.000Z", "constraints": [["gpu_type", "LIKE", "V100|A100"]]}`
+
+func TestTranslatePrintsTheJob(t *testing.T) {
+	printed, err := marathonTranslate(t, service, "--json", "--role", "web")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got job.Spec
+	if err := json.Unmarshal([]byte(printed), &got); err != nil {
+		t.Fatal(err)
+	}
+	if err := got.Validate(); err != nil {
+		t.Error(err)
+	}
+	type told struct {
+		name, group, role string
+		labels            int
+	}
+	if got, want := (told{got.Name, got.Group, got.Role, len(got.Labels)}), (told{"g_web", "/g/web", "web", 0}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+// What is printed without --json is a job file with the same job; a job that
+// job files have no words for is not printed in part.
+func TestTranslatePrintsAJobFile(t *testing.T) {
+	asJSON, err := marathonTranslate(t, service, "--json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	printed, err := marathonTranslate(t, service)
+	if !slices.Contains(jobfile.Keys(), "service") {
+		if err == nil || !strings.Contains(err.Error(), "job files have no words for") || printed != "" {
+			t.Errorf("got %v and %q, want an error that names the keys", err, printed)
+		}
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want job.Spec
+	if err := json.Unmarshal([]byte(asJSON), &want); err != nil {
+		t.Fatal(err)
+	}
+	got, err := jobfile.Read(strings.NewReader(printed), "printed")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, printed)
+	}
+	if diff := cmp.Diff(&want, got, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("(-json +file):\n%s", diff)
+	}
+}
+
+func TestTranslateSaysWhy(t *testing.T) {
+	for _, test := range []struct {
+		definition string
+		flags      []string
+		want       []string
+	}{
+		{`{"id": "/a", "cmd": "x", "gpus": 0.5, "tty": true}`, nil, []string{"app.json: /gpus: 0.5 is not a whole number", "app.json: /tty: not served: "}},
+		{`{"id": "/a", "cmd": "x", "role": "other"}`, nil, []string{`/role: "other" is none of the roles allowed here: *`}},
+		{`{"id": "/a", "cmd": "x", "instances": 0}`, nil, []string{"app.json: translate /a: the app is suspended"}},
+		{`{`, nil, []string{"app.json: read JSON"}},
+		{service, []string{"--gpu-scheduling-behavior", "undefined"}, []string{"use restricted or unrestricted"}},
+	} {
+		printed, err := marathonTranslate(t, test.definition, test.flags...)
+		if err == nil || printed != "" || isUsage(err) != (test.flags != nil) {
+			t.Errorf("%s: got %v and %q", test.definition, err, printed)
+			continue
+		}
+		for _, want := range test.want {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: got %v, want …%s…", test.definition, err, want)
+			}
+		}
+	}
+}
+
+// The definition that runs the scheduler gives it flags that it has.
+func TestSchedulerDefinitionHasFlags(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "marathon", "mesos-gpu-scheduler.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	definition, err := marathon.Parse(text, marathon.Settings{Role: "*"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := strings.Fields(definition.Cmd)
+	if got, want := words[:3], []string{"exec", "/usr/bin/mesos-gpu", "scheduler"}; !slices.Equal(got, want) {
+		t.Errorf("it runs %v, want %v", got, want)
+	}
+	if err := (&app{}).schedulerCommand().ParseFlags(words[3:]); err != nil {
+		t.Error(err)
+	}
+}

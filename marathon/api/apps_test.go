@@ -1,0 +1,174 @@
+package api
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"mesos-gpu/marathon"
+)
+
+func TestCreate(t *testing.T) {
+	a := ask(t)
+	w := a.send(http.MethodPost, "/v2/apps", `{"id": "shop/web", "cmd": "serve", "instances": 2}`, http.StatusCreated)
+	for header, want := range map[string]string{"Location": "/v2/apps/shop/web", "Content-Type": "application/json", "X-Marathon-Leader": "http://scheduler.example:8080"} {
+		if got := w.Header().Get(header); got != want {
+			t.Errorf("%s: got %q, want %q", header, got, want)
+		}
+	}
+	id := w.Header().Get("Marathon-Deployment-Id")
+	if id == "" || !strings.Contains(w.Body.String(), `"deployments":[{"id":"`+id+`"}]`) {
+		t.Errorf("the deployment %q of the header is not in %s", id, w.Body)
+	}
+	app := a.app("/shop/web")
+	if app.Running != 2 || len(app.Tasks) != 2 || app.Version == "" {
+		t.Errorf("got %d running, %d tasks and version %q, want 2, 2 and some", app.Running, len(app.Tasks), app.Version)
+	}
+	if !strings.Contains(w.Body.String(), `"version":"`+app.Version+`"`) {
+		t.Errorf("the version %s is not in %s", app.Version, w.Body)
+	}
+	a.send(http.MethodPost, "/v2/apps", `{"id": "/shop/web", "cmd": "serve"}`, http.StatusConflict)
+}
+
+func TestUpdate(t *testing.T) {
+	a := ask(t)
+	w := a.send(http.MethodPut, "/v2/apps/web", `{"cmd": "one"}`, http.StatusCreated)
+	if got := w.Header().Get("Location"); got != "/v2/apps/web" {
+		t.Errorf("Location: got %q, want /v2/apps/web", got)
+	}
+	first := a.app("/web").Version
+
+	var r result
+	a.read(http.MethodPut, "/v2/apps/web", `{"instances": 3}`, &r)
+	if got := a.app("/web"); got.Running != 3 || got.Cmd != "one" || got.Version != r.Version || got.VersionInfo.LastConfigChangeAt != first {
+		t.Errorf("scaled: got %d running of %q in version %s, %+v, want 3 of one in %s with the configuration of %s", got.Running, got.Cmd, got.Version, got.VersionInfo, r.Version, first)
+	}
+	a.read(http.MethodPatch, "/v2/apps/web", `{"cmd": "two"}`, &r)
+	if got := a.app("/web"); got.Running != 3 || got.Cmd != "two" || got.VersionInfo.LastConfigChangeAt != r.Version {
+		t.Errorf("changed: got %d running of %q, %+v, want 3 of two and configuration %s", got.Running, got.Cmd, got.VersionInfo, r.Version)
+	}
+	a.read(http.MethodPut, "/v2/apps/web?partialUpdate=false", `{"cmd": "three", "version": "`+first+`"}`, &r)
+	if got := a.app("/web"); got.Running != 1 || got.Cmd != "three" {
+		t.Errorf("replaced: got %d running of %q, want 1 of three", got.Running, got.Cmd)
+	}
+	a.read(http.MethodPut, "/v2/apps/web", `{"version": "`+first+`"}`, &r)
+	if got := a.app("/web"); got.Running != 1 || got.Cmd != "one" {
+		t.Errorf("brought back: got %d running of %q, want 1 of one", got.Running, got.Cmd)
+	}
+}
+
+func TestUpdateMany(t *testing.T) {
+	a := ask(t)
+	var r result
+	a.read(http.MethodPut, "/v2/apps", `[{"id": "/a", "cmd": "a"}, {"id": "/b", "cmd": "b", "instances": 2}]`, &r)
+	a.read(http.MethodPatch, "/v2/apps", `[{"id": "/a", "instances": 3}, {"id": "/b", "cmd": "c"}]`, &r)
+	if got := a.app("/a"); got.Running != 3 || got.Cmd != "a" || got.Version != r.Version {
+		t.Errorf("/a: got %d running of %q in %s, want 3 of a in %s", got.Running, got.Cmd, got.Version, r.Version)
+	}
+	if got := a.app("/b"); got.Running != 2 || got.Cmd != "c" {
+		t.Errorf("/b: got %d running of %q, want 2 of c", got.Running, got.Cmd)
+	}
+	a.read(http.MethodPut, "/v2/apps?partialUpdate=false", `[{"id": "/b", "cmd": "d"}]`, &r)
+	if got := a.app("/b"); got.Running != 1 || got.Cmd != "d" {
+		t.Errorf("/b replaced: got %d running of %q, want 1 of d", got.Running, got.Cmd)
+	}
+	// All or none.
+	a.send(http.MethodPatch, "/v2/apps", `[{"id": "/a", "cmd": "x"}, {"id": "/none", "cmd": "x"}]`, http.StatusNotFound)
+	if got := a.app("/a"); got.Cmd != "a" {
+		t.Errorf("/a after a refusal: got %q, want a", got.Cmd)
+	}
+	w := a.send(http.MethodPut, "/v2/apps", `[{"id": "/a"}, {"id": "/b", "cpus": -1}]`, http.StatusUnprocessableEntity)
+	if !strings.Contains(w.Body.String(), `"(1)/cpus"`) {
+		t.Errorf("%s does not name (1)/cpus", w.Body)
+	}
+}
+
+func TestList(t *testing.T) {
+	a := ask(t)
+	a.send(http.MethodPost, "/v2/apps", `{"id": "/shop/web", "cmd": "Serve it", "labels": {"tier": "front"}}`, http.StatusCreated)
+	a.send(http.MethodPost, "/v2/apps", `{"id": "/shop/db", "cmd": "store it"}`, http.StatusCreated)
+	a.send(http.MethodPost, "/v2/apps", `{"id": "/batch", "args": ["x"], "container": {"docker": {"image": "i"}}}`, http.StatusCreated)
+	for query, want := range map[string]string{
+		"":                       "/batch /shop/db /shop/web",
+		"?cmd=serve":             "/shop/web",
+		"?cmd=IT":                "/shop/db /shop/web",
+		"?id=SHOP":               "/shop/db /shop/web",
+		"?id=shop&cmd=store":     "/shop/db",
+		"?label=tier%3D%3Dfront": "/shop/web",
+		"?label=tier&id=db":      "",
+	} {
+		var got struct{ Apps []struct{ ID string } }
+		a.read(http.MethodGet, "/v2/apps"+query, "", &got)
+		var ids []string
+		for _, one := range got.Apps {
+			ids = append(ids, one.ID)
+		}
+		if ids := strings.Join(ids, " "); ids != want || got.Apps == nil {
+			t.Errorf("%s: got %q, want %q", query, ids, want)
+		}
+	}
+	var got map[string][]struct{ marathon.App }
+	a.read(http.MethodGet, "/v2/apps/shop/*", "", &got)
+	if len(got["*"]) != 2 || got["*"][0].ID != "/shop/db" {
+		t.Errorf("/shop/*: got %v, want /shop/db and /shop/web", got)
+	}
+}
+
+// What an answer holds beside the definition.
+func TestEmbed(t *testing.T) {
+	a := ask(t)
+	a.send(http.MethodPost, "/v2/apps", `{"id": "/web", "cmd": "serve"}`, http.StatusCreated)
+	always := []string{"tasksStaged", "tasksRunning", "tasksHealthy", "tasksUnhealthy", "deployments"}
+	for query, more := range map[string][]string{
+		"":                                {},
+		"?embed=apps.tasks":               {"tasks"},
+		"?embed=app.tasks":                {"tasks"},
+		"?embed=tasks&embed=readiness":    {"tasks", "readinessCheckResults"},
+		"?embed=apps.failures":            {"tasks"},
+		"?embed=apps.lastTaskFailure":     {},
+		"?embed=apps.taskStats":           {"tasksStats"},
+		"?embed=apps.counts&embed=apps.x": {},
+	} {
+		var got struct{ Apps []map[string]any }
+		a.read(http.MethodGet, "/v2/apps"+query, "", &got)
+		for _, field := range []string{"tasks", "readinessCheckResults", "tasksStats", "tasksStaged", "tasksRunning", "tasksHealthy", "tasksUnhealthy", "deployments"} {
+			_, is := got.Apps[0][field]
+			if want := slices.Contains(always, field) || slices.Contains(more, field); is != want {
+				t.Errorf("%q: %s is there: got %t, want %t", query, field, is, want)
+			}
+		}
+	}
+}
+
+func TestVersions(t *testing.T) {
+	a := ask(t)
+	a.send(http.MethodPost, "/v2/apps", `{"id": "/web", "cmd": "one"}`, http.StatusCreated)
+	a.send(http.MethodPut, "/v2/apps/web", `{"cmd": "two"}`, http.StatusOK)
+	var got struct{ Versions []string }
+	a.read(http.MethodGet, "/v2/apps/web/versions", "", &got)
+	if len(got.Versions) != 2 || got.Versions[0] <= got.Versions[1] {
+		t.Fatalf("got versions %v, want 2, the newest first", got.Versions)
+	}
+	for i, cmd := range []string{"two", "one"} {
+		var app marathon.App
+		a.read(http.MethodGet, "/v2/apps/web/versions/"+got.Versions[i], "", &app)
+		if app.Cmd != cmd || app.Version != got.Versions[i] {
+			t.Errorf("version %s: got %q of %s, want %q", got.Versions[i], app.Cmd, app.Version, cmd)
+		}
+	}
+}
+
+func TestRestartAndDelete(t *testing.T) {
+	a := ask(t)
+	a.send(http.MethodPost, "/v2/apps", `{"id": "/g/web", "cmd": "one", "instances": 2}`, http.StatusCreated)
+	before := a.app("/g/web")
+	var r result
+	a.read(http.MethodPost, "/v2/apps/g/web/restart", "", &r)
+	after := a.app("/g/web")
+	if len(after.Tasks) != 2 || slices.Contains(after.Tasks, before.Tasks[0]) || after.Version != r.Version {
+		t.Errorf("restarted: got %v in %s, want two tasks other than %v, in %s", after.Tasks, after.Version, before.Tasks, r.Version)
+	}
+	a.read(http.MethodDelete, "/v2/apps/g/web", "", &r)
+	a.send(http.MethodGet, "/v2/apps/g/web", "", http.StatusNotFound)
+}

@@ -1,0 +1,38 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// thousand are definitions of a thousand apps with ten instances each.
+func thousand() string {
+	var all []string
+	for i := range 1000 {
+		all = append(all, fmt.Sprintf(`{"id": "/team%d/web%d", "cmd": "serve", "instances": 10, "labels": {"tier": "front"}, "healthChecks": [{"protocol": "HTTP", "path": "/"}]}`, i%20, i))
+	}
+	return "[" + strings.Join(all, ",") + "]"
+}
+
+func benchmark(b *testing.B, method, path, body string) {
+	f := newFake(b)
+	h := Handler(f, f.bus, nil)
+	send := func(method, path, body string) {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader(body)))
+		if w.Code != http.StatusOK {
+			b.Fatalf("%s %s: got status %d: %s", method, path, w.Code, w.Body)
+		}
+	}
+	send(http.MethodPut, "/v2/apps", thousand())
+	for b.Loop() {
+		send(method, path, body)
+	}
+}
+
+func BenchmarkList(b *testing.B)  { benchmark(b, http.MethodGet, "/v2/apps?embed=apps.tasks", "") }
+func BenchmarkShow(b *testing.B)  { benchmark(b, http.MethodGet, "/v2/apps/team1/web1", "") }
+func BenchmarkMerge(b *testing.B) { benchmark(b, http.MethodPut, "/v2/apps", thousand()) }

@@ -1,0 +1,136 @@
+package api
+
+import (
+	"strings"
+
+	"mesos-gpu/marathon"
+)
+
+// embeds are what an answer holds of an app beside its definition.
+type embeds struct {
+	tasks, counts, deployments, readiness, failure, stats bool
+}
+
+// appEmbeds reads embed parameters: "apps.tasks", "app.tasks" and "tasks" are
+// one. What is unknown embeds nothing, as in Marathon.
+func appEmbeds(params []string) (e embeds) {
+	for _, p := range params {
+		for _, prefix := range []string{"group.apps.", "apps.", "app."} {
+			if rest, ok := strings.CutPrefix(p, prefix); ok {
+				p = rest
+				break
+			}
+		}
+		switch p {
+		case "tasks":
+			e.tasks, e.deployments = true, true
+		case "failures":
+			e.tasks, e.failure, e.deployments = true, true, true
+		case "deployments":
+			e.deployments = true
+		case "readiness":
+			e.readiness = true
+		case "lastTaskFailure":
+			e.failure = true
+		case "counts":
+			e.counts = true
+		case "taskStats":
+			e.stats = true
+		}
+	}
+	return e
+}
+
+// info answers with an app and what is embedded of it.
+func (s *server) info(a App, e embeds) appInfo {
+	i := appInfo{App: a.App}
+	tasks := filled(a)
+	if e.counts {
+		c := count(tasks)
+		i.counts = &c
+	}
+	if e.tasks {
+		i.Tasks = &tasks
+	}
+	if e.deployments {
+		ids := []identified{}
+		for _, id := range a.Deployments {
+			ids = append(ids, identified{id})
+		}
+		i.Deployments = &ids
+	}
+	if e.readiness {
+		results := some(a.Readiness)
+		i.Readiness = &results
+	}
+	if e.failure {
+		i.LastFailure = a.LastFailure
+	}
+	if e.stats {
+		i.Stats = statsOf(a.App.VersionInfo, tasks, s.now())
+	}
+	return i
+}
+
+// filled are an app's tasks with its service ports, and lists that JSON does
+// not call null.
+func filled(a App) []Task {
+	all := make([]Task, 0, len(a.Tasks))
+	for _, t := range a.Tasks {
+		t.ServicePorts = servicePorts(a.App)
+		t.Ports, t.IPAddresses, t.HealthCheckResults = some(t.Ports), some(t.IPAddresses), some(t.HealthCheckResults)
+		all = append(all, t)
+	}
+	return all
+}
+
+func some[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}
+
+// count counts tasks by their state, and those that run by their health:
+// tasks without health checks are neither healthy nor unhealthy.
+func count(tasks []Task) (c counts) {
+	for _, t := range tasks {
+		switch t.State {
+		case "TASK_STAGING", "TASK_STARTING":
+			c.Staged++
+		case running:
+			c.Running++
+			c.health(t.HealthCheckResults)
+		}
+	}
+	return c
+}
+
+const running = "TASK_RUNNING"
+
+func (c *counts) health(results []Health) {
+	for _, h := range results {
+		if !h.Alive {
+			c.Unhealthy++
+			return
+		}
+	}
+	if len(results) > 0 {
+		c.Healthy++
+	}
+}
+
+// servicePorts are the ports by which load balancers know the app.
+func servicePorts(a *marathon.App) []int {
+	ports := []int{}
+	if a.Container != nil && a.Container.PortMappings != nil {
+		for _, m := range a.Container.PortMappings {
+			ports = append(ports, m.ServicePort)
+		}
+		return ports
+	}
+	for _, d := range a.PortDefinitions {
+		ports = append(ports, d.Port)
+	}
+	return ports
+}

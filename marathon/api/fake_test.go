@@ -1,0 +1,370 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"mesos-gpu/job"
+	"mesos-gpu/marathon"
+	"mesos-gpu/marathon/deploy"
+)
+
+// fake is a Service on one agent that does at once whatever deployments ask
+// for. A frozen one does nothing, so that deployments stay under way.
+type fake struct {
+	mu      sync.Mutex
+	st      *deploy.State
+	bus     *Bus
+	tasks   map[string][]deploy.Instance
+	seconds int // since the start of its clock
+	frozen  bool
+	// readiness is what the App of that id says.
+	readiness map[string][]Readiness
+	leading   string
+	reset     []string
+	abdicated error
+}
+
+func newFake(t testing.TB) *fake {
+	t.Helper()
+	st, err := deploy.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &fake{
+		st: st, bus: NewBus(), tasks: map[string][]deploy.Instance{}, readiness: map[string][]Readiness{},
+		leading: "http://scheduler.example:8080",
+	}
+}
+
+// now moves on by a second each time.
+func (f *fake) now() time.Time {
+	f.seconds++
+	return time.Date(2026, 3, 1, 12, 0, f.seconds, 0, time.UTC)
+}
+
+// do makes a change and whatever follows from it.
+func (f *fake) do(change func() (deploy.Deployment, error)) (deploy.Deployment, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	d, err := change()
+	if err != nil {
+		return d, err
+	}
+	return d, f.settle()
+}
+
+func (f *fake) settle() error {
+	for range 1000 {
+		actions, events := f.st.Step(f.tasks)
+		if err := f.bus.Publish(f.now(), events...); err != nil {
+			return err
+		}
+		if f.frozen || len(actions) == 0 {
+			return nil
+		}
+		for _, a := range actions {
+			f.act(a)
+		}
+	}
+	return errors.New("deployments do not end")
+}
+
+func (f *fake) act(a deploy.Action) {
+	switch a := a.(type) {
+	case deploy.Submit:
+		f.grow(a.App.ID, a.App.VersionInfo.LastConfigChangeAt, a.App.Instances)
+	case deploy.Scale:
+		f.grow(a.AppID, a.Version, a.Instances)
+	case deploy.Stop:
+		f.change(a.AppID, func(i deploy.Instance) (deploy.Instance, bool) {
+			for _, id := range a.TaskIDs {
+				if i.TaskID == id {
+					i.State, i.KillReason = job.Killed, job.ByScale
+				}
+			}
+			return i, true
+		})
+	case deploy.Kill:
+		f.change(a.AppID, func(i deploy.Instance) (deploy.Instance, bool) { return i, i.Version != a.Version })
+	}
+}
+
+func (f *fake) change(app string, to func(deploy.Instance) (deploy.Instance, bool)) {
+	left := []deploy.Instance{}
+	for _, i := range f.tasks[app] {
+		if i, ok := to(i); ok {
+			left = append(left, i)
+		}
+	}
+	f.tasks[app] = left
+}
+
+func (f *fake) grow(app, version string, wanted int) {
+	for _, i := range f.tasks[app] {
+		if i.Version == version && i.State == job.Running {
+			wanted--
+		}
+	}
+	for range wanted {
+		at, well := f.now(), true
+		f.tasks[app] = append(f.tasks[app], deploy.Instance{
+			TaskID: fmt.Sprintf("task-%d", f.seconds), Version: version, State: job.Running, Healthy: &well, Ready: true,
+			Started: at, Hostname: fmt.Sprintf("agent%d.example", f.seconds%2), AgentID: "S0", Ports: []int{31000 + f.seconds},
+		})
+	}
+}
+
+func (f *fake) Settings(context.Context, string) (marathon.Settings, error) {
+	return marathon.Settings{Role: "*", BridgeNetwork: marathon.MesosBridge}, nil
+}
+
+func (f *fake) Apps(context.Context) ([]App, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var all []App
+	for _, a := range f.st.Apps() {
+		all = append(all, f.state(a))
+	}
+	return all, nil
+}
+
+func (f *fake) App(_ context.Context, id string) (App, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	a, ok := f.st.App(id)
+	if !ok {
+		return App{}, &deploy.Unknown{Kind: "app", ID: id}
+	}
+	return f.state(a), nil
+}
+
+func (f *fake) state(a *marathon.App) App {
+	now := App{App: a, Readiness: f.readiness[a.ID]}
+	if d, ok := f.st.Deployment(a.ID); ok {
+		now.Deployments = []string{d.ID}
+	}
+	for _, i := range f.tasks[a.ID] {
+		if i.State != job.Running && i.State != job.Staging {
+			continue
+		}
+		task := Task{
+			ID: i.TaskID, AppID: a.ID, Host: i.Hostname, SlaveID: i.AgentID, Ports: i.Ports, Role: a.Role,
+			State: "TASK_" + string(i.State), StagedAt: Time{i.Started.Add(-time.Second)}, StartedAt: Time{i.Started}, Version: i.Version,
+		}
+		if len(a.HealthChecks) > 0 && i.Healthy != nil {
+			task.HealthCheckResults = []Health{{Alive: *i.Healthy, InstanceID: i.TaskID, FirstSuccess: Time{i.Started}}}
+		}
+		now.Tasks = append(now.Tasks, task)
+	}
+	return now
+}
+
+func (f *fake) Versions(_ context.Context, id string) ([]string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, ok := f.st.App(id); !ok {
+		return nil, &deploy.Unknown{Kind: "app", ID: id}
+	}
+	return f.st.Versions(id), nil
+}
+
+func (f *fake) Version(_ context.Context, id, version string) (*marathon.App, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	a, ok := f.st.Version(id, version)
+	if !ok {
+		return nil, &deploy.Unknown{Kind: "version", ID: version}
+	}
+	return a, nil
+}
+
+func (f *fake) Update(_ context.Context, edit Edit, force bool) (deploy.Deployment, error) {
+	return f.do(func() (deploy.Deployment, error) {
+		apps, err := edit(func(id string) *marathon.App { a, _ := f.st.App(id); return a })
+		if err != nil {
+			return deploy.Deployment{}, err
+		}
+		return f.st.Put(f.now(), apps, deploy.Options{Force: force})
+	})
+}
+
+func (f *fake) Remove(_ context.Context, id string, force bool) (deploy.Deployment, error) {
+	return f.do(func() (deploy.Deployment, error) {
+		return f.st.Remove(f.now(), []string{id}, deploy.Options{Force: force})
+	})
+}
+
+func (f *fake) Restart(_ context.Context, id string, force bool) (deploy.Deployment, error) {
+	return f.do(func() (deploy.Deployment, error) {
+		return f.st.Restart(f.now(), []string{id}, deploy.Options{Force: force})
+	})
+}
+
+// Kill replaces tasks as a service of the scheduler does.
+func (f *fake) Kill(_ context.Context, ids []string) error {
+	_, err := f.do(func() (deploy.Deployment, error) {
+		for app := range f.tasks {
+			for _, id := range ids {
+				f.change(app, func(i deploy.Instance) (deploy.Instance, bool) {
+					if i.TaskID == id {
+						i.TaskID += "-again"
+					}
+					return i, true
+				})
+			}
+		}
+		return deploy.Deployment{}, nil
+	})
+	return err
+}
+
+func (f *fake) KillAndScale(_ context.Context, ids []string, force bool) (deploy.Deployment, error) {
+	return f.do(func() (deploy.Deployment, error) { return f.st.Retire(f.now(), ids, deploy.Options{Force: force}) })
+}
+
+func (f *fake) Deployments(context.Context) ([]deploy.Deployment, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.st.Deployments(), nil
+}
+
+func (f *fake) Cancel(_ context.Context, id string, force bool) (deploy.Deployment, error) {
+	return f.do(func() (deploy.Deployment, error) { return f.st.Cancel(f.now(), id, force) })
+}
+
+func (f *fake) Group(_ context.Context, id string) (*marathon.Group, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	g, ok := f.st.Group(id)
+	if !ok {
+		return nil, &deploy.Unknown{Kind: "group", ID: id}
+	}
+	return g, nil
+}
+
+func (f *fake) PutGroup(_ context.Context, id string, g *marathon.Group, o GroupOptions) (deploy.Deployment, error) {
+	if o.DryRun {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		tried, err := deploy.New(f.documents())
+		if err != nil {
+			return deploy.Deployment{}, err
+		}
+		return tried.PutGroup(f.now(), id, g, deploy.Options{Force: o.Force})
+	}
+	return f.do(func() (deploy.Deployment, error) {
+		return f.st.PutGroup(f.now(), id, g, deploy.Options{Force: o.Force})
+	})
+}
+
+// documents are those of all apps, without deployments and what groups say.
+func (f *fake) documents() map[string][]byte {
+	all := map[string][]byte{}
+	for _, a := range f.st.Apps() {
+		text, err := json.Marshal(map[string]any{"versions": []*marathon.App{a}})
+		if err != nil {
+			panic(err)
+		}
+		all["marathon/app"+a.ID] = text
+	}
+	return all
+}
+
+func (f *fake) RemoveGroup(_ context.Context, id string, force bool) (deploy.Deployment, error) {
+	return f.do(func() (deploy.Deployment, error) { return f.st.RemoveGroup(f.now(), id, deploy.Options{Force: force}) })
+}
+
+func (f *fake) Queue(context.Context) ([]deploy.Queued, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.st.Queue(), nil
+}
+
+func (f *fake) ResetDelay(_ context.Context, id string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, q := range f.st.Queue() {
+		if q.App.ID == id {
+			f.reset = append(f.reset, id)
+			return nil
+		}
+	}
+	return &deploy.Unknown{Kind: "app", ID: id}
+}
+
+func (f *fake) Leader(context.Context) (string, error) { return f.leading, nil }
+func (f *fake) Abdicate(context.Context) error         { return f.abdicated }
+func (f *fake) Info(context.Context) (Info, error) {
+	return Info{Name: "mesos-gpu", Version: "1.2.3", Elected: true, Leader: "scheduler.example:8080", FrameworkID: "F-1"}, nil
+}
+
+// asker sends requests to a server in front of a fake.
+type asker struct {
+	*fake
+	t       *testing.T
+	handler http.Handler
+}
+
+func ask(t *testing.T) *asker {
+	f := newFake(t)
+	log := logrus.New()
+	log.SetOutput(t.Output())
+	s := &server{service: f, bus: f.bus, log: log, now: func() time.Time {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return f.now()
+	}}
+	return &asker{fake: f, t: t, handler: http.HandlerFunc(s.serve)}
+}
+
+// send makes a request and returns the answer, whose status must be the one.
+func (a *asker) send(method, path, body string, status int) *httptest.ResponseRecorder {
+	a.t.Helper()
+	r := httptest.NewRequest(method, path, bytes.NewReader([]byte(body)))
+	w := httptest.NewRecorder()
+	a.handler.ServeHTTP(w, r)
+	if w.Code != status {
+		a.t.Fatalf("%s %s: got status %d, want %d: %s", method, path, w.Code, status, w.Body)
+	}
+	return w
+}
+
+// read decodes the answer of a request that succeeds.
+func (a *asker) read(method, path, body string, into any) {
+	a.t.Helper()
+	text, err := io.ReadAll(a.send(method, path, body, http.StatusOK).Body)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		a.t.Fatalf("%s %s: %v in %s", method, path, err, text)
+	}
+}
+
+// app reads one app.
+func (a *asker) app(id string) (app struct {
+	marathon.App
+	Tasks       []struct{ ID, State string }
+	Running     int `json:"tasksRunning"`
+	Deployments []identified
+}) {
+	a.t.Helper()
+	var raw map[string]json.RawMessage
+	a.read(http.MethodGet, "/v2/apps"+id, "", &raw)
+	if err := json.Unmarshal(raw["app"], &app); err != nil {
+		a.t.Fatal(err)
+	}
+	return app
+}

@@ -1,0 +1,296 @@
+package api
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"mesos-gpu/marathon"
+	"mesos-gpu/marathon/deploy"
+)
+
+// groups answers below /v2/groups.
+func (s *server) groups(p place) methods {
+	at := func(h func(http.ResponseWriter, *http.Request, place) error) handler {
+		return func(w http.ResponseWriter, r *http.Request) error { return h(w, r, p) }
+	}
+	switch {
+	case p.part == "apps":
+		return methods{http.MethodGet: at(s.appsOfGroup)}
+	case p.part == "versions" && p.arg == "":
+		return methods{http.MethodGet: at(s.groupVersions)}
+	case p.part == "versions":
+		return methods{http.MethodGet: at(s.groupVersion)}
+	}
+	return methods{http.MethodGet: at(s.showGroup), http.MethodPost: at(s.createGroup), http.MethodPut: at(s.putGroup), http.MethodDelete: at(s.removeGroup)}
+}
+
+// groupInfo is a group as requests are answered; lists that are not embedded
+// are absent.
+type groupInfo struct {
+	ID           string      `json:"id"`
+	Apps         []appInfo   `json:"apps,omitzero"`
+	Pods         []struct{}  `json:"pods,omitzero"`
+	Groups       []groupInfo `json:"groups,omitzero"`
+	Dependencies []string    `json:"dependencies"`
+	EnforceRole  *bool       `json:"enforceRole,omitempty"`
+	Version      string      `json:"version,omitempty"`
+}
+
+// groupView makes a groupInfo of a group.
+type groupView struct {
+	apps, groups, pods bool
+	info               func(*marathon.App) appInfo
+}
+
+func (v groupView) of(g *marathon.Group) groupInfo {
+	i := groupInfo{ID: g.ID, Dependencies: some(g.Dependencies), EnforceRole: g.EnforceRole, Version: g.Version}
+	if v.apps {
+		i.Apps = []appInfo{}
+		for _, a := range g.Apps {
+			i.Apps = append(i.Apps, v.info(a))
+		}
+	}
+	if v.pods {
+		i.Pods = []struct{}{}
+	}
+	if v.groups {
+		i.Groups = []groupInfo{}
+		for _, inner := range g.Groups {
+			i.Groups = append(i.Groups, v.of(inner))
+		}
+	}
+	return i
+}
+
+// view reads embed parameters. Without any, all lists are embedded, of the
+// apps only their definitions.
+func (s *server) view(r *http.Request) (groupView, error) {
+	params := r.URL.Query()["embed"]
+	has := func(name string) bool { return len(params) == 0 || slices.Contains(params, name) }
+	v := groupView{apps: has("group.apps"), groups: has("group.groups"), pods: has("group.pods"), info: definition}
+	e := groupAppEmbeds(params)
+	if e == (embeds{}) || !v.apps {
+		return v, nil
+	}
+	all, err := s.service.Apps(r.Context())
+	if err != nil {
+		return v, err
+	}
+	byID := map[string]App{}
+	for _, a := range all {
+		byID[a.App.ID] = a
+	}
+	v.info = func(a *marathon.App) appInfo {
+		now := byID[a.ID]
+		now.App = a
+		return s.info(now, e)
+	}
+	return v, nil
+}
+
+func definition(a *marathon.App) appInfo { return appInfo{App: a} }
+
+func groupAppEmbeds(params []string) embeds {
+	return appEmbeds(slices.DeleteFunc(slices.Clone(params), func(p string) bool { return !strings.HasPrefix(p, "group.apps.") }))
+}
+
+func (s *server) group(r *http.Request, id string) (*marathon.Group, error) {
+	g, err := s.service.Group(r.Context(), id)
+	return g, orNotFound(err, "Group '%s' does not exist", id)
+}
+
+func (s *server) showGroup(w http.ResponseWriter, r *http.Request, p place) error {
+	g, err := s.group(r, p.id)
+	if err != nil {
+		return err
+	}
+	v, err := s.view(r)
+	if err != nil {
+		return err
+	}
+	s.answer(w, http.StatusOK, v.of(g))
+	return nil
+}
+
+func (s *server) appsOfGroup(w http.ResponseWriter, r *http.Request, p place) error {
+	wanted, err := s.below(r, p.id)
+	if err != nil {
+		return err
+	}
+	infos, err := s.infos(r, wanted, groupAppEmbeds(r.URL.Query()["embed"]))
+	if err != nil {
+		return err
+	}
+	s.answer(w, http.StatusOK, infos)
+	return nil
+}
+
+// history are the versions that are kept of the apps of a group and of those
+// in it, by the apps' ids.
+func (s *server) history(r *http.Request, g *marathon.Group) (map[string][]string, error) {
+	all := map[string][]string{}
+	for _, a := range g.Order() {
+		versions, err := s.service.Versions(r.Context(), a.ID)
+		if err != nil {
+			return nil, err
+		}
+		all[a.ID] = versions
+	}
+	return all, nil
+}
+
+// groupVersions answers with the versions of the apps: a group has no others.
+func (s *server) groupVersions(w http.ResponseWriter, r *http.Request, p place) error {
+	g, err := s.group(r, p.id)
+	if err != nil {
+		return err
+	}
+	of, err := s.history(r, g)
+	if err != nil {
+		return err
+	}
+	all := map[string]bool{g.Version: g.Version != ""}
+	for _, versions := range of {
+		for _, v := range versions {
+			all[v] = true
+		}
+	}
+	list := slices.Sorted(maps.Keys(all))
+	list = slices.DeleteFunc(list, func(v string) bool { return v == "" })
+	slices.Reverse(list)
+	s.answer(w, http.StatusOK, some(list))
+	return nil
+}
+
+// groupVersion answers with the group's apps as they were at that version,
+// without those made since.
+func (s *server) groupVersion(w http.ResponseWriter, r *http.Request, p place) error {
+	g, err := s.group(r, p.id)
+	if err != nil {
+		return err
+	}
+	of, err := s.history(r, g)
+	if err != nil {
+		return err
+	}
+	old, err := s.asOf(r, g, of, p.arg)
+	if err != nil {
+		return err
+	}
+	if len(old.Order()) == 0 {
+		return notFound("Group '%s' does not exist in version %s", p.id, p.arg)
+	}
+	s.answer(w, http.StatusOK, groupView{apps: true, groups: true, pods: true, info: definition}.of(old))
+	return nil
+}
+
+func (s *server) asOf(r *http.Request, g *marathon.Group, of map[string][]string, version string) (*marathon.Group, error) {
+	old := &marathon.Group{ID: g.ID, Dependencies: g.Dependencies, EnforceRole: g.EnforceRole, Version: version}
+	for _, a := range g.Apps {
+		last := ""
+		for _, v := range of[a.ID] {
+			if v <= version {
+				last = max(last, v)
+			}
+		}
+		if last == "" {
+			continue
+		}
+		was, err := s.service.Version(r.Context(), a.ID, last)
+		if err != nil {
+			return nil, err
+		}
+		old.Apps = append(old.Apps, was)
+	}
+	for _, inner := range g.Groups {
+		was, err := s.asOf(r, inner, of, version)
+		if err != nil {
+			return nil, err
+		}
+		old.Groups = append(old.Groups, was)
+	}
+	return old, nil
+}
+
+func (s *server) createGroup(w http.ResponseWriter, r *http.Request, p place) error {
+	id, g, o, err := s.readGroup(w, r, p.id)
+	if err != nil {
+		return err
+	}
+	switch _, err := s.group(r, id); {
+	case err == nil:
+		return problemf(http.StatusConflict, "Group %s is already created. Use PUT to change this group.", id)
+	case explain(err).Status != http.StatusNotFound:
+		return err
+	}
+	switch _, err := s.app(r, id); {
+	case err == nil:
+		return problemf(http.StatusConflict, "An app with the path %s already exists.", id)
+	case explain(err).Status != http.StatusNotFound:
+		return err
+	}
+	d, err := s.service.PutGroup(r.Context(), id, g, GroupOptions{Force: o.Force})
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Location", "/v2/groups"+id)
+	s.deployed(w, http.StatusCreated, d)
+	return nil
+}
+
+// readGroup reads a group with its id, which the body may have relative to
+// the path's.
+func (s *server) readGroup(w http.ResponseWriter, r *http.Request, base string) (id string, g *marathon.Group, o GroupOptions, err error) {
+	if o.Force, err = whether(r.URL.Query(), "force", false); err != nil {
+		return "", nil, o, err
+	}
+	if o.DryRun, err = whether(r.URL.Query(), "dryRun", false); err != nil {
+		return "", nil, o, err
+	}
+	data, err := body(w, r)
+	if err != nil {
+		return "", nil, o, err
+	}
+	id = sentID(data, base)
+	settings, err := s.service.Settings(r.Context(), id)
+	if err != nil {
+		return "", nil, o, err
+	}
+	g, err = marathon.ParseGroup(data, base, settings)
+	return id, g, o, err
+}
+
+func (s *server) putGroup(w http.ResponseWriter, r *http.Request, p place) error {
+	id, g, o, err := s.readGroup(w, r, p.id)
+	if err != nil {
+		return err
+	}
+	d, err := s.service.PutGroup(r.Context(), id, g, o)
+	switch {
+	case err != nil && g.Version != "" && explain(err).Status == http.StatusNotFound:
+		return problemf(http.StatusUnprocessableEntity, "Group %s not available in version %s", id, g.Version)
+	case err != nil:
+		return orNotFound(err, "Group '%s' does not exist", id)
+	}
+	if o.DryRun {
+		s.answer(w, http.StatusOK, map[string][]deploy.PlanStep{"steps": some(d.Steps)})
+		return nil
+	}
+	s.deployed(w, http.StatusOK, d)
+	return nil
+}
+
+func (s *server) removeGroup(w http.ResponseWriter, r *http.Request, p place) error {
+	force, err := whether(r.URL.Query(), "force", false)
+	if err != nil {
+		return err
+	}
+	d, err := s.service.RemoveGroup(r.Context(), p.id, force)
+	if err != nil {
+		return orNotFound(err, "Group '%s' does not exist", p.id)
+	}
+	s.deployed(w, http.StatusOK, d)
+	return nil
+}

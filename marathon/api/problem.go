@@ -1,0 +1,93 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"mesos-gpu/marathon"
+	"mesos-gpu/marathon/deploy"
+)
+
+// Problem is an error with its status and Marathon's form.
+type Problem struct {
+	Status  int    `json:"-"`
+	Message string `json:"message"`
+	// Details say more about a text that is no JSON.
+	Details string `json:"details,omitempty"`
+	// Deployments are those that lock an app.
+	Deployments []identified `json:"deployments,omitempty"`
+}
+
+func (p *Problem) Error() string { return p.Message }
+
+func problemf(status int, format string, args ...any) *Problem {
+	return &Problem{Status: status, Message: fmt.Sprintf(format, args...)}
+}
+
+// fail answers with what err is; what is none of ours is our fault.
+func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	var invalid *marathon.Invalid
+	if errors.As(err, &invalid) {
+		s.answer(w, http.StatusUnprocessableEntity, invalid)
+		return
+	}
+	p := explain(err)
+	if p.Status == http.StatusInternalServerError {
+		s.log.WithError(err).WithField("path", r.URL.Path).Error("request failed")
+	}
+	s.answer(w, p.Status, p)
+}
+
+func explain(err error) *Problem {
+	var (
+		p         *Problem
+		unknown   *deploy.Unknown
+		locked    *deploy.Locked
+		malformed *marathon.Malformed
+		large     *http.MaxBytesError
+	)
+	switch {
+	case errors.As(err, &p):
+	case errors.As(err, &unknown):
+		p = problemf(http.StatusNotFound, "%v", unknown)
+	case errors.As(err, &locked):
+		p = problemf(http.StatusConflict, "App is locked by one or more deployments: wait for them at /v2/deployments, or override them with ?force=true")
+		for _, id := range locked.Deployments {
+			p.Deployments = append(p.Deployments, identified{id})
+		}
+	case errors.As(err, &malformed):
+		p = &Problem{Status: http.StatusBadRequest, Message: "Invalid JSON", Details: malformed.Cause.Error()}
+	case errors.As(err, &large):
+		p = problemf(http.StatusRequestEntityTooLarge, "the body is larger than %d bytes", large.Limit)
+	default:
+		p = problemf(http.StatusInternalServerError, "%v", err)
+	}
+	return p
+}
+
+// notFound words a missing thing as Marathon does.
+func notFound(format string, args ...any) error {
+	return problemf(http.StatusNotFound, format, args...)
+}
+
+// orNotFound replaces a Service's word of something missing.
+func orNotFound(err error, format string, args ...any) error {
+	var unknown *deploy.Unknown
+	if errors.As(err, &unknown) {
+		return notFound(format, args...)
+	}
+	return err
+}
+
+func (s *server) answer(w http.ResponseWriter, status int, v any) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		s.log.WithError(err).Error("write an answer")
+		status, text = http.StatusInternalServerError, []byte(`{"message":"the answer cannot be written"}`)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(text) // the client that went away learns nothing more
+}

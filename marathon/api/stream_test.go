@@ -1,0 +1,204 @@
+package api
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mesos-gpu/marathon/deploy"
+)
+
+// listen opens a stream on a server; next reads one event.
+func listen(t *testing.T, a *asker, query string) (next func() (kind string, data map[string]any), end func()) {
+	t.Helper()
+	srv := httptest.NewServer(a.handler)
+	ctx, cancel := context.WithCancel(t.Context())
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, srv.URL+"/v2/events"+query, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := srv.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := answer.Header.Get("Content-Type"); got != "text/event-stream" {
+		t.Fatalf("Content-Type: got %q, want text/event-stream", got)
+	}
+	end = func() { cancel(); _ = answer.Body.Close(); srv.Close() }
+	t.Cleanup(end)
+	lines := bufio.NewReader(answer.Body)
+	return func() (string, map[string]any) {
+		kind, data := "", map[string]any{}
+		for {
+			line, err := lines.ReadString('\n')
+			if err != nil {
+				t.Fatalf("read the stream: %v", err)
+			}
+			switch line = strings.TrimSuffix(line, "\n"); {
+			case strings.HasPrefix(line, "event: "):
+				kind = line[len("event: "):]
+			case strings.HasPrefix(line, "data: "):
+				if err := json.Unmarshal([]byte(line[len("data: "):]), &data); err != nil {
+					t.Fatalf("%v in %s", err, line)
+				}
+			case line == "" && kind != "":
+				return kind, data
+			}
+		}
+	}, end
+}
+
+// A reader is told of its own arrival, of a request, and of all that follows
+// from it.
+func TestEvents(t *testing.T) {
+	a := ask(t)
+	next, _ := listen(t, a, "")
+	if kind, data := next(); kind != "event_stream_attached" || data["remoteAddress"] != "127.0.0.1" {
+		t.Fatalf("got %s %v, want event_stream_attached of 127.0.0.1", kind, data)
+	}
+	a.send(http.MethodPost, "/v2/apps", `{"id": "/web", "cmd": "serve"}`, http.StatusCreated)
+	seen := map[string]map[string]any{}
+	for seen["api_post_event"] == nil {
+		kind, data := next()
+		if data["eventType"] != kind {
+			t.Errorf("the event %s calls itself %v", kind, data["eventType"])
+		}
+		if _, err := time.Parse(timeForm, data["timestamp"].(string)); err != nil {
+			t.Errorf("%s: %v", kind, err)
+		}
+		seen[kind] = data
+	}
+	for _, kind := range []string{"group_change_success", "deployment_info", "deployment_step_success", "deployment_success", "status_update_event", "instance_changed_event"} {
+		if seen[kind] == nil {
+			t.Errorf("there was no %s", kind)
+		}
+	}
+	posted := seen["api_post_event"]
+	if app, ok := posted["appDefinition"].(map[string]any); !ok || app["id"] != "/web" || app["version"] == nil || posted["uri"] != "/v2/apps" {
+		t.Errorf("api_post_event is %v", posted)
+	}
+	if got := seen["status_update_event"]["taskStatus"]; got != "TASK_RUNNING" {
+		t.Errorf("taskStatus: got %v, want TASK_RUNNING", got)
+	}
+}
+
+func TestEventFilter(t *testing.T) {
+	a := ask(t)
+	next, _ := listen(t, a, "?event_type=deployment_success&event_type=app_terminated_event")
+	a.send(http.MethodPost, "/v2/apps", `{"id": "/web", "cmd": "serve"}`, http.StatusCreated)
+	a.send(http.MethodDelete, "/v2/apps/web", "", http.StatusOK)
+	var kinds []string
+	for range 3 {
+		kind, _ := next()
+		kinds = append(kinds, kind)
+	}
+	if want := []string{"deployment_success", "app_terminated_event", "deployment_success"}; !slices.Equal(kinds, want) {
+		t.Errorf("got %v, want %v", kinds, want)
+	}
+}
+
+// Others hear that a stream has ended.
+func TestDetached(t *testing.T) {
+	a := ask(t)
+	next, _ := listen(t, a, "?event_type=event_stream_detached")
+	other, end := listen(t, a, "")
+	other()
+	end()
+	if kind, _ := next(); kind != "event_stream_detached" {
+		t.Errorf("got %s, want event_stream_detached", kind)
+	}
+}
+
+func TestBothFormsOfHealth(t *testing.T) {
+	bus := NewBus()
+	s := bus.attach(nil)
+	well := true
+	if err := bus.Publish(time.Unix(0, 0), deploy.InstanceHealthChanged{InstanceID: "t", AppID: "/a", Version: "v", Healthy: &well}, deploy.InstanceHealthChanged{InstanceID: "t", AppID: "/a", Version: "v"}); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for range len(s.frames) {
+		got = append(got, string(<-s.frames))
+	}
+	want := []string{
+		"event: instance_health_changed_event\ndata: {\"instanceId\":\"t\",\"runSpecVersion\":\"v\",\"runSpecId\":\"/a\",\"healthy\":true,\"eventType\":\"instance_health_changed_event\",\"timestamp\":\"1970-01-01T00:00:00.000Z\"}\n\n",
+		"event: health_status_changed_event\ndata: {\"appId\":\"/a\",\"instanceId\":\"t\",\"version\":\"v\",\"alive\":true,\"eventType\":\"health_status_changed_event\",\"timestamp\":\"1970-01-01T00:00:00.000Z\"}\n\n",
+		"event: instance_health_changed_event\ndata: {\"instanceId\":\"t\",\"runSpecVersion\":\"v\",\"runSpecId\":\"/a\",\"healthy\":null,\"eventType\":\"instance_health_changed_event\",\"timestamp\":\"1970-01-01T00:00:00.000Z\"}\n\n",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// A reader that reads nothing is cut off; one that reads is not, and nobody
+// waits for either.
+func TestSlowReaderIsCutOff(t *testing.T) {
+	bus := NewBus()
+	slow, quick := bus.attach(nil), bus.attach(nil)
+	for range outstanding + 1 {
+		if err := bus.Publish(time.Unix(0, 0), deploy.AppTerminated{AppID: "/a"}); err != nil {
+			t.Fatal(err)
+		}
+		<-quick.frames
+	}
+	n := 0
+	for range slow.frames {
+		n++
+	}
+	if n != outstanding {
+		t.Errorf("the slow reader has %d events before its end, want %d", n, outstanding)
+	}
+	if !bus.streams[quick] || bus.streams[slow] {
+		t.Errorf("got streams %v, want the quick one alone", bus.streams)
+	}
+}
+
+// An idle stream says that it is alive, and ends with its request.
+func TestKeepAlive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := ask(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		out, in := io.Pipe()
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			r := httptest.NewRequest(http.MethodGet, "/v2/events?event_type=none", nil).WithContext(ctx)
+			a.handler.ServeHTTP(pipe{in}, r)
+		}()
+		began := time.Now()
+		line, err := bufio.NewReader(out).ReadString('\n')
+		if err != nil || line != ": alive\n" {
+			t.Fatalf("got %q, %v, want : alive", line, err)
+		}
+		if got := time.Since(began); got != keepAlive {
+			t.Errorf("it came after %s, want %s", got, keepAlive)
+		}
+		cancel()
+		<-ended
+		if len(a.bus.streams) != 0 {
+			t.Errorf("%d streams are still there", len(a.bus.streams))
+		}
+	})
+}
+
+// pipe answers into a pipe.
+type pipe struct{ *io.PipeWriter }
+
+func (pipe) Header() http.Header { return http.Header{} }
+func (pipe) WriteHeader(int)     {}
+func (pipe) Flush()              {}
+
+func TestHeadOfEvents(t *testing.T) {
+	a := ask(t)
+	if got := a.send(http.MethodHead, "/v2/events", "", http.StatusOK).Header().Get("Content-Type"); got != "text/event-stream" {
+		t.Errorf("Content-Type: got %q, want text/event-stream", got)
+	}
+}

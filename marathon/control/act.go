@@ -1,0 +1,171 @@
+package control
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"sync"
+
+	"mesos-gpu/job"
+	"mesos-gpu/marathon/deploy"
+	"mesos-gpu/marathon/translate"
+)
+
+// abreast bounds the calls to the cluster at one time: it records those that
+// come together with one write.
+const abreast = 64
+
+// carryOut does the actions, those of one app in their order and what is left
+// of it not after one that failed. The same action of many apps is one call
+// where the cluster has one.
+func (k *keeper) carryOut(ctx context.Context, actions []deploy.Action) {
+	left := map[string][]deploy.Action{}
+	for _, a := range actions {
+		left[appOf(a)] = append(left[appOf(a)], a)
+	}
+	for len(left) > 0 && ctx.Err() == nil {
+		var round []deploy.Action
+		for _, app := range sorted(left) {
+			round = append(round, left[app][0])
+			if left[app] = left[app][1:]; len(left[app]) == 0 {
+				delete(left, app)
+			}
+		}
+		for app, err := range k.together(ctx, round) {
+			k.cfg.Log.WithError(err).WithField("app", app).Warn("an action failed; it is tried again")
+			k.undone[app] = true
+			delete(left, app)
+		}
+	}
+}
+
+// together does one action of each app, and returns what failed.
+func (k *keeper) together(ctx context.Context, round []deploy.Action) map[string]error {
+	failed := map[string]error{}
+	var (
+		specs []job.Spec
+		stops []string
+		kills []string
+		one   []deploy.Action
+	)
+	for _, a := range round {
+		switch a := a.(type) {
+		case deploy.Submit:
+			spec, err := translate.Job(a.App, k.cfg.Settings)
+			if err != nil {
+				failed[appOf(a)] = err
+				continue
+			}
+			specs = append(specs, spec)
+		case deploy.Stop:
+			stops = append(stops, a.TaskIDs...)
+		case deploy.Kill:
+			kills = append(kills, translate.Name(a.AppID, a.Version))
+		case deploy.Scale:
+			one = append(one, a)
+		}
+	}
+	fail := func(err error, apps ...string) {
+		for _, app := range apps {
+			failed[app] = err
+		}
+	}
+	if len(kills) > 0 {
+		if err := k.cluster.Kill(ctx, kills...); err != nil {
+			fail(err, appsOf[deploy.Kill](round)...)
+		}
+	}
+	if len(stops) > 0 {
+		if err := k.cluster.Stop(ctx, stops, true); err != nil {
+			fail(err, appsOf[deploy.Stop](round)...)
+		}
+	}
+	k.submit(ctx, specs, fail)
+	k.scale(ctx, one, fail)
+	return failed
+}
+
+func appOf(a deploy.Action) string {
+	switch a := a.(type) {
+	case deploy.Submit:
+		return a.App.ID
+	case deploy.Stop:
+		return a.AppID
+	case deploy.Kill:
+		return a.AppID
+	case deploy.Scale:
+		return a.AppID
+	}
+	return ""
+}
+
+func appsOf[A deploy.Action](round []deploy.Action) []string {
+	var apps []string
+	for _, a := range round {
+		if _, ok := a.(A); ok {
+			apps = append(apps, appOf(a))
+		}
+	}
+	return apps
+}
+
+// submit submits all at once; should one be refused, each by itself. A job
+// that is there already is what was wanted.
+func (k *keeper) submit(ctx context.Context, specs []job.Spec, fail func(error, ...string)) {
+	specs = slices.DeleteFunc(specs, func(s job.Spec) bool {
+		j, there := k.cluster.Job(s.Name)
+		return there && !j.Terminal()
+	})
+	if len(specs) == 0 || k.cluster.Submit(ctx, specs...) == nil {
+		return
+	}
+	for _, s := range specs {
+		if err := k.cluster.Submit(ctx, s); err != nil {
+			fail(err, s.Group)
+		}
+	}
+}
+
+func (k *keeper) scale(ctx context.Context, actions []deploy.Action, fail func(error, ...string)) {
+	var (
+		mu      sync.Mutex
+		running sync.WaitGroup
+		room    = make(chan struct{}, abreast)
+	)
+	for _, a := range actions {
+		a := a.(deploy.Scale)
+		room <- struct{}{}
+		running.Go(func() {
+			defer func() { <-room }()
+			if err := k.cluster.Scale(ctx, translate.Name(a.AppID, a.Version), a.Instances); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				fail(err, a.AppID)
+			}
+		})
+	}
+	running.Wait()
+}
+
+// previous reports whether two task ids, JOB.INDEX.ATTEMPT.WHEN, are of one
+// place in a job, the second that after the first.
+func previous(old, now string) bool {
+	place := func(id string) string {
+		parts := strings.Split(id, ".")
+		if len(parts) < 4 {
+			return ""
+		}
+		return strings.Join(parts[:len(parts)-2], ".") + " " + parts[len(parts)-1]
+	}
+	return old != now && place(old) == place(now)
+}
+
+func sorted[K cmp.Ordered, V any](m map[K]V) []K {
+	keys := make([]K, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

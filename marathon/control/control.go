@@ -1,0 +1,113 @@
+// Package control keeps Marathon's apps on a cluster: it feeds what runs to
+// package deploy, carries out what that says, and answers Marathon's API. It
+// decides neither what is to run nor where.
+package control
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"mesos-gpu/job"
+	"mesos-gpu/marathon"
+	"mesos-gpu/marathon/api"
+)
+
+// Cluster runs jobs and keeps documents. What its methods do is recorded when
+// they return nil.
+type Cluster interface {
+	// Submit submits the jobs, all or, where one may not be, none.
+	Submit(ctx context.Context, specs ...job.Spec) error
+	// Scale has a service run so many tasks.
+	Scale(ctx context.Context, name string, tasks int) error
+	// Stop ends tasks; their services start others in their places unless
+	// they are retired. Of a task that waits, it ends the pause.
+	Stop(ctx context.Context, ids []string, retire bool) error
+	// Kill ends jobs for good.
+	Kill(ctx context.Context, names ...string) error
+	Job(name string) (job.Job, bool)
+	// Changed waits until jobs have changed since it was last called, and
+	// names them; the first time those that were there, perhaps none.
+	Changed(ctx context.Context) (names []string, err error)
+	// Put remembers documents and forgets those that are empty.
+	Put(ctx context.Context, documents map[string][]byte) error
+	Documents(ctx context.Context) (map[string][]byte, error)
+}
+
+// Config says what a Control is part of.
+type Config struct {
+	// Settings are those that definitions are read with.
+	Settings marathon.Settings
+	// Leader is the base URL of the scheduler that leads, empty where none
+	// does; Info describes it.
+	Leader func(ctx context.Context) (string, error)
+	Info   func(ctx context.Context) (api.Info, error)
+	// Client probes whether instances are ready; nil is one of its own.
+	Client *http.Client
+	// Clock is time.Now unless a test has another.
+	Clock func() time.Time
+	Log   logrus.FieldLogger
+}
+
+// Control answers Marathon's API. While Run runs, it keeps the apps.
+type Control struct {
+	cfg     Config
+	bus     *api.Bus
+	handler http.Handler
+
+	mu     sync.Mutex
+	keeper *keeper // while Run runs
+}
+
+// New makes a Control that keeps nothing yet.
+func New(cfg Config) *Control {
+	if cfg.Clock == nil {
+		cfg.Clock = time.Now
+	}
+	if cfg.Client == nil {
+		cfg.Client = probing()
+	}
+	c := &Control{cfg: cfg, bus: api.NewBus()}
+	c.handler = api.Handler(c, c.bus, cfg.Log)
+	return c
+}
+
+// Paths are those that ServeHTTP answers, as http.ServeMux has patterns.
+func (c *Control) Paths() []string { return api.Paths() }
+
+// ServeHTTP answers a request of Marathon's API.
+func (c *Control) ServeHTTP(w http.ResponseWriter, r *http.Request) { c.handler.ServeHTTP(w, r) }
+
+// Run keeps the apps that the cluster's documents have until ctx ends, or
+// what it does cannot be recorded.
+func (c *Control) Run(ctx context.Context, cluster Cluster) error {
+	k, err := newKeeper(ctx, &c.cfg, c.bus, cluster)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	c.keeps(k)
+	defer c.keeps(nil)
+	return k.run(ctx)
+}
+
+func (c *Control) keeps(k *keeper) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.keeper = k
+}
+
+// ask has do run where the apps are kept, and records what it changes.
+func (c *Control) ask(ctx context.Context, do func(k *keeper) error) error {
+	c.mu.Lock()
+	k := c.keeper
+	c.mu.Unlock()
+	if k == nil {
+		return &api.Problem{Status: http.StatusServiceUnavailable, Message: "this scheduler keeps no apps now: ask again"}
+	}
+	return k.ask(ctx, do)
+}

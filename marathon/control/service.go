@@ -1,0 +1,268 @@
+package control
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"time"
+
+	"mesos-gpu/job"
+	"mesos-gpu/marathon"
+	"mesos-gpu/marathon/api"
+	"mesos-gpu/marathon/deploy"
+	"mesos-gpu/marathon/translate"
+)
+
+// Settings are those that definitions are read with.
+func (c *Control) Settings(context.Context, string) (marathon.Settings, error) {
+	return c.cfg.Settings, nil
+}
+
+// Apps are all, in the order of their ids.
+func (c *Control) Apps(ctx context.Context) (list []api.App, err error) {
+	err = c.ask(ctx, func(k *keeper) error {
+		for _, a := range k.state.Apps() {
+			list = append(list, k.view(a))
+		}
+		return nil
+	})
+	return list, err
+}
+
+// App is one app. Returns *deploy.Unknown if there is none.
+func (c *Control) App(ctx context.Context, id string) (app api.App, err error) {
+	err = c.ask(ctx, func(k *keeper) error {
+		a, err := k.app(id)
+		if err == nil {
+			app = k.view(a)
+		}
+		return err
+	})
+	return app, err
+}
+
+func (k *keeper) app(id string) (*marathon.App, error) {
+	a, ok := k.state.App(id)
+	if !ok {
+		return nil, &deploy.Unknown{Kind: "app", ID: id}
+	}
+	return a, nil
+}
+
+// Versions are those of an app that are kept, the newest first.
+func (c *Control) Versions(ctx context.Context, id string) (list []string, err error) {
+	err = c.ask(ctx, func(k *keeper) error {
+		_, err := k.app(id)
+		list = k.state.Versions(id)
+		return err
+	})
+	return list, err
+}
+
+// Version is an app as it was.
+func (c *Control) Version(ctx context.Context, id, version string) (app *marathon.App, err error) {
+	err = c.ask(ctx, func(k *keeper) error {
+		a, ok := k.state.Version(id, version)
+		if !ok {
+			return &deploy.Unknown{Kind: "version", ID: version}
+		}
+		app = a
+		return nil
+	})
+	return app, err
+}
+
+// Update has the apps that edit returns deployed.
+func (c *Control) Update(ctx context.Context, edit api.Edit, force bool) (deploy.Deployment, error) {
+	return c.deploy(ctx, func(k *keeper, now time.Time) (deploy.Deployment, error) {
+		apps, err := edit(func(id string) *marathon.App {
+			a, _ := k.state.App(id)
+			return a
+		})
+		if err != nil {
+			return deploy.Deployment{}, err
+		}
+		if err := k.translatable(apps...); err != nil {
+			return deploy.Deployment{}, err
+		}
+		return k.state.Put(now, apps, deploy.Options{Force: force})
+	})
+}
+
+// translatable refuses what no job can be.
+func (k *keeper) translatable(apps ...*marathon.App) error {
+	for _, a := range apps {
+		if a.Instances == 0 {
+			continue
+		}
+		if _, err := translate.Job(a, k.cfg.Settings); err != nil {
+			return &api.Problem{Status: http.StatusUnprocessableEntity, Message: err.Error()}
+		}
+	}
+	return nil
+}
+
+// deploy makes a deployment, and returns when it is recorded.
+func (c *Control) deploy(ctx context.Context, do func(k *keeper, now time.Time) (deploy.Deployment, error)) (d deploy.Deployment, err error) {
+	err = c.ask(ctx, func(k *keeper) error {
+		var err error
+		d, err = do(k, c.cfg.Clock())
+		return err
+	})
+	return d, err
+}
+
+// Remove removes an app and its instances.
+func (c *Control) Remove(ctx context.Context, id string, force bool) (deploy.Deployment, error) {
+	return c.deploy(ctx, func(k *keeper, now time.Time) (deploy.Deployment, error) {
+		return k.state.Remove(now, []string{id}, deploy.Options{Force: force})
+	})
+}
+
+// Restart replaces an app's instances.
+func (c *Control) Restart(ctx context.Context, id string, force bool) (deploy.Deployment, error) {
+	return c.deploy(ctx, func(k *keeper, now time.Time) (deploy.Deployment, error) {
+		return k.state.Restart(now, []string{id}, deploy.Options{Force: force})
+	})
+}
+
+// Kill ends instances, which are replaced.
+func (c *Control) Kill(ctx context.Context, taskIDs []string) error {
+	return c.ask(ctx, func(k *keeper) error { return k.cluster.Stop(ctx, taskIDs, false) })
+}
+
+// KillAndScale ends instances and makes their apps smaller.
+func (c *Control) KillAndScale(ctx context.Context, taskIDs []string, force bool) (deploy.Deployment, error) {
+	return c.deploy(ctx, func(k *keeper, now time.Time) (deploy.Deployment, error) {
+		return k.state.Retire(now, taskIDs, deploy.Options{Force: force})
+	})
+}
+
+// Deployments are those under way.
+func (c *Control) Deployments(ctx context.Context) (list []deploy.Deployment, err error) {
+	err = c.ask(ctx, func(k *keeper) error {
+		list = k.state.Deployments()
+		return nil
+	})
+	return list, err
+}
+
+// Cancel takes a deployment back or, with force, leaves what it did.
+func (c *Control) Cancel(ctx context.Context, id string, force bool) (deploy.Deployment, error) {
+	return c.deploy(ctx, func(k *keeper, now time.Time) (deploy.Deployment, error) {
+		return k.state.Cancel(now, id, force)
+	})
+}
+
+// Group is a group with all below it.
+func (c *Control) Group(ctx context.Context, id string) (g *marathon.Group, err error) {
+	err = c.ask(ctx, func(k *keeper) error {
+		found, ok := k.state.Group(id)
+		if !ok {
+			return &deploy.Unknown{Kind: "group", ID: id}
+		}
+		g = found
+		return nil
+	})
+	return g, err
+}
+
+// PutGroup makes the group what g says. A dry run is made on a copy.
+func (c *Control) PutGroup(ctx context.Context, id string, g *marathon.Group, o api.GroupOptions) (deploy.Deployment, error) {
+	return c.deploy(ctx, func(k *keeper, now time.Time) (deploy.Deployment, error) {
+		state := k.state
+		if o.DryRun {
+			copied, err := deploy.New(maps.Clone(k.documents))
+			if err != nil {
+				return deploy.Deployment{}, err
+			}
+			state = copied
+		}
+		if err := k.translatable(appsIn(g)...); err != nil {
+			return deploy.Deployment{}, err
+		}
+		return state.PutGroup(now, id, g, deploy.Options{Force: o.Force})
+	})
+}
+
+func appsIn(g *marathon.Group) []*marathon.App {
+	apps := append([]*marathon.App(nil), g.Apps...)
+	for _, inner := range g.Groups {
+		apps = append(apps, appsIn(inner)...)
+	}
+	return apps
+}
+
+// RemoveGroup removes a group with all below it.
+func (c *Control) RemoveGroup(ctx context.Context, id string, force bool) (deploy.Deployment, error) {
+	return c.deploy(ctx, func(k *keeper, now time.Time) (deploy.Deployment, error) {
+		return k.state.RemoveGroup(now, id, deploy.Options{Force: force})
+	})
+}
+
+// Queue lists the apps that have instances to place.
+func (c *Control) Queue(ctx context.Context) (list []deploy.Queued, err error) {
+	err = c.ask(ctx, func(k *keeper) error {
+		list = k.state.Queue()
+		return nil
+	})
+	return list, err
+}
+
+// ResetDelay ends the pauses of an app's instances that wait.
+func (c *Control) ResetDelay(ctx context.Context, id string) error {
+	return c.ask(ctx, func(k *keeper) error {
+		if _, err := k.app(id); err != nil {
+			return err
+		}
+		var waiting []string
+		for _, in := range k.state.Instances(id) {
+			if in.State == job.Waiting {
+				waiting = append(waiting, in.TaskID)
+			}
+		}
+		return k.cluster.Stop(ctx, waiting, false)
+	})
+}
+
+// Leader is the base URL of the scheduler that leads.
+func (c *Control) Leader(ctx context.Context) (string, error) { return c.cfg.Leader(ctx) }
+
+// Abdicate is refused: who leads is settled between the schedulers.
+func (c *Control) Abdicate(context.Context) error {
+	return &api.Problem{Status: http.StatusNotImplemented, Message: "stop this scheduler to have another lead: it goes on standing by when it is started again"}
+}
+
+// Info describes the scheduler.
+func (c *Control) Info(ctx context.Context) (api.Info, error) { return c.cfg.Info(ctx) }
+
+// view is an app with what runs of it.
+func (k *keeper) view(a *marathon.App) api.App {
+	v := api.App{App: a, Readiness: k.tries.results(a.ID)}
+	if d, ok := k.state.Deployment(a.ID); ok {
+		v.Deployments = []string{d.ID}
+	}
+	if f, ok := k.failures[a.ID]; ok {
+		v.LastFailure = &f
+	}
+	for _, in := range k.state.Instances(a.ID) {
+		if in.State.Placed() {
+			v.Tasks = append(v.Tasks, taskOf(a, in))
+		}
+	}
+	return v
+}
+
+func taskOf(a *marathon.App, in deploy.Instance) api.Task {
+	t := api.Task{
+		ID: in.TaskID, AppID: a.ID, Host: in.Hostname, SlaveID: in.AgentID, State: deploy.MesosState(in.State), Ports: in.Ports,
+		StagedAt: api.Time{Time: in.Changed}, StartedAt: api.Time{Time: in.Started}, Version: in.Version, Role: a.Role,
+	}
+	if in.Started.After(time.Time{}) && in.Started.Before(in.Changed) {
+		t.StagedAt = t.StartedAt
+	}
+	if in.Healthy != nil {
+		t.HealthCheckResults = []api.Health{{Alive: *in.Healthy, InstanceID: in.TaskID}}
+	}
+	return t
+}

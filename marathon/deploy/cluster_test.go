@@ -1,0 +1,215 @@
+package deploy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"mesos-gpu/job"
+	"mesos-gpu/marathon"
+)
+
+// cluster is a small model of the scheduler: services whose tasks are started
+// again until they are retired or their job is killed.
+type cluster struct {
+	now     time.Time
+	jobs    map[string][]*modelJob // by app
+	changed map[string]bool
+}
+
+type modelJob struct {
+	app, version string
+	short        string
+	tasks        []*Instance
+	attempts     []int
+	killed       bool
+}
+
+func newCluster(now time.Time) *cluster {
+	return &cluster{now: now, jobs: map[string][]*modelJob{}, changed: map[string]bool{}}
+}
+
+func (c *cluster) job(app, version string) *modelJob {
+	for _, j := range slices.Backward(c.jobs[app]) {
+		if j.version == version {
+			return j
+		}
+	}
+	return nil
+}
+
+func (j *modelJob) ended() bool {
+	for _, t := range j.tasks {
+		if t.State.Live() || t.KillReason == job.ByScale {
+			return false
+		}
+	}
+	return true
+}
+
+// do carries an action out, as the edge has the scheduler do it.
+func (c *cluster) do(a Action) {
+	c.changed[a.appID()] = true
+	switch a := a.(type) {
+	case Submit:
+		c.submit(a.App)
+	case Scale:
+		if j := c.job(a.AppID, a.Version); j != nil && !j.killed {
+			j.scale(c, a.Instances)
+		}
+	case Stop:
+		for _, j := range c.jobs[a.AppID] {
+			for _, t := range j.tasks {
+				if slices.Contains(a.TaskIDs, t.TaskID) {
+					retire(t, c.now)
+				}
+			}
+		}
+	case Kill:
+		if j := c.job(a.AppID, a.Version); j != nil {
+			j.kill(c.now)
+		}
+	}
+}
+
+func (c *cluster) submit(app *marathon.App) {
+	v := app.VersionInfo.LastConfigChangeAt
+	if j := c.job(app.ID, v); j != nil && !j.ended() {
+		return
+	}
+	short := fmt.Sprintf("v%d", len(c.jobs[app.ID])+1)
+	j := &modelJob{app: app.ID, version: v, short: short}
+	c.jobs[app.ID] = append(c.jobs[app.ID], j)
+	for range app.Instances {
+		j.grow(c)
+	}
+}
+
+func (j *modelJob) grow(c *cluster) {
+	j.attempts = append(j.attempts, 0)
+	j.tasks = append(j.tasks, nil)
+	j.begin(c, len(j.tasks)-1)
+}
+
+// begin queues the next attempt of a slot.
+func (j *modelJob) begin(c *cluster, slot int) {
+	j.attempts[slot]++
+	c.changed[j.app] = true
+	j.tasks[slot] = &Instance{
+		TaskID:  fmt.Sprintf("%s.%s.%d.%d", strings.ReplaceAll(j.app[1:], "/", "_"), j.short, slot, j.attempts[slot]),
+		Version: j.version, Job: j.app + j.short, State: job.Waiting, Changed: c.now,
+	}
+}
+
+func (j *modelJob) scale(c *cluster, n int) {
+	for _, t := range j.tasks {
+		if t.KillReason != job.ByScale {
+			n--
+		}
+	}
+	if n < 0 { // the scheduler has its own order
+		for _, t := range slices.Backward(j.tasks) {
+			if n < 0 && t.KillReason != job.ByScale {
+				n++
+				retire(t, c.now)
+			}
+		}
+		return
+	}
+	for slot, t := range j.tasks {
+		if n <= 0 || t.KillReason != job.ByScale {
+			continue
+		}
+		n--
+		if t.State.Live() {
+			t.KillReason = job.ByReplacement
+		} else {
+			j.begin(c, slot)
+		}
+	}
+	for ; n > 0; n-- {
+		j.grow(c)
+	}
+}
+
+func retire(t *Instance, now time.Time) {
+	switch {
+	case !t.State.Live():
+		return
+	case t.State == job.Waiting:
+		t.State = job.Killed
+	case t.State != job.Unreachable:
+		t.State = job.Killing
+	}
+	t.KillWanted, t.KillReason = now, job.ByScale
+}
+
+func (j *modelJob) kill(now time.Time) {
+	j.killed = true
+	for _, t := range j.tasks {
+		retire(t, now)
+		t.KillReason = job.ByPerson
+	}
+}
+
+// end ends a task; it is started again unless nobody wants that.
+func (c *cluster) end(j *modelJob, slot int, as job.State) {
+	t := j.tasks[slot]
+	c.changed[j.app] = true
+	t.State, t.Healthy = as, nil
+	if t.KillReason != job.ByScale && !j.killed {
+		j.begin(c, slot)
+	}
+}
+
+// run starts a task.
+func (c *cluster) run(j *modelJob, t *Instance, healthy *bool, ready bool) {
+	c.changed[j.app] = true
+	c.now = c.now.Add(time.Second)
+	t.State, t.Started, t.Healthy, t.Ready = job.Running, c.now, healthy, ready
+	t.Hostname, t.AgentID = "h", "a"
+}
+
+// seen returns what has changed since it was last called; all where wanted.
+func (c *cluster) seen(all bool) map[string][]Instance {
+	seen := map[string][]Instance{}
+	if all {
+		for app := range c.jobs {
+			c.changed[app] = true
+		}
+	}
+	for app := range c.changed {
+		list := []Instance{}
+		for _, j := range c.jobs[app] {
+			for _, t := range j.tasks {
+				list = append(list, *t)
+			}
+		}
+		seen[app] = list
+	}
+	c.changed = map[string]bool{}
+	return seen
+}
+
+// each visits all tasks, the oldest job first.
+func (c *cluster) each(visit func(j *modelJob, slot int, t *Instance)) {
+	for _, app := range sorted(c.jobs) {
+		for _, j := range c.jobs[app] {
+			for slot, t := range j.tasks {
+				visit(j, slot, t)
+			}
+		}
+	}
+}
+
+func (c *cluster) find(id string) (*modelJob, int) {
+	var found *modelJob
+	at := 0
+	c.each(func(j *modelJob, slot int, t *Instance) {
+		if t.TaskID == id {
+			found, at = j, slot
+		}
+	})
+	return found, at
+}

@@ -1,0 +1,251 @@
+package deploy
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"mesos-gpu/marathon"
+)
+
+// GroupInfo is what a group says beside its apps. Groups that say nothing are
+// there as long as they have apps.
+type GroupInfo struct {
+	Dependencies []string `json:"dependencies,omitempty"`
+	EnforceRole  *bool    `json:"enforceRole,omitempty"`
+	Version      string   `json:"version,omitempty"`
+}
+
+// setGroup changes what a group says; nil forgets it.
+func (s *State) setGroup(id string, g *GroupInfo, v string) {
+	s.drain[groupKey+id] = struct{}{}
+	if g == nil {
+		delete(s.groups, id)
+		return
+	}
+	c := *g
+	c.Version = v
+	s.groups[id] = &c
+}
+
+// groupsBefore are the groups to be changed as they are now.
+func (s *State) groupsBefore(changed map[string]*GroupInfo) map[string]*GroupInfo {
+	if len(changed) == 0 {
+		return nil
+	}
+	before := map[string]*GroupInfo{}
+	for id := range changed {
+		before[id] = s.groups[id]
+	}
+	return before
+}
+
+// Group is a group with all that is below it, its version that of its last
+// change. The root is always there.
+func (s *State) Group(id string) (*marathon.Group, bool) {
+	made := map[string]*marathon.Group{}
+	if id == "/" {
+		s.build(made, id)
+	}
+	for _, g := range sorted(s.groups) {
+		if within(g, id) {
+			s.build(made, g)
+		}
+	}
+	for _, a := range s.Apps() {
+		if parent := marathon.Parent(a.ID); within(parent, id) {
+			g := s.build(made, parent)
+			g.Apps = append(g.Apps, a)
+		}
+	}
+	return s.nest(made, id)
+}
+
+// build makes a group without its members.
+func (s *State) build(made map[string]*marathon.Group, id string) *marathon.Group {
+	g, ok := made[id]
+	if !ok {
+		g = &marathon.Group{ID: id, Apps: []*marathon.App{}, Groups: []*marathon.Group{}, Dependencies: []string{}}
+		if info := s.groups[id]; info != nil {
+			g.EnforceRole, g.Version = info.EnforceRole, info.Version
+			g.Dependencies = append(g.Dependencies, info.Dependencies...)
+		}
+		made[id] = g
+	}
+	return g
+}
+
+// nest puts groups into those that hold them, up to the group id.
+func (s *State) nest(made map[string]*marathon.Group, id string) (*marathon.Group, bool) {
+	for _, g := range sorted(made) {
+		for at := g; at != id; at = marathon.Parent(at) {
+			s.build(made, marathon.Parent(at))
+		}
+	}
+	list := sorted(made)
+	slices.SortStableFunc(list, func(a, b string) int { return strings.Count(b, "/") - strings.Count(a, "/") })
+	if i := slices.Index(list, "/"); i >= 0 {
+		list = append(slices.Delete(list, i, i+1), "/") // has as many slashes as those in it
+	}
+	for _, one := range list {
+		g := made[one]
+		for _, a := range g.Apps {
+			g.Version = max(g.Version, a.Version)
+		}
+		for _, inner := range g.Groups {
+			g.Version = max(g.Version, inner.Version)
+		}
+		if one != id {
+			parent := made[marathon.Parent(one)]
+			parent.Groups = append(parent.Groups, g)
+		}
+	}
+	g, ok := made[id]
+	return g, ok
+}
+
+// PutGroup changes the group id as g, of marathon.ParseGroup, says: lists that
+// are nil stay as they are. It returns *Locked, *Unknown, or
+// *marathon.Invalid.
+func (s *State) PutGroup(now time.Time, id string, g *marathon.Group, o Options) (Deployment, error) {
+	d := draft{group: id, groups: map[string]*GroupInfo{}}
+	switch {
+	case g.ScaleBy != nil:
+		if err := s.scaleBy(&d, id, *g.ScaleBy); err != nil {
+			return Deployment{}, err
+		}
+	case g.Version != "":
+		if err := s.asOf(&d, id, g.Version); err != nil {
+			return Deployment{}, err
+		}
+	default:
+		s.putGroup(&d, id, g)
+	}
+	return s.change(now, d, o)
+}
+
+// RemoveGroup removes a group and all that is below it. It returns *Unknown,
+// or *Locked.
+func (s *State) RemoveGroup(now time.Time, id string, o Options) (Deployment, error) {
+	if _, ok := s.Group(id); !ok {
+		return Deployment{}, &Unknown{"group", id}
+	}
+	d := draft{group: id, groups: map[string]*GroupInfo{}}
+	s.removeBelow(&d, id)
+	return s.change(now, d, o)
+}
+
+func (s *State) putGroup(d *draft, id string, g *marathon.Group) {
+	info := &GroupInfo{Dependencies: g.Dependencies, EnforceRole: g.EnforceRole}
+	if old := s.groups[id]; old != nil {
+		if g.Dependencies == nil {
+			info.Dependencies = old.Dependencies
+		}
+		if g.EnforceRole == nil {
+			info.EnforceRole = old.EnforceRole
+		}
+	}
+	d.groups[id] = info
+	keep := map[string]bool{}
+	for _, a := range g.Apps {
+		keep[a.ID] = true
+		d.put(a)
+	}
+	for _, inner := range g.Groups {
+		keep[inner.ID] = true
+		s.putGroup(d, inner.ID, inner)
+	}
+	for one := range s.apps {
+		if child, direct := childOf(one, id); child != "" && !keep[child] && (direct && g.Apps != nil || !direct && g.Groups != nil) {
+			d.put(nil, one)
+		}
+	}
+	for one := range s.groups {
+		if child, _ := childOf(one, id); child != "" && !keep[child] && g.Groups != nil {
+			d.groups[one] = nil
+		}
+	}
+}
+
+// childOf is what an id below a group is or is below, directly in the group.
+func childOf(id, group string) (child string, direct bool) {
+	if !within(id, group) || id == group {
+		return "", false
+	}
+	prefix := strings.TrimSuffix(group, "/") + "/"
+	first, _, deeper := strings.Cut(strings.TrimPrefix(id, prefix), "/")
+	return prefix + first, !deeper
+}
+
+func (s *State) removeBelow(d *draft, id string) {
+	for _, a := range s.Apps() {
+		if within(a.ID, id) {
+			d.put(nil, a.ID)
+		}
+	}
+	for g := range s.groups {
+		if within(g, id) {
+			d.groups[g] = nil
+		}
+	}
+}
+
+// scaleBy multiplies the instances of a group's apps.
+func (s *State) scaleBy(d *draft, id string, factor float64) error {
+	if _, ok := s.Group(id); !ok {
+		return &Unknown{"group", id}
+	}
+	for _, a := range s.Apps() {
+		if within(a.ID, id) {
+			c := *a
+			n := math.Ceil(float64(a.Instances) * factor)
+			if !(n <= math.MaxInt32) {
+				return invalid("/scaleBy", "%g times the %d instances of %s are too many", factor, a.Instances, a.ID)
+			}
+			c.Instances = int(n)
+			d.put(&c)
+		}
+	}
+	return nil
+}
+
+// asOf brings the apps of a group back to what they were at a version, by the
+// versions that are kept: apps made since go, apps removed since do not come
+// back.
+func (s *State) asOf(d *draft, id, v string) error {
+	t, err := time.Parse(time.RFC3339, v)
+	if err != nil {
+		return invalid("/version", "%q is no version: %v", v, err)
+	}
+	v = t.UTC().Format(stampFormat)
+	if _, ok := s.Group(id); !ok {
+		return &Unknown{"group", id}
+	}
+	found := false
+	for _, a := range s.Apps() {
+		if !within(a.ID, id) {
+			continue
+		}
+		old := s.apps[a.ID].asOf(v)
+		if old == nil {
+			d.put(nil, a.ID)
+			continue
+		}
+		found = true
+		d.put(old)
+	}
+	if !found {
+		return &Unknown{"version of group " + id, v}
+	}
+	return nil
+}
+
+func (a *app) asOf(v string) *marathon.App {
+	for _, one := range slices.Backward(a.versions) {
+		if one.app.Version <= v {
+			return one.app
+		}
+	}
+	return nil
+}

@@ -1,0 +1,385 @@
+package deploy
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mesos-gpu/job"
+	"mesos-gpu/marathon"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write what the scenarios print into testdata: commit it only if you understand each change")
+
+// TestScenarios plays testdata/*.txt: blocks of commands, a line "----", and
+// what the State asks for and tells. See script.run for the commands. What it
+// asks for is done at once by a model of the scheduler.
+func TestScenarios(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scenarios: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := play(t, string(text))
+			if *rewrite {
+				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if diff := cmp.Diff(string(text), got); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", file, diff)
+			}
+		})
+	}
+}
+
+func play(t *testing.T, text string) string {
+	p := newScript(t)
+	var out strings.Builder
+	for i, block := range strings.Split(strings.TrimSpace(text), "\n\n") {
+		commands, _, _ := strings.Cut(block, "\n----")
+		if i > 0 {
+			out.WriteString("\n")
+		}
+		p.out.Reset()
+		for line := range strings.SplitSeq(commands, "\n") {
+			if !strings.HasPrefix(line, "#") {
+				p.run(line)
+			}
+		}
+		out.WriteString(strings.TrimSpace(commands) + "\n----\n" + p.out.String())
+	}
+	return out.String()
+}
+
+type script struct {
+	t         *testing.T
+	st        *State
+	cluster   *cluster
+	documents map[string][]byte
+	apps      []*marathon.App
+	ids       map[string]string // of deployments and versions → short
+	out       strings.Builder
+}
+
+func newScript(t *testing.T) *script {
+	p := &script{t: t, cluster: newCluster(time.Unix(1_700_000_000, 0).UTC()), documents: map[string][]byte{}, ids: map[string]string{}}
+	p.st = p.new()
+	return p
+}
+
+func (p *script) new() *State {
+	st, err := New(p.documents)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return st
+}
+
+// run performs one command.
+func (p *script) run(line string) {
+	words := strings.Fields(line)
+	verb, args := words[0], words[1:]
+	force := Options{Force: slices.Contains(args, "force")}
+	args = slices.DeleteFunc(args, func(a string) bool { return a == "force" })
+	p.cluster.now = p.cluster.now.Add(time.Second)
+	now := p.cluster.now
+	switch verb {
+	case "app": // and deploy: several at once
+		p.apps = append(p.apps, testApp(p.t, args))
+	case "put":
+		p.begun(p.st.Put(now, []*marathon.App{testApp(p.t, args)}, force))
+	case "deploy":
+		p.begun(p.st.Put(now, p.apps, force))
+		p.apps = nil
+	case "group":
+		g, err := marathon.ParseGroup([]byte(strings.Join(args[1:], " ")), args[0], marathon.Settings{Role: "*"})
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		p.begun(p.st.PutGroup(now, args[0], g, force))
+	case "remove":
+		p.begun(p.st.Remove(now, args, force))
+	case "remove-group":
+		p.begun(p.st.RemoveGroup(now, args[0], force))
+	case "restart":
+		p.begun(p.st.Restart(now, args, force))
+	case "retire":
+		p.begun(p.st.Retire(now, args, force))
+	case "cancel":
+		list := p.st.Deployments()
+		p.begun(p.st.Cancel(now, list[len(list)-1].ID, force.Force))
+	default:
+		p.move(verb, args)
+	}
+}
+
+// move changes what runs, or shows it.
+func (p *script) move(verb string, args []string) {
+	c := p.cluster
+	switch verb {
+	case "run", "sick", "end", "lose", "unreachable", "unready":
+		for _, id := range args {
+			p.task(verb, id)
+		}
+		p.step(c.seen(false))
+	case "settle":
+		p.settle(!slices.Contains(args, "sick"))
+	case "kill-job":
+		c.job(args[0], c.jobs[args[0]][len(c.jobs[args[0]])-1].version).kill(c.now)
+		p.step(c.seen(true))
+	case "failover":
+		p.drain()
+		p.st = p.new()
+		p.step(c.seen(true))
+	case "show":
+		p.show(args)
+	case "groups":
+		p.groups("/", 0)
+	default:
+		p.t.Fatalf("unknown command %q", verb)
+	}
+}
+
+func (p *script) task(verb, id string) {
+	c := p.cluster
+	j, slot := c.find(id)
+	if j == nil {
+		p.t.Fatalf("no task %s", id)
+	}
+	c.changed[j.app] = true
+	yes, no := true, false
+	switch t := j.tasks[slot]; verb {
+	case "run":
+		c.run(j, t, &yes, true)
+	case "unready":
+		c.run(j, t, &yes, false)
+	case "sick":
+		t.State, t.Healthy = job.Running, &no
+	case "end":
+		c.end(j, slot, job.Failed)
+	case "lose":
+		c.end(j, slot, job.Lost)
+	case "unreachable":
+		t.State = job.Unreachable
+	}
+}
+
+// settle has all that waits run and all that is killed end, again and again.
+func (p *script) settle(healthy bool) {
+	for range 100 {
+		busy := false
+		p.cluster.each(func(j *modelJob, slot int, t *Instance) {
+			switch t.State {
+			case job.Waiting:
+				p.cluster.run(j, t, &healthy, true)
+				busy = true
+			case job.Killing:
+				p.cluster.end(j, slot, job.Killed)
+				busy = true
+			}
+		})
+		p.step(p.cluster.seen(false))
+		if !busy {
+			return
+		}
+	}
+	p.t.Fatal("it does not settle")
+}
+
+// begun prints what came of a change, and steps.
+func (p *script) begun(d Deployment, err error) {
+	var locked *Locked
+	switch {
+	case errors.As(err, &locked):
+		for i, id := range locked.Deployments {
+			locked.Deployments[i] = p.short("d", id)
+		}
+		fmt.Fprintf(&p.out, "locked by %s\n", strings.Join(locked.Deployments, " "))
+		return
+	case err != nil:
+		fmt.Fprintf(&p.out, "refused: %v\n", err)
+		return
+	case d.ID != "":
+		fmt.Fprintf(&p.out, "deployment %s:", p.short("d", d.ID))
+		for _, s := range d.Steps {
+			fmt.Fprintf(&p.out, " %s", stepText(s))
+		}
+		fmt.Fprintln(&p.out)
+	}
+	p.step(nil)
+}
+
+func stepText(s PlanStep) string {
+	var list []string
+	for _, a := range s.Actions {
+		list = append(list, strings.TrimSuffix(a.Action, "Application")+" "+a.App)
+	}
+	return "[" + strings.Join(list, ", ") + "]"
+}
+
+func (p *script) drain() {
+	for key, value := range p.st.Drain() {
+		if value == nil {
+			delete(p.documents, key)
+		} else {
+			p.documents[key] = value
+		}
+	}
+}
+
+// step does what is asked for until nothing more is.
+func (p *script) step(seen map[string][]Instance) {
+	for range 20 {
+		actions, events := p.st.Step(seen)
+		p.drain()
+		for _, e := range events {
+			p.event(e)
+		}
+		if len(actions) == 0 {
+			return
+		}
+		for _, a := range actions {
+			p.action(a)
+			p.cluster.do(a)
+		}
+		seen = p.cluster.seen(false)
+	}
+	p.t.Fatalf("it asks for ever:\n%s", p.out.String())
+}
+
+func (p *script) action(a Action) {
+	switch a := a.(type) {
+	case Submit:
+		fmt.Fprintf(&p.out, "  submit %s %s with %d\n", a.App.ID, p.version(a.App.ID, a.App.VersionInfo.LastConfigChangeAt), a.App.Instances)
+	case Scale:
+		fmt.Fprintf(&p.out, "  scale %s %s to %d\n", a.AppID, p.version(a.AppID, a.Version), a.Instances)
+	case Stop:
+		fmt.Fprintf(&p.out, "  stop %s\n", strings.Join(a.TaskIDs, " "))
+	case Kill:
+		fmt.Fprintf(&p.out, "  kill %s %s\n", a.AppID, p.version(a.AppID, a.Version))
+	}
+}
+
+func (p *script) event(e Event) {
+	switch e := e.(type) {
+	case DeploymentInfo:
+		fmt.Fprintf(&p.out, "%s begins %s\n", p.short("d", e.Plan.ID), stepText(e.Step))
+	case DeploymentStepSuccess:
+		fmt.Fprintf(&p.out, "%s has done %s\n", p.short("d", e.Plan.ID), stepText(e.Step))
+	case DeploymentSuccess:
+		fmt.Fprintf(&p.out, "%s succeeded\n", p.short("d", e.ID))
+	case DeploymentFailed:
+		fmt.Fprintf(&p.out, "%s failed\n", p.short("d", e.ID))
+	case AppTerminated:
+		fmt.Fprintf(&p.out, "%s terminated\n", e.AppID)
+	}
+}
+
+// short numbers ids in the order in which they come up.
+func (p *script) short(prefix, id string) string {
+	if p.ids[id] == "" {
+		n := 1
+		for v := range maps.Values(p.ids) {
+			if strings.HasPrefix(v, prefix) {
+				n++
+			}
+		}
+		p.ids[id] = prefix + strconv.Itoa(n)
+	}
+	return p.ids[id]
+}
+
+// version is the short name of a configuration's latest job, or of the next.
+func (p *script) version(app, v string) string {
+	if j := p.cluster.job(app, v); j != nil {
+		return j.short
+	}
+	return fmt.Sprintf("v%d", len(p.cluster.jobs[app])+1)
+}
+
+// show prints the tasks of an app that have not ended, and what is wanted.
+func (p *script) show(args []string) {
+	for _, id := range args {
+		if a, ok := p.st.App(id); ok {
+			fmt.Fprintf(&p.out, "%s wants %d in %d versions\n", id, a.Instances, len(p.st.Versions(id)))
+		} else {
+			fmt.Fprintf(&p.out, "%s is not there\n", id)
+		}
+		for _, i := range p.st.Instances(id) {
+			if i.State.Live() {
+				fmt.Fprintf(&p.out, "  %s %s\n", i.TaskID, i.State)
+			}
+		}
+	}
+}
+
+func (p *script) groups(id string, depth int) {
+	g, _ := p.st.Group(id)
+	fmt.Fprintf(&p.out, "%s%s", strings.Repeat("  ", depth), g.ID)
+	for _, a := range g.Apps {
+		fmt.Fprintf(&p.out, " app %s ×%d", a.ID, a.Instances)
+	}
+	for _, d := range g.Dependencies {
+		fmt.Fprintf(&p.out, " after %s", d)
+	}
+	fmt.Fprintln(&p.out)
+	for _, inner := range g.Groups {
+		p.groups(inner.ID, depth+1)
+	}
+}
+
+// testApp reads ID n=3 cmd=x min=1 over=0.5 deps=/a,/b and the words health,
+// ready, oldest and single.
+func testApp(t interface{ Fatal(...any) }, args []string) *marathon.App {
+	opt := map[string]string{}
+	for _, a := range args[1:] {
+		key, value, _ := strings.Cut(a, "=")
+		opt[key] = value
+	}
+	a, err := marathon.Parse(fmt.Appendf(nil, `{"id": %q, "cmd": %q, "instances": 1}`, args[0], opt["cmd"]+"run"), marathon.Settings{Role: "*"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := strconv.Atoi(opt["n"]); err == nil {
+		a.Instances = n
+	}
+	for key, to := range map[string]*float64{"min": &a.UpgradeStrategy.MinimumHealthCapacity, "over": &a.UpgradeStrategy.MaximumOverCapacity} {
+		if x, err := strconv.ParseFloat(opt[key], 64); err == nil {
+			*to = x
+		}
+	}
+	if opt["deps"] != "" {
+		a.Dependencies = strings.Split(opt["deps"], ",")
+	}
+	for _, word := range args[1:] {
+		switch word {
+		case "health":
+			a.HealthChecks = []marathon.HealthCheck{{Protocol: "MESOS_TCP"}}
+		case "ready":
+			a.ReadinessChecks = []marathon.ReadinessCheck{{Name: "r"}}
+		case "oldest":
+			a.KillSelection = "OLDEST_FIRST"
+		case "single":
+			a.Labels = map[string]string{"MARATHON_SINGLE_INSTANCE_APP": "true"}
+			*a.UpgradeStrategy = marathon.UpgradeStrategy{}
+		}
+	}
+	return a
+}

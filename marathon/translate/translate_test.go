@@ -1,0 +1,323 @@
+package translate
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"mesos-gpu/job"
+	"mesos-gpu/marathon"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the golden files anew: commit them only if you understand each change")
+
+const deployed = "2026-01-02T03:04:05.678Z"
+
+func settings() marathon.Settings {
+	return marathon.Settings{Role: "web", BridgeNetwork: marathon.MesosBridge}
+}
+
+// definitions are marathon's corpus, by their names.
+func definitions(t testing.TB) map[string][]byte {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join("..", "testdata", "apps", "*.json"))
+	if err != nil || len(paths) < 60 {
+		t.Fatalf("got %d definitions, want at least 60 (%v)", len(paths), err)
+	}
+	files := map[string][]byte{}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[strings.TrimSuffix(filepath.Base(path), ".json")] = text
+	}
+	return files
+}
+
+// jobs are those of the corpus that Parse accepts and that have instances.
+func jobs(t testing.TB) map[string]job.Spec {
+	t.Helper()
+	all := map[string]job.Spec{}
+	for name, text := range definitions(t) {
+		app, err := marathon.Parse(text, settings())
+		if err != nil {
+			continue
+		}
+		if app.Version == "" {
+			app.Version = deployed
+		}
+		spec, err := Job(app, settings())
+		if app.Instances == 0 {
+			if !errors.Is(err, ErrSuspended) {
+				t.Errorf("%s: got %v, want ErrSuspended", name, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		all[name] = spec
+	}
+	return all
+}
+
+// Each definition that Parse accepts becomes the job of its golden file.
+func TestCorpus(t *testing.T) {
+	all := jobs(t)
+	if len(all) < 45 {
+		t.Errorf("got %d jobs, want at least 45", len(all))
+	}
+	for name, spec := range all {
+		t.Run(name, func(t *testing.T) {
+			var got bytes.Buffer
+			e := json.NewEncoder(&got)
+			e.SetEscapeHTML(false)
+			e.SetIndent("", "  ")
+			if err := e.Encode(spec); err != nil {
+				t.Fatal(err)
+			}
+			path := filepath.Join("testdata", "golden", name+".json")
+			if *rewrite {
+				if err := os.WriteFile(path, got.Bytes(), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got.String()); diff != "" {
+				t.Errorf("(-want +got), -rewrite if it is meant:\n%s", diff)
+			}
+		})
+	}
+	stale, err := filepath.Glob(filepath.Join("testdata", "golden", "*.json"))
+	if err != nil || len(stale) != len(all) {
+		t.Errorf("testdata/golden has %d files for %d jobs (%v)", len(stale), len(all), err)
+	}
+}
+
+func parse(t *testing.T, fields string) *marathon.App {
+	t.Helper()
+	app, err := marathon.Parse([]byte("{"+fields+"}"), settings())
+	if err != nil {
+		t.Fatalf("%s: %v", fields, err)
+	}
+	return app
+}
+
+// Each field by itself: how the job differs from one of an app without it.
+func TestFields(t *testing.T) {
+	const (
+		run    = `"id": "/g/a", "cmd": "x"`
+		docker = `"id": "/g/a", "container": {"docker": {"image": "x"}`
+		mesos  = `"id": "/g/a", "cmd": "x", "container": {"type": "MESOS", "docker": {"image": "x"}`
+		bridge = docker + `, "portMappings": [{"containerPort": 80, "name": "http"}, {"protocol": "udp"}]}, "networks": [{"mode": "container/bridge"}]`
+	)
+	type spec = job.Spec
+	for name, test := range map[string]struct {
+		app    string
+		change func(*spec)
+	}{
+		"cmd":                    {run, func(s *spec) {}},
+		"cmd in a docker image":  {docker + `}, "cmd": "y"`, func(s *spec) { ofImage(s); s.Entrypoint, s.Command = "/bin/sh", []string{"-c", "y"} }},
+		"cmd in a mesos image":   {mesos + `}`, func(s *spec) { ofImage(s); s.Containerizer = job.Mesos; s.Command = shell("x") }},
+		"args":                   {`"id": "/g/a", "args": ["x", "-y"]`, func(s *spec) { s.Command = []string{"x", "-y"} }},
+		"args of a docker image": {docker + `}, "args": ["-y"]`, func(s *spec) { ofImage(s); s.Command = []string{"-y"} }},
+		"image alone":            {docker + `}`, ofImage},
+		"forcePullImage":         {docker + `, "docker": {"image": "x", "forcePullImage": true}}`, func(s *spec) { ofImage(s); s.ForcePull = true }},
+		"parameters":             {docker + `, "docker": {"image": "x", "parameters": [{"key": "w", "value": "/a"}]}}`, func(s *spec) { ofImage(s); s.Parameters = []job.Parameter{{Key: "w", Value: "/a"}} }},
+		"shmSize":                {mesos + `, "linuxInfo": {"ipcInfo": {"mode": "PRIVATE", "shmSize": 64}}}`, func(s *spec) { ofImage(s); s.Containerizer = job.Mesos; s.Command = shell("x"); s.ShmMiB = 64 }},
+		"host volume":            {docker + `, "volumes": [{"containerPath": "/a/", "hostPath": "/b//c", "mode": "ro"}]}`, func(s *spec) { ofImage(s); s.Volumes = []job.Volume{{Source: "/b/c", Target: "/a", ReadOnly: true}} }},
+		"volume in the sandbox":  {docker + `, "volumes": [{"containerPath": "a", "hostPath": "/b", "mode": "RW"}]}`, func(s *spec) { ofImage(s); s.Volumes = []job.Volume{{Source: "/b", Target: "/mnt/mesos/sandbox/a"}} }},
+		"external volume":        {docker + `, "volumes": [{"containerPath": "/a", "mode": "RW", "external": {"name": "v", "provider": "dvdi", "options": {"dvdi/driver": "d"}}}]}`, func(s *spec) { ofImage(s); s.Volumes = []job.Volume{{Source: "v", Target: "/a", Driver: "d"}} }},
+		"user":                   {run + `, "user": "me"`, func(s *spec) { s.User = "me" }},
+		"env":                    {run + `, "env": {"A": "b", "MARATHON_APP_ID": "mine"}`, func(s *spec) { s.Env["A"], s.Env["MARATHON_APP_ID"] = "b", "mine" }},
+		"instances":              {run + `, "instances": 7`, func(s *spec) { s.Tasks = 7 }},
+		"cpus":                   {run + `, "cpus": 0.5`, func(s *spec) { s.CPUs = 0.5; s.Env["MARATHON_APP_RESOURCE_CPUS"] = "0.5" }},
+		"mem":                    {run + `, "mem": 64.5`, func(s *spec) { s.MemMiB = 64.5; s.Env["MARATHON_APP_RESOURCE_MEM"] = "64.5" }},
+		"disk":                   {run + `, "disk": 10`, func(s *spec) { s.DiskMiB = 10; s.Env["MARATHON_APP_RESOURCE_DISK"] = "10.0" }},
+		"gpus":                   {run + `, "gpus": 2`, func(s *spec) { s.Request.GPUs = 2; s.Constraints = nil; s.Env["MARATHON_APP_RESOURCE_GPUS"] = "2" }},
+		"gpus in docker": {docker + `}, "gpus": 2`, func(s *spec) {
+			ofImage(s)
+			s.Request.GPUs = 2
+			s.Constraints = nil
+			s.Env["MARATHON_APP_RESOURCE_GPUS"] = "2"
+		}},
+		"resourceLimits":        {run + `, "resourceLimits": {"cpus": 2, "mem": "unlimited"}`, func(s *spec) { s.Limits = job.Limits{CPUs: 2, MemMiB: job.Unlimited} }},
+		"acceptedResourceRoles": {run + `, "acceptedResourceRoles": ["web", "*"]`, func(s *spec) {}},
+		"constraints": {run + `, "constraints": [["gpu_type", "like", "V100|A100"], ["hostname", "UNIQUE"]]`, func(s *spec) {
+			s.Constraints = append([]job.Constraint{{Field: "gpu_type", Operator: job.Like, Value: "V100|A100"}, {Field: "hostname", Operator: job.Unique}}, s.Constraints...)
+		}},
+		"labels": {run + `, "labels": {"team-name": "vision"}`, func(s *spec) {
+			s.Labels["team-name"] = "vision"
+			s.Env["MARATHON_APP_LABELS"], s.Env["MARATHON_APP_LABEL_TEAM_NAME"] = "TEAM_NAME", "vision"
+		}},
+		"a long label": {run + `, "labels": {"a": "` + strings.Repeat("x", 512) + `"}`, func(s *spec) { s.Labels["a"] = strings.Repeat("x", 512) }},
+		"gpu label": {run + `, "labels": {"GPU_SCHEDULING_BEHAVIOR": "unrestricted"}`, func(s *spec) {
+			s.Labels[marathon.GPULabel] = "unrestricted"
+			s.Constraints = nil
+			s.Env["MARATHON_APP_LABELS"], s.Env["MARATHON_APP_LABEL_GPU_SCHEDULING_BEHAVIOR"] = marathon.GPULabel, "unrestricted"
+		}},
+		"fetch": {run + `, "fetch": [{"uri": "/a", "executable": true, "cache": true, "destPath": "b"}, {"uri": "http://h/a.zip"}]`, func(s *spec) {
+			s.Fetch = []job.Artifact{{URI: "/a", Path: "b", Executable: true, Cache: true}, {URI: "http://h/a.zip", Extract: true}}
+		}},
+		"uris":                    {run + `, "uris": ["http://h/a.zip"]`, func(s *spec) { s.Fetch = []job.Artifact{{URI: "http://h/a.zip", Extract: true}} }},
+		"backoff":                 {run + `, "backoffSeconds": 5, "backoffFactor": 2, "maxLaunchDelaySeconds": 60`, func(s *spec) { s.Service.Backoff = job.Backoff{Initial: 5 * time.Second, Factor: 2, Max: time.Minute} }},
+		"no backoff":              {run + `, "backoffSeconds": 0`, func(s *spec) { s.Service.Backoff.Initial = time.Millisecond }},
+		"backoff above its bound": {run + `, "backoffSeconds": 5, "maxLaunchDelaySeconds": 2`, func(s *spec) { s.Service.Backoff.Initial, s.Service.Backoff.Max = 2*time.Second, 2*time.Second }},
+		"kill grace":              {run + `, "taskKillGracePeriodSeconds": 30`, func(s *spec) { s.KillGrace = 30 * time.Second }},
+		"no kill grace":           {run + `, "taskKillGracePeriodSeconds": 0`, func(s *spec) { s.KillGrace = time.Millisecond }},
+		"unreachable":             {run + `, "unreachableStrategy": {"inactiveAfterSeconds": 60, "expungeAfterSeconds": 90}`, func(s *spec) { s.Service.ReplaceAfter = time.Minute }},
+		"unreachable disabled":    {run + `, "unreachableStrategy": "disabled"`, func(s *spec) { s.Service.ReplaceAfter = -1 }},
+		"portDefinitions":         {run + `, "portDefinitions": [{"port": 80, "name": "http", "labels": {"VIP_0": "a"}}, {"protocol": "udp"}, {"protocol": "udp,tcp"}]`, func(s *spec) { s.Ports = []job.Port{{Name: "http"}, {Protocol: job.UDP}, {}} }},
+		"no ports":                {run + `, "portDefinitions": []`, func(s *spec) { s.Ports = nil }},
+		"bridge": {bridge, func(s *spec) {
+			ofImage(s)
+			s.Network = job.BridgeNetwork
+			s.Ports = []job.Port{{Name: "http", Container: 80}, {Protocol: job.UDP}}
+		}},
+		"container network": {docker + `, "portMappings": [{"containerPort": 80, "hostPort": 0}]}, "networks": [{"name": "overlay"}]`, func(s *spec) { ofImage(s); s.Network, s.Ports = "overlay", []job.Port{{Container: 80}} }},
+		"ports of a container's network alone": {docker + `, "portMappings": [{"containerPort": 80}, {"name": "b"}, {"containerPort": 10000}]}, "networks": [{"name": "overlay"}], "check": {"http": {"portIndex": 1}}`, func(s *spec) {
+			ofImage(s)
+			s.Network, s.Ports = "overlay", nil
+			for k, v := range map[string]string{"PORT0": "80", "PORT_80": "80", "PORT1": "10001", "PORT_10001": "10001", "PORT2": "10000", "PORT_10000": "10000", "PORT": "10001", "PORTS": "10001"} {
+				s.Env[k] = v
+			}
+			s.Check = &job.Check{HTTP: &job.HTTPCheck{CheckPort: job.CheckPort{Port: 10001}, Path: "/"}, Delay: 15 * time.Second, Interval: time.Minute, Timeout: 20 * time.Second}
+		}},
+		"health by HTTP": {run + `, "healthChecks": [{"path": "ok"}]`, func(s *spec) { s.HealthCheck = healthOf(job.Check{HTTP: &job.HTTPCheck{Path: "/ok"}}) }},
+		"health by HTTPS": {run + `, "healthChecks": [{"protocol": "MESOS_HTTPS", "port": 443}]`, func(s *spec) {
+			s.HealthCheck = healthOf(job.Check{HTTP: &job.HTTPCheck{CheckPort: job.CheckPort{Port: 443}, Path: "/", TLS: true}})
+		}},
+		"health by TCP":     {run + `, "healthChecks": [{"protocol": "TCP"}]`, func(s *spec) { s.HealthCheck = healthOf(job.Check{TCP: &job.TCPCheck{}}) }},
+		"health by COMMAND": {run + `, "healthChecks": [{"protocol": "COMMAND", "command": {"value": "true"}}]`, func(s *spec) { s.HealthCheck = healthOf(job.Check{Command: shell("true")}) }},
+		"health times": {run + `, "healthChecks": [{"protocol": "TCP", "gracePeriodSeconds": 0, "intervalSeconds": 1, "timeoutSeconds": 2, "delaySeconds": 0, "maxConsecutiveFailures": 0}]`, func(s *spec) {
+			s.HealthCheck = &job.HealthCheck{Check: job.Check{TCP: &job.TCPCheck{}, Interval: time.Second, Timeout: 2 * time.Second}, Grace: time.Millisecond, Failures: job.Unlimited}
+		}},
+		"check by exec": {run + `, "check": {"exec": {"command": {"argv": ["a", "b"]}}}`, func(s *spec) {
+			s.Check = &job.Check{Command: []string{"a", "b"}, Delay: 15 * time.Second, Interval: time.Minute, Timeout: 20 * time.Second}
+		}},
+		// What deployments, readiness and people look at is none of the job's.
+		"killSelection":   {run + `, "killSelection": "OLDEST_FIRST"`, func(s *spec) {}},
+		"upgradeStrategy": {run + `, "upgradeStrategy": {"minimumHealthCapacity": 0.5, "maximumOverCapacity": 0}`, func(s *spec) {}},
+		"dependencies":    {run + `, "dependencies": ["/b"]`, func(s *spec) {}},
+		"readinessChecks": {run + `, "readinessChecks": [{"portName": "default"}]`, func(s *spec) {}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			app := parse(t, test.app)
+			app.Version = deployed
+			got, err := Job(app, settings())
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := plain()
+			test.change(&want)
+			if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", test.app, diff)
+			}
+		})
+	}
+}
+
+// plain is the job of {"id": "/g/a", "cmd": "x"}.
+func plain() job.Spec {
+	return job.Spec{
+		Name: "g_a.mjwaidke", Group: "/g/a", Role: "web", Tasks: 1, CPUs: 1, MemMiB: 128, KillGrace: 5 * time.Second,
+		Command: []string{"/bin/sh", "-c", "x"}, Containerizer: job.Mesos,
+		Env: map[string]string{
+			"MARATHON_APP_ID": "/g/a", "MARATHON_APP_VERSION": deployed, "MARATHON_APP_LABELS": "",
+			"MARATHON_APP_RESOURCE_CPUS": "1.0", "MARATHON_APP_RESOURCE_MEM": "128.0", "MARATHON_APP_RESOURCE_DISK": "0.0", "MARATHON_APP_RESOURCE_GPUS": "0",
+		},
+		Container:   job.Container{Ports: []job.Port{{Name: "default"}}, Labels: map[string]string{"marathon.app": "/g/a", "marathon.version": deployed}},
+		Constraints: []job.Constraint{{Field: "@gpus", Operator: job.Is, Value: "0"}},
+		Service: &job.Service{
+			Backoff:      job.Backoff{Initial: time.Second, Factor: 1.15, Max: 5 * time.Minute},
+			ReplaceAfter: time.Millisecond,
+		},
+	}
+}
+
+func ofImage(s *job.Spec) {
+	s.Containerizer, s.Image, s.Command = job.Docker, "x", nil
+	s.Env["MARATHON_APP_DOCKER_IMAGE"] = "x"
+}
+
+func healthOf(c job.Check) *job.HealthCheck {
+	c.Delay, c.Interval, c.Timeout = 15*time.Second, time.Minute, 20*time.Second
+	return &job.HealthCheck{Check: c, Grace: 5 * time.Minute, Failures: 3}
+}
+
+// Constraints keep their operators and values, in order.
+func TestConstraintOperators(t *testing.T) {
+	for _, words := range [][]string{
+		{"hostname", "UNIQUE"}, {"rack", "CLUSTER"}, {"rack", "CLUSTER", "r1"}, {"@zone", "GROUP_BY"}, {"@region", "GROUP_BY", "3"},
+		{"@hostname", "MAX_PER", "2"}, {"cores", "IS", "32.5"}, {"gpu_type", "LIKE", "V100|A100"}, {"gpu_type", "UNLIKE", "K80"},
+	} {
+		app := parse(t, `"id": "/a", "cmd": "x", "gpus": 1`)
+		app.Constraints = [][]string{words}
+		spec, err := Job(app, settings())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := spec.Constraints[0].String(), strings.Join(words, " "); len(spec.Constraints) != 1 || got != want {
+			t.Errorf("got %v, want %s", spec.Constraints, want)
+		}
+	}
+}
+
+// The scheduler's own behavior holds for apps without the label, and for none
+// with GPUs.
+func TestGPUBehavior(t *testing.T) {
+	for _, test := range []struct {
+		setting, label string
+		gpus           int
+		kept           bool
+	}{
+		{"", "", 0, true},
+		{marathon.GPURestricted, "", 0, true},
+		{marathon.GPUUnrestricted, "", 0, false},
+		{marathon.GPUUnrestricted, marathon.GPURestricted, 0, true},
+		{marathon.GPURestricted, marathon.GPUUnrestricted, 0, false},
+		{marathon.GPURestricted, marathon.GPURestricted, 1, false},
+	} {
+		app := parse(t, `"id": "/a", "cmd": "x"`)
+		app.GPUs = test.gpus
+		if test.label != "" {
+			app.Labels[marathon.GPULabel] = test.label
+		}
+		s := settings()
+		s.GPUBehavior = test.setting
+		spec, err := Job(app, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := len(spec.Constraints) == 1; got != test.kept {
+			t.Errorf("%+v: constraints %v", test, spec.Constraints)
+		}
+	}
+}
+
+// Scaling keeps the name, which is that of the last change of another kind.
+func TestScalingKeepsTheJob(t *testing.T) {
+	app := parse(t, `"id": "/a", "cmd": "x", "version": "2026-01-03T00:00:00.000Z"`)
+	app.VersionInfo = &marathon.VersionInfo{LastScalingAt: app.Version, LastConfigChangeAt: deployed}
+	spec, err := Job(app, settings())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if id, version, ok := Of(&spec); !ok || id != "/a" || version != deployed {
+		t.Errorf("got %q %q %v, want /a %s", id, version, ok, deployed)
+	}
+}
