@@ -1,6 +1,7 @@
 package unified
 
 import (
+	"maps"
 	"slices"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
@@ -36,14 +37,16 @@ func variables(t task.Task, own *mesos.Environment) *mesos.Environment {
 			}
 		}
 	}
-	names := make([]string, 0, len(set))
-	for name := range set {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		value := set[name]
-		e.Variables = append(e.Variables, mesos.Environment_Variable{Name: name, Value: &value})
-	}
+	e.Variables = append(e.Variables, listed(set)...)
 	return e
+}
+
+// listed is an environment in the order of its names.
+func listed(env map[string]string) []mesos.Environment_Variable {
+	var list []mesos.Environment_Variable
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		value := env[name]
+		list = append(list, mesos.Environment_Variable{Name: name, Value: &value})
+	}
+	return list
 }
