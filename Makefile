@@ -3,7 +3,7 @@ SHELL := /bin/bash
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 GO ?= go
 
-.PHONY: help build module demo test test-mesos bench lint vuln fuzz clean
+.PHONY: help build module demo test test-mesos bench bench-start lint vuln fuzz clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,8 +24,11 @@ test-mesos: build ## end to end on Apache Mesos, found on PATH or under MESOS_PR
 	scripts/test-mesos.sh
 
 BENCH ?= .
-bench: ## benchmarks: decisions, plans, journal, restart, confining containers, metrics
+bench: bench-start ## benchmarks: decisions, plans, journal, restart, confining containers, metrics, volumes, and bench-start
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./framework/... ./isolator/... ./volumemgr/...
+
+bench-start: ## how long a task takes to start, beside docker run, runc run and Mesos's own executors
+	$(GO) test -tags mesos -run '^$$' -v -bench '$(BENCH)' -benchtime 1x -timeout 20m ./internal/e2e/starts
 
 lint: ## gofmt, vet, staticcheck
 	@test -z "$$(gofmt -l .)" || { echo "not gofmt'd: $$(gofmt -l .)"; exit 1; }

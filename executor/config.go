@@ -62,6 +62,19 @@ type Config struct {
 	// Docker makes a client of the engine, DockerHost is its address.
 	Docker     func() (*client.Client, error)
 	DockerHost string
+	// DockerConfig is a config.json of Docker's with what registries ask for
+	// of those that pull.
+	DockerConfig string
+	// AllowHostIPC lets docker tasks share their agent's memory segments and
+	// semaphores.
+	AllowHostIPC bool
+	// LogBytes is the size at which the task's stdout and stderr are rotated,
+	// 0 for never; LogFiles is how many of each are kept.
+	LogBytes int64
+	LogFiles int
+	// DiskInterval is the least time between two measurements of a task with
+	// a disk limit.
+	DiskInterval time.Duration
 	// HealthSocket is where the agent's GPU daemon may answer; for Conditions,
 	// which the caller supplies.
 	HealthSocket string
@@ -93,6 +106,9 @@ const (
 	defaultBackoffMax      = 2 * time.Second
 	defaultShutdownGrace   = 5 * time.Second
 	defaultAckTimeout      = time.Minute
+	defaultLogBytes        = 100 << 20
+	defaultLogFiles        = 5
+	defaultDiskInterval    = 10 * time.Second
 	// firstContact is how long an agent without checkpointing may take to
 	// answer the first time: it has just started us.
 	firstContact = 15 * time.Second
@@ -125,6 +141,8 @@ func (c *Config) setDefaults() {
 	orDefault(&c.VolumesDir, defaultVolumesDir)
 	orDefault(&c.ClaimsDir, ClaimsOf(c.VolumesDir))
 	orDefault(&c.DriverRoot, defaultDriverRoot)
+	orDefault(&c.LogFiles, defaultLogFiles)
+	orDefault(&c.DiskInterval, defaultDiskInterval)
 	orDefault(&c.HealthSocket, defaultHealthSocket)
 	orDefault(&c.DockerHost, client.DefaultDockerHost)
 	if c.Docker == nil {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/client"
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/mesos/mesos-go/api/v1/lib/executor"
 	"golang.org/x/sys/unix"
 
 	"mesos-gpu/executor/task"
@@ -148,6 +150,61 @@ func TestNestedTaskIsRefused(t *testing.T) {
 	}
 	if got := <-asked; got != "Bearer token" {
 		t.Errorf("agent was asked with authorization %q", got)
+	}
+	r.acknowledge(s)
+	r.endedWell()
+}
+
+// An executor whose agent is gone for good ends its task, leaves no container
+// and says what it lost.
+func TestDockerTaskOfALostAgent(t *testing.T) {
+	r, engine, img := engineRig(t)
+	var away atomic.Bool
+	r.agent.answer = func(*executor.Call) int {
+		if away.Load() {
+			return http.StatusServiceUnavailable
+		}
+		return http.StatusOK
+	}
+	r.cfg.Checkpoint, r.cfg.RecoveryTimeout = true, 500*time.Millisecond
+	r.run()
+	r.subscribed()
+	r.launch(info(t, task.Task{Containerizer: job.Docker, Image: img, GPUs: 1, CPUs: 1, MemMiB: 64, Argv: []string{"sleep", "1000"}}))
+	r.acknowledge(r.update(mesos.TASK_STARTING))
+	r.acknowledge(r.update(mesos.TASK_RUNNING))
+	away.Store(true)
+	r.agent.hangUp()
+	if err := r.ended(); err == nil || !strings.Contains(err.Error(), "is gone for 500ms") {
+		t.Errorf("executor ended with %v, want the agent's loss", err)
+	}
+	nothingLeft(t, engine)
+}
+
+// What a container writes beside its sandbox counts against its disk, and its
+// check asks it in its own environment.
+func TestDockerDiskLimitAndCheck(t *testing.T) {
+	r, engine, img := engineRig(t)
+	r.cfg.DiskInterval = 100 * time.Millisecond
+	r.run()
+	r.subscribed()
+	work := info(t, task.Task{
+		Job: "job", Containerizer: job.Docker, Image: img, GPUs: 1, CPUs: 1, MemMiB: 64, DiskMiB: 4, Env: map[string]string{"STATUS": "7"},
+		Argv: []string{"sh", "-c", "until [ -e /checked ]; do sleep 0.1; done; dd if=/dev/zero of=/big bs=1M count=20; sleep 1000"},
+	})
+	work.Check = &mesos.CheckInfo{Type: mesos.CheckInfo_COMMAND, DelaySeconds: ptr(0.0), Command: &mesos.CheckInfo_Command{
+		Command: mesos.CommandInfo{Value: ptr("touch /checked; exit $STATUS")}}}
+	r.launch(work)
+	r.acknowledge(r.update(mesos.TASK_STARTING))
+	r.acknowledge(r.update(mesos.TASK_RUNNING))
+	s := r.update(mesos.TASK_RUNNING)
+	r.acknowledge(s)
+	if s.GetReason() != mesos.REASON_TASK_CHECK_STATUS_UPDATED || s.CheckStatus.Command.GetExitCode() != 7 {
+		t.Errorf("told %s with check %v", s.GetReason(), s.CheckStatus)
+	}
+	s = r.update(mesos.TASK_FAILED)
+	nothingLeft(t, engine)
+	if s.GetReason() != mesos.REASON_CONTAINER_LIMITATION_DISK || !strings.HasSuffix(s.GetMessage(), "its limit is 4.0 MiB") {
+		t.Errorf("ended for %s with %q", s.GetReason(), s.GetMessage())
 	}
 	r.acknowledge(s)
 	r.endedWell()

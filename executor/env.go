@@ -3,6 +3,7 @@ package executor
 import (
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -36,6 +37,10 @@ func ConfigFromEnv(getenv func(string) string) (Config, error) {
 		DriverRoot:      getenv("MESOS_GPU_DRIVER_ROOT"),
 		DockerHost:      getenv("DOCKER_HOST"),
 		HealthSocket:    getenv("MESOS_GPU_SOCKET"),
+		DockerConfig:    getenv("MESOS_GPU_DOCKER_CONFIG"),
+		AllowHostIPC:    e.boolean("MESOS_GPU_ALLOW_HOST_IPC"),
+		LogBytes:        e.size("MESOS_GPU_LOG_SIZE", defaultLogBytes),
+		LogFiles:        e.count("MESOS_GPU_LOG_FILES"),
 	}
 	if c.Sandbox == "" {
 		c.Sandbox = c.Directory
@@ -73,6 +78,36 @@ func (e *env) duration(name string) time.Duration {
 		e.errs = append(e.errs, fmt.Errorf("%s=%s is not a duration such as 5secs: %w", name, value, err))
 	}
 	return d
+}
+
+// size reads a number of bytes, such as 100MiB; otherwise is for what is not
+// set.
+func (e *env) size(name string, otherwise int64) int64 {
+	value := e.getenv(name)
+	if value == "" {
+		return otherwise
+	}
+	digits := strings.TrimRight(value, "BKMGTi")
+	shift, known := map[string]int{"": 0, "B": 0, "KiB": 10, "MiB": 20, "GiB": 30, "TiB": 40}[value[len(digits):]]
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || !known || n < 0 || n > math.MaxInt64>>shift {
+		e.errs = append(e.errs, fmt.Errorf("%s=%s is not a size such as 100MiB", name, value))
+		return 0
+	}
+	return n << shift
+}
+
+// count reads a positive number, 0 where none is set.
+func (e *env) count(name string) int {
+	value := e.getenv(name)
+	if value == "" {
+		return 0
+	}
+	n, err := strconv.Atoi(value)
+	if err != nil || n < 1 {
+		e.errs = append(e.errs, fmt.Errorf("%s=%s is not a positive number", name, value))
+	}
+	return n
 }
 
 // processID is the name in a libprocess address, "slave(1)@10.0.0.1:5051".

@@ -27,6 +27,10 @@ func TestConfigFromEnv(t *testing.T) {
 		"MESOS_GPU_VOLUMES":                    "/tmp/volumes",
 		"MESOS_GPU_DRIVER_ROOT":                "/tmp/driver",
 		"DOCKER_HOST":                          "unix:///tmp/docker.sock",
+		"MESOS_GPU_ALLOW_HOST_IPC":             "1",
+		"MESOS_GPU_DOCKER_CONFIG":              "/etc/docker/config.json",
+		"MESOS_GPU_LOG_SIZE":                   "2GiB",
+		"MESOS_GPU_LOG_FILES":                  "3",
 	}))
 	if err != nil {
 		t.Fatal(err)
@@ -46,6 +50,10 @@ func TestConfigFromEnv(t *testing.T) {
 		{"dev", c.DevDir, "/tmp/dev"},
 		{"volumes", c.VolumesDir, "/tmp/volumes"},
 		{"driver root", c.DriverRoot, "/tmp/driver"},
+		{"host's ipc", c.AllowHostIPC, true},
+		{"registries", c.DockerConfig, "/etc/docker/config.json"},
+		{"log size", c.LogBytes, int64(2 << 30)},
+		{"log files", c.LogFiles, 3},
 		{"docker", c.DockerHost, "unix:///tmp/docker.sock"},
 	} {
 		if check.got != check.want {
@@ -66,6 +74,9 @@ func TestConfigFromEnvDefaults(t *testing.T) {
 	if got, want := c.url("/api/v1/executor"), "https://a:1/slave(1)/api/v1/executor"; got != want {
 		t.Errorf("url is %s, want %s", got, want)
 	}
+	if c.LogBytes != 100<<20 || c.LogFiles != 5 || c.DiskInterval != 10*time.Second || c.AllowHostIPC || c.DockerConfig != "" {
+		t.Errorf("logs of %d bytes in %d files, disk measured each %s, host's ipc %v, registries %q", c.LogBytes, c.LogFiles, c.DiskInterval, c.AllowHostIPC, c.DockerConfig)
+	}
 	if c.Sandbox != "/sandbox" || c.ContainerID != "" || c.DevDir != "/dev" || c.DriverRoot != "/" || c.VolumesDir != "/var/lib/mesos-gpu/volumes" {
 		t.Errorf("sandbox %q, container %q, dev %q, driver root %q, volumes %q", c.Sandbox, c.ContainerID, c.DevDir, c.DriverRoot, c.VolumesDir)
 	}
@@ -75,12 +86,29 @@ func TestConfigFromEnvDefaults(t *testing.T) {
 	}
 }
 
+func TestLogSize(t *testing.T) {
+	for value, want := range map[string]int64{"0": 0, "4096": 4096, "12B": 12, "3KiB": 3 << 10, "1TiB": 1 << 40} {
+		c, err := ConfigFromEnv(getenv(map[string]string{"MESOS_GPU_LOG_SIZE": value}))
+		if err != nil || c.LogBytes != want {
+			t.Errorf("%s is %d bytes (%v), want %d", value, c.LogBytes, err, want)
+		}
+	}
+	for _, value := range []string{"-1", "MiB", "1MB", "9999999999GiB", "1 MiB"} {
+		if c, err := ConfigFromEnv(getenv(map[string]string{"MESOS_GPU_LOG_SIZE": value})); err == nil {
+			t.Errorf("%s is taken for %d bytes", value, c.LogBytes)
+		}
+	}
+}
+
 func TestConfigFromEnvErrors(t *testing.T) {
 	for name, value := range map[string]string{
 		"MESOS_CHECKPOINT":                     "maybe",
 		"MESOS_RECOVERY_TIMEOUT":               "15m",
 		"MESOS_EXECUTOR_SHUTDOWN_GRACE_PERIOD": "soon",
 		"MESOS_SUBSCRIPTION_BACKOFF_MAX":       "2",
+		"MESOS_GPU_ALLOW_HOST_IPC":             "yes",
+		"MESOS_GPU_LOG_SIZE":                   "100Mi",
+		"MESOS_GPU_LOG_FILES":                  "0",
 	} {
 		if _, err := ConfigFromEnv(getenv(map[string]string{name: value})); err == nil || !strings.Contains(err.Error(), name+"="+value) {
 			t.Errorf("%s=%s: got error %v, want it to name both", name, value, err)

@@ -4,12 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
-	"net/http/httptest"
 	"slices"
-	"strconv"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,6 +32,7 @@ func TestWatchHealth(t *testing.T) {
 		{"fails too often", 2, []error{nil, bad}, []string{"2s healthy", "3s unhealthy, 1 times of 2: refused", "4s unhealthy, 2 times of 2: refused, kill",
 			"5s unhealthy, 3 times of 2: refused, kill", "6s unhealthy, 4 times of 2: refused, kill", "7s unhealthy, 5 times of 2: refused, kill"}},
 		{"never starts", 1, []error{bad}, []string{"6s unhealthy, 1 times of 1: refused, kill", "7s unhealthy, 2 times of 1: refused, kill"}},
+		{"cannot be asked", 1, []error{nil, task.ErrNotAsked, nil}, []string{"2s healthy"}},
 		{"nobody minds", 0, []error{nil, bad, nil}, []string{"2s healthy", "3s unhealthy, 1 times of 0: refused", "4s healthy"}},
 	}
 	for _, tt := range tests {
@@ -44,9 +40,9 @@ func TestWatchHealth(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				start, n := time.Now(), 0
 				h := &mesos.HealthCheck{DelaySeconds: ptr(2.0), IntervalSeconds: ptr(1.0), GracePeriodSeconds: ptr(3.0), ConsecutiveFailures: &tt.limit}
-				try := func(context.Context) error {
+				try := func(context.Context) (*mesos.CheckStatusInfo, error) {
 					n++
-					return tt.found[min(n, len(tt.found))-1]
+					return nil, tt.found[min(n, len(tt.found))-1]
 				}
 				var got []string
 				ctx, cancel := context.WithTimeout(t.Context(), 7500*time.Millisecond)
@@ -146,54 +142,4 @@ func TestMaxCompletionTime(t *testing.T) {
 		r.acknowledge(s)
 		r.endedWell()
 	})
-}
-
-// at is a task whose ports are there.
-type at struct {
-	probed
-	host string
-}
-
-func (a at) Address() string { return a.host }
-
-// Probes by HTTP and TCP against a real server.
-func TestProbes(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/well" {
-			http.Error(w, "ill", http.StatusServiceUnavailable)
-		}
-	}))
-	defer server.Close()
-	host, text, err := net.SplitHostPort(server.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	number, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := uint32(number)
-	tests := []struct {
-		name, host, want string
-		check            mesos.HealthCheck
-	}{
-		{"http", host, "", mesos.HealthCheck{Type: mesos.HealthCheck_HTTP, HTTP: &mesos.HealthCheck_HTTPCheckInfo{Port: port, Path: ptr("/well")}}},
-		{"http, bad answer", host, "GET /ill answered 503", mesos.HealthCheck{Type: mesos.HealthCheck_HTTP, HTTP: &mesos.HealthCheck_HTTPCheckInfo{Port: port, Path: ptr("/ill")}}},
-		{"http, its own statuses", host, "", mesos.HealthCheck{Type: mesos.HealthCheck_HTTP, HTTP: &mesos.HealthCheck_HTTPCheckInfo{Port: port, Statuses: []uint32{503}}}},
-		{"tcp", host, "", mesos.HealthCheck{Type: mesos.HealthCheck_TCP, TCP: &mesos.HealthCheck_TCPCheckInfo{Port: port}}},
-		{"tcp, nobody there", host, "connection refused", mesos.HealthCheck{Type: mesos.HealthCheck_TCP, TCP: &mesos.HealthCheck_TCPCheckInfo{Port: 1}}},
-		{"no network", "", "use COMMAND", mesos.HealthCheck{Type: mesos.HealthCheck_TCP, TCP: &mesos.HealthCheck_TCPCheckInfo{Port: port}}},
-		{"nothing to check", host, "lacks what to check", mesos.HealthCheck{Type: mesos.HealthCheck_HTTP}},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			try, err := probeOf(&tt.check, at{probed{}, tt.host})
-			if err == nil {
-				err = try(t.Context())
-			}
-			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("got %v, want %q in it", err, tt.want)
-			}
-		})
-	}
 }

@@ -90,15 +90,17 @@ func (l *loop) expire() {
 }
 
 // forced gives the reason of an end that nobody asked for but the task's own
-// limits: its time, or its health check.
+// limits: its time, its disk, or its health check.
 func (l *loop) forced(o outcome) outcome {
 	switch {
 	case l.overdue:
 		o.state, o.reason = mesos.TASK_FAILED, mesos.REASON_MAX_COMPLETION_TIME_REACHED.Enum()
 		o.message = "ended after its max_completion_time of " + time.Duration(l.info.MaxCompletionTime.Nanoseconds).String()
+	case l.disk != "":
+		o.state, o.reason, o.message = mesos.TASK_FAILED, mesos.REASON_CONTAINER_LIMITATION_DISK.Enum(), l.disk
+		o.limitation = &mesos.TaskResourceLimitation{Resources: diskOf(l.info.Resources)}
 	case l.unhealthy != "":
-		healthy := false
-		o.healthy, o.message = &healthy, l.unhealthy
+		o.message = l.unhealthy
 	}
 	return o
 }

@@ -11,9 +11,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/client"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
 	"mesos-gpu/executor/docker"
@@ -99,19 +101,21 @@ func sweepAgent(t *testing.T, engine *client.Client, agent string) {
 	}
 }
 
-// A killed executor's container goes when the next executor of its agent
+// A killed executor's container goes, with its volume, when the next executor of its agent
 // starts a task; a living one's, another agent's and a person's stay.
 func TestKilledExecutorLeavesNothing(t *testing.T) {
 	engine := need.DockerEngine(t)
 	need.Root(t)
 	img := testimage.Load(t, engine, testimage.BusyboxArchive(t, "mesos-gpu-executor:killed", nil, nil))
+	wet := testimage.Load(t, engine, testimage.BusyboxArchive(t, "mesos-gpu-executor:killed-volume", nil, nil, withVolume))
 	agent, other := t.TempDir(), t.TempDir()
 	t.Cleanup(func() { sweepAgent(t, engine, agent); sweepAgent(t, engine, other) })
-	dead := startProcess(t, agent, img, "dead")
+	dead := startProcess(t, agent, wet, "dead")
 	alive := startProcess(t, agent, img, "alive")
 	elsewhere := startProcess(t, other, img, "elsewhere")
 	person := fmt.Sprintf("mesos-gpu-killed-%d-person", os.Getpid())
 	createContainer(t, engine, img, person)
+	volume := volumeOf(t, engine, dead.containerName())
 	dead.killed()
 	elsewhere.killed()
 	if got := names(t, engine); len(got) != 4 {
@@ -121,6 +125,9 @@ func TestKilledExecutorLeavesNothing(t *testing.T) {
 	want := []string{alive.containerName(), elsewhere.containerName(), next.containerName(), person}
 	if got := names(t, engine); !slices.Equal(got, want) {
 		t.Errorf("containers are %v, want %v", got, want)
+	}
+	if _, err := engine.VolumeInspect(t.Context(), volume); !errdefs.IsNotFound(err) {
+		t.Errorf("its volume %s is left (%v)", volume, err)
 	}
 	alive.killed()
 	next.killed()
@@ -134,6 +141,24 @@ func TestKilledExecutorLeavesNothing(t *testing.T) {
 			t.Errorf("%v (%v) is left of the claims", left, err)
 		}
 	}
+}
+
+// withVolume makes the engine give each container a volume.
+func withVolume(c *v1.Config) { c.Volumes = map[string]struct{}{"/data": {}} }
+
+func volumeOf(t *testing.T, engine *client.Client, container string) string {
+	t.Helper()
+	c, err := engine.ContainerInspect(t.Context(), container)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range c.Mounts {
+		if m.Destination == "/data" {
+			return m.Name
+		}
+	}
+	t.Fatalf("%s has mounts %v, want one at /data", container, c.Mounts)
+	return ""
 }
 
 func createContainer(t *testing.T, engine *client.Client, image, name string) {

@@ -29,13 +29,15 @@ func describe(info mesos.TaskInfo) (task.Task, error) {
 	return t, refuse(t, info)
 }
 
-// refuse names what is not served.
+// refuse names what is not served of how the task is to be checked.
 func refuse(t task.Task, info mesos.TaskInfo) error {
-	switch {
-	case info.Check != nil:
-		return errors.New("task has a check, which is not served: use a health_check")
-	case info.HealthCheck != nil && t.Containerizer != job.Docker:
-		return errors.New("task has a health_check, which is served in docker containers only: leave it out, or use container type DOCKER")
+	if info.Check != nil {
+		if err := askable("check", asProbe(info.Check), t.Containerizer); err != nil {
+			return err
+		}
+	}
+	if info.HealthCheck != nil {
+		return askable("health_check", info.HealthCheck, t.Containerizer)
 	}
 	return nil
 }
@@ -44,7 +46,7 @@ func refuse(t task.Task, info mesos.TaskInfo) error {
 func held(info mesos.TaskInfo) task.Task {
 	t := task.Task{
 		ID: info.TaskID.Value, Containerizer: job.Mesos,
-		CPUs: scalar(info.Resources, "cpus"), MemMiB: scalar(info.Resources, "mem"), DiskMiB: scalar(info.Resources, "disk"),
+		CPUs: scalar(info.Resources, "cpus"), MemMiB: scalar(info.Resources, "mem"), DiskMiB: scalar(diskOf(info.Resources), "disk"),
 		GPUs: int(scalar(info.Resources, "gpus")), DeviceIDs: set(info.Resources, "gpu_ids"), Role: role(info.Resources),
 	}
 	for name, limit := range info.Limits {
@@ -87,6 +89,7 @@ func command(t *task.Task, info mesos.TaskInfo) error {
 		return errors.New("task has neither data nor a command: submit it by mesos-gpu, or set a command")
 	}
 	t.Job, t.Index, t.Argv, t.Env = launch.Job, launch.Index, launch.Command, launch.Env
+	t.User, t.Fetch = launch.User, launch.Fetch
 	return nil
 }
 

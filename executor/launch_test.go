@@ -120,8 +120,11 @@ func TestDescribeRefuses(t *testing.T) {
 		{"uris", "command.uris", mesos.TaskInfo{Command: &mesos.CommandInfo{URIs: []mesos.CommandInfo_URI{{}}}, Container: dockerInfo(nil)}},
 		{"secret", "variable TOKEN is a secret", mesos.TaskInfo{Container: dockerInfo(nil), Command: &mesos.CommandInfo{
 			Environment: &mesos.Environment{Variables: []mesos.Environment_Variable{{Name: "TOKEN"}}}}}},
-		{"check", "use a health_check", mesos.TaskInfo{Check: &mesos.CheckInfo{}, Container: dockerInfo(nil)}},
-		{"health check of a mesos task", "served in docker containers only", mesos.TaskInfo{HealthCheck: &mesos.HealthCheck{}, Command: &mesos.CommandInfo{}}},
+		{"empty check", "check of type UNKNOWN lacks what to check", mesos.TaskInfo{Check: &mesos.CheckInfo{}, Container: dockerInfo(nil)}},
+		{"check without its port", "check of type TCP lacks", mesos.TaskInfo{Check: &mesos.CheckInfo{Type: mesos.CheckInfo_TCP}, Command: &mesos.CommandInfo{}}},
+		{"health check without its command", "health_check of type COMMAND lacks", mesos.TaskInfo{HealthCheck: &mesos.HealthCheck{Type: mesos.HealthCheck_COMMAND}, Command: &mesos.CommandInfo{}}},
+		{"check by another user", "has user nobody", mesos.TaskInfo{Command: &mesos.CommandInfo{}, Check: &mesos.CheckInfo{Type: mesos.CheckInfo_COMMAND,
+			Command: &mesos.CheckInfo_Command{Command: mesos.CommandInfo{Value: ptr("true"), User: ptr("nobody")}}}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -24,7 +24,8 @@ type loop struct {
 
 	// What SUBSCRIBED told.
 	container   mesos.ContainerID
-	tellKilling bool // the framework knows TASK_KILLING
+	own         []mesos.Resource // the executor's
+	tellKilling bool             // the framework knows TASK_KILLING
 
 	phase phase
 	info  mesos.TaskInfo
@@ -37,18 +38,21 @@ type loop struct {
 	progress          chan progress
 	// news is what the runtime says while the task starts or runs.
 	news chan string
-	// started takes the running task to its health check.
-	started chan task.Running
-	// verdicts are the health check's; unhealthy is the one that ended the
-	// task. limit is its max_completion_time, overdue that this has passed.
-	verdicts  chan verdict
-	unhealthy string
-	limit     <-chan time.Time
-	overdue   bool
-	work      sync.WaitGroup
-	// changes is news of the task's devices, sick those that have failed.
-	changes chan change
-	sick    sick
+	// watch begins what goes on beside the running task; posts is what that
+	// has this goroutine do.
+	watch func(task.Running)
+	posts chan func()
+	work  sync.WaitGroup
+	// healthy and checked are the last that is known of the task. unhealthy
+	// and disk say why the task was ended; limit is its max_completion_time,
+	// overdue that this has passed.
+	healthy         *bool
+	checked         *mesos.CheckStatusInfo
+	unhealthy, disk string
+	limit           <-chan time.Time
+	overdue         bool
+	// sick are the task's devices that have failed.
+	sick sick
 
 	// final is the terminal status's uuid, wait bounds the time until its
 	// acknowledgement and, after SHUTDOWN, all that is left to do.
@@ -85,10 +89,8 @@ func newLoop(cfg Config) *loop {
 		cfg: cfg, log: cfg.Log, out: newOutbox(), wait: wait,
 		container: mesos.ContainerID{Value: cfg.ContainerID},
 		progress:  make(chan progress, 2),
-		changes:   make(chan change),
 		news:      make(chan string, 8),
-		verdicts:  make(chan verdict),
-		started:   make(chan task.Running, 1),
+		posts:     make(chan func()),
 	}
 }
 
@@ -106,12 +108,10 @@ func (l *loop) serve(ctx context.Context, events <-chan executor.Event, gone <-c
 			l.advance(p)
 		case message := <-l.news:
 			l.tell(message)
-		case v := <-l.verdicts:
-			l.verdict(v)
+		case f := <-l.posts:
+			f()
 		case <-l.limit:
 			l.expire()
-		case c := <-l.changes:
-			l.changed(c)
 		case <-l.kill.due():
 			l.escalate()
 		case <-l.wait.C:
@@ -123,6 +123,14 @@ func (l *loop) serve(ctx context.Context, events <-chan executor.Event, gone <-c
 		}
 	}
 	return l.lost
+}
+
+// post has serve's goroutine run f, unless ctx ends first.
+func (l *loop) post(ctx context.Context, f func()) {
+	select {
+	case l.posts <- f:
+	case <-ctx.Done():
+	}
 }
 
 // end waits until nothing of the task is left.
@@ -159,6 +167,7 @@ func (l *loop) subscribed(s *executor.Event_Subscribed) {
 	if s.ContainerID != nil {
 		l.container = *s.ContainerID
 	}
+	l.own = s.ExecutorInfo.Resources
 	for _, c := range s.FrameworkInfo.Capabilities {
 		if c.Type == mesos.FrameworkInfo_Capability_TASK_KILLING_STATE {
 			l.tellKilling = true
@@ -199,6 +208,9 @@ func (l *loop) launch(ctx context.Context, info mesos.TaskInfo) {
 		return
 	}
 	l.phase, l.info = launching, info
+	if info.Check != nil {
+		l.checked = unanswered(mesos.HealthCheck_Type(info.Check.Type))
+	}
 	l.out.addTask(info)
 	runtime, err := l.prepare(info)
 	if err != nil {
@@ -216,7 +228,11 @@ func (l *loop) launch(ctx context.Context, info mesos.TaskInfo) {
 		l.limit = time.After(time.Duration(d.Nanoseconds))
 	}
 	l.observe(taskCtx)
-	l.checkHealth(taskCtx)
+	l.watch = func(r task.Running) {
+		l.checkHealth(taskCtx, r)
+		l.check(taskCtx, r)
+		l.limitDisk(taskCtx, r)
+	}
 }
 
 // prepare completes l.task and picks what runs it.
@@ -294,7 +310,7 @@ func (l *loop) advance(p progress) {
 			o.data, o.addresses = d.Described()
 		}
 		l.update(o)
-		l.started <- p.running
+		l.watch(p.running)
 	}
 }
 
@@ -308,6 +324,9 @@ func (l *loop) logEnd(err error) {
 func (l *loop) finish(o outcome) {
 	l.phase = over
 	l.kill.stop()
+	if l.giveUp != nil {
+		l.giveUp() // the task has ended, and what watched it does
+	}
 	l.final = l.update(l.sick.explain(l.forced(o)))
 	if l.lost != nil {
 		l.done = true
@@ -320,6 +339,7 @@ func (l *loop) finish(o outcome) {
 
 func (l *loop) update(o outcome) (uuid []byte) {
 	s := status(l.info.TaskID, l.cfg.ExecutorID, o, time.Now())
+	s.Healthy, s.CheckStatus = l.wellBeing(), l.checked
 	l.out.addStatus(s)
 	l.log.WithFields(logrus.Fields{"task": l.info.TaskID.Value, "state": o.state.String(), "message": o.message}).Info("task changed state")
 	return s.UUID

@@ -20,6 +20,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"mesos-gpu/executor/docker"
+	"mesos-gpu/executor/rotate"
 	"mesos-gpu/executor/task"
 	"mesos-gpu/executor/unified"
 	"mesos-gpu/job"
@@ -77,12 +78,13 @@ func run(ctx context.Context, cfg Config, transport http.RoundTripper) error {
 
 func (c *Config) runtimes(transport http.RoundTripper) map[job.Containerizer]task.Runtime {
 	agent := c.client(transport, "/api/v1")
+	logs := rotate.Limits{Bytes: c.LogBytes, Files: c.LogFiles}
 	return map[job.Containerizer]task.Runtime{
 		job.Docker: c.alone(&docker.Runtime{
 			Client: c.Docker, Volume: c.Volume, Host: c.Host, DevDir: c.DevDir, Claims: c.ClaimsDir,
-			Sandbox: c.Sandbox, HostSandbox: c.Directory, Log: c.Log,
+			Sandbox: c.Sandbox, HostSandbox: c.Directory, HostIPC: c.AllowHostIPC, DockerConfig: c.DockerConfig, Logs: logs, Log: c.Log,
 		}),
-		job.Mesos: c.alone(&unified.Runtime{Agent: httpagent.NewSender(agent.Send), Sandbox: c.Sandbox, Log: c.Log}),
+		job.Mesos: c.alone(&unified.Runtime{Agent: httpagent.NewSender(agent.Send), Sandbox: c.Sandbox, Logs: logs, Log: c.Log}),
 	}
 }
 

@@ -11,12 +11,6 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// change is news of a device.
-type change struct {
-	device    string
-	condition gpu.Condition
-}
-
 // sick are the task's devices that have failed, and why.
 type sick map[string]string
 
@@ -28,10 +22,7 @@ func (l *loop) observe(ctx context.Context) {
 	devices := l.task.DeviceIDs
 	l.work.Go(func() {
 		l.cfg.Conditions(ctx, devices, func(device string, c gpu.Condition) {
-			select {
-			case l.changes <- change{device, c}:
-			case <-ctx.Done():
-			}
+			l.post(ctx, func() { l.changed(device, c) })
 		})
 	})
 }
@@ -39,25 +30,34 @@ func (l *loop) observe(ctx context.Context) {
 // changed tells the framework when the first of the task's devices fails, each
 // time that changes, and when all work again. Whether the task can go on it
 // shows itself.
-func (l *loop) changed(c change) {
+func (l *loop) changed(device string, c gpu.Condition) {
 	before := l.sick.String()
-	if c.condition.Health == gpu.Failed {
+	if c.Health == gpu.Failed {
 		if l.sick == nil {
 			l.sick = sick{}
 		}
-		l.sick[c.device] = c.condition.Reason
+		l.sick[device] = c.Reason
 	} else {
-		delete(l.sick, c.device)
+		delete(l.sick, device)
 	}
 	now := l.sick.String()
 	if l.phase != running || now == before {
 		return
 	}
-	well := now == ""
-	if well {
+	if now == "" {
 		now = "its GPUs work again"
 	}
-	l.update(outcome{state: mesos.TASK_RUNNING, message: now, healthy: &well})
+	l.update(outcome{state: mesos.TASK_RUNNING, message: now})
+}
+
+// wellBeing is what statuses say of the task's health: what its check found
+// last, unless a device of it has failed. It is nil where neither is known.
+func (l *loop) wellBeing() *bool {
+	switch well := len(l.sick) == 0; {
+	case !well, l.healthy == nil && l.sick != nil:
+		return &well
+	}
+	return l.healthy
 }
 
 // String reads "GPU GPU-5e7f… failed: XID 79 (…); …", "" where none has.

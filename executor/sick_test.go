@@ -17,6 +17,12 @@ type sickbed struct {
 	news  chan change
 }
 
+// change is news of a device.
+type change struct {
+	device    string
+	condition gpu.Condition
+}
+
 func (s *sickbed) conditions(ctx context.Context, devices []string, tell func(string, gpu.Condition)) {
 	s.asked <- devices
 	for {

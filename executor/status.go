@@ -20,14 +20,12 @@ const (
 	unfitLabel = "mesos-gpu.unfit"
 )
 
-// outcome is a task's terminal state and what goes with it.
+// outcome is a task's state and what goes with it.
 type outcome struct {
 	state      mesos.TaskState
 	message    string
 	reason     *mesos.TaskStatus_Reason
 	limitation *mesos.TaskResourceLimitation
-	// healthy is set where a device of the task has failed, or works again.
-	healthy *bool
 	// unfit is set where the image cannot run on this agent.
 	unfit image.Fault
 	// exitCode is set where the process ended by itself.
@@ -87,7 +85,6 @@ func status(id mesos.TaskID, executorID string, o outcome, now time.Time) mesos.
 		Timestamp:  &timestamp,
 		Reason:     o.reason,
 		Limitation: o.limitation,
-		Healthy:    o.healthy,
 		Data:       o.data,
 	}
 	if len(o.addresses) > 0 {

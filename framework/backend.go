@@ -68,7 +68,7 @@ func (b *leader) Submit(ctx context.Context, spec job.Spec) (view api.JobView, e
 	}
 	err = b.ask(ctx, step, func(st *sched.State) error {
 		if refused != nil {
-			return refused
+			return nil
 		}
 		if view, err = b.view.Job(spec.Name); err != nil {
 			return err
@@ -76,10 +76,24 @@ func (b *leader) Submit(ctx context.Context, spec job.Spec) (view api.JobView, e
 		view.Waits = b.waits(st.Reasons(spec.Name), spec.Name)
 		return nil
 	})
-	if live := (*sched.LiveError)(nil); errors.As(err, &live) {
-		return view, api.Problemf(http.StatusConflict, "%v", live)
+	if refused != nil {
+		return view, api.Problemf(refusal(refused), "%v", refused)
 	}
 	return view, err
+}
+
+// refusal is the HTTP status for a job that is not admitted.
+func refusal(err error) int {
+	switch {
+	case errors.As(err, new(*sched.LiveError)):
+		return http.StatusConflict
+	case errors.As(err, new(*sched.ForbiddenError)):
+		return http.StatusForbidden
+	case errors.As(err, new(*sched.FullError)):
+		return http.StatusServiceUnavailable
+	default:
+		return http.StatusUnprocessableEntity
+	}
 }
 
 // checkTypes asks the master only where a name is not known anyhow.

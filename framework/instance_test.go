@@ -104,6 +104,7 @@ func awaitState(t *testing.T, in *instance, name string, want job.State) api.Job
 			return view
 		}
 	}
-	t.Fatalf("job %s was never %s", name, want)
+	view, err := in.Job(context.Background(), name)
+	t.Fatalf("job %s was never %s: it is %+v, %v", name, want, view.Tasks, err)
 	return api.JobView{}
 }

@@ -72,6 +72,8 @@ func TestRecordComesBeforeAct(t *testing.T) {
 		{sched.Offers{Offers: []sched.Offer{{ID: "o1", AgentID: "a", Role: "*", GPUs: 1, Free: sched.Amount{CPUs: 2, MemMiB: 1024}}}}, "record train LAUNCHING; post accept; post suppress"},
 		{sched.Update{State: job.Running, UUID: []byte{1}}, "record train RUNNING; post acknowledge"},
 		{sched.Update{State: job.Running, UUID: []byte{1}}, "post acknowledge"},
+		{sched.Update{State: job.Running, UUID: []byte{1}, Healthy: new(bool)}, "record train RUNNING; post acknowledge"},
+		{sched.Update{State: job.Running, UUID: []byte{1}, Healthy: new(bool)}, "post acknowledge"},
 		{sched.Tick{}, ""},
 	} {
 		if u, ok := step.ev.(sched.Update); ok {

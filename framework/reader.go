@@ -20,13 +20,13 @@ type reader struct {
 
 func (r *reader) Task(_ context.Context, id string) (job.Task, error) { return r.view.Task(id) }
 
-func (r *reader) ReadLog(ctx context.Context, t job.Task, stream string, offset, length uint64) ([]byte, error) {
-	path := master.SandboxFile(r.view.framework(), t.ID, stream)
-	data, _, err := r.client.ReadFile(ctx, t.AgentURL, path, offset, length)
+func (r *reader) ReadLog(ctx context.Context, t job.Task, file string, offset, length uint64) (data []byte, size uint64, err error) {
+	path := master.SandboxFile(r.view.framework(), t.ID, file)
+	data, size, err = r.client.ReadFile(ctx, t.AgentURL, path, offset, length)
 	if errors.Is(err, master.ErrNoFile) {
-		return nil, fmt.Errorf("%w: %w", api.ErrNoLog, err)
+		return nil, 0, fmt.Errorf("%w: %w", api.ErrNoLog, err)
 	}
-	return data, err
+	return data, size, err
 }
 
 func (r *reader) Events(ctx context.Context, name string) (now []api.Event, changes <-chan api.Event, err error) {
@@ -54,8 +54,8 @@ func (n nobody) Agents(context.Context) ([]api.Agent, error)            { return
 func (n nobody) GPUs(context.Context) ([]api.GPU, error)                { return nil, n.problem() }
 func (n nobody) Health(context.Context) (h api.Health, err error)       { return h, n.problem() }
 func (n nobody) AsOf() time.Time                                        { return time.Time{} }
-func (n nobody) ReadLog(context.Context, job.Task, string, uint64, uint64) ([]byte, error) {
-	return nil, n.problem()
+func (n nobody) ReadLog(context.Context, job.Task, string, uint64, uint64) ([]byte, uint64, error) {
+	return nil, 0, n.problem()
 }
 func (n nobody) Events(context.Context, string) ([]api.Event, <-chan api.Event, error) {
 	return nil, nil, n.problem()

@@ -118,6 +118,8 @@ type Task struct {
 	KillReason KillReason `json:"kill_reason,omitempty"`
 	// Healthy is what its health check found last, nil before it knows.
 	Healthy *bool `json:"healthy,omitempty"`
+	// Check is what its check found last, in words.
+	Check string `json:"check,omitempty"`
 	// Ports are the host ports it got.
 	Ports []int `json:"ports,omitempty"`
 	// Failures and Losses count how earlier attempts ended: by a fault of

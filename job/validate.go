@@ -21,6 +21,8 @@ const (
 	MaxTasks = 10_000
 	// MaxPriority bounds the priority in both directions.
 	MaxPriority = 1_000_000
+	// MaxPorts bounds the ports of one task.
+	MaxPorts = 100
 )
 
 // Bounds beyond which a wish is a mistake: no machine has more, and Mesos or
@@ -31,7 +33,6 @@ const (
 	maxMiB       = 1 << 30 // a PiB
 	maxKillGrace = 24 * time.Hour
 	maxTime      = 366 * 24 * time.Hour
-	maxPorts     = 100
 	maxVolumes   = 100
 	maxLabels    = 100
 	maxGroup     = 255

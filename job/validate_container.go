@@ -167,8 +167,8 @@ func (s *Spec) validateNetwork(bad func(format string, args ...any)) {
 	if s.Network != "" && !namePattern.MatchString(string(s.Network)) {
 		bad("network: %q is no network's name", s.Network)
 	}
-	if len(s.Ports) > maxPorts {
-		bad("ports: %d are more than %d", len(s.Ports), maxPorts)
+	if len(s.Ports) > MaxPorts {
+		bad("ports: %d are more than %d", len(s.Ports), MaxPorts)
 	}
 	seen := map[string]bool{}
 	for _, p := range s.Ports {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"mesos-gpu/executor"
 	"mesos-gpu/framework"
@@ -65,10 +66,17 @@ func (a *app) schedulerCommand() *cobra.Command {
 	f.StringVar(&cfg.Sched.Policy.Fit.Name, "policy", fit.Policies()[0], "where tasks go: "+strings.Join(fit.Policies(), ", "))
 	f.DurationVar(&cfg.Sched.HoldOffers, "hold-offers", sched.DefaultHoldOffers, "how long an offer of use to waiting work stays in hand; below zero none does")
 	f.DurationVar(&cfg.Sched.UnreachableTimeout, "unreachable-timeout", sched.DefaultUnreachableTimeout, "how long an agent may be away before its tasks are tried elsewhere; below zero for ever")
+	allowFlags(f, &cfg.Sched.Policy.Allowed)
 	f.StringVar(&cfg.User, "user", framework.DefaultUser, "user that tasks run as, on the agents")
 	f.DurationVar(&cfg.FailoverTimeout, "failover-timeout", framework.DefaultFailoverTimeout, "how long the master keeps the tasks of a scheduler that is away")
 	logLevel(c, &level)
 	return c
+}
+
+// allowFlags say what jobs may have of their agents' own.
+func allowFlags(f *pflag.FlagSet, a *sched.Allowed) {
+	f.StringSliceVar(&a.Volumes, "allow-volumes", nil, "paths of the agents that jobs may mount, with all below them, such as /data,/scratch; else none")
+	f.BoolVar(&a.HostIPC, "allow-host-ipc", false, "let jobs share their agents' memory segments and semaphores (ipc: host)")
 }
 
 // reloadOnHangup reads the roles file again on SIGHUP, until the function it

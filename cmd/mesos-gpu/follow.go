@@ -119,7 +119,9 @@ func (f *follower) copyOnce(ctx context.Context, task string) {
 }
 
 func (f *follower) copy(ctx context.Context, task, stream string, to io.Writer) {
-	body, err := f.api.Log(ctx, task, client.LogOptions{Stream: stream, Follow: true})
+	body, err := f.api.Log(ctx, task, client.LogOptions{
+		Stream: stream, Follow: true, Missed: func() { f.write(f.err, []byte(missedOutput+"\n")) },
+	})
 	if err == nil {
 		_, err = io.Copy(writerFunc(func(p []byte) (int, error) { return f.write(to, p) }), body)
 		body.Close()

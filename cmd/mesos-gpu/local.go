@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mesos-gpu/framework"
 	"mesos-gpu/framework/client"
 	"mesos-gpu/gpu"
 	"mesos-gpu/internal/local"
@@ -22,6 +23,7 @@ import (
 type localFlags struct {
 	gpus, listen, master, agent, workDir, images, run, level string
 	free                                                     bool
+	scheduler                                                framework.Config
 	sets                                                     func(string) bool
 }
 
@@ -42,6 +44,7 @@ func (a *app) localCommand() *cobra.Command {
 	c.Flags().StringVar(&f.workDir, "work-dir", "", "folder for sandboxes and state; left out, a temporary one that is removed at the end")
 	c.Flags().StringVar(&f.images, "images", "", "folder of docker archives NAME:TAG.tar for container: mesos")
 	c.Flags().StringVar(&f.run, "run", "", "run this job file, then end the cluster with the job's exit status")
+	allowFlags(c.Flags(), &f.scheduler.Sched.Policy.Allowed)
 	logLevel(c, &f.level)
 	c.Flags().Lookup("log-level").DefValue = "warn"
 	f.level = "warn"
@@ -76,8 +79,9 @@ func (a *app) local(ctx context.Context, f localFlags) error {
 	}
 	cfg := local.Config{
 		WorkDir: work, Host: host, API: f.address("listen", f.listen), Master: f.address("master", f.master), Agent: f.address("agent", f.agent),
-		Binary: binary, Images: f.images, Isolate: os.Geteuid() == 0, Log: log,
-		ExecutorEnv: a.passed("DOCKER_HOST", "GODEBUG", "GORACE", "GOTRACEBACK"),
+		Binary: binary, Images: f.images, Isolate: os.Geteuid() == 0, Log: log, Scheduler: f.scheduler,
+		ExecutorEnv: a.passed("DOCKER_HOST", "GODEBUG", "GORACE", "GOTRACEBACK",
+			"MESOS_GPU_LOG_SIZE", "MESOS_GPU_LOG_FILES", "MESOS_GPU_DOCKER_CONFIG", "MESOS_GPU_ALLOW_HOST_IPC"),
 	}
 	if !cfg.Isolate {
 		fmt.Fprintln(a.err, "not root: tasks run as plain processes, devices are not isolated")

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -60,7 +59,7 @@ func (a *app) runCommand() *cobra.Command {
 	f.StringArrayVarP(&env, "env", "e", nil, "NAME=value for the task's environment")
 	f.StringVar(&spec.Image, "image", "", "container image; left out, the agent's own file system")
 	f.StringVar(&container, "container", "", "docker or mesos; docker where there is an image")
-	f.BoolVarP(&verbose, "verbose", "v", false, "print changes of state to standard error")
+	f.BoolVar(&verbose, "verbose", false, "print changes of state to standard error")
 	f.BoolVar(&keep, "detach-on-interrupt", false, "leave the job running when interrupted")
 	return c
 }
@@ -71,15 +70,8 @@ func complete(spec *job.Spec, mem string, env []string) error {
 	if spec.MemMiB, err = jobfile.ParseSize(mem); err != nil {
 		return &usageError{fmt.Errorf("--mem: %w", err)}
 	}
-	for _, pair := range env {
-		name, value, ok := strings.Cut(pair, "=")
-		if !ok {
-			return &usageError{fmt.Errorf("--env %s: want NAME=value", pair)}
-		}
-		if spec.Env == nil {
-			spec.Env = map[string]string{}
-		}
-		spec.Env[name] = value
+	if spec.Env, err = assigned(env); err != nil {
+		return &usageError{fmt.Errorf("--env: %w", err)}
 	}
 	if spec.Name == "" {
 		spec.Name = fmt.Sprintf("run-%06x", rand.N(1<<24))

@@ -12,15 +12,16 @@ import (
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/client"
 	"mesos-gpu/gpu"
+	"mesos-gpu/job"
 )
 
 func (a *app) psCommand() *cobra.Command {
 	return a.show("ps", "List jobs", nil, func(c *cobra.Command, api *client.Client, _ []string) (any, func() error, error) {
 		jobs, err := api.Jobs(c.Context())
 		return jobs, func() error {
-			return a.table("JOB\tSTATE\tTASKS\tGPUS\tSUBMITTED\tWAITS", len(jobs), func(i int) string {
+			return a.table("JOB\tSTATE\tTASKS\tHEALTHY\tGPUS\tSUBMITTED\tWAITS", len(jobs), func(i int) string {
 				j := jobs[i]
-				return fmt.Sprintf("%s\t%s\t%d\t%s\t%s\t%s", j.Spec.Name, j.State, j.Spec.Tasks, j.Spec.Request, ago(j.Submitted), j.Waits)
+				return fmt.Sprintf("%s\t%s\t%d\t%s\t%s\t%s\t%s", j.Spec.Name, j.State, j.Spec.Tasks, healthy(&j), j.Spec.Request, ago(j.Submitted), j.Waits)
 			})
 		}, err
 	})
@@ -48,14 +49,41 @@ func (a *app) describe(j api.JobView) error {
 	line("container", "%s %s", s.Containerizer, cmp.Or(s.Image, "without an image"))
 	line("command", "%q", s.Command)
 	fmt.Fprintln(a.out)
-	return a.table("TASK\tSTATE\tAGENT\tGPUS\tEXIT\tMESSAGE", len(j.Tasks), func(i int) string {
+	return a.table("TASK\tSTATE\tHEALTH\tAGENT\tPORTS\tGPUS\tEXIT\tMESSAGE", len(j.Tasks), func(i int) string {
 		t := j.Tasks[i]
 		exit := "-"
 		if t.ExitCode != nil {
 			exit = fmt.Sprint(*t.ExitCode)
 		}
-		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s", t.ID, t.State, cmp.Or(t.Hostname, "-"), cmp.Or(strings.Join(t.DeviceIDs, ","), "-"), exit, t.Message)
+		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s", t.ID, t.State, healthOf(&t), cmp.Or(t.Hostname, "-"), cmp.Or(strings.Trim(fmt.Sprint(t.Ports), "[]"), "-"), cmp.Or(strings.Join(t.DeviceIDs, ","), "-"), exit, t.Message)
 	})
+}
+
+// healthy counts the tasks that run and are well.
+func healthy(j *api.JobView) string {
+	if j.Spec.HealthCheck == nil {
+		return "-"
+	}
+	n := 0
+	for i := range j.Tasks {
+		if t := &j.Tasks[i]; t.State == job.Running && t.Healthy != nil && *t.Healthy {
+			n++
+		}
+	}
+	return fmt.Sprintf("%d of %d", n, len(j.Tasks))
+}
+
+// healthOf is what a task's checks found last.
+func healthOf(t *job.Task) string {
+	words := map[bool]string{true: "healthy", false: "unhealthy"}
+	var found []string
+	if t.Healthy != nil {
+		found = append(found, words[*t.Healthy])
+	}
+	if t.Check != "" {
+		found = append(found, "check: "+t.Check)
+	}
+	return cmp.Or(strings.Join(found, ", "), "-")
 }
 
 func (a *app) agentsCommand() *cobra.Command {
@@ -128,6 +156,7 @@ func (a *app) logsCommand() *cobra.Command {
 			if errs {
 				o.Stream = "stderr"
 			}
+			o.Missed = func() { fmt.Fprintln(a.err, missedOutput) }
 			body, err := api.Log(c.Context(), args[0], o)
 			if err != nil {
 				return err
@@ -143,6 +172,9 @@ func (a *app) logsCommand() *cobra.Command {
 	c.Flags().BoolVar(&errs, "stderr", false, "its standard error instead of its standard output")
 	return c
 }
+
+// missedOutput is told where a reader was slower than the rotation.
+const missedOutput = "mesos-gpu: output is missing here: it was rotated away before it was read"
 
 const day = 24 * time.Hour
 

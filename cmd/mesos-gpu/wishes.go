@@ -15,7 +15,7 @@ import (
 type wishes struct {
 	gpuMem, topology string
 	constraints      []string
-	ports            int
+	container        containerWishes
 }
 
 func (w *wishes) flags(f *pflag.FlagSet, s *job.Spec) {
@@ -26,7 +26,7 @@ func (w *wishes) flags(f *pflag.FlagSet, s *job.Spec) {
 	f.StringVar(&s.Request.MinCUDA, "gpu-cuda", "", "oldest CUDA version that the driver must serve")
 	f.StringVar(&w.topology, "gpu-topology", "", "how a task's GPUs hang together: any, nvlink or same-numa")
 	f.StringArrayVar(&w.constraints, "constraint", nil, "which agents will do, as Marathon has it: 'hostname UNIQUE', 'rack LIKE r[12]'")
-	f.IntVar(&w.ports, "ports", 0, "host ports for each task")
+	w.container.flags(f)
 	f.StringVar(&s.Role, "role", "", "Mesos role whose offers and quota the job uses")
 	f.IntVar(&s.Priority, "priority", 0, "jobs of one role go by priority, the highest first")
 	f.BoolVar(&s.Preemptible, "preemptible", false, "tasks may be stopped and queued again for a job of higher priority")
@@ -39,7 +39,9 @@ func (w *wishes) flags(f *pflag.FlagSet, s *job.Spec) {
 
 // complete reads what flags give as text.
 func (w *wishes) complete(s *job.Spec) error {
-	s.Ports = make([]job.Port, max(w.ports, 0))
+	if err := w.container.complete(s); err != nil {
+		return err
+	}
 	if w.gpuMem != "" {
 		mib, err := jobfile.ParseSize(w.gpuMem)
 		if err != nil {

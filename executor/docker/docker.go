@@ -16,6 +16,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"mesos-gpu/executor/image"
+	"mesos-gpu/executor/rotate"
 	"mesos-gpu/executor/task"
 )
 
@@ -25,13 +26,21 @@ type Runtime struct {
 	Client func() (*client.Client, error)
 	// Volume returns the driver volume's host path.
 	Volume func(ctx context.Context) (string, error)
-	// Host tells what is known of the driver; nil where nothing is.
+	// Host tells what is known of the driver and of the machine's GPUs, whose
+	// names are their UUIDs; nil where nothing is.
 	Host func(ctx context.Context) image.Host
 	// DevDir holds the GPU nodes as the engine's host sees them.
 	DevDir string
 	// Sandbox is where stdout and stderr go, HostSandbox the same folder as
 	// the engine's host sees it.
 	Sandbox, HostSandbox string
+	// Logs bound stdout and stderr.
+	Logs rotate.Limits
+	// DockerConfig is the operator's docker config.json with the registries'
+	// credentials, empty for none. The sandbox's own goes before it.
+	DockerConfig string
+	// HostIPC allows tasks to share the host's memory segments and semaphores.
+	HostIPC bool
 	// Claims is the agent's folder of claims; see Sweep. Where it cannot be
 	// written the task runs all the same, and the log says what that means.
 	Claims string
@@ -76,7 +85,7 @@ func (d *Runtime) start(ctx context.Context, engine *client.Client, t task.Task)
 	// these calls are not cut off, and ctx is heard between them.
 	steps, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTimeout)
 	defer cancel()
-	r := &running{engine: engine, name: containerName(t), task: t, sandbox: d.Sandbox, log: d.Log.WithField("container", containerName(t))}
+	r := &running{engine: engine, name: containerName(t), task: t, sandbox: d.Sandbox, logs: d.Logs, log: d.Log.WithField("container", containerName(t))}
 	r.claim, err = claimed(d.Claims, r.name, engine.DaemonHost())
 	if err != nil {
 		r.log.WithError(err).Warn("nobody will remove this container if the executor is killed")

@@ -39,7 +39,7 @@ func (r *running) reconnect(ctx context.Context, lost error) error {
 	}
 	if r.died = !state.Running; !r.died {
 		r.output.close()
-		out, err := attach(ctx, r.engine, r.id, r.sandbox, r.log)
+		out, err := r.attach(ctx)
 		if err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	dockerimage "github.com/docker/docker/api/types/image"
@@ -15,7 +16,7 @@ import (
 
 // facts gathers what the container will be given of this host.
 func (d *Runtime) facts(ctx context.Context, t task.Task, img dockerimage.InspectResponse) (facts, error) {
-	f := facts{sandbox: d.HostSandbox}
+	f := facts{sandbox: d.HostSandbox, hostIPC: d.HostIPC}
 	var labels map[string]string
 	if img.Config != nil {
 		f.imageEnv, labels = img.Config.Env, img.Config.Labels
@@ -24,7 +25,7 @@ func (d *Runtime) facts(ctx context.Context, t task.Task, img dockerimage.Inspec
 	if f.devices, err = devices(d.DevDir, t.Minors, t.Caps); err != nil {
 		return facts{}, err
 	}
-	ask, err := image.Examine(labels, f.imageEnv, t.Env, d.host(ctx))
+	ask, err := image.Examine(labels, f.imageEnv, t.Env, d.host(ctx, t.DeviceIDs))
 	switch {
 	case err != nil && t.GPUs > 0:
 		return facts{}, fmt.Errorf("image %s: %w", t.Image, err)
@@ -48,11 +49,17 @@ func (d *Runtime) facts(ctx context.Context, t task.Task, img dockerimage.Inspec
 	}
 }
 
-func (d *Runtime) host(ctx context.Context) image.Host {
+// host is what is known of the driver and of those GPUs; of all where they
+// have no names.
+func (d *Runtime) host(ctx context.Context, deviceIDs []string) image.Host {
 	if d.Host == nil {
 		return image.Host{}
 	}
-	return d.Host(ctx)
+	h := d.Host(ctx)
+	if len(deviceIDs) > 0 {
+		h.GPUs = slices.DeleteFunc(slices.Clone(h.GPUs), func(g image.GPU) bool { return !slices.Contains(deviceIDs, g.Name) })
+	}
+	return h
 }
 
 // devices lists the host nodes of those GPUs and MIG devices and, with any GPU, the control

@@ -122,7 +122,7 @@ func TestPullStalls(t *testing.T) {
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
 	}})
-	if err := pull(t.Context(), engine, "debian:12", 50*time.Millisecond, func(string) {}); err == nil || err.Error() != "no progress for 50ms" {
+	if err := pull(t.Context(), engine, "debian:12", "", 50*time.Millisecond, func(string) {}); err == nil || err.Error() != "no progress for 50ms" {
 		t.Errorf("got %v, want no progress for 50ms", err)
 	}
 }
@@ -279,7 +279,9 @@ func TestUnfitImageIsNotStarted(t *testing.T) {
 func TestUnfitImage(t *testing.T) {
 	d := &Runtime{
 		Log: quiet(t), DevDir: t.TempDir(),
-		Host:   func(context.Context) image.Host { return image.Host{Driver: "535.104.05", CUDA: "12.2"} },
+		Host: func(context.Context) image.Host {
+			return image.Host{Driver: "535.104.05", CUDA: "12.2", GPUs: []image.GPU{{Name: "GPU-a", Arch: "7.0", Brand: "tesla"}, {Name: "GPU-b", Arch: "9.0", Brand: "nvidia"}}}
+		},
 		Volume: func(context.Context) (string, error) { return "/volumes/535.104.05", nil },
 	}
 	tests := []struct {
@@ -294,6 +296,12 @@ func TestUnfitImage(t *testing.T) {
 		{"too new, and the job knows better", []string{"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_CUDA=cuda>=12.4"}, task.Task{GPUs: 1, Env: map[string]string{"NVIDIA_DISABLE_REQUIRE": "1"}}, false, true},
 		{"too new, without a GPU", []string{"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_CUDA=cuda>=12.4"}, task.Task{}, false, false},
 		{"asks for nothing", []string{"NVIDIA_REQUIRE_CUDA=cuda>=12.4"}, task.Task{GPUs: 1}, false, false},
+		{"architecture of the task's GPU", []string{"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_ARCH=arch>=8.0"}, task.Task{GPUs: 1, DeviceIDs: []string{"GPU-b"}}, false, true},
+		{"architecture of another's", []string{"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_ARCH=arch>=8.0"}, task.Task{GPUs: 1, DeviceIDs: []string{"GPU-a"}}, true, false},
+		{"architecture of one of both", []string{"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_ARCH=arch>=8.0"}, task.Task{GPUs: 2, DeviceIDs: []string{"GPU-a", "GPU-b"}}, true, false},
+		{"nobody knows which GPU", []string{"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_BRAND=brand=tesla"}, task.Task{GPUs: 1}, true, false},
+		{"brand of the task's GPU", []string{"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_BRAND=brand=tesla"}, task.Task{GPUs: 1, DeviceIDs: []string{"GPU-a"}}, false, true},
+		{"a device that nobody knows", []string{"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_BRAND=brand=tesla"}, task.Task{GPUs: 1, DeviceIDs: []string{"GPU-c"}}, false, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -22,13 +22,14 @@ type spec struct {
 	config  *container.Config
 	host    *container.HostConfig
 	network *network.NetworkingConfig
+	hostIPC bool // whether it may be asked for
 }
 
 // containerSpec describes the container of a task. What a ContainerInfo asks
 // for beyond an image is served as Mesos's own docker executor does, or
 // refused: docs/executor.md has the table.
 func containerSpec(t task.Task, f facts) (spec, error) {
-	s := spec{containerConfig(t, f), hostConfig(t, f), &network.NetworkingConfig{}}
+	s := spec{containerConfig(t, f), hostConfig(t, f), &network.NetworkingConfig{}, f.hostIPC}
 	c := t.MesosContainer
 	if c == nil || c.GetType() != mesos.ContainerInfo_DOCKER {
 		return s, nil

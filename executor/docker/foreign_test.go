@@ -3,6 +3,7 @@ package docker
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"net"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/docker/docker/api/types/volume"
+	"github.com/docker/docker/client"
 	"github.com/google/go-cmp/cmp"
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
@@ -100,7 +102,8 @@ func TestContainerInfoRefused(t *testing.T) {
 		{"parameter gpus", "gpus, which is not served", parameters("gpus=all")},
 		{"parameter runtime", "runtime, which is not served", parameters("runtime=nvidia")},
 		{"parameter pid", "pid, which is not served", parameters("pid=host")},
-		{"parameter ipc", "ipc=host: served are private", parameters("ipc=host")},
+		{"parameter ipc", "ipc=host: sharing memory with the agent is the operator's to allow: set MESOS_GPU_ALLOW_HOST_IPC=1", parameters("ipc=host")},
+		{"parameter ipc of another", "ipc=container:x: served are private", parameters("ipc=container:x")},
 		{"capability", "may open every GPU", parameters("cap-add=SYS_ADMIN")},
 		{"every capability", "may open every GPU", parameters("cap-add=ALL")},
 		{"another's network", "another container's network", parameters("net=container:x")},
@@ -264,6 +267,12 @@ func TestExec(t *testing.T) {
 	if code != 4 || err != nil {
 		t.Errorf("got status %d (%v), want 4", code, err)
 	}
+	if code, err := r.Exec(t.Context(), []string{"sh", "-c", "exec >&- 2>&-; sleep 0.3; exit 5"}, nil); code != 5 || err != nil {
+		t.Errorf("a command that closes its output first: status %d (%v), want 5", code, err)
+	}
+	if code, err := r.Exec(t.Context(), []string{"/no/such/program"}, nil); code == 0 && err == nil || errors.Is(err, task.ErrNotAsked) {
+		t.Errorf("a program that is not there: status %d (%v)", code, err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	go cancel()
 	if _, err := r.Exec(ctx, []string{"sleep", "1000"}, nil); err == nil {
@@ -273,5 +282,15 @@ func TestExec(t *testing.T) {
 	cancel()
 	if _, err := r.Wait(ctx); err == nil {
 		t.Error("the task was given up and ended well")
+	}
+	if _, err := r.Exec(t.Context(), []string{"true"}, nil); !errors.Is(err, task.ErrNotAsked) {
+		t.Errorf("a task that is gone: %v, want that it was not asked", err)
+	}
+	none, err := client.NewClientWithOpts(client.WithHost("unix://"+filepath.Join(t.TempDir(), "none.sock")), client.WithVersion("1.41"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (&running{engine: none, id: "c"}).Exec(t.Context(), []string{"true"}, nil); !errors.Is(err, task.ErrNotAsked) {
+		t.Errorf("an engine that is away: %v, want that the task was not asked", err)
 	}
 }

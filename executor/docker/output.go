@@ -2,17 +2,18 @@ package docker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/docker/docker/api/types"
 	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/client"
 	"github.com/docker/docker/pkg/stdcopy"
 	"github.com/sirupsen/logrus"
+
+	"mesos-gpu/executor/rotate"
 )
 
 // output copies a container's output into the sandbox.
@@ -21,45 +22,78 @@ type output struct {
 	copied chan struct{} // closed once all is copied
 }
 
-// attach opens the sandbox's stdout and stderr and starts to copy.
-func attach(ctx context.Context, engine *client.Client, id, sandbox string, log logrus.FieldLogger) (*output, error) {
-	stdout, err := appendTo(sandbox, "stdout")
-	if err != nil {
-		return nil, err
+// attach opens the sandbox's stdout and stderr and starts to copy. The agent
+// made both for the executor's own words, which are few: what the executor
+// says after a rotation goes on into the older file.
+func (r *running) attach(ctx context.Context) (*output, error) {
+	var files [2]*patient
+	for i, name := range []string{"stdout", "stderr"} {
+		file, err := rotate.Open(filepath.Join(r.sandbox, name), r.logs)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("open task output: %w", err), closeAll(files[:i]))
+		}
+		files[i] = &patient{file: file, log: r.log.WithField("output", name)}
 	}
-	stderr, err := appendTo(sandbox, "stderr")
+	conn, err := r.engine.ContainerAttach(ctx, r.id, container.AttachOptions{Stream: true, Stdout: true, Stderr: true})
 	if err != nil {
-		stdout.Close()
-		return nil, err
-	}
-	conn, err := engine.ContainerAttach(ctx, id, container.AttachOptions{Stream: true, Stdout: true, Stderr: true})
-	if err != nil {
-		stdout.Close()
-		stderr.Close()
-		return nil, fmt.Errorf("attach to container: %w", err)
+		return nil, errors.Join(fmt.Errorf("attach to container: %w", err), closeAll(files[:]))
 	}
 	o := &output{conn: conn, copied: make(chan struct{})}
 	go func() {
 		defer close(o.copied)
-		defer stdout.Close()
-		defer stderr.Close()
-		if _, err := stdcopy.StdCopy(stdout, stderr, conn.Reader); err != nil {
-			log.WithError(err).Warn("copying the task's output ended early")
+		_, err := stdcopy.StdCopy(files[0], files[1], conn.Reader)
+		if err := errors.Join(err, closeAll(files[:])); err != nil {
+			r.log.WithError(err).Warn("copying the task's output ended early")
 		}
-		// What cannot be written any more (a full disk) is still read:
-		// otherwise the task would stop at its next line.
-		_, _ = io.Copy(io.Discard, conn.Reader)
 	}()
 	return o, nil
 }
 
-func appendTo(sandbox, name string) (*os.File, error) {
-	file, err := os.OpenFile(filepath.Join(sandbox, name), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-	if err != nil {
-		return nil, fmt.Errorf("open task output: %w", err)
+func closeAll(files []*patient) error {
+	var errs []error
+	for _, f := range files {
+		errs = append(errs, f.close())
 	}
-	return file, nil
+	return errors.Join(errs...)
 }
+
+// patient takes all that a task says, whether it can be written or not: a full
+// disk must not stop the task at its next line. It says what is lost, and goes
+// on once there is space.
+type patient struct {
+	file io.WriteCloser
+	log  logrus.FieldLogger
+	lost int // bytes since the last that was written
+}
+
+// Write implements io.Writer. It takes everything.
+func (p *patient) Write(b []byte) (int, error) {
+	if p.mend() != nil {
+		p.lost += len(b)
+		return len(b), nil
+	}
+	n, err := p.file.Write(b)
+	if err != nil {
+		p.lost = len(b) - n
+		p.log.WithError(err).Warn("task's output cannot be written; it is lost until it can")
+	}
+	return len(b), nil
+}
+
+// mend tells readers of the file that there is a gap, and how large it is.
+func (p *patient) mend() error {
+	if p.lost == 0 {
+		return nil
+	}
+	if _, err := fmt.Fprintf(p.file, "\n[mesos-gpu: %d bytes of output were lost here]\n", p.lost); err != nil {
+		return err
+	}
+	p.log.WithField("lost", p.lost).Info("task's output is written again")
+	p.lost = 0
+	return nil
+}
+
+func (p *patient) close() error { return errors.Join(p.mend(), p.file.Close()) }
 
 // drain waits until all output is in the files, or for so long.
 func (o *output) drain(limit time.Duration) {

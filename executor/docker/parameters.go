@@ -17,7 +17,7 @@ import (
 
 // served are the options of docker run that docker.parameters may name. What
 // is not here either opens devices (privileged, device, device-cgroup-rule,
-// gpus, runtime, security-opt, cgroup-parent, pid, ipc=host), is decided by
+// gpus, runtime, security-opt, cgroup-parent, pid), is decided by
 // the task's resources (memory, cpus) or by this executor (name, restart, rm,
 // publish), or nobody has asked for.
 func (s spec) served() map[string]func(value string) error {
@@ -122,9 +122,14 @@ func (s spec) capability(v string) error {
 	return nil
 }
 
+// ipc lets a task share its agent's memory segments where the operator has
+// said so: it could read and write those of any task that does.
 func (s spec) ipc(v string) error {
-	if v != "private" && v != "shareable" && v != "none" {
-		return fmt.Errorf("served are private, shareable and none")
+	switch {
+	case v == "host" && !s.hostIPC:
+		return fmt.Errorf("sharing memory with the agent is the operator's to allow: set MESOS_GPU_ALLOW_HOST_IPC=1 for the agent's executors, or use private, shareable or none")
+	case v != "host" && v != "private" && v != "shareable" && v != "none":
+		return fmt.Errorf("served are private, shareable, none and, where the operator allows it, host")
 	}
 	s.host.IpcMode = container.IpcMode(v)
 	return nil

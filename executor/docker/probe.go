@@ -6,8 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
+	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/client"
+
+	"mesos-gpu/executor/task"
 )
 
 // Described implements task.Described: what `docker inspect` prints, and the
@@ -42,6 +47,19 @@ func (r *running) describe(ctx context.Context) {
 // Address implements task.Probed.
 func (r *running) Address() string { return r.probeAt }
 
+// Written implements task.Measured: what the engine counts in the container's
+// own layer. Volumes and /dev/shm are not in it.
+func (r *running) Written(ctx context.Context) (bytes int64, err error) {
+	c, _, err := r.engine.ContainerInspectWithRaw(ctx, r.id, true)
+	if err != nil {
+		return 0, fmt.Errorf("measure container %s: %w", r.name, err)
+	}
+	if c.SizeRw == nil {
+		return 0, fmt.Errorf("measure container %s: the engine gives no size", r.name)
+	}
+	return *c.SizeRw, nil
+}
+
 // Exec implements task.Probed: docker exec. The engine cannot end a command
 // that outlasts ctx; it goes with its container.
 func (r *running) Exec(ctx context.Context, argv []string, env map[string]string) (code int, err error) {
@@ -51,11 +69,11 @@ func (r *running) Exec(ctx context.Context, argv []string, env map[string]string
 	}
 	created, err := r.engine.ContainerExecCreate(ctx, r.id, options)
 	if err != nil {
-		return 0, fmt.Errorf("make command in container %s: %w", r.name, err)
+		return 0, fmt.Errorf("make command in container %s: %w", r.name, notAsked(err))
 	}
 	conn, err := r.engine.ContainerExecAttach(ctx, created.ID, container.ExecAttachOptions{})
 	if err != nil {
-		return 0, fmt.Errorf("start command in container %s: %w", r.name, err)
+		return 0, fmt.Errorf("start command in container %s: %w", r.name, notAsked(err))
 	}
 	stop := context.AfterFunc(ctx, conn.Close)
 	defer conn.Close()
@@ -64,11 +82,39 @@ func (r *running) Exec(ctx context.Context, argv []string, env map[string]string
 		return 0, errors.New("command did not end in time")
 	}
 	if err != nil {
-		return 0, fmt.Errorf("read from command in container %s: %w", r.name, err)
+		return 0, fmt.Errorf("read from command in container %s: %w: %w", r.name, task.ErrNotAsked, err)
 	}
-	ended, err := r.engine.ContainerExecInspect(ctx, created.ID)
+	code, err = r.execStatus(ctx, created.ID)
 	if err != nil {
-		return 0, fmt.Errorf("inspect command in container %s: %w", r.name, err)
+		return 0, fmt.Errorf("inspect command in container %s: %w", r.name, notAsked(err))
 	}
-	return ended.ExitCode, nil
+	return code, nil
+}
+
+// execAgain is the pause between two looks at a command whose output ended
+// before the engine knew of its end.
+const execAgain = 20 * time.Millisecond
+
+// execStatus waits for a command's exit status.
+func (r *running) execStatus(ctx context.Context, id string) (int, error) {
+	for {
+		e, err := r.engine.ContainerExecInspect(ctx, id)
+		if err != nil || !e.Running {
+			return e.ExitCode, err
+		}
+		select {
+		case <-time.After(execAgain):
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
+}
+
+// notAsked marks the errors of an engine that is away and of a container that
+// has ended: the task has no part in them.
+func notAsked(err error) error {
+	if client.IsErrConnectionFailed(err) || errdefs.IsNotFound(err) || errdefs.IsConflict(err) {
+		return fmt.Errorf("%w: %w", task.ErrNotAsked, err)
+	}
+	return err
 }

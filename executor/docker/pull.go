@@ -31,7 +31,7 @@ func (d *Runtime) inspect(ctx context.Context, engine *client.Client, t task.Tas
 		return got, fmt.Errorf("inspect image %s: %w", name, err)
 	}
 	d.Log.WithField("image", name).Info("pulling image")
-	if err := pull(ctx, engine, name, pullStall, t.Say); err != nil {
+	if err := d.pull(ctx, engine, name, t.Say); err != nil {
 		why := "is not on this agent"
 		if fresh {
 			why = "is to be pulled anew (force_pull_image)"
@@ -45,15 +45,30 @@ func (d *Runtime) inspect(ctx context.Context, engine *client.Client, t task.Tas
 	return got, nil
 }
 
+// pull fetches an image by the credentials that are known for its registry. A
+// refusal says which those were, or where they belong.
+func (d *Runtime) pull(ctx context.Context, engine *client.Client, name string, say func(string)) error {
+	auth, err := d.login(ctx, name)
+	if err != nil {
+		return err
+	}
+	if err := pull(ctx, engine, name, auth.encoded, pullStall, say); denied(err) {
+		return fmt.Errorf("%w: %s", err, auth.remedy())
+	} else if err != nil {
+		return err
+	}
+	return nil
+}
+
 // pull fetches an image and says how far it is. Each message of the engine
 // winds the stall timer up again. Tasks that wait for one image each ask for
 // it: the engine fetches a layer once, whoever asks.
-func pull(ctx context.Context, engine *client.Client, name string, stall time.Duration, say func(string)) error {
+func pull(ctx context.Context, engine *client.Client, name, auth string, stall time.Duration, say func(string)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stalled := time.AfterFunc(stall, func() { cancel(fmt.Errorf("no progress for %s", stall)) })
 	defer stalled.Stop()
-	body, err := engine.ImagePull(ctx, name, dockerimage.PullOptions{})
+	body, err := engine.ImagePull(ctx, name, dockerimage.PullOptions{RegistryAuth: auth})
 	if err != nil {
 		return cause(ctx, err)
 	}

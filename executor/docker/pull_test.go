@@ -33,9 +33,11 @@ type images struct {
 	open chan struct{}
 	let  func() // opens it
 
-	mu      sync.Mutex
-	got     map[string]int // by path
-	changed chan struct{}
+	mu  sync.Mutex
+	got map[string]int // by path
+	// Who may ask, empty for everybody.
+	user, password string
+	changed        chan struct{}
 }
 
 func newRegistry(t *testing.T) *images {
@@ -52,7 +54,9 @@ func newRegistry(t *testing.T) *images {
 			case <-r.Context().Done():
 			}
 		}
-		inner.ServeHTTP(w, r)
+		if i.allowed(w, r) {
+			inner.ServeHTTP(w, r)
+		}
 	}))
 	i.let = sync.OnceFunc(func() { close(i.open) })
 	t.Cleanup(func() { i.let(); server.Close() })

@@ -141,6 +141,12 @@ func (s *said) tell(message string) {
 	s.text = append(s.text, message)
 }
 
+// Write makes it a log, a line a call.
+func (s *said) Write(line []byte) (int, error) {
+	s.tell(string(line))
+	return len(line), nil
+}
+
 func (s *said) String() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,6 +13,7 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	"github.com/sirupsen/logrus"
 
+	"mesos-gpu/executor/rotate"
 	"mesos-gpu/executor/task"
 )
 
@@ -30,6 +31,7 @@ type running struct {
 	id, name string
 	task     task.Task
 	sandbox  string
+	logs     rotate.Limits
 	claim    *claim
 	began    time.Time
 	// What describe found.
@@ -51,7 +53,7 @@ type running struct {
 // start attaches to the output and to the end before it starts the process,
 // so that neither is missed.
 func (r *running) start(ctx context.Context) error {
-	out, err := attach(ctx, r.engine, r.id, r.sandbox, r.log)
+	out, err := r.attach(ctx)
 	if err != nil {
 		return err
 	}

@@ -45,6 +45,8 @@ type facts struct {
 	// devices are the host paths of the nodes the container gets.
 	devices []string
 	sandbox string
+	// hostIPC says that the operator allows the host's memory segments.
+	hostIPC bool
 }
 
 // namePrefix starts with mesos- as Mesos's own names do, but no name ever

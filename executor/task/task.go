@@ -6,6 +6,7 @@ package task
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"strings"
 	"syscall"
@@ -35,6 +36,11 @@ type Task struct {
 	Argv       []string
 	Entrypoint []string
 	Env        map[string]string
+	// User and Fetch are for a job's nested container: whom it runs as, and
+	// what the agent puts into its sandbox. A docker task's are said by its
+	// ContainerInfo and its executor's CommandInfo.
+	User  string
+	Fetch []job.Artifact
 	// Labels are the TaskInfo's.
 	Labels map[string]string
 
@@ -98,12 +104,18 @@ type Measured interface {
 	Written(ctx context.Context) (bytes int64, err error)
 }
 
+// ErrNotAsked is in the error of a probe that never reached the task, because
+// its agent is away or the task is ending: it says nothing of the task.
+var ErrNotAsked = errors.New("task was not asked")
+
 // Probed is a Running whose health can be checked.
 type Probed interface {
-	// Exec runs a command beside the task's process and returns its status.
+	// Exec runs a command beside the task's process, in its environment and
+	// env, and returns its status. It ends the command with ctx as far as it
+	// can.
 	Exec(ctx context.Context, argv []string, env map[string]string) (code int, err error)
-	// Address is where the task's ports are, empty for a task without a
-	// network.
+	// Address is where the task's ports are, empty for a task whose network
+	// this process cannot reach.
 	Address() string
 }
 

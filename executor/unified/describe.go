@@ -1,11 +1,13 @@
 package unified
 
 import (
+	"maps"
 	"slices"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
 	"mesos-gpu/executor/task"
+	"mesos-gpu/job"
 )
 
 // describe puts a task into Mesos's words. A task that came with its own
@@ -21,7 +23,22 @@ func describe(t task.Task) (*mesos.CommandInfo, *mesos.ContainerInfo) {
 	if len(t.Argv) > 0 {
 		command.Value, command.Arguments = &t.Argv[0], t.Argv
 	}
+	if t.User != "" {
+		command.User = &t.User
+	}
+	for _, a := range t.Fetch {
+		command.URIs = append(command.URIs, uri(a))
+	}
 	return command, t.MesosContainer
+}
+
+// uri says all: Mesos would extract archives unless told otherwise.
+func uri(a job.Artifact) mesos.CommandInfo_URI {
+	u := mesos.CommandInfo_URI{Value: a.URI, Executable: &a.Executable, Extract: &a.Extract, Cache: &a.Cache}
+	if a.Path != "" {
+		u.OutputFile = &a.Path
+	}
+	return u
 }
 
 // variables is the task's environment, in the order of names, after those
@@ -36,14 +53,16 @@ func variables(t task.Task, own *mesos.Environment) *mesos.Environment {
 			}
 		}
 	}
-	names := make([]string, 0, len(set))
-	for name := range set {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		value := set[name]
-		e.Variables = append(e.Variables, mesos.Environment_Variable{Name: name, Value: &value})
-	}
+	e.Variables = append(e.Variables, listed(set)...)
 	return e
+}
+
+// listed is an environment in the order of its names.
+func listed(env map[string]string) []mesos.Environment_Variable {
+	var list []mesos.Environment_Variable
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		value := env[name]
+		list = append(list, mesos.Environment_Variable{Name: name, Value: &value})
+	}
+	return list
 }

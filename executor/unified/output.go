@@ -12,14 +12,18 @@ import (
 // executor says to the files it opened, which have no name any more; its own
 // log is another file.
 func linkOutput(sandbox, container string) error {
-	for _, name := range []string{"stdout", "stderr"} {
-		target := filepath.Join("containers", container, name)
-		if err := replaceByLink(filepath.Join(sandbox, name), target); err != nil {
+	for _, name := range outputs() {
+		if err := replaceByLink(filepath.Join(sandbox, name), inside(container, name)); err != nil {
 			return fmt.Errorf("link task output: %w", err)
 		}
 	}
 	return nil
 }
+
+func outputs() []string { return []string{"stdout", "stderr"} }
+
+// inside is a file of the nested container's, from its executor's sandbox.
+func inside(container, name string) string { return filepath.Join("containers", container, name) }
 
 // replaceByLink puts the link in place in one step: a reader sees the old
 // file or the link, never nothing.

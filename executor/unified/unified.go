@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"syscall"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/httpcli/apierrors"
 	"github.com/sirupsen/logrus"
 
+	"mesos-gpu/executor/rotate"
 	"mesos-gpu/executor/task"
 )
 
@@ -29,7 +31,9 @@ type Runtime struct {
 	Agent calls.Sender
 	// Sandbox is the executor's; the nested container's lies below it.
 	Sandbox string
-	Log     logrus.FieldLogger
+	// Logs bound the task's stdout and stderr.
+	Logs rotate.Limits
+	Log  logrus.FieldLogger
 }
 
 const (
@@ -51,9 +55,10 @@ func (u *Runtime) Start(ctx context.Context, t task.Task) (task.Running, error) 
 	parent := t.Container
 	r := &running{
 		agent: u.Agent, id: mesos.ContainerID{Value: uuid.NewString(), Parent: &parent},
-		log: u.Log,
+		log: u.Log, sandbox: u.Sandbox, logs: u.Logs, networked: len(t.MesosContainer.GetNetworkInfos()) > 0,
 	}
 	command, container := describe(t)
+	r.user = command.User
 	if err := r.launch(ctx, command, container); err != nil {
 		r.abort()
 		return nil, fmt.Errorf("launch nested container%s: %w", ofImage(t), err)
@@ -72,11 +77,17 @@ func ofImage(t task.Task) string {
 	return " of image " + t.Image
 }
 
-// running is a nested container. It implements task.Running.
+// running is a nested container. It implements task.Running and task.Probed.
 type running struct {
-	agent calls.Sender
-	id    mesos.ContainerID
-	log   logrus.FieldLogger
+	agent   calls.Sender
+	id      mesos.ContainerID
+	log     logrus.FieldLogger
+	sandbox string
+	logs    rotate.Limits
+	// user is who runs the task's command, where it says so; networked that
+	// it has a network of its own.
+	user      *string
+	networked bool
 }
 
 // launch asks for the container until the agent answers. The agent takes the
@@ -93,6 +104,11 @@ func (r *running) launch(ctx context.Context, command *mesos.CommandInfo, contai
 
 // Wait implements task.Running.
 func (r *running) Wait(ctx context.Context) (task.Exit, error) {
+	watch, stop := context.WithCancel(ctx)
+	var rotating sync.WaitGroup
+	rotating.Go(func() { r.rotate(watch) })
+	defer rotating.Wait()
+	defer stop()
 	var exit task.Exit
 	err := r.retry(ctx, func() (err error) {
 		exit, err = r.wait(ctx)

@@ -31,9 +31,10 @@ type Backend interface {
 	Scale(ctx context.Context, name string, tasks int) error
 	Stop(ctx context.Context, task string, retire bool) error
 	Task(ctx context.Context, id string) (job.Task, error)
-	// ReadLog reads from a task's stdout or stderr. Returns ErrNoLog, wrapped,
+	// ReadLog reads from a file of a task's output, stdout, stderr, or an older
+	// one such as stdout.1, and says how long it is. Returns ErrNoLog, wrapped,
 	// if there is none, or not yet.
-	ReadLog(ctx context.Context, t job.Task, stream string, offset, length uint64) ([]byte, error)
+	ReadLog(ctx context.Context, t job.Task, file string, offset, length uint64) (data []byte, size uint64, err error)
 	Agents(ctx context.Context) ([]Agent, error)
 	GPUs(ctx context.Context) ([]GPU, error)
 	// Events returns the states of all tasks of a job (of all jobs, if name

@@ -25,7 +25,7 @@ type fake struct {
 	killed    string
 	err       error
 	task      job.Task
-	readLog   func(offset uint64) ([]byte, error)
+	readLog   func(offset uint64) ([]byte, error) // of stdout; there is no other file
 	changes   chan Event
 	query     JobQuery
 	next      string
@@ -46,9 +46,9 @@ func (f *fake) Jobs(_ context.Context, q JobQuery) (JobList, error) {
 	f.query = q
 	return JobList{Next: f.next}, f.err
 }
-func (f *fake) AsOf() time.Time                                { return f.asOf }
-func (f *fake) Job(context.Context, string) (JobView, error)   { return f.view(), f.err }
-func (f *fake) Kill(_ context.Context, name string) error      { f.killed = name; return f.err }
+func (f *fake) AsOf() time.Time                              { return f.asOf }
+func (f *fake) Job(context.Context, string) (JobView, error) { return f.view(), f.err }
+func (f *fake) Kill(_ context.Context, name string) error    { f.killed = name; return f.err }
 func (f *fake) Scale(_ context.Context, name string, tasks int) error {
 	f.did = fmt.Sprintf("scale %s to %d", name, tasks)
 	return f.err
@@ -61,8 +61,12 @@ func (f *fake) Task(context.Context, string) (job.Task, error) { return f.task, 
 func (f *fake) Agents(context.Context) ([]Agent, error)        { return nil, f.err }
 func (f *fake) GPUs(context.Context) ([]GPU, error)            { return nil, f.err }
 func (f *fake) Health(context.Context) (Health, error)         { return Health{Connected: true}, f.err }
-func (f *fake) ReadLog(_ context.Context, _ job.Task, _ string, offset, _ uint64) ([]byte, error) {
-	return f.readLog(offset)
+func (f *fake) ReadLog(_ context.Context, _ job.Task, file string, offset, _ uint64) ([]byte, uint64, error) {
+	if file != "stdout" {
+		return nil, 0, ErrNoLog
+	}
+	data, err := f.readLog(offset)
+	return data, offset + uint64(len(data)), err
 }
 func (f *fake) Events(context.Context, string) ([]Event, <-chan Event, error) {
 	return []Event{{Job: "train", Task: "train.0", State: job.Waiting}}, f.changes, f.err
@@ -194,7 +198,7 @@ func TestLogIsReadToItsEnd(t *testing.T) {
 	text := strings.Repeat("line\n", 100)
 	f := &fake{task: job.Task{ID: "t", AgentID: "a", State: job.Finished}}
 	f.readLog = func(offset uint64) ([]byte, error) { // in small pieces
-		return []byte(text[offset:min(int(offset)+70, len(text))]), nil
+		return []byte(text[offset:min(int(offset)+TailSize+20, len(text))]), nil
 	}
 	res, err := http.Get(serve(t, f).URL + "/v1/tasks/t/log?follow=true&offset=5")
 	if err != nil {
@@ -215,8 +219,9 @@ func TestLogIsReadToItsEnd(t *testing.T) {
 func TestHalfALogIsNoLog(t *testing.T) {
 	task := job.Task{ID: "t", AgentID: "a", State: job.Finished}
 	for _, fault := range []error{errors.New("agent is gone"), fmt.Errorf("sandbox was collected: %w", ErrNoLog)} {
-		f := &fake{task: task, readLog: func(offset uint64) ([]byte, error) {
-			if offset > 0 {
+		read := 0
+		f := &fake{task: task, readLog: func(uint64) ([]byte, error) {
+			if read++; read > 1 {
 				return nil, fault
 			}
 			return []byte("half"), nil

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"net/http"
 	"strconv"
@@ -15,8 +16,26 @@ const (
 	logChunk = 128 << 10
 	// logPoll is how often a followed log is asked for more.
 	logPoll = 300 * time.Millisecond
-	// NextOffset is the trailer that says where the answer ended.
+)
+
+// Headers of a log that is read in parts.
+const (
+	// NextOffset is the trailer that says where the answer ended, in its file.
+	// An answer without it was cut off.
 	NextOffset = "X-Next-Offset"
+	// LogTail, in a request, has the bytes before the offset, at most TailSize
+	// of them and in base64: the place is then found though the file has got
+	// another name. The answer is of one file. Empty, with offset 0, is the
+	// log's beginning.
+	LogTail = "X-Log-Tail"
+	// LogOffset says where in its file the answer begins: at the offset asked
+	// for, or at 0 in the file that follows.
+	LogOffset = "X-Log-Offset"
+	// LogRotated is the trailer that says that another file follows.
+	LogRotated = "X-Log-Rotated"
+	// LogMissed says that the place was not found: output is missing, and the
+	// answer begins with the oldest that is left.
+	LogMissed = "X-Log-Missed"
 )
 
 // writeWait is how long a client may take to read what a stream sends.
@@ -26,6 +45,8 @@ type logRequest struct {
 	id, stream string
 	offset     uint64
 	follow     bool
+	parts      bool
+	tail       []byte
 }
 
 func parseLogRequest(r *http.Request) (q logRequest, err error) {
@@ -47,54 +68,70 @@ func parseLogRequest(r *http.Request) (q logRequest, err error) {
 			return q, Problemf(http.StatusBadRequest, "follow %q is neither true nor false", text)
 		}
 	}
+	if text, ok := r.Header[LogTail]; ok {
+		q.parts = true
+		if q.tail, err = base64.StdEncoding.DecodeString(text[0]); err != nil || len(q.tail) > TailSize || uint64(len(q.tail)) > q.offset {
+			return q, Problemf(http.StatusBadRequest, "%s is no base64 of at most %d bytes before offset %d", LogTail, TailSize, q.offset)
+		}
+	}
 	return q, nil
 }
 
-// taskLog copies a task's output from its agent. Followed, it ends when the
-// task has ended and all of it was read.
+// taskLog copies a task's output from its agent, the oldest file first.
+// Followed, it ends when the task has ended and all of it was read.
 func (s *server) taskLog(w http.ResponseWriter, r *http.Request) error {
 	q, err := parseLogRequest(r)
 	if err != nil {
 		return err
 	}
+	var task job.Task
+	files := &logFiles{
+		stream: q.stream, parts: q.parts, at: place{0, q.offset, q.tail}, fresh: q.offset == 0, from: q.offset,
+		read: func(file string, offset, length uint64) ([]byte, uint64, error) {
+			return s.backend().ReadLog(r.Context(), task, file, offset, length)
+		},
+	}
 	out := http.NewResponseController(w)
-	started, got := false, false // the answer; any of the log
+	got := false // any of the log
 	for {
-		task, err := s.backend().Task(r.Context(), q.id)
-		if gone := (*Problem)(nil); started && errors.As(err, &gone) && gone.Status == http.StatusNotFound {
-			s.endLog(w, q.offset) // lost, and tried again under another id
+		task, err = s.backend().Task(r.Context(), q.id)
+		if gone := (*Problem)(nil); files.told && errors.As(err, &gone) && gone.Status == http.StatusNotFound {
+			s.endLog(w, files, false) // lost, and tried again under another id
 			return nil
 		}
 		if err != nil {
-			return stop(started, err)
+			return stop(files.told, err)
 		}
 		// Asked before the file is read: what the task wrote last is there.
 		ended := !task.State.Live()
 		var data []byte
 		if hasLog(&task) {
-			data, err = s.backend().ReadLog(r.Context(), task, q.stream, q.offset, logChunk)
+			data, err = files.next()
 		} else {
 			err = ErrNoLog
 		}
 		if err := context.Cause(r.Context()); err != nil {
-			return stop(started, Problemf(http.StatusServiceUnavailable, "the request ended: %v", err))
+			return stop(files.told, Problemf(http.StatusServiceUnavailable, "the request ended: %v", err))
 		}
 		wait := q.follow && !ended
 		none := errors.Is(err, ErrNoLog) && !got // one that was there is lost
 		switch {
-		case none && !wait && !started:
+		case errors.Is(err, errMissed) && q.parts && !files.told:
+			w.Header().Set(LogMissed, "true")
+			files.fresh = true
+			continue
+		case errors.Is(err, errNext), errors.Is(err, errMissed) && q.parts:
+			s.endLog(w, files, true)
+			return nil
+		case errors.Is(err, errBusy):
+			pauseLog(r.Context())
+			continue
+		case none && !wait && !files.told:
 			return noLog(task, q.stream)
-		case err != nil && !none && (!wait || !started):
-			return stop(started, Problemf(http.StatusBadGateway, "%v", err))
+		case err != nil && !none && (!wait || !files.told || errors.Is(err, errMissed)):
+			return stop(files.told, Problemf(http.StatusBadGateway, "%v", err))
 		}
-		if !started {
-			started = true
-			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-			w.Header().Set("X-Content-Type-Options", "nosniff")
-			w.Header().Set("Trailer", NextOffset)
-			w.WriteHeader(http.StatusOK)
-		}
-		q.offset += uint64(len(data))
+		beginLog(w, files)
 		got = got || len(data) > 0
 		if err := push(out, w, data); err != nil {
 			return nil // the client went away
@@ -103,20 +140,41 @@ func (s *server) taskLog(w http.ResponseWriter, r *http.Request) error {
 			continue
 		}
 		if !wait {
-			s.endLog(w, q.offset)
+			s.endLog(w, files, false)
 			return nil
 		}
-		select {
-		case <-time.After(logPoll):
-		case <-r.Context().Done(): // which the next round tells
-		}
+		pauseLog(r.Context())
 	}
 }
 
-// endLog says that the answer is whole. One without this trailer was cut off,
-// and the reader may ask for the rest.
-func (s *server) endLog(w http.ResponseWriter, offset uint64) {
-	w.Header().Set(NextOffset, strconv.FormatUint(offset, 10))
+// pauseLog waits for more; the next round tells when ctx ends.
+func pauseLog(ctx context.Context) {
+	select {
+	case <-time.After(logPoll):
+	case <-ctx.Done():
+	}
+}
+
+// beginLog begins the answer, once.
+func beginLog(w http.ResponseWriter, files *logFiles) {
+	if files.told {
+		return
+	}
+	files.told = true
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Trailer", NextOffset+", "+LogRotated)
+	w.Header().Set(LogOffset, strconv.FormatUint(files.from, 10))
+	w.WriteHeader(http.StatusOK)
+}
+
+// endLog says that the answer is whole, and whether another file follows. One
+// without these trailers was cut off, and the reader may ask for the rest.
+func (s *server) endLog(w http.ResponseWriter, files *logFiles, rotated bool) {
+	w.Header().Set(NextOffset, strconv.FormatUint(files.at.offset, 10))
+	if rotated {
+		w.Header().Set(LogRotated, "true")
+	}
 }
 
 // hasLog reports whether the task's output is in its sandbox. Before it runs

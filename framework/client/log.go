@@ -2,10 +2,12 @@ package client
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -16,9 +18,14 @@ import (
 type LogOptions struct {
 	// Stream is stdout, if empty, or stderr.
 	Stream string
+	// Offset is a place in the present file of the stream; 0 is the beginning
+	// of the oldest that is left.
 	Offset int64
 	// Follow waits for more until the task has ended.
 	Follow bool
+	// Missed, if not nil, is called where output is missing: it was rotated
+	// away before it was read.
+	Missed func()
 }
 
 // Log returns a task's output, to be closed by the caller. It goes on where it
@@ -37,9 +44,12 @@ type logReader struct {
 	ctx     context.Context // a reader's methods take none
 	client  *Client
 	task    string
-	options LogOptions // with the offset reached
+	options LogOptions // with the offset reached in the present file
+	tail    []byte     // what precedes it there
+	begins  int64      // where in its file the answer begins, until it has
 	res     *http.Response
 	failed  error     // why res is read no further
+	rotated bool      // which is that its file has ended, and another follows
 	since   time.Time // of the first failure after the last success
 	tries   int
 }
@@ -55,9 +65,34 @@ func (l *logReader) open() error {
 	if l.options.Follow {
 		q.Set("follow", "true")
 	}
-	res, err := l.client.send(l.ctx, http.MethodGet, "/v1/tasks/"+url.PathEscape(l.task)+"/log?"+q.Encode(), nil)
+	header := http.Header{api.LogTail: {base64.StdEncoding.EncodeToString(l.tail)}}
+	res, err := l.client.sendWith(l.ctx, takeover, http.MethodGet, "/v1/tasks/"+url.PathEscape(l.task)+"/log?"+q.Encode(), nil, header)
 	l.res = res
-	return err
+	if err != nil {
+		return err
+	}
+	if l.begins, err = strconv.ParseInt(res.Header.Get(api.LogOffset), 10, 64); err != nil {
+		l.begins = l.options.Offset // a scheduler that knows of no rotation
+	}
+	if res.Header.Get(api.LogMissed) != "" && l.options.Missed != nil {
+		l.options.Missed()
+	}
+	return nil
+}
+
+// take notes where the reader is after what has come. The first byte of an
+// answer may be another file's.
+func (l *logReader) take(p []byte) {
+	if len(p) == 0 {
+		return
+	}
+	if l.begins != l.options.Offset {
+		l.options.Offset, l.tail = l.begins, nil
+	}
+	l.options.Offset += int64(len(p))
+	l.begins = l.options.Offset
+	l.tail = append(l.tail, p...)
+	l.tail = slices.Clone(l.tail[max(0, len(l.tail)-api.TailSize):])
 }
 
 // Close ends the reading.
@@ -72,9 +107,13 @@ func (l *logReader) Read(p []byte) (int, error) {
 	for {
 		if l.failed == nil {
 			n, err := l.res.Body.Read(p)
-			l.options.Offset += int64(n)
-			if err != nil && !l.whole(err) {
+			l.take(p[:n])
+			switch {
+			case err == nil:
+			case !l.whole(err):
 				l.failed, err = err, nil
+			case l.res.Trailer.Get(api.LogRotated) != "":
+				l.failed, l.rotated, err = io.EOF, true, nil
 			}
 			if n > 0 {
 				l.since, l.tries = time.Time{}, 0
@@ -97,9 +136,14 @@ func (l *logReader) whole(err error) bool {
 	return errors.Is(err, io.EOF) && (!announced || l.res.Trailer.Get(api.NextOffset) != "")
 }
 
-// again opens the log where it broke off.
+// again opens the log where it broke off, or goes on with the file after the
+// one that has ended.
 func (l *logReader) again() error {
-	_ = l.res.Body.Close() // it is broken
+	_ = l.res.Body.Close() // it is broken, or read to its end
+	if l.rotated {
+		l.rotated = false
+		return l.reopen()
+	}
 	if l.since.IsZero() {
 		l.since = time.Now()
 	}
@@ -110,6 +154,10 @@ func (l *logReader) again() error {
 		return err
 	}
 	l.tries++
+	return l.reopen()
+}
+
+func (l *logReader) reopen() error {
 	old := l.res
 	err := l.open()
 	var p *api.Problem

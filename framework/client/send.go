@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"strings"
@@ -52,6 +53,10 @@ func (c *Client) send(ctx context.Context, method, path string, body any) (*http
 }
 
 func (c *Client) sendWithin(ctx context.Context, limit time.Duration, method, path string, body any) (*http.Response, error) {
+	return c.sendWith(ctx, limit, method, path, body, nil)
+}
+
+func (c *Client) sendWith(ctx context.Context, limit time.Duration, method, path string, body any, header http.Header) (*http.Response, error) {
 	var data []byte
 	if body != nil {
 		var err error
@@ -64,7 +69,7 @@ func (c *Client) sendWithin(ctx context.Context, limit time.Duration, method, pa
 		leaderless, refused := error(nil), error(nil)
 		for range c.bases {
 			i, base := c.base()
-			res, err := c.once(ctx, method, base+path, data)
+			res, err := c.once(ctx, method, base+path, data, header)
 			if err == nil {
 				return res, nil
 			}
@@ -129,9 +134,9 @@ func Temporary(err error) bool {
 }
 
 // once makes a request, and follows it to where a standby sends it.
-func (c *Client) once(ctx context.Context, method, url string, data []byte) (*http.Response, error) {
+func (c *Client) once(ctx context.Context, method, url string, data []byte, header http.Header) (*http.Response, error) {
 	for hop := 0; ; hop++ {
-		res, err := c.ask(ctx, method, url, data)
+		res, err := c.ask(ctx, method, url, data, header)
 		var op *net.OpError
 		if hop > 0 && errors.As(err, &op) && op.Op == "dial" {
 			return nil, api.NotYet("the leader does not answer: %v", err)
@@ -151,7 +156,7 @@ func (c *Client) once(ctx context.Context, method, url string, data []byte) (*ht
 	}
 }
 
-func (c *Client) ask(ctx context.Context, method, url string, data []byte) (*http.Response, error) {
+func (c *Client) ask(ctx context.Context, method, url string, data []byte, header http.Header) (*http.Response, error) {
 	var body io.Reader
 	if data != nil {
 		body = bytes.NewReader(data)
@@ -160,6 +165,7 @@ func (c *Client) ask(ctx context.Context, method, url string, data []byte) (*htt
 	if err != nil {
 		return nil, fmt.Errorf("make request: %w", err)
 	}
+	maps.Copy(req.Header, header)
 	if data != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}

@@ -1,6 +1,7 @@
 package master
 
 import (
+	"fmt"
 	"time"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
@@ -81,4 +82,22 @@ func commandOf(s *job.Spec, argv []string) *mesos.CommandInfo {
 func seconds(d time.Duration) *float64 {
 	s := d.Seconds()
 	return &s
+}
+
+// checkText says in words what a check has found; "" where there is none.
+func checkText(s *mesos.CheckStatusInfo) string {
+	switch {
+	case s == nil:
+		return ""
+	case s.Command != nil && s.Command.ExitCode != nil:
+		return fmt.Sprintf("exit status %d", *s.Command.ExitCode)
+	case s.HTTP != nil && s.HTTP.StatusCode != nil:
+		return fmt.Sprintf("HTTP status %d", *s.HTTP.StatusCode)
+	case s.TCP != nil && s.TCP.Succeeded != nil && *s.TCP.Succeeded:
+		return "connected"
+	case s.TCP != nil && s.TCP.Succeeded != nil:
+		return "not connected"
+	default:
+		return "no result" // not yet, or it took too long
+	}
 }

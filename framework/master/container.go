@@ -30,8 +30,8 @@ func containerOf(s *job.Spec, ports []int) *mesos.ContainerInfo {
 		c.Mesos = &mesos.ContainerInfo_MesosInfo{Image: image}
 	}
 	if s.ShmMiB > 0 {
-		bytes := uint32(min(math.MaxUint32, s.ShmMiB*(1<<20)))
-		c.LinuxInfo = &mesos.LinuxInfo{IPCMode: mesos.LinuxInfo_PRIVATE.Enum(), SHMSize: &bytes}
+		mebibytes := uint32(min(math.MaxUint32, math.Ceil(s.ShmMiB)))
+		c.LinuxInfo = &mesos.LinuxInfo{IPCMode: mesos.LinuxInfo_PRIVATE.Enum(), SHMSize: &mebibytes}
 	}
 	return c
 }

@@ -50,7 +50,7 @@ func stateOf(s mesos.TaskState) job.State {
 func updateOf(s *mesos.TaskStatus) sched.Update {
 	u := sched.Update{
 		TaskID: s.TaskID.Value, AgentID: s.GetAgentID().GetValue(), State: stateOf(s.GetState()),
-		UUID: s.UUID, Message: s.GetMessage(),
+		UUID: s.UUID, Message: s.GetMessage(), Healthy: s.Healthy, Check: checkText(s.CheckStatus),
 	}
 	if s.Reason != nil {
 		u.Reason = s.GetReason().String()

@@ -37,6 +37,10 @@ type (
 		// Unfit is set where the task was not started, for its image cannot
 		// run on that agent.
 		Unfit Unfit
+		// Healthy is what the task's health check says, nil where it says
+		// nothing; Check what its check has found, "" likewise.
+		Healthy *bool
+		Check   string
 	}
 	// Submit: somebody wants a job run. Admit said that it may.
 	Submit struct{ Spec job.Spec }

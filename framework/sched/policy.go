@@ -40,5 +40,5 @@ func (p *Policy) need(s *job.Spec) Amount {
 // CheckPolicy says what is wrong with a policy.
 func CheckPolicy(p Policy) error {
 	_, err := fit.ParsePolicy(cmp.Or(p.Fit.Name, defaultFit))
-	return errors.Join(err, validateRoles(p.Roles))
+	return errors.Join(err, validateRoles(p.Roles), p.Allowed.validate())
 }

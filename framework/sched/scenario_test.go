@@ -158,6 +158,13 @@ func (p *script) run(words []string) {
 			fmt.Fprintf(&p.out, " wants %d of %d", j.Wanted(), len(j.Tasks))
 		}
 		fmt.Fprintln(&p.out)
+	case "task":
+		task, _ := p.st.Task(p.whole(args[0]))
+		health := "unknown"
+		if task.Healthy != nil {
+			health = map[bool]string{true: "healthy", false: "unhealthy"}[*task.Healthy]
+		}
+		fmt.Fprintf(&p.out, "task %s %s, health %s, check %q, message %q\n", args[0], task.State, health, task.Check, task.Message)
 	case "env":
 		for _, l := range p.launched {
 			for _, name := range slices.Sorted(maps.Keys(l.Env)) {
@@ -331,13 +338,18 @@ func (p *script) parseSpec(args []string, opt map[string]string) job.Spec {
 	return s
 }
 
-// parseUpdate reads TASK STATE with exit=N, message=a_b_c, unfit=driver or gpu, "silent" for an
-// update without uuid and "reconciled".
+// parseUpdate reads TASK STATE with exit=N, message=a_b_c, unfit=driver or gpu,
+// healthy=true or false, check=a_b_c, "silent" for an update without uuid and
+// "reconciled".
 func (p *script) parseUpdate(args []string, opt map[string]string) Update {
 	u := Update{TaskID: p.whole(args[0]), AgentID: "a", State: job.State(args[1]), UUID: []byte{1}, Message: strings.ReplaceAll(opt["message"], "_", " "), Unfit: Unfit(opt["unfit"])}
 	if code, err := strconv.Atoi(opt["exit"]); err == nil {
 		u.ExitCode = &code
 	}
+	if healthy, err := strconv.ParseBool(opt["healthy"]); err == nil {
+		u.Healthy = &healthy
+	}
+	u.Check = strings.ReplaceAll(opt["check"], "_", " ")
 	for _, a := range args[2:] {
 		switch a {
 		case "silent":

@@ -56,8 +56,12 @@ func (s *State) apply(now time.Time, ref taskRef, u Update) []Op {
 		}
 		if s.move(now, ref, next, message) { // else late: something later is known already
 			t.Reason = u.Reason
+			hear(t, u)
 		}
 	default:
+		if t.State.May(next) {
+			hear(t, u)
+		}
 		return s.conclude(now, ref, outcomeOf(ref, next, u))
 	}
 	return nil
@@ -98,12 +102,30 @@ func outcomeOf(ref taskRef, next job.State, u Update) outcome {
 	return o
 }
 
-// repeat takes what is new in an update that changes no state.
+// repeat takes what is new in an update that changes no state: a message, or
+// what the task's checks have found.
 func (s *State) repeat(ref taskRef, u Update) {
 	t := ref.task()
-	if u.Reconciled || u.Message == "" || u.Message == t.Message || t.State == job.Killing {
-		return
+	news := hear(t, u)
+	if !u.Reconciled && u.Message != "" && u.Message != t.Message && t.State != job.Killing {
+		t.Message, t.Reason = u.Message, u.Reason
+		news = true
 	}
-	t.Message, t.Reason = u.Message, u.Reason
-	s.touch(ref)
+	if news {
+		s.touch(ref)
+	}
+}
+
+// hear takes in what a task's checks have found, and reports whether that is
+// new. An update that says nothing of it changes nothing.
+func hear(t *job.Task, u Update) bool {
+	news := false
+	if u.Healthy != nil && (t.Healthy == nil || *t.Healthy != *u.Healthy) {
+		healthy := *u.Healthy
+		t.Healthy, news = &healthy, true
+	}
+	if u.Check != "" && u.Check != t.Check {
+		t.Check, news = u.Check, true
+	}
+	return news
 }

@@ -5,6 +5,7 @@
 package apachemesos
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/json"
 	"maps"
@@ -37,6 +38,8 @@ type Agent struct {
 	Master, IP string
 	// RuntimeDir is the agent's --runtime_dir; a fresh folder if empty.
 	RuntimeDir string
+	// Containerizers are the agent's --containerizers; Mesos's own if empty.
+	Containerizers string
 	// Prepare are shell commands that run before the agent, in the mount
 	// namespace that it has to itself.
 	Prepare string
@@ -72,7 +75,7 @@ func (a Agent) Start(t testing.TB) *Process {
 	}
 	args := append([]string{"-m", "sh", "-c", namespace + a.Prepare + "\n" + `exec "$@"`, "sh", agent}, listen(addr)...)
 	args = append(args, "--master="+a.Master, "--work_dir="+filepath.Join(work, "agent"), "--runtime_dir="+a.RuntimeDir,
-		"--containerizers=mesos", "--launcher=linux", "--cgroups_root="+cgroup, "--no-systemd_enable_support",
+		"--containerizers="+cmp.Or(a.Containerizers, "mesos"), "--launcher=linux", "--cgroups_root="+cgroup, "--no-systemd_enable_support",
 		"--executor_environment_variables="+string(executorEnv))
 	p := Spawn(t, a.Env, "unshare", append(args, a.Flags...)...)
 	p.Addr = addr

@@ -46,6 +46,23 @@ func Spawn(t testing.TB, env []string, name string, args ...string) *Process {
 	return p
 }
 
+// Kill ends the process at once and waits until it is gone.
+func (p *Process) Kill(t testing.TB) {
+	t.Helper()
+	if err := p.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-p.ended
+}
+
+// Again starts a killed process as it was; Await waits until it answers.
+func (p *Process) Again(t testing.TB) *Process {
+	t.Helper()
+	again := Spawn(t, p.Env, p.Path, p.Args[1:]...)
+	again.Addr = p.Addr
+	return again
+}
+
 // Await waits until a master or an agent answers, which tells of its start in
 // no other way.
 func (p *Process) Await(t testing.TB) {

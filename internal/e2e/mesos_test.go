@@ -4,13 +4,11 @@ package e2e
 
 import (
 	"fmt"
-	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/docker/docker/client"
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/internal/apachemesos"
@@ -30,10 +28,14 @@ type mesos struct {
 	master, agent, images string
 	// daemon is a folder for a GPU daemon, whose socket there executors know.
 	daemon string
+	// claims is where its executors claim their containers.
+	claims  string
+	process *apachemesos.Process
 }
 
-// nodes prepares the agent's view of the machine.
-const nodes = `mkdir -p "$WORK/dev"
+// nodes prepares the agent's view of the machine, at each of its starts.
+const nodes = `rm -rf "$WORK/nodes"
+mkdir -p "$WORK/dev"
 mount -t tmpfs -o mode=755 tmpfs "$WORK/dev"
 cp -a /dev/. "$WORK/dev/"
 for n in 0 1 2 3; do mknod -m 666 "$WORK/dev/nvidia$n" c 195 $n; done
@@ -52,9 +54,16 @@ var stock = []string{"--isolation=cgroups/devices,gpu/nvidia,filesystem/linux,do
 
 func startMesos(t *testing.T, agentFlags ...string) *mesos {
 	t.Helper()
-	m := &mesos{master: apachemesos.StartMaster(t, "--allocation_interval=200ms").Addr}
+	return join(t, apachemesos.StartMaster(t, "--allocation_interval=200ms").Addr, "127.0.0.1", simulated.Driver, nil, agentFlags...)
+}
+
+// join starts an agent of that master, with that version of the driver and
+// those settings of its executors.
+func join(t *testing.T, master, ip, version string, settings map[string]string, agentFlags ...string) *mesos {
+	t.Helper()
+	m := &mesos{master: master}
 	work := t.TempDir()
-	m.images, m.daemon = filepath.Join(work, "images"), t.TempDir()
+	m.images, m.daemon, m.claims = filepath.Join(work, "images"), t.TempDir(), filepath.Join(work, "claims")
 	lib, driver := filepath.Join(work, "lib"), filepath.Join(work, "driver")
 	for _, dir := range []string{m.images, lib} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -67,20 +76,22 @@ func startMesos(t *testing.T, agentFlags ...string) *mesos {
 		t.Fatal(err)
 	}
 	nvmltest.Report(t, host)
-	if err := volumemgr.SimulatedRoot(driver, host.Driver); err != nil {
+	if err := volumemgr.SimulatedRoot(driver, version); err != nil {
 		t.Fatal(err)
 	}
-	agent := apachemesos.Agent{
-		Master: m.master, IP: "127.0.0.1", Prepare: nodes,
-		Env: []string{"WORK=" + work, "LD_LIBRARY_PATH=" + lib + ":" + os.Getenv("LD_LIBRARY_PATH")},
-		ExecutorEnv: map[string]string{
-			"MESOS_GPU_DEV": filepath.Join(work, "nodes"), "MESOS_GPU_VOLUMES": filepath.Join(work, "volumes"), "MESOS_GPU_DRIVER_ROOT": driver,
-			"MESOS_GPU_SOCKET": m.socket(),
-		},
-		Flags: append([]string{"--image_providers=docker", "--docker_registry=" + m.images}, agentFlags...),
+	env := map[string]string{
+		"MESOS_GPU_DEV": filepath.Join(work, "nodes"), "MESOS_GPU_VOLUMES": filepath.Join(work, "volumes"), "MESOS_GPU_DRIVER_ROOT": driver,
+		"MESOS_GPU_SOCKET": m.socket(),
+	}
+	maps.Copy(env, settings)
+	m.process = apachemesos.Agent{
+		Master: m.master, IP: ip, Prepare: nodes,
+		Env:         []string{"WORK=" + work, "LD_LIBRARY_PATH=" + lib + ":" + os.Getenv("LD_LIBRARY_PATH")},
+		ExecutorEnv: env,
+		Flags:       append([]string{"--image_providers=docker", "--docker_registry=" + m.images}, agentFlags...),
 	}.Start(t)
-	agent.Await(t)
-	m.agent = agent.Addr
+	m.process.Await(t)
+	m.agent = m.process.Addr
 	return m
 }
 
@@ -145,7 +156,7 @@ func TestMesosUnifiedImageSeesItsGPU(t *testing.T) {
 	docker := need.DockerEngine(t)
 	image := testimage.Load(t, docker, testimage.BusyboxArchive(t, "mesos-gpu-e2e-unified:latest", nil, nil))
 	m := startMesos(t, stock...)
-	save(t, docker, image, filepath.Join(m.images, image+".tar"))
+	testimage.Save(t, docker, image, m.images)
 	c := m.scheduler(t)
 	r := c.do("run", "--container", "mesos", "--image", image, "--gpus", "1", "--gpu-type", "V100", "--", "sh", "-c", inside)
 	if r.code != 0 && strings.Contains(r.err, "sysrq-trigger") {
@@ -153,25 +164,6 @@ func TestMesosUnifiedImageSeesItsGPU(t *testing.T) {
 	}
 	if open, denied := len(enxio.FindAllString(r.out, -1)), len(eperm.FindAllString(r.out, -1)); r.code != 0 || open != 1 || denied != 3 {
 		t.Errorf("status %d, %d nodes open and %d denied, want 0, 1 and 3:\n%s%s", r.code, open, denied, r.out, r.err)
-	}
-}
-
-// save writes an archive as the engine does: Mesos reads the older of its two
-// formats only.
-func save(t *testing.T, docker *client.Client, image, path string) {
-	t.Helper()
-	r, err := docker.ImageSave(t.Context(), []string{image})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if _, err := io.Copy(f, r); err != nil {
-		t.Fatal(err)
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 	"testing"
 
 	"mesos-gpu/internal/apachemesos"
@@ -29,7 +28,6 @@ import (
 type moduleAgent struct {
 	*apachemesos.Process
 	master, socket, notes string
-	env                   []string
 }
 
 func startModuleAgent(t *testing.T, resources string, flags ...string) *moduleAgent {
@@ -39,7 +37,7 @@ func startModuleAgent(t *testing.T, resources string, flags ...string) *moduleAg
 		t.Skip("this machine has a driver: the nodes would open")
 	}
 	work := t.TempDir()
-	a := &moduleAgent{socket: filepath.Join(work, "agent.sock"), notes: filepath.Join(work, "notes"), env: []string{"WORK=" + work}}
+	a := &moduleAgent{socket: filepath.Join(work, "agent.sock"), notes: filepath.Join(work, "notes")}
 	if err := os.Mkdir(a.notes, 0o777); err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +46,7 @@ func startModuleAgent(t *testing.T, resources string, flags ...string) *moduleAg
 	modules := fmt.Sprintf(`{"libraries":[{"file":%q,"modules":[{"name":"io_mesosgpu_GpuIsolator","parameters":[
 		{"key":"socket","value":%q},{"key":"timeout","value":"3secs"},{"key":"runtime_dir","value":%q}]}]}]}`, so, a.socket, filepath.Join(work, "run"))
 	a.Process = apachemesos.Agent{
-		Master: a.master, IP: "127.0.0.1", RuntimeDir: filepath.Join(work, "run"), Prepare: nodes, Env: a.env,
+		Master: a.master, IP: "127.0.0.1", RuntimeDir: filepath.Join(work, "run"), Prepare: nodes, Env: []string{"WORK=" + work},
 		Flags: append([]string{"--modules=" + modules, "--resources=cpus:8;mem:4096;disk:1024;" + resources,
 			"--isolation=cgroups/devices,filesystem/linux,docker/runtime,io_mesosgpu_GpuIsolator"}, flags...),
 	}.Start(t)
@@ -75,23 +73,9 @@ func buildModule(t *testing.T) string {
 // before.
 func (a *moduleAgent) restart(t *testing.T) {
 	t.Helper()
-	if err := a.Process.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	old := a.Process
-	gone(t, old)
-	if err := os.RemoveAll(filepath.Join(filepath.Dir(a.notes), "nodes")); err != nil { // made at each start
-		t.Fatal(err)
-	}
-	a.Process = apachemesos.Spawn(t, a.env, old.Args[0], old.Args[1:]...)
-	a.Addr = old.Addr
+	a.Process.Kill(t)
+	a.Process = a.Process.Again(t)
 	a.Await(t)
-}
-
-// gone waits until a killed process has ended.
-func gone(t *testing.T, p *apachemesos.Process) {
-	t.Helper()
-	apachemesos.Poll(t, fmt.Sprintf("process %d to end", p.Process.Pid), func() bool { return p.Process.Signal(syscall.Signal(0)) != nil })
 }
 
 // flag is the value of one of the agent's flags.
@@ -132,12 +116,7 @@ func (a *moduleAgent) daemon(t *testing.T, stock string) (kill func()) {
 		}
 		return err == nil
 	})
-	return func() {
-		if err := p.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		gone(t, p)
-	}
+	return func() { p.Kill(t) }
 }
 
 // looks is what a task of these tests runs: it notes which devices it can
@@ -397,7 +376,7 @@ func TestMesosModuleImageSeesItsGPU(t *testing.T) {
 	docker := need.DockerEngine(t)
 	image := testimage.Load(t, docker, testimage.BusyboxArchive(t, "mesos-gpu-e2e-module:latest", map[string]string{"com.nvidia.volumes.needed": "nvidia_driver"}, nil))
 	images := t.TempDir()
-	save(t, docker, image, filepath.Join(images, image+".tar"))
+	testimage.Save(t, docker, image, images)
 	resources, attributes := agentFlags(t, "")
 	a := startModuleAgent(t, resources, attributes, "--image_providers=docker", "--docker_registry="+images)
 	a.daemon(t, "")

@@ -38,13 +38,13 @@ func (f *faulty) Wait(ctx context.Context) (health.Event, error) {
 }
 
 // watched runs a daemon beside the agent, in this process, until the test
-// ends.
-func (m *mesos) watched(t *testing.T, h gpu.Host, source watch.Source) {
+// ends. Where it provides no GPUs, the agent's flags do.
+func (m *mesos) watched(t *testing.T, h gpu.Host, source watch.Source, provider bool) {
 	t.Helper()
 	log := logrus.New()
 	log.SetOutput(t.Output())
 	d, err := daemon.New(daemon.Config{
-		AgentURL: "http://" + m.agent + "/slave(1)", StateDir: m.daemon, RuntimeDir: m.daemon, Socket: m.socket(), CgroupsRoot: "mesos-gpu-none", Provider: true, Log: log,
+		AgentURL: "http://" + m.agent + "/slave(1)", StateDir: m.daemon, RuntimeDir: m.daemon, Socket: m.socket(), CgroupsRoot: "mesos-gpu-none", Provider: provider, Log: log,
 		Open: func() (daemon.Hardware, error) {
 			return daemon.Hardware{Host: h, Source: source, Close: func() {}}, nil
 		},
@@ -79,7 +79,7 @@ func TestMesosFailedGPULeavesTheOffers(t *testing.T) {
 	_, attributes := advertise.Machine{Host: h}.Flags(true)
 	m := startMesos(t, "--isolation=cgroups/cpu,cgroups/mem,filesystem/linux,docker/runtime", "--resources=gpus:0", "--attributes="+attributes)
 	driver := &faulty{simulated.NewSource(h), make(chan health.Event)}
-	m.watched(t, h, driver)
+	m.watched(t, h, driver, true)
 	c := m.scheduler(t)
 
 	c.must("submit", write(t, "victim", "name: victim\ngpus: 1\ncommand: echo up; exec sleep 1000\n"))

@@ -34,6 +34,9 @@ type Config struct {
 	Binary string
 	// ExecutorEnv is added to every executor's environment.
 	ExecutorEnv map[string]string
+	// Scheduler says what is not the cluster's to say: where the scheduler
+	// listens and finds master, executor and journal.
+	Scheduler framework.Config
 	// Images holds docker archives NAME:TAG.tar for unified containers.
 	Images string
 	// Isolate gives every task its own cgroup and device nodes; it needs root.
@@ -106,14 +109,14 @@ func (c *cluster) run(ctx context.Context, up func(Addresses)) (err error) {
 	if err != nil {
 		return err
 	}
-	scheduler, err := framework.New(framework.Config{
-		Master: "http://" + c.master.Addr().String(), APIAddr: c.API,
-		JournalPath: filepath.Join(c.WorkDir, journalFile), ExecutorPath: c.Binary,
-		Log: c.Log.WithField("part", "scheduler"),
-		Ready: func(addr string) {
-			up(Addresses{API: "http://" + addr, Master: "http://" + c.master.Addr().String(), Agent: "http://" + c.agent.Addr().String()})
-		},
-	})
+	cfg := c.Scheduler
+	cfg.Master, cfg.APIAddr = "http://"+c.master.Addr().String(), c.API
+	cfg.JournalPath, cfg.ExecutorPath = filepath.Join(c.WorkDir, journalFile), c.Binary
+	cfg.Log = c.Log.WithField("part", "scheduler")
+	cfg.Ready = func(addr string) {
+		up(Addresses{API: "http://" + addr, Master: "http://" + c.master.Addr().String(), Agent: "http://" + c.agent.Addr().String()})
+	}
+	scheduler, err := framework.New(cfg)
 	if err != nil {
 		return err
 	}

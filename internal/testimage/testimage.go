@@ -7,6 +7,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -181,6 +182,25 @@ func Load(t testing.TB, docker *client.Client, path string) string {
 	}
 	t.Cleanup(func() { remove(t, docker, ref) })
 	return ref
+}
+
+// Save writes one of the engine's images to DIR/NAME:TAG.tar in the older of
+// the two formats, the only one that Mesos reads.
+func Save(t testing.TB, docker *client.Client, ref, dir string) {
+	t.Helper()
+	r, err := docker.ImageSave(context.Background(), []string{ref})
+	if err != nil {
+		t.Fatalf("save image %s: %v", ref, err)
+	}
+	defer r.Close()
+	f, err := os.Create(filepath.Join(dir, ref+".tar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = io.Copy(f, r)
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatalf("save image %s: %v", ref, err)
+	}
 }
 
 func remove(t testing.TB, docker *client.Client, ref string) {

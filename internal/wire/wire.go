@@ -25,7 +25,11 @@ import (
 const (
 	Protobuf = "application/x-protobuf"
 	JSON     = "application/json"
+	RecordIO = "application/recordio"
 )
+
+// HeaderMessageAccept asks for RecordIO of messages of that media type.
+const HeaderMessageAccept = "Message-Accept"
 
 // HeaderStreamID names the subscription that a call belongs to.
 const HeaderStreamID = "Mesos-Stream-Id"
@@ -93,7 +97,7 @@ func ReadCall(r *http.Request, call proto.Message) error {
 // Mesos does.
 func accepted(r *http.Request) (string, error) {
 	accept := r.Header.Values("Accept")
-	if message := r.Header.Get("Message-Accept"); message != "" {
+	if message := r.Header.Get(HeaderMessageAccept); message != "" {
 		accept = []string{message}
 	}
 	if len(accept) == 0 {
@@ -171,6 +175,7 @@ func WriteResponse(w http.ResponseWriter, r *http.Request, m proto.Message) {
 // Send, which never blocks, and written by Serve in order.
 type Stream struct {
 	media    string
+	framed   bool          // the client asked for RecordIO by that name
 	patience time.Duration // closeTimeout, but in tests
 	wake     chan struct{}
 	done     chan struct{} // closed when closed is set
@@ -186,7 +191,7 @@ func NewStream(r *http.Request) (*Stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Stream{media: media, patience: closeTimeout, wake: make(chan struct{}, 1), done: make(chan struct{})}, nil
+	return &Stream{media: media, framed: r.Header.Get(HeaderMessageAccept) != "", patience: closeTimeout, wake: make(chan struct{}, 1), done: make(chan struct{})}, nil
 }
 
 // maxQueue bounds what waits for a client that reads nothing. It then loses
@@ -229,7 +234,7 @@ func (s *Stream) Close() {
 // Serve writes header and events until the client goes away (ctx), a write
 // fails or Close was called. streamID, where not empty, goes into the header.
 func (s *Stream) Serve(ctx context.Context, w http.ResponseWriter, streamID string) error {
-	w.Header().Set("Content-Type", s.media)
+	s.begin(w)
 	if streamID != "" {
 		w.Header().Set(HeaderStreamID, streamID)
 	}
@@ -255,6 +260,39 @@ func (s *Stream) Serve(ctx context.Context, w http.ResponseWriter, streamID stri
 		case <-s.wake:
 		case <-s.done:
 			closing = true
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// begin says what is to come.
+func (s *Stream) begin(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", s.media)
+	if s.framed {
+		w.Header().Set("Content-Type", RecordIO)
+		w.Header().Set("Message-Content-Type", s.media)
+	}
+}
+
+// ServeFrom writes what comes from messages, until that is closed, the client
+// goes away (ctx) or a write fails. Who sends waits for the client, which Send
+// does not.
+func (s *Stream) ServeFrom(ctx context.Context, w http.ResponseWriter, messages <-chan proto.Message) error {
+	s.begin(w)
+	flush := http.NewResponseController(w)
+	for {
+		if err := flush.Flush(); err != nil {
+			return fmt.Errorf("flush stream: %w", err)
+		}
+		select {
+		case m, ok := <-messages:
+			if !ok {
+				return nil
+			}
+			if err := s.write(w, m); err != nil {
+				return err
+			}
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

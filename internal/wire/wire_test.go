@@ -133,6 +133,55 @@ func TestStreamWritesWhatWasSentBeforeItCloses(t *testing.T) {
 	}
 }
 
+// Who sends by ServeFrom waits for the client, which is told that RecordIO
+// comes where it asked for that by name.
+func TestServeFrom(t *testing.T) {
+	messages, ended := make(chan proto.Message), make(chan error, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s, err := NewStream(r)
+		if err == nil {
+			err = s.ServeFrom(r.Context(), w, messages)
+		}
+		ended <- err
+	}))
+	t.Cleanup(server.Close)
+	get := func() *http.Response {
+		req, err := http.NewRequest(http.MethodGet, server.URL, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Accept", RecordIO)
+		req.Header.Set(HeaderMessageAccept, JSON)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { resp.Body.Close() })
+		return resp
+	}
+	resp := get()
+	if got, message := resp.Header.Get("Content-Type"), resp.Header.Get("Message-Content-Type"); got != RecordIO || message != JSON {
+		t.Errorf("content is %s of %s", got, message)
+	}
+	messages <- heartbeat()
+	close(messages)
+	r := bufio.NewReader(resp.Body)
+	if got := string(frame(t, r)); !strings.Contains(got, "HEARTBEAT") {
+		t.Errorf("got %s", got)
+	}
+	if _, err := r.ReadByte(); err != io.EOF {
+		t.Errorf("after the last message: %v, want EOF", err)
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("ServeFrom: %v", err)
+	}
+	messages = make(chan proto.Message)
+	get().Body.Close()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("ServeFrom: %v, want %v", err, context.Canceled)
+	}
+}
+
 func TestStreamEndsWithItsClient(t *testing.T) {
 	s, err := NewStream(request(http.MethodPost, JSON, Protobuf, ""))
 	if err != nil {

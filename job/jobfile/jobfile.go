@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -85,72 +86,12 @@ func parse(text []byte) (*job.Spec, error) {
 		return nil, at(root, "a job file is a list of keys such as name: and gpus:")
 	}
 	spec := &job.Spec{}
-	var errs []error
-	seen := map[string]int{}
-	for i := 0; i < len(root.Content); i += 2 {
-		key, value := root.Content[i], root.Content[i+1]
-		if first, ok := seen[key.Value]; ok {
-			errs = append(errs, at(key, "%s stands already in line %d", key.Value, first))
-			continue
-		}
-		seen[key.Value] = key.Line
-		if value.Kind == yaml.AliasNode {
-			errs = append(errs, at(value, "%s: job files take no YAML aliases", key.Value))
-			continue
-		}
-		set, ok := keys[key.Value]
-		if !ok {
-			errs = append(errs, at(key, "unknown key %q%s", key.Value, suggestion(key.Value)))
-			continue
-		}
-		if err := set(spec, value); err != nil {
-			errs = append(errs, at(value, "%s: %w", key.Value, err))
-		}
+	all := make(map[string]reader, len(keys))
+	for name, set := range keys {
+		all[name] = func(n *yaml.Node) error { return set(spec, n) }
 	}
-	return spec, errors.Join(errs...)
-}
-
-// suggestion names the key that was probably meant.
-func suggestion(key string) string {
-	best, distance := "", 3
-	for _, k := range Keys() {
-		if d := editDistance(key, k); d < distance {
-			best, distance = k, d
-		}
-	}
-	if best == "" {
-		return "; the keys are " + strings.Join(Keys(), ", ")
-	}
-	return fmt.Sprintf("; did you mean %q?", best)
+	return spec, fields(root, all)
 }
 
 // Keys lists the keys of a job file in alphabetical order.
-func Keys() []string {
-	names := make([]string, 0, len(keys))
-	for k := range keys {
-		names = append(names, k)
-	}
-	slices.Sort(names)
-	return names
-}
-
-// editDistance is Levenshtein's: inserts, deletes and replacements.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j+1]+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
-}
+func Keys() []string { return slices.Sorted(maps.Keys(keys)) }

@@ -102,7 +102,7 @@ func TestDefaults(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	for _, c := range []struct{ name, file, want string }{
 		{"misspelt key", "name: a\ngpu_typ: V100\ngpus: 1\ncommand: ls", `f.yaml:2: unknown key "gpu_typ"; did you mean "gpu_type"?`},
-		{"strange key", "name: a\nzzzzzzzz: 1\ncommand: ls", `f.yaml:2: unknown key "zzzzzzzz"; the keys are command, constraints`},
+		{"strange key", "name: a\nzzzzzzzz: 1\ncommand: ls", `f.yaml:2: unknown key "zzzzzzzz"; the keys are check, command, constraints`},
 		{"half a GPU", "name: a\ngpus: 0.5\ncommand: ls", `f.yaml:2: gpus: 0.5 is not a whole number: use 1`},
 		{"wordy GPU", "name: a\ngpus: one\ncommand: ls", `f.yaml:2: gpus: "one" is not a whole number`},
 		{"negative", "name: a\ngpus: -1\ncommand: ls", `f.yaml: gpus: -1 is not between 0 and 1024`},
@@ -155,6 +155,9 @@ func FuzzRead(f *testing.F) {
 	f.Add("name: a\ngpus: 1\ncommand: ls\n")
 	f.Add(`{"name":"a","gpu_type":{"include":["V100"]},"gpus":1,"command":["x"]}`)
 	f.Add("a: &a [*a]\n")
+	for _, c := range containers {
+		f.Add(c.file)
+	}
 	f.Fuzz(func(t *testing.T, text string) {
 		spec, err := Read(strings.NewReader(text), "f")
 		if err != nil {

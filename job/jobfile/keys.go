@@ -24,10 +24,21 @@ var keys = map[string]func(*job.Spec, *yaml.Node) error{
 	"mem":        func(s *job.Spec, n *yaml.Node) error { return size(n, &s.MemMiB) },
 	"disk":       func(s *job.Spec, n *yaml.Node) error { return size(n, &s.DiskMiB) },
 	"command":    func(s *job.Spec, n *yaml.Node) error { return command(n, &s.Command) },
-	"env":        func(s *job.Spec, n *yaml.Node) error { return environment(n, &s.Env) },
+	"env":        func(s *job.Spec, n *yaml.Node) error { return pairs(n, &s.Env) },
 	"image":      func(s *job.Spec, n *yaml.Node) error { return text(n, &s.Image) },
 	"container":  func(s *job.Spec, n *yaml.Node) error { return text(n, (*string)(&s.Containerizer)) },
 	"kill_grace": func(s *job.Spec, n *yaml.Node) error { return duration(n, &s.KillGrace) },
+
+	"volumes":      func(s *job.Spec, n *yaml.Node) error { return volumes(n, &s.Volumes) },
+	"network":      func(s *job.Spec, n *yaml.Node) error { return text(n, (*string)(&s.Network)) },
+	"ports":        func(s *job.Spec, n *yaml.Node) error { return ports(n, &s.Ports) },
+	"force_pull":   func(s *job.Spec, n *yaml.Node) error { return flag(n, &s.ForcePull) },
+	"shm_size":     func(s *job.Spec, n *yaml.Node) error { return size(n, &s.ShmMiB) },
+	"ipc":          func(s *job.Spec, n *yaml.Node) error { return text(n, (*string)(&s.IPC)) },
+	"ulimits":      func(s *job.Spec, n *yaml.Node) error { return ulimits(n, &s.Ulimits) },
+	"labels":       func(s *job.Spec, n *yaml.Node) error { return pairs(n, &s.Labels) },
+	"health_check": func(s *job.Spec, n *yaml.Node) error { return healthCheck(n, &s.HealthCheck) },
+	"check":        func(s *job.Spec, n *yaml.Node) error { return check(n, &s.Check) },
 
 	"gpu_uuid": func(s *job.Spec, n *yaml.Node) error {
 		return included(n, &s.Request.Devices.Include, &s.Request.Devices.Exclude)
@@ -37,7 +48,6 @@ var keys = map[string]func(*job.Spec, *yaml.Node) error{
 	"gpu_cuda":     func(s *job.Spec, n *yaml.Node) error { return text(n, &s.Request.MinCUDA) },
 	"gpu_topology": func(s *job.Spec, n *yaml.Node) error { return text(n, (*string)(&s.Request.Topology)) },
 	"constraints":  func(s *job.Spec, n *yaml.Node) error { return constraints(n, &s.Constraints) },
-	"ports":        func(s *job.Spec, n *yaml.Node) error { return ports(n, &s.Ports) },
 	"role":         func(s *job.Spec, n *yaml.Node) error { return text(n, &s.Role) },
 	"priority":     func(s *job.Spec, n *yaml.Node) error { return count(n, &s.Priority) },
 	"preemptible":  func(s *job.Spec, n *yaml.Node) error { return flag(n, &s.Preemptible) },
@@ -65,16 +75,6 @@ func number(n *yaml.Node, to *float64) error {
 		return fmt.Errorf("%s is not above 0", n.Value)
 	}
 	*to = v
-	return nil
-}
-
-// ports reads how many, or what each is.
-func ports(n *yaml.Node, to *[]job.Port) error {
-	var number int
-	if err := count(n, &number); err != nil {
-		return err
-	}
-	*to = make([]job.Port, max(number, 0))
 	return nil
 }
 
@@ -110,21 +110,10 @@ func included(n *yaml.Node, include, exclude *[]string) error {
 	if n.Kind != yaml.MappingNode {
 		return words(n, include)
 	}
-	for i := 0; i < len(n.Content); i += 2 {
-		var err error
-		switch key := n.Content[i].Value; key {
-		case "include":
-			err = words(n.Content[i+1], include)
-		case "exclude":
-			err = words(n.Content[i+1], exclude)
-		default:
-			err = fmt.Errorf("unknown key %q; the keys are include, exclude", key)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return fields(n, map[string]reader{
+		"include": func(n *yaml.Node) error { return words(n, include) },
+		"exclude": func(n *yaml.Node) error { return words(n, exclude) },
+	})
 }
 
 func words(n *yaml.Node, to *[]string) error {
@@ -200,22 +189,23 @@ func command(n *yaml.Node, to *[]string) error {
 	return nil
 }
 
-func environment(n *yaml.Node, to *map[string]string) error {
+// pairs reads names and values.
+func pairs(n *yaml.Node, to *map[string]string) error {
 	if n.Kind != yaml.MappingNode {
 		return errors.New("needs NAME: value pairs")
 	}
-	env := make(map[string]string, len(n.Content)/2)
+	all := make(map[string]string, len(n.Content)/2)
 	for i := 0; i < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
 		if value.Kind != yaml.ScalarNode {
-			return fmt.Errorf("%s is not a single value", key.Value)
+			return at(value, "%s is not a single value", key.Value)
 		}
-		if _, ok := env[key.Value]; ok {
-			return fmt.Errorf("%s stands twice", key.Value)
+		if _, ok := all[key.Value]; ok {
+			return at(key, "%s stands twice", key.Value)
 		}
-		env[key.Value] = value.Value
+		all[key.Value] = value.Value
 	}
-	*to = env
+	*to = all
 	return nil
 }
 
@@ -225,6 +215,17 @@ func duration(n *yaml.Node, to *time.Duration) error {
 		return fmt.Errorf("%q is not a duration such as 10s or 2m", n.Value)
 	}
 	*to = d
+	return nil
+}
+
+// someTime is a duration above 0: nothing is what a key that is left out has.
+func someTime(n *yaml.Node, to *time.Duration) error {
+	if err := duration(n, to); err != nil {
+		return err
+	}
+	if *to <= 0 {
+		return fmt.Errorf("%s is not above 0: leave it out for the default", *to)
+	}
 	return nil
 }
 

@@ -8,10 +8,11 @@ import (
 )
 
 // Service does what requests ask for. Its methods may be called at the same
-// time; what they return is the caller's. Errors are *deploy.Unknown for what
-// is not there, *deploy.Locked, *marathon.Invalid or *Problem where the
-// requester is to know more than that something broke. A change is recorded
-// when its method returns.
+// time. The lists that they return are the caller's, the apps and groups in them
+// are shared and never changed. Errors are *deploy.Unknown for what is not
+// there, *deploy.Locked, *marathon.Invalid or *Problem where the requester is
+// to know more than that something broke. A change is recorded when its method
+// returns.
 type Service interface {
 	// Settings are what a definition at that id is read with: Role is that of
 	// its top group where that enforces one.

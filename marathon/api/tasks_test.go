@@ -114,3 +114,15 @@ func TestEndpoints(t *testing.T) {
 		}
 	}
 }
+
+func TestServicePorts(t *testing.T) {
+	for text, want := range map[string][]int{
+		`{"cmd": "a", "portDefinitions": []}`: {},
+		`{"cmd": "a", "ports": [80, 0]}`:      {80, 0},
+		`{"container": {"docker": {"image": "i"}, "portMappings": [{"containerPort": 80, "servicePort": 10001}, {"containerPort": 81}]}, "networks": [{"mode": "container/bridge"}]}`: {10001, 0},
+	} {
+		if got := servicePorts(parsed(t, text)); !slices.Equal(got, want) {
+			t.Errorf("%s: got %v, want %v", text, got, want)
+		}
+	}
+}

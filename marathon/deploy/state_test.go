@@ -58,34 +58,6 @@ func kept(s *State) map[string][]byte {
 	return documents
 }
 
-// What was asked for and is not yet seen counts as done, so that a late sight
-// costs no healthy instance more.
-func TestLateSight(t *testing.T) {
-	s := empty(t)
-	put(t, s, start(), "/web n=3 health min=1 over=0")
-	s.Step(nil)
-	old := serving(s, "/web", 3)
-	s.Step(map[string][]Instance{"/web": old})
-	put(t, s, start(), "/web n=3 health min=1 over=0 cmd=x")
-	s.Step(nil)
-	all := append(old, serving(s, "/web", 1)...)
-	first, _ := s.Step(map[string][]Instance{"/web": all})
-	want := Stop{"/web", []string{old[2].TaskID}}
-	if len(first) != 2 || !cmp.Equal(first[0], Action(want)) {
-		t.Fatalf("got %+v, want %+v and a Scale", first, want)
-	}
-	again, _ := s.Step(map[string][]Instance{"/web": all})
-	if diff := cmp.Diff(first, again); diff != "" {
-		t.Errorf("asked a second time (-first +again):\n%s", diff)
-	}
-	all[0].Healthy = new(false) // and goes for nothing, while the others stay
-	third, _ := s.Step(map[string][]Instance{"/web": all})
-	want.TaskIDs = []string{old[0].TaskID, old[2].TaskID}
-	if !cmp.Equal(third[0], Action(want)) {
-		t.Errorf("got %+v, want %+v", third[0], want)
-	}
-}
-
 // Versions only ever grow, even where the clock does not, and the last 25 are
 // kept.
 func TestVersions(t *testing.T) {
@@ -115,27 +87,6 @@ func TestVersions(t *testing.T) {
 	}
 	if d := put(t, next, start().Add(-time.Hour), "/web n=0"); d.Version <= all[0] {
 		t.Errorf("after a failover the version is %s, not later than %s", d.Version, all[0])
-	}
-}
-
-// The version that a deployment goes back to, and the one that still runs,
-// are kept whatever else is not.
-func TestNeededVersionsAreKept(t *testing.T) {
-	s := empty(t)
-	put(t, s, start(), "/web n=1")
-	s.Step(nil)
-	first, _ := s.App("/web")
-	s.Step(map[string][]Instance{"/web": serving(s, "/web", 1)})
-	for i := range 40 {
-		if _, err := s.Put(start(), []*marathon.App{testApp(t, []string{"/web", fmt.Sprintf("cmd=x%d", i)})}, Options{Force: true}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got := s.Versions("/web"); len(got) != 25 || got[24] != first.Version {
-		t.Errorf("got %d versions, the last %s, want 25 with %s", len(got), got[24], first.Version)
-	}
-	if _, err := New(kept(s)); err != nil {
-		t.Error(err)
 	}
 }
 

@@ -159,11 +159,11 @@ func TestUnsupportedContainerInfo(t *testing.T) {
 	} {
 		info := imageInfo("x")
 		change(info)
-		if _, err := imageOf(info); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := new(Agent).supported(info); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %q", err, want)
 		}
 	}
-	if name, err := imageOf(&mesos.ContainerInfo{Type: mesos.ContainerInfo_MESOS.Enum()}); name != "" || err != nil {
+	if name, err := new(Agent).supported(&mesos.ContainerInfo{Type: mesos.ContainerInfo_MESOS.Enum()}); name != "" || err != nil {
 		t.Errorf("without image: %q, %v", name, err)
 	}
 }

@@ -35,6 +35,8 @@ func TestMain(m *testing.M) {
 			err = container.Init(os.Args[2:])
 		case "executor", "foreign-executor":
 			err = foreign()
+		case oursCommand:
+			err = ours(nil)
 		case "agent":
 			err = doomedAgent(os.Args[2])
 		default:

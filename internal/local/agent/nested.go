@@ -24,6 +24,8 @@ type nestedRun struct {
 	// ids are its own and its parents', the executor's first.
 	ids   []string
 	image bool
+	// command is what it runs, as far as sessions beside it need that.
+	command container.Command
 	// box is nil until it runs; abort ends the launch before.
 	box   *container.Container
 	abort context.CancelFunc
@@ -119,9 +121,16 @@ func (a *Agent) launchNested(ctx context.Context, l nestedLaunch) (int, error) {
 		result <-chan error
 	}
 	b, err := ask(ctx, a.loop, func() begun {
-		e, err := a.parentOf(l.ids)
-		if err != nil {
+		e, parent, err := a.parentOf(l.ids)
+		switch {
+		case err != nil:
 			return begun{err: err}
+		case l.session && parent == nil:
+			return begun{err: errors.New("this agent runs sessions beside nested containers only")}
+		case l.session:
+			l.beside = parent
+		case parent != nil && parent.image:
+			return begun{err: fmt.Errorf("parent container %s has an image: this agent nests none in those", strings.Join(parent.ids, "."))}
 		}
 		if e.nested[strings.Join(l.ids[1:], ".")] != nil {
 			return begun{there: true}
@@ -143,25 +152,23 @@ func (a *Agent) launchNested(ctx context.Context, l nestedLaunch) (int, error) {
 	return http.StatusOK, nil
 }
 
-// parentOf finds the executor that a new container is to be nested in.
-func (a *Agent) parentOf(ids []string) (*executorRun, error) {
+// parentOf finds the executor that a new container is to be nested in, and the
+// nested container, if it is to be below one.
+func (a *Agent) parentOf(ids []string) (*executorRun, *nestedRun, error) {
 	e := a.byContainer(ids[0])
 	switch {
 	case e == nil:
-		return nil, fmt.Errorf("parent container %s does not exist", ids[0])
+		return nil, nil, fmt.Errorf("parent container %s does not exist", ids[0])
 	case e.box == nil || e.exited:
-		return nil, fmt.Errorf("parent container %s does not run", ids[0])
+		return nil, nil, fmt.Errorf("parent container %s does not run", ids[0])
+	case len(ids) == 2:
+		return e, nil, nil
 	}
-	if len(ids) > 2 {
-		parent := e.nested[strings.Join(ids[1:len(ids)-1], ".")]
-		if parent == nil || parent.box == nil || parent.over {
-			return nil, fmt.Errorf("parent container %s does not run", strings.Join(ids[:len(ids)-1], "."))
-		}
-		if parent.image {
-			return nil, fmt.Errorf("parent container %s has an image: this agent nests none in those", strings.Join(ids[:len(ids)-1], "."))
-		}
+	parent := e.nested[strings.Join(ids[1:len(ids)-1], ".")]
+	if parent == nil || parent.box == nil || parent.over {
+		return nil, nil, fmt.Errorf("parent container %s does not run", strings.Join(ids[:len(ids)-1], "."))
 	}
-	return e, nil
+	return e, parent, nil
 }
 
 // startNested launches beside the loop; the channel tells how it went.
@@ -173,8 +180,9 @@ func (a *Agent) startNested(e *executorRun, l nestedLaunch) <-chan error {
 	l.parent, l.sandbox, l.grant = e.box, e.sandbox, e.grant
 	a.work(func(context.Context) func() {
 		defer abort()
-		box, err := a.makeNested(ctx, l)
+		box, command, err := a.makeNested(ctx, l)
 		return func() {
+			n.command = command
 			if err != nil {
 				n.over = true
 				close(n.done)

@@ -24,101 +24,96 @@ type nestedLaunch struct {
 	ids     []string
 	command *mesos.CommandInfo
 	info    *mesos.ContainerInfo
+	// session runs beside its parent, in that's file system and environment;
+	// output takes what it writes.
+	session bool
+	beside  *nestedRun
+	output  output
 	// The rest is the parent's.
 	parent  *container.Container
 	sandbox string
 	grant   isolator.Grant
 }
 
-// makeNested starts a nested container.
-func (a *Agent) makeNested(ctx context.Context, l nestedLaunch) (*container.Container, error) {
-	name, err := imageOf(l.info)
+// makeNested starts a nested container. What it ran is for sessions beside it.
+func (a *Agent) makeNested(ctx context.Context, l nestedLaunch) (*container.Container, container.Command, error) {
+	name, err := a.supported(l.info)
 	if err != nil {
-		return nil, err
+		return nil, container.Command{}, err
 	}
 	if n := len(l.command.GetURIs()); n > 0 {
-		return nil, fmt.Errorf("the command has %d URIs to fetch, and this agent fetches none", n)
+		return nil, container.Command{}, fmt.Errorf("the command has %d URIs to fetch, and this agent fetches none", n)
 	}
-	if name != "" {
+	switch {
+	case l.beside != nil && l.info != nil:
+		return nil, container.Command{}, errors.New("a session has the container that it runs beside: leave out its own")
+	case l.beside != nil:
+		return a.nestSession(ctx, l)
+	case name != "":
 		return a.nestImage(ctx, l, name)
 	}
 	return a.nestProcess(ctx, l)
 }
 
-// imageOf names the container's image, or none. It refuses what this agent
-// would have to leave out.
-func imageOf(info *mesos.ContainerInfo) (string, error) {
-	if info == nil {
-		return "", nil
+// nestProcess runs a command in its parent's file system.
+func (a *Agent) nestProcess(ctx context.Context, l nestedLaunch) (*container.Container, container.Command, error) {
+	c, err := a.processOf(l)
+	if err != nil {
+		return nil, c, err
 	}
-	img := info.GetMesos().GetImage()
-	switch {
-	case info.GetType() != mesos.ContainerInfo_MESOS:
-		return "", errors.New("nested containers are of type MESOS; Docker containers are an executor's to run")
-	case len(info.NetworkInfos) > 0 || info.Hostname != nil:
-		return "", errors.New("this agent's containers have the host's network and name")
-	case info.TTYInfo != nil || info.LinuxInfo != nil || info.RlimitInfo != nil:
-		return "", errors.New("tty_info, linux_info and rlimit_info are not supported by this agent")
-	case img == nil && len(info.Volumes) > 0:
-		return "", errors.New("volumes need an image on this agent")
-	case img == nil:
-		return "", nil
-	case img.GetType() != mesos.Image_DOCKER:
-		return "", fmt.Errorf("images of type %v are not supported, only DOCKER", img.GetType())
+	out, err := openOutput(l.sandbox, nestedFolder(l.ids), c.User)
+	if err != nil {
+		return nil, c, err
 	}
-	return img.GetDocker().GetName(), nil
+	defer out.close()
+	box, err := a.engine.Launch(ctx, container.Spec{ID: l.ids, Join: l.parent, Stdout: out.stdout, Stderr: out.stderr, Command: c})
+	return box, c, err
 }
 
-// nestProcess runs a command in its parent's file system.
-func (a *Agent) nestProcess(ctx context.Context, l nestedLaunch) (*container.Container, error) {
+func (a *Agent) processOf(l nestedLaunch) (c container.Command, err error) {
 	if l.command == nil {
-		return nil, errors.New("a container without image needs a command")
+		return c, errors.New("a container without image needs a command")
 	}
-	args, err := oci.Argv(l.command)
-	if err != nil {
-		return nil, err
+	if c.Args, err = oci.Argv(l.command); err != nil {
+		return c, err
 	}
 	own, err := oci.Variables(l.command)
 	if err != nil {
-		return nil, err
+		return c, err
 	}
-	user, err := a.user(l.command.GetUser())
-	if err != nil {
-		return nil, err
+	if c.User, err = a.user(l.command.GetUser()); err != nil {
+		return c, err
 	}
-	folder := nestedFolder(l.ids)
-	out, err := openOutput(l.sandbox, folder, user)
-	if err != nil {
-		return nil, err
+	if c.Rlimits, err = rlimitsOf(l.info.GetRlimitInfo()); err != nil {
+		return c, err
 	}
-	defer out.close()
-	dir := filepath.Join(l.sandbox, folder)
-	return a.engine.Launch(ctx, container.Spec{
-		ID: l.ids, Join: l.parent, Stdout: out.stdout, Stderr: out.stderr,
-		Command: container.Command{Path: args[0], Args: args, Env: oci.Merge([]string{"MESOS_SANDBOX=" + dir}, own), Dir: dir, User: user},
-	})
+	c.Path, c.Dir = c.Args[0], filepath.Join(l.sandbox, nestedFolder(l.ids))
+	c.Env = oci.Merge([]string{"MESOS_SANDBOX=" + c.Dir}, own)
+	return c, nil
 }
 
 // nestImage runs a command in an image, by runc.
-func (a *Agent) nestImage(ctx context.Context, l nestedLaunch, name string) (*container.Container, error) {
+func (a *Agent) nestImage(ctx context.Context, l nestedLaunch, name string) (*container.Container, container.Command, error) {
+	var none container.Command
 	if !a.cfg.Root {
-		return nil, fmt.Errorf("image %s: containers with images need an agent that runs as root and isolates", name)
+		return nil, none, fmt.Errorf("image %s: containers with images need an agent that runs as root and isolates", name)
 	}
 	runc, err := exec.LookPath(a.cfg.Runc)
 	if err != nil {
-		return nil, fmt.Errorf("containers with images need runc: install it (apt-get install runc): %w", err)
+		return nil, none, fmt.Errorf("containers with images need runc: install it (apt-get install runc): %w", err)
 	}
 	img, err := a.images.Get(ctx, name)
 	if err != nil {
-		return nil, err
+		return nil, none, err
 	}
 	c, err := a.describeImage(ctx, l, img)
 	if err != nil {
-		return nil, err
+		return nil, none, err
 	}
-	out, err := openOutput(l.sandbox, nestedFolder(l.ids), &container.User{UID: c.UID, GID: c.GID})
+	command := container.Command{Env: c.Env, Dir: c.Dir, User: &container.User{UID: c.UID, GID: c.GID, Groups: c.Groups}}
+	out, err := openOutput(l.sandbox, nestedFolder(l.ids), command.User)
 	if err != nil {
-		return nil, err
+		return nil, none, err
 	}
 	defer out.close()
 	bundle := a.runDir(l.ids)
@@ -130,14 +125,14 @@ func (a *Agent) nestImage(ctx context.Context, l nestedLaunch, name string) (*co
 		},
 	}
 	if err := writeBundle(s.OCI, c); err != nil {
-		return nil, err
+		return nil, none, err
 	}
 	box, err := a.engine.Launch(ctx, s)
 	if stage := (*container.StageError)(nil); errors.As(err, &stage) && stage.Stage == container.StageOverlay {
 		a.cfg.Log.WithError(err).Warn("no copy-on-write here; unpacking the image again")
-		return a.launchCopy(ctx, s, name)
+		box, err = a.launchCopy(ctx, s, name)
 	}
-	return box, err
+	return box, command, err
 }
 
 // launchCopy gives the container a root file system of its own where overlay
@@ -194,6 +189,10 @@ func (a *Agent) describeImage(ctx context.Context, l nestedLaunch, img image.Ima
 	if err != nil {
 		return oci.Container{}, err
 	}
+	rlimits, err := rlimitsOf(l.info.GetRlimitInfo())
+	if err != nil {
+		return oci.Container{}, err
+	}
 	env := [][]string{img.Config.Env, {"MESOS_SANDBOX=" + oci.Sandbox}}
 	ask, err := driver.Examine(img.Config.Labels, img.Config.Env, variables(own), a.driverFor(l.grant))
 	if err != nil && len(l.grant.Nodes) > 0 {
@@ -217,6 +216,7 @@ func (a *Agent) describeImage(ctx context.Context, l nestedLaunch, img image.Ima
 	return oci.Container{
 		Args: args, Env: oci.Merge(append(env, own)...), Dir: dir, UID: user.UID, GID: user.GID, Groups: user.Groups,
 		Cgroup: a.engine.Path(l.ids) + "/.oci", Nodes: l.grant.Nodes, Rules: l.grant.Rules, Binds: binds,
+		ShmMiB: l.info.GetLinuxInfo().GetSHMSize(), Rlimits: ociLimits(rlimits),
 	}, nil
 }
 
@@ -251,6 +251,9 @@ func (a *Agent) binds(l nestedLaunch) ([]oci.Bind, error) {
 	for _, v := range l.info.GetVolumes() {
 		if v.HostPath == nil || !filepath.IsAbs(v.GetHostPath()) || !filepath.IsAbs(v.ContainerPath) {
 			return nil, fmt.Errorf("volume at %s: this agent mounts absolute host paths on absolute container paths only", v.ContainerPath)
+		}
+		if _, err := os.Stat(v.GetHostPath()); err != nil {
+			return nil, fmt.Errorf("volume at %s: %w", v.ContainerPath, err)
 		}
 		list = append(list, oci.Bind{Host: v.GetHostPath(), Path: v.ContainerPath, ReadOnly: v.GetMode() == mesos.RO})
 	}

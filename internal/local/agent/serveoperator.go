@@ -45,6 +45,10 @@ func (a *Agent) serveOperator(w http.ResponseWriter, r *http.Request) {
 		wire.WriteError(w, err)
 		return
 	}
+	if call.Type == agent.Call_LAUNCH_NESTED_CONTAINER_SESSION {
+		a.serveSession(w, r, call.LaunchNestedContainerSession)
+		return
+	}
 	serve, ok := operations()[call.Type]
 	if !ok {
 		wire.WriteError(w, wire.Errorf(http.StatusNotImplemented, "call %v is not implemented", call.Type))

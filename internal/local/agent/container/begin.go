@@ -14,6 +14,9 @@ import (
 
 // begin fences the process in as ordered and starts the command.
 func begin(o order) (pid int, err error) {
+	if o.Enter != nil {
+		return enter(*o.Enter, o.Command)
+	}
 	if o.Fenced {
 		if err := fence(o); err != nil {
 			return 0, err
@@ -71,6 +74,11 @@ func start(c Command) (int, error) {
 	if c.User != nil {
 		sys.Credential = &syscall.Credential{Uid: c.User.UID, Gid: c.User.GID, Groups: c.User.Groups}
 	}
+	restore, err := limit(c.Rlimits)
+	if err != nil {
+		return 0, stageErrorf(StageStart, "start %s: %v", path, err)
+	}
+	defer restore()
 	pid, err := syscall.ForkExec(path, c.Args, &syscall.ProcAttr{
 		Dir: c.Dir, Env: c.Env, Files: []uintptr{0, 1, 2}, Sys: sys,
 	})

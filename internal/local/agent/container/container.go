@@ -27,6 +27,16 @@ type Command struct {
 	Dir  string
 	// User is who runs it; nil for who runs the agent.
 	User *User
+	// Rlimits need an engine that fences.
+	Rlimits []Rlimit
+}
+
+// Rlimit is one of setrlimit(2): Name is "RLIMIT_NOFILE" where Resource is
+// that number. The kernel's infinity is the largest number.
+type Rlimit struct {
+	Name       string
+	Resource   int
+	Soft, Hard uint64
 }
 
 // User is a numeric identity.
@@ -59,6 +69,9 @@ type Spec struct {
 	// Join makes the container see the file system, /dev included, of
 	// another that runs, instead of getting a /dev of its own.
 	Join *Container
+	// Enter makes the command run beside another container's: in its file
+	// system, among its processes and with no more rights than it has.
+	Enter *Container
 	// OCI makes runc run the container from a bundle; Command is then in the
 	// bundle's config.json and nothing of it is read here but Dir.
 	OCI *OCI

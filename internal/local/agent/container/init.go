@@ -26,7 +26,7 @@ func Init(args []string) error {
 	}
 	// Namespaces belong to threads: what follows stays on this one.
 	runtime.LockOSThread()
-	for _, fd := range []int{controlFD, reportFD, mountFD} {
+	for _, fd := range []int{controlFD, reportFD, mountFD, pidFD} {
 		unix.CloseOnExec(fd)
 	}
 	control := json.NewDecoder(os.NewFile(controlFD, "control"))
@@ -77,9 +77,10 @@ func supervise(o order, out reporter, pid int, signals <-chan os.Signal, stop <-
 }
 
 // end kills what is left, then reports. In its own PID namespace the kernel
-// kills everything when this process ends.
+// kills everything when this process ends; what is left in another's is in a
+// cgroup that the agent clears.
 func end(o order, out reporter, status syscall.WaitStatus) {
-	if !o.Fenced {
+	if !o.Fenced && o.Enter == nil {
 		killChildren()
 	}
 	_ = out.send(report{Ended: &status}) // an agent that is gone needs no report

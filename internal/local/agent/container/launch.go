@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"slices"
 	"sync"
 	"syscall"
 )
@@ -21,11 +20,14 @@ type Container struct {
 	// control is the write end of the pipe whose end tells the container that
 	// its agent has died.
 	control *os.File
-	// mounts is its mount namespace, for those that join it.
-	mounts *os.File
-	killed sync.Once
-	exited chan struct{}
-	status syscall.WaitStatus
+	// spaces are for those that join it or enter it, oci is what runc runs in
+	// it. entered says that it is in another's namespaces.
+	spaces  namespaces
+	oci     *OCI
+	entered bool
+	killed  sync.Once
+	exited  chan struct{}
+	status  syscall.WaitStatus
 }
 
 // Launch starts a container. It returns once the command runs, or with what
@@ -34,7 +36,7 @@ func (e *Engine) Launch(ctx context.Context, s Spec) (*Container, error) {
 	if err := checkIDs(s.ID); err != nil {
 		return nil, err
 	}
-	c := &Container{engine: e, path: e.Path(s.ID), exited: make(chan struct{})}
+	c := &Container{engine: e, path: e.Path(s.ID), oci: s.OCI, entered: s.Enter != nil, exited: make(chan struct{})}
 	reports, err := e.spawn(c, s)
 	if err != nil {
 		return nil, errors.Join(err, c.Remove())
@@ -61,27 +63,34 @@ func (e *Engine) spawn(c *Container, s Spec) (reports *os.File, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer files.close()
 	c.control, reports = files.control, files.reports
-	if s.Join != nil {
-		files.extra = append(slices.Clone(files.extra), s.Join.mounts)
+	if s.Join != nil && e.fenced {
+		err = files.share(&s.Join.spaces, 1)
+	}
+	if s.Enter != nil && e.fenced {
+		err = files.share(&s.Enter.spaces, 2)
+	}
+	if err != nil {
+		files.close()
+		return nil, errors.Join(err, files.control.Close(), files.reports.Close())
 	}
 	c.cmd = &exec.Cmd{
 		Path: e.program, Args: []string{e.program, InitCommand}, Env: []string{}, Dir: "/",
 		Stdin: files.stdin, Stdout: s.Stdout, Stderr: s.Stderr, ExtraFiles: files.extra,
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 	}
-	if e.fenced {
+	if e.fenced && !c.entered {
 		c.cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWPID | syscall.CLONE_NEWNS
 	}
-	if err := c.cmd.Start(); err != nil {
+	err = c.cmd.Start()
+	files.close() // or the end of the process would not be heard below
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start container process: %w", err), c.control.Close(), reports.Close())
 	}
 	if !e.fenced {
 		return reports, nil
 	}
-	c.mounts, err = os.Open(fmt.Sprintf("/proc/%d/ns/mnt", c.cmd.Process.Pid))
-	if err = errors.Join(err, e.cgroups.enter(c.path, c.cmd.Process.Pid)); err != nil {
+	if err = errors.Join(c.spaces.open(c.cmd.Process.Pid), e.cgroups.enter(c.path, c.cmd.Process.Pid)); err != nil {
 		c.Kill()
 		c.wait(json.NewDecoder(reports), reports)
 		return nil, err
@@ -108,6 +117,12 @@ func (c *Container) order(ctx context.Context, fenced bool, s Spec, reports *jso
 	stop := context.AfterFunc(ctx, c.Kill)
 	defer stop()
 	o := order{Fenced: fenced, Join: s.Join != nil, Nodes: s.Nodes, Command: s.Command, OCI: s.OCI}
+	if s.Enter != nil && fenced {
+		o.Enter = &entry{}
+		if s.Enter.oci != nil {
+			o.Enter.PidFile = s.Enter.oci.pidFile()
+		}
+	}
 	if err := json.NewEncoder(c.control).Encode(o); err != nil {
 		return fmt.Errorf("order container process: %w", err)
 	}
@@ -131,7 +146,8 @@ func (c *Container) wait(reports *json.Decoder, file *os.File) {
 	var m report
 	err := reports.Decode(&m)
 	_ = c.cmd.Wait() // the state below has what there is to know
-	_, _, _ = closed(c.control), closed(c.mounts), file.Close()
+	_, _ = closed(c.control), file.Close()
+	c.spaces.close()
 	c.status = c.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	if err == nil && m.Ended != nil {
 		c.status = *m.Ended
@@ -140,7 +156,8 @@ func (c *Container) wait(reports *json.Decoder, file *os.File) {
 }
 
 // Exited is closed when the command has ended; of what it started nothing
-// runs then. Its own cgroup remains until Remove.
+// runs then, but in a container that entered another. Its own cgroup remains
+// until Remove, and what runs there.
 func (c *Container) Exited() <-chan struct{} { return c.exited }
 
 // Status is the command's wait status, known once Exited is closed.

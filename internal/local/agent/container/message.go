@@ -16,8 +16,10 @@ const (
 	controlFD = 3
 	// reportFD takes reports.
 	reportFD = 4
-	// mountFD is the mount namespace to join, where there is one.
+	// mountFD is the mount namespace to join, where there is one, and pidFD
+	// the PID namespace to enter.
 	mountFD = 5
+	pidFD   = 6
 )
 
 // stopByte on the control pipe asks for the end of everything at once.
@@ -31,6 +33,13 @@ type order struct {
 	Nodes   []rules.Node `json:"nodes"`
 	Command Command      `json:"command"`
 	OCI     *OCI         `json:"oci,omitempty"`
+	Enter   *entry       `json:"enter,omitempty"`
+}
+
+// entry is the container to enter. PidFile names the process of one that runc
+// runs, whose namespaces are not those of its first process.
+type entry struct {
+	PidFile string `json:"pid_file,omitempty"`
 }
 
 // report is one line of what it answers: that the command has started, that

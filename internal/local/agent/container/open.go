@@ -13,6 +13,7 @@ type opened struct {
 	stdin *os.File
 	// ends are the process's ends of the pipes; extra begins with them.
 	ends, extra      []*os.File
+	shared           []*os.File // another container's namespaces, in extra too
 	control, reports *os.File
 }
 
@@ -36,9 +37,16 @@ func open() (*opened, error) {
 
 // close closes what only the container's process needs.
 func (o *opened) close() {
-	for _, f := range append(slices.Clone(o.ends), o.stdin) {
+	for _, f := range slices.Concat(o.ends, o.shared, []*os.File{o.stdin}) {
 		_ = closed(f) // this process has not used it
 	}
+}
+
+// share gives the process the first n of a container's namespaces.
+func (o *opened) share(spaces *namespaces, n int) error {
+	files, err := spaces.copies(n)
+	o.shared, o.extra = files, slices.Concat(o.ends, files)
+	return err
 }
 
 func closed(f *os.File) error {

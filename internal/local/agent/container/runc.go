@@ -21,7 +21,7 @@ func startOCI(o OCI) (int, error) {
 			return 0, err
 		}
 	}
-	pidFile := filepath.Join(o.Bundle, "pid")
+	pidFile := o.pidFile()
 	if err := runc(o, "create", "--bundle", o.Bundle, "--pid-file", pidFile, o.ID); err != nil {
 		return 0, err
 	}
@@ -38,6 +38,10 @@ func startOCI(o OCI) (int, error) {
 	}
 	return pid, nil
 }
+
+// pidFile is where runc writes down the container's process, by its number
+// among those of the container.
+func (o OCI) pidFile() string { return filepath.Join(o.Bundle, "pid") }
 
 // runc runs one runc command. Its output is the container's, so that what it
 // has to say about an error comes by its log.

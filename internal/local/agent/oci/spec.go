@@ -33,6 +33,10 @@ type Container struct {
 	Rules []rules.Rule
 	// Binds are mounted over the usual mounts.
 	Binds []Bind
+	// ShmMiB is the size of /dev/shm; 0 is the kernel's default, half of the
+	// machine's memory.
+	ShmMiB  uint32
+	Rlimits []specs.POSIXRlimit
 }
 
 // Bind makes a host's file or folder appear in the container.
@@ -53,8 +57,9 @@ func Spec(c Container) *specs.Spec {
 			User:            specs.User{UID: c.UID, GID: c.GID, AdditionalGids: c.Groups},
 			Capabilities:    capabilities(c.UID),
 			NoNewPrivileges: true,
+			Rlimits:         c.Rlimits,
 		},
-		Mounts: append(mounts(), binds(c.Binds)...),
+		Mounts: append(mounts(c.ShmMiB), binds(c.Binds)...),
 		Linux: &specs.Linux{
 			CgroupsPath:   c.Cgroup,
 			Namespaces:    []specs.LinuxNamespace{{Type: specs.MountNamespace}, {Type: specs.IPCNamespace}},

@@ -81,6 +81,9 @@ func (l Launch) common(t mesos.TaskInfo) error {
 	if err := container(t.Container); err != nil {
 		return fmt.Errorf("task's ContainerInfo is invalid: %w", err)
 	}
+	if err := probes(t); err != nil {
+		return err
+	}
 	return limits(t)
 }
 

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/job"
+	"mesos-gpu/job/jobfile"
+)
+
+// specOf is what "mesos-gpu run --image i --name a" makes of the flags.
+func specOf(line ...string) (*job.Spec, error) {
+	s, w := &job.Spec{Name: "a", Image: "i"}, wishes{}
+	f := pflag.NewFlagSet("run", pflag.ContinueOnError)
+	w.flags(f, s)
+	if err := f.Parse(line); err != nil {
+		return nil, err
+	}
+	if err := w.complete(s); err != nil {
+		return nil, err
+	}
+	return s, complete(s, "1GiB", nil)
+}
+
+// TestFlagsAreTheJobFile: what flags ask for, a job file does.
+func TestFlagsAreTheJobFile(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		flags []string
+		file  string
+	}{
+		{"nothing", nil, ""},
+		{"all", []string{
+			"-v", "/data:/data:ro", "--volume", "scratch:/scratch", "--network", "bridge", "-p", "8080", "--publish", "9090/udp", "--shm-size", "512MiB",
+			"--ipc", "private", "--ulimit", "memlock=unlimited", "--ulimit", "stack=1:2", "-l", "team=vision", "--label", "note=a=b", "--pull", "always",
+			"--health-http", "/health", "--health-interval", "2s", "--health-timeout", "3s", "--health-start-period", "4s", "--health-retries", "5", "--health-delay", "1s",
+		}, `
+volumes: ["/data:/data:ro", "scratch:/scratch"]
+network: bridge
+ports: [8080, 9090/udp]
+shm_size: 512MiB
+ipc: private
+ulimits: {memlock: unlimited, stack: "1:2"}
+labels: {team: vision, note: a=b}
+force_pull: true
+health_check: {http: /health, interval: 2s, timeout: 3s, grace: 4s, failures: 5, delay: 1s}
+`},
+		{"host ports", []string{"--ports", "2", "--health-tcp", "first"}, "ports: 2\nhealth_check: {tcp: {port_index: 0}}"},
+		{"a command", []string{"--health-cmd", "curl -f x", "--health-retries", "-1"}, "health_check: {command: curl -f x, failures: never}"},
+		{"a port by number", []string{"--health-http", "8080/health"}, "health_check: {http: {port: 8080, path: /health}}"},
+		{"another by number", []string{"--health-tcp", "8080"}, "health_check: {tcp: 8080}"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := specOf(c.flags...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := jobfile.Read(strings.NewReader("name: a\nimage: i\nmem: 1GiB\n"+c.file), "f")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(got.Ports) == 0 {
+				got.Ports = nil
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("(-file +flags):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestFlagRefusals(t *testing.T) {
+	for _, c := range []struct{ line, want string }{
+		{"-v /data", `--volume: "/data" is no volume: write SOURCE:TARGET`},
+		{"-p 80:8080", `--ports: "80:8080" names a host port`},
+		{"-p 8080", `the container's own port 8080 needs network: bridge`},
+		{"--ports 1 -p 8080", `--ports: counts ports without a number in the container`},
+		{"--ports -1", `--ports: -1 is not between 0 and 100`},
+		{"--ports 1000000000", `--ports: 1000000000 is not between 0 and 100`},
+		{"--network none --ports 1", `ports: 1, and network: none reaches none of them`},
+		{"--ulimit memlock", `--ulimit: "memlock": write NAME=LIMIT`},
+		{"--ulimit memlock=x", `--ulimit: memlock: "x" is no limit`},
+		{"--shm-size big", `--shm-size: "big" is not a size`},
+		{"--ipc shareable", `ipc: "shareable" is neither private nor host`},
+		{"--label team", `--label: "team": write NAME=value`},
+		{"--pull never", `--pull: "never" is neither always nor missing`},
+		{"--health-retries 2", `a health check is one of --health-cmd, --health-http and --health-tcp: 0 are given`},
+		{"--health-cmd x --health-tcp 1", `--health-tcp: 2 are given`},
+		{"--health-http x/y", `--health-http: "x" is no port from 1 to 65535`},
+		{"--health-tcp 1/udp", `--health-tcp: "1/udp" is no port from 1 to 65535`},
+		{"--health-http /", `health_check: http: port_index 0, and the job has 0 ports`},
+	} {
+		_, err := specOf(strings.Fields(c.line)...)
+		if err == nil || !strings.Contains(err.Error(), c.want) || !isUsage(err) {
+			t.Errorf("%s: got %v, want the usage error …%s…", c.line, err, c.want)
+		}
+	}
+}
+
+func TestEnvironmentFlags(t *testing.T) {
+	s := &job.Spec{Image: "i"}
+	if err := complete(s, "1", []string{"A=b=c", "B="}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]string{"A": "b=c", "B": ""}, s.Env); diff != "" {
+		t.Error(diff)
+	}
+	if err := complete(&job.Spec{Image: "i"}, "1", []string{"A"}); err == nil || !strings.Contains(err.Error(), `--env: "A": write NAME=value`) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestHealthIsShown(t *testing.T) {
+	yes, no := true, false
+	j := api.JobView{State: job.Running}
+	j.Spec = job.Spec{Name: "serve", Container: job.Container{HealthCheck: &job.HealthCheck{}}}
+	j.Submitted = time.Now()
+	j.Tasks = []job.Task{
+		{ID: "serve.0", State: job.Running, Healthy: &yes, Ports: []int{31000, 31001}},
+		{ID: "serve.1", State: job.Running, Healthy: &no, Check: "HTTP status 503"},
+		{ID: "serve.2", State: job.Starting},
+		{ID: "serve.3", State: job.Failed, Healthy: &yes},
+	}
+	if got := healthy(&j); got != "1 of 4" {
+		t.Errorf("ps shows %q", got)
+	}
+	if got := healthy(&api.JobView{}); got != "-" {
+		t.Errorf("ps shows %q of a job without a check", got)
+	}
+	var out bytes.Buffer
+	a := &app{std: std{out: &out}}
+	if err := a.describe(j); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"healthy ", "31000 31001", "unhealthy, check: HTTP status 503"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("describe lacks %q:\n%s", want, out.String())
+		}
+	}
+}

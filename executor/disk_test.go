@@ -1,0 +1,180 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"golang.org/x/sys/unix"
+
+	"mesos-gpu/executor/task"
+	"mesos-gpu/internal/need"
+	"mesos-gpu/job"
+)
+
+const mib = 1 << 20
+
+// fill writes bytes that take room.
+func fill(t *testing.T, path string, size int) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Create(path)
+	if err == nil {
+		_, err = f.Write(make([]byte, size))
+	}
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil { // blocks are counted once written
+		t.Fatal(err)
+	}
+}
+
+// wantUsage is about so many bytes: folders take some, too.
+func wantUsage(t *testing.T, dir string, want int64) {
+	t.Helper()
+	got, err := usage(t.Context(), dir)
+	if err != nil || got < want || got > want+mib/2 {
+		t.Errorf("%s uses %d bytes (%v), want %d to %d", dir, got, err, want, want+mib/2)
+	}
+}
+
+func TestUsage(t *testing.T) {
+	dir, outside := t.TempDir(), t.TempDir()
+	wantUsage(t, dir, 0)
+	fill(t, filepath.Join(dir, "a", "b", "c"), 3*mib)
+	wantUsage(t, dir, 3*mib)
+	// Links, names and holes take nothing.
+	fill(t, filepath.Join(outside, "big"), 2*mib)
+	for name, target := range map[string]string{"file": filepath.Join(outside, "big"), "folder": outside, "loop": "."} {
+		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Link(filepath.Join(dir, "a", "b", "c"), filepath.Join(dir, "second name")); err != nil {
+		t.Fatal(err)
+	}
+	fill(t, filepath.Join(dir, "sparse"), mib)
+	if err := os.Truncate(filepath.Join(dir, "sparse"), 1<<40); err != nil {
+		t.Fatal(err)
+	}
+	for n := range batch + 10 { // names come in batches
+		if err := os.Symlink("x", filepath.Join(dir, "a", fmt.Sprint(n))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantUsage(t, dir, 4*mib)
+	if _, err := usage(t.Context(), filepath.Join(dir, "folder")); err == nil {
+		t.Error("a link was taken for a sandbox")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := usage(ctx, dir); !errors.Is(err, context.Canceled) {
+		t.Errorf("measuring went on: %v", err)
+	}
+}
+
+// What is mounted in a sandbox is not of it, be it of the same file system.
+func TestUsageEntersNoMounts(t *testing.T) {
+	need.Root(t)
+	dir, other := t.TempDir(), t.TempDir()
+	fill(t, filepath.Join(dir, "own"), mib)
+	fill(t, filepath.Join(other, "big"), 3*mib)
+	for _, name := range []string{"bind", "tmpfs"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = unix.Unmount(filepath.Join(dir, name), unix.MNT_DETACH) })
+	}
+	fill(t, filepath.Join(dir, "file"), 0)
+	t.Cleanup(func() { _ = unix.Unmount(filepath.Join(dir, "file"), unix.MNT_DETACH) })
+	for _, err := range []error{
+		unix.Mount(other, filepath.Join(dir, "bind"), "", unix.MS_BIND, ""),
+		unix.Mount(filepath.Join(other, "big"), filepath.Join(dir, "file"), "", unix.MS_BIND, ""),
+		unix.Mount("tmpfs", filepath.Join(dir, "tmpfs"), "tmpfs", 0, ""),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	fill(t, filepath.Join(dir, "tmpfs", "big"), 3*mib)
+	wantUsage(t, dir, mib)
+}
+
+// measured is a task that writes elsewhere.
+type measured struct {
+	*fakeTask
+	written chan int64
+	asked   chan time.Time
+}
+
+func (m measured) Start(ctx context.Context, t task.Task) (task.Running, error) {
+	_, err := m.fakeTask.Start(ctx, t)
+	return m, err
+}
+
+func (m measured) Written(context.Context) (int64, error) {
+	m.asked <- time.Now()
+	return <-m.written, nil
+}
+
+// A task that outgrows its disk ends at once and says why, with what it held.
+func TestDiskLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		m := measured{r.task, make(chan int64, 1), make(chan time.Time, 1)}
+		r.cfg.Runtimes[job.Docker] = m
+		fill(t, filepath.Join(r.cfg.Sandbox, "stdout.1"), 2*mib) // rotated output counts
+		r.run()
+		r.subscribed()
+		work := info(t, task.Task{Containerizer: job.Docker, DiskMiB: 10, KillGrace: time.Minute})
+		volume := mesos.Resource{Name: "disk", Type: mesos.SCALAR.Enum(), Scalar: &mesos.Value_Scalar{Value: 1000},
+			Disk: &mesos.Resource_DiskInfo{Volume: &mesos.Volume{Mode: mesos.RW.Enum(), ContainerPath: "data"}}}
+		work.Resources = append(work.Resources, volume)
+		r.launch(work)
+		r.running()
+		start := time.Now()
+		for n, written := range []int64{0, 7 * mib, 9 * mib} {
+			if at := (<-m.asked).Sub(start); at != time.Duration(n+1)*10*time.Second {
+				t.Errorf("measured after %s", at)
+			}
+			m.written <- written
+		}
+		if sig := <-r.task.signals; sig != 9 || time.Since(start) != 30*time.Second {
+			t.Errorf("signal %d after %s, want SIGKILL at once", sig, time.Since(start))
+		}
+		r.task.exit <- task.Exit{Signal: 9}
+		s := r.update(mesos.TASK_FAILED)
+		if s.GetReason() != mesos.REASON_CONTAINER_LIMITATION_DISK || !strings.Contains(s.GetMessage(), "used 11.") || !strings.HasSuffix(s.GetMessage(), "its limit is 10.0 MiB") {
+			t.Errorf("ended for %s with %q", s.GetReason(), s.GetMessage())
+		}
+		if diff := cmp.Diff(&mesos.TaskResourceLimitation{Resources: diskOf(work.Resources[2:3])}, s.Limitation); diff != "" {
+			t.Errorf("limitation (-want +got):\n%s", diff)
+		}
+		r.acknowledge(s)
+		r.endedWell()
+	})
+}
+
+// A task without disk resources may write what there is room for.
+func TestNoDiskLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.cfg.Runtimes[job.Docker] = measured{r.task, nil, nil} // would block if asked
+		r.run()
+		r.subscribed()
+		r.launch(info(t, task.Task{Containerizer: job.Docker}))
+		r.running()
+		time.Sleep(time.Hour)
+		r.task.exit <- task.Exit{}
+		r.acknowledge(r.update(mesos.TASK_FINISHED))
+		r.endedWell()
+	})
+}

@@ -1,0 +1,173 @@
+package rotate
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"mesos-gpu/internal/need"
+)
+
+// heldWriter appends numbered lines to a file until told to stop, as a process
+// does that an agent gave the file to.
+func heldWriter(t *testing.T, path string) (stop func() (lines int)) {
+	t.Helper()
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end, ended := make(chan struct{}), make(chan int)
+	go func() {
+		defer file.Close()
+		for n := 0; ; n++ {
+			select {
+			case <-end:
+				ended <- n
+				return
+			default:
+			}
+			if _, err := fmt.Fprintf(file, "%08d\n", n); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	return func() int { close(end); return <-ended }
+}
+
+// truncateUnder truncates again and again beside a writer, and returns how
+// many lines that wrote and the numbers of those which are there, whole.
+func truncateUnder(t *testing.T, path string) (written int, there []int) {
+	t.Helper()
+	stop := heldWriter(t, path)
+	const times = 50
+	l := Limits{Bytes: 8192, Files: 10000}
+	for done := 0; done < times; {
+		if err := Truncate(path, l); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(numbered(path, done+1)); err == nil {
+			done++
+		}
+	}
+	written = stop()
+	for line := range strings.Lines(strings.Join(files(t, path), "")) {
+		var n int
+		if _, err := fmt.Sscanf(line, "%08d\n", &n); err == nil && len(line) == 9 {
+			there = append(there, n)
+		}
+	}
+	return written, there
+}
+
+func inOrder(t *testing.T, numbers []int) {
+	t.Helper()
+	for i := range len(numbers) - 1 {
+		if numbers[i+1] <= numbers[i] {
+			t.Fatalf("line %d comes after line %d", numbers[i+1], numbers[i])
+		}
+	}
+}
+
+// Where the file system can cut a file's head off, a busy writer's every line
+// is there, once.
+func TestTruncateLosesNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "stdout")
+	if !collapses(t, path+"-probe") {
+		t.Skip("this file system cannot cut off a file's head")
+	}
+	written, there := truncateUnder(t, path)
+	inOrder(t, there)
+	if len(there) != written {
+		t.Errorf("%d of %d lines are there, want all", len(there), written)
+	}
+}
+
+func collapses(t *testing.T, path string) bool {
+	t.Helper()
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if _, err := file.Write(make([]byte, 16384)); err != nil {
+		t.Fatal(err)
+	}
+	return unix.Fallocate(int(file.Fd()), unix.FALLOC_FL_COLLAPSE_RANGE, 0, 8192) == nil
+}
+
+// Elsewhere lines of a moment may be missing or torn; none is there twice.
+func TestTruncateOnTmpfs(t *testing.T) {
+	need.Root(t)
+	dir := t.TempDir()
+	if err := unix.Mount("rotate-test", dir, "tmpfs", 0, "size=64m"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	written, there := truncateUnder(t, filepath.Join(dir, "stdout"))
+	inOrder(t, there)
+	t.Logf("%d of %d lines were lost over 50 rotations under a writer without a pause", written-len(there), written)
+	if lost := written - len(there); lost*2 > written {
+		t.Errorf("%d of %d lines were lost", lost, written)
+	}
+}
+
+func TestTruncateWithinLimits(t *testing.T) {
+	tests := []struct {
+		name   string
+		size   int
+		limits Limits
+		files  []int // their sizes, the oldest first
+	}{
+		{"small", 8192, Limits{8192, 3}, []int{8192}},
+		{"no limit", 9000, Limits{0, 3}, []int{9000}},
+		{"one file", 9000, Limits{8192, 1}, []int{0}},
+		{"empty head", 20, Limits{10, 2}, []int{20, 0}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "stdout")
+			if err := os.WriteFile(path, make([]byte, tt.size), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if err := Truncate(path, tt.limits); err != nil {
+				t.Fatal(err)
+			}
+			var got []int
+			for _, text := range files(t, path) {
+				got = append(got, len(text))
+			}
+			if fmt.Sprint(got) != fmt.Sprint(tt.files) {
+				t.Errorf("files are of %v bytes, want %v", got, tt.files)
+			}
+		})
+	}
+	if err := Truncate(filepath.Join(t.TempDir(), "none"), Limits{10, 2}); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("no file: %v", err)
+	}
+}
+
+// The oldest go first.
+func TestTruncateKeepsTheNewest(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "stdout")
+	for n := range 5 {
+		if err := os.WriteFile(path, []byte(strings.Repeat(fmt.Sprint(n), 20)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := Truncate(path, Limits{10, 3}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []string{strings.Repeat("3", 20), strings.Repeat("4", 20), ""}
+	if got := files(t, path); strings.Join(got, "|") != strings.Join(want, "|") {
+		t.Errorf("files hold %q, want %q", got, want)
+	}
+}

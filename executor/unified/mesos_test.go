@@ -1,0 +1,216 @@
+//go:build mesos
+
+package unified
+
+import (
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/mesos/mesos-go/api/v1/lib/agent"
+	"github.com/mesos/mesos-go/api/v1/lib/agent/calls"
+	"github.com/mesos/mesos-go/api/v1/lib/httpcli"
+	"github.com/mesos/mesos-go/api/v1/lib/httpcli/httpagent"
+	"golang.org/x/sys/unix"
+
+	"mesos-gpu/executor/rotate"
+	"mesos-gpu/executor/task"
+	"mesos-gpu/internal/apachemesos"
+	"mesos-gpu/internal/need"
+	"mesos-gpu/internal/testimage"
+)
+
+// isolation is what an agent needs for all that a task's container may ask.
+const isolation = "--isolation=cgroups/cpu,cgroups/mem,filesystem/linux,docker/runtime,volume/host_path,posix/rlimits,namespaces/ipc"
+
+// onMesos is a runtime below a container of Apache Mesos's, and that
+// container.
+func onMesos(t *testing.T, images string) (*Runtime, mesos.ContainerID) {
+	t.Helper()
+	master := apachemesos.StartMaster(t)
+	a := apachemesos.Agent{Master: master.Addr, IP: "127.0.0.1", Flags: []string{
+		isolation, "--image_providers=docker", "--docker_registry=" + images, "--resources=cpus:2;mem:1024;disk:4096",
+	}}.Start(t)
+	a.Await(t)
+	apachemesos.Spawn(t, nil, filepath.Join(os.Getenv("MESOS_PREFIX"), "bin", "mesos-execute"),
+		"--master="+master.Addr, "--name=parent", "--command=sleep 1000", "--resources=cpus:0.1;mem:64")
+	client := httpcli.New(httpcli.Endpoint("http://"+a.Addr+"/slave(1)/api/v1"), httpcli.Codec(httpcli.DefaultCodec))
+	u := &Runtime{Agent: httpagent.NewSender(client.Send), Log: quiet(t)}
+	var parent mesos.ContainerID
+	apachemesos.Poll(t, "a container", func() bool {
+		found := u.ask(t, calls.GetContainers()).GetContainers.GetContainers()
+		if len(found) == 0 {
+			return false
+		}
+		parent = found[0].ContainerID
+		return found[0].ContainerStatus.GetExecutorPID() != 0
+	})
+	for _, flag := range u.ask(t, calls.GetFlags()).GetFlags.Flags {
+		if flag.Name == "work_dir" {
+			found, err := filepath.Glob(filepath.Join(flag.GetValue(), "slaves/*/frameworks/*/executors/*/runs", parent.Value))
+			if err != nil || len(found) != 1 {
+				t.Fatalf("sandboxes %v (%v)", found, err)
+			}
+			u.Sandbox = found[0]
+		}
+	}
+	return u, parent
+}
+
+func (u *Runtime) ask(t *testing.T, call *agent.Call) *agent.Response {
+	t.Helper()
+	response, err := u.Agent.Send(t.Context(), calls.NonStreaming(call))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Close()
+	var answer agent.Response
+	if err := response.Decode(&answer); err != nil {
+		t.Fatal(err)
+	}
+	return &answer
+}
+
+// saved is a folder with an image's archive as the Docker engine writes it:
+// Mesos reads no other.
+func saved(t *testing.T, name string) string {
+	t.Helper()
+	engine, folder := need.DockerEngine(t), t.TempDir()
+	testimage.Load(t, engine, testimage.BusyboxArchive(t, name+":latest", nil, []string{"FROM_IMAGE=1"}))
+	r, err := engine.ImageSave(t.Context(), []string{name + ":latest"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	f, err := os.Create(filepath.Join(folder, name+".tar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := io.Copy(f, r); err != nil {
+		t.Fatal(err)
+	}
+	return folder
+}
+
+const image = "mesos-gpu-unified-mesos"
+
+// inImage is a task in an image that has all that a job may ask for.
+func inImage(parent mesos.ContainerID, data, script string) task.Task {
+	number := func(n uint64) *uint64 { return &n }
+	size := uint32(24)
+	return task.Task{
+		ID: "t", Container: parent, Argv: []string{"/bin/sh", "-c", script}, Env: map[string]string{"OF": "task"}, Image: image,
+		MesosContainer: &mesos.ContainerInfo{
+			Type:  mesos.ContainerInfo_MESOS.Enum(),
+			Mesos: &mesos.ContainerInfo_MesosInfo{Image: &mesos.Image{Type: mesos.Image_DOCKER.Enum(), Cached: new(bool), Docker: &mesos.Image_Docker{Name: image}}},
+			Volumes: []mesos.Volume{
+				{Mode: mesos.RO.Enum(), ContainerPath: "/ro", HostPath: &data}, {Mode: mesos.RW.Enum(), ContainerPath: "/rw", HostPath: &data},
+			},
+			RlimitInfo: &mesos.RLimitInfo{Rlimits: []mesos.RLimitInfo_RLimit{{Type: mesos.RLimitInfo_RLimit_RLMT_NOFILE, Soft: number(77), Hard: number(99)}}},
+			LinuxInfo:  &mesos.LinuxInfo{IPCMode: mesos.LinuxInfo_PRIVATE.Enum(), SHMSize: &size},
+		},
+	}
+}
+
+func (u *Runtime) output(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(u.Sandbox, name))
+	if err != nil {
+		t.Error(err)
+	}
+	return string(text)
+}
+
+// What a job's container may ask is there on Apache Mesos.
+func TestMesosContainer(t *testing.T) {
+	u, parent := onMesos(t, saved(t, image))
+	data := t.TempDir()
+	if err := os.WriteFile(filepath.Join(data, "in"), []byte("from the host\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	const script = `cat /ro/in; touch /ro/x 2>&1; echo to the host > /rw/out; df -m /dev/shm | tail -1 | tr -s ' ' | cut -d' ' -f2; ulimit -Sn; ulimit -Hn; echo $FROM_IMAGE $OF`
+	r, err := u.Start(t.Context(), inImage(parent, data, script))
+	if err != nil {
+		t.Fatal(err)
+	}
+	exit, err := r.Wait(t.Context())
+	if stderr := u.output(t, "stderr"); strings.Contains(stderr, "sysrq-trigger") {
+		t.Skip("this kernel has no /proc/sysrq-trigger, without which Mesos starts no container with an image")
+	}
+	if err != nil || !exit.Success() {
+		t.Errorf("ended with %v (%v)", exit, err)
+	}
+	if got, want := u.output(t, "stdout"), "from the host\ntouch: /ro/x: Read-only file system\n24\n77\n99\n1 task\n"; got != want {
+		t.Errorf("wrote %q, want %q; stderr %q", got, want, u.output(t, "stderr"))
+	}
+	if text, err := os.ReadFile(filepath.Join(data, "out")); err != nil || string(text) != "to the host\n" {
+		t.Errorf("the host reads %q (%v)", text, err)
+	}
+}
+
+// A check runs in its task's file system and environment, tells its status,
+// is ended in time, and leaves nothing.
+func TestMesosCheck(t *testing.T) {
+	u, parent := onMesos(t, t.TempDir())
+	u.Logs = rotate.Limits{Bytes: 64 << 10, Files: 2}
+	soft, hard := uint64(77), uint64(99)
+	start, err := u.Start(t.Context(), task.Task{
+		ID: "t", Container: parent, Argv: []string{"/bin/sh", "-c", "ulimit -n > only-here; while :; do echo line; done & sleep 1000"}, Env: map[string]string{"OF": "task"},
+		MesosContainer: &mesos.ContainerInfo{Type: mesos.ContainerInfo_MESOS.Enum(), RlimitInfo: &mesos.RLimitInfo{
+			Rlimits: []mesos.RLimitInfo_RLimit{{Type: mesos.RLimitInfo_RLimit_RLMT_NOFILE, Soft: &soft, Hard: &hard}},
+		}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := start.(*running)
+	exec := func(timeout time.Duration, argv ...string) (int, error) {
+		ctx, cancel := context.WithTimeout(t.Context(), timeout)
+		defer cancel()
+		return r.Exec(ctx, argv, map[string]string{"MINE": "own"})
+	}
+	apachemesos.Poll(t, "the task's file", func() bool {
+		code, err := exec(time.Minute, "/bin/sh", "-c", `[ "$(cat only-here) $OF $MINE" = "77 task own" ] && exit 42`)
+		return code == 42 && err == nil
+	})
+	if code, err := exec(time.Minute, "/bin/true"); code != 0 || err != nil {
+		t.Errorf("ended with %d (%v)", code, err)
+	}
+	mark := filepath.Base(t.TempDir())
+	if _, err := exec(time.Second, "/bin/sh", "-c", "sleep 1000; echo "+mark); err == nil || err.Error() != "command did not end in time" {
+		t.Errorf("a check that hangs: %v", err)
+	}
+	if got := u.ask(t, calls.GetContainers()).GetContainers.GetContainers(); len(got) != 1 {
+		t.Errorf("%d containers beside nested ones, want the parent's", len(got))
+	}
+	left, err := filepath.Glob(filepath.Join(u.Sandbox, "containers", r.id.Value, "containers", "*"))
+	if err != nil || len(left) != 0 {
+		t.Errorf("checks left %v (%v)", left, err)
+	}
+	ended := make(chan task.Exit)
+	go func() {
+		exit, _ := r.Wait(t.Context())
+		ended <- exit
+	}()
+	apachemesos.Poll(t, "rotated output", func() bool { _, err := os.Stat(filepath.Join(u.Sandbox, "stdout.1")); return err == nil })
+	if old := u.output(t, "stdout.1"); strings.Trim(old, "line\n") != "" || len(old) < 64<<10 {
+		t.Errorf("rotated %d bytes, with a hole or another's text", len(old))
+	}
+	apachemesos.Poll(t, "new output", func() bool { return strings.HasPrefix(u.output(t, "stdout")+"\x00", "line\n") })
+	if err := r.Signal(t.Context(), syscall.SIGKILL); err != nil {
+		t.Error(err)
+	}
+	if exit := <-ended; exit.Signal != unix.SIGKILL {
+		t.Errorf("task ended with %v", exit)
+	}
+	if _, err := exec(time.Minute, "/bin/true"); err == nil {
+		t.Error("a task that has ended was asked")
+	}
+}

@@ -1,0 +1,55 @@
+package unified
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"mesos-gpu/executor/rotate"
+)
+
+// rotateEvery is how often the task's output is looked at: in between it may
+// grow beyond its limit.
+const rotateEvery = 5 * time.Second
+
+// rotate keeps the output within its limits until ctx ends. The agent holds
+// the files, so they stay the same ones.
+func (r *running) rotate(ctx context.Context) {
+	if r.logs.Bytes <= 0 {
+		return
+	}
+	for tick := time.NewTicker(rotateEvery); ; {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			tick.Stop()
+			return
+		}
+		for _, name := range outputs() {
+			err := rotate.Truncate(filepath.Join(r.sandbox, inside(r.id.Value, name)), r.logs)
+			if err == nil {
+				err = linkRotated(r.sandbox, r.id.Value, name, r.logs.Files)
+			}
+			if err != nil {
+				r.log.WithError(err).Warn("cannot rotate the task's output")
+			}
+		}
+	}
+}
+
+// linkRotated makes the files that rotation has begun appear where the present
+// one does. They move on by themselves: each name stays linked to its like.
+func linkRotated(sandbox, container, name string, files int) error {
+	for n := 1; n < files; n++ {
+		rotated := name + "." + strconv.Itoa(n)
+		if _, err := os.Lstat(filepath.Join(sandbox, inside(container, rotated))); err != nil {
+			return nil // nor are there later ones
+		}
+		if err := os.Symlink(inside(container, rotated), filepath.Join(sandbox, rotated)); err != nil && !os.IsExist(err) {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,73 @@
+package sched
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"mesos-gpu/job"
+)
+
+func TestAllowed(t *testing.T) {
+	volume := func(sources ...string) func(*job.Spec) {
+		return func(s *job.Spec) {
+			for _, source := range sources {
+				s.Volumes = append(s.Volumes, job.Volume{Source: source, Target: "/in/" + source})
+			}
+		}
+	}
+	for _, c := range []struct {
+		name    string
+		allowed Allowed
+		want    func(*job.Spec)
+		refused string
+	}{
+		{"nothing is asked for", Allowed{}, volume(), ""},
+		{"a named volume", Allowed{}, volume("scratch"), ""},
+		{"nothing is allowed", Allowed{}, volume("/data"), "volumes: /data is the agent's own: the scheduler's operator allows such paths by --allow-volumes, and has allowed none"},
+		{"the path itself", Allowed{Volumes: []string{"/data"}}, volume("/data"), ""},
+		{"below it", Allowed{Volumes: []string{"/scratch", "/data/"}}, volume("/data/a/b"), ""},
+		{"a name that begins so", Allowed{Volumes: []string{"/data"}}, volume("/database"), "/database is the agent's own"},
+		{"above it", Allowed{Volumes: []string{"/data/a"}}, volume("/data"), "and has allowed /data/a"},
+		{"one of two", Allowed{Volumes: []string{"/data"}}, volume("/data", "/etc"), "volumes: /etc is"},
+		{"everything", Allowed{Volumes: []string{"/"}}, volume("/etc", "/"), ""},
+		{"an untidy prefix", Allowed{Volumes: []string{"/data/../srv"}}, volume("/srv/x"), ""},
+		{"and what it does not mean", Allowed{Volumes: []string{"/data/../srv"}}, volume("/data"), "/data is the agent's own"},
+		{"shared memory", Allowed{Volumes: []string{"/"}}, func(s *job.Spec) { s.IPC = job.HostIPC }, "ipc: host is the agent's own: the scheduler's operator allows it by --allow-host-ipc, and has not"},
+		{"shared memory, allowed", Allowed{HostIPC: true}, func(s *job.Spec) { s.IPC = job.HostIPC }, ""},
+		{"private memory", Allowed{}, func(s *job.Spec) { s.IPC = job.PrivateIPC }, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := &job.Spec{}
+			c.want(s)
+			err := c.allowed.check(s)
+			switch forbidden := (*ForbiddenError)(nil); {
+			case c.refused == "" && err != nil:
+				t.Errorf("refused: %v", err)
+			case c.refused != "" && (!errors.As(err, &forbidden) || !strings.Contains(err.Error(), c.refused)):
+				t.Errorf("got %v, want …%s…", err, c.refused)
+			}
+		})
+	}
+}
+
+// TestAllowedIsPolicy: it holds for each submission, and a new policy brings
+// its own.
+func TestAllowedIsPolicy(t *testing.T) {
+	spec := job.Spec{Name: "x", Image: "debian:12", Container: job.Container{Volumes: []job.Volume{{Source: "/data", Target: "/data"}}}}
+	spec.SetDefaults()
+	st := New(Config{}, Past{FrameworkID: "f"})
+	st.Step(time.Unix(1, 0), Submit{Spec: spec})
+	if _, ok := st.Job("x"); ok || st.Admit(&spec) == nil {
+		t.Error("a job got what nobody allowed")
+	}
+	st.Step(time.Unix(2, 0), PolicyChanged{Policy: Policy{Allowed: Allowed{Volumes: []string{"/data"}}}})
+	st.Step(time.Unix(3, 0), Submit{Spec: spec})
+	if _, ok := st.Job("x"); !ok {
+		t.Error("a job did not get what is allowed now")
+	}
+	if err := CheckPolicy(Policy{Allowed: Allowed{Volumes: []string{"data"}}}); err == nil || !strings.Contains(err.Error(), `"data" is no absolute path`) {
+		t.Errorf("got %v", err)
+	}
+}

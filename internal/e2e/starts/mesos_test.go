@@ -1,0 +1,245 @@
+//go:build mesos
+
+package starts
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/client"
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/mesos/mesos-go/api/v1/lib/httpcli"
+	"github.com/mesos/mesos-go/api/v1/lib/httpcli/httpsched"
+	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
+	"github.com/mesos/mesos-go/api/v1/lib/scheduler/calls"
+
+	"mesos-gpu/internal/apachemesos"
+	"mesos-gpu/internal/need"
+	"mesos-gpu/internal/testimage"
+)
+
+// BenchmarkMesosStart starts tasks on an agent of Apache Mesos, from ACCEPT to
+// TASK_RUNNING as their scheduler hears of it, in turns: containers of one
+// image through our executor and through Mesos's own docker executor, then
+// unified containers of it, and plain processes, through ours and through
+// Mesos's command executor. It fails where
+// our executor takes more than half of Mesos's docker executor's time.
+func BenchmarkMesosStart(b *testing.B) {
+	docker := need.DockerEngine(b)
+	image := testimage.Load(b, docker, testimage.BusyboxArchive(b, "mesos-gpu-starts-mesos:latest", nil, nil))
+	b.Cleanup(func() { removeAll(b, docker, image) })
+	program, images := build(b), b.TempDir()
+	testimage.Save(b, docker, image, images)
+	master := apachemesos.StartMaster(b, "--allocation_interval=20ms")
+	agent := apachemesos.Agent{
+		Master: master.Addr, IP: "127.0.0.1", Containerizers: "docker,mesos",
+		ExecutorEnv: map[string]string{"MESOS_GPU_VOLUMES": b.TempDir() + "/volumes"},
+		Flags:       []string{"--isolation=cgroups/cpu,cgroups/mem,filesystem/linux,docker/runtime", "--resources=cpus:8;mem:4096;disk:1024", "--image_providers=docker", "--docker_registry=" + images},
+	}.Start(b)
+	agent.Await(b)
+	f := subscribe(b, master.Addr)
+
+	shell := true
+	command := &mesos.CommandInfo{Shell: &shell, Value: new(string)}
+	*command.Value = "exec " + strings.Join(sleep, " ")
+	of := func(container *mesos.ContainerInfo, ourExecutor bool) func(id string) mesos.TaskInfo {
+		return func(id string) mesos.TaskInfo {
+			task, executor := ours(b, program, id, container)
+			if ourExecutor {
+				task.Executor = &executor
+			} else {
+				task.Data, task.Command = nil, command
+			}
+			return task
+		}
+	}
+	run := func(name, mine, theirs string, container *mesos.ContainerInfo, most float64) {
+		b.Run(name, func(b *testing.B) {
+			mine, theirs := f.way(mine, of(container, true)), f.way(theirs, of(container, false))
+			for range b.N {
+				serially(b, 20, mine, theirs)
+			}
+			compare(b, "on Apache Mesos, "+name, &mine.times, &theirs.times)
+			share := ratio(&mine.times, &theirs.times, 50)
+			b.ReportMetric(share, "of-mesos-p50")
+			if most > 0 && share > most {
+				b.Errorf("our executor takes %.2f of what Mesos's does, want at most %.2f", share, most)
+			}
+		})
+	}
+	run("docker", "mesos-gpu executor", "Mesos's docker executor", dockerOf(image), 0.5)
+	run("unified", "mesos-gpu executor, nested", "Mesos's command executor", nestedOf(image), 0)
+	run("process", "mesos-gpu executor, nested", "Mesos's command executor", nil, 0)
+}
+
+// removeAll takes away the containers that Mesos's docker containerizer keeps
+// for hours after their end.
+func removeAll(b *testing.B, docker *client.Client, image string) {
+	list, err := docker.ContainerList(context.Background(), container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("ancestor", image))})
+	if err != nil {
+		b.Error(err)
+	}
+	for _, c := range list {
+		remove(b, docker, c.ID)
+	}
+}
+
+// scheduling is a scheduler that starts one task at a time.
+type scheduling struct {
+	b      *testing.B
+	caller calls.Caller
+	id     *mesos.FrameworkID
+	events chan *scheduler.Event
+	offers []mesos.Offer
+}
+
+func subscribe(b *testing.B, master string) *scheduling {
+	b.Helper()
+	f := &scheduling{b: b, events: make(chan *scheduler.Event, 100)}
+	f.caller = httpsched.NewCaller(httpcli.New(httpcli.Endpoint("http://"+master+"/api/v1/scheduler"), httpcli.Codec(httpcli.DefaultCodec)))
+	ctx, stop := context.WithCancel(context.Background())
+	info := framework
+	info.ID, info.Roles = nil, []string{"*"}
+	info.Capabilities = []mesos.FrameworkInfo_Capability{{Type: mesos.FrameworkInfo_Capability_MULTI_ROLE}}
+	stream, err := f.caller.Call(ctx, calls.Subscribe(&info))
+	if err != nil {
+		b.Fatal(err)
+	}
+	go func() {
+		defer close(f.events)
+		for {
+			e := &scheduler.Event{}
+			if err := stream.Decode(e); err != nil {
+				return
+			}
+			f.events <- e
+		}
+	}()
+	b.Cleanup(func() {
+		stop()
+		stream.Close()
+		for range f.events { // until the reader has ended
+		}
+	})
+	f.until(func(e *scheduler.Event) bool { return e.GetType() == scheduler.Event_SUBSCRIBED })
+	return f
+}
+
+// until takes events, and acknowledges statuses, up to the one that is meant.
+func (f *scheduling) until(meant func(*scheduler.Event) bool) {
+	f.b.Helper()
+	late := time.After(time.Minute)
+	for {
+		select {
+		case e, ok := <-f.events:
+			if !ok {
+				f.b.Fatal("the subscription ended")
+			}
+			f.note(e)
+			if meant(e) {
+				return
+			}
+		case <-late:
+			f.b.Fatal("waited a minute for an event")
+		}
+	}
+}
+
+func (f *scheduling) note(e *scheduler.Event) {
+	switch e.GetType() {
+	case scheduler.Event_SUBSCRIBED:
+		f.id = e.Subscribed.FrameworkID
+	case scheduler.Event_OFFERS:
+		f.offers = append(f.offers, e.Offers.Offers...)
+	case scheduler.Event_RESCIND:
+		f.offers = slices.DeleteFunc(f.offers, func(o mesos.Offer) bool { return o.ID == e.Rescind.OfferID })
+	case scheduler.Event_UPDATE:
+		if s := e.Update.Status; len(s.UUID) > 0 {
+			f.call(calls.Acknowledge(s.AgentID.Value, s.TaskID.Value, s.UUID))
+		}
+	}
+}
+
+func (f *scheduling) call(c *scheduler.Call) {
+	f.b.Helper()
+	c.FrameworkID = f.id
+	if err := calls.CallNoData(context.Background(), f.caller, c); err != nil {
+		f.b.Fatal(err)
+	}
+}
+
+// way starts tasks with what ACCEPT costs, and all that follows it.
+func (f *scheduling) way(name string, task func(id string) mesos.TaskInfo) *way {
+	return &way{times{name: name}, func(b *testing.B, id string) (time.Duration, func()) {
+		f.b = b
+		offer := f.offer()
+		info := task(id)
+		info.AgentID = offer.AgentID
+		allocate(info.Resources, offer)
+		if info.Executor != nil {
+			info.Executor.FrameworkID = f.id
+			allocate(info.Executor.Resources, offer)
+		}
+		accept := calls.Accept(calls.OfferOperations{calls.OpLaunch(info)}.WithOffers(offer.ID)).With(calls.RefuseSeconds(0))
+		began := time.Now()
+		f.call(accept)
+		f.state(id, mesos.TASK_RUNNING)
+		return time.Since(began), func() {
+			kill := calls.Kill(id, offer.AgentID.Value)
+			kill.Kill.KillPolicy = &mesos.KillPolicy{GracePeriod: &mesos.DurationInfo{}}
+			f.call(kill)
+			f.until(func(e *scheduler.Event) bool {
+				return e.GetType() == scheduler.Event_UPDATE && e.Update.Status.TaskID.Value == id && terminal(e.Update.Status.GetState())
+			})
+		}
+	}}
+}
+
+// offer takes one with room for a task, and declines what is left of others.
+func (f *scheduling) offer() mesos.Offer {
+	for {
+		for _, o := range f.offers {
+			f.offers = f.offers[1:]
+			for _, r := range o.Resources {
+				if r.Name == "cpus" && r.Scalar.GetValue() >= 1 {
+					return o
+				}
+			}
+			f.call(calls.Decline(o.ID).With(calls.RefuseSeconds(0)))
+		}
+		f.until(func(e *scheduler.Event) bool { return e.GetType() == scheduler.Event_OFFERS })
+	}
+}
+
+func allocate(resources []mesos.Resource, offer mesos.Offer) {
+	for i := range resources {
+		resources[i].AllocationInfo = offer.AllocationInfo
+	}
+}
+
+// state waits for a task's state.
+func (f *scheduling) state(id string, want mesos.TaskState) {
+	f.b.Helper()
+	f.until(func(e *scheduler.Event) bool {
+		if e.GetType() != scheduler.Event_UPDATE || e.Update.Status.TaskID.Value != id {
+			return false
+		}
+		if s := e.Update.Status; s.GetState() != want && terminal(s.GetState()) {
+			f.b.Fatalf("task %s: %s: %s", id, s.GetState(), s.GetMessage())
+		}
+		return e.Update.Status.GetState() == want
+	})
+}
+
+func terminal(s mesos.TaskState) bool {
+	switch s {
+	case mesos.TASK_STAGING, mesos.TASK_STARTING, mesos.TASK_RUNNING, mesos.TASK_KILLING:
+		return false
+	}
+	return true
+}

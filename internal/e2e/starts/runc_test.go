@@ -1,0 +1,98 @@
+package starts
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+
+	"mesos-gpu/internal/local/agent/image"
+	"mesos-gpu/internal/need"
+	"mesos-gpu/internal/testimage"
+)
+
+// BenchmarkUnifiedStart starts nested containers of one image through our
+// executor, from the launch by the agent to TASK_RUNNING at the master, and
+// by runc run from the same root file system.
+func BenchmarkUnifiedStart(b *testing.B) {
+	runc := need.Program(b, "runc", "runc")
+	const name = "mesos-gpu-starts-unified:latest"
+	images := filepath.Dir(testimage.BusyboxArchive(b, name, nil, nil))
+	agent := startAgent(b, build(b), images)
+	rootfs, err := image.NewStore(images, b.TempDir()).Get(b.Context(), name)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, c := range []struct {
+		name  string
+		start func(*testing.B, ...*way)
+	}{
+		{"serial", func(b *testing.B, ways ...*way) { serially(b, 100, ways...) }},
+		{"32-at-once", func(b *testing.B, ways ...*way) {
+			for range 4 {
+				atOnce(b, 32, ways...)
+			}
+		}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			up := &times{name: "  of it until TASK_STARTING"}
+			mine, plain := executorWay(agent, up, nestedOf(name)), runcWay(b, runc, rootfs.Rootfs)
+			for range b.N {
+				c.start(b, mine, plain)
+			}
+			compare(b, "an image without an engine, "+c.name, &mine.times, &plain.times, up)
+			b.ReportMetric(ratio(&mine.times, &plain.times, 50), "of-runc-p50")
+		})
+	}
+}
+
+func nestedOf(image string) *mesos.ContainerInfo {
+	return &mesos.ContainerInfo{Type: mesos.ContainerInfo_MESOS.Enum(), Mesos: &mesos.ContainerInfo_MesosInfo{
+		Image: &mesos.Image{Type: mesos.Image_DOCKER.Enum(), Docker: &mesos.Image_Docker{Name: image}},
+	}}
+}
+
+// runcWay is runc run of a bundle that is made beforehand.
+func runcWay(b *testing.B, runc, rootfs string) *way {
+	b.Helper()
+	bundle, state := b.TempDir(), b.TempDir()
+	if out, err := exec.Command(runc, "spec", "--bundle", bundle).CombinedOutput(); err != nil {
+		b.Fatalf("runc spec: %v\n%s", err, out)
+	}
+	path := filepath.Join(bundle, "config.json")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	var spec map[string]any
+	if err := json.Unmarshal(text, &spec); err != nil {
+		b.Fatal(err)
+	}
+	process := spec["process"].(map[string]any)
+	process["terminal"], process["args"] = false, sleep
+	spec["root"] = map[string]any{"path": rootfs, "readonly": true}
+	if text, err = json.Marshal(spec); err == nil {
+		err = os.WriteFile(path, text, 0o600)
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	return &way{times{name: "runc run -d"}, func(b *testing.B, id string) (time.Duration, func()) {
+		c := exec.Command(runc, "--root", state, "run", "--detach", "--bundle", bundle, id)
+		began := time.Now()
+		err := c.Run()
+		took := time.Since(began)
+		if err != nil {
+			b.Errorf("runc run: %v", err)
+		}
+		return took, func() {
+			if out, err := exec.Command(runc, "--root", state, "delete", "--force", id).CombinedOutput(); err != nil {
+				b.Errorf("runc delete: %v\n%s", err, out)
+			}
+		}
+	}}
+}

@@ -1,0 +1,97 @@
+package container
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// enter starts a command in the namespaces of a container that runs. This
+// process stays outside among the processes, its child does not.
+func enter(e entry, c Command) (int, error) {
+	// A thread that shares its working directory with others cannot change
+	// its mount namespace.
+	if err := unix.Unshare(unix.CLONE_FS); err != nil {
+		return 0, stageErrorf(StageMount, "unshare file system: %v", err)
+	}
+	if err := unix.Setns(mountFD, unix.CLONE_NEWNS); err != nil {
+		return 0, stageErrorf(StageMount, "enter mount namespace: %v", err)
+	}
+	if err := unix.Setns(pidFD, unix.CLONE_NEWPID); err != nil {
+		return 0, stageErrorf(StageMount, "enter PID namespace: %v", err)
+	}
+	if e.PidFile != "" {
+		if err := follow(e.PidFile); err != nil {
+			return 0, stageErrorf(StageMount, "enter container: %v", err)
+		}
+	}
+	return start(c)
+}
+
+// follow goes on to the namespaces that runc made, and gives up the rights
+// that it took from the container's process. /proc is the container's by now,
+// and the file has the process's number there.
+func follow(pidFile string) error {
+	pid, err := os.ReadFile(pidFile)
+	if err != nil {
+		return err
+	}
+	proc := filepath.Join("/proc", string(pid))
+	status, err := os.ReadFile(filepath.Join(proc, "status"))
+	if err != nil {
+		return err
+	}
+	var spaces []*os.File
+	for _, name := range []string{"ipc", "mnt"} {
+		f, err := os.Open(filepath.Join(proc, "ns", name))
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		spaces = append(spaces, f)
+	}
+	for _, f := range spaces {
+		if err := unix.Setns(int(f.Fd()), 0); err != nil {
+			return fmt.Errorf("%s: %w", f.Name(), err)
+		}
+	}
+	return surrender(string(status))
+}
+
+// surrender drops the capabilities that a process with that status can never
+// have, for all that this thread starts.
+func surrender(status string) error {
+	bounding, err := strconv.ParseUint(field(status, "CapBnd"), 16, 64)
+	if err != nil {
+		return fmt.Errorf("read capabilities: %w", err)
+	}
+	for n := uintptr(0); n < 64; n++ {
+		if bounding&(1<<n) != 0 {
+			continue
+		}
+		// EINVAL: the kernel has no such capability.
+		if err := unix.Prctl(unix.PR_CAPBSET_DROP, n, 0, 0, 0); err != nil && err != unix.EINVAL {
+			return fmt.Errorf("drop capability %d: %w", n, err)
+		}
+	}
+	if field(status, "NoNewPrivs") == "1" {
+		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+			return fmt.Errorf("set no_new_privs: %w", err)
+		}
+	}
+	return nil
+}
+
+// field is a line of /proc/PID/status.
+func field(status, name string) string {
+	for line := range strings.Lines(status) {
+		if value, ok := strings.CutPrefix(line, name+":"); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,57 @@
+package container
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// namespaces are those of a container's first process, mounts before PIDs,
+// for others that join it or enter it while it may be ending.
+type namespaces struct {
+	mu    sync.Mutex
+	files []*os.File
+}
+
+// open finds them by the process.
+func (n *namespaces) open(pid int) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, name := range []string{"mnt", "pid"} {
+		f, err := os.Open(fmt.Sprintf("/proc/%d/ns/%s", pid, name))
+		if err != nil {
+			return err
+		}
+		n.files = append(n.files, f)
+	}
+	return nil
+}
+
+func (n *namespaces) close() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, f := range n.files {
+		_ = f.Close() // nothing was written
+	}
+	n.files = nil
+}
+
+// copies are files of the first few, the caller's to close on error too.
+func (n *namespaces) copies(count int) (files []*os.File, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.files) < count {
+		return nil, errors.New("the container to join has ended")
+	}
+	for _, f := range n.files[:count] {
+		fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+		if err != nil {
+			return files, fmt.Errorf("share namespace: %w", err)
+		}
+		files = append(files, os.NewFile(uintptr(fd), f.Name()))
+	}
+	return files, nil
+}

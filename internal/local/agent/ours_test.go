@@ -1,0 +1,189 @@
+package agent
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+
+	"mesos-gpu/executor"
+	"mesos-gpu/internal/need"
+	"mesos-gpu/internal/reexec"
+	"mesos-gpu/internal/testimage"
+)
+
+const oursCommand = "our-executor"
+
+// ours is this project's executor, which looks at its disk more often.
+func ours(args []string) error {
+	return reexec.Executor(func(c *executor.Config) { c.DiskInterval = 50 * time.Millisecond })(args)
+}
+
+// runOurs runs a task by this project's executor.
+func (r *rig) runOurs(task mesos.TaskInfo, variables ...string) {
+	r.t.Helper()
+	e := r.custom("ex", append(variables, "MESOS_GPU_VOLUMES="+filepath.Join(r.t.TempDir(), "volumes"))...)
+	e.Command.Arguments = []string{"ours", oursCommand}
+	r.run(e, task)
+}
+
+func doing(script string, resources ...mesos.Resource) mesos.TaskInfo {
+	t := newTask("t", "", resources...)
+	t.Data, t.Command = nil, shell(script)
+	return t
+}
+
+func often[T mesos.CheckInfo | mesos.HealthCheck](c *T) *T {
+	delay, interval := 0.0, 0.05
+	switch c := any(c).(type) {
+	case *mesos.CheckInfo:
+		c.DelaySeconds, c.IntervalSeconds = &delay, &interval
+	case *mesos.HealthCheck:
+		c.DelaySeconds, c.IntervalSeconds = &delay, &interval
+	}
+	return c
+}
+
+// awaitStatus waits for a status of the task that will do.
+func (r *rig) awaitStatus(what string, will func(mesos.TaskStatus) bool) mesos.TaskStatus {
+	r.t.Helper()
+	var found mesos.TaskStatus
+	r.master.await(r.t, what, func() bool {
+		for _, s := range r.master.statuses {
+			if will(s) {
+				found = s
+				return true
+			}
+		}
+		return false
+	})
+	return found
+}
+
+// The command of a check runs where its task does, as often as it is asked,
+// and nothing of it stays.
+func TestOurCheckByCommand(t *testing.T) {
+	archive := testimage.BusyboxArchive(t, "app:1", nil, nil)
+	test := func(t *testing.T, root bool, container *mesos.ContainerInfo) {
+		r := newRig(t, root, func(c *Config) { c.ImagesDir = filepath.Dir(archive) })
+		work := doing("until [ -e go ]; do :; done; touch well; sleep 1000")
+		work.Container = container
+		work.Command = withVariable(work.Command, "STATUS", "7")
+		work.Check = often(&mesos.CheckInfo{Type: mesos.CheckInfo_COMMAND, Command: &mesos.CheckInfo_Command{Command: *shell("touch go; [ ! -e well ] || exit $STATUS")}})
+		work.HealthCheck = often(&mesos.HealthCheck{Type: mesos.HealthCheck_COMMAND, Command: shell("[ -e well ]")})
+		r.runOurs(work)
+		s := r.awaitStatus("the check's status", func(s mesos.TaskStatus) bool {
+			return s.GetCheckStatus().GetCommand().GetExitCode() == 7 && s.GetHealthy()
+		})
+		if s.GetState() != mesos.TASK_RUNNING {
+			t.Errorf("the task is %s", s.GetState())
+		}
+		// The one that runs may be there, its predecessors not.
+		checks, err := filepath.Glob(filepath.Join(r.sandbox("ex"), "containers", "*", "containers", "*"))
+		if err != nil || len(checks) > 2 {
+			t.Errorf("checks left %v (%v)", checks, err)
+		}
+		r.kill("t")
+		last := r.awaitStatus("its end", func(s mesos.TaskStatus) bool { return s.GetState() == mesos.TASK_KILLED })
+		if last.GetCheckStatus().GetCommand().GetExitCode() != 7 {
+			t.Errorf("the last status carries check %v", last.CheckStatus)
+		}
+		r.master.awaitExit(t, "ex")
+	}
+	kinds(t, func(t *testing.T, root bool) { test(t, root, nil) })
+	t.Run("image", func(t *testing.T) {
+		need.DevicesCgroup(t)
+		need.Program(t, "runc", "runc")
+		test(t, true, imageInfo("app:1"))
+	})
+}
+
+// A task that becomes unhealthy by TCP is killed, and says so.
+func TestOurHealthByTCP(t *testing.T) {
+	kinds(t, func(t *testing.T, root bool) {
+		r := newRig(t, root, nil)
+		service, err := net.Listen("tcp", "127.0.0.1:0") // in the task's place, whose network it has
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, text, _ := net.SplitHostPort(service.Addr().String())
+		port, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		two := uint32(2)
+		work := doing("sleep 1000")
+		work.HealthCheck = often(&mesos.HealthCheck{Type: mesos.HealthCheck_TCP, TCP: &mesos.HealthCheck_TCPCheckInfo{Port: uint32(port)}, ConsecutiveFailures: &two})
+		r.runOurs(work)
+		r.awaitStatus("a healthy task", func(s mesos.TaskStatus) bool { return s.GetHealthy() })
+		if err := service.Close(); err != nil {
+			t.Fatal(err)
+		}
+		last := r.awaitStatus("its end", func(s mesos.TaskStatus) bool { return s.GetState() == mesos.TASK_KILLED })
+		if last.Healthy == nil || *last.Healthy || !strings.HasPrefix(last.GetMessage(), "unhealthy, 2 times of 2: ") {
+			t.Errorf("healthy %v, %q", last.Healthy, last.GetMessage())
+		}
+	})
+}
+
+// A task that outgrows its disk ends, and what is written is measured where
+// the agent has it.
+func TestOurDiskLimit(t *testing.T) {
+	kinds(t, func(t *testing.T, root bool) {
+		r := newRig(t, root, nil)
+		r.runOurs(doing("dd if=/dev/zero of=big bs=1M count=20 conv=fsync; sleep 1000", resource("disk", 4)))
+		last := r.awaitStatus("its end", func(s mesos.TaskStatus) bool { return s.GetState() == mesos.TASK_FAILED })
+		if last.GetReason() != mesos.REASON_CONTAINER_LIMITATION_DISK || !strings.HasSuffix(last.GetMessage(), "of disk, and its limit is 4.0 MiB") {
+			t.Errorf("ended for %s with %q", last.GetReason(), last.GetMessage())
+		}
+		if l := last.GetLimitation().GetResources(); len(l) != 1 || l[0].Scalar.GetValue() != 4 {
+			t.Errorf("limitation is %v", l)
+		}
+	})
+}
+
+// An executor that is killed leaves neither the task's processes nor their
+// cgroup, nor those of a check.
+func TestOurExecutorKilled(t *testing.T) {
+	kinds(t, func(t *testing.T, root bool) {
+		r := newRig(t, root, nil)
+		work := doing("echo $$ > pid; sleep 1000 & sleep 1000")
+		work.Check = often(&mesos.CheckInfo{Type: mesos.CheckInfo_COMMAND, Command: &mesos.CheckInfo_Command{Command: *shell("sleep 1000")}})
+		r.runOurs(work)
+		r.awaitStatus("the task", func(s mesos.TaskStatus) bool { return s.GetState() == mesos.TASK_RUNNING })
+		dir := readlink(t, r.sandbox("ex"))
+		killed := false
+		for pid, cwd := range workingDirs() {
+			if command, _ := os.ReadFile(fmt.Sprintf("/proc/%s/cmdline", pid)); cwd == dir && strings.Contains(string(command), oursCommand) {
+				n, err := strconv.Atoi(pid)
+				if err != nil {
+					t.Fatal(err)
+				}
+				killed = syscall.Kill(n, syscall.SIGKILL) == nil
+			}
+		}
+		if !killed {
+			t.Fatalf("no executor in %s", dir)
+		}
+		last := r.awaitStatus("its end", func(s mesos.TaskStatus) bool { return s.GetState() == mesos.TASK_FAILED })
+		if last.GetReason() != mesos.REASON_EXECUTOR_TERMINATED {
+			t.Errorf("ended for %s: %s", last.GetReason(), last.GetMessage())
+		}
+		r.master.awaitExit(t, "ex")
+		for pid, cwd := range workingDirs() {
+			if strings.HasPrefix(cwd, dir) {
+				t.Errorf("process %s is left in %s", pid, cwd)
+			}
+		}
+		if left, err := filepath.Glob("/sys/fs/cgroup/*" + Cgroup(r.agent.cfg.WorkDir) + "/*/cgroup.procs"); err != nil || len(left) != 0 {
+			t.Errorf("cgroups left: %v (%v)", left, err)
+		}
+	})
+}

@@ -1,0 +1,113 @@
+package jobfile
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// reader reads the value of one key.
+type reader func(*yaml.Node) error
+
+// fields reads a mapping of known keys, and says everything that is wrong
+// with it.
+func fields(n *yaml.Node, known map[string]reader) error {
+	if n.Kind != yaml.MappingNode {
+		return fmt.Errorf("needs keys: %s", strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+	}
+	var errs []error
+	seen := map[string]int{}
+	for i := 0; i < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		if first, ok := seen[key.Value]; ok {
+			errs = append(errs, at(key, "%s stands already in line %d", key.Value, first))
+			continue
+		}
+		seen[key.Value] = key.Line
+		read, ok := known[key.Value]
+		switch {
+		case !ok:
+			errs = append(errs, at(key, "unknown key %q%s", key.Value, suggestion(key.Value, known)))
+		case value.Kind == yaml.AliasNode:
+			errs = append(errs, at(value, "%s: job files take no YAML aliases", key.Value))
+		default:
+			errs = append(errs, within(key.Value, value, read(value)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// within begins what is wrong inside a key's value with the key. The line is
+// the innermost that is known.
+func within(key string, n *yaml.Node, err error) error {
+	if err == nil {
+		return nil
+	}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var all []error
+		for _, e := range joined.Unwrap() {
+			all = append(all, within(key, n, e))
+		}
+		return errors.Join(all...)
+	}
+	if inner, ok := err.(*lineError); ok {
+		return &lineError{inner.line, fmt.Errorf("%s: %w", key, inner.err)}
+	}
+	return at(n, "%s: %w", key, err)
+}
+
+// each reads a list, item by item.
+func each(n *yaml.Node, example string, read reader) error {
+	if n.Kind != yaml.SequenceNode {
+		return fmt.Errorf("needs a list, for example %s", example)
+	}
+	var errs []error
+	for i, item := range n.Content {
+		err := errors.New("job files take no YAML aliases")
+		if item.Kind != yaml.AliasNode {
+			err = read(item)
+		}
+		errs = append(errs, within(fmt.Sprintf("item %d", i+1), item, err))
+	}
+	return errors.Join(errs...)
+}
+
+// suggestion names the key that was probably meant.
+func suggestion(key string, known map[string]reader) string {
+	names := slices.Sorted(maps.Keys(known))
+	best, distance := "", 3
+	for _, k := range names {
+		if d := editDistance(key, k); d < distance && d < len(key) {
+			best, distance = k, d
+		}
+	}
+	if best == "" {
+		return "; the keys are " + strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("; did you mean %q?", best)
+}
+
+// editDistance is Levenshtein's: inserts, deletes and replacements.
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j+1]+1, row[j]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,121 @@
+package deploy
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mesos-gpu/job"
+	"mesos-gpu/marathon"
+)
+
+// What was asked for and is not yet seen counts as done, so that a late sight
+// costs no healthy instance more.
+func TestLateSight(t *testing.T) {
+	s := empty(t)
+	put(t, s, start(), "/web n=3 health min=1 over=0")
+	s.Step(nil)
+	old := serving(s, "/web", 3)
+	s.Step(map[string][]Instance{"/web": old})
+	put(t, s, start(), "/web n=3 health min=1 over=0 cmd=x")
+	s.Step(nil)
+	all := append(old, serving(s, "/web", 1)...)
+	first, _ := s.Step(map[string][]Instance{"/web": all})
+	want := Stop{"/web", []string{old[2].TaskID}}
+	if len(first) != 2 || !cmp.Equal(first[0], Action(want)) {
+		t.Fatalf("got %+v, want %+v and a Scale", first, want)
+	}
+	again, _ := s.Step(map[string][]Instance{"/web": all})
+	if diff := cmp.Diff(first, again); diff != "" {
+		t.Errorf("asked a second time (-first +again):\n%s", diff)
+	}
+	all[0].Healthy = new(false) // and goes for nothing, while the others stay
+	third, _ := s.Step(map[string][]Instance{"/web": all})
+	want.TaskIDs = []string{old[0].TaskID, old[2].TaskID}
+	if !cmp.Equal(third[0], Action(want)) {
+		t.Errorf("got %+v, want %+v", third[0], want)
+	}
+}
+
+// Instances that were to end and are wanted again are not asked to end for
+// ever.
+func TestWantedAgain(t *testing.T) {
+	s := empty(t)
+	put(t, s, start(), "/web n=2 min=0 over=0")
+	s.Step(nil)
+	list := serving(s, "/web", 2)
+	s.Step(map[string][]Instance{"/web": list})
+	d := put(t, s, start(), "/web n=2 min=0 over=0 cmd=x")
+	s.Step(nil)
+	if _, err := s.Cancel(start(), d.ID, false); err != nil {
+		t.Fatal(err)
+	}
+	got, _ := s.Step(nil)
+	a, _ := s.App("/web")
+	want := []Action{Stop{"/web", []string{list[0].TaskID, list[1].TaskID}}, Scale{"/web", a.VersionInfo.LastConfigChangeAt, 2}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for i := range list { // the scheduler starts others in their places
+		list[i].State, list[i].KillWanted, list[i].KillReason = job.Killing, start(), job.ByReplacement
+	}
+	if got, _ := s.Step(map[string][]Instance{"/web": list}); len(got) > 0 {
+		t.Errorf("got %+v, want nothing", got)
+	}
+}
+
+// The version that still runs, and the one that a deployment goes back to,
+// are kept whatever else is not, and a document stays within its bound.
+func TestNeededVersionsAreKept(t *testing.T) {
+	big := strings.Repeat("x", maxApp-2000)
+	for name, change := range map[string]struct {
+		cmd  func(i int) string
+		n    func(i int) int
+		most int
+	}{
+		"many":    {func(i int) string { return fmt.Sprint(i) }, func(int) int { return 1 }, 25},
+		"large":   {func(i int) string { return big + fmt.Sprint(i) }, func(int) int { return 1 }, 4},
+		"scaling": {func(int) string { return "" }, func(i int) int { return 1 + i%2 }, 25},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := empty(t)
+			app := testApp(t, []string{"/web"})
+			app.Cmd = change.cmd(0)
+			for i := range 40 {
+				app.Cmd, app.Instances = change.cmd(i), change.n(i)
+				if _, err := s.Put(start(), []*marathon.App{app}, Options{Force: true}); err != nil {
+					t.Fatal(err)
+				}
+				if i == 0 {
+					s.Step(map[string][]Instance{"/web": serving(s, "/web", 1)})
+				}
+			}
+			if got := len(s.Versions("/web")); got > change.most {
+				t.Errorf("got %d versions, want %d at most", got, change.most)
+			}
+			if _, ok := s.Config("/web", start().Format(stampFormat)); !ok {
+				t.Error("the version that runs is not kept")
+			}
+			documents := kept(s)
+			if _, err := New(documents); err != nil {
+				t.Error(err)
+			}
+			for key, value := range documents {
+				if len(value) > maxDocument {
+					t.Errorf("%s has %d bytes", key, len(value))
+				}
+			}
+		})
+	}
+}
+
+// Versions are times in UTC with milliseconds, whatever clock they are of.
+func TestStamp(t *testing.T) {
+	now := time.Date(2024, 2, 29, 23, 30, 0, 123_456_789, time.FixedZone("", -3600))
+	if got, want := empty(t).stamp(now), "2024-03-01T00:30:00.123Z"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
