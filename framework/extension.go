@@ -32,6 +32,16 @@ type Cluster struct {
 	changed *changed
 }
 
+// Self tells where this scheduler answers, its framework's id and the role of
+// jobs that name none.
+func (c *Cluster) Self(ctx context.Context) (url, frameworkID, role string, err error) {
+	err = c.leader.ask(ctx, nil, func(st *sched.State) error {
+		url, frameworkID, role = c.leader.url, st.FrameworkID(), st.DefaultRole()
+		return nil
+	})
+	return url, frameworkID, role, err
+}
+
 // Submit submits the jobs, all or, where one may not be, none.
 func (c *Cluster) Submit(ctx context.Context, specs ...job.Spec) error {
 	return c.leader.try(ctx, func(st *sched.State, apply func(sched.Event)) error {

@@ -20,12 +20,13 @@ import (
 	"mesos-gpu/framework/sched/fit"
 	"mesos-gpu/internal/local/agent/container"
 	"mesos-gpu/isolator"
+	"mesos-gpu/marathon"
 	"mesos-gpu/volumemgr"
 )
 
 func (a *app) schedulerCommand() *cobra.Command {
 	cfg := framework.Config{}
-	level, encryption := "", master.TLS{}
+	level, encryption, settings := "", master.TLS{}, marathon.Settings{}
 	c := &cobra.Command{
 		Use: "scheduler", Short: "Run the framework against a Mesos master", Args: args(),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -38,6 +39,7 @@ func (a *app) schedulerCommand() *cobra.Command {
 				cfg.TLS = &encryption
 			}
 			cfg.Ready = func(addr string) { fmt.Fprintf(a.out, "mesos-gpu scheduler is up: API http://%s\n", addr) }
+			cfg.Extension = newApps(settings, log)
 			s, err := framework.New(cfg)
 			if err != nil {
 				return err
@@ -67,6 +69,7 @@ func (a *app) schedulerCommand() *cobra.Command {
 	f.DurationVar(&cfg.Sched.HoldOffers, "hold-offers", sched.DefaultHoldOffers, "how long an offer of use to waiting work stays in hand; below zero none does")
 	f.DurationVar(&cfg.Sched.UnreachableTimeout, "unreachable-timeout", sched.DefaultUnreachableTimeout, "how long an agent may be away before its tasks are tried elsewhere; below zero for ever")
 	allowFlags(f, &cfg.Sched.Policy.Allowed)
+	settingsFlags(f, &settings)
 	f.StringVar(&cfg.User, "user", framework.DefaultUser, "user that tasks run as, on the agents")
 	f.DurationVar(&cfg.FailoverTimeout, "failover-timeout", framework.DefaultFailoverTimeout, "how long the master keeps the tasks of a scheduler that is away")
 	logLevel(c, &level)

@@ -17,6 +17,7 @@ import (
 	"mesos-gpu/internal/local"
 	"mesos-gpu/isolator/nvml"
 	"mesos-gpu/job"
+	"mesos-gpu/marathon"
 )
 
 // localFlags are the command line of "mesos-gpu local".
@@ -24,6 +25,7 @@ type localFlags struct {
 	gpus, listen, master, agent, workDir, images, run, level string
 	free                                                     bool
 	scheduler                                                framework.Config
+	settings                                                 marathon.Settings
 	sets                                                     func(string) bool
 }
 
@@ -45,6 +47,7 @@ func (a *app) localCommand() *cobra.Command {
 	c.Flags().StringVar(&f.images, "images", "", "folder of docker archives NAME:TAG.tar for container: mesos")
 	c.Flags().StringVar(&f.run, "run", "", "run this job file, then end the cluster with the job's exit status")
 	allowFlags(c.Flags(), &f.scheduler.Sched.Policy.Allowed)
+	settingsFlags(c.Flags(), &f.settings)
 	logLevel(c, &f.level)
 	c.Flags().Lookup("log-level").DefValue = "warn"
 	f.level = "warn"
@@ -77,6 +80,7 @@ func (a *app) local(ctx context.Context, f localFlags) error {
 	if err != nil {
 		return err
 	}
+	f.scheduler.Extension = newApps(f.settings, log.WithField("part", "marathon"))
 	cfg := local.Config{
 		WorkDir: work, Host: host, API: f.address("listen", f.listen), Master: f.address("master", f.master), Agent: f.address("agent", f.agent),
 		Binary: binary, Images: f.images, Isolate: os.Geteuid() == 0, Log: log, Scheduler: f.scheduler,

@@ -53,10 +53,7 @@ func (a *app) marathonTranslateCommand() *cobra.Command {
 	}
 	f := c.Flags()
 	f.StringVar(&settings.Role, "role", framework.DefaultRole, "role of apps without one, and the only one that others may have")
-	f.StringVar(&settings.DefaultNetwork, "default-network", "", "container network of apps that name none")
-	f.StringVar(&settings.BridgeNetwork, "bridge-network", marathon.MesosBridge, "what apps call the bridge in ipAddress")
-	f.StringVar(&settings.GPUBehavior, "gpu-scheduling-behavior", marathon.GPURestricted,
-		fmt.Sprintf("of apps that do not say: %s keeps those without GPUs off agents that offer some, %s does not", marathon.GPURestricted, marathon.GPUUnrestricted))
+	settingsFlags(f, &settings)
 	a.jsonFlag(c)
 	return c
 }

@@ -105,6 +105,9 @@ func (s *State) running(now time.Time, j *job.Job, t *job.Task) Running {
 	return r
 }
 
+// DefaultRole is the role of jobs that name none.
+func (s *State) DefaultRole() string { return s.cfg.Policy.defaultRole() }
+
 // roleOf is the role whose offers a job uses, from its submission on.
 func (s *State) roleOf(spec *job.Spec) string { return cmp.Or(spec.Role, s.cfg.Policy.defaultRole()) }
 

@@ -52,7 +52,7 @@ func (k *keeper) together(ctx context.Context, round []deploy.Action) map[string
 	for _, a := range round {
 		switch a := a.(type) {
 		case deploy.Submit:
-			spec, err := translate.Job(a.App, k.cfg.Settings)
+			spec, err := translate.Job(a.App, k.settings)
 			if err != nil {
 				failed[appOf(a)] = err
 				continue

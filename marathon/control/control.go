@@ -19,6 +19,9 @@ import (
 // Cluster runs jobs and keeps documents. What its methods do is recorded when
 // they return nil.
 type Cluster interface {
+	// Self tells where the cluster's scheduler answers, its framework's id and
+	// the role of jobs that name none.
+	Self(ctx context.Context) (url, frameworkID, role string, err error)
 	// Submit submits the jobs, all or, where one may not be, none.
 	Submit(ctx context.Context, specs ...job.Spec) error
 	// Scale has a service run so many tasks.
@@ -39,12 +42,11 @@ type Cluster interface {
 
 // Config says what a Control is part of.
 type Config struct {
-	// Settings are those that definitions are read with.
+	// Settings are those that definitions are read with. Where they name no
+	// role it is the cluster's.
 	Settings marathon.Settings
-	// Leader is the base URL of the scheduler that leads, empty where none
-	// does; Info describes it.
-	Leader func(ctx context.Context) (string, error)
-	Info   func(ctx context.Context) (api.Info, error)
+	// Version is the release, for people.
+	Version string
 	// Client probes whether instances are ready; nil is one of its own.
 	Client *http.Client
 	// Clock is time.Now unless a test has another.

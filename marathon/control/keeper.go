@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"mesos-gpu/job"
+	"mesos-gpu/marathon"
 	"mesos-gpu/marathon/api"
 	"mesos-gpu/marathon/deploy"
 	"mesos-gpu/marathon/translate"
@@ -28,6 +30,10 @@ type keeper struct {
 	bus     *api.Bus
 	cluster Cluster
 	state   *deploy.State
+	// url is where this scheduler answers; settings are those that definitions
+	// are read with.
+	url      string
+	settings marathon.Settings
 	// documents are those that are recorded.
 	documents map[string][]byte
 
@@ -64,7 +70,14 @@ func newKeeper(ctx context.Context, cfg *Config, bus *api.Bus, cluster Cluster) 
 	if err != nil {
 		return nil, fmt.Errorf("load apps: %w", err)
 	}
+	url, _, role, err := cluster.Self(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("load apps: %w", err)
+	}
+	settings := cfg.Settings
+	settings.Role = cmp.Or(settings.Role, role)
 	return &keeper{
+		url: url, settings: settings,
 		cfg: cfg, bus: bus, cluster: cluster, state: state, documents: ours,
 		apps: map[string]string{}, jobs: map[string]map[string]bool{}, failures: map[string]api.TaskFailure{},
 		undone: map[string]bool{}, tries: newReadiness(cfg),
@@ -235,17 +248,43 @@ func (k *keeper) noteFailure(app string, j *job.Job) {
 	}
 }
 
-// step has deploy say what is to be done, records that, and does it.
+// step has deploy say what is to be done, records that, does it, and has
+// deploy look at what came of it: what it thinks is there must not be older
+// than what it asked for.
 func (k *keeper) step(ctx context.Context, seen map[string][]deploy.Instance) error {
-	actions, events := k.state.Step(seen)
-	if err := k.record(ctx); err != nil {
-		return err
+	for {
+		actions, events := k.state.Step(seen)
+		if err := k.record(ctx); err != nil {
+			return err
+		}
+		if err := k.bus.Publish(k.cfg.Clock(), events...); err != nil {
+			k.cfg.Log.WithError(err).Error("publish events")
+		}
+		if len(actions) == 0 || ctx.Err() != nil {
+			return nil
+		}
+		k.carryOut(ctx, actions)
+		if seen = k.look(k.touched(actions)); len(seen) == 0 {
+			return nil
+		}
 	}
-	if err := k.bus.Publish(k.cfg.Clock(), events...); err != nil {
-		k.cfg.Log.WithError(err).Error("publish events")
+}
+
+// touched are the jobs of the apps that the actions were about. An app with
+// one that failed waits for its next try.
+func (k *keeper) touched(actions []deploy.Action) []string {
+	names := map[string]bool{}
+	for _, a := range actions {
+		app := appOf(a)
+		if k.undone[app] {
+			continue
+		}
+		if s, ok := a.(deploy.Submit); ok {
+			names[translate.Name(app, translate.Version(s.App))] = true
+		}
+		maps.Copy(names, k.jobs[app])
 	}
-	k.carryOut(ctx, actions)
-	return nil
+	return sorted(names)
 }
 
 // record puts what has changed into the cluster's documents. What cannot be

@@ -14,8 +14,12 @@ import (
 )
 
 // Settings are those that definitions are read with.
-func (c *Control) Settings(context.Context, string) (marathon.Settings, error) {
-	return c.cfg.Settings, nil
+func (c *Control) Settings(ctx context.Context, _ string) (s marathon.Settings, err error) {
+	err = c.ask(ctx, func(k *keeper) error {
+		s = k.settings
+		return nil
+	})
+	return s, err
 }
 
 // Apps are all, in the order of their ids.
@@ -95,7 +99,7 @@ func (k *keeper) translatable(apps ...*marathon.App) error {
 		if a.Instances == 0 {
 			continue
 		}
-		if _, err := translate.Job(a, k.cfg.Settings); err != nil {
+		if _, err := translate.Job(a, k.settings); err != nil {
 			return &api.Problem{Status: http.StatusUnprocessableEntity, Message: err.Error()}
 		}
 	}
@@ -226,7 +230,14 @@ func (c *Control) ResetDelay(ctx context.Context, id string) error {
 }
 
 // Leader is the base URL of the scheduler that leads.
-func (c *Control) Leader(ctx context.Context) (string, error) { return c.cfg.Leader(ctx) }
+func (c *Control) Leader(context.Context) (string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.keeper == nil {
+		return "", nil
+	}
+	return c.keeper.url, nil
+}
 
 // Abdicate is refused: who leads is settled between the schedulers.
 func (c *Control) Abdicate(context.Context) error {
@@ -234,7 +245,17 @@ func (c *Control) Abdicate(context.Context) error {
 }
 
 // Info describes the scheduler.
-func (c *Control) Info(ctx context.Context) (api.Info, error) { return c.cfg.Info(ctx) }
+func (c *Control) Info(ctx context.Context) (i api.Info, err error) {
+	err = c.ask(ctx, func(k *keeper) error {
+		url, id, role, err := k.cluster.Self(ctx)
+		i = api.Info{
+			Name: "mesos-gpu", Version: c.cfg.Version, Elected: true, Leader: url, FrameworkID: id,
+			Marathon: map[string]any{"mesos_role": role, "gpu_scheduling_behavior": k.settings.GPUBehavior},
+		}
+		return err
+	})
+	return i, err
+}
 
 // view is an app with what runs of it.
 func (k *keeper) view(a *marathon.App) api.App {

@@ -37,7 +37,7 @@ func (s *State) Remove(now time.Time, ids []string, o Options) (Deployment, erro
 		if _, ok := s.App(id); !ok {
 			return Deployment{}, &Unknown{"app", id}
 		}
-		d.put(nil, id)
+		d.drop(id)
 	}
 	if len(ids) == 1 {
 		d.group = marathon.Parent(ids[0])
@@ -100,7 +100,7 @@ func (s *State) Cancel(now time.Time, id string, force bool) (Deployment, error)
 	for _, id := range old.Affected() {
 		from := old.From[id]
 		if from == "" {
-			back.put(nil, id)
+			back.drop(id)
 			continue
 		}
 		a := s.apps[id].version(from)
@@ -133,13 +133,8 @@ type wanted struct {
 	app *marathon.App
 }
 
-func (d *draft) put(a *marathon.App, id ...string) {
-	if a != nil {
-		d.apps = append(d.apps, wanted{a.ID, a})
-		return
-	}
-	d.apps = append(d.apps, wanted{id[0], nil})
-}
+func (d *draft) put(a *marathon.App) { d.apps = append(d.apps, wanted{a.ID, a}) }
+func (d *draft) drop(id string)      { d.apps = append(d.apps, wanted{id, nil}) }
 
 // change checks a draft and begins its deployment.
 func (s *State) change(now time.Time, d draft, o Options) (Deployment, error) {

@@ -120,6 +120,13 @@ func said(state job.State) (status, condition string) {
 	return "", ""
 }
 
+// MesosState is Mesos's name of a task's state, empty before the master has
+// heard of the task.
+func MesosState(state job.State) string {
+	status, _ := said(state)
+	return status
+}
+
 // differences are the events between two sights of an app's instances.
 func differences(app string, before, after []Instance) []Event {
 	was := make(map[string]*Instance, len(before))

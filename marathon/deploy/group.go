@@ -158,7 +158,7 @@ func (s *State) putGroup(d *draft, id string, g *marathon.Group) {
 	}
 	for one := range s.apps {
 		if child, direct := childOf(one, id); child != "" && !keep[child] && (direct && g.Apps != nil || !direct && g.Groups != nil) {
-			d.put(nil, one)
+			d.drop(one)
 		}
 	}
 	for one := range s.groups {
@@ -181,7 +181,7 @@ func childOf(id, group string) (child string, direct bool) {
 func (s *State) removeBelow(d *draft, id string) {
 	for _, a := range s.Apps() {
 		if within(a.ID, id) {
-			d.put(nil, a.ID)
+			d.drop(a.ID)
 		}
 	}
 	for g := range s.groups {
@@ -229,7 +229,7 @@ func (s *State) asOf(d *draft, id, v string) error {
 		}
 		old := s.apps[a.ID].asOf(v)
 		if old == nil {
-			d.put(nil, a.ID)
+			d.drop(a.ID)
 			continue
 		}
 		found = true

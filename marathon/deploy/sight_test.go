@@ -70,14 +70,18 @@ func TestWantedAgain(t *testing.T) {
 // The version that still runs, and the one that a deployment goes back to,
 // are kept whatever else is not, and a document stays within its bound.
 func TestNeededVersionsAreKept(t *testing.T) {
-	big := strings.Repeat("x", maxApp-2000)
+	small, err := content(testApp(t, []string{"/web"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	big := strings.Repeat("x", maxApp-len(small))
 	for name, change := range map[string]struct {
 		cmd  func(i int) string
 		n    func(i int) int
 		most int
 	}{
 		"many":    {func(i int) string { return fmt.Sprint(i) }, func(int) int { return 1 }, 25},
-		"large":   {func(i int) string { return big + fmt.Sprint(i) }, func(int) int { return 1 }, 4},
+		"large":   {func(i int) string { return big + fmt.Sprint(100+i) }, func(int) int { return 1 }, 4},
 		"scaling": {func(int) string { return "" }, func(i int) int { return 1 + i%2 }, 25},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -92,6 +96,10 @@ func TestNeededVersionsAreKept(t *testing.T) {
 				if i == 0 {
 					s.Step(map[string][]Instance{"/web": serving(s, "/web", 1)})
 				}
+			}
+			d, _ := s.Deployment("/web")
+			if _, ok := s.Version("/web", d.From["/web"]); !ok {
+				t.Errorf("the version that %s goes back to is not kept", d.ID)
 			}
 			if got := len(s.Versions("/web")); got > change.most {
 				t.Errorf("got %d versions, want %d at most", got, change.most)

@@ -1,0 +1,5 @@
+package control
+
+import marathonclient "github.com/gambol99/go-marathon"
+
+var _ = marathonclient.NewDefaultConfig
