@@ -38,18 +38,41 @@ func (a *Allowed) validate() error {
 // check returns a *ForbiddenError for a job that wants more.
 func (a *Allowed) check(s *job.Spec) error {
 	var why []string
-	for _, v := range s.Volumes {
-		if !v.Named() && !slices.ContainsFunc(a.Volumes, func(prefix string) bool { return covers(prefix, v.Source) }) {
-			why = append(why, fmt.Sprintf("volumes: %s is the agent's own: the scheduler's operator allows such paths by --allow-volumes, and has allowed %s", v.Source, a.named()))
+	mounts, hostIPC := asked(s)
+	for _, source := range mounts {
+		if !slices.ContainsFunc(a.Volumes, func(prefix string) bool { return covers(prefix, path.Clean(source)) }) {
+			why = append(why, fmt.Sprintf("volumes: %s is the agent's own: the scheduler's operator allows such paths by --allow-volumes, and has allowed %s", source, a.named()))
 		}
 	}
-	if s.IPC == job.HostIPC && !a.HostIPC {
+	if hostIPC && !a.HostIPC {
 		why = append(why, fmt.Sprintf("ipc: %s is the agent's own: the scheduler's operator allows it by --allow-host-ipc, and has not", job.HostIPC))
 	}
 	if len(why) == 0 {
 		return nil
 	}
 	return &ForbiddenError{strings.Join(why, "\n")}
+}
+
+// asked are the paths of its agents that a job mounts, and whether it shares
+// their memory: by keys of its own, or by options of docker run.
+func asked(s *job.Spec) (mounts []string, hostIPC bool) {
+	for _, v := range s.Volumes {
+		if !v.Named() {
+			mounts = append(mounts, v.Source)
+		}
+	}
+	hostIPC = s.IPC == job.HostIPC
+	for _, p := range s.Parameters {
+		switch p.Key {
+		case "volume", "v":
+			if source, _, _ := strings.Cut(p.Value, ":"); path.IsAbs(source) {
+				mounts = append(mounts, source)
+			}
+		case "ipc":
+			hostIPC = hostIPC || p.Value == string(job.HostIPC)
+		}
+	}
+	return mounts, hostIPC
 }
 
 func (a *Allowed) named() string {

@@ -17,6 +17,9 @@ func TestAllowed(t *testing.T) {
 			}
 		}
 	}
+	option := func(key, value string) func(*job.Spec) {
+		return func(s *job.Spec) { s.Parameters = []job.Parameter{{Key: key, Value: value}} }
+	}
 	for _, c := range []struct {
 		name    string
 		allowed Allowed
@@ -36,6 +39,12 @@ func TestAllowed(t *testing.T) {
 		{"and what it does not mean", Allowed{Volumes: []string{"/data/../srv"}}, volume("/data"), "/data is the agent's own"},
 		{"shared memory", Allowed{Volumes: []string{"/"}}, func(s *job.Spec) { s.IPC = job.HostIPC }, "ipc: host is the agent's own: the scheduler's operator allows it by --allow-host-ipc, and has not"},
 		{"shared memory, allowed", Allowed{HostIPC: true}, func(s *job.Spec) { s.IPC = job.HostIPC }, ""},
+		{"an option of docker run", Allowed{Volumes: []string{"/data"}}, option("volume", "/etc:/x"), "volumes: /etc is"},
+		{"its short name", Allowed{}, option("v", "/etc:/x:ro"), "volumes: /etc is"},
+		{"an untidy path", Allowed{Volumes: []string{"/data"}}, option("v", "/data/../etc:/x"), "volumes: /data/../etc is"},
+		{"an allowed option", Allowed{Volumes: []string{"/data"}}, option("v", "/data/a:/x"), ""},
+		{"an option with a named volume", Allowed{}, option("v", "scratch:/x"), ""},
+		{"shared memory by an option", Allowed{}, option("ipc", "host"), "ipc: host is"},
 		{"private memory", Allowed{}, func(s *job.Spec) { s.IPC = job.PrivateIPC }, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
