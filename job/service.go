@@ -42,7 +42,7 @@ func (b Backoff) Pause(failures int) time.Duration {
 	if !(pause < float64(b.Max)) { // infinity too
 		return b.Max
 	}
-	return time.Duration(pause)
+	return max(b.Initial, time.Duration(pause)) // floats round long times
 }
 
 func (v *Service) setDefaults() {

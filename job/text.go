@@ -67,3 +67,13 @@ func ParseUlimit(name, limits string) (Ulimit, error) {
 	}
 	return u, nil
 }
+
+// ParseParameter reads "KEY=VALUE", an option of docker run without its
+// dashes.
+func ParseParameter(text string) (Parameter, error) {
+	key, value, ok := strings.Cut(text, "=")
+	if !ok || key == "" {
+		return Parameter{}, fmt.Errorf("%q is no option of docker run: write KEY=VALUE, without dashes", text)
+	}
+	return Parameter{Key: key, Value: value}, nil
+}

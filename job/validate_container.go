@@ -72,9 +72,12 @@ func (s *Spec) validateContainer(bad func(format string, args ...any)) {
 	if s.IPC == HostIPC && s.ShmMiB > 0 {
 		bad("shm_size: ipc: %s shares the agent's /dev/shm, whose size it is not the job's to say", HostIPC)
 	}
-	for _, u := range s.Ulimits {
+	for i, u := range s.Ulimits {
 		if err := u.validate(); err != nil {
 			bad("ulimits: %w", err)
+		}
+		if slices.ContainsFunc(s.Ulimits[:i], func(o Ulimit) bool { return o.Name == u.Name }) {
+			bad("ulimits: %s stands twice", u.Name)
 		}
 	}
 	if len(s.Labels) > maxLabels {

@@ -113,6 +113,7 @@ func TestValidateRefusesContainers(t *testing.T) {
 		`nofile: -2:1 is below 0: unlimited is -1`:      ulimit(Ulimit{"nofile", -2, 1}),
 		`the soft limit 3 is above the hard limit 2`:    ulimit(Ulimit{"nofile", 3, 2}),
 		`the soft limit -1 is above the hard limit 2`:   ulimit(Ulimit{"nofile", Unlimited, 2}),
+		`ulimits: nofile stands twice`:                  func(s *Spec) { s.Ulimits = []Ulimit{{"nofile", 1, 1}, {"nofile", 2, 2}} },
 		`labels: 101 are more than 100`: func(s *Spec) {
 			s.Labels = map[string]string{}
 			for i := range 101 {

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -38,17 +36,7 @@ func (a *app) marathonTranslateCommand() *cobra.Command {
 			if a.json {
 				return a.printJSON(spec)
 			}
-			text, keys, err := translate.File(&spec)
-			if err != nil {
-				return err
-			}
-			known := jobfile.Keys()
-			keys = slices.DeleteFunc(keys, func(k string) bool { return slices.Contains(known, k) })
-			if len(keys) > 0 {
-				return fmt.Errorf("%s: job files have no words for %s: print it with --json", args[0], strings.Join(keys, ", "))
-			}
-			_, err = a.out.Write(text)
-			return err
+			return jobfile.Write(a.out, &spec)
 		},
 	}
 	f := c.Flags()

@@ -18,12 +18,12 @@ func (a *app) runCommand() *cobra.Command {
 	var spec job.Spec
 	var mem, container string
 	var env, include, exclude []string
-	var keep, verbose bool
+	var detach, keep, verbose bool
 	var wishes wishes
 	c := &cobra.Command{
 		Use: "run [flags] -- COMMAND [ARG...]", Short: "Run a job, stream its output, exit with its code",
 		Long: "Run a job, stream its output and exit with its code. Changes of state go to standard error with --verbose.\n" +
-			"Interrupting it kills the job, unless --detach-on-interrupt is given.",
+			"Interrupting it kills the job, unless --detach-on-interrupt is given. With --detach it only prints the job's name.",
 		RunE: func(c *cobra.Command, command []string) error {
 			for _, name := range []string{"tasks", "cpus", "name"} {
 				if f := c.Flags().Lookup(name); f.Changed && (f.Value.String() == "0" || f.Value.String() == "") {
@@ -38,6 +38,12 @@ func (a *app) runCommand() *cobra.Command {
 			}
 			if err := complete(&spec, mem, env); err != nil {
 				return err
+			}
+			if detach {
+				return a.runDetached(c.Context(), &spec)
+			}
+			if spec.Service != nil {
+				return &usageError{errors.New("--restart always: the job does not end, and there is no exit status to wait for: give --detach too, and see mesos-gpu logs --follow")}
 			}
 			states := io.Discard
 			if verbose {
@@ -60,6 +66,7 @@ func (a *app) runCommand() *cobra.Command {
 	f.StringVar(&spec.Image, "image", "", "container image; left out, the agent's own file system")
 	f.StringVar(&container, "container", "", "docker or mesos; docker where there is an image")
 	f.BoolVar(&verbose, "verbose", false, "print changes of state to standard error")
+	f.BoolVarP(&detach, "detach", "d", false, "print the job's name and leave it running")
 	f.BoolVar(&keep, "detach-on-interrupt", false, "leave the job running when interrupted")
 	return c
 }
@@ -81,6 +88,19 @@ func complete(spec *job.Spec, mem string, env []string) error {
 		return &usageError{err}
 	}
 	return nil
+}
+
+// runDetached prints the name, which may be made up, for others to use.
+func (a *app) runDetached(ctx context.Context, spec *job.Spec) error {
+	api, err := a.client()
+	if err != nil {
+		return err
+	}
+	if _, err := api.Submit(ctx, *spec); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(a.out, spec.Name)
+	return err
 }
 
 // killTimeout bounds the wait for the scheduler after an interrupt.

@@ -2,6 +2,11 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -51,6 +56,9 @@ labels: {team: vision, note: a=b}
 force_pull: true
 health_check: {http: /health, interval: 2s, timeout: 3s, grace: 4s, failures: 5, delay: 1s}
 `},
+		{"how it starts", []string{"--entrypoint", "/bin/tini", "-u", "1000:1000"}, "entrypoint: /bin/tini\nuser: 1000:1000"},
+		{"not a service", []string{"--restart", "no", "--user", "root"}, "user: root"},
+		{"a service", []string{"--restart", "always"}, "service: true"},
 		{"host ports", []string{"--ports", "2", "--health-tcp", "first"}, "ports: 2\nhealth_check: {tcp: {port_index: 0}}"},
 		{"a command", []string{"--health-cmd", "curl -f x", "--health-retries", "-1"}, "health_check: {command: curl -f x, failures: never}"},
 		{"a port by number", []string{"--health-http", "8080/health"}, "health_check: {http: {port: 8080, path: /health}}"},
@@ -90,6 +98,10 @@ func TestFlagRefusals(t *testing.T) {
 		{"--ipc shareable", `ipc: "shareable" is neither private nor host`},
 		{"--label team", `--label: "team": write NAME=value`},
 		{"--pull never", `--pull: "never" is neither always nor missing`},
+		{"--restart on-failure:3", `--restart: "on-failure:3" is neither always nor no: --retries says how often`},
+		{"--restart always --retries 1", `retries: the job is a service`},
+		{"-u a\x7f", `user: "a\x7f" holds a blank`},
+		{"--entrypoint /bin/tini --label a", `--label: "a": write NAME=value`},
 		{"--health-retries 2", `a health check is one of --health-cmd, --health-http and --health-tcp: 0 are given`},
 		{"--health-cmd x --health-tcp 1", `--health-tcp: 2 are given`},
 		{"--health-http x/y", `--health-http: "x" is no port from 1 to 65535`},
@@ -116,16 +128,62 @@ func TestEnvironmentFlags(t *testing.T) {
 	}
 }
 
+// runAgainst runs a command line against an API that takes jobs.
+func runAgainst(t *testing.T, line ...string) (printed string, submitted []job.Spec, err error) {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var spec job.Spec
+		if err := json.NewDecoder(r.Body).Decode(&spec); err != nil || r.Method != http.MethodPost || r.URL.Path != "/v1/jobs" {
+			t.Errorf("%s %s: %v", r.Method, r.URL, err)
+		}
+		submitted = append(submitted, spec)
+		w.WriteHeader(http.StatusCreated)
+		w.Write([]byte("{}"))
+	}))
+	t.Cleanup(s.Close)
+	var out bytes.Buffer
+	c := newRoot(std{out: &out, err: io.Discard, getenv: func(string) string { return s.URL }})
+	c.SetArgs(append([]string{"run"}, line...))
+	err = c.ExecuteContext(t.Context())
+	return out.String(), submitted, err
+}
+
+// Detached, run submits the job, prints its name and waits for nothing.
+func TestRunDetached(t *testing.T) {
+	for _, line := range [][]string{
+		{"--detach", "--name", "web", "--restart", "always", "--", "serve"},
+		{"-d", "--", "train"},
+	} {
+		printed, submitted, err := runAgainst(t, line...)
+		if err != nil || len(submitted) != 1 || printed != submitted[0].Name+"\n" {
+			t.Errorf("%v: got %v, %q and %+v", line, err, printed, submitted)
+			continue
+		}
+		if got, want := submitted[0].Service != nil, slices.Contains(line, "always"); got != want {
+			t.Errorf("%v: a service: got %v, want %v", line, got, want)
+		}
+	}
+}
+
+// A service does not end, and so has no exit status to wait for.
+func TestRunWaitsForNoService(t *testing.T) {
+	_, submitted, err := runAgainst(t, "--restart", "always", "--", "serve")
+	if !isUsage(err) || !strings.Contains(err.Error(), "give --detach too") || len(submitted) > 0 {
+		t.Errorf("got %v and %+v", err, submitted)
+	}
+}
+
 func TestHealthIsShown(t *testing.T) {
 	yes, no := true, false
 	j := api.JobView{State: job.Running}
-	j.Spec = job.Spec{Name: "serve", Container: job.Container{HealthCheck: &job.HealthCheck{}}}
+	j.Spec = job.Spec{Name: "serve", Service: &job.Service{Backoff: job.Backoff{Initial: time.Second, Factor: 2, Max: time.Hour}}, Container: job.Container{HealthCheck: &job.HealthCheck{}}}
 	j.Submitted = time.Now()
 	j.Tasks = []job.Task{
 		{ID: "serve.0", State: job.Running, Healthy: &yes, Ports: []int{31000, 31001}},
 		{ID: "serve.1", State: job.Running, Healthy: &no, Check: "HTTP status 503"},
 		{ID: "serve.2", State: job.Starting},
 		{ID: "serve.3", State: job.Failed, Healthy: &yes},
+		{ID: "serve.4", State: job.Killed, KillReason: job.ByScale},
 	}
 	if got := healthy(&j); got != "1 of 4" {
 		t.Errorf("ps shows %q", got)
@@ -138,7 +196,7 @@ func TestHealthIsShown(t *testing.T) {
 	if err := a.describe(j); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"healthy ", "31000 31001", "unhealthy, check: HTTP status 503"} {
+	for _, want := range []string{"healthy ", "31000 31001", "unhealthy, check: HTTP status 503", "service     wants 4 tasks; pauses of 1s by 2 to 1h0m0s"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("describe lacks %q:\n%s", want, out.String())
 		}

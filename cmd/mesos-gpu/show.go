@@ -21,7 +21,7 @@ func (a *app) psCommand() *cobra.Command {
 		return jobs, func() error {
 			return a.table("JOB\tSTATE\tTASKS\tHEALTHY\tGPUS\tSUBMITTED\tWAITS", len(jobs), func(i int) string {
 				j := jobs[i]
-				return fmt.Sprintf("%s\t%s\t%d\t%s\t%s\t%s\t%s", j.Spec.Name, j.State, j.Spec.Tasks, healthy(&j), j.Spec.Request, ago(j.Submitted), j.Waits)
+				return fmt.Sprintf("%s\t%s\t%d\t%s\t%s\t%s\t%s", j.Spec.Name, j.State, j.Wanted(), healthy(&j), j.Spec.Request, ago(j.Submitted), j.Waits)
 			})
 		}, err
 	})
@@ -48,6 +48,9 @@ func (a *app) describe(j api.JobView) error {
 	line("each task", "%s, %g CPUs, %g MiB", s.Request, s.CPUs, s.MemMiB)
 	line("container", "%s %s", s.Containerizer, cmp.Or(s.Image, "without an image"))
 	line("command", "%q", s.Command)
+	if v := s.Service; v != nil {
+		line("service", "wants %d %s; pauses of %s by %g to %s before one is started again", j.Wanted(), gpu.Plural(j.Wanted(), "task"), v.Backoff.Initial, v.Backoff.Factor, v.Backoff.Max)
+	}
 	fmt.Fprintln(a.out)
 	return a.table("TASK\tSTATE\tHEALTH\tAGENT\tPORTS\tGPUS\tEXIT\tMESSAGE", len(j.Tasks), func(i int) string {
 		t := j.Tasks[i]
@@ -70,7 +73,7 @@ func healthy(j *api.JobView) string {
 			n++
 		}
 	}
-	return fmt.Sprintf("%d of %d", n, len(j.Tasks))
+	return fmt.Sprintf("%d of %d", n, j.Wanted())
 }
 
 // healthOf is what a task's checks found last.

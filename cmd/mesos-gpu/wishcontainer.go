@@ -20,7 +20,7 @@ type containerWishes struct {
 	health                            healthWishes
 }
 
-func (w *containerWishes) flags(f *pflag.FlagSet) {
+func (w *containerWishes) flags(f *pflag.FlagSet, s *job.Spec) {
 	f.StringArrayVarP(&w.volumes, "volume", "v", nil, "SOURCE:TARGET[:ro], a path of the agent or a named volume, and where the container sees it")
 	f.StringVar(&w.network, "network", "", "host, bridge, none or a network of the agents' Docker engines (default host)")
 	f.IntVar(&w.ports, "ports", 0, "host ports for each task")
@@ -30,6 +30,8 @@ func (w *containerWishes) flags(f *pflag.FlagSet) {
 	f.StringArrayVar(&w.ulimits, "ulimit", nil, "NAME=LIMIT or NAME=SOFT:HARD, such as memlock=unlimited")
 	f.StringArrayVarP(&w.labels, "label", "l", nil, "NAME=value, for people and their tools")
 	f.StringVar(&w.pull, "pull", "missing", "always: fetch the image anew for each attempt; or missing")
+	f.StringVar(&s.Entrypoint, "entrypoint", "", "replaces the image's; the command is then its arguments")
+	f.StringVarP(&s.User, "user", "u", "", "whom the task runs as, as NAME, UID or UID:GID (default the image's)")
 	w.health.flags(f)
 }
 

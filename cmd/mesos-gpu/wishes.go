@@ -13,9 +13,9 @@ import (
 
 // wishes are the flags of a job whose text needs reading.
 type wishes struct {
-	gpuMem, topology string
-	constraints      []string
-	container        containerWishes
+	gpuMem, topology, restart string
+	constraints               []string
+	container                 containerWishes
 }
 
 func (w *wishes) flags(f *pflag.FlagSet, s *job.Spec) {
@@ -26,11 +26,12 @@ func (w *wishes) flags(f *pflag.FlagSet, s *job.Spec) {
 	f.StringVar(&s.Request.MinCUDA, "gpu-cuda", "", "oldest CUDA version that the driver must serve")
 	f.StringVar(&w.topology, "gpu-topology", "", "how a task's GPUs hang together: any, nvlink or same-numa")
 	f.StringArrayVar(&w.constraints, "constraint", nil, "which agents will do, as Marathon has it: 'hostname UNIQUE', 'rack LIKE r[12]'")
-	w.container.flags(f)
+	w.container.flags(f, s)
 	f.StringVar(&s.Role, "role", "", "Mesos role whose offers and quota the job uses")
 	f.IntVar(&s.Priority, "priority", 0, "jobs of one role go by priority, the highest first")
 	f.BoolVar(&s.Preemptible, "preemptible", false, "tasks may be stopped and queued again for a job of higher priority")
 	f.BoolVar(&s.Gang, "gang", false, "tasks start together or not at all")
+	f.StringVar(&w.restart, "restart", "no", "always: a service, whose tasks are started again whatever ends them; or no")
 	f.IntVar(&s.Retries, "retries", 0, "how often a task that failed is tried again")
 	f.DurationVar(&s.Timeout, "timeout", 0, "how long a task may run")
 	f.DurationVar(&s.RunTime, "run-time", 0, "how long a task is expected to run: short jobs may go before large ones that wait")
@@ -41,6 +42,13 @@ func (w *wishes) flags(f *pflag.FlagSet, s *job.Spec) {
 func (w *wishes) complete(s *job.Spec) error {
 	if err := w.container.complete(s); err != nil {
 		return err
+	}
+	switch w.restart {
+	case "always":
+		s.Service = &job.Service{}
+	case "no":
+	default:
+		return &usageError{fmt.Errorf("--restart: %q is neither always nor no: --retries says how often a task that failed is tried again", w.restart)}
 	}
 	if w.gpuMem != "" {
 		mib, err := jobfile.ParseSize(w.gpuMem)

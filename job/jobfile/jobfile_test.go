@@ -158,6 +158,12 @@ func FuzzRead(f *testing.F) {
 	for _, c := range containers {
 		f.Add(c.file)
 	}
+	for _, c := range services {
+		f.Add(head + c.lines)
+	}
+	for _, file := range every {
+		f.Add(file)
+	}
 	f.Fuzz(func(t *testing.T, text string) {
 		spec, err := Read(strings.NewReader(text), "f")
 		if err != nil {
@@ -166,5 +172,6 @@ func FuzzRead(f *testing.F) {
 		if err := spec.Validate(); err != nil {
 			t.Errorf("accepted what Validate refuses: %v", err)
 		}
+		written(t, spec)
 	})
 }

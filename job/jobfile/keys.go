@@ -29,6 +29,11 @@ var keys = map[string]func(*job.Spec, *yaml.Node) error{
 	"container":  func(s *job.Spec, n *yaml.Node) error { return text(n, (*string)(&s.Containerizer)) },
 	"kill_grace": func(s *job.Spec, n *yaml.Node) error { return duration(n, &s.KillGrace) },
 
+	"entrypoint":   func(s *job.Spec, n *yaml.Node) error { return text(n, &s.Entrypoint) },
+	"user":         func(s *job.Spec, n *yaml.Node) error { return text(n, &s.User) },
+	"fetch":        func(s *job.Spec, n *yaml.Node) error { return fetch(n, &s.Fetch) },
+	"limits":       func(s *job.Spec, n *yaml.Node) error { return limits(n, &s.Limits) },
+	"parameters":   func(s *job.Spec, n *yaml.Node) error { return parameters(n, &s.Parameters) },
 	"volumes":      func(s *job.Spec, n *yaml.Node) error { return volumes(n, &s.Volumes) },
 	"network":      func(s *job.Spec, n *yaml.Node) error { return text(n, (*string)(&s.Network)) },
 	"ports":        func(s *job.Spec, n *yaml.Node) error { return ports(n, &s.Ports) },
@@ -48,6 +53,8 @@ var keys = map[string]func(*job.Spec, *yaml.Node) error{
 	"gpu_cuda":     func(s *job.Spec, n *yaml.Node) error { return text(n, &s.Request.MinCUDA) },
 	"gpu_topology": func(s *job.Spec, n *yaml.Node) error { return text(n, (*string)(&s.Request.Topology)) },
 	"constraints":  func(s *job.Spec, n *yaml.Node) error { return constraints(n, &s.Constraints) },
+	"service":      func(s *job.Spec, n *yaml.Node) error { return service(n, &s.Service) },
+	"group":        func(s *job.Spec, n *yaml.Node) error { return text(n, &s.Group) },
 	"role":         func(s *job.Spec, n *yaml.Node) error { return text(n, &s.Role) },
 	"priority":     func(s *job.Spec, n *yaml.Node) error { return count(n, &s.Priority) },
 	"preemptible":  func(s *job.Spec, n *yaml.Node) error { return flag(n, &s.Preemptible) },
@@ -165,6 +172,8 @@ func constraints(n *yaml.Node, to *[]job.Constraint) error {
 	return nil
 }
 
+func shell(line string) []string { return []string{"/bin/sh", "-c", line} }
+
 // command reads an argument vector, or one line for /bin/sh.
 func command(n *yaml.Node, to *[]string) error {
 	if n.Kind == yaml.ScalarNode {
@@ -172,7 +181,7 @@ func command(n *yaml.Node, to *[]string) error {
 		if err := text(n, &line); err != nil {
 			return err
 		}
-		*to = []string{"/bin/sh", "-c", line}
+		*to = shell(line)
 		return nil
 	}
 	if n.Kind != yaml.SequenceNode || len(n.Content) == 0 {

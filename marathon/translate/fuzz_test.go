@@ -3,10 +3,12 @@ package translate
 import (
 	"encoding/json"
 	"errors"
+	"io"
 	"slices"
 	"strings"
 	"testing"
 
+	"mesos-gpu/job/jobfile"
 	"mesos-gpu/marathon"
 )
 
@@ -33,7 +35,7 @@ func accepted(t testing.TB, text []byte) bool {
 	if after, err := json.Marshal(app); err != nil || string(before) != string(after) {
 		t.Errorf("the app was changed: %s, was %s (%v)", after, before, err)
 	}
-	if _, _, err := File(&spec); err != nil {
+	if err := jobfile.Write(io.Discard, &spec); err != nil {
 		t.Error(err)
 	}
 	return true

@@ -1,20 +1,27 @@
-package translate
+package jobfile
 
 import (
 	"slices"
+	"strconv"
 
 	"mesos-gpu/job"
 )
 
-// ofJob is a job file's keys, as job/jobfile has them.
+// ofJob is a job file's keys, for each that is read.
 func ofJob(s *job.Spec) *mapping {
 	m := newMapping()
 	m.put("name", s.Name)
 	m.set("tasks", s.Tasks)
 	m.put("gpus", s.Request.GPUs)
+	m.put("gpu_type", ofIncluded(s.Request.Types.Include, s.Request.Types.Exclude))
+	m.put("gpu_uuid", ofIncluded(s.Request.Devices.Include, s.Request.Devices.Exclude))
+	m.put("gpu_mem", sized(float64(s.Request.MinMemMiB)))
+	m.put("gpu_driver", s.Request.MinDriver)
+	m.put("gpu_cuda", s.Request.MinCUDA)
+	m.put("gpu_topology", string(s.Request.Topology))
 	m.set("cpus", s.CPUs)
-	m.set("mem", size(s.MemMiB))
-	m.put("disk", size(s.DiskMiB))
+	m.set("mem", sized(s.MemMiB))
+	m.put("disk", sized(s.DiskMiB))
 	m.put("limits", ofLimits(s.Limits))
 	m.put("constraints", ofConstraints(s.Constraints))
 	m.put("container", string(s.Containerizer))
@@ -26,7 +33,9 @@ func ofJob(s *job.Spec) *mapping {
 	m.put("env", s.Env)
 	m.put("fetch", ofFetch(s.Fetch))
 	m.put("volumes", ofVolumes(s.Volumes))
-	m.put("shm_size", size(s.ShmMiB))
+	m.put("shm_size", sized(s.ShmMiB))
+	m.put("ipc", string(s.IPC))
+	m.put("ulimits", ofUlimits(s.Ulimits))
 	m.put("network", string(s.Network))
 	m.put("ports", ofPorts(s.Ports))
 	m.put("parameters", ofParameters(s.Parameters))
@@ -37,35 +46,45 @@ func ofJob(s *job.Spec) *mapping {
 	if s.Check != nil {
 		m.set("check", ofCheck(s.Check))
 	}
+	ofQueueing(m, s)
+	m.set("kill_grace", s.KillGrace)
+	return m
+}
+
+// ofQueueing is when the job runs, and in whose name.
+func ofQueueing(m *mapping, s *job.Spec) {
 	if s.Service != nil {
 		m.set("service", ofService(s.Service))
 	}
 	m.put("group", s.Group)
 	m.put("role", s.Role)
-	m.set("kill_grace", s.KillGrace)
+	m.put("priority", s.Priority)
+	m.put("preemptible", s.Preemptible)
+	m.put("gang", s.Gang)
+	m.put("retries", s.Retries)
+	m.put("timeout", s.Timeout)
+	m.put("run_time", s.RunTime)
+	m.put("max_wait", s.MaxWait)
+}
+
+func ofIncluded(include, exclude []string) any {
+	if len(exclude) == 0 {
+		return include
+	}
+	m := newMapping()
+	m.put("include", include)
+	m.put("exclude", exclude)
 	return m
 }
 
-func size(mib float64) string {
+func sized(mib float64) string {
 	if mib == 0 {
 		return ""
 	}
 	return decimal(mib) + "MiB"
 }
 
-// optional leaves out an empty mapping.
-func (m *mapping) optional() any {
-	if len(m.node.Content) == 0 && m.err == nil {
-		return ""
-	}
-	return m
-}
-
-// ofList leaves out an empty list.
-func ofList[T any](list []T, each func(*mapping, T)) any {
-	if len(list) == 0 {
-		return ""
-	}
+func ofList[T any](list []T, each func(*mapping, T)) []*mapping {
 	var all []*mapping
 	for _, v := range list {
 		m := newMapping()
@@ -75,25 +94,24 @@ func ofList[T any](list []T, each func(*mapping, T)) any {
 	return all
 }
 
-func ofLimits(l job.Limits) any {
+func ofLimits(l job.Limits) *mapping {
+	if l == (job.Limits{}) {
+		return nil
+	}
 	m := newMapping()
-	if l.CPUs == job.Unlimited {
-		m.set("cpus", "unlimited")
-	} else {
-		m.put("cpus", l.CPUs)
-	}
-	if l.MemMiB == job.Unlimited {
-		m.set("mem", "unlimited")
-	} else {
-		m.put("mem", size(l.MemMiB))
-	}
-	return m.optional()
+	m.put("cpus", ofLimit(l.CPUs, l.CPUs))
+	m.put("mem", ofLimit(l.MemMiB, sized(l.MemMiB)))
+	return m
 }
 
-func ofConstraints(list []job.Constraint) any {
-	if len(list) == 0 {
-		return ""
+func ofLimit(v float64, written any) any {
+	if v == job.Unlimited {
+		return job.UnlimitedText
 	}
+	return written
+}
+
+func ofConstraints(list []job.Constraint) [][]string {
 	var all [][]string
 	for _, c := range list {
 		words := []string{c.Field, string(c.Operator)}
@@ -113,7 +131,7 @@ func ofCommand(argv []string) any {
 	return argv
 }
 
-func ofFetch(list []job.Artifact) any {
+func ofFetch(list []job.Artifact) []*mapping {
 	return ofList(list, func(m *mapping, a job.Artifact) {
 		m.put("uri", a.URI)
 		m.put("path", a.Path)
@@ -123,7 +141,7 @@ func ofFetch(list []job.Artifact) any {
 	})
 }
 
-func ofVolumes(list []job.Volume) any {
+func ofVolumes(list []job.Volume) []*mapping {
 	return ofList(list, func(m *mapping, v job.Volume) {
 		m.put("source", v.Source)
 		m.put("target", v.Target)
@@ -144,7 +162,29 @@ func ofPorts(list []job.Port) any {
 	})
 }
 
-func ofParameters(list []job.Parameter) any {
+func ofUlimits(list []job.Ulimit) *mapping {
+	if len(list) == 0 {
+		return nil
+	}
+	m := newMapping()
+	for _, u := range list {
+		limits := ofUlimit(u.Soft)
+		if u.Hard != u.Soft {
+			limits += ":" + ofUlimit(u.Hard)
+		}
+		m.set(u.Name, limits)
+	}
+	return m
+}
+
+func ofUlimit(v int64) string {
+	if v == job.Unlimited {
+		return job.UnlimitedText
+	}
+	return strconv.FormatInt(v, 10)
+}
+
+func ofParameters(list []job.Parameter) []*mapping {
 	return ofList(list, func(m *mapping, p job.Parameter) {
 		m.set("key", p.Key)
 		m.set("value", p.Value)
@@ -155,7 +195,7 @@ func ofHealth(h *job.HealthCheck) *mapping {
 	m := ofCheck(&h.Check)
 	m.set("grace", h.Grace)
 	if h.Failures == job.Unlimited {
-		m.set("failures", "never")
+		m.set("failures", never)
 	} else {
 		m.set("failures", h.Failures)
 	}
@@ -174,9 +214,7 @@ func ofCheck(c *job.Check) *mapping {
 	if c.TCP != nil {
 		m.set("tcp", ofCheckPort(c.TCP.CheckPort))
 	}
-	if c.Delay != 0 {
-		m.set("delay", c.Delay)
-	}
+	m.put("delay", c.Delay)
 	m.set("interval", c.Interval)
 	m.set("timeout", c.Timeout)
 	return m
@@ -200,7 +238,7 @@ func ofService(v *job.Service) *mapping {
 	m.set("backoff_max", v.Backoff.Max)
 	switch after := v.ReplaceAfter; {
 	case after < 0:
-		m.set("replace_after", "never")
+		m.set("replace_after", never)
 	case after > 0:
 		m.set("replace_after", after)
 	}

@@ -1,0 +1,117 @@
+package jobfile
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"mesos-gpu/job"
+)
+
+// written writes the job and holds what is read again against it.
+func written(t *testing.T, spec *job.Spec) string {
+	t.Helper()
+	var text strings.Builder
+	if err := Write(&text, spec); err != nil {
+		t.Fatal(err)
+	}
+	again, err := Read(strings.NewReader(text.String()), "written")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text.String())
+	}
+	if diff := cmp.Diff(spec, again, cmpopts.EquateEmpty()); diff != "" {
+		t.Fatalf("read again (-want +got):\n%s\n%s", diff, text.String())
+	}
+	return text.String()
+}
+
+// every is two job files that have every key between them.
+var every = []string{head + `
+tasks: 2
+gpus: 4
+gpu_type: {include: [V100, A100], exclude: [K80]}
+gpu_uuid: [GPU-a, GPU-b, GPU-c, GPU-d]
+gpu_mem: 40GB
+gpu_driver: "535.104"
+gpu_cuda: "12.2"
+gpu_topology: nvlink
+cpus: 0.5
+mem: 1.5GB
+disk: 10GiB
+env: {EMPTY: "", NULL: "null", LINES: "a\nb\n", SEED: "7", YES: "yes"}
+constraints: [[hostname, UNIQUE], "rack GROUP_BY 2"]
+volumes: ["/data:/data:ro"]
+shm_size: 128MiB
+ulimits: {memlock: unlimited, stack: "1:unlimited", nofile: 65536}
+role: research/vision
+priority: -5
+preemptible: true
+gang: true
+retries: 3
+timeout: 12h
+run_time: 90m
+max_wait: 24h
+kill_grace: 30s
+`, head + `
+container: docker
+service: {backoff: 2s, replace_after: never}
+group: /web
+user: root
+entrypoint: /bin/sh
+fetch: [{uri: /a, path: b, cache: true}]
+limits: {cpus: 4, mem: unlimited}
+parameters: [{key: env, value: ""}]
+force_pull: true
+ipc: private
+network: bridge
+ports: [8080, {name: metrics}]
+labels: {team: vision}
+health_check: {http: {port_index: 1, tls: true}, failures: never}
+check: {command: [test, -e, ""]}
+`}
+
+// What is written has every key, and is what was read.
+func TestWriteHasEveryKey(t *testing.T) {
+	has := map[string]bool{}
+	for _, file := range every {
+		spec, err := Read(strings.NewReader(file), "f")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(written(t, spec)) {
+			if key, _, ok := strings.Cut(line, ":"); ok {
+				has[key] = true
+			}
+		}
+	}
+	for _, key := range Keys() {
+		if !has[key] {
+			t.Errorf("%s is read and not written", key)
+		}
+	}
+}
+
+// Text comes back letter by letter, whatever YAML makes of such letters.
+func TestWriteKeepsText(t *testing.T) {
+	for _, text := range []string{
+		" a", "a ", "\ta", "a\n", "a\n\n", "\na", "\n a\n", "a\n  b\n c", "a\r\nb", "a\rb", "a\u0085b", "a\u2028b", "\ufeffa", "a\x1bb", "ü: #x", "- a", "null", "~", "1e3", "0x10",
+		"yes", "2026-01-02", "'a\"", "a: b", "a #b", "*a", "&a", "!!a", "---", "a\n---\nb", "%a", "@a", "`a", "{a}", "[a", strings.Repeat("long ", 100),
+	} {
+		spec := &job.Spec{Name: "a", Image: "i", Command: []string{"run", text}, Env: map[string]string{"A": text}}
+		spec.SetDefaults()
+		written(t, spec)
+		spec.Command = shell(text)
+		written(t, spec)
+	}
+}
+
+func TestWriteRefusesWhatIsNoText(t *testing.T) {
+	spec := &job.Spec{Name: "a", Command: []string{"run", "\xff"}}
+	spec.SetDefaults()
+	var text strings.Builder
+	if err := Write(&text, spec); err == nil || !strings.Contains(err.Error(), `write job file of a: "\xff" is no UTF-8`) || text.Len() != 0 {
+		t.Errorf("got %v and %q", err, text.String())
+	}
+}

@@ -1,0 +1,69 @@
+package job
+
+import (
+	"math"
+	"strings"
+	"testing"
+)
+
+// TestValidateLaunch: each rule, by what it says; no words are an acceptance.
+func TestValidateLaunch(t *testing.T) {
+	fetch := func(a ...Artifact) func(*Spec) { return func(s *Spec) { s.Fetch = a } }
+	limits := func(cpus, mem float64) func(*Spec) {
+		return func(s *Spec) { s.Limits = Limits{CPUs: cpus, MemMiB: mem} }
+	}
+	parameter := func(p ...Parameter) func(*Spec) { return func(s *Spec) { s.Parameters = p } }
+	for name, c := range map[string]struct {
+		change func(*Spec)
+		want   string
+	}{
+		"user":              {func(s *Spec) { s.User = "1000:1000" }, ""},
+		"user of mesos":     {func(s *Spec) { s.User, s.Containerizer = "nobody", Mesos }, ""},
+		"longest user":      {func(s *Spec) { s.User = strings.Repeat("u", 255) }, ""},
+		"longer user":       {func(s *Spec) { s.User = strings.Repeat("u", 256) }, "or is longer than 255 bytes"},
+		"user with a blank": {func(s *Spec) { s.User = "a b" }, `user: "a b" holds a blank`},
+		"user with a NUL":   {func(s *Spec) { s.User = "a\x00" }, `user: "a\x00" holds a blank`},
+		"user with a DEL":   {func(s *Spec) { s.User = "a\x7f" }, `user: "a\x7f" holds a blank`},
+
+		"entrypoint":          {func(s *Spec) { s.Entrypoint = "/bin/tini" }, ""},
+		"entrypoint of mesos": {func(s *Spec) { s.Entrypoint, s.Containerizer = "/bin/tini", Mesos }, "entrypoint and parameters need container: docker"},
+		"parameters":          {parameter(Parameter{"init", "true"}, Parameter{"env", ""}), ""},
+		"parameters of mesos": {func(s *Spec) { s.Parameters, s.Containerizer = []Parameter{{"init", "true"}}, Mesos }, "entrypoint and parameters need container: docker"},
+		"no parameter":        {parameter(Parameter{"", "a"}), `parameters: "" is no option of docker run without its dashes`},
+		"dashes":              {parameter(Parameter{"--init", "true"}), `parameters: "--init" is no option of docker run without its dashes`},
+		"many parameters":     {func(s *Spec) { s.Parameters = make([]Parameter, 101) }, "parameters: 101 are more than 100"},
+
+		"URI":            {fetch(Artifact{URI: "https://example.org/a?b=c"}), ""},
+		"agent's file":   {fetch(Artifact{URI: "/etc/a.tar", Extract: true, Cache: true}), ""},
+		"deep":           {fetch(Artifact{URI: "hdfs://n/a", Path: "a/b..c", Executable: true}), ""},
+		"hidden":         {fetch(Artifact{URI: "/a", Path: "..a"}), ""},
+		"relative":       {fetch(Artifact{URI: "a"}), `fetch: "a" is neither an absolute path of the agent nor a URI of http, https`},
+		"nothing":        {fetch(Artifact{}), `fetch: "" is neither an absolute path`},
+		"unknown scheme": {fetch(Artifact{URI: "git://a/b"}), `fetch: "git://a/b" is neither an absolute path`},
+		"no URI":         {fetch(Artifact{URI: "http://a b"}), `fetch: "http://a b" is no URI: `},
+		"long":           {fetch(Artifact{URI: "/" + strings.Repeat("a", 4096)}), "aaa\"… has 4097 bytes, more than 4096"},
+		"both":           {fetch(Artifact{URI: "/a", Extract: true, Executable: true}), `fetch: "/a" is to be extracted and executable: choose one`},
+		"absolute name":  {fetch(Artifact{URI: "/a", Path: "/etc/passwd"}), `fetch: path "/etc/passwd" of "/a" leaves the sandbox`},
+		"outside":        {fetch(Artifact{URI: "/a", Path: "../a"}), `fetch: path "../a" of "/a" leaves the sandbox`},
+		"the parent":     {fetch(Artifact{URI: "/a", Path: ".."}), `fetch: path ".." of "/a" leaves the sandbox`},
+		"round about":    {fetch(Artifact{URI: "/a", Path: "a/../b"}), `fetch: path "a/../b" of "/a" leaves the sandbox, or is not plain`},
+		"many":           {func(s *Spec) { s.Fetch = make([]Artifact, 101) }, "fetch: 101 are more than 100"},
+
+		"limits":         {limits(2, 512), ""},
+		"no more":        {limits(1, 256), ""},
+		"unlimited":      {limits(Unlimited, Unlimited), ""},
+		"one":            {limits(0, 512), ""},
+		"fewer CPUs":     {limits(0.5, 0), "limits: cpus: 0.5 is not between the task's own 1 and 4096, nor -1 for unlimited"},
+		"less memory":    {limits(0, 255), "limits: mem: 255 is not between the task's own 256 and"},
+		"no number":      {limits(math.NaN(), 0), "limits: cpus: NaN is not between"},
+		"more than all":  {limits(0, math.Inf(1)), "limits: mem: +Inf is not between"},
+		"below no limit": {limits(-2, 0), "limits: cpus: -2 is not between"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := validContainer()
+			s.Command = []string{"true"}
+			c.change(&s)
+			refused(t, &s, c.want)
+		})
+	}
+}
