@@ -49,9 +49,9 @@ func (b *leader) ask(ctx context.Context, step func(apply func(sched.Event)), re
 func notRecorded(err error) error {
 	switch {
 	case errors.Is(err, journal.ErrUnknown):
-		return api.Problemf(http.StatusServiceUnavailable, "%v: see whether it was done before you ask again", err)
+		return api.Problemf(http.StatusServiceUnavailable, "%w: see whether it was done before you ask again", err)
 	case errors.Is(err, journal.ErrFenced), errors.Is(err, zkconn.ErrLost), errors.Is(err, context.Canceled):
-		return api.NotYet("%v", err)
+		return api.NotYet("%w", err)
 	}
 	return err
 }

@@ -2,11 +2,14 @@ package framework
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
 	"sync"
+	"time"
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/sched"
@@ -69,11 +72,31 @@ func (c *Cluster) Scale(ctx context.Context, name string, tasks int) error {
 }
 
 // Stop ends tasks; a service starts others in their places unless they are
-// retired, and one that waits does so no longer than for a place. Tasks that
-// have ended are no error.
+// retired. Tasks that have ended are no error.
 func (c *Cluster) Stop(ctx context.Context, ids []string, retire bool) error {
 	return c.leader.try(ctx, func(_ *sched.State, apply func(sched.Event)) error {
 		apply(sched.Stop{TaskIDs: ids, Retire: retire})
+		return nil
+	})
+}
+
+// Wake ends the pauses of tasks that wait to be started again.
+func (c *Cluster) Wake(ctx context.Context, ids []string) error {
+	return c.leader.try(ctx, func(_ *sched.State, apply func(sched.Event)) error {
+		apply(sched.Wake{TaskIDs: ids})
+		return nil
+	})
+}
+
+// Admit says whether the jobs may be submitted as things are, and does
+// nothing. Of a job that is there already it says nothing.
+func (c *Cluster) Admit(ctx context.Context, specs ...job.Spec) error {
+	return c.leader.ask(ctx, nil, func(st *sched.State) error {
+		for i := range specs {
+			if err := st.Admit(&specs[i]); err != nil && !errors.As(err, new(*sched.LiveError)) {
+				return api.Problemf(refusal(err), "%w", err)
+			}
+		}
 		return nil
 	})
 }
@@ -90,11 +113,9 @@ func (c *Cluster) Kill(ctx context.Context, names ...string) error {
 
 // Put remembers documents, all or none; it forgets those that are empty.
 func (c *Cluster) Put(ctx context.Context, documents map[string][]byte) error {
-	return c.leader.try(ctx, func(_ *sched.State, apply func(sched.Event)) error {
-		for key, value := range documents {
-			if err := sched.AdmitPut(sched.Put{Key: key, Value: value}); err != nil {
-				return err
-			}
+	return c.leader.try(ctx, func(st *sched.State, apply func(sched.Event)) error {
+		if err := st.AdmitPuts(documents); err != nil {
+			return err
 		}
 		for key, value := range documents {
 			apply(sched.Put{Key: key, Value: value})
@@ -197,11 +218,9 @@ func (s *Scheduler) extended(w http.ResponseWriter, r *http.Request) {
 		s.cfg.Extension.ServeHTTP(w, r)
 		return
 	}
-	h, err := s.backend().Health(r.Context())
-	to, parsed := url.Parse(h.Leading)
-	switch {
-	case err != nil || h.Leading == "" || h.Leading == s.url || parsed != nil || r.Header.Get(passedOn) != "":
-		http.Error(w, fmt.Sprintf("no scheduler leads now: ask again (%v)", err), http.StatusServiceUnavailable)
+	to, err := s.elsewhere(r)
+	if err != nil {
+		nobodyAnswers(w, err)
 		return
 	}
 	(&httputil.ReverseProxy{
@@ -211,5 +230,47 @@ func (s *Scheduler) extended(w http.ResponseWriter, r *http.Request) {
 			p.SetXForwarded()
 			p.Out.Header.Set(passedOn, s.url)
 		},
-	}).ServeHTTP(w, r)
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+			nobodyAnswers(w, fmt.Errorf("pass the request on to %s, which leads: %w", to, err))
+		},
+	}).ServeHTTP(&patient{w, http.NewResponseController(w)}, r)
 }
+
+// elsewhere is where the scheduler that leads answers.
+func (s *Scheduler) elsewhere(r *http.Request) (*url.URL, error) {
+	h, err := s.backend().Health(r.Context())
+	switch {
+	case err != nil:
+		return nil, err
+	case h.Leading == "":
+		return nil, errors.New("no scheduler leads now")
+	case h.Leading == s.url || r.Header.Get(passedOn) != "":
+		return nil, errors.New("this scheduler does not lead yet")
+	}
+	return url.Parse(h.Leading)
+}
+
+// nobodyAnswers says why, in a form that clients of Marathon read too.
+func nobodyAnswers(w http.ResponseWriter, why error) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Retry-After", "1")
+	w.WriteHeader(http.StatusServiceUnavailable)
+	_ = json.NewEncoder(w).Encode(map[string]string{"message": why.Error() + ": ask again"}) // the client that went away learns nothing more
+}
+
+// patient lets answers go on for as long as they come, as streams do.
+type patient struct {
+	http.ResponseWriter
+	control *http.ResponseController
+}
+
+// answerWait is how long a reader may take for what is written to it.
+const answerWait = time.Minute
+
+func (p *patient) Write(b []byte) (int, error) {
+	_ = p.control.SetWriteDeadline(time.Now().Add(answerWait)) // a recorder in a test has none
+	return p.ResponseWriter.Write(b)
+}
+
+// Unwrap is for http.ResponseController.
+func (p *patient) Unwrap() http.ResponseWriter { return p.ResponseWriter }

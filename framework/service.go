@@ -15,7 +15,7 @@ func (b *leader) Scale(ctx context.Context, name string, tasks int) error {
 			return unknownJob(name)
 		}
 		if err := st.AdmitScale(name, tasks); err != nil {
-			return api.Problemf(http.StatusUnprocessableEntity, "%v", err)
+			return api.Problemf(refusal(err), "%v", err)
 		}
 		apply(sched.Scale{Job: name, Tasks: tasks})
 		return nil

@@ -1,10 +1,13 @@
 package framework
 
 import (
+	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -169,6 +172,9 @@ func TestExtension(t *testing.T) {
 	if err := cluster.Put(ctx, map[string][]byte{"app": []byte("definition"), "gone": []byte("x")}); err != nil {
 		t.Fatal(err)
 	}
+	if err := cluster.Put(ctx, map[string][]byte{"big": make([]byte, 2<<20)}); err == nil {
+		t.Error("a document of 2 MiB was taken")
+	}
 	if err := cluster.Put(ctx, map[string][]byte{"gone": nil, "": []byte("x")}); err == nil {
 		t.Error("a document without a key was taken")
 	}
@@ -223,4 +229,93 @@ func TestExtensionOfAStandby(t *testing.T) {
 		t.Errorf("%d extensions led, want both, one after the other", len(e.led))
 	}
 	second.end(t)
+}
+
+// elsewhere is a backend that knows who leads, or does not.
+type elsewhere struct {
+	api.Backend
+	leading string
+	err     error
+}
+
+func (e elsewhere) Health(context.Context) (api.Health, error) {
+	return api.Health{Leading: e.leading}, e.err
+}
+
+// TestExtensionElsewhere: what the extension is asked where it does not lead.
+func TestExtensionElsewhere(t *testing.T) {
+	var marks []string
+	leader := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		marks = append(marks, r.Header.Get(passedOn))
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprintf(w, "%s %s answered", r.Method, r.URL.RequestURI())
+	}))
+	defer leader.Close()
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	const here = "http://here:1"
+	for _, c := range []struct {
+		name, leading, mark string
+		err                 error
+		status              int
+		want                string
+	}{
+		{name: "passed on", leading: leader.URL, status: 200, want: "GET /v2/events?event_type=x answered"},
+		{name: "nobody leads", status: 503, want: `{"message":"no scheduler leads now: ask again"}`},
+		{name: "it leads next", leading: here, status: 503, want: `{"message":"this scheduler does not lead yet: ask again"}`},
+		{name: "passed on already", leading: leader.URL, mark: "http://other:1", status: 503, want: "does not lead yet: ask again"},
+		{name: "unknown", err: errors.New("no session with ZooKeeper"), status: 503, want: `{"message":"no session with ZooKeeper: ask again"}`},
+		{name: "gone", leading: gone.URL, status: 503, want: "which leads: dial tcp"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := &Scheduler{cfg: Config{Extension: &extension{}}, url: here}
+			s.show(elsewhere{leading: c.leading, err: c.err})
+			r, w := httptest.NewRequest("GET", "/v2/events?event_type=x", nil), httptest.NewRecorder()
+			if c.mark != "" {
+				r.Header.Set(passedOn, c.mark)
+			}
+			s.extended(w, r)
+			if w.Code != c.status || !strings.Contains(w.Body.String(), c.want) {
+				t.Errorf("got %d %s, want %d %s", w.Code, w.Body, c.status, c.want)
+			}
+			if again := w.Header().Get("Retry-After"); (again == "1") != (c.status == 503) {
+				t.Errorf("Retry-After is %q", again)
+			}
+		})
+	}
+	if !slices.Equal(marks, []string{here}) {
+		t.Errorf("the leader was asked by %q, want once by %s", marks, here)
+	}
+}
+
+// TestExtensionStreams: a standby passes parts of an answer on as they come.
+func TestExtensionStreams(t *testing.T) {
+	more := make(chan struct{})
+	leader := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		for _, part := range []string{"first\n", "second\n"} {
+			fmt.Fprint(w, part)
+			w.(http.Flusher).Flush()
+			<-more
+		}
+	}))
+	defer leader.Close()
+	s := &Scheduler{cfg: Config{Extension: &extension{}}}
+	s.show(elsewhere{leading: leader.URL})
+	standby := httptest.NewUnstartedServer(http.HandlerFunc(s.extended))
+	standby.Config.WriteTimeout = 50 * time.Millisecond // streams move theirs on
+	standby.Start()
+	defer standby.Close()
+	answer, err := http.Get(standby.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	began, lines := time.Now(), bufio.NewReader(answer.Body)
+	for _, want := range []string{"first\n", "second\n"} {
+		if got, err := lines.ReadString('\n'); err != nil || got != want {
+			t.Fatalf("got %q, %v, want %q", got, err, want)
+		}
+		<-time.After(time.Until(began.Add(2 * standby.Config.WriteTimeout)))
+		more <- struct{}{}
+	}
 }

@@ -17,13 +17,19 @@ type Problem struct {
 	Undone bool `json:"undone,omitempty"`
 	// Elsewhere is the base URL of the API that does it, with status 307.
 	Elsewhere string `json:"-"`
+
+	cause error
 }
+
+// Unwrap is the error that %w named when the Problem was made.
+func (p *Problem) Unwrap() error { return p.cause }
 
 func (p *Problem) Error() string { return p.Detail }
 
 // Problemf makes a Problem of that HTTP status.
 func Problemf(status int, format string, args ...any) *Problem {
-	return &Problem{Title: http.StatusText(status), Status: status, Detail: fmt.Sprintf(format, args...)}
+	err := fmt.Errorf(format, args...)
+	return &Problem{Title: http.StatusText(status), Status: status, Detail: err.Error(), cause: errors.Unwrap(err)}
 }
 
 // NotLeader sends a write to the leader's API at that URL.

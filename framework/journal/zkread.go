@@ -2,6 +2,7 @@ package journal
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -9,6 +10,20 @@ import (
 
 	"github.com/go-zookeeper/zk"
 )
+
+// renew gives the head this release's schema.
+func (z *ZooKeeper) renew(ctx context.Context, h *head, stat *zk.Stat) error {
+	h.Schema = Schema
+	data, err := json.Marshal(h)
+	if err != nil {
+		return err
+	}
+	if err := z.setHead(ctx, data, stat.Version); err != nil {
+		return err
+	}
+	stat.Version++
+	return nil
+}
 
 // read makes the image and finds the end of the log. What a scheduler that
 // died left half done is removed then.
@@ -19,6 +34,12 @@ func (z *ZooKeeper) read(ctx context.Context) error {
 	h, stat, err := z.readHead(ctx)
 	if err != nil {
 		return err
+	}
+	if h.Schema < Schema {
+		// An older release must not follow what it cannot read.
+		if err := z.renew(ctx, &h, stat); err != nil {
+			return fmt.Errorf("bring journal %s to schema %d: %w", z.path, Schema, err)
+		}
 	}
 	size, err := z.readSnapshot(ctx, h)
 	if err != nil {

@@ -252,6 +252,28 @@ func TestUnknownOutcomeOfADeposedLeader(t *testing.T) {
 	}
 }
 
+// A journal of an older release is marked as this one's before anything is
+// written: the older release must not follow what it cannot read.
+func TestOlderHeadIsRenewed(t *testing.T) {
+	s := session(t, zktest.Start(t).Addr())
+	closed(t, openZK(t, s, "/journal"))
+	if _, err := s.Conn.Set("/journal"+headNode, []byte(`{"schema":2,"next":1}`), -1); err != nil {
+		t.Fatal(err)
+	}
+	z := openZK(t, s, "/journal")
+	data, _, err := s.Conn.Get("/journal" + headNode)
+	if want := fmt.Sprintf(`"schema":%d,`, Schema); err != nil || !strings.Contains(string(data), want) {
+		t.Errorf("head %s, %v: want %s", data, err, want)
+	}
+	commit(t, z, Change{Documents: map[string][]byte{"k": []byte("v")}})
+	closed(t, z)
+	z = openZK(t, s, "/journal")
+	if all := load(t, z); string(all.Documents["k"]) != "v" {
+		t.Errorf("loaded %+v", all)
+	}
+	closed(t, z)
+}
+
 // A commit that cannot reach ZooKeeper ends with its session, not before.
 func TestLostSessionLeavesTheOutcomeUnknown(t *testing.T) {
 	server := zktest.Start(t)

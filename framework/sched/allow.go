@@ -53,12 +53,18 @@ func (a *Allowed) check(s *job.Spec) error {
 	return &ForbiddenError{strings.Join(why, "\n")}
 }
 
-// asked are the paths of its agents that a job mounts, and whether it shares
-// their memory: by keys of its own, or by options of docker run.
+// asked are the paths of its agents that a job mounts or has fetched, and
+// whether it shares their memory: by keys of its own, or by options of docker
+// run.
 func asked(s *job.Spec) (mounts []string, hostIPC bool) {
 	for _, v := range s.Volumes {
 		if !v.Named() {
 			mounts = append(mounts, v.Source)
+		}
+	}
+	for _, a := range s.Fetch { // the fetcher copies them, as whoever it runs as
+		if source := strings.TrimPrefix(a.URI, "file://"); path.IsAbs(source) {
+			mounts = append(mounts, source)
 		}
 	}
 	hostIPC = s.IPC == job.HostIPC

@@ -44,6 +44,10 @@ func TestAllowed(t *testing.T) {
 		{"an untidy path", Allowed{Volumes: []string{"/data"}}, option("v", "/data/../etc:/x"), "volumes: /data/../etc is"},
 		{"an allowed option", Allowed{Volumes: []string{"/data"}}, option("v", "/data/a:/x"), ""},
 		{"an option with a named volume", Allowed{}, option("v", "scratch:/x"), ""},
+		{"a file to fetch", Allowed{}, func(s *job.Spec) { s.Fetch = []job.Artifact{{URI: "/etc/shadow"}} }, "volumes: /etc/shadow is"},
+		{"a file by its URI", Allowed{Volumes: []string{"/data"}}, func(s *job.Spec) { s.Fetch = []job.Artifact{{URI: "file:///data/../etc/x"}} }, "/etc/x is"},
+		{"an allowed file", Allowed{Volumes: []string{"/data"}}, func(s *job.Spec) { s.Fetch = []job.Artifact{{URI: "file:///data/x"}} }, ""},
+		{"from elsewhere", Allowed{}, func(s *job.Spec) { s.Fetch = []job.Artifact{{URI: "https://example.org/x"}} }, ""},
 		{"shared memory by an option", Allowed{}, option("ipc", "host"), "ipc: host is"},
 		{"private memory", Allowed{}, func(s *job.Spec) { s.IPC = job.PrivateIPC }, ""},
 	} {

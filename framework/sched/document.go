@@ -13,8 +13,26 @@ const (
 	maxDocument    = 1 << 20
 )
 
-// AdmitPut says what is in the way of remembering it; nil where nothing is.
-func AdmitPut(e Put) error {
+// maxDocuments bounds all of them together, in bytes.
+const maxDocuments = 256 << 20
+
+// AdmitPuts says what is in the way of remembering all of them; nil where
+// nothing is.
+func (s *State) AdmitPuts(documents map[string][]byte) error {
+	sum := s.documentBytes
+	for key, value := range documents {
+		if err := admitPut(Put{Key: key, Value: value}); err != nil {
+			return err
+		}
+		sum += len(value) - len(s.documents[key])
+	}
+	if sum > maxDocuments && sum > s.documentBytes {
+		return fmt.Errorf("documents would have %d bytes together, more than %d: forget some first", sum, maxDocuments)
+	}
+	return nil
+}
+
+func admitPut(e Put) error {
 	if e.Key == "" || len(e.Key) > maxDocumentKey {
 		return fmt.Errorf("document %.20q: its key has %d bytes, not 1 to %d", e.Key, len(e.Key), maxDocumentKey)
 	}
@@ -25,9 +43,10 @@ func AdmitPut(e Put) error {
 }
 
 func (s *State) put(e Put) {
-	if AdmitPut(e) != nil || bytes.Equal(s.documents[e.Key], e.Value) {
+	if admitPut(e) != nil || bytes.Equal(s.documents[e.Key], e.Value) {
 		return
 	}
+	s.documentBytes += len(e.Value) - len(s.documents[e.Key])
 	if len(e.Value) == 0 {
 		delete(s.documents, e.Key)
 	} else {

@@ -52,12 +52,14 @@ type (
 		Job   string
 		Tasks int
 	}
-	// Stop: somebody wants tasks ended. Those of a service are started again,
-	// at once where one waits, or, with Retire, are fewer from then on.
+	// Stop: somebody wants tasks ended. Those of a service are started again
+	// or, with Retire, are fewer from then on.
 	Stop struct {
 		TaskIDs []string
 		Retire  bool
 	}
+	// Wake: tasks that pause after failures need not do so any longer.
+	Wake struct{ TaskIDs []string }
 	// Put: something is to be remembered beside the jobs. An empty Value
 	// forgets it.
 	Put struct {
@@ -124,6 +126,7 @@ func (Submit) event()          {}
 func (Kill) event()            {}
 func (Scale) event()           {}
 func (Stop) event()            {}
+func (Wake) event()            {}
 func (Put) event()             {}
 func (Tick) event()            {}
 func (Cycle) event()           {}

@@ -18,8 +18,10 @@ func (s *State) kill(now time.Time, name string) []Op {
 		ref := taskRef{j, i}
 		switch t := ref.task(); {
 		case t.Retired():
-			t.KillReason = job.ByPerson // and is wanted no more
+			// It is wanted no more: who waits for the job's end is to hear of it.
+			t.KillReason, t.Changed, t.Message = job.ByPerson, now, "its service has been killed"
 			s.touch(ref)
+			s.note(now, t)
 		case t.State == job.Waiting:
 			t.KillWanted = now
 			s.move(now, ref, job.Killed, "killed while it waited")

@@ -122,6 +122,8 @@ func (p *script) run(words []string) {
 			fmt.Fprintf(&p.out, "refused: %v\n", err)
 		}
 		p.step(Scale{Job: args[0], Tasks: n})
+	case "wake":
+		p.step(Wake{TaskIDs: []string{p.whole(args[0])}})
 	case "stop":
 		p.step(Stop{TaskIDs: []string{p.whole(args[0])}, Retire: slices.Contains(args, "retire")})
 	case "kill":

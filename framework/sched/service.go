@@ -53,13 +53,22 @@ func (s *State) AdmitScale(name string, tasks int) error {
 		return fmt.Errorf("job %q is no service, its number of tasks is fixed: submit another job", name)
 	case j.Terminal():
 		return fmt.Errorf("service %q has ended: submit it again", name)
+	case ending(j):
+		return fmt.Errorf("service %q is being killed: submit it again once it has ended", name)
 	case tasks < 0 || tasks > job.MaxTasks:
 		return fmt.Errorf("tasks: %d is not between 0 and %d", tasks, job.MaxTasks)
 	}
-	if more := tasks - j.Wanted(); s.live+more > s.cfg.MaxLive {
+	if more := tasks - j.Wanted(); more > 0 && s.live+more > s.cfg.MaxLive {
 		return &FullError{Live: s.live, More: more, Most: s.cfg.MaxLive}
 	}
 	return nil
+}
+
+// ending reports whether somebody has asked for the job's end.
+func ending(j *job.Job) bool {
+	return slices.ContainsFunc(j.Tasks, func(t job.Task) bool {
+		return t.State.Live() && !t.KillWanted.IsZero() && t.KillReason == job.ByPerson
+	})
 }
 
 // scale brings a service to so many tasks.
@@ -114,8 +123,8 @@ func (s *State) grow(now time.Time, j *job.Job, more int) {
 	}
 }
 
-// dispensable are n tasks of a service: those that wait first, then the
-// youngest.
+// dispensable are n tasks of a service: those that serve nobody now first,
+// then the youngest.
 func dispensable(j *job.Job, n int) []string {
 	var list []*job.Task
 	for i := range j.Tasks {
@@ -123,20 +132,32 @@ func dispensable(j *job.Job, n int) []string {
 			list = append(list, t)
 		}
 	}
-	waits := func(t *job.Task) int {
-		if t.State == job.Waiting {
-			return 0
-		}
-		return 1
-	}
 	slices.SortStableFunc(list, func(a, b *job.Task) int {
-		return cmp.Or(cmp.Compare(waits(a), waits(b)), b.Started.Compare(a.Started), cmp.Compare(b.Index, a.Index))
+		return cmp.Or(cmp.Compare(serves(a), serves(b)), b.Started.Compare(a.Started), cmp.Compare(b.Index, a.Index))
 	})
 	ids := make([]string, min(n, len(list)))
 	for i := range ids {
 		ids[i] = list[i].ID
 	}
 	return ids
+}
+
+// serves ranks a task by how soon it is of use.
+func serves(t *job.Task) int {
+	switch {
+	case t.State == job.Waiting:
+		return 0
+	case !t.KillWanted.IsZero():
+		return 1
+	case t.State == job.Unreachable:
+		return 2
+	case t.State != job.Running:
+		return 3
+	case t.Healthy != nil && !*t.Healthy:
+		return 4
+	default:
+		return 5
+	}
 }
 
 // stop ends single tasks: for good, or, of a service that has no fewer for it,
@@ -161,17 +182,32 @@ func (s *State) stop(now time.Time, e Stop) []Op {
 	return ops
 }
 
+// wake ends the pauses of tasks that wait.
+func (s *State) wake(e Wake) {
+	for _, id := range e.TaskIDs {
+		ref, ok := s.tasks[id]
+		if !ok || ref.task().State != job.Waiting {
+			continue
+		}
+		t := ref.task()
+		t.NotBefore, t.Failures = time.Time{}, 0
+		s.touch(ref)
+		s.demand(ref)
+	}
+}
+
 func (s *State) stopTask(now time.Time, ref taskRef, why job.KillReason, message string) []Op {
 	t := ref.task()
 	switch {
 	case t.State == job.Waiting && why == job.ByReplacement:
-		t.NotBefore, t.Failures = time.Time{}, 0 // nothing of it runs: it need not pause
-		s.touch(ref)
-		s.demand(ref)
-		return nil
+		return nil // nothing of it runs
 	case t.State == job.Waiting:
+		old := *t
 		t.KillWanted, t.KillReason = now, why
 		s.move(now, ref, job.Killed, message)
+		if ref.job.Spec.Gang {
+			return s.gangEnded(now, ref, &old, false)
+		}
 		return nil
 	case t.KillReason.Requeues() && why != job.ByReplacement:
 		t.KillReason = why // and does not come back

@@ -2,7 +2,6 @@ package sched
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"time"
 
@@ -37,8 +36,10 @@ type State struct {
 	bound       map[string]bool      // roles with a job that a quota held back
 	explained   *explained           // what Reasons has counted; nil: to be counted anew
 	documents   map[string][]byte
-	changes     Changes
-	dirty       map[string]map[int]bool
+	// documentBytes is how large they are together.
+	documentBytes int
+	changes       Changes
+	dirty         map[string]map[int]bool
 }
 
 type taskRef struct {
@@ -111,7 +112,10 @@ func New(cfg Config, past Past) *State {
 	for _, role := range s.roleNames() {
 		s.demandOf(role)
 	}
-	maps.Copy(s.documents, past.Documents)
+	for key, value := range past.Documents {
+		s.documents[key] = value
+		s.documentBytes += len(value)
+	}
 	jobs := slices.Clone(past.Jobs)
 	for _, j := range jobs {
 		j.Spec.Role = s.roleOf(&j.Spec) // jobs of older releases have none

@@ -35,6 +35,8 @@ func (s *State) Step(now time.Time, ev Event) []Op {
 		ops = s.scale(now, e)
 	case Stop:
 		ops = s.stop(now, e)
+	case Wake:
+		s.wake(e)
 	case Put:
 		s.put(e)
 	case AcceptFailed:

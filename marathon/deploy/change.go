@@ -152,6 +152,9 @@ func (s *State) change(now time.Time, d draft, o Options) (Deployment, error) {
 	if err := world.check(); err != nil {
 		return Deployment{}, err
 	}
+	if err := s.roomy(d, next); err != nil {
+		return Deployment{}, err
+	}
 	conflicts := s.conflicts(next)
 	if len(conflicts) > 0 && !o.Force {
 		return Deployment{}, &Locked{conflicts}
@@ -169,6 +172,34 @@ func (s *State) change(now time.Time, d draft, o Options) (Deployment, error) {
 		s.fail(s.byID(id), "it was cancelled for "+dep.ID)
 	}
 	return *dep, nil
+}
+
+// spare is what a document has beside the definitions in it.
+const spare = 64 << 10
+
+// roomy refuses what would not fit into documents.
+func (s *State) roomy(d draft, next []transition) error {
+	for _, id := range sorted(d.groups) {
+		if n := len(text(d.groups[id])); n > maxApp {
+			return invalid("/", "group %s has %d bytes, more than %d: leave something out", id, n, maxApp)
+		}
+	}
+	for _, t := range next {
+		a := s.apps[t.id]
+		if a == nil || t.removed {
+			continue
+		}
+		kept := len(t.to.text)
+		for i, v := range a.versions {
+			if i == len(a.versions)-1 || a.runs(v.app) { // it goes back to the last
+				kept += len(v.text)
+			}
+		}
+		if kept > maxDocument-spare {
+			return invalid("/", "app %s has instances of so many versions that %d bytes are to be kept, more than %d: wait for its deployment", t.id, kept, maxDocument-spare)
+		}
+	}
+	return nil
 }
 
 // transition is an app that a draft changes.

@@ -120,6 +120,29 @@ func TestNeededVersionsAreKept(t *testing.T) {
 	}
 }
 
+// An app whose instances are of ever more versions, each as large as may be,
+// is not changed again before some of them have gone.
+func TestTooManyLargeVersions(t *testing.T) {
+	s := empty(t)
+	app := testApp(t, []string{"/web"})
+	var refused error
+	for i := 0; refused == nil && i < 10; i++ {
+		app.Cmd = fmt.Sprint(i, strings.Repeat("x", maxApp-2000))
+		if _, refused = s.Put(start(), []*marathon.App{app}, Options{Force: true}); refused != nil {
+			break
+		}
+		s.Step(map[string][]Instance{"/web": append(s.Instances("/web"), serving(s, "/web", 1)...)})
+		for key, value := range s.Drain() {
+			if len(value) > maxDocument {
+				t.Fatalf("%s has %d bytes", key, len(value))
+			}
+		}
+	}
+	if refused == nil || !strings.Contains(refused.Error(), "instances of so many versions") {
+		t.Errorf("got %v", refused)
+	}
+}
+
 // Versions are times in UTC with milliseconds, whatever clock they are of.
 func TestStamp(t *testing.T) {
 	now := time.Date(2024, 2, 29, 23, 30, 0, 123_456_789, time.FixedZone("", -3600))

@@ -136,6 +136,13 @@ func TestTooLarge(t *testing.T) {
 	if _, err := s.Put(start(), []*marathon.App{twice, twice}, Options{}); !errors.As(err, &wrong) {
 		t.Errorf("got %v for an app that stands twice", err)
 	}
+	wide := &marathon.Group{ID: "/g"}
+	for i := range 30_000 {
+		wide.Dependencies = append(wide.Dependencies, fmt.Sprintf("/a-group-with-a-long-name-%d", i))
+	}
+	if _, err := s.PutGroup(start(), "/g", wide, Options{}); !errors.As(err, &wrong) {
+		t.Errorf("got %v for a group of 30,000 dependencies", err)
+	}
 	if got := s.Drain(); len(got) > 0 || len(s.Deployments()) > 0 {
 		t.Errorf("refused changes left %d documents", len(got))
 	}

@@ -97,9 +97,11 @@ func (a *app) size() int {
 
 // needs reports whether a version may be wanted back, or has instances.
 func (a *app) needs(old *marathon.App) bool {
-	if a.deployment != nil && a.deployment.From[a.id] == old.Version {
-		return true
-	}
+	return a.deployment != nil && a.deployment.From[a.id] == old.Version || a.runs(old)
+}
+
+// runs reports whether a version has instances that stay.
+func (a *app) runs(old *marathon.App) bool {
 	for i := range a.seen {
 		if v := a.seen[i].Version; v == old.VersionInfo.LastConfigChangeAt && !a.seen[i].leaving() && a.config(v) == old {
 			return true
