@@ -226,6 +226,52 @@ func TestPerJobConstraints(t *testing.T) {
 	}
 }
 
+// TestGroupByMeanings sets beside one another what Marathon documents of
+// GROUP_BY, "at least so many groups", which holds here, and what its code
+// does, "just so many": six tasks over three racks.
+func TestGroupByMeanings(t *testing.T) {
+	// coded is Marathon's: each of n groups takes its share of the tasks, the
+	// first ones the remainder, and no further group takes any.
+	coded := func(n, tasks, racks int) []int {
+		counts := make([]int, racks)
+		for i := range min(n, racks) {
+			counts[i] = tasks / n
+			if i < tasks%n {
+				counts[i]++
+			}
+		}
+		return counts
+	}
+	for _, c := range []struct {
+		text   string
+		n      int
+		want   []int
+		differ bool
+	}{
+		{"rack GROUP_BY", 0, []int{2, 2, 2}, true}, // Marathon's code divides by zero
+		{"rack GROUP_BY 2", 2, []int{2, 2, 2}, true},
+		{"rack GROUP_BY 3", 3, []int{2, 2, 2}, false},
+		{"rack GROUP_BY 4", 4, []int{1, 1, 1}, true}, // the rest waits for a fourth rack
+	} {
+		con, err := job.ParseConstraint(c.text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		agents := racks("r1", "r1", "r2", "r2", "r3", "r3")
+		cluster := NewCluster(agents, Policy{}, noon)
+		got := make([]int, 3)
+		for _, s := range cluster.Fill(&Demand{Amount: Amount{CPUs: 1}, Constraints: []job.Constraint{con}}, 6) {
+			got[s.Agent/2]++
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v tasks on the racks, want %v", c.text, got, c.want)
+		}
+		if c.n > 0 && slices.Equal(got, coded(c.n, 6, 3)) == c.differ {
+			t.Errorf("%s: %v, and Marathon's code has %v: want them to differ: %t", c.text, got, coded(c.n, 6, 3), c.differ)
+		}
+	}
+}
+
 // A task on an agent that is gone still counts.
 func TestBesideAnAgentThatIsGone(t *testing.T) {
 	gone := racks("r9")
