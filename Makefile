@@ -24,8 +24,8 @@ test-mesos: build ## end to end on Apache Mesos, found on PATH or under MESOS_PR
 	scripts/test-mesos.sh
 
 BENCH ?= .
-bench: bench-start ## benchmarks: decisions, plans, journal, restart, confining containers, metrics, volumes, and bench-start
-	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./framework/... ./isolator/... ./volumemgr/...
+bench: bench-start ## benchmarks: decisions, plans, journal, restart, services, confining containers, metrics, volumes, and bench-start
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./framework/... ./isolator/... ./marathon/... ./volumemgr/... ./internal/e2e ./internal/e2e/marathon
 
 bench-start: ## how long a task takes to start, beside docker run, runc run and Mesos's own executors
 	$(GO) test -tags mesos -run '^$$' -v -bench '$(BENCH)' -benchtime 1x -timeout 20m ./internal/e2e/starts

@@ -168,7 +168,7 @@ func TestExtension(t *testing.T) {
 	if err := cluster.Stop(ctx, []string{b.Tasks[0].ID, "stranger"}, true); err != nil {
 		t.Fatal(err)
 	}
-	awaitState(t, in, "b", job.Killing)
+	awaitCount(t, in, "b", job.Killed, 1)
 	if err := cluster.Put(ctx, map[string][]byte{"app": []byte("definition"), "gone": []byte("x")}); err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +202,7 @@ func TestExtension(t *testing.T) {
 	if err := cluster.Kill(ctx, "a", "b"); err != nil {
 		t.Fatal(err)
 	}
-	awaitCount(t, in, "a", job.Killing, 1)
+	awaitCount(t, in, "a", job.Killed, 2)
 	in.end(t)
 }
 

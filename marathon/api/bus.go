@@ -77,3 +77,13 @@ func (b *Bus) detach(s *stream) {
 	defer b.mu.Unlock()
 	delete(b.streams, s)
 }
+
+// Hangup cuts all streams off: nothing more is published here.
+func (b *Bus) Hangup() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for s := range b.streams {
+		delete(b.streams, s)
+		close(s.frames)
+	}
+}

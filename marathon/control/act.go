@@ -47,7 +47,7 @@ func (k *keeper) together(ctx context.Context, round []deploy.Action) map[string
 		specs []job.Spec
 		stops []string
 		kills []string
-		one   []deploy.Action
+		one   []deploy.Scale
 	)
 	for _, a := range round {
 		switch a := a.(type) {
@@ -120,28 +120,30 @@ func (k *keeper) submit(ctx context.Context, specs []job.Spec, fail func(error, 
 	if len(specs) == 0 || k.cluster.Submit(ctx, specs...) == nil {
 		return
 	}
-	for _, s := range specs {
-		if err := k.cluster.Submit(ctx, s); err != nil {
-			fail(err, s.Group)
-		}
-	}
+	abreastDo(specs, func(s job.Spec) (string, error) { return s.Group, k.cluster.Submit(ctx, s) }, fail)
 }
 
-func (k *keeper) scale(ctx context.Context, actions []deploy.Action, fail func(error, ...string)) {
+func (k *keeper) scale(ctx context.Context, actions []deploy.Scale, fail func(error, ...string)) {
+	abreastDo(actions, func(a deploy.Scale) (string, error) {
+		return a.AppID, k.cluster.Scale(ctx, translate.Name(a.AppID, a.Version), a.Instances)
+	}, fail)
+}
+
+// abreastDo does each, which names its app, some at the same time.
+func abreastDo[T any](list []T, do func(T) (app string, err error), fail func(error, ...string)) {
 	var (
 		mu      sync.Mutex
 		running sync.WaitGroup
 		room    = make(chan struct{}, abreast)
 	)
-	for _, a := range actions {
-		a := a.(deploy.Scale)
+	for _, one := range list {
 		room <- struct{}{}
 		running.Go(func() {
 			defer func() { <-room }()
-			if err := k.cluster.Scale(ctx, translate.Name(a.AppID, a.Version), a.Instances); err != nil {
+			if app, err := do(one); err != nil {
 				mu.Lock()
 				defer mu.Unlock()
-				fail(err, a.AppID)
+				fail(err, app)
 			}
 		})
 	}
@@ -149,16 +151,21 @@ func (k *keeper) scale(ctx context.Context, actions []deploy.Action, fail func(e
 }
 
 // previous reports whether two task ids, JOB.INDEX.ATTEMPT.WHEN, are of one
-// place in a job, the second that after the first.
+// place in a job.
 func previous(old, now string) bool {
-	place := func(id string) string {
-		parts := strings.Split(id, ".")
-		if len(parts) < 4 {
-			return ""
-		}
-		return strings.Join(parts[:len(parts)-2], ".") + " " + parts[len(parts)-1]
+	was, ok := place(old)
+	is, both := place(now)
+	return ok && both && old != now && was == is
+}
+
+// place is a task id without the attempt.
+func place(id string) (place string, ok bool) {
+	parts := strings.Split(id, ".")
+	n := len(parts)
+	if n < 4 {
+		return "", false
 	}
-	return old != now && place(old) == place(now)
+	return strings.Join(parts[:n-2], ".") + " " + parts[n-1], true
 }
 
 func sorted[K cmp.Ordered, V any](m map[K]V) []K {

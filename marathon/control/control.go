@@ -27,8 +27,10 @@ type Cluster interface {
 	// Scale has a service run so many tasks.
 	Scale(ctx context.Context, name string, tasks int) error
 	// Stop ends tasks; their services start others in their places unless
-	// they are retired. Of a task that waits, it ends the pause.
+	// they are retired.
 	Stop(ctx context.Context, ids []string, retire bool) error
+	// Wake ends the pauses of tasks that wait.
+	Wake(ctx context.Context, ids []string) error
 	// Kill ends jobs for good.
 	Kill(ctx context.Context, names ...string) error
 	Job(name string) (job.Job, bool)
@@ -90,9 +92,8 @@ func (c *Control) Run(ctx context.Context, cluster Cluster) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	c.keeps(k)
+	defer c.bus.Hangup() // who listens is to find the one that leads now
 	defer c.keeps(nil)
 	return k.run(ctx)
 }
@@ -109,7 +110,7 @@ func (c *Control) ask(ctx context.Context, do func(k *keeper) error) error {
 	k := c.keeper
 	c.mu.Unlock()
 	if k == nil {
-		return &api.Problem{Status: http.StatusServiceUnavailable, Message: "this scheduler keeps no apps now: ask again"}
+		return unavailable("this scheduler keeps no apps now: ask again")
 	}
 	return k.ask(ctx, do)
 }

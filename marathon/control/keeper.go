@@ -41,10 +41,13 @@ type keeper struct {
 	jobs     map[string]map[string]bool // of each app, by name
 	failures map[string]api.TaskFailure // the last of each app
 	tries    *readiness
-	// undone are apps with an action that failed.
+	// undone are apps with an action that failed, and retry when they are
+	// looked at once more.
 	undone map[string]bool
+	retry  <-chan time.Time
 
 	changed  chan []string
+	deaf     chan error // has one when no changes are heard of any more
 	requests chan request
 	ended    chan struct{} // closed when run has ended
 }
@@ -81,11 +84,19 @@ func newKeeper(ctx context.Context, cfg *Config, bus *api.Bus, cluster Cluster) 
 		cfg: cfg, bus: bus, cluster: cluster, state: state, documents: ours,
 		apps: map[string]string{}, jobs: map[string]map[string]bool{}, failures: map[string]api.TaskFailure{},
 		undone: map[string]bool{}, tries: newReadiness(cfg),
-		changed: make(chan []string), requests: make(chan request), ended: make(chan struct{}),
+		changed: make(chan []string), deaf: make(chan error, 1), requests: make(chan request), ended: make(chan struct{}),
 	}, nil
 }
 
+// run keeps the apps until ctx ends, which is no error, or it cannot go on.
 func (k *keeper) run(ctx context.Context) error {
+	if err := k.keep(ctx); ctx.Err() == nil {
+		return err
+	}
+	return nil
+}
+
+func (k *keeper) keep(ctx context.Context) error {
 	defer close(k.ended)
 	var listening sync.WaitGroup
 	ctx, cancel := context.WithCancel(ctx)
@@ -98,6 +109,8 @@ func (k *keeper) run(ctx context.Context) error {
 		if err := k.step(ctx, k.look(names)); err != nil {
 			return err
 		}
+	case err := <-k.deaf:
+		return err
 	case <-ctx.Done():
 		return nil
 	}
@@ -110,35 +123,45 @@ func (k *keeper) run(ctx context.Context) error {
 
 // next takes in what comes next.
 func (k *keeper) next(ctx context.Context) error {
-	var retry <-chan time.Time
-	if len(k.undone) > 0 {
-		timer := time.NewTimer(again)
-		defer timer.Stop()
-		retry = timer.C
+	if len(k.undone) > 0 && k.retry == nil { // whatever else comes meanwhile
+		k.retry = time.After(again)
 	}
 	select {
 	case names := <-k.changed:
 		return k.step(ctx, k.look(names))
 	case r := <-k.requests:
-		err := r.do(k)
-		if e := k.record(ctx); e != nil {
-			r.done <- e
-			return e
-		}
-		r.done <- err
-		return k.step(ctx, nil)
+		return k.answer(ctx, r)
 	case app := <-k.tries.ready:
 		return k.step(ctx, map[string][]deploy.Instance{app: k.instances(app)})
-	case <-retry:
+	case <-k.retry:
+		k.retry = nil
 		seen := map[string][]deploy.Instance{}
 		for app := range k.undone {
 			seen[app] = k.instances(app)
 		}
 		clear(k.undone)
 		return k.step(ctx, seen)
+	case err := <-k.deaf:
+		return err
 	case <-ctx.Done():
 		return nil
 	}
+}
+
+// answer does what was asked for, and says so once it is recorded. Of what
+// could not be, nobody knows whether another scheduler will find it.
+func (k *keeper) answer(ctx context.Context, r request) error {
+	err := r.do(k)
+	if e := k.record(ctx); e != nil {
+		r.done <- unavailable("%v: see whether it was done before you ask again", e)
+		return e
+	}
+	r.done <- err
+	return k.step(ctx, nil)
+}
+
+func unavailable(format string, args ...any) error {
+	return &api.Problem{Status: http.StatusServiceUnavailable, Message: fmt.Sprintf(format, args...)}
 }
 
 // listen passes on what changes.
@@ -146,6 +169,7 @@ func (k *keeper) listen(ctx context.Context) {
 	for {
 		names, err := k.cluster.Changed(ctx)
 		if err != nil {
+			k.deaf <- fmt.Errorf("hear what has changed: %w", err)
 			return
 		}
 		select {
@@ -159,19 +183,13 @@ func (k *keeper) listen(ctx context.Context) {
 // ask runs do in the loop, and returns when what it changed is recorded.
 func (k *keeper) ask(ctx context.Context, do func(k *keeper) error) error {
 	r := request{do: do, done: make(chan error, 1)}
-	gone := &api.Problem{Status: http.StatusServiceUnavailable, Message: "this scheduler leads no more: ask again"}
 	select {
 	case k.requests <- r:
+		return <-r.done // all that is taken is answered
 	case <-k.ended:
-		return gone
+		return unavailable("this scheduler leads no more: ask again")
 	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	select {
-	case err := <-r.done:
-		return err
-	case <-k.ended:
-		return gone
+		return unavailable("the request ended before its turn came: %v", context.Cause(ctx))
 	}
 }
 
@@ -192,7 +210,9 @@ func (k *keeper) look(names []string) map[string][]deploy.Instance {
 		case k.apps[name] != "":
 			app = k.apps[name]
 			delete(k.apps, name)
-			delete(k.jobs[app], name)
+			if delete(k.jobs[app], name); len(k.jobs[app]) == 0 {
+				delete(k.jobs, app)
+			}
 			affected[app] = true
 		}
 	}
@@ -232,20 +252,23 @@ func instance(t *job.Task, version string) deploy.Instance {
 // noteFailure remembers what ended the last attempt of a task that is started
 // again.
 func (k *keeper) noteFailure(app string, j *job.Job) {
+	var last *job.Task
+	after := k.failures[app].Timestamp.Time
 	for i := range j.Tasks {
-		t := &j.Tasks[i]
-		last := k.failures[app]
-		if t.State != job.Waiting || t.Failures == 0 || !t.Changed.After(last.Timestamp.Time) {
-			continue
+		if t := &j.Tasks[i]; t.State == job.Waiting && t.Failures > 0 && t.Changed.After(after) {
+			last, after = t, t.Changed
 		}
-		f := api.TaskFailure{AppID: app, Message: t.Message, State: "TASK_FAILED", TaskID: t.ID, Timestamp: api.Time{Time: t.Changed}}
-		for _, old := range k.state.Instances(app) {
-			if old.Job == t.Job && old.State.Placed() && previous(old.TaskID, t.ID) {
-				f.TaskID, f.Host, f.SlaveID, f.Version = old.TaskID, old.Hostname, old.AgentID, old.Version
-			}
-		}
-		k.failures[app] = f
 	}
+	if last == nil {
+		return
+	}
+	f := api.TaskFailure{AppID: app, Message: last.Message, State: "TASK_FAILED", TaskID: last.ID, Timestamp: api.Time{Time: last.Changed}}
+	for _, old := range k.state.Instances(app) {
+		if old.Job == last.Job && old.State.Placed() && previous(old.TaskID, last.ID) {
+			f.TaskID, f.Host, f.SlaveID, f.Version = old.TaskID, old.Hostname, old.AgentID, old.Version
+		}
+	}
+	k.failures[app] = f
 }
 
 // step has deploy say what is to be done, records that, does it, and has
@@ -257,9 +280,7 @@ func (k *keeper) step(ctx context.Context, seen map[string][]deploy.Instance) er
 		if err := k.record(ctx); err != nil {
 			return err
 		}
-		if err := k.bus.Publish(k.cfg.Clock(), events...); err != nil {
-			k.cfg.Log.WithError(err).Error("publish events")
-		}
+		k.tell(events)
 		if len(actions) == 0 || ctx.Err() != nil {
 			return nil
 		}
@@ -267,6 +288,18 @@ func (k *keeper) step(ctx context.Context, seen map[string][]deploy.Instance) er
 		if seen = k.look(k.touched(actions)); len(seen) == 0 {
 			return nil
 		}
+	}
+}
+
+// tell publishes events, and forgets what was known of apps that are gone.
+func (k *keeper) tell(events []deploy.Event) {
+	for _, ev := range events {
+		if gone, ok := ev.(deploy.AppTerminated); ok {
+			delete(k.failures, gone.AppID)
+		}
+	}
+	if err := k.bus.Publish(k.cfg.Clock(), events...); err != nil {
+		k.cfg.Log.WithError(err).Error("publish events")
 	}
 }
 

@@ -38,12 +38,11 @@ type readiness struct {
 
 	working sync.WaitGroup
 	mu      sync.Mutex
-	trials  map[string]*trial // by instance
+	trials  map[string]map[string]*trial // by app and instance
 }
 
 // trial is the readiness of one instance.
 type trial struct {
-	app    string
 	cancel context.CancelFunc
 	// results are by the checks' names.
 	results map[string]api.Readiness
@@ -51,14 +50,16 @@ type trial struct {
 }
 
 func newReadiness(cfg *Config) *readiness {
-	return &readiness{cfg: cfg, ready: make(chan string), trials: map[string]*trial{}}
+	return &readiness{cfg: cfg, ready: make(chan string), trials: map[string]map[string]*trial{}}
 }
 
 // end stops asking, and returns when nobody asks any more.
 func (r *readiness) end() {
 	r.mu.Lock()
-	for _, t := range r.trials {
-		t.cancel()
+	for _, trials := range r.trials {
+		for _, t := range trials {
+			t.cancel()
+		}
 	}
 	r.mu.Unlock()
 	r.working.Wait()
@@ -77,24 +78,30 @@ func (r *readiness) watch(state *deploy.State, app string, list []deploy.Instanc
 			continue
 		}
 		there[in.TaskID] = true
-		t := r.trials[in.TaskID]
+		t := r.trials[app][in.TaskID]
 		if t == nil && in.State == job.Running {
 			r.begin(app, config, *in)
 		}
 		in.Ready = t != nil && t.done
 	}
-	for id, t := range r.trials {
-		if t.app == app && !there[id] {
+	for id, t := range r.trials[app] {
+		if !there[id] {
 			t.cancel()
-			delete(r.trials, id)
+			delete(r.trials[app], id)
 		}
+	}
+	if len(r.trials[app]) == 0 {
+		delete(r.trials, app)
 	}
 }
 
 func (r *readiness) begin(app string, config *marathon.App, in deploy.Instance) {
 	ctx, cancel := context.WithCancel(context.Background())
-	t := &trial{app: app, cancel: cancel, results: map[string]api.Readiness{}}
-	r.trials[in.TaskID] = t
+	t := &trial{cancel: cancel, results: map[string]api.Readiness{}}
+	if r.trials[app] == nil {
+		r.trials[app] = map[string]*trial{}
+	}
+	r.trials[app][in.TaskID] = t
 	r.working.Go(func() {
 		var asking sync.WaitGroup
 		for _, check := range config.ReadinessChecks {
@@ -197,9 +204,9 @@ func (r *readiness) results(app string) []api.Readiness {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var list []api.Readiness
-	for _, id := range sorted(r.trials) {
-		t := r.trials[id]
-		if t.app != app || t.done {
+	for _, id := range sorted(r.trials[app]) {
+		t := r.trials[app][id]
+		if t.done {
 			continue
 		}
 		for _, name := range sorted(t.results) {

@@ -2,8 +2,11 @@ package control
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"mesos-gpu/job"
@@ -13,13 +16,32 @@ import (
 	"mesos-gpu/marathon/translate"
 )
 
-// Settings are those that definitions are read with.
-func (c *Control) Settings(ctx context.Context, _ string) (s marathon.Settings, err error) {
+// Settings are those that the definition at that id is read with.
+func (c *Control) Settings(ctx context.Context, id string) (s marathon.Settings, err error) {
 	err = c.ask(ctx, func(k *keeper) error {
 		s = k.settings
+		if top := topGroup(id); k.enforces(top) {
+			s.Role = strings.TrimPrefix(top, "/")
+		}
 		return nil
 	})
 	return s, err
+}
+
+// topGroup is the one below the root that holds the id, or is it.
+func topGroup(id string) string {
+	top, _, _ := strings.Cut(strings.TrimPrefix(id, "/"), "/")
+	return "/" + top
+}
+
+// enforces reports whether a group has its apps run in its own role. Groups
+// that say something have a document.
+func (k *keeper) enforces(group string) bool {
+	if len(k.documents[documentPrefix+"group"+group]) == 0 {
+		return false
+	}
+	g, ok := k.state.Group(group)
+	return ok && g.EnforceRole != nil && *g.EnforceRole
 }
 
 // Apps are all, in the order of their ids.
@@ -132,13 +154,27 @@ func (c *Control) Restart(ctx context.Context, id string, force bool) (deploy.De
 
 // Kill ends instances, which are replaced.
 func (c *Control) Kill(ctx context.Context, taskIDs []string) error {
-	return c.ask(ctx, func(k *keeper) error { return k.cluster.Stop(ctx, taskIDs, false) })
+	return c.ask(ctx, func(k *keeper) error {
+		if err := k.cluster.Stop(ctx, taskIDs, false); err != nil {
+			return unavailable("end %d instances: %v", len(taskIDs), err)
+		}
+		return nil
+	})
 }
 
-// KillAndScale ends instances and makes their apps smaller.
+// KillAndScale ends instances and makes their apps smaller. Those that have
+// ended, or are about to, count no more.
 func (c *Control) KillAndScale(ctx context.Context, taskIDs []string, force bool) (deploy.Deployment, error) {
 	return c.deploy(ctx, func(k *keeper, now time.Time) (deploy.Deployment, error) {
-		return k.state.Retire(now, taskIDs, deploy.Options{Force: force})
+		left := slices.Clone(taskIDs)
+		for {
+			d, err := k.state.Retire(now, left, deploy.Options{Force: force})
+			var gone *deploy.Unknown
+			if !errors.As(err, &gone) {
+				return d, err
+			}
+			left = slices.DeleteFunc(left, func(id string) bool { return id == gone.ID })
+		}
 	})
 }
 
@@ -225,7 +261,10 @@ func (c *Control) ResetDelay(ctx context.Context, id string) error {
 				waiting = append(waiting, in.TaskID)
 			}
 		}
-		return k.cluster.Stop(ctx, waiting, false)
+		if err := k.cluster.Wake(ctx, waiting); err != nil {
+			return unavailable("end the pauses of %d instances: %v", len(waiting), err)
+		}
+		return nil
 	})
 }
 
@@ -241,7 +280,7 @@ func (c *Control) Leader(context.Context) (string, error) {
 
 // Abdicate is refused: who leads is settled between the schedulers.
 func (c *Control) Abdicate(context.Context) error {
-	return &api.Problem{Status: http.StatusNotImplemented, Message: "stop this scheduler to have another lead: it goes on standing by when it is started again"}
+	return &api.Problem{Status: http.StatusForbidden, Message: "stop this scheduler to have another lead: it goes on standing by when it is started again"}
 }
 
 // Info describes the scheduler.

@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"slices"
 	"testing"
 	"time"
 

@@ -1,0 +1,197 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	mesosgo "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/mesos/mesos-go/api/v1/lib/resources"
+	"github.com/sirupsen/logrus"
+
+	"mesos-gpu/framework"
+	"mesos-gpu/internal/local/master"
+	"mesos-gpu/marathon"
+	"mesos-gpu/marathon/control"
+)
+
+// manyInstances is how many are deployed.
+const manyInstances = 1000
+
+// swift is an agent without executors: a task runs as soon as it is told.
+type swift struct {
+	master   *master.Master
+	id       mesosgo.AgentID
+	launched func()
+}
+
+func (a *swift) Run(f mesosgo.FrameworkInfo, _ mesosgo.ExecutorInfo, tasks []mesosgo.TaskInfo, _ bool) {
+	for _, t := range tasks {
+		a.launched()
+		a.status(*f.ID, t.TaskID, mesosgo.TASK_RUNNING)
+	}
+}
+
+func (a *swift) Kill(f mesosgo.FrameworkID, t mesosgo.TaskID, _ *mesosgo.KillPolicy) {
+	a.status(f, t, mesosgo.TASK_KILLED)
+}
+
+func (a *swift) status(f mesosgo.FrameworkID, t mesosgo.TaskID, state mesosgo.TaskState) {
+	id := uuid.New()
+	a.master.Status(a.id, f, mesosgo.TaskStatus{TaskID: t, State: &state, Source: mesosgo.SOURCE_EXECUTOR.Enum(), UUID: id[:]})
+}
+
+func (*swift) Acknowledge(mesosgo.FrameworkID, mesosgo.TaskID, []byte)  {}
+func (*swift) Message(mesosgo.FrameworkID, mesosgo.ExecutorID, []byte)  {}
+func (*swift) ShutdownExecutor(mesosgo.FrameworkID, mesosgo.ExecutorID) {}
+func (*swift) ShutdownFramework(mesosgo.FrameworkID)                    {}
+
+// keepsApps is cmd's extension.
+type keepsApps struct{ *control.Control }
+
+func (a keepsApps) Lead(ctx context.Context, c *framework.Cluster) error { return a.Run(ctx, c) }
+
+// BenchmarkMarathonDeploy has one app of 1,000 instances deployed, from the
+// POST until the API counts all of them as running: through the embedded
+// master with its offers each second, the scheduler with its journal on disk,
+// and the API of apps. The agents are made up, with room for all instances
+// between them, and start a task in no time: what is measured is everything
+// but the machines' own work.
+func BenchmarkMarathonDeploy(b *testing.B) {
+	for _, agents := range []int{10, 100, 1000} {
+		b.Run(fmt.Sprintf("agents=%d", agents), func(b *testing.B) {
+			var launched, running time.Duration
+			for b.Loop() {
+				l, r := deployMany(b, agents)
+				launched, running = launched+l, running+r
+			}
+			n := float64(b.N)
+			b.ReportMetric(launched.Seconds()/n, "s-to-launch")
+			b.ReportMetric(running.Seconds()/n, "s-to-run")
+			b.ReportMetric(manyInstances*n/running.Seconds(), "instances/s")
+		})
+	}
+}
+
+// deployMany returns how long it took until the last task came to its agent,
+// and until all were known to run.
+func deployMany(b *testing.B, agents int) (launched, running time.Duration) {
+	b.StopTimer()
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	server := httptest.NewUnstartedServer(nil)
+	m := master.New(master.Config{Addr: server.Listener.Addr().String()})
+	server.Config.Handler = m.Handler()
+	server.Start()
+	var last lastTime
+	register(b, m, agents, last.now)
+	up := make(chan string, 1)
+	s, err := framework.New(framework.Config{
+		Master: server.URL, APIAddr: "127.0.0.1:0", JournalPath: filepath.Join(b.TempDir(), "journal"), ExecutorPath: "/bin/true", Log: log,
+		Extension: keepsApps{control.New(control.Config{Settings: marathon.Settings{}, Log: log})},
+		Ready:     func(addr string) { up <- "http://" + addr + "/v2/apps" },
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	var parts sync.WaitGroup
+	for _, run := range []func(context.Context) error{m.Run, s.Run} {
+		parts.Go(func() {
+			if err := run(ctx); err != nil && ctx.Err() == nil {
+				b.Error(err)
+			}
+		})
+	}
+	defer func() { stop(); parts.Wait(); server.Close() }()
+	api := <-up
+	awaitLead(b, api)
+	b.StartTimer()
+
+	began := time.Now()
+	body := fmt.Sprintf(`{"id": "/many", "cmd": "sleep 1000", "cpus": 0.9, "mem": 64, "instances": %d}`, manyInstances)
+	resp, err := http.Post(api, "application/json", strings.NewReader(body))
+	if err != nil || resp.StatusCode != http.StatusCreated {
+		b.Fatalf("deploy: %v, %+v", err, resp)
+	}
+	resp.Body.Close()
+	for count(b, api+"/many?embed=app.counts") < manyInstances {
+		time.Sleep(20 * time.Millisecond) // what asks more often takes time from what is measured
+	}
+	running = time.Since(began)
+	b.StopTimer()
+	defer b.StartTimer()
+	return last.at().Sub(began), running
+}
+
+// register adds agents that have room for all instances, none to spare.
+func register(b *testing.B, m *master.Master, agents int, launched func()) {
+	b.Helper()
+	each := float64(manyInstances / agents)
+	for i := range agents {
+		a := &swift{master: m, launched: launched}
+		var err error
+		a.id, err = m.Register(mesosgo.AgentInfo{Hostname: fmt.Sprintf("10.0.%d.%d", i/250, i%250)}, []mesosgo.Resource{
+			resources.NewCPUs(each).Resource, resources.NewMemory(each * 128).Resource,
+			resources.Build().Name(resources.NamePorts).Ranges(resources.BuildRanges().Span(31000, 32000).Ranges).Resource,
+		}, nil, a)
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// awaitLead waits until the scheduler leads, for at first it does not.
+func awaitLead(b *testing.B, api string) {
+	for {
+		resp, err := http.Get(api)
+		if err != nil {
+			b.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode == http.StatusOK {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func count(b *testing.B, url string) int {
+	resp, err := http.Get(url)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var view struct{ App appView }
+	if err := json.NewDecoder(resp.Body).Decode(&view); err != nil {
+		b.Fatal(err)
+	}
+	return view.App.TasksRunning
+}
+
+// lastTime is when something happened last.
+type lastTime struct {
+	mu sync.Mutex
+	t  time.Time
+}
+
+func (l *lastTime) now() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.t = time.Now()
+}
+
+func (l *lastTime) at() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.t
+}

@@ -1,0 +1,61 @@
+// Program webapp is an instance of the smallest web service that ends well:
+// tests have agents run it. It decides nothing but how long it stays.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+const (
+	// work is how long an answer takes, so that requests are under way when an
+	// instance is told to end.
+	work = 20 * time.Millisecond
+	// lame is how long an instance that was told to end still takes requests:
+	// those who send them may hear of its end later than it does.
+	lame = time.Second
+)
+
+func main() { os.Exit(run()) }
+
+func run() int {
+	if err := serve(os.Getenv("HOST")+":"+os.Getenv("PORT0"), os.Getenv("RELEASE")); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// serve answers with the release until SIGTERM, and then ends as services
+// behind load balancers do: it goes on for a while, takes no more, and leaves
+// when the last answer is sent.
+func serve(addr, release string) error {
+	told, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /health", func(http.ResponseWriter, *http.Request) {})
+	mux.HandleFunc("GET /", func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-time.After(work):
+			fmt.Fprint(w, release)
+		case <-r.Context().Done():
+		}
+	})
+	server := &http.Server{Addr: addr, Handler: mux, ReadHeaderTimeout: time.Minute}
+	ended := make(chan error, 1)
+	go func() {
+		<-told.Done()
+		time.Sleep(lame)
+		ended <- server.Shutdown(context.Background())
+	}()
+	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve on %s: %w", addr, err)
+	}
+	return <-ended
+}

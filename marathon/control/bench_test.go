@@ -1,0 +1,87 @@
+package control
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"mesos-gpu/marathon"
+	"mesos-gpu/marathon/deploy"
+)
+
+const (
+	manyApps = 1000
+	each     = 10 // instances
+)
+
+// wanted are the documents of 1,000 apps of ten instances each with health
+// checks and a GPU, of which nothing runs yet.
+func wanted(b *testing.B) map[string][]byte {
+	b.Helper()
+	s, err := deploy.New(nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	var apps []*marathon.App
+	for i := range manyApps {
+		text := fmt.Sprintf(`{"id": "/g%d/app%d", "cmd": "exec serve --port $PORT0", "instances": %d, "cpus": 0.5, "mem": 256, "gpus": 1,
+			"env": {"LEVEL": "info", "DATA": "/data"}, "labels": {"team": "t%d"}, "healthChecks": [{"path": "/health", "portIndex": 0}]}`, i%10, i, each, i%7)
+		a, err := marathon.Parse([]byte(text), marathon.Settings{Role: "*"})
+		if err != nil {
+			b.Fatal(err)
+		}
+		apps = append(apps, a)
+	}
+	if _, err := s.Put(time.Now(), apps, deploy.Options{}); err != nil {
+		b.Fatal(err)
+	}
+	return s.Drain()
+}
+
+// BenchmarkCold takes 1,000 apps of 10 instances from their documents to all
+// jobs submitted, and on to the deployment's end, all by a Control on a cluster
+// that runs tasks at once.
+func BenchmarkCold(b *testing.B) {
+	documents := wanted(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		f := newFake()
+		maps.Copy(f.documents, documents)
+		settled := make(chan struct{})
+		f.deny = func(call string) error {
+			if strings.HasPrefix(call, "put") && len(f.jobs) == manyApps { // the deployment's end
+				close(settled)
+			}
+			return nil
+		}
+		s := keep(b, f, nil)
+		<-settled
+		if err := s.end(); err != nil {
+			b.Fatal(err)
+		}
+		if n := f.runs(b)["exec serve --port $PORT0"]; n != manyApps*each {
+			b.Fatalf("%d run", n)
+		}
+	}
+}
+
+// BenchmarkList answers GET /v2/apps for 1,000 apps of 10 instances.
+func BenchmarkList(b *testing.B) {
+	f := newFake()
+	maps.Copy(f.documents, wanted(b))
+	s := keep(b, f, nil)
+	<-f.leads
+	b.ReportAllocs()
+	for b.Loop() {
+		var got struct{ Apps []json.RawMessage }
+		if s.ask("GET", "/v2/apps", "", &got); len(got.Apps) != manyApps {
+			b.Fatalf("%d apps", len(got.Apps))
+		}
+	}
+	if err := s.end(); err != nil {
+		b.Fatal(err)
+	}
+}

@@ -1,0 +1,322 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"mesos-gpu/job"
+	"mesos-gpu/marathon"
+)
+
+// errLost ends a fake cluster's lead.
+var errLost = errors.New("another scheduler leads")
+
+// fake is a Cluster in memory that does all at once: tasks that may start run
+// as they are submitted, and those that are to end have ended.
+type fake struct {
+	mu        sync.Mutex
+	jobs      map[string]*job.Job
+	documents map[string][]byte
+	changed   map[string]bool
+	wake      chan struct{}
+	attempts  int
+
+	// calls are those that changed something, as "submit web.abc 3".
+	calls []string
+	// early are jobs that were submitted before their apps were recorded.
+	early []string
+	// deny, where it is set, says before every such call whether it fails. The
+	// cluster leads no more after errLost.
+	deny func(call string) error
+	lost chan struct{}
+	led  sync.Once
+	// leads is closed once somebody keeps apps here.
+	leads chan struct{}
+	held  bool // tasks wait instead of running
+	ports []int
+}
+
+func newFake() *fake {
+	return &fake{
+		jobs: map[string]*job.Job{}, documents: map[string][]byte{}, changed: map[string]bool{},
+		wake: make(chan struct{}, 1), lost: make(chan struct{}), leads: make(chan struct{}),
+	}
+}
+
+// succeeds is the cluster as the next scheduler finds it.
+func (f *fake) succeeds() *fake {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	next := newFake()
+	for name, j := range f.jobs {
+		next.jobs[name] = j.Clone()
+		next.changed[name] = true
+	}
+	next.documents, next.attempts, next.held, next.ports = maps.Clone(f.documents), f.attempts, f.held, f.ports
+	return next
+}
+
+// denies has calls fail from now on, of which none is remembered yet.
+func (f *fake) denies(deny func(call string) error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls, f.deny = nil, deny
+}
+
+// call is before a change. The caller holds mu from then on.
+func (f *fake) call(format string, args ...any) error {
+	f.mu.Lock()
+	select {
+	case <-f.lost:
+		return errLost
+	default:
+	}
+	call := fmt.Sprintf(format, args...)
+	if f.deny != nil {
+		if err := f.deny(call); err != nil {
+			if errors.Is(err, errLost) {
+				close(f.lost)
+			}
+			return err
+		}
+	}
+	f.calls = append(f.calls, call)
+	return nil
+}
+
+func (f *fake) change(name string) {
+	f.changed[name] = true
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (f *fake) Self(context.Context) (url, id, role string, err error) {
+	return "http://127.0.0.1:1", "f1", "*", nil
+}
+
+func (f *fake) Submit(_ context.Context, specs ...job.Spec) error {
+	names := ""
+	for _, s := range specs {
+		names += fmt.Sprintf(" %s %d", s.Name, s.Tasks)
+	}
+	err := f.call("submit%s", names)
+	defer f.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	for _, s := range specs {
+		if j, ok := f.jobs[s.Name]; ok && !j.Terminal() {
+			return fmt.Errorf("job %q is there", s.Name)
+		}
+	}
+	for _, s := range specs {
+		if app := string(f.documents["marathon/app"+s.Group]); !strings.Contains(app, s.Labels[marathon.VersionLabel]) {
+			f.early = append(f.early, s.Name)
+		}
+		j := &job.Job{Spec: s, Submitted: time.Now()}
+		f.jobs[s.Name] = j
+		for range s.Tasks {
+			j.Tasks = append(j.Tasks, f.task(j, len(j.Tasks), 1))
+		}
+		f.change(s.Name)
+	}
+	return nil
+}
+
+// task is the next attempt of a place.
+func (f *fake) task(j *job.Job, index, attempt int) job.Task {
+	f.attempts++
+	t := job.Task{
+		ID: fmt.Sprintf("%s.%d.%d.t%d", j.Spec.Name, index, attempt, j.Submitted.UnixNano()), Job: j.Spec.Name, Index: index, Attempt: attempt,
+		State: job.Waiting, Changed: time.Now(),
+	}
+	if !f.held {
+		f.run(j, &t)
+	}
+	return t
+}
+
+func (f *fake) run(j *job.Job, t *job.Task) {
+	t.State, t.Started, t.Hostname, t.AgentID, t.Ports = job.Running, time.Now(), "127.0.0.1", "a1", f.ports
+	if j.Spec.HealthCheck != nil {
+		t.Healthy = new(true)
+	}
+}
+
+// failOne has a task of the job fail, and wait to be started again.
+func (f *fake) failOne(name, why string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	j := f.jobs[name]
+	held := f.held
+	f.held = true
+	t := f.task(j, 0, j.Tasks[0].Attempt+1)
+	f.held = held
+	t.Failures, t.Message = 1, why
+	j.Tasks[0] = t
+	f.change(name)
+}
+
+func (f *fake) Scale(_ context.Context, name string, tasks int) error {
+	err := f.call("scale %s %d", name, tasks)
+	defer f.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	j, ok := f.jobs[name]
+	if !ok || j.Terminal() || j.Wanted() > tasks {
+		return fmt.Errorf("job %q cannot run %d", name, tasks)
+	}
+	for i := range j.Tasks {
+		if j.Wanted() < tasks && j.Tasks[i].Retired() {
+			j.Tasks[i] = f.task(j, i, j.Tasks[i].Attempt+1)
+		}
+	}
+	for j.Wanted() < tasks {
+		j.Tasks = append(j.Tasks, f.task(j, len(j.Tasks), 1))
+	}
+	j.Spec.Tasks = tasks
+	f.change(name)
+	return nil
+}
+
+func (f *fake) Stop(_ context.Context, ids []string, retire bool) error {
+	err := f.call("stop %d %t", len(ids), retire)
+	defer f.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	for name, j := range f.jobs {
+		for i := range j.Tasks {
+			t := &j.Tasks[i]
+			switch {
+			case !slices.Contains(ids, t.ID) || !t.State.Live():
+				continue
+			case retire:
+				f.end(t, job.ByScale)
+				j.Spec.Tasks--
+			case t.State == job.Waiting: // nothing of it runs
+				continue
+			default:
+				j.Tasks[i] = f.task(j, i, t.Attempt+1)
+			}
+			f.change(name)
+		}
+	}
+	return nil
+}
+
+func (f *fake) Wake(_ context.Context, ids []string) error {
+	err := f.call("wake %d", len(ids))
+	defer f.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	for name, j := range f.jobs {
+		for i := range j.Tasks {
+			if t := &j.Tasks[i]; slices.Contains(ids, t.ID) && t.State == job.Waiting {
+				f.run(j, t)
+				f.change(name)
+			}
+		}
+	}
+	return nil
+}
+
+func (f *fake) end(t *job.Task, why job.KillReason) {
+	t.State, t.KillWanted, t.KillReason, t.Changed = job.Killed, time.Now(), why, time.Now()
+}
+
+func (f *fake) Kill(_ context.Context, names ...string) error {
+	err := f.call("kill %v", names)
+	defer f.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		j, ok := f.jobs[name]
+		if !ok {
+			continue
+		}
+		for i := range j.Tasks {
+			if t := &j.Tasks[i]; t.State.Live() || t.Retired() {
+				f.end(t, job.ByPerson)
+			}
+		}
+		f.change(name)
+	}
+	return nil
+}
+
+func (f *fake) Job(name string) (job.Job, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	j, ok := f.jobs[name]
+	if !ok {
+		return job.Job{}, false
+	}
+	return *j.Clone(), true
+}
+
+func (f *fake) Changed(ctx context.Context) ([]string, error) {
+	select {
+	case <-f.wake:
+	case <-f.lost:
+		return nil, errLost
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.led.Do(func() { close(f.leads) })
+	names := slices.Sorted(maps.Keys(f.changed))
+	clear(f.changed)
+	return names, nil
+}
+
+func (f *fake) Put(_ context.Context, documents map[string][]byte) error {
+	err := f.call("put %v", slices.Sorted(maps.Keys(documents)))
+	defer f.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	for key, value := range documents {
+		if len(value) == 0 {
+			delete(f.documents, key)
+		} else {
+			f.documents[key] = value
+		}
+	}
+	return nil
+}
+
+func (f *fake) Documents(context.Context) (map[string][]byte, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return maps.Clone(f.documents), nil
+}
+
+// runs counts the tasks that run, by the version of their app's command.
+func (f *fake) runs(t testing.TB) map[string]int {
+	t.Helper()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := map[string]int{}
+	for _, j := range f.jobs {
+		for i := range j.Tasks {
+			if j.Tasks[i].State == job.Running {
+				n[j.Spec.Command[len(j.Spec.Command)-1]]++
+			}
+		}
+	}
+	return n
+}

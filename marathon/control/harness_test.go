@@ -1,0 +1,143 @@
+package control
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/sirupsen/logrus"
+)
+
+func quiet() logrus.FieldLogger {
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	return log
+}
+
+// scheduler is a Control that keeps the apps of a fake cluster. Its tests run
+// in bubbles of synctest, which end once no goroutine is left.
+type scheduler struct {
+	testing.TB
+	control *Control
+	cluster *fake
+	stop    context.CancelFunc
+	ended   chan error
+}
+
+// lead begins to keep what there is, in a bubble. client is for readiness
+// checks; nil is a Control's own.
+func lead(t *testing.T, f *fake, client *http.Client) *scheduler {
+	t.Helper()
+	s := keep(t, f, client)
+	synctest.Wait()
+	return s
+}
+
+// keep is lead outside of a bubble; it leads when cluster.leads is closed.
+func keep(t testing.TB, f *fake, client *http.Client) *scheduler {
+	ctx, stop := context.WithCancel(context.Background())
+	s := &scheduler{t, New(Config{Log: quiet(), Client: client, Version: "test"}), f, stop, make(chan error, 1)}
+	f.wake <- struct{}{} // as Changed returns at first, even where there is no job
+	go func() { s.ended <- s.control.Run(ctx, f) }()
+	return s
+}
+
+// end stops leading, and returns why Run ended.
+func (s *scheduler) end() error {
+	s.stop()
+	err := <-s.ended
+	if len(s.cluster.early) > 0 {
+		s.Errorf("these were submitted before they were recorded: %v", s.cluster.early)
+	}
+	return err
+}
+
+// ask makes a request and reads the answer into a value, if there is one.
+func (s *scheduler) ask(method, path, body string, into any) int {
+	s.Helper()
+	w := httptest.NewRecorder()
+	s.control.ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader(body)))
+	if into != nil {
+		if err := json.Unmarshal(w.Body.Bytes(), into); err != nil {
+			s.Fatalf("%s %s: %d, %v in %s", method, path, w.Code, err, w.Body)
+		}
+	}
+	return w.Code
+}
+
+// must makes a request that succeeds, and waits for all that follows at once.
+func (s *scheduler) must(method, path, body string) {
+	s.Helper()
+	var answer any
+	if code := s.ask(method, path, body, &answer); code/100 != 2 {
+		s.Fatalf("%s %s %s: %d %v", method, path, body, code, answer)
+	}
+	synctest.Wait()
+}
+
+// settled checks that nothing is left to do, and what runs of each command.
+func (s *scheduler) settled(want map[string]int) {
+	s.Helper()
+	var under []any
+	s.ask("GET", "/v2/deployments", "", &under)
+	if len(under) > 0 {
+		s.Errorf("under way: %v", under)
+	}
+	got := s.cluster.runs(s)
+	for cmd, n := range want {
+		if got[cmd] != n {
+			s.Errorf("%d run of %q, want %d: %v", got[cmd], cmd, n, got)
+		}
+		delete(got, cmd)
+	}
+	if len(got) > 0 {
+		s.Errorf("these run too: %v", got)
+	}
+}
+
+const web = "/v2/apps/shop/web"
+
+func (s *scheduler) create(cmd string, instances string) {
+	s.Helper()
+	s.must("POST", "/v2/apps", `{"id": "/shop/web", "cmd": "`+cmd+`", "instances": `+instances+`, "mem": 32}`)
+}
+
+// listen reads the stream of events; await returns once one of the kind came.
+type listener struct{ kinds chan string }
+
+func listen(t *testing.T, s *scheduler) *listener {
+	t.Helper()
+	server := httptest.NewServer(s.control)
+	t.Cleanup(server.Close)
+	answer, err := http.Get(server.URL + "/v2/events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { answer.Body.Close() })
+	l := &listener{make(chan string, 1000)}
+	go func() {
+		defer close(l.kinds)
+		for lines := bufio.NewScanner(answer.Body); lines.Scan(); {
+			if kind, ok := strings.CutPrefix(lines.Text(), "event: "); ok {
+				l.kinds <- kind
+			}
+		}
+	}()
+	return l
+}
+
+func (l *listener) await(t *testing.T, kind string) {
+	t.Helper()
+	for got := range l.kinds {
+		if got == kind {
+			return
+		}
+	}
+	t.Fatalf("the stream ended without %s", kind)
+}
