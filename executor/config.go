@@ -69,7 +69,7 @@ type Config struct {
 	// semaphores.
 	AllowHostIPC bool
 	// LogBytes is the size at which the task's stdout and stderr are rotated,
-	// 0 for never; LogFiles is how many of each are kept.
+	// 0 for never and else 64 KiB or more; LogFiles is how many of each are kept.
 	LogBytes int64
 	LogFiles int
 	// DiskInterval is the least time between two measurements of a task with
@@ -107,6 +107,7 @@ const (
 	defaultShutdownGrace   = 5 * time.Second
 	defaultAckTimeout      = time.Minute
 	defaultLogBytes        = 100 << 20
+	leastLogBytes          = 64 << 10 // whole blocks of any file system
 	defaultLogFiles        = 5
 	defaultDiskInterval    = 10 * time.Second
 	// firstContact is how long an agent without checkpointing may take to

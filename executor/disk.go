@@ -12,8 +12,12 @@ import (
 )
 
 // restPerWork is how long measuring a sandbox pauses for each second that it
-// took: it uses a fiftieth of a CPU at most.
-const restPerWork = 49
+// took: it uses a fiftieth of a CPU, unless that would be more than longestRest
+// after the last.
+const (
+	restPerWork = 49
+	longestRest = 2 * time.Minute
+)
 
 // limitDisk ends the running task once its sandbox, with its logs, and what it
 // wrote elsewhere are more than the disk that it and this executor hold. A
@@ -32,8 +36,8 @@ func (l *loop) limitDisk(ctx context.Context, r task.Running) {
 				return
 			}
 			start := time.Now()
-			used, err := l.used(ctx, r)
-			pause = max(l.cfg.DiskInterval, restPerWork*time.Since(start))
+			used, err := l.used(ctx, r, limit)
+			pause = max(l.cfg.DiskInterval, min(restPerWork*time.Since(start), longestRest))
 			switch {
 			case ctx.Err() != nil:
 				return
@@ -41,17 +45,29 @@ func (l *loop) limitDisk(ctx context.Context, r task.Running) {
 				unknown = err.Error()
 				l.log.WithError(err).Warn("disk use is not wholly known")
 			}
-			if used > limit {
-				l.post(ctx, func() { l.tooMuchDisk(used, limit) })
+			if verdict := overLimit(used, limit, err); verdict != "" {
+				l.post(ctx, func() { l.tooMuchDisk(verdict) })
 				return
 			}
 		}
 	})
 }
 
-// used is what the task has on disk, as far as that can be measured.
-func (l *loop) used(ctx context.Context, r task.Running) (int64, error) {
-	used, err := usage(ctx, l.cfg.Sandbox)
+// overLimit says what a task did that broke its limit, or nothing.
+func overLimit(used, limit int64, err error) string {
+	switch {
+	case used > limit:
+		return fmt.Sprintf("used at least %s of disk, and its limit is %s", mebibytes(used), mebibytes(limit))
+	case errors.Is(err, errHidden):
+		return fmt.Sprintf("hid what it used of disk, and its limit is %s: %s", mebibytes(limit), err)
+	}
+	return ""
+}
+
+// used is what the task has on disk, as far as that can be measured and the
+// limit asks.
+func (l *loop) used(ctx context.Context, r task.Running, limit int64) (int64, error) {
+	used, err := usage(ctx, l.cfg.Sandbox, limit)
 	if m, ok := r.(task.Measured); ok {
 		written, e := m.Written(ctx)
 		used, err = used+written, errors.Join(err, e)
@@ -60,11 +76,11 @@ func (l *loop) used(ctx context.Context, r task.Running) (int64, error) {
 }
 
 // tooMuchDisk ends the task at once: it would go on writing.
-func (l *loop) tooMuchDisk(used, limit int64) {
+func (l *loop) tooMuchDisk(verdict string) {
 	if l.phase != running || l.kill != nil {
 		return
 	}
-	l.disk = fmt.Sprintf("used %s of disk, and its limit is %s", mebibytes(used), mebibytes(limit))
+	l.disk = verdict
 	l.startKill(0)
 }
 

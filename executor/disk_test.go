@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -40,7 +42,7 @@ func fill(t *testing.T, path string, size int) {
 // wantUsage is about so many bytes: folders take some, too.
 func wantUsage(t *testing.T, dir string, want int64) {
 	t.Helper()
-	got, err := usage(t.Context(), dir)
+	got, err := usage(t.Context(), dir, math.MaxInt64)
 	if err != nil || got < want || got > want+mib/2 {
 		t.Errorf("%s uses %d bytes (%v), want %d to %d", dir, got, err, want, want+mib/2)
 	}
@@ -71,13 +73,78 @@ func TestUsage(t *testing.T) {
 		}
 	}
 	wantUsage(t, dir, 4*mib)
-	if _, err := usage(t.Context(), filepath.Join(dir, "folder")); err == nil {
+	if _, err := usage(t.Context(), filepath.Join(dir, "folder"), math.MaxInt64); err == nil {
 		t.Error("a link was taken for a sandbox")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := usage(ctx, dir); !errors.Is(err, context.Canceled) {
+	if _, err := usage(ctx, dir, math.MaxInt64); !errors.Is(err, context.Canceled) {
 		t.Errorf("measuring went on: %v", err)
+	}
+}
+
+// More than enough is not counted to its end.
+func TestUsageStops(t *testing.T) {
+	dir := t.TempDir()
+	for n := range 4 {
+		fill(t, filepath.Join(dir, fmt.Sprint(n)), mib)
+	}
+	if got, err := usage(t.Context(), dir, mib); err != nil || got <= mib || got >= 3*mib {
+		t.Errorf("found %d bytes (%v), want little more than %d", got, err, mib)
+	}
+}
+
+// nest makes so many folders one in another, and returns the last.
+func nest(t *testing.T, dir string, folders int) string {
+	t.Helper()
+	dir += strings.Repeat("/d", folders)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// A task cannot nest its files out of sight.
+func TestUsageOfNestedFolders(t *testing.T) {
+	dir := t.TempDir()
+	inner := nest(t, dir, deepest-1)
+	fill(t, filepath.Join(inner, "big"), 3*mib)
+	if got, err := usage(t.Context(), dir, math.MaxInt64); err != nil || got < 3*mib {
+		t.Errorf("found %d bytes (%v), want %d and more", got, err, 3*mib)
+	}
+	nest(t, inner, 1)
+	if _, err := usage(t.Context(), dir, math.MaxInt64); !errors.Is(err, errHidden) {
+		t.Errorf("of %d folders in a sandbox: got error %v, want %v", deepest, err, errHidden)
+	}
+}
+
+// A task of this program's user cannot close its folders to it either; those
+// of another's are not its doing.
+func TestUsageOfClosedFolders(t *testing.T) {
+	need.Root(t)
+	dir := t.TempDir()
+	const nobody, other = 65534, 65533
+	closed := filepath.Join(dir, "closed")
+	if err := errors.Join(os.Mkdir(closed, 0), os.Chmod(filepath.Dir(dir), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	for owner, hidden := range map[int]bool{nobody: true, other: false} {
+		if err := os.Chown(closed, owner, owner); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error)
+		go func() {
+			runtime.LockOSThread() // and never unlocked: the thread ends here
+			if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, ^uintptr(0), nobody, ^uintptr(0)); errno != 0 {
+				done <- errno
+				return
+			}
+			_, err := usage(t.Context(), dir, math.MaxInt64)
+			done <- err
+		}()
+		if err := <-done; !errors.Is(err, os.ErrPermission) && !errors.Is(err, errHidden) || errors.Is(err, errHidden) != hidden {
+			t.Errorf("a folder of user %d, closed: %v, want it hidden: %v", owner, err, hidden)
+		}
 	}
 }
 
@@ -152,7 +219,7 @@ func TestDiskLimit(t *testing.T) {
 		}
 		r.task.exit <- task.Exit{Signal: 9}
 		s := r.update(mesos.TASK_FAILED)
-		if s.GetReason() != mesos.REASON_CONTAINER_LIMITATION_DISK || !strings.Contains(s.GetMessage(), "used 11.") || !strings.HasSuffix(s.GetMessage(), "its limit is 10.0 MiB") {
+		if s.GetReason() != mesos.REASON_CONTAINER_LIMITATION_DISK || !strings.Contains(s.GetMessage(), "used at least 11.") || !strings.HasSuffix(s.GetMessage(), "its limit is 10.0 MiB") {
 			t.Errorf("ended for %s with %q", s.GetReason(), s.GetMessage())
 		}
 		if diff := cmp.Diff(&mesos.TaskResourceLimitation{Resources: diskOf(work.Resources[2:3])}, s.Limitation); diff != "" {
@@ -160,6 +227,72 @@ func TestDiskLimit(t *testing.T) {
 		}
 		r.acknowledge(s)
 		r.endedWell()
+	})
+}
+
+// diskRig is an executor with disk of its own, and a task with as much that is
+// running.
+func diskRig(t *testing.T, mibEach float64) (*rig, measured) {
+	r := newRig(t)
+	m := measured{r.task, make(chan int64, 1), make(chan time.Time, 1)}
+	r.cfg.Runtimes[job.Docker] = m
+	work := info(t, task.Task{Containerizer: job.Docker, DiskMiB: mibEach, KillGrace: time.Minute})
+	r.resources = diskOf(work.Resources)
+	r.run()
+	r.subscribed()
+	r.launch(work)
+	r.running()
+	return r, m
+}
+
+// ended is how a task ends that broke its limit.
+func (m measured) ended(t *testing.T, r *rig) string {
+	t.Helper()
+	<-r.task.signals
+	r.task.exit <- task.Exit{Signal: 9}
+	s := r.update(mesos.TASK_FAILED)
+	if s.GetReason() != mesos.REASON_CONTAINER_LIMITATION_DISK {
+		t.Errorf("ended for %s", s.GetReason())
+	}
+	r.acknowledge(s)
+	r.endedWell()
+	return s.GetMessage()
+}
+
+// A task may have its executor's disk, too; and however long it takes to
+// measure, the next time comes.
+func TestDiskOfTaskAndExecutor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, m := diskRig(t, 10)
+		<-m.asked
+		time.Sleep(time.Hour)
+		asked := time.Now()
+		m.written <- 15 * mib
+		select {
+		case at := <-m.asked:
+			if pause := at.Sub(asked); pause != longestRest {
+				t.Errorf("measured again after %s, want %s", pause, longestRest)
+			}
+		case <-r.task.signals:
+			t.Fatal("ended within the limit of both")
+		}
+		m.written <- 21 * mib
+		if got := m.ended(t, r); !strings.HasSuffix(got, "its limit is 20.0 MiB") {
+			t.Errorf("ended with %q, want the limit of both", got)
+		}
+	})
+}
+
+// What cannot be measured for the task's doing ends it.
+func TestHiddenDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, m := diskRig(t, 10)
+		nest(t, r.cfg.Sandbox, deepest)
+		<-m.asked
+		m.written <- 0
+		if got := m.ended(t, r); !strings.Contains(got, "hid what it used of disk, and its limit is 20.0 MiB") || !strings.Contains(got, "256 may") {
+			t.Errorf("ended with %q, want why and the limit", got)
+		}
 	})
 }
 

@@ -39,7 +39,7 @@ func ConfigFromEnv(getenv func(string) string) (Config, error) {
 		HealthSocket:    getenv("MESOS_GPU_SOCKET"),
 		DockerConfig:    getenv("MESOS_GPU_DOCKER_CONFIG"),
 		AllowHostIPC:    e.boolean("MESOS_GPU_ALLOW_HOST_IPC"),
-		LogBytes:        e.size("MESOS_GPU_LOG_SIZE", defaultLogBytes),
+		LogBytes:        e.logSize("MESOS_GPU_LOG_SIZE"),
 		LogFiles:        e.count("MESOS_GPU_LOG_FILES"),
 	}
 	if c.Sandbox == "" {
@@ -80,12 +80,11 @@ func (e *env) duration(name string) time.Duration {
 	return d
 }
 
-// size reads a number of bytes, such as 100MiB; otherwise is for what is not
-// set.
-func (e *env) size(name string, otherwise int64) int64 {
+// logSize reads a number of bytes, such as 100MiB; 0 is no limit.
+func (e *env) logSize(name string) int64 {
 	value := e.getenv(name)
 	if value == "" {
-		return otherwise
+		return defaultLogBytes
 	}
 	digits := strings.TrimRight(value, "BKMGTi")
 	shift, known := map[string]int{"": 0, "B": 0, "KiB": 10, "MiB": 20, "GiB": 30, "TiB": 40}[value[len(digits):]]
@@ -94,7 +93,10 @@ func (e *env) size(name string, otherwise int64) int64 {
 		e.errs = append(e.errs, fmt.Errorf("%s=%s is not a size such as 100MiB", name, value))
 		return 0
 	}
-	return n << shift
+	if n <<= shift; n > 0 && n < leastLogBytes {
+		e.errs = append(e.errs, fmt.Errorf("%s=%s is less than %d bytes: set more, or 0 for files without end", name, value, leastLogBytes))
+	}
+	return n
 }
 
 // count reads a positive number, 0 where none is set.

@@ -87,13 +87,13 @@ func TestConfigFromEnvDefaults(t *testing.T) {
 }
 
 func TestLogSize(t *testing.T) {
-	for value, want := range map[string]int64{"0": 0, "4096": 4096, "12B": 12, "3KiB": 3 << 10, "1TiB": 1 << 40} {
+	for value, want := range map[string]int64{"0": 0, "65536": 64 << 10, "70000B": 70000, "64KiB": 64 << 10, "1TiB": 1 << 40} {
 		c, err := ConfigFromEnv(getenv(map[string]string{"MESOS_GPU_LOG_SIZE": value}))
 		if err != nil || c.LogBytes != want {
 			t.Errorf("%s is %d bytes (%v), want %d", value, c.LogBytes, err, want)
 		}
 	}
-	for _, value := range []string{"-1", "MiB", "1MB", "9999999999GiB", "1 MiB"} {
+	for _, value := range []string{"-1", "MiB", "1MB", "1", "63KiB", "9999999999GiB", "1 MiB"} {
 		if c, err := ConfigFromEnv(getenv(map[string]string{"MESOS_GPU_LOG_SIZE": value})); err == nil {
 			t.Errorf("%s is taken for %d bytes", value, c.LogBytes)
 		}

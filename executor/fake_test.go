@@ -149,8 +149,9 @@ type rig struct {
 	cfg   Config
 	done  chan error
 	stop  context.CancelFunc
-	// container is what SUBSCRIBED names.
+	// container and resources are what SUBSCRIBED says of the executor.
 	container string
+	resources []mesos.Resource
 }
 
 // newRig prepares an executor that reaches its agent in memory.
@@ -189,7 +190,7 @@ func (r *rig) subscribed(capabilities ...mesos.FrameworkInfo_Capability_Type) *e
 		r.t.Errorf("subscribed as %s of %s, want executor of framework", call.ExecutorID.Value, call.FrameworkID.Value)
 	}
 	s := &executor.Event_Subscribed{
-		ExecutorInfo: mesos.ExecutorInfo{ExecutorID: mesos.ExecutorID{Value: "executor"}},
+		ExecutorInfo: mesos.ExecutorInfo{ExecutorID: mesos.ExecutorID{Value: "executor"}, Resources: r.resources},
 		ContainerID:  &mesos.ContainerID{Value: r.container},
 	}
 	for _, c := range capabilities {

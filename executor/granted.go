@@ -38,7 +38,7 @@ func (l *loop) granted(t task.Task) (gpu.Reach, error) {
 	return reach, nil
 }
 
-const unconfined = "run the agent as root with GPU isolation , or use container: mesos"
+const unconfined = "run the agent as root with GPU isolation, or use container: mesos"
 
 func count(gpus int) string { return fmt.Sprintf("%d %s", gpus, gpu.Plural(gpus, "GPU")) }
 

@@ -26,18 +26,18 @@ func describe(info mesos.TaskInfo) (task.Task, error) {
 	if n := len(t.DeviceIDs); n > 0 && n != t.GPUs {
 		return task.Task{}, fmt.Errorf("task holds %d gpus and %d gpu_ids: take as many of each from the offer", t.GPUs, n)
 	}
-	return t, refuse(t, info)
+	return t, refuse(info)
 }
 
 // refuse names what is not served of how the task is to be checked.
-func refuse(t task.Task, info mesos.TaskInfo) error {
+func refuse(info mesos.TaskInfo) error {
 	if info.Check != nil {
-		if err := askable("check", asProbe(info.Check), t.Containerizer); err != nil {
+		if err := askable("check", asProbe(info.Check)); err != nil {
 			return err
 		}
 	}
 	if info.HealthCheck != nil {
-		return askable("health_check", info.HealthCheck, t.Containerizer)
+		return askable("health_check", info.HealthCheck)
 	}
 	return nil
 }

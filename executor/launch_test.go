@@ -125,6 +125,10 @@ func TestDescribeRefuses(t *testing.T) {
 		{"health check without its command", "health_check of type COMMAND lacks", mesos.TaskInfo{HealthCheck: &mesos.HealthCheck{Type: mesos.HealthCheck_COMMAND}, Command: &mesos.CommandInfo{}}},
 		{"check by another user", "has user nobody", mesos.TaskInfo{Command: &mesos.CommandInfo{}, Check: &mesos.CheckInfo{Type: mesos.CheckInfo_COMMAND,
 			Command: &mesos.CheckInfo_Command{Command: mesos.CommandInfo{Value: ptr("true"), User: ptr("nobody")}}}}},
+		{"health check by another user, in docker", "has user nobody", mesos.TaskInfo{Container: dockerInfo(nil), HealthCheck: &mesos.HealthCheck{Type: mesos.HealthCheck_COMMAND,
+			Command: &mesos.CommandInfo{Value: ptr("true"), User: ptr("nobody")}}}},
+		{"health check with a secret", "variable TOKEN of health_check's command is a secret", mesos.TaskInfo{Command: &mesos.CommandInfo{}, HealthCheck: &mesos.HealthCheck{Type: mesos.HealthCheck_COMMAND,
+			Command: &mesos.CommandInfo{Value: ptr("true"), Environment: &mesos.Environment{Variables: []mesos.Environment_Variable{{Name: "TOKEN"}}}}}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -125,7 +125,7 @@ func TestLaunchErrors(t *testing.T) {
 		{"nothing to run", mesos.TaskInfo{TaskID: mesos.TaskID{Value: "t1"}}, nil, "neither data nor a command"},
 		{"too few granted", info(t, task.Task{GPUs: 2}), grant([]int{3}, true, nil), "task holds 2 GPUs and the executor's devices cgroup grants 1 (nvidia3)"},
 		{"too many granted", info(t, task.Task{GPUs: 0}), grant([]int{0, 1}, true, nil), "task holds 0 GPUs and the executor's devices cgroup grants 2 (nvidia0, nvidia1)"},
-		{"docker without a cgroup", info(t, task.Task{GPUs: 1, Containerizer: job.Docker}), grant(nil, false, nil), "no device cgroup says which"},
+		{"docker without a cgroup", info(t, task.Task{GPUs: 1, Containerizer: job.Docker}), grant(nil, false, nil), "no device cgroup says which: run the agent as root with GPU isolation, or use"},
 		{"cgroup unreadable", info(t, task.Task{GPUs: 1, Containerizer: job.Docker}), grant(nil, false, errors.New("read devices.list: permission denied")), "read devices.list"},
 		{"gpus and gpu_ids differ", info(t, task.Task{GPUs: 2, DeviceIDs: []string{"GPU-a"}}), nil, "2 gpus and 1 gpu_ids"},
 	}

@@ -41,11 +41,14 @@ func asProbe(c *mesos.CheckInfo) *mesos.HealthCheck {
 
 // askable says what keeps a task from being probed so, as far as the check
 // alone tells. what is "health_check" or "check".
-func askable(what string, h *mesos.HealthCheck, by job.Containerizer) error {
+func askable(what string, h *mesos.HealthCheck) error {
 	switch {
 	case h.Type == mesos.HealthCheck_COMMAND && h.Command.GetValue() != "":
-		if by == job.Mesos && h.Command.User != nil {
+		if h.Command.User != nil {
 			return fmt.Errorf("%s's command has user %s, and runs as the task does: leave it out", what, h.Command.GetUser())
+		}
+		if name := secret(h.Command.Environment); name != "" {
+			return fmt.Errorf("variable %s of %s's command is a secret: this executor resolves none, give it a value", name, what)
 		}
 	case h.Type == mesos.HealthCheck_HTTP && h.HTTP != nil, h.Type == mesos.HealthCheck_TCP && h.TCP != nil:
 	default:

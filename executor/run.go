@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"path/filepath"
 	"sync"
 
@@ -89,7 +88,7 @@ func (c *Config) runtimes(transport http.RoundTripper) map[job.Containerizer]tas
 }
 
 func openLog(sandbox string) (logrus.FieldLogger, io.Closer, error) {
-	file, err := os.OpenFile(filepath.Join(sandbox, logName), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	file, err := rotate.Open(filepath.Join(sandbox, logName), rotate.Limits{}) // it refuses links and pipes
 	if err != nil {
 		return nil, nil, fmt.Errorf("open executor log: %w", err)
 	}

@@ -88,12 +88,12 @@ func (c *Cluster) Wake(ctx context.Context, ids []string) error {
 	})
 }
 
-// Admit says whether the jobs may be submitted as things are, and does
-// nothing. Of a job that is there already it says nothing.
+// Admit says whether the jobs may be submitted at all, and does nothing. Of a
+// job that is there already, and of a scheduler that is full, it says nothing.
 func (c *Cluster) Admit(ctx context.Context, specs ...job.Spec) error {
 	return c.leader.ask(ctx, nil, func(st *sched.State) error {
 		for i := range specs {
-			if err := st.Admit(&specs[i]); err != nil && !errors.As(err, new(*sched.LiveError)) {
+			if err := st.Admit(&specs[i]); err != nil && !errors.As(err, new(*sched.LiveError)) && !errors.As(err, new(*sched.FullError)) {
 				return api.Problemf(refusal(err), "%w", err)
 			}
 		}

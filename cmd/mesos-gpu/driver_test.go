@@ -98,7 +98,7 @@ func TestFits(t *testing.T) {
 		}
 	}
 	err := fits(nil, env, []string{"GPU-k80"}, h)
-	if err == nil || !strings.Contains(err.Error(), "it wants arch>=7.0 (NVIDIA_REQUIRE_ARCH), the agent has driver 535.104.05 with CUDA 12.2, GPU-k80 of arch 3.7, brand tesla") {
+	if err == nil || !strings.Contains(err.Error(), "it wants arch>=7.0 (NVIDIA_REQUIRE_ARCH), the agent has driver 535.104.05 with CUDA 12.2, GPU-k80 of arch 3.7, brand tesla") || strings.Contains(err.Error(), "the job's environment") {
 		t.Errorf("got %v", err)
 	}
 	if err := fits(nil, env, []string{"GPU-lost"}, h); err != nil {

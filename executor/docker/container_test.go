@@ -56,6 +56,8 @@ func TestContainerInfo(t *testing.T) {
 		{name: "no network", change: inNetwork(none, 0), script: "ls /sys/class/net", want: "lo"},
 		{name: "a bridge, with a host name", change: both(inNetwork(bridge, 0), func(c *mesos.ContainerInfo) { c.Hostname = ptr("box") }), script: "ls /sys/class/net; hostname", want: "eth0\nlo\nbox"},
 		{name: "shared memory", change: parameters("shm-size=16777216"), script: "df -m /dev/shm | awk 'NR==2{print $2}'", want: "16"},
+		{name: "shared memory is the task's", change: parameters(), script: "true",
+			inspect: func(c container.InspectResponse) (got, want any) { return c.HostConfig.ShmSize, int64(96 << 20) }},
 		{name: "ulimits", change: parameters("ulimit=nofile=100:200", "ulimit=core=-1:-1"), script: "ulimit -Sn; ulimit -Hn; ulimit -c", want: "100\n200\nunlimited"},
 		{name: "shared memory of the host", change: parameters("ipc=host"), script: seesSegment, want: "seen"},
 		{name: "private shared memory", change: parameters("ipc=private"), script: seesSegment, want: "unseen"},
@@ -71,7 +73,7 @@ func TestContainerInfo(t *testing.T) {
 			h := h.inSandbox(t, t.TempDir())
 			h.HostIPC = true
 			work := foreign(shell(img, tt.script), tt.change)
-			work.Labels = tt.labels
+			work.Labels, work.MemMiB = tt.labels, 96 // the engine's own default is 64
 			r := h.start(t, work).(*running)
 			if tt.inspect != nil {
 				c, err := h.engine.ContainerInspect(t.Context(), r.id)

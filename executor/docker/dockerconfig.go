@@ -99,6 +99,9 @@ func (s configSource) read() (*configfile.ConfigFile, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read it as a docker config.json: %w", err)
 	}
+	if !s.helpers {
+		config.CredentialsStore, config.CredentialHelpers = "", nil
+	}
 	return config, nil
 }
 

@@ -38,12 +38,10 @@ func (r *running) reconnect(ctx context.Context, lost error) error {
 		return fmt.Errorf("docker engine at %s went away while container %s ran: %w: see why dockerd stopped on this agent, then submit the task again", r.engine.DaemonHost(), r.name, err)
 	}
 	if r.died = !state.Running; !r.died {
-		r.output.close()
-		out, err := r.attach(ctx)
-		if err != nil {
+		r.output.detach()
+		if err := r.attach(ctx, r.output); err != nil {
 			return err
 		}
-		r.output = out
 		r.log.Info("docker engine is back, the container runs on")
 		r.task.Say(fmt.Sprintf("docker engine at %s is back, the task ran on", r.engine.DaemonHost()))
 	}

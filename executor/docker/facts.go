@@ -2,6 +2,7 @@ package docker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -28,7 +29,7 @@ func (d *Runtime) facts(ctx context.Context, t task.Task, img dockerimage.Inspec
 	ask, err := image.Examine(labels, f.imageEnv, t.Env, d.host(ctx, t.DeviceIDs))
 	switch {
 	case err != nil && t.GPUs > 0:
-		return facts{}, fmt.Errorf("image %s: %w", t.Image, err)
+		return facts{}, fmt.Errorf("image %s: %w%s", t.Image, err, despite(err))
 	case err != nil:
 		d.Log.WithError(err).Info("the image does not fit the driver; the task holds no GPU")
 		return f, nil
@@ -47,6 +48,14 @@ func (d *Runtime) facts(ctx context.Context, t task.Task, img dockerimage.Inspec
 	default:
 		return facts{}, fmt.Errorf("image %s asks for the GPU driver: %w", t.Image, err)
 	}
+}
+
+// despite is what the job can do about an image that does not fit.
+func despite(err error) string {
+	if unfit := (*image.Unfit)(nil); !errors.As(err, &unfit) {
+		return ""
+	}
+	return "; NVIDIA_DISABLE_REQUIRE=true in the job's environment starts it all the same"
 }
 
 // host is what is known of the driver and of those GPUs; of all where they

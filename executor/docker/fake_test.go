@@ -319,13 +319,60 @@ func TestUnfitImage(t *testing.T) {
 			if errors.As(err, &unfit) != tt.unfit || (err != nil) != tt.unfit {
 				t.Fatalf("got %v, want it unfit: %v", err, tt.unfit)
 			}
-			if tt.unfit && !strings.HasPrefix(err.Error(), "image app:1: ") {
-				t.Errorf("the error does not name the image: %v", err)
+			if tt.unfit && (!strings.HasPrefix(err.Error(), "image app:1: ") || !strings.HasSuffix(err.Error(), "; NVIDIA_DISABLE_REQUIRE=true in the job's environment starts it all the same")) {
+				t.Errorf("the error does not name the image, or the way round: %v", err)
 			}
 			if (f.volume != "") != tt.volume {
 				t.Errorf("got volume %q, want one: %v", f.volume, tt.volume)
 			}
 		})
+	}
+}
+
+// Commands that outlast their time do not pile up in the container.
+func TestExecLeavesFew(t *testing.T) {
+	var made int
+	var ends atomic.Bool
+	var giveUp context.CancelFunc
+	engine := fakeEngine(t, map[string]http.HandlerFunc{
+		"POST /containers/c/exec": func(w http.ResponseWriter, _ *http.Request) {
+			made++
+			fmt.Fprint(w, `{"Id":"e"}`)
+		},
+		"POST /exec/e/start": func(w http.ResponseWriter, _ *http.Request) {
+			conn, _, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			fmt.Fprint(conn, "HTTP/1.1 101 UPGRADED\r\nContent-Type: application/vnd.docker.raw-stream\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n")
+			if ends.Load() {
+				conn.Close()
+				return
+			}
+			t.Cleanup(func() { conn.Close() })
+			giveUp()
+		},
+		"GET /exec/e/json": func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprintf(w, `{"ID":"e","Running":%v}`, !ends.Load())
+		},
+	})
+	r := &running{engine: engine, id: "c", name: "mesos-gpu-c", log: quiet(t)}
+	for range 5 {
+		var ctx context.Context
+		ctx, giveUp = context.WithCancel(t.Context())
+		_, err := r.Exec(ctx, []string{"sleep", "777"}, nil)
+		giveUp()
+		if err == nil || errors.Is(err, task.ErrNotAsked) {
+			t.Errorf("a command without an end: %v, want a failure of the task's", err)
+		}
+	}
+	if made != maxLeft {
+		t.Errorf("%d commands run on, want %d", made, maxLeft)
+	}
+	ends.Store(true)
+	if _, err := r.Exec(t.Context(), []string{"true"}, nil); err != nil || made != maxLeft+1 {
+		t.Errorf("once they ended: %v, %d commands", err, made)
 	}
 }
 

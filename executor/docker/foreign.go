@@ -3,6 +3,7 @@ package docker
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"path/filepath"
 	"strconv"
@@ -97,8 +98,48 @@ func (s spec) volume(f facts, v mesos.Volume) error {
 	if v.GetMode() == mesos.RO {
 		mode = "ro"
 	}
-	s.host.Binds = append(s.host.Binds, source+":"+target+":"+mode)
+	return s.bind(source, target+":"+mode)
+}
+
+// bind mounts what is at source, a path on the host or a volume's name.
+func (s spec) bind(source, rest string) error {
+	if path.IsAbs(source) && !s.hostIPC {
+		if err := unshared(source); err != nil {
+			return err
+		}
+	}
+	s.host.Binds = append(s.host.Binds, source+":"+rest)
 	return nil
+}
+
+// unshared refuses the folders of the agent's shared memory and message
+// queues, what lies in them and what they lie in: tasks that mount them share
+// memory as by ipc=host. A bind takes along what is mounted below its source.
+func unshared(source string) error {
+	real, err := leadsTo(path.Clean(source))
+	if err != nil {
+		return fmt.Errorf("learn where host path %s leads: %w", source, err)
+	}
+	for _, shared := range []string{"/dev/shm", "/dev/mqueue"} {
+		if within(real, shared) || within(shared, real) {
+			return fmt.Errorf("host path %s leads to %s, which the agent's processes share: mount less, or %s", source, shared, allowHostIPC)
+		}
+	}
+	return nil
+}
+
+// leadsTo follows links as the engine will, which makes what is not there.
+func leadsTo(source string) (string, error) {
+	real, err := filepath.EvalSymlinks(source)
+	if errors.Is(err, fs.ErrNotExist) && source != "/" {
+		parent, err := leadsTo(path.Dir(source))
+		return path.Join(parent, path.Base(source)), err
+	}
+	return real, err
+}
+
+func within(p, folder string) bool {
+	return p == folder || folder == "/" || strings.HasPrefix(p, folder+"/")
 }
 
 // source is a path on the host or the name of a volume, empty for a volume
@@ -153,7 +194,9 @@ func (s spec) networks(_ task.Task, _ facts, c *mesos.ContainerInfo) error {
 		if len(c.NetworkInfos) != 1 || c.NetworkInfos[0].GetName() == "" {
 			return fmt.Errorf("docker.network USER comes with %d network_infos: name the network in one", len(c.NetworkInfos))
 		}
-		s.host.NetworkMode = container.NetworkMode(c.NetworkInfos[0].GetName())
+		if err := s.net(c.NetworkInfos[0].GetName()); err != nil {
+			return fmt.Errorf("network_infos has %s: %w", c.NetworkInfos[0].GetName(), err)
+		}
 	default:
 		return fmt.Errorf("docker.network %s is unknown: use HOST, BRIDGE, NONE or USER", n)
 	}

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -95,6 +96,7 @@ func TestContainerInfoRefused(t *testing.T) {
 		{"two drivers", "volume driver b, and another one has a", both(volumeAt("/a", fromSource(dockerVolume("x", "a"))), volumeAt("/b", fromSource(dockerVolume("y", "b"))))},
 		{"hostname of the host", "hostname is set, and the network is the host's", func(c *mesos.ContainerInfo) { c.Hostname = ptr("h") }},
 		{"user network without a name", "comes with 0 network_infos", inNetwork(user, 0)},
+		{"user network of another", "another container's network", both(inNetwork(user, 0), func(c *mesos.ContainerInfo) { c.NetworkInfos = []mesos.NetworkInfo{{Name: ptr("container:x")}} })},
 		{"ports of the host", "need a network BRIDGE or USER, this is host", inNetwork(host, 31000)},
 		{"port not offered", "host port 80 is not among the task's ports", inNetwork(bridge, 80)},
 		{"parameter privileged", "privileged, which is not served: served are add-host, ", parameters("privileged=true")},
@@ -108,9 +110,20 @@ func TestContainerInfoRefused(t *testing.T) {
 		{"every capability", "may open every GPU", parameters("cap-add=ALL")},
 		{"another's network", "another container's network", parameters("net=container:x")},
 		{"own label", "labels of that prefix", parameters("label=mesos-gpu.task=x")},
+		{"shared memory of the agent", "volume at /x: host path /dev/shm/of-another leads to /dev/shm, ", volumeAt("/x", func(v *mesos.Volume) { v.HostPath = ptr("/dev/shm/of-another") })},
+		{"by a link", "leads to /dev/shm, ", volumeAt("/x", func(v *mesos.Volume) { v.HostPath = ptr("link/new") })},
+		{"by an option", "volume=/dev//shm/:/x: host path /dev//shm/ leads to /dev/shm, ", parameters("volume=/dev//shm/:/x")},
+		{"by what it lies in", "set MESOS_GPU_ALLOW_HOST_IPC=1", parameters("volume=/:/host:ro")},
+		{"by the devices' folder", "leads to /dev/shm, ", parameters("volume=/dev:/host/dev")},
+		{"message queues", "leads to /dev/mqueue, ", parameters("volume=/dev/mqueue:/x")},
+		{"log-driver", "log-driver=: it names no driver", parameters("log-driver=")},
 		{"shm-size", "shm-size=much: ", parameters("shm-size=much")},
 		{"ulimit", "ulimit=files: ", parameters("ulimit=files")},
 		{"volume", "volume=data:/data/x/../: ", parameters("volume=./data:/data/x/../")},
+	}
+	sandbox := t.TempDir()
+	if err := os.Symlink("/dev/shm", filepath.Join(sandbox, "link")); err != nil {
+		t.Fatal(err)
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -119,7 +132,7 @@ func TestContainerInfoRefused(t *testing.T) {
 			if tt.name == "volume" {
 				tt.want = "it reads HOST:CONTAINER"
 			}
-			if _, err := containerSpec(work, facts{sandbox: "/sandbox"}); err == nil || !strings.Contains(err.Error(), tt.want) {
+			if _, err := containerSpec(work, facts{sandbox: sandbox}); err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q in it", err, tt.want)
 			}
 		})
@@ -190,6 +203,35 @@ cat /option/there`), both(
 	}
 }
 
+// The operator may let tasks share memory, by a volume too. Beside the shared
+// folders are others.
+func TestSharedVolumes(t *testing.T) {
+	for source, f := range map[string]facts{"/dev/shm": {hostIPC: true}, "/": {hostIPC: true}, "/dev/shmoo": {}, "/etc": {}, "name": {}} {
+		s, err := containerSpec(foreign(shell("debian:12", ""), parameters("volume="+source+":/x:ro")), f)
+		if err != nil || !slices.Equal(s.host.Binds, []string{source + ":/x:ro"}) {
+			t.Errorf("%s: got %v (%v)", source, s.host.Binds, err)
+		}
+	}
+}
+
+// A log that the engine writes beside the sandbox's has an end.
+func TestEngineLog(t *testing.T) {
+	for want, options := range map[string][]string{
+		"none map[]":                            nil,
+		"journald map[]":                        {"log-driver=journald"},
+		"json-file map[max-size:100m]":          {"log-driver=json-file"},
+		"json-file map[max-file:3 max-size:1m]": {"log-opt=max-size=1m", "log-opt=max-file=3", "log-driver=json-file"},
+	} {
+		s, err := containerSpec(foreign(shell("debian:12", ""), parameters(options...)), facts{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(s.host.LogConfig.Type, " ", s.host.LogConfig.Config); got != want {
+			t.Errorf("%v: got %s, want %s", options, got, want)
+		}
+	}
+}
+
 // Parameters, as the container sees them.
 func TestParameters(t *testing.T) {
 	h := newHost(t)
@@ -197,7 +239,7 @@ func TestParameters(t *testing.T) {
 	work := foreign(shell(img, `id -u; pwd; echo $A; hostname; ulimit -n; df -m /dev/shm | awk 'NR==2{print $2}'
 touch /x 2>&1 | grep -o Read-only; touch /scratch/x && echo scratch; grep -c pinned /etc/hosts; cat /etc/resolv.conf | grep -v '^#'
 ls /sys/class/net`), parameters(
-		"user=65534", "workdir=/usr", "env=A=b", "env=MESOS_TASK_ID=forged", "hostname=box", "net=none", "ulimit=nofile=128:128", "shm-size=8m", "read-only=true", "tmpfs=/scratch",
+		"user=65534", "workdir=/usr", "env=A=a", "env=A=b", "env=MESOS_TASK_ID=forged", "hostname=box", "net=none", "ulimit=nofile=128:128", "shm-size=8m", "read-only=true", "tmpfs=/scratch",
 		"add-host=pinned:10.1.2.3", "dns=10.9.9.9", "cap-add=IPC_LOCK", "cap-drop=MKNOD", "label=team=vision", "init=false", "pids-limit=50", "memory-swap=-1"))
 	r := h.start(t, work).(*running)
 	c, err := h.engine.ContainerInspect(t.Context(), r.id)

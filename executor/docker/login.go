@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/docker/docker/api/types/registry"
 	"github.com/google/go-containerregistry/pkg/name"
@@ -79,19 +80,20 @@ type configSource struct {
 	path   string
 	open   func() (*os.File, error)
 	legacy bool
+	// helpers says that it may name programs of the agent to ask.
+	helpers bool
 }
 
 func (d *Runtime) configs() []configSource {
 	inSandbox := func(name string) configSource {
 		return configSource{
 			path: filepath.Join(d.Sandbox, name), legacy: name == legacyConfig,
-			// An archive may have made a link: to a file of the sandbox only.
-			open: func() (*os.File, error) { return os.OpenInRoot(d.Sandbox, name) },
+			open: func() (*os.File, error) { return openIn(d.Sandbox, name) },
 		}
 	}
 	sources := []configSource{inSandbox(sandboxConfig), inSandbox(legacyConfig)}
 	if d.DockerConfig != "" {
-		sources = append(sources, configSource{path: d.DockerConfig, open: func() (*os.File, error) {
+		sources = append(sources, configSource{path: d.DockerConfig, helpers: true, open: func() (*os.File, error) {
 			file, err := os.Open(d.DockerConfig)
 			if errors.Is(err, fs.ErrNotExist) {
 				return nil, errors.New("no such file: MESOS_GPU_DOCKER_CONFIG names it")
@@ -100,4 +102,24 @@ func (d *Runtime) configs() []configSource {
 		}})
 	}
 	return sources
+}
+
+// openIn opens a regular file of the sandbox. An archive may have made a link
+// there, which leads to other files of the sandbox only, or a pipe, for which
+// nobody waits.
+func openIn(sandbox, name string) (*os.File, error) {
+	root, err := os.OpenRoot(sandbox)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	file, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+		file.Close()
+		return nil, errors.Join(err, errors.New("it is no regular file"))
+	}
+	return file, nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/docker/docker/api/types/registry"
 	"github.com/google/go-cmp/cmp"
 	"github.com/sirupsen/logrus"
+	"golang.org/x/sys/unix"
 )
 
 // secret is what no message and no log may hold.
@@ -70,6 +71,7 @@ func TestLogin(t *testing.T) {
 		{"helper of a registry", own, "", "", `{"credsStore":"absent","credHelpers":{"registry.example:5000":"echo"}}`, password("carl", "registry.example:5000")},
 		{"helper of all", own, "", "", `{"credsStore":"echo","auths":{"registry.example:5000":{}}}`, password("carl", "registry.example:5000")},
 		{"helper with a token", own, "", "", `{"credsStore":"token"}`, &registry.AuthConfig{IdentityToken: secret, ServerAddress: "registry.example:5000"}},
+		{"no helper of the sandbox's", own, `{"credsStore":"echo","credHelpers":{"registry.example:5000":"token"}}`, "", auths("registry.example:5000", ann), password("ann", "registry.example:5000")},
 		{"helper that knows nothing", own, "", "", `{"credsStore":"empty"}`, nil},
 		{"entry of a helper", own, "", "", auths("registry.example:5000", ""), nil},
 		{"not an image's name", "UPPER::", "", "", "{", nil},
@@ -145,6 +147,15 @@ func TestLoginErrors(t *testing.T) {
 		d := &Runtime{Sandbox: t.TempDir(), DockerConfig: t.TempDir()}
 		if _, err := d.login(t.Context(), "r.example/app"); err == nil || !strings.Contains(err.Error(), d.DockerConfig) {
 			t.Errorf("got %v, want the file named", err)
+		}
+	})
+	t.Run("a pipe", func(t *testing.T) {
+		d := &Runtime{Sandbox: t.TempDir()}
+		if err := unix.Mkfifo(filepath.Join(d.Sandbox, ".dockercfg"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.login(t.Context(), "r.example/app"); err == nil || !strings.Contains(err.Error(), ".dockercfg: it is no regular file") {
+			t.Errorf("got %v, want that it is no file", err)
 		}
 	})
 	t.Run("a link out of the sandbox", func(t *testing.T) {

@@ -18,35 +18,45 @@ import (
 
 // output copies a container's output into the sandbox.
 type output struct {
+	files  []*patient // stdout and stderr
 	conn   types.HijackedResponse
 	copied chan struct{} // closed once all is copied
 }
 
-// attach opens the sandbox's stdout and stderr and starts to copy. The agent
-// made both for the executor's own words, which are few: what the executor
-// says after a rotation goes on into the older file.
-func (r *running) attach(ctx context.Context) (*output, error) {
-	var files [2]*patient
-	for i, name := range []string{"stdout", "stderr"} {
+// openOutput opens the sandbox's stdout and stderr and starts to copy. The
+// agent made both for the executor's own words, which are few: what the
+// executor says after a rotation goes on into the older file.
+func (r *running) openOutput(ctx context.Context) (*output, error) {
+	o := &output{}
+	for _, name := range []string{"stdout", "stderr"} {
 		file, err := rotate.Open(filepath.Join(r.sandbox, name), r.logs)
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("open task output: %w", err), closeAll(files[:i]))
+			return nil, errors.Join(fmt.Errorf("open task output: %w", err), closeAll(o.files))
 		}
-		files[i] = &patient{file: file, log: r.log.WithField("output", name)}
+		o.files = append(o.files, &patient{file: file, log: r.log.WithField("output", name)})
 	}
+	if err := r.attach(ctx, o); err != nil {
+		return nil, errors.Join(err, closeAll(o.files))
+	}
+	return o, nil
+}
+
+// attach copies into files that are open, whatever their names have become:
+// after a restart of the engine the task may have put something else there.
+func (r *running) attach(ctx context.Context, o *output) error {
 	conn, err := r.engine.ContainerAttach(ctx, r.id, container.AttachOptions{Stream: true, Stdout: true, Stderr: true})
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("attach to container: %w", err), closeAll(files[:]))
+		return fmt.Errorf("attach to container: %w", err)
 	}
-	o := &output{conn: conn, copied: make(chan struct{})}
+	copied := make(chan struct{})
+	o.conn, o.copied = conn, copied
 	go func() {
-		defer close(o.copied)
-		_, err := stdcopy.StdCopy(files[0], files[1], conn.Reader)
-		if err := errors.Join(err, closeAll(files[:])); err != nil {
+		defer close(copied)
+		if _, err := stdcopy.StdCopy(o.files[0], o.files[1], conn.Reader); err != nil {
 			r.log.WithError(err).Warn("copying the task's output ended early")
 		}
 	}()
-	return o, nil
+	return nil
 }
 
 func closeAll(files []*patient) error {
@@ -103,8 +113,15 @@ func (o *output) drain(limit time.Duration) {
 	}
 }
 
-// close ends the copying and waits for its end.
-func (o *output) close() {
+// detach ends the copying and waits for its end.
+func (o *output) detach() {
 	o.conn.Close()
 	<-o.copied
+}
+
+func (r *running) closeOutput() {
+	r.output.detach()
+	if err := closeAll(r.output.files); err != nil {
+		r.log.WithError(err).Warn("the end of the task's output is lost")
+	}
 }

@@ -22,6 +22,7 @@ import (
 // publish), or nobody has asked for.
 func (s spec) served() map[string]func(value string) error {
 	c, h := s.config, s.host
+	envs := 0 // of the parameters: the last of a name wins, and the task's own above them
 	return map[string]func(string) error{
 		"add-host":          add(&h.ExtraHosts),
 		"cap-add":           s.capability,
@@ -32,13 +33,13 @@ func (s spec) served() map[string]func(value string) error {
 		"dns-option":        add(&h.DNSOptions),
 		"dns-search":        add(&h.DNSSearch),
 		"entrypoint":        func(v string) error { c.Entrypoint = []string{v}; return nil },
-		"env":               func(v string) error { c.Env = append([]string{v}, c.Env...); return nil }, // the task's own win
+		"env":               func(v string) error { c.Env = slices.Insert(c.Env, envs, v); envs++; return nil },
 		"group-add":         add(&h.GroupAdd),
 		"hostname":          set(&c.Hostname),
 		"init":              func(v string) (err error) { h.Init, err = boolean(v); return err },
 		"ipc":               s.ipc,
 		"label":             s.label,
-		"log-driver":        set(&h.LogConfig.Type),
+		"log-driver":        s.logDriver,
 		"log-opt":           s.logOption,
 		"memory-swap":       size(&h.MemorySwap),
 		"memory-swappiness": func(v string) (err error) { h.MemorySwappiness, err = integer(v); return err },
@@ -75,6 +76,9 @@ func (s spec) parameters(_ task.Task, _ facts, c *mesos.ContainerInfo) error {
 		if err := option(p.Value); err != nil {
 			return fmt.Errorf("docker.parameters: %s=%s: %w", p.Key, p.Value, err)
 		}
+	}
+	if l := &s.host.LogConfig; l.Type == "json-file" && l.Config["max-size"] == "" {
+		return s.logOption("max-size=" + maxEngineLog)
 	}
 	return nil
 }
@@ -122,12 +126,14 @@ func (s spec) capability(v string) error {
 	return nil
 }
 
+const allowHostIPC = "set MESOS_GPU_ALLOW_HOST_IPC=1 for the agent's executors"
+
 // ipc lets a task share its agent's memory segments where the operator has
 // said so: it could read and write those of any task that does.
 func (s spec) ipc(v string) error {
 	switch {
 	case v == "host" && !s.hostIPC:
-		return fmt.Errorf("sharing memory with the agent is the operator's to allow: set MESOS_GPU_ALLOW_HOST_IPC=1 for the agent's executors, or use private, shareable or none")
+		return fmt.Errorf("sharing memory with the agent is the operator's to allow: %s, or use private, shareable or none", allowHostIPC)
 	case v != "host" && v != "private" && v != "shareable" && v != "none":
 		return fmt.Errorf("served are private, shareable, none and, where the operator allows it, host")
 	}
@@ -150,6 +156,20 @@ func (s spec) label(v string) error {
 		return fmt.Errorf("labels of that prefix are the executor's own")
 	}
 	s.config.Labels[name] = value
+	return nil
+}
+
+// maxEngineLog bounds the copy of a task's output that the engine's driver
+// json-file keeps, without an end unless told otherwise.
+const maxEngineLog = "100m"
+
+// logDriver takes a driver by its name: the engine's default, which an empty
+// one means, may be one without an end.
+func (s spec) logDriver(v string) error {
+	if v == "" {
+		return fmt.Errorf("it names no driver")
+	}
+	s.host.LogConfig.Type = v
 	return nil
 }
 
@@ -187,9 +207,9 @@ func (s spec) ulimit(v string) error {
 
 // volumeOption is docker run's HOST:CONTAINER[:MODE].
 func (s spec) volumeOption(v string) error {
-	if source, _, ok := strings.Cut(v, ":"); !ok || source == "" || strings.Contains(source, "/") && !path.IsAbs(source) {
+	source, rest, ok := strings.Cut(v, ":")
+	if !ok || source == "" || strings.Contains(source, "/") && !path.IsAbs(source) {
 		return fmt.Errorf("it reads HOST:CONTAINER[:MODE], with absolute paths")
 	}
-	s.host.Binds = append(s.host.Binds, v)
-	return nil
+	return s.bind(source, rest)
 }

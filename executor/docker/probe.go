@@ -60,35 +60,74 @@ func (r *running) Written(ctx context.Context) (bytes int64, err error) {
 	return *c.SizeRw, nil
 }
 
+// maxLeft is how many commands may run on in a container beyond their time.
+const maxLeft = 3
+
 // Exec implements task.Probed: docker exec. The engine cannot end a command
-// that outlasts ctx; it goes with its container.
+// that outlasts ctx; it goes with its container, and until then few others
+// begin beside it.
 func (r *running) Exec(ctx context.Context, argv []string, env map[string]string) (code int, err error) {
+	if err := r.room(ctx); err != nil {
+		return 0, err
+	}
+	code, id, err := r.exec(ctx, argv, env)
+	if ctx.Err() != nil && id != "" {
+		r.leftMu.Lock()
+		defer r.leftMu.Unlock()
+		r.left = append(r.left, id)
+	}
+	return code, err
+}
+
+// room is an error where as many commands are left behind as may be.
+func (r *running) room(ctx context.Context) error {
+	r.leftMu.Lock()
+	defer r.leftMu.Unlock()
+	var left []string
+	for _, id := range r.left {
+		e, err := r.engine.ContainerExecInspect(ctx, id)
+		if err != nil && !errdefs.IsNotFound(err) {
+			return fmt.Errorf("inspect command in container %s: %w", r.name, notAsked(err))
+		}
+		if err == nil && e.Running {
+			left = append(left, id)
+		}
+	}
+	r.left = left
+	if len(left) >= maxLeft {
+		return fmt.Errorf("command was not started: %d run on in the container beyond their time: have the command end itself, as by timeout(1)", len(left))
+	}
+	return nil
+}
+
+// exec returns the command's id where the engine made one.
+func (r *running) exec(ctx context.Context, argv []string, env map[string]string) (code int, id string, err error) {
 	options := container.ExecOptions{Cmd: argv, AttachStdout: true, AttachStderr: true}
 	for name, value := range env {
 		options.Env = append(options.Env, name+"="+value)
 	}
 	created, err := r.engine.ContainerExecCreate(ctx, r.id, options)
 	if err != nil {
-		return 0, fmt.Errorf("make command in container %s: %w", r.name, notAsked(err))
+		return 0, "", fmt.Errorf("make command in container %s: %w", r.name, notAsked(err))
 	}
 	conn, err := r.engine.ContainerExecAttach(ctx, created.ID, container.ExecAttachOptions{})
 	if err != nil {
-		return 0, fmt.Errorf("start command in container %s: %w", r.name, notAsked(err))
+		return 0, created.ID, fmt.Errorf("start command in container %s: %w", r.name, notAsked(err))
 	}
 	stop := context.AfterFunc(ctx, conn.Close)
 	defer conn.Close()
 	_, err = io.Copy(io.Discard, conn.Reader)
 	if !stop() {
-		return 0, errors.New("command did not end in time")
+		return 0, created.ID, errors.New("command did not end in time")
 	}
 	if err != nil {
-		return 0, fmt.Errorf("read from command in container %s: %w: %w", r.name, task.ErrNotAsked, err)
+		return 0, created.ID, fmt.Errorf("read from command in container %s: %w: %w", r.name, task.ErrNotAsked, err)
 	}
 	code, err = r.execStatus(ctx, created.ID)
 	if err != nil {
-		return 0, fmt.Errorf("inspect command in container %s: %w", r.name, notAsked(err))
+		return 0, created.ID, fmt.Errorf("inspect command in container %s: %w", r.name, notAsked(err))
 	}
-	return code, nil
+	return code, created.ID, nil
 }
 
 // execAgain is the pause between two looks at a command whose output ended

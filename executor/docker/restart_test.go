@@ -154,7 +154,8 @@ func (s *said) String() string {
 }
 
 // A task outlives its engine's restart where the engine keeps its containers,
-// and its output goes on; elsewhere the status says what ended it.
+// and its output goes on, whatever it made of
+// stdout; elsewhere the status says what ended it.
 func TestEngineRestarts(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -176,7 +177,9 @@ func TestEngineRestarts(t *testing.T) {
 			e := newPrivateEngine(t, tt.options...)
 			h := newHost(t).on(t, e)
 			img := testimage.Load(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:restart", nil, nil))
-			work := shell(img, `trap '' TERM; echo ready; until [ -e $MESOS_SANDBOX/go ]; do sleep 0.1; done; echo after; exit 7`)
+			work := shell(img, `trap '' TERM
+cd $MESOS_SANDBOX; ln stdout kept; ln -s kept new; mv new stdout # no file to open again
+echo ready; until [ -e $MESOS_SANDBOX/go ]; do sleep 0.1; done; echo after; exit 7`)
 			work.KillGrace = time.Second
 			var heard said
 			work.Tell = heard.tell

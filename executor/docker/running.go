@@ -3,6 +3,7 @@ package docker
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -48,12 +49,15 @@ type running struct {
 	signaled atomic.Bool // with whatever signal
 	// died says that the engine went away and came back without the process.
 	died bool
+
+	leftMu sync.Mutex
+	left   []string // the ids of commands that outlasted their time
 }
 
 // start attaches to the output and to the end before it starts the process,
 // so that neither is missed.
 func (r *running) start(ctx context.Context) error {
-	out, err := r.attach(ctx)
+	out, err := r.openOutput(ctx)
 	if err != nil {
 		return err
 	}
@@ -61,7 +65,7 @@ func (r *running) start(ctx context.Context) error {
 	r.await(ctx, container.WaitConditionNextExit)
 	if err := r.engine.ContainerStart(ctx, r.id, container.StartOptions{}); err != nil {
 		r.release()
-		out.close()
+		r.closeOutput()
 		return fmt.Errorf("start container of image %s: %w", r.task.Image, err)
 	}
 	r.describe(ctx)
@@ -87,7 +91,7 @@ func (r *running) Wait(ctx context.Context) (task.Exit, error) {
 		// The container may hold GPUs still: that is what people must know.
 		err = fmt.Errorf("%s; %w", ending(exit, err), e)
 	}
-	r.output.close()
+	r.closeOutput()
 	return exit, err
 }
 

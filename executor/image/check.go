@@ -51,7 +51,7 @@ func (u *Unfit) Error() string {
 	if u.By == ByGPU {
 		remedy = "ask for another type of GPU, or use an image for this one"
 	}
-	return fmt.Sprintf("%s: it wants %s (%s), the agent has %s: %s; NVIDIA_DISABLE_REQUIRE=true in the job's environment starts it all the same", u.By.phrase(), u.Wants, u.From, u.Has, remedy)
+	return fmt.Sprintf("%s: it wants %s (%s), the agent has %s: %s", u.By.phrase(), u.Wants, u.From, u.Has, remedy)
 }
 
 func (f Fault) phrase() string { return "image is unfit for the agent's " + string(f) }

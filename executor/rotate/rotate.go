@@ -1,8 +1,8 @@
 // Package rotate bounds the files that a task's output goes to: PATH grows to
 // a size, then becomes PATH.1, what was PATH.1 becomes PATH.2, and the oldest
-// goes. It decides only when and how one file follows another. It never waits
-// for a disk, and it follows no link: the files lie in a folder that the task
-// may write, and who rotates them may be root.
+// goes. It decides only when and how one file follows another. It never syncs,
+// and it leaves their folder by no link: the task may write there, and who
+// rotates may be root.
 package rotate
 
 import (
@@ -12,6 +12,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
 	"syscall"
 )
@@ -27,9 +28,15 @@ type Limits struct {
 // staged ends the name of a file that is to become the present one.
 const staged = ".new"
 
+// series is an output's files: NAME, NAME.1 and so on, below a folder.
+type series struct {
+	*os.Root
+	name string
+}
+
 // appender is what Open returns.
 type appender struct {
-	path   string
+	series
 	limits Limits
 	file   *os.File
 	size   int64
@@ -45,37 +52,53 @@ type appender struct {
 // A Write that meets a full disk, or cannot rotate, returns how much it wrote
 // and the error; later ones try again.
 func Open(path string, l Limits) (io.WriteCloser, error) {
-	if l.Bytes > 0 {
-		if err := settle(path); err != nil {
-			return nil, fmt.Errorf("open %s: finish its rotation: %w", path, err)
-		}
-	}
-	a := &appender{path: path, limits: l}
-	var err error
-	if a.file, err = open(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY); err != nil {
-		return nil, err
-	}
-	info, err := a.file.Stat()
+	root, err := os.OpenRoot(filepath.Dir(path))
 	if err != nil {
-		a.file.Close()
 		return nil, err
 	}
-	a.size = info.Size()
+	a := &appender{series: series{root, filepath.Base(path)}, limits: l}
+	if err := a.begin(); err != nil {
+		root.Close()
+		return nil, fmt.Errorf("open %s: %w", path, err)
+	}
 	return a, nil
 }
 
+func (a *appender) begin() error {
+	if a.limits.Bytes > 0 {
+		if err := a.settle(); err != nil {
+			return fmt.Errorf("finish its rotation: %w", err)
+		}
+	}
+	file, info, err := a.open(os.O_APPEND | os.O_CREATE | os.O_WRONLY)
+	if err != nil {
+		return err
+	}
+	a.file, a.size = file, info.Size()
+	return nil
+}
+
+var errIrregular = errors.New("it is no regular file")
+
 // open opens a regular file, and waits for nothing: a task may have put a link
 // or a pipe there.
-func open(path string, flags int) (*os.File, error) {
-	file, err := os.OpenFile(path, flags|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o644)
+func (s series) open(flags int) (*os.File, fs.FileInfo, error) {
+	if info, err := s.Lstat(s.name); err == nil && !info.Mode().IsRegular() {
+		return nil, nil, errIrregular
+	}
+	file, err := s.OpenFile(s.name, flags|syscall.O_NONBLOCK, 0o644)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+	info, err := file.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errIrregular
+	}
+	if err != nil {
 		file.Close()
-		return nil, errors.Join(err, fmt.Errorf("open %s: it is no regular file", path))
+		return nil, nil, err
 	}
-	return file, nil
+	return file, info, nil
 }
 
 // Write implements io.Writer.
@@ -84,7 +107,7 @@ func (a *appender) Write(p []byte) (n int, err error) {
 		part := a.fitting(p)
 		if part == 0 {
 			if err := a.rotate(); err != nil {
-				return n, fmt.Errorf("rotate %s: %w", a.path, err)
+				return n, fmt.Errorf("rotate %s: %w", a.name, err)
 			}
 			continue
 		}
@@ -122,12 +145,12 @@ func (a *appender) fitting(p []byte) int {
 
 // rotate begins a new file. Where that cannot be made the old one stays.
 func (a *appender) rotate() error {
-	next, err := stage(a.path)
+	next, err := a.stage()
 	if err != nil {
 		return err
 	}
-	if err = retire(a.path, a.limits.Files); err == nil {
-		err = os.Rename(a.path+staged, a.path)
+	if err = a.retire(a.limits.Files); err == nil {
+		err = a.Rename(a.name+staged, a.name)
 	}
 	if err != nil {
 		next.Close()
@@ -139,26 +162,26 @@ func (a *appender) rotate() error {
 }
 
 // Close implements io.Closer.
-func (a *appender) Close() error { return a.file.Close() }
+func (a *appender) Close() error { return errors.Join(a.file.Close(), a.Root.Close()) }
 
 // stage makes the file that is to be the next one.
-func stage(path string) (*os.File, error) {
-	if err := remove(path + staged); err != nil {
+func (s series) stage() (*os.File, error) {
+	if err := s.remove(s.name + staged); err != nil {
 		return nil, err
 	}
-	return os.OpenFile(path+staged, os.O_APPEND|os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	return s.OpenFile(s.name+staged, os.O_APPEND|os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 }
 
 // retire gives the present file its second name, PATH.1, for the next one to
 // take the first.
-func retire(path string, files int) error {
+func (s series) retire(files int) error {
 	if files <= 1 {
 		return nil
 	}
-	if err := shift(path, files); err != nil {
+	if err := s.shift(files); err != nil {
 		return err
 	}
-	if err := os.Link(path, numbered(path, 1)); !errors.Is(err, fs.ErrNotExist) {
+	if err := s.Link(s.name, numbered(s.name, 1)); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil // the task removed it
@@ -167,21 +190,21 @@ func retire(path string, files int) error {
 // shift moves PATH.1 and those after it on by one, the oldest first, so that
 // their order is right at any moment. A gap that a crash left is filled, and
 // what is older stays.
-func shift(path string, files int) error {
+func (s series) shift(files int) error {
 	last := 1
 	for last < files-1 {
-		if _, err := os.Lstat(numbered(path, last)); errors.Is(err, fs.ErrNotExist) {
+		if _, err := s.Lstat(numbered(s.name, last)); errors.Is(err, fs.ErrNotExist) {
 			break
 		}
 		last++
 	}
 	if last == files-1 {
-		if err := remove(numbered(path, last)); err != nil {
+		if err := s.remove(numbered(s.name, last)); err != nil {
 			return err
 		}
 	}
 	for ; last > 1; last-- {
-		if err := os.Rename(numbered(path, last-1), numbered(path, last)); err != nil {
+		if err := s.Rename(numbered(s.name, last-1), numbered(s.name, last)); err != nil {
 			return err
 		}
 	}
@@ -190,26 +213,26 @@ func shift(path string, files int) error {
 
 // settle ends a rotation that a crash cut off when the old file had both its
 // names: whoever writes next must not write into PATH.1.
-func settle(path string) error {
-	present, err := os.Lstat(path)
+func (s series) settle() error {
+	present, err := s.Lstat(s.name)
 	if err != nil {
 		return nil // Open makes it, or says why not
 	}
-	if old, err := os.Lstat(numbered(path, 1)); err != nil || !os.SameFile(present, old) {
+	if old, err := s.Lstat(numbered(s.name, 1)); err != nil || !os.SameFile(present, old) {
 		return nil
 	}
-	next, err := stage(path)
+	next, err := s.stage()
 	if err != nil {
 		return err
 	}
 	next.Close()
-	return os.Rename(path+staged, path)
+	return s.Rename(s.name+staged, s.name)
 }
 
-func numbered(path string, n int) string { return path + "." + strconv.Itoa(n) }
+func numbered(name string, n int) string { return name + "." + strconv.Itoa(n) }
 
-func remove(path string) error {
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+func (s series) remove(name string) error {
+	if err := s.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil

@@ -1,6 +1,7 @@
 package rotate
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -9,66 +10,82 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// most is how many times Limits.Bytes a file may hold that has grown beyond
+// them between two looks: what is older goes. The size is the task's to
+// choose, who may make a hole of any.
+const most = 4
+
 // Truncate rotates a file that another process holds and appends to: what is
-// in it is copied to PATH.1 and then taken from it. It does nothing to a file
+// in it is copied to NAME.1 and then taken from it. It does nothing to a file
 // of at most Limits.Bytes. The writer must have opened it to append (O_APPEND):
-// another goes on at its old place, behind a hole.
+// another goes on at its old place, behind a hole. name is a path below
+// folder; no link on it leads out of that. Copying ends with ctx, and leaves
+// the file as it was.
 //
-// On ext4 and XFS no byte is lost or doubled: what was copied, a number of
-// whole blocks, is cut off at the file's head, and what came meanwhile stays; a
-// line may be parted there. Elsewhere (tmpfs, btrfs) the file is emptied: lost
-// is what comes between the copy's last read and that, and the line of that
-// moment may be torn.
-func Truncate(path string, l Limits) error {
+// On ext4 and XFS, with a limit of a file system's block or more, no byte is
+// lost or doubled of up to four times Limits.Bytes: what was copied, a number
+// of whole blocks, is cut off at the file's head, and what came meanwhile
+// stays; a line may be parted there. Elsewhere (tmpfs, btrfs) the file is
+// emptied: lost is what comes between the copy's last read and that, and the
+// line of that moment may be torn.
+func Truncate(ctx context.Context, folder, name string, l Limits) error {
 	if l.Bytes <= 0 {
 		return nil
 	}
-	info, err := os.Lstat(path)
-	if err == nil && info.Mode().IsRegular() && info.Size() <= l.Bytes {
-		return nil
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return err
 	}
-	if err := truncate(path, l); err != nil {
-		return fmt.Errorf("rotate %s: %w", path, err)
+	defer root.Close()
+	if err := (series{root, name}).truncate(ctx, l); err != nil {
+		return fmt.Errorf("rotate %s: %w", name, err)
 	}
 	return nil
 }
 
-func truncate(path string, l Limits) error {
-	file, err := open(path, os.O_RDWR)
+func (s series) truncate(ctx context.Context, l Limits) error {
+	file, info, err := s.open(os.O_RDWR)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
+	if info.Size() <= l.Bytes {
+		return nil
+	}
 	if l.Files <= 1 {
 		return file.Truncate(0)
 	}
-	if err := shift(path, l.Files); err != nil {
+	if err := s.shift(l.Files); err != nil {
 		return err
 	}
-	next, err := stage(path)
+	next, err := s.stage()
 	if err != nil {
 		return err
 	}
 	defer next.Close()
-	if err := move(file, next, numbered(path, 1)); err != nil {
-		return errors.Join(err, remove(path+staged))
+	if err := s.move(ctx, file, next, l.Bytes); err != nil {
+		return errors.Join(err, s.remove(s.name+staged))
 	}
 	return nil
 }
 
-// move takes what is in a file into another, which gets that name first: a
-// crash doubles bytes rather than losing them.
-func move(from, to *os.File, name string) error {
+// move takes the newest of what is in a file into another, which gets its name
+// first: a crash doubles bytes rather than losing them.
+func (s series) move(ctx context.Context, from, to *os.File, limit int64) error {
 	var stat unix.Stat_t
 	if err := unix.Fstat(int(from.Fd()), &stat); err != nil {
 		return err
 	}
 	// Whole blocks, and not up to the end, which cannot be cut off so.
-	whole := (stat.Size - 1) / stat.Blksize * stat.Blksize
-	if _, err := io.CopyN(to, from, whole); err != nil {
+	whole := (stat.Size - 1) / int64(stat.Blksize) * int64(stat.Blksize)
+	lost, err := skip(from, to, whole, limit)
+	if err != nil {
 		return err
 	}
-	if err := os.Rename(to.Name(), name); err != nil {
+	if _, err := io.CopyN(to, until{ctx, from}, whole-lost); err != nil {
+		return err
+	}
+	if err := s.Rename(s.name+staged, numbered(s.name, 1)); err != nil {
 		return err
 	}
 	if unix.Fallocate(int(from.Fd()), unix.FALLOC_FL_COLLAPSE_RANGE, 0, whole) == nil {
@@ -76,8 +93,35 @@ func move(from, to *os.File, name string) error {
 	}
 	// No such call on this file system. A writer that is faster than the copy
 	// must not keep it going for ever.
-	if _, err := io.Copy(to, io.LimitReader(from, stat.Size)); err != nil {
+	if _, err := io.Copy(to, until{ctx, io.LimitReader(from, stat.Size-lost)}); err != nil {
 		return err
 	}
 	return from.Truncate(0)
+}
+
+// skip leaves out, and tells readers so, what is too much of a file's head.
+func skip(from, to *os.File, size, limit int64) (lost int64, err error) {
+	if size/most <= limit {
+		return 0, nil
+	}
+	lost = size - most*limit
+	if _, err := fmt.Fprintf(to, "[mesos-gpu: %d bytes of output were lost here]\n", lost); err != nil {
+		return 0, err
+	}
+	_, err = from.Seek(lost, io.SeekStart)
+	return lost, err
+}
+
+// until reads while ctx lasts.
+type until struct {
+	ctx  context.Context
+	from io.Reader
+}
+
+// Read implements io.Reader.
+func (u until) Read(p []byte) (int, error) {
+	if err := u.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return u.from.Read(p)
 }

@@ -1,6 +1,7 @@
 package rotate
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -12,6 +13,10 @@ import (
 
 	"mesos-gpu/internal/need"
 )
+
+func truncatePath(t *testing.T, path string, l Limits) error {
+	return Truncate(t.Context(), filepath.Dir(path), filepath.Base(path), l)
+}
 
 // heldWriter appends numbered lines to a file until told to stop, as a process
 // does that an agent gave the file to.
@@ -44,10 +49,10 @@ func heldWriter(t *testing.T, path string) (stop func() (lines int)) {
 func truncateUnder(t *testing.T, path string) (written int, there []int) {
 	t.Helper()
 	stop := heldWriter(t, path)
-	const times = 50
-	l := Limits{Bytes: 8192, Files: 10000}
+	const times = 6
+	l := Limits{Bytes: 512 << 10, Files: 10000}
 	for done := 0; done < times; {
-		if err := Truncate(path, l); err != nil {
+		if err := truncatePath(t, path, l); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := os.Stat(numbered(path, done+1)); err == nil {
@@ -114,7 +119,7 @@ func TestTruncateOnTmpfs(t *testing.T) {
 	})
 	written, there := truncateUnder(t, filepath.Join(dir, "stdout"))
 	inOrder(t, there)
-	t.Logf("%d of %d lines were lost over 50 rotations under a writer without a pause", written-len(there), written)
+	t.Logf("%d of %d lines were lost over 6 rotations under a writer without a pause", written-len(there), written)
 	if lost := written - len(there); lost*2 > written {
 		t.Errorf("%d of %d lines were lost", lost, written)
 	}
@@ -138,7 +143,7 @@ func TestTruncateWithinLimits(t *testing.T) {
 			if err := os.WriteFile(path, make([]byte, tt.size), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			if err := Truncate(path, tt.limits); err != nil {
+			if err := truncatePath(t, path, tt.limits); err != nil {
 				t.Fatal(err)
 			}
 			var got []int
@@ -150,7 +155,7 @@ func TestTruncateWithinLimits(t *testing.T) {
 			}
 		})
 	}
-	if err := Truncate(filepath.Join(t.TempDir(), "none"), Limits{10, 2}); !errors.Is(err, os.ErrNotExist) {
+	if err := truncatePath(t, filepath.Join(t.TempDir(), "none"), Limits{10, 2}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no file: %v", err)
 	}
 }
@@ -162,12 +167,82 @@ func TestTruncateKeepsTheNewest(t *testing.T) {
 		if err := os.WriteFile(path, []byte(strings.Repeat(fmt.Sprint(n), 20)), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if err := Truncate(path, Limits{10, 3}); err != nil {
+		if err := truncatePath(t, path, Limits{10, 3}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	want := []string{strings.Repeat("3", 20), strings.Repeat("4", 20), ""}
 	if got := files(t, path); strings.Join(got, "|") != strings.Join(want, "|") {
 		t.Errorf("files hold %q, want %q", got, want)
+	}
+}
+
+// A task may make its output as large as it likes, by a hole: no more than the
+// newest is copied.
+func TestTruncateOfAHole(t *testing.T) {
+	const hole, limit = 1 << 30, 64 << 10
+	path := filepath.Join(t.TempDir(), "stdout")
+	if err := os.WriteFile(path, []byte("old\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, hole); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	mustWrite(t, file, "new\n")
+	if err := truncatePath(t, path, Limits{limit, 3}); err != nil {
+		t.Fatal(err)
+	}
+	old, err := os.Stat(numbered(path, 1))
+	if err != nil || old.Size() > (most+1)*limit {
+		t.Fatalf("%v bytes were copied (%v), want at most %d", old.Size(), err, (most+1)*limit)
+	}
+	text := strings.Join(files(t, path), "")
+	if !strings.HasPrefix(text, "[mesos-gpu: ") || !strings.HasSuffix(text, "\x00new\n") {
+		t.Errorf("files begin with %q and end with %q, want what is lost and the newest", text[:20], text[len(text)-8:])
+	}
+	if info, err := os.Stat(path); err != nil || info.Size() > limit {
+		t.Errorf("the file is of %d bytes (%v) still", info.Size(), err)
+	}
+}
+
+// Whoever waits for the task waits for no copy.
+func TestTruncateEndsWithItsContext(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "stdout")
+	if err := os.WriteFile(path, make([]byte, 1<<20), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := Truncate(ctx, filepath.Dir(path), "stdout", Limits{64 << 10, 3}); !errors.Is(err, context.Canceled) {
+		t.Errorf("copying ended with %v, want %v", err, context.Canceled)
+	}
+	if got := files(t, path); len(got) != 1 || len(got[0]) != 1<<20 {
+		t.Errorf("there are %d files, want the one of before", len(got))
+	}
+	if _, err := os.Lstat(path + staged); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the copy is left behind: %v", err)
+	}
+}
+
+// A link on the way to the file is the task's, too.
+func TestFoldersThatAreLinks(t *testing.T) {
+	sandbox, outside := t.TempDir(), t.TempDir()
+	precious := filepath.Join(outside, "stdout")
+	if err := os.WriteFile(precious, make([]byte, 20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Mkdir(filepath.Join(sandbox, "containers"), 0o755), os.Symlink(outside, filepath.Join(sandbox, "containers", "id"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := Truncate(t.Context(), sandbox, "containers/id/stdout", Limits{10, 1}); err == nil {
+		t.Error("a file outside was rotated")
+	}
+	if info, err := os.Stat(precious); err != nil || info.Size() != 20 {
+		t.Errorf("the file outside is of %d bytes (%v)", info.Size(), err)
 	}
 }

@@ -21,8 +21,8 @@ import (
 type Task struct {
 	ID        string
 	Framework string
-	// Job and Index name the task among its job's; both are empty for other
-	// frameworks' tasks.
+	// Job and Index name the task among its job's. Other frameworks' tasks
+	// have their name and 0.
 	Job   string
 	Index int
 	// Container is the executor's own container; nested ones are its
@@ -126,7 +126,7 @@ func (t Task) Environment() map[string]string {
 	for name, value := range t.Env {
 		env[name] = value
 	}
-	if t.Job != "" { // tasks of other frameworks have none
+	if t.Job != "" { // not every framework names its tasks
 		env["MESOS_GPU_JOB"] = t.Job
 		env["MESOS_GPU_TASK_INDEX"] = strconv.Itoa(t.Index)
 	}

@@ -19,6 +19,8 @@ func TestEnv(t *testing.T) {
 			map[string]string{"MESOS_TASK_ID": "t", "NVIDIA_VISIBLE_DEVICES": "void"}},
 		{"a job's task knows its place", Task{Job: "train", Index: 2}, map[string]string{
 			"MESOS_GPU_JOB": "train", "MESOS_GPU_TASK_INDEX": "2", "MESOS_TASK_ID": "t", "NVIDIA_VISIBLE_DEVICES": "void"}},
+		{"another framework's knows its name", Task{Job: "web"}, map[string]string{
+			"MESOS_GPU_JOB": "web", "MESOS_GPU_TASK_INDEX": "0", "MESOS_TASK_ID": "t", "NVIDIA_VISIBLE_DEVICES": "void"}},
 		{"devices without names", Task{GPUs: 1}, map[string]string{"MESOS_TASK_ID": "t", "NVIDIA_VISIBLE_DEVICES": "void"}},
 	}
 	for _, tt := range tests {

@@ -21,6 +21,10 @@ import (
 // killed, and to be removed.
 const clearTimeout = 10 * time.Second
 
+// endTimeout bounds how much later than its checks a task may end that takes
+// them along.
+const endTimeout = 5 * time.Second
+
 // Address implements task.Probed: a nested container shares its executor's
 // network, unless it asked for one of its own.
 func (r *running) Address() string {
@@ -54,12 +58,24 @@ func (r *running) Exec(ctx context.Context, argv []string, env map[string]string
 		return 0, err
 	case waited != nil:
 		return 0, fmt.Errorf("%w: %w", task.ErrNotAsked, waited)
-	case exit.Signal == syscall.SIGKILL: // by the agent: the task is ending
-		return 0, fmt.Errorf("%w: the agent killed the check", task.ErrNotAsked)
+	case exit.Signal == syscall.SIGKILL && r.ends(ctx):
+		return 0, fmt.Errorf("%w: the agent killed the check with its task", task.ErrNotAsked)
 	case exit.Signal != 0 || exit.NoStatus:
 		return 0, fmt.Errorf("command was %s", exit)
 	}
 	return exit.Code, nil
+}
+
+// ends waits for the task's end, which takes its checks along before it is
+// known itself.
+func (r *running) ends(ctx context.Context) bool {
+	select {
+	case <-r.ended:
+		return true
+	case <-ctx.Done():
+	case <-time.After(endTimeout):
+	}
+	return false
 }
 
 // session runs a command to its end. Its output goes nowhere, as that of a

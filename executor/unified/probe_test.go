@@ -28,6 +28,7 @@ type sessions struct {
 	broken error // at the end of the output
 	hang   bool  // until the connection is closed
 	waited *agent.Response_WaitNestedContainer
+	ended  bool // the task, with its check
 	calls  []string
 	launch *agent.Call_LaunchNestedContainerSession
 }
@@ -88,7 +89,8 @@ func TestExec(t *testing.T) {
 	}{
 		{"exit status", sessions{waited: status(3 << 8)}, 3, "", true, whole},
 		{"signal of its own", sessions{waited: status(int32(syscall.SIGSEGV))}, 0, "SIGSEGV", true, whole},
-		{"killed with its task", sessions{waited: status(int32(syscall.SIGKILL))}, 0, "killed the check", false, whole},
+		{"killed with its task", sessions{ended: true, waited: status(int32(syscall.SIGKILL))}, 0, "killed the check", false, whole},
+		{"killed alone", sessions{waited: status(int32(syscall.SIGKILL))}, 0, "SIGKILL", true, whole},
 		{"no status", sessions{waited: &agent.Response_WaitNestedContainer{}}, 0, "without an exit status", true, whole},
 		{"too slow", sessions{hang: true, waited: status(int32(syscall.SIGKILL))}, 0, "did not end in time", true, whole},
 		{"agent leaves", sessions{broken: io.ErrUnexpectedEOF, waited: status(0)}, 0, "unexpected EOF", false, whole},
@@ -101,7 +103,10 @@ func TestExec(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				user := "nobody"
-				r := &running{agent: &tt.agent, id: mesos.ContainerID{Value: "task"}, user: &user, log: quiet(t)}
+				r := &running{agent: &tt.agent, id: mesos.ContainerID{Value: "task"}, user: &user, log: quiet(t), ended: make(chan struct{})}
+				if tt.agent.ended {
+					time.AfterFunc(time.Second, func() { close(r.ended) })
+				}
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				code, err := r.Exec(ctx, []string{"/bin/check", "-x"}, map[string]string{"B": "2", "A": "1"})

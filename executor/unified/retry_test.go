@@ -57,7 +57,7 @@ func (s *scripted) Send(ctx context.Context, r calls.Request) (mesos.Response, e
 
 func nested(t *testing.T, answers ...answer) (*running, *scripted) {
 	s := &scripted{answers: answers}
-	return &running{agent: s, id: mesos.ContainerID{Value: "nested"}, log: quiet(t)}, s
+	return &running{agent: s, id: mesos.ContainerID{Value: "nested"}, log: quiet(t), ended: make(chan struct{})}, s
 }
 
 func TestWaitSurvivesTheAgent(t *testing.T) {

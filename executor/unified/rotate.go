@@ -14,25 +14,28 @@ import (
 // grow beyond its limit.
 const rotateEvery = 5 * time.Second
 
-// rotate keeps the output within its limits until ctx ends. The agent holds
-// the files, so they stay the same ones.
+// rotate keeps the output within its limits until the task or ctx ends. The
+// agent holds the files, so they stay the same ones.
 func (r *running) rotate(ctx context.Context) {
 	if r.logs.Bytes <= 0 {
 		return
 	}
-	for tick := time.NewTicker(rotateEvery); ; {
+	tick := time.NewTicker(rotateEvery)
+	defer tick.Stop()
+	for {
 		select {
 		case <-tick.C:
+		case <-r.ended:
+			return
 		case <-ctx.Done():
-			tick.Stop()
 			return
 		}
 		for _, name := range outputs() {
-			err := rotate.Truncate(filepath.Join(r.sandbox, inside(r.id.Value, name)), r.logs)
+			err := rotate.Truncate(ctx, r.sandbox, inside(r.id.Value, name), r.logs)
 			if err == nil {
 				err = linkRotated(r.sandbox, r.id.Value, name, r.logs.Files)
 			}
-			if err != nil {
+			if err != nil && ctx.Err() == nil {
 				r.log.WithError(err).Warn("cannot rotate the task's output")
 			}
 		}

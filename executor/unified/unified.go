@@ -55,7 +55,7 @@ func (u *Runtime) Start(ctx context.Context, t task.Task) (task.Running, error) 
 	parent := t.Container
 	r := &running{
 		agent: u.Agent, id: mesos.ContainerID{Value: uuid.NewString(), Parent: &parent},
-		log: u.Log, sandbox: u.Sandbox, logs: u.Logs, networked: len(t.MesosContainer.GetNetworkInfos()) > 0,
+		log: u.Log, sandbox: u.Sandbox, logs: u.Logs, ended: make(chan struct{}), networked: len(t.MesosContainer.GetNetworkInfos()) > 0,
 	}
 	command, container := describe(t)
 	r.user = command.User
@@ -84,6 +84,7 @@ type running struct {
 	log     logrus.FieldLogger
 	sandbox string
 	logs    rotate.Limits
+	ended   chan struct{} // closed once Wait is done
 	// user is who runs the task's command, where it says so; networked that
 	// it has a network of its own.
 	user      *string
@@ -104,11 +105,10 @@ func (r *running) launch(ctx context.Context, command *mesos.CommandInfo, contai
 
 // Wait implements task.Running.
 func (r *running) Wait(ctx context.Context) (task.Exit, error) {
-	watch, stop := context.WithCancel(ctx)
 	var rotating sync.WaitGroup
-	rotating.Go(func() { r.rotate(watch) })
+	rotating.Go(func() { r.rotate(ctx) })
 	defer rotating.Wait()
-	defer stop()
+	defer close(r.ended)
 	var exit task.Exit
 	err := r.retry(ctx, func() (err error) {
 		exit, err = r.wait(ctx)

@@ -24,6 +24,9 @@ type Cluster interface {
 	Self(ctx context.Context) (url, frameworkID, role string, err error)
 	// Submit submits the jobs, all or, where one may not be, none.
 	Submit(ctx context.Context, specs ...job.Spec) error
+	// Admit says whether jobs may be submitted at all, however full the
+	// cluster is, and does nothing.
+	Admit(ctx context.Context, specs ...job.Spec) error
 	// Scale has a service run so many tasks.
 	Scale(ctx context.Context, name string, tasks int) error
 	// Stop ends tasks; their services start others in their places unless

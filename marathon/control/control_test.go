@@ -426,6 +426,32 @@ func TestDryRun(t *testing.T) {
 	})
 }
 
+// TestRefusedApp: what the cluster would never run is refused when it is
+// asked for, and nothing is begun.
+func TestRefusedApp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		f.refuses = map[string]bool{"/g/bad": true}
+		s := lead(t, f, nil)
+		for path, body := range map[string]string{
+			"/v2/apps":   `{"id":"/g/bad","cmd":"sleep 1"}`,
+			"/v2/groups": `{"id":"/g","apps":[{"id":"good","cmd":"sleep 1"},{"id":"bad","cmd":"sleep 1"}]}`,
+		} {
+			var answer struct{ Message string }
+			if code := s.ask("POST", path, body, &answer); code != 422 || !strings.Contains(answer.Message, "has not allowed") {
+				t.Errorf("POST %s: %d %s", path, code, answer.Message)
+			}
+		}
+		s.must("POST", "/v2/apps", `{"id":"/g/bad","cmd":"sleep 1","instances":0}`)
+		if len(f.jobs) > 0 {
+			t.Errorf("jobs %v were submitted", f.calls)
+		}
+		if err := s.end(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestPrevious(t *testing.T) {
 	for _, c := range []struct {
 		old, now string

@@ -41,6 +41,8 @@ type fake struct {
 	leads chan struct{}
 	held  bool // tasks wait instead of running
 	ports []int
+	// refuses are apps whose jobs are not admitted.
+	refuses map[string]bool
 }
 
 func newFake() *fake {
@@ -133,6 +135,16 @@ func (f *fake) Submit(_ context.Context, specs ...job.Spec) error {
 }
 
 // task is the next attempt of a place.
+// Admit refuses the jobs of apps that a test has named in refuses.
+func (f *fake) Admit(_ context.Context, specs ...job.Spec) error {
+	for _, s := range specs {
+		if f.refuses[s.Group] {
+			return fmt.Errorf("%s wants what its operator has not allowed", s.Group)
+		}
+	}
+	return nil
+}
+
 func (f *fake) task(j *job.Job, index, attempt int) job.Task {
 	f.attempts++
 	t := job.Task{

@@ -108,24 +108,35 @@ func (c *Control) Update(ctx context.Context, edit api.Edit, force bool) (deploy
 		if err != nil {
 			return deploy.Deployment{}, err
 		}
-		if err := k.translatable(apps...); err != nil {
+		if err := k.admit(ctx, apps...); err != nil {
 			return deploy.Deployment{}, err
 		}
 		return k.state.Put(now, apps, deploy.Options{Force: force})
 	})
 }
 
-// translatable refuses what no job can be.
-func (k *keeper) translatable(apps ...*marathon.App) error {
+// admit refuses what no job can be, and jobs that the cluster would refuse
+// however long they wait.
+func (k *keeper) admit(ctx context.Context, apps ...*marathon.App) error {
+	var specs []job.Spec
 	for _, a := range apps {
 		if a.Instances == 0 {
 			continue
 		}
-		if _, err := translate.Job(a, k.settings); err != nil {
-			return &api.Problem{Status: http.StatusUnprocessableEntity, Message: err.Error()}
+		spec, err := translate.Job(a, k.settings)
+		if err != nil {
+			return refused(err)
 		}
+		specs = append(specs, spec)
+	}
+	if err := k.cluster.Admit(ctx, specs...); err != nil {
+		return refused(err)
 	}
 	return nil
+}
+
+func refused(err error) error {
+	return &api.Problem{Status: http.StatusUnprocessableEntity, Message: err.Error()}
 }
 
 // deploy makes a deployment, and returns when it is recorded.
@@ -218,7 +229,7 @@ func (c *Control) PutGroup(ctx context.Context, id string, g *marathon.Group, o 
 			}
 			state = copied
 		}
-		if err := k.translatable(appsIn(g)...); err != nil {
+		if err := k.admit(ctx, appsIn(g)...); err != nil {
 			return deploy.Deployment{}, err
 		}
 		return state.PutGroup(now, id, g, deploy.Options{Force: o.Force})
