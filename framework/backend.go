@@ -11,6 +11,7 @@ import (
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/internal/zkconn"
 	"mesos-gpu/framework/journal"
+	"mesos-gpu/framework/metrics"
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/gpu"
 	"mesos-gpu/job"
@@ -23,6 +24,8 @@ type leader struct {
 	loop  *loop
 	url   string
 	ended <-chan struct{} // closed when it leads no more
+	// extension is nil if there is none that counts something.
+	extension Measured
 }
 
 // ask runs step and then read in the loop, read once all is recorded, and
@@ -181,6 +184,31 @@ func (b *leader) Kill(ctx context.Context, name string) error {
 
 func (b *leader) Health(context.Context) (api.Health, error) {
 	return api.Health{Connected: b.loop.connected.Load(), FrameworkID: b.view.framework(), Role: api.Leader, Leading: b.url}, nil
+}
+
+// gaugesWait is how long an extension may take to begin counting.
+const gaugesWait = 2 * time.Second
+
+// Metrics counts what is recorded. What the extension does not tell now is
+// left out.
+func (b *leader) Metrics(ctx context.Context) (metrics.Snapshot, error) {
+	s := b.view.metrics()
+	s.Leads, s.Connected = true, b.loop.connected.Load()
+	if b.extension == nil {
+		return s, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, gaugesWait)
+	defer cancel()
+	var gauges []metrics.Gauge
+	err := b.extension.Gauges(ctx, func(name, help string, labels map[string]string, value float64) {
+		gauges = append(gauges, metrics.Gauge{Name: name, Help: help, Labels: labels, Value: value})
+	})
+	if err != nil {
+		b.loop.log.WithError(err).Warn("the extension's metrics are left out")
+		return s, nil
+	}
+	s.Gauges = gauges
+	return s, nil
 }
 
 // AsOf is zero: what is recorded is what the leader knows.

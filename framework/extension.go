@@ -28,6 +28,13 @@ type Extension interface {
 	Lead(ctx context.Context, c *Cluster) error
 }
 
+// Measured is an Extension that counts things for /metrics.
+type Measured interface {
+	// Gauges adds the numbers of now; see metrics.Gauge. It may be called
+	// before Lead and after it, and tells nothing then.
+	Gauges(ctx context.Context, add func(name, help string, labels map[string]string, value float64)) error
+}
+
 // Cluster is what an extension has jobs run by. What its methods do is
 // recorded when they return nil.
 type Cluster struct {

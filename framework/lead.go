@@ -38,6 +38,7 @@ func (s *Scheduler) lead(ctx context.Context, store journal.Journal, mayAct func
 	defer s.show(nobody{why: "the scheduler is stopping"})
 	defer end()
 	leads := &leader{reader: reader{view: l.view, client: client}, loop: l, url: s.url, ended: ended.Done()}
+	leads.extension, _ = s.cfg.Extension.(Measured)
 	return together(ended, l.run,
 		func(context.Context) error {
 			s.show(leads)

@@ -8,6 +8,7 @@ import (
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/master"
+	"mesos-gpu/framework/metrics"
 	"mesos-gpu/job"
 )
 
@@ -47,13 +48,14 @@ func (n nobody) Submit(context.Context, job.Spec) (v api.JobView, err error) { r
 func (n nobody) Jobs(context.Context, api.JobQuery) (l api.JobList, err error) {
 	return l, n.problem()
 }
-func (n nobody) Job(context.Context, string) (v api.JobView, err error) { return v, n.problem() }
-func (n nobody) Kill(context.Context, string) error                     { return n.problem() }
-func (n nobody) Task(context.Context, string) (t job.Task, err error)   { return t, n.problem() }
-func (n nobody) Agents(context.Context) ([]api.Agent, error)            { return nil, n.problem() }
-func (n nobody) GPUs(context.Context) ([]api.GPU, error)                { return nil, n.problem() }
-func (n nobody) Health(context.Context) (h api.Health, err error)       { return h, n.problem() }
-func (n nobody) AsOf() time.Time                                        { return time.Time{} }
+func (n nobody) Job(context.Context, string) (v api.JobView, err error)  { return v, n.problem() }
+func (n nobody) Kill(context.Context, string) error                      { return n.problem() }
+func (n nobody) Task(context.Context, string) (t job.Task, err error)    { return t, n.problem() }
+func (n nobody) Agents(context.Context) ([]api.Agent, error)             { return nil, n.problem() }
+func (n nobody) GPUs(context.Context) ([]api.GPU, error)                 { return nil, n.problem() }
+func (n nobody) Health(context.Context) (h api.Health, err error)        { return h, n.problem() }
+func (n nobody) Metrics(context.Context) (s metrics.Snapshot, err error) { return s, n.problem() }
+func (n nobody) AsOf() time.Time                                         { return time.Time{} }
 func (n nobody) ReadLog(context.Context, job.Task, string, uint64, uint64) ([]byte, uint64, error) {
 	return nil, 0, n.problem()
 }

@@ -12,6 +12,7 @@ import (
 	"mesos-gpu/framework/election"
 	"mesos-gpu/framework/internal/zkconn"
 	"mesos-gpu/framework/journal"
+	"mesos-gpu/framework/metrics"
 	"mesos-gpu/job"
 )
 
@@ -160,6 +161,9 @@ func (b *standby) Submit(ctx context.Context, _ job.Spec) (v api.JobView, err er
 }
 
 func (b *standby) Kill(ctx context.Context, _ string) error { return b.elsewhere(ctx) }
+
+// Metrics counts what the view has. A standby has no subscription.
+func (b *standby) Metrics(context.Context) (metrics.Snapshot, error) { return b.view.metrics(), nil }
 
 func (b *standby) Health(ctx context.Context) (api.Health, error) {
 	url, err := b.leading(ctx)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"mesos-gpu/framework/metrics"
 	"mesos-gpu/job"
 )
 
@@ -42,6 +43,7 @@ type Backend interface {
 	// ctx ends or the reader is too slow.
 	Events(ctx context.Context, name string) ([]Event, <-chan Event, error)
 	Health(ctx context.Context) (Health, error)
+	metrics.View
 	// AsOf is when what it answers from was certainly up to date; zero is now.
 	AsOf() time.Time
 }
@@ -55,12 +57,13 @@ const maxBody = 1 << 20
 type server struct {
 	backend func() Backend
 	log     logrus.FieldLogger
+	pages   metrics.Pages
 }
 
 // Handler serves the API from the backend of the moment, and says in the Age
 // header how many seconds old that is, where it is a copy. It is guarded.
 func Handler(b func() Backend, log logrus.FieldLogger) http.Handler {
-	s := &server{backend: b, log: log}
+	s := &server{backend: b, log: log, pages: metrics.NewPages()}
 	mux := http.NewServeMux()
 	route := func(path string, methods map[string]handler) { mux.HandleFunc(path, s.route(methods)) }
 	route("/v1/jobs", map[string]handler{http.MethodGet: s.jobs, http.MethodPost: s.submit})
@@ -72,6 +75,7 @@ func Handler(b func() Backend, log logrus.FieldLogger) http.Handler {
 	route("/v1/gpus", map[string]handler{http.MethodGet: s.gpus})
 	route("/v1/events", map[string]handler{http.MethodGet: s.events})
 	route("/healthz", map[string]handler{http.MethodGet: s.health})
+	route("/metrics", map[string]handler{http.MethodGet: s.metrics})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, Problemf(http.StatusNotFound, "there is nothing at %s", r.URL.Path))
 	})
@@ -220,6 +224,10 @@ func (s *server) health(w http.ResponseWriter, r *http.Request) error {
 	}
 	answer(w, http.StatusOK, h)
 	return nil
+}
+
+func (s *server) metrics(w http.ResponseWriter, r *http.Request) error {
+	return s.pages.Serve(w, r, s.backend())
 }
 
 // some makes a list of none an empty one, which JSON does not call null.

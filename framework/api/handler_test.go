@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/sirupsen/logrus"
 
+	"mesos-gpu/framework/metrics"
 	"mesos-gpu/job"
 )
 
@@ -61,6 +62,11 @@ func (f *fake) Task(context.Context, string) (job.Task, error) { return f.task, 
 func (f *fake) Agents(context.Context) ([]Agent, error)        { return nil, f.err }
 func (f *fake) GPUs(context.Context) ([]GPU, error)            { return nil, f.err }
 func (f *fake) Health(context.Context) (Health, error)         { return Health{Connected: true}, f.err }
+func (f *fake) Metrics(context.Context) (s metrics.Snapshot, err error) {
+	v := f.view()
+	s.Count(&v.Job)
+	return s, f.err
+}
 func (f *fake) ReadLog(_ context.Context, _ job.Task, file string, offset, _ uint64) ([]byte, uint64, error) {
 	if file != "stdout" {
 		return nil, 0, ErrNoLog
@@ -135,6 +141,8 @@ func TestRequests(t *testing.T) {
 		"agents":                {method: "GET", path: "/v1/agents", status: 200, contains: `{"agents":[]}`},
 		"gpus":                  {method: "GET", path: "/v1/gpus", status: 200, contains: `{"gpus":[]}`},
 		"health":                {method: "GET", path: "/healthz", status: 200, contains: `"connected":true`},
+		"metrics":               {method: "GET", path: "/metrics", status: 200, contains: `mesos_gpu_scheduler_jobs{state="WAITING"} 1`},
+		"metrics, not yet":      {method: "GET", path: "/metrics", err: NotYet("starting"), status: 503, contains: "starting"},
 		"wrong method":          {method: "PUT", path: "/v1/jobs", status: 405, contains: "GET or POST"},
 		"nothing there":         {method: "GET", path: "/v2/jobs", status: 404, contains: "/v2/jobs"},
 		"another site's page":   {method: "POST", path: "/v1/jobs", body: good, header: []string{"Sec-Fetch-Site", "cross-site"}, status: 403, contains: "another site"},

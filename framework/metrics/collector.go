@@ -1,0 +1,85 @@
+package metrics
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"mesos-gpu/job"
+)
+
+const (
+	namespace = "mesos_gpu"
+	subsystem = "scheduler"
+)
+
+// collector shows one Snapshot.
+type collector struct {
+	Snapshot
+	jobs, tasks, held, waiting, leads, connected *prometheus.Desc
+}
+
+// read makes the collector for one scrape.
+func read(ctx context.Context, v View) (*collector, error) {
+	s, err := v.Metrics(ctx)
+	if err != nil {
+		return nil, err
+	}
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc(prometheus.BuildFQName(namespace, subsystem, name), help, labels, nil)
+	}
+	return &collector{
+		Snapshot:  s,
+		jobs:      desc("jobs", "Jobs by state, those that have ended and are remembered too.", "state"),
+		tasks:     desc("tasks", "Tasks by their job's role and by state, those that have ended and are remembered too.", "role", "state"),
+		held:      desc("gpus_held", "GPUs that tasks hold, by role and type; the type is empty where no agent tells it.", "role", "type"),
+		waiting:   desc("waiting_tasks", "Tasks that wait to be placed, by role.", "role"),
+		leads:     desc("leads", "1 where this scheduler leads, 0 where it stands by."),
+		connected: desc("connected", "1 while this scheduler has a subscription to a Mesos master."),
+	}, nil
+}
+
+// Describe implements prometheus.Collector.
+func (c *collector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
+
+// Collect implements prometheus.Collector.
+func (c *collector) Collect(ch chan<- prometheus.Metric) {
+	put := func(d *prometheus.Desc, value float64, labels ...string) {
+		m, err := prometheus.NewConstMetric(d, prometheus.GaugeValue, value, labels...)
+		if err != nil {
+			m = prometheus.NewInvalidMetric(d, err)
+		}
+		ch <- m
+	}
+	put(c.leads, one(c.Leads))
+	put(c.connected, one(c.Connected))
+	for _, s := range job.States() {
+		put(c.jobs, float64(c.Snapshot.jobs[s]), string(s))
+	}
+	for name, r := range c.roles {
+		for _, s := range job.States() {
+			put(c.tasks, float64(r.tasks[s]), name, string(s))
+		}
+		put(c.waiting, float64(r.tasks[job.Waiting]), name)
+		for kind, n := range r.held {
+			put(c.held, float64(n), name, kind)
+		}
+	}
+	for _, g := range c.Gauges {
+		keys := slices.Sorted(maps.Keys(g.Labels))
+		var values []string
+		for _, k := range keys {
+			values = append(values, label(g.Labels[k]))
+		}
+		put(prometheus.NewDesc(namespace+"_"+g.Name, g.Help, keys, nil), g.Value, values...)
+	}
+}
+
+func one(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}

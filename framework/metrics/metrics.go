@@ -1,0 +1,46 @@
+// Package metrics shows a scheduler to Prometheus: its jobs, its tasks, the
+// GPUs they hold, whether it leads, and what its extension counts. It counts
+// anew for each scrape and keeps nothing; it never waits for a master.
+package metrics
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// View is what a scheduler knows.
+type View interface {
+	// Metrics counts what there is now.
+	Metrics(ctx context.Context) (Snapshot, error)
+}
+
+// Pages answers scrapes. It has Go's and the process's metrics beside a
+// View's.
+type Pages struct{ process prometheus.Gatherer }
+
+// NewPages makes Pages.
+func NewPages() Pages {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return Pages{registry}
+}
+
+// Serve answers a scrape from the view of the moment. It returns an error of
+// the view before anything is written.
+func (p Pages) Serve(w http.ResponseWriter, r *http.Request, v View) error {
+	c, err := read(r.Context(), v)
+	if err != nil {
+		return err
+	}
+	registry := prometheus.NewRegistry()
+	if err := registry.Register(c); err != nil {
+		return fmt.Errorf("show what was counted: %w", err)
+	}
+	promhttp.HandlerFor(prometheus.Gatherers{p.process, registry}, promhttp.HandlerOpts{}).ServeHTTP(w, r)
+	return nil
+}

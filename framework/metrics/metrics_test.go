@@ -1,0 +1,125 @@
+package metrics
+
+import (
+	"context"
+	"errors"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"mesos-gpu/job"
+)
+
+// view is a View that knows one answer.
+type view struct {
+	Snapshot
+	err error
+}
+
+func (v view) Metrics(context.Context) (Snapshot, error) { return v.Snapshot, v.err }
+
+// some is a scheduler with jobs of two roles, and an extension.
+func some() view {
+	v := view{Snapshot: Snapshot{Leads: true, Connected: true}}
+	for _, j := range []job.Job{
+		{Spec: job.Spec{Name: "train", Role: "research"}, Tasks: []job.Task{
+			{State: job.Running, GPUTypes: map[string]int{"A100": 4, "": 1}}, {State: job.Unreachable, GPUTypes: map[string]int{"A100": 4}},
+		}},
+		{Spec: job.Spec{Name: "waits", Role: "research"}, Tasks: []job.Task{
+			{State: job.Waiting}, {State: job.Waiting}, {State: job.Running, GPUTypes: map[string]int{"V100": 2}},
+		}},
+		{Spec: job.Spec{Name: "ended", Role: "*"}, Tasks: []job.Task{{State: job.Finished, GPUTypes: map[string]int{"V100": 8}}}},
+		{Spec: job.Spec{Name: "broken", Role: "*"}, Tasks: []job.Task{
+			{State: job.Failed, GPUTypes: map[string]int{"V100": 8}}, {State: job.Killing, GPUTypes: map[string]int{"V\xff100": 1}},
+		}},
+	} {
+		v.Count(&j)
+	}
+	for state, n := range map[string]float64{"RUNNING": 3, "WAITING": 1} {
+		v.Gauges = append(v.Gauges, Gauge{"marathon_instances", "Instances by state.", map[string]string{"state": state}, n})
+	}
+	v.Gauges = append(v.Gauges, Gauge{Name: "marathon_apps", Help: "Apps there are.", Value: 2})
+	return v
+}
+
+func TestCollector(t *testing.T) {
+	for name, v := range map[string]view{"some": some(), "none": {}} {
+		t.Run(name, func(t *testing.T) {
+			want, err := os.Open(filepath.Join("testdata", name+".txt"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer want.Close()
+			c, err := read(t.Context(), v)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := testutil.CollectAndCompare(c, want); err != nil {
+				t.Error(err)
+			}
+			problems, err := testutil.CollectAndLint(c)
+			if err != nil || len(problems) > 0 {
+				t.Errorf("%v, %v", problems, err)
+			}
+		})
+	}
+}
+
+// TestPages: the process's metrics are beside a view's, which is read anew
+// each time; of a view that fails nothing is written.
+func TestPages(t *testing.T) {
+	p, v := NewPages(), some()
+	for _, line := range []string{"mesos_gpu_scheduler_leads 1\n", "mesos_gpu_scheduler_leads 0\n"} {
+		w := httptest.NewRecorder()
+		if err := p.Serve(w, httptest.NewRequest("GET", "/metrics", nil), v); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{line, "go_goroutines ", "process_open_fds "} {
+			if !strings.Contains(w.Body.String(), "\n"+want) {
+				t.Errorf("lacks %q", want)
+			}
+		}
+		if kind := w.Header().Get("Content-Type"); !strings.HasPrefix(kind, "text/plain; version=0.0.4") {
+			t.Errorf("Content-Type %q", kind)
+		}
+		v.Leads = false
+	}
+	broken := errors.New("broken")
+	for name, c := range map[string]struct {
+		view view
+		want string
+	}{
+		"no view":          {view{err: broken}, "broken"},
+		"no name":          {view{Snapshot: Snapshot{Gauges: []Gauge{{Name: "marathon\xff"}}}}, "show what was counted"},
+		"keys that differ": {view{Snapshot: Snapshot{Gauges: []Gauge{{Name: "a"}, {Name: "a", Labels: map[string]string{"b": "c"}}}}}, "show what was counted"},
+	} {
+		w := httptest.NewRecorder()
+		err := p.Serve(w, httptest.NewRequest("GET", "/metrics", nil), c.view)
+		if err == nil || !strings.Contains(err.Error(), c.want) || w.Body.Len() > 0 || len(w.Header()) > 0 {
+			t.Errorf("%s: %v, written %s %v", name, err, w.Body, w.Header())
+		}
+	}
+}
+
+// Whatever agents call their types, there is an end to a label.
+func TestLabelsAreBounded(t *testing.T) {
+	v := view{}
+	long := strings.Repeat("ü", 1000)
+	v.Count(&job.Job{Tasks: []job.Task{{State: job.Running, GPUTypes: map[string]int{long + "a": 1, long + "b": 2}}}})
+	c, err := read(t.Context(), v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `# HELP mesos_gpu_scheduler_gpus_held GPUs that tasks hold, by role and type; the type is empty where no agent tells it.
+# TYPE mesos_gpu_scheduler_gpus_held gauge
+mesos_gpu_scheduler_gpus_held{role="",type="` + strings.Repeat("ü", maxLabel/2) + `"} 3
+`
+	if err := testutil.CollectAndCompare(c, strings.NewReader(want), prometheus.BuildFQName(namespace, subsystem, "gpus_held")); err != nil {
+		t.Error(err)
+	}
+}

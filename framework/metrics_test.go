@@ -1,0 +1,109 @@
+package framework
+
+import (
+	"context"
+	"errors"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/internal/mesostest"
+	"mesos-gpu/internal/zktest"
+	"mesos-gpu/job"
+)
+
+// measured is an extension that counts something, or cannot.
+type measured struct {
+	extension
+	broken atomic.Bool
+}
+
+func (m *measured) Gauges(_ context.Context, add func(name, help string, labels map[string]string, value float64)) error {
+	add("marathon_apps", "Apps there are.", nil, 7)
+	if m.broken.Load() {
+		return errors.New("not now")
+	}
+	return nil
+}
+
+// wantMetrics checks which lines a scheduler's page has, and which it lacks.
+func wantMetrics(t *testing.T, in *instance, want []string, lacks ...string) {
+	t.Helper()
+	status, page := fetch(t, in, "/metrics")
+	if status != 200 {
+		t.Fatalf("status %d: %s", status, page)
+	}
+	for _, line := range want {
+		if !strings.Contains(page, "\n"+line+"\n") {
+			t.Errorf("lacks %s", line)
+		}
+	}
+	for _, part := range lacks {
+		if strings.Contains(page, part) {
+			t.Errorf("has %s", part)
+		}
+	}
+}
+
+// TestMetrics: leader and standby show a service, a job that runs and one that
+// waits; the leader what its extension counts too.
+func TestMetrics(t *testing.T) {
+	c, server := mesostest.NewCluster(t, 4), zktest.Start(t)
+	e := &measured{extension: extension{led: make(chan *Cluster, 2)}}
+	start := func() *instance {
+		return start(t, c, Config{JournalPath: "zk://" + server.Addr() + "/mesos-gpu/test", SessionTimeout: 2 * time.Second, Extension: e})
+	}
+	first := start()
+	awaitRole(t, first, api.Leader)
+	second := start()
+	awaitRole(t, second, api.Standby)
+	ctx := long(t)
+	for _, s := range []job.Spec{service("web", 3), spec("train", 2, 1), spec("large", 1, 4)} {
+		if _, err := first.Submit(ctx, s); err != nil {
+			t.Fatal(err)
+		}
+		if s.Name != "large" {
+			awaitState(t, first, s.Name, job.Running)
+			awaitState(t, second, s.Name, job.Running)
+		}
+	}
+	if _, err := second.Job(ctx, "large"); err != nil { // catches up
+		t.Fatal(err)
+	}
+	jobs := []string{
+		`mesos_gpu_scheduler_jobs{state="RUNNING"} 2`, `mesos_gpu_scheduler_jobs{state="WAITING"} 1`, `mesos_gpu_scheduler_jobs{state="FAILED"} 0`,
+		`mesos_gpu_scheduler_tasks{role="*",state="RUNNING"} 5`, `mesos_gpu_scheduler_tasks{role="*",state="WAITING"} 1`,
+		`mesos_gpu_scheduler_waiting_tasks{role="*"} 1`, `mesos_gpu_scheduler_gpus_held{role="*",type="V100"} 2`,
+	}
+	wantMetrics(t, first, append(jobs, "mesos_gpu_scheduler_leads 1", "mesos_gpu_scheduler_connected 1", "mesos_gpu_marathon_apps 7"))
+	wantMetrics(t, second, append(jobs, "mesos_gpu_scheduler_leads 0", "mesos_gpu_scheduler_connected 0"), "marathon")
+	e.broken.Store(true)
+	wantMetrics(t, first, append(jobs, "mesos_gpu_scheduler_leads 1"), "marathon")
+	for _, name := range []string{"train", "large"} {
+		if err := first.Kill(ctx, name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	awaitState(t, first, "train", job.Killed)
+	wantMetrics(t, first, []string{
+		`mesos_gpu_scheduler_jobs{state="KILLED"} 2`, `mesos_gpu_scheduler_tasks{role="*",state="RUNNING"} 3`, `mesos_gpu_scheduler_waiting_tasks{role="*"} 0`,
+	}, "gpus_held{")
+	second.end(t)
+	first.end(t)
+}
+
+// TestMetricsOfNobody: where there is nothing to count from, nothing is shown.
+func TestMetricsOfNobody(t *testing.T) {
+	s, err := New(Config{Master: "127.0.0.1:1", Log: quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := httptest.NewRecorder()
+	s.handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	if w.Code != 503 || w.Header().Get("Retry-After") != "1" || !strings.Contains(w.Body.String(), "the scheduler is starting") {
+		t.Errorf("got %d %v %s", w.Code, w.Header(), w.Body)
+	}
+}

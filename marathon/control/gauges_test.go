@@ -1,0 +1,89 @@
+package control
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// gauges are all, by name and label.
+func (s *scheduler) gauges() (map[string]float64, error) {
+	all := map[string]float64{}
+	err := s.control.Gauges(context.Background(), func(name, help string, labels map[string]string, value float64) {
+		if help == "" {
+			s.Errorf("%s says nothing of itself", name)
+		}
+		if state := labels["state"]; state != "" {
+			name += " " + state
+		}
+		if _, twice := all[name]; twice {
+			s.Errorf("%s is there twice", name)
+		}
+		all[name] = value
+	})
+	return all, err
+}
+
+// wantGauges checks those that are not zero.
+func (s *scheduler) wantGauges(want map[string]float64) {
+	s.Helper()
+	got, err := s.gauges()
+	if err != nil {
+		s.Fatal(err)
+	}
+	if len(got) != 12 {
+		s.Errorf("%d gauges, want 12, those that are zero too", len(got))
+	}
+	for name, n := range got {
+		if n == 0 {
+			delete(got, name)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		s.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestGauges: they follow apps through a deployment, a failed health check and
+// a wait; who keeps none says so.
+func TestGauges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		s := lead(t, f, nil)
+		s.wantGauges(map[string]float64{})
+		s.create("one", "3")
+		s.must("POST", "/v2/apps", `{"id": "/api", "cmd": "serve", "mem": 32, "instances": 2, "healthChecks": [{"protocol": "COMMAND", "command": {"value": "true"}}]}`)
+		s.wantGauges(map[string]float64{"marathon_apps": 2, "marathon_instances RUNNING": 5, "marathon_instances_healthy": 2})
+		s.sicken("/api")
+		s.wantGauges(map[string]float64{"marathon_apps": 2, "marathon_instances RUNNING": 5, "marathon_instances_healthy": 1, "marathon_instances_unhealthy": 1})
+		f.mu.Lock()
+		f.held = true
+		f.mu.Unlock()
+		s.must("PUT", web, `{"instances": 5}`)
+		s.wantGauges(map[string]float64{
+			"marathon_apps": 2, "marathon_deployments": 1, "marathon_instances RUNNING": 5, "marathon_instances WAITING": 2,
+			"marathon_instances_healthy": 1, "marathon_instances_unhealthy": 1, "marathon_queue": 2,
+		})
+		if err := s.end(); err != nil {
+			t.Error(err)
+		}
+		if got, err := s.gauges(); err == nil || len(got) > 0 {
+			t.Errorf("after its end: %v, %v", got, err)
+		}
+	})
+}
+
+// sicken has an instance of an app fail its health check.
+func (s *scheduler) sicken(app string) {
+	defer synctest.Wait()
+	s.cluster.mu.Lock()
+	defer s.cluster.mu.Unlock()
+	for name, j := range s.cluster.jobs {
+		if j.Spec.Group == app {
+			j.Tasks[0].Healthy = new(false)
+			s.cluster.change(name)
+		}
+	}
+}
