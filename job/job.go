@@ -181,10 +181,17 @@ func (j *Job) State() State {
 // rank orders states by what they say of a whole job: what went wrong says
 // most, and of that what went wrong by itself; then the least advanced.
 func (s State) rank() int {
-	if i := slices.Index([]State{Failed, Refused, Lost, Killed}, s); i >= 0 {
-		return i - len(life)
+	for i, bad := range [...]State{Failed, Refused, Lost, Killed} {
+		if s == bad {
+			return i - len(life)
+		}
 	}
-	return slices.Index(States(), s)
+	for i, one := range order() {
+		if s == one {
+			return i
+		}
+	}
+	return -1
 }
 
 // Terminal reports whether every task has ended for good. Retired tasks may

@@ -47,7 +47,13 @@ var life = map[State][]State{
 
 // States lists every state in the order of a task's life.
 func States() []State {
-	return []State{Waiting, Launching, Staging, Starting, Running, Unreachable, Killing, Finished, Failed, Killed, Lost, Refused}
+	all := order()
+	return all[:]
+}
+
+// order is an array, so that ranking a state allocates nothing.
+func order() [12]State {
+	return [...]State{Waiting, Launching, Staging, Starting, Running, Unreachable, Killing, Finished, Failed, Killed, Lost, Refused}
 }
 
 // May reports whether next may follow s.
