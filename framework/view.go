@@ -24,6 +24,7 @@ type view struct {
 	frameworkID string
 	jobs        map[string]*entry
 	tasks       map[string]*job.Task
+	past        attempts
 	order       []*entry // by submission; some may be gone
 	gone        int
 	asOf        time.Time
@@ -171,6 +172,9 @@ func (v *view) apply(c journal.Change, tell func(before, now *job.Task)) {
 			before = &copied
 		}
 		delete(v.tasks, slot.ID)
+		if slot.ID != t.ID {
+			v.past.add(*slot)
+		}
 		*slot = *t
 		v.tasks[t.ID] = slot
 		tell(before, slot)
@@ -247,11 +251,13 @@ func (v *view) Job(name string) (api.JobView, error) {
 func (v *view) Task(id string) (job.Task, error) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	t := v.tasks[id]
-	if t == nil {
-		return job.Task{}, api.Problemf(http.StatusNotFound, "there is no task %q", id)
+	if t := v.tasks[id]; t != nil {
+		return *t, nil
 	}
-	return *t, nil
+	if t, ok := v.past.tasks[id]; ok {
+		return t, nil
+	}
+	return job.Task{}, api.Problemf(http.StatusNotFound, "there is no task %q", id)
 }
 
 // list copies the jobs asked for, and no others.

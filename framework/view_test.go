@@ -95,6 +95,33 @@ func TestViewOfAService(t *testing.T) {
 	}
 }
 
+// What an attempt wrote can be read when another was started in its place; of
+// those that never ran there is nothing, and the oldest are forgotten.
+func TestPastAttempts(t *testing.T) {
+	v := newView(journal.Contents{Jobs: []*job.Job{viewedJob("a", 1, job.Running)}})
+	now := v.jobs["a"].Tasks[0]
+	for i := range keptAttempts + 2 {
+		v.tasks[now.ID].AgentURL = "http://agent"
+		now.ID = fmt.Sprintf("a.%d.again", i)
+		v.Apply(journal.Change{Tasks: []job.Task{now}})
+	}
+	if _, err := v.Task("a.0"); err == nil {
+		t.Error("the oldest attempt is remembered for ever")
+	}
+	last, err := v.Task(fmt.Sprintf("a.%d.again", keptAttempts))
+	if err != nil || last.State.Live() || last.AgentURL == "" {
+		t.Errorf("the last attempt is %+v, %v", last, err)
+	}
+	waiting := viewedJob("b", 1, job.Waiting)
+	v.Apply(change(waiting))
+	next := waiting.Tasks[0]
+	next.ID = "b.again"
+	v.Apply(journal.Change{Tasks: []job.Task{next}})
+	if _, err := v.Task("b.0"); err == nil {
+		t.Error("an attempt that never ran has a log")
+	}
+}
+
 // A view follows changes: names used again, tasks tried again, jobs gone.
 func TestViewFollowsChanges(t *testing.T) {
 	v := newView(journal.Contents{FrameworkID: "f1"})

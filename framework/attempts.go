@@ -1,0 +1,35 @@
+package framework
+
+import "mesos-gpu/job"
+
+// keptAttempts bounds those that are remembered.
+const keptAttempts = 10_000
+
+// attempts are the last ones in whose place others were started: what they
+// wrote is on their agents still, and says why they ended.
+type attempts struct {
+	tasks map[string]job.Task
+	ids   []string // oldest first
+}
+
+// add remembers an attempt that got as far as an agent. It has ended, though
+// what is known of it may be from before.
+func (a *attempts) add(t job.Task) {
+	if t.AgentURL == "" {
+		return
+	}
+	if a.tasks == nil {
+		a.tasks = map[string]job.Task{}
+	}
+	if t.State.Live() {
+		t.State = job.Lost
+	}
+	if _, twice := a.tasks[t.ID]; !twice {
+		a.ids = append(a.ids, t.ID)
+	}
+	a.tasks[t.ID] = t
+	if len(a.ids) > keptAttempts {
+		delete(a.tasks, a.ids[0])
+		a.ids = a.ids[1:]
+	}
+}
