@@ -69,7 +69,7 @@ func (f *finish) readinessRules() {
 	if n := len(f.app.ReadinessChecks); n > 1 {
 		f.bad("/readinessChecks", "an app has at most one, not %d", n)
 	}
-	names := f.app.portNames()
+	names := f.app.HostPortNames()
 	for i, r := range f.app.ReadinessChecks {
 		place := index("/readinessChecks", i)
 		if !slices.Contains(names, r.PortName) {

@@ -84,12 +84,15 @@ func (f *finish) uniqueStrings(place string, names []string) {
 	}
 }
 
-// portNames are the names by which a readiness check may call a port.
-func (a *App) portNames() []string {
+// HostPortNames are the names of an app's host ports, in their order: those
+// by which a readiness check, which comes from elsewhere, may call a port.
+func (a *App) HostPortNames() []string {
 	var names []string
 	if a.Container != nil && a.Container.PortMappings != nil {
 		for _, m := range a.Container.PortMappings {
-			names = append(names, m.Name)
+			if m.HostPort != nil || hasMode(a.Networks, BridgeMode) { // where it is left out it is any
+				names = append(names, m.Name)
+			}
 		}
 		return names
 	}

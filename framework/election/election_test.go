@@ -105,7 +105,7 @@ func TestTheLeadGoesDownTheLine(t *testing.T) {
 // A restart of ZooKeeper does not change who leads.
 func TestRestartKeepsTheLine(t *testing.T) {
 	server := zktest.Start(t)
-	first, second := session(t, server.Addr(), 20*time.Second), session(t, server.Addr(), 20*time.Second)
+	first, second := session(t, server.Addr(), 40*time.Second), session(t, server.Addr(), 40*time.Second)
 	_, a := join(t, first, "http://a")
 	if err := <-a; err != nil {
 		t.Fatal(err)

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -175,28 +174,11 @@ func (r *readiness) once(ctx context.Context, check marathon.ReadinessCheck, con
 // address is where an instance answers a check: its host, at the host's port
 // of that name.
 func address(check marathon.ReadinessCheck, config *marathon.App, in deploy.Instance) (string, error) {
-	i := slices.Index(portNames(config), check.PortName)
+	i := slices.Index(config.HostPortNames(), check.PortName)
 	if i < 0 || i >= len(in.Ports) {
 		return "", fmt.Errorf("readiness check %s: the instance has no host port named %q", check.Name, check.PortName)
 	}
-	u := url.URL{Scheme: strings.ToLower(check.Protocol), Host: net.JoinHostPort(in.Hostname, strconv.Itoa(in.Ports[i])), Path: check.Path}
-	return u.String(), nil
-}
-
-// portNames are in the order of an instance's ports.
-func portNames(a *marathon.App) []string {
-	var names []string
-	for _, p := range a.PortDefinitions {
-		names = append(names, p.Name)
-	}
-	if a.Container != nil {
-		for _, p := range a.Container.PortMappings {
-			if p.HostPort != nil {
-				names = append(names, p.Name)
-			}
-		}
-	}
-	return names
+	return strings.ToLower(check.Protocol) + "://" + net.JoinHostPort(in.Hostname, strconv.Itoa(in.Ports[i])) + "/" + strings.TrimPrefix(check.Path, "/"), nil
 }
 
 // results are those of an app's instances that have not become ready.

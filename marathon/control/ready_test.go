@@ -29,7 +29,7 @@ func (f instances) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 const slow = `{"id": "/shop/web", "cmd": "two", "instances": 3, "mem": 32, "portDefinitions": [{"name": "main", "port": 0}],
-	"readinessChecks": [{"portName": "main", "path": "/ready", "intervalSeconds": 5, "timeoutSeconds": 2, "preserveLastResponse": true}]}`
+	"readinessChecks": [{"portName": "main", "path": "/ready?full=1", "intervalSeconds": 5, "timeoutSeconds": 2, "preserveLastResponse": true}]}`
 
 type underWay []struct {
 	CurrentActions []struct {
@@ -53,7 +53,7 @@ func TestReadiness(t *testing.T) {
 		var ready atomic.Bool
 		var asked atomic.Int64
 		s := lead(t, f, &http.Client{Transport: instances(func(r *http.Request) int {
-			if asked.Add(1); r.URL.String() != "http://127.0.0.1:31000/ready" {
+			if asked.Add(1); r.URL.String() != "http://127.0.0.1:31000/ready?full=1" {
 				t.Errorf("asked %s", r.URL)
 			}
 			if ready.Load() {

@@ -165,7 +165,7 @@ func (s *State) change(now time.Time, d draft, o Options) (Deployment, error) {
 	}
 	dep.Groups = s.groupsBefore(d.groups)
 	if n := len(text(dep)); n > maxDocument {
-		return Deployment{}, fmt.Errorf("a deployment of %d apps has %d bytes, more than %d: change fewer at once", len(next), n, maxDocument)
+		return Deployment{}, invalid("/", "a deployment of %d apps has %d bytes, more than %d: change fewer at once", len(next), n, maxDocument)
 	}
 	s.commit(dep, next, d)
 	for _, id := range conflicts {

@@ -62,7 +62,7 @@ func content(a *marathon.App) ([]byte, error) {
 		return nil, fmt.Errorf("write app %s: %w", a.ID, err)
 	}
 	if len(text) > maxApp {
-		return nil, fmt.Errorf("app %s has %d bytes, more than %d: leave something out", a.ID, len(text), maxApp)
+		return nil, invalid("/", "app %s has %d bytes, more than %d: leave something out", a.ID, len(text), maxApp)
 	}
 	return text, nil
 }
