@@ -13,6 +13,7 @@ import (
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/sched"
+	"mesos-gpu/internal/patient"
 	"mesos-gpu/job"
 )
 
@@ -240,7 +241,7 @@ func (s *Scheduler) extended(w http.ResponseWriter, r *http.Request) {
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			nobodyAnswers(w, fmt.Errorf("pass the request on to %s, which leads: %w", to, err))
 		},
-	}).ServeHTTP(&patient{w, http.NewResponseController(w)}, r)
+	}).ServeHTTP(patient.Writer{ResponseWriter: w, Patience: answerWait}, r)
 }
 
 // elsewhere is where the scheduler that leads answers.
@@ -265,19 +266,5 @@ func nobodyAnswers(w http.ResponseWriter, why error) {
 	_ = json.NewEncoder(w).Encode(map[string]string{"message": why.Error() + ": ask again"}) // the client that went away learns nothing more
 }
 
-// patient lets answers go on for as long as they come, as streams do.
-type patient struct {
-	http.ResponseWriter
-	control *http.ResponseController
-}
-
 // answerWait is how long a reader may take for what is written to it.
 const answerWait = time.Minute
-
-func (p *patient) Write(b []byte) (int, error) {
-	_ = p.control.SetWriteDeadline(time.Now().Add(answerWait)) // a recorder in a test has none
-	return p.ResponseWriter.Write(b)
-}
-
-// Unwrap is for http.ResponseController.
-func (p *patient) Unwrap() http.ResponseWriter { return p.ResponseWriter }

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"mesos-gpu/job/spell"
 )
 
 // suggestion names the field that was probably meant: one beside it, or one
@@ -35,26 +37,10 @@ func hint(field string) string { return "; did you mean " + field + "?" }
 // maxName bounds the work: no field's name is as long.
 const maxName = 64
 
-// distance counts the letters to change, add or take away.
+// distance is beyond all names for what is too long to be one.
 func distance(a, b string) int {
 	if len(a) > maxName {
 		return len(a)
 	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		diagonal := row[0]
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			change := diagonal
-			if a[i-1] != b[j-1] {
-				change++
-			}
-			diagonal = row[j]
-			row[j] = min(change, row[j]+1, row[j-1]+1)
-		}
-	}
-	return row[len(b)]
+	return spell.Distance(a, b)
 }

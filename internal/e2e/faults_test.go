@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,32 +10,16 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/client"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/internal/apachemesos"
 	"mesos-gpu/internal/need"
 	"mesos-gpu/internal/testimage"
 	"mesos-gpu/job"
 )
-
-// eventually waits for what tells nobody that it happened.
-func eventually(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for !done() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("waited %s for %s", patience, what)
-		}
-	}
-}
 
 // executorOf is the process of a task's executor, 0 where there is none.
 func executorOf(t *testing.T, task string) int {
@@ -150,7 +133,7 @@ func executorIsKilled(t *testing.T, c *cluster, docker *client.Client, name, cla
 	if got := claimsIn(t, claims); !slices.Equal(got, after) {
 		t.Errorf("claims are %v, containers %v", got, after)
 	}
-	eventually(t, "the killed executor's cgroups to go", func() bool { return len(cgroupsOf(t, before[0])) == 0 })
+	apachemesos.Poll(t, "the killed executor's cgroups to go", func() bool { return len(cgroupsOf(t, before[0])) == 0 })
 	c.must("kill", name)
 	c.awaitEnd(name)
 	if got := containersOf(t, docker, image); len(got) > 0 {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"mesos-gpu/internal/apachemesos"
 	"mesos-gpu/marathon/api"
 )
 
@@ -42,7 +43,7 @@ func (a *appView) settled() bool {
 // has it sent again: it does not lead yet.
 func (c *cluster) v2(method, path, body string) (status int, answer []byte) {
 	c.t.Helper()
-	eventually(c.t, "the scheduler to lead", func() bool {
+	apachemesos.Poll(c.t, "the scheduler to lead", func() bool {
 		status, answer = c.send(method, c.api+"/v2"+path, body)
 		return status != http.StatusServiceUnavailable
 	})

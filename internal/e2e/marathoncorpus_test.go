@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"mesos-gpu/internal/apachemesos"
 	"mesos-gpu/job"
 	"mesos-gpu/marathon"
 	"mesos-gpu/marathon/translate"
@@ -155,7 +156,7 @@ func TestMarathonCorpusRuns(t *testing.T) {
 			c.awaitApp(app.ID, "run", func(a *appView) bool { return a.TasksRunning == app.Instances })
 			c.deploys(http.MethodDelete, "/apps"+app.ID+"?force=true", "")
 		}
-		eventually(t, "all apps to go", func() bool { return c.appsLeft() == 0 })
+		apachemesos.Poll(t, "all apps to go", func() bool { return c.appsLeft() == 0 })
 	}
 	if jobs := c.must("ps"); strings.Contains(jobs, "RUNNING") {
 		t.Errorf("still there:\n%s", jobs)

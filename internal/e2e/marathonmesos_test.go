@@ -73,7 +73,7 @@ func TestMesosMarathonApps(t *testing.T) {
 	for _, id := range []string{"/gpu/docker", "/gpu/mesos"} {
 		c.deploys(http.MethodDelete, "/apps"+id, "")
 	}
-	eventually(t, "all apps to go", func() bool { return c.appsLeft() == 0 })
+	apachemesos.Poll(t, "all apps to go", func() bool { return c.appsLeft() == 0 })
 	if left := containersOf(t, docker, image); len(left) > 0 {
 		t.Errorf("left containers %v", left)
 	}
@@ -95,7 +95,7 @@ func onTheRightAgent(t *testing.T, a *appView) {
 func seesOneGPU(t *testing.T, c *cluster, id string) {
 	t.Helper()
 	task := c.app(id).Tasks[0].ID
-	eventually(t, id+" to look at its GPUs", func() bool {
+	apachemesos.Poll(t, id+" to look at its GPUs", func() bool {
 		out := c.do("logs", task).out // there is no log at first
 		return len(enxio.FindAllString(out, -1)) == 1 && len(eperm.FindAllString(out, -1)) == 3
 	})
@@ -119,7 +119,7 @@ func TestMesosMarathonBackoff(t *testing.T) {
 		t.Errorf("the failure says %q", view.LastTaskFailure.Message)
 	}
 	c.deploys(http.MethodDelete, "/apps/broken?force=true", "")
-	eventually(t, "the app to go", func() bool { return c.appsLeft() == 0 })
+	apachemesos.Poll(t, "the app to go", func() bool { return c.appsLeft() == 0 })
 }
 
 // quoted is a text in JSON.

@@ -66,8 +66,8 @@ func TestMesosAgentIsGoneForGood(t *testing.T) {
 	if executorOf(t, id) == 0 {
 		t.Fatal("the executor ended with its agent")
 	}
-	eventually(t, "the container to go", func() bool { return len(containersOf(t, docker, image)) == 0 })
-	eventually(t, "the executor to end", func() bool { return executorOf(t, id) == 0 })
+	apachemesos.Poll(t, "the container to go", func() bool { return len(containersOf(t, docker, image)) == 0 })
+	apachemesos.Poll(t, "the executor to end", func() bool { return executorOf(t, id) == 0 })
 	if got := claimsIn(t, m.claims); len(got) > 0 {
 		t.Errorf("left claims %v", got)
 	}

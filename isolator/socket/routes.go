@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	"mesos-gpu/internal/patient"
 	"mesos-gpu/isolator/containers"
 	"mesos-gpu/isolator/ledger"
 	"mesos-gpu/isolator/watch"
@@ -106,8 +107,8 @@ func (s *Server) atMost(n int, next http.HandlerFunc) http.HandlerFunc {
 // care for all other containers. No reader holds up an answer for long.
 func (s *Server) calm(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(plain http.ResponseWriter, r *http.Request) {
-		w := patient{plain, s.patience}
-		w.begin()
+		w := patient.Writer{ResponseWriter: plain, Patience: s.patience}
+		w.Begin()
 		defer func() {
 			if p := recover(); p != nil {
 				s.cfg.Log.WithField("path", r.URL.Path).WithField("panic", fmt.Sprint(p)).Error("agent API call panicked")

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"mesos-gpu/job/spell"
 )
 
 // reader reads the value of one key.
@@ -81,7 +83,7 @@ func suggestion(key string, known map[string]reader) string {
 	names := slices.Sorted(maps.Keys(known))
 	best, distance := "", 3
 	for _, k := range names {
-		if d := editDistance(key, k); d < distance && d < len(key) {
+		if d := spell.Distance(key, k); d < distance && d < len(key) {
 			best, distance = k, d
 		}
 	}
@@ -89,25 +91,4 @@ func suggestion(key string, known map[string]reader) string {
 		return "; the keys are " + strings.Join(names, ", ")
 	}
 	return fmt.Sprintf("; did you mean %q?", best)
-}
-
-// editDistance is Levenshtein's: inserts, deletes and replacements.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j+1]+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
 }

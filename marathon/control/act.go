@@ -1,8 +1,8 @@
 package control
 
 import (
-	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -26,7 +26,7 @@ func (k *keeper) carryOut(ctx context.Context, actions []deploy.Action) {
 	}
 	for len(left) > 0 && ctx.Err() == nil {
 		var round []deploy.Action
-		for _, app := range sorted(left) {
+		for _, app := range slices.Sorted(maps.Keys(left)) {
 			round = append(round, left[app][0])
 			if left[app] = left[app][1:]; len(left[app]) == 0 {
 				delete(left, app)
@@ -166,13 +166,4 @@ func place(id string) (place string, ok bool) {
 		return "", false
 	}
 	return strings.Join(parts[:n-2], ".") + " " + parts[n-1], true
-}
-
-func sorted[K cmp.Ordered, V any](m map[K]V) []K {
-	keys := make([]K, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -135,10 +136,7 @@ func (k *keeper) next(ctx context.Context) error {
 		return k.step(ctx, map[string][]deploy.Instance{app: k.instances(app)})
 	case <-k.retry:
 		k.retry = nil
-		seen := map[string][]deploy.Instance{}
-		for app := range k.undone {
-			seen[app] = k.instances(app)
-		}
+		seen := k.sight(k.undone)
 		clear(k.undone)
 		return k.step(ctx, seen)
 	case err := <-k.deaf:
@@ -216,8 +214,13 @@ func (k *keeper) look(names []string) map[string][]deploy.Instance {
 			affected[app] = true
 		}
 	}
+	return k.sight(affected)
+}
+
+// sight is what there is of those apps.
+func (k *keeper) sight(apps map[string]bool) map[string][]deploy.Instance {
 	seen := map[string][]deploy.Instance{}
-	for app := range affected {
+	for app := range apps {
 		seen[app] = k.instances(app)
 	}
 	return seen
@@ -226,7 +229,7 @@ func (k *keeper) look(names []string) map[string][]deploy.Instance {
 // instances are the tasks of all jobs of an app.
 func (k *keeper) instances(app string) []deploy.Instance {
 	var list []deploy.Instance
-	for _, name := range sorted(k.jobs[app]) {
+	for _, name := range slices.Sorted(maps.Keys(k.jobs[app])) {
 		j, ok := k.cluster.Job(name)
 		if !ok {
 			continue
@@ -317,7 +320,7 @@ func (k *keeper) touched(actions []deploy.Action) []string {
 		}
 		maps.Copy(names, k.jobs[app])
 	}
-	return sorted(names)
+	return slices.Sorted(maps.Keys(names))
 }
 
 // record puts what has changed into the cluster's documents. What cannot be

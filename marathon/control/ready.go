@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -186,12 +187,12 @@ func (r *readiness) results(app string) []api.Readiness {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var list []api.Readiness
-	for _, id := range sorted(r.trials[app]) {
+	for _, id := range slices.Sorted(maps.Keys(r.trials[app])) {
 		t := r.trials[app][id]
 		if t.done {
 			continue
 		}
-		for _, name := range sorted(t.results) {
+		for _, name := range slices.Sorted(maps.Keys(t.results)) {
 			list = append(list, t.results[name])
 		}
 	}

@@ -1,0 +1,43 @@
+// Package patient lets an HTTP answer go on for as long as its reader takes
+// each part of it in time. It knows nothing of what is answered.
+package patient
+
+import (
+	"net/http"
+	"time"
+)
+
+// Writer is an answer of which each part must be taken in time, however much
+// is written and by whom.
+type Writer struct {
+	http.ResponseWriter
+	// Patience is how long one part may take.
+	Patience time.Duration
+}
+
+// Begin gives the client so long to take what is written next.
+func (w Writer) Begin() {
+	// A recorder in place of a connection knows no deadlines.
+	_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now().Add(w.Patience))
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w Writer) WriteHeader(code int) {
+	w.Begin()
+	w.ResponseWriter.WriteHeader(code)
+}
+
+// Write implements http.ResponseWriter.
+func (w Writer) Write(b []byte) (int, error) {
+	w.Begin()
+	return w.ResponseWriter.Write(b)
+}
+
+// FlushError is for http.ResponseController.
+func (w Writer) FlushError() error {
+	w.Begin()
+	return http.NewResponseController(w.ResponseWriter).Flush()
+}
+
+// Unwrap is for http.ResponseController.
+func (w Writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }

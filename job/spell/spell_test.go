@@ -1,0 +1,17 @@
+package spell
+
+import "testing"
+
+func TestDistance(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want int
+	}{
+		{"", "", 0}, {"", "gpus", 4}, {"gpus", "", 4}, {"gpus", "gpus", 0},
+		{"gpu_typ", "gpu_type", 1}, {"instnaces", "instances", 2}, {"kitten", "sitting", 3},
+	} {
+		if got, back := Distance(c.a, c.b), Distance(c.b, c.a); got != c.want || back != c.want {
+			t.Errorf("%q and %q are %d and %d apart, want %d", c.a, c.b, got, back, c.want)
+		}
+	}
+}
