@@ -7,11 +7,34 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/master"
 	"mesos-gpu/gpu"
 )
+
+// domains are the fault domains of the agents that the master listed last.
+type domains struct {
+	byAgent atomic.Pointer[map[string]domain]
+}
+
+type domain struct{ region, zone string }
+
+func (d *domains) learn(agents []master.Agent) {
+	all := make(map[string]domain, len(agents))
+	for i := range agents {
+		all[agents[i].ID] = domain{agents[i].Region, agents[i].Zone}
+	}
+	d.byAgent.Store(&all)
+}
+
+func (d *domains) of(agentID string) domain {
+	if all := d.byAgent.Load(); all != nil {
+		return (*all)[agentID]
+	}
+	return domain{}
+}
 
 func (r *reader) list(ctx context.Context) ([]master.Agent, error) {
 	agents, err := r.client.Agents(ctx)

@@ -33,3 +33,10 @@ func (a *attempts) add(t job.Task) {
 		a.ids = a.ids[1:]
 	}
 }
+
+// learn takes in how an attempt that is remembered has ended.
+func (a *attempts) learn(t job.Task) {
+	if _, kept := a.tasks[t.ID]; kept {
+		a.tasks[t.ID] = t
+	}
+}

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
-	"sync"
 	"time"
 
 	"mesos-gpu/framework/api"
@@ -39,8 +38,8 @@ type Measured interface {
 // Cluster is what an extension has jobs run by. What its methods do is
 // recorded when they return nil.
 type Cluster struct {
-	leader  *leader
-	changed *changed
+	leader *leader
+	news   *news
 }
 
 // Self tells where this scheduler answers, its framework's id and the role of
@@ -141,64 +140,19 @@ func (c *Cluster) Documents(ctx context.Context) (all map[string][]byte, err err
 	return all, err
 }
 
-// Job is the job of that name as it is recorded now.
-func (c *Cluster) Job(name string) (job.Job, bool) {
-	view, err := c.leader.view.Job(name)
-	return view.Job, err == nil
-}
+// Job is a copy of the job of that name as it is recorded now.
+func (c *Cluster) Job(name string) (job.Job, bool) { return c.leader.view.job(name) }
 
-// Changed waits until jobs have changed since it was last called, and names
-// them; the first time those that were there, perhaps none.
-func (c *Cluster) Changed(ctx context.Context) (names []string, err error) {
-	select {
-	case <-c.changed.wake:
-		return c.changed.take(), nil
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
+// Domain is where the agent of that id stands, as far as the master tells.
+func (c *Cluster) Domain(agentID string) (region, zone string) {
+	d := c.leader.domains.of(agentID)
+	return d.region, d.zone
 }
 
 // try applies the events of step, unless it returns an error.
 func (b *leader) try(ctx context.Context, step func(st *sched.State, apply func(sched.Event)) error) error {
 	var refused error
 	return b.ask(ctx, func(apply func(sched.Event)) { refused = step(b.loop.st, apply) }, func(*sched.State) error { return refused })
-}
-
-// changed collects the names of jobs that have changed. A nil one collects
-// none.
-type changed struct {
-	wake chan struct{} // has one when there are names
-
-	mu    sync.Mutex
-	names map[string]bool
-}
-
-func newChanged() *changed { return &changed{wake: make(chan struct{}, 1), names: map[string]bool{}} }
-
-func (c *changed) add(names ...string) {
-	if c == nil {
-		return
-	}
-	c.mu.Lock()
-	for _, n := range names {
-		c.names[n] = true
-	}
-	c.mu.Unlock()
-	select {
-	case c.wake <- struct{}{}:
-	default: // it has one
-	}
-}
-
-func (c *changed) take() []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	names := make([]string, 0, len(c.names))
-	for n := range c.names {
-		names = append(names, n)
-	}
-	clear(c.names)
-	return names
 }
 
 // handler is the API with the extension's part.

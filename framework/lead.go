@@ -48,7 +48,10 @@ func (s *Scheduler) lead(ctx context.Context, store journal.Journal, mayAct func
 		func(ctx context.Context) error { return s.extend(ctx, leads) },
 		func(ctx context.Context) error { return client.Run(ctx, l.emit(ctx)) },
 		func(ctx context.Context) error {
-			return client.WatchAgents(ctx, func(list []master.Agent) { l.emit(ctx)(sched.Agents{Agents: agentsOf(list)}) })
+			return client.WatchAgents(ctx, func(list []master.Agent) {
+				leads.domains.learn(list)
+				l.emit(ctx)(sched.Agents{Agents: agentsOf(list)})
+			})
 		},
 	)
 }
@@ -58,8 +61,8 @@ func (s *Scheduler) extend(ctx context.Context, leads *leader) error {
 	if s.cfg.Extension == nil {
 		return nil
 	}
-	c := &Cluster{leader: leads, changed: newChanged()}
-	leads.view.watch(c.changed)
+	c := &Cluster{leader: leads, news: newNews()}
+	leads.view.watch(c.news)
 	err := s.cfg.Extension.Lead(ctx, c)
 	if ctx.Err() != nil {
 		return nil

@@ -39,8 +39,9 @@ type loop struct {
 	// connected is the State's, for those who do not want to ask the loop.
 	connected atomic.Bool
 
-	ops  []sched.Op
-	done []func(*sched.State, error)
+	ops    []sched.Op
+	done   []func(*sched.State, error)
+	strays []sched.Update // the ends of tasks that the State knows no more
 }
 
 func newLoop(cfg *Config, past journal.Contents, store journal.Journal, post func(sched.Op)) *loop {
@@ -90,6 +91,11 @@ func (l *loop) drain() {
 }
 
 func (l *loop) apply(ev sched.Event) {
+	if u, ok := ev.(sched.Update); ok && u.State != "" && !u.State.Live() {
+		if _, known := l.st.Task(u.TaskID); !known {
+			l.strays = append(l.strays, u)
+		}
+	}
 	l.ops = append(l.ops, l.st.Step(l.clock(), ev)...)
 }
 
@@ -108,13 +114,14 @@ func (l *loop) flush(ctx context.Context) error {
 	if !changes.Empty() {
 		err = l.journal.Commit(ctx, change)
 	}
-	ops, done := l.ops, l.done
-	l.ops, l.done = nil, nil
+	ops, done, strays := l.ops, l.done, l.strays
+	l.ops, l.done, l.strays = nil, nil, nil
 	if err != nil {
 		err = fmt.Errorf("record before acting: %w", err)
 	} else {
 		l.connected.Store(l.st.Connected())
 		l.view.record(change, changes.Moves)
+		l.view.stray(strays)
 		for _, m := range changes.Moves {
 			l.log.WithFields(logrus.Fields{"task": m.TaskID, "state": m.State, "message": m.Message}).Info("task changed")
 		}

@@ -29,7 +29,7 @@ type view struct {
 	gone        int
 	asOf        time.Time
 	hub         *hub
-	changed     *changed
+	news        *news
 }
 
 // entry is a job in a view.
@@ -101,21 +101,25 @@ func (v *view) Apply(c journal.Change) {
 func (v *view) record(c journal.Change, moves []sched.Move) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	moved := v.moved(c, moves)
 	v.apply(c, func(*job.Task, *job.Task) {})
-	if names := namesIn(c); len(names) > 0 {
-		v.changed.add(names...)
+	for _, t := range moved {
+		v.past.learn(t)
+	}
+	if names := namesIn(c); len(names)+len(moved) > 0 {
+		v.news.add(names, moved)
 	}
 	for _, m := range moves {
 		v.hub.publish(eventOf(m))
 	}
 }
 
-// watch has c collect the jobs that are there, and those that change.
-func (v *view) watch(c *changed) {
+// watch has n collect the jobs that are there, and what happens from now on.
+func (v *view) watch(n *news) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.changed = c
-	c.add(slices.Collect(maps.Keys(v.jobs))...)
+	v.news = n
+	n.add(slices.Collect(maps.Keys(v.jobs)), nil)
 }
 
 func namesIn(c journal.Change) []string {
@@ -239,13 +243,21 @@ func unknownJob(name string) error {
 }
 
 func (v *view) Job(name string) (api.JobView, error) {
+	j, ok := v.job(name)
+	if !ok {
+		return api.JobView{}, unknownJob(name)
+	}
+	return api.ViewOf(&j, ""), nil
+}
+
+func (v *view) job(name string) (job.Job, bool) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	e := v.jobs[name]
 	if e == nil {
-		return api.JobView{}, unknownJob(name)
+		return job.Job{}, false
 	}
-	return api.ViewOf(e.Clone(), ""), nil
+	return *e.Clone(), true
 }
 
 func (v *view) Task(id string) (job.Task, error) {

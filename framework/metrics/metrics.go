@@ -30,8 +30,9 @@ func NewPages() Pages {
 	return Pages{registry}
 }
 
-// Serve answers a scrape from the view of the moment. It returns an error of
-// the view before anything is written.
+// Serve answers a scrape from the view of the moment: as Prometheus' text, or
+// to those who accept JSON and no text in Marathon's form of it. It returns an
+// error of the view before anything is written.
 func (p Pages) Serve(w http.ResponseWriter, r *http.Request, v View) error {
 	c, err := read(r.Context(), v)
 	if err != nil {
@@ -41,6 +42,10 @@ func (p Pages) Serve(w http.ResponseWriter, r *http.Request, v View) error {
 	if err := registry.Register(c); err != nil {
 		return fmt.Errorf("show what was counted: %w", err)
 	}
-	promhttp.HandlerFor(prometheus.Gatherers{p.process, registry}, promhttp.HandlerOpts{}).ServeHTTP(w, r)
+	all := prometheus.Gatherers{p.process, registry}
+	if wantsJSON(r) {
+		return serveJSON(w, all)
+	}
+	promhttp.HandlerFor(all, promhttp.HandlerOpts{}).ServeHTTP(w, r)
 	return nil
 }

@@ -1,12 +1,17 @@
 package api
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/sirupsen/logrus"
+
 	"mesos-gpu/marathon"
+	"mesos-gpu/marathon/deploy"
 )
 
 func TestCreate(t *testing.T) {
@@ -171,4 +176,48 @@ func TestRestartAndDelete(t *testing.T) {
 	}
 	a.read(http.MethodDelete, "/v2/apps/g/web", "", &r)
 	a.send(http.MethodGet, "/v2/apps/g/web", "", http.StatusNotFound)
+}
+
+// forgetful cannot be asked for an app once it was given one.
+type forgetful struct {
+	*fake
+	changed bool
+}
+
+func (f *forgetful) Update(ctx context.Context, edit Edit, force bool) (deploy.Deployment, []*marathon.App, error) {
+	f.changed = true
+	return f.fake.Update(ctx, edit, force)
+}
+
+func (f *forgetful) App(ctx context.Context, id string) (App, error) {
+	if f.changed {
+		return App{}, errors.New("the lead was lost")
+	}
+	return f.fake.App(ctx, id)
+}
+
+// TestChangedIsChanged: a change that is recorded succeeds, whatever can be
+// known of it afterwards, and its event tells the app as it was recorded.
+func TestChangedIsChanged(t *testing.T) {
+	a := ask(t)
+	s := &forgetful{fake: a.fake}
+	a.handler = Handler(s, a.bus, logrus.New())
+	next, _ := listen(t, a, "?event_type=api_post_event")
+	var version string
+	for _, c := range []struct {
+		method, path, body string
+		status             int
+	}{
+		{http.MethodPost, "/v2/apps", `{"id": "/a", "cmd": "x"}`, http.StatusCreated},
+		{http.MethodPut, "/v2/apps/a?force=true", `{"instances": 4}`, http.StatusOK},
+		{http.MethodPut, "/v2/apps/b", `{"cmd": "x"}`, http.StatusCreated},
+	} {
+		a.send(c.method, c.path, c.body, c.status)
+		_, ev := next()
+		app := ev["appDefinition"].(map[string]any)
+		if app["version"] == "" || app["version"] == version || app["versionInfo"] == nil {
+			t.Errorf("%s %s is told as %v", c.method, c.path, app)
+		}
+		version, _ = app["version"].(string)
+	}
 }

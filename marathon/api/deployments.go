@@ -33,6 +33,8 @@ type deployment struct {
 type currentAction struct {
 	deploy.PlanAction
 	Readiness []Readiness `json:"readinessCheckResults"`
+	// Message says what keeps the action from being done; Marathon has none.
+	Message string `json:"message,omitempty"`
 }
 
 func (s *server) listDeployments(w http.ResponseWriter, r *http.Request) error {
@@ -69,7 +71,7 @@ func (s *server) underWay(r *http.Request, d *deploy.Deployment) (deployment, er
 		case !errors.As(err, &unknown): // of an app that goes there is nothing to say
 			return deployment{}, err
 		}
-		one.CurrentActions = append(one.CurrentActions, currentAction{action, readiness})
+		one.CurrentActions = append(one.CurrentActions, currentAction{action, readiness, a.Message})
 	}
 	return one, nil
 }

@@ -190,14 +190,20 @@ func (f *fake) Version(_ context.Context, id, version string) (*marathon.App, er
 	return a, nil
 }
 
-func (f *fake) Update(_ context.Context, edit Edit, force bool) (deploy.Deployment, error) {
-	return f.do(func() (deploy.Deployment, error) {
+func (f *fake) Update(_ context.Context, edit Edit, force bool) (d deploy.Deployment, made []*marathon.App, err error) {
+	d, err = f.do(func() (deploy.Deployment, error) {
 		apps, err := edit(func(id string) *marathon.App { a, _ := f.st.App(id); return a })
 		if err != nil {
 			return deploy.Deployment{}, err
 		}
-		return f.st.Put(f.now(), apps, deploy.Options{Force: force})
+		d, err := f.st.Put(f.now(), apps, deploy.Options{Force: force})
+		for _, a := range apps {
+			now, _ := f.st.App(a.ID)
+			made = append(made, now)
+		}
+		return d, err
 	})
+	return d, made, err
 }
 
 func (f *fake) Remove(_ context.Context, id string, force bool) (deploy.Deployment, error) {

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mesos-gpu/job"
+	"mesos-gpu/marathon"
 	"mesos-gpu/marathon/deploy"
 )
 
@@ -109,7 +110,10 @@ func golden(t *testing.T, name string, got []byte) {
 
 // What a stream carries, of every event that there is.
 func TestEventForms(t *testing.T) {
-	plan := deploy.Plan{ID: "d", Version: "v", Steps: []deploy.PlanStep{{Actions: []deploy.PlanAction{{Action: deploy.ScaleApplication, App: "/a"}}}}}
+	plan := deploy.EventPlan{
+		Plan:     deploy.Plan{ID: "d", Version: "v", Steps: []deploy.PlanStep{{Actions: []deploy.PlanAction{{Action: deploy.ScaleApplication, App: "/a"}}}}},
+		Original: &marathon.Group{ID: "/", Apps: []*marathon.App{}, Version: "u"}, Target: &marathon.Group{ID: "/", Apps: []*marathon.App{{ID: "/a"}}, Version: "v"},
+	}
 	a := ask(t)
 	a.send(http.MethodPost, "/v2/apps", `{"id": "/a", "cmd": "x"}`, http.StatusCreated)
 	app := a.app("/a").App
@@ -128,6 +132,7 @@ func TestEventForms(t *testing.T) {
 		deploy.AppTerminated{AppID: "/a"},
 		deploy.StatusUpdate{AgentID: "S0", TaskID: "t", TaskStatus: "TASK_RUNNING", AppID: "/a", Host: "agent", Ports: []int{31000}, Version: "v"},
 		deploy.InstanceChanged{InstanceID: "t", Condition: "Running", AppID: "/a", AgentID: "S0", Host: "agent", Version: "v"},
+		deploy.UnknownInstanceTerminated{InstanceID: "t", AppID: "/a", Condition: "Killed"},
 		deploy.InstanceHealthChanged{InstanceID: "t", Version: "v", AppID: "/a", Healthy: &ill},
 	} {
 		for _, one := range both(ev) {

@@ -32,7 +32,7 @@ func (s *server) listQueue(w http.ResponseWriter, r *http.Request) error {
 	for _, q := range queued {
 		items = append(items, queueItem{
 			Count: q.Count, Role: q.App.Role, Delay: delay(q.NotBefore, s.now()),
-			Since: Time{q.Since}, LastUnusedOffers: unused, App: q.App,
+			Since: Time{q.Since}, LastUnusedOffers: unused, App: q.App, Message: q.Message,
 		})
 	}
 	s.answer(w, http.StatusOK, map[string][]queueItem{"queue": items})

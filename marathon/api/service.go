@@ -26,8 +26,8 @@ type Service interface {
 	Version(ctx context.Context, id, version string) (*marathon.App, error)
 	// Update has the apps that edit returns deployed, in one deployment.
 	// Nothing changes between what edit sees and that. An error of edit comes
-	// back as it is.
-	Update(ctx context.Context, edit Edit, force bool) (deploy.Deployment, error)
+	// back as it is. made are the apps as they are wanted then.
+	Update(ctx context.Context, edit Edit, force bool) (d deploy.Deployment, made []*marathon.App, err error)
 	Remove(ctx context.Context, id string, force bool) (deploy.Deployment, error)
 	Restart(ctx context.Context, id string, force bool) (deploy.Deployment, error)
 

@@ -88,6 +88,8 @@ type App struct {
 	Deployments []string
 	LastFailure *TaskFailure
 	Readiness   []Readiness
+	// Message says what keeps it from being deployed, where something does.
+	Message string
 }
 
 // appInfo is an App as requests are answered: what is not embedded is absent.
@@ -128,6 +130,8 @@ type queueItem struct {
 	Processed        offersSummary `json:"processedOffersSummary"`
 	LastUnusedOffers *[]struct{}   `json:"lastUnusedOffers,omitempty"`
 	App              *marathon.App `json:"app"`
+	// Message says what keeps instances from being queued; Marathon has none.
+	Message string `json:"message,omitempty"`
 }
 
 // queueDelay is the pause after failures; Overdue says that it has ended.

@@ -22,7 +22,8 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) error {
 	if r.Method == http.MethodHead {
 		return nil
 	}
-	own := s.bus.attach(r.URL.Query()["event_type"])
+	q := r.URL.Query()
+	own := s.bus.attach(q["event_type"], q.Get("plan-format") == "light")
 	s.tell(StreamAttached{clientIP(r)})
 	out := http.NewResponseController(w)
 	_ = out.Flush() // the reader knows now that it hears all from here on
@@ -50,6 +51,7 @@ func pour(w http.ResponseWriter, r *http.Request, out *http.ResponseController, 
 				return
 			}
 			text = next
+			own.behind.Add(-int64(len(text)))
 		case <-idle.C:
 			text = []byte(": alive\n\n")
 		case <-r.Context().Done():

@@ -76,7 +76,7 @@ func TestEvents(t *testing.T) {
 		}
 		seen[kind] = data
 	}
-	for _, kind := range []string{"group_change_success", "deployment_info", "deployment_step_success", "deployment_success", "status_update_event", "instance_changed_event"} {
+	for _, kind := range []string{"group_change_success", "deployment_info", "deployment_step_success", "deployment_success"} {
 		if seen[kind] == nil {
 			t.Errorf("there was no %s", kind)
 		}
@@ -84,9 +84,6 @@ func TestEvents(t *testing.T) {
 	posted := seen["api_post_event"]
 	if app, ok := posted["appDefinition"].(map[string]any); !ok || app["id"] != "/web" || app["version"] == nil || posted["uri"] != "/v2/apps" {
 		t.Errorf("api_post_event is %v", posted)
-	}
-	if got := seen["status_update_event"]["taskStatus"]; got != "TASK_RUNNING" {
-		t.Errorf("taskStatus: got %v, want TASK_RUNNING", got)
 	}
 }
 
@@ -119,7 +116,7 @@ func TestDetached(t *testing.T) {
 
 func TestBothFormsOfHealth(t *testing.T) {
 	bus := NewBus()
-	s := bus.attach(nil)
+	s := bus.attach(nil, false)
 	well := true
 	if err := bus.Publish(time.Unix(0, 0), deploy.InstanceHealthChanged{InstanceID: "t", AppID: "/a", Version: "v", Healthy: &well}, deploy.InstanceHealthChanged{InstanceID: "t", AppID: "/a", Version: "v"}); err != nil {
 		t.Fatal(err)
@@ -142,7 +139,7 @@ func TestBothFormsOfHealth(t *testing.T) {
 // waits for either.
 func TestSlowReaderIsCutOff(t *testing.T) {
 	bus := NewBus()
-	slow, quick := bus.attach(nil), bus.attach(nil)
+	slow, quick := bus.attach(nil, false), bus.attach(nil, false)
 	for range outstanding + 1 {
 		if err := bus.Publish(time.Unix(0, 0), deploy.AppTerminated{AppID: "/a"}); err != nil {
 			t.Fatal(err)
@@ -200,5 +197,53 @@ func TestHeadOfEvents(t *testing.T) {
 	a := ask(t)
 	if got := a.send(http.MethodHead, "/v2/events", "", http.StatusOK).Header().Get("Content-Type"); got != "text/event-stream" {
 		t.Errorf("Content-Type: got %q, want text/event-stream", got)
+	}
+}
+
+// TestLightPlans: the plans of deployments come with the groups before and
+// after them, and without for those who ask for that.
+func TestLightPlans(t *testing.T) {
+	a := ask(t)
+	full, _ := listen(t, a, "?event_type=deployment_info")
+	light, _ := listen(t, a, "?event_type=deployment_info&plan-format=light")
+	a.send(http.MethodPost, "/v2/apps", `{"id": "/shop/web", "cmd": "serve"}`, http.StatusCreated)
+	apps := func(plan map[string]any, group string) (ids []string) {
+		root, ok := plan[group].(map[string]any)
+		if !ok || root["id"] != "/" {
+			t.Fatalf("%s is %v", group, plan[group])
+		}
+		groups, _ := root["groups"].([]any)
+		for _, g := range groups {
+			for _, one := range g.(map[string]any)["apps"].([]any) {
+				ids = append(ids, one.(map[string]any)["id"].(string))
+			}
+		}
+		return ids
+	}
+	_, ev := full()
+	plan := ev["plan"].(map[string]any)
+	if before, after := apps(plan, "original"), apps(plan, "target"); len(before) != 0 || !slices.Equal(after, []string{"/shop/web"}) {
+		t.Errorf("original has %v, target %v", before, after)
+	}
+	_, ev = light()
+	plan = ev["plan"].(map[string]any)
+	if plan["original"] != nil || plan["target"] != nil || plan["id"] == nil || plan["steps"] == nil {
+		t.Errorf("a light plan is %v", plan)
+	}
+}
+
+// A reader that is many bytes behind is cut off, though one event may be
+// larger than that.
+func TestBytesBehind(t *testing.T) {
+	bus := NewBus()
+	s := bus.attach(nil, false)
+	large := deploy.AppTerminated{AppID: strings.Repeat("x", outstandingBytes+1)}
+	for i, want := range []bool{true, false} {
+		if err := bus.Publish(time.Unix(0, 0), large); err != nil {
+			t.Fatal(err)
+		}
+		if bus.streams[s] != want {
+			t.Errorf("after %d events the stream is there: %t, want %t", i+1, bus.streams[s], want)
+		}
 	}
 }

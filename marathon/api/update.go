@@ -32,7 +32,7 @@ func (s *server) create(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	d, err := s.service.Update(r.Context(), func(stored func(string) *marathon.App) ([]*marathon.App, error) {
+	d, made, err := s.service.Update(r.Context(), func(stored func(string) *marathon.App) ([]*marathon.App, error) {
 		if stored(app.ID) != nil {
 			return nil, problemf(http.StatusConflict, "An app with id [%s] already exists.", app.ID)
 		}
@@ -41,7 +41,8 @@ func (s *server) create(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return s.created(w, r, app, d)
+	s.posted(r, made)
+	return s.created(w, app, d)
 }
 
 // sentID is the id that a definition gives itself, from the group base; Parse
@@ -58,10 +59,7 @@ func sentID(data []byte, base string) string {
 
 // created answers with the app as the deployment begins it, whatever has
 // become of it since.
-func (s *server) created(w http.ResponseWriter, r *http.Request, app *marathon.App, d deploy.Deployment) error {
-	if err := s.posted(r, app.ID); err != nil {
-		return err
-	}
+func (s *server) created(w http.ResponseWriter, app *marathon.App, d deploy.Deployment) error {
 	now := *app
 	now.Version = d.Version
 	now.VersionInfo = &marathon.VersionInfo{LastScalingAt: d.Version, LastConfigChangeAt: d.Version}
@@ -71,18 +69,12 @@ func (s *server) created(w http.ResponseWriter, r *http.Request, app *marathon.A
 	return nil
 }
 
-// posted tells of a request that has given an app a definition. Nobody hears
-// of one that somebody has removed since.
-func (s *server) posted(r *http.Request, id string) error {
-	a, err := s.service.App(r.Context(), id)
-	var unknown *deploy.Unknown
-	switch {
-	case errors.As(err, &unknown):
-		return nil
-	case err != nil:
-		return err
+// posted tells of a request that has given apps a definition. That is done by
+// then, whoever hears of it.
+func (s *server) posted(r *http.Request, apps []*marathon.App) {
+	for _, a := range apps {
+		s.tell(APIPost{ClientIP: clientIP(r), URI: r.URL.Path, App: a})
 	}
-	return s.bus.Publish(s.now(), APIPost{ClientIP: clientIP(r), URI: r.URL.Path, App: a.App})
 }
 
 func clientIP(r *http.Request) string {
@@ -132,7 +124,7 @@ func (s *server) updateOne(w http.ResponseWriter, r *http.Request, id string, h 
 		return err
 	}
 	status := http.StatusOK
-	d, err := s.service.Update(r.Context(), func(stored func(string) *marathon.App) ([]*marathon.App, error) {
+	d, made, err := s.service.Update(r.Context(), func(stored func(string) *marathon.App) ([]*marathon.App, error) {
 		status = http.StatusOK
 		if stored(id) == nil {
 			status = http.StatusCreated
@@ -146,9 +138,7 @@ func (s *server) updateOne(w http.ResponseWriter, r *http.Request, id string, h 
 	if status == http.StatusCreated {
 		w.Header().Set("Location", "/v2/apps"+id)
 	}
-	if err := s.posted(r, id); err != nil {
-		return err
-	}
+	s.posted(r, made)
 	s.deployed(w, status, d)
 	return nil
 }
@@ -217,7 +207,7 @@ func (s *server) updateMany(w http.ResponseWriter, r *http.Request, h how) error
 	if err != nil {
 		return err
 	}
-	d, err := s.service.Update(r.Context(), func(stored func(string) *marathon.App) ([]*marathon.App, error) {
+	d, _, err := s.service.Update(r.Context(), func(stored func(string) *marathon.App) ([]*marathon.App, error) {
 		return applyAll(updates, stored)
 	}, h.force)
 	if err != nil {

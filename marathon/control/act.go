@@ -2,12 +2,13 @@ package control
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 
 	"mesos-gpu/job"
+	"mesos-gpu/marathon"
 	"mesos-gpu/marathon/deploy"
 	"mesos-gpu/marathon/translate"
 )
@@ -18,8 +19,9 @@ const abreast = 64
 
 // carryOut does the actions, those of one app in their order and what is left
 // of it not after one that failed. The same action of many apps is one call
-// where the cluster has one.
-func (k *keeper) carryOut(ctx context.Context, actions []deploy.Action) {
+// where the cluster has one. It returns what failed.
+func (k *keeper) carryOut(ctx context.Context, actions []deploy.Action) map[string]error {
+	failed := map[string]error{}
 	left := map[string][]deploy.Action{}
 	for _, a := range actions {
 		left[appOf(a)] = append(left[appOf(a)], a)
@@ -33,11 +35,11 @@ func (k *keeper) carryOut(ctx context.Context, actions []deploy.Action) {
 			}
 		}
 		for app, err := range k.together(ctx, round) {
-			k.cfg.Log.WithError(err).WithField("app", app).Warn("an action failed; it is tried again")
-			k.undone[app] = true
+			failed[app] = err
 			delete(left, app)
 		}
 	}
+	return failed
 }
 
 // together does one action of each app, and returns what failed.
@@ -110,12 +112,17 @@ func appsOf[A deploy.Action](round []deploy.Action) []string {
 	return apps
 }
 
-// submit submits all at once; should one be refused, each by itself. A job
-// that is there already is what was wanted.
+// submit submits all at once; should one be refused, each by itself. A job of
+// the app's version that is there already is what was wanted, one of somebody
+// else's is in the way.
 func (k *keeper) submit(ctx context.Context, specs []job.Spec, fail func(error, ...string)) {
 	specs = slices.DeleteFunc(specs, func(s job.Spec) bool {
 		j, there := k.cluster.Job(s.Name)
-		return there && !j.Terminal()
+		there = there && !j.Terminal()
+		if app, version, ours := translate.Of(&j.Spec); there && (!ours || app != s.Group || version != s.Labels[marathon.VersionLabel]) {
+			fail(fmt.Errorf("start the job %s: another job of that name runs, which is not of this app: end it, or change the app", s.Name), s.Group)
+		}
+		return there
 	})
 	if len(specs) == 0 || k.cluster.Submit(ctx, specs...) == nil {
 		return
@@ -148,22 +155,4 @@ func abreastDo[T any](list []T, do func(T) (app string, err error), fail func(er
 		})
 	}
 	running.Wait()
-}
-
-// previous reports whether two task ids, JOB.INDEX.ATTEMPT.WHEN, are of one
-// place in a job.
-func previous(old, now string) bool {
-	was, ok := place(old)
-	is, both := place(now)
-	return ok && both && old != now && was == is
-}
-
-// place is a task id without the attempt.
-func place(id string) (place string, ok bool) {
-	parts := strings.Split(id, ".")
-	n := len(parts)
-	if n < 4 {
-		return "", false
-	}
-	return strings.Join(parts[:n-2], ".") + " " + parts[n-1], true
 }

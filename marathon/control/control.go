@@ -37,9 +37,15 @@ type Cluster interface {
 	// Kill ends jobs for good.
 	Kill(ctx context.Context, names ...string) error
 	Job(name string) (job.Job, bool)
-	// Changed waits until jobs have changed since it was last called, and
-	// names them; the first time those that were there, perhaps none.
-	Changed(ctx context.Context) (names []string, err error)
+	// Changed waits until something has happened that Take has not told, at
+	// first for nothing. It may return for nothing.
+	Changed(ctx context.Context) error
+	// Take names the jobs that have changed since it was last called, the
+	// first time those that were there, and tells in order which tasks have
+	// come into other states meanwhile, each as it was then.
+	Take() (names []string, moves []job.Task)
+	// Domain is where an agent stands, empty where nobody tells.
+	Domain(agentID string) (region, zone string)
 	// Put remembers documents and forgets those that are empty.
 	Put(ctx context.Context, documents map[string][]byte) error
 	Documents(ctx context.Context) (map[string][]byte, error)

@@ -297,52 +297,6 @@ func TestEndedRequest(t *testing.T) {
 	})
 }
 
-// TestLastFailure: the app tells what its last failure was, until it is gone.
-func TestLastFailure(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := lead(t, newFake(), nil)
-		s.create("one", "2")
-		s.cluster.mu.Lock()
-		var name, task string
-		for n, j := range s.cluster.jobs {
-			name, task = n, j.Tasks[0].ID
-		}
-		s.cluster.mu.Unlock()
-		time.Sleep(time.Minute)
-		s.cluster.failOne(name, "exited with status 7")
-		synctest.Wait()
-		var got struct {
-			App struct {
-				LastTaskFailure *struct{ Message, TaskID, Host, AppID string }
-			}
-		}
-		s.ask("GET", web, "", &got)
-		if f := got.App.LastTaskFailure; f == nil || f.Message != "exited with status 7" || f.TaskID != task || f.Host != "127.0.0.1" || f.AppID != "/shop/web" {
-			t.Errorf("got %+v, want that of %s", f, task)
-		}
-		var q struct {
-			Queue []struct{ Count int }
-		}
-		if s.ask("GET", "/v2/queue", "", &q); len(q.Queue) != 1 || q.Queue[0].Count != 1 {
-			t.Errorf("queue %+v", q)
-		}
-		if code := s.ask("DELETE", "/v2/queue/shop/web/delay", "", nil); code != http.StatusNoContent {
-			t.Errorf("the delay: status %d", code)
-		}
-		synctest.Wait()
-		s.settled(map[string]int{"one": 2})
-		s.must("DELETE", web, "")
-		s.create("one", "1")
-		got.App.LastTaskFailure = nil
-		if s.ask("GET", web, "", &got); got.App.LastTaskFailure != nil {
-			t.Errorf("a new app of the id has the failure of the old one: %+v", got.App.LastTaskFailure)
-		}
-		if err := s.end(); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
 // TestKillAndScale: of instances that are to end, those that do so already
 // make their app no smaller.
 func TestKillAndScale(t *testing.T) {
@@ -450,21 +404,4 @@ func TestRefusedApp(t *testing.T) {
 			t.Error(err)
 		}
 	})
-}
-
-func TestPrevious(t *testing.T) {
-	for _, c := range []struct {
-		old, now string
-		want     bool
-	}{
-		{"a.x.0.1.t", "a.x.0.2.t", true},
-		{"a.x.0.1.t", "a.x.0.1.t", false},
-		{"a.x.0.1.t", "a.x.1.2.t", false},
-		{"a.x.0.1.t", "a.x.0.2.u", false},
-		{"short", "other", false},
-	} {
-		if got := previous(c.old, c.now); got != c.want {
-			t.Errorf("previous(%q, %q) is %t", c.old, c.now, got)
-		}
-	}
 }

@@ -25,6 +25,7 @@ type fake struct {
 	jobs      map[string]*job.Job
 	documents map[string][]byte
 	changed   map[string]bool
+	moves     []job.Task
 	wake      chan struct{}
 	attempts  int
 
@@ -93,8 +94,8 @@ func (f *fake) call(format string, args ...any) error {
 	return nil
 }
 
-func (f *fake) change(name string) {
-	f.changed[name] = true
+func (f *fake) change(name string, moves ...job.Task) {
+	f.changed[name], f.moves = true, append(f.moves, moves...)
 	select {
 	case f.wake <- struct{}{}:
 	default:
@@ -159,23 +160,27 @@ func (f *fake) task(j *job.Job, index, attempt int) job.Task {
 
 func (f *fake) run(j *job.Job, t *job.Task) {
 	t.State, t.Started, t.Hostname, t.AgentID, t.Ports = job.Running, time.Now(), "127.0.0.1", "a1", f.ports
+	t.AgentURL = "http://10.0.0.1:5051/slave(1)"
 	if j.Spec.HealthCheck != nil {
 		t.Healthy = new(true)
 	}
 }
 
-// failOne has a task of the job fail, and wait to be started again.
-func (f *fake) failOne(name, why string) {
+// ends has the first task of the job end, and wait to be started again. It
+// returns the id of the attempt that ended.
+func (f *fake) ends(name string, as job.State, why string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	j := f.jobs[name]
 	held := f.held
 	f.held = true
-	t := f.task(j, 0, j.Tasks[0].Attempt+1)
+	old, t := j.Tasks[0], f.task(j, 0, j.Tasks[0].Attempt+1)
 	f.held = held
-	t.Failures, t.Message = 1, why
+	old.State, old.Message, old.Changed = as, why, time.Now()
+	t.Failures, t.Message = 1, fmt.Sprintf("attempt %d has %s and is started again", old.Attempt, as)
 	j.Tasks[0] = t
-	f.change(name)
+	f.change(name, old, t)
+	return old.ID
 }
 
 func (f *fake) Scale(_ context.Context, name string, tasks int) error {
@@ -237,7 +242,7 @@ func (f *fake) Wake(_ context.Context, ids []string) error {
 		for i := range j.Tasks {
 			if t := &j.Tasks[i]; slices.Contains(ids, t.ID) && t.State == job.Waiting {
 				f.run(j, t)
-				f.change(name)
+				f.change(name, *t)
 			}
 		}
 	}
@@ -279,21 +284,29 @@ func (f *fake) Job(name string) (job.Job, bool) {
 	return *j.Clone(), true
 }
 
-func (f *fake) Changed(ctx context.Context) ([]string, error) {
+func (f *fake) Changed(ctx context.Context) error {
 	select {
 	case <-f.wake:
+		return nil
 	case <-f.lost:
-		return nil, errLost
+		return errLost
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return context.Cause(ctx)
 	}
+}
+
+func (f *fake) Take() (names []string, moves []job.Task) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.led.Do(func() { close(f.leads) })
-	names := slices.Sorted(maps.Keys(f.changed))
+	names = slices.Sorted(maps.Keys(f.changed))
 	clear(f.changed)
-	return names, nil
+	moves, f.moves = f.moves, nil
+	return names, moves
 }
+
+// Domain has an agent stand in a region of its own.
+func (f *fake) Domain(agentID string) (region, zone string) { return "region-" + agentID, "zone-1" }
 
 func (f *fake) Put(_ context.Context, documents map[string][]byte) error {
 	err := f.call("put %v", slices.Sorted(maps.Keys(documents)))

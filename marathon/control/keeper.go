@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -15,7 +14,6 @@ import (
 	"mesos-gpu/marathon"
 	"mesos-gpu/marathon/api"
 	"mesos-gpu/marathon/deploy"
-	"mesos-gpu/marathon/translate"
 )
 
 // documentPrefix begins the keys of deploy's documents; others are kept beside
@@ -38,16 +36,19 @@ type keeper struct {
 	// documents are those that are recorded.
 	documents map[string][]byte
 
-	apps     map[string]string          // by job
-	jobs     map[string]map[string]bool // of each app, by name
-	failures map[string]api.TaskFailure // the last of each app
+	owners   map[string]owner              // of each job
+	jobs     map[string]map[string]job.Job // of each app, by name, as last looked at
+	failures map[string]api.TaskFailure    // the last of each app
+	staged   map[string]time.Time          // when each instance was given to its agent
+	gone     map[string]bool               // instances that were lost, and may end once more
+	heard    []deploy.Event                // of instances, not told yet
 	tries    *readiness
-	// undone are apps with an action that failed, and retry when they are
-	// looked at once more.
-	undone map[string]bool
+	// undone are apps with an action that failed, and why; retry is when they
+	// are looked at once more.
+	undone map[string]error
 	retry  <-chan time.Time
 
-	changed  chan []string
+	changed  chan struct{}
 	deaf     chan error // has one when no changes are heard of any more
 	requests chan request
 	ended    chan struct{} // closed when run has ended
@@ -83,9 +84,9 @@ func newKeeper(ctx context.Context, cfg *Config, bus *api.Bus, cluster Cluster) 
 	return &keeper{
 		url: url, settings: settings,
 		cfg: cfg, bus: bus, cluster: cluster, state: state, documents: ours,
-		apps: map[string]string{}, jobs: map[string]map[string]bool{}, failures: map[string]api.TaskFailure{},
-		undone: map[string]bool{}, tries: newReadiness(cfg),
-		changed: make(chan []string), deaf: make(chan error, 1), requests: make(chan request), ended: make(chan struct{}),
+		owners: map[string]owner{}, jobs: map[string]map[string]job.Job{}, failures: map[string]api.TaskFailure{},
+		staged: map[string]time.Time{}, gone: map[string]bool{}, undone: map[string]error{}, tries: newReadiness(cfg),
+		changed: make(chan struct{}), deaf: make(chan error, 1), requests: make(chan request), ended: make(chan struct{}),
 	}, nil
 }
 
@@ -106,8 +107,8 @@ func (k *keeper) keep(ctx context.Context) error {
 	defer cancel()
 	listening.Go(func() { k.listen(ctx) })
 	select { // nothing is done before it is known what there is
-	case names := <-k.changed:
-		if err := k.step(ctx, k.look(names)); err != nil {
+	case <-k.changed:
+		if err := k.step(ctx, k.look()); err != nil {
 			return err
 		}
 	case err := <-k.deaf:
@@ -128,16 +129,18 @@ func (k *keeper) next(ctx context.Context) error {
 		k.retry = time.After(again)
 	}
 	select {
-	case names := <-k.changed:
-		return k.step(ctx, k.look(names))
+	case <-k.changed:
+		return k.step(ctx, k.look())
 	case r := <-k.requests:
 		return k.answer(ctx, r)
 	case app := <-k.tries.ready:
 		return k.step(ctx, map[string][]deploy.Instance{app: k.instances(app)})
 	case <-k.retry:
 		k.retry = nil
-		seen := k.sight(k.undone)
-		clear(k.undone)
+		seen := map[string][]deploy.Instance{}
+		for app := range k.undone {
+			seen[app] = k.instances(app)
+		}
 		return k.step(ctx, seen)
 	case err := <-k.deaf:
 		return err
@@ -165,13 +168,12 @@ func unavailable(format string, args ...any) error {
 // listen passes on what changes.
 func (k *keeper) listen(ctx context.Context) {
 	for {
-		names, err := k.cluster.Changed(ctx)
-		if err != nil {
+		if err := k.cluster.Changed(ctx); err != nil {
 			k.deaf <- fmt.Errorf("hear what has changed: %w", err)
 			return
 		}
 		select {
-		case k.changed <- names:
+		case k.changed <- struct{}{}:
 		case <-ctx.Done():
 			return
 		}
@@ -191,92 +193,10 @@ func (k *keeper) ask(ctx context.Context, do func(k *keeper) error) error {
 	}
 }
 
-// look finds the instances of the apps whose jobs have changed.
-func (k *keeper) look(names []string) map[string][]deploy.Instance {
-	affected := map[string]bool{}
-	for _, name := range names {
-		j, there := k.cluster.Job(name)
-		app, _, ours := translate.Of(&j.Spec)
-		switch {
-		case there && ours:
-			if k.jobs[app] == nil {
-				k.jobs[app] = map[string]bool{}
-			}
-			k.apps[name], k.jobs[app][name] = app, true
-			k.noteFailure(app, &j)
-			affected[app] = true
-		case k.apps[name] != "":
-			app = k.apps[name]
-			delete(k.apps, name)
-			if delete(k.jobs[app], name); len(k.jobs[app]) == 0 {
-				delete(k.jobs, app)
-			}
-			affected[app] = true
-		}
-	}
-	return k.sight(affected)
-}
-
-// sight is what there is of those apps.
-func (k *keeper) sight(apps map[string]bool) map[string][]deploy.Instance {
-	seen := map[string][]deploy.Instance{}
-	for app := range apps {
-		seen[app] = k.instances(app)
-	}
-	return seen
-}
-
-// instances are the tasks of all jobs of an app.
-func (k *keeper) instances(app string) []deploy.Instance {
-	var list []deploy.Instance
-	for _, name := range slices.Sorted(maps.Keys(k.jobs[app])) {
-		j, ok := k.cluster.Job(name)
-		if !ok {
-			continue
-		}
-		_, version, _ := translate.Of(&j.Spec)
-		for i := range j.Tasks {
-			list = append(list, instance(&j.Tasks[i], version))
-		}
-	}
-	k.tries.watch(k.state, app, list)
-	return list
-}
-
-func instance(t *job.Task, version string) deploy.Instance {
-	return deploy.Instance{
-		TaskID: t.ID, Version: version, Job: t.Job, State: t.State,
-		KillWanted: t.KillWanted, KillReason: t.KillReason, Healthy: t.Healthy,
-		Started: t.Started, Changed: t.Changed, NotBefore: t.NotBefore,
-		Hostname: t.Hostname, AgentID: t.AgentID, Ports: t.Ports, Message: t.Message,
-	}
-}
-
-// noteFailure remembers what ended the last attempt of a task that is started
-// again.
-func (k *keeper) noteFailure(app string, j *job.Job) {
-	var last *job.Task
-	after := k.failures[app].Timestamp.Time
-	for i := range j.Tasks {
-		if t := &j.Tasks[i]; t.State == job.Waiting && t.Failures > 0 && t.Changed.After(after) {
-			last, after = t, t.Changed
-		}
-	}
-	if last == nil {
-		return
-	}
-	f := api.TaskFailure{AppID: app, Message: last.Message, State: "TASK_FAILED", TaskID: last.ID, Timestamp: api.Time{Time: last.Changed}}
-	for _, old := range k.state.Instances(app) {
-		if old.Job == last.Job && old.State.Placed() && previous(old.TaskID, last.ID) {
-			f.TaskID, f.Host, f.SlaveID, f.Version = old.TaskID, old.Hostname, old.AgentID, old.Version
-		}
-	}
-	k.failures[app] = f
-}
-
 // step has deploy say what is to be done, records that, does it, and has
 // deploy look at what came of it: what it thinks is there must not be older
-// than what it asked for.
+// than what it asked for. An app of which an action failed waits for its next
+// try.
 func (k *keeper) step(ctx context.Context, seen map[string][]deploy.Instance) error {
 	for {
 		actions, events := k.state.Step(seen)
@@ -285,42 +205,49 @@ func (k *keeper) step(ctx context.Context, seen map[string][]deploy.Instance) er
 		}
 		k.tell(events)
 		if len(actions) == 0 || ctx.Err() != nil {
+			k.content(seen, nil)
 			return nil
 		}
-		k.carryOut(ctx, actions)
-		if seen = k.look(k.touched(actions)); len(seen) == 0 {
+		failed := k.carryOut(ctx, actions)
+		k.content(seen, failed)
+		seen = k.look()
+		maps.DeleteFunc(seen, func(app string, _ []deploy.Instance) bool { return failed[app] != nil })
+		if len(seen) == 0 {
 			return nil
 		}
 	}
 }
 
-// tell publishes events, and forgets what was known of apps that are gone.
+// content notes which of the apps looked at have nothing undone now, and what
+// went wrong with the others. It is logged once, not each time that it is
+// tried again.
+func (k *keeper) content(seen map[string][]deploy.Instance, failed map[string]error) {
+	for app := range seen {
+		if failed[app] == nil {
+			delete(k.undone, app)
+		}
+	}
+	for app, err := range failed {
+		if before := k.undone[app]; before == nil || before.Error() != err.Error() {
+			k.cfg.Log.WithError(err).WithField("app", app).Warn("an action failed; it is tried again each second")
+		}
+		k.undone[app] = err
+	}
+}
+
+// tell publishes what was heard of instances and then the events, and forgets
+// what was known of apps that are gone.
 func (k *keeper) tell(events []deploy.Event) {
 	for _, ev := range events {
 		if gone, ok := ev.(deploy.AppTerminated); ok {
 			delete(k.failures, gone.AppID)
 		}
 	}
+	events = append(k.heard, events...)
+	k.heard = nil
 	if err := k.bus.Publish(k.cfg.Clock(), events...); err != nil {
 		k.cfg.Log.WithError(err).Error("publish events")
 	}
-}
-
-// touched are the jobs of the apps that the actions were about. An app with
-// one that failed waits for its next try.
-func (k *keeper) touched(actions []deploy.Action) []string {
-	names := map[string]bool{}
-	for _, a := range actions {
-		app := appOf(a)
-		if k.undone[app] {
-			continue
-		}
-		if s, ok := a.(deploy.Submit); ok {
-			names[translate.Name(app, translate.Version(s.App))] = true
-		}
-		maps.Copy(names, k.jobs[app])
-	}
-	return slices.Sorted(maps.Keys(names))
 }
 
 // record puts what has changed into the cluster's documents. What cannot be

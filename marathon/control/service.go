@@ -5,6 +5,8 @@ import (
 	"errors"
 	"maps"
 	"net/http"
+	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -99,8 +101,8 @@ func (c *Control) Version(ctx context.Context, id, version string) (app *maratho
 }
 
 // Update has the apps that edit returns deployed.
-func (c *Control) Update(ctx context.Context, edit api.Edit, force bool) (deploy.Deployment, error) {
-	return c.deploy(ctx, func(k *keeper, now time.Time) (deploy.Deployment, error) {
+func (c *Control) Update(ctx context.Context, edit api.Edit, force bool) (d deploy.Deployment, made []*marathon.App, err error) {
+	d, err = c.deploy(ctx, func(k *keeper, now time.Time) (deploy.Deployment, error) {
 		apps, err := edit(func(id string) *marathon.App {
 			a, _ := k.state.App(id)
 			return a
@@ -111,8 +113,15 @@ func (c *Control) Update(ctx context.Context, edit api.Edit, force bool) (deploy
 		if err := k.admit(ctx, apps...); err != nil {
 			return deploy.Deployment{}, err
 		}
-		return k.state.Put(now, apps, deploy.Options{Force: force})
+		d, err := k.state.Put(now, apps, deploy.Options{Force: force})
+		for _, a := range apps {
+			if a, ok := k.state.App(a.ID); ok {
+				made = append(made, a)
+			}
+		}
+		return d, err
 	})
+	return d, made, err
 }
 
 // admit refuses what no job can be, and jobs that the cluster would refuse
@@ -254,10 +263,29 @@ func (c *Control) RemoveGroup(ctx context.Context, id string, force bool) (deplo
 // Queue lists the apps that have instances to place.
 func (c *Control) Queue(ctx context.Context) (list []deploy.Queued, err error) {
 	err = c.ask(ctx, func(k *keeper) error {
-		list = k.state.Queue()
+		list = k.queue()
 		return nil
 	})
 	return list, err
+}
+
+// queue also has the apps of which instances could not even be queued.
+func (k *keeper) queue() []deploy.Queued {
+	list := k.state.Queue()
+	for app, what := range k.undone {
+		missing := k.state.Missing(app)
+		i := slices.IndexFunc(list, func(q deploy.Queued) bool { return q.App.ID == app })
+		if a, ok := k.state.App(app); ok && i < 0 && missing > 0 {
+			since, _ := time.Parse(time.RFC3339, a.VersionInfo.LastScalingAt) // its own writing
+			list, i = append(list, deploy.Queued{App: a, Since: since}), len(list)
+		}
+		if i >= 0 {
+			list[i].Count += missing
+			list[i].Message = what.Error()
+		}
+	}
+	slices.SortFunc(list, func(a, b deploy.Queued) int { return strings.Compare(a.App.ID, b.App.ID) })
+	return list
 }
 
 // ResetDelay ends the pauses of an app's instances that wait.
@@ -297,9 +325,9 @@ func (c *Control) Abdicate(context.Context) error {
 // Info describes the scheduler.
 func (c *Control) Info(ctx context.Context) (i api.Info, err error) {
 	err = c.ask(ctx, func(k *keeper) error {
-		url, id, role, err := k.cluster.Self(ctx)
+		leader, id, role, err := k.cluster.Self(ctx)
 		i = api.Info{
-			Name: "mesos-gpu", Version: c.cfg.Version, Elected: true, Leader: url, FrameworkID: id,
+			Name: "mesos-gpu", Version: c.cfg.Version, Elected: true, Leader: leader, FrameworkID: id,
 			Marathon: map[string]any{"mesos_role": role, "gpu_scheduling_behavior": k.settings.GPUBehavior},
 		}
 		return err
@@ -316,24 +344,45 @@ func (k *keeper) view(a *marathon.App) api.App {
 	if f, ok := k.failures[a.ID]; ok {
 		v.LastFailure = &f
 	}
+	if err := k.undone[a.ID]; err != nil {
+		v.Message = err.Error()
+	}
 	for _, in := range k.state.Instances(a.ID) {
 		if in.State.Placed() {
-			v.Tasks = append(v.Tasks, taskOf(a, in))
+			v.Tasks = append(v.Tasks, k.taskOf(a, in))
 		}
 	}
 	return v
 }
 
-func taskOf(a *marathon.App, in deploy.Instance) api.Task {
+func (k *keeper) taskOf(a *marathon.App, in deploy.Instance) api.Task {
 	t := api.Task{
 		ID: in.TaskID, AppID: a.ID, Host: in.Hostname, SlaveID: in.AgentID, State: deploy.MesosState(in.State), Ports: in.Ports,
-		StagedAt: api.Time{Time: in.Changed}, StartedAt: api.Time{Time: in.Started}, Version: in.Version, Role: a.Role,
+		StagedAt: api.Time{Time: k.stagedAt(in)}, StartedAt: api.Time{Time: in.Started}, Version: k.startedFor(a.ID, in), Role: a.Role,
 	}
-	if in.Started.After(time.Time{}) && in.Started.Before(in.Changed) {
-		t.StagedAt = t.StartedAt
+	t.Region, t.Zone = k.cluster.Domain(in.AgentID)
+	if config, ok := k.state.Config(a.ID, in.Version); ok && config.OnHost() {
+		t.IPAddresses = addresses(in)
 	}
 	if in.Healthy != nil {
 		t.HealthCheckResults = []api.Health{{Alive: *in.Healthy, InstanceID: in.TaskID}}
 	}
 	return t
+}
+
+// addresses are those of an instance in its agent's network: where the agent
+// answers. Addresses of a container's own are nobody's to tell here.
+func addresses(in deploy.Instance) []api.IPAddress {
+	host := in.Hostname
+	if u, err := url.Parse(in.AgentURL); err == nil && u.Hostname() != "" {
+		host = u.Hostname()
+	}
+	ip, err := netip.ParseAddr(host)
+	switch {
+	case err != nil:
+		return nil
+	case ip.Unmap().Is4():
+		return []api.IPAddress{{IPAddress: ip.Unmap().String(), Protocol: "IPv4"}}
+	}
+	return []api.IPAddress{{IPAddress: ip.String(), Protocol: "IPv6"}}
 }

@@ -43,6 +43,8 @@ type Deployment struct {
 	// Kill names the instances of each app that go first.
 	Kill map[string][]string `json:"kill,omitempty"`
 
+	// told is the plan as its events tell it, once there was one.
+	told *EventPlan
 	turn map[string]int
 	// undone are the apps of the step under way that are not yet as they
 	// should be.

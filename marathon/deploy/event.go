@@ -1,6 +1,9 @@
 package deploy
 
-import "mesos-gpu/job"
+import (
+	"mesos-gpu/job"
+	"mesos-gpu/marathon"
+)
 
 // Event is a message of Marathon's event bus without its time. The fields
 // have the names that they have there.
@@ -9,31 +12,54 @@ type Event interface {
 	EventType() string
 }
 
+// Planned is an event that tells a whole Plan.
+type Planned interface {
+	Event
+	// Light is the event without the groups of its plan.
+	Light() Event
+}
+
+// EventPlan is a Plan as events tell it: with all groups as they were before
+// the deployment and as they are to be, nil where that is left out.
+type EventPlan struct {
+	Plan
+	Original *marathon.Group `json:"original,omitempty"`
+	Target   *marathon.Group `json:"target,omitempty"`
+}
+
 // DeploymentInfo says that a step begins.
 type DeploymentInfo struct {
-	Plan Plan     `json:"plan"`
-	Step PlanStep `json:"currentStep"`
+	Plan EventPlan `json:"plan"`
+	Step PlanStep  `json:"currentStep"`
 }
 
 // DeploymentStepSuccess says that a step has ended well.
 type DeploymentStepSuccess struct {
-	Plan Plan     `json:"plan"`
-	Step PlanStep `json:"currentStep"`
+	Plan EventPlan `json:"plan"`
+	Step PlanStep  `json:"currentStep"`
 }
 
 // DeploymentSuccess says that the last step has ended.
 type DeploymentSuccess struct {
-	ID   string `json:"id"`
-	Plan Plan   `json:"plan"`
+	ID   string    `json:"id"`
+	Plan EventPlan `json:"plan"`
 }
 
 // DeploymentFailed says that somebody cancelled a deployment, or forced
 // another over it.
 type DeploymentFailed struct {
-	ID     string `json:"id"`
-	Plan   Plan   `json:"plan"`
-	Reason string `json:"reason"`
+	ID     string    `json:"id"`
+	Plan   EventPlan `json:"plan"`
+	Reason string    `json:"reason"`
 }
+
+func (p EventPlan) light() EventPlan { return EventPlan{Plan: p.Plan} }
+
+// Light implements Planned, as the other three do.
+func (e DeploymentInfo) Light() Event        { e.Plan = e.Plan.light(); return e }
+func (e DeploymentStepSuccess) Light() Event { e.Plan = e.Plan.light(); return e }
+func (e DeploymentSuccess) Light() Event     { e.Plan = e.Plan.light(); return e }
+func (e DeploymentFailed) Light() Event      { e.Plan = e.Plan.light(); return e }
 
 // AppTerminated says that a removed app has no instances any more.
 type AppTerminated struct {
@@ -69,6 +95,14 @@ type InstanceChanged struct {
 	Version    string `json:"runSpecVersion"`
 }
 
+// UnknownInstanceTerminated says that an instance has ended that the app had
+// given up before.
+type UnknownInstanceTerminated struct {
+	InstanceID string `json:"instanceId"`
+	AppID      string `json:"runSpecId"`
+	Condition  string `json:"condition"`
+}
+
 // InstanceHealthChanged says that an instance's health checks found something
 // else.
 type InstanceHealthChanged struct {
@@ -78,15 +112,16 @@ type InstanceHealthChanged struct {
 	Healthy    *bool  `json:"healthy"`
 }
 
-func (DeploymentInfo) EventType() string        { return "deployment_info" }
-func (DeploymentStepSuccess) EventType() string { return "deployment_step_success" }
-func (DeploymentSuccess) EventType() string     { return "deployment_success" }
-func (DeploymentFailed) EventType() string      { return "deployment_failed" }
-func (AppTerminated) EventType() string         { return "app_terminated_event" }
-func (GroupChangeSuccess) EventType() string    { return "group_change_success" }
-func (StatusUpdate) EventType() string          { return "status_update_event" }
-func (InstanceChanged) EventType() string       { return "instance_changed_event" }
-func (InstanceHealthChanged) EventType() string { return "instance_health_changed_event" }
+func (DeploymentInfo) EventType() string            { return "deployment_info" }
+func (DeploymentStepSuccess) EventType() string     { return "deployment_step_success" }
+func (DeploymentSuccess) EventType() string         { return "deployment_success" }
+func (DeploymentFailed) EventType() string          { return "deployment_failed" }
+func (AppTerminated) EventType() string             { return "app_terminated_event" }
+func (GroupChangeSuccess) EventType() string        { return "group_change_success" }
+func (StatusUpdate) EventType() string              { return "status_update_event" }
+func (InstanceChanged) EventType() string           { return "instance_changed_event" }
+func (UnknownInstanceTerminated) EventType() string { return "unknown_instance_terminated_event" }
+func (InstanceHealthChanged) EventType() string     { return "instance_health_changed_event" }
 
 // said is what Mesos and Marathon call a task's state; a task that waits has
 // none in Mesos.
@@ -120,6 +155,12 @@ func said(state job.State) (status, condition string) {
 	return "", ""
 }
 
+// Strayed is the event of an instance that has ended after it was given up.
+func Strayed(app string, i Instance) Event {
+	_, condition := said(i.State)
+	return UnknownInstanceTerminated{InstanceID: i.TaskID, AppID: app, Condition: condition}
+}
+
 // MesosState is Mesos's name of a task's state, empty before the master has
 // heard of the task.
 func MesosState(state job.State) string {
@@ -127,8 +168,8 @@ func MesosState(state job.State) string {
 	return status
 }
 
-// differences are the events between two sights of an app's instances.
-func differences(app string, before, after []Instance) []Event {
+// healthChanges are the events between two sights of an app's instances.
+func healthChanges(app string, before, after []Instance) []Event {
 	was := make(map[string]*Instance, len(before))
 	for i := range before {
 		was[before[i].TaskID] = &before[i]
@@ -136,26 +177,25 @@ func differences(app string, before, after []Instance) []Event {
 	var events []Event
 	for i := range after {
 		now := &after[i]
-		old, known := was[now.TaskID]
-		if !known || old.State != now.State {
-			events = append(events, stateEvents(app, now)...)
-		}
-		if known && !sameHealth(old.Healthy, now.Healthy) {
+		if old, known := was[now.TaskID]; known && !sameHealth(old.Healthy, now.Healthy) {
 			events = append(events, InstanceHealthChanged{InstanceID: now.TaskID, Version: now.Version, AppID: app, Healthy: now.Healthy})
 		}
 	}
 	return events
 }
 
-func stateEvents(app string, i *Instance) []Event {
+// Moved are the events of an instance that has come into its State, under the
+// version of the app that it was started for. Whoever sees each change tells
+// it: between two sights that Step is told of, instances come and go.
+func Moved(app, version string, i Instance) []Event {
 	status, condition := said(i.State)
-	events := []Event{InstanceChanged{InstanceID: i.TaskID, Condition: condition, AppID: app, AgentID: i.AgentID, Host: i.Hostname, Version: i.Version}}
+	events := []Event{InstanceChanged{InstanceID: i.TaskID, Condition: condition, AppID: app, AgentID: i.AgentID, Host: i.Hostname, Version: version}}
 	if status == "" {
 		return events
 	}
 	return append(events, StatusUpdate{
 		AgentID: i.AgentID, TaskID: i.TaskID, TaskStatus: status, Message: i.Message,
-		AppID: app, Host: i.Hostname, Ports: i.Ports, Version: i.Version,
+		AppID: app, Host: i.Hostname, Ports: i.Ports, Version: version,
 	})
 }
 

@@ -44,43 +44,54 @@ func (s *State) groupsBefore(changed map[string]*GroupInfo) map[string]*GroupInf
 // Group is a group with all that is below it, its version that of its last
 // change. The root is always there.
 func (s *State) Group(id string) (*marathon.Group, bool) {
-	made := map[string]*marathon.Group{}
+	return tree{s.groups, map[string]*marathon.Group{}}.grow(id, s.Apps())
+}
+
+// tree is groups in the making.
+type tree struct {
+	infos map[string]*GroupInfo
+	made  map[string]*marathon.Group
+}
+
+// grow makes the group of that id, of all apps.
+func (t tree) grow(id string, apps []*marathon.App) (*marathon.Group, bool) {
 	if id == "/" {
-		s.build(made, id)
+		t.build(id)
 	}
-	for _, g := range sorted(s.groups) {
-		if within(g, id) {
-			s.build(made, g)
+	for _, g := range sorted(t.infos) {
+		if t.infos[g] != nil && within(g, id) {
+			t.build(g)
 		}
 	}
-	for _, a := range s.Apps() {
+	for _, a := range apps {
 		if parent := marathon.Parent(a.ID); within(parent, id) {
-			g := s.build(made, parent)
+			g := t.build(parent)
 			g.Apps = append(g.Apps, a)
 		}
 	}
-	return s.nest(made, id)
+	return t.nest(id)
 }
 
 // build makes a group without its members.
-func (s *State) build(made map[string]*marathon.Group, id string) *marathon.Group {
-	g, ok := made[id]
+func (t tree) build(id string) *marathon.Group {
+	g, ok := t.made[id]
 	if !ok {
 		g = &marathon.Group{ID: id, Apps: []*marathon.App{}, Groups: []*marathon.Group{}, Dependencies: []string{}}
-		if info := s.groups[id]; info != nil {
+		if info := t.infos[id]; info != nil {
 			g.EnforceRole, g.Version = info.EnforceRole, info.Version
 			g.Dependencies = append(g.Dependencies, info.Dependencies...)
 		}
-		made[id] = g
+		t.made[id] = g
 	}
 	return g
 }
 
 // nest puts groups into those that hold them, up to the group id.
-func (s *State) nest(made map[string]*marathon.Group, id string) (*marathon.Group, bool) {
+func (t tree) nest(id string) (*marathon.Group, bool) {
+	made := t.made
 	for _, g := range sorted(made) {
 		for at := g; at != id; at = marathon.Parent(at) {
-			s.build(made, marathon.Parent(at))
+			t.build(marathon.Parent(at))
 		}
 	}
 	list := sorted(made)

@@ -26,6 +26,7 @@ type Instance struct {
 	NotBefore  time.Time
 	Hostname   string
 	AgentID    string
+	AgentURL   string
 	Ports      []int
 	Message    string
 	// Ready says that its readiness checks have all succeeded once. Without

@@ -28,8 +28,10 @@ type fleet struct {
 	// and have not ended, but for those that are out of reach.
 	active  []*Instance
 	leaving int
-	// there says that the job has not ended, ending that it is about to.
+	// there says that the job has not ended, ending that it is about to; away
+	// counts those that end with it and are out of reach.
 	there, ending bool
+	away          int
 }
 
 func newLook(a *app) *look {
@@ -55,6 +57,9 @@ func (l *look) count() {
 		f := l.fleet(one.Version)
 		f.there = f.there || one.State.Live() || one.KillReason == job.ByScale
 		f.ending = f.ending || one.condemned()
+		if one.condemned() && one.State == job.Unreachable {
+			f.away++
+		}
 		switch {
 		case !one.leaving() && a.asked[one.TaskID]:
 			present[one.TaskID] = true
@@ -80,6 +85,10 @@ func (l *look) fleet(version string) *fleet {
 	}
 	return f
 }
+
+// stuck reports whether the fleet's job was ended, and all that keeps it from
+// having ended is instances whose agents are away, which may be for ever.
+func (f *fleet) stuck() bool { return f.ending && f.away > 0 && len(f.active) == 0 && f.leaving == 0 }
 
 // run decides, and reports whether nothing is left to do or to wait for.
 func (l *look) run() bool {

@@ -144,6 +144,12 @@ func (p *script) move(verb string, args []string) {
 	case "kill-job":
 		c.job(args[0], c.jobs[args[0]][len(c.jobs[args[0]])-1].version).kill(c.now)
 		p.step(c.seen(true))
+	case "killed": // and no more
+		for _, id := range args {
+			j, slot := c.find(id)
+			c.end(j, slot, job.Killed)
+		}
+		p.step(c.seen(false))
 	case "failover":
 		p.drain()
 		p.st = p.new()

@@ -118,6 +118,21 @@ func (s *State) Config(id, version string) (*marathon.App, bool) {
 	return old, old != nil
 }
 
+// WantedAt is the version of an app that was wanted at that time, of those
+// with the configuration: scaling makes versions without another one. It is
+// the configuration's own where no such version is kept.
+func (s *State) WantedAt(id, config string, at time.Time) string {
+	if a, ok := s.apps[id]; ok {
+		when := at.UTC().Format(stampFormat)
+		for _, v := range slices.Backward(a.versions) {
+			if v.app.VersionInfo.LastConfigChangeAt == config && v.app.Version <= when {
+				return v.app.Version
+			}
+		}
+	}
+	return config
+}
+
 // Instances are those of an app as Step was last told.
 func (s *State) Instances(id string) []Instance {
 	if a, ok := s.apps[id]; ok {
@@ -157,6 +172,9 @@ type Queued struct {
 	Count     int
 	Since     time.Time
 	NotBefore time.Time
+	// Message says what is in the way, for those who know: what Step asks for
+	// is not always done.
+	Message string
 }
 
 // Queue lists the apps of which instances wait, sorted by id.
@@ -181,6 +199,22 @@ func (s *State) Queue() []Queued {
 		}
 	}
 	return list
+}
+
+// Missing counts the instances of an app that are wanted and not there, not
+// even waiting.
+func (s *State) Missing(id string) int {
+	a, ok := s.App(id)
+	if !ok {
+		return 0
+	}
+	n := a.Instances
+	for _, i := range s.apps[id].seen {
+		if !i.leaving() {
+			n--
+		}
+	}
+	return max(0, n)
 }
 
 // app finds or makes the record of an id.

@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -189,9 +190,24 @@ func TestEvents(t *testing.T) {
 	list[0].TaskID, list[0].AgentID, list[0].Hostname, list[0].Ports = "web.1", "agent", "host", []int{31000}
 	list[0].State, list[0].Healthy = job.Staging, nil
 	for _, change := range []func(){func() {}, func() { list[0].State = job.Running }, func() { list[0].Healthy = new(true) }, func() {}} {
+		before := list[0].State
 		change()
+		if list[0].State != before || len(events) == 4 { // the first sight too
+			events = append(events, Moved("/g/web", v, list[0])...)
+		}
 		_, more := s.Step(map[string][]Instance{"/g/web": list})
 		events = append(events, more...)
+	}
+	for i, e := range events {
+		p, ok := e.(Planned)
+		if !ok {
+			continue
+		}
+		whole, err := json.Marshal(e)
+		if err != nil || !bytes.Contains(whole, []byte(`"original":{"id":"/"},"target":{"id":"/","groups":[{"id":"/g","apps":[{"id":"/g/web",`)) {
+			t.Errorf("%s, %v", whole, err)
+		}
+		events[i] = p.Light()
 	}
 	plan := fmt.Sprintf(`{"id":%q,"version":%q,"steps":[{"actions":[{"action":"StartApplication","app":"/g/web"}]},{"actions":[{"action":"ScaleApplication","app":"/g/web"}]}]}`, d.ID, v)
 	first, second := `{"actions":[{"action":"StartApplication","app":"/g/web"}]}`, `{"actions":[{"action":"ScaleApplication","app":"/g/web"}]}`
@@ -230,4 +246,65 @@ func TestStatesHaveNames(t *testing.T) {
 			t.Errorf("%s has no name", state)
 		}
 	}
+}
+
+// TestPlanGroups: a plan tells all groups as they were and as they are to be,
+// also to the events of the State that takes over.
+func TestPlanGroups(t *testing.T) {
+	s := empty(t)
+	put(t, s, start(), "/g/old n=1")
+	put(t, s, start(), "/g/web n=1")
+	put(t, s, start(), "/other n=1")
+	s.Step(nil)
+	for _, d := range s.Deployments() {
+		if _, err := s.Cancel(start(), d.ID, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Step(nil)
+	g, err := marathon.ParseGroup([]byte(`{"apps": [{"id": "web", "cmd": "two", "instances": 5}, {"id": "new", "cmd": "x"}], "dependencies": ["/other"]}`), "/g", marathon.Settings{Role: "*"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.PutGroup(start(), "/g", g, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	next, err := New(kept(s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, st := range map[string]*State{"the first": s, "the next": next} {
+		_, events := st.Step(nil)
+		var plan EventPlan
+		for _, e := range events {
+			if info, ok := e.(DeploymentInfo); ok {
+				plan = info.Plan
+			}
+		}
+		for group, want := range map[*marathon.Group]string{
+			plan.Original: "/[/other×1] /g[/g/old×1 /g/web×1]", plan.Target: "/[/other×1] /g[/g/new×1 /g/web×5] after [/other]",
+		} {
+			if got := shape(group); got != want {
+				t.Errorf("%s: got %s, want %s", name, got, want)
+			}
+		}
+	}
+}
+
+func shape(g *marathon.Group) string {
+	if g == nil {
+		return "nothing"
+	}
+	var apps []string
+	for _, a := range g.Apps {
+		apps = append(apps, fmt.Sprint(a.ID, "×", a.Instances))
+	}
+	text := fmt.Sprint(g.ID, apps)
+	if len(g.Dependencies) > 0 {
+		text += fmt.Sprint(" after ", g.Dependencies)
+	}
+	for _, inner := range g.Groups {
+		text += " " + shape(inner)
+	}
+	return text
 }

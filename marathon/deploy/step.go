@@ -3,6 +3,7 @@ package deploy
 import (
 	"cmp"
 	"slices"
+	"time"
 )
 
 // Step is told what instances there are of those apps where that has changed,
@@ -14,7 +15,7 @@ func (s *State) Step(seen map[string][]Instance) ([]Action, []Event) {
 	for _, id := range sorted(seen) {
 		a := s.app(id)
 		if s.met {
-			s.events = append(s.events, differences(id, a.seen, seen[id])...)
+			s.events = append(s.events, healthChanges(id, a.seen, seen[id])...)
 		}
 		a.seen = slices.Clone(seen[id])
 		s.dirty[id] = true
@@ -46,6 +47,10 @@ func (s *State) look(a *app) []Action {
 		return nil
 	}
 	l := newLook(a)
+	if l.want != nil && l.fleet(l.want.VersionInfo.LastConfigChangeAt).stuck() {
+		s.renew(a)
+		l = newLook(a)
+	}
 	done := l.run()
 	if d := a.deployment; d != nil && d.undone != nil {
 		if d.turn[a.id] == d.Current && !done {
@@ -58,6 +63,18 @@ func (s *State) look(a *app) []Action {
 		delete(s.apps, a.id)
 	}
 	return l.actions
+}
+
+// renew wants the same of an app under another version, whose job is another
+// one too: somebody has ended that of this version, and it cannot be started
+// again before its last instances have ended. Those were given up by whoever
+// ended it, so that none of them is one that the app still has.
+func (s *State) renew(a *app) {
+	v := s.stamp(s.last)
+	a.versions = append(a.versions, versioned(a.current(), v, v))
+	s.last, _ = time.Parse(stampFormat, v) // its own writing
+	a.trim()
+	s.drain[appKey+a.id] = struct{}{}
 }
 
 // advance ends the steps of which nothing is left to do, and reports whether
@@ -75,7 +92,7 @@ func (s *State) advance() bool {
 			d.Current++
 			s.drain[deploymentKey+d.ID] = struct{}{}
 			s.enter(d)
-			s.events = append(s.events, DeploymentInfo{Plan: d.Plan, Step: d.Step()})
+			s.events = append(s.events, DeploymentInfo{Plan: s.planOf(d), Step: d.Step()})
 		}
 	}
 	return len(s.dirty) > 0
@@ -100,17 +117,19 @@ func (s *State) stepDone(d *Deployment) {
 			s.events = append(s.events, AppTerminated{AppID: a.App})
 		}
 	}
-	s.events = append(s.events, DeploymentStepSuccess{Plan: d.Plan, Step: step})
+	s.events = append(s.events, DeploymentStepSuccess{Plan: s.planOf(d), Step: step})
 }
 
 func (s *State) succeed(d *Deployment) {
+	plan := s.planOf(d)
 	s.end(d)
-	s.events = append(s.events, DeploymentSuccess{ID: d.ID, Plan: d.Plan})
+	s.events = append(s.events, DeploymentSuccess{ID: d.ID, Plan: plan})
 }
 
 func (s *State) fail(d *Deployment, reason string) {
+	plan := s.planOf(d)
 	s.end(d)
-	s.events = append(s.events, DeploymentFailed{ID: d.ID, Plan: d.Plan, Reason: reason})
+	s.events = append(s.events, DeploymentFailed{ID: d.ID, Plan: plan, Reason: reason})
 }
 
 // end forgets a deployment, and for good the apps that it removed. Apps that

@@ -53,7 +53,7 @@ func (m *Master) Register(info mesos.AgentInfo, total []mesos.Resource, running 
 		m.watch(agentAdded(m.describeAgent(now)))
 	}
 	m.goOnDraining(now)
-	m.allocate()
+	m.allocateOf(func(agent string) bool { return agent == id }) // whatever else is free was offered when it became so
 	return now.id, nil
 }
 

@@ -2,9 +2,12 @@ package master
 
 import (
 	"fmt"
+	"net/http/httptest"
 	"testing"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
+
+	"mesos-gpu/internal/wire"
 )
 
 // A thousand running tasks are far more than one machine has.
@@ -24,5 +27,30 @@ func BenchmarkAllocate(b *testing.B) {
 	}
 	for b.Loop() {
 		m.locked(m.allocate)
+	}
+}
+
+// BenchmarkRegister has a thousand agents register one after the other, with a
+// framework that holds an offer of each that came before, and without one.
+func BenchmarkRegister(b *testing.B) {
+	for _, there := range []bool{false, true} {
+		b.Run(fmt.Sprintf("framework=%t", there), func(b *testing.B) {
+			for b.Loop() {
+				m := New(Config{})
+				if there {
+					f := newFramework(mesos.FrameworkInfo{ID: &mesos.FrameworkID{Value: "f"}, Roles: []string{"*"}})
+					f.stream, _ = wire.NewStream(httptest.NewRequest("POST", "/api/v1/scheduler", nil))
+					m.frameworks["f"] = f
+				}
+				for range 1000 {
+					if _, err := m.Register(agentInfo(), res("cpus:8;mem:4096"), nil, newAgent()); err != nil {
+						b.Fatal(err)
+					}
+				}
+				if want := map[bool]int{true: 1000}[there]; len(m.offers) != want {
+					b.Fatalf("%d offers, want %d", len(m.offers), want)
+				}
+			}
+		})
 	}
 }

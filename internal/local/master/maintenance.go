@@ -71,6 +71,9 @@ func (m *Master) unavailability(a *agent) *mesos.Unavailability {
 
 // offerInverse asks frameworks that use agents with a plan for them.
 func (m *Master) offerInverse(now time.Time) {
+	if len(m.schedule.Windows) == 0 {
+		return
+	}
 	asked := map[inverseKey]bool{}
 	for _, o := range m.inverse {
 		asked[inverseKey{o.framework, o.agent}] = true

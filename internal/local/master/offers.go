@@ -18,7 +18,12 @@ type offer struct {
 }
 
 // allocate offers what is free.
-func (m *Master) allocate() {
+func (m *Master) allocate() { m.allocateOf(func(string) bool { return true }) }
+
+// allocateOf offers what is free of those agents. It does nothing for
+// frameworks that are not there, as at the start, when one agent after the
+// other registers.
+func (m *Master) allocateOf(these func(agent string) bool) {
 	now := time.Now()
 	for slot, refusals := range m.refusals {
 		m.refusals[slot] = slices.DeleteFunc(refusals, func(r alloc.Refusal) bool { return !now.Before(r.Until) })
@@ -26,17 +31,26 @@ func (m *Master) allocate() {
 			delete(m.refusals, slot)
 		}
 	}
-	in := alloc.Input{Now: now, Refusals: m.refusals, Turns: m.turns, Held: m.held(), Limits: m.limits()}
-	for _, a := range sorted(m.agents) {
-		if m.standing(a.id.Value).deactivated {
-			continue
-		}
-		in.Agents = append(in.Agents, alloc.Agent{ID: a.id.Value, Total: a.total, Free: m.free(a)})
-	}
+	in := alloc.Input{Now: now, Refusals: m.refusals, Turns: m.turns, Limits: m.limits()}
 	for _, f := range sorted(m.frameworks) {
 		if f.stream != nil {
 			in.Frameworks = append(in.Frameworks, f.contender())
 		}
+	}
+	if len(in.Frameworks) == 0 {
+		return
+	}
+	in.Held = m.held()
+	offered := m.outstanding()
+	for _, a := range sorted(m.agents) {
+		if m.standing(a.id.Value).deactivated {
+			continue
+		}
+		one := alloc.Agent{ID: a.id.Value, Total: a.total}
+		if these(one.ID) {
+			one.Free = a.free(offered[one.ID])
+		}
+		in.Agents = append(in.Agents, one) // the others count for shares
 	}
 	bundles := map[string][]mesos.Offer{}
 	for _, granted := range alloc.Offers(in) {
@@ -50,13 +64,20 @@ func (m *Master) allocate() {
 	m.offerInverse(now)
 }
 
-// free is what of an agent is neither in use nor offered.
-func (m *Master) free(a *agent) []mesos.Resource {
-	taken := a.usedResources("")
+// outstanding is what stands offered of each agent.
+func (m *Master) outstanding() map[string][][]mesos.Resource {
+	all := map[string][][]mesos.Resource{}
 	for _, o := range m.offers {
-		if o.slot.Agent == a.id.Value {
-			taken = append(taken, o.Resources)
-		}
+		all[o.slot.Agent] = append(all[o.slot.Agent], o.Resources)
+	}
+	return all
+}
+
+// free is what of an agent is neither in use nor offered.
+func (a *agent) free(offered [][]mesos.Resource) []mesos.Resource {
+	taken := append(a.usedResources(""), offered...)
+	if len(taken) == 0 {
+		return a.total // which nobody writes to
 	}
 	return amount.Subtract(a.total, amount.Unallocate(amount.Sum(taken...)))
 }

@@ -1,0 +1,119 @@
+package framework
+
+import (
+	"context"
+	"sync"
+
+	"mesos-gpu/framework/journal"
+	"mesos-gpu/framework/sched"
+	"mesos-gpu/job"
+)
+
+// Changed waits until something has happened that Take has not told. It may
+// return for nothing.
+func (c *Cluster) Changed(ctx context.Context) error {
+	select {
+	case <-c.news.wake:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Take names the jobs that have changed since it was last called, the first
+// time those that were there. Moves are the tasks that have come into other
+// states meanwhile, as they were then, each change once and in order: also
+// those of attempts in whose place others have been started since. One that is
+// Lost may come once more, should it turn up and end after all.
+func (c *Cluster) Take() (names []string, moves []job.Task) { return c.news.take() }
+
+// news collects what happens until somebody takes it. A nil one collects
+// nothing.
+type news struct {
+	wake chan struct{} // has one when there may be some
+
+	mu    sync.Mutex
+	names map[string]bool
+	moves []job.Task
+}
+
+func newNews() *news { return &news{wake: make(chan struct{}, 1), names: map[string]bool{}} }
+
+func (n *news) add(names []string, moves []job.Task) {
+	if n == nil {
+		return
+	}
+	n.mu.Lock()
+	for _, name := range names {
+		n.names[name] = true
+	}
+	n.moves = append(n.moves, moves...)
+	n.mu.Unlock()
+	select {
+	case n.wake <- struct{}{}:
+	default: // it has one
+	}
+}
+
+func (n *news) take() (names []string, moves []job.Task) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	names = make([]string, 0, len(n.names))
+	for name := range n.names {
+		names = append(names, name)
+	}
+	clear(n.names)
+	moves, n.moves = n.moves, nil
+	return names, moves
+}
+
+// moved are the tasks of a change after each of its moves. What is known of
+// an attempt is what the change says of it or, where another has taken its
+// place, what was recorded last. The view is that before the change.
+func (v *view) moved(c journal.Change, moves []sched.Move) []job.Task {
+	if len(moves) == 0 {
+		return nil
+	}
+	now := make(map[string]*job.Task, len(c.Tasks))
+	for i := range c.Tasks {
+		now[c.Tasks[i].ID] = &c.Tasks[i]
+	}
+	before := map[string]job.Task{}
+	var list []job.Task
+	for _, m := range moves {
+		last, known := before[m.TaskID]
+		if recorded := v.tasks[m.TaskID]; !known && recorded != nil {
+			last, known = *recorded, true
+		}
+		if known && last.State == m.State {
+			continue // only why it ended has changed
+		}
+		t := last
+		if named := now[m.TaskID]; named != nil {
+			t = *named
+		}
+		t.ID, t.Job, t.Index, t.State, t.Changed, t.Message = m.TaskID, m.Job, m.Index, m.State, m.Time, m.Message
+		if !t.State.Live() {
+			t.Ended = m.Time
+		}
+		before[m.TaskID] = t
+		list = append(list, t)
+	}
+	return list
+}
+
+// stray tells the ends of attempts that had been given up. Of those whose ends
+// are known the status is a repetition.
+func (v *view) stray(ends []sched.Update) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, u := range ends {
+		t, kept := v.past.tasks[u.TaskID]
+		if !kept || t.State != job.Lost || u.State == job.Lost {
+			continue
+		}
+		t.State, t.Message, t.Reason, t.ExitCode = u.State, u.Message, u.Reason, u.ExitCode
+		v.past.learn(t)
+		v.news.add(nil, []job.Task{t})
+	}
+}
