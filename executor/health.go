@@ -3,6 +3,7 @@ package executor
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
@@ -18,22 +19,22 @@ type verdict struct {
 	kill bool
 }
 
-// checkHealth has the running task's health checked until ctx ends. A task
-// whose check nobody can run would never be found healthy, so it ends.
+// checkHealth has the running task's health checked until ctx ends, by each of
+// its checks at its own times. A task whose check nobody can run would never
+// be found healthy, so it ends.
 func (l *loop) checkHealth(ctx context.Context, r task.Running) {
-	h := l.info.HealthCheck
-	if h == nil {
-		return
+	l.health = make([]*bool, len(l.task.HealthChecks))
+	for i, h := range l.task.HealthChecks {
+		tell := func(v verdict) { l.post(ctx, func() { l.judge(i, v) }) }
+		l.work.Go(func() {
+			try, err := probeOf(h, l.task.Containerizer, r)
+			if err != nil {
+				tell(verdict{message: "health_" + err.Error(), kill: true})
+				return
+			}
+			watchHealth(ctx, h, try, tell)
+		})
 	}
-	tell := func(v verdict) { l.post(ctx, func() { l.judge(v) }) }
-	l.work.Go(func() {
-		try, err := probeOf(h, l.task.Containerizer, r)
-		if err != nil {
-			tell(verdict{message: "health_" + err.Error(), kill: true})
-			return
-		}
-		watchHealth(ctx, h, try, tell)
-	})
 }
 
 // watchHealth probes until ctx ends, and tells each failure, the first
@@ -57,9 +58,18 @@ func watchHealth(ctx context.Context, h *mesos.HealthCheck, try probe, tell func
 	})
 }
 
-// judge passes on how the task is, and ends one that has failed too often.
-func (l *loop) judge(v verdict) {
+// judge passes on how the task is by one of its checks, and ends one that has
+// failed it too often. That one check succeeds says nothing while another has
+// no answer yet, or has failed.
+func (l *loop) judge(check int, v verdict) {
 	if l.phase != running || l.kill != nil {
+		return
+	}
+	if n := len(l.health); n > 1 && !v.healthy {
+		v.message = fmt.Sprintf("health check %d of %d: %s", check+1, n, v.message)
+	}
+	l.health[check] = &v.healthy
+	if v.healthy && !wellBy(l.health) {
 		return
 	}
 	l.healthy = &v.healthy
@@ -68,4 +78,9 @@ func (l *loop) judge(v verdict) {
 		l.unhealthy = v.message
 		l.startKill(l.grace(nil))
 	}
+}
+
+// wellBy reports whether each check has found the task healthy.
+func wellBy(checks []*bool) bool {
+	return !slices.ContainsFunc(checks, func(healthy *bool) bool { return healthy == nil || !*healthy })
 }

@@ -2,6 +2,7 @@ package executor
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -121,6 +122,78 @@ func TestUnhealthyTask(t *testing.T) {
 		r.acknowledge(s)
 		r.endedWell()
 	})
+}
+
+// A task with two health checks is healthy by both alone, is ended by either,
+// and each has its own limit.
+func TestTwoHealthChecks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		first, second := make(chan int, 3), make(chan int, 3)
+		r.cfg.Runtimes[job.Docker] = several{r.task, map[string]chan int{"first": first, "second": second}}
+		r.run()
+		r.subscribed()
+		work := info(t, task.Task{Containerizer: job.Docker, Image: "debian:12"})
+		of := func(command string, failures uint32) *mesos.HealthCheck {
+			return &mesos.HealthCheck{Type: mesos.HealthCheck_COMMAND, Command: &mesos.CommandInfo{Value: &command}, ConsecutiveFailures: &failures, TimeoutSeconds: ptr(0.0)}
+		}
+		work.HealthCheck = of("first", 2)
+		data, err := job.Launch{HealthChecks: []json.RawMessage{marshal(t, of("second", 0))}}.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		work.Data = data
+		r.launch(work)
+		r.running()
+		status := func(code chan int, with int, healthy bool, message string) mesos.TaskStatus {
+			t.Helper()
+			code <- with
+			s := r.update(mesos.TASK_RUNNING)
+			if s.Healthy == nil || *s.Healthy != healthy || s.GetMessage() != message {
+				t.Errorf("healthy %v with %q, want %t with %q", s.Healthy, s.GetMessage(), healthy, message)
+			}
+			r.acknowledge(s)
+			return s
+		}
+		first <- 0
+		synctest.Wait() // nothing is said: the second has no answer yet
+		status(second, 0, true, "healthy")
+		status(first, 1, false, "health check 1 of 2: unhealthy, 1 times of 2: command exited with status 1")
+		status(second, 1, false, "health check 2 of 2: unhealthy, 1 times of 0: command exited with status 1")
+		first <- 0
+		synctest.Wait() // nor now: the second fails
+		status(second, 0, true, "healthy")
+		status(first, 1, false, "health check 1 of 2: unhealthy, 1 times of 2: command exited with status 1")
+		status(first, 1, false, "health check 1 of 2: unhealthy, 2 times of 2: command exited with status 1")
+		<-r.task.signals // SIGTERM
+		r.task.exit <- task.Exit{Signal: 15}
+		s := r.update(mesos.TASK_KILLED)
+		if s.Healthy == nil || *s.Healthy {
+			t.Errorf("healthy %v at the end", s.Healthy)
+		}
+		r.acknowledge(s)
+		r.endedWell()
+	})
+}
+
+// several is a task whose health the test decides, command by command.
+type several struct {
+	*fakeTask
+	codes map[string]chan int
+}
+
+func (p several) Start(ctx context.Context, t task.Task) (task.Running, error) {
+	_, err := p.fakeTask.Start(ctx, t)
+	return p, err
+}
+func (p several) Address() string { return "" }
+func (p several) Exec(ctx context.Context, argv []string, _ map[string]string) (int, error) {
+	select {
+	case code := <-p.codes[argv[2]]:
+		return code, nil
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
 }
 
 func TestMaxCompletionTime(t *testing.T) {

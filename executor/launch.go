@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -26,18 +27,20 @@ func describe(info mesos.TaskInfo) (task.Task, error) {
 	if n := len(t.DeviceIDs); n > 0 && n != t.GPUs {
 		return task.Task{}, fmt.Errorf("task holds %d gpus and %d gpu_ids: take as many of each from the offer", t.GPUs, n)
 	}
-	return t, refuse(info)
+	return t, refuse(info.Check, t.HealthChecks)
 }
 
 // refuse names what is not served of how the task is to be checked.
-func refuse(info mesos.TaskInfo) error {
-	if info.Check != nil {
-		if err := askable("check", asProbe(info.Check)); err != nil {
+func refuse(check *mesos.CheckInfo, health []*mesos.HealthCheck) error {
+	if check != nil {
+		if err := askable("check", asProbe(check)); err != nil {
 			return err
 		}
 	}
-	if info.HealthCheck != nil {
-		return askable("health_check", info.HealthCheck)
+	for _, h := range health {
+		if err := askable("health_check", h); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -67,6 +70,9 @@ func held(info mesos.TaskInfo) task.Task {
 		}
 	}
 	t.KillGrace = graceOf(info.KillPolicy, job.DefaultKillGrace)
+	if info.HealthCheck != nil {
+		t.HealthChecks = append(t.HealthChecks, info.HealthCheck)
+	}
 	return t
 }
 
@@ -89,7 +95,14 @@ func command(t *task.Task, info mesos.TaskInfo) error {
 		return errors.New("task has neither data nor a command: submit it by mesos-gpu, or set a command")
 	}
 	t.Job, t.Index, t.Argv, t.Env = launch.Job, launch.Index, launch.Command, launch.Env
-	t.User, t.Fetch = launch.User, launch.Fetch
+	t.User, t.Fetch, t.ImageEntrypoint = launch.User, launch.Fetch, launch.ImageEntrypoint
+	for i, text := range launch.HealthChecks {
+		h := &mesos.HealthCheck{}
+		if err := json.Unmarshal(text, h); err != nil {
+			return fmt.Errorf("read health check %d of the task data: %w", i+1, err)
+		}
+		t.HealthChecks = append(t.HealthChecks, h)
+	}
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"encoding/json"
 	"math"
 	"strings"
 	"testing"
@@ -55,11 +56,23 @@ func TestDescribeCommand(t *testing.T) {
 		})
 	}
 	ours := marshal(t, job.Launch{Version: job.LaunchVersion, Job: "train", Index: 3, Command: []string{"train"}, Env: map[string]string{"A": "b"}})
+	own, second := &mesos.HealthCheck{Type: mesos.HealthCheck_TCP, TCP: &mesos.HealthCheck_TCPCheckInfo{Port: 80}}, mesos.HealthCheck{Type: mesos.HealthCheck_HTTP, HTTP: &mesos.HealthCheck_HTTPCheckInfo{Port: 443, Scheme: ptr("https"), Path: ptr("/")}}
+	rich, err := job.Launch{Job: "train", Command: []string{"-v"}, ImageEntrypoint: true, HealthChecks: []json.RawMessage{marshal(t, &second)}}.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
 	tests := []struct {
 		name string
 		info mesos.TaskInfo
 		want task.Task
 	}{
+		{
+			"the image's entrypoint and two health checks", mesos.TaskInfo{Data: rich, HealthCheck: own},
+			with(func(w *task.Task) {
+				w.Job, w.Argv, w.Env, w.ImageEntrypoint = "train", []string{"-v"}, nil, true
+				w.HealthChecks = []*mesos.HealthCheck{own, &second}
+			}),
+		},
 		{
 			"shell by mesos", mesos.TaskInfo{Command: shell, Data: []byte("the framework's own")},
 			with(func(w *task.Task) { w.Command = shell; w.Env = map[string]string{"A": "b"} }),
@@ -120,6 +133,8 @@ func TestDescribeRefuses(t *testing.T) {
 		{"uris", "command.uris", mesos.TaskInfo{Command: &mesos.CommandInfo{URIs: []mesos.CommandInfo_URI{{}}}, Container: dockerInfo(nil)}},
 		{"secret", "variable TOKEN is a secret", mesos.TaskInfo{Container: dockerInfo(nil), Command: &mesos.CommandInfo{
 			Environment: &mesos.Environment{Variables: []mesos.Environment_Variable{{Name: "TOKEN"}}}}}},
+		{"second health check without its port", "health_check of type HTTP lacks", mesos.TaskInfo{Data: []byte(`{"mesos-gpu":3,"command":["x"],"health_checks":[{"type":"TCP","tcp":{"port":1}},{"type":"HTTP"}]}`)}},
+		{"unreadable health check", "read health check 1 of the task data", mesos.TaskInfo{Data: []byte(`{"mesos-gpu":3,"command":["x"],"health_checks":["x"]}`)}},
 		{"empty check", "check of type UNKNOWN lacks what to check", mesos.TaskInfo{Check: &mesos.CheckInfo{}, Container: dockerInfo(nil)}},
 		{"check without its port", "check of type TCP lacks", mesos.TaskInfo{Check: &mesos.CheckInfo{Type: mesos.CheckInfo_TCP}, Command: &mesos.CommandInfo{}}},
 		{"health check without its command", "health_check of type COMMAND lacks", mesos.TaskInfo{HealthCheck: &mesos.HealthCheck{Type: mesos.HealthCheck_COMMAND}, Command: &mesos.CommandInfo{}}},

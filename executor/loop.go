@@ -43,9 +43,12 @@ type loop struct {
 	watch func(task.Running)
 	posts chan func()
 	work  sync.WaitGroup
-	// healthy and checked are the last that is known of the task. unhealthy
+	// health is what each of the task's health checks found last, nil before
+	// it knows. healthy and checked are the last that is known of the task by
+	// all of them, and by its check. unhealthy
 	// and disk say why the task was ended; limit is its max_completion_time,
 	// overdue that this has passed.
+	health          []*bool
 	healthy         *bool
 	checked         *mesos.CheckStatusInfo
 	unhealthy, disk string

@@ -12,8 +12,8 @@ import (
 // (https://mesosphere.github.io/marathon/docs/constraints.html).
 type Constraint struct {
 	// Field is "@hostname" (or "hostname"), "@region", "@zone", "@driver" (the
-	// GPU driver's version), "@gpus" (how many the agent has free) or the name
-	// of an agent attribute.
+	// GPU driver's version), "@gpus" (how many the agent has free),
+	// ReservationField or the name of an agent attribute.
 	Field    string   `json:"field"`
 	Operator Operator `json:"operator"`
 	// Value is what the operator needs: a regular expression for LIKE and
@@ -21,6 +21,15 @@ type Constraint struct {
 	// GROUP_BY may go without.
 	Value string `json:"value,omitempty"`
 }
+
+// ReservationField is what the agent's offers hold: Unreserved or Reserved
+// resources alone, or SomeReserved, which is both.
+const (
+	ReservationField = "@reservation"
+	Unreserved       = "unreserved"
+	Reserved         = "reserved"
+	SomeReserved     = "both"
+)
 
 // Operator is one of Marathon's constraint operators.
 type Operator string

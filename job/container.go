@@ -11,6 +11,10 @@ type Container struct {
 	// Entrypoint replaces the image's, for docker tasks; Command are then its
 	// arguments.
 	Entrypoint string `json:"entrypoint,omitempty"`
+	// ImageEntrypoint has the image's own entrypoint run Command as its
+	// arguments, as it does in docker tasks anyway. Otherwise Command takes its
+	// place in mesos tasks.
+	ImageEntrypoint bool `json:"image_entrypoint,omitempty"`
 	// User is whom the task runs as; empty is the image's, or the framework's
 	// without one.
 	User string `json:"user,omitempty"`
@@ -36,10 +40,24 @@ type Container struct {
 	// Labels are for people and their tools: the master, the agent and the
 	// Docker engine show them.
 	Labels map[string]string `json:"labels,omitempty"`
-	// HealthCheck ends a task that fails too often; Check only tells what it
-	// finds.
-	HealthCheck *HealthCheck `json:"health_check,omitempty"`
-	Check       *Check       `json:"check,omitempty"`
+	// HealthCheck ends a task that fails too often, and so does each of
+	// MoreHealthChecks: a task is healthy when it is by all of them. Mesos has
+	// words for the first alone. Check only tells what it finds.
+	HealthCheck      *HealthCheck  `json:"health_check,omitempty"`
+	MoreHealthChecks []HealthCheck `json:"more_health_checks,omitempty"`
+	Check            *Check        `json:"check,omitempty"`
+}
+
+// HealthChecks are all of them, the one that Mesos has words for first.
+func (c *Container) HealthChecks() []*HealthCheck {
+	var all []*HealthCheck
+	if c.HealthCheck != nil {
+		all = append(all, c.HealthCheck)
+	}
+	for i := range c.MoreHealthChecks {
+		all = append(all, &c.MoreHealthChecks[i])
+	}
+	return all
 }
 
 // Volume is a directory or file of the agent, or a named volume of its Docker
@@ -107,6 +125,9 @@ type Port struct {
 	// Container is the port in a container with a network of its own; 0 is
 	// the number of the host's.
 	Container int `json:"container,omitempty"`
+	// Host is the host port's number: the task is placed only where the agent
+	// offers that very port. 0 is any port of the offer.
+	Host int `json:"host,omitempty"`
 	// Protocol is TCP where it is empty.
 	Protocol Protocol `json:"protocol,omitempty"`
 }

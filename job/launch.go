@@ -5,8 +5,13 @@ import (
 	"fmt"
 )
 
-// LaunchVersion is the version of the Launch wire format.
-const LaunchVersion = 2
+// Versions of the Launch wire format. LaunchVersion is that of most tasks;
+// richLaunch is written only for what executors of the former would not heed,
+// so that the others may run on agents that have an older release.
+const (
+	LaunchVersion = 2
+	richLaunch    = 3
+)
 
 // Launch is what the framework tells the executor about one task beyond what
 // Mesos has words for in a TaskInfo. It travels as JSON in TaskInfo.data:
@@ -22,6 +27,24 @@ type Launch struct {
 	// them into its CommandInfo.
 	User  string     `json:"user,omitempty"`
 	Fetch []Artifact `json:"fetch,omitempty"`
+	// ImageEntrypoint is the Spec's.
+	ImageEntrypoint bool `json:"image_entrypoint,omitempty"`
+	// HealthChecks are those beside the TaskInfo's own, each a HealthCheck of
+	// Mesos in JSON.
+	HealthChecks []json.RawMessage `json:"health_checks,omitempty"`
+}
+
+// Encode is TaskInfo.data, with the oldest version that says it all.
+func (l Launch) Encode() ([]byte, error) {
+	l.Version = LaunchVersion
+	if l.ImageEntrypoint || len(l.HealthChecks) > 0 {
+		l.Version = richLaunch
+	}
+	data, err := json.Marshal(l)
+	if err != nil {
+		return nil, fmt.Errorf("encode launch of %s: %w", l.Job, err)
+	}
+	return data, nil
 }
 
 // ParseLaunch reads TaskInfo.data; ok tells whether it is a Launch at all. It
@@ -31,8 +54,8 @@ func ParseLaunch(data []byte) (l Launch, ok bool, err error) {
 	if json.Unmarshal(data, &l) != nil || l.Version == 0 {
 		return Launch{}, false, nil
 	}
-	if l.Version != LaunchVersion {
-		return Launch{}, true, fmt.Errorf("task data is version %d, this executor reads version %d: install the scheduler's release on the agent", l.Version, LaunchVersion)
+	if l.Version != LaunchVersion && l.Version != richLaunch {
+		return Launch{}, true, fmt.Errorf("task data is version %d, this executor reads versions %d and %d: install the scheduler's release on the agent", l.Version, LaunchVersion, richLaunch)
 	}
 	return l, true, nil
 }

@@ -24,21 +24,29 @@ func ParseVolume(text string) (Volume, error) {
 	return v, nil
 }
 
-// ParsePort reads a container's own port, as "8080" or "9090/udp".
+// ParsePort reads a container's own port, as "8080" or "9090/udp", or one with
+// its host port before it, as docker run's --publish: "80:8080".
 func ParsePort(text string) (Port, error) {
-	if strings.Contains(text, ":") {
-		return Port{}, fmt.Errorf("%q names a host port, which each task gets from the offer: write the container's port alone", text)
+	own, protocol, _ := strings.Cut(text, "/")
+	p := Port{Protocol: Protocol(protocol)}
+	ok := true
+	if host, rest, both := strings.Cut(own, ":"); both {
+		own = rest
+		p.Host, ok = portNumber(host)
 	}
-	number, protocol, _ := strings.Cut(text, "/")
-	n, err := strconv.Atoi(number)
-	if err != nil || n < 1 || n > 65535 {
-		return Port{}, fmt.Errorf("%q is no port from 1 to 65535, such as 8080 or 9090/udp", text)
+	n, good := portNumber(own)
+	if p.Container = n; !ok || !good {
+		return Port{}, fmt.Errorf("%q is no port from 1 to %d, such as 8080 or 9090/udp, nor HOST:PORT", text, maxPort)
 	}
-	p := Port{Container: n, Protocol: Protocol(protocol)}
 	if strings.Contains(text, "/") && p.Protocol != TCP && p.Protocol != UDP {
 		return Port{}, fmt.Errorf("%q: the protocol is neither %s nor %s", text, TCP, UDP)
 	}
 	return p, nil
+}
+
+func portNumber(text string) (n int, ok bool) {
+	n, err := strconv.Atoi(text)
+	return n, err == nil && n >= 1 && n <= maxPort
 }
 
 // UnlimitedText is how people write Unlimited.

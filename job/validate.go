@@ -23,6 +23,9 @@ const (
 	MaxPriority = 1_000_000
 	// MaxPorts bounds the ports of one task.
 	MaxPorts = 100
+	// MaxHealthChecks bounds the health checks of one task.
+	MaxHealthChecks = 20
+	maxPort         = 65535
 )
 
 // Bounds beyond which a wish is a mistake: no machine has more, and Mesos or
@@ -75,7 +78,6 @@ var (
 	namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 	// groupPattern lets a group be a path, as Marathon's ids are.
 	groupPattern = regexp.MustCompile(`^[A-Za-z0-9._/-]+$`)
-	envPattern   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 )
 
 // Validate says everything that is wrong with the Spec, each with what to
@@ -237,8 +239,8 @@ func (s *Spec) validateProgram(bad func(format string, args ...any)) {
 		word(fmt.Sprintf("command: word %d", i+1), arg)
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
-		if !envPattern.MatchString(name) {
-			bad("env: %q is not a variable's name", name)
+		if name == "" || strings.Contains(name, "=") {
+			bad("env: %q is not a variable's name: it is empty, or holds an equals sign", name)
 		}
 		word("env: "+name, name+"="+s.Env[name])
 	}

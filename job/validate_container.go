@@ -21,7 +21,7 @@ func (c *Container) setDefaults() {
 	for _, check := range c.checks() {
 		check.setDefaults()
 	}
-	if h := c.HealthCheck; h != nil {
+	for _, h := range c.HealthChecks() {
 		if h.Grace == 0 {
 			h.Grace = DefaultHealthGrace
 		}
@@ -88,8 +88,18 @@ func (s *Spec) validateContainer(bad func(format string, args ...any)) {
 			bad("labels: %q is empty or begins with %s, which the scheduler's own do", name, reservedLabels)
 		}
 	}
-	if s.HealthCheck != nil {
-		s.validateHealth(bad)
+	if s.HealthCheck == nil && len(s.MoreHealthChecks) > 0 {
+		bad("more_health_checks: %d, and there is no health_check: the first stands there", len(s.MoreHealthChecks))
+	}
+	if n := len(s.HealthChecks()); n > MaxHealthChecks {
+		bad("health_check: %d are more than %d", n, MaxHealthChecks)
+	}
+	for i, h := range s.HealthChecks() {
+		key := "health_check"
+		if i > 0 {
+			key = fmt.Sprintf("health_check: item %d", i+1)
+		}
+		s.validateHealth(key, h, bad)
 	}
 	if s.Check != nil {
 		s.validateCheck("check", s.Check, bad)
@@ -173,11 +183,17 @@ func (s *Spec) validateNetwork(bad func(format string, args ...any)) {
 	if len(s.Ports) > MaxPorts {
 		bad("ports: %d are more than %d", len(s.Ports), MaxPorts)
 	}
-	seen := map[string]bool{}
+	seen, hosts := map[string]bool{}, map[int]bool{0: false}
 	for _, p := range s.Ports {
-		if p.Container < 0 || p.Container > 65535 {
-			bad("ports: %d is not between 0 and 65535", p.Container)
+		for _, n := range [...]int{p.Container, p.Host} {
+			if n < 0 || n > maxPort {
+				bad("ports: %d is not between 0 and %d", n, maxPort)
+			}
 		}
+		if hosts[p.Host] {
+			bad("ports: host port %d stands twice: an agent offers a port once, for tcp and udp alike", p.Host)
+		}
+		hosts[p.Host] = p.Host != 0
 		if p.Container != 0 && s.Network.Host() {
 			bad("ports: the container's own port %d needs network: %s", p.Container, BridgeNetwork)
 		}
@@ -206,14 +222,13 @@ func (u Ulimit) validate() error {
 	return nil
 }
 
-func (s *Spec) validateHealth(bad func(format string, args ...any)) {
-	h := s.HealthCheck
-	s.validateCheck("health_check", &h.Check, bad)
+func (s *Spec) validateHealth(key string, h *HealthCheck, bad func(format string, args ...any)) {
+	s.validateCheck(key, &h.Check, bad)
 	if h.Grace < 0 || h.Grace > maxTime {
-		bad("health_check: grace: %s is not between 0 and %s", h.Grace, maxTime)
+		bad("%s: grace: %s is not between 0 and %s", key, h.Grace, maxTime)
 	}
 	if h.Failures < Unlimited || h.Failures == 0 || h.Failures > maxRetries {
-		bad("health_check: failures: %d is not between 1 and %d, nor %d for never", h.Failures, maxRetries, Unlimited)
+		bad("%s: failures: %d is not between 1 and %d, nor %d for never", key, h.Failures, maxRetries, Unlimited)
 	}
 }
 
@@ -253,8 +268,8 @@ func (s *Spec) validateCheck(key string, c *Check, bad func(format string, args 
 // checks are those that the job has.
 func (c *Container) checks() []*Check {
 	var all []*Check
-	if c.HealthCheck != nil {
-		all = append(all, &c.HealthCheck.Check)
+	for _, h := range c.HealthChecks() {
+		all = append(all, &h.Check)
 	}
 	if c.Check != nil {
 		all = append(all, c.Check)

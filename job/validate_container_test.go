@@ -39,14 +39,15 @@ func TestValidateAcceptsContainers(t *testing.T) {
 				Volumes: []Volume{{Source: "/data", Target: "/data"}, {Source: "v.1", Target: "/v", Driver: "nfs"}},
 				Network: "weave", Ports: []Port{{Name: "a", Container: 80, Protocol: TCP}, {Name: "b", Protocol: UDP}, {}, {}}, ShmMiB: 256, IPC: PrivateIPC,
 				Ulimits: []Ulimit{{"nofile", 1, 2}, {"core", 0, 0}, {"memlock", Unlimited, Unlimited}, {"stack", 5, Unlimited}}, Labels: map[string]string{"a": ""},
-				HealthCheck: &HealthCheck{Check: Check{HTTP: &HTTPCheck{CheckPort: CheckPort{Index: 3}, TLS: true}}, Failures: Unlimited},
-				Check:       &Check{TCP: &TCPCheck{CheckPort{Port: 65535}}},
+				HealthCheck:      &HealthCheck{Check: Check{HTTP: &HTTPCheck{CheckPort: CheckPort{Index: 3}, TLS: true}}, Failures: Unlimited},
+				MoreHealthChecks: []HealthCheck{{Check: Check{Command: []string{"true"}}}, {Check: Check{TCP: &TCPCheck{}}, Grace: 1}},
+				Check:            &Check{TCP: &TCPCheck{CheckPort{Port: 65535}}},
 			}
 		},
 		"what mesos has of it": func(s *Spec) {
 			s.Containerizer = Mesos
 			s.Container = Container{
-				Volumes: []Volume{{Source: "/data", Target: "/data"}}, Network: HostNetwork, Ports: make([]Port, 2), ForcePull: true, ShmMiB: 1,
+				Volumes: []Volume{{Source: "/data", Target: "/data"}}, Network: HostNetwork, Ports: []Port{{Host: 8080}, {}, {Host: 1}}, ForcePull: true, ShmMiB: 1,
 				Ulimits: []Ulimit{{"nofile", 1, 1}}, Labels: map[string]string{"a": "b"}, Check: &Check{Command: []string{"true"}},
 			}
 		},
@@ -100,6 +101,8 @@ func TestValidateRefusesContainers(t *testing.T) {
 		`network: "a b" is no network's name`:           func(s *Spec) { s.Network = "a b" },
 		`ports: 101 are more than 100`:                  func(s *Spec) { s.Ports = make([]Port, 101) },
 		`ports: 65536 is not between 0 and 65535`:       func(s *Spec) { s.Network, s.Ports = BridgeNetwork, []Port{{Container: 65536}} },
+		`ports: -1 is not between 0 and 65535`:          func(s *Spec) { s.Ports = []Port{{Host: -1}} },
+		`ports: host port 80 stands twice`:              func(s *Spec) { s.Ports = []Port{{Host: 80}, {}, {Host: 80, Protocol: UDP}} },
 		`own port 80 needs network: bridge`:             func(s *Spec) { s.Ports = []Port{{Container: 80}} },
 		`ports: "sctp" is neither tcp nor udp`:          func(s *Spec) { s.Ports = []Port{{Protocol: "sctp"}} },
 		`ports: the name "a" is used twice`:             func(s *Spec) { s.Ports = []Port{{Name: "a"}, {Name: "a"}} },
@@ -137,8 +140,15 @@ func TestValidateRefusesContainers(t *testing.T) {
 		`health_check: interval: -1s is not between `:  health(HealthCheck{Check: Check{Command: []string{"true"}, Interval: -time.Second}}),
 		`health_check: timeout: 1ns is not between 1m`: health(HealthCheck{Check: Check{Command: []string{"true"}, Timeout: 1}}),
 		`health_check: delay: -1s is not between 0s `:  health(HealthCheck{Check: Check{Command: []string{"true"}, Delay: -time.Second}}),
-		`check: has 0 of command, http and tcp`:        func(s *Spec) { s.Check = &Check{} },
-		`check: command: word 2 holds a NUL byte`:      func(s *Spec) { s.Check = &Check{Command: []string{"a", "\x00"}} },
+		`health_check: item 2: has 0 of command, http`: func(s *Spec) {
+			s.HealthCheck, s.MoreHealthChecks = &HealthCheck{Check: command}, []HealthCheck{{}}
+		},
+		`health_check: 21 are more than 20`: func(s *Spec) {
+			s.HealthCheck, s.MoreHealthChecks = &HealthCheck{Check: command}, make([]HealthCheck, 20)
+		},
+		`more_health_checks: 1, and there is no health`: func(s *Spec) { s.MoreHealthChecks = []HealthCheck{{Check: command}} },
+		`check: has 0 of command, http and tcp`:         func(s *Spec) { s.Check = &Check{} },
+		`check: command: word 2 holds a NUL byte`:       func(s *Spec) { s.Check = &Check{Command: []string{"a", "\x00"}} },
 		`check: http: tls: Mesos has no words for it`: func(s *Spec) {
 			s.Check = &Check{HTTP: &HTTPCheck{CheckPort{Port: 1}, "/", true}}
 		},

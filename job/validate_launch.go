@@ -27,6 +27,9 @@ func (s *Spec) validateLaunch(bad func(format string, args ...any)) {
 	if s.Containerizer == Mesos && (s.Entrypoint != "" || len(s.Parameters) > 0) {
 		bad("entrypoint and parameters need container: %s", Docker)
 	}
+	if s.ImageEntrypoint && (s.Image == "" || len(s.Command) == 0 || s.Entrypoint != "") {
+		bad("image_entrypoint: it runs command as the arguments of the image's own entrypoint: give both, and no entrypoint")
+	}
 	if len(s.Parameters) > maxParameters {
 		bad("parameters: %d are more than %d", len(s.Parameters), maxParameters)
 	}

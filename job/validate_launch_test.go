@@ -27,6 +27,10 @@ func TestValidateLaunch(t *testing.T) {
 
 		"entrypoint":          {func(s *Spec) { s.Entrypoint = "/bin/tini" }, ""},
 		"entrypoint of mesos": {func(s *Spec) { s.Entrypoint, s.Containerizer = "/bin/tini", Mesos }, "entrypoint and parameters need container: docker"},
+		"image's entrypoint":  {func(s *Spec) { s.ImageEntrypoint, s.Command = true, []string{"-v"} }, ""},
+		"image's and another": {func(s *Spec) { s.ImageEntrypoint, s.Entrypoint, s.Command = true, "/x", []string{"-v"} }, "image_entrypoint: it runs command as the arguments"},
+		"image's, no command": {func(s *Spec) { s.ImageEntrypoint, s.Command = true, nil }, "image_entrypoint: it runs command as the arguments"},
+		"image's, no image":   {func(s *Spec) { s.ImageEntrypoint, s.Containerizer, s.Image, s.Command = true, Mesos, "", []string{"a"} }, "image_entrypoint: it runs command as the arguments"},
 		"parameters":          {parameter(Parameter{"init", "true"}, Parameter{"env", ""}), ""},
 		"parameters of mesos": {func(s *Spec) { s.Parameters, s.Containerizer = []Parameter{{"init", "true"}}, Mesos }, "entrypoint and parameters need container: docker"},
 		"no parameter":        {parameter(Parameter{"", "a"}), `parameters: "" is no option of docker run without its dashes`},

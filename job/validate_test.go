@@ -61,6 +61,8 @@ func TestValidateRefusesWhatNoMachineHas(t *testing.T) {
 		"command: word 2 holds a NUL byte": func(s *Spec) { s.Command = []string{"echo", "\x00"} },
 		"image: \"a\\x00\" holds":          func(s *Spec) { s.Image, s.Containerizer = "a\x00", Docker },
 		"env: A holds a NUL byte":          func(s *Spec) { s.Env = map[string]string{"A": "\x00"} },
+		`env: "" is not a variable's name`: func(s *Spec) { s.Env = map[string]string{"": "a", "node.name": "b", "a b": "c"} },
+		`env: "A=B" is not a variable's`:   func(s *Spec) { s.Env = map[string]string{"A=B": "a"} },
 		"word 2 has 131072 bytes":          func(s *Spec) { s.Command = []string{"echo", strings.Repeat("x", 128<<10)} },
 		"have 300003 bytes together": func(s *Spec) {
 			s.Command = []string{"run", strings.Repeat("x", 100_000), strings.Repeat("x", 100_000), strings.Repeat("x", 100_000)}

@@ -33,7 +33,6 @@ func containerFields() []Field {
 const (
 	noPassword   = "registries with passwords are not served"
 	oneProfile   = "the agent's own seccomp profile holds for all"
-	anyPort      = "a task's host ports are those of the offer it gets"
 	noPortLabels = "kept for those who read the definition"
 )
 
@@ -44,7 +43,7 @@ func portMappingFields(path, deprecated string) []Field {
 		{Path: path, Type: Array, Deprecated: deprecated},
 		{Path: path + "[]", Type: Object},
 		{Path: each + "containerPort", Type: Integer, Default: "0", Min: limit(0), Max: limit(maxPort), Why: "0 is the host port's number"},
-		{Path: each + "hostPort", Type: Integer, Min: limit(0), Max: limit(maxPort), Why: "0 is any; absent, none, but in bridge mode any; a number is refused: " + anyPort},
+		{Path: each + "hostPort", Type: Integer, Min: limit(0), Max: limit(maxPort), Why: "0 is any; absent, none, but in bridge mode any; a number is for agents that offer that very port"},
 		{Path: each + "servicePort", Type: Integer, Default: "0", Min: limit(0), Max: limit(maxPort), Standing: Informational, Why: "for load balancers; 0 stays 0"},
 		{Path: each + "name", Type: String, MinLen: 1, MaxLen: longestName, Pattern: portName},
 		{Path: each + "protocol", Type: String, Default: `"tcp"`, Enum: protocols(), Why: "one of tcp and udp"},

@@ -8,7 +8,7 @@ func healthFields() []Field {
 		}
 	}
 	fields := []Field{
-		{Path: "healthChecks", Type: Array, Why: "at most one; run by the task's executor, those of Marathon and those of Mesos"},
+		{Path: "healthChecks", Type: Array, Why: "an instance is healthy by all of them; run by the task's executor, those of Marathon and those of Mesos"},
 		{Path: "healthChecks[]", Type: Object},
 		{Path: "healthChecks[].protocol", Type: String, Default: `"HTTP"`, Enum: []string{"HTTP", "HTTPS", "TCP", commandProtocol, "MESOS_TCP", "MESOS_HTTP", "MESOS_HTTPS"}},
 		{Path: "healthChecks[].command", Type: Object, Why: "protocol COMMAND only"},

@@ -94,8 +94,8 @@ func (f *finish) rules() {
 		}
 	}
 	for _, name := range sorted(f.app.Env) {
-		if !envName.MatchString(name) {
-			f.bad("/env/"+name, "%q is not a variable's name: letters, digits and underscores", name)
+		if name == "" || strings.Contains(name, "=") {
+			f.bad("/env/"+name, "%q is not a variable's name: it is empty, or holds an equals sign", name)
 		}
 	}
 	f.jobRules()

@@ -3,9 +3,10 @@ package marathon
 import (
 	"net/url"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
+
+	"mesos-gpu/job"
 )
 
 // Bounds of texts, as the kernel and job.Spec.Validate have them. An app's
@@ -14,12 +15,10 @@ const (
 	maxWord      = 120 << 10
 	maxWords     = 240 << 10
 	maxLabels    = 98 // and two that say which app it is
-	maxRules     = 49 // and one that keeps off agents with GPUs
+	maxRules     = 48 // and those for the gpus and acceptedResourceRoles of an app
 	maxMesosShm  = 4095
 	labelsBefore = "MARATHON_APP_LABEL_"
 )
-
-var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // jobRules refuse what Marathon has and a job has not.
 func (f *finish) jobRules() {
@@ -29,14 +28,6 @@ func (f *finish) jobRules() {
 	}
 	if a.MemMiB == 0 {
 		f.bad("/mem", "0 MiB run nothing")
-	}
-	for _, r := range []string{"*", a.role(f.roles)} {
-		if len(a.AcceptedResourceRoles) > 0 && !slices.Contains(a.AcceptedResourceRoles, r) {
-			f.bad("/acceptedResourceRoles", "not served without %s: a task takes what is reserved for its role and what is not: name both, or leave it out", r)
-		}
-	}
-	if len(a.Args) > 0 && a.mesos() && a.image() != "" {
-		f.bad("/args", "not served: in a MESOS container they would replace the image's entrypoint: use cmd, or a DOCKER container")
 	}
 	if len(a.Args) > 0 && a.Args[0] == "" {
 		f.bad("/args(0)", "it is empty")
@@ -164,18 +155,18 @@ func (f *finish) jobNetwork() {
 func (f *finish) jobPorts() {
 	a := f.app
 	f.few("/portDefinitions", len(a.PortDefinitions), maxList)
-	if a.RequirePorts && a.OnHost() && slices.ContainsFunc(a.PortDefinitions, func(d PortDefinition) bool { return d.Port != 0 }) {
-		f.bad("/requirePorts", "not served: %s: without it the numbers are service ports", anyPort)
-	}
 	if a.Container == nil {
 		return
 	}
 	const place = "/container/portMappings"
 	f.few(place, len(a.Container.PortMappings), maxList)
-	none := 0
+	none, hosts := 0, map[int]bool{}
 	for i, m := range a.Container.PortMappings {
 		if m.HostPort != nil && *m.HostPort > 0 {
-			f.bad(index(place, i)+"/hostPort", "not served: %d: %s: write 0", *m.HostPort, anyPort)
+			if hosts[*m.HostPort] {
+				f.bad(index(place, i)+"/hostPort", "%d stands twice: an agent offers a port once, for tcp and udp alike", *m.HostPort)
+			}
+			hosts[*m.HostPort] = true
 		}
 		if m.Protocol == "udp,tcp" {
 			f.bad(index(place, i)+"/protocol", "not served: one host port is for udp or for tcp: use two ports")
@@ -193,9 +184,7 @@ func (f *finish) jobPorts() {
 func blank(r rune) bool { return r <= ' ' || r == 0x7f }
 
 func (f *finish) jobChecks() {
-	if n := len(once(slices.Clone(f.app.HealthChecks))); n > 1 {
-		f.bad("/healthChecks", "not served: an app has at most one here, not %d: one COMMAND may try several things", n)
-	}
+	f.few("/healthChecks", len(f.app.HealthChecks), job.MaxHealthChecks)
 	for i, h := range f.app.HealthChecks {
 		if strings.ContainsFunc(h.Path, blank) {
 			f.bad(index("/healthChecks", i)+"/path", "%q holds a blank", h.Path)

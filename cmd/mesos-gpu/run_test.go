@@ -86,7 +86,7 @@ health_check: {http: /health, interval: 2s, timeout: 3s, grace: 4s, failures: 5,
 func TestFlagRefusals(t *testing.T) {
 	for _, c := range []struct{ line, want string }{
 		{"-v /data", `--volume: "/data" is no volume: write SOURCE:TARGET`},
-		{"-p 80:8080", `--ports: "80:8080" names a host port`},
+		{"-p 80:8080", `the container's own port 8080 needs network: bridge`},
 		{"-p 8080", `the container's own port 8080 needs network: bridge`},
 		{"--ports 1 -p 8080", `--ports: counts ports without a number in the container`},
 		{"--ports -1", `--ports: -1 is not between 0 and 100`},
@@ -105,6 +105,7 @@ func TestFlagRefusals(t *testing.T) {
 		{"--health-retries 2", `a health check is one of --health-cmd, --health-http and --health-tcp: 0 are given`},
 		{"--health-cmd x --health-tcp 1", `--health-tcp: 2 are given`},
 		{"--health-http x/y", `--health-http: "x" is no port from 1 to 65535`},
+		{"--health-tcp 1:2", `--health-tcp: "1:2" is no port from 1 to 65535`},
 		{"--health-tcp 1/udp", `--health-tcp: "1/udp" is no port from 1 to 65535`},
 		{"--health-http /", `health_check: http: port_index 0, and the job has 0 ports`},
 	} {

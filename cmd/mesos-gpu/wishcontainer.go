@@ -24,7 +24,7 @@ func (w *containerWishes) flags(f *pflag.FlagSet, s *job.Spec) {
 	f.StringArrayVarP(&w.volumes, "volume", "v", nil, "SOURCE:TARGET[:ro], a path of the agent or a named volume, and where the container sees it")
 	f.StringVar(&w.network, "network", "", "host, bridge, none or a network of the agents' Docker engines (default host)")
 	f.IntVar(&w.ports, "ports", 0, "host ports for each task")
-	f.StringArrayVarP(&w.publish, "publish", "p", nil, "a container's own port, as 8080 or 9090/udp; the host's port is given to it")
+	f.StringArrayVarP(&w.publish, "publish", "p", nil, "a container's own port, as 8080, 9090/udp or HOST:8080; without HOST the scheduler chooses the host's port")
 	f.StringVar(&w.shm, "shm-size", "", "size of /dev/shm, such as 8GiB; it counts as memory")
 	f.StringVar(&w.ipc, "ipc", "", "private or host")
 	f.StringArrayVar(&w.ulimits, "ulimit", nil, "NAME=LIMIT or NAME=SOFT:HARD, such as memlock=unlimited")
@@ -151,7 +151,7 @@ func checkedPort(text string, to *job.CheckPort) error {
 		return nil
 	}
 	p, err := job.ParsePort(text)
-	if err != nil || p.Protocol != "" {
+	if err != nil || p.Protocol != "" || p.Host != 0 {
 		return fmt.Errorf("%q is no port from 1 to 65535", text)
 	}
 	to.Port = p.Container

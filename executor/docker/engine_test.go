@@ -232,6 +232,11 @@ exit 3`)
 	if _, stdout, _ := h.run(t, work); !strings.HasSuffix(stdout, "by entrypoint\n") {
 		t.Errorf("entrypoint was not replaced: %q", stdout)
 	}
+	// Shells drop such names, other programs see them.
+	work.Entrypoint, work.Argv, work.Env = []string{"/bin/env"}, nil, map[string]string{"node.name": "a b"}
+	if _, stdout, _ := h.run(t, work); !strings.Contains(stdout, "\nnode.name=a b\n") {
+		t.Errorf("variable node.name is not in the environment:\n%s", stdout)
+	}
 }
 
 // awaitOutput waits until the task has said so: the engine gives no event for

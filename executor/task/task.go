@@ -35,7 +35,10 @@ type Task struct {
 	// the whole command. Entrypoint replaces the image's where it is set.
 	Argv       []string
 	Entrypoint []string
-	Env        map[string]string
+	// ImageEntrypoint keeps a nested container's entrypoint, with Argv as its
+	// arguments; otherwise Argv takes its place.
+	ImageEntrypoint bool
+	Env             map[string]string
 	// User and Fetch are for a job's nested container: whom it runs as, and
 	// what the agent puts into its sandbox. A docker task's are said by its
 	// ContainerInfo and its executor's CommandInfo.
@@ -58,6 +61,8 @@ type Task struct {
 	Limits map[string]float64
 	// KillGrace is the time between SIGTERM and SIGKILL.
 	KillGrace time.Duration
+	// HealthChecks are the TaskInfo's own and those that a job has beside it.
+	HealthChecks []*mesos.HealthCheck
 
 	// Command and MesosContainer are Mesos's own description, as far as the
 	// task came with one. They say more than the fields above can, so the

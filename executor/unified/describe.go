@@ -20,7 +20,10 @@ func describe(t task.Task) (*mesos.CommandInfo, *mesos.ContainerInfo) {
 	}
 	shell := false
 	command := &mesos.CommandInfo{Shell: &shell, Environment: variables(t, nil)}
-	if len(t.Argv) > 0 {
+	switch {
+	case t.ImageEntrypoint: // without a value Mesos takes the image's
+		command.Arguments = t.Argv
+	case len(t.Argv) > 0:
 		command.Value, command.Arguments = &t.Argv[0], t.Argv
 	}
 	if t.User != "" {

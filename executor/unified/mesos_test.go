@@ -79,10 +79,10 @@ func (u *Runtime) ask(t *testing.T, call *agent.Call) *agent.Response {
 
 // saved is a folder with an image's archive as the Docker engine writes it:
 // Mesos reads no other.
-func saved(t *testing.T, name string) string {
+func saved(t *testing.T, name string, options ...testimage.Option) string {
 	t.Helper()
 	engine, folder := need.DockerEngine(t), t.TempDir()
-	testimage.Load(t, engine, testimage.BusyboxArchive(t, name+":latest", nil, []string{"FROM_IMAGE=1"}))
+	testimage.Load(t, engine, testimage.BusyboxArchive(t, name+":latest", nil, []string{"FROM_IMAGE=1"}, options...))
 	r, err := engine.ImageSave(t.Context(), []string{name + ":latest"})
 	if err != nil {
 		t.Fatal(err)
@@ -152,6 +152,26 @@ func TestMesosContainer(t *testing.T) {
 	}
 	if text, err := os.ReadFile(filepath.Join(data, "out")); err != nil || string(text) != "to the host\n" {
 		t.Errorf("the host reads %q (%v)", text, err)
+	}
+}
+
+// An image's own entrypoint gets a task's words as its arguments, and variables
+// with names that shells do not know.
+func TestMesosImageEntrypoint(t *testing.T) {
+	u, parent := onMesos(t, saved(t, image, testimage.Entrypoint("/bin/env"), testimage.Cmd("sh", "-c", "false")))
+	work := inImage(parent, t.TempDir(), "")
+	work.Argv, work.ImageEntrypoint, work.Env = []string{"-u", "FROM_IMAGE"}, true, map[string]string{"node.name": "a b"}
+	r, err := u.Start(t.Context(), work)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exit, err := r.Wait(t.Context())
+	if stderr := u.output(t, "stderr"); strings.Contains(stderr, "sysrq-trigger") {
+		t.Skip("this kernel has no /proc/sysrq-trigger, without which Mesos starts no container with an image")
+	}
+	got := u.output(t, "stdout")
+	if err != nil || !exit.Success() || !strings.Contains(got, "node.name=a b\n") || strings.Contains(got, "FROM_IMAGE") {
+		t.Errorf("ended with %v (%v); wrote\n%s", exit, err, got)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -139,6 +140,10 @@ func TestDescribe(t *testing.T) {
 	command, container = describe(w)
 	if command.Value != nil || command.Arguments != nil || *command.Shell || container != w.MesosContainer {
 		t.Errorf("command of an image's own is %v, want none; container %v", command, container)
+	}
+	w.Argv, w.ImageEntrypoint = []string{"-v", "x"}, true
+	if command, _ = describe(w); command.Value != nil || *command.Shell || !slices.Equal(command.Arguments, w.Argv) {
+		t.Errorf("arguments of an image's entrypoint: command %v, want no value and the arguments alone", command)
 	}
 }
 

@@ -1,6 +1,7 @@
 package master
 
 import (
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -9,13 +10,25 @@ import (
 	"mesos-gpu/job"
 )
 
-// healthCheckOf puts a job's health check into Mesos's words, for the task
-// that has those host ports.
-func healthCheckOf(s *job.Spec, ports []int) *mesos.HealthCheck {
-	h := s.HealthCheck
-	if h == nil {
-		return nil
+// healthChecksOf puts a job's health checks into Mesos's words, for the task
+// that has those host ports. A TaskInfo has room for the first.
+func healthChecksOf(s *job.Spec, ports []int) (first *mesos.HealthCheck, more []json.RawMessage, err error) {
+	for i, h := range s.HealthChecks() {
+		m := healthCheckOf(s, h, ports)
+		if i == 0 {
+			first = m
+			continue
+		}
+		text, err := json.Marshal(m)
+		if err != nil {
+			return nil, nil, fmt.Errorf("encode health check %d: %w", i+1, err)
+		}
+		more = append(more, text)
 	}
+	return first, more, nil
+}
+
+func healthCheckOf(s *job.Spec, h *job.HealthCheck, ports []int) *mesos.HealthCheck {
 	failures := uint32(max(h.Failures, 0))
 	m := &mesos.HealthCheck{
 		DelaySeconds: seconds(h.Delay), IntervalSeconds: seconds(h.Interval), TimeoutSeconds: seconds(h.Timeout),

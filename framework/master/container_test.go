@@ -146,18 +146,52 @@ func TestChecksOf(t *testing.T) {
 			s := job.Spec{Containerizer: c.containerizer, Container: c.container}
 			s.HealthCheck, s.Check = &job.HealthCheck{Check: c.check, Grace: time.Minute, Failures: 3}, &c.check
 			ports := []int{31000, 31001}
-			same(t, inWords(t, healthCheckOf(&s, ports)), c.health)
+			same(t, inWords(t, healthCheckOf(&s, s.HealthCheck, ports)), c.health)
 			if c.plain != "" {
 				same(t, inWords(t, checkOf(&s, ports)), c.plain)
 			}
 		})
 	}
 	never := job.Spec{Containerizer: job.Mesos, Container: job.Container{HealthCheck: &job.HealthCheck{Check: command, Failures: job.Unlimited}}}
-	if got := healthCheckOf(&never, nil).GetConsecutiveFailures(); got != 0 {
+	if got := healthCheckOf(&never, never.HealthCheck, nil).GetConsecutiveFailures(); got != 0 {
 		t.Errorf("never is %d failures to Mesos, want 0", got)
 	}
-	if none := (&job.Spec{}); healthCheckOf(none, nil) != nil || checkOf(none, nil) != nil {
+	none := &job.Spec{}
+	if first, more, err := healthChecksOf(none, nil); first != nil || more != nil || err != nil || checkOf(none, nil) != nil {
 		t.Error("made a check of nothing")
+	}
+}
+
+// TestSeveralHealthChecks: the TaskInfo has the first, the task's data the
+// others, with the ports that the task got.
+func TestSeveralHealthChecks(t *testing.T) {
+	s := &job.Spec{Name: "t", CPUs: 1, Containerizer: job.Mesos, Container: job.Container{Ports: make([]job.Port, 2)}}
+	s.HealthCheck = &job.HealthCheck{Check: job.Check{TCP: &job.TCPCheck{}}, Failures: 1}
+	s.MoreHealthChecks = []job.HealthCheck{
+		{Check: job.Check{HTTP: &job.HTTPCheck{Path: "/h", TLS: true, CheckPort: job.CheckPort{Index: 1}}, Interval: time.Second}, Grace: time.Minute, Failures: 5},
+		{Check: job.Check{Command: []string{"probe", "-v"}}, Failures: job.Unlimited},
+	}
+	accept := sched.Accept{AgentID: "a1", Launches: []sched.Launch{{TaskID: "t1", Spec: s, Ports: []int{31000, 31001}}}}
+	tasks, err := testClient(t).tasksOf(accept, []mesos.Offer{offer("o1", "r", res("cpus:2"), res("ports:[31000-31002]"))}, "f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := tasks[0].HealthCheck.GetTCP().GetPort(); got != 31000 {
+		t.Errorf("the TaskInfo's check asks port %d, want 31000", got)
+	}
+	launch, ok, err := job.ParseLaunch(tasks[0].Data)
+	if err != nil || !ok || len(launch.HealthChecks) != 2 {
+		t.Fatalf("launch %+v, %t, %v", launch, ok, err)
+	}
+	for i, port := range []uint32{31001, 0} {
+		var got mesos.HealthCheck
+		if err := json.Unmarshal(launch.HealthChecks[i], &got); err != nil {
+			t.Fatal(err)
+		}
+		want := healthCheckOf(s, &s.MoreHealthChecks[i], []int{31000, 31001})
+		if !got.Equal(want) || got.GetHTTP().GetPort() != port {
+			t.Errorf("health check %d: got %s, want %s", i+2, inWords(t, &got), inWords(t, want))
+		}
 	}
 }
 

@@ -31,6 +31,7 @@ func (c *Client) offerOf(o *mesos.Offer) sched.Offer {
 		ID: o.ID.Value, AgentID: o.AgentID.Value, Hostname: o.Hostname, AgentURL: c.cfg.urlOf(o.URL),
 		Role: o.GetAllocationInfo().GetRole(),
 		Free: all.amount, GPUs: all.gpus, DeviceIDs: all.devices, Ports: all.ports,
+		Reserved: all.reserved, Unreserved: all.unreserved,
 		Types: types, Inventory: host.Devices, Driver: host.Driver, CUDA: host.CUDA,
 		Attributes: attributesOf(o.Attributes), Region: region, Zone: zone,
 		Unavailable: startOf(o.Unavailability),
@@ -51,6 +52,8 @@ type total struct {
 	gpus    int
 	devices []string
 	ports   []sched.PortRange
+	// reserved and unreserved say which of both there is.
+	reserved, unreserved bool
 }
 
 func sum(resources []mesos.Resource) total {
@@ -59,6 +62,11 @@ func sum(resources []mesos.Resource) total {
 	for _, r := range resources {
 		if !plain(r) {
 			continue
+		}
+		if reserved(r) > 0 {
+			t.reserved = true
+		} else {
+			t.unreserved = true
 		}
 		n := milli(r.GetScalar().GetValue())
 		switch r.Name {

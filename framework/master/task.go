@@ -1,7 +1,6 @@
 package master
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -55,18 +54,22 @@ func (c *Client) taskOf(l sched.Launch, agent, frameworkID string, offered []mes
 	if err != nil {
 		return task, nil, err
 	}
-	data, err := json.Marshal(job.Launch{
-		Version: job.LaunchVersion, Job: s.Name, Index: l.Index, Command: s.Command, Env: environment(s.Env, l.Env),
-		User: s.User, Fetch: s.Fetch,
-	})
+	health, more, err := healthChecksOf(s, l.Ports)
 	if err != nil {
-		return task, nil, fmt.Errorf("encode launch: %w", err)
+		return task, nil, err
+	}
+	data, err := job.Launch{
+		Job: s.Name, Index: l.Index, Command: s.Command, Env: environment(s.Env, l.Env),
+		User: s.User, Fetch: s.Fetch, ImageEntrypoint: s.ImageEntrypoint && s.Containerizer == job.Mesos, HealthChecks: more,
+	}.Encode()
+	if err != nil {
+		return task, nil, err
 	}
 	labels := labelsOf(s, l.Index)
 	return mesos.TaskInfo{
 		Name: s.Name, TaskID: mesos.TaskID{Value: l.TaskID}, AgentID: mesos.AgentID{Value: agent},
 		Resources: forTask, Data: data, Labels: labels, Container: containerOf(s, l.Ports),
-		HealthCheck: healthCheckOf(s, l.Ports), Check: checkOf(s, l.Ports),
+		HealthCheck: health, Check: checkOf(s, l.Ports),
 		Limits:     limitsOf(s),
 		KillPolicy: &mesos.KillPolicy{GracePeriod: duration(s.KillGrace)},
 		Executor:   c.executorOf(l, frameworkID, forExecutor, labels),

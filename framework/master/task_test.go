@@ -52,7 +52,7 @@ func TestOfferOf(t *testing.T) {
 		Unavailability: &mesos.Unavailability{Start: mesos.TimeInfo{Nanoseconds: 1_800_000_000_000_000_000}},
 	})
 	want := sched.Offer{
-		ID: "o1", AgentID: "a1", Hostname: "h1", Role: "team", Free: sched.Amount{CPUs: 2},
+		ID: "o1", AgentID: "a1", Hostname: "h1", Role: "team", Free: sched.Amount{CPUs: 2}, Reserved: true, Unreserved: true,
 		Driver: "535.104.05", CUDA: "12.2", Region: "eu", Zone: "eu-1", Unavailable: time.Unix(1_800_000_000, 0),
 		Attributes: []sched.Attribute{{Name: "gpu_driver", Value: "535.104.05"}, {Name: "rack", Value: "1"}, {Name: "gpu_cuda", Value: "12.2"}, {Name: "rack", Value: "2"}},
 		Ports:      []sched.PortRange{{First: 31000, Last: 31002}, {First: 31005, Last: 31005}, {First: 1, Last: 1}},

@@ -170,6 +170,7 @@ func (s *State) subtract(key agentKey, l *Launch) {
 	need := s.cfg.Policy.need(l.Spec)
 	a.Free = Amount{CPUs: a.Free.CPUs - need.CPUs, MemMiB: a.Free.MemMiB - need.MemMiB, DiskMiB: a.Free.DiskMiB - need.DiskMiB}
 	a.GPUs -= l.Spec.Request.GPUs
+	a.Ports = fit.WithoutPorts(a.Ports, l.Ports)
 	a.DeviceIDs = slices.DeleteFunc(slices.Clone(a.DeviceIDs), func(id string) bool { return slices.Contains(l.DeviceIDs, id) })
 	s.agents[key] = a
 }

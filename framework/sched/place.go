@@ -203,7 +203,7 @@ func (pl *placing) wait(j *Job, missing int, why shortage) {
 
 // keyOf tells demands apart that could find a place differently.
 func keyOf(d *fit.Demand, s *job.Spec) string {
-	return fmt.Sprint(d.Role, d.Amount, d.Ports, d.Request, d.Constraints, d.Runs, d.Beyond, s.Gang)
+	return fmt.Sprint(d.Role, d.Amount, d.Ports, d.HostPorts, d.Request, d.Constraints, d.Runs, d.Beyond, s.Gang)
 }
 
 // explain says what is in the job's way: the agents, or that the places they

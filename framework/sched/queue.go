@@ -100,7 +100,7 @@ func (t *turn) next() (*Job, bool) {
 func (j *Job) demand(p *Policy, agents map[string]*fit.Agent, more ...string) fit.Demand {
 	s := j.Spec
 	d := fit.Demand{
-		Job: s.Name, Role: s.Role, Amount: p.need(s), Overhead: p.Overhead, Ports: ports(s),
+		Job: s.Name, Role: s.Role, Amount: p.need(s), Overhead: p.Overhead, Ports: ports(s), HostPorts: hostPorts(s),
 		Request: s.Request, Constraints: append(slices.Clip(s.Constraints), j.Unfit...), Runs: s.Runs(),
 	}
 	if slices.ContainsFunc(s.Constraints, job.Constraint.PerJob) {
@@ -120,6 +120,18 @@ func ports(s *job.Spec) int {
 		return max(len(s.Ports), 1)
 	}
 	return len(s.Ports)
+}
+
+// hostPorts are the numbers that the job wants its host ports to have.
+func hostPorts(s *job.Spec) []int {
+	if !slices.ContainsFunc(s.Ports, func(p job.Port) bool { return p.Host > 0 }) {
+		return nil
+	}
+	numbers := make([]int, len(s.Ports))
+	for i, p := range s.Ports {
+		numbers[i] = p.Host
+	}
+	return numbers
 }
 
 // typesOf counts the types of the GPUs that a place has.

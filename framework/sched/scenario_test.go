@@ -278,7 +278,7 @@ func (p *script) parseRoles(args []string) Policy {
 }
 
 // parseOffer reads agent=A gpus=N ids=GPU-a,… types=V100,… have=GPU-a:V100,…
-// role=R ports=FIRST-LAST away=DURATION driver=VERSION
+// role=R ports=FIRST-LAST away=DURATION driver=VERSION reserved=yes or both
 func (p *script) parseOffer(id string, opt map[string]string) Offer {
 	o := Offer{
 		ID: id, AgentID: opt["agent"], Hostname: opt["agent"] + ".example", AgentURL: "http://" + opt["agent"],
@@ -296,6 +296,7 @@ func (p *script) parseOffer(id string, opt map[string]string) Offer {
 		o.Unavailable = p.now.Add(p.duration(opt["away"]))
 	}
 	o.Driver = opt["driver"]
+	o.Reserved, o.Unreserved = opt["reserved"] != "", opt["reserved"] != "yes"
 	if opt["rack"] != "" {
 		o.Attributes = []Attribute{{Name: "rack", Value: opt["rack"]}}
 	}
@@ -308,7 +309,7 @@ func (p *script) parseOffer(id string, opt map[string]string) Offer {
 
 // parseSpec reads NAME tasks=N gpus=N type=… not=… cpus= mem= disk= role=
 // priority= retries= ports= run= timeout= maxwait= grace= where=FIELD:OP:VALUE
-// names= group= backoff= replace= and the words gang, preemptible and service.
+// names= host=PORT,… group= backoff= replace= and the words gang, preemptible and service.
 func (p *script) parseSpec(args []string, opt map[string]string) job.Spec {
 	name := args[0]
 	tasks, _ := strconv.Atoi(opt["tasks"])
@@ -328,6 +329,9 @@ func (p *script) parseSpec(args []string, opt map[string]string) job.Spec {
 	s.Group = opt["group"]
 	for i, name := range list(opt["names"]) {
 		s.Ports[i].Name = name
+	}
+	for i, port := range list(opt["host"]) {
+		s.Ports[i].Host = int(float(port, 0))
 	}
 	if opt["where"] != "" {
 		c, err := job.NewConstraint(strings.Split(opt["where"], ":")...)

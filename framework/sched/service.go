@@ -79,7 +79,7 @@ func (s *State) scale(now time.Time, e Scale) []Op {
 	j := s.jobs[e.Job]
 	more := e.Tasks - j.Wanted()
 	if more < 0 {
-		return s.stop(now, Stop{TaskIDs: dispensable(j, -more), Retire: true})
+		return s.stop(now, Stop{TaskIDs: s.dispensable(j, -more), Retire: true})
 	}
 	for i := 0; i < len(j.Tasks) && more > 0; i++ {
 		if s.recall(now, taskRef{j, i}) {
@@ -121,25 +121,6 @@ func (s *State) grow(now time.Time, j *job.Job, more int) {
 	for i := first; i < len(j.Tasks); i++ {
 		s.enqueue(now, taskRef{j, i}, job.Task{Attempt: 1})
 	}
-}
-
-// dispensable are n tasks of a service: those that serve nobody now first,
-// then the youngest.
-func dispensable(j *job.Job, n int) []string {
-	var list []*job.Task
-	for i := range j.Tasks {
-		if t := &j.Tasks[i]; t.KillReason != job.ByScale {
-			list = append(list, t)
-		}
-	}
-	slices.SortStableFunc(list, func(a, b *job.Task) int {
-		return cmp.Or(cmp.Compare(serves(a), serves(b)), b.Started.Compare(a.Started), cmp.Compare(b.Index, a.Index))
-	})
-	ids := make([]string, min(n, len(list)))
-	for i := range ids {
-		ids[i] = list[i].ID
-	}
-	return ids
 }
 
 // serves ranks a task by how soon it is of use.

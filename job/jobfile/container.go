@@ -31,7 +31,7 @@ func volumes(n *yaml.Node, to *[]job.Volume) error {
 }
 
 // ports reads how many, or a list of the container's own: 8080, "9090/udp",
-// {name, container, protocol}.
+// "80:8080", {name, container, host, protocol}.
 func ports(n *yaml.Node, to *[]job.Port) error {
 	if n.Kind == yaml.ScalarNode {
 		var number int
@@ -52,6 +52,7 @@ func ports(n *yaml.Node, to *[]job.Port) error {
 			err = fields(item, map[string]reader{
 				"name":      func(n *yaml.Node) error { return text(n, &p.Name) },
 				"container": func(n *yaml.Node) error { return portNumber(n, &p.Container) },
+				"host":      func(n *yaml.Node) error { return portNumber(n, &p.Host) },
 				"protocol":  func(n *yaml.Node) error { return text(n, (*string)(&p.Protocol)) },
 			})
 		}
@@ -90,9 +91,25 @@ func ulimits(n *yaml.Node, to *[]job.Ulimit) error {
 // never is how people write that a health check ends no task.
 const never = "never"
 
-func healthCheck(n *yaml.Node, to **job.HealthCheck) error {
-	h := &job.HealthCheck{}
-	*to = h
+// healthChecks reads one, or a list of several.
+func healthChecks(n *yaml.Node, to *job.Container) error {
+	to.HealthCheck = &job.HealthCheck{}
+	if n.Kind != yaml.SequenceNode {
+		return healthCheck(n, to.HealthCheck)
+	}
+	if len(n.Content) == 0 {
+		return errors.New("is an empty list: leave it out")
+	}
+	to.MoreHealthChecks = make([]job.HealthCheck, len(n.Content)-1)
+	all := to.HealthChecks()
+	return each(n, "[{http: /health}, {tcp: 9090}]", func(item *yaml.Node) error {
+		first := all[0]
+		all = all[1:]
+		return healthCheck(item, first)
+	})
+}
+
+func healthCheck(n *yaml.Node, h *job.HealthCheck) error {
 	known := checkKeys(&h.Check)
 	known["grace"] = func(n *yaml.Node) error { return someTime(n, &h.Grace) }
 	known["failures"] = func(n *yaml.Node) error { return failures(n, &h.Failures) }

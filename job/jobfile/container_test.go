@@ -84,7 +84,26 @@ check:
 			Grace: job.DefaultHealthGrace, Failures: job.DefaultHealthFailures,
 		},
 	}},
+	{"host ports", head + "network: bridge\nports: [\"80:8080\", \"53:5353/udp\", {name: any}, {host: 9000}]\n", job.Container{
+		Network: job.BridgeNetwork,
+		Ports:   []job.Port{{Host: 80, Container: 8080}, {Host: 53, Container: 5353, Protocol: job.UDP}, {Name: "any"}, {Host: 9000}},
+	}},
+	{"several health checks", head + "health_check: [{tcp: 80}, {command: probe, failures: never}, {tcp: 81, grace: 1s}]\n", job.Container{
+		HealthCheck: healthOf(job.Check{TCP: tcpOf(80)}, job.DefaultHealthGrace, job.DefaultHealthFailures),
+		MoreHealthChecks: []job.HealthCheck{
+			*healthOf(job.Check{Command: shell("probe")}, job.DefaultHealthGrace, job.Unlimited),
+			*healthOf(job.Check{TCP: tcpOf(81)}, time.Second, job.DefaultHealthFailures),
+		},
+	}},
+	{"the image's entrypoint", head + "image_entrypoint: true\n", job.Container{ImageEntrypoint: true}},
 	{"nothing", head, job.Container{}},
+}
+
+func tcpOf(port int) *job.TCPCheck { return &job.TCPCheck{CheckPort: job.CheckPort{Port: port}} }
+
+func healthOf(c job.Check, grace time.Duration, failures int) *job.HealthCheck {
+	c.Interval, c.Timeout = job.DefaultCheckInterval, job.DefaultCheckTimeout
+	return &job.HealthCheck{Check: c, Grace: grace, Failures: failures}
 }
 
 // TestContainer: what a file says, and that it comes through the API whole.
@@ -123,7 +142,13 @@ func TestContainerRefusals(t *testing.T) {
 		{"relative source", `volumes: ["./d:/d"]`, `f.yaml: volumes: "./d" is neither an absolute path of the agent nor a volume's name`},
 		{"too many ports", `ports: 8080`, `f.yaml:4: ports: 8080 is not between 0 and 100: a container's own port stands in a list, as [8080]`},
 		{"negative ports", `ports: -1`, `f.yaml:4: ports: -1 is not between 0 and 100`},
-		{"a host port", `ports: ["80:8080"]`, `f.yaml:4: ports: item 1: "80:8080" names a host port, which each task gets from the offer: write the container's port alone`},
+		{"no host port", `ports: [":8080"]`, `f.yaml:4: ports: item 1: ":8080" is no port from 1 to 65535, such as 8080 or 9090/udp, nor HOST:PORT`},
+		{"host port too large", `ports: ["65536:80"]`, `f.yaml:4: ports: item 1: "65536:80" is no port from 1 to 65535`},
+		{"host port number", "ports: [{host: 0}]", `f.yaml:4: ports: item 1: host: 0 is not between 1 and 65535`},
+		{"host port twice", "network: bridge\nports: [\"80:8080\", {host: 80}]", `f.yaml: ports: host port 80 stands twice`},
+		{"no health checks", `health_check: []`, `f.yaml:4: health_check: is an empty list: leave it out`},
+		{"second health check", "health_check:\n  - tcp: 80\n  - interal: 1s", `f.yaml:6: health_check: item 2: unknown key "interal"; did you mean "interval"?`},
+		{"second without a way", `health_check: [{tcp: 80}, {}]`, `f.yaml: health_check: item 2: has 0 of command, http and tcp: name one`},
 		{"protocol", `ports: [80/sctp]`, `f.yaml:4: ports: item 1: "80/sctp": the protocol is neither tcp nor udp`},
 		{"port of the host's network", `ports: [80]`, `f.yaml: ports: the container's own port 80 needs network: bridge`},
 		{"port number", "network: bridge\nports: [{container: 65536}]", `f.yaml:5: ports: item 1: container: 65536 is not between 1 and 65535`},

@@ -113,7 +113,7 @@ func TestRefusals(t *testing.T) {
 		{"type without GPU", "name: a\ngpu_type: V100\ncommand: ls", `f.yaml: gpu_type V100 needs gpus: 1 or more`},
 		{"size", "name: a\nmem: lots\ncommand: ls", `f.yaml:2: mem: "lots" is not a size`},
 		{"containerizer", "name: a\ncontainer: lxc\ncommand: ls", `f.yaml: container: "lxc" is neither docker nor mesos`},
-		{"env", "name: a\ncommand: ls\nenv: {A-B: 1}", `f.yaml: env: "A-B" is not a variable's name`},
+		{"env", "name: a\ncommand: ls\nenv: {A=B: 1}", `f.yaml: env: "A=B" is not a variable's name`},
 		{"grace", "name: a\ncommand: ls\nkill_grace: soon", `f.yaml:3: kill_grace: "soon" is not a duration`},
 		{"empty", "", `f.yaml: empty: a job file holds`},
 		{"two jobs", "name: a\ncommand: ls\n---\nname: b\n", `f.yaml:3: a second document begins here`},

@@ -27,7 +27,7 @@ func written(t *testing.T, spec *job.Spec) string {
 	return text.String()
 }
 
-// every is two job files that have every key between them.
+// every is some job files that have every key among them.
 var every = []string{head + `
 tasks: 2
 gpus: 4
@@ -70,6 +70,11 @@ ports: [8080, {name: metrics}]
 labels: {team: vision}
 health_check: {http: {port_index: 1, tls: true}, failures: never}
 check: {command: [test, -e, ""]}
+`, head + `
+env: {node.name: a, "a b": c}
+image_entrypoint: true
+ports: [{host: 8080}]
+health_check: [{tcp: 80, failures: never}, {command: [probe]}]
 `}
 
 // What is written has every key, and is what was read.

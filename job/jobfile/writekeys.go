@@ -28,6 +28,7 @@ func ofJob(s *job.Spec) *mapping {
 	m.put("image", s.Image)
 	m.put("force_pull", s.ForcePull)
 	m.put("entrypoint", s.Entrypoint)
+	m.put("image_entrypoint", s.ImageEntrypoint)
 	m.put("command", ofCommand(s.Command))
 	m.put("user", s.User)
 	m.put("env", s.Env)
@@ -40,8 +41,16 @@ func ofJob(s *job.Spec) *mapping {
 	m.put("ports", ofPorts(s.Ports))
 	m.put("parameters", ofParameters(s.Parameters))
 	m.put("labels", s.Labels)
-	if s.HealthCheck != nil {
-		m.set("health_check", ofHealth(s.HealthCheck))
+	switch all := s.HealthChecks(); len(all) {
+	case 0:
+	case 1:
+		m.set("health_check", ofHealth(all[0]))
+	default:
+		var list []*mapping
+		for _, h := range all {
+			list = append(list, ofHealth(h))
+		}
+		m.set("health_check", list)
 	}
 	if s.Check != nil {
 		m.set("check", ofCheck(s.Check))
@@ -158,6 +167,7 @@ func ofPorts(list []job.Port) any {
 	return ofList(list, func(m *mapping, p job.Port) {
 		m.put("name", p.Name)
 		m.put("container", p.Container)
+		m.put("host", p.Host)
 		m.put("protocol", string(p.Protocol))
 	})
 }

@@ -8,8 +8,12 @@ import (
 )
 
 func checks(spec *job.Spec, app *marathon.App) {
-	if len(app.HealthChecks) > 0 {
-		spec.HealthCheck = health(app, app.HealthChecks[0])
+	for i, h := range app.HealthChecks {
+		if i == 0 {
+			spec.HealthCheck = health(app, h)
+			continue
+		}
+		spec.MoreHealthChecks = append(spec.MoreHealthChecks, *health(app, h))
 	}
 	if app.Check != nil {
 		spec.Check = check(app, app.Check)

@@ -41,13 +41,17 @@ func ports(app *marathon.App) []job.Port {
 	var all []job.Port
 	if app.OnHost() {
 		for _, d := range app.PortDefinitions {
-			all = append(all, job.Port{Name: d.Name, Protocol: protocol(d.Protocol)})
+			p := job.Port{Name: d.Name, Protocol: protocol(d.Protocol)}
+			if app.RequirePorts {
+				p.Host = d.Port
+			}
+			all = append(all, p)
 		}
 		return all
 	}
 	for _, m := range mappings(app) {
 		if m.HostPort != nil {
-			all = append(all, job.Port{Name: m.Name, Container: m.ContainerPort, Protocol: protocol(m.Protocol)})
+			all = append(all, job.Port{Name: m.Name, Container: m.ContainerPort, Host: *m.HostPort, Protocol: protocol(m.Protocol)})
 		}
 	}
 	return all

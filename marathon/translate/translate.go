@@ -78,6 +78,7 @@ func command(spec *job.Spec, app *marathon.App) {
 	switch {
 	case app.Cmd == "":
 		spec.Command = slices.Clone(app.Args)
+		spec.ImageEntrypoint = spec.Containerizer == job.Mesos && spec.Image != "" && len(app.Args) > 0
 	case spec.Containerizer == job.Docker:
 		spec.Entrypoint, spec.Command = "/bin/sh", []string{"-c", app.Cmd}
 	default:
@@ -145,7 +146,8 @@ func service(app *marathon.App) *job.Service {
 }
 
 // constraints keep an app without GPUs off agents that offer some, unless its
-// label allows them.
+// label allows them, and one that accepts one kind of reservation off those
+// that offer the other.
 func constraints(app *marathon.App, s marathon.Settings) ([]job.Constraint, error) {
 	var all []job.Constraint
 	for _, words := range app.Constraints {
@@ -159,7 +161,24 @@ func constraints(app *marathon.App, s marathon.Settings) ([]job.Constraint, erro
 	if app.GPUs == 0 && behavior == marathon.GPURestricted {
 		all = append(all, job.Constraint{Field: "@gpus", Operator: job.Is, Value: "0"})
 	}
+	if is := reservation(app); is != "" {
+		all = append(all, job.Constraint{Field: job.ReservationField, Operator: job.Is, Value: is})
+	}
 	return all, nil
+}
+
+// reservation is what the agents offer that an app accepts; "" is any. All
+// that is for the role * is unreserved.
+func reservation(app *marathon.App) string {
+	accepted := app.AcceptedResourceRoles
+	switch everybody, own := slices.Contains(accepted, "*"), slices.Contains(accepted, app.Role); {
+	case everybody == own:
+		return ""
+	case everybody:
+		return job.Unreserved
+	default:
+		return job.Reserved
+	}
 }
 
 func container(spec *job.Spec, c *marathon.Container) {

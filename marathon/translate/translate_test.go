@@ -130,10 +130,14 @@ func TestFields(t *testing.T) {
 		app    string
 		change func(*spec)
 	}{
-		"cmd":                    {run, func(s *spec) {}},
-		"cmd in a docker image":  {docker + `}, "cmd": "y"`, func(s *spec) { ofImage(s); s.Entrypoint, s.Command = "/bin/sh", []string{"-c", "y"} }},
-		"cmd in a mesos image":   {mesos + `}`, func(s *spec) { ofImage(s); s.Containerizer = job.Mesos; s.Command = shell("x") }},
-		"args":                   {`"id": "/g/a", "args": ["x", "-y"]`, func(s *spec) { s.Command = []string{"x", "-y"} }},
+		"cmd":                   {run, func(s *spec) {}},
+		"cmd in a docker image": {docker + `}, "cmd": "y"`, func(s *spec) { ofImage(s); s.Entrypoint, s.Command = "/bin/sh", []string{"-c", "y"} }},
+		"cmd in a mesos image":  {mesos + `}`, func(s *spec) { ofImage(s); s.Containerizer = job.Mesos; s.Command = shell("x") }},
+		"args":                  {`"id": "/g/a", "args": ["x", "-y"]`, func(s *spec) { s.Command = []string{"x", "-y"} }},
+		"args of a mesos image": {`"id": "/g/a", "args": ["-y"], "container": {"type": "MESOS", "docker": {"image": "x"}}`, func(s *spec) {
+			ofImage(s)
+			s.Containerizer, s.Command, s.ImageEntrypoint = job.Mesos, []string{"-y"}, true
+		}},
 		"args of a docker image": {docker + `}, "args": ["-y"]`, func(s *spec) { ofImage(s); s.Command = []string{"-y"} }},
 		"image alone":            {docker + `}`, ofImage},
 		"forcePullImage":         {docker + `, "docker": {"image": "x", "forcePullImage": true}}`, func(s *spec) { ofImage(s); s.ForcePull = true }},
@@ -143,7 +147,7 @@ func TestFields(t *testing.T) {
 		"volume in the sandbox":  {docker + `, "volumes": [{"containerPath": "a", "hostPath": "/b", "mode": "RW"}]}`, func(s *spec) { ofImage(s); s.Volumes = []job.Volume{{Source: "/b", Target: "/mnt/mesos/sandbox/a"}} }},
 		"external volume":        {docker + `, "volumes": [{"containerPath": "/a", "mode": "RW", "external": {"name": "v", "provider": "dvdi", "options": {"dvdi/driver": "d"}}}]}`, func(s *spec) { ofImage(s); s.Volumes = []job.Volume{{Source: "v", Target: "/a", Driver: "d"}} }},
 		"user":                   {run + `, "user": "me"`, func(s *spec) { s.User = "me" }},
-		"env":                    {run + `, "env": {"A": "b", "MARATHON_APP_ID": "mine"}`, func(s *spec) { s.Env["A"], s.Env["MARATHON_APP_ID"] = "b", "mine" }},
+		"env":                    {run + `, "env": {"node.name": "b", "MARATHON_APP_ID": "mine"}`, func(s *spec) { s.Env["node.name"], s.Env["MARATHON_APP_ID"] = "b", "mine" }},
 		"instances":              {run + `, "instances": 7`, func(s *spec) { s.Tasks = 7 }},
 		"cpus":                   {run + `, "cpus": 0.5`, func(s *spec) { s.CPUs = 0.5; s.Env["MARATHON_APP_RESOURCE_CPUS"] = "0.5" }},
 		"mem":                    {run + `, "mem": 64.5`, func(s *spec) { s.MemMiB = 64.5; s.Env["MARATHON_APP_RESOURCE_MEM"] = "64.5" }},
@@ -157,6 +161,12 @@ func TestFields(t *testing.T) {
 		}},
 		"resourceLimits":        {run + `, "resourceLimits": {"cpus": 2, "mem": "unlimited"}`, func(s *spec) { s.Limits = job.Limits{CPUs: 2, MemMiB: job.Unlimited} }},
 		"acceptedResourceRoles": {run + `, "acceptedResourceRoles": ["web", "*"]`, func(s *spec) {}},
+		"what is not reserved": {run + `, "acceptedResourceRoles": ["*"]`, func(s *spec) {
+			s.Constraints = append(s.Constraints, job.Constraint{Field: "@reservation", Operator: job.Is, Value: "unreserved"})
+		}},
+		"what is reserved": {run + `, "acceptedResourceRoles": ["web"]`, func(s *spec) {
+			s.Constraints = append(s.Constraints, job.Constraint{Field: "@reservation", Operator: job.Is, Value: "reserved"})
+		}},
 		"constraints": {run + `, "constraints": [["gpu_type", "like", "V100|A100"], ["hostname", "UNIQUE"]]`, func(s *spec) {
 			s.Constraints = append([]job.Constraint{{Field: "gpu_type", Operator: job.Like, Value: "V100|A100"}, {Field: "hostname", Operator: job.Unique}}, s.Constraints...)
 		}},
@@ -182,7 +192,13 @@ func TestFields(t *testing.T) {
 		"unreachable":             {run + `, "unreachableStrategy": {"inactiveAfterSeconds": 60, "expungeAfterSeconds": 90}`, func(s *spec) { s.Service.ReplaceAfter = time.Minute }},
 		"unreachable disabled":    {run + `, "unreachableStrategy": "disabled"`, func(s *spec) { s.Service.ReplaceAfter = -1 }},
 		"portDefinitions":         {run + `, "portDefinitions": [{"port": 80, "name": "http", "labels": {"VIP_0": "a"}}, {"protocol": "udp"}, {"protocol": "udp,tcp"}]`, func(s *spec) { s.Ports = []job.Port{{Name: "http"}, {Protocol: job.UDP}, {}} }},
-		"no ports":                {run + `, "portDefinitions": []`, func(s *spec) { s.Ports = nil }},
+		"requirePorts":            {run + `, "requirePorts": true, "ports": [8080, 0]`, func(s *spec) { s.Ports = []job.Port{{Host: 8080}, {}} }},
+		"service ports":           {run + `, "ports": [8080, 0]`, func(s *spec) { s.Ports = []job.Port{{}, {}} }},
+		"hostPort": {docker + `, "portMappings": [{"containerPort": 80, "hostPort": 8080}, {"hostPort": 9090}]}, "networks": [{"mode": "container/bridge"}]`, func(s *spec) {
+			ofImage(s)
+			s.Network, s.Ports = job.BridgeNetwork, []job.Port{{Container: 80, Host: 8080}, {Host: 9090}}
+		}},
+		"no ports": {run + `, "portDefinitions": []`, func(s *spec) { s.Ports = nil }},
 		"bridge": {bridge, func(s *spec) {
 			ofImage(s)
 			s.Network = job.BridgeNetwork
@@ -200,6 +216,11 @@ func TestFields(t *testing.T) {
 		"health by HTTP": {run + `, "healthChecks": [{"path": "ok"}]`, func(s *spec) { s.HealthCheck = healthOf(job.Check{HTTP: &job.HTTPCheck{Path: "/ok"}}) }},
 		"health by HTTPS": {run + `, "healthChecks": [{"protocol": "MESOS_HTTPS", "port": 443}]`, func(s *spec) {
 			s.HealthCheck = healthOf(job.Check{HTTP: &job.HTTPCheck{CheckPort: job.CheckPort{Port: 443}, Path: "/", TLS: true}})
+		}},
+		"several health checks": {run + `, "healthChecks": [{"protocol": "TCP"}, {"path": "/ok"}, {"protocol": "TCP"}, {"protocol": "COMMAND", "command": {"value": "true"}, "maxConsecutiveFailures": 7}]`, func(s *spec) {
+			s.HealthCheck = healthOf(job.Check{TCP: &job.TCPCheck{}})
+			s.MoreHealthChecks = []job.HealthCheck{*healthOf(job.Check{HTTP: &job.HTTPCheck{Path: "/ok"}}), *healthOf(job.Check{Command: shell("true")})}
+			s.MoreHealthChecks[1].Failures = 7
 		}},
 		"health by TCP":     {run + `, "healthChecks": [{"protocol": "TCP"}]`, func(s *spec) { s.HealthCheck = healthOf(job.Check{TCP: &job.TCPCheck{}}) }},
 		"health by COMMAND": {run + `, "healthChecks": [{"protocol": "COMMAND", "command": {"value": "true"}}]`, func(s *spec) { s.HealthCheck = healthOf(job.Check{Command: shell("true")}) }},

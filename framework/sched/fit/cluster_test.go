@@ -70,7 +70,7 @@ func bruteForce(n *naive, d *Demand, tasks int) bool {
 			continue
 		}
 		for _, ids := range choices(&n.agents[i], d) {
-			s := Spot{Agent: i, DeviceIDs: ids, GPUs: d.Request.GPUs, Milli: d.Milli, Ports: lowestPorts(&n.agents[i], d.Ports)}
+			s := Spot{Agent: i, DeviceIDs: ids, GPUs: d.Request.GPUs, Milli: d.Milli, Ports: naivePorts(&n.agents[i], d)}
 			n.apply(d, s, -1)
 			ok := bruteForce(n, d, tasks-1)
 			n.apply(d, s, 1)
@@ -82,13 +82,23 @@ func bruteForce(n *naive, d *Demand, tasks int) bool {
 	return false
 }
 
-func lowestPorts(a *naiveAgent, n int) []int {
-	var ports []int
+// naivePorts are the demand's own numbers, and the lowest for the others.
+func naivePorts(a *naiveAgent, d *Demand) []int {
+	var others []int
 	for p := range a.ports {
-		ports = append(ports, p)
+		if !slices.Contains(d.HostPorts, p) {
+			others = append(others, p)
+		}
 	}
-	slices.Sort(ports)
-	return ports[:n]
+	slices.Sort(others)
+	ports := make([]int, d.Ports)
+	copy(ports, d.HostPorts)
+	for i, p := range ports {
+		if p == 0 {
+			ports[i], others = others[0], others[1:]
+		}
+	}
+	return ports
 }
 
 // choices are all sets of devices one task may get.

@@ -8,8 +8,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// field is what the agent has of a constraint's field, as text.
-func field(a *Agent, name string) (value string, ok bool) {
+// Field is what the agent has of a constraint's field, as text.
+func (a *Agent) Field(name string) (value string, ok bool) {
 	switch name {
 	case "hostname", "@hostname":
 		return a.Hostname, a.Hostname != ""
@@ -21,6 +21,8 @@ func field(a *Agent, name string) (value string, ok bool) {
 		return strconv.Itoa(a.GPUs), true
 	case "@driver":
 		return a.Driver, a.Driver != ""
+	case job.ReservationField:
+		return a.reservation(), true
 	}
 	for _, at := range a.Attributes {
 		if at.Name == name {
@@ -28,6 +30,19 @@ func field(a *Agent, name string) (value string, ok bool) {
 		}
 	}
 	return "", false
+}
+
+// reservation says which of its resources the agent offers; nothing at all is
+// not reserved.
+func (a *Agent) reservation() string {
+	switch {
+	case a.Reserved && a.Unreserved:
+		return job.SomeReserved
+	case a.Reserved:
+		return job.Reserved
+	default:
+		return job.Unreserved
+	}
 }
 
 // column is a field of all agents. Equal values share an id; -1 stands for
@@ -45,7 +60,7 @@ func (w *world) column(name string) *column {
 	col := &column{ids: make([]int32, len(w.agents)), idOf: map[string]int32{}}
 	for i := range w.agents {
 		col.ids[i] = -1
-		v, ok := field(&w.agents[i], name)
+		v, ok := w.agents[i].Field(name)
 		if !ok {
 			continue
 		}

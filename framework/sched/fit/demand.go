@@ -18,9 +18,11 @@ type Demand struct {
 	// Amount includes Overhead, the executor's part, which only reasons tell
 	// apart.
 	Amount, Overhead Amount
-	// Ports counts host ports.
-	Ports   int
-	Request gpu.Request
+	// Ports counts host ports. HostPorts are the numbers that the first of them
+	// must have; 0 is any, and so are those that it does not name.
+	Ports     int
+	HostPorts []int
+	Request   gpu.Request
 	// Milli is how many thousandths of one device a task takes, which is one
 	// that others may share; 0 means whole devices. Request.GPUs must be 1.
 	Milli       int
@@ -59,6 +61,7 @@ type class struct {
 	gpus   int32
 	milli  int32
 	ports  int32
+	hosts  []int // Demand.HostPorts; nil: any
 	beyond bool
 	need   amount
 	lasts  int64 // nanoseconds that an agent must stay available
@@ -77,7 +80,7 @@ func (c *Cluster) class(d *Demand) *class {
 	}
 	cl := &class{
 		id: int32(len(w.classes)), role: -1, gpus: clamp(d.Request.GPUs), ports: clamp(d.Ports),
-		beyond: d.Beyond, need: d.Amount.milli(), lasts: lasts(d.Runs),
+		hosts: hostPorts(d), beyond: d.Beyond, need: d.Amount.milli(), lasts: lasts(d.Runs),
 	}
 	if id, ok := w.roles[d.Role]; ok {
 		cl.role = id
@@ -112,8 +115,11 @@ func lasts(runs time.Duration) int64 {
 func (d *Demand) appendKey(b []byte) []byte {
 	b = appendText(b, d.Role)
 	need := d.Amount.milli()
-	for _, n := range [...]int64{need.cpus, need.mem, need.disk, int64(d.Ports), int64(d.Milli), int64(d.Runs)} {
+	for _, n := range [...]int64{need.cpus, need.mem, need.disk, int64(d.Ports), int64(d.Milli), int64(d.Runs), int64(len(d.HostPorts))} {
 		b = binary.AppendVarint(b, n)
+	}
+	for _, p := range d.HostPorts {
+		b = binary.AppendVarint(b, int64(p))
 	}
 	if d.Beyond {
 		b = append(b, 'B')

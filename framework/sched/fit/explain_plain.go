@@ -74,6 +74,9 @@ func (q *asked) explainRest(agents []int, beside string) Shortage {
 		return len(where(agents, func(i int) bool { return x.of(q, i) < x.need(q.cl) }))
 	}
 	worst := slices.MaxFunc(list, func(x, y quantity) int { return cmp.Compare(lacking(x), lacking(y)) })
+	if port, free := q.scarcePort(agents); len(agents)-free > lacking(worst) {
+		return q.shortOfPort(port, free, len(agents), beside)
+	}
 	var most int64
 	for _, i := range agents {
 		most = max(most, worst.of(q, i))
@@ -83,6 +86,32 @@ func (q *asked) explainRest(agents []int, beside string) Shortage {
 		seen = fmt.Sprintf("%s the GPUs, the most free on one is %s", have(len(agents)), number(most))
 	}
 	return Shortage{q.lackPlain(worst, beside), seen}
+}
+
+// scarcePort is the port, of those that the demand names, that the fewest
+// agents have free, and how many do: all where it names none.
+func (q *asked) scarcePort(agents []int) (port, free int) {
+	free = len(agents)
+	for _, p := range q.cl.hosts {
+		if p == 0 {
+			continue
+		}
+		if n := len(where(agents, func(i int) bool { return rangeOf(q.rooms[i].ports, p) >= 0 })); n < free {
+			port, free = p, n
+		}
+	}
+	return port, free
+}
+
+func (q *asked) shortOfPort(port, free, agents int, beside string) Shortage {
+	with := ""
+	if beside != "" {
+		beside, with = " beside "+beside, " with the GPUs"
+	}
+	return Shortage{
+		fmt.Sprintf("host port %d%s on one agent", port, beside),
+		fmt.Sprintf("port %d is free on %d of %d %s%s", port, free, agents, gpu.Plural(agents, "agent"), with),
+	}
 }
 
 func (q *asked) lackPlain(x quantity, beside string) string {
@@ -124,6 +153,9 @@ func (c *Cluster) Refusal(i int, d *Demand) string {
 		if have := x.of(&q, i); have < x.need(q.cl) {
 			return fmt.Sprintf("%s wants %s %s, agent has %s", d.Job, number(x.need(q.cl)), x.unit, number(have))
 		}
+	}
+	if port, free := q.scarcePort([]int{i}); free == 0 {
+		return fmt.Sprintf("%s wants port %d, which the agent has not free", d.Job, port)
 	}
 	for _, t := range c.tallies(d, q.cl) {
 		if !allowed([]*tally{t})(i) {

@@ -8,7 +8,7 @@ import (
 // admits reports whether the agent will do for the class apart from what its
 // state says.
 func (c *Cluster) admits(i int, r *room, cl *class) bool {
-	return r.role == cl.role && r.until >= cl.lasts && r.nports >= cl.ports && (cl.filter == nil || cl.filter.has(i))
+	return r.role == cl.role && r.until >= cl.lasts && r.nports >= cl.ports && (cl.hosts == nil || holdPorts(r.ports, cl.hosts)) && (cl.filter == nil || cl.filter.has(i))
 }
 
 // fits reports whether one task of the class finds place on the agent, the

@@ -161,6 +161,11 @@ func (n *naive) fits(i int, d *Demand) bool {
 	if need.cpus > free.cpus || need.mem > free.mem || need.disk > free.disk || len(a.ports) < d.Ports {
 		return false
 	}
+	for _, p := range d.HostPorts {
+		if p != 0 && !a.ports[p] {
+			return false
+		}
+	}
 	return d.Request.GPUs == 0 || a.gpusFit(d)
 }
 

@@ -32,6 +32,9 @@ type Offer struct {
 	// Region and Zone are the agent's fault domain.
 	Region, Zone string
 	Ports        []PortRange
+	// Reserved says that it has resources reserved for a role, Unreserved that
+	// it has others.
+	Reserved, Unreserved bool
 	// Unavailable is when maintenance of the agent begins; zero if none is
 	// planned.
 	Unavailable time.Time
@@ -63,6 +66,8 @@ type Agent struct {
 	Driver, CUDA string
 	Attributes   []Attribute
 	Region, Zone string
+	// Reserved and Unreserved say what its offers hold of each.
+	Reserved, Unreserved bool
 	// Unavailable is when maintenance begins; zero if none is planned.
 	Unavailable time.Time
 }
@@ -113,6 +118,7 @@ func (a *Agent) add(o *Offer) {
 	a.Hostname, a.URL = cmp.Or(a.Hostname, o.Hostname), cmp.Or(a.URL, o.AgentURL)
 	a.Driver, a.CUDA = cmp.Or(a.Driver, o.Driver), cmp.Or(a.CUDA, o.CUDA)
 	a.Region, a.Zone = cmp.Or(a.Region, o.Region), cmp.Or(a.Zone, o.Zone)
+	a.Reserved, a.Unreserved = a.Reserved || o.Reserved, a.Unreserved || o.Unreserved
 	if !o.Unavailable.IsZero() && (a.Unavailable.IsZero() || o.Unavailable.Before(a.Unavailable)) {
 		a.Unavailable = o.Unavailable
 	}

@@ -31,7 +31,7 @@ func (c *Cluster) tallies(d *Demand, cl *class) []*tally {
 		t := &tally{con: con, col: col, count: make([]int, len(col.values)), known: make([]bool, len(col.values)), first: noValue}
 		elsewhere := map[string]bool{}
 		for _, a := range d.Beside {
-			v, ok := field(a, con.Field)
+			v, ok := a.Field(con.Field)
 			id, here := col.idOf[v]
 			switch {
 			case !ok:
@@ -246,6 +246,9 @@ func (c *Cluster) atMost(i int, cl *class, n int) int {
 		if x[1] > 0 {
 			left = min(left, x[0]/x[1])
 		}
+	}
+	if cl.hosts != nil {
+		left = min(left, 1) // a port is one task's
 	}
 	if cl.gpus > 0 && cl.milli == 0 {
 		left = min(left, int64(r.freeGPUs()/cl.gpus))

@@ -34,17 +34,77 @@ func joinPorts(ranges []PortRange) []PortRange {
 	return joined
 }
 
-// takePorts splits the n lowest ports off joined ranges.
-func takePorts(ranges []PortRange, n int) (taken []int, left []PortRange) {
+// hostPorts are the numbers that the demand's ports must have, nil for none.
+// Their count is the demand's.
+func hostPorts(d *Demand) []int {
+	if !slices.ContainsFunc(d.HostPorts, func(p int) bool { return p > 0 }) {
+		return nil
+	}
+	return slices.Clone(d.HostPorts[:min(len(d.HostPorts), d.Ports)])
+}
+
+// holdPorts reports whether joined ranges hold all those numbers but 0.
+func holdPorts(ranges []PortRange, wanted []int) bool {
+	return !slices.ContainsFunc(wanted, func(p int) bool { return p > 0 && rangeOf(ranges, p) < 0 })
+}
+
+// rangeOf is where joined ranges hold a port; -1 if they do not.
+func rangeOf(ranges []PortRange, port int) int {
+	return slices.IndexFunc(ranges, func(r PortRange) bool { return r.First <= port && port <= r.Last })
+}
+
+// takePorts splits n ports off joined ranges: the numbers wanted, which the
+// ranges hold, and the lowest where there is none.
+func takePorts(ranges []PortRange, n int, wanted []int) (taken []int, left []PortRange) {
 	left = slices.Clone(ranges)
 	taken = make([]int, 0, n)
-	for len(taken) < n && len(left) > 0 {
+	for _, p := range wanted {
+		if p > 0 {
+			left = withoutPort(left, p)
+		}
+	}
+	for i := 0; i < n; i++ {
+		if i < len(wanted) && wanted[i] > 0 {
+			taken = append(taken, wanted[i])
+			continue
+		}
+		if len(left) == 0 {
+			break
+		}
 		taken = append(taken, left[0].First)
 		if left[0].First++; left[0].First > left[0].Last {
 			left = left[1:]
 		}
 	}
 	return taken, left
+}
+
+// WithoutPorts are the ranges less some ports.
+func WithoutPorts(ranges []PortRange, ports []int) []PortRange {
+	if len(ports) == 0 {
+		return ranges
+	}
+	left := joinPorts(ranges)
+	for _, p := range ports {
+		left = withoutPort(left, p)
+	}
+	return left
+}
+
+// withoutPort splits the range that holds the port. It changes the ranges.
+func withoutPort(ranges []PortRange, port int) []PortRange {
+	i := rangeOf(ranges, port)
+	if i < 0 {
+		return ranges
+	}
+	var rest []PortRange
+	if r := ranges[i]; r.First < port {
+		rest = append(rest, PortRange{r.First, port - 1})
+	}
+	if r := ranges[i]; port < r.Last {
+		rest = append(rest, PortRange{port + 1, r.Last})
+	}
+	return slices.Replace(ranges, i, i+1, rest...)
 }
 
 // givePorts joins ports to ranges.

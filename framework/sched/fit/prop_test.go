@@ -149,6 +149,10 @@ func genDemand(t *rapid.T, perJob bool) *Demand {
 	if wish("uuid") {
 		r.Devices = gpu.Devices{Include: from(t, "uuids", nil, []string{"GPU-0-0", "GPU-0-1", "GPU-1-0", "GPU-1-1"}), Exclude: from(t, "not", nil, []string{"GPU-0-0", "GPU-2-1"})}
 	}
+	if d.Ports > 0 && wish("host ports") {
+		d.HostPorts = from(t, "numbers", []int{31001}, []int{31010}, []int{0, 31000, 31011}, []int{31002, 0})
+		d.Ports = max(d.Ports, len(d.HostPorts))
+	}
 	d.Constraints = genConstraints(t, perJob)
 	return d
 }
@@ -163,7 +167,7 @@ func genVariant(t *rapid.T, of *Demand) *Demand {
 	case 1:
 		d.Runs = other.Runs
 	case 2:
-		d.Ports = other.Ports
+		d.Ports, d.HostPorts = other.Ports, other.HostPorts
 	case 3:
 		d.Amount = other.Amount
 	case 4:
@@ -295,6 +299,11 @@ func (m *pair) check(t failer, d *Demand, s Spot, beside []*Agent) {
 	}
 	if len(s.Ports) != d.Ports || s.GPUs != d.Request.GPUs || s.Milli != d.Milli {
 		t.Fatalf("%+v gets %+v", d, s)
+	}
+	for i, p := range d.HostPorts {
+		if p != 0 && s.Ports[i] != p {
+			t.Fatalf("%+v gets ports %v", d, s.Ports)
+		}
 	}
 	if a.named && len(s.DeviceIDs) != d.Request.GPUs {
 		t.Fatalf("%+v gets devices %v", d, s.DeviceIDs)

@@ -160,7 +160,7 @@ func (q *asked) topologyRule() rule {
 func (q *asked) constraintRule(con job.Constraint) rule {
 	only := q.world.filter([]job.Constraint{con})
 	value := func(i int) string {
-		if v, ok := field(&q.world.agents[i], con.Field); ok {
+		if v, ok := q.world.agents[i].Field(con.Field); ok {
 			return v
 		}
 		return "no " + con.Field
