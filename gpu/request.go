@@ -7,8 +7,9 @@ import (
 
 // Request is what one task asks of the GPUs of one agent.
 type Request struct {
-	// GPUs counts whole devices.
-	GPUs int `json:"gpus"`
+	// GPUs counts devices, whole unless Share says what part of each.
+	GPUs  int   `json:"gpus"`
+	Share Share `json:"share,omitzero"`
 	// Types says which devices will do.
 	Types Types `json:"types,omitzero"`
 	// Devices says which devices will do by their UUIDs.
