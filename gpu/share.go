@@ -72,6 +72,24 @@ func (s Share) String() string {
 	return strings.Join(parts, " and ")
 }
 
+// brief reads "4096 MiB, 30 %"; "100 %" is a device to oneself.
+func (s Share) brief() string {
+	switch {
+	case s.Exclusive():
+		return "100 %"
+	case s.MemMiB > 0 && s.Cores > 0:
+		return fmt.Sprintf("%d MiB, %d %%", s.MemMiB, s.Cores)
+	case s.MemMiB > 0:
+		return fmt.Sprintf("%d MiB", s.MemMiB)
+	case s.MemPercent > 0 && s.Cores > 0:
+		return fmt.Sprintf("%d %% memory, %d %%", s.MemPercent, s.Cores)
+	case s.MemPercent > 0:
+		return fmt.Sprintf("%d %% memory", s.MemPercent)
+	default:
+		return fmt.Sprintf("%d %%", s.Cores)
+	}
+}
+
 // Part is what one task holds of one shared device.
 type Part struct {
 	UUID string `json:"uuid"`
@@ -82,6 +100,15 @@ type Part struct {
 	// Milli is what it counts for, in thousandths of a device: the larger of
 	// its parts of memory and of cores.
 	Milli int `json:"milli,omitempty"`
+}
+
+// String reads "GPU-5e7f… (4096 MiB, 30 %)".
+func (p Part) String() string {
+	s := Share{MemMiB: p.MemMiB, Cores: p.Cores}
+	if s.Exclusive() {
+		return fmt.Sprintf("%s (%d MiB, %d %%)", p.UUID, p.MemMiB, p.Cores)
+	}
+	return fmt.Sprintf("%s (%s)", p.UUID, s.brief())
 }
 
 // A shared device is two scalar resources of Mesos, named by its UUID:

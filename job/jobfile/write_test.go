@@ -27,7 +27,7 @@ func written(t *testing.T, spec *job.Spec) string {
 	return text.String()
 }
 
-// every is two job files that have every key between them.
+// every is job files that have every key between them.
 var every = []string{head + `
 tasks: 2
 gpus: 4
@@ -70,6 +70,13 @@ ports: [8080, {name: metrics}]
 labels: {team: vision}
 health_check: {http: {port_index: 1, tls: true}, failures: never}
 check: {command: [test, -e, ""]}
+`, head + `
+share: {memory: 4GiB, cores: 30, gpus: 2}
+`, head + `
+gpus: 3
+share: {memory: 30%}
+`, head + `
+share: {cores: 100}
 `}
 
 // What is written has every key, and is what was read.

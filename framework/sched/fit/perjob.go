@@ -247,7 +247,7 @@ func (c *Cluster) atMost(i int, cl *class, n int) int {
 			left = min(left, x[0]/x[1])
 		}
 	}
-	if cl.gpus > 0 && cl.milli == 0 {
+	if cl.gpus > 0 && !cl.shared {
 		left = min(left, int64(r.freeGPUs()/cl.gpus))
 	}
 	return int(left)
