@@ -11,6 +11,7 @@ import (
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/master"
+	"mesos-gpu/framework/sched"
 	"mesos-gpu/gpu"
 )
 
@@ -81,11 +82,23 @@ func (r *reader) GPUs(ctx context.Context) ([]api.GPU, error) {
 		for _, d := range devicesOf(&a) {
 			all = append(all, api.GPU{
 				UUID: d.UUID, Model: d.Model, Type: d.Type(), MemMiB: d.MemMiB,
-				Agent: a.ID, Hostname: a.Hostname, Task: holder[d.UUID],
+				Agent: a.ID, Hostname: a.Hostname, Task: holder[d.UUID], Shared: sharedOf(&a, d.UUID),
 			})
 		}
 	}
 	return all, nil
+}
+
+// sharedOf tells what is free of a device that tasks share, nil of others.
+func sharedOf(a *master.Agent, uuid string) *api.Shared {
+	named := func(s sched.Shared) bool { return s.UUID == uuid }
+	all, free := slices.IndexFunc(a.Shared, named), slices.IndexFunc(a.SharedFree, named)
+	if uuid == "" || all < 0 || free < 0 {
+		return nil
+	}
+	s := api.Shared{MemMiB: a.Shared[all].MemMiB, Cores: a.Shared[all].Cores}
+	s.MemFreeMiB, s.CoresFree = a.SharedFree[free].MemMiB, a.SharedFree[free].Cores
+	return &s
 }
 
 // devicesOf lists an agent's GPUs as well as it tells them: by inventory, by

@@ -100,7 +100,7 @@ func agentsOf(list []master.Agent) []sched.Agent {
 	for _, a := range list {
 		if a.Active || a.Draining {
 			agents = append(agents, sched.Agent{
-				ID: a.ID, Hostname: a.Hostname, GPUs: a.GPUs, Types: a.Types, Inventory: a.Host.Devices, Draining: a.Draining,
+				ID: a.ID, Hostname: a.Hostname, GPUs: a.GPUs, Types: a.Types, Inventory: a.Host.Devices, Shared: a.Shared, Draining: a.Draining,
 				Driver: a.Host.Driver, CUDA: a.Host.CUDA, Attributes: a.Attributes, Region: a.Region, Zone: a.Zone,
 			})
 		}

@@ -314,7 +314,7 @@ func parseCursor(text string) (*entry, error) {
 	return &entry{Job: job.Job{Spec: job.Spec{Name: name}, Submitted: time.Unix(0, nanos)}}, nil
 }
 
-// holders tells the task that holds a device.
+// holders tells the task that holds a device, or the tasks that share it.
 func (v *view) holders() map[string]string {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -326,7 +326,10 @@ func (v *view) holders() map[string]string {
 		for i := range e.Tasks {
 			if t := &e.Tasks[i]; t.State.Placed() {
 				for _, id := range t.DeviceIDs {
-					holder[id] = t.ID
+					if holder[id] != "" {
+						holder[id] += ", "
+					}
+					holder[id] += t.ID
 				}
 			}
 		}

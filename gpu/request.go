@@ -7,8 +7,9 @@ import (
 
 // Request is what one task asks of the GPUs of one agent.
 type Request struct {
-	// GPUs counts whole devices.
-	GPUs int `json:"gpus"`
+	// GPUs counts devices, whole unless Share says what part of each.
+	GPUs  int   `json:"gpus"`
+	Share Share `json:"share,omitzero"`
 	// Types says which devices will do.
 	Types Types `json:"types,omitzero"`
 	// Devices says which devices will do by their UUIDs.
@@ -54,12 +55,16 @@ const (
 // Topologies lists the wishes there are.
 func Topologies() []Topology { return []Topology{AnyTopology, NVLink, SameNUMA} }
 
-// String reads "2 GPUs of V100 or A100", "1 GPU", "no GPU".
+// String reads "2 GPUs of V100 or A100", "1 GPU", "no GPU"; for parts of
+// devices "2 × (4096 MiB, 30 %) of V100".
 func (r Request) String() string {
 	if r.GPUs == 0 {
 		return "no GPU"
 	}
 	s := fmt.Sprintf("%d %s", r.GPUs, Plural(r.GPUs, "GPU"))
+	if !r.Share.Whole() {
+		s = fmt.Sprintf("%d × (%s)", r.GPUs, r.Share.brief())
+	}
 	if r.Types.Any() {
 		return s
 	}

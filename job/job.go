@@ -104,6 +104,9 @@ type Task struct {
 	// GPUTypes how many it holds of each type; "" is a type nobody told.
 	DeviceIDs []string       `json:"device_ids,omitempty"`
 	GPUTypes  map[string]int `json:"gpu_types,omitempty"`
+	// Parts are what it holds of shared devices, which DeviceIDs names too and
+	// GPUTypes leaves out.
+	Parts []gpu.Part `json:"parts,omitempty"`
 	// Message and Reason come from the last status update.
 	Message string `json:"message,omitempty"`
 	Reason  string `json:"reason,omitempty"`
@@ -226,6 +229,7 @@ func (j *Job) Clone() *Job {
 	for i := range c.Tasks {
 		t := &c.Tasks[i]
 		t.DeviceIDs, t.Ports, t.GPUTypes = slices.Clone(t.DeviceIDs), slices.Clone(t.Ports), maps.Clone(t.GPUTypes)
+		t.Parts = slices.Clone(t.Parts)
 		t.Unfit = slices.Clone(t.Unfit)
 	}
 	return &c

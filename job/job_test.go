@@ -1,6 +1,7 @@
 package job
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
@@ -9,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"mesos-gpu/gpu"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write docs/task-life.md anew")
@@ -116,11 +119,12 @@ func TestExitCode(t *testing.T) {
 }
 
 func TestCloneIsIndependent(t *testing.T) {
-	j := &Job{Tasks: []Task{{ID: "a", DeviceIDs: []string{"GPU-a"}}}}
+	j := &Job{Tasks: []Task{{ID: "a", DeviceIDs: []string{"GPU-a"}, Parts: []gpu.Part{{UUID: "GPU-a"}}}}}
 	c := j.Clone()
 	c.Tasks[0].DeviceIDs[0] = "GPU-b"
+	c.Tasks[0].Parts[0].UUID = "GPU-b"
 	c.Tasks[0].ID = "b"
-	if j.Tasks[0].DeviceIDs[0] != "GPU-a" || j.Tasks[0].ID != "a" {
+	if j.Tasks[0].DeviceIDs[0] != "GPU-a" || j.Tasks[0].Parts[0].UUID != "GPU-a" || j.Tasks[0].ID != "a" {
 		t.Errorf("the clone's changes reached the original: %+v", j)
 	}
 }
@@ -133,5 +137,26 @@ func TestLaunchRefusesAnotherVersion(t *testing.T) {
 		if l, ok, err := ParseLaunch([]byte(theirs)); ok || err != nil {
 			t.Errorf("%q read as launch %+v, %v", theirs, l, err)
 		}
+	}
+}
+
+// Records of before devices were shared are whole devices, and a job without
+// shares is recorded as it was then.
+func TestRecordsFromBeforeShares(t *testing.T) {
+	const record = `{"spec":{"name":"a","tasks":1,"request":{"gpus":1,"types":{"include":["V100"]}},"cpus":1,"mem_mib":256,"containerizer":"mesos","kill_grace":5000000000},` +
+		`"submitted":"2026-01-02T03:04:05Z","tasks":[{"id":"a.0.1","job":"a","index":0,"state":"RUNNING","device_ids":["GPU-a"],"gpu_types":{"V100":1},"changed":"2026-01-02T03:04:06Z"}]}`
+	var j Job
+	if err := json.Unmarshal([]byte(record), &j); err != nil {
+		t.Fatal(err)
+	}
+	if !j.Spec.Request.Share.Whole() || j.Tasks[0].Parts != nil || j.Tasks[0].GPUTypes["V100"] != 1 {
+		t.Errorf("read as %+v", j)
+	}
+	again, err := json.Marshal(j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(record, string(again)); diff != "" {
+		t.Errorf("written again (-want +got):\n%s", diff)
 	}
 }

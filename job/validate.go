@@ -53,6 +53,9 @@ func (s *Spec) SetDefaults() {
 	if s.Tasks == 0 {
 		s.Tasks = 1
 	}
+	if s.Request.GPUs == 0 && !s.Request.Share.Whole() {
+		s.Request.GPUs = 1
+	}
 	if s.CPUs == 0 {
 		s.CPUs = DefaultCPUs
 	}
@@ -153,6 +156,7 @@ func (s *Spec) validateWishes(bad func(format string, args ...any)) {
 			bad("%s: %q is no version such as 12.2", v[0], v[1])
 		}
 	}
+	s.validateShare(bad)
 	if r.Topology != "" && !slices.Contains(gpu.Topologies(), r.Topology) {
 		bad("gpu_topology: %q is none of %v", r.Topology, gpu.Topologies())
 	}
@@ -163,6 +167,27 @@ func (s *Spec) validateWishes(bad func(format string, args ...any)) {
 		if err := c.Validate(); err != nil {
 			bad("%w", err)
 		}
+	}
+}
+
+// validateShare checks what the job wants of devices that it does not want
+// alone.
+func (s *Spec) validateShare(bad func(format string, args ...any)) {
+	r := &s.Request
+	if r.Share.Whole() {
+		return
+	}
+	if r.GPUs == 0 {
+		bad("share needs gpus: 1 or more")
+	}
+	if err := r.Share.Validate(); err != nil {
+		bad("share: %w", err)
+	}
+	if r.Share.MemMiB > maxMiB {
+		bad("share: memory: %d MiB is more than %d", r.Share.MemMiB, maxMiB)
+	}
+	if r.Topology != "" && r.Topology != gpu.AnyTopology {
+		bad("share: parts of devices have no gpu_topology: leave %s out, or ask for whole GPUs", r.Topology)
 	}
 }
 

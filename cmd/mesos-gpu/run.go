@@ -57,7 +57,7 @@ func (a *app) runCommand() *cobra.Command {
 	wishes.flags(f, &spec)
 	f.StringVar(&spec.Name, "name", "", "the job's name; left out, one is made up")
 	f.IntVar(&spec.Tasks, "tasks", 1, "equal tasks")
-	f.IntVar(&spec.Request.GPUs, "gpus", 0, "whole GPUs for each task")
+	f.IntVar(&spec.Request.GPUs, "gpus", 0, "GPUs for each task, whole unless --gpu-memory or --gpu-cores says what part of each")
 	f.StringSliceVar(&include, "gpu-type", nil, "GPU types that will do, such as V100,A100")
 	f.StringSliceVar(&exclude, "not-gpu-type", nil, "GPU types that will not do")
 	f.Float64Var(&spec.CPUs, "cpus", job.DefaultCPUs, "CPUs for each task")

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/gpu"
 	"mesos-gpu/job"
 	"mesos-gpu/job/jobfile"
 )
@@ -200,6 +201,57 @@ func TestHealthIsShown(t *testing.T) {
 	for _, want := range []string{"healthy ", "31000 31001", "unhealthy, check: HTTP status 503", "service     wants 4 tasks; pauses of 1s by 2 to 1h0m0s"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("describe lacks %q:\n%s", want, out.String())
+		}
+	}
+}
+
+// What a task asks of each device, and what it holds, as ps and describe show
+// it.
+func TestSharesAreShown(t *testing.T) {
+	j := api.JobView{State: job.Running}
+	j.Spec = job.Spec{Name: "infer", Request: gpu.Request{GPUs: 2, Share: gpu.Share{MemMiB: 4096, Cores: 30}, Types: gpu.Types{Include: []string{"V100"}}}}
+	j.Tasks = []job.Task{{ID: "infer.0", State: job.Running, DeviceIDs: []string{"GPU-a", "GPU-b"}, Parts: []gpu.Part{
+		{UUID: "GPU-a", Type: "V100", MemMiB: 4096, Cores: 30, Milli: 300}, {UUID: "GPU-b", Type: "V100", MemMiB: 4096, Cores: 30, Milli: 300},
+	}}}
+	var out bytes.Buffer
+	a := &app{std: std{out: &out}}
+	if err := a.describe(j); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"2 × (4096 MiB, 30 %) of V100, 0 CPUs", "GPU-a (4096 MiB, 30 %), GPU-b (4096 MiB, 30 %)"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("describe lacks %q:\n%s", want, out.String())
+		}
+	}
+	gpus := []api.GPU{{Task: "a"}, {}, {Task: "b, c", Shared: &api.Shared{MemMiB: 15360, MemFreeMiB: 6144, Cores: 100, CoresFree: 40}}, {Shared: &api.Shared{MemMiB: 15360, MemFreeMiB: 15360, Cores: 100, CoresFree: 100}}}
+	if got, want := sharedOf(gpus[2].Shared)+" "+sharedOf(nil), "9216/15360 MiB, 60/100 % -"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	for want, list := range map[string][]api.GPU{
+		"1 of 2 GPUs held": gpus[:2], "1 of 2 GPUs held; 9216/30720 MiB (30 %) of 2 shared GPUs": gpus, "9216/15360 MiB (60 %) of 1 shared GPU": gpus[2:3], "0 of 0 GPUs held": nil,
+	} {
+		if got := heldOf(list); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func TestShareFlags(t *testing.T) {
+	_, submitted, err := runAgainst(t, "--detach", "--gpu-memory", "30%", "--gpu-cores", "25", "--", "serve")
+	if err != nil || len(submitted) != 1 || submitted[0].Request.GPUs != 1 || submitted[0].Request.Share != (gpu.Share{MemPercent: 30, Cores: 25}) {
+		t.Errorf("got %+v, %v", submitted, err)
+	}
+	_, submitted, err = runAgainst(t, "--detach", "--gpus", "2", "--gpu-memory", "1.5GiB", "--", "serve")
+	if err != nil || len(submitted) != 1 || submitted[0].Request.GPUs != 2 || submitted[0].Request.Share != (gpu.Share{MemMiB: 1536}) {
+		t.Errorf("got %+v, %v", submitted, err)
+	}
+	for want, args := range map[string][]string{
+		"--gpu-memory: \"0%\" is no whole number of percent": {"--gpu-memory", "0%", "--", "serve"},
+		"cores of a share are 120 %":                         {"--gpu-cores", "120", "--", "serve"},
+		"parts of devices have no gpu_topology":              {"--gpu-cores", "20", "--gpus", "2", "--gpu-topology", "nvlink", "--", "serve"},
+	} {
+		if _, submitted, err := runAgainst(t, args...); !isUsage(err) || !strings.Contains(err.Error(), want) || len(submitted) > 0 {
+			t.Errorf("%v: got %v and %+v, want %q", args, err, submitted, want)
 		}
 	}
 }

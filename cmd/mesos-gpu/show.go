@@ -58,8 +58,21 @@ func (a *app) describe(j api.JobView) error {
 		if t.ExitCode != nil {
 			exit = fmt.Sprint(*t.ExitCode)
 		}
-		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s", t.ID, t.State, healthOf(&t), cmp.Or(t.Hostname, "-"), cmp.Or(strings.Trim(fmt.Sprint(t.Ports), "[]"), "-"), cmp.Or(strings.Join(t.DeviceIDs, ","), "-"), exit, t.Message)
+		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s", t.ID, t.State, healthOf(&t), cmp.Or(t.Hostname, "-"), cmp.Or(strings.Trim(fmt.Sprint(t.Ports), "[]"), "-"), cmp.Or(devicesOf(&t), "-"), exit, t.Message)
 	})
+}
+
+// devicesOf are the GPUs that a task holds, with what it holds of those that
+// others share.
+func devicesOf(t *job.Task) string {
+	if len(t.Parts) == 0 {
+		return strings.Join(t.DeviceIDs, ",")
+	}
+	parts := make([]string, len(t.Parts))
+	for i, p := range t.Parts {
+		parts[i] = p.String()
+	}
+	return strings.Join(parts, ", ")
 }
 
 // healthy counts the tasks that run and are well.
@@ -106,20 +119,53 @@ func (a *app) gpusCommand() *cobra.Command {
 	return a.show("gpus", "List every GPU and who holds it", nil, func(c *cobra.Command, api *client.Client, _ []string) (any, func() error, error) {
 		gpus, err := api.GPUs(c.Context())
 		return gpus, func() error {
-			err := a.table("HOST\tTYPE\tMODEL\tMEMORY\tUUID\tTASK", len(gpus), func(i int) string {
+			err := a.table("HOST\tTYPE\tMODEL\tMEMORY\tUUID\tSHARED\tTASK", len(gpus), func(i int) string {
 				g := gpus[i]
-				return fmt.Sprintf("%s\t%s\t%s\t%d MiB\t%s\t%s", g.Hostname, g.Type, g.Model, g.MemMiB, cmp.Or(g.UUID, "-"), cmp.Or(g.Task, "-"))
+				return fmt.Sprintf("%s\t%s\t%s\t%d MiB\t%s\t%s\t%s", g.Hostname, g.Type, g.Model, g.MemMiB, cmp.Or(g.UUID, "-"), sharedOf(g.Shared), cmp.Or(g.Task, "-"))
 			})
-			held := 0
-			for _, g := range gpus {
-				if g.Task != "" {
-					held++
-				}
-			}
-			fmt.Fprintf(a.out, "%d of %d %s held\n", held, len(gpus), gpu.Plural(len(gpus), "GPU"))
+			fmt.Fprintln(a.out, heldOf(gpus))
 			return err
 		}, err
 	})
+}
+
+// sharedOf reads "9216/15360 MiB, 60/100 %", what is taken of what there is.
+func sharedOf(s *api.Shared) string {
+	if s == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%d/%d MiB, %d/%d %%", s.MemMiB-s.MemFreeMiB, s.MemMiB, s.Cores-s.CoresFree, s.Cores)
+}
+
+// heldOf sums up who holds what: whole GPUs, and memory of shared ones.
+func heldOf(gpus []api.GPU) string {
+	whole, held, shared := 0, 0, 0
+	var all, free int64
+	for _, g := range gpus {
+		if s := g.Shared; s != nil {
+			shared++
+			all, free = all+s.MemMiB, free+s.MemFreeMiB
+			continue
+		}
+		if whole++; g.Task != "" {
+			held++
+		}
+	}
+	text := fmt.Sprintf("%d of %d %s held", held, whole, gpu.Plural(whole, "GPU"))
+	if shared == 0 {
+		return text
+	}
+	if text += "; "; whole == 0 {
+		text = ""
+	}
+	return text + fmt.Sprintf("%d/%d MiB (%d %%) of %d shared %s", all-free, all, percent(all-free, all), shared, gpu.Plural(shared, "GPU"))
+}
+
+func percent(part, all int64) int64 {
+	if all == 0 {
+		return 0
+	}
+	return 100 * part / all
 }
 
 // show makes a command that fetches something and prints it for people or as

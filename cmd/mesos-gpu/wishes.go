@@ -13,14 +13,16 @@ import (
 
 // wishes are the flags of a job whose text needs reading.
 type wishes struct {
-	gpuMem, topology, restart string
-	constraints               []string
-	container                 containerWishes
+	gpuMem, gpuMemory, topology, restart string
+	constraints                          []string
+	container                            containerWishes
 }
 
 func (w *wishes) flags(f *pflag.FlagSet, s *job.Spec) {
 	f.StringSliceVar(&s.Request.Devices.Include, "gpu-uuid", nil, "GPUs that will do, by UUID")
 	f.StringSliceVar(&s.Request.Devices.Exclude, "not-gpu-uuid", nil, "GPUs that will not do, by UUID")
+	f.StringVar(&w.gpuMemory, "gpu-memory", "", "a part of each GPU instead of all of it: memory, such as 4GiB or 30%")
+	f.IntVar(&s.Request.Share.Cores, "gpu-cores", 0, "a part of each GPU instead of all of it: compute in percent; 100 is a shared GPU to oneself")
 	f.StringVar(&w.gpuMem, "gpu-mem", "", "memory each GPU has at least, such as 40GiB")
 	f.StringVar(&s.Request.MinDriver, "gpu-driver", "", "oldest driver version that will do")
 	f.StringVar(&s.Request.MinCUDA, "gpu-cuda", "", "oldest CUDA version that the driver must serve")
@@ -49,6 +51,12 @@ func (w *wishes) complete(s *job.Spec) error {
 	case "no":
 	default:
 		return &usageError{fmt.Errorf("--restart: %q is neither always nor no: --retries says how often a task that failed is tried again", w.restart)}
+	}
+	if w.gpuMemory != "" {
+		var err error
+		if s.Request.Share.MemMiB, s.Request.Share.MemPercent, err = jobfile.ParseShareMemory(w.gpuMemory); err != nil {
+			return &usageError{fmt.Errorf("--gpu-memory: %w", err)}
+		}
 	}
 	if w.gpuMem != "" {
 		mib, err := jobfile.ParseSize(w.gpuMem)

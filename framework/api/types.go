@@ -82,8 +82,21 @@ type GPU struct {
 	MemMiB   int64  `json:"mem_mib"`
 	Agent    string `json:"agent"`
 	Hostname string `json:"hostname"`
-	// Task holds it, if it is one of this scheduler's.
+	// Task holds it, if it is one of this scheduler's. Those that share it
+	// stand with commas between.
 	Task string `json:"task,omitempty"`
+	// Shared is set where tasks share it.
+	Shared *Shared `json:"shared,omitempty"`
+}
+
+// Shared is what there is of a device that tasks share, and what is free of
+// it, whoever has the rest.
+type Shared struct {
+	MemMiB     int64 `json:"mem_mib"`
+	MemFreeMiB int64 `json:"mem_free_mib"`
+	// Cores are in percent of the device's.
+	Cores     int `json:"cores"`
+	CoresFree int `json:"cores_free"`
 }
 
 // GPUList answers GET /v1/gpus.

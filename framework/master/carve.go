@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
+
+	"mesos-gpu/gpu"
 )
 
 // want is what one task or executor takes of an agent's offers.
@@ -14,6 +16,7 @@ type want struct {
 	cpus, mem, disk float64
 	gpus            int
 	devices         []string
+	parts           []gpu.Part
 	ports           []int
 }
 
@@ -39,11 +42,15 @@ func carve(offered []mesos.Resource, w want) (taken, rest []mesos.Resource, err 
 	if err != nil {
 		return nil, nil, err
 	}
+	parts, err := takeParts(rest, w.parts)
+	if err != nil {
+		return nil, nil, err
+	}
 	ports, err := takePorts(rest, w.ports)
 	if err != nil {
 		return nil, nil, err
 	}
-	taken = append(append(taken, gpus...), ports...)
+	taken = append(append(append(taken, gpus...), parts...), ports...)
 	return taken, slices.DeleteFunc(rest, empty), nil
 }
 
@@ -86,6 +93,23 @@ func takeGPUs(rest []mesos.Resource, w want) (taken []mesos.Resource, err error)
 		return nil, err
 	}
 	return append(merge(taken, part), names...), nil
+}
+
+// takeParts takes memory and cores of shared devices, each by the name of its
+// device.
+func takeParts(rest []mesos.Resource, parts []gpu.Part) (taken []mesos.Resource, err error) {
+	for _, p := range parts {
+		mem, err := takeScalar(rest, gpu.MemResource(p.UUID), p.MemMiB*1000, plain)
+		if err != nil {
+			return nil, err
+		}
+		cores, err := takeScalar(rest, gpu.CoresResource(p.UUID), int64(p.Cores)*1000, plain)
+		if err != nil {
+			return nil, err
+		}
+		taken = append(append(taken, mem...), cores...)
+	}
+	return taken, nil
 }
 
 // takeScalar draws amount, in thousandths, from the entries of that name that

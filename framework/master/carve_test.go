@@ -8,6 +8,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	"pgregory.net/rapid"
+
+	"mesos-gpu/framework/sched"
+	"mesos-gpu/gpu"
+	"mesos-gpu/internal/local/master/amount"
 )
 
 // res builds "name:value@provider/role/refined"; a value in braces is a set,
@@ -125,11 +129,23 @@ func TestCarve(t *testing.T) {
 			offered: "gpus:1/gpu gpus:4", want: want{gpus: 3},
 			taken: "gpus:1/gpu gpus:2", rest: "gpus:2",
 		},
-		"too little":        {offered: "cpus:1 mem:1", want: want{cpus: 2}, err: "task wants 2 cpus, offers have 1"},
-		"too few GPUs":      {offered: "gpus:1", want: want{gpus: 2}, err: "task wants 2 gpus, offers have 1"},
-		"no such device":    {offered: "gpus:1 gpu_ids:{a}", want: want{gpus: 1, devices: []string{"z"}}, err: "device z is not among the offered gpu_ids"},
-		"names and numbers": {offered: "gpus:2 gpu_ids:{a,b}", want: want{gpus: 2, devices: []string{"a"}}, err: "wants 2 GPUs and names 1"},
-		"taken twice":       {offered: "gpus:2 gpu_ids:{a,b}", want: want{gpus: 2, devices: []string{"a", "a"}}, err: "device a is not among"},
+		"parts of shared devices": {
+			offered: "cpus:1 gpu_mem.GPU-a:16000@p gpu_cores.GPU-a:100@p gpu_mem.GPU-b:16000@p gpu_cores.GPU-b:100@p",
+			want:    want{cpus: 1, parts: []gpu.Part{{UUID: "GPU-b", MemMiB: 4096, Cores: 30}, {UUID: "GPU-a", MemMiB: 16000}}},
+			taken:   "cpus:1 gpu_mem.GPU-b:4096@p gpu_cores.GPU-b:30@p gpu_mem.GPU-a:16000@p",
+			rest:    "gpu_cores.GPU-a:100@p gpu_mem.GPU-b:11904@p gpu_cores.GPU-b:70@p",
+		},
+		"a part of two entries, the one that is reserved first": {
+			offered: "gpu_mem.GPU-a:3000@p gpu_mem.GPU-a:2000@p/gpu gpu_cores.GPU-a:100@p", want: want{parts: []gpu.Part{{UUID: "GPU-a", MemMiB: 4000, Cores: 100}}},
+			taken: "gpu_mem.GPU-a:2000@p/gpu gpu_mem.GPU-a:2000@p gpu_cores.GPU-a:100@p", rest: "gpu_mem.GPU-a:1000@p",
+		},
+		"too little of a device": {offered: "gpu_mem.GPU-a:1000", want: want{parts: []gpu.Part{{UUID: "GPU-a", MemMiB: 1001}}}, err: "task wants 1001 gpu_mem.GPU-a, offers have 1000"},
+		"too few of its cores":   {offered: "gpu_mem.GPU-a:1000 gpu_cores.GPU-a:20", want: want{parts: []gpu.Part{{UUID: "GPU-a", MemMiB: 1000, Cores: 30}}}, err: "task wants 30 gpu_cores.GPU-a, offers have 20"},
+		"too little":             {offered: "cpus:1 mem:1", want: want{cpus: 2}, err: "task wants 2 cpus, offers have 1"},
+		"too few GPUs":           {offered: "gpus:1", want: want{gpus: 2}, err: "task wants 2 gpus, offers have 1"},
+		"no such device":         {offered: "gpus:1 gpu_ids:{a}", want: want{gpus: 1, devices: []string{"z"}}, err: "device z is not among the offered gpu_ids"},
+		"names and numbers":      {offered: "gpus:2 gpu_ids:{a,b}", want: want{gpus: 2, devices: []string{"a"}}, err: "wants 2 GPUs and names 1"},
+		"taken twice":            {offered: "gpus:2 gpu_ids:{a,b}", want: want{gpus: 2, devices: []string{"a", "a"}}, err: "device a is not among"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -154,6 +170,63 @@ func TestCarve(t *testing.T) {
 				t.Errorf("rest %s, want %s", got, tt.rest)
 			}
 		})
+	}
+}
+
+// TestPartsByMesossRules: what tasks take of shared devices is, by the
+// comparison that a master makes, within what is offered, together too.
+func TestPartsByMesossRules(t *testing.T) {
+	offered := resList("cpus:4 mem:1024 gpu_mem.GPU-a:10000@p/gpu gpu_mem.GPU-a:6000@p gpu_cores.GPU-a:100@p gpu_mem.GPU-b:16000.5@q gpu_cores.GPU-b:150@q gpu_ids:{GPU-c}@p gpus:1@p")
+	rest := offered
+	var taken []mesos.Resource
+	for _, parts := range [][]gpu.Part{
+		{{UUID: "GPU-a", MemMiB: 9000, Cores: 60}}, {{UUID: "GPU-a", MemMiB: 3000}, {UUID: "GPU-b", MemMiB: 16000, Cores: 150}}, {{UUID: "GPU-a", MemMiB: 4000, Cores: 40}},
+	} {
+		for _, p := range parts {
+			for _, s := range sharedIn(rest) {
+				if s.UUID == p.UUID && (s.MemMiB < p.MemMiB || s.Cores < p.Cores) {
+					t.Fatalf("%+v are left for %+v", s, p)
+				}
+			}
+		}
+		got, left, err := carve(rest, want{cpus: 1, parts: parts})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !amount.Contains(rest, got) || !amount.Equal(amount.Subtract(rest, got), left) {
+			t.Errorf("took %s of %s and left %s", show(t, got), show(t, rest), show(t, left))
+		}
+		taken, rest = append(taken, got...), left
+	}
+	if !amount.Contains(offered, taken) {
+		t.Errorf("took %s of %s", show(t, taken), show(t, offered))
+	}
+	if _, _, err := carve(rest, want{parts: []gpu.Part{{UUID: "GPU-b", MemMiB: 1}}}); err == nil {
+		t.Error("took a MiB where half of one is left")
+	}
+}
+
+func sharedIn(resources []mesos.Resource) []sched.Shared {
+	all := sum(resources)
+	return all.shared()
+}
+
+// TestSharedInOffers: what is offered of shared devices, in whole MiB and
+// percent, whatever entries it comes in.
+func TestSharedInOffers(t *testing.T) {
+	for text, want := range map[string][]sched.Shared{
+		"gpus:1 gpu_ids:{GPU-a}": nil,
+		"gpu_mem.GPU-b:100 gpu_mem.GPU-a:0.5 gpu_cores.GPU-a:30.5@p gpu_mem.GPU-a:7.5/gpu": {{UUID: "GPU-a", MemMiB: 8, Cores: 30}, {UUID: "GPU-b", MemMiB: 100}},
+		"gpu_cores.GPU-a:70": {{UUID: "GPU-a", Cores: 70}},
+		"gpu_mem.:5":         nil,
+	} {
+		if diff := cmp.Diff(want, sharedIn(resList(text))); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", text, diff)
+		}
+	}
+	total, used := sum(resList("gpu_mem.GPU-a:100 gpu_cores.GPU-a:100 gpu_mem.GPU-b:50")), sum(resList("gpu_mem.GPU-a:40 gpu_cores.GPU-a:30 gpu_mem.GPU-b:60"))
+	if diff := cmp.Diff([]sched.Shared{{UUID: "GPU-a", MemMiB: 60, Cores: 70}, {UUID: "GPU-b"}}, total.without(&used)); diff != "" {
+		t.Errorf("what is free (-want +got):\n%s", diff)
 	}
 }
 

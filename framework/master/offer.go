@@ -1,6 +1,8 @@
 package master
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
@@ -30,7 +32,7 @@ func (c *Client) offerOf(o *mesos.Offer) sched.Offer {
 	return sched.Offer{
 		ID: o.ID.Value, AgentID: o.AgentID.Value, Hostname: o.Hostname, AgentURL: c.cfg.urlOf(o.URL),
 		Role: o.GetAllocationInfo().GetRole(),
-		Free: all.amount, GPUs: all.gpus, DeviceIDs: all.devices, Ports: all.ports,
+		Free: all.amount, GPUs: all.gpus, DeviceIDs: all.devices, Shared: all.shared(), Ports: all.ports,
 		Reserved: all.reserved, Unreserved: all.unreserved,
 		Types: types, Inventory: host.Devices, Driver: host.Driver, CUDA: host.CUDA,
 		Attributes: attributesOf(o.Attributes), Region: region, Zone: zone,
@@ -54,6 +56,38 @@ type total struct {
 	ports   []sched.PortRange
 	// reserved and unreserved say which of both there is.
 	reserved, unreserved bool
+	// mem and cores are of devices that tasks share, in thousandths, by UUID.
+	mem, cores map[string]int64
+}
+
+// shared are the devices that tasks share, in whole MiB and percent, by UUID.
+func (t *total) shared() []sched.Shared {
+	if t.mem == nil {
+		return nil
+	}
+	var list []sched.Shared
+	for _, uuid := range slices.Sorted(maps.Keys(t.mem)) {
+		list = append(list, sched.Shared{UUID: uuid, MemMiB: t.mem[uuid] / 1000, Cores: int(t.cores[uuid] / 1000)})
+	}
+	return list
+}
+
+// share adds a scalar of a device that tasks share. Cores alone make one, of
+// which no memory is left.
+func (t *total) share(name string, n int64) {
+	uuid, cores, ok := gpu.ShareResource(name)
+	if !ok {
+		return
+	}
+	if t.mem == nil {
+		t.mem, t.cores = map[string]int64{}, map[string]int64{}
+	}
+	t.mem[uuid] += 0
+	if cores {
+		t.cores[uuid] += n
+	} else {
+		t.mem[uuid] += n
+	}
 }
 
 func sum(resources []mesos.Resource) total {
@@ -84,6 +118,8 @@ func sum(resources []mesos.Resource) total {
 			for _, p := range r.GetRanges().GetRange() {
 				t.ports = append(t.ports, sched.PortRange{First: int(p.Begin), Last: int(p.End)})
 			}
+		default:
+			t.share(r.Name, n)
 		}
 	}
 	t.amount = sched.Amount{CPUs: float64(cpus) / 1000, MemMiB: float64(mem) / 1000, DiskMiB: float64(disk) / 1000}

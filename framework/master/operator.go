@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 
@@ -32,7 +33,10 @@ type Agent struct {
 	Host           gpu.Host
 	GPUs, GPUsFree int
 	DeviceIDs      []string
-	CPUs, MemMiB   float64
+	// Shared is what there is of devices that tasks share, SharedFree what is
+	// free of each.
+	Shared, SharedFree []sched.Shared
+	CPUs, MemMiB       float64
 	// Attributes, Region and Zone are as in an offer.
 	Attributes   []sched.Attribute
 	Region, Zone string
@@ -72,11 +76,22 @@ func (c *Client) agentsOf(list []mastermsg.Response_GetAgents_Agent) []Agent {
 			ID: a.AgentInfo.GetID().GetValue(), Hostname: a.AgentInfo.Hostname, URL: c.cfg.urlOfPID(a.GetPID()),
 			Active: a.Active, Draining: a.GetDeactivated() || a.DrainInfo != nil,
 			Types: types, Host: host, GPUs: total.gpus, GPUsFree: max(total.gpus-used.gpus, 0), DeviceIDs: total.devices,
+			Shared: total.shared(), SharedFree: total.without(&used),
 			CPUs: total.amount.CPUs, MemMiB: total.amount.MemMiB,
 			Attributes: attributesOf(a.AgentInfo.Attributes), Region: region, Zone: zone,
 		})
 	}
 	return agents
+}
+
+// without is what is left of the shared devices beside what is used of them.
+func (t *total) without(used *total) []sched.Shared {
+	left := total{mem: maps.Clone(t.mem), cores: maps.Clone(t.cores)}
+	for uuid := range left.mem {
+		left.mem[uuid] = max(left.mem[uuid]-used.mem[uuid], 0)
+		left.cores[uuid] = max(left.cores[uuid]-used.cores[uuid], 0)
+	}
+	return left.shared()
 }
 
 // urlOfPID makes http://127.0.0.1:5051/slave(1) of slave(1)@127.0.0.1:5051.

@@ -50,7 +50,7 @@ func (c *Client) taskOf(l sched.Launch, agent, frameworkID string, offered []mes
 	if err != nil {
 		return task, nil, fmt.Errorf("executor: %w", err)
 	}
-	forTask, rest, err := carve(rest, want{cpus: s.CPUs, mem: s.MemMiB, disk: s.DiskMiB, gpus: s.Request.GPUs, devices: l.DeviceIDs, ports: l.Ports})
+	forTask, rest, err := carve(rest, wantOf(l))
 	if err != nil {
 		return task, nil, err
 	}
@@ -74,6 +74,17 @@ func (c *Client) taskOf(l sched.Launch, agent, frameworkID string, offered []mes
 		KillPolicy: &mesos.KillPolicy{GracePeriod: duration(s.KillGrace)},
 		Executor:   c.executorOf(l, frameworkID, forExecutor, labels),
 	}, rest, nil
+}
+
+// wantOf is what a launch takes beside its executor: whole GPUs, or parts of
+// shared ones.
+func wantOf(l sched.Launch) want {
+	s := l.Spec
+	w := want{cpus: s.CPUs, mem: s.MemMiB, disk: s.DiskMiB, parts: l.Parts, ports: l.Ports}
+	if len(l.Parts) == 0 {
+		w.gpus, w.devices = s.Request.GPUs, l.DeviceIDs
+	}
+	return w
 }
 
 // labelsOf are the job's own after those that say which task this is.

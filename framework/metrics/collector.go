@@ -64,7 +64,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		}
 		put(c.waiting, float64(r.tasks[job.Waiting]), name)
 		for kind, n := range r.held {
-			put(c.held, float64(n), name, kind)
+			put(c.held, float64(n)/wholeGPU, name, kind)
 		}
 	}
 	for _, g := range c.Gauges {

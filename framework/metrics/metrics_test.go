@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"mesos-gpu/gpu"
 	"mesos-gpu/job"
 )
 
@@ -32,6 +33,7 @@ func some() view {
 		}},
 		{Spec: job.Spec{Name: "waits", Role: "research"}, Tasks: []job.Task{
 			{State: job.Waiting}, {State: job.Waiting}, {State: job.Running, GPUTypes: map[string]int{"V100": 2}},
+			{State: job.Running, Parts: []gpu.Part{{Type: "V100", Milli: 250}, {Type: "T4", Milli: 500}}},
 		}},
 		{Spec: job.Spec{Name: "ended", Role: "*"}, Tasks: []job.Task{{State: job.Finished, GPUTypes: map[string]int{"V100": 8}}}},
 		{Spec: job.Spec{Name: "broken", Role: "*"}, Tasks: []job.Task{

@@ -22,7 +22,7 @@ type Snapshot struct {
 // role is what is counted of the jobs of one role.
 type role struct {
 	tasks map[job.State]int
-	held  map[string]int // GPUs, by type
+	held  map[string]int // thousandths of GPUs, by type
 }
 
 // Gauge is a number that an extension counts.
@@ -53,11 +53,17 @@ func (s *Snapshot) Count(j *job.Job) {
 		r.tasks[t.State]++
 		if t.State.Placed() {
 			for kind, n := range t.GPUTypes {
-				r.held[label(kind)] += n
+				r.held[label(kind)] += n * wholeGPU
+			}
+			for _, p := range t.Parts {
+				r.held[label(p.Type)] += p.Milli
 			}
 		}
 	}
 }
+
+// wholeGPU is one GPU in thousandths, by which shares of one are counted.
+const wholeGPU = 1000
 
 // maxLabel bounds a label's value, in bytes: agents tell the types.
 const maxLabel = 256

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"mesos-gpu/framework/sched/fit"
+	"mesos-gpu/gpu"
 )
 
 // head is the first job of a role that waits for places known to be on their
@@ -79,9 +80,18 @@ func (pl *placing) known() *fit.Cluster {
 	c := pl.cluster.Clone()
 	for i := range pl.left {
 		a := &pl.left[i]
-		c.Release(a.ID, a.Role, a.Free, a.GPUs, a.DeviceIDs, nil)
+		c.Release(a.ID, a.Role, fit.Holding{Amount: a.Free, GPUs: a.GPUs, DeviceIDs: a.DeviceIDs, Parts: asParts(a.Shared)})
 	}
 	return c
+}
+
+// asParts is what was free of shared devices, as a task would have it.
+func asParts(free []fit.Shared) []gpu.Part {
+	var parts []gpu.Part
+	for _, s := range free {
+		parts = append(parts, gpu.Part{UUID: s.UUID, MemMiB: s.MemMiB, Cores: s.Cores})
+	}
+	return parts
 }
 
 // room reports where n tasks fit once the others have ended.
@@ -97,7 +107,11 @@ func (pl *placing) room(c *fit.Cluster, d *fit.Demand, n int, ended []Running) (
 }
 
 func release(c *fit.Cluster, r *Running, p *Policy) {
-	c.Release(r.AgentID, r.Spec.Role, p.need(r.Spec), r.Spec.Request.GPUs, r.DeviceIDs, r.Ports)
+	h := fit.Holding{Amount: p.need(r.Spec), GPUs: r.Spec.Request.GPUs, DeviceIDs: r.DeviceIDs, Ports: r.Ports}
+	if len(r.Parts) > 0 {
+		h.GPUs, h.DeviceIDs, h.Parts = 0, nil, r.Parts
+	}
+	c.Release(r.AgentID, r.Spec.Role, h)
 }
 
 // reserve finds the earliest time at which n tasks fit, given when others
@@ -131,6 +145,7 @@ type kept struct {
 	gpus    int
 	named   bool // devices go by name
 	devices []string
+	parts   []gpu.Part // one each device
 }
 
 // keep reserves what the places need and the ended tasks do not bring.
@@ -141,12 +156,15 @@ func (pl *placing) keep(d *fit.Demand, spots []fit.Spot, ended []Running) {
 		key := agentKey{a.ID, a.Role}
 		k := need[key]
 		if k == nil {
-			k = &kept{named: len(a.DeviceIDs) > 0}
+			k = &kept{named: len(a.DeviceIDs) > 0 || len(a.Shared) > 0 || len(a.AllShared) > 0}
 			need[key] = k
 		}
 		k.add(d.Amount, 1)
-		k.gpus += d.Request.GPUs
 		k.devices = append(k.devices, spots[i].DeviceIDs...)
+		if spots[i].Parts == nil {
+			k.gpus += d.Request.GPUs
+		}
+		k.share(spots[i].Parts, 1)
 	}
 	for i := range ended {
 		r := &ended[i]
@@ -155,6 +173,9 @@ func (pl *placing) keep(d *fit.Demand, spots []fit.Spot, ended []Running) {
 			continue
 		}
 		k.add(pl.p.need(r.Spec), -1)
+		if k.share(r.Parts, -1); len(r.Parts) > 0 {
+			continue
+		}
 		k.devices = slices.DeleteFunc(k.devices, func(id string) bool { return slices.Contains(r.DeviceIDs, id) })
 		if len(r.DeviceIDs) == 0 {
 			k.gpus -= r.Spec.Request.GPUs
@@ -164,7 +185,23 @@ func (pl *placing) keep(d *fit.Demand, spots []fit.Spot, ended []Running) {
 		if k.named || len(k.devices) > 0 {
 			k.gpus = len(k.devices)
 		}
-		pl.cluster.Reserve(a.id, a.role, k.amount, max(k.gpus, 0), k.devices)
+		pl.cluster.Reserve(a.id, a.role, fit.Holding{Amount: k.amount, GPUs: max(k.gpus, 0), DeviceIDs: k.devices, Parts: k.parts})
+	}
+}
+
+// share adds parts of devices, or takes away what of them ended tasks bring.
+func (k *kept) share(parts []gpu.Part, sign int) {
+	for _, p := range parts {
+		i := slices.IndexFunc(k.parts, func(q gpu.Part) bool { return q.UUID == p.UUID })
+		if i < 0 && sign < 0 {
+			continue
+		}
+		if i < 0 {
+			k.parts = append(k.parts, gpu.Part{UUID: p.UUID})
+			i = len(k.parts) - 1
+		}
+		k.parts[i].MemMiB = max(k.parts[i].MemMiB+int64(sign)*p.MemMiB, 0)
+		k.parts[i].Cores = max(k.parts[i].Cores+sign*p.Cores, 0)
 	}
 }
 

@@ -154,7 +154,7 @@ func (s *State) accept(now time.Time, a *Accept) Op {
 		ref := s.tasks[l.TaskID]
 		t := ref.task()
 		t.AgentID, t.Hostname, t.AgentURL = a.AgentID, a.Hostname, a.AgentURL
-		t.DeviceIDs, t.GPUTypes, t.Ports = l.DeviceIDs, l.GPUTypes, l.Ports
+		t.DeviceIDs, t.GPUTypes, t.Parts, t.Ports = l.DeviceIDs, l.GPUTypes, l.Parts, l.Ports
 		s.timers[t.ID] = &timer{confirm: now.Add(s.cfg.LaunchTimeout)}
 		s.move(now, ref, job.Launching, "")
 	}
@@ -169,6 +169,11 @@ func (s *State) subtract(key agentKey, l *Launch) {
 	}
 	need := s.cfg.Policy.need(l.Spec)
 	a.Free = Amount{CPUs: a.Free.CPUs - need.CPUs, MemMiB: a.Free.MemMiB - need.MemMiB, DiskMiB: a.Free.DiskMiB - need.DiskMiB}
+	if l.Parts != nil {
+		a.Shared = fit.Less(a.Shared, l.Parts)
+		s.agents[key] = a
+		return
+	}
 	a.GPUs -= l.Spec.Request.GPUs
 	a.Ports = fit.WithoutPorts(a.Ports, l.Ports)
 	a.DeviceIDs = slices.DeleteFunc(slices.Clone(a.DeviceIDs), func(id string) bool { return slices.Contains(l.DeviceIDs, id) })
@@ -196,7 +201,7 @@ func (s *State) rescind(id string) {
 	}
 	delete(s.pool.offers, id)
 	a := fit.Join([]Offer{h.Offer})[0]
-	a.Free, a.GPUs, a.DeviceIDs, a.Ports = Amount{}, 0, nil, nil
+	a.Free, a.GPUs, a.DeviceIDs, a.Shared, a.Ports = Amount{}, 0, nil, nil, nil
 	s.agents[agentKey{a.ID, a.Role}] = seen{Agent: a}
 	s.explained = nil
 }

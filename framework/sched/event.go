@@ -109,6 +109,8 @@ type Agent struct {
 	GPUs      int
 	Types     []string
 	Inventory []gpu.Device
+	// Shared are the devices that tasks share.
+	Shared []Shared
 	// Driver, CUDA, Attributes, Region and Zone are as in an Offer.
 	Driver, CUDA string
 	Attributes   []Attribute

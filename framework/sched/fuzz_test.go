@@ -16,6 +16,7 @@ func FuzzStep(f *testing.F) {
 	f.Add([]byte{0, 0, 1, 9, 2, 3, 3, 1, 3, 2, 3, 5, 6, 9})
 	f.Add([]byte{0, 0, 1, 30, 2, 77, 4, 1, 5, 20, 3, 6, 7, 0, 5, 60, 0, 0, 2, 14})
 	f.Add([]byte{0, 0, 1, 255, 2, 255, 3, 200, 3, 100, 8, 0, 9, 1, 10, 1, 5, 30})
+	f.Add([]byte{0, 0, 1, 10, 2, 44, 11, 0, 1, 65, 2, 104, 11, 0, 3, 5, 5, 20, 10, 1, 0, 0, 1, 12, 2, 44}) // shares
 	f.Fuzz(func(t *testing.T, data []byte) {
 		data = data[:min(len(data), 400)] // longer ones find no more, only slower
 		w := &world{t: t, st: New(fuzzConfig(), Past{}), now: time.Unix(1_700_000_000, 0), states: map[string]job.State{}, open: map[string]Offer{}}
@@ -110,6 +111,15 @@ func fuzzSpec(arg byte) job.Spec {
 	if s.Request.GPUs > 0 && arg > 200 {
 		s.Request.Types = gpu.Types{Include: []string{"K80"}}
 	}
+	switch { // of what fuzzOffers shares
+	case s.Request.GPUs == 0 || arg%5 > 2:
+	case arg%5 == 0:
+		s.Request.Share = gpu.Share{MemMiB: int64(arg) * 30, Cores: int(arg % 4 * 20)}
+	case arg%5 == 1:
+		s.Request.Share = gpu.Share{MemPercent: 1 + int(arg)%100}
+	default:
+		s.Request.Share = gpu.Share{Cores: gpu.AllCores}
+	}
 	s.Gang, s.Preemptible, s.Priority, s.Retries = arg%7 == 0, arg%5 == 0, int(arg%4), int(arg%3)
 	s.RunTime, s.MaxWait = time.Duration(arg%6)*time.Minute, time.Duration(arg%11)*time.Minute
 	if arg%8 == 1 {
@@ -138,6 +148,9 @@ func (w *world) fuzzOffers(arg byte) []Offer {
 		if arg%2 == 0 {
 			for d := range o.GPUs {
 				o.DeviceIDs = append(o.DeviceIDs, fmt.Sprintf("GPU-%s-%d", o.ID, d))
+			}
+			for d := range int(arg/5) % 3 {
+				o.Shared = append(o.Shared, Shared{UUID: fmt.Sprintf("GPU-%s-shared-%d", o.ID, d), MemMiB: int64(arg) * 60, Cores: int(arg) % 130})
 			}
 		}
 		offers = append(offers, o)
@@ -304,7 +317,7 @@ func (w *world) checkOps(ev Event, ops []Op, connected bool) {
 // is taken twice.
 func (w *world) checkAccept(a *Accept) {
 	gpus, cpus := 0, 0.0
-	devices := map[string]bool{}
+	devices, shared := map[string]bool{}, map[string]*Shared{}
 	for _, id := range a.OfferIDs {
 		o := w.open[id]
 		if o.AgentID != a.AgentID || o.Role != a.Role {
@@ -314,9 +327,17 @@ func (w *world) checkAccept(a *Accept) {
 		for _, d := range o.DeviceIDs {
 			devices[d] = true
 		}
+		for _, s := range o.Shared {
+			shared[s.UUID] = &s
+		}
 	}
 	for _, l := range a.Launches {
-		gpus, cpus = gpus-l.Spec.Request.GPUs, cpus-l.Spec.CPUs-l.Overhead.CPUs
+		cpus -= l.Spec.CPUs + l.Overhead.CPUs
+		if !l.Spec.Request.Share.Whole() {
+			w.checkParts(&l, shared)
+			continue
+		}
+		gpus -= l.Spec.Request.GPUs
 		for _, d := range l.DeviceIDs {
 			if !devices[d] {
 				w.t.Fatalf("%s takes device %s, which is not there any more", l.TaskID, d)
@@ -326,5 +347,28 @@ func (w *world) checkAccept(a *Accept) {
 	}
 	if gpus < 0 || cpus < -1e-9 {
 		w.t.Fatalf("agent %s is %d GPUs and %g cpus short", a.AgentID, -gpus, -cpus)
+	}
+}
+
+// checkParts: as many different shared devices as wanted, of each no more
+// than is there, and all of it for a task that wants it alone.
+func (w *world) checkParts(l *Launch, shared map[string]*Shared) {
+	if len(l.Parts) != l.Spec.Request.GPUs || len(l.DeviceIDs) != len(l.Parts) || len(l.GPUTypes) > 0 {
+		w.t.Fatalf("%s wants %d parts, gets %v of %v and whole %v", l.TaskID, l.Spec.Request.GPUs, l.Parts, l.DeviceIDs, l.GPUTypes)
+	}
+	seen := map[string]bool{}
+	for i, p := range l.Parts {
+		s := shared[p.UUID]
+		if s == nil || seen[p.UUID] || p.UUID != l.DeviceIDs[i] {
+			w.t.Fatalf("%s takes %v, which is not shared, or twice", l.TaskID, p)
+		}
+		seen[p.UUID] = true
+		s.MemMiB, s.Cores = s.MemMiB-p.MemMiB, s.Cores-p.Cores
+		if s.MemMiB < 0 || s.Cores < 0 || p.Milli < 1 || p.Milli > wholeGPU {
+			w.t.Fatalf("%s takes %+v, which leaves %+v", l.TaskID, p, s)
+		}
+		if alone := l.Spec.Request.Share.Exclusive(); alone && (s.MemMiB > 0 || s.Cores > 0) {
+			w.t.Fatalf("%s is to be alone and leaves %+v", l.TaskID, s)
+		}
 	}
 }

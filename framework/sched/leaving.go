@@ -28,7 +28,7 @@ func (s *State) leave(now time.Time, j *job.Job, old *job.Task) {
 		s.demandOf(role).wanted = true
 	}
 	r := s.running(now, j, old)
-	r.Ending, r.Ends, r.GPUTypes, r.Stuck = true, now, nil, false
+	r.Ending, r.Ends, r.Left, r.Stuck = true, now, true, false
 	s.leaving = append(s.leaving, leaving{r, now.Add(comesBack)})
 }
 

@@ -8,9 +8,12 @@ import (
 // setAgents takes the master's list: agents that are not in it are gone.
 func (s *State) setAgents(list []Agent) {
 	s.explained, s.pool.stale = nil, true
-	s.cluster = make(map[string]Agent, len(list))
+	s.cluster, s.shared = make(map[string]Agent, len(list)), map[string][]Shared{}
 	for _, a := range list {
 		s.cluster[a.ID] = a
+		if len(a.Shared) > 0 {
+			s.shared[a.ID] = a.Shared
+		}
 	}
 	for key := range s.agents {
 		if _, ok := s.cluster[key.id]; !ok {
@@ -32,6 +35,7 @@ func (s *State) agentLost(id string) {
 		}
 	}
 	delete(s.cluster, id)
+	delete(s.shared, id)
 	s.explained = nil
 }
 

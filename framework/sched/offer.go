@@ -8,4 +8,5 @@ type (
 	Amount    = fit.Amount
 	Attribute = fit.Attribute
 	PortRange = fit.PortRange
+	Shared    = fit.Shared
 )

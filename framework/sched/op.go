@@ -75,7 +75,9 @@ func (o Accept) String() string {
 	fmt.Fprintf(&b, "accept %s on %s:", strings.Join(o.OfferIDs, " "), o.AgentID)
 	for _, l := range o.Launches {
 		fmt.Fprintf(&b, " %s", l.TaskID)
-		if len(l.DeviceIDs) > 0 {
+		if len(l.Parts) > 0 {
+			fmt.Fprint(&b, l.Parts)
+		} else if len(l.DeviceIDs) > 0 {
 			fmt.Fprintf(&b, "[%s]", strings.Join(l.DeviceIDs, " "))
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"mesos-gpu/framework/sched/fit"
+	"mesos-gpu/gpu"
 	"mesos-gpu/job"
 )
 
@@ -54,6 +55,9 @@ type Launch struct {
 	// GPUTypes how many of each type.
 	DeviceIDs []string
 	GPUTypes  map[string]int
+	// Parts are what it gets of shared devices: DeviceIDs names those too,
+	// GPUTypes leaves them out.
+	Parts []gpu.Part
 	// Overhead is for its executor.
 	Overhead Amount
 	// Ports are the host ports it gets, Env what it is told beside its Spec's
@@ -108,13 +112,14 @@ func newPlacing(offers []Offer, q *Queue, p *Policy) *placing {
 	agents := fit.Join(offers)
 	var left []fit.Agent
 	offered := map[agentKey]bool{}
-	for _, a := range agents {
-		offered[agentKey{a.ID, a.Role}] = true
+	for i := range agents {
+		a := &agents[i]
+		offered[agentKey{a.ID, a.Role}], a.AllShared = true, q.AllShared[a.ID]
 	}
 	for _, a := range q.Known {
 		if !offered[agentKey{a.ID, a.Role}] {
 			left = append(left, a)
-			a.Offers, a.Free, a.GPUs, a.DeviceIDs = nil, Amount{}, 0, nil
+			a.Offers, a.Free, a.GPUs, a.DeviceIDs, a.Shared = nil, Amount{}, 0, nil, nil
 			agents = append(agents, a)
 		}
 	}
@@ -124,6 +129,7 @@ func newPlacing(offers []Offer, q *Queue, p *Policy) *placing {
 		byID: map[string]*fit.Agent{}, launches: map[int][]Launch{}, seen: map[string]shortage{}, heads: map[string]*head{}, yielded: map[int]string{},
 	}
 	pl.agents = pl.cluster.Agents()
+	pl.ledger.agents = pl.agents
 	for i := range pl.agents {
 		pl.byID[pl.agents[i].ID] = &pl.agents[i]
 	}
@@ -155,7 +161,7 @@ func (pl *placing) place(j *Job) {
 	if j.Spec.Gang {
 		pl.cluster.Undo(&d, spots)
 		for i := range types {
-			pl.ledger.add(j.Spec.Role, types[i], -1)
+			pl.ledger.add(j.Spec.Role, types[i], spots[i].Parts, -1)
 		}
 		spots = nil
 	}
@@ -187,14 +193,10 @@ func (pl *placing) heldBack(j *Job, b *bound) shortage {
 			b.held = x.held // as it is without what was given back
 		}
 	}
-	more := j.Spec.Request.GPUs
-	if j.Spec.Gang {
-		more *= len(j.Tasks)
-	}
-	if more <= b.limit && b.first == "" {
+	if pl.ledger.more(j, b) <= b.limit && b.first == "" {
 		pl.ledger.close(j.Spec.Role, b, j.Spec.Name)
 	}
-	return b.shortage(j)
+	return pl.ledger.shortage(j, b)
 }
 
 func (pl *placing) wait(j *Job, missing int, why shortage) {
@@ -203,7 +205,11 @@ func (pl *placing) wait(j *Job, missing int, why shortage) {
 
 // keyOf tells demands apart that could find a place differently.
 func keyOf(d *fit.Demand, s *job.Spec) string {
-	return fmt.Sprint(d.Role, d.Amount, d.Ports, d.HostPorts, d.Request, d.Constraints, d.Runs, d.Beyond, s.Gang)
+	key := d.Key()
+	if s.Gang {
+		key += "gang"
+	}
+	return key
 }
 
 // explain says what is in the job's way: the agents, or that the places they
@@ -241,7 +247,7 @@ func (pl *placing) fill(j *Job, d *fit.Demand) (spots []fit.Spot, types []map[st
 		got := pl.cluster.Fill(d, n)
 		for i := range got {
 			has := typesOf(&pl.agents[got[i].Agent], &got[i], wish.GPUs)
-			pl.ledger.add(j.Spec.Role, has, 1)
+			pl.ledger.add(j.Spec.Role, has, got[i].Parts, 1)
 			types = append(types, has)
 		}
 		spots = append(spots, got...)
@@ -262,9 +268,21 @@ func (pl *placing) launch(j *Job, spots []fit.Spot, types []map[string]int) {
 		}
 		pl.launches[s.Agent] = append(pl.launches[s.Agent], Launch{
 			TaskID: t.ID, Index: t.Index, Spec: j.Spec, Overhead: pl.p.Overhead,
-			DeviceIDs: s.DeviceIDs, GPUTypes: types[i], Ports: s.Ports, Env: environment(j, t.Index, pl.agents[s.Agent].Hostname, s.Ports, peers),
+			DeviceIDs: devicesOf(s), GPUTypes: types[i], Parts: s.Parts, Ports: s.Ports, Env: environment(j, t.Index, pl.agents[s.Agent].Hostname, s.Ports, peers),
 		})
 	}
+}
+
+// devicesOf names all devices of a place, whole or in part.
+func devicesOf(s *fit.Spot) []string {
+	if s.Parts == nil {
+		return s.DeviceIDs
+	}
+	ids := make([]string, len(s.Parts))
+	for i := range s.Parts {
+		ids[i] = s.Parts[i].UUID
+	}
+	return ids
 }
 
 // answer accepts the offers of agents that got tasks, and holds or declines

@@ -63,7 +63,12 @@ func genAgent(t *rapid.T, a int) []Offer {
 		n := rapid.IntRange(0, len(inventory)).Draw(t, "here")
 		offer.GPUs = n
 		if named {
-			for _, d := range inventory[:n] {
+			for i, d := range inventory[:n] {
+				if i > 0 && rapid.IntRange(0, 2).Draw(t, "shared") == 0 {
+					offer.Shared = append(offer.Shared, Shared{UUID: d.UUID, MemMiB: 16000, Cores: rapid.SampledFrom([]int{100, 50, 0}).Draw(t, "cores")})
+					offer.GPUs--
+					continue
+				}
 				offer.DeviceIDs = append(offer.DeviceIDs, d.UUID)
 			}
 		}
@@ -87,6 +92,9 @@ func genQueue(maxJobs, maxTasks int) *rapid.Generator[[]Job] {
 			if spec.Request.GPUs > 0 {
 				names := rapid.SliceOfN(rapid.SampledFrom([]string{"V100", "K80", "A100"}), 0, 2)
 				spec.Request.Types = gpu.Types{Include: names.Draw(t, "include"), Exclude: names.Draw(t, "exclude")}
+			}
+			if spec.Request.GPUs > 0 {
+				spec.Request.Share = rapid.SampledFrom([]gpu.Share{{}, {}, {MemMiB: 5000}, {MemPercent: 40, Cores: 30}, {Cores: gpu.AllCores}}).Draw(t, "share")
 			}
 			spec.Gang = rapid.Bool().Draw(t, "gang")
 			q := Job{Spec: spec}
@@ -166,12 +174,16 @@ func checkAccounts(t *rapid.T, offers []Offer, plan Plan, p Policy) {
 		var free, used Amount
 		gpus, taken := 0, 0
 		devices := map[string]string{} // uuid → model
+		shared := map[string]*Shared{}
 		for _, o := range offers {
 			if o.AgentID != a.AgentID {
 				continue
 			}
 			free.CPUs, free.MemMiB, free.DiskMiB = free.CPUs+o.Free.CPUs, free.MemMiB+o.Free.MemMiB, free.DiskMiB+o.Free.DiskMiB
 			gpus += o.GPUs
+			for _, s := range o.Shared {
+				shared[s.UUID] = &s
+			}
 			for _, id := range o.DeviceIDs {
 				devices[id] = ""
 				for _, d := range o.Inventory {
@@ -189,6 +201,16 @@ func checkAccounts(t *rapid.T, offers []Offer, plan Plan, p Policy) {
 			used.CPUs += l.Spec.CPUs + p.Overhead.CPUs
 			used.MemMiB += l.Spec.MemMiB + p.Overhead.MemMiB
 			used.DiskMiB += l.Spec.DiskMiB
+			if !l.Spec.Request.Share.Whole() {
+				for _, p := range l.Parts {
+					s := shared[p.UUID]
+					if s == nil || s.MemMiB < p.MemMiB || s.Cores < p.Cores {
+						t.Fatalf("%s takes %+v of %+v", l.TaskID, p, s)
+					}
+					s.MemMiB, s.Cores = s.MemMiB-p.MemMiB, s.Cores-p.Cores
+				}
+				continue
+			}
 			taken += l.Spec.Request.GPUs
 			if named && len(l.DeviceIDs) != l.Spec.Request.GPUs {
 				t.Fatalf("%s wants %d GPUs, got %v", l.TaskID, l.Spec.Request.GPUs, l.DeviceIDs)
@@ -244,7 +266,7 @@ func checkTasks(t *rapid.T, queue []Job, plan Plan) {
 func TestFirstJobAgainstBruteForce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		offers := genOffers(3).Draw(t, "cluster")
-		queue := genQueue(2, 3).Filter(func(q []Job) bool { return len(q) > 0 }).Draw(t, "queue")
+		queue := genQueue(2, 3).Filter(func(q []Job) bool { return len(q) > 0 && q[0].Spec.Request.Share.Whole() }).Draw(t, "queue")
 		plan := Place(offers, Queue{Waiting: queue}, testPolicy())
 		got := !slices.ContainsFunc(plan.Unplaced, func(r Reason) bool { return r.Job == queue[0].Spec.Name })
 		if want := bruteForce(offers, queue[0]); got != want {

@@ -23,6 +23,9 @@ type Queue struct {
 	// Known are agents that offer nothing now, with what they had free when
 	// they did, as far as that was not long ago.
 	Known []fit.Agent
+	// AllShared is what there is of shared devices, free or not, by agent, as
+	// far as the master has told.
+	AllShared map[string][]fit.Shared
 	// Yielded are the agents, by id, whose offers were given back for another
 	// role not long ago.
 	Yielded map[string]bool
@@ -52,12 +55,15 @@ type Running struct {
 	Spec            *job.Spec
 	GPUTypes        map[string]int
 	DeviceIDs       []string
+	Parts           []gpu.Part
 	Ports           []int
 	// Since is when it was placed. Ends is when it will have ended at the
 	// latest, zero where nobody knows.
 	Since, Ends time.Time
 	// Ending tasks have been asked to end, or have ended just now.
 	Ending bool
+	// Left: it has ended, and counts against no quota any more.
+	Left bool
 	// Stuck tasks will not make room when asked: their agent is away or being
 	// drained, or they have been asked for too long.
 	Stuck bool
@@ -134,9 +140,9 @@ func hostPorts(s *job.Spec) []int {
 	return numbers
 }
 
-// typesOf counts the types of the GPUs that a place has.
+// typesOf counts the types of the whole GPUs that a place has.
 func typesOf(a *fit.Agent, spot *fit.Spot, gpus int) map[string]int {
-	if gpus == 0 {
+	if gpus == 0 || spot.Parts != nil {
 		return nil
 	}
 	types := map[string]int{}

@@ -11,7 +11,7 @@ import (
 
 // readyQueue is what may be placed now, as Place wants it.
 func (s *State) readyQueue(now time.Time) Queue {
-	q := Queue{Now: now, Known: s.leftovers(now), Yielded: map[string]bool{}}
+	q := Queue{Now: now, Known: s.leftovers(now), AllShared: s.shared, Yielded: map[string]bool{}}
 	for id, at := range s.yielded {
 		if now.Sub(at) >= s.cfg.YieldEvery {
 			delete(s.yielded, id)
@@ -89,7 +89,7 @@ func overrun(runs time.Duration) time.Duration { return max(runs/10, time.Minute
 func (s *State) running(now time.Time, j *job.Job, t *job.Task) Running {
 	r := Running{
 		TaskID: t.ID, AgentID: t.AgentID, Spec: &j.Spec,
-		GPUTypes: t.GPUTypes, DeviceIDs: t.DeviceIDs, Ports: t.Ports, Since: t.Changed,
+		GPUTypes: t.GPUTypes, DeviceIDs: t.DeviceIDs, Parts: t.Parts, Ports: t.Ports, Since: t.Changed,
 	}
 	if !t.Started.IsZero() {
 		r.Since = t.Started
@@ -143,7 +143,7 @@ func (s *State) leftovers(now time.Time) []fit.Agent {
 	for i := range all {
 		a := &all[i]
 		if s.agents[agentKey{a.ID, a.Role}].at.Add(stillThere).Before(now) {
-			a.Free, a.GPUs, a.DeviceIDs = Amount{}, 0, nil
+			a.Free, a.GPUs, a.DeviceIDs, a.Shared = Amount{}, 0, nil, nil
 		}
 	}
 	return all
@@ -155,7 +155,7 @@ func (s *State) known() []fit.Agent {
 	all := make([]fit.Agent, 0, len(s.agents))
 	listed := map[string]bool{}
 	for key, a := range s.agents {
-		a.TotalGPUs = s.cluster[key.id].GPUs
+		a.TotalGPUs, a.AllShared = s.cluster[key.id].GPUs, s.shared[key.id]
 		listed[key.id] = true
 		all = append(all, a.Agent)
 	}
@@ -165,7 +165,7 @@ func (s *State) known() []fit.Agent {
 		}
 		for _, role := range s.roleNames() {
 			all = append(all, fit.Agent{
-				ID: id, Role: role, Hostname: c.Hostname, Types: c.Types, Inventory: c.Inventory, TotalGPUs: c.GPUs,
+				ID: id, Role: role, Hostname: c.Hostname, Types: c.Types, Inventory: c.Inventory, TotalGPUs: c.GPUs, AllShared: c.Shared,
 				Driver: c.Driver, CUDA: c.CUDA, Attributes: c.Attributes, Region: c.Region, Zone: c.Zone,
 			})
 		}
@@ -196,7 +196,7 @@ func (s *State) lastSeen() []fit.Agent {
 	held := map[agentKey]bool{}
 	for i := range all {
 		held[agentKey{all[i].ID, all[i].Role}] = true
-		all[i].TotalGPUs = s.cluster[all[i].ID].GPUs
+		all[i].TotalGPUs, all[i].AllShared = s.cluster[all[i].ID].GPUs, s.shared[all[i].ID]
 	}
 	for _, a := range s.known() {
 		if !held[agentKey{a.ID, a.Role}] {

@@ -170,13 +170,14 @@ func (s *State) explainer(now time.Time) func(*Job) shortage {
 		d := j.demand(&s.cfg.Policy, e.byID)
 		if l == nil {
 			l = newLedger(s.cfg.Policy.Roles, s.readyQueue(now).Running)
+			l.agents = e.cluster.Agents()
 		}
 		narrowed, may, b := l.narrow(j.Spec.Role, d.Request)
 		switch {
 		case may == 0:
-			return b.shortage(j)
+			return l.shortage(j, b)
 		case j.Spec.Gang && may < len(j.Tasks):
-			return l.tightest(j, b).shortage(j)
+			return l.shortage(j, l.tightest(j, b))
 		}
 		d.Request = narrowed
 		key := keyOf(&d, j.Spec)

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"mesos-gpu/framework/sched/fit"
 	"mesos-gpu/gpu"
 	"mesos-gpu/job"
 )
@@ -95,32 +96,98 @@ func validateRoles(roles []Role) error {
 // "research" hold for "research/vision" too.
 func within(role, of string) bool { return role == of || strings.HasPrefix(role, of+"/") }
 
-// ledger counts the GPUs that roles hold, and knows their bounds.
+// wholeGPU is one GPU in the thousandths that roles are counted by.
+const wholeGPU = 1000
+
+// ledger counts the GPUs that roles hold, in thousandths, and knows their
+// bounds.
 type ledger struct {
 	roles []Role
-	held  map[string]map[string]int // role → type → GPUs
+	// agents tell how much of a device a share is.
+	agents []fit.Agent
+	models map[string]int64          // model → the least memory of one; nil: not asked yet
+	held   map[string]map[string]int // role → type → thousandths
 	// closed are the bounds whose rest is for a job that goes first, by the
 	// role it is of.
 	closed map[string][]bound
-	all    map[string]int // role → GPUs
+	all    map[string]int // role → thousandths
 }
 
 func newLedger(roles []Role, running []Running) *ledger {
 	l := &ledger{roles: roles, held: map[string]map[string]int{}, all: map[string]int{}, closed: map[string][]bound{}}
 	for i := range running {
-		l.add(running[i].Spec.Role, running[i].GPUTypes, 1)
+		if r := &running[i]; !r.Left {
+			l.add(r.Spec.Role, r.GPUTypes, r.Parts, 1)
+		}
 	}
 	return l
 }
 
-func (l *ledger) add(role string, types map[string]int, sign int) {
+// add counts whole GPUs by type, and parts of others.
+func (l *ledger) add(role string, types map[string]int, parts []gpu.Part, sign int) {
 	for t, n := range types {
-		if l.held[role] == nil {
-			l.held[role] = map[string]int{}
-		}
-		l.held[role][t] += sign * n
-		l.all[role] += sign * n
+		l.count(role, t, sign*n*wholeGPU)
 	}
+	for i := range parts {
+		l.count(role, parts[i].Type, sign*parts[i].Milli)
+	}
+}
+
+func (l *ledger) count(role, kind string, milli int) {
+	if l.held[role] == nil {
+		l.held[role] = map[string]int{}
+	}
+	l.held[role][kind] += milli
+	l.all[role] += milli
+}
+
+// weight is what one task counts for at most, in thousandths, where its
+// devices are of that type: as much as on the smallest that there is.
+func (l *ledger) weight(r *gpu.Request, name string) int {
+	if r.Share.Whole() || r.Share.Exclusive() {
+		return r.GPUs * wholeGPU
+	}
+	least := int64(0)
+	for model, mem := range l.memories() {
+		if (least == 0 || mem < least) && r.Types.Match(model) && (name == AllTypes || sameType(name, model)) {
+			least = mem
+		}
+	}
+	milli := int64(r.Share.Cores) * wholeGPU / gpu.AllCores
+	switch {
+	case r.Share.MemPercent > 0:
+		milli = max(milli, int64(r.Share.MemPercent)*wholeGPU/100)
+	case least > 0:
+		milli = max(milli, r.Share.MemOf(least)*wholeGPU/least)
+	case r.Share.MemMiB > 0:
+		milli = wholeGPU // nobody tells what there is of it
+	}
+	return r.GPUs * int(min(max(milli, 1), wholeGPU))
+}
+
+// memories has the least that a device of each model has.
+func (l *ledger) memories() map[string]int64 {
+	if l.models != nil {
+		return l.models
+	}
+	l.models = map[string]int64{}
+	for i := range l.agents {
+		for _, d := range l.agents[i].Inventory {
+			if least := l.models[d.Model]; d.MemMiB > 0 && (least == 0 || d.MemMiB < least) {
+				l.models[d.Model] = d.MemMiB
+			}
+		}
+	}
+	return l.models
+}
+
+// more is what the job needs of a bound before it can start, in thousandths.
+func (l *ledger) more(j *Job, b *bound) int {
+	n := l.weight(&j.Spec.Request, b.name)
+	if j.Spec.Gang {
+		n *= len(j.Tasks)
+	}
+	return n
 }
 
 // close leaves what a bound still allows to a job of the role that goes
@@ -151,7 +218,7 @@ func (l *ledger) share(role string) float64 {
 	return float64(l.all[role]) / weight
 }
 
-// bound is one entry of a quota, and what is held of it.
+// bound is one entry of a quota, and what is held of it, in thousandths.
 type bound struct {
 	role, name string
 	limit      int
@@ -169,7 +236,7 @@ func (l *ledger) bounds(role string) []bound {
 			continue
 		}
 		for _, name := range slices.Sorted(maps.Keys(r.Quota)) {
-			b := bound{role: r.Name, name: name, limit: r.Quota[name]}
+			b := bound{role: r.Name, name: name, limit: r.Quota[name] * wholeGPU}
 			for other, types := range l.held {
 				if !within(other, r.Name) {
 					continue
@@ -207,7 +274,7 @@ func (l *ledger) narrow(role string, r gpu.Request) (narrowed gpu.Request, tasks
 	tasks = job.MaxTasks
 	var typed *bound
 	for _, b := range l.bounds(role) {
-		room := b.left() / r.GPUs
+		room := b.left() / l.weight(&r, b.name)
 		if b.first = l.closedFor(role, &b); b.first != "" {
 			room = 0
 		}
@@ -233,18 +300,18 @@ func (l *ledger) narrow(role string, r gpu.Request) (narrowed gpu.Request, tasks
 // String reads "8 V100".
 func (b *bound) String() string {
 	if b.name == AllTypes {
-		return fmt.Sprintf("%d %s", b.limit, gpu.Plural(b.limit, "GPU"))
+		return fmt.Sprintf("%s %s", gpus(b.limit), gpu.Plural(b.limit/wholeGPU, "GPU"))
 	}
-	return fmt.Sprintf("%d %s", b.limit, b.name)
+	return fmt.Sprintf("%s %s", gpus(b.limit), b.name)
 }
 
+// gpus writes thousandths as people do: 2300 is "2.3".
+func gpus(milli int) string { return strconv.FormatFloat(float64(milli)/wholeGPU, 'f', -1, 64) }
+
 // shortage says that the bound is in a job's way.
-func (b *bound) shortage(j *Job) shortage {
-	more := j.Spec.Request.GPUs
-	if j.Spec.Gang {
-		more *= len(j.Tasks)
-	}
-	seen := fmt.Sprintf("it may hold %s and holds %d", b, b.held)
+func (l *ledger) shortage(j *Job, b *bound) shortage {
+	more := l.more(j, b)
+	seen := fmt.Sprintf("it may hold %s and holds %s", b, gpus(b.held))
 	if more > b.limit && b.first == "" {
 		seen += ": it can never start"
 	}
@@ -253,13 +320,13 @@ func (b *bound) shortage(j *Job) shortage {
 		seen += fmt.Sprintf(", and %s goes first", b.first)
 		turn = BehindHead
 	}
-	return shortage{turn: turn, lack: fmt.Sprintf("room in the quota of role %s for %d more", b.role, more), seen: seen}
+	return shortage{turn: turn, lack: fmt.Sprintf("room in the quota of role %s for %s more", b.role, gpus(more)), seen: seen}
 }
 
 // beside adds to a shortage that some types are out of the question.
 func (b *bound) beside(why shortage) shortage {
 	if b != nil {
-		why.seen += fmt.Sprintf("; role %s may hold %s and holds %d", b.role, b, b.held)
+		why.seen += fmt.Sprintf("; role %s may hold %s and holds %s", b.role, b, gpus(b.held))
 	}
 	return why
 }
@@ -270,7 +337,7 @@ func (l *ledger) tightest(j *Job, b *bound) *bound {
 	least := b
 	left := job.MaxTasks
 	for _, x := range l.bounds(j.Spec.Role) {
-		if n := x.left() / j.Spec.Request.GPUs; n > 0 && n < left && (x.name == AllTypes || j.Spec.Request.Types.Match(x.name)) {
+		if n := x.left() / l.weight(&j.Spec.Request, x.name); n > 0 && n < left && (x.name == AllTypes || j.Spec.Request.Types.Match(x.name)) {
 			least, left = &x, n
 		}
 	}

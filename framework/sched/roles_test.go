@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"mesos-gpu/framework/sched/fit"
 	"mesos-gpu/gpu"
 	"mesos-gpu/job"
 )
@@ -65,6 +66,41 @@ func TestNarrow(t *testing.T) {
 				t.Errorf("got %d tasks, without %v, bound by %q, want %d, %v, %q", tasks, got.Types.Exclude, bound, c.tasks, c.exclude, c.bound)
 			}
 		})
+	}
+}
+
+// TestNarrowShares: a share counts for at most as much as on the smallest
+// device of its type.
+func TestNarrowShares(t *testing.T) {
+	l := newLedger([]Role{{Name: "team", Quota: Quota{"V100": 1, AllTypes: 2}}}, []Running{
+		{Spec: &job.Spec{Role: "team"}, Parts: []gpu.Part{{UUID: "GPU-a", Type: "V100", Milli: 250}, {UUID: "GPU-b", Type: "T4", Milli: 500}}},
+		{Spec: &job.Spec{Role: "team"}, Parts: []gpu.Part{{UUID: "GPU-a", Type: "V100", Milli: 1000}}, Left: true},
+	})
+	l.agents = []fit.Agent{{Inventory: []gpu.Device{{Model: "Tesla V100-SXM2-32GB", MemMiB: 32000}, {Model: "Tesla V100-SXM2-16GB", MemMiB: 16000}, {Model: "Tesla T4", MemMiB: 15360}}}}
+	for _, c := range []struct {
+		name    string
+		gpus    int
+		share   gpu.Share
+		types   []string
+		tasks   int
+		exclude []string
+	}{
+		{"memory of the smaller V100", 1, gpu.Share{MemMiB: 4000}, []string{"V100"}, 3, nil},
+		{"of two each", 2, gpu.Share{MemMiB: 4000}, []string{"V100"}, 1, nil},
+		{"cores are more than memory", 1, gpu.Share{MemMiB: 4000, Cores: 40}, []string{"V100"}, 1, nil},
+		{"percent", 1, gpu.Share{MemPercent: 15}, []string{"V100"}, 5, nil},
+		{"alone", 1, gpu.Share{Cores: 100}, nil, 1, []string{"V100"}},
+		{"all types together", 1, gpu.Share{MemMiB: 7680}, []string{"T4"}, 2, nil},
+		{"a type that nobody has", 1, gpu.Share{MemMiB: 100}, []string{"A100"}, 1, nil},
+		{"the least there is", 1, gpu.Share{MemMiB: 1}, []string{"T4"}, 1250, nil},
+	} {
+		got, tasks, _ := l.narrow("team", gpu.Request{GPUs: c.gpus, Share: c.share, Types: gpu.Types{Include: c.types}})
+		if tasks != c.tasks || cmp.Diff(c.exclude, got.Types.Exclude) != "" {
+			t.Errorf("%s: got %d tasks, without %v, want %d, %v", c.name, tasks, got.Types.Exclude, c.tasks, c.exclude)
+		}
+	}
+	if got := l.share("team"); got != 750 {
+		t.Errorf("the role holds %g thousandths, want 750", got)
 	}
 }
 

@@ -104,6 +104,10 @@ func (p *script) run(words []string) {
 		p.offers = append(p.offers, p.parseOffer(args[0], opt))
 	case "inverse":
 		p.step(InverseOffers{Offers: []InverseOffer{{ID: args[0], AgentID: opt["agent"], Start: p.now.Add(p.duration(opt["in"]))}}})
+	case "policy":
+		policy := p.st.cfg.Policy
+		policy.Fit.Name = args[0]
+		p.step(PolicyChanged{Policy: policy})
 	case "roles":
 		p.step(PolicyChanged{Policy: p.parseRoles(args)})
 	case "subscribed":
@@ -138,7 +142,7 @@ func (p *script) run(words []string) {
 		p.step(AgentLost{AgentID: args[0]})
 	case "agent":
 		n, _ := strconv.Atoi(opt["gpus"])
-		p.step(Agents{Agents: []Agent{{ID: args[0], GPUs: n, Types: list(opt["types"]), Draining: slices.Contains(args, "draining")}}})
+		p.step(Agents{Agents: []Agent{{ID: args[0], GPUs: n, Types: list(opt["types"]), Shared: p.parseShared(opt["shared"]), Draining: slices.Contains(args, "draining")}}})
 	case "wait":
 		p.now = p.now.Add(p.duration(args[0]))
 		p.step(Tick{})
@@ -167,6 +171,18 @@ func (p *script) run(words []string) {
 			health = map[bool]string{true: "healthy", false: "unhealthy"}[*task.Healthy]
 		}
 		fmt.Fprintf(&p.out, "task %s %s, health %s, check %q, message %q\n", args[0], task.State, health, task.Check, task.Message)
+	case "held":
+		for _, j := range p.st.Jobs() {
+			for i := range j.Tasks {
+				if t := &j.Tasks[i]; t.State.Placed() {
+					fmt.Fprintf(&p.out, "%s.%d holds %v %v", j.Spec.Name, i, t.DeviceIDs, t.GPUTypes)
+					for _, part := range t.Parts {
+						fmt.Fprintf(&p.out, " %+v", plainPart(part))
+					}
+					fmt.Fprintln(&p.out)
+				}
+			}
+		}
 	case "env":
 		for _, l := range p.launched {
 			for _, name := range slices.Sorted(maps.Keys(l.Env)) {
@@ -277,13 +293,37 @@ func (p *script) parseRoles(args []string) Policy {
 	return policy
 }
 
-// parseOffer reads agent=A gpus=N ids=GPU-a,… types=V100,… have=GPU-a:V100,…
-// role=R ports=FIRST-LAST away=DURATION driver=VERSION reserved=yes or both
+// plainPart prints all that a part has.
+type plainPart gpu.Part
+
+// parseShared reads GPU-a:MIB:PERCENT,…
+func (p *script) parseShared(text string) (all []Shared) {
+	for _, d := range list(text) {
+		part := strings.Split(d, ":")
+		all = append(all, Shared{UUID: part[0], MemMiB: int64(float(part[1], 0)), Cores: int(float(part[2], 0))})
+	}
+	return all
+}
+
+// parseShare reads 3072, 30% or nothing, and cores.
+func parseShare(memory, cores string) (s gpu.Share) {
+	s.Cores = int(float(cores, 0))
+	if percent, ok := strings.CutSuffix(memory, "%"); ok {
+		s.MemPercent = int(float(percent, 0))
+	} else {
+		s.MemMiB = int64(float(memory, 0))
+	}
+	return s
+}
+
+// parseOffer reads agent=A gpus=N ids=GPU-a,… types=V100,…
+// have=GPU-a:V100[:MIB],… shared=GPU-a:MIB:PERCENT,… role=R ports=FIRST-LAST away=DURATION
+// driver=VERSION reserved=yes or both
 func (p *script) parseOffer(id string, opt map[string]string) Offer {
 	o := Offer{
 		ID: id, AgentID: opt["agent"], Hostname: opt["agent"] + ".example", AgentURL: "http://" + opt["agent"],
 		Free:  Amount{CPUs: float(opt["cpus"], 16), MemMiB: float(opt["mem"], 65536), DiskMiB: float(opt["disk"], 10000)},
-		Types: list(opt["types"]), DeviceIDs: list(opt["ids"]), GPUs: len(list(opt["ids"])),
+		Types: list(opt["types"]), DeviceIDs: list(opt["ids"]), GPUs: len(list(opt["ids"])), Shared: p.parseShared(opt["shared"]),
 	}
 	if n, err := strconv.Atoi(opt["gpus"]); err == nil {
 		o.GPUs = n
@@ -302,12 +342,14 @@ func (p *script) parseOffer(id string, opt map[string]string) Offer {
 	}
 	for i, d := range list(opt["have"]) {
 		uuid, model, _ := strings.Cut(d, ":")
-		o.Inventory = append(o.Inventory, gpu.Device{UUID: uuid, Model: model, Minor: i})
+		model, mem, _ := strings.Cut(model, ":")
+		o.Inventory = append(o.Inventory, gpu.Device{UUID: uuid, Model: model, MemMiB: int64(float(mem, 0)), Minor: i})
 	}
 	return o
 }
 
-// parseSpec reads NAME tasks=N gpus=N type=… not=… cpus= mem= disk= role=
+// parseSpec reads NAME tasks=N gpus=N share=MIB or PERCENT% cores=N type=…
+// not=… uuid=… not-uuid=… cpus= mem= disk= role=
 // priority= retries= ports= run= timeout= maxwait= grace= where=FIELD:OP:VALUE
 // names= host=PORT,… group= backoff= replace= and the words gang, preemptible and service.
 func (p *script) parseSpec(args []string, opt map[string]string) job.Spec {
@@ -316,7 +358,10 @@ func (p *script) parseSpec(args []string, opt map[string]string) job.Spec {
 	gpus, _ := strconv.Atoi(opt["gpus"])
 	s := job.Spec{
 		Name: name, Tasks: tasks, CPUs: float(opt["cpus"], 1), MemMiB: float(opt["mem"], 256), DiskMiB: float(opt["disk"], 0),
-		Request: gpu.Request{GPUs: gpus, Types: gpu.Types{Include: list(opt["type"]), Exclude: list(opt["not"])}},
+		Request: gpu.Request{
+			GPUs: gpus, Types: gpu.Types{Include: list(opt["type"]), Exclude: list(opt["not"])}, Share: parseShare(opt["share"], opt["cores"]),
+			Devices: gpu.Devices{Include: list(opt["uuid"]), Exclude: list(opt["not-uuid"])},
+		},
 		Command: []string{"true"}, Role: opt["role"], Priority: int(float(opt["priority"], 0)),
 		Retries: int(float(opt["retries"], 0)), Container: job.Container{Ports: make([]job.Port, int(float(opt["ports"], 0)))},
 		RunTime: p.duration(opt["run"]), Timeout: p.duration(opt["timeout"]), MaxWait: p.duration(opt["maxwait"]),

@@ -27,9 +27,10 @@ type State struct {
 	reconcile   reconciliation
 	demands     map[string]*demand // by role
 	pool        pool
-	agents      map[agentKey]seen // as last offered, less what was taken
-	cluster     map[string]Agent  // as the master last listed them; nil before
-	turns       map[string]Reason // of jobs that no agent was short for
+	agents      map[agentKey]seen   // as last offered, less what was taken
+	cluster     map[string]Agent    // as the master last listed them; nil before
+	shared      map[string][]Shared // of those, what they share
+	turns       map[string]Reason   // of jobs that no agent was short for
 	workload    workload
 	yielded     map[string]time.Time // when an agent's offers were given back for another role
 	leaving     []leaving            // tasks whose places have not been offered again

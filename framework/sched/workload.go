@@ -2,7 +2,6 @@ package sched
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"mesos-gpu/framework/sched/fit"
@@ -23,14 +22,14 @@ type workload struct {
 	typical []fit.Typical // nil: to be made anew
 }
 
-func kindOf(s *job.Spec) string { return fmt.Sprint(s.CPUs, s.MemMiB, s.Request) }
-
 // add counts a job in, or out with sign -1.
 func (w *workload) add(s *job.Spec, p *Policy, sign int) {
-	key := kindOf(s)
+	d := fit.Demand{Amount: Amount{CPUs: s.CPUs, MemMiB: s.MemMiB}, Request: s.Request}
+	key := d.Key()
 	k := w.kinds[key]
 	if k == nil {
-		k = &fit.Typical{Demand: fit.Demand{Amount: p.need(s), Overhead: p.Overhead, Request: s.Request}}
+		d.Amount, d.Overhead = p.need(s), p.Overhead
+		k = &fit.Typical{Demand: d}
 		w.kinds[key] = k
 	}
 	if k.Weight += float64(sign * s.Tasks); k.Weight <= 0 {

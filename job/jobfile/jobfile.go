@@ -90,7 +90,7 @@ func parse(text []byte) (*job.Spec, error) {
 	for name, set := range keys {
 		all[name] = func(n *yaml.Node) error { return set(spec, n) }
 	}
-	return spec, fields(root, all)
+	return spec, errors.Join(fields(root, all), oneCount(root))
 }
 
 // Keys lists the keys of a job file in alphabetical order.

@@ -99,6 +99,29 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
+func TestReadShares(t *testing.T) {
+	for _, c := range []struct {
+		lines string
+		gpus  int
+		want  gpu.Share
+	}{
+		{"share: {memory: 4GiB}", 1, gpu.Share{MemMiB: 4096}},
+		{"share: {memory: 1.5, cores: 0}", 1, gpu.Share{MemMiB: 2}},
+		{"share: {memory: 30%, cores: 30, gpus: 2}", 2, gpu.Share{MemPercent: 30, Cores: 30}},
+		{"share: {memory: 100 %, gpus: 2}\ngpus: 2", 2, gpu.Share{MemPercent: 100}},
+		{"gpus: 3\nshare: {cores: 100}\ngpu_topology: any", 3, gpu.Share{Cores: 100}},
+	} {
+		got, err := Read(strings.NewReader(head+"\n"+c.lines+"\n"), "f")
+		if err != nil {
+			t.Errorf("%s: %v", c.lines, err)
+			continue
+		}
+		if got.Request.GPUs != c.gpus || got.Request.Share != c.want {
+			t.Errorf("%s: got %d GPUs, %+v; want %d, %+v", c.lines, got.Request.GPUs, got.Request.Share, c.gpus, c.want)
+		}
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	for _, c := range []struct{ name, file, want string }{
 		{"misspelt key", "name: a\ngpu_typ: V100\ngpus: 1\ncommand: ls", `f.yaml:2: unknown key "gpu_typ"; did you mean "gpu_type"?`},
@@ -119,6 +142,14 @@ func TestRefusals(t *testing.T) {
 		{"two jobs", "name: a\ncommand: ls\n---\nname: b\n", `f.yaml:3: a second document begins here`},
 		{"alias", "name: &n a\ncommand: *n", `f.yaml:2: command: job files take no YAML aliases`},
 		{"no tasks", "name: a\ncommand: ls\ntasks: 0", `f.yaml:3: tasks: 0 is not above 0`},
+		{"share of nothing", "name: a\nshare: {gpus: 1}\ncommand: ls", `f.yaml:2: share: needs memory, cores or both`},
+		{"share in a word", "name: a\nshare: 4GiB\ncommand: ls", `f.yaml:2: share: needs keys: cores, gpus, memory`},
+		{"share's memory", "name: a\nshare: {memory: much}\ncommand: ls", `f.yaml:2: share: memory: "much" is not a size such as 512MiB or 4GiB, nor a part such as 30%`},
+		{"share's percent", "name: a\nshare: {memory: 0.5%}\ncommand: ls", `f.yaml:2: share: memory: "0.5%" is no whole number of percent from 1% to 100%`},
+		{"share's cores", "name: a\nshare: {cores: 101}\ncommand: ls", `f.yaml: share: cores of a share are 101 %: give 1 to 100`},
+		{"share of no GPU", "name: a\nshare: {memory: 1GiB, gpus: 0}\ncommand: ls", `f.yaml:2: share: gpus: 0 is not above 0`},
+		{"two numbers of GPUs", "name: a\nshare: {memory: 1GiB, gpus: 2}\ngpus: 3\ncommand: ls", `f.yaml:2: share: gpus: 2, and gpus: 3 in line 3: write one of them`},
+		{"share with topology", "name: a\nshare: {memory: 1GiB, gpus: 2}\ngpu_topology: nvlink\ncommand: ls", `f.yaml: share: parts of devices have no gpu_topology: leave nvlink out, or ask for whole GPUs`},
 		{"list", "- a", `f.yaml:1: a job file is a list of keys`},
 		{"bad YAML", "name: [a", `f.yaml: line 1`},
 	} {

@@ -19,6 +19,7 @@ var keys = map[string]func(*job.Spec, *yaml.Node) error{
 	"name":       func(s *job.Spec, n *yaml.Node) error { return text(n, &s.Name) },
 	"tasks":      func(s *job.Spec, n *yaml.Node) error { return positive(n, &s.Tasks) },
 	"gpus":       func(s *job.Spec, n *yaml.Node) error { return count(n, &s.Request.GPUs) },
+	"share":      func(s *job.Spec, n *yaml.Node) error { return share(n, &s.Request) },
 	"gpu_type":   func(s *job.Spec, n *yaml.Node) error { return types(n, &s.Request.Types) },
 	"cpus":       func(s *job.Spec, n *yaml.Node) error { return number(n, &s.CPUs) },
 	"mem":        func(s *job.Spec, n *yaml.Node) error { return size(n, &s.MemMiB) },

@@ -75,6 +75,13 @@ env: {node.name: a, "a b": c}
 image_entrypoint: true
 ports: [{host: 8080}]
 health_check: [{tcp: 80, failures: never}, {command: [probe]}]
+`, head + `
+share: {memory: 4GiB, cores: 30, gpus: 2}
+`, head + `
+gpus: 3
+share: {memory: 30%}
+`, head + `
+share: {cores: 100}
 `}
 
 // What is written has every key, and is what was read.

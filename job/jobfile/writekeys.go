@@ -13,6 +13,7 @@ func ofJob(s *job.Spec) *mapping {
 	m.put("name", s.Name)
 	m.set("tasks", s.Tasks)
 	m.put("gpus", s.Request.GPUs)
+	m.put("share", ofShare(s))
 	m.put("gpu_type", ofIncluded(s.Request.Types.Include, s.Request.Types.Exclude))
 	m.put("gpu_uuid", ofIncluded(s.Request.Devices.Include, s.Request.Devices.Exclude))
 	m.put("gpu_mem", sized(float64(s.Request.MinMemMiB)))

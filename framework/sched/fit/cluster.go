@@ -20,10 +20,11 @@ type Cluster struct {
 	policy *scorer
 	now    time.Time
 	rooms  []room
-	// shares are thousandths free of each slot, whole the slots that are
-	// wholly free, as bits. room says where an agent's begin.
-	shares []int16
-	whole  []uint64
+	// whole are the slots that are free to be taken whole, as bits; parts is
+	// what is free of each slot that tasks share, and alls what there is of
+	// it, on agents with such. room says where an agent's begin.
+	whole       []uint64
+	parts, alls []part
 	// plain is how the policy ranks each agent as it is; see scorer.
 	plain []int64
 	// glances rule most agents out without a look at their rooms.
@@ -33,7 +34,9 @@ type Cluster struct {
 	// scratch
 	mask   []uint64
 	slots  []int
-	sketch []int16
+	chosen []int
+	ways   []way
+	sketch []part
 }
 
 // room is what one agent has free.
@@ -43,11 +46,11 @@ type room struct {
 	kind       *kind
 	uuids      []string // by slot
 	ports      []PortRange
-	dev        int32 // where its slots begin in Cluster.shares
+	part       int32 // where its slots begin in Cluster.parts; -1: none is shared
 	word       int32 // where they begin in Cluster.whole
 	gpus       int32 // the scalar
 	wholes     int32 // slots wholly free
-	partial    int32 // slots partly free
+	partial    int32 // slots of which a part may be taken, wholes aside
 	nports     int32
 	role       int32
 	hold       int32 // in Cluster.holds, plus one; 0: none
@@ -72,6 +75,7 @@ type hold struct {
 	amount amount
 	gpus   int32
 	mask   []uint64
+	parts  []part // by slot; nil: none
 }
 
 // NewCluster joins what agents have free with a policy for taking it. It does
@@ -108,11 +112,33 @@ func (c *Cluster) open(i int) {
 		gpus: int32(min(max(a.GPUs, 0), maxGPUs)), role: c.world.role(a.Role), named: len(a.DeviceIDs) > 0,
 	}
 	r.nports = int32(countPorts(r.ports))
-	c.furnish(i, a.DeviceIDs)
+	shares := len(a.Shared) > 0 || len(a.AllShared) > 0
+	if !shares {
+		c.furnish(i, a.DeviceIDs)
+	} else {
+		c.world.shares = true
+		c.furnish(i, withShared(a))
+		c.openShared(a, r)
+		r.named = true
+	}
 	for _, id := range a.DeviceIDs {
-		c.give(r, slotOf(r.uuids, id), wholeDevice)
+		c.give(r, slotOf(r.uuids, id))
 	}
 	r.wholes = int32(count(c.wholeOf(r)))
+	if shares {
+		c.tally(r)
+	}
+}
+
+// withShared are all devices that the agent has a word about.
+func withShared(a *Agent) []string {
+	ids := slices.Clone(a.DeviceIDs)
+	for _, list := range [][]Shared{a.Shared, a.AllShared} {
+		for _, s := range list {
+			ids = append(ids, s.UUID)
+		}
+	}
+	return ids
 }
 
 // furnish gives a room slots for the agent's devices, all taken.
@@ -124,9 +150,11 @@ func (c *Cluster) furnish(i int, more []string) {
 	for s := range devices {
 		r.uuids[s] = devices[s].UUID
 	}
-	r.dev, r.word = int32(len(c.shares)), int32(len(c.whole))
-	c.shares = append(c.shares, make([]int16, len(devices))...)
+	r.part, r.word = -1, int32(len(c.whole))
 	c.whole = append(c.whole, make([]uint64, words(len(devices)))...)
+	if r.kind.divisible {
+		c.divide(r)
+	}
 }
 
 func (c *Cluster) until(t time.Time) int64 {
@@ -144,34 +172,34 @@ func (c *Cluster) Agents() []Agent { return c.world.agents }
 func (c *Cluster) Clone() *Cluster {
 	d := &Cluster{
 		world: c.world, policy: c.policy, now: c.now,
-		rooms: slices.Clone(c.rooms), shares: slices.Clone(c.shares), whole: slices.Clone(c.whole),
+		rooms: slices.Clone(c.rooms), whole: slices.Clone(c.whole), parts: slices.Clone(c.parts), alls: slices.Clone(c.alls),
 		plain: slices.Clone(c.plain), glances: slices.Clone(c.glances), holds: slices.Clone(c.holds),
 	}
 	d.ranks.start(len(d.rooms))
 	return d
 }
 
-func (c *Cluster) sharesOf(r *room) []int16 {
-	return c.shares[r.dev : int(r.dev)+len(r.kind.slots)]
-}
-
 func (c *Cluster) wholeOf(r *room) []uint64 {
 	return c.whole[r.word : int(r.word)+words(len(r.kind.slots))]
 }
 
-// give makes so much of a slot free again.
-func (c *Cluster) give(r *room, slot int, milli int16) {
-	s := &c.shares[int(r.dev)+slot]
-	*s = min(*s+milli, wholeDevice)
-	if *s == wholeDevice {
-		c.whole[int(r.word)+slot/64] |= 1 << (slot % 64)
+// give makes a slot free to be taken whole, unless tasks share it.
+func (c *Cluster) give(r *room, slot int) {
+	if c.isShared(r, slot) {
+		return
+	}
+	c.whole[int(r.word)+slot/64] |= 1 << (slot % 64)
+	if r.kind.divisible {
+		c.parts[int(r.part)+slot].mem = wholeDevice
 	}
 }
 
-// takeOff makes so much of a slot taken.
-func (c *Cluster) takeOff(r *room, slot int, milli int16) {
-	c.shares[int(r.dev)+slot] -= milli
+// takeOff makes a whole slot taken.
+func (c *Cluster) takeOff(r *room, slot int) {
 	c.whole[int(r.word)+slot/64] &^= 1 << (slot % 64)
+	if r.kind.divisible {
+		c.parts[int(r.part)+slot].mem = 0
+	}
 }
 
 // freeGPUs is how many whole GPUs may be taken: a task takes the scalar and,
@@ -186,16 +214,26 @@ func (r *room) freeGPUs() int32 {
 // changed brings up to date what depends on what is free.
 func (c *Cluster) changed(i int) {
 	r := &c.rooms[i]
-	wholes, partial := 0, int32(0)
+	wholes := 0
 	for _, m := range c.wholeOf(r) {
 		wholes += bits.OnesCount64(m)
 	}
-	for _, s := range c.sharesOf(r) {
-		if s > 0 && s < wholeDevice {
-			partial++
-		}
-	}
-	r.wholes, r.partial, r.generation = int32(wholes), partial, 0
+	r.wholes, r.generation = int32(wholes), 0
+	c.tally(r)
 	c.rate(i)
 	c.ranks.changed(i)
+}
+
+// tally counts the slots that are free in part.
+func (c *Cluster) tally(r *room) {
+	r.partial = 0
+	most := int32(math.MaxInt32)
+	if r.kind.divisible {
+		most = wholeDevice // else it is a whole one
+	}
+	for _, p := range c.partsOf(r) {
+		if p.mem > 0 && p.mem < most {
+			r.partial++
+		}
+	}
 }

@@ -70,7 +70,10 @@ func bruteForce(n *naive, d *Demand, tasks int) bool {
 			continue
 		}
 		for _, ids := range choices(&n.agents[i], d) {
-			s := Spot{Agent: i, DeviceIDs: ids, GPUs: d.Request.GPUs, Milli: d.Milli, Ports: naivePorts(&n.agents[i], d)}
+			s := Spot{Agent: i, DeviceIDs: ids, GPUs: d.Request.GPUs, Ports: naivePorts(&n.agents[i], d)}
+			if !d.Request.Share.Whole() && d.Request.GPUs > 0 {
+				s.DeviceIDs, s.Parts = nil, n.agents[i].partsFor(d, ids)
+			}
 			n.apply(d, s, -1)
 			ok := bruteForce(n, d, tasks-1)
 			n.apply(d, s, 1)
@@ -80,6 +83,19 @@ func bruteForce(n *naive, d *Demand, tasks int) bool {
 		}
 	}
 	return false
+}
+
+// partsFor are the parts of those devices.
+func (a *naiveAgent) partsFor(d *Demand, ids []string) (parts []gpu.Part) {
+	for _, id := range ids {
+		p := gpu.Part{UUID: id, MemMiB: int64(thousandthsOf(d.Request.Share))}
+		if !a.facts.Divisible {
+			mem, cores := a.part(d.Request.Share, id)
+			p.MemMiB, p.Cores = mem, int(cores)
+		}
+		parts = append(parts, p)
+	}
+	return parts
 }
 
 // naivePorts are the demand's own numbers, and the lowest for the others.
@@ -106,15 +122,15 @@ func choices(a *naiveAgent, d *Demand) [][]string {
 	if !a.named || d.Request.GPUs == 0 {
 		return [][]string{nil}
 	}
-	enough := wholeDevice
-	if d.Milli > 0 {
-		enough = d.Milli
-	}
 	var good []string
 	for id, free := range a.parts {
-		if free >= enough && naiveDevice(d.Request, a.device(id)) && (free < wholeDevice || a.gpus > 0) {
+		if free == wholeDevice && naiveDevice(d.Request, a.device(id)) && a.gpus > 0 {
 			good = append(good, id)
 		}
+	}
+	if !d.Request.Share.Whole() {
+		good = a.givers(d, a.gpus)
+		d = &Demand{Request: gpu.Request{GPUs: d.Request.GPUs}} // parts have no topology
 	}
 	var sets [][]string
 	var grow func(from int, set []string)
@@ -147,8 +163,9 @@ func TestClone(t *testing.T) {
 		still := clone.Clone()
 		clone.Fill(other, 3)
 		for _, a := range clone.Agents() {
-			clone.Release(a.ID, a.Role, Amount{CPUs: 1}, 1, []string{"GPU-new"}, []int{1})
-			clone.Reserve(a.ID, a.Role, Amount{CPUs: 1}, 1, []string{"GPU-new"})
+			h := Holding{Amount{CPUs: 1}, 1, []string{"GPU-new"}, []gpu.Part{{UUID: "GPU-part", MemMiB: 1}}, []int{1}}
+			clone.Release(a.ID, a.Role, h)
+			clone.Reserve(a.ID, a.Role, h)
 		}
 		m.same(t)
 		want := still.Fill(other, 2)
@@ -163,8 +180,8 @@ func TestClone(t *testing.T) {
 func TestHoldOutlivesANewDevice(t *testing.T) {
 	a := Agent{ID: "a", Types: []string{"V100"}, GPUs: 2, DeviceIDs: []string{"b", "c"}}
 	c := NewCluster([]Agent{a}, Policy{}, noon)
-	c.Reserve("a", "", Amount{}, 1, []string{"b"})
-	c.Release("a", "", Amount{}, 1, []string{"a"}, nil)
+	c.Reserve("a", "", Holding{GPUs: 1, DeviceIDs: []string{"b"}})
+	c.Release("a", "", Holding{GPUs: 1, DeviceIDs: []string{"a"}})
 	spots := c.Fill(&Demand{Request: gpu.Request{GPUs: 1}, Beyond: true}, 3)
 	if len(spots) != 2 || spots[0].DeviceIDs[0] != "a" || spots[1].DeviceIDs[0] != "c" {
 		t.Errorf("got %+v, want a and c", spots)

@@ -20,12 +20,9 @@ type Demand struct {
 	Amount, Overhead Amount
 	// Ports counts host ports. HostPorts are the numbers that the first of them
 	// must have; 0 is any, and so are those that it does not name.
-	Ports     int
-	HostPorts []int
-	Request   gpu.Request
-	// Milli is how many thousandths of one device a task takes, which is one
-	// that others may share; 0 means whole devices. Request.GPUs must be 1.
-	Milli       int
+	Ports       int
+	HostPorts   []int
+	Request     gpu.Request
 	Constraints []job.Constraint
 	// Runs is how long a task runs; 0 where nobody knows.
 	Runs time.Duration
@@ -41,13 +38,14 @@ type Demand struct {
 type Spot struct {
 	// Agent indexes Cluster.Agents.
 	Agent int
-	// DeviceIDs are the devices the task gets, by UUID; nil where its agent
-	// hands out GPUs by count alone.
+	// DeviceIDs are the devices the task gets whole, by UUID; nil where its
+	// agent hands out GPUs by count alone.
 	DeviceIDs []string
-	GPUs      int
-	Ports     []int
-	// Milli is how much of the one device it gets; 0 means all of each.
-	Milli int
+	// GPUs counts devices, whole or in part.
+	GPUs  int
+	Ports []int
+	// Parts are what it gets of devices that tasks share, one each.
+	Parts []gpu.Part
 }
 
 // unknownRun is how long a task without a known run time must be able to run
@@ -59,9 +57,11 @@ type class struct {
 	id     int32
 	role   int32 // -1: no agent has it
 	gpus   int32
-	milli  int32
+	milli  int32 // thousandths it takes of a device that is divisible
 	ports  int32
 	hosts  []int // Demand.HostPorts; nil: any
+	shared bool  // it wants parts of devices
+	share  gpu.Share
 	beyond bool
 	need   amount
 	lasts  int64 // nanoseconds that an agent must stay available
@@ -69,6 +69,7 @@ type class struct {
 	filter *filter // nil: every agent
 	perJob []job.Constraint
 	uses   int
+	least  glance // what a task must find at the least
 }
 
 // class finds or makes the demand's.
@@ -85,8 +86,12 @@ func (c *Cluster) class(d *Demand) *class {
 	if id, ok := w.roles[d.Role]; ok {
 		cl.role = id
 	}
-	if cl.gpus == 1 {
-		cl.milli = int32(min(max(d.Milli, 0), wholeDevice)) % wholeDevice
+	if cl.gpus > 0 && !d.Request.Share.Whole() {
+		cl.shared, cl.share, cl.milli = true, d.Request.Share, thousandthsOf(d.Request.Share)
+	}
+	cl.least = glanceOf(cl.need.cpus, cl.gpus)
+	if cl.shared {
+		cl.least.gpus = 1
 	}
 	w.classes[string(w.key)] = cl
 	cl.wish = w.wish(d.Request)
@@ -111,11 +116,15 @@ func lasts(runs time.Duration) int64 {
 	return int64(runs)
 }
 
+// Key is equal for demands that find the same places, the other tasks of
+// their jobs aside.
+func (d *Demand) Key() string { return string(d.appendKey(nil)) }
+
 // appendKey writes all that tells classes apart. Texts carry their lengths.
 func (d *Demand) appendKey(b []byte) []byte {
 	b = appendText(b, d.Role)
 	need := d.Amount.milli()
-	for _, n := range [...]int64{need.cpus, need.mem, need.disk, int64(d.Ports), int64(d.Milli), int64(d.Runs), int64(len(d.HostPorts))} {
+	for _, n := range [...]int64{need.cpus, need.mem, need.disk, int64(d.Ports), int64(d.Runs), int64(len(d.HostPorts))} {
 		b = binary.AppendVarint(b, n)
 	}
 	for _, p := range d.HostPorts {
@@ -141,8 +150,9 @@ func appendTexts(b []byte, list []string) []byte {
 }
 
 func appendRequest(b []byte, r gpu.Request) []byte {
-	b = binary.AppendVarint(b, int64(r.GPUs))
-	b = binary.AppendVarint(b, r.MinMemMiB)
+	for _, n := range [...]int64{int64(r.GPUs), r.Share.MemMiB, int64(r.Share.MemPercent), int64(r.Share.Cores), r.MinMemMiB} {
+		b = binary.AppendVarint(b, n)
+	}
 	b = appendTexts(b, r.Types.Include)
 	b = appendTexts(b, r.Types.Exclude)
 	b = appendTexts(b, r.Devices.Include)

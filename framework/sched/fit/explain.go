@@ -106,8 +106,8 @@ func (q *asked) lack() string {
 }
 
 func (q *asked) wanted() string {
-	if q.cl.milli > 0 {
-		return fmt.Sprintf("%s of one %s", number(int64(q.cl.milli)), q.devices())
+	if q.cl.shared {
+		return q.wantedParts()
 	}
 	return fmt.Sprintf("%d free %s", q.cl.gpus, q.devices())
 }
@@ -167,6 +167,9 @@ func (q *asked) explainGPUs(agents []int) Shortage {
 	var short Shortage
 	if enough := where(good, q.enough); len(enough) > 0 {
 		short = q.explainRest(enough, q.wanted())
+	} else if q.cl.shared {
+		o := q.survey(where(agents, func(i int) bool { return !q.hasType(i) || !failsAny(rules, i) }))
+		short = Shortage{q.lack(), o.text(q)}
 	} else {
 		short = Shortage{q.lack(), q.seenTyped(good)}
 	}
@@ -175,8 +178,8 @@ func (q *asked) explainGPUs(agents []int) Shortage {
 }
 
 func (q *asked) enough(i int) bool {
-	if q.cl.milli > 0 {
-		return q.fitsShare(&q.rooms[i], q.cl)
+	if q.cl.shared {
+		return q.fitsParts(&q.rooms[i], q.cl)
 	}
 	return q.available(i, q.cl) >= int(q.cl.gpus)
 }
@@ -200,14 +203,11 @@ func (q *asked) seenTyped(good []int) string {
 		noun = "such GPUs"
 	}
 	seen := fmt.Sprintf("%s %s, ", have(len(good)), noun)
-	if q.cl.milli > 0 {
-		return seen + q.seenShares(good)
-	}
 	together := ""
 	if q.cl.wish.topology != "" {
 		together = " together"
 	}
-	most, with, largest := 0, 0, 0
+	most, with, largest, shared := 0, 0, 0, 0
 	told := true
 	for _, i := range good {
 		switch n := q.available(i, q.cl); {
@@ -219,36 +219,38 @@ func (q *asked) seenTyped(good []int) string {
 		total := q.total(i)
 		told = told && total > 0
 		largest = max(largest, total)
+		shared += q.shared(i)
 	}
 	switch {
 	case told && largest < int(q.cl.gpus):
-		return seen + fmt.Sprintf("the largest has %d", largest)
+		seen += fmt.Sprintf("the largest has %d", largest)
 	case most == 0:
-		return seen + "none has one free"
+		seen += "none has one free"
 	case with == 1:
-		return seen + fmt.Sprintf("1 has %d free", most) + together
+		seen += fmt.Sprintf("1 has %d free", most) + together
 	default:
-		return seen + fmt.Sprintf("%d have %d free", with, most) + together
+		seen += fmt.Sprintf("%d have %d free", with, most) + together
 	}
+	if shared > 0 {
+		seen += fmt.Sprintf("; %d %s shared (not whole)", shared, areAgents(shared, "is", "are"))
+	}
+	return seen
+}
+
+// shared counts the devices that would do if they were not shared.
+func (q *asked) shared(i int) int {
+	r := &q.rooms[i]
+	if r.part < 0 || r.kind.divisible {
+		return 0
+	}
+	mask := q.cl.wish.on(r.kind, q.world).mask
+	return len(where(members(mask, nil), func(s int) bool { return q.isShared(r, s) && q.cl.wish.uuid(r.uuids[s]) }))
 }
 
 // special tells a wish that is about more than types.
 func (w *wish) special() bool {
 	r := &w.request
 	return w.named || w.topology != "" || r.MinMemMiB > 0 || r.MinDriver != "" || r.MinCUDA != ""
-}
-
-func (q *asked) seenShares(good []int) string {
-	most := int16(0)
-	for _, i := range good {
-		any := *q.cl
-		any.milli = 1
-		q.shareSlots(i, &any, func(_ int, free int16) { most = max(most, free) })
-	}
-	if most == 0 {
-		return "none has any of one free"
-	}
-	return "the most free of one is " + number(int64(most))
 }
 
 // total counts the GPUs that would do if all were free; 0 where the agent
@@ -259,7 +261,7 @@ func (q *asked) total(i int) int {
 	if r.kind.listed {
 		n := 0
 		for _, s := range members(m.mask, nil) {
-			if q.cl.wish.uuid(r.uuids[s]) {
+			if q.cl.wish.uuid(r.uuids[s]) && !q.isShared(r, s) {
 				n++
 			}
 		}

@@ -144,8 +144,9 @@ func (c *Cluster) Refusal(i int, d *Demand) string {
 		}
 	}
 	if q.cl.gpus > 0 && !q.enough(i) {
-		if q.cl.milli > 0 {
-			return fmt.Sprintf("%s wants %s, agent: %s", d.Job, q.wanted(), q.seenShares([]int{i}))
+		if q.cl.shared {
+			o := q.survey([]int{i})
+			return fmt.Sprintf("%s wants %s, agent: %s", d.Job, q.wanted(), o.text(&q))
 		}
 		return fmt.Sprintf("%s wants %d %s, agent has %d free", d.Job, q.cl.gpus, q.devices(), q.available(i, q.cl))
 	}

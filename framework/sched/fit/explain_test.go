@@ -31,6 +31,16 @@ func constraint(t *testing.T, text string) job.Constraint {
 	return con
 }
 
+// sharing are two agents with four devices each, some of them shared.
+func sharing() []Agent {
+	a, b := typed("a", v100, 0), typed("b", v100, 0)
+	a.Inventory[3].Model = k80
+	a.Shared = []Shared{{"a0", 2048, 100}, {"a1", 16160, 10}, {"a3", 16160, 100}}
+	b.Shared = []Shared{{"b0", 2048, 100}, {"b1", 1024, 10}, {"b2", 6000, 10}}
+	a.TotalGPUs, b.TotalGPUs = 1, 1
+	return []Agent{a, b}
+}
+
 func TestExplain(t *testing.T) {
 	cluster := []Agent{typed("a", v100, 1), typed("b", v100, 1), typed("c", v100, 0), {ID: "d", Free: Amount{16, 65536, 10000}, GPUs: 8, Types: []string{"K80"}}}
 	v := gpu.Types{Include: []string{"V100"}}
@@ -73,7 +83,14 @@ func TestExplain(t *testing.T) {
 		{"constraint without GPUs", cluster, Demand{Amount: Amount{CPUs: 1}, Constraints: []job.Constraint{constraint(t, "rack IS r1")}}, "1 cpus on one agent", "4 agents are known, 4 lack rack IS r1: they have no rack"},
 		{"constraint and use", cluster[:3], Demand{Request: gpu.Request{GPUs: 2}, Constraints: []job.Constraint{constraint(t, "hostname IS a.example")}}, "2 free GPUs on one agent", "1 agent has GPUs, 1 has 1 free; of the others 2 lack hostname IS a.example: they have b.example, c.example"},
 		{"maintenance", []Agent{with(cluster[0], func(a *Agent) { a.Unavailable = noon.Add(10 * time.Minute) })}, Demand{Request: gpu.Request{GPUs: 1}}, "1 free GPU on one agent", "1 agent has GPUs, 1 lacks 1h0m0s before maintenance: the longest is 10m0s"},
-		{"share", cluster[2:3], Demand{Request: gpu.Request{GPUs: 1}, Milli: 500}, "0.5 of one GPU on one agent", "1 agent has GPUs, none has any of one free"},
+		{"share", sharing(), Demand{Request: gpu.Request{GPUs: 1, Types: v, Share: gpu.Share{MemMiB: 4096, Cores: 30}}}, "4096 MiB and 30 % cores of one shared V100 on one agent",
+			"3 of 8 devices lack 4096 MiB of shared memory (most free 2048), 2 lack 30 % cores (most free 10 %), 2 are whole (not shared), 1 is of another type"},
+		{"share of two", sharing()[1:2], Demand{Request: gpu.Request{GPUs: 2, Share: gpu.Share{MemMiB: 4096}}}, "4096 MiB of each of 2 shared GPUs on one agent",
+			"2 of 4 devices lack 4096 MiB of shared memory (most free 2048), 1 is whole (not shared), 1 would do"},
+		{"alone", sharing()[:1], Demand{Request: gpu.Request{GPUs: 1, Types: v, Share: gpu.Share{Cores: 100}}}, "all of one shared V100 on one agent", "2 of 4 devices are in use, 1 is whole (not shared), 1 is of another type"},
+		{"percent", sharing()[1:], Demand{Request: gpu.Request{GPUs: 1, Types: v, Share: gpu.Share{MemPercent: 50}}}, "50 % memory of one shared V100 on one agent", "3 of 4 devices lack 50 % of shared memory (most free 6000), 1 is whole (not shared)"},
+		{"whole among shared", sharing()[1:2], Demand{Request: gpu.Request{GPUs: 2}}, "2 free GPUs on one agent", "1 agent has GPUs, the largest has 1; 3 are shared (not whole)"},
+		{"no cores left", []Agent{with(shared(1, 16000), func(a *Agent) { a.Shared[0].Cores, a.Role = 0, "" })}, Demand{Request: gpu.Request{GPUs: 1, Share: gpu.Share{MemMiB: 1}}}, "1 MiB of one shared GPU on one agent", "1 of 1 device has no cores left"},
 		{"unique", cluster[:2], Demand{Constraints: []job.Constraint{constraint(t, "hostname UNIQUE")}, Beside: []*Agent{&cluster[0], &cluster[1]}}, "an agent that hostname UNIQUE leaves to it", "2 agents have room, 2 are refused"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -87,7 +104,7 @@ func TestExplain(t *testing.T) {
 
 func TestExplainWhatIsHeldBack(t *testing.T) {
 	c := NewCluster([]Agent{typed("a", v100, 2)}, Policy{}, noon)
-	c.Reserve("a", "", Amount{}, 2, []string{"a0", "a1"})
+	c.Reserve("a", "", Holding{GPUs: 2, DeviceIDs: []string{"a0", "a1"}})
 	got := c.Explain(&Demand{Request: gpu.Request{GPUs: 1}, Beyond: true})
 	want := Shortage{"1 free GPU on one agent beside what is held back", "1 agent has room that jobs ahead need"}
 	if got != want {

@@ -2,7 +2,10 @@ package fit
 
 import (
 	"math"
+	"math/bits"
 	"slices"
+
+	"mesos-gpu/gpu"
 )
 
 // fragments measures fragmentation as FGD does ("Beware of Fragmentation",
@@ -26,7 +29,9 @@ type typical struct {
 	weight float64
 	need   amount
 	gpus   int
-	milli  int
+	milli  int  // thousandths of a device that goes whole or is divisible
+	shared bool // it wants parts
+	share  gpu.Share
 	wish   *wish
 }
 
@@ -49,8 +54,8 @@ func newFragments(w *world, list []Typical) *fragments {
 		if one.gpus > 0 {
 			one.milli = wholeDevice
 		}
-		if one.gpus == 1 && d.Milli > 0 {
-			one.milli = min(d.Milli, wholeDevice)
+		if one.gpus > 0 && !d.Request.Share.Whole() {
+			one.shared, one.share, one.milli = true, d.Request.Share, int(thousandthsOf(d.Request.Share))
 		}
 		f.typical = append(f.typical, one)
 		f.weight += one.weight
@@ -96,7 +101,7 @@ func (f *fragments) profile(w *world, r *room, free *amount) *profile {
 	for i := range f.typical {
 		t := &f.typical[i]
 		switch {
-		case t.gpus == 0 || !free.holds(&t.need) || !t.on(w, r):
+		case t.gpus == 0 || t.shared && !r.kind.divisible || !free.holds(&t.need) || !t.on(w, r):
 		case t.gpus == 1:
 			for l := f.levels[t.milli]; int(l) <= f.millis; l++ {
 				p.one[l] += t.weight
@@ -131,7 +136,7 @@ func (f *fragments) alike(w *world, k *kind) bool {
 		if f.typical[i].gpus == 0 {
 			continue
 		}
-		if m := f.typical[i].wish.on(k, w); !m.all && count(m.mask) > 0 {
+		if m := f.typical[i].wish.on(k, w); !m.all && count(m.mask) > 0 || k.divisible && f.typical[i].shared && f.typical[i].gpus > 1 {
 			k.alike = false
 		}
 	}
@@ -144,31 +149,36 @@ type state struct {
 	free  amount
 	full  int
 	slot  int
-	share int16
+	share int32
 }
 
 // fragmented is the agent's fragmentation as it is, times the weight.
 func (c *Cluster) fragmented(r *room) float64 {
+	if c.mixed(r) {
+		return c.fragmentedMixed(r, &r.free, c.sketchOf(r))
+	}
 	return c.fragmentedAs(r, &state{free: r.free, full: int(r.freeGPUs()), slot: -1})
+}
+
+// mixed reports whether the agent's devices must be looked at one by one.
+func (c *Cluster) mixed(r *room) bool {
+	return r.named && (!c.world.frag.alike(c.world, r.kind) || r.part >= 0 && !r.kind.divisible)
 }
 
 // fragmentedAs is for agents whose GPUs are alike, or go by count.
 func (c *Cluster) fragmentedAs(r *room, s *state) float64 {
 	f := c.world.frag
-	if r.named && !f.alike(c.world, r.kind) {
-		return c.fragmentedMixed(r, s, nil)
-	}
 	p := f.profile(c.world, r, &s.free)
 	idle := float64(s.full) * wholeDevice
 	usable := idle * (p.one[f.levels[wholeDevice]] + p.many[min(s.full, f.gpus)])
-	part := func(share int16) {
+	part := func(share int32) {
 		idle += float64(share)
 		usable += float64(share) * p.one[f.levels[share]]
 	}
 	if r.partial > 0 {
-		for slot, share := range c.sharesOf(r) {
-			if share > 0 && share < wholeDevice && slot != s.slot {
-				part(share)
+		for slot, p := range c.partsOf(r) {
+			if p.mem > 0 && p.mem < wholeDevice && slot != s.slot {
+				part(p.mem)
 			}
 		}
 	}
@@ -178,34 +188,41 @@ func (c *Cluster) fragmentedAs(r *room, s *state) float64 {
 	return idle*f.weight - usable
 }
 
-// fragmentedMixed looks at each device for each typical task. taken are slots
-// that are taken whole.
-func (c *Cluster) fragmentedMixed(r *room, s *state, taken []int) float64 {
+// sketchOf copies what is free of each slot, to draw in what would be taken.
+// Of slots that go whole it has thousandths. It is good until the next call.
+func (c *Cluster) sketchOf(r *room) []part {
+	sketch := append(c.sketch[:0], c.partsOf(r)...)
+	if r.part < 0 {
+		sketch = append(sketch, make([]part, len(r.kind.slots))...)
+	}
+	c.sketch = sketch
+	for w, m := range c.wholeOf(r) {
+		for ; m != 0; m &= m - 1 {
+			sketch[w*64+bits.TrailingZeros64(m)] = part{mem: wholeDevice}
+		}
+	}
+	return sketch
+}
+
+// fragmentedMixed looks at each device for each typical task.
+func (c *Cluster) fragmentedMixed(r *room, free *amount, sketch []part) float64 {
 	f := c.world.frag
-	shares := append(c.sketch[:0], c.sharesOf(r)...)
-	c.sketch = shares
-	if s.slot >= 0 {
-		shares[s.slot] = s.share
-	}
-	for _, slot := range taken {
-		shares[slot] = 0
-	}
 	idle := 0.0
-	for _, share := range shares {
-		idle += float64(share)
+	for s, p := range sketch {
+		idle += float64(c.idleOf(r, s, p))
 	}
 	sum := 0.0
 	for i := range f.typical {
 		t := &f.typical[i]
-		if t.gpus == 0 || !s.free.holds(&t.need) {
+		if t.gpus == 0 || !free.holds(&t.need) {
 			sum += idle * t.weight
 			continue
 		}
 		usable, slots := 0.0, 0
 		m := t.wish.on(r.kind, c.world)
-		for slot, share := range shares {
-			if int(share) >= t.milli && m.mask[slot/64]>>(slot%64)&1 != 0 {
-				usable += float64(share)
+		for s, p := range sketch {
+			if m.mask[s/64]>>(s%64)&1 != 0 && c.usable(r, t, s, p) {
+				usable += float64(c.idleOf(r, s, p))
 				slots++
 			}
 		}
@@ -215,6 +232,16 @@ func (c *Cluster) fragmentedMixed(r *room, s *state, taken []int) float64 {
 		sum += (idle - usable) * t.weight
 	}
 	return sum
+}
+
+// usable reports whether the typical task could have its part, or all, of a
+// slot of which so much were free.
+func (c *Cluster) usable(r *room, t *typical, s int, free part) bool {
+	if !c.isShared(r, s) {
+		return int(free.mem) >= t.milli && (!t.shared || r.kind.divisible)
+	}
+	all := c.alls[int(r.part)+s]
+	return t.shared && free.mem > 0 && enough(t.share, needs(t.share, r.kind, s, all), free, all)
 }
 
 // gain is FGD's score, 0 to 100, of a task that changes the fragmentation of
@@ -227,18 +254,37 @@ func (c *Cluster) gain(before, after float64) int64 {
 // leastFragmented ranks by FGD's score.
 func leastFragmented(c *Cluster, i int, cl *class) int64 {
 	if !c.world.frag.on {
-		return c.plain[i]
+		return c.plain[i] + c.preferred(i, cl)
 	}
 	r := &c.rooms[i]
-	if cl.milli > 0 {
+	if cl.shared {
+		return 1 + c.leastFragmentedParts(i, cl)
+	}
+	free := r.free.minus(cl.need)
+	if !c.mixed(r) {
+		return 1 + c.gain(r.before, c.fragmentedAs(r, &state{free: free, full: int(r.freeGPUs() - cl.gpus), slot: -1}))
+	}
+	sketch := c.sketchOf(r)
+	if cl.gpus > 0 {
+		for _, s := range c.choose(i, cl).slots {
+			sketch[s] = part{}
+		}
+	}
+	return 1 + c.gain(r.before, c.fragmentedMixed(r, &free, sketch))
+}
+
+// leastFragmentedParts is FGD's score where a task gets parts.
+func (c *Cluster) leastFragmentedParts(i int, cl *class) int64 {
+	if cl.gpus == 1 {
 		_, score := c.fragmentShare(i, cl)
-		return 1 + score
+		return score
 	}
-	s := state{free: r.free.minus(cl.need), full: int(r.freeGPUs() - cl.gpus), slot: -1}
-	if cl.gpus > 0 && r.named && !c.world.frag.alike(c.world, r.kind) {
-		return 1 + c.gain(r.before, c.fragmentedMixed(r, &s, c.choose(i, cl).slots))
+	r := &c.rooms[i]
+	free, sketch := r.free.minus(cl.need), c.sketchOf(r)
+	for _, s := range c.several(i, cl) {
+		sketch[s] = sketch[s].minus(c.partNeeded(r, cl, s))
 	}
-	return 1 + c.gain(r.before, c.fragmentedAs(r, &s))
+	return c.gain(r.before, c.fragmentedMixed(r, &free, sketch))
 }
 
 // leastFragmentedShare is the slot whose sharing scores most.
@@ -256,14 +302,24 @@ func (c *Cluster) fragmentShare(i int, cl *class) (best int, most int64) {
 	r := &c.rooms[i]
 	best, most = -1, -1
 	free, full := r.free.minus(cl.need), int(r.freeGPUs())
-	c.shareSlots(i, cl, func(slot int, share int16) {
-		s := state{free: free, full: full, slot: slot, share: share - int16(cl.milli)}
-		if share == wholeDevice {
-			s.full--
+	mixed := c.mixed(r)
+	c.partSlots(r, cl, func(slot int) bool {
+		var after float64
+		if left := c.partsOf(r)[slot].minus(c.partNeeded(r, cl, slot)); mixed {
+			sketch := c.sketchOf(r)
+			sketch[slot] = left
+			after = c.fragmentedMixed(r, &free, sketch)
+		} else {
+			s := state{free: free, full: full, slot: slot, share: left.mem}
+			if left.mem+cl.milli == wholeDevice {
+				s.full--
+			}
+			after = c.fragmentedAs(r, &s)
 		}
-		if score := c.gain(r.before, c.fragmentedAs(r, &s)); score > most {
+		if score := c.gain(r.before, after); score > most {
 			best, most = slot, score
 		}
+		return true
 	})
 	return best, most
 }

@@ -1,6 +1,10 @@
 package fit
 
-import "slices"
+import (
+	"slices"
+
+	"mesos-gpu/gpu"
+)
 
 // Fill places up to n tasks of the demand, best agent first, and takes what
 // they need. Fewer spots than n mean that the rest found no place.
@@ -37,7 +41,7 @@ func (c *Cluster) Fill(d *Demand, n int) []Spot {
 // take gives one task its place on an agent that fits.
 func (c *Cluster) take(i int, cl *class) Spot {
 	r := &c.rooms[i]
-	spot := Spot{Agent: i, GPUs: int(cl.gpus), Milli: int(cl.milli)}
+	spot := Spot{Agent: i, GPUs: int(cl.gpus)}
 	r.free = r.free.minus(cl.need)
 	if cl.ports > 0 {
 		spot.Ports, r.ports = takePorts(r.ports, int(cl.ports), cl.hosts)
@@ -45,18 +49,13 @@ func (c *Cluster) take(i int, cl *class) Spot {
 	}
 	switch {
 	case cl.gpus == 0:
-	case cl.milli > 0:
-		s := c.policy.share(c, i, cl)
-		if c.shares[int(r.dev)+s] == wholeDevice {
-			r.gpus--
-		}
-		c.takeOff(r, s, int16(cl.milli))
-		spot.DeviceIDs = []string{r.uuids[s]}
+	case cl.shared:
+		spot.Parts = c.takeParts(i, cl)
 	default:
 		if r.named {
 			spot.DeviceIDs = make([]string, cl.gpus)
 			for at, s := range c.choose(i, cl).slots {
-				c.takeOff(r, s, wholeDevice)
+				c.takeOff(r, s)
 				spot.DeviceIDs[at] = r.uuids[s]
 			}
 		}
@@ -74,18 +73,6 @@ func (c *Cluster) choose(i int, cl *class) pick {
 	return c.world.pick(r.kind, int(cl.gpus), may, c.wholeOf(r), cl.wish.topology)
 }
 
-// shareSlots calls with each slot that a share of the class may come from.
-func (c *Cluster) shareSlots(i int, cl *class, with func(s int, free int16)) {
-	r := &c.rooms[i]
-	m := cl.wish.on(r.kind, c.world)
-	unbroken := c.loose(r, cl) > 0
-	for s, free := range c.sharesOf(r) {
-		if c.shareable(r, cl, m, s, unbroken) {
-			with(s, free)
-		}
-	}
-}
-
 // Undo gives back what Fill took for the demand.
 func (c *Cluster) Undo(d *Demand, spots []Spot) {
 	need := d.Amount.milli()
@@ -94,18 +81,12 @@ func (c *Cluster) Undo(d *Demand, spots []Spot) {
 		r := &c.rooms[s.Agent]
 		r.free = r.free.plus(need)
 		c.returnPorts(r, s.Ports)
-		milli := int16(wholeDevice)
-		if s.Milli > 0 {
-			milli = int16(s.Milli)
-		} else {
+		c.returnParts(r, s.Parts)
+		if len(s.Parts) == 0 {
 			r.gpus += int32(s.GPUs)
 		}
 		for _, id := range s.DeviceIDs {
-			slot := slotOf(r.uuids, id)
-			c.give(r, slot, milli)
-			if s.Milli > 0 && c.shares[int(r.dev)+slot] == wholeDevice {
-				r.gpus++
-			}
+			c.give(r, slotOf(r.uuids, id))
 		}
 		c.changed(s.Agent)
 	}
@@ -118,22 +99,34 @@ func (c *Cluster) returnPorts(r *room, ports []int) {
 	}
 }
 
+// Holding is what a task has of an agent.
+type Holding struct {
+	Amount Amount
+	// GPUs counts whole ones, DeviceIDs names them where they have names.
+	GPUs      int
+	DeviceIDs []string
+	// Parts are what it has of devices that tasks share.
+	Parts []gpu.Part
+	Ports []int
+}
+
 // Release imagines that a running task has ended, which makes what it has
 // free again. An agent that the cluster does not have is ignored.
-func (c *Cluster) Release(agentID, role string, a Amount, gpus int, deviceIDs []string, ports []int) {
+func (c *Cluster) Release(agentID, role string, h Holding) {
 	i := c.find(agentID, role)
 	if i < 0 {
 		return
 	}
-	c.grow(i, deviceIDs)
+	c.grow(i, h.DeviceIDs, h.Parts)
 	r := &c.rooms[i]
-	r.free = r.free.plus(a.milli())
-	c.returnPorts(r, ports)
-	r.gpus = min(r.gpus+int32(min(max(gpus, 0), maxGPUs)), maxGPUs)
-	r.named = r.named || len(deviceIDs) > 0
-	for _, id := range deviceIDs {
-		c.give(r, slotOf(r.uuids, id), wholeDevice)
+	r.free = r.free.plus(h.Amount.milli())
+	c.returnPorts(r, h.Ports)
+	r.gpus = min(r.gpus+int32(min(max(h.GPUs, 0), maxGPUs)), maxGPUs)
+	r.named = r.named || len(h.DeviceIDs) > 0 || len(h.Parts) > 0
+	for _, id := range h.DeviceIDs {
+		c.give(r, slotOf(r.uuids, id))
 	}
+	c.returnParts(r, h.Parts)
 	c.changed(i)
 }
 
@@ -141,23 +134,30 @@ func (c *Cluster) Release(agentID, role string, a Amount, gpus int, deviceIDs []
 // Beyond. GPUs counts the devices that have names too; one that is not free
 // now is held once it is. Who knows that some of it will be given back in
 // time passes that much less.
-func (c *Cluster) Reserve(agentID, role string, a Amount, gpus int, deviceIDs []string) {
+func (c *Cluster) Reserve(agentID, role string, want Holding) {
 	i := c.find(agentID, role)
 	if i < 0 {
 		return
 	}
-	c.grow(i, deviceIDs)
+	c.grow(i, want.DeviceIDs, want.Parts)
 	r := &c.rooms[i]
 	h := hold{}
 	if r.hold > 0 {
 		h = c.holds[r.hold-1]
 	}
-	h.amount = h.amount.plus(a.milli())
-	h.gpus += int32(min(max(gpus, 0), maxGPUs))
+	h.amount = h.amount.plus(want.Amount.milli())
+	h.gpus += int32(min(max(want.GPUs, 0), maxGPUs))
 	h.mask = slices.Concat(h.mask, make([]uint64, words(len(r.uuids))-len(h.mask)))
-	for _, id := range deviceIDs {
+	for _, id := range want.DeviceIDs {
 		s := slotOf(r.uuids, id)
 		h.mask[s/64] |= 1 << (s % 64)
+	}
+	if len(want.Parts) > 0 {
+		h.parts = slices.Concat(h.parts, make([]part, len(r.uuids)-len(h.parts)))
+		for _, p := range want.Parts {
+			s := slotOf(r.uuids, p.UUID)
+			h.parts[s] = h.parts[s].plus(partOf(p.MemMiB, p.Cores))
+		}
 	}
 	c.holds = append(c.holds, h)
 	r.hold = int32(len(c.holds))
@@ -177,29 +177,52 @@ func (c *Cluster) find(agentID, role string) int {
 }
 
 // grow adds devices that nobody had told of to an agent, taken.
-func (c *Cluster) grow(i int, ids []string) {
+func (c *Cluster) grow(i int, ids []string, parts []gpu.Part) {
 	r := &c.rooms[i]
-	known := func(id string) bool { return slotOf(r.uuids, id) >= 0 }
-	if !slices.ContainsFunc(ids, func(id string) bool { return !known(id) }) {
-		return
-	}
-	old, shares := *r, slices.Clone(c.sharesOf(r))
-	c.furnish(i, slices.Concat(old.uuids, ids))
-	for s, id := range old.uuids {
-		if shares[s] > 0 {
-			c.give(r, slotOf(r.uuids, id), shares[s])
+	if len(parts) > 0 {
+		ids = slices.Clone(ids)
+		for _, p := range parts {
+			ids = append(ids, p.UUID)
 		}
 	}
-	if r.hold == 0 {
+	if !slices.ContainsFunc(ids, func(id string) bool { return slotOf(r.uuids, id) < 0 }) {
 		return
 	}
-	h := c.holds[r.hold-1]
-	mask := make([]uint64, words(len(r.uuids)))
+	old, whole := *r, slices.Clone(c.wholeOf(r))
+	free, all := slices.Clone(c.partsOf(r)), slices.Clone(c.allsOf(r))
+	c.furnish(i, slices.Concat(old.uuids, ids))
+	if old.part >= 0 {
+		c.divide(r)
+	}
+	moved := make([]int, len(old.uuids))
+	for s, id := range old.uuids {
+		moved[s] = slotOf(r.uuids, id)
+		if whole[s/64]>>(s%64)&1 != 0 {
+			c.give(r, moved[s])
+		}
+		if old.part >= 0 {
+			c.parts[int(r.part)+moved[s]], c.alls[int(r.part)+moved[s]] = free[s], all[s]
+		}
+	}
+	if r.hold > 0 {
+		c.holds = append(c.holds, c.holds[r.hold-1].moved(moved, len(r.uuids)))
+		r.hold = int32(len(c.holds))
+	}
+}
+
+// moved is the hold where its slots have new places among so many.
+func (h hold) moved(to []int, slots int) hold {
+	mask := make([]uint64, words(slots))
 	for _, s := range members(h.mask, nil) {
-		at := slotOf(r.uuids, old.uuids[s])
-		mask[at/64] |= 1 << (at % 64)
+		mask[to[s]/64] |= 1 << (to[s] % 64)
+	}
+	if h.parts != nil {
+		parts := make([]part, slots)
+		for s, p := range h.parts {
+			parts[to[s]] = p
+		}
+		h.parts = parts
 	}
 	h.mask = mask
-	c.holds = append(c.holds, h)
-	r.hold = int32(len(c.holds))
+	return h
 }

@@ -16,11 +16,13 @@ type kind struct {
 	slots []slot
 	// models are all that is known to be there, where GPUs go by count.
 	models  []string
-	listed  bool  // an inventory told
-	hasGPUs bool  // free or not
-	mem     int64 // the gpu_memory attribute; 0 where there is none
-	driver  version
-	cuda    version
+	listed  bool // an inventory told
+	hasGPUs bool // free or not
+	// divisible: see Agent.
+	divisible bool
+	mem       int64 // the gpu_memory attribute; 0 where there is none
+	driver    version
+	cuda      version
 	// even: nothing tells one slot from another.
 	even bool
 	// group says which slots hang together: those joined by NVLink, else
@@ -35,6 +37,7 @@ type kind struct {
 // slot is a device's place on its agent. Slots are in order of minor and UUID.
 type slot struct {
 	model string
+	short string // the type of that model
 	mem   int64
 	numa  int
 }
@@ -102,10 +105,10 @@ func (w *world) kind(a *Agent, devices []gpu.Device) *kind {
 	}
 	k := &kind{
 		id: int32(len(w.kinds)), models: a.Models(), listed: len(a.Inventory) > 0, hasGPUs: a.HasGPUs(),
-		mem: attributeMemory(a), driver: parseVersion(a.Driver), cuda: parseVersion(a.CUDA),
+		divisible: a.Divisible, mem: attributeMemory(a), driver: parseVersion(a.Driver), cuda: parseVersion(a.CUDA),
 	}
 	for _, d := range devices {
-		k.slots = append(k.slots, slot{d.Model, d.MemMiB, d.NUMA})
+		k.slots = append(k.slots, slot{d.Model, gpu.TypeOf(d.Model), d.MemMiB, d.NUMA})
 	}
 	k.join(devices)
 	k.even = k.links == nil && !slices.ContainsFunc(k.slots, func(s slot) bool { return s != k.slots[0] })
@@ -122,6 +125,9 @@ func appendKind(b []byte, a *Agent, devices []gpu.Device) []byte {
 	b = binary.AppendVarint(b, int64(len(a.Inventory)))
 	if a.HasGPUs() {
 		b = append(b, 'G')
+	}
+	if a.Divisible {
+		b = append(b, 'D')
 	}
 	for i := range devices {
 		d := &devices[i]

@@ -26,8 +26,8 @@ func (c *Cluster) fits(i int, cl *class) bool {
 	switch {
 	case cl.gpus == 0:
 		return true
-	case cl.milli > 0:
-		return c.fitsShare(r, cl)
+	case cl.shared:
+		return c.fitsParts(r, cl)
 	default:
 		return r.freeGPUs() >= cl.gpus && c.available(i, cl) >= int(cl.gpus)
 	}
@@ -100,38 +100,8 @@ func (c *Cluster) candidates(r *room, cl *class, m *match) []uint64 {
 	return c.mask
 }
 
-func (c *Cluster) fitsShare(r *room, cl *class) bool {
-	if !r.named || r.partial == 0 && r.freeGPUs() < 1 {
-		return false
-	}
-	m := cl.wish.on(r.kind, c.world)
-	unbroken := c.loose(r, cl) > 0
-	for s := range c.sharesOf(r) {
-		if c.shareable(r, cl, m, s, unbroken) {
-			return true
-		}
-	}
-	return false
-}
-
-// shareable reports whether a task of the class may have its part of the
-// slot; unbroken whether it may break one that is wholly free.
-func (c *Cluster) shareable(r *room, cl *class, m *match, s int, unbroken bool) bool {
-	free := int32(c.shares[int(r.dev)+s])
-	bit := uint64(1) << (s % 64)
-	if free < cl.milli || free == wholeDevice && !unbroken || m.mask[s/64]&bit == 0 {
-		return false
-	}
-	if cl.beyond && r.hold > 0 {
-		if h := c.holds[r.hold-1].mask; s/64 < len(h) && h[s/64]&bit != 0 {
-			return false
-		}
-	}
-	return !cl.wish.named || cl.wish.uuid(r.uuids[s])
-}
-
 // Useful reports whether the agent has what the demand wants (devices of the
-// kind, versions, and what its constraints ask of the agent alone), whether
+// kind, whole or shared, versions, and what its constraints ask of the agent alone), whether
 // or not enough of it is free now.
 func (c *Cluster) Useful(i int, d *Demand) bool { return c.useful(i, c.class(d)) }
 
@@ -143,7 +113,35 @@ func (c *Cluster) useful(i int, cl *class) bool {
 	if cl.gpus == 0 {
 		return true
 	}
-	return c.suited(i, cl)
+	return c.suited(i, cl) && (r.part < 0 && !cl.shared || c.inKind(r, cl))
+}
+
+// inKind reports whether enough devices that would do go whole, or are shared
+// and large enough, as the demand has it. It is for agents of which some are.
+func (c *Cluster) inKind(r *room, cl *class) bool {
+	if !cl.shared && !r.named && r.gpus > 0 {
+		return true // by count
+	}
+	if !cl.shared && !r.kind.listed && !cl.wish.named {
+		return true // it may have others than those told of
+	}
+	n, want := int32(0), int32(1)
+	if cl.shared {
+		want = cl.gpus
+	}
+	for _, s := range members(cl.wish.on(r.kind, c.world).mask, nil) {
+		switch shared := c.isShared(r, s); {
+		case cl.wish.named && !cl.wish.uuid(r.uuids[s]):
+		case r.kind.divisible, !cl.shared && !shared:
+			n++
+		case cl.shared && shared:
+			all := c.alls[int(r.part)+s]
+			if enough(cl.share, needs(cl.share, r.kind, s, all), all, all) {
+				n++
+			}
+		}
+	}
+	return n >= want
 }
 
 // suited reports whether the agent has devices that would do if they were

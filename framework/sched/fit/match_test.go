@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -28,6 +29,17 @@ func mixed() Agent {
 			mem = 81920
 		}
 		a.Inventory = append(a.Inventory, gpu.Device{UUID: a.DeviceIDs[i], Model: model, MemMiB: mem, Minor: i, NUMA: i / 2})
+	}
+	return a
+}
+
+// shared is an agent that shares so many V100, "GPU-0" and on.
+func shared(n int, mem int64) Agent {
+	a := Agent{ID: "a", Hostname: "h1.example", Role: "r", Free: Amount{16, 65536, 1000}}
+	for i := range n {
+		id := fmt.Sprintf("GPU-%d", i)
+		a.Shared = append(a.Shared, Shared{id, mem, gpu.AllCores})
+		a.Inventory = append(a.Inventory, gpu.Device{UUID: id, Model: v100, MemMiB: mem, Minor: i, NUMA: -1})
 	}
 	return a
 }
@@ -90,8 +102,26 @@ func TestMatch(t *testing.T) {
 		{"by count, memory as attribute", with(stock("V100"), func(a *Agent) { a.Attributes = []Attribute{{"gpu_memory", "16160"}} }), Demand{Request: gpu.Request{GPUs: 1, MinMemMiB: 16000}}, 4},
 		{"by count, named devices", stock("V100"), Demand{Request: gpu.Request{GPUs: 1, Devices: gpu.Devices{Exclude: []string{"x"}}}}, 0},
 		{"by count, topology", stock("V100"), Demand{Request: gpu.Request{GPUs: 2, Topology: gpu.SameNUMA}}, 0},
-		{"by count, a share", stock("V100"), Demand{Request: gpu.Request{GPUs: 1}, Milli: 500}, 0},
-		{"shares", with(mixed(), func(a *Agent) { a.GPUs, a.DeviceIDs = 1, a.DeviceIDs[:1] }), Demand{Request: gpu.Request{GPUs: 1}, Milli: 400}, 2},
+		{"by count, a share", stock("V100"), Demand{Request: gpu.Request{GPUs: 1, Share: gpu.Share{MemMiB: 500}}}, 0},
+		{"thousandths of a trace", with(divisible(mixed()), func(a *Agent) { a.GPUs, a.DeviceIDs = 1, a.DeviceIDs[:1] }), Demand{Request: gpu.Request{GPUs: 1, Share: Thousandths(400)}}, 2},
+		{"a share of whole devices", mixed(), Demand{Request: gpu.Request{GPUs: 1, Share: gpu.Share{MemMiB: 1}}}, 0},
+		{"a whole device where all are shared", shared(2, 16000), Demand{Request: gpu.Request{GPUs: 1}}, 0},
+		{"shares of memory", shared(2, 16000), Demand{Request: gpu.Request{GPUs: 1, Share: gpu.Share{MemMiB: 8000}}}, 4},
+		{"shares that leave too little", shared(2, 16000), Demand{Request: gpu.Request{GPUs: 1, Share: gpu.Share{MemMiB: 8001}}}, 2},
+		{"shares of memory in percent", shared(1, 16000), Demand{Request: gpu.Request{GPUs: 1, Share: gpu.Share{MemPercent: 33}}}, 3},
+		{"shares of cores", shared(1, 16000), Demand{Request: gpu.Request{GPUs: 1, Share: gpu.Share{MemMiB: 1, Cores: 40}}}, 2},
+		{"memory follows cores", shared(1, 16000), Demand{Request: gpu.Request{GPUs: 1, Share: gpu.Share{Cores: 30}}}, 3},
+		{"alone on a device", shared(2, 16000), Demand{Request: gpu.Request{GPUs: 1, Share: gpu.Share{Cores: 100}}}, 2},
+		{"alone on a device that is in use", with(shared(2, 16000), func(a *Agent) { a.Shared[1].MemMiB-- }), Demand{Request: gpu.Request{GPUs: 1, Share: gpu.Share{Cores: 100}}}, 1},
+		{"shares of two devices", shared(3, 16000), Demand{Request: gpu.Request{GPUs: 2, Share: gpu.Share{MemMiB: 8000}}}, 3},
+		{"shares of more devices than there are", shared(3, 16000), Demand{Request: gpu.Request{GPUs: 4, Share: gpu.Share{MemMiB: 1}}}, 0},
+		{"no cores wanted, none left", with(shared(1, 16000), func(a *Agent) { a.Shared[0].Cores = 0 }), Demand{Request: gpu.Request{GPUs: 1, Share: gpu.Share{MemMiB: 1}}}, 0},
+		{"no cores wanted, none there", with(shared(1, 16000), func(a *Agent) { a.Shared[0].Cores, a.AllShared = 0, []Shared{{"GPU-0", 16000, 0}} }), Demand{Request: gpu.Request{GPUs: 1, Share: gpu.Share{MemMiB: 4000}}}, 4},
+		{"a share and a type", with(shared(2, 16000), func(a *Agent) { a.Inventory[1].Model = k80 }), Demand{Request: gpu.Request{GPUs: 1, Types: gpu.Types{Include: []string{"K80"}}, Share: gpu.Share{MemMiB: 8000}}}, 2},
+		{"a share and a UUID", shared(2, 16000), Demand{Request: gpu.Request{GPUs: 1, Devices: gpu.Devices{Exclude: []string{"GPU-0"}}, Share: gpu.Share{MemMiB: 8000}}}, 2},
+		{"more memory than the device has", with(shared(1, 16000), func(a *Agent) { a.Shared[0].MemMiB = 24000 }), Demand{Request: gpu.Request{GPUs: 1, Share: gpu.Share{MemMiB: 24000}}}, 1},
+		{"percent are of the device's own", with(shared(1, 16000), func(a *Agent) { a.Shared[0].MemMiB = 24000 }), Demand{Request: gpu.Request{GPUs: 1, Share: gpu.Share{MemPercent: 50}}}, 3},
+		{"a device that no inventory lists", with(shared(1, 16000), func(a *Agent) { a.Inventory = nil }), Demand{Request: gpu.Request{GPUs: 1, Share: gpu.Share{MemPercent: 50}}}, 2},
 
 		{"maintenance far away", with(mixed(), func(a *Agent) { a.Unavailable = noon.Add(time.Hour) }), Demand{Amount: small}, 4},
 		{"maintenance soon", with(mixed(), func(a *Agent) { a.Unavailable = noon.Add(59 * time.Minute) }), Demand{Amount: small}, 0},

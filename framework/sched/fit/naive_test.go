@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -22,7 +23,8 @@ type naiveAgent struct {
 	facts  Agent
 	amount amount
 	gpus   int
-	parts  map[string]int // thousandths free by UUID
+	parts  map[string]int // thousandths free by UUID of devices that go whole
+	shared map[string]*naiveShared
 	ports  map[int]bool
 	named  bool
 	held   amount
@@ -30,13 +32,24 @@ type naiveAgent struct {
 	heldID map[string]bool
 }
 
+// naiveShared is a device that tasks share: what is free, in all and held.
+type naiveShared struct {
+	mem, cores, allMem, allCores, heldMem, heldCores int64
+}
+
+func (n *naiveShared) give(mem int64, cores int) {
+	n.mem, n.cores = n.mem+mem, n.cores+int64(cores)
+	n.allMem, n.allCores = max(n.allMem, n.mem), max(n.allCores, n.cores)
+}
+
 func newNaive(agents []Agent, now time.Time) *naive {
 	n := &naive{now: now}
 	for _, a := range agents {
-		na := naiveAgent{facts: a, amount: a.Free.milli(), gpus: a.GPUs, parts: map[string]int{}, ports: map[int]bool{}, named: len(a.DeviceIDs) > 0, heldID: map[string]bool{}}
+		na := naiveAgent{facts: a, amount: a.Free.milli(), gpus: a.GPUs, parts: map[string]int{}, shared: map[string]*naiveShared{}, ports: map[int]bool{}, named: len(a.DeviceIDs) > 0, heldID: map[string]bool{}}
 		for _, id := range a.DeviceIDs {
 			na.parts[id] = wholeDevice
 		}
+		na.open()
 		for _, r := range a.Ports {
 			for p := r.First; p <= r.Last; p++ {
 				na.ports[p] = true
@@ -47,23 +60,115 @@ func newNaive(agents []Agent, now time.Time) *naive {
 	return n
 }
 
+func (a *naiveAgent) open() {
+	a.named = a.named || len(a.facts.Shared) > 0 || len(a.facts.AllShared) > 0
+	for _, s := range a.facts.AllShared {
+		if a.parts[s.UUID] > 0 {
+			continue
+		}
+		if a.share(s.UUID); s.MemMiB > 0 {
+			a.shared[s.UUID] = &naiveShared{allMem: s.MemMiB, allCores: int64(s.Cores)}
+		}
+	}
+	for _, s := range a.facts.Shared {
+		if a.parts[s.UUID] > 0 {
+			continue
+		}
+		a.share(s.UUID).give(s.MemMiB, s.Cores)
+	}
+}
+
+// share makes a device shared.
+func (a *naiveAgent) share(id string) *naiveShared {
+	if a.shared[id] == nil {
+		a.shared[id] = &naiveShared{allMem: max(a.device(id).MemMiB, 1), allCores: 100}
+	}
+	return a.shared[id]
+}
+
+// part is what the share is of a device.
+func (a *naiveAgent) part(share gpu.Share, id string) (mem, cores int64) {
+	s := a.shared[id]
+	if share.Cores == 100 {
+		return s.allMem, s.allCores
+	}
+	own := a.device(id).MemMiB
+	if own == 0 {
+		own = s.allMem
+	}
+	switch {
+	case share.MemMiB > 0:
+		mem = share.MemMiB
+	case share.MemPercent > 0:
+		mem = own * int64(share.MemPercent) / 100
+	default:
+		mem = own * int64(share.Cores) / 100
+	}
+	return max(mem, 1), int64(share.Cores)
+}
+
+// partFits reports whether the device has its part free.
+func (a *naiveAgent) partFits(d *Demand, id string) bool {
+	if a.facts.Divisible {
+		return a.parts[id] > 0 && a.parts[id] >= min(max(int(d.Request.Share.MemOf(wholeDevice)), 1), wholeDevice)
+	}
+	s := a.shared[id]
+	if s == nil || s.mem == 0 {
+		return false
+	}
+	mem, cores := a.part(d.Request.Share, id)
+	freeMem, freeCores := s.mem, s.cores
+	if d.Beyond {
+		freeMem, freeCores = freeMem-s.heldMem, freeCores-s.heldCores
+	}
+	if d.Request.Share.Cores == 100 {
+		return freeMem == s.allMem && freeCores == s.allCores
+	}
+	return freeMem >= mem && freeCores >= cores && (cores > 0 || freeCores > 0 || s.allCores == 0)
+}
+
+// applyPart takes a part, or gives it back.
+func (a *naiveAgent) applyPart(p gpu.Part, sign int64) string {
+	if a.facts.Divisible {
+		if sign < 0 && a.parts[p.UUID] == wholeDevice {
+			a.gpus--
+		}
+		if a.parts[p.UUID] += int(sign * p.MemMiB); a.parts[p.UUID] < 0 {
+			return "takes more of " + p.UUID + " than is free"
+		}
+		if sign > 0 && a.parts[p.UUID] == wholeDevice {
+			a.gpus++
+		}
+		return ""
+	}
+	s := a.shared[p.UUID]
+	if s == nil {
+		return "takes part of " + p.UUID + ", which is not shared"
+	}
+	if s.give(sign*p.MemMiB, int(sign)*p.Cores); sign > 0 {
+		return ""
+	}
+	if s.mem < 0 || s.cores < 0 {
+		return "takes more of " + p.UUID + " than is free"
+	}
+	return ""
+}
+
 // apply takes spots, or gives them back. It returns what is wrong with one.
 func (n *naive) apply(d *Demand, s Spot, sign int) string {
 	a := &n.agents[s.Agent]
 	need := d.Amount.milli()
-	part := wholeDevice
-	if s.Milli > 0 {
-		part = s.Milli
+	for _, p := range s.Parts {
+		if wrong := a.applyPart(p, int64(sign)); wrong != "" {
+			return wrong
+		}
 	}
 	if sign < 0 {
 		for _, id := range s.DeviceIDs {
-			if a.parts[id] < part {
-				return "takes more of " + id + " than is free"
+			if a.parts[id] < wholeDevice {
+				return "takes " + id + ", which is not free"
 			}
-			if s.Milli > 0 && a.parts[id] == wholeDevice {
-				a.gpus--
-			}
-			a.parts[id] -= part
+			a.parts[id] = 0
 		}
 		for _, p := range s.Ports {
 			if !a.ports[p] {
@@ -72,21 +177,18 @@ func (n *naive) apply(d *Demand, s Spot, sign int) string {
 			delete(a.ports, p)
 		}
 		a.amount = a.amount.minus(need)
-		if s.Milli == 0 {
+		if s.Parts == nil {
 			a.gpus -= s.GPUs
 		}
 	} else {
 		for _, id := range s.DeviceIDs {
-			a.parts[id] += part
-			if s.Milli > 0 && a.parts[id] == wholeDevice {
-				a.gpus++
-			}
+			a.parts[id] = wholeDevice
 		}
 		for _, p := range s.Ports {
 			a.ports[p] = true
 		}
 		a.amount = a.amount.plus(need)
-		if s.Milli == 0 {
+		if s.Parts == nil {
 			a.gpus += s.GPUs
 		}
 	}
@@ -96,24 +198,32 @@ func (n *naive) apply(d *Demand, s Spot, sign int) string {
 	return ""
 }
 
-func (a *naiveAgent) release(am Amount, gpus int, ids []string, ports []int) {
-	a.amount = a.amount.plus(am.milli())
-	a.gpus += gpus
-	for _, id := range ids {
+func (a *naiveAgent) release(h Holding) {
+	a.amount = a.amount.plus(h.Amount.milli())
+	a.gpus += h.GPUs
+	for _, id := range h.DeviceIDs {
 		a.parts[id] = wholeDevice
 		a.named = true
 	}
-	for _, p := range ports {
+	for _, p := range h.Parts {
+		a.named = true
+		a.share(p.UUID).give(p.MemMiB, p.Cores)
+	}
+	for _, p := range h.Ports {
 		a.ports[p] = true
 	}
 }
 
-func (a *naiveAgent) reserve(am Amount, gpus int, ids []string) {
-	a.held = a.held.plus(am.milli())
-	a.heldN += gpus
-	for _, id := range ids {
+func (a *naiveAgent) reserve(h Holding) {
+	a.held = a.held.plus(h.Amount.milli())
+	a.heldN += h.GPUs
+	for _, id := range h.DeviceIDs {
 		a.heldID[id] = true
 		a.parts[id] += 0 // it is there, though nobody had told
+	}
+	for _, p := range h.Parts {
+		s := a.shared[p.UUID]
+		s.heldMem, s.heldCores = s.heldMem+p.MemMiB, s.heldCores+int64(p.Cores)
 	}
 }
 
@@ -224,8 +334,12 @@ func (a *naiveAgent) gpusFit(d *Demand) bool {
 		}
 		left -= max(held, 0)
 	}
+	shares := !r.Share.Whole()
 	if !a.named {
-		return d.Milli == 0 && a.counted(r) && left >= r.GPUs
+		return !shares && a.counted(r) && left >= r.GPUs
+	}
+	if shares {
+		return len(a.givers(d, left)) >= r.GPUs
 	}
 	var good []gpu.Device
 	for id, p := range a.parts {
@@ -233,14 +347,33 @@ func (a *naiveAgent) gpusFit(d *Demand) bool {
 		if d.Beyond && a.heldID[id] || !naiveDevice(r, dev) {
 			continue
 		}
-		if d.Milli > 0 && p >= d.Milli && (p < wholeDevice || left > 0) {
-			return true
-		}
 		if p == wholeDevice {
 			good = append(good, dev)
 		}
 	}
-	return d.Milli == 0 && left >= r.GPUs && a.subset(r, good, nil)
+	return left >= r.GPUs && a.subset(r, good, nil)
+}
+
+// givers are the devices that one task may have parts of, as far as so many
+// whole ones may be broken.
+func (a *naiveAgent) givers(d *Demand, left int) (ids []string) {
+	all := slices.Collect(maps.Keys(a.shared))
+	if a.facts.Divisible {
+		all = slices.Collect(maps.Keys(a.parts))
+	}
+	slices.Sort(all)
+	for _, id := range all {
+		if d.Beyond && a.heldID[id] || !naiveDevice(d.Request, a.device(id)) || !a.partFits(d, id) {
+			continue
+		}
+		if a.parts[id] == wholeDevice {
+			if left--; left < 0 {
+				continue
+			}
+		}
+		ids = append(ids, id)
+	}
+	return ids
 }
 
 func naiveDevice(r gpu.Request, d gpu.Device) bool {
@@ -406,6 +539,9 @@ func (n *naive) useful(i int, d *Demand) bool {
 	if naiveOlder(a.facts.Driver, r.MinDriver) || naiveOlder(a.facts.CUDA, r.MinCUDA) {
 		return false
 	}
+	if !r.Share.Whole() {
+		return a.mayGive(d) >= r.GPUs
+	}
 	if !a.named && a.gpus > 0 && (!r.Devices.Any() || r.GPUs > 1 && r.Topology != "" && r.Topology != gpu.AnyTopology) {
 		return false
 	}
@@ -422,5 +558,28 @@ func (n *naive) useful(i int, d *Demand) bool {
 			devices = append(devices, gpu.Device{MemMiB: a.memory()})
 		}
 	}
-	return slices.ContainsFunc(devices, func(dev gpu.Device) bool { return naiveDevice(r, dev) })
+	return slices.ContainsFunc(devices, func(dev gpu.Device) bool { return naiveDevice(r, dev) && a.shared[dev.UUID] == nil })
+}
+
+// mayGive counts the devices of which a task may have parts if all is free.
+func (a *naiveAgent) mayGive(d *Demand) (n int) {
+	if a.facts.Divisible {
+		ids := maps.Clone(a.parts)
+		for _, dev := range a.facts.Inventory {
+			ids[dev.UUID] += 0
+		}
+		for id := range ids {
+			if naiveDevice(d.Request, a.device(id)) {
+				n++
+			}
+		}
+		return n
+	}
+	for id, s := range a.shared {
+		empty := naiveAgent{facts: a.facts, shared: map[string]*naiveShared{id: {mem: s.allMem, cores: s.allCores, allMem: s.allMem, allCores: s.allCores}}}
+		if naiveDevice(d.Request, a.device(id)) && empty.partFits(d, id) {
+			n++
+		}
+	}
+	return n
 }

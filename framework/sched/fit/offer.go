@@ -19,6 +19,8 @@ type Offer struct {
 	// an agent whose offers have none hands out GPUs by count alone.
 	GPUs      int
 	DeviceIDs []string
+	// Shared is what is free of the devices that tasks share.
+	Shared []Shared
 	// Types are the gpu_type attributes, Inventory the devices that the
 	// gpu_inventory attribute lists.
 	Types     []string
@@ -57,6 +59,13 @@ type Agent struct {
 	// out GPUs by count alone.
 	GPUs      int
 	DeviceIDs []string
+	// Shared is what is free of the devices that tasks share, AllShared what
+	// there is of each, free or not, as far as somebody told.
+	Shared, AllShared []Shared
+	// Divisible says that each of DeviceIDs may be taken whole or in
+	// thousandths, as in recorded traces: a device is then 1000 units of
+	// memory, its cores have no limit, and a part is made by Thousandths.
+	Divisible bool
 	Ports     []PortRange
 	// Types and Inventory are all that the agent has, free or not.
 	Types     []string
@@ -94,6 +103,7 @@ func Join(offers []Offer) []Agent {
 		slices.Sort(a.DeviceIDs)
 		a.DeviceIDs = slices.Compact(a.DeviceIDs)
 		a.Ports = joinPorts(a.Ports)
+		a.Shared = joinShared(a.Shared)
 	}
 	return agents
 }
@@ -104,6 +114,7 @@ func (a *Agent) add(o *Offer) {
 	a.GPUs += max(o.GPUs, 0)
 	a.DeviceIDs = append(a.DeviceIDs, o.DeviceIDs...)
 	a.Ports = append(a.Ports, o.Ports...)
+	a.Shared = append(a.Shared, o.Shared...)
 	for _, t := range o.Types {
 		if !slices.Contains(a.Types, t) {
 			a.Types = append(a.Types, t)
@@ -126,7 +137,8 @@ func (a *Agent) add(o *Offer) {
 
 // HasGPUs tells an agent with GPUs, free or not, from one without.
 func (a *Agent) HasGPUs() bool {
-	return a.GPUs > 0 || a.TotalGPUs > 0 || len(a.DeviceIDs) > 0 || len(a.Types) > 0 || len(a.Inventory) > 0
+	return a.GPUs > 0 || a.TotalGPUs > 0 || len(a.DeviceIDs) > 0 || len(a.Types) > 0 || len(a.Inventory) > 0 ||
+		len(a.Shared) > 0 || len(a.AllShared) > 0
 }
 
 // Models lists the GPU models the agent is known to have, one a device where

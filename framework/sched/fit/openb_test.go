@@ -60,7 +60,7 @@ func readOpenb(t testing.TB, perm []int) *openb {
 	o := &openb{}
 	for i, row := range readColumns(t, "openb_nodes.csv.gz") {
 		n := numbers(t, row[:4])
-		a := Agent{ID: "agent-" + row[0], Free: Amount{CPUs: float64(n[1]) / 1000, MemMiB: float64(n[2])}, GPUs: n[3], Types: []string{row[4]}}
+		a := Agent{ID: "agent-" + row[0], Free: Amount{CPUs: float64(n[1]) / 1000, MemMiB: float64(n[2])}, GPUs: n[3], Types: []string{row[4]}, Divisible: true}
 		if perm != nil {
 			a.ID = fmt.Sprintf("%04d-%s", perm[i], a.ID)
 		}
@@ -76,7 +76,7 @@ func readOpenb(t testing.TB, perm []int) *openb {
 		n := numbers(t, row)
 		d := Demand{Amount: Amount{CPUs: float64(n[0]) / 1000, MemMiB: float64(n[1])}, Request: gpu.Request{GPUs: n[2]}}
 		if n[3] < wholeDevice {
-			d.Milli = n[3]
+			d.Request.Share = Thousandths(n[3])
 		}
 		o.tasks = append(o.tasks, d)
 	}
@@ -84,8 +84,8 @@ func readOpenb(t testing.TB, perm []int) *openb {
 }
 
 func (d *Demand) gpuMilli() int {
-	if d.Milli > 0 {
-		return d.Milli
+	if !d.Request.Share.Whole() {
+		return int(d.Request.Share.MemMiB)
 	}
 	return d.Request.GPUs * wholeDevice
 }
@@ -93,13 +93,14 @@ func (d *Demand) gpuMilli() int {
 // typical are the distinct tasks, most frequent first, up to 95 % of all.
 func (o *openb) typical() []Typical {
 	type shape struct {
-		cpus        float64
-		gpus, milli int
+		cpus  float64
+		gpus  int
+		share gpu.Share
 	}
 	count := map[shape]int{}
 	var order []shape
 	for _, d := range o.tasks {
-		s := shape{d.Amount.CPUs, d.Request.GPUs, d.Milli}
+		s := shape{d.Amount.CPUs, d.Request.GPUs, d.Request.Share}
 		if count[s] == 0 {
 			order = append(order, s)
 		}
@@ -109,7 +110,7 @@ func (o *openb) typical() []Typical {
 	var list []Typical
 	sum := 0
 	for _, s := range order {
-		d := Demand{Amount: Amount{CPUs: s.cpus}, Request: gpu.Request{GPUs: s.gpus}, Milli: s.milli}
+		d := Demand{Amount: Amount{CPUs: s.cpus}, Request: gpu.Request{GPUs: s.gpus, Share: s.share}}
 		list = append(list, Typical{Demand: d, Weight: float64(count[s])})
 		if sum += count[s]; float64(sum) >= 0.95*float64(len(o.tasks)) {
 			break

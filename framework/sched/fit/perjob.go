@@ -250,7 +250,7 @@ func (c *Cluster) atMost(i int, cl *class, n int) int {
 	if cl.hosts != nil {
 		left = min(left, 1) // a port is one task's
 	}
-	if cl.gpus > 0 && cl.milli == 0 {
+	if cl.gpus > 0 && !cl.shared {
 		left = min(left, int64(r.freeGPUs()/cl.gpus))
 	}
 	return int(left)

@@ -2,6 +2,7 @@ package fit
 
 import (
 	"fmt"
+	"math"
 	"strings"
 )
 
@@ -30,8 +31,10 @@ type scorer struct {
 	rank func(c *Cluster, i int, cl *class) int64
 	// plain says how good an agent is whatever the task, from 1 to maxPlain.
 	plain func(r *room, gpuMilli int64) int64
-	// share chooses the slot for a part of a device.
+	// share chooses the slot for one part of a device, roomy says how slots
+	// for several are: those with most left, or least.
 	share func(c *Cluster, i int, cl *class) int
+	roomy bool
 	// typical: it needs to know the typical tasks.
 	typical bool
 }
@@ -40,7 +43,7 @@ type scorer struct {
 func scorers() []scorer {
 	return []scorer{
 		{name: "binpack", plain: fullest, share: tightest},
-		{name: "spread", plain: emptiest, share: roomiest},
+		{name: "spread", plain: emptiest, share: roomiest, roomy: true},
 		{name: "fgd", plain: fullest, rank: leastFragmented, share: leastFragmentedShare, typical: true},
 		{name: "topology", plain: fullest, rank: closest, share: tightest},
 	}
@@ -98,9 +101,9 @@ func (c *Cluster) rate(i int) {
 	r := &c.rooms[i]
 	idle := int64(r.freeGPUs()) * wholeDevice
 	if r.partial > 0 {
-		for _, s := range c.sharesOf(r) {
-			if s < wholeDevice {
-				idle += int64(s)
+		for s, p := range c.partsOf(r) {
+			if p.mem > 0 && (!r.kind.divisible || p.mem < wholeDevice) {
+				idle += int64(c.idleOf(r, s, p))
 			}
 		}
 	}
@@ -118,9 +121,11 @@ func (c *Cluster) score(i int, cl *class) int64 {
 	if !c.fits(i, cl) {
 		return 0
 	}
-	k := c.plain[i]
+	var k int64
 	if c.policy.rank != nil {
 		k = c.policy.rank(c, i, cl)
+	} else if k = c.plain[i]; cl.shared && c.world.shares {
+		k += c.preferred(i, cl)
 	}
 	if cl.gpus == 0 && !c.rooms[i].kind.hasGPUs {
 		k += maxPlain
@@ -137,7 +142,10 @@ func closest(c *Cluster, i int, cl *class) int64 {
 		return c.plain[i]
 	}
 	k := c.plain[i] >> (links + 1 + broken)
-	if cl.milli > 0 || !c.rooms[i].named {
+	if cl.shared {
+		return c.plain[i] + c.preferred(i, cl)
+	}
+	if !c.rooms[i].named {
 		return k + 1
 	}
 	p := c.choose(i, cl)
@@ -151,22 +159,26 @@ func closest(c *Cluster, i int, cl *class) int64 {
 
 // tightest is the slot with the least free that is enough.
 func tightest(c *Cluster, i int, cl *class) int {
-	best, least := -1, int16(wholeDevice+1)
-	c.shareSlots(i, cl, func(s int, free int16) {
-		if free < least {
-			best, least = s, free
+	r := &c.rooms[i]
+	best, least := -1, int32(math.MaxInt32)
+	c.partSlots(r, cl, func(s int) bool {
+		if n := c.looseness(r, s); n < least {
+			best, least = s, n
 		}
+		return true
 	})
 	return best
 }
 
 // roomiest is the slot with the most free.
 func roomiest(c *Cluster, i int, cl *class) int {
-	best, most := -1, int16(-1)
-	c.shareSlots(i, cl, func(s int, free int16) {
-		if free > most {
-			best, most = s, free
+	r := &c.rooms[i]
+	best, most := -1, int32(-1)
+	c.partSlots(r, cl, func(s int) bool {
+		if n := c.looseness(r, s); n > most {
+			best, most = s, n
 		}
+		return true
 	})
 	return best
 }

@@ -77,13 +77,19 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
+// divisible is the agent as a trace has it.
+func divisible(a Agent) Agent {
+	a.Divisible = true
+	return a
+}
+
 func TestSharesOfADevice(t *testing.T) {
 	for policy, want := range map[string]string{"binpack": "00 00 01 00", "spread": "00 01 02 01", "topology": "00 00 01 00"} {
-		c := NewCluster([]Agent{linked(repeat(3, v100), repeat(3, -1), "")}, Policy{Name: policy}, noon)
+		c := NewCluster([]Agent{divisible(linked(repeat(3, v100), repeat(3, -1), ""))}, Policy{Name: policy}, noon)
 		got := ""
 		for _, milli := range []int{400, 300, 500, 300} {
-			for _, s := range c.Fill(&Demand{Request: gpu.Request{GPUs: 1}, Milli: milli}, 1) {
-				got += " " + s.DeviceIDs[0]
+			for _, s := range c.Fill(&Demand{Request: gpu.Request{GPUs: 1, Share: Thousandths(milli)}}, 1) {
+				got += " " + s.Parts[0].UUID
 			}
 		}
 		if got != " "+want {
@@ -96,10 +102,10 @@ func TestSharesOfADevice(t *testing.T) {
 // otherwise alike.
 func TestPartsOfDevicesCount(t *testing.T) {
 	share := func(milli int, of ...string) *Demand {
-		return &Demand{Request: gpu.Request{GPUs: 1, Devices: gpu.Devices{Include: of}}, Milli: milli}
+		return &Demand{Request: gpu.Request{GPUs: 1, Devices: gpu.Devices{Include: of}, Share: Thousandths(milli)}}
 	}
 	for policy, want := range map[string]int{"binpack": 0, "spread": 1, "fgd": 0, "topology": 0} {
-		a := linked(repeat(1, v100), repeat(1, -1), "")
+		a := divisible(linked(repeat(1, v100), repeat(1, -1), ""))
 		b := another(a, 1)
 		p := Policy{Name: policy, Typical: []Typical{{*share(300), 1}}}
 		c := NewCluster([]Agent{a, b}, p, noon)
@@ -164,23 +170,23 @@ func TestFragmentsTwoWays(t *testing.T) {
 			d.Request.GPUs = rapid.IntRange(0, 4).Draw(t, "gpus")
 			d.Request.Types.Include = from(t, "types", nil, []string{"V100"}, []string{"K80"})
 			if d.Request.GPUs == 1 {
-				d.Milli = from(t, "milli", 0, 250, 500, 1000)
+				d.Request.Share = Thousandths(from(t, "milli", 0, 250, 500, 1000))
 			}
 			p.Typical = append(p.Typical, Typical{d, float64(i + 1)})
 		}
-		a := linked(repeat(4, v100), repeat(4, -1), "")
+		a := divisible(linked(repeat(4, v100), repeat(4, -1), ""))
 		a.Free = Amount{CPUs: 6, MemMiB: 4}
 		c := NewCluster([]Agent{a}, p, noon)
 		for range rapid.IntRange(0, 3).Draw(t, "tasks") {
 			d := &Demand{Amount: Amount{CPUs: 1, MemMiB: 1}, Request: gpu.Request{GPUs: rapid.IntRange(1, 2).Draw(t, "take")}}
 			if d.Request.GPUs == 1 {
-				d.Milli = from(t, "part", 0, 250, 500)
+				d.Request.Share = Thousandths(from(t, "part", 0, 250, 500))
 			}
 			c.Fill(d, 1)
 		}
 		r := &c.rooms[0]
 		s := &state{free: r.free, full: int(r.freeGPUs()), slot: -1}
-		quick, slow := c.fragmentedAs(r, s), c.fragmentedMixed(r, s, nil)
+		quick, slow := c.fragmentedAs(r, s), c.fragmentedMixed(r, &r.free, c.sketchOf(r))
 		if math.Abs(quick-slow) > 1e-6 {
 			t.Fatalf("quick %v, slow %v", quick, slow)
 		}

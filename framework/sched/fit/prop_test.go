@@ -2,6 +2,7 @@ package fit
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -25,7 +26,7 @@ func genAgents(t *rapid.T, atMost int) []Agent {
 	for i := range rapid.IntRange(0, atMost).Draw(t, "agents") {
 		if i > 0 && rapid.Bool().Draw(t, "like the last") {
 			a := another(agents[i-1], i)
-			if rapid.IntRange(0, 3).Draw(t, "by count") == 0 {
+			if rapid.IntRange(0, 3).Draw(t, "by count") == 0 && !a.Divisible && a.Shared == nil && a.AllShared == nil {
 				a.DeviceIDs = nil
 			}
 			agents = append(agents, a)
@@ -41,6 +42,12 @@ func another(a Agent, i int) Agent {
 	rename := func(id string) string { return fmt.Sprintf("GPU-%d-%s", i, id[len(id)-1:]) }
 	a.ID, a.Hostname = fmt.Sprintf("a%d", i), fmt.Sprintf("h%d", i)
 	a.DeviceIDs, a.Inventory = slices.Clone(a.DeviceIDs), slices.Clone(a.Inventory)
+	a.Shared, a.AllShared = slices.Clone(a.Shared), slices.Clone(a.AllShared)
+	for _, list := range [][]Shared{a.Shared, a.AllShared} {
+		for s := range list {
+			list[s].UUID = rename(list[s].UUID)
+		}
+	}
 	for g, id := range a.DeviceIDs {
 		a.DeviceIDs[g] = rename(id)
 	}
@@ -95,8 +102,29 @@ func genAgent(t *rapid.T, i int) Agent {
 			a.DeviceIDs = append(a.DeviceIDs, d.UUID)
 		}
 		a.GPUs = max(a.GPUs+from(t, "scalar", 0, 0, 1, -1), 0)
+		a.Divisible = rapid.IntRange(0, 5).Draw(t, "divisible") == 0
+	}
+	if !a.Divisible && rapid.IntRange(0, 2).Draw(t, "sharing") > 0 && (len(a.DeviceIDs) > 0 || a.GPUs == 0) {
+		genShared(t, &a, devices)
 	}
 	return a
+}
+
+// genShared has an agent share devices that it does not offer whole, and now
+// and then, as lists may be late, one that it does.
+func genShared(t *rapid.T, a *Agent, devices []gpu.Device) {
+	for _, d := range devices {
+		if slices.Contains(a.DeviceIDs, d.UUID) && rapid.IntRange(0, 9).Draw(t, "late") > 0 {
+			continue
+		}
+		all := Shared{d.UUID, from(t, "shared memory", d.MemMiB, 8000, 24000), from(t, "shared cores", 100, 100, 150, 0)}
+		if rapid.Bool().Draw(t, "told") {
+			a.AllShared = append(a.AllShared, all)
+		}
+		if free := (Shared{d.UUID, from(t, "left", all.MemMiB, all.MemMiB/2, 3000, 0), from(t, "cores left", all.Cores, 40, 0)}); free.MemMiB > 0 || free.Cores > 0 {
+			a.Shared = append(a.Shared, free)
+		}
+	}
 }
 
 func genDevices(t *rapid.T, agent int) []gpu.Device {
@@ -131,8 +159,8 @@ func genDemand(t *rapid.T, perJob bool) *Demand {
 		Runs: from(t, "runs", 0, time.Minute, 2*time.Hour),
 	}
 	r := &d.Request
-	if r.GPUs = rapid.IntRange(0, 3).Draw(t, "gpus"); r.GPUs == 1 && wish("share") {
-		d.Milli = from(t, "milli", 200, 500, 700)
+	if r.GPUs = rapid.IntRange(0, 3).Draw(t, "gpus"); r.GPUs > 0 && rapid.Bool().Draw(t, "share") {
+		r.Share = genShare(t)
 	}
 	if wish("types") {
 		r.Types = gpu.Types{Include: from(t, "include", nil, []string{"V100"}, []string{"a100", "V100"}), Exclude: from(t, "exclude", nil, []string{"A100"})}
@@ -155,6 +183,13 @@ func genDemand(t *rapid.T, perJob bool) *Demand {
 	}
 	d.Constraints = genConstraints(t, perJob)
 	return d
+}
+
+// genShare draws parts that are of some size for shared devices and for
+// those of traces.
+func genShare(t *rapid.T) gpu.Share {
+	return from(t, "part", Thousandths(200), Thousandths(500), Thousandths(700), gpu.Share{MemMiB: 4000}, gpu.Share{MemMiB: 3000, Cores: 30},
+		gpu.Share{MemPercent: 30}, gpu.Share{MemPercent: 1, Cores: 50}, gpu.Share{Cores: 25}, gpu.Share{Cores: gpu.AllCores})
 }
 
 // genVariant differs from a demand in one thing.
@@ -181,8 +216,8 @@ func genVariant(t *rapid.T, of *Demand) *Demand {
 	case 8:
 		d.Constraints = other.Constraints
 	default:
-		if d.Milli = from(t, "milli", 0, 200, 700); r.GPUs != 1 {
-			d.Milli = 0
+		if r.Share = (gpu.Share{}); r.GPUs > 0 && rapid.IntRange(0, 2).Draw(t, "part") > 0 {
+			r.Share = genShare(t)
 		}
 	}
 	return &d
@@ -297,7 +332,7 @@ func (m *pair) check(t failer, d *Demand, s Spot, beside []*Agent) {
 	if !m.n.fits(s.Agent, d) || !m.n.perJob(s.Agent, d, beside) {
 		t.Fatalf("%+v does not fit on %s, which has %+v", d, a.facts.ID, *a)
 	}
-	if len(s.Ports) != d.Ports || s.GPUs != d.Request.GPUs || s.Milli != d.Milli {
+	if len(s.Ports) != d.Ports || s.GPUs != d.Request.GPUs {
 		t.Fatalf("%+v gets %+v", d, s)
 	}
 	for i, p := range d.HostPorts {
@@ -305,8 +340,10 @@ func (m *pair) check(t failer, d *Demand, s Spot, beside []*Agent) {
 			t.Fatalf("%+v gets ports %v", d, s.Ports)
 		}
 	}
-	if a.named && len(s.DeviceIDs) != d.Request.GPUs {
-		t.Fatalf("%+v gets devices %v", d, s.DeviceIDs)
+	if !d.Request.Share.Whole() && d.Request.GPUs > 0 {
+		m.checkParts(t, d, s)
+	} else if a.named && len(s.DeviceIDs) != d.Request.GPUs || s.Parts != nil {
+		t.Fatalf("%+v gets devices %v and parts %v", d, s.DeviceIDs, s.Parts)
 	}
 	var chosen []gpu.Device
 	for _, id := range s.DeviceIDs {
@@ -321,6 +358,34 @@ func (m *pair) check(t failer, d *Demand, s Spot, beside []*Agent) {
 	}
 	if wrong := m.n.apply(d, s, -1); wrong != "" {
 		t.Fatalf("%+v for %+v on %+v %s", s, d, *a, wrong)
+	}
+}
+
+// checkParts: as many different devices as wanted, each shared, and of each
+// just what the share is; nobody else is where a task is alone.
+func (m *pair) checkParts(t failer, d *Demand, s Spot) {
+	a, seen := &m.n.agents[s.Agent], map[string]bool{}
+	if len(s.Parts) != d.Request.GPUs || s.DeviceIDs != nil {
+		t.Fatalf("%+v gets parts %v and devices %v", d, s.Parts, s.DeviceIDs)
+	}
+	for _, p := range s.Parts {
+		dev := a.device(p.UUID)
+		if seen[p.UUID] || !naiveDevice(d.Request, dev) || d.Beyond && a.heldID[p.UUID] || !a.partFits(d, p.UUID) || p.Type != dev.Type() {
+			t.Fatalf("%+v gets %+v of %+v", d, p, dev)
+		}
+		seen[p.UUID] = true
+		if p.Milli < 1 || p.Milli > wholeDevice {
+			t.Fatalf("%+v counts for %d thousandths", p, p.Milli)
+		}
+		if a.facts.Divisible {
+			continue
+		}
+		if mem, cores := a.part(d.Request.Share, p.UUID); p.MemMiB != mem || int64(p.Cores) != cores {
+			t.Fatalf("%+v gets %+v, want %d MiB and %d %%", d, p, mem, cores)
+		}
+		if on := a.shared[p.UUID]; d.Request.Share.Exclusive() && (on.mem != on.allMem || on.cores != on.allCores) {
+			t.Fatalf("%+v is not alone on %+v", d, on)
+		}
 	}
 }
 
@@ -341,9 +406,21 @@ func (m *pair) same(t failer) {
 			t.Fatalf("%s has %+v free, want %+v", a.facts.ID, *r, *a)
 		}
 		for s, id := range r.uuids {
-			got := int(m.c.sharesOf(r)[s])
-			if whole := m.c.wholeOf(r)[s/64]>>(s%64)&1 != 0; got != a.parts[id] || whole != (got == wholeDevice) {
-				t.Fatalf("%d of %s are free (whole: %t), want %d", got, id, whole, a.parts[id])
+			if whole := m.c.wholeOf(r)[s/64]>>(s%64)&1 != 0; whole != (a.parts[id] == wholeDevice) {
+				t.Fatalf("%s is free: %t, of it are %d", id, whole, a.parts[id])
+			}
+			var got, want [4]int64
+			if r.part >= 0 {
+				free, all := m.c.partsOf(r)[s], m.c.allsOf(r)[s]
+				got = [4]int64{int64(free.mem), int64(free.cores), int64(all.mem), int64(all.cores)}
+			}
+			if on := a.shared[id]; on != nil {
+				want = [4]int64{on.mem, on.cores, on.allMem, on.allCores}
+			} else if a.facts.Divisible {
+				want = [4]int64{int64(a.parts[id])}
+			}
+			if got != want {
+				t.Fatalf("of %s are free and there (memory, cores) %v, want %v", id, got, want)
 			}
 		}
 	}
@@ -394,7 +471,7 @@ func (m *pair) step(t *rapid.T, demands []*Demand) {
 
 // release gives back devices nobody has now, of the inventory or new.
 func (m *pair) release(t *rapid.T) {
-	m.c.Release("nowhere", "r", Amount{CPUs: 1}, 1, nil, nil)
+	m.c.Release("nowhere", "r", Holding{Amount: Amount{CPUs: 1}, GPUs: 1})
 	if len(m.n.agents) == 0 {
 		return
 	}
@@ -402,11 +479,15 @@ func (m *pair) release(t *rapid.T) {
 	a := &m.n.agents[i]
 	am := Amount{CPUs: from(t, "cpus", 0.1, 1), MemMiB: 100}
 	var ids []string
+	var parts []gpu.Part
 	gpus := 0
+	if id := fmt.Sprintf("GPU-%d-%d", i, rapid.IntRange(0, 4).Draw(t, "of")); !a.facts.Divisible && a.parts[id] == 0 && !m.busyWhole(id) && rapid.Bool().Draw(t, "a part") {
+		parts = []gpu.Part{{UUID: id, MemMiB: 2000, Cores: from(t, "part of cores", 0, 30)}}
+	}
 	if a.named || a.gpus == 0 && rapid.Bool().Draw(t, "by name") {
 		for g := range 5 {
 			id := fmt.Sprintf("GPU-%d-%d", i, g)
-			if m.busy(id) || a.parts[id] != 0 || !rapid.Bool().Draw(t, "device") {
+			if m.busy(id) || a.parts[id] != 0 || a.shared[id] != nil || parts != nil && parts[0].UUID == id || !rapid.Bool().Draw(t, "device") {
 				continue
 			}
 			ids = append(ids, id)
@@ -419,14 +500,24 @@ func (m *pair) release(t *rapid.T) {
 	if p := 31005; !a.ports[p] && rapid.Bool().Draw(t, "port") && !m.portBusy(i, p) {
 		ports = []int{p}
 	}
-	m.c.Release(a.facts.ID, a.facts.Role, am, gpus, ids, ports)
-	a.release(am, gpus, ids, ports)
+	h := Holding{am, gpus, ids, parts, ports}
+	m.c.Release(a.facts.ID, a.facts.Role, h)
+	a.release(h)
+}
+
+// busyWhole: a task placed here has the device whole.
+func (m *pair) busyWhole(id string) bool {
+	return slices.ContainsFunc(m.taken, func(u taking) bool {
+		return slices.ContainsFunc(u.spots, func(s Spot) bool { return slices.Contains(s.DeviceIDs, id) })
+	})
 }
 
 // busy: a task placed here has part of the device, and will give it back.
 func (m *pair) busy(id string) bool {
 	return slices.ContainsFunc(m.taken, func(u taking) bool {
-		return slices.ContainsFunc(u.spots, func(s Spot) bool { return slices.Contains(s.DeviceIDs, id) })
+		return slices.ContainsFunc(u.spots, func(s Spot) bool {
+			return slices.Contains(s.DeviceIDs, id) || slices.ContainsFunc(s.Parts, func(p gpu.Part) bool { return p.UUID == id })
+		})
 	})
 }
 
@@ -437,7 +528,7 @@ func (m *pair) portBusy(agent, port int) bool {
 }
 
 func (m *pair) reserve(t *rapid.T) {
-	m.c.Reserve("nowhere", "r", Amount{}, 1, nil)
+	m.c.Reserve("nowhere", "r", Holding{GPUs: 1})
 	if len(m.n.agents) == 0 {
 		return
 	}
@@ -454,6 +545,12 @@ func (m *pair) reserve(t *rapid.T) {
 		}
 	}
 	gpus := rapid.IntRange(0, max(len(ids), 2)).Draw(t, "count")
-	m.c.Reserve(a.facts.ID, a.facts.Role, am, gpus, ids)
-	a.reserve(am, gpus, ids)
+	h := Holding{Amount: am, GPUs: gpus, DeviceIDs: ids}
+	for _, id := range slices.Sorted(maps.Keys(a.shared)) {
+		if rapid.IntRange(0, 2).Draw(t, "hold a part") == 0 {
+			h.Parts = append(h.Parts, gpu.Part{UUID: id, MemMiB: 3000, Cores: from(t, "held cores", 0, 20)})
+		}
+	}
+	m.c.Reserve(a.facts.ID, a.facts.Role, h)
+	a.reserve(h)
 }

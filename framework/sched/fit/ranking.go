@@ -72,10 +72,10 @@ func (r *ranking) update(c *Cluster, cl *class) {
 	end := s.dropped + len(s.log)
 	if r.seen < s.dropped || end-r.seen >= s.agents {
 		c.world.states.begin(s.agents)
-		least := glanceOf(cl.need.cpus, cl.gpus)
+		cpus, gpus := cl.least.cpus, cl.least.gpus
 		for i, g := range c.glances {
 			r.rank[i] = 0
-			if g.cpus >= least.cpus && g.gpus >= least.gpus {
+			if g.cpus >= cpus && g.gpus >= gpus {
 				r.rank[i] = c.scan(i, cl)
 			}
 		}
@@ -103,10 +103,11 @@ func (r *ranking) best(c *Cluster, cl *class) int {
 func (c *Cluster) bestOnce(cl *class) int {
 	best, most := -1, int64(0)
 	c.world.states.begin(len(c.rooms))
-	plain := c.policy.rank == nil && cl.gpus > 0 // then its rank is known
-	least := glanceOf(cl.need.cpus, cl.gpus)
+	// Its rank is then known.
+	plain := c.policy.rank == nil && cl.gpus > 0 && !(cl.shared && c.world.shares)
+	cpus, gpus := cl.least.cpus, cl.least.gpus
 	for i, g := range c.glances {
-		if g.cpus < least.cpus || g.gpus < least.gpus || plain && c.plain[i] <= most {
+		if g.cpus < cpus || g.gpus < gpus || plain && c.plain[i] <= most {
 			continue
 		}
 		if k := c.scan(i, cl); k > most {

@@ -45,9 +45,15 @@ func (c *Cluster) state(r *room) int32 {
 	if r.named {
 		b = append(b, 'N')
 	}
-	if r.partial > 0 {
-		for _, share := range c.sharesOf(r) {
-			b = binary.AppendVarint(b, int64(share))
+	if r.part >= 0 && (r.partial > 0 || !r.kind.divisible) {
+		for s, p := range c.partsOf(r) {
+			b = binary.AppendVarint(b, int64(p.mem))
+			if !r.kind.divisible {
+				all := c.alls[int(r.part)+s]
+				for _, n := range [...]int32{p.cores, all.mem, all.cores} {
+					b = binary.AppendVarint(b, int64(n))
+				}
+			}
 		}
 	}
 	s.key = b

@@ -33,16 +33,17 @@ func (w *world) wish(r gpu.Request) *wish {
 	if r.GPUs = 0; n == 0 {
 		r = gpu.Request{} // work without GPUs asks nothing of them
 	}
-	if n <= 1 || r.Topology == gpu.AnyTopology {
-		r.Topology = "" // one device always hangs together
+	if n <= 1 || r.Topology == gpu.AnyTopology || !r.Share.Whole() {
+		r.Topology = "" // one device always hangs together, and parts never do
 	}
-	key := string(appendRequest(nil, r))
-	if it := w.wishes[key]; it != nil {
+	r.Share = gpu.Share{}
+	w.key = appendRequest(w.key[:0], r)
+	if it := w.wishes[string(w.key)]; it != nil {
 		return it
 	}
 	it := &wish{request: r, topology: r.Topology, named: !r.Devices.Any()}
 	it.include, it.exclude = set(r.Devices.Include), set(r.Devices.Exclude)
-	w.wishes[key] = it
+	w.wishes[string(w.key)] = it
 	return it
 }
 

@@ -21,6 +21,7 @@ type world struct {
 	agents  []Agent
 	key     []byte // scratch
 	frag    *fragments
+	shares  bool // there are devices that tasks share
 	states  states
 }
 
