@@ -84,6 +84,9 @@ type Config struct {
 	// Conditions, where set, tells how those devices are, at once and at each
 	// change, until ctx ends.
 	Conditions func(ctx context.Context, devices []string, tell func(device string, c gpu.Condition))
+	// Share, where set, tells how the agent holds a container to its parts of
+	// shared devices. Its error says why it cannot.
+	Share func(ctx context.Context, container string) (Share, error)
 	// Volume returns the host path of the driver's volume, made if need be.
 	// Its error says why there is none.
 	Volume func(ctx context.Context) (path string, err error)

@@ -27,6 +27,14 @@ func describe(info mesos.TaskInfo) (task.Task, error) {
 	if n := len(t.DeviceIDs); n > 0 && n != t.GPUs {
 		return task.Task{}, fmt.Errorf("task holds %d gpus and %d gpu_ids: take as many of each from the offer", t.GPUs, n)
 	}
+	var err error
+	if t.Parts, err = partsOf(info.Resources); err != nil {
+		return task.Task{}, err
+	}
+	t.GPUs += len(t.Parts)
+	for _, p := range t.Parts {
+		t.DeviceIDs = append(t.DeviceIDs, p.UUID)
+	}
 	return t, refuse(info.Check, t.HealthChecks)
 }
 

@@ -82,6 +82,7 @@ type progress struct {
 	ended   bool
 	exit    task.Exit
 	err     error
+	warning string // with running: what its owner should know
 }
 
 func newLoop(cfg Config) *loop {
@@ -226,7 +227,7 @@ func (l *loop) launch(ctx context.Context, info mesos.TaskInfo) {
 	l.giveUp, l.stopStart = giveUp, stopStart
 	t := l.task
 	t.Tell = l.hear
-	l.work.Go(func() { execute(startCtx, taskCtx, runtime, t, l.progress) })
+	l.work.Go(func() { l.execute(startCtx, taskCtx, runtime, t) })
 	if d := info.MaxCompletionTime; d != nil {
 		l.limit = time.After(time.Duration(d.Nanoseconds))
 	}
@@ -256,14 +257,18 @@ func (l *loop) prepare(info mesos.TaskInfo) (task.Runtime, error) {
 }
 
 // execute runs the task; progress has room for all it says.
-func execute(startCtx, taskCtx context.Context, runtime task.Runtime, t task.Task, out chan<- progress) {
-	r, err := runtime.Start(startCtx, t)
-	out <- progress{running: r, err: err}
+func (l *loop) execute(startCtx, taskCtx context.Context, runtime task.Runtime, t task.Task) {
+	var r task.Running
+	warning, err := l.cfg.limited(startCtx, &t)
+	if err == nil {
+		r, err = runtime.Start(startCtx, t)
+	}
+	l.progress <- progress{running: r, err: err, warning: warning}
 	if err != nil {
 		return
 	}
 	exit, err := r.Wait(taskCtx)
-	out <- progress{ended: true, exit: exit, err: err}
+	l.progress <- progress{ended: true, exit: exit, err: err}
 }
 
 // hear takes a message of the runtime, or drops it where many wait already.
@@ -305,7 +310,7 @@ func (l *loop) advance(p progress) {
 			l.endRunning()
 			return
 		}
-		o := outcome{state: mesos.TASK_RUNNING}
+		o := outcome{state: mesos.TASK_RUNNING, message: p.warning}
 		if l.task.GPUs > 0 && l.task.Minors == nil {
 			o.message = "no devices cgroup confines this task: it can open every GPU of its agent"
 		}

@@ -34,6 +34,7 @@ const (
 // speak of the same GPUs.
 type agentFlags struct {
 	simulate, advertise, stock, role string
+	share                            shareFlags
 }
 
 func (f *agentFlags) check() error {
@@ -51,7 +52,8 @@ func (a *app) agentCommand() *cobra.Command {
 	p.StringVar(&common.advertise, "advertise", byProvider, "provider: GPUs are offered through the agent's resource provider API and leave the offers when they fail; flags: they stand in the agent's flags")
 	p.StringVar(&common.stock, "stock", "", "GPUs for frameworks that take them by number, such as Marathon: minor numbers or UUIDs with commas between, or all")
 	p.StringVar(&common.role, "gpu-role", "", "the one role that is offered the other GPUs")
-	c.AddCommand(a.agentFlagsCommand(&common), a.devicesCommand(), a.cordonCommand(), a.uncordonCommand())
+	common.share.register(p)
+	c.AddCommand(a.agentFlagsCommand(&common), a.devicesCommand(), a.cordonCommand(), a.uncordonCommand(), a.shareCommand(true), a.shareCommand(false))
 	return c
 }
 
@@ -72,6 +74,10 @@ func (a *app) daemonCommand(common *agentFlags) *cobra.Command {
 			}
 			cfg.Log, cfg.AgentURL = log, agentURL(url)
 			cfg.Provider, cfg.Stock, cfg.Role = common.advertise == byProvider, common.stock, common.role
+			cfg.Share, cfg.ShareLimit, cfg.Scaling = common.share.list, common.share.limit, common.share.scaling
+			if cfg.Limiters, err = common.share.limiters(cfg.RuntimeDir, common.simulate != "", log); err != nil {
+				return err
+			}
 			var known gpu.Host // once Open has returned, before which nobody asks
 			cfg.Open = func() (daemon.Hardware, error) {
 				h, err := a.hardware(common.simulate, log)
@@ -189,8 +195,12 @@ func agentURL(url string) string {
 func (a *app) agentFlagsCommand(common *agentFlags) *cobra.Command {
 	return &cobra.Command{
 		Use: "flags", Short: "Print --resources and --attributes for the Mesos agent's command line", Args: args(),
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(c *cobra.Command, _ []string) error {
 			if err := common.check(); err != nil {
+				return err
+			}
+			log, err := a.logger("warn")
+			if err != nil {
 				return err
 			}
 			host, err := a.host(common.simulate)
@@ -202,6 +212,9 @@ func (a *app) agentFlagsCommand(common *agentFlags) *cobra.Command {
 				return err
 			}
 			machine := advertise.Machine{Host: named, Stock: aside, Role: common.role}
+			if err := common.share.advertise(c.Context(), &machine, common.simulate != "", log); err != nil {
+				return err
+			}
 			resources, attributes := machine.Flags(common.advertise == byProvider)
 			fmt.Fprintf(a.out, "--resources=%s\n--attributes=%s\n", resources, attributes)
 			return nil

@@ -30,10 +30,10 @@ func (a *app) devicesCommand() *cobra.Command {
 			if a.json {
 				return a.printJSON(devices)
 			}
-			return a.table("MINOR\tTYPE\tHEALTH\tUSED\tMEMORY\tHOLDERS\tUUID\tREASON", len(devices), func(i int) string {
+			return a.table("MINOR\tTYPE\tHEALTH\tUSED\tMEMORY\tSHARED\tHOLDERS\tUUID\tREASON", len(devices), func(i int) string {
 				d := devices[i]
 				return strings.Join([]string{
-					fmt.Sprint(d.Device.Minor), d.Device.Type(), state(d), measured(d, gpu.DutyRatio, 100, "%"), measured(d, gpu.MemUsedBytes, 1.0/(1<<20), " MiB"),
+					fmt.Sprint(d.Device.Minor), d.Device.Type(), state(d), measured(d, gpu.DutyRatio, 100, "%"), measured(d, gpu.MemUsedBytes, 1.0/(1<<20), " MiB"), parts(d),
 					orDash(strings.Join(d.Holders, " ")), d.Device.UUID, reason(d.Condition),
 				}, "\t")
 			})
@@ -90,8 +90,8 @@ func (a *app) cordonCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "cordon DEVICE", Short: "Keep a GPU from new tasks; those on it go on", Args: args("DEVICE"),
 		RunE: func(c *cobra.Command, names []string) error {
-			return a.onDevice(c.Context(), path, names[0], "cordoned", func(client *socket.Client, uuid string) error {
-				return client.Cordon(c.Context(), uuid, why)
+			return a.onDevice(c.Context(), path, names[0], func(client *socket.Client, uuid string) (string, error) {
+				return "cordoned", client.Cordon(c.Context(), uuid, why)
 			})
 		},
 	}
@@ -105,8 +105,8 @@ func (a *app) uncordonCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "uncordon DEVICE", Short: "Give a GPU to tasks again; after a fault, vouch for it", Args: args("DEVICE"),
 		RunE: func(c *cobra.Command, names []string) error {
-			return a.onDevice(c.Context(), path, names[0], "uncordoned", func(client *socket.Client, uuid string) error {
-				return client.Uncordon(c.Context(), uuid)
+			return a.onDevice(c.Context(), path, names[0], func(client *socket.Client, uuid string) (string, error) {
+				return "uncordoned", client.Uncordon(c.Context(), uuid)
 			})
 		},
 	}
@@ -114,8 +114,8 @@ func (a *app) uncordonCommand() *cobra.Command {
 	return c
 }
 
-// onDevice does something to the one device that name means.
-func (a *app) onDevice(ctx context.Context, path, name, done string, do func(*socket.Client, string) error) error {
+// onDevice does something to the one device that name means, and says what.
+func (a *app) onDevice(ctx context.Context, path, name string, do func(*socket.Client, string) (done string, err error)) error {
 	client := socket.NewClient(path)
 	defer client.Close()
 	list, err := client.Devices(ctx)
@@ -130,7 +130,8 @@ func (a *app) onDevice(ctx context.Context, path, name, done string, do func(*so
 	if err != nil {
 		return err
 	}
-	if err := do(client, uuid); err != nil {
+	done, err := do(client, uuid)
+	if err != nil {
 		return err
 	}
 	fmt.Fprintf(a.out, "%s %s\n", uuid, done)

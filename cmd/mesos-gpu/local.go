@@ -23,6 +23,7 @@ import (
 // localFlags are the command line of "mesos-gpu local".
 type localFlags struct {
 	gpus, listen, master, agent, workDir, images, run, level string
+	share                                                    shareFlags
 	free                                                     bool
 	scheduler                                                framework.Config
 	settings                                                 marathon.Settings
@@ -45,6 +46,7 @@ func (a *app) localCommand() *cobra.Command {
 	c.Flags().BoolVar(&f.free, "free-ports", false, "take any free ports for the addresses that are not given")
 	c.Flags().StringVar(&f.workDir, "work-dir", "", "folder for sandboxes and state; left out, a temporary one that is removed at the end")
 	c.Flags().StringVar(&f.images, "images", "", "folder of docker archives NAME:TAG.tar for container: mesos")
+	f.share.register(c.Flags())
 	c.Flags().StringVar(&f.run, "run", "", "run this job file, then end the cluster with the job's exit status")
 	allowFlags(c.Flags(), &f.scheduler.Sched.Policy.Allowed)
 	settingsFlags(c.Flags(), &f.settings)
@@ -84,8 +86,12 @@ func (a *app) local(ctx context.Context, f localFlags) error {
 	cfg := local.Config{
 		WorkDir: work, Host: host, API: f.address("listen", f.listen), Master: f.address("master", f.master), Agent: f.address("agent", f.agent),
 		Binary: binary, Images: f.images, Isolate: os.Geteuid() == 0, Log: log, Scheduler: f.scheduler,
+		Share: f.share.list, ShareLimit: f.share.limit, Scaling: f.share.scaling,
 		ExecutorEnv: a.passed("DOCKER_HOST", "GODEBUG", "GORACE", "GOTRACEBACK",
 			"MESOS_GPU_LOG_SIZE", "MESOS_GPU_LOG_FILES", "MESOS_GPU_DOCKER_CONFIG", "MESOS_GPU_ALLOW_HOST_IPC"),
+	}
+	if cfg.Limiters, err = f.share.limiters(work, host.Simulated, log); err != nil {
+		return errors.Join(err, release())
 	}
 	if !cfg.Isolate {
 		fmt.Fprintln(a.err, "not root: tasks run as plain processes, devices are not isolated")

@@ -118,6 +118,9 @@ func hostConfig(t task.Task, f facts) *container.HostConfig {
 	if f.volume != "" {
 		h.Mounts = append(h.Mounts, mount.Mount{Type: mount.TypeBind, Source: f.volume, Target: driverInside, ReadOnly: true})
 	}
+	for _, m := range t.Limit.Mounts {
+		h.Mounts = append(h.Mounts, mount.Mount{Type: mount.TypeBind, Source: m.Source, Target: m.Target, ReadOnly: m.ReadOnly})
+	}
 	return h
 }
 

@@ -14,6 +14,7 @@ import (
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
+	"mesos-gpu/gpu"
 	"mesos-gpu/job"
 )
 
@@ -53,8 +54,12 @@ type Task struct {
 	CPUs, MemMiB, DiskMiB float64
 	GPUs                  int
 	DeviceIDs             []string
-	Minors, Caps          []int
-	Ports                 []mesos.Value_Range
+	// Parts are what it holds of those devices that are shared, and Limit what
+	// its processes need so that they are held to that.
+	Parts        []gpu.Part
+	Limit        Limit
+	Minors, Caps []int
+	Ports        []mesos.Value_Range
 	// Role is the one whose resources they are.
 	Role string
 	// Limits are the TaskInfo's; they may be infinite.
@@ -72,6 +77,19 @@ type Task struct {
 	// Tell, where set, passes on what people who wait for the task should
 	// know, such as the progress of an image's pull. It returns at once.
 	Tell func(message string)
+}
+
+// Limit is what holds processes to parts of devices: mounts in a container and
+// variables for its processes.
+type Limit struct {
+	Mounts []Mount
+	Env    map[string]string
+}
+
+// Mount is a bind mount of the host's Source at the container's Target.
+type Mount struct {
+	Source, Target string
+	ReadOnly       bool
 }
 
 // Say tells, where there is somebody to tell.
@@ -137,6 +155,9 @@ func (t Task) Environment() map[string]string {
 	}
 	if t.Role != "" {
 		env["MESOS_ALLOCATION_ROLE"] = t.Role
+	}
+	for name, value := range t.Limit.Env {
+		env[name] = value
 	}
 	env["MESOS_TASK_ID"] = t.ID
 	env["NVIDIA_VISIBLE_DEVICES"] = t.visibleDevices()

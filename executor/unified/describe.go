@@ -16,7 +16,7 @@ func describe(t task.Task) (*mesos.CommandInfo, *mesos.ContainerInfo) {
 	if t.Command != nil {
 		command := *t.Command
 		command.Environment = variables(t, t.Command.Environment)
-		return &command, t.MesosContainer
+		return &command, limited(t)
 	}
 	shell := false
 	command := &mesos.CommandInfo{Shell: &shell, Environment: variables(t, nil)}
@@ -32,7 +32,31 @@ func describe(t task.Task) (*mesos.CommandInfo, *mesos.ContainerInfo) {
 	for _, a := range t.Fetch {
 		command.URIs = append(command.URIs, uri(a))
 	}
-	return command, t.MesosContainer
+	return command, limited(t)
+}
+
+// limited is the task's container with the mounts that hold it to its parts of
+// devices.
+func limited(t task.Task) *mesos.ContainerInfo {
+	if len(t.Limit.Mounts) == 0 {
+		return t.MesosContainer
+	}
+	c := mesos.ContainerInfo{Type: mesos.ContainerInfo_MESOS.Enum()}
+	if t.MesosContainer != nil {
+		c = *t.MesosContainer
+	}
+	c.Volumes = slices.Clone(c.Volumes)
+	for _, m := range t.Limit.Mounts {
+		mode := mesos.RW
+		if m.ReadOnly {
+			mode = mesos.RO
+		}
+		c.Volumes = append(c.Volumes, mesos.Volume{
+			Mode: &mode, ContainerPath: m.Target,
+			Source: &mesos.Volume_Source{Type: mesos.Volume_Source_HOST_PATH, HostPath: &mesos.Volume_Source_HostPath{Path: m.Source}},
+		})
+	}
+	return &c
 }
 
 // uri says all: Mesos would extract archives unless told otherwise.

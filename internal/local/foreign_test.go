@@ -34,7 +34,7 @@ const foreignCommand = "foreign-executor"
 // TestMain makes the test binary what agents start: a container's first
 // process, or an executor that is none of this project's.
 func TestMain(m *testing.M) {
-	reexec.Main(m, reexec.Commands{foreignCommand: foreignExecutor})
+	reexec.Main(m, reexec.Commands{foreignCommand: foreignExecutor, "executor": reexec.Executor(askDaemon)})
 }
 
 // foreignExecutor runs one task's data as a shell script, by mesos-go alone.

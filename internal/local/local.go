@@ -20,6 +20,7 @@ import (
 	"mesos-gpu/framework"
 	"mesos-gpu/gpu"
 	"mesos-gpu/internal/local/master"
+	"mesos-gpu/isolator/share"
 )
 
 // Config says what cluster to run.
@@ -41,7 +42,12 @@ type Config struct {
 	Images string
 	// Isolate gives every task its own cgroup and device nodes; it needs root.
 	Isolate bool
-	Log     logrus.FieldLogger
+	// Share, ShareLimit, Scaling and Limiters are as in daemon.Config: which
+	// GPUs are shared, and what holds tasks to their parts.
+	Share, ShareLimit string
+	Scaling           share.Scaling
+	Limiters          []share.Limiter
+	Log               logrus.FieldLogger
 }
 
 // journalFile is the scheduler's, in the work directory.

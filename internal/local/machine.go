@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -23,6 +24,7 @@ import (
 	"mesos-gpu/isolator/daemon"
 	"mesos-gpu/isolator/nvml"
 	"mesos-gpu/isolator/rules"
+	"mesos-gpu/isolator/share"
 	"mesos-gpu/volumemgr"
 )
 
@@ -37,10 +39,14 @@ func (c *cluster) newAgent(m link.Master) (*agent.Agent, error) {
 	if err != nil {
 		return nil, err
 	}
+	attributes, err := c.attributes()
+	if err != nil {
+		return nil, err
+	}
 	volumes := filepath.Join(c.WorkDir, "volumes")
 	cfg := agent.Config{
 		Log: c.Log.WithField("part", "agent"), Master: m, WorkDir: filepath.Join(c.WorkDir, "agent"),
-		Addr: c.agent.Addr().String(), Resources: total, Attributes: advertise.Attributes(c.Host),
+		Addr: c.agent.Addr().String(), Resources: total, Attributes: attributes,
 		Root: c.Isolate, ExecutorPath: c.Binary, ImagesDir: c.Images,
 		Driver: driver.Host{Driver: c.Host.Driver, CUDA: c.Host.CUDA},
 		Volume: func(ctx context.Context) (string, error) {
@@ -50,7 +56,7 @@ func (c *cluster) newAgent(m link.Master) (*agent.Agent, error) {
 		ExecutorEnv: map[string]string{
 			"MESOS_GPU_DRIVER_ROOT": root, "MESOS_GPU_VOLUMES": volumes,
 			// Not that of a daemon which serves a Mesos agent on this machine.
-			"MESOS_GPU_SOCKET": filepath.Join(c.WorkDir, "agent.sock"),
+			"MESOS_GPU_SOCKET": c.socket(),
 		},
 	}
 	for name, value := range c.ExecutorEnv {
@@ -67,6 +73,20 @@ func (c *cluster) newAgent(m link.Master) (*agent.Agent, error) {
 		}
 	}
 	return agent.New(cfg)
+}
+
+// attributes name the hardware, and what holds tasks to parts of it where some
+// is shared.
+func (c *cluster) attributes() ([]mesos.Attribute, error) {
+	m := advertise.Machine{Host: c.Host}
+	listed, err := share.Listed(c.Host, c.Share)
+	if err == nil && len(listed) > 0 {
+		var limiter share.Limiter
+		if limiter, err = daemon.Limiter(context.Background(), c.ShareLimit, c.Limiters, c.Host, c.Share); err == nil {
+			m.ShareLimit = limiter.Method()
+		}
+	}
+	return m.Attributes(), err
 }
 
 // nodes makes GPU nodes where the Docker engine finds them: a simulated
@@ -126,9 +146,23 @@ func (c *cluster) daemon(advertised func()) (*daemon.Daemon, error) {
 	}
 	return daemon.New(daemon.Config{
 		AgentURL: "http://" + c.agent.Addr().String() + "/slave(1)", StateDir: filepath.Join(c.WorkDir, "gpus"),
-		Open: open, Provider: true, Advertised: advertised, Log: log,
+		Open: open, Provider: true, Advertised: advertised, Log: log, Socket: c.socket(), Bare: true,
+		Share: c.Share, ShareLimit: c.ShareLimit, Scaling: c.Scaling, Limiters: c.Limiters,
 	})
 }
+
+// socket is where the daemon tells executors how their GPUs are, and what holds
+// them to parts of one: in the work directory, unless that makes too long a name.
+func (c *cluster) socket() string {
+	path := filepath.Join(c.WorkDir, "agent.sock")
+	if len(path) < maxSocket {
+		return path
+	}
+	return filepath.Join(os.TempDir(), fmt.Sprintf("mesos-gpu-local-%d-%x.sock", os.Getpid(), crc32.ChecksumIEEE([]byte(path))))
+}
+
+// maxSocket is what the kernel takes of a socket's path, with its end.
+const maxSocket = 108
 
 // machine is what this machine has besides GPUs, less a GiB or half of its
 // memory for everything else on it.

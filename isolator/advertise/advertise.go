@@ -5,6 +5,7 @@
 package advertise
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -22,6 +23,9 @@ const (
 	CUDA      = "gpu_cuda"
 	Memory    = "gpu_memory"
 	Inventory = "gpu_inventory"
+	// ShareLimit names what holds tasks to their parts of shared devices, a
+	// gpu.Method.
+	ShareLimit = "gpu_share_limit"
 )
 
 // Machine is what one machine has to advertise.
@@ -36,18 +40,25 @@ type Machine struct {
 	// reserved for: no framework of another role can take their scalar and
 	// leave the names.
 	Role string
+	// Shared are the devices with names that are advertised in parts, and as
+	// how much of each: instead of counting 1 each is two scalars of its own.
+	Shared []gpu.Part
+	// ShareLimit, where set, is what holds tasks to their parts.
+	ShareLimit gpu.Method
 }
 
 // Attributes are those of a machine all of whose GPUs go by name.
 func Attributes(h gpu.Host) []mesos.Attribute { return Machine{Host: h}.Attributes() }
 
 // Resources gives the scalar gpus and the set gpu_ids of the devices with
-// names, in the name of a provider unless providerID is empty. Without such
-// devices there are none.
+// names, and the scalars of each shared one, in the name of a provider unless
+// providerID is empty. Without such devices there are none.
 func (m Machine) Resources(providerID string) []mesos.Resource {
-	ids := make([]string, len(m.Host.Devices))
-	for i, d := range m.Host.Devices {
-		ids[i] = d.UUID
+	var ids []string
+	for _, d := range m.Host.Devices {
+		if !slices.ContainsFunc(m.Shared, func(p gpu.Part) bool { return p.UUID == d.UUID }) {
+			ids = append(ids, d.UUID)
+		}
 	}
 	return m.resources(ids, len(ids), providerID)
 }
@@ -57,10 +68,13 @@ func (m Machine) Resources(providerID string) []mesos.Resource {
 func (m Machine) resources(ids []string, gpus int, providerID string) []mesos.Resource {
 	var list []mesos.Resource
 	if gpus > 0 {
-		list = append(list, mesos.Resource{Name: GPUs, Type: mesos.SCALAR.Enum(), Scalar: &mesos.Value_Scalar{Value: float64(gpus)}})
+		list = append(list, scalar(GPUs, float64(gpus)))
 	}
 	if len(ids) > 0 {
 		list = append(list, mesos.Resource{Name: GPUIDs, Type: mesos.SET.Enum(), Set: &mesos.Value_Set{Item: ids}})
+	}
+	for _, p := range m.Shared {
+		list = append(list, scalar(gpu.MemResource(p.UUID), float64(p.MemMiB)), scalar(gpu.CoresResource(p.UUID), float64(p.Cores)))
 	}
 	for i := range list {
 		if providerID != "" {
@@ -71,6 +85,10 @@ func (m Machine) resources(ids []string, gpus int, providerID string) []mesos.Re
 		}
 	}
 	return list
+}
+
+func scalar(name string, value float64) mesos.Resource {
+	return mesos.Resource{Name: name, Type: mesos.SCALAR.Enum(), Scalar: &mesos.Value_Scalar{Value: value}}
 }
 
 // Attributes names the hardware, stock devices too: each type once, driver
@@ -92,6 +110,9 @@ func (m Machine) Attributes() []mesos.Attribute {
 	list = append(list, text(Driver, m.Host.Driver), text(CUDA, m.Host.CUDA), mesos.Attribute{
 		Name: Memory, Type: mesos.SCALAR, Scalar: &mesos.Value_Scalar{Value: float64(smallest)},
 	})
+	if m.ShareLimit != "" {
+		list = append(list, text(ShareLimit, string(m.ShareLimit)))
+	}
 	if len(m.Host.Devices) == 0 {
 		return list
 	}

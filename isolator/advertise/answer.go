@@ -18,10 +18,8 @@ func (p *provider) publish(event *rp.PublishResources) *rp.Call {
 	}
 	asked, status := map[string]bool{}, rp.PublishOK
 	for _, r := range event.Resources {
-		if r.Name != GPUIDs {
-			continue
-		}
-		for _, id := range r.GetSet().GetItem() {
+		ids, _ := devicesOf(r)
+		for _, id := range ids {
 			asked[id] = true
 			if !there[id] && p.published != nil && !p.published[id] {
 				p.Log.WithField("gpu", id).Error("GPU not published: it is not among those offered")

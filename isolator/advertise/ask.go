@@ -12,6 +12,9 @@ import (
 	"github.com/gogo/protobuf/proto"
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	operator "github.com/mesos/mesos-go/api/v1/lib/agent"
+
+	"mesos-gpu/gpu"
+	"mesos-gpu/isolator/share"
 )
 
 // operatorPath is where an agent serves its v1 operator API, below its URL.
@@ -37,12 +40,12 @@ func (p *provider) agentID(ctx context.Context) (string, error) {
 
 // inUse asks which of the provider's devices tasks and executors hold, by
 // UUID.
-func (p *provider) inUse(ctx context.Context, id string) (map[string]bool, error) {
+func (p *provider) inUse(ctx context.Context, id string) (map[string]share.Use, error) {
 	answer, err := p.ask(ctx, operator.Call_GET_STATE)
 	if err != nil {
 		return nil, err
 	}
-	held := map[string]bool{}
+	held := map[string]share.Use{}
 	state := answer.GetGetState()
 	for _, e := range state.GetGetExecutors().GetExecutors() {
 		hold(held, e.ExecutorInfo.Resources, id)
@@ -57,14 +60,28 @@ func (p *provider) inUse(ctx context.Context, id string) (map[string]bool, error
 }
 
 // hold adds the provider's devices among the resources.
-func hold(held map[string]bool, resources []mesos.Resource, provider string) {
+func hold(held map[string]share.Use, resources []mesos.Resource, provider string) {
 	for _, r := range resources {
-		if r.Name == GPUIDs && r.GetProviderID().GetValue() == provider {
-			for _, uuid := range r.GetSet().GetItem() {
-				held[uuid] = true
-			}
+		if r.GetProviderID().GetValue() != provider {
+			continue
+		}
+		ids, part := devicesOf(r)
+		for _, uuid := range ids {
+			use := held[uuid]
+			held[uuid] = share.Use{Whole: use.Whole || !part, Part: use.Part || part}
 		}
 	}
+}
+
+// devicesOf are the devices that a resource names: whole, or a part of one.
+func devicesOf(r mesos.Resource) (ids []string, part bool) {
+	if uuid, _, ok := gpu.ShareResource(r.Name); ok {
+		return []string{uuid}, true
+	}
+	if r.Name != GPUIDs {
+		return nil, false
+	}
+	return r.GetSet().GetItem(), false
 }
 
 // ask makes one call of the operator API.

@@ -118,6 +118,11 @@ func TestMesosDevicesWithdrawnWhileInUse(t *testing.T) {
 	advertisetest.Withdrawal(t, master, "http://"+a.addr)
 }
 
+func TestMesosSharedDevices(t *testing.T) {
+	master, a := mesos(t, 0)
+	advertisetest.Sharing(t, master, "http://"+a.addr)
+}
+
 // An agent that is killed and started again keeps its id, its tasks and its
 // provider.
 func TestMesosAgentRestart(t *testing.T) {

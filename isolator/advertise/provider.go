@@ -15,6 +15,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"mesos-gpu/gpu"
+	"mesos-gpu/isolator/share"
 )
 
 // The agent stores type and name with the provider's id and drops, without a
@@ -42,7 +43,9 @@ type Config struct {
 	Hosts <-chan gpu.Host
 	// Role is that of a Machine.
 	Role string
-	Log  logrus.FieldLogger
+	// Sharing, where set, says which devices are advertised in parts.
+	Sharing Sharing
+	Log     logrus.FieldLogger
 
 	// Advertised, where set, is called each time the agent has taken the GPUs.
 	Advertised func()
@@ -59,6 +62,19 @@ type Config struct {
 	// longer waits for it. LookEvery is how often the agent is asked whether
 	// devices that are no longer offered are still in use, 5 s.
 	BackoffMin, BackoffMax, AnswerTimeout, AskTimeout, CloseTimeout, LookEvery time.Duration
+}
+
+// Sharing decides in which form each device is advertised. share.Forms does.
+type Sharing interface {
+	// Settle hears in which form tasks hold devices, if that is known, and may
+	// change the form of those that are idle. On an error all stay as they are.
+	Settle(held map[string]share.Use, known bool) error
+	// Shared is how much of a device is advertised in parts, where it is.
+	Shared(uuid string) (all gpu.Part, ok bool)
+	// Waiting tells that a device is to change its form once it is idle, and
+	// Changed has a token where one more is.
+	Waiting() bool
+	Changed() <-chan struct{}
 }
 
 func (c Config) withDefaults() (Config, error) {

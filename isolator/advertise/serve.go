@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	"github.com/sirupsen/logrus"
 
+	"mesos-gpu/gpu"
 	rp "mesos-gpu/internal/resourceprovider"
+	"mesos-gpu/isolator/share"
 )
 
 // talk is a session whose provider the agent has taken.
@@ -19,7 +22,7 @@ type talk struct {
 	id   string
 	send func(*rp.Call) error
 	// held are the devices in use, as the agent last told.
-	held map[string]bool
+	held map[string]share.Use
 	// told is what the agent was last told that there is, nil before.
 	told *total
 }
@@ -29,8 +32,13 @@ type total struct {
 	ids []string
 	// leftover counts devices that are not offered any more and still in use.
 	// A task that holds one has taken one of the scalar: a scalar without it
-	// would make one of the others useless.
+	// would make one of the others useless. Shared devices have scalars of
+	// their own: with those gone nothing is left over.
 	leftover int
+	// shared are the devices that are advertised in parts.
+	shared []gpu.Part
+	// waiting tells that one is to change its form once it is idle.
+	waiting bool
 }
 
 // serve tells the agent of the GPUs, at first and whenever that changes, and
@@ -50,6 +58,10 @@ func (p *provider) serve(ctx context.Context, s *stream, id string) error {
 	}}
 	look := time.NewTicker(p.LookEvery)
 	defer look.Stop()
+	var asked <-chan struct{}
+	if p.Sharing != nil {
+		asked = p.Sharing.Changed()
+	}
 	for err := t.update(ctx, true); ; {
 		if err != nil {
 			return err
@@ -59,8 +71,10 @@ func (p *provider) serve(ctx context.Context, s *stream, id string) error {
 			err = t.answer(ctx, event)
 		case <-p.board.changed:
 			err = t.update(ctx, false)
+		case <-asked:
+			err = t.update(ctx, false)
 		case <-look.C:
-			if t.told.leftover > 0 {
+			if t.told.leftover > 0 || t.told.waiting {
 				err = t.update(ctx, false)
 			}
 		case err := <-ended:
@@ -89,6 +103,7 @@ func read(ctx context.Context, s *stream, events chan<- *rp.Event) error {
 func (t *talk) update(ctx context.Context, always bool) error {
 	now := t.total(ctx)
 	if !always && now.equal(t.told) {
+		t.told = now
 		return nil
 	}
 	if err := t.send(t.state(now)); err != nil {
@@ -96,7 +111,7 @@ func (t *talk) update(ctx context.Context, always bool) error {
 	}
 	t.told = now
 	t.Log.WithFields(logrus.Fields{
-		"agent": t.AgentURL, "provider": t.id, "gpus": len(now.ids), "in_use_not_offered": now.leftover,
+		"agent": t.AgentURL, "provider": t.id, "gpus": len(now.ids), "shared": len(now.shared), "in_use_not_offered": now.leftover,
 	}).Info("GPUs advertised")
 	if t.Advertised != nil {
 		t.Advertised()
@@ -114,11 +129,22 @@ func (t *talk) total(ctx context.Context) *total {
 		t.Log.WithError(err).WithField("agent", t.AgentURL).Warn("cannot learn which GPUs are in use")
 	}
 	now := &total{}
-	for _, d := range t.board.newest().Devices {
-		now.ids = append(now.ids, d.UUID)
+	shared := func(string) (gpu.Part, bool) { return gpu.Part{}, false }
+	if t.Sharing != nil {
+		if err := t.Sharing.Settle(t.held, err == nil); err != nil {
+			t.Log.WithError(err).Error("GPUs keep their form")
+		}
+		shared, now.waiting = t.Sharing.Shared, t.Sharing.Waiting()
 	}
-	for uuid := range t.held {
-		if !slices.Contains(now.ids, uuid) {
+	for _, d := range t.board.newest().Devices {
+		if all, ok := shared(d.UUID); ok {
+			now.shared = append(now.shared, all)
+		} else {
+			now.ids = append(now.ids, d.UUID)
+		}
+	}
+	for uuid, use := range t.held {
+		if use.Whole && !slices.Contains(now.ids, uuid) {
 			now.leftover++
 		}
 	}
@@ -126,14 +152,20 @@ func (t *talk) total(ctx context.Context) *total {
 }
 
 func (n *total) equal(o *total) bool {
-	return o != nil && n.leftover == o.leftover && slices.Equal(slices.Sorted(slices.Values(n.ids)), slices.Sorted(slices.Values(o.ids)))
+	return o != nil && n.leftover == o.leftover && sameItems(n.ids, o.ids, strings.Compare) && sameItems(n.shared, o.shared, byName)
+}
+
+func byName(a, b gpu.Part) int { return strings.Compare(a.UUID, b.UUID) }
+
+func sameItems[T comparable](a, b []T, order func(T, T) int) bool {
+	return slices.Equal(slices.SortedFunc(slices.Values(a), order), slices.SortedFunc(slices.Values(b), order))
 }
 
 // state is UPDATE_STATE: no pending operations, a new version, by which the
 // agent drops launches that were meant for an older one.
 func (t *talk) state(now *total) *rp.Call {
 	return &rp.Call{Type: rp.CallUpdateState, UpdateState: &rp.UpdateState{
-		Resources:           Machine{Role: t.Role}.resources(now.ids, len(now.ids)+now.leftover, t.id),
+		Resources:           Machine{Role: t.Role, Shared: now.shared}.resources(now.ids, len(now.ids)+now.leftover, t.id),
 		ResourceVersionUUID: newUUID(),
 	}}
 }

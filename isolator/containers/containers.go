@@ -20,6 +20,7 @@ import (
 	"mesos-gpu/isolator/cgroup"
 	"mesos-gpu/isolator/ledger"
 	"mesos-gpu/isolator/rules"
+	"mesos-gpu/isolator/share"
 )
 
 // Kernel is what the kernel does for containers. Cgroups are named by their
@@ -60,6 +61,10 @@ type Config struct {
 	// whether one may be granted now; nil lets all be.
 	Stock  []string
 	Usable func(device string) bool
+	// Shared tells which devices are shared, and Limiter holds containers to
+	// their parts of them; without them no device is.
+	Shared  ledger.Shared
+	Limiter share.Limiter
 	// Volume gives the host path of the driver volume, made if need be.
 	Volume func(context.Context) (path string, err error)
 	// NeedsDriver tells whether an image wants the driver volume. An error
@@ -113,10 +118,13 @@ func Open(cfg Config) (*Containers, error) {
 	case cfg.Volume == nil || cfg.NeedsDriver == nil:
 		return nil, errors.New("open containers: no way given to the driver volume")
 	}
+	if cfg.Limiter == nil {
+		cfg.Limiter = share.None{}
+	}
 	if cfg.CgroupsRoot == "" {
 		cfg.CgroupsRoot = "mesos"
 	}
-	c := &Containers{cfg: cfg, files: files{dir: cfg.Dir}, books: ledger.New(cfg.Stock), facts: map[string]facts{}}
+	c := &Containers{cfg: cfg, files: files{dir: cfg.Dir}, books: ledger.New(cfg.Stock, cfg.Shared), facts: map[string]facts{}}
 	if err := c.load(); err != nil {
 		return nil, fmt.Errorf("open containers: %w", err)
 	}
@@ -129,6 +137,7 @@ func Open(cfg Config) (*Containers, error) {
 	case err != nil:
 		return nil, fmt.Errorf("open containers: %w", err)
 	}
+	c.admitAgain()
 	return c, nil
 }
 
@@ -208,6 +217,7 @@ func (c *Containers) release(container string) error {
 			return err
 		}
 	}
+	c.dismiss(ids)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, id := range c.books.Release(container) {
@@ -217,13 +227,13 @@ func (c *Containers) release(container string) error {
 }
 
 // Holders are the containers that hold devices, parents before the nested.
-func (c *Containers) Holders() []gpu.Holder {
+func (c *Containers) Holders() []Holder {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	holders := []gpu.Holder{}
+	holders := []Holder{}
 	for _, h := range c.books.All() {
 		if devices := h.Devices(); len(devices) > 0 {
-			holders = append(holders, c.facts[h.Container].holder(h.Container, devices))
+			holders = append(holders, Holder{c.facts[h.Container].holder(h.Container, devices), h.Parts})
 		}
 	}
 	return holders
@@ -255,11 +265,12 @@ func (c *Containers) Status(container string) (Status, error) {
 	c.mu.Lock()
 	known := c.knows(container)
 	f, devices := c.facts[container], c.books.Devices(container)
+	_, parts := c.books.Parts(container)
 	c.mu.Unlock()
 	if !known {
 		return Status{}, &Unknown{container}
 	}
-	s := Status{Holder: f.holder(container, devices), Rules: []string{}}
+	s := Status{Holder: Holder{f.holder(container, devices), parts}, Rules: []string{}}
 	if !f.Isolated {
 		return s, nil
 	}

@@ -126,15 +126,22 @@ func (c *Containers) regrant(container string, want ledger.Want) error {
 		return nil
 	}
 	// Nested ones lose devices only: their files claim enough.
-	if err := c.save(u.claimed[0]); err != nil {
+	if err := c.readmit(container, u.after[0].Parts); err != nil {
 		c.settle(u.before)
 		return err
+	}
+	if err := c.save(u.claimed[0]); err != nil {
+		c.settle(u.before)
+		return errors.Join(err, c.readmit(container, u.before[0].Parts))
 	}
 	if err := c.confine(u.to); err != nil {
 		if back := c.confine(u.from); back != nil {
 			return errors.Join(err, back)
 		}
-		return errors.Join(err, c.conclude(u.before))
+		return errors.Join(err, c.conclude(u.before), c.readmit(container, u.before[0].Parts))
+	}
+	if len(u.after[0].Parts) == 0 && len(u.before[0].Parts) > 0 {
+		c.dismiss([]string{container})
 	}
 	return c.conclude(u.after)
 }
@@ -167,7 +174,7 @@ type confinement struct {
 
 func (u update) changes() bool {
 	return !slices.EqualFunc(u.before, u.after, func(a, b ledger.Holding) bool {
-		return slices.Equal(a.Named, b.Named) && slices.Equal(a.Stock, b.Stock)
+		return slices.Equal(a.Named, b.Named) && slices.Equal(a.Stock, b.Stock) && slices.Equal(a.Parts, b.Parts)
 	})
 }
 
@@ -210,7 +217,7 @@ func both(before, after []ledger.Holding) []ledger.Holding {
 // union holds all that either does.
 func union(a, b ledger.Holding) ledger.Holding {
 	u := b
-	u.Named, u.Stock = slices.Clone(b.Named), slices.Clone(b.Stock)
+	u.Named, u.Stock, u.Parts = slices.Clone(b.Named), slices.Clone(b.Stock), ledger.Union(a.Parts, b.Parts)
 	for _, d := range a.Named {
 		if !slices.Contains(u.Devices(), d) {
 			u.Named = append(u.Named, d)

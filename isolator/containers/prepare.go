@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 
 	"mesos-gpu/isolator/ledger"
 	"mesos-gpu/isolator/rules"
+	"mesos-gpu/isolator/share"
 )
 
 // Prepare claims devices for a container and tells what it is launched with.
@@ -27,11 +29,20 @@ func (c *Containers) Prepare(ctx context.Context, l Launch) (Setup, error) {
 		return Setup{}, fmt.Errorf("prepare container %s: %w", l.Container, err)
 	}
 	defer c.enter(l.Container)()
-	devices, nodes, err := c.claim(l, want)
+	claimed, err := c.claim(ctx, l, want)
 	if err != nil {
 		return Setup{}, fmt.Errorf("prepare container %s: %w", l.Container, err)
 	}
-	return Setup{Devices: listed(devices), Nodes: named(nodes), Mounts: mounts, Environment: environment(devices, mounts, l.Image.Environment)}, nil
+	env := environment(claimed.devices, mounts, l.Image.Environment)
+	maps.Copy(env, claimed.limit.Environment)
+	return Setup{Devices: listed(claimed.devices), Nodes: named(claimed.nodes), Mounts: append(mounts, claimed.limit.Mounts...), Environment: env}, nil
+}
+
+// claimed is what a container was granted.
+type claimed struct {
+	devices []string
+	nodes   []rules.Node
+	limit   share.Setup
 }
 
 func (c *Containers) inheritsAny(container string) bool {
@@ -41,34 +52,53 @@ func (c *Containers) inheritsAny(container string) bool {
 }
 
 // claim enters the container in the books and its file.
-func (c *Containers) claim(l Launch, want ledger.Want) (devices []string, nodes []rules.Node, err error) {
+func (c *Containers) claim(ctx context.Context, l Launch, want ledger.Want) (got claimed, err error) {
 	var change change
 	for again := true; ; again = false {
-		change, devices, err = c.enterClaim(l, want)
+		change, got.devices, err = c.enterClaim(l, want)
 		if refused := (*ledger.Refusal)(nil); !again || !errors.As(err, &refused) {
 			break
 		}
 		// What is in the way may be a container whose end nobody told.
 		if err := c.sweep(); err != nil {
-			return nil, nil, err
+			return claimed{}, err
 		}
 	}
 	if err != nil {
-		return nil, nil, err
+		return claimed{}, err
 	}
-	devices = c.present(devices)
-	if err = c.fits(l, devices); err == nil {
-		nodes, err = c.cfg.Kernel.Nodes(devices)
+	got.devices = c.present(got.devices)
+	if err = c.fits(l, got.devices); err == nil {
+		got.nodes, err = c.cfg.Kernel.Nodes(got.devices)
+	}
+	if err == nil {
+		got.limit, err = c.limit(ctx, l, change.after)
 	}
 	if err == nil {
 		err = c.save(change.after...)
 	}
 	if err != nil {
 		c.undo(change)
-		return nil, nil, err
+		return claimed{}, err
 	}
 	c.settle(change.after)
-	return devices, nodes, nil
+	return got, nil
+}
+
+// limit has a container that has those holdings, or else is in the books, held
+// to its parts. One without a file system of its own gets no mounts.
+func (c *Containers) limit(ctx context.Context, l Launch, after []ledger.Holding) (share.Setup, error) {
+	c.mu.Lock()
+	owner, parts := c.books.Parts(l.Container)
+	c.mu.Unlock()
+	if len(after) > 0 && !after[0].Inherits {
+		parts = after[0].Parts
+	}
+	setup, err := c.admit(ctx, owner, parts)
+	if !l.Rootfs {
+		setup.Mounts = nil
+	}
+	return setup, err
 }
 
 // change is what holdings and facts were and are; a container that is new has
@@ -81,6 +111,9 @@ type change struct {
 
 // undo takes a change of the books back.
 func (c *Containers) undo(ch change) {
+	if len(ch.before) == 0 {
+		c.dismiss([]string{ch.container})
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(ch.before) == 0 {
@@ -102,7 +135,7 @@ func (c *Containers) enterClaim(l Launch, want ledger.Want) (ch change, devices 
 	same := known && (now.Meets(want) || now.Inherits && want.Empty())
 	if known && !same && (f.Isolated || len(c.books.Under(id)) > 0) {
 		return ch, nil, &ledger.Refusal{Why: fmt.Sprintf("it runs already, with %d GPUs and not the %d asked for: update it instead",
-			len(now.Devices()), len(want.Named)+want.Stock)}
+			len(now.Devices()), want.Count())}
 	}
 	if ch.after, err = c.books.Assign(id, want, c.cfg.Usable); err != nil {
 		return ch, nil, err

@@ -3,6 +3,7 @@ package containers
 import (
 	"mesos-gpu/gpu"
 	"mesos-gpu/isolator/ledger"
+	"mesos-gpu/isolator/share"
 )
 
 // Launch is what the agent says of a container that it is about to launch.
@@ -47,14 +48,28 @@ type Node struct {
 }
 
 // Mount is a bind mount of the host's Source at the container's Target.
-type Mount struct {
-	Source   string `json:"source"`
-	Target   string `json:"target"`
-	ReadOnly bool   `json:"read_only"`
+type Mount = share.Mount
+
+// Holder is a container that holds devices, and its parts of shared ones.
+type Holder struct {
+	gpu.Holder
+	Parts []gpu.Part `json:"parts,omitempty"`
+}
+
+// Share is how a container is held to its parts of shared devices, and what
+// its processes need for that.
+type Share struct {
+	Method gpu.Method `json:"method"`
+	Parts  []gpu.Part `json:"parts"`
+	// Mounts belong into the container, Environment to its processes.
+	Mounts      []Mount           `json:"mounts"`
+	Environment map[string]string `json:"environment"`
+	// Warning, where set, is for whoever owns the task.
+	Warning string `json:"warning,omitempty"`
 }
 
 // Status is what is known of a container, Rules by the kernel.
 type Status struct {
-	Holder gpu.Holder `json:"holder"`
-	Rules  []string   `json:"rules"`
+	Holder Holder   `json:"holder"`
+	Rules  []string `json:"rules"`
 }

@@ -14,6 +14,7 @@ const sweepEvery = time.Minute
 // books are the containers, as the API's calls see them.
 type books struct {
 	*containers.Containers
+	guests *guests
 	// confine makes sure that containers without GPUs are confined.
 	confine func() error
 	// ended has the daemon look for what an executor left.

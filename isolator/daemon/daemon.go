@@ -28,6 +28,7 @@ import (
 	"mesos-gpu/isolator/holders"
 	"mesos-gpu/isolator/internal/checkpoint"
 	"mesos-gpu/isolator/metrics"
+	"mesos-gpu/isolator/share"
 	"mesos-gpu/isolator/socket"
 	"mesos-gpu/isolator/stock"
 	"mesos-gpu/isolator/watch"
@@ -65,6 +66,13 @@ type Config struct {
 	// take GPUs by number, as package stock reads them.
 	Provider    bool
 	Role, Stock string
+	// Share names the devices that are shared, as share.Listed reads them, and
+	// Scaling as how much of itself each is advertised; left out, as it is.
+	// ShareLimit is the method that holds tasks to their parts, of Limiters;
+	// empty means share.Auto.
+	Share, ShareLimit string
+	Scaling           share.Scaling
+	Limiters          []share.Limiter
 	// Advertised, where set, is called each time the agent has taken the GPUs.
 	Advertised func()
 
@@ -73,6 +81,9 @@ type Config struct {
 	// nowhere. Ready, where set, is told the TCP address.
 	Socket, Listen string
 	Ready          func(listen string)
+	// Bare is set where another looks after containers: the API then tells of
+	// devices and of parts alone.
+	Bare bool
 	// CgroupsRoot is the agent's --cgroups_root, and Cgroups the version to
 	// use, as isolator.Config has it.
 	CgroupsRoot, Cgroups string
@@ -105,13 +116,19 @@ func New(cfg Config) (*Daemon, error) {
 		return nil, errors.New("agent daemon: no log given")
 	case cfg.StateDir == "":
 		return nil, errors.New("agent daemon: no state folder given: provider id and cordons must outlive it")
-	case cfg.Socket != "" && path.Clean("/"+cfg.CgroupsRoot) == "/":
+	case cfg.confines() && path.Clean("/"+cfg.CgroupsRoot) == "/":
 		return nil, fmt.Errorf("agent daemon: the agent's --cgroups_root %q is the root of all: its containers are not all processes of the machine", cfg.CgroupsRoot)
-	case cfg.Socket != "" && (cfg.RuntimeDir == "" || cfg.Volume == nil || cfg.NeedsDriver == nil):
+	case cfg.confines() && (cfg.RuntimeDir == "" || cfg.Volume == nil || cfg.NeedsDriver == nil):
 		return nil, errors.New("agent daemon: containers need a runtime folder and a way to the driver volume")
+	}
+	if cfg.Scaling == (share.Scaling{}) {
+		cfg.Scaling = share.Scaling{Memory: 1, Cores: 1}
 	}
 	return &Daemon{cfg: cfg}, nil
 }
+
+// confines tells that the daemon looks after containers.
+func (c Config) confines() bool { return c.Socket != "" && !c.Bare }
 
 // part is something that runs until its context or itself ends.
 type part func(context.Context) error
@@ -129,7 +146,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		return err
 	}
 	defer hardware.Close()
-	parts, err := d.parts(hardware)
+	parts, err := d.parts(ctx, hardware)
 	if err != nil {
 		return err
 	}
@@ -139,7 +156,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 // lock keeps other daemons from both folders.
 func (d *Daemon) lock() (release func(), err error) {
 	state, err := checkpoint.Lock(d.cfg.StateDir, "state.lock")
-	if err != nil || d.cfg.Socket == "" {
+	if err != nil || !d.cfg.confines() {
 		return state, err
 	}
 	runtime, err := checkpoint.Lock(d.cfg.RuntimeDir, "runtime.lock")
@@ -192,7 +209,7 @@ func together(ctx context.Context, parts []part) error {
 	return errors.Join(errs...)
 }
 
-func (d *Daemon) parts(hardware Hardware) ([]part, error) {
+func (d *Daemon) parts(ctx context.Context, hardware Hardware) ([]part, error) {
 	h := hardware.Host
 	if err := isolator.Check(h); err != nil {
 		return nil, fmt.Errorf("discover GPUs: %w", err)
@@ -214,18 +231,29 @@ func (d *Daemon) parts(hardware Hardware) ([]part, error) {
 		w.Run(ctx)
 		return nil
 	}}
+	var all containersOfAgent // the books, once they are open
+	shares, err := d.share(ctx, named, func() map[string]share.Use { return uses(all) })
+	if err != nil {
+		return nil, err
+	}
+	if l, ok := shares.limiter.(interface{ Run(context.Context) error }); ok {
+		parts = append(parts, l.Run)
+	}
+	if d.cfg.Socket != "" {
+		served, opened, err := d.serve(w, h, aside, shares)
+		if err != nil {
+			return nil, err
+		}
+		all, parts = opened, append(parts, served...)
+	}
 	if d.cfg.Provider {
-		parts = append(parts, d.provider(w, named))
+		parts = append(parts, d.provider(w, named, shares.forms))
 	}
-	if d.cfg.Socket == "" {
-		return parts, nil
-	}
-	served, err := d.serve(w, h, aside)
-	return append(parts, served...), err
+	return parts, nil
 }
 
 // provider advertises those of the named devices that are well.
-func (d *Daemon) provider(w *watch.Watcher, named gpu.Host) part {
+func (d *Daemon) provider(w *watch.Watcher, named gpu.Host, forms *share.Forms) part {
 	return func(ctx context.Context) error {
 		hosts := make(chan gpu.Host)
 		well := w.Hosts(ctx)
@@ -241,7 +269,7 @@ func (d *Daemon) provider(w *watch.Watcher, named gpu.Host) part {
 			}
 		}()
 		err := advertise.Run(ctx, advertise.Config{
-			AgentURL: d.cfg.AgentURL, StateDir: d.cfg.StateDir, Host: first, Hosts: hosts, Role: d.cfg.Role, Log: d.cfg.Log,
+			AgentURL: d.cfg.AgentURL, StateDir: d.cfg.StateDir, Host: first, Hosts: hosts, Role: d.cfg.Role, Sharing: forms, Log: d.cfg.Log,
 			Advertised: d.cfg.Advertised, Authorization: d.cfg.Authorization, TLS: d.cfg.TLS,
 		})
 		if errors.Is(err, advertise.ErrRemoved) {
@@ -254,41 +282,60 @@ func (d *Daemon) provider(w *watch.Watcher, named gpu.Host) part {
 	}
 }
 
-// serve looks after containers and answers the API.
-func (d *Daemon) serve(w *watch.Watcher, h gpu.Host, aside []gpu.Device) (parts []part, err error) {
-	books, err := d.containers(w, h, aside)
-	if err != nil {
-		return nil, err
-	}
+// serve looks after containers and answers the API. The books are for who else
+// asks.
+func (d *Daemon) serve(w *watch.Watcher, h gpu.Host, aside []gpu.Device, shares sharing) (parts []part, all containersOfAgent, err error) {
 	agent, err := holders.New(holders.Config{AgentURL: d.cfg.AgentURL, Authorization: d.cfg.Authorization, TLS: d.cfg.TLS, Log: d.cfg.Log})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	shown, err := d.metrics(w, h, func() []gpu.Holder { return holders.Merge(books.Holders(), agent.Holders()) })
+	if all, parts, err = d.lookAfter(w, h, aside, shares, agent); err != nil {
+		return nil, nil, err
+	}
+	shown, err := d.metrics(w, h, func() []gpu.Holder { return holders.Merge(plain(all.Holders()), agent.Holders()) }, shares.limiter)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	server, err := socket.New(socket.Config{
-		Containers: books, Devices: w, Metrics: shown, Version: d.cfg.Version, Host: h, UID: os.Getuid(), CgroupsRoot: d.cfg.CgroupsRoot, Log: d.cfg.Log,
+		Containers: all, Devices: w, Metrics: shown, Version: d.cfg.Version, Host: h, UID: os.Getuid(), CgroupsRoot: d.cfg.CgroupsRoot,
+		Sharing: shares.forms, Limiter: shares.limiter, Log: d.cfg.Log,
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	listening, err := d.listen(server)
+	return append(append(parts, listening...), func(ctx context.Context) error {
+		agent.Run(ctx)
+		return nil
+	}), all, err
+}
+
+// lookAfter opens the books of the agent's containers, or where another has
+// those, asks the agent alone.
+func (d *Daemon) lookAfter(w *watch.Watcher, h gpu.Host, aside []gpu.Device, shares sharing, agent *holders.Agent) (containersOfAgent, []part, error) {
+	if d.cfg.Bare {
+		b := bare{newGuests(shares.limiter, agent, func(string) bool { return false }, d.cfg.Log)}
+		return b, []part{b.run}, nil
+	}
+	b, err := d.containers(w, h, aside, shares)
+	if err != nil {
+		return nil, nil, err
+	}
+	b.guests = newGuests(shares.limiter, agent, b.knows, d.cfg.Log)
+	parts := []part{d.fill, b.guests.run}
+	if d.cfg.Sweep != nil {
+		parts = append(parts, d.sweep(b.ended))
+	}
+	return b, parts, nil
+}
+
+// listen opens the socket, and the TCP address where there is to be one.
+func (d *Daemon) listen(server *socket.Server) ([]part, error) {
 	unix, err := socket.Listen(d.cfg.Socket)
 	if err != nil {
 		return nil, err
 	}
-	parts = []part{
-		d.fill,
-		func(ctx context.Context) error { return server.Serve(ctx, unix) },
-		func(ctx context.Context) error {
-			agent.Run(ctx)
-			return nil
-		},
-	}
-	if d.cfg.Sweep != nil {
-		parts = append(parts, d.sweep(books.ended))
-	}
+	parts := []part{func(ctx context.Context) error { return server.Serve(ctx, unix) }}
 	if d.cfg.Listen == "" {
 		return parts, nil
 	}
@@ -304,7 +351,7 @@ func (d *Daemon) serve(w *watch.Watcher, h gpu.Host, aside []gpu.Device) (parts 
 }
 
 // containers opens the books and the kernel's side of them.
-func (d *Daemon) containers(w *watch.Watcher, h gpu.Host, aside []gpu.Device) (books, error) {
+func (d *Daemon) containers(w *watch.Watcher, h gpu.Host, aside []gpu.Device, shares sharing) (books, error) {
 	kernel, err := isolator.New(isolator.Config{Host: h, Cgroups: d.cfg.Cgroups})
 	if err != nil {
 		return books{}, err
@@ -329,17 +376,17 @@ func (d *Daemon) containers(w *watch.Watcher, h gpu.Host, aside []gpu.Device) (b
 	}
 	all, err := containers.Open(containers.Config{
 		Kernel: kernel, Dir: filepath.Join(d.cfg.RuntimeDir, "containers"), CgroupsRoot: d.cfg.CgroupsRoot, Cgroups: kernel.Cgroups(),
-		Stock: ids, Usable: usable, Volume: d.cfg.Volume, NeedsDriver: d.cfg.NeedsDriver, Fits: d.cfg.Fits, Log: d.cfg.Log,
+		Stock: ids, Usable: usable, Shared: shares.forms.Shared, Limiter: shares.limiter, Volume: d.cfg.Volume, NeedsDriver: d.cfg.NeedsDriver, Fits: d.cfg.Fits, Log: d.cfg.Log,
 	})
-	return books{all, confine, make(chan struct{}, 1)}, err
+	return books{Containers: all, confine: confine, ended: make(chan struct{}, 1)}, err
 }
 
-func (d *Daemon) metrics(w *watch.Watcher, h gpu.Host, holders func() []gpu.Holder) (http.Handler, error) {
+func (d *Daemon) metrics(w *watch.Watcher, h gpu.Host, holders func() []gpu.Holder, limiter share.Limiter) (http.Handler, error) {
 	name, err := os.Hostname()
 	if err != nil {
 		return nil, fmt.Errorf("name this host: %w", err)
 	}
-	return metrics.New(metrics.Config{Agent: name, Version: d.cfg.Version, Host: h, Devices: w.Devices, Holders: holders})
+	return metrics.New(metrics.Config{Agent: name, Version: d.cfg.Version, Host: h, Devices: w.Devices, Holders: holders, Parts: limiter.Usage})
 }
 
 // bootID tells one run of the machine from the next; "" where the kernel does

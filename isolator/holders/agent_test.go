@@ -98,7 +98,7 @@ func TestAsk(t *testing.T) {
 			if got := a.Holders(); got != nil {
 				t.Errorf("before the first answer: %v", got)
 			}
-			if err := a.refresh(t.Context()); err != nil {
+			if err := a.Refresh(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			got := a.Holders()
@@ -165,7 +165,7 @@ func TestAnswersGrowStale(t *testing.T) {
 	_, c := started(t, (*httptest.Server).Start)
 	c.Stale = time.Hour
 	a := mustNew(t, c)
-	if err := a.refresh(t.Context()); err != nil {
+	if err := a.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	a.asked = time.Now().Add(-59 * time.Minute)
@@ -181,7 +181,7 @@ func TestAnswersGrowStale(t *testing.T) {
 func TestAnswersAreBounded(t *testing.T) {
 	m, c := started(t, (*httptest.Server).Start)
 	m.big = true
-	if err := mustNew(t, c).refresh(t.Context()); err == nil || !strings.Contains(err.Error(), "more than 67108864 bytes") {
+	if err := mustNew(t, c).Refresh(t.Context()); err == nil || !strings.Contains(err.Error(), "more than 67108864 bytes") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -45,6 +45,7 @@ type Agent struct {
 
 	mu      sync.Mutex
 	holders []gpu.Holder
+	parts   map[string][]gpu.Part
 	asked   time.Time
 }
 
@@ -76,7 +77,7 @@ func (a *Agent) Run(ctx context.Context) {
 	defer tick.Stop()
 	well := true
 	for {
-		err := a.refresh(ctx)
+		err := a.Refresh(ctx)
 		if err != nil && well && ctx.Err() == nil {
 			a.cfg.Log.WithError(err).WithField("agent", a.cfg.AgentURL).Warn("not known which tasks hold GPUs")
 		}
@@ -100,17 +101,30 @@ func (a *Agent) Holders() []gpu.Holder {
 	return a.holders
 }
 
-func (a *Agent) refresh(ctx context.Context) error {
+// Parts are what containers have of shared devices by what the agent said
+// last, by container, and when that was asked. They are shared: nobody may
+// change them.
+func (a *Agent) Parts() (parts map[string][]gpu.Part, asked time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.parts, a.asked
+}
+
+// Refresh asks once, before the time.
+func (a *Agent) Refresh(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.Timeout)
 	defer cancel()
+	now := time.Now()
 	answers, err := a.ask(ctx)
 	if err != nil {
 		return err
 	}
-	list := read(answers)
+	list, parts := read(answers), partsOf(answers)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.holders, a.asked = list, time.Now()
+	if now.After(a.asked) { // of two at once the later
+		a.holders, a.parts, a.asked = list, parts, now
+	}
 	return nil
 }
 

@@ -24,13 +24,13 @@ func TestMesosSaysWhoHoldsWhat(t *testing.T) {
 	mesosAgent.Await(t)
 	log, _ := logtest.NewNullLogger()
 	a := mustNew(t, Config{AgentURL: "http://" + mesosAgent.Addr + "/slave(1)", Log: log})
-	apachemesos.Poll(t, "the agent to answer", func() bool { return a.refresh(t.Context()) == nil })
+	apachemesos.Poll(t, "the agent to answer", func() bool { return a.Refresh(t.Context()) == nil })
 	if got := a.Holders(); len(got) != 0 {
 		t.Errorf("before there is a task: %+v", got)
 	}
 	apachemesos.Spawn(t, nil, mesosExecute(t), "--master="+master.Addr, "--name=holds", "--command=sleep 1000", "--resources=cpus:0.1;mem:32;gpu_ids:{GPU-b}")
 	apachemesos.Poll(t, "the task to hold its device", func() bool {
-		if err := a.refresh(t.Context()); err != nil {
+		if err := a.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		return len(a.Holders()) > 0

@@ -7,6 +7,7 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
 	"mesos-gpu/gpu"
+	"mesos-gpu/isolator/ledger"
 )
 
 // labelJob is the label by which a task names its job.
@@ -17,13 +18,22 @@ type run struct {
 	container string
 	framework string
 	executor  string
-	tasks     []mesos.Task // those that live
-	own       []string     // devices of the executor itself
+	tasks     []mesos.Task     // those that live
+	resources []mesos.Resource // the executor's own
 }
 
 // read finds the holders in the agent's answers, one for each task that has
 // devices by their names. Of GPUs by number the agent does not know which.
 func read(a answers) []gpu.Holder {
+	var holders []gpu.Holder
+	for _, r := range runs(a) {
+		holders = append(holders, r.holders()...)
+	}
+	return holders
+}
+
+// runs are the executors that have containers, in the order of those.
+func runs(a answers) []*run {
 	runs := map[[2]string]*run{}
 	var order []*run
 	for _, c := range a.containers.GetContainers() {
@@ -37,7 +47,7 @@ func read(a answers) []gpu.Holder {
 	for _, e := range a.executors.GetExecutors() {
 		info := e.ExecutorInfo
 		if r := runs[[2]string{info.FrameworkID.GetValue(), info.ExecutorID.Value}]; r != nil {
-			r.own = devices(info.Resources)
+			r.resources = info.Resources
 		}
 	}
 	for _, t := range slices.Concat(a.tasks.GetQueuedTasks(), a.tasks.GetLaunchedTasks()) {
@@ -50,33 +60,58 @@ func read(a answers) []gpu.Holder {
 			r.tasks = append(r.tasks, t)
 		}
 	}
-	var holders []gpu.Holder
-	for _, r := range order {
-		holders = append(holders, r.holders()...)
-	}
-	return holders
+	return order
 }
 
+// devices are those held whole, and then those held in part.
 func devices(resources []mesos.Resource) (ids []string) {
 	for _, resource := range resources {
 		if resource.Name == "gpu_ids" {
 			ids = append(ids, resource.GetSet().GetItem()...)
 		}
 	}
+	for _, resource := range resources {
+		if uuid, cores, ok := gpu.ShareResource(resource.Name); ok && !cores {
+			ids = append(ids, uuid)
+		}
+	}
 	return ids
+}
+
+// partsOf are what each executor's container has of shared devices, by the
+// container's id; one whose resources make no sense has none.
+func partsOf(a answers) map[string][]gpu.Part {
+	all := map[string][]gpu.Part{}
+	for _, r := range runs(a) {
+		list := slices.Clone(r.resources)
+		for _, t := range r.tasks {
+			list = append(list, t.Resources...)
+		}
+		var scalars []ledger.Resource
+		for _, resource := range list {
+			if _, _, ok := gpu.ShareResource(resource.Name); ok {
+				scalars = append(scalars, ledger.Resource{Name: resource.Name, Scalar: resource.GetScalar().GetValue()})
+			}
+		}
+		if want, err := ledger.Read(scalars); err == nil && len(want.Parts) > 0 {
+			all[r.container] = want.Parts
+		}
+	}
+	return all
 }
 
 // holders gives each task its devices, and the executor its own, which are its
 // task's where it has but one.
 func (r *run) holders() []gpu.Holder {
 	var list []gpu.Holder
+	own := devices(r.resources)
 	for _, t := range r.tasks {
 		list = append(list, r.holder(devices(t.Resources), &t))
 	}
 	if len(r.tasks) == 1 {
-		list[0].Devices = append(list[0].Devices, r.own...)
+		list[0].Devices = append(list[0].Devices, own...)
 	} else {
-		list = append(list, r.holder(r.own, nil))
+		list = append(list, r.holder(own, nil))
 	}
 	return slices.DeleteFunc(list, func(h gpu.Holder) bool { return len(h.Devices) == 0 })
 }

@@ -1,6 +1,10 @@
 package ledger
 
-import "slices"
+import (
+	"slices"
+
+	"mesos-gpu/gpu"
+)
 
 // Usable tells whether a device may be granted anew; nil lets all be.
 type Usable func(device string) bool
@@ -16,7 +20,10 @@ func (l *Ledger) Assign(container string, w Want, usable Usable) ([]Holding, err
 		return []Holding{{Container: container, Inherits: true}}, nil
 	}
 	s := l.source(container)
-	if err := s.checkNamed(w.Named, now); err != nil {
+	if err := l.checkNamed(s, w.Named, now); err != nil {
+		return nil, err
+	}
+	if err := l.checkParts(s, w.Parts, now.Parts); err != nil {
 		return nil, err
 	}
 	kept := without(now.Stock, w.Named)
@@ -27,12 +34,13 @@ func (l *Ledger) Assign(container string, w Want, usable Usable) ([]Holding, err
 	if err != nil {
 		return nil, err
 	}
-	h := Holding{Container: container, Named: slices.Clone(w.Named), Stock: slices.Concat(kept, taken)}
+	h := Holding{Container: container, Named: slices.Clone(w.Named), Stock: slices.Concat(kept, taken), Parts: slices.Clone(w.Parts)}
 	return append([]Holding{h}, l.narrow(h)...), nil
 }
 
 // Restore tells what holding a container has that the kernel lets open those
-// devices. The error is a *Refusal, where the books give one to another.
+// devices. Of a shared one it has a part of unknown size. The error is a
+// *Refusal, where the books give one to another.
 func (l *Ledger) Restore(container string, devices []string) (Holding, error) {
 	if nested(container) && Same(devices, l.Devices(Parent(container))) {
 		return Holding{Container: container, Inherits: true}, nil
@@ -40,13 +48,36 @@ func (l *Ledger) Restore(container string, devices []string) (Holding, error) {
 	pool := l.source(container).pool
 	h := Holding{Container: container}
 	for _, d := range devices {
-		if slices.Contains(pool, d) {
+		switch {
+		case slices.Contains(pool, d):
 			h.Stock = append(h.Stock, d)
-		} else {
+		case l.isShared(container, d):
+			h.Parts = append(h.Parts, gpu.Part{UUID: d})
+		default:
 			h.Named = append(h.Named, d)
 		}
 	}
+	h.Parts = Union(nil, h.Parts) // in order
 	return h, l.Check(h)
+}
+
+// isShared tells whether what a container has of a device is a part: others
+// have one, or it may be shared; of a nested one its ancestor has one.
+func (l *Ledger) isShared(container, device string) bool {
+	if nested(container) {
+		_, part := partOf(l.held[l.lender(container)].Parts, device)
+		return part
+	}
+	_, shared := l.shared(device)
+	for _, h := range l.held {
+		if _, part := partOf(h.Parts, device); part {
+			return true
+		}
+		if slices.Contains(h.whole(), device) {
+			return false
+		}
+	}
+	return shared
 }
 
 // Check tells whether a holding from elsewhere, a file or a cgroup, can stand
@@ -56,9 +87,20 @@ func (l *Ledger) Check(h Holding) error {
 	if d := twice(h.Devices()); d != "" {
 		return refuse("container %s holds device %s twice", h.Container, d)
 	}
-	for _, d := range h.Devices() {
-		if err := s.check(d, "holds"); err != nil {
+	for _, d := range h.whole() {
+		if err := s.checkWhole(d, "holds"); err != nil {
 			return err
+		}
+	}
+	for _, p := range h.Parts {
+		if err := s.check(p.UUID, "holds a part of"); err != nil {
+			return err
+		}
+		if _, ok := partOf(s.parts, p.UUID); s.ancestor != "" && !ok {
+			return refuse("container %s holds a part of device %s, of which container %s has none", h.Container, p.UUID, s.ancestor)
+		}
+		if p.MemMiB < 0 || p.Cores < 0 {
+			return refuse("container %s holds %d MiB and %d %% of the cores of device %s", h.Container, p.MemMiB, p.Cores, p.UUID)
 		}
 	}
 	if h.Inherits {
@@ -78,27 +120,37 @@ type source struct {
 	container, ancestor string
 	pool                []string          // what a bare number is served from
 	all                 []string          // what may be named, where there is an ancestor
-	taken               map[string]string // device to the other container that holds it
+	parts               []gpu.Part        // what parts may be taken of, where there is one
+	taken               map[string]string // device to the other container that holds it whole
+	parted              map[string]string // device to one that holds a part
 }
 
 func (l *Ledger) source(container string) source {
-	s := source{container: container, pool: l.pool, taken: map[string]string{}}
+	s := source{container: container, pool: l.pool, taken: map[string]string{}, parted: map[string]string{}}
 	if nested(container) {
 		s.ancestor = l.lender(container)
 		h := l.held[s.ancestor]
-		s.pool, s.all = h.Stock, h.Devices()
+		s.pool, s.all, s.parts = h.Stock, h.whole(), h.Parts
 	}
 	for id, h := range l.held {
 		if id == container || h.Inherits || Within(id, container) || Within(container, id) {
 			continue
 		}
-		for _, d := range h.Devices() {
-			if other := s.taken[d]; other == "" || depth(id) < depth(other) {
-				s.taken[d] = id
-			}
-		}
+		note(s.taken, h.whole(), id)
+		note(s.parted, partsOf(h.Parts), id)
 	}
 	return s
+}
+
+// note enters a holder of devices, of several the outermost, and of those the
+// first by name.
+func note(holders map[string]string, devices []string, id string) {
+	for _, d := range devices {
+		other := holders[d]
+		if other == "" || depth(id) < depth(other) || depth(id) == depth(other) && id < other {
+			holders[d] = id
+		}
+	}
 }
 
 // lender is the nearest ancestor with a holding of its own, or the outermost
@@ -112,10 +164,13 @@ func (l *Ledger) lender(container string) string {
 	}
 }
 
-func (s source) checkNamed(named []string, now Holding) error {
+func (l *Ledger) checkNamed(s source, named []string, now Holding) error {
 	for _, d := range named {
-		if err := s.check(d, "names"); err != nil {
+		if err := s.checkWhole(d, "names"); err != nil {
 			return err
+		}
+		if _, shared := l.shared(d); shared && s.ancestor == "" && !slices.Contains(now.whole(), d) {
+			return refuse("container %s names device %s, which is shared: take a part of it, or unshare it", s.container, d)
 		}
 		if s.ancestor == "" && slices.Contains(s.pool, d) && !slices.Contains(now.Devices(), d) {
 			return refuse("container %s names device %s, one of the %d set aside for a bare number of gpus: take it from --stock, or do not name it",
@@ -125,12 +180,24 @@ func (s source) checkNamed(named []string, now Holding) error {
 	return nil
 }
 
-func (s source) check(device, does string) error {
-	if holder := s.taken[device]; holder != "" {
-		return refuse("container %s %s device %s, which container %s holds", s.container, does, device, holder)
+// checkWhole is check for a device that nobody else may open.
+func (s source) checkWhole(device, does string) error {
+	if err := s.check(device, does); err != nil {
+		return err
+	}
+	if holder := s.parted[device]; holder != "" {
+		return refuse("container %s %s device %s, which container %s holds a part of", s.container, does, device, holder)
 	}
 	if s.ancestor != "" && !slices.Contains(s.all, device) {
 		return refuse("container %s %s device %s, which is not among the %d of container %s", s.container, does, device, len(s.all), s.ancestor)
+	}
+	return nil
+}
+
+// check refuses a device that another container holds whole.
+func (s source) check(device, does string) error {
+	if holder := s.taken[device]; holder != "" {
+		return refuse("container %s %s device %s, which container %s holds", s.container, does, device, holder)
 	}
 	return nil
 }
@@ -156,7 +223,7 @@ func (s source) take(n int, own []string, usable Usable) ([]string, error) {
 func (s source) free(own []string, usable Usable) (free []string, unusable int) {
 	for _, d := range s.pool {
 		switch {
-		case s.taken[d] != "" || slices.Contains(own, d):
+		case s.taken[d] != "" || s.parted[d] != "" || slices.Contains(own, d):
 		case usable != nil && !usable(d):
 			unusable++
 		default:
@@ -188,18 +255,36 @@ func (l *Ledger) giveBack(container string, stock []string, n int) []string {
 	return drop(stock, func(string) bool { return true })
 }
 
-// narrow takes from the containers nested in one what it no longer holds.
+// narrow takes from the containers nested in one what it no longer holds, of
+// several that have parts of one device from the last ones.
 func (l *Ledger) narrow(h Holding) []Holding {
 	var changed []Holding
-	all := h.Devices()
+	all := h.whole()
+	left := map[string][]gpu.Part{h.Container: slices.Clone(h.Parts)}
 	for _, n := range l.Under(h.Container) {
+		if n.Inherits {
+			continue
+		}
 		less := n
 		less.Named, less.Stock = within(n.Named, all), within(n.Stock, all)
-		if len(less.Devices()) < len(n.Devices()) {
+		less.Parts = take(left[nearest(n.Container, left)], n.Parts)
+		left[n.Container] = slices.Clone(less.Parts)
+		if len(less.Devices()) < len(n.Devices()) || !slices.Equal(less.Parts, n.Parts) {
 			changed = append(changed, less)
 		}
 	}
 	return changed
+}
+
+// nearest is the nearest ancestor that is among those.
+func nearest(container string, among map[string][]gpu.Part) string {
+	id := Parent(container)
+	for ; id != ""; id = Parent(id) {
+		if _, ok := among[id]; ok {
+			break
+		}
+	}
+	return id
 }
 
 func without(list, other []string) []string {

@@ -1,7 +1,8 @@
 // Package ledger decides which container holds which devices: those its
-// resources name, and for a bare number of gpus some of the stock pool. It is
-// pure: it writes no file and no cgroup. That two containers hold one device
-// happens in one case only, where one is nested in the other.
+// resources name, for a bare number of gpus some of the stock pool, and parts
+// of shared ones. It is pure: it writes no file and no cgroup. That two
+// containers hold one device happens in two cases only: where one is nested in
+// the other, and where each holds a part of it.
 package ledger
 
 import (
@@ -9,6 +10,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"mesos-gpu/gpu"
 )
 
 // Holding is what one container holds.
@@ -20,30 +23,46 @@ type Holding struct {
 	// the order in which they were granted.
 	Named []string `json:"named,omitempty"`
 	Stock []string `json:"stock,omitempty"`
+	// Parts are what it holds of shared devices, in the order of their names:
+	// UUID, MemMiB and Cores. One found again from a cgroup has no amounts, for
+	// the kernel knows none.
+	Parts []gpu.Part `json:"parts,omitempty"`
 	// Inherits is set for a nested container that asked for no devices: it
 	// may open what its nearest ancestor that does not inherit may.
 	Inherits bool `json:"inherits,omitempty"`
 }
 
-// Devices are all that the container holds itself.
-func (h Holding) Devices() []string { return slices.Concat(h.Named, h.Stock) }
+// Devices are all that the container holds itself, wholly or a part of.
+func (h Holding) Devices() []string { return slices.Concat(h.Named, h.Stock, partsOf(h.Parts)) }
+
+// whole are the devices that nobody else may open.
+func (h Holding) whole() []string { return slices.Concat(h.Named, h.Stock) }
 
 // Meets reports whether the holding is just what is wanted.
 func (h Holding) Meets(w Want) bool {
 	named := slices.Sorted(slices.Values(h.Named))
-	return slices.Equal(named, w.Named) && len(h.Stock) == w.Stock
+	return slices.Equal(named, w.Named) && len(h.Stock) == w.Stock && slices.Equal(h.Parts, w.Parts)
 }
+
+// Shared tells whether parts of a device may be granted now, and of how much:
+// what is advertised of it. One for which it says no is granted whole.
+type Shared func(device string) (all gpu.Part, ok bool)
 
 // Ledger is the books of one host. It is not safe for concurrent use.
 type Ledger struct {
-	pool []string
-	held map[string]Holding
+	pool   []string
+	shared Shared
+	held   map[string]Holding
 }
 
 // New opens empty books. stock are the devices set aside for a bare number of
-// gpus, in the order in which they are handed out.
-func New(stock []string) *Ledger {
-	return &Ledger{pool: slices.Clone(stock), held: map[string]Holding{}}
+// gpus, in the order in which they are handed out. Without shared, no device
+// is.
+func New(stock []string, shared Shared) *Ledger {
+	if shared == nil {
+		shared = func(string) (gpu.Part, bool) { return gpu.Part{}, false }
+	}
+	return &Ledger{pool: slices.Clone(stock), shared: shared, held: map[string]Holding{}}
 }
 
 // Stock are the devices of the stock pool.
@@ -56,13 +75,22 @@ func (l *Ledger) Get(container string) (Holding, bool) {
 }
 
 // Devices are what the container may open: its own, or its ancestors'.
-func (l *Ledger) Devices(container string) []string {
+func (l *Ledger) Devices(container string) []string { return l.effective(container).Devices() }
+
+// Parts are those that the container has, and whose they are: its own, or an
+// ancestor's, which both then take from together.
+func (l *Ledger) Parts(container string) (owner string, parts []gpu.Part) {
+	h := l.effective(container)
+	return h.Container, slices.Clone(h.Parts)
+}
+
+func (l *Ledger) effective(container string) Holding {
 	h, ok := l.held[container]
 	for ok && h.Inherits || !ok && nested(container) {
 		container = Parent(container)
 		h, ok = l.held[container]
 	}
-	return h.Devices()
+	return h
 }
 
 // All are the holdings, parents before the nested.
@@ -77,11 +105,12 @@ func (l *Ledger) Under(container string) []Holding {
 	return slices.DeleteFunc(l.All(), func(h Holding) bool { return !Within(h.Container, container) })
 }
 
-// Holders are the containers that hold the device themselves, parents first.
+// Holders are the containers that hold the device themselves, or a part of it,
+// parents first.
 func (l *Ledger) Holders(device string) []string {
 	var ids []string
 	for _, h := range l.All() {
-		if slices.Contains(h.Named, device) || slices.Contains(h.Stock, device) {
+		if slices.Contains(h.Devices(), device) {
 			ids = append(ids, h.Container)
 		}
 	}

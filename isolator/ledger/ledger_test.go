@@ -11,7 +11,7 @@ import (
 
 // Four devices for a bare number, named by letters; names with digits are
 // those that gpu_ids name.
-func pool() *Ledger { return New([]string{"a", "b", "c", "d"}) }
+func pool() *Ledger { return New([]string{"a", "b", "c", "d"}, nil) }
 
 func assign(t *testing.T, l *Ledger, container string, w Want) Holding {
 	t.Helper()

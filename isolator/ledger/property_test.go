@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"mesos-gpu/gpu"
 )
 
 var (
@@ -14,6 +16,7 @@ var (
 	freeNames   = []string{"n0", "n1", "n2", "n3"}
 	allNames    = slices.Concat(stockNames, freeNames)
 	containers  = []string{"p", "q", "r", "p.a", "p.b", "p.a.x", "p.a.y", "q.a", "q.b.x"}
+	sharedNames = []string{"h0", "h1"}
 	drawWant    = rapid.Custom(func(t *rapid.T) Want { return want(t, freeNames) })
 	drawAnyWant = rapid.Custom(func(t *rapid.T) Want { return want(t, allNames) })
 )
@@ -21,15 +24,26 @@ var (
 func want(t *rapid.T, names []string) Want {
 	named := rapid.SliceOfNDistinct(rapid.SampledFrom(names), 0, 3, rapid.ID).Draw(t, "named")
 	slices.Sort(named)
-	return Want{Named: named, Stock: rapid.IntRange(0, 4).Draw(t, "stock")}
+	w := Want{Named: named, Stock: rapid.IntRange(0, 4).Draw(t, "stock")}
+	for _, d := range sharedNames {
+		if rapid.Bool().Draw(t, "a part") {
+			w.Parts = append(w.Parts, gpu.Part{UUID: d, MemMiB: rapid.Int64Range(1, 100).Draw(t, "mem"), Cores: rapid.IntRange(0, 100).Draw(t, "cores")})
+		}
+	}
+	return w
+}
+
+// hundred shares the shared devices, each as 100 MiB and 100 % of the cores.
+func hundred(device string) (gpu.Part, bool) {
+	return gpu.Part{UUID: device, MemMiB: 100, Cores: 100}, slices.Contains(sharedNames, device)
 }
 
 // Whatever is asked for, in whatever order: related containers share, others
-// never do; what is granted is what was asked for; what is kept was not moved;
+// never do but for parts, which come to no more than there is; what is granted is what was asked for; what is kept was not moved;
 // a refusal and a second time change nothing.
 func TestNoDeviceHasTwoHolders(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := New(stockNames)
+		l := New(stockNames, hundred)
 		t.Repeat(map[string]func(*rapid.T){
 			"": func(t *rapid.T) { sound(t, l) },
 			"assign": func(t *rapid.T) {
@@ -53,7 +67,7 @@ func TestNoDeviceHasTwoHolders(t *testing.T) {
 				if l.knows(id) {
 					t.Skip("known")
 				}
-				d := rapid.SliceOfNDistinct(rapid.SampledFrom(allNames), 0, 3, rapid.ID).Draw(t, "devices")
+				d := rapid.SliceOfNDistinct(rapid.SampledFrom(slices.Concat(allNames, sharedNames)), 0, 3, rapid.ID).Draw(t, "devices")
 				if h, err := l.Restore(id, d); err == nil {
 					l.Set(h)
 					if !Same(l.Devices(id), d) {
@@ -110,7 +124,10 @@ func sound(t *rapid.T, l *Ledger) {
 		if name := twice(h.Devices()); name != "" {
 			t.Fatalf("%s holds %s twice: %+v", h.Container, name, h)
 		}
-		for _, d := range h.Devices() {
+		for _, d := range h.whole() {
+			if slices.Contains(sharedNames, d) {
+				t.Fatalf("%s holds shared device %s whole", h.Container, d)
+			}
 			switch other, taken := held[d]; {
 			case nested(h.Container) && !slices.Contains(l.Devices(Parent(h.Container)), d):
 				t.Fatalf("%s holds %s, its parent does not", h.Container, d)
@@ -118,6 +135,38 @@ func sound(t *rapid.T, l *Ledger) {
 				t.Fatalf("%s and %s both hold %s", other, h.Container, d)
 			}
 			held[d] = h.Container // of related ones the deepest, siblings clash with it
+		}
+	}
+	soundParts(t, l)
+}
+
+// soundParts adds the parts up by whom they are taken from: the host, or an
+// ancestor.
+func soundParts(t *rapid.T, l *Ledger) {
+	sums := map[string]map[string]gpu.Part{} // by lender, by device
+	for _, h := range l.All() {
+		lender := ""
+		if nested(h.Container) {
+			lender = l.lender(h.Container)
+		}
+		if sums[lender] == nil {
+			sums[lender] = map[string]gpu.Part{}
+		}
+		for _, p := range h.Parts {
+			s := sums[lender][p.UUID]
+			sums[lender][p.UUID] = gpu.Part{MemMiB: s.MemMiB + p.MemMiB, Cores: s.Cores + p.Cores}
+		}
+	}
+	for lender, devices := range sums {
+		for d, sum := range devices {
+			all := gpu.Part{MemMiB: 100, Cores: 100}
+			if lender != "" {
+				all, _ = partOf(l.held[lender].Parts, d)
+			}
+			unknown := lender != "" && all.MemMiB == 0 // it was found again from its cgroup
+			if !unknown && !fits(sum, all) {
+				t.Fatalf("of device %s in %q there are %+v, granted are %+v", d, lender, all, sum)
+			}
 		}
 	}
 }

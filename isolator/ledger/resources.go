@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"mesos-gpu/gpu"
 )
 
 // Names of the resources that this package knows.
@@ -23,15 +25,20 @@ type Resource struct {
 	Set    []string `json:"set,omitempty"`
 }
 
-// Want is what a container's resources come to: devices by name, and a number
-// of devices of the stock pool.
+// Want is what a container's resources come to: devices by name, a number of
+// devices of the stock pool, and parts of shared devices in the order of their
+// names.
 type Want struct {
 	Named []string
 	Stock int
+	Parts []gpu.Part
 }
 
 // Empty reports whether nothing is wanted.
-func (w Want) Empty() bool { return len(w.Named) == 0 && w.Stock == 0 }
+func (w Want) Empty() bool { return w.Count() == 0 }
+
+// Count is the number of devices wanted, wholly or a part of.
+func (w Want) Count() int { return len(w.Named) + w.Stock + len(w.Parts) }
 
 // Read adds up resources. Names it does not know are not devices to it.
 func Read(resources []Resource) (Want, error) {
@@ -58,6 +65,15 @@ func Read(resources []Resource) (Want, error) {
 		return Want{}, refuse("gpus:%d is less than its %d gpu_ids; a task takes one of its gpus for each gpu_ids item", int(total), len(w.Named))
 	}
 	slices.Sort(w.Named)
+	var err error
+	if w.Parts, err = readParts(resources); err != nil {
+		return Want{}, err
+	}
+	for _, p := range w.Parts {
+		if slices.Contains(w.Named, p.UUID) {
+			return Want{}, refuse("device %s is named by gpu_ids, and a part of it by %s: it is one or the other", p.UUID, gpu.MemResource(p.UUID))
+		}
+	}
 	return w, nil
 }
 

@@ -25,6 +25,7 @@ type collector struct {
 	ecc, throttled, health, xids                                family
 	info, cordoned, offered, sampleErrors, sampledAt, strangers family
 	processMemory, omitted                                      *prometheus.Desc
+	parts                                                       partDescs
 }
 
 func newCollector(c Config) *collector {
@@ -47,6 +48,7 @@ func newCollector(c Config) *collector {
 
 		processMemory: prometheus.NewDesc(namespace+"_task_process_memory_bytes",
 			"Memory on the device of the processes in the task's container.", taskLabels, prometheus.Labels{"agent": a}),
+		parts: newPartDescs(a),
 		omitted: prometheus.NewDesc(namespace+"_holders_omitted",
 			"Pairs of a device and a task that are not shown since there are too many.", nil, prometheus.Labels{"agent": a}),
 	}
@@ -72,6 +74,7 @@ func (m *collector) Describe(ch chan<- *prometheus.Desc) {
 	}
 	ch <- m.processMemory
 	ch <- m.omitted
+	m.parts.describe(ch)
 }
 
 // Collect implements prometheus.Collector.
@@ -81,6 +84,7 @@ func (m *collector) Collect(ch chan<- prometheus.Metric) {
 	for _, d := range m.Devices() {
 		s := scrape{ch: ch, gpu: label(d.Device.UUID), model: label(d.Device.Model), holders: held.of[d.Device.UUID]}
 		m.state(s, d)
+		m.partsOf(s)
 		if !d.Sample.At.IsZero() && now.Sub(d.Sample.At) <= m.Stale {
 			m.sample(s, d.Sample)
 			m.processes(s, d)

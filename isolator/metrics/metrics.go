@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"mesos-gpu/gpu"
+	"mesos-gpu/isolator/share"
 	"mesos-gpu/isolator/watch"
 )
 
@@ -33,6 +34,8 @@ type Config struct {
 	// do.
 	Devices func() []watch.State
 	Holders func() []gpu.Holder
+	// Parts, where set, tells of a container's parts of shared devices.
+	Parts func(container string) ([]share.Usage, error)
 	// Proc is where /proc is, for the cgroups of the processes on a device.
 	Proc string
 	// Stale is how old a sample may be to be shown, 30 s.
@@ -64,6 +67,9 @@ func register(c Config) (*prometheus.Registry, error) {
 	}
 	if c.Proc == "" {
 		c.Proc = "/proc"
+	}
+	if c.Parts == nil {
+		c.Parts = share.None{}.Usage
 	}
 	if c.Stale == 0 {
 		c.Stale = 30 * time.Second

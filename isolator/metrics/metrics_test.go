@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"mesos-gpu/gpu"
+	"mesos-gpu/isolator/share"
 	"mesos-gpu/isolator/watch"
 )
 
@@ -145,7 +146,14 @@ func TestDocumented(t *testing.T) {
 	for _, m := range regexp.MustCompile("(?m)^\\| `(mesos_gpu_[a-z_]+)`").FindAllStringSubmatch(string(document), -1) {
 		documented[m[1]] = true
 	}
-	registry, err := register(config(t))
+	c := config(t)
+	c.Parts = func(string) (parts []share.Usage, err error) {
+		for _, d := range c.Devices() {
+			parts = append(parts, share.Usage{UUID: d.Device.UUID, Measured: true})
+		}
+		return parts, nil
+	}
+	registry, err := register(c)
 	if err != nil {
 		t.Fatal(err)
 	}

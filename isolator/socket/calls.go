@@ -74,7 +74,8 @@ func (s *Server) usage(r *http.Request) (any, error) {
 		}
 		usage.Devices = append(usage.Devices, u)
 	}
-	return usage, nil
+	usage.Parts, err = s.partsUsed(r.URL.Query().Get("container"))
+	return usage, err
 }
 
 func (s *Server) version(*http.Request) (any, error) {
@@ -90,12 +91,13 @@ func (s *Server) devices(*http.Request) (any, error) {
 		list = append(list, Device{
 			Device: d.Device, Condition: d.Condition, Sample: taken(d.Sample),
 			Stock: slices.Contains(stock, d.Device.UUID), Holders: holding(holders, d.Device.UUID),
+			Share: s.shareOf(d.Device.UUID, holders),
 		})
 	}
 	return list, nil
 }
 
-func holding(holders []gpu.Holder, uuid string) []string {
+func holding(holders []containers.Holder, uuid string) []string {
 	ids := []string{}
 	for _, h := range holders {
 		if slices.Contains(h.Devices, uuid) {

@@ -12,6 +12,7 @@ import (
 	"mesos-gpu/internal/patient"
 	"mesos-gpu/isolator/containers"
 	"mesos-gpu/isolator/ledger"
+	"mesos-gpu/isolator/share"
 	"mesos-gpu/isolator/watch"
 )
 
@@ -41,12 +42,15 @@ func (s *Server) routes() http.Handler {
 		{post, "/v1/cleanup", s.cleanup},
 		{get, "/v1/usage", s.usage},
 		{get, "/v1/status", s.status},
+		{get, "/v1/share", s.share},
 		{get, "/v1/version", s.version},
 		{get, "/v1/containers", s.containers},
 		{get, "/v1/devices", s.devices},
 		{get, "/v1/history", s.history},
 		{post, "/v1/devices/{uuid}/cordon", s.cordon},
 		{post, "/v1/devices/{uuid}/uncordon", s.uncordon},
+		{post, "/v1/devices/{uuid}/share", s.setShared(true)},
+		{post, "/v1/devices/{uuid}/unshare", s.setShared(false)},
 	} {
 		mux.HandleFunc(r.path, s.only(r.method, func(w http.ResponseWriter, req *http.Request) { s.answer(w, req, r.call) }))
 	}
@@ -148,9 +152,9 @@ func codeOf(err error) int {
 		return told.code
 	case errors.As(err, &invalid):
 		return http.StatusBadRequest
-	case errors.As(err, &unknown), errors.Is(err, watch.ErrUnknown):
+	case errors.As(err, &unknown), errors.Is(err, watch.ErrUnknown), errors.Is(err, share.ErrUnknown):
 		return http.StatusNotFound
-	case errors.As(err, &refused):
+	case errors.As(err, &refused), errors.Is(err, share.ErrStatic):
 		return http.StatusConflict
 	default:
 		return http.StatusInternalServerError

@@ -17,6 +17,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"mesos-gpu/gpu"
+	"mesos-gpu/isolator/share"
 )
 
 const (
@@ -32,6 +33,10 @@ const (
 type Config struct {
 	Containers Containers
 	Devices    Devices
+	// Sharing keeps which devices are shared, and Limiter holds containers to
+	// their parts; without them none is.
+	Sharing Sharing
+	Limiter share.Limiter
 	// Metrics serves GET /metrics.
 	Metrics http.Handler
 	Version string
@@ -57,6 +62,12 @@ type Server struct {
 func New(cfg Config) (*Server, error) {
 	if cfg.Containers == nil || cfg.Devices == nil || cfg.Metrics == nil || cfg.Log == nil {
 		return nil, errors.New("serve the agent API: containers, devices, metrics and a log are needed")
+	}
+	if cfg.Sharing == nil {
+		cfg.Sharing = unshared{}
+	}
+	if cfg.Limiter == nil {
+		cfg.Limiter = share.None{}
 	}
 	cfg.CgroupsRoot = cmp.Or(cfg.CgroupsRoot, "mesos")
 	cfg.ProcRoot = cmp.Or(cfg.ProcRoot, "/proc")

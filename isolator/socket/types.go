@@ -21,7 +21,9 @@ type Containers interface {
 	// Devices are those that the container holds or inherits.
 	Devices(container string) ([]string, error)
 	Cleanup(container string) error
-	Holders() []gpu.Holder
+	Holders() []containers.Holder
+	// Share is how a container is held to its parts of shared devices.
+	Share(ctx context.Context, container string) (containers.Share, error)
 	// Stock are the devices set aside for a bare number of gpus.
 	Stock() []string
 }
@@ -40,6 +42,15 @@ type Devices interface {
 	Uncordon(uuid string) error
 }
 
+// Sharing is what the calls about shared devices come to, as share.Forms does
+// it. Errors of Set wrap share.ErrUnknown or share.ErrStatic where the call is
+// at fault.
+type Sharing interface {
+	Shared(uuid string) (all gpu.Part, ok bool)
+	Pending(uuid string) bool
+	Set(uuid string, shared bool) error
+}
+
 // Device is one of the host's, of which GET /v1/devices gives a list.
 type Device struct {
 	Device    gpu.Device    `json:"device"`
@@ -47,11 +58,47 @@ type Device struct {
 	Stock     bool          `json:"stock"`
 	Holders   []string      `json:"holders"`
 	Sample    *gpu.Sample   `json:"sample,omitempty"` // absent before the first
+	// Share is absent for a device that is whole, and will stay so.
+	Share *DeviceShare `json:"share,omitempty"`
+}
+
+// DeviceShare is how a device is shared.
+type DeviceShare struct {
+	Shared bool `json:"shared"`
+	// Pending tells that it takes the other form once it is idle.
+	Pending bool `json:"pending,omitempty"`
+	// MemMiB and Cores, in percent, are what is advertised of it.
+	MemMiB int64 `json:"mem_mib"`
+	Cores  int   `json:"cores"`
+	// Limit is what holds tasks to their parts.
+	Limit gpu.Method   `json:"limit"`
+	Parts []DevicePart `json:"parts"`
+}
+
+// DevicePart is what one container has of a device.
+type DevicePart struct {
+	Container string `json:"container"`
+	MemMiB    int64  `json:"mem_mib"`
+	Cores     int    `json:"cores"`
 }
 
 // Usage is the answer to GET /v1/usage.
 type Usage struct {
 	Devices []DeviceUsage `json:"devices"`
+	// Parts are what the container has of shared devices, as far as its limit
+	// measures.
+	Parts []PartUsage `json:"parts,omitempty"`
+}
+
+// PartUsage is one part of a container.
+type PartUsage struct {
+	Device        string `json:"device"`
+	MemLimitBytes int64  `json:"mem_limit_bytes"`
+	Cores         int    `json:"cores"`
+	// MemUsedBytes and ThrottledSeconds are absent where nothing measures
+	// them.
+	MemUsedBytes     *int64   `json:"mem_used_bytes,omitempty"`
+	ThrottledSeconds *float64 `json:"throttled_seconds,omitempty"`
 }
 
 // DeviceUsage is one device of a container.

@@ -28,7 +28,7 @@ func Split(h gpu.Host, list string) (named gpu.Host, stock []gpu.Device, err err
 		if part == "" && strings.TrimSpace(list) == "" {
 			break
 		}
-		found, err := find(h, part)
+		found, err := Find(h, part)
 		if err != nil {
 			return gpu.Host{}, nil, fmt.Errorf("stock GPUs %q: %w", list, err)
 		}
@@ -51,8 +51,9 @@ func Split(h gpu.Host, list string) (named gpu.Host, stock []gpu.Device, err err
 	return named, stock, nil
 }
 
-// find gives the devices that one part of a list stands for.
-func find(h gpu.Host, part string) ([]gpu.Device, error) {
+// Find gives the devices that one part of a list stands for. The error says
+// that it names none.
+func Find(h gpu.Host, part string) ([]gpu.Device, error) {
 	if part == All {
 		return h.Devices, nil
 	}

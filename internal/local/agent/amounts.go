@@ -3,9 +3,11 @@ package agent
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
+	"mesos-gpu/gpu"
 	"mesos-gpu/internal/local/agent/container"
 )
 
@@ -26,7 +28,8 @@ func scalar(resources []mesos.Resource, name string) float64 {
 	return sum
 }
 
-// devices counts the GPUs among the resources and lists those that are named.
+// devices counts the GPUs among the resources and lists those that are named:
+// whole ones, and those of which the resources are a part.
 func devices(resources []mesos.Resource) (gpus int, ids []string, err error) {
 	n := scalar(resources, gpusName)
 	if n != math.Trunc(n) || n < 0 {
@@ -35,6 +38,13 @@ func devices(resources []mesos.Resource) (gpus int, ids []string, err error) {
 	for _, r := range resources {
 		if r.Name == gpuIDsName && r.GetType() == mesos.SET {
 			ids = append(ids, r.GetSet().GetItem()...)
+		}
+	}
+	for _, r := range resources {
+		uuid, cores, ok := gpu.ShareResource(r.Name)
+		if ok && !cores && !slices.Contains(ids, uuid) {
+			ids = append(ids, uuid)
+			n++
 		}
 	}
 	return int(n), ids, nil

@@ -168,16 +168,21 @@ func (f *Framework) Suppress() {
 
 func (f *Framework) launch(o mesos.Offer, name string, gpus int, ids []string) {
 	f.t.Helper()
-	shell, command := true, "exec sleep 1000"
+	f.launchTask(o, name, "exec sleep 1000", take(o.Resources, gpus, ids))
+	f.AwaitState(name, mesos.TASK_RUNNING)
+}
+
+func (f *Framework) launchTask(o mesos.Offer, name, command string, resources []mesos.Resource) {
+	f.t.Helper()
+	shell := true
 	task := mesos.TaskInfo{
-		Name: name, TaskID: mesos.TaskID{Value: name}, AgentID: o.AgentID, Resources: take(o.Resources, gpus, ids),
+		Name: name, TaskID: mesos.TaskID{Value: name}, AgentID: o.AgentID, Resources: resources,
 		Command: &mesos.CommandInfo{Shell: &shell, Value: &command},
 	}
 	f.mu.Lock()
 	f.where[name] = o.AgentID.Value
 	f.mu.Unlock()
 	f.call(calls.Accept(calls.OfferOperations{calls.OpLaunch(task)}.WithOffers(o.ID)).With(calls.RefuseSeconds(0)))
-	f.AwaitState(name, mesos.TASK_RUNNING)
 }
 
 // take cuts a little of everything, so many GPUs and those devices out of

@@ -11,13 +11,19 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/resources"
 	"github.com/sirupsen/logrus"
 
+	"mesos-gpu/executor"
 	"mesos-gpu/internal/local/agent"
 	"mesos-gpu/internal/local/master"
 	"mesos-gpu/internal/reexec"
 	"mesos-gpu/isolator/advertise/advertisetest"
 )
 
-func TestMain(m *testing.M) { reexec.Main(m, reexec.Commands{"executor": reexec.Executor(nil)}) }
+func TestMain(m *testing.M) {
+	unlimited := func(c *executor.Config) {
+		c.Share = func(context.Context, string) (executor.Share, error) { return executor.Share{}, nil }
+	}
+	reexec.Main(m, reexec.Commands{"executor": reexec.Executor(unlimited)})
+}
 
 // cluster is an embedded master and agent, until the test ends.
 func cluster(t *testing.T) (masterURL, agentURL string) {
@@ -60,4 +66,9 @@ func cluster(t *testing.T) (masterURL, agentURL string) {
 func TestDevicesWithdrawnWhileInUse(t *testing.T) {
 	m, a := cluster(t)
 	advertisetest.Withdrawal(t, m, a)
+}
+
+func TestSharedDevices(t *testing.T) {
+	m, a := cluster(t)
+	advertisetest.Sharing(t, m, a)
 }

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/sirupsen/logrus"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"mesos-gpu/executor"
+	"mesos-gpu/executor/task"
+	"mesos-gpu/isolator/advertise"
+	"mesos-gpu/isolator/daemon"
+	"mesos-gpu/isolator/mps"
+	"mesos-gpu/isolator/preload"
+	"mesos-gpu/isolator/share"
+	"mesos-gpu/isolator/socket"
+)
+
+// shareFlags say which GPUs are shared, and how.
+type shareFlags struct {
+	list, limit, library string
+	scaling              share.Scaling
+	exclusive            bool
+}
+
+func (f *shareFlags) register(p *pflag.FlagSet) {
+	p.StringVar(&f.list, "share", share.NoDevices, "GPUs that several tasks may have parts of: minor numbers or UUIDs with commas between, all or none")
+	p.StringVar(&f.limit, "share-limit", share.Auto, "what holds tasks to their parts: auto, mig, mps, preload or none")
+	p.Float64Var(&f.scaling.Memory, "gpu-memory-scaling", 1, "memory that a shared GPU is offered as, for each MiB that it has; above 1 tasks together may ask for more than there is")
+	p.Float64Var(&f.scaling.Cores, "gpu-cores-scaling", 1, "the same for compute")
+	p.StringVar(&f.library, "share-library", preload.DefaultLibrary, "the library that holds tasks with --share-limit preload")
+	p.BoolVar(&f.exclusive, "mps-exclusive", false, "with MPS: keep processes that do not go through it from a shared GPU, by compute mode EXCLUSIVE_PROCESS")
+}
+
+// limiters are the methods that this program knows.
+func (f *shareFlags) limiters(runtimeDir string, simulated bool, log logrus.FieldLogger) ([]share.Limiter, error) {
+	byMPS, err := mps.New(mps.Config{Dir: filepath.Join(runtimeDir, "mps"), Simulated: simulated, Exclusive: f.exclusive, Log: log})
+	byPreload := preload.New(preload.Config{
+		Dir: filepath.Join(runtimeDir, "limits"), Library: f.library, Oversubscribe: f.scaling.Memory > 1,
+		Simulated: simulated && f.limit == share.Auto, // who names it may have a driver that is made up too
+	})
+	return []share.Limiter{share.NewMIG(), byMPS, byPreload}, err
+}
+
+// advertise adds to a machine what its flags and attributes say of sharing.
+func (f *shareFlags) advertise(ctx context.Context, m *advertise.Machine, simulated bool, log logrus.FieldLogger) error {
+	if err := f.scaling.Validate(); err != nil {
+		return err
+	}
+	listed, err := share.Listed(m.Host, f.list)
+	if err != nil {
+		return err
+	}
+	for _, d := range m.Host.Devices {
+		if listed[d.UUID] {
+			m.Shared = append(m.Shared, f.scaling.Of(d))
+		}
+	}
+	if len(m.Shared) == 0 && f.limit == share.Auto {
+		return nil
+	}
+	all, err := f.limiters(daemon.DefaultRuntimeDir, simulated, log)
+	if err != nil {
+		return err
+	}
+	limiter, err := daemon.Limiter(ctx, f.limit, all, m.Host, f.list)
+	if err == nil {
+		m.ShareLimit = limiter.Method()
+	}
+	return err
+}
+
+func (a *app) shareCommand(shared bool) *cobra.Command {
+	var path string
+	use, short, done := "share", "Let several tasks have parts of a GPU, once it is idle", "shared"
+	if !shared {
+		use, short, done = "unshare", "Give a GPU to one task at a time again, once it is idle", "whole"
+	}
+	c := &cobra.Command{
+		Use: use + " DEVICE", Short: short, Args: args("DEVICE"),
+		RunE: func(c *cobra.Command, names []string) error {
+			return a.onDevice(c.Context(), path, names[0], func(client *socket.Client, uuid string) (string, error) {
+				waits, err := client.SetShared(c.Context(), uuid, shared)
+				if waits {
+					return done + " once it is idle", err
+				}
+				return done, err
+			})
+		},
+	}
+	socketFlag(c, &path)
+	return c
+}
+
+// parts reads "12288/32510 MiB, 60/100 % (mps)".
+func parts(d socket.Device) string {
+	s := d.Share
+	if s == nil {
+		return "-"
+	}
+	words := "whole"
+	if s.Shared {
+		var mem int64
+		cores := 0
+		for _, p := range s.Parts {
+			mem, cores = mem+p.MemMiB, cores+p.Cores
+		}
+		words = fmt.Sprintf("%d/%d MiB, %d/%d %% (%s)", mem, s.MemMiB, cores, s.Cores, s.Limit)
+	}
+	if s.Pending {
+		words += ", changes once idle"
+	}
+	return words
+}
+
+// shareOf asks the daemon at that socket how it holds a container to its parts.
+func shareOf(path string) func(context.Context, string) (executor.Share, error) {
+	return func(ctx context.Context, container string) (executor.Share, error) {
+		client := socket.NewClient(path)
+		defer client.Close()
+		said, err := client.Share(ctx, container)
+		if err != nil {
+			return executor.Share{}, err
+		}
+		if len(said.Parts) == 0 {
+			return executor.Share{}, errors.New("the agent daemon knows of no part that this container has: see its log")
+		}
+		answer := executor.Share{Warning: said.Warning, Limit: task.Limit{Env: said.Environment}}
+		for _, m := range said.Mounts {
+			answer.Limit.Mounts = append(answer.Limit.Mounts, task.Mount(m))
+		}
+		list, err := client.Devices(ctx)
+		for _, d := range list {
+			answer.Devices = append(answer.Devices, d.Device)
+		}
+		return answer, err
+	}
+}

@@ -1,0 +1,104 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/sirupsen/logrus"
+
+	"mesos-gpu/executor"
+	"mesos-gpu/executor/task"
+	"mesos-gpu/gpu"
+	"mesos-gpu/isolator/advertise/advertisetest"
+	"mesos-gpu/isolator/share"
+	"mesos-gpu/isolator/simulated"
+	"mesos-gpu/isolator/socket"
+)
+
+// askDaemon has an executor ask the daemon how a container is held to its
+// parts.
+func askDaemon(cfg *executor.Config) {
+	cfg.Share = func(ctx context.Context, container string) (executor.Share, error) {
+		said, err := socket.NewClient(cfg.HealthSocket).Share(ctx, container)
+		return executor.Share{Limit: task.Limit{Env: said.Environment}, Warning: said.Warning}, err
+	}
+}
+
+// held is a limiter that gives each container a variable.
+type held struct{ share.None }
+
+func (held) Method() gpu.Method { return gpu.HeldByPreload }
+
+func (held) Admit(_ context.Context, _ string, parts []gpu.Part) (share.Setup, error) {
+	if parts[0].MemMiB == 13 {
+		return share.Setup{}, fmt.Errorf("%d MiB cannot be held", parts[0].MemMiB)
+	}
+	return share.Setup{Environment: map[string]string{"HELD": fmt.Sprint(parts[0].MemMiB)}}, nil
+}
+
+// Two tasks have parts of one device, each with its own limit, and can open it;
+// of the third's there is nothing left until one of them ends. One that cannot
+// be held does not start.
+func TestTasksShareADevice(t *testing.T) {
+	binary, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, err := simulated.Host("2xV100", "share")
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := logrus.New()
+	log.SetOutput(t.Output())
+	ctx, cancel := context.WithCancel(t.Context())
+	up, ended := make(chan Addresses, 1), make(chan error, 1)
+	go func() {
+		ended <- Run(ctx, Config{
+			WorkDir: t.TempDir(), Host: host, API: "127.0.0.1:0", Master: "127.0.0.1:0", Agent: "127.0.0.1:0",
+			Binary: binary, Isolate: os.Geteuid() == 0, Log: log, Share: "0", Limiters: []share.Limiter{held{}},
+		}, func(a Addresses) { up <- a })
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	var at Addresses
+	select {
+	case at = <-up:
+	case err := <-ended:
+		ended <- nil
+		t.Fatal(err)
+	}
+	shared, whole := host.Devices[0], host.Devices[1]
+	part := func(mem int64, cores int) gpu.Part { return gpu.Part{UUID: shared.UUID, MemMiB: mem, Cores: cores} }
+	half := part(shared.MemMiB/2, 30)
+	check := fmt.Sprintf(`test "$HELD" = %d && test "$CUDA_DEVICE_MEMORY_LIMIT" = %dm || exit 1`, half.MemMiB, half.MemMiB)
+	if os.Geteuid() == 0 { // a simulated node has no driver behind it, and can be opened so far
+		check += fmt.Sprintf(`
+case "$( { : < /dev/nvidia%d; } 2>&1 )" in *"No such device"*) ;; *) exit 2;; esac
+case "$( { : < /dev/nvidia%d; } 2>&1 )" in *"not permitted"*) ;; *) exit 3;; esac`, shared.Minor, whole.Minor)
+	}
+	command := check + "\nexec sleep 1000"
+
+	f := advertisetest.Subscribe(t, at.Master, "live")
+	f.Offer("the other device is whole", 1, whole.UUID)
+	f.LaunchPart(f.AwaitPart("at first", part(shared.MemMiB, 100)), "one", command, half)
+	f.LaunchPart(f.AwaitPart("one taken", part(shared.MemMiB-half.MemMiB, 70)), "two", command, half)
+	f.Part("both taken", part(shared.MemMiB-2*half.MemMiB, 40))
+	f.StillRuns("beside the other", "one")
+	f.StillRuns("beside the other", "two")
+	f.Kill("one")
+	o := f.AwaitPart("one ended", part(shared.MemMiB-half.MemMiB, 70))
+	f.TryPart(o, "unlucky", command, part(13, 0))
+	f.AwaitState("unlucky", mesos.TASK_FAILED)
+	f.LaunchPart(f.AwaitPart("the unlucky failed", part(shared.MemMiB-half.MemMiB, 70)), "three", command, half)
+	f.Part("the third waited", part(shared.MemMiB-2*half.MemMiB, 40))
+	f.Kill("two")
+	f.Kill("three")
+	f.Part("nothing taken", part(shared.MemMiB, 100))
+}

@@ -1,0 +1,132 @@
+package advertise
+
+import (
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+
+	"mesos-gpu/gpu"
+	rp "mesos-gpu/internal/resourceprovider"
+	"mesos-gpu/isolator/share"
+)
+
+// A shared device is two scalars instead of counting 1, with provider and role
+// as the others.
+func TestSharedResources(t *testing.T) {
+	h := host(t)
+	m := Machine{Host: h, Shared: []gpu.Part{{UUID: h.Devices[1].UUID, MemMiB: 24000, Cores: 150}}, Role: "ml", ShareLimit: gpu.HeldByMPS}
+	var got []string
+	for _, r := range m.Resources("p") {
+		if r.ProviderID.GetValue() != "p" || len(r.Reservations) != 1 {
+			t.Errorf("%s has provider %s and %d reservations", r.Name, r.ProviderID, len(r.Reservations))
+		}
+		got = append(got, m.flag(r))
+	}
+	shared := h.Devices[1].UUID
+	want := []string{
+		"gpus(ml):2", "gpu_ids(ml):{" + h.Devices[0].UUID + "," + h.Devices[2].UUID + "}", "gpu_mem." + shared + "(ml):24000", "gpu_cores." + shared + "(ml):150",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	resources, attributes := m.Flags(false)
+	if resources != strings.Join(want, ";") || !strings.Contains(attributes, "gpu_share_limit:mps;") {
+		t.Errorf("flags %s\n%s", resources, attributes)
+	}
+}
+
+// forms is a Sharing that does as it is told.
+type forms struct {
+	mu      sync.Mutex
+	shared  map[string]bool
+	waiting bool
+	settled []map[string]share.Use
+	changed chan struct{}
+}
+
+func (f *forms) Settle(held map[string]share.Use, known bool) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if known {
+		f.settled = append(f.settled, held)
+	}
+	return nil
+}
+
+func (f *forms) Shared(uuid string) (gpu.Part, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return gpu.Part{UUID: uuid, MemMiB: 100, Cores: 100}, f.shared[uuid]
+}
+
+func (f *forms) Waiting() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.waiting
+}
+
+func (f *forms) Changed() <-chan struct{} { return f.changed }
+
+func (f *forms) set(uuid string, shared bool) {
+	f.mu.Lock()
+	f.shared[uuid] = shared
+	f.mu.Unlock()
+	f.changed <- struct{}{}
+}
+
+// names are the resources of the next state.
+func (a *agent) names() string {
+	a.t.Helper()
+	var words []string
+	for _, r := range a.call(rp.CallUpdateState).UpdateState.Resources {
+		words = append(words, Machine{}.flag(r))
+	}
+	return strings.Join(words, " ")
+}
+
+// A device that comes to be shared is advertised so at once, one that is sick
+// leaves in either form, and while one waits for its form the agent is asked
+// what is in use.
+func TestFormsChange(t *testing.T) {
+	a := newAgent(t, plain)
+	c, warned := config(t, a)
+	f := &forms{shared: map[string]bool{}, changed: make(chan struct{}, 1)}
+	hosts := make(chan gpu.Host)
+	c.Hosts, c.LookEvery, c.Sharing = hosts, time.Hour, f
+	start(t, c, warned)
+	a.subscribed("")
+	x, y, z := c.Host.Devices[0].UUID, c.Host.Devices[1].UUID, c.Host.Devices[2].UUID
+	check := func(want string) {
+		t.Helper()
+		if got := a.names(); got != want {
+			t.Errorf("got %s\nwant %s", got, want)
+		}
+	}
+	f.set(y, true)
+	check("gpus:2 gpu_ids:{" + x + "," + z + "} gpu_mem." + y + ":100 gpu_cores." + y + ":100")
+	hosts <- without(c.Host, 1)
+	check("gpus:2 gpu_ids:{" + x + "," + z + "}")
+	hosts <- without(c.Host, 0)
+	check("gpus:1 gpu_ids:{" + z + "} gpu_mem." + y + ":100 gpu_cores." + y + ":100")
+	f.set(y, false)
+	check("gpus:2 gpu_ids:{" + y + "," + z + "}")
+}
+
+// What tasks hold is told in the form in which they hold it.
+func TestUseIsTold(t *testing.T) {
+	held := map[string]share.Use{}
+	scalar := func(name, provider string) mesos.Resource {
+		return mesos.Resource{Name: name, ProviderID: providerID(provider), Type: mesos.SCALAR.Enum(), Scalar: &mesos.Value_Scalar{Value: 1}}
+	}
+	hold(held, []mesos.Resource{
+		scalar("gpu_mem.x", "p"), scalar("gpu_cores.x", "p"), scalar("gpu_mem.y", "q"), scalar("gpus", "p"),
+		{Name: "gpu_ids", ProviderID: providerID("p"), Type: mesos.SET.Enum(), Set: &mesos.Value_Set{Item: []string{"z", "x"}}},
+	}, "p")
+	if diff := cmp.Diff(map[string]share.Use{"x": {Whole: true, Part: true}, "z": {Whole: true}}, held); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,145 @@
+package daemon
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	operator "github.com/mesos/mesos-go/api/v1/lib/agent"
+	logtest "github.com/sirupsen/logrus/hooks/test"
+
+	"mesos-gpu/gpu"
+	rp "mesos-gpu/internal/resourceprovider"
+	"mesos-gpu/internal/wire"
+	"mesos-gpu/isolator/holders"
+	"mesos-gpu/isolator/share"
+	"mesos-gpu/isolator/socket"
+)
+
+// noting is a limiter that knows its containers.
+type noting struct {
+	share.None
+	admitted map[string]int64
+}
+
+func (noting) Method() gpu.Method { return gpu.HeldByPreload }
+
+func (n noting) Admit(_ context.Context, container string, parts []gpu.Part) (share.Setup, error) {
+	n.admitted[container] = parts[0].MemMiB
+	return share.Setup{Environment: map[string]string{"OF": container}}, nil
+}
+
+func (n noting) Release(_ context.Context, container string) error {
+	delete(n.admitted, container)
+	return nil
+}
+
+// operatorAPI is a Mesos agent with one executor's container, whose task holds
+// a part of GPU-a while has is set.
+func operatorAPI(t *testing.T, has *bool) string {
+	t.Helper()
+	framework, executor := mesos.FrameworkID{Value: "f"}, mesos.ExecutorID{Value: "e"}
+	agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		call := new(operator.Call)
+		if err := wire.ReadCall(r, call); err != nil {
+			wire.WriteError(w, err)
+			return
+		}
+		containers, tasks := &operator.Response_GetContainers{}, &operator.Response_GetTasks{}
+		if *has {
+			containers.Containers = []operator.Response_GetContainers_Container{{FrameworkID: &framework, ExecutorID: &executor, ContainerID: mesos.ContainerID{Value: "c"}}}
+			tasks.LaunchedTasks = []mesos.Task{{
+				TaskID: mesos.TaskID{Value: "t"}, FrameworkID: framework, ExecutorID: &executor, State: mesos.TASK_RUNNING.Enum(),
+				Resources: []mesos.Resource{{Name: "gpu_mem.GPU-a", Type: mesos.SCALAR.Enum(), Scalar: &mesos.Value_Scalar{Value: 64}}},
+			}}
+		}
+		wire.WriteResponse(w, r, &operator.Response{Type: operator.Response_Type(call.Type), GetContainers: containers, GetTasks: tasks, GetExecutors: &operator.Response_GetExecutors{}})
+	}))
+	t.Cleanup(agent.Close)
+	return agent.URL
+}
+
+// Where no module tells of containers the agent does: one is held from when its
+// executor asks, found again by the next daemon, and released with its end.
+func TestGuests(t *testing.T) {
+	log, _ := logtest.NewNullLogger()
+	has := true
+	agent, err := holders.New(holders.Config{AgentURL: operatorAPI(t, &has), Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	limiter := noting{admitted: map[string]int64{}}
+	g := newGuests(limiter, agent, func(string) bool { return false }, log)
+	got, err := g.Share(t.Context(), "c")
+	if err != nil || got.Environment["OF"] != "c" || len(got.Parts) != 1 || got.Parts[0].MemMiB != 64 {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	if _, err := g.Share(t.Context(), "other"); err == nil {
+		t.Error("a container that nobody knows is admitted")
+	}
+	if h := g.holders(); len(h) != 1 || h[0].Container != "c" || h[0].Devices[0] != "GPU-a" {
+		t.Errorf("holders %+v", h)
+	}
+	clear(limiter.admitted)
+	g = newGuests(limiter, agent, func(string) bool { return false }, log)
+	g.settle(t.Context())
+	if limiter.admitted["c"] != 64 {
+		t.Errorf("the next daemon admitted %v", limiter.admitted)
+	}
+	has = false
+	if err := agent.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	g.settle(t.Context())
+	if len(limiter.admitted) != 0 || len(g.holders()) != 0 {
+		t.Errorf("left are %v", limiter.admitted)
+	}
+}
+
+// A daemon whose containers another looks after offers a shared device in
+// parts, says so, and changes nothing for who asks it to.
+func TestBare(t *testing.T) {
+	agent, calls := mesosAgent(t)
+	cfg := config(t, agent)
+	cfg.Socket, cfg.Bare, cfg.Share, cfg.Scaling = filepath.Join(t.TempDir(), "agent.sock"), true, "0", share.Scaling{Memory: 2, Cores: 1}
+	run(t, cfg)
+	shared := host(t).Devices[0]
+	var names []string
+	for len(names) == 0 {
+		select {
+		case call := <-calls:
+			if call.Type == rp.CallUpdateState {
+				for _, r := range call.UpdateState.Resources {
+					names = append(names, r.Name)
+				}
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatal("no UPDATE_STATE in 20 s")
+		}
+	}
+	if got, want := strings.Join(names, " "), "gpus gpu_ids "+gpu.MemResource(shared.UUID)+" "+gpu.CoresResource(shared.UUID); got != want {
+		t.Errorf("advertised %s, want %s", got, want)
+	}
+	client := socket.NewClient(cfg.Socket)
+	defer client.Close()
+	devices, err := client.Devices(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := devices[0].Share
+	if s == nil || !s.Shared || s.MemMiB != 2*shared.MemMiB || s.Limit != gpu.NotHeld || devices[1].Share != nil {
+		t.Errorf("device 0 is %+v, device 1 %+v", s, devices[1].Share)
+	}
+	waits, err := client.SetShared(t.Context(), devices[1].Device.UUID, true)
+	if err != nil || !waits { // this agent does not tell what is in use
+		t.Errorf("share: waits %v, %v", waits, err)
+	}
+	if err := client.Cleanup(t.Context(), "c"); err == nil || !strings.Contains(err.Error(), "looks after no containers") {
+		t.Errorf("cleanup: %v", err)
+	}
+}

@@ -1,0 +1,249 @@
+package limiter
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"mesos-gpu/internal/need"
+)
+
+const (
+	mib       = 1 << 20
+	ctxBytes  = 64 * mib // what the stand-in takes for a context
+	deviceOne = "GPU-01020304-0506-0708-090a-0b0c0d0e0fa0"
+	deviceTwo = "GPU-01020304-0506-0708-090a-0b0c0d0e0fa1"
+)
+
+// scratch outlives single tests.
+var scratch string
+
+// built is where the library's objects, the stand-in and the programs are.
+var built = sync.OnceValues(func() (string, error) {
+	dir := scratch
+	steps := [][]string{
+		{"make", "-s", "-j2", "OUT=" + dir, "objects", "standin"},
+		{"gcc", "-Wall", "-Wextra", "-Werror", "-O1", "-o", dir + "/program", "testdata/program.c", "-ldl"},
+		{"gcc", "-Wall", "-Wextra", "-Werror", "-Wno-unused", "-DLINKED", "-O1", "-o", dir + "/linked", "testdata/program.c", dir + "/libcuda.so.1", "-ldl"},
+		{"gcc", "-Wall", "-Werror", "-O1", "-o", dir + "/make_device", "testdata/make_device.c", dir + "/libcuda.so.1"},
+	}
+	for _, s := range steps {
+		if out, err := exec.Command(s[0], s[1:]...).CombinedOutput(); err != nil {
+			return "", fmt.Errorf("%s: %w\n%s", strings.Join(s, " "), err, out)
+		}
+	}
+	return dir, nil
+})
+
+func TestMain(m *testing.M) {
+	var err error
+	if scratch, err = os.MkdirTemp("", "limiter-*"); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	os.RemoveAll(scratch)
+	os.Exit(code)
+}
+
+// container is one with limits, books and the library at their paths.
+type container struct {
+	t       testing.TB
+	built   string
+	dir     string
+	library string
+	device  string // the stand-in's file
+	limits  Limits
+}
+
+func build(t testing.TB) string {
+	t.Helper()
+	need.Program(t, "gcc", "gcc")
+	need.Program(t, "make", "make")
+	dir, err := built()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func share(memory uint64, cores int) Limits {
+	return Limits{Nonce: 0xd1ceb00c, Devices: []Device{{UUID: deviceOne, MemoryBytes: memory, CoresPercent: cores}}}
+}
+
+// machine makes a stand-in device of so many bytes.
+func machine(t testing.TB, bytes uint64, participants, nvmlOffset int) string {
+	t.Helper()
+	dir := build(t)
+	path := filepath.Join(t.TempDir(), "device")
+	run(t, dir, filepath.Join(dir, "make_device"), path, fmt.Sprint(bytes), fmt.Sprint(participants), fmt.Sprint(nvmlOffset))
+	return path
+}
+
+func run(t testing.TB, libraries string, name string, args ...string) {
+	t.Helper()
+	cmd := exec.Command(name, args...)
+	cmd.Env = []string{"LD_LIBRARY_PATH=" + libraries, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir()}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", name, err, out)
+	}
+}
+
+// contain makes a container on the device. The library is linked with paths of
+// the test's own; nothing else tells it where its files are.
+func contain(t testing.TB, device string, l Limits) *container {
+	t.Helper()
+	c := &container{t: t, built: build(t), dir: t.TempDir(), device: device, limits: l}
+	c.library = c.link("false")
+	if err := WriteLimits(c.path("limits"), l); err != nil {
+		t.Fatal(err)
+	}
+	if err := CreateBooks(c.path("books"), l); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func (c *container) path(name string) string { return filepath.Join(c.dir, name) }
+
+func (c *container) link(mounted string, more ...string) string {
+	c.t.Helper()
+	library := filepath.Join(c.t.TempDir(), "libmesosgpu.so")
+	objects, err := filepath.Glob(filepath.Join(c.built, "obj", "*.o"))
+	if err != nil || len(objects) == 0 {
+		c.t.Fatalf("got %d objects: %v", len(objects), err)
+	}
+	args := []string{"-shared", "-fPIC", "-O2", "-fvisibility=hidden", "-Wl,-Bsymbolic,-z,now", "-o", library,
+		fmt.Sprintf("-DTEST_DIR=%q", c.dir), "-DTEST_MOUNTED=" + mounted, "testdata/edge.c"}
+	args = append(args, more...)
+	if out, err := exec.Command("gcc", append(args, objects...)...).CombinedOutput(); err != nil {
+		c.t.Fatalf("link: %v\n%s", err, out)
+	}
+	return library
+}
+
+// program is a running testdata/program.c.
+type program struct {
+	t      testing.TB
+	cmd    *exec.Cmd
+	in     io.WriteCloser
+	out    *bufio.Reader
+	stderr strings.Builder
+}
+
+func (c *container) command(how string) *exec.Cmd {
+	name := "program"
+	if how == "link" {
+		name = "linked"
+	}
+	cmd := exec.Command(filepath.Join(c.built, name), how)
+	cmd.Env = []string{"LD_LIBRARY_PATH=" + c.built, "LD_PRELOAD=" + c.library, "STANDIN_DEVICE=" + c.device, "PATH=" + os.Getenv("PATH")}
+	return cmd
+}
+
+// start runs the program in the container, and its first line says that the
+// driver is there.
+func (c *container) start(how string) *program {
+	c.t.Helper()
+	return begin(c.t, c.command(how))
+}
+
+func begin(t testing.TB, cmd *exec.Cmd) *program {
+	t.Helper()
+	p := &program{t: t, cmd: cmd}
+	var err error
+	if p.in, err = cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.out = bufio.NewReader(out)
+	cmd.Stderr = &p.stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.kill)
+	if rc, _ := p.answer(); rc != 0 {
+		t.Fatalf("cuInit: got %d", rc)
+	}
+	return p
+}
+
+func (p *program) kill() {
+	p.cmd.Process.Kill()
+	p.cmd.Wait()
+}
+
+// end lets the program return, and gives what it has said on stderr.
+func (p *program) end() string {
+	p.t.Helper()
+	p.in.Close()
+	if err := p.cmd.Wait(); err != nil {
+		p.t.Errorf("program: %v\n%s", err, p.stderr.String())
+	}
+	return p.stderr.String()
+}
+
+func (p *program) answer() (rc int, value uint64) {
+	p.t.Helper()
+	line, err := p.out.ReadString('\n')
+	if err != nil {
+		p.t.Errorf("read answer: %v\n%s", err, p.stderr.String())
+		return -99, 0
+	}
+	fmt.Sscan(line, &rc, &value)
+	return rc, value
+}
+
+// do has the program do a line; what it gets is kept under the slot.
+func (p *program) do(slot int, line string, args ...any) (int, uint64) {
+	p.t.Helper()
+	fmt.Fprintf(p.in, "%d %s\n", slot, fmt.Sprintf(line, args...))
+	return p.answer()
+}
+
+func (p *program) want(rc int, slot int, line string, args ...any) uint64 {
+	p.t.Helper()
+	got, value := p.do(slot, line, args...)
+	if got != rc {
+		p.t.Errorf("%s: got %d, want %d\n%s", fmt.Sprintf(line, args...), got, rc, p.stderr.String())
+	}
+	return value
+}
+
+func (p *program) must(slot int, line string, args ...any) uint64 {
+	p.t.Helper()
+	return p.want(0, slot, line, args...)
+}
+
+// own is the stand-in's own books of a device: what is taken now, and the most
+// that ever was.
+func (c *container) own(device int) (used, most uint64) {
+	c.t.Helper()
+	data, err := os.ReadFile(c.device)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	// Behind a mutex (40) and a condition (48), four numbers a device.
+	at := data[88+32*device:]
+	return binary.LittleEndian.Uint64(at[8:]), binary.LittleEndian.Uint64(at[16:])
+}
+
+func (c *container) used(device int) uint64 {
+	c.t.Helper()
+	uses, err := ReadBooks(c.path("books"), c.limits)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return uses[device].UsedBytes
+}
+
+const outOfMemory = 2

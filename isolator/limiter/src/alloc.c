@@ -1,0 +1,60 @@
+// Plain allocations.
+#include "limiter.h"
+
+// What the device has no room for may live in host memory, where the limits
+// file says so: managed memory moves by itself.
+static CUresult device_or_host(CUdeviceptr *p, size_t size, int device)
+{
+	CUresult r = REAL(cuMemAlloc_v2)(p, size);
+	if (r == CUDA_ERROR_OUT_OF_MEMORY && limits_get()->device[device].oversubscribe)
+		r = REAL(cuMemAllocManaged)(p, size, CU_MEM_ATTACH_GLOBAL);
+	return r;
+}
+
+CUresult cuMemAlloc_v2(CUdeviceptr *p, size_t size)
+{
+	struct charge c;
+	CUresult r = charge_here(&c, size);
+	if (r != CUDA_SUCCESS)
+		return r;
+	r = device_or_host(p, size, c.device);
+	return charge_end(&c, r, HELD_MEMORY, r == CUDA_SUCCESS ? *p : 0);
+}
+
+CUresult cuMemAllocManaged(CUdeviceptr *p, size_t size, unsigned flags)
+{
+	struct charge c;
+	CUresult r = charge_here(&c, size);
+	if (r != CUDA_SUCCESS)
+		return r;
+	r = REAL(cuMemAllocManaged)(p, size, flags);
+	return charge_end(&c, r, HELD_MEMORY, r == CUDA_SUCCESS ? *p : 0);
+}
+
+// Rows are padded to what only the driver knows: 512 bytes are enough on every
+// device so far, and what it says afterwards counts.
+CUresult cuMemAllocPitch_v2(CUdeviceptr *p, size_t *pitch, size_t width, size_t height, unsigned element)
+{
+	struct charge c;
+	size_t row = width + (512 - width % 512) % 512, bytes;
+	if (row < width || __builtin_mul_overflow(row, height, &bytes))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	CUresult r = charge_here(&c, bytes);
+	if (r != CUDA_SUCCESS)
+		return r;
+	r = REAL(cuMemAllocPitch_v2)(p, pitch, width, height, element);
+	if (r == CUDA_SUCCESS && !charge_resize(&c, *pitch * height)) {
+		REAL(cuMemFree_v2)(*p);
+		r = CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	return charge_end(&c, r, HELD_MEMORY, r == CUDA_SUCCESS ? *p : 0);
+}
+
+static CUresult release(uint64_t p) { return REAL(cuMemFree_v2)(p); }
+
+CUresult cuMemFree_v2(CUdeviceptr p)
+{
+	CUresult r = free_held(HELD_MEMORY, p, release);
+	pools_refresh(); // it may have been a pool's
+	return r;
+}

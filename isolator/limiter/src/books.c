@@ -1,0 +1,286 @@
+// The books: what each process of the container holds of each device, in a
+// file that all of them share. Every change is one read and one write of the
+// file under its lock. It is never mapped: whoever cuts it short would take
+// down those that have it mapped.
+#define _GNU_SOURCE
+#include "limiter.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifndef F_OFD_SETLK
+#define F_OFD_SETLK 37
+#define F_OFD_SETLKW 38
+#endif
+
+static struct lock mutex;   // the kernel's lock is the open file's: threads need one of their own
+static int file = -1, mine = -1;
+static struct stat opened; // which file it is
+static struct books_slot self; // the truth about this process; the file's copy is for the others
+static struct books books;
+static _Atomic bool complained;
+
+static bool file_lock(int fd, short type, int what, int how)
+{
+	struct flock l = {.l_type = type, .l_whence = SEEK_SET, .l_start = BOOKS_LOCK_AT + what, .l_len = 1};
+	int r;
+	while ((r = fcntl(fd, how, &l)) != 0 && errno == EINTR)
+		;
+	return r == 0;
+}
+
+static bool books_read(const struct limits *l)
+{
+	if (pread(file, &books, sizeof books, 0) != (ssize_t)sizeof books)
+		return false;
+	const struct books_header *h = &books.header;
+	if (h->magic != BOOKS_MAGIC || h->nonce != l->nonce || h->slots != BOOKS_SLOTS || h->devices != (uint32_t)l->devices)
+		return false;
+	for (int i = 0; i < l->devices; i++)
+		if (memcmp(books.device[i].uuid, l->device[i].uuid, 16) != 0)
+			return false;
+	return true;
+}
+
+static bool write_slot(int i)
+{
+	return pwrite(file, &books.slot[i], sizeof books.slot[i], (off_t)(offsetof(struct books, slot) + sizeof books.slot[0] * (size_t)i)) == (ssize_t)sizeof books.slot[i];
+}
+
+// publish replaces the file's copy of this process with what is true.
+static bool publish(void)
+{
+	self.check = slot_check(&self, books.header.nonce);
+	books.slot[mine] = self;
+	return write_slot(mine);
+}
+
+// The C library's fstat is too new a symbol for old images.
+static bool file_stat(int fd, struct stat *st) { return syscall(SYS_fstat, fd, st) == 0; }
+
+static bool still_books(void)
+{
+	struct stat now;
+	return file_stat(file, &now) && now.st_ino == opened.st_ino && now.st_dev == opened.st_dev;
+}
+
+// Out of the way of programs that count on low numbers, and closed after the
+// driver's files when the process ends.
+static bool open_file(void)
+{
+	int low = open(books_path, O_RDWR | O_CLOEXEC);
+	if (low < 0)
+		return false;
+	file = fcntl(low, F_DUPFD_CLOEXEC, 500);
+	if (file < 0)
+		file = low;
+	else
+		close(low);
+	return file_stat(file, &opened);
+}
+
+static bool reap(void)
+{
+	bool some = false;
+	for (int i = 0; i < BOOKS_SLOTS; i++) {
+		if (i == mine || books.slot[i].pid == 0 || !slot_dead(file, i, &books.slot[i]))
+			continue;
+		memset(&books.slot[i], 0, sizeof books.slot[i]);
+		some = write_slot(i) || some;
+	}
+	return some;
+}
+
+static bool try_slot(int i)
+{
+	if (!file_lock(file, F_WRLCK, BOOKS_LOCK_SLOT + i, F_OFD_SETLK))
+		return false;
+	mine = i;
+	return publish();
+}
+
+// find_slot prefers the one that this very process had before it became
+// another program: what stands there is gone.
+static bool find_slot(void)
+{
+	for (int i = 0; i < BOOKS_SLOTS; i++) {
+		const struct books_slot *s = &books.slot[i];
+		if (s->pid == self.pid && s->started == self.started && s->pid_ns == self.pid_ns && try_slot(i))
+			return true;
+	}
+	for (int pass = 0; pass < 2; pass++) {
+		for (int i = 0; i < BOOKS_SLOTS; i++)
+			if (books.slot[i].pid == 0 && try_slot(i))
+				return true;
+		reap();
+	}
+	complain("the books have room for %d processes: this one gets no GPU memory", BOOKS_SLOTS);
+	return false;
+}
+
+static bool attach(const struct limits *l)
+{
+	if (file >= 0 && still_books())
+		close(file);
+	file = mine = -1;
+	if (!open_file() || !file_lock(file, F_WRLCK, BOOKS_LOCK_ALL, F_OFD_SETLKW) || !books_read(l))
+		return false;
+	self_identify(&self);
+	return find_slot();
+}
+
+// Whoever closed the file behind our back finds it opened again; a number that
+// is now another's file is not ours to close or to write.
+static bool still_open(const struct limits *l)
+{
+	return mine >= 0 && still_books() && file_lock(file, F_WRLCK, BOOKS_LOCK_ALL, F_OFD_SETLKW) && books_read(l);
+}
+
+static void unlock(void)
+{
+	if (file >= 0 && still_books())
+		file_lock(file, F_UNLCK, BOOKS_LOCK_ALL, F_OFD_SETLK);
+	lock_drop(&mutex);
+}
+
+static bool refuse(void)
+{
+	unlock();
+	if (!atomic_exchange(&complained, true))
+		complain("%s is missing or damaged: no GPU memory can be allocated", books_path);
+	return false;
+}
+
+// sound: each slot is what its owner wrote, or its owner is dead.
+static bool sound(void)
+{
+	static const struct books_slot empty;
+	for (int i = 0; i < BOOKS_SLOTS; i++) {
+		struct books_slot *s = &books.slot[i];
+		if (i == mine || (s->pid == 0 && memcmp(s, &empty, sizeof empty) == 0) || (s->pid != 0 && s->check == slot_check(s, books.header.nonce)))
+			continue;
+		if (s->pid == 0 || !slot_dead(file, i, s))
+			return false;
+		memset(s, 0, sizeof *s);
+		write_slot(i);
+	}
+	return true;
+}
+
+bool books_take(struct books **b)
+{
+	const struct limits *l = limits_get();
+	if (!l)
+		return false;
+	lock_take(&mutex);
+	if (!(still_open(l) || attach(l)) || !sound())
+		return refuse();
+	*b = &books;
+	return true;
+}
+
+void books_drop(void) { unlock(); }
+
+void books_write_device(int i)
+{
+	ssize_t n = pwrite(file, &books.device[i], sizeof books.device[i], (off_t)(offsetof(struct books, device) + sizeof books.device[0] * (size_t)i));
+	(void)n; // what could not be written is seen at the next reading
+}
+
+static uint64_t sum(int device)
+{
+	uint64_t total = self.used[device];
+	for (int i = 0; i < BOOKS_SLOTS; i++) {
+		uint64_t used = i == mine ? 0 : books.slot[i].used[device];
+		total = total > UINT64_MAX - used ? UINT64_MAX : total + used;
+	}
+	return total;
+}
+
+static bool fits(int device, uint64_t bytes)
+{
+	uint64_t limit = limits_get()->device[device].memory, used = sum(device);
+	return used <= limit && bytes <= limit - used;
+}
+
+bool books_reserve(int device, uint64_t bytes)
+{
+	struct books *b;
+	if (!books_take(&b))
+		return false;
+	bool ok = fits(device, bytes) || (reap() && fits(device, bytes));
+	if (ok) {
+		self.used[device] += bytes;
+		if (!publish()) {
+			self.used[device] -= bytes;
+			return refuse();
+		}
+	} else {
+		b->device[device].refusals++;
+		books_write_device(device);
+	}
+	unlock();
+	return ok;
+}
+
+// What this process holds stays true where the books are gone.
+static void change(int device, uint64_t bytes, bool more)
+{
+	struct books *b;
+	bool taken = books_take(&b);
+	if (!taken)
+		lock_take(&mutex);
+	uint64_t *used = &self.used[device];
+	*used = more ? *used + bytes : *used - (bytes < *used ? bytes : *used);
+	if (taken)
+		publish();
+	unlock();
+}
+
+void books_charge(int device, uint64_t bytes) { change(device, bytes, true); }
+void books_release(int device, uint64_t bytes) { change(device, bytes, false); }
+
+bool books_used(int device, uint64_t *used)
+{
+	struct books *b;
+	if (!books_take(&b))
+		return false;
+	reap();
+	*used = sum(device);
+	unlock();
+	return true;
+}
+
+void books_set_nvml_pid(unsigned pid)
+{
+	struct books *b;
+	if (!books_take(&b))
+		return;
+	self.nvml_pid = pid;
+	publish();
+	unlock();
+}
+
+// One context at a time is measured in a container.
+bool books_context_lock(bool take)
+{
+	return file >= 0 && file_lock(file, take ? F_WRLCK : F_UNLCK, BOOKS_LOCK_CONTEXT, take ? F_OFD_SETLKW : F_OFD_SETLK);
+}
+
+void books_fork_prepare(void) { lock_take(&mutex); }
+void books_fork_parent(void) { lock_drop(&mutex); }
+
+// The child shares the parent's open file and with it the parent's lock: it
+// lets go, and enters the books under its own name when it first allocates.
+void books_fork_child(void)
+{
+	if (file >= 0)
+		close(file);
+	file = mine = -1;
+	memset(&self, 0, sizeof self);
+	atomic_store(&mutex.word, 0);
+}

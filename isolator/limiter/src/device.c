@@ -1,0 +1,35 @@
+// Which device of the limits file the driver means. Devices are matched by
+// UUID: neither CUDA's nor NVML's numbering says anything about the other.
+#include "limiter.h"
+
+enum { ORDINALS = 64 };
+static _Atomic signed char ordinal[ORDINALS]; // index + 1; 0: not asked yet
+
+int device_index(CUdevice device)
+{
+	if (device < 0 || device >= ORDINALS)
+		return -1;
+	int known = atomic_load_explicit(&ordinal[device], memory_order_relaxed);
+	if (known)
+		return known - 1;
+	CUuuid uuid;
+	// The second form knows MIG instances by their own.
+	if (REAL(cuDeviceGetUuid_v2)(&uuid, device) != CUDA_SUCCESS && REAL(cuDeviceGetUuid)(&uuid, device) != CUDA_SUCCESS)
+		return -1;
+	int index = limits_find(uuid.bytes);
+	if (index >= 0)
+		atomic_store_explicit(&ordinal[device], (signed char)(index + 1), memory_order_relaxed);
+	return index;
+}
+
+CUresult device_current(int *index, CUcontext *context)
+{
+	CUdevice device;
+	CUresult r = REAL(cuCtxGetDevice)(&device);
+	if (r != CUDA_SUCCESS)
+		return r;
+	if (context && REAL(cuCtxGetCurrent)(context) != CUDA_SUCCESS)
+		*context = NULL;
+	*index = device_index(device);
+	return CUDA_SUCCESS;
+}

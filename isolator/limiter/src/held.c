@@ -1,0 +1,89 @@
+// What this process holds on devices, by the driver's names for it.
+#include "limiter.h"
+#include <stdlib.h>
+
+enum { BUCKETS = 4096 };
+static struct held *bucket[BUCKETS];
+static struct lock held_lock;
+
+static struct held **bucket_of(enum kind kind, uint64_t key)
+{
+	uint64_t h = (key ^ (uint64_t)kind << 56) * 0x9e3779b97f4a7c15ull;
+	return &bucket[h >> 52];
+}
+
+static struct held **find(enum kind kind, uint64_t key)
+{
+	struct held **at = bucket_of(kind, key);
+	while (*at && ((*at)->kind != kind || (*at)->key != key))
+		at = &(*at)->next;
+	return at;
+}
+
+// Where there is no memory for the note the bytes stay charged until the
+// process ends.
+void held_put(struct held h)
+{
+	struct held *note = malloc(sizeof *note);
+	if (!note)
+		return;
+	lock_take(&held_lock);
+	struct held **at = bucket_of(h.kind, h.key);
+	*note = h;
+	note->next = *at;
+	*at = note;
+	lock_drop(&held_lock);
+}
+
+static void unlink_into(struct held **at, struct held *out)
+{
+	struct held *note = *at;
+	*at = note->next;
+	*out = *note;
+	free(note);
+}
+
+bool held_take(enum kind kind, uint64_t key, struct held *out)
+{
+	lock_take(&held_lock);
+	struct held **at = find(kind, key);
+	bool found = *at != NULL;
+	if (found)
+		unlink_into(at, out);
+	lock_drop(&held_lock);
+	return found;
+}
+
+bool held_edit(enum kind kind, uint64_t key, void (*edit)(struct held *))
+{
+	lock_take(&held_lock);
+	struct held **at = find(kind, key);
+	bool found = *at != NULL;
+	if (found)
+		edit(*at);
+	lock_drop(&held_lock);
+	return found;
+}
+
+// held_take_if takes one that is wanted, if there is any.
+bool held_take_if(bool (*wanted)(const struct held *, const void *), const void *what, struct held *out)
+{
+	bool found = false;
+	lock_take(&held_lock);
+	for (int i = 0; i < BUCKETS && !found; i++)
+		for (struct held **at = &bucket[i]; *at && !found; at = found ? at : &(*at)->next)
+			if ((found = wanted(*at, what))) {
+				unlink_into(at, out);
+				break;
+			}
+	lock_drop(&held_lock);
+	return found;
+}
+
+// A forked child holds nothing of its parent's.
+void held_forget(void)
+{
+	atomic_store(&held_lock.word, 0);
+	for (int i = 0; i < BUCKETS; i++)
+		bucket[i] = NULL;
+}

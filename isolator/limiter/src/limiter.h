@@ -1,0 +1,129 @@
+// What the limiter's files share.
+#pragma once
+#include "books.h"
+#include "cuda.h"
+#include <stdatomic.h>
+#include <stdbool.h>
+
+// ---- table.c: the driver's functions
+
+enum hook {
+#define HOOK(lib, name) H_##name,
+#define USE(lib, name) H_##name,
+#include "hooks.def"
+#undef HOOK
+#undef USE
+	HOOKS,
+};
+
+extern void *real[HOOKS]; // set once, before anybody calls through it
+void table_ready(void);
+void *hook_named(const char *name);    // the limiter's function, or NULL
+void *hook_instead(const void *real);  // likewise, by the driver's address
+bool hook_family(const char *name);    // some version of it is hooked
+void *driver_symbol(const char *name); // for the tests' clock
+
+// REAL is the driver's function; where the driver has none it answers so.
+#define REAL(name) (table_ready(), (__typeof__(&name))real[H_##name])
+
+// ---- symbols.c: the C library's own dlsym, dlvsym and dlopen
+
+void *libc_symbol(const char *name);
+
+// ---- lock.c
+
+struct lock { _Atomic int word; };
+void lock_take(struct lock *);
+void lock_drop(struct lock *);
+
+// ---- edge.c: where the files are and what time it is
+
+extern const char limits_path[], books_path[];
+extern const bool limits_must_be_mounted; // refuse a limits file that the task could have written
+uint64_t clock_now_ns(void);
+uint64_t clock_wall_us(void);
+void clock_sleep_ns(uint64_t);
+
+// ---- limits.c
+
+struct device_limit {
+	uint8_t uuid[16];
+	uint64_t memory;          // bytes
+	unsigned cores;           // percent; 100: no limit
+	bool burst, oversubscribe;
+};
+struct limits {
+	uint64_t nonce;
+	int devices;
+	struct device_limit device[BOOKS_DEVICES];
+};
+const struct limits *limits_get(void); // NULL: none that could be believed
+int limits_find(const uint8_t uuid[16]);
+bool uuid_parse(const char *text, uint8_t uuid[16]);
+void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+// ---- books.c, slots.c
+
+bool books_reserve(int device, uint64_t bytes); // false: it would pass the limit, or there are no books
+void books_charge(int device, uint64_t bytes);  // what the driver has taken already
+void books_release(int device, uint64_t bytes);
+bool books_used(int device, uint64_t *used);
+bool books_take(struct books **);               // whole books, locked; false: none
+void books_write_device(int device);            // while taken
+void books_drop(void);
+void books_set_nvml_pid(unsigned pid);
+bool books_context_lock(bool take);
+uint64_t slot_check(const struct books_slot *, uint64_t nonce);
+bool slot_dead(int fd, int slot, const struct books_slot *);
+void self_identify(struct books_slot *);
+
+// ---- held.c: what this process holds
+
+enum kind { HELD_MEMORY = 1, HELD_HANDLE, HELD_MAPPING, HELD_ARRAY, HELD_MIPMAP, HELD_CONTEXT, HELD_MODULE };
+struct held {
+	struct held *next;
+	enum kind kind;
+	int device;
+	unsigned refs, maps; // of a HELD_HANDLE
+	uint64_t key, bytes; // bytes of a HELD_MAPPING: the handle
+	CUcontext context;   // whose end frees it, or NULL
+};
+void held_put(struct held);
+bool held_take(enum kind, uint64_t key, struct held *);
+bool held_edit(enum kind, uint64_t key, void (*)(struct held *));
+bool held_take_if(bool (*)(const struct held *, const void *), const void *, struct held *);
+void held_forget(void);
+
+// ---- device.c, nvml.c
+
+int device_index(CUdevice); // in the limits; -1: not named there
+CUresult device_current(int *index, CUcontext *);
+nvmlDevice_t nvml_device(int index);
+bool nvml_used(int index, uint64_t *bytes);
+struct nvml_processes { unsigned count; nvmlProcessInfo_t list[256]; };
+bool nvml_processes(int index, struct nvml_processes *);
+
+// ---- charge.c: reserve, allocate, confirm
+
+struct charge { int device; uint64_t bytes; CUcontext context; };
+CUresult charge_here(struct charge *, uint64_t bytes);         // on the current device
+CUresult charge_on(struct charge *, int device, uint64_t bytes);
+bool charge_resize(struct charge *, uint64_t bytes);           // false: it does not fit
+CUresult charge_end(struct charge *, CUresult, enum kind, uint64_t key);
+CUresult free_held(enum kind, uint64_t key, CUresult (*)(uint64_t));
+void release_context(CUcontext);
+
+// ---- pool.c, throttle.c, fork.c
+
+bool pools_refresh(void); // true: some bytes came back
+CUresult graph_memory(int device, uint64_t bytes);
+void throttle_current(void);
+void throttle_all(void);
+extern _Atomic int launch_gate; // 0: no device has a core limit
+void throttle_after_fork(void);
+void books_fork_prepare(void);
+void books_fork_parent(void);
+void books_fork_child(void);
+void fork_watch(void);
+
+#define HIDDEN_TLS __thread __attribute__((tls_model("initial-exec")))

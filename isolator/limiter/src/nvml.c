@@ -1,0 +1,63 @@
+// What NVML says of a device of the limits file.
+#include "limiter.h"
+#include <stdio.h>
+
+static struct lock nvml_lock;
+static bool started;
+static nvmlDevice_t handle[BOOKS_DEVICES];
+
+static void uuid_print(const uint8_t u[16], const char *prefix, char text[41])
+{
+	snprintf(text, 41, "%s%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", prefix, u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7],
+	         u[8], u[9], u[10], u[11], u[12], u[13], u[14], u[15]);
+}
+
+static nvmlDevice_t find(int index)
+{
+	char text[41];
+	nvmlDevice_t device = NULL;
+	const struct limits *l = limits_get();
+	if (!started && REAL(nvmlInit_v2)() == NVML_SUCCESS)
+		started = true;
+	if (!started || !l)
+		return NULL;
+	uuid_print(l->device[index].uuid, "GPU-", text);
+	if (REAL(nvmlDeviceGetHandleByUUID)(text, &device) == NVML_SUCCESS)
+		return device;
+	uuid_print(l->device[index].uuid, "MIG-", text);
+	return REAL(nvmlDeviceGetHandleByUUID)(text, &device) == NVML_SUCCESS ? device : NULL;
+}
+
+// nvml_device is NULL where NVML or the device is not to be had.
+nvmlDevice_t nvml_device(int index)
+{
+	table_ready();
+	lock_take(&nvml_lock);
+	if (!handle[index])
+		handle[index] = find(index);
+	nvmlDevice_t device = handle[index];
+	lock_drop(&nvml_lock);
+	return device;
+}
+
+bool nvml_used(int index, uint64_t *bytes)
+{
+	nvmlMemory_t m;
+	nvmlDevice_t device = nvml_device(index);
+	if (!device || REAL(nvmlDeviceGetMemoryInfo)(device, &m) != NVML_SUCCESS)
+		return false;
+	*bytes = m.used;
+	return true;
+}
+
+bool nvml_processes(int index, struct nvml_processes *p)
+{
+	nvmlDevice_t device = nvml_device(index);
+	p->count = sizeof p->list / sizeof p->list[0];
+	if (device && REAL(nvmlDeviceGetComputeRunningProcesses_v3)(device, &p->count, p->list) == NVML_SUCCESS)
+		return true;
+	p->count = 0;
+	return false;
+}
+
+void nvml_after_fork(void) { atomic_store(&nvml_lock.word, 0); }

@@ -1,0 +1,95 @@
+// Who a process is, and whether it still is.
+#define _GNU_SOURCE
+#include "limiter.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifndef F_OFD_GETLK
+#define F_OFD_GETLK 36
+#endif
+
+static uint64_t mix(uint64_t h, uint64_t v)
+{
+	h = (h ^ v) * 0xff51afd7ed558ccdull;
+	return h ^ h >> 32;
+}
+
+// slot_check is no secret: it tells accidents and careless hands from books.
+uint64_t slot_check(const struct books_slot *s, uint64_t nonce)
+{
+	uint64_t h = mix(nonce, (uint64_t)s->pid << 32 | s->nvml_pid);
+	h = mix(mix(h, s->started), s->pid_ns);
+	for (int i = 0; i < BOOKS_DEVICES; i++)
+		h = mix(h, s->used[i]);
+	return h;
+}
+
+static ssize_t slurp(const char *path, char *text, size_t size)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	ssize_t n = read(fd, text, size - 1);
+	close(fd);
+	text[n > 0 ? n : 0] = 0;
+	return n;
+}
+
+// What /proc/PID/stat says behind the name, which may hold anything.
+struct stat_line { char state; unsigned long flags, threads; unsigned long long started; };
+
+static bool read_stat(const char *path, struct stat_line *s)
+{
+	char text[1024];
+	if (slurp(path, text, sizeof text) <= 0)
+		return false;
+	char *after = strrchr(text, ')');
+	return after && sscanf(after + 1, " %c %*d %*d %*d %*d %*d %lu %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %lu %*d %llu",
+	                       &s->state, &s->flags, &s->threads, &s->started) == 4;
+}
+
+void self_identify(struct books_slot *s)
+{
+	char link[64];
+	struct stat_line stat;
+	ssize_t n = readlink("/proc/self/ns/pid", link, sizeof link - 1);
+	s->pid = (uint32_t)getpid();
+	s->started = s->pid_ns = 0;
+	if (n <= 5 || !read_stat("/proc/self/stat", &stat))
+		return; // without /proc the lock alone says who lives
+	link[n] = 0;
+	s->pid_ns = strtoull(link + 5, NULL, 10);
+	s->started = stat.started;
+}
+
+static bool lock_held(int fd, int slot)
+{
+	struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = BOOKS_LOCK_AT + BOOKS_LOCK_SLOT + slot, .l_len = 1};
+	return fcntl(fd, F_OFD_GETLK, &l) != 0 || l.l_type != F_UNLCK;
+}
+
+// A process is dead when the kernel has dropped its lock, which it does
+// whatever ends it, in whichever pid namespace; and, where it can be looked up,
+// when it is past closing its files, so that its memory is back at the driver.
+// A process that has lost the lock otherwise runs another program now.
+bool slot_dead(int fd, int slot, const struct books_slot *s)
+{
+	if (lock_held(fd, slot))
+		return false;
+	struct books_slot self;
+	self_identify(&self);
+	if (self.pid_ns == 0 || s->pid_ns != self.pid_ns)
+		return true;
+	char path[32];
+	struct stat_line stat;
+	snprintf(path, sizeof path, "/proc/%u/stat", s->pid);
+	if (!read_stat(path, &stat) || stat.started != s->started)
+		return true;
+	const unsigned long exiting = 4; // PF_EXITING
+	bool ended = (stat.state == 'Z' || stat.state == 'X') && stat.threads <= 1;
+	return ended || !(stat.flags & exiting);
+}

@@ -1,0 +1,68 @@
+// What programs see: a device as large as the limit, used as far as the
+// container uses it. Free and used always add up to the total.
+#include "limiter.h"
+#include <string.h>
+
+struct view { uint64_t total, used; };
+
+static bool view(int device, struct view *v)
+{
+	const struct limits *l = limits_get();
+	if (!l || device < 0)
+		return false;
+	v->total = l->device[device].memory;
+	if (!books_used(device, &v->used) || v->used > v->total)
+		v->used = v->total;
+	return true;
+}
+
+CUresult cuMemGetInfo_v2(size_t *free, size_t *total)
+{
+	struct view v = {0};
+	int device;
+	CUresult r = REAL(cuMemGetInfo_v2)(free, total);
+	if (r != CUDA_SUCCESS || (r = device_current(&device, NULL)) != CUDA_SUCCESS)
+		return r;
+	pools_refresh();
+	view(device, &v); // nothing where there is nothing to be had
+	*free = v.total - v.used;
+	*total = v.total;
+	return r;
+}
+
+CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice d)
+{
+	struct view v = {0};
+	CUresult r = REAL(cuDeviceTotalMem_v2)(bytes, d);
+	if (r == CUDA_SUCCESS) {
+		view(device_index(d), &v);
+		*bytes = v.total;
+	}
+	return r;
+}
+
+// A device that the limits file does not name is shown by NVML as it is.
+static bool nvml_view(nvmlDevice_t d, struct view *v)
+{
+	char text[96] = "";
+	uint8_t uuid[16];
+	return REAL(nvmlDeviceGetUUID)(d, text, sizeof text) == NVML_SUCCESS && uuid_parse(text, uuid) && view(limits_find(uuid), v);
+}
+
+nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t d, nvmlMemory_t *m)
+{
+	struct view v;
+	nvmlReturn_t r = REAL(nvmlDeviceGetMemoryInfo)(d, m);
+	if (r == NVML_SUCCESS && nvml_view(d, &v))
+		*m = (nvmlMemory_t){.total = v.total, .used = v.used, .free = v.total - v.used};
+	return r;
+}
+
+nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t d, nvmlMemory_v2_t *m)
+{
+	struct view v;
+	nvmlReturn_t r = REAL(nvmlDeviceGetMemoryInfo_v2)(d, m);
+	if (r == NVML_SUCCESS && nvml_view(d, &v))
+		*m = (nvmlMemory_v2_t){.version = m->version, .total = v.total, .used = v.used, .free = v.total - v.used};
+	return r;
+}

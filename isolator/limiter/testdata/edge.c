@@ -1,0 +1,48 @@
+// The tests' edge: files in a directory of the test, and the stand-in's clock
+// where it simulates one.
+#include "../src/limiter.h"
+#include <time.h>
+
+const char limits_path[] = TEST_DIR "/limits";
+const char books_path[] = TEST_DIR "/books";
+const bool limits_must_be_mounted = TEST_MOUNTED;
+
+#ifndef TEST_CLOCK_REAL
+#define TEST_CLOCK_REAL 0
+#endif
+
+static uint64_t simulated(void)
+{
+	if (TEST_CLOCK_REAL)
+		return 0;
+	uint64_t (*now)(void) = (uint64_t (*)(void))driver_symbol("standin_now");
+	return now ? now() : 0;
+}
+
+static uint64_t now_ns(clockid_t clock)
+{
+	struct timespec t;
+	clock_gettime(clock, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+uint64_t clock_now_ns(void)
+{
+	uint64_t ns = simulated();
+	return ns ? ns : now_ns(CLOCK_MONOTONIC);
+}
+
+// The simulation's microseconds since the epoch begin at its first second.
+uint64_t clock_wall_us(void)
+{
+	uint64_t ns = simulated();
+	return ns ? ns / 1000 : now_ns(CLOCK_REALTIME) / 1000;
+}
+
+void clock_sleep_ns(uint64_t ns)
+{
+	if (simulated())
+		((void (*)(uint64_t))driver_symbol("standin_sleep"))(ns);
+	else
+		nanosleep(&(struct timespec){0, (long)ns}, NULL);
+}

@@ -1,0 +1,432 @@
+// libcuda.so.1 for tests.
+#define _GNU_SOURCE
+#include "device.h"
+#include <stdlib.h>
+#include <string.h>
+
+// What a program holds, by the name it was given.
+struct thing { struct thing *next; int kind, device; uint64_t name, bytes, idle, threshold, used; unsigned refs, maps; void *owner; };
+enum { MEMORY, POOL, POOLED, HANDLE, MAPPING, ARRAY, CONTEXT, MODULE };
+static struct thing *things;
+static pthread_mutex_t own = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t names = 0x700000000000;
+static __thread CUcontext current;
+static bool capturing;
+
+#define E_INVALID 1
+#define E_CONTEXT 201
+
+static struct thing *add(int kind, int device, uint64_t bytes, void *owner)
+{
+	struct thing *t = calloc(1, sizeof *t);
+	pthread_mutex_lock(&own);
+	*t = (struct thing){.next = things, .kind = kind, .device = device, .bytes = bytes, .name = names, .owner = owner, .refs = 1};
+	names += (bytes + 0x200000) & ~0xfffffull;
+	things = t;
+	pthread_mutex_unlock(&own);
+	return t;
+}
+
+static struct thing *get(int kind, uint64_t name)
+{
+	pthread_mutex_lock(&own);
+	struct thing *t = things;
+	while (t && (t->kind != kind || t->name != name))
+		t = t->next;
+	pthread_mutex_unlock(&own);
+	return t;
+}
+
+static void drop(struct thing *t)
+{
+	pthread_mutex_lock(&own);
+	for (struct thing **at = &things; *at; at = &(*at)->next)
+		if (*at == t) {
+			*at = t->next;
+			break;
+		}
+	pthread_mutex_unlock(&own);
+	free(t);
+}
+
+static int here(void)
+{
+	struct thing *t = current ? get(CONTEXT, (uint64_t)current) : NULL;
+	return t ? t->device : -1;
+}
+
+static CUresult take(int kind, uint64_t bytes, void *owner, uint64_t *name)
+{
+	int d = here();
+	if (d < 0)
+		return E_CONTEXT;
+	if (bytes && !device_take(d, bytes))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*name = add(kind, d, bytes, owner)->name;
+	return 0;
+}
+
+static CUresult give(int kind, uint64_t name)
+{
+	struct thing *t = get(kind, name);
+	if (!t)
+		return E_INVALID;
+	if (t->bytes)
+		device_give(t->device, t->bytes);
+	drop(t);
+	return 0;
+}
+
+CUresult cuMemAlloc_v2(CUdeviceptr *p, size_t n)
+{
+	uint64_t name;
+	CUresult r = take(MEMORY, n, current, &name);
+	*p = r ? 0 : name;
+	return r;
+}
+CUresult cuMemAllocManaged(CUdeviceptr *p, size_t n, unsigned f)
+{
+	(void)f; // what does not fit is in host memory
+	int d = here();
+	if (d < 0)
+		return E_CONTEXT;
+	*p = add(MEMORY, d, device_take(d, n) ? n : 0, current)->name;
+	return 0;
+}
+CUresult cuMemAllocPitch_v2(CUdeviceptr *p, size_t *pitch, size_t w, size_t h, unsigned e)
+{
+	(void)e;
+	*pitch = (w + 255) / 256 * 256;
+	return cuMemAlloc_v2(p, *pitch * h);
+}
+
+static void trim(struct thing *pool, uint64_t keep)
+{
+	uint64_t back = pool->bytes - pool->used;
+	if (pool->bytes <= keep)
+		return;
+	if (back > pool->bytes - keep)
+		back = pool->bytes - keep;
+	back = back / POOL_CHUNK * POOL_CHUNK;
+	if (back)
+		device_give(pool->device, back);
+	pool->bytes -= back;
+}
+
+static CUresult pool_alloc(CUdeviceptr *p, size_t n, struct thing *pool)
+{
+	if (!pool)
+		return E_INVALID;
+	uint64_t idle = pool->bytes - pool->used;
+	uint64_t grow = n > idle ? (n - idle + POOL_CHUNK - 1) / POOL_CHUNK * POOL_CHUNK : 0;
+	if (capturing)
+		grow = n = 0;
+	if (grow && !device_take(pool->device, grow))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	pool->bytes += grow;
+	pool->used += n;
+	struct thing *t = add(POOLED, pool->device, 0, pool);
+	t->used = n;
+	*p = t->name;
+	return 0;
+}
+static struct thing *default_pool(int d)
+{
+	pthread_mutex_lock(&own);
+	struct thing *t = things;
+	while (t && (t->kind != POOL || t->device != d || t->owner != NULL))
+		t = t->next;
+	pthread_mutex_unlock(&own);
+	return t ? t : add(POOL, d, 0, NULL);
+}
+CUresult cuMemAllocAsync(CUdeviceptr *p, size_t n, CUstream s) { (void)s; int d = here(); return d < 0 ? E_CONTEXT : pool_alloc(p, n, default_pool(d)); }
+CUresult cuMemAllocAsync_ptsz(CUdeviceptr *p, size_t n, CUstream s) { return cuMemAllocAsync(p, n, s); }
+CUresult cuMemAllocFromPoolAsync(CUdeviceptr *p, size_t n, CUmemoryPool h, CUstream s) { (void)s; return pool_alloc(p, n, get(POOL, (uint64_t)h)); }
+CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *p, size_t n, CUmemoryPool h, CUstream s) { return cuMemAllocFromPoolAsync(p, n, h, s); }
+CUresult cuMemFree_v2(CUdeviceptr p)
+{
+	struct thing *t = get(POOLED, p);
+	if (!t)
+		return give(MEMORY, p);
+	((struct thing *)t->owner)->used -= t->used;
+	drop(t);
+	return 0;
+}
+CUresult cuMemFreeAsync(CUdeviceptr p, CUstream s) { (void)s; return cuMemFree_v2(p); }
+CUresult cuMemFreeAsync_ptsz(CUdeviceptr p, CUstream s) { return cuMemFreeAsync(p, s); }
+CUresult cuDeviceGetMemPool(CUmemoryPool *p, CUdevice d) { *p = (CUmemoryPool)default_pool(d)->name; return 0; }
+CUresult cuMemPoolCreate(CUmemoryPool *p, const CUmemPoolProps *x)
+{
+	*p = (CUmemoryPool)add(POOL, x->location.id, 0, &own)->name;
+	return 0;
+}
+CUresult cuMemPoolDestroy(CUmemoryPool p) { return give(POOL, (uint64_t)p); }
+CUresult cuMemPoolTrimTo(CUmemoryPool p, size_t keep) { trim(get(POOL, (uint64_t)p), keep); return 0; }
+CUresult cuMemPoolSetAttribute(CUmemoryPool p, int a, void *v)
+{
+	if (a == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD)
+		get(POOL, (uint64_t)p)->threshold = *(uint64_t *)v;
+	return 0;
+}
+CUresult cuMemPoolGetAttribute(CUmemoryPool p, int a, void *v)
+{
+	struct thing *t = get(POOL, (uint64_t)p);
+	if (!t)
+		return E_INVALID;
+	*(uint64_t *)v = a == CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT ? t->bytes : a == CU_MEMPOOL_ATTR_USED_MEM_CURRENT ? t->used : t->threshold;
+	return 0;
+}
+CUresult cuCtxSynchronize(void)
+{
+	for (struct thing *t = things; t; t = t->next)
+		if (t->kind == POOL)
+			trim(t, t->threshold);
+	return 0;
+}
+CUresult cuStreamSynchronize(CUstream s) { (void)s; return cuCtxSynchronize(); }
+CUresult cuStreamSynchronize_ptsz(CUstream s) { return cuStreamSynchronize(s); }
+CUresult cuEventSynchronize(CUevent e) { (void)e; return cuCtxSynchronize(); }
+CUresult cuStreamIsCapturing(CUstream s, int *on) { (void)s; *on = capturing; return 0; }
+__attribute__((visibility("default"))) void standin_capture(int on) { capturing = on; }
+
+CUresult cuMemCreate(CUmemGenericAllocationHandle *h, size_t n, const CUmemAllocationProp *p, unsigned long long f)
+{
+	(void)f;
+	int d = p->location.type == CU_MEM_LOCATION_TYPE_DEVICE ? p->location.id : 0;
+	uint64_t bytes = p->location.type == CU_MEM_LOCATION_TYPE_DEVICE ? n : 0;
+	if (bytes && !device_take(d, bytes))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*h = add(HANDLE, d, bytes, NULL)->name;
+	return 0;
+}
+static void last(struct thing *h)
+{
+	if (h->refs == 0 && h->maps == 0)
+		give(HANDLE, h->name);
+}
+CUresult cuMemRelease(CUmemGenericAllocationHandle n)
+{
+	struct thing *h = get(HANDLE, n);
+	if (!h || h->refs == 0)
+		return E_INVALID;
+	h->refs--;
+	last(h);
+	return 0;
+}
+CUresult cuMemMap(CUdeviceptr p, size_t n, size_t o, CUmemGenericAllocationHandle name, unsigned long long f)
+{
+	(void)o, (void)f;
+	struct thing *h = get(HANDLE, name), *m;
+	if (!h)
+		return E_INVALID;
+	h->maps++;
+	m = add(MAPPING, h->device, 0, h);
+	m->name = p;
+	m->used = n;
+	return 0;
+}
+CUresult cuMemUnmap(CUdeviceptr p, size_t n)
+{
+	for (uint64_t end = p + n; p < end;) {
+		struct thing *m = get(MAPPING, p);
+		if (!m)
+			return E_INVALID;
+		struct thing *h = m->owner;
+		p += m->used;
+		drop(m);
+		h->maps--;
+		last(h);
+	}
+	return 0;
+}
+CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *h, void *p)
+{
+	struct thing *m = get(MAPPING, (uint64_t)p);
+	if (!m)
+		return E_INVALID;
+	((struct thing *)m->owner)->refs++;
+	*h = ((struct thing *)m->owner)->name;
+	return 0;
+}
+
+// Arrays are laid out in tiles: rounded up to 64 KiB.
+static uint64_t tiles(uint64_t n) { return (n + 65535) / 65536 * 65536; }
+static uint64_t element(int f) { return f == 1 || f == 8 ? 1 : f == 2 || f == 9 || f == 16 ? 2 : 4; }
+CUresult cuArray3DCreate_v2(CUarray *a, const CUDA_ARRAY3D_DESCRIPTOR *d)
+{
+	uint64_t n = d->Width * (d->Height ? d->Height : 1) * (d->Depth ? d->Depth : 1) * d->NumChannels * element(d->Format);
+	return take(ARRAY, tiles(n), current, (uint64_t *)a);
+}
+CUresult cuArrayCreate_v2(CUarray *a, const CUDA_ARRAY_DESCRIPTOR *d)
+{
+	return cuArray3DCreate_v2(a, &(CUDA_ARRAY3D_DESCRIPTOR){d->Width, d->Height, 0, d->Format, d->NumChannels, 0});
+}
+CUresult cuMipmappedArrayCreate(CUmipmappedArray *m, const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned levels)
+{
+	uint64_t n = d->Width * (d->Height ? d->Height : 1) * d->NumChannels * element(d->Format), sum = 0;
+	for (unsigned i = 0; i < levels; i++, n /= 4)
+		sum += tiles(n);
+	return take(ARRAY, sum, current, (uint64_t *)m);
+}
+CUresult cuArrayDestroy(CUarray a) { return give(ARRAY, (uint64_t)a); }
+CUresult cuMipmappedArrayDestroy(CUmipmappedArray m) { return give(ARRAY, (uint64_t)m); }
+CUresult cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *q, CUarray a, CUdevice d)
+{
+	(void)d;
+	*q = (CUDA_ARRAY_MEMORY_REQUIREMENTS){.size = get(ARRAY, (uint64_t)a)->bytes, .alignment = 65536};
+	return 0;
+}
+CUresult cuMipmappedArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *q, CUmipmappedArray m, CUdevice d) { return cuArrayGetMemoryRequirements(q, (CUarray)m, d); }
+
+static CUresult context(CUcontext *c, CUdevice d, void *primary)
+{
+	if (!device_take(d, CONTEXT_BYTES))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*c = (CUcontext)add(CONTEXT, d, CONTEXT_BYTES, primary)->name;
+	return 0;
+}
+CUresult cuCtxCreate_v2(CUcontext *c, unsigned f, CUdevice d)
+{
+	(void)f;
+	CUresult r = context(c, d, NULL);
+	if (!r)
+		current = *c;
+	return r;
+}
+CUresult cuCtxCreate_v3(CUcontext *c, void *p, int n, unsigned f, CUdevice d) { (void)p, (void)n; return cuCtxCreate_v2(c, f, d); }
+CUresult cuCtxCreate_v4(CUcontext *c, void *p, unsigned f, CUdevice d) { (void)p; return cuCtxCreate_v2(c, f, d); }
+static void end(CUcontext c)
+{
+	for (struct thing *t = things, *next; t; t = next) {
+		next = t->next;
+		if (t->owner == c && (t->kind == MEMORY || t->kind == ARRAY || t->kind == MODULE))
+			give(t->kind, t->name);
+	}
+	give(CONTEXT, (uint64_t)c);
+	if (current == c)
+		current = NULL;
+}
+CUresult cuCtxDestroy_v2(CUcontext c) { end(c); return 0; }
+CUresult cuCtxDestroy(CUcontext c) { return cuCtxDestroy_v2(c); }
+CUresult cuCtxSetCurrent(CUcontext c);
+__attribute__((visibility("default"))) CUresult cuCtxSetCurrent(CUcontext c) { current = c; return 0; }
+__attribute__((visibility("default"))) CUresult cuInit(unsigned f) { (void)f; machine(); return 0; }
+CUresult cuCtxGetCurrent(CUcontext *c) { *c = current; return 0; }
+CUresult cuCtxGetDevice(CUdevice *d) { *d = here(); return *d < 0 ? E_CONTEXT : 0; }
+
+static CUcontext primary[DEVICES];
+static int retained[DEVICES];
+CUresult cuDevicePrimaryCtxRetain(CUcontext *c, CUdevice d)
+{
+	CUresult r = retained[d] ? 0 : context(&primary[d], d, &own);
+	if (!r)
+		retained[d]++;
+	*c = primary[d];
+	return r;
+}
+CUresult cuDevicePrimaryCtxRelease_v2(CUdevice d)
+{
+	if (retained[d] == 0)
+		return E_INVALID;
+	if (--retained[d] == 0)
+		end(primary[d]);
+	return 0;
+}
+CUresult cuDevicePrimaryCtxRelease(CUdevice d) { return cuDevicePrimaryCtxRelease_v2(d); }
+CUresult cuDevicePrimaryCtxReset_v2(CUdevice d)
+{
+	if (retained[d])
+		end(primary[d]);
+	retained[d] = 0;
+	return 0;
+}
+CUresult cuDevicePrimaryCtxReset(CUdevice d) { return cuDevicePrimaryCtxReset_v2(d); }
+CUresult cuDevicePrimaryCtxGetState(CUdevice d, unsigned *f, int *on) { *f = 0; *on = retained[d] > 0; return 0; }
+CUresult cuDeviceGetUuid_v2(CUuuid *u, CUdevice d) { uuid_of(d, u->bytes); return d < DEVICES ? 0 : E_INVALID; }
+CUresult cuDeviceGetUuid(CUuuid *u, CUdevice d) { return cuDeviceGetUuid_v2(u, d); }
+
+CUresult cuModuleLoadData(CUmodule *m, const void *i) { (void)i; return take(MODULE, MODULE_BYTES, current, (uint64_t *)m); }
+CUresult cuModuleLoad(CUmodule *m, const char *f) { return cuModuleLoadData(m, f); }
+CUresult cuModuleLoadDataEx(CUmodule *m, const void *i, unsigned n, int *o, void **v) { (void)n, (void)o, (void)v; return cuModuleLoadData(m, i); }
+CUresult cuModuleLoadFatBinary(CUmodule *m, const void *i) { return cuModuleLoadData(m, i); }
+CUresult cuModuleUnload(CUmodule m) { return give(MODULE, (uint64_t)m); }
+CUresult cuLibraryLoadData(CUlibrary *l, const void *c, int *a, void **b, unsigned n, int *o, void **v, unsigned k) { (void)a, (void)b, (void)n, (void)o, (void)v, (void)k; return cuModuleLoadData((CUmodule *)l, c); }
+CUresult cuLibraryLoadFromFile(CUlibrary *l, const char *f, int *a, void **b, unsigned n, int *o, void **v, unsigned k) { return cuLibraryLoadData(l, f, a, b, n, o, v, k); }
+CUresult cuLibraryUnload(CUlibrary l) { return cuModuleUnload((CUmodule)l); }
+
+CUresult cuMemGetInfo_v2(size_t *f, size_t *t)
+{
+	int d = here();
+	if (d < 0)
+		return E_CONTEXT;
+	*t = machine()->device[d].total;
+	*f = *t - machine()->device[d].used;
+	return 0;
+}
+CUresult cuDeviceTotalMem_v2(size_t *n, CUdevice d) { *n = machine()->device[d].total; return 0; }
+
+CUresult cuGraphAddMemAllocNode(CUgraphNode *n, CUgraph g, const CUgraphNode *d, size_t k, CUDA_MEM_ALLOC_NODE_PARAMS *p) { (void)n, (void)g, (void)d, (void)k, (void)p; return 0; }
+CUresult cuGraphAddNode(CUgraphNode *n, CUgraph g, const CUgraphNode *d, size_t k, CUgraphNodeParams *p) { (void)n, (void)g, (void)d, (void)k, (void)p; return 0; }
+CUresult cuGraphAddNode_v2(CUgraphNode *n, CUgraph g, const CUgraphNode *d, const void *e, size_t k, CUgraphNodeParams *p) { (void)e; return cuGraphAddNode(n, g, d, k, p); }
+CUresult cuDeviceGraphMemTrim(CUdevice d) { (void)d; return 0; }
+CUresult cuDeviceGetGraphMemAttribute(CUdevice d, int a, void *v) { (void)d, (void)a; *(uint64_t *)v = 0; return 0; }
+
+// A function's handle is how long it runs, in nanoseconds.
+#define GRID unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned sh, CUstream s
+#define UNUSED (void)gx, (void)gy, (void)gz, (void)bx, (void)by, (void)bz, (void)sh, (void)s
+#define RUN(f) (f ? device_run((uint64_t)(f)) : (void)0, 0)
+CUresult cuLaunchKernel(CUfunction f, GRID, void **p, void **x) { UNUSED, (void)p, (void)x; return RUN(f); }
+CUresult cuLaunchKernel_ptsz(CUfunction f, GRID, void **p, void **x) { UNUSED, (void)p, (void)x; return RUN(f); }
+CUresult cuLaunchKernelEx(const void *c, CUfunction f, void **p, void **x) { (void)c, (void)p, (void)x; return RUN(f); }
+CUresult cuLaunchKernelEx_ptsz(const void *c, CUfunction f, void **p, void **x) { return cuLaunchKernelEx(c, f, p, x); }
+CUresult cuLaunchCooperativeKernel(CUfunction f, GRID, void **p) { UNUSED, (void)p; return RUN(f); }
+CUresult cuLaunchCooperativeKernel_ptsz(CUfunction f, GRID, void **p) { UNUSED, (void)p; return RUN(f); }
+CUresult cuLaunchCooperativeKernelMultiDevice(void *l, unsigned n, unsigned f) { (void)n, (void)f; return RUN(l); }
+CUresult cuGraphLaunch(CUgraphExec g, CUstream s) { (void)s; return RUN(g); }
+CUresult cuGraphLaunch_ptsz(CUgraphExec g, CUstream s) { return cuGraphLaunch(g, s); }
+CUresult cuLaunch(CUfunction f) { return RUN(f); }
+CUresult cuLaunchGrid(CUfunction f, int w, int h) { (void)w, (void)h; return RUN(f); }
+CUresult cuLaunchGridAsync(CUfunction f, int w, int h, CUstream s) { (void)s; return cuLaunchGrid(f, w, h); }
+
+CUresult cuMemAlloc(unsigned *p, unsigned n) { CUdeviceptr q; CUresult r = cuMemAlloc_v2(&q, n); *p = (unsigned)q; return r; }
+CUresult cuMemAllocPitch(unsigned *p, unsigned *q, unsigned w, unsigned h, unsigned e) { (void)e; *q = w; return cuMemAlloc(p, w * h); }
+CUresult cuMemGetInfo(unsigned *f, unsigned *t) { *f = *t = 1; return 0; }
+CUresult cuDeviceTotalMem(unsigned *n, CUdevice d) { (void)d; *n = 1; return 0; }
+CUresult cuArrayCreate(CUarray *a, const void *d) { return cuArrayCreate_v2(a, d); }
+CUresult cuArray3DCreate(CUarray *a, const void *d) { return cuArray3DCreate_v2(a, d); }
+CUresult cuCtxCreate(CUcontext *c, unsigned f, CUdevice d) { return cuCtxCreate_v2(c, f, d); }
+CUresult cuMemAlloc_v9(CUdeviceptr *p, size_t n);
+__attribute__((visibility("default"))) CUresult cuMemAlloc_v9(CUdeviceptr *p, size_t n) { return cuMemAlloc_v2(p, n); }
+
+// Names and since when; the newest that the caller's version knows is meant.
+#define HOOK(lib, name) NAME_##lib(name)
+#define USE(lib, name) NAME_##lib(name)
+#define NAME_cuda(name) {#name, (void *)name},
+#define NAME_nvml(name)
+static const struct { const char *name; void *function; } exported[] = {
+#include "../../src/hooks.def"
+	{"cuInit", (void *)cuInit}, {"cuCtxSetCurrent", (void *)cuCtxSetCurrent}, {"cuMemAlloc_v9", (void *)cuMemAlloc_v9}};
+
+static void *named(const char *base, const char *suffix)
+{
+	char name[96];
+	strcpy(name, base);
+	strcat(name, suffix);
+	for (size_t i = 0; i < sizeof exported / sizeof exported[0]; i++)
+		if (strcmp(exported[i].name, name) == 0)
+			return exported[i].function;
+	return NULL;
+}
+
+CUresult cuGetProcAddress_v2(const char *name, void **f, int version, uint64_t flags, int *status)
+{
+	static const struct { const char *suffix; int since; } versions[] = {{"_v9", 99000}, {"_v4", 12050}, {"_v3", 11040}, {"_v2", 3020}, {"", 0}};
+	*f = flags & 2 ? named(name, "_ptsz") : NULL;
+	for (int i = 0; !*f && i < 5; i++)
+		if (version >= versions[i].since)
+			*f = named(name, versions[i].suffix);
+	if (status)
+		*status = *f ? 0 : 1;
+	return *f ? 0 : CUDA_ERROR_NOT_FOUND;
+}
+CUresult cuGetProcAddress(const char *name, void **f, int version, uint64_t flags) { return cuGetProcAddress_v2(name, f, version, flags, NULL); }

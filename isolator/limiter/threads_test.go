@@ -1,0 +1,45 @@
+package limiter
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// Threads of one process at everything at once, forks among them: no race, no
+// memory error, no deadlock, no byte left over.
+func TestThreadsUnderSanitizers(t *testing.T) {
+	sources, err := filepath.Glob("src/*.c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ name, sanitize, fork string }{
+		{"threads", "thread", ""}, // which follows no fork of a program with threads
+		{"addresses", "address,undefined", "fork"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := contain(t, machine(t, 1024*mib, 0, 0), share(512*mib, 90))
+			program := filepath.Join(t.TempDir(), "threads")
+			// The sanitizers look their functions up by dlsym: it stays the C library's.
+			args := []string{"-std=gnu11", "-g", "-O1", "-w", "-fsanitize=" + tt.sanitize, "-fno-sanitize-recover=all", "-Ddlsym=unused_dlsym", "-Ddlvsym=unused_dlvsym",
+				fmt.Sprintf("-DTEST_DIR=%q", c.dir), "-DTEST_MOUNTED=false", "-DTEST_CLOCK_REAL=1", "-o", program, "testdata/threads.c", "testdata/edge.c"}
+			for _, s := range sources {
+				if s != "src/edge.c" {
+					args = append(args, s)
+				}
+			}
+			if out, err := exec.Command("gcc", append(args, "-pthread", "-ldl")...).CombinedOutput(); err != nil {
+				t.Fatalf("gcc: %v\n%s", err, out)
+			}
+			cmd := exec.Command("setarch", "-R", program)
+			if tt.fork != "" {
+				cmd.Args = append(cmd.Args, tt.fork)
+			}
+			cmd.Env = []string{"LD_LIBRARY_PATH=" + c.built, "STANDIN_DEVICE=" + c.device, "ASAN_OPTIONS=detect_leaks=0"}
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("%v\n%.6000s", err, out)
+			}
+		})
+	}
+}

@@ -1,0 +1,163 @@
+package limiter
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+)
+
+const (
+	kernel  = 5 * time.Millisecond
+	horizon = 60 * time.Second // of the device's own time
+)
+
+// achieved runs a container each for the shares, all at once, for a minute of
+// simulated time, and gives the percentages of it that the device worked for
+// each. Machine load has no part in it: the simulated clock stands while
+// anybody still computes.
+func achieved(t *testing.T, device, kind string, limits ...Limits) []float64 {
+	t.Helper()
+	got := make([]float64, len(limits))
+	programs := make([]*program, len(limits))
+	for i, l := range limits {
+		programs[i] = contain(t, device, l).start("proc")
+		programs[i].must(0, "ctx 0")
+	}
+	var wg sync.WaitGroup
+	for i, p := range programs {
+		wg.Go(func() { got[i] = float64(p.must(1, "busy %s %d %d", kind, kernel, horizon)) / 10000 })
+	}
+	wg.Wait()
+	return got
+}
+
+func within(t *testing.T, got, want float64) {
+	t.Helper()
+	t.Logf("share %.0f%%: got %.2f%%", want, got)
+	if math.Abs(got-want) > 3 {
+		t.Errorf("got %.2f%% of the device, want %.0f%% within 3 points", got, want)
+	}
+}
+
+func TestCoreShareAlone(t *testing.T) {
+	for _, want := range []int{25, 50, 75} {
+		within(t, achieved(t, machine(t, 16<<30, 1, 0), "kernel", share(1<<30, want))[0], float64(want))
+	}
+	if got := achieved(t, machine(t, 16<<30, 1, 0), "kernel", share(1<<30, 100))[0]; got < 99 {
+		t.Errorf("without a core limit: got %.2f%%, want all of the device", got)
+	}
+}
+
+func TestCoreSharesSideBySide(t *testing.T) {
+	got := achieved(t, machine(t, 16<<30, 2, 0), "kernel", share(1<<30, 30), share(1<<30, 70))
+	within(t, got[0], 30)
+	within(t, got[1], 70)
+}
+
+// The processes of one container have its share together.
+func TestCoreShareIsTheContainers(t *testing.T) {
+	c := contain(t, machine(t, 16<<30, 2, 0), share(1<<30, 50))
+	programs := c.startMany(2)
+	got := make([]float64, 2)
+	var wg sync.WaitGroup
+	for i, p := range programs {
+		wg.Go(func() { got[i] = float64(p.must(1, "busy kernel %d %d", kernel, horizon)) / 10000 })
+	}
+	wg.Wait()
+	within(t, got[0]+got[1], 50)
+	for _, p := range programs { // what they waited is written when they look again
+		p.must(1, "launch kernel 1000000")
+	}
+	uses, err := ReadBooks(c.path("books"), c.limits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if uses[0].Throttled < horizon/4 {
+		t.Errorf("throttled for %v, want at least a quarter of %v", uses[0].Throttled, horizon)
+	}
+}
+
+func TestEveryKindOfLaunchIsThrottled(t *testing.T) {
+	for _, kind := range []string{"kernel_ptsz", "ex", "cooperative", "multi", "graph", "graph_ptsz", "grid"} {
+		t.Run(kind, func(t *testing.T) {
+			within(t, achieved(t, machine(t, 16<<30, 1, 0), kind, share(1<<30, 25))[0], 25)
+		})
+	}
+}
+
+// Where NVML counts in another pid namespace the process finds its number, and
+// the share still holds.
+func TestCoreShareWhereNVMLKnowsOtherNumbers(t *testing.T) {
+	got := achieved(t, machine(t, 16<<30, 2, 100000), "kernel", share(1<<30, 30), share(1<<30, 70))
+	within(t, got[0], 30)
+	within(t, got[1], 70)
+}
+
+// Burst lets a container have an idle device, and holds it to its share again
+// beside another.
+func TestBurst(t *testing.T) {
+	l := share(1<<30, 25)
+	l.Devices[0].Burst = true
+	if got := achieved(t, machine(t, 16<<30, 1, 0), "kernel", l)[0]; got < 95 {
+		t.Errorf("on an idle device: got %.2f%%, want nearly all of it", got)
+	}
+	got := achieved(t, machine(t, 16<<30, 2, 0), "kernel", l, share(1<<30, 75))
+	within(t, got[0], 25)
+}
+
+// Without books a core limit is kept by each process for itself.
+func TestDamagedBooksDoNotLiftTheCoreShare(t *testing.T) {
+	c := contain(t, machine(t, 16<<30, 1, 0), share(1<<30, 50))
+	p := c.start("proc")
+	p.must(0, "ctx 0")
+	if err := os.Truncate(filepath.Join(c.dir, "books"), 0); err != nil {
+		t.Fatal(err)
+	}
+	got := float64(p.must(1, "busy kernel %d %d", kernel, horizon)) / 10000
+	within(t, got, 50)
+}
+
+// The launch path without a core limit, with one that is not reached, and
+// without the library.
+func BenchmarkLaunch(b *testing.B) {
+	for _, bb := range []struct {
+		name    string
+		preload bool
+		cores   int
+	}{{"bare", false, 100}, {"no core limit", true, 100}, {"core limit", true, 99}} {
+		b.Run(bb.name, func(b *testing.B) {
+			c := contain(b, machine(b, 1<<30, 0, 0), share(512*mib, bb.cores))
+			c.library = c.link("false", "-DTEST_CLOCK_REAL=1")
+			cmd := c.command("proc")
+			if !bb.preload {
+				cmd.Env = append(cmd.Env, "LD_PRELOAD=")
+			}
+			p := begin(b, cmd)
+			p.must(0, "ctx 0")
+			b.ResetTimer()
+			ps := p.must(1, "time %d", max(b.N, 1000))
+			b.ReportMetric(float64(ps)/1000, "ns/launch")
+		})
+	}
+}
+
+// One allocation or freeing, and every eighth time a look at what is free.
+func BenchmarkAllocation(b *testing.B) {
+	for _, preload := range []bool{false, true} {
+		b.Run(fmt.Sprintf("preload=%v", preload), func(b *testing.B) {
+			c := contain(b, machine(b, 1<<30, 0, 0), share(512*mib, 100))
+			cmd := c.command("link")
+			if !preload {
+				cmd.Env = append(cmd.Env, "LD_PRELOAD=")
+			}
+			p := begin(b, cmd)
+			p.must(0, "ctx 0")
+			b.ResetTimer()
+			p.must(1, "churn 1 %d 1000", b.N)
+		})
+	}
+}

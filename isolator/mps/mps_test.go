@@ -1,0 +1,177 @@
+package mps
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mesos-gpu/gpu"
+	"mesos-gpu/internal/need"
+	"mesos-gpu/isolator/share"
+)
+
+func admit(t *testing.T, m *MPS, container string, parts []gpu.Part) share.Setup {
+	t.Helper()
+	s, err := m.Admit(t.Context(), container, parts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = m.Release(context.Background(), container) })
+	return s
+}
+
+// Containers of one device have one daemon, with limits of their own, while one
+// of them is there.
+func TestOneDaemonADevice(t *testing.T) {
+	need.Root(t)
+	dir := t.TempDir()
+	m := newMPS(t, dir)
+	got := admit(t, m, "a", part(4096, 30))
+	pipe, shm := filepath.Join(dir, uuid, "pipe"), filepath.Join(dir, uuid, "shm")
+	want := share.Setup{
+		Mounts: []share.Mount{{Source: pipe, Target: pipe}, {Source: shm, Target: "/dev/shm"}},
+		Environment: map[string]string{
+			"CUDA_MPS_PIPE_DIRECTORY": pipe, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": "0=4096M", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "30",
+		},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	first := pid(m)
+	if first == 0 {
+		t.Fatal("no daemon runs")
+	}
+	if text, err := os.ReadFile(filepath.Join(shm, "of-the-daemon")); string(text) != uuid {
+		t.Errorf("the daemon's /dev/shm is not its clients', or it has other devices: %q, %v", text, err)
+	}
+	if _, ok := admit(t, m, "b", part(1024, 0)).Environment["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"]; ok {
+		t.Error("a part without cores has a limit of threads")
+	}
+	if err := m.Release(t.Context(), "a"); err != nil || pid(m) != first {
+		t.Errorf("with one container left the daemon is %d, was %d: %v", pid(m), first, err)
+	}
+	if err := m.Release(t.Context(), "b"); err != nil || pid(m) != 0 {
+		t.Errorf("with no container left the daemon is %d: %v", pid(m), err)
+	}
+	if newServer(m.cfg, uuid).mounted() {
+		t.Error("the daemon's shared memory is mounted still")
+	}
+	admit(t, m, "c", part(1, 1))
+	if now := pid(m); now == 0 || now == first {
+		t.Errorf("the next container's daemon is %d, the last was %d", now, first)
+	}
+}
+
+// A daemon that dies, hangs or talks nonsense is replaced, and who comes then
+// is served.
+func TestFaults(t *testing.T) {
+	need.Root(t)
+	for _, how := range []string{"dies", "hangs", "babbles"} {
+		t.Run(how, func(t *testing.T) {
+			dir := t.TempDir()
+			m := newMPS(t, dir)
+			m.cfg.Patience = 1500 * time.Millisecond
+			admit(t, m, "a", part(1, 1))
+			first, file := pid(m), faultFile(filepath.Join(dir, uuid, "pipe"))
+			if err := os.WriteFile(file, []byte(how), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "the daemon is gone", func() bool { return pid(m) != first })
+			if err := os.Remove(file); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "another container is admitted", func() bool {
+				_, err := m.Admit(t.Context(), "b", part(1, 1))
+				return err == nil
+			})
+			if err := m.Release(t.Context(), "a"); err != nil {
+				t.Error(err)
+			}
+			if err := m.Release(t.Context(), "b"); err != nil || pid(m) != 0 {
+				t.Errorf("at last the daemon is %d: %v", pid(m), err)
+			}
+		})
+	}
+}
+
+// One that never comes up keeps a container from starting, and says why.
+func TestNoDaemon(t *testing.T) {
+	need.Root(t)
+	dir := t.TempDir()
+	m := newMPS(t, dir)
+	m.cfg.Patience = 2 * time.Second
+	if err := os.MkdirAll(filepath.Join(dir, uuid), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(faultFile(filepath.Join(dir, uuid, "pipe")), []byte("broken"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, err := m.Admit(t.Context(), "a", part(1, 1))
+	if err == nil || !strings.Contains(err.Error(), "no CUDA-capable device is detected") {
+		t.Errorf("got %v, want what the control program said", err)
+	}
+	if used, _ := m.Usage("a"); len(used) != 0 || pid(m) != 0 {
+		t.Errorf("%v and process %d are left", used, pid(m))
+	}
+}
+
+// A daemon outlives this process where containers use it, and the next takes it
+// over.
+func TestTakenOver(t *testing.T) {
+	need.Root(t)
+	dir := t.TempDir()
+	first := newMPS(t, dir)
+	if _, err := first.Admit(t.Context(), "a", part(1, 1)); err != nil {
+		t.Fatal(err)
+	}
+	was := pid(first)
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if err := first.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := first.Admit(t.Context(), "b", part(1, 1)); err == nil {
+		t.Error("a container is admitted while the process ends")
+	}
+	next := newMPS(t, dir)
+	admit(t, next, "a", part(1, 1))
+	if now := pid(next); now != was {
+		t.Errorf("the daemon is %d, want %d still", now, was)
+	}
+	if err := next.Release(t.Context(), "a"); err != nil || pid(next) != 0 {
+		t.Errorf("with no container left the daemon is %d: %v", pid(next), err)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	m := newMPS(t, t.TempDir())
+	simulated, absent := newMPS(t, t.TempDir()), newMPS(t, t.TempDir())
+	simulated.cfg.Simulated, absent.cfg.Program = true, "no-such-mps-control"
+	for _, c := range []struct {
+		name string
+		m    *MPS
+		d    gpu.Device
+		want string
+	}{
+		{"Volta", m, gpu.Device{Arch: "7.0"}, ""},
+		{"not told", m, gpu.Device{}, ""},
+		{"Pascal", m, gpu.Device{Arch: "6.0"}, "compute capability 6.0"},
+		{"MIG", m, gpu.Device{Arch: "8.0", MIG: &gpu.MIG{}}, "MIG device"},
+		{"simulated", simulated, gpu.Device{}, "simulated"},
+		{"without the program", absent, gpu.Device{}, "no-such-mps-control"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if err := c.m.Check(t.Context(), c.d); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+	if _, err := m.Admit(t.Context(), "a", append(part(1, 1), gpu.Part{UUID: "GPU-b", MemMiB: 1})); err == nil || !strings.Contains(err.Error(), "parts of 2 devices") {
+		t.Errorf("two devices: got %v", err)
+	}
+}

@@ -1,0 +1,177 @@
+// Package preload holds tasks to their parts of shared devices by this
+// project's own library, which each process of the container loads: it writes
+// the library's files for each container and reads what was used. What the
+// library can hold and what not, package limiter says.
+package preload
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"mesos-gpu/gpu"
+	"mesos-gpu/isolator/limiter"
+	"mesos-gpu/isolator/share"
+)
+
+// DefaultLibrary is where the package puts the library.
+const DefaultLibrary = "/usr/lib/mesos-gpu/libmesosgpu.so"
+
+// Where a container finds the library, and what has each process load it.
+const (
+	libraryInside = "/run/mesos-gpu/libmesosgpu.so"
+	preloadInside = "/etc/ld.so.preload"
+)
+
+// Config says where the files are.
+type Config struct {
+	// Dir has a folder for each container; a runtime directory will do.
+	Dir string
+	// Library is libmesosgpu.so on the host.
+	Library string
+	// Oversubscribe lets what a device has no room for go to the host's memory.
+	Oversubscribe bool
+	// Simulated is set where there is no driver whose functions the library
+	// could take the place of.
+	Simulated bool
+}
+
+// Preload implements share.Limiter. It keeps nothing but files: another process
+// goes on with them.
+type Preload struct{ cfg Config }
+
+// New touches nothing before a container is admitted.
+func New(cfg Config) *Preload {
+	if cfg.Library == "" {
+		cfg.Library = DefaultLibrary
+	}
+	return &Preload{cfg}
+}
+
+// Method implements share.Limiter.
+func (p *Preload) Method() gpu.Method { return gpu.HeldByPreload }
+
+// Check implements share.Limiter.
+func (p *Preload) Check(context.Context, gpu.Device) error {
+	if p.cfg.Simulated {
+		return errors.New("the GPU is simulated: there is no driver to limit")
+	}
+	if info, err := os.Stat(p.cfg.Library); err != nil || !info.Mode().IsRegular() {
+		return fmt.Errorf("no library at %s: install it there, or say where it is by --share-library", p.cfg.Library)
+	}
+	return nil
+}
+
+// Admit implements share.Limiter. The container's processes go on with the
+// books that they have, unless its parts are others: then those that start in a
+// new file system find new ones.
+func (p *Preload) Admit(ctx context.Context, container string, parts []gpu.Part) (share.Setup, error) {
+	if err := p.Check(ctx, gpu.Device{}); err != nil {
+		return share.Setup{}, err
+	}
+	dir := p.folder(container)
+	want := p.limits(parts)
+	now, err := read(dir)
+	if err != nil || !slices.Equal(now.Devices, want.Devices) {
+		if err := write(dir, want); err != nil {
+			return share.Setup{}, err
+		}
+	}
+	return share.Setup{Mounts: []share.Mount{
+		{Source: p.cfg.Library, Target: libraryInside, ReadOnly: true},
+		{Source: filepath.Join(dir, "limits"), Target: limiter.LimitsPath, ReadOnly: true},
+		{Source: filepath.Join(dir, "books"), Target: limiter.BooksPath},
+		{Source: filepath.Join(dir, "preload"), Target: preloadInside, ReadOnly: true},
+	}}, nil
+}
+
+// folder is the container's, by a digest of its name, which may be longer than
+// a file's.
+func (p *Preload) folder(container string) string {
+	sum := sha256.Sum256([]byte(container))
+	return filepath.Join(p.cfg.Dir, hex.EncodeToString(sum[:16]))
+}
+
+// limits are what the library is to hold. Without cores there is no limit of
+// them: such a part takes what others leave.
+func (p *Preload) limits(parts []gpu.Part) limiter.Limits {
+	var l limiter.Limits
+	for _, part := range parts {
+		cores := min(part.Cores, gpu.AllCores)
+		if cores == 0 {
+			cores = gpu.AllCores
+		}
+		l.Devices = append(l.Devices, limiter.Device{
+			UUID: part.UUID, MemoryBytes: uint64(part.MemMiB) << 20, CoresPercent: cores, Oversubscribe: p.cfg.Oversubscribe,
+		})
+	}
+	return l
+}
+
+func read(dir string) (limiter.Limits, error) {
+	text, err := os.ReadFile(filepath.Join(dir, "limits"))
+	if err != nil {
+		return limiter.Limits{}, err
+	}
+	return limiter.ParseLimits(text)
+}
+
+// write makes the files, the limits last: they are the mark of the whole.
+func write(dir string, l limiter.Limits) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("make folder of limits: %w", err)
+	}
+	var nonce [8]byte
+	rand.Read(nonce[:])
+	l.Nonce = binary.LittleEndian.Uint64(nonce[:])
+	if err := limiter.CreateBooks(filepath.Join(dir, "books"), l); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "preload"), []byte(libraryInside+"\n"), 0o644); err != nil {
+		return fmt.Errorf("have processes load the library: %w", err)
+	}
+	return limiter.WriteLimits(filepath.Join(dir, "limits"), l)
+}
+
+// Usage implements share.Limiter.
+func (p *Preload) Usage(container string) ([]share.Usage, error) {
+	dir := p.folder(container)
+	l, err := read(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	uses, err := limiter.ReadBooks(filepath.Join(dir, "books"), l)
+	if err != nil {
+		return nil, err
+	}
+	var list []share.Usage
+	for i, u := range uses {
+		cores := l.Devices[i].CoresPercent
+		if cores == gpu.AllCores {
+			cores = 0 // no limit
+		}
+		list = append(list, share.Usage{
+			UUID: u.UUID, MemLimitBytes: int64(u.LimitBytes), Cores: cores, Measured: true, MemUsedBytes: int64(u.UsedBytes), Throttled: u.Throttled,
+		})
+	}
+	return list, nil
+}
+
+// Release implements share.Limiter.
+func (p *Preload) Release(_ context.Context, container string) error {
+	if err := os.RemoveAll(p.folder(container)); err != nil {
+		return fmt.Errorf("remove limits: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,99 @@
+package socket
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	logtest "github.com/sirupsen/logrus/hooks/test"
+
+	"mesos-gpu/gpu"
+	"mesos-gpu/isolator/containers"
+	"mesos-gpu/isolator/ledger"
+	"mesos-gpu/isolator/share"
+	"mesos-gpu/isolator/watch"
+)
+
+// one is a host of one shared device, and the container c that has a part of
+// it. Calls about other things panic.
+type one struct {
+	Containers
+	Devices
+	share.None
+	err error
+}
+
+func (o *one) Shared(uuid string) (gpu.Part, bool) {
+	return gpu.Part{UUID: uuid, MemMiB: 100, Cores: 150}, uuid == "GPU-a"
+}
+func (o *one) Pending(uuid string) bool { return o.err == nil }
+func (o *one) Set(string, bool) error   { return o.err }
+
+// server has both interfaces of one; their methods Devices differ.
+type asContainers struct{ *one }
+
+func (a asContainers) Devices(string) ([]string, error) { return []string{"GPU-a"}, a.err }
+func (a asContainers) Stock() []string                  { return nil }
+func (a asContainers) Holders() []containers.Holder {
+	return []containers.Holder{{Holder: gpu.Holder{Container: "c", Devices: []string{"GPU-a"}}, Parts: []gpu.Part{{UUID: "GPU-a", MemMiB: 40, Cores: 30}}}}
+}
+func (a asContainers) Share(context.Context, string) (containers.Share, error) {
+	return containers.ShareOf(gpu.NotHeld, a.Holders()[0].Parts, share.Setup{}), a.err
+}
+
+type asDevices struct{ *one }
+
+func (asDevices) Devices() []watch.State {
+	return []watch.State{{Device: gpu.Device{UUID: "GPU-a"}}}
+}
+
+func (o *one) Usage(string) ([]share.Usage, error) {
+	return []share.Usage{{UUID: "GPU-a", MemLimitBytes: 40, Cores: 30, Measured: true, MemUsedBytes: 7, Throttled: time.Second}, {UUID: "GPU-b"}}, nil
+}
+
+// What the API says of shared devices, word for word, and with what status it
+// refuses.
+func TestSharingCalls(t *testing.T) {
+	log, _ := logtest.NewNullLogger()
+	o := &one{}
+	s, err := New(Config{Containers: asContainers{o}, Devices: asDevices{o}, Sharing: o, Limiter: o, Metrics: http.NotFoundHandler(), Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := func(method, path string) (int, string) {
+		r := httptest.NewRequest(method, path, strings.NewReader("{}"))
+		r = r.WithContext(context.WithValue(r.Context(), peerKey{}, &peer{}))
+		w := httptest.NewRecorder()
+		s.routes().ServeHTTP(w, r)
+		text, _ := io.ReadAll(w.Body)
+		return w.Code, string(text)
+	}
+	for _, c := range []struct {
+		method, path string
+		err          error
+		status       int
+		want         string
+	}{
+		{"GET", "/v1/devices", nil, 200, `"share":{"shared":true,"pending":true,"mem_mib":100,"cores":150,"limit":"none","parts":[{"container":"c","mem_mib":40,"cores":30}]}`},
+		{"GET", "/v1/containers", nil, 200, `[{"container":"c","devices":["GPU-a"],"parts":[{"uuid":"GPU-a","mem_mib":40,"cores":30}]}]`},
+		{"GET", "/v1/usage?container=c", nil, 200, `"parts":[{"device":"GPU-a","mem_limit_bytes":40,"cores":30,"mem_used_bytes":7,"throttled_seconds":1},{"device":"GPU-b","mem_limit_bytes":0,"cores":0}]`},
+		{"GET", "/v1/share?container=c", nil, 200, `{"method":"none","parts":[{"uuid":"GPU-a","mem_mib":40,"cores":30}],"mounts":[],"environment":{},"warning":"no limit holds`},
+		{"GET", "/v1/share?container=c", &ledger.Refusal{Why: "MPS does not answer"}, 409, "MPS does not answer"},
+		{"GET", "/v1/share?container=c", errors.New("no space"), 500, "no space"},
+		{"POST", "/v1/devices/GPU-a/share", nil, 200, `{"pending":true}`},
+		{"POST", "/v1/devices/GPU-z/unshare", fmt.Errorf("unshare: %w", share.ErrUnknown), 404, "no such device"},
+		{"POST", "/v1/devices/GPU-a/share", fmt.Errorf("share: %w", share.ErrStatic), 409, "stand in its flags"},
+		{"GET", "/v1/devices/GPU-a/share", nil, 405, "wants POST"},
+	} {
+		o.err = c.err
+		if status, text := call(c.method, c.path); status != c.status || !strings.Contains(text, c.want) {
+			t.Errorf("%s %s: got %d %s, want %d %s", c.method, c.path, status, text, c.status, c.want)
+		}
+	}
+}
