@@ -49,7 +49,7 @@ func (s *Scheduler) lead(ctx context.Context, store journal.Journal, mayAct func
 		func(ctx context.Context) error { return client.Run(ctx, l.emit(ctx)) },
 		func(ctx context.Context) error {
 			return client.WatchAgents(ctx, func(list []master.Agent) {
-				leads.domains.learn(list)
+				leads.fields.learn(list)
 				l.emit(ctx)(sched.Agents{Agents: agentsOf(list)})
 			})
 		},

@@ -166,7 +166,11 @@ func (p *script) run(words []string) {
 		if task.Healthy != nil {
 			health = map[bool]string{true: "healthy", false: "unhealthy"}[*task.Healthy]
 		}
-		fmt.Fprintf(&p.out, "task %s %s, health %s, check %q, message %q\n", args[0], task.State, health, task.Check, task.Message)
+		fmt.Fprintf(&p.out, "task %s %s, health %s, check %q, message %q", args[0], task.State, health, task.Check, task.Message)
+		if len(task.Addresses) > 0 {
+			fmt.Fprintf(&p.out, ", at %s", strings.Join(task.Addresses, " and "))
+		}
+		fmt.Fprintln(&p.out)
 	case "env":
 		for _, l := range p.launched {
 			for _, name := range slices.Sorted(maps.Keys(l.Env)) {
@@ -355,7 +359,7 @@ func (p *script) parseUpdate(args []string, opt map[string]string) Update {
 	if healthy, err := strconv.ParseBool(opt["healthy"]); err == nil {
 		u.Healthy = &healthy
 	}
-	u.Check = strings.ReplaceAll(opt["check"], "_", " ")
+	u.Check, u.Addresses = strings.ReplaceAll(opt["check"], "_", " "), list(opt["at"])
 	for _, a := range args[2:] {
 		switch a {
 		case "silent":

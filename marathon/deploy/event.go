@@ -83,6 +83,8 @@ type StatusUpdate struct {
 	Host       string `json:"host"`
 	Ports      []int  `json:"ports"`
 	Version    string `json:"version"`
+	// IPAddresses are empty, not nil, where none are known.
+	IPAddresses []IPAddress `json:"ipAddresses"`
 }
 
 // InstanceChanged says the same in Marathon's words.
@@ -195,7 +197,7 @@ func Moved(app, version string, i Instance) []Event {
 	}
 	return append(events, StatusUpdate{
 		AgentID: i.AgentID, TaskID: i.TaskID, TaskStatus: status, Message: i.Message,
-		AppID: app, Host: i.Hostname, Ports: i.Ports, Version: version,
+		AppID: app, Host: i.Hostname, Ports: i.Ports, Version: version, IPAddresses: append([]IPAddress{}, i.Addresses...),
 	})
 }
 
