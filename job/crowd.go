@@ -2,6 +2,7 @@ package job
 
 import (
 	"cmp"
+	"container/heap"
 	"iter"
 	"slices"
 	"strings"
@@ -66,27 +67,57 @@ func Leaving[T any](c Crowds, list []T, value func(t T, field string) string, fi
 		lines := c.lines(len(list), func(i int, field string) string { return value(list[i], field) })
 		for _, l := range lines {
 			slices.SortFunc(l.tasks, func(a, b int) int { return cmp.Or(first(list[a], list[b]), last(list[a], list[b])) })
+			l.around = c.around(l.places)
 		}
-		for len(lines) > 0 {
-			next := slices.MinFunc(lines, func(a, b *line) int {
-				x, y := list[a.tasks[0]], list[b.tasks[0]]
-				return cmp.Or(first(x, y), cmp.Compare(c.around(b.places), c.around(a.places)), last(x, y))
-			})
+		h := &queue{lines, func(a, b *line) int {
+			x, y := list[a.tasks[0]], list[b.tasks[0]]
+			return cmp.Or(first(x, y), cmp.Compare(b.around, a.around), last(x, y))
+		}}
+		heap.Init(h)
+		for len(h.lines) > 0 {
+			next := h.lines[0]
+			// Places only empty, so that what was counted before is never too
+			// little: a line that is still first when it is counted anew goes.
+			if now := c.around(next.places); now != next.around {
+				next.around = now
+				heap.Fix(h, 0)
+				continue
+			}
 			if !yield(list[next.tasks[0]]) {
 				return
 			}
 			c.move(next.places, -1)
 			if next.tasks = next.tasks[1:]; len(next.tasks) == 0 {
-				lines = slices.DeleteFunc(lines, func(l *line) bool { return l == next })
+				heap.Pop(h)
+				continue
 			}
+			heap.Fix(h, 0)
 		}
 	}
 }
 
 // line are tasks in the same places, of which only the first may go next.
+// around is how many were in them when somebody last counted.
 type line struct {
 	places []string
 	tasks  []int
+	around int
+}
+
+// queue is a heap of lines.
+type queue struct {
+	lines   []*line
+	compare func(a, b *line) int
+}
+
+func (q *queue) Len() int           { return len(q.lines) }
+func (q *queue) Less(i, j int) bool { return q.compare(q.lines[i], q.lines[j]) < 0 }
+func (q *queue) Swap(i, j int)      { q.lines[i], q.lines[j] = q.lines[j], q.lines[i] }
+func (q *queue) Push(l any)         { q.lines = append(q.lines, l.(*line)) }
+func (q *queue) Pop() any {
+	last := q.lines[len(q.lines)-1]
+	q.lines = q.lines[:len(q.lines)-1]
+	return last
 }
 
 func (c Crowds) lines(n int, value func(i int, field string) string) []*line {

@@ -124,6 +124,7 @@ func newPlacing(offers []Offer, q *Queue, p *Policy) *placing {
 		byID: map[string]*fit.Agent{}, launches: map[int][]Launch{}, seen: map[string]shortage{}, heads: map[string]*head{}, yielded: map[int]string{},
 	}
 	pl.agents = pl.cluster.Agents()
+	pl.cluster.Spare(portsNamed(q.Waiting))
 	for i := range pl.agents {
 		pl.byID[pl.agents[i].ID] = &pl.agents[i]
 	}

@@ -44,7 +44,7 @@ func (s *State) crowds(j *job.Job, constraints []job.Constraint) (job.Crowds, fu
 	value := func(t *job.Task, field string) string { return placeOf(agents, t, field) }
 	for _, other := range s.grouped(j) {
 		for i := range other.Tasks {
-			if t := &other.Tasks[i]; t.State.Placed() && t.KillWanted.IsZero() {
+			if t := &other.Tasks[i]; t.State.Placed() && (t.KillWanted.IsZero() || other == j && t.KillReason != job.ByScale) {
 				all.Add(func(field string) string { return value(t, field) })
 			}
 		}

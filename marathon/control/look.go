@@ -85,13 +85,15 @@ func (k *keeper) onHost(o owner) bool {
 }
 
 func (k *keeper) instance(t *job.Task, version string, onHost bool) deploy.Instance {
-	return deploy.Instance{
+	in := deploy.Instance{
 		TaskID: t.ID, Version: version, Job: t.Job, State: t.State,
 		KillWanted: t.KillWanted, KillReason: t.KillReason, Healthy: t.Healthy,
 		Started: t.Started, Changed: t.Changed, NotBefore: t.NotBefore,
 		Hostname: t.Hostname, AgentID: t.AgentID, Fields: k.cluster.Fields(t.AgentID),
 		Ports: t.Ports, Addresses: addresses(t, onHost), Message: t.Message,
 	}
+	in.StartedFor = k.startedFor(k.owners[t.Job].app, in)
+	return in
 }
 
 // addresses are those that a task was told to run at. One in its agent's

@@ -29,7 +29,10 @@ type Instance struct {
 	// Fields are what constraints compare of its agent, by the names that they
 	// have there, nil where nobody has told yet. Nobody changes it.
 	Fields map[string]string
-	Ports  []int
+	// StartedFor is the version of the app that it was started for, where that
+	// is known: scaling makes versions without another configuration.
+	StartedFor string
+	Ports      []int
 	// Addresses are where it is reached, as far as that is known.
 	Addresses []IPAddress
 	Message   string

@@ -22,6 +22,7 @@ type world struct {
 	key     []byte // scratch
 	frag    *fragments
 	states  states
+	spared  []int // ports that Spare named, sorted
 }
 
 func newWorld(agents []Agent) *world {
