@@ -15,26 +15,31 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// domains are the fault domains of the agents that the master listed last.
-type domains struct {
-	byAgent atomic.Pointer[map[string]domain]
+// fields are what constraints compare of the agents that the master listed
+// last, by the names that they have there.
+type fields struct {
+	byAgent atomic.Pointer[map[string]map[string]string]
 }
 
-type domain struct{ region, zone string }
-
-func (d *domains) learn(agents []master.Agent) {
-	all := make(map[string]domain, len(agents))
+func (f *fields) learn(agents []master.Agent) {
+	all := make(map[string]map[string]string, len(agents))
 	for i := range agents {
-		all[agents[i].ID] = domain{agents[i].Region, agents[i].Zone}
+		a := &agents[i]
+		of := map[string]string{}
+		for _, at := range slices.Backward(a.Attributes) { // the first of a name counts
+			of[at.Name] = at.Value
+		}
+		of["@region"], of["@zone"], of["@driver"] = a.Region, a.Zone, a.Host.Driver
+		all[a.ID] = of
 	}
-	d.byAgent.Store(&all)
+	f.byAgent.Store(&all)
 }
 
-func (d *domains) of(agentID string) domain {
-	if all := d.byAgent.Load(); all != nil {
+func (f *fields) of(agentID string) map[string]string {
+	if all := f.byAgent.Load(); all != nil {
 		return (*all)[agentID]
 	}
-	return domain{}
+	return nil
 }
 
 func (r *reader) list(ctx context.Context) ([]master.Agent, error) {

@@ -26,7 +26,7 @@ type leader struct {
 	ended <-chan struct{} // closed when it leads no more
 	// extension is nil if there is none that counts something.
 	extension Measured
-	domains   domains
+	fields    fields
 }
 
 // ask runs step and then read in the loop, read once all is recorded, and

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"slices"
+	"strings"
 	"time"
 
 	"mesos-gpu/framework/api"
@@ -21,7 +23,7 @@ import (
 // leads; other schedulers pass them on.
 type Extension interface {
 	http.Handler
-	// Paths are those that it answers, as http.ServeMux has patterns.
+	// Paths are those that it answers, with all that is below them.
 	Paths() []string
 	// Lead runs while this scheduler leads: until ctx ends, or it cannot go
 	// on, which ends the scheduler too.
@@ -143,11 +145,9 @@ func (c *Cluster) Documents(ctx context.Context) (all map[string][]byte, err err
 // Job is a copy of the job of that name as it is recorded now.
 func (c *Cluster) Job(name string) (job.Job, bool) { return c.leader.view.job(name) }
 
-// Domain is where the agent of that id stands, as far as the master tells.
-func (c *Cluster) Domain(agentID string) (region, zone string) {
-	d := c.leader.domains.of(agentID)
-	return d.region, d.zone
-}
+// Fields are what constraints compare of the agent of that id, such as @zone
+// and its attributes, as far as the master tells. Nobody changes them.
+func (c *Cluster) Fields(agentID string) map[string]string { return c.leader.fields.of(agentID) }
 
 // try applies the events of step, unless it returns an error.
 func (b *leader) try(ctx context.Context, step func(st *sched.State, apply func(sched.Event)) error) error {
@@ -161,13 +161,18 @@ func (s *Scheduler) handler() http.Handler {
 	if s.cfg.Extension == nil {
 		return v1
 	}
-	mux := http.NewServeMux()
-	mux.Handle("/", v1)
 	guarded := api.Guard(http.HandlerFunc(s.extended), s.cfg.Log)
-	for _, p := range s.cfg.Extension.Paths() {
-		mux.Handle(p, guarded)
-	}
-	return mux
+	paths := s.cfg.Extension.Paths()
+	// http.ServeMux would send clients elsewhere for //, which the ids of apps
+	// often have in front of them.
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		under := func(p string) bool { return r.URL.Path == p || strings.HasPrefix(r.URL.Path, p+"/") }
+		if slices.ContainsFunc(paths, under) {
+			guarded.ServeHTTP(w, r)
+			return
+		}
+		v1.ServeHTTP(w, r)
+	})
 }
 
 // passedOn marks a request of another scheduler, which took this one for the

@@ -39,17 +39,21 @@ func (s *Scheduler) lead(ctx context.Context, store journal.Journal, mayAct func
 	defer end()
 	leads := &leader{reader: reader{view: l.view, client: client}, loop: l, url: s.url, ended: ended.Done()}
 	leads.extension, _ = s.cfg.Extension.(Measured)
+	told := newNews() // before anything can change
+	if s.cfg.Extension != nil {
+		l.view.watch(told)
+	}
 	return together(ended, l.run,
 		func(context.Context) error {
 			s.show(leads)
 			ready()
 			return nil
 		},
-		func(ctx context.Context) error { return s.extend(ctx, leads) },
+		func(ctx context.Context) error { return s.extend(ctx, leads, told) },
 		func(ctx context.Context) error { return client.Run(ctx, l.emit(ctx)) },
 		func(ctx context.Context) error {
 			return client.WatchAgents(ctx, func(list []master.Agent) {
-				leads.domains.learn(list)
+				leads.fields.learn(list)
 				l.emit(ctx)(sched.Agents{Agents: agentsOf(list)})
 			})
 		},
@@ -57,13 +61,11 @@ func (s *Scheduler) lead(ctx context.Context, store journal.Journal, mayAct func
 }
 
 // extend runs the extension, if there is one.
-func (s *Scheduler) extend(ctx context.Context, leads *leader) error {
+func (s *Scheduler) extend(ctx context.Context, leads *leader, told *news) error {
 	if s.cfg.Extension == nil {
 		return nil
 	}
-	c := &Cluster{leader: leads, news: newNews()}
-	leads.view.watch(c.news)
-	err := s.cfg.Extension.Lead(ctx, c)
+	err := s.cfg.Extension.Lead(ctx, &Cluster{leader: leads, news: told})
 	if ctx.Err() != nil {
 		return nil
 	}

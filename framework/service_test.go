@@ -109,7 +109,7 @@ func TestService(t *testing.T) {
 // extension answers with what it knows of its cluster.
 type extension struct{ led chan *Cluster }
 
-func (e *extension) Paths() []string { return []string{"/v2/"} }
+func (e *extension) Paths() []string { return []string{"/v2"} }
 
 func (e *extension) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "%s answered", r.URL.Path)
@@ -133,6 +133,23 @@ func fetch(t *testing.T, in *instance, path string) (int, string) {
 		t.Fatal(err)
 	}
 	return res.StatusCode, string(body)
+}
+
+// TestExtensionsPaths: what is below its paths is the extension's, as it was
+// asked for; what only begins with the same letters is not.
+func TestExtensionsPaths(t *testing.T) {
+	c := mesostest.NewCluster(t, 1)
+	e := &extension{led: make(chan *Cluster, 1)}
+	in := start(t, c, Config{Extension: e})
+	<-e.led
+	for _, path := range []string{"/v2", "/v2/", "/v2/apps//group/web"} {
+		if code, body := fetch(t, in, path); code != http.StatusOK || body != path+" answered" {
+			t.Errorf("%s: got %d %q", path, code, body)
+		}
+	}
+	if code, _ := fetch(t, in, "/v22"); code != http.StatusNotFound {
+		t.Errorf("/v22: got %d, want 404", code)
+	}
 }
 
 // TestExtension: it runs jobs and keeps documents, over a restart.

@@ -123,8 +123,10 @@ type Task struct {
 	Healthy *bool `json:"healthy,omitempty"`
 	// Check is what its check found last, in words.
 	Check string `json:"check,omitempty"`
-	// Ports are the host ports it got.
-	Ports []int `json:"ports,omitempty"`
+	// Ports are the host ports it got, Addresses the IP addresses by which it
+	// is reached: its agent's, or its own in a container network.
+	Ports     []int    `json:"ports,omitempty"`
+	Addresses []string `json:"addresses,omitempty"`
 	// Failures and Losses count how earlier attempts ended: by a fault of
 	// their own, or without a word.
 	Failures int `json:"failures,omitempty"`
@@ -229,8 +231,7 @@ func (j *Job) Clone() *Job {
 	for i := range c.Tasks {
 		t := &c.Tasks[i]
 		t.DeviceIDs, t.Ports, t.GPUTypes = slices.Clone(t.DeviceIDs), slices.Clone(t.Ports), maps.Clone(t.GPUTypes)
-		t.Parts = slices.Clone(t.Parts)
-		t.Unfit = slices.Clone(t.Unfit)
+		t.Parts, t.Unfit, t.Addresses = slices.Clone(t.Parts), slices.Clone(t.Unfit), slices.Clone(t.Addresses)
 	}
 	return &c
 }

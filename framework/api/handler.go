@@ -76,6 +76,7 @@ func Handler(b func() Backend, log logrus.FieldLogger) http.Handler {
 	route("/v1/events", map[string]handler{http.MethodGet: s.events})
 	route("/healthz", map[string]handler{http.MethodGet: s.health})
 	route("/metrics", map[string]handler{http.MethodGet: s.metrics})
+	route("/metrics/prometheus", map[string]handler{http.MethodGet: s.metrics})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, Problemf(http.StatusNotFound, "there is nothing at %s", r.URL.Path))
 	})

@@ -142,6 +142,7 @@ func TestRequests(t *testing.T) {
 		"gpus":                  {method: "GET", path: "/v1/gpus", status: 200, contains: `{"gpus":[]}`},
 		"health":                {method: "GET", path: "/healthz", status: 200, contains: `"connected":true`},
 		"metrics":               {method: "GET", path: "/metrics", status: 200, contains: `mesos_gpu_scheduler_jobs{state="WAITING"} 1`},
+		"metrics, as Marathon":  {method: "GET", path: "/metrics/prometheus", status: 200, contains: `mesos_gpu_scheduler_jobs{state="WAITING"} 1`},
 		"metrics, not yet":      {method: "GET", path: "/metrics", err: NotYet("starting"), status: 503, contains: "starting"},
 		"wrong method":          {method: "PUT", path: "/v1/jobs", status: 405, contains: "GET or POST"},
 		"nothing there":         {method: "GET", path: "/v2/jobs", status: 404, contains: "/v2/jobs"},

@@ -265,3 +265,26 @@ func TestHealthInAnUpdate(t *testing.T) {
 		}
 	}
 }
+
+// TestAddressesOfStatus: those of all networks, each once, in order.
+func TestAddressesOfStatus(t *testing.T) {
+	at := func(ips ...string) (n mesos.NetworkInfo) {
+		for _, ip := range ips {
+			n.IPAddresses = append(n.IPAddresses, mesos.NetworkInfo_IPAddress{IPAddress: &ip})
+		}
+		return n
+	}
+	for name, c := range map[string]struct {
+		status *mesos.ContainerStatus
+		want   []string
+	}{
+		"none told":   {nil, nil},
+		"no address":  {&mesos.ContainerStatus{NetworkInfos: []mesos.NetworkInfo{{IPAddresses: make([]mesos.NetworkInfo_IPAddress, 1)}}}, nil},
+		"two of them": {&mesos.ContainerStatus{NetworkInfos: []mesos.NetworkInfo{at("172.17.0.2", "fd00::2"), at("172.17.0.2", "10.1.0.9")}}, []string{"172.17.0.2", "fd00::2", "10.1.0.9"}},
+	} {
+		got := updateOf(&mesos.TaskStatus{State: mesos.TASK_RUNNING.Enum(), ContainerStatus: c.status}).Addresses
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}

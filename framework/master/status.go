@@ -2,6 +2,7 @@ package master
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
@@ -51,6 +52,7 @@ func updateOf(s *mesos.TaskStatus) sched.Update {
 	u := sched.Update{
 		TaskID: s.TaskID.Value, AgentID: s.GetAgentID().GetValue(), State: stateOf(s.GetState()),
 		UUID: s.UUID, Message: s.GetMessage(), Healthy: s.Healthy, Check: checkText(s.CheckStatus),
+		Addresses: addresses(s.ContainerStatus),
 	}
 	if s.Reason != nil {
 		u.Reason = s.GetReason().String()
@@ -69,6 +71,20 @@ func updateOf(s *mesos.TaskStatus) sched.Update {
 		u.Unfit = unfit(s)
 	}
 	return u
+}
+
+// addresses are those of all of the container's networks. An agent that knows
+// of none tells its own.
+func addresses(s *mesos.ContainerStatus) []string {
+	var all []string
+	for _, n := range s.GetNetworkInfos() {
+		for _, a := range n.IPAddresses {
+			if ip := a.GetIPAddress(); ip != "" && !slices.Contains(all, ip) {
+				all = append(all, ip)
+			}
+		}
+	}
+	return all
 }
 
 // lostMessage keeps which of Mesos's states it was.

@@ -41,6 +41,9 @@ type (
 		// nothing; Check what its check has found, "" likewise.
 		Healthy *bool
 		Check   string
+		// Addresses are the IP addresses by which the task is reached, as its
+		// agent tells them; empty where it says nothing.
+		Addresses []string
 	}
 	// Submit: somebody wants a job run. Admit said that it may.
 	Submit struct{ Spec job.Spec }

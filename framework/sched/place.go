@@ -130,6 +130,7 @@ func newPlacing(offers []Offer, q *Queue, p *Policy) *placing {
 	}
 	pl.agents = pl.cluster.Agents()
 	pl.ledger.agents = pl.agents
+	pl.cluster.Spare(portsNamed(q.Waiting))
 	for i := range pl.agents {
 		pl.byID[pl.agents[i].ID] = &pl.agents[i]
 	}

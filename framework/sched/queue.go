@@ -140,6 +140,19 @@ func hostPorts(s *job.Spec) []int {
 	return numbers
 }
 
+// portsNamed are the host ports that jobs wait for by number.
+func portsNamed(jobs []Job) []int {
+	var named []int
+	for i := range jobs {
+		for _, p := range jobs[i].Spec.Ports {
+			if p.Host > 0 {
+				named = append(named, p.Host)
+			}
+		}
+	}
+	return named
+}
+
 // typesOf counts the types of the whole GPUs that a place has.
 func typesOf(a *fit.Agent, spot *fit.Spot, gpus int) map[string]int {
 	if gpus == 0 || spot.Parts != nil {

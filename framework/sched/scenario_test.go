@@ -170,7 +170,11 @@ func (p *script) run(words []string) {
 		if task.Healthy != nil {
 			health = map[bool]string{true: "healthy", false: "unhealthy"}[*task.Healthy]
 		}
-		fmt.Fprintf(&p.out, "task %s %s, health %s, check %q, message %q\n", args[0], task.State, health, task.Check, task.Message)
+		fmt.Fprintf(&p.out, "task %s %s, health %s, check %q, message %q", args[0], task.State, health, task.Check, task.Message)
+		if len(task.Addresses) > 0 {
+			fmt.Fprintf(&p.out, ", at %s", strings.Join(task.Addresses, " and "))
+		}
+		fmt.Fprintln(&p.out)
 	case "held":
 		for _, j := range p.st.Jobs() {
 			for i := range j.Tasks {
@@ -400,7 +404,7 @@ func (p *script) parseUpdate(args []string, opt map[string]string) Update {
 	if healthy, err := strconv.ParseBool(opt["healthy"]); err == nil {
 		u.Healthy = &healthy
 	}
-	u.Check = strings.ReplaceAll(opt["check"], "_", " ")
+	u.Check, u.Addresses = strings.ReplaceAll(opt["check"], "_", " "), list(opt["at"])
 	for _, a := range args[2:] {
 		switch a {
 		case "silent":

@@ -2,6 +2,7 @@ package sched
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"mesos-gpu/job"
@@ -57,6 +58,10 @@ func (s *State) apply(now time.Time, ref taskRef, u Update) []Op {
 		if s.move(now, ref, next, message) { // else late: something later is known already
 			t.Reason = u.Reason
 			hear(t, u)
+			if next == job.Running && len(t.Addresses) == 0 {
+				// Agents write their own into later statuses that have none.
+				t.Addresses = slices.Clone(u.Addresses)
+			}
 		}
 	default:
 		if t.State.May(next) {

@@ -32,7 +32,7 @@ type appView struct {
 // else of it does.
 func (a *appView) settled() bool {
 	for _, t := range a.Tasks {
-		if t.State != "TASK_RUNNING" || t.Version != a.VersionInfo.LastConfigChangeAt {
+		if t.State != "TASK_RUNNING" || t.Version < a.VersionInfo.LastConfigChangeAt { // or of a scaling since
 			return false
 		}
 	}

@@ -25,12 +25,13 @@ var here = marathon.Settings{Role: "*", GPUBehavior: marathon.GPUUnrestricted, B
 // reason. None gets there by oversight: the test compares.
 var notHere = map[string][]string{
 	"agents with other attributes": {"constraints-all", "gpu-label-restricted", "gpu-spread"},
+	"other ports":                  {"net-require-ports"},
 	"docker": {
 		"args-of-an-image", "check-exec-argv", "docker-everything", "enums-in-small-letters", "gpu-bridge-service", "gpu-docker", "gpu-shared-memory", "image-alone",
-		"net-bridge", "net-bridge-default-port", "net-bridge-no-ports", "net-container", "net-container-ports", "net-container-published",
+		"net-bridge", "net-bridge-default-port", "net-bridge-no-ports", "net-container", "net-container-ports", "net-container-published", "net-host-ports",
 		"old-docker-bridge", "old-docker-host", "old-docker-user", "volumes-external-docker", "volumes-host", "volumes-in-the-sandbox",
 	},
-	"an image":             {"as-answered", "gpu-mesos", "linux-info-shared-memory", "mesos-image", "volumes-mesos"},
+	"an image":             {"as-answered", "gpu-mesos", "linux-info-shared-memory", "mesos-image", "mesos-image-args", "volumes-mesos"},
 	"a server to fetch of": {"fetch-all", "fetch-executable"},
 }
 
@@ -45,6 +46,8 @@ func needs(spec *job.Spec) string {
 		return "a server to fetch of"
 	case len(spec.Constraints) > 0:
 		return "agents with other attributes"
+	case slices.ContainsFunc(spec.Ports, func(p job.Port) bool { return p.Host > 0 && p.Host < 31000 }):
+		return "other ports"
 	}
 	return ""
 }
@@ -69,7 +72,7 @@ func definitions(t *testing.T) map[string]string {
 
 // ofRole are definitions that are wrong in other words, or wrong at all,
 // because the corpus's golden files are of a scheduler in role web.
-var ofRole = []string{"everything-plain", "wrong-for-a-job", "wrong-role"}
+var ofRole = []string{"everything-plain", "roles-own", "wrong-for-a-job", "wrong-role"}
 
 // What is wrong with a definition is answered over HTTP as its golden file
 // has it.

@@ -38,6 +38,7 @@ const nodes = `rm -rf "$WORK/nodes"
 mkdir -p "$WORK/dev"
 mount -t tmpfs -o mode=755 tmpfs "$WORK/dev"
 cp -a /dev/. "$WORK/dev/"
+rm -f "$WORK"/dev/nvidia*
 for n in 0 1 2 3; do mknod -m 666 "$WORK/dev/nvidia$n" c 195 $n; done
 mknod -m 666 "$WORK/dev/nvidiactl" c 195 255
 mknod -m 666 "$WORK/dev/nvidia-uvm" c 510 0

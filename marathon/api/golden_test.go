@@ -130,7 +130,7 @@ func TestEventForms(t *testing.T) {
 		deploy.DeploymentFailed{ID: "d", Plan: plan, Reason: "it was cancelled"},
 		deploy.GroupChangeSuccess{GroupID: "/", Version: "v"},
 		deploy.AppTerminated{AppID: "/a"},
-		deploy.StatusUpdate{AgentID: "S0", TaskID: "t", TaskStatus: "TASK_RUNNING", AppID: "/a", Host: "agent", Ports: []int{31000}, Version: "v"},
+		deploy.StatusUpdate{AgentID: "S0", TaskID: "t", TaskStatus: "TASK_RUNNING", AppID: "/a", Host: "agent", Ports: []int{31000}, Version: "v", IPAddresses: []deploy.IPAddress{{IPAddress: "10.0.0.1", Protocol: "IPv4"}}},
 		deploy.InstanceChanged{InstanceID: "t", Condition: "Running", AppID: "/a", AgentID: "S0", Host: "agent", Version: "v"},
 		deploy.UnknownInstanceTerminated{InstanceID: "t", AppID: "/a", Condition: "Killed"},
 		deploy.InstanceHealthChanged{InstanceID: "t", Version: "v", AppID: "/a", Healthy: &ill},

@@ -175,12 +175,17 @@ func (s *server) groupVersion(w http.ResponseWriter, r *http.Request, p place) e
 	if err != nil {
 		return err
 	}
-	old, err := s.asOf(r, g, of, p.arg)
+	missing := notFound("Group '%s' does not exist in version %s", p.id, p.arg)
+	version, ok := deploy.ParseVersion(p.arg)
+	if !ok {
+		return missing
+	}
+	old, err := s.asOf(r, g, of, version)
 	if err != nil {
 		return err
 	}
 	if len(old.Order()) == 0 {
-		return notFound("Group '%s' does not exist in version %s", p.id, p.arg)
+		return missing
 	}
 	s.answer(w, http.StatusOK, groupView{apps: true, groups: true, pods: true, info: definition}.of(old))
 	return nil

@@ -16,8 +16,8 @@ import (
 	"mesos-gpu/marathon/deploy"
 )
 
-// Paths are those that the handler answers, as http.ServeMux has patterns.
-func Paths() []string { return []string{"/v2/", "/ping"} }
+// Paths are those that the handler answers, with all that is below them.
+func Paths() []string { return []string{"/v2", "/ping"} }
 
 // Handler answers for the service, and streams what the bus carries. It does
 // not tell who may ask.

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"mesos-gpu/marathon"
+	"mesos-gpu/marathon/deploy"
 )
 
 // Time is written as Marathon writes times: UTC, with milliseconds.
@@ -23,23 +24,17 @@ type Task struct {
 	SlaveID string `json:"slaveId,omitempty"`
 	State   string `json:"state"`
 	// Ports are the host's. ServicePorts are filled in from the app.
-	Ports        []int       `json:"ports"`
-	ServicePorts []int       `json:"servicePorts"`
-	IPAddresses  []IPAddress `json:"ipAddresses"`
-	StagedAt     Time        `json:"stagedAt,omitzero"`
-	StartedAt    Time        `json:"startedAt,omitzero"`
+	Ports        []int              `json:"ports"`
+	ServicePorts []int              `json:"servicePorts"`
+	IPAddresses  []deploy.IPAddress `json:"ipAddresses"`
+	StagedAt     Time               `json:"stagedAt,omitzero"`
+	StartedAt    Time               `json:"startedAt,omitzero"`
 	// Version is the app's that the task runs.
 	Version            string   `json:"version,omitempty"`
 	HealthCheckResults []Health `json:"healthCheckResults"`
 	Region             string   `json:"region,omitempty"`
 	Zone               string   `json:"zone,omitempty"`
 	Role               string   `json:"role"`
-}
-
-// IPAddress is an address of a task; Protocol is IPv4 or IPv6.
-type IPAddress struct {
-	IPAddress string `json:"ipAddress"`
-	Protocol  string `json:"protocol"`
 }
 
 // Health is what one health check has found of one task.

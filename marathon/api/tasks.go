@@ -208,7 +208,10 @@ func (s *server) killTasks(w http.ResponseWriter, r *http.Request) error {
 	var sent struct {
 		IDs []string `json:"ids"`
 	}
-	if err := json.Unmarshal(data, &sent); err != nil {
+	switch err := json.Unmarshal(data, &sent); {
+	case err != nil && json.Valid(data):
+		return unprocessable("/ids", "an array of strings is wanted here")
+	case err != nil:
 		return &marathon.Malformed{Cause: err}
 	}
 	if sent.IDs == nil {

@@ -44,8 +44,9 @@ type Cluster interface {
 	// first time those that were there, and tells in order which tasks have
 	// come into other states meanwhile, each as it was then.
 	Take() (names []string, moves []job.Task)
-	// Domain is where an agent stands, empty where nobody tells.
-	Domain(agentID string) (region, zone string)
+	// Fields are what constraints compare of an agent, by the names that they
+	// have there; nil where nobody tells.
+	Fields(agentID string) map[string]string
 	// Put remembers documents and forgets those that are empty.
 	Put(ctx context.Context, documents map[string][]byte) error
 	Documents(ctx context.Context) (map[string][]byte, error)
@@ -88,7 +89,7 @@ func New(cfg Config) *Control {
 	return c
 }
 
-// Paths are those that ServeHTTP answers, as http.ServeMux has patterns.
+// Paths are those that ServeHTTP answers, with all that is below them.
 func (c *Control) Paths() []string { return api.Paths() }
 
 // ServeHTTP answers a request of Marathon's API.

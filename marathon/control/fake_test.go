@@ -42,6 +42,8 @@ type fake struct {
 	leads chan struct{}
 	held  bool // tasks wait instead of running
 	ports []int
+	// addresses are those of all tasks, none where their agents tell none.
+	addresses []string
 	// refuses are apps whose jobs are not admitted.
 	refuses map[string]bool
 }
@@ -160,7 +162,7 @@ func (f *fake) task(j *job.Job, index, attempt int) job.Task {
 
 func (f *fake) run(j *job.Job, t *job.Task) {
 	t.State, t.Started, t.Hostname, t.AgentID, t.Ports = job.Running, time.Now(), "127.0.0.1", "a1", f.ports
-	t.AgentURL = "http://10.0.0.1:5051/slave(1)"
+	t.AgentURL, t.Addresses = "http://10.0.0.1:5051/slave(1)", f.addresses
 	if j.Spec.HealthCheck != nil {
 		t.Healthy = new(true)
 	}
@@ -306,7 +308,9 @@ func (f *fake) Take() (names []string, moves []job.Task) {
 }
 
 // Domain has an agent stand in a region of its own.
-func (f *fake) Domain(agentID string) (region, zone string) { return "region-" + agentID, "zone-1" }
+func (f *fake) Fields(agentID string) map[string]string {
+	return map[string]string{"@region": "region-" + agentID, "@zone": "zone-1"}
+}
 
 func (f *fake) Put(_ context.Context, documents map[string][]byte) error {
 	err := f.call("put %v", slices.Sorted(maps.Keys(documents)))

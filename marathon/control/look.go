@@ -2,6 +2,8 @@ package control
 
 import (
 	"maps"
+	"net/netip"
+	"net/url"
 	"slices"
 	"time"
 
@@ -66,22 +68,57 @@ func (k *keeper) disown(name string) {
 func (k *keeper) instances(app string) []deploy.Instance {
 	var list []deploy.Instance
 	for _, name := range slices.Sorted(maps.Keys(k.jobs[app])) {
-		tasks := k.jobs[app][name].Tasks
+		tasks, o := k.jobs[app][name].Tasks, k.owners[name]
+		onHost := k.onHost(o)
 		for i := range tasks {
-			list = append(list, instance(&tasks[i], k.owners[name].version))
+			list = append(list, k.instance(&tasks[i], o.version, onHost))
 		}
 	}
 	k.tries.watch(k.state, app, list)
 	return list
 }
 
-func instance(t *job.Task, version string) deploy.Instance {
-	return deploy.Instance{
+// onHost reports whether the job's tasks are in their agents' network.
+func (k *keeper) onHost(o owner) bool {
+	config, ok := k.state.Config(o.app, o.version)
+	return ok && config.OnHost()
+}
+
+func (k *keeper) instance(t *job.Task, version string, onHost bool) deploy.Instance {
+	in := deploy.Instance{
 		TaskID: t.ID, Version: version, Job: t.Job, State: t.State,
 		KillWanted: t.KillWanted, KillReason: t.KillReason, Healthy: t.Healthy,
 		Started: t.Started, Changed: t.Changed, NotBefore: t.NotBefore,
-		Hostname: t.Hostname, AgentID: t.AgentID, AgentURL: t.AgentURL, Ports: t.Ports, Message: t.Message,
+		Hostname: t.Hostname, AgentID: t.AgentID, Fields: k.cluster.Fields(t.AgentID),
+		Ports: t.Ports, Addresses: addresses(t, onHost), Message: t.Message,
 	}
+	in.StartedFor = k.startedFor(k.owners[t.Job].app, in)
+	return in
+}
+
+// addresses are those that a task was told to run at. One in its agent's
+// network that was told none is where the agent answers.
+func addresses(t *job.Task, onHost bool) []deploy.IPAddress {
+	told := t.Addresses
+	if len(told) == 0 && onHost {
+		told = []string{t.Hostname}
+		if u, err := url.Parse(t.AgentURL); err == nil && u.Hostname() != "" {
+			told = []string{u.Hostname()}
+		}
+	}
+	var all []deploy.IPAddress
+	for _, text := range told {
+		ip, err := netip.ParseAddr(text)
+		if err != nil {
+			continue
+		}
+		protocol := "IPv6"
+		if ip = ip.Unmap(); ip.Is4() {
+			protocol = "IPv4"
+		}
+		all = append(all, deploy.IPAddress{IPAddress: ip.String(), Protocol: protocol})
+	}
+	return all
 }
 
 // hear takes in that a task has come into another state.
@@ -93,7 +130,7 @@ func (k *keeper) hear(t *job.Task) {
 	if t.State == job.Launching {
 		k.staged[t.ID] = t.Changed
 	}
-	in := instance(t, o.version)
+	in := k.instance(t, o.version, k.onHost(o))
 	if k.gone[t.ID] {
 		delete(k.gone, t.ID)
 		k.heard = append(k.heard, deploy.Strayed(o.app, in))

@@ -121,6 +121,7 @@ func TestEndsAreTold(t *testing.T) {
 				full := map[string]any{
 					"eventType": "status_update_event", "slaveId": "a1", "taskId": id, "taskStatus": "TASK_FAILED", "message": "exited with status 7",
 					"appId": "/shop/web", "host": "127.0.0.1", "ports": []any{31000.0}, "version": app.App.Version,
+					"ipAddresses": []any{map[string]any{"ipAddress": "10.0.0.1", "protocol": "IPv4"}},
 				}
 				if diff := cmp.Diff(full, ev); diff != "" {
 					t.Errorf("(-want +got):\n%s", diff)
@@ -203,6 +204,56 @@ func TestTaskVersions(t *testing.T) {
 		n := got.App.TasksStats
 		if a, b, c := n.StartedAfterLastScaling.Stats.Counts.Running, n.WithLatestConfig.Stats.Counts.Running, n.TotalSummary.Stats.Counts.Running; a != 2 || b != 3 || c != 3 {
 			t.Errorf("%d started after the scaling, %d of the latest configuration, %d in all", a, b, c)
+		}
+		if err := s.end(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestAddressesOfInstances: an instance is where it was told to run; only one
+// in its agent's network that was told nothing is where the agent is.
+func TestAddressesOfInstances(t *testing.T) {
+	bridge := `"container": {"type": "DOCKER", "docker": {"image": "busybox"}}, "networks": [{"mode": "container/bridge"}], `
+	for _, c := range []struct {
+		networks string
+		told     []string
+		want     string
+	}{
+		{"", nil, `[{"ipAddress":"10.0.0.1","protocol":"IPv4"}]`},
+		{"", []string{"10.0.0.7"}, `[{"ipAddress":"10.0.0.7","protocol":"IPv4"}]`},
+		{bridge, nil, `[]`},
+		{bridge, []string{"172.17.0.2", "fd00::2", "no address"}, `[{"ipAddress":"172.17.0.2","protocol":"IPv4"},{"ipAddress":"fd00::2","protocol":"IPv6"}]`},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFake()
+			f.addresses = c.told
+			s := lead(t, f, nil)
+			s.must("POST", "/v2/apps", `{"id": "/web", `+c.networks+`"cmd": "run"}`)
+			var got struct {
+				Tasks []struct{ IPAddresses json.RawMessage }
+			}
+			if s.ask("GET", "/v2/tasks", "", &got); len(got.Tasks) != 1 || string(got.Tasks[0].IPAddresses) != c.want {
+				t.Errorf("%s told %v: got %s, want %s", c.networks, c.told, got.Tasks, c.want)
+			}
+			if err := s.end(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestDryRunOfALockedGroup: what would be done can be asked at any time.
+func TestDryRunOfALockedGroup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		f.held = true
+		s := lead(t, f, nil)
+		s.must("PUT", "/v2/groups", `{"id": "/g", "apps": [{"id": "a", "cmd": "run"}]}`)
+		s.must("PUT", "/v2/groups/g?dryRun=true", `{"apps": []}`)
+		var under []struct{ AffectedApps []string }
+		if s.ask("GET", "/v2/deployments", "", &under); len(under) != 1 {
+			t.Errorf("deployments %+v, want the first alone", under)
 		}
 		if err := s.end(); err != nil {
 			t.Error(err)

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"maps"
 	"net/http"
-	"net/netip"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -227,7 +225,8 @@ func (c *Control) Group(ctx context.Context, id string) (g *marathon.Group, err 
 	return g, err
 }
 
-// PutGroup makes the group what g says. A dry run is made on a copy.
+// PutGroup makes the group what g says. A dry run is made on a copy, whose
+// deployments lock nothing.
 func (c *Control) PutGroup(ctx context.Context, id string, g *marathon.Group, o api.GroupOptions) (deploy.Deployment, error) {
 	return c.deploy(ctx, func(k *keeper, now time.Time) (deploy.Deployment, error) {
 		state := k.state
@@ -241,7 +240,7 @@ func (c *Control) PutGroup(ctx context.Context, id string, g *marathon.Group, o 
 		if err := k.admit(ctx, appsIn(g)...); err != nil {
 			return deploy.Deployment{}, err
 		}
-		return state.PutGroup(now, id, g, deploy.Options{Force: o.Force})
+		return state.PutGroup(now, id, g, deploy.Options{Force: o.Force || o.DryRun})
 	})
 }
 
@@ -358,31 +357,11 @@ func (k *keeper) view(a *marathon.App) api.App {
 func (k *keeper) taskOf(a *marathon.App, in deploy.Instance) api.Task {
 	t := api.Task{
 		ID: in.TaskID, AppID: a.ID, Host: in.Hostname, SlaveID: in.AgentID, State: deploy.MesosState(in.State), Ports: in.Ports,
-		StagedAt: api.Time{Time: k.stagedAt(in)}, StartedAt: api.Time{Time: in.Started}, Version: k.startedFor(a.ID, in), Role: a.Role,
+		StagedAt: api.Time{Time: k.stagedAt(in)}, StartedAt: api.Time{Time: in.Started}, Version: k.startedFor(a.ID, in), Role: a.Role, IPAddresses: in.Addresses,
 	}
-	t.Region, t.Zone = k.cluster.Domain(in.AgentID)
-	if config, ok := k.state.Config(a.ID, in.Version); ok && config.OnHost() {
-		t.IPAddresses = addresses(in)
-	}
+	t.Region, t.Zone = in.Fields["@region"], in.Fields["@zone"]
 	if in.Healthy != nil {
 		t.HealthCheckResults = []api.Health{{Alive: *in.Healthy, InstanceID: in.TaskID}}
 	}
 	return t
-}
-
-// addresses are those of an instance in its agent's network: where the agent
-// answers. Addresses of a container's own are nobody's to tell here.
-func addresses(in deploy.Instance) []api.IPAddress {
-	host := in.Hostname
-	if u, err := url.Parse(in.AgentURL); err == nil && u.Hostname() != "" {
-		host = u.Hostname()
-	}
-	ip, err := netip.ParseAddr(host)
-	switch {
-	case err != nil:
-		return nil
-	case ip.Unmap().Is4():
-		return []api.IPAddress{{IPAddress: ip.Unmap().String(), Protocol: "IPv4"}}
-	}
-	return []api.IPAddress{{IPAddress: ip.String(), Protocol: "IPv6"}}
 }

@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"cmp"
+	"iter"
 	"math"
 	"slices"
 	"strings"
@@ -46,11 +47,8 @@ func (l *look) replace(n *fleet, old []*fleet) {
 		l.hold(n, nil)
 		return
 	}
-	l.order(others)
 	spare := l.dismiss(others, len(others), serving-least)
-	mine := slices.Clone(n.active)
-	l.order(mine)
-	l.dismiss(mine, len(mine)-l.want.Instances, spare)
+	l.dismiss(n.active, len(n.active)-l.want.Instances, spare)
 
 	room := most - len(n.active)
 	for _, f := range old {
@@ -66,11 +64,14 @@ func (l *look) replace(n *fleet, old []*fleet) {
 // as many more as can be spared. It returns how many still can.
 func (l *look) dismiss(list []*Instance, most, spare int) int {
 	var out []*Instance
-	for _, i := range list {
+	for i := range l.leaving(list) {
 		if len(out) >= most {
 			break
 		}
 		if l.serves(i) {
+			if spare <= 0 && !l.named(i) {
+				break // from here on all serve
+			}
 			if spare <= 0 {
 				continue
 			}
@@ -112,8 +113,7 @@ func (l *look) hold(n *fleet, old []*fleet) {
 		all = append(all, f.active...)
 	}
 	if extra := len(all) - l.want.Instances; extra > 0 {
-		l.order(all)
-		l.stop(all[:extra])
+		l.dismiss(all, extra, extra)
 		return
 	}
 	missing := l.want.Instances - len(all)
@@ -123,35 +123,51 @@ func (l *look) hold(n *fleet, old []*fleet) {
 	l.grow(n, len(n.active)+missing)
 }
 
-// order sorts instances by who goes first: those named, those that do not
-// run, the unhealthy, those of other configurations, then as the app says.
-func (l *look) order(list []*Instance) {
-	var named []string
-	if d := l.app.deployment; d != nil {
-		named = d.Kill[l.app.id]
-	}
+// leaving yields instances by who goes first: those named, those that do not
+// run, the unhealthy, those of other configurations, those whose places the
+// constraints find fullest, then as the app says.
+func (l *look) leaving(list []*Instance) iter.Seq[*Instance] {
 	config, oldest := l.want.VersionInfo.LastConfigChangeAt, l.want.KillSelection == "OLDEST_FIRST"
-	slices.SortFunc(list, func(a, b *Instance) int {
+	first := func(a, b *Instance) int {
+		return cmp.Or(
+			-boolCompare(l.named(a), l.named(b)),
+			cmp.Compare(l.rank(a), l.rank(b)),
+			-boolCompare(a.Version != config, b.Version != config),
+		)
+	}
+	last := func(a, b *Instance) int {
 		age := b.Started.Compare(a.Started)
 		if oldest {
 			age = -age
 		}
-		return cmp.Or(
-			-cmp.Compare(index(named, a), index(named, b)),
-			cmp.Compare(l.rank(a), l.rank(b)),
-			-boolCompare(a.Version != config, b.Version != config),
-			age,
-			strings.Compare(a.TaskID, b.TaskID),
-		)
-	})
+		return cmp.Or(age, strings.Compare(a.TaskID, b.TaskID))
+	}
+	return job.Leaving(l.crowds(), list, (*Instance).value, first, last)
 }
 
-// index is 1 for instances that are named.
-func index(named []string, i *Instance) int {
-	if slices.Contains(named, i.TaskID) {
-		return 1
+// crowds are the instances that stay, whatever their configurations, as the
+// wanted one counts them.
+func (l *look) crowds() job.Crowds {
+	var constraints []job.Constraint
+	for _, words := range l.want.Constraints {
+		if c, err := job.NewConstraint(words...); err == nil { // Parse looked at it
+			constraints = append(constraints, c)
+		}
 	}
-	return 0
+	all := job.CrowdsOf(constraints)
+	for i := range l.app.seen {
+		one := &l.app.seen[i]
+		if len(all) > 0 && one.State.Placed() && one.KillWanted.IsZero() && !l.app.asked[one.TaskID] {
+			all.Add(one.value)
+		}
+	}
+	return all
+}
+
+// named reports whether a request named the instance to go.
+func (l *look) named(i *Instance) bool {
+	d := l.app.deployment
+	return d != nil && slices.Contains(d.Kill[l.app.id], i.TaskID)
 }
 
 func boolCompare(a, b bool) int {

@@ -171,6 +171,15 @@ func (c *cluster) run(j *modelJob, t *Instance, healthy *bool, ready bool) {
 	t.Hostname, t.AgentID = "h", "a"
 }
 
+// place starts a task on an agent of a rack.
+func (c *cluster) place(id, agent, rack string) {
+	j, slot := c.find(id)
+	yes := true
+	c.run(j, j.tasks[slot], &yes, true)
+	t := j.tasks[slot]
+	t.Hostname, t.AgentID, t.Fields = agent, agent, map[string]string{"rack": rack}
+}
+
 // seen returns what has changed since it was last called; all where wanted.
 func (c *cluster) seen(all bool) map[string][]Instance {
 	seen := map[string][]Instance{}

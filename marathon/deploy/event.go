@@ -1,6 +1,8 @@
 package deploy
 
 import (
+	"cmp"
+
 	"mesos-gpu/job"
 	"mesos-gpu/marathon"
 )
@@ -83,6 +85,9 @@ type StatusUpdate struct {
 	Host       string `json:"host"`
 	Ports      []int  `json:"ports"`
 	Version    string `json:"version"`
+	// Ports and IPAddresses are empty, not nil, where there are none: Marathon
+	// writes lists.
+	IPAddresses []IPAddress `json:"ipAddresses"`
 }
 
 // InstanceChanged says the same in Marathon's words.
@@ -178,7 +183,7 @@ func healthChanges(app string, before, after []Instance) []Event {
 	for i := range after {
 		now := &after[i]
 		if old, known := was[now.TaskID]; known && !sameHealth(old.Healthy, now.Healthy) {
-			events = append(events, InstanceHealthChanged{InstanceID: now.TaskID, Version: now.Version, AppID: app, Healthy: now.Healthy})
+			events = append(events, InstanceHealthChanged{InstanceID: now.TaskID, Version: cmp.Or(now.StartedFor, now.Version), AppID: app, Healthy: now.Healthy})
 		}
 	}
 	return events
@@ -195,7 +200,7 @@ func Moved(app, version string, i Instance) []Event {
 	}
 	return append(events, StatusUpdate{
 		AgentID: i.AgentID, TaskID: i.TaskID, TaskStatus: status, Message: i.Message,
-		AppID: app, Host: i.Hostname, Ports: i.Ports, Version: version,
+		AppID: app, Host: i.Hostname, Ports: append([]int{}, i.Ports...), Version: version, IPAddresses: append([]IPAddress{}, i.Addresses...),
 	})
 }
 

@@ -225,11 +225,11 @@ func (s *State) scaleBy(d *draft, id string, factor float64) error {
 // versions that are kept: apps made since go, apps removed since do not come
 // back.
 func (s *State) asOf(d *draft, id, v string) error {
-	t, err := time.Parse(time.RFC3339, v)
-	if err != nil {
-		return invalid("/version", "%q is no version: %v", v, err)
+	text := v
+	v, ok := ParseVersion(text)
+	if !ok {
+		return invalid("/version", "%q is no version: write it as /v2/groups/ID/versions does", text)
 	}
-	v = t.UTC().Format(stampFormat)
 	if _, ok := s.Group(id); !ok {
 		return &Unknown{"group", id}
 	}

@@ -26,12 +26,25 @@ type Instance struct {
 	NotBefore  time.Time
 	Hostname   string
 	AgentID    string
-	AgentURL   string
+	// Fields are what constraints compare of its agent, by the names that they
+	// have there, nil where nobody has told yet. Nobody changes it.
+	Fields map[string]string
+	// StartedFor is the version of the app that it was started for, where that
+	// is known: scaling makes versions without another configuration.
+	StartedFor string
 	Ports      []int
-	Message    string
+	// Addresses are where it is reached, as far as that is known.
+	Addresses []IPAddress
+	Message   string
 	// Ready says that its readiness checks have all succeeded once. Without
 	// such checks it does not matter.
 	Ready bool
+}
+
+// IPAddress is an address of an instance; Protocol is IPv4 or IPv6.
+type IPAddress struct {
+	IPAddress string `json:"ipAddress"`
+	Protocol  string `json:"protocol"`
 }
 
 // leaving reports whether the instance has ended or will, with none in its
@@ -50,6 +63,18 @@ func (i *Instance) leaving() bool {
 // condemned instances end with their whole job.
 func (i *Instance) condemned() bool {
 	return i.State.Live() && !i.KillWanted.IsZero() && i.KillReason == job.ByPerson
+}
+
+// value is what a constraint compares of the instance's agent, "" for nothing.
+func (i *Instance) value(field string) string {
+	switch {
+	case !i.State.Placed():
+		return ""
+	case field == "hostname" || field == "@hostname":
+		return i.Hostname
+	default:
+		return i.Fields[field]
+	}
 }
 
 // healthy reports whether the instance runs and, where its app has health

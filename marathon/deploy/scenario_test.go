@@ -144,6 +144,11 @@ func (p *script) move(verb string, args []string) {
 	case "kill-job":
 		c.job(args[0], c.jobs[args[0]][len(c.jobs[args[0]])-1].version).kill(c.now)
 		p.step(c.seen(true))
+	case "on": // an agent, of a rack, run these
+		for _, id := range args[2:] {
+			c.place(id, args[0], args[1])
+		}
+		p.step(c.seen(false))
 	case "killed": // and no more
 		for _, id := range args {
 			j, slot := c.find(id)
@@ -351,8 +356,8 @@ func (p *script) groups(id string, depth int) {
 	}
 }
 
-// testApp reads ID n=3 cmd=x min=1 over=0.5 deps=/a,/b and the words health,
-// ready, oldest and single.
+// testApp reads ID n=3 cmd=x min=1 over=0.5 deps=/a,/b apart=rack:UNIQUE and
+// the words health, ready, oldest and single.
 func testApp(t interface{ Fatal(...any) }, args []string) *marathon.App {
 	opt := map[string]string{}
 	for _, a := range args[1:] {
@@ -373,6 +378,9 @@ func testApp(t interface{ Fatal(...any) }, args []string) *marathon.App {
 	}
 	if opt["deps"] != "" {
 		a.Dependencies = strings.Split(opt["deps"], ",")
+	}
+	if opt["apart"] != "" {
+		a.Constraints = [][]string{strings.Split(opt["apart"], ":")}
 	}
 	for _, word := range args[1:] {
 		switch word {

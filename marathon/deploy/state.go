@@ -104,6 +104,9 @@ func (s *State) Version(id, version string) (*marathon.App, bool) {
 	if !ok || a.gone {
 		return nil, false
 	}
+	if as, ok := ParseVersion(version); ok {
+		version = as
+	}
 	old := a.version(version)
 	return old, old != nil
 }

@@ -212,7 +212,7 @@ func TestEvents(t *testing.T) {
 	plan := fmt.Sprintf(`{"id":%q,"version":%q,"steps":[{"actions":[{"action":"StartApplication","app":"/g/web"}]},{"actions":[{"action":"ScaleApplication","app":"/g/web"}]}]}`, d.ID, v)
 	first, second := `{"actions":[{"action":"StartApplication","app":"/g/web"}]}`, `{"actions":[{"action":"ScaleApplication","app":"/g/web"}]}`
 	changed := `{"instanceId":"web.1","condition":%q,"runSpecId":"/g/web","agentId":"agent","host":"host","runSpecVersion":"` + v + `"}`
-	status := `{"slaveId":"agent","taskId":"web.1","taskStatus":%q,"message":"","appId":"/g/web","host":"host","ports":[31000],"version":"` + v + `"}`
+	status := `{"slaveId":"agent","taskId":"web.1","taskStatus":%q,"message":"","appId":"/g/web","host":"host","ports":[31000],"version":"` + v + `","ipAddresses":[]}`
 	want := []string{
 		`group_change_success {"groupId":"/g","version":"` + v + `"}`,
 		`deployment_info {"plan":` + plan + `,"currentStep":` + first + `}`,

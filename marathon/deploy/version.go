@@ -12,6 +12,13 @@ import (
 // stampFormat is a version: RFC 3339 with milliseconds.
 const stampFormat = "2006-01-02T15:04:05.000Z"
 
+// ParseVersion reads a version however its time is written, and returns it as
+// it is written here.
+func ParseVersion(text string) (version string, ok bool) {
+	t, err := time.Parse(time.RFC3339, text)
+	return t.UTC().Format(stampFormat), err == nil
+}
+
 // stamp is a version later than every other.
 func (s *State) stamp(now time.Time) string {
 	t := now.UTC().Truncate(time.Millisecond)

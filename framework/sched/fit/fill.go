@@ -44,7 +44,7 @@ func (c *Cluster) take(i int, cl *class) Spot {
 	spot := Spot{Agent: i, GPUs: int(cl.gpus)}
 	r.free = r.free.minus(cl.need)
 	if cl.ports > 0 {
-		spot.Ports, r.ports = takePorts(r.ports, int(cl.ports), cl.hosts)
+		spot.Ports, r.ports = takePorts(r.ports, int(cl.ports), cl.hosts, c.world.spared)
 		r.nports -= cl.ports
 	}
 	switch {

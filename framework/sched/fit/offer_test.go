@@ -45,7 +45,7 @@ func TestPorts(t *testing.T) {
 	if diff := cmp.Diff([]PortRange{{1, 1}, {10, 12}, {65534, 65535}}, ranges); diff != "" {
 		t.Errorf("joined (-want +got):\n%s", diff)
 	}
-	taken, left := takePorts(ranges, 3, nil)
+	taken, left := takePorts(ranges, 3, nil, nil)
 	if diff := cmp.Diff([]int{1, 10, 11}, taken); diff != "" {
 		t.Errorf("taken (-want +got):\n%s", diff)
 	}

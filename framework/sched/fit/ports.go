@@ -53,9 +53,16 @@ func rangeOf(ranges []PortRange, port int) int {
 	return slices.IndexFunc(ranges, func(r PortRange) bool { return r.First <= port && port <= r.Last })
 }
 
+// Spare has demands that any port will do leave those ports, as long as there
+// are others: somebody waits for just them.
+func (c *Cluster) Spare(ports []int) {
+	c.world.spared = slices.Clone(ports)
+	slices.Sort(c.world.spared)
+}
+
 // takePorts splits n ports off joined ranges: the numbers wanted, which the
-// ranges hold, and the lowest where there is none.
-func takePorts(ranges []PortRange, n int, wanted []int) (taken []int, left []PortRange) {
+// ranges hold, and where there is none the lowest that is not to be spared.
+func takePorts(ranges []PortRange, n int, wanted, spared []int) (taken []int, left []PortRange) {
 	left = slices.Clone(ranges)
 	taken = make([]int, 0, n)
 	for _, p := range wanted {
@@ -71,12 +78,23 @@ func takePorts(ranges []PortRange, n int, wanted []int) (taken []int, left []Por
 		if len(left) == 0 {
 			break
 		}
-		taken = append(taken, left[0].First)
-		if left[0].First++; left[0].First > left[0].Last {
-			left = left[1:]
-		}
+		p := lowestBut(left, spared)
+		taken, left = append(taken, p), withoutPort(left, p)
 	}
 	return taken, left
+}
+
+// lowestBut is the lowest port that is not among the sorted others, or the
+// lowest of all.
+func lowestBut(ranges []PortRange, others []int) int {
+	for _, r := range ranges {
+		for p := r.First; p <= r.Last; p++ {
+			if _, among := slices.BinarySearch(others, p); !among {
+				return p
+			}
+		}
+	}
+	return ranges[0].First
 }
 
 // WithoutPorts are the ranges less some ports.

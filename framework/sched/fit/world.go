@@ -23,6 +23,7 @@ type world struct {
 	frag    *fragments
 	shares  bool // there are devices that tasks share
 	states  states
+	spared  []int // ports that Spare named, sorted
 }
 
 func newWorld(agents []Agent) *world {

@@ -21,41 +21,47 @@ func command(shell bool, value string, arguments ...string) *mesos.CommandInfo {
 	return c
 }
 
+// TestArgs holds the whole table of Mesos's docker/runtime isolator: eight
+// kinds of commands, each in four kinds of images.
 func TestArgs(t *testing.T) {
-	both := v1.Config{Entrypoint: []string{"entry", "-e"}, Cmd: []string{"cmd", "-c"}}
-	onlyCmd := v1.Config{Cmd: []string{"cmd", "-c"}}
+	cmd, entry := []string{"cmd0", "cmd1"}, []string{"entry0", "entry1"}
+	images := []v1.Config{{}, {Cmd: cmd}, {Entrypoint: entry}, {Entrypoint: entry, Cmd: cmd}}
+	const (
+		none    = "error: the image has neither entrypoint nor cmd: give the command a value"
+		noValue = "error: the command is for a shell but has no value"
+	)
 	for _, test := range []struct {
 		name    string
 		command *mesos.CommandInfo
-		config  v1.Config
-		want    string
+		want    [4]string // of each of the images
 	}{
-		{"image's own", command(false, ""), both, "entry -e cmd -c"},
-		{"none given", nil, both, "entry -e cmd -c"},
-		{"other arguments", command(false, "", "x", "y"), both, "entry -e x y"},
-		{"cmd only", command(false, ""), onlyCmd, "cmd -c"},
-		{"arguments beat cmd", command(false, "", "x"), onlyCmd, "x"},
-		{"value", command(false, "prog"), both, "prog"},
-		{"value and arguments", command(false, "/bin/prog", "prog", "a"), both, "/bin/prog a"},
-		{"shell", command(true, "a && b"), both, "/bin/sh -c a && b"},
-		{"shell without value", command(true, ""), both, "error: the command is for a shell but has no value"},
-		{"nothing", command(false, ""), v1.Config{}, "error: neither the command nor the image says what to run"},
+		{"nothing", nil, [4]string{none, "cmd0 cmd1", "entry0 entry1", "entry0 entry1 cmd0 cmd1"}},
+		{"no shell", command(false, ""), [4]string{none, "cmd0 cmd1", "entry0 entry1", "entry0 entry1 cmd0 cmd1"}},
+		{"no shell, argv", command(false, "", "x", "y"), [4]string{none, "cmd0 x y", "entry0 entry1 x y", "entry0 entry1 x y"}},
+		{"no shell, value", command(false, "/prog"), same("/prog")},
+		{"no shell, value, argv", command(false, "/prog", "prog", "x"), same("/prog x")},
+		{"shell", command(true, ""), same(noValue)},
+		{"shell, argv", command(true, "", "x"), same(noValue)},
+		{"shell, value", command(true, "a && b"), same("/bin/sh -c a && b")},
+		{"shell, value, argv", command(true, "a && b", "x"), same("/bin/sh -c a && b")},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			args, err := Args(test.command, test.config)
+		for i, image := range images {
+			args, err := Args(test.command, image)
 			got := strings.Join(args, " ")
 			if err != nil {
 				got = "error: " + err.Error()
 			}
-			if got != test.want {
-				t.Errorf("got %q, want %q", got, test.want)
+			if got != test.want[i] {
+				t.Errorf("%s, entrypoint %v, cmd %v: got %q, want %q", test.name, image.Entrypoint, image.Cmd, got, test.want[i])
 			}
-		})
+		}
 	}
 	if _, err := Argv(command(false, "")); err == nil {
 		t.Error("a command without value passed outside an image")
 	}
 }
+
+func same(s string) [4]string { return [4]string{s, s, s, s} }
 
 func TestMergeEnvironment(t *testing.T) {
 	got := Merge([]string{"A=image", "B=image"}, []string{"B=command", "bad", "=bad", "C=x=y"})

@@ -12,21 +12,26 @@ import (
 // DefaultPath is the PATH of a process whose environment names none.
 const DefaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// Args is the argument vector of a command in an image, by Mesos's rules: a
-// command with a value takes the place of the image's own, one without gives
-// the image's entrypoint other arguments.
+// Args is the argument vector of a command in an image, by the table of
+// Mesos's docker/runtime isolator: a command with a value takes the place of
+// the image's own. One without gives other arguments to the image's program,
+// which is the first word of its Cmd where it has no entrypoint; Docker would
+// take the arguments for the whole command then.
 func Args(command *mesos.CommandInfo, config v1.Config) ([]string, error) {
 	if command != nil && (command.Value != nil || command.GetShell()) {
 		return Argv(command)
 	}
-	tail := config.Cmd
+	program, tail := config.Entrypoint, config.Cmd
+	if len(program) == 0 && len(tail) > 0 {
+		program, tail = tail[:1], tail[1:]
+	}
+	if len(program) == 0 {
+		return nil, errors.New("the image has neither entrypoint nor cmd: give the command a value")
+	}
 	if len(command.GetArguments()) > 0 {
 		tail = command.GetArguments()
 	}
-	if args := slices.Concat(config.Entrypoint, tail); len(args) > 0 {
-		return args, nil
-	}
-	return nil, errors.New("neither the command nor the image says what to run")
+	return slices.Concat(program, tail), nil
 }
 
 // Argv is the argument vector of a command without image. The program is its

@@ -1,0 +1,32 @@
+package framework
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mesos-gpu/framework/master"
+	"mesos-gpu/framework/sched"
+	"mesos-gpu/gpu"
+)
+
+// TestFieldsOfAgents: constraints compare these, of an attribute that an agent
+// has more than once the first.
+func TestFieldsOfAgents(t *testing.T) {
+	var f fields
+	if got := f.of("a"); got["@zone"] != "" {
+		t.Errorf("before the first list: got %v", got)
+	}
+	f.learn([]master.Agent{
+		{ID: "a", Region: "eu", Zone: "eu-1", Host: gpu.Host{Driver: "535.1"}, Attributes: []sched.Attribute{{Name: "rack", Value: "1"}, {Name: "rack", Value: "2"}}},
+		{ID: "b"},
+	})
+	want := map[string]string{"rack": "1", "@region": "eu", "@zone": "eu-1", "@driver": "535.1"}
+	if diff := cmp.Diff(want, f.of("a")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	f.learn(nil)
+	if got := f.of("a"); got != nil {
+		t.Errorf("of an agent that is gone: got %v", got)
+	}
+}

@@ -1,0 +1,107 @@
+package marathon
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/sirupsen/logrus"
+
+	"mesos-gpu/framework"
+	"mesos-gpu/internal/apachemesos"
+	"mesos-gpu/internal/local/agent"
+	"mesos-gpu/internal/local/master"
+	"mesos-gpu/marathon"
+	"mesos-gpu/marathon/control"
+)
+
+// cluster is an embedded master and a scheduler, to which agents come and from
+// which they go.
+type cluster struct {
+	t      *testing.T
+	log    *logrus.Logger
+	binary string
+	master *master.Master
+	agents map[string]*agent.Agent // by their racks
+}
+
+// startCluster returns the URL of the scheduler's API too.
+func startCluster(t *testing.T) (c *cluster, url string) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewUnstartedServer(nil)
+	c = &cluster{t: t, log: logger(t), binary: self, agents: map[string]*agent.Agent{}}
+	c.master = master.New(master.Config{Log: c.log, Addr: server.Listener.Addr().String(), AllocationInterval: 50 * time.Millisecond})
+	server.Config.Handler = c.master.Handler()
+	server.Start()
+	t.Cleanup(server.Close)
+	c.run("master", c.master.Run)
+	up := make(chan string, 1)
+	ctl := control.New(control.Config{Settings: marathon.Settings{GPUBehavior: marathon.GPUUnrestricted}, Version: "test", Log: c.log})
+	s, err := framework.New(framework.Config{
+		Master: server.URL, APIAddr: "127.0.0.1:0", JournalPath: filepath.Join(t.TempDir(), "journal"), ExecutorPath: self,
+		Extension: extension{ctl}, Log: c.log, Ready: func(addr string) { up <- "http://" + addr },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.run("scheduler", s.Run)
+	url = <-up
+	apachemesos.Poll(t, "the scheduler to lead", func() bool {
+		answer, err := http.Get(url + "/v2/info")
+		if err != nil {
+			return false
+		}
+		answer.Body.Close()
+		return answer.StatusCode == http.StatusOK
+	})
+	return c, url
+}
+
+// run runs a part until the test ends.
+func (c *cluster) run(part string, run func(context.Context) error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := run(ctx); err != nil {
+			c.t.Errorf("%s ended: %v", part, err)
+		}
+	})
+	c.t.Cleanup(func() { cancel(); running.Wait() })
+}
+
+// join starts an agent of that rack, whose containers are plain processes.
+func (c *cluster) join(rack string) {
+	c.t.Helper()
+	server := httptest.NewUnstartedServer(nil)
+	scalar := func(name string, value float64) mesos.Resource {
+		return mesos.Resource{Name: name, Type: mesos.SCALAR.Enum(), Scalar: &mesos.Value_Scalar{Value: value}}
+	}
+	ports := &mesos.Value_Ranges{Range: []mesos.Value_Range{{Begin: 31000, End: 32000}}}
+	a, err := agent.New(agent.Config{
+		Log: c.log, Master: c.master, WorkDir: c.t.TempDir(), Addr: server.Listener.Addr().String(), Hostname: rack, ExecutorPath: c.binary,
+		Resources: []mesos.Resource{
+			scalar("cpus", 16), scalar("mem", 16384), scalar("disk", 10000), {Name: "ports", Type: mesos.RANGES.Enum(), Ranges: ports},
+		},
+		Attributes:  []mesos.Attribute{{Name: "rack", Type: mesos.TEXT, Text: &mesos.Value_Text{Value: rack}}},
+		ExecutorEnv: map[string]string{"GORACE": "atexit_sleep_ms=0"}, RetryMin: 200 * time.Millisecond, RetryMax: time.Second,
+	})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	server.Config.Handler = a.Handler()
+	server.Start()
+	c.t.Cleanup(server.Close)
+	c.run("agent "+rack, a.Run)
+	<-a.Ready()
+	c.agents[rack] = a
+}

@@ -1,0 +1,38 @@
+package e2e
+
+import (
+	"net/http"
+	"testing"
+
+	"mesos-gpu/internal/apachemesos"
+	"mesos-gpu/internal/need"
+	"mesos-gpu/internal/testimage"
+)
+
+// An instance in a network of Docker's is told at its own address there, also
+// after its health was checked, which its agent tells with its own address.
+func TestMarathonAddressInBridge(t *testing.T) {
+	docker := need.DockerEngine(t)
+	image := testimage.Load(t, docker, testimage.BusyboxArchive(t, "mesos-gpu-e2e-address", nil, nil))
+	c := start(t, "--gpu-scheduling-behavior", "unrestricted")
+	c.deploys(http.MethodPost, "/apps", `{"id": "/at", "cmd": "exec sleep 1000", "cpus": 0.1, "mem": 64,
+		"container": {"type": "DOCKER", "docker": {"image": "`+image+`"}}, "networks": [{"mode": "container/bridge"}],
+		"healthChecks": [{"protocol": "COMMAND", "command": {"value": "true"}, "gracePeriodSeconds": 5, "intervalSeconds": 1}]}`)
+	a := c.awaitApp("/at", "be healthy", func(a *appView) bool { return a.TasksHealthy == 1 })
+	names := containersOf(t, docker, image)
+	if len(names) != 1 {
+		t.Fatalf("containers %v, want one", names)
+	}
+	made, err := docker.ContainerInspect(t.Context(), names[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := a.Tasks[0].IPAddresses
+	for _, network := range made.NetworkSettings.Networks {
+		if len(got) != 1 || got[0].IPAddress != network.IPAddress || got[0].Protocol != "IPv4" {
+			t.Errorf("got %v, want %s", got, network.IPAddress)
+		}
+	}
+	c.deploys(http.MethodDelete, "/apps/at", "")
+	apachemesos.Poll(t, "the app to go", func() bool { return c.appsLeft() == 0 })
+}
