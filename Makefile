@@ -3,7 +3,7 @@ SHELL := /bin/bash
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 GO ?= go
 
-.PHONY: help build module demo test test-mesos bench bench-start lint vuln fuzz clean
+.PHONY: help build module package package-test demo test test-mesos bench bench-start lint vuln fuzz clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -13,6 +13,12 @@ build: ## build bin/mesos-gpu
 
 module: ## build bin/libmesosgpu.so, the agents' module, for the Mesos under MESOS_PREFIX
 	$(MAKE) --no-print-directory -j2 -C isolator/module module OUT=$(CURDIR)/bin
+
+package: ## .deb, .rpm and .tar.gz for amd64, arm64 and ppc64le, in bin/packages
+	VERSION=$(VERSION) scripts/package.sh
+
+package-test: ## build all packages; run the foreign ones; install, upgrade, remove and purge in a clean root
+	scripts/package-test.sh
 
 demo: build ## run one GPU job on a cluster in one process, and leave nothing behind
 	bin/mesos-gpu local --free-ports --run examples/hello-gpu.yaml
@@ -33,6 +39,7 @@ bench-start: ## how long a task takes to start, beside docker run, runc run and 
 lint: ## gofmt, vet, staticcheck
 	@test -z "$$(gofmt -l .)" || { echo "not gofmt'd: $$(gofmt -l .)"; exit 1; }
 	$(GO) vet ./...
+	$(GO) vet -tags packages ./deploy
 	$(GO) vet -tags mesos ./internal/e2e/... ./executor/unified/... ./framework/checklist/... ./isolator/...
 	$(GO) tool staticcheck ./...
 

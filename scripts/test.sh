@@ -48,6 +48,7 @@ trap stop_engine EXIT
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
 	packages+=(curl)
 	install_missing
+	scripts/package-tools.sh
 	engine_answers || start_engine
 	export MESOS_GPU_TEST_ALL=1
 else

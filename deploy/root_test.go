@@ -1,0 +1,190 @@
+//go:build packages
+
+package deploy
+
+import (
+	"bufio"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"mesos-gpu/internal/need"
+)
+
+// TestForeignBinaries: qemu runs those of other architectures, as far as
+// finding GPUs that are made up.
+func TestForeignBinaries(t *testing.T) {
+	for arch, machine := range map[string][2]string{"arm64": {"aarch64", "aarch64"}, "ppc64le": {"ppc64le", "powerpc64le"}} {
+		t.Run(arch, func(t *testing.T) {
+			qemu := need.Program(t, "qemu-"+machine[0]+"-static", "qemu-user-static")
+			root := t.TempDir()
+			output(t, "dpkg-deb", "-x", theDeb(t, os.Getenv("MESOS_GPU_PACKAGES"), arch), root)
+			run := func(args ...string) string {
+				return output(t, qemu, append([]string{"-L", "/usr/" + machine[1] + "-linux-gnu", filepath.Join(root, "usr/bin/mesos-gpu")}, args...)...)
+			}
+			if got := run("version"); got != "mesos-gpu v0.0.1\n" {
+				t.Errorf("version: %q", got)
+			}
+			if got := run("discover", "--simulate", "2xV100,1xK80"); strings.Count(got, "GPU-") != 3 {
+				t.Errorf("discover: %s", got)
+			}
+		})
+	}
+}
+
+func theDeb(t *testing.T, dir, arch string) string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(dir, "*-"+arch+".deb"))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("got packages %q, %v, want one for %s", found, err, arch)
+	}
+	return found[0]
+}
+
+// clean is a root file system of its own with a bare Debian.
+type clean struct{ dir string }
+
+func newClean(t *testing.T) clean {
+	t.Helper()
+	need.Root(t)
+	c := clean{t.TempDir()}
+	output(t, "tar", "-C", c.dir, "-xf", os.Getenv("MESOS_GPU_CLEAN_ROOT"))
+	for _, m := range []struct {
+		source, target, kind string
+		flags                uintptr
+	}{{"proc", "proc", "proc", 0}, {"/dev", "dev", "", syscall.MS_BIND}, {"/sys", "sys", "", syscall.MS_BIND | syscall.MS_REC}, {"tmpfs", "run", "tmpfs", 0}} {
+		target := filepath.Join(c.dir, m.target)
+		if err := syscall.Mount(m.source, target, m.kind, m.flags, ""); err != nil {
+			t.Fatalf("mount %s: %v", target, err)
+		}
+		if err := syscall.Mount("", target, "", syscall.MS_PRIVATE|syscall.MS_REC, ""); err != nil {
+			t.Fatalf("make %s private: %v", target, err)
+		}
+		t.Cleanup(func() {
+			if err := syscall.Unmount(target, syscall.MNT_DETACH); err != nil {
+				t.Errorf("unmount %s: %v", target, err)
+			}
+		})
+	}
+	return c
+}
+
+func (c clean) run(t *testing.T, script string) string {
+	t.Helper()
+	return output(t, "chroot", c.dir, "/bin/sh", "-ec", script)
+}
+
+// start runs a daemon until the test's end, or until stop, and returns once it
+// says that it is up.
+func start(t *testing.T, args ...string) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 20 * time.Second
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := false
+	stop = func() {
+		if !ended {
+			ended = true
+			cancel()
+			_ = cmd.Wait() // it was told to end
+		}
+	}
+	t.Cleanup(stop)
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		if strings.Contains(lines.Text(), " is up") {
+			return stop
+		}
+	}
+	stop()
+	t.Fatalf("%q ended before it was up", args)
+	return nil
+}
+
+// TestInstallUpgradeRemovePurge goes through a package's life in a clean root,
+// where no systemd runs, with a task that runs while the scheduler and its
+// binary are exchanged. `local` stands for the Mesos cluster, outside of the
+// root, since containers cannot be made in a chroot.
+func TestInstallUpgradeRemovePurge(t *testing.T) {
+	c := newClean(t)
+	before := c.run(t, "find / -xdev -not -path '/proc/*' -not -path '/var/lib/dpkg/*' -not -path '/var/log/*' -not -path '/var/cache/*' -not -path '/tmp/*' | sort")
+	c.install(t, os.Getenv("MESOS_GPU_PACKAGES"))
+	if got := c.run(t, "mesos-gpu version; stat -c '%U %a' /var/lib/mesos-gpu/scheduler"); got != "mesos-gpu v0.0.1\nmesos-gpu 700\n" {
+		t.Errorf("installed: %q", got)
+	}
+	c.run(t, "sed -i 's,^#master=.*,master=http://127.0.0.1:15050,; s,^#listen=.*,listen=127.0.0.1:18081,; s,^#executor=.*,executor="+c.dir+"/usr/bin/mesos-gpu,' /etc/mesos-gpu/scheduler.conf")
+	binary := filepath.Join(c.dir, "usr/bin/mesos-gpu")
+	start(t, binary, "local", "--gpus", "2xV100", "--listen", "127.0.0.1:18080", "--master", "127.0.0.1:15050", "--agent", "127.0.0.1:15051", "--work-dir", t.TempDir())
+	scheduler := []string{"chroot", c.dir, "setpriv", "--reuid=mesos-gpu", "--regid=mesos-gpu", "--clear-groups", "/usr/lib/mesos-gpu/daemon", "scheduler"}
+	stop := start(t, scheduler...)
+	const api = "export MESOS_GPU_API=http://127.0.0.1:18081; "
+	c.run(t, api+`printf 'name: sleeper\ngpus: 1\ncpus: 0.1\nmem: 32MiB\ncommand: sleep 600\n' >/tmp/job.yaml; mesos-gpu submit /tmp/job.yaml`)
+	running := c.runningTask(t, api)
+
+	c.install(t, filepath.Join(os.Getenv("MESOS_GPU_PACKAGES"), "next"))
+	if got := c.run(t, "mesos-gpu version; grep ^master /etc/mesos-gpu/scheduler.conf"); got != "mesos-gpu v0.0.2\nmaster=http://127.0.0.1:15050\n" {
+		t.Errorf("upgraded: %q: want the new version and the changed configuration", got)
+	}
+	stop() // as systemctl try-restart does
+	stop = start(t, scheduler...)
+	if got := c.runningTask(t, api); got != running {
+		t.Errorf("after the upgrade %s runs, before it %s did", got, running)
+	}
+	c.run(t, api+"mesos-gpu kill sleeper")
+	stop()
+
+	c.run(t, "dpkg --remove mesos-gpu")
+	if got := c.run(t, "ls /etc/mesos-gpu /var/lib/mesos-gpu/scheduler; ls /usr/bin/mesos-gpu 2>&1 || true"); !strings.Contains(got, "scheduler.conf\n") || !strings.Contains(got, "journal.db\n") || !strings.Contains(got, "No such file") {
+		t.Errorf("removed: %s: want configuration and journal kept, the binary gone", got)
+	}
+	c.run(t, "dpkg --purge mesos-gpu; rm /tmp/job.yaml")
+	after := c.run(t, "find / -xdev -not -path '/proc/*' -not -path '/var/lib/dpkg/*' -not -path '/var/log/*' -not -path '/var/cache/*' -not -path '/tmp/*' | sort")
+	left := strings.Split(strings.TrimSpace(after), "\n")
+	for _, path := range left {
+		// userdel and useradd keep a copy of the files that they change.
+		if !strings.Contains(before, path+"\n") && !strings.HasPrefix(path, "/etc/") {
+			t.Errorf("left behind: %s", path)
+		}
+		if strings.Contains(path, "mesos") {
+			t.Errorf("left behind: %s", path)
+		}
+	}
+	if got := c.run(t, "getent passwd mesos-gpu || echo none"); got != "none\n" {
+		t.Errorf("left behind: user %s", got)
+	}
+}
+
+func (c clean) install(t *testing.T, dir string) {
+	t.Helper()
+	deb := theDeb(t, dir, strings.TrimSpace(output(t, "go", "env", "GOHOSTARCH")))
+	output(t, "cp", deb, filepath.Join(c.dir, "tmp/mesos-gpu.deb"))
+	c.run(t, "dpkg --force-confold --install /tmp/mesos-gpu.deb; rm /tmp/mesos-gpu.deb")
+}
+
+// runningTask waits until the job's task runs and returns its id.
+func (c clean) runningTask(t *testing.T, api string) string {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
+		for line := range strings.Lines(c.run(t, api+"mesos-gpu describe sleeper")) {
+			if field := strings.Fields(line); strings.Contains(line, "RUNNING") && strings.HasPrefix(field[0], "sleeper.") {
+				return field[0]
+			}
+		}
+	}
+	t.Fatal("no task of sleeper runs after 30 s")
+	return ""
+}

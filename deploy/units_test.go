@@ -1,0 +1,49 @@
+package deploy
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"mesos-gpu/internal/need"
+)
+
+// TestUnits: systemd takes the units without a warning, and finds them as closed
+// as docs/operations.md says: its figure goes from 0 (closed) to 10.
+func TestUnits(t *testing.T) {
+	analyze := need.Program(t, "systemd-analyze", "systemd")
+	dir := t.TempDir()
+	for unit, exposure := range map[string]string{"mesos-gpu-scheduler.service": "1.1", "mesos-gpu-agent.service": "3.1"} {
+		text := read(t, "systemd/"+unit)
+		for _, program := range []string{"/usr/lib/mesos-gpu/daemon", "/usr/bin/mesos-gpu", "/usr/bin/nvidia-modprobe"} {
+			text = strings.ReplaceAll(text, program+" ", "/bin/true ") // which is here
+		}
+		path := filepath.Join(dir, unit)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := exec.CommandContext(t.Context(), analyze, "verify", "--man=no", path).CombinedOutput(); err != nil || len(out) > 0 {
+			t.Errorf("%s: %v\n%s", unit, err, out)
+		}
+		out, err := exec.CommandContext(t.Context(), analyze, "security", "--offline=true", "--threshold="+strings.ReplaceAll(exposure, ".", ""), path).CombinedOutput()
+		if err != nil {
+			t.Errorf("%s is more exposed than %s: %v\n%s", unit, exposure, err, out)
+		}
+		if !strings.Contains(read(t, "../docs/operations.md"), exposure) {
+			t.Errorf("docs/operations.md does not say that %s has %s", unit, exposure)
+		}
+	}
+}
+
+// TestAgentKeepsContainers: what the daemon knows of containers that live
+// outlives its unit, and no process but its own ends with it.
+func TestAgentKeepsContainers(t *testing.T) {
+	text := read(t, "systemd/mesos-gpu-agent.service")
+	for _, line := range []string{"RuntimeDirectoryPreserve=yes", "RuntimeDirectory=mesos-gpu", "StateDirectory=mesos-gpu"} {
+		if !strings.Contains(text, "\n"+line+"\n") {
+			t.Errorf("the unit lacks %s", line)
+		}
+	}
+}

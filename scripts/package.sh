@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# package.sh [ARCH…]: a .deb, an .rpm and a .tar.gz each of amd64, arm64 and
+# ppc64le in bin/packages. NVML is loaded through cgo, so each architecture
+# needs a C compiler; scripts/package-tools.sh installs Debian's. The same commit
+# and compilers give the same bytes.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+out=${PACKAGE_OUT:-bin/packages}
+described=${VERSION:-$(git describe --tags --always --dirty)}
+export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
+export TZ=UTC LC_ALL=C
+
+# v1.2.0-3-gabc is 1.2.0+3.gabc; a commit before any tag sorts before all tags.
+version() {
+	case $described in
+	v[0-9]*) described=${described#v} && echo "${described/-/+}" | tr - . ;;
+	[0-9]*.*) echo "$described" | tr - . ;;
+	*) echo "0.0.0~git$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y%m%d%H%M%S).${described//-/.}" ;;
+	esac
+}
+
+# compiler prints the C compiler for an architecture: this machine's own, or
+# Debian's cross compiler.
+compiler() {
+	[ "$1" != "$(go env GOHOSTARCH)" ] || { go env CC && return; }
+	case $1 in
+	amd64) echo x86_64-linux-gnu-gcc ;;
+	arm64) echo aarch64-linux-gnu-gcc ;;
+	ppc64le) echo powerpc64le-linux-gnu-gcc ;;
+	*) echo "package: no compiler is known for $1: use amd64, arm64 or ppc64le" >&2 && return 1 ;;
+	esac
+}
+
+build() { # ARCH FILE
+	GOARCH=$1 GOOS=linux CGO_ENABLED=1 CC=$(compiler "$1") go build -trimpath -buildvcs=false \
+		-ldflags "-s -w -buildid= -X main.version=$described" -o "$2" ./cmd/mesos-gpu
+}
+
+# licences prints those of the modules in the binary, and fails where one has none.
+licences() {
+	go list -deps -f '{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}} {{.Dir}}{{end}}{{end}}' ./cmd/mesos-gpu | sort -u |
+		while read -r module version dir; do
+			found=$(find "$dir" -maxdepth 1 -type f \( -iname 'licen[sc]e*' -o -iname 'copying*' -o -iname 'notice*' -o -iname 'unlicense*' \) | sort)
+			[ -n "$found" ] || { echo "package: $module $version has no licence file in $dir" >&2 && exit 1; }
+			echo "==== $module $version"
+			xargs -d '\n' cat <<<"$found"
+			echo
+		done
+}
+
+# shared makes what is the same for all architectures, by a binary that runs here.
+shared() { # DIR BINARY
+	"$2" man "$1/man"
+	gzip -9n "$1"/man/*
+	mkdir "$1/completions"
+	for shell in bash zsh fish; do "$2" completion $shell >"$1/completions/mesos-gpu.$shell"; done
+	licences >"$1/third-party-licences"
+	gzip -9n "$1/third-party-licences"
+}
+
+# tarball has the files of the .deb below one folder, scripts left out.
+tarball() { # DEB NAME
+	local root
+	root=$(mktemp -d -p "$work")
+	mkdir "$root/$2"
+	dpkg-deb -x "$1" "$root/$2"
+	tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" -C "$root" -c "$2" | gzip -9n >"$out/$2.tar.gz"
+}
+
+# nfpm says on stdout what went wrong, too.
+nfpm() {
+	go tool -modfile=deploy/package/nfpm/go.mod nfpm "$@" >"$work/nfpm" || { cat "$work/nfpm" >&2 && return 1; }
+}
+
+PACKAGE_VERSION=$(version)
+export PACKAGE_VERSION
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir -p "$out" "$work/shared"
+build "$(go env GOHOSTARCH)" "$work/here"
+shared "$work/shared" "$work/here"
+(($#)) || set -- amd64 arm64 ppc64le
+for arch in "$@"; do
+	export PACKAGE_ARCH=$arch PACKAGE_ROOT=$work/$arch PACKAGE_SHARED=$work/shared
+	mkdir "$PACKAGE_ROOT"
+	build "$arch" "$PACKAGE_ROOT/mesos-gpu"
+	name=mesos-gpu-$PACKAGE_VERSION-$arch
+	nfpm package -f deploy/package/nfpm.yaml -p deb -t "$out/$name.deb"
+	nfpm package -f deploy/package/nfpm.yaml -p rpm -t "$out/$name.rpm"
+	tarball "$out/$name.deb" "$name"
+done
+(cd "$out" && sha256sum "mesos-gpu-$PACKAGE_VERSION"-* >SHA256SUMS)
+ls -l "$out"
