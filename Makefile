@@ -3,7 +3,7 @@ SHELL := /bin/bash
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 GO ?= go
 
-.PHONY: help build module demo test test-mesos bench bench-start lint vuln fuzz clean
+.PHONY: help build module limiter demo test test-mesos bench bench-start lint vuln fuzz clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -11,8 +11,11 @@ help: ## list the targets
 build: ## build bin/mesos-gpu
 	$(GO) build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/mesos-gpu ./cmd/mesos-gpu
 
-module: ## build bin/libmesosgpu.so, the agents' module, for the Mesos under MESOS_PREFIX
+module: ## build bin/libmesosgpumodule.so, the agents' module, for the Mesos under MESOS_PREFIX
 	$(MAKE) --no-print-directory -j2 -C isolator/module module OUT=$(CURDIR)/bin
+
+limiter: ## build bin/limiter/libmesosgpu.so, which holds containers to their parts of GPUs
+	$(MAKE) --no-print-directory -j2 -C isolator/limiter limiter OUT=$(CURDIR)/bin/limiter
 
 demo: build ## run one GPU job on a cluster in one process, and leave nothing behind
 	bin/mesos-gpu local --free-ports --run examples/hello-gpu.yaml
