@@ -3,7 +3,7 @@ SHELL := /bin/bash
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 GO ?= go
 
-.PHONY: help build module package package-test demo test test-mesos bench bench-start lint vuln fuzz clean
+.PHONY: help build module limiter package package-test demo test test-mesos test-gpu bench bench-start lint vuln fuzz clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -11,8 +11,11 @@ help: ## list the targets
 build: ## build bin/mesos-gpu
 	$(GO) build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/mesos-gpu ./cmd/mesos-gpu
 
-module: ## build bin/libmesosgpu.so, the agents' module, for the Mesos under MESOS_PREFIX
+module: ## build bin/libmesosgpumodule.so, the agents' module, for the Mesos under MESOS_PREFIX
 	$(MAKE) --no-print-directory -j2 -C isolator/module module OUT=$(CURDIR)/bin
+
+limiter: ## build bin/limiter/libmesosgpu.so, which holds containers to their parts of GPUs
+	$(MAKE) --no-print-directory -j2 -C isolator/limiter limiter OUT=$(CURDIR)/bin/limiter
 
 package: ## .deb, .rpm and .tar.gz for amd64, arm64 and ppc64le, in bin/packages
 	VERSION=$(VERSION) scripts/package.sh
@@ -28,6 +31,9 @@ test: build ## the whole suite; as root on Debian it installs what it needs
 
 test-mesos: build ## end to end on Apache Mesos, found on PATH or under MESOS_PREFIX
 	scripts/test-mesos.sh
+
+test-gpu: ## the limiter on this machine's GPU; what it measures goes to docs/sharing-results.md
+	scripts/test-gpu.sh
 
 BENCH ?= .
 bench: bench-start ## benchmarks: decisions, plans, journal, restart, services, confining containers, metrics, volumes, and bench-start

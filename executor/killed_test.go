@@ -144,7 +144,7 @@ func TestKilledExecutorLeavesNothing(t *testing.T) {
 }
 
 // withVolume makes the engine give each container a volume.
-func withVolume(c *v1.Config) { c.Volumes = map[string]struct{}{"/data": {}} }
+var withVolume = testimage.Config(func(c *v1.Config) { c.Volumes = map[string]struct{}{"/data": {}} })
 
 func volumeOf(t *testing.T, engine *client.Client, container string) string {
 	t.Helper()

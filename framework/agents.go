@@ -12,6 +12,7 @@ import (
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/master"
 	"mesos-gpu/framework/sched"
+	"mesos-gpu/framework/sched/fit"
 	"mesos-gpu/gpu"
 )
 
@@ -101,7 +102,7 @@ func sharedOf(a *master.Agent, uuid string) *api.Shared {
 	if uuid == "" || all < 0 || free < 0 {
 		return nil
 	}
-	s := api.Shared{MemMiB: a.Shared[all].MemMiB, Cores: a.Shared[all].Cores}
+	s := api.Shared{MemMiB: a.Shared[all].MemMiB, Cores: a.Shared[all].Cores, Limit: fit.LimitOf(a.Attributes)}
 	s.MemFreeMiB, s.CoresFree = a.SharedFree[free].MemMiB, a.SharedFree[free].Cores
 	return &s
 }

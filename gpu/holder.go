@@ -11,4 +11,6 @@ type Holder struct {
 	// Job is what the task calls its job, by the label of that name.
 	Job     string   `json:"job,omitempty"`
 	Devices []string `json:"devices"`
+	// Parts are what it has of those devices that are shared.
+	Parts []Part `json:"parts,omitempty"`
 }

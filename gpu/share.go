@@ -100,15 +100,21 @@ type Part struct {
 	// Milli is what it counts for, in thousandths of a device: the larger of
 	// its parts of memory and of cores.
 	Milli int `json:"milli,omitempty"`
+	// Limit is what holds the task to it, "" where nobody told.
+	Limit Method `json:"limit,omitempty"`
 }
 
-// String reads "GPU-5e7f… (4096 MiB, 30 %)".
+// String reads "GPU-5e7f… (4096 MiB, 30 %, by mps)".
 func (p Part) String() string {
 	s := Share{MemMiB: p.MemMiB, Cores: p.Cores}
+	size := s.brief()
 	if s.Exclusive() {
-		return fmt.Sprintf("%s (%d MiB, %d %%)", p.UUID, p.MemMiB, p.Cores)
+		size = fmt.Sprintf("%d MiB, %d %%", p.MemMiB, p.Cores)
 	}
-	return fmt.Sprintf("%s (%s)", p.UUID, s.brief())
+	if p.Limit != "" {
+		size += ", by " + string(p.Limit)
+	}
+	return fmt.Sprintf("%s (%s)", p.UUID, size)
 }
 
 // A shared device is two scalar resources of Mesos, named by its UUID:

@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-packages=(docker.io iptables runc podman netavark busybox-static gcc g++ libc6-dev libcurl4-openssl-dev nlohmann-json3-dev zookeeper default-jre-headless libslf4j-java xfsprogs)
+packages=(docker.io iptables runc podman netavark busybox-static make gcc g++ libc6-dev libcurl4-openssl-dev nlohmann-json3-dev zookeeper default-jre-headless libslf4j-java xfsprogs)
 engine=""
 
 install_missing() {

@@ -129,12 +129,17 @@ func (a *app) gpusCommand() *cobra.Command {
 	})
 }
 
-// sharedOf reads "9216/15360 MiB, 60/100 %", what is taken of what there is.
+// sharedOf reads "9216/15360 MiB, 60/100 % (mps)", what is taken of what there
+// is, and what holds tasks to their parts.
 func sharedOf(s *api.Shared) string {
 	if s == nil {
 		return "-"
 	}
-	return fmt.Sprintf("%d/%d MiB, %d/%d %%", s.MemMiB-s.MemFreeMiB, s.MemMiB, s.Cores-s.CoresFree, s.Cores)
+	text := fmt.Sprintf("%d/%d MiB, %d/%d %%", s.MemMiB-s.MemFreeMiB, s.MemMiB, s.Cores-s.CoresFree, s.Cores)
+	if s.Limit != "" {
+		text += fmt.Sprintf(" (%s)", s.Limit)
+	}
+	return text
 }
 
 // heldOf sums up who holds what: whole GPUs, and memory of shared ones.

@@ -6,6 +6,7 @@ package api
 import (
 	"time"
 
+	"mesos-gpu/gpu"
 	"mesos-gpu/job"
 )
 
@@ -97,6 +98,9 @@ type Shared struct {
 	// Cores are in percent of the device's.
 	Cores     int `json:"cores"`
 	CoresFree int `json:"cores_free"`
+	// Limit is what holds tasks to their parts of it, "" where the agent does
+	// not tell.
+	Limit gpu.Method `json:"limit,omitempty"`
 }
 
 // GPUList answers GET /v1/gpus.

@@ -105,12 +105,18 @@ type ledger struct {
 	roles []Role
 	// agents tell how much of a device a share is.
 	agents []fit.Agent
-	models map[string]int64          // model → the least memory of one; nil: not asked yet
+	models map[string]modelFacts     // nil: not asked yet
 	held   map[string]map[string]int // role → type → thousandths
 	// closed are the bounds whose rest is for a job that goes first, by the
 	// role it is of.
 	closed map[string][]bound
 	all    map[string]int // role → thousandths
+}
+
+// modelFacts are what agents tell of the GPUs of one model.
+type modelFacts struct {
+	least int64 // memory of the smallest
+	alone bool  // some are MIG devices, of which a task gets no part but all
 }
 
 func newLedger(roles []Role, running []Running) *ledger {
@@ -148,9 +154,15 @@ func (l *ledger) weight(r *gpu.Request, name string) int {
 		return r.GPUs * wholeGPU
 	}
 	least := int64(0)
-	for model, mem := range l.memories() {
-		if (least == 0 || mem < least) && r.Types.Match(model) && (name == AllTypes || sameType(name, model)) {
-			least = mem
+	for model, f := range l.known() {
+		if !r.Types.Match(model) || name != AllTypes && !sameType(name, model) {
+			continue
+		}
+		if f.alone {
+			return r.GPUs * wholeGPU
+		}
+		if f.least > 0 && (least == 0 || f.least < least) {
+			least = f.least
 		}
 	}
 	milli := int64(r.Share.Cores) * wholeGPU / gpu.AllCores
@@ -165,17 +177,21 @@ func (l *ledger) weight(r *gpu.Request, name string) int {
 	return r.GPUs * int(min(max(milli, 1), wholeGPU))
 }
 
-// memories has the least that a device of each model has.
-func (l *ledger) memories() map[string]int64 {
+// known is what agents tell, by model.
+func (l *ledger) known() map[string]modelFacts {
 	if l.models != nil {
 		return l.models
 	}
-	l.models = map[string]int64{}
+	l.models = map[string]modelFacts{}
 	for i := range l.agents {
+		mig := fit.LimitOf(l.agents[i].Attributes) == gpu.HeldByMIG
 		for _, d := range l.agents[i].Inventory {
-			if least := l.models[d.Model]; d.MemMiB > 0 && (least == 0 || d.MemMiB < least) {
-				l.models[d.Model] = d.MemMiB
+			f := l.models[d.Model]
+			if d.MemMiB > 0 && (f.least == 0 || d.MemMiB < f.least) {
+				f.least = d.MemMiB
 			}
+			f.alone = f.alone || mig && d.MIG != nil
+			l.models[d.Model] = f
 		}
 	}
 	return l.models

@@ -322,7 +322,7 @@ func parseShare(memory, cores string) (s gpu.Share) {
 
 // parseOffer reads agent=A gpus=N ids=GPU-a,… types=V100,…
 // have=GPU-a:V100[:MIB],… shared=GPU-a:MIB:PERCENT,… role=R ports=FIRST-LAST away=DURATION
-// driver=VERSION reserved=yes or both
+// driver=VERSION reserved=yes or both rack=R limit=METHOD
 func (p *script) parseOffer(id string, opt map[string]string) Offer {
 	o := Offer{
 		ID: id, AgentID: opt["agent"], Hostname: opt["agent"] + ".example", AgentURL: "http://" + opt["agent"],
@@ -341,8 +341,10 @@ func (p *script) parseOffer(id string, opt map[string]string) Offer {
 	}
 	o.Driver = opt["driver"]
 	o.Reserved, o.Unreserved = opt["reserved"] != "", opt["reserved"] != "yes"
-	if opt["rack"] != "" {
-		o.Attributes = []Attribute{{Name: "rack", Value: opt["rack"]}}
+	for key, name := range map[string]string{"rack": "rack", "limit": "gpu_share_limit"} {
+		if opt[key] != "" {
+			o.Attributes = append(o.Attributes, Attribute{Name: name, Value: opt[key]})
+		}
 	}
 	for i, d := range list(opt["have"]) {
 		uuid, model, _ := strings.Cut(d, ":")

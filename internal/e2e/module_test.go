@@ -47,8 +47,9 @@ func startModuleAgent(t *testing.T, resources string, flags ...string) *moduleAg
 		{"key":"socket","value":%q},{"key":"timeout","value":"3secs"},{"key":"runtime_dir","value":%q}]}]}]}`, so, a.socket, filepath.Join(work, "run"))
 	a.Process = apachemesos.Agent{
 		Master: a.master, IP: "127.0.0.1", RuntimeDir: filepath.Join(work, "run"), Prepare: nodes, Env: []string{"WORK=" + work},
+		ExecutorEnv: map[string]string{"MESOS_GPU_SOCKET": a.socket, "MESOS_GPU_DEV": filepath.Join(work, "nodes")},
 		Flags: append([]string{"--modules=" + modules, "--resources=cpus:8;mem:4096;disk:1024;" + resources,
-			"--isolation=cgroups/devices,filesystem/linux,docker/runtime,io_mesosgpu_GpuIsolator"}, flags...),
+			"--isolation=cgroups/devices,filesystem/linux,docker/runtime,volume/host_path,io_mesosgpu_GpuIsolator"}, flags...),
 	}.Start(t)
 	a.Await(t)
 	return a
@@ -62,7 +63,7 @@ func buildModule(t *testing.T) string {
 	if err != nil {
 		t.Fatalf("build the module: %v\n%s", err, out)
 	}
-	so, err := filepath.Abs("../../bin/libmesosgpu.so")
+	so, err := filepath.Abs("../../bin/libmesosgpumodule.so")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,15 +101,15 @@ func (a *moduleAgent) get(t *testing.T, path string, into any) {
 
 // daemon runs "mesos-gpu agent" beside the agent until kill; stock are the
 // devices that it gives out by number.
-func (a *moduleAgent) daemon(t *testing.T, stock string) (kill func()) {
+func (a *moduleAgent) daemon(t *testing.T, stock string, flags ...string) (kill func()) {
 	t.Helper()
 	driver := a.notes + "-driver"
 	if err := volumemgr.SimulatedRoot(driver, simulated.Driver); err != nil {
 		t.Fatal(err)
 	}
-	p := apachemesos.Spawn(t, nil, binary, "agent", "--agent", "http://"+a.Addr, "--simulate", "4xV100", "--stock", stock,
-		"--socket", a.socket, "--runtime-dir", a.notes+"-runtime", "--state-dir", a.notes+"-state", "--volumes", a.notes+"-volumes", "--driver-root", driver,
-		"--listen", "", "--cgroups-root", a.flag(t, "cgroups_root"))
+	p := apachemesos.Spawn(t, nil, binary, append([]string{"agent", "--agent", "http://" + a.Addr, "--simulate", "4xV100", "--stock", stock,
+		"--socket", a.socket, "--runtime-dir", a.notes + "-runtime", "--state-dir", a.notes + "-state", "--volumes", a.notes + "-volumes", "--driver-root", driver,
+		"--listen", "", "--cgroups-root", a.flag(t, "cgroups_root")}, flags...)...)
 	apachemesos.Poll(t, "the daemon's socket", func() bool {
 		c, err := net.Dial("unix", a.socket)
 		if err == nil {
@@ -395,9 +396,9 @@ func TestMesosModuleImageSeesItsGPU(t *testing.T) {
 
 // agentFlags are the resources and the flag for attributes that "mesos-gpu
 // agent flags" prints for four simulated devices.
-func agentFlags(t *testing.T, stock string) (resources, attributes string) {
+func agentFlags(t *testing.T, stock string, flags ...string) (resources, attributes string) {
 	t.Helper()
-	for line := range strings.Lines(command(t, nil, "agent", "flags", "--simulate", "4xV100", "--stock", stock).out) {
+	for line := range strings.Lines(command(t, nil, append([]string{"agent", "flags", "--simulate", "4xV100", "--stock", stock}, flags...)...).out) {
 		if value, ok := strings.CutPrefix(strings.TrimSpace(line), "--resources="); ok {
 			resources = value
 		} else {

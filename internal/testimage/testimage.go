@@ -28,14 +28,29 @@ import (
 	"mesos-gpu/internal/need"
 )
 
-// Option changes the image's configuration.
-type Option func(*v1.Config)
+// Option changes what is in an image: its configuration, or files beside
+// busybox.
+type Option func(*content) error
+
+// content is an image to be.
+type content struct {
+	config  v1.Config
+	entries []entry
+}
+
+// Config changes the image's configuration.
+func Config(change func(*v1.Config)) Option {
+	return func(c *content) error {
+		change(&c.config)
+		return nil
+	}
+}
 
 // Cmd sets the image's own command; without it an image runs /bin/sh.
-func Cmd(argv ...string) Option { return func(c *v1.Config) { c.Cmd = argv } }
+func Cmd(argv ...string) Option { return Config(func(c *v1.Config) { c.Cmd = argv }) }
 
 // Entrypoint sets what runs before the command.
-func Entrypoint(argv ...string) Option { return func(c *v1.Config) { c.Entrypoint = argv } }
+func Entrypoint(argv ...string) Option { return Config(func(c *v1.Config) { c.Entrypoint = argv }) }
 
 // BusyboxArchive writes a docker-archive tar of a busybox image named ref
 // ("NAME" or "NAME:TAG") into a temporary folder and returns its path,
@@ -62,7 +77,13 @@ func BusyboxArchive(t testing.TB, ref string, labels map[string]string, env []st
 
 func build(t testing.TB, labels map[string]string, env []string, options []Option) v1.Image {
 	t.Helper()
-	files, err := rootFS(need.Program(t, "busybox", "busybox-static"))
+	c := content{config: v1.Config{Labels: labels, Env: env, Cmd: []string{"/bin/sh"}}}
+	for _, option := range options {
+		if err := option(&c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files, err := rootFS(need.Program(t, "busybox", "busybox-static"), c.entries)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,10 +103,7 @@ func build(t testing.TB, labels map[string]string, env []string, options []Optio
 	}
 	file = file.DeepCopy()
 	file.OS, file.Architecture = "linux", "amd64"
-	file.Config = v1.Config{Labels: labels, Env: env, Cmd: []string{"/bin/sh"}}
-	for _, option := range options {
-		option(&file.Config)
-	}
+	file.Config = c.config
 	img, err = mutate.ConfigFile(img, file)
 	if err != nil {
 		t.Fatal(err)
@@ -94,7 +112,7 @@ func build(t testing.TB, labels map[string]string, env []string, options []Optio
 }
 
 // rootFS is the image's only layer, as a tar.
-func rootFS(busybox string) ([]byte, error) {
+func rootFS(busybox string, more []entry) ([]byte, error) {
 	program, err := os.ReadFile(busybox)
 	if err != nil {
 		return nil, fmt.Errorf("read busybox: %w", err)
@@ -118,7 +136,7 @@ func rootFS(busybox string) ([]byte, error) {
 			entries = append(entries, entry{name: "bin/" + applet, link: "busybox"})
 		}
 	}
-	return archive(entries)
+	return archive(append(entries, more...))
 }
 
 // entry is a file, a folder (its name ends in a slash) or a symbolic link.

@@ -227,13 +227,13 @@ func (c *Containers) release(container string) error {
 }
 
 // Holders are the containers that hold devices, parents before the nested.
-func (c *Containers) Holders() []Holder {
+func (c *Containers) Holders() []gpu.Holder {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	holders := []Holder{}
+	holders := []gpu.Holder{}
 	for _, h := range c.books.All() {
 		if devices := h.Devices(); len(devices) > 0 {
-			holders = append(holders, Holder{c.facts[h.Container].holder(h.Container, devices), h.Parts})
+			holders = append(holders, c.facts[h.Container].holder(h.Container, devices, h.Parts))
 		}
 	}
 	return holders
@@ -270,7 +270,7 @@ func (c *Containers) Status(container string) (Status, error) {
 	if !known {
 		return Status{}, &Unknown{container}
 	}
-	s := Status{Holder: Holder{f.holder(container, devices), parts}, Rules: []string{}}
+	s := Status{Holder: f.holder(container, devices, parts), Rules: []string{}}
 	if !f.Isolated {
 		return s, nil
 	}
@@ -304,6 +304,6 @@ func (c *Containers) present(devices []string) []string {
 	})
 }
 
-func (f facts) holder(container string, devices []string) gpu.Holder {
-	return gpu.Holder{Container: container, Framework: f.Framework, Executor: f.Executor, Task: f.Task, Job: f.Job, Devices: listed(devices)}
+func (f facts) holder(container string, devices []string, parts []gpu.Part) gpu.Holder {
+	return gpu.Holder{Container: container, Framework: f.Framework, Executor: f.Executor, Task: f.Task, Job: f.Job, Devices: listed(devices), Parts: parts}
 }

@@ -119,12 +119,12 @@ func TestPrepareAnswers(t *testing.T) {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	}
-	holder := containers.Holder{Holder: gpu.Holder{Container: "c", Framework: "f", Executor: "e", Task: "t", Job: "j", Devices: want.Devices}}
-	if diff := cmp.Diff([]containers.Holder{holder}, m.Holders()); diff != "" {
+	holder := gpu.Holder{Container: "c", Framework: "f", Executor: "e", Task: "t", Job: "j", Devices: want.Devices}
+	if diff := cmp.Diff([]gpu.Holder{holder}, m.Holders()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	m.restart(t)
-	if diff := cmp.Diff([]containers.Holder{holder}, m.Holders()); diff != "" {
+	if diff := cmp.Diff([]gpu.Holder{holder}, m.Holders()); diff != "" {
 		t.Errorf("after a restart (-want +got):\n%s", diff)
 	}
 }

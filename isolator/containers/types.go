@@ -50,12 +50,6 @@ type Node struct {
 // Mount is a bind mount of the host's Source at the container's Target.
 type Mount = share.Mount
 
-// Holder is a container that holds devices, and its parts of shared ones.
-type Holder struct {
-	gpu.Holder
-	Parts []gpu.Part `json:"parts,omitempty"`
-}
-
 // Share is how a container is held to its parts of shared devices, and what
 // its processes need for that.
 type Share struct {
@@ -70,6 +64,6 @@ type Share struct {
 
 // Status is what is known of a container, Rules by the kernel.
 type Status struct {
-	Holder Holder   `json:"holder"`
-	Rules  []string `json:"rules"`
+	Holder gpu.Holder `json:"holder"`
+	Rules  []string   `json:"rules"`
 }

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 
+	"mesos-gpu/gpu"
 	"mesos-gpu/isolator/containers"
 	"mesos-gpu/isolator/ledger"
 	"mesos-gpu/isolator/share"
@@ -42,7 +43,7 @@ func (b bare) Devices(container string) ([]string, error) {
 	return nil, &containers.Unknown{Container: container}
 }
 
-func (b bare) Holders() []containers.Holder { return b.holders() }
+func (b bare) Holders() []gpu.Holder { return b.holders() }
 
 func (bare) Stock() []string { return []string{} }
 

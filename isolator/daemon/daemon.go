@@ -292,7 +292,7 @@ func (d *Daemon) serve(w *watch.Watcher, h gpu.Host, aside []gpu.Device, shares 
 	if all, parts, err = d.lookAfter(w, h, aside, shares, agent); err != nil {
 		return nil, nil, err
 	}
-	shown, err := d.metrics(w, h, func() []gpu.Holder { return holders.Merge(plain(all.Holders()), agent.Holders()) }, shares.limiter)
+	shown, err := d.metrics(w, h, func() []gpu.Holder { return holders.Merge(all.Holders(), agent.Holders()) }, shares.limiter)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -158,12 +158,12 @@ func (g *guests) settle(ctx context.Context) {
 }
 
 // holders are the guests, each with its parts.
-func (g *guests) holders() []containers.Holder {
+func (g *guests) holders() []gpu.Holder {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	var list []containers.Holder
+	var list []gpu.Holder
 	for id, guest := range g.admitted {
-		h := containers.Holder{Holder: gpu.Holder{Container: id, Devices: []string{}}, Parts: guest.parts}
+		h := gpu.Holder{Container: id, Devices: []string{}, Parts: guest.parts}
 		for _, p := range guest.parts {
 			h.Devices = append(h.Devices, p.UUID)
 		}
@@ -182,7 +182,7 @@ func (b books) Share(ctx context.Context, container string) (containers.Share, e
 }
 
 // Holders implements socket.Containers.
-func (b books) Holders() []containers.Holder {
+func (b books) Holders() []gpu.Holder {
 	return append(b.Containers.Holders(), b.guests.holders()...)
 }
 
@@ -190,13 +190,4 @@ func (b books) Holders() []containers.Holder {
 func (b books) knows(container string) bool {
 	_, err := b.Containers.Devices(container)
 	return err == nil
-}
-
-// plain are the holders as others know them.
-func plain(list []containers.Holder) []gpu.Holder {
-	holders := make([]gpu.Holder, len(list))
-	for i, h := range list {
-		holders[i] = h.Holder
-	}
-	return holders
 }

@@ -20,6 +20,8 @@ const (
 	ctxBytes  = 64 * mib // what the stand-in takes for a context
 	deviceOne = "GPU-01020304-0506-0708-090a-0b0c0d0e0fa0"
 	deviceTwo = "GPU-01020304-0506-0708-090a-0b0c0d0e0fa1"
+	// inRealTime is a number of participants: a device that works in real time.
+	inRealTime = 99
 )
 
 // scratch outlives single tests.

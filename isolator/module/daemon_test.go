@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/sirupsen/logrus"
 
+	"mesos-gpu/gpu"
 	"mesos-gpu/isolator/containers"
 	"mesos-gpu/isolator/ledger"
 	"mesos-gpu/isolator/socket"
@@ -124,7 +125,7 @@ func (d *daemon) Status(string) (containers.Status, error) {
 	return containers.Status{}, errors.New("not asked")
 }
 func (d *daemon) Devices(string) ([]string, error) { return nil, errors.New("not asked") }
-func (d *daemon) Holders() []containers.Holder     { return nil }
+func (d *daemon) Holders() []gpu.Holder            { return nil }
 func (d *daemon) Share(context.Context, string) (containers.Share, error) {
 	return containers.Share{}, errors.New("not asked")
 }

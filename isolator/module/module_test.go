@@ -45,7 +45,7 @@ func load(t *testing.T, parameters ...string) (*driver, outcome) {
 	// As "make module" does, which has mostly been run.
 	build(t, "../../bin", "module")
 	build(t, built, "module-test")
-	d := drive(t, filepath.Join(built, "module-test"), []string{"LIBPROCESS_IP=127.0.0.1"}, append([]string{"../../bin/libmesosgpu.so"}, parameters...)...)
+	d := drive(t, filepath.Join(built, "module-test"), []string{"LIBPROCESS_IP=127.0.0.1"}, append([]string{"../../bin/libmesosgpumodule.so"}, parameters...)...)
 	return d, d.await(d.started)
 }
 

@@ -31,6 +31,21 @@ func (*Library) Wait(context.Context) (Event, error) { return Event{}, noCgo(Con
 // Close does nothing.
 func (*Library) Close() error { return nil }
 
+// MemoryLimits needs cgo too.
+type MemoryLimits struct{ c Config }
+
+// NewMemoryLimits is as with cgo.
+func NewMemoryLimits(c Config) *MemoryLimits { return &MemoryLimits{c} }
+
+// Check returns ErrNoDriver.
+func (m *MemoryLimits) Check(string) error { return noCgo(m.c) }
+
+// Set returns ErrNoDriver.
+func (m *MemoryLimits) Set(string, string, uint64) error { return noCgo(m.c) }
+
+// Get returns ErrNoDriver.
+func (m *MemoryLimits) Get(string, string) (MemoryLimit, error) { return MemoryLimit{}, noCgo(m.c) }
+
 func noCgo(c Config) error {
 	return fmt.Errorf("load %s: %w: this binary was built without cgo; build it with CGO_ENABLED=1",
 		c.withDefaults().Library, ErrNoDriver)

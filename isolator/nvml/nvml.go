@@ -1,7 +1,8 @@
 // Package nvml finds out what GPUs a machine has and how they fare. It is the
 // only package that loads NVIDIA's management library, at run time, so that
 // one binary serves machines with a driver and without. It decides nothing
-// about containers or health and changes no setting of a device.
+// about containers or health and changes no setting of a device, but what
+// cgroups may allocate of it (MemoryLimits).
 package nvml
 
 import (
@@ -69,6 +70,13 @@ func (c Config) withDefaults() Config {
 	}
 	return c
 }
+
+// firstLimits is the first driver that limits cgroups.
+const firstLimits = 615
+
+// MemoryLimit is what the processes of a cgroup may have of a GPU's memory,
+// and what they have.
+type MemoryLimit struct{ LimitBytes, UsedBytes uint64 }
 
 // Event is something that befell a device.
 type Event struct {

@@ -97,7 +97,7 @@ func (s *Server) devices(*http.Request) (any, error) {
 	return list, nil
 }
 
-func holding(holders []containers.Holder, uuid string) []string {
+func holding(holders []gpu.Holder, uuid string) []string {
 	ids := []string{}
 	for _, h := range holders {
 		if slices.Contains(h.Devices, uuid) {

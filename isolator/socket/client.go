@@ -92,8 +92,8 @@ func (c *Client) Usage(ctx context.Context, container string) (Usage, error) {
 }
 
 // Containers are those that hold devices.
-func (c *Client) Containers(ctx context.Context) ([]containers.Holder, error) {
-	var list []containers.Holder
+func (c *Client) Containers(ctx context.Context) ([]gpu.Holder, error) {
+	var list []gpu.Holder
 	err := c.get(ctx, "/v1/containers", nil, &list)
 	return list, err
 }

@@ -253,11 +253,11 @@ func TestLifeOfAContainer(t *testing.T) {
 	if err := d.Isolate(ctx, "c", 42); err != nil {
 		t.Error(err)
 	}
-	holder := containers.Holder{Holder: gpu.Holder{Container: "c", Framework: "f", Executor: "e", Task: "t", Job: "j", Devices: []string{"GPU-0", "GPU-1"}}}
+	holder := gpu.Holder{Container: "c", Framework: "f", Executor: "e", Task: "t", Job: "j", Devices: []string{"GPU-0", "GPU-1"}}
 	status, err := d.Status(ctx, "c")
 	check(t, "status", err, status, containers.Status{Holder: holder, Rules: []string{"c 195:0 rw", "c 195:1 rw"}})
 	held, err := d.Containers(ctx)
-	check(t, "containers", err, held, []containers.Holder{holder})
+	check(t, "containers", err, held, []gpu.Holder{holder})
 	usage, err := d.Usage(ctx, "c")
 	sample := d.devices.Devices()[0].Sample
 	check(t, "usage", err, usage, socket.Usage{Devices: []socket.DeviceUsage{{Device: "GPU-0", Sample: &sample}, {Device: "GPU-1"}}})
@@ -274,7 +274,7 @@ func TestLifeOfAContainer(t *testing.T) {
 		t.Errorf("the second time: %v", err)
 	}
 	held, err = d.Containers(ctx)
-	check(t, "containers at last", err, held, []containers.Holder{})
+	check(t, "containers at last", err, held, []gpu.Holder{})
 }
 
 func TestDevices(t *testing.T) {
@@ -409,7 +409,7 @@ func TestNewWantsItsParts(t *testing.T) {
 // panicky is a fault in what the server calls.
 type panicky struct{ socket.Containers }
 
-func (panicky) Holders() []containers.Holder { panic("out of range") }
+func (panicky) Holders() []gpu.Holder { panic("out of range") }
 
 func TestAFaultEndsOneCall(t *testing.T) {
 	d := newDaemon(t, func(c *socket.Config) { c.Containers = panicky{c.Containers} })

@@ -30,7 +30,7 @@ type pending struct {
 	Pending bool `json:"pending"`
 }
 
-func (s *Server) shareOf(uuid string, holders []containers.Holder) *DeviceShare {
+func (s *Server) shareOf(uuid string, holders []gpu.Holder) *DeviceShare {
 	all, shared := s.cfg.Sharing.Shared(uuid)
 	waits := s.cfg.Sharing.Pending(uuid)
 	if !shared && !waits {

@@ -40,8 +40,8 @@ type asContainers struct{ *one }
 
 func (a asContainers) Devices(string) ([]string, error) { return []string{"GPU-a"}, a.err }
 func (a asContainers) Stock() []string                  { return nil }
-func (a asContainers) Holders() []containers.Holder {
-	return []containers.Holder{{Holder: gpu.Holder{Container: "c", Devices: []string{"GPU-a"}}, Parts: []gpu.Part{{UUID: "GPU-a", MemMiB: 40, Cores: 30}}}}
+func (a asContainers) Holders() []gpu.Holder {
+	return []gpu.Holder{{Container: "c", Devices: []string{"GPU-a"}, Parts: []gpu.Part{{UUID: "GPU-a", MemMiB: 40, Cores: 30}}}}
 }
 func (a asContainers) Share(context.Context, string) (containers.Share, error) {
 	return containers.ShareOf(gpu.NotHeld, a.Holders()[0].Parts, share.Setup{}), a.err

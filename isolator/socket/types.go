@@ -21,7 +21,7 @@ type Containers interface {
 	// Devices are those that the container holds or inherits.
 	Devices(container string) ([]string, error)
 	Cleanup(container string) error
-	Holders() []containers.Holder
+	Holders() []gpu.Holder
 	// Share is how a container is held to its parts of shared devices.
 	Share(ctx context.Context, container string) (containers.Share, error)
 	// Stock are the devices set aside for a bare number of gpus.

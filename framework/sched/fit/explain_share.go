@@ -19,6 +19,7 @@ type obstacles struct {
 	devices                                             int
 	another, unnamed, small, whole, used, cores, memory refused
 	busy                                                refused // its cores are all taken
+	one                                                 refused // MPS gives a task no part of a second
 	kept                                                refused // for jobs ahead
 }
 
@@ -66,12 +67,14 @@ func (q *asked) meet(o *obstacles, r *room, s int) {
 		return
 	}
 	free, all := q.partsOf(r)[s], q.allsOf(r)[s]
-	switch need := needs(q.cl.share, r.kind, s, all); {
-	case enough(q.cl.share, need, free, all):
+	switch need := wanted(q.cl.share, r.kind, s, all); {
+	case !r.kind.gives(q.cl.gpus):
+		o.one.add(0)
+	case enough(q.cl.share, r.kind, s, free, all):
 		if !q.partFits(r, q.cl, q.cl.wish.on(r.kind, q.world), s, true) {
 			o.kept.add(0)
 		}
-	case q.cl.share.Exclusive():
+	case alone(q.cl.share, r.kind) && enough(q.cl.share, r.kind, s, all, all):
 		o.used.add(0)
 	case free.mem < need.mem:
 		o.memory.add(int64(free.mem))
@@ -108,6 +111,7 @@ func (o *obstacles) text(q *asked) string {
 	add(o.memory, "lacks %s of shared memory (most free %d)", "lack %s of shared memory (most free %d)", memory, o.memory.most)
 	add(o.cores, "lacks %d %% cores (most free %d %%)", "lack %d %% cores (most free %d %%)", share.Cores, o.cores.most)
 	add(o.busy, "has no cores left", "have no cores left")
+	add(o.one, "is shared by MPS, which gives a task parts of one", "are shared by MPS, which gives a task parts of one")
 	add(o.used, "is in use", "are in use")
 	add(o.kept, "is kept for jobs ahead", "are kept for jobs ahead")
 	add(o.whole, "is whole (not shared)", "are whole (not shared)")
@@ -126,7 +130,7 @@ func (o *obstacles) text(q *asked) string {
 // good counts the devices that nothing is in the way of.
 func (o *obstacles) good() int {
 	n := o.devices
-	for _, r := range []refused{o.another, o.unnamed, o.small, o.whole, o.used, o.cores, o.memory, o.busy, o.kept} {
+	for _, r := range []refused{o.another, o.unnamed, o.small, o.whole, o.used, o.cores, o.memory, o.busy, o.kept, o.one} {
 		n -= r.devices
 	}
 	return n

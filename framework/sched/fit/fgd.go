@@ -241,7 +241,7 @@ func (c *Cluster) usable(r *room, t *typical, s int, free part) bool {
 		return int(free.mem) >= t.milli && (!t.shared || r.kind.divisible)
 	}
 	all := c.alls[int(r.part)+s]
-	return t.shared && free.mem > 0 && enough(t.share, needs(t.share, r.kind, s, all), free, all)
+	return t.shared && free.mem > 0 && r.kind.gives(int32(t.gpus)) && enough(t.share, r.kind, s, free, all)
 }
 
 // gain is FGD's score, 0 to 100, of a task that changes the fragmentation of

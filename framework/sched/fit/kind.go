@@ -21,8 +21,11 @@ type kind struct {
 	// divisible: see Agent.
 	divisible bool
 	mem       int64 // the gpu_memory attribute; 0 where there is none
-	driver    version
-	cuda      version
+	// limit is what holds tasks to parts of devices, by the gpu_share_limit
+	// attribute.
+	limit  gpu.Method
+	driver version
+	cuda   version
 	// even: nothing tells one slot from another.
 	even bool
 	// group says which slots hang together: those joined by NVLink, else
@@ -105,7 +108,7 @@ func (w *world) kind(a *Agent, devices []gpu.Device) *kind {
 	}
 	k := &kind{
 		id: int32(len(w.kinds)), models: a.Models(), listed: len(a.Inventory) > 0, hasGPUs: a.HasGPUs(),
-		divisible: a.Divisible, mem: attributeMemory(a), driver: parseVersion(a.Driver), cuda: parseVersion(a.CUDA),
+		divisible: a.Divisible, mem: attributeMemory(a), limit: LimitOf(a.Attributes), driver: parseVersion(a.Driver), cuda: parseVersion(a.CUDA),
 	}
 	for _, d := range devices {
 		k.slots = append(k.slots, slot{d.Model, gpu.TypeOf(d.Model), d.MemMiB, d.NUMA})
@@ -122,6 +125,7 @@ func appendKind(b []byte, a *Agent, devices []gpu.Device) []byte {
 	b = appendText(b, a.Driver)
 	b = appendText(b, a.CUDA)
 	b = binary.AppendVarint(b, attributeMemory(a))
+	b = appendText(b, string(LimitOf(a.Attributes)))
 	b = binary.AppendVarint(b, int64(len(a.Inventory)))
 	if a.HasGPUs() {
 		b = append(b, 'G')

@@ -136,7 +136,7 @@ func (c *Cluster) inKind(r *room, cl *class) bool {
 			n++
 		case cl.shared && shared:
 			all := c.alls[int(r.part)+s]
-			if enough(cl.share, needs(cl.share, r.kind, s, all), all, all) {
+			if r.kind.gives(cl.gpus) && enough(cl.share, r.kind, s, all, all) {
 				n++
 			}
 		}

@@ -86,8 +86,21 @@ func (a *naiveAgent) share(id string) *naiveShared {
 	return a.shared[id]
 }
 
-// part is what the share is of a device.
+// heldBy reports whether that is what holds tasks to parts.
+func (a *naiveAgent) heldBy(method string) bool {
+	return slices.Contains(a.facts.Attributes, Attribute{"gpu_share_limit", method})
+}
+
+// part is what a task takes of a device.
 func (a *naiveAgent) part(share gpu.Share, id string) (mem, cores int64) {
+	if a.heldBy("mig") {
+		return a.shared[id].allMem, a.shared[id].allCores
+	}
+	return a.wanted(share, id)
+}
+
+// wanted is what the share is of a device.
+func (a *naiveAgent) wanted(share gpu.Share, id string) (mem, cores int64) {
 	s := a.shared[id]
 	if share.Cores == 100 {
 		return s.allMem, s.allCores
@@ -116,13 +129,16 @@ func (a *naiveAgent) partFits(d *Demand, id string) bool {
 	if s == nil || s.mem == 0 {
 		return false
 	}
-	mem, cores := a.part(d.Request.Share, id)
+	mem, cores := a.wanted(d.Request.Share, id)
 	freeMem, freeCores := s.mem, s.cores
 	if d.Beyond {
 		freeMem, freeCores = freeMem-s.heldMem, freeCores-s.heldCores
 	}
-	if d.Request.Share.Cores == 100 {
-		return freeMem == s.allMem && freeCores == s.allCores
+	if d.Request.GPUs > 1 && a.heldBy("mps") {
+		return false
+	}
+	if (d.Request.Share.Cores == 100 || a.heldBy("mig")) && (freeMem != s.allMem || freeCores != s.allCores) {
+		return false
 	}
 	return freeMem >= mem && freeCores >= cores && (cores > 0 || freeCores > 0 || s.allCores == 0)
 }

@@ -141,6 +141,17 @@ func (a *Agent) HasGPUs() bool {
 		len(a.Shared) > 0 || len(a.AllShared) > 0
 }
 
+// LimitOf is what holds tasks to parts of an agent's devices, by its attribute
+// gpu_share_limit; "" where it has none.
+func LimitOf(attributes []Attribute) gpu.Method {
+	for _, at := range attributes {
+		if at.Name == "gpu_share_limit" {
+			return gpu.Method(at.Value)
+		}
+	}
+	return ""
+}
+
 // Models lists the GPU models the agent is known to have, one a device where
 // the inventory tells, else one a type.
 func (a *Agent) Models() []string {

@@ -10,7 +10,7 @@ import (
 // fitsParts reports whether as many slots as a task of the class wants have
 // enough for their part.
 func (c *Cluster) fitsParts(r *room, cl *class) bool {
-	if r.part < 0 || r.partial == 0 && (!r.kind.divisible || r.freeGPUs() < 1) {
+	if r.part < 0 || !r.kind.gives(cl.gpus) || r.partial == 0 && (!r.kind.divisible || r.freeGPUs() < 1) {
 		return false
 	}
 	if cl.gpus > 1 {
@@ -75,7 +75,7 @@ func (c *Cluster) partFits(r *room, cl *class, m *match, s int, unbroken bool) b
 		return free.mem >= cl.milli
 	}
 	all := c.alls[int(r.part)+s]
-	return enough(cl.share, needs(cl.share, r.kind, s, all), free, all)
+	return enough(cl.share, r.kind, s, free, all)
 }
 
 // partNeeded is what a task of the class takes of a slot.
@@ -97,7 +97,7 @@ func (c *Cluster) takeParts(i int, cl *class) []gpu.Part {
 			memory = memoryOf(r.kind, s, c.alls[int(r.part)+s])
 		}
 		parts[at] = gpu.Part{
-			UUID: r.uuids[s], Type: r.kind.slots[s].short, MemMiB: int64(need.mem), Cores: int(need.cores), Milli: milliOf(need, memory),
+			UUID: r.uuids[s], Type: r.kind.slots[s].short, MemMiB: int64(need.mem), Cores: int(need.cores), Milli: milliOf(need, memory), Limit: r.kind.limit,
 		}
 		c.takePart(r, s, need)
 	}

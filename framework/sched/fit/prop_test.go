@@ -106,6 +106,9 @@ func genAgent(t *rapid.T, i int) Agent {
 	}
 	if !a.Divisible && rapid.IntRange(0, 2).Draw(t, "sharing") > 0 && (len(a.DeviceIDs) > 0 || a.GPUs == 0) {
 		genShared(t, &a, devices)
+		if limit := from(t, "limit", "", "preload", "mps", "mig"); limit != "" {
+			a.Attributes = append(a.Attributes, Attribute{"gpu_share_limit", limit})
+		}
 	}
 	return a
 }

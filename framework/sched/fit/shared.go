@@ -144,13 +144,29 @@ func memoryOf(k *kind, s int, all part) int64 {
 	return int64(all.mem)
 }
 
+// alone reports whether a share of a device of that kind leaves nothing to
+// others. A MIG device goes to one task, whatever part of it would do.
+func alone(share gpu.Share, k *kind) bool { return share.Exclusive() || k.limit == gpu.HeldByMIG }
+
 // needs is what the share takes of a slot.
 func needs(share gpu.Share, k *kind, s int, all part) part {
+	if alone(share, k) {
+		return all
+	}
+	return wanted(share, k, s, all)
+}
+
+// wanted is the least of a slot that the share is content with.
+func wanted(share gpu.Share, k *kind, s int, all part) part {
 	if share.Exclusive() {
 		return all
 	}
 	return partOf(max(share.MemOf(memoryOf(k, s, all)), 1), share.Cores)
 }
+
+// gives reports whether the agent can hold one task to parts of so many
+// devices: a process reaches one MPS server, and each device has its own.
+func (k *kind) gives(devices int32) bool { return devices <= 1 || k.limit != gpu.HeldByMPS }
 
 // thousandthsOf is what a share takes of a divisible device.
 func thousandthsOf(share gpu.Share) int32 {
@@ -158,12 +174,13 @@ func thousandthsOf(share gpu.Share) int32 {
 }
 
 // enough reports whether so much that is free will do: all of the slot for
-// one who wants it alone, and for who claims no cores, a slot that has some
+// one who gets it alone, and for who claims no cores, a slot that has some
 // left.
-func enough(share gpu.Share, need, free, all part) bool {
+func enough(share gpu.Share, k *kind, s int, free, all part) bool {
+	need := wanted(share, k, s, all)
 	switch {
-	case share.Exclusive():
-		return free == all
+	case alone(share, k) && free != all:
+		return false
 	case free.mem < need.mem || free.cores < need.cores:
 		return false
 	default:

@@ -249,13 +249,17 @@ func (a *Agent) binds(l nestedLaunch) ([]oci.Bind, error) {
 		}
 	}
 	for _, v := range l.info.GetVolumes() {
-		if v.HostPath == nil || !filepath.IsAbs(v.GetHostPath()) || !filepath.IsAbs(v.ContainerPath) {
+		path := v.GetHostPath()
+		if s := v.GetSource(); s.GetType() == mesos.Volume_Source_HOST_PATH { // the newer of two ways to say it
+			path = s.GetHostPath().GetPath()
+		}
+		if !filepath.IsAbs(path) || !filepath.IsAbs(v.ContainerPath) {
 			return nil, fmt.Errorf("volume at %s: this agent mounts absolute host paths on absolute container paths only", v.ContainerPath)
 		}
-		if _, err := os.Stat(v.GetHostPath()); err != nil {
+		if _, err := os.Stat(path); err != nil {
 			return nil, fmt.Errorf("volume at %s: %w", v.ContainerPath, err)
 		}
-		list = append(list, oci.Bind{Host: v.GetHostPath(), Path: v.ContainerPath, ReadOnly: v.GetMode() == mesos.RO})
+		list = append(list, oci.Bind{Host: path, Path: v.ContainerPath, ReadOnly: v.GetMode() == mesos.RO})
 	}
 	return list, nil
 }

@@ -6,6 +6,9 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <string>
+#include <vector>
+
 #include <stout/os/exists.hpp>
 #include <stout/os/mkdir.hpp>
 #include <stout/path.hpp>
@@ -56,15 +59,26 @@ class Directory {
   int fd_;
 };
 
-// Makes a directory in a root that an image filled: a symbolic link in it may
-// lead anywhere on the host, so none is followed.
-Try<Nothing> makeDirectory(const std::string& rootfs, const std::string& target) {
+// Makes a mount's target in a root that an image filled, a directory or, where
+// the source is one, a file. A symbolic link in the root may lead anywhere on the
+// host, so none is followed.
+Try<Nothing> makeTarget(const std::string& rootfs, const Mount& mount) {
+  const std::string& target = mount.target;
+  struct stat source;
+  if (::stat(mount.source.c_str(), &source) != 0) {
+    return ErrnoError("look at " + mount.source + ", to be mounted at " + target);
+  }
   constexpr int flags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
   Directory at(::open(rootfs.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (at.fd() < 0) {
     return ErrnoError("open the container's root " + rootfs);
   }
-  for (const std::string& name : strings::tokenize(target, "/")) {
+  std::vector<std::string> names = strings::tokenize(target, "/");
+  const std::string file = S_ISDIR(source.st_mode) || names.empty() ? "" : names.back();
+  if (!file.empty()) {
+    names.pop_back();
+  }
+  for (const std::string& name : names) {
     if (::mkdirat(at.fd(), name.c_str(), 0755) != 0 && errno != EEXIST) {
       return ErrnoError("make " + target + " in the container's root " + rootfs);
     }
@@ -74,6 +88,16 @@ Try<Nothing> makeDirectory(const std::string& rootfs, const std::string& target)
                         "' must be a directory in the image, and no symbolic link");
     }
     at = std::move(next);
+  }
+  if (file.empty()) {
+    return Nothing();
+  }
+  struct stat there;
+  if (::mknodat(at.fd(), file.c_str(), S_IFREG | 0644, 0) != 0 && errno != EEXIST) {
+    return ErrnoError("make file " + target + " in the container's root " + rootfs);
+  }
+  if (::fstatat(at.fd(), file.c_str(), &there, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(there.st_mode)) {
+    return Error("mount on " + target + " in the container's root " + rootfs + ": the image has something there that is no file");
   }
   return Nothing();
 }
@@ -104,7 +128,7 @@ Try<Nothing> furnish(const Grant& grant, const mesos::ContainerID& id, const std
     addMount(at, path::join(rootfs, node.path), MS_BIND, launch);
   }
   for (const Mount& mount : grant.mounts) {
-    Try<Nothing> made = makeDirectory(rootfs, mount.target);
+    Try<Nothing> made = makeTarget(rootfs, mount);
     if (made.isError()) {
       return made;
     }

@@ -23,8 +23,9 @@ const Variable = "MESOS_GPU_NVML_STANDIN"
 var sources embed.FS
 
 // Build compiles the library into dir and returns its path. flags go to gcc:
-// "-DDRIVER_390" leaves out what drivers of that age lack, "-DWITHOUT_CUDA"
-// a function that none may lack.
+// "-DDRIVER_390" leaves out what drivers of that age lack, "-DDRIVER_615" adds
+// what came with that, kept while the library is loaded, and "-DWITHOUT_CUDA"
+// lacks a function that none may lack.
 func Build(t testing.TB, dir string, flags ...string) string {
 	t.Helper()
 	gcc := need.Program(t, "gcc", "gcc")

@@ -374,7 +374,7 @@ CUresult cuDeviceGetGraphMemAttribute(CUdevice d, int a, void *v) { (void)d, (vo
 // A function's handle is how long it runs, in nanoseconds.
 #define GRID unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned sh, CUstream s
 #define UNUSED (void)gx, (void)gy, (void)gz, (void)bx, (void)by, (void)bz, (void)sh, (void)s
-#define RUN(f) (f ? device_run((uint64_t)(f)) : (void)0, 0)
+#define RUN(f) (f && !device_captures((uint64_t)(f)) ? device_run((uint64_t)(f)) : (void)0, 0)
 CUresult cuLaunchKernel(CUfunction f, GRID, void **p, void **x) { UNUSED, (void)p, (void)x; return RUN(f); }
 CUresult cuLaunchKernel_ptsz(CUfunction f, GRID, void **p, void **x) { UNUSED, (void)p, (void)x; return RUN(f); }
 CUresult cuLaunchKernelEx(const void *c, CUfunction f, void **p, void **x) { (void)c, (void)p, (void)x; return RUN(f); }

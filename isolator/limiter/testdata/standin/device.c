@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 static struct machine *mapped;
@@ -52,7 +53,8 @@ __attribute__((visibility("default"))) int standin_make(const char *path, uint64
 	pthread_cond_init(&m->moved, &c);
 	for (int i = 0; i < DEVICES; i++)
 		m->device[i].total = total;
-	m->participants = participants;
+	m->real = participants == REALTIME;
+	m->participants = m->real ? 0 : participants;
 	m->nvml_offset = nvml_offset;
 	return 0;
 }
@@ -220,23 +222,40 @@ static void spread(struct process *p, uint64_t from, uint64_t to)
 	}
 }
 
+// tick lets a device that works in real time have the time of day, from which
+// NVML's stamps come out right.
+void device_tick(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_REALTIME, &t);
+	if (mapped->real)
+		mapped->now_ns = (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec - EPOCH_US * 1000;
+}
+
 // device_run queues work on device 0, which runs it in order; a process has
-// four pieces on their way at most.
+// four pieces on their way at most, and one where time is real.
 void device_run(uint64_t ns)
 {
 	static __thread uint64_t ends[4];
 	static __thread unsigned next;
 	machine_lock();
 	mapped->calls++;
-	if (mapped->participants == 0) {
+	if (mapped->participants == 0 && !mapped->real) {
 		machine_unlock();
 		return;
 	}
+	device_tick();
 	uint64_t start = mapped->device[0].busy_until > mapped->now_ns ? mapped->device[0].busy_until : mapped->now_ns;
 	struct process *p = self();
 	mapped->device[0].busy_until = start + ns;
 	p->busy_ns += ns;
 	spread(p, start, start + ns);
+	if (mapped->real) {
+		uint64_t left = start + ns - mapped->now_ns;
+		machine_unlock();
+		nanosleep(&(struct timespec){(time_t)(left / 1000000000), (long)(left % 1000000000)}, NULL);
+		return;
+	}
 	ends[next % 4] = start + ns;
 	if (ends[++next % 4] > mapped->now_ns)
 		wait_until(ends[next % 4]);

@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-enum { DEVICES = 2, PROCESSES = 256, BUCKETS = 1024, PARTICIPANTS = 4 };
+enum { DEVICES = 2, PROCESSES = 256, BUCKETS = 1024, PARTICIPANTS = 4, REALTIME = 99 };
 #define BUCKET_NS 10000000ull
 #define CONTEXT_BYTES (64ull << 20)
 #define MODULE_BYTES (4ull << 20)
@@ -25,6 +25,7 @@ struct machine {
 	pthread_cond_t moved;
 	struct { uint64_t total, used, most, busy_until; } device[DEVICES];
 	unsigned participants, joined, waiting;
+	bool real; // the device works in real time: REALTIME is participants then
 	uint64_t now_ns, wake[PARTICIPANTS];
 	unsigned nvml_offset; // NVML's numbers are pids plus this
 	unsigned calls;       // launches that reached the device
@@ -38,4 +39,6 @@ struct process *self(void); // while locked
 bool device_take(int device, uint64_t bytes);
 void device_give(int device, uint64_t bytes);
 void device_run(uint64_t ns);
+void device_tick(void); // while locked
+bool device_captures(uint64_t ns);
 void uuid_of(int device, uint8_t uuid[16]);

@@ -68,6 +68,7 @@ nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t d, nvmlProcessUtilizat
 	unsigned room = *n;
 	*n = 0;
 	machine_lock();
+	device_tick();
 	const struct machine *m = machine();
 	uint64_t to = m->now_ns / 100000000 * 100000000, stamp = to / 1000 + EPOCH_US;
 	uint64_t from = since > EPOCH_US ? (since - EPOCH_US) * 1000 : 0;

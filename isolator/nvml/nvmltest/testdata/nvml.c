@@ -1,7 +1,8 @@
 /*
  * A stand-in for NVIDIA's management library: the functions that this project
  * and Mesos's own isolator call, answering as state.h says.
- * DRIVER_390 leaves out what drivers of that age lack.
+ * DRIVER_390 leaves out what drivers of that age lack; DRIVER_615 adds what came
+ * with that.
  */
 #include "state.h"
 #include <time.h>
@@ -104,6 +105,16 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, struct device **d)
 	*d = &state.devices[index < MAX_DEVICES ? index : MAX_DEVICES - 1];
 	int ret = enter_device("nvmlDeviceGetHandleByIndex_v2", *d);
 	return leave(ret == SUCCESS && (*d)->parent >= 0 ? INVALID_ARGUMENT : ret);
+}
+
+int nvmlDeviceGetHandleByUUID(const char *uuid, struct device **d)
+{
+	int ret = enter("nvmlDeviceGetHandleByUUID", -1);
+	*d = NULL;
+	for (int i = 0; i < state.count; i++)
+		if (strcmp(state.devices[i].uuid, uuid) == 0)
+			*d = &state.devices[i];
+	return leave(ret ? ret : *d ? SUCCESS : NOT_FOUND);
 }
 
 /* The names of the first version, which Mesos's own isolator looks up. */
@@ -471,6 +482,70 @@ int nvmlDeviceGetComputeInstanceId(struct device *d, unsigned *id)
 {
 	int ret = enter_device("nvmlDeviceGetComputeInstanceId", d);
 	*id = (unsigned)d->ci;
+	return leave(ret);
+}
+
+#endif
+
+#ifdef DRIVER_615
+
+/* The limits of cgroups, kept in this process. As with the driver a cgroup
+ * that is not there, or of which another version is asked, is not found. */
+struct memory_limits {
+	const char *cgroup;
+	unsigned long long soft, hard;
+	unsigned long long used; /* of the getter alone */
+};
+
+static struct { char cgroup[512]; struct device *device; unsigned long long hard; } limited[64];
+
+static int limited_slot(struct device *d, const char *cgroup)
+{
+	int i = 0;
+	while (i < 63 && limited[i].device && (limited[i].device != d || strcmp(limited[i].cgroup, cgroup) != 0))
+		i++;
+	return i;
+}
+
+static int enter_limits(const char *function, struct device *d, const struct memory_limits *m)
+{
+	struct stat dir;
+	int ret = enter_device(function, d);
+	if (ret == SUCCESS && d->parent >= 0)
+		ret = NOT_SUPPORTED;
+	if (ret == SUCCESS && (stat(m->cgroup, &dir) != 0 || !S_ISDIR(dir.st_mode)))
+		ret = NOT_FOUND;
+	return ret;
+}
+
+int nvmlDeviceSetMemoryLimits_v1(struct device *d, const struct memory_limits *m)
+{
+	int ret = enter_limits("nvmlDeviceSetMemoryLimits_v1", d, m);
+	if (ret == SUCCESS && m->soft > m->hard)
+		ret = INVALID_ARGUMENT;
+	if (ret == SUCCESS) {
+		int i = limited_slot(d, m->cgroup);
+		copy(limited[i].cgroup, sizeof limited[i].cgroup, m->cgroup);
+		limited[i].device = d;
+		limited[i].hard = m->hard;
+	}
+	return leave(ret);
+}
+
+int nvmlDeviceGetMemoryLimits_v1(struct device *d, struct memory_limits *m)
+{
+	unsigned long long lost = 0;
+	int ret = enter_limits("nvmlDeviceGetMemoryLimits_v1", d, m);
+	int i = limited_slot(d, m->cgroup);
+	if (ret == SUCCESS && !limited[i].device)
+		ret = NOT_FOUND;
+	if (ret == SUCCESS) {
+		value(d, "limit_lost_bytes", &lost); /* a driver that sets another limit than asked for */
+		m->soft = 0;
+		m->hard = limited[i].hard - lost;
+		m->used = 0;
+		value(d, "cgroup_used_bytes", &m->used);
+	}
 	return leave(ret);
 }
 

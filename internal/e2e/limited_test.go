@@ -1,0 +1,116 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"mesos-gpu/gpu"
+	"mesos-gpu/internal/need"
+	"mesos-gpu/internal/testimage"
+)
+
+// limited is what tasks with parts of devices need: libmesosgpu.so for the
+// agent, and an image with a driver that keeps books of its own and a program
+// that does what its standard input says (isolator/limiter/testdata).
+type limited struct{ library, archive string }
+
+func newLimited(t *testing.T, image string) limited {
+	t.Helper()
+	need.Program(t, "gcc", "gcc")
+	need.Program(t, "make", "make")
+	dir, here := t.TempDir(), "../../isolator/limiter/"
+	uuids, err := filepath.Abs("testdata/uuid.c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, build := range [][]string{
+		{"make", "-s", "-j2", "-C", here, "OUT=" + dir, "limiter"},
+		{"make", "-s", "-j2", "-C", here, "OUT=" + dir, "CFLAGS=-O2 -Wl,--wrap=uuid_of " + uuids, "standin"},
+		{"gcc", "-O1", "-o", dir + "/program", here + "testdata/program.c"},
+		{"gcc", "-O1", "-o", dir + "/make_device", here + "testdata/make_device.c", dir + "/libcuda.so.1"},
+	} {
+		if out, err := exec.Command(build[0], build[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", strings.Join(build, " "), err, out)
+		}
+	}
+	return limited{filepath.Join(dir, "libmesosgpu.so"), testimage.BusyboxArchive(t, image, nil, nil,
+		testimage.Linked("/bin/program", dir+"/program"), testimage.Linked("/bin/make_device", dir+"/make_device"),
+		testimage.Linked("/usr/lib/libcuda.so.1", dir+"/libcuda.so.1"), testimage.Linked("/usr/lib/libnvidia-ml.so.1", dir+"/libnvidia-ml.so.1"))}
+}
+
+// What the stand-in takes for a context, and what tasks of these tests have.
+const (
+	contextBytes = 64 << 20
+	partMiB      = 3072
+	partBytes    = partMiB << 20
+)
+
+// fills is what one task with partMiB of a device does: a process takes all of
+// it, and neither it nor another gets a byte more until that one is killed.
+// Then one holds it all until /tmp/end is there.
+var fills = fmt.Sprintf(`export STANDIN_DEVICE=/tmp/device
+make_device /tmp/device %d 0 0
+mkfifo /tmp/in
+touch /tmp/out /tmp/again
+say() { printf '1 retain 0\n2 info 0\n3 alloc %d\n4 alloc 1\n5 info 0\n6 total 0\n'; }
+until_has() { until [ "$(wc -l <$1)" -ge 7 ]; do sleep 0.05; done; }
+program proc </tmp/in >/tmp/out &
+first=$!
+exec 3>/tmp/in
+say >&3
+until_has /tmp/out
+echo "first" $(cut -d' ' -f1 /tmp/out) free $(sed -n '3s/0 //p;6s/0 //p' /tmp/out) of $(sed -n '7s/0 //p' /tmp/out)
+echo "beside it" $(printf '1 retain 0\n' | program dlsym | tail -1)
+kill -9 $first
+wait $first
+echo "killed $?"
+(say; until [ -e /tmp/end ]; do sleep 0.2; done) | program dlsym >/tmp/again &
+until_has /tmp/again
+echo "again" $(cut -d' ' -f1 /tmp/again)
+echo "share $MESOS_GPU_SHARE"
+echo "gpushare $ALIYUN_COM_GPU_MEM_ASSIGNED $ALIYUN_COM_GPU_MEM_CONTAINER of $ALIYUN_COM_GPU_MEM_DEV at $ALIYUN_COM_GPU_MEM_IDX"
+echo "hami $CUDA_DEVICE_MEMORY_LIMIT $CUDA_DEVICE_MEMORY_LIMIT_0 $CUDA_DEVICE_SM_LIMIT"
+for f in /run/mesos-gpu/limits /run/mesos-gpu/libmesosgpu.so /etc/ld.so.preload; do
+  (: >>$f) && echo "$f written"
+  rm -f $f && echo "$f removed"
+done
+echo done
+wait`, uint64(32)<<30, partBytes-contextBytes)
+
+// filled is what it writes on such a device; 2 is CUDA_ERROR_OUT_OF_MEMORY.
+func filled(d gpu.Device, cores int) string {
+	return fmt.Sprintf(`first 0 0 0 0 2 0 0 free %d 0 of %d
+beside it 2 0
+killed 137
+again 0 0 0 0 2 0 0
+share %s %d %d
+gpushare true 3 of %.0f at %d
+hami 3072m 3072m %d
+done
+`, partBytes-contextBytes, partBytes, d.UUID, partMiB, cores, float64(d.MemMiB)/1024, d.Minor, cores)
+}
+
+// killTask ends every process of a task at once, as the kernel does for memory.
+func killTask(t *testing.T, id string) {
+	t.Helper()
+	list, err := filepath.Glob("/proc/[0-9]*/environ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	killed := 0
+	for _, path := range list {
+		env, err := os.ReadFile(path)
+		if err != nil || !strings.Contains("\x00"+string(env), "\x00MESOS_TASK_ID="+id+"\x00") {
+			continue // it may have ended meanwhile
+		}
+		_ = exec.Command("kill", "-9", strings.Split(path, "/")[2]).Run() // its first process may have taken it along
+		killed++
+	}
+	if killed == 0 {
+		t.Errorf("task %s has no process", id)
+	}
+}
