@@ -30,6 +30,7 @@ func files(kind string) map[string]string {
 		"/etc/mesos-gpu/scheduler.conf":                       "-rw-r--r--",
 		"/usr/bin/mesos-gpu":                                  "-rwxr-xr-x",
 		"/usr/lib/mesos-gpu/daemon":                           "-rwxr-xr-x",
+		"/usr/lib/mesos-gpu/libmesosgpu.so":                   "-rw-r--r--",
 		"/usr/lib/systemd/system/mesos-gpu-agent.service":     "-rw-r--r--",
 		"/usr/lib/systemd/system/mesos-gpu-scheduler.service": "-rw-r--r--",
 		"/usr/lib/sysusers.d/mesos-gpu.conf":                  "-rw-r--r--",
@@ -72,6 +73,7 @@ func TestPackages(t *testing.T) {
 			root := t.TempDir()
 			output(t, "dpkg-deb", "-x", deb, root)
 			checkBinary(t, filepath.Join(root, "usr/bin/mesos-gpu"), base)
+			checkBinary(t, filepath.Join(root, "usr/lib/mesos-gpu/libmesosgpu.so"), base)
 			checkTexts(t, root)
 		})
 	}
@@ -192,7 +194,7 @@ func checkBinary(t *testing.T, path, name string) {
 	}
 	symbols, err := f.ImportedSymbols()
 	if err != nil || len(symbols) == 0 {
-		t.Fatalf("got %d imported symbols, %v: NVML needs the C library", len(symbols), err)
+		t.Fatalf("got %d imported symbols, %v: it needs the C library", len(symbols), err)
 	}
 	for _, s := range symbols {
 		if m := needsGlibc.FindStringSubmatch(s.Version); m != nil {

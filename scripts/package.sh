@@ -36,6 +36,11 @@ build() { # ARCH FILE
 		-ldflags "-s -w -buildid= -X main.version=$described" -o "$2" ./cmd/mesos-gpu
 }
 
+# limiter builds the library that holds containers to their parts of a GPU.
+limiter() { # ARCH DIR
+	make --no-print-directory -s -C isolator/limiter limiter CC="$(compiler "$1")" OUT="$2"
+}
+
 # licences prints those of the modules in the binary, and fails where one has none.
 licences() {
 	go list -deps -f '{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}} {{.Dir}}{{end}}{{end}}' ./cmd/mesos-gpu | sort -u |
@@ -84,6 +89,7 @@ for arch in "$@"; do
 	export PACKAGE_ARCH=$arch PACKAGE_ROOT=$work/$arch PACKAGE_SHARED=$work/shared
 	mkdir "$PACKAGE_ROOT"
 	build "$arch" "$PACKAGE_ROOT/mesos-gpu"
+	limiter "$arch" "$PACKAGE_ROOT"
 	name=mesos-gpu-$PACKAGE_VERSION-$arch
 	nfpm package -f deploy/package/nfpm.yaml -p deb -t "$out/$name.deb"
 	nfpm package -f deploy/package/nfpm.yaml -p rpm -t "$out/$name.rpm"
