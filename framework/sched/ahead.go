@@ -146,6 +146,7 @@ type kept struct {
 	named   bool // devices go by name
 	devices []string
 	parts   []gpu.Part // one each device
+	ports   []int      // that the job names
 }
 
 // keep reserves what the places need and the ended tasks do not bring.
@@ -165,6 +166,11 @@ func (pl *placing) keep(d *fit.Demand, spots []fit.Spot, ended []Running) {
 			k.gpus += d.Request.GPUs
 		}
 		k.share(spots[i].Parts, 1)
+		for n, port := range d.HostPorts {
+			if port > 0 {
+				k.ports = append(k.ports, spots[i].Ports[n])
+			}
+		}
 	}
 	for i := range ended {
 		r := &ended[i]
@@ -185,7 +191,7 @@ func (pl *placing) keep(d *fit.Demand, spots []fit.Spot, ended []Running) {
 		if k.named || len(k.devices) > 0 {
 			k.gpus = len(k.devices)
 		}
-		pl.cluster.Reserve(a.id, a.role, fit.Holding{Amount: k.amount, GPUs: max(k.gpus, 0), DeviceIDs: k.devices, Parts: k.parts})
+		pl.cluster.Reserve(a.id, a.role, fit.Holding{Amount: k.amount, GPUs: max(k.gpus, 0), DeviceIDs: k.devices, Parts: k.parts, Ports: k.ports})
 	}
 }
 

@@ -76,6 +76,7 @@ type hold struct {
 	gpus   int32
 	mask   []uint64
 	parts  []part // by slot; nil: none
+	ports  []int
 }
 
 // NewCluster joins what agents have free with a policy for taking it. It does

@@ -152,6 +152,7 @@ func (c *Cluster) Reserve(agentID, role string, want Holding) {
 		s := slotOf(r.uuids, id)
 		h.mask[s/64] |= 1 << (s % 64)
 	}
+	h.ports = slices.Concat(h.ports, want.Ports)
 	if len(want.Parts) > 0 {
 		h.parts = slices.Concat(h.parts, make([]part, len(r.uuids)-len(h.parts)))
 		for _, p := range want.Parts {

@@ -19,7 +19,8 @@ func (c *Cluster) fits(i int, cl *class) bool {
 		return false
 	}
 	if cl.beyond && r.hold > 0 {
-		if left := r.free.minus(c.holds[r.hold-1].amount); !left.holds(&cl.need) {
+		h := &c.holds[r.hold-1]
+		if left := r.free.minus(h.amount); !left.holds(&cl.need) || cl.ports > 0 && !h.leavesPorts(r, cl) {
 			return false
 		}
 	}
@@ -31,6 +32,21 @@ func (c *Cluster) fits(i int, cl *class) bool {
 	default:
 		return r.freeGPUs() >= cl.gpus && c.available(i, cl) >= int(cl.gpus)
 	}
+}
+
+// leavesPorts reports whether a task of the class finds its ports beside those
+// that are held.
+func (h *hold) leavesPorts(r *room, cl *class) bool {
+	free := r.nports
+	for _, p := range h.ports {
+		if slices.Contains(cl.hosts, p) {
+			return false
+		}
+		if rangeOf(r.ports, p) >= 0 {
+			free--
+		}
+	}
+	return free >= cl.ports
 }
 
 // available counts the whole GPUs of the agent that one task may have: with a
