@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"maps"
 	"math"
 	"math/bits"
 	"slices"
@@ -30,6 +31,8 @@ type Cluster struct {
 	glances []glance
 	holds   []hold
 	ranks   rankings
+	// companies are who the policy put on each agent, if it asks.
+	companies []company
 	// scratch
 	mask   []uint64
 	slots  []int
@@ -146,6 +149,9 @@ func (c *Cluster) Clone() *Cluster {
 		world: c.world, policy: c.policy, now: c.now,
 		rooms: slices.Clone(c.rooms), shares: slices.Clone(c.shares), whole: slices.Clone(c.whole),
 		plain: slices.Clone(c.plain), glances: slices.Clone(c.glances), holds: slices.Clone(c.holds),
+	}
+	for _, of := range c.companies {
+		d.companies = append(d.companies, maps.Clone(of))
 	}
 	d.ranks.start(len(d.rooms))
 	return d

@@ -13,7 +13,7 @@ func (c *Cluster) Fill(d *Demand, n int) []Spot {
 		return c.fillPerJob(d, cl, n)
 	}
 	var spots []Spot
-	if n == 1 && cl.uses == 0 { // an order that comes once is not worth a ranking
+	if n == 1 && cl.uses == 0 && !c.policy.lots { // an order that comes once is not worth a ranking
 		cl.uses++
 		if i := c.bestOnce(cl); i >= 0 {
 			spots = []Spot{c.take(i, cl)}
@@ -38,6 +38,7 @@ func (c *Cluster) Fill(d *Demand, n int) []Spot {
 func (c *Cluster) take(i int, cl *class) Spot {
 	r := &c.rooms[i]
 	spot := Spot{Agent: i, GPUs: int(cl.gpus), Milli: int(cl.milli)}
+	c.meet(i, cl, 1)
 	r.free = r.free.minus(cl.need)
 	if cl.ports > 0 {
 		spot.Ports, r.ports = takePorts(r.ports, int(cl.ports))
@@ -88,9 +89,10 @@ func (c *Cluster) shareSlots(i int, cl *class, with func(s int, free int16)) {
 
 // Undo gives back what Fill took for the demand.
 func (c *Cluster) Undo(d *Demand, spots []Spot) {
-	need := d.Amount.milli()
+	need, cl := d.Amount.milli(), c.class(d)
 	for i := range spots {
 		s := &spots[i]
+		c.meet(s.Agent, cl, -1)
 		r := &c.rooms[s.Agent]
 		r.free = r.free.plus(need)
 		c.returnPorts(r, s.Ports)

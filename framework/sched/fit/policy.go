@@ -2,6 +2,7 @@ package fit
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -12,6 +13,8 @@ type Policy struct {
 	// Typical is the workload against which fgd measures fragmentation.
 	// Without one fgd places as binpack does.
 	Typical []Typical
+	// Seed is what lots are drawn by where the policy draws any.
+	Seed uint64
 }
 
 // Typical is a task that a cluster sees often. Of its demand the amount, the
@@ -32,8 +35,15 @@ type scorer struct {
 	plain func(r *room, gpuMilli int64) int64
 	// share chooses the slot for a part of a device.
 	share func(c *Cluster, i int, cl *class) int
-	// typical: it needs to know the typical tasks.
-	typical bool
+	// typical: it needs to know the typical tasks, company: who is on an agent.
+	typical, company bool
+	// costly: ranking takes longer than finding out which agents are equal.
+	costly bool
+	// lots are drawn among equals; else the first by id wins.
+	lots bool
+	seed uint64
+	// baseline: from the literature, to compare others with.
+	baseline bool
 }
 
 // scorers is the table of all policies.
@@ -41,29 +51,40 @@ func scorers() []scorer {
 	return []scorer{
 		{name: "binpack", plain: fullest, share: tightest},
 		{name: "spread", plain: emptiest, share: roomiest},
-		{name: "fgd", plain: fullest, rank: leastFragmented, share: leastFragmentedShare, typical: true},
-		{name: "topology", plain: fullest, rank: closest, share: tightest},
+		{name: "fgd", plain: fullest, rank: leastFragmented, share: leastFragmentedShare, typical: true, costly: true},
+		{name: "topology", plain: fullest, rank: closest, share: tightest, costly: true},
+		{name: "random", plain: fullest, rank: alike, share: anyShare, lots: true, baseline: true},
+		{name: "dotprod", plain: fullest, rank: leastAligned, share: tightest, baseline: true},
+		{name: "clustering", plain: fullest, rank: amongItsLike, share: tightest, company: true, baseline: true},
+		{name: "packing", plain: fullest, rank: mostPacked, share: tightest, baseline: true},
+		{name: "bestfit", plain: fullest, rank: leastLeft, share: tightest, baseline: true},
 	}
 }
 
-// Policies lists the names there are, the default first.
-func Policies() []string {
-	var names []string
-	for _, s := range scorers() {
-		names = append(names, s.name)
-	}
-	return names
-}
+// Policies lists those that a scheduler may use, the default first.
+func Policies() []string { return names(false) }
 
-// ParsePolicy returns the policy of that name. Its error names those there
-// are.
-func ParsePolicy(name string) (Policy, error) {
+// Baselines lists those from the literature, to compare others with. They
+// know of an agent's tasks only what the cluster itself placed.
+func Baselines() []string { return names(true) }
+
+func names(baseline bool) []string {
+	var list []string
 	for _, s := range scorers() {
-		if s.name == name {
-			return Policy{Name: name}, nil
+		if s.baseline == baseline {
+			list = append(list, s.name)
 		}
 	}
-	return Policy{}, fmt.Errorf("policy %q is none of %s", name, strings.Join(Policies(), ", "))
+	return list
+}
+
+// ParsePolicy returns the policy of that name, which is one of Policies. Its
+// error names those there are.
+func ParsePolicy(name string) (Policy, error) {
+	if list := Policies(); !slices.Contains(list, name) {
+		return Policy{}, fmt.Errorf("policy %q is none of %s", name, strings.Join(list, ", "))
+	}
+	return Policy{Name: name}, nil
 }
 
 // scorer finds the policy in the table; one of no known name is the default.
@@ -71,6 +92,7 @@ func (p *Policy) scorer() *scorer {
 	table := scorers()
 	for i := range table {
 		if table[i].name == p.Name {
+			table[i].seed = p.Seed
 			return &table[i]
 		}
 	}
@@ -96,15 +118,7 @@ func fullest(r *room, gpuMilli int64) int64 { return maxPlain + 1 - emptiest(r, 
 // rate brings up to date what is known of an agent whatever the task.
 func (c *Cluster) rate(i int) {
 	r := &c.rooms[i]
-	idle := int64(r.freeGPUs()) * wholeDevice
-	if r.partial > 0 {
-		for _, s := range c.sharesOf(r) {
-			if s < wholeDevice {
-				idle += int64(s)
-			}
-		}
-	}
-	c.plain[i] = c.policy.plain(r, idle)
+	c.plain[i] = c.policy.plain(r, c.idle(r))
 	c.glances[i] = glanceOf(r.free.cpus, r.freeGPUs()+min(r.partial, 1))
 	if c.world.frag.on {
 		r.before = c.fragmented(r)

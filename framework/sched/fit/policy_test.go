@@ -22,6 +22,12 @@ func TestPolicyNames(t *testing.T) {
 			t.Errorf("%s: got %+v, %v", name, p, err)
 		}
 	}
+	if diff := cmp.Diff([]string{"random", "dotprod", "clustering", "packing", "bestfit"}, Baselines()); diff != "" {
+		t.Errorf("baselines (-want +got):\n%s", diff)
+	}
+	if _, err := ParsePolicy("random"); err == nil {
+		t.Error("a scheduler may use random")
+	}
 	_, err := ParsePolicy("best")
 	if err == nil || err.Error() != `policy "best" is none of binpack, spread, fgd, topology` {
 		t.Errorf("unknown name: %v", err)

@@ -1,5 +1,7 @@
 package fit
 
+import "math/bits"
+
 // ranking remembers how good each agent is for one class, and learns of
 // changes from the cluster's log when it is asked again.
 type ranking struct {
@@ -17,6 +19,7 @@ type rankings struct {
 	agents  int
 	most    int // rankings to keep
 	clock   int
+	draws   uint64 // of lots
 }
 
 // maxRanked bounds what all rankings of a cluster hold together, in agents.
@@ -96,7 +99,34 @@ func (r *ranking) best(c *Cluster, cl *class) int {
 			best, most = i, k
 		}
 	}
+	if c.policy.lots && best >= 0 {
+		return c.anyOf(r.rank, most)
+	}
 	return best
+}
+
+// anyOf is one of the agents of that rank, by lot.
+func (c *Cluster) anyOf(rank []int64, most int64) int {
+	best, n := -1, 0
+	for i, k := range rank {
+		if k == most {
+			if n++; c.lot(n) {
+				best = i
+			}
+		}
+	}
+	return best
+}
+
+// lot draws one of n: the nth of equals that are seen one by one takes the
+// place of those before it with that chance. Equal seeds draw the same.
+func (c *Cluster) lot(n int) bool {
+	c.ranks.draws++
+	x := c.policy.seed + c.ranks.draws*0x9e3779b97f4a7c15 // SplitMix64
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	hi, _ := bits.Mul64(x^x>>31, uint64(n))
+	return hi == 0
 }
 
 // bestOnce is what best says, found without a ranking.
