@@ -17,8 +17,11 @@ import (
 	"mesos-gpu/framework/sim"
 )
 
-// maxSeeds bounds a range of seeds.
-const maxSeeds = 10_000
+// Bounds of what takes long.
+const (
+	maxSeeds = 10_000
+	maxQueue = 10_000
+)
 
 type simulateFlags struct {
 	agents, tasks string
@@ -26,6 +29,8 @@ type simulateFlags struct {
 	seed, seeds   string
 	arrival       string
 	plot          string
+	queue         int
+	timed         timedFlags
 }
 
 func (a *app) simulateCommand() *cobra.Command {
@@ -40,16 +45,21 @@ Files are CSV, plain or gzip, in the form of Alibaba's openb traces.`,
 	flags := c.Flags()
 	flags.StringVar(&f.agents, "agents", "", "the cluster: sn, cpu_milli, memory_mib, gpu, model")
 	flags.StringVar(&f.tasks, "tasks", "", "its tasks: name, cpu_milli, memory_mib, num_gpu, gpu_milli and, if any, gpu_spec")
-	flags.StringSliceVar(&f.policies, "policy", []string{"fgd"}, "one or several of "+strings.Join(sim.Policies(), ", "))
+	flags.StringSliceVar(&f.policies, "policy", []string{sim.Policies()[0]}, "one or several of "+strings.Join(sim.Policies(), ", "))
 	flags.StringVar(&f.seeds, "seeds", "", "seeds of chance, FROM-TO")
 	flags.StringVar(&f.seed, "seed", "42", "one seed, where --seeds names none")
-	flags.StringVar(&f.arrival, "arrival", "fgd", "how tasks arrive: fgd, shuffled and one by one until they ask for 130 % of the GPUs")
+	flags.StringVar(&f.arrival, "arrival", "fgd", "how tasks arrive: fgd, shuffled and one by one until they ask for 130 % of the GPUs; timed, when they did, and they end when they did (docs/queueing.md)")
+	flags.IntVar(&f.queue, "queue", 0, "how many tasks may wait, and the one goes first that the policy has the best place for, but after twice as many decisions the oldest")
 	flags.StringVar(&f.plot, "plot", "", "draw the allocation into this SVG file")
+	f.timed.register(flags)
 	a.jsonFlag(c)
 	return c
 }
 
 func (a *app) simulate(ctx context.Context, f *simulateFlags) error {
+	if f.arrival == "timed" {
+		return a.simulateTimed(ctx, f)
+	}
 	sweep, err := f.sweep()
 	if err != nil {
 		return &usageError{err}
@@ -82,12 +92,15 @@ func (a *app) simulate(ctx context.Context, f *simulateFlags) error {
 
 // sweep checks what the flags say before anything is read.
 func (f *simulateFlags) sweep() (*sim.Sweep, error) {
-	s := &sim.Sweep{Policies: f.policies, Workers: runtime.GOMAXPROCS(0)}
+	s := &sim.Sweep{Policies: f.policies, Queue: f.queue, Workers: runtime.GOMAXPROCS(0)}
 	if f.agents == "" || f.tasks == "" {
 		return nil, errors.New("--agents FILE and --tasks FILE say what to simulate")
 	}
 	if f.arrival != "fgd" {
-		return nil, fmt.Errorf("--arrival %q is none of fgd", f.arrival)
+		return nil, fmt.Errorf("--arrival %q is none of fgd, timed", f.arrival)
+	}
+	if f.queue < 0 || f.queue > maxQueue {
+		return nil, fmt.Errorf("--queue %d is not 0 to %d", f.queue, maxQueue)
 	}
 	if len(f.policies) == 0 {
 		return nil, errors.New("--policy names none")

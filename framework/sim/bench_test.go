@@ -16,7 +16,7 @@ func BenchmarkPolicies(b *testing.B) {
 		b.Run(policy+"/threads=one", func(b *testing.B) {
 			decisions, seed := 0, int64(42)
 			for b.Loop() {
-				decisions += trace.Run(policy, typical, seed).Decisions
+				decisions += trace.Run(policy, typical, seed, 0).Decisions
 				seed++
 			}
 			report(b, decisions)

@@ -26,6 +26,8 @@ type Result struct {
 	GPUs   int     `json:"gpus"`
 	Tasks  int     `json:"tasks"`
 	Seeds  []int64 `json:"seeds"`
+	// Queue is how many tasks might wait.
+	Queue int `json:"queue,omitempty"`
 	// Allocation is of all GPUs, by how many percent of them were asked for.
 	Allocation map[string]Cell `json:"allocation"`
 	// Unplaced counts the tasks that found no place.

@@ -29,7 +29,7 @@ type Run struct {
 	// Decisions is how many tasks arrived, Unplaced how many found no place.
 	Decisions, Unplaced int
 	// Allocation is the percentage of all GPUs in use by how many percent of
-	// them the tasks so far have asked for: the mean over the arrivals that
+	// them the tasks that were decided on so far have asked for: the mean over the arrivals that
 	// round to that percent. Ones that none rounds to are not there.
 	Allocation map[int]float64
 	// Fragmentation is, once all have arrived, the percentage of all GPUs
@@ -39,9 +39,10 @@ type Run struct {
 	Types map[string]float64
 }
 
-// Run has the tasks of a seed arrive one by one: each is placed at once or
-// never, and none leaves. Equal arguments give equal runs.
-func (t *Trace) Run(policy string, typical []fit.Typical, seed int64) *Run {
+// Run has the tasks of a seed arrive one by one: each is placed or refused,
+// once it has arrived or, with a queue above 1, while up to that many wait;
+// and none leaves. Equal arguments give equal runs.
+func (t *Trace) Run(policy string, typical []fit.Typical, seed int64, places int) *Run {
 	a := t.arrivals(seed)
 	c := fit.NewCluster(a.agents, fit.Policy{Name: policy, Typical: typical, Seed: uint64(seed)}, time.Time{})
 	all := float64(t.GPUs() * whole)
@@ -49,7 +50,7 @@ func (t *Trace) Run(policy string, typical []fit.Typical, seed int64) *Run {
 	run := &Run{Seed: seed, Decisions: len(a.tasks)}
 	models := map[string]int64{}
 	arrived, used := int64(0), int64(0)
-	for _, task := range a.tasks {
+	decide := func(task *Task) {
 		arrived += task.milli()
 		d := task.demand()
 		if spots := c.Fill(&d, 1); len(spots) == 1 {
@@ -59,6 +60,15 @@ func (t *Trace) Run(policy string, typical []fit.Typical, seed int64) *Run {
 			run.Unplaced++
 		}
 		m.add(100*float64(arrived)/all, 100*float64(used)/all)
+	}
+	q := queue{places: places}
+	for _, task := range a.tasks {
+		if next := q.put(task, c); next != nil {
+			decide(next)
+		}
+	}
+	for next := q.next(c); next != nil; next = q.next(c) {
+		decide(next)
 	}
 	run.Allocation = m.means()
 	run.Fragmentation = 100 * c.Fragmentation(typical) * whole / all

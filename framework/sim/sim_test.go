@@ -93,7 +93,7 @@ func TestRunCounts(t *testing.T) {
 		return Task{CPUMilli: 1000, GPUs: 1, GPUMilli: 1000, Models: []string{"T4", "A10"}[i%2 : i%2+1]}
 	})...)
 	for _, policy := range Policies() {
-		run := trace.Run(policy, trace.Typical(), 42)
+		run := trace.Run(policy, trace.Typical(), 42, 0)
 		if run.Decisions != 7 { // 7.8 GPUs
 			t.Errorf("%s: %d tasks arrived, want 7", policy, run.Decisions)
 		}
@@ -145,7 +145,7 @@ func TestSweepThatCannotRun(t *testing.T) {
 		s    Sweep
 		want string
 	}{
-		{Sweep{Trace: trace, Policies: []string{"best"}, Seeds: []int64{1}}, `policy "best" is none of binpack, spread, `},
+		{Sweep{Trace: trace, Policies: []string{"best"}, Seeds: []int64{1}}, `policy "best" is none of headroom, binpack, spread, `},
 		{Sweep{Trace: trace, Policies: []string{"fgd"}}, "no seeds to run"},
 		{Sweep{Trace: trace, Policies: []string{"fgd"}, Seeds: make([]int64, 1000)}, "enough"},
 	} {

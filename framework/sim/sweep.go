@@ -12,6 +12,8 @@ type Sweep struct {
 	Trace    *Trace
 	Policies []string
 	Seeds    []int64
+	// Queue is how many tasks may wait; below 2 none does.
+	Queue int
 	// Workers is how many runs go on at once; below 1 is one.
 	Workers int
 	// Done, if not nil, is called after each run, by one goroutine at a time.
@@ -41,7 +43,7 @@ func (s *Sweep) Run(ctx context.Context) ([]Result, error) {
 		group.Go(func() {
 			for i := range next {
 				begin := time.Now()
-				runs[i] = s.Trace.Run(s.Policies[i/len(s.Seeds)], typical, s.Seeds[i%len(s.Seeds)])
+				runs[i] = s.Trace.Run(s.Policies[i/len(s.Seeds)], typical, s.Seeds[i%len(s.Seeds)], s.Queue)
 				took[i] = time.Since(begin)
 				if s.Done != nil {
 					mu.Lock()
@@ -77,6 +79,7 @@ func (s *Sweep) results(runs []*Run, took []time.Duration) []Result {
 	for p, policy := range s.Policies {
 		from, to := p*len(s.Seeds), (p+1)*len(s.Seeds)
 		r := summarize(s.Trace, policy, runs[from:to])
+		r.Queue = s.Queue
 		all := time.Duration(0)
 		for _, d := range took[from:to] {
 			all += d

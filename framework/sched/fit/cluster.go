@@ -37,6 +37,7 @@ type Cluster struct {
 	mask   []uint64
 	slots  []int
 	sketch []int16
+	levels []float64
 }
 
 // room is what one agent has free.
@@ -94,7 +95,10 @@ func NewCluster(agents []Agent, p Policy, now time.Time) *Cluster {
 	if !c.policy.typical {
 		p.Typical = nil
 	}
-	c.world.frag = newFragments(c.world, p.Typical)
+	c.world.frag = newFragments(c.world, p.Typical, c.policy.feeds)
+	if c.policy.feeds {
+		c.world.frag.survey(c)
+	}
 	for i := range c.rooms {
 		c.rate(i)
 	}

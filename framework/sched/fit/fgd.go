@@ -11,6 +11,8 @@ import (
 // use none.
 type fragments struct {
 	on      bool
+	feeds   bool // see headroom.go
+	large   size
 	weight  float64
 	typical []typical
 	cpus    []int64 // what typical tasks need, sorted, each once
@@ -28,17 +30,19 @@ type typical struct {
 	gpus   int
 	milli  int
 	wish   *wish
+	press  float64 // see bind
 }
 
 // profile is what the typical tasks that an agent has the CPUs and memory for
 // make of its GPUs. Agents of a kind with like amounts share it.
 type profile struct {
-	one  []float64 // weight of tasks of one GPU that take a slot of that level
-	many []float64 // weight of tasks of several GPUs by how many are free, up to the most that one takes
+	one    []float64 // weight of tasks of one GPU that take a slot of that level
+	many   []float64 // weight of tasks of several GPUs by how many are free, up to the most that one takes
+	hungry []hungry
 }
 
-func newFragments(w *world, list []Typical) *fragments {
-	f := &fragments{of: map[uint64]*profile{}}
+func newFragments(w *world, list []Typical, feeds bool) *fragments {
+	f := &fragments{feeds: feeds, of: map[uint64]*profile{}}
 	var millis []int
 	for _, t := range list {
 		d := &t.Demand
@@ -101,10 +105,12 @@ func (f *fragments) profile(w *world, r *room, free *amount) *profile {
 			for l := f.levels[t.milli]; int(l) <= f.millis; l++ {
 				p.one[l] += t.weight
 			}
+			p.feed(t, f.levels[t.milli])
 		default:
 			for n := t.gpus; n < len(p.many); n++ {
 				p.many[n] += t.weight
 			}
+			p.feed(t, f.levels[t.milli])
 		}
 	}
 	f.of[key] = p
@@ -161,9 +167,19 @@ func (c *Cluster) fragmentedAs(r *room, s *state) float64 {
 	p := f.profile(c.world, r, &s.free)
 	idle := float64(s.full) * wholeDevice
 	usable := idle * (p.one[f.levels[wholeDevice]] + p.many[min(s.full, f.gpus)])
+	levels := c.levels[:0]
+	if f.feeds {
+		levels = append(levels, make([]float64, f.millis+1)...)
+		levels[f.levels[wholeDevice]] = idle
+		c.levels = levels
+	}
 	part := func(share int16) {
+		l := f.levels[share]
 		idle += float64(share)
-		usable += float64(share) * p.one[f.levels[share]]
+		usable += float64(share) * p.one[l]
+		if f.feeds {
+			levels[l] += float64(share)
+		}
 	}
 	if r.partial > 0 {
 		for slot, share := range c.sharesOf(r) {
@@ -174,6 +190,9 @@ func (c *Cluster) fragmentedAs(r *room, s *state) float64 {
 	}
 	if s.slot >= 0 {
 		part(s.share)
+	}
+	if f.feeds && idle > 0 {
+		usable -= hungerWeighs * p.starved(s.free.cpus, s.full, levels)
 	}
 	return idle*f.weight - usable
 }
@@ -211,6 +230,10 @@ func (c *Cluster) fragmentedMixed(r *room, s *state, taken []int) float64 {
 		}
 		if slots < t.gpus {
 			usable = 0
+		}
+		if f.feeds && t.need.cpus > 0 {
+			fed := float64(s.free.cpus) / float64(t.need.cpus) * float64(t.gpus*t.milli)
+			usable -= hungerWeighs * max(0, usable-fed)
 		}
 		sum += (idle - usable) * t.weight
 	}

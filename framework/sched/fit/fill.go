@@ -34,6 +34,19 @@ func (c *Cluster) Fill(d *Demand, n int) []Spot {
 	return spots
 }
 
+// Best says how well the best place for one task of the demand suits it, by
+// the policy: more is better, and 0 is that there is none. What its job's
+// other tasks demand is left out.
+func (c *Cluster) Best(d *Demand) int64 {
+	cl := c.class(d)
+	r := c.ranks.of(c, cl)
+	i := r.best(c, cl)
+	if i < 0 {
+		return 0
+	}
+	return r.rank[i]
+}
+
 // take gives one task its place on an agent that fits.
 func (c *Cluster) take(i int, cl *class) Spot {
 	r := &c.rooms[i]

@@ -5,7 +5,7 @@ package fit
 func (c *Cluster) Fragmentation(list []Typical) float64 {
 	own := c.world.frag
 	defer func() { c.world.measureBy(own) }()
-	f := newFragments(c.world, list)
+	f := newFragments(c.world, list, false)
 	c.world.measureBy(f)
 	if !f.on {
 		return 0
@@ -21,6 +21,6 @@ func (c *Cluster) Fragmentation(list []Typical) float64 {
 func (w *world) measureBy(f *fragments) {
 	w.frag = f
 	for _, k := range w.kinds {
-		k.asked = false
+		k.asked, k.weighed = false, false
 	}
 }

@@ -10,8 +10,8 @@ import (
 type Policy struct {
 	// Name is one of Policies; empty is the first of them.
 	Name string
-	// Typical is the workload against which fgd measures fragmentation.
-	// Without one fgd places as binpack does.
+	// Typical is the workload for which headroom and fgd keep GPUs usable.
+	// Without one they place as binpack does.
 	Typical []Typical
 	// Seed is what lots are drawn by where the policy draws any.
 	Seed uint64
@@ -37,6 +37,8 @@ type scorer struct {
 	share func(c *Cluster, i int, cl *class) int
 	// typical: it needs to know the typical tasks, company: who is on an agent.
 	typical, company bool
+	// feeds: GPUs are usable only as far as the CPUs go.
+	feeds bool
 	// costly: ranking takes longer than finding out which agents are equal.
 	costly bool
 	// lots are drawn among equals; else the first by id wins.
@@ -49,6 +51,7 @@ type scorer struct {
 // scorers is the table of all policies.
 func scorers() []scorer {
 	return []scorer{
+		{name: "headroom", plain: fullest, rank: mostHeadroom, share: leastFragmentedShare, typical: true, feeds: true, costly: true},
 		{name: "binpack", plain: fullest, share: tightest},
 		{name: "spread", plain: emptiest, share: roomiest},
 		{name: "fgd", plain: fullest, rank: leastFragmented, share: leastFragmentedShare, typical: true, costly: true},
