@@ -3,7 +3,7 @@ SHELL := /bin/bash
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 GO ?= go
 
-.PHONY: help build module limiter package package-test demo test test-mesos test-gpu bench bench-start lint vuln fuzz clean
+.PHONY: help build module limiter package package-test demo test test-mesos test-gpu bench bench-start sim lint vuln fuzz clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +41,10 @@ bench: bench-start ## benchmarks: decisions, plans, journal, restart, services, 
 
 bench-start: ## how long a task takes to start, beside docker run, runc run and Mesos's own executors
 	$(GO) test -tags mesos -run '^$$' -v -bench '$(BENCH)' -benchtime 1x -timeout 20m ./internal/e2e/starts
+
+sim: ## play the FGD experiment in full and compare it with the published results; TRACES=DIR has the openb_*.csv
+	@test -n "$(TRACES)" || { echo "make sim TRACES=DIR: the folder with openb_node_list_gpu_node.csv and openb_pod_list_*.csv of cluster-trace-gpu-v2023"; exit 1; }
+	$(GO) test -count 1 -v -run '^TestPublishedAllocation$$' ./framework/sim -traces $(abspath $(firstword $(wildcard $(TRACES)/openb) $(TRACES))) -seeds 10 -variants 8
 
 lint: ## gofmt, vet, staticcheck
 	@test -z "$$(gofmt -l .)" || { echo "not gofmt'd: $$(gofmt -l .)"; exit 1; }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -20,7 +21,8 @@ const maxRoles = 1 << 20
 //
 //	research: V100=8, A100=4, *=16
 //	prod: {weight: 2, quota: "A100=32"}
-//	guests: {}
+//	guests: {order: shortest, patience: 6h, policy: spread}
+//	batch: {backfill: false}
 //
 // A text is a quota. The framework subscribes to all of the roles.
 func LoadRoles(path string) ([]sched.Role, error) {
@@ -65,18 +67,23 @@ func parseRoles(data []byte) ([]sched.Role, error) {
 	return roles, nil
 }
 
-// parseRole reads a quota, or a weight and a quota.
+// parseRole reads a quota, or a mapping of what a role may say.
 func parseRole(name string, n *yaml.Node) (role sched.Role, err error) {
 	var body struct {
-		Weight float64 `yaml:"weight"`
-		Quota  string  `yaml:"quota"`
+		Weight   float64       `yaml:"weight"`
+		Quota    string        `yaml:"quota"`
+		Order    sched.Order   `yaml:"order"`
+		Patience time.Duration `yaml:"patience"`
+		Backfill bool          `yaml:"backfill"`
+		Policy   string        `yaml:"policy"`
 	}
+	body.Backfill = true
 	if n.Kind == yaml.ScalarNode && n.Tag != "!!null" {
 		body.Quota = n.Value
 	} else if err := decodeStrictly(n, &body); err != nil {
 		return role, err
 	}
-	role = sched.Role{Name: name, Weight: body.Weight}
+	role = sched.Role{Name: name, Weight: body.Weight, Order: body.Order, Patience: body.Patience, Strict: !body.Backfill, Policy: body.Policy}
 	role.Quota, err = sched.ParseQuota(body.Quota)
 	return role, err
 }
@@ -90,7 +97,7 @@ func decodeStrictly(n *yaml.Node, body any) error {
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	d.KnownFields(true)
 	if err := d.Decode(body); err != nil && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("want weight and quota: %w", err)
+		return fmt.Errorf("want weight, quota, order, patience, backfill and policy: %w", err)
 	}
 	return nil
 }

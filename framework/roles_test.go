@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -12,7 +13,7 @@ import (
 )
 
 func TestParseRoles(t *testing.T) {
-	got, err := parseRoles([]byte("research: V100=8, A100=4, *=16\nprod: {weight: 2, quota: \"A100=32\"}\nguests: {}\nteam/vision:\n"))
+	got, err := parseRoles([]byte("research: V100=8, A100=4, *=16\nprod: {weight: 2, quota: \"A100=32\"}\nguests: {}\nteam/vision:\nfast: {order: shortest, patience: 6h, policy: spread}\nbatch: {order: fifo, backfill: false}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -21,6 +22,8 @@ func TestParseRoles(t *testing.T) {
 		{Name: "prod", Weight: 2, Quota: sched.Quota{"A100": 32}},
 		{Name: "guests", Quota: sched.Quota{}},
 		{Name: "team/vision", Quota: sched.Quota{}},
+		{Name: "fast", Quota: sched.Quota{}, Order: sched.ShortestFirst, Patience: 6 * time.Hour, Policy: "spread"},
+		{Name: "batch", Quota: sched.Quota{}, Order: sched.OldestFirst, Strict: true},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("roles (-want +got):\n%s", diff)
@@ -29,16 +32,22 @@ func TestParseRoles(t *testing.T) {
 
 func TestRolesRefused(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                             "parse roles",
-		"[a]":                          "write ROLE: QUOTA lines",
-		"a: V100":                      `line 1: role a: quota "V100": write TYPE=GPUS`,
-		"a: V100=8\nb: V100=-1":        "line 2: role b",
-		"a: V100=8, v100=9":            "stands twice",
-		"a: {}\na: {}":                 "stands twice",
-		"a b: {}":                      `role "a b"`,
-		"a: {wait: 2}":                 "want weight and quota",
-		"a: {weight: -1}":              "weight -1 is not between",
-		"a: V100=99999999999999999999": "write TYPE=GPUS",
+		"":                                    "parse roles",
+		"[a]":                                 "write ROLE: QUOTA lines",
+		"a: V100":                             `line 1: role a: quota "V100": write TYPE=GPUS`,
+		"a: V100=8\nb: V100=-1":               "line 2: role b",
+		"a: V100=8, v100=9":                   "stands twice",
+		"a: {}\na: {}":                        "stands twice",
+		"a b: {}":                             `role "a b"`,
+		"a: {wait: 2}":                        "want weight, quota",
+		"a: {weight: -1}":                     "weight -1 is not between",
+		"a: {order: lifo}":                    `role "a": order "lifo" is none of fifo, shortest`,
+		"a: {patience: 1h}":                   "patience is for order shortest",
+		"a: {order: shortest, patience: -1h}": "patience -1h0m0s is not between",
+		"a: {patience: soon}":                 "want weight",
+		"a: {policy: best}":                   `role "a": policy "best" is none of`,
+		"a: {backfill: perhaps}":              "want weight",
+		"a: V100=99999999999999999999":        "write TYPE=GPUS",
 	} {
 		if _, err := parseRoles([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %q", text, err, want)

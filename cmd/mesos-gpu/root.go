@@ -79,7 +79,7 @@ func newRoot(s std) *cobra.Command {
 		}
 	}
 	add("jobs", a.runCommand(), a.submitCommand(), a.psCommand(), a.describeCommand(), a.logsCommand(), a.killCommand(), a.stopCommand(), a.scaleCommand(), a.marathonCommand())
-	add("cluster", a.agentsCommand(), a.gpusCommand(), a.discoverCommand(), a.volumeCommand())
+	add("cluster", a.agentsCommand(), a.gpusCommand(), a.discoverCommand(), a.volumeCommand(), a.simulateCommand())
 	add("daemons", a.localCommand(), a.schedulerCommand(), a.agentCommand(), a.executorCommand())
 	root.AddCommand(a.versionCommand(), containerInitCommand(), manCommand())
 	return root

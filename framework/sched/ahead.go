@@ -76,7 +76,7 @@ func (pl *placing) seek(j *Job, d *fit.Demand, n int) bool {
 }
 
 // known is the cluster with what agents that offer nothing had free.
-func (pl *placing) known() *fit.Cluster {
+func (pl *placing) known() *clusters {
 	c := pl.cluster.Clone()
 	for i := range pl.left {
 		a := &pl.left[i]
@@ -95,7 +95,7 @@ func asParts(free []fit.Shared) []gpu.Part {
 }
 
 // room reports where n tasks fit once the others have ended.
-func (pl *placing) room(c *fit.Cluster, d *fit.Demand, n int, ended []Running) ([]fit.Spot, bool) {
+func (pl *placing) room(c *clusters, d *fit.Demand, n int, ended []Running) ([]fit.Spot, bool) {
 	c = c.Clone()
 	for i := range ended {
 		release(c, &ended[i], pl.p)
@@ -106,7 +106,7 @@ func (pl *placing) room(c *fit.Cluster, d *fit.Demand, n int, ended []Running) (
 	return spots, len(spots) == n
 }
 
-func release(c *fit.Cluster, r *Running, p *Policy) {
+func release(c *clusters, r *Running, p *Policy) {
 	h := fit.Holding{Amount: p.need(r.Spec), GPUs: r.Spec.Request.GPUs, DeviceIDs: r.DeviceIDs, Ports: r.Ports}
 	if len(r.Parts) > 0 {
 		h.GPUs, h.DeviceIDs, h.Parts = 0, nil, r.Parts
@@ -116,7 +116,7 @@ func release(c *fit.Cluster, r *Running, p *Policy) {
 
 // reserve finds the earliest time at which n tasks fit, given when others
 // end, and keeps what they need beside what those give back.
-func (pl *placing) reserve(c *fit.Cluster, h *head, d *fit.Demand, n int, ends []Running) bool {
+func (pl *placing) reserve(c *clusters, h *head, d *fit.Demand, n int, ends []Running) bool {
 	slices.SortStableFunc(ends, func(a, b Running) int {
 		return cmp.Or(a.Ends.Compare(b.Ends), cmp.Compare(a.TaskID, b.TaskID))
 	})

@@ -58,7 +58,7 @@ func BenchmarkPlace(b *testing.B) {
 		agents, jobs int
 		own          bool
 	}{{"1000x2000", 1000, 2000, false}, {"10000x10000", 10_000, 10_000, false}, {"10000x10000-all-differ", 10_000, 10_000, true}} {
-		for _, policy := range []string{"binpack", "fgd"} {
+		for _, policy := range []string{"headroom", "binpack", "fgd"} {
 			b.Run(c.name+"/"+policy, func(b *testing.B) {
 				offers, queue, p := bigCluster(c.agents), bigQueue(c.jobs, c.own), testPolicy()
 				p.Fit.Name = policy
@@ -144,5 +144,25 @@ func TestOfferStorm(t *testing.T) {
 		if len(st.pool.offers) > 0 || len(st.agents) > len(offers) {
 			t.Fatalf("round %d: %d offers and %d agents are kept", round, len(st.pool.offers), len(st.agents))
 		}
+	}
+}
+
+// BenchmarkEnds is one job's end among many that have not ended.
+func BenchmarkEnds(b *testing.B) {
+	for _, n := range []int{1000, 100_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			now := time.Unix(1_700_000_000, 0)
+			st := New(Config{MaxLive: 1 << 30, KeepEnded: 1}, Past{})
+			for i := range n + b.N {
+				s := testSpec(fmt.Sprint("j", i))
+				st.Step(now, Submit{Spec: s})
+			}
+			st.Drain()
+			b.ResetTimer()
+			for i := range b.N {
+				st.Step(now, Kill{Job: fmt.Sprint("j", n/2+i)})
+				st.Drain()
+			}
+		})
 	}
 }

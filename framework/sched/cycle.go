@@ -46,6 +46,9 @@ func (s *State) cycle(now time.Time) []Op {
 		return nil
 	}
 	s.pool.stale = false
+	if len(s.pool.offers) == 0 && !s.mayPreempt() {
+		return nil // before all that waits is looked at
+	}
 	queue := s.readyQueue(now)
 	if len(s.pool.offers) == 0 && !preemptible(&queue) {
 		return nil
@@ -54,6 +57,7 @@ func (s *State) cycle(now time.Time) []Op {
 	for _, h := range s.pool.offers {
 		offers = append(offers, h.Offer)
 	}
+	queue.Known = s.leftovers(now)
 	policy := s.cfg.Policy
 	policy.Fit.Typical = s.workload.most()
 	plan := Place(offers, queue, policy)

@@ -88,6 +88,7 @@ func (s *State) setPolicy(p Policy) []Op {
 	s.cfg.Policy = p
 	s.pool.stale = true
 	s.explained, s.turns = nil, nil
+	clear(s.wishes)
 	for _, role := range s.roleNames() {
 		d := s.demandOf(role)
 		d.wanted = d.waiting > 0 // what was declined may be of use now

@@ -92,19 +92,21 @@ func Place(offers []Offer, q Queue, p Policy) Plan {
 type placing struct {
 	q        *Queue
 	p        *Policy
-	cluster  *fit.Cluster
+	cluster  *clusters
 	agents   []fit.Agent
 	byID     map[string]*fit.Agent
 	ledger   *ledger
 	turn     *turn
 	launches map[int][]Launch // by agent
 	blocked  []fit.Demand     // one of each kind
-	seen     map[string]shortage
-	heads    map[string]*head   // the first blocked job of each role
-	tries    map[string]int     // jobs of each role for which places ahead were sought
-	yielded  map[int]string     // agents claimed for another role, and why
-	left     []fit.Agent        // what agents that offer nothing had free
-	groups   map[group][]string // agents that this plan gave to tasks of groups
+	seen     map[kind]shortage
+	heads    map[string]*head    // the first blocked job of each role
+	first    map[string]shortage // strict roles with a job that waits, and why the others do
+	tries    map[string]int      // jobs of each role for which places ahead were sought
+	yielded  map[int]string      // agents claimed for another role, and why
+	left     []fit.Agent         // what agents that offer nothing had free
+	groups   map[group][]string  // agents that this plan gave to tasks of groups
+	closing  bool                // maintenance of an agent is planned
 	plan     Plan
 }
 
@@ -125,26 +127,33 @@ func newPlacing(offers []Offer, q *Queue, p *Policy) *placing {
 	}
 	pl := &placing{
 		left: left, tries: map[string]int{}, groups: map[group][]string{},
-		q: q, p: p, cluster: fit.NewCluster(agents, p.Fit, q.Now), ledger: newLedger(p.Roles, q.Running),
-		byID: map[string]*fit.Agent{}, launches: map[int][]Launch{}, seen: map[string]shortage{}, heads: map[string]*head{}, yielded: map[int]string{},
+		q: q, p: p, cluster: newClusters(agents, p, q.Now), ledger: newLedger(p.Roles, q.Running),
+		byID: map[string]*fit.Agent{}, launches: map[int][]Launch{}, seen: map[kind]shortage{}, heads: map[string]*head{}, first: map[string]shortage{}, yielded: map[int]string{},
 	}
-	pl.agents = pl.cluster.Agents()
+	pl.agents = pl.cluster.agents
 	pl.ledger.agents = pl.agents
 	pl.cluster.Spare(portsNamed(q.Waiting))
 	for i := range pl.agents {
 		pl.byID[pl.agents[i].ID] = &pl.agents[i]
+		pl.closing = pl.closing || !pl.agents[i].Unavailable.IsZero()
 	}
-	pl.turn = newTurn(q, pl.ledger)
+	pl.turn = newTurn(q, p, pl.ledger)
 	return pl
 }
 
 // place gives the job's tasks their places, all or as many as it may have.
 func (pl *placing) place(j *Job) {
+	if pl.inLine(j) {
+		return
+	}
 	d := j.demand(pl.p, pl.byID, pl.groups[groupOf(j.Spec)]...)
 	if h := pl.heads[j.Spec.Role]; h != nil {
 		d.Beyond = d.Runs == 0 || pl.q.Now.Add(d.Runs).After(h.start)
 	}
-	key := keyOf(&d, j.Spec)
+	if !pl.closing {
+		d.Runs = 0 // how long a task runs matters where an agent goes away
+	}
+	key := j.kindOf(&d)
 	if why, tried := pl.seen[key]; tried { // what did not fit a moment ago does not fit now
 		pl.wait(j, len(j.Tasks), why)
 		return
@@ -155,6 +164,7 @@ func (pl *placing) place(j *Job) {
 		pl.launch(j, spots, types)
 		return
 	}
+	pl.line(j)
 	var why shortage
 	if !quota {
 		why = b.beside(pl.explain(j, &d))
@@ -176,7 +186,10 @@ func (pl *placing) place(j *Job) {
 	if _, may, _ := pl.ledger.narrow(j.Spec.Role, j.Spec.Request); !j.Spec.Gang {
 		need = min(need, may)
 	}
-	if need = pl.yield(j, &d, need); need > 0 {
+	if left := pl.yield(j, &d, min(need, missing)); left > 0 {
+		if !j.Spec.Gang {
+			need = left
+		}
 		pl.ahead(j, &d, need)
 	}
 	pl.blocked = append(pl.blocked, d)
@@ -204,9 +217,26 @@ func (pl *placing) wait(j *Job, missing int, why shortage) {
 	pl.plan.Unplaced = append(pl.plan.Unplaced, Reason{Job: j.Spec.Name, Missing: missing, Tasks: j.Spec.Tasks, Lack: why.lack, Seen: why.seen, Turn: why.turn})
 }
 
-// keyOf tells demands apart that could find a place differently.
-func keyOf(d *fit.Demand, s *job.Spec) string {
-	key := d.Key()
+// kind tells demands apart that could find a place differently.
+type kind struct {
+	wish   string
+	runs   time.Duration
+	beyond bool
+}
+
+func (j *Job) kindOf(d *fit.Demand) kind {
+	k := kind{wish: j.wish, runs: d.Runs, beyond: d.Beyond}
+	if k.wish == "" || len(j.Unfit) > 0 {
+		k.wish = wishOf(d, j.Spec)
+	}
+	return k
+}
+
+// wishOf is what of a kind never changes.
+func wishOf(d *fit.Demand, s *job.Spec) string {
+	still := *d
+	still.Runs, still.Beyond = 0, false
+	key := still.Key()
 	if s.Gang {
 		key += "gang"
 	}

@@ -9,10 +9,11 @@ import (
 	"mesos-gpu/job"
 )
 
-// defaultFit leaves agents whole for those who want many GPUs of one.
-const defaultFit = "binpack"
+// defaultFit keeps room for what usually runs. As long as nobody knows what
+// does, it packs agents full.
+const defaultFit = "headroom"
 
-// setDefaults packs agents full, and treats all roles alike.
+// setDefaults keeps room for the usual tasks, and treats all roles alike.
 func (p *Policy) setDefaults() {
 	if p.Fit.Name == "" {
 		p.Fit.Name = defaultFit

@@ -22,7 +22,7 @@ type unit struct {
 // preempt chooses the tasks that must go so that n tasks of the job fit: of
 // lower priority, of the same role, and willing. The lowest priority goes
 // first, then the youngest; nobody goes whose place is not needed.
-func (pl *placing) preempt(c *fit.Cluster, j *Job, d *fit.Demand, n int, ending []Running) []Running {
+func (pl *placing) preempt(c *clusters, j *Job, d *fit.Demand, n int, ending []Running) []Running {
 	units := pl.units(j)
 	if len(units) == 0 {
 		return nil

@@ -1,7 +1,6 @@
 package sched
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -34,6 +33,8 @@ type Queue struct {
 // Job is a job with tasks that wait for a place.
 type Job struct {
 	Spec *job.Spec
+	// Submitted is when it came; zero is just now.
+	Submitted time.Time
 	// Tasks are those that wait, in index order.
 	Tasks []Waiting
 	// Beside are the agents of its tasks that are placed, and of those of its
@@ -41,6 +42,8 @@ type Job struct {
 	Beside []string
 	// Unfit keeps them off agents that their image cannot run on.
 	Unfit []job.Constraint
+	// wish is its wishOf, where somebody has found out: it takes long.
+	wish string
 }
 
 // Waiting is one task that wants a place.
@@ -70,23 +73,22 @@ type Running struct {
 }
 
 // turn hands out the jobs in the order in which they may choose: roles by
-// their share, within a role by priority, then by age.
+// their share, within a role by priority, then in the role's order.
 type turn struct {
 	jobs   []Job
 	queues map[string][]int
 	ledger *ledger
 }
 
-func newTurn(q *Queue, l *ledger) *turn {
+func newTurn(q *Queue, p *Policy, l *ledger) *turn {
 	t := &turn{jobs: q.Waiting, queues: map[string][]int{}, ledger: l}
 	for i := range q.Waiting {
 		role := q.Waiting[i].Spec.Role
 		t.queues[role] = append(t.queues[role], i)
 	}
-	for _, list := range t.queues {
-		slices.SortStableFunc(list, func(a, b int) int {
-			return cmp.Compare(q.Waiting[b].Spec.Priority, q.Waiting[a].Spec.Priority)
-		})
+	for name, list := range t.queues {
+		role := p.role(name)
+		slices.SortStableFunc(list, func(a, b int) int { return role.before(q.Now, &q.Waiting[a], &q.Waiting[b]) })
 	}
 	return t
 }

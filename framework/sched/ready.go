@@ -9,9 +9,10 @@ import (
 	"mesos-gpu/job"
 )
 
-// readyQueue is what may be placed now, as Place wants it.
+// readyQueue is what may be placed now, as Place wants it, but for the agents
+// that are known.
 func (s *State) readyQueue(now time.Time) Queue {
-	q := Queue{Now: now, Known: s.leftovers(now), AllShared: s.shared, Yielded: map[string]bool{}}
+	q := Queue{Now: now, AllShared: s.shared, Yielded: map[string]bool{}}
 	for id, at := range s.yielded {
 		if now.Sub(at) >= s.cfg.YieldEvery {
 			delete(s.yielded, id)
@@ -38,7 +39,7 @@ func (s *State) readyQueue(now time.Time) Queue {
 // ready are the tasks of a job that may start: those of a gang only when none
 // of it is still placed and none has to pause.
 func (s *State) ready(now time.Time, j *job.Job, groups map[group][]string) Job {
-	w := Job{Spec: &j.Spec, Unfit: unfits(j)}
+	w := Job{Spec: &j.Spec, Submitted: j.Submitted, Unfit: unfits(j)}
 	paused := false
 	for i := range j.Tasks {
 		switch t := &j.Tasks[i]; {
@@ -53,10 +54,24 @@ func (s *State) ready(now time.Time, j *job.Job, groups map[group][]string) Job 
 	if j.Spec.Gang && (paused || len(w.Beside) > 0) {
 		w.Tasks = nil
 	}
+	if len(w.Tasks) > 0 {
+		w.wish = s.wishOf(&w)
+	}
 	if j.Spec.Group != "" {
 		w.Beside = groups[groupOf(&j.Spec)]
 	}
 	return w
+}
+
+// wishOf finds out once what a job's demand is.
+func (s *State) wishOf(j *Job) string {
+	wish, known := s.wishes[j.Spec.Name]
+	if !known {
+		d := (&Job{Spec: j.Spec}).demand(&s.cfg.Policy, nil)
+		wish = wishOf(&d, j.Spec)
+		s.wishes[j.Spec.Name] = wish
+	}
+	return wish
 }
 
 // group names jobs whose tasks constraints count together.
@@ -133,13 +148,23 @@ func preemptible(q *Queue) bool {
 	})
 }
 
+// mayPreempt is preemptible as far as a glance tells.
+func (s *State) mayPreempt() bool {
+	return slices.ContainsFunc(s.queue, func(name string) bool { return s.jobs[name].Spec.Preemptible })
+}
+
 // stillThere is how long what an agent had free counts as such when it is not
 // offered any more: others may have taken it.
 const stillThere = time.Minute
 
-// leftovers is known without what was seen too long ago.
+// leftovers is known without agents whose offers are in hand, and without what
+// was seen too long ago.
 func (s *State) leftovers(now time.Time) []fit.Agent {
-	all := s.known()
+	inHand := map[agentKey]bool{}
+	for _, h := range s.pool.offers {
+		inHand[agentKey{h.AgentID, h.Role}] = true
+	}
+	all := s.known(inHand)
 	for i := range all {
 		a := &all[i]
 		if s.agents[agentKey{a.ID, a.Role}].at.Add(stillThere).Before(now) {
@@ -150,20 +175,26 @@ func (s *State) leftovers(now time.Time) []fit.Agent {
 }
 
 // known joins what was offered with the master's list: an agent that others
-// use up is never offered, and has the type all the same.
-func (s *State) known() []fit.Agent {
-	all := make([]fit.Agent, 0, len(s.agents))
+// use up is never offered, and has the type all the same. Those to leave out
+// are.
+func (s *State) known(without map[agentKey]bool) []fit.Agent {
+	all := make([]fit.Agent, 0, max(len(s.agents)-len(without), 0))
 	listed := map[string]bool{}
 	for key, a := range s.agents {
-		a.TotalGPUs, a.AllShared = s.cluster[key.id].GPUs, s.shared[key.id]
 		listed[key.id] = true
-		all = append(all, a.Agent)
+		if !without[key] {
+			a.TotalGPUs, a.AllShared = s.cluster[key.id].GPUs, s.shared[key.id]
+			all = append(all, a.Agent)
+		}
 	}
 	for id, c := range s.cluster {
 		if listed[id] {
 			continue
 		}
 		for _, role := range s.roleNames() {
+			if without[agentKey{id, role}] {
+				continue
+			}
 			all = append(all, fit.Agent{
 				ID: id, Role: role, Hostname: c.Hostname, Types: c.Types, Inventory: c.Inventory, TotalGPUs: c.GPUs, AllShared: c.Shared,
 				Driver: c.Driver, CUDA: c.CUDA, Attributes: c.Attributes, Region: c.Region, Zone: c.Zone,
@@ -198,10 +229,5 @@ func (s *State) lastSeen() []fit.Agent {
 		held[agentKey{all[i].ID, all[i].Role}] = true
 		all[i].TotalGPUs, all[i].AllShared = s.cluster[all[i].ID].GPUs, s.shared[all[i].ID]
 	}
-	for _, a := range s.known() {
-		if !held[agentKey{a.ID, a.Role}] {
-			all = append(all, a)
-		}
-	}
-	return all
+	return append(all, s.known(held)...)
 }

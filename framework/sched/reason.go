@@ -146,14 +146,14 @@ func (s *State) drained(c *fit.Cluster, d *fit.Demand) string {
 type explained struct {
 	cluster *fit.Cluster
 	byID    map[string]*fit.Agent
-	why     map[string]shortage
+	why     map[kind]shortage
 }
 
 func (s *State) count(now time.Time) *explained {
 	if s.explained != nil {
 		return s.explained
 	}
-	e := &explained{cluster: fit.NewCluster(s.lastSeen(), s.cfg.Policy.Fit, now), byID: map[string]*fit.Agent{}, why: map[string]shortage{}}
+	e := &explained{cluster: fit.NewCluster(s.lastSeen(), s.cfg.Policy.Fit, now), byID: map[string]*fit.Agent{}, why: map[kind]shortage{}}
 	agents := e.cluster.Agents()
 	for i := range agents {
 		e.byID[agents[i].ID] = &agents[i]
@@ -180,7 +180,7 @@ func (s *State) explainer(now time.Time) func(*Job) shortage {
 			return l.shortage(j, l.tightest(j, b))
 		}
 		d.Request = narrowed
-		key := keyOf(&d, j.Spec)
+		key := kind{wish: wishOf(&d, j.Spec), runs: d.Runs}
 		why, ok := e.why[key]
 		if !ok || len(d.Beside) > 0 {
 			told := e.cluster.Explain(&d)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"mesos-gpu/framework/sched/fit"
 	"mesos-gpu/gpu"
@@ -21,6 +22,15 @@ type Role struct {
 	Weight float64
 	// Quota bounds what its tasks hold.
 	Quota Quota
+	// Order is that of its jobs of equal priority; "" is OldestFirst.
+	Order Order
+	// Patience is how long a job lets shorter ones go before under
+	// ShortestFirst; 0 is DefaultPatience.
+	Patience time.Duration
+	// Strict: nobody goes before a job that waits, whatever is free.
+	Strict bool
+	// Policy ranks the agents for its jobs; "" as for all.
+	Policy string
 }
 
 // Quota bounds the GPUs a role may hold, by type; AllTypes bounds them
@@ -85,6 +95,7 @@ func validateRoles(roles []Role) error {
 			errs = append(errs, fmt.Errorf("role %q stands twice", r.Name))
 		}
 		seen[r.Name] = true
+		errs = append(errs, r.validateOrder())
 		if !(r.Weight >= 0 && r.Weight <= 1e6) {
 			errs = append(errs, fmt.Errorf("role %q: weight %g is not between 0 and 1000000", r.Name, r.Weight))
 		}

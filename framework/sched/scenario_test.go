@@ -279,16 +279,23 @@ func (p *script) duration(text string) time.Duration {
 	return d
 }
 
-// parseRoles reads NAME:WEIGHT:QUOTA, the quota's entries with + between.
+// parseRoles reads NAME:WEIGHT:QUOTA:WISHES, the quota's entries and the
+// wishes (shortest, patience=, strict, policy=) with + between.
 func (p *script) parseRoles(args []string) Policy {
 	var roles []Role
 	for _, a := range args {
-		part := strings.SplitN(a+"::", ":", 4)
+		part := strings.SplitN(a+":::", ":", 5)
 		quota, err := ParseQuota(strings.ReplaceAll(part[2], "+", ","))
 		if err != nil {
 			p.t.Fatal(err)
 		}
-		roles = append(roles, Role{Name: part[0], Weight: float(part[1], 0), Quota: quota})
+		wishes := strings.Split(part[3], "+")
+		opt := options(wishes)
+		r := Role{Name: part[0], Weight: float(part[1], 0), Quota: quota, Strict: slices.Contains(wishes, "strict"), Patience: p.duration(opt["patience"]), Policy: opt["policy"]}
+		if slices.Contains(wishes, "shortest") {
+			r.Order = ShortestFirst
+		}
+		roles = append(roles, r)
 	}
 	policy := Policy{Roles: roles}
 	if err := CheckPolicy(policy); err != nil {

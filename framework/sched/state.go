@@ -18,11 +18,12 @@ type State struct {
 	now         time.Time // of the last step
 	jobs        map[string]*job.Job
 	tasks       map[string]taskRef
-	queue       []string  // names of jobs that have not ended, oldest first
-	ended       []string  // names of the others, in the order they ended
-	endedTasks  int       // tasks of those
-	newest      time.Time // submission of the newest job
-	live        int       // tasks that have not ended
+	wishes      map[string]string // wishOf the jobs in the queue that have waited
+	queue       []string          // names of jobs that have not ended, oldest first
+	ended       []string          // names of the others, in the order they ended
+	endedTasks  int               // tasks of those
+	newest      time.Time         // submission of the newest job
+	live        int               // tasks that have not ended
 	timers      map[string]*timer
 	reconcile   reconciliation
 	demands     map[string]*demand // by role
@@ -106,7 +107,7 @@ func New(cfg Config, past Past) *State {
 	cfg.setDefaults()
 	s := &State{
 		cfg: cfg, frameworkID: past.FrameworkID,
-		jobs: map[string]*job.Job{}, tasks: map[string]taskRef{}, timers: map[string]*timer{},
+		jobs: map[string]*job.Job{}, wishes: map[string]string{}, tasks: map[string]taskRef{}, timers: map[string]*timer{},
 		documents: map[string][]byte{}, agents: map[agentKey]seen{}, dirty: map[string]map[int]bool{},
 		demands: map[string]*demand{}, pool: pool{offers: map[string]held{}}, yielded: map[string]time.Time{}, workload: workload{kinds: map[string]*fit.Typical{}},
 	}

@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -196,17 +197,34 @@ func (s *State) forget(j *job.Job) {
 	s.changes.Removed = append(s.changes.Removed, j.Spec.Name)
 }
 
+// dequeue takes a job out of the queue, and reports whether it was there. The
+// queue is in the order of submission, and those at its begin end first.
+func (s *State) dequeue(j *job.Job) bool {
+	i, ok := slices.BinarySearchFunc(s.queue, j, func(name string, j *job.Job) int {
+		return cmp.Or(s.jobs[name].Submitted.Compare(j.Submitted), cmp.Compare(name, j.Spec.Name))
+	})
+	switch {
+	case !ok:
+		return false
+	case i < len(s.queue)/2:
+		copy(s.queue[1:i+1], s.queue[:i])
+		s.queue = s.queue[1:]
+	default:
+		s.queue = slices.Delete(s.queue, i, i+1)
+	}
+	return true
+}
+
 // settle moves a job that has ended out of the queue, and forgets those that
 // ended longest ago, but not this one.
 func (s *State) settle(j *job.Job) {
 	if !j.Terminal() {
 		return
 	}
-	i := slices.Index(s.queue, j.Spec.Name)
-	if i < 0 {
+	if !s.dequeue(j) {
 		return
 	}
-	s.queue = slices.Delete(s.queue, i, i+1)
+	delete(s.wishes, j.Spec.Name)
 	s.ended = append(s.ended, j.Spec.Name)
 	s.endedTasks += len(j.Tasks)
 	for len(s.ended) > 1 && s.endedTasks > s.cfg.KeepEnded {

@@ -20,7 +20,7 @@ func (pl *placing) yield(j *Job, d *fit.Demand, missing int) int {
 	if j.Spec.Request.GPUs == 0 || len(pl.p.Roles) < 2 {
 		return missing
 	}
-	for _, role := range pl.othersWithMore(j.Spec.Role) {
+	for _, role := range pl.othersWithMore(j) {
 		theirs := *d
 		theirs.Role, theirs.Beside, theirs.Beyond = role, nil, false
 		spots := pl.cluster.Fill(&theirs, missing)
@@ -44,12 +44,15 @@ func (pl *placing) waitedFor(spots []fit.Spot) bool {
 	return slices.ContainsFunc(spots, func(s fit.Spot) bool { return pl.q.Yielded[pl.agents[s.Agent].ID] })
 }
 
-// othersWithMore are the roles that hold more for their weight, most first.
-func (pl *placing) othersWithMore(role string) []string {
-	mine := pl.ledger.share(role)
+// othersWithMore are the roles that hold more for their weight, most first. For
+// a gang they are also those that hold as much and come later by name: two gangs
+// that each need what both roles were offered would wait for each other.
+func (pl *placing) othersWithMore(j *Job) []string {
+	mine := pl.ledger.share(j.Spec.Role)
 	var others []string
 	for _, r := range pl.p.Roles {
-		if r.Name != role && pl.ledger.share(r.Name) > mine {
+		more := cmp.Compare(pl.ledger.share(r.Name), mine)
+		if more > 0 || j.Spec.Gang && more == 0 && r.Name > j.Spec.Role {
 			others = append(others, r.Name)
 		}
 	}

@@ -10,26 +10,6 @@ import (
 	"mesos-gpu/gpu"
 )
 
-func BenchmarkOpenbBinpack(b *testing.B)  { benchOpenb(b, "binpack") }
-func BenchmarkOpenbSpread(b *testing.B)   { benchOpenb(b, "spread") }
-func BenchmarkOpenbFGD(b *testing.B)      { benchOpenb(b, "fgd") }
-func BenchmarkOpenbTopology(b *testing.B) { benchOpenb(b, "topology") }
-
-// benchOpenb places the recorded tasks, 1.3 times what the cluster holds, one
-// by one. A decision is a task that is placed or refused.
-func benchOpenb(b *testing.B, policy string) {
-	o := readOpenb(b, nil)
-	arrivals := o.arrivals(rand.New(rand.NewSource(42)))
-	p := Policy{Name: policy, Typical: o.typical()}
-	measure(b, func() int {
-		c := NewCluster(o.agents, p, time.Time{})
-		for i := range arrivals {
-			c.Fill(&arrivals[i], 1)
-		}
-		return len(arrivals)
-	})
-}
-
 // measure reports what one decision costs.
 func measure(b *testing.B, pass func() (decisions int)) {
 	b.Helper()

@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"maps"
 	"math"
 	"math/bits"
 	"slices"
@@ -31,12 +32,15 @@ type Cluster struct {
 	glances []glance
 	holds   []hold
 	ranks   rankings
+	// companies are who the policy put on each agent, if it asks.
+	companies []company
 	// scratch
 	mask   []uint64
 	slots  []int
 	chosen []int
 	ways   []way
 	sketch []part
+	levels []float64
 }
 
 // room is what one agent has free.
@@ -96,7 +100,10 @@ func NewCluster(agents []Agent, p Policy, now time.Time) *Cluster {
 	if !c.policy.typical {
 		p.Typical = nil
 	}
-	c.world.frag = newFragments(c.world, p.Typical)
+	c.world.frag = newFragments(c.world, p.Typical, c.policy.feeds)
+	if c.policy.feeds {
+		c.world.frag.survey(c)
+	}
 	for i := range c.rooms {
 		c.rate(i)
 	}
@@ -175,6 +182,9 @@ func (c *Cluster) Clone() *Cluster {
 		world: c.world, policy: c.policy, now: c.now,
 		rooms: slices.Clone(c.rooms), whole: slices.Clone(c.whole), parts: slices.Clone(c.parts), alls: slices.Clone(c.alls),
 		plain: slices.Clone(c.plain), glances: slices.Clone(c.glances), holds: slices.Clone(c.holds),
+	}
+	for _, of := range c.companies {
+		d.companies = append(d.companies, maps.Clone(of))
 	}
 	d.ranks.start(len(d.rooms))
 	return d

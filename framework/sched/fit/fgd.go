@@ -14,6 +14,9 @@ import (
 // use none.
 type fragments struct {
 	on      bool
+	feeds   bool // see headroom.go
+	parts   bool // some devices are shared: see survey
+	large   size
 	weight  float64
 	typical []typical
 	cpus    []int64 // what typical tasks need, sorted, each once
@@ -33,17 +36,19 @@ type typical struct {
 	shared bool // it wants parts
 	share  gpu.Share
 	wish   *wish
+	press  float64 // see bind
 }
 
 // profile is what the typical tasks that an agent has the CPUs and memory for
 // make of its GPUs. Agents of a kind with like amounts share it.
 type profile struct {
-	one  []float64 // weight of tasks of one GPU that take a slot of that level
-	many []float64 // weight of tasks of several GPUs by how many are free, up to the most that one takes
+	one    []float64 // weight of tasks of one GPU that take a slot of that level
+	many   []float64 // weight of tasks of several GPUs by how many are free, up to the most that one takes
+	hungry []hungry
 }
 
-func newFragments(w *world, list []Typical) *fragments {
-	f := &fragments{of: map[uint64]*profile{}}
+func newFragments(w *world, list []Typical, feeds bool) *fragments {
+	f := &fragments{feeds: feeds, of: map[uint64]*profile{}}
 	var millis []int
 	for _, t := range list {
 		d := &t.Demand
@@ -106,10 +111,12 @@ func (f *fragments) profile(w *world, r *room, free *amount) *profile {
 			for l := f.levels[t.milli]; int(l) <= f.millis; l++ {
 				p.one[l] += t.weight
 			}
+			p.feed(t, f.levels[t.milli])
 		default:
 			for n := t.gpus; n < len(p.many); n++ {
 				p.many[n] += t.weight
 			}
+			p.feed(t, f.levels[t.milli])
 		}
 	}
 	f.of[key] = p
@@ -171,9 +178,19 @@ func (c *Cluster) fragmentedAs(r *room, s *state) float64 {
 	p := f.profile(c.world, r, &s.free)
 	idle := float64(s.full) * wholeDevice
 	usable := idle * (p.one[f.levels[wholeDevice]] + p.many[min(s.full, f.gpus)])
+	levels := c.levels[:0]
+	if f.feeds {
+		levels = append(levels, make([]float64, f.millis+1)...)
+		levels[f.levels[wholeDevice]] = idle
+		c.levels = levels
+	}
 	part := func(share int32) {
+		l := f.levels[share]
 		idle += float64(share)
-		usable += float64(share) * p.one[f.levels[share]]
+		usable += float64(share) * p.one[l]
+		if f.feeds {
+			levels[l] += float64(share)
+		}
 	}
 	if r.partial > 0 {
 		for slot, p := range c.partsOf(r) {
@@ -184,6 +201,9 @@ func (c *Cluster) fragmentedAs(r *room, s *state) float64 {
 	}
 	if s.slot >= 0 {
 		part(s.share)
+	}
+	if f.feeds && idle > 0 {
+		usable -= hungerWeighs * p.starved(s.free.cpus, s.full, levels)
 	}
 	return idle*f.weight - usable
 }
@@ -218,16 +238,21 @@ func (c *Cluster) fragmentedMixed(r *room, free *amount, sketch []part) float64 
 			sum += idle * t.weight
 			continue
 		}
-		usable, slots := 0.0, 0
+		usable, slots, holds := 0.0, 0, 0.0
 		m := t.wish.on(r.kind, c.world)
 		for s, p := range sketch {
 			if m.mask[s/64]>>(s%64)&1 != 0 && c.usable(r, t, s, p) {
 				usable += float64(c.idleOf(r, s, p))
+				holds += c.holdsOf(r, t, s, p)
 				slots++
 			}
 		}
 		if slots < t.gpus {
 			usable = 0
+		}
+		if f.feeds && usable > 0 && t.need.cpus > 0 {
+			fed := float64(free.cpus) / float64(t.need.cpus) * float64(t.gpus)
+			usable -= hungerWeighs * usable * max(0, 1-fed/holds)
 		}
 		sum += (idle - usable) * t.weight
 	}
@@ -242,6 +267,20 @@ func (c *Cluster) usable(r *room, t *typical, s int, free part) bool {
 	}
 	all := c.alls[int(r.part)+s]
 	return t.shared && free.mem > 0 && r.kind.gives(int32(t.gpus)) && enough(t.share, r.kind, s, free, all)
+}
+
+// holdsOf is how many devices of the typical task a slot of which so much were
+// free would make.
+func (c *Cluster) holdsOf(r *room, t *typical, s int, free part) float64 {
+	if !c.isShared(r, s) {
+		return float64(free.mem) / float64(t.milli)
+	}
+	need := needs(t.share, r.kind, s, c.alls[int(r.part)+s])
+	n := float64(free.mem) / float64(need.mem)
+	if need.cores > 0 {
+		n = min(n, float64(free.cores)/float64(need.cores))
+	}
+	return n
 }
 
 // gain is FGD's score, 0 to 100, of a task that changes the fragmentation of

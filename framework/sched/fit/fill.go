@@ -17,7 +17,7 @@ func (c *Cluster) Fill(d *Demand, n int) []Spot {
 		return c.fillPerJob(d, cl, n)
 	}
 	var spots []Spot
-	if n == 1 && cl.uses == 0 { // an order that comes once is not worth a ranking
+	if n == 1 && cl.uses == 0 && !c.policy.lots { // an order that comes once is not worth a ranking
 		cl.uses++
 		if i := c.bestOnce(cl); i >= 0 {
 			spots = []Spot{c.take(i, cl)}
@@ -38,10 +38,24 @@ func (c *Cluster) Fill(d *Demand, n int) []Spot {
 	return spots
 }
 
+// Best says how well the best place for one task of the demand suits it, by
+// the policy: more is better, and 0 is that there is none. What its job's
+// other tasks demand is left out.
+func (c *Cluster) Best(d *Demand) int64 {
+	cl := c.class(d)
+	r := c.ranks.of(c, cl)
+	i := r.best(c, cl)
+	if i < 0 {
+		return 0
+	}
+	return r.rank[i]
+}
+
 // take gives one task its place on an agent that fits.
 func (c *Cluster) take(i int, cl *class) Spot {
 	r := &c.rooms[i]
 	spot := Spot{Agent: i, GPUs: int(cl.gpus)}
+	c.meet(i, cl, 1)
 	r.free = r.free.minus(cl.need)
 	if cl.ports > 0 {
 		spot.Ports, r.ports = takePorts(r.ports, int(cl.ports), cl.hosts, c.world.spared)
@@ -75,9 +89,10 @@ func (c *Cluster) choose(i int, cl *class) pick {
 
 // Undo gives back what Fill took for the demand.
 func (c *Cluster) Undo(d *Demand, spots []Spot) {
-	need := d.Amount.milli()
+	need, cl := d.Amount.milli(), c.class(d)
 	for i := range spots {
 		s := &spots[i]
+		c.meet(s.Agent, cl, -1)
 		r := &c.rooms[s.Agent]
 		r.free = r.free.plus(need)
 		c.returnPorts(r, s.Ports)

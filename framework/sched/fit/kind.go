@@ -35,6 +35,10 @@ type kind struct {
 	links  [][]int // between slots; nil where there are none
 	// alike is what fragments.alike found, once it was asked.
 	asked, alike bool
+	// scarce is what fragments.scarcity found, once it was asked: of GPUs that
+	// go whole, and of those that tasks share.
+	weighed bool
+	scarce  [2]float64
 }
 
 // slot is a device's place on its agent. Slots are in order of minor and UUID.

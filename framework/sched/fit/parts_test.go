@@ -45,6 +45,7 @@ func TestWherePartsComeFrom(t *testing.T) {
 		{"tight in cores", "binpack", []Agent{sharedBy("a", "9000/90", "9000/20")}, 1, gpu.Share{MemMiB: 1000, Cores: 20}, "a1 a0 a0 a0 a0"},
 		{"topology packs", "topology", []Agent{sharedBy("a", whole, used)}, 1, half, "a1 a0 a0"},
 		{"fgd without a workload packs", "fgd", []Agent{sharedBy("a", whole), sharedBy("b", used, whole)}, 1, half, "b0 a0 a0 b1 b1"},
+		{"headroom without a workload packs", "headroom", []Agent{sharedBy("a", whole), sharedBy("b", used, whole)}, 1, half, "b0 a0 a0 b1 b1"},
 		{"spread over devices and agents", "spread", []Agent{sharedBy("a", whole, whole), sharedBy("b", whole)}, 1, half, "a0 a1 b0 a0 a1 b0"},
 		{"spread goes where nobody is", "spread", []Agent{sharedBy("a", used, used, used), sharedBy("b", whole)}, 1, half, "b0 a0 a1 a2 b0"},
 		{"alone", "binpack", []Agent{sharedBy("a", used, whole, "16000/99", whole)}, 1, gpu.Share{Cores: 100}, "a1 a3"},
@@ -68,9 +69,11 @@ func TestWherePartsComeFrom(t *testing.T) {
 		})
 	}
 	// On a0, 4000 MiB would be left, which half a device does not fit into.
-	c := NewCluster([]Agent{sharedBy("a", used, whole)}, Policy{Name: "fgd", Typical: typical}, noon)
-	if spots := c.Fill(&Demand{Request: gpu.Request{GPUs: 1, Share: small}}, 1); len(spots) != 1 || spots[0].Parts[0].UUID != "a1" {
-		t.Errorf("fgd takes %+v, want of a1", spots)
+	for _, policy := range []string{"fgd", "headroom"} {
+		c := NewCluster([]Agent{sharedBy("a", used, whole)}, Policy{Name: policy, Typical: typical}, noon)
+		if spots := c.Fill(&Demand{Request: gpu.Request{GPUs: 1, Share: small}}, 1); len(spots) != 1 || spots[0].Parts[0].UUID != "a1" {
+			t.Errorf("%s takes %+v, want of a1", policy, spots)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package fit
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -10,9 +11,11 @@ import (
 type Policy struct {
 	// Name is one of Policies; empty is the first of them.
 	Name string
-	// Typical is the workload against which fgd measures fragmentation.
-	// Without one fgd places as binpack does.
+	// Typical is the workload for which headroom and fgd keep GPUs usable.
+	// Without one they place as binpack does.
 	Typical []Typical
+	// Seed is what lots are drawn by where the policy draws any.
+	Seed uint64
 }
 
 // Typical is a task that a cluster sees often. Of its demand the amount, the
@@ -35,38 +38,59 @@ type scorer struct {
 	// for several are: those with most left, or least.
 	share func(c *Cluster, i int, cl *class) int
 	roomy bool
-	// typical: it needs to know the typical tasks.
-	typical bool
+	// typical: it needs to know the typical tasks, company: who is on an agent.
+	typical, company bool
+	// feeds: GPUs are usable only as far as the CPUs go.
+	feeds bool
+	// costly: ranking takes longer than finding out which agents are equal.
+	costly bool
+	// lots are drawn among equals; else the first by id wins.
+	lots bool
+	seed uint64
+	// baseline: from the literature, to compare others with.
+	baseline bool
 }
 
 // scorers is the table of all policies.
 func scorers() []scorer {
 	return []scorer{
+		{name: "headroom", plain: fullest, rank: mostHeadroom, share: leastFragmentedShare, typical: true, feeds: true, costly: true},
 		{name: "binpack", plain: fullest, share: tightest},
 		{name: "spread", plain: emptiest, share: roomiest, roomy: true},
-		{name: "fgd", plain: fullest, rank: leastFragmented, share: leastFragmentedShare, typical: true},
-		{name: "topology", plain: fullest, rank: closest, share: tightest},
+		{name: "fgd", plain: fullest, rank: leastFragmented, share: leastFragmentedShare, typical: true, costly: true},
+		{name: "topology", plain: fullest, rank: closest, share: tightest, costly: true},
+		{name: "random", plain: fullest, rank: alike, share: anyShare, lots: true, baseline: true},
+		{name: "dotprod", plain: fullest, rank: leastAligned, share: tightest, baseline: true},
+		{name: "clustering", plain: fullest, rank: amongItsLike, share: tightest, company: true, baseline: true},
+		{name: "packing", plain: fullest, rank: mostPacked, share: tightest, baseline: true},
+		{name: "bestfit", plain: fullest, rank: leastLeft, share: tightest, baseline: true},
 	}
 }
 
-// Policies lists the names there are, the default first.
-func Policies() []string {
-	var names []string
-	for _, s := range scorers() {
-		names = append(names, s.name)
-	}
-	return names
-}
+// Policies lists those that a scheduler may use, the default first.
+func Policies() []string { return names(false) }
 
-// ParsePolicy returns the policy of that name. Its error names those there
-// are.
-func ParsePolicy(name string) (Policy, error) {
+// Baselines lists those from the literature, to compare others with. They
+// know of an agent's tasks only what the cluster itself placed.
+func Baselines() []string { return names(true) }
+
+func names(baseline bool) []string {
+	var list []string
 	for _, s := range scorers() {
-		if s.name == name {
-			return Policy{Name: name}, nil
+		if s.baseline == baseline {
+			list = append(list, s.name)
 		}
 	}
-	return Policy{}, fmt.Errorf("policy %q is none of %s", name, strings.Join(Policies(), ", "))
+	return list
+}
+
+// ParsePolicy returns the policy of that name, which is one of Policies. Its
+// error names those there are.
+func ParsePolicy(name string) (Policy, error) {
+	if list := Policies(); !slices.Contains(list, name) {
+		return Policy{}, fmt.Errorf("policy %q is none of %s", name, strings.Join(list, ", "))
+	}
+	return Policy{Name: name}, nil
 }
 
 // scorer finds the policy in the table; one of no known name is the default.
@@ -74,6 +98,7 @@ func (p *Policy) scorer() *scorer {
 	table := scorers()
 	for i := range table {
 		if table[i].name == p.Name {
+			table[i].seed = p.Seed
 			return &table[i]
 		}
 	}
@@ -99,15 +124,7 @@ func fullest(r *room, gpuMilli int64) int64 { return maxPlain + 1 - emptiest(r, 
 // rate brings up to date what is known of an agent whatever the task.
 func (c *Cluster) rate(i int) {
 	r := &c.rooms[i]
-	idle := int64(r.freeGPUs()) * wholeDevice
-	if r.partial > 0 {
-		for s, p := range c.partsOf(r) {
-			if p.mem > 0 && (!r.kind.divisible || p.mem < wholeDevice) {
-				idle += int64(c.idleOf(r, s, p))
-			}
-		}
-	}
-	c.plain[i] = c.policy.plain(r, idle)
+	c.plain[i] = c.policy.plain(r, c.idle(r))
 	c.glances[i] = glanceOf(r.free.cpus, r.freeGPUs()+min(r.partial, 1))
 	if c.world.frag.on {
 		r.before = c.fragmented(r)
@@ -141,12 +158,13 @@ func closest(c *Cluster, i int, cl *class) int64 {
 	if cl.gpus == 0 {
 		return c.plain[i]
 	}
+	r := &c.rooms[i]
 	k := c.plain[i] >> (links + 1 + broken)
-	if cl.shared {
+	switch {
+	case cl.shared && !r.kind.divisible:
 		return c.plain[i] + c.preferred(i, cl)
-	}
-	if !c.rooms[i].named {
-		return k + 1
+	case cl.shared || !r.named:
+		return k + 1 // as coarse as what is seen of whole devices
 	}
 	p := c.choose(i, cl)
 	good := min(int64(p.links), 1<<links-1) << 1

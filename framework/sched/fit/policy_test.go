@@ -13,7 +13,7 @@ import (
 )
 
 func TestPolicyNames(t *testing.T) {
-	if diff := cmp.Diff([]string{"binpack", "spread", "fgd", "topology"}, Policies()); diff != "" {
+	if diff := cmp.Diff([]string{"headroom", "binpack", "spread", "fgd", "topology"}, Policies()); diff != "" {
 		t.Errorf("policies (-want +got):\n%s", diff)
 	}
 	for _, name := range Policies() {
@@ -22,11 +22,17 @@ func TestPolicyNames(t *testing.T) {
 			t.Errorf("%s: got %+v, %v", name, p, err)
 		}
 	}
+	if diff := cmp.Diff([]string{"random", "dotprod", "clustering", "packing", "bestfit"}, Baselines()); diff != "" {
+		t.Errorf("baselines (-want +got):\n%s", diff)
+	}
+	if _, err := ParsePolicy("random"); err == nil {
+		t.Error("a scheduler may use random")
+	}
 	_, err := ParsePolicy("best")
-	if err == nil || err.Error() != `policy "best" is none of binpack, spread, fgd, topology` {
+	if err == nil || err.Error() != `policy "best" is none of headroom, binpack, spread, fgd, topology` {
 		t.Errorf("unknown name: %v", err)
 	}
-	if got := (&Policy{}).scorer().name; got != "binpack" {
+	if got := (&Policy{}).scorer().name; got != "headroom" {
 		t.Errorf("the default is %s", got)
 	}
 }
@@ -59,6 +65,8 @@ func TestPolicies(t *testing.T) {
 		{"most CPUs", "spread", []Agent{counted("a", 0, 2), counted("b", 0, 3)}, cpus, 4, "baba"},
 		{"none of the GPUs, spread", "spread", []Agent{counted("a", 9, 9), counted("b", 0, 1)}, cpus, 2, "ba"},
 		{"none of the GPUs, fgd", "fgd", []Agent{counted("a", 9, 9), counted("b", 0, 1)}, cpus, 2, "ba"},
+		{"none of the GPUs, headroom", "headroom", []Agent{counted("a", 9, 9), counted("b", 0, 1)}, cpus, 2, "ba"},
+		{"headroom without typical tasks", "headroom", []Agent{counted("a", 3, 1), counted("b", 2, 9)}, gpus, 4, "bbaa"},
 		{"fgd without typical tasks", "fgd", []Agent{counted("a", 3, 1), counted("b", 2, 9)}, gpus, 4, "bbaa"},
 		{"most links", "topology", []Agent{pair("a", "01"), pair("b", "01:2")}, Demand{Request: gpu.Request{GPUs: 2}}, 2, "ba"},
 		{"fewest broken", "topology", []Agent{pair("a", "01 12 23"), pair("b", "01")}, gpus, 2, "bb"},
@@ -84,7 +92,7 @@ func divisible(a Agent) Agent {
 }
 
 func TestSharesOfADevice(t *testing.T) {
-	for policy, want := range map[string]string{"binpack": "00 00 01 00", "spread": "00 01 02 01", "topology": "00 00 01 00"} {
+	for policy, want := range map[string]string{"binpack": "00 00 01 00", "spread": "00 01 02 01", "topology": "00 00 01 00", "headroom": "00 00 01 00"} {
 		c := NewCluster([]Agent{divisible(linked(repeat(3, v100), repeat(3, -1), ""))}, Policy{Name: policy}, noon)
 		got := ""
 		for _, milli := range []int{400, 300, 500, 300} {
@@ -104,7 +112,7 @@ func TestPartsOfDevicesCount(t *testing.T) {
 	share := func(milli int, of ...string) *Demand {
 		return &Demand{Request: gpu.Request{GPUs: 1, Devices: gpu.Devices{Include: of}, Share: Thousandths(milli)}}
 	}
-	for policy, want := range map[string]int{"binpack": 0, "spread": 1, "fgd": 0, "topology": 0} {
+	for policy, want := range map[string]int{"binpack": 0, "spread": 1, "fgd": 0, "topology": 0, "headroom": 0} {
 		a := divisible(linked(repeat(1, v100), repeat(1, -1), ""))
 		b := another(a, 1)
 		p := Policy{Name: policy, Typical: []Typical{{*share(300), 1}}}
@@ -164,7 +172,7 @@ func TestFGDByHand(t *testing.T) {
 // typical tasks.
 func TestFragmentsTwoWays(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := Policy{Name: "fgd"}
+		p := Policy{Name: from(t, "policy", "fgd", "headroom")}
 		for i := range rapid.IntRange(1, 6).Draw(t, "typical") {
 			d := Demand{Amount: Amount{CPUs: float64(rapid.IntRange(0, 4).Draw(t, "cpus")), MemMiB: float64(rapid.IntRange(0, 2).Draw(t, "mem"))}}
 			d.Request.GPUs = rapid.IntRange(0, 4).Draw(t, "gpus")
@@ -175,7 +183,7 @@ func TestFragmentsTwoWays(t *testing.T) {
 			p.Typical = append(p.Typical, Typical{d, float64(i + 1)})
 		}
 		a := divisible(linked(repeat(4, v100), repeat(4, -1), ""))
-		a.Free = Amount{CPUs: 6, MemMiB: 4}
+		a.Free = Amount{CPUs: float64(rapid.IntRange(0, 12).Draw(t, "free")), MemMiB: 4}
 		c := NewCluster([]Agent{a}, p, noon)
 		for range rapid.IntRange(0, 3).Draw(t, "tasks") {
 			d := &Demand{Amount: Amount{CPUs: 1, MemMiB: 1}, Request: gpu.Request{GPUs: rapid.IntRange(1, 2).Draw(t, "take")}}

@@ -284,6 +284,9 @@ func (m *pair) fill(t failer, d *Demand, n int) {
 		fresh.changed(i)
 	}
 	first := fresh.scoreEach(d)
+	if k := m.c.Best(d); (k > 0) != (first >= 0) || first >= 0 && k != fresh.score(first, fresh.class(d)) {
+		t.Fatalf("%+v suits its best place by %d, and agent %d scores most", d, k, first)
+	}
 	want := fresh.Fill(d, n)
 	if len(d.Constraints) == 0 && (len(want) > 0) != (first >= 0) || first >= 0 && len(d.Constraints) == 0 && want[0].Agent != first {
 		t.Fatalf("%+v goes to %+v, and agent %d scores most", d, want, first)

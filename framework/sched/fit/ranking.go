@@ -1,12 +1,21 @@
 package fit
 
+import "math/bits"
+
 // ranking remembers how good each agent is for one class, and learns of
 // changes from the cluster's log when it is asked again.
 type ranking struct {
 	rank []int64 // 0: does not fit
+	top  int     // of the best agent; none or unknown
 	seen int     // of the log
 	used int
 }
+
+// What top is if it is no agent: none fits, or one must look.
+const (
+	none    = -1
+	unknown = -2
+)
 
 // rankings are those of a cluster's classes, and the log of the agents that
 // changed. Rankings that have not been asked for long go first.
@@ -17,6 +26,7 @@ type rankings struct {
 	agents  int
 	most    int // rankings to keep
 	clock   int
+	draws   uint64 // of lots
 }
 
 // maxRanked bounds what all rankings of a cluster hold together, in agents.
@@ -71,6 +81,7 @@ func (r *ranking) update(c *Cluster, cl *class) {
 	s := &c.ranks
 	end := s.dropped + len(s.log)
 	if r.seen < s.dropped || end-r.seen >= s.agents {
+		r.top = unknown
 		c.world.states.begin(s.agents)
 		cpus, gpus := cl.least.cpus, cl.least.gpus
 		for i, g := range c.glances {
@@ -81,22 +92,67 @@ func (r *ranking) update(c *Cluster, cl *class) {
 		}
 	} else {
 		for _, i := range s.log[r.seen-s.dropped:] {
-			r.rank[i] = c.score(int(i), cl)
+			r.set(int(i), c.score(int(i), cl))
 		}
 	}
 	r.seen = end
 }
 
+// set notes how good one agent is now.
+func (r *ranking) set(i int, k int64) {
+	old := r.rank[i]
+	r.rank[i] = k
+	switch {
+	case r.top == unknown:
+	case i == r.top:
+		if k < old {
+			r.top = unknown
+		}
+	case k > 0 && (r.top == none || k > r.rank[r.top] || k == r.rank[r.top] && i < r.top):
+		r.top = i
+	}
+}
+
 // best is the agent that suits the class most, -1 if none does.
 func (r *ranking) best(c *Cluster, cl *class) int {
 	r.update(c, cl)
-	best, most := -1, int64(0)
-	for i, k := range r.rank {
-		if k > most {
-			best, most = i, k
+	if r.top == unknown {
+		most := int64(0)
+		r.top = none
+		for i, k := range r.rank {
+			if k > most {
+				r.top, most = i, k
+			}
+		}
+	}
+	if c.policy.lots && r.top >= 0 {
+		return c.anyOf(r.rank, r.rank[r.top])
+	}
+	return r.top
+}
+
+// anyOf is one of the agents of that rank, by lot.
+func (c *Cluster) anyOf(rank []int64, most int64) int {
+	best, n := -1, 0
+	for i, k := range rank {
+		if k == most {
+			if n++; c.lot(n) {
+				best = i
+			}
 		}
 	}
 	return best
+}
+
+// lot draws one of n: the nth of equals that are seen one by one takes the
+// place of those before it with that chance. Equal seeds draw the same.
+func (c *Cluster) lot(n int) bool {
+	c.ranks.draws++
+	x := c.policy.seed + c.ranks.draws*0x9e3779b97f4a7c15 // SplitMix64
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	hi, _ := bits.Mul64(x^x>>31, uint64(n))
+	return hi == 0
 }
 
 // bestOnce is what best says, found without a ranking.

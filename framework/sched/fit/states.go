@@ -69,7 +69,7 @@ func (c *Cluster) state(r *room) int32 {
 
 // scan is score for one of many agents: those in the same state share it.
 func (c *Cluster) scan(i int, cl *class) int64 {
-	if c.policy.rank == nil || cl.wish.named {
+	if !c.policy.costly || cl.wish.named {
 		return c.score(i, cl)
 	}
 	r := &c.rooms[i]

@@ -1,0 +1,211 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"mesos-gpu/framework/sim"
+)
+
+// Bounds of what takes long.
+const (
+	maxSeeds = 10_000
+	maxQueue = 10_000
+)
+
+type simulateFlags struct {
+	agents, tasks string
+	policies      []string
+	seed, seeds   string
+	arrival       string
+	plot          string
+	queue         int
+	timed         timedFlags
+}
+
+func (a *app) simulateCommand() *cobra.Command {
+	var f simulateFlags
+	c := &cobra.Command{
+		Use: "simulate", Short: "Judge placement policies on a recorded cluster", Args: args(),
+		Long: `Place recorded tasks on a recorded cluster, policy by policy, and say how much of its GPUs each brings into use.
+
+Files are CSV, plain or gzip, in the form of Alibaba's openb traces.`,
+		RunE: func(c *cobra.Command, _ []string) error { return a.simulate(c.Context(), &f) },
+	}
+	flags := c.Flags()
+	flags.StringVar(&f.agents, "agents", "", "the cluster: sn, cpu_milli, memory_mib, gpu, model")
+	flags.StringVar(&f.tasks, "tasks", "", "its tasks: name, cpu_milli, memory_mib, num_gpu, gpu_milli and, if any, gpu_spec")
+	flags.StringSliceVar(&f.policies, "policy", []string{sim.Policies()[0]}, "one or several of "+strings.Join(sim.Policies(), ", "))
+	flags.StringVar(&f.seeds, "seeds", "", "seeds of chance, FROM-TO")
+	flags.StringVar(&f.seed, "seed", "42", "one seed, where --seeds names none")
+	flags.StringVar(&f.arrival, "arrival", "fgd", "how tasks arrive: fgd, shuffled and one by one until they ask for 130 % of the GPUs; timed, when they did, and they end when they did (docs/queueing.md)")
+	flags.IntVar(&f.queue, "queue", 0, "how many tasks may wait, and the one goes first that the policy has the best place for, but after twice as many decisions the oldest")
+	flags.StringVar(&f.plot, "plot", "", "draw the allocation into this SVG file")
+	f.timed.register(flags)
+	a.jsonFlag(c)
+	return c
+}
+
+func (a *app) simulate(ctx context.Context, f *simulateFlags) error {
+	if f.arrival == "timed" {
+		return a.simulateTimed(ctx, f)
+	}
+	sweep, err := f.sweep()
+	if err != nil {
+		return &usageError{err}
+	}
+	if sweep.Trace, err = readTrace(f.agents, f.tasks); err != nil {
+		return err
+	}
+	runs := int64(len(sweep.Policies) * len(sweep.Seeds))
+	part, done := a.runsBar(runs)
+	sweep.Done = part
+	results, err := sweep.Run(ctx)
+	done()
+	if err != nil {
+		return fmt.Errorf("simulate: %w", err)
+	}
+	if f.plot != "" {
+		if err := plotInto(f.plot, filepath.Base(f.tasks), results); err != nil {
+			return err
+		}
+	}
+	switch {
+	case a.json && len(results) == 1:
+		return a.printJSON(results[0])
+	case a.json:
+		return a.printJSON(results)
+	default:
+		return a.allocations(results)
+	}
+}
+
+// sweep checks what the flags say before anything is read.
+func (f *simulateFlags) sweep() (*sim.Sweep, error) {
+	s := &sim.Sweep{Policies: f.policies, Queue: f.queue, Workers: runtime.GOMAXPROCS(0)}
+	if f.agents == "" || f.tasks == "" {
+		return nil, errors.New("--agents FILE and --tasks FILE say what to simulate")
+	}
+	if f.arrival != "fgd" {
+		return nil, fmt.Errorf("--arrival %q is none of fgd, timed", f.arrival)
+	}
+	if f.queue < 0 || f.queue > maxQueue {
+		return nil, fmt.Errorf("--queue %d is not 0 to %d", f.queue, maxQueue)
+	}
+	if len(f.policies) == 0 {
+		return nil, errors.New("--policy names none")
+	}
+	for _, name := range f.policies {
+		if err := sim.CheckPolicy(name); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	s.Seeds, err = seeds(cmp.Or(f.seeds, f.seed))
+	return s, err
+}
+
+// seeds reads "42" or "42-51".
+func seeds(text string) ([]int64, error) {
+	first, last, several := strings.Cut(text, "-")
+	if !several {
+		last = first
+	}
+	from, err := strconv.ParseUint(first, 10, 31)
+	if err != nil {
+		return nil, fmt.Errorf("seeds %q are no number from 0 to %d, nor FROM-TO", text, 1<<31-1)
+	}
+	to, err := strconv.ParseUint(last, 10, 31)
+	if err != nil {
+		return nil, fmt.Errorf("seeds %q are no number from 0 to %d, nor FROM-TO", text, 1<<31-1)
+	}
+	if to < from || to-from >= maxSeeds {
+		return nil, fmt.Errorf("seeds %q are not 1 to %d", text, maxSeeds)
+	}
+	var list []int64
+	for s := from; s <= to; s++ {
+		list = append(list, int64(s))
+	}
+	return list, nil
+}
+
+func readTrace(agents, tasks string) (*sim.Trace, error) {
+	cluster, err := readFile(agents, sim.ReadAgents)
+	if err != nil {
+		return nil, err
+	}
+	work, err := readFile(tasks, sim.ReadTasks)
+	if err != nil {
+		return nil, err
+	}
+	return sim.NewTrace(cluster, work)
+}
+
+func readFile[T any](path string, read func(r io.Reader, name string) ([]T, error)) ([]T, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return read(f, path)
+}
+
+// runsBar draws a bar that counts runs, where there is a terminal.
+func (a *app) runsBar(runs int64) (one, done func()) {
+	if !terminal(a.err) {
+		return nil, func() {}
+	}
+	made := int64(0)
+	show := func() {
+		fmt.Fprintf(a.err, "\rsimulating [%s] %d of %d runs", strings.Repeat("#", int(made*barWidth/runs))+strings.Repeat(" ", barWidth-int(made*barWidth/runs)), made, runs)
+	}
+	show()
+	return func() { made++; show() }, func() { fmt.Fprint(a.err, "\r\x1b[K") }
+}
+
+func plotInto(path, title string, results []sim.Result) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(sim.Plot(f, "GPUs in use by arrival: "+title, results), f.Close()); err != nil {
+		return fmt.Errorf("draw %s: %w", path, err)
+	}
+	return nil
+}
+
+// allocations prints a row a policy.
+func (a *app) allocations(results []sim.Result) error {
+	r := &results[0]
+	fmt.Fprintf(a.out, "%d agents, %d GPUs, %d tasks, seeds %d-%d: GPUs in use, in %% of all, by %% asked for\n\n", r.Agents, r.GPUs, r.Tasks, r.Seeds[0], r.Seeds[len(r.Seeds)-1])
+	head := []string{"POLICY"}
+	for _, arrival := range sim.Arrivals() {
+		head = append(head, fmt.Sprintf("%d", arrival))
+	}
+	head = append(head, "UNPLACED", "FRAGMENTED", "DECISIONS/S")
+	return a.table(strings.Join(head, "\t"), len(results), func(i int) string {
+		row := []string{results[i].Policy}
+		for _, arrival := range sim.Arrivals() {
+			c, ok := results[i].At(arrival)
+			row = append(row, meanAndSD(c, ok))
+		}
+		return strings.Join(append(row, fmt.Sprintf("%.0f", results[i].Unplaced.Mean), fmt.Sprintf("%.2f", results[i].Fragmentation.Mean), fmt.Sprintf("%.0f", results[i].DecisionsPerSecond)), "\t")
+	})
+}
+
+func meanAndSD(c sim.Cell, ok bool) string {
+	if !ok {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f (%.2f)", c.Mean, c.SD)
+}

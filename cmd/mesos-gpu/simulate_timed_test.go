@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"mesos-gpu/framework/journal"
+	"mesos-gpu/gpu"
+	"mesos-gpu/job"
+)
+
+// phillyTrace writes two virtual clusters of one agent each, and jobs of three.
+func phillyTrace(t *testing.T) (agents, tasks string) {
+	t.Helper()
+	dir := t.TempDir()
+	agents, tasks = filepath.Join(dir, "vc.csv"), filepath.Join(dir, "jobs.csv")
+	writeText(t, agents, "vc,node num\nx,1\ny,1\n")
+	writeText(t, tasks, `timestamp,duration,num_gpus,gpu_time,cluster
+2017-10-09 07:01:40,60.0,8,480.0,x
+2017-10-09 07:01:30,1000.0,8,8000.0,x
+2017-10-09 07:01:50,60.0,8,480.0,y
+2017-10-09 07:02:00,60.0,1,60.0,nobody
+2017-10-09 07:02:00,soon,1,60.0,x
+`)
+	return agents, tasks
+}
+
+func timed(t *testing.T, agents, tasks string, more ...string) timedReport {
+	t.Helper()
+	out, stderr, code := command(append([]string{"simulate", "--arrival", "timed", "--policy", "binpack", "--agents", agents, "--tasks", tasks, "--json"}, more...)...)
+	if code != 0 {
+		t.Fatalf("status %d: %s", code, stderr)
+	}
+	var got timedReport
+	if err := json.Unmarshal([]byte(out), &got); err != nil {
+		t.Fatalf("%v in %s", err, out)
+	}
+	return got
+}
+
+// TestTimedClusters: apart, the second job of x waits for the first; pooled it
+// has the agent of y, and y's job waits.
+func TestTimedClusters(t *testing.T) {
+	agents, tasks := phillyTrace(t)
+	apart := timed(t, agents, tasks, "--clusters", "own")
+	if apart.Jobs != 3 || apart.LeftOut != 1 || apart.GPUs != 16 || len(apart.Roles) != 2 {
+		t.Errorf("got %d jobs, %d left out, %d GPUs, %d roles", apart.Jobs, apart.LeftOut, apart.GPUs, len(apart.Roles))
+	}
+	if w := apart.Roles["x"].Wait.Max; w < 990 || w > 1000 {
+		t.Errorf("the second job of x waits %g s, the first runs 990 s more", w)
+	}
+	if w := apart.Roles["y"].Wait.Max; w > 1 {
+		t.Errorf("y has an agent of its own, and its job waits %g s", w)
+	}
+	pool := timed(t, agents, tasks)
+	if w := pool.Wait.Max; w < 50 || w > 52 {
+		t.Errorf("pooled, the last job waits %g s, the second ends after 50", w)
+	}
+	if pool.BoundMean > pool.Completion.Mean || pool.BoundMean < 300 {
+		t.Errorf("bound %g s, mean completion %g s", pool.BoundMean, pool.Completion.Mean)
+	}
+}
+
+func TestTimedTable(t *testing.T) {
+	agents, tasks := phillyTrace(t)
+	out, stderr, code := command("simulate", "--arrival", "timed", "--policy", "binpack", "--agents", agents, "--tasks", tasks, "--clusters", "shared", "--order", "shortest", "--run-times", "exact", "--preempt-for", "2m")
+	if code != 0 {
+		t.Fatal(stderr)
+	}
+	for _, want := range []string{"2 agents, 16 GPUs, 3 jobs", "1 left out", "role x", "role y", "8 GPUs", "P100"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	if !strings.Contains(stderr, `jobs.csv:6: duration "soon": want seconds`) {
+		t.Errorf("the bad row is not told: %s", stderr)
+	}
+}
+
+// TestTimedOpenb: tasks that came and left.
+func TestTimedOpenb(t *testing.T) {
+	agents, tasks := smallTrace(t)
+	writeText(t, tasks, "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,creation_time,deletion_time\na,1000,1024,4,1000,T4,5,105\nb,1000,1024,1,500,T4,15,115\nc,1000,1024,4,1000,,15,25\n")
+	r := timed(t, agents, tasks)
+	if r.Jobs != 3 || r.Wait.Max < 89 || r.Wait.Max > 91 || r.Types["T4"].Allocation <= r.Types["A10"].Allocation {
+		t.Errorf("b waits until a leaves, 90 s: got %+v, types %+v %+v", r.Wait, r.Types["T4"], r.Types["A10"])
+	}
+}
+
+// TestTimedJournal replays what a scheduler has recorded.
+func TestTimedJournal(t *testing.T) {
+	agents, _ := smallTrace(t)
+	path := filepath.Join(t.TempDir(), "scheduler.db")
+	j, err := journal.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin := time.Unix(1_700_000_000, 0)
+	var change journal.Change
+	for i, name := range []string{"one", "two", "running"} {
+		s := job.Spec{Name: name, Role: "r", Request: gpu.Request{GPUs: 4, Types: gpu.Types{Include: []string{"T4"}}}, Command: []string{"true"}}
+		s.SetDefaults()
+		task := job.Task{ID: name + ".0.1", Job: name, State: job.Finished, Started: begin.Add(time.Minute), Ended: begin.Add(2 * time.Minute)}
+		if name == "running" {
+			task.State, task.Ended = job.Running, time.Time{}
+		}
+		change.Jobs = append(change.Jobs, &job.Job{Spec: s, Submitted: begin.Add(time.Duration(i) * time.Second), Tasks: []job.Task{task}})
+		change.Tasks = append(change.Tasks, task)
+	}
+	if err := j.Commit(context.Background(), change); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r := timed(t, agents, path)
+	if r.Jobs != 2 || r.LeftOut != 1 || r.Roles["r"].Jobs != 2 || r.Wait.Max < 58 || r.Wait.Max > 60 {
+		t.Errorf("got %d jobs, %d left out, wait %+v", r.Jobs, r.LeftOut, r.Wait)
+	}
+}
+
+func TestTimedJobFile(t *testing.T) {
+	agents, _ := smallTrace(t)
+	path := filepath.Join(t.TempDir(), "job.yaml")
+	writeText(t, path, "name: train\ntasks: 3\ngpus: 4\nrun_time: 10m\ncommand: [sleep, 600]\n")
+	if r := timed(t, agents, path); r.Jobs != 1 || r.Completion.Max < 1200 || r.Completion.Max > 1202 {
+		t.Errorf("3 tasks of 4 GPUs on 8 take 20 minutes: got %+v", r.Completion)
+	}
+	writeText(t, path, "name: train\ngpus: 4\ncommand: [sleep, 600]\n")
+	if _, stderr, code := command("simulate", "--arrival", "timed", "--policy", "binpack", "--agents", agents, "--tasks", path); code == 0 || !strings.Contains(stderr, "neither run_time nor timeout") {
+		t.Errorf("status %d: %s", code, stderr)
+	}
+}
+
+func TestTimedMistakes(t *testing.T) {
+	agents, tasks := phillyTrace(t)
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--order", "lifo"}, `--order "lifo" is none of fifo, shortest`},
+		{[]string{"--run-times", "guess"}, `--run-times "guess" is none of`},
+		{[]string{"--clusters", "all"}, `--clusters "all" is none of`},
+		{[]string{"--policy", "fgd,spread"}, "takes one --policy"},
+		{[]string{"--patience", "-1h"}, "not below zero"},
+		{[]string{"--seeds", "1-3"}, "one --seed"},
+	} {
+		if _, stderr, code := command(append([]string{"simulate", "--arrival", "timed", "--policy", "binpack", "--agents", agents, "--tasks", tasks}, c.args...)...); code != 2 || !strings.Contains(stderr, c.want) {
+			t.Errorf("%v: status %d, %s, want %q", c.args, code, stderr, c.want)
+		}
+	}
+	if _, stderr, code := command("simulate", "--arrival", "timed", "--policy", "random", "--agents", agents, "--tasks", tasks); code == 0 || !strings.Contains(stderr, `policy "random" is none of`) {
+		t.Errorf("a baseline: status %d, %s", code, stderr)
+	}
+}

@@ -1,0 +1,137 @@
+package sched
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"mesos-gpu/framework/sched/fit"
+)
+
+// clusters are the agents, apart by the policy of the role that they are
+// offered to: a job's places are all in its own role's. Agents go by their
+// index in all of them together.
+type clusters struct {
+	agents []fit.Agent
+	parts  []*fit.Cluster
+	roles  map[string]int // role → part; of any other, the first
+	homes  []home         // by agent; nil where there is one part
+	global [][]int        // by part and index there
+}
+
+// home is where an agent is.
+type home struct{ part, index int }
+
+func newClusters(agents []fit.Agent, p *Policy, now time.Time) *clusters {
+	c := &clusters{roles: map[string]int{}}
+	policies := []string{p.Fit.Name}
+	for i := range p.Roles {
+		name := cmp.Or(p.Roles[i].Policy, p.Fit.Name)
+		at := slices.Index(policies, name)
+		if at < 0 {
+			at, policies = len(policies), append(policies, name)
+		}
+		c.roles[p.Roles[i].Name] = at
+	}
+	split := make([][]fit.Agent, len(policies))
+	for i := range agents {
+		at := c.roles[agents[i].Role]
+		split[at] = append(split[at], agents[i])
+	}
+	for at, name := range policies {
+		policy := p.Fit
+		policy.Name = name
+		c.parts = append(c.parts, fit.NewCluster(split[at], policy, now))
+	}
+	c.join()
+	return c
+}
+
+// join numbers the agents of all parts, by id and role as each part does.
+func (c *clusters) join() {
+	c.agents = c.parts[0].Agents()
+	if len(c.parts) == 1 {
+		return
+	}
+	for at, part := range c.parts {
+		c.global = append(c.global, make([]int, len(part.Agents())))
+		for i := range part.Agents() {
+			c.homes = append(c.homes, home{at, i})
+		}
+	}
+	agent := func(h home) *fit.Agent { return &c.parts[h.part].Agents()[h.index] }
+	slices.SortStableFunc(c.homes, func(x, y home) int {
+		a, b := agent(x), agent(y)
+		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Role, b.Role))
+	})
+	c.agents = make([]fit.Agent, len(c.homes))
+	for i, h := range c.homes {
+		c.agents[i], c.global[h.part][h.index] = *agent(h), i
+	}
+}
+
+// of is the part that has a role's agents.
+func (c *clusters) of(role string) *fit.Cluster { return c.parts[c.roles[role]] }
+
+func (c *clusters) home(i int) (*fit.Cluster, int) {
+	if c.homes == nil {
+		return c.parts[0], i
+	}
+	return c.parts[c.homes[i].part], c.homes[i].index
+}
+
+func (c *clusters) Fill(d *fit.Demand, n int) []fit.Spot {
+	spots := c.of(d.Role).Fill(d, n)
+	if c.homes != nil {
+		for i := range spots {
+			spots[i].Agent = c.global[c.roles[d.Role]][spots[i].Agent]
+		}
+	}
+	return spots
+}
+
+func (c *clusters) Undo(d *fit.Demand, spots []fit.Spot) {
+	if c.homes != nil {
+		spots = slices.Clone(spots)
+		for i := range spots {
+			spots[i].Agent = c.homes[spots[i].Agent].index
+		}
+	}
+	c.of(d.Role).Undo(d, spots)
+}
+
+func (c *clusters) Clone() *clusters {
+	d := *c
+	d.parts = make([]*fit.Cluster, len(c.parts))
+	for i, part := range c.parts {
+		d.parts[i] = part.Clone()
+	}
+	return &d
+}
+
+func (c *clusters) Explain(d *fit.Demand) fit.Shortage { return c.of(d.Role).Explain(d) }
+
+func (c *clusters) Useful(i int, d *fit.Demand) bool {
+	part, at := c.home(i)
+	return part == c.of(d.Role) && part.Useful(at, d)
+}
+
+func (c *clusters) Refusal(i int, d *fit.Demand) string {
+	part, at := c.home(i)
+	return part.Refusal(at, d)
+}
+
+// Spare has all parts leave the ports: see fit.Cluster.Spare.
+func (c *clusters) Spare(ports []int) {
+	for _, part := range c.parts {
+		part.Spare(ports)
+	}
+}
+
+func (c *clusters) Release(agentID, role string, h fit.Holding) {
+	c.of(role).Release(agentID, role, h)
+}
+
+func (c *clusters) Reserve(agentID, role string, h fit.Holding) {
+	c.of(role).Reserve(agentID, role, h)
+}

@@ -1,0 +1,296 @@
+package replay
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"mesos-gpu/job"
+)
+
+// Result is what a replay found. Times are in seconds.
+type Result struct {
+	Agents int `json:"agents"`
+	GPUs   int `json:"gpus"`
+	// Jobs have ended, Never found no place at all, Refused could not be
+	// submitted: Why says of one why.
+	Jobs    int    `json:"jobs"`
+	Tasks   int    `json:"tasks"`
+	Never   int    `json:"never_started"`
+	Refused int    `json:"refused"`
+	Why     string `json:"refused_because,omitempty"`
+	// Span is from the first arrival to the last end.
+	Span float64 `json:"span"`
+	// Wait is until the first task of a job starts, Completion until its last
+	// ends. Slowdown is Completion by how long the job runs, at least 10 s.
+	Wait       Stats `json:"wait"`
+	Completion Stats `json:"completion"`
+	Slowdown   Stats `json:"slowdown"`
+	// Run is how long jobs run where they never wait.
+	Run Stats `json:"run"`
+	// Allocation is the part of all GPUs over the span that was in use, in
+	// percent; Idle the part that was free while tasks waited; Broken of what
+	// was free the part that was on agents in use.
+	Allocation float64 `json:"allocation"`
+	Idle       float64 `json:"idle_while_waiting"`
+	Broken     float64 `json:"fragmentation"`
+	// Fairness is Jain's index of the roles' mean slowdowns: 1 is equal.
+	Fairness float64           `json:"fairness"`
+	Roles    map[string]*Group `json:"roles"`
+	Sizes    map[int]*Group    `json:"sizes"` // by GPUs
+	Types    map[string]*Type  `json:"types"`
+	// InUse is the mean of the GPUs in use in each hour (Config.Every) of the
+	// record.
+	InUse []float64 `json:"in_use"`
+	// Preemptions counts tasks, Lost is what they had done, in GPU seconds.
+	Preemptions int     `json:"preemptions"`
+	Lost        float64 `json:"lost_gpu_seconds"`
+	// Error is how far predictions were off.
+	Error *PredictionError `json:"prediction_error,omitempty"`
+	// Launches are tasks started, the others the scheduler's work.
+	Launches int `json:"launches"`
+	Cycles   int `json:"cycles"`
+	Steps    int `json:"steps"`
+	Offers   int `json:"offers"`
+
+	busy           float64 // GPU seconds
+	first          time.Duration
+	any            bool
+	used           int
+	broken, free   float64
+	idle           float64
+	wait, complete samples
+	slow, run      samples
+	frag           fragments
+	every          time.Duration
+	off            []float32 // of predictions: see history
+}
+
+// Group is the jobs of one role or size.
+type Group struct {
+	Jobs       int     `json:"jobs"`
+	GPUSeconds float64 `json:"gpu_seconds"`
+	Wait       Stats   `json:"wait"`
+	Completion Stats   `json:"completion"`
+	Slowdown   Stats   `json:"slowdown"`
+
+	wait, complete, slow samples
+}
+
+// Type is the GPUs of one model.
+type Type struct {
+	GPUs int `json:"gpus"`
+	// Allocation is as in Result.
+	Allocation float64 `json:"allocation"`
+
+	busy float64
+}
+
+// PredictionError says how far predictions were off.
+type PredictionError struct {
+	Jobs int `json:"jobs"`
+	// Median is of the factors between predicted and real run times, Within2
+	// the part of the jobs for which it is at most 2, in percent.
+	Median  float64 `json:"median_factor"`
+	Within2 float64 `json:"within_2x"`
+}
+
+func newResult(cfg *Config, m *master) *Result {
+	r := &Result{Agents: len(m.agents), Roles: map[string]*Group{}, Sizes: map[int]*Group{}, Types: map[string]*Type{}, every: cfg.Every}
+	for i := range m.agents {
+		a := &m.agents[i]
+		r.GPUs += a.GPUs
+		if a.GPUs == 0 {
+			continue
+		}
+		if r.Types[a.Model] == nil {
+			r.Types[a.Model] = &Type{}
+		}
+		r.Types[a.Model].GPUs += a.GPUs
+	}
+	r.frag.start(m)
+	return r
+}
+
+// pass takes in that nothing changes until a time.
+func (r *Result) pass(p *replay, until time.Duration) {
+	if !r.any {
+		r.any, r.first = true, until
+		return
+	}
+	from, used := p.now, float64(r.used)
+	seconds := (until - from).Seconds()
+	free := float64(r.GPUs - r.used)
+	r.busy += used * seconds
+	r.free += free * seconds
+	r.broken += float64(r.frag.broken) * seconds
+	if p.waiting > 0 {
+		r.idle += free * seconds
+	}
+	for from < until {
+		at := int(from / r.every)
+		end := min(until, time.Duration(at+1)*r.every)
+		for len(r.InUse) <= at {
+			r.InUse = append(r.InUse, 0)
+		}
+		r.InUse[at] += used * (end - from).Seconds() / r.every.Seconds()
+		from = end
+	}
+}
+
+func (r *Result) refuse(err error) {
+	if r.Refused++; r.Why == "" {
+		r.Why = err.Error()
+	}
+}
+
+func (r *Result) launch(p *replay, t *running) {
+	r.Launches++
+	r.used += t.room.gpus.count()
+	r.frag.change(t.agent, t.room.gpus.count())
+}
+
+func (r *Result) end(p *replay, t *running, state job.State) {
+	gpus := t.room.gpus.count()
+	r.used -= gpus
+	r.frag.change(t.agent, -gpus)
+	held := (p.now - t.start).Seconds() * float64(gpus)
+	if gpus > 0 {
+		r.Types[p.master.agents[t.agent].Model].busy += held
+	}
+	if state == job.Killed {
+		r.Preemptions++
+		r.Lost += held
+	}
+}
+
+func (r *Result) done(p *replay, l *live) {
+	r.Jobs++
+	r.Tasks += l.Spec.Tasks
+	run := l.longest().Seconds()
+	wait, complete := (l.start - l.Arrives).Seconds(), (p.now - l.Arrives).Seconds()
+	slow := max(complete/max(run, 10), 1)
+	r.wait.add(wait)
+	r.complete.add(complete)
+	r.slow.add(slow)
+	r.run.add(run)
+	area := 0.0
+	for i := range l.Spec.Tasks {
+		area += l.runs(i).Seconds() * float64(l.Spec.Request.GPUs)
+	}
+	for _, g := range []*Group{groupIn(r.Roles, l.Spec.Role), groupIn(r.Sizes, l.gpus())} {
+		g.Jobs++
+		g.GPUSeconds += area
+		g.wait.add(wait)
+		g.complete.add(complete)
+		g.slow.add(slow)
+	}
+}
+
+func groupIn[K comparable](groups map[K]*Group, key K) *Group {
+	if groups[key] == nil {
+		groups[key] = &Group{}
+	}
+	return groups[key]
+}
+
+// finish ends a replay.
+func (r *Result) finish(p *replay) *Result {
+	r.Never = len(p.jobs)
+	r.Span = (p.now - r.first).Seconds()
+	r.off = p.history.off
+	r.sum()
+	return r
+}
+
+// Merge joins replays of clusters that have nothing to do with one another.
+func Merge(list ...*Result) *Result {
+	all := &Result{Roles: map[string]*Group{}, Sizes: map[int]*Group{}, Types: map[string]*Type{}}
+	for _, r := range list {
+		all.add(r)
+	}
+	all.sum()
+	return all
+}
+
+func (r *Result) add(o *Result) {
+	r.Agents, r.GPUs, r.Jobs, r.Tasks, r.Never, r.Refused = r.Agents+o.Agents, r.GPUs+o.GPUs, r.Jobs+o.Jobs, r.Tasks+o.Tasks, r.Never+o.Never, r.Refused+o.Refused
+	r.Why, r.Span = cmp.Or(r.Why, o.Why), max(r.Span, o.Span)
+	r.Preemptions, r.Lost, r.off = r.Preemptions+o.Preemptions, r.Lost+o.Lost, append(r.off, o.off...)
+	r.Launches, r.Cycles, r.Steps, r.Offers = r.Launches+o.Launches, r.Cycles+o.Cycles, r.Steps+o.Steps, r.Offers+o.Offers
+	r.busy, r.idle, r.free, r.broken = r.busy+o.busy, r.idle+o.idle, r.free+o.free, r.broken+o.broken
+	r.wait.merge(&o.wait)
+	r.complete.merge(&o.complete)
+	r.slow.merge(&o.slow)
+	r.run.merge(&o.run)
+	for name, g := range o.Roles {
+		groupIn(r.Roles, name).add(g)
+	}
+	for gpus, g := range o.Sizes {
+		groupIn(r.Sizes, gpus).add(g)
+	}
+	for model, t := range o.Types {
+		if r.Types[model] == nil {
+			r.Types[model] = &Type{}
+		}
+		r.Types[model].GPUs += t.GPUs
+		r.Types[model].busy += t.busy
+	}
+	for i, x := range o.InUse {
+		if i == len(r.InUse) {
+			r.InUse = append(r.InUse, 0)
+		}
+		r.InUse[i] += x
+	}
+}
+
+func (g *Group) add(o *Group) {
+	g.Jobs += o.Jobs
+	g.GPUSeconds += o.GPUSeconds
+	g.wait.merge(&o.wait)
+	g.complete.merge(&o.complete)
+	g.slow.merge(&o.slow)
+}
+
+// sum makes figures of what was counted.
+func (r *Result) sum() {
+	r.Wait, r.Completion, r.Slowdown, r.Run = r.wait.stats(), r.complete.stats(), r.slow.stats(), r.run.stats()
+	if all := float64(r.GPUs) * r.Span; all > 0 {
+		r.Allocation, r.Idle = 100*r.busy/all, 100*r.idle/all
+		for _, t := range r.Types {
+			t.Allocation = 100 * t.busy / (float64(t.GPUs) * r.Span)
+		}
+	}
+	if r.free > 0 {
+		r.Broken = 100 * r.broken / r.free
+	}
+	sum, squares := 0.0, 0.0
+	for _, g := range r.Roles {
+		g.finish()
+		sum += g.Slowdown.Mean
+		squares += g.Slowdown.Mean * g.Slowdown.Mean
+	}
+	if squares > 0 {
+		r.Fairness = sum * sum / (float64(len(r.Roles)) * squares)
+	}
+	for _, g := range r.Sizes {
+		g.finish()
+	}
+	r.Error = errorOf(r.off)
+}
+
+func (g *Group) finish() {
+	g.Wait, g.Completion, g.Slowdown = g.wait.stats(), g.complete.stats(), g.slow.stats()
+}
+
+func errorOf(off []float32) *PredictionError {
+	if len(off) == 0 {
+		return nil
+	}
+	slices.Sort(off)
+	within, _ := slices.BinarySearch(off, 1.0000001)
+	return &PredictionError{
+		Jobs: len(off), Median: math.Exp2(float64(off[len(off)/2])), Within2: 100 * float64(within) / float64(len(off)),
+	}
+}

@@ -1,0 +1,88 @@
+package replay
+
+import (
+	"flag"
+	"fmt"
+	"iter"
+	"math/rand"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"mesos-gpu/framework/sched"
+)
+
+var whole = flag.Bool("whole", false, "BenchmarkScale up to 100,000 agents and a million tasks")
+
+// BenchmarkScale replays ten tasks for each agent of eight GPUs, on a cluster
+// that they just fill: arrivals each minute, ends every ten seconds.
+func BenchmarkScale(b *testing.B) {
+	sizes := []int{100, 1000}
+	if *whole {
+		sizes = []int{1000, 10_000, 100_000}
+	}
+	for _, n := range sizes {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			cluster, begun := agents(n), cpuSeconds(b)
+			for b.Loop() {
+				r, err := Run(Config{Agents: cluster}, scaleWorks(10*n))
+				if err != nil {
+					b.Fatal(err)
+				}
+				if r.Jobs != 10*n {
+					b.Fatalf("%d of %d jobs ended", r.Jobs, 10*n)
+				}
+				b.ReportMetric(float64(r.Cycles), "cycles")
+				b.ReportMetric(r.Allocation, "%GPUs")
+			}
+			b.ReportMetric(float64(10*n*b.N)/b.Elapsed().Seconds(), "decisions/s")
+			// of the processor's time, which other programs do not touch
+			b.ReportMetric(float64(10*n*b.N)/(cpuSeconds(b)-begun), "decisions/cpu-s")
+			b.ReportMetric(peakMiB(b), "peak-MiB")
+		})
+	}
+}
+
+// scaleWorks are made as they are asked for.
+func scaleWorks(n int) iter.Seq[Work] {
+	return func(yield func(Work) bool) {
+		rnd := rand.New(rand.NewSource(1))
+		for i := range n {
+			spec, err := NewSpec(fmt.Sprint("j", i), []int{1, 1, 2, 4, 8}[rnd.Intn(5)], 8, sched.Amount{CPUs: 4, MemMiB: 8192})
+			if err != nil {
+				panic(err) // agents have GPUs
+			}
+			runs := time.Duration(18+rnd.Intn(24)) * 10 * time.Second
+			if !yield(Work{Spec: spec, Arrives: time.Duration(i*20/n) * time.Minute, Runs: []time.Duration{runs}}) {
+				return
+			}
+		}
+	}
+}
+
+func cpuSeconds(b *testing.B) float64 {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano()).Seconds()
+}
+
+// peakMiB is the most memory that the process has had.
+func peakMiB(b *testing.B) float64 {
+	text, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		b.Skip("needs Linux's /proc")
+	}
+	for line := range strings.Lines(string(text)) {
+		var kib float64
+		if _, err := fmt.Sscanf(line, "VmHWM: %g kB", &kib); err == nil {
+			return kib / 1024
+		}
+	}
+	b.Fatal("/proc/self/status has no VmHWM")
+	return 0
+}

@@ -1,0 +1,91 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// Sweep is a number of runs of one trace: each policy with each seed.
+type Sweep struct {
+	Trace    *Trace
+	Policies []string
+	Seeds    []int64
+	// Queue is how many tasks may wait; below 2 none does.
+	Queue int
+	// Workers is how many runs go on at once; below 1 is one.
+	Workers int
+	// Done, if not nil, is called after each run, by one goroutine at a time.
+	Done func()
+}
+
+// Run makes all runs and returns one result a policy, in their order. It
+// stops between runs when ctx ends, with its error.
+func (s *Sweep) Run(ctx context.Context) ([]Result, error) {
+	for _, policy := range s.Policies {
+		if err := CheckPolicy(policy); err != nil {
+			return nil, err
+		}
+	}
+	if len(s.Seeds) == 0 {
+		return nil, errors.New("no seeds to run")
+	}
+	typical := s.Trace.Typical()
+	n := len(s.Policies) * len(s.Seeds)
+	runs, took := make([]*Run, n), make([]time.Duration, n)
+	next := make(chan int)
+	var (
+		group sync.WaitGroup
+		mu    sync.Mutex
+	)
+	for range max(1, min(s.Workers, n)) {
+		group.Go(func() {
+			for i := range next {
+				begin := time.Now()
+				runs[i] = s.Trace.Run(s.Policies[i/len(s.Seeds)], typical, s.Seeds[i%len(s.Seeds)], s.Queue)
+				took[i] = time.Since(begin)
+				if s.Done != nil {
+					mu.Lock()
+					s.Done()
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	err := feed(ctx, next, n)
+	group.Wait()
+	if err != nil {
+		return nil, err
+	}
+	return s.results(runs, took), nil
+}
+
+// feed hands out the numbers below n.
+func feed(ctx context.Context, next chan<- int, n int) error {
+	defer close(next)
+	for i := range n {
+		select {
+		case next <- i:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+func (s *Sweep) results(runs []*Run, took []time.Duration) []Result {
+	var list []Result
+	for p, policy := range s.Policies {
+		from, to := p*len(s.Seeds), (p+1)*len(s.Seeds)
+		r := summarize(s.Trace, policy, runs[from:to])
+		r.Queue = s.Queue
+		all := time.Duration(0)
+		for _, d := range took[from:to] {
+			all += d
+		}
+		r.DecisionsPerSecond = float64(r.Decisions) / max(all, 1).Seconds()
+		list = append(list, r)
+	}
+	return list
+}
