@@ -30,7 +30,7 @@ var (
 func exported(t *testing.T) labelsOf {
 	t.Helper()
 	all := labelsOf{"up": {"job": true, "instance": true}}
-	for _, file := range []string{"isolator/metrics/testdata/metrics.txt", "framework/metrics/testdata/some.txt"} {
+	for _, file := range []string{"isolator/metrics/testdata/metrics.txt", "isolator/metrics/testdata/parts.txt", "framework/metrics/testdata/some.txt"} {
 		for _, m := range sample.FindAllStringSubmatch(read(t, "../"+file), -1) {
 			labels := map[string]bool{"job": true, "instance": true} // of the scrape
 			for _, p := range pair.FindAllStringSubmatch(m[2], -1) {

@@ -14,11 +14,13 @@ import (
 
 	"mesos-gpu/executor/task"
 	"mesos-gpu/gpu"
+	"mesos-gpu/job"
 )
 
 // Share is what the agent's daemon says of a container with parts of devices.
 type Share struct {
-	Limit task.Limit
+	Method gpu.Method
+	Limit  task.Limit
 	// Warning, where set, is for who owns the task.
 	Warning string
 	// Devices are the host's.
@@ -66,6 +68,9 @@ func (c *Config) limited(ctx context.Context, t *task.Task) (warning string, err
 	s, err := c.Share(ctx, t.Container.Value)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", what, err)
+	}
+	if s.Method == gpu.HeldByDriver && t.Containerizer == job.Docker {
+		return "", fmt.Errorf("%s: the driver limits the Mesos agent's cgroups, and the Docker engine's containers are in none of them: use container: mesos, or --share-limit preload on the agent", what)
 	}
 	env := shareEnvironment(t.Parts, s.Devices)
 	for name, value := range s.Limit.Env {

@@ -12,6 +12,7 @@ import (
 
 	"mesos-gpu/executor/task"
 	"mesos-gpu/gpu"
+	"mesos-gpu/job"
 )
 
 func amount(name string, n float64) mesos.Resource {
@@ -83,6 +84,15 @@ func TestLimited(t *testing.T) {
 	cfg.Share = func(context.Context, string) (Share, error) { return Share{}, errors.New("MPS does not answer") }
 	if _, err := cfg.limited(t.Context(), shared()); err == nil || err.Error() != "hold task to its part of 1 GPU: MPS does not answer" {
 		t.Errorf("got %v", err)
+	}
+	cfg.Share = func(context.Context, string) (Share, error) { return Share{Method: gpu.HeldByDriver}, nil }
+	inDocker := shared()
+	inDocker.Containerizer = job.Docker
+	if _, err := cfg.limited(t.Context(), inDocker); err == nil || !strings.Contains(err.Error(), "use container: mesos") {
+		t.Errorf("a docker task by the driver's limit: got %v", err)
+	}
+	if _, err := cfg.limited(t.Context(), shared()); err != nil {
+		t.Errorf("a mesos task by the driver's limit: %v", err)
 	}
 	mount := task.Mount{Source: "/s", Target: "/t", ReadOnly: true}
 	cfg.Share = func(_ context.Context, container string) (Share, error) {

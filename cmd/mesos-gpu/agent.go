@@ -75,7 +75,7 @@ func (a *app) daemonCommand(common *agentFlags) *cobra.Command {
 			cfg.Log, cfg.AgentURL = log, agentURL(url)
 			cfg.Provider, cfg.Stock, cfg.Role = common.advertise == byProvider, common.stock, common.role
 			cfg.Share, cfg.ShareLimit, cfg.Scaling = common.share.list, common.share.limit, common.share.scaling
-			if cfg.Limiters, err = common.share.limiters(cfg.RuntimeDir, common.simulate != "", log); err != nil {
+			if cfg.Limiters, err = common.share.limiters(cfg.RuntimeDir, cfg.CgroupsRoot, common.simulate != "", log); err != nil {
 				return err
 			}
 			var known gpu.Host // once Open has returned, before which nobody asks

@@ -90,7 +90,7 @@ func (a *app) local(ctx context.Context, f localFlags) error {
 		ExecutorEnv: a.passed("DOCKER_HOST", "GODEBUG", "GORACE", "GOTRACEBACK",
 			"MESOS_GPU_LOG_SIZE", "MESOS_GPU_LOG_FILES", "MESOS_GPU_DOCKER_CONFIG", "MESOS_GPU_ALLOW_HOST_IPC"),
 	}
-	if cfg.Limiters, err = f.share.limiters(work, host.Simulated, log); err != nil {
+	if cfg.Limiters, err = f.share.limiters(work, "", host.Simulated, log); err != nil {
 		return errors.Join(err, release())
 	}
 	if !cfg.Isolate {

@@ -12,9 +12,12 @@ import (
 
 	"mesos-gpu/executor"
 	"mesos-gpu/executor/task"
+	"mesos-gpu/gpu"
 	"mesos-gpu/isolator/advertise"
 	"mesos-gpu/isolator/daemon"
+	"mesos-gpu/isolator/drivermem"
 	"mesos-gpu/isolator/mps"
+	"mesos-gpu/isolator/nvml"
 	"mesos-gpu/isolator/preload"
 	"mesos-gpu/isolator/share"
 	"mesos-gpu/isolator/socket"
@@ -29,21 +32,28 @@ type shareFlags struct {
 
 func (f *shareFlags) register(p *pflag.FlagSet) {
 	p.StringVar(&f.list, "share", share.NoDevices, "GPUs that several tasks may have parts of: minor numbers or UUIDs with commas between, all or none")
-	p.StringVar(&f.limit, "share-limit", share.Auto, "what holds tasks to their parts: auto, mig, mps, preload or none")
+	p.StringVar(&f.limit, "share-limit", share.Auto, "what holds tasks to their parts: auto (the strongest of those after it that serves docker tasks too), mig, mps, preload or none; or driver")
 	p.Float64Var(&f.scaling.Memory, "gpu-memory-scaling", 1, "memory that a shared GPU is offered as, for each MiB that it has; above 1 tasks together may ask for more than there is")
 	p.Float64Var(&f.scaling.Cores, "gpu-cores-scaling", 1, "the same for compute")
 	p.StringVar(&f.library, "share-library", preload.DefaultLibrary, "the library that holds tasks with --share-limit preload")
 	p.BoolVar(&f.exclusive, "mps-exclusive", false, "with MPS: keep processes that do not go through it from a shared GPU, by compute mode EXCLUSIVE_PROCESS")
 }
 
-// limiters are the methods that this program knows.
-func (f *shareFlags) limiters(runtimeDir string, simulated bool, log logrus.FieldLogger) ([]share.Limiter, error) {
+// limiters are the methods that this program knows. The driver's is for whom
+// names it: it holds no docker task.
+func (f *shareFlags) limiters(runtimeDir, cgroupsRoot string, simulated bool, log logrus.FieldLogger) ([]share.Limiter, error) {
 	byMPS, err := mps.New(mps.Config{Dir: filepath.Join(runtimeDir, "mps"), Simulated: simulated, Exclusive: f.exclusive, Log: log})
 	byPreload := preload.New(preload.Config{
 		Dir: filepath.Join(runtimeDir, "limits"), Library: f.library, Oversubscribe: f.scaling.Memory > 1,
 		Simulated: simulated && f.limit == share.Auto, // who names it may have a driver that is made up too
 	})
-	return []share.Limiter{share.NewMIG(), byMPS, byPreload}, err
+	all := []share.Limiter{share.NewMIG(), byMPS, byPreload}
+	if f.limit == string(gpu.HeldByDriver) {
+		all = append(all, drivermem.New(drivermem.Config{
+			Driver: nvml.NewMemoryLimits(nvml.Config{Log: log}), CgroupsRoot: cgroupsRoot, Compute: byPreload, Simulated: simulated,
+		}))
+	}
+	return all, err
 }
 
 // advertise adds to a machine what its flags and attributes say of sharing.
@@ -63,7 +73,7 @@ func (f *shareFlags) advertise(ctx context.Context, m *advertise.Machine, simula
 	if len(m.Shared) == 0 && f.limit == share.Auto {
 		return nil
 	}
-	all, err := f.limiters(daemon.DefaultRuntimeDir, simulated, log)
+	all, err := f.limiters(daemon.DefaultRuntimeDir, daemon.DefaultCgroupsRoot, simulated, log)
 	if err != nil {
 		return err
 	}
@@ -129,7 +139,7 @@ func shareOf(path string) func(context.Context, string) (executor.Share, error) 
 		if len(said.Parts) == 0 {
 			return executor.Share{}, errors.New("the agent daemon knows of no part that this container has: see its log")
 		}
-		answer := executor.Share{Warning: said.Warning, Limit: task.Limit{Env: said.Environment}}
+		answer := executor.Share{Method: said.Method, Warning: said.Warning, Limit: task.Limit{Env: said.Environment}}
 		for _, m := range said.Mounts {
 			answer.Limit.Mounts = append(answer.Limit.Mounts, task.Mount(m))
 		}

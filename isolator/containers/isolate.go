@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 
+	"mesos-gpu/gpu"
 	"mesos-gpu/isolator/ledger"
 )
 
@@ -25,6 +26,7 @@ func (c *Containers) Isolate(container string, pid int) error {
 	c.mu.Lock()
 	h, known := c.books.Get(container)
 	devices := c.books.Devices(container)
+	owner, parts := c.books.Parts(container)
 	way := append(c.above(container), confinement{cgroup: c.cgroup(container), devices: devices})
 	c.mu.Unlock()
 	if !known {
@@ -43,6 +45,13 @@ func (c *Containers) Isolate(container string, pid int) error {
 		return fmt.Errorf("isolate container %s: %w", container, err)
 	}
 	if err := c.cfg.Kernel.Enter(group, pid); err != nil {
+		return fmt.Errorf("isolate container %s: %w", container, err)
+	}
+	if c.cfg.Limiter.Method() != gpu.HeldByDriver {
+		return nil
+	}
+	// What the driver limits is the cgroup, which was not there before.
+	if err := c.readmit(owner, parts); err != nil {
 		return fmt.Errorf("isolate container %s: %w", container, err)
 	}
 	return nil

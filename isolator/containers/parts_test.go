@@ -1,6 +1,7 @@
 package containers_test
 
 import (
+	gocmp "cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,11 +22,12 @@ import (
 // says.
 type limiter struct {
 	share.None
+	method   gpu.Method
 	admitted map[string]int64
 	refuse   error
 }
 
-func (l *limiter) Method() gpu.Method { return gpu.HeldByPreload }
+func (l *limiter) Method() gpu.Method { return gocmp.Or(l.method, gpu.HeldByPreload) }
 
 func (l *limiter) Admit(_ context.Context, container string, parts []gpu.Part) (share.Setup, error) {
 	if l.refuse != nil {
@@ -183,4 +185,25 @@ func TestPartsAfterRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.has(t, "recovered without b", "a:60")
+}
+
+// A limit of the cgroup's is set again once the cgroup is there, and a container
+// that it cannot be set for does not start.
+func TestLimitOfTheCgroup(t *testing.T) {
+	m, l := sharing(t)
+	l.method = gpu.HeldByDriver
+	for _, c := range []string{"a", "b"} {
+		if _, err := m.Prepare(t.Context(), containers.Launch{Container: c, Resources: part(40, 30)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	clear(l.admitted)
+	if err := m.Isolate("a", 4711); err != nil {
+		t.Fatal(err)
+	}
+	l.has(t, "a has its cgroup", "a:40")
+	l.refuse = errors.New("the driver does not answer")
+	if err := m.Isolate("b", 4712); !errors.Is(err, l.refuse) {
+		t.Errorf("got %v", err)
+	}
 }

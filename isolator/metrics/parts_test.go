@@ -2,7 +2,7 @@ package metrics
 
 import (
 	"errors"
-	"strings"
+	"os"
 	"testing"
 	"time"
 
@@ -38,25 +38,12 @@ func TestParts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	measured := `agent="a",container="measured",framework="",gpu="GPU-a",job="j",model="V100",task="t"`
-	limited := `agent="a",container="limited",framework="",gpu="GPU-a",job="",model="V100",task="u"`
-	want := `
-# HELP mesos_gpu_share_cores Compute of the container's part of a shared device, in percent; 0 where it takes what others leave.
-# TYPE mesos_gpu_share_cores gauge
-mesos_gpu_share_cores{` + limited + `} 0
-mesos_gpu_share_cores{` + measured + `} 30
-# HELP mesos_gpu_share_memory_limit_bytes Memory of the container's part of a shared device.
-# TYPE mesos_gpu_share_memory_limit_bytes gauge
-mesos_gpu_share_memory_limit_bytes{` + limited + `} 200
-mesos_gpu_share_memory_limit_bytes{` + measured + `} 100
-# HELP mesos_gpu_share_memory_used_bytes Memory that the container uses of its part of a shared device.
-# TYPE mesos_gpu_share_memory_used_bytes gauge
-mesos_gpu_share_memory_used_bytes{` + measured + `} 40
-# HELP mesos_gpu_share_throttled_seconds_total Time for which the container was kept waiting so that it stays within its part.
-# TYPE mesos_gpu_share_throttled_seconds_total counter
-mesos_gpu_share_throttled_seconds_total{` + measured + `} 1.5
-`
-	if err := testutil.GatherAndCompare(registry, strings.NewReader(want),
+	want, err := os.Open("testdata/parts.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer want.Close()
+	if err := testutil.GatherAndCompare(registry, want,
 		"mesos_gpu_share_cores", "mesos_gpu_share_memory_limit_bytes", "mesos_gpu_share_memory_used_bytes", "mesos_gpu_share_throttled_seconds_total"); err != nil {
 		t.Error(err)
 	}
