@@ -125,7 +125,7 @@ func (a *app) simulateTimed(ctx context.Context, all *simulateFlags) error {
 		return err
 	}
 	begun := time.Now()
-	list, err := runCases(record.cases, policy, seed, f)
+	list, err := runCases(ctx, record.cases, policy, seed, f)
 	if err != nil {
 		return fmt.Errorf("simulate: %w", err)
 	}
@@ -144,7 +144,7 @@ func (a *app) simulateTimed(ctx context.Context, all *simulateFlags) error {
 }
 
 // runCases uses all cores.
-func runCases(cases []timedCase, policy string, seed int64, f *timedFlags) ([]*replay.Result, error) {
+func runCases(ctx context.Context, cases []timedCase, policy string, seed int64, f *timedFlags) ([]*replay.Result, error) {
 	list, errs := make([]*replay.Result, len(cases)), make([]error, len(cases))
 	free := make(chan struct{}, runtime.GOMAXPROCS(0))
 	var all sync.WaitGroup
@@ -152,7 +152,7 @@ func runCases(cases []timedCase, policy string, seed int64, f *timedFlags) ([]*r
 		free <- struct{}{}
 		all.Go(func() {
 			defer func() { <-free }()
-			cfg := replay.Config{Agents: c.agents, RunTimes: replay.RunTimes(f.runTimes), Short: f.short, Seed: seed}
+			cfg := replay.Config{Agents: c.agents, RunTimes: replay.RunTimes(f.runTimes), Short: f.short, Seed: seed, Stop: ctx.Err}
 			cfg.Sched.Policy.Fit.Name, cfg.Sched.Policy.Roles = policy, c.roles
 			list[i], errs[i] = replay.Run(cfg, c.works)
 		})

@@ -136,6 +136,18 @@ func TestTimedJobFile(t *testing.T) {
 	}
 }
 
+// TestTimedStops: an interrupt ends a replay.
+func TestTimedStops(t *testing.T) {
+	agents, tasks := phillyTrace(t)
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	var out, bad strings.Builder
+	code := run(ctx, []string{"simulate", "--arrival", "timed", "--policy", "binpack", "--agents", agents, "--tasks", tasks}, std{strings.NewReader(""), &out, &bad, func(string) string { return "" }})
+	if code == 0 || !strings.Contains(bad.String(), "context canceled") || out.Len() > 0 {
+		t.Errorf("status %d, %q, printed %q", code, bad.String(), out.String())
+	}
+}
+
 func TestTimedMistakes(t *testing.T) {
 	agents, tasks := phillyTrace(t)
 	for _, c := range []struct {

@@ -31,6 +31,9 @@ type Config struct {
 	// Ended, where set, is called with each job that ends, and when it started
 	// and ended.
 	Ended func(w *Work, started, ended time.Duration)
+	// Stop, where set, is asked at each moment whether to go on: an error ends
+	// the replay with it.
+	Stop func() error
 }
 
 // begin is the time of the record's first moment, for the scheduler: task ids
@@ -61,6 +64,11 @@ func (r *replay) run(works iter.Seq[Work]) (*Result, error) {
 				continue
 			}
 			return r.result.finish(r), nil
+		}
+		if r.cfg.Stop != nil {
+			if err := r.cfg.Stop(); err != nil {
+				return nil, err
+			}
 		}
 		if at < r.now {
 			return nil, fmt.Errorf("job %q arrives at %s, after one at %s: sort the record by arrival", coming.Spec.Name, at, r.now)
