@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/docker/docker/api/types/container"
-
 	"mesos-gpu/internal/need"
 	"mesos-gpu/internal/testimage"
 )
@@ -75,14 +73,8 @@ func TestContainersSeeTheirGPUOnly(t *testing.T) {
 	}
 	c.stop()
 	nothingLeft(t, work)
-	list, err := docker.ContainerList(t.Context(), container.ListOptions{All: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, left := range list {
-		if strings.Contains(left.Image, "mesos-gpu-e2e") {
-			t.Errorf("left container %v", left.Names)
-		}
+	if left := containersOf(t, docker, "mesos-gpu-e2e"); len(left) > 0 {
+		t.Errorf("left containers %v", left)
 	}
 }
 

@@ -25,6 +25,9 @@ import (
 // binary is mesos-gpu, built with the race detector for this run.
 var binary string
 
+// started is when this run began.
+var started = time.Now()
+
 func TestMain(m *testing.M) { os.Exit(testMain(m)) }
 
 func testMain(m *testing.M) int {

@@ -46,7 +46,8 @@ func executorOf(t *testing.T, task string) int {
 	return 0
 }
 
-// containersOf are the names of an image's containers, running or not.
+// containersOf are the names of an image's containers, running or not, but for
+// those that an earlier run, killed, left behind.
 func containersOf(t *testing.T, docker *client.Client, image string) []string {
 	t.Helper()
 	list, err := docker.ContainerList(t.Context(), container.ListOptions{All: true})
@@ -55,7 +56,7 @@ func containersOf(t *testing.T, docker *client.Client, image string) []string {
 	}
 	var names []string
 	for _, c := range list {
-		if strings.HasPrefix(c.Image, image) {
+		if strings.HasPrefix(c.Image, image) && c.Created >= started.Unix() {
 			names = append(names, strings.TrimPrefix(c.Names[0], "/"))
 		}
 	}

@@ -23,7 +23,6 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/httpcli/httpsched"
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler/calls"
-	"github.com/sirupsen/logrus"
 
 	"mesos-gpu/internal/reexec"
 	"mesos-gpu/isolator/simulated"
@@ -174,23 +173,9 @@ func TestForeignFramework(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := logrus.New()
-	log.SetOutput(t.Output())
-	ctx, cancel := context.WithCancel(t.Context())
-	up, ended := make(chan Addresses, 1), make(chan error, 1)
-	go func() {
-		ended <- Run(ctx, Config{
-			WorkDir: t.TempDir(), Host: host, API: "127.0.0.1:0", Master: "127.0.0.1:0", Agent: "127.0.0.1:0",
-			Binary: binary, Isolate: os.Geteuid() == 0, Log: log,
-		}, func(a Addresses) { up <- a })
-	}()
-	var at Addresses
-	select {
-	case at = <-up:
-	case err := <-ended:
-		t.Fatal(err)
-	}
+	at := startCluster(t, Config{Host: host})
 
+	ctx, cancel := context.WithCancel(t.Context())
 	s := &foreignScheduler{binary: binary, statuses: make(chan mesos.TaskStatus, 10), errs: make(chan error, 10)}
 	id := store.NewInMemorySingleton()
 	s.caller = callrules.New(callrules.WithFrameworkID(store.GetIgnoreErrors(id))).Caller(httpsched.NewCaller(httpcli.New(
@@ -222,7 +207,4 @@ func TestForeignFramework(t *testing.T) {
 	}
 	cancel()
 	<-over
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
-	"github.com/sirupsen/logrus"
 
 	"mesos-gpu/executor"
 	"mesos-gpu/executor/task"
@@ -43,37 +42,11 @@ func (held) Admit(_ context.Context, _ string, parts []gpu.Part) (share.Setup, e
 // of the third's there is nothing left until one of them ends. One that cannot
 // be held does not start.
 func TestTasksShareADevice(t *testing.T) {
-	binary, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	host, err := simulated.Host("2xV100", "share")
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := logrus.New()
-	log.SetOutput(t.Output())
-	ctx, cancel := context.WithCancel(t.Context())
-	up, ended := make(chan Addresses, 1), make(chan error, 1)
-	go func() {
-		ended <- Run(ctx, Config{
-			WorkDir: t.TempDir(), Host: host, API: "127.0.0.1:0", Master: "127.0.0.1:0", Agent: "127.0.0.1:0",
-			Binary: binary, Isolate: os.Geteuid() == 0, Log: log, Share: "0", Limiters: []share.Limiter{held{}},
-		}, func(a Addresses) { up <- a })
-	}()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
-	var at Addresses
-	select {
-	case at = <-up:
-	case err := <-ended:
-		ended <- nil
-		t.Fatal(err)
-	}
+	at := startCluster(t, Config{Host: host, Share: "0", Limiters: []share.Limiter{held{}}})
 	shared, whole := host.Devices[0], host.Devices[1]
 	part := func(mem int64, cores int) gpu.Part { return gpu.Part{UUID: shared.UUID, MemMiB: mem, Cores: cores} }
 	half := part(shared.MemMiB/2, 30)

@@ -91,14 +91,7 @@ func (c *Containers) admit(ctx context.Context, container string, parts []gpu.Pa
 			return share.Setup{}, &ledger.Refusal{Why: fmt.Sprintf("how much container %s has of device %s is not known: it was found again from its cgroup, and holds its part until it ends", container, p.UUID)}
 		}
 	}
-	if c.cfg.Limiter.Method() == gpu.NotHeld {
-		c.cfg.Log.WithField("container", container).Warn(share.Unlimited)
-	}
-	setup, err := c.cfg.Limiter.Admit(ctx, container, parts)
-	if err != nil {
-		return share.Setup{}, fmt.Errorf("hold container %s to its parts by %s: %w", container, c.cfg.Limiter.Method(), err)
-	}
-	return setup, nil
+	return share.Hold(ctx, c.cfg.Limiter, c.cfg.Log, container, parts)
 }
 
 // admitAgain has the containers of an earlier daemon held to their parts

@@ -99,12 +99,9 @@ func (g *guests) Share(ctx context.Context, container string) (containers.Share,
 }
 
 func (g *guests) admit(ctx context.Context, container string, parts []gpu.Part, asked time.Time) (share.Setup, error) {
-	if g.limiter.Method() == gpu.NotHeld {
-		g.log.WithField("container", container).Warn(share.Unlimited)
-	}
-	setup, err := g.limiter.Admit(ctx, container, parts)
+	setup, err := share.Hold(ctx, g.limiter, g.log, container, parts)
 	if err != nil {
-		return setup, fmt.Errorf("hold container %s to its parts by %s: %w", container, g.limiter.Method(), err)
+		return setup, err
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sirupsen/logrus"
+
 	"mesos-gpu/gpu"
 )
 
@@ -62,6 +64,18 @@ type Usage struct {
 	Measured     bool
 	MemUsedBytes int64
 	Throttled    time.Duration
+}
+
+// Hold has a container held to its parts by l. That nothing holds it is logged.
+func Hold(ctx context.Context, l Limiter, log logrus.FieldLogger, container string, parts []gpu.Part) (Setup, error) {
+	if l.Method() == gpu.NotHeld {
+		log.WithField("container", container).Warn(Unlimited)
+	}
+	setup, err := l.Admit(ctx, container, parts)
+	if err != nil {
+		return Setup{}, fmt.Errorf("hold container %s to its parts by %s: %w", container, l.Method(), err)
+	}
+	return setup, nil
 }
 
 // Choose finds the limiter of a method, or with Auto the first of them, in the

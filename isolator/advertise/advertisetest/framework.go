@@ -112,6 +112,16 @@ func of(o mesos.Offer) offered {
 func (f *Framework) AwaitOffer(what string, gpus int, ids ...string) mesos.Offer {
 	f.t.Helper()
 	slices.Sort(ids)
+	return f.await(what, fmt.Sprintf("%d GPUs and %v", gpus, ids), func(o mesos.Offer) (bool, string) {
+		g := of(o)
+		return g.GPUs == gpus && slices.Equal(g.IDs, ids), fmt.Sprint(g)
+	})
+}
+
+// await declines offers until one will do, and returns it undeclined. wanted
+// and what good says of an offer are for people.
+func (f *Framework) await(what, wanted string, good func(o mesos.Offer) (ok bool, has string)) mesos.Offer {
+	f.t.Helper()
 	deadline, last := time.After(patience), "none"
 	for {
 		select {
@@ -122,14 +132,14 @@ func (f *Framework) AwaitOffer(what string, gpus int, ids ...string) mesos.Offer
 			if void {
 				continue
 			}
-			g := of(o)
-			if g.GPUs == gpus && slices.Equal(g.IDs, ids) {
+			ok, has := good(o)
+			if ok {
 				return o
 			}
-			last = fmt.Sprint(g)
+			last = has
 			f.call(calls.Decline(o.ID).With(calls.RefuseSeconds(0)))
 		case <-deadline:
-			f.t.Fatalf("%s: no offer of %d GPUs and %v within %s; the last was %s", what, gpus, ids, patience, last)
+			f.t.Fatalf("%s: no offer of %s within %s; the last was %s", what, wanted, patience, last)
 		}
 	}
 }

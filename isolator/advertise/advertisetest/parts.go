@@ -1,7 +1,7 @@
 package advertisetest
 
 import (
-	"time"
+	"fmt"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler/calls"
@@ -27,24 +27,10 @@ func partOf(o mesos.Offer, uuid string) gpu.Part {
 // and returns it undeclined.
 func (f *Framework) AwaitPart(what string, want gpu.Part) mesos.Offer {
 	f.t.Helper()
-	deadline, last := time.After(patience), gpu.Part{}
-	for {
-		select {
-		case o := <-f.offers:
-			f.mu.Lock()
-			void := f.void[o.ID.Value]
-			f.mu.Unlock()
-			if void {
-				continue
-			}
-			if last = partOf(o, want.UUID); last == want {
-				return o
-			}
-			f.call(calls.Decline(o.ID).With(calls.RefuseSeconds(0)))
-		case <-deadline:
-			f.t.Fatalf("%s: no offer of %+v within %s; the last was of %+v", what, want, patience, last)
-		}
-	}
+	return f.await(what, fmt.Sprintf("%+v", want), func(o mesos.Offer) (bool, string) {
+		p := partOf(o, want.UUID)
+		return p == want, fmt.Sprintf("%+v", p)
+	})
 }
 
 // Part awaits such an offer and gives it back.
