@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,7 +16,7 @@ import (
 func TestUnits(t *testing.T) {
 	analyze := need.Program(t, "systemd-analyze", "systemd")
 	dir := t.TempDir()
-	for unit, exposure := range map[string]string{"mesos-gpu-scheduler.service": "1.1", "mesos-gpu-agent.service": "3.1"} {
+	for unit, exposure := range map[string]string{"mesos-gpu-scheduler.service": "1.1", "mesos-gpu-agent.service": "3.7"} {
 		text := read(t, "systemd/"+unit)
 		for _, program := range []string{"/usr/lib/mesos-gpu/daemon", "/usr/bin/mesos-gpu", "/usr/bin/nvidia-modprobe"} {
 			text = strings.ReplaceAll(text, program+" ", "/bin/true ") // which is here
@@ -45,5 +46,27 @@ func TestAgentKeepsContainers(t *testing.T) {
 		if !strings.Contains(text, "\n"+line+"\n") {
 			t.Errorf("the unit lacks %s", line)
 		}
+	}
+}
+
+// TestAgentRunsMPS: the unit lets the daemon give an MPS program a /dev/shm of
+// its own and that program its servers users of their own.
+func TestAgentRunsMPS(t *testing.T) {
+	text := read(t, "systemd/mesos-gpu-agent.service")
+	for line, needs := range map[string][]string{
+		"CapabilityBoundingSet=": {"CAP_SYS_ADMIN", "CAP_SETUID", "CAP_SETGID"},
+		"RestrictNamespaces=":    {"mnt"},
+		"SystemCallFilter=":      {"@mount"},
+	} {
+		_, rest, _ := strings.Cut(text, "\n"+line)
+		value, _, _ := strings.Cut(rest, "\n")
+		for _, need := range needs {
+			if !slices.Contains(strings.Fields(value), need) {
+				t.Errorf("%s%s lacks %s", line, value, need)
+			}
+		}
+	}
+	if strings.Contains(text, "MemoryDenyWriteExecute") {
+		t.Error("the unit forbids what MPS programs may need")
 	}
 }

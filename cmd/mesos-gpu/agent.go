@@ -212,7 +212,7 @@ func (a *app) agentFlagsCommand(common *agentFlags) *cobra.Command {
 				return err
 			}
 			machine := advertise.Machine{Host: named, Stock: aside, Role: common.role}
-			if err := common.share.advertise(c.Context(), &machine, common.simulate != "", log); err != nil {
+			if err := common.share.advertise(c.Context(), &machine, common.simulate != "", common.advertise == byProvider, log); err != nil {
 				return err
 			}
 			resources, attributes := machine.Flags(common.advertise == byProvider)

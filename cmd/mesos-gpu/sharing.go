@@ -56,8 +56,9 @@ func (f *shareFlags) limiters(runtimeDir, cgroupsRoot string, simulated bool, lo
 	return all, err
 }
 
-// advertise adds to a machine what its flags and attributes say of sharing.
-func (f *shareFlags) advertise(ctx context.Context, m *advertise.Machine, simulated bool, log logrus.FieldLogger) error {
+// advertise adds to a machine what its flags and attributes say of sharing. An
+// agent whose devices may be shared while it runs says what would hold tasks.
+func (f *shareFlags) advertise(ctx context.Context, m *advertise.Machine, simulated, live bool, log logrus.FieldLogger) error {
 	if err := f.scaling.Validate(); err != nil {
 		return err
 	}
@@ -70,18 +71,21 @@ func (f *shareFlags) advertise(ctx context.Context, m *advertise.Machine, simula
 			m.Shared = append(m.Shared, f.scaling.Of(d))
 		}
 	}
-	if len(m.Shared) == 0 && f.limit == share.Auto {
+	if len(m.Shared) == 0 && f.limit == share.Auto && !live {
 		return nil
 	}
 	all, err := f.limiters(daemon.DefaultRuntimeDir, daemon.DefaultCgroupsRoot, simulated, log)
 	if err != nil {
 		return err
 	}
-	limiter, err := daemon.Limiter(ctx, f.limit, all, m.Host, f.list)
-	if err == nil {
+	limiter, err := daemon.Limiter(ctx, f.limit, all, m.Host.Devices, func(uuid string) bool { return listed[uuid] })
+	if err != nil {
+		return err
+	}
+	if len(m.Shared) > 0 || f.limit != share.Auto || limiter.Method() != gpu.NotHeld {
 		m.ShareLimit = limiter.Method()
 	}
-	return err
+	return nil
 }
 
 func (a *app) shareCommand(shared bool) *cobra.Command {

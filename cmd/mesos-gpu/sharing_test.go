@@ -5,7 +5,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sirupsen/logrus"
+
 	"mesos-gpu/gpu"
+	"mesos-gpu/isolator/advertise"
+	"mesos-gpu/isolator/share"
 	"mesos-gpu/isolator/socket"
 )
 
@@ -59,6 +63,18 @@ func TestAgentFlagsOfSharedDevices(t *testing.T) {
 	} {
 		if _, err := agentFlagsOf(t, args); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", args, err, want)
+		}
+	}
+}
+
+// An agent that may share its devices while it runs says what would hold tasks,
+// before any is shared.
+func TestLiveAgentsTellTheirLimit(t *testing.T) {
+	f := shareFlags{list: share.NoDevices, limit: share.Auto, library: "/none", scaling: share.Scaling{Memory: 1, Cores: 1}}
+	for live, want := range map[bool]gpu.Method{true: gpu.HeldByMIG, false: ""} {
+		m := advertise.Machine{Host: gpu.Host{Devices: []gpu.Device{{UUID: "MIG-1", MIG: &gpu.MIG{Parent: "GPU-1"}}}}}
+		if err := f.advertise(t.Context(), &m, false, live, logrus.New()); err != nil || m.ShareLimit != want {
+			t.Errorf("live %t: the limit is %q, want %q: %v", live, m.ShareLimit, want, err)
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	driver "mesos-gpu/executor/image"
+	"mesos-gpu/gpu"
 	"mesos-gpu/internal/local/agent"
 	"mesos-gpu/internal/local/link"
 	"mesos-gpu/isolator"
@@ -80,13 +81,17 @@ func (c *cluster) newAgent(m link.Master) (*agent.Agent, error) {
 func (c *cluster) attributes() ([]mesos.Attribute, error) {
 	m := advertise.Machine{Host: c.Host}
 	listed, err := share.Listed(c.Host, c.Share)
-	if err == nil && len(listed) > 0 {
-		var limiter share.Limiter
-		if limiter, err = daemon.Limiter(context.Background(), c.ShareLimit, c.Limiters, c.Host, c.Share); err == nil {
-			m.ShareLimit = limiter.Method()
-		}
+	if err != nil {
+		return nil, err
 	}
-	return m.Attributes(), err
+	limiter, err := daemon.Limiter(context.Background(), c.ShareLimit, c.Limiters, c.Host.Devices, func(uuid string) bool { return listed[uuid] })
+	if err != nil {
+		return nil, err
+	}
+	if len(listed) > 0 || limiter.Method() != gpu.NotHeld {
+		m.ShareLimit = limiter.Method()
+	}
+	return m.Attributes(), nil
 }
 
 // nodes makes GPU nodes where the Docker engine finds them: a simulated

@@ -62,7 +62,7 @@ func resources(gpus float64, ids ...string) []ledger.Resource {
 
 func (m *machine) launch(t *testing.T, id string, r []ledger.Resource) {
 	t.Helper()
-	if _, err := m.Prepare(t.Context(), containers.Launch{Container: id, Resources: r, Task: "task of " + id}); err != nil {
+	if _, err := m.Prepare(t.Context(), containers.Launch{Container: id, Resources: r, Task: "task of " + id, Rootfs: true}); err != nil {
 		t.Fatal(err)
 	}
 	if err := m.Isolate(id, 1000+len(id)); err != nil {

@@ -35,6 +35,7 @@ func (l *limiter) Admit(_ context.Context, container string, parts []gpu.Part) (
 	}
 	l.admitted[container] = parts[0].MemMiB
 	return share.Setup{
+		OwnRootfs:   true,
 		Mounts:      []share.Mount{{Source: "/limits", Target: "/limits", ReadOnly: true}},
 		Environment: map[string]string{"OF": container},
 	}, nil
@@ -105,6 +106,26 @@ func TestPartsOfADevice(t *testing.T) {
 	}
 	l.has(t, "one ended", "b:40")
 	m.launch(t, "c", part(60, 0))
+}
+
+// A task in the host's own file system would run unheld: it is refused, and
+// leaves nothing. An executor is not: its tasks are looked at one by one.
+func TestPartsNeedAnImage(t *testing.T) {
+	m, l := sharing(t)
+	const why = "has part of a GPU and no image, and preload holds processes only in a file system of their own: give the task an image"
+	_, err := m.Prepare(t.Context(), containers.Launch{Container: "a", Task: "t", Resources: part(60, 30)})
+	if refused := (*ledger.Refusal)(nil); !errors.As(err, &refused) || !strings.Contains(err.Error(), why) {
+		t.Errorf("got %v, want %q", err, why)
+	}
+	l.has(t, "after it was refused", "")
+	m.launch(t, "e", part(60, 30))
+	if _, err := m.Prepare(t.Context(), containers.Launch{Container: "e.task"}); err == nil || !strings.Contains(err.Error(), why) {
+		t.Errorf("nested: got %v, want %q", err, why)
+	}
+	if s, err := m.Prepare(t.Context(), containers.Launch{Container: "e.imaged", Rootfs: true}); err != nil || len(s.Mounts) != 1 {
+		t.Errorf("nested, with an image: got %v and error %v, want the limit's mount", s.Mounts, err)
+	}
+	l.has(t, "in the end", "e:60")
 }
 
 // Mesos tells of a custom executor's GPUs by an update: that admits it, another

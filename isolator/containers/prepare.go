@@ -86,7 +86,9 @@ func (c *Containers) claim(ctx context.Context, l Launch, want ledger.Want) (got
 }
 
 // limit has a container that has those holdings, or else is in the books, held
-// to its parts. One without a file system of its own gets no mounts.
+// to its parts. One without a file system of its own gets no mounts: an
+// executor does not need them, and sees to its task's; a task that does is
+// refused.
 func (c *Containers) limit(ctx context.Context, l Launch, after []ledger.Holding) (share.Setup, error) {
 	c.mu.Lock()
 	owner, parts := c.books.Parts(l.Container)
@@ -95,10 +97,14 @@ func (c *Containers) limit(ctx context.Context, l Launch, after []ledger.Holding
 		parts = after[0].Parts
 	}
 	setup, err := c.admit(ctx, owner, parts)
-	if !l.Rootfs {
-		setup.Mounts = nil
+	if err != nil || l.Rootfs {
+		return setup, err
 	}
-	return setup, err
+	if setup.OwnRootfs && (l.Task != "" || ledger.Parent(l.Container) != "") {
+		return share.Setup{}, &ledger.Refusal{Why: fmt.Sprintf("it has part of a GPU and no image, and %s holds processes only in a file system of their own: give the task an image, or run this agent with another --share-limit", c.cfg.Limiter.Method())}
+	}
+	setup.Mounts = nil
+	return setup, nil
 }
 
 // change is what holdings and facts were and are; a container that is new has

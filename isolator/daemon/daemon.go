@@ -247,7 +247,7 @@ func (d *Daemon) parts(ctx context.Context, hardware Hardware) ([]part, error) {
 		all, parts = opened, append(parts, served...)
 	}
 	if d.cfg.Provider {
-		parts = append(parts, d.provider(w, named, shares.forms))
+		parts = append(parts, d.provider(w, named, shares.Forms))
 	}
 	return parts, nil
 }
@@ -298,7 +298,7 @@ func (d *Daemon) serve(w *watch.Watcher, h gpu.Host, aside []gpu.Device, shares 
 	}
 	server, err := socket.New(socket.Config{
 		Containers: all, Devices: w, Metrics: shown, Version: d.cfg.Version, Host: h, UID: os.Getuid(), CgroupsRoot: d.cfg.CgroupsRoot,
-		Sharing: shares.forms, Limiter: shares.limiter, Log: d.cfg.Log,
+		Sharing: shares, Limiter: shares.limiter, Log: d.cfg.Log,
 	})
 	if err != nil {
 		return nil, nil, err
@@ -376,7 +376,7 @@ func (d *Daemon) containers(w *watch.Watcher, h gpu.Host, aside []gpu.Device, sh
 	}
 	all, err := containers.Open(containers.Config{
 		Kernel: kernel, Dir: filepath.Join(d.cfg.RuntimeDir, "containers"), CgroupsRoot: d.cfg.CgroupsRoot, Cgroups: kernel.Cgroups(),
-		Stock: ids, Usable: usable, Shared: shares.forms.Shared, Limiter: shares.limiter, Volume: d.cfg.Volume, NeedsDriver: d.cfg.NeedsDriver, Fits: d.cfg.Fits, Log: d.cfg.Log,
+		Stock: ids, Usable: usable, Shared: shares.Shared, Limiter: shares.limiter, Volume: d.cfg.Volume, NeedsDriver: d.cfg.NeedsDriver, Fits: d.cfg.Fits, Log: d.cfg.Log,
 	})
 	return books{Containers: all, confine: confine, ended: make(chan struct{}, 1)}, err
 }

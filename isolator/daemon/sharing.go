@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,8 +19,23 @@ import (
 
 // sharing is which devices are shared, and what holds tasks to their parts.
 type sharing struct {
-	forms   *share.Forms
+	*share.Forms
 	limiter share.Limiter
+	devices []gpu.Device
+}
+
+// Set is share.Forms.Set, for devices that the limiter can hold tasks to parts
+// of.
+func (s sharing) Set(uuid string, shared bool) error {
+	for _, d := range s.devices {
+		if !shared || d.UUID != uuid && (d.MIG == nil || d.MIG.Parent != uuid) {
+			continue
+		}
+		if err := s.limiter.Check(context.Background(), d); err != nil {
+			return fmt.Errorf("share device %s: %w by %s: %w", uuid, share.ErrUnheld, s.limiter.Method(), err)
+		}
+	}
+	return s.Forms.Set(uuid, shared)
 }
 
 // share reads the configuration's side of it. What was kept is read too.
@@ -30,7 +46,10 @@ func (d *Daemon) share(ctx context.Context, named gpu.Host, books func() map[str
 	if err != nil {
 		return sharing{}, err
 	}
-	limiter, err := Limiter(ctx, d.cfg.ShareLimit, d.cfg.Limiters, named, d.cfg.Share)
+	limiter, err := Limiter(ctx, d.cfg.ShareLimit, d.cfg.Limiters, named.Devices, func(uuid string) bool {
+		_, shared := forms.Shared(uuid)
+		return shared
+	})
 	if err != nil {
 		return sharing{}, err
 	}
@@ -40,21 +59,15 @@ func (d *Daemon) share(ctx context.Context, named gpu.Host, books func() map[str
 			d.cfg.Log.Warn("GPUs are shared and nothing holds tasks to their parts (--share-limit none): each can take all of a GPU's memory and time")
 		}
 	}
-	return sharing{forms, limiter}, nil
+	return sharing{Forms: forms, limiter: limiter, devices: named.Devices}, nil
 }
 
-// Limiter chooses what holds tasks to their parts of the devices that list
-// shares, or of any where it shares none.
-func Limiter(ctx context.Context, method string, limiters []share.Limiter, named gpu.Host, list string) (share.Limiter, error) {
-	listed, err := share.Listed(named, list)
-	if err != nil {
-		return nil, err
-	}
-	var devices []gpu.Device
-	for _, d := range named.Devices {
-		if listed[d.UUID] || len(listed) == 0 {
-			devices = append(devices, d)
-		}
+// Limiter chooses what holds tasks to their parts of the devices that are
+// shared, or of any where none is yet.
+func Limiter(ctx context.Context, method string, limiters []share.Limiter, all []gpu.Device, shared func(uuid string) bool) (share.Limiter, error) {
+	devices := slices.DeleteFunc(slices.Clone(all), func(d gpu.Device) bool { return !shared(d.UUID) })
+	if len(devices) == 0 {
+		devices = all
 	}
 	if method == "" {
 		method = share.Auto
@@ -112,9 +125,12 @@ func (g *guests) admit(ctx context.Context, container string, parts []gpu.Part, 
 // guestsEvery is how often containers are looked at that nobody tells of.
 const guestsEvery = 10 * time.Second
 
-// run finds the containers of an earlier daemon again, and releases those that
-// have ended.
+// run finds the containers of an earlier daemon again, before another's end
+// could end what holds them, and releases those that have ended.
 func (g *guests) run(ctx context.Context) error {
+	if err := g.agent.Refresh(ctx); err == nil { // else the agent is asked again soon, and that is logged
+		g.settle(ctx)
+	}
 	tick := time.NewTicker(guestsEvery)
 	defer tick.Stop()
 	for {

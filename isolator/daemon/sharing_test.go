@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -99,6 +100,80 @@ func TestGuests(t *testing.T) {
 	if len(limiter.admitted) != 0 || len(g.holders()) != 0 {
 		t.Errorf("left are %v", limiter.admitted)
 	}
+}
+
+// telling is a limiter that tells whom it admits.
+type telling struct {
+	noting
+	who chan string
+}
+
+func (l telling) Admit(_ context.Context, container string, _ []gpu.Part) (share.Setup, error) {
+	l.who <- container
+	return share.Setup{}, nil
+}
+
+// The containers of an earlier daemon are found again at once, not with the
+// first look in ten seconds.
+func TestGuestsAreFoundAtOnce(t *testing.T) {
+	log, _ := logtest.NewNullLogger()
+	has := true
+	agent, err := holders.New(holders.Config{AgentURL: operatorAPI(t, &has), Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := telling{who: make(chan string, 1)}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	began := time.Now()
+	go func() { ended <- newGuests(l, agent, func(string) bool { return false }, log).run(ctx) }()
+	if got := <-l.who; got != "c" {
+		t.Errorf("admitted %s, want c", got)
+	}
+	if took := time.Since(began); took >= guestsEvery {
+		t.Errorf("found after %s", took)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// A device that the limiter cannot hold tasks to parts of is not shared, nor is
+// a GPU with such a slice.
+func TestSharedIsWhatCanBeHeld(t *testing.T) {
+	log, _ := logtest.NewNullLogger()
+	devices := []gpu.Device{{UUID: "GPU-a"}, {UUID: "MIG-b", MIG: &gpu.MIG{Parent: "GPU-b"}}}
+	forms, err := share.Open(share.Config{Host: gpu.Host{Devices: devices}, Scaling: share.Scaling{Memory: 1, Cores: 1}, StateDir: t.TempDir(), Live: true, Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := sharing{Forms: forms, limiter: share.NewMIG(), devices: devices}
+	if err := s.Set("GPU-a", true); !errors.Is(err, share.ErrUnheld) || !strings.Contains(err.Error(), "share device GPU-a: this agent cannot hold tasks to parts of it by mig: ") {
+		t.Errorf("a whole GPU by MIG: got %v", err)
+	}
+	for _, name := range []string{"GPU-b", "MIG-b"} {
+		if err := s.Set(name, true); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := s.Set("GPU-a", false); err != nil {
+		t.Errorf("unshare: %v", err)
+	}
+	s.limiter = mpsLike{}
+	if err := s.Set("GPU-b", true); !errors.Is(err, share.ErrUnheld) {
+		t.Errorf("a GPU of slices by what cannot hold them: got %v", err)
+	}
+}
+
+// mpsLike holds no slices.
+type mpsLike struct{ share.None }
+
+func (mpsLike) Check(_ context.Context, d gpu.Device) error {
+	if d.MIG != nil {
+		return errors.New("a MIG device")
+	}
+	return nil
 }
 
 // A daemon whose containers another looks after offers a shared device in

@@ -221,10 +221,11 @@ func TestMesosModuleParameters(t *testing.T) {
 func TestMesosModuleLaunch(t *testing.T) {
 	need.Root(t)
 	d := newDaemon(t).start()
+	volume := t.TempDir()
 	d.setup = containers.Setup{
 		Devices: []string{"GPU-a"},
 		Nodes:   []containers.Node{{Path: "/dev/nvidia0", Major: 195}, {Path: "/dev/nvidia-caps/nvidia-cap1", Major: 511, Minor: 1}},
-		Mounts:  []containers.Mount{{Source: "/v", Target: "/usr/local/nvidia", ReadOnly: true}},
+		Mounts:  []containers.Mount{{Source: volume, Target: "/usr/local/nvidia", ReadOnly: true}},
 
 		Environment: map[string]string{"NVIDIA_VISIBLE_DEVICES": "GPU-a"},
 	}
@@ -253,11 +254,11 @@ func TestMesosModuleLaunch(t *testing.T) {
 		}
 		image := fmt.Sprintf(`,"rootfs":%q,"docker":{"manifest":{"config":{"Labels":{"com.nvidia.volumes.needed":"nvidia_driver"},"Env":["A=b=c","ODD","E="]}}}`, rootfs)
 		got := i.must(i.prepare("c2", config(gpus(1), strings.TrimSuffix(whose, "}")+"}"+image+task)))
-		bind, volume := unix.MS_BIND, unix.MS_BIND|unix.MS_REC|unix.MS_RDONLY
+		const bind = unix.MS_BIND
 		want := fmt.Sprintf(`{"task_environment":%s,"mounts":[
-			{"source":%q,"target":%q,"flags":%d},{"source":%q,"target":%q,"flags":%d},{"source":"/v","target":%q,"flags":%d}]}`, variables,
+			{"source":%q,"target":%q,"flags":%d},{"source":%q,"target":%q,"flags":%d},{"source":%q,"target":%q,"flags":%d}]}`, variables,
 			devices+"/nvidia0", rootfs+"/dev/nvidia0", bind, devices+"/nvidia-caps/nvidia-cap1", rootfs+"/dev/nvidia-caps/nvidia-cap1", bind,
-			rootfs+"/usr/local/nvidia", volume)
+			volume, rootfs+"/usr/local/nvidia", unix.MS_BIND|unix.MS_REC|unix.MS_RDONLY)
 		if diff := cmp.Diff(decoded(t, want), decoded(t, string(got.Value))); diff != "" {
 			t.Errorf("launch info (-want +got):\n%s", diff)
 		}

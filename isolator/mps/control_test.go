@@ -104,7 +104,7 @@ func newMPS(t *testing.T, dir string) *MPS {
 	log := logrus.New()
 	log.SetOutput(t.Output())
 	m, err := New(Config{
-		Dir: dir, Program: program, Arguments: []string{control}, Log: log,
+		Dir: dir, SharedMemory: filepath.Join(dir, "shm"), Program: program, Arguments: []string{control}, Log: log,
 		Every: 20 * time.Millisecond, Patience: 3 * time.Second, BackoffMin: 10 * time.Millisecond, BackoffMax: 50 * time.Millisecond,
 	})
 	if err != nil {

@@ -29,6 +29,10 @@ import (
 type Config struct {
 	// Dir is where each device has its folders; a runtime directory will do.
 	Dir string
+	// SharedMemory is a folder of this program's own in a tmpfs. Clients of a
+	// device have one below it for their /dev/shm, as its daemon has: a file
+	// system mounted for them would not be seen out of the agent's unit.
+	SharedMemory string
 	// Program is NVIDIA's nvidia-cuda-mps-control, by default as PATH has it.
 	// Arguments come before its own.
 	Program   string
@@ -66,6 +70,7 @@ func New(cfg Config) (*MPS, error) {
 		return nil, errors.New("mps: no folder or no log given")
 	}
 	cfg.Program, cfg.SMI = cmp.Or(cfg.Program, "nvidia-cuda-mps-control"), cmp.Or(cfg.SMI, "nvidia-smi")
+	cfg.SharedMemory = cmp.Or(cfg.SharedMemory, "/dev/shm/mesos-gpu-mps")
 	for value, fallback := range map[*time.Duration]time.Duration{
 		&cfg.Every: 5 * time.Second, &cfg.Patience: 10 * time.Second, &cfg.BackoffMin: time.Second, &cfg.BackoffMax: time.Minute,
 	} {
@@ -108,20 +113,32 @@ func (m *MPS) Admit(ctx context.Context, container string, parts []gpu.Part) (sh
 	if len(parts) != 1 {
 		return share.Setup{}, fmt.Errorf("it has parts of %d devices and MPS serves a process one: ask for 1, or run this agent with another --share-limit", len(parts))
 	}
-	s, err := m.enter(ctx, container, parts)
+	s, before, err := m.enter(ctx, container, parts)
 	if err != nil {
 		return share.Setup{}, err
 	}
 	if err := s.await(ctx); err != nil {
-		_ = m.Release(ctx, container)
+		m.leave(ctx, container, before)
 		return share.Setup{}, err
 	}
 	return s.setup(parts[0]), nil
 }
 
-// enter books the container, and starts its device's daemon once none of before
-// is left.
-func (m *MPS) enter(ctx context.Context, container string, parts []gpu.Part) (*server, error) {
+// leave takes back what enter booked. A container that was admitted before runs,
+// and keeps its daemon, however slow that is.
+func (m *MPS) leave(ctx context.Context, container string, before []gpu.Part) {
+	if before == nil {
+		_ = m.Release(ctx, container) // why the daemon did not answer is told
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.admitted[container] = before
+}
+
+// enter books the container, whose parts were those before, and starts its
+// device's daemon once none of an earlier one is left.
+func (m *MPS) enter(ctx context.Context, container string, parts []gpu.Part) (s *server, before []gpu.Part, err error) {
 	uuid := parts[0].UUID
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -133,20 +150,21 @@ func (m *MPS) enter(ctx context.Context, container string, parts []gpu.Part) (*s
 		}
 		m.mu.Lock()
 		if ctx.Err() != nil {
-			return nil, fmt.Errorf("wait for the last MPS control daemon of device %s to end: %w", uuid, context.Cause(ctx))
+			return nil, nil, fmt.Errorf("wait for the last MPS control daemon of device %s to end: %w", uuid, context.Cause(ctx))
 		}
 	}
 	if m.closed {
-		return nil, errors.New("this process is ending")
+		return nil, nil, errors.New("this process is ending")
 	}
-	s := m.servers[uuid]
+	s = m.servers[uuid]
 	if s == nil {
 		s = newServer(m.cfg, uuid)
 		m.servers[uuid] = s
 		s.start()
 	}
+	before = m.admitted[container]
 	m.admitted[container] = slices.Clone(parts)
-	return s, nil
+	return s, before, nil
 }
 
 // Usage implements share.Limiter: MPS measures nothing of a container.
@@ -228,4 +246,4 @@ func (s *server) setup(p gpu.Part) share.Setup {
 
 func (s *server) pipe() string { return filepath.Join(s.dir, "pipe") }
 func (s *server) logs() string { return filepath.Join(s.dir, "log") }
-func (s *server) shm() string  { return filepath.Join(s.dir, "shm") }
+func (s *server) shm() string  { return filepath.Join(s.cfg.SharedMemory, s.uuid) }

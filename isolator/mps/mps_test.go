@@ -2,6 +2,7 @@ package mps
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -32,7 +33,7 @@ func TestOneDaemonADevice(t *testing.T) {
 	dir := t.TempDir()
 	m := newMPS(t, dir)
 	got := admit(t, m, "a", part(4096, 30))
-	pipe, shm := filepath.Join(dir, uuid, "pipe"), filepath.Join(dir, uuid, "shm")
+	pipe, shm := filepath.Join(dir, uuid, "pipe"), filepath.Join(dir, "shm", uuid)
 	want := share.Setup{
 		Mounts: []share.Mount{{Source: pipe, Target: pipe}, {Source: shm, Target: "/dev/shm"}},
 		Environment: map[string]string{
@@ -58,8 +59,8 @@ func TestOneDaemonADevice(t *testing.T) {
 	if err := m.Release(t.Context(), "b"); err != nil || pid(m) != 0 {
 		t.Errorf("with no container left the daemon is %d: %v", pid(m), err)
 	}
-	if newServer(m.cfg, uuid).mounted() {
-		t.Error("the daemon's shared memory is mounted still")
+	if left, err := os.ReadDir(filepath.Dir(shm)); err != nil || len(left) > 0 {
+		t.Errorf("the daemon leaves shared memory: %v, %v", left, err)
 	}
 	admit(t, m, "c", part(1, 1))
 	if now := pid(m); now == 0 || now == first {
@@ -96,6 +97,55 @@ func TestFaults(t *testing.T) {
 				t.Errorf("at last the daemon is %d: %v", pid(m), err)
 			}
 		})
+	}
+}
+
+// Asked for again, as the executor and a restart do, a container keeps its
+// daemon though that is slow to answer just then.
+func TestAdmittedAgain(t *testing.T) {
+	need.Root(t)
+	dir := t.TempDir()
+	m := newMPS(t, dir)
+	admit(t, m, "a", part(4096, 30))
+	s := m.servers[uuid]
+	s.leave() // nobody asks the daemon again, so that slow it stays
+	s.mark(errors.New("slow"))
+	s.cfg.Patience = 200 * time.Millisecond
+	if _, err := m.Admit(t.Context(), "a", part(1, 1)); err == nil || !strings.Contains(err.Error(), "slow") {
+		t.Errorf("got %v, want that the daemon is slow", err)
+	}
+	used, err := m.Usage("a")
+	if want := []share.Usage{{UUID: uuid, MemLimitBytes: 4096 << 20, Cores: 30}}; err != nil || !cmp.Equal(want, used) || pid(m) == 0 {
+		t.Errorf("afterwards it has %v and daemon %d, want %v still: %v", used, pid(m), want, err)
+	}
+	if _, err := m.Admit(t.Context(), "b", part(1, 1)); err == nil {
+		t.Error("another is admitted")
+	}
+	if used, err := m.Usage("b"); err != nil || used != nil {
+		t.Errorf("the other has %v afterwards: %v", used, err)
+	}
+}
+
+// Shared memory that another user has laid out is not used.
+func TestSharedMemoryIsOurs(t *testing.T) {
+	dir := t.TempDir()
+	for name, lay := range map[string]func(path string) error{
+		"open to others": func(path string) error { return os.Mkdir(path, 0o755) },
+		"a link":         func(path string) error { return os.Symlink(dir, path) },
+		"a file":         func(path string) error { return os.WriteFile(path, nil, 0o600) },
+	} {
+		path := filepath.Join(dir, name)
+		if err := lay(path); err != nil {
+			t.Fatal(err)
+		}
+		if err := private(path); err == nil || !strings.Contains(err.Error(), "remove it") {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	for range 2 {
+		if err := private(filepath.Join(dir, "ours")); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

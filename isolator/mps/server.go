@@ -4,16 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/sirupsen/logrus"
-	"golang.org/x/sys/unix"
 )
 
 const (
@@ -66,8 +67,8 @@ func (s *server) start() {
 func (s *server) stop() error {
 	s.cancel(errStop)
 	<-s.ended
-	if err := unix.Unmount(s.shm(), unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
-		return fmt.Errorf("unmount shared memory of MPS: %w", err)
+	if err := os.RemoveAll(s.shm()); err != nil {
+		return fmt.Errorf("remove shared memory of MPS: %w", err)
 	}
 	return nil
 }
@@ -164,25 +165,34 @@ func (s *server) serve(ctx context.Context) error {
 // prepare makes the daemon's folders. Its clients share /dev/shm with it, and
 // with nobody else.
 func (s *server) prepare(ctx context.Context) error {
+	if err := private(s.cfg.SharedMemory); err != nil {
+		return fmt.Errorf("shared memory of MPS: %w", err)
+	}
 	for _, dir := range []string{s.pipe(), s.logs(), s.shm()} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return fmt.Errorf("make folder of MPS: %w", err)
 		}
 	}
-	var at unix.Statfs_t
-	if err := unix.Statfs(s.shm(), &at); err == nil && at.Type == unix.TMPFS_MAGIC && s.mounted() {
-		return s.exclusive(ctx)
-	}
-	if err := unix.Mount("mesos-gpu-mps", s.shm(), "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=1777"); err != nil {
-		return fmt.Errorf("mount shared memory of MPS at %s: %w", s.shm(), err)
+	if err := os.Chmod(s.shm(), 0o777|fs.ModeSticky); err != nil {
+		return fmt.Errorf("open shared memory of MPS to its clients: %w", err)
 	}
 	return s.exclusive(ctx)
 }
 
-// mounted reports whether the folder is a file system of its own.
-func (s *server) mounted() bool {
-	var own, above unix.Stat_t
-	return unix.Stat(s.shm(), &own) == nil && unix.Stat(s.dir, &above) == nil && own.Dev != above.Dev
+// private makes a folder that other users do not enter, where they may make
+// folders too.
+func private(dir string) error {
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return err
+	}
+	if owner := info.Sys().(*syscall.Stat_t).Uid; !info.IsDir() || int(owner) != os.Geteuid() || info.Mode().Perm() != 0o700 {
+		return fmt.Errorf("%s is %s of user %d and not a folder of user %d alone: remove it", dir, info.Mode(), owner, os.Geteuid())
+	}
+	return nil
 }
 
 func (s *server) exclusive(ctx context.Context) error {

@@ -85,7 +85,7 @@ func (p *Preload) Admit(ctx context.Context, container string, parts []gpu.Part)
 			return share.Setup{}, err
 		}
 	}
-	return share.Setup{Mounts: []share.Mount{
+	return share.Setup{OwnRootfs: true, Mounts: []share.Mount{
 		{Source: p.cfg.Library, Target: libraryInside, ReadOnly: true},
 		{Source: filepath.Join(dir, "limits"), Target: limiter.LimitsPath, ReadOnly: true},
 		{Source: filepath.Join(dir, "books"), Target: limiter.BooksPath},
@@ -124,9 +124,10 @@ func read(dir string) (limiter.Limits, error) {
 	return limiter.ParseLimits(text)
 }
 
-// write makes the files, the limits last: they are the mark of the whole.
+// write makes the files, the limits last: they are the mark of the whole. The
+// books are anybody's to write inside the container, and nobody's outside it.
 func write(dir string, l limiter.Limits) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make folder of limits: %w", err)
 	}
 	var nonce [8]byte

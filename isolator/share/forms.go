@@ -21,9 +21,10 @@ import (
 // NoDevices is the list of shared devices that names none.
 const NoDevices = "none"
 
-// Errors of Forms.Set.
+// Errors of who asks for another form of a device.
 var (
 	ErrUnknown = errors.New("no such device on this host, or one for a bare number of gpus (--stock)")
+	ErrUnheld  = errors.New("this agent cannot hold tasks to parts of it")
 	ErrStatic  = errors.New("this agent's devices stand in its flags: change --share of both `mesos-gpu agent` and `mesos-gpu agent flags`")
 )
 

@@ -44,6 +44,9 @@ type Limiter interface {
 type Setup struct {
 	Mounts      []Mount           `json:"mounts"`
 	Environment map[string]string `json:"environment"`
+	// OwnRootfs tells that nothing holds a process whose file system is the
+	// host's.
+	OwnRootfs bool `json:"-"`
 }
 
 // Mount is a bind mount of the host's Source at the container's Target.

@@ -2,6 +2,7 @@ package share
 
 import (
 	"fmt"
+	"math"
 
 	"mesos-gpu/gpu"
 )
@@ -25,5 +26,5 @@ func (s Scaling) Validate() error {
 
 // Of is what is advertised of a shared device.
 func (s Scaling) Of(d gpu.Device) gpu.Part {
-	return gpu.Part{UUID: d.UUID, MemMiB: int64(float64(d.MemMiB) * s.Memory), Cores: int(gpu.AllCores * s.Cores)}
+	return gpu.Part{UUID: d.UUID, MemMiB: int64(math.Round(float64(d.MemMiB) * s.Memory)), Cores: int(math.Round(gpu.AllCores * s.Cores))}
 }

@@ -154,7 +154,7 @@ func codeOf(err error) int {
 		return http.StatusBadRequest
 	case errors.As(err, &unknown), errors.Is(err, watch.ErrUnknown), errors.Is(err, share.ErrUnknown):
 		return http.StatusNotFound
-	case errors.As(err, &refused), errors.Is(err, share.ErrStatic):
+	case errors.As(err, &refused), errors.Is(err, share.ErrStatic), errors.Is(err, share.ErrUnheld):
 		return http.StatusConflict
 	default:
 		return http.StatusInternalServerError

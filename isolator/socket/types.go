@@ -43,7 +43,7 @@ type Devices interface {
 }
 
 // Sharing is what the calls about shared devices come to, as share.Forms does
-// it. Errors of Set wrap share.ErrUnknown or share.ErrStatic where the call is
+// it. Errors of Set wrap share.ErrUnknown, share.ErrUnheld or share.ErrStatic where the call is
 // at fault.
 type Sharing interface {
 	Shared(uuid string) (all gpu.Part, ok bool)
