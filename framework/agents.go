@@ -60,8 +60,11 @@ func (r *reader) Agents(ctx context.Context) ([]api.Agent, error) {
 		return nil, err
 	}
 	var views []api.Agent
+	cordons := r.view.cordons()
 	for _, a := range agents {
+		cordon, _ := sched.CordonedBy(cordons, a.Hostname, a.ID)
 		views = append(views, api.Agent{
+			Cordoned: cordon.Reason, Draining: a.Draining || cordon.Drain,
 			ID: a.ID, Hostname: a.Hostname, URL: a.URL, Types: typesOf(&a), GPUs: a.GPUs, GPUsFree: a.GPUsFree,
 			CPUs: a.CPUs, MemMiB: a.MemMiB, Driver: a.Host.Driver, CUDA: a.Host.CUDA, Simulated: a.Host.Simulated,
 		})

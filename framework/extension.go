@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -137,6 +138,7 @@ func (c *Cluster) Put(ctx context.Context, documents map[string][]byte) error {
 func (c *Cluster) Documents(ctx context.Context) (all map[string][]byte, err error) {
 	err = c.leader.ask(ctx, nil, func(st *sched.State) error {
 		all = st.Documents()
+		maps.DeleteFunc(all, func(key string, _ []byte) bool { return sched.Own(key) })
 		return nil
 	})
 	return all, err

@@ -195,6 +195,12 @@ func TestExtension(t *testing.T) {
 	if err := cluster.Put(ctx, map[string][]byte{"gone": nil, "": []byte("x")}); err == nil {
 		t.Error("a document without a key was taken")
 	}
+	if err := cluster.Put(ctx, map[string][]byte{"scheduler/cordon/host-1": []byte("{}")}); err == nil || !strings.Contains(err.Error(), "the scheduler keeps its own below scheduler/") {
+		t.Errorf("a document in the scheduler's own place: %v", err)
+	}
+	if err := in.Cordon(ctx, "host-1", "none of the extension's documents"); err != nil {
+		t.Fatal(err)
+	}
 	if err := cluster.Put(ctx, map[string][]byte{"gone": nil}); err != nil {
 		t.Fatal(err)
 	}

@@ -27,6 +27,7 @@ type view struct {
 	past        attempts
 	order       []*entry // by submission; some may be gone
 	gone        int
+	own         map[string][]byte // the scheduler's own documents
 	asOf        time.Time
 	hub         *hub
 	news        *news
@@ -52,6 +53,8 @@ func (v *view) fill(all journal.Contents) {
 	v.frameworkID = all.FrameworkID
 	v.jobs, v.tasks = make(map[string]*entry, len(all.Jobs)), make(map[string]*job.Task, len(all.Jobs))
 	v.order, v.gone = nil, 0
+	v.own = map[string][]byte{}
+	v.keep(all.Documents)
 	for _, j := range all.Jobs {
 		e := v.add(j)
 		copy(e.Tasks, j.Tasks)
@@ -144,6 +147,7 @@ func (v *view) apply(c journal.Change, tell func(before, now *job.Task)) {
 	if c.FrameworkID != "" {
 		v.frameworkID = c.FrameworkID
 	}
+	v.keep(c.Documents)
 	for _, name := range c.Removed {
 		v.remove(name)
 	}
@@ -183,6 +187,39 @@ func (v *view) apply(c journal.Change, tell func(before, now *job.Task)) {
 		v.tasks[t.ID] = slot
 		tell(before, slot)
 	}
+}
+
+// keep takes in the scheduler's own of some documents.
+func (v *view) keep(documents map[string][]byte) {
+	for key, value := range documents {
+		switch {
+		case !sched.Own(key):
+		case len(value) == 0:
+			delete(v.own, key)
+		default:
+			v.own[key] = value
+		}
+	}
+}
+
+// cordons are the hosts whose agents get no tasks.
+func (v *view) cordons() map[string]sched.Cordoned {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return sched.Cordons(v.own)
+}
+
+// live is what a scheduler would go on from, without what has ended.
+func (v *view) live() sched.Past {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	past := sched.Past{FrameworkID: v.frameworkID, Documents: maps.Clone(v.own)}
+	for _, e := range v.order {
+		if !e.gone && e.lives() {
+			past.Jobs = append(past.Jobs, e.Clone())
+		}
+	}
+	return past
 }
 
 // change takes another specification of a job, with which it may have more
@@ -341,6 +378,7 @@ func (v *view) holders() map[string]string {
 func (v *view) metrics() (s metrics.Snapshot) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
+	s.Cordoned = len(sched.Cordons(v.own))
 	for _, e := range v.order {
 		if !e.gone {
 			s.Count(&e.Job)

@@ -157,11 +157,15 @@ const (
 	ByScale KillReason = "scale"
 	// ByReplacement: its service wants another in its place.
 	ByReplacement KillReason = "replaced"
+	// ByDrain: an operator wants its agent empty.
+	ByDrain KillReason = "drained"
 )
 
 // Requeues reports whether a task killed for that reason goes back into the
 // queue.
-func (r KillReason) Requeues() bool { return r == ByPreemption || r == ByGang || r == ByReplacement }
+func (r KillReason) Requeues() bool {
+	return r == ByPreemption || r == ByGang || r == ByReplacement || r == ByDrain
+}
 
 // State is the job's: FAILED as soon as it cannot finish any more, otherwise
 // the least advanced of its tasks. Retired ones count only where all are.

@@ -177,7 +177,7 @@ func TestScaledServices(t *testing.T) {
 
 func TestRetired(t *testing.T) {
 	for _, state := range States() {
-		for _, why := range []KillReason{ByPerson, ByTimeout, ByPeer, ByPreemption, ByGang, ByScale, ByReplacement} {
+		for _, why := range []KillReason{ByPerson, ByTimeout, ByPeer, ByPreemption, ByGang, ByScale, ByReplacement, ByDrain} {
 			task := Task{State: state, KillReason: why}
 			if got, want := task.Retired(), why == ByScale && !state.Live(); got != want {
 				t.Errorf("%s by %q: got %v, want %v", state, why, got, want)

@@ -32,6 +32,7 @@ type fake struct {
 	next      string
 	asOf      time.Time
 	did       string
+	demand    []Demand
 }
 
 func (f *fake) view() JobView {

@@ -68,6 +68,10 @@ type Agent struct {
 	CUDA     string   `json:"cuda,omitempty"`
 	// Simulated agents have GPUs that no driver serves.
 	Simulated bool `json:"simulated,omitempty"`
+	// Cordoned says why it gets no tasks of this scheduler, "" where it may.
+	Cordoned string `json:"cordoned,omitempty"`
+	// Draining agents are to be empty: by this scheduler's word, or Mesos's.
+	Draining bool `json:"draining,omitempty"`
 }
 
 // AgentList answers GET /v1/agents.

@@ -18,7 +18,7 @@ const (
 // collector shows one Snapshot.
 type collector struct {
 	Snapshot
-	jobs, tasks, held, waiting, leads, connected *prometheus.Desc
+	jobs, tasks, held, waiting, leads, connected, cordoned *prometheus.Desc
 }
 
 // read makes the collector for one scrape.
@@ -38,6 +38,7 @@ func read(ctx context.Context, v View) (*collector, error) {
 		waiting:   desc("waiting_tasks", "Tasks that wait to be placed, by role.", "role"),
 		leads:     desc("leads", "1 where this scheduler leads, 0 where it stands by."),
 		connected: desc("connected", "1 while this scheduler has a subscription to a Mesos master."),
+		cordoned:  desc("cordoned_agents", "Hosts whose agents get no tasks since an operator has cordoned them, whether they are there or not."),
 	}, nil
 }
 
@@ -55,6 +56,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	put(c.leads, one(c.Leads))
 	put(c.connected, one(c.Connected))
+	put(c.cordoned, float64(c.Cordoned))
 	for _, s := range job.States() {
 		put(c.jobs, float64(c.Snapshot.jobs[s]), string(s))
 	}

@@ -26,7 +26,7 @@ func (v view) Metrics(context.Context) (Snapshot, error) { return v.Snapshot, v.
 
 // some is a scheduler with jobs of two roles, and an extension.
 func some() view {
-	v := view{Snapshot: Snapshot{Leads: true, Connected: true}}
+	v := view{Snapshot: Snapshot{Leads: true, Connected: true, Cordoned: 2}}
 	for _, j := range []job.Job{
 		{Spec: job.Spec{Name: "train", Role: "research"}, Tasks: []job.Task{
 			{State: job.Running, GPUTypes: map[string]int{"A100": 4, "": 1}}, {State: job.Unreachable, GPUTypes: map[string]int{"A100": 4}},

@@ -12,6 +12,8 @@ type Snapshot struct {
 	// Leads: this scheduler schedules. Connected: it has a subscription to a
 	// master, which a standby never has.
 	Leads, Connected bool
+	// Cordoned counts the hosts whose agents get no tasks by an operator's word.
+	Cordoned int
 	// Gauges are an extension's.
 	Gauges []Gauge
 

@@ -46,22 +46,19 @@ func (s *State) cycle(now time.Time) []Op {
 		return nil
 	}
 	s.pool.stale = false
+	ops := s.refuseCordoned(now)
 	if len(s.pool.offers) == 0 && !s.mayPreempt() {
-		return nil // before all that waits is looked at
+		return ops // before all that waits is looked at
 	}
 	queue := s.readyQueue(now)
 	if len(s.pool.offers) == 0 && !preemptible(&queue) {
-		return nil
+		return ops
 	}
-	offers := make([]Offer, 0, len(s.pool.offers))
-	for _, h := range s.pool.offers {
-		offers = append(offers, h.Offer)
-	}
+	offers := s.inHand()
 	queue.Known = s.leftovers(now)
 	policy := s.cfg.Policy
 	policy.Fit.Typical = s.workload.most()
 	plan := Place(offers, queue, policy)
-	var ops []Op
 	for i := range plan.Accept {
 		ops = append(ops, s.accept(now, &plan.Accept[i]))
 	}
@@ -84,6 +81,14 @@ func (s *State) cycle(now time.Time) []Op {
 	return ops
 }
 
+func (s *State) inHand() []Offer {
+	offers := make([]Offer, 0, len(s.pool.offers))
+	for _, h := range s.pool.offers {
+		offers = append(offers, h.Offer)
+	}
+	return offers
+}
+
 // overdue reports whether an offer has been in hand for too long.
 func (s *State) overdue(now time.Time) bool {
 	for _, h := range s.pool.offers {
@@ -102,6 +107,11 @@ func (s *State) answer(now time.Time, plan *Plan) []Op {
 			refused = append(refused, d)
 		}
 	}
+	return s.refuse(now, refused)
+}
+
+// refuse declines offers in hand.
+func (s *State) refuse(now time.Time, refused []Declined) []Op {
 	slices.SortFunc(refused, func(a, b Declined) int { return cmp.Compare(a.OfferID, b.OfferID) })
 	ids := make([]string, len(refused))
 	for i, d := range refused {

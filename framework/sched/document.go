@@ -33,6 +33,9 @@ func (s *State) AdmitPuts(documents map[string][]byte) error {
 }
 
 func admitPut(e Put) error {
+	if Own(e.Key) {
+		return fmt.Errorf("document %.40q: the scheduler keeps its own below %s", e.Key, ownPrefix)
+	}
 	if e.Key == "" || len(e.Key) > maxDocumentKey {
 		return fmt.Errorf("document %.20q: its key has %d bytes, not 1 to %d", e.Key, len(e.Key), maxDocumentKey)
 	}
@@ -43,21 +46,27 @@ func admitPut(e Put) error {
 }
 
 func (s *State) put(e Put) {
-	if admitPut(e) != nil || bytes.Equal(s.documents[e.Key], e.Value) {
+	if admitPut(e) == nil {
+		s.write(e.Key, e.Value)
+	}
+}
+
+func (s *State) write(key string, value []byte) {
+	if bytes.Equal(s.documents[key], value) {
 		return
 	}
-	s.documentBytes += len(e.Value) - len(s.documents[e.Key])
-	if len(e.Value) == 0 {
-		delete(s.documents, e.Key)
+	s.documentBytes += len(value) - len(s.documents[key])
+	if len(value) == 0 {
+		delete(s.documents, key)
 	} else {
-		s.documents[e.Key] = e.Value
+		s.documents[key] = value
 	}
 	if s.changes.Documents == nil {
 		s.changes.Documents = map[string][]byte{}
 	}
-	s.changes.Documents[e.Key] = e.Value
+	s.changes.Documents[key] = value
 }
 
-// Documents are all that were put. Their values are shared: nobody changes
+// Documents are all that were put, and the scheduler's own. Their values are shared: nobody changes
 // them.
 func (s *State) Documents() map[string][]byte { return maps.Clone(s.documents) }

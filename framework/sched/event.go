@@ -69,6 +69,20 @@ type (
 		Key   string
 		Value []byte
 	}
+	// Cordon: an operator wants no new tasks on the agents of a host and, with
+	// Drain, none of those that are there either. Host is as State.Host tells.
+	Cordon struct {
+		Host, Reason string
+		Drain        bool
+	}
+	// Uncordon takes a Cordon back.
+	Uncordon struct{ Host string }
+	// SetQuota: an operator bounds what a role may hold, whatever the table of
+	// roles says. No bound is an empty Quota; a nil one is the table's again.
+	SetQuota struct {
+		Role  string
+		Quota Quota
+	}
 	// Tick: time has passed.
 	Tick struct{}
 	// Cycle: no more events for now, answer the offers.
@@ -133,6 +147,9 @@ func (Scale) event()           {}
 func (Stop) event()            {}
 func (Wake) event()            {}
 func (Put) event()             {}
+func (Cordon) event()          {}
+func (Uncordon) event()        {}
+func (SetQuota) event()        {}
 func (Tick) event()            {}
 func (Cycle) event()           {}
 func (PolicyChanged) event()   {}

@@ -3,6 +3,8 @@ package sched
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -16,10 +18,12 @@ func FuzzStep(f *testing.F) {
 	f.Add([]byte{0, 0, 1, 9, 2, 3, 3, 1, 3, 2, 3, 5, 6, 9})
 	f.Add([]byte{0, 0, 1, 30, 2, 77, 4, 1, 5, 20, 3, 6, 7, 0, 5, 60, 0, 0, 2, 14})
 	f.Add([]byte{0, 0, 1, 255, 2, 255, 3, 200, 3, 100, 8, 0, 9, 1, 10, 1, 5, 30})
-	f.Add([]byte{0, 0, 1, 10, 2, 44, 11, 0, 1, 65, 2, 104, 11, 0, 3, 5, 5, 20, 10, 1, 0, 0, 1, 12, 2, 44}) // shares
+	f.Add([]byte{0, 0, 1, 9, 2, 3, 18, 0, 2, 3, 11, 0, 18, 4, 3, 2, 10, 0, 0, 0, 18, 2, 5, 20, 2, 9, 11, 0}) // cordons
+	f.Add([]byte{0, 0, 1, 9, 19, 1, 2, 3, 11, 0, 10, 0, 19, 0, 5, 30, 19, 7})                                // quotas
+	f.Add([]byte{0, 0, 1, 10, 2, 44, 11, 0, 1, 65, 2, 104, 11, 0, 3, 5, 5, 20, 10, 1, 0, 0, 1, 12, 2, 44})   // shares
 	f.Fuzz(func(t *testing.T, data []byte) {
 		data = data[:min(len(data), 400)] // longer ones find no more, only slower
-		w := &world{t: t, st: New(fuzzConfig(), Past{}), now: time.Unix(1_700_000_000, 0), states: map[string]job.State{}, open: map[string]Offer{}}
+		w := &world{t: t, st: New(fuzzConfig(), Past{}), now: time.Unix(1_700_000_000, 0), states: map[string]job.State{}, open: map[string]Offer{}, cordons: map[string]bool{}}
 		for len(data) >= 2 {
 			w.apply(data[0], data[1])
 			data = data[2:]
@@ -45,10 +49,14 @@ type world struct {
 	ids    []string // all task ids ever seen
 	states map[string]job.State
 	open   map[string]Offer // not answered yet
+	// cordons are the agents that are cordoned, true where drained; quota is
+	// what was set for the first role, "" nothing.
+	cordons map[string]bool
+	quota   string
 }
 
 func (w *world) apply(kind, arg byte) {
-	switch kind % 18 {
+	switch kind % 20 {
 	case 0:
 		w.step(Subscribed{FrameworkID: "f" + fmt.Sprint(arg%2)})
 	case 1:
@@ -56,7 +64,7 @@ func (w *world) apply(kind, arg byte) {
 	case 2:
 		w.step(Offers{Offers: w.fuzzOffers(arg)})
 	case 3, 4:
-		w.step(w.fuzzUpdate(arg, kind%18 == 4))
+		w.step(w.fuzzUpdate(arg, kind%20 == 4))
 	case 5:
 		w.now = w.now.Add(time.Duration(arg) * time.Second)
 		w.step(Tick{})
@@ -89,6 +97,10 @@ func (w *world) apply(kind, arg byte) {
 			w.step(Stop{TaskIDs: []string{w.ids[int(arg/2)%n], w.ids[int(arg)%n]}, Retire: arg%2 == 0})
 			w.step(Wake{TaskIDs: []string{w.ids[int(arg/3)%n]}})
 		}
+	case 18:
+		w.fuzzCordon(fmt.Sprintf("a%d", arg%2), arg/2%3)
+	case 19:
+		w.fuzzQuota(arg)
 	case 17:
 		w.step(Put{Key: "k", Value: make([]byte, arg%3)})
 	case 14:
@@ -103,6 +115,30 @@ func (w *world) apply(kind, arg byte) {
 			w.step(InverseOffers{Offers: []InverseOffer{{ID: "i", AgentID: "a0", Start: w.now.Add(time.Duration(arg) * time.Minute)}}})
 		}
 	}
+}
+
+func (w *world) fuzzCordon(agent string, verb byte) {
+	if verb == 1 {
+		delete(w.cordons, agent)
+		w.step(Uncordon{Host: agent})
+		return
+	}
+	w.cordons[agent] = w.cordons[agent] || verb == 2
+	w.step(Cordon{Host: agent, Drain: verb == 2})
+	for _, r := range w.st.readyQueue(w.now).Running {
+		if verb == 2 && r.AgentID == agent && !r.Ending {
+			w.t.Fatalf("%s is left on %s, which is drained", r.TaskID, agent)
+		}
+	}
+}
+
+func (w *world) fuzzQuota(arg byte) {
+	e := SetQuota{Role: "*"}
+	if w.quota = ""; arg%3 > 0 {
+		e.Quota = Quota{AllTypes: int(arg / 3 % 8)}
+		w.quota = e.Quota.String()
+	}
+	w.step(e)
 }
 
 func fuzzSpec(arg byte) job.Spec {
@@ -190,6 +226,10 @@ func (w *world) step(ev Event) {
 		clear(w.open)
 	}
 	ops := w.st.Step(w.now, ev)
+	w.checkOperated()
+	if _, tick := ev.(Tick); tick {
+		w.checkLineup()
+	}
 	w.checkMoves(w.st.Drain())
 	w.checkOps(ev, ops, connected)
 	w.checkJobs()
@@ -223,6 +263,48 @@ func (w *world) step(ev Event) {
 	}
 	if kept != w.st.endedTasks {
 		w.t.Fatalf("%d tasks have ended, counted %d", kept, w.st.endedTasks)
+	}
+}
+
+// checkOperated: what operators have said holds, after a restart too.
+func (w *world) checkOperated() {
+	drained := map[string]bool{}
+	for host, c := range w.st.cordons {
+		drained[host] = c.Drain
+	}
+	if !maps.Equal(drained, w.cordons) {
+		w.t.Fatalf("cordoned are %v, want %v", drained, w.cordons)
+	}
+	role := w.st.Standings()[0]
+	if role.Set != (w.quota != "") || role.Set && role.Quota.String() != w.quota {
+		w.t.Fatalf("the quota is %q (set %t), want %q", role.Quota, role.Set, w.quota)
+	}
+}
+
+// checkLineup: each job with tasks that wait is in it once, and nothing lacks
+// more than waits.
+func (w *world) checkLineup() {
+	waiting := map[string]int{}
+	for _, j := range w.st.Jobs() {
+		for i := range j.Tasks {
+			if j.Tasks[i].State == job.Waiting {
+				waiting[j.Spec.Name]++
+			}
+		}
+	}
+	line := w.st.Lineup()
+	if slices.Sort(line); !slices.Equal(line, slices.Sorted(maps.Keys(waiting))) {
+		w.t.Fatalf("in line are %v, waiting %v", line, waiting)
+	}
+	lacks, _ := w.st.Lacking()
+	for _, l := range lacks {
+		most := 0
+		for _, name := range l.Jobs {
+			most += waiting[name]
+		}
+		if l.Tasks < 1 || l.Tasks > most || l.GPUs < 1 {
+			w.t.Fatalf("%d tasks of %v lack %d GPUs, %d wait", l.Tasks, l.Jobs, l.GPUs, most)
+		}
 	}
 }
 
@@ -318,6 +400,9 @@ func (w *world) checkOps(ev Event, ops []Op, connected bool) {
 func (w *world) checkAccept(a *Accept) {
 	gpus, cpus := 0, 0.0
 	devices, shared := map[string]bool{}, map[string]*Shared{}
+	if _, cordoned := w.cordons[a.AgentID]; cordoned {
+		w.t.Fatalf("%s, though it is cordoned", a)
+	}
 	for _, id := range a.OfferIDs {
 		o := w.open[id]
 		if o.AgentID != a.AgentID || o.Role != a.Role {

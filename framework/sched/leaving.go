@@ -28,7 +28,7 @@ func (s *State) leave(now time.Time, j *job.Job, old *job.Task) {
 		s.demandOf(role).wanted = true
 	}
 	r := s.running(now, j, old)
-	r.Ending, r.Ends, r.Left, r.Stuck = true, now, true, false
+	r.Ending, r.Ends, r.Left, r.Stuck = true, now, true, s.shut(old.Hostname, old.AgentID)
 	s.leaving = append(s.leaving, leaving{r, now.Add(comesBack)})
 }
 

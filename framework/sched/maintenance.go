@@ -80,19 +80,26 @@ func (s *State) answerInverse(offers []InverseOffer) []Op {
 	return ops
 }
 
+// reconsider has all that waits looked at anew: what was declined may be of
+// use now.
+func (s *State) reconsider() {
+	s.pool.stale = true
+	s.explained, s.turns = nil, nil
+	for _, role := range s.roleNames() {
+		d := s.demandOf(role)
+		d.wanted = d.waiting > 0
+	}
+}
+
 // setPolicy takes other roles, quotas and ways of placing. Tasks stay where
 // they are; jobs of a role that is no more wait until it is back.
 func (s *State) setPolicy(p Policy) []Op {
 	p.setDefaults()
 	before := s.roleNames()
+	s.given, p.Roles = p.Roles, s.withQuotas(p.Roles)
 	s.cfg.Policy = p
-	s.pool.stale = true
-	s.explained, s.turns = nil, nil
 	clear(s.wishes)
-	for _, role := range s.roleNames() {
-		d := s.demandOf(role)
-		d.wanted = d.waiting > 0 // what was declined may be of use now
-	}
+	s.reconsider()
 	for role, d := range s.demands {
 		if !slices.Contains(s.roleNames(), role) && d.waiting == 0 {
 			delete(s.demands, role)

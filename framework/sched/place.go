@@ -170,10 +170,7 @@ func (pl *placing) place(j *Job) {
 		why = b.beside(pl.explain(j, &d))
 	}
 	if j.Spec.Gang {
-		pl.cluster.Undo(&d, spots)
-		for i := range types {
-			pl.ledger.add(j.Spec.Role, types[i], spots[i].Parts, -1)
-		}
+		pl.undo(j, &d, spots, types)
 		spots = nil
 	}
 	pl.launch(j, spots, types)
@@ -211,6 +208,14 @@ func (pl *placing) heldBack(j *Job, b *bound) shortage {
 		pl.ledger.close(j.Spec.Role, b, j.Spec.Name)
 	}
 	return pl.ledger.shortage(j, b)
+}
+
+// undo gives back what fill took.
+func (pl *placing) undo(j *Job, d *fit.Demand, spots []fit.Spot, types []map[string]int) {
+	pl.cluster.Undo(d, spots)
+	for i := range types {
+		pl.ledger.add(j.Spec.Role, types[i], spots[i].Parts, -1)
+	}
 }
 
 func (pl *placing) wait(j *Job, missing int, why shortage) {

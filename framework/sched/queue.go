@@ -67,8 +67,8 @@ type Running struct {
 	Ending bool
 	// Left: it has ended, and counts against no quota any more.
 	Left bool
-	// Stuck tasks will not make room when asked: their agent is away or being
-	// drained, or they have been asked for too long.
+	// Stuck tasks will not make room when asked: their agent is away, cordoned
+	// or being drained, or they have been asked for too long.
 	Stuck bool
 }
 

@@ -116,7 +116,7 @@ func (s *State) running(now time.Time, j *job.Job, t *job.Task) Running {
 	case runs > 0 && !r.Since.Add(runs+overrun(runs)).Before(now):
 		r.Ends = r.Since.Add(runs)
 	}
-	r.Stuck = r.Stuck || t.State == job.Unreachable || s.cluster[t.AgentID].Draining
+	r.Stuck = r.Stuck || t.State == job.Unreachable || s.shut(t.Hostname, t.AgentID)
 	return r
 }
 
@@ -171,7 +171,7 @@ func (s *State) leftovers(now time.Time) []fit.Agent {
 			a.Free, a.GPUs, a.DeviceIDs, a.Shared = Amount{}, 0, nil, nil
 		}
 	}
-	return all
+	return s.closed(all)
 }
 
 // known joins what was offered with the master's list: an agent that others
@@ -219,15 +219,11 @@ func (s *State) roleNames() []string {
 
 // lastSeen is known with what the offers in hand have free.
 func (s *State) lastSeen() []fit.Agent {
-	offers := make([]Offer, 0, len(s.pool.offers))
-	for _, h := range s.pool.offers {
-		offers = append(offers, h.Offer)
-	}
-	all := fit.Join(offers)
+	all := fit.Join(s.inHand())
 	held := map[agentKey]bool{}
 	for i := range all {
 		held[agentKey{all[i].ID, all[i].Role}] = true
 		all[i].TotalGPUs, all[i].AllShared = s.cluster[all[i].ID].GPUs, s.shared[all[i].ID]
 	}
-	return append(all, s.known(held)...)
+	return s.closed(append(all, s.known(held)...))
 }

@@ -123,21 +123,30 @@ func (s *State) Reasons(names ...string) map[string]Reason {
 	return reasons
 }
 
-// drained adds the agents that would do but are being drained.
-func (s *State) drained(c *fit.Cluster, d *fit.Demand) string {
-	n := 0
+// shutOut adds the agents that would do but take no tasks.
+func (s *State) shutOut(c *fit.Cluster, d *fit.Demand) string {
+	drained, cordoned := 0, 0
 	for i, a := range c.Agents() {
-		if s.cluster[a.ID].Draining && c.Useful(i, d) {
-			n++
+		if !s.shut(a.Hostname, a.ID) || !c.Useful(i, d) {
+			continue
+		}
+		if s.cluster[a.ID].Draining || s.cordons[hostOf(a.Hostname, a.ID)].Drain {
+			drained++
+		} else {
+			cordoned++
 		}
 	}
-	switch n {
+	return wouldDo(drained, "being drained") + wouldDo(cordoned, "cordoned")
+}
+
+func wouldDo(agents int, but string) string {
+	switch agents {
 	case 0:
 		return ""
 	case 1:
-		return "; 1 agent that would do is being drained"
+		return "; 1 agent that would do is " + but
 	default:
-		return fmt.Sprintf("; %d agents that would do are being drained", n)
+		return fmt.Sprintf("; %d agents that would do are %s", agents, but)
 	}
 }
 
@@ -184,7 +193,7 @@ func (s *State) explainer(now time.Time) func(*Job) shortage {
 		why, ok := e.why[key]
 		if !ok || len(d.Beside) > 0 {
 			told := e.cluster.Explain(&d)
-			why = shortage{lack: told.Lack, seen: told.Seen + s.drained(e.cluster, &d)}
+			why = shortage{lack: told.Lack, seen: told.Seen + s.shutOut(e.cluster, &d)}
 			e.why[key] = why
 		}
 		return b.beside(why)

@@ -142,7 +142,7 @@ func (p *script) run(words []string) {
 		p.step(AgentLost{AgentID: args[0]})
 	case "agent":
 		n, _ := strconv.Atoi(opt["gpus"])
-		p.step(Agents{Agents: []Agent{{ID: args[0], GPUs: n, Types: list(opt["types"]), Shared: p.parseShared(opt["shared"]), Draining: slices.Contains(args, "draining")}}})
+		p.step(Agents{Agents: []Agent{{ID: args[0], Hostname: opt["host"], GPUs: n, Types: list(opt["types"]), Shared: p.parseShared(opt["shared"]), Draining: slices.Contains(args, "draining")}}})
 	case "wait":
 		p.now = p.now.Add(p.duration(args[0]))
 		p.step(Tick{})
@@ -194,10 +194,49 @@ func (p *script) run(words []string) {
 			}
 		}
 	case "restart":
-		p.st = New(p.st.cfg, Past{p.st.FrameworkID(), p.st.Jobs(), p.st.Documents()})
+		cfg := p.st.cfg
+		cfg.Policy.Roles = p.st.given
+		p.st = New(cfg, Past{p.st.FrameworkID(), p.st.Jobs(), p.st.Documents()})
+	case "cordon", "drain":
+		p.step(Cordon{Host: args[0], Reason: strings.ReplaceAll(opt["reason"], "_", " "), Drain: verb == "drain"})
+	case "uncordon":
+		p.step(Uncordon{Host: args[0]})
+	case "quota":
+		p.setQuota(args[0], args[1])
+	case "lineup":
+		fmt.Fprintln(&p.out, strings.Join(p.st.Lineup(), " "))
+	case "standings":
+		for _, r := range p.st.Standings() {
+			fmt.Fprintf(&p.out, "%s may hold %q (set %t), holds %v, %d wait\n", r.Name, r.Quota, r.Set, r.Held, r.Waiting)
+		}
+	case "lacking":
+		lacks, ok := p.st.Lacking()
+		if !ok {
+			fmt.Fprintln(&p.out, "nobody can tell yet")
+		}
+		for _, l := range lacks {
+			fmt.Fprintf(&p.out, "%d tasks of %v, roles %v, lack %s each, %d in all, %g cpus and %g MiB, %v\n", l.Tasks, l.Jobs, l.Roles, l.Request, l.GPUs, l.Amount.CPUs, l.Amount.MemMiB, l.Constraints)
+		}
 	default:
 		p.t.Fatalf("unknown command %q", verb)
 	}
+}
+
+// setQuota reads TYPE=GPUS with + between, "none" for no bound, "file" for
+// that of the table.
+func (p *script) setQuota(role, text string) {
+	quota, err := ParseQuota(strings.ReplaceAll(strings.TrimPrefix(text, "none"), "+", ","))
+	if text == "file" {
+		quota, err = nil, nil
+	}
+	if err == nil {
+		err = p.st.AdmitQuota(role)
+	}
+	if err != nil {
+		fmt.Fprintf(&p.out, "refused: %v\n", err)
+		return
+	}
+	p.step(SetQuota{Role: role, Quota: quota})
 }
 
 func (p *script) flush() {

@@ -37,6 +37,10 @@ type State struct {
 	leaving     []leaving            // tasks whose places have not been offered again
 	bound       map[string]bool      // roles with a job that a quota held back
 	explained   *explained           // what Reasons has counted; nil: to be counted anew
+	cordons     map[string]Cordoned  // by host
+	given       []Role               // the table of roles without what operators have set
+	quotas      map[string]Quota     // what they have set, by role
+	since       time.Time            // when the subscription began
 	documents   map[string][]byte
 	// documentBytes is how large they are together.
 	documentBytes int
@@ -109,6 +113,7 @@ func New(cfg Config, past Past) *State {
 		cfg: cfg, frameworkID: past.FrameworkID,
 		jobs: map[string]*job.Job{}, wishes: map[string]string{}, tasks: map[string]taskRef{}, timers: map[string]*timer{},
 		documents: map[string][]byte{}, agents: map[agentKey]seen{}, dirty: map[string]map[int]bool{},
+		cordons: map[string]Cordoned{}, quotas: map[string]Quota{}, given: cfg.Policy.Roles,
 		demands: map[string]*demand{}, pool: pool{offers: map[string]held{}}, yielded: map[string]time.Time{}, workload: workload{kinds: map[string]*fit.Typical{}},
 	}
 	for _, role := range s.roleNames() {
@@ -118,6 +123,7 @@ func New(cfg Config, past Past) *State {
 		s.documents[key] = value
 		s.documentBytes += len(value)
 	}
+	s.operated()
 	jobs := slices.Clone(past.Jobs)
 	for _, j := range jobs {
 		j.Spec.Role = s.roleOf(&j.Spec) // jobs of older releases have none

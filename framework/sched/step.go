@@ -52,6 +52,12 @@ func (s *State) Step(now time.Time, ev Event) []Op {
 		s.agentLost(e.AgentID)
 	case PolicyChanged:
 		ops = s.setPolicy(e.Policy)
+	case Cordon:
+		ops = s.cordon(now, e)
+	case Uncordon:
+		s.uncordon(e)
+	case SetQuota:
+		s.setQuota(e)
 	case Tick:
 		ops = s.tick(now)
 	case Cycle:

@@ -20,7 +20,7 @@ type reconciliation struct {
 
 // subscribed starts afresh with a master that may remember nothing of us.
 func (s *State) subscribed(now time.Time, e Subscribed) []Op {
-	s.connected = true
+	s.connected, s.since = true, now
 	if e.FrameworkID != s.frameworkID {
 		s.frameworkID = e.FrameworkID
 		s.changes.FrameworkID = e.FrameworkID

@@ -1,0 +1,241 @@
+package framework
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/sched"
+	"mesos-gpu/gpu"
+	"mesos-gpu/job"
+)
+
+// Queue asks the loop for the order and the reasons.
+func (b *leader) Queue(ctx context.Context) (list []api.Queued, err error) {
+	err = b.ask(ctx, nil, func(st *sched.State) error {
+		list = queueOf(st)
+		names := make([]string, len(list))
+		for i := range list {
+			names[i] = list[i].Name
+		}
+		reasons := st.Reasons(names...)
+		for i := range list {
+			list[i].Reason = b.waits(reasons, list[i].Name)
+		}
+		return nil
+	})
+	return list, err
+}
+
+// queueOf lists what waits, without the reasons.
+func queueOf(st *sched.State) []api.Queued {
+	var list []api.Queued
+	for i, name := range st.Lineup() {
+		j, _ := st.Job(name)
+		q := api.Queued{
+			Position: i + 1, Name: name, Role: j.Spec.Role, Priority: j.Spec.Priority, Submitted: j.Submitted,
+			Tasks: len(j.Tasks), GPUs: wishText(&j.Spec.Request),
+		}
+		for i := range j.Tasks {
+			if j.Tasks[i].State == job.Waiting {
+				q.Waiting++
+			}
+		}
+		list = append(list, q)
+	}
+	return list
+}
+
+// wishText reads "2 x A100 or V100", "1 x any type", "1 x (4096 MiB, 30 %) of T4".
+func wishText(r *gpu.Request) string {
+	switch {
+	case r.GPUs == 0:
+		return ""
+	case r.Share.Whole():
+		return fmt.Sprintf("%d x %s", r.GPUs, r.Types)
+	default:
+		return strings.ReplaceAll(r.String(), " × ", " x ")
+	}
+}
+
+// Roles asks the loop for what they hold.
+func (b *leader) Roles(ctx context.Context) (list []api.Role, err error) {
+	err = b.ask(ctx, nil, func(st *sched.State) error {
+		list = rolesOf(st)
+		return nil
+	})
+	return list, err
+}
+
+func rolesOf(st *sched.State) []api.Role {
+	var list []api.Role
+	for _, s := range st.Standings() {
+		r := api.Role{
+			Name: s.Name, Weight: s.Weight, Order: string(s.Order), Policy: s.Policy, Backfill: !s.Strict,
+			Quota: map[string]int{}, QuotaSet: s.Set, Held: map[string]float64{}, Waiting: s.Waiting,
+		}
+		for kind, n := range s.Quota {
+			r.Quota[kind] = n
+		}
+		for kind, milli := range s.Held {
+			r.Held[kind] = float64(milli) / 1000
+		}
+		list = append(list, r)
+	}
+	return list
+}
+
+// SetQuota records a role's quota.
+func (b *leader) SetQuota(ctx context.Context, role string, text *string) (set api.Role, err error) {
+	var quota sched.Quota
+	if text != nil {
+		if quota, err = sched.ParseQuota(*text); err != nil {
+			return set, api.Problemf(http.StatusUnprocessableEntity, "%v", err)
+		}
+	}
+	err = b.try(ctx, func(st *sched.State, apply func(sched.Event)) error {
+		if err := st.AdmitQuota(role); err != nil {
+			return api.Problemf(http.StatusNotFound, "%v", err)
+		}
+		apply(sched.SetQuota{Role: role, Quota: quota})
+		for _, r := range rolesOf(st) {
+			if r.Name == role {
+				set = r
+			}
+		}
+		return nil
+	})
+	return set, err
+}
+
+// Cordon records that the agent's host gets no tasks.
+func (b *leader) Cordon(ctx context.Context, agent, reason string, drain bool) error {
+	host, err := b.host(ctx, agent)
+	if err != nil {
+		return err
+	}
+	return b.try(ctx, func(_ *sched.State, apply func(sched.Event)) error {
+		apply(sched.Cordon{Host: host, Reason: reason, Drain: drain})
+		return nil
+	})
+}
+
+// Uncordon records that it gets tasks again. One that does is no error.
+func (b *leader) Uncordon(ctx context.Context, agent string) error {
+	host, err := b.host(ctx, agent)
+	if err != nil {
+		return err
+	}
+	return b.try(ctx, func(_ *sched.State, apply func(sched.Event)) error {
+		apply(sched.Uncordon{Host: host})
+		return nil
+	})
+}
+
+// host finds what an agent is cordoned by. One that is away may be cordoned
+// before it is back: the master still lists it for a while.
+func (b *leader) host(ctx context.Context, agent string) (host string, err error) {
+	err = b.ask(ctx, nil, func(st *sched.State) error {
+		host = st.Host(agent)
+		return nil
+	})
+	if err != nil || host != "" {
+		return host, err
+	}
+	agents, err := b.list(ctx)
+	if err != nil {
+		return "", err
+	}
+	for i := range agents {
+		if a := &agents[i]; a.ID == agent || a.Hostname == agent {
+			return cmp.Or(a.Hostname, a.ID), nil
+		}
+	}
+	return "", api.Problemf(http.StatusNotFound, "there is no agent with the id or hostname %q", agent)
+}
+
+// Demand asks the loop what is lacking. A guess without offers would have
+// machines added that nobody needs.
+func (b *leader) Demand(ctx context.Context) (list []api.Demand, err error) {
+	err = b.ask(ctx, nil, func(st *sched.State) error {
+		lacks, ok := st.Lacking()
+		if !ok {
+			return api.NotYet("the master has not offered for long enough to tell what is lacking")
+		}
+		for i := range lacks {
+			list = append(list, demandOf(&lacks[i]))
+		}
+		return nil
+	})
+	return list, err
+}
+
+func demandOf(l *sched.Lack) api.Demand {
+	r := &l.Request
+	d := api.Demand{
+		Types: append([]string{}, r.Types.Include...), NotTypes: r.Types.Exclude, GPUs: l.GPUs, PerAgent: r.GPUs, MemMiB: r.MinMemMiB,
+		MinDriver: r.MinDriver, MinCUDA: r.MinCUDA, Constraints: l.Constraints,
+		Tasks: l.Tasks, Jobs: l.Jobs, Roles: l.Roles, CPUs: l.Amount.CPUs, TaskMemMiB: l.Amount.MemMiB,
+	}
+	if len(d.Types) == 1 {
+		d.Type = d.Types[0]
+	}
+	if r.Topology != gpu.AnyTopology {
+		d.Topology = string(r.Topology)
+	}
+	if !r.Share.Whole() {
+		d.Share = &r.Share
+	}
+	return d
+}
+
+// copied is a scheduler's State made of the view: what it decides is of no
+// effect, but it orders and counts as the leader's.
+func (b *standby) copied() (st *sched.State, err error) {
+	cfg := b.s.cfg.Sched
+	if cfg.Policy, err = b.s.policy(); err != nil {
+		return nil, err
+	}
+	st = sched.New(cfg, b.view.live())
+	st.Step(b.s.cfg.Clock(), sched.Cycle{}) // tells it the time
+	return st, nil
+}
+
+// Queue is in order, and without the reasons: these are in offers that a
+// standby does not get.
+func (b *standby) Queue(context.Context) ([]api.Queued, error) {
+	st, err := b.copied()
+	if err != nil {
+		return nil, err
+	}
+	return queueOf(st), nil
+}
+
+func (b *standby) Roles(context.Context) ([]api.Role, error) {
+	st, err := b.copied()
+	if err != nil {
+		return nil, err
+	}
+	return rolesOf(st), nil
+}
+
+func (b *standby) SetQuota(ctx context.Context, _ string, _ *string) (r api.Role, err error) {
+	return r, b.elsewhere(ctx)
+}
+func (b *standby) Cordon(ctx context.Context, _, _ string, _ bool) error { return b.elsewhere(ctx) }
+func (b *standby) Uncordon(ctx context.Context, _ string) error          { return b.elsewhere(ctx) }
+
+// Demand is the leader's to tell: it depends on its offers.
+func (b *standby) Demand(ctx context.Context) ([]api.Demand, error) { return nil, b.elsewhere(ctx) }
+
+func (n nobody) Queue(context.Context) ([]api.Queued, error) { return nil, n.problem() }
+func (n nobody) Roles(context.Context) ([]api.Role, error)   { return nil, n.problem() }
+func (n nobody) SetQuota(context.Context, string, *string) (r api.Role, err error) {
+	return r, n.problem()
+}
+func (n nobody) Cordon(context.Context, string, string, bool) error { return n.problem() }
+func (n nobody) Uncordon(context.Context, string) error             { return n.problem() }
+func (n nobody) Demand(context.Context) ([]api.Demand, error)       { return nil, n.problem() }

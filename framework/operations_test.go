@@ -1,0 +1,333 @@
+package framework
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/internal/mesostest"
+	"mesos-gpu/internal/zktest"
+	"mesos-gpu/job"
+)
+
+// theAgent asks for the one agent there is.
+func theAgent(t *testing.T, in *instance) api.Agent {
+	t.Helper()
+	agents, err := in.Agents(within(t))
+	if err != nil || len(agents) != 1 {
+		t.Fatalf("agents %+v, %v", agents, err)
+	}
+	return agents[0]
+}
+
+// atRest waits until what was offered first is refused: what the Cluster offers
+// next it offers once.
+func atRest(t *testing.T, c *mesostest.Cluster) {
+	t.Helper()
+	c.Await(t, 1, scheduler.Call_DECLINE, nil)
+}
+
+// TestCordon: a cordoned agent keeps its tasks and gets no others, by the word
+// of a scheduler that goes on from the journal, too. Drained, it loses them,
+// and they come back once it is free again.
+func TestCordon(t *testing.T) {
+	c := mesostest.NewCluster(t, 2)
+	path := filepath.Join(t.TempDir(), "journal.db")
+	in := run(t, c, path)
+	atRest(t, c)
+	ctx := within(t)
+	if _, err := in.Submit(ctx, spec("runs", 1, 1)); err != nil {
+		t.Fatal(err)
+	}
+	before := awaitState(t, in, "runs", job.Running).Tasks[0]
+	if err := in.Cordon(ctx, "agent-1", "new fans"); err != nil {
+		t.Fatal(err)
+	}
+	in.end(t)
+
+	in = run(t, c, path)
+	if a := theAgent(t, in); a.Cordoned != "new fans" || a.Draining {
+		t.Errorf("after a restart the agent is %+v", a)
+	}
+	if _, err := in.Submit(ctx, spec("waits", 1, 1)); err != nil {
+		t.Fatal(err)
+	}
+	c.Offer()
+	c.Await(t, 2, scheduler.Call_DECLINE, nil)
+	view, err := in.Job(ctx, "waits")
+	if want := "1 agent has GPUs, none has one free; 1 agent that would do is cordoned"; err != nil || view.State != job.Waiting || !strings.Contains(view.Waits, want) {
+		t.Errorf("on a cordoned agent: %s, %q, %v", view.State, view.Waits, err)
+	}
+	wantMetrics(t, in, []string{"mesos_gpu_scheduler_cordoned_agents 1"})
+
+	if err := in.Drain(ctx, "host-1", "new fans, now"); err != nil {
+		t.Fatal(err)
+	}
+	again := awaitCount(t, in, "runs", job.Waiting, 1).Tasks[0]
+	if again.ID == before.ID || again.Attempt != 2 || again.Failures != 0 || again.Message != "attempt 1 was stopped: its agent is drained: new fans, now" {
+		t.Errorf("after the drain: %+v", again)
+	}
+	if a := theAgent(t, in); a.Cordoned != "new fans, now" || !a.Draining {
+		t.Errorf("drained, the agent is %+v", a)
+	}
+
+	if err := in.Uncordon(ctx, "host-1"); err != nil {
+		t.Fatal(err)
+	}
+	awaitState(t, in, "runs", job.Running)
+	awaitState(t, in, "waits", job.Running)
+	if a := theAgent(t, in); a.Cordoned != "" || a.Draining {
+		t.Errorf("free again, the agent is %+v", a)
+	}
+	wantProblem(t, in.Cordon(ctx, "agent-9", ""), http.StatusNotFound, `no agent with the id or hostname "agent-9"`)
+	wantProblem(t, in.Uncordon(ctx, "agent-9"), http.StatusNotFound, `"agent-9"`)
+}
+
+// TestCordonOfAnAgentThatIsAway: the master lists it, though it offers nothing.
+func TestCordonOfAnAgentThatIsAway(t *testing.T) {
+	c := mesostest.NewCluster(t, 1)
+	c.Agents.Agents[0].Active = false
+	in := run(t, c, filepath.Join(t.TempDir(), "journal.db"))
+	if err := in.Cordon(within(t), "agent-1", "smells"); err != nil {
+		t.Fatal(err)
+	}
+	if a := theAgent(t, in); a.Cordoned != "smells" {
+		t.Errorf("the agent is %+v", a)
+	}
+}
+
+// rolesFile writes one.
+func rolesFile(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "roles.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestQuota: an operator's holds over the roles file's, whatever is read again
+// or taken over, until it is taken back.
+func TestQuota(t *testing.T) {
+	c := mesostest.NewCluster(t, 4)
+	cfg := Config{JournalPath: filepath.Join(t.TempDir(), "journal.db"), RolesFile: rolesFile(t, "research: V100=1\nresearch/vision: {weight: 2, order: shortest, policy: spread, backfill: false}\n")}
+	in := start(t, c, cfg)
+	atRest(t, c)
+	ctx := within(t)
+	if _, err := in.Submit(ctx, spec("train", 3, 1)); err != nil {
+		t.Fatal(err)
+	}
+	awaitCount(t, in, "train", job.Running, 1)
+	want := []api.Role{
+		{Name: "research", Weight: 1, Order: "fifo", Policy: "headroom", Backfill: true, Quota: map[string]int{"V100": 1}, Held: map[string]float64{"V100": 1, "*": 1}, Waiting: 2},
+		{Name: "research/vision", Weight: 2, Order: "shortest", Policy: "spread", Quota: map[string]int{}, Held: map[string]float64{}},
+	}
+	wantRoles(t, in, want)
+
+	two, none := "V100=2, *=16", ""
+	got, err := in.SetQuota(ctx, "research", &two)
+	want[0].Quota, want[0].QuotaSet = map[string]int{"V100": 2, "*": 16}, true
+	if diff := cmp.Diff(want[0], got); diff != "" || err != nil {
+		t.Errorf("the role after its quota was set: %v (-want +got):\n%s", err, diff)
+	}
+	c.Offer()
+	awaitCount(t, in, "train", job.Running, 2)
+	if _, err := in.SetQuota(ctx, "research/vision", &none); err != nil {
+		t.Fatal(err)
+	}
+	if err := in.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	in.end(t)
+
+	in = start(t, c, cfg)
+	want[0].Held, want[0].Waiting, want[1].QuotaSet = map[string]float64{"V100": 2, "*": 2}, 1, true
+	wantRoles(t, in, want)
+	for _, role := range []string{"research", "research/vision"} {
+		if _, err := in.SetQuota(ctx, role, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want[0].Quota, want[0].QuotaSet, want[1].QuotaSet = map[string]int{"V100": 1}, false, false
+	wantRoles(t, in, want)
+	if view, err := in.Job(ctx, "train"); err != nil || !strings.Contains(view.Waits, "role research may hold 1 V100 and holds 2") {
+		t.Errorf("below what is held: %q, %v", view.Waits, err)
+	}
+
+	bad := "V100"
+	_, err = in.SetQuota(ctx, "nobody", &two)
+	wantProblem(t, err, http.StatusNotFound, `role "nobody": the scheduler has jobs of research, research/vision`)
+	_, err = in.SetQuota(ctx, "research", &bad)
+	wantProblem(t, err, http.StatusUnprocessableEntity, `quota "V100": write TYPE=GPUS`)
+}
+
+func wantRoles(t *testing.T, in *instance, want []api.Role) {
+	t.Helper()
+	got, err := in.Roles(within(t))
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("roles %v (-want +got):\n%s", err, diff)
+	}
+}
+
+// TestQueue: in the order in which they choose, with what they wait for.
+func TestQueue(t *testing.T) {
+	c := mesostest.NewCluster(t, 1)
+	in := run(t, c, filepath.Join(t.TempDir(), "journal.db"))
+	atRest(t, c)
+	ctx := within(t)
+	if list, err := in.Queue(ctx); err != nil || len(list) != 0 {
+		t.Errorf("of nothing: %v, %v", list, err)
+	}
+	urgent, part := spec("urgent", 3, 4, "A100", "H100"), spec("part", 1, 1, "T4")
+	urgent.Priority, part.Request.Share.MemMiB = 5, 4096
+	for _, s := range []job.Spec{spec("runs", 1, 1), spec("plain", 1, 2), part, urgent} {
+		if _, err := in.Submit(ctx, s); err != nil {
+			t.Fatal(err)
+		}
+		if s.Name == "runs" {
+			awaitState(t, in, "runs", job.Running)
+		}
+	}
+	got, err := in.Queue(ctx)
+	want := []api.Queued{
+		{Position: 1, Name: "urgent", Role: "*", Priority: 5, Tasks: 3, Waiting: 3, GPUs: "4 x A100 or H100"},
+		{Position: 2, Name: "plain", Role: "*", Tasks: 1, Waiting: 1, GPUs: "2 x any type"},
+		{Position: 3, Name: "part", Role: "*", Tasks: 1, Waiting: 1, GPUs: "1 x (4096 MiB) of T4"},
+	}
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(api.Queued{}, "Reason", "Submitted")); diff != "" || err != nil {
+		t.Fatalf("%v (-want +got):\n%s", err, diff)
+	}
+	for _, q := range got {
+		view, err := in.Job(ctx, q.Name)
+		if err != nil || q.Reason == "" || q.Reason != view.Waits || !q.Submitted.Equal(view.Submitted) {
+			t.Errorf("%s, since %s, for %q; the job says %s and %q, %v", q.Name, q.Submitted, q.Reason, view.Submitted, view.Waits, err)
+		}
+	}
+}
+
+// clock goes as time does, and ahead as the test wants.
+type clock struct{ ahead atomic.Int64 }
+
+func (c *clock) now() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }
+
+// TestDemand: the scheduler says what is lacking once offers have had time to
+// come, and no more of what has come.
+func TestDemand(t *testing.T) {
+	c := mesostest.NewCluster(t, 2)
+	var k clock
+	in := start(t, c, Config{JournalPath: filepath.Join(t.TempDir(), "journal.db"), Clock: k.now})
+	atRest(t, c)
+	ctx := within(t)
+	pairs, linked := spec("pairs", 2, 2), spec("linked", 2, 4, "A100")
+	linked.Request.Topology, linked.Request.MinMemMiB, linked.Gang = "nvlink", 40000, true
+	for _, s := range []job.Spec{pairs, linked} {
+		if _, err := in.Submit(ctx, s); err != nil {
+			t.Fatal(err)
+		}
+		awaitCount(t, in, "pairs", job.Running, 1)
+	}
+	if status, text := fetch(t, in, "/v1/demand"); status != http.StatusServiceUnavailable || !strings.Contains(text, "for long enough") {
+		t.Errorf("at once: %d %s", status, text)
+	}
+	k.ahead.Add(int64(30 * time.Second)) // the client asks until the scheduler has noticed
+	var got []api.Demand
+	await(t, "the agent has offered what is left: nothing", func() (both bool) {
+		var err error
+		got, err = in.Demand(ctx)
+		return err == nil && len(got) == 2
+	})
+	want := []api.Demand{
+		{Types: []string{}, GPUs: 2, PerAgent: 2, Tasks: 1, Jobs: []string{"pairs"}, Roles: []string{"*"}, CPUs: job.DefaultCPUs + 0.1, TaskMemMiB: job.DefaultMemMiB + 32},
+		{Type: "A100", Types: []string{"A100"}, GPUs: 8, PerAgent: 4, MemMiB: 40000, Topology: "nvlink", Tasks: 2, Jobs: []string{"linked"}, Roles: []string{"*"}, CPUs: job.DefaultCPUs + 0.1, TaskMemMiB: job.DefaultMemMiB + 32},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	first := c.Running()[0]
+	c.End(first, mesos.TASK_FINISHED, "", "0")
+	c.Offer()
+	view := awaitCount(t, in, "pairs", job.Running, 1, first)
+	if got, err := in.Demand(ctx); err != nil || len(got) != 1 || got[0].Jobs[0] != "linked" {
+		t.Errorf("with %+v: %+v, %v", view.Tasks, got, err)
+	}
+}
+
+// TestOperationsOnAStandby: reads are answered as the leader does but for what
+// only it can know, the rest is passed on to it and there after a takeover.
+func TestOperationsOnAStandby(t *testing.T) {
+	c, server := mesostest.NewCluster(t, 1), zktest.Start(t)
+	roles := rolesFile(t, "research: V100=1\nprod: {weight: 2}\n")
+	both := make([]*instance, 2)
+	for i, role := range []string{api.Leader, api.Standby} {
+		both[i] = start(t, c, Config{JournalPath: "zk://" + server.Addr() + "/mesos-gpu/test", SessionTimeout: 2 * time.Second, RolesFile: roles})
+		awaitRole(t, both[i], role)
+	}
+	atRest(t, c)
+	leader, standby := both[0], both[1]
+	ctx := long(t)
+	for _, s := range []job.Spec{spec("runs", 1, 1), spec("first", 1, 1), spec("second", 2, 4)} {
+		if s.Name == "second" {
+			s.Priority = 1
+		}
+		if _, err := standby.Submit(ctx, s); err != nil {
+			t.Fatal(err)
+		}
+		if s.Name == "runs" {
+			awaitState(t, standby, "runs", job.Running)
+		}
+	}
+	none := ""
+	if _, err := standby.SetQuota(ctx, "prod", &none); err != nil {
+		t.Fatal(err)
+	}
+	if err := standby.Cordon(ctx, "host-1", "smells"); err != nil {
+		t.Fatal(err)
+	}
+	want, err := leader.Roles(ctx)
+	if err != nil || !want[1].QuotaSet || want[0].Held["V100"] != 1 || want[0].Waiting != 3 {
+		t.Fatalf("roles of the leader: %+v, %v", want, err)
+	}
+	await(t, "the standby has the roles and the cordon", func() bool {
+		got, err := standby.Roles(ctx)
+		agents, listed := standby.Agents(ctx)
+		return err == nil && cmp.Equal(want, got) && listed == nil && agents[0].Cordoned == "smells"
+	})
+	queue, err := leader.Queue(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := standby.Queue(ctx)
+	if diff := cmp.Diff(queue, got, cmpopts.IgnoreFields(api.Queued{}, "Reason")); diff != "" || err != nil || len(got) != 2 || got[0].Name != "second" {
+		t.Errorf("queue %v (-leader +standby):\n%s", err, diff)
+	}
+	wantMetrics(t, standby, []string{"mesos_gpu_scheduler_cordoned_agents 1"})
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	answer, err := client.Get("http://" + standby.addr + "/v1/demand")
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	if to := answer.Header.Get("Location"); answer.StatusCode != http.StatusTemporaryRedirect || to != "http://"+leader.addr+"/v1/demand" {
+		t.Errorf("demand: %d to %q", answer.StatusCode, to)
+	}
+	leader.end(t)
+	awaitRole(t, standby, api.Leader)
+	wantRoles(t, standby, want)
+	if a := theAgent(t, standby); a.Cordoned != "smells" {
+		t.Errorf("after the takeover the agent is %+v", a)
+	}
+	if err := standby.Uncordon(ctx, "host-1"); err != nil {
+		t.Fatal(err)
+	}
+	standby.end(t)
+}
