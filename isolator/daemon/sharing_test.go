@@ -74,7 +74,7 @@ func TestGuests(t *testing.T) {
 		t.Fatal(err)
 	}
 	limiter := noting{admitted: map[string]int64{}}
-	g := newGuests(limiter, agent, func(string) bool { return false }, log)
+	g := newGuests(map[string]guest{}, limiter, agent, func(string) bool { return false }, log)
 	got, err := g.Share(t.Context(), "c")
 	if err != nil || got.Environment["OF"] != "c" || len(got.Parts) != 1 || got.Parts[0].MemMiB != 64 {
 		t.Errorf("got %+v, %v", got, err)
@@ -86,7 +86,7 @@ func TestGuests(t *testing.T) {
 		t.Errorf("holders %+v", h)
 	}
 	clear(limiter.admitted)
-	g = newGuests(limiter, agent, func(string) bool { return false }, log)
+	g = newGuests(map[string]guest{}, limiter, agent, func(string) bool { return false }, log)
 	g.settle(t.Context())
 	if limiter.admitted["c"] != 64 {
 		t.Errorf("the next daemon admitted %v", limiter.admitted)
