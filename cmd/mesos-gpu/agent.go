@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/docker/docker/client"
 	"github.com/sirupsen/logrus"
@@ -16,11 +17,9 @@ import (
 	"mesos-gpu/executor/image"
 	"mesos-gpu/framework/master"
 	"mesos-gpu/gpu"
-	"mesos-gpu/isolator/advertise"
 	"mesos-gpu/isolator/daemon"
 	"mesos-gpu/isolator/health"
 	"mesos-gpu/isolator/nvml"
-	"mesos-gpu/isolator/stock"
 	"mesos-gpu/volumemgr"
 )
 
@@ -35,6 +34,7 @@ const (
 type agentFlags struct {
 	simulate, advertise, stock, role string
 	share                            shareFlags
+	mig                              migFlags
 }
 
 func (f *agentFlags) check() error {
@@ -53,7 +53,8 @@ func (a *app) agentCommand() *cobra.Command {
 	p.StringVar(&common.stock, "stock", "", "GPUs for frameworks that take them by number, such as Marathon: minor numbers or UUIDs with commas between, or all")
 	p.StringVar(&common.role, "gpu-role", "", "the one role that is offered the other GPUs")
 	common.share.register(p)
-	c.AddCommand(a.agentFlagsCommand(&common), a.devicesCommand(), a.cordonCommand(), a.uncordonCommand(), a.shareCommand(true), a.shareCommand(false))
+	common.mig.register(p)
+	c.AddCommand(a.agentFlagsCommand(&common), a.devicesCommand(), a.cordonCommand(), a.uncordonCommand(), a.shareCommand(true), a.shareCommand(false), a.migCommand())
 	return c
 }
 
@@ -74,19 +75,19 @@ func (a *app) daemonCommand(common *agentFlags) *cobra.Command {
 			}
 			cfg.Log, cfg.AgentURL = log, agentURL(url)
 			cfg.Provider, cfg.Stock, cfg.Role = common.advertise == byProvider, common.stock, common.role
+			cfg.MIG, cfg.MIGLayout = common.mig.list, common.mig.layout
 			cfg.Share, cfg.ShareLimit, cfg.Scaling = common.share.list, common.share.limit, common.share.scaling
 			if cfg.Limiters, err = common.share.limiters(cfg.RuntimeDir, cfg.CgroupsRoot, common.simulate != "", log); err != nil {
 				return err
 			}
-			var known gpu.Host // once Open has returned, before which nobody asks
-			cfg.Open = func() (daemon.Hardware, error) {
-				h, err := a.hardware(common.simulate, log)
-				known = h.Host
-				return h, err
-			}
+			var known atomic.Pointer[gpu.Host] // set before anybody asks
+			cfg.Discovered = func(h gpu.Host) { known.Store(&h) }
+			cfg.Open = func() (daemon.Hardware, error) { return a.hardware(common.simulate, log) }
 			cfg.Policy.Ignored = converted[uint64](ignored)
-			cfg.NeedsDriver = func(labels, env map[string]string) (bool, error) { return needsDriver(labels, env, known) }
-			cfg.Fits = func(labels, env map[string]string, devices []string) error { return fits(labels, env, devices, known) }
+			cfg.NeedsDriver = func(labels, env map[string]string) (bool, error) { return needsDriver(labels, env, *known.Load()) }
+			cfg.Fits = func(labels, env map[string]string, devices []string) error {
+				return fits(labels, env, devices, *known.Load())
+			}
 			cfg.Mend = func(ctx context.Context) ([]string, error) {
 				return mend(ctx, volumemgr.Search{Root: driverRoot}, volumes)
 			}
@@ -207,12 +208,8 @@ func (a *app) agentFlagsCommand(common *agentFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			named, aside, err := stock.Split(host, common.stock)
+			machine, err := common.machine(c.Context(), host, log)
 			if err != nil {
-				return err
-			}
-			machine := advertise.Machine{Host: named, Stock: aside, Role: common.role}
-			if err := common.share.advertise(c.Context(), &machine, common.simulate != "", common.advertise == byProvider, log); err != nil {
 				return err
 			}
 			resources, attributes := machine.Flags(common.advertise == byProvider)

@@ -40,10 +40,19 @@ func (a *app) discoverCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if a.json {
-				return a.printJSON(host)
+			if !a.json {
+				if err := a.printHost(host, there); err != nil {
+					return err
+				}
 			}
-			return a.printHost(host, there)
+			cuttable, err := a.cuttable(simulate)
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.printJSON(discovered{host, cuttable})
+			}
+			return a.printProfiles(cuttable)
 		},
 	}
 	c.Flags().StringVar(&simulate, "simulate", "", "made-up GPUs such as 2xV100,1xK80 instead of this machine's")

@@ -12,6 +12,7 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
 	"mesos-gpu/gpu"
+	"mesos-gpu/isolator/layout"
 )
 
 // Names of the resources and attributes.
@@ -45,6 +46,19 @@ type Machine struct {
 	Shared []gpu.Part
 	// ShareLimit, where set, is what holds tasks to their parts.
 	ShareLimit gpu.Method
+	// cut stands for what GPUs are cut into, whatever that is: see Cut.
+	cut []gpu.Device
+}
+
+// Cut says that a GPU in MIG mode is cut anew while the agent runs. Attributes
+// stand: they tell its type and the memory of the smallest slice that there can
+// be, and leave its slices out of the inventory.
+func (m *Machine) Cut(whole gpu.Device, profiles []layout.Profile) {
+	m.Host.Devices = slices.DeleteFunc(slices.Clone(m.Host.Devices), func(d gpu.Device) bool { return d.MIG != nil && d.MIG.Parent == whole.UUID })
+	for _, p := range profiles {
+		whole.MemMiB = min(whole.MemMiB, p.MemMiB)
+	}
+	m.cut = append(m.cut, whole)
 }
 
 // Attributes are those of a machine all of whose GPUs go by name.
@@ -95,7 +109,7 @@ func scalar(name string, value float64) mesos.Resource {
 // and CUDA version, the smallest device's memory in MiB; and the inventory of
 // the devices with names, if there are any. A machine without GPUs has none.
 func (m Machine) Attributes() []mesos.Attribute {
-	all := gpu.Host{Devices: append(append([]gpu.Device(nil), m.Host.Devices...), m.Stock...)}
+	all := gpu.Host{Devices: slices.Concat(m.Host.Devices, m.cut, m.Stock)}
 	if len(all.Devices) == 0 {
 		return nil
 	}

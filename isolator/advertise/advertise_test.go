@@ -9,6 +9,7 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
 	"mesos-gpu/gpu"
+	"mesos-gpu/isolator/layout/layouttest"
 	"mesos-gpu/isolator/simulated"
 )
 
@@ -207,5 +208,33 @@ func TestMIGDevicesAreAdvertised(t *testing.T) {
 	}
 	if types := m.Attributes()[:2]; types[1].Text.Value != "A100" {
 		t.Errorf("types %v", types)
+	}
+}
+
+// Of a GPU that is cut anew while the agent runs the attributes say what holds
+// of any slice: its slices of today are not among them.
+func TestCut(t *testing.T) {
+	slice := gpu.Device{UUID: "MIG-1", Model: "NVIDIA A100 MIG 3g.20gb", MemMiB: 19456, MIG: &gpu.MIG{Parent: "GPU-cut"}}
+	whole := gpu.Device{UUID: "GPU-cut", Model: "NVIDIA A100", MemMiB: 40960}
+	for name, others := range map[string][]gpu.Device{"alone": nil, "beside another": {{UUID: "GPU-a", Model: "NVIDIA A100", MemMiB: 40960}}} {
+		t.Run(name, func(t *testing.T) {
+			m := Machine{Host: gpu.Host{Driver: "550.54.15", CUDA: "12.4", Devices: append([]gpu.Device{slice}, others...)}}
+			m.Cut(whole, layouttest.A100())
+			resources, attributes := m.Flags(true)
+			if want := "gpu_type:A100;gpu_driver:550.54.15;gpu_cuda:12.4;gpu_memory:4864"; resources != "gpus:0" || !strings.HasPrefix(attributes, want) {
+				t.Errorf("got %s, %s; want %s", resources, attributes, want)
+			}
+			var listed []gpu.Device
+			if _, text, ok := strings.Cut(attributes, ";gpu_inventory:"); ok {
+				h, err := gpu.DecodeInventory(text)
+				if err != nil {
+					t.Fatal(err)
+				}
+				listed = h.Devices
+			}
+			if diff := cmp.Diff(others, listed); diff != "" {
+				t.Errorf("inventory (-want +got):\n%s", diff)
+			}
+		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 
@@ -59,10 +60,23 @@ func (p *provider) inUse(ctx context.Context, id string) (map[string]share.Use, 
 	return held, nil
 }
 
-// hold adds the provider's devices among the resources.
+// InUse asks the agent which devices tasks and executors hold, by UUID,
+// whoever provided them: without a session, and without telling it anything.
+func InUse(ctx context.Context, c Config) (map[string]share.Use, error) {
+	c, err := c.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	transport := &http.Transport{DialContext: (&net.Dialer{Timeout: dialTimeout}).DialContext, TLSClientConfig: c.TLS}
+	defer transport.CloseIdleConnections()
+	p := &provider{Config: c, client: &http.Client{Transport: transport}}
+	return p.inUse(ctx, "")
+}
+
+// hold adds the provider's devices among the resources; "" stands for any.
 func hold(held map[string]share.Use, resources []mesos.Resource, provider string) {
 	for _, r := range resources {
-		if r.GetProviderID().GetValue() != provider {
+		if provider != "" && r.GetProviderID().GetValue() != provider {
 			continue
 		}
 		ids, part := devicesOf(r)

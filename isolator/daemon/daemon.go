@@ -28,6 +28,7 @@ import (
 	"mesos-gpu/isolator/holders"
 	"mesos-gpu/isolator/internal/checkpoint"
 	"mesos-gpu/isolator/metrics"
+	"mesos-gpu/isolator/mig"
 	"mesos-gpu/isolator/share"
 	"mesos-gpu/isolator/socket"
 	"mesos-gpu/isolator/stock"
@@ -73,6 +74,11 @@ type Config struct {
 	Share, ShareLimit string
 	Scaling           share.Scaling
 	Limiters          []share.Limiter
+	// MIG names the GPUs in MIG mode that the daemon may cut, and MIGLayout is
+	// what into until somebody asks for another, as mig.Config has both.
+	MIG, MIGLayout string
+	// Discovered, where set, is told the GPUs, again whenever they were cut.
+	Discovered func(gpu.Host)
 	// Advertised, where set, is called each time the agent has taken the GPUs.
 	Advertised func()
 
@@ -105,7 +111,12 @@ type Config struct {
 }
 
 // Daemon is what `mesos-gpu agent` runs beside a Mesos agent.
-type Daemon struct{ cfg Config }
+type Daemon struct {
+	cfg Config
+	// admitted are the guests of all parts, one after the other: the limiters
+	// outlive those.
+	admitted map[string]guest
+}
 
 // New checks the configuration; it touches nothing yet.
 func New(cfg Config) (*Daemon, error) {
@@ -116,6 +127,10 @@ func New(cfg Config) (*Daemon, error) {
 		return nil, errors.New("agent daemon: no log given")
 	case cfg.StateDir == "":
 		return nil, errors.New("agent daemon: no state folder given: provider id and cordons must outlive it")
+	case cfg.cuts() && !cfg.Provider:
+		return nil, errors.New("agent daemon: GPUs that stand in the agent's flags cannot be cut: --mig takes --advertise provider")
+	case cfg.cuts() && (strings.Contains(cfg.Share, slicePrefix) || strings.Contains(cfg.Stock, slicePrefix)):
+		return nil, errors.New("agent daemon: with --mig slices come and go: name whole GPUs in --share and --stock")
 	case cfg.confines() && path.Clean("/"+cfg.CgroupsRoot) == "/":
 		return nil, fmt.Errorf("agent daemon: the agent's --cgroups_root %q is the root of all: its containers are not all processes of the machine", cfg.CgroupsRoot)
 	case cfg.confines() && (cfg.RuntimeDir == "" || cfg.Volume == nil || cfg.NeedsDriver == nil):
@@ -124,7 +139,7 @@ func New(cfg Config) (*Daemon, error) {
 	if cfg.Scaling == (share.Scaling{}) {
 		cfg.Scaling = share.Scaling{Memory: 1, Cores: 1}
 	}
-	return &Daemon{cfg: cfg}, nil
+	return &Daemon{cfg: cfg, admitted: map[string]guest{}}, nil
 }
 
 // confines tells that the daemon looks after containers.
@@ -134,7 +149,9 @@ func (c Config) confines() bool { return c.Socket != "" && !c.Bare }
 type part func(context.Context) error
 
 // Run serves until ctx ends, or one of the parts cannot go on. Containers that
-// hold GPUs keep them.
+// hold GPUs keep them. Where a GPU can be cut as was asked for, all parts end
+// for that, and begin again with the new devices: as with a restart, containers
+// that run notice nothing, and none that needs a GPU starts meanwhile.
 func (d *Daemon) Run(ctx context.Context) error {
 	release, err := d.lock()
 	if err != nil {
@@ -146,9 +163,17 @@ func (d *Daemon) Run(ctx context.Context) error {
 		return err
 	}
 	defer hardware.Close()
-	parts, err := d.parts(ctx, hardware)
+	cutter, err := mig.Open(mig.Config{
+		Driver: hardware.MIG, List: d.cfg.MIG, Layout: d.cfg.MIGLayout, StateDir: d.cfg.StateDir, Boot: bootID(), Log: d.cfg.Log,
+	})
 	if err != nil {
-		return err
+		return fmt.Errorf("agent daemon: %w", err)
+	}
+	parts := []part{func(ctx context.Context) error { return d.live(ctx, hardware, cutter) }}
+	for _, l := range d.cfg.Limiters {
+		if l, ok := l.(interface{ Run(context.Context) error }); ok {
+			parts = append(parts, l.Run)
+		}
 	}
 	return together(ctx, parts)
 }
@@ -209,12 +234,15 @@ func together(ctx context.Context, parts []part) error {
 	return errors.Join(errs...)
 }
 
-func (d *Daemon) parts(ctx context.Context, hardware Hardware) ([]part, error) {
+func (d *Daemon) parts(ctx context.Context, hardware Hardware, cutter *mig.Cutter, again func()) ([]part, error) {
 	h := hardware.Host
 	if err := isolator.Check(h); err != nil {
 		return nil, fmt.Errorf("discover GPUs: %w", err)
 	}
 	named, aside, err := stock.Split(h, d.cfg.Stock)
+	if err == nil {
+		err = notStock(cutter, aside)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -232,15 +260,13 @@ func (d *Daemon) parts(ctx context.Context, hardware Hardware) ([]part, error) {
 		return nil
 	}}
 	var all containersOfAgent // the books, once they are open
-	shares, err := d.share(ctx, named, func() map[string]share.Use { return uses(all) })
+	booked := func() map[string]share.Use { return uses(all) }
+	shares, err := d.share(ctx, cutter.Standing(named), booked)
 	if err != nil {
 		return nil, err
 	}
-	if l, ok := shares.limiter.(interface{ Run(context.Context) error }); ok {
-		parts = append(parts, l.Run)
-	}
 	if d.cfg.Socket != "" {
-		served, opened, err := d.serve(w, h, aside, shares)
+		served, opened, err := d.serve(w, h, aside, shares, cutter)
 		if err != nil {
 			return nil, err
 		}
@@ -248,6 +274,9 @@ func (d *Daemon) parts(ctx context.Context, hardware Hardware) ([]part, error) {
 	}
 	if d.cfg.Provider {
 		parts = append(parts, d.provider(w, named, shares.Forms))
+	}
+	if d.cfg.cuts() {
+		parts = append(parts, d.cutOnceIdle(h, cutter, booked, again))
 	}
 	return parts, nil
 }
@@ -284,7 +313,7 @@ func (d *Daemon) provider(w *watch.Watcher, named gpu.Host, forms *share.Forms) 
 
 // serve looks after containers and answers the API. The books are for who else
 // asks.
-func (d *Daemon) serve(w *watch.Watcher, h gpu.Host, aside []gpu.Device, shares sharing) (parts []part, all containersOfAgent, err error) {
+func (d *Daemon) serve(w *watch.Watcher, h gpu.Host, aside []gpu.Device, shares sharing, cutter *mig.Cutter) (parts []part, all containersOfAgent, err error) {
 	agent, err := holders.New(holders.Config{AgentURL: d.cfg.AgentURL, Authorization: d.cfg.Authorization, TLS: d.cfg.TLS, Log: d.cfg.Log})
 	if err != nil {
 		return nil, nil, err
@@ -298,7 +327,7 @@ func (d *Daemon) serve(w *watch.Watcher, h gpu.Host, aside []gpu.Device, shares 
 	}
 	server, err := socket.New(socket.Config{
 		Containers: all, Devices: w, Metrics: shown, Version: d.cfg.Version, Host: h, UID: os.Getuid(), CgroupsRoot: d.cfg.CgroupsRoot,
-		Sharing: shares, Limiter: shares.limiter, Log: d.cfg.Log,
+		Sharing: shares, Limiter: shares.limiter, Cutting: cutter, Log: d.cfg.Log,
 	})
 	if err != nil {
 		return nil, nil, err
@@ -314,14 +343,14 @@ func (d *Daemon) serve(w *watch.Watcher, h gpu.Host, aside []gpu.Device, shares 
 // those, asks the agent alone.
 func (d *Daemon) lookAfter(w *watch.Watcher, h gpu.Host, aside []gpu.Device, shares sharing, agent *holders.Agent) (containersOfAgent, []part, error) {
 	if d.cfg.Bare {
-		b := bare{newGuests(shares.limiter, agent, func(string) bool { return false }, d.cfg.Log)}
+		b := bare{newGuests(d.admitted, shares.limiter, agent, func(string) bool { return false }, d.cfg.Log)}
 		return b, []part{b.run}, nil
 	}
 	b, err := d.containers(w, h, aside, shares)
 	if err != nil {
 		return nil, nil, err
 	}
-	b.guests = newGuests(shares.limiter, agent, b.knows, d.cfg.Log)
+	b.guests = newGuests(d.admitted, shares.limiter, agent, b.knows, d.cfg.Log)
 	parts := []part{d.fill, b.guests.run}
 	if d.cfg.Sweep != nil {
 		parts = append(parts, d.sweep(b.ended))

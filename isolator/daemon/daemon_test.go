@@ -40,10 +40,18 @@ func host(t *testing.T) gpu.Host {
 // mesosAgent takes a provider and passes on what it is told.
 func mesosAgent(t *testing.T) (url string, calls <-chan *rp.Call) {
 	t.Helper()
+	return mesosAgentWith(t, func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "no operator API here", http.StatusNotFound)
+	})
+}
+
+// mesosAgentWith has an operator API too.
+func mesosAgentWith(t *testing.T, operator http.HandlerFunc) (url string, calls <-chan *rp.Call) {
+	t.Helper()
 	heard := make(chan *rp.Call, 100)
 	agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !strings.HasSuffix(r.URL.Path, "/resource_provider") {
-			http.Error(w, "no operator API here", http.StatusNotFound)
+			operator(w, r)
 			return
 		}
 		call := new(rp.Call)

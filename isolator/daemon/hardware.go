@@ -7,6 +7,7 @@ import (
 
 	"mesos-gpu/gpu"
 	"mesos-gpu/isolator/health"
+	"mesos-gpu/isolator/mig"
 	"mesos-gpu/isolator/nvml"
 	"mesos-gpu/isolator/simulated"
 	"mesos-gpu/isolator/watch"
@@ -17,6 +18,10 @@ type Hardware struct {
 	Host   gpu.Host
 	Source watch.Source
 	Close  func()
+	// MIG cuts those in MIG mode, and Again describes the host after that; nil
+	// where none can be cut.
+	MIG   mig.Driver
+	Again func() (gpu.Host, error)
 }
 
 // Simulated is hardware that is made up.
@@ -35,7 +40,7 @@ func NVML(c nvml.Config) (Hardware, error) {
 	if err != nil {
 		return Hardware{}, errors.Join(err, lib.Close())
 	}
-	return Hardware{Host: h, Source: driver{lib}, Close: func() {
+	return Hardware{Host: h, Source: driver{lib}, MIG: lib, Again: lib.Host, Close: func() {
 		if err := lib.Close(); err != nil && c.Log != nil {
 			c.Log.WithError(err).Warn("NVML not shut down")
 		}

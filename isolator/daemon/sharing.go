@@ -92,8 +92,8 @@ type guest struct {
 	since time.Time
 }
 
-func newGuests(l share.Limiter, agent *holders.Agent, booked func(string) bool, log logrus.FieldLogger) *guests {
-	return &guests{limiter: l, agent: agent, booked: booked, log: log, admitted: map[string]guest{}}
+func newGuests(admitted map[string]guest, l share.Limiter, agent *holders.Agent, booked func(string) bool, log logrus.FieldLogger) *guests {
+	return &guests{limiter: l, agent: agent, booked: booked, log: log, admitted: admitted}
 }
 
 // Share is as of containers.Containers: for a container that is not known the

@@ -75,7 +75,7 @@ func TestGuests(t *testing.T) {
 		t.Fatal(err)
 	}
 	limiter := noting{admitted: map[string]int64{}}
-	g := newGuests(limiter, agent, func(string) bool { return false }, log)
+	g := newGuests(map[string]guest{}, limiter, agent, func(string) bool { return false }, log)
 	got, err := g.Share(t.Context(), "c")
 	if err != nil || got.Environment["OF"] != "c" || len(got.Parts) != 1 || got.Parts[0].MemMiB != 64 {
 		t.Errorf("got %+v, %v", got, err)
@@ -87,7 +87,7 @@ func TestGuests(t *testing.T) {
 		t.Errorf("holders %+v", h)
 	}
 	clear(limiter.admitted)
-	g = newGuests(limiter, agent, func(string) bool { return false }, log)
+	g = newGuests(map[string]guest{}, limiter, agent, func(string) bool { return false }, log)
 	g.settle(t.Context())
 	if limiter.admitted["c"] != 64 {
 		t.Errorf("the next daemon admitted %v", limiter.admitted)
@@ -126,7 +126,7 @@ func TestGuestsAreFoundAtOnce(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error)
 	began := time.Now()
-	go func() { ended <- newGuests(l, agent, func(string) bool { return false }, log).run(ctx) }()
+	go func() { ended <- newGuests(map[string]guest{}, l, agent, func(string) bool { return false }, log).run(ctx) }()
 	if got := <-l.who; got != "c" {
 		t.Errorf("admitted %s, want c", got)
 	}

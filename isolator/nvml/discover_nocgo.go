@@ -7,11 +7,15 @@ import (
 	"fmt"
 
 	"mesos-gpu/gpu"
+	"mesos-gpu/isolator/layout"
 )
 
 // Discover needs cgo to load the library: a binary built without it
 // (CGO_ENABLED=0) serves simulated hosts and returns ErrNoDriver here.
 func Discover(c Config) (gpu.Host, error) { return gpu.Host{}, noCgo(c) }
+
+// DiscoverMIG needs it too.
+func DiscoverMIG(c Config) ([]Cuttable, error) { return nil, noCgo(c) }
 
 // Library needs cgo too: there is never an open one.
 type Library struct{}
@@ -27,6 +31,21 @@ func (*Library) Sample(string) (gpu.Sample, error) { return gpu.Sample{}, noCgo(
 
 // Wait returns ErrNoDriver.
 func (*Library) Wait(context.Context) (Event, error) { return Event{}, noCgo(Config{}) }
+
+// Cuttable returns ErrNoDriver, and so do all that ask for MIG.
+func (*Library) Cuttable() ([]gpu.Device, error) { return nil, noCgo(Config{}) }
+
+// Profiles returns ErrNoDriver.
+func (*Library) Profiles(string) ([]layout.Profile, error) { return nil, noCgo(Config{}) }
+
+// Instances returns ErrNoDriver.
+func (*Library) Instances(string) ([]layout.Instance, error) { return nil, noCgo(Config{}) }
+
+// Create returns ErrNoDriver.
+func (*Library) Create(string, layout.Instance) error { return noCgo(Config{}) }
+
+// Destroy returns ErrNoDriver.
+func (*Library) Destroy(string, layout.Instance) error { return noCgo(Config{}) }
 
 // Close does nothing.
 func (*Library) Close() error { return nil }

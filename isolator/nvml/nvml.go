@@ -2,7 +2,8 @@
 // only package that loads NVIDIA's management library, at run time, so that
 // one binary serves machines with a driver and without. It decides nothing
 // about containers or health and changes no setting of a device, but what
-// cgroups may allocate of it (MemoryLimits).
+// cgroups may allocate of it (MemoryLimits) and, asked to, the instances of a
+// GPU that is in MIG mode (Library.Create).
 package nvml
 
 import (
@@ -10,6 +11,9 @@ import (
 	"time"
 
 	"github.com/sirupsen/logrus"
+
+	"mesos-gpu/gpu"
+	"mesos-gpu/isolator/layout"
 )
 
 // ErrNoDriver is returned where libnvidia-ml.so.1 cannot be loaded or says
@@ -92,4 +96,12 @@ type Event struct {
 	// Lost tells that the GPU is no longer seen on the PCI bus.
 	Lost bool
 	At   time.Time
+}
+
+// Cuttable is a GPU in MIG mode: the instances that it can be cut into, and
+// those that it is cut into, whoever made them.
+type Cuttable struct {
+	Device    gpu.Device        `json:"device"`
+	Profiles  []layout.Profile  `json:"profiles"`
+	Instances []layout.Instance `json:"instances"`
 }

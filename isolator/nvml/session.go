@@ -41,6 +41,9 @@ var optional = []string{
 	"nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetGraphicsRunningProcesses",
 	"nvmlEventSetCreate", "nvmlEventSetFree", "nvmlEventSetWait",
 	"nvmlDeviceGetSupportedEventTypes", "nvmlDeviceRegisterEvents",
+	"nvmlDeviceGetGpuInstanceProfileInfoV", "nvmlDeviceGetGpuInstancePossiblePlacements_v2", "nvmlDeviceGetGpuInstances", "nvmlGpuInstanceGetInfo",
+	"nvmlDeviceCreateGpuInstanceWithPlacement", "nvmlGpuInstanceDestroy", "nvmlGpuInstanceGetComputeInstanceProfileInfo",
+	"nvmlGpuInstanceCreateComputeInstance", "nvmlGpuInstanceGetComputeInstances", "nvmlComputeInstanceDestroy",
 }
 
 // session is the library, loaded and started.

@@ -12,6 +12,7 @@ import (
 	"mesos-gpu/internal/patient"
 	"mesos-gpu/isolator/containers"
 	"mesos-gpu/isolator/ledger"
+	"mesos-gpu/isolator/mig"
 	"mesos-gpu/isolator/share"
 	"mesos-gpu/isolator/watch"
 )
@@ -47,10 +48,12 @@ func (s *Server) routes() http.Handler {
 		{get, "/v1/containers", s.containers},
 		{get, "/v1/devices", s.devices},
 		{get, "/v1/history", s.history},
+		{get, "/v1/mig", s.gpusInMIGMode},
 		{post, "/v1/devices/{uuid}/cordon", s.cordon},
 		{post, "/v1/devices/{uuid}/uncordon", s.uncordon},
 		{post, "/v1/devices/{uuid}/share", s.setShared(true)},
 		{post, "/v1/devices/{uuid}/unshare", s.setShared(false)},
+		{post, "/v1/devices/{uuid}/mig", s.cut},
 	} {
 		mux.HandleFunc(r.path, s.only(r.method, func(w http.ResponseWriter, req *http.Request) { s.answer(w, req, r.call) }))
 	}
@@ -152,9 +155,9 @@ func codeOf(err error) int {
 		return told.code
 	case errors.As(err, &invalid):
 		return http.StatusBadRequest
-	case errors.As(err, &unknown), errors.Is(err, watch.ErrUnknown), errors.Is(err, share.ErrUnknown):
+	case errors.As(err, &unknown), errors.Is(err, watch.ErrUnknown), errors.Is(err, share.ErrUnknown), errors.Is(err, mig.ErrUnknown):
 		return http.StatusNotFound
-	case errors.As(err, &refused), errors.Is(err, share.ErrStatic), errors.Is(err, share.ErrUnheld):
+	case errors.As(err, &refused), errors.Is(err, share.ErrStatic), errors.Is(err, share.ErrUnheld), errors.Is(err, mig.ErrRefused):
 		return http.StatusConflict
 	default:
 		return http.StatusInternalServerError

@@ -37,6 +37,8 @@ type Config struct {
 	// their parts; without them none is.
 	Sharing Sharing
 	Limiter share.Limiter
+	// Cutting cuts GPUs in MIG mode; without it none is.
+	Cutting Cutting
 	// Metrics serves GET /metrics.
 	Metrics http.Handler
 	Version string
@@ -68,6 +70,9 @@ func New(cfg Config) (*Server, error) {
 	}
 	if cfg.Limiter == nil {
 		cfg.Limiter = share.None{}
+	}
+	if cfg.Cutting == nil {
+		cfg.Cutting = uncut{}
 	}
 	cfg.CgroupsRoot = cmp.Or(cfg.CgroupsRoot, "mesos")
 	cfg.ProcRoot = cmp.Or(cfg.ProcRoot, "/proc")

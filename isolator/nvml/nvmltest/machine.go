@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -39,6 +40,8 @@ type Machine struct {
 	events        []string
 	lost          map[string]string // how
 	hangs         []string
+	profiles      []string // of MIG
+	busy          []string // instances
 	fails         []Fail
 }
 
@@ -202,7 +205,7 @@ func (m *Machine) write() {
 	for uuid, how := range m.lost {
 		fmt.Fprintf(&text, "%s %d\n", how, m.index(uuid))
 	}
-	for _, l := range append(append(append([]string{}, m.processes...), m.events...), m.hangs...) {
+	for _, l := range slices.Concat(m.processes, m.events, m.hangs, m.profiles, m.busy) {
 		text.WriteString(l + "\n")
 	}
 	for _, f := range m.fails {

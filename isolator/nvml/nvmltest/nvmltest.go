@@ -29,7 +29,7 @@ var sources embed.FS
 func Build(t testing.TB, dir string, flags ...string) string {
 	t.Helper()
 	gcc := need.Program(t, "gcc", "gcc")
-	for _, name := range []string{"nvml.c", "state.h"} {
+	for _, name := range []string{"nvml.c", "state.h", "instances.h"} {
 		text, err := sources.ReadFile("testdata/" + name)
 		if err != nil {
 			t.Fatal(err)

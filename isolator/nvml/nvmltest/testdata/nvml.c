@@ -74,6 +74,8 @@ const char *nvmlErrorString(int ret)
 	case NOT_SUPPORTED: return "Not Supported";
 	case DRIVER_NOT_LOADED: return "Driver Not Loaded";
 	case GPU_IS_LOST: return "GPU is lost";
+	case IN_USE: return "In use by another client";
+	case INSUFFICIENT_RESOURCES: return "Insufficient Resources";
 	default: return "Stand-in error";
 	}
 }
@@ -485,6 +487,10 @@ int nvmlDeviceGetComputeInstanceId(struct device *d, unsigned *id)
 	return leave(ret);
 }
 
+#endif
+
+#ifndef DRIVER_390
+#include "instances.h"
 #endif
 
 #ifdef DRIVER_615

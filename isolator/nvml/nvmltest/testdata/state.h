@@ -17,6 +17,13 @@
  *   stuck INDEX                     (lost, and once seen so until the last nvmlShutdown)
  *   hang FUNCTION INDEX             (for as long as the line stands)
  *   fail FUNCTION INDEX RETURN      (INDEX -1: whatever the device)
+ *   profile GPU_INDEX ID SLICES MAX MEMORY_MIB SIZE STARTS NAME    (of MIG; STARTS with commas between)
+ *   busy GPU_INDEX START            (the GPU instance there has processes)
+ *
+ * The GPU instances that were made stand in a file of that name and ".instances",
+ * so that they outlive the process, and each with a compute instance is a MIG device:
+ *
+ *   gi GPU_INDEX GPU_INSTANCE PROFILE_ID START HAS_COMPUTE_INSTANCE
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -27,9 +34,9 @@
 
 enum {
 	SUCCESS = 0, UNINITIALIZED = 1, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6,
-	TOO_SMALL = 7, DRIVER_NOT_LOADED = 9, TIMEOUT = 10, GPU_IS_LOST = 15,
+	TOO_SMALL = 7, DRIVER_NOT_LOADED = 9, TIMEOUT = 10, GPU_IS_LOST = 15, IN_USE = 19, INSUFFICIENT_RESOURCES = 23,
 };
-enum { MAX_DEVICES = 128, MAX_FAILS = 16, MAX_LINKS = 18, MAX_VALUES = 32, MAX_PROCESSES = 64, MAX_EVENTS = 64 };
+enum { MAX_DEVICES = 128, MAX_FAILS = 16, MAX_LINKS = 18, MAX_VALUES = 32, MAX_PROCESSES = 64, MAX_EVENTS = 64, MAX_PROFILES = 64, MAX_INSTANCES = 64 };
 enum { TO_SWITCH = -1, INACTIVE = -2, UNKNOWN_PATH = 255 };
 
 struct device {
@@ -54,6 +61,17 @@ struct event {
 	unsigned gi, ci;
 };
 
+struct profile {
+	int gpu, starts[16], nstarts;
+	unsigned id, slices, max, size;
+	unsigned long long mib;
+	char name[64];
+};
+
+struct instance {
+	int gpu, gi, id, start, ci; /* ci: whether it has a compute instance, its only one */
+};
+
 static struct {
 	char driver[80];
 	int cuda;
@@ -66,12 +84,16 @@ static struct {
 	int nevents;
 	struct rule fails[MAX_FAILS], hangs[MAX_FAILS];
 	int nfails, nhangs;
+	struct profile profiles[MAX_PROFILES];
+	struct instance instances[MAX_INSTANCES];
+	struct { int gpu, start; } busy[MAX_INSTANCES];
+	int nprofiles, ninstances, nbusy;
 } state;
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static int users;
 static char path[4096];
-static struct stat seen;
+static struct stat seen, seen_instances;
 static unsigned long long delivered; /* the last event's number */
 static int given_up[MAX_DEVICES];
 
@@ -81,6 +103,18 @@ static int read_device(const char *line, struct device *d)
 	if (sscanf(line, "gpu %95s %llu %u %x:%x:%x.0 %95[^\n]", d->uuid, &d->mib, &d->minor, &d->domain, &d->bus, &d->device, d->name) == 7)
 		return 1;
 	return sscanf(line, "mig %95s %llu %d %d %d %95[^\n]", d->uuid, &d->mib, &d->parent, &d->gi, &d->ci, d->name) == 6;
+}
+
+static int read_profile(const char *line, struct profile *p)
+{
+	char starts[64];
+	memset(p, 0, sizeof *p);
+	if (sscanf(line, "profile %d %u %u %u %llu %u %63s %63s", &p->gpu, &p->id, &p->slices, &p->max, &p->mib, &p->size, starts, p->name) != 8)
+		return 0;
+	char *rest = starts;
+	for (char *s; (s = strsep(&rest, ",")) && p->nstarts < 16;)
+		p->starts[p->nstarts++] = atoi(s);
+	return 1;
 }
 
 static void read_line(const char *line)
@@ -123,17 +157,69 @@ static void read_line(const char *line)
 	} else if (state.nevents < MAX_EVENTS &&
 		   sscanf(line, "event %llu %d %llu %llu %u %u", &e.number, &e.index, &e.type, &e.data, &e.gi, &e.ci) == 6)
 		state.events[state.nevents++] = e;
+	else if (state.nprofiles < MAX_PROFILES && read_profile(line, &state.profiles[state.nprofiles]))
+		state.nprofiles++;
+	else if (state.nbusy < MAX_INSTANCES && sscanf(line, "busy %d %d", &i, &j) == 2) {
+		state.busy[state.nbusy].gpu = i;
+		state.busy[state.nbusy++].start = j;
+	}
+}
+
+static int copy(char *to, unsigned size, const char *from);
+
+static struct profile *profile_of(int gpu, int id)
+{
+	for (int i = 0; i < state.nprofiles; i++)
+		if (state.profiles[i].gpu == gpu && (int)state.profiles[i].id == id)
+			return &state.profiles[i];
+	return NULL;
+}
+
+/* Makes MIG devices of the instances. */
+static void read_instances(void)
+{
+	char name[4200], line[512], model[192];
+	struct instance n;
+	snprintf(name, sizeof name, "%s.instances", path);
+	FILE *f = fopen(name, "r");
+	while (f && fgets(line, sizeof line, f) && state.ninstances < MAX_INSTANCES && state.count < MAX_DEVICES) {
+		if (sscanf(line, "gi %d %d %d %d %d", &n.gpu, &n.gi, &n.id, &n.start, &n.ci) != 5 || !profile_of(n.gpu, n.id))
+			continue;
+		state.instances[state.ninstances++] = n;
+		if (!n.ci)
+			continue;
+		struct device *d = &state.devices[state.count++], *whole = &state.devices[n.gpu];
+		struct profile *p = profile_of(n.gpu, n.id);
+		memset(d, 0, sizeof *d);
+		snprintf(d->uuid, sizeof d->uuid, "MIG-%08x-%04x-4000-8000-%012x", n.gpu + 1, n.gi, n.id << 8 | n.start);
+		snprintf(model, sizeof model, "%s MIG %s", whole->name, p->name);
+		copy(d->name, sizeof d->name, model);
+		d->mib = p->mib;
+		d->parent = n.gpu;
+		d->gi = n.gi;
+	}
+	if (f)
+		fclose(f);
+}
+
+static int same(const struct stat *a, const struct stat *b)
+{
+	return a->st_ino == b->st_ino && a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
 /* Reads the file if it changed. A file that is gone leaves what was read. */
 static int refresh(void)
 {
-	char line[512];
-	struct stat now;
+	char line[4200];
+	struct stat now, instances;
 	if (stat(path, &now) != 0)
 		return DRIVER_NOT_LOADED;
-	if (now.st_ino == seen.st_ino && now.st_size == seen.st_size && now.st_mtim.tv_sec == seen.st_mtim.tv_sec &&
-	    now.st_mtim.tv_nsec == seen.st_mtim.tv_nsec)
+	if (same(&now, &seen) && state.nprofiles == 0)
+		return SUCCESS;
+	snprintf(line, sizeof line, "%s.instances", path);
+	if (stat(line, &instances) != 0)
+		memset(&instances, 0, sizeof instances);
+	if (same(&now, &seen) && same(&instances, &seen_instances))
 		return SUCCESS;
 	FILE *f = fopen(path, "r");
 	if (!f)
@@ -143,7 +229,9 @@ static int refresh(void)
 	while (fgets(line, sizeof line, f))
 		read_line(line);
 	fclose(f);
+	read_instances();
 	seen = now;
+	seen_instances = instances;
 	return SUCCESS;
 }
 
