@@ -59,7 +59,7 @@ func post(path string, length int, body string) string {
 
 func TestBadRequests(t *testing.T) {
 	d := newDaemon(t, nil)
-	d.server.SetPatience(100 * time.Millisecond)
+	d.server.SetPatience(time.Second)
 	d.start(t)
 	launch := containers.Launch{Container: "c", Resources: []ledger.Resource{{Name: "gpus", Scalar: 1}}}
 	if _, err := d.Prepare(t.Context(), launch); err != nil {
