@@ -43,15 +43,21 @@ func (f *fields) of(agentID string) map[string]string {
 	return nil
 }
 
+// list asks the master for its agents. Others may get the same ones.
 func (r *reader) list(ctx context.Context) ([]master.Agent, error) {
-	agents, err := r.client.Agents(ctx)
+	agents, err := r.rounds.ask(ctx, r.ordered)
 	if err != nil {
 		return nil, api.Problemf(http.StatusBadGateway, "%v", err)
 	}
+	return agents, nil
+}
+
+func (r *reader) ordered(ctx context.Context) ([]master.Agent, error) {
+	agents, err := r.client.Agents(ctx)
 	slices.SortFunc(agents, func(x, y master.Agent) int {
 		return cmp.Or(cmp.Compare(x.Hostname, y.Hostname), cmp.Compare(x.ID, y.ID))
 	})
-	return agents, nil
+	return agents, err
 }
 
 func (r *reader) Agents(ctx context.Context) ([]api.Agent, error) {
@@ -62,14 +68,47 @@ func (r *reader) Agents(ctx context.Context) ([]api.Agent, error) {
 	var views []api.Agent
 	cordons := r.view.cordons()
 	for _, a := range agents {
-		cordon, _ := sched.CordonedBy(cordons, a.Hostname, a.ID)
-		views = append(views, api.Agent{
-			Cordoned: cordon.Reason, Draining: a.Draining || cordon.Drain,
-			ID: a.ID, Hostname: a.Hostname, URL: a.URL, Types: typesOf(&a), GPUs: a.GPUs, GPUsFree: a.GPUsFree,
-			CPUs: a.CPUs, MemMiB: a.MemMiB, Driver: a.Host.Driver, CUDA: a.Host.CUDA, Simulated: a.Host.Simulated,
-		})
+		views = append(views, agentOf(&a, cordons))
 	}
 	return views, nil
+}
+
+func agentOf(a *master.Agent, cordons map[string]sched.Cordoned) api.Agent {
+	cordon, _ := sched.CordonedBy(cordons, a.Hostname, a.ID)
+	return api.Agent{
+		Cordoned: cordon.Reason, Draining: a.Draining || cordon.Drain,
+		ID: a.ID, Hostname: a.Hostname, URL: a.URL, Types: typesOf(a), GPUs: a.GPUs, GPUsFree: a.GPUsFree,
+		CPUs: a.CPUs, MemMiB: a.MemMiB, Driver: a.Host.Driver, CUDA: a.Host.CUDA, Simulated: a.Host.Simulated,
+	}
+}
+
+func (r *reader) Agent(ctx context.Context, id string) (api.AgentView, error) {
+	agents, err := r.list(ctx)
+	if err != nil {
+		return api.AgentView{}, err
+	}
+	at := slices.IndexFunc(agents, func(a master.Agent) bool { return a.ID == id })
+	if at < 0 {
+		return api.AgentView{}, api.Problemf(http.StatusNotFound, "the master lists no agent %q", id)
+	}
+	a := &agents[at]
+	return api.AgentView{Agent: agentOf(a, r.view.cordons()), Devices: append([]gpu.Device{}, a.Host.Devices...)}, nil
+}
+
+// stateOf is a device's, "" where the agent does not offer GPUs by name. Of
+// such an agent every GPU that it offers has one.
+func stateOf(a *master.Agent, uuid string) api.GPUState {
+	shared := slices.ContainsFunc(a.Shared, func(s sched.Shared) bool { return s.UUID == uuid })
+	switch {
+	case uuid == "" || a.GPUs != len(a.DeviceIDs):
+		return ""
+	case !shared && !slices.Contains(a.DeviceIDs, uuid):
+		return api.WithheldGPU
+	case slices.Contains(a.DevicesHeld, uuid):
+		return api.HeldGPU
+	default:
+		return api.FreeGPU
+	}
 }
 
 // typesOf are the agent's types, from its inventory if it has one.
@@ -91,7 +130,7 @@ func (r *reader) GPUs(ctx context.Context) ([]api.GPU, error) {
 		for _, d := range devicesOf(&a) {
 			all = append(all, api.GPU{
 				UUID: d.UUID, Model: d.Model, Type: d.Type(), MemMiB: d.MemMiB,
-				Agent: a.ID, Hostname: a.Hostname, Task: holder[d.UUID], Shared: sharedOf(&a, d.UUID),
+				Agent: a.ID, Hostname: a.Hostname, Task: holder[d.UUID], Shared: sharedOf(&a, d.UUID), State: stateOf(&a, d.UUID),
 			})
 		}
 	}

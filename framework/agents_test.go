@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/master"
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/gpu"
@@ -28,5 +29,30 @@ func TestFieldsOfAgents(t *testing.T) {
 	f.learn(nil)
 	if got := f.of("a"); got != nil {
 		t.Errorf("of an agent that is gone: got %v", got)
+	}
+}
+
+// TestStatesOfGPUs: an agent that offers by name offers what is well; of one
+// that offers so many, nobody knows.
+func TestStatesOfGPUs(t *testing.T) {
+	named := &master.Agent{GPUs: 2, DeviceIDs: []string{"a", "b"}, DevicesHeld: []string{"b", "sick"}, Shared: []sched.Shared{{UUID: "c"}}}
+	counted := &master.Agent{GPUs: 2}
+	for _, test := range []struct {
+		agent *master.Agent
+		uuid  string
+		want  api.GPUState
+	}{
+		{named, "a", api.FreeGPU},
+		{named, "b", api.HeldGPU},
+		{named, "c", api.FreeGPU},
+		{named, "cordoned", api.WithheldGPU},
+		{named, "sick", api.WithheldGPU}, // a task holds it still
+		{named, "", ""},
+		{counted, "a", ""},
+		{&master.Agent{}, "a", api.WithheldGPU}, // none is well
+	} {
+		if got := stateOf(test.agent, test.uuid); got != test.want {
+			t.Errorf("%q of %+v: got %q, want %q", test.uuid, test.agent, got, test.want)
+		}
 	}
 }

@@ -48,7 +48,8 @@ type Config struct {
 	CredentialFile string
 	// TLS is nil where masters and agents speak plain HTTP.
 	TLS *master.TLS
-	// Hostname and WebURL are for people who look at the master; may be "".
+	// Hostname and WebURL are for people who look at the master. They may be
+	// "": WebURL is then where the API is reached, which has the page too.
 	Hostname, WebURL string
 	// ReregisterRemoved goes on under a new framework id when the master has
 	// removed the framework and killed its tasks; else Run ends.

@@ -15,6 +15,7 @@ import (
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/sched"
+	"mesos-gpu/framework/web"
 	"mesos-gpu/internal/patient"
 	"mesos-gpu/job"
 )
@@ -159,7 +160,7 @@ func (b *leader) try(ctx context.Context, step func(st *sched.State, apply func(
 
 // handler is the API with the extension's part.
 func (s *Scheduler) handler() http.Handler {
-	v1 := api.Handler(s.backend, s.cfg.Log)
+	v1 := web.Handler(api.Handler(s.backend, s.cfg.Log))
 	if s.cfg.Extension == nil {
 		return v1
 	}

@@ -1,6 +1,7 @@
 package framework
 
 import (
+	"cmp"
 	"context"
 
 	"mesos-gpu/framework/journal"
@@ -20,6 +21,7 @@ func (s *Scheduler) lead(ctx context.Context, store journal.Journal, mayAct func
 	if cfg.Sched.Policy, err = s.policy(); err != nil {
 		return err
 	}
+	cfg.WebURL = cmp.Or(cfg.WebURL, s.url) // the page is there
 	client, err := cfg.newClient(past.FrameworkID)
 	if err != nil {
 		return err

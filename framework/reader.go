@@ -17,6 +17,7 @@ import (
 type reader struct {
 	view   *view
 	client *master.Client
+	rounds rounds
 }
 
 func (r *reader) Task(_ context.Context, id string) (job.Task, error) { return r.view.Task(id) }
@@ -48,10 +49,13 @@ func (n nobody) Submit(context.Context, job.Spec) (v api.JobView, err error) { r
 func (n nobody) Jobs(context.Context, api.JobQuery) (l api.JobList, err error) {
 	return l, n.problem()
 }
-func (n nobody) Job(context.Context, string) (v api.JobView, err error)  { return v, n.problem() }
-func (n nobody) Kill(context.Context, string) error                      { return n.problem() }
-func (n nobody) Task(context.Context, string) (t job.Task, err error)    { return t, n.problem() }
-func (n nobody) Agents(context.Context) ([]api.Agent, error)             { return nil, n.problem() }
+func (n nobody) Job(context.Context, string) (v api.JobView, err error) { return v, n.problem() }
+func (n nobody) Kill(context.Context, string) error                     { return n.problem() }
+func (n nobody) Task(context.Context, string) (t job.Task, err error)   { return t, n.problem() }
+func (n nobody) Agents(context.Context) ([]api.Agent, error)            { return nil, n.problem() }
+func (n nobody) Agent(context.Context, string) (a api.AgentView, err error) {
+	return a, n.problem()
+}
 func (n nobody) GPUs(context.Context) ([]api.GPU, error)                 { return nil, n.problem() }
 func (n nobody) Health(context.Context) (h api.Health, err error)        { return h, n.problem() }
 func (n nobody) Metrics(context.Context) (s metrics.Snapshot, err error) { return s, n.problem() }

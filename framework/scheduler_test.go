@@ -270,8 +270,8 @@ func TestClusterViews(t *testing.T) {
 	}
 	gpus, err := in.GPUs(ctx)
 	wantGPUs := []api.GPU{
-		{UUID: "GPU-0", Model: "V100", Type: "V100", Agent: "agent-1", Hostname: "host-1", Task: task.ID},
-		{UUID: "GPU-1", Model: "V100", Type: "V100", Agent: "agent-1", Hostname: "host-1"},
+		{UUID: "GPU-0", Model: "V100", Type: "V100", Agent: "agent-1", Hostname: "host-1", Task: task.ID, State: api.FreeGPU}, // the fake master books nothing
+		{UUID: "GPU-1", Model: "V100", Type: "V100", Agent: "agent-1", Hostname: "host-1", State: api.FreeGPU},
 	}
 	if diff := cmp.Diff(wantGPUs, gpus); diff != "" || err != nil {
 		t.Errorf("GPUs %v (-want +got):\n%s", err, diff)

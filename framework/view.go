@@ -2,6 +2,7 @@ package framework
 
 import (
 	"cmp"
+	"iter"
 	"maps"
 	"net/http"
 	"slices"
@@ -313,18 +314,11 @@ func (v *view) Task(id string) (job.Task, error) {
 func (v *view) list(q api.JobQuery) (list api.JobList, err error) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	from := 0
-	if q.After != "" {
-		after, err := parseCursor(q.After)
-		if err != nil {
-			return list, err
-		}
-		at, found := slices.BinarySearchFunc(v.order, after, bySubmission)
-		if from = at; found {
-			from++
-		}
+	rest, err := v.after(q)
+	if err != nil {
+		return list, err
 	}
-	for _, e := range v.order[from:] {
+	for _, e := range rest {
 		switch {
 		case e.gone, q.State == api.LiveJobs && !e.lives(), q.State == api.EndedJobs && e.lives():
 			continue
@@ -335,6 +329,26 @@ func (v *view) list(q api.JobQuery) (list api.JobList, err error) {
 		list.Jobs = append(list.Jobs, api.ViewOf(e.Clone(), ""))
 	}
 	return list, nil
+}
+
+// after goes through the jobs that follow the query's place, in its order.
+func (v *view) after(q api.JobQuery) (iter.Seq2[int, *entry], error) {
+	from, to := 0, len(v.order)
+	if q.After != "" {
+		place, err := parseCursor(q.After)
+		if err != nil {
+			return nil, err
+		}
+		at, found := slices.BinarySearchFunc(v.order, place, bySubmission)
+		from, to = at, at
+		if found {
+			from++
+		}
+	}
+	if q.Newest {
+		return slices.Backward(v.order[:to]), nil
+	}
+	return slices.All(v.order[from:]), nil
 }
 
 // cursorOf is a place in the list that stays when its job goes.

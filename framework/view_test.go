@@ -50,6 +50,7 @@ func TestPages(t *testing.T) {
 	v.Apply(change(viewedJob("c", 3, job.Waiting), viewedJob("d", 4, job.Failed, job.Killed), viewedJob("e", 5, job.Finished, job.Running)))
 	for want, q := range map[string]api.JobQuery{
 		"a b c d e": {}, "b c e": {State: api.LiveJobs}, "a d": {State: api.EndedJobs}, "a d ": {State: api.EndedJobs, Limit: 2},
+		"e d c b a": {Newest: true}, "d a": {Newest: true, State: api.EndedJobs},
 	} {
 		if got, next := listed(t, v, q); got != strings.TrimSpace(want) || next != "" {
 			t.Errorf("%+v: %q, next %q", q, got, next)
@@ -62,6 +63,13 @@ func TestPages(t *testing.T) {
 	v.Apply(journal.Change{Removed: []string{"b", "c"}}) // the one at which the page ended too
 	if got, next = listed(t, v, api.JobQuery{Limit: 2, After: next}); got != "d e" || next != "" {
 		t.Errorf("second page %q, next %q", got, next)
+	}
+	if got, next = listed(t, v, api.JobQuery{Limit: 2, Newest: true}); got != "e d" || next == "" {
+		t.Fatalf("first page of the newest %q, next %q", got, next)
+	}
+	v.Apply(journal.Change{Removed: []string{"d"}})
+	if got, next = listed(t, v, api.JobQuery{Limit: 2, Newest: true, After: next}); got != "a" || next != "" {
+		t.Errorf("second page of the newest %q, next %q", got, next)
 	}
 	var p *api.Problem
 	if _, err := v.list(api.JobQuery{After: "nonsense"}); !errors.As(err, &p) || p.Status != 400 {

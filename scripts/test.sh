@@ -2,10 +2,11 @@
 # Runs every test, race detector on, and ends with the counts. As root on
 # Debian it installs what the tests use and starts a Docker engine for the run
 # if none answers; there, a missing piece fails its tests instead of skipping.
+# What tests keep for people to look at is in bin/test-output then.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-packages=(docker.io iptables runc podman netavark busybox-static make gcc g++ libc6-dev libcurl4-openssl-dev nlohmann-json3-dev zookeeper default-jre-headless libslf4j-java xfsprogs)
+packages=(docker.io iptables runc podman netavark busybox-static make gcc g++ libc6-dev libcurl4-openssl-dev nlohmann-json3-dev zookeeper default-jre-headless libslf4j-java xfsprogs chromium)
 engine=""
 
 install_missing() {
@@ -56,4 +57,6 @@ else
 fi
 
 make --no-print-directory lint
-scripts/counted.sh -race -timeout 20m "$@" ./...
+rm -rf bin/test-output
+mkdir -p bin/test-output
+scripts/counted.sh -race -timeout 20m -artifacts -outputdir "$PWD/bin/test-output" "$@" ./...

@@ -3,18 +3,23 @@ package api
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"time"
 )
 
 // keepAlive is how often an idle stream says that it is alive.
 const keepAlive = 15 * time.Second
 
-// events streams states as server-sent events: first all as they are, then
-// each change. A client that is too slow is cut off, and begins anew.
+// events streams states as server-sent events: first all as they are, or only
+// those of tasks that have not ended, then each change. A client that is too
+// slow is cut off, and begins anew.
 func (s *server) events(w http.ResponseWriter, r *http.Request) error {
 	now, changes, err := s.backend().Events(r.Context(), r.URL.Query().Get("job"))
 	if err != nil {
 		return err
+	}
+	if r.URL.Query().Get("state") == LiveJobs {
+		now = slices.DeleteFunc(now, func(ev Event) bool { return !ev.State.Live() })
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
@@ -36,7 +41,7 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) error {
 			if !ok {
 				return nil
 			}
-			data = appendEvent(nil, ev)
+			data = appendMore(appendEvent(nil, ev), changes)
 		case <-idle.C:
 			data = []byte(": alive\n\n")
 		case <-r.Context().Done():
@@ -46,6 +51,26 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) error {
 			return nil
 		}
 	}
+}
+
+// maxPush bounds what is written to a stream at once.
+const maxPush = 64 << 10
+
+// appendMore adds what else has happened meanwhile: events come in bursts, and
+// each push is a system call for each client.
+func appendMore(to []byte, changes <-chan Event) []byte {
+	for len(to) < maxPush {
+		select {
+		case ev, ok := <-changes:
+			if !ok {
+				return to // the next receive finds out too
+			}
+			to = appendEvent(to, ev)
+		default:
+			return to
+		}
+	}
+	return to
 }
 
 func appendEvent(to []byte, ev Event) []byte {

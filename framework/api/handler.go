@@ -37,6 +37,7 @@ type Backend interface {
 	// if there is none, or not yet.
 	ReadLog(ctx context.Context, t job.Task, file string, offset, length uint64) (data []byte, size uint64, err error)
 	Agents(ctx context.Context) ([]Agent, error)
+	Agent(ctx context.Context, id string) (AgentView, error)
 	GPUs(ctx context.Context) ([]GPU, error)
 	// Events returns the states of all tasks of a job (of all jobs, if name
 	// is empty), and a channel of the changes after that. It is closed when
@@ -73,6 +74,7 @@ func Handler(b func() Backend, log logrus.FieldLogger) http.Handler {
 	route("/v1/tasks/{id}/stop", map[string]handler{http.MethodPost: s.stop})
 	route("/v1/tasks/{id}/log", map[string]handler{http.MethodGet: s.taskLog})
 	route("/v1/agents", map[string]handler{http.MethodGet: s.agents})
+	route("/v1/agents/{id}", map[string]handler{http.MethodGet: s.agent})
 	s.operations(route)
 	route("/v1/gpus", map[string]handler{http.MethodGet: s.gpus})
 	route("/v1/events", map[string]handler{http.MethodGet: s.events})
@@ -179,6 +181,10 @@ func parseJobQuery(v url.Values) (q JobQuery, err error) {
 			return q, Problemf(http.StatusBadRequest, "limit %q is no number above 0", text)
 		}
 	}
+	if order := v.Get("order"); order != "" && order != NewestFirst {
+		return q, Problemf(http.StatusBadRequest, "order %q is not %s: left out it is oldest first", order, NewestFirst)
+	}
+	q.Newest = v.Get("order") == NewestFirst
 	if q.State != "" && q.State != LiveJobs && q.State != EndedJobs {
 		return q, Problemf(http.StatusBadRequest, "state %q is neither %s nor %s", q.State, LiveJobs, EndedJobs)
 	}
@@ -208,6 +214,15 @@ func (s *server) agents(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	answer(w, http.StatusOK, AgentList{Agents: some(agents)})
+	return nil
+}
+
+func (s *server) agent(w http.ResponseWriter, r *http.Request) error {
+	agent, err := s.backend().Agent(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	answer(w, http.StatusOK, agent)
 	return nil
 }
 

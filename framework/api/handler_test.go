@@ -17,6 +17,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"mesos-gpu/framework/metrics"
+	"mesos-gpu/gpu"
 	"mesos-gpu/job"
 )
 
@@ -28,6 +29,7 @@ type fake struct {
 	task      job.Task
 	readLog   func(offset uint64) ([]byte, error) // of stdout; there is no other file
 	changes   chan Event
+	ended     []Event
 	query     JobQuery
 	next      string
 	asOf      time.Time
@@ -61,8 +63,11 @@ func (f *fake) Stop(_ context.Context, task string, retire bool) error {
 }
 func (f *fake) Task(context.Context, string) (job.Task, error) { return f.task, f.err }
 func (f *fake) Agents(context.Context) ([]Agent, error)        { return nil, f.err }
-func (f *fake) GPUs(context.Context) ([]GPU, error)            { return nil, f.err }
-func (f *fake) Health(context.Context) (Health, error)         { return Health{Connected: true}, f.err }
+func (f *fake) Agent(_ context.Context, id string) (AgentView, error) {
+	return AgentView{Agent: Agent{ID: id}, Devices: []gpu.Device{{UUID: "GPU-1", NUMA: 1}}}, f.err
+}
+func (f *fake) GPUs(context.Context) ([]GPU, error)    { return nil, f.err }
+func (f *fake) Health(context.Context) (Health, error) { return Health{Connected: true}, f.err }
 func (f *fake) Metrics(context.Context) (s metrics.Snapshot, err error) {
 	v := f.view()
 	s.Count(&v.Job)
@@ -76,7 +81,7 @@ func (f *fake) ReadLog(_ context.Context, _ job.Task, file string, offset, _ uin
 	return data, offset + uint64(len(data)), err
 }
 func (f *fake) Events(context.Context, string) ([]Event, <-chan Event, error) {
-	return []Event{{Job: "train", Task: "train.0", State: job.Waiting}}, f.changes, f.err
+	return append([]Event{{Job: "train", Task: "train.0", State: job.Waiting}}, f.ended...), f.changes, f.err
 }
 
 func quiet() logrus.FieldLogger {
@@ -140,6 +145,8 @@ func TestRequests(t *testing.T) {
 		"stop":                  {method: "POST", path: "/v1/tasks/train.0/stop", body: `{"retire":true}`, status: 202},
 		"stop, misspelt":        {method: "POST", path: "/v1/tasks/train.0/stop", body: `{"retired":true}`, status: 400, contains: "unknown field"},
 		"agents":                {method: "GET", path: "/v1/agents", status: 200, contains: `{"agents":[]}`},
+		"agent":                 {method: "GET", path: "/v1/agents/S1", status: 200, contains: `"devices":[{"uuid":"GPU-1"`},
+		"agent, unknown":        {method: "GET", path: "/v1/agents/S1", err: Problemf(404, "no agent"), status: 404, contains: "no agent"},
 		"gpus":                  {method: "GET", path: "/v1/gpus", status: 200, contains: `{"gpus":[]}`},
 		"health":                {method: "GET", path: "/healthz", status: 200, contains: `"connected":true`},
 		"metrics":               {method: "GET", path: "/metrics", status: 200, contains: `mesos_gpu_scheduler_jobs{state="WAITING"} 1`},
@@ -149,6 +156,9 @@ func TestRequests(t *testing.T) {
 		"nothing there":         {method: "GET", path: "/v2/jobs", status: 404, contains: "/v2/jobs"},
 		"another site's page":   {method: "POST", path: "/v1/jobs", body: good, header: []string{"Sec-Fetch-Site", "cross-site"}, status: 403, contains: "another site"},
 		"bad stream":            {method: "GET", path: "/v1/tasks/t/log?stream=x", status: 400, contains: "neither stdout nor stderr"},
+		"bad tail":              {method: "GET", path: "/v1/tasks/t/log?tail=-1", status: 400, contains: "no number of bytes"},
+		"tail and offset":       {method: "GET", path: "/v1/tasks/t/log?tail=1&offset=1", status: 400, contains: "an offset too"},
+		"bad order":             {method: "GET", path: "/v1/jobs?order=best", status: 400, contains: "oldest first"},
 		"bad offset":            {method: "GET", path: "/v1/tasks/t/log?offset=-1", status: 400, contains: "no number of bytes"},
 		"bad follow":            {method: "GET", path: "/v1/tasks/t/log?follow=maybe", status: 400, contains: "neither true nor false"},
 		"no task":               {method: "GET", path: "/v1/tasks/t/log", err: Problemf(404, "no task"), status: 404, contains: "no task"},

@@ -47,13 +47,19 @@ type logFiles struct {
 	from        uint64
 
 	at      place
-	fresh   bool // nothing was read yet: begin with the oldest
-	pending bool // the file at the place is complete, the next one is to come
-	tries   int  // since the last byte
+	fresh   bool   // nothing was read yet: begin with the oldest
+	last    uint64 // or, if not 0, so many bytes before the end
+	pending bool   // the file at the place is complete, the next one is to come
+	tries   int    // since the last byte
 }
 
 // next returns what follows, nil where there is nothing yet.
 func (l *logFiles) next() ([]byte, error) {
+	if l.fresh && l.last > 0 {
+		if err := l.skip(); err != nil {
+			return nil, err
+		}
+	}
 	if l.fresh {
 		return l.begin()
 	}
@@ -149,6 +155,16 @@ func (l *logFiles) begin() ([]byte, error) {
 		l.arrive(oldest, uint64(len(data)), data)
 	}
 	return data, nil
+}
+
+// skip goes to where the last bytes of the present file begin.
+func (l *logFiles) skip() error {
+	_, size, err := l.read(l.stream, 0, 1)
+	if err != nil {
+		return err
+	}
+	l.at, l.fresh = place{offset: size - min(l.last, size)}, false
+	return nil
 }
 
 // find looks for the place among the older files. A file whose head was moved

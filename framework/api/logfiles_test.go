@@ -134,3 +134,27 @@ func differ(got, want string) string {
 	}
 	return "one is the other's beginning"
 }
+
+// TestLastOfALog: the last bytes of the present file, however many files
+// precede it, and then what follows.
+func TestLastOfALog(t *testing.T) {
+	for last, want := range map[uint64]string{6: "ine 5\n", 14: "line 4\nline 5\n", 1000: "line 4\nline 5\n"} {
+		b := newSandbox()
+		b.write(3)
+		b.rotate(0)
+		b.write(2)
+		l := &logFiles{stream: "stdout", fresh: true, last: last, read: b.read}
+		data, err := l.next()
+		if string(data) != want || err != nil {
+			t.Errorf("the last %d bytes: got %q, %v, want %q", last, data, err, want)
+		}
+		b.write(1)
+		if data, err = l.next(); string(data) != "line 6\n" || err != nil {
+			t.Errorf("after the last %d bytes: got %q, %v", last, data, err)
+		}
+	}
+	l := &logFiles{stream: "stderr", fresh: true, last: 5, read: newSandbox().read}
+	if _, err := l.next(); !errors.Is(err, ErrNoLog) {
+		t.Errorf("of no log: %v", err)
+	}
+}

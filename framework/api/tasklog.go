@@ -44,6 +44,7 @@ const writeWait = 30 * time.Second
 type logRequest struct {
 	id, stream string
 	offset     uint64
+	last       uint64
 	follow     bool
 	parts      bool
 	tail       []byte
@@ -63,6 +64,11 @@ func parseLogRequest(r *http.Request) (q logRequest, err error) {
 			return q, Problemf(http.StatusBadRequest, "offset %q is no number of bytes", text)
 		}
 	}
+	if text := v.Get("tail"); text != "" {
+		if q.last, err = strconv.ParseUint(text, 10, 63); err != nil || q.offset > 0 {
+			return q, Problemf(http.StatusBadRequest, "tail %q is no number of bytes, or there is an offset too", text)
+		}
+	}
 	if text := v.Get("follow"); text != "" {
 		if q.follow, err = strconv.ParseBool(text); err != nil {
 			return q, Problemf(http.StatusBadRequest, "follow %q is neither true nor false", text)
@@ -77,7 +83,8 @@ func parseLogRequest(r *http.Request) (q logRequest, err error) {
 	return q, nil
 }
 
-// taskLog copies a task's output from its agent, the oldest file first.
+// taskLog copies a task's output from its agent, the oldest file first, or the
+// last bytes of the present one.
 // Followed, it ends when the task has ended and all of it was read.
 func (s *server) taskLog(w http.ResponseWriter, r *http.Request) error {
 	q, err := parseLogRequest(r)
@@ -86,7 +93,7 @@ func (s *server) taskLog(w http.ResponseWriter, r *http.Request) error {
 	}
 	var task job.Task
 	files := &logFiles{
-		stream: q.stream, parts: q.parts, at: place{0, q.offset, q.tail}, fresh: q.offset == 0, from: q.offset,
+		stream: q.stream, parts: q.parts, at: place{0, q.offset, q.tail}, fresh: q.offset == 0, from: q.offset, last: q.last,
 		read: func(file string, offset, length uint64) ([]byte, uint64, error) {
 			return s.backend().ReadLog(r.Context(), task, file, offset, length)
 		},

@@ -31,7 +31,7 @@ func ViewOf(j *job.Job, waits string) JobView {
 	return v
 }
 
-// JobList answers GET /v1/jobs, oldest first.
+// JobList answers GET /v1/jobs, oldest first unless the query says otherwise.
 type JobList struct {
 	Jobs []JobView `json:"jobs"`
 	// Next, given as the query's after, continues a list that was cut off.
@@ -46,7 +46,12 @@ type JobQuery struct {
 	After string
 	// State is LiveJobs or EndedJobs; empty is both.
 	State string
+	// Newest begins with the job submitted last.
+	Newest bool
 }
+
+// NewestFirst is the order that a query may ask for.
+const NewestFirst = "newest"
 
 // The states in a JobQuery.
 const (
@@ -74,6 +79,13 @@ type Agent struct {
 	Draining bool `json:"draining,omitempty"`
 }
 
+// AgentView answers GET /v1/agents/{id}.
+type AgentView struct {
+	Agent
+	// Devices are as its inventory tells them; none where it has no inventory.
+	Devices []gpu.Device `json:"devices"`
+}
+
 // AgentList answers GET /v1/agents.
 type AgentList struct {
 	Agents []Agent `json:"agents"`
@@ -92,7 +104,23 @@ type GPU struct {
 	Task string `json:"task,omitempty"`
 	// Shared is set where tasks share it.
 	Shared *Shared `json:"shared,omitempty"`
+	// State is what the master knows of it, whoever uses it; empty on an agent
+	// that hands GPUs out by count.
+	State GPUState `json:"state,omitempty"`
 }
+
+// GPUState says whether a task may get a GPU.
+type GPUState string
+
+const (
+	// FreeGPU: nobody holds it, or not all of it.
+	FreeGPU GPUState = "free"
+	// HeldGPU: a task holds it, perhaps another framework's.
+	HeldGPU GPUState = "held"
+	// WithheldGPU: its agent does not offer it: it is sick, or an operator has
+	// cordoned it.
+	WithheldGPU GPUState = "withheld"
+)
 
 // Shared is what there is of a device that tasks share, and what is free of
 // it, whoever has the rest.

@@ -114,6 +114,9 @@ func (c *Client) List(ctx context.Context, q api.JobQuery) (list api.JobList, er
 	if q.State != "" {
 		v.Set("state", q.State)
 	}
+	if q.Newest {
+		v.Set("order", api.NewestFirst)
+	}
 	err = c.get(ctx, "/v1/jobs?"+v.Encode(), &list)
 	return list, err
 }

@@ -32,7 +32,8 @@ type Agent struct {
 	// the other attributes do.
 	Host           gpu.Host
 	GPUs, GPUsFree int
-	DeviceIDs      []string
+	// DeviceIDs are those it offers, DevicesHeld those of them that tasks hold.
+	DeviceIDs, DevicesHeld []string
 	// Shared is what there is of devices that tasks share, SharedFree what is
 	// free of each.
 	Shared, SharedFree []sched.Shared
@@ -75,7 +76,7 @@ func (c *Client) agentsOf(list []mastermsg.Response_GetAgents_Agent) []Agent {
 		agents = append(agents, Agent{
 			ID: a.AgentInfo.GetID().GetValue(), Hostname: a.AgentInfo.Hostname, URL: c.cfg.urlOfPID(a.GetPID()),
 			Active: a.Active, Draining: a.GetDeactivated() || a.DrainInfo != nil,
-			Types: types, Host: host, GPUs: total.gpus, GPUsFree: max(total.gpus-used.gpus, 0), DeviceIDs: total.devices,
+			Types: types, Host: host, GPUs: total.gpus, GPUsFree: max(total.gpus-used.gpus, 0), DeviceIDs: total.devices, DevicesHeld: used.devices,
 			Shared: total.shared(), SharedFree: total.without(&used),
 			CPUs: total.amount.CPUs, MemMiB: total.amount.MemMiB,
 			Attributes: attributesOf(a.AgentInfo.Attributes), Region: region, Zone: zone,

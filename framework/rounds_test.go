@@ -1,0 +1,93 @@
+package framework
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mesos-gpu/framework/master"
+)
+
+// TestOneQuestionAtATime: whoever comes while the master is asked shares the
+// next answer, which is younger than each of their requests.
+func TestOneQuestionAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s rounds
+		asked := 0
+		list := func(context.Context) ([]master.Agent, error) {
+			asked++ // nobody else is here, or the race detector says so
+			agents := []master.Agent{{Hostname: time.Now().String(), GPUs: asked}}
+			time.Sleep(time.Second)
+			return agents, nil
+		}
+		var people sync.WaitGroup
+		for i := range 100 {
+			people.Go(func() {
+				time.Sleep(time.Duration(i) * 15 * time.Millisecond) // within 1.5 s
+				came := time.Now()
+				agents, err := s.ask(context.Background(), list)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if took := time.Since(came); took > 2*time.Second {
+					t.Errorf("after %d ms one waited %s, longer than two questions take", 15*i, took)
+				}
+				if early := 1 + (15*i+999)/1000; agents[0].GPUs < early {
+					t.Errorf("after %d ms one got answer %d, which was asked before", 15*i, agents[0].GPUs)
+				}
+			})
+		}
+		people.Wait()
+		if asked != 3 {
+			t.Errorf("the master was asked %d times, want 3: at 0, 1 and 2 s", asked)
+		}
+	})
+}
+
+// TestWhoAskedWentAway: the others ask again; one that goes away waits for
+// nobody.
+func TestWhoAskedWentAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s rounds
+		hangs := func(ctx context.Context) ([]master.Agent, error) {
+			<-ctx.Done()
+			return nil, context.Cause(ctx)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		var people sync.WaitGroup
+		people.Go(func() { // the first, who asks
+			if _, err := s.ask(ctx, hangs); !errors.Is(err, context.Canceled) {
+				t.Errorf("the first got %v", err)
+			}
+		})
+		synctest.Wait()
+		second, end := context.WithCancel(context.Background())
+		people.Go(func() { // who would ask next, and goes
+			if _, err := s.ask(second, hangs); !errors.Is(err, context.Canceled) {
+				t.Errorf("the second got %v", err)
+			}
+		})
+		synctest.Wait()
+		people.Go(func() { // who shares the second's, and stays
+			agents, err := s.ask(context.Background(), func(context.Context) ([]master.Agent, error) { return make([]master.Agent, 3), nil })
+			if len(agents) != 3 || err != nil {
+				t.Errorf("the third got %d agents, %v", len(agents), err)
+			}
+		})
+		third, leave := context.WithCancel(context.Background())
+		people.Go(func() {
+			if _, err := s.ask(third, hangs); !errors.Is(err, context.Canceled) {
+				t.Errorf("the fourth got %v", err)
+			}
+		})
+		synctest.Wait()
+		leave()
+		end()
+		cancel()
+		people.Wait()
+	})
+}

@@ -1,0 +1,93 @@
+package framework
+
+import (
+	"bufio"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/journal"
+	"mesos-gpu/framework/sched"
+	"mesos-gpu/job"
+)
+
+const (
+	streams     = 500
+	streamBurst = 50 // events between which all readers catch up
+)
+
+// BenchmarkEventStreams has 500 clients read the events of a scheduler with
+// 500 jobs over HTTP. One operation is a burst of 50 events;
+// ns/publish is what of an event the scheduler's loop waits for.
+func BenchmarkEventStreams(b *testing.B) {
+	l := testLoop(&diary{})
+	for i := range streams {
+		l.view.Apply(change(viewedJob(fmt.Sprintf("train-%03d", i), int64(i), job.Running)))
+	}
+	leads := &leader{reader: reader{view: l.view}, loop: l}
+	server := httptest.NewServer(api.Handler(func() api.Backend { return leads }, quiet()))
+	defer server.Close()
+	defer l.view.hub.close()
+	var left atomic.Int64 // to be read, by all clients
+	left.Store(streams * streams)
+	all := make(chan struct{}, 1) // has one when none is left
+	read := func() {
+		if left.Add(-1) == 0 {
+			all <- struct{}{}
+		}
+	}
+	began := time.Now()
+	for range streams {
+		follow(b, server.URL, read)
+	}
+	<-all
+	b.ReportMetric(time.Since(began).Seconds(), "s/500-begin")
+	var publishing time.Duration
+	spent := cpu(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		left.Store(streams * streamBurst)
+		at := time.Now()
+		for i := range streamBurst {
+			l.view.record(journal.Change{}, []sched.Move{{Job: "train-001", TaskID: "train-001.0.1.c8dbz5x2q6a5", State: job.Running, Time: at, Message: fmt.Sprint("epoch ", i)}})
+		}
+		publishing += time.Since(at)
+		<-all
+	}
+	events := float64(b.N * streamBurst)
+	b.ReportMetric(float64(publishing.Nanoseconds())/events, "ns/publish")
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/events, "ns/event")
+	b.ReportMetric(float64((cpu(b)-spent).Nanoseconds())/events/streams, "cpu-ns/event/client")
+}
+
+// cpu is what this process has used of the processors, readers included.
+func cpu(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// follow reads the stream until it ends, and calls each for each event.
+func follow(b *testing.B, url string, each func()) {
+	res, err := http.Get(url + "/v1/events?state=live")
+	if err != nil {
+		b.Fatal(err)
+	}
+	go func() {
+		defer res.Body.Close()
+		lines := bufio.NewScanner(res.Body)
+		for lines.Scan() {
+			if strings.HasPrefix(lines.Text(), "data: ") {
+				each()
+			}
+		}
+	}()
+}

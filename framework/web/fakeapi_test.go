@@ -1,0 +1,179 @@
+package web_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/web"
+	"mesos-gpu/gpu"
+	"mesos-gpu/job"
+)
+
+// fakeAPI answers as a scheduler with whatever a test puts in.
+type fakeAPI struct {
+	agents []api.Agent
+	gpus   []api.GPU
+	jobs   []api.JobView
+	health api.Health
+	age    string         // of the answers, "" for none
+	more   map[string]any // other answers by path
+	token  string         // that it wants, "" for none
+
+	mu   sync.Mutex
+	down bool          // refuses everything
+	drop chan struct{} // closed to end the streams
+}
+
+func (f *fakeAPI) serve(t testing.TB) *httptest.Server {
+	f.drop = make(chan struct{})
+	s := httptest.NewServer(web.Handler(f))
+	t.Cleanup(func() {
+		s.CloseClientConnections()
+		s.Close()
+	})
+	return s
+}
+
+// fail ends the streams and refuses everything until told otherwise.
+func (f *fakeAPI) fail(down bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.down = down; down {
+		close(f.drop)
+		f.drop = make(chan struct{})
+	}
+}
+
+func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	down, drop := f.down, f.drop
+	f.mu.Unlock()
+	switch {
+	case down:
+		problem(w, http.StatusServiceUnavailable, "the scheduler is starting: ask again")
+		return
+	case f.token != "" && r.Header.Get("Authorization") != "Bearer "+f.token:
+		problem(w, http.StatusUnauthorized, "no token")
+		return
+	}
+	if f.age != "" {
+		w.Header().Set("Age", f.age)
+	}
+	switch r.URL.Path {
+	case "/v1/events":
+		w.Header().Set("Content-Type", "text/event-stream")
+		w.WriteHeader(http.StatusOK)
+		_ = http.NewResponseController(w).Flush() // a page that has gone
+		select {
+		case <-r.Context().Done():
+		case <-drop:
+		}
+	case "/v1/jobs":
+		answer(w, api.JobList{Jobs: f.jobs})
+	case "/v1/agents":
+		answer(w, api.AgentList{Agents: f.agents})
+	case "/v1/gpus":
+		answer(w, api.GPUList{GPUs: f.gpus})
+	case "/healthz":
+		answer(w, f.health)
+	default:
+		f.other(w, r)
+	}
+}
+
+func (f *fakeAPI) other(w http.ResponseWriter, r *http.Request) {
+	if body, ok := f.more[r.URL.Path]; ok {
+		answer(w, body)
+		return
+	}
+	for i := range f.jobs {
+		if r.URL.Path == "/v1/jobs/"+f.jobs[i].Spec.Name {
+			answer(w, f.jobs[i])
+			return
+		}
+	}
+	problem(w, http.StatusNotFound, "there is nothing at "+r.URL.Path)
+}
+
+func answer(w http.ResponseWriter, body any) {
+	if text, ok := body.(string); ok { // a log
+		_, _ = w.Write([]byte(text))
+		return
+	}
+	_ = json.NewEncoder(w).Encode(body)
+}
+
+func problem(w http.ResponseWriter, status int, detail string) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(api.Problem{Status: status, Detail: detail})
+}
+
+// cluster is a fakeAPI with so many agents of 8 GPUs, and so many jobs, of
+// which each third waits. It has some of each thing that the page shows.
+func cluster(agents, jobs int) *fakeAPI {
+	f := &fakeAPI{health: api.Health{Connected: true, Role: api.Leader}, more: map[string]any{}}
+	types := []string{"A100", "V100", "H100"}
+	models := map[string]string{"A100": "NVIDIA A100-SXM4-80GB", "V100": "Tesla V100-SXM2-32GB", "H100": "NVIDIA H100 80GB HBM3"}
+	for i := range agents {
+		kind := types[i%len(types)]
+		a := api.Agent{
+			ID: fmt.Sprintf("c1d9a6f0-S%d", i), Hostname: fmt.Sprintf("gpu-%03d.example.org", i), URL: "http://10.0.0.1:5051/slave(1)",
+			Types: []string{kind}, GPUs: 8, GPUsFree: 8, CPUs: 96, MemMiB: 1 << 20, Driver: "550.54.15", CUDA: "12.4",
+		}
+		for d := range 8 {
+			f.gpus = append(f.gpus, device(&a, models[kind], i, d))
+		}
+		f.agents = append(f.agents, a)
+	}
+	for i := range jobs {
+		f.jobs = append(f.jobs, f.job(i))
+	}
+	return f
+}
+
+func device(a *api.Agent, model string, i, d int) api.GPU {
+	g := api.GPU{
+		UUID: fmt.Sprintf("GPU-5a1c7d3e-0000-4000-%04d-%012d", i, d), Model: model, Type: a.Types[0], MemMiB: 81920,
+		Agent: a.ID, Hostname: a.Hostname, State: api.FreeGPU,
+	}
+	switch n := 8*i + d; {
+	case n%53 == 7:
+		g.State = api.WithheldGPU
+	case n%31 == 5:
+		g.State = api.HeldGPU // another framework's
+	case n%29 == 4:
+		g.Shared = &api.Shared{MemMiB: 81920, MemFreeMiB: 40960, Cores: 100, CoresFree: 40, Limit: "preload"}
+	}
+	return g
+}
+
+// job is the nth: one task with two GPUs of the nth agent, or one that waits.
+func (f *fakeAPI) job(n int) api.JobView {
+	name := fmt.Sprintf("train-%03d", n)
+	began := time.Now().Add(-time.Duration(n) * time.Minute)
+	kind := f.agents[n%len(f.agents)].Types[0]
+	j := &job.Job{Submitted: began, Spec: job.Spec{
+		Name: name, Tasks: 1, CPUs: 8, MemMiB: 32768, Role: []string{"research", "prod", ""}[n%3],
+		Request: gpu.Request{GPUs: 2, Types: gpu.Types{Include: []string{kind}}}, Image: "nvcr.io/nvidia/pytorch:24.01-py3",
+		Command: []string{"python", "train.py", "--epochs", "90"}, Containerizer: job.Docker,
+	}}
+	t := job.Task{ID: name + ".0.1.c8dbz5x2q6a5", Job: name, Attempt: 1, State: job.Waiting, Changed: began}
+	waits := ""
+	if n%3 == 2 {
+		waits = "1 of 1 task lacks 2 free " + kind + " on one agent; 41 agents have the type, 5 have 1 free"
+	} else {
+		a := &f.agents[n%len(f.agents)]
+		first := 8 * (n % len(f.agents))
+		t.State, t.Started, t.AgentID, t.Hostname, t.AgentURL = job.Running, began, a.ID, a.Hostname, a.URL
+		t.DeviceIDs, t.GPUTypes = []string{f.gpus[first].UUID, f.gpus[first+1].UUID}, map[string]int{kind: 2}
+	}
+	j.Tasks = []job.Task{t}
+	return api.ViewOf(j, waits)
+}

@@ -1,0 +1,112 @@
+// The agents, and one of them with its devices and what joins them.
+import { attribute, el, facts, filter, number, size, sync, table, text } from './dom.js';
+import { get, path } from './api.js';
+import { drawCell, noteOf, stateText } from './map.js';
+import { survey } from './cluster.js';
+
+const shown = 300;
+
+export function agents(store) {
+  const list = table({
+    caption: 'Agents', empty: 'No agent.', key: (a) => a.id,
+    columns: [
+      { name: 'Host', text: (a) => a.hostname, href: (a) => `#/agents/${path(a.id)}` },
+      { name: 'Types', text: (a) => a.types.join(', ') },
+      { name: 'Free', number: true, text: (a) => `${a.count.free} of ${a.count.all}` },
+      { name: 'GPUs', draw: (cell, a) => drawCells(cell, a.cells) },
+      { name: 'CPUs', number: true, text: (a) => number(a.cpus) },
+      { name: 'Memory', number: true, text: (a) => size(a.mem_mib) },
+      { name: 'Driver', text: driverOf },
+      { name: 'Note', class: 'wide', text: (a) => noteOf(a) },
+    ],
+  });
+  const note = el('p', { class: 'note' });
+  let wish = '';
+  const update = () => {
+    const all = survey(store).agents.filter((a) => !wish || `${a.hostname} ${a.types.join(' ')} ${a.driver ?? ''} ${noteOf(a)}`.toLowerCase().includes(wish));
+    list.update(all.slice(0, shown));
+    text(note, store.noAgents || (all.length > shown ? `${shown} of ${number(all.length)}: type to see fewer` : number(all.length)));
+  };
+  const node = el('div', {}, el('h2', { tabindex: -1 }, 'Agents'),
+    el('div', { class: 'tools' }, filter('Host, type or driver', (text) => { wish = text; update(); }), note), list.node);
+  return { title: 'Agents', node, update };
+}
+
+function drawCells(cell, cells) {
+  const box = cell.firstChild ?? cell.appendChild(el('span', { class: 'cells' }));
+  sync(box, cells.map((c, i) => [i, c]), ([i]) => i, () => el('i'), (node, [, c]) => drawCell(node, c));
+}
+
+function driverOf(a) {
+  if (a.simulated) return 'simulated';
+  return [a.driver, a.cuda && `CUDA ${a.cuda}`].filter(Boolean).join(', ');
+}
+
+export function agent(store, id) {
+  const heading = el('h2', { tabindex: -1 }, id);
+  const about = facts();
+  const note = el('p', { class: 'note' });
+  const topology = el('section', { hidden: true });
+  const devices = table({
+    caption: 'Devices', empty: 'No GPU that is named.', key: (c) => c.uuid || c.index,
+    columns: [
+      { name: 'Device', draw: drawDevice },
+      { name: 'Type', text: (c) => c.type || 'GPU' },
+      { name: 'Memory', number: true, text: (c) => (c.mem ? size(c.mem) : '') },
+      { name: 'NUMA', number: true, text: (c) => (c.told && c.told.numa >= 0 ? String(c.told.numa) : '') },
+      { name: 'State', text: stateText },
+      { name: 'Tasks', class: 'wide tasks', draw: drawTasks },
+      { name: 'UUID', class: 'wide', text: (c) => c.uuid },
+    ],
+  });
+  let told = new Map(); // what the agent's inventory says, by UUID
+  const update = () => {
+    const a = survey(store).agents.find((x) => x.id === id);
+    note.hidden = Boolean(a);
+    text(note, store.loads ? 'The master lists no such agent.' : 'Looking for the agent.');
+    if (!a) return;
+    text(heading, a.hostname);
+    about.update([
+      ['GPUs', `${a.count.free} of ${a.count.all} free`], ['Types', a.types.join(', ')], ['CPUs', number(a.cpus)], ['Memory', size(a.mem_mib)],
+      ['Driver', driverOf(a)], ['Takes no tasks', noteOf(a)], ['Id', a.id], ['Address', a.url],
+    ]);
+    devices.update(a.cells.map((c, index) => ({ ...c, index, told: told.get(c.uuid) })));
+  };
+  get(`v1/agents/${path(id)}`).then((detail) => {
+    told = new Map(detail.devices.map((d) => [d.uuid, d]));
+    drawTopology(topology, detail.devices);
+    update();
+  }).catch((err) => { text(note, err.message); });
+  return { title: 'Agent', node: el('div', {}, heading, note, about.node, devices.node, topology), update };
+}
+
+function drawDevice(cell, c) {
+  if (!cell.firstChild) cell.append(el('i'), ' ', el('span'));
+  drawCell(cell.firstChild, c);
+  text(cell.lastChild, `nvidia${c.told?.minor ?? c.index}`);
+}
+
+function drawTasks(cell, c) {
+  sync(cell, c.tasks, (t) => t.id, (t) => el('a', { href: `#/jobs/${path(t.job)}/tasks/${path(t.id)}` }, t.id), () => {});
+  attribute(cell, 'data-empty', c.tasks.length === 0);
+}
+
+// drawTopology is the matrix of nvidia-smi topo -m.
+function drawTopology(section, devices) {
+  if (devices.length < 2) return;
+  const name = (d) => `nvidia${d.minor}${d.mig ? ` ${d.mig.profile}` : ''}`;
+  const rows = devices.map((d) => el('tr', {}, el('th', { scope: 'row' }, name(d)),
+    ...devices.map((other) => el('td', {}, between(d, other)))));
+  section.hidden = false;
+  section.replaceChildren(el('h3', {}, 'Topology'),
+    el('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Topology' },
+      el('table', { class: 'matrix' },
+        el('caption', {}, 'What joins the devices: NV and how many NVLinks, else the way over PCIe as nvidia-smi names it, from PIX, the nearest, to SYS'),
+        el('thead', {}, el('tr', {}, el('td'), ...devices.map((d) => el('th', { scope: 'col' }, name(d))))), el('tbody', {}, ...rows))));
+}
+
+function between(a, b) {
+  if (a === b) return 'X';
+  const links = Math.max(a.nvlinks?.[b.uuid] ?? 0, b.nvlinks?.[a.uuid] ?? 0);
+  return links ? `NV${links}` : a.paths?.[b.uuid] ?? b.paths?.[a.uuid] ?? '-';
+}

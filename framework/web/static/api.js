@@ -1,0 +1,78 @@
+// Asks the scheduler's REST API, which lies beside this page.
+
+// Problem is an answer other than success.
+export class Problem extends Error {
+  constructor(status, detail) {
+    super(detail);
+    this.status = status;
+  }
+}
+
+// answered is what the last answer's headers said: a standby's copy has an age.
+export const answered = { age: null };
+
+const tokenKey = 'mesos-gpu.token';
+
+// signIn keeps a token for as long as the tab is open.
+export function signIn(token) {
+  sessionStorage.setItem(tokenKey, token);
+}
+
+// ask returns the response, or throws a Problem.
+export async function ask(path, signal) {
+  const token = sessionStorage.getItem(tokenKey);
+  const headers = token ? { Authorization: `Bearer ${token}` } : {};
+  const res = await fetch(path, { headers, signal, cache: 'no-store' }).catch((err) => {
+    throw err instanceof TypeError ? new Error('the scheduler does not answer') : err;
+  });
+  const age = res.headers.get('Age');
+  answered.age = age === null ? null : Number(age);
+  if (!res.ok) throw new Problem(res.status, await detailOf(res));
+  return res;
+}
+
+async function detailOf(res) {
+  const text = await res.text();
+  try {
+    const body = JSON.parse(text);
+    return body.detail ?? body.message ?? text;
+  } catch {
+    return text || res.statusText || `status ${res.status}`;
+  }
+}
+
+// get returns the JSON at the path.
+export async function get(path, signal) {
+  return (await ask(path, signal)).json();
+}
+
+// read hands on the text of an answer as it comes, until its end.
+export async function read(res, each) {
+  const reader = res.body.pipeThrough(new TextDecoderStream()).getReader();
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    each(value);
+  }
+}
+
+// events reads server-sent events. each gets the data of one, parsed, and
+// alive is called whenever anything arrives, comments too.
+export async function events(path, signal, each, alive) {
+  const res = await ask(path, signal);
+  alive();
+  let rest = '';
+  await read(res, (text) => {
+    alive();
+    const lines = (rest + text).split('\n');
+    rest = lines.pop();
+    for (const line of lines) {
+      if (line.startsWith('data: ')) each(JSON.parse(line.slice(6)));
+    }
+  });
+}
+
+// path makes a path of parts, each escaped.
+export function path(...parts) {
+  return parts.map(encodeURIComponent).join('/');
+}

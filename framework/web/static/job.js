@@ -1,0 +1,101 @@
+// One job: what it is, its tasks, and what one of them writes.
+import { attribute, el, facts, number, plural, since, size, table, text } from './dom.js';
+import { isLive, stateOf, wishOf } from './cluster.js';
+import { log } from './log.js';
+import { path } from './api.js';
+
+const shown = 500;
+
+export function job(store, name, chosen) {
+  const about = facts();
+  const waits = el('p', { class: 'reason' });
+  const gone = el('p', { class: 'note' });
+  const output = log();
+  const at = (task) => `#/jobs/${path(name)}/tasks/${path(task.id)}`;
+  const tasks = table({ caption: 'Tasks', empty: 'No task.', key: (t) => t.index, columns: columnsOf(at) });
+  const note = el('p', { class: 'note' });
+  const rest = el('div', {}, tasks.node, note, output.node);
+  let known = false;
+  const show = (j) => {
+    known = true;
+    about.update(factsOf(j));
+    text(waits, (isLive(j) && j.waits) || '');
+    tasks.update(j.tasks.slice(0, shown));
+    text(note, j.tasks.length > shown ? `The first ${shown} of ${number(j.tasks.length)} tasks` : '');
+    const id = chosen ?? pick(j, output.task);
+    markChosen(tasks.node, j, id);
+    output.show(id, j.tasks.find((t) => t.id === id)?.state ?? '');
+  };
+  const update = () => {
+    const j = store.jobs.get(name);
+    if (j) show(j);
+    rest.hidden = !known;
+    waits.hidden = !waits.textContent;
+    text(gone, j || !store.loads ? '' : known ? 'The scheduler has forgotten this job.' : `Looking for the job ${name}.`);
+    gone.hidden = !gone.textContent;
+  };
+  store.focus = name; // so that it is there though it has ended
+  store.job(name).then((j) => { if (!j) text(gone, `There is no job ${name}.`); }).catch((err) => text(gone, err.message));
+  const node = el('div', {}, el('h2', { tabindex: -1 }, name), gone, waits, about.node, rest);
+  const close = () => { store.focus = ''; output.close(); };
+  return { title: name, node, update, close };
+}
+
+// pick keeps the task whose output is shown as long as it is there; else it is
+// the one that says most.
+function pick(j, before) {
+  const order = ['FAILED', 'RUNNING', 'REFUSED', 'LOST', 'KILLED'];
+  if (j.tasks.some((t) => t.id === before)) return before;
+  const rank = (t) => (order.indexOf(t.state) + order.length + 1) % (order.length + 1);
+  return j.tasks.reduce((best, t) => (rank(t) < rank(best) ? t : best), j.tasks[0])?.id;
+}
+
+function markChosen(node, j, id) {
+  node.querySelectorAll('tbody tr').forEach((row, i) => attribute(row, 'aria-current', j.tasks[i]?.id === id));
+}
+
+function columnsOf(at) {
+  return [
+    { name: 'Task', text: (t) => String(t.index) },
+    { name: 'State', text: stateText, state: (t) => t.state },
+    { name: 'For', text: (t) => since(t.changed) },
+    { name: 'Attempt', text: attempts },
+    { name: 'Agent', text: (t) => t.hostname ?? '' },
+    { name: 'GPUs', class: 'wide', text: devices },
+    { name: 'Message', class: 'wide', text: (t) => t.message ?? '' },
+    { name: 'Output', text: () => 'show', href: at },
+  ];
+}
+
+function stateText(t) {
+  const health = t.healthy === false ? ', unhealthy' : '';
+  return t.state + health + (t.kill_reason ? ` (${t.kill_reason})` : '');
+}
+
+// attempts reads "3: 1 failed, 1 lost".
+function attempts(t) {
+  const before = [t.failures && `${t.failures} failed`, t.losses && `${t.losses} lost`].filter(Boolean).join(', ');
+  return `${t.attempt ?? 1}${before && `: ${before}`}`;
+}
+
+function devices(t) {
+  const types = Object.entries(t.gpu_types ?? {}).map(([type, n]) => `${n} × ${type || 'GPU'}`);
+  const parts = (t.parts ?? []).map((p) => `${size(p.mem_mib)}${p.cores ? ` and ${p.cores} %` : ''} of a ${p.type || 'GPU'}`);
+  return [...types, ...parts, ...(t.device_ids ?? [])].join(', ');
+}
+
+function factsOf(j) {
+  const { spec } = j;
+  return [
+    ['State', stateOf(j), stateOf(j)],
+    ['Exit code', j.exit_code],
+    ['Submitted', `${new Date(j.submitted).toLocaleString()}, ${since(j.submitted)} ago`],
+    ['Role', spec.role || '*'],
+    ['Priority', spec.priority ?? 0],
+    ['Kind', [spec.service && 'service', spec.gang && 'gang', spec.preemptible && 'preemptible'].filter(Boolean).join(', ')],
+    ['Each task wants', `${wishOf(spec)}, ${plural(spec.cpus, 'CPU')}, ${size(spec.mem_mib)}`],
+    ['Topology', spec.request.topology && spec.request.topology !== 'any' ? spec.request.topology : ''],
+    ['Image', spec.image],
+    ['Command', (spec.command ?? []).join(' ')],
+  ];
+}

@@ -1,0 +1,92 @@
+// The end of what a task writes, as it comes.
+import { Problem, ask, path, read } from './api.js';
+import { el, text } from './dom.js';
+
+const tail = 64 << 10; // bytes from the end
+const kept = 512 << 10; // characters on the page
+const again = 3000; // milliseconds after which a broken answer is asked for again
+const slack = 8; // pixels from the bottom that count as the bottom
+
+export function log() {
+  const view = new Log();
+  return {
+    node: view.node,
+    show: (task, state) => view.show(task, state),
+    close: () => view.stop.abort(),
+    get task() { return view.task; },
+  };
+}
+
+class Log {
+  task = undefined;
+  stop = new AbortController();
+  #state = '';
+  #stream = 'stdout';
+  #reading = false; // or has read all
+  #text = el('pre', { class: 'log', tabindex: 0, role: 'region', 'aria-label': 'Output' });
+  #name = el('code');
+  #note = el('p', { class: 'note', 'aria-live': 'polite' });
+  #follow = el('input', { type: 'checkbox', checked: true, on: { change: () => this.#scroll() } });
+
+  constructor() {
+    this.#text.addEventListener('scroll', () => { this.#follow.checked = this.#atEnd(); });
+    this.node = el('section', {}, el('h3', {}, 'Output'),
+      el('div', { class: 'tools' }, this.#name, this.#choice('stdout', true), this.#choice('stderr', false), el('label', {}, this.#follow, ' follow')),
+      this.#note, this.#text);
+  }
+
+  #choice(stream, checked) {
+    const change = () => { this.#stream = stream; this.#restart(); };
+    return el('label', {}, el('input', { type: 'radio', name: 'stream', checked, on: { change } }), ' ', stream);
+  }
+
+  // show begins with another task, or again where a state may have brought
+  // output that was not there.
+  show(task, state) {
+    const other = task !== this.task;
+    const again = !this.#reading && state !== this.#state;
+    this.#state = state;
+    if (!other && !again) return;
+    this.task = task;
+    text(this.#name, task ?? '');
+    if (task) this.#restart();
+  }
+
+  async #restart() {
+    this.stop.abort();
+    const stop = this.stop = new AbortController();
+    this.#text.replaceChildren();
+    this.#reading = true;
+    text(this.#note, '');
+    try {
+      const res = await ask(`v1/tasks/${path(this.task)}/log?follow=true&tail=${tail}&stream=${this.#stream}`, stop.signal);
+      await read(res, (part) => { if (!stop.signal.aborted) this.#add(part); });
+      if (stop.signal.aborted) return;
+      text(this.#note, this.#text.hasChildNodes() ? 'This is all of it.' : 'It wrote nothing.');
+    } catch (err) {
+      if (stop.signal.aborted) return;
+      text(this.#note, err.message);
+      this.#reading = false;
+      if (!(err instanceof Problem)) setTimeout(() => { if (!stop.signal.aborted) this.#restart(); }, again);
+    }
+  }
+
+  #add(part) {
+    const follow = this.#follow.checked;
+    this.#text.append(part);
+    let length = this.#text.textContent.length;
+    while (length > kept && this.#text.childNodes.length > 1) {
+      length -= this.#text.firstChild.length;
+      this.#text.firstChild.remove();
+    }
+    if (follow) this.#scroll();
+  }
+
+  #scroll() {
+    if (this.#follow.checked) this.#text.scrollTop = this.#text.scrollHeight;
+  }
+
+  #atEnd() {
+    return this.#text.scrollHeight - this.#text.scrollTop - this.#text.clientHeight < slack;
+  }
+}

@@ -1,0 +1,126 @@
+// Draws the cluster map: a tile for each agent, a cell for each of its GPUs.
+import { attribute, el, plural, sync, text } from './dom.js';
+import { words } from './cluster.js';
+import { path } from './api.js';
+
+const many = 200; // agents from which on tiles are small
+
+// map makes one that keeps its tiles. One of them is reached by Tab, the
+// others from there by the arrow keys.
+export function map() {
+  const list = el('ul', { class: 'map', 'aria-label': 'Agents and their GPUs', on: { keydown, focusin } });
+  const update = (agents) => {
+    attribute(list, 'data-dense', agents.length > many);
+    const domain = domainOf(agents);
+    sync(list, agents, (a) => a.id, makeTile, (tile, agent) => drawTile(tile, agent, domain));
+    if (!list.querySelector('a[tabindex="0"]')) attribute(list.querySelector('a'), 'tabindex', 0);
+  };
+  return { node: list, update: (agents) => (agents.length ? update(agents) : sync(list, [], String)) };
+}
+
+function makeTile(agent) {
+  return el('li', {}, el('a', { href: `#/agents/${path(agent.id)}`, tabindex: -1 }, el('span', { class: 'host' }), el('span', { class: 'cells', 'aria-hidden': 'true' })));
+}
+
+// domainOf is what all names end with from a dot on, '' if they differ there.
+function domainOf(agents) {
+  const [first = ''] = agents.map((a) => a.hostname);
+  const domain = first.slice(first.indexOf('.'));
+  const common = /^\.[a-z]/i.test(domain) && agents.every((a) => a.hostname.endsWith(domain) && a.hostname.indexOf('.') === a.hostname.length - domain.length);
+  return common ? domain : '';
+}
+
+const drawn = new WeakMap(); // tile: what it shows
+
+function drawTile(tile, agent, domain) {
+  const signature = `${agent.hostname} ${domain} ${noteOf(agent)} ${agent.cells.map(signatureOf).join()}`;
+  if (drawn.get(tile) === signature) return;
+  drawn.set(tile, signature);
+  const [host, cells] = tile.firstChild.children;
+  text(host, agent.hostname.slice(0, agent.hostname.length - domain.length));
+  attribute(tile.firstChild, 'aria-label', labelOf(agent));
+  attribute(tile, 'data-closed', noteOf(agent) !== '');
+  agent.cells.forEach((cell, i) => drawCell(cells.children[i] ?? cells.appendChild(el('i')), cell));
+  while (cells.children.length > agent.cells.length) cells.lastChild.remove();
+}
+
+function signatureOf(cell) {
+  return cell.uuid + cell.state + cell.part + cell.tasks.map((t) => t.id).join();
+}
+
+// drawCell is for lists of devices too.
+export function drawCell(node, cell) {
+  attribute(node, 'class', `cell ${cell.state}`);
+  attribute(node, 'title', titleOf(cell));
+  if (cell.state === 'shared') node.style.setProperty('--part', `${Math.round(100 * cell.part)}%`);
+}
+
+function titleOf(cell) {
+  const who = cell.tasks.map((t) => t.id).join(', ');
+  return [cell.type || 'GPU', stateText(cell), who && `by ${who}`, cell.uuid].filter(Boolean).join(' · ');
+}
+
+// stateText reads "free", "shared, 40 % taken".
+export function stateText(cell) {
+  return cell.state === 'shared' ? `shared, ${Math.round(100 * cell.part)} % taken` : words[cell.state];
+}
+
+// noteOf says why an agent takes no tasks, '' if it does.
+export function noteOf(agent) {
+  if (agent.draining) return 'draining';
+  if (agent.cordoned) return `cordoned: ${agent.cordoned}`;
+  return '';
+}
+
+function labelOf(agent) {
+  const { count, types } = agent;
+  const parts = [`${agent.hostname}: ${plural(count.all, 'GPU')} ${types.join(', ')}`];
+  for (const state of ['free', 'shared', 'withheld']) {
+    if (count[state]) parts.push(`${count[state]} ${words[state]}`);
+  }
+  return [...parts, noteOf(agent)].filter(Boolean).join(', ');
+}
+
+// legend explains the cells.
+export function legend() {
+  return el('ul', { class: 'legend', 'aria-label': 'What the cells mean' },
+    ...Object.entries(words).map(([state, word]) => {
+      const cell = el('i', { class: `cell ${state}` });
+      if (state === 'shared') cell.style.setProperty('--part', '50%');
+      return el('li', {}, cell, ' ', word);
+    }));
+}
+
+function focusin({ target, currentTarget }) {
+  const before = currentTarget.querySelector('a[tabindex="0"]');
+  if (before !== target) attribute(before, 'tabindex', -1);
+  attribute(target, 'tabindex', 0);
+}
+
+function keydown(event) {
+  const tile = event.target.closest('li');
+  if (!tile || event.ctrlKey || event.altKey || event.metaKey) return;
+  const next = step(event.key, tile, event.currentTarget);
+  if (!next) return;
+  event.preventDefault();
+  next.firstChild.focus();
+}
+
+function step(key, tile, list) {
+  const tiles = list.children;
+  switch (key) {
+    case 'ArrowLeft': return tile.previousElementSibling;
+    case 'ArrowRight': return tile.nextElementSibling;
+    case 'Home': return tiles[0];
+    case 'End': return tiles[tiles.length - 1];
+    case 'ArrowUp': return tiles[[...tiles].indexOf(tile) - columns(tiles)];
+    case 'ArrowDown': return tiles[[...tiles].indexOf(tile) + columns(tiles)];
+    default: return undefined;
+  }
+}
+
+// columns is how many tiles stand in the first line.
+function columns(tiles) {
+  const line = [...tiles].findIndex((t) => t.offsetTop !== tiles[0].offsetTop);
+  return line < 0 ? tiles.length : line;
+}

@@ -1,0 +1,91 @@
+// Package web is the page that people see at the scheduler's address: files
+// that the binary carries, which ask the REST API beside them for what they
+// show. It decides nothing, knows no job, and changes nothing.
+package web
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"path"
+	"time"
+)
+
+//go:embed static
+var static embed.FS
+
+// policy lets the page load nothing but its own files and ask nobody but its
+// own scheduler, and lets no text become markup.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+
+// file is one of the page's, as it is answered.
+type file struct {
+	text       []byte
+	kind, etag string
+}
+
+// Handler answers reads of the page's files, and has next answer all else.
+func Handler(next http.Handler) http.Handler {
+	files := load()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		f, ours := files[r.URL.Path]
+		if !ours || r.Method != http.MethodGet && r.Method != http.MethodHead {
+			next.ServeHTTP(w, r)
+			return
+		}
+		h := w.Header()
+		h.Set("Content-Type", f.kind)
+		h.Set("Content-Security-Policy", policy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cache-Control", "no-cache") // kept, and asked for by its tag
+		h.Set("ETag", f.etag)
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(f.text))
+	})
+}
+
+// load reads the files by the paths at which they are answered.
+func load() map[string]file {
+	files := map[string]file{}
+	err := fs.WalkDir(static, "static", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := static.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		files["/"+name] = fileOf(name, text)
+		return nil
+	})
+	if err != nil {
+		panic(fmt.Sprintf("the page in this binary is damaged: %v", err)) // it is in memory
+	}
+	files["/"] = files["/static/index.html"]
+	delete(files, "/static/index.html")
+	return files
+}
+
+func fileOf(name string, text []byte) file {
+	sum := sha256.Sum256(text)
+	return file{text: text, kind: kindOf(name), etag: `"` + hex.EncodeToString(sum[:8]) + `"`}
+}
+
+// kindOf does not ask the machine's own table, which may say anything.
+func kindOf(name string) string {
+	switch path.Ext(name) {
+	case ".html":
+		return "text/html; charset=utf-8"
+	case ".css":
+		return "text/css; charset=utf-8"
+	case ".js":
+		return "text/javascript; charset=utf-8"
+	default:
+		return "image/svg+xml"
+	}
+}

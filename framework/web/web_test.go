@@ -1,0 +1,138 @@
+package web_test
+
+import (
+	"io"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"mesos-gpu/framework/web"
+)
+
+// maxPage bounds all that a browser loads to show the page.
+const maxPage = 200 << 10
+
+// next stands for the API.
+var next = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	w.WriteHeader(http.StatusTeapot)
+})
+
+func ask(t *testing.T, method, path string, header ...string) *http.Response {
+	t.Helper()
+	r := httptest.NewRequest(method, path, nil)
+	if len(header) == 2 {
+		r.Header.Set(header[0], header[1])
+	}
+	w := httptest.NewRecorder()
+	web.Handler(next).ServeHTTP(w, r)
+	return w.Result()
+}
+
+// TestFiles: what is the page's is answered, safely, and all else by the API.
+func TestFiles(t *testing.T) {
+	for _, test := range []struct {
+		method, path string
+		status       int
+		kind         string
+	}{
+		{"GET", "/", 200, "text/html; charset=utf-8"},
+		{"HEAD", "/", 200, "text/html; charset=utf-8"},
+		{"GET", "/static/app.js", 200, "text/javascript; charset=utf-8"},
+		{"GET", "/static/style.css", 200, "text/css; charset=utf-8"},
+		{"GET", "/static/icon.svg", 200, "image/svg+xml"},
+		{"POST", "/", http.StatusTeapot, ""},
+		{"GET", "/static/", http.StatusTeapot, ""},
+		{"GET", "/static/none.js", http.StatusTeapot, ""},
+		{"GET", "/static/../web.go", http.StatusTeapot, ""},
+		{"GET", "/index.html", http.StatusTeapot, ""},
+		{"GET", "/v1/jobs", http.StatusTeapot, ""},
+	} {
+		res := ask(t, test.method, test.path)
+		if res.StatusCode != test.status || res.Header.Get("Content-Type") != test.kind {
+			t.Errorf("%s %s: got %d %q, want %d %q", test.method, test.path, res.StatusCode, res.Header.Get("Content-Type"), test.status, test.kind)
+		}
+		if test.status != 200 {
+			continue
+		}
+		policy := res.Header.Get("Content-Security-Policy")
+		if !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") || strings.Contains(policy, "http") {
+			t.Errorf("%s: policy %q", test.path, policy)
+		}
+		if res.Header.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s may be taken for another type", test.path)
+		}
+	}
+}
+
+// TestKeptByBrowsers: a file that has not changed is not sent again.
+func TestKeptByBrowsers(t *testing.T) {
+	tag := ask(t, "GET", "/static/app.js").Header.Get("ETag")
+	res := ask(t, "GET", "/static/app.js", "If-None-Match", tag)
+	if body, err := io.ReadAll(res.Body); res.StatusCode != http.StatusNotModified || len(body) > 0 || err != nil {
+		t.Errorf("asked with its tag %s: %d with %d bytes, %v", tag, res.StatusCode, len(body), err)
+	}
+	if res := ask(t, "GET", "/static/app.js", "If-None-Match", `"old"`); res.StatusCode != http.StatusOK {
+		t.Errorf("asked with an old tag: %d", res.StatusCode)
+	}
+}
+
+// sources are the page's files as they are in the repository.
+func sources(t *testing.T) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	err := fs.WalkDir(os.DirFS("static"), ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(filepath.Join("static", name))
+		files[name] = string(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+var (
+	elsewhere = regexp.MustCompile(`(?i)(https?:)?//[a-z0-9.-]+\.[a-z]+`)
+	markup    = regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|DOMParser|srcdoc`)
+	inline    = regexp.MustCompile(`(?i)<script>|\son[a-z]+=|\sstyle=|<style`)
+	loads     = regexp.MustCompile(`(?:from '\./|(?:href|src)="static/)([a-z.]+)['"]`)
+)
+
+// TestSources: small, readable, all its own, and no way from text to markup.
+func TestSources(t *testing.T) {
+	files := sources(t)
+	total := 0
+	for name, text := range files {
+		total += len(text)
+		if n := strings.Count(text, "\n"); n > 300 {
+			t.Errorf("%s has %d lines, more than 300", name, n)
+		}
+		own := strings.ReplaceAll(text, "http://www.w3.org/2000/svg", "")
+		if found := elsewhere.FindString(own); found != "" {
+			t.Errorf("%s names another host: %s", name, found)
+		}
+		if found := markup.FindString(text); found != "" {
+			t.Errorf("%s makes markup or code of text: %s", name, found)
+		}
+		if found := inline.FindString(text); found != "" && strings.HasSuffix(name, ".html") {
+			t.Errorf("%s has what its policy forbids: %s", name, found)
+		}
+		for _, m := range loads.FindAllStringSubmatch(text, -1) {
+			if files[m[1]] == "" {
+				t.Errorf("%s loads %s, which is not there", name, m[1])
+			}
+		}
+	}
+	if len(files) < 10 || total > maxPage {
+		t.Errorf("%d files with %d bytes, want at most %d bytes", len(files), total, maxPage)
+	}
+	t.Logf("%d files, %d bytes", len(files), total)
+}
