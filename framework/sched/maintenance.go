@@ -7,7 +7,7 @@ import (
 
 // setAgents takes the master's list: agents that are not in it are gone.
 func (s *State) setAgents(list []Agent) {
-	s.explained, s.pool.stale = nil, true
+	s.explained, s.pool.stale, s.fleet = nil, true, fleet{}
 	s.cluster, s.shared = make(map[string]Agent, len(list)), map[string][]Shared{}
 	for _, a := range list {
 		s.cluster[a.ID] = a
@@ -36,7 +36,7 @@ func (s *State) agentLost(id string) {
 	}
 	delete(s.cluster, id)
 	delete(s.shared, id)
-	s.explained = nil
+	s.explained, s.fleet = nil, fleet{}
 }
 
 // inverseRefuse is how long an answer to an inverse offer holds.
@@ -87,7 +87,7 @@ func (s *State) setPolicy(p Policy) []Op {
 	before := s.roleNames()
 	s.cfg.Policy = p
 	s.pool.stale = true
-	s.explained, s.turns = nil, nil
+	s.explained, s.turns, s.fleet = nil, nil, fleet{}
 	clear(s.wishes)
 	for _, role := range s.roleNames() {
 		d := s.demandOf(role)
