@@ -49,8 +49,8 @@ Files are CSV, plain or gzip, in the form of Alibaba's openb traces.`,
 	flags.StringVar(&f.seeds, "seeds", "", "seeds of chance, FROM-TO")
 	flags.StringVar(&f.seed, "seed", "42", "one seed, where --seeds names none")
 	flags.StringVar(&f.arrival, "arrival", "fgd", "how tasks arrive: fgd, shuffled and one by one until they ask for 130 % of the GPUs; timed, when they did, and they end when they did (docs/queueing.md)")
-	flags.IntVar(&f.queue, "queue", 0, "how many tasks may wait, and the one goes first that the policy has the best place for, but after twice as many decisions the oldest")
-	flags.StringVar(&f.plot, "plot", "", "draw the allocation into this SVG file")
+	flags.IntVar(&f.queue, "queue", 0, "fgd: how many tasks may wait, and the one goes first that the policy has the best place for, but after twice as many decisions the oldest")
+	flags.StringVar(&f.plot, "plot", "", "fgd: draw the allocation into this SVG file")
 	f.timed.register(flags)
 	a.jsonFlag(c)
 	return c

@@ -54,6 +54,8 @@ func (f *timedFlags) check(all *simulateFlags) (policy string, seed int64, err e
 		return "", 0, errors.New("--agents FILE and --tasks FILE say what to simulate")
 	case len(all.policies) != 1 || all.seeds != "" || all.plot != "":
 		return "", 0, errors.New("--arrival timed takes one --policy and one --seed, and draws no --plot")
+	case all.queue != 0:
+		return "", 0, errors.New("--arrival timed takes no --queue: all that finds no place waits")
 	case !slices.Contains([]string{"fifo", "shortest"}, f.order):
 		return "", 0, fmt.Errorf("--order %q is none of fifo, shortest", f.order)
 	case !slices.Contains([]string{"given", "predicted", "exact"}, f.runTimes):

@@ -160,6 +160,7 @@ func TestTimedMistakes(t *testing.T) {
 		{[]string{"--policy", "fgd,spread"}, "takes one --policy"},
 		{[]string{"--patience", "-1h"}, "not below zero"},
 		{[]string{"--seeds", "1-3"}, "one --seed"},
+		{[]string{"--queue", "5"}, "--arrival timed takes no --queue"},
 	} {
 		if _, stderr, code := command(append([]string{"simulate", "--arrival", "timed", "--policy", "binpack", "--agents", agents, "--tasks", tasks}, c.args...)...); code != 2 || !strings.Contains(stderr, c.want) {
 			t.Errorf("%v: status %d, %s, want %q", c.args, code, stderr, c.want)

@@ -60,7 +60,7 @@ func (pl *placing) seek(j *Job, d *fit.Demand, n int) bool {
 			known = append(known, r)
 		}
 	}
-	c := pl.known()
+	c := pl.known(d)
 	found := pl.reserve(c, h, d, n, ending)
 	if !found {
 		if victims := pl.preempt(c, j, d, n, ending); len(victims) > 0 {
@@ -75,14 +75,43 @@ func (pl *placing) seek(j *Job, d *fit.Demand, n int) bool {
 	return found
 }
 
-// known is the cluster with what agents that offer nothing had free.
-func (pl *placing) known() *clusters {
+// known is the cluster with what agents that offer nothing had free, as far as
+// it could be a place for the demand by itself; nil is for any.
+func (pl *placing) known(d *fit.Demand) *clusters {
 	c := pl.cluster.Clone()
-	for i := range pl.left {
-		a := &pl.left[i]
-		c.Release(a.ID, a.Role, fit.Holding{Amount: a.Free, GPUs: a.GPUs, DeviceIDs: a.DeviceIDs, Parts: asParts(a.Shared)})
+	for i := range pl.agents {
+		a := &pl.agents[i]
+		if len(a.Offers) > 0 || d != nil && a.Role != d.Role {
+			continue
+		}
+		if h := pl.left(a); usableBy(&h, d) {
+			c.Release(a.ID, a.Role, h)
+		}
 	}
 	return c
+}
+
+// usableBy reports whether what an agent has left has GPUs if the demand wants
+// some; nil is any demand.
+func usableBy(h *fit.Holding, d *fit.Demand) bool {
+	return (d == nil || d.Request.GPUs == 0) && h.Amount != Amount{} || h.GPUs > 0 || len(h.DeviceIDs)+len(h.Parts) > 0
+}
+
+// rest releases on the agents of tasks that end what known did not.
+func (pl *placing) rest(c *clusters, d *fit.Demand, ended []Running) {
+	done := map[string]bool{}
+	for i := range ended {
+		r := &ended[i]
+		if r.Spec.Role != d.Role || done[r.AgentID] {
+			continue
+		}
+		done[r.AgentID] = true
+		if a := c.agent(r.AgentID, d.Role); a != nil && len(a.Offers) == 0 {
+			if h := pl.left(a); !usableBy(&h, d) {
+				c.Release(a.ID, a.Role, h)
+			}
+		}
+	}
 }
 
 // asParts is what was free of shared devices, as a task would have it.
@@ -97,6 +126,7 @@ func asParts(free []fit.Shared) []gpu.Part {
 // room reports where n tasks fit once the others have ended.
 func (pl *placing) room(c *clusters, d *fit.Demand, n int, ended []Running) ([]fit.Spot, bool) {
 	c = c.Clone()
+	pl.rest(c, d, ended)
 	for i := range ended {
 		release(c, &ended[i], pl.p)
 	}

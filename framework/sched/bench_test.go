@@ -8,6 +8,7 @@ import (
 
 	"mesos-gpu/framework/sched/fit"
 	"mesos-gpu/gpu"
+	"mesos-gpu/job"
 )
 
 // bigCluster is n agents with eight GPUs each, of three types, by name.
@@ -162,6 +163,53 @@ func BenchmarkEnds(b *testing.B) {
 			for i := range b.N {
 				st.Step(now, Kill{Job: fmt.Sprint("j", n/2+i)})
 				st.Drain()
+			}
+		})
+	}
+}
+
+// BenchmarkOneOffer is a cycle in which one agent of many has something free,
+// and a task ends and another starts: what a cluster does most of the time.
+func BenchmarkOneOffer(b *testing.B) {
+	for _, n := range []int{100, 1000, 10_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			now := time.Unix(1_700_000_000, 0)
+			st := New(Config{KeepEnded: 1}, Past{})
+			st.Step(now, Subscribed{FrameworkID: "f"})
+			offers := bigCluster(n)
+			for i := range n + 1 { // the last one waits
+				s := testSpec(fmt.Sprint("j", i))
+				s.Request.GPUs = 8
+				st.Step(now, Submit{Spec: s})
+			}
+			st.Step(now, Offers{Offers: offers})
+			var running []Launch
+			var on []string
+			cycle := func() {
+				for _, op := range st.Step(now, Cycle{}) {
+					if a, ok := op.(Accept); ok {
+						running, on = append(running, a.Launches...), append(on, a.AgentID)
+					}
+				}
+				st.Drain()
+			}
+			cycle()
+			byID := map[string]Offer{}
+			for _, o := range offers {
+				byID[o.AgentID] = o
+			}
+			for i := 0; b.Loop(); i++ {
+				now = now.Add(time.Second)
+				st.Step(now, Update{TaskID: running[i].TaskID, State: job.Finished})
+				s := testSpec(fmt.Sprint("k", i))
+				s.Request.GPUs = 8
+				st.Step(now, Submit{Spec: s})
+				o := byID[on[i]]
+				o.ID = fmt.Sprint("again", i)
+				st.Step(now, Offers{Offers: []Offer{o}})
+				if cycle(); len(running) != n+i+1 {
+					b.Fatalf("%d tasks started in cycle %d, want one more than %d", len(running), i, n+i)
+				}
 			}
 		})
 	}

@@ -33,11 +33,7 @@ func newClusters(agents []fit.Agent, p *Policy, now time.Time) *clusters {
 		}
 		c.roles[p.Roles[i].Name] = at
 	}
-	split := make([][]fit.Agent, len(policies))
-	for i := range agents {
-		at := c.roles[agents[i].Role]
-		split[at] = append(split[at], agents[i])
-	}
+	split := c.split(agents, len(policies))
 	for at, name := range policies {
 		policy := p.Fit
 		policy.Name = name
@@ -46,6 +42,37 @@ func newClusters(agents []fit.Agent, p *Policy, now time.Time) *clusters {
 	c.join()
 	return c
 }
+
+// split puts each agent to its part.
+func (c *clusters) split(agents []fit.Agent, parts int) [][]fit.Agent {
+	if parts == 1 {
+		return [][]fit.Agent{agents}
+	}
+	split := make([][]fit.Agent, parts)
+	for i := range agents {
+		at := c.roles[agents[i].Role]
+		split[at] = append(split[at], agents[i])
+	}
+	return split
+}
+
+// renew is fit.Cluster.Renew for all parts. If it could not, they are of no
+// use any more.
+func (c *clusters) renew(changed []fit.Agent, p *Policy, now time.Time) bool {
+	split := c.split(changed, len(c.parts))
+	for at, part := range c.parts {
+		if !part.Renew(split[at], p.Fit.Typical, now) {
+			return false
+		}
+	}
+	for i, h := range c.homes {
+		c.agents[i] = c.parts[h.part].Agents()[h.index]
+	}
+	return true
+}
+
+// closing reports whether an agent is to go away for maintenance.
+func (c *clusters) closing() bool { return slices.ContainsFunc(c.parts, (*fit.Cluster).Closing) }
 
 // join numbers the agents of all parts, by id and role as each part does.
 func (c *clusters) join() {
@@ -120,6 +147,9 @@ func (c *clusters) Refusal(i int, d *fit.Demand) string {
 	part, at := c.home(i)
 	return part.Refusal(at, d)
 }
+
+// agent finds one; nil if it is not there.
+func (c *clusters) agent(id, role string) *fit.Agent { return c.of(role).Agent(id, role) }
 
 // Spare has all parts leave the ports: see fit.Cluster.Spare.
 func (c *clusters) Spare(ports []int) {

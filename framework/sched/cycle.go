@@ -54,11 +54,9 @@ func (s *State) cycle(now time.Time) []Op {
 	if len(s.pool.offers) == 0 && !preemptible(&queue) {
 		return ops
 	}
-	offers := s.inHand()
-	queue.Known = s.leftovers(now)
 	policy := s.cfg.Policy
 	policy.Fit.Typical = s.workload.most()
-	plan := Place(offers, queue, policy)
+	plan := placingOn(s.assemble(now, s.inHand(), &policy), s.left, &queue, &policy).run()
 	for i := range plan.Accept {
 		ops = append(ops, s.accept(now, &plan.Accept[i]))
 	}
@@ -140,6 +138,10 @@ func (s *State) putBack(now time.Time, ids ...string) {
 // agentKey names what one agent offers to one role.
 type agentKey struct{ id, role string }
 
+func (k agentKey) compare(o agentKey) int {
+	return cmp.Or(cmp.Compare(k.id, o.id), cmp.Compare(k.role, o.role))
+}
+
 // seen is an agent as it was at that time.
 type seen struct {
 	fit.Agent
@@ -150,7 +152,9 @@ type seen struct {
 func (s *State) see(now time.Time, offers ...Offer) {
 	s.explained = nil
 	for _, a := range fit.Join(offers) {
-		s.agents[agentKey{a.ID, a.Role}] = seen{a, now}
+		key := agentKey{a.ID, a.Role}
+		s.agents[key] = seen{a, now}
+		s.fleet.change(key)
 	}
 }
 
@@ -216,7 +220,9 @@ func (s *State) rescind(id string) {
 	delete(s.pool.offers, id)
 	a := fit.Join([]Offer{h.Offer})[0]
 	a.Free, a.GPUs, a.DeviceIDs, a.Shared, a.Ports = Amount{}, 0, nil, nil, nil
-	s.agents[agentKey{a.ID, a.Role}] = seen{Agent: a}
+	key := agentKey{a.ID, a.Role}
+	s.agents[key] = seen{Agent: a}
+	s.fleet.change(key)
 	s.explained = nil
 }
 

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"mesos-gpu/gpu"
 	"mesos-gpu/job"
 )
@@ -23,7 +25,7 @@ func FuzzStep(f *testing.F) {
 	f.Add([]byte{0, 0, 1, 10, 2, 44, 11, 0, 1, 65, 2, 104, 11, 0, 3, 5, 5, 20, 10, 1, 0, 0, 1, 12, 2, 44})   // shares
 	f.Fuzz(func(t *testing.T, data []byte) {
 		data = data[:min(len(data), 400)] // longer ones find no more, only slower
-		w := &world{t: t, st: New(fuzzConfig(), Past{}), now: time.Unix(1_700_000_000, 0), states: map[string]job.State{}, open: map[string]Offer{}, cordons: map[string]bool{}}
+		w := &world{t: t, st: New(fuzzConfig(), Past{}), twin: New(fuzzConfig(), Past{}), now: time.Unix(1_700_000_000, 0), states: map[string]job.State{}, open: map[string]Offer{}, cordons: map[string]bool{}}
 		for len(data) >= 2 {
 			w.apply(data[0], data[1])
 			data = data[2:]
@@ -44,6 +46,8 @@ func fuzzConfig() Config {
 type world struct {
 	t      *testing.T
 	st     *State
+	twin   *State // is told the same, and keeps no fleet
+	kept   int    // cycles in which st kept its own
 	now    time.Time
 	offers int
 	ids    []string // all task ids ever seen
@@ -215,6 +219,7 @@ func (w *world) fuzzUpdate(arg byte, silent bool) Update {
 // restart makes a State of what was recorded, as a new process would.
 func (w *world) restart() {
 	w.st = New(fuzzConfig(), Past{w.st.FrameworkID(), w.st.Jobs(), w.st.Documents()})
+	w.twin = New(fuzzConfig(), Past{w.twin.FrameworkID(), w.twin.Jobs(), w.twin.Documents()})
 	clear(w.open)
 }
 
@@ -225,11 +230,20 @@ func (w *world) step(ev Event) {
 	case Subscribed, Disconnected:
 		clear(w.open)
 	}
+	before := w.st.fleet.cluster
 	ops := w.st.Step(w.now, ev)
 	w.checkOperated()
 	if _, tick := ev.(Tick); tick {
 		w.checkLineup()
 	}
+	if _, cycle := ev.(Cycle); cycle && before != nil && before == w.st.fleet.cluster {
+		w.kept++
+	}
+	w.twin.fleet = fleet{}
+	if diff := cmp.Diff(w.twin.Step(w.now, ev), ops); diff != "" {
+		w.t.Fatalf("%T: with agents kept the scheduler does (+) what it does not without (-):\n%s", ev, diff)
+	}
+	w.twin.Drain()
 	w.checkMoves(w.st.Drain())
 	w.checkOps(ev, ops, connected)
 	w.checkJobs()

@@ -60,7 +60,7 @@ func (s *State) youngest(w *Job) time.Time {
 // give equal answers in any offer order.
 func Lacking(offers []Offer, q Queue, p Policy) []Lack {
 	pl := newPlacing(offers, &q, &p)
-	pl.cluster = pl.known()
+	pl.cluster = pl.known(nil)
 	for i := range q.Running {
 		if r := &q.Running[i]; r.Ending && !r.Stuck { // what it has comes back
 			release(pl.cluster, r, &p)

@@ -7,7 +7,7 @@ import (
 
 // setAgents takes the master's list: agents that are not in it are gone.
 func (s *State) setAgents(list []Agent) {
-	s.explained, s.pool.stale = nil, true
+	s.explained, s.pool.stale, s.fleet = nil, true, fleet{}
 	s.cluster, s.shared = make(map[string]Agent, len(list)), map[string][]Shared{}
 	for _, a := range list {
 		s.cluster[a.ID] = a
@@ -36,7 +36,7 @@ func (s *State) agentLost(id string) {
 	}
 	delete(s.cluster, id)
 	delete(s.shared, id)
-	s.explained = nil
+	s.explained, s.fleet = nil, fleet{}
 }
 
 // inverseRefuse is how long an answer to an inverse offer holds.
@@ -98,6 +98,7 @@ func (s *State) setPolicy(p Policy) []Op {
 	before := s.roleNames()
 	s.given, p.Roles = p.Roles, s.withQuotas(p.Roles)
 	s.cfg.Policy = p
+	s.fleet = fleet{}
 	clear(s.wishes)
 	s.reconsider()
 	for role, d := range s.demands {

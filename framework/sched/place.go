@@ -75,8 +75,31 @@ type Declined struct {
 
 // Place answers every offer exactly once: accepted, held or declined. It does
 // not modify its arguments; equal inputs give equal plans in any offer order.
+// A State makes the same plan on agents that it keeps.
 func Place(offers []Offer, q Queue, p Policy) Plan {
-	pl := newPlacing(offers, &q, &p)
+	return newPlacing(offers, &q, &p).run()
+}
+
+func newPlacing(offers []Offer, q *Queue, p *Policy) *placing {
+	agents := fit.Join(offers)
+	offered := map[agentKey]bool{}
+	for i := range agents {
+		a := &agents[i]
+		offered[agentKey{a.ID, a.Role}], a.AllShared = true, q.AllShared[a.ID]
+	}
+	left := map[agentKey]fit.Holding{}
+	for _, a := range q.Known {
+		if key := (agentKey{a.ID, a.Role}); !offered[key] {
+			left[key] = all(&a)
+			agents = append(agents, withNothing(a))
+		}
+	}
+	had := func(a *fit.Agent) fit.Holding { return left[agentKey{a.ID, a.Role}] }
+	return placingOn(newClusters(agents, p, q.Now), had, q, p)
+}
+
+// run makes the plan.
+func (pl *placing) run() Plan {
 	for {
 		j, ok := pl.turn.next()
 		if !ok {
@@ -94,51 +117,46 @@ type placing struct {
 	p        *Policy
 	cluster  *clusters
 	agents   []fit.Agent
-	byID     map[string]*fit.Agent
 	ledger   *ledger
 	turn     *turn
 	launches map[int][]Launch // by agent
 	blocked  []fit.Demand     // one of each kind
 	seen     map[kind]shortage
-	heads    map[string]*head    // the first blocked job of each role
-	first    map[string]shortage // strict roles with a job that waits, and why the others do
-	tries    map[string]int      // jobs of each role for which places ahead were sought
-	yielded  map[int]string      // agents claimed for another role, and why
-	left     []fit.Agent         // what agents that offer nothing had free
-	groups   map[group][]string  // agents that this plan gave to tasks of groups
-	closing  bool                // maintenance of an agent is planned
+	heads    map[string]*head             // the first blocked job of each role
+	first    map[string]shortage          // strict roles with a job that waits, and why the others do
+	tries    map[string]int               // jobs of each role for which places ahead were sought
+	yielded  map[int]string               // agents claimed for another role, and why
+	left     func(*fit.Agent) fit.Holding // what agents that offer nothing had free
+	groups   map[group][]string           // agents that this plan gave to tasks of groups
+	closing  bool                         // maintenance of an agent is planned
+	byID     map[string]*fit.Agent
 	plan     Plan
 }
 
-func newPlacing(offers []Offer, q *Queue, p *Policy) *placing {
-	agents := fit.Join(offers)
-	var left []fit.Agent
-	offered := map[agentKey]bool{}
-	for i := range agents {
-		a := &agents[i]
-		offered[agentKey{a.ID, a.Role}], a.AllShared = true, q.AllShared[a.ID]
-	}
-	for _, a := range q.Known {
-		if !offered[agentKey{a.ID, a.Role}] {
-			left = append(left, a)
-			a.Offers, a.Free, a.GPUs, a.DeviceIDs, a.Shared = nil, Amount{}, 0, nil, nil
-			agents = append(agents, a)
-		}
-	}
+// placingOn begins a plan on a cluster, which it uses up. left tells what an
+// agent had free that offers nothing now.
+func placingOn(c *clusters, left func(*fit.Agent) fit.Holding, q *Queue, p *Policy) *placing {
 	pl := &placing{
-		left: left, tries: map[string]int{}, groups: map[group][]string{},
-		q: q, p: p, cluster: newClusters(agents, p, q.Now), ledger: newLedger(p.Roles, q.Running),
-		byID: map[string]*fit.Agent{}, launches: map[int][]Launch{}, seen: map[kind]shortage{}, heads: map[string]*head{}, first: map[string]shortage{}, yielded: map[int]string{},
+		left: left, tries: map[string]int{}, groups: map[group][]string{}, closing: c.closing(),
+		q: q, p: p, cluster: c, agents: c.agents, ledger: newLedger(p.Roles, q.Running),
+		launches: map[int][]Launch{}, seen: map[kind]shortage{}, heads: map[string]*head{}, first: map[string]shortage{}, yielded: map[int]string{},
 	}
-	pl.agents = pl.cluster.agents
 	pl.ledger.agents = pl.agents
 	pl.cluster.Spare(portsNamed(q.Waiting))
-	for i := range pl.agents {
-		pl.byID[pl.agents[i].ID] = &pl.agents[i]
-		pl.closing = pl.closing || !pl.agents[i].Unavailable.IsZero()
-	}
 	pl.turn = newTurn(q, p, pl.ledger)
 	return pl
+}
+
+// named are the agents by id, for a job to which it matters where its other
+// tasks are.
+func (pl *placing) named(j *Job) map[string]*fit.Agent {
+	if pl.byID == nil && slices.ContainsFunc(j.Spec.Constraints, job.Constraint.PerJob) {
+		pl.byID = make(map[string]*fit.Agent, len(pl.agents))
+		for i := range pl.agents {
+			pl.byID[pl.agents[i].ID] = &pl.agents[i]
+		}
+	}
+	return pl.byID
 }
 
 // place gives the job's tasks their places, all or as many as it may have.
@@ -146,7 +164,7 @@ func (pl *placing) place(j *Job) {
 	if pl.inLine(j) {
 		return
 	}
-	d := j.demand(pl.p, pl.byID, pl.groups[groupOf(j.Spec)]...)
+	d := j.demand(pl.p, pl.named(j), pl.groups[groupOf(j.Spec)]...)
 	if h := pl.heads[j.Spec.Role]; h != nil {
 		d.Beyond = d.Runs == 0 || pl.q.Now.Add(d.Runs).After(h.start)
 	}
@@ -334,7 +352,7 @@ func (pl *placing) answer() {
 			})
 			continue
 		}
-		if pl.yielded[i] != "" {
+		if len(a.Offers) == 0 || pl.yielded[i] != "" {
 			continue
 		}
 		list, reason, refuse := &pl.plan.Decline, "no task waits for "+describe(a), pl.p.RefuseLong

@@ -9,8 +9,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// readyQueue is what may be placed now, as Place wants it, but for the agents
-// that are known.
+// readyQueue is what may be placed now, as Place wants it, but for agents.
 func (s *State) readyQueue(now time.Time) Queue {
 	q := Queue{Now: now, AllShared: s.shared, Yielded: map[string]bool{}}
 	for id, at := range s.yielded {
@@ -21,6 +20,11 @@ func (s *State) readyQueue(now time.Time) Queue {
 		q.Yielded[id] = true
 	}
 	groups := s.groups()
+	waiting := 0
+	for _, d := range s.demands {
+		waiting += d.waiting
+	}
+	q.Running = make([]Running, 0, max(s.live-waiting, 0)+len(s.leaving))
 	for _, name := range s.queue {
 		j := s.jobs[name]
 		if w := s.ready(now, j, groups); len(w.Tasks) > 0 {
@@ -39,7 +43,11 @@ func (s *State) readyQueue(now time.Time) Queue {
 // ready are the tasks of a job that may start: those of a gang only when none
 // of it is still placed and none has to pause.
 func (s *State) ready(now time.Time, j *job.Job, groups map[group][]string) Job {
-	w := Job{Spec: &j.Spec, Submitted: j.Submitted, Unfit: unfits(j)}
+	w := Job{Spec: &j.Spec, Submitted: j.Submitted}
+	if !slices.ContainsFunc(j.Tasks, func(t job.Task) bool { return t.State == job.Waiting }) {
+		return w
+	}
+	w.Unfit = unfits(j)
 	paused := false
 	for i := range j.Tasks {
 		switch t := &j.Tasks[i]; {

@@ -28,7 +28,8 @@ type State struct {
 	reconcile   reconciliation
 	demands     map[string]*demand // by role
 	pool        pool
-	agents      map[agentKey]seen   // as last offered, less what was taken
+	agents      map[agentKey]seen // as last offered, less what was taken
+	fleet       fleet
 	cluster     map[string]Agent    // as the master last listed them; nil before
 	shared      map[string][]Shared // of those, what they share
 	turns       map[string]Reason   // of jobs that no agent was short for

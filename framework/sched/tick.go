@@ -29,7 +29,7 @@ func (s *State) subscribed(now time.Time, e Subscribed) []Op {
 		*d = demand{waiting: d.waiting, wanted: d.waiting > 0}
 	}
 	s.pool = pool{offers: map[string]held{}, stale: true}
-	s.explained = nil
+	s.explained, s.fleet = nil, fleet{}
 	s.reconcile = reconciliation{
 		open: map[string]bool{},
 		due:  now.Add(s.cfg.ReconcileRetry),

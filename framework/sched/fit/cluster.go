@@ -97,13 +97,7 @@ func NewCluster(agents []Agent, p Policy, now time.Time) *Cluster {
 	for i := range sorted {
 		c.open(i)
 	}
-	if !c.policy.typical {
-		p.Typical = nil
-	}
-	c.world.frag = newFragments(c.world, p.Typical, c.policy.feeds)
-	if c.policy.feeds {
-		c.world.frag.survey(c)
-	}
+	c.measure(p.Typical)
 	for i := range c.rooms {
 		c.rate(i)
 	}
@@ -120,6 +114,7 @@ func (c *Cluster) open(i int) {
 		gpus: int32(min(max(a.GPUs, 0), maxGPUs)), role: c.world.role(a.Role), named: len(a.DeviceIDs) > 0,
 	}
 	r.nports = int32(countPorts(r.ports))
+	c.world.closing = c.world.closing || !a.Unavailable.IsZero()
 	shares := len(a.Shared) > 0 || len(a.AllShared) > 0
 	if !shares {
 		c.furnish(i, a.DeviceIDs)
@@ -175,6 +170,14 @@ func (c *Cluster) until(t time.Time) int64 {
 // Agents are those the cluster was made of, by id and role. Nobody changes
 // them: Free and the like are what there was at first.
 func (c *Cluster) Agents() []Agent { return c.world.agents }
+
+// Agent is the one of that id and role among them; nil if it is not there.
+func (c *Cluster) Agent(id, role string) *Agent {
+	if i := c.find(id, role); i >= 0 {
+		return &c.world.agents[i]
+	}
+	return nil
+}
 
 // Clone is a cluster of its own that is in the same state.
 func (c *Cluster) Clone() *Cluster {

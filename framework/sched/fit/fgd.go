@@ -227,13 +227,18 @@ func (c *Cluster) sketchOf(r *room) []part {
 // fragmentedMixed looks at each device for each typical task.
 func (c *Cluster) fragmentedMixed(r *room, free *amount, sketch []part) float64 {
 	f := c.world.frag
-	idle := 0.0
+	idleMem, idleBoth := 0.0, 0.0
 	for s, p := range sketch {
-		idle += float64(c.idleOf(r, s, p))
+		mem, both := c.idleOf(r, s, p)
+		idleMem, idleBoth = idleMem+float64(mem), idleBoth+float64(both)
 	}
 	sum := 0.0
 	for i := range f.typical {
 		t := &f.typical[i]
+		idle, cores := idleMem, t.share.Cores > 0
+		if cores {
+			idle = idleBoth
+		}
 		if t.gpus == 0 || !free.holds(&t.need) {
 			sum += idle * t.weight
 			continue
@@ -242,7 +247,10 @@ func (c *Cluster) fragmentedMixed(r *room, free *amount, sketch []part) float64 
 		m := t.wish.on(r.kind, c.world)
 		for s, p := range sketch {
 			if m.mask[s/64]>>(s%64)&1 != 0 && c.usable(r, t, s, p) {
-				usable += float64(c.idleOf(r, s, p))
+				mem, both := c.idleOf(r, s, p)
+				if usable += float64(mem); cores {
+					usable += float64(both - mem)
+				}
 				holds += c.holdsOf(r, t, s, p)
 				slots++
 			}
@@ -335,11 +343,13 @@ func leastFragmentedShare(c *Cluster, i int, cl *class) int {
 	return slot
 }
 
-// fragmentShare tries each slot for a part of a device; the first of equals
-// wins.
+// fragmentShare tries each slot for a part of a device. Among equals the first
+// of a divisible agent wins, as is published, else the tightest: others stay
+// whole for who wants much.
 func (c *Cluster) fragmentShare(i int, cl *class) (best int, most int64) {
 	r := &c.rooms[i]
 	best, most = -1, -1
+	least := int32(math.MaxInt32)
 	free, full := r.free.minus(cl.need), int(r.freeGPUs())
 	mixed := c.mixed(r)
 	c.partSlots(r, cl, func(slot int) bool {
@@ -355,8 +365,12 @@ func (c *Cluster) fragmentShare(i int, cl *class) (best int, most int64) {
 			}
 			after = c.fragmentedAs(r, &s)
 		}
-		if score := c.gain(r.before, after); score > most {
-			best, most = slot, score
+		loose := int32(0)
+		if !r.kind.divisible {
+			loose = c.looseness(r, slot)
+		}
+		if score := c.gain(r.before, after); score > most || score == most && loose < least {
+			best, most, least = slot, score, loose
 		}
 		return true
 	})

@@ -2,6 +2,7 @@ package fit
 
 import (
 	"slices"
+	"sort"
 
 	"mesos-gpu/gpu"
 )
@@ -183,10 +184,8 @@ func (c *Cluster) Reserve(agentID, role string, want Holding) {
 // find looks an agent up; -1 if it is not there.
 func (c *Cluster) find(agentID, role string) int {
 	agents := c.world.agents
-	i, ok := slices.BinarySearchFunc(agents, 0, func(a Agent, _ int) int {
-		return compareAgent(&a, agentID, role)
-	})
-	if !ok {
+	i := sort.Search(len(agents), func(i int) bool { return compareAgent(&agents[i], agentID, role) >= 0 })
+	if i == len(agents) || compareAgent(&agents[i], agentID, role) != 0 {
 		return -1
 	}
 	return i

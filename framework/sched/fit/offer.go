@@ -91,9 +91,18 @@ func Join(offers []Offer) []Agent {
 	slices.SortFunc(sorted, func(a, b *Offer) int {
 		return cmp.Or(cmp.Compare(a.AgentID, b.AgentID), cmp.Compare(a.Role, b.Role), cmp.Compare(a.ID, b.ID))
 	})
-	var agents []Agent
-	for _, o := range sorted {
-		if n := len(agents); n == 0 || agents[n-1].ID != o.AgentID || agents[n-1].Role != o.Role {
+	first := func(i int) bool {
+		return i == 0 || sorted[i-1].AgentID != sorted[i].AgentID || sorted[i-1].Role != sorted[i].Role
+	}
+	n := 0
+	for i := range sorted {
+		if first(i) {
+			n++
+		}
+	}
+	agents := make([]Agent, 0, n) // they are large
+	for i, o := range sorted {
+		if first(i) {
 			agents = append(agents, Agent{ID: o.AgentID, Role: o.Role})
 		}
 		agents[len(agents)-1].add(o)

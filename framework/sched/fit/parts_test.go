@@ -68,6 +68,20 @@ func TestWherePartsComeFrom(t *testing.T) {
 			}
 		})
 	}
+	// Who asks for memory alone fills a device to the last, whatever of its
+	// cores is left, and the one in use first.
+	for _, policy := range []string{"fgd", "headroom"} {
+		for _, list := range [][]Typical{{{Demand{Request: gpu.Request{GPUs: 1, Share: small}}, 1}}, {{Demand{Request: gpu.Request{GPUs: 1, Share: small}}, 1}, {Demand{Request: gpu.Request{GPUs: 1}}, 1}}} {
+			c := NewCluster([]Agent{sharedBy("a", whole, "12000/100")}, Policy{Name: policy, Typical: list}, noon)
+			got := ""
+			for _, s := range c.Fill(&Demand{Request: gpu.Request{GPUs: 1, Share: small}}, 9) {
+				got += s.Parts[0].UUID + " "
+			}
+			if want := "a1 a1 a1 a0 a0 a0 a0 "; got != want {
+				t.Errorf("%s, %d kinds: parts come of %s, want %s", policy, len(list), got, want)
+			}
+		}
+	}
 	// On a0, 4000 MiB would be left, which half a device does not fit into.
 	for _, policy := range []string{"fgd", "headroom"} {
 		c := NewCluster([]Agent{sharedBy("a", used, whole)}, Policy{Name: policy, Typical: typical}, noon)

@@ -27,7 +27,8 @@ func (c *Cluster) idle(r *room) int64 {
 	}
 	for s, p := range c.partsOf(r) {
 		if p.mem > 0 && (!r.kind.divisible || p.mem < wholeDevice) {
-			idle += int64(c.idleOf(r, s, p))
+			_, both := c.idleOf(r, s, p)
+			idle += int64(both)
 		}
 	}
 	return idle
@@ -68,11 +69,11 @@ func mostPacked(c *Cluster, i int, cl *class) int64 {
 		return 1 + max(50-int64(cl.gpus), 33)
 	}
 	s := c.slotsFor(i, cl)[0]
-	left := int64(c.idleOf(r, s, c.partsOf(r)[s]))
+	_, left := c.idleOf(r, s, c.partsOf(r)[s])
 	if left == wholeDevice {
 		return 1 + 50 - 1
 	}
-	return 1 + max(100-left*100/wholeDevice/10, 50)
+	return 1 + max(100-int64(left)*100/wholeDevice/10, 50)
 }
 
 // company counts an agent's tasks by how many devices each takes; 0 is a part

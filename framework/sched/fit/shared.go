@@ -215,14 +215,16 @@ func ratio(free, all int32) int32 {
 	return int32(int64(free) * wholeDevice / int64(all))
 }
 
-// idleOf is how much of a slot is free, in thousandths: memory or cores,
-// whichever is more. What is left of the one alone is of use to nobody.
-func (c *Cluster) idleOf(r *room, s int, free part) int32 {
+// idleOf is how much of a slot is free, in thousandths, to tasks that ask for
+// memory alone, and to those that ask for cores too: memory or cores, whichever
+// is more. To those, what is left of the one alone is lost.
+func (c *Cluster) idleOf(r *room, s int, free part) (mem, both int32) {
 	if !c.isShared(r, s) {
-		return free.mem // in thousandths already
+		return free.mem, free.mem // in thousandths already
 	}
 	all := c.alls[int(r.part)+s]
-	return max(ratio(free.mem, all.mem), ratio(free.cores, all.cores))
+	mem = ratio(free.mem, all.mem)
+	return mem, max(mem, ratio(free.cores, all.cores))
 }
 
 // unused reports whether nobody has any of the slot.

@@ -14,8 +14,9 @@ type states struct {
 
 // scored is what a scan found out about a state.
 type scored struct {
-	scan uint32
-	rank int64
+	scan   uint32
+	rank   int64
+	before float64
 }
 
 // begin starts a scan over all agents for one class.

@@ -22,6 +22,8 @@ type world struct {
 	key     []byte // scratch
 	frag    *fragments
 	shares  bool // there are devices that tasks share
+	closing bool // maintenance of an agent is planned
+	waste   int  // rooms of agents that have others now: see Renew
 	states  states
 	spared  []int // ports that Spare named, sorted
 }

@@ -1,0 +1,94 @@
+package fit
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// TestRenewedIsAsNew: a cluster of which some agents are now others, once or
+// several times, places as one does that is made of all of them.
+func TestRenewedIsAsNew(t *testing.T) {
+	renewed := 0
+	rapid.Check(t, func(t *rapid.T) {
+		agents, p := genAgents(t, 5), genPolicy(t)
+		at := map[string]int{}
+		for i := range agents {
+			agents[i].Unavailable = time.Time{}
+			at[agents[i].ID+" "+agents[i].Role] = i
+		}
+		c := NewCluster(agents, p, noon)
+		for range rapid.IntRange(1, 3).Draw(t, "times") {
+			var changed []Agent
+			for _, a := range genAgents(t, 5) {
+				i, ok := at[a.ID+" "+a.Role]
+				if !ok {
+					continue
+				}
+				a.Unavailable = time.Time{}
+				agents[i], changed = a, append(changed, a)
+			}
+			p.Typical = genPolicy(t).Typical
+			if !c.Renew(changed, p.Typical, noon) {
+				t.Fatalf("%d agents cannot be renewed", len(changed))
+			}
+			renewed += len(changed)
+			kept, made := c.Clone(), NewCluster(agents, p, noon)
+			for range 3 {
+				d := genDemand(t, true)
+				if diff := cmp.Diff(made.Explain(d), kept.Explain(d)); diff != "" {
+					t.Fatalf("%+v is short of (-new +renewed):\n%s", d, diff)
+				}
+				if diff := cmp.Diff(made.Fill(d, 3), kept.Fill(d, 3)); diff != "" {
+					t.Fatalf("%+v finds (-new +renewed):\n%s", d, diff)
+				}
+			}
+		}
+	})
+	if renewed < 20 {
+		t.Errorf("%d agents were renewed: that tells nothing", renewed)
+	}
+}
+
+// TestRenewRefuses what it cannot do, or what would leave too much behind.
+func TestRenewRefuses(t *testing.T) {
+	a := named8("a", 8, 64)
+	away := a
+	away.Unavailable = noon
+	for name, changed := range map[string]Agent{"an agent that was not there": named8("b", 8, 64), "maintenance": away} {
+		if NewCluster([]Agent{a}, Policy{}, noon).Renew([]Agent{changed}, nil, noon) {
+			t.Errorf("%s is taken in", name)
+		}
+	}
+	if NewCluster([]Agent{away}, Policy{}, noon).Renew([]Agent{a}, nil, noon) {
+		t.Error("a cluster is kept in which an agent goes away: that depends on the time")
+	}
+	c := NewCluster([]Agent{a}, Policy{}, noon)
+	large := a
+	large.DeviceIDs = nil
+	for i := range 100 {
+		large.DeviceIDs = append(large.DeviceIDs, fmt.Sprint("GPU-", i))
+	}
+	times := 0
+	for c.Renew([]Agent{[]Agent{large, a}[times%2]}, nil, noon) {
+		if times++; times > 2*maxWaste {
+			t.Fatalf("%d rooms were left behind, and that is not too much", times)
+		}
+	}
+	if times < maxWaste/2 { // its devices are divisible: words and parts
+		t.Errorf("a cluster is given up after %d rooms were left behind", times)
+	}
+	c = NewCluster([]Agent{a}, Policy{}, noon)
+	words := len(c.whole)
+	for range 100 {
+		if !c.Renew([]Agent{a}, nil, noon) {
+			t.Fatal("the same agent cannot be renewed")
+		}
+	}
+	if len(c.whole) != words {
+		t.Errorf("an agent that is as it was takes %d words, it took %d", len(c.whole), words)
+	}
+}
