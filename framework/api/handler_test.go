@@ -22,16 +22,17 @@ import (
 
 // fake is a Backend with one job, "train", and what a test puts in.
 type fake struct {
-	submitted job.Spec
-	killed    string
-	err       error
-	task      job.Task
-	readLog   func(offset uint64) ([]byte, error) // of stdout; there is no other file
-	changes   chan Event
-	query     JobQuery
-	next      string
-	asOf      time.Time
-	did       string
+	ScheduleBackend // which no test here asks
+	submitted       job.Spec
+	killed          string
+	err             error
+	task            job.Task
+	readLog         func(offset uint64) ([]byte, error) // of stdout; there is no other file
+	changes         chan Event
+	query           JobQuery
+	next            string
+	asOf            time.Time
+	did             string
 }
 
 func (f *fake) view() JobView {
