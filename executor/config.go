@@ -65,6 +65,9 @@ type Config struct {
 	// DockerConfig is a config.json of Docker's with what registries ask for
 	// of those that pull.
 	DockerConfig string
+	// SecretsDir holds the secrets that jobs may name, in a folder for each
+	// role; empty is none.
+	SecretsDir string
 	// AllowHostIPC lets docker tasks share their agent's memory segments and
 	// semaphores.
 	AllowHostIPC bool

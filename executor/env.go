@@ -38,6 +38,7 @@ func ConfigFromEnv(getenv func(string) string) (Config, error) {
 		DockerHost:      getenv("DOCKER_HOST"),
 		HealthSocket:    getenv("MESOS_GPU_SOCKET"),
 		DockerConfig:    getenv("MESOS_GPU_DOCKER_CONFIG"),
+		SecretsDir:      getenv("MESOS_GPU_SECRETS"),
 		AllowHostIPC:    e.boolean("MESOS_GPU_ALLOW_HOST_IPC"),
 		LogBytes:        e.logSize("MESOS_GPU_LOG_SIZE"),
 		LogFiles:        e.count("MESOS_GPU_LOG_FILES"),

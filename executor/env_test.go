@@ -29,6 +29,7 @@ func TestConfigFromEnv(t *testing.T) {
 		"DOCKER_HOST":                          "unix:///tmp/docker.sock",
 		"MESOS_GPU_ALLOW_HOST_IPC":             "1",
 		"MESOS_GPU_DOCKER_CONFIG":              "/etc/docker/config.json",
+		"MESOS_GPU_SECRETS":                    "/etc/mesos-gpu/secrets",
 		"MESOS_GPU_LOG_SIZE":                   "2GiB",
 		"MESOS_GPU_LOG_FILES":                  "3",
 	}))
@@ -52,6 +53,7 @@ func TestConfigFromEnv(t *testing.T) {
 		{"driver root", c.DriverRoot, "/tmp/driver"},
 		{"host's ipc", c.AllowHostIPC, true},
 		{"registries", c.DockerConfig, "/etc/docker/config.json"},
+		{"secrets", c.SecretsDir, "/etc/mesos-gpu/secrets"},
 		{"log size", c.LogBytes, int64(2 << 30)},
 		{"log files", c.LogFiles, 3},
 		{"docker", c.DockerHost, "unix:///tmp/docker.sock"},

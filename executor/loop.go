@@ -245,6 +245,9 @@ func (l *loop) prepare(info mesos.TaskInfo) (task.Runtime, error) {
 	if err != nil {
 		return nil, err
 	}
+	if t.Env, err = withSecrets(t, l.cfg.SecretsDir); err != nil {
+		return nil, err
+	}
 	reach, err := l.granted(t)
 	if err != nil {
 		return nil, err

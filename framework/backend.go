@@ -27,6 +27,8 @@ type leader struct {
 	// extension is nil if there is none that counts something.
 	extension Measured
 	fields    fields
+	// rescheduled has one when there is another schedule.
+	rescheduled chan struct{}
 }
 
 // ask runs step and then read in the loop, read once all is recorded, and

@@ -39,7 +39,7 @@ func (s *Scheduler) lead(ctx context.Context, store journal.Journal, mayAct func
 	defer l.view.hub.close()
 	defer s.show(nobody{why: "the scheduler is stopping"})
 	defer end()
-	leads := &leader{reader: reader{view: l.view, client: client}, loop: l, url: s.url, ended: ended.Done()}
+	leads := &leader{reader: reader{view: l.view, client: client}, loop: l, url: s.url, ended: ended.Done(), rescheduled: make(chan struct{}, 1)}
 	leads.extension, _ = s.cfg.Extension.(Measured)
 	told := newNews() // before anything can change
 	if s.cfg.Extension != nil {
@@ -52,6 +52,7 @@ func (s *Scheduler) lead(ctx context.Context, store journal.Journal, mayAct func
 			return nil
 		},
 		func(ctx context.Context) error { return s.extend(ctx, leads, told) },
+		leads.keepSchedules,
 		func(ctx context.Context) error { return client.Run(ctx, l.emit(ctx)) },
 		func(ctx context.Context) error {
 			return client.WatchAgents(ctx, func(list []master.Agent) {

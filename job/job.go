@@ -25,15 +25,24 @@ type Spec struct {
 	// and underscore, at most 63 of them.
 	Name string `json:"name"`
 	// Tasks counts equal tasks, each with the resources below.
-	Tasks   int         `json:"tasks"`
-	Request gpu.Request `json:"request"`
-	CPUs    float64     `json:"cpus"`
-	MemMiB  float64     `json:"mem_mib"`
-	DiskMiB float64     `json:"disk_mib,omitempty"`
+	Tasks int `json:"tasks"`
+	// Matrix, where set, has a task for each of its combinations.
+	Matrix *Matrix `json:"matrix,omitempty"`
+	// MaxParallel bounds how many of the tasks hold places at a time; 0 is no
+	// bound.
+	MaxParallel int         `json:"max_parallel,omitempty"`
+	Request     gpu.Request `json:"request"`
+	CPUs        float64     `json:"cpus"`
+	MemMiB      float64     `json:"mem_mib"`
+	DiskMiB     float64     `json:"disk_mib,omitempty"`
 	// Command is an argument vector; no shell reads it. It may be empty
 	// where Image brings its own.
 	Command []string          `json:"command,omitempty"`
 	Env     map[string]string `json:"env,omitempty"`
+	// Secrets are variables whose values the agent has: NAME, and by which name
+	// its operator keeps it for the job's role. Whoever reads the Spec learns no
+	// secret.
+	Secrets map[string]string `json:"secrets,omitempty"`
 	// Image is empty for a task that runs in the agent's own file system.
 	Image         string        `json:"image,omitempty"`
 	Containerizer Containerizer `json:"containerizer"`
@@ -53,6 +62,11 @@ type Spec struct {
 	Gang bool `json:"gang,omitempty"`
 	// Constraints say which agents will do, as Marathon's do.
 	Constraints []Constraint `json:"constraints,omitempty"`
+	// After are jobs that must have ended before this one's tasks start.
+	After []Dependency `json:"after,omitempty"`
+	// Schedule, where set, makes the Spec that of the jobs that a schedule of
+	// its Name submits again and again.
+	Schedule *Schedule `json:"schedule,omitempty"`
 	// Service, where set, keeps the tasks running until somebody ends the job.
 	Service *Service `json:"service,omitempty"`
 	// Group makes constraints that depend on other tasks count those of all

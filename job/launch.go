@@ -6,11 +6,13 @@ import (
 )
 
 // Versions of the Launch wire format. LaunchVersion is that of most tasks;
-// richLaunch is written only for what executors of the former would not heed,
-// so that the others may run on agents that have an older release.
+// richLaunch and secretLaunch are written only for what executors of those
+// before would not heed, so that the others may run on agents that have an
+// older release.
 const (
 	LaunchVersion = 2
 	richLaunch    = 3
+	secretLaunch  = 4
 )
 
 // Launch is what the framework tells the executor about one task beyond what
@@ -23,6 +25,8 @@ type Launch struct {
 	Index   int               `json:"index"`
 	Command []string          `json:"command,omitempty"`
 	Env     map[string]string `json:"env,omitempty"`
+	// Secrets are the Spec's: the executor finds their values.
+	Secrets map[string]string `json:"secrets,omitempty"`
 	// User and Fetch are the Spec's, for a nested container: the executor puts
 	// them into its CommandInfo.
 	User  string     `json:"user,omitempty"`
@@ -40,6 +44,9 @@ func (l Launch) Encode() ([]byte, error) {
 	if l.ImageEntrypoint || len(l.HealthChecks) > 0 {
 		l.Version = richLaunch
 	}
+	if len(l.Secrets) > 0 {
+		l.Version = secretLaunch
+	}
 	data, err := json.Marshal(l)
 	if err != nil {
 		return nil, fmt.Errorf("encode launch of %s: %w", l.Job, err)
@@ -54,8 +61,8 @@ func ParseLaunch(data []byte) (l Launch, ok bool, err error) {
 	if json.Unmarshal(data, &l) != nil || l.Version == 0 {
 		return Launch{}, false, nil
 	}
-	if l.Version != LaunchVersion && l.Version != richLaunch {
-		return Launch{}, true, fmt.Errorf("task data is version %d, this executor reads versions %d and %d: install the scheduler's release on the agent", l.Version, LaunchVersion, richLaunch)
+	if l.Version < LaunchVersion || l.Version > secretLaunch {
+		return Launch{}, true, fmt.Errorf("task data is version %d, this executor reads versions %d to %d: install the scheduler's release on the agent", l.Version, LaunchVersion, secretLaunch)
 	}
 	return l, true, nil
 }

@@ -16,6 +16,7 @@ func TestLaunchVersions(t *testing.T) {
 	}{
 		"plain":                  {Launch{Job: "a", Command: []string{"x"}, Fetch: []Artifact{{URI: "/a"}}}, LaunchVersion},
 		"more health checks":     {Launch{Job: "a", HealthChecks: []json.RawMessage{[]byte(`{"type":"TCP"}`)}}, richLaunch},
+		"secrets":                {Launch{Job: "a", Secrets: map[string]string{"A": "b"}, ImageEntrypoint: true}, secretLaunch},
 		"the image's entrypoint": {Launch{Job: "a", ImageEntrypoint: true}, richLaunch},
 	} {
 		data, err := test.launch.Encode()

@@ -19,6 +19,10 @@ const (
 	DefaultKillGrace = 5 * time.Second
 	// MaxTasks bounds one job.
 	MaxTasks = 10_000
+	// MaxRetries bounds the retries of one task.
+	MaxRetries = 1000
+	// MaxGPUs bounds the GPUs of one task.
+	MaxGPUs = 1024
 	// MaxPriority bounds the priority in both directions.
 	MaxPriority = 1_000_000
 	// MaxPorts bounds the ports of one task.
@@ -31,7 +35,6 @@ const (
 // Bounds beyond which a wish is a mistake: no machine has more, and Mesos or
 // the kernel would refuse it later and less clearly.
 const (
-	maxGPUs      = 1024
 	maxCPUs      = 4096
 	maxMiB       = 1 << 30 // a PiB
 	maxKillGrace = 24 * time.Hour
@@ -39,7 +42,6 @@ const (
 	maxVolumes   = 100
 	maxLabels    = 100
 	maxGroup     = 255
-	maxRetries   = 1000
 	// maxConstraints bounds the work of matching one agent.
 	maxConstraints = 50
 	// maxWord is the kernel's limit for one argument or variable, maxWords
@@ -50,6 +52,9 @@ const (
 
 // SetDefaults fills what the submitter left out.
 func (s *Spec) SetDefaults() {
+	if s.Tasks == 0 && s.Matrix != nil {
+		s.Tasks = s.Matrix.tasks()
+	}
 	if s.Tasks == 0 {
 		s.Tasks = 1
 	}
@@ -75,6 +80,9 @@ func (s *Spec) SetDefaults() {
 	if s.Service != nil {
 		s.Service.setDefaults()
 	}
+	if s.Schedule != nil {
+		s.Schedule.setDefaults()
+	}
 }
 
 var (
@@ -94,8 +102,8 @@ func (s *Spec) Validate() error {
 	if s.Tasks < 1 || s.Tasks > MaxTasks {
 		bad("tasks: %d is not between 1 and %d", s.Tasks, MaxTasks)
 	}
-	if s.Request.GPUs < 0 || s.Request.GPUs > maxGPUs {
-		bad("gpus: %d is not between 0 and %d", s.Request.GPUs, maxGPUs)
+	if s.Request.GPUs < 0 || s.Request.GPUs > MaxGPUs {
+		bad("gpus: %d is not between 0 and %d", s.Request.GPUs, MaxGPUs)
 	}
 	if s.Request.GPUs == 0 && !s.Request.Types.Any() {
 		bad("gpu_type %s needs gpus: 1 or more", s.Request.Types)
@@ -123,6 +131,10 @@ func (s *Spec) Validate() error {
 	s.validateLaunch(bad)
 	s.validateService(bad)
 	s.validateQueueing(bad)
+	s.validateMatrix(bad)
+	s.validateAfter(bad)
+	s.validateSchedule(bad)
+	s.validateSecrets(bad)
 	s.validateProgram(bad)
 	return errors.Join(errs...)
 }
@@ -201,8 +213,8 @@ func (s *Spec) validateQueueing(bad func(format string, args ...any)) {
 	if s.Priority < -MaxPriority || s.Priority > MaxPriority {
 		bad("priority: %d is not between -%d and %d", s.Priority, MaxPriority, MaxPriority)
 	}
-	if s.Retries < 0 || s.Retries > maxRetries {
-		bad("retries: %d is not between 0 and %d", s.Retries, maxRetries)
+	if s.Retries < 0 || s.Retries > MaxRetries {
+		bad("retries: %d is not between 0 and %d", s.Retries, MaxRetries)
 	}
 	for _, d := range []struct {
 		key string
@@ -250,7 +262,7 @@ func (s *Spec) validateProgram(bad func(format string, args ...any)) {
 	if len(s.Command) > 0 && s.Command[0] == "" {
 		bad("command: its first word, the program, is empty")
 	}
-	total := 0
+	total, longest := 0, s.Matrix.longest()
 	word := func(what, text string) {
 		total += len(text)
 		if strings.ContainsRune(text, 0) {
@@ -261,13 +273,16 @@ func (s *Spec) validateProgram(bad func(format string, args ...any)) {
 		}
 	}
 	for i, arg := range s.Command {
-		word(fmt.Sprintf("command: word %d", i+1), arg)
+		word(fmt.Sprintf("command: word %d", i+1), filled(arg, longest))
+	}
+	for _, name := range slices.Sorted(maps.Keys(longest)) {
+		word("matrix: "+name, name+"="+longest[name])
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
 		if name == "" || strings.Contains(name, "=") {
 			bad("env: %q is not a variable's name: it is empty, or holds an equals sign", name)
 		}
-		word("env: "+name, name+"="+s.Env[name])
+		word("env: "+name, name+"="+filled(s.Env[name], longest))
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Labels)) {
 		word("labels: "+name, name+"="+s.Labels[name])

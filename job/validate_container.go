@@ -227,8 +227,8 @@ func (s *Spec) validateHealth(key string, h *HealthCheck, bad func(format string
 	if h.Grace < 0 || h.Grace > maxTime {
 		bad("%s: grace: %s is not between 0 and %s", key, h.Grace, maxTime)
 	}
-	if h.Failures < Unlimited || h.Failures == 0 || h.Failures > maxRetries {
-		bad("%s: failures: %d is not between 1 and %d, nor %d for never", key, h.Failures, maxRetries, Unlimited)
+	if h.Failures < Unlimited || h.Failures == 0 || h.Failures > MaxRetries {
+		bad("%s: failures: %d is not between 1 and %d, nor %d for never", key, h.Failures, MaxRetries, Unlimited)
 	}
 }
 

@@ -88,7 +88,7 @@ func (a *app) local(ctx context.Context, f localFlags) error {
 		Binary: binary, Images: f.images, Isolate: os.Geteuid() == 0, Log: log, Scheduler: f.scheduler,
 		Share: f.share.list, ShareLimit: f.share.limit, Scaling: f.share.scaling,
 		ExecutorEnv: a.passed("DOCKER_HOST", "GODEBUG", "GORACE", "GOTRACEBACK",
-			"MESOS_GPU_LOG_SIZE", "MESOS_GPU_LOG_FILES", "MESOS_GPU_DOCKER_CONFIG", "MESOS_GPU_ALLOW_HOST_IPC"),
+			"MESOS_GPU_LOG_SIZE", "MESOS_GPU_LOG_FILES", "MESOS_GPU_DOCKER_CONFIG", "MESOS_GPU_SECRETS", "MESOS_GPU_ALLOW_HOST_IPC"),
 	}
 	if cfg.Limiters, err = f.share.limiters(work, "", host.Simulated, log); err != nil {
 		return errors.Join(err, release())

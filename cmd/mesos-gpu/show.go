@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -19,10 +20,11 @@ func (a *app) psCommand() *cobra.Command {
 	return a.show("ps", "List jobs", nil, func(c *cobra.Command, api *client.Client, _ []string) (any, func() error, error) {
 		jobs, err := api.Jobs(c.Context())
 		return jobs, func() error {
-			return a.table("JOB\tSTATE\tTASKS\tHEALTHY\tGPUS\tSUBMITTED\tWAITS", len(jobs), func(i int) string {
+			err := a.table("JOB\tSTATE\tTASKS\tHEALTHY\tGPUS\tSUBMITTED\tWAITS", len(jobs), func(i int) string {
 				j := jobs[i]
 				return fmt.Sprintf("%s\t%s\t%d\t%s\t%s\t%s\t%s", j.Spec.Name, j.State, j.Wanted(), healthy(&j), j.Spec.Request, ago(j.Submitted), j.Waits)
 			})
+			return errors.Join(err, a.withSchedules(c.Context(), api))
 		}, err
 	})
 }
@@ -30,6 +32,9 @@ func (a *app) psCommand() *cobra.Command {
 func (a *app) describeCommand() *cobra.Command {
 	return a.show("describe", "Show a job: where its tasks run, or why they wait", []string{"JOB"}, func(c *cobra.Command, api *client.Client, args []string) (any, func() error, error) {
 		j, err := api.Job(c.Context(), args[0])
+		if noSuch(err) {
+			return a.describeSchedule(c.Context(), api, args[0], err)
+		}
 		return j, func() error { return a.describe(j) }, err
 	})
 }
@@ -51,14 +56,21 @@ func (a *app) describe(j api.JobView) error {
 	if v := s.Service; v != nil {
 		line("service", "wants %d %s; pauses of %s by %g to %s before one is started again", j.Wanted(), gpu.Plural(j.Wanted(), "task"), v.Backoff.Initial, v.Backoff.Factor, v.Backoff.Max)
 	}
+	if len(s.After) > 0 {
+		line("after", "%s", afterOf(s.After))
+	}
+	if s.MaxParallel > 0 {
+		line("parallel", "%d at a time", s.MaxParallel)
+	}
+	values := valuesOf(&s)
 	fmt.Fprintln(a.out)
-	return a.table("TASK\tSTATE\tHEALTH\tAGENT\tPORTS\tGPUS\tEXIT\tMESSAGE", len(j.Tasks), func(i int) string {
+	return a.table("TASK\tSTATE\tHEALTH\tAGENT\tPORTS\tGPUS\tEXIT"+values.title+"\tMESSAGE", len(j.Tasks), func(i int) string {
 		t := j.Tasks[i]
 		exit := "-"
 		if t.ExitCode != nil {
 			exit = fmt.Sprint(*t.ExitCode)
 		}
-		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s", t.ID, t.State, healthOf(&t), cmp.Or(t.Hostname, "-"), cmp.Or(strings.Trim(fmt.Sprint(t.Ports), "[]"), "-"), cmp.Or(devicesOf(&t), "-"), exit, t.Message)
+		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s%s\t%s", t.ID, t.State, healthOf(&t), cmp.Or(t.Hostname, "-"), cmp.Or(strings.Trim(fmt.Sprint(t.Ports), "[]"), "-"), cmp.Or(devicesOf(&t), "-"), exit, values.of(t.Index), t.Message)
 	})
 }
 

@@ -13,7 +13,7 @@ import (
 
 func (a *app) submitCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "submit FILE", Short: "Submit a job file (- reads standard input)", Args: args("FILE"),
+		Use: "submit FILE", Short: "Submit a job file (- reads standard input): a job, or a schedule of jobs", Args: args("FILE"),
 		RunE: func(c *cobra.Command, args []string) error {
 			spec, err := a.readJobFile(args[0])
 			if err != nil {
@@ -23,14 +23,14 @@ func (a *app) submitCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			view, err := api.Submit(c.Context(), *spec)
+			view, said, err := a.submitSpec(c.Context(), api, spec)
 			if err != nil {
 				return err
 			}
 			if a.json {
 				return a.printJSON(view)
 			}
-			fmt.Fprintf(a.out, "job %s submitted\n", spec.Name)
+			fmt.Fprintln(a.out, said)
 			return nil
 		},
 	}
@@ -58,13 +58,16 @@ func (a *app) printJSON(v any) error {
 
 func (a *app) killCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "kill JOB", Short: "End a job", Args: args("JOB"),
+		Use: "kill JOB", Short: "End a job, or a schedule", Args: args("JOB"),
 		RunE: func(c *cobra.Command, args []string) error {
 			api, err := a.client()
 			if err != nil {
 				return err
 			}
 			view, err := api.Job(c.Context(), args[0])
+			if noSuch(err) {
+				return a.endSchedule(c.Context(), api, args[0], err)
+			}
 			if err != nil {
 				return err
 			}

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -14,7 +15,7 @@ import (
 // wishes are the flags of a job whose text needs reading.
 type wishes struct {
 	gpuMem, gpuMemory, topology, restart string
-	constraints                          []string
+	constraints, after                   []string
 	container                            containerWishes
 }
 
@@ -34,6 +35,8 @@ func (w *wishes) flags(f *pflag.FlagSet, s *job.Spec) {
 	f.BoolVar(&s.Preemptible, "preemptible", false, "tasks may be stopped and queued again for a job of higher priority")
 	f.BoolVar(&s.Gang, "gang", false, "tasks start together or not at all")
 	f.StringVar(&w.restart, "restart", "no", "always: a service, whose tasks are started again whatever ends them; or no")
+	f.IntVar(&s.MaxParallel, "max-parallel", 0, "how many of the tasks hold places at a time; 0 is all")
+	f.StringSliceVar(&w.after, "after", nil, "jobs that must have finished first, or JOB:ended, JOB:failed")
 	f.IntVar(&s.Retries, "retries", 0, "how often a task that failed is tried again")
 	f.DurationVar(&s.Timeout, "timeout", 0, "how long a task may run")
 	f.DurationVar(&s.RunTime, "run-time", 0, "how long a task is expected to run: short jobs may go before large ones that wait")
@@ -64,6 +67,10 @@ func (w *wishes) complete(s *job.Spec) error {
 			return &usageError{fmt.Errorf("--gpu-mem: %w", err)}
 		}
 		s.Request.MinMemMiB = int64(math.Ceil(math.Min(mib, 1<<40)))
+	}
+	for _, text := range w.after {
+		name, outcome, _ := strings.Cut(text, ":")
+		s.After = append(s.After, job.Dependency{Job: name, Outcome: job.Outcome(outcome)})
 	}
 	s.Request.Topology = gpu.Topology(w.topology)
 	for _, text := range w.constraints {

@@ -40,6 +40,9 @@ type Task struct {
 	// arguments; otherwise Argv takes its place.
 	ImageEntrypoint bool
 	Env             map[string]string
+	// Secrets are variables that Env gets as well once their values are found:
+	// each with its name among the agent's secrets.
+	Secrets map[string]string
 	// User and Fetch are for a job's nested container: whom it runs as, and
 	// what the agent puts into its sandbox. A docker task's are said by its
 	// ContainerInfo and its executor's CommandInfo.

@@ -45,6 +45,7 @@ type Backend interface {
 	Events(ctx context.Context, name string) ([]Event, <-chan Event, error)
 	Health(ctx context.Context) (Health, error)
 	Operations
+	ScheduleBackend
 	metrics.View
 	// AsOf is when what it answers from was certainly up to date; zero is now.
 	AsOf() time.Time
@@ -73,6 +74,7 @@ func Handler(b func() Backend, log logrus.FieldLogger) http.Handler {
 	route("/v1/jobs/{name}/scale", map[string]handler{http.MethodPost: s.scale})
 	route("/v1/tasks/{id}/stop", map[string]handler{http.MethodPost: s.stop})
 	route("/v1/tasks/{id}/log", map[string]handler{http.MethodGet: s.taskLog})
+	s.routeSchedules(route)
 	route("/v1/agents", map[string]handler{http.MethodGet: s.agents})
 	route("/v1/agents/{id}", map[string]handler{http.MethodGet: s.agent})
 	s.operations(route)

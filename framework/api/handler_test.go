@@ -23,18 +23,19 @@ import (
 
 // fake is a Backend with one job, "train", and what a test puts in.
 type fake struct {
-	submitted job.Spec
-	killed    string
-	err       error
-	task      job.Task
-	readLog   func(offset uint64) ([]byte, error) // of stdout; there is no other file
-	changes   chan Event
-	ended     []Event
-	query     JobQuery
-	next      string
-	asOf      time.Time
-	did       string
-	demand    []Demand
+	ScheduleBackend // which no test here asks
+	submitted       job.Spec
+	killed          string
+	err             error
+	task            job.Task
+	readLog         func(offset uint64) ([]byte, error) // of stdout; there is no other file
+	changes         chan Event
+	ended           []Event
+	query           JobQuery
+	next            string
+	asOf            time.Time
+	did             string
+	demand          []Demand
 }
 
 func (f *fake) view() JobView {

@@ -58,8 +58,9 @@ func (c *Client) taskOf(l sched.Launch, agent, frameworkID string, offered []mes
 	if err != nil {
 		return task, nil, err
 	}
+	command, env := s.Program(l.Values)
 	data, err := job.Launch{
-		Job: s.Name, Index: l.Index, Command: s.Command, Env: environment(s.Env, l.Env),
+		Job: s.Name, Index: l.Index, Command: command, Env: environment(env, l.Env), Secrets: s.Secrets,
 		User: s.User, Fetch: s.Fetch, ImageEntrypoint: s.ImageEntrypoint && s.Containerizer == job.Mesos, HealthChecks: more,
 	}.Encode()
 	if err != nil {

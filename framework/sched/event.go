@@ -49,6 +49,8 @@ type (
 	Submit struct{ Spec job.Spec }
 	// Kill: somebody wants a job ended.
 	Kill struct{ Job string }
+	// Forget: somebody needs no longer know of a job that has ended.
+	Forget struct{ Job string }
 	// Scale: somebody wants a service to have so many tasks. AdmitScale said
 	// that it may.
 	Scale struct {
@@ -143,6 +145,7 @@ func (Rescind) event()         {}
 func (Update) event()          {}
 func (Submit) event()          {}
 func (Kill) event()            {}
+func (Forget) event()          {}
 func (Scale) event()           {}
 func (Stop) event()            {}
 func (Wake) event()            {}

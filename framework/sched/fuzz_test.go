@@ -60,7 +60,7 @@ type world struct {
 }
 
 func (w *world) apply(kind, arg byte) {
-	switch kind % 20 {
+	switch kind % 21 {
 	case 0:
 		w.step(Subscribed{FrameworkID: "f" + fmt.Sprint(arg%2)})
 	case 1:
@@ -68,7 +68,7 @@ func (w *world) apply(kind, arg byte) {
 	case 2:
 		w.step(Offers{Offers: w.fuzzOffers(arg)})
 	case 3, 4:
-		w.step(w.fuzzUpdate(arg, kind%20 == 4))
+		w.step(w.fuzzUpdate(arg, kind%21 == 4))
 	case 5:
 		w.now = w.now.Add(time.Duration(arg) * time.Second)
 		w.step(Tick{})
@@ -107,6 +107,8 @@ func (w *world) apply(kind, arg byte) {
 		w.fuzzQuota(arg)
 	case 17:
 		w.step(Put{Key: "k", Value: make([]byte, arg%3)})
+	case 20:
+		w.step(Forget{Job: fuzzSpec(arg).Name})
 	case 14:
 		if arg%2 == 0 {
 			w.step(AgentLost{AgentID: "a0"})
@@ -172,6 +174,12 @@ func fuzzSpec(arg byte) job.Spec {
 		s.Service, s.Group = &job.Service{ReplaceAfter: time.Duration(arg%3) * time.Minute}, "g"
 		s.Constraints = []job.Constraint{{Field: "hostname", Operator: job.MaxPer, Value: "2"}}
 		s.Gang, s.Retries, s.Timeout, s.RunTime, s.MaxWait = false, 0, 0, 0, 0
+	}
+	if s.Service == nil && !s.Gang && arg%9 > 5 {
+		s.MaxParallel = int(arg%9) - 5
+	}
+	if arg%13 > 8 {
+		s.After = []job.Dependency{{Job: fmt.Sprintf("j%d", (arg+1)%3), Outcome: []job.Outcome{job.Finish, job.End, job.Fail}[arg/13%3]}}
 	}
 	s.SetDefaults()
 	return s
@@ -275,6 +283,13 @@ func (w *world) step(ev Event) {
 			kept += len(j.Tasks)
 		}
 	}
+	for dep, names := range w.st.dependents {
+		for _, name := range names {
+			if j, ok := w.st.Job(name); !ok || j.Terminal() || !slices.ContainsFunc(j.Spec.WaitsFor(), func(d job.Dependency) bool { return d.Job == dep }) {
+				w.t.Fatalf("%s is noted as waiting for %s", name, dep)
+			}
+		}
+	}
 	if kept != w.st.endedTasks {
 		w.t.Fatalf("%d tasks have ended, counted %d", kept, w.st.endedTasks)
 	}
@@ -344,8 +359,25 @@ func (w *world) checkJobs() {
 		if j.Spec.Tasks != len(j.Tasks) {
 			w.t.Fatalf("%s has %d tasks, its specification %d", j.Spec.Name, len(j.Tasks), j.Spec.Tasks)
 		}
+		if most := j.Spec.MaxParallel; most > 0 && placed+kills > most {
+			w.t.Fatalf("%d tasks of %s hold places, at most %d may", placed+kills, j.Spec.Name, most)
+		}
+		w.checkAfter(j, placed+kills)
 		if j.Spec.Gang && placed > 0 && waiting > 0 {
 			w.t.Fatalf("gang %s has %d tasks placed, %d that wait, %d that end", j.Spec.Name, placed, waiting, kills)
+		}
+	}
+}
+
+// checkAfter: a job waits for jobs that are there and have not ended, and holds
+// no place meanwhile.
+func (w *world) checkAfter(j *job.Job, placed int) {
+	if j.Terminal() {
+		return
+	}
+	for _, d := range j.Spec.WaitsFor() {
+		if other, ok := w.st.Job(d.Job); !ok || other.Terminal() || placed > 0 {
+			w.t.Fatalf("%s holds %d places and waits for %s, which there is: %t", j.Spec.Name, placed, d, ok)
 		}
 	}
 }

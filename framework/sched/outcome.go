@@ -32,6 +32,9 @@ func (s *State) conclude(now time.Time, ref taskRef, o outcome) []Op {
 	}
 	t.Reason, t.ExitCode = o.reason, o.exitCode
 	s.leave(now, ref.job, &old)
+	if ref.job.Spec.MaxParallel > 0 {
+		s.demandOf(ref.job.Spec.Role).wanted = true // another of its tasks may have its turn
+	}
 	next, again := s.again(now, ref, &old, o, ran)
 	switch {
 	case again:

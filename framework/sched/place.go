@@ -64,6 +64,8 @@ type Launch struct {
 	// variables: its rank and peers, its ports.
 	Ports []int
 	Env   map[string]string
+	// Values are its combination of its job's matrix.
+	Values map[string]string
 }
 
 // Declined is an offer that no task takes now.
@@ -314,16 +316,24 @@ func (pl *placing) fill(j *Job, d *fit.Demand) (spots []fit.Spot, types []map[st
 
 func (pl *placing) launch(j *Job, spots []fit.Spot, types []map[string]int) {
 	peers := pl.peersOf(j, spots)
+	var values []map[string]string
+	if j.Spec.Matrix != nil && len(spots) > 0 {
+		values = j.Spec.Matrix.Combinations()
+	}
 	for i := range spots {
 		s, t := &spots[i], j.Tasks[i]
 		if j.Spec.Group != "" {
 			g := groupOf(j.Spec)
 			pl.groups[g] = append(pl.groups[g], pl.agents[s.Agent].ID)
 		}
-		pl.launches[s.Agent] = append(pl.launches[s.Agent], Launch{
+		l := Launch{
 			TaskID: t.ID, Index: t.Index, Spec: j.Spec, Overhead: pl.p.Overhead,
 			DeviceIDs: devicesOf(s), GPUTypes: types[i], Parts: s.Parts, Ports: s.Ports, Env: environment(j, t.Index, pl.agents[s.Agent].Hostname, s.Ports, peers),
-		})
+		}
+		if t.Index < len(values) {
+			l.Values = values[t.Index]
+		}
+		pl.launches[s.Agent] = append(pl.launches[s.Agent], l)
 	}
 }
 

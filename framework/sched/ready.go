@@ -41,7 +41,8 @@ func (s *State) readyQueue(now time.Time) Queue {
 }
 
 // ready are the tasks of a job that may start: those of a gang only when none
-// of it is still placed and none has to pause.
+// of it is still placed and none has to pause, none of a job that waits for
+// others, and no more than may hold places at a time.
 func (s *State) ready(now time.Time, j *job.Job, groups map[group][]string) Job {
 	w := Job{Spec: &j.Spec, Submitted: j.Submitted}
 	if !slices.ContainsFunc(j.Tasks, func(t job.Task) bool { return t.State == job.Waiting }) {
@@ -59,8 +60,11 @@ func (s *State) ready(now time.Time, j *job.Job, groups map[group][]string) Job 
 			w.Beside = append(w.Beside, t.AgentID)
 		}
 	}
-	if j.Spec.Gang && (paused || len(w.Beside) > 0) {
+	if j.Spec.Gang && (paused || len(w.Beside) > 0) || len(j.Spec.WaitsFor()) > 0 {
 		w.Tasks = nil
+	}
+	if most := j.Spec.MaxParallel; most > 0 {
+		w.Tasks = w.Tasks[:min(len(w.Tasks), max(most-len(w.Beside), 0))]
 	}
 	if len(w.Tasks) > 0 {
 		w.wish = s.wishOf(&w)

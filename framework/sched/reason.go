@@ -32,13 +32,20 @@ const (
 	BehindQuota
 	// BehindHead: the room is kept for a job that goes first.
 	BehindHead
+	// AfterJobs: other jobs must end before.
+	AfterJobs
 )
 
 // Text reads "3 of 8 tasks lack 2 free V100 on one agent; 41 agents have the
 // type, 5 have 1 free".
 func (r Reason) Text() string {
 	verb := "lack"
-	if r.Missing == 1 {
+	switch {
+	case r.Turn == AfterJobs && r.Missing == 1:
+		verb = "waits for"
+	case r.Turn == AfterJobs:
+		verb = "wait for"
+	case r.Missing == 1:
 		verb = "lacks"
 	}
 	return fmt.Sprintf("%d of %d %s %s %s; %s", r.Missing, r.Tasks, gpu.Plural(r.Tasks, "task"), verb, r.Lack, r.Seen)
@@ -53,12 +60,19 @@ type shortage struct {
 }
 
 func reasonOf(j *job.Job, missing int, why shortage) Reason {
-	return Reason{Job: j.Spec.Name, Missing: missing, Tasks: j.Spec.Tasks, Lack: why.lack, Seen: why.seen}
+	return Reason{Job: j.Spec.Name, Missing: missing, Tasks: j.Spec.Tasks, Lack: why.lack, Seen: why.seen, Turn: why.turn}
 }
 
 // pausing says why the tasks of a job that wait may not start now.
 func (s *State) pausing(now time.Time, j *job.Job, missing int) Reason {
-	if placed := len(j.Tasks) - missing - s.endedOf(j); j.Spec.Gang && placed > 0 {
+	if open := j.Spec.WaitsFor(); len(open) > 0 {
+		return s.awaiting(j, missing, open)
+	}
+	placed := len(j.Tasks) - missing - s.endedOf(j)
+	if most := j.Spec.MaxParallel; most > 0 && placed >= most {
+		return reasonOf(j, missing, shortage{lack: "the end of another task of the job", seen: fmt.Sprintf("%d %s a place, and max_parallel is %d", placed, holds(placed), most)})
+	}
+	if j.Spec.Gang && placed > 0 {
 		return reasonOf(j, missing, shortage{lack: "the end of its other tasks", seen: fmt.Sprintf("%d still %s a place, and a gang starts together", placed, holds(placed))})
 	}
 	var next time.Time

@@ -130,6 +130,8 @@ func (p *script) run(words []string) {
 		p.step(Wake{TaskIDs: []string{p.whole(args[0])}})
 	case "stop":
 		p.step(Stop{TaskIDs: []string{p.whole(args[0])}, Retire: slices.Contains(args, "retire")})
+	case "forget":
+		p.step(Forget{Job: args[0]})
 	case "kill":
 		p.step(Kill{Job: args[0]})
 	case "update":
@@ -191,6 +193,9 @@ func (p *script) run(words []string) {
 		for _, l := range p.launched {
 			for _, name := range slices.Sorted(maps.Keys(l.Env)) {
 				fmt.Fprintf(&p.out, "%s %s=%s\n", l.TaskID[:strings.LastIndex(l.TaskID, ".")], name, l.Env[name])
+			}
+			for _, name := range slices.Sorted(maps.Keys(l.Values)) {
+				fmt.Fprintf(&p.out, "%s matrix %s=%s\n", l.TaskID[:strings.LastIndex(l.TaskID, ".")], name, l.Values[name])
 			}
 		}
 	case "restart":
@@ -403,7 +408,7 @@ func (p *script) parseOffer(id string, opt map[string]string) Offer {
 // parseSpec reads NAME tasks=N gpus=N share=MIB or PERCENT% cores=N type=…
 // not=… uuid=… not-uuid=… cpus= mem= disk= role=
 // priority= retries= ports= run= timeout= maxwait= grace= where=FIELD:OP:VALUE
-// names= host=PORT,… group= backoff= replace= and the words gang, preemptible and service.
+// names= host=PORT,… group= backoff= replace= parallel=N after=JOB[:STATE],… lr=VALUE,… (a matrix) and the words gang, preemptible and service.
 func (p *script) parseSpec(args []string, opt map[string]string) job.Spec {
 	name := args[0]
 	tasks, _ := strconv.Atoi(opt["tasks"])
@@ -423,7 +428,14 @@ func (p *script) parseSpec(args []string, opt map[string]string) job.Spec {
 		s.Service = &job.Service{ReplaceAfter: p.duration(opt["replace"])}
 		s.Service.Backoff.Initial = p.duration(opt["backoff"])
 	}
-	s.Group = opt["group"]
+	s.Group, s.MaxParallel = opt["group"], int(float(opt["parallel"], 0))
+	for _, d := range list(opt["after"]) {
+		name, outcome, _ := strings.Cut(d, ":")
+		s.After = append(s.After, job.Dependency{Job: name, Outcome: job.Outcome(outcome)})
+	}
+	if opt["lr"] != "" {
+		s.Matrix = &job.Matrix{Axes: []job.Axis{{Name: "lr", Values: list(opt["lr"])}}}
+	}
 	for i, name := range list(opt["names"]) {
 		s.Ports[i].Name = name
 	}

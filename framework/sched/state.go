@@ -37,6 +37,7 @@ type State struct {
 	yielded     map[string]time.Time // when an agent's offers were given back for another role
 	leaving     []leaving            // tasks whose places have not been offered again
 	bound       map[string]bool      // roles with a job that a quota held back
+	dependents  map[string][]string  // by job, those who wait for its end
 	explained   *explained           // what Reasons has counted; nil: to be counted anew
 	cordons     map[string]Cordoned  // by host
 	given       []Role               // the table of roles without what operators have set
@@ -73,7 +74,8 @@ func (t *timer) idle() bool {
 type Changes struct {
 	// FrameworkID is set where it is new.
 	FrameworkID string
-	// Jobs are new, or have more tasks than before; Removed are forgotten. A
+	// Jobs are new, or have more tasks than before, or wait for fewer others;
+	// Removed are forgotten. A
 	// name may be in both: removed first, then new.
 	Jobs    []*job.Job
 	Removed []string
@@ -113,7 +115,7 @@ func New(cfg Config, past Past) *State {
 	s := &State{
 		cfg: cfg, frameworkID: past.FrameworkID,
 		jobs: map[string]*job.Job{}, wishes: map[string]string{}, tasks: map[string]taskRef{}, timers: map[string]*timer{},
-		documents: map[string][]byte{}, agents: map[agentKey]seen{}, dirty: map[string]map[int]bool{},
+		documents: map[string][]byte{}, dependents: map[string][]string{}, agents: map[agentKey]seen{}, dirty: map[string]map[int]bool{},
 		cordons: map[string]Cordoned{}, quotas: map[string]Quota{}, given: cfg.Policy.Roles,
 		demands: map[string]*demand{}, pool: pool{offers: map[string]held{}}, yielded: map[string]time.Time{}, workload: workload{kinds: map[string]*fit.Typical{}},
 	}
@@ -141,6 +143,9 @@ func New(cfg Config, past Past) *State {
 		}
 		if !j.Terminal() {
 			s.queue = append(s.queue, j.Spec.Name)
+			for _, d := range j.Spec.WaitsFor() {
+				s.dependents[d.Job] = append(s.dependents[d.Job], j.Spec.Name)
+			}
 		} else {
 			s.ended = append(s.ended, j.Spec.Name)
 			s.endedTasks += len(j.Tasks)

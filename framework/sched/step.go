@@ -2,6 +2,7 @@ package sched
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -32,6 +33,8 @@ func (s *State) Step(now time.Time, ev Event) []Op {
 		s.submit(now, e.Spec)
 	case Kill:
 		ops = s.kill(now, e.Job)
+	case Forget:
+		s.forgetEnded(e.Job)
 	case Scale:
 		ops = s.scale(now, e)
 	case Stop:
@@ -120,6 +123,12 @@ func (s *State) Admit(spec *job.Spec) error {
 	if err := s.cfg.Policy.Allowed.check(spec); err != nil {
 		return err
 	}
+	if spec.Schedule != nil {
+		return errors.New("schedule: this is a schedule, not a job: submit it as such, to /v1/schedules")
+	}
+	if err := s.admitAfter(spec); err != nil {
+		return err
+	}
 	if s.live+spec.Tasks > s.cfg.MaxLive {
 		return &FullError{Live: s.live, More: spec.Tasks, Most: s.cfg.MaxLive}
 	}
@@ -159,6 +168,7 @@ func (s *State) submit(now time.Time, spec job.Spec) {
 	}
 	spec.Role = s.roleOf(&spec) // the default may change, the job's role does not
 	j := &job.Job{Spec: spec, Submitted: submitted, Tasks: make([]job.Task, spec.Tasks)}
+	s.await(j)
 	s.jobs[spec.Name] = j
 	s.queue = append(s.queue, spec.Name)
 	s.changes.Jobs = append(s.changes.Jobs, j)
@@ -203,6 +213,13 @@ func (s *State) forget(j *job.Job) {
 	s.changes.Removed = append(s.changes.Removed, j.Spec.Name)
 }
 
+// forgetEnded drops a job if it has ended.
+func (s *State) forgetEnded(name string) {
+	if j, ok := s.jobs[name]; ok && j.Terminal() {
+		s.forget(j)
+	}
+}
+
 // dequeue takes a job out of the queue, and reports whether it was there. The
 // queue is in the order of submission, and those at its begin end first.
 func (s *State) dequeue(j *job.Job) bool {
@@ -233,6 +250,8 @@ func (s *State) settle(j *job.Job) {
 	delete(s.wishes, j.Spec.Name)
 	s.ended = append(s.ended, j.Spec.Name)
 	s.endedTasks += len(j.Tasks)
+	s.abandon(j)
+	s.release(s.now, j)
 	for len(s.ended) > 1 && s.endedTasks > s.cfg.KeepEnded {
 		s.forget(s.jobs[s.ended[0]])
 	}

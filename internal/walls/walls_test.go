@@ -18,7 +18,7 @@ const module = "mesos-gpu"
 
 // pure packages are functions of their arguments: the simulator, the fuzzers
 // and production run the same code.
-var pure = []string{"gpu", "job", "executor/image", "framework/sched", "framework/sched/fit", "framework/sim/replay", "isolator/rules", "isolator/layout", "isolator/ledger", "isolator/health", "isolator/stock", "marathon", "marathon/translate", "marathon/deploy"}
+var pure = []string{"gpu", "job", "executor/image", "framework/sched", "framework/sched/fit", "framework/cron", "framework/sim/replay", "isolator/rules", "isolator/layout", "isolator/ledger", "isolator/health", "isolator/stock", "marathon", "marathon/translate", "marathon/deploy"}
 
 // impure are the standard library's ways to the world outside.
 var impure = []string{"os", "net", "context", "log", "syscall", "os/exec", "net/http", "log/slog", "path/filepath", "io/ioutil"}
@@ -70,6 +70,7 @@ var only = map[string]struct {
 	why   string
 }{
 	"github.com/NVIDIA/go-nvml/pkg/nvml":              {[]string{"isolator/nvml"}, "one package loads the driver's library"},
+	"github.com/robfig/cron/v3":                       {[]string{"job"}, "one type knows when it is due"},
 	"github.com/spf13/cobra":                          {[]string{"cmd"}, "flags end where configuration begins"},
 	"go.etcd.io/bbolt":                                {[]string{"framework/journal"}, "one package knows the file"},
 	"github.com/opencontainers/runtime-spec/specs-go": {[]string{"internal/local"}, "only the embedded agent runs containers itself"},

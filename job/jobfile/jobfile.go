@@ -8,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -87,11 +85,8 @@ func parse(text []byte) (*job.Spec, error) {
 	}
 	spec := &job.Spec{}
 	all := make(map[string]reader, len(keys))
-	for name, set := range keys {
-		all[name] = func(n *yaml.Node) error { return set(spec, n) }
+	for _, k := range keys {
+		all[k.name] = func(n *yaml.Node) error { return k.read(spec, n) }
 	}
 	return spec, errors.Join(fields(root, all), oneCount(root))
 }
-
-// Keys lists the keys of a job file in alphabetical order.
-func Keys() []string { return slices.Sorted(maps.Keys(keys)) }

@@ -122,37 +122,40 @@ func TestReadShares(t *testing.T) {
 	}
 }
 
+// refusals are job files, and what is said of them.
+var refusals = []struct{ name, file, want string }{
+	{"misspelt key", "name: a\ngpu_typ: V100\ngpus: 1\ncommand: ls", `f.yaml:2: unknown key "gpu_typ"; did you mean "gpu_type"?`},
+	{"strange key", "name: a\nzzzzzzzz: 1\ncommand: ls", `f.yaml:2: unknown key "zzzzzzzz"; the keys are after, check, command, constraints`},
+	{"half a GPU", "name: a\ngpus: 0.5\ncommand: ls", `f.yaml:2: gpus: 0.5 is not a whole number: use 1`},
+	{"wordy GPU", "name: a\ngpus: one\ncommand: ls", `f.yaml:2: gpus: "one" is not a whole number`},
+	{"negative", "name: a\ngpus: -1\ncommand: ls", `f.yaml: gpus: -1 is not between 0 and 1024`},
+	{"twice", "name: a\nname: b\ncommand: ls", `f.yaml:2: name stands already in line 1`},
+	{"no image", "name: a\ncontainer: docker\ncommand: ls", `f.yaml: image: a docker task needs one`},
+	{"no command", "name: a\ngpus: 1", `f.yaml: command: a task without an image needs one`},
+	{"no name", "command: ls", `f.yaml: name "": use 1 to 63`},
+	{"type without GPU", "name: a\ngpu_type: V100\ncommand: ls", `f.yaml: gpu_type V100 needs gpus: 1 or more`},
+	{"size", "name: a\nmem: lots\ncommand: ls", `f.yaml:2: mem: "lots" is not a size`},
+	{"containerizer", "name: a\ncontainer: lxc\ncommand: ls", `f.yaml: container: "lxc" is neither docker nor mesos`},
+	{"env", "name: a\ncommand: ls\nenv: {A=B: 1}", `f.yaml: env: "A=B" is not a variable's name`},
+	{"grace", "name: a\ncommand: ls\nkill_grace: soon", `f.yaml:3: kill_grace: "soon" is not a duration`},
+	{"empty", "", `f.yaml: empty: a job file holds`},
+	{"two jobs", "name: a\ncommand: ls\n---\nname: b\n", `f.yaml:3: a second document begins here`},
+	{"alias", "name: &n a\ncommand: *n", `f.yaml:2: command: job files take no YAML aliases`},
+	{"no tasks", "name: a\ncommand: ls\ntasks: 0", `f.yaml:3: tasks: 0 is not above 0`},
+	{"share of nothing", "name: a\nshare: {gpus: 1}\ncommand: ls", `f.yaml:2: share: needs memory, cores or both`},
+	{"share in a word", "name: a\nshare: 4GiB\ncommand: ls", `f.yaml:2: share: needs keys: cores, gpus, memory`},
+	{"share's memory", "name: a\nshare: {memory: much}\ncommand: ls", `f.yaml:2: share: memory: "much" is not a size such as 512MiB or 4GiB, nor a part such as 30%`},
+	{"share's percent", "name: a\nshare: {memory: 0.5%}\ncommand: ls", `f.yaml:2: share: memory: "0.5%" is no whole number of percent from 1% to 100%`},
+	{"share's cores", "name: a\nshare: {cores: 101}\ncommand: ls", `f.yaml: share: cores of a share are 101 %: give 1 to 100`},
+	{"share of no GPU", "name: a\nshare: {memory: 1GiB, gpus: 0}\ncommand: ls", `f.yaml:2: share: gpus: 0 is not above 0`},
+	{"two numbers of GPUs", "name: a\nshare: {memory: 1GiB, gpus: 2}\ngpus: 3\ncommand: ls", `f.yaml:2: share: gpus: 2, and gpus: 3 in line 3: write one of them`},
+	{"share with topology", "name: a\nshare: {memory: 1GiB, gpus: 2}\ngpu_topology: nvlink\ncommand: ls", `f.yaml: share: parts of devices have no gpu_topology: leave nvlink out, or ask for whole GPUs`},
+	{"list", "- a", `f.yaml:1: a job file is a list of keys`},
+	{"bad YAML", "name: [a", `f.yaml: line 1`},
+}
+
 func TestRefusals(t *testing.T) {
-	for _, c := range []struct{ name, file, want string }{
-		{"misspelt key", "name: a\ngpu_typ: V100\ngpus: 1\ncommand: ls", `f.yaml:2: unknown key "gpu_typ"; did you mean "gpu_type"?`},
-		{"strange key", "name: a\nzzzzzzzz: 1\ncommand: ls", `f.yaml:2: unknown key "zzzzzzzz"; the keys are check, command, constraints`},
-		{"half a GPU", "name: a\ngpus: 0.5\ncommand: ls", `f.yaml:2: gpus: 0.5 is not a whole number: use 1`},
-		{"wordy GPU", "name: a\ngpus: one\ncommand: ls", `f.yaml:2: gpus: "one" is not a whole number`},
-		{"negative", "name: a\ngpus: -1\ncommand: ls", `f.yaml: gpus: -1 is not between 0 and 1024`},
-		{"twice", "name: a\nname: b\ncommand: ls", `f.yaml:2: name stands already in line 1`},
-		{"no image", "name: a\ncontainer: docker\ncommand: ls", `f.yaml: image: a docker task needs one`},
-		{"no command", "name: a\ngpus: 1", `f.yaml: command: a task without an image needs one`},
-		{"no name", "command: ls", `f.yaml: name "": use 1 to 63`},
-		{"type without GPU", "name: a\ngpu_type: V100\ncommand: ls", `f.yaml: gpu_type V100 needs gpus: 1 or more`},
-		{"size", "name: a\nmem: lots\ncommand: ls", `f.yaml:2: mem: "lots" is not a size`},
-		{"containerizer", "name: a\ncontainer: lxc\ncommand: ls", `f.yaml: container: "lxc" is neither docker nor mesos`},
-		{"env", "name: a\ncommand: ls\nenv: {A=B: 1}", `f.yaml: env: "A=B" is not a variable's name`},
-		{"grace", "name: a\ncommand: ls\nkill_grace: soon", `f.yaml:3: kill_grace: "soon" is not a duration`},
-		{"empty", "", `f.yaml: empty: a job file holds`},
-		{"two jobs", "name: a\ncommand: ls\n---\nname: b\n", `f.yaml:3: a second document begins here`},
-		{"alias", "name: &n a\ncommand: *n", `f.yaml:2: command: job files take no YAML aliases`},
-		{"no tasks", "name: a\ncommand: ls\ntasks: 0", `f.yaml:3: tasks: 0 is not above 0`},
-		{"share of nothing", "name: a\nshare: {gpus: 1}\ncommand: ls", `f.yaml:2: share: needs memory, cores or both`},
-		{"share in a word", "name: a\nshare: 4GiB\ncommand: ls", `f.yaml:2: share: needs keys: cores, gpus, memory`},
-		{"share's memory", "name: a\nshare: {memory: much}\ncommand: ls", `f.yaml:2: share: memory: "much" is not a size such as 512MiB or 4GiB, nor a part such as 30%`},
-		{"share's percent", "name: a\nshare: {memory: 0.5%}\ncommand: ls", `f.yaml:2: share: memory: "0.5%" is no whole number of percent from 1% to 100%`},
-		{"share's cores", "name: a\nshare: {cores: 101}\ncommand: ls", `f.yaml: share: cores of a share are 101 %: give 1 to 100`},
-		{"share of no GPU", "name: a\nshare: {memory: 1GiB, gpus: 0}\ncommand: ls", `f.yaml:2: share: gpus: 0 is not above 0`},
-		{"two numbers of GPUs", "name: a\nshare: {memory: 1GiB, gpus: 2}\ngpus: 3\ncommand: ls", `f.yaml:2: share: gpus: 2, and gpus: 3 in line 3: write one of them`},
-		{"share with topology", "name: a\nshare: {memory: 1GiB, gpus: 2}\ngpu_topology: nvlink\ncommand: ls", `f.yaml: share: parts of devices have no gpu_topology: leave nvlink out, or ask for whole GPUs`},
-		{"list", "- a", `f.yaml:1: a job file is a list of keys`},
-		{"bad YAML", "name: [a", `f.yaml: line 1`},
-	} {
+	for _, c := range refusals {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := Read(strings.NewReader(c.file), "f.yaml")
 			if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -190,6 +193,9 @@ func FuzzRead(f *testing.F) {
 		f.Add(c.file)
 	}
 	for _, c := range services {
+		f.Add(head + c.lines)
+	}
+	for _, c := range orders {
 		f.Add(head + c.lines)
 	}
 	for _, file := range every {

@@ -1,284 +1,275 @@
 package jobfile
 
 import (
-	"errors"
-	"fmt"
-	"math"
-	"strconv"
-	"strings"
-	"time"
-
 	"go.yaml.in/yaml/v3"
 
 	"mesos-gpu/gpu"
 	"mesos-gpu/job"
 )
 
-// keys is the job file's language: each key and how its value is read.
-var keys = map[string]func(*job.Spec, *yaml.Node) error{
-	"name":       func(s *job.Spec, n *yaml.Node) error { return text(n, &s.Name) },
-	"tasks":      func(s *job.Spec, n *yaml.Node) error { return positive(n, &s.Tasks) },
-	"gpus":       func(s *job.Spec, n *yaml.Node) error { return count(n, &s.Request.GPUs) },
-	"share":      func(s *job.Spec, n *yaml.Node) error { return share(n, &s.Request) },
-	"gpu_type":   func(s *job.Spec, n *yaml.Node) error { return types(n, &s.Request.Types) },
-	"cpus":       func(s *job.Spec, n *yaml.Node) error { return number(n, &s.CPUs) },
-	"mem":        func(s *job.Spec, n *yaml.Node) error { return size(n, &s.MemMiB) },
-	"disk":       func(s *job.Spec, n *yaml.Node) error { return size(n, &s.DiskMiB) },
-	"command":    func(s *job.Spec, n *yaml.Node) error { return command(n, &s.Command) },
-	"env":        func(s *job.Spec, n *yaml.Node) error { return pairs(n, &s.Env) },
-	"image":      func(s *job.Spec, n *yaml.Node) error { return text(n, &s.Image) },
-	"container":  func(s *job.Spec, n *yaml.Node) error { return text(n, (*string)(&s.Containerizer)) },
-	"kill_grace": func(s *job.Spec, n *yaml.Node) error { return duration(n, &s.KillGrace) },
+// key is one word of the job file's language.
+type key struct {
+	name string
+	// def is what holds where it is left out; doc says what it is and what it
+	// takes. Both are Markdown, with links as in docs/job-file.md.
+	def, doc string
+	// shape says the latter to programs, as far as a schema can.
+	shape shape
+	read  func(*job.Spec, *yaml.Node) error
+}
 
-	"entrypoint":       func(s *job.Spec, n *yaml.Node) error { return text(n, &s.Entrypoint) },
-	"image_entrypoint": func(s *job.Spec, n *yaml.Node) error { return flag(n, &s.ImageEntrypoint) },
-	"user":             func(s *job.Spec, n *yaml.Node) error { return text(n, &s.User) },
-	"fetch":            func(s *job.Spec, n *yaml.Node) error { return fetch(n, &s.Fetch) },
-	"limits":           func(s *job.Spec, n *yaml.Node) error { return limits(n, &s.Limits) },
-	"parameters":       func(s *job.Spec, n *yaml.Node) error { return parameters(n, &s.Parameters) },
-	"volumes":          func(s *job.Spec, n *yaml.Node) error { return volumes(n, &s.Volumes) },
-	"network":          func(s *job.Spec, n *yaml.Node) error { return text(n, (*string)(&s.Network)) },
-	"ports":            func(s *job.Spec, n *yaml.Node) error { return ports(n, &s.Ports) },
-	"force_pull":       func(s *job.Spec, n *yaml.Node) error { return flag(n, &s.ForcePull) },
-	"shm_size":         func(s *job.Spec, n *yaml.Node) error { return size(n, &s.ShmMiB) },
-	"ipc":              func(s *job.Spec, n *yaml.Node) error { return text(n, (*string)(&s.IPC)) },
-	"ulimits":          func(s *job.Spec, n *yaml.Node) error { return ulimits(n, &s.Ulimits) },
-	"labels":           func(s *job.Spec, n *yaml.Node) error { return pairs(n, &s.Labels) },
-	"health_check":     func(s *job.Spec, n *yaml.Node) error { return healthChecks(n, &s.Container) },
-	"check":            func(s *job.Spec, n *yaml.Node) error { return check(n, &s.Check) },
-
-	"gpu_uuid": func(s *job.Spec, n *yaml.Node) error {
-		return included(n, &s.Request.Devices.Include, &s.Request.Devices.Exclude)
+// keys is the language: readers, schema and documentation come from here.
+var keys = []key{
+	{
+		name: "name", shape: wordShape("^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"), def: "required",
+		doc:  "1 to 63 letters, digits, `.`, `-`, `_`; no two live jobs share one",
+		read: func(s *job.Spec, n *yaml.Node) error { return text(n, &s.Name) },
 	},
-	"gpu_mem":      func(s *job.Spec, n *yaml.Node) error { return wholeSize(n, &s.Request.MinMemMiB) },
-	"gpu_driver":   func(s *job.Spec, n *yaml.Node) error { return text(n, &s.Request.MinDriver) },
-	"gpu_cuda":     func(s *job.Spec, n *yaml.Node) error { return text(n, &s.Request.MinCUDA) },
-	"gpu_topology": func(s *job.Spec, n *yaml.Node) error { return text(n, (*string)(&s.Request.Topology)) },
-	"constraints":  func(s *job.Spec, n *yaml.Node) error { return constraints(n, &s.Constraints) },
-	"service":      func(s *job.Spec, n *yaml.Node) error { return service(n, &s.Service) },
-	"group":        func(s *job.Spec, n *yaml.Node) error { return text(n, &s.Group) },
-	"role":         func(s *job.Spec, n *yaml.Node) error { return text(n, &s.Role) },
-	"priority":     func(s *job.Spec, n *yaml.Node) error { return count(n, &s.Priority) },
-	"preemptible":  func(s *job.Spec, n *yaml.Node) error { return flag(n, &s.Preemptible) },
-	"gang":         func(s *job.Spec, n *yaml.Node) error { return flag(n, &s.Gang) },
-	"retries":      func(s *job.Spec, n *yaml.Node) error { return count(n, &s.Retries) },
-	"timeout":      func(s *job.Spec, n *yaml.Node) error { return duration(n, &s.Timeout) },
-	"run_time":     func(s *job.Spec, n *yaml.Node) error { return duration(n, &s.RunTime) },
-	"max_wait":     func(s *job.Spec, n *yaml.Node) error { return duration(n, &s.MaxWait) },
-}
-
-func text(n *yaml.Node, to *string) error {
-	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" || n.Value == "" {
-		return errors.New("needs a word")
-	}
-	*to = n.Value
-	return nil
-}
-
-func number(n *yaml.Node, to *float64) error {
-	v, err := strconv.ParseFloat(n.Value, 64)
-	if n.Kind != yaml.ScalarNode || err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
-		return fmt.Errorf("%q is not a number", n.Value)
-	}
-	if v <= 0 {
-		return fmt.Errorf("%s is not above 0", n.Value)
-	}
-	*to = v
-	return nil
-}
-
-// count reads whole numbers and tells a fraction apart from a word, since a
-// fraction of a GPU is what people try first.
-func count(n *yaml.Node, to *int) error {
-	v, err := strconv.Atoi(n.Value)
-	if n.Kind == yaml.ScalarNode && err == nil {
-		*to = v
-		return nil
-	}
-	if f, ferr := strconv.ParseFloat(n.Value, 64); n.Kind == yaml.ScalarNode && ferr == nil {
-		return fmt.Errorf("%s is not a whole number: use %d", n.Value, int(math.Min(math.Max(1, math.Ceil(f)), 1e6)))
-	}
-	return fmt.Errorf("%q is not a whole number", n.Value)
-}
-
-// positive is count from 1 on.
-func positive(n *yaml.Node, to *int) error {
-	if err := count(n, to); err != nil {
-		return err
-	}
-	if *to < 1 {
-		return fmt.Errorf("%d is not above 0", *to)
-	}
-	return nil
-}
-
-func types(n *yaml.Node, to *gpu.Types) error { return included(n, &to.Include, &to.Exclude) }
-
-// included reads "V100", [V100, A100] or {include: […], exclude: […]}.
-func included(n *yaml.Node, include, exclude *[]string) error {
-	if n.Kind != yaml.MappingNode {
-		return words(n, include)
-	}
-	return fields(n, map[string]reader{
-		"include": func(n *yaml.Node) error { return words(n, include) },
-		"exclude": func(n *yaml.Node) error { return words(n, exclude) },
-	})
-}
-
-func words(n *yaml.Node, to *[]string) error {
-	if n.Kind == yaml.ScalarNode {
-		n = &yaml.Node{Kind: yaml.SequenceNode, Content: []*yaml.Node{n}}
-	}
-	if n.Kind != yaml.SequenceNode || len(n.Content) == 0 {
-		return errors.New("needs a word or a list of words")
-	}
-	list := make([]string, len(n.Content))
-	for i, c := range n.Content {
-		if err := text(c, &list[i]); err != nil {
-			return err
-		}
-	}
-	*to = list
-	return nil
-}
-
-func flag(n *yaml.Node, to *bool) error {
-	if err := n.Decode(to); err != nil || n.Kind != yaml.ScalarNode {
-		return fmt.Errorf("%q is neither true nor false", n.Value)
-	}
-	return nil
-}
-
-// constraints reads Marathon's lists of two or three words, or such words in
-// one line: [[hostname, UNIQUE], "rack GROUP_BY 2"].
-func constraints(n *yaml.Node, to *[]job.Constraint) error {
-	if n.Kind != yaml.SequenceNode {
-		return errors.New("needs a list, for example [[hostname, UNIQUE]]")
-	}
-	for _, item := range n.Content {
-		var c job.Constraint
-		var err error
-		if item.Kind == yaml.ScalarNode {
-			c, err = job.ParseConstraint(item.Value)
-		} else {
-			var list []string
-			if err = words(item, &list); err == nil {
-				c, err = job.NewConstraint(list...)
-			}
-		}
-		if err != nil {
-			return err
-		}
-		*to = append(*to, c)
-	}
-	return nil
-}
-
-func shell(line string) []string { return []string{"/bin/sh", "-c", line} }
-
-// command reads an argument vector, or one line for /bin/sh.
-func command(n *yaml.Node, to *[]string) error {
-	if n.Kind == yaml.ScalarNode {
-		var line string
-		if err := text(n, &line); err != nil {
-			return err
-		}
-		*to = shell(line)
-		return nil
-	}
-	if n.Kind != yaml.SequenceNode || len(n.Content) == 0 {
-		return errors.New("needs one line for /bin/sh or a list of arguments")
-	}
-	list := make([]string, len(n.Content))
-	for i, c := range n.Content {
-		if c.Kind != yaml.ScalarNode {
-			return fmt.Errorf("argument %d is not a word", i+1)
-		}
-		list[i] = c.Value
-	}
-	*to = list
-	return nil
-}
-
-// pairs reads names and values.
-func pairs(n *yaml.Node, to *map[string]string) error {
-	if n.Kind != yaml.MappingNode {
-		return errors.New("needs NAME: value pairs")
-	}
-	all := make(map[string]string, len(n.Content)/2)
-	for i := 0; i < len(n.Content); i += 2 {
-		key, value := n.Content[i], n.Content[i+1]
-		if value.Kind != yaml.ScalarNode {
-			return at(value, "%s is not a single value", key.Value)
-		}
-		if _, ok := all[key.Value]; ok {
-			return at(key, "%s stands twice", key.Value)
-		}
-		all[key.Value] = value.Value
-	}
-	*to = all
-	return nil
-}
-
-func duration(n *yaml.Node, to *time.Duration) error {
-	d, err := time.ParseDuration(n.Value)
-	if n.Kind != yaml.ScalarNode || err != nil {
-		return fmt.Errorf("%q is not a duration such as 10s or 2m", n.Value)
-	}
-	*to = d
-	return nil
-}
-
-// someTime is a duration above 0: nothing is what a key that is left out has.
-func someTime(n *yaml.Node, to *time.Duration) error {
-	if err := duration(n, to); err != nil {
-		return err
-	}
-	if *to <= 0 {
-		return fmt.Errorf("%s is not above 0: leave it out for the default", *to)
-	}
-	return nil
-}
-
-// units in MiB, longest suffix first.
-var units = []struct {
-	suffix string
-	mib    float64
-}{
-	{"KiB", 1.0 / 1024}, {"MiB", 1}, {"GiB", 1024}, {"TiB", 1024 * 1024},
-	{"MB", 1e6 / (1 << 20)}, {"GB", 1e9 / (1 << 20)}, {"TB", 1e12 / (1 << 20)},
-}
-
-func size(n *yaml.Node, to *float64) error {
-	if n.Kind != yaml.ScalarNode {
-		return errors.New("needs a size such as 512MiB")
-	}
-	v, err := ParseSize(n.Value)
-	*to = v
-	return err
-}
-
-// wholeSize is size, rounded up to a MiB.
-func wholeSize(n *yaml.Node, to *int64) error {
-	var mib float64
-	err := size(n, &mib)
-	*to = int64(math.Ceil(math.Min(mib, 1<<40)))
-	return err
-}
-
-// ParseSize reads "512MiB", "4 GiB", "1.5GB"; a bare number is MiB, as in
-// Mesos. The result is in MiB.
-func ParseSize(s string) (float64, error) {
-	digits, unit := strings.TrimSpace(s), 1.0
-	for _, u := range units {
-		if cut, ok := strings.CutSuffix(digits, u.suffix); ok {
-			digits, unit = strings.TrimSpace(cut), u.mib
-			break
-		}
-	}
-	v, err := strconv.ParseFloat(digits, 64)
-	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) || v <= 0 {
-		return 0, fmt.Errorf("%q is not a size such as 512MiB or 4GiB", s)
-	}
-	return v * unit, nil
+	{
+		name: "tasks", shape: integer(1, job.MaxTasks), def: "1",
+		doc:  "how many equal tasks; each gets the resources below",
+		read: func(s *job.Spec, n *yaml.Node) error { return positive(n, &s.Tasks) },
+	},
+	{
+		name: "matrix", shape: matrixShape(), def: "none",
+		doc:  "a task for each [combination](#matrices) of values: `{lr: [0.1, 0.01], seed: [1, 2, 3]}`, with `include` and `exclude`",
+		read: func(s *job.Spec, n *yaml.Node) error { return matrix(n, &s.Matrix) },
+	},
+	{
+		name: "max_parallel", shape: integer(1, job.MaxTasks), def: "all",
+		doc:  "how many of the tasks hold places at a time",
+		read: func(s *job.Spec, n *yaml.Node) error { return positive(n, &s.MaxParallel) },
+	},
+	{
+		name: "gpus", shape: integer(0, job.MaxGPUs), def: "0, with `share` 1",
+		doc:  "GPUs for each task, whole unless `share` says what part of each",
+		read: func(s *job.Spec, n *yaml.Node) error { return count(n, &s.Request.GPUs) },
+	},
+	{
+		name: "share", shape: shareShape(), def: "all of it",
+		doc:  "a [part of each GPU](#shares): `{memory: 4GiB, cores: 30}`",
+		read: func(s *job.Spec, n *yaml.Node) error { return share(n, &s.Request) },
+	},
+	{
+		name: "gpu_type", shape: includedShape(), def: "any",
+		doc:  "a type (`V100`), a list of types, or `{include: […], exclude: […]}`; a type is the short name (`A100`) or the exact product name (`NVIDIA A100-SXM4-80GB`), in any case",
+		read: func(s *job.Spec, n *yaml.Node) error { return types(n, &s.Request.Types) },
+	},
+	{
+		name: "gpu_uuid", shape: includedShape(), def: "any",
+		doc: "devices that will do, by UUID: one, a list, or `{include: […], exclude: […]}`",
+		read: func(s *job.Spec, n *yaml.Node) error {
+			return included(n, &s.Request.Devices.Include, &s.Request.Devices.Exclude)
+		},
+	},
+	{
+		name: "gpu_mem", shape: sizeShape(), def: "",
+		doc:  "memory each device has at least, as `40GiB`",
+		read: func(s *job.Spec, n *yaml.Node) error { return wholeSize(n, &s.Request.MinMemMiB) },
+	},
+	{
+		name: "gpu_driver", shape: wordShape(version), def: "any",
+		doc:  "the oldest driver that will do, as `\"535.104\"`",
+		read: func(s *job.Spec, n *yaml.Node) error { return text(n, &s.Request.MinDriver) },
+	},
+	{
+		name: "gpu_cuda", shape: wordShape(version), def: "any",
+		doc:  "the oldest CUDA version that the driver must serve, as `\"12.2\"`",
+		read: func(s *job.Spec, n *yaml.Node) error { return text(n, &s.Request.MinCUDA) },
+	},
+	{
+		name: "gpu_topology", shape: oneOf(gpu.Topologies()...), def: "`any`",
+		doc:  "`nvlink`: a task's devices reach one another over NVLinks among them; `same-numa`: they are on one NUMA node; `any`",
+		read: func(s *job.Spec, n *yaml.Node) error { return text(n, (*string)(&s.Request.Topology)) },
+	},
+	{
+		name: "constraints", shape: constraintsShape(), def: "",
+		doc:  "which agents will do, in [Marathon's terms](https://mesosphere.github.io/marathon/docs/constraints.html): `[[hostname, UNIQUE], [rack, LIKE, \"r[12]\"]]`, or each in one line",
+		read: func(s *job.Spec, n *yaml.Node) error { return constraints(n, &s.Constraints) },
+	},
+	{
+		name: "cpus", shape: numberShape(), def: "1",
+		doc:  "CPUs, fractions allowed",
+		read: func(s *job.Spec, n *yaml.Node) error { return number(n, &s.CPUs) },
+	},
+	{
+		name: "mem", shape: sizeShape(), def: "256MiB",
+		doc:  "memory, as `512MiB`, `4GiB`, `1.5GB`; a bare number is MiB",
+		read: func(s *job.Spec, n *yaml.Node) error { return size(n, &s.MemMiB) },
+	},
+	{
+		name: "disk", shape: sizeShape(), def: "none",
+		doc:  "disk, in the same words",
+		read: func(s *job.Spec, n *yaml.Node) error { return size(n, &s.DiskMiB) },
+	},
+	{
+		name: "limits", shape: limitsShape(), def: "no more",
+		doc:  "what the task may use beyond that: `{cpus: 4, mem: 8GiB}`, or `unlimited` for either; it is sure of `cpus` and `mem` alone",
+		read: func(s *job.Spec, n *yaml.Node) error { return limits(n, &s.Limits) },
+	},
+	{
+		name: "command", shape: commandShape(), def: "",
+		doc:  "a list of arguments, or one line for `/bin/sh -c`; may be left out where the image brings its own",
+		read: func(s *job.Spec, n *yaml.Node) error { return command(n, &s.Command) },
+	},
+	{
+		name: "entrypoint", shape: wordShape(""), def: "the image's",
+		doc:  "replaces the image's; `command` then is its arguments",
+		read: func(s *job.Spec, n *yaml.Node) error { return text(n, &s.Entrypoint) },
+	},
+	{
+		name: "image_entrypoint", shape: flagShape(), def: "`false`",
+		doc:  "`true`: the image's own entrypoint gets `command` as its arguments, as it does with `docker` anyway; otherwise `command` takes its place with `mesos`",
+		read: func(s *job.Spec, n *yaml.Node) error { return flag(n, &s.ImageEntrypoint) },
+	},
+	{
+		name: "user", shape: wordShape(""), def: "the image's, or without one the framework's",
+		doc:  "whom the task runs as: a name, or for `docker` also `UID` or `UID:GID`",
+		read: func(s *job.Spec, n *yaml.Node) error { return text(n, &s.User) },
+	},
+	{
+		name: "env", shape: envShape(), def: "",
+		doc:  "`NAME: value` pairs; a name is anything without an equals sign, such as `node.name`",
+		read: func(s *job.Spec, n *yaml.Node) error { return pairs(n, &s.Env) },
+	},
+	{
+		name: "secrets", shape: secretsShape(), def: "none",
+		doc:  "variables with [secrets](#secrets) that the agents keep: `NAME: name/of/the/secret` pairs",
+		read: func(s *job.Spec, n *yaml.Node) error { return pairs(n, &s.Secrets) },
+	},
+	{
+		name: "fetch", shape: fetchShape(), def: "none",
+		doc:  "files that are put into the sandbox before the task starts: `[https://example.org/model.tar.gz]`, or `{uri, path, extract, executable, cache}`; a URI may be a path of the agent",
+		read: func(s *job.Spec, n *yaml.Node) error { return fetch(n, &s.Fetch) },
+	},
+	{
+		name: "image", shape: wordShape(""), def: "none: the agent's own file system",
+		doc:  "a container image",
+		read: func(s *job.Spec, n *yaml.Node) error { return text(n, &s.Image) },
+	},
+	{
+		name: "container", shape: oneOf(job.Docker, job.Mesos), def: "`docker` with an image, else `mesos`",
+		doc:  "`docker` (the Docker engine) or `mesos` (Mesos's own containers)",
+		read: func(s *job.Spec, n *yaml.Node) error { return text(n, (*string)(&s.Containerizer)) },
+	},
+	{
+		name: "volumes", shape: volumesShape(), def: "none",
+		doc:  "what the container sees beside its image and sandbox: `[\"/data:/data:ro\", \"scratch:/scratch\"]`, or `{source, target, read_only, driver}`. A source is a path of the agent, where the [scheduler's operator allows it](scheduling.md#what-a-job-may-have-of-its-agents), or a volume of its Docker engine",
+		read: func(s *job.Spec, n *yaml.Node) error { return volumes(n, &s.Volumes) },
+	},
+	{
+		name: "network", shape: wordShape(""), def: "`host`",
+		doc:  "`host`, `bridge`, `none` or the name of a network of the agents' Docker engines",
+		read: func(s *job.Spec, n *yaml.Node) error { return text(n, (*string)(&s.Network)) },
+	},
+	{
+		name: "ports", shape: portsShape(), def: "0",
+		doc:  "host ports for each task, told as `PORT0`, `PORT1`, …: how many, or a list of the container's own that they lead to, as `[8080, \"9090/udp\"]`, or `{name, container, host, protocol}`. [`host`](#host-ports), or `\"80:8080\"`, names the host port too",
+		read: func(s *job.Spec, n *yaml.Node) error { return ports(n, &s.Ports) },
+	},
+	{
+		name: "force_pull", shape: flagShape(), def: "`false`",
+		doc:  "`true`: the image is fetched anew for each attempt",
+		read: func(s *job.Spec, n *yaml.Node) error { return flag(n, &s.ForcePull) },
+	},
+	{
+		name: "shm_size", shape: sizeShape(), def: "as much as `mem`",
+		doc:  "size of `/dev/shm`, which counts as the task's memory",
+		read: func(s *job.Spec, n *yaml.Node) error { return size(n, &s.ShmMiB) },
+	},
+	{
+		name: "ipc", shape: oneOf(job.PrivateIPC, job.HostIPC), def: "`private`",
+		doc:  "`private`, or `host`: the agent's shared memory and semaphores, where its operator and the scheduler's allow it",
+		read: func(s *job.Spec, n *yaml.Node) error { return text(n, (*string)(&s.IPC)) },
+	},
+	{
+		name: "ulimits", shape: ulimitsShape(), def: "the agent's",
+		doc:  "resource limits by their names of setrlimit(2): `{memlock: unlimited, nofile: 65536, stack: \"8388608:16777216\"}`, the soft limit before the hard one, in the kernel's units",
+		read: func(s *job.Spec, n *yaml.Node) error { return ulimits(n, &s.Ulimits) },
+	},
+	{
+		name: "parameters", shape: parametersShape(), def: "none",
+		doc:  "options of `docker run`, those that the [executor](executor.md) lists: `[\"hostname=web\", \"cap-add=IPC_LOCK\"]`, or `{key, value}`",
+		read: func(s *job.Spec, n *yaml.Node) error { return parameters(n, &s.Parameters) },
+	},
+	{
+		name: "labels", shape: pairsShape(), def: "",
+		doc:  "`NAME: value` pairs that the master, the agent and the Docker engine show",
+		read: func(s *job.Spec, n *yaml.Node) error { return pairs(n, &s.Labels) },
+	},
+	{
+		name: "health_check", shape: healthShape(), def: "none",
+		doc:  "a [check](#checks) that ends a task which fails it too often, or a list of up to 20: the task is healthy by all of them",
+		read: func(s *job.Spec, n *yaml.Node) error { return healthChecks(n, &s.Container) },
+	},
+	{
+		name: "check", shape: checkShape(), def: "none",
+		doc:  "a [check](#checks) that only tells what it finds",
+		read: func(s *job.Spec, n *yaml.Node) error { return check(n, &s.Check) },
+	},
+	{
+		name: "service", shape: serviceShape(), def: "`false`",
+		doc:  "`true`, or `{backoff, backoff_factor, backoff_max, replace_after}`: the tasks are [kept running](#services) until somebody ends the job",
+		read: func(s *job.Spec, n *yaml.Node) error { return service(n, &s.Service) },
+	},
+	{
+		name: "group", shape: wordShape(""), def: "the job alone",
+		doc:  "constraints such as `UNIQUE` count the tasks of all jobs of the role with the same group, such as the versions of one service",
+		read: func(s *job.Spec, n *yaml.Node) error { return text(n, &s.Group) },
+	},
+	{
+		name: "gang", shape: flagShape(), def: "`false`",
+		doc:  "`true`: the tasks start together or not at all",
+		read: func(s *job.Spec, n *yaml.Node) error { return flag(n, &s.Gang) },
+	},
+	{
+		name: "role", shape: wordShape(""), def: "the scheduler's first",
+		doc:  "the Mesos role whose offers and quota the job uses",
+		read: func(s *job.Spec, n *yaml.Node) error { return text(n, &s.Role) },
+	},
+	{
+		name: "priority", shape: integer(-job.MaxPriority, job.MaxPriority), def: "0",
+		doc:  "orders the jobs of one role, the highest first",
+		read: func(s *job.Spec, n *yaml.Node) error { return count(n, &s.Priority) },
+	},
+	{
+		name: "preemptible", shape: flagShape(), def: "`false`",
+		doc:  "`true`: a job of higher priority may have the task's place; it is stopped with its `kill_grace` and queued again",
+		read: func(s *job.Spec, n *yaml.Node) error { return flag(n, &s.Preemptible) },
+	},
+	{
+		name: "retries", shape: integer(0, job.MaxRetries), def: "0",
+		doc:  "how often a task that failed is tried again, after pauses that grow; in a gang all tasks start anew and share the number",
+		read: func(s *job.Spec, n *yaml.Node) error { return count(n, &s.Retries) },
+	},
+	{
+		name: "timeout", shape: durationShape(), def: "",
+		doc:  "how long a task may run; then it is stopped and has failed",
+		read: func(s *job.Spec, n *yaml.Node) error { return duration(n, &s.Timeout) },
+	},
+	{
+		name: "run_time", shape: durationShape(), def: "the `timeout`",
+		doc:  "how long a task is expected to run: a job that ends in time may go before a large one that waits",
+		read: func(s *job.Spec, n *yaml.Node) error { return duration(n, &s.RunTime) },
+	},
+	{
+		name: "max_wait", shape: durationShape(), def: "",
+		doc:  "how long the job may wait for its first start; then it has failed",
+		read: func(s *job.Spec, n *yaml.Node) error { return duration(n, &s.MaxWait) },
+	},
+	{
+		name: "after", shape: afterShape(), def: "none",
+		doc:  "jobs that must have [ended](#after-other-jobs) first: `[prepare]`, or `{job, state}`",
+		read: func(s *job.Spec, n *yaml.Node) error { return after(n, &s.After) },
+	},
+	{
+		name: "schedule", shape: scheduleShape(), def: "once, now",
+		doc:  "[when](#schedules) to run such a job again and again: `\"0 3 * * *\"`, or `{cron, time_zone, overlap, history}`",
+		read: func(s *job.Spec, n *yaml.Node) error { return schedule(n, &s.Schedule) },
+	},
+	{
+		name: "kill_grace", shape: durationShape(), def: "`5s`",
+		doc:  "time between SIGTERM and SIGKILL, as `10s` or `2m`",
+		read: func(s *job.Spec, n *yaml.Node) error { return duration(n, &s.KillGrace) },
+	},
 }

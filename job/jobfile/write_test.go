@@ -82,6 +82,13 @@ gpus: 3
 share: {memory: 30%}
 `, head + `
 share: {cores: 100}
+`, head + `
+matrix: {lr: [0.1, 1e-3, ""], SEED: [1], include: [{lr: 1, extra: x}, {only: "a b"}], exclude: [{lr: "0.1"}]}
+max_parallel: 2
+secrets: {TOKEN: hub/token}
+after: [prepare, {job: clean, state: ended}]
+`, head + `
+schedule: {cron: "0 3 * * mon-fri", time_zone: Europe/Berlin, overlap: replace, history: 7}
 `}
 
 // What is written has every key, and is what was read.
@@ -99,8 +106,8 @@ func TestWriteHasEveryKey(t *testing.T) {
 		}
 	}
 	for _, key := range Keys() {
-		if !has[key] {
-			t.Errorf("%s is read and not written", key)
+		if !has[key.Name] {
+			t.Errorf("%s is read and not written", key.Name)
 		}
 	}
 }

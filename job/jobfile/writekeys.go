@@ -1,6 +1,7 @@
 package jobfile
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 
@@ -11,7 +12,11 @@ import (
 func ofJob(s *job.Spec) *mapping {
 	m := newMapping()
 	m.put("name", s.Name)
-	m.set("tasks", s.Tasks)
+	if s.Matrix == nil {
+		m.set("tasks", s.Tasks)
+	}
+	m.put("matrix", ofMatrix(s.Matrix))
+	m.put("max_parallel", s.MaxParallel)
 	m.put("gpus", s.Request.GPUs)
 	m.put("share", ofShare(s))
 	m.put("gpu_type", ofIncluded(s.Request.Types.Include, s.Request.Types.Exclude))
@@ -33,6 +38,7 @@ func ofJob(s *job.Spec) *mapping {
 	m.put("command", ofCommand(s.Command))
 	m.put("user", s.User)
 	m.put("env", s.Env)
+	m.put("secrets", s.Secrets)
 	m.put("fetch", ofFetch(s.Fetch))
 	m.put("volumes", ofVolumes(s.Volumes))
 	m.put("shm_size", sized(s.ShmMiB))
@@ -75,6 +81,41 @@ func ofQueueing(m *mapping, s *job.Spec) {
 	m.put("timeout", s.Timeout)
 	m.put("run_time", s.RunTime)
 	m.put("max_wait", s.MaxWait)
+	m.put("after", ofList(s.After, func(m *mapping, d job.Dependency) {
+		m.put("job", d.Job)
+		m.put("state", string(d.Outcome))
+	}))
+	if v := s.Schedule; v != nil {
+		m.set("schedule", ofSchedule(v))
+	}
+}
+
+func ofMatrix(x *job.Matrix) *mapping {
+	if x == nil {
+		return nil
+	}
+	m := newMapping()
+	for _, a := range x.Axes {
+		m.put(a.Name, a.Values)
+	}
+	m.put("include", ofList(x.Include, setAll))
+	m.put("exclude", ofList(x.Exclude, setAll))
+	return m
+}
+
+func setAll(m *mapping, pairs map[string]string) {
+	for _, name := range slices.Sorted(maps.Keys(pairs)) {
+		m.set(name, pairs[name])
+	}
+}
+
+func ofSchedule(v *job.Schedule) *mapping {
+	m := newMapping()
+	m.put("cron", v.Cron)
+	m.put("time_zone", v.TimeZone)
+	m.put("overlap", string(v.Overlap))
+	m.put("history", v.History)
+	return m
 }
 
 func ofIncluded(include, exclude []string) any {

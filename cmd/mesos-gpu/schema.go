@@ -1,0 +1,21 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"mesos-gpu/job/jobfile"
+)
+
+// schemaCommand prints what editors and other programs check job files by.
+func (a *app) schemaCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "schema", Short: "Print the JSON Schema of job files", Args: args(),
+		RunE: func(*cobra.Command, []string) error {
+			text, err := jobfile.Schema()
+			if err == nil {
+				_, err = a.out.Write(text)
+			}
+			return err
+		},
+	}
+}

@@ -1,0 +1,95 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"mesos-gpu/job"
+)
+
+// ScheduleBackend is the part of a Backend that runs jobs again and again.
+type ScheduleBackend interface {
+	// AddSchedule and EndSchedule return when it is recorded.
+	AddSchedule(ctx context.Context, spec job.Spec) (Schedule, error)
+	Schedules(ctx context.Context) ([]Schedule, error)
+	Schedule(ctx context.Context, name string) (Schedule, error)
+	// EndSchedule leaves the jobs that the schedule has submitted.
+	EndSchedule(ctx context.Context, name string) error
+}
+
+// Schedule is a schedule as the API shows it.
+type Schedule struct {
+	// Spec is that of its jobs, with the schedule in it.
+	Spec    job.Spec  `json:"spec"`
+	Created time.Time `json:"created"`
+	// Next is when it is due, in its time zone.
+	Next time.Time `json:"next"`
+	// Runs are its jobs that are still known, oldest first.
+	Runs []ScheduledRun `json:"runs"`
+	// Note says why the last time that was due brought no run, if so.
+	Note string `json:"note,omitempty"`
+}
+
+// ScheduledRun is a job of a schedule.
+type ScheduledRun struct {
+	Job string    `json:"job"`
+	Due time.Time `json:"due"`
+}
+
+// ScheduleList answers GET /v1/schedules, by name.
+type ScheduleList struct {
+	Schedules []Schedule `json:"schedules"`
+}
+
+func (s *server) routeSchedules(route func(path string, methods map[string]handler)) {
+	route("/v1/schedules", map[string]handler{http.MethodGet: s.schedules, http.MethodPost: s.addSchedule})
+	route("/v1/schedules/{name}", map[string]handler{http.MethodGet: s.schedule, http.MethodDelete: s.endSchedule})
+}
+
+func (s *server) addSchedule(w http.ResponseWriter, r *http.Request) error {
+	var spec job.Spec
+	if err := readJSON(w, r, &spec); err != nil {
+		return err
+	}
+	spec.SetDefaults()
+	if err := spec.Validate(); err != nil {
+		return Problemf(http.StatusUnprocessableEntity, "%v", err)
+	}
+	if spec.Schedule == nil {
+		return Problemf(http.StatusUnprocessableEntity, "schedule: say when, for example {\"cron\": \"0 3 * * *\"}; what runs once is a job, for /v1/jobs")
+	}
+	view, err := s.backend().AddSchedule(r.Context(), spec)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Location", "/v1/schedules/"+spec.Name)
+	answer(w, http.StatusCreated, view)
+	return nil
+}
+
+func (s *server) schedules(w http.ResponseWriter, r *http.Request) error {
+	all, err := s.backend().Schedules(r.Context())
+	if err != nil {
+		return err
+	}
+	answer(w, http.StatusOK, ScheduleList{Schedules: some(all)})
+	return nil
+}
+
+func (s *server) schedule(w http.ResponseWriter, r *http.Request) error {
+	view, err := s.backend().Schedule(r.Context(), r.PathValue("name"))
+	if err != nil {
+		return err
+	}
+	answer(w, http.StatusOK, view)
+	return nil
+}
+
+func (s *server) endSchedule(w http.ResponseWriter, r *http.Request) error {
+	if err := s.backend().EndSchedule(r.Context(), r.PathValue("name")); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusAccepted)
+	return nil
+}

@@ -1,0 +1,108 @@
+package jobfile
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mesos-gpu/job"
+)
+
+// orders are what follows head, and what it says of which tasks there are and
+// when they run.
+var orders = []struct {
+	name, lines string
+	want        job.Spec
+}{
+	{"matrix", "matrix: {lr: [0.1, 0.01], seed: [1, 2, 3]}\nmax_parallel: 4\n", job.Spec{
+		Tasks: 6, MaxParallel: 4, Matrix: &job.Matrix{Axes: []job.Axis{{Name: "lr", Values: []string{"0.1", "0.01"}}, {Name: "seed", Values: []string{"1", "2", "3"}}}},
+	}},
+	{"matrix of entries alone", "tasks: 2\nmatrix:\n  include:\n    - {model: small}\n    - {model: large, lr: 0.1}\n", job.Spec{
+		Tasks: 2, Matrix: &job.Matrix{Include: []map[string]string{{"model": "small"}, {"model": "large", "lr": "0.1"}}},
+	}},
+	{"after one", "after: prepare\n", job.Spec{Tasks: 1, After: []job.Dependency{{Job: "prepare"}}}},
+	{"after some", "after: [prepare, {job: fetch, state: failed}]\n", job.Spec{Tasks: 1, After: []job.Dependency{{Job: "prepare"}, {Job: "fetch", Outcome: job.Fail}}}},
+	{"secrets", "secrets: {DB_PASSWORD: db/password, TOKEN: token}\n", job.Spec{Tasks: 1, Secrets: map[string]string{"DB_PASSWORD": "db/password", "TOKEN": "token"}}},
+	{"schedule", "schedule: 0 3 * * *\n", job.Spec{Tasks: 1, Schedule: &job.Schedule{Cron: "0 3 * * *", Overlap: job.SkipOverlap, History: job.DefaultHistory}}},
+	{"schedule in full", "schedule: {cron: \"@daily\", time_zone: Europe/Berlin, overlap: allow, history: 9}\n", job.Spec{
+		Tasks: 1, Schedule: &job.Schedule{Cron: "@daily", TimeZone: "Europe/Berlin", Overlap: job.AllowOverlap, History: 9},
+	}},
+}
+
+func TestOrder(t *testing.T) {
+	for _, c := range orders {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := Read(strings.NewReader(head+c.lines), "f")
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := c.want
+			want.Name, want.Image, want.Command = "a", "debian:12", shell("serve")
+			want.SetDefaults()
+			if diff := cmp.Diff(&want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// orderRefusals are what follows head, and what is said of it.
+var orderRefusals = []struct{ name, lines, want string }{
+	{"matrix list", "matrix: [1, 2]", `f.yaml:4: matrix: needs axes and their values, for example {lr: [0.1, 0.01], seed: [1, 2]}`},
+	{"axis of one value", "matrix: {lr: 0.1}", `f.yaml:4: matrix: lr: needs a list of values, for example [1, 2]`},
+	{"axis of lists", "matrix:\n  lr: [[1]]", `f.yaml:5: matrix: lr: item 1: is not a single value`},
+	{"axis twice", "matrix:\n  lr: [1]\n  lr: [2]", `f.yaml:6: matrix: lr stands already in line 5`},
+	{"value twice", "matrix: {lr: [1, 1]}", `f.yaml: matrix: lr has the value "1" twice`},
+	{"axis's name", "matrix: {\"l r\": [1]}", `f.yaml: matrix: "l r" is no axis: use 1 to 63 letters`},
+	{"no axis", "matrix: {lr: [1], exclude: [{seed: 1}]}", `f.yaml: matrix: exclude: item 1: "seed" is no axis of the matrix`},
+	{"empty entry", "matrix: {lr: [1], include: [{}]}", `f.yaml: matrix: include: item 1: is empty`},
+	{"none left", "matrix: {lr: [1], exclude: [{lr: 1}]}", `f.yaml: matrix: 0 combinations are not between 1 and 10000`},
+	{"too many", "matrix: {a: [" + numbers(101) + "], b: [" + numbers(100) + "]}", `f.yaml: matrix: 10100 combinations or more are above 10000: split the job`},
+	{"other tasks", "tasks: 3\nmatrix: {lr: [1, 2]}", `f.yaml: tasks: 3, and the matrix has 2 combinations, a task each: leave tasks out`},
+	{"matrix and env", "env: {lr: 1}\nmatrix: {lr: [1, 2]}", `f.yaml: env: lr is set by the matrix`},
+	{"matrix of a gang", "gang: true\nmatrix: {lr: [1, 2]}", `f.yaml: matrix: the tasks of a gang or a service are equal`},
+	{"unknown placeholder", "env: {A: \"{{matrix.rl}}\"}\nmatrix: {lr: [1, 2]}", `f.yaml: {{matrix.rl}}: not every combination of the matrix has it`},
+	{"placeholder of some", "env: {A: \"{{ matrix.b }}\"}\nmatrix: {lr: [1, 2], include: [{lr: 1, b: 2}]}", `f.yaml: {{matrix.b}}: not every combination of the matrix has it`},
+	{"parallel gang", "gang: true\nmax_parallel: 1", `f.yaml: max_parallel: the tasks of a gang or a service run together`},
+	{"no parallel", "max_parallel: 0", `f.yaml:4: max_parallel: 0 is not above 0`},
+	{"after itself", "after: a", `f.yaml: after: a job cannot wait for itself`},
+	{"after twice", "after: [b, {job: b, state: ended}]", `f.yaml: after: b stands twice`},
+	{"after none", "after: []", `f.yaml:4: after: needs jobs, for example [prepare]`},
+	{"after in another way", "after: [{job: b, state: done}]", `f.yaml: after: state "done" of b is none of finished, ended, failed`},
+	{"after misspelt", "after:\n  - {job: b, sate: ended}", `f.yaml:5: after: item 1: unknown key "sate"; did you mean "state"?`},
+	{"secret's path", "secrets: {A: ../passwd}", `f.yaml: secrets: A: "../passwd" is no secret's name: use words`},
+	{"secret's absolute path", "secrets: {A: /etc/passwd}", `f.yaml: secrets: A: "/etc/passwd" is no secret's name: use words`},
+	{"secret's variable", "secrets: {A-B: a}", `f.yaml: secrets: "A-B" is no variable's name`},
+	{"secret and env", "env: {A: b}\nsecrets: {A: a}", `f.yaml: secrets: A stands in env too`},
+	{"secret of the matrix", "matrix: {A: [1]}\nsecrets: {A: a}", `f.yaml: secrets: A is set by the matrix`},
+	{"no cron", "schedule: soon", `f.yaml: schedule: cron "soon": `},
+	{"cron's seconds", "schedule: 0 0 3 * * *", `f.yaml: schedule: cron "0 0 3 * * *": expected exactly 5 fields`},
+	{"cron's zone", "schedule: TZ=UTC 0 3 * * *", `f.yaml: schedule: cron "TZ=UTC 0 3 * * *" begins with "TZ=UTC": write five fields such as "0 3 * * *", and the zone as time_zone`},
+	{"interval", "schedule: \"@every 5m\"", `begins with "@every"`},
+	{"no such day", "schedule: 0 0 30 2 *", `f.yaml: schedule: cron "0 0 30 2 *" names no day that there is`},
+	{"no zone", "schedule: {cron: 0 3 * * *, time_zone: Mars/Olympus}", `f.yaml: schedule: time_zone "Mars/Olympus" is none such as Europe/Berlin`},
+	{"overlap", "schedule: {cron: 0 3 * * *, overlap: queue}", `f.yaml: schedule: overlap: "queue" is none of skip, allow, replace`},
+	{"history", "schedule: {cron: 0 3 * * *, history: 101}", `f.yaml: schedule: history: 101 is not between 1 and 100`},
+	{"scheduled service", "service: true\nschedule: 0 3 * * *", `f.yaml: schedule: the job is a service`},
+	{"scheduled dependency", "after: b\nschedule: 0 3 * * *", `f.yaml: after: the runs of a schedule wait for no other job`},
+}
+
+func numbers(n int) string {
+	var all []string
+	for i := range n {
+		all = append(all, strings.Repeat("1", i+1))
+	}
+	return strings.Join(all, ", ")
+}
+
+func TestOrderRefusals(t *testing.T) {
+	for _, c := range orderRefusals {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := Read(strings.NewReader(head+c.lines), "f.yaml")
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v\nwant …%s…", err, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,288 @@
+package jobfile
+
+import (
+	"bytes"
+	flags "flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"go.yaml.in/yaml/v3"
+)
+
+var rewrite = flags.Bool("rewrite", false, "write docs/job.schema.json and the table of docs/job-file.md")
+
+func docs(name string) string { return filepath.Join("..", "..", "docs", name) }
+
+// published holds a file's text, or the part that find finds in it, against
+// what is generated.
+func published(t *testing.T, file, want string, find func(text string) string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil && !*rewrite {
+		t.Fatal(err)
+	}
+	got := find(string(text))
+	if *rewrite {
+		all := strings.Replace(string(text), got, want, 1)
+		if err := os.WriteFile(file, []byte(all), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-generated +published); write it anew with -rewrite:\n%s", file, diff)
+	}
+}
+
+// The published schema is the generated one.
+func TestPublishedSchema(t *testing.T) {
+	text, err := Schema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	published(t, docs("job.schema.json"), string(text), func(all string) string { return all })
+}
+
+// The documentation's table is the table of the keys.
+func TestDocumentedKeys(t *testing.T) {
+	var want strings.Builder
+	for _, k := range keys {
+		fmt.Fprintf(&want, "| `%s` | %s | %s |\n", k.name, k.doc, k.def)
+	}
+	table := regexp.MustCompile("(?m)(^\\| `.*\n)+")
+	published(t, docs("job-file.md"), want.String(), table.FindString)
+}
+
+func compiled(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	text, err := Schema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft2020)
+	if err := c.AddResource("job.schema.json", doc); err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Compile("job.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// value is a YAML document as a validator of JSON sees it; ok is false of what
+// is no document of that kind.
+func asJSON(text string) (v any, ok bool) {
+	var doc yaml.Node
+	if err := yaml.Unmarshal([]byte(text), &doc); err != nil || len(doc.Content) == 0 {
+		return nil, false
+	}
+	return plainValue(doc.Content[0]), true
+}
+
+func plainValue(n *yaml.Node) any {
+	switch n.Kind {
+	case yaml.MappingNode:
+		m := map[string]any{}
+		for i := 0; i < len(n.Content); i += 2 {
+			m[n.Content[i].Value] = plainValue(n.Content[i+1])
+		}
+		return m
+	case yaml.SequenceNode:
+		list := []any{}
+		for _, item := range n.Content {
+			list = append(list, plainValue(item))
+		}
+		return list
+	case yaml.AliasNode:
+		return plainValue(n.Alias)
+	}
+	var v any
+	if err := n.Decode(&v); err != nil {
+		return n.Value
+	}
+	switch v.(type) {
+	case int, float64, bool, nil:
+		return v
+	}
+	return n.Value
+}
+
+// beyondSchema are files that Read refuses for what no schema says: which keys
+// go together, numbers that depend on others, what stands twice, the words of
+// other languages such as cron's.
+var beyondSchema = []string{
+	"after itself", "after twice", "axis twice", "cron's seconds", "cron's zone", "host port too large", "host port twice", "interval", "label twice", "matrix and env",
+	"matrix of a gang", "no axis", "no command", "no cron", "no image", "no interval", "no such day", "no such index", "no zone", "none left", "other tasks",
+	"parallel gang", "placeholder of some", "port of the host's network", "relative source", "scheduled dependency", "scheduled service", "secret and env", "secret of the matrix", "secret's path", "share with topology", "too many",
+	"twice", "two jobs", "two numbers of GPUs", "type without GPU", "ulimit's name", "unknown placeholder", "value twice",
+}
+
+// Whatever Read takes, the schema takes.
+func TestSchemaTakesWhatReadTakes(t *testing.T) {
+	schema := compiled(t)
+	for name, text := range accepted(t) {
+		v, ok := asJSON(text)
+		if _, err := Read(strings.NewReader(text), name); err != nil || !ok {
+			t.Errorf("%s is refused: %v", name, err)
+			continue
+		}
+		if err := schema.Validate(v); err != nil {
+			t.Errorf("the schema refuses %s: %v\n%s", name, err, text)
+		}
+	}
+}
+
+// accepted are the examples, and the files of this package's other tests.
+func accepted(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, pattern := range []string{"*.yaml", "*/*.yaml"} {
+		files, err := filepath.Glob(filepath.Join("..", "..", "examples", pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all[file] = string(text)
+		}
+	}
+	if len(all) < 8 {
+		t.Fatalf("found only %d examples", len(all))
+	}
+	for _, c := range containers {
+		all[c.name] = c.file
+	}
+	for _, c := range services {
+		all[c.name] = head + c.lines
+	}
+	for _, c := range orders {
+		all[c.name] = head + c.lines
+	}
+	for i, file := range every {
+		all[fmt.Sprintf("every %d", i)] = file
+	}
+	return all
+}
+
+// Whatever the schema refuses Read refuses, and of what Read refuses the
+// schema takes only what no schema can refuse.
+func TestSchemaRefusesWhatReadRefuses(t *testing.T) {
+	schema := compiled(t)
+	var taken []string
+	n := 0
+	for name, text := range refused() {
+		v, ok := asJSON(text)
+		if _, err := Read(strings.NewReader(text), name); err == nil {
+			t.Errorf("%s is accepted", name)
+		}
+		if !ok {
+			continue // no YAML
+		}
+		if n++; schema.Validate(v) == nil {
+			taken = append(taken, name)
+		}
+	}
+	slices.Sort(taken)
+	if diff := cmp.Diff(beyondSchema, taken); diff != "" {
+		t.Errorf("of %d files that Read refuses the schema takes (-want +got):\n%s", n, diff)
+	}
+}
+
+func refused() map[string]string {
+	all := map[string]string{}
+	for _, c := range refusals {
+		all[c.name] = c.file
+	}
+	for _, c := range containerRefusals {
+		all[c.name] = head + c.lines
+	}
+	for _, c := range orderRefusals {
+		all[c.name] = head + c.lines
+	}
+	return all
+}
+
+// TestSchemaHasTheKeysThatAreRead: a reader names its keys when it meets one
+// that it does not know.
+func TestSchemaHasTheKeysThatAreRead(t *testing.T) {
+	told := regexp.MustCompile(`unknown key "zzzzzzzz"; the keys are (.*)`)
+	found := 0
+	for _, k := range keys {
+		objects(k.shape, func(inner string) string { return inner }, func(s shape, wrap func(string) string) {
+			file := "name: a\n" + k.name + ": " + wrap("{zzzzzzzz: 1}") + "\n"
+			_, err := Read(strings.NewReader(file), "f")
+			if err == nil {
+				t.Errorf("%s is accepted", file)
+				return
+			}
+			m := told.FindStringSubmatch(err.Error())
+			if m == nil {
+				t.Errorf("%s: got %v", file, err)
+				return
+			}
+			found++
+			if want := strings.Join(s.parts(), ", "); m[1] != want {
+				t.Errorf("%s: %s reads %s, the schema has %s", file, k.name, m[1], want)
+			}
+		})
+	}
+	if found < 15 {
+		t.Errorf("found only %d values with keys", found)
+	}
+}
+
+// objects calls f for each object in a shape that has keys and no others,
+// with what is around it.
+func objects(s shape, wrap func(string) string, f func(s shape, wrap func(string) string)) {
+	if properties, ok := s["properties"].(map[string]shape); ok {
+		if s["additionalProperties"] == false {
+			f(s, wrap)
+		}
+		for _, name := range slices.Sorted(maps.Keys(properties)) {
+			objects(properties[name], func(inner string) string { return wrap("{" + name + ": " + inner + "}") }, f)
+		}
+	}
+	if items, ok := s["items"].(shape); ok {
+		objects(items, func(inner string) string { return wrap("[" + inner + "]") }, f)
+	}
+	if choices, ok := s["anyOf"].([]shape); ok {
+		for _, choice := range choices {
+			objects(choice, wrap, f)
+		}
+	}
+}
+
+func TestExplain(t *testing.T) {
+	got, err := Explain("share")
+	want := Key{Name: "share", Doc: "a part of each GPU: {memory: 4GiB, cores: 30}", Default: "all of it", Parts: []string{"cores", "gpus", "memory"}}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	for name, want := range map[string]string{"gpu_typ": `a job file has no key "gpu_typ"; did you mean "gpu_type"?`, "zzzzzzzz": `a job file has no key "zzzzzzzz"`} {
+		if _, err := Explain(name); err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+	for _, k := range Keys() {
+		if k.Doc == "" || strings.ContainsAny(k.Doc, "`") || strings.Contains(k.Doc, "](") {
+			t.Errorf("%s: %q is no plain text", k.Name, k.Doc)
+		}
+	}
+}

@@ -1,0 +1,231 @@
+package jobfile
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"mesos-gpu/gpu"
+	"mesos-gpu/job"
+)
+
+func text(n *yaml.Node, to *string) error {
+	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" || n.Value == "" {
+		return errors.New("needs a word")
+	}
+	*to = n.Value
+	return nil
+}
+
+func number(n *yaml.Node, to *float64) error {
+	v, err := strconv.ParseFloat(n.Value, 64)
+	if n.Kind != yaml.ScalarNode || err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
+		return fmt.Errorf("%q is not a number", n.Value)
+	}
+	if v <= 0 {
+		return fmt.Errorf("%s is not above 0", n.Value)
+	}
+	*to = v
+	return nil
+}
+
+// count reads whole numbers and tells a fraction apart from a word, since a
+// fraction of a GPU is what people try first.
+func count(n *yaml.Node, to *int) error {
+	v, err := strconv.Atoi(n.Value)
+	if n.Kind == yaml.ScalarNode && err == nil {
+		*to = v
+		return nil
+	}
+	if f, ferr := strconv.ParseFloat(n.Value, 64); n.Kind == yaml.ScalarNode && ferr == nil {
+		return fmt.Errorf("%s is not a whole number: use %d", n.Value, int(math.Min(math.Max(1, math.Ceil(f)), 1e6)))
+	}
+	return fmt.Errorf("%q is not a whole number", n.Value)
+}
+
+// positive is count from 1 on.
+func positive(n *yaml.Node, to *int) error {
+	if err := count(n, to); err != nil {
+		return err
+	}
+	if *to < 1 {
+		return fmt.Errorf("%d is not above 0", *to)
+	}
+	return nil
+}
+
+func types(n *yaml.Node, to *gpu.Types) error { return included(n, &to.Include, &to.Exclude) }
+
+// included reads "V100", [V100, A100] or {include: […], exclude: […]}.
+func included(n *yaml.Node, include, exclude *[]string) error {
+	if n.Kind != yaml.MappingNode {
+		return words(n, include)
+	}
+	return fields(n, map[string]reader{
+		"include": func(n *yaml.Node) error { return words(n, include) },
+		"exclude": func(n *yaml.Node) error { return words(n, exclude) },
+	})
+}
+
+func words(n *yaml.Node, to *[]string) error {
+	if n.Kind == yaml.ScalarNode {
+		n = &yaml.Node{Kind: yaml.SequenceNode, Content: []*yaml.Node{n}}
+	}
+	if n.Kind != yaml.SequenceNode || len(n.Content) == 0 {
+		return errors.New("needs a word or a list of words")
+	}
+	list := make([]string, len(n.Content))
+	for i, c := range n.Content {
+		if err := text(c, &list[i]); err != nil {
+			return err
+		}
+	}
+	*to = list
+	return nil
+}
+
+func flag(n *yaml.Node, to *bool) error {
+	if err := n.Decode(to); err != nil || n.Kind != yaml.ScalarNode {
+		return fmt.Errorf("%q is neither true nor false", n.Value)
+	}
+	return nil
+}
+
+// constraints reads Marathon's lists of two or three words, or such words in
+// one line: [[hostname, UNIQUE], "rack GROUP_BY 2"].
+func constraints(n *yaml.Node, to *[]job.Constraint) error {
+	if n.Kind != yaml.SequenceNode {
+		return errors.New("needs a list, for example [[hostname, UNIQUE]]")
+	}
+	for _, item := range n.Content {
+		var c job.Constraint
+		var err error
+		if item.Kind == yaml.ScalarNode {
+			c, err = job.ParseConstraint(item.Value)
+		} else {
+			var list []string
+			if err = words(item, &list); err == nil {
+				c, err = job.NewConstraint(list...)
+			}
+		}
+		if err != nil {
+			return err
+		}
+		*to = append(*to, c)
+	}
+	return nil
+}
+
+func shell(line string) []string { return []string{"/bin/sh", "-c", line} }
+
+// command reads an argument vector, or one line for /bin/sh.
+func command(n *yaml.Node, to *[]string) error {
+	if n.Kind == yaml.ScalarNode {
+		var line string
+		if err := text(n, &line); err != nil {
+			return err
+		}
+		*to = shell(line)
+		return nil
+	}
+	if n.Kind != yaml.SequenceNode || len(n.Content) == 0 {
+		return errors.New("needs one line for /bin/sh or a list of arguments")
+	}
+	list := make([]string, len(n.Content))
+	for i, c := range n.Content {
+		if c.Kind != yaml.ScalarNode {
+			return fmt.Errorf("argument %d is not a word", i+1)
+		}
+		list[i] = c.Value
+	}
+	*to = list
+	return nil
+}
+
+// pairs reads names and values.
+func pairs(n *yaml.Node, to *map[string]string) error {
+	if n.Kind != yaml.MappingNode {
+		return errors.New("needs NAME: value pairs")
+	}
+	all := make(map[string]string, len(n.Content)/2)
+	for i := 0; i < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		if value.Kind != yaml.ScalarNode {
+			return at(value, "%s is not a single value", key.Value)
+		}
+		if _, ok := all[key.Value]; ok {
+			return at(key, "%s stands twice", key.Value)
+		}
+		all[key.Value] = value.Value
+	}
+	*to = all
+	return nil
+}
+
+func duration(n *yaml.Node, to *time.Duration) error {
+	d, err := time.ParseDuration(n.Value)
+	if n.Kind != yaml.ScalarNode || err != nil {
+		return fmt.Errorf("%q is not a duration such as 10s or 2m", n.Value)
+	}
+	*to = d
+	return nil
+}
+
+// someTime is a duration above 0: nothing is what a key that is left out has.
+func someTime(n *yaml.Node, to *time.Duration) error {
+	if err := duration(n, to); err != nil {
+		return err
+	}
+	if *to <= 0 {
+		return fmt.Errorf("%s is not above 0: leave it out for the default", *to)
+	}
+	return nil
+}
+
+// units in MiB, longest suffix first.
+var units = []struct {
+	suffix string
+	mib    float64
+}{
+	{"KiB", 1.0 / 1024}, {"MiB", 1}, {"GiB", 1024}, {"TiB", 1024 * 1024},
+	{"MB", 1e6 / (1 << 20)}, {"GB", 1e9 / (1 << 20)}, {"TB", 1e12 / (1 << 20)},
+}
+
+func size(n *yaml.Node, to *float64) error {
+	if n.Kind != yaml.ScalarNode {
+		return errors.New("needs a size such as 512MiB")
+	}
+	v, err := ParseSize(n.Value)
+	*to = v
+	return err
+}
+
+// wholeSize is size, rounded up to a MiB.
+func wholeSize(n *yaml.Node, to *int64) error {
+	var mib float64
+	err := size(n, &mib)
+	*to = int64(math.Ceil(math.Min(mib, 1<<40)))
+	return err
+}
+
+// ParseSize reads "512MiB", "4 GiB", "1.5GB"; a bare number is MiB, as in
+// Mesos. The result is in MiB.
+func ParseSize(s string) (float64, error) {
+	digits, unit := strings.TrimSpace(s), 1.0
+	for _, u := range units {
+		if cut, ok := strings.CutSuffix(digits, u.suffix); ok {
+			digits, unit = strings.TrimSpace(cut), u.mib
+			break
+		}
+	}
+	v, err := strconv.ParseFloat(digits, 64)
+	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) || v <= 0 {
+		return 0, fmt.Errorf("%q is not a size such as 512MiB or 4GiB", s)
+	}
+	return v * unit, nil
+}

@@ -1,0 +1,179 @@
+package job
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+)
+
+// Bounds of a matrix; it has MaxTasks combinations at most.
+const (
+	maxAxes    = 20
+	maxEntries = 100 // of Include, and of Exclude
+)
+
+// axisPattern is what every shell takes for a variable's name.
+var axisPattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}$`)
+
+// size is how many combinations the axes have; more than MaxTasks is as many
+// as it takes to say so.
+func (m *Matrix) size() int {
+	n := 1
+	for _, a := range m.Axes {
+		if n *= len(a.Values); n > MaxTasks {
+			return n
+		}
+	}
+	return n
+}
+
+// tasks counts the combinations; 0 of a matrix that is not valid.
+func (m *Matrix) tasks() int {
+	all, err := m.checked()
+	if err != nil {
+		return 0
+	}
+	return len(all)
+}
+
+// checked are the combinations, or what is wrong with the matrix.
+func (m *Matrix) checked() ([]map[string]string, error) {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("matrix: "+format, args...)) }
+	if len(m.Axes) > maxAxes {
+		bad("%d axes are more than %d", len(m.Axes), maxAxes)
+	}
+	axes := map[string]bool{}
+	for _, a := range m.Axes {
+		switch {
+		case !axisPattern.MatchString(a.Name) || a.Name == "include" || a.Name == "exclude":
+			bad("%q is no axis: use 1 to 63 letters, digits and underscores, as for a variable, but not include and exclude", a.Name)
+		case axes[a.Name]:
+			bad("%s stands twice", a.Name)
+		case len(a.Values) == 0:
+			bad("%s has no values: leave it out", a.Name)
+		}
+		axes[a.Name] = true
+		if v, twice := repeated(a.Values); twice {
+			bad("%s has the value %q twice", a.Name, v)
+		}
+	}
+	if n := m.size(); n > MaxTasks {
+		bad("%d combinations or more are above %d: split the job", n, MaxTasks)
+	}
+	for _, list := range []struct {
+		key     string
+		entries []map[string]string
+	}{{"exclude", m.Exclude}, {"include", m.Include}} {
+		if len(list.entries) > maxEntries {
+			bad("%s: %d entries are more than %d", list.key, len(list.entries), maxEntries)
+		}
+		for i, e := range list.entries {
+			if err := validateEntry(list.key, e, axes); err != nil {
+				bad("%s: item %d: %w", list.key, i+1, err)
+			}
+		}
+	}
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	all := m.Combinations()
+	if n := len(all); n < 1 || n > MaxTasks {
+		bad("%d combinations are not between 1 and %d", n, MaxTasks)
+	}
+	return all, errors.Join(errs...)
+}
+
+func validateEntry(key string, entry map[string]string, axes map[string]bool) error {
+	if len(entry) == 0 {
+		return errors.New("is empty")
+	}
+	for _, name := range slices.Sorted(maps.Keys(entry)) {
+		switch {
+		case key == "exclude" && !axes[name]:
+			return fmt.Errorf("%q is no axis of the matrix", name)
+		case !axisPattern.MatchString(name):
+			return fmt.Errorf("%q is no variable's name of letters, digits and underscores", name)
+		}
+	}
+	return nil
+}
+
+// repeated finds a value that stands twice.
+func repeated(values []string) (string, bool) {
+	seen := make(map[string]bool, len(values))
+	for _, v := range values {
+		if seen[v] {
+			return v, true
+		}
+		seen[v] = true
+	}
+	return "", false
+}
+
+// validateMatrix checks the matrix, and what the job says beside it.
+func (s *Spec) validateMatrix(bad func(format string, args ...any)) {
+	if s.MaxParallel < 0 || s.MaxParallel > MaxTasks {
+		bad("max_parallel: %d is not between 0 and %d", s.MaxParallel, MaxTasks)
+	}
+	if s.MaxParallel > 0 && (s.Gang || s.Service != nil) {
+		bad("max_parallel: the tasks of a gang or a service run together")
+	}
+	m := s.Matrix
+	if m == nil {
+		return
+	}
+	if s.Gang || s.Service != nil {
+		bad("matrix: the tasks of a gang or a service are equal: submit a job for each combination")
+	}
+	all, err := m.checked()
+	if err != nil {
+		bad("%w", err)
+		return
+	}
+	if s.Tasks != len(all) {
+		bad("tasks: %d, and the matrix has %d combinations, a task each: leave tasks out", s.Tasks, len(all))
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.longest())) {
+		if _, ok := s.Env[name]; ok {
+			bad("env: %s is set by the matrix", name)
+		}
+		if _, ok := s.Secrets[name]; ok {
+			bad("secrets: %s is set by the matrix", name)
+		}
+	}
+	for _, text := range s.placeholders() {
+		for _, c := range all {
+			if _, ok := c[text]; !ok {
+				bad("{{matrix.%s}}: not every combination of the matrix has it", text)
+				break
+			}
+		}
+	}
+}
+
+// longest has the longest value of each name, for bounds.
+func (m *Matrix) longest() map[string]string {
+	most := map[string]string{}
+	if m == nil {
+		return most
+	}
+	learn := func(name, v string) {
+		if old, ok := most[name]; !ok || len(v) > len(old) {
+			most[name] = v
+		}
+	}
+	for _, a := range m.Axes {
+		for _, v := range a.Values {
+			learn(a.Name, v)
+		}
+	}
+	for _, e := range m.Include {
+		for name, v := range e {
+			learn(name, v)
+		}
+	}
+	return most
+}
