@@ -19,6 +19,10 @@ type JobView struct {
 	// Waits says why tasks wait, in numbers, while some do.
 	Waits    string `json:"waits,omitempty"`
 	Terminal bool   `json:"terminal"`
+	// Attempts are the earlier ones of its tasks that got as far as an agent:
+	// the last 100 that this scheduler remembers since it was started, oldest
+	// first. Lists leave them out.
+	Attempts []job.Task `json:"attempts,omitempty"`
 }
 
 // ViewOf shows a job.
@@ -68,6 +72,10 @@ type Agent struct {
 	CUDA     string   `json:"cuda,omitempty"`
 	// Simulated agents have GPUs that no driver serves.
 	Simulated bool `json:"simulated,omitempty"`
+	// Cordoned says why it gets no tasks of this scheduler, "" where it may.
+	Cordoned string `json:"cordoned,omitempty"`
+	// Draining agents are to be empty: by this scheduler's word, or Mesos's.
+	Draining bool `json:"draining,omitempty"`
 }
 
 // AgentList answers GET /v1/agents.

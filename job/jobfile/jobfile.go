@@ -8,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -92,6 +90,3 @@ func parse(text []byte) (*job.Spec, error) {
 	}
 	return spec, errors.Join(fields(root, all), oneCount(root))
 }
-
-// Keys lists the keys of a job file in alphabetical order.
-func Keys() []string { return slices.Sorted(maps.Keys(keys)) }

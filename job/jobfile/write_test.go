@@ -99,8 +99,8 @@ func TestWriteHasEveryKey(t *testing.T) {
 		}
 	}
 	for _, key := range Keys() {
-		if !has[key] {
-			t.Errorf("%s is read and not written", key)
+		if !has[key.Name] {
+			t.Errorf("%s is read and not written", key.Name)
 		}
 	}
 }
