@@ -1,9 +1,15 @@
 package framework
 
-import "mesos-gpu/job"
+import (
+	"slices"
+	"time"
 
-// keptAttempts bounds those that are remembered.
-const keptAttempts = 10_000
+	"mesos-gpu/job"
+)
+
+// keptAttempts bounds those that are remembered, shownAttempts those that are
+// shown with their job: a service that fails for days has thousands.
+const keptAttempts, shownAttempts = 10_000, 100
 
 // attempts are the last ones in whose place others were started: what they
 // wrote is on their agents still, and says why they ended.
@@ -39,4 +45,19 @@ func (a *attempts) learn(t job.Task) {
 	if _, kept := a.tasks[t.ID]; kept {
 		a.tasks[t.ID] = t
 	}
+}
+
+// of are a job's last ones, oldest first: those since it was submitted, as
+// another may have had its name.
+func (a *attempts) of(name string, since time.Time) (list []job.Task) {
+	for _, id := range slices.Backward(a.ids) {
+		if t := a.tasks[id]; t.Job == name && !t.Changed.Before(since) {
+			list = append(list, t)
+		}
+		if len(list) == shownAttempts {
+			break
+		}
+	}
+	slices.Reverse(list)
+	return list
 }

@@ -94,7 +94,7 @@ func (v *view) moved(c journal.Change, moves []sched.Move) []job.Task {
 		}
 		t.ID, t.Job, t.Index, t.State, t.Changed, t.Message = m.TaskID, m.Job, m.Index, m.State, m.Time, m.Message
 		if !t.State.Live() {
-			t.Ended = m.Time
+			t.Ended, t.ExitCode = m.Time, m.ExitCode
 		}
 		before[m.TaskID] = t
 		list = append(list, t)

@@ -59,19 +59,21 @@ func TestMovesOfAttempts(t *testing.T) {
 		state   job.State
 		message string
 	}{{job.Failed, "exited with status 7"}, {job.Finished, ""}, {job.Lost, "TASK_GONE: its agent is gone"}}
+	seven := 7
+	codes := map[job.State]*int{job.Failed: &seven}
 	var want []string
 	for _, end := range ends {
 		id := l.launch()
 		// All that becomes of it is recorded at once.
 		l.step(sched.Update{TaskID: id, AgentID: "S1", State: job.Running, UUID: []byte{1}},
-			sched.Update{TaskID: id, AgentID: "S1", State: end.state, Message: end.message, UUID: []byte{2}},
-			sched.Update{TaskID: id, AgentID: "S1", State: end.state, Message: end.message, UUID: []byte{2}})
+			sched.Update{TaskID: id, AgentID: "S1", State: end.state, Message: end.message, ExitCode: codes[end.state], UUID: []byte{2}},
+			sched.Update{TaskID: id, AgentID: "S1", State: end.state, Message: end.message, ExitCode: codes[end.state], UUID: []byte{2}})
 		for _, state := range []job.State{job.Waiting, job.Launching, job.Running, end.state} {
 			want = append(want, fmt.Sprint(id, " ", state))
 		}
 		l.now = l.now.Add(time.Hour)
 		l.step(sched.Tick{})
-		if past, err := l.view.Task(id); err != nil || past.State != end.state || past.Message != end.message || past.Ended.IsZero() {
+		if past, err := l.view.Task(id); err != nil || past.State != end.state || past.Message != end.message || past.Ended.IsZero() || past.ExitCode != codes[end.state] {
 			t.Errorf("%s is remembered as %+v, %v", id, past, err)
 		}
 	}

@@ -281,11 +281,17 @@ func unknownJob(name string) error {
 }
 
 func (v *view) Job(name string) (api.JobView, error) {
-	j, ok := v.job(name)
-	if !ok {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	e := v.jobs[name]
+	if e == nil {
 		return api.JobView{}, unknownJob(name)
 	}
-	return api.ViewOf(&j, ""), nil
+	view := api.ViewOf(e.Clone(), "")
+	if slices.ContainsFunc(e.Tasks, func(t job.Task) bool { return t.Attempt > 1 }) {
+		view.Attempts = v.past.of(name, e.Submitted)
+	}
+	return view, nil
 }
 
 func (v *view) job(name string) (job.Job, bool) {

@@ -130,6 +130,48 @@ func TestPastAttempts(t *testing.T) {
 	}
 }
 
+// A job is shown with its earlier attempts, oldest first, but not with those of
+// another job that had its name.
+func TestAttemptsAreShown(t *testing.T) {
+	v := newView(journal.Contents{Jobs: []*job.Job{viewedJob("a", 1, job.Running, job.Running), viewedJob("b", 1, job.Running)}})
+	again := func(name string, index, attempt int, second int64) {
+		t := v.jobs[name].Tasks[index]
+		v.tasks[t.ID].AgentURL, v.tasks[t.ID].State = "http://agent", job.Failed
+		t.ID, t.Attempt, t.State, t.Changed = fmt.Sprintf("%s.%d.%d", name, index, attempt), attempt, job.Running, time.Unix(second, 0)
+		v.Apply(journal.Change{Tasks: []job.Task{t}})
+	}
+	again("a", 1, 2, 2)
+	again("b", 0, 2, 3)
+	again("a", 0, 2, 4)
+	again("a", 1, 3, 5)
+	shown := func() string {
+		view, err := v.Job("a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ids []string
+		for _, one := range view.Attempts {
+			ids = append(ids, one.ID+" "+string(one.State))
+		}
+		return strings.Join(ids, ", ")
+	}
+	if got, want := shown(), "a.1 FAILED, a.0 FAILED, a.1.2 FAILED"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	for n := range shownAttempts {
+		again("a", 1, 4+n, int64(6+n))
+	}
+	if got := shown(); !strings.HasPrefix(got, "a.1.3 FAILED, a.1.4 FAILED") || strings.Count(got, ",") != shownAttempts-1 {
+		t.Errorf("got %s, want the last %d", got, shownAttempts)
+	}
+	v.Apply(journal.Change{Removed: []string{"a"}})
+	v.Apply(change(viewedJob("a", 600, job.Running)))
+	again("a", 0, 2, 700)
+	if got, want := shown(), "a.0 FAILED"; got != want {
+		t.Errorf("of the second job of that name: got %s, want %s", got, want)
+	}
+}
+
 // A view follows changes: names used again, tasks tried again, jobs gone.
 func TestViewFollowsChanges(t *testing.T) {
 	v := newView(journal.Contents{FrameworkID: "f1"})

@@ -40,7 +40,7 @@ func (a *app) devicesCommand() *cobra.Command {
 		},
 	}
 	socketFlag(c, &path)
-	a.jsonFlag(c)
+	a.outputFlag(c)
 	return c
 }
 

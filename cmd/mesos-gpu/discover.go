@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -56,7 +55,7 @@ func (a *app) discoverCommand() *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&simulate, "simulate", "", "made-up GPUs such as 2xV100,1xK80 instead of this machine's")
-	a.jsonFlag(c)
+	a.outputFlag(c)
 	return c
 }
 
@@ -74,19 +73,7 @@ func (a *app) printHost(h gpu.Host, there func(pattern string) []string) error {
 		made = ", simulated"
 	}
 	fmt.Fprintf(a.out, "driver %s, CUDA %s%s\n", h.Driver, h.CUDA, made)
-	columns := hostColumns(h)
-	var head []string
-	for _, c := range columns {
-		head = append(head, c.name)
-	}
-	err := a.table(strings.Join(head, "\t"), len(h.Devices), func(i int) string {
-		var cells []string
-		for _, c := range columns {
-			cells = append(cells, c.of(h.Devices[i]))
-		}
-		return strings.Join(cells, "\t")
-	})
-	if err != nil {
+	if err := tableOf(a.printer(), h.Devices, hostColumns(h)); err != nil {
 		return err
 	}
 	for _, part := range []string{matrix(h), nodes(h, there)} {
@@ -97,38 +84,32 @@ func (a *app) printHost(h gpu.Host, there func(pattern string) []string) error {
 	return nil
 }
 
-// column is one fact of each device.
-type column struct {
-	name string
-	of   func(gpu.Device) string
-}
-
 // hostColumns leaves out the ones that none of the host's devices needs.
-func hostColumns(h gpu.Host) []column {
-	columns := []column{
+func hostColumns(h gpu.Host) []column[gpu.Device] {
+	columns := []column[gpu.Device]{
 		{"MINOR", func(d gpu.Device) string { return fmt.Sprint(d.Minor) }},
 		{"TYPE", gpu.Device.Type},
 		{"MODEL", model},
 		{"MEMORY", func(d gpu.Device) string { return fmt.Sprintf("%d MiB", d.MemMiB) }},
 	}
 	if slices.ContainsFunc(h.Devices, func(d gpu.Device) bool { return d.MIG != nil }) {
-		columns = append(columns, column{"MIG", profile}, column{"CAPS", caps})
+		columns = append(columns, column[gpu.Device]{"MIG", profile}, column[gpu.Device]{"CAPS", caps})
 	}
 	return append(columns,
-		column{"PCI", func(d gpu.Device) string { return d.PCI }},
-		column{"NUMA", func(d gpu.Device) string {
+		column[gpu.Device]{"PCI", func(d gpu.Device) string { return d.PCI }},
+		column[gpu.Device]{"NUMA", func(d gpu.Device) string {
 			if d.NUMA < 0 {
 				return "-"
 			}
 			return fmt.Sprint(d.NUMA)
 		}},
-		column{"PERSISTENCE", func(d gpu.Device) string {
+		column[gpu.Device]{"PERSISTENCE", func(d gpu.Device) string {
 			if d.Persistence {
 				return "on"
 			}
 			return "off"
 		}},
-		column{"UUID", func(d gpu.Device) string { return d.UUID }},
+		column[gpu.Device]{"UUID", func(d gpu.Device) string { return d.UUID }},
 	)
 }
 
@@ -154,14 +135,4 @@ func caps(d gpu.Device) string {
 		return "-"
 	}
 	return fmt.Sprintf("%d, %d", d.MIG.GPUInstanceCap, d.MIG.ComputeInstanceCap)
-}
-
-// table prints a head and n rows, cells separated by tabs, in columns.
-func (a *app) table(head string, n int, row func(i int) string) error {
-	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, head)
-	for i := range n {
-		fmt.Fprintln(w, strings.ReplaceAll(printable(row(i)), "\n", " "))
-	}
-	return w.Flush()
 }

@@ -114,11 +114,11 @@ func TestMatrixIsSymmetric(t *testing.T) {
 	}
 }
 
-// --json is the whole host, for programs.
+// -o json is the whole host, for programs.
 func TestDiscoverJSON(t *testing.T) {
 	var out, errs bytes.Buffer
 	s := std{strings.NewReader(""), &out, &errs, func(string) string { return "" }}
-	if code := run(t.Context(), []string{"discover", "--simulate", "2xV100", "--json"}, s); code != 0 {
+	if code := run(t.Context(), []string{"discover", "--simulate", "2xV100", "-o", "json"}, s); code != 0 {
 		t.Fatalf("status %d: %s", code, errs.String())
 	}
 	var got gpu.Host

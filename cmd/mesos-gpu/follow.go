@@ -16,15 +16,30 @@ import (
 // follower shows a job as it runs: each change of its tasks and what they
 // write.
 type follower struct {
-	api    *client.Client
-	job    string
-	out    io.Writer                  // what tasks write to stdout
-	err    io.Writer                  // and to stderr, and why they wait
-	states io.Writer                  // where changes go
-	copies map[string]*sync.WaitGroup // by task
-	ended  map[string]bool            // tasks whose end was seen
-	stop   context.CancelCauseFunc
-	mu     sync.Mutex // one writer at a time
+	api     *client.Client
+	job     string
+	outputs []output
+	last    int                      // so many of the lines that are there, 0 is all
+	begun   []string                 // tasks that have run, though their states do not say so
+	labels  labels                   // tell the tasks' output apart
+	notes   *sink                    // why tasks wait, and what is missing
+	states  *sink                    // where changes go
+	copies  map[string]chan struct{} // by task; closed once all of its output was shown
+	ended   map[string]bool          // tasks whose end was seen
+	stop    context.CancelCauseFunc
+}
+
+// output is what tasks write to one of their streams, and where it goes.
+type output struct {
+	stream string
+	to     *sink
+}
+
+// sink takes what is written to it one by one. That nobody reads one of them
+// keeps nothing from the others.
+type sink struct {
+	mu sync.Mutex
+	to io.Writer
 }
 
 // outputError says that our own output takes no more.
@@ -33,30 +48,35 @@ type outputError struct{ err error }
 func (e *outputError) Error() string { return fmt.Sprintf("write output: %v", e.err) }
 func (e *outputError) Unwrap() error { return e.err }
 
-// follow submits the job and returns it once it has ended and all of its
-// output was shown. Its error is an *outputError where that could not be.
-func (a *app) follow(ctx context.Context, c *client.Client, spec *job.Spec, states io.Writer) (api.JobView, error) {
-	view, err := c.Submit(ctx, *spec)
-	if err != nil {
-		return view, err
+// follower shows both streams of all tasks, and no changes.
+func (a *app) follower(c *client.Client, name string) *follower {
+	out, errs := &sink{to: a.out}, &sink{to: a.err}
+	return &follower{
+		api: c, job: name, outputs: []output{{"stdout", out}, {"stderr", errs}}, notes: errs, states: &sink{to: io.Discard},
+		copies: map[string]chan struct{}{}, ended: map[string]bool{},
 	}
+}
+
+// run returns the job once it has ended and all of its output was shown. Its
+// error is an *outputError where that could not be.
+func (f *follower) run(ctx context.Context) (api.JobView, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	f := &follower{
-		api: c, job: spec.Name, out: a.out, err: a.err, states: states, stop: stop,
-		copies: map[string]*sync.WaitGroup{}, ended: map[string]bool{},
-	}
+	f.stop = stop
 	var waits sync.WaitGroup
 	waits.Go(func() { f.explain(ctx) })
-	view, err = f.events(ctx)
+	for _, task := range f.begun {
+		f.copyOnce(ctx, task)
+	}
+	view, err := f.events(ctx)
 	cause := context.Cause(ctx)
 	stop(nil)
 	waits.Wait()
 	switch {
 	case cause == nil:
 		return view, err
-	case errors.Is(cause, context.Canceled):
-		return view, fmt.Errorf("stopped following job %s", spec.Name)
+	case cause == context.Canceled: // and no error that only has to do with it
+		return view, fmt.Errorf("stopped following job %s", f.job)
 	default:
 		return view, cause
 	}
@@ -97,8 +117,11 @@ func (f *follower) see(ctx context.Context, ev api.Event) {
 	if ev.State == job.Running || ev.State == job.Finished || ev.State == job.Failed {
 		f.copyOnce(ctx, ev.Task)
 	}
-	if copies := f.copies[ev.Task]; copies != nil && !ev.State.Live() {
-		copies.Wait()
+	if copied := f.copies[ev.Task]; copied != nil && !ev.State.Live() {
+		select {
+		case <-copied:
+		case <-ctx.Done(): // nobody takes our output, or waits for it any more
+		}
 	}
 	line := fmt.Sprintf("%s %s", ev.Task, ev.State)
 	if ev.Message != "" {
@@ -112,26 +135,33 @@ func (f *follower) copyOnce(ctx context.Context, task string) {
 	if f.copies[task] != nil {
 		return
 	}
-	copies := &sync.WaitGroup{}
-	f.copies[task] = copies
-	copies.Go(func() { f.copy(ctx, task, "stdout", f.out) })
-	copies.Go(func() { f.copy(ctx, task, "stderr", f.err) })
+	copied := make(chan struct{})
+	f.copies[task] = copied
+	var copies sync.WaitGroup
+	for _, o := range f.outputs {
+		copies.Go(func() { f.copy(ctx, task, o) })
+	}
+	go func() {
+		copies.Wait()
+		close(copied)
+	}()
 }
 
-func (f *follower) copy(ctx context.Context, task, stream string, to io.Writer) {
+func (f *follower) copy(ctx context.Context, task string, o output) {
 	body, err := f.api.Log(ctx, task, client.LogOptions{
-		Stream: stream, Follow: true, Missed: func() { f.write(f.err, []byte(missedOutput+"\n")) },
+		Stream: o.stream, Last: f.last, Follow: true, Missed: func() { f.write(f.notes, []byte(missedOutput+"\n")) },
 	})
 	if err == nil {
-		_, err = io.Copy(writerFunc(func(p []byte) (int, error) { return f.write(to, p) }), body)
+		to := f.labels.of(indexOf(f.job, task), writerFunc(func(p []byte) (int, error) { return f.write(o.to, p) }))
+		_, err = io.Copy(to, body)
+		err = errors.Join(err, to.end())
 		body.Close()
 	}
 	// A task that failed before it ran has no output; its message says why.
-	var problem *api.Problem
-	if err == nil || ctx.Err() != nil || errors.As(err, &problem) && problem.Status == 404 {
+	if err == nil || ctx.Err() != nil || missing(err) {
 		return
 	}
-	f.stop(fmt.Errorf("read %s of task %s: %w", stream, task, err))
+	f.stop(fmt.Errorf("read %s of task %s: %w", o.stream, task, err))
 }
 
 // explainEvery is how often a waiting job is asked why.
@@ -151,16 +181,16 @@ func (f *follower) explain(ctx context.Context) {
 		// What goes wrong here, following the events tells.
 		if view, err := f.api.Job(ctx, f.job); err == nil && view.Waits != "" && view.Waits != said {
 			said = view.Waits
-			f.write(f.err, []byte("waiting: "+said+"\n"))
+			f.write(f.notes, []byte("waiting: "+said+"\n"))
 		}
 	}
 }
 
 // write passes on what there is. Once a write has failed, following ends.
-func (f *follower) write(to io.Writer, text []byte) (int, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	n, err := to.Write(text)
+func (f *follower) write(to *sink, text []byte) (int, error) {
+	to.mu.Lock()
+	defer to.mu.Unlock()
+	n, err := to.to.Write(text)
 	if err != nil {
 		err = &outputError{err}
 		f.stop(err)

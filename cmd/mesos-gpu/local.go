@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 
@@ -169,7 +168,7 @@ func (a *app) runOnce(ctx context.Context, cfg local.Config, spec *job.Spec) err
 			return
 		}
 		go func() {
-			ended <- a.followToEnd(ctx, api, spec, a.out)
+			ended <- a.followToEnd(ctx, api, spec)
 			cancel()
 		}()
 	}
@@ -183,12 +182,17 @@ func (a *app) runOnce(ctx context.Context, cfg local.Config, spec *job.Spec) err
 }
 
 // followToEnd follows the job and turns its end into ours.
-func (a *app) followToEnd(ctx context.Context, api *client.Client, spec *job.Spec, states io.Writer) error {
-	view, err := a.follow(ctx, api, spec, states)
+func (a *app) followToEnd(ctx context.Context, api *client.Client, spec *job.Spec) error {
+	if _, err := api.Submit(ctx, *spec); err != nil {
+		return err
+	}
+	f := a.follower(api, spec.Name)
+	f.states = f.outputs[0].to
+	view, err := f.run(ctx)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(states, "job %s %s\n", spec.Name, view.State)
+	fmt.Fprintf(a.out, "job %s %s\n", spec.Name, view.State)
 	if code := *view.ExitCode; code != 0 {
 		return &exitStatus{code}
 	}

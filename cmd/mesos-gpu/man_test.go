@@ -38,6 +38,9 @@ func TestManual(t *testing.T) {
 			return
 		}
 		pages++
+		if strings.Contains(string(text), `\fI`) {
+			t.Errorf("%s takes stars or underscores for slanted words", page(c))
+		}
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 			if !strings.Contains(string(text), `\fB--`+f.Name+`\fP`) {
 				t.Errorf("%s lacks --%s", page(c), f.Name)

@@ -42,7 +42,7 @@ func (a *app) marathonTranslateCommand() *cobra.Command {
 	f := c.Flags()
 	f.StringVar(&settings.Role, "role", framework.DefaultRole, "role of apps without one, and the only one that others may have")
 	settingsFlags(f, &settings)
-	a.jsonFlag(c)
+	a.outputFlag(c)
 	return c
 }
 

@@ -36,7 +36,7 @@ func marathonTranslate(t *testing.T, definition string, flags ...string) (printe
 const service = `{"id": "/g/web", "cmd": "serve", "gpus": 1, "version": "2020-01-01T00:00:00.000Z", "constraints": [["gpu_type", "LIKE", "V100|A100"]]}`
 
 func TestTranslatePrintsTheJob(t *testing.T) {
-	printed, err := marathonTranslate(t, service, "--json", "--role", "web")
+	printed, err := marathonTranslate(t, service, "-o", "json", "--role", "web")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,9 +56,9 @@ func TestTranslatePrintsTheJob(t *testing.T) {
 	}
 }
 
-// What is printed without --json is a job file with the same job.
+// What is printed without -o json is a job file with the same job.
 func TestTranslatePrintsAJobFile(t *testing.T) {
-	asJSON, err := marathonTranslate(t, service, "--json")
+	asJSON, err := marathonTranslate(t, service, "-o", "json")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,29 +9,23 @@ import (
 	"mesos-gpu/job"
 )
 
-// matrixColumn shows which values each task has; empty without a matrix.
-type matrixColumn struct {
-	title string
-	all   []map[string]string
-}
-
-func valuesOf(s *job.Spec) matrixColumn {
+// matrixColumns show which values each task has; there are none without a
+// matrix.
+func matrixColumns(s *job.Spec) []column[job.Task] {
 	if s.Matrix == nil {
-		return matrixColumn{}
+		return nil
 	}
-	return matrixColumn{title: "\tMATRIX", all: s.Matrix.Combinations()}
-}
-
-// of is the cell of a task, with the tab before it.
-func (m matrixColumn) of(index int) string {
-	if index >= len(m.all) {
-		return ""
-	}
-	var pairs []string
-	for _, name := range slices.Sorted(maps.Keys(m.all[index])) {
-		pairs = append(pairs, fmt.Sprintf("%s=%s", name, m.all[index][name]))
-	}
-	return "\t" + strings.Join(pairs, " ")
+	all := s.Matrix.Combinations()
+	return []column[job.Task]{{"MATRIX", func(t job.Task) string {
+		if t.Index >= len(all) {
+			return "-"
+		}
+		var pairs []string
+		for _, name := range slices.Sorted(maps.Keys(all[t.Index])) {
+			pairs = append(pairs, fmt.Sprintf("%s=%s", name, all[t.Index][name]))
+		}
+		return strings.Join(pairs, " ")
+	}}}
 }
 
 // afterOf are the jobs that a job waits for, or has waited for.

@@ -65,7 +65,7 @@ func (f *agentFlags) machine(ctx context.Context, host gpu.Host, log logrus.Fiel
 	return m, err
 }
 
-// discovered is what `discover --json` prints.
+// discovered is what `discover -o json` prints.
 type discovered struct {
 	gpu.Host
 	MIG []nvml.Cuttable `json:"mig,omitempty"`
@@ -133,7 +133,7 @@ func (a *app) migCommand() *cobra.Command {
 		},
 	}
 	socketFlag(c, &path)
-	a.jsonFlag(c)
+	a.outputFlag(c)
 	return c
 }
 

@@ -43,6 +43,11 @@ func isUsage(err error) bool {
 // app is what the commands share.
 type app struct {
 	std
+	// format is the -o of the command, json that it is one for programs. bare tables
+	// have no first line.
+	format string
+	bare   bool
+
 	api  string
 	json bool
 }
@@ -82,6 +87,9 @@ func newRoot(s std) *cobra.Command {
 	add("cluster", a.agentsCommand(), a.gpusCommand(), a.discoverCommand(), a.volumeCommand(), a.simulateCommand())
 	add("daemons", a.localCommand(), a.schedulerCommand(), a.agentCommand(), a.executorCommand())
 	root.AddCommand(a.versionCommand(), containerInitCommand(), manCommand())
+	add("jobs", a.validateCommand(), a.explainCommand(), a.eventsCommand(), a.waitCommand())
+	add("cluster", append(a.agentCommands(), a.queueCommand(), a.quotaCommand())...)
+	a.completions(root)
 	return root
 }
 
@@ -119,6 +127,26 @@ func printable(s string) string {
 
 func control(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }
 
+// atLeast is args for one or more of a kind.
+func atLeast(name string) cobra.PositionalArgs {
+	return func(c *cobra.Command, got []string) error {
+		if len(got) > 0 && !slices.Contains(got, "") {
+			return nil
+		}
+		return args(name)(c, []string{})
+	}
+}
+
+// atMost is args for one of a kind, or none.
+func atMost(name string) cobra.PositionalArgs {
+	return func(c *cobra.Command, got []string) error {
+		if len(got) == 0 {
+			return nil
+		}
+		return args(name)(c, got)
+	}
+}
+
 // args checks a command's arguments and names what is missing.
 func args(names ...string) cobra.PositionalArgs {
 	return func(c *cobra.Command, got []string) error {
@@ -145,10 +173,6 @@ func (a *app) logger(level string) (*logrus.Logger, error) {
 	log.SetOutput(a.err)
 	log.SetLevel(parsed)
 	return log, nil
-}
-
-func (a *app) jsonFlag(c *cobra.Command) {
-	c.Flags().BoolVar(&a.json, "json", false, "print JSON")
 }
 
 func (a *app) versionCommand() *cobra.Command {

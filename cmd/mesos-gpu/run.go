@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"time"
+	"sync"
 
 	"github.com/spf13/cobra"
 
+	"mesos-gpu/framework/api"
 	"mesos-gpu/job"
 	"mesos-gpu/job/jobfile"
 )
@@ -23,7 +23,10 @@ func (a *app) runCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "run [flags] -- COMMAND [ARG...]", Short: "Run a job, stream its output, exit with its code",
 		Long: "Run a job, stream its output and exit with its code. Changes of state go to standard error with --verbose.\n" +
-			"Interrupting it kills the job, unless --detach-on-interrupt is given. With --detach it only prints the job's name.",
+			"An interrupt (Ctrl-C, SIGTERM, SIGHUP) ends the job with its kill grace, and run with it; a second one ends run at once.\n" +
+			"With --detach-on-interrupt the job goes on. With --detach run only prints the job's name.",
+		Example: "  mesos-gpu run --gpus 2 --gpu-type A100 --image pytorch/pytorch -- python train.py\n" +
+			"  mesos-gpu run --detach --restart always --name web --gpu-memory 4GiB -- serve",
 		RunE: func(c *cobra.Command, command []string) error {
 			for _, name := range []string{"tasks", "cpus", "name"} {
 				if f := c.Flags().Lookup(name); f.Changed && (f.Value.String() == "0" || f.Value.String() == "") {
@@ -45,11 +48,7 @@ func (a *app) runCommand() *cobra.Command {
 			if spec.Service != nil {
 				return &usageError{errors.New("--restart always: the job does not end, and there is no exit status to wait for: give --detach too, and see mesos-gpu logs --follow")}
 			}
-			states := io.Discard
-			if verbose {
-				states = a.err
-			}
-			return a.runJob(c.Context(), &spec, states, keep)
+			return a.runJob(c.Context(), &spec, verbose, keep)
 		},
 	}
 	f := c.Flags()
@@ -103,30 +102,51 @@ func (a *app) runDetached(ctx context.Context, spec *job.Spec) error {
 	return err
 }
 
-// killTimeout bounds the wait for the scheduler after an interrupt.
-const killTimeout = 10 * time.Second
-
 // runJob shows what the tasks write, and why a task waits or never ran.
-func (a *app) runJob(ctx context.Context, spec *job.Spec, states io.Writer, keep bool) error {
+func (a *app) runJob(ctx context.Context, spec *job.Spec, verbose, keep bool) error {
 	api, err := a.client()
 	if err != nil {
 		return err
 	}
-	view, err := a.follow(ctx, api, spec, states)
-	if (ctx.Err() != nil || errors.As(err, new(*outputError))) && !keep {
-		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), killTimeout)
-		defer cancel()
-		if err := api.Kill(late, spec.Name); err != nil {
-			return fmt.Errorf("interrupted; kill job %s: %w", spec.Name, err)
-		}
-		if ctx.Err() == nil {
+	ctx, stop := untilInterrupt(ctx)
+	defer stop()
+	if _, err := api.Submit(ctx, *spec); err != nil {
+		if ctx.Err() == nil || keep {
 			return err
 		}
+		// It may have been taken.
+		if err := killWithin(context.WithoutCancel(ctx), api, spec.Name); err != nil {
+			return fmt.Errorf("interrupted; %w", err)
+		}
 		return fmt.Errorf("interrupted; job %s is being killed", spec.Name)
+	}
+	f := a.follower(api, spec.Name)
+	if verbose {
+		f.states = f.notes
+	}
+	following, leave := context.WithCancelCause(context.WithoutCancel(ctx))
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		select {
+		case <-ctx.Done():
+			a.interrupted(following, leave, api, spec.Name, keep)
+		case <-following.Done():
+		}
+	})
+	view, err := f.run(following)
+	leave(nil)
+	watching.Wait()
+	if errors.As(err, new(*outputError)) && !keep {
+		err = errors.Join(err, killWithin(context.WithoutCancel(ctx), api, spec.Name))
 	}
 	if err != nil {
 		return err
 	}
+	return a.outcome(&view)
+}
+
+// outcome is a job's end as the command's own.
+func (a *app) outcome(view *api.JobView) error {
 	if view.State == job.Finished {
 		return nil
 	}

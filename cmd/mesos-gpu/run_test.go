@@ -194,8 +194,7 @@ func TestHealthIsShown(t *testing.T) {
 		t.Errorf("ps shows %q of a job without a check", got)
 	}
 	var out bytes.Buffer
-	a := &app{std: std{out: &out}}
-	if err := a.describe(j); err != nil {
+	if err := describe(&printer{Writer: &out}, &j); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"healthy ", "31000 31001", "unhealthy, check: HTTP status 503", "service     wants 4 tasks; pauses of 1s by 2 to 1h0m0s"} {
@@ -214,8 +213,7 @@ func TestSharesAreShown(t *testing.T) {
 		{UUID: "GPU-a", Type: "V100", MemMiB: 4096, Cores: 30, Milli: 300}, {UUID: "GPU-b", Type: "V100", MemMiB: 4096, Cores: 30, Milli: 300},
 	}}}
 	var out bytes.Buffer
-	a := &app{std: std{out: &out}}
-	if err := a.describe(j); err != nil {
+	if err := describe(&printer{Writer: &out}, &j); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"2 × (4096 MiB, 30 %) of V100, 0 CPUs", "GPU-a (4096 MiB, 30 %), GPU-b (4096 MiB, 30 %)"} {

@@ -33,9 +33,14 @@ func (a *app) stopCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return api.Stop(c.Context(), args[0], retire)
+			task, err := taskNamed(c.Context(), api, args[0])
+			if err != nil {
+				return err
+			}
+			return api.Stop(c.Context(), task, retire)
 		},
 	}
+	c.Long = c.Short + ".\nTASK is its id or JOB.NUMBER."
 	c.Flags().BoolVar(&retire, "retire", false, "the service has one task fewer from then on")
 	return c
 }

@@ -52,7 +52,7 @@ Files are CSV, plain or gzip, in the form of Alibaba's openb traces.`,
 	flags.IntVar(&f.queue, "queue", 0, "fgd: how many tasks may wait, and the one goes first that the policy has the best place for, but after twice as many decisions the oldest")
 	flags.StringVar(&f.plot, "plot", "", "fgd: draw the allocation into this SVG file")
 	f.timed.register(flags)
-	a.jsonFlag(c)
+	a.outputFlag(c)
 	return c
 }
 

@@ -39,7 +39,7 @@ func command(line ...string) (stdout, stderr string, code int) {
 
 func TestSimulateJSON(t *testing.T) {
 	agents, tasks := smallTrace(t)
-	out, stderr, code := command("simulate", "--agents", agents, "--tasks", tasks, "--policy", "random", "--seeds", "42-51", "--json")
+	out, stderr, code := command("simulate", "--agents", agents, "--tasks", tasks, "--policy", "random", "--seeds", "42-51", "-o", "json")
 	if code != 0 {
 		t.Fatal(stderr)
 	}

@@ -97,7 +97,7 @@ type timedRecord struct {
 	because string
 }
 
-// timedReport is what --json prints.
+// timedReport is what -o json prints.
 type timedReport struct {
 	Policy   string `json:"policy"`
 	Order    string `json:"order"`

@@ -1,7 +1,8 @@
 package main
 
 import (
-	"encoding/json"
+	"context"
+	"errors"
 	"fmt"
 	"os"
 
@@ -12,30 +13,52 @@ import (
 )
 
 func (a *app) submitCommand() *cobra.Command {
+	var file string
+	dry := false
 	c := &cobra.Command{
-		Use: "submit FILE", Short: "Submit a job file (- reads standard input): a job, or a schedule of jobs", Args: args("FILE"),
+		Use: "submit FILE", Short: "Submit a job file (- reads standard input): a job, or a schedule of jobs", Args: atMost("FILE"),
 		RunE: func(c *cobra.Command, args []string) error {
-			spec, err := a.readJobFile(args[0])
-			if err != nil {
-				return err
+			switch {
+			case len(args) == 0 && file == "":
+				return &usageError{errors.New("mesos-gpu submit needs FILE: see mesos-gpu submit --help")}
+			case len(args) == 1 && file != "":
+				return &usageError{fmt.Errorf("mesos-gpu submit takes one file: %s or %s", args[0], file)}
+			case file == "":
+				file = args[0]
 			}
-			api, err := a.client()
-			if err != nil {
-				return err
-			}
-			view, said, err := a.submitSpec(c.Context(), api, spec)
-			if err != nil {
-				return err
-			}
-			if a.json {
-				return a.printJSON(view)
-			}
-			fmt.Fprintln(a.out, said)
-			return nil
+			return a.submit(c.Context(), file, dry)
 		},
 	}
-	a.jsonFlag(c)
+	c.Flags().StringVarP(&file, "file", "f", "", "the job file, for those who are used to it")
+	c.Flags().BoolVar(&dry, "dry-run", false, "only check the file, and print the job as the scheduler would keep it")
+	a.outputFlag(c)
 	return c
+}
+
+func (a *app) submit(ctx context.Context, file string, dry bool) error {
+	spec, err := a.readJobFile(file)
+	if err != nil {
+		return err
+	}
+	switch {
+	case dry && a.json:
+		return a.printJSON(spec)
+	case dry:
+		return jobfile.Write(a.out, spec)
+	}
+	api, err := a.client()
+	if err != nil {
+		return err
+	}
+	view, said, err := a.submitSpec(ctx, api, spec)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(view)
+	}
+	fmt.Fprintln(a.out, said)
+	return nil
 }
 
 func (a *app) readJobFile(name string) (*job.Spec, error) {
@@ -48,38 +71,4 @@ func (a *app) readJobFile(name string) (*job.Spec, error) {
 	}
 	defer f.Close()
 	return jobfile.Read(f, name)
-}
-
-func (a *app) printJSON(v any) error {
-	enc := json.NewEncoder(a.out)
-	enc.SetIndent("", "  ")
-	return enc.Encode(v)
-}
-
-func (a *app) killCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "kill JOB", Short: "End a job, or a schedule", Args: args("JOB"),
-		RunE: func(c *cobra.Command, args []string) error {
-			api, err := a.client()
-			if err != nil {
-				return err
-			}
-			view, err := api.Job(c.Context(), args[0])
-			if noSuch(err) {
-				return a.endSchedule(c.Context(), api, args[0], err)
-			}
-			if err != nil {
-				return err
-			}
-			if view.Terminal {
-				fmt.Fprintf(a.out, "job %s is %s already\n", args[0], view.State)
-				return nil
-			}
-			if err := api.Kill(c.Context(), args[0]); err != nil {
-				return err
-			}
-			fmt.Fprintf(a.out, "job %s: kill requested\n", args[0])
-			return nil
-		},
-	}
 }

@@ -63,7 +63,7 @@ func (a *app) volumeCreate(f *volumeFlags) *cobra.Command {
 		},
 	}
 	f.rootFlag(c)
-	a.jsonFlag(c)
+	a.outputFlag(c)
 	return c
 }
 
@@ -84,7 +84,7 @@ func (a *app) volumeList(f *volumeFlags) *cobra.Command {
 			})
 		},
 	}
-	a.jsonFlag(c)
+	a.outputFlag(c)
 	return c
 }
 
@@ -117,7 +117,7 @@ func (a *app) volumeInspect(f *volumeFlags) *cobra.Command {
 			})
 		},
 	}
-	a.jsonFlag(c)
+	a.outputFlag(c)
 	return c
 }
 
@@ -164,7 +164,7 @@ func (a *app) volumeVerify(f *volumeFlags) *cobra.Command {
 	}
 	c.Flags().BoolVar(&repair, "repair", false, "first put the driver's own files in place of damaged ones")
 	f.rootFlag(c)
-	a.jsonFlag(c)
+	a.outputFlag(c)
 	return c
 }
 

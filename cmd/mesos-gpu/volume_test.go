@@ -77,8 +77,8 @@ func TestVolumeCommands(t *testing.T) {
 		t.Errorf("verify says %q", got)
 	}
 	var m volumemgr.Manifest
-	if err := json.Unmarshal([]byte(v.must("inspect", name, "--json")), &m); err != nil || len(m.Files) != 16 || len(m.Files[0].SHA256) != 64 {
-		t.Errorf("inspect --json: %v, %+v", err, m)
+	if err := json.Unmarshal([]byte(v.must("inspect", name, "-o", "json")), &m); err != nil || len(m.Files) != 16 || len(m.Files[0].SHA256) != 64 {
+		t.Errorf("inspect -o json: %v, %+v", err, m)
 	}
 	link := filepath.Join(path, "lib64/libcuda.so")
 	if err := os.Remove(link); err != nil {
@@ -135,8 +135,8 @@ func TestVolumeGC(t *testing.T) {
 	if got := v.must("gc", "--no-docker", "--driver-root", v.root); got != "removed nvidia_"+v470+" (0.0 MiB)\n"+kept {
 		t.Errorf("gc says %q", got)
 	}
-	if got := v.must("gc", "--no-docker", "--driver-root", v.root, "--json"); !strings.Contains(got, `"removed": []`) {
-		t.Errorf("gc --json says %s", got)
+	if got := v.must("gc", "--no-docker", "--driver-root", v.root, "-o", "json"); !strings.Contains(got, `"removed": []`) {
+		t.Errorf("gc -o json says %s", got)
 	}
 }
 

@@ -40,7 +40,7 @@ func (a *app) volumeGC(f *volumeFlags) *cobra.Command {
 	c.Flags().BoolVar(&gc.DryRun, "dry-run", false, "only say what would go")
 	c.Flags().BoolVar(&noDocker, "no-docker", false, "do not ask the Docker engine which containers could start again")
 	f.rootFlag(c)
-	a.jsonFlag(c)
+	a.outputFlag(c)
 	return c
 }
 

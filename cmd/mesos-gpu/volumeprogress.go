@@ -2,11 +2,7 @@ package main
 
 import (
 	"fmt"
-	"io"
-	"os"
 	"strings"
-
-	"golang.org/x/sys/unix"
 )
 
 // barWidth is the bar's, in characters.
@@ -38,13 +34,4 @@ func (a *app) progress(verb string, total int64) (part func(bytes int64), done f
 func bar(verb string, read, total int64) string {
 	full := int(read * barWidth / total)
 	return fmt.Sprintf("%s [%s%s] %3d%% of %s", verb, strings.Repeat("#", full), strings.Repeat(" ", barWidth-full), read*100/total, mib(total))
-}
-
-func terminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
-	return err == nil
 }

@@ -19,6 +19,10 @@ type JobView struct {
 	// Waits says why tasks wait, in numbers, while some do.
 	Waits    string `json:"waits,omitempty"`
 	Terminal bool   `json:"terminal"`
+	// Attempts are the earlier ones of its tasks that got as far as an agent:
+	// the last 100 that this scheduler remembers since it was started, oldest
+	// first. Lists leave them out.
+	Attempts []job.Task `json:"attempts,omitempty"`
 }
 
 // ViewOf shows a job.

@@ -88,9 +88,12 @@ func (c *Client) Submit(ctx context.Context, spec job.Spec) (view api.JobView, e
 const page = 500
 
 // Jobs lists all jobs, oldest first.
-func (c *Client) Jobs(ctx context.Context) ([]api.JobView, error) {
+func (c *Client) Jobs(ctx context.Context) ([]api.JobView, error) { return c.JobsIn(ctx, "") }
+
+// JobsIn lists the jobs in a state of api.JobQuery, oldest first.
+func (c *Client) JobsIn(ctx context.Context, state string) ([]api.JobView, error) {
 	all := []api.JobView{}
-	for q := (api.JobQuery{Limit: page}); ; {
+	for q := (api.JobQuery{Limit: page, State: state}); ; {
 		list, err := c.List(ctx, q)
 		if err != nil {
 			return nil, err

@@ -21,6 +21,8 @@ type LogOptions struct {
 	// Offset is a place in the present file of the stream; 0 is the beginning
 	// of the oldest that is left.
 	Offset int64
+	// Last is how many of the lines that are there to read; 0 is all.
+	Last int
 	// Follow waits for more until the task has ended.
 	Follow bool
 	// Missed, if not nil, is called where output is missing: it was rotated
@@ -32,6 +34,9 @@ type LogOptions struct {
 // was when the scheduler restarts, or another takes over. An error while
 // reading it means that there is more.
 func (c *Client) Log(ctx context.Context, task string, o LogOptions) (io.ReadCloser, error) {
+	if o.Last > 0 {
+		return c.tail(ctx, task, o)
+	}
 	l := &logReader{ctx: ctx, client: c, task: task, options: o}
 	if err := l.open(); err != nil {
 		return nil, err

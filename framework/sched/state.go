@@ -95,6 +95,8 @@ type Move struct {
 	Index   int
 	State   job.State
 	Message string
+	// ExitCode is set where the task's process has ended by itself.
+	ExitCode *int
 }
 
 // Empty reports whether nothing needs to be recorded.

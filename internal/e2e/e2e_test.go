@@ -224,7 +224,7 @@ func (c *cluster) await(job string, done func(*api.JobView) bool) api.JobView {
 	late := time.After(patience)
 	for {
 		var view api.JobView
-		read(c.t, c.must("describe", "--json", job), &view)
+		read(c.t, c.must("describe", "-o", "json", job), &view)
 		if done(&view) {
 			return view
 		}

@@ -16,7 +16,7 @@ func TestDiscover(t *testing.T) {
 		Driver  string
 		Devices []struct{ UUID, Model string }
 	}
-	read(t, command(t, nil, "discover", "--simulate", "2xV100,1xK80", "--json").out, &host)
+	read(t, command(t, nil, "discover", "--simulate", "2xV100,1xK80", "-o", "json").out, &host)
 	if len(host.Devices) != 3 || host.Devices[2].Model != "Tesla K80" || host.Driver == "" {
 		t.Errorf("got %+v", host)
 	}
@@ -78,7 +78,7 @@ func TestVolumes(t *testing.T) {
 		Name, Path string
 		Files      int
 	}
-	read(t, command(t, nil, "volume", "list", "--dir", dir, "--json").out, &volumes)
+	read(t, command(t, nil, "volume", "list", "--dir", dir, "-o", "json").out, &volumes)
 	if len(volumes) != 1 || volumes[0].Name != "nvidia_535.104.05" || volumes[0].Files == 0 || !exists(filepath.Join(volumes[0].Path, "lib64")) {
 		t.Errorf("got %+v", volumes)
 	}

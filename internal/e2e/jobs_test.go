@@ -48,7 +48,7 @@ func TestCommandLine(t *testing.T) {
 		c.must("submit", example("gang.yaml"))
 		c.awaitEnd("gang")
 		var view api.JobView
-		read(t, c.must("describe", "--json", "gang"), &view)
+		read(t, c.must("describe", "-o", "json", "gang"), &view)
 		var peers []string
 		for rank, task := range view.Tasks {
 			out := c.must("logs", task.ID)
@@ -67,7 +67,7 @@ func TestCommandLine(t *testing.T) {
 		c.must("submit", example("two-tasks.yaml"))
 		c.awaitEnd("two-tasks")
 		var view api.JobView
-		if read(t, c.must("describe", "--json", "two-tasks"), &view); view.State != job.Finished {
+		if read(t, c.must("describe", "-o", "json", "two-tasks"), &view); view.State != job.Finished {
 			t.Errorf("ended %s", view.State)
 		}
 	})
@@ -129,7 +129,7 @@ func TestCommandLine(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-ended
-		if out := c.must("describe", "toobig"); !strings.Contains(out, "KILLED") {
+		if out := c.must("describe", "toobig"); !strings.Contains(out, "KILLED") || !strings.Contains(errs.String(), "interrupted: job toobig is being killed") {
 			t.Errorf("got:\n%s", out)
 		}
 	})
@@ -150,7 +150,7 @@ func TestCommandLine(t *testing.T) {
 	t.Run("waiting is explained", func(t *testing.T) {
 		c.must("submit", write(t, "big", "name: big\ngpus: 3\ngpu_type: V100\ncommand: sleep 1000\n"))
 		var view struct{ State, Waits string }
-		read(t, c.must("describe", "--json", "big"), &view)
+		read(t, c.must("describe", "-o", "json", "big"), &view)
 		if view.State != "WAITING" || !regexp.MustCompile(`3 .*V100`).MatchString(view.Waits) {
 			t.Errorf("got %+v", view)
 		}
@@ -177,15 +177,15 @@ func TestCommandLine(t *testing.T) {
 	})
 
 	t.Run("lists", func(t *testing.T) {
-		for args, want := range map[string]string{"ps": "pair", "agents": "V100", "gpus": "Tesla K80"} {
-			if out := c.must(args); !strings.Contains(out, want) {
+		for args, want := range map[string]string{"ps -a": "pair", "agents": "V100", "gpus": "Tesla K80", "gpus -o yaml": "model: Tesla K80", "events pair": "FINISHED"} {
+			if out := c.must(strings.Fields(args)...); !strings.Contains(out, want) {
 				t.Errorf("%s lacks %q:\n%s", args, want, out)
 			}
 		}
 		var jobs []struct{ State string }
-		read(t, c.must("ps", "--json"), &jobs)
+		read(t, c.must("ps", "-a", "-o", "json"), &jobs)
 		if len(jobs) < 4 {
-			t.Errorf("ps --json lists %d jobs", len(jobs))
+			t.Errorf("ps -o json lists %d jobs", len(jobs))
 		}
 	})
 }
@@ -208,9 +208,9 @@ func runningTask(t *testing.T, c *cluster, job string) (ended chan struct{}) {
 func heldGPUs(t *testing.T, c *cluster) int {
 	t.Helper()
 	var gpus []struct{ Task string }
-	read(t, c.must("gpus", "--json"), &gpus)
+	read(t, c.must("gpus", "-o", "json"), &gpus)
 	if len(gpus) != 3 {
-		t.Errorf("gpus --json lists %d GPUs, want 3", len(gpus))
+		t.Errorf("gpus -o json lists %d GPUs, want 3", len(gpus))
 	}
 	n := 0
 	for _, g := range gpus {
@@ -225,7 +225,7 @@ func heldGPUs(t *testing.T, c *cluster) int {
 func task(t *testing.T, c *cluster, job string) string {
 	t.Helper()
 	var view struct{ Tasks []struct{ ID string } }
-	read(t, c.must("describe", "--json", job), &view)
+	read(t, c.must("describe", "-o", "json", job), &view)
 	if len(view.Tasks) != 1 {
 		t.Fatalf("job %s has %d tasks", job, len(view.Tasks))
 	}
@@ -280,7 +280,7 @@ func TestBadInput(t *testing.T) {
 			}
 		})
 	}
-	if out := strings.TrimSpace(c.must("ps", "--json")); out != "[]" {
+	if out := strings.TrimSpace(c.must("ps", "-a", "-o", "json")); out != "[]" {
 		t.Errorf("a refused job is there: %s", out)
 	}
 }

@@ -27,7 +27,7 @@ func TestOrderOfJobs(t *testing.T) {
 		var last api.JobView
 		for _, name := range []string{"prepare", "train", "report"} {
 			var view api.JobView
-			read(t, c.must("describe", "--json", name), &view)
+			read(t, c.must("describe", "-o", "json", name), &view)
 			if view.State != job.Finished {
 				t.Errorf("%s ended %s: %s", name, view.State, view.Tasks[0].Message)
 			}
@@ -56,7 +56,7 @@ func TestOrderOfJobs(t *testing.T) {
 		c.must("submit", example("matrix.yaml"))
 		c.awaitEnd("matrix")
 		var view api.JobView
-		read(t, c.must("describe", "--json", "matrix"), &view)
+		read(t, c.must("describe", "-o", "json", "matrix"), &view)
 		var got []string
 		for _, task := range view.Tasks {
 			line, _, _ := strings.Cut(c.must("logs", task.ID), ", on GPU-")

@@ -47,7 +47,7 @@ func checkSecrets(t *testing.T, c *cluster) {
 			if out := c.must("logs", view.Tasks[0].ID); out != "it is 7\n" {
 				t.Errorf("got %q", out)
 			}
-			if out := c.must("describe", "--json", name); strings.Contains(out, "s3cret\"") {
+			if out := c.must("describe", "-o", "json", name); strings.Contains(out, "s3cret\"") {
 				t.Errorf("the API tells the secret:\n%s", out)
 			}
 		})

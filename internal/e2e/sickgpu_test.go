@@ -85,7 +85,7 @@ func TestMesosFailedGPULeavesTheOffers(t *testing.T) {
 	c.must("submit", write(t, "victim", "name: victim\ngpus: 1\ncommand: echo up; exec sleep 1000\n"))
 	ended := runningTask(t, c, "victim")
 	var view api.JobView
-	read(t, c.must("describe", "victim", "--json"), &view)
+	read(t, c.must("describe", "victim", "-o", "json"), &view)
 	device := view.Tasks[0].DeviceIDs[0]
 	driver.events <- health.Event{Device: device, XID: 79}
 	failed := fmt.Sprintf("GPU %s failed: XID 79", device)

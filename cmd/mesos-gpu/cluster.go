@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/client"
+	"mesos-gpu/gpu"
+)
+
+func (a *app) agentsCommand() *cobra.Command {
+	return a.show("agents", "List the cluster's agents", nil, func(ctx context.Context, api *client.Client, _ []string) (shown, error) {
+		agents, err := api.Agents(ctx)
+		return shown{agents, func(p *printer) error { return listAgents(p, agents) }}, err
+	})
+}
+
+func listAgents(p *printer, agents []api.Agent) error {
+	return tableOf(p, agents, []column[api.Agent]{
+		{"AGENT", func(g api.Agent) string { return g.ID }},
+		{"HOST", func(g api.Agent) string { return g.Hostname }},
+		{"GPUS", func(g api.Agent) string { return fmt.Sprint(g.GPUs) }},
+		{"FREE", func(g api.Agent) string { return fmt.Sprint(g.GPUsFree) }},
+		{"TYPES", func(g api.Agent) string { return orDash(strings.Join(g.Types, ",")) }},
+		{"DRIVER", func(g api.Agent) string { return orDash(g.Driver) }},
+		{"CUDA", func(g api.Agent) string { return orDash(g.CUDA) }},
+		{"CPUS", func(g api.Agent) string { return fmt.Sprintf("%g", g.CPUs) }},
+		{"MEMORY", func(g api.Agent) string { return fmt.Sprintf("%.0f MiB", g.MemMiB) }},
+		{"NOTE", noteOf},
+	}, column[api.Agent]{"URL", func(g api.Agent) string { return orDash(g.URL) }})
+}
+
+// noteOf says what keeps tasks off an agent.
+func noteOf(g api.Agent) string {
+	switch {
+	case g.Draining && g.Cordoned != "":
+		return "draining: " + g.Cordoned
+	case g.Draining:
+		return "draining"
+	case g.Cordoned != "":
+		return "cordoned: " + g.Cordoned
+	}
+	return ""
+}
+
+func (a *app) gpusCommand() *cobra.Command {
+	return a.show("gpus", "List every GPU and who holds it", nil, func(ctx context.Context, api *client.Client, _ []string) (shown, error) {
+		gpus, err := api.GPUs(ctx)
+		return shown{gpus, func(p *printer) error { return listGPUs(p, gpus) }}, err
+	})
+}
+
+func listGPUs(p *printer, gpus []api.GPU) error {
+	err := tableOf(p, gpus, []column[api.GPU]{
+		{"HOST", func(g api.GPU) string { return g.Hostname }},
+		{"TYPE", func(g api.GPU) string { return g.Type }},
+		{"MODEL", func(g api.GPU) string { return g.Model }},
+		{"MEMORY", func(g api.GPU) string { return fmt.Sprintf("%d MiB", g.MemMiB) }},
+		{"UUID", func(g api.GPU) string { return orDash(g.UUID) }},
+		{"SHARED", func(g api.GPU) string { return sharedOf(g.Shared) }},
+		{"TASK", func(g api.GPU) string { return orDash(g.Task) }},
+	}, column[api.GPU]{"AGENT", func(g api.GPU) string { return g.Agent }})
+	if err != nil || p.bare {
+		return err
+	}
+	_, err = fmt.Fprintln(p, heldOf(gpus))
+	return err
+}
+
+// sharedOf reads "9216/15360 MiB, 60/100 % (mps)", what is taken of what there
+// is, and what holds tasks to their parts.
+func sharedOf(s *api.Shared) string {
+	if s == nil {
+		return "-"
+	}
+	text := fmt.Sprintf("%d/%d MiB, %d/%d %%", s.MemMiB-s.MemFreeMiB, s.MemMiB, s.Cores-s.CoresFree, s.Cores)
+	if s.Limit != "" {
+		text += fmt.Sprintf(" (%s)", s.Limit)
+	}
+	return text
+}
+
+// heldOf sums up who holds what: whole GPUs, and memory of shared ones.
+func heldOf(gpus []api.GPU) string {
+	whole, held, shared := 0, 0, 0
+	var all, free int64
+	for _, g := range gpus {
+		if s := g.Shared; s != nil {
+			shared++
+			all, free = all+s.MemMiB, free+s.MemFreeMiB
+			continue
+		}
+		if whole++; g.Task != "" {
+			held++
+		}
+	}
+	text := fmt.Sprintf("%d of %d %s held", held, whole, gpu.Plural(whole, "GPU"))
+	if shared == 0 {
+		return text
+	}
+	if text += "; "; whole == 0 {
+		text = ""
+	}
+	return text + fmt.Sprintf("%d/%d MiB (%d %%) of %d shared %s", all-free, all, percent(all-free, all), shared, gpu.Plural(shared, "GPU"))
+}
+
+func percent(part, all int64) int64 {
+	if all == 0 {
+		return 0
+	}
+	return 100 * part / all
+}

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/client"
+	"mesos-gpu/framework/sched/fit"
+	"mesos-gpu/gpu"
+	"mesos-gpu/job"
+)
+
+// completeWithin bounds what a shell waits for at a press of the tab key.
+const completeWithin = 500 * time.Millisecond
+
+// fixed completes a flag's value by what it may be.
+func fixed(c *cobra.Command, flag string, values []string) {
+	_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// asked are the words that commands use for what the scheduler knows the
+// names of.
+func asked() map[string]func(context.Context, *client.Client) ([]string, error) {
+	return map[string]func(context.Context, *client.Client) ([]string, error){
+		"JOB": func(ctx context.Context, c *client.Client) ([]string, error) {
+			jobs, err := c.Jobs(ctx)
+			return uniqueNames(jobs, func(j *api.JobView) []string { return []string{j.Spec.Name} }), err
+		},
+		"TASK": func(ctx context.Context, c *client.Client) ([]string, error) {
+			jobs, err := c.Jobs(ctx)
+			return uniqueNames(jobs, taskIDs), err
+		},
+		"AGENT": func(ctx context.Context, c *client.Client) ([]string, error) {
+			agents, err := c.Agents(ctx)
+			return uniqueNames(agents, func(a *api.Agent) []string { return []string{a.Hostname} }), err
+		},
+		"ROLE": func(ctx context.Context, c *client.Client) ([]string, error) {
+			roles, err := c.Roles(ctx)
+			return uniqueNames(roles, func(r *api.Role) []string { return []string{r.Name} }), err
+		},
+		"TYPE": func(ctx context.Context, c *client.Client) ([]string, error) {
+			gpus, err := c.GPUs(ctx)
+			return uniqueNames(gpus, func(g *api.GPU) []string { return []string{g.Type} }), err
+		},
+	}
+}
+
+func taskIDs(j *api.JobView) []string {
+	var ids []string
+	for i := range j.Tasks {
+		ids = append(ids, j.Tasks[i].ID)
+	}
+	return ids
+}
+
+// completions gives all commands below root what their arguments and flags may
+// be, by the words in which their usage speaks of them.
+func (a *app) completions(root *cobra.Command) {
+	for _, c := range root.Commands() {
+		if usage := strings.Fields(c.Use)[1:]; c.ValidArgsFunction == nil && len(usage) > 0 {
+			c.ValidArgsFunction = a.argument(usage)
+		}
+		for flag, values := range map[string][]string{
+			"policy": fit.Policies(), "container": {string(job.Docker), string(job.Mesos)}, "restart": {"no", "always"}, "pull": {"missing", "always"},
+			"gpu-topology": words(gpu.Topologies()), "log-level": {"debug", "info", "warn", "error"},
+		} {
+			if c.Flags().Lookup(flag) != nil {
+				fixed(c, flag, values)
+			}
+		}
+		for flag, word := range map[string]string{"gpu-type": "TYPE", "not-gpu-type": "TYPE", "role": "ROLE"} {
+			if c.Flags().Lookup(flag) != nil {
+				_ = c.RegisterFlagCompletionFunc(flag, a.argument([]string{word + "..."}))
+			}
+		}
+		a.completions(c)
+	}
+}
+
+// argument completes the arguments of a usage such as "JOB TASKS" or "JOB...".
+func (a *app) argument(usage []string) cobra.CompletionFunc {
+	return func(c *cobra.Command, before []string, _ string) ([]string, cobra.ShellCompDirective) {
+		at := len(before)
+		if last := usage[len(usage)-1]; at >= len(usage) && strings.Contains(last, "...") {
+			at = len(usage) - 1
+		}
+		if at >= len(usage) {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		word := strings.Trim(usage[at], "[].")
+		if word == "FILE" || word == "DIR" {
+			return nil, cobra.ShellCompDirectiveDefault
+		}
+		return a.names(c.Context(), strings.Split(word, "|")), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// names asks the scheduler. Where it does not answer there are none: a shell
+// has no place for the reason.
+func (a *app) names(ctx context.Context, kinds []string) []string {
+	ctx, cancel := context.WithTimeout(ctx, completeWithin)
+	defer cancel()
+	var all []string
+	for _, kind := range kinds {
+		ask := asked()[kind]
+		api, err := a.client()
+		if ask == nil || err != nil {
+			continue
+		}
+		if names, err := ask(ctx, api); err == nil {
+			all = append(all, names...)
+		}
+	}
+	return all
+}
+
+// uniqueNames are the names of things, each once.
+func uniqueNames[T any](things []T, of func(*T) []string) []string {
+	var names []string
+	seen := map[string]bool{}
+	for i := range things {
+		for _, name := range of(&things[i]) {
+			if name != "" && !seen[name] {
+				seen[name] = true
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+func words[T ~string](list []T) []string {
+	plain := make([]string, len(list))
+	for i, word := range list {
+		plain[i] = string(word)
+	}
+	return plain
+}

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/job"
+)
+
+// completed is what a shell offers for a command line; \t means that files
+// will do.
+func completed(t *testing.T, address string, line ...string) string {
+	t.Helper()
+	r := commandAt(t, address, append([]string{"__complete"}, line...)...)
+	lines := strings.Split(strings.TrimSpace(r.out), "\n")
+	offered, directive := lines[:len(lines)-1], lines[len(lines)-1]
+	if directive == ":0" {
+		offered = append(offered, "\t")
+	}
+	return strings.Join(offered, " ")
+}
+
+func TestCompletion(t *testing.T) {
+	c := newCluster(madeUp("train", time.Hour, job.Running, job.Waiting), madeUp("old", time.Hour, job.Finished))
+	c.agents = []api.Agent{{ID: "S1", Hostname: "gpu1"}, {ID: "S2", Hostname: "gpu2"}}
+	c.gpus = []api.GPU{{Type: "V100"}, {Type: "V100"}, {Type: "A100"}}
+	address := c.serve(t)
+	for line, want := range map[string]string{
+		"describe _":       "train old",
+		"describe train _": "",
+		"wait train _":     "train old",
+		"logs _":           "train old train.0.1.x train.1.1.x old.0.1.x",
+		"stop _":           "train.0.1.x train.1.1.x old.0.1.x",
+		"scale _":          "train old",
+		"scale train _":    "",
+		"events _":         "train old",
+		"drain gpu1 _":     "gpu1 gpu2",
+		"submit _":         "\t",
+		"validate a _":     "\t",
+		"volume inspect _": "",
+		"ps -o _":          "table wide json yaml",
+		"ps --sort _":      "gpus name priority role state submitted",
+		"ps --state _":     "WAITING LAUNCHING",
+		"wait --for _":     "ended running",
+		"run --gpu-type _": "V100 A100",
+		"run --restart _":  "no always",
+	} {
+		words := strings.Fields(line)
+		words[len(words)-1] = strings.TrimSuffix(words[len(words)-1], "_")
+		if got := completed(t, address, words...); !strings.HasPrefix(got, want) || want == "" && got != "" {
+			t.Errorf("%s: got %q, want %q", line, got, want)
+		}
+	}
+}
+
+// A scheduler that does not answer holds no shell up, and says nothing in it.
+func TestCompletionDoesNotHang(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	for _, address := range []string{"http://" + silent.Addr().String(), "http://127.0.0.1:1"} {
+		began := time.Now()
+		r := commandAt(t, address, "__complete", "describe", "")
+		if took := time.Since(began); took > 20*completeWithin || r.out != ":4\n" {
+			t.Errorf("%s: %q after %s", address, r.out, took)
+		}
+	}
+}

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/job"
+)
+
+// The last changes come by time, whichever job's they are.
+func TestEvents(t *testing.T) {
+	late, early := madeUp("late", time.Minute, job.Running), madeUp("early", time.Hour, job.Failed)
+	early.Tasks[0].Message = "exited\nwith 1\x07"
+	c := newCluster(late, early)
+	at := func(j *job.Job) string { return j.Tasks[0].Changed.Format(time.RFC3339) }
+	all := at(early) + ` early.0.1.x FAILED: exited with 1\a` + "\n" + at(late) + " late.0.1.x RUNNING\n"
+	c.command(t, "events").wants(t, all, "", 0)
+	c.command(t, "events late").wants(t, at(late)+" late.0.1.x RUNNING\n", "", 0)
+	c.command(t, "events nobody").wants(t, "", `there is no job "nobody"`, 1)
+	c.command(t, "events late early").wants(t, "", `mesos-gpu events takes no "early"`, 2)
+	if r := c.command(t, "events late -o yaml"); !strings.HasPrefix(r.out, "---\ntime: ") || !strings.Contains(r.out, "\nstate: RUNNING\n") {
+		t.Errorf("got %q", r.out)
+	}
+}
+
+// Followed, each change comes once, until somebody interrupts it.
+func TestEventsAreFollowed(t *testing.T) {
+	c := newCluster(madeUp("a", time.Minute, job.Waiting, job.Waiting))
+	address := c.serve(t)
+	ctx, interrupt := context.WithCancel(t.Context())
+	out, in := io.Pipe()
+	ended := make(chan int)
+	go func() {
+		ended <- run(ctx, []string{"events", "-f", "-o", "json"}, std{nil, in, io.Discard, func(name string) string { return map[string]string{"MESOS_GPU_API": address}[name] }})
+	}()
+	lines := bufio.NewScanner(out)
+	next := func() (ev api.Event) {
+		t.Helper()
+		if !lines.Scan() || json.Unmarshal(lines.Bytes(), &ev) != nil {
+			t.Fatalf("got %q, %v", lines.Text(), lines.Err())
+		}
+		return ev
+	}
+	for _, want := range []string{"a.0.1.x WAITING", "a.1.1.x WAITING", "a.1.1.x RUNNING", "a.0.1.x RUNNING"} {
+		if ev := next(); ev.Task+" "+string(ev.State) != want {
+			t.Errorf("got %+v, want %s", ev, want)
+		}
+		switch want {
+		case "a.1.1.x WAITING":
+			c.change("a", 1, job.Running, 0)
+		case "a.1.1.x RUNNING":
+			c.change("a", 0, job.Running, 0)
+		}
+	}
+	interrupt()
+	if status := <-ended; status != 0 {
+		t.Errorf("the status is %d", status)
+	}
+}

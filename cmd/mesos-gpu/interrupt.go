@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"mesos-gpu/framework/client"
+)
+
+const (
+	// killTimeout bounds the wait for the scheduler after an interrupt.
+	killTimeout = 10 * time.Second
+	// lastChance is what is left of it after a second one: people press twice,
+	// and the job shall still end.
+	lastChance = time.Second
+)
+
+// untilInterrupt ends with the next interrupt: also with the end of the
+// terminal, unless nohup says that this shall be none.
+func untilInterrupt(ctx context.Context) (context.Context, context.CancelFunc) {
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		signals = append(signals, syscall.SIGHUP)
+	}
+	return signal.NotifyContext(ctx, signals...)
+}
+
+// interrupted ends the job, or lets it go on where it is to be kept. What it
+// does is followed by leave: at once, or with the next interrupt.
+func (a *app) interrupted(following context.Context, leave context.CancelCauseFunc, api *client.Client, name string, keep bool) {
+	if keep {
+		leave(fmt.Errorf("interrupted; job %s goes on: see mesos-gpu logs -f %s", name, name))
+		return
+	}
+	again, stop := untilInterrupt(following)
+	defer stop()
+	fmt.Fprintf(a.err, "mesos-gpu: interrupted: job %s is being killed; interrupt again to wait no longer\n", name)
+	asking, cancel := context.WithCancel(context.WithoutCancel(following))
+	defer cancel()
+	defer context.AfterFunc(again, func() { time.AfterFunc(lastChance, cancel) })()
+	if err := killWithin(asking, api, name); err != nil {
+		leave(err)
+		return
+	}
+	<-again.Done()
+	leave(fmt.Errorf("interrupted again; job %s is being killed", name))
+}
+
+// killWithin asks for a job's end for as long as an impatient person waits.
+func killWithin(ctx context.Context, api *client.Client, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, killTimeout)
+	defer cancel()
+	if err := api.Kill(ctx, name); err != nil {
+		return fmt.Errorf("kill job %s: %w", name, err)
+	}
+	return nil
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"mesos-gpu/job"
+)
+
+// notices is a standard error on which something can be waited for.
+type notices struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+	more chan struct{}
+}
+
+func (n *notices) Write(p []byte) (int, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.text.Write(p)
+	select {
+	case n.more <- struct{}{}:
+	default:
+	}
+	return len(p), nil
+}
+
+func (n *notices) String() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.text.String()
+}
+
+func (n *notices) await(t *testing.T, what string) {
+	t.Helper()
+	for !strings.Contains(n.String(), what) {
+		select {
+		case <-n.more:
+		case <-t.Context().Done():
+			t.Fatalf("no %q in %q", what, n)
+		}
+	}
+}
+
+// interrupted runs a job on the cluster and interrupts it once it runs. again
+// is called when run says what it does about it.
+func interrupted(t *testing.T, c *cluster, out io.Writer, again func(), flags ...string) (errs string, status int) {
+	t.Helper()
+	ctx, interrupt := context.WithCancel(t.Context())
+	address, ended := c.serve(t), make(chan int)
+	said := &notices{more: make(chan struct{}, 1)}
+	go func() {
+		line := append(append([]string{"run", "--name", "a", "--verbose"}, flags...), "--", "train")
+		ended <- run(ctx, line, std{nil, out, said, func(name string) string { return map[string]string{"MESOS_GPU_API": address}[name] }})
+	}()
+	said.await(t, "a.0.1.x RUNNING")
+	interrupt()
+	if again != nil {
+		said.await(t, "interrupt again to wait no longer")
+		again()
+	}
+	status = <-ended
+	return said.String(), status
+}
+
+// An interrupt ends the job; its end is still shown, and is run's own.
+func TestInterruptEndsTheJob(t *testing.T) {
+	c := newCluster()
+	errs, status := interrupted(t, c, io.Discard, nil)
+	if status != 143 || !strings.Contains(errs, "mesos-gpu: interrupted: job a is being killed") || !strings.HasSuffix(errs, "a.0.1.x KILLED\n") {
+		t.Errorf("status %d, %q", status, errs)
+	}
+}
+
+// A second interrupt waits for nothing more, neither the job nor who should
+// read its output. Here it is the end of the terminal.
+func TestSecondInterrupt(t *testing.T) {
+	unread, in := io.Pipe()
+	defer unread.Close()
+	for name, test := range map[string]struct {
+		stubborn bool
+		out      io.Writer
+	}{"the job goes on": {true, io.Discard}, "nobody reads": {false, in}} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster()
+			c.stubborn, c.logs = test.stubborn, map[string]string{"a.0.1.x": "text\n"}
+			errs, status := interrupted(t, c, test.out, func() {
+				if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+					t.Error(err)
+				}
+			})
+			if status != 1 || !strings.HasSuffix(errs, "mesos-gpu: interrupted again; job a is being killed\n") {
+				t.Errorf("status %d, %q", status, errs)
+			}
+		})
+	}
+}
+
+// A job that was to be left running is.
+func TestInterruptLeavesTheJob(t *testing.T) {
+	c := newCluster()
+	errs, status := interrupted(t, c, io.Discard, nil, "--detach-on-interrupt")
+	if status != 1 || c.jobs[0].State() != job.Running || !strings.HasSuffix(errs, "mesos-gpu: interrupted; job a goes on: see mesos-gpu logs -f a\n") {
+		t.Errorf("status %d, the job is %s, %q", status, c.jobs[0].State(), errs)
+	}
+}

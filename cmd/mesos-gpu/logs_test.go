@@ -1,0 +1,109 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"mesos-gpu/job"
+)
+
+func written() *cluster {
+	c := newCluster(madeUp("train", time.Hour, job.Finished, job.Failed, job.Waiting), madeUp("v1.2", time.Hour, job.Finished), madeUp("ended", time.Hour, job.Killed))
+	c.jobs[0].Tasks[2].AgentID = ""
+	c.logs = map[string]string{"train.0.1.x": "one\ntwo\n", "train.1.1.x": "three\nno end", "v1.2.0.1.x": "a\nb\nc\n", "ended.0.1.x": "until then\n", "train.1.0.x": "earlier\n"}
+	c.past = map[string][]job.Task{"train": {{ID: "train.1.0.x", Job: "train", State: job.Failed, AgentID: "a"}}}
+	return c
+}
+
+// A name is a job's, a task's id, or a job's and a task's number.
+func TestLogs(t *testing.T) {
+	for _, test := range []struct{ line, out, err string }{
+		{"logs train", "0 | one\n0 | two\n1 | three\n1 | no end\n", ""},
+		{"logs train --tail 1", "0 | two\n1 | no end\n", ""},
+		{"logs v1.2", "a\nb\nc\n", ""},
+		{"logs -n 2 v1.2", "b\nc\n", ""},
+		{"logs train.1", "three\nno end", ""},
+		{"logs v1.2.0", "a\nb\nc\n", ""},
+		{"logs train.1.1.x", "three\nno end", ""},
+		{"logs train.1.0.x", "earlier\n", ""},
+		{"logs v1.2 -f", "a\nb\nc\n", ""},
+		{"logs v1.2 -f -n 1", "c\n", ""},
+		{"logs ended -f", "until then\n", ""},
+		{"logs train.2", "", "task train.2.1.x is WAITING and has no stdout yet"},
+		{"logs train.7", "", `there is no task "train.7"`},
+		{"logs nobody", "", `there is no task "nobody"`},
+		{"logs train --stderr", "", "has no stderr"},
+		{"logs train --tail 0", "", "--tail 0: it is a number of lines from 1 on"},
+	} {
+		t.Run(test.line, func(t *testing.T) {
+			status := map[bool]int{true: 1}[test.err != ""]
+			if strings.HasPrefix(test.err, "--") {
+				status = 2
+			}
+			written().command(t, test.line).wants(t, test.out, test.err, status)
+		})
+	}
+}
+
+// Followed, a job's log goes on with the tasks that start later, and ends with
+// the last of them.
+func TestJobLogIsFollowed(t *testing.T) {
+	c := written()
+	out, in := io.Pipe()
+	ended := make(chan int)
+	address := c.serve(t)
+	go func() {
+		status := run(t.Context(), []string{"logs", "-f", "train"}, std{nil, in, io.Discard, func(name string) string { return map[string]string{"MESOS_GPU_API": address}[name] }})
+		in.Close()
+		ended <- status
+	}()
+	var text strings.Builder
+	for p := make([]byte, 100); !strings.Contains(text.String(), "1 | no end"); {
+		n, err := out.Read(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text.Write(p[:n])
+	}
+	c.mu.Lock()
+	c.jobs[0].Tasks[2].AgentID, c.logs["train.2.1.x"] = "a", "late\n"
+	c.mu.Unlock()
+	c.change("train", 2, job.Finished, 0)
+	rest, err := io.ReadAll(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status := <-ended; status != 0 || !strings.HasSuffix(string(rest), "2 | late\n") {
+		t.Errorf("status %d, and at last %q", status, rest)
+	}
+}
+
+// Lines of several tasks never mix, however they come.
+func TestLinesStayWhole(t *testing.T) {
+	var out bytes.Buffer
+	names := labels{tasks: 11}
+	a, b := names.of(3, &out), names.of(10, &out)
+	for _, one := range []struct {
+		to   *labelled
+		text string
+	}{{a, "be"}, {b, "x\ny"}, {a, "gin\nsecond\nth"}, {b, "z\n"}, {a, "ird"}, {b, strings.Repeat("-", longestLine)}} {
+		if n, err := one.to.Write([]byte(one.text)); err != nil || n != len(one.text) {
+			t.Errorf("wrote %d of %d, %v", n, len(one.text), err)
+		}
+	}
+	for _, w := range []*labelled{a, b} {
+		if err := w.end(); err != nil {
+			t.Error(err)
+		}
+	}
+	if want := "10 | x\n 3 | begin\n 3 | second\n10 | yz\n10 | " + strings.Repeat("-", longestLine) + "\n 3 | third\n"; out.String() != want {
+		t.Errorf("got %q", out.String()[:min(200, out.Len())])
+	}
+	var plain bytes.Buffer
+	if _, err := (labels{tasks: 1}).of(0, &plain).Write([]byte("as it \r is")); err != nil || plain.String() != "as it \r is" {
+		t.Errorf("a single task's output became %q, %v", &plain, err)
+	}
+}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"go.yaml.in/yaml/v3"
+	"golang.org/x/sys/unix"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/job"
+)
+
+// The YAML of a thing says what its JSON says, and in the same order. Words
+// that YAML would take for something else keep their quotes.
+func TestYAMLSaysWhatJSONDoes(t *testing.T) {
+	one := 1
+	v := map[string]any{"a_list": []string{"no", "007", "0x1f", "1e3", "~", "null", "2026-01-01", "", "a: b", "# c", "- d", "two\nlines", "\x00\u2028", "ü"}, "number": 1.5e-7, "large": 1 << 53, "yes": true, "none": nil, "empty": []int{}, "nothing": map[string]int{}, "deep": map[string]*int{"one": &one}}
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := toYAML(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fromJSON, fromYAML any
+	if err := json.Unmarshal(text, &fromJSON); err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal(got, &fromYAML); err != nil {
+		t.Fatalf("%v in:\n%s", err, got)
+	}
+	again, err := json.Marshal(fromYAML)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want any
+	if err := json.Unmarshal(again, &want); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(fromJSON, want); diff != "" {
+		t.Errorf("(-JSON +YAML):\n%s", diff)
+	}
+	c := newCluster(madeUp("a", time.Hour, job.Running))
+	if r := c.command(t, "describe a -o yaml"); !strings.HasPrefix(r.out, "spec:\n  name: a\n  tasks: 1\n") || strings.ContainsAny(r.out, "{") && !strings.Contains(r.out, "{}") {
+		t.Errorf("got status %d:\n%s", r.status, r.out)
+	}
+}
+
+// What a program reads is the API's own answer.
+func TestJSONIsTheAPIs(t *testing.T) {
+	c := newCluster(madeUp("a", time.Hour, job.Running))
+	c.gpus = []api.GPU{{UUID: "GPU-1", Type: "V100", MemMiB: 16384}}
+	var jobs []api.JobView
+	if r := c.command(t, "ps -o json"); json.Unmarshal([]byte(r.out), &jobs) != nil || len(jobs) != 1 || jobs[0].State != job.Running {
+		t.Errorf("got %+v", r)
+	}
+	var gpus []api.GPU
+	if r := c.command(t, "gpus --output=json"); json.Unmarshal([]byte(r.out), &gpus) != nil || len(gpus) != 1 || gpus[0] != c.gpus[0] {
+		t.Errorf("got %+v", r)
+	}
+	newCluster().command(t, "ps -o json").wants(t, "[]\n", "", 0)
+	newCluster().command(t, "ps -o yaml").wants(t, "[]\n", "", 0)
+}
+
+// Tables fit a terminal: the widest cells are cut, never the first ones. They
+// are not cut where somebody else reads, or all is asked for.
+func TestTablesFit(t *testing.T) {
+	head := []string{"TASK", "STATE", "GPUS", "MESSAGE"}
+	rows := func() [][]string {
+		return [][]string{
+			{"a-task-with-a-rather-long-name.0.1", "RUNNING", strings.Repeat("GPU-0123456789,", 4), "mü " + strings.Repeat("x", 60)},
+			{"b", "FAILED", "-", "short\tand\nbad\x1b[31m"},
+		}
+	}
+	for _, test := range []struct {
+		columns, want int
+		wide          bool
+	}{{0, 170, false}, {100, 100, false}, {72, 72, false}, {20, 71, false}, {72, 170, true}} {
+		var out bytes.Buffer
+		p := &printer{Writer: &out, screen: screen{columns: test.columns}, wide: test.wide}
+		if err := p.table(head, rows()); err != nil {
+			t.Fatal(err)
+		}
+		longest := 0
+		for line := range strings.Lines(out.String()) {
+			longest = max(longest, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")))
+		}
+		if longest != test.want {
+			t.Errorf("%+v: the longest line has %d characters:\n%s", test, longest, &out)
+		}
+		if got := out.String(); !strings.Contains(got, rows()[0][0]+" ") || strings.Contains(got, "…") != (test.columns > 0 && !test.wide) || strings.Contains(got, "\x1b") {
+			t.Errorf("%+v:\n%s", test, got)
+		}
+	}
+}
+
+// Colours are states' alone.
+func TestStatesHaveColours(t *testing.T) {
+	var out bytes.Buffer
+	p := &printer{Writer: &out, screen: screen{columns: 80, colour: true}}
+	if err := p.table([]string{"JOB", "STATE", "TASKS"}, [][]string{{"RUNNING", "RUNNING", "1"}, {"b", "FAILED", "2"}, {"c", "WAITING", "3"}, {"d", "FINISHED", "4"}}); err != nil {
+		t.Fatal(err)
+	}
+	if want := "JOB      STATE     TASKS\nRUNNING  \x1b[32mRUNNING\x1b[0m   1\nb        \x1b[31mFAILED\x1b[0m    2\nc        \x1b[33mWAITING\x1b[0m   3\nd        FINISHED  4\n"; out.String() != want {
+		t.Errorf("got %q, want %q", &out, want)
+	}
+}
+
+// pseudoTerminal is a terminal that is so wide, and what is shown on it.
+func pseudoTerminal(t *testing.T, columns uint16) (shown, tty *os.File) {
+	t.Helper()
+	shown, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Skipf("needs pseudo terminals: %v", err)
+	}
+	t.Cleanup(func() { shown.Close() })
+	if err := unix.IoctlSetPointerInt(int(shown.Fd()), unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	fd, _, errno := unix.Syscall(unix.SYS_IOCTL, shown.Fd(), unix.TIOCGPTPEER, unix.O_RDWR|unix.O_NOCTTY)
+	if errno != 0 {
+		t.Fatal(errno)
+	}
+	tty = os.NewFile(fd, "tty")
+	t.Cleanup(func() { tty.Close() })
+	if err := unix.IoctlSetWinsize(int(tty.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 10, Col: columns}); err != nil {
+		t.Fatal(err)
+	}
+	return shown, tty
+}
+
+// A terminal is asked how wide it is, and has colours unless somebody wants
+// none.
+func TestTerminal(t *testing.T) {
+	_, tty := pseudoTerminal(t, 57)
+	for env, want := range map[string]screen{"": {57, 10, true}, "NO_COLOR=1": {57, 10, false}, "TERM=dumb": {57, 10, false}} {
+		name, value, _ := strings.Cut(env, "=")
+		a := &app{std: std{out: tty, getenv: func(asked string) string { return map[string]string{name: value}[asked] }}}
+		if got := a.screen(); got != want {
+			t.Errorf("%s: got %+v, want %+v", env, got, want)
+		}
+	}
+	if got := (&app{std: std{out: &bytes.Buffer{}}}).screen(); got != (screen{}) {
+		t.Errorf("a buffer is %+v", got)
+	}
+}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"mesos-gpu/job"
+)
+
+func file(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "job.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// Files are checked without a scheduler, all of them, and every mistake has
+// its line.
+func TestValidate(t *testing.T) {
+	good, bad := file(t, "name: a\ntasks: 2\ngpus: 1\ncommand: ls\n"), file(t, "name: b\ngpu: 1\ncpus: none\ncommand: ls\n")
+	newCluster().command(t, "validate "+good).wants(t, good+": job a, 2 tasks with 1 GPU each\n", "", 0)
+	r := newCluster().command(t, "validate "+bad+" "+good)
+	r.wants(t, good+": job a, 2 tasks with 1 GPU each\n", bad+`:2: unknown key "gpu"; did you mean "gpus"?`+"\n"+bad+`:3: cpus: "none" is not a number`, 1)
+	newCluster().command(t, "validate").wants(t, "", "mesos-gpu validate needs FILE", 2)
+	newCluster().command(t, "validate /none").wants(t, "", "open job file: open /none: no such file", 1)
+}
+
+// A dry run submits nothing: the cluster would not take it.
+func TestSubmitDry(t *testing.T) {
+	path := file(t, "name: a\ncommand: ls\n")
+	for _, line := range []string{"submit --dry-run " + path, "submit --dry-run -f " + path} {
+		if r := newCluster().command(t, line); r.status != 0 || !strings.Contains(r.out, "name: a\n") || !strings.Contains(r.out, "mem: 256MiB\n") {
+			t.Errorf("%s: got %+v", line, r)
+		}
+	}
+	if r := newCluster().command(t, "submit --dry-run -o json "+path); !strings.Contains(r.out, `"mem_mib": 256`) {
+		t.Errorf("got %+v", r)
+	}
+	newCluster().command(t, "submit").wants(t, "", "mesos-gpu submit needs FILE", 2)
+	newCluster().command(t, "submit -f x y").wants(t, "", "mesos-gpu submit takes one file: y or x", 2)
+}
+
+// Killing goes on after a job that cannot be killed.
+func TestKillSeveral(t *testing.T) {
+	c := newCluster(madeUp("a", time.Hour, job.Running), madeUp("b", time.Hour, job.Finished), madeUp("c", time.Hour, job.Waiting))
+	c.command(t, "kill a nobody b c").wants(t, "job a: kill requested\njob b is FINISHED already\njob c: kill requested\n", `there is no job "nobody"`, 1)
+	if got := string(c.jobs[0].State()) + " " + string(c.jobs[2].State()); got != "KILLED KILLED" {
+		t.Errorf("the jobs are %s", got)
+	}
+}
