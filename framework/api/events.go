@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"net/http"
 	"time"
+
+	"mesos-gpu/framework/access"
 )
 
 // keepAlive is how often an idle stream says that it is alive.
@@ -12,7 +14,13 @@ const keepAlive = 15 * time.Second
 // events streams states as server-sent events: first all as they are, then
 // each change. A client that is too slow is cut off, and begins anew.
 func (s *server) events(w http.ResponseWriter, r *http.Request) error {
-	now, changes, err := s.backend().Events(r.Context(), r.URL.Query().Get("job"))
+	name := r.URL.Query().Get("job")
+	if name != "" && GrantOf(r.Context()) != nil {
+		if err := s.onJob(r, name, "", access.View); err != nil {
+			return err
+		}
+	}
+	now, changes, err := s.backend().Events(r.Context(), name)
 	if err != nil {
 		return err
 	}
@@ -22,7 +30,7 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) error {
 	out := http.NewResponseController(w)
 	var first []byte
 	for _, ev := range now {
-		first = appendEvent(first, ev)
+		first = s.appendSeen(r, first, ev)
 	}
 	if err := push(out, w, first); err != nil {
 		return nil // the client went away; so below
@@ -36,7 +44,9 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) error {
 			if !ok {
 				return nil
 			}
-			data = appendEvent(nil, ev)
+			if data = s.appendSeen(r, nil, ev); data == nil {
+				continue
+			}
 		case <-idle.C:
 			data = []byte(": alive\n\n")
 		case <-r.Context().Done():
@@ -46,6 +56,15 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) error {
 			return nil
 		}
 	}
+}
+
+// appendSeen leaves out what the requester may not see. The job may have gone
+// meanwhile, and then nobody knows whose it was.
+func (s *server) appendSeen(r *http.Request, to []byte, ev Event) []byte {
+	if sees, err := s.sees(r.Context(), ev.Job, ev.Task); err != nil || !sees {
+		return to
+	}
+	return appendEvent(to, ev)
 }
 
 func appendEvent(to []byte, ev Event) []byte {

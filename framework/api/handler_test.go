@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -32,6 +33,10 @@ type fake struct {
 	next      string
 	asOf      time.Time
 	did       string
+	whose     map[string][2]string // roles and owners of jobs
+	jobs      []JobView
+	gpus      []GPU
+	now       []Event
 }
 
 func (f *fake) view() JobView {
@@ -45,7 +50,7 @@ func (f *fake) Submit(_ context.Context, s job.Spec) (JobView, error) {
 }
 func (f *fake) Jobs(_ context.Context, q JobQuery) (JobList, error) {
 	f.query = q
-	return JobList{Next: f.next}, f.err
+	return JobList{Jobs: slices.Clone(f.jobs), Next: f.next}, f.err
 }
 func (f *fake) AsOf() time.Time                              { return f.asOf }
 func (f *fake) Job(context.Context, string) (JobView, error) { return f.view(), f.err }
@@ -60,8 +65,14 @@ func (f *fake) Stop(_ context.Context, task string, retire bool) error {
 }
 func (f *fake) Task(context.Context, string) (job.Task, error) { return f.task, f.err }
 func (f *fake) Agents(context.Context) ([]Agent, error)        { return nil, f.err }
-func (f *fake) GPUs(context.Context) ([]GPU, error)            { return nil, f.err }
-func (f *fake) Health(context.Context) (Health, error)         { return Health{Connected: true}, f.err }
+func (f *fake) Whose(_ context.Context, name, _ string) (role, owner string, err error) {
+	if w, ok := f.whose[name]; ok {
+		return w[0], w[1], nil
+	}
+	return "", "", Problemf(http.StatusNotFound, "there is no job %q", name)
+}
+func (f *fake) GPUs(context.Context) ([]GPU, error)    { return slices.Clone(f.gpus), f.err }
+func (f *fake) Health(context.Context) (Health, error) { return Health{Connected: true}, f.err }
 func (f *fake) Metrics(context.Context) (s metrics.Snapshot, err error) {
 	v := f.view()
 	s.Count(&v.Job)
@@ -75,6 +86,9 @@ func (f *fake) ReadLog(_ context.Context, _ job.Task, file string, offset, _ uin
 	return data, offset + uint64(len(data)), err
 }
 func (f *fake) Events(context.Context, string) ([]Event, <-chan Event, error) {
+	if f.now != nil {
+		return f.now, f.changes, f.err
+	}
 	return []Event{{Job: "train", Task: "train.0", State: job.Waiting}}, f.changes, f.err
 }
 
