@@ -1,6 +1,7 @@
 package framework
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/internal/zkconn"
 	"mesos-gpu/framework/journal"
@@ -68,6 +70,11 @@ func (b *leader) Submit(ctx context.Context, spec job.Spec) (view api.JobView, e
 	}
 	var refused error
 	step := func(apply func(sched.Event)) {
+		spec.Role = cmp.Or(spec.Role, b.loop.st.DefaultRole())
+		api.NoteOf(ctx).Role = spec.Role
+		if refused = b.maySubmit(ctx, &spec); refused != nil {
+			return
+		}
 		if refused = b.loop.st.Admit(&spec); refused == nil {
 			apply(sched.Submit{Spec: spec})
 		}
@@ -82,10 +89,26 @@ func (b *leader) Submit(ctx context.Context, spec job.Spec) (view api.JobView, e
 		view.Waits = b.waits(st.Reasons(spec.Name), spec.Name)
 		return nil
 	})
+	if p := (*api.Problem)(nil); errors.As(refused, &p) {
+		return view, p
+	}
 	if refused != nil {
 		return view, api.Problemf(refusal(refused), "%v", refused)
 	}
 	return view, err
+}
+
+// maySubmit says what is in the way of who asks. A job takes the place of one
+// of its name that has ended, and with it what is known of that.
+func (b *leader) maySubmit(ctx context.Context, spec *job.Spec) error {
+	g := api.GrantOf(ctx)
+	if err := api.MayIn(g, access.Submit, spec.Role); err != nil {
+		return err
+	}
+	if old, ok := b.loop.st.Job(spec.Name); ok && !g.MayChange(old.Spec.Role, old.Spec.Owner) {
+		return api.Problemf(http.StatusConflict, "there is a job %q that is not yours: choose another name", spec.Name)
+	}
+	return nil
 }
 
 // refusal is the HTTP status for a job that is not admitted.

@@ -54,9 +54,10 @@ type Config struct {
 	// ReregisterRemoved goes on under a new framework id when the master has
 	// removed the framework and killed its tasks; else Run ends.
 	ReregisterRemoved bool
-	// APIAddr is where the REST API listens. It knows no passwords: other
-	// addresses than loopback open the cluster to whoever reaches them.
+	// APIAddr is where the REST API listens. Beyond loopback it needs Access
+	// and a certificate, unless it is Open to whoever reaches it.
 	APIAddr string
+	API     API
 	// JournalPath is the file that holds the jobs, whose folder is made, or
 	// zk://HOST:PORT,HOST:PORT/PATH. With ZooKeeper several schedulers run, of
 	// which one leads and the others stand by.
@@ -153,6 +154,7 @@ func (c *Config) Validate() error {
 	if u, err := url.Parse(c.AdvertiseURL); c.AdvertiseURL != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
 		errs = append(errs, fmt.Errorf("advertised address %q is no URL such as http://host:8080", c.AdvertiseURL))
 	}
+	errs = append(errs, c.API.validate(&c.Sched.Policy.Allowed))
 	if c.SessionTimeout < 0 {
 		errs = append(errs, fmt.Errorf("session timeout %s is negative", c.SessionTimeout))
 	}
@@ -172,10 +174,10 @@ func (c *Config) advertised(addr net.Addr) string {
 	}
 	if a, ok := addr.(*net.TCPAddr); ok && a.IP.IsUnspecified() {
 		if name, err := os.Hostname(); err == nil {
-			return "http://" + net.JoinHostPort(name, strconv.Itoa(a.Port))
+			return c.API.URL(net.JoinHostPort(name, strconv.Itoa(a.Port)))
 		}
 	}
-	return "http://" + addr.String()
+	return c.API.URL(addr.String())
 }
 
 // makeFolder makes the journal's folder: its file says what people run.

@@ -13,7 +13,9 @@ import (
 	"strings"
 	"time"
 
+	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/client"
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/framework/web"
 	"mesos-gpu/internal/patient"
@@ -182,8 +184,16 @@ func (s *Scheduler) handler() http.Handler {
 // leader.
 const passedOn = "Mesos-Gpu-Passed-On"
 
+// pingPath is Marathon's question whether somebody is there, which load
+// balancers ask without a token.
+const pingPath = "/ping"
+
 // extended answers for the extension, or has the leader do it.
 func (s *Scheduler) extended(w http.ResponseWriter, r *http.Request) {
+	if err := api.MayEnter(api.GrantOf(r.Context())); err != nil && r.URL.Path != pingPath {
+		api.Fail(w, r, err, s.cfg.Log)
+		return
+	}
 	if _, leads := s.backend().(*leader); leads {
 		s.cfg.Extension.ServeHTTP(w, r)
 		return
@@ -194,6 +204,7 @@ func (s *Scheduler) extended(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	(&httputil.ReverseProxy{
+		Transport:     s.door.relay,
 		FlushInterval: -1, // event streams
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.SetURL(to)
@@ -217,7 +228,22 @@ func (s *Scheduler) elsewhere(r *http.Request) (*url.URL, error) {
 	case h.Leading == s.url || r.Header.Get(passedOn) != "":
 		return nil, errors.New("this scheduler does not lead yet")
 	}
-	return url.Parse(h.Leading)
+	to, err := url.Parse(h.Leading)
+	if err == nil && r.Header.Get("Authorization") != "" && !client.Confidential(to) {
+		return nil, fmt.Errorf("the scheduler that leads answers at %s without TLS, and a token would be seen on the way: give it a certificate", to)
+	}
+	return to, err
+}
+
+// May says what is in the way of a request to an extension, whose context it
+// is: of seeing what is of a role or, with change, of changing it.
+func May(ctx context.Context, change bool, role string) error {
+	p := access.View
+	if change {
+		p = access.Operate
+		api.NoteOf(ctx).Role = role
+	}
+	return api.MayIn(api.GrantOf(ctx), p, role)
 }
 
 // nobodyAnswers says why, in a form that clients of Marathon read too.

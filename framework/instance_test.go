@@ -37,7 +37,7 @@ func run(t *testing.T, c *mesostest.Cluster, journalPath string) *instance {
 	return start(t, c, Config{JournalPath: journalPath})
 }
 
-func start(t *testing.T, c *mesostest.Cluster, cfg Config) *instance {
+func start(t *testing.T, c *mesostest.Cluster, cfg Config, options ...client.Option) *instance {
 	t.Helper()
 	ready := make(chan string, 1)
 	cfg.Master, cfg.APIAddr, cfg.ExecutorPath = strings.TrimPrefix(c.URL(), "http://"), "127.0.0.1:0", "/usr/bin/mesos-gpu"
@@ -54,7 +54,7 @@ func start(t *testing.T, c *mesostest.Cluster, cfg Config) *instance {
 	case err := <-in.done:
 		t.Fatalf("Run ended: %v", err)
 	}
-	if in.Client, err = client.New(in.addr); err != nil {
+	if in.Client, err = client.New(cfg.API.URL(in.addr), options...); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

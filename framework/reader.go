@@ -22,6 +22,10 @@ type reader struct {
 
 func (r *reader) Task(_ context.Context, id string) (job.Task, error) { return r.view.Task(id) }
 
+func (r *reader) Whose(_ context.Context, job, task string) (role, owner string, err error) {
+	return r.view.whose(job, task)
+}
+
 func (r *reader) ReadLog(ctx context.Context, t job.Task, file string, offset, length uint64) (data []byte, size uint64, err error) {
 	path := master.SandboxFile(r.view.framework(), t.ID, file)
 	data, size, err = r.client.ReadFile(ctx, t.AgentURL, path, offset, length)
@@ -56,8 +60,11 @@ func (n nobody) Agents(context.Context) ([]api.Agent, error)            { return
 func (n nobody) Agent(context.Context, string) (a api.AgentView, err error) {
 	return a, n.problem()
 }
-func (n nobody) GPUs(context.Context) ([]api.GPU, error)                 { return nil, n.problem() }
-func (n nobody) Health(context.Context) (h api.Health, err error)        { return h, n.problem() }
+func (n nobody) GPUs(context.Context) ([]api.GPU, error)          { return nil, n.problem() }
+func (n nobody) Health(context.Context) (h api.Health, err error) { return h, n.problem() }
+func (n nobody) Whose(context.Context, string, string) (role, owner string, err error) {
+	return "", "", n.problem()
+}
 func (n nobody) Metrics(context.Context) (s metrics.Snapshot, err error) { return s, n.problem() }
 func (n nobody) AsOf() time.Time                                         { return time.Time{} }
 func (n nobody) ReadLog(context.Context, job.Task, string, uint64, uint64) ([]byte, uint64, error) {

@@ -9,6 +9,7 @@ import (
 // policy is what the configuration and the roles file say now.
 func (s *Scheduler) policy() (sched.Policy, error) {
 	p := s.cfg.Sched.Policy
+	p.AllowedIn = s.door.jobs()
 	if s.cfg.RolesFile == "" {
 		return p, nil
 	}
@@ -20,16 +21,21 @@ func (s *Scheduler) policy() (sched.Policy, error) {
 	return p, nil
 }
 
-// Reload reads the roles file again: other weights and quotas hold from the
-// next plan on, offers of a role that is gone are void, its tasks stay. A file
-// with a mistake changes nothing.
+// Reload reads the roles file and the access file again: other weights and
+// quotas hold from the next plan on, offers of a role that is gone are void,
+// its tasks stay; other permissions hold from the next request on. A file with
+// a mistake changes nothing.
 func (s *Scheduler) Reload() error {
-	if s.cfg.RolesFile == "" {
-		return errors.New("reload: there is no roles file to read again")
+	if s.cfg.RolesFile == "" && s.door.gate == nil {
+		return errors.New("reload: there is neither a roles file nor an access file to read again")
+	}
+	var refused error
+	if s.door.gate != nil {
+		refused = s.door.gate.Reload()
 	}
 	p, err := s.policy()
 	if err != nil {
-		return err
+		return errors.Join(refused, err)
 	}
 	s.mu.Lock()
 	emit := s.emit
@@ -37,5 +43,5 @@ func (s *Scheduler) Reload() error {
 	if emit != nil { // a standby reads the file when it leads
 		emit(sched.PolicyChanged{Policy: p})
 	}
-	return nil
+	return refused
 }

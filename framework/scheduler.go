@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"sync"
 	"sync/atomic"
 
@@ -20,6 +19,7 @@ type Scheduler struct {
 	cfg   Config
 	front atomic.Pointer[api.Backend] // what answers the API now
 	url   string                      // of the API
+	door  door
 
 	mu     sync.Mutex
 	client *master.Client    // while this one leads
@@ -32,7 +32,11 @@ func New(cfg Config) (*Scheduler, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Scheduler{cfg: cfg}
+	door, err := cfg.API.open(cfg.Log)
+	if err != nil {
+		return nil, err
+	}
+	s := &Scheduler{cfg: cfg, door: door}
 	s.show(nobody{why: "the scheduler is starting"})
 	return s, nil
 }
@@ -47,6 +51,7 @@ func (s *Scheduler) backend() api.Backend { return *s.front.Load() }
 // journal takes them over, within the failover timeout. With a journal in
 // ZooKeeper it schedules while it is elected, and answers reads meanwhile.
 func (s *Scheduler) Run(ctx context.Context) (err error) {
+	defer func() { err = errors.Join(err, s.door.close()) }()
 	lead := s.stand
 	if !s.cfg.replicated() {
 		if err := s.cfg.makeFolder(); err != nil {
@@ -66,12 +71,13 @@ func (s *Scheduler) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if a, ok := listener.Addr().(*net.TCPAddr); ok && !a.IP.IsLoopback() {
-		s.cfg.Log.WithField("addr", a.String()).Warn("the API has no passwords and listens beyond this machine")
+	if err := s.cfg.API.admits(listener.Addr(), s.cfg.Log); err != nil {
+		return errors.Join(err, listener.Close())
 	}
 	s.url = s.cfg.advertised(listener.Addr())
+	listener = s.door.listener(listener)
 	err = together(ctx, lead, func(ctx context.Context) error {
-		return api.Serve(ctx, listener, s.handler())
+		return api.Serve(ctx, listener, s.door.wrap(s.handler()))
 	}, func(context.Context) error {
 		s.cfg.Ready(listener.Addr().String())
 		return nil

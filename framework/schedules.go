@@ -1,6 +1,7 @@
 package framework
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/cron"
 	"mesos-gpu/framework/sched"
@@ -114,7 +116,7 @@ func stepSchedule(st *sched.State, e *cron.Entry, now time.Time, apply func(sche
 		apply(sched.Forget{Job: name})
 	}
 	if due.Submit != nil {
-		if err := st.Admit(due.Submit); err != nil {
+		if err := admitRun(st, due.Submit); err != nil {
 			e.Refused(due, err)
 		} else {
 			apply(sched.Submit{Spec: *due.Submit})
@@ -128,17 +130,32 @@ func stepSchedule(st *sched.State, e *cron.Entry, now time.Time, apply func(sche
 	return err
 }
 
+// admitRun says what is in the way of a schedule's job. It takes the place of
+// its owner's ended ones alone.
+func admitRun(st *sched.State, run *job.Spec) error {
+	if old, ok := st.Job(run.Name); ok && old.Spec.Owner != run.Owner {
+		return fmt.Errorf("there is a job %q of another owner", run.Name)
+	}
+	return st.Admit(run)
+}
+
 // AddSchedule keeps a schedule whose jobs might be submitted now.
 func (b *leader) AddSchedule(ctx context.Context, spec job.Spec) (view api.Schedule, err error) {
 	if err := b.checkTypes(ctx, spec.Request.Types); err != nil {
 		return view, err
 	}
-	e := cron.New(spec, b.loop.clock())
-	put, err := putSchedule(e)
-	if err != nil {
-		return view, err
-	}
+	var e *cron.Entry
 	err = b.try(ctx, func(st *sched.State, apply func(sched.Event)) error {
+		spec.Role = cmp.Or(spec.Role, st.DefaultRole())
+		api.NoteOf(ctx).Role = spec.Role
+		if err := api.MayIn(api.GrantOf(ctx), access.Submit, spec.Role); err != nil {
+			return err
+		}
+		e = cron.New(spec, b.loop.clock())
+		put, err := putSchedule(e)
+		if err != nil {
+			return err
+		}
 		if err := admitSchedule(st, e, put); err != nil {
 			return err
 		}

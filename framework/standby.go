@@ -133,6 +133,11 @@ func (b *standby) Task(ctx context.Context, id string) (t job.Task, err error) {
 	return t, err
 }
 
+func (b *standby) Whose(ctx context.Context, job, task string) (role, owner string, err error) {
+	err = b.certain(ctx, func() (err error) { role, owner, err = b.view.whose(job, task); return err })
+	return role, owner, err
+}
+
 func (b *standby) Events(ctx context.Context, name string) (now []api.Event, changes <-chan api.Event, err error) {
 	err = b.certain(ctx, func() (err error) { now, changes, err = b.reader.Events(ctx, name); return err })
 	return now, changes, err

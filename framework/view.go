@@ -280,6 +280,10 @@ func unknownJob(name string) error {
 	return api.Problemf(http.StatusNotFound, "there is no job %q", name)
 }
 
+func unknownTask(id string) error {
+	return api.Problemf(http.StatusNotFound, "there is no task %q", id)
+}
+
 func (v *view) Job(name string) (api.JobView, error) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -304,6 +308,21 @@ func (v *view) job(name string) (job.Job, bool) {
 	return *e.Clone(), true
 }
 
+// whose are a job's role and owner. An id has the time of its job's
+// submission at the end.
+func (v *view) whose(name, task string) (role, owner string, err error) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	e := v.jobs[name]
+	if e == nil {
+		return "", "", unknownJob(name)
+	}
+	if task != "" && !strings.HasSuffix(task, "."+strconv.FormatInt(e.Submitted.UnixNano(), 36)) {
+		return "", "", unknownTask(task)
+	}
+	return e.Spec.Role, e.Spec.Owner, nil
+}
+
 func (v *view) Task(id string) (job.Task, error) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -313,7 +332,7 @@ func (v *view) Task(id string) (job.Task, error) {
 	if t, ok := v.past.tasks[id]; ok {
 		return t, nil
 	}
-	return job.Task{}, api.Problemf(http.StatusNotFound, "there is no task %q", id)
+	return job.Task{}, unknownTask(id)
 }
 
 // list copies the jobs asked for, and no others.

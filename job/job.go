@@ -53,6 +53,9 @@ type Spec struct {
 	// Role is the Mesos role whose offers and quota the job uses; empty is
 	// the scheduler's first.
 	Role string `json:"role,omitempty"`
+	// Owner is who submitted it, as the scheduler's access file knows them. It
+	// is the scheduler's to say.
+	Owner string `json:"owner,omitempty"`
 	// Priority orders the jobs of one role, the highest first.
 	Priority int `json:"priority,omitempty"`
 	// Preemptible tasks may be stopped, with KillGrace, and put back into the

@@ -38,7 +38,7 @@ func (a *app) schedulerCommand() *cobra.Command {
 			if encryption != (master.TLS{}) || strings.HasPrefix(cfg.Master, "https://") {
 				cfg.TLS = &encryption
 			}
-			cfg.Ready = func(addr string) { fmt.Fprintf(a.out, "mesos-gpu scheduler is up: API http://%s\n", addr) }
+			cfg.Ready = func(addr string) { fmt.Fprintf(a.out, "mesos-gpu scheduler is up: API %s\n", cfg.API.URL(addr)) }
 			cfg.Extension = newApps(settings, log)
 			s, err := framework.New(cfg)
 			if err != nil {
@@ -57,7 +57,8 @@ func (a *app) schedulerCommand() *cobra.Command {
 	f.StringVar(&encryption.KeyFile, "tls-key", "", "its key")
 	f.StringVar(&encryption.ServerName, "tls-server-name", "", "name the masters' and agents' certificates are for, where it is not their host")
 	f.BoolVar(&cfg.ReregisterRemoved, "reregister-removed", false, "go on under a new framework id when the master has removed the framework")
-	f.StringVar(&cfg.APIAddr, "listen", framework.DefaultAPIAddr, "address of the API; other than loopback it is open to whoever reaches it")
+	f.StringVar(&cfg.APIAddr, "listen", framework.DefaultAPIAddr, "address of the API; other than loopback it wants --access and a certificate")
+	apiFlags(f, &cfg.API)
 	f.StringVar(&cfg.JournalPath, "journal", framework.DefaultJournal, "file that survives a restart; or zk://HOST:PORT,.../PATH, with which several schedulers run and one leads")
 	f.StringVar(&cfg.JournalAuthFile, "journal-auth-file", "", "file with USER:PASSWORD for a journal in ZooKeeper")
 	f.StringVar(&cfg.AdvertiseURL, "advertise-url", "", "where the standbys' clients reach this API; made of --listen if empty")
@@ -82,7 +83,7 @@ func allowFlags(f *pflag.FlagSet, a *sched.Allowed) {
 	f.BoolVar(&a.HostIPC, "allow-host-ipc", false, "let jobs share their agents' memory segments and semaphores (ipc: host)")
 }
 
-// reloadOnHangup reads the roles file again on SIGHUP, until the function it
+// reloadOnHangup reads roles and permissions again on SIGHUP, until the function it
 // returns is called.
 func reloadOnHangup(s *framework.Scheduler, log logrus.FieldLogger) func() {
 	hangups := make(chan os.Signal, 1)
@@ -92,9 +93,9 @@ func reloadOnHangup(s *framework.Scheduler, log logrus.FieldLogger) func() {
 		defer close(ended)
 		for range hangups {
 			if err := s.Reload(); err != nil {
-				log.WithError(err).Error("roles stay as they are")
+				log.WithError(err).Error("roles or permissions stay as they are")
 			} else {
-				log.Info("roles read again")
+				log.Info("roles and permissions read again")
 			}
 		}
 	}()

@@ -19,7 +19,7 @@ type apps struct{ *marathoncontrol.Control }
 func (a apps) Lead(ctx context.Context, c *framework.Cluster) error { return a.Run(ctx, c) }
 
 func newApps(s marathon.Settings, log logrus.FieldLogger) framework.Extension {
-	return apps{marathoncontrol.New(marathoncontrol.Config{Settings: s, Version: version, Log: log})}
+	return apps{marathoncontrol.New(marathoncontrol.Config{Settings: s, Version: version, May: framework.May, Log: log})}
 }
 
 // settingsFlags say how app definitions are read.

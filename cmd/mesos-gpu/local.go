@@ -47,6 +47,7 @@ func (a *app) localCommand() *cobra.Command {
 	c.Flags().StringVar(&f.images, "images", "", "folder of docker archives NAME:TAG.tar for container: mesos")
 	f.share.register(c.Flags())
 	c.Flags().StringVar(&f.run, "run", "", "run this job file, then end the cluster with the job's exit status")
+	apiFlags(c.Flags(), &f.scheduler.API)
 	allowFlags(c.Flags(), &f.scheduler.Sched.Policy.Allowed)
 	settingsFlags(c.Flags(), &f.settings)
 	logLevel(c, &f.level)
@@ -161,7 +162,7 @@ func (a *app) runOnce(ctx context.Context, cfg local.Config, spec *job.Spec) err
 	defer cancel()
 	ended := make(chan error, 1)
 	up := func(at local.Addresses) {
-		api, err := client.New(at.API)
+		api, err := a.connect(at.API)
 		if err != nil {
 			ended <- err
 			cancel()

@@ -50,6 +50,8 @@ type app struct {
 
 	api  string
 	json bool
+
+	credential credential
 }
 
 const defaultAPI = "http://127.0.0.1:8080"
@@ -76,6 +78,7 @@ func newRoot(s std) *cobra.Command {
 		api = defaultAPI
 	}
 	root.PersistentFlags().StringVar(&a.api, "api", api, "the scheduler's address, or several with commas between; also MESOS_GPU_API")
+	a.credential.flags(root.PersistentFlags(), s.getenv)
 	root.AddGroup(&cobra.Group{ID: "jobs", Title: "Jobs:"}, &cobra.Group{ID: "cluster", Title: "Cluster:"}, &cobra.Group{ID: "daemons", Title: "Daemons:"})
 	add := func(group string, commands ...*cobra.Command) {
 		for _, c := range commands {
@@ -84,7 +87,7 @@ func newRoot(s std) *cobra.Command {
 		}
 	}
 	add("jobs", a.runCommand(), a.submitCommand(), a.psCommand(), a.describeCommand(), a.logsCommand(), a.killCommand(), a.stopCommand(), a.scaleCommand(), a.schedulesCommand(), a.schemaCommand(), a.marathonCommand())
-	add("cluster", a.agentsCommand(), a.gpusCommand(), a.discoverCommand(), a.volumeCommand(), a.simulateCommand())
+	add("cluster", a.agentsCommand(), a.gpusCommand(), a.discoverCommand(), a.volumeCommand(), a.simulateCommand(), a.tokenCommand())
 	add("daemons", a.localCommand(), a.schedulerCommand(), a.agentCommand(), a.executorCommand())
 	root.AddCommand(a.versionCommand(), containerInitCommand(), manCommand())
 	add("jobs", a.validateCommand(), a.explainCommand(), a.eventsCommand(), a.waitCommand())
@@ -161,7 +164,7 @@ func args(names ...string) cobra.PositionalArgs {
 	}
 }
 
-func (a *app) client() (*client.Client, error) { return client.New(a.api) }
+func (a *app) client() (*client.Client, error) { return a.connect(a.api) }
 
 // logger writes to standard error, as daemons do.
 func (a *app) logger(level string) (*logrus.Logger, error) {

@@ -144,7 +144,7 @@ func runAgainst(t *testing.T, line ...string) (printed string, submitted []job.S
 	}))
 	t.Cleanup(s.Close)
 	var out bytes.Buffer
-	c := newRoot(std{out: &out, err: io.Discard, getenv: func(string) string { return s.URL }})
+	c := newRoot(std{out: &out, err: io.Discard, getenv: func(name string) string { return map[string]string{"MESOS_GPU_API": s.URL}[name] }})
 	c.SetArgs(append([]string{"run"}, line...))
 	err = c.ExecuteContext(t.Context())
 	return out.String(), submitted, err

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"slices"
 	"time"
+
+	"mesos-gpu/framework/access"
 )
 
 // keepAlive is how often an idle stream says that it is alive.
@@ -14,7 +16,13 @@ const keepAlive = 15 * time.Second
 // those of tasks that have not ended, then each change. A client that is too
 // slow is cut off, and begins anew.
 func (s *server) events(w http.ResponseWriter, r *http.Request) error {
-	now, changes, err := s.backend().Events(r.Context(), r.URL.Query().Get("job"))
+	name := r.URL.Query().Get("job")
+	if name != "" && GrantOf(r.Context()) != nil {
+		if err := s.onJob(r, name, "", access.View); err != nil {
+			return err
+		}
+	}
+	now, changes, err := s.backend().Events(r.Context(), name)
 	if err != nil {
 		return err
 	}
@@ -27,7 +35,7 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) error {
 	out := http.NewResponseController(w)
 	var first []byte
 	for _, ev := range now {
-		first = appendEvent(first, ev)
+		first = s.appendSeen(r, first, ev)
 	}
 	if err := push(out, w, first); err != nil {
 		return nil // the client went away; so below
@@ -41,7 +49,9 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) error {
 			if !ok {
 				return nil
 			}
-			data = appendMore(appendEvent(nil, ev), changes)
+			if data = s.appendMore(r, s.appendSeen(r, nil, ev), changes); data == nil {
+				continue
+			}
 		case <-idle.C:
 			data = []byte(": alive\n\n")
 		case <-r.Context().Done():
@@ -58,19 +68,28 @@ const maxPush = 64 << 10
 
 // appendMore adds what else has happened meanwhile: events come in bursts, and
 // each push is a system call for each client.
-func appendMore(to []byte, changes <-chan Event) []byte {
+func (s *server) appendMore(r *http.Request, to []byte, changes <-chan Event) []byte {
 	for len(to) < maxPush {
 		select {
 		case ev, ok := <-changes:
 			if !ok {
 				return to // the next receive finds out too
 			}
-			to = appendEvent(to, ev)
+			to = s.appendSeen(r, to, ev)
 		default:
 			return to
 		}
 	}
 	return to
+}
+
+// appendSeen leaves out what the requester may not see. The job may have gone
+// meanwhile, and then nobody knows whose it was.
+func (s *server) appendSeen(r *http.Request, to []byte, ev Event) []byte {
+	if sees, err := s.sees(r.Context(), ev.Job, ev.Task); err != nil || !sees {
+		return to
+	}
+	return appendEvent(to, ev)
 }
 
 func appendEvent(to []byte, ev Event) []byte {

@@ -44,6 +44,10 @@ type Backend interface {
 	// ctx ends or the reader is too slow.
 	Events(ctx context.Context, name string) ([]Event, <-chan Event, error)
 	Health(ctx context.Context) (Health, error)
+	// Whose are the role and the owner of a job, "" where nobody is. Of a
+	// task, if one is given, it is the job only where that is of this
+	// submission: another of the name may have been somebody else's.
+	Whose(ctx context.Context, job, task string) (role, owner string, err error)
 	Operations
 	ScheduleBackend
 	metrics.View
@@ -61,14 +65,15 @@ type server struct {
 	backend func() Backend
 	log     logrus.FieldLogger
 	pages   metrics.Pages
+	needs   map[string]need
 }
 
 // Handler serves the API from the backend of the moment, and says in the Age
 // header how many seconds old that is, where it is a copy. It is guarded.
 func Handler(b func() Backend, log logrus.FieldLogger) http.Handler {
-	s := &server{backend: b, log: log, pages: metrics.NewPages()}
+	s := &server{backend: b, log: log, pages: metrics.NewPages(), needs: needs()}
 	mux := http.NewServeMux()
-	route := func(path string, methods map[string]handler) { mux.HandleFunc(path, s.route(methods)) }
+	route := func(path string, methods map[string]handler) { mux.HandleFunc(path, s.route(path, methods)) }
 	route("/v1/jobs", map[string]handler{http.MethodGet: s.jobs, http.MethodPost: s.submit})
 	route("/v1/jobs/{name}", map[string]handler{http.MethodGet: s.job, http.MethodDelete: s.kill})
 	route("/v1/jobs/{name}/scale", map[string]handler{http.MethodPost: s.scale})
@@ -103,7 +108,7 @@ func Guard(h http.Handler, log logrus.FieldLogger) http.Handler {
 type handler func(w http.ResponseWriter, r *http.Request) error
 
 // route picks by method, so that a wrong one is a Problem too.
-func (s *server) route(methods map[string]handler) http.HandlerFunc {
+func (s *server) route(path string, methods map[string]handler) http.HandlerFunc {
 	var allow []string
 	for m := range methods {
 		allow = append(allow, m)
@@ -114,6 +119,10 @@ func (s *server) route(methods map[string]handler) http.HandlerFunc {
 		if h == nil {
 			w.Header().Set("Allow", strings.Join(allow, ", "))
 			s.fail(w, r, Problemf(http.StatusMethodNotAllowed, "%s takes %s, not %s", r.URL.Path, strings.Join(allow, " or "), r.Method))
+			return
+		}
+		if err := s.admit(r, path); err != nil {
+			s.fail(w, r, err)
 			return
 		}
 		if asOf := s.backend().AsOf(); !asOf.IsZero() {
@@ -134,6 +143,9 @@ func (s *server) submit(w http.ResponseWriter, r *http.Request) error {
 	if err := spec.Validate(); err != nil {
 		return Problemf(http.StatusUnprocessableEntity, "%v", err)
 	}
+	spec.Owner = GrantOf(r.Context()).Who()
+	note := NoteOf(r.Context())
+	note.Job, note.Role = spec.Name, spec.Role
 	view, err := s.backend().Submit(r.Context(), spec)
 	if err != nil {
 		return err
@@ -171,7 +183,7 @@ func (s *server) jobs(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	list.Jobs = some(list.Jobs)
+	list.Jobs = some(visible(GrantOf(r.Context()), list.Jobs, func(v *JobView) string { return v.Spec.Role }))
 	answer(w, http.StatusOK, list)
 	return nil
 }
@@ -231,6 +243,9 @@ func (s *server) agent(w http.ResponseWriter, r *http.Request) error {
 func (s *server) gpus(w http.ResponseWriter, r *http.Request) error {
 	gpus, err := s.backend().GPUs(r.Context())
 	if err != nil {
+		return err
+	}
+	if err := s.hideTasks(r, gpus); err != nil {
 		return err
 	}
 	answer(w, http.StatusOK, GPUList{GPUs: some(gpus)})

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -36,6 +37,10 @@ type fake struct {
 	asOf            time.Time
 	did             string
 	demand          []Demand
+	whose           map[string][2]string // roles and owners of jobs
+	jobs            []JobView
+	gpus            []GPU
+	now             []Event
 }
 
 func (f *fake) view() JobView {
@@ -49,7 +54,7 @@ func (f *fake) Submit(_ context.Context, s job.Spec) (JobView, error) {
 }
 func (f *fake) Jobs(_ context.Context, q JobQuery) (JobList, error) {
 	f.query = q
-	return JobList{Next: f.next}, f.err
+	return JobList{Jobs: slices.Clone(f.jobs), Next: f.next}, f.err
 }
 func (f *fake) AsOf() time.Time                              { return f.asOf }
 func (f *fake) Job(context.Context, string) (JobView, error) { return f.view(), f.err }
@@ -67,7 +72,13 @@ func (f *fake) Agents(context.Context) ([]Agent, error)        { return nil, f.e
 func (f *fake) Agent(_ context.Context, id string) (AgentView, error) {
 	return AgentView{Agent: Agent{ID: id}, Devices: []gpu.Device{{UUID: "GPU-1", NUMA: 1}}}, f.err
 }
-func (f *fake) GPUs(context.Context) ([]GPU, error)    { return nil, f.err }
+func (f *fake) Whose(_ context.Context, name, _ string) (role, owner string, err error) {
+	if w, ok := f.whose[name]; ok {
+		return w[0], w[1], nil
+	}
+	return "", "", Problemf(http.StatusNotFound, "there is no job %q", name)
+}
+func (f *fake) GPUs(context.Context) ([]GPU, error)    { return slices.Clone(f.gpus), f.err }
 func (f *fake) Health(context.Context) (Health, error) { return Health{Connected: true}, f.err }
 func (f *fake) Metrics(context.Context) (s metrics.Snapshot, err error) {
 	v := f.view()
@@ -82,6 +93,9 @@ func (f *fake) ReadLog(_ context.Context, _ job.Task, file string, offset, _ uin
 	return data, offset + uint64(len(data)), err
 }
 func (f *fake) Events(context.Context, string) ([]Event, <-chan Event, error) {
+	if f.now != nil {
+		return f.now, f.changes, f.err
+	}
 	return append([]Event{{Job: "train", Task: "train.0", State: job.Waiting}}, f.ended...), f.changes, f.err
 }
 

@@ -142,7 +142,7 @@ func (s *server) queue(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	answer(w, http.StatusOK, QueueList{some(jobs)})
+	answer(w, http.StatusOK, QueueList{some(visible(GrantOf(r.Context()), jobs, func(q *Queued) string { return q.Role }))})
 	return nil
 }
 
@@ -151,7 +151,7 @@ func (s *server) roles(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	answer(w, http.StatusOK, RoleList{some(roles)})
+	answer(w, http.StatusOK, RoleList{some(visible(GrantOf(r.Context()), roles, func(r *Role) string { return r.Name }))})
 	return nil
 }
 

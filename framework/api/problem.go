@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+
+	"github.com/sirupsen/logrus"
 )
 
 // Problem is an error as the API shows it (RFC 9457).
@@ -48,6 +50,11 @@ func NotYet(format string, args ...any) *Problem {
 
 const problemType = "application/problem+json"
 
+// Fail answers with what err is, as the API does.
+func Fail(w http.ResponseWriter, r *http.Request, err error, log logrus.FieldLogger) {
+	(&server{log: log}).fail(w, r, err)
+}
+
 // fail answers with the Problem in err; an err without one is our fault.
 func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	var p *Problem
@@ -60,6 +67,9 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	if p.Undone && p.Status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "1")
+	}
+	if p.Status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="mesos-gpu"`)
 	}
 	w.Header().Set("Content-Type", problemType)
 	w.WriteHeader(p.Status)

@@ -59,6 +59,9 @@ func (s *server) addSchedule(w http.ResponseWriter, r *http.Request) error {
 	if spec.Schedule == nil {
 		return Problemf(http.StatusUnprocessableEntity, "schedule: say when, for example {\"cron\": \"0 3 * * *\"}; what runs once is a job, for /v1/jobs")
 	}
+	spec.Owner = GrantOf(r.Context()).Who()
+	note := NoteOf(r.Context())
+	note.Job, note.Role = spec.Name, spec.Role
 	view, err := s.backend().AddSchedule(r.Context(), spec)
 	if err != nil {
 		return err
@@ -73,6 +76,7 @@ func (s *server) schedules(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	all = visible(GrantOf(r.Context()), all, func(s *Schedule) string { return s.Spec.Role })
 	answer(w, http.StatusOK, ScheduleList{Schedules: some(all)})
 	return nil
 }

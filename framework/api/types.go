@@ -104,7 +104,8 @@ type GPU struct {
 	Agent    string `json:"agent"`
 	Hostname string `json:"hostname"`
 	// Task holds it, if it is one of this scheduler's. Those that share it
-	// stand with commas between.
+	// stand with commas between; Hidden are those that the requester may not
+	// see.
 	Task string `json:"task,omitempty"`
 	// Shared is set where tasks share it.
 	Shared *Shared `json:"shared,omitempty"`

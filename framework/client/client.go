@@ -23,6 +23,7 @@ import (
 type Client struct {
 	bases []string
 	http  *http.Client
+	token string
 
 	mu   sync.Mutex
 	last int // index of the base that answered last
@@ -30,13 +31,18 @@ type Client struct {
 
 // New makes a client of the API at address: a URL, or host:port, or several
 // with commas between.
-func New(address string) (*Client, error) {
+func New(address string, options ...Option) (*Client, error) {
 	dialer := net.Dialer{Timeout: 5 * time.Second}
 	transport := &http.Transport{DialContext: dialer.DialContext, ResponseHeaderTimeout: time.Minute, IdleConnTimeout: time.Minute}
 	c := &Client{http: &http.Client{
 		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // once does
 	}}
+	for _, set := range options {
+		if err := set(c); err != nil {
+			return nil, err
+		}
+	}
 	for one := range strings.SplitSeq(address, ",") {
 		one = strings.TrimSpace(one)
 		if !strings.Contains(one, "://") {

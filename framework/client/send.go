@@ -169,6 +169,9 @@ func (c *Client) ask(ctx context.Context, method, url string, data []byte, heade
 	if data != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
+	if err := c.sign(req); err != nil {
+		return nil, err
+	}
 	res, err := c.http.Do(req)
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		return nil, &silence{at: c.bases, err: err}

@@ -2,49 +2,14 @@ package master
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"encoding/pem"
-	"math/big"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 
 	"mesos-gpu/framework/internal/mesostest"
 	"mesos-gpu/framework/sched"
 )
-
-// ownCertificate writes a certificate and its key.
-func ownCertificate(t *testing.T) (cert, key string) {
-	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	form := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
-	der, err := x509.CreateCertificate(rand.Reader, form, form, &private.PublicKey, private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	for path, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: secret}} {
-		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return cert, key
-}
 
 // TestTLS: the leader is found, subscribed to and called by https, though it
 // redirects without a scheme, and its agents too, though offers say http.
@@ -56,7 +21,7 @@ func TestTLS(t *testing.T) {
 			follower.Leader = leader.URL()
 			tls := &TLS{CAFile: leader.CAFile(t)} // httptest's, the same for both
 			if mutual {
-				tls.CertFile, tls.KeyFile = ownCertificate(t)
+				tls.CertFile, tls.KeyFile = mesostest.Certificate(t, t.TempDir())
 			}
 			r := start(t, Config{Master: strings.TrimPrefix(follower.URL(), "https://"), TLS: tls})
 			offer := next[sched.Offers](t, r).Offers[0]
@@ -79,7 +44,7 @@ func TestTLS(t *testing.T) {
 
 func TestTLSRefuses(t *testing.T) {
 	m := mesostest.New(t, mesostest.TLS(false))
-	cert, key := ownCertificate(t)
+	cert, key := mesostest.Certificate(t, t.TempDir())
 	for name, tt := range map[string]struct {
 		tls  TLS
 		want string

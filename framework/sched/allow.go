@@ -18,6 +18,40 @@ type Allowed struct {
 	Volumes []string
 	// HostIPC is the agents' shared memory and semaphores.
 	HostIPC bool
+	// Bounds, where set, refuse what they do not name.
+	Bounds *Bounds
+}
+
+// AllowedIn is what the jobs of a role and of those below it may have.
+type AllowedIn struct {
+	Role    string
+	Allowed Allowed
+}
+
+// AllRoles is the root of Mesos's tree of roles, above each of them.
+const AllRoles = "/"
+
+// RoleCovers reports whether a role is the other or above it: research covers
+// research/vision, and not researchers.
+func RoleCovers(role, other string) bool {
+	return role == AllRoles || role == other || strings.HasPrefix(other, role+"/")
+}
+
+// allowedFor is the entry of the role or, where it has none, of the next one
+// above that has.
+func (p *Policy) allowedFor(role string) *Allowed {
+	best, depth := &p.Allowed, -1
+	for i := range p.AllowedIn {
+		in := &p.AllowedIn[i]
+		at := len(in.Role)
+		if in.Role == AllRoles {
+			at = 0
+		}
+		if RoleCovers(in.Role, role) && at > depth {
+			best, depth = &in.Allowed, at
+		}
+	}
+	return best
 }
 
 // ForbiddenError says what a job wants of its agents and may not have.
@@ -41,11 +75,14 @@ func (a *Allowed) check(s *job.Spec) error {
 	mounts, hostIPC := asked(s)
 	for _, source := range mounts {
 		if !slices.ContainsFunc(a.Volumes, func(prefix string) bool { return covers(prefix, path.Clean(source)) }) {
-			why = append(why, fmt.Sprintf("volumes: %s is the agent's own: the scheduler's operator allows such paths by --allow-volumes, and has allowed %s", source, a.named()))
+			why = append(why, fmt.Sprintf("volumes: %s is the agent's own: the scheduler's operator allows such paths %s, and has allowed %s", source, a.by("--allow-volumes"), listed(a.Volumes)))
 		}
 	}
 	if hostIPC && !a.HostIPC {
-		why = append(why, fmt.Sprintf("ipc: %s is the agent's own: the scheduler's operator allows it by --allow-host-ipc, and has not", job.HostIPC))
+		why = append(why, fmt.Sprintf("ipc: %s is the agent's own: the scheduler's operator allows it %s, and has not", job.HostIPC, a.by("--allow-host-ipc")))
+	}
+	if a.Bounds != nil {
+		why = append(why, a.Bounds.check(s)...)
 	}
 	if len(why) == 0 {
 		return nil
@@ -81,11 +118,19 @@ func asked(s *job.Spec) (mounts []string, hostIPC bool) {
 	return mounts, hostIPC
 }
 
-func (a *Allowed) named() string {
-	if len(a.Volumes) == 0 {
+// by is where an operator allows it.
+func (a *Allowed) by(flag string) string {
+	if a.Bounds != nil {
+		return "in the access file"
+	}
+	return "by " + flag
+}
+
+func listed(list []string) string {
+	if len(list) == 0 {
 		return "none"
 	}
-	return strings.Join(a.Volumes, ", ")
+	return strings.Join(list, ", ")
 }
 
 // covers reports whether a clean path is the prefix or below it: /data holds

@@ -26,8 +26,10 @@ type Policy struct {
 	// RefuseSoon keeps an offer away that a waiting job might use once more
 	// is free on its agent; RefuseLong one that nothing waiting can use.
 	RefuseSoon, RefuseLong time.Duration
-	// Allowed is what jobs may have of their agents' own.
-	Allowed Allowed
+	// Allowed is what jobs may have of their agents' own, AllowedIn what those
+	// of some roles may have instead.
+	Allowed   Allowed
+	AllowedIn []AllowedIn
 }
 
 // Plan answers every offer once and every waiting task.

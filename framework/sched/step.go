@@ -120,7 +120,7 @@ func (s *State) Admit(spec *job.Spec) error {
 	if !slices.Contains(s.roleNames(), s.roleOf(spec)) {
 		return fmt.Errorf("role %q: the scheduler has jobs of %s", spec.Role, strings.Join(s.roleNames(), ", "))
 	}
-	if err := s.cfg.Policy.Allowed.check(spec); err != nil {
+	if err := s.cfg.Policy.allowedFor(s.roleOf(spec)).check(spec); err != nil {
 		return err
 	}
 	if spec.Schedule != nil {

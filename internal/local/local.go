@@ -120,7 +120,7 @@ func (c *cluster) run(ctx context.Context, up func(Addresses)) (err error) {
 	cfg.JournalPath, cfg.ExecutorPath = filepath.Join(c.WorkDir, journalFile), c.Binary
 	cfg.Log = c.Log.WithField("part", "scheduler")
 	cfg.Ready = func(addr string) {
-		up(Addresses{API: "http://" + addr, Master: "http://" + c.master.Addr().String(), Agent: "http://" + c.agent.Addr().String()})
+		up(Addresses{API: cfg.API.URL(addr), Master: "http://" + c.master.Addr().String(), Agent: "http://" + c.agent.Addr().String()})
 	}
 	scheduler, err := framework.New(cfg)
 	if err != nil {

@@ -18,7 +18,7 @@ const module = "mesos-gpu"
 
 // pure packages are functions of their arguments: the simulator, the fuzzers
 // and production run the same code.
-var pure = []string{"gpu", "job", "executor/image", "framework/sched", "framework/sched/fit", "framework/cron", "framework/sim/replay", "isolator/rules", "isolator/layout", "isolator/ledger", "isolator/health", "isolator/stock", "marathon", "marathon/translate", "marathon/deploy"}
+var pure = []string{"gpu", "job", "executor/image", "framework/access", "framework/sched", "framework/sched/fit", "framework/cron", "framework/sim/replay", "isolator/rules", "isolator/layout", "isolator/ledger", "isolator/health", "isolator/stock", "marathon", "marathon/translate", "marathon/deploy"}
 
 // impure are the standard library's ways to the world outside.
 var impure = []string{"os", "net", "context", "log", "syscall", "os/exec", "net/http", "log/slog", "path/filepath", "io/ioutil"}
@@ -76,6 +76,8 @@ var only = map[string]struct {
 	"github.com/opencontainers/runtime-spec/specs-go": {[]string{"internal/local"}, "only the embedded agent runs containers itself"},
 	"github.com/cilium/ebpf":                          {[]string{"isolator/cgroup"}, "one package speaks to the kernel's device programs"},
 	"github.com/docker/go-plugins-helpers/volume":     {[]string{"volumemgr/plugin"}, "one package speaks to the engine as its plugin"},
+	"github.com/coreos/go-oidc/v3/oidc":               {[]string{"framework/access/gate"}, "one package asks issuers"},
+	"golang.org/x/crypto/bcrypt":                      {[]string{"framework/access"}, "one package knows how secrets are hashed"},
 	"github.com/prometheus/client_golang/prometheus":  {[]string{"isolator/metrics", "framework/metrics"}, "others know what is counted, not series"},
 }
 

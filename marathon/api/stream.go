@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"net/http"
 	"time"
 
@@ -17,6 +18,11 @@ const (
 // events streams what happens as server-sent events until the reader goes,
 // its request's context ends, or it falls too far behind.
 func (s *server) events(w http.ResponseWriter, r *http.Request) error {
+	if g, bound := s.service.(interface{ Hear(context.Context) error }); bound {
+		if err := g.Hear(r.Context()); err != nil {
+			return err
+		}
+	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
 	if r.Method == http.MethodHead {

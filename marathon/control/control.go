@@ -61,6 +61,9 @@ type Config struct {
 	Version string
 	// Client probes whether instances are ready; nil is one of its own.
 	Client *http.Client
+	// May says who may see and change the apps of which roles; nil is
+	// everybody, and all.
+	May api.May
 	// Clock is time.Now unless a test has another.
 	Clock func() time.Time
 	Log   logrus.FieldLogger
@@ -85,7 +88,11 @@ func New(cfg Config) *Control {
 		cfg.Client = probing()
 	}
 	c := &Control{cfg: cfg, bus: api.NewBus()}
-	c.handler = api.Handler(c, c.bus, cfg.Log)
+	var service api.Service = c
+	if cfg.May != nil {
+		service = api.Guarded(c, cfg.May)
+	}
+	c.handler = api.Handler(service, c.bus, cfg.Log)
 	return c
 }
 

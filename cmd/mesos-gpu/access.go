@@ -1,0 +1,77 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"mesos-gpu/framework"
+	"mesos-gpu/framework/access"
+	"mesos-gpu/framework/client"
+)
+
+// apiFlags say who gets at a scheduler's API.
+func apiFlags(f *pflag.FlagSet, a *framework.API) {
+	f.StringVar(&a.AccessFile, "access", "", "file that says who may do what, and what jobs may have; read again on SIGHUP")
+	f.StringVar(&a.CertFile, "api-tls-cert", "", "certificate by which the API speaks TLS; read again when it changes")
+	f.StringVar(&a.KeyFile, "api-tls-key", "", "its key")
+	f.StringVar(&a.CAFile, "api-tls-ca", "", "certificates to trust where the scheduler that leads is asked")
+	f.StringVar(&a.AuditFile, "audit-log", "", "file that gets a line for each change")
+	f.BoolVar(&a.Open, "insecure-api", false, "let the API listen beyond loopback without --access and a certificate: whoever reaches it may do everything")
+}
+
+// credential is by what the command line asks a scheduler. A token stands in a
+// file or the environment, never on a command line, which others can see.
+type credential struct{ tokenFile, ca string }
+
+func (c *credential) flags(f *pflag.FlagSet, getenv func(string) string) {
+	f.StringVar(&c.tokenFile, "token-file", getenv("MESOS_GPU_TOKEN_FILE"), "file with the token for the scheduler; also MESOS_GPU_TOKEN_FILE, or the token itself in MESOS_GPU_TOKEN")
+	f.StringVar(&c.ca, "ca", getenv("MESOS_GPU_CA"), "certificates to trust for the scheduler, instead of the system's; also MESOS_GPU_CA")
+}
+
+// connect makes a client of the API at an address.
+func (a *app) connect(address string) (*client.Client, error) {
+	var options []client.Option
+	token := ""
+	if a.getenv != nil {
+		token = a.getenv("MESOS_GPU_TOKEN")
+	}
+	if a.credential.tokenFile != "" {
+		text, warning, err := client.ReadToken(a.credential.tokenFile)
+		if err != nil {
+			return nil, err
+		}
+		if warning != "" {
+			fmt.Fprintf(a.err, "mesos-gpu: %s\n", warning)
+		}
+		token = text
+	}
+	if token != "" {
+		options = append(options, client.WithToken(token))
+	}
+	if a.credential.ca != "" {
+		options = append(options, client.Trusting(a.credential.ca))
+	}
+	return client.New(address, options...)
+}
+
+func (a *app) tokenCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "token NAME", Short: "Make a token for the scheduler's access file",
+		Long: "Make a token for the scheduler's access file. The token goes to standard output, for its user alone, and is kept nowhere;\n" +
+			"the lines for the file go to standard error: they hold its hash only.",
+		Args: args("NAME"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			token, hash, err := access.NewToken(args[0])
+			if err != nil {
+				return &usageError{err}
+			}
+			if _, err := fmt.Fprintln(a.out, token); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(a.err, "tokens:\n  - name: %s\n    hash: %s\n", args[0], hash)
+			return err
+		},
+	}
+}

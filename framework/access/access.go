@@ -1,0 +1,60 @@
+// Package access says who may do what to the jobs of which roles, and what
+// jobs may have, as one file of the operator's has it. It decides; it asks
+// nobody, and knows no requests: who somebody is, package gate finds out.
+package access
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Permission is what somebody may do to the jobs of a role. Each holds those
+// below it.
+type Permission int
+
+// The permissions, the least first.
+const (
+	// None is no permission.
+	None Permission = iota
+	// View sees jobs, tasks, what they write and what happens to them.
+	View
+	// Submit submits jobs, and ends, stops and scales one's own.
+	Submit
+	// Operate does so to everybody's.
+	Operate
+	// Admin sets what the role itself has, such as its quota.
+	Admin
+)
+
+var names = [...]string{None: "none", View: "view", Submit: "submit", Operate: "operate", Admin: "admin"}
+
+func (p Permission) String() string {
+	if p < 0 || int(p) >= len(names) {
+		return fmt.Sprintf("permission %d", int(p))
+	}
+	return names[p]
+}
+
+// ParsePermission reads view, submit, operate or admin.
+func ParsePermission(text string) (Permission, error) {
+	if i := slices.Index(names[:], text); i > int(None) {
+		return Permission(i), nil
+	}
+	return None, fmt.Errorf("%q is none of %s", text, strings.Join(names[View:], ", "))
+}
+
+// Identity is who asks. The zero value is somebody who did not say.
+type Identity struct {
+	// Name is a token's, or FromOIDC and what an issuer calls somebody.
+	Name string
+	// Groups likewise.
+	Groups []string
+}
+
+// FromOIDC begins the names and groups that an OIDC issuer tells, so that none
+// is taken for a token's.
+const FromOIDC = "oidc:"
+
+// Everybody, as a group, is whoever is known.
+const Everybody = "*"

@@ -1,0 +1,152 @@
+package audit
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/sirupsen/logrus"
+
+	"mesos-gpu/framework/access"
+	"mesos-gpu/framework/api"
+)
+
+// openLog makes a log, and a function that reads what is in a file of it.
+func openLog(t *testing.T) (l *Log, said *bytes.Buffer, entries func(path string) []Entry) {
+	t.Helper()
+	log := logrus.New()
+	said = &bytes.Buffer{}
+	log.SetOutput(said)
+	l, err := Open(filepath.Join(t.TempDir(), "audit.log"), log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() }) // a test may have closed it
+	l.clock = func() time.Time { return time.Unix(1, 0) }
+	return l, said, func(path string) (all []Entry) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			var e Entry
+			if err := json.Unmarshal([]byte(line), &e); err != nil {
+				t.Errorf("%q: %v", line, err)
+			}
+			all = append(all, e)
+		}
+		return all
+	}
+}
+
+// ask makes a request of who is known by that name, nobody by "", through the
+// log to a handler that answers with the status.
+func ask(l *Log, who, method, path string, status int, body string) {
+	rules := &access.Policy{Rules: []access.Rule{{May: access.Admin, Roles: []string{"/"}, Groups: []string{access.Everybody}}}}
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	r.Header.Set("Authorization", "Bearer SECRET")
+	r = r.WithContext(api.WithGrant(r.Context(), rules.For(access.Identity{Name: who})))
+	l.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		*api.NoteOf(r.Context()) = api.Note{Job: "train", Role: "research"}
+		if status == http.StatusCreated {
+			w.Header().Set("Location", "/v1/jobs/train")
+		}
+		if status != http.StatusOK {
+			w.WriteHeader(status)
+		}
+		_, _ = io.WriteString(w, "an answer")
+	})).ServeHTTP(httptest.NewRecorder(), r)
+}
+
+func TestEntries(t *testing.T) {
+	l, _, entries := openLog(t)
+	ask(l, "ci", "POST", "/v1/jobs?token=SECRET", http.StatusCreated, `{"env":{"PASSWORD":"SECRET"}}`)
+	ask(l, "ci", "GET", "/v1/jobs", http.StatusOK, "")
+	ask(l, "ci", "DELETE", "/v1/jobs/train", http.StatusForbidden, "")
+	ask(l, "ci", "DELETE", "/v1/jobs/train", http.StatusTemporaryRedirect, "") // a standby's
+	ask(l, "", "DELETE", "/v1/jobs/train", http.StatusUnauthorized, "")
+	ask(l, "ci\nwho", "PUT", "/"+strings.Repeat("x", 5000), http.StatusOK, "")
+	at := time.Unix(1, 0).UTC()
+	want := []Entry{
+		{Time: at, Who: "ci", From: "192.0.2.1", Method: "POST", Path: "/v1/jobs", Job: "train", Role: "research", Made: "/v1/jobs/train", Status: 201},
+		{Time: at, Who: "ci", From: "192.0.2.1", Method: "DELETE", Path: "/v1/jobs/train", Job: "train", Role: "research", Status: 403},
+		{Time: at, Who: "ci\nwho", From: "192.0.2.1", Method: "PUT", Path: "/" + strings.Repeat("x", maxText-1), Job: "train", Role: "research", Status: 200},
+	}
+	if diff := cmp.Diff(want, entries(l.path)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	text, err := os.ReadFile(l.path)
+	if err != nil || strings.Contains(string(text), "SECRET") {
+		t.Errorf("it holds a secret: %s, %v", text, err)
+	}
+	if info, err := os.Stat(l.path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+}
+
+// TestRotation: a log that was moved away is made anew; what is there is added
+// to.
+func TestRotation(t *testing.T) {
+	l, _, entries := openLog(t)
+	ask(l, "a", "POST", "/1", 200, "")
+	if err := os.Rename(l.path, l.path+".1"); err != nil {
+		t.Fatal(err)
+	}
+	ask(l, "a", "POST", "/2", 200, "")
+	ask(l, "a", "POST", "/3", 200, "")
+	if old, now := entries(l.path+".1"), entries(l.path); len(old) != 1 || len(now) != 2 || now[0].Path != "/2" {
+		t.Errorf("old %v, new %v", old, now)
+	}
+	again, err := Open(l.path, logrus.New())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask(again, "a", "POST", "/4", 200, "")
+	if now := entries(l.path); len(now) != 3 {
+		t.Errorf("opened again: %v", now)
+	}
+	if err := again.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestLinesStayWhole while many write.
+func TestLinesStayWhole(t *testing.T) {
+	l, _, entries := openLog(t)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 50 {
+				ask(l, "a", "POST", "/"+strings.Repeat("y", 400), 200, "")
+			}
+		})
+	}
+	all.Wait()
+	if n := len(entries(l.path)); n != 400 {
+		t.Errorf("%d entries", n)
+	}
+}
+
+// TestLostEntry: what cannot be written is said, and the request was answered.
+func TestLostEntry(t *testing.T) {
+	l, said, _ := openLog(t)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	ask(l, "a", "POST", "/1", 200, "")
+	if !strings.Contains(said.String(), "a change is not in the audit log") {
+		t.Errorf("said %q", said)
+	}
+	if _, err := Open(t.TempDir(), logrus.New()); err == nil {
+		t.Error("opened a folder")
+	}
+}

@@ -1,0 +1,163 @@
+package gate
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sirupsen/logrus"
+
+	"mesos-gpu/framework/access"
+	"mesos-gpu/framework/api"
+)
+
+func quiet() logrus.FieldLogger {
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	return log
+}
+
+// write puts an access file where a gate reads it.
+func write(t testing.TB, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// open makes a gate of a file, and a function that asks through it: who the
+// request is taken for, and the status.
+func open(t testing.TB, text string) (g *Gate, path string, ask func(token string) (who string, status int)) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "access.yaml")
+	write(t, path, text)
+	g, err := Open(path, quiet())
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := g.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, api.GrantOf(r.Context()).Who())
+	}), "/open")
+	return g, path, func(token string) (string, int) {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/x", nil)
+		if token != "" {
+			r.Header.Set("Authorization", "Bearer "+token)
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w.Body.String(), w.Code
+	}
+}
+
+func newToken(t testing.TB, name string) (token, lines string) {
+	t.Helper()
+	token, hash, err := access.NewToken(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token, fmt.Sprintf("tokens: [{name: %s, groups: [g], hash: '%s'}]\n", name, hash)
+}
+
+func TestTokens(t *testing.T) {
+	token, lines := newToken(t, "ci")
+	g, path, ask := open(t, lines)
+	for round := range 2 { // by bcrypt, then by what was learnt
+		if who, status := ask(token); who != "ci" || status != http.StatusOK {
+			t.Errorf("round %d: %q, %d", round, who, status)
+		}
+	}
+	if who, status := ask(""); who != "" || status != http.StatusOK {
+		t.Errorf("without a token: %q, %d", who, status)
+	}
+	for _, bad := range []string{token + "x", token[:len(token)-1], "mgpu.ci.x", strings.Replace(token, "ci", "cj", 1), "mgpu.ci.", "eyJ.e.s", "x"} {
+		if text, status := ask(bad); status != http.StatusUnauthorized || strings.Contains(text, bad) && len(bad) > 7 {
+			t.Errorf("%s: %d %s", bad, status, text)
+		}
+	}
+	if err := g.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	if g.now.Load().tokens["ci"].proven.Load() == nil {
+		t.Error("what was learnt of a token is lost when the same file is read again")
+	}
+	write(t, path, "tokens: [")
+	if err := g.Reload(); err == nil || !strings.Contains(err.Error(), path) {
+		t.Errorf("a broken file: %v", err)
+	}
+	if who, _ := ask(token); who != "ci" {
+		t.Error("a broken file has closed the gate")
+	}
+	other, lines := newToken(t, "ci")
+	write(t, path, lines)
+	if err := g.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	if _, status := ask(token); status != http.StatusUnauthorized {
+		t.Errorf("a token that was taken back: %d", status)
+	}
+	if who, _ := ask(other); who != "ci" {
+		t.Error("the new token is not known")
+	}
+}
+
+// TestOpenPaths: whatever token comes, they are answered, as to nobody.
+func TestOpenPaths(t *testing.T) {
+	token, lines := newToken(t, "ci")
+	path := filepath.Join(t.TempDir(), "access.yaml")
+	write(t, path, lines)
+	g, err := Open(path, quiet())
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := g.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if api.GrantOf(r.Context()).Known() {
+			t.Error("it is known who asks")
+		}
+	}), "/healthz")
+	for _, header := range []string{"", "Bearer x", "Basic x", "Bearer " + token} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/healthz", nil)
+		r.Header.Set("Authorization", header)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code != http.StatusOK {
+			t.Errorf("%.12s: %d", header, w.Code)
+		}
+	}
+}
+
+func TestRefusalSaysHow(t *testing.T) {
+	_, lines := newToken(t, "ci")
+	path := filepath.Join(t.TempDir(), "access.yaml")
+	write(t, path, lines)
+	g, err := Open(path, quiet())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/x", nil)
+	r.Header.Set("Authorization", "Basic x")
+	w := httptest.NewRecorder()
+	g.Wrap(http.NotFoundHandler()).ServeHTTP(w, r)
+	if got := w.Header().Get("WWW-Authenticate"); w.Code != http.StatusUnauthorized || !strings.HasPrefix(got, "Bearer ") || !strings.Contains(w.Body.String(), "send Bearer and a token") {
+		t.Errorf("%d %s %s", w.Code, got, w.Body)
+	}
+	if _, err := Open(filepath.Join(t.TempDir(), "none"), quiet()); err == nil {
+		t.Error("opened a file that is not there")
+	}
+}
+
+// BenchmarkKnownToken is what a token costs each request after the first.
+func BenchmarkKnownToken(b *testing.B) {
+	token, lines := newToken(b, "ci")
+	_, _, ask := open(b, lines)
+	ask(token)
+	for b.Loop() {
+		if who, _ := ask(token); who != "ci" {
+			b.Fatal("not known")
+		}
+	}
+}

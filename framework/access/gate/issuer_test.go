@@ -1,0 +1,304 @@
+package gate
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+)
+
+// idp is a small OIDC issuer over TLS.
+type idp struct {
+	*httptest.Server
+	down  atomic.Bool
+	asked atomic.Int32 // for keys
+
+	mu   sync.Mutex
+	keys []jose.JSONWebKey
+}
+
+func newIDP(t testing.TB) *idp {
+	t.Helper()
+	i := &idp{}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, `{"issuer":%q,"jwks_uri":%q,"id_token_signing_alg_values_supported":["RS256","ES256"]}`, i.URL, i.URL+"/keys")
+	})
+	mux.HandleFunc("/keys", func(w http.ResponseWriter, _ *http.Request) {
+		i.asked.Add(1)
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		set := jose.JSONWebKeySet{}
+		for _, k := range i.keys {
+			set.Keys = append(set.Keys, k.Public())
+		}
+		_ = json.NewEncoder(w).Encode(set)
+	})
+	i.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if i.down.Load() {
+			panic(http.ErrAbortHandler)
+		}
+		mux.ServeHTTP(w, r)
+	}))
+	t.Cleanup(i.Close)
+	return i
+}
+
+func rsaKey(t testing.TB) crypto.Signer {
+	t.Helper()
+	k, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func ecKey(t testing.TB) crypto.Signer {
+	t.Helper()
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// publish makes a key the issuer's only one.
+func (i *idp) publish(key crypto.Signer, id string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.keys = []jose.JSONWebKey{{Key: key, KeyID: id, Use: "sig"}}
+}
+
+// claims are those of a good token, with changes.
+func (i *idp) claims(change func(map[string]any)) map[string]any {
+	c := map[string]any{
+		"iss": i.URL, "aud": []string{"mesos-gpu", "other"}, "sub": "1234", "email": "alice@example.org",
+		"groups": []string{"vision", ""}, "iat": time.Now().Unix(), "exp": time.Now().Add(time.Hour).Unix(),
+	}
+	if change != nil {
+		change(c)
+	}
+	return c
+}
+
+func sign(t testing.TB, alg jose.SignatureAlgorithm, key any, id string, claims map[string]any) string {
+	t.Helper()
+	s, err := jose.NewSigner(jose.SigningKey{Algorithm: alg, Key: jose.JSONWebKey{Key: key, KeyID: id}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(claims)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed, err := s.Sign(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compact, err := signed.CompactSerialize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return compact
+}
+
+// unsigned is a token by the algorithm none.
+func unsigned(t testing.TB, claims map[string]any) string {
+	t.Helper()
+	text, err := json.Marshal(claims)
+	if err != nil {
+		t.Fatal(err)
+	}
+	part := base64.RawURLEncoding.EncodeToString
+	return part([]byte(`{"alg":"none"}`)) + "." + part(text) + "."
+}
+
+// file is an access file that believes the issuer.
+func (i *idp) file(t testing.TB, more string) string {
+	t.Helper()
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	write(t, ca, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: i.Certificate().Raw})))
+	return fmt.Sprintf("oidc: {issuer: %s, audience: mesos-gpu, name: email, ca: %s}\n%s", i.URL, ca, more)
+}
+
+func TestIssuersTokens(t *testing.T) {
+	i, key := newIDP(t), rsaKey(t)
+	i.publish(key, "one")
+	_, _, ask := open(t, i.file(t, ""))
+	set := func(name string, value any) func(map[string]any) {
+		return func(c map[string]any) { c[name] = value }
+	}
+	rs := func(change func(map[string]any)) string { return sign(t, jose.RS256, key, "one", i.claims(change)) }
+	parts := strings.Split(rs(nil), ".")
+	forged := unsigned(t, i.claims(set("email", "root@example.org")))
+	for _, c := range []struct {
+		name, token, want string
+		status            int
+	}{
+		{"good", rs(nil), "oidc:alice@example.org", 200},
+		{"verified", rs(set("email_verified", true)), "oidc:alice@example.org", 200},
+		{"not verified", rs(set("email_verified", false)), "has not verified", 401},
+		{"one audience", rs(set("aud", "mesos-gpu")), "oidc:alice@example.org", 200},
+		{"expired", rs(set("exp", time.Now().Add(-time.Hour).Unix())), "expired", 401},
+		{"not yet", rs(set("nbf", time.Now().Add(time.Hour).Unix())), "before the nbf", 401},
+		{"another audience", rs(set("aud", "other")), "audience", 401},
+		{"no audience", rs(set("aud", nil)), "audience", 401},
+		{"another issuer", rs(set("iss", "https://evil.example")), "issue", 401},
+		{"no name", rs(set("email", "")), "no claim", 401},
+		{"a name that is none", rs(set("email", 7)), "no claim", 401},
+		{"another's key", sign(t, jose.RS256, rsaKey(t), "one", i.claims(nil)), "the token is none", 401},
+		{"no signature", unsigned(t, i.claims(nil)), "the token is none", 401},
+		{"another's claims", parts[0] + "." + strings.Split(forged, ".")[1] + "." + parts[2], "the token is none", 401},
+		{"signed by what is public", sign(t, jose.HS256, []byte(strings.Repeat("k", 32)), "one", i.claims(nil)), "the token is none", 401},
+		{"no token", "x.y.z", "the token is none", 401},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got, status := ask(c.token); status != c.status || !strings.Contains(got, c.want) {
+				t.Errorf("got %d %s, want %d …%s…", status, got, c.status, c.want)
+			}
+		})
+	}
+}
+
+func TestIssuersGroups(t *testing.T) {
+	for _, c := range []struct {
+		claim any
+		want  string
+	}{
+		{[]any{"a", "", 7, "b"}, "oidc:a oidc:b"}, {"a", "oidc:a"}, {nil, ""}, {7.5, ""}, {map[string]any{"a": "b"}, ""},
+	} {
+		if got := strings.Join(groupsIn(c.claim), " "); got != c.want {
+			t.Errorf("%v: %s", c.claim, got)
+		}
+	}
+}
+
+// TestRotatedKey: a token of a key that came since is good, one of a key that
+// went is not, and keys that are none have the issuer asked seldom.
+func TestRotatedKey(t *testing.T) {
+	i, first, second := newIDP(t), rsaKey(t), ecKey(t)
+	i.publish(first, "one")
+	g, _, ask := open(t, i.file(t, ""))
+	wait := freeze(g)
+	old := sign(t, jose.RS256, first, "one", i.claims(nil))
+	if _, status := ask(old); status != 200 {
+		t.Fatalf("the first key: %d", status)
+	}
+	i.publish(second, "two")
+	wait(askAgain)
+	if got, status := ask(sign(t, jose.ES256, second, "two", i.claims(nil))); status != 200 {
+		t.Errorf("the new key: %d %s", status, got)
+	}
+	before := i.asked.Load()
+	wait(askAgain)
+	for range 20 {
+		if _, status := ask(old); status != http.StatusUnauthorized {
+			t.Errorf("the old key: %d", status)
+		}
+	}
+	if n := i.asked.Load() - before; n != 1 {
+		t.Errorf("the issuer was asked %d times for a key that is gone", n)
+	}
+}
+
+// freeze stops the clock by which an issuer is asked again, but for what a test
+// waits.
+func freeze(g *Gate) (wait func(time.Duration)) {
+	now := time.Now()
+	clock := func() time.Time { return now }
+	is := g.now.Load().oidc
+	is.clock, is.asks.clock = clock, clock
+	return func(d time.Duration) { now = now.Add(d) }
+}
+
+// TestIssuerIsDown: tokens of the file work, keys that are known do; once it is
+// back all do, without a restart.
+func TestIssuerIsDown(t *testing.T) {
+	i, key := newIDP(t), ecKey(t)
+	i.publish(key, "one")
+	i.down.Store(true)
+	token, lines := newToken(t, "ci")
+	g, _, ask := open(t, i.file(t, lines))
+	wait := freeze(g)
+	issued := sign(t, jose.ES256, key, "one", i.claims(nil))
+	if got, status := ask(issued); status != http.StatusServiceUnavailable || !strings.Contains(got, "ask the issuer") {
+		t.Errorf("while it is down: %d %s", status, got)
+	}
+	if who, _ := ask(token); who != "ci" {
+		t.Error("its outage locks out a token of the file")
+	}
+	i.down.Store(false)
+	if _, status := ask(issued); status != http.StatusServiceUnavailable {
+		t.Errorf("it was asked again at once: %d", status)
+	}
+	wait(askAgain)
+	if who, status := ask(issued); status != 200 || who != "oidc:alice@example.org" {
+		t.Errorf("once it is back: %d %s", status, who)
+	}
+	i.down.Store(true)
+	if _, status := ask(issued); status != 200 {
+		t.Errorf("a key that is known: %d", status)
+	}
+	next := ecKey(t)
+	i.publish(next, "two")
+	unknown := sign(t, jose.ES256, next, "two", i.claims(nil))
+	wait(askAgain)
+	for range 2 {
+		if got, status := ask(unknown); status != http.StatusServiceUnavailable {
+			t.Errorf("a key that is not: %d %s", status, got)
+		}
+	}
+	i.down.Store(false)
+	wait(askAgain)
+	if got, status := ask(unknown); status != 200 {
+		t.Errorf("a key that is not, once it is back: %d %s", status, got)
+	}
+}
+
+// TestSparing: one thing is asked for once in a while, others are not held up.
+func TestSparing(t *testing.T) {
+	asked, now := 0, time.Now()
+	s := &sparing{next: counting{&asked}, clock: func() time.Time { return now }}
+	get := func(url string) error {
+		res, err := s.RoundTrip(httptest.NewRequest(http.MethodGet, url, nil))
+		if err == nil {
+			res.Body.Close()
+		}
+		return err
+	}
+	if err := get("https://a/keys"); err != nil {
+		t.Error(err)
+	}
+	if err := get("https://a/keys"); err == nil {
+		t.Error("asked again at once")
+	}
+	if err := get("https://a/other"); err != nil {
+		t.Error(err)
+	}
+	now = now.Add(askAgain)
+	if err := get("https://a/keys"); err != nil || asked != 3 {
+		t.Errorf("after %s: %v, asked %d times", askAgain, err, asked)
+	}
+}
+
+type counting struct{ n *int }
+
+func (c counting) RoundTrip(*http.Request) (*http.Response, error) {
+	*c.n++
+	return &http.Response{StatusCode: 200, Body: http.NoBody}, nil
+}

@@ -1,0 +1,154 @@
+package access
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mesos-gpu/framework/sched"
+)
+
+const hash = "$2a$10$N9qo8uLOickgx2ZMRZoMyeIjZAgcfl7p92ldGxad68LJZdL17lhWy"
+
+// example is the file that docs/access.md shows.
+func example(t testing.TB) []byte {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "access.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile("(?s)```yaml\n(tokens:.*?)```").FindSubmatch(text)
+	if m == nil {
+		t.Fatal("docs/access.md shows no access file")
+	}
+	return m[1]
+}
+
+// TestDocumentedFile: it is read, and means what the page says of it.
+func TestDocumentedFile(t *testing.T) {
+	p, err := Parse(example(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	alice := p.For(Identity{Name: "oidc:alice@example.org", Groups: []string{"oidc:vision"}})
+	if !alice.May(Submit, "research/vision") || alice.May(Operate, "research/vision") || !alice.May(View, "prod") || alice.May(Submit, "prod") {
+		t.Error("alice may the wrong things")
+	}
+	if ci := p.For(Identity{Name: "ci", Groups: []string{"robots"}}); !ci.May(Operate, "prod") || ci.May(View, "research") == false {
+		t.Error("ci may the wrong things")
+	}
+	if ops := p.For(Identity{Name: "oidc:x", Groups: []string{"oidc:operators"}}); !ops.MayEverywhere(Admin) {
+		t.Error("operators may not do all")
+	}
+	if p.OIDC == nil || p.OIDC.Name != "email" || !p.OpenMetrics {
+		t.Errorf("read %+v", p)
+	}
+	want := map[string]sched.Allowed{
+		"/":    {Volumes: []string{"/data/public"}, Bounds: &sched.Bounds{Images: []string{"registry.example.org/*", "debian"}}},
+		"prod": {Volumes: []string{"/data"}, HostIPC: true, Bounds: &sched.Bounds{Networks: []string{"host"}, Images: []string{"*"}, Parameters: []string{"init", "ulimit"}, WithoutImage: true}},
+	}
+	got := map[string]sched.Allowed{}
+	for _, j := range p.Jobs {
+		got[j.Role] = j.Allowed
+	}
+	empty := cmp.Transformer("empty", func(list []string) string { return strings.Join(list, ",") })
+	if diff := cmp.Diff(want, got, empty); diff != "" {
+		t.Errorf("jobs (-want +got):\n%s", diff)
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	p, err := Parse([]byte("oidc: {issuer: 'https://x', audience: a}\npermissions: [{may: view, roles: [/], groups: ['*']}]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.OIDC.Name != "sub" || p.OIDC.Groups != "groups" || p.OpenMetrics {
+		t.Errorf("read %+v", p.OIDC)
+	}
+	if len(p.Jobs) != 1 || p.Jobs[0].Role != "/" || p.Jobs[0].Allowed.Bounds == nil || p.Jobs[0].Allowed.Bounds.WithoutImage {
+		t.Errorf("jobs may have %+v", p.Jobs)
+	}
+}
+
+func TestRefusedFiles(t *testing.T) {
+	token := "tokens: [{name: ci, groups: [robots], hash: '" + hash + "'}]\n"
+	for name, c := range map[string]struct{ text, want string }{
+		"empty":                {"", "the access file is empty"},
+		"no YAML":              {"tokens: [", "read YAML"},
+		"two documents":        {token + "---\nx: 1", "more follows"},
+		"a list":               {"- x", "line 1: a mapping is wanted here, with jobs, metrics"},
+		"an unknown key":       {token + "permission: []", `line 2: unknown key "permission": there are jobs, metrics, oidc, permissions, tokens`},
+		"an unknown inner key": {token + "permissions:\n- {may: view, roles: [a], user: [ci]}", `line 3: unknown key "user"`},
+		"a key twice":          {"tokens: []\ntokens: []", "line 2: tokens stands twice"},
+		"no list":              {"tokens: {}", "line 1: a list is wanted here"},
+		"no text":              {"tokens: [{name: [a], hash: x}]", "a text is wanted here"},
+		"an alias":             {"tokens: &a []\npermissions: *a", "line 2: a list is wanted here"},
+		"a strange name":       {"tokens: [{name: a.b, hash: '" + hash + "'}]", `token name "a.b"`},
+		"no hash":              {"tokens: [{name: a}]", "needs name and hash"},
+		"a bad hash":           {"tokens: [{name: a, hash: secret}]", "no bcrypt hash"},
+		"a cheap hash":         {"tokens: [{name: a, hash: '" + strings.Replace(hash, "$10$", "$04$", 1) + "'}]", "cost of 4 is not between 10 and 14"},
+		"a dear hash":          {"tokens: [{name: a, hash: '" + strings.Replace(hash, "$10$", "$31$", 1) + "'}]", "cost of 31"},
+		"a token twice":        {"tokens: [{name: a, hash: '" + hash + "'}, {name: a, hash: '" + hash + "'}]", "tokens: a stands twice"},
+		"everybody's token":    {"tokens: [{name: a, hash: '" + hash + "', groups: ['*']}]", `group "*"`},
+		"an issuer's group":    {"tokens: [{name: a, hash: '" + hash + "', groups: ['oidc:x']}]", "begins an issuer's groups"},
+		"a bad permission":     {token + "permissions:\n- {may: root, roles: [a], users: [ci]}", `line 3: may: "root" is none of view, submit, operate, admin`},
+		"no roles":             {token + "permissions:\n- {may: view, users: [ci]}", "line 3: a permission needs"},
+		"nobody":               {token + "permissions:\n- {may: view, roles: [a]}", "line 3: a permission needs"},
+		"a role with a slash":  {token + "permissions:\n- {may: view, roles: [/a], users: [ci]}", `role "/a" begins or ends`},
+		"a role with a star":   {token + "permissions:\n- {may: view, roles: [a/*], users: [ci]}", "a role covers all below"},
+		"an unknown user":      {token + "permissions:\n- {may: view, roles: [a], users: [cj]}", `line 3: user "cj": no token has that name`},
+		"an unknown group":     {token + "permissions:\n- {may: view, roles: [a], groups: [ci]}", `line 3: group "ci": no token is of it`},
+		"no issuer":            {token + "permissions:\n- {may: view, roles: [a], groups: ['oidc:x']}", "there is no oidc here"},
+		"a plain issuer":       {"oidc: {issuer: 'http://x.example', audience: a}", "is no https URL"},
+		"no audience":          {"oidc: {issuer: 'https://x'}", "oidc needs an audience"},
+		"jobs of no role":      {"jobs: [{images: [a]}]", "needs roles"},
+		"jobs of one twice":    {"jobs: [{roles: [a]}, {roles: [a]}]", "jobs: role a stands twice"},
+		"a relative volume":    {"jobs: [{roles: [a], volumes: [data]}]", "no absolute path"},
+		"a wide image":         {"jobs: [{roles: [a], images: ['reg*']}]", `image "reg*"`},
+		"no flag":              {"jobs: [{roles: [a], host_ipc: 1}]", `"1" is none of true, false`},
+		"metrics":              {"metrics: yes", `"yes" is none of open, closed`},
+		"too much":             {"#" + strings.Repeat("x", MaxFile), "more than"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := Parse([]byte(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want …%s…", err, c.want)
+			}
+		})
+	}
+}
+
+// FuzzParse: whatever a file holds, it is refused or gives nobody more than a
+// rule does.
+func FuzzParse(f *testing.F) {
+	f.Add(example(f))
+	f.Add([]byte("permissions: [{may: view, roles: [/], groups: ['*']}]"))
+	f.Add([]byte("a: &a [*a]"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		p, err := Parse(data)
+		if err != nil {
+			return
+		}
+		if p.For(Identity{}).MaySomewhere(View) {
+			t.Error("nobody may something")
+		}
+		for _, r := range p.Rules {
+			if r.May <= None || len(r.Roles) == 0 || len(r.Users)+len(r.Groups) == 0 {
+				t.Errorf("a rule without its parts: %+v", r)
+			}
+		}
+		root := false
+		for _, j := range p.Jobs {
+			root = root || j.Role == sched.AllRoles
+			if j.Allowed.Bounds == nil {
+				t.Errorf("role %s has no bounds", j.Role)
+			}
+		}
+		if !root {
+			t.Error("some role has no bounds")
+		}
+	})
+}

@@ -1,0 +1,111 @@
+package access
+
+import (
+	"testing"
+
+	"mesos-gpu/framework/sched"
+)
+
+// policy gives research to ml, its vision to vi, all to root, a look at web to
+// whoever is known.
+func policy() *Policy {
+	return &Policy{Rules: []Rule{
+		{May: Submit, Roles: []string{"research"}, Groups: []string{"ml"}},
+		{May: Operate, Roles: []string{"research/vision"}, Users: []string{"vi"}},
+		{May: Admin, Roles: []string{sched.AllRoles}, Users: []string{"root"}},
+		{May: View, Roles: []string{"web"}, Groups: []string{Everybody}},
+	}}
+}
+
+func TestWhoMayWhat(t *testing.T) {
+	ml, vi, root := Identity{Name: "m", Groups: []string{"x", "ml"}}, Identity{Name: "vi"}, Identity{Name: "root"}
+	for _, c := range []struct {
+		who  Identity
+		may  Permission
+		role string
+		want bool
+	}{
+		{ml, View, "research", true},
+		{ml, Submit, "research", true},
+		{ml, Submit, "research/vision", true},
+		{ml, Operate, "research", false},
+		{ml, View, "researchers", false},
+		{ml, View, "*", false},
+		{ml, View, sched.AllRoles, false},
+		{ml, View, "web", true},
+		{ml, Submit, "web", false},
+		{vi, Operate, "research/vision", true},
+		{vi, Operate, "research/vision/x", true},
+		{vi, View, "research", false},
+		{vi, Admin, "research/vision", false},
+		{root, Admin, "*", true},
+		{root, Admin, "any/thing", true},
+		{root, Admin, sched.AllRoles, true},
+		{Identity{Name: "ml"}, View, "research", false},
+		{Identity{Name: "x", Groups: []string{"vi", "root"}}, View, "research", false},
+		{Identity{Groups: []string{"ml"}}, View, "research", false},
+		{Identity{}, View, "web", false},
+	} {
+		if got := policy().For(c.who).May(c.may, c.role); got != c.want {
+			t.Errorf("%+v may %s on %s: %t, want %t", c.who, c.may, c.role, got, c.want)
+		}
+	}
+}
+
+func TestWhoMayAnywhere(t *testing.T) {
+	p := policy()
+	nobody, vi, root := p.For(Identity{}), p.For(Identity{Name: "vi"}), p.For(Identity{Name: "root"})
+	if nobody.Known() || nobody.MaySomewhere(View) || nobody.MayMeasure() || nobody.Who() != "" {
+		t.Error("nobody may something")
+	}
+	if !vi.MaySomewhere(Operate) || vi.MaySomewhere(Admin) || vi.MayEverywhere(View) || !vi.MayMeasure() {
+		t.Error("vi may the wrong things")
+	}
+	if !root.MayEverywhere(Admin) {
+		t.Error("root may not do all")
+	}
+	var open *Grant
+	if !open.Known() || !open.May(Admin, "x") || !open.MaySomewhere(Admin) || !open.MayEverywhere(Admin) || !open.MayChange("x", "y") || !open.MayMeasure() || open.Who() != "" {
+		t.Error("without bounds there are some")
+	}
+	p.OpenMetrics = true
+	if !p.For(Identity{}).MayMeasure() {
+		t.Error("open metrics are closed")
+	}
+}
+
+func TestOnesOwnJobs(t *testing.T) {
+	g := policy().For(Identity{Name: "m", Groups: []string{"ml"}})
+	for _, c := range []struct {
+		role, owner string
+		want        bool
+	}{
+		{"research", "m", true}, {"research/x", "m", true}, {"research", "n", false}, {"research", "", false}, {"web", "m", false},
+	} {
+		if got := g.MayChange(c.role, c.owner); got != c.want {
+			t.Errorf("change a job of %s in %s: %t", c.owner, c.role, got)
+		}
+	}
+	if policy().For(Identity{}).MayChange("research", "") {
+		t.Error("nobody owns what nobody owns")
+	}
+	if !policy().For(Identity{Name: "vi"}).MayChange("research/vision", "m") {
+		t.Error("an operator may not change others' jobs")
+	}
+}
+
+func TestPermissionNames(t *testing.T) {
+	for _, p := range []Permission{View, Submit, Operate, Admin} {
+		if got, err := ParsePermission(p.String()); got != p || err != nil {
+			t.Errorf("%s: %v, %v", p, got, err)
+		}
+	}
+	for _, text := range []string{"", "none", "root", "View"} {
+		if _, err := ParsePermission(text); err == nil {
+			t.Errorf("%q is a permission", text)
+		}
+	}
+	if got := Permission(9).String(); got != "permission 9" {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,91 @@
+package access
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestTokens(t *testing.T) {
+	text, hash, err := NewToken("ci")
+	if err != nil {
+		t.Fatal(err)
+	}
+	name, secret, ok := SplitToken(text)
+	token := Token{Name: "ci", Hash: hash}
+	if !ok || name != "ci" || len(secret) < 20 || !token.Is(secret) || token.Is(secret+"x") || token.Is("") {
+		t.Errorf("%s is split into %q, %q, %t", text, name, secret, ok)
+	}
+	if err := checkHash(hash); err != nil {
+		t.Error(err)
+	}
+	if again, _, err := NewToken("ci"); err != nil || again == text {
+		t.Errorf("made again: %v", err)
+	}
+	if _, err := Parse([]byte("tokens: [{name: ci, hash: '" + hash + "'}]")); err != nil {
+		t.Error(err)
+	}
+	for _, bad := range []string{"", "a.b", "a b", "ü", strings.Repeat("x", 64), "oidc:x"} {
+		if _, _, err := NewToken(bad); err == nil {
+			t.Errorf("%q is a name", bad)
+		}
+	}
+}
+
+func TestSplitToken(t *testing.T) {
+	for text, want := range map[string][2]string{
+		"mgpu.ci.s": {"ci", "s"}, "mgpu.a-b_C.s.t": {"a-b_C", "s.t"},
+		"": {}, "ci.s": {}, "mgpu.ci": {}, "mgpu.ci.": {}, "mgpu..s": {}, "mgpu.a b.s": {}, "eyJ.e.s": {},
+		"mgpu.ci." + strings.Repeat("x", 73): {},
+	} {
+		name, secret, ok := SplitToken(text)
+		if ok != (want != [2]string{}) || ok && [2]string{name, secret} != want {
+			t.Errorf("%q: %q, %q, %t", text, name, secret, ok)
+		}
+	}
+}
+
+func TestBearer(t *testing.T) {
+	for _, c := range []struct {
+		values     []string
+		want, fail string
+	}{
+		{nil, "", ""},
+		{[]string{"Bearer abc.d-e_f~g+h/i="}, "abc.d-e_f~g+h/i=", ""},
+		{[]string{"bearer   x"}, "x", ""},
+		{[]string{""}, "", "another kind"},
+		{[]string{"Basic eDp5"}, "", "another kind"},
+		{[]string{"Bearer"}, "", "no token after"},
+		{[]string{"Bearer "}, "", "no token after"},
+		{[]string{"Bearer a b"}, "", "no token does"},
+		{[]string{"Bearer a\x00"}, "", "no token does"},
+		{[]string{"Bearer é"}, "", "no token does"},
+		{[]string{"Bearer a", "Bearer b"}, "", "2 Authorization headers"},
+		{[]string{"Bearer " + strings.Repeat("x", maxToken+1)}, "", "more than"},
+	} {
+		got, err := Bearer(c.values)
+		if got != c.want || (err == nil) != (c.fail == "") || err != nil && !strings.Contains(err.Error(), c.fail) {
+			t.Errorf("%.30q: %q, %v", c.values, got, err)
+		}
+	}
+}
+
+// FuzzBearer: what is taken for a token is one, and errors hold none of it.
+func FuzzBearer(f *testing.F) {
+	f.Add("Bearer mgpu.ci.SECRETSECRET")
+	f.Add("Basic QmVhcmVyIHg=")
+	f.Fuzz(func(t *testing.T, header string) {
+		token, err := Bearer([]string{header})
+		if err != nil {
+			if _, sent, _ := strings.Cut(header, " "); token != "" || len(sent) > 12 && strings.Contains(err.Error(), sent) {
+				t.Errorf("%q: %q, %v", header, token, err)
+			}
+			return
+		}
+		if token == "" || len(token) > maxToken || strings.ContainsFunc(token, notInToken) || !strings.HasSuffix(header, token) {
+			t.Errorf("%q: %q", header, token)
+		}
+		if name, secret, ok := SplitToken(token); ok && tokenPrefix+name+"."+secret != token {
+			t.Errorf("%q is taken apart into %q and %q", token, name, secret)
+		}
+	})
+}

@@ -1,0 +1,44 @@
+package api
+
+import (
+	"context"
+
+	"mesos-gpu/framework/access"
+)
+
+// contextKey tells what a request's context holds for this package.
+type contextKey int
+
+const (
+	grantKey contextKey = iota
+	noteKey
+)
+
+// WithGrant has a request be bound by what its requester may do.
+func WithGrant(ctx context.Context, g *access.Grant) context.Context {
+	return context.WithValue(ctx, grantKey, g)
+}
+
+// GrantOf is what the requester may do: everything, where nobody has drawn
+// bounds.
+func GrantOf(ctx context.Context) *access.Grant {
+	g, _ := ctx.Value(grantKey).(*access.Grant)
+	return g
+}
+
+// Note is what is found out about a request while it is answered, for who
+// keeps account of it.
+type Note struct{ Job, Role string }
+
+// WithNote has what is found out noted.
+func WithNote(ctx context.Context, n *Note) context.Context {
+	return context.WithValue(ctx, noteKey, n)
+}
+
+// NoteOf is where to note it. What nobody reads may be noted too.
+func NoteOf(ctx context.Context) *Note {
+	if n, ok := ctx.Value(noteKey).(*Note); ok {
+		return n
+	}
+	return &Note{}
+}

@@ -1,0 +1,73 @@
+package client
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+
+	"mesos-gpu/framework/internal/secret"
+)
+
+// Option says how a Client asks.
+type Option func(*Client) error
+
+// WithToken has requests bear a token. It goes out over TLS alone, or to this
+// machine's loopback.
+func WithToken(token string) Option {
+	return func(c *Client) error {
+		c.token = token
+		return nil
+	}
+}
+
+// Trusting has the certificates in a PEM file vouch for schedulers, instead of
+// the system's.
+func Trusting(file string) Option {
+	return func(c *Client) error {
+		pem, err := os.ReadFile(file)
+		if err != nil {
+			return fmt.Errorf("read the API's authorities: %w", err)
+		}
+		pool := x509.NewCertPool()
+		if !pool.AppendCertsFromPEM(pem) {
+			return fmt.Errorf("read the API's authorities: %s has no PEM certificate in %d bytes", file, len(pem))
+		}
+		c.http.Transport.(*http.Transport).TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}
+		return nil
+	}
+}
+
+// ReadToken reads a token from a file. The warning is not empty where others
+// may read it too.
+func ReadToken(file string) (token, warning string, err error) {
+	if token, warning, err = secret.Read(file); err != nil {
+		return "", "", fmt.Errorf("read the token: %w", err)
+	}
+	if token == "" {
+		return "", "", fmt.Errorf("read the token: %s is empty", file)
+	}
+	return token, warning, nil
+}
+
+// Confidential reports whether what is sent to the address nobody else can
+// read: it speaks TLS, or is this machine's own.
+func Confidential(u *url.URL) bool {
+	ip := net.ParseIP(u.Hostname())
+	return u.Scheme == "https" || u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// sign adds the token to a request.
+func (c *Client) sign(r *http.Request) error {
+	if c.token == "" {
+		return nil
+	}
+	if !Confidential(r.URL) {
+		return fmt.Errorf("ask the scheduler at %s://%s: the token could be read on the way: use an https address", r.URL.Scheme, r.URL.Host)
+	}
+	r.Header.Set("Authorization", "Bearer "+c.token)
+	return nil
+}

@@ -1,0 +1,437 @@
+package framework
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"mesos-gpu/framework/access"
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/client"
+	"mesos-gpu/framework/internal/mesostest"
+	"mesos-gpu/internal/zktest"
+	"mesos-gpu/job"
+)
+
+// guarded is a configuration with TLS, an audit log and an access file, and
+// the tokens of those whom it knows.
+type guarded struct {
+	API
+	tokens map[string]string
+}
+
+// tokens are some with their hashes. They are made once: it takes a while.
+var tokens = sync.OnceValues(func() (map[string][2]string, error) {
+	made := map[string][2]string{}
+	for _, name := range []string{"alice", "bob", "ops", "web"} {
+		token, hash, err := access.NewToken(name)
+		if err != nil {
+			return nil, err
+		}
+		made[name] = [2]string{token, hash}
+	}
+	return made, nil
+})
+
+// newGuarded knows alice and bob, who submit to research, ops, who operates
+// everything, and web, who sees prod.
+func newGuarded(t *testing.T) guarded {
+	t.Helper()
+	dir := t.TempDir()
+	g := guarded{tokens: map[string]string{}}
+	g.CertFile, g.KeyFile = mesostest.Certificate(t, dir)
+	g.CAFile = g.CertFile
+	g.AccessFile, g.AuditFile = filepath.Join(dir, "access.yaml"), filepath.Join(dir, "audit.log")
+	var file strings.Builder
+	fmt.Fprintln(&file, "tokens:")
+	made, err := tokens()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, m := range made {
+		g.tokens[name] = m[0]
+		fmt.Fprintf(&file, "- {name: %s, hash: '%s'}\n", name, m[1])
+	}
+	fmt.Fprint(&file, `permissions:
+- {may: submit, roles: [research], users: [alice, bob]}
+- {may: operate, roles: [/], users: [ops]}
+- {may: view, roles: [prod], users: [web]}
+jobs:
+- {roles: [research], images: [debian], networks: [host], without_image: true}
+`)
+	g.write(t, file.String())
+	return g
+}
+
+func (g *guarded) write(t *testing.T, text string) {
+	t.Helper()
+	if err := os.WriteFile(g.AccessFile, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// as is a client of the schedulers with somebody's token.
+func (g *guarded) as(t *testing.T, who string, instances ...*instance) *client.Client {
+	t.Helper()
+	var urls []string
+	for _, in := range instances {
+		urls = append(urls, g.URL(in.addr))
+	}
+	options := []client.Option{client.Trusting(g.CAFile)}
+	if who != "" {
+		options = append(options, client.WithToken(g.tokens[who]))
+	}
+	c, err := client.New(strings.Join(urls, ","), options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// get asks with somebody's token as other programs do.
+func (g *guarded) get(t *testing.T, who string, in *instance, path string) (int, string) {
+	t.Helper()
+	transport, err := g.transport()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.URL(in.addr)+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if who != "" {
+		r.Header.Set("Authorization", "Bearer "+g.tokens[who])
+	}
+	res, err := transport.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(body)
+}
+
+// TestAccess: over TLS, each does what the file lets them do, in the role that
+// the job comes to have, and what they changed is in the audit log.
+func TestAccess(t *testing.T) {
+	g := newGuarded(t)
+	in := start(t, mesostest.NewCluster(t, 4), Config{JournalPath: filepath.Join(t.TempDir(), "journal.db"), RolesFile: rolesFile(t, "research: {}\nprod: {}\n"), API: g.API}, client.Trusting(g.CAFile))
+	ctx := long(t)
+	alice, bob, ops, web := g.as(t, "alice", in), g.as(t, "bob", in), g.as(t, "ops", in), g.as(t, "web", in)
+	view, err := alice.Submit(ctx, spec("train", 1, 1))
+	if err != nil || view.Spec.Role != "research" || view.Spec.Owner != "alice" {
+		t.Fatalf("alice's job: %+v, %v", view.Spec, err)
+	}
+	s := spec("web", 1, 0)
+	s.Role = "prod"
+	_, err = alice.Submit(ctx, s)
+	wantProblem(t, err, http.StatusForbidden, "alice may not do this: it needs the permission submit on role prod")
+	_, err = web.Submit(ctx, spec("x", 1, 0))
+	wantProblem(t, err, http.StatusForbidden, "it needs the permission submit on any role")
+	_, err = in.Submit(ctx, spec("x", 1, 0))
+	wantProblem(t, err, http.StatusUnauthorized, "this needs a token")
+	wantProblem(t, bob.Kill(ctx, "train"), http.StatusForbidden, "operate on role research")
+	if _, err := bob.Job(ctx, "train"); err != nil {
+		t.Errorf("bob sees not what alice does: %v", err)
+	}
+	_, err = web.Job(ctx, "train")
+	wantProblem(t, err, http.StatusForbidden, "view on role research")
+	if list, err := web.Jobs(ctx); len(list) != 0 || err != nil {
+		t.Errorf("web sees %d jobs, %v", len(list), err)
+	}
+	for ev, err := range alice.Events(ctx, "train") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ev.State == job.Running {
+			break
+		}
+	}
+	if gpus, err := web.GPUs(ctx); err != nil || !strings.Contains(fmt.Sprint(gpus), api.Hidden) || strings.Contains(fmt.Sprint(gpus), "train") {
+		t.Errorf("web sees %+v, %v", gpus, err)
+	}
+	if err := alice.Kill(ctx, "train"); err != nil {
+		t.Errorf("alice may not kill her own: %v", err)
+	}
+	if _, err := alice.Wait(ctx, "train"); err != nil {
+		t.Fatal(err)
+	}
+	_, err = bob.Submit(ctx, spec("train", 1, 0))
+	wantProblem(t, err, http.StatusConflict, "that is not yours")
+	again, err := alice.Submit(ctx, spec("train", 1, 8))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := in.backend().Whose(ctx, "train", view.Tasks[0].ID); err == nil || again.Tasks[0].ID == view.Tasks[0].ID {
+		t.Errorf("the task of an earlier job passes for one of this: %v", err)
+	}
+	if _, _, err := in.backend().Whose(ctx, "train", again.Tasks[0].ID); err != nil {
+		t.Error(err)
+	}
+	image := spec("image", 1, 0)
+	image.Image = "evil/debian"
+	_, err = ops.Submit(ctx, image)
+	wantProblem(t, err, http.StatusForbidden, "image: evil/debian is none that the access file allows to jobs of this role: debian")
+	s.Name = "bare"
+	_, err = ops.Submit(ctx, s) // of prod, about which the file says nothing
+	wantProblem(t, err, http.StatusForbidden, "without one the task sees its agent's files")
+	if h, err := in.Health(ctx); err != nil || h.Leading != "https://"+in.addr {
+		t.Errorf("health without a token: %+v, %v", h, err)
+	}
+	if code, _ := g.get(t, "", in, "/metrics"); code != http.StatusUnauthorized {
+		t.Errorf("metrics without a token: %d", code)
+	}
+	text, err := os.ReadFile(g.AuditFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`"who":"alice","from":"127.0.0.1","method":"POST","path":"/v1/jobs","job":"train","role":"research","made":"/v1/jobs/train","status":201`,
+		`"who":"alice","from":"127.0.0.1","method":"POST","path":"/v1/jobs","job":"web","role":"prod","status":403`,
+		`"who":"bob","from":"127.0.0.1","method":"DELETE","path":"/v1/jobs/train","job":"train","role":"research","status":403`,
+		`"who":"alice","from":"127.0.0.1","method":"DELETE","path":"/v1/jobs/train","job":"train","role":"research","status":202`,
+	} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("the audit log lacks %s:\n%s", want, text)
+		}
+	}
+	if strings.Contains(string(text), g.tokens["alice"]) || strings.Contains(string(text), `"status":401`) {
+		t.Errorf("the audit log holds what it should not:\n%s", text)
+	}
+	in.end(t)
+}
+
+// TestAccessToWhatWaits: schedules are their owner's and their role's, and who
+// sees one role sees its part of the queue and of the table.
+func TestAccessToWhatWaits(t *testing.T) {
+	g := newGuarded(t)
+	in := start(t, mesostest.NewCluster(t, 1), Config{JournalPath: filepath.Join(t.TempDir(), "journal.db"), RolesFile: rolesFile(t, "research: {}\nprod: {}\n"), API: g.API}, client.Trusting(g.CAFile))
+	ctx := long(t)
+	alice, bob, ops, web := g.as(t, "alice", in), g.as(t, "bob", in), g.as(t, "ops", in), g.as(t, "web", in)
+	s := spec("nightly", 1, 0)
+	s.Schedule = &job.Schedule{Cron: "0 3 * * *"}
+	view, err := alice.AddSchedule(ctx, s)
+	if err != nil || view.Spec.Role != "research" || view.Spec.Owner != "alice" {
+		t.Fatalf("alice's schedule: %+v, %v", view.Spec, err)
+	}
+	other := s
+	other.Name, other.Role = "of-prod", "prod"
+	_, err = alice.AddSchedule(ctx, other)
+	wantProblem(t, err, http.StatusForbidden, "submit on role prod")
+	_, err = web.AddSchedule(ctx, s)
+	wantProblem(t, err, http.StatusForbidden, "submit on any role")
+	for who, want := range map[*client.Client]int{alice: 1, bob: 1, ops: 1, web: 0} {
+		if list, err := who.Schedules(ctx); err != nil || len(list) != want {
+			t.Errorf("sees %d schedules, want %d: %v", len(list), want, err)
+		}
+	}
+	_, err = web.Schedule(ctx, "nightly")
+	wantProblem(t, err, http.StatusForbidden, "view on role research")
+	wantProblem(t, bob.EndSchedule(ctx, "nightly"), http.StatusForbidden, "operate on role research")
+	if err := alice.EndSchedule(ctx, "nightly"); err != nil {
+		t.Errorf("alice may not end her own: %v", err)
+	}
+
+	if _, err := alice.Submit(ctx, spec("waits", 1, 8)); err != nil {
+		t.Fatal(err)
+	}
+	for who, want := range map[*client.Client]string{alice: "waits of research; research", ops: "waits of research; research prod", web: "; prod"} {
+		queue, err := who.Queue(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		roles, err := who.Roles(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got, names []string
+		for _, q := range queue {
+			got = append(got, q.Name+" of "+q.Role)
+		}
+		for _, r := range roles {
+			names = append(names, r.Name)
+		}
+		if got := strings.Join(got, " ") + "; " + strings.Join(names, " "); got != want {
+			t.Errorf("sees %q, want %q", got, want)
+		}
+	}
+	in.end(t)
+}
+
+// TestAccessIsReloaded: other permissions hold from the next request on, other
+// allowances for the next job, and a mistake changes nothing.
+func TestAccessIsReloaded(t *testing.T) {
+	g := newGuarded(t)
+	in := start(t, mesostest.NewCluster(t, 1), Config{JournalPath: filepath.Join(t.TempDir(), "journal.db"), RolesFile: rolesFile(t, "research: {}\nprod: {}\n"), API: g.API}, client.Trusting(g.CAFile))
+	ctx := long(t)
+	web := g.as(t, "web", in)
+	before, err := os.ReadFile(g.AccessFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.write(t, string(before)+"nonsense: 1\n")
+	if err := in.Reload(); err == nil || !strings.Contains(err.Error(), `unknown key "nonsense"`) {
+		t.Errorf("a mistake: %v", err)
+	}
+	_, err = web.Submit(ctx, spec("x", 1, 0))
+	wantProblem(t, err, http.StatusForbidden, "submit on any role")
+	after := strings.Replace(string(before), "may: view, roles: [prod]", "may: submit, roles: [research]", 1)
+	g.write(t, strings.Replace(after, "images: [debian]", "images: [evil/debian]", 1))
+	if err := in.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	image := spec("x", 1, 0)
+	image.Image = "evil/debian"
+	if _, err := web.Submit(ctx, image); err != nil {
+		t.Errorf("after the reload: %v", err)
+	}
+	if err := (&Scheduler{}).Reload(); err == nil {
+		t.Error("reloaded nothing")
+	}
+}
+
+// TestAccessThroughAStandby: a token survives the redirect to the leader, and
+// goes along where a standby passes a request on.
+func TestAccessThroughAStandby(t *testing.T) {
+	g := newGuarded(t)
+	c, server := mesostest.NewCluster(t, 2), zktest.Start(t)
+	make := func() *instance {
+		e := &extension{led: make(chan *Cluster, 1)}
+		return start(t, c, Config{
+			JournalPath: "zk://" + server.Addr() + "/mesos-gpu/test", SessionTimeout: 2 * time.Second, RolesFile: rolesFile(t, "research: {}\nprod: {}\n"), Extension: e, API: g.API,
+		}, client.Trusting(g.CAFile))
+	}
+	first := make()
+	awaitRole(t, first, api.Leader)
+	second := make()
+	if h := awaitRole(t, second, api.Standby); h.Leading != "https://"+first.addr {
+		t.Errorf("the standby says %+v", h)
+	}
+	ctx := long(t)
+	alice, bob := g.as(t, "alice", second), g.as(t, "bob", second)
+	if view, err := alice.Submit(ctx, spec("train", 1, 1)); err != nil || view.Spec.Owner != "alice" {
+		t.Fatalf("through the standby: %+v, %v", view.Spec, err)
+	}
+	wantProblem(t, bob.Kill(ctx, "train"), http.StatusForbidden, "operate on role research")
+	_, err := second.Submit(ctx, spec("x", 1, 0))
+	wantProblem(t, err, http.StatusUnauthorized, "this needs a token")
+	if err := alice.Kill(ctx, "train"); err != nil {
+		t.Error(err)
+	}
+	for who, want := range map[string]int{"alice": http.StatusOK, "": http.StatusUnauthorized} {
+		if code, body := g.get(t, who, second, "/v2/apps"); code != want {
+			t.Errorf("%q passed on: %d %s", who, code, body)
+		}
+	}
+	if code, _ := g.get(t, "", second, "/ping"); code == http.StatusUnauthorized {
+		t.Error("a load balancer needs a token")
+	}
+	text, err := os.ReadFile(g.AuditFile) // of both
+	if err != nil || strings.Count(string(text), `"status":201`) != 1 || strings.Contains(string(text), `"status":307`) {
+		t.Errorf("the audit log: %v\n%s", err, text)
+	}
+	second.end(t)
+	first.end(t)
+}
+
+// TestTokensStayOffTheWire: no token is passed on to a leader without TLS.
+func TestTokensStayOffTheWire(t *testing.T) {
+	s := &Scheduler{url: "https://me"}
+	for leading, want := range map[string]bool{"http://10.0.0.7:8080": false, "https://10.0.0.7:8080": true, "http://127.0.0.1:8080": true} {
+		s.show(ledBy{nobody{}, leading})
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "/v2/apps", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.elsewhere(r); err != nil {
+			t.Errorf("%s, without a token: %v", leading, err)
+		}
+		r.Header.Set("Authorization", "Bearer x")
+		if _, err := s.elsewhere(r); (err == nil) != want {
+			t.Errorf("%s: %v", leading, err)
+		}
+	}
+}
+
+// ledBy is a standby's backend.
+type ledBy struct {
+	nobody
+	url string
+}
+
+func (l ledBy) Health(context.Context) (api.Health, error) { return api.Health{Leading: l.url}, nil }
+
+// TestAddressesThatNeedADoor: beyond loopback there is no API without TLS and
+// access file, unless somebody says so.
+func TestAddressesThatNeedADoor(t *testing.T) {
+	whole := API{AccessFile: "a", CertFile: "c", KeyFile: "k"}
+	for _, c := range []struct {
+		name, ip string
+		api      API
+		good     bool
+	}{
+		{"loopback", "127.0.0.1", API{}, true},
+		{"loopback, the other", "::1", API{}, true},
+		{"loopback with tokens", "127.0.0.1", API{AccessFile: "a"}, true},
+		{"any", "0.0.0.0", API{}, false},
+		{"any, the other", "::", API{}, false},
+		{"another", "10.0.0.7", API{}, false},
+		{"TLS alone", "10.0.0.7", API{CertFile: "c"}, false},
+		{"tokens alone", "10.0.0.7", API{AccessFile: "a"}, false},
+		{"both", "10.0.0.7", whole, true},
+		{"open", "10.0.0.7", API{Open: true}, true},
+	} {
+		err := c.api.admits(&net.TCPAddr{IP: net.ParseIP(c.ip), Port: 1}, quiet())
+		if (err == nil) != c.good || err != nil && (!strings.Contains(err.Error(), "--insecure-api") || strings.Contains(err.Error(), "\n")) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	s, err := New(Config{APIAddr: "0.0.0.0:0", JournalPath: filepath.Join(t.TempDir(), "journal.db"), Log: quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Run(within(t)); err == nil || !strings.Contains(err.Error(), "give --access, --api-tls-cert and --api-tls-key") {
+		t.Errorf("Run returned %v", err)
+	}
+}
+
+func TestDoorsAreChecked(t *testing.T) {
+	dir := t.TempDir()
+	cert, key := mesostest.Certificate(t, dir)
+	file := filepath.Join(dir, "access")
+	if err := os.WriteFile(file, []byte("metrics: open"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	volumes := Config{API: API{AccessFile: file}}
+	volumes.Sched.Policy.Allowed.Volumes = []string{"/data"}
+	for want, cfg := range map[string]Config{
+		"needs its key":                    {API: API{CertFile: cert}},
+		"what jobs may have stands there":  volumes,
+		"read access file":                 {API: API{AccessFile: filepath.Join(dir, "none")}},
+		"read the API's certificate":       {API: API{CertFile: key, KeyFile: key}},
+		"read the API's authorities: open": {API: API{CAFile: filepath.Join(dir, "none")}},
+		"no PEM certificate in":            {API: API{CAFile: file}},
+		"open the audit log":               {API: API{AuditFile: dir}},
+	} {
+		cfg.Log = quiet()
+		if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want …%s…", err, want)
+		}
+	}
+	if u, err := url.Parse((&API{CertFile: "c"}).URL("h:1")); err != nil || u.Scheme != "https" {
+		t.Errorf("%v, %v", u, err)
+	}
+}

@@ -1,0 +1,109 @@
+package sched
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"mesos-gpu/job"
+)
+
+// Bounds name what jobs may have that opens more than their own container. A
+// network of their own, bridge, and no network need no permission.
+type Bounds struct {
+	// Networks are host, and the names of the Docker engines' networks.
+	Networks []string
+	// Images are repositories, with or without a tag or digest; REGISTRY/*
+	// covers all below, and * everything.
+	Images []string
+	// Parameters are the options of docker run that jobs may name.
+	Parameters []string
+	// WithoutImage are tasks that run in their agent's own file system.
+	WithoutImage bool
+}
+
+const anyOfThem = "*"
+
+// check says what a job wants beyond the bounds.
+func (b *Bounds) check(s *job.Spec) (why []string) {
+	refuse := func(format string, args ...any) {
+		why = append(why, fmt.Sprintf(format, args...))
+	}
+	for _, n := range networksOf(s) {
+		if !permitted(b.Networks, n) {
+			refuse("network: %s is more than the task's own: the access file allows %s to jobs of this role; use bridge or none, or have it allowed", n, listed(b.Networks))
+		}
+	}
+	switch {
+	case s.Image == "" && !b.WithoutImage:
+		refuse("image: without one the task sees its agent's files: the access file does not allow that to jobs of this role")
+	case s.Image != "" && !slices.ContainsFunc(b.Images, func(p string) bool { return imageMatches(p, s.Image) }):
+		refuse("image: %s is none that the access file allows to jobs of this role: %s", s.Image, listed(b.Images))
+	}
+	for _, p := range s.Parameters {
+		if !permitted(b.Parameters, p.Key) {
+			refuse("parameters: %s: the access file allows %s to jobs of this role", p.Key, listed(b.Parameters))
+		}
+	}
+	return why
+}
+
+func permitted(list []string, name string) bool {
+	return slices.Contains(list, anyOfThem) || slices.Contains(list, name)
+}
+
+// networksOf are those of a job that need permission: by its key, or by an
+// option of docker run.
+func networksOf(s *job.Spec) (names []string) {
+	add := func(n job.Network) {
+		switch {
+		case n.Host():
+			names = append(names, string(job.HostNetwork))
+		case n != job.BridgeNetwork && n != job.NoNetwork:
+			names = append(names, string(n))
+		}
+	}
+	add(s.Network)
+	for _, p := range s.Parameters {
+		if p.Key == "network" || p.Key == "net" {
+			add(job.Network(p.Value))
+		}
+	}
+	return names
+}
+
+// CheckImagePattern says what is wrong with one of Bounds.Images. Stars stand
+// only where nothing can be put before or after them: "host*" would cover a
+// registry called host.evil.
+func CheckImagePattern(p string) error {
+	body := strings.TrimSuffix(p, "/"+anyOfThem)
+	if p == anyOfThem || body != "" && !strings.Contains(body, anyOfThem) {
+		return nil
+	}
+	return fmt.Errorf("image %q: write a repository, REGISTRY/* for all below, or * for all", p)
+}
+
+// imageMatches compares texts: docker.io/library/debian is not debian, and
+// what is written otherwise is refused rather than let through.
+func imageMatches(pattern, image string) bool {
+	if pattern == anyOfThem {
+		return true
+	}
+	if slices.Contains(strings.Split(image, "/"), "..") {
+		return false
+	}
+	if prefix, below := strings.CutSuffix(pattern, anyOfThem); below {
+		return strings.HasPrefix(image, prefix) && len(image) > len(prefix)
+	}
+	rest, same := strings.CutPrefix(image, pattern)
+	if !same || strings.Contains(rest, "/") { // debian:5000/x is of the registry debian:5000
+		return false
+	}
+	return rest == "" || rest[0] == '@' || rest[0] == ':' && !tagged(pattern)
+}
+
+// tagged reports whether a reference has a tag or a digest. The colon of a
+// registry's port has a slash after it.
+func tagged(ref string) bool {
+	return strings.ContainsAny(ref[strings.LastIndexByte(ref, '/')+1:], ":@")
+}

@@ -1,0 +1,109 @@
+package sched
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"mesos-gpu/job"
+)
+
+func TestBounds(t *testing.T) {
+	all := Bounds{Networks: []string{"*"}, Images: []string{"*"}, Parameters: []string{"*"}, WithoutImage: true}
+	but := func(change func(*Bounds)) Bounds { b := all; change(&b); return b }
+	images := func(list ...string) Bounds { return but(func(b *Bounds) { b.Images = list }) }
+	image := func(name string) func(*job.Spec) { return func(s *job.Spec) { s.Image = name } }
+	network := func(n job.Network) func(*job.Spec) { return func(s *job.Spec) { s.Network = n } }
+	option := func(key, value string) func(*job.Spec) {
+		return func(s *job.Spec) { s.Parameters = []job.Parameter{{Key: key, Value: value}} }
+	}
+	for _, c := range []struct {
+		name    string
+		bounds  Bounds
+		want    func(*job.Spec)
+		refused string
+	}{
+		{"all is allowed", all, network(job.HostNetwork), ""},
+		{"the host's network, by default", but(func(b *Bounds) { b.Networks = nil }), network(""), "network: host is more than the task's own: the access file allows none"},
+		{"the host's network, allowed", but(func(b *Bounds) { b.Networks = []string{"host"} }), network(""), ""},
+		{"a network of its own", but(func(b *Bounds) { b.Networks = nil }), network(job.BridgeNetwork), ""},
+		{"no network", but(func(b *Bounds) { b.Networks = nil }), network(job.NoNetwork), ""},
+		{"a network of the engine's", but(func(b *Bounds) { b.Networks = []string{"host"} }), network("calico"), "network: calico"},
+		{"a network by an option", but(func(b *Bounds) { b.Networks = nil }), func(s *job.Spec) {
+			s.Network = job.BridgeNetwork
+			option("network", "host")(s)
+		}, "network: host"},
+		{"its short name", but(func(b *Bounds) { b.Networks = nil }), func(s *job.Spec) {
+			s.Network = job.BridgeNetwork
+			option("net", "calico")(s)
+		}, "network: calico"},
+		{"no image", but(func(b *Bounds) { b.WithoutImage = false }), image(""), "image: without one the task sees its agent's files"},
+		{"no images are allowed", images(), image("debian"), "image: debian is none that the access file allows to jobs of this role: none"},
+		{"a repository", images("debian"), image("debian"), ""},
+		{"a tag of it", images("debian"), image("debian:12"), ""},
+		{"a digest of it", images("debian"), image("debian@sha256:aa"), ""},
+		{"a registry that is called like it", images("debian"), image("debian:5000/evil"), "debian:5000/evil is none"},
+		{"a longer name", images("debian"), image("debianx"), "debianx is none"},
+		{"below it", images("debian"), image("debian/x"), "debian/x is none"},
+		{"another tag", images("debian:12"), image("debian:13"), "debian:13 is none"},
+		{"a longer tag", images("debian:12"), image("debian:123"), "debian:123 is none"},
+		{"the tag's digest", images("debian:12"), image("debian:12@sha256:aa"), ""},
+		{"a registry with a port", images("r:5000/x"), image("r:5000/x:1"), ""},
+		{"all of a registry", images("registry.example.org/*"), image("registry.example.org/a/b:1"), ""},
+		{"none of it", images("registry.example.org/*"), image("registry.example.org/"), "is none"},
+		{"a registry that begins so", images("registry.example.org/*"), image("registry.example.org.evil/a"), "is none"},
+		{"upwards", images("registry.example.org/*"), image("registry.example.org/../evil"), "is none"},
+		{"a parameter", but(func(b *Bounds) { b.Parameters = []string{"init"} }), option("cap-add", "NET_ADMIN"), "parameters: cap-add: the access file allows init"},
+		{"an allowed parameter", but(func(b *Bounds) { b.Parameters = []string{"init"} }), option("init", "true"), ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := &job.Spec{Image: "debian:12"}
+			c.want(s)
+			err := (&Allowed{Bounds: &c.bounds}).check(s)
+			switch forbidden := (*ForbiddenError)(nil); {
+			case c.refused == "" && err != nil:
+				t.Errorf("refused: %v", err)
+			case c.refused != "" && (!errors.As(err, &forbidden) || !strings.Contains(err.Error(), c.refused)):
+				t.Errorf("got %v, want …%s…", err, c.refused)
+			}
+		})
+	}
+}
+
+func TestImagePatterns(t *testing.T) {
+	for pattern, good := range map[string]bool{
+		"*": true, "debian": true, "debian:12": true, "registry:5000/team/*": true, "registry/*": true,
+		"": false, "/*": false, "registry*": false, "*/debian": false, "a/*/b": false, "a/**": false,
+	} {
+		if err := CheckImagePattern(pattern); (err == nil) != good {
+			t.Errorf("%q: %v", pattern, err)
+		}
+	}
+}
+
+// TestAllowedInRoles: the next entry above a role holds for it, whole, and
+// where there is none what all roles may have.
+func TestAllowedInRoles(t *testing.T) {
+	p := Policy{Allowed: Allowed{Volumes: []string{"/flag"}}}
+	if got := p.allowedFor("a").Volumes[0]; got != "/flag" {
+		t.Errorf("without entries: %s", got)
+	}
+	for _, role := range []string{"a/b", "/", "a"} {
+		p.AllowedIn = append(p.AllowedIn, AllowedIn{role, Allowed{Volumes: []string{"of " + role}}})
+	}
+	for role, want := range map[string]string{"a": "a", "a/b": "a/b", "a/b/c": "a/b", "a/c": "a", "ab": "/", "*": "/", "x": "/"} {
+		if got := p.allowedFor(role).Volumes[0]; got != "of "+want {
+			t.Errorf("role %s: %s, want that of %s", role, got, want)
+		}
+	}
+}
+
+// TestBoundsSpeakOfTheFile: where an access file decides, flags are no help.
+func TestBoundsSpeakOfTheFile(t *testing.T) {
+	s := &job.Spec{Image: "debian:12"}
+	s.Volumes, s.IPC = []job.Volume{{Source: "/data", Target: "/data"}}, job.HostIPC
+	err := (&Allowed{Bounds: &Bounds{}}).check(s)
+	if err == nil || strings.Contains(err.Error(), "--allow") || strings.Count(err.Error(), "access file") != 4 {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,152 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sirupsen/logrus"
+
+	"mesos-gpu/marathon"
+	"mesos-gpu/marathon/deploy"
+)
+
+// bounds are the roles whose apps somebody may see, and change.
+type bounds struct{ sees, changes []string }
+
+func (b *bounds) may(_ context.Context, change bool, role string) error {
+	list := b.sees
+	if change {
+		list = b.changes
+	}
+	if slices.Contains(list, role) || slices.Contains(list, allRoles) {
+		return nil
+	}
+	return errors.New("not in role " + role)
+}
+
+// ofRoles reads what is below /prod as of that role.
+type ofRoles struct{ *fake }
+
+func (f ofRoles) Settings(ctx context.Context, id string) (marathon.Settings, error) {
+	s, err := f.fake.Settings(ctx, id)
+	if strings.HasPrefix(id, "/prod/") {
+		s.Role = "prod"
+	}
+	return s, err
+}
+
+// guardedScene has the apps /web of the role *, /prod/a of prod, and a
+// deployment of the first two that does not end, all made by who may do
+// everything.
+func guardedScene(t *testing.T) (a *asker, b *bounds) {
+	a, b = ask(t), &bounds{}
+	log := logrus.New()
+	log.SetOutput(t.Output())
+	a.send("POST", "/v2/groups", `{"id": "/prod", "enforceRole": true, "apps": [{"id": "a", "cmd": "x"}]}`, 201)
+	a.send("POST", "/v2/apps", `{"id": "/web", "cmd": "x"}`, 201)
+	a.send("POST", "/v2/apps", `{"id": "/stuck", "cmd": "one"}`, 201)
+	a.frozen = true
+	a.send("PUT", "/v2/apps/stuck", `{"cmd": "two"}`, 200)
+	a.frozen = false
+	a.handler = Handler(Guarded(ofRoles{a.fake}, b.may), a.bus, log)
+	return a, b
+}
+
+// TestGuarded: each request by who sees and changes prod, who only sees it, and
+// who sees everything but changes nothing. /web, /stuck and empty groups are
+// not prod's.
+func TestGuarded(t *testing.T) {
+	people := []bounds{{[]string{"prod"}, []string{"prod"}}, {[]string{"prod"}, nil}, {[]string{"/"}, nil}}
+	for _, c := range []struct{ method, path, body, want string }{
+		{"GET", "/v2/apps/prod/a", "", "200 200 200"},
+		{"GET", "/v2/apps/web", "", "403 403 200"},
+		{"GET", "/v2/apps/none", "", "404 404 404"},
+		{"GET", "/v2/apps/prod/a/versions", "", "200 200 200"},
+		{"GET", "/v2/apps/web/versions", "", "403 403 200"},
+		{"GET", "/v2/apps/web/tasks", "", "403 403 200"},
+		{"POST", "/v2/apps", `{"id": "/new", "cmd": "x"}`, "403 403 403"},
+		{"PUT", "/v2/apps/prod/a", `{"instances": 2}`, "200 403 403"},
+		{"PUT", "/v2/apps/web", `{"instances": 2}`, "403 403 403"},
+		{"PATCH", "/v2/apps", `[{"id": "/prod/a", "instances": 2}, {"id": "/web", "instances": 2}]`, "403 403 403"},
+		{"POST", "/v2/apps/prod/a/restart", "", "200 403 403"},
+		{"POST", "/v2/apps/web/restart", "", "403 403 403"},
+		{"DELETE", "/v2/apps/prod/a", "", "200 403 403"},
+		{"DELETE", "/v2/apps/web", "", "403 403 403"},
+		{"DELETE", "/v2/apps/prod/a/tasks", "", "200 403 403"},
+		{"DELETE", "/v2/apps/prod/a/tasks?scale=true", "", "200 403 403"},
+		{"DELETE", "/v2/apps/web/tasks", "", "403 403 403"},
+		{"GET", "/v2/groups/prod", "", "200 200 200"},
+		{"POST", "/v2/groups", `{"id": "/empty"}`, "403 403 403"},
+		{"PUT", "/v2/groups/prod", `{"scaleBy": 2}`, "200 403 403"},
+		{"PUT", "/v2/groups/prod", `{"enforceRole": true, "apps": [{"id": "b", "cmd": "x"}]}`, "200 403 403"},
+		{"PUT", "/v2/groups/prod", `{"apps": [{"id": "b", "cmd": "x"}]}`, "403 403 403"}, // of the role *
+		{"PUT", "/v2/groups/prod", `{"version": "2020-01-01T00:00:00.000Z"}`, "403 403 403"},
+		{"DELETE", "/v2/groups/prod", "", "200 403 403"},
+		{"DELETE", "/v2/groups", "", "403 403 403"},
+		{"DELETE", "/v2/queue/prod/a/delay", "", "404 403 403"},
+		{"DELETE", "/v2/queue/web/delay", "", "403 403 403"},
+		{"DELETE", "/v2/deployments/STUCK", "", "403 403 403"},
+		{"DELETE", "/v2/leader", "", "403 403 403"},
+		{"GET", "/v2/events", "", "403 403 200"},
+		{"GET", "/v2/info", "", "200 200 200"},
+		{"GET", "/ping", "", "200 200 200"},
+	} {
+		var got []string
+		for _, p := range people {
+			a, b := guardedScene(t)
+			a.abdicated = nil
+			*b = bounds{sees: []string{"/"}}
+			path := strings.Replace(c.path, "STUCK", a.deployment(), 1)
+			*b = p
+			ctx, cancel := context.WithCancel(t.Context())
+			if strings.HasSuffix(path, "/events") {
+				cancel() // the stream ends when it has begun
+			}
+			w := httptest.NewRecorder()
+			a.handler.ServeHTTP(w, httptest.NewRequestWithContext(ctx, c.method, path, strings.NewReader(c.body)))
+			cancel()
+			got = append(got, strings.TrimSpace(w.Result().Status[:3]))
+			if w.Code == 403 && !strings.Contains(w.Body.String(), `"message":"not in role `) {
+				t.Errorf("%s %s: %s", c.method, c.path, w.Body)
+			}
+		}
+		if g := strings.Join(got, " "); g != c.want {
+			t.Errorf("%s %s %s: got %s, want %s", c.method, c.path, c.body, g, c.want)
+		}
+	}
+}
+
+// TestGuardedLists leave out what somebody may not see, and what they may not
+// see they cannot kill by its id.
+func TestGuardedLists(t *testing.T) {
+	a, b := guardedScene(t)
+	*b = bounds{sees: []string{"/"}}
+	web := a.app("/web").Tasks[0].ID
+	*b = bounds{[]string{"prod"}, []string{"prod"}}
+	for _, path := range []string{"/v2/apps", "/v2/groups", "/v2/tasks", "/v2/deployments", "/v2/queue", "/v2/groups/?embed=group.groups&embed=group.apps&embed=group.apps.tasks"} {
+		w := a.send("GET", path, "", 200)
+		if text := w.Body.String(); strings.Contains(text, "/web") || strings.Contains(text, "/stuck") {
+			t.Errorf("%s: %s", path, text)
+		}
+	}
+	if text := a.send("GET", "/v2/apps", "", 200).Body.String(); !strings.Contains(text, "/prod/a") {
+		t.Error(text)
+	}
+	a.send("POST", "/v2/tasks/delete", `{"ids": ["`+web+`"]}`, 200)
+	*b = bounds{sees: []string{"/"}}
+	if again := a.app("/web").Tasks[0].ID; again != web {
+		t.Errorf("it was killed: %s is %s now", web, again)
+	}
+	a.send("POST", "/v2/tasks/delete", `{"ids": ["`+web+`"]}`, 403)
+	g := Guarded(a.fake, b.may)
+	if err := g.Kill(t.Context(), []string{"nobody's"}); err == nil {
+		t.Error("a task of no app was killed")
+	}
+	if _, err := g.Cancel(t.Context(), "none", false); !errors.As(err, new(*deploy.Unknown)) {
+		t.Errorf("got %v", err)
+	}
+}
