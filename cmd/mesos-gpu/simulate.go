@@ -53,6 +53,7 @@ Files are CSV, plain or gzip, in the form of Alibaba's openb traces.`,
 	flags.StringVar(&f.plot, "plot", "", "fgd: draw the allocation into this SVG file")
 	f.timed.register(flags)
 	a.outputFlag(c)
+	c.Flags().BoolFunc("json", "as -o json", func(string) error { return format{a}.Set(asJSON) })
 	return c
 }
 

@@ -31,7 +31,7 @@ func phillyTrace(t *testing.T) (agents, tasks string) {
 
 func timed(t *testing.T, agents, tasks string, more ...string) timedReport {
 	t.Helper()
-	out, stderr, code := command(append([]string{"simulate", "--arrival", "timed", "--policy", "binpack", "--agents", agents, "--tasks", tasks, "-o", "json"}, more...)...)
+	out, stderr, code := command(append([]string{"simulate", "--arrival", "timed", "--policy", "binpack", "--agents", agents, "--tasks", tasks, "--json"}, more...)...)
 	if code != 0 {
 		t.Fatalf("status %d: %s", code, stderr)
 	}

@@ -14,11 +14,12 @@ import (
 
 // The layout of src/books.h.
 const (
-	booksMagic = 0x31534b4f4f42474d // "MGBOOKS1"
+	booksMagic = 0x32534b4f4f42474d // "MGBOOKS2"
 	maxSlots   = 128
 	slotsAt    = 4096
 	lockAt     = 1 << 40
 	lockSlot   = 16
+	blindAfter = 40 // of src/throttle.c
 )
 
 type header struct {
@@ -33,10 +34,13 @@ type deviceRecord struct {
 	Credit       int64
 	Polled       uint64
 	Accounted    uint64
+	AccountedNs  uint64
 	ThrottledNs  uint64
 	ContextBytes uint64
 	Refusals     uint64
-	_            [7]uint64
+	Blind        uint64
+	Check        uint64
+	_            [4]uint64
 }
 
 type slot struct {
@@ -70,6 +74,7 @@ type Use struct {
 	ContextBytes uint64        // what one context was seen to take; 0 before the first
 	Throttled    time.Duration // launches have waited so long, all processes together
 	Refusals     uint64        // allocations refused for the limit
+	Unseen       bool          // NVML shows no use of the device: launches do not wait
 	Processes    []Process
 }
 
@@ -93,6 +98,7 @@ func CreateBooks(path string, l Limits) error {
 			return err
 		}
 		b.Device[i] = deviceRecord{UUID: uuid, Limit: d.MemoryBytes}
+		b.Device[i].Check = b.Device[i].check(l.Nonce)
 	}
 	var data bytes.Buffer
 	if err := binary.Write(&data, binary.LittleEndian, &b); err != nil {
@@ -147,7 +153,10 @@ func parseBooks(data []byte, l Limits, lives func(slot int) bool) ([]Use, error)
 	uses := make([]Use, len(l.Devices))
 	for i, d := range l.Devices {
 		r := b.Device[i]
-		uses[i] = Use{UUID: d.UUID, LimitBytes: d.MemoryBytes, ContextBytes: r.ContextBytes, Throttled: time.Duration(r.ThrottledNs), Refusals: r.Refusals}
+		if r.Check != r.check(l.Nonce) {
+			return nil, fmt.Errorf("%w: device %s has checksum %016x, want %016x", ErrDamaged, d.UUID, r.Check, r.check(l.Nonce))
+		}
+		uses[i] = Use{UUID: d.UUID, LimitBytes: d.MemoryBytes, ContextBytes: r.ContextBytes, Throttled: time.Duration(r.ThrottledNs), Refusals: r.Refusals, Unseen: r.Blind >= blindAfter}
 	}
 	for i, s := range b.Slot {
 		if err := s.addTo(uses, l.Nonce, func() bool { return lives(i) }); err != nil {
@@ -180,6 +189,15 @@ func (s slot) check(nonce uint64) uint64 {
 	h = mix(mix(h, s.Started), s.PIDNamespace)
 	for _, used := range s.Used {
 		h = mix(h, used)
+	}
+	return h
+}
+
+// check is device_check of src/slots.c.
+func (r deviceRecord) check(nonce uint64) uint64 {
+	h := nonce
+	for _, v := range []uint64{r.Limit, uint64(r.Credit), r.Polled, r.Accounted, r.AccountedNs, r.ThrottledNs, r.ContextBytes, r.Refusals, r.Blind} {
+		h = mix(h, v)
 	}
 	return h
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"unsafe"
 
@@ -25,13 +26,26 @@ func TestLayout(t *testing.T) {
 	}
 	var b books
 	want := fmt.Sprintf("%d %d %d %d %d\n", booksBytes, unsafe.Offsetof(b.Device), unsafe.Sizeof(b.Device[0]), unsafe.Offsetof(b.Slot), unsafe.Sizeof(b.Slot[0])) +
-		fmt.Sprintf("device.uuid %d\ndevice.limit %d\ndevice.throttled_ns %d\ndevice.context_bytes %d\ndevice.refusals %d\n",
-			unsafe.Offsetof(b.Device[0].UUID), unsafe.Offsetof(b.Device[0].Limit), unsafe.Offsetof(b.Device[0].ThrottledNs), unsafe.Offsetof(b.Device[0].ContextBytes), unsafe.Offsetof(b.Device[0].Refusals)) +
+		fmt.Sprintf("device.uuid %d\ndevice.limit %d\ndevice.throttled_ns %d\ndevice.context_bytes %d\ndevice.refusals %d\ndevice.blind %d\ndevice.check %d\n",
+			unsafe.Offsetof(b.Device[0].UUID), unsafe.Offsetof(b.Device[0].Limit), unsafe.Offsetof(b.Device[0].ThrottledNs), unsafe.Offsetof(b.Device[0].ContextBytes), unsafe.Offsetof(b.Device[0].Refusals), unsafe.Offsetof(b.Device[0].Blind), unsafe.Offsetof(b.Device[0].Check)) +
 		fmt.Sprintf("slot.pid %d\nslot.nvml_pid %d\nslot.started %d\nslot.pid_ns %d\nslot.check %d\nslot.used %d\n",
 			unsafe.Offsetof(b.Slot[0].PID), unsafe.Offsetof(b.Slot[0].NVMLPID), unsafe.Offsetof(b.Slot[0].Started), unsafe.Offsetof(b.Slot[0].PIDNamespace), unsafe.Offsetof(b.Slot[0].Check), unsafe.Offsetof(b.Slot[0].Used)) +
 		fmt.Sprintf("lock %d %d\n", lockAt, lockSlot)
 	if diff := cmp.Diff(want, string(got)); diff != "" {
 		t.Errorf("layout (-Go +C):\n%s", diff)
+	}
+}
+
+// The library looks where the isolator mounts.
+func TestPaths(t *testing.T) {
+	edge, err := os.ReadFile("src/edge.c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, path := range map[string]string{"limits": LimitsPath, "books": BooksPath, "shared": LibraryPath} {
+		if want := fmt.Sprintf("const char %s_path[] = %q;", name, path); !strings.Contains(string(edge), want) {
+			t.Errorf("no line %q in src/edge.c", want)
+		}
 	}
 }
 

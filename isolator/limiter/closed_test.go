@@ -43,6 +43,9 @@ func TestDamageClosesAllocation(t *testing.T) {
 		"another device":  write("books", 64, []byte{9}),
 		"use lowered":     write("books", used, make([]byte, 8)),
 		"owner wiped":     write("books", slotsAt, make([]byte, 4)),
+		"all use wiped":   write("books", slotsAt, make([]byte, 256*maxSlots)),
+		"free contexts":   write("books", 64+56, []byte{1, 0, 0, 0, 0}),
+		"credit":          write("books", 64+24, []byte{0, 0, 0, 0, 0, 0, 0, 1}),
 		"noise":           write("books", slotsAt+256*5, []byte{1, 2, 3, 4, 5, 6, 7, 8}),
 		"others' books put in place": func(t *testing.T, c *container) {
 			l := c.limits
@@ -118,6 +121,27 @@ func TestVoidLimitsCloseAllocation(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Closing the books' file, with others that it does not know, gives a process
+// nothing: its bytes stay its own while it lives.
+func TestClosedFilesGiveNothingBack(t *testing.T) {
+	c := contain(t, machine(t, 4096*mib, 0, 0), share(1024*mib, 100))
+	a := c.start("proc")
+	a.must(0, "ctx 0")
+	a.must(1, "alloc %d", 800*mib)
+	a.must(2, "closefiles 0")
+	b := c.start("proc")
+	b.must(0, "ctx 0")
+	b.want(outOfMemory, 1, "alloc %d", 100*mib)
+	if got, want := c.used(0), uint64(2*ctxBytes+800*mib); got != want {
+		t.Errorf("books have %d, want %d", got, want)
+	}
+	a.must(2, "closefiles 0")
+	a.must(3, "alloc %d", 10*mib) // its books are opened again
+	b.want(outOfMemory, 1, "alloc %d", 90*mib)
+	a.kill()
+	b.must(1, "alloc %d", 900*mib)
 }
 
 // A limits file that is not on a read-only mount could be the task's own.
@@ -219,7 +243,7 @@ func TestTableMatchesWhatIsExported(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	takes := regexp.MustCompile(`^cu(Mem(Alloc|Create)|Array3?D?Create|Mipmapped\w*Create|Launch|GraphLaunch|GraphAdd(Node|MemAlloc)|CtxCreate|DevicePrimaryCtxRetain|ModuleLoad|LibraryLoad|MemPoolCreate)`)
+	takes := regexp.MustCompile(`^cu(Mem(Alloc|Create|Import|MapArray)|CtxSetLimit|MulticastBind|GraphInstantiate|Array3?D?Create|Mipmapped\w*Create|Launch|GraphLaunch|GraphAdd(Node|MemAlloc)|CtxCreate|DevicePrimaryCtxRetain|ModuleLoad|LibraryLoad|MemPoolCreate)`)
 	found := 0
 	for _, name := range exports(t, filepath.Join(c.built, "libcuda.so.1")) {
 		if !takes.MatchString(name) || name == "cuMemAlloc_v9" {

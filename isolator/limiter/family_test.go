@@ -30,8 +30,11 @@ func TestEachFamilyIsCounted(t *testing.T) {
 		{name: "handle, released while mapped", take: []string{"create 104857600", "map 1 4294967296 104857600", "release 1"}, bytes: 100 * mib, give: []string{"unmap 4294967296 104857600"}, tooMuch: "create 163577857"},
 		{name: "handle, retained", take: []string{"create 104857600", "map 1 4294967296 104857600", "rehandle 4294967296", "unmap 4294967296 104857600", "release 1"}, bytes: 100 * mib, give: []string{"release 1"}, tooMuch: "create 163577857"},
 		{name: "handle, mapped twice", take: []string{"create 104857600", "map 1 4294967296 104857600", "map 1 4399824896 104857600", "release 1"}, bytes: 100 * mib, give: []string{"unmap 4294967296 209715200"}, tooMuch: "create 163577857"},
+		{name: "handle, bound", take: []string{"create 104857600", "bind 1 4096", "release 1"}, bytes: 100 * mib, give: []string{"unbind 4096"}, tooMuch: "create 163577857"},
+		{name: "handle, bound by its address", take: []string{"create 104857600", "map 1 4294967296 104857600", "bindaddress 4294967296 4096", "release 1", "unmap 4294967296 104857600"}, bytes: 100 * mib, give: []string{"unbind 4096"}, tooMuch: "create 163577857"},
 		{name: "array", take: []string{"array 100 100 0 0"}, bytes: 196608, give: []string{"arraydestroy 1"}, tooMuch: "array 16384 16384 0 0"},
-		{name: "array of three dimensions", take: []string{"array 100 100 10 0"}, bytes: 1638400, give: []string{"arraydestroy 1"}, tooMuch: "array 1024 1024 64 0"},
+		{name: "array of a line", take: []string{"array 10000 0 0 0"}, bytes: 196608, give: []string{"arraydestroy 1"}, tooMuch: "array 16777300 0 0 0"},
+		{name: "array of three dimensions", take: []string{"array 100 100 10 0"}, bytes: 1703936, give: []string{"arraydestroy 1"}, tooMuch: "array 1024 1024 64 0"},
 		{name: "mipmap", take: []string{"array 1024 1024 0 3"}, bytes: 21 * mib, give: []string{"mipmapdestroy 1"}, tooMuch: "array 16384 16384 0 2"},
 		{name: "module", take: []string{"module"}, bytes: 4 * mib, give: []string{"unload 1"}, tooMuch: "alloc 264241153"},
 	}
@@ -70,24 +73,6 @@ func TestEachFamilyIsCounted(t *testing.T) {
 				check("given back", ctxBytes+f.afterGiving)
 			})
 		}
-	}
-}
-
-// Graphs' memory is charged when its node is made or captured; the stand-in's
-// graphs take none.
-func TestGraphMemoryIsCharged(t *testing.T) {
-	c := contain(t, machine(t, 1024*mib, 0, 0), share(256*mib+ctxBytes, 100))
-	p := c.start("proc")
-	p.must(0, "ctx 0")
-	p.must(1, "graphalloc %d", 200*mib)
-	p.must(2, "capture 1")
-	p.must(3, "async %d", 50*mib)
-	p.want(outOfMemory, 4, "async %d", 7*mib)
-	p.must(2, "capture 0")
-	p.want(outOfMemory, 4, "graphalloc %d", 7*mib)
-	p.must(5, "graphtrim 0")
-	if got := c.used(0); got != ctxBytes {
-		t.Errorf("after the trim: got %d, want %d", got, ctxBytes)
 	}
 }
 
@@ -144,6 +129,94 @@ func TestOversubscription(t *testing.T) {
 	}
 }
 
+// A handle that is mapped into a sparse array counts until the process ends:
+// what of it is still in use is not followed.
+func TestHandlesInArraysCount(t *testing.T) {
+	c := contain(t, machine(t, 1024*mib, 0, 0), share(256*mib, 100))
+	p := c.start("proc")
+	p.must(0, "ctx 0")
+	p.must(1, "create %d", 100*mib)
+	p.must(2, "maparray 1")
+	p.must(3, "release 1")
+	if books, own := c.used(0), ownUse(c); books != ctxBytes+100*mib || own != books {
+		t.Errorf("books have %d, the device %d; want %d", books, own, ctxBytes+100*mib)
+	}
+}
+
+func ownUse(c *container) uint64 { used, _ := c.own(0); return used }
+
+// An import keeps memory that its maker has let go of: it is charged where it
+// is mapped, and refused where there is no room.
+func TestImportsCount(t *testing.T) {
+	c := contain(t, machine(t, 1024*mib, 0, 0), share(256*mib+ctxBytes, 100))
+	p := c.start("proc")
+	p.must(0, "ctx 0")
+	p.must(1, "create %d", 100*mib)
+	p.must(2, "import 1")
+	p.must(3, "release 1")
+	p.must(4, "map 2 4294967296 %d", 100*mib)
+	if books, own := c.used(0), ownUse(c); books != ctxBytes+100*mib || own != books {
+		t.Errorf("books have %d, the device %d; want %d", books, own, ctxBytes+100*mib)
+	}
+	p.must(5, "release 2")
+	p.want(outOfMemory, 6, "alloc %d", 157*mib)
+	p.must(7, "unmap 4294967296 %d", 100*mib)
+	if books, own := c.used(0), ownUse(c); books != ctxBytes || own != books {
+		t.Errorf("unmapped: books have %d, the device %d; want %d", books, own, ctxBytes)
+	}
+	p.must(1, "create %d", 100*mib)
+	p.must(2, "import 1")
+	p.must(8, "alloc %d", 100*mib)
+	p.want(outOfMemory, 4, "map 2 4294967296 %d", 100*mib)
+}
+
+// Memory of a stream is its device's, whatever device is current.
+func TestStreamsOfAnotherDevice(t *testing.T) {
+	l := share(512*mib, 100)
+	l.Devices = append(l.Devices, Device{UUID: deviceTwo, MemoryBytes: 128 * mib, CoresPercent: 100})
+	c := contain(t, machine(t, 1024*mib, 0, 0), l)
+	p := c.start("proc")
+	p.must(1, "ctx 1")
+	p.must(0, "ctx 0")
+	p.must(2, "asyncon 1 %d", 32*mib)
+	if first, second := c.used(0), c.used(1); first != ctxBytes || second != ctxBytes+32*mib {
+		t.Errorf("books have %d and %d, want %d and %d", first, second, ctxBytes, ctxBytes+32*mib)
+	}
+	p.want(outOfMemory, 3, "asyncon 1 %d", 64*mib)
+	p.must(3, "async %d", 64*mib)
+}
+
+// The heap of kernels is set aside whole, and goes with its context.
+func TestHeapCounts(t *testing.T) {
+	c := contain(t, machine(t, 1024*mib, 0, 0), share(256*mib, 100))
+	p := c.start("proc")
+	p.must(0, "ctx 0")
+	p.must(1, "heap %d", 100*mib)
+	p.want(outOfMemory, 1, "heap %d", 200*mib)
+	p.must(1, "heap %d", 50*mib)
+	if books, own := c.used(0), ownUse(c); books != ctxBytes+50*mib || own != books {
+		t.Errorf("books have %d, the device %d; want %d", books, own, ctxBytes+50*mib)
+	}
+	p.must(2, "ctxdestroy 0")
+	if got := c.used(0); got != 0 {
+		t.Errorf("without the context: got %d, want 0", got)
+	}
+}
+
+// There is no end of pools.
+func TestManyPools(t *testing.T) {
+	c := contain(t, machine(t, 16<<30, 0, 0), share(8<<30, 100))
+	p := c.start("proc")
+	p.must(0, "ctx 0")
+	for i := range 150 {
+		p.must(1+i, "pool x")
+		p.must(200, "poolalloc %d %d", 1+i, mib)
+	}
+	if books, own := c.used(0), ownUse(c); books != ctxBytes+150*32*mib || own != books {
+		t.Errorf("books have %d, the device %d; want %d", books, own, ctxBytes+150*32*mib)
+	}
+}
+
 // The view is the share: total the limit, and the same by CUDA and NVML, for
 // the device of that UUID whatever its number.
 func TestView(t *testing.T) {
@@ -171,7 +244,8 @@ func TestDeviceThatIsNotNamedIsRefused(t *testing.T) {
 		t.Errorf("device 1 had %d bytes taken, want none", most)
 	}
 	p.want(0, 1, "total 1")
-	if said := p.end(); !strings.Contains(said, "does not name this device") {
+	p.want(outOfMemory, 1, "ctx 1")
+	if said := p.end(); strings.Count(said, "does not name a device") != 1 {
 		t.Errorf("got %q", said)
 	}
 }
@@ -199,5 +273,10 @@ func TestOtherVersions(t *testing.T) {
 	for _, how := range []string{"dlsym", "dlvsym", "link"} {
 		p = c.start(how)
 		p.want(801, 1, "oldalloc 1000")
+		p.must(0, "ctx 0")
+		p.want(500, 1, "alloc9 1000")
+		if said := p.end(); !strings.Contains(said, "refuse cuMemAlloc_v9") {
+			t.Errorf("by %s: got %q", how, said)
+		}
 	}
 }

@@ -123,6 +123,7 @@ func (c *confined) use() Use {
 // down, unless the driver is the stand-in.
 func TestGPU(t *testing.T) {
 	d := onDevice(t)
+	t.Run("addresses", d.addresses)
 	t.Run("memory", d.memory)
 	t.Run("pools and virtual memory", d.families)
 	t.Run("launches", d.launches)
@@ -132,6 +133,18 @@ func TestGPU(t *testing.T) {
 		if err := os.WriteFile(path, []byte(d.page()), 0o644); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// addresses checks what the limiter builds on: that cuGetProcAddress answers
+// with the addresses that the driver exports, and with no version of a function
+// that the limiter does not know.
+func (d *device) addresses(t *testing.T) {
+	p := d.bare(t)
+	unknown := p.must(0, "addresses 0")
+	d.report.add(t, "functions by cuGetProcAddress that the limiter does not know", float64(unknown), "", "0", unknown == 0)
+	if said := p.end(); said != "" {
+		t.Log(said)
 	}
 }
 

@@ -11,10 +11,13 @@ import (
 )
 
 // Where the library looks in the container. The isolator mounts LimitsPath
-// read-only and BooksPath read-write.
+// read-only, BooksPath read-write, and at LibraryPath the library, read-only and
+// the same file in all containers of the host: on it they take turns at measuring
+// their contexts.
 const (
-	LimitsPath = "/run/mesos-gpu/limits"
-	BooksPath  = "/run/mesos-gpu/books"
+	LibraryPath = "/run/mesos-gpu/libmesosgpu.so"
+	LimitsPath  = "/run/mesos-gpu/limits"
+	BooksPath   = "/run/mesos-gpu/books"
 )
 
 // MaxDevices is how many devices one container can share in.

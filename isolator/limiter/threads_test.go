@@ -23,7 +23,7 @@ func TestThreadsUnderSanitizers(t *testing.T) {
 			program := filepath.Join(t.TempDir(), "threads")
 			// The sanitizers look their functions up by dlsym: it stays the C library's.
 			args := []string{"-std=gnu11", "-g", "-O1", "-w", "-fsanitize=" + tt.sanitize, "-fno-sanitize-recover=all", "-Ddlsym=unused_dlsym", "-Ddlvsym=unused_dlvsym",
-				fmt.Sprintf("-DTEST_DIR=%q", c.dir), "-DTEST_MOUNTED=false", "-DTEST_CLOCK_REAL=1", "-o", program, "testdata/threads.c", "testdata/edge.c"}
+				fmt.Sprintf("-DTEST_DIR=%q", c.dir), fmt.Sprintf("-DTEST_SHARED=%q", c.device), "-DTEST_MOUNTED=false", "-DTEST_CLOCK_REAL=1", "-o", program, "testdata/threads.c", "testdata/edge.c"}
 			for _, s := range sources {
 				if s != "src/edge.c" {
 					args = append(args, s)

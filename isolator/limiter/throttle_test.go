@@ -1,13 +1,19 @@
 package limiter
 
 import (
+	"bytes"
+	"encoding/binary"
 	"fmt"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -119,6 +125,115 @@ func TestDamagedBooksDoNotLiftTheCoreShare(t *testing.T) {
 	}
 	got := float64(p.must(1, "busy kernel %d %d", kernel, horizon)) / 10000
 	within(t, got, 50)
+}
+
+// edit writes the first device's record as the library would, all but what the
+// test wants.
+func (c *container) edit(change func(*deviceRecord)) {
+	c.t.Helper()
+	b := c.whole()
+	r := &b.Device[0]
+	change(r)
+	r.Check = r.check(c.limits.Nonce)
+	var data bytes.Buffer
+	if err := binary.Write(&data, binary.LittleEndian, r); err != nil {
+		c.t.Fatal(err)
+	}
+	f, err := os.OpenFile(c.path("books"), os.O_WRONLY, 0)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteAt(data.Bytes(), 64); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// Figures of the future, as a clock that was set back leaves them, neither end
+// the core limit nor have it last for ever.
+func TestClockSetBack(t *testing.T) {
+	c := contain(t, machine(t, 16<<30, 1, 0), share(1<<30, 25))
+	p := c.start("proc")
+	p.must(0, "ctx 0")
+	c.edit(func(r *deviceRecord) { r.Accounted = math.MaxUint64 / 2 })
+	within(t, float64(p.must(1, "busy kernel %d %d", kernel, horizon))/10000, 25)
+
+	c = contain(t, machine(t, 16<<30, 0, 0), share(1<<30, 25))
+	c.library = c.link("false", "-DTEST_CLOCK_REAL=1")
+	p = c.start("proc")
+	p.must(0, "ctx 0")
+	c.edit(func(r *deviceRecord) {
+		r.Credit, r.Accounted = -int64(100*time.Millisecond), uint64(time.Now().Add(time.Hour).UnixMicro())
+	})
+	stuck := time.AfterFunc(30*time.Second, p.kill)
+	defer stuck.Stop()
+	p.must(1, "launch kernel 0")
+}
+
+// A clock that was set forward by an hour lets nobody off what is owed: no time
+// went by in which it could have been paid back.
+func TestClockSetForward(t *testing.T) {
+	c := contain(t, machine(t, 16<<30, 0, 0), share(1<<30, 25))
+	c.library = c.link("false", "-DTEST_CLOCK_REAL=1")
+	p := c.start("proc")
+	p.must(0, "ctx 0")
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		t.Fatal(err)
+	}
+	c.edit(func(r *deviceRecord) {
+		r.Credit, r.Accounted, r.AccountedNs = -int64(500*time.Millisecond), uint64(time.Now().Add(-time.Hour).UnixMicro()), uint64(now.Nano())
+	})
+	began := time.Now()
+	p.must(2, "launch kernel 1")
+	if took := time.Since(began); took < 300*time.Millisecond {
+		t.Errorf("the launch waited %v for half a second of device time at a quarter", took)
+	}
+}
+
+// Where nothing shows what a device does there is no share to keep: launches go
+// on, and it is said.
+func TestNothingShowsTheUse(t *testing.T) {
+	for name, blind := range map[string]func(*testing.T, *container, *exec.Cmd){
+		"no figures, as with MIG": func(_ *testing.T, _ *container, cmd *exec.Cmd) { with(cmd, "STANDIN_NO_USE", "1") },
+		"no NVML": func(t *testing.T, c *container, cmd *exec.Cmd) {
+			dir := t.TempDir()
+			if err := os.Symlink(filepath.Join(c.built, "libcuda.so.1"), dir+"/libcuda.so.1"); err != nil {
+				t.Fatal(err)
+			}
+			with(cmd, "LD_LIBRARY_PATH", dir)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := contain(t, machine(t, 16<<30, inRealTime, 0), share(1<<30, 25))
+			c.library = c.link("false", "-DTEST_CLOCK_REAL=1")
+			cmd := c.command("proc")
+			blind(t, c, cmd)
+			p := begin(t, cmd)
+			p.must(0, "ctx 0")
+			c.edit(func(r *deviceRecord) { r.Credit = -int64(10 * time.Second) })
+			stuck := time.AfterFunc(30*time.Second, p.kill)
+			defer stuck.Stop()
+			for range 5 {
+				p.must(1, "launch kernel 1000000")
+			}
+			uses, err := ReadBooks(c.path("books"), c.limits)
+			if err != nil || !uses[0].Unseen {
+				t.Errorf("got %+v, %v; want the use unseen", uses, err)
+			}
+			if said := p.end(); strings.Count(said, "core share is not kept") != 1 {
+				t.Errorf("got %q, want one line", said)
+			}
+		})
+	}
+}
+
+// However many processes a device shows, each is charged with its own use.
+func TestManyProcessesOnTheDevice(t *testing.T) {
+	c := contain(t, machine(t, 16<<30, 1, 0), share(1<<30, 50))
+	p := begin(t, with(c.command("proc"), "STANDIN_CROWD", "300"))
+	p.must(0, "ctx 0")
+	within(t, float64(p.must(1, "busy kernel %d %d", kernel, horizon))/10000, 50)
 }
 
 // The launch path without a core limit, with one that is not reached, and

@@ -25,11 +25,8 @@ import (
 // DefaultLibrary is where the package puts the library.
 const DefaultLibrary = "/usr/lib/mesos-gpu/libmesosgpu.so"
 
-// Where a container finds the library, and what has each process load it.
-const (
-	libraryInside = "/run/mesos-gpu/libmesosgpu.so"
-	preloadInside = "/etc/ld.so.preload"
-)
+// preloadInside has each process of a container load the library.
+const preloadInside = "/etc/ld.so.preload"
 
 // Config says where the files are.
 type Config struct {
@@ -86,7 +83,7 @@ func (p *Preload) Admit(ctx context.Context, container string, parts []gpu.Part)
 		}
 	}
 	return share.Setup{OwnRootfs: true, Mounts: []share.Mount{
-		{Source: p.cfg.Library, Target: libraryInside, ReadOnly: true},
+		{Source: p.cfg.Library, Target: limiter.LibraryPath, ReadOnly: true},
 		{Source: filepath.Join(dir, "limits"), Target: limiter.LimitsPath, ReadOnly: true},
 		{Source: filepath.Join(dir, "books"), Target: limiter.BooksPath},
 		{Source: filepath.Join(dir, "preload"), Target: preloadInside, ReadOnly: true},
@@ -136,7 +133,7 @@ func write(dir string, l limiter.Limits) error {
 	if err := limiter.CreateBooks(filepath.Join(dir, "books"), l); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(dir, "preload"), []byte(libraryInside+"\n"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "preload"), []byte(limiter.LibraryPath+"\n"), 0o644); err != nil {
 		return fmt.Errorf("have processes load the library: %w", err)
 	}
 	return limiter.WriteLimits(filepath.Join(dir, "limits"), l)
@@ -159,8 +156,8 @@ func (p *Preload) Usage(container string) ([]share.Usage, error) {
 	var list []share.Usage
 	for i, u := range uses {
 		cores := l.Devices[i].CoresPercent
-		if cores == gpu.AllCores {
-			cores = 0 // no limit
+		if cores == gpu.AllCores || u.Unseen {
+			cores = 0 // no limit, or none that can be kept
 		}
 		list = append(list, share.Usage{
 			UUID: u.UUID, MemLimitBytes: int64(u.LimitBytes), Cores: cores, Measured: true, MemUsedBytes: int64(u.UsedBytes), Throttled: u.Throttled,

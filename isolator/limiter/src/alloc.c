@@ -55,6 +55,6 @@ static CUresult release(uint64_t p) { return REAL(cuMemFree_v2)(p); }
 CUresult cuMemFree_v2(CUdeviceptr p)
 {
 	CUresult r = free_held(HELD_MEMORY, p, release);
-	pools_refresh(); // it may have been a pool's
+	pools_freed(); // it may have been a pool's
 	return r;
 }

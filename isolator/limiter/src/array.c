@@ -1,6 +1,6 @@
 // Arrays and mipmapped arrays. How the device lays them out only the driver
-// knows, and it says so once they are made; until then their plain size is
-// reserved.
+// knows, and of arrays that it backs itself it does not say: they count as
+// blocks of 64 bytes by 8 rows, rounded to what a mapping takes.
 #include "limiter.h"
 
 static uint64_t channel_bytes(int format)
@@ -21,35 +21,32 @@ static uint64_t times(uint64_t a, uint64_t b)
 	return __builtin_mul_overflow(a, b ? b : 1, &product) ? UINT64_MAX : product;
 }
 
-static uint64_t plain_size(const CUDA_ARRAY3D_DESCRIPTOR *d)
+static uint64_t rounded(uint64_t n, uint64_t to) { return n > UINT64_MAX - to ? UINT64_MAX : (n + to - 1) / to * to; }
+
+static uint64_t half(uint64_t n) { return n > 1 ? n / 2 : n; }
+
+static uint64_t array_size(const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned levels)
 {
 	if (!d || (d->Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)))
 		return 0; // backed by handles, which are charged
-	return times(times(times(times(d->Width, d->Height), d->Depth), d->NumChannels), channel_bytes(d->Format));
-}
-
-static uint64_t levels_size(const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned levels)
-{
-	uint64_t total = 0, level = plain_size(d);
-	for (unsigned i = 0; i < levels && level > 0; i++, level /= 2)
+	uint64_t total = 0, w = d->Width, h = d->Height, depth = d->Depth;
+	bool layers = d->Flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP);
+	for (unsigned i = 0; i < levels && i < 64; i++, w = half(w), h = half(h), depth = layers ? depth : half(depth)) {
+		uint64_t row = rounded(times(times(w, d->NumChannels), channel_bytes(d->Format)), 64);
+		uint64_t level = times(times(row, h > 1 ? rounded(h, 8) : 1), depth);
 		total = total > UINT64_MAX - level ? UINT64_MAX : total + level;
-	return total;
-}
-
-static bool fit(struct charge *c, CUresult known, const CUDA_ARRAY_MEMORY_REQUIREMENTS *need)
-{
-	return known != CUDA_SUCCESS || c->bytes == 0 || charge_resize(c, need->size);
-}
-
-static CUresult finish_array(struct charge *c, CUresult r, CUarray *a)
-{
-	CUDA_ARRAY_MEMORY_REQUIREMENTS need;
-	CUdevice device;
-	if (r == CUDA_SUCCESS && REAL(cuCtxGetDevice)(&device) == CUDA_SUCCESS && !fit(c, REAL(cuArrayGetMemoryRequirements)(&need, *a, device), &need)) {
-		REAL(cuArrayDestroy)(*a);
-		r = CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	return charge_end(c, r, HELD_ARRAY, r == CUDA_SUCCESS ? (uint64_t)*a : 0);
+	return rounded(total, 65536);
+}
+
+CUresult cuArray3DCreate_v2(CUarray *a, const CUDA_ARRAY3D_DESCRIPTOR *d)
+{
+	struct charge c;
+	CUresult r = charge_here(&c, array_size(d, 1));
+	if (r != CUDA_SUCCESS)
+		return r;
+	r = REAL(cuArray3DCreate_v2)(a, d);
+	return charge_end(&c, r, HELD_ARRAY, r == CUDA_SUCCESS ? (uint64_t)*a : 0);
 }
 
 CUresult cuArrayCreate_v2(CUarray *a, const CUDA_ARRAY_DESCRIPTOR *d)
@@ -58,30 +55,20 @@ CUresult cuArrayCreate_v2(CUarray *a, const CUDA_ARRAY_DESCRIPTOR *d)
 	struct charge c;
 	if (d)
 		flat = (CUDA_ARRAY3D_DESCRIPTOR){.Width = d->Width, .Height = d->Height, .Format = d->Format, .NumChannels = d->NumChannels};
-	CUresult r = charge_here(&c, plain_size(&flat));
-	return r == CUDA_SUCCESS ? finish_array(&c, REAL(cuArrayCreate_v2)(a, d), a) : r;
-}
-
-CUresult cuArray3DCreate_v2(CUarray *a, const CUDA_ARRAY3D_DESCRIPTOR *d)
-{
-	struct charge c;
-	CUresult r = charge_here(&c, plain_size(d));
-	return r == CUDA_SUCCESS ? finish_array(&c, REAL(cuArray3DCreate_v2)(a, d), a) : r;
+	CUresult r = charge_here(&c, array_size(&flat, 1));
+	if (r != CUDA_SUCCESS)
+		return r;
+	r = REAL(cuArrayCreate_v2)(a, d);
+	return charge_end(&c, r, HELD_ARRAY, r == CUDA_SUCCESS ? (uint64_t)*a : 0);
 }
 
 CUresult cuMipmappedArrayCreate(CUmipmappedArray *m, const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned levels)
 {
 	struct charge c;
-	CUDA_ARRAY_MEMORY_REQUIREMENTS need;
-	CUdevice device;
-	CUresult r = charge_here(&c, levels_size(d, levels));
+	CUresult r = charge_here(&c, array_size(d, levels));
 	if (r != CUDA_SUCCESS)
 		return r;
 	r = REAL(cuMipmappedArrayCreate)(m, d, levels);
-	if (r == CUDA_SUCCESS && REAL(cuCtxGetDevice)(&device) == CUDA_SUCCESS && !fit(&c, REAL(cuMipmappedArrayGetMemoryRequirements)(&need, *m, device), &need)) {
-		REAL(cuMipmappedArrayDestroy)(*m);
-		r = CUDA_ERROR_OUT_OF_MEMORY;
-	}
 	return charge_end(&c, r, HELD_MIPMAP, r == CUDA_SUCCESS ? (uint64_t)*m : 0);
 }
 

@@ -1,13 +1,14 @@
 // The books: what each process of the container holds of each device, in a
 // file that all of them share. Every change is one read and one write of the
-// file under its lock. It is never mapped: whoever cuts it short would take
-// down those that have it mapped.
+// file under its lock. It is mapped, but never read through the mapping:
+// whoever cuts the file short would take down those that do.
 #define _GNU_SOURCE
 #include "limiter.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -20,6 +21,7 @@
 static struct lock mutex;   // the kernel's lock is the open file's: threads need one of their own
 static int file = -1, mine = -1;
 static struct stat opened; // which file it is
+static void *anchor;       // keeps the open file, and with it the locks, when the program closes it
 static struct books_slot self; // the truth about this process; the file's copy is for the others
 static struct books books;
 static _Atomic bool complained;
@@ -40,9 +42,11 @@ static bool books_read(const struct limits *l)
 	const struct books_header *h = &books.header;
 	if (h->magic != BOOKS_MAGIC || h->nonce != l->nonce || h->slots != BOOKS_SLOTS || h->devices != (uint32_t)l->devices)
 		return false;
-	for (int i = 0; i < l->devices; i++)
-		if (memcmp(books.device[i].uuid, l->device[i].uuid, 16) != 0)
+	for (int i = 0; i < l->devices; i++) {
+		const struct books_device *d = &books.device[i];
+		if (memcmp(d->uuid, l->device[i].uuid, 16) != 0 || d->check != device_check(d, l->nonce))
 			return false;
+	}
 	return true;
 }
 
@@ -81,6 +85,27 @@ static bool open_file(void)
 	else
 		close(low);
 	return file_stat(file, &opened);
+}
+
+enum { PAGE = 4096 };
+
+static void let_go(void)
+{
+	if (anchor)
+		munmap(anchor, PAGE);
+	anchor = NULL;
+}
+
+// A mapping of the file ends with the program that runs, which a forked child
+// is not part of: only then are the locks dropped, whatever has been closed.
+static void hold_on(void)
+{
+	void *at = mmap(NULL, PAGE, PROT_NONE, MAP_SHARED, file, 0);
+	if (at == MAP_FAILED)
+		return;
+	anchor = at;
+	if (madvise(at, PAGE, MADV_DONTFORK) != 0)
+		let_go();
 }
 
 static bool reap(void)
@@ -124,11 +149,15 @@ static bool find_slot(void)
 
 static bool attach(const struct limits *l)
 {
-	if (file >= 0 && still_books())
+	if (file >= 0 && still_books()) {
+		file_lock(file, F_UNLCK, BOOKS_LOCK_ALL, F_OFD_SETLK); // the anchor keeps what else it has
 		close(file);
+	}
 	file = mine = -1;
 	if (!open_file() || !file_lock(file, F_WRLCK, BOOKS_LOCK_ALL, F_OFD_SETLKW) || !books_read(l))
 		return false;
+	let_go(); // of what was open before: nobody looks until this one has a slot
+	hold_on();
 	self_identify(&self);
 	return find_slot();
 }
@@ -144,6 +173,8 @@ static void unlock(void)
 {
 	if (file >= 0 && still_books())
 		file_lock(file, F_UNLCK, BOOKS_LOCK_ALL, F_OFD_SETLK);
+	else if (file >= 0)
+		let_go(); // closed since: nobody could drop that lock otherwise
 	lock_drop(&mutex);
 }
 
@@ -155,13 +186,28 @@ static bool refuse(void)
 	return false;
 }
 
-// sound: each slot is what its owner wrote, or its owner is dead.
-static bool sound(void)
+static bool slot_empty(int i)
 {
 	static const struct books_slot empty;
+	return i < BOOKS_SLOTS && i != mine && memcmp(&books.slot[i], &empty, sizeof empty) == 0;
+}
+
+// sound: each slot is what its owner wrote, or its owner is dead; an empty one
+// has no owner.
+static bool sound(void)
+{
 	for (int i = 0; i < BOOKS_SLOTS; i++) {
 		struct books_slot *s = &books.slot[i];
-		if (i == mine || (s->pid == 0 && memcmp(s, &empty, sizeof empty) == 0) || (s->pid != 0 && s->check == slot_check(s, books.header.nonce)))
+		int n = 0;
+		while (slot_empty(i + n))
+			n++;
+		if (n > 0) {
+			if (slots_locked(file, i, n))
+				return false;
+			i += n - 1;
+			continue;
+		}
+		if (i == mine || (s->pid != 0 && s->check == slot_check(s, books.header.nonce)))
 			continue;
 		if (s->pid == 0 || !slot_dead(file, i, s))
 			return false;
@@ -187,6 +233,7 @@ void books_drop(void) { unlock(); }
 
 void books_write_device(int i)
 {
+	books.device[i].check = device_check(&books.device[i], books.header.nonce);
 	ssize_t n = pwrite(file, &books.device[i], sizeof books.device[i], (off_t)(offsetof(struct books, device) + sizeof books.device[0] * (size_t)i));
 	(void)n; // what could not be written is seen at the next reading
 }
@@ -265,10 +312,12 @@ void books_set_nvml_pid(unsigned pid)
 	unlock();
 }
 
-// One context at a time is measured in a container.
-bool books_context_lock(bool take)
+unsigned books_nvml_pid(void)
 {
-	return file >= 0 && file_lock(file, take ? F_WRLCK : F_UNLCK, BOOKS_LOCK_CONTEXT, take ? F_OFD_SETLKW : F_OFD_SETLK);
+	lock_take(&mutex);
+	unsigned pid = self.nvml_pid;
+	lock_drop(&mutex);
+	return pid;
 }
 
 void books_fork_prepare(void) { lock_take(&mutex); }
@@ -278,9 +327,10 @@ void books_fork_parent(void) { lock_drop(&mutex); }
 // lets go, and enters the books under its own name when it first allocates.
 void books_fork_child(void)
 {
-	if (file >= 0)
+	if (file >= 0 && still_books())
 		close(file);
 	file = mine = -1;
+	anchor = NULL;
 	memset(&self, 0, sizeof self);
 	atomic_store(&mutex.word, 0);
 }

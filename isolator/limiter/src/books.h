@@ -4,7 +4,7 @@
 #pragma once
 #include <stdint.h>
 
-#define BOOKS_MAGIC 0x31534b4f4f42474dull // "MGBOOKS1"
+#define BOOKS_MAGIC 0x32534b4f4f42474dull // "MGBOOKS2"
 #define BOOKS_DEVICES 16
 #define BOOKS_SLOTS 128
 #define BOOKS_SLOTS_AT 4096
@@ -22,11 +22,14 @@ struct books_device {
 	uint64_t limit;         // bytes, for readers; the limits file is what counts
 	int64_t credit_ns;      // device time that may be used before launches wait
 	uint64_t polled_ns;     // when somebody last measured, monotonic
-	uint64_t accounted_us;  // up to when use has been charged, the driver's clock
+	uint64_t accounted_us;  // up to when use has been charged, the driver's clock: it may be set
+	uint64_t accounted_ns;  // when that was charged, monotonic
 	uint64_t throttled_ns;  // time launches have waited, all processes together
 	uint64_t context_bytes; // what a context was seen to take
 	uint64_t refusals;      // allocations refused
-	uint64_t reserved[7];
+	uint64_t blind;         // looks in a row that showed no use: many, and launches do not wait
+	uint64_t check;         // over all else here
+	uint64_t reserved[4];
 };
 
 // One process. A slot never crosses a page, so that a write is whole even if
@@ -56,4 +59,4 @@ _Static_assert(sizeof(struct books) == BOOKS_SLOTS_AT + BOOKS_SLOTS * 256, "book
 // Locks on the file are locks on bytes far behind its end: the kernel drops
 // them with the process, however it ends.
 #define BOOKS_LOCK_AT (1ll << 40)
-enum { BOOKS_LOCK_ALL, BOOKS_LOCK_CONTEXT, BOOKS_LOCK_SLOT = 16 };
+enum { BOOKS_LOCK_ALL, BOOKS_LOCK_SLOT = 16 };

@@ -9,13 +9,13 @@ CUresult charge_on(struct charge *c, int device, uint64_t bytes)
 	c->device = device;
 	c->bytes = bytes;
 	if (device < 0) {
-		complain("%s does not name this device: no memory of it can be allocated", limits_path);
+		COMPLAIN_ONCE("%s does not name a device that memory is asked of: none can be had", limits_path);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	if (bytes == 0 || books_reserve(device, bytes))
 		return CUDA_SUCCESS;
 	// What pools have given back since the last look may do.
-	return pools_refresh() && books_reserve(device, bytes) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+	return pools_settle() && books_reserve(device, bytes) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 CUresult charge_here(struct charge *c, uint64_t bytes)

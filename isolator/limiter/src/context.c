@@ -1,9 +1,11 @@
 // Contexts: the driver takes memory for each, how much depends on device,
-// driver and flags. The first of a container is measured, one at a time, by
-// NVML before and after; the figure stands in the books and is reserved ahead
-// of those that follow. What another container does in that moment is
-// measured along, unless NVML shows this process by its own number.
+// driver and flags. A context is measured by NVML before and after, one at a
+// time on the host. What NVML says of this process by its number stands in the
+// books, and is reserved ahead of the contexts that follow. Where the number
+// stays unknown what the whole device has more is charged, for this one alone:
+// what a neighbour did in that moment is in it.
 #include "limiter.h"
+#include <stdlib.h>
 
 static struct lock measure_lock;
 static const uint64_t most = 2ull << 30; // more is not a context
@@ -32,46 +34,46 @@ static void learn(int index, uint64_t bytes)
 	books_drop();
 }
 
-static bool listed(const struct nvml_processes *p, unsigned pid)
+static const nvmlProcessInfo_t *entry_of(const struct nvml_processes *p, unsigned pid)
 {
 	for (unsigned i = 0; i < p->count; i++)
 		if (p->list[i].pid == pid)
-			return true;
-	return false;
+			return &p->list[i];
+	return NULL;
 }
 
 // identify finds out by which number NVML knows this process: its own, or,
 // where NVML counts in another pid namespace, the only one that is new.
-static const nvmlProcessInfo_t *identify(const struct nvml_processes *was, const struct nvml_processes *is, unsigned pid)
+static const nvmlProcessInfo_t *identify(const struct nvml_processes *was, const struct nvml_processes *is)
 {
-	const nvmlProcessInfo_t *fresh = NULL;
-	unsigned number = 0;
-	for (unsigned i = 0; i < is->count; i++) {
-		if (is->list[i].pid == pid)
-			return &is->list[i];
-		if (!listed(was, is->list[i].pid)) {
+	struct books_slot self;
+	unsigned known = books_nvml_pid(), number = 0;
+	self_identify(&self);
+	const nvmlProcessInfo_t *us = entry_of(is, known ? known : self.pid), *fresh = NULL;
+	for (unsigned i = 0; !us && i < is->count; i++)
+		if (!entry_of(was, is->list[i].pid)) {
 			fresh = &is->list[i];
 			number++;
 		}
-	}
-	return number == 1 ? fresh : NULL;
+	return number == 1 ? fresh : us;
 }
 
-static uint64_t cost(int index, const struct before *b)
+// cost is sure where it is this process's alone.
+static uint64_t cost(int index, const struct before *b, bool *sure)
 {
 	static struct nvml_processes now; // measure_lock
-	struct books_slot self;
-	uint64_t used, bytes = 0;
-	self_identify(&self);
+	uint64_t used;
 	nvml_processes(index, &now);
-	const nvmlProcessInfo_t *us = identify(&b->processes, &now, self.pid);
+	const nvmlProcessInfo_t *us = identify(&b->processes, &now), *was = us ? entry_of(&b->processes, us->pid) : NULL;
+	uint64_t before = was ? was->usedGpuMemory : 0;
 	if (us)
 		books_set_nvml_pid(us->pid);
-	if (us && us->pid == self.pid && us->usedGpuMemory <= most && !listed(&b->processes, self.pid))
-		bytes = us->usedGpuMemory;
-	else if (b->known && nvml_used(index, &used) && used > b->used)
-		bytes = used - b->used;
-	return bytes < most ? bytes : most;
+	*sure = us && us->usedGpuMemory > before && us->usedGpuMemory - before <= most;
+	if (*sure)
+		return us->usedGpuMemory - before;
+	if (!b->known || !nvml_used(index, &used) || used <= b->used)
+		return 0;
+	return used - b->used < most ? used - b->used : most;
 }
 
 static void end_primary(CUdevice device, CUcontext context)
@@ -88,9 +90,11 @@ static CUresult measured(struct charge *c, CUcontext *context, void *p, int n, u
 	CUresult r = create(context, p, n, flags, device);
 	if (r != CUDA_SUCCESS)
 		return r;
-	uint64_t bytes = cost(c->device, &before);
+	bool sure;
+	uint64_t bytes = cost(c->device, &before, &sure);
 	if (charge_resize(c, bytes)) {
-		learn(c->device, bytes);
+		if (sure)
+			learn(c->device, bytes);
 		return r;
 	}
 	if (primary)
@@ -111,16 +115,14 @@ static CUresult make(CUcontext *context, void *p, int n, unsigned flags, CUdevic
 	if (!books_take(&b)) // no context without books either
 		return CUDA_ERROR_NOT_INITIALIZED;
 	books_drop();
-	if (c.bytes && limits_get()->device[index].cores == 100) {
-		r = create(context, p, n, flags, device);
-	} else {
+	bool known = c.bytes && limits_get()->device[index].cores == 100;
+	if (!known)
 		lock_take(&measure_lock);
-		bool one = books_context_lock(true);
-		r = measured(&c, context, p, n, flags, device, create, primary);
-		if (one)
-			books_context_lock(false);
+	int lock = host_lock(!known);
+	r = known ? create(context, p, n, flags, device) : measured(&c, context, p, n, flags, device, create, primary);
+	host_unlock(lock);
+	if (!known)
 		lock_drop(&measure_lock);
-	}
 	if (r == CUDA_SUCCESS)
 		c.context = *context;
 	return charge_end(&c, r, HELD_CONTEXT, r == CUDA_SUCCESS ? (uint64_t)*context : 0);
@@ -153,14 +155,14 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *c, CUdevice d)
 	return r;
 }
 
-static bool of_context(const struct held *h, const void *context) { return h->context == context; }
-
 // release_context gives back what ended with a context.
 void release_context(CUcontext context)
 {
-	struct held h;
-	while (context && held_take_if(of_context, context, &h))
-		books_release(h.device, h.bytes);
+	for (struct held *h = context ? held_take_context(context) : NULL, *next; h; h = next) {
+		next = h->next;
+		books_release(h->device, h->bytes);
+		free(h);
+	}
 }
 
 CUresult cuCtxDestroy_v2(CUcontext c)
@@ -192,6 +194,22 @@ CUresult cuDevicePrimaryCtxRelease(CUdevice d) { return end(d, REAL(cuDevicePrim
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice d) { return end(d, REAL(cuDevicePrimaryCtxRelease_v2)); }
 CUresult cuDevicePrimaryCtxReset(CUdevice d) { return end(d, REAL(cuDevicePrimaryCtxReset)); }
 CUresult cuDevicePrimaryCtxReset_v2(CUdevice d) { return end(d, REAL(cuDevicePrimaryCtxReset_v2)); }
+
+// The heap that kernels allocate from is set aside whole.
+CUresult cuCtxSetLimit(int limit, size_t value)
+{
+	if (limit != CU_LIMIT_MALLOC_HEAP_SIZE)
+		return REAL(cuCtxSetLimit)(limit, value);
+	struct charge c = {0};
+	struct held before;
+	CUresult r = charge_here(&c, value);
+	if (r != CUDA_SUCCESS)
+		return r;
+	r = REAL(cuCtxSetLimit)(limit, value);
+	if (r == CUDA_SUCCESS && held_take(HELD_HEAP, (uint64_t)c.context, &before))
+		books_release(before.device, before.bytes);
+	return charge_end(&c, r, HELD_HEAP, (uint64_t)c.context);
+}
 
 void contexts_after_fork(void)
 {

@@ -37,6 +37,10 @@ enum {
 	CU_MEMPOOL_ATTR_USED_MEM_CURRENT = 7,
 	CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT = 2,
 	CU_GRAPH_NODE_TYPE_MEM_ALLOC = 10,
+	CU_LIMIT_MALLOC_HEAP_SIZE = 2,
+	CU_MEM_OPERATION_TYPE_MAP = 1,
+	CUDA_ARRAY3D_LAYERED = 0x01,
+	CUDA_ARRAY3D_CUBEMAP = 0x04,
 	CUDA_ARRAY3D_SPARSE = 0x40,
 	CUDA_ARRAY3D_DEFERRED_MAPPING = 0x80,
 };
@@ -84,14 +88,23 @@ typedef struct {
 	unsigned NumChannels, Flags;
 } CUDA_ARRAY3D_DESCRIPTOR;
 
+// One tile of a sparse array; where in the array is a union that is not looked
+// at.
 typedef struct {
-	size_t size, alignment;
-	unsigned reserved[4];
-} CUDA_ARRAY_MEMORY_REQUIREMENTS;
+	int resourceType;
+	void *resource;
+	int subresourceType;
+	unsigned long long subresource[4];
+	int memOperationType, memHandleType;
+	CUmemGenericAllocationHandle memHandle;
+	unsigned long long offset;
+	unsigned deviceBitMask, flags, reserved[2];
+} CUarrayMapInfo;
+_Static_assert(sizeof(CUarrayMapInfo) == 96 && offsetof(CUarrayMapInfo, memHandle) == 64, "CUarrayMapInfo");
 
 typedef int nvmlReturn_t;
 typedef struct nvmlDevice_st *nvmlDevice_t;
-enum { NVML_SUCCESS = 0, NVML_ERROR_NOT_FOUND = 6, NVML_ERROR_FUNCTION_NOT_FOUND = 13 };
+enum { NVML_SUCCESS = 0, NVML_ERROR_NOT_FOUND = 6, NVML_ERROR_INSUFFICIENT_SIZE = 7, NVML_ERROR_FUNCTION_NOT_FOUND = 13 };
 
 typedef struct { unsigned long long total, free, used; } nvmlMemory_t;
 typedef struct {
@@ -137,11 +150,21 @@ CUresult cuStreamSynchronize(CUstream);
 CUresult cuStreamSynchronize_ptsz(CUstream);
 CUresult cuEventSynchronize(CUevent);
 CUresult cuCtxSynchronize(void);
+CUresult cuCtxSynchronize_v2(CUcontext);
+CUresult cuStreamGetCtx(CUstream, CUcontext *);
+CUresult cuStreamGetCaptureInfo_v2(CUstream, int *, uint64_t *, CUgraph *, const CUgraphNode **, size_t *);
 CUresult cuStreamIsCapturing(CUstream, int *);
 
 CUresult cuMemCreate(CUmemGenericAllocationHandle *, size_t, const CUmemAllocationProp *, unsigned long long);
 CUresult cuMemRelease(CUmemGenericAllocationHandle);
 CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *, void *);
+CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *, void *, int);
+CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *, CUmemGenericAllocationHandle);
+CUresult cuMemMapArrayAsync(CUarrayMapInfo *, unsigned, CUstream);
+CUresult cuMemMapArrayAsync_ptsz(CUarrayMapInfo *, unsigned, CUstream);
+CUresult cuMulticastBindMem(CUmemGenericAllocationHandle, size_t, CUmemGenericAllocationHandle, size_t, size_t, unsigned long long);
+CUresult cuMulticastBindAddr(CUmemGenericAllocationHandle, size_t, CUdeviceptr, size_t, unsigned long long);
+CUresult cuMulticastUnbind(CUmemGenericAllocationHandle, CUdevice, size_t, size_t);
 CUresult cuMemMap(CUdeviceptr, size_t, size_t, CUmemGenericAllocationHandle, unsigned long long);
 CUresult cuMemUnmap(CUdeviceptr, size_t);
 
@@ -150,8 +173,6 @@ CUresult cuArray3DCreate_v2(CUarray *, const CUDA_ARRAY3D_DESCRIPTOR *);
 CUresult cuArrayDestroy(CUarray);
 CUresult cuMipmappedArrayCreate(CUmipmappedArray *, const CUDA_ARRAY3D_DESCRIPTOR *, unsigned);
 CUresult cuMipmappedArrayDestroy(CUmipmappedArray);
-CUresult cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *, CUarray, CUdevice);
-CUresult cuMipmappedArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *, CUmipmappedArray, CUdevice);
 
 CUresult cuCtxCreate_v2(CUcontext *, unsigned, CUdevice);
 CUresult cuCtxCreate_v3(CUcontext *, void *, int, unsigned, CUdevice);
@@ -166,6 +187,9 @@ CUresult cuDevicePrimaryCtxReset_v2(CUdevice);
 CUresult cuDevicePrimaryCtxGetState(CUdevice, unsigned *, int *);
 CUresult cuCtxGetDevice(CUdevice *);
 CUresult cuCtxGetCurrent(CUcontext *);
+CUresult cuCtxPushCurrent_v2(CUcontext);
+CUresult cuCtxPopCurrent_v2(CUcontext *);
+CUresult cuCtxSetLimit(int, size_t);
 CUresult cuDeviceGetUuid(CUuuid *, CUdevice);
 CUresult cuDeviceGetUuid_v2(CUuuid *, CUdevice);
 
@@ -184,6 +208,13 @@ CUresult cuDeviceTotalMem_v2(size_t *, CUdevice);
 CUresult cuGraphAddMemAllocNode(CUgraphNode *, CUgraph, const CUgraphNode *, size_t, CUDA_MEM_ALLOC_NODE_PARAMS *);
 CUresult cuGraphAddNode(CUgraphNode *, CUgraph, const CUgraphNode *, size_t, CUgraphNodeParams *);
 CUresult cuGraphAddNode_v2(CUgraphNode *, CUgraph, const CUgraphNode *, const void *, size_t, CUgraphNodeParams *);
+CUresult cuGraphInstantiate(CUgraphExec *, CUgraph, CUgraphNode *, char *, size_t);
+CUresult cuGraphInstantiate_v2(CUgraphExec *, CUgraph, CUgraphNode *, char *, size_t);
+CUresult cuGraphInstantiateWithFlags(CUgraphExec *, CUgraph, unsigned long long);
+CUresult cuGraphInstantiateWithParams(CUgraphExec *, CUgraph, void *);
+CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec *, CUgraph, void *);
+CUresult cuGraphDestroy(CUgraph);
+CUresult cuGraphExecDestroy(CUgraphExec);
 CUresult cuDeviceGraphMemTrim(CUdevice);
 CUresult cuDeviceGetGraphMemAttribute(CUdevice, int, void *);
 
@@ -208,6 +239,7 @@ CUresult cuDeviceTotalMem(unsigned *, CUdevice);
 CUresult cuArrayCreate(CUarray *, const void *);
 CUresult cuArray3DCreate(CUarray *, const void *);
 CUresult cuCtxCreate(CUcontext *, unsigned, CUdevice);
+CUresult cuMemFree(unsigned);
 
 nvmlReturn_t nvmlInit_v2(void);
 nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *, nvmlDevice_t *);

@@ -22,6 +22,26 @@ int device_index(CUdevice device)
 	return index;
 }
 
+CUdevice device_ordinal(int index)
+{
+	CUdevice d = 0;
+	while (d < ORDINALS && atomic_load_explicit(&ordinal[d], memory_order_relaxed) != index + 1)
+		d++;
+	return d;
+}
+
+// device_of_stream is the stream's, which need not be the current one. NULL, 1
+// and 2 are streams of the current context.
+CUresult device_of_stream(CUstream s, CUdevice *device)
+{
+	CUcontext theirs = NULL, ours = NULL;
+	if ((uintptr_t)s <= 2 || REAL(cuStreamGetCtx)(s, &theirs) != CUDA_SUCCESS || REAL(cuCtxGetCurrent)(&ours) != CUDA_SUCCESS || theirs == ours || REAL(cuCtxPushCurrent_v2)(theirs) != CUDA_SUCCESS)
+		return REAL(cuCtxGetDevice)(device);
+	CUresult r = REAL(cuCtxGetDevice)(device);
+	REAL(cuCtxPopCurrent_v2)(&theirs);
+	return r;
+}
+
 CUresult device_current(int *index, CUcontext *context)
 {
 	CUdevice device;

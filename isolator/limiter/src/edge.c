@@ -5,6 +5,7 @@
 
 const char limits_path[] = "/run/mesos-gpu/limits";
 const char books_path[] = "/run/mesos-gpu/books";
+const char shared_path[] = "/run/mesos-gpu/libmesosgpu.so";
 const bool limits_must_be_mounted = true;
 
 static uint64_t now_ns(clockid_t clock)

@@ -6,6 +6,7 @@
 void pools_after_fork(void);
 void graphs_after_fork(void);
 void modules_after_fork(void);
+void imports_after_fork(void);
 void contexts_after_fork(void);
 void nvml_after_fork(void);
 void limits_after_fork(void);
@@ -18,11 +19,13 @@ static void child(void)
 	pools_after_fork();
 	graphs_after_fork();
 	modules_after_fork();
+	imports_after_fork();
 	contexts_after_fork();
 	throttle_after_fork();
 	nvml_after_fork();
 	limits_after_fork();
 	table_after_fork();
+	uncancelled_after_fork();
 }
 
 // The driver forks helpers while the limiter waits for it, so that of the locks

@@ -1,29 +1,85 @@
 // Memory that graphs allocate as they run. The driver takes it at the first
-// launch and keeps it for the device's graphs until it is trimmed; it is
-// charged when the node is made, which is when it can still be refused.
+// launch and keeps it, for the device's graphs, until it is trimmed. Charged is
+// what the nodes of all graphs that are not destroyed come to, from when they
+// are made, which is when they can still be refused; or what the driver keeps,
+// if that is more.
 #include "limiter.h"
+#include <stdlib.h>
 
+// A graph whose nodes allocate, and what was instantiated from it: the driver
+// allows one at a time. Either lives on without the other.
+struct graph {
+	struct graph *next;
+	CUgraph made;
+	CUgraphExec exec;
+	uint64_t bytes[BOOKS_DEVICES];
+};
+static struct graph *graphs;
 static struct lock graph_lock;
-static uint64_t charged[BOOKS_DEVICES];
+static uint64_t nodes[BOOKS_DEVICES], charged[BOOKS_DEVICES];
+static const CUgraph unknown = (CUgraph)-1; // never destroyed
 
-CUresult graph_memory(int device, uint64_t bytes)
+static uint64_t kept(int device)
 {
-	struct charge c;
-	CUresult r = charge_on(&c, device, bytes);
-	if (r != CUDA_SUCCESS)
-		return r;
-	lock_take(&graph_lock);
-	charged[device] += bytes;
-	lock_drop(&graph_lock);
-	return CUDA_SUCCESS;
+	uint64_t bytes;
+	return REAL(cuDeviceGetGraphMemAttribute)(device_ordinal(device), CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &bytes) == CUDA_SUCCESS ? bytes : 0;
 }
 
-static void give_back(int device, uint64_t keep)
+// settle charges what is due; false: there is no room for it. What the driver
+// has taken already is charged in any case.
+static bool settle(int device)
+{
+	uint64_t reserved = kept(device), due = nodes[device] > reserved ? nodes[device] : reserved;
+	if (due < charged[device])
+		books_release(device, charged[device] - due);
+	else if (due > charged[device] && due == reserved)
+		books_charge(device, due - charged[device]);
+	else if (due > charged[device] && charge_on(&(struct charge){0}, device, due - charged[device]) != CUDA_SUCCESS)
+		return false;
+	charged[device] = due;
+	return true;
+}
+
+static struct graph *of(CUgraph g)
+{
+	struct graph *at = graphs;
+	g = g ? g : unknown;
+	while (at && at->made != g)
+		at = at->next;
+	if (!at && (at = calloc(1, sizeof *at))) {
+		*at = (struct graph){.next = graphs, .made = g};
+		graphs = at;
+	}
+	return at;
+}
+
+CUresult graph_memory(CUgraph graph, int device, uint64_t bytes)
+{
+	CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
+	if (device < 0)
+		return charge_on(&(struct charge){0}, device, bytes);
+	lock_take(&graph_lock);
+	struct graph *g = of(graph);
+	nodes[device] += bytes;
+	if (g && nodes[device] >= bytes && settle(device)) {
+		g->bytes[device] += bytes;
+		r = CUDA_SUCCESS;
+	} else {
+		nodes[device] -= bytes;
+	}
+	lock_drop(&graph_lock);
+	return r;
+}
+
+// graph_memory_back is for a node that could not be made.
+void graph_memory_back(CUgraph graph, int device, uint64_t bytes)
 {
 	lock_take(&graph_lock);
-	if (charged[device] > keep) {
-		books_release(device, charged[device] - keep);
-		charged[device] = keep;
+	struct graph *g = of(graph);
+	if (g && g->bytes[device] >= bytes) {
+		g->bytes[device] -= bytes;
+		nodes[device] -= bytes;
+		settle(device);
 	}
 	lock_drop(&graph_lock);
 }
@@ -31,42 +87,118 @@ static void give_back(int device, uint64_t keep)
 CUresult cuGraphAddMemAllocNode(CUgraphNode *n, CUgraph g, const CUgraphNode *d, size_t count, CUDA_MEM_ALLOC_NODE_PARAMS *p)
 {
 	int device = p ? device_index(p->poolProps.location.id) : -1;
-	CUresult r = p ? graph_memory(device, p->bytesize) : CUDA_SUCCESS;
-	return r == CUDA_SUCCESS ? REAL(cuGraphAddMemAllocNode)(n, g, d, count, p) : r;
+	CUresult r = p ? graph_memory(g, device, p->bytesize) : CUDA_SUCCESS;
+	if (r != CUDA_SUCCESS)
+		return r;
+	r = REAL(cuGraphAddMemAllocNode)(n, g, d, count, p);
+	if (r != CUDA_SUCCESS && device >= 0)
+		graph_memory_back(g, device, p->bytesize);
+	return r;
 }
 
-static CUresult any_node(const CUgraphNodeParams *p)
+static CUresult any_node(CUgraph g, const CUgraphNodeParams *p)
 {
 	if (!p || p->type != CU_GRAPH_NODE_TYPE_MEM_ALLOC)
 		return CUDA_SUCCESS;
-	return graph_memory(device_index(p->alloc.poolProps.location.id), p->alloc.bytesize);
+	return graph_memory(g, device_index(p->alloc.poolProps.location.id), p->alloc.bytesize);
 }
 
 CUresult cuGraphAddNode(CUgraphNode *n, CUgraph g, const CUgraphNode *d, size_t count, CUgraphNodeParams *p)
 {
-	CUresult r = any_node(p);
+	CUresult r = any_node(g, p);
 	return r == CUDA_SUCCESS ? REAL(cuGraphAddNode)(n, g, d, count, p) : r;
 }
 
 CUresult cuGraphAddNode_v2(CUgraphNode *n, CUgraph g, const CUgraphNode *d, const void *edges, size_t count, CUgraphNodeParams *p)
 {
-	CUresult r = any_node(p);
+	CUresult r = any_node(g, p);
 	return r == CUDA_SUCCESS ? REAL(cuGraphAddNode_v2)(n, g, d, edges, count, p) : r;
+}
+
+static CUresult instantiated(CUresult r, const CUgraphExec *exec, CUgraph g)
+{
+	lock_take(&graph_lock);
+	for (struct graph *at = r == CUDA_SUCCESS ? graphs : NULL; at; at = at->next)
+		if (at->made == g)
+			at->exec = *exec;
+	lock_drop(&graph_lock);
+	return r;
+}
+
+#define INSTANTIATE(name, parameters, arguments) \
+	CUresult name parameters { return instantiated(REAL(name) arguments, e, g); }
+
+INSTANTIATE(cuGraphInstantiate, (CUgraphExec *e, CUgraph g, CUgraphNode *bad, char *log, size_t n), (e, g, bad, log, n))
+INSTANTIATE(cuGraphInstantiate_v2, (CUgraphExec *e, CUgraph g, CUgraphNode *bad, char *log, size_t n), (e, g, bad, log, n))
+INSTANTIATE(cuGraphInstantiateWithFlags, (CUgraphExec *e, CUgraph g, unsigned long long flags), (e, g, flags))
+INSTANTIATE(cuGraphInstantiateWithParams, (CUgraphExec *e, CUgraph g, void *p), (e, g, p))
+INSTANTIATE(cuGraphInstantiateWithParams_ptsz, (CUgraphExec *e, CUgraph g, void *p), (e, g, p))
+
+// The names are forgotten before the driver can give them to others.
+static struct graph *forget(CUgraph g, CUgraphExec e)
+{
+	lock_take(&graph_lock);
+	struct graph *at = graphs;
+	while (at && !(g ? at->made == g : at->exec == e))
+		at = at->next;
+	if (at && g)
+		at->made = NULL;
+	else if (at)
+		at->exec = NULL;
+	lock_drop(&graph_lock);
+	return at;
+}
+
+// Another thread may have ended it meanwhile.
+static void end(struct graph *g)
+{
+	lock_take(&graph_lock);
+	struct graph **at = &graphs;
+	while (*at && *at != g)
+		at = &(*at)->next;
+	if (*at && !g->made && !g->exec) {
+		*at = g->next;
+		for (int i = 0; i < BOOKS_DEVICES; i++)
+			if (g->bytes[i]) {
+				nodes[i] -= g->bytes[i];
+				settle(i);
+			}
+		free(g);
+	}
+	lock_drop(&graph_lock);
+}
+
+CUresult cuGraphDestroy(CUgraph g)
+{
+	struct graph *known = g ? forget(g, NULL) : NULL;
+	CUresult r = REAL(cuGraphDestroy)(g);
+	end(known);
+	return r;
+}
+
+CUresult cuGraphExecDestroy(CUgraphExec e)
+{
+	struct graph *known = e ? forget(NULL, e) : NULL;
+	CUresult r = REAL(cuGraphExecDestroy)(e);
+	end(known);
+	return r;
 }
 
 CUresult cuDeviceGraphMemTrim(CUdevice device)
 {
-	uint64_t keep;
 	CUresult r = REAL(cuDeviceGraphMemTrim)(device);
 	int index = device_index(device);
-	if (r == CUDA_SUCCESS && index >= 0 && REAL(cuDeviceGetGraphMemAttribute)(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &keep) == CUDA_SUCCESS)
-		give_back(index, keep);
+	lock_take(&graph_lock);
+	if (r == CUDA_SUCCESS && index >= 0)
+		settle(index);
+	lock_drop(&graph_lock);
 	return r;
 }
 
 void graphs_after_fork(void)
 {
+	graphs = NULL;
 	for (int i = 0; i < BOOKS_DEVICES; i++)
-		charged[i] = 0;
+		nodes[i] = charged[i] = 0;
 	atomic_store(&graph_lock.word, 0);
 }

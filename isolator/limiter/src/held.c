@@ -54,30 +54,57 @@ bool held_take(enum kind kind, uint64_t key, struct held *out)
 	return found;
 }
 
-bool held_edit(enum kind kind, uint64_t key, void (*edit)(struct held *))
+bool held_get(enum kind kind, uint64_t key, struct held *out)
 {
 	lock_take(&held_lock);
 	struct held **at = find(kind, key);
 	bool found = *at != NULL;
 	if (found)
-		edit(*at);
+		*out = **at;
 	lock_drop(&held_lock);
 	return found;
 }
 
-// held_take_if takes one that is wanted, if there is any.
-bool held_take_if(bool (*wanted)(const struct held *, const void *), const void *what, struct held *out)
+bool held_edit(enum kind kind, uint64_t key, void (*edit)(struct held *, uint64_t), uint64_t value)
 {
-	bool found = false;
 	lock_take(&held_lock);
-	for (int i = 0; i < BUCKETS && !found; i++)
-		for (struct held **at = &bucket[i]; *at && !found; at = found ? at : &(*at)->next)
-			if ((found = wanted(*at, what))) {
-				unlink_into(at, out);
-				break;
-			}
+	struct held **at = find(kind, key);
+	bool found = *at != NULL;
+	if (found)
+		edit(*at, value);
 	lock_drop(&held_lock);
 	return found;
+}
+
+// held_take_if takes it if it is wanted.
+bool held_take_if(enum kind kind, uint64_t key, bool (*wanted)(const struct held *), struct held *out)
+{
+	lock_take(&held_lock);
+	struct held **at = find(kind, key);
+	bool found = *at != NULL && wanted(*at);
+	if (found)
+		unlink_into(at, out);
+	lock_drop(&held_lock);
+	return found;
+}
+
+struct held *held_take_context(CUcontext context)
+{
+	struct held *taken = NULL;
+	lock_take(&held_lock);
+	for (int i = 0; i < BUCKETS; i++)
+		for (struct held **at = &bucket[i]; *at;) {
+			struct held *note = *at;
+			if (note->context != context) {
+				at = &note->next;
+				continue;
+			}
+			*at = note->next;
+			note->next = taken;
+			taken = note;
+		}
+	lock_drop(&held_lock);
+	return taken;
 }
 
 // A forked child holds nothing of its parent's.

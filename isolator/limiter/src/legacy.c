@@ -4,6 +4,7 @@
 
 CUresult cuMemAlloc(unsigned *p, unsigned n) { (void)p, (void)n; return CUDA_ERROR_NOT_SUPPORTED; }
 CUresult cuMemAllocPitch(unsigned *p, unsigned *q, unsigned w, unsigned h, unsigned e) { (void)p, (void)q, (void)w, (void)h, (void)e; return CUDA_ERROR_NOT_SUPPORTED; }
+CUresult cuMemFree(unsigned p) { (void)p; return CUDA_ERROR_NOT_SUPPORTED; }
 CUresult cuMemGetInfo(unsigned *f, unsigned *t) { (void)f, (void)t; return CUDA_ERROR_NOT_SUPPORTED; }
 CUresult cuDeviceTotalMem(unsigned *n, CUdevice d) { (void)n, (void)d; return CUDA_ERROR_NOT_SUPPORTED; }
 CUresult cuArrayCreate(CUarray *a, const void *d) { (void)a, (void)d; return CUDA_ERROR_NOT_SUPPORTED; }

@@ -20,7 +20,8 @@ extern void *real[HOOKS]; // set once, before anybody calls through it
 void table_ready(void);
 void *hook_named(const char *name);    // the limiter's function, or NULL
 void *hook_instead(const void *real);  // likewise, by the driver's address
-bool hook_family(const char *name);    // some version of it is hooked
+bool hook_family(const char *name);    // some version of it is hooked, and no other may be had
+const char *hook_name(int index);      // below HOOKS; NULL: only called
 void *driver_symbol(const char *name); // for the tests' clock
 
 // REAL is the driver's function; where the driver has none it answers so.
@@ -29,16 +30,25 @@ void *driver_symbol(const char *name); // for the tests' clock
 // ---- symbols.c: the C library's own dlsym, dlvsym and dlopen
 
 void *libc_symbol(const char *name);
+const char *comes_before(const char **symbol); // an object that is asked before the limiter, and for what
 
 // ---- lock.c
 
 struct lock { _Atomic int word; };
 void lock_take(struct lock *);
 void lock_drop(struct lock *);
+void uncancelled(bool begin); // pthread_cancel waits until each begin has its end
+void uncancelled_after_fork(void);
+
+// ---- host.c
+
+int host_lock(bool alone);
+void host_unlock(int);
 
 // ---- edge.c: where the files are and what time it is
 
 extern const char limits_path[], books_path[];
+extern const char shared_path[]; // a file that all containers of the host have
 extern const bool limits_must_be_mounted; // refuse a limits file that the task could have written
 uint64_t clock_now_ns(void);
 uint64_t clock_wall_us(void);
@@ -61,6 +71,7 @@ const struct limits *limits_get(void); // NULL: none that could be believed
 int limits_find(const uint8_t uuid[16]);
 bool uuid_parse(const char *text, uint8_t uuid[16]);
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+#define COMPLAIN_ONCE(...) do { static _Atomic bool said; if (!atomic_exchange(&said, true)) complain(__VA_ARGS__); } while (0)
 
 // ---- books.c, slots.c
 
@@ -72,35 +83,43 @@ bool books_take(struct books **);               // whole books, locked; false: n
 void books_write_device(int device);            // while taken
 void books_drop(void);
 void books_set_nvml_pid(unsigned pid);
-bool books_context_lock(bool take);
+unsigned books_nvml_pid(void); // 0: not known
 uint64_t slot_check(const struct books_slot *, uint64_t nonce);
+uint64_t device_check(const struct books_device *, uint64_t nonce);
+bool slots_locked(int fd, int from, int n); // somebody else lives in one of them
 bool slot_dead(int fd, int slot, const struct books_slot *);
 void self_identify(struct books_slot *);
 
 // ---- held.c: what this process holds
 
-enum kind { HELD_MEMORY = 1, HELD_HANDLE, HELD_MAPPING, HELD_ARRAY, HELD_MIPMAP, HELD_CONTEXT, HELD_MODULE };
+enum kind { HELD_MEMORY = 1, HELD_HANDLE, HELD_MAPPING, HELD_BINDING, HELD_ARRAY, HELD_MIPMAP, HELD_CONTEXT, HELD_MODULE, HELD_HEAP };
 struct held {
 	struct held *next;
 	enum kind kind;
 	int device;
 	unsigned refs, maps; // of a HELD_HANDLE
-	uint64_t key, bytes; // bytes of a HELD_MAPPING: the handle
-	CUcontext context;   // whose end frees it, or NULL
+	bool imported;       // likewise: bytes is what was seen of it
+	uint64_t key, bytes;
+	CUcontext context;     // whose end frees it, or NULL
+	uint64_t handle, size; // of a HELD_MAPPING or HELD_BINDING: of what, and how much of it
 };
 void held_put(struct held);
 bool held_take(enum kind, uint64_t key, struct held *);
-bool held_edit(enum kind, uint64_t key, void (*)(struct held *));
-bool held_take_if(bool (*)(const struct held *, const void *), const void *, struct held *);
+bool held_get(enum kind, uint64_t key, struct held *);
+bool held_edit(enum kind, uint64_t key, void (*)(struct held *, uint64_t), uint64_t);
+bool held_take_if(enum kind, uint64_t key, bool (*)(const struct held *), struct held *);
+struct held *held_take_context(CUcontext); // a list, for free
 void held_forget(void);
 
 // ---- device.c, nvml.c
 
-int device_index(CUdevice); // in the limits; -1: not named there
+int device_index(CUdevice);       // in the limits; -1: not named there
+CUdevice device_ordinal(int index); // the other way, of one that was asked for
 CUresult device_current(int *index, CUcontext *);
+CUresult device_of_stream(CUstream, CUdevice *);
 nvmlDevice_t nvml_device(int index);
 bool nvml_used(int index, uint64_t *bytes);
-struct nvml_processes { unsigned count; nvmlProcessInfo_t list[256]; };
+struct nvml_processes { unsigned count; nvmlProcessInfo_t list[1024]; };
 bool nvml_processes(int index, struct nvml_processes *);
 
 // ---- charge.c: reserve, allocate, confirm
@@ -115,8 +134,10 @@ void release_context(CUcontext);
 
 // ---- pool.c, throttle.c, fork.c
 
-bool pools_refresh(void); // true: some bytes came back
-CUresult graph_memory(int device, uint64_t bytes);
+void pools_freed(void);
+bool pools_settle(void); // true: some bytes came back
+CUresult graph_memory(CUgraph, int device, uint64_t bytes);
+void graph_memory_back(CUgraph, int device, uint64_t bytes);
 void throttle_current(void);
 void throttle_all(void);
 extern _Atomic int launch_gate; // 0: no device has a core limit

@@ -1,13 +1,34 @@
 // A lock that a forked child may simply reset, on futexes: 0 is free, 1 held,
-// 2 held and waited for.
+// 2 held and waited for. Who holds one is not cancelled: a thread that ended in
+// a read of the books would leave them locked for all others.
 #include "limiter.h"
 #include <linux/futex.h>
+#include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+static HIDDEN_TLS int depth, state;
+
+void uncancelled(bool begin)
+{
+	if (begin && depth++ == 0)
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	else if (!begin && --depth == 0)
+		pthread_setcancelstate(state, NULL);
+}
+
+// In a forked child the locks of the thread that forked are free.
+void uncancelled_after_fork(void)
+{
+	if (depth > 0)
+		pthread_setcancelstate(state, NULL);
+	depth = 0;
+}
 
 void lock_take(struct lock *l)
 {
 	int was = 0;
+	uncancelled(true);
 	if (atomic_compare_exchange_strong_explicit(&l->word, &was, 1, memory_order_acquire, memory_order_relaxed))
 		return;
 	while (atomic_exchange_explicit(&l->word, 2, memory_order_acquire) != 0)
@@ -18,4 +39,5 @@ void lock_drop(struct lock *l)
 {
 	if (atomic_exchange_explicit(&l->word, 0, memory_order_release) == 2)
 		syscall(SYS_futex, &l->word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+	uncancelled(false);
 }

@@ -2,13 +2,18 @@
 // release threshold, so that what counts is what the pool has taken from the
 // device, not what the program holds of it.
 #include "limiter.h"
+#include <stdlib.h>
 
-enum { POOLS = 64 };
 struct pool { CUmemoryPool handle; int device; uint64_t charged; };
-static struct pool pool[POOLS];
-static int pools;
+static struct pool *pool; // grows; a struct pool is where it is while pool_lock is held and none is made
+static _Atomic int pools;
+static int room;
 static struct lock pool_lock;
-static _Atomic bool dirty; // something was freed whose bytes may come back
+
+// Something was freed whose bytes may come back: in this stream, plus one, or
+// in several.
+static _Atomic uintptr_t freed;
+static const uintptr_t several = UINTPTR_MAX;
 
 typedef CUresult allocate(CUdeviceptr *, size_t, CUmemoryPool, CUstream);
 typedef CUresult release(CUdeviceptr, CUstream);
@@ -33,7 +38,15 @@ static void settle(struct pool *p, uint64_t extra)
 		books_charge(p->device, p->charged - stands);
 }
 
-static bool refresh(void)
+// still_coming: more is idle in the pool than it keeps, so that the next
+// synchronisation may give some back.
+static bool still_coming(const struct pool *p)
+{
+	uint64_t used = attribute(p->handle, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, 0);
+	return p->charged > used && p->charged - used >= chunk && p->charged > attribute(p->handle, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, 0);
+}
+
+static bool refresh(bool *coming)
 {
 	bool some = false;
 	for (int i = 0; i < pools; i++) {
@@ -42,18 +55,50 @@ static bool refresh(void)
 		uint64_t before = pool[i].charged;
 		settle(&pool[i], 0);
 		some = some || pool[i].charged < before;
+		*coming = *coming || still_coming(&pool[i]);
 	}
 	return some;
 }
 
-bool pools_refresh(void)
+bool pools_settle(void)
 {
-	if (!atomic_load_explicit(&dirty, memory_order_relaxed))
-		return false;
+	bool coming = false;
 	lock_take(&pool_lock);
-	bool some = refresh();
+	bool some = refresh(&coming);
 	lock_drop(&pool_lock);
 	return some;
+}
+
+static void note_freed(uintptr_t where)
+{
+	uintptr_t was = 0;
+	if (!atomic_compare_exchange_strong(&freed, &was, where) && was != where)
+		atomic_store(&freed, several);
+}
+
+// synchronised looks once more after what was freed, and for the last time
+// where all of it has been waited for: what is one stream, plus one, or several
+// for all there are.
+static void synchronised(uintptr_t what)
+{
+	bool coming = false;
+	uintptr_t was = atomic_load_explicit(&freed, memory_order_relaxed);
+	if (was == 0)
+		return;
+	if (what == several || what == was)
+		atomic_compare_exchange_strong(&freed, &was, 0);
+	lock_take(&pool_lock);
+	refresh(&coming);
+	lock_drop(&pool_lock);
+	if (coming)
+		note_freed(was);
+}
+
+// Memory of a pool may be freed as any other.
+void pools_freed(void)
+{
+	if (pools > 0)
+		note_freed(several);
 }
 
 static struct pool *find(CUmemoryPool handle, int device)
@@ -61,8 +106,13 @@ static struct pool *find(CUmemoryPool handle, int device)
 	for (int i = 0; i < pools; i++)
 		if (pool[i].handle == handle)
 			return &pool[i];
-	if (pools == POOLS)
-		return NULL;
+	if (pools == room) {
+		struct pool *larger = realloc(pool, sizeof *pool * (size_t)(room + 64));
+		if (!larger)
+			return NULL;
+		pool = larger;
+		room += 64;
+	}
 	pool[pools] = (struct pool){.handle = handle, .device = device};
 	return &pool[pools++];
 }
@@ -91,42 +141,65 @@ static bool too_much(const struct pool *p)
 	return !books_used(p->device, &used) || used > limits_get()->device[p->device].memory;
 }
 
-static CUresult grow(struct pool *p, CUdeviceptr *out, size_t size, CUstream s, allocate *call, release *undo)
+// grow tells by undo that the driver took more than there was room for, since
+// what was idle in the pool was in pieces: that is not to stay.
+static CUresult grow(struct pool *p, CUdeviceptr *out, size_t size, CUstream s, allocate *call, bool *undo)
 {
 	uint64_t extra;
-	if (!set_aside(p, size, &extra) && !(refresh() && set_aside(p, size, &extra)))
+	bool coming = false;
+	if (!set_aside(p, size, &extra) && !(refresh(&coming) && set_aside(p, size, &extra)))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	CUresult r = call(out, size, p->handle, s);
 	settle(p, extra);
-	if (r != CUDA_SUCCESS || p->charged <= extra || !too_much(p))
-		return r;
-	undo(*out, s);
+	*undo = r == CUDA_SUCCESS && p->charged > extra && too_much(p);
+	return r;
+}
+
+// give_back waits for the stream, and so for what others have put into it: no
+// lock is held.
+static CUresult give_back(CUdeviceptr p, CUmemoryPool handle, CUstream s, release *undo)
+{
+	undo(p, s);
 	REAL(cuStreamSynchronize)(s);
-	REAL(cuMemPoolTrimTo)(p->handle, 0);
-	settle(p, 0);
+	REAL(cuMemPoolTrimTo)(handle, 0);
+	pools_settle();
 	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static CUresult captured(CUdeviceptr *out, size_t size, CUmemoryPool handle, int device, CUstream s, allocate *call)
+{
+	CUgraph graph = NULL;
+	int status;
+	if (REAL(cuStreamGetCaptureInfo_v2)(s, &status, NULL, &graph, NULL, NULL) != CUDA_SUCCESS)
+		graph = NULL;
+	CUresult r = graph_memory(graph, device, size);
+	if (r != CUDA_SUCCESS)
+		return r;
+	r = call(out, size, handle, s);
+	if (r != CUDA_SUCCESS)
+		graph_memory_back(graph, device, size);
+	return r;
 }
 
 static CUresult from_pool(CUdeviceptr *out, size_t size, CUmemoryPool handle, int device, CUstream s, allocate *call, release *undo)
 {
 	int capturing = 0;
+	bool too_large = false;
 	if (device < 0)
 		return charge_on(&(struct charge){0}, device, size);
-	if (REAL(cuStreamIsCapturing)(s, &capturing) == CUDA_SUCCESS && capturing) {
-		CUresult r = graph_memory(device, size);
-		return r == CUDA_SUCCESS ? call(out, size, handle, s) : r;
-	}
+	if (REAL(cuStreamIsCapturing)(s, &capturing) == CUDA_SUCCESS && capturing)
+		return captured(out, size, handle, device, s, call);
 	lock_take(&pool_lock);
 	struct pool *p = find(handle, device);
-	CUresult r = p ? grow(p, out, size, s, call, undo) : CUDA_ERROR_OUT_OF_MEMORY;
+	CUresult r = p ? grow(p, out, size, s, call, &too_large) : CUDA_ERROR_OUT_OF_MEMORY;
 	lock_drop(&pool_lock);
-	return r;
+	return too_large ? give_back(*out, handle, s, undo) : r;
 }
 
-static CUresult default_pool(CUmemoryPool *handle, int *index)
+static CUresult default_pool(CUmemoryPool *handle, int *index, CUstream s)
 {
 	CUdevice device;
-	CUresult r = REAL(cuCtxGetDevice)(&device);
+	CUresult r = device_of_stream(s, &device);
 	if (r == CUDA_SUCCESS)
 		*index = device_index(device);
 	return r == CUDA_SUCCESS ? REAL(cuDeviceGetMemPool)(handle, device) : r;
@@ -161,7 +234,7 @@ static int device_of(CUmemoryPool handle)
 	{                                                                                                                             \
 		CUmemoryPool h;                                                                                                       \
 		int device;                                                                                                           \
-		CUresult r = default_pool(&h, &device);                                                                               \
+		CUresult r = default_pool(&h, &device, s);                                                                            \
 		return r == CUDA_SUCCESS ? from_pool(p, n, h, device, s ? s : default_stream, call_default##variant, call_free##variant) : r; \
 	}                                                                                                                             \
 	CUresult cuMemAllocFromPoolAsync##variant(CUdeviceptr *p, size_t n, CUmemoryPool h, CUstream s)                               \
@@ -171,7 +244,7 @@ static int device_of(CUmemoryPool handle)
 	CUresult cuStreamSynchronize##variant(CUstream s)                                                                             \
 	{                                                                                                                             \
 		CUresult r = REAL(cuStreamSynchronize##variant)(s);                                                                   \
-		pools_refresh();                                                                                                      \
+		synchronised((uintptr_t)(s ? s : default_stream) + 1);                                                                \
 		return r;                                                                                                             \
 	}
 
@@ -192,7 +265,7 @@ static CUresult free_ordered(CUdeviceptr p, CUstream s, release *call)
 	} else if (known) {
 		held_put(h);
 	}
-	atomic_store_explicit(&dirty, true, memory_order_relaxed);
+	note_freed((uintptr_t)s + 1);
 	return r;
 }
 
@@ -202,14 +275,21 @@ CUresult cuMemFreeAsync_ptsz(CUdeviceptr p, CUstream s) { return free_ordered(p,
 CUresult cuEventSynchronize(CUevent e)
 {
 	CUresult r = REAL(cuEventSynchronize)(e);
-	pools_refresh();
+	synchronised(0);
 	return r;
 }
 
 CUresult cuCtxSynchronize(void)
 {
 	CUresult r = REAL(cuCtxSynchronize)();
-	pools_refresh();
+	synchronised(several);
+	return r;
+}
+
+CUresult cuCtxSynchronize_v2(CUcontext c)
+{
+	CUresult r = REAL(cuCtxSynchronize_v2)(c);
+	synchronised(0);
 	return r;
 }
 
@@ -248,15 +328,15 @@ CUresult cuMemPoolDestroy(CUmemoryPool handle)
 CUresult cuMemPoolTrimTo(CUmemoryPool p, size_t keep)
 {
 	CUresult r = REAL(cuMemPoolTrimTo)(p, keep);
-	atomic_store_explicit(&dirty, true, memory_order_relaxed);
-	pools_refresh();
+	pools_settle();
 	return r;
 }
 
 CUresult cuMemPoolSetAttribute(CUmemoryPool p, int which, void *value)
 {
 	CUresult r = REAL(cuMemPoolSetAttribute)(p, which, value);
-	pools_refresh();
+	note_freed(several);
+	pools_settle();
 	return r;
 }
 

@@ -28,6 +28,13 @@ uint64_t slot_check(const struct books_slot *s, uint64_t nonce)
 	return h;
 }
 
+uint64_t device_check(const struct books_device *d, uint64_t nonce)
+{
+	uint64_t h = mix(mix(nonce, d->limit), (uint64_t)d->credit_ns);
+	h = mix(mix(mix(h, d->polled_ns), d->accounted_us), d->accounted_ns);
+	return mix(mix(mix(mix(h, d->throttled_ns), d->context_bytes), d->refusals), d->blind);
+}
+
 static ssize_t slurp(const char *path, char *text, size_t size)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -66,9 +73,9 @@ void self_identify(struct books_slot *s)
 	s->started = stat.started;
 }
 
-static bool lock_held(int fd, int slot)
+bool slots_locked(int fd, int from, int n)
 {
-	struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = BOOKS_LOCK_AT + BOOKS_LOCK_SLOT + slot, .l_len = 1};
+	struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = BOOKS_LOCK_AT + BOOKS_LOCK_SLOT + from, .l_len = n};
 	return fcntl(fd, F_OFD_GETLK, &l) != 0 || l.l_type != F_UNLCK;
 }
 
@@ -78,7 +85,7 @@ static bool lock_held(int fd, int slot)
 // A process that has lost the lock otherwise runs another program now.
 bool slot_dead(int fd, int slot, const struct books_slot *s)
 {
-	if (lock_held(fd, slot))
+	if (slots_locked(fd, slot, 1))
 		return false;
 	struct books_slot self;
 	self_identify(&self);

@@ -32,7 +32,7 @@ static uint32_t gnu_hash(const char *s)
 	return h;
 }
 
-struct tables { const ElfW(Sym) *symbols; const char *strings; const uint32_t *hash; };
+struct tables { const ElfW(Sym) *symbols; const char *strings; const uint32_t *hash, *old_hash; };
 
 static struct tables tables_of(const struct dl_phdr_info *o)
 {
@@ -50,12 +50,27 @@ static struct tables tables_of(const struct dl_phdr_info *o)
 			t.strings = (const void *)at;
 		else if (d->d_tag == DT_GNU_HASH)
 			t.hash = (const void *)at;
+		else if (d->d_tag == DT_HASH)
+			t.old_hash = (const void *)at;
 	}
 	return t;
 }
 
+// The older tables are for few objects and are not hashed for.
+static const ElfW(Sym) *look_through(const struct tables *t, const char *name)
+{
+	for (uint32_t i = 0; i < t->old_hash[1]; i++)
+		if (t->symbols[i].st_shndx != SHN_UNDEF && strcmp(t->strings + t->symbols[i].st_name, name) == 0)
+			return &t->symbols[i];
+	return NULL;
+}
+
 static const ElfW(Sym) *look_up(const struct tables *t, const char *name)
 {
+	if (!t->symbols || !t->strings || (!t->hash && !t->old_hash))
+		return NULL;
+	if (!t->hash)
+		return look_through(t, name);
 	uint32_t nbuckets = t->hash[0], offset = t->hash[1], bloom = t->hash[2], h = gnu_hash(name);
 	const uint32_t *buckets = t->hash + 4 + bloom * (sizeof(ElfW(Addr)) / 4), *chain = buckets + nbuckets;
 	if (nbuckets == 0)
@@ -79,8 +94,6 @@ static int visit(struct dl_phdr_info *o, size_t size, void *data)
 		return 0;
 	}
 	struct tables t = tables_of(o);
-	if (!t.symbols || !t.strings || !t.hash)
-		return 0;
 	const ElfW(Sym) *symbol = look_up(&t, s->name);
 	if (!symbol)
 		return 0;
@@ -93,4 +106,33 @@ void *libc_symbol(const char *name)
 	struct search s = {.name = name, .here = (uintptr_t)&libc_symbol};
 	dl_iterate_phdr(visit, &s);
 	return s.found;
+}
+
+struct precedence { uintptr_t here; int objects; const char *object, *symbol; };
+
+// The program itself comes first always, and is not asked.
+static int visit_before(struct dl_phdr_info *o, size_t size, void *data)
+{
+	(void)size;
+	struct precedence *p = data;
+	if (contains(o, p->here))
+		return 1;
+	if (p->objects++ == 0)
+		return 0;
+	struct tables t = tables_of(o);
+	static const char *const lookups[] = {"dlsym", "dlvsym"};
+	for (int i = 0; !p->symbol && i < 2; i++)
+		p->symbol = look_up(&t, lookups[i]) ? lookups[i] : NULL;
+	for (int i = 0; !p->symbol && i < HOOKS; i++)
+		p->symbol = hook_name(i) && look_up(&t, hook_name(i)) ? hook_name(i) : NULL;
+	p->object = p->symbol ? o->dlpi_name : NULL;
+	return p->symbol != NULL;
+}
+
+const char *comes_before(const char **symbol)
+{
+	struct precedence p = {.here = (uintptr_t)&comes_before};
+	dl_iterate_phdr(visit_before, &p);
+	*symbol = p.symbol;
+	return p.object;
 }

@@ -72,6 +72,8 @@ void *hook_named(const char *name)
 	return NULL;
 }
 
+const char *hook_name(int index) { return table[index].hook ? table[index].name : NULL; }
+
 void *hook_instead(const void *function)
 {
 	table_ready();
@@ -92,8 +94,12 @@ static size_t stem(const char *name)
 	return n;
 }
 
+// Newer versions of what only waits or only ties together go by unhooked: they
+// take no memory.
 bool hook_family(const char *name)
 {
+	if (!name || strncmp(name, "cu", 2) != 0 || strstr(name, "Synchronize") || strncmp(name, "cuMulticast", 11) == 0)
+		return false;
 	size_t n = stem(name);
 	for (int i = 0; i < HOOKS; i++)
 		if (table[i].hook && stem(table[i].name) == n && strncmp(table[i].name, name, n) == 0)

@@ -23,7 +23,7 @@ CUresult cuMemGetInfo_v2(size_t *free, size_t *total)
 	CUresult r = REAL(cuMemGetInfo_v2)(free, total);
 	if (r != CUDA_SUCCESS || (r = device_current(&device, NULL)) != CUDA_SUCCESS)
 		return r;
-	pools_refresh();
+	pools_settle();
 	view(device, &v); // nothing where there is nothing to be had
 	*free = v.total - v.used;
 	*total = v.total;

@@ -1,6 +1,7 @@
 // Virtual memory management: physical memory is a handle, which lives as long
-// as somebody holds it or has it mapped. Handles imported from elsewhere are
-// charged where they were made.
+// as somebody holds it, has it mapped or has bound it. A handle that was
+// imported does not tell its size: it is charged when it is mapped, on a device
+// of the limits; of another device it is some other container's.
 #include "limiter.h"
 
 CUresult cuMemCreate(CUmemGenericAllocationHandle *h, size_t size, const CUmemAllocationProp *prop, unsigned long long flags)
@@ -19,27 +20,26 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *h, size_t size, const CUmemAl
 	return r;
 }
 
-static void one_more(struct held *h) { h->refs++; }
-static void one_less(struct held *h) { h->refs -= h->refs > 0; }
-static void map_more(struct held *h) { h->maps++; }
-static void map_less(struct held *h) { h->maps -= h->maps > 0; }
+static const size_t tile = 2 << 20; // of a sparse array, at most
 
-static bool unreferenced(const struct held *h, const void *handle)
-{
-	return h->kind == HELD_HANDLE && h->key == *(const CUmemGenericAllocationHandle *)handle && h->refs == 0 && h->maps == 0;
-}
+static void one_more(struct held *h, uint64_t n) { h->refs += n; }
+static void one_less(struct held *h, uint64_t n) { h->refs -= h->refs > 0 ? n : 0; }
+static void map_more(struct held *h, uint64_t n) { h->maps += n; }
+static void map_less(struct held *h, uint64_t n) { h->maps -= h->maps > 0 ? n : 0; }
+
+static bool unreferenced(const struct held *h) { return h->refs == 0 && h->maps == 0; }
 
 static void drop_if_last(CUmemGenericAllocationHandle handle)
 {
 	struct held h;
-	if (held_take_if(unreferenced, &handle, &h))
+	if (held_take_if(HELD_HANDLE, handle, unreferenced, &h))
 		books_release(h.device, h.bytes);
 }
 
 CUresult cuMemRelease(CUmemGenericAllocationHandle h)
 {
 	CUresult r = REAL(cuMemRelease)(h);
-	if (r == CUDA_SUCCESS && held_edit(HELD_HANDLE, h, one_less))
+	if (r == CUDA_SUCCESS && held_edit(HELD_HANDLE, h, one_less, 1))
 		drop_if_last(h);
 	return r;
 }
@@ -48,34 +48,130 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *h, void *addr
 {
 	CUresult r = REAL(cuMemRetainAllocationHandle)(h, address);
 	if (r == CUDA_SUCCESS)
-		held_edit(HELD_HANDLE, *h, one_more);
+		held_edit(HELD_HANDLE, *h, one_more, 1);
 	return r;
 }
+
+CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *h, void *from, int type)
+{
+	CUmemAllocationProp prop;
+	CUresult r = REAL(cuMemImportFromShareableHandle)(h, from, type);
+	if (r != CUDA_SUCCESS || held_edit(HELD_HANDLE, *h, one_more, 1) || REAL(cuMemGetAllocationPropertiesFromHandle)(&prop, *h) != CUDA_SUCCESS)
+		return r;
+	int device = prop.location.type == CU_MEM_LOCATION_TYPE_DEVICE ? device_index(prop.location.id) : -1;
+	if (device >= 0)
+		held_put((struct held){.kind = HELD_HANDLE, .key = *h, .device = device, .refs = 1, .imported = true});
+	return r;
+}
+
+static struct lock import_lock;
+
+static void grown(struct held *h, uint64_t size) { h->bytes = size; }
+
+// charge_import makes the books say that size bytes of an import are used, at
+// least.
+static CUresult charge_import(CUmemGenericAllocationHandle handle, uint64_t size)
+{
+	struct held h;
+	struct charge c;
+	CUresult r = CUDA_SUCCESS;
+	lock_take(&import_lock);
+	if (held_get(HELD_HANDLE, handle, &h) && h.imported && size > h.bytes) {
+		r = charge_on(&c, h.device, size - h.bytes);
+		if (r == CUDA_SUCCESS)
+			held_edit(HELD_HANDLE, handle, grown, size);
+	}
+	lock_drop(&import_lock);
+	return r;
+}
+
+void imports_after_fork(void) { atomic_store(&import_lock.word, 0); }
 
 CUresult cuMemMap(CUdeviceptr p, size_t size, size_t offset, CUmemGenericAllocationHandle h, unsigned long long flags)
 {
-	CUresult r = REAL(cuMemMap)(p, size, offset, h, flags);
-	if (r == CUDA_SUCCESS && held_edit(HELD_HANDLE, h, map_more))
-		held_put((struct held){.kind = HELD_MAPPING, .key = p, .bytes = h});
+	CUresult r = charge_import(h, offset + size);
+	if (r != CUDA_SUCCESS || (r = REAL(cuMemMap)(p, size, offset, h, flags)) != CUDA_SUCCESS)
+		return r;
+	held_edit(HELD_HANDLE, h, map_more, 1);
+	held_put((struct held){.kind = HELD_MAPPING, .key = p, .handle = h, .size = size});
 	return r;
 }
 
-struct range { CUdeviceptr from; size_t size; };
-
-static bool mapped_in(const struct held *h, const void *range)
+static bool end_use(enum kind kind, uint64_t key, struct held *use)
 {
-	const struct range *r = range;
-	return h->kind == HELD_MAPPING && h->key - r->from < r->size;
+	if (!held_take(kind, key, use))
+		return false;
+	if (held_edit(HELD_HANDLE, use->handle, map_less, 1))
+		drop_if_last(use->handle);
+	return true;
 }
 
-// One call may unmap several mappings, whole ones.
+// One call may unmap several mappings, whole ones, that lie side by side.
 CUresult cuMemUnmap(CUdeviceptr p, size_t size)
 {
 	struct held mapping;
 	CUresult r = REAL(cuMemUnmap)(p, size);
-	while (r == CUDA_SUCCESS && held_take_if(mapped_in, &(struct range){p, size}, &mapping)) {
-		held_edit(HELD_HANDLE, mapping.bytes, map_less);
-		drop_if_last(mapping.bytes);
-	}
+	for (CUdeviceptr end = p + size; r == CUDA_SUCCESS && p < end && end_use(HELD_MAPPING, p, &mapping);)
+		p += mapping.size;
+	return r;
+}
+
+// What is mapped into a sparse array is not followed further: its handle counts
+// until the process ends.
+static CUresult map_array(CUarrayMapInfo *list, unsigned n, CUstream s, __typeof__(&cuMemMapArrayAsync) call)
+{
+	CUresult r = CUDA_SUCCESS;
+	for (unsigned i = 0; i < n && r == CUDA_SUCCESS; i++)
+		if (list[i].memOperationType == CU_MEM_OPERATION_TYPE_MAP)
+			r = charge_import(list[i].memHandle, list[i].offset + tile);
+	if (r != CUDA_SUCCESS || (r = call(list, n, s)) != CUDA_SUCCESS)
+		return r;
+	for (unsigned i = 0; i < n; i++)
+		if (list[i].memOperationType == CU_MEM_OPERATION_TYPE_MAP)
+			held_edit(HELD_HANDLE, list[i].memHandle, map_more, 1);
+	return r;
+}
+
+CUresult cuMemMapArrayAsync(CUarrayMapInfo *l, unsigned n, CUstream s) { return map_array(l, n, s, REAL(cuMemMapArrayAsync)); }
+CUresult cuMemMapArrayAsync_ptsz(CUarrayMapInfo *l, unsigned n, CUstream s) { return map_array(l, n, s, REAL(cuMemMapArrayAsync_ptsz)); }
+
+// A binding goes by the multicast object, where in it, and which device.
+static uint64_t binding(CUmemGenericAllocationHandle multicast, size_t at, int device)
+{
+	return (multicast * 0x9e3779b97f4a7c15ull ^ at) * 0x9e3779b97f4a7c15ull ^ (uint64_t)device;
+}
+
+static void bound(CUmemGenericAllocationHandle multicast, size_t at, CUmemGenericAllocationHandle handle)
+{
+	struct held h;
+	if (!held_get(HELD_HANDLE, handle, &h))
+		return;
+	held_edit(HELD_HANDLE, handle, map_more, 1);
+	held_put((struct held){.kind = HELD_BINDING, .key = binding(multicast, at, h.device), .handle = handle});
+}
+
+CUresult cuMulticastBindMem(CUmemGenericAllocationHandle m, size_t at, CUmemGenericAllocationHandle h, size_t offset, size_t size, unsigned long long flags)
+{
+	CUresult r = charge_import(h, offset + size);
+	if (r == CUDA_SUCCESS && (r = REAL(cuMulticastBindMem)(m, at, h, offset, size, flags)) == CUDA_SUCCESS)
+		bound(m, at, h);
+	return r;
+}
+
+CUresult cuMulticastBindAddr(CUmemGenericAllocationHandle m, size_t at, CUdeviceptr p, size_t size, unsigned long long flags)
+{
+	struct held mapping;
+	CUresult r = REAL(cuMulticastBindAddr)(m, at, p, size, flags);
+	if (r == CUDA_SUCCESS && held_get(HELD_MAPPING, p, &mapping))
+		bound(m, at, mapping.handle);
+	return r;
+}
+
+CUresult cuMulticastUnbind(CUmemGenericAllocationHandle m, CUdevice device, size_t at, size_t size)
+{
+	struct held use;
+	CUresult r = REAL(cuMulticastUnbind)(m, device, at, size);
+	if (r == CUDA_SUCCESS)
+		end_use(HELD_BINDING, binding(m, at, device_index(device)), &use);
 	return r;
 }

@@ -3,8 +3,14 @@
 #include "../src/limiter.h"
 #include <time.h>
 
+// Any file that all containers of a test have.
+#ifndef TEST_SHARED
+#define TEST_SHARED "/tmp"
+#endif
+
 const char limits_path[] = TEST_DIR "/limits";
 const char books_path[] = TEST_DIR "/books";
+const char shared_path[] = TEST_SHARED;
 const bool limits_must_be_mounted = TEST_MOUNTED;
 
 #ifndef TEST_CLOCK_REAL

@@ -201,13 +201,43 @@ static CUresult do_line(const char *word, unsigned long long a, unsigned long lo
 		return CALL(cuModuleLoadData, cuModuleLoadData, 0)((CUmodule *)&out, "");
 	if (IS("unload"))
 		return CALL(cuModuleUnload, cuModuleUnload, 0)((CUmodule)name[a]);
+	if (IS("graph"))
+		return ((CUresult (*)(CUgraph *, unsigned))dlsym(library, "cuGraphCreate"))((CUgraph *)&out, 0);
 	if (IS("graphalloc"))
-		return CALL(cuGraphAddMemAllocNode, cuGraphAddMemAllocNode, 0)(NULL, NULL, NULL, 0, &(CUDA_MEM_ALLOC_NODE_PARAMS){.poolProps = props, .bytesize = a});
+		return CALL(cuGraphAddMemAllocNode, cuGraphAddMemAllocNode, 0)(NULL, (CUgraph)name[a], NULL, 0, &(CUDA_MEM_ALLOC_NODE_PARAMS){.poolProps = props, .bytesize = b});
+	if (IS("instantiate"))
+		return CALL(cuGraphInstantiateWithFlags, cuGraphInstantiateWithFlags, 0)((CUgraphExec *)&out, (CUgraph)name[a], 0);
+	if (IS("graphlaunch"))
+		return CALL(cuGraphLaunch, cuGraphLaunch, 0)((CUgraphExec)name[a], NULL);
+	if (IS("graphdestroy"))
+		return CALL(cuGraphDestroy, cuGraphDestroy, 0)((CUgraph)name[a]);
+	if (IS("execdestroy"))
+		return CALL(cuGraphExecDestroy, cuGraphExecDestroy, 0)((CUgraphExec)name[a]);
 	if (IS("graphtrim"))
 		return CALL(cuDeviceGraphMemTrim, cuDeviceGraphMemTrim, 0)(0);
 	if (IS("capture")) {
-		((void (*)(int))dlsym(library, "standin_capture"))((int)a);
+		out = ((uint64_t (*)(int))dlsym(library, "standin_capture"))((int)a);
 		return 0;
+	}
+	if (IS("current"))
+		return CALL(cuCtxSetCurrent, cuCtxSetCurrent, 0)((CUcontext)name[a]);
+	if (IS("asyncon")) // a stream of the stand-in is named as its context
+		return CALL(cuMemAllocAsync, cuMemAllocAsync, 0)(&out, b, (CUstream)name[a]);
+	if (IS("heap"))
+		return CALL(cuCtxSetLimit, cuCtxSetLimit, 0)(CU_LIMIT_MALLOC_HEAP_SIZE, a);
+	if (IS("import"))
+		return CALL(cuMemImportFromShareableHandle, cuMemImportFromShareableHandle, 0)(&out, (void *)name[a], 1);
+	if (IS("maparray"))
+		return CALL(cuMemMapArrayAsync, cuMemMapArrayAsync, 0)(&(CUarrayMapInfo){.memOperationType = CU_MEM_OPERATION_TYPE_MAP, .memHandle = name[a]}, 1, NULL);
+	if (IS("bind"))
+		return CALL(cuMulticastBindMem, cuMulticastBindMem, 0)(77, b, name[a], 0, 1 << 20, 0);
+	if (IS("bindaddress"))
+		return CALL(cuMulticastBindAddr, cuMulticastBindAddr, 0)(77, b, a, 1 << 20, 0);
+	if (IS("unbind"))
+		return CALL(cuMulticastUnbind, cuMulticastUnbind, 0)(77, 0, a, 1 << 20);
+	if (IS("alloc9")) {
+		__typeof__(&cuMemAlloc_v2) f = strcmp(how, "dlvsym") == 0 ? dlvsym(library, "cuMemAlloc_v9", "libcuda.so.1") : dlsym(library, "cuMemAlloc_v9");
+		return f ? f(&out, a) : CUDA_ERROR_NOT_FOUND;
 	}
 	if (IS("info")) {
 		size_t f = 0, t = 0;

@@ -203,12 +203,64 @@ static CUresult vmm(size_t bytes, int give)
 	return CALL(cuMemRelease)(h); // it lives as long as it is mapped
 }
 
+// addresses asks for every hooked function as the CUDA runtime does, by the
+// name without version, and answers how many of those that there are the driver
+// does not answer with an address that it exports under a name of that family:
+// the limiter knows functions by these.
+static const char *const hooked[] = {
+#define HOOK(lib, name) HOOKED_##lib(name)
+#define USE(lib, name)
+#define HOOKED_cuda(name) #name,
+#define HOOKED_nvml(name)
+#include "../src/hooks.def"
+};
+enum { HOOKED = sizeof hooked / sizeof hooked[0] };
+
+static size_t base_of(const char *name, char base[64])
+{
+	size_t n = strlen(name);
+	n -= n > 5 && strcmp(name + n - 5, "_ptsz") == 0 ? 5 : 0;
+	n -= n > 3 && name[n - 3] == '_' && name[n - 2] == 'v' ? 3 : 0;
+	memcpy(base, name, n);
+	base[n] = 0;
+	return n;
+}
+
+static int exported(const char *base, const void *f)
+{
+	char other[64];
+	for (int i = 0; i < HOOKED; i++)
+		if (base_of(hooked[i], other) && strcmp(other, base) == 0 && dlsym(library, hooked[i]) == f)
+			return 1;
+	return 0;
+}
+
+static CUresult addresses(uint64_t *answer)
+{
+	CUresult (*get)(const char *, void **, int, uint64_t, int *) = (__typeof__(get))find("cuGetProcAddress_v2");
+	int version, status;
+	char base[64];
+	TRY(CU("cuDriverGetVersion", int *)(&version));
+	for (int i = 0; i < HOOKED; i++)
+		for (uint64_t flags = 0; flags <= 2; flags += 2) {
+			void *f = NULL;
+			base_of(hooked[i], base);
+			if (get(base, &f, version, flags, &status) == 0 && f && !exported(base, f)) {
+				fprintf(stderr, "%s by cuGetProcAddress is none that is exported\n", base);
+				++*answer;
+			}
+		}
+	return 0;
+}
+
 static CUresult do_line(const char *word, uint64_t a, uint64_t b, const char *kind, uint64_t *answer)
 {
 	size_t free, total;
 #define IS(w) (strcmp(word, w) == 0)
 	if (IS("ctx"))
 		return context();
+	if (IS("addresses"))
+		return addresses(answer);
 	if (IS("kernels"))
 		return kernels();
 	if (IS("calibrate"))

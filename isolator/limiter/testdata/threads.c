@@ -21,7 +21,10 @@ static void *work(void *arg)
 		size_t free, total;
 		CUmodule m;
 		CUarray a;
-		CUmemGenericAllocationHandle h;
+		CUmemGenericAllocationHandle h, import;
+		CUgraph g;
+		CUgraphExec e;
+		CUDA_MEM_ALLOC_NODE_PARAMS node = {.poolProps = {.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}}, .bytesize = 1000};
 		CUDA_ARRAY_DESCRIPTOR d = {64, 64, 0x20, 4};
 		CUmemAllocationProp prop = {.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
 		if (cuMemAlloc_v2(&p, 1 + (size_t)rand_r(&seed) % 1000000) == 0)
@@ -32,8 +35,14 @@ static void *work(void *arg)
 			failures += cuModuleUnload(m) != 0;
 		if (cuArrayCreate_v2(&a, &d) == 0)
 			failures += cuArrayDestroy(a) != 0;
-		if (cuMemCreate(&h, 4096, &prop, 0) == 0)
+		if (cuMemCreate(&h, 4096, &prop, 0) == 0) {
+			failures += cuMemImportFromShareableHandle(&import, (void *)h, 1) != 0 || cuMemRelease(import) != 0;
 			failures += cuMemRelease(h) != 0;
+		}
+		failures += ((CUresult(*)(CUgraph *, unsigned))driver_symbol("cuGraphCreate"))(&g, 0) != 0;
+		if (cuGraphAddMemAllocNode(NULL, g, NULL, 0, &node) == 0)
+			failures += cuGraphInstantiateWithFlags(&e, g, 0) != 0 || cuGraphExecDestroy(e) != 0;
+		failures += cuGraphDestroy(g) != 0;
 		failures += cuMemGetInfo_v2(&free, &total) != 0 || free > total;
 		failures += cuLaunchKernel((CUfunction)(uintptr_t)1000, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL) != 0;
 	}

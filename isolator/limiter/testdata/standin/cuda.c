@@ -3,15 +3,16 @@
 #include "device.h"
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 // What a program holds, by the name it was given.
 struct thing { struct thing *next; int kind, device; uint64_t name, bytes, idle, threshold, used; unsigned refs, maps; void *owner; };
-enum { MEMORY, POOL, POOLED, HANDLE, MAPPING, ARRAY, CONTEXT, MODULE };
+enum { MEMORY, POOL, POOLED, HANDLE, IMPORT, MAPPING, BINDING, ARRAY, CONTEXT, MODULE, HEAP, GRAPH, EXEC };
 static struct thing *things;
 static pthread_mutex_t own = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t names = 0x700000000000;
 static __thread CUcontext current;
-static bool capturing;
+static struct thing *capturing; // the graph
 
 #define E_INVALID 1
 #define E_CONTEXT 201
@@ -119,8 +120,10 @@ static CUresult pool_alloc(CUdeviceptr *p, size_t n, struct thing *pool)
 		return E_INVALID;
 	uint64_t idle = pool->bytes - pool->used;
 	uint64_t grow = n > idle ? (n - idle + POOL_CHUNK - 1) / POOL_CHUNK * POOL_CHUNK : 0;
-	if (capturing)
+	if (capturing) {
+		capturing->used += n;
 		grow = n = 0;
+	}
 	if (grow && !device_take(pool->device, grow))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	pool->bytes += grow;
@@ -139,7 +142,16 @@ static struct thing *default_pool(int d)
 	pthread_mutex_unlock(&own);
 	return t ? t : add(POOL, d, 0, NULL);
 }
-CUresult cuMemAllocAsync(CUdeviceptr *p, size_t n, CUstream s) { (void)s; int d = here(); return d < 0 ? E_CONTEXT : pool_alloc(p, n, default_pool(d)); }
+// A stream's handle is its context's, but for the default streams.
+CUresult cuStreamGetCtx(CUstream s, CUcontext *c) { *c = (uintptr_t)s > 2 ? (CUcontext)s : current; return 0; }
+static int of_stream(CUstream s)
+{
+	CUcontext c;
+	cuStreamGetCtx(s, &c);
+	struct thing *t = c ? get(CONTEXT, (uint64_t)c) : NULL;
+	return t ? t->device : -1;
+}
+CUresult cuMemAllocAsync(CUdeviceptr *p, size_t n, CUstream s) { int d = of_stream(s); return d < 0 ? E_CONTEXT : pool_alloc(p, n, default_pool(d)); }
 CUresult cuMemAllocAsync_ptsz(CUdeviceptr *p, size_t n, CUstream s) { return cuMemAllocAsync(p, n, s); }
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr *p, size_t n, CUmemoryPool h, CUstream s) { (void)s; return pool_alloc(p, n, get(POOL, (uint64_t)h)); }
 CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *p, size_t n, CUmemoryPool h, CUstream s) { return cuMemAllocFromPoolAsync(p, n, h, s); }
@@ -183,11 +195,25 @@ CUresult cuCtxSynchronize(void)
 			trim(t, t->threshold);
 	return 0;
 }
+CUresult cuCtxSynchronize_v2(CUcontext c) { (void)c; return cuCtxSynchronize(); }
 CUresult cuStreamSynchronize(CUstream s) { (void)s; return cuCtxSynchronize(); }
 CUresult cuStreamSynchronize_ptsz(CUstream s) { return cuStreamSynchronize(s); }
 CUresult cuEventSynchronize(CUevent e) { (void)e; return cuCtxSynchronize(); }
-CUresult cuStreamIsCapturing(CUstream s, int *on) { (void)s; *on = capturing; return 0; }
-__attribute__((visibility("default"))) void standin_capture(int on) { capturing = on; }
+CUresult cuStreamIsCapturing(CUstream s, int *on) { (void)s; *on = capturing != NULL; return 0; }
+CUresult cuStreamGetCaptureInfo_v2(CUstream s, int *on, uint64_t *id, CUgraph *g, const CUgraphNode **d, size_t *n)
+{
+	(void)s, (void)id, (void)d, (void)n;
+	*on = capturing != NULL;
+	*g = capturing ? (CUgraph)capturing->name : NULL;
+	return 0;
+}
+// standin_capture begins a capture, or ends it with the graph.
+__attribute__((visibility("default"))) uint64_t standin_capture(int on)
+{
+	uint64_t made = capturing ? capturing->name : 0;
+	capturing = on ? add(GRAPH, 0, 0, NULL) : NULL;
+	return on ? 0 : made;
+}
 
 CUresult cuMemCreate(CUmemGenericAllocationHandle *h, size_t n, const CUmemAllocationProp *p, unsigned long long f)
 {
@@ -204,8 +230,80 @@ static void last(struct thing *h)
 	if (h->refs == 0 && h->maps == 0)
 		give(HANDLE, h->name);
 }
+// An import is another name of the same memory, wherefrom is its first name.
+static struct thing *of_handle(uint64_t n)
+{
+	struct thing *h = get(HANDLE, n);
+	return h ? h : (h = get(IMPORT, n)) ? h->owner : NULL;
+}
+CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *n, void *from, int type)
+{
+	(void)type;
+	struct thing *h = get(HANDLE, (uint64_t)from);
+	if (!h)
+		return E_INVALID;
+	h->maps++;
+	*n = add(IMPORT, h->device, 0, h)->name;
+	return 0;
+}
+CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *p, CUmemGenericAllocationHandle n)
+{
+	struct thing *h = of_handle(n);
+	if (!h)
+		return E_INVALID;
+	*p = (CUmemAllocationProp){.type = 1, .location = {CU_MEM_LOCATION_TYPE_DEVICE, h->device}};
+	return 0;
+}
+static void unuse(struct thing *of, struct thing *h)
+{
+	drop(of);
+	h->maps--;
+	last(h);
+}
+CUresult cuMemMapArrayAsync(CUarrayMapInfo *l, unsigned n, CUstream s)
+{
+	(void)s;
+	for (unsigned i = 0; i < n; i++) {
+		struct thing *h = of_handle(l[i].memHandle);
+		if (!h)
+			return E_INVALID;
+		h->maps++;
+	}
+	return 0;
+}
+CUresult cuMemMapArrayAsync_ptsz(CUarrayMapInfo *l, unsigned n, CUstream s) { return cuMemMapArrayAsync(l, n, s); }
+CUresult cuMulticastBindMem(CUmemGenericAllocationHandle m, size_t at, CUmemGenericAllocationHandle n, size_t o, size_t size, unsigned long long f)
+{
+	(void)o, (void)size, (void)f;
+	struct thing *h = of_handle(n), *b;
+	if (!h)
+		return E_INVALID;
+	h->maps++;
+	b = add(BINDING, h->device, 0, h);
+	b->name = m + at;
+	return 0;
+}
+CUresult cuMulticastBindAddr(CUmemGenericAllocationHandle m, size_t at, CUdeviceptr p, size_t size, unsigned long long f)
+{
+	struct thing *mapping = get(MAPPING, p);
+	return mapping ? cuMulticastBindMem(m, at, ((struct thing *)mapping->owner)->name, 0, size, f) : E_INVALID;
+}
+CUresult cuMulticastUnbind(CUmemGenericAllocationHandle m, CUdevice d, size_t at, size_t size)
+{
+	(void)d, (void)size;
+	struct thing *b = get(BINDING, m + at);
+	if (!b)
+		return E_INVALID;
+	unuse(b, b->owner);
+	return 0;
+}
 CUresult cuMemRelease(CUmemGenericAllocationHandle n)
 {
+	struct thing *import = get(IMPORT, n);
+	if (import) {
+		unuse(import, import->owner);
+		return 0;
+	}
 	struct thing *h = get(HANDLE, n);
 	if (!h || h->refs == 0)
 		return E_INVALID;
@@ -216,7 +314,7 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle n)
 CUresult cuMemMap(CUdeviceptr p, size_t n, size_t o, CUmemGenericAllocationHandle name, unsigned long long f)
 {
 	(void)o, (void)f;
-	struct thing *h = get(HANDLE, name), *m;
+	struct thing *h = of_handle(name), *m;
 	if (!h)
 		return E_INVALID;
 	h->maps++;
@@ -233,9 +331,7 @@ CUresult cuMemUnmap(CUdeviceptr p, size_t n)
 			return E_INVALID;
 		struct thing *h = m->owner;
 		p += m->used;
-		drop(m);
-		h->maps--;
-		last(h);
+		unuse(m, h);
 	}
 	return 0;
 }
@@ -249,13 +345,14 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *h, void *p)
 	return 0;
 }
 
-// Arrays are laid out in tiles: rounded up to 64 KiB.
-static uint64_t tiles(uint64_t n) { return (n + 65535) / 65536 * 65536; }
+// Arrays are laid out in blocks of 64 bytes by 8 rows, and take whole 64 KiB.
+static uint64_t up(uint64_t n, uint64_t to) { return (n + to - 1) / to * to; }
+static uint64_t blocks(uint64_t row, uint64_t rows) { return up(row, 64) * (rows > 1 ? up(rows, 8) : 1); }
 static uint64_t element(int f) { return f == 1 || f == 8 ? 1 : f == 2 || f == 9 || f == 16 ? 2 : 4; }
 CUresult cuArray3DCreate_v2(CUarray *a, const CUDA_ARRAY3D_DESCRIPTOR *d)
 {
-	uint64_t n = d->Width * (d->Height ? d->Height : 1) * (d->Depth ? d->Depth : 1) * d->NumChannels * element(d->Format);
-	return take(ARRAY, tiles(n), current, (uint64_t *)a);
+	uint64_t n = blocks(d->Width * d->NumChannels * element(d->Format), d->Height) * (d->Depth ? d->Depth : 1);
+	return take(ARRAY, up(n, 65536), current, (uint64_t *)a);
 }
 CUresult cuArrayCreate_v2(CUarray *a, const CUDA_ARRAY_DESCRIPTOR *d)
 {
@@ -263,25 +360,20 @@ CUresult cuArrayCreate_v2(CUarray *a, const CUDA_ARRAY_DESCRIPTOR *d)
 }
 CUresult cuMipmappedArrayCreate(CUmipmappedArray *m, const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned levels)
 {
-	uint64_t n = d->Width * (d->Height ? d->Height : 1) * d->NumChannels * element(d->Format), sum = 0;
-	for (unsigned i = 0; i < levels; i++, n /= 4)
-		sum += tiles(n);
-	return take(ARRAY, sum, current, (uint64_t *)m);
+	uint64_t sum = 0;
+	for (unsigned i = 0; i < levels; i++)
+		sum += blocks((d->Width >> i) * d->NumChannels * element(d->Format), d->Height >> i);
+	return take(ARRAY, up(sum, 65536), current, (uint64_t *)m);
 }
 CUresult cuArrayDestroy(CUarray a) { return give(ARRAY, (uint64_t)a); }
 CUresult cuMipmappedArrayDestroy(CUmipmappedArray m) { return give(ARRAY, (uint64_t)m); }
-CUresult cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *q, CUarray a, CUdevice d)
-{
-	(void)d;
-	*q = (CUDA_ARRAY_MEMORY_REQUIREMENTS){.size = get(ARRAY, (uint64_t)a)->bytes, .alignment = 65536};
-	return 0;
-}
-CUresult cuMipmappedArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *q, CUmipmappedArray m, CUdevice d) { return cuArrayGetMemoryRequirements(q, (CUarray)m, d); }
 
 static CUresult context(CUcontext *c, CUdevice d, void *primary)
 {
 	if (!device_take(d, CONTEXT_BYTES))
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (getenv("STANDIN_SLOW")) // as real contexts are
+		nanosleep(&(struct timespec){0, 200000000}, NULL);
 	*c = (CUcontext)add(CONTEXT, d, CONTEXT_BYTES, primary)->name;
 	return 0;
 }
@@ -299,7 +391,7 @@ static void end(CUcontext c)
 {
 	for (struct thing *t = things, *next; t; t = next) {
 		next = t->next;
-		if (t->owner == c && (t->kind == MEMORY || t->kind == ARRAY || t->kind == MODULE))
+		if (t->owner == c && (t->kind == MEMORY || t->kind == ARRAY || t->kind == MODULE || t->kind == HEAP))
 			give(t->kind, t->name);
 	}
 	give(CONTEXT, (uint64_t)c);
@@ -311,6 +403,20 @@ CUresult cuCtxDestroy(CUcontext c) { return cuCtxDestroy_v2(c); }
 CUresult cuCtxSetCurrent(CUcontext c);
 __attribute__((visibility("default"))) CUresult cuCtxSetCurrent(CUcontext c) { current = c; return 0; }
 __attribute__((visibility("default"))) CUresult cuInit(unsigned f) { (void)f; machine(); return 0; }
+static __thread CUcontext pushed;
+CUresult cuCtxPushCurrent_v2(CUcontext c) { pushed = current, current = c; return 0; }
+CUresult cuCtxPopCurrent_v2(CUcontext *c) { *c = current, current = pushed; return 0; }
+CUresult cuCtxSetLimit(int limit, size_t n)
+{
+	uint64_t name, was = 0;
+	for (struct thing *t = things; t; t = t->next)
+		if (t->kind == HEAP && t->owner == current)
+			was = t->name;
+	if (limit != CU_LIMIT_MALLOC_HEAP_SIZE)
+		return 0;
+	CUresult r = take(HEAP, n, current, &name);
+	return r || !was ? r : give(HEAP, was);
+}
 CUresult cuCtxGetCurrent(CUcontext *c) { *c = current; return 0; }
 CUresult cuCtxGetDevice(CUdevice *d) { *d = here(); return *d < 0 ? E_CONTEXT : 0; }
 
@@ -365,11 +471,56 @@ CUresult cuMemGetInfo_v2(size_t *f, size_t *t)
 }
 CUresult cuDeviceTotalMem_v2(size_t *n, CUdevice d) { *n = machine()->device[d].total; return 0; }
 
-CUresult cuGraphAddMemAllocNode(CUgraphNode *n, CUgraph g, const CUgraphNode *d, size_t k, CUDA_MEM_ALLOC_NODE_PARAMS *p) { (void)n, (void)g, (void)d, (void)k, (void)p; return 0; }
-CUresult cuGraphAddNode(CUgraphNode *n, CUgraph g, const CUgraphNode *d, size_t k, CUgraphNodeParams *p) { (void)n, (void)g, (void)d, (void)k, (void)p; return 0; }
+// Graphs free within themselves what they allocate: a launch takes what the
+// graphs of the process have not yet idle, and a trim gives it back. A graph of
+// kernels alone is none of these, and its handle is how long it runs.
+static uint64_t graph_reserved;
+__attribute__((visibility("default"))) CUresult cuGraphCreate(CUgraph *g, unsigned f) { (void)f; *g = (CUgraph)add(GRAPH, 0, 0, NULL)->name; return 0; }
+CUresult cuGraphAddMemAllocNode(CUgraphNode *n, CUgraph g, const CUgraphNode *d, size_t k, CUDA_MEM_ALLOC_NODE_PARAMS *p)
+{
+	(void)n, (void)d, (void)k;
+	struct thing *t = get(GRAPH, (uint64_t)g);
+	if (!t)
+		return E_INVALID;
+	t->used += p->bytesize;
+	return 0;
+}
+CUresult cuGraphAddNode(CUgraphNode *n, CUgraph g, const CUgraphNode *d, size_t k, CUgraphNodeParams *p) { return p->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC ? cuGraphAddMemAllocNode(n, g, d, k, &p->alloc) : 0; }
+CUresult cuGraphInstantiateWithFlags(CUgraphExec *e, CUgraph g, unsigned long long f)
+{
+	(void)f;
+	struct thing *t = get(GRAPH, (uint64_t)g), *made = t ? add(EXEC, 0, 0, NULL) : NULL;
+	*e = (CUgraphExec)g;
+	if (made) {
+		made->used = t->used;
+		*e = (CUgraphExec)made->name;
+	}
+	return 0;
+}
+CUresult cuGraphInstantiate(CUgraphExec *e, CUgraph g, CUgraphNode *b, char *l, size_t n) { (void)b, (void)l, (void)n; return cuGraphInstantiateWithFlags(e, g, 0); }
+CUresult cuGraphInstantiate_v2(CUgraphExec *e, CUgraph g, CUgraphNode *b, char *l, size_t n) { return cuGraphInstantiate(e, g, b, l, n); }
+CUresult cuGraphInstantiateWithParams(CUgraphExec *e, CUgraph g, void *p) { (void)p; return cuGraphInstantiateWithFlags(e, g, 0); }
+CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec *e, CUgraph g, void *p) { return cuGraphInstantiateWithParams(e, g, p); }
+CUresult cuGraphDestroy(CUgraph g) { return give(GRAPH, (uint64_t)g); }
+CUresult cuGraphExecDestroy(CUgraphExec e) { return give(EXEC, (uint64_t)e); }
+static bool graph_takes(CUgraphExec e)
+{
+	struct thing *t = get(EXEC, (uint64_t)e);
+	uint64_t more = t && t->used > graph_reserved ? t->used - graph_reserved : 0;
+	if (more && !device_take(0, more))
+		return false;
+	graph_reserved += more;
+	return true;
+}
 CUresult cuGraphAddNode_v2(CUgraphNode *n, CUgraph g, const CUgraphNode *d, const void *e, size_t k, CUgraphNodeParams *p) { (void)e; return cuGraphAddNode(n, g, d, k, p); }
-CUresult cuDeviceGraphMemTrim(CUdevice d) { (void)d; return 0; }
-CUresult cuDeviceGetGraphMemAttribute(CUdevice d, int a, void *v) { (void)d, (void)a; *(uint64_t *)v = 0; return 0; }
+CUresult cuDeviceGraphMemTrim(CUdevice d)
+{
+	if (d == 0 && graph_reserved)
+		device_give(0, graph_reserved);
+	graph_reserved = d == 0 ? 0 : graph_reserved;
+	return 0;
+}
+CUresult cuDeviceGetGraphMemAttribute(CUdevice d, int a, void *v) { (void)a; *(uint64_t *)v = d == 0 ? graph_reserved : 0; return 0; }
 
 // A function's handle is how long it runs, in nanoseconds.
 #define GRID unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned sh, CUstream s
@@ -382,7 +533,7 @@ CUresult cuLaunchKernelEx_ptsz(const void *c, CUfunction f, void **p, void **x) 
 CUresult cuLaunchCooperativeKernel(CUfunction f, GRID, void **p) { UNUSED, (void)p; return RUN(f); }
 CUresult cuLaunchCooperativeKernel_ptsz(CUfunction f, GRID, void **p) { UNUSED, (void)p; return RUN(f); }
 CUresult cuLaunchCooperativeKernelMultiDevice(void *l, unsigned n, unsigned f) { (void)n, (void)f; return RUN(l); }
-CUresult cuGraphLaunch(CUgraphExec g, CUstream s) { (void)s; return RUN(g); }
+CUresult cuGraphLaunch(CUgraphExec g, CUstream s) { (void)s; return !graph_takes(g) ? CUDA_ERROR_OUT_OF_MEMORY : get(EXEC, (uint64_t)g) ? 0 : RUN(g); }
 CUresult cuGraphLaunch_ptsz(CUgraphExec g, CUstream s) { return cuGraphLaunch(g, s); }
 CUresult cuLaunch(CUfunction f) { return RUN(f); }
 CUresult cuLaunchGrid(CUfunction f, int w, int h) { (void)w, (void)h; return RUN(f); }
@@ -390,6 +541,7 @@ CUresult cuLaunchGridAsync(CUfunction f, int w, int h, CUstream s) { (void)s; re
 
 CUresult cuMemAlloc(unsigned *p, unsigned n) { CUdeviceptr q; CUresult r = cuMemAlloc_v2(&q, n); *p = (unsigned)q; return r; }
 CUresult cuMemAllocPitch(unsigned *p, unsigned *q, unsigned w, unsigned h, unsigned e) { (void)e; *q = w; return cuMemAlloc(p, w * h); }
+CUresult cuMemFree(unsigned p) { return cuMemFree_v2(p); }
 CUresult cuMemGetInfo(unsigned *f, unsigned *t) { *f = *t = 1; return 0; }
 CUresult cuDeviceTotalMem(unsigned *n, CUdevice d) { (void)d; *n = 1; return 0; }
 CUresult cuArrayCreate(CUarray *a, const void *d) { return cuArrayCreate_v2(a, d); }
@@ -422,6 +574,8 @@ CUresult cuGetProcAddress_v2(const char *name, void **f, int version, uint64_t f
 {
 	static const struct { const char *suffix; int since; } versions[] = {{"_v9", 99000}, {"_v4", 12050}, {"_v3", 11040}, {"_v2", 3020}, {"", 0}};
 	*f = flags & 2 ? named(name, "_ptsz") : NULL;
+	if (strcmp(name, "cuCtxSynchronize") == 0 && version < 13000)
+		version = 0; // it has its second form since then
 	for (int i = 0; !*f && i < 5; i++)
 		if (version >= versions[i].since)
 			*f = named(name, versions[i].suffix);

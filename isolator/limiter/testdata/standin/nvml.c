@@ -2,7 +2,14 @@
 // may be.
 #include "device.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+enum { NOT_SUPPORTED = 3 };
+
+// STANDIN_NO_USE is set for a device that shows no use, as in MIG mode, and
+// STANDIN_CROWD to how many more processes it shows, which do nothing.
+static bool no_use(void) { return getenv("STANDIN_NO_USE") != NULL; }
 
 static int device_of(nvmlDevice_t d) { return DEVICES - (int)(uintptr_t)d; }
 
@@ -65,7 +72,12 @@ static uint64_t busy(const struct process *p, uint64_t from, uint64_t to)
 }
 nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t d, nvmlProcessUtilizationSample_t *list, unsigned *n, unsigned long long since)
 {
-	unsigned room = *n;
+	unsigned room = *n, crowd = getenv("STANDIN_CROWD") ? (unsigned)atoi(getenv("STANDIN_CROWD")) : 0;
+	*n = crowd;
+	if (no_use())
+		return NOT_SUPPORTED;
+	if (room < crowd + PROCESSES / 8)
+		return NVML_ERROR_INSUFFICIENT_SIZE;
 	*n = 0;
 	machine_lock();
 	device_tick();
@@ -80,6 +92,8 @@ nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t d, nvmlProcessUtilizat
 			list[(*n)++] = (nvmlProcessUtilizationSample_t){.pid = p->nvml_pid, .timeStamp = stamp, .smUtil = (unsigned)((used * 100 + (to - from) / 2) / (to - from))};
 	}
 	machine_unlock();
+	for (unsigned i = 0; *n && i < crowd; i++)
+		list[(*n)++] = (nvmlProcessUtilizationSample_t){.pid = 1, .timeStamp = stamp};
 	return *n ? 0 : NVML_ERROR_NOT_FOUND;
 }
-nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t d, nvmlUtilization_t *u) { (void)d; *u = (nvmlUtilization_t){100, 0}; return 0; }
+nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t d, nvmlUtilization_t *u) { (void)d; *u = (nvmlUtilization_t){100, 0}; return no_use() ? NOT_SUPPORTED : 0; }

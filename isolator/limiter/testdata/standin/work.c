@@ -32,7 +32,6 @@ EXPORT CUresult cuMemSetAccess(CUdeviceptr p, size_t n, const void *d, size_t k)
 // The graph's handle, and so its executable's, is how long its kernels take.
 EXPORT CUresult cuStreamBeginCapture_v2(CUstream s, int mode) { (void)s, (void)mode; captured = 1; return 0; }
 EXPORT CUresult cuStreamEndCapture(CUstream s, CUgraph *g) { (void)s; *g = (CUgraph)(uintptr_t)(captured - 1); captured = 0; return 0; }
-EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *e, CUgraph g, unsigned long long f) { (void)f; *e = (CUgraphExec)g; return 0; }
 
 bool device_captures(uint64_t ns)
 {

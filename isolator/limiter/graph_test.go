@@ -1,0 +1,74 @@
+package limiter
+
+import "testing"
+
+// A graph's memory is charged when its node is made or captured.
+func TestGraphMemoryIsCharged(t *testing.T) {
+	c := contain(t, machine(t, 1024*mib, 0, 0), share(256*mib+ctxBytes, 100))
+	p := c.start("proc")
+	p.must(0, "ctx 0")
+	p.must(1, "graph x")
+	p.must(2, "graphalloc 1 %d", 200*mib)
+	p.must(3, "capture 1")
+	p.must(4, "async %d", 50*mib)
+	p.want(outOfMemory, 4, "async %d", 7*mib)
+	p.must(3, "capture 0")
+	p.want(outOfMemory, 2, "graphalloc 1 %d", 7*mib)
+	p.must(5, "graphdestroy 3")
+	p.must(2, "graphalloc 1 %d", 56*mib)
+}
+
+// A graph takes its memory at each launch anew, where that was trimmed: it
+// counts as long as the graph or what was instantiated from it is there.
+func TestGraphMemoryCountsWhileTheGraphLives(t *testing.T) {
+	c := contain(t, machine(t, 4096*mib, 0, 0), share(1024*mib, 100))
+	p := c.start("proc")
+	full := func(when string) {
+		t.Helper()
+		p.want(outOfMemory, 9, "alloc %d", 100*mib)
+		if got := c.used(0); got != ctxBytes+900*mib {
+			t.Errorf("%s: books have %d, want %d", when, got, ctxBytes+900*mib)
+		}
+		if _, most := c.own(0); most > 1024*mib {
+			t.Errorf("%s: the device had %d bytes taken, the limit is %d", when, most, 1024*mib)
+		}
+	}
+	p.must(0, "ctx 0")
+	p.must(1, "graph x")
+	p.must(2, "graphalloc 1 %d", 900*mib)
+	p.must(3, "graphtrim 0")
+	full("trimmed before the launch")
+	p.must(4, "instantiate 1")
+	p.must(1, "graphdestroy 1")
+	full("only instantiated")
+	for range 2 {
+		p.must(5, "graphlaunch 4")
+		p.must(3, "graphtrim 0")
+		full("launched and trimmed")
+	}
+	p.must(5, "graphlaunch 4")
+	p.must(4, "execdestroy 4")
+	full("destroyed, but kept by the driver")
+	p.must(3, "graphtrim 0")
+	p.must(9, "alloc %d", 960*mib)
+}
+
+// Who captures again and again, and destroys what he had, does not run out.
+func TestCapturingAgain(t *testing.T) {
+	c := contain(t, machine(t, 1024*mib, 0, 0), share(256*mib, 100))
+	p := c.start("proc")
+	p.must(0, "ctx 0")
+	for range 50 {
+		p.must(1, "capture 1")
+		p.must(2, "async %d", 100*mib)
+		p.must(1, "capture 0")
+		p.must(3, "instantiate 1")
+		p.must(1, "graphdestroy 1")
+		p.must(3, "graphlaunch 3")
+		p.must(3, "execdestroy 3")
+	}
+	p.must(4, "graphtrim 0")
+	if got := c.used(0); got != ctxBytes {
+		t.Errorf("books have %d, want %d", got, ctxBytes)
+	}
+}
