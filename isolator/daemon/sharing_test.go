@@ -126,7 +126,9 @@ func TestGuestsAreFoundAtOnce(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error)
 	began := time.Now()
-	go func() { ended <- newGuests(map[string]guest{}, l, agent, func(string) bool { return false }, log).run(ctx) }()
+	go func() {
+		ended <- newGuests(map[string]guest{}, l, agent, func(string) bool { return false }, log).run(ctx)
+	}()
 	if got := <-l.who; got != "c" {
 		t.Errorf("admitted %s, want c", got)
 	}
