@@ -17,6 +17,9 @@ func TestAllowed(t *testing.T) {
 			}
 		}
 	}
+	fetch := func(uri string) func(*job.Spec) {
+		return func(s *job.Spec) { s.Fetch = []job.Artifact{{URI: uri}} }
+	}
 	option := func(key, value string) func(*job.Spec) {
 		return func(s *job.Spec) { s.Parameters = []job.Parameter{{Key: key, Value: value}} }
 	}
@@ -46,6 +49,12 @@ func TestAllowed(t *testing.T) {
 		{"an option with a named volume", Allowed{}, option("v", "scratch:/x"), ""},
 		{"a file to fetch", Allowed{}, func(s *job.Spec) { s.Fetch = []job.Artifact{{URI: "/etc/shadow"}} }, "volumes: /etc/shadow is"},
 		{"a file by its URI", Allowed{Volumes: []string{"/data"}}, func(s *job.Spec) { s.Fetch = []job.Artifact{{URI: "file:///data/../etc/x"}} }, "/etc/x is"},
+		{"a file of the agent by its name", Allowed{Volumes: []string{"/data"}}, fetch("file://localhost/etc/shadow"), "volumes: /etc/shadow is"},
+		{"a file by a loud URI", Allowed{Volumes: []string{"/data"}}, fetch("FILE://LocalHost/etc/shadow"), "volumes: /etc/shadow is"},
+		{"a file without slashes", Allowed{Volumes: []string{"/data"}}, fetch("file:/etc/shadow"), "volumes: /etc/shadow is"},
+		{"a file of another host", Allowed{Volumes: []string{"/data"}}, fetch("file://data/x"), "volumes: data/x is"},
+		{"a path below the agent's own", Allowed{Volumes: []string{"/data"}}, fetch("x/y"), "volumes: x/y is"},
+		{"an allowed file of the agent", Allowed{Volumes: []string{"/data"}}, fetch("file://localhost/data/x"), ""},
 		{"an allowed file", Allowed{Volumes: []string{"/data"}}, func(s *job.Spec) { s.Fetch = []job.Artifact{{URI: "file:///data/x"}} }, ""},
 		{"from elsewhere", Allowed{}, func(s *job.Spec) { s.Fetch = []job.Artifact{{URI: "https://example.org/x"}} }, ""},
 		{"shared memory by an option", Allowed{}, option("ipc", "host"), "ipc: host is"},
