@@ -44,7 +44,11 @@ func onMesos(t *testing.T, images string) (*Runtime, mesos.ContainerID) {
 	u := &Runtime{Agent: httpagent.NewSender(client.Send), Log: quiet(t)}
 	var parent mesos.ContainerID
 	apachemesos.Poll(t, "a container", func() bool {
-		found := u.ask(t, calls.GetContainers()).GetContainers.GetContainers()
+		answer, err := u.try(t, calls.GetContainers())
+		if err != nil {
+			return false // the agent may recover still
+		}
+		found := answer.GetContainers.GetContainers()
 		if len(found) == 0 {
 			return false
 		}
@@ -65,16 +69,25 @@ func onMesos(t *testing.T, images string) (*Runtime, mesos.ContainerID) {
 
 func (u *Runtime) ask(t *testing.T, call *agent.Call) *agent.Response {
 	t.Helper()
-	response, err := u.Agent.Send(t.Context(), calls.NonStreaming(call))
+	answer, err := u.try(t, call)
 	if err != nil {
 		t.Fatal(err)
+	}
+	return answer
+}
+
+func (u *Runtime) try(t *testing.T, call *agent.Call) (*agent.Response, error) {
+	t.Helper()
+	response, err := u.Agent.Send(t.Context(), calls.NonStreaming(call))
+	if err != nil {
+		return nil, err
 	}
 	defer response.Close()
 	var answer agent.Response
 	if err := response.Decode(&answer); err != nil {
 		t.Fatal(err)
 	}
-	return &answer
+	return &answer, nil
 }
 
 // saved is a folder with an image's archive as the Docker engine writes it:
