@@ -90,6 +90,10 @@ type Config struct {
 	// Share, where set, tells how the agent holds a container to its parts of
 	// shared devices. Its error says why it cannot.
 	Share func(ctx context.Context, container string) (Share, error)
+	// Use, where set, tells what the devices of a container do now: those
+	// named, or without names those that it holds. parts says that it shares
+	// them.
+	Use func(ctx context.Context, container string, devices []string, parts bool) (gpu.Usage, error)
 	// Volume returns the host path of the driver's volume, made if need be.
 	// Its error says why there is none.
 	Volume func(ctx context.Context) (path string, err error)

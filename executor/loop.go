@@ -236,6 +236,7 @@ func (l *loop) launch(ctx context.Context, info mesos.TaskInfo) {
 		l.checkHealth(taskCtx, r)
 		l.check(taskCtx, r)
 		l.limitDisk(taskCtx, r)
+		l.reportUse(taskCtx)
 	}
 }
 

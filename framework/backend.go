@@ -31,6 +31,7 @@ type leader struct {
 	fields    fields
 	// rescheduled has one when there is another schedule.
 	rescheduled chan struct{}
+	usages      usages
 }
 
 // ask runs step and then read in the loop, read once all is recorded, and

@@ -293,6 +293,9 @@ func TestOperationsOnAStandby(t *testing.T) {
 	if err := standby.Cordon(ctx, "host-1", "smells"); err != nil {
 		t.Fatal(err)
 	}
+	if use, err := standby.Usage(ctx, "runs"); err != nil || len(use) != 1 || use[0].Job != "runs" {
+		t.Errorf("what GPUs do, by the standby: %+v, %v", use, err)
+	}
 	want, err := leader.Roles(ctx)
 	if err != nil || !want[1].QuotaSet || want[0].Held["V100"] != 1 || want[0].Waiting != 3 {
 		t.Fatalf("roles of the leader: %+v, %v", want, err)

@@ -209,10 +209,12 @@ func (c *cluster) states(name string) (events []api.Event, changed chan struct{}
 }
 
 // serve gives the cluster an address, for the environment of commands.
-func (c *cluster) serve(t *testing.T) string {
+func (c *cluster) serve(t *testing.T) string { return serveBackend(t, c) }
+
+func serveBackend(t *testing.T, b api.Backend) string {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
-	s := httptest.NewServer(api.Handler(func() api.Backend { return c }, log))
+	s := httptest.NewServer(api.Handler(func() api.Backend { return b }, log))
 	t.Cleanup(s.Close)
 	return s.URL
 }

@@ -122,7 +122,7 @@ func (a *app) executorCommand() *cobra.Command {
 				return errors.New("executor: MESOS_FRAMEWORK_ID is not set: a Mesos agent starts executors, people use mesos-gpu run")
 			}
 			cfg.Granted, cfg.Conditions, cfg.Host = isolator.Granted, conditions(cfg.HealthSocket), driver(cfg.HealthSocket)
-			cfg.Share = shareOf(cfg.HealthSocket)
+			cfg.Share, cfg.Use = shareOf(cfg.HealthSocket), useOf(cfg.HealthSocket)
 			cfg.Volume = func(ctx context.Context) (string, error) {
 				volume, err := volumemgr.Ensure(ctx, cfg.DriverRoot, cfg.VolumesDir)
 				return volume.Path, err

@@ -91,7 +91,7 @@ func newRoot(s std) *cobra.Command {
 	add("daemons", a.localCommand(), a.schedulerCommand(), a.agentCommand(), a.executorCommand())
 	root.AddCommand(a.versionCommand(), containerInitCommand(), manCommand())
 	add("jobs", a.validateCommand(), a.explainCommand(), a.eventsCommand(), a.waitCommand())
-	add("cluster", append(a.agentCommands(), a.queueCommand(), a.quotaCommand())...)
+	add("cluster", append(a.agentCommands(), a.queueCommand(), a.quotaCommand(), a.topCommand())...)
 	a.completions(root)
 	return root
 }

@@ -50,6 +50,7 @@ type Backend interface {
 	Whose(ctx context.Context, job, task string) (role, owner string, err error)
 	Operations
 	ScheduleBackend
+	UsageBackend
 	metrics.View
 	// AsOf is when what it answers from was certainly up to date; zero is now.
 	AsOf() time.Time
@@ -84,6 +85,7 @@ func Handler(b func() Backend, log logrus.FieldLogger) http.Handler {
 	route("/v1/agents/{id}", map[string]handler{http.MethodGet: s.agent})
 	s.operations(route)
 	route("/v1/gpus", map[string]handler{http.MethodGet: s.gpus})
+	route("/v1/usage", map[string]handler{http.MethodGet: s.usage})
 	route("/v1/events", map[string]handler{http.MethodGet: s.events})
 	route("/healthz", map[string]handler{http.MethodGet: s.health})
 	route("/metrics", map[string]handler{http.MethodGet: s.metrics})

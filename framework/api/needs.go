@@ -30,6 +30,7 @@ func needs() map[string]need {
 		"GET /v1/jobs":      {access.View, somewhere},
 		"GET /v1/events":    {access.View, somewhere},
 		"GET /v1/gpus":      {access.View, somewhere},
+		"GET /v1/usage":     {access.View, somewhere},
 		"GET /v1/agents":    {access.View, somewhere},
 		"GET /v1/queue":     {access.View, somewhere},
 		"GET /v1/roles":     {access.View, somewhere},

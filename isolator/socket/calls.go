@@ -79,7 +79,7 @@ func (s *Server) usage(r *http.Request) (any, error) {
 }
 
 func (s *Server) version(*http.Request) (any, error) {
-	return version{s.cfg.Version, s.cfg.Host.Driver, s.cfg.Host.CUDA}, nil
+	return version{s.cfg.Version, s.cfg.Host.Driver, s.cfg.Host.CUDA, s.cfg.Host.Simulated}, nil
 }
 
 func (s *Server) containers(*http.Request) (any, error) { return s.cfg.Containers.Holders(), nil }

@@ -133,7 +133,7 @@ func (c *Client) Version(ctx context.Context) (string, error) {
 func (c *Client) Host(ctx context.Context) (gpu.Host, error) {
 	var v version
 	err := c.get(ctx, "/v1/version", nil, &v)
-	return gpu.Host{Driver: v.Driver, CUDA: v.CUDA}, err
+	return gpu.Host{Driver: v.Driver, CUDA: v.CUDA, Simulated: v.Simulated}, err
 }
 
 // Conditions yields the condition of each of the devices, of all where none

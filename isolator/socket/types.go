@@ -140,6 +140,8 @@ type (
 		// Driver and CUDA are as in gpu.Host.
 		Driver string `json:"driver,omitempty"`
 		CUDA   string `json:"cuda,omitempty"`
+		// Simulated is as in gpu.Host, too.
+		Simulated bool `json:"simulated,omitempty"`
 	}
 	failure struct {
 		Error string `json:"error"`

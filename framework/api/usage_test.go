@@ -1,0 +1,58 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"mesos-gpu/gpu"
+	"mesos-gpu/job"
+)
+
+// Usage has a task for each job.
+func (f *fake) Usage(_ context.Context, q UsageQuery) ([]TaskUsage, error) {
+	f.did = fmt.Sprintf("use of job %q, role %q", q.Job, q.Role)
+	var list []TaskUsage
+	for i := range f.jobs {
+		s := &f.jobs[i].Spec
+		list = append(list, TaskUsage{Task: s.Name + ".0", Job: s.Name, Role: s.Role, Devices: []gpu.DeviceUsage{{UUID: "GPU-a"}}, Note: "made up"})
+	}
+	return list, f.err
+}
+
+func TestUsage(t *testing.T) {
+	f := &fake{}
+	url := serve(t, f).URL
+	if status, _, body := ask(t, "GET", url+"/v1/usage", ""); status != 200 || body != `{"tasks":[]}`+"\n" {
+		t.Errorf("nothing runs: %d %s", status, body)
+	}
+	f.jobs = []JobView{{Job: job.Job{Spec: job.Spec{Name: "train", Role: "research"}}}}
+	status, _, body := ask(t, "GET", url+"/v1/usage?job=train&role=research", "")
+	want := `{"tasks":[{"task":"train.0","job":"train","index":0,"role":"research","hostname":"","devices":[{"uuid":"GPU-a"}],"note":"made up"}]}` + "\n"
+	if diff := gocmp.Diff(want, body); status != 200 || diff != "" {
+		t.Errorf("status %d (-want +got):\n%s", status, diff)
+	}
+	if want := `use of job "train", role "research"`; f.did != want {
+		t.Errorf("the backend did %s, want %s", f.did, want)
+	}
+	f.err = Problemf(404, "there is no job")
+	if status, kind, _ := ask(t, "GET", url+"/v1/usage?job=x", ""); status != 404 || kind != problemType {
+		t.Errorf("an unknown job: %d %s", status, kind)
+	}
+}
+
+// TestUsageLeavesOut what tasks of roles do that the requester may not see.
+func TestUsageLeavesOut(t *testing.T) {
+	spec := func(name, role string) JobView { return JobView{Job: job.Job{Spec: job.Spec{Name: name, Role: role}}} }
+	f := &fake{jobs: []JobView{spec("train", "research"), spec("web", "prod")}, whose: map[string][2]string{"train": {"research", ""}, "web": {"prod", ""}}}
+	url := as(t, f, roles())
+	for user, want := range map[string]string{"viewer": "train", "stranger": "web", "root": "train web"} {
+		_, _, body := ask(t, "GET", url+"/v1/usage", "", "Who", user)
+		if got := strings.Join(words(body, `"job":"(\w+)"`), " "); got != want {
+			t.Errorf("%s sees %q, want %q", user, got, want)
+		}
+	}
+}

@@ -1,0 +1,57 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"mesos-gpu/framework/api"
+)
+
+// TestTop: the figures of made-up GPUs come from the machine's daemon by the
+// executor, the task's sandbox, the agent and the scheduler to whoever looks,
+// and say that they are made up. Of a part of a GPU they say so, too.
+func TestTop(t *testing.T) {
+	t.Parallel()
+	c := start(t, "--gpus", "2xV100", "--share", "1")
+	c.must("submit", write(t, "whole", "name: whole\ngpus: 1\ncpus: 0.1\nmem: 64MiB\ncommand: sleep 600\n"))
+	c.must("submit", write(t, "part", "name: part\ncpus: 0.1\nmem: 64MiB\nshare: {memory: 3GiB, cores: 30}\ncommand: sleep 600\n"))
+	got := map[string]api.TaskUsage{}
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for late := time.After(patience); ; {
+		var tasks []api.TaskUsage
+		read(t, c.must("top", "-o", "json"), &tasks)
+		known := 0
+		for _, task := range tasks {
+			got[task.Job] = task
+			if task.Note == "" {
+				known++
+			}
+		}
+		if known == 2 {
+			break
+		}
+		select {
+		case <-tick.C:
+		case <-late:
+			t.Fatalf("nothing is known within %s:\n%s", patience, c.must("top"))
+		}
+	}
+	for name, shared := range map[string]bool{"whole": false, "part": true} {
+		u := got[name]
+		if !u.Simulated || u.AgeSeconds == nil || *u.AgeSeconds > 30 || len(u.Devices) != 1 {
+			t.Errorf("%s: %+v", name, u)
+			continue
+		}
+		d := u.Devices[0]
+		if !strings.HasPrefix(d.UUID, "GPU-") || d.Shared != shared || d.Duty == nil || *d.Duty != 0 || d.Watts == nil || *d.Watts != 25 {
+			t.Errorf("%s: device %+v, shared: want %t", name, d, shared)
+		}
+	}
+	for _, args := range [][]string{{"top", "whole"}, {"top", "--by", "agent"}} {
+		if text := c.must(args...); !strings.Contains(text, "simulated") || !strings.Contains(text, " W ") {
+			t.Errorf("%v shows:\n%s", args, text)
+		}
+	}
+}
