@@ -195,11 +195,11 @@ func (b *leader) Job(ctx context.Context, name string) (api.JobView, error) {
 	return views[0], err
 }
 
-func (b *leader) Kill(ctx context.Context, name string) error {
+func (b *leader) Kill(ctx context.Context, name string, force bool) error {
 	known := false
 	return b.ask(ctx, func(apply func(sched.Event)) {
 		if _, known = b.loop.st.Job(name); known { // of this batch too, which no view has
-			apply(sched.Kill{Job: name})
+			apply(sched.Kill{Job: name, Force: force})
 		}
 	}, func(*sched.State) error {
 		if !known {

@@ -136,12 +136,12 @@ func TestTicksAndStops(t *testing.T) {
 			t.Errorf("did %q", got)
 		}
 		b := &leader{reader: reader{view: l.view}, loop: l, ended: ctx.Done()}
-		if err := b.Kill(context.Background(), "train"); err == nil {
+		if err := b.Kill(context.Background(), "train", false); err == nil {
 			t.Error("a loop that has ended answered")
 		}
 		b.ended = nil
 		var p *api.Problem
-		if err := b.Kill(ctx, "train"); !errors.As(err, &p) || p.Status != http.StatusServiceUnavailable {
+		if err := b.Kill(ctx, "train", false); !errors.As(err, &p) || p.Status != http.StatusServiceUnavailable {
 			t.Errorf("a request that ended: %v", err)
 		}
 		l.emit(ctx)(sched.Tick{}) // blocks nobody

@@ -54,7 +54,7 @@ func (n nobody) Jobs(context.Context, api.JobQuery) (l api.JobList, err error) {
 	return l, n.problem()
 }
 func (n nobody) Job(context.Context, string) (v api.JobView, err error) { return v, n.problem() }
-func (n nobody) Kill(context.Context, string) error                     { return n.problem() }
+func (n nobody) Kill(context.Context, string, bool) error               { return n.problem() }
 func (n nobody) Task(context.Context, string) (t job.Task, err error)   { return t, n.problem() }
 func (n nobody) Agents(context.Context) ([]api.Agent, error)            { return nil, n.problem() }
 func (n nobody) Agent(context.Context, string) (a api.AgentView, err error) {

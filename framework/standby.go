@@ -165,7 +165,7 @@ func (b *standby) Submit(ctx context.Context, _ job.Spec) (v api.JobView, err er
 	return v, b.elsewhere(ctx)
 }
 
-func (b *standby) Kill(ctx context.Context, _ string) error { return b.elsewhere(ctx) }
+func (b *standby) Kill(ctx context.Context, _ string, _ bool) error { return b.elsewhere(ctx) }
 
 // Metrics counts what the view has. A standby has no subscription.
 func (b *standby) Metrics(context.Context) (metrics.Snapshot, error) { return b.view.metrics(), nil }

@@ -133,9 +133,11 @@ type Task struct {
 	Ended    time.Time `json:"ended,omitzero"`
 	// Changed is when State last changed.
 	Changed time.Time `json:"changed"`
-	// KillWanted is when its end was asked for, and KillReason why.
+	// KillWanted is when its end was asked for, KillReason why, and KillForced
+	// that it gets no kill grace.
 	KillWanted time.Time  `json:"kill_wanted,omitzero"`
 	KillReason KillReason `json:"kill_reason,omitempty"`
+	KillForced bool       `json:"kill_forced,omitempty"`
 	// Healthy is what its health check found last, nil before it knows.
 	Healthy *bool `json:"healthy,omitempty"`
 	// Check is what its check found last, in words.

@@ -78,10 +78,14 @@ func sharedOf(s *api.Shared) string {
 		return "-"
 	}
 	text := fmt.Sprintf("%d/%d MiB, %d/%d %%", s.MemMiB-s.MemFreeMiB, s.MemMiB, s.Cores-s.CoresFree, s.Cores)
-	if s.Limit != "" {
-		text += fmt.Sprintf(" (%s)", s.Limit)
+	switch s.Limit {
+	case "":
+		return text
+	case gpu.NotHeld:
+		return text + " (no limit)"
+	default:
+		return text + fmt.Sprintf(" (%s)", s.Limit)
 	}
-	return text
 }
 
 // heldOf sums up who holds what: whole GPUs, and memory of shared ones.
@@ -105,7 +109,7 @@ func heldOf(gpus []api.GPU) string {
 	if text += "; "; whole == 0 {
 		text = ""
 	}
-	return text + fmt.Sprintf("%d/%d MiB (%d %%) of %d shared %s", all-free, all, percent(all-free, all), shared, gpu.Plural(shared, "GPU"))
+	return text + fmt.Sprintf("%d/%d MiB (%d %%) of %d shared %s held", all-free, all, percent(all-free, all), shared, gpu.Plural(shared, "GPU"))
 }
 
 func percent(part, all int64) int64 {

@@ -114,9 +114,9 @@ func (c *cluster) Submit(_ context.Context, spec job.Spec) (api.JobView, error) 
 	return c.view(j), nil
 }
 
-func (c *cluster) Kill(ctx context.Context, name string) error {
+func (c *cluster) Kill(ctx context.Context, name string, force bool) error {
 	v, err := c.Job(ctx, name)
-	if c.stubborn {
+	if c.stubborn && !force {
 		return err
 	}
 	for i := range v.Tasks {

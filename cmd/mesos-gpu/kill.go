@@ -11,7 +11,8 @@ import (
 )
 
 func (a *app) killCommand() *cobra.Command {
-	return &cobra.Command{
+	force := false
+	cmd := &cobra.Command{
 		Use: "kill JOB...", Short: "End jobs, with their kill grace, or schedules", Args: atLeast("JOB"),
 		RunE: func(c *cobra.Command, names []string) error {
 			api, err := a.client()
@@ -20,14 +21,16 @@ func (a *app) killCommand() *cobra.Command {
 			}
 			var errs []error
 			for _, name := range names {
-				errs = append(errs, a.kill(c.Context(), api, name))
+				errs = append(errs, a.kill(c.Context(), api, name, force))
 			}
 			return errors.Join(errs...)
 		},
 	}
+	cmd.Flags().BoolVar(&force, "force", false, "SIGKILL at once, also jobs whose kill grace has begun")
+	return cmd
 }
 
-func (a *app) kill(ctx context.Context, api *client.Client, name string) error {
+func (a *app) kill(ctx context.Context, api *client.Client, name string, force bool) error {
 	view, err := api.Job(ctx, name)
 	if missing(err) {
 		return a.endSchedule(ctx, api, name, err)
@@ -39,9 +42,13 @@ func (a *app) kill(ctx context.Context, api *client.Client, name string) error {
 		fmt.Fprintf(a.out, "job %s is %s already\n", name, view.State)
 		return nil
 	}
-	if err := api.Kill(ctx, name); err != nil {
+	end, asked := api.Kill, "kill requested"
+	if force {
+		end, asked = api.ForceKill, "kill by force requested"
+	}
+	if err := end(ctx, name); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.out, "job %s: kill requested\n", name)
+	fmt.Fprintf(a.out, "job %s: %s\n", name, asked)
 	return nil
 }

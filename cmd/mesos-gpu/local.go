@@ -99,6 +99,7 @@ func (a *app) local(ctx context.Context, f localFlags) error {
 	if spec == nil {
 		err = local.Run(ctx, cfg, func(at local.Addresses) {
 			fmt.Fprintf(a.out, "mesos-gpu local is up: API %s, master %s, agent %s\n", at.API, at.Master, at.Agent)
+			fmt.Fprintf(a.out, "open %s in a browser to see it\n", at.API)
 		})
 	}
 	if spec != nil {

@@ -225,8 +225,13 @@ func TestSharesAreShown(t *testing.T) {
 	if got, want := sharedOf(gpus[2].Shared)+" "+sharedOf(nil), "9216/15360 MiB, 60/100 % -"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
+	for with, want := range map[gpu.Method]string{"mps": "1/2 MiB, 30/100 % (mps)", "none": "1/2 MiB, 30/100 % (no limit)"} {
+		if got := sharedOf(&api.Shared{MemMiB: 2, MemFreeMiB: 1, Cores: 100, CoresFree: 70, Limit: with}); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
 	for want, list := range map[string][]api.GPU{
-		"1 of 2 GPUs held": gpus[:2], "1 of 2 GPUs held; 9216/30720 MiB (30 %) of 2 shared GPUs": gpus, "9216/15360 MiB (60 %) of 1 shared GPU": gpus[2:3], "0 of 0 GPUs held": nil,
+		"1 of 2 GPUs held": gpus[:2], "1 of 2 GPUs held; 9216/30720 MiB (30 %) of 2 shared GPUs held": gpus, "9216/15360 MiB (60 %) of 1 shared GPU held": gpus[2:3], "0 of 0 GPUs held": nil,
 	} {
 		if got := heldOf(list); got != want {
 			t.Errorf("got %q, want %q", got, want)

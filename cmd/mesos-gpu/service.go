@@ -5,6 +5,8 @@ import (
 	"strconv"
 
 	"github.com/spf13/cobra"
+
+	"mesos-gpu/gpu"
 )
 
 func (a *app) scaleCommand() *cobra.Command {
@@ -19,7 +21,11 @@ func (a *app) scaleCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return api.Scale(c.Context(), args[0], tasks)
+			if err := api.Scale(c.Context(), args[0], tasks); err != nil {
+				return err
+			}
+			fmt.Fprintf(a.out, "job %s: %d %s wanted\n", args[0], tasks, gpu.Plural(tasks, "task"))
+			return nil
 		},
 	}
 }
@@ -37,7 +43,11 @@ func (a *app) stopCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return api.Stop(c.Context(), task, retire)
+			if err := api.Stop(c.Context(), task, retire); err != nil {
+				return err
+			}
+			fmt.Fprintf(a.out, "task %s: stop requested\n", task)
+			return nil
 		},
 	}
 	c.Long = c.Short + ".\nTASK is its id or JOB.NUMBER."

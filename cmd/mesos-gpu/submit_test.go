@@ -53,3 +53,17 @@ func TestKillSeveral(t *testing.T) {
 		t.Errorf("the jobs are %s", got)
 	}
 }
+
+// A job that outlives its kill can be ended by force.
+func TestKillForce(t *testing.T) {
+	c := newCluster(madeUp("a", time.Hour, job.Running))
+	c.stubborn = true
+	c.command(t, "kill a").wants(t, "job a: kill requested\n", "", 0)
+	if got := c.jobs[0].State(); got != job.Running {
+		t.Fatalf("the job is %s, want it to outlive a kill", got)
+	}
+	c.command(t, "kill --force a").wants(t, "job a: kill by force requested\n", "", 0)
+	if got := c.jobs[0].State(); got != job.Killed {
+		t.Errorf("the job is %s", got)
+	}
+}

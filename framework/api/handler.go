@@ -26,8 +26,9 @@ type Backend interface {
 	Submit(ctx context.Context, spec job.Spec) (JobView, error)
 	Jobs(ctx context.Context, q JobQuery) (JobList, error)
 	Job(ctx context.Context, name string) (JobView, error)
-	// Kill returns when the wish is recorded.
-	Kill(ctx context.Context, name string) error
+	// Kill returns when the wish is recorded. With force there is no kill grace,
+	// nor the rest of one.
+	Kill(ctx context.Context, name string, force bool) error
 	// Scale and Stop likewise.
 	Scale(ctx context.Context, name string, tasks int) error
 	Stop(ctx context.Context, task string, retire bool) error
@@ -217,7 +218,14 @@ func (s *server) job(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *server) kill(w http.ResponseWriter, r *http.Request) error {
-	if err := s.backend().Kill(r.Context(), r.PathValue("name")); err != nil {
+	force := false
+	if text := r.URL.Query().Get("force"); text != "" {
+		var err error
+		if force, err = strconv.ParseBool(text); err != nil {
+			return Problemf(http.StatusBadRequest, "force %q is neither true nor false", text)
+		}
+	}
+	if err := s.backend().Kill(r.Context(), r.PathValue("name"), force); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusAccepted)

@@ -27,6 +27,7 @@ type fake struct {
 	ScheduleBackend // which no test here asks
 	submitted       job.Spec
 	killed          string
+	forced          bool
 	err             error
 	task            job.Task
 	readLog         func(offset uint64) ([]byte, error) // of stdout; there is no other file
@@ -58,7 +59,11 @@ func (f *fake) Jobs(_ context.Context, q JobQuery) (JobList, error) {
 }
 func (f *fake) AsOf() time.Time                              { return f.asOf }
 func (f *fake) Job(context.Context, string) (JobView, error) { return f.view(), f.err }
-func (f *fake) Kill(_ context.Context, name string) error    { f.killed = name; return f.err }
+func (f *fake) Kill(_ context.Context, name string, force bool) error {
+	f.killed, f.forced = name, force
+	return f.err
+}
+
 func (f *fake) Scale(_ context.Context, name string, tasks int) error {
 	f.did = fmt.Sprintf("scale %s to %d", name, tasks)
 	return f.err
@@ -154,6 +159,7 @@ func TestRequests(t *testing.T) {
 		"jobs":                  {method: "GET", path: "/v1/jobs", status: 200, contains: `{"jobs":[]}`},
 		"job":                   {method: "GET", path: "/v1/jobs/train", status: 200, contains: `"state":"WAITING"`},
 		"kill":                  {method: "DELETE", path: "/v1/jobs/train", status: 202},
+		"kill, how?":            {method: "DELETE", path: "/v1/jobs/train?force=hard", status: 400, contains: `force \"hard\" is neither true nor false`},
 		"scale":                 {method: "POST", path: "/v1/jobs/train/scale", body: `{"tasks":0}`, status: 202},
 		"scale, to nothing":     {method: "POST", path: "/v1/jobs/train/scale", body: `{}`, status: 422, contains: "say how many"},
 		"scale, refused":        {method: "POST", path: "/v1/jobs/train/scale", body: `{"tasks":2}`, err: Problemf(422, "no service"), status: 422, contains: "no service"},
@@ -362,7 +368,7 @@ func TestStandby(t *testing.T) {
 	if status != 201 || leader.submitted.Name != "train" {
 		t.Errorf("through the redirect: %d %s", status, body)
 	}
-	if status, _, body := ask(t, "DELETE", url+"/v1/jobs/train", ""); status != 202 || leader.killed != "train" {
+	if status, _, body := ask(t, "DELETE", url+"/v1/jobs/train?force=true", ""); status != 202 || leader.killed != "train" || !leader.forced {
 		t.Errorf("through the redirect: %d %s", status, body)
 	}
 	once := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}

@@ -136,9 +136,14 @@ func (c *Client) Job(ctx context.Context, name string) (view api.JobView, err er
 	return view, err
 }
 
-// Kill asks for a job's end.
+// Kill asks for a job's end, with its kill grace.
 func (c *Client) Kill(ctx context.Context, name string) error {
 	return c.do(ctx, http.MethodDelete, "/v1/jobs/"+url.PathEscape(name), nil, nil)
+}
+
+// ForceKill has a job's processes killed at once, also where Kill was called.
+func (c *Client) ForceKill(ctx context.Context, name string) error {
+	return c.do(ctx, http.MethodDelete, "/v1/jobs/"+url.PathEscape(name)+"?force=true", nil, nil)
 }
 
 // Scale asks for so many tasks of a service.

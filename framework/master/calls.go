@@ -81,7 +81,11 @@ func (s *session) acceptOf(o sched.Accept) (*scheduler.Call, error) {
 }
 
 func killOf(o sched.KillTask) *scheduler.Call {
-	return calls.Kill(o.TaskID, o.AgentID)
+	call := calls.Kill(o.TaskID, o.AgentID)
+	if o.Force { // without a policy the task's own holds
+		call.Kill.KillPolicy = &mesos.KillPolicy{GracePeriod: &mesos.DurationInfo{}}
+	}
+	return call
 }
 
 func declined(o sched.Decline) []string {

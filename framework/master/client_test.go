@@ -120,6 +120,7 @@ func TestCallsReachTheMaster(t *testing.T) {
 		sched.Suppress{}, sched.Revive{},
 		sched.Reconcile{Tasks: []sched.TaskOn{{TaskID: "train.0", AgentID: "agent-1"}}},
 		sched.KillTask{TaskID: "train.0", AgentID: "agent-1"},
+		sched.KillTask{TaskID: "train.0", AgentID: "agent-1", Force: true},
 	} {
 		r.Post(op)
 	}
@@ -139,8 +140,14 @@ func TestCallsReachTheMaster(t *testing.T) {
 			t.Errorf("%s without framework id", call.GetType())
 		}
 	}
-	if got, want := strings.Join(kinds, " "), "SUBSCRIBE ACCEPT ACKNOWLEDGE SUPPRESS REVIVE RECONCILE KILL DECLINE"; got != want {
+	if got, want := strings.Join(kinds, " "), "SUBSCRIBE ACCEPT ACKNOWLEDGE SUPPRESS REVIVE RECONCILE KILL KILL DECLINE"; got != want {
 		t.Errorf("calls %s, want %s", got, want)
+	}
+	if kill := c.Await(t, 1, scheduler.Call_KILL, nil).GetKill(); kill.KillPolicy != nil {
+		t.Errorf("KILL with a policy of its own, %v, want the task's", kill.KillPolicy)
+	}
+	if grace := c.Await(t, 2, scheduler.Call_KILL, nil).GetKill().GetKillPolicy().GetGracePeriod(); grace == nil || grace.Nanoseconds != 0 {
+		t.Errorf("KILL by force with a grace of %v, want 0", grace)
 	}
 	task := c.Await(t, 1, scheduler.Call_ACCEPT, nil).GetAccept().GetOperations()[0].GetLaunch().GetTaskInfos()[0]
 	if got := sum(task.Resources); got.gpus != 1 || got.devices[0] != "GPU-1" || got.amount.CPUs != 1 || sum(task.Executor.Resources).amount.CPUs != 0.1 {

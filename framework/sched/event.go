@@ -47,8 +47,12 @@ type (
 	}
 	// Submit: somebody wants a job run. Admit said that it may.
 	Submit struct{ Spec job.Spec }
-	// Kill: somebody wants a job ended.
-	Kill struct{ Job string }
+	// Kill: somebody wants a job ended; with Force without its kill grace, also
+	// where its end has been asked for already.
+	Kill struct {
+		Job   string
+		Force bool
+	}
 	// Forget: somebody needs no longer know of a job that has ended.
 	Forget struct{ Job string }
 	// Scale: somebody wants a service to have so many tasks. AdmitScale said

@@ -73,7 +73,7 @@ func (w *world) apply(kind, arg byte) {
 		w.now = w.now.Add(time.Duration(arg) * time.Second)
 		w.step(Tick{})
 	case 6:
-		w.step(Kill{Job: fuzzSpec(arg).Name})
+		w.step(Kill{Job: fuzzSpec(arg).Name, Force: arg%5 == 0})
 	case 7:
 		w.step(Disconnected{})
 	case 8:

@@ -8,14 +8,15 @@ import (
 
 // kill ends a job: tasks that wait at once, the others by KILL, which is
 // repeated until they have ended.
-func (s *State) kill(now time.Time, name string) []Op {
-	j, ok := s.jobs[name]
+func (s *State) kill(now time.Time, e Kill) []Op {
+	j, ok := s.jobs[e.Job]
 	if !ok || j.Terminal() {
 		return nil
 	}
 	var ops []Op
 	for i := range j.Tasks {
 		ref := taskRef{j, i}
+		again := e.Force && s.hasten(ref)
 		switch t := ref.task(); {
 		case t.Retired():
 			// It is wanted no more: who waits for the job's end is to hear of it.
@@ -31,9 +32,24 @@ func (s *State) kill(now time.Time, name string) []Op {
 		default:
 			ops = append(ops, s.end(now, ref, job.ByPerson, "")...)
 		}
+		if again {
+			ops = append(ops, s.sendKill(now, ref)...)
+		}
 	}
 	s.settle(j)
 	return ops
+}
+
+// hasten has each KILL of a placed task say that there is no grace, and reports
+// whether one that did not is on its way.
+func (s *State) hasten(ref taskRef) bool {
+	t := ref.task()
+	if !t.State.Placed() || t.KillForced {
+		return false
+	}
+	t.KillForced = true
+	s.touch(ref)
+	return !t.KillWanted.IsZero()
 }
 
 // end asks for a placed task's end. The first reason stays.
@@ -60,5 +76,5 @@ func (s *State) sendKill(now time.Time, ref taskRef) []Op {
 	}
 	tm.kill = now.Add(backoff(s.cfg.KillRetry, s.cfg.KillRetryMax, tm.kills))
 	tm.kills++
-	return []Op{KillTask{TaskID: t.ID, AgentID: t.AgentID}}
+	return []Op{KillTask{TaskID: t.ID, AgentID: t.AgentID, Force: t.KillForced}}
 }

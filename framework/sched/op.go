@@ -49,8 +49,11 @@ type (
 	}
 	// AcknowledgeOperation says that an operation's status has been heard.
 	AcknowledgeOperation Operation
-	// KillTask asks for a task's end.
-	KillTask struct{ TaskID, AgentID string }
+	// KillTask asks for a task's end; with Force for SIGKILL at once.
+	KillTask struct {
+		TaskID, AgentID string
+		Force           bool
+	}
 	// Reconcile asks for the states of tasks; of all the master knows where
 	// Tasks is empty.
 	Reconcile struct{ Tasks []TaskOn }
@@ -106,7 +109,13 @@ func (o AnswerInverse) String() string {
 
 func (o AcknowledgeOperation) String() string { return fmt.Sprintf("acknowledge operation %s", o.ID) }
 func (o Acknowledge) String() string          { return fmt.Sprintf("acknowledge %s", o.TaskID) }
-func (o KillTask) String() string             { return fmt.Sprintf("kill %s on %s", o.TaskID, o.AgentID) }
+
+func (o KillTask) String() string {
+	if o.Force {
+		return fmt.Sprintf("kill %s on %s by force", o.TaskID, o.AgentID)
+	}
+	return fmt.Sprintf("kill %s on %s", o.TaskID, o.AgentID)
+}
 
 func (o Reconcile) String() string {
 	if len(o.Tasks) == 0 {

@@ -133,7 +133,7 @@ func (p *script) run(words []string) {
 	case "forget":
 		p.step(Forget{Job: args[0]})
 	case "kill":
-		p.step(Kill{Job: args[0]})
+		p.step(Kill{Job: args[0], Force: slices.Contains(args, "force")})
 	case "update":
 		p.step(p.parseUpdate(args, opt))
 	case "accept-failed":

@@ -32,7 +32,7 @@ func (s *State) Step(now time.Time, ev Event) []Op {
 	case Submit:
 		s.submit(now, e.Spec)
 	case Kill:
-		ops = s.kill(now, e.Job)
+		ops = s.kill(now, e)
 	case Forget:
 		s.forgetEnded(e.Job)
 	case Scale:

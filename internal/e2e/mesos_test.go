@@ -205,6 +205,29 @@ func TestMesosKill(t *testing.T) {
 	}
 }
 
+// TestMesosKillByForce: a task that will not hear, with a kill grace longer
+// than anybody waits, and one whose grace has begun, end at once.
+func TestMesosKillByForce(t *testing.T) {
+	m := startMesos(t, stock...)
+	c := m.scheduler(t)
+	for _, before := range []bool{false, true} {
+		c.must("submit", write(t, "deaf", "name: deaf\ngpus: 4\nkill_grace: 10m\ncommand: trap '' TERM; echo up; while :; do sleep 0.1; done\n"))
+		ended := runningTask(t, c, "deaf")
+		if before {
+			c.must("kill", "deaf")
+			c.await("deaf", func(v *api.JobView) bool { return v.Tasks[0].State == job.Killing })
+		}
+		c.must("kill", "--force", "deaf")
+		<-ended
+		if view := c.await("deaf", func(v *api.JobView) bool { return v.Terminal }); view.State != job.Killed {
+			t.Errorf("killed before: %t: it has %s, want KILLED", before, view.State)
+		}
+		if out := c.must("run", "--gpus", "4", "--", "echo", "free again"); out != "free again\n" {
+			t.Errorf("got %q", out)
+		}
+	}
+}
+
 // A scheduler that is started again takes its tasks over.
 func TestMesosSchedulerRestart(t *testing.T) {
 	m := startMesos(t, stock...)
