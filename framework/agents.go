@@ -92,7 +92,9 @@ func (r *reader) Agent(ctx context.Context, id string) (api.AgentView, error) {
 		return api.AgentView{}, api.Problemf(http.StatusNotFound, "the master lists no agent %q", id)
 	}
 	a := &agents[at]
-	return api.AgentView{Agent: agentOf(a, r.view.cordons()), Devices: append([]gpu.Device{}, a.Host.Devices...)}, nil
+	cordons := r.view.cordons()
+	cordon, _ := sched.CordonedBy(cordons, a.Hostname, a.ID)
+	return api.AgentView{Agent: agentOf(a, cordons), Devices: append([]gpu.Device{}, a.Host.Devices...), Tag: cordonTag(cordon)}, nil
 }
 
 // stateOf is a device's, "" where the agent does not offer GPUs by name. Of
@@ -219,3 +221,7 @@ func inventory(count map[string]int) string {
 	}
 	return strings.Join(types, ", ")
 }
+
+// cordonTag is of what an operator has said of an agent. The time is read as
+// it is recorded.
+func cordonTag(c sched.Cordoned) string { return api.Tag(c) }

@@ -66,37 +66,54 @@ func notRecorded(err error) error {
 }
 
 func (b *leader) Submit(ctx context.Context, spec job.Spec) (view api.JobView, err error) {
-	if err := b.checkTypes(ctx, spec.Request.Types); err != nil {
-		return view, err
-	}
-	var refused error
-	step := func(apply func(sched.Event)) {
-		spec.Role = cmp.Or(spec.Role, b.loop.st.DefaultRole())
+	strange := b.checkTypes(ctx, spec.Request.Types)
+	name, again := spec.Name, false
+	err = b.try(ctx, func(st *sched.State, apply func(sched.Event)) error {
+		if old, ok := st.Claimed(&spec); ok {
+			name, again = old.Name, true
+			return sameSubmission(ctx, old, &spec)
+		}
+		if strange != nil {
+			return strange
+		}
+		spec.Role = cmp.Or(spec.Role, st.DefaultRole())
 		api.NoteOf(ctx).Role = spec.Role
-		if refused = b.maySubmit(ctx, &spec); refused != nil {
-			return
-		}
-		if refused = b.loop.st.Admit(&spec); refused == nil {
-			apply(sched.Submit{Spec: spec})
-		}
-	}
-	err = b.ask(ctx, step, func(st *sched.State) error {
-		if refused != nil {
-			return nil
-		}
-		if view, err = b.view.Job(spec.Name); err != nil {
+		if err := b.maySubmit(ctx, &spec); err != nil {
 			return err
 		}
-		view.Waits = b.waits(st.Reasons(spec.Name), spec.Name)
+		if err := st.Admit(&spec); err != nil {
+			return api.Problemf(refusal(err), "%v", err)
+		}
+		apply(sched.Submit{Spec: spec})
+		return nil
+	}, func(st *sched.State) error {
+		if view, err = b.view.Job(name); err != nil {
+			return err
+		}
+		view.Again = again
+		if st.Queued() <= explainAtOnce {
+			view.Waits = b.waits(st.Reasons(name), name)
+		}
 		return nil
 	})
-	if p := (*api.Problem)(nil); errors.As(refused, &p) {
-		return view, p
-	}
-	if refused != nil {
-		return view, api.Problemf(refusal(refused), "%v", refused)
-	}
 	return view, err
+}
+
+// explainAtOnce is up to how many jobs in the queue a submission is told why
+// it waits: to find out, all of them are gone through. It may ask.
+const explainAtOnce = 100
+
+// sameSubmission says what is in the way of answering with the job that was
+// submitted by the same key.
+func sameSubmission(ctx context.Context, old, spec *job.Spec) error {
+	api.NoteOf(ctx).Role = old.Role
+	if err := api.MayIn(api.GrantOf(ctx), access.Submit, old.Role); err != nil {
+		return err
+	}
+	if old.ClientKey.Digest != spec.ClientKey.Digest {
+		return api.Problemf(http.StatusUnprocessableEntity, "%s %q: job %q was submitted by this key and another body: use a key for each submission", api.IdempotencyKey, spec.ClientKey.Key, old.Name)
+	}
+	return nil
 }
 
 // maySubmit says what is in the way of who asks. A job takes the place of one
@@ -196,17 +213,41 @@ func (b *leader) Job(ctx context.Context, name string) (api.JobView, error) {
 }
 
 func (b *leader) Kill(ctx context.Context, name string, force bool) error {
-	known := false
-	return b.ask(ctx, func(apply func(sched.Event)) {
-		if _, known = b.loop.st.Job(name); known { // of this batch too, which no view has
-			apply(sched.Kill{Job: name, Force: force})
+	return b.try(ctx, func(st *sched.State, apply func(sched.Event)) error {
+		if err := matchJob(ctx, st, name); err != nil {
+			return err
 		}
-	}, func(*sched.State) error {
-		if !known {
-			return unknownJob(name)
-		}
+		apply(sched.Kill{Job: name, Force: force})
 		return nil
 	})
+}
+
+// matchJob says what is in the way of changing a job: that it is not there, or
+// another than the request means.
+func matchJob(ctx context.Context, st *sched.State, name string) error {
+	j, ok := st.Job(name)
+	if !ok {
+		return unknownJob(name)
+	}
+	return api.Match(ctx, api.JobTag(j))
+}
+
+// readyWait is how long the loop may take for a round, with its write to the
+// journal.
+const readyWait = 5 * time.Second
+
+// Ready asks the loop, which ends when it cannot write the journal.
+func (b *leader) Ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readyWait)
+	defer cancel()
+	answered := make(chan error, 1)
+	go func() { answered <- b.ask(ctx, nil, func(*sched.State) error { return nil }) }()
+	select {
+	case err := <-answered:
+		return err
+	case <-ctx.Done(): // a disk that does not answer
+		return api.NotYet("the scheduler has written its journal for more than %s", readyWait)
+	}
 }
 
 func (b *leader) Health(context.Context) (api.Health, error) {

@@ -128,7 +128,7 @@ func (d *door) wrap(h http.Handler) http.Handler {
 		h = d.audit.Wrap(h)
 	}
 	if d.gate != nil {
-		h = d.gate.Wrap(h, "/healthz", pingPath)
+		h = d.gate.Wrap(h, "/healthz", "/readyz", "/v1/openapi.yaml", pingPath)
 	}
 	return h
 }

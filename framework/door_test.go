@@ -135,6 +135,11 @@ func TestAccess(t *testing.T) {
 	if err != nil || view.Spec.Role != "research" || view.Spec.Owner != "alice" {
 		t.Fatalf("alice's job: %+v, %v", view.Spec, err)
 	}
+	if _, err := alice.SubmitAs(ctx, "k", spec("keyed", 1, 0)); err != nil {
+		t.Fatal(err)
+	}
+	_, err = bob.SubmitAs(ctx, "k", spec("keyed", 1, 0)) // her key tells him nothing
+	wantProblem(t, err, http.StatusConflict, `there is a job "keyed" that is not yours`)
 	s := spec("web", 1, 0)
 	s.Role = "prod"
 	_, err = alice.Submit(ctx, s)

@@ -154,10 +154,21 @@ func (c *Cluster) Job(name string) (job.Job, bool) { return c.leader.view.job(na
 // and its attributes, as far as the master tells. Nobody changes them.
 func (c *Cluster) Fields(agentID string) map[string]string { return c.leader.fields.of(agentID) }
 
-// try applies the events of step, unless it returns an error.
-func (b *leader) try(ctx context.Context, step func(st *sched.State, apply func(sched.Event)) error) error {
+// try applies the events of step, unless it returns an error, and then reads
+// what they led to.
+func (b *leader) try(ctx context.Context, step func(st *sched.State, apply func(sched.Event)) error, read ...func(*sched.State) error) error {
 	var refused error
-	return b.ask(ctx, func(apply func(sched.Event)) { refused = step(b.loop.st, apply) }, func(*sched.State) error { return refused })
+	return b.ask(ctx, func(apply func(sched.Event)) { refused = step(b.loop.st, apply) }, func(st *sched.State) error {
+		if refused != nil {
+			return refused
+		}
+		for _, f := range read {
+			if err := f(st); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // handler is the API with the extension's part.

@@ -37,7 +37,7 @@ func run(t *testing.T, c *mesostest.Cluster, journalPath string) *instance {
 	return start(t, c, Config{JournalPath: journalPath})
 }
 
-func start(t *testing.T, c *mesostest.Cluster, cfg Config, options ...client.Option) *instance {
+func start(t testing.TB, c *mesostest.Cluster, cfg Config, options ...client.Option) *instance {
 	t.Helper()
 	ready := make(chan string, 1)
 	cfg.Master, cfg.APIAddr, cfg.ExecutorPath = strings.TrimPrefix(c.URL(), "http://"), "127.0.0.1:0", "/usr/bin/mesos-gpu"
@@ -65,7 +65,7 @@ func start(t *testing.T, c *mesostest.Cluster, cfg Config, options ...client.Opt
 }
 
 // end stops the scheduler and waits until it has.
-func (in *instance) end(t *testing.T) {
+func (in *instance) end(t testing.TB) {
 	t.Helper()
 	in.stop()
 	select {

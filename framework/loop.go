@@ -39,6 +39,9 @@ type loop struct {
 	// connected is the State's, for those who do not want to ask the loop.
 	connected atomic.Bool
 
+	rest  time.Time        // until when no cycle is begun
+	again <-chan time.Time // then one is; nil where none has been put off
+
 	ops    []sched.Op
 	done   []func(*sched.State, error)
 	strays []sched.Update // the ends of tasks that the State knows no more
@@ -65,14 +68,36 @@ func (l *loop) run(ctx context.Context) error {
 			l.take(r)
 		case <-ticks.C:
 			l.apply(sched.Tick{})
+		case <-l.again:
+			l.again = nil
 		case <-ctx.Done():
 			return nil
 		}
 		l.drain()
-		l.apply(sched.Cycle{}) // answers the offers that the batch brought
+		l.cycle()
 		if err := l.flush(ctx); err != nil {
 			return err
 		}
+	}
+}
+
+// longCycle is from when cycles leave time for what people ask.
+const longCycle = time.Millisecond
+
+// cycle answers the offers that have come. It goes through all that waits:
+// where that takes long, the next one waits three times as long, so that most
+// of the time is left to take and record what comes meanwhile.
+func (l *loop) cycle() {
+	began := time.Now()
+	if wait := l.rest.Sub(began); wait > 0 {
+		if l.again == nil {
+			l.again = time.After(wait)
+		}
+		return
+	}
+	l.apply(sched.Cycle{})
+	if took := time.Since(began); took > longCycle {
+		l.rest = began.Add(4 * took)
 	}
 }
 

@@ -88,6 +88,15 @@ func rolesOf(st *sched.State) []api.Role {
 	return list
 }
 
+func roleOf(st *sched.State, name string) api.Role {
+	for _, r := range rolesOf(st) {
+		if r.Name == name {
+			return r
+		}
+	}
+	return api.Role{}
+}
+
 // SetQuota records a role's quota.
 func (b *leader) SetQuota(ctx context.Context, role string, text *string) (set api.Role, err error) {
 	var quota sched.Quota
@@ -100,12 +109,12 @@ func (b *leader) SetQuota(ctx context.Context, role string, text *string) (set a
 		if err := st.AdmitQuota(role); err != nil {
 			return api.Problemf(http.StatusNotFound, "%v", err)
 		}
-		apply(sched.SetQuota{Role: role, Quota: quota})
-		for _, r := range rolesOf(st) {
-			if r.Name == role {
-				set = r
-			}
+		set = roleOf(st, role)
+		if err := api.Match(ctx, api.QuotaTag(&set)); err != nil {
+			return err
 		}
+		apply(sched.SetQuota{Role: role, Quota: quota})
+		set = roleOf(st, role)
 		return nil
 	})
 	return set, err
@@ -117,7 +126,10 @@ func (b *leader) Cordon(ctx context.Context, agent, reason string, drain bool) e
 	if err != nil {
 		return err
 	}
-	return b.try(ctx, func(_ *sched.State, apply func(sched.Event)) error {
+	return b.try(ctx, func(st *sched.State, apply func(sched.Event)) error {
+		if err := api.Match(ctx, cordonTag(st.Cordoned(host))); err != nil {
+			return err
+		}
 		apply(sched.Cordon{Host: host, Reason: reason, Drain: drain})
 		return nil
 	})
@@ -129,7 +141,10 @@ func (b *leader) Uncordon(ctx context.Context, agent string) error {
 	if err != nil {
 		return err
 	}
-	return b.try(ctx, func(_ *sched.State, apply func(sched.Event)) error {
+	return b.try(ctx, func(st *sched.State, apply func(sched.Event)) error {
+		if err := api.Match(ctx, cordonTag(st.Cordoned(host))); err != nil {
+			return err
+		}
 		apply(sched.Uncordon{Host: host})
 		return nil
 	})

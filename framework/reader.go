@@ -62,6 +62,7 @@ func (n nobody) Agent(context.Context, string) (a api.AgentView, err error) {
 }
 func (n nobody) GPUs(context.Context) ([]api.GPU, error)          { return nil, n.problem() }
 func (n nobody) Health(context.Context) (h api.Health, err error) { return h, n.problem() }
+func (n nobody) Ready(context.Context) error                      { return n.problem() }
 func (n nobody) Whose(context.Context, string, string) (role, owner string, err error) {
 	return "", "", n.problem()
 }

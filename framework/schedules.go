@@ -251,6 +251,14 @@ func (b *leader) EndSchedule(ctx context.Context, name string) error {
 		if st.Documents()[key] == nil {
 			return unknownSchedule(name)
 		}
+		all, _ := schedules(st) // a damaged one has no tag
+		created := time.Time{}
+		if e := all[name]; e != nil {
+			created = e.Created
+		}
+		if err := api.Match(ctx, api.ScheduleTag(created)); err != nil {
+			return err
+		}
 		apply(sched.Put{Key: key})
 		return nil
 	})

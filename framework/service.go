@@ -11,8 +11,8 @@ import (
 // Scale asks for so many tasks of a service.
 func (b *leader) Scale(ctx context.Context, name string, tasks int) error {
 	return b.try(ctx, func(st *sched.State, apply func(sched.Event)) error {
-		if _, ok := st.Job(name); !ok {
-			return unknownJob(name)
+		if err := matchJob(ctx, st, name); err != nil {
+			return err
 		}
 		if err := st.AdmitScale(name, tasks); err != nil {
 			return api.Problemf(refusal(err), "%v", err)

@@ -119,6 +119,14 @@ func (b *standby) certain(ctx context.Context, find func() error) error {
 	return find()
 }
 
+// Ready wants a leader to send changes to, and to be up to date.
+func (b *standby) Ready(ctx context.Context) error {
+	if _, err := b.leading(ctx); err != nil {
+		return api.NotYet("this standby does not know the leader: %v", err)
+	}
+	return b.catchUp(ctx)
+}
+
 func (b *standby) AsOf() time.Time { return b.view.fresh() }
 
 func (b *standby) Jobs(_ context.Context, q api.JobQuery) (api.JobList, error) { return b.view.list(q) }

@@ -56,6 +56,9 @@ type Spec struct {
 	// Owner is who submitted it, as the scheduler's access file knows them. It
 	// is the scheduler's to say.
 	Owner string `json:"owner,omitempty"`
+	// ClientKey, where set, is by what its submission is known when it is made
+	// again. It is the scheduler's to say.
+	ClientKey *ClientKey `json:"client_key,omitempty"`
 	// Priority orders the jobs of one role, the highest first.
 	Priority int `json:"priority,omitempty"`
 	// Preemptible tasks may be stopped, with KillGrace, and put back into the
@@ -84,6 +87,13 @@ type Spec struct {
 	Timeout time.Duration `json:"timeout,omitempty"`
 	RunTime time.Duration `json:"run_time,omitempty"`
 	MaxWait time.Duration `json:"max_wait,omitempty"`
+}
+
+// ClientKey is a client's own key for a submission, and a digest of what was
+// submitted by it. It counts among the jobs of one owner.
+type ClientKey struct {
+	Key    string `json:"key"`
+	Digest string `json:"digest"`
 }
 
 // Runs is how long a task will hold its place at most: its expected run time,

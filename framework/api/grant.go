@@ -12,6 +12,7 @@ type contextKey int
 const (
 	grantKey contextKey = iota
 	noteKey
+	matchKey
 )
 
 // WithGrant has a request be bound by what its requester may do.

@@ -22,7 +22,8 @@ import (
 // Backend does what requests ask for. Its errors are *Problem where the
 // requester is to know more than that something broke.
 type Backend interface {
-	// Submit returns when the job is recorded.
+	// Submit returns when the job is recorded. One whose owner has a job by
+	// its client key already gets that, as it is.
 	Submit(ctx context.Context, spec job.Spec) (JobView, error)
 	Jobs(ctx context.Context, q JobQuery) (JobList, error)
 	Job(ctx context.Context, name string) (JobView, error)
@@ -45,6 +46,8 @@ type Backend interface {
 	// ctx ends or the reader is too slow.
 	Events(ctx context.Context, name string) ([]Event, <-chan Event, error)
 	Health(ctx context.Context) (Health, error)
+	// Ready says what is in the way of requests, nil where they are answered.
+	Ready(ctx context.Context) error
 	// Whose are the role and the owner of a job, "" where nobody is. Of a
 	// task, if one is given, it is the job only where that is of this
 	// submission: another of the name may have been somebody else's.
@@ -88,7 +91,9 @@ func Handler(b func() Backend, log logrus.FieldLogger) http.Handler {
 	route("/v1/gpus", map[string]handler{http.MethodGet: s.gpus})
 	route("/v1/usage", map[string]handler{http.MethodGet: s.usage})
 	route("/v1/events", map[string]handler{http.MethodGet: s.events})
+	route("/v1/openapi.yaml", map[string]handler{http.MethodGet: s.document})
 	route("/healthz", map[string]handler{http.MethodGet: s.health})
+	route("/readyz", map[string]handler{http.MethodGet: s.ready})
 	route("/metrics", map[string]handler{http.MethodGet: s.metrics})
 	route("/metrics/prometheus", map[string]handler{http.MethodGet: s.metrics})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
@@ -124,7 +129,11 @@ func (s *server) route(path string, methods map[string]handler) http.HandlerFunc
 			s.fail(w, r, Problemf(http.StatusMethodNotAllowed, "%s takes %s, not %s", r.URL.Path, strings.Join(allow, " or "), r.Method))
 			return
 		}
-		if err := s.admit(r, path); err != nil {
+		r, err := ifMatch(r, path)
+		if err == nil {
+			err = s.admit(r, path)
+		}
+		if err != nil {
 			s.fail(w, r, err)
 			return
 		}
@@ -138,8 +147,8 @@ func (s *server) route(path string, methods map[string]handler) http.HandlerFunc
 }
 
 func (s *server) submit(w http.ResponseWriter, r *http.Request) error {
-	var spec job.Spec
-	if err := readJSON(w, r, &spec); err != nil {
+	spec, err := readSubmission(w, r)
+	if err != nil {
 		return err
 	}
 	spec.SetDefaults()
@@ -154,7 +163,11 @@ func (s *server) submit(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	w.Header().Set("Location", "/v1/jobs/"+spec.Name)
-	answer(w, http.StatusCreated, view)
+	status := http.StatusCreated
+	if view.Again {
+		status = http.StatusOK
+	}
+	answer(w, status, view)
 	return nil
 }
 
@@ -213,7 +226,7 @@ func (s *server) job(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	answer(w, http.StatusOK, view)
+	tagged(w, JobTag(&view.Job), view)
 	return nil
 }
 
@@ -246,7 +259,7 @@ func (s *server) agent(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	answer(w, http.StatusOK, agent)
+	tagged(w, agent.Tag, agent)
 	return nil
 }
 
@@ -269,6 +282,14 @@ func (s *server) health(w http.ResponseWriter, r *http.Request) error {
 	}
 	answer(w, http.StatusOK, h)
 	return nil
+}
+
+// ready is for load balancers: it asks what health does not.
+func (s *server) ready(w http.ResponseWriter, r *http.Request) error {
+	if err := s.backend().Ready(r.Context()); err != nil {
+		return err
+	}
+	return s.health(w, r)
 }
 
 func (s *server) metrics(w http.ResponseWriter, r *http.Request) error {

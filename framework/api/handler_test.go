@@ -85,6 +85,7 @@ func (f *fake) Whose(_ context.Context, name, _ string) (role, owner string, err
 }
 func (f *fake) GPUs(context.Context) ([]GPU, error)    { return slices.Clone(f.gpus), f.err }
 func (f *fake) Health(context.Context) (Health, error) { return Health{Connected: true}, f.err }
+func (f *fake) Ready(context.Context) error            { return f.err }
 func (f *fake) Metrics(context.Context) (s metrics.Snapshot, err error) {
 	v := f.view()
 	s.Count(&v.Job)

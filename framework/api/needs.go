@@ -23,6 +23,8 @@ type scope func(s *server, r *http.Request, p access.Permission) error
 func needs() map[string]need {
 	return map[string]need{
 		"GET /healthz":            {access.None, ofNobody},
+		"GET /v1/openapi.yaml":    {access.None, ofNobody},
+		"GET /readyz":             {access.None, ofNobody},
 		"GET /metrics":            {access.View, toMeasure},
 		"GET /metrics/prometheus": {access.View, toMeasure},
 
@@ -43,6 +45,7 @@ func needs() map[string]need {
 		"POST /v1/tasks/{id}/stop":   {access.Operate, ofTask},
 		"GET /v1/tasks/{id}/log":     {access.View, ofTask},
 
+		"GET /v1/roles/{role}":          {access.View, ofRole},
 		"PUT /v1/roles/{role}/quota":    {access.Admin, ofRole},
 		"GET /v1/demand":                {access.View, everywhere},
 		"GET /v1/agents/{id}":           {access.View, somewhere},

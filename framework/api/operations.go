@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"time"
 
 	"mesos-gpu/gpu"
@@ -130,6 +131,7 @@ type DemandList struct {
 func (s *server) operations(route func(path string, methods map[string]handler)) {
 	route("/v1/queue", map[string]handler{http.MethodGet: s.queue})
 	route("/v1/roles", map[string]handler{http.MethodGet: s.roles})
+	route("/v1/roles/{role}", map[string]handler{http.MethodGet: s.role})
 	route("/v1/roles/{role}/quota", map[string]handler{http.MethodPut: s.setQuota})
 	route("/v1/agents/{id}/cordon", map[string]handler{http.MethodPost: s.cordon(false)})
 	route("/v1/agents/{id}/drain", map[string]handler{http.MethodPost: s.cordon(true)})
@@ -155,6 +157,20 @@ func (s *server) roles(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+func (s *server) role(w http.ResponseWriter, r *http.Request) error {
+	roles, err := s.backend().Roles(r.Context())
+	if err != nil {
+		return err
+	}
+	name := r.PathValue("role")
+	i := slices.IndexFunc(roles, func(one Role) bool { return one.Name == name })
+	if i < 0 {
+		return Problemf(http.StatusNotFound, "there is no role %q", name)
+	}
+	tagged(w, QuotaTag(&roles[i]), roles[i])
+	return nil
+}
+
 // setQuota tells null from a key that is not there.
 func (s *server) setQuota(w http.ResponseWriter, r *http.Request) error {
 	var body struct {
@@ -171,7 +187,7 @@ func (s *server) setQuota(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	answer(w, http.StatusOK, role)
+	tagged(w, QuotaTag(&role), role)
 	return nil
 }
 

@@ -59,7 +59,7 @@ func (s *server) addSchedule(w http.ResponseWriter, r *http.Request) error {
 	if spec.Schedule == nil {
 		return Problemf(http.StatusUnprocessableEntity, "schedule: say when, for example {\"cron\": \"0 3 * * *\"}; what runs once is a job, for /v1/jobs")
 	}
-	spec.Owner = GrantOf(r.Context()).Who()
+	spec.Owner, spec.ClientKey = GrantOf(r.Context()).Who(), nil // its runs are told apart
 	note := NoteOf(r.Context())
 	note.Job, note.Role = spec.Name, spec.Role
 	view, err := s.backend().AddSchedule(r.Context(), spec)
@@ -86,7 +86,7 @@ func (s *server) schedule(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	answer(w, http.StatusOK, view)
+	tagged(w, ScheduleTag(view.Created), view)
 	return nil
 }
 

@@ -16,13 +16,16 @@ type JobView struct {
 	State job.State `json:"state"`
 	// ExitCode is set once the job has ended.
 	ExitCode *int `json:"exit_code,omitempty"`
-	// Waits says why tasks wait, in numbers, while some do.
+	// Waits says why tasks wait, in numbers, while some do. The answer to a
+	// submission leaves it out where the queue is long.
 	Waits    string `json:"waits,omitempty"`
 	Terminal bool   `json:"terminal"`
 	// Attempts are the earlier ones of its tasks that got as far as an agent:
 	// the last 100 that this scheduler remembers since it was started, oldest
 	// first. Lists leave them out.
 	Attempts []job.Task `json:"attempts,omitempty"`
+	// Again: the job was there already, by the client key of this submission.
+	Again bool `json:"-"`
 }
 
 // ViewOf shows a job.
@@ -88,6 +91,8 @@ type AgentView struct {
 	Agent
 	// Devices are as its inventory tells them; none where it has no inventory.
 	Devices []gpu.Device `json:"devices"`
+	// Tag is that of its cordon.
+	Tag string `json:"-"`
 }
 
 // AgentList answers GET /v1/agents.
@@ -154,7 +159,7 @@ type Event struct {
 	Message string    `json:"message,omitempty"`
 }
 
-// Health answers GET /healthz.
+// Health answers GET /healthz and /readyz.
 type Health struct {
 	// Connected: there is a subscription to a master.
 	Connected   bool   `json:"connected"`

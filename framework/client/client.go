@@ -4,6 +4,7 @@ package client
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -84,9 +85,21 @@ func read(res *http.Response, into any) error {
 	return nil
 }
 
-// Submit submits a job.
-func (c *Client) Submit(ctx context.Context, spec job.Spec) (view api.JobView, err error) {
-	err = c.do(ctx, http.MethodPost, "/v1/jobs", spec, &view)
+// Submit submits a job. It is made again while it is not known whether it was
+// taken: by its key the scheduler knows that it is the same.
+func (c *Client) Submit(ctx context.Context, spec job.Spec) (api.JobView, error) {
+	return c.SubmitAs(ctx, rand.Text(), spec)
+}
+
+// SubmitAs submits a job by a key of the caller's, 1 to 255 printable
+// characters: asked again with the same, it answers with the job that is there.
+func (c *Client) SubmitAs(ctx context.Context, key string, spec job.Spec) (view api.JobView, err error) {
+	res, err := c.sendWith(ctx, takeover, http.MethodPost, "/v1/jobs", spec, http.Header{api.IdempotencyKey: {key}})
+	if err != nil {
+		return view, err
+	}
+	err = read(res, &view)
+	view.Again = res.StatusCode == http.StatusOK
 	return view, err
 }
 

@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -45,9 +46,9 @@ func pause(ctx context.Context, d time.Duration) error {
 }
 
 // send makes a request of one scheduler after the other, and of all again
-// while a new leader takes over. A submission is made again only where it was
-// certainly not taken: the job might run twice. Its error is an *api.Problem
-// where the scheduler gave one.
+// while a new leader takes over. What might be done twice is asked for again
+// only where it was certainly not done, or where it has a key by which the
+// scheduler knows it. Its error is an *api.Problem where the scheduler gave one.
 func (c *Client) send(ctx context.Context, method, path string, body any) (*http.Response, error) {
 	return c.sendWithin(ctx, takeover, method, path, body)
 }
@@ -64,7 +65,8 @@ func (c *Client) sendWith(ctx context.Context, limit time.Duration, method, path
 			return nil, fmt.Errorf("encode request: %w", err)
 		}
 	}
-	began := time.Now()
+	keyed := header.Get(api.IdempotencyKey) != ""
+	began, open := time.Now(), false // open: it may have been done
 	for round := 0; ; round++ {
 		leaderless, refused := error(nil), error(nil)
 		for range c.bases {
@@ -73,21 +75,23 @@ func (c *Client) sendWith(ctx context.Context, limit time.Duration, method, path
 			if err == nil {
 				return res, nil
 			}
-			if ctx.Err() != nil || !repeatable(method, err) {
+			lost := keyed && unsure(err)
+			if ctx.Err() != nil || !lost && !repeatable(method, err) {
 				return nil, err
 			}
-			if undone(err) {
+			open = open || lost
+			if undone(err) || lost {
 				leaderless = err
 			} else {
 				refused = err
 			}
 			c.next(i)
 		}
-		if leaderless == nil {
+		if leaderless == nil && !open {
 			return nil, refused
 		}
 		if time.Since(began) >= limit {
-			return nil, leaderless
+			return nil, cmp.Or(leaderless, refused)
 		}
 		if err := pause(ctx, backoff(round)); err != nil {
 			return nil, err
@@ -122,8 +126,23 @@ func repeatable(method string, err error) bool {
 	if errors.As(err, &p) {
 		return p.Undone
 	}
+	return method != http.MethodPost || undialled(err)
+}
+
+// undialled reports whether no request got as far as a scheduler.
+func undialled(err error) bool {
 	var op *net.OpError
-	return method != http.MethodPost || errors.As(err, &op) && op.Op == "dial"
+	return errors.As(err, &op) && op.Op == "dial"
+}
+
+// unsure reports whether nobody knows if the request was taken: its answer was
+// lost, or is that the scheduler does not know either.
+func unsure(err error) bool {
+	var p *api.Problem
+	if errors.As(err, &p) {
+		return !p.Undone && p.Status >= http.StatusBadGateway && p.Status <= http.StatusGatewayTimeout
+	}
+	return !undialled(err)
 }
 
 // Temporary reports whether an error may pass by itself: nobody answered, or
@@ -137,8 +156,7 @@ func Temporary(err error) bool {
 func (c *Client) once(ctx context.Context, method, url string, data []byte, header http.Header) (*http.Response, error) {
 	for hop := 0; ; hop++ {
 		res, err := c.ask(ctx, method, url, data, header)
-		var op *net.OpError
-		if hop > 0 && errors.As(err, &op) && op.Op == "dial" {
+		if hop > 0 && undialled(err) {
 			return nil, api.NotYet("the leader does not answer: %v", err)
 		}
 		if err != nil {

@@ -81,7 +81,8 @@ func TestSubmissionFindsTheLeader(t *testing.T) {
 	}
 }
 
-// A submission that may have been taken is not made again; a question is.
+// A request without a key that may have been taken is not made again; a
+// question is.
 func TestOnlyWhatDoesNoHarmIsRepeated(t *testing.T) {
 	var posts, gets atomic.Int32
 	breaks := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -98,8 +99,8 @@ func TestOnlyWhatDoesNoHarmIsRepeated(t *testing.T) {
 		fmt.Fprint(w, `{"jobs":[]}`)
 	})
 	c := connect(t, breaks, works)
-	if _, err := c.Submit(context.Background(), job.Spec{Name: "train"}); err == nil || posts.Load() != 1 {
-		t.Errorf("%d submissions, %v", posts.Load(), err)
+	if err := c.Stop(context.Background(), "train.0", false); err == nil || posts.Load() != 1 {
+		t.Errorf("%d requests, %v", posts.Load(), err)
 	}
 	if _, err := c.Jobs(context.Background()); err != nil || gets.Load() != 1 {
 		t.Errorf("%d answers, %v", gets.Load(), err)
@@ -111,7 +112,7 @@ func TestOnlyWhatDoesNoHarmIsRepeated(t *testing.T) {
 	lost := connect(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
 		fail(w, api.Problemf(http.StatusServiceUnavailable, "unknown"))
 	}))
-	if _, err := lost.Submit(context.Background(), job.Spec{}); err == nil || Temporary(err) == false || undone(err) {
+	if err := lost.Stop(context.Background(), "train.0", false); err == nil || Temporary(err) == false || undone(err) {
 		t.Errorf("not known whether it was done: %v", err)
 	}
 }

@@ -59,6 +59,9 @@ func CordonedBy(cordons map[string]Cordoned, hostname, agentID string) (Cordoned
 // hostOf is what an agent is cordoned by.
 func hostOf(hostname, agentID string) string { return cmp.Or(hostname, agentID) }
 
+// Cordoned is what keeps tasks off a host; zero where nothing does.
+func (s *State) Cordoned(host string) Cordoned { return s.cordons[host] }
+
 // Host is what the agent of that id or hostname is cordoned by, "" where none
 // is known and no such host is cordoned.
 func (s *State) Host(agent string) string {

@@ -149,6 +149,9 @@ func (w *world) fuzzQuota(arg byte) {
 
 func fuzzSpec(arg byte) job.Spec {
 	s := job.Spec{Name: fmt.Sprintf("j%d", arg%3), Tasks: int(arg/3%3) + 1, Command: []string{"true"}}
+	if arg%4 == 0 {
+		s.ClientKey = &job.ClientKey{Key: fmt.Sprint(arg % 5)}
+	}
 	s.Request.GPUs = int(arg / 9 % 4)
 	if s.Request.GPUs > 0 && arg > 200 {
 		s.Request.Types = gpu.Types{Include: []string{"K80"}}
@@ -241,6 +244,7 @@ func (w *world) step(ev Event) {
 	before := w.st.fleet.cluster
 	ops := w.st.Step(w.now, ev)
 	w.checkOperated()
+	w.checkClaims()
 	if _, tick := ev.(Tick); tick {
 		w.checkLineup()
 	}
@@ -307,6 +311,16 @@ func (w *world) checkOperated() {
 	role := w.st.Standings()[0]
 	if role.Set != (w.quota != "") || role.Set && role.Quota.String() != w.quota {
 		w.t.Fatalf("the quota is %q (set %t), want %q", role.Quota, role.Set, w.quota)
+	}
+}
+
+// checkClaims: none is of a job that is not there, or of another key.
+func (w *world) checkClaims() {
+	for c, name := range w.st.claims {
+		j, ok := w.st.jobs[name]
+		if !ok || j.Spec.ClientKey == nil || j.Spec.ClientKey.Key != c.key || j.Spec.Owner != c.owner {
+			w.t.Fatalf("key %q of %q is of job %q, which is there %t", c.key, c.owner, name, ok)
+		}
 	}
 }
 

@@ -18,6 +18,7 @@ type State struct {
 	now         time.Time // of the last step
 	jobs        map[string]*job.Job
 	tasks       map[string]taskRef
+	claims      map[claim]string  // names of jobs with a client key
 	wishes      map[string]string // wishOf the jobs in the queue that have waited
 	queue       []string          // names of jobs that have not ended, oldest first
 	ended       []string          // names of the others, in the order they ended
@@ -116,7 +117,7 @@ func New(cfg Config, past Past) *State {
 	cfg.setDefaults()
 	s := &State{
 		cfg: cfg, frameworkID: past.FrameworkID,
-		jobs: map[string]*job.Job{}, wishes: map[string]string{}, tasks: map[string]taskRef{}, timers: map[string]*timer{},
+		jobs: map[string]*job.Job{}, claims: map[claim]string{}, wishes: map[string]string{}, tasks: map[string]taskRef{}, timers: map[string]*timer{},
 		documents: map[string][]byte{}, dependents: map[string][]string{}, agents: map[agentKey]seen{}, dirty: map[string]map[int]bool{},
 		cordons: map[string]Cordoned{}, quotas: map[string]Quota{}, given: cfg.Policy.Roles,
 		demands: map[string]*demand{}, pool: pool{offers: map[string]held{}}, yielded: map[string]time.Time{}, workload: workload{kinds: map[string]*fit.Typical{}},
@@ -138,6 +139,7 @@ func New(cfg Config, past Past) *State {
 	})
 	for _, j := range jobs {
 		s.jobs[j.Spec.Name] = j
+		s.remember(&j.Spec)
 		s.workload.add(&j.Spec, &s.cfg.Policy, 1)
 		s.newest = j.Submitted
 		for i := range j.Tasks {
@@ -221,6 +223,9 @@ func (s *State) FrameworkID() string { return s.frameworkID }
 
 // Connected reports whether there is a subscription.
 func (s *State) Connected() bool { return s.connected }
+
+// Queued counts the jobs that have not ended.
+func (s *State) Queued() int { return len(s.queue) }
 
 // Job returns a copy of the job of that name.
 func (s *State) Job(name string) (*job.Job, bool) {

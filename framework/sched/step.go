@@ -170,6 +170,7 @@ func (s *State) submit(now time.Time, spec job.Spec) {
 	j := &job.Job{Spec: spec, Submitted: submitted, Tasks: make([]job.Task, spec.Tasks)}
 	s.await(j)
 	s.jobs[spec.Name] = j
+	s.remember(&j.Spec)
 	s.queue = append(s.queue, spec.Name)
 	s.changes.Jobs = append(s.changes.Jobs, j)
 	s.workload.add(&j.Spec, &s.cfg.Policy, 1)
@@ -204,6 +205,7 @@ func (s *State) forget(j *job.Job) {
 		delete(s.tasks, j.Tasks[i].ID)
 	}
 	delete(s.jobs, j.Spec.Name)
+	s.disclaim(&j.Spec)
 	delete(s.dirty, j.Spec.Name)
 	delete(s.turns, j.Spec.Name)
 	s.workload.add(&j.Spec, &s.cfg.Policy, -1)

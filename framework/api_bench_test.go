@@ -1,0 +1,131 @@
+package framework
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/client"
+	"mesos-gpu/framework/internal/mesostest"
+	"mesos-gpu/framework/journal"
+	"mesos-gpu/framework/sched"
+	"mesos-gpu/job"
+)
+
+// submissions is how many jobs a round of BenchmarkSubmit submits.
+const submissions = 2000
+
+// BenchmarkSubmit has clients submit jobs over HTTP, each answered when it is
+// in the journal on disk. Of the jobs one runs and the rest wait, with reasons.
+func BenchmarkSubmit(b *testing.B) {
+	for _, clients := range []int{1, 64} {
+		b.Run(fmt.Sprintf("clients=%d", clients), func(b *testing.B) {
+			for b.Loop() {
+				b.StopTimer()
+				in := start(b, mesostest.NewCluster(b, 1), Config{JournalPath: filepath.Join(b.TempDir(), "journal.db")})
+				b.StartTimer()
+				submitAll(b, in.addr, clients)
+				b.StopTimer()
+				in.end(b)
+				b.StartTimer()
+			}
+			b.ReportMetric(float64(b.N*submissions)/b.Elapsed().Seconds(), "jobs/s")
+		})
+	}
+}
+
+func submitAll(b *testing.B, addr string, clients int) {
+	b.Helper()
+	var next atomic.Int64
+	var running sync.WaitGroup
+	for range clients {
+		running.Go(func() {
+			c, err := client.New(addr)
+			if err != nil {
+				b.Error(err)
+				return
+			}
+			defer c.Close()
+			for i := next.Add(1); i <= submissions; i = next.Add(1) {
+				if _, err := c.Submit(context.Background(), spec(fmt.Sprintf("train-%05d", i), 1, 1)); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	running.Wait()
+}
+
+const (
+	listedJobs = 100_000
+	// waitingJobs of them wait: why is said for each.
+	waitingJobs = 10_000
+	pageOfJobs  = 500
+)
+
+// BenchmarkListPages reads a long list over HTTP, page by page.
+func BenchmarkListPages(b *testing.B) {
+	path := filepath.Join(b.TempDir(), "journal.db")
+	rememberJobs(b, path)
+	in := start(b, mesostest.NewCluster(b, 0), Config{JournalPath: path, Sched: sched.Config{KeepEnded: 2 * listedJobs}})
+	defer in.end(b)
+	if _, err := in.List(context.Background(), api.JobQuery{Limit: 1}); err != nil { // it has begun
+		b.Fatal(err)
+	}
+	var took []time.Duration
+	for b.Loop() {
+		listed := 0
+		for q := (api.JobQuery{Limit: pageOfJobs}); ; {
+			began := time.Now()
+			list, err := in.List(context.Background(), q)
+			if err != nil {
+				b.Fatal(err)
+			}
+			took = append(took, time.Since(began))
+			listed += len(list.Jobs)
+			if q.After = list.Next; q.After == "" {
+				break
+			}
+		}
+		if listed != listedJobs {
+			b.Fatalf("listed %d jobs, want %d", listed, listedJobs)
+		}
+	}
+	slices.Sort(took)
+	ms := func(part float64) float64 { return took[int(part*float64(len(took)-1))].Seconds() * 1000 }
+	b.ReportMetric(ms(0.5), "ms/page-p50")
+	b.ReportMetric(ms(0.99), "ms/page-p99")
+	b.ReportMetric(ms(1), "ms/page-max")
+}
+
+func rememberJobs(b *testing.B, path string) {
+	b.Helper()
+	j, err := journal.Open(path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for from := 0; from < listedJobs; from += batch {
+		c := journal.Change{}
+		for i := from; i < min(from+batch, listedJobs); i++ {
+			one := past(i)
+			if i >= listedJobs-waitingJobs {
+				t := &one.Tasks[0]
+				*t = job.Task{ID: t.ID, Job: t.Job, Attempt: 1, State: job.Waiting, Changed: t.Changed}
+			}
+			c.Jobs, c.Tasks = append(c.Jobs, one), append(c.Tasks, one.Tasks...)
+		}
+		if err := j.Commit(context.Background(), c); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := j.Close(); err != nil {
+		b.Fatal(err)
+	}
+}

@@ -1,0 +1,60 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/job"
+)
+
+// TestLostSubmissionIsMadeAgain: by the same key, whether the connection broke
+// or the scheduler did not know, and until there is an answer that tells.
+func TestLostSubmissionIsMadeAgain(t *testing.T) {
+	var keys []string
+	c := connect(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
+		keys = append(keys, r.Header.Get(api.IdempotencyKey))
+		switch len(keys) {
+		case 1:
+			panic(http.ErrAbortHandler)
+		case 2:
+			fail(w, api.Problemf(http.StatusServiceUnavailable, "see whether it was done"))
+		default:
+			fmt.Fprint(w, `{"spec":{"name":"train"}}`)
+		}
+	}))
+	view, err := c.Submit(context.Background(), job.Spec{Name: "train"})
+	if err != nil || view.Spec.Name != "train" || !view.Again {
+		t.Fatalf("got %q, again %t, %v", view.Spec.Name, view.Again, err)
+	}
+	if len(keys) != 3 || keys[0] == "" || keys[1] != keys[0] || keys[2] != keys[0] {
+		t.Errorf("keys %q, want one three times", keys)
+	}
+	if _, err := c.SubmitAs(context.Background(), "mine", job.Spec{Name: "train"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Submit(context.Background(), job.Spec{Name: "train"}); err != nil {
+		t.Fatal(err)
+	}
+	if keys[3] != "mine" || keys[4] == keys[0] {
+		t.Errorf("later keys %q, want mine and another", cmp.Diff(keys[:3], keys[3:]))
+	}
+}
+
+// TestRefusedSubmissionIsNotMadeAgain: an answer that tells is the answer.
+func TestRefusedSubmissionIsNotMadeAgain(t *testing.T) {
+	for _, status := range []int{http.StatusConflict, http.StatusUnprocessableEntity, http.StatusInternalServerError} {
+		asked := 0
+		c := connect(t, serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			asked++
+			fail(w, api.Problemf(status, "no"))
+		}))
+		if _, err := c.Submit(context.Background(), job.Spec{Name: "train"}); err == nil || asked != 1 {
+			t.Errorf("%d: asked %d times, %v", status, asked, err)
+		}
+	}
+}
