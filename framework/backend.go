@@ -202,7 +202,7 @@ func (b *leader) Kill(ctx context.Context, name string) error {
 		}
 	}, func(*sched.State) error {
 		if !known {
-			return unknownJob(name)
+			return api.UnknownJob(name)
 		}
 		return nil
 	})

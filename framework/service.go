@@ -12,7 +12,7 @@ import (
 func (b *leader) Scale(ctx context.Context, name string, tasks int) error {
 	return b.try(ctx, func(st *sched.State, apply func(sched.Event)) error {
 		if _, ok := st.Job(name); !ok {
-			return unknownJob(name)
+			return api.UnknownJob(name)
 		}
 		if err := st.AdmitScale(name, tasks); err != nil {
 			return api.Problemf(refusal(err), "%v", err)
@@ -28,7 +28,7 @@ func (b *leader) Stop(ctx context.Context, task string, retire bool) error {
 		t, ok := st.Task(task)
 		switch {
 		case !ok:
-			return unknownTask(task)
+			return api.UnknownTask(task)
 		case !t.State.Live():
 			return api.Problemf(http.StatusConflict, "task %q is %s already", task, t.State)
 		}
