@@ -227,7 +227,7 @@ func (b *leader) Kill(ctx context.Context, name string, force bool) error {
 func matchJob(ctx context.Context, st *sched.State, name string) error {
 	j, ok := st.Job(name)
 	if !ok {
-		return unknownJob(name)
+		return api.UnknownJob(name)
 	}
 	return api.Match(ctx, api.JobTag(j))
 }

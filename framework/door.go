@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
+	"strings"
 
 	"github.com/sirupsen/logrus"
 
@@ -122,15 +124,35 @@ func (d *door) listener(l net.Listener) net.Listener {
 	return tls.NewListener(l, d.cert.Config())
 }
 
-// wrap has requests pass the door.
-func (d *door) wrap(h http.Handler) http.Handler {
+// wrap has requests to the scheduler of that URL pass the door.
+func (d *door) wrap(h http.Handler, at string, log logrus.FieldLogger) http.Handler {
 	if d.audit != nil {
 		h = d.audit.Wrap(h)
 	}
 	if d.gate != nil {
-		h = d.gate.Wrap(h, "/healthz", "/readyz", "/v1/openapi.yaml", pingPath)
+		return d.gate.Wrap(h, "/healthz", "/readyz", "/v1/openapi.yaml", pingPath)
 	}
-	return h
+	return api.OwnHosts(h, log, names(at)...) // without tokens nothing else tells a site's page from a program
+}
+
+// names are the machine's, and that of the URL.
+func names(at string) (list []string) {
+	if name, err := os.Hostname(); err == nil {
+		short, _, _ := strings.Cut(name, ".")
+		list = append(list, name, short)
+	}
+	if u, err := url.Parse(at); err == nil {
+		list = append(list, u.Hostname())
+	}
+	return list
+}
+
+// read reads the access file again, which holds once it is taken.
+func (d *door) read() (jobs []sched.AllowedIn, take func(), err error) {
+	if d.gate == nil {
+		return nil, func() {}, nil
+	}
+	return d.gate.Read()
 }
 
 // jobs is what the access file says jobs may have.

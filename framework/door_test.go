@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -153,7 +154,7 @@ func TestAccess(t *testing.T) {
 		t.Errorf("bob sees not what alice does: %v", err)
 	}
 	_, err = web.Job(ctx, "train")
-	wantProblem(t, err, http.StatusForbidden, "view on role research")
+	wantProblem(t, err, http.StatusNotFound, `there is no job "train"`)
 	if list, err := web.Jobs(ctx); len(list) != 0 || err != nil {
 		t.Errorf("web sees %d jobs, %v", len(list), err)
 	}
@@ -244,7 +245,7 @@ func TestAccessToWhatWaits(t *testing.T) {
 		}
 	}
 	_, err = web.Schedule(ctx, "nightly")
-	wantProblem(t, err, http.StatusForbidden, "view on role research")
+	wantProblem(t, err, http.StatusNotFound, `there is no schedule "nightly"`)
 	wantProblem(t, bob.EndSchedule(ctx, "nightly"), http.StatusForbidden, "operate on role research")
 	if err := alice.EndSchedule(ctx, "nightly"); err != nil {
 		t.Errorf("alice may not end her own: %v", err)
@@ -276,6 +277,33 @@ func TestAccessToWhatWaits(t *testing.T) {
 	in.end(t)
 }
 
+// TestOpenDoorsKnowTheirNames: without an access file a name that is not the
+// scheduler's own is refused; with one, tokens tell who asks.
+func TestOpenDoorsKnowTheirNames(t *testing.T) {
+	made := newGuarded(t)
+	shut, err := (&API{AccessFile: made.AccessFile}).open(quiet())
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	for _, c := range []struct {
+		door door
+		host string
+		want int
+	}{
+		{door{}, "gpu.example.org:8080", http.StatusOK}, {door{}, "127.0.0.1:8080", http.StatusOK},
+		{door{}, "evil.example:8080", http.StatusForbidden}, {shut, "other.example.org", http.StatusOK},
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/jobs", nil)
+		r.Host = c.host
+		w := httptest.NewRecorder()
+		c.door.wrap(taken, "http://gpu.example.org:8080", quiet()).ServeHTTP(w, r)
+		if w.Code != c.want {
+			t.Errorf("%s: %d, want %d", c.host, w.Code, c.want)
+		}
+	}
+}
+
 // TestAccessIsReloaded: other permissions hold from the next request on, other
 // allowances for the next job, and a mistake changes nothing.
 func TestAccessIsReloaded(t *testing.T) {
@@ -293,6 +321,19 @@ func TestAccessIsReloaded(t *testing.T) {
 	}
 	_, err = web.Submit(ctx, spec("x", 1, 0))
 	wantProblem(t, err, http.StatusForbidden, "submit on any role")
+	writeRoles := func(text string) {
+		if err := os.WriteFile(in.cfg.RolesFile, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	writeRoles("research: nonsense\n")
+	g.write(t, strings.Replace(string(before), "may: view, roles: [prod]", "may: submit, roles: [research]", 1))
+	if err := in.Reload(); err == nil {
+		t.Error("a roles file with a mistake is none")
+	}
+	_, err = web.Submit(ctx, spec("x", 1, 0))
+	wantProblem(t, err, http.StatusForbidden, "submit on any role")
+	writeRoles("research: {}\nprod: {}\n")
 	after := strings.Replace(string(before), "may: view, roles: [prod]", "may: submit, roles: [research]", 1)
 	g.write(t, strings.Replace(after, "images: [debian]", "images: [evil/debian]", 1))
 	if err := in.Reload(); err != nil {

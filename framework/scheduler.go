@@ -77,7 +77,7 @@ func (s *Scheduler) Run(ctx context.Context) (err error) {
 	s.url = s.cfg.advertised(listener.Addr())
 	listener = s.door.listener(listener)
 	err = together(ctx, lead, func(ctx context.Context) error {
-		return api.Serve(ctx, listener, s.door.wrap(s.handler()))
+		return api.Serve(ctx, listener, s.door.wrap(s.handler(), s.url, s.cfg.Log))
 	}, func(context.Context) error {
 		s.cfg.Ready(listener.Addr().String())
 		return nil

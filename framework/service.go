@@ -28,7 +28,7 @@ func (b *leader) Stop(ctx context.Context, task string, retire bool) error {
 		t, ok := st.Task(task)
 		switch {
 		case !ok:
-			return unknownTask(task)
+			return api.UnknownTask(task)
 		case !t.State.Live():
 			return api.Problemf(http.StatusConflict, "task %q is %s already", task, t.State)
 		}

@@ -177,7 +177,7 @@ func (v *view) users(q api.UsageQuery) (list []user, err error) {
 	if q.Job != "" {
 		e := v.jobs[q.Job]
 		if e == nil {
-			return nil, unknownJob(q.Job)
+			return nil, api.UnknownJob(q.Job)
 		}
 		entries = []*entry{e}
 	}

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/journal"
 	"mesos-gpu/framework/metrics"
@@ -276,20 +277,12 @@ func (v *view) count() int {
 	return len(v.jobs)
 }
 
-func unknownJob(name string) error {
-	return api.Problemf(http.StatusNotFound, "there is no job %q", name)
-}
-
-func unknownTask(id string) error {
-	return api.Problemf(http.StatusNotFound, "there is no task %q", id)
-}
-
 func (v *view) Job(name string) (api.JobView, error) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	e := v.jobs[name]
 	if e == nil {
-		return api.JobView{}, unknownJob(name)
+		return api.JobView{}, api.UnknownJob(name)
 	}
 	view := api.ViewOf(e.Clone(), "")
 	if slices.ContainsFunc(e.Tasks, func(t job.Task) bool { return t.Attempt > 1 }) {
@@ -315,10 +308,10 @@ func (v *view) whose(name, task string) (role, owner string, err error) {
 	defer v.mu.RUnlock()
 	e := v.jobs[name]
 	if e == nil {
-		return "", "", unknownJob(name)
+		return "", "", api.UnknownJob(name)
 	}
 	if task != "" && !strings.HasSuffix(task, "."+strconv.FormatInt(e.Submitted.UnixNano(), 36)) {
-		return "", "", unknownTask(task)
+		return "", "", api.UnknownTask(task)
 	}
 	return e.Spec.Role, e.Spec.Owner, nil
 }
@@ -332,10 +325,11 @@ func (v *view) Task(id string) (job.Task, error) {
 	if t, ok := v.past.tasks[id]; ok {
 		return t, nil
 	}
-	return job.Task{}, unknownTask(id)
+	return job.Task{}, api.UnknownTask(id)
 }
 
-// list copies the jobs asked for, and no others.
+// list copies the jobs asked for, and no others: not even where a page ends
+// tells of one that its reader may not see.
 func (v *view) list(q api.JobQuery) (list api.JobList, err error) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -345,7 +339,7 @@ func (v *view) list(q api.JobQuery) (list api.JobList, err error) {
 	}
 	for _, e := range rest {
 		switch {
-		case e.gone, q.State == api.LiveJobs && !e.lives(), q.State == api.EndedJobs && e.lives():
+		case e.gone, !q.For.May(access.View, e.Spec.Role), q.State == api.LiveJobs && !e.lives(), q.State == api.EndedJobs && e.lives():
 			continue
 		case q.Limit > 0 && len(list.Jobs) == q.Limit:
 			list.Next = cursorOf(&list.Jobs[q.Limit-1].Job)
@@ -433,7 +427,7 @@ func (v *view) events(name string) (now []api.Event, l *listener, err error) {
 	if name != "" {
 		e := v.jobs[name]
 		if e == nil {
-			return nil, nil, unknownJob(name)
+			return nil, nil, api.UnknownJob(name)
 		}
 		return eventsOf(&e.Job), v.hub.join(name), nil
 	}

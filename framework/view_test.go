@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/journal"
 	"mesos-gpu/job"
@@ -74,6 +75,24 @@ func TestPages(t *testing.T) {
 	var p *api.Problem
 	if _, err := v.list(api.JobQuery{After: "nonsense"}); !errors.As(err, &p) || p.Status != 400 {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestPagesEndWhereTheirReaderSees: what is left out is not counted, and no
+// cursor names it.
+func TestPagesEndWhereTheirReaderSees(t *testing.T) {
+	of := func(role string, j *job.Job) *job.Job { j.Spec.Role = role; return j }
+	v := newView(journal.Contents{Jobs: []*job.Job{
+		of("secret", viewedJob("hidden", 1, job.Running)), of("web", viewedJob("a", 2, job.Running)),
+		of("secret", viewedJob("between", 3, job.Running)), of("web", viewedJob("b", 4, job.Running)), of("secret", viewedJob("last", 5, job.Running)),
+	}})
+	web := (&access.Policy{Rules: []access.Rule{{May: access.View, Roles: []string{"web"}, Users: []string{"w"}}}}).For(access.Identity{Name: "w"})
+	got, next := listed(t, v, api.JobQuery{Limit: 1, For: web})
+	if got != "a" || !strings.HasSuffix(next, ".a") {
+		t.Fatalf("first page %q, next %q", got, next)
+	}
+	if got, next = listed(t, v, api.JobQuery{Limit: 1, After: next, For: web}); got != "b" || next != "" {
+		t.Errorf("second page %q, next %q", got, next)
 	}
 }
 

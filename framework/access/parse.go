@@ -239,7 +239,7 @@ func (r *reader) jobs(n *yaml.Node) (entries []sched.AllowedIn) {
 	r.mapping(n, map[string]func(*yaml.Node){
 		"roles": r.texts(&roles, checkRole), "volumes": r.texts(&a.Volumes, checkVolume), "host_ipc": r.flag(&a.HostIPC),
 		"networks": r.texts(&b.Networks, anything), "images": r.texts(&b.Images, sched.CheckImagePattern),
-		"parameters": r.texts(&b.Parameters, anything), "without_image": r.flag(&b.WithoutImage),
+		"parameters": r.texts(&b.Parameters, anything), "users": r.texts(&b.Users, anything), "without_image": r.flag(&b.WithoutImage),
 	})
 	if len(roles) == 0 {
 		r.bad(n, "what jobs may have needs roles: %s for all", sched.AllRoles)

@@ -49,7 +49,7 @@ func TestDocumentedFile(t *testing.T) {
 	}
 	want := map[string]sched.Allowed{
 		"/":    {Volumes: []string{"/data/public"}, Bounds: &sched.Bounds{Images: []string{"registry.example.org/*", "debian"}}},
-		"prod": {Volumes: []string{"/data"}, HostIPC: true, Bounds: &sched.Bounds{Networks: []string{"host"}, Images: []string{"*"}, Parameters: []string{"init", "ulimit"}, WithoutImage: true}},
+		"prod": {Volumes: []string{"/data"}, HostIPC: true, Bounds: &sched.Bounds{Networks: []string{"host"}, Images: []string{"*"}, Parameters: []string{"init", "ulimit"}, Users: []string{"nobody"}, WithoutImage: true}},
 	}
 	got := map[string]sched.Allowed{}
 	for _, j := range p.Jobs {

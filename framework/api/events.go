@@ -18,7 +18,7 @@ const keepAlive = 15 * time.Second
 func (s *server) events(w http.ResponseWriter, r *http.Request) error {
 	name := r.URL.Query().Get("job")
 	if name != "" && GrantOf(r.Context()) != nil {
-		if err := s.onJob(r, name, "", access.View); err != nil {
+		if err := s.onJob(r, name, access.View); err != nil {
 			return err
 		}
 	}

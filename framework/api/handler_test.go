@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/sirupsen/logrus"
 
+	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/metrics"
 	"mesos-gpu/gpu"
 	"mesos-gpu/job"
@@ -55,7 +56,8 @@ func (f *fake) Submit(_ context.Context, s job.Spec) (JobView, error) {
 }
 func (f *fake) Jobs(_ context.Context, q JobQuery) (JobList, error) {
 	f.query = q
-	return JobList{Jobs: slices.Clone(f.jobs), Next: f.next}, f.err
+	seen := slices.DeleteFunc(slices.Clone(f.jobs), func(v JobView) bool { return !q.For.May(access.View, v.Spec.Role) })
+	return JobList{Jobs: seen, Next: f.next}, f.err
 }
 func (f *fake) AsOf() time.Time                              { return f.asOf }
 func (f *fake) Job(context.Context, string) (JobView, error) { return f.view(), f.err }

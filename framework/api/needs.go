@@ -88,18 +88,19 @@ func toMeasure(_ *server, r *http.Request, p access.Permission) error {
 }
 
 func ofJob(s *server, r *http.Request, p access.Permission) error {
-	return s.onJob(r, r.PathValue("name"), "", p)
+	return s.onJob(r, r.PathValue("name"), p)
 }
 
 func ofTask(s *server, r *http.Request, p access.Permission) error {
 	if err := somewhere(s, r, min(p, access.Submit)); err != nil {
 		return err // who may do nothing learns not even what there is
 	}
-	t, err := s.backend().Task(r.Context(), r.PathValue("id"))
+	id := r.PathValue("id")
+	t, err := s.backend().Task(r.Context(), id)
 	if err != nil {
 		return err
 	}
-	return s.onJob(r, t.Job, t.ID, p)
+	return s.onTaskOf(r, t.Job, id, p, UnknownTask(id))
 }
 
 func ofRole(_ *server, r *http.Request, p access.Permission) error {
@@ -108,17 +109,21 @@ func ofRole(_ *server, r *http.Request, p access.Permission) error {
 	return MayIn(GrantOf(r.Context()), p, role)
 }
 
-// onJob permits an operation on a job, or one of its tasks, also to whom it
-// belongs.
-func (s *server) onJob(r *http.Request, name, task string, p access.Permission) error {
+// onJob permits an operation on a job, also to whom it belongs.
+func (s *server) onJob(r *http.Request, name string, p access.Permission) error {
 	if err := somewhere(s, r, min(p, access.Submit)); err != nil {
 		return err
 	}
+	return s.onTaskOf(r, name, "", p, UnknownJob(name))
+}
+
+// onTaskOf permits one on a job or, if one is given, one of its tasks.
+func (s *server) onTaskOf(r *http.Request, name, task string, p access.Permission, unknown *Problem) error {
 	role, owner, err := s.backend().Whose(r.Context(), name, task)
 	if err != nil {
 		return err
 	}
-	return onOwned(r, name, role, owner, p)
+	return onOwned(r, name, role, owner, p, unknown)
 }
 
 // ofSchedule is as of a job: one may end one's own.
@@ -130,12 +135,17 @@ func ofSchedule(s *server, r *http.Request, p access.Permission) error {
 	if err != nil {
 		return err
 	}
-	return onOwned(r, view.Spec.Name, view.Spec.Role, view.Spec.Owner, p)
+	return onOwned(r, view.Spec.Name, view.Spec.Role, view.Spec.Owner, p, UnknownSchedule(view.Spec.Name))
 }
 
-func onOwned(r *http.Request, name, role, owner string, p access.Permission) error {
+// onOwned answers who may not see it that it is unknown, word for word: a
+// refusal would tell that it is there, and in which role.
+func onOwned(r *http.Request, name, role, owner string, p access.Permission, unknown *Problem) error {
 	g, note := GrantOf(r.Context()), NoteOf(r.Context())
 	note.Job, note.Role = name, role
+	if !g.May(access.View, role) {
+		return unknown
+	}
 	if p == access.Operate {
 		return permit(g, g.MayChange(role, owner), p, "role "+role)
 	}

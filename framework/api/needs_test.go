@@ -53,17 +53,17 @@ func TestWhoMayAsk(t *testing.T) {
 		{"GET", "/metrics/prometheus", "", "401 200 200 200 200 200 200"},
 		{"GET", "/v1/jobs", "", "401 200 200 200 200 200 200"},
 		{"POST", "/v1/jobs", `{"name":"x","command":["true"]}`, "401 201 403 201 201 201 201"}, // the backend knows the role
-		{"GET", "/v1/jobs/train", "", "401 403 200 200 200 200 200"},
-		{"DELETE", "/v1/jobs/train", "", "401 403 403 403 202 202 202"},
-		{"POST", "/v1/jobs/train/scale", `{"tasks":1}`, "401 403 403 403 202 202 202"},
-		{"POST", "/v1/tasks/train.0/stop", `{}`, "401 403 403 403 202 202 202"},
-		{"GET", "/v1/tasks/train.0/log", "", "401 403 200 200 200 200 200"},
+		{"GET", "/v1/jobs/train", "", "401 404 200 200 200 200 200"},
+		{"DELETE", "/v1/jobs/train", "", "401 404 403 403 202 202 202"},
+		{"POST", "/v1/jobs/train/scale", `{"tasks":1}`, "401 404 403 403 202 202 202"},
+		{"POST", "/v1/tasks/train.0/stop", `{}`, "401 404 403 403 202 202 202"},
+		{"GET", "/v1/tasks/train.0/log", "", "401 404 200 200 200 200 200"},
 		{"GET", "/v1/agents", "", "401 200 200 200 200 200 200"},
 		{"GET", "/v1/gpus", "", "401 200 200 200 200 200 200"},
 		{"GET", "/v1/events", "", "401 200 200 200 200 200 200"},
-		{"GET", "/v1/events?job=train", "", "401 403 200 200 200 200 200"},
+		{"GET", "/v1/events?job=train", "", "401 404 200 200 200 200 200"},
 		{"GET", "/v1/usage", "", "401 200 200 200 200 200 200"},
-		{"GET", "/v1/usage?job=train", "", "401 403 200 200 200 200 200"},
+		{"GET", "/v1/usage?job=train", "", "401 404 200 200 200 200 200"},
 		{"GET", "/v1/jobs/none", "", "401 404 404 404 404 404 404"},
 		{"GET", "/nothing", "", "404 404 404 404 404 404 404"},
 	} {
@@ -84,6 +84,25 @@ func TestWhoMayAsk(t *testing.T) {
 		if g := strings.Join(got, " "); g != c.want {
 			t.Errorf("%s %s:\n got %s\nwant %s", c.method, c.path, g, c.want)
 		}
+	}
+}
+
+// TestUnseenIsUnknown: who may not see a job or a task is answered, word for
+// word, as if there were none.
+func TestUnseenIsUnknown(t *testing.T) {
+	there := &fake{task: job.Task{ID: "train.0", Job: "train"}, whose: map[string][2]string{"train": {"research", "owner"}}}
+	url := as(t, there, roles())
+	for path, method := range map[string]string{"/v1/jobs/train": "DELETE", "/v1/tasks/train.0/log": "GET", "/v1/events?job=train": "GET"} {
+		if status, _, body := ask(t, method, url+path, "", "Who", "stranger"); status != 404 || strings.Contains(body, "research") || !strings.Contains(body, `"there is no `) {
+			t.Errorf("%s %s: %d %s", method, path, status, body)
+		}
+	}
+	if _, _, body := ask(t, "GET", url+"/v1/tasks/train.0/log", "", "Who", "stranger"); !strings.Contains(body, `there is no task \"train.0\"`) {
+		t.Errorf("a task's answer is not a task's: %s", body)
+	}
+	_, _, unseen := ask(t, "GET", url+"/v1/jobs/train", "", "Who", "stranger")
+	if _, _, none := ask(t, "GET", as(t, &fake{}, roles())+"/v1/jobs/train", "", "Who", "stranger"); unseen != none {
+		t.Errorf("a job that is hidden: %s\nand one that is not there: %s", unseen, none)
 	}
 }
 

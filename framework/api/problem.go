@@ -48,6 +48,22 @@ func NotYet(format string, args ...any) *Problem {
 	return p
 }
 
+// UnknownJob, UnknownTask and UnknownSchedule answer for what is not there, and
+// for what the requester may not see: nobody is to tell one from the other.
+func UnknownJob(name string) *Problem {
+	return Problemf(http.StatusNotFound, "there is no job %q", name)
+}
+
+// UnknownTask likewise.
+func UnknownTask(id string) *Problem {
+	return Problemf(http.StatusNotFound, "there is no task %q", id)
+}
+
+// UnknownSchedule likewise.
+func UnknownSchedule(name string) *Problem {
+	return Problemf(http.StatusNotFound, "there is no schedule %q", name)
+}
+
 const problemType = "application/problem+json"
 
 // Fail answers with what err is, as the API does.

@@ -6,6 +6,7 @@ package api
 import (
 	"time"
 
+	"mesos-gpu/framework/access"
 	"mesos-gpu/gpu"
 	"mesos-gpu/job"
 )
@@ -55,6 +56,9 @@ type JobQuery struct {
 	State string
 	// Newest begins with the job submitted last.
 	Newest bool
+	// For has the list leave out what its reader may not see; nil sees all.
+	// It is never sent.
+	For *access.Grant
 }
 
 // NewestFirst is the order that a query may ask for.

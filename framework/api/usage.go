@@ -46,7 +46,7 @@ type UsageList struct {
 func (s *server) usage(w http.ResponseWriter, r *http.Request) error {
 	q := UsageQuery{Job: r.URL.Query().Get("job"), Role: r.URL.Query().Get("role")}
 	if q.Job != "" && GrantOf(r.Context()) != nil {
-		if err := s.onJob(r, q.Job, "", access.View); err != nil {
+		if err := s.onJob(r, q.Job, access.View); err != nil {
 			return err
 		}
 	}

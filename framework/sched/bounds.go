@@ -18,6 +18,9 @@ type Bounds struct {
 	Images []string
 	// Parameters are the options of docker run that jobs may name.
 	Parameters []string
+	// Users are whom tasks may run as where a job names somebody. Names are
+	// compared as they are written: 0 is not root.
+	Users []string
 	// WithoutImage are tasks that run in their agent's own file system.
 	WithoutImage bool
 }
@@ -45,7 +48,26 @@ func (b *Bounds) check(s *job.Spec) (why []string) {
 			refuse("parameters: %s: the access file allows %s to jobs of this role", p.Key, listed(b.Parameters))
 		}
 	}
+	for _, user := range usersOf(s) {
+		if !permitted(b.Users, user) {
+			refuse("user: %s: the access file allows %s to jobs of this role; leave it out to run as whom the image or the framework names", user, listed(b.Users))
+		}
+	}
 	return why
+}
+
+// usersOf are whom a job names to run as: by its key, or by an option of
+// docker run.
+func usersOf(s *job.Spec) (names []string) {
+	if s.User != "" {
+		names = append(names, s.User)
+	}
+	for _, p := range s.Parameters {
+		if p.Key == "user" || p.Key == "u" {
+			names = append(names, p.Value)
+		}
+	}
+	return names
 }
 
 func permitted(list []string, name string) bool {

@@ -54,6 +54,13 @@ func TestBounds(t *testing.T) {
 		{"a registry that begins so", images("registry.example.org/*"), image("registry.example.org.evil/a"), "is none"},
 		{"upwards", images("registry.example.org/*"), image("registry.example.org/../evil"), "is none"},
 		{"a parameter", but(func(b *Bounds) { b.Parameters = []string{"init"} }), option("cap-add", "NET_ADMIN"), "parameters: cap-add: the access file allows init"},
+		{"a user", but(func(b *Bounds) { b.Users = nil }), func(s *job.Spec) { s.User, s.Containerizer = "root", job.Mesos }, "user: root: the access file allows none"},
+		{"a user without an image", but(func(b *Bounds) { b.Users = nil }), func(s *job.Spec) { s.Image, s.User = "", "root" }, "user: root"},
+		{"an allowed user", but(func(b *Bounds) { b.Users = []string{"nobody"} }), func(s *job.Spec) { s.User = "nobody" }, ""},
+		{"an allowed user's number", but(func(b *Bounds) { b.Users = []string{"root"} }), func(s *job.Spec) { s.User = "0" }, "user: 0: the access file allows root"},
+		{"any user", but(func(b *Bounds) { b.Users = []string{"*"} }), func(s *job.Spec) { s.User = "0:0" }, ""},
+		{"a user by an option", but(func(b *Bounds) { b.Users = []string{"nobody"} }), option("user", "0"), "user: 0"},
+		{"its short name", but(func(b *Bounds) { b.Users = nil }), option("u", "root"), "user: root"},
 		{"an allowed parameter", but(func(b *Bounds) { b.Parameters = []string{"init"} }), option("init", "true"), ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -178,6 +178,14 @@ func TestToken(t *testing.T) {
 	f.token = "s3cret"
 	p := open(t, f.serve(t).URL)
 	p.shows("give a token")
+	if !eval[bool](p, `(() => {
+		const form = document.getElementById('sign-in');
+		form.elements.token.value = 's3cret\u20ac';
+		form.requestSubmit();
+		return form.elements.token.validity.patternMismatch && form.elements.token.title !== '' && sessionStorage.length === 0;
+	})()`) {
+		t.Error("a token that no header can hold is taken, and it is not told why not")
+	}
 	eval[bool](p, `(() => {
 		const form = document.getElementById('sign-in');
 		form.elements.token.value = 's3cret';

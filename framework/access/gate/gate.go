@@ -4,6 +4,7 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -20,9 +21,14 @@ import (
 	"mesos-gpu/framework/sched"
 )
 
-// tries bounds how many unknown tokens are hashed at the same time: each takes
-// 50 ms of a core, which the scheduler needs.
-const tries = 1
+const (
+	// tries bounds how many tokens are hashed at the same time: each takes 50 ms
+	// of a core, which the scheduler needs.
+	tries = 1
+	// waiters bounds how many requests with tokens of one name wait for that:
+	// those who know a name are not to hold up who has the token for long.
+	waiters = 32
+)
 
 // Gate knows an access file as it was read last.
 type Gate struct {
@@ -36,6 +42,7 @@ type Gate struct {
 type known struct {
 	policy *access.Policy
 	tokens map[string]*token
+	nobody *token  // takes as long as one of tokens, and is never right
 	oidc   *issuer // nil for none
 }
 
@@ -44,6 +51,12 @@ type known struct {
 type token struct {
 	access.Token
 	proven atomic.Pointer[[sha256.Size]byte]
+	queue  chan struct{} // who waits, or is looked at
+	turn   chan struct{} // who is looked at, or is next of all
+}
+
+func newToken(t access.Token) *token {
+	return &token{Token: t, queue: make(chan struct{}, waiters), turn: make(chan struct{}, 1)}
 }
 
 // Open reads the file. An issuer is asked when its first token comes.
@@ -54,18 +67,29 @@ func Open(path string, log logrus.FieldLogger) (*Gate, error) {
 
 // Reload reads the file again. With a mistake in it the old one holds.
 func (g *Gate) Reload() error {
+	_, take, err := g.Read()
+	if err != nil {
+		return err
+	}
+	take()
+	return nil
+}
+
+// Read reads the file again: what it says jobs may have, and take, which has it
+// hold.
+func (g *Gate) Read() (jobs []sched.AllowedIn, take func(), err error) {
 	data, err := read(g.path)
 	if err != nil {
-		return fmt.Errorf("read access file: %w", err)
+		return nil, nil, fmt.Errorf("read access file: %w", err)
 	}
 	policy, err := access.Parse(data)
 	if err != nil {
-		return fmt.Errorf("access file %s: %w", g.path, err)
+		return nil, nil, fmt.Errorf("access file %s: %w", g.path, err)
 	}
 	k := &known{policy: policy, tokens: map[string]*token{}}
 	before := g.now.Load()
 	for _, t := range policy.Tokens {
-		k.tokens[t.Name] = &token{Token: t}
+		k.tokens[t.Name], k.nobody = newToken(t), newToken(access.Token{Hash: t.Hash})
 		if before == nil {
 			continue
 		}
@@ -75,11 +99,10 @@ func (g *Gate) Reload() error {
 	}
 	if policy.OIDC != nil {
 		if k.oidc, err = newIssuer(policy.OIDC); err != nil {
-			return fmt.Errorf("access file %s: %w", g.path, err)
+			return nil, nil, fmt.Errorf("access file %s: %w", g.path, err)
 		}
 	}
-	g.now.Store(k)
-	return nil
+	return policy.Jobs, func() { g.now.Store(k) }, nil
 }
 
 func read(path string) ([]byte, error) {
@@ -125,7 +148,7 @@ func (g *Gate) identify(r *http.Request, k *known) (who access.Identity, err err
 	case text == "":
 		return who, nil
 	case ours:
-		t := k.tokens[name]
+		t := cmp.Or(k.tokens[name], k.nobody)
 		if t == nil {
 			return who, wrong()
 		}
@@ -143,18 +166,43 @@ func wrong() error {
 
 func (t *token) identify(ctx context.Context, secret string, tries chan struct{}) (who access.Identity, err error) {
 	sum := sha256.Sum256([]byte(secret))
-	if proven := t.proven.Load(); proven == nil || subtle.ConstantTimeCompare(proven[:], sum[:]) != 1 {
-		select {
-		case tries <- struct{}{}:
-		case <-ctx.Done():
-			return who, api.NotYet("the request ended before its token was looked at: %v", context.Cause(ctx))
+	if !t.knows(&sum) {
+		if err := t.prove(ctx, secret, &sum, tries); err != nil {
+			return who, err
 		}
-		right := t.Is(secret)
-		<-tries
-		if !right {
-			return who, wrong()
-		}
-		t.proven.Store(&sum)
 	}
 	return access.Identity{Name: t.Name, Groups: t.Groups}, nil
+}
+
+func (t *token) knows(sum *[sha256.Size]byte) bool {
+	proven := t.proven.Load()
+	return proven != nil && subtle.ConstantTimeCompare(proven[:], sum[:]) == 1
+}
+
+// prove hashes the secret when its turn comes. Of those with the same name one
+// at a time asks for a turn among all, so that tokens of another name wait for
+// one of them and not for all.
+func (t *token) prove(ctx context.Context, secret string, sum *[sha256.Size]byte, tries chan struct{}) error {
+	select {
+	case t.queue <- struct{}{}:
+		defer func() { <-t.queue }()
+	default:
+		return api.NotYet("%d requests wait already for their tokens to be looked at: ask again", waiters)
+	}
+	for _, turn := range []chan struct{}{t.turn, tries} {
+		select {
+		case turn <- struct{}{}:
+			defer func() { <-turn }()
+		case <-ctx.Done():
+			return api.NotYet("the request ended before its token was looked at: %v", context.Cause(ctx))
+		}
+	}
+	if t.knows(sum) { // since it waited
+		return nil
+	}
+	if right := t.Is(secret); !right || t.Name == "" {
+		return wrong()
+	}
+	t.proven.Store(sum)
+	return nil
 }

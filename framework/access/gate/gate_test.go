@@ -54,7 +54,7 @@ func open(t testing.TB, text string) (g *Gate, path string, ask func(token strin
 	}
 }
 
-func newToken(t testing.TB, name string) (token, lines string) {
+func madeToken(t testing.TB, name string) (token, lines string) {
 	t.Helper()
 	token, hash, err := access.NewToken(name)
 	if err != nil {
@@ -64,7 +64,7 @@ func newToken(t testing.TB, name string) (token, lines string) {
 }
 
 func TestTokens(t *testing.T) {
-	token, lines := newToken(t, "ci")
+	token, lines := madeToken(t, "ci")
 	g, path, ask := open(t, lines)
 	for round := range 2 { // by bcrypt, then by what was learnt
 		if who, status := ask(token); who != "ci" || status != http.StatusOK {
@@ -92,7 +92,7 @@ func TestTokens(t *testing.T) {
 	if who, _ := ask(token); who != "ci" {
 		t.Error("a broken file has closed the gate")
 	}
-	other, lines := newToken(t, "ci")
+	other, lines := madeToken(t, "ci")
 	write(t, path, lines)
 	if err := g.Reload(); err != nil {
 		t.Fatal(err)
@@ -105,9 +105,47 @@ func TestTokens(t *testing.T) {
 	}
 }
 
+// TestWhoWaitsForWhom: where all those wait who may, with tokens of one name,
+// the next is told to ask again, and tokens of other names are looked at. A
+// name that nobody has is no faster than one that somebody has.
+func TestWhoWaitsForWhom(t *testing.T) {
+	ci, lines := madeToken(t, "ci")
+	ops, more := madeToken(t, "ops")
+	_, one, _ := strings.Cut(strings.TrimSpace(lines), "[")
+	_, two, _ := strings.Cut(strings.TrimSpace(more), "[")
+	g, _, ask := open(t, "tokens: ["+strings.TrimSuffix(one, "]")+", "+two)
+	known := g.now.Load()
+	fill := func(queue chan struct{}) {
+		for range cap(queue) {
+			queue <- struct{}{}
+		}
+	}
+	fill(known.tokens["ci"].queue)
+	known.tokens["ci"].turn <- struct{}{}
+	for _, token := range []string{ci, "mgpu.ci.x"} {
+		if text, status := ask(token); status != http.StatusServiceUnavailable || !strings.Contains(text, "ask again") {
+			t.Errorf("one more of ci: %d %s", status, text)
+		}
+	}
+	if who, status := ask(ops); who != "ops" || status != http.StatusOK {
+		t.Errorf("ops, whom ci's do not concern: %q, %d", who, status)
+	}
+	_, secret, _ := strings.Cut(strings.TrimPrefix(ops, "mgpu."), ".")
+	if _, status := ask("mgpu.nobody." + secret); status != http.StatusUnauthorized {
+		t.Errorf("nobody, with the secret whose hash takes the time: %d", status)
+	}
+	fill(known.nobody.queue)
+	if _, status := ask("mgpu.nobody.x"); status != http.StatusServiceUnavailable {
+		t.Errorf("nobody, where too many wait: %d: no hash is made for a name that nobody has", status)
+	}
+	if who, status := ask(ops); who != "ops" || status != http.StatusOK {
+		t.Errorf("ops, once known: %q, %d", who, status)
+	}
+}
+
 // TestOpenPaths: whatever token comes, they are answered, as to nobody.
 func TestOpenPaths(t *testing.T) {
-	token, lines := newToken(t, "ci")
+	token, lines := madeToken(t, "ci")
 	path := filepath.Join(t.TempDir(), "access.yaml")
 	write(t, path, lines)
 	g, err := Open(path, quiet())
@@ -131,7 +169,7 @@ func TestOpenPaths(t *testing.T) {
 }
 
 func TestRefusalSaysHow(t *testing.T) {
-	_, lines := newToken(t, "ci")
+	_, lines := madeToken(t, "ci")
 	path := filepath.Join(t.TempDir(), "access.yaml")
 	write(t, path, lines)
 	g, err := Open(path, quiet())
@@ -152,7 +190,7 @@ func TestRefusalSaysHow(t *testing.T) {
 
 // BenchmarkKnownToken is what a token costs each request after the first.
 func BenchmarkKnownToken(b *testing.B) {
-	token, lines := newToken(b, "ci")
+	token, lines := madeToken(b, "ci")
 	_, _, ask := open(b, lines)
 	ask(token)
 	for b.Loop() {

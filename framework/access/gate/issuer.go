@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -64,7 +65,7 @@ func newIssuer(o *access.OIDC) (*issuer, error) {
 			return nil, fmt.Errorf("read the issuer's authorities: %s has no PEM certificate in %d bytes", o.CAFile, len(pem))
 		}
 	}
-	asks := &sparing{next: transport, clock: time.Now}
+	asks := &sparing{next: transport, clock: time.Now, secure: strings.HasPrefix(o.Issuer, "https:")}
 	return &issuer{OIDC: *o, client: &http.Client{Transport: asks, Timeout: answerWait}, asks: asks, clock: time.Now}, nil
 }
 
@@ -89,7 +90,7 @@ func (i *issuer) identify(ctx context.Context, text string) (who access.Identity
 	if name == "" {
 		return who, api.Problemf(http.StatusUnauthorized, "the token has no claim %q with a name", i.Name)
 	}
-	if checked, told := claims["email_verified"].(bool); i.Name == "email" && told && !checked {
+	if checked := claims["email_verified"]; i.Name == "email" && checked != true && checked != "true" {
 		return who, api.Problemf(http.StatusUnauthorized, "the issuer has not verified the token's email")
 	}
 	return access.Identity{Name: access.FromOIDC + name, Groups: groupsIn(claims[i.Groups])}, nil
@@ -130,10 +131,13 @@ func (i *issuer) verifies(ctx context.Context) (*oidc.IDTokenVerifier, error) {
 	return i.verifier, nil
 }
 
-// sparing asks for one thing only every askAgain, and bounds answers.
+// sparing asks for one thing only every askAgain, and bounds answers. Of an
+// issuer with TLS it asks nothing without: whoever is on the way could say
+// which keys are its own.
 type sparing struct {
-	next  http.RoundTripper
-	clock func() time.Time
+	next   http.RoundTripper
+	clock  func() time.Time
+	secure bool
 
 	mu    sync.Mutex
 	asked map[string]time.Time
@@ -143,6 +147,11 @@ type sparing struct {
 func (s *sparing) RoundTrip(r *http.Request) (*http.Response, error) {
 	at := r.URL.String()
 	s.mu.Lock()
+	if s.secure && r.URL.Scheme != "https" {
+		s.lost = true
+		s.mu.Unlock()
+		return nil, fmt.Errorf("the issuer has https, and sends to %s: have it name an https address", at)
+	}
 	soon := s.clock().Sub(s.asked[at]) < askAgain
 	if !soon {
 		if len(s.asked) > 100 || s.asked == nil { // an issuer has two addresses

@@ -87,7 +87,7 @@ func (i *idp) publish(key crypto.Signer, id string) {
 // claims are those of a good token, with changes.
 func (i *idp) claims(change func(map[string]any)) map[string]any {
 	c := map[string]any{
-		"iss": i.URL, "aud": []string{"mesos-gpu", "other"}, "sub": "1234", "email": "alice@example.org",
+		"iss": i.URL, "aud": []string{"mesos-gpu", "other"}, "sub": "1234", "email": "alice@example.org", "email_verified": true,
 		"groups": []string{"vision", ""}, "iat": time.Now().Unix(), "exp": time.Now().Add(time.Hour).Unix(),
 	}
 	if change != nil {
@@ -151,8 +151,13 @@ func TestIssuersTokens(t *testing.T) {
 		status            int
 	}{
 		{"good", rs(nil), "oidc:alice@example.org", 200},
-		{"verified", rs(set("email_verified", true)), "oidc:alice@example.org", 200},
+		{"verified, as a text", rs(set("email_verified", "true")), "oidc:alice@example.org", 200},
 		{"not verified", rs(set("email_verified", false)), "has not verified", 401},
+		{"not verified, as a text", rs(set("email_verified", "false")), "has not verified", 401},
+		{"not verified, as a number", rs(set("email_verified", 0)), "has not verified", 401},
+		{"verified, as a number", rs(set("email_verified", 1)), "has not verified", 401},
+		{"verified is null", rs(set("email_verified", nil)), "has not verified", 401},
+		{"of verified nothing is said", rs(func(c map[string]any) { delete(c, "email_verified") }), "has not verified", 401},
 		{"one audience", rs(set("aud", "mesos-gpu")), "oidc:alice@example.org", 200},
 		{"expired", rs(set("exp", time.Now().Add(-time.Hour).Unix())), "expired", 401},
 		{"not yet", rs(set("nbf", time.Now().Add(time.Hour).Unix())), "before the nbf", 401},
@@ -232,7 +237,7 @@ func TestIssuerIsDown(t *testing.T) {
 	i, key := newIDP(t), ecKey(t)
 	i.publish(key, "one")
 	i.down.Store(true)
-	token, lines := newToken(t, "ci")
+	token, lines := madeToken(t, "ci")
 	g, _, ask := open(t, i.file(t, lines))
 	wait := freeze(g)
 	issued := sign(t, jose.ES256, key, "one", i.claims(nil))
@@ -301,4 +306,33 @@ type counting struct{ n *int }
 func (c counting) RoundTrip(*http.Request) (*http.Response, error) {
 	*c.n++
 	return &http.Response{StatusCode: 200, Body: http.NoBody}, nil
+}
+
+// TestIssuersAddressesKeepTLS: its keys are not asked for in plain HTTP, by
+// whatever address it names or sends to.
+func TestIssuersAddressesKeepTLS(t *testing.T) {
+	for _, name := range []string{"names", "sends to"} {
+		t.Run(name, func(t *testing.T) {
+			i, key := newIDP(t), rsaKey(t)
+			i.publish(key, "one")
+			plain := httptest.NewServer(i.Config.Handler)
+			t.Cleanup(plain.Close)
+			inner := i.Config.Handler
+			i.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				switch {
+				case r.URL.Path == "/keys":
+					http.Redirect(w, r, plain.URL+"/keys", http.StatusFound)
+				case name == "names":
+					fmt.Fprintf(w, `{"issuer":%q,"jwks_uri":%q}`, i.URL, plain.URL+"/keys")
+				default:
+					inner.ServeHTTP(w, r)
+				}
+			})
+			_, _, ask := open(t, i.file(t, ""))
+			got, status := ask(sign(t, jose.RS256, key, "one", i.claims(nil)))
+			if status != http.StatusServiceUnavailable || !strings.Contains(got, "the issuer has https, and sends to "+plain.URL) || i.asked.Load() != 0 {
+				t.Errorf("%d %s, %d questions for keys", status, got, i.asked.Load())
+			}
+		})
+	}
 }
