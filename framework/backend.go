@@ -29,6 +29,10 @@ type leader struct {
 	// extension is nil if there is none that counts something.
 	extension Measured
 	fields    fields
+	// may says whether the owner of a schedule may still submit in its role;
+	// nil: everybody may.
+	may    func(owner, role string) bool
+	agenda agenda
 	// rescheduled has one when there is another schedule.
 	rescheduled chan struct{}
 }
@@ -75,7 +79,7 @@ func (b *leader) Submit(ctx context.Context, spec job.Spec) (view api.JobView, e
 		if refused = b.maySubmit(ctx, &spec); refused != nil {
 			return
 		}
-		if refused = b.loop.st.Admit(&spec); refused == nil {
+		if refused = b.loop.st.AdmitBy(&spec, func(role string) bool { return api.GrantOf(ctx).May(access.View, role) }); refused == nil {
 			apply(sched.Submit{Spec: spec})
 		}
 	}

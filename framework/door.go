@@ -133,6 +133,12 @@ func (d *door) wrap(h http.Handler) http.Handler {
 	return h
 }
 
+// maySubmit reports whether the owner of what was submitted earlier may still
+// do so. Before there was an access file everybody did.
+func (d *door) maySubmit(owner, role string) bool {
+	return d.gate == nil || owner == "" || d.gate.MaySubmit(owner, role)
+}
+
 // jobs is what the access file says jobs may have.
 func (d *door) jobs() []sched.AllowedIn {
 	if d.gate == nil {
