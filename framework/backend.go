@@ -29,6 +29,10 @@ type leader struct {
 	// extension is nil if there is none that counts something.
 	extension Measured
 	fields    fields
+	// may says whether the owner of a schedule may still submit in its role;
+	// nil: everybody may.
+	may    func(owner, role string) bool
+	agenda agenda
 	// rescheduled has one when there is another schedule.
 	rescheduled chan struct{}
 	usages      usages
@@ -81,7 +85,7 @@ func (b *leader) Submit(ctx context.Context, spec job.Spec) (view api.JobView, e
 		if err := b.maySubmit(ctx, &spec); err != nil {
 			return err
 		}
-		if err := st.Admit(&spec); err != nil {
+		if err := st.AdmitBy(&spec, func(role string) bool { return api.GrantOf(ctx).May(access.View, role) }); err != nil {
 			return api.Problemf(refusal(err), "%v", err)
 		}
 		apply(sched.Submit{Spec: spec})

@@ -155,6 +155,12 @@ func (d *door) read() (jobs []sched.AllowedIn, take func(), err error) {
 	return d.gate.Read()
 }
 
+// maySubmit reports whether the owner of what was submitted earlier may still
+// do so. Before there was an access file everybody did.
+func (d *door) maySubmit(owner, role string) bool {
+	return d.gate == nil || owner == "" || d.gate.MaySubmit(owner, role)
+}
+
 // jobs is what the access file says jobs may have.
 func (d *door) jobs() []sched.AllowedIn {
 	if d.gate == nil {

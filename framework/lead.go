@@ -39,7 +39,7 @@ func (s *Scheduler) lead(ctx context.Context, store journal.Journal, mayAct func
 	defer l.view.hub.close()
 	defer s.show(nobody{why: "the scheduler is stopping"})
 	defer end()
-	leads := &leader{reader: reader{view: l.view, client: client}, loop: l, url: s.url, ended: ended.Done(), rescheduled: make(chan struct{}, 1)}
+	leads := &leader{reader: reader{view: l.view, client: client}, loop: l, url: s.url, ended: ended.Done(), may: s.door.maySubmit, rescheduled: make(chan struct{}, 1)}
 	leads.extension, _ = s.cfg.Extension.(Measured)
 	told := newNews() // before anything can change
 	if s.cfg.Extension != nil {

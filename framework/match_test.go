@@ -102,6 +102,9 @@ func TestChangesMatch(t *testing.T) {
 	_, before, _ := exchange(t, in, "GET", "/v1/jobs/web", "", "")
 	in.end(t)
 	in = run(t, c, path)
+	if _, err := in.Job(t.Context(), "web"); err != nil { // it waits for who leads
+		t.Fatal(err)
+	}
 	if _, after, _ := exchange(t, in, "GET", "/v1/jobs/web", "", ""); after != before {
 		t.Errorf("a restart has changed the tag %s to %s", before, after)
 	}

@@ -6,10 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"mesos-gpu/framework/access"
@@ -25,30 +23,15 @@ const schedulePrefix = "schedule/"
 const (
 	// maxSchedules bounds them: each is looked at whenever one is due.
 	maxSchedules = 1000
+	// maxSchedule bounds one's document in bytes when it is new; its runs have
+	// room beside it.
+	maxSchedule = 64 << 10
+	// maxScheduleBytes bounds all of them: other documents need room too.
+	maxScheduleBytes = 16 << 20
 	// lookAgain is how long the keeper of schedules sleeps at most, since the
 	// clock may be set meanwhile.
 	lookAgain = time.Minute
 )
-
-// schedules reads those that are recorded. One that cannot be read is in the
-// error; the others are there.
-func schedules(st *sched.State) (map[string]*cron.Entry, error) {
-	all := map[string]*cron.Entry{}
-	var errs []error
-	for key, text := range st.Documents() {
-		name, ok := strings.CutPrefix(key, schedulePrefix)
-		if !ok {
-			continue
-		}
-		e := &cron.Entry{}
-		if err := json.Unmarshal(text, e); err != nil || e.Spec.Schedule == nil {
-			errs = append(errs, fmt.Errorf("read schedule %q: it is damaged: end it and submit it again (%w)", name, err))
-			continue
-		}
-		all[name] = e
-	}
-	return all, errors.Join(errs...)
-}
 
 // putSchedule is the event that records a schedule.
 func putSchedule(e *cron.Entry) (sched.Put, error) {
@@ -79,16 +62,17 @@ func (b *leader) keepSchedules(ctx context.Context) error {
 func (b *leader) runDue(ctx context.Context) time.Duration {
 	now := b.loop.clock()
 	next := now.Add(lookAgain)
-	err := b.try(ctx, func(st *sched.State, apply func(sched.Event)) error {
-		all, err := schedules(st)
-		for _, name := range slices.Sorted(maps.Keys(all)) {
-			e := all[name]
-			if stepErr := stepSchedule(st, e, now, apply); stepErr != nil {
-				err = errors.Join(err, fmt.Errorf("schedule %s: %w", name, stepErr))
-				continue
+	err := b.try(ctx, func(st *sched.State, apply func(sched.Event)) (err error) {
+		for name, p := range b.agenda.all(st) {
+			wrong := p.err
+			if wrong == nil && !p.next.IsZero() && !p.next.After(now) {
+				wrong = b.stepSchedule(st, p.entry, now, apply)
+				p = b.agenda.one(st, name)
 			}
-			if at, nextErr := e.Next(); nextErr == nil && !at.IsZero() && at.Before(next) {
-				next = at
+			if wrong != nil {
+				err = errors.Join(err, fmt.Errorf("schedule %s: %w", name, wrong))
+			} else if !p.next.IsZero() && p.next.Before(next) {
+				next = p.next
 			}
 		}
 		return err
@@ -100,13 +84,25 @@ func (b *leader) runDue(ctx context.Context) time.Duration {
 }
 
 // stepSchedule applies what one schedule wants done, and records with it that
-// it was done.
-func stepSchedule(st *sched.State, e *cron.Entry, now time.Time, apply func(sched.Event)) error {
+// it was done. What could not be recorded is not done: it would be again and
+// again.
+func (b *leader) stepSchedule(st *sched.State, old *cron.Entry, now time.Time, apply func(sched.Event)) error {
+	e := *old
+	e.Runs = slices.Clone(old.Runs)
 	due, err := e.Step(now, func(name string) (known, live bool) {
 		j, ok := st.Job(name)
+		ok = ok && j.Spec.Owner == e.Spec.Owner // another's may have taken the name
 		return ok, ok && !j.Terminal()
 	})
 	if due == nil || err != nil {
+		return err
+	}
+	ran := e
+	if due.Submit != nil {
+		ran.Ran(due)
+	}
+	put, err := admitNote(st, &ran)
+	if err != nil {
 		return err
 	}
 	for _, name := range due.Kill {
@@ -116,23 +112,35 @@ func stepSchedule(st *sched.State, e *cron.Entry, now time.Time, apply func(sche
 		apply(sched.Forget{Job: name})
 	}
 	if due.Submit != nil {
-		if err := admitRun(st, due.Submit); err != nil {
+		if err := b.admitRun(st, due.Submit); err != nil {
 			e.Refused(due, err)
+			if put, err = admitNote(st, &e); err != nil {
+				return err
+			}
 		} else {
 			apply(sched.Submit{Spec: *due.Submit})
-			e.Ran(due)
 		}
 	}
+	apply(put)
+	return nil
+}
+
+// admitNote makes the event that records what a schedule has done, if there is
+// room for it.
+func admitNote(st *sched.State, e *cron.Entry) (sched.Put, error) {
 	put, err := putSchedule(e)
-	if err == nil {
-		apply(put)
+	if err != nil {
+		return put, err
 	}
-	return err
+	return put, st.AdmitPuts(map[string][]byte{put.Key: put.Value})
 }
 
 // admitRun says what is in the way of a schedule's job. It takes the place of
-// its owner's ended ones alone.
-func admitRun(st *sched.State, run *job.Spec) error {
+// its owner's ended ones alone, and its owner must still be permitted it.
+func (b *leader) admitRun(st *sched.State, run *job.Spec) error {
+	if b.may != nil && !b.may(run.Owner, run.Role) {
+		return fmt.Errorf("%s may submit to role %s no more", run.Owner, run.Role)
+	}
 	if old, ok := st.Job(run.Name); ok && old.Spec.Owner != run.Owner {
 		return fmt.Errorf("there is a job %q of another owner", run.Name)
 	}
@@ -156,7 +164,7 @@ func (b *leader) AddSchedule(ctx context.Context, spec job.Spec) (view api.Sched
 		if err != nil {
 			return err
 		}
-		if err := admitSchedule(st, e, put); err != nil {
+		if err := b.admitSchedule(st, e, put); err != nil {
 			return err
 		}
 		apply(put)
@@ -169,26 +177,28 @@ func (b *leader) AddSchedule(ctx context.Context, spec job.Spec) (view api.Sched
 	case b.rescheduled <- struct{}{}:
 	default: // it looks anyway
 	}
-	return scheduleView(e)
+	next, err := e.Next()
+	return scheduleView(e, next), err
 }
 
 // admitSchedule says what is in the way of a schedule: what would be in the
 // way of its jobs, or another of its name.
-func admitSchedule(st *sched.State, e *cron.Entry, put sched.Put) error {
+func (b *leader) admitSchedule(st *sched.State, e *cron.Entry, put sched.Put) error {
 	run := e.Spec
 	run.Schedule = nil
 	if err := st.Admit(&run); err != nil && !errors.As(err, new(*sched.FullError)) {
 		return api.Problemf(refusal(err), "%v", err)
 	}
-	all, err := schedules(st)
-	switch {
-	case all[e.Spec.Name] != nil:
-		return api.Problemf(http.StatusConflict, "schedule %q is there already: kill it first, or submit under another name", e.Spec.Name)
-	case len(all) >= maxSchedules:
-		return api.Problemf(http.StatusUnprocessableEntity, "there are %d schedules already: end some first", len(all))
-	}
-	if err != nil {
-		return err
+	count, size := scheduleSizes(st)
+	switch name := e.Spec.Name; {
+	case st.Document(put.Key) != nil:
+		return api.Problemf(http.StatusConflict, "schedule %q is there already: kill it first, or submit under another name", name)
+	case count >= maxSchedules:
+		return api.Problemf(http.StatusUnprocessableEntity, "there are %d schedules already: end some first", count)
+	case len(put.Value) > maxSchedule:
+		return api.Problemf(http.StatusUnprocessableEntity, "schedule %q has %d bytes, more than %d: put what is large into files", name, len(put.Value), maxSchedule)
+	case size+len(put.Value) > maxScheduleBytes:
+		return api.Problemf(http.StatusUnprocessableEntity, "schedules would have %d bytes together, more than %d: end some first", size+len(put.Value), maxScheduleBytes)
 	}
 	if err := st.AdmitPuts(map[string][]byte{put.Key: put.Value}); err != nil {
 		return api.Problemf(http.StatusUnprocessableEntity, "%v", err)
@@ -196,31 +206,21 @@ func admitSchedule(st *sched.State, e *cron.Entry, put sched.Put) error {
 	return nil
 }
 
-func scheduleView(e *cron.Entry) (api.Schedule, error) {
-	next, err := e.Next()
-	if err != nil {
-		return api.Schedule{}, fmt.Errorf("schedule %s: %w", e.Spec.Name, err)
-	}
+func scheduleView(e *cron.Entry, next time.Time) api.Schedule {
 	v := api.Schedule{Spec: e.Spec, Created: e.Created, Next: next, Note: e.Note, Runs: []api.ScheduledRun{}}
 	for _, r := range e.Runs {
 		v.Runs = append(v.Runs, api.ScheduledRun(r))
 	}
-	return v, nil
+	return v
 }
 
-// Schedules lists them by name.
+// Schedules lists them by name. Those that cannot be read are in the log.
 func (b *leader) Schedules(ctx context.Context) (list []api.Schedule, err error) {
 	err = b.ask(ctx, nil, func(st *sched.State) error {
-		all, err := schedules(st)
-		if err != nil {
-			return err
-		}
-		for _, name := range slices.Sorted(maps.Keys(all)) {
-			v, err := scheduleView(all[name])
-			if err != nil {
-				return err
+		for _, p := range b.agenda.all(st) {
+			if p.err == nil {
+				list = append(list, scheduleView(p.entry, p.next))
 			}
-			list = append(list, v)
 		}
 		return nil
 	})
@@ -229,32 +229,31 @@ func (b *leader) Schedules(ctx context.Context) (list []api.Schedule, err error)
 
 // Schedule shows one.
 func (b *leader) Schedule(ctx context.Context, name string) (view api.Schedule, err error) {
-	list, err := b.Schedules(ctx)
-	if err != nil {
-		return view, err
-	}
-	i := slices.IndexFunc(list, func(s api.Schedule) bool { return s.Spec.Name == name })
-	if i < 0 {
-		return view, unknownSchedule(name)
-	}
-	return list[i], nil
-}
-
-func unknownSchedule(name string) error {
-	return api.Problemf(http.StatusNotFound, "there is no schedule %q", name)
+	err = b.ask(ctx, nil, func(st *sched.State) error {
+		switch p := b.agenda.one(st, name); {
+		case p == nil:
+			return api.UnknownSchedule(name)
+		case p.err != nil:
+			return api.Problemf(http.StatusInternalServerError, "read schedule %q: %w", name, p.err)
+		default:
+			view = scheduleView(p.entry, p.next)
+			return nil
+		}
+	})
+	return view, err
 }
 
 // EndSchedule forgets a schedule, also one that cannot be read.
 func (b *leader) EndSchedule(ctx context.Context, name string) error {
 	return b.try(ctx, func(st *sched.State, apply func(sched.Event)) error {
 		key := schedulePrefix + name
-		if st.Documents()[key] == nil {
-			return unknownSchedule(name)
+		p := b.agenda.one(st, name)
+		if p == nil {
+			return api.UnknownSchedule(name)
 		}
-		all, _ := schedules(st) // a damaged one has no tag
 		created := time.Time{}
-		if e := all[name]; e != nil {
-			created = e.Created
+		if p.err == nil { // a damaged one has no tag
+			created = p.entry.Created
 		}
 		if err := api.Match(ctx, api.ScheduleTag(created)); err != nil {
 			return err

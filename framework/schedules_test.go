@@ -154,7 +154,7 @@ func TestDamagedSchedule(t *testing.T) {
 	}
 	in := run(t, c, path)
 	ctx := within(t)
-	if _, err := in.Schedules(ctx); err == nil || !strings.Contains(err.Error(), `read schedule "bad": it is damaged`) {
+	if _, err := in.Schedule(ctx, "bad"); err == nil || !strings.Contains(err.Error(), `read schedule "bad": it is damaged`) {
 		t.Errorf("got %v", err)
 	}
 	if err := in.EndSchedule(ctx, "bad"); err != nil {

@@ -27,6 +27,14 @@ func entriesOf(texts ...string) (all []map[string]string) {
 	return all
 }
 
+func combinations(m *Matrix) (all []map[string]string) {
+	n, of := m.Combinations()
+	for i := range n {
+		all = append(all, of(i))
+	}
+	return all
+}
+
 // The example of GitHub's documentation, and what is particular about each of
 // the lists.
 func TestCombinations(t *testing.T) {
@@ -46,7 +54,7 @@ func TestCombinations(t *testing.T) {
 		{"entries alone", Matrix{Include: entriesOf("a=1", "a=1 b=2")}, []string{"a=1", "a=1 b=2"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if diff := cmp.Diff(entriesOf(c.want...), c.m.Combinations()); diff != "" {
+			if diff := cmp.Diff(entriesOf(c.want...), combinations(&c.m)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -89,7 +97,7 @@ func TestCombinationsHold(t *testing.T) {
 				want++
 			}
 		}
-		got := m.Combinations()
+		got := combinations(&m)
 		if more := len(got) - want; more < 0 || more > len(m.Include) {
 			t.Fatalf("%d combinations of %d, with %d entries to include", len(got), want, len(m.Include))
 		}
@@ -149,5 +157,34 @@ func BenchmarkCombinations(b *testing.B) {
 	m := Matrix{Axes: []Axis{{"a", values}, {"b", values}}, Include: entriesOf("a=1 c=1", "d=1")}
 	for b.Loop() {
 		m.Combinations()
+	}
+}
+
+// What a matrix takes is bounded before any of it is made.
+func TestMatrixValuesAreBounded(t *testing.T) {
+	values := make([]string, MaxTasks)
+	for i := range values {
+		values[i] = strconv.Itoa(i)
+	}
+	names := func(n int) map[string]string {
+		entry := map[string]string{}
+		for i := range n {
+			entry["k"+strconv.Itoa(i)] = ""
+		}
+		return entry
+	}
+	for _, c := range []struct {
+		include int
+		want    string
+	}{
+		{19, ""},
+		{20, "21 names in 10000 combinations are 210000 values, more than 200000"},
+		{101, "include: item 1: has 101 names, more than 100"},
+	} {
+		s := Spec{Name: "a", Command: []string{"true"}, Matrix: &Matrix{Axes: []Axis{{"a", values}}, Include: []map[string]string{names(c.include)}}}
+		s.SetDefaults()
+		if err := s.Validate(); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%d names: got %v, want %q", c.include, err, c.want)
+		}
 	}
 }

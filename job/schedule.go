@@ -61,20 +61,29 @@ func RunName(schedule string, due time.Time) string {
 // Next is the first time after another that the schedule names; zero if there
 // is none in years. It looks its time zone up in the system's database.
 func (v *Schedule) Next(after time.Time) (time.Time, error) {
+	next, err := v.Times()
+	if err != nil {
+		return time.Time{}, err
+	}
+	return next(after), nil
+}
+
+// Times is Next for many times: it reads the schedule once.
+func (v *Schedule) Times() (func(after time.Time) time.Time, error) {
 	// The library would take a zone or an interval here too. The zone has a
 	// key of its own; runs at an interval would shift with each restart.
 	if first, _, _ := strings.Cut(v.Cron, " "); strings.Contains(first, "=") || first == "@every" {
-		return time.Time{}, fmt.Errorf("cron %q begins with %q: write five fields such as %q, and the zone as time_zone", v.Cron, first, "0 3 * * *")
+		return nil, fmt.Errorf("cron %q begins with %q: write five fields such as %q, and the zone as time_zone", v.Cron, first, "0 3 * * *")
 	}
 	times, err := cron.ParseStandard(v.Cron)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("cron %q: %w: write five fields such as %q, or @daily", v.Cron, err, "0 3 * * *")
+		return nil, fmt.Errorf("cron %q: %w: write five fields such as %q, or @daily", v.Cron, err, "0 3 * * *")
 	}
 	zone, err := time.LoadLocation(v.TimeZone)
 	if err != nil || v.TimeZone == "Local" { // whose?
-		return time.Time{}, fmt.Errorf("time_zone %q is none such as Europe/Berlin", v.TimeZone)
+		return nil, fmt.Errorf("time_zone %q is none such as Europe/Berlin", v.TimeZone)
 	}
-	return times.Next(after.In(zone)), nil
+	return func(after time.Time) time.Time { return times.Next(after.In(zone)) }, nil
 }
 
 // validateSchedule checks the schedule, and what the job says beside it.

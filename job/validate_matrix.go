@@ -12,6 +12,9 @@ import (
 const (
 	maxAxes    = 20
 	maxEntries = 100 // of Include, and of Exclude
+	maxNames   = 100 // of an entry
+	// maxValues bounds names times combinations: each task has its values.
+	maxValues = 200_000
 )
 
 // axisPattern is what every shell takes for a variable's name.
@@ -31,15 +34,15 @@ func (m *Matrix) size() int {
 
 // tasks counts the combinations; 0 of a matrix that is not valid.
 func (m *Matrix) tasks() int {
-	all, err := m.checked()
+	n, _, err := m.checked()
 	if err != nil {
 		return 0
 	}
-	return len(all)
+	return n
 }
 
-// checked are the combinations, or what is wrong with the matrix.
-func (m *Matrix) checked() ([]map[string]string, error) {
+// checked are the Combinations, or what is wrong with the matrix.
+func (m *Matrix) checked() (int, func(index int) map[string]string, error) {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("matrix: "+format, args...)) }
 	if len(m.Axes) > maxAxes {
@@ -77,18 +80,24 @@ func (m *Matrix) checked() ([]map[string]string, error) {
 		}
 	}
 	if len(errs) > 0 {
-		return nil, errors.Join(errs...)
+		return 0, nil, errors.Join(errs...)
 	}
-	all := m.Combinations()
-	if n := len(all); n < 1 || n > MaxTasks {
+	n, of := m.Combinations()
+	if n < 1 || n > MaxTasks {
 		bad("%d combinations are not between 1 and %d", n, MaxTasks)
 	}
-	return all, errors.Join(errs...)
+	if names := len(m.longest()); names*n > maxValues {
+		bad("%d names in %d combinations are %d values, more than %d: split the job", names, n, names*n, maxValues)
+	}
+	return n, of, errors.Join(errs...)
 }
 
 func validateEntry(key string, entry map[string]string, axes map[string]bool) error {
 	if len(entry) == 0 {
 		return errors.New("is empty")
+	}
+	if len(entry) > maxNames {
+		return fmt.Errorf("has %d names, more than %d", len(entry), maxNames)
 	}
 	for _, name := range slices.Sorted(maps.Keys(entry)) {
 		switch {
@@ -128,13 +137,13 @@ func (s *Spec) validateMatrix(bad func(format string, args ...any)) {
 	if s.Gang || s.Service != nil {
 		bad("matrix: the tasks of a gang or a service are equal: submit a job for each combination")
 	}
-	all, err := m.checked()
+	n, of, err := m.checked()
 	if err != nil {
 		bad("%w", err)
 		return
 	}
-	if s.Tasks != len(all) {
-		bad("tasks: %d, and the matrix has %d combinations, a task each: leave tasks out", s.Tasks, len(all))
+	if s.Tasks != n {
+		bad("tasks: %d, and the matrix has %d combinations, a task each: leave tasks out", s.Tasks, n)
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.longest())) {
 		if _, ok := s.Env[name]; ok {
@@ -144,12 +153,18 @@ func (s *Spec) validateMatrix(bad func(format string, args ...any)) {
 			bad("secrets: %s is set by the matrix", name)
 		}
 	}
-	for _, text := range s.placeholders() {
-		for _, c := range all {
-			if _, ok := c[text]; !ok {
-				bad("{{matrix.%s}}: not every combination of the matrix has it", text)
-				break
-			}
+	wanted := s.placeholders()
+	if len(wanted) == 0 {
+		return
+	}
+	common := of(0) // what every combination has
+	for i := range n {
+		values := of(i)
+		maps.DeleteFunc(common, func(name, _ string) bool { _, ok := values[name]; return !ok })
+	}
+	for _, name := range wanted {
+		if _, ok := common[name]; !ok {
+			bad("{{matrix.%s}}: not every combination of the matrix has it", name)
 		}
 	}
 }

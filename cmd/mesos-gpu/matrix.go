@@ -15,14 +15,15 @@ func matrixColumns(s *job.Spec) []column[job.Task] {
 	if s.Matrix == nil {
 		return nil
 	}
-	all := s.Matrix.Combinations()
+	_, of := s.Matrix.Combinations()
 	return []column[job.Task]{{"MATRIX", func(t job.Task) string {
-		if t.Index >= len(all) {
+		values := of(t.Index)
+		if values == nil {
 			return "-"
 		}
 		var pairs []string
-		for _, name := range slices.Sorted(maps.Keys(all[t.Index])) {
-			pairs = append(pairs, fmt.Sprintf("%s=%s", name, all[t.Index][name]))
+		for _, name := range slices.Sorted(maps.Keys(values)) {
+			pairs = append(pairs, fmt.Sprintf("%s=%s", name, values[name]))
 		}
 		return strings.Join(pairs, " ")
 	}}}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"net/http"
 
 	"mesos-gpu/framework/access"
@@ -132,6 +133,9 @@ func ofSchedule(s *server, r *http.Request, p access.Permission) error {
 		return err
 	}
 	view, err := s.backend().Schedule(r.Context(), r.PathValue("name"))
+	if errors.Is(err, ErrDamaged) {
+		return everywhere(s, r, p) // nobody knows whose it is
+	}
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
@@ -13,10 +14,14 @@ type ScheduleBackend interface {
 	// AddSchedule and EndSchedule return when it is recorded.
 	AddSchedule(ctx context.Context, spec job.Spec) (Schedule, error)
 	Schedules(ctx context.Context) ([]Schedule, error)
+	// Schedule's error is ErrDamaged for one that cannot be read.
 	Schedule(ctx context.Context, name string) (Schedule, error)
 	// EndSchedule leaves the jobs that the schedule has submitted.
 	EndSchedule(ctx context.Context, name string) error
 }
+
+// ErrDamaged says that a schedule is there and cannot be read. It can be ended.
+var ErrDamaged = errors.New("it is damaged")
 
 // Schedule is a schedule as the API shows it.
 type Schedule struct {

@@ -53,17 +53,15 @@ func (e *Entry) Next() (time.Time, error) { return e.Spec.Schedule.Next(e.Seen) 
 // Step looks at the times that have come since it was last asked. Of several,
 // as after a time without a scheduler, the last alone counts.
 func (e *Entry) Step(now time.Time, known Known) (*Due, error) {
-	at, err := e.Next()
-	if err != nil || at.IsZero() || at.After(now) {
+	next, err := e.Spec.Schedule.Times()
+	if err != nil {
 		return nil, err
 	}
-	for {
-		later, err := e.Spec.Schedule.Next(at)
-		if err != nil || later.IsZero() || later.After(now) {
-			break
-		}
-		at = later
+	at := next(e.Seen)
+	if at.IsZero() || at.After(now) {
+		return nil, nil
 	}
+	at = last(next, at, now)
 	e.Seen, e.Note = now, ""
 	due := &Due{At: at}
 	live := e.sweep(known, due)
@@ -78,6 +76,21 @@ func (e *Entry) Step(now time.Time, known Known) (*Due, error) {
 	spec.Name, spec.Schedule = job.RunName(e.Spec.Name, at), nil
 	due.Submit = &spec
 	return due, nil
+}
+
+// last is the last time that comes until now, from one that has come. Times
+// are a minute apart at least. It halves what is left: one that is due each
+// minute may have been missed for weeks.
+func last(next func(time.Time) time.Time, at, now time.Time) time.Time {
+	for none := now; none.Sub(at) >= time.Minute; { // none comes after none
+		middle := at.Add(none.Sub(at) / 2)
+		if later := next(middle); later.IsZero() || later.After(now) {
+			none = middle
+		} else {
+			at = later
+		}
+	}
+	return at
 }
 
 // sweep drops what is known no more and what History does not keep; live are

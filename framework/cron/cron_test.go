@@ -205,3 +205,28 @@ func TestStepHolds(t *testing.T) {
 		}
 	})
 }
+
+// The last time is the one that going from time to time finds, in few looks.
+func TestLast(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := job.Schedule{
+			Cron:     rapid.SampledFrom([]string{"* * * * *", "*/7 3-5 * * *", "30 2 * * *", "0 0 1 * *", "@hourly"}).Draw(t, "cron"),
+			TimeZone: rapid.SampledFrom([]string{"", "Europe/Berlin"}).Draw(t, "zone"),
+		}
+		next, err := s.Times()
+		if err != nil {
+			t.Fatal(err)
+		}
+		looks := 0
+		counted := func(after time.Time) time.Time { looks++; return next(after) }
+		first := next(time.Date(2026, 3, 27, 0, 0, 0, 0, time.UTC))
+		now := first.Add(time.Duration(rapid.Int64Range(0, int64(72*time.Hour)).Draw(t, "pass")))
+		want := first
+		for later := next(want); !later.After(now); later = next(want) {
+			want = later
+		}
+		if got := last(counted, first, now); !got.Equal(want) || looks > 20 {
+			t.Fatalf("from %s until %s: got %s in %d looks, want %s", first, now, got, looks, want)
+		}
+	})
+}

@@ -27,12 +27,12 @@ func (e *MissingError) Error() string {
 
 // admitAfter: the jobs that one waits for are there, so that none can wait for
 // itself in a circle, and may still end as it wants.
-func (s *State) admitAfter(spec *job.Spec) error {
+func (s *State) admitAfter(spec *job.Spec, sees func(role string) bool) error {
 	for _, d := range spec.After {
 		j, ok := s.jobs[d.Job]
 		switch {
-		case !ok:
-			return &MissingError{Name: d.Job, Near: s.near(d.Job)}
+		case !ok || !sees(j.Spec.Role):
+			return &MissingError{Name: d.Job, Near: s.near(d.Job, sees)}
 		case j.Terminal() && !d.Holds(j.State()):
 			return fmt.Errorf("after: job %s has ended and is %s: submit it anew first", j.Spec.Name, unmet(d, j.State()))
 		}
@@ -51,12 +51,12 @@ func unmet(d job.Dependency, state job.State) string {
 // nearAmong is how many of the newest jobs a name is looked for among.
 const nearAmong = 1000
 
-// near is the name of a job that differs in a letter or two, or "".
-func (s *State) near(name string) string {
+// near is the name of a visible job that differs in a letter or two, or "".
+func (s *State) near(name string, sees func(role string) bool) string {
 	best, distance := "", 3
 	for _, list := range [][]string{s.queue, s.ended} {
 		for _, other := range list[max(0, len(list)-nearAmong):] {
-			if d := spell.Distance(name, other); d < distance && d < len(name) {
+			if d := spell.Distance(name, other); d < distance && d < len(name) && sees(s.jobs[other].Spec.Role) {
 				best, distance = other, d
 			}
 		}
@@ -99,9 +99,7 @@ func (s *State) release(now time.Time, ended *job.Job) {
 		}
 		after[i].Met = true
 		j.Spec.After = after
-		if !slices.Contains(s.changes.Jobs, j) {
-			s.changes.Jobs = append(s.changes.Jobs, j)
-		}
+		s.recordJob(j)
 		for i := range j.Tasks {
 			if j.Tasks[i].State == job.Waiting {
 				s.demand(taskRef{j, i})

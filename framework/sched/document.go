@@ -67,6 +67,9 @@ func (s *State) write(key string, value []byte) {
 	s.changes.Documents[key] = value
 }
 
+// Document is the one of a key, nil if there is none. Nobody changes it.
+func (s *State) Document(key string) []byte { return s.documents[key] }
+
 // Documents are all that were put, and the scheduler's own. Their values are shared: nobody changes
 // them.
 func (s *State) Documents() map[string][]byte { return maps.Clone(s.documents) }

@@ -318,9 +318,9 @@ func (pl *placing) fill(j *Job, d *fit.Demand) (spots []fit.Spot, types []map[st
 
 func (pl *placing) launch(j *Job, spots []fit.Spot, types []map[string]int) {
 	peers := pl.peersOf(j, spots)
-	var values []map[string]string
+	values := func(int) map[string]string { return nil }
 	if j.Spec.Matrix != nil && len(spots) > 0 {
-		values = j.Spec.Matrix.Combinations()
+		_, values = j.Spec.Matrix.Combinations()
 	}
 	for i := range spots {
 		s, t := &spots[i], j.Tasks[i]
@@ -330,10 +330,7 @@ func (pl *placing) launch(j *Job, spots []fit.Spot, types []map[string]int) {
 		}
 		l := Launch{
 			TaskID: t.ID, Index: t.Index, Spec: j.Spec, Overhead: pl.p.Overhead,
-			DeviceIDs: devicesOf(s), GPUTypes: types[i], Parts: s.Parts, Ports: s.Ports, Env: environment(j, t.Index, pl.agents[s.Agent].Hostname, s.Ports, peers),
-		}
-		if t.Index < len(values) {
-			l.Values = values[t.Index]
+			Values: values(t.Index), DeviceIDs: devicesOf(s), GPUTypes: types[i], Parts: s.Parts, Ports: s.Ports, Env: environment(j, t.Index, pl.agents[s.Agent].Hostname, s.Ports, peers),
 		}
 		pl.launches[s.Agent] = append(pl.launches[s.Agent], l)
 	}

@@ -115,9 +115,7 @@ func (s *State) grow(now time.Time, j *job.Job, more int) {
 	j.Spec.Tasks += more
 	j.Tasks = append(j.Tasks, make([]job.Task, more)...)
 	s.workload.add(&j.Spec, &s.cfg.Policy, 1)
-	if !slices.Contains(s.changes.Jobs, j) {
-		s.changes.Jobs = append(s.changes.Jobs, j)
-	}
+	s.recordJob(j)
 	for i := first; i < len(j.Tasks); i++ {
 		s.enqueue(now, taskRef{j, i}, job.Task{Attempt: 1})
 	}

@@ -48,6 +48,7 @@ type State struct {
 	// documentBytes is how large they are together.
 	documentBytes int
 	changes       Changes
+	changed       map[*job.Job]bool // those in changes.Jobs
 	dirty         map[string]map[int]bool
 }
 
@@ -277,6 +278,6 @@ func (s *State) Drain() Changes {
 			}
 		}
 	}
-	s.changes, s.dirty = Changes{}, map[string]map[int]bool{}
+	s.changes, s.changed, s.dirty = Changes{}, nil, map[string]map[int]bool{}
 	return c
 }

@@ -104,6 +104,18 @@ func (s *State) touch(ref taskRef) {
 	s.dirty[name][ref.index] = true
 }
 
+// recordJob remembers that the job must be recorded.
+func (s *State) recordJob(j *job.Job) {
+	if s.changed[j] {
+		return
+	}
+	if s.changed == nil {
+		s.changed = map[*job.Job]bool{}
+	}
+	s.changed[j] = true
+	s.changes.Jobs = append(s.changes.Jobs, j)
+}
+
 func (s *State) note(now time.Time, t *job.Task) {
 	s.changes.Moves = append(s.changes.Moves, Move{Time: now, Job: t.Job, TaskID: t.ID, Index: t.Index, State: t.State, Message: t.Message})
 }
@@ -111,6 +123,12 @@ func (s *State) note(now time.Time, t *job.Task) {
 // Admit says what is in the way of a job; nil if it may be submitted.
 // It is for the caller of Submit, which ignores a job that may not.
 func (s *State) Admit(spec *job.Spec) error {
+	return s.AdmitBy(spec, func(string) bool { return true })
+}
+
+// AdmitBy is Admit for somebody who sees the jobs of some roles: the others
+// are not there to wait for.
+func (s *State) AdmitBy(spec *job.Spec, sees func(role string) bool) error {
 	if err := spec.Validate(); err != nil {
 		return err
 	}
@@ -126,7 +144,7 @@ func (s *State) Admit(spec *job.Spec) error {
 	if spec.Schedule != nil {
 		return errors.New("schedule: this is a schedule, not a job: submit it as such, to /v1/schedules")
 	}
-	if err := s.admitAfter(spec); err != nil {
+	if err := s.admitAfter(spec, sees); err != nil {
 		return err
 	}
 	if s.live+spec.Tasks > s.cfg.MaxLive {
@@ -172,7 +190,7 @@ func (s *State) submit(now time.Time, spec job.Spec) {
 	s.jobs[spec.Name] = j
 	s.remember(&j.Spec)
 	s.queue = append(s.queue, spec.Name)
-	s.changes.Jobs = append(s.changes.Jobs, j)
+	s.recordJob(j)
 	s.workload.add(&j.Spec, &s.cfg.Policy, 1)
 	for i := range j.Tasks {
 		s.enqueue(now, taskRef{j, i}, job.Task{Attempt: 1})
@@ -211,7 +229,10 @@ func (s *State) forget(j *job.Job) {
 	s.workload.add(&j.Spec, &s.cfg.Policy, -1)
 	s.endedTasks -= len(j.Tasks)
 	s.ended = slices.DeleteFunc(s.ended, func(n string) bool { return n == j.Spec.Name })
-	s.changes.Jobs = slices.DeleteFunc(s.changes.Jobs, func(x *job.Job) bool { return x == j })
+	if s.changed[j] {
+		delete(s.changed, j)
+		s.changes.Jobs = slices.DeleteFunc(s.changes.Jobs, func(x *job.Job) bool { return x == j })
+	}
 	s.changes.Removed = append(s.changes.Removed, j.Spec.Name)
 }
 
