@@ -1,0 +1,186 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+	"github.com/getkin/kin-openapi/routers/legacy"
+
+	"mesos-gpu/framework/api"
+)
+
+// documented asks a running scheduler what its own OpenAPI document says that
+// may be asked, and holds what it answers to the document.
+type documented struct {
+	*cluster
+	doc    *openapi3.T
+	router routers.Router
+	asked  map[string]bool // method and path, as the document has them
+}
+
+func (c *cluster) documented() *documented {
+	c.t.Helper()
+	res, err := http.Get(c.api + "/v1/openapi.yaml")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	doc, err := openapi3.NewLoader().LoadFromIoReader(res.Body)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	doc.Servers = openapi3.Servers{{URL: c.api}}
+	router, err := legacy.NewRouter(doc)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return &documented{c, doc, router, map[string]bool{}}
+}
+
+// ask makes one request and checks it and its answer. It returns the answer's
+// body and ETag.
+func (d *documented) ask(want int, method, path, body string, header ...string) (answer, etag string) {
+	d.t.Helper()
+	request := func() *http.Request {
+		ctx, cancel := context.WithTimeout(d.t.Context(), patience)
+		d.t.Cleanup(cancel)
+		r, err := http.NewRequestWithContext(ctx, method, d.api+path, strings.NewReader(body))
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		if body != "" {
+			r.Header.Set("Content-Type", "application/json")
+		}
+		for i := 0; i < len(header); i += 2 {
+			r.Header.Set(header[i], header[i+1])
+		}
+		return r
+	}
+	r := request()
+	route, params, err := d.router.FindRoute(r)
+	if err != nil {
+		d.t.Fatalf("%s %s: %v", method, path, err)
+	}
+	in := &openapi3filter.RequestValidationInput{Request: r, PathParams: params, Route: route, Options: &openapi3filter.Options{
+		AuthenticationFunc: openapi3filter.NoopAuthenticationFunc, IncludeResponseStatus: true,
+	}}
+	if err := openapi3filter.ValidateRequest(d.t.Context(), in); err != nil && want < http.StatusBadRequest {
+		d.t.Errorf("%s %s: the request: %v", method, path, err)
+	}
+	res, err := http.DefaultClient.Do(request())
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	var text []byte
+	if res.Header.Get("Content-Type") != "text/event-stream" { // a stream has no end, and no schema
+		if text, err = io.ReadAll(res.Body); err != nil {
+			d.t.Fatal(err)
+		}
+	}
+	if res.StatusCode != want {
+		d.t.Errorf("%s %s: status %d, want %d: %s", method, path, res.StatusCode, want, text)
+	}
+	in.Options.ExcludeResponseBody = !strings.HasSuffix(res.Header.Get("Content-Type"), "json")
+	err = openapi3filter.ValidateResponse(d.t.Context(), &openapi3filter.ResponseValidationInput{
+		RequestValidationInput: in, Status: res.StatusCode, Header: res.Header, Body: io.NopCloser(bytes.NewReader(text)), Options: in.Options,
+	})
+	if err != nil {
+		d.t.Errorf("%s %s: the answer %d: %v\n%s", method, path, res.StatusCode, err, text)
+	}
+	if want < http.StatusBadRequest {
+		d.asked[method+" "+route.Path] = true
+	}
+	return string(text), res.Header.Get("ETag")
+}
+
+// awaitDemand waits until the master has offered for long enough to tell what
+// is lacking.
+func (c *cluster) awaitDemand() {
+	c.t.Helper()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	late := time.After(patience)
+	for {
+		res, err := http.Get(c.api + "/v1/demand")
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		res.Body.Close()
+		if res.StatusCode == http.StatusOK {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-late:
+			c.t.Fatalf("demand: status %d after %s", res.StatusCode, patience)
+		}
+	}
+}
+
+// TestAnswersAsDocumented has a scheduler with jobs of every kind answer each
+// request of its OpenAPI document, and some that it refuses.
+func TestAnswersAsDocumented(t *testing.T) {
+	t.Parallel()
+	c := start(t, "--gpus", "3xV100", "--share", "1")
+	d := c.documented()
+
+	gang := `{"name":"gang","tasks":2,"gang":true,"request":{"gpus":1},"command":["sleep","600"],"cpus":0.1,"mem_mib":64}`
+	d.ask(http.StatusCreated, "POST", "/v1/jobs", gang, api.IdempotencyKey, "gang-1")
+	d.ask(http.StatusOK, "POST", "/v1/jobs", gang, api.IdempotencyKey, "gang-1")
+	d.ask(http.StatusConflict, "POST", "/v1/jobs", gang)
+	d.ask(http.StatusUnprocessableEntity, "POST", "/v1/jobs", `{"name":"x","command":["true"],"request":{"gpus":-1}}`)
+	d.ask(http.StatusCreated, "POST", "/v1/jobs", `{"name":"share","request":{"share":{"mem_mib":1024,"cores":10}},"command":["sleep","600"],"cpus":0.1,"mem_mib":64}`)
+	d.ask(http.StatusCreated, "POST", "/v1/jobs", `{"name":"web","service":{},"command":["sleep","600"],"cpus":0.1,"mem_mib":64}`)
+	d.ask(http.StatusCreated, "POST", "/v1/jobs", `{"name":"big","request":{"gpus":3},"command":["true"],"cpus":0.1,"mem_mib":64}`)
+	for _, name := range []string{"gang", "share", "web"} {
+		c.await(name, func(v *api.JobView) bool { return v.Tasks[0].State == "RUNNING" })
+	}
+
+	for _, path := range []string{
+		"/v1/jobs?limit=2&order=newest", "/v1/jobs?state=live", "/v1/jobs/gang", "/v1/jobs/big", "/v1/gpus", "/v1/usage", "/v1/agents", "/v1/queue", "/v1/roles", "/v1/roles/*",
+		"/v1/schedules", "/v1/events", "/v1/openapi.yaml", "/healthz", "/readyz", "/metrics", "/metrics/prometheus",
+	} {
+		d.ask(http.StatusOK, "GET", path, "")
+	}
+	gangs := c.await("gang", func(v *api.JobView) bool { return v.Tasks[0].State == "RUNNING" })
+	d.ask(http.StatusOK, "GET", "/v1/tasks/"+gangs.Tasks[0].ID+"/log?stream=stdout&follow=false", "")
+	var agents api.AgentList
+	text, _ := d.ask(http.StatusOK, "GET", "/v1/agents", "")
+	read(t, text, &agents)
+	agent := "/v1/agents/" + agents.Agents[0].ID
+	d.ask(http.StatusOK, "GET", agent, "")
+	d.ask(http.StatusAccepted, "POST", agent+"/cordon", `{"reason":"fan"}`)
+	d.ask(http.StatusAccepted, "POST", agent+"/drain", `{"reason":"fan"}`)
+	d.ask(http.StatusAccepted, "POST", agent+"/uncordon", `{}`)
+	d.ask(http.StatusOK, "PUT", "/v1/roles/*/quota", `{"quota":"V100=2"}`)
+	d.ask(http.StatusOK, "PUT", "/v1/roles/*/quota", `{"quota":null}`)
+	d.ask(http.StatusCreated, "POST", "/v1/schedules", `{"name":"nightly","command":["true"],"schedule":{"cron":"0 3 * * *"}}`)
+	d.ask(http.StatusOK, "GET", "/v1/schedules/nightly", "")
+	d.ask(http.StatusAccepted, "DELETE", "/v1/schedules/nightly", "")
+	d.ask(http.StatusAccepted, "POST", "/v1/jobs/web/scale", `{"tasks":2}`)
+	view := c.await("web", func(v *api.JobView) bool { return len(v.Tasks) == 2 && v.Tasks[0].State == "RUNNING" })
+	d.ask(http.StatusAccepted, "POST", "/v1/tasks/"+view.Tasks[0].ID+"/stop", `{"retire":true}`)
+	_, etag := d.ask(http.StatusOK, "GET", "/v1/jobs/big", "")
+	d.ask(http.StatusPreconditionFailed, "DELETE", "/v1/jobs/big", "", "If-Match", `"0"`)
+	d.ask(http.StatusAccepted, "DELETE", "/v1/jobs/big", "", "If-Match", etag)
+	d.ask(http.StatusNotFound, "GET", "/v1/jobs/nobody", "")
+	c.awaitDemand()
+	d.ask(http.StatusOK, "GET", "/v1/demand", "")
+
+	for path, item := range d.doc.Paths.Map() {
+		for method := range item.Operations() {
+			if !d.asked[method+" "+path] {
+				t.Errorf("%s %s is documented, and was not asked", method, path)
+			}
+		}
+	}
+}
