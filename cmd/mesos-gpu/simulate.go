@@ -68,8 +68,7 @@ func (a *app) simulate(ctx context.Context, f *simulateFlags) error {
 	if sweep.Trace, err = readTrace(f.agents, f.tasks); err != nil {
 		return err
 	}
-	runs := int64(len(sweep.Policies) * len(sweep.Seeds))
-	part, done := a.runsBar(runs)
+	part, done := a.runsBar(int64(sweep.Steps()))
 	sweep.Done = part
 	results, err := sweep.Run(ctx)
 	done()
@@ -194,7 +193,14 @@ func (a *app) allocations(results []sim.Result) error {
 		head = append(head, fmt.Sprintf("%d", arrival))
 	}
 	head = append(head, "UNPLACED", "FRAGMENTED", "DECISIONS/S")
-	return a.table(strings.Join(head, "\t"), len(results), func(i int) string {
+	rows := len(results)
+	if r.Bound != nil {
+		rows++
+	}
+	return a.table(strings.Join(head, "\t"), rows, func(i int) string {
+		if i == len(results) {
+			return boundRow(r)
+		}
 		row := []string{results[i].Policy}
 		for _, arrival := range sim.Arrivals() {
 			c, ok := results[i].At(arrival)
@@ -202,6 +208,16 @@ func (a *app) allocations(results []sim.Result) error {
 		}
 		return strings.Join(append(row, fmt.Sprintf("%.0f", results[i].Unplaced.Mean), fmt.Sprintf("%.2f", results[i].Fragmentation.Mean), fmt.Sprintf("%.0f", results[i].DecisionsPerSecond)), "\t")
 	})
+}
+
+// boundRow is what no policy can exceed.
+func boundRow(r *sim.Result) string {
+	row := []string{"(bound)"}
+	for _, arrival := range sim.Arrivals() {
+		c, ok := r.Bound[strconv.Itoa(arrival)]
+		row = append(row, meanAndSD(c, ok))
+	}
+	return strings.Join(append(row, "", "", ""), "\t")
 }
 
 func meanAndSD(c sim.Cell, ok bool) string {

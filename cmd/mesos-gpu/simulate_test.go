@@ -62,7 +62,7 @@ func TestSimulateTableAndPlot(t *testing.T) {
 	if code != 0 || !strings.HasPrefix(out, "2 agents, 8 GPUs, 2 tasks, seeds 42-42: ") {
 		t.Errorf("status %d, %s, printed %s", code, stderr, out)
 	}
-	for _, policy := range []string{"\nfgd ", "\nbestfit ", "\nbinpack "} {
+	for _, policy := range []string{"\nfgd ", "\nbestfit ", "\nbinpack ", "\n(bound) "} {
 		if strings.Count(out, policy) != 1 {
 			t.Errorf("want one row of %q in\n%s", policy, out)
 		}
@@ -71,8 +71,8 @@ func TestSimulateTableAndPlot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if lines := strings.Count(string(text), "<polyline"); lines != 3 {
-		t.Errorf("the plot has %d lines, want 3", lines)
+	if lines := strings.Count(string(text), "<polyline"); lines != 4 {
+		t.Errorf("the plot has %d lines, want those of 3 policies and the bound", lines)
 	}
 	for d := xml.NewDecoder(strings.NewReader(string(text))); ; {
 		if _, err := d.Token(); err == io.EOF {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -81,8 +82,21 @@ func newPlot(out io.Writer, results []Result) *plot {
 		}
 		p.series = append(p.series, s)
 	}
+	if len(results) > 0 && results[0].Bound != nil {
+		p.series = append(p.series, boundSeries(&results[0]))
+	}
 	p.low = max(0, math.Floor(p.low/10)*10)
 	return p
+}
+
+func boundSeries(r *Result) series {
+	s := series{name: "bound"}
+	for _, arrival := range Arrivals() {
+		if c, ok := r.Bound[strconv.Itoa(arrival)]; ok {
+			s.points = append(s.points, [2]float64{float64(arrival), c.Mean})
+		}
+	}
+	return s
 }
 
 // printf writes; the buffer behind keeps the error.

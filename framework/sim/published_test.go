@@ -121,6 +121,7 @@ func TestPublishedAllocation(t *testing.T) {
 					compare(t, &r, arrival, policies[r.Policy][arrival])
 				}
 				noLess(t, &ours, &fgd, arrival, policies["fgd"][arrival].SD)
+				withinBound(t, results, arrival)
 			}
 		})
 	}
@@ -191,6 +192,18 @@ func noLess(t *testing.T, ours, other *Result, arrival int, sd float64) {
 		t.Errorf("%s at %d %%: got %.3f %% allocated, %s %.3f, allowed %.3f less", ours.Policy, arrival, got.Mean, other.Policy, want.Mean, allowed)
 	}
 	t.Logf("%-10s at %3d %%: %.3f (%.2f), %s %.3f (%.2f)", ours.Policy, arrival, got.Mean, got.SD, other.Policy, want.Mean, want.SD)
+}
+
+// withinBound checks that no policy exceeds the bound.
+func withinBound(t *testing.T, results []Result, arrival int) {
+	t.Helper()
+	bound := results[0].Bound[strconv.Itoa(arrival)]
+	for i := range results {
+		if got, _ := results[i].At(arrival); got.Mean > bound.Mean+1e-6 {
+			t.Errorf("%s at %d %%: %.3f %% allocated, and no more than %.3f can be", results[i].Policy, arrival, got.Mean, bound.Mean)
+		}
+	}
+	t.Logf("%-10s at %3d %%: %.3f (%.2f)", "bound", arrival, bound.Mean, bound.SD)
 }
 
 // TestSeedsMatchPublished compares the run of seed 42 at 100 % arrival with

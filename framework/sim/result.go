@@ -30,6 +30,9 @@ type Result struct {
 	Queue int `json:"queue,omitempty"`
 	// Allocation is of all GPUs, by how many percent of them were asked for.
 	Allocation map[string]Cell `json:"allocation"`
+	// Bound is what no placing of the same tasks can exceed: see
+	// Trace.Bounds. With a queue there is none.
+	Bound map[string]Cell `json:"bound,omitempty"`
 	// Unplaced counts the tasks that found no place.
 	Unplaced Cell `json:"unplaced"`
 	// Fragmentation is of all GPUs: idle in the end and of no use to a
@@ -53,28 +56,38 @@ func (r *Result) At(arrival int) (Cell, bool) {
 // summarize is what the runs of one policy have in common. There is at least
 // one.
 func summarize(t *Trace, policy string, runs []*Run) Result {
-	r := Result{Policy: policy, Agents: len(t.Agents), GPUs: t.GPUs(), Tasks: len(t.Tasks), Allocation: map[string]Cell{}, Types: map[string]Cell{}}
-	at, models := map[int][]float64{}, map[string][]float64{}
+	r := Result{Policy: policy, Agents: len(t.Agents), GPUs: t.GPUs(), Tasks: len(t.Tasks), Types: map[string]Cell{}}
+	var allocations []map[int]float64
+	models := map[string][]float64{}
 	var unplaced, idle []float64
 	for _, run := range runs {
-		r.Seeds = append(r.Seeds, run.Seed)
-		for arrival, x := range run.Allocation {
-			at[arrival] = append(at[arrival], x)
-		}
+		r.Seeds, allocations = append(r.Seeds, run.Seed), append(allocations, run.Allocation)
 		for model, x := range run.Types {
 			models[model] = append(models[model], x)
 		}
 		r.Decisions += run.Decisions
 		unplaced, idle = append(unplaced, float64(run.Unplaced)), append(idle, run.Fragmentation)
 	}
-	for arrival, list := range at {
-		r.Allocation[strconv.Itoa(arrival)] = cellOf(list)
-	}
+	r.Allocation = byArrival(allocations)
 	for model, list := range models {
 		r.Types[model] = cellOf(list)
 	}
 	r.Unplaced, r.Fragmentation = cellOf(unplaced), cellOf(idle)
 	return r
+}
+
+// byArrival joins what seeds have by percent of arrival.
+func byArrival(seeds []map[int]float64) map[string]Cell {
+	at, cells := map[int][]float64{}, map[string]Cell{}
+	for _, one := range seeds {
+		for arrival, x := range one {
+			at[arrival] = append(at[arrival], x)
+		}
+	}
+	for arrival, list := range at {
+		cells[strconv.Itoa(arrival)] = cellOf(list)
+	}
+	return cells
 }
 
 func cellOf(list []float64) Cell {

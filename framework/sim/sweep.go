@@ -16,9 +16,23 @@ type Sweep struct {
 	Queue int
 	// Workers is how many runs go on at once; below 1 is one.
 	Workers int
-	// Done, if not nil, is called after each run, by one goroutine at a time.
+	// Done, if not nil, is called after each of Steps, by one goroutine at a
+	// time.
 	Done func()
 }
+
+// Steps is how many runs and bounds there are to find.
+func (s *Sweep) Steps() int {
+	n := len(s.Policies) * len(s.Seeds)
+	if s.bounded() {
+		n += len(s.Seeds)
+	}
+	return n
+}
+
+// bounded reports whether there are bounds: with a queue it is the policy that
+// says which tasks count as arrived, and each has others.
+func (s *Sweep) bounded() bool { return s.Queue < 2 }
 
 // Run makes all runs and returns one result a policy, in their order. It
 // stops between runs when ctx ends, with its error.
@@ -32,8 +46,19 @@ func (s *Sweep) Run(ctx context.Context) ([]Result, error) {
 		return nil, errors.New("no seeds to run")
 	}
 	typical := s.Trace.Typical()
-	n := len(s.Policies) * len(s.Seeds)
-	runs, took := make([]*Run, n), make([]time.Duration, n)
+	n := s.Steps()
+	runs, took := make([]*Run, len(s.Policies)*len(s.Seeds)), make([]time.Duration, len(s.Policies)*len(s.Seeds))
+	bounds := make([]map[int]float64, n-len(runs))
+	step := func(i int) {
+		seed := s.Seeds[i%len(s.Seeds)]
+		if i >= len(runs) {
+			bounds[i-len(runs)] = s.Trace.Bounds(seed)
+			return
+		}
+		begin := time.Now()
+		runs[i] = s.Trace.Run(s.Policies[i/len(s.Seeds)], typical, seed, s.Queue)
+		took[i] = time.Since(begin)
+	}
 	next := make(chan int)
 	var (
 		group sync.WaitGroup
@@ -42,9 +67,7 @@ func (s *Sweep) Run(ctx context.Context) ([]Result, error) {
 	for range max(1, min(s.Workers, n)) {
 		group.Go(func() {
 			for i := range next {
-				begin := time.Now()
-				runs[i] = s.Trace.Run(s.Policies[i/len(s.Seeds)], typical, s.Seeds[i%len(s.Seeds)], s.Queue)
-				took[i] = time.Since(begin)
+				step(i)
 				if s.Done != nil {
 					mu.Lock()
 					s.Done()
@@ -58,7 +81,7 @@ func (s *Sweep) Run(ctx context.Context) ([]Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.results(runs, took), nil
+	return s.results(runs, took, bounds), nil
 }
 
 // feed hands out the numbers below n.
@@ -74,12 +97,13 @@ func feed(ctx context.Context, next chan<- int, n int) error {
 	return nil
 }
 
-func (s *Sweep) results(runs []*Run, took []time.Duration) []Result {
+func (s *Sweep) results(runs []*Run, took []time.Duration, bounds []map[int]float64) []Result {
+	bound := byArrival(bounds)
 	var list []Result
 	for p, policy := range s.Policies {
 		from, to := p*len(s.Seeds), (p+1)*len(s.Seeds)
 		r := summarize(s.Trace, policy, runs[from:to])
-		r.Queue = s.Queue
+		r.Queue, r.Bound = s.Queue, bound
 		all := time.Duration(0)
 		for _, d := range took[from:to] {
 			all += d
