@@ -42,9 +42,10 @@ bench: bench-start ## benchmarks: decisions, plans, journal, restart, services, 
 bench-start: ## how long a task takes to start, beside docker run, runc run and Mesos's own executors
 	$(GO) test -tags mesos -run '^$$' -v -bench '$(BENCH)' -benchtime 1x -timeout 20m ./internal/e2e/starts
 
-sim: ## play the FGD experiment in full and compare it with the published results; TRACES=DIR has the openb_*.csv
+TABLES ?= docs/placement
+sim: ## play the FGD experiment in full, compare it with the published results, write tables and plots into docs/placement; TRACES=DIR has the openb_*.csv
 	@test -n "$(TRACES)" || { echo "make sim TRACES=DIR: the folder with openb_node_list_gpu_node.csv and openb_pod_list_*.csv of cluster-trace-gpu-v2023"; exit 1; }
-	$(GO) test -count 1 -v -run '^TestPublishedAllocation$$' ./framework/sim -traces $(abspath $(firstword $(wildcard $(TRACES)/openb) $(TRACES))) -seeds 10 -variants 8
+	$(GO) test -count 1 -v -run '^TestPublishedAllocation$$' ./framework/sim -traces $(abspath $(firstword $(wildcard $(TRACES)/openb) $(TRACES))) -seeds 10 -variants 8 -tables $(abspath $(TABLES))
 
 scale: ## replay a million tasks on 1,000 to 100,000 agents, for docs/queueing.md
 	$(GO) test -run '^$$' -bench Scale -benchtime 1x -whole -timeout 3h ./framework/sim/replay

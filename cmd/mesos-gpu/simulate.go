@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -37,21 +38,33 @@ func (a *app) simulateCommand() *cobra.Command {
 	var f simulateFlags
 	c := &cobra.Command{
 		Use: "simulate", Short: "Judge placement policies on a recorded cluster", Args: args(),
-		Long: `Place recorded tasks on a recorded cluster, policy by policy, and say how much of its GPUs each brings into use.
+		Long: `Place recorded tasks on a recorded cluster, policy by policy, and say how much of its GPUs each brings into use;
+or, with --arrival timed, replay a record under a virtual clock and say how long jobs waited.
 
-Files are CSV, plain or gzip, in the form of Alibaba's openb traces.`,
-		RunE: func(c *cobra.Command, _ []string) error { return a.simulate(c.Context(), &f) },
+Files are CSV, plain or gzip, in the form of Alibaba's openb traces. With --arrival timed they may also be Philly's (a list of virtual clusters and a list
+of jobs), and --tasks may be a job file or a copy of the scheduler's journal.`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := f.timed.foreign(c.Flags(), f.arrival); err != nil {
+				return &usageError{err}
+			}
+			return a.simulate(c.Context(), &f)
+		},
 	}
 	flags := c.Flags()
-	flags.StringVar(&f.agents, "agents", "", "the cluster: sn, cpu_milli, memory_mib, gpu, model")
-	flags.StringVar(&f.tasks, "tasks", "", "its tasks: name, cpu_milli, memory_mib, num_gpu, gpu_milli and, if any, gpu_spec")
+	flags.StringVar(&f.agents, "agents", "", "the cluster: a CSV file with sn, cpu_milli, memory_mib, gpu, model; for Philly's jobs vc, node num")
+	flags.StringVar(&f.tasks, "tasks", "", "its tasks: a CSV file with name, cpu_milli, memory_mib, num_gpu, gpu_milli and, if any, gpu_spec; timed: also Philly's jobs, a job file, a journal")
 	flags.StringSliceVar(&f.policies, "policy", []string{sim.Policies()[0]}, "one or several of "+strings.Join(sim.Policies(), ", "))
 	flags.StringVar(&f.seeds, "seeds", "", "seeds of chance, FROM-TO")
 	flags.StringVar(&f.seed, "seed", "42", "one seed, where --seeds names none")
 	flags.StringVar(&f.arrival, "arrival", "fgd", "how tasks arrive: fgd, shuffled and one by one until they ask for 130 % of the GPUs; timed, when they did, and they end when they did (docs/queueing.md)")
 	flags.IntVar(&f.queue, "queue", 0, "fgd: how many tasks may wait, and the one goes first that the policy has the best place for, but after twice as many decisions the oldest")
-	flags.StringVar(&f.plot, "plot", "", "fgd: draw the allocation into this SVG file")
+	flags.StringVar(&f.plot, "plot", "", "draw into this SVG file: the GPUs in use by arrival; timed: how long jobs waited")
 	f.timed.register(flags)
+	for flag, values := range map[string][]string{
+		"policy": sim.Policies(), "arrival": {"fgd", "timed"}, "order": {"fifo", "shortest"}, "run-times": {"given", "predicted", "exact"}, "clusters": {pooled, shared, own},
+	} {
+		fixed(c, flag, values)
+	}
 	a.outputFlag(c)
 	c.Flags().BoolFunc("json", "as -o json", func(string) error { return format{a}.Set(asJSON) })
 	return c
@@ -66,9 +79,12 @@ func (a *app) simulate(ctx context.Context, f *simulateFlags) error {
 		return &usageError{err}
 	}
 	if sweep.Trace, err = readTrace(f.agents, f.tasks); err != nil {
+		if form := timedForm(f.tasks); form != "" {
+			err = fmt.Errorf("%s is %s: replay it with --arrival timed", f.tasks, form)
+		}
 		return err
 	}
-	part, done := a.runsBar(int64(sweep.Steps()))
+	part, done := a.countBar("simulating", "runs", int64(sweep.Steps()))
 	sweep.Done = part
 	results, err := sweep.Run(ctx)
 	done()
@@ -76,7 +92,8 @@ func (a *app) simulate(ctx context.Context, f *simulateFlags) error {
 		return fmt.Errorf("simulate: %w", err)
 	}
 	if f.plot != "" {
-		if err := plotInto(f.plot, filepath.Base(f.tasks), results); err != nil {
+		title := "GPUs in use by arrival: " + filepath.Base(f.tasks)
+		if err := draw(f.plot, func(w io.Writer) error { return sim.Plot(w, title, results) }); err != nil {
 			return err
 		}
 	}
@@ -160,25 +177,38 @@ func readFile[T any](path string, read func(r io.Reader, name string) ([]T, erro
 	return read(f, path)
 }
 
-// runsBar draws a bar that counts runs, where there is a terminal.
-func (a *app) runsBar(runs int64) (one, done func()) {
-	if !terminal(a.err) {
-		return nil, func() {}
+// countBar draws a bar that counts what is done, where there is a terminal.
+// one may be called by several goroutines at a time, done after all of them.
+func (a *app) countBar(doing, what string, all int64) (one, done func()) {
+	if !terminal(a.err) || all == 0 {
+		return func() {}, func() {}
 	}
-	made := int64(0)
+	var mu sync.Mutex
+	made, shown := int64(0), int64(-1)
 	show := func() {
-		fmt.Fprintf(a.err, "\rsimulating [%s] %d of %d runs", strings.Repeat("#", int(made*barWidth/runs))+strings.Repeat(" ", barWidth-int(made*barWidth/runs)), made, runs)
+		if thousandth := made * 1000 / all; thousandth != shown {
+			shown = thousandth
+			full := int(made * barWidth / all)
+			fmt.Fprintf(a.err, "\r%s [%s%s] %d of %d %s", doing, strings.Repeat("#", full), strings.Repeat(" ", barWidth-full), made, all, what)
+		}
 	}
 	show()
-	return func() { made++; show() }, func() { fmt.Fprint(a.err, "\r\x1b[K") }
+	one = func() {
+		mu.Lock()
+		defer mu.Unlock()
+		made++
+		show()
+	}
+	return one, func() { fmt.Fprint(a.err, "\r\x1b[K") }
 }
 
-func plotInto(path, title string, results []sim.Result) error {
+// draw writes a file that a function fills.
+func draw(path string, fill func(io.Writer) error) error {
 	f, err := os.Create(path)
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(sim.Plot(f, "GPUs in use by arrival: "+title, results), f.Close()); err != nil {
+	if err := errors.Join(fill(f), f.Close()); err != nil {
 		return fmt.Errorf("draw %s: %w", path, err)
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"io"
 	"iter"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ import (
 
 	"mesos-gpu/framework/journal"
 	"mesos-gpu/framework/sched"
+	"mesos-gpu/framework/sched/fit"
 	"mesos-gpu/framework/sim"
 	"mesos-gpu/framework/sim/replay"
 	"mesos-gpu/job/jobfile"
@@ -47,32 +49,76 @@ func (f *timedFlags) register(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.short, "preempt-for", 0, "timed: jobs said to end within it may preempt the others")
 }
 
+// foreign says which of the flags that are given are of another arrival.
+func (f *timedFlags) foreign(given *pflag.FlagSet, arrival string) error {
+	if arrival == "timed" {
+		return nil
+	}
+	mine := pflag.NewFlagSet("", pflag.ContinueOnError)
+	new(timedFlags).register(mine)
+	var err error
+	mine.VisitAll(func(flag *pflag.Flag) {
+		if err == nil && given.Changed(flag.Name) {
+			err = fmt.Errorf("--%s is for --arrival timed", flag.Name)
+		}
+	})
+	return err
+}
+
+// timedForm names the form of a file that only timed arrivals take; none where
+// it may be CSV of tasks.
+func timedForm(path string) string {
+	head, err := begins(path)
+	switch {
+	case err != nil:
+		return ""
+	case bytes.HasPrefix(head, []byte("timestamp,")):
+		return "a record of Philly"
+	case isJournal(head):
+		return "a journal"
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	if _, err := jobfile.Read(f, path); err != nil {
+		return ""
+	}
+	return "a job file"
+}
+
 // check says what is wrong with the flags.
-func (f *timedFlags) check(all *simulateFlags) (policy string, seed int64, err error) {
+func (f *timedFlags) check(all *simulateFlags) (seed int64, err error) {
 	switch {
 	case all.agents == "" || all.tasks == "":
-		return "", 0, errors.New("--agents FILE and --tasks FILE say what to simulate")
-	case len(all.policies) != 1 || all.seeds != "" || all.plot != "":
-		return "", 0, errors.New("--arrival timed takes one --policy and one --seed, and draws no --plot")
+		return 0, errors.New("--agents FILE and --tasks FILE say what to simulate")
+	case all.seeds != "":
+		return 0, errors.New("--arrival timed takes one --seed, not --seeds")
 	case all.queue != 0:
-		return "", 0, errors.New("--arrival timed takes no --queue: all that finds no place waits")
+		return 0, errors.New("--arrival timed takes no --queue: all that finds no place waits")
 	case !slices.Contains([]string{"fifo", "shortest"}, f.order):
-		return "", 0, fmt.Errorf("--order %q is none of fifo, shortest", f.order)
+		return 0, fmt.Errorf("--order %q is none of fifo, shortest", f.order)
 	case !slices.Contains([]string{"given", "predicted", "exact"}, f.runTimes):
-		return "", 0, fmt.Errorf("--run-times %q is none of given, predicted, exact", f.runTimes)
+		return 0, fmt.Errorf("--run-times %q is none of given, predicted, exact", f.runTimes)
 	case !slices.Contains([]string{pooled, shared, own}, f.clusters):
-		return "", 0, fmt.Errorf("--clusters %q is none of %s, %s, %s", f.clusters, pooled, shared, own)
+		return 0, fmt.Errorf("--clusters %q is none of %s, %s, %s", f.clusters, pooled, shared, own)
 	case f.patience < 0 || f.short < 0:
-		return "", 0, errors.New("--patience and --preempt-for are not below zero")
+		return 0, errors.New("--patience and --preempt-for are not below zero")
+	}
+	for _, name := range all.policies {
+		if err := sched.CheckPolicy(sched.Policy{Fit: fit.Policy{Name: name}}); err != nil {
+			return 0, err
+		}
 	}
 	one, err := seeds(all.seed)
 	if err == nil && len(one) != 1 {
 		err = fmt.Errorf("--seed %q is not one", all.seed)
 	}
 	if err != nil {
-		return "", 0, err
+		return 0, err
 	}
-	return all.policies[0], one[0], nil
+	return one[0], nil
 }
 
 func (f *timedFlags) role(name string) sched.Role {
@@ -88,7 +134,10 @@ type timedCase struct {
 	agents []replay.Agent
 	roles  []sched.Role
 	works  iter.Seq[replay.Work]
+	jobs   []replay.Work
 }
+
+func (c *timedCase) all() iter.Seq[replay.Work] { return slices.Values(c.jobs) }
 
 // timedRecord is all that is replayed, and what of the record is not.
 type timedRecord struct {
@@ -115,10 +164,10 @@ type timedReport struct {
 	*replay.Result
 }
 
-// simulateTimed replays a record under a virtual clock.
+// simulateTimed replays a record under a virtual clock, once for each policy.
 func (a *app) simulateTimed(ctx context.Context, all *simulateFlags) error {
 	f := &all.timed
-	policy, seed, err := f.check(all)
+	seed, err := f.check(all)
 	if err != nil {
 		return &usageError{err}
 	}
@@ -126,27 +175,75 @@ func (a *app) simulateTimed(ctx context.Context, all *simulateFlags) error {
 	if err != nil {
 		return err
 	}
-	begun := time.Now()
-	list, err := runCases(ctx, record.cases, policy, seed, f)
-	if err != nil {
-		return fmt.Errorf("simulate: %w", err)
+	jobs := int64(0)
+	for i := range record.cases {
+		record.cases[i].jobs = slices.Collect(record.cases[i].works)
+		jobs += int64(len(record.cases[i].jobs))
 	}
-	rep := timedReport{
+	ended, done := a.countBar("replaying", "jobs", jobs*int64(len(all.policies)))
+	var reports []*timedReport
+	for _, policy := range all.policies {
+		r, err := record.replay(ctx, policy, seed, f, ended)
+		if err != nil {
+			done()
+			return fmt.Errorf("simulate: %w", err)
+		}
+		reports = append(reports, r)
+	}
+	done()
+	if all.plot != "" {
+		if err := plotWaits(all.plot, filepath.Base(all.tasks), reports); err != nil {
+			return err
+		}
+	}
+	return a.timedReports(reports)
+}
+
+// timedReports prints one report whole, and several side by side.
+func (a *app) timedReports(reports []*timedReport) error {
+	switch {
+	case a.json && len(reports) == 1:
+		return a.printJSON(reports[0])
+	case a.json:
+		return a.printJSON(reports)
+	case len(reports) == 1:
+		return a.timedTable(reports[0])
+	}
+	return a.table(strings.Replace(timedHead, "SECONDS", "POLICY", 1)+"\tIN USE\tPREEMPTIONS", len(reports), func(i int) string {
+		r := reports[i]
+		return timedRow(r.Policy, r.Jobs, r.Wait, r.Completion, r.Slowdown) + fmt.Sprintf("\t%.1f %%\t%d", r.Allocation, r.Preemptions)
+	})
+}
+
+func plotWaits(path, title string, reports []*timedReport) error {
+	var names []string
+	var results []*replay.Result
+	for _, r := range reports {
+		names, results = append(names, r.Policy), append(results, r.Result)
+	}
+	return draw(path, func(w io.Writer) error { return replay.Plot(w, "Waiting: "+title, names, results) })
+}
+
+// replay has one policy run all cases.
+func (record *timedRecord) replay(ctx context.Context, policy string, seed int64, f *timedFlags, ended func()) (*timedReport, error) {
+	begun := time.Now()
+	list, err := runCases(ctx, record.cases, policy, seed, f, ended)
+	if err != nil {
+		return nil, err
+	}
+	r := &timedReport{
 		Policy: policy, Order: f.order, Strict: f.strict, RunTimes: f.runTimes, Clusters: f.clusters, Seed: seed,
 		LeftOut: record.left, LeftOutBecause: record.because, Result: replay.Merge(list...),
 	}
-	rep.DecisionsPerSecond = float64(rep.Launches) / time.Since(begun).Seconds()
-	for i, c := range record.cases {
-		rep.BoundMean += replay.Bound(c.works, list[i].GPUs) * float64(list[i].Jobs) / float64(max(rep.Jobs, 1))
+	r.DecisionsPerSecond = float64(r.Launches) / time.Since(begun).Seconds()
+	for i := range record.cases {
+		r.BoundMean += replay.Bound(record.cases[i].all(), list[i].GPUs) * float64(list[i].Jobs) / float64(max(r.Jobs, 1))
 	}
-	if a.json {
-		return a.printJSON(&rep)
-	}
-	return a.timedTable(&rep)
+	return r, nil
 }
 
 // runCases uses all cores.
-func runCases(ctx context.Context, cases []timedCase, policy string, seed int64, f *timedFlags) ([]*replay.Result, error) {
+func runCases(ctx context.Context, cases []timedCase, policy string, seed int64, f *timedFlags, ended func()) ([]*replay.Result, error) {
 	list, errs := make([]*replay.Result, len(cases)), make([]error, len(cases))
 	free := make(chan struct{}, runtime.GOMAXPROCS(0))
 	var all sync.WaitGroup
@@ -155,8 +252,9 @@ func runCases(ctx context.Context, cases []timedCase, policy string, seed int64,
 		all.Go(func() {
 			defer func() { <-free }()
 			cfg := replay.Config{Agents: c.agents, RunTimes: replay.RunTimes(f.runTimes), Short: f.short, Seed: seed, Stop: ctx.Err}
+			cfg.Ended = func(*replay.Work, time.Duration, time.Duration) { ended() }
 			cfg.Sched.Policy.Fit.Name, cfg.Sched.Policy.Roles = policy, c.roles
-			list[i], errs[i] = replay.Run(cfg, c.works)
+			list[i], errs[i] = replay.Run(cfg, c.all())
 		})
 	}
 	all.Wait()
@@ -320,7 +418,7 @@ func (a *app) timedTable(r *timedReport) error {
 		g := r.Sizes[gpus]
 		rows = append(rows, timedRow(fmt.Sprintf("%d GPUs", gpus), g.Jobs, g.Wait, g.Completion, g.Slowdown))
 	}
-	if err := a.table("SECONDS\tJOBS\tWAIT MEAN\tP50\tP99\tCOMPLETION MEAN\tP50\tP99\tSLOWDOWN", len(rows), func(i int) string { return rows[i] }); err != nil {
+	if err := a.table(timedHead, len(rows), func(i int) string { return rows[i] }); err != nil {
 		return err
 	}
 	fmt.Fprintln(a.out)
@@ -329,6 +427,8 @@ func (a *app) timedTable(r *timedReport) error {
 		return fmt.Sprintf("%s\t%d\t%.1f %%", models[i], r.Types[models[i]].GPUs, r.Types[models[i]].Allocation)
 	})
 }
+
+const timedHead = "SECONDS\tJOBS\tWAIT MEAN\tP50\tP99\tCOMPLETION MEAN\tP50\tP99\tSLOWDOWN"
 
 func timedRow(name string, jobs int, wait, complete, slow replay.Stats) string {
 	return strings.Join([]string{name, fmt.Sprint(jobs), fmt.Sprintf("%.0f\t%.0f\t%.0f", wait.Mean, wait.P50, wait.P99), fmt.Sprintf("%.0f\t%.0f\t%.0f", complete.Mean, complete.P50, complete.P99), fmt.Sprintf("%.1f", slow.Mean)}, "\t")

@@ -17,8 +17,9 @@ import (
 // What TestPublishedAllocation runs; make sim has it run all.
 var (
 	traces   = flag.String("traces", "testdata", "folder with openb_node_list_gpu_node.csv and openb_pod_list_*.csv, plain or .gz")
-	seedsOf  = flag.Int("seeds", 1, "how many seeds to run from 42 on")
+	seedsOf  = flag.Int("seeds", 1, "how many seeds to run")
 	variants = flag.Int("variants", 3, "how many variants there must be")
+	tables   = flag.String("tables", "", "folder to write tables and plots of all policies into")
 )
 
 func read[T any](t testing.TB, path string, parse func(*os.File) ([]T, error)) []T {
@@ -107,6 +108,7 @@ func baselines() []string {
 // tasks placed by headroom, which must not bring less into use than fgd.
 func TestPublishedAllocation(t *testing.T) {
 	table, there := readPublished(t), 0
+	all := map[string][]Result{}
 	for variant, policies := range table {
 		path := filepath.Join(*traces, "openb_pod_list_"+variant+".csv")
 		if found, err := filepath.Glob(path + "*"); err != nil || len(found) == 0 {
@@ -114,16 +116,24 @@ func TestPublishedAllocation(t *testing.T) {
 		}
 		there++
 		t.Run(variant, func(t *testing.T) {
-			results := someSeeds(t, variant, *seedsOf, append(baselines(), "headroom")...)
-			ours, fgd := results[len(results)-1], results[len(results)-2]
+			played := append(baselines(), "headroom")
+			if *tables != "" {
+				played = append(played, "binpack", "topology", "spread")
+			}
+			results := someSeeds(t, variant, *seedsOf, played...)
+			all[variant] = results
+			ours, fgd := results[len(baselines())], results[len(baselines())-1]
 			for _, arrival := range Arrivals() {
-				for _, r := range results[:len(results)-1] {
+				for _, r := range results[:len(baselines())] {
 					compare(t, &r, arrival, policies[r.Policy][arrival])
 				}
 				noLess(t, &ours, &fgd, arrival, policies["fgd"][arrival].SD)
 				withinBound(t, results, arrival)
 			}
 		})
+	}
+	if *tables != "" {
+		writeTables(t, *tables, all)
 	}
 	if there < *variants {
 		t.Errorf("%s has %d of the published variants, want %d", *traces, there, *variants)

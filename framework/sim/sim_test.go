@@ -119,8 +119,8 @@ func TestSweepIsDeterministic(t *testing.T) {
 		done := 0
 		s.Done = func() { done++ }
 		got, err := s.Run(context.Background())
-		if err != nil || done != 4 {
-			t.Fatalf("%d of 4 runs: %v", done, err)
+		if err != nil || done != 6 || s.Steps() != 6 {
+			t.Fatalf("%d of 4 runs and 2 bounds, %d steps: %v", done, s.Steps(), err)
 		}
 		for i := range got {
 			got[i].DecisionsPerSecond = 0
@@ -204,8 +204,8 @@ func TestPlot(t *testing.T) {
 			case e.Name.Local == "polyline":
 				lines++
 			case class == "name":
-				if labels++; y-last < labelGap-0.2 {
-					t.Errorf("label %d stands %.1f below the one before, want %g", labels, y-last, labelGap)
+				if labels++; y-last < 15.8 {
+					t.Errorf("label %d stands %.1f below the one before, want 16", labels, y-last)
 				}
 				last = y
 			}

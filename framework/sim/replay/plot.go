@@ -1,0 +1,61 @@
+package replay
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"sort"
+
+	"mesos-gpu/framework/sim/chart"
+)
+
+// Plot draws how many of the jobs of each result have waited at most so long,
+// in percent, over the logarithm of the time, as SVG. The results are of Merge.
+func Plot(w io.Writer, title string, names []string, results []*Result) error {
+	c := chart.Chart{Title: title, X: chart.Axis{Label: "waited at most", Low: 0, High: 1}, Y: chart.Axis{Label: "jobs", Low: 100, High: 100}}
+	for i, r := range results {
+		c.X.High = max(c.X.High, math.Log10(max(r.Wait.Max, 1)))
+		c.Y.Low = min(c.Y.Low, r.wait.within(1))
+		c.Lines = append(c.Lines, chart.Line{Name: fmt.Sprintf("%s, mean %s", names[i], brief(r.Wait.Mean))})
+	}
+	for i, r := range results {
+		for at := 0.0; at < c.X.High+0.02; at += 0.02 {
+			at := min(at, c.X.High)
+			c.Lines[i].Points = append(c.Lines[i].Points, chart.Point{X: at, Y: r.wait.within(math.Pow(10, at))})
+		}
+	}
+	c.Y.Low = max(0, math.Floor(c.Y.Low/10)*10)
+	for at := c.Y.Low; at <= 100; at += 10 {
+		c.Y.Ticks = append(c.Y.Ticks, chart.Tick{At: at, Text: fmt.Sprintf("%g %%", at)})
+	}
+	for _, t := range []struct {
+		seconds float64
+		text    string
+	}{{1, "1 s"}, {10, "10 s"}, {60, "1 min"}, {600, "10 min"}, {3600, "1 h"}, {36000, "10 h"}, {86400, "1 d"}, {864000, "10 d"}, {8640000, "100 d"}} {
+		if at := math.Log10(t.seconds); at <= c.X.High {
+			c.X.Ticks = append(c.X.Ticks, chart.Tick{At: at, Text: t.text})
+		}
+	}
+	return c.Write(w)
+}
+
+func brief(seconds float64) string {
+	switch {
+	case seconds < 120:
+		return fmt.Sprintf("%.0f s", seconds)
+	case seconds < 7200:
+		return fmt.Sprintf("%.0f min", seconds/60)
+	default:
+		return fmt.Sprintf("%.1f h", seconds/3600)
+	}
+}
+
+// within is how many percent of the values do not exceed x. They are sorted
+// once stats was called.
+func (s *samples) within(x float64) float64 {
+	if len(s.list) == 0 {
+		return 100
+	}
+	n := sort.Search(len(s.list), func(i int) bool { return float64(s.list[i]) > x })
+	return 100 * float64(n) / float64(len(s.list))
+}
