@@ -1,45 +1,73 @@
 package sim
 
 import (
-	"context"
+	"fmt"
 	"runtime"
+	"sync"
 	"testing"
+	"time"
+
+	"mesos-gpu/framework/sched/fit"
 )
 
-// BenchmarkPolicies places the recorded tasks one by one on the recorded
-// 1,213 agents until they have asked for 1.3 times the GPUs, by each policy.
-// A decision is a task that is placed or refused; making the cluster is in it.
+// decisions is how many tasks arrive in one run of BenchmarkPolicies: on the
+// recorded cluster they ask for all of its GPUs and more.
+const decisions = 10_000
+
+// BenchmarkPolicies places recorded tasks one by one on the recorded cluster
+// of 1,213 agents, on ten and on eighty of it side by side, by each policy.
+// A decision is a task that is placed or refused; making the cluster is not in
+// it. Decisions of one cluster follow from each other: all threads decide for
+// as many clusters.
 func BenchmarkPolicies(b *testing.B) {
 	trace := openb(b, "testdata", "default")
 	typical := trace.Typical()
-	for _, policy := range Policies() {
-		b.Run(policy+"/threads=one", func(b *testing.B) {
-			decisions, seed := 0, int64(42)
-			for b.Loop() {
-				decisions += trace.Run(policy, typical, seed, 0).Decisions
-				seed++
+	for _, copies := range []int{1, 10, 80} {
+		agents, tasks := trace.multiplied(copies)
+		for _, policy := range Policies() {
+			for name, threads := range map[string]int{"one": 1, "all": runtime.GOMAXPROCS(0)} {
+				b.Run(fmt.Sprintf("agents=%d/%s/threads=%s", len(agents), policy, name), func(b *testing.B) {
+					made := 0
+					for b.Loop() {
+						b.StopTimer()
+						var clusters []*fit.Cluster
+						for seed := range threads {
+							clusters = append(clusters, fit.NewCluster(agents, fit.Policy{Name: policy, Typical: typical, Seed: uint64(seed)}, time.Time{}))
+						}
+						b.StartTimer()
+						var all sync.WaitGroup
+						for _, c := range clusters {
+							all.Go(func() { decide(c, tasks) })
+						}
+						all.Wait()
+						made += threads * len(tasks)
+					}
+					b.ReportMetric(float64(made)/b.Elapsed().Seconds(), "decisions/s")
+					b.ReportMetric(0, "ns/op")
+				})
 			}
-			report(b, decisions)
-		})
-		b.Run(policy+"/threads=all", func(b *testing.B) {
-			decisions, from := 0, int64(42)
-			for b.Loop() {
-				s := Sweep{Trace: trace, Policies: []string{policy}, Workers: runtime.GOMAXPROCS(0)}
-				for i := range 2 * runtime.GOMAXPROCS(0) {
-					s.Seeds = append(s.Seeds, from+int64(i))
-				}
-				results, err := s.Run(context.Background())
-				if err != nil {
-					b.Fatal(err)
-				}
-				decisions += results[0].Decisions
-			}
-			report(b, decisions)
-		})
+		}
 	}
 }
 
-func report(b *testing.B, decisions int) {
-	b.ReportMetric(float64(decisions)/b.Elapsed().Seconds(), "decisions/s")
-	b.ReportMetric(0, "ns/op")
+func decide(c *fit.Cluster, tasks []fit.Demand) {
+	for i := range tasks {
+		c.Fill(&tasks[i], 1)
+	}
+}
+
+// multiplied is so many of the cluster side by side, and the tasks that arrive
+// first.
+func (t *Trace) multiplied(copies int) (agents []fit.Agent, tasks []fit.Demand) {
+	a := t.arrivals(42)
+	for n := range copies {
+		for _, agent := range a.agents {
+			agent.ID = fmt.Sprintf("%s-%02d", agent.ID, n)
+			agents = append(agents, agent)
+		}
+	}
+	for i := range decisions {
+		tasks = append(tasks, a.tasks[i%len(a.tasks)].demand())
+	}
+	return agents, tasks
 }
