@@ -156,7 +156,7 @@ func TestLaunchFailures(t *testing.T) {
 		absent.Command.Value, noValue.Command.Value = &none, nil
 		uris.Command.URIs = []mesos.CommandInfo_URI{{Value: "http://example.org"}}
 		boxed.Container = &mesos.ContainerInfo{Type: mesos.ContainerInfo_MESOS.Enum()}
-		for want, e := range map[string]mesos.ExecutorInfo{none: absent, "URIs": uris, "container of its own": boxed, "no value": noValue} {
+		for want, e := range map[string]mesos.ExecutorInfo{none: absent, "no name of a file": uris, "container of its own": boxed, "no value": noValue} {
 			id := e.ExecutorID.Value
 			r.run(e, newTask("task-"+id, ""))
 			last := r.master.awaitStates(t, "task-"+id, "FAILED")

@@ -12,6 +12,7 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
 	"mesos-gpu/internal/local/agent/container"
+	"mesos-gpu/internal/local/agent/fetch"
 	"mesos-gpu/internal/local/agent/oci"
 )
 
@@ -97,6 +98,7 @@ func (a *Agent) start(e *executorRun) {
 	}
 	resources, others := e.resources(), a.others(e)
 	spec, err := a.executorSpec(e, resources)
+	uris := e.info.Command.URIs
 	a.cfg.Log.WithFields(e.fields()).Info("starting executor")
 	ctx, abort := context.WithCancel(a.background())
 	e.abort = abort
@@ -111,7 +113,7 @@ func (a *Agent) start(e *executorRun) {
 			granted, err = a.prepareGrant(e.container, resources)
 		}
 		if err == nil {
-			box, err = a.launchExecutor(ctx, e.sandbox, spec, granted)
+			box, err = a.launchExecutor(ctx, e.sandbox, uris, spec, granted)
 		}
 		return func() { a.started(e, box, granted, err) }
 	})
@@ -150,17 +152,14 @@ func (a *Agent) executorSpec(e *executorRun, resources []mesos.Resource) (contai
 
 // supportedExecutor refuses what this agent would have to leave out.
 func supportedExecutor(info mesos.ExecutorInfo) error {
-	switch {
-	case len(info.Command.URIs) > 0:
-		return fmt.Errorf("executor %s has %d URIs to fetch, and this agent fetches none", info.ExecutorID.Value, len(info.Command.URIs))
-	case info.Container != nil:
+	if info.Container != nil {
 		return fmt.Errorf("executor %s wants a container of its own; this agent runs executors in its own file system", info.ExecutorID.Value)
 	}
 	return nil
 }
 
-// launchExecutor makes the sandbox and starts the container.
-func (a *Agent) launchExecutor(ctx context.Context, sandbox string, s container.Spec, g granting) (*container.Container, error) {
+// launchExecutor makes the sandbox, fetches into it and starts the container.
+func (a *Agent) launchExecutor(ctx context.Context, sandbox string, uris []mesos.CommandInfo_URI, s container.Spec, g granting) (*container.Container, error) {
 	if err := os.MkdirAll(filepath.Dir(sandbox), 0o755); err != nil {
 		return nil, fmt.Errorf("make sandbox: %w", err)
 	}
@@ -175,9 +174,20 @@ func (a *Agent) launchExecutor(ctx context.Context, sandbox string, s container.
 		return nil, err
 	}
 	defer out.close()
+	if err := fetch.All(ctx, sandbox, ".", uris, ownerOf(s.Command.User)); err != nil {
+		return nil, err
+	}
 	s.Stdout, s.Stderr = out.stdout, out.stderr
 	s.Nodes, s.Isolate = g.grant.Nodes, g.isolate
 	return a.engine.Launch(ctx, s)
+}
+
+// ownerOf is who has a user's files.
+func ownerOf(u *container.User) *fetch.Owner {
+	if u == nil {
+		return nil
+	}
+	return &fetch.Owner{UID: int(u.UID), GID: int(u.GID)}
 }
 
 // linkLatest makes latest name the sandbox.

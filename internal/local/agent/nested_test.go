@@ -204,7 +204,7 @@ func TestNestedErrors(t *testing.T) {
 		{below(below(p, "none"), "n"), argv("true"), nil, "does not run"},
 		{below(p, "n"), argv("no-such-program"), nil, "no-such-program"},
 		{below(p, "n"), nil, nil, "needs a command"},
-		{below(p, "n"), uris, nil, "URIs"},
+		{below(p, "n"), uris, nil, "no name of a file"},
 		{below(p, "n"), argv("true"), docker, "MESOS"},
 		{below(p, "n"), argv("true"), imageInfo("app"), "root"},
 	} {

@@ -14,6 +14,7 @@ import (
 
 	driver "mesos-gpu/executor/image"
 	"mesos-gpu/internal/local/agent/container"
+	"mesos-gpu/internal/local/agent/fetch"
 	"mesos-gpu/internal/local/agent/image"
 	"mesos-gpu/internal/local/agent/oci"
 	"mesos-gpu/isolator"
@@ -41,10 +42,9 @@ func (a *Agent) makeNested(ctx context.Context, l nestedLaunch) (*container.Cont
 	if err != nil {
 		return nil, container.Command{}, err
 	}
-	if n := len(l.command.GetURIs()); n > 0 {
-		return nil, container.Command{}, fmt.Errorf("the command has %d URIs to fetch, and this agent fetches none", n)
-	}
 	switch {
+	case l.beside != nil && len(l.command.GetURIs()) > 0:
+		return nil, container.Command{}, errors.New("a session has the sandbox that it runs in: leave out command.uris")
 	case l.beside != nil && l.info != nil:
 		return nil, container.Command{}, errors.New("a session has the container that it runs beside: leave out its own")
 	case l.beside != nil:
@@ -66,6 +66,9 @@ func (a *Agent) nestProcess(ctx context.Context, l nestedLaunch) (*container.Con
 		return nil, c, err
 	}
 	defer out.close()
+	if err := fetch.All(ctx, l.sandbox, nestedFolder(l.ids), l.command.GetURIs(), ownerOf(c.User)); err != nil {
+		return nil, c, err
+	}
 	box, err := a.engine.Launch(ctx, container.Spec{ID: l.ids, Join: l.parent, Stdout: out.stdout, Stderr: out.stderr, Command: c})
 	return box, c, err
 }
@@ -116,6 +119,9 @@ func (a *Agent) nestImage(ctx context.Context, l nestedLaunch, name string) (*co
 		return nil, none, err
 	}
 	defer out.close()
+	if err := fetch.All(ctx, l.sandbox, nestedFolder(l.ids), l.command.GetURIs(), ownerOf(command.User)); err != nil {
+		return nil, none, err
+	}
 	bundle := a.runDir(l.ids)
 	s := container.Spec{
 		ID: l.ids, Stdout: out.stdout, Stderr: out.stderr,

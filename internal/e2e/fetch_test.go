@@ -1,0 +1,52 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"mesos-gpu/internal/need"
+	"mesos-gpu/internal/testimage"
+)
+
+// TestFetch: what a job wants fetched is in the sandbox when its command
+// starts, with Docker, with an image under Mesos and without one; what cannot
+// be fetched fails the task and says why.
+func TestFetch(t *testing.T) {
+	t.Parallel()
+	need.Program(t, "runc", "runc")
+	docker := need.DockerEngine(t)
+	archive := testimage.BusyboxArchive(t, "mesos-gpu-e2e-fetch", nil, nil)
+	loaded := testimage.Load(t, docker, archive)
+	store := t.TempDir()
+	link(t, archive, filepath.Join(store, filepath.Base(archive)))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/model.bin" {
+			http.NotFound(w, r)
+			return
+		}
+		fmt.Fprint(w, "weights")
+	}))
+	defer server.Close()
+	c := start(t, "--images", store)
+	for name, container := range map[string]string{
+		"docker": "container: docker\nimage: " + loaded, "image": "container: mesos\nimage: mesos-gpu-e2e-fetch", "plain": "container: mesos",
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := fmt.Sprintf("name: %s\n%s\ncpus: 0.1\nmem: 64MiB\nfetch: [{uri: %q, path: models/m}]\ncommand: [sh, -c, 'cat $MESOS_SANDBOX/models/m']\n", name, container, server.URL+"/model.bin")
+			c.must("submit", write(t, name, text))
+			c.awaitEnd(name)
+			if out := c.must("logs", name); !strings.Contains(out, "weights") {
+				t.Errorf("the task prints %q, want what was fetched\n%s", out, c.must("describe", name))
+			}
+		})
+	}
+	c.must("submit", write(t, "gone", fmt.Sprintf("name: gone\ncpus: 0.1\nmem: 64MiB\nfetch: [%q]\ncommand: \"true\"\n", server.URL+"/gone.bin")))
+	c.awaitEnd("gone")
+	if out := c.must("describe", "gone"); !strings.Contains(out, "404 Not Found") {
+		t.Errorf("describe does not say what could not be fetched:\n%s", out)
+	}
+}

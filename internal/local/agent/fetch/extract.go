@@ -1,0 +1,150 @@
+package fetch
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"compress/bzip2"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"strings"
+)
+
+// extract unpacks an archive beside itself, by its name's end; what is none
+// stays as it is.
+func (f *fetcher) extract(ctx context.Context, name string) error {
+	ends := func(with ...string) bool {
+		for _, end := range with {
+			if strings.HasSuffix(name, end) {
+				return true
+			}
+		}
+		return false
+	}
+	if ends(".tar.xz", ".txz") {
+		return errors.New("this agent unpacks no xz: pack it with gzip")
+	}
+	isTar := ends(".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2")
+	if !isTar && !ends(".zip", ".gz") {
+		return nil
+	}
+	in, err := f.root.Open(name)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	if ends(".zip") {
+		return f.unzip(ctx, path.Dir(name), in)
+	}
+	var content io.Reader = in
+	switch {
+	case ends("gz"):
+		if content, err = gzip.NewReader(in); err != nil {
+			return err
+		}
+	case ends("bz2"):
+		content = bzip2.NewReader(in)
+	}
+	if !isTar {
+		return f.put(strings.TrimSuffix(name, ".gz"), 0o644, content)
+	}
+	return f.untar(ctx, path.Dir(name), tar.NewReader(content))
+}
+
+func (f *fetcher) untar(ctx context.Context, dir string, r *tar.Reader) error {
+	for {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+		name := path.Join(dir, path.Clean("/" + h.Name)[1:])
+		switch h.Typeflag {
+		case tar.TypeReg:
+			err = f.entry(name, os.FileMode(h.Mode).Perm(), r)
+		case tar.TypeDir:
+			err = f.folder(name)
+		case tar.TypeSymlink:
+			if err = f.folder(path.Dir(name)); err == nil {
+				err = errors.Join(f.root.Symlink(h.Linkname, name), f.give(name))
+			}
+		case tar.TypeLink:
+			err = f.root.Link(path.Join(dir, path.Clean("/" + h.Linkname)[1:]), name)
+		case tar.TypeXGlobalHeader:
+		default:
+			err = fmt.Errorf("its kind %q is neither file, folder nor link", h.Typeflag)
+		}
+		if err != nil {
+			return fmt.Errorf("unpack %q: %w", h.Name, err)
+		}
+	}
+}
+
+func (f *fetcher) unzip(ctx context.Context, dir string, in *os.File) error {
+	info, err := in.Stat()
+	if err != nil {
+		return err
+	}
+	z, err := zip.NewReader(in, info.Size())
+	if err != nil {
+		return err
+	}
+	for _, e := range z.File {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := f.unzipOne(path.Join(dir, path.Clean("/" + e.Name)[1:]), e); err != nil {
+			return fmt.Errorf("unpack %q: %w", e.Name, err)
+		}
+	}
+	return nil
+}
+
+func (f *fetcher) unzipOne(name string, e *zip.File) error {
+	switch mode := e.Mode(); {
+	case mode.IsDir():
+		return f.folder(name)
+	case !mode.IsRegular():
+		return errors.New("it is neither file nor folder")
+	}
+	content, err := e.Open()
+	if err != nil {
+		return err
+	}
+	defer content.Close()
+	return f.entry(name, e.Mode().Perm(), content)
+}
+
+// entry is one file of an archive; nobody but its owner may write to it.
+func (f *fetcher) entry(name string, mode os.FileMode, from io.Reader) error {
+	if err := f.folder(path.Dir(name)); err != nil {
+		return err
+	}
+	return f.put(name, mode&^0o022, from)
+}
+
+// folder makes a folder and those above it.
+func (f *fetcher) folder(name string) error {
+	if name == "." {
+		return nil
+	}
+	if _, err := f.root.Lstat(name); err == nil {
+		return nil
+	}
+	if err := f.folder(path.Dir(name)); err != nil {
+		return err
+	}
+	if err := f.root.Mkdir(name, 0o755); err != nil {
+		return err
+	}
+	return f.give(name)
+}

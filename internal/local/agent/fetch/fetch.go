@@ -1,0 +1,180 @@
+// Package fetch gets what a command wants into its sandbox before it starts,
+// as Mesos's fetcher does: files of the agent, and of HTTP servers. Nothing is
+// written outside the sandbox, whatever an archive says, and nothing is cached.
+package fetch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path"
+	"strings"
+	"time"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+)
+
+// maxBytes bounds what one URI, or the archive behind it, may bring.
+const maxBytes = 256 << 30
+
+// Owner is whom the files belong to.
+type Owner struct{ UID, GID int }
+
+// All gets each URI into folder, a path inside the sandbox. A nil owner leaves
+// the files to who runs this.
+func All(ctx context.Context, sandbox, folder string, uris []mesos.CommandInfo_URI, owner *Owner) error {
+	if len(uris) == 0 {
+		return nil
+	}
+	whole, err := os.OpenRoot(sandbox)
+	if err != nil {
+		return fmt.Errorf("fetch: %w", err)
+	}
+	defer whole.Close()
+	root, err := whole.OpenRoot(folder)
+	if err != nil {
+		return fmt.Errorf("fetch: %w", err)
+	}
+	defer root.Close()
+	f := fetcher{root: root, owner: owner, left: maxBytes}
+	for i := range uris {
+		if err := f.get(ctx, &uris[i]); err != nil {
+			return fmt.Errorf("fetch %s: %w", shown(uris[i].Value), err)
+		}
+	}
+	return nil
+}
+
+// shown is a URI without what may be secret in it.
+func shown(uri string) string {
+	u, err := url.Parse(uri)
+	if err != nil {
+		return "a URI that cannot be read"
+	}
+	if u.RawQuery != "" {
+		u.RawQuery = "…"
+	}
+	return u.Redacted()
+}
+
+type fetcher struct {
+	root  *os.Root
+	owner *Owner
+	left  int64 // bytes that may still come
+}
+
+func (f *fetcher) get(ctx context.Context, u *mesos.CommandInfo_URI) error {
+	name, err := nameOf(u)
+	if err != nil {
+		return err
+	}
+	in, err := open(ctx, u.Value)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	if err := f.folder(path.Dir(name)); err != nil {
+		return err
+	}
+	mode := os.FileMode(0o644)
+	if u.GetExecutable() {
+		mode = 0o755
+	}
+	if err := f.put(name, mode, in); err != nil {
+		return err
+	}
+	// Mesos extracts unless it is told not to, and never what is executable.
+	if (u.Extract == nil || *u.Extract) && !u.GetExecutable() {
+		return f.extract(ctx, name)
+	}
+	return nil
+}
+
+// nameOf is where in the folder a file goes.
+func nameOf(u *mesos.CommandInfo_URI) (string, error) {
+	name := u.GetOutputFile()
+	if name == "" {
+		at, err := url.Parse(u.Value)
+		if err != nil {
+			return "", errors.New("it is no URI")
+		}
+		name = path.Base(at.Path)
+	}
+	if path.IsAbs(name) || path.Clean(name) != name || name == "." || name == ".." || strings.HasPrefix(name, "../") {
+		return "", fmt.Errorf("%q is no name of a file in the sandbox", name)
+	}
+	return name, nil
+}
+
+// open begins to read what a URI names.
+func open(ctx context.Context, uri string) (io.ReadCloser, error) {
+	u, err := url.Parse(uri)
+	switch {
+	case err != nil:
+		return nil, errors.New("it is no URI")
+	case path.IsAbs(uri):
+		return file(uri)
+	case u.Scheme == "file" && (u.Host == "" || u.Host == "localhost"):
+		return file(u.Path)
+	case u.Scheme != "http" && u.Scheme != "https":
+		return nil, fmt.Errorf("this agent fetches http, https and its own files, not %q", u.Scheme)
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, uri, nil)
+	if err != nil {
+		return nil, errors.New("it is no URI")
+	}
+	transport := &http.Transport{ResponseHeaderTimeout: time.Minute, DisableKeepAlives: true, Proxy: http.ProxyFromEnvironment}
+	res, err := (&http.Client{Transport: transport}).Do(r)
+	if err != nil {
+		var failed *url.Error
+		if errors.As(err, &failed) {
+			err = failed.Err // it repeats the URI, which may hold a secret
+		}
+		return nil, err
+	}
+	if res.StatusCode != http.StatusOK {
+		_ = res.Body.Close() // its status is the error
+		return nil, fmt.Errorf("the server answers %s", res.Status)
+	}
+	return res.Body, nil
+}
+
+// file opens one of the agent's, which must be a plain file.
+func file(name string) (io.ReadCloser, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no plain file", name)
+	}
+	return os.Open(name)
+}
+
+// put writes a file that is not there yet.
+func (f *fetcher) put(name string, mode os.FileMode, from io.Reader) error {
+	to, err := f.root.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	n, err := io.Copy(to, io.LimitReader(from, f.left+1))
+	if f.left -= n; err == nil && f.left < 0 {
+		err = fmt.Errorf("it has more than the %d GiB that may come", maxBytes>>30)
+	}
+	// The umask has taken from what OpenFile was told.
+	if err = errors.Join(err, to.Chmod(mode), to.Close()); err != nil {
+		return err
+	}
+	return f.give(name)
+}
+
+func (f *fetcher) give(name string) error {
+	if f.owner == nil {
+		return nil
+	}
+	return f.root.Lchown(name, f.owner.UID, f.owner.GID)
+}
