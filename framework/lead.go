@@ -53,6 +53,7 @@ func (s *Scheduler) lead(ctx context.Context, store journal.Journal, mayAct func
 		},
 		func(ctx context.Context) error { return s.extend(ctx, leads, told) },
 		leads.keepSchedules,
+		leads.keepUsage,
 		func(ctx context.Context) error { return client.Run(ctx, l.emit(ctx)) },
 		func(ctx context.Context) error {
 			return client.WatchAgents(ctx, func(list []master.Agent) {

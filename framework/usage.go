@@ -31,6 +31,7 @@ type usages struct {
 	once sync.Once
 	busy chan struct{} // one round at a time
 	last map[string]told
+	past pasts
 }
 
 // told is what an agent said of a task.
@@ -44,6 +45,7 @@ type told struct {
 type user struct {
 	job.Task
 	role string
+	gpus int
 }
 
 // Usage reads the files in the tasks' sandboxes, but of those that the requester
@@ -64,9 +66,12 @@ func (b *leader) Usage(ctx context.Context, q api.UsageQuery) ([]api.TaskUsage, 
 	if err != nil {
 		return nil, err
 	}
-	list := make([]api.TaskUsage, len(seen))
+	list, now := make([]api.TaskUsage, len(seen)), time.Now()
 	for i := range seen {
-		list[i] = usageOf(&seen[i], all[i], time.Now())
+		list[i] = usageOf(&seen[i], all[i], now)
+		if q.Minutes > 0 {
+			list[i].Past = b.usages.past.last(seen[i].ID, now.Add(-time.Duration(q.Minutes)*time.Minute), now)
+		}
 	}
 	return list, nil
 }
@@ -117,6 +122,7 @@ func (s *usages) of(ctx context.Context, users []user, read func(context.Context
 	}
 	for _, i := range ask {
 		s.last[users[i].ID] = all[i]
+		s.past.note(&users[i], all[i])
 	}
 	return all, nil
 }
@@ -152,13 +158,7 @@ func usageOf(u *user, t told, now time.Time) api.TaskUsage {
 	default:
 		age := now.Sub(t.usage.Time)
 		seconds := max(age, 0).Seconds()
-		v.AgeSeconds = &seconds
-		switch {
-		case age > usageStale:
-			v.Note = "stale: its agent tells nothing new"
-		case age < -usageStale:
-			v.Note = "stale: its agent's clock is ahead"
-		}
+		v.AgeSeconds, v.Note = &seconds, stale(age)
 	}
 	if len(v.Devices) == 0 {
 		v.Devices = make([]gpu.DeviceUsage, len(u.DeviceIDs))
@@ -167,6 +167,17 @@ func usageOf(u *user, t told, now time.Time) api.TaskUsage {
 		}
 	}
 	return v
+}
+
+// stale says why figures of that age say nothing of now, "" where they do.
+func stale(age time.Duration) string {
+	switch {
+	case age > usageStale:
+		return "stale: its agent tells nothing new"
+	case age < -usageStale:
+		return "stale: its agent's clock is ahead"
+	}
+	return ""
 }
 
 // users are the running tasks with GPUs that a query asks for.
@@ -186,8 +197,8 @@ func (v *view) users(q api.UsageQuery) (list []user, err error) {
 			continue
 		}
 		for i := range e.Tasks {
-			if e.Tasks[i].State == job.Running {
-				list = append(list, user{e.Tasks[i], e.Spec.Role})
+			if t := &e.Tasks[i]; t.State == job.Running && (q.Task == "" || q.Task == t.ID) && (q.Agent == "" || q.Agent == t.AgentID) {
+				list = append(list, user{*t, e.Spec.Role, e.Spec.Request.GPUs})
 			}
 		}
 	}

@@ -130,6 +130,7 @@ func TestSchemasHaveTheKeys(t *testing.T) {
 		"GPU": full[GPU](), "Shared": full[Shared](), "GPUList": full[GPUList](), "Queued": full[Queued](), "QueueList": full[QueueList](), "Role": full[Role](),
 		"RoleList": full[RoleList](), "QuotaChange": full[QuotaChange](), "Cordoning": full[Cordoning](), "Demand": full[Demand](), "DemandList": full[DemandList](),
 		"Event": full[Event](), "Health": full[Health](), "DeviceUsage": full[gpu.DeviceUsage](), "TaskUsage": full[TaskUsage](), "UsageList": full[UsageList](),
+		"UsagePast": full[UsagePast](), "DevicePast": full[DevicePast](),
 	} {
 		text, err := json.Marshal(v)
 		if err != nil {
@@ -200,6 +201,7 @@ var asked = map[string]struct {
 	"POST /v1/agents/{id}/drain":    {body: `{}`, status: 202},
 	"POST /v1/agents/{id}/uncordon": {body: `{}`, status: 202},
 	"PUT /v1/roles/{role}/quota":    {body: `{"quota":null}`},
+	"GET /v1/usage":                 {query: "?job=train&task=train.0&agent=a&minutes=15"},
 	"GET /v1/events":                {query: "?job=train&state=live"},
 }
 

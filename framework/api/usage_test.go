@@ -14,7 +14,7 @@ import (
 
 // Usage has a task for each job.
 func (f *fake) Usage(_ context.Context, q UsageQuery) ([]TaskUsage, error) {
-	f.did = fmt.Sprintf("use of job %q, role %q", q.Job, q.Role)
+	f.did = fmt.Sprintf("use of job %q, role %q, task %q, agent %q, %d min", q.Job, q.Role, q.Task, q.Agent, q.Minutes)
 	var list []TaskUsage
 	for i := range f.jobs {
 		s := &f.jobs[i].Spec
@@ -30,13 +30,18 @@ func TestUsage(t *testing.T) {
 		t.Errorf("nothing runs: %d %s", status, body)
 	}
 	f.jobs = []JobView{{Job: job.Job{Spec: job.Spec{Name: "train", Role: "research"}}}}
-	status, _, body := ask(t, "GET", url+"/v1/usage?job=train&role=research", "")
+	status, _, body := ask(t, "GET", url+"/v1/usage?job=train&role=research&task=train.0&agent=a1&minutes=15", "")
 	want := `{"tasks":[{"task":"train.0","job":"train","index":0,"role":"research","hostname":"","devices":[{"uuid":"GPU-a"}],"note":"made up"}]}` + "\n"
 	if diff := gocmp.Diff(want, body); status != 200 || diff != "" {
 		t.Errorf("status %d (-want +got):\n%s", status, diff)
 	}
-	if want := `use of job "train", role "research"`; f.did != want {
+	if want := `use of job "train", role "research", task "train.0", agent "a1", 15 min`; f.did != want {
 		t.Errorf("the backend did %s, want %s", f.did, want)
+	}
+	for _, minutes := range []string{"0", "16", "-1", "x", "1.5", "99999999999999999999"} {
+		if status, kind, body := ask(t, "GET", url+"/v1/usage?minutes="+minutes, ""); status != 400 || kind != problemType || !strings.Contains(body, "from 1 to 15") {
+			t.Errorf("minutes %s: %d %s %s", minutes, status, kind, body)
+		}
 	}
 	f.err = Problemf(404, "there is no job")
 	if status, kind, _ := ask(t, "GET", url+"/v1/usage?job=x", ""); status != 404 || kind != problemType {

@@ -24,6 +24,8 @@ type fakeAPI struct {
 	age    string         // of the answers, "" for none
 	more   map[string]any // other answers by path
 	token  string         // that it wants, "" for none
+	// odd changes what the GPUs of tasks do, by task.
+	odd map[string]func(*api.TaskUsage)
 
 	mu   sync.Mutex
 	down bool          // refuses everything
@@ -82,6 +84,8 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer(w, api.GPUList{GPUs: f.gpus})
 	case "/healthz":
 		answer(w, f.health)
+	case "/v1/usage":
+		answer(w, f.usage(r.URL.Query()))
 	default:
 		f.other(w, r)
 	}

@@ -53,9 +53,9 @@ var views = []struct{ name, address, there string }{
 	{"overview", "#/", "document.querySelectorAll('.map li').length === 24 && document.querySelector('.waits li')"},
 	{"queue", "#/queue", "document.querySelectorAll('tbody tr').length === 2"},
 	{"jobs", "#/jobs", "document.querySelectorAll('tbody tr').length === 30"},
-	{"job", "#/jobs/train-000", "document.querySelector('pre').textContent.includes('epoch 17')"},
+	{"job", "#/jobs/train-000", "document.querySelector('pre').textContent.includes('epoch 17') && document.querySelectorAll('.gpus li').length === 2"},
 	{"agents", "#/agents", "document.querySelectorAll('tbody tr').length === 24"},
-	{"agent", "#/agents/c1d9a6f0-S0", "document.querySelector('.matrix')"},
+	{"agent", "#/agents/c1d9a6f0-S0", "document.querySelector('.matrix') && document.querySelectorAll('.gpus li').length === 4"},
 	{"quotas", "#/quotas", "document.querySelectorAll('.role').length === 2"},
 }
 

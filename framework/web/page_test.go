@@ -3,11 +3,13 @@ package web_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	"github.com/sirupsen/logrus"
@@ -95,10 +97,17 @@ func TestAJobsLife(t *testing.T) {
 	id := taskOf(t, api, "train", job.Running)
 	path := master.SandboxFile("framework-1", id, "stdout")
 	c.SetFile(path, "epoch 1\n")
+	train, err := api.Job(t.Context(), "train")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.SetFile(master.SandboxFile("framework-1", id, gpu.UsageFile),
+		fmt.Sprintf(`{"time":%q,"devices":[{"uuid":%q,"duty":0.42}]}`, time.Now().Format(time.RFC3339Nano), train.Tasks[0].DeviceIDs[0]))
 	p.await(`document.querySelector('a[href="#/jobs/train"]')`)
 	eval[bool](p, `document.querySelector('a[href="#/jobs/train"]').click() ?? true`)
 	p.shows("epoch 1")
 	p.shows("python train.py")
+	p.shows("Duty 42 %")
 	c.SetFile(path, "epoch 1\nepoch 2\n")
 	p.shows("epoch 2")
 	p.keep("job")

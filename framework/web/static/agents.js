@@ -3,6 +3,7 @@ import { attribute, el, facts, filter, number, size, sync, table, text } from '.
 import { get, path } from './api.js';
 import { drawCell, noteOf, stateText } from './map.js';
 import { survey } from './cluster.js';
+import { ofAgent, usage } from './usage.js';
 
 const shown = 300;
 
@@ -59,6 +60,7 @@ export function agent(store, id) {
       { name: 'UUID', class: 'wide', text: (c) => c.uuid },
     ],
   });
+  const gpus = usage((t) => ({ name: t.task, href: `#/jobs/${path(t.job)}/tasks/${path(t.task)}` }));
   let told = new Map(); // what the agent's inventory says, by UUID
   const update = () => {
     const a = survey(store).agents.find((x) => x.id === id);
@@ -71,13 +73,14 @@ export function agent(store, id) {
       ['Driver', driverOf(a)], ['Takes no tasks', noteOf(a)], ['Id', a.id], ['Address', a.url],
     ]);
     devices.update(a.cells.map((c, index) => ({ ...c, index, told: told.get(c.uuid) })));
+    gpus.update(ofAgent(store, id), store.health?.role);
   };
   get(`v1/agents/${path(id)}`).then((detail) => {
     told = new Map(detail.devices.map((d) => [d.uuid, d]));
     drawTopology(topology, detail.devices);
     update();
   }).catch((err) => { text(note, err.message); });
-  return { title: 'Agent', node: el('div', {}, heading, note, about.node, devices.node, topology), update };
+  return { title: 'Agent', node: el('div', {}, heading, note, about.node, devices.node, gpus.node, topology), update, close: gpus.close };
 }
 
 function drawDevice(cell, c) {

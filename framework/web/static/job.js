@@ -2,6 +2,7 @@
 import { attribute, el, facts, number, plural, since, size, table, text } from './dom.js';
 import { isLive, stateOf, wishOf } from './cluster.js';
 import { log } from './log.js';
+import { ofJob, usage } from './usage.js';
 import { path } from './api.js';
 
 const shown = 500;
@@ -14,7 +15,8 @@ export function job(store, name, chosen) {
   const at = (task) => `#/jobs/${path(name)}/tasks/${path(task.id)}`;
   const tasks = table({ caption: 'Tasks', empty: 'No task.', key: (t) => t.index, columns: columnsOf(at) });
   const note = el('p', { class: 'note' });
-  const rest = el('div', {}, tasks.node, note, output.node);
+  const gpus = usage((t) => ({ name: `Task ${t.index} on ${t.hostname}` }));
+  const rest = el('div', {}, tasks.node, note, el('div', { class: 'beside' }, output.node, gpus.node));
   let known = false;
   const show = (j) => {
     known = true;
@@ -25,6 +27,7 @@ export function job(store, name, chosen) {
     const id = chosen ?? pick(j, output.task);
     markChosen(tasks.node, j, id);
     output.show(id, j.tasks.find((t) => t.id === id)?.state ?? '');
+    gpus.update(ofJob(j, id), store.health?.role);
   };
   const update = () => {
     const j = store.jobs.get(name);
@@ -37,7 +40,7 @@ export function job(store, name, chosen) {
   store.focus = name; // so that it is there though it has ended
   store.job(name).then((j) => { if (!j) text(gone, `There is no job ${name}.`); }).catch((err) => text(gone, err.message));
   const node = el('div', {}, el('h2', { tabindex: -1 }, name), gone, waits, about.node, rest);
-  const close = () => { store.focus = ''; output.close(); };
+  const close = () => { store.focus = ''; output.close(); gpus.close(); };
   return { title: name, node, update, close };
 }
 

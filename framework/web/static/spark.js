@@ -1,0 +1,54 @@
+// Draws what one figure was in the last minutes: a small chart with its scale
+// and the value of now, and the same in words for those who hear it.
+import { attribute, el, svg, text } from './dom.js';
+
+const width = 300;
+const height = 60;
+
+// spark makes one. A point has age, in seconds, and value; null where nobody
+// knew it.
+export function spark(name) {
+  const area = svg('path', { class: 'area' });
+  const line = svg('path', { class: 'line' });
+  const half = svg('path', { class: 'half', d: `M0 ${height / 2}H${width}` });
+  const drawing = svg('svg', { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: 'none', role: 'img' }, half, area, line);
+  const now = el('b');
+  const most = el('span');
+  const node = el('figure', { class: 'spark' }, el('figcaption', {}, el('span', {}, name), ' ', now), drawing, el('div', { class: 'ends', 'aria-hidden': 'true' }, most, el('span', {}, '0')));
+  const update = ({ points, top, write, minutes, current }) => {
+    const known = points.filter((p) => p.value !== null);
+    const runs = runsOf(known, 60 * minutes);
+    text(now, current);
+    text(most, top ? write(top) : '');
+    attribute(line, 'd', runs.map((run) => pathOf(run, top)).join(''));
+    attribute(area, 'd', runs.map((run) => `${pathOf(run, top)}V${height}H${run[0].x}Z`).join(''));
+    attribute(drawing, 'aria-label', wordsOf(name, known, write, current));
+  };
+  return { node, update };
+}
+
+// runsOf parts the points where nothing was known for longer than usual.
+function runsOf(points, seconds) {
+  const runs = [];
+  const pauses = points.slice(1).map((p, i) => points[i].age - p.age).sort((a, b) => a - b);
+  const gap = Math.max(60, 3 * (pauses[pauses.length >> 1] ?? 0));
+  points.forEach((p, i) => {
+    const point = { x: (width * Math.max(0, 1 - p.age / seconds)).toFixed(1), value: p.value };
+    if (i === 0 || points[i - 1].age - p.age > gap) runs.push([]);
+    runs.at(-1).push(point);
+  });
+  return runs;
+}
+
+function pathOf(run, top) {
+  const points = run.map(({ x, value }) => `${x},${(height - 1 - (height - 2) * Math.min(1, value / (top || 1))).toFixed(1)}`);
+  return `M${points.join('L')}${run.length === 1 ? 'h-3' : ''}`; // one alone is a dot
+}
+
+function wordsOf(name, points, write, current) {
+  if (points.length === 0) return `${name}: nothing is known`;
+  const values = points.map((p) => p.value);
+  const mean = values.reduce((a, b) => a + b) / values.length;
+  const minutes = Math.max(1, Math.round(points[0].age / 60));
+  return `${name} now ${current}; in the last ${minutes === 1 ? 'minute' : `${minutes} minutes`} ${write(Math.min(...values))} to ${write(Math.max(...values))}, on average ${write(mean)}`;
+}

@@ -1,0 +1,200 @@
+package web_test
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/gpu"
+	"mesos-gpu/job"
+)
+
+// oddities is a cluster in which something is wrong with the GPUs of each task
+// of train-000, which are all on the first agent.
+func oddities(t *testing.T) string {
+	t.Helper()
+	f := cluster(4, 3)
+	first := f.agents[0]
+	f.more["/v1/agents/"+first.ID] = api.AgentView{Agent: first, Devices: devices(f.gpus[:8])}
+	j := &f.jobs[0]
+	whole := j.Tasks[0]
+	j.Tasks, f.odd = nil, map[string]func(*api.TaskUsage){}
+	for i, odd := range []func(*api.TaskUsage){
+		func(*api.TaskUsage) {},
+		func(u *api.TaskUsage) { // was silent for five minutes, and is idle since
+			for d := range u.Devices {
+				past := &u.Past.Devices[d]
+				for n, age := range u.Past.AgesSeconds {
+					switch zero := 0.; {
+					case age < 300:
+						past.Duty[n], u.Devices[d].Duty = &zero, &zero
+					case age < 600:
+						past.Duty[n], past.MemUsedMiB[n] = nil, nil
+					}
+				}
+			}
+		},
+		func(u *api.TaskUsage) { u.Note = "stale: its agent tells nothing new" },
+		func(u *api.TaskUsage) { // nothing is known
+			for d := range u.Devices {
+				u.Devices[d] = gpu.DeviceUsage{UUID: u.Devices[d].UUID}
+			}
+			u.Past, u.AgeSeconds, u.Note = nil, nil, "its agent tells nothing of its GPUs: mesos-gpu agent does not run there, or has not measured yet"
+		},
+		func(u *api.TaskUsage) { // a part of a GPU that has failed, made up; it began just now
+			throttled := 42.
+			u.Simulated = true
+			u.Devices = u.Devices[:1]
+			u.Devices[0].Shared, u.Devices[0].ThrottledSeconds, u.Devices[0].Health = true, &throttled, gpu.Failed
+			u.Past.AgesSeconds = u.Past.AgesSeconds[59:]
+			u.Past.Devices[0].Duty, u.Past.Devices[0].MemUsedMiB = u.Past.Devices[0].Duty[59:], u.Past.Devices[0].MemUsedMiB[59:]
+			u.Devices[0].Duty, u.Devices[0].MemUsedMiB = nil, nil
+		},
+	} {
+		task := whole
+		task.Index, task.ID = i, strings.Replace(whole.ID, ".0.", fmt.Sprintf(".%d.", i), 1)
+		task.DeviceIDs = []string{f.gpus[i%4*2].UUID, f.gpus[i%4*2+1].UUID}
+		f.odd[task.ID] = odd
+		j.Tasks = append(j.Tasks, task)
+	}
+	j.Spec.Tasks = len(j.Tasks)
+	f.more["/v1/tasks/"+whole.ID+"/log"] = strings.Repeat("epoch 17: loss 0.1934, 1240 images/s, learning rate 0.000312\n", 60)
+	return f.serve(t).URL
+}
+
+// TestUsageCharts: the page draws what the GPUs of a job's and of an agent's
+// tasks did, wide and as on a phone, light and dark, and says it in words.
+func TestUsageCharts(t *testing.T) {
+	p := open(t, oddities(t))
+	for _, scheme := range []string{"light", "dark"} {
+		p.scheme(scheme)
+		for _, width := range []int64{1280, 360} {
+			p.size(width, 2600)
+			for name, address := range map[string]string{"job": "#/jobs/train-000", "agent": "#/agents/c1d9a6f0-S0"} {
+				eval[bool](p, fmt.Sprintf("(location.hash = %q), true", address))
+				p.await("document.querySelectorAll('.gpus li').length === 9")
+				name = fmt.Sprintf("%s-%s-%d", name, scheme, width)
+				p.keep(name)
+				if poor := eval[[]string](p, contrast); len(poor) > 0 {
+					t.Errorf("%s: too little contrast: %q", name, poor)
+				}
+				if wide := eval[int64](p, "document.documentElement.scrollWidth"); wide > width {
+					t.Errorf("%s: %d pixels wide, want %d", name, wide, width)
+				}
+				if small := eval[float64](p, "Math.min(...[...document.querySelectorAll('.spark svg')].filter((s) => s.checkVisibility()).map((s) => s.getBoundingClientRect().width))"); small < 180 {
+					t.Errorf("%s: a chart is %g pixels wide, want 180", name, small)
+				}
+			}
+		}
+	}
+}
+
+// words are what a person who hears the page is told of each card's charts, and
+// what stands below them.
+const words = `[...document.querySelectorAll('.gpus li')].map((li) => [...li.querySelectorAll('svg')].filter((s) => s.checkVisibility()).map((s) => s.ariaLabel)
+	.concat([li.querySelector('.why').textContent, li.querySelector('.more').textContent]).join(' | '))`
+
+// TestUsageInWords: what is drawn is said, and nothing that is not known.
+func TestUsageInWords(t *testing.T) {
+	p := open(t, oddities(t)+"/#/jobs/train-000")
+	p.await("document.querySelectorAll('.gpus li').length === 9")
+	got := eval[[]string](p, words)
+	for i, want := range map[int]string{
+		0: "Memory now 60.8 GiB of 80 GiB; in the last 15 minutes 5.3 GiB to 60.8 GiB, on average",
+		2: "Duty now 0 %; in the last 15 minutes 0 % to ",
+		4: "Duty now not known; in the last 15 minutes ",
+		6: "its agent tells nothing of its GPUs: mesos-gpu agent does not run there, or has not measured yet | ",
+		8: "Duty of the whole GPU now not known; in the last minute ",
+	} {
+		if !strings.HasPrefix(got[i], want) && !strings.Contains(got[i], " | "+want) {
+			t.Errorf("card %d says %q, want %q", i, got[i], want)
+		}
+	}
+	for i, want := range map[int]string{4: "| stale: its agent tells nothing new | ", 8: " °C, failed, held to its part for 42 seconds"} {
+		if !strings.HasSuffix(got[i], want) {
+			t.Errorf("card %d ends %q, want %q", i, got[i], want)
+		}
+	}
+	if !strings.Contains(got[8], "| simulated |") {
+		t.Errorf("made-up figures: %q", got[8])
+	}
+	// Where nothing was known for minutes there is no line.
+	if lines := eval[[]int](p, `[...document.querySelectorAll('.gpus .line')].map((l) => l.getAttribute('d').split('M').length - 1)`); lines[0] != 1 || lines[4] != 2 || lines[12] != 0 {
+		t.Errorf("pieces of lines: %v, want 1 of the first GPU, 2 of the third, 0 of the seventh", lines)
+	}
+	// The bottom of the scale is 0, its top all there is.
+	if ends := eval[string](p, "[...document.querySelectorAll('.gpus li:first-child .ends')].map((e) => e.innerText.replace(/\\s+/g, ' ')).join('; ')"); ends != "100 % 0; 80 GiB 0" {
+		t.Errorf("the scales are %q", ends)
+	}
+}
+
+// TestUsageOfManyGPUs: of a job with more than 16 the chosen task's are shown,
+// and of one that does not run none.
+func TestUsageOfManyGPUs(t *testing.T) {
+	f := cluster(4, 1)
+	j := &f.jobs[0]
+	whole := j.Tasks[0]
+	j.Tasks = nil
+	for i := range 12 {
+		task := whole
+		task.Index, task.ID = i, fmt.Sprintf("train-000.%d.1.x", i)
+		if i == 11 {
+			task.State = job.Failed
+		}
+		j.Tasks = append(j.Tasks, task)
+	}
+	p := open(t, f.serve(t).URL+"/#/jobs/train-000/tasks/train-000.3.1.x")
+	p.await("document.querySelectorAll('.gpus li').length === 2 && document.querySelector('.gpus .head').textContent.startsWith('Task 3 on')")
+	eval[bool](p, "(location.hash = '#/jobs/train-000/tasks/train-000.11.1.x'), true")
+	p.shows("The task has no GPU now.")
+}
+
+// TestUsageOfNobody: jobs without running tasks have no charts, and a standby
+// says who tells.
+func TestUsageOfNobody(t *testing.T) {
+	f := cluster(2, 3)
+	url := f.serve(t).URL
+	p := open(t, url+"/#/jobs/train-002")
+	p.await("document.querySelector('td[data-state=\"WAITING\"]')")
+	if !eval[bool](p, "document.querySelector('.usage').hidden") {
+		t.Error("a job that waits has charts")
+	}
+	f.health.Role, f.health.Leading = api.Standby, "http://10.0.0.7:8080"
+	p = open(t, url+"/#/jobs/train-000")
+	p.shows("The scheduler that leads tells it.")
+}
+
+// TestUsageGoesOn: the charts are kept up to date, trouble is told and passes,
+// and a page that has been left asks no more.
+func TestUsageGoesOn(t *testing.T) {
+	f := cluster(2, 3)
+	var duty atomic.Int64 // in percent
+	f.odd = map[string]func(*api.TaskUsage){f.jobs[0].Tasks[0].ID: func(u *api.TaskUsage) {
+		v := float64(duty.Load()) / 100
+		u.Devices[0].Duty = &v
+	}}
+	p := open(t, f.serve(t).URL+"/#/queue")
+	p.await("document.querySelector('h2').textContent === 'Queue'")
+	eval[bool](p, `(() => { // 10 s are 10 ms
+		window.later = window.setTimeout;
+		window.setTimeout = (f, ms) => window.later(f, ms === 10000 ? 10 : ms);
+		location.hash = '#/jobs/train-000';
+		return true;
+	})()`)
+	for _, percent := range []int64{25, 60} {
+		duty.Store(percent)
+		p.await(fmt.Sprintf("document.querySelector('.spark b').textContent === '%d %%'", percent))
+	}
+	f.fail(true)
+	p.await("document.querySelector('.usage > .note').textContent.includes('the scheduler is starting')")
+	f.fail(false)
+	p.await("document.querySelector('.usage > .note').textContent === '' && document.querySelectorAll('.gpus li').length === 2")
+	eval[bool](p, "(location.hash = '#/queue'), true")
+	p.await("document.querySelector('h2').textContent === 'Queue'")
+	eval[bool](p, "performance.clearResourceTimings(), new Promise((done) => window.later(() => done(true), 300))")
+	if eval[bool](p, "performance.getEntriesByType('resource').some((r) => r.name.includes('v1/usage'))") {
+		t.Error("a page without charts asks what GPUs do")
+	}
+}
