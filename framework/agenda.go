@@ -31,10 +31,8 @@ type plan struct {
 // all are the schedules by name, as they are when it is their turn.
 func (a *agenda) all(st *sched.State) iter.Seq2[string, *plan] {
 	var names []string
-	for key := range st.Documents() {
-		if name, ok := strings.CutPrefix(key, schedulePrefix); ok {
-			names = append(names, name)
-		}
+	for key := range st.DocumentsIn(schedulePrefix) {
+		names = append(names, strings.TrimPrefix(key, schedulePrefix))
 	}
 	slices.Sort(names)
 	maps.DeleteFunc(a.plans, func(name string, _ *plan) bool {
@@ -85,10 +83,8 @@ func readPlan(text []byte) *plan {
 
 // scheduleSizes counts schedules and the bytes of their documents.
 func scheduleSizes(st *sched.State) (count, size int) {
-	for key, text := range st.Documents() {
-		if strings.HasPrefix(key, schedulePrefix) {
-			count, size = count+1, size+len(text)
-		}
+	for _, text := range st.DocumentsIn(schedulePrefix) {
+		count, size = count+1, size+len(text)
 	}
 	return count, size
 }

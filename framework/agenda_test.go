@@ -20,7 +20,7 @@ import (
 )
 
 // planned is a State with a schedule whose document has about that many bytes.
-func planned(t *testing.T, size int, now time.Time) *sched.State {
+func planned(t testing.TB, size int, now time.Time) *sched.State {
 	t.Helper()
 	s := scheduled("nightly", "0 3 * * *")
 	s.SetDefaults()
@@ -42,6 +42,49 @@ func planned(t *testing.T, size int, now time.Time) *sched.State {
 		t.Fatalf("a document of %d bytes is not taken", len(put.Value))
 	}
 	return st
+}
+
+// crowded is planned with so many documents of others.
+func crowded(t testing.TB, others int) *sched.State {
+	now := time.Date(2030, 1, 1, 2, 0, 0, 0, time.UTC)
+	st := planned(t, 1000, now)
+	for i := range others {
+		st.Step(now, sched.Put{Key: fmt.Sprintf("marathon/app/group/app-%06d", i), Value: []byte("definition")})
+	}
+	return st
+}
+
+// TestAgendaLeavesOthersAlone: what others have put costs the schedules
+// nothing.
+func TestAgendaLeavesOthersAlone(t *testing.T) {
+	takes := func(others int) float64 {
+		st := crowded(t, others)
+		var a agenda
+		return testing.AllocsPerRun(10, func() {
+			for name := range a.all(st) {
+				if name != "nightly" {
+					t.Errorf("%s is a schedule", name)
+				}
+			}
+			if count, size := scheduleSizes(st); count != 1 || size == 0 {
+				t.Errorf("%d schedules of %d bytes", count, size)
+			}
+		})
+	}
+	if without, with := takes(0), takes(5000); with != without {
+		t.Errorf("it takes %g allocations with 5000 documents of others, and %g without", with, without)
+	}
+}
+
+func BenchmarkAgenda(b *testing.B) {
+	st := crowded(b, 20_000)
+	var a agenda
+	b.ReportAllocs()
+	for b.Loop() {
+		for range a.all(st) {
+		}
+		scheduleSizes(st)
+	}
 }
 
 // A document is decoded once, until it is another.

@@ -77,7 +77,7 @@ func agentOf(a *master.Agent, cordons map[string]sched.Cordoned) api.Agent {
 	cordon, _ := sched.CordonedBy(cordons, a.Hostname, a.ID)
 	return api.Agent{
 		Cordoned: cordon.Reason, Draining: a.Draining || cordon.Drain,
-		ID: a.ID, Hostname: a.Hostname, URL: a.URL, Types: typesOf(a), GPUs: a.GPUs, GPUsFree: a.GPUsFree,
+		ID: a.ID, Hostname: a.Hostname, URL: a.URL, Types: typesOf(a), GPUs: a.GPUs, GPUsFree: a.GPUsFree, Shared: sharedGPUs(a),
 		CPUs: a.CPUs, MemMiB: a.MemMiB, Driver: a.Host.Driver, CUDA: a.Host.CUDA, Simulated: a.Host.Simulated,
 	}
 }
@@ -149,6 +149,21 @@ func sharedOf(a *master.Agent, uuid string) *api.Shared {
 	s := api.Shared{MemMiB: a.Shared[all].MemMiB, Cores: a.Shared[all].Cores, Limit: fit.LimitOf(a.Attributes)}
 	s.MemFreeMiB, s.CoresFree = a.SharedFree[free].MemMiB, a.SharedFree[free].Cores
 	return &s
+}
+
+// sharedGPUs sums up the devices that tasks share, nil where there are none.
+func sharedGPUs(a *master.Agent) *api.SharedGPUs {
+	if len(a.Shared) == 0 {
+		return nil
+	}
+	sum := &api.SharedGPUs{GPUs: len(a.Shared)}
+	for _, s := range a.Shared {
+		sum.MemMiB += s.MemMiB
+	}
+	for _, s := range a.SharedFree {
+		sum.MemFreeMiB += s.MemMiB
+	}
+	return sum
 }
 
 // devicesOf lists an agent's GPUs as well as it tells them: by inventory, by

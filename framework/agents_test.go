@@ -56,3 +56,19 @@ func TestStatesOfGPUs(t *testing.T) {
 		}
 	}
 }
+
+// TestSharedGPUs: what an agent's shared devices have together, and what of it
+// is free.
+func TestSharedGPUs(t *testing.T) {
+	a := &master.Agent{
+		GPUs: 1, Shared: []sched.Shared{{UUID: "a", MemMiB: 15360}, {UUID: "b", MemMiB: 15360}},
+		SharedFree: []sched.Shared{{UUID: "a", MemMiB: 6144}, {UUID: "b", MemMiB: 15360}},
+	}
+	got := agentOf(a, nil).Shared
+	if diff := cmp.Diff(&api.SharedGPUs{GPUs: 2, MemMiB: 30720, MemFreeMiB: 21504}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got := agentOf(&master.Agent{GPUs: 2}, nil).Shared; got != nil {
+		t.Errorf("of an agent that shares nothing: %+v", got)
+	}
+}

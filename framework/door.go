@@ -130,7 +130,7 @@ func (d *door) wrap(h http.Handler, at string, log logrus.FieldLogger) http.Hand
 		h = d.audit.Wrap(h)
 	}
 	if d.gate != nil {
-		return d.gate.Wrap(h, "/healthz", "/readyz", "/v1/openapi.yaml", pingPath)
+		return d.gate.Wrap(h, append(api.Open(), pingPath)...)
 	}
 	return api.OwnHosts(h, log, names(at)...) // without tokens nothing else tells a site's page from a program
 }

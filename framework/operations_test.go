@@ -65,7 +65,7 @@ func TestCordon(t *testing.T) {
 	c.Offer()
 	c.Await(t, 2, scheduler.Call_DECLINE, nil)
 	view, err := in.Job(ctx, "waits")
-	if want := "1 agent has GPUs, none has one free; 1 agent that would do is cordoned"; err != nil || view.State != job.Waiting || !strings.Contains(view.Waits, want) {
+	if want := "1 agent has GPUs, none has one free; 1 agent that would do is cordoned: host-1 (new fans)"; err != nil || view.State != job.Waiting || !strings.Contains(view.Waits, want) {
 		t.Errorf("on a cordoned agent: %s, %q, %v", view.State, view.Waits, err)
 	}
 	wantMetrics(t, in, []string{"mesos_gpu_scheduler_cordoned_agents 1"})

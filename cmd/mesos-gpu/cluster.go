@@ -23,8 +23,9 @@ func listAgents(p *printer, agents []api.Agent) error {
 	return tableOf(p, agents, []column[api.Agent]{
 		{"AGENT", func(g api.Agent) string { return g.ID }},
 		{"HOST", func(g api.Agent) string { return g.Hostname }},
-		{"GPUS", func(g api.Agent) string { return fmt.Sprint(g.GPUs) }},
-		{"FREE", func(g api.Agent) string { return fmt.Sprint(g.GPUsFree) }},
+		{"GPUS", func(g api.Agent) string { return wholeOf(&g, g.GPUs) }},
+		{"FREE", func(g api.Agent) string { return wholeOf(&g, g.GPUsFree) }},
+		{"SHARED", func(g api.Agent) string { return sharedGPUs(g.Shared) }},
 		{"TYPES", func(g api.Agent) string { return orDash(strings.Join(g.Types, ",")) }},
 		{"DRIVER", func(g api.Agent) string { return orDash(g.Driver) }},
 		{"CUDA", func(g api.Agent) string { return orDash(g.CUDA) }},
@@ -32,6 +33,24 @@ func listAgents(p *printer, agents []api.Agent) error {
 		{"MEMORY", func(g api.Agent) string { return fmt.Sprintf("%.0f MiB", g.MemMiB) }},
 		{"NOTE", noteOf},
 	}, column[api.Agent]{"URL", func(g api.Agent) string { return orDash(g.URL) }})
+}
+
+// wholeOf counts GPUs that tasks have whole, of which an agent that shares all
+// has none to count.
+func wholeOf(g *api.Agent, n int) string {
+	if g.GPUs == 0 && g.Shared != nil {
+		return "-"
+	}
+	return fmt.Sprint(n)
+}
+
+// sharedGPUs reads "2, 9216/30720 MiB", how many there are and what is taken of
+// their memory.
+func sharedGPUs(s *api.SharedGPUs) string {
+	if s == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%d, %d/%d MiB", s.GPUs, s.MemMiB-s.MemFreeMiB, s.MemMiB)
 }
 
 // noteOf says what keeps tasks off an agent.

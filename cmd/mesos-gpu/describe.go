@@ -36,7 +36,7 @@ func describe(p *printer, j *api.JobView) error {
 		line("waits", "%s", j.Waits)
 	}
 	line("submitted", "%s", j.Submitted.Format(time.RFC3339))
-	line("each task", "%s, %g CPUs, %g MiB", s.Request, s.CPUs, s.MemMiB)
+	line("each task", "%s, %s, %g MiB", s.Request, cpus(s.CPUs), s.MemMiB)
 	line("container", "%s %s", s.Containerizer, cmp.Or(s.Image, "without an image"))
 	line("command", "%q", s.Command)
 	if v := s.Service; v != nil {
@@ -66,6 +66,14 @@ func describe(p *printer, j *api.JobView) error {
 		{"STATE", func(t job.Task) string { return string(t.State) }},
 		{"AGENT", func(t job.Task) string { return orDash(t.Hostname) }},
 	}, endings()...), times()...)
+}
+
+// cpus reads "1 CPU", "0.5 CPUs".
+func cpus(n float64) string {
+	if n == 1 {
+		return "1 CPU"
+	}
+	return fmt.Sprintf("%g CPUs", n)
 }
 
 // endings are how a task ended, or what it said last.

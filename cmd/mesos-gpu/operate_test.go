@@ -54,7 +54,7 @@ func TestOperators(t *testing.T) {
 		{[]string{"drain", "gpu1"}, "", []string{`POST /v1/agents/gpu1/drain {"reason":""}`}, "agent gpu1: draining\n"},
 		{[]string{"uncordon", "gpu1"}, "", []string{`POST /v1/agents/gpu1/uncordon {}`}, "agent gpu1: uncordoned\n"},
 		{[]string{"agents"}, `{"agents":[{"id":"S1","hostname":"gpu1","gpus":4,"gpus_free":2,"cordoned":"new fans"},{"id":"S2","hostname":"gpu2","cordoned":"dust","draining":true}]}`,
-			[]string{"GET /v1/agents"}, "S1 gpu1 4 2 - - - 0 0 MiB cordoned: new fans\nS2 gpu2 0 0 - - - 0 0 MiB draining: dust\n"},
+			[]string{"GET /v1/agents"}, "S1 gpu1 4 2 - - - - 0 0 MiB cordoned: new fans\nS2 gpu2 0 0 - - - - 0 0 MiB draining: dust\n"},
 	} {
 		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
 			args := test.args

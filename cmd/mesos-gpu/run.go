@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -28,8 +29,8 @@ func (a *app) runCommand() *cobra.Command {
 		Example: "  mesos-gpu run --gpus 2 --gpu-type A100 --image pytorch/pytorch -- python train.py\n" +
 			"  mesos-gpu run --detach --restart always --name web --gpu-memory 4GiB -- serve",
 		RunE: func(c *cobra.Command, command []string) error {
-			for _, name := range []string{"tasks", "cpus", "name"} {
-				if f := c.Flags().Lookup(name); f.Changed && (f.Value.String() == "0" || f.Value.String() == "") {
+			for _, name := range []string{"tasks", "cpus", "name", "kill-grace"} {
+				if f := c.Flags().Lookup(name); f.Changed && slices.Contains([]string{"0", "0s", ""}, f.Value.String()) {
 					return &usageError{fmt.Errorf("--%s: %q is nothing: leave the flag out for the default", name, f.Value)}
 				}
 			}

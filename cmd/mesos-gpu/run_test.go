@@ -57,6 +57,7 @@ labels: {team: vision, note: a=b}
 force_pull: true
 health_check: {http: /health, interval: 2s, timeout: 3s, grace: 4s, failures: 5, delay: 1s}
 `},
+		{"how it ends", []string{"--kill-grace", "90s", "--timeout", "1h"}, "kill_grace: 90s\ntimeout: 1h"},
 		{"how it starts", []string{"--entrypoint", "/bin/tini", "-u", "1000:1000"}, "entrypoint: /bin/tini\nuser: 1000:1000"},
 		{"not a service", []string{"--restart", "no", "--user", "root"}, "user: root"},
 		{"a service", []string{"--restart", "always"}, "service: true"},
@@ -167,6 +168,14 @@ func TestRunDetached(t *testing.T) {
 	}
 }
 
+// A grace of nothing is no wish: the job would have the default.
+func TestRunWithoutGrace(t *testing.T) {
+	_, submitted, err := runAgainst(t, "-d", "--kill-grace", "0", "--", "train")
+	if !isUsage(err) || !strings.Contains(err.Error(), "--kill-grace") || len(submitted) > 0 {
+		t.Errorf("got %v and %+v", err, submitted)
+	}
+}
+
 // A service does not end, and so has no exit status to wait for.
 func TestRunWaitsForNoService(t *testing.T) {
 	_, submitted, err := runAgainst(t, "--restart", "always", "--", "serve")
@@ -197,6 +206,11 @@ func TestHealthIsShown(t *testing.T) {
 	if err := describe(&printer{Writer: &out}, &j); err != nil {
 		t.Fatal(err)
 	}
+	for n, want := range map[float64]string{1: "1 CPU", 0.5: "0.5 CPUs", 2: "2 CPUs", 0: "0 CPUs"} {
+		if got := cpus(n); got != want {
+			t.Errorf("describe shows %q, want %q", got, want)
+		}
+	}
 	for _, want := range []string{"healthy ", "31000 31001", "unhealthy, check: HTTP status 503", "service     wants 4 tasks; pauses of 1s by 2 to 1h0m0s"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("describe lacks %q:\n%s", want, out.String())
@@ -219,6 +233,20 @@ func TestSharesAreShown(t *testing.T) {
 	for _, want := range []string{"2 × (4096 MiB, 30 %) of V100, 0 CPUs", "GPU-a (4096 MiB, 30 %), GPU-b (4096 MiB, 30 %)"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("describe lacks %q:\n%s", want, out.String())
+		}
+	}
+	mixed := &api.SharedGPUs{GPUs: 2, MemMiB: 30720, MemFreeMiB: 21504}
+	for _, c := range []struct {
+		agent api.Agent
+		want  string
+	}{
+		{api.Agent{GPUs: 4, GPUsFree: 1}, "4 1 -"},
+		{api.Agent{GPUs: 4, GPUsFree: 1, Shared: mixed}, "4 1 2, 9216/30720 MiB"},
+		{api.Agent{Shared: mixed}, "- - 2, 9216/30720 MiB"},
+		{api.Agent{}, "0 0 -"},
+	} {
+		if got := wholeOf(&c.agent, c.agent.GPUs) + " " + wholeOf(&c.agent, c.agent.GPUsFree) + " " + sharedGPUs(c.agent.Shared); got != c.want {
+			t.Errorf("agents shows %q, want %q", got, c.want)
 		}
 	}
 	gpus := []api.GPU{{Task: "a"}, {}, {Task: "b, c", Shared: &api.Shared{MemMiB: 15360, MemFreeMiB: 6144, Cores: 100, CoresFree: 40}}, {Shared: &api.Shared{MemMiB: 15360, MemFreeMiB: 15360, Cores: 100, CoresFree: 100}}}

@@ -39,6 +39,7 @@ func (w *wishes) flags(f *pflag.FlagSet, s *job.Spec) {
 	f.StringSliceVar(&w.after, "after", nil, "jobs that must have finished first, or JOB:ended, JOB:failed")
 	f.IntVar(&s.Retries, "retries", 0, "how often a task that failed is tried again")
 	f.DurationVar(&s.Timeout, "timeout", 0, "how long a task may run")
+	f.DurationVar(&s.KillGrace, "kill-grace", job.DefaultKillGrace, "how long a task may take to end by itself (SIGTERM) before it is ended (SIGKILL)")
 	f.DurationVar(&s.RunTime, "run-time", 0, "how long a task is expected to run: short jobs may go before large ones that wait")
 	f.DurationVar(&s.MaxWait, "max-wait", 0, "how long the job may wait for its first start")
 }

@@ -15,10 +15,11 @@ import (
 // machine; to the browser, and to Guard, it is then of the same site. What
 // monitors ask for tells no such page much, and they have names of their own.
 func OwnHosts(h http.Handler, log logrus.FieldLogger, names ...string) http.Handler {
+	monitored := append(Open(), "/metrics", "/metrics/prometheus")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := hostOf(r.Host)
 		own := func(name string) bool { return strings.EqualFold(name, host) }
-		if _, err := netip.ParseAddr(host); err != nil && host != "" && !own("localhost") && !slices.ContainsFunc(names, own) && !monitored(r.URL.Path) {
+		if _, err := netip.ParseAddr(host); err != nil && host != "" && !own("localhost") && !slices.ContainsFunc(names, own) && !slices.Contains(monitored, r.URL.Path) {
 			Fail(w, r, Problemf(http.StatusForbidden, "the request is to %q, which is no name of this scheduler's: use its address, or give it the name by --advertise-url", r.Host), log)
 			return
 		}
@@ -29,8 +30,4 @@ func OwnHosts(h http.Handler, log logrus.FieldLogger, names ...string) http.Hand
 // hostOf is what a Host header names, without port and final dot.
 func hostOf(header string) string {
 	return strings.TrimSuffix((&url.URL{Host: header}).Hostname(), ".")
-}
-
-func monitored(path string) bool {
-	return slices.Contains([]string{"/healthz", "/readyz", "/metrics", "/metrics/prometheus"}, path)
 }

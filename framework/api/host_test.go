@@ -26,7 +26,7 @@ func TestOwnHosts(t *testing.T) {
 			t.Errorf("%q: %d, want %d: %s", host, w.Code, want, w.Body)
 		}
 	}
-	for path, want := range map[string]int{"/metrics": 202, "/healthz": 202, "/readyz": 202, "/metrics/../v1/jobs": 403} {
+	for path, want := range map[string]int{"/metrics": 202, "/healthz": 202, "/readyz": 202, "/v1/openapi.yaml": 202, "/v1/jobs": 403, "/metrics/../v1/jobs": 403} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
 		r.Host = "monitored.example:8080"
 		w := httptest.NewRecorder()

@@ -3,6 +3,8 @@ package api
 import (
 	"errors"
 	"net/http"
+	"slices"
+	"strings"
 
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/sched"
@@ -57,6 +59,17 @@ func needs() map[string]need {
 		"GET /v1/schedules/{name}":      {access.View, ofSchedule},
 		"DELETE /v1/schedules/{name}":   {access.Operate, ofSchedule},
 	}
+}
+
+// Open are the paths that nobody needs a token for.
+func Open() (paths []string) {
+	for request, n := range needs() {
+		if _, path, _ := strings.Cut(request, " "); n.permission == access.None {
+			paths = append(paths, path)
+		}
+	}
+	slices.Sort(paths)
+	return paths
 }
 
 // admit says what is in the way of a request.

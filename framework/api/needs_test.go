@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -252,5 +253,13 @@ func TestOwnerIsTheSchedulersToSay(t *testing.T) {
 	res.Body.Close()
 	if got := res.Header.Get("WWW-Authenticate"); got != `Bearer realm="mesos-gpu"` {
 		t.Errorf("WWW-Authenticate: %q", got)
+	}
+}
+
+// TestOpen: what is open without a token is that and nothing else.
+func TestOpen(t *testing.T) {
+	want := []string{"/healthz", "/readyz", "/v1/openapi.yaml"}
+	if got := Open(); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -80,14 +80,24 @@ type Agent struct {
 	GPUsFree int      `json:"gpus_free"`
 	CPUs     float64  `json:"cpus"`
 	MemMiB   float64  `json:"mem_mib"`
-	Driver   string   `json:"driver,omitempty"`
-	CUDA     string   `json:"cuda,omitempty"`
+	// Shared sums up the GPUs that tasks share, which GPUs does not count; nil
+	// where there are none.
+	Shared *SharedGPUs `json:"shared,omitempty"`
+	Driver string      `json:"driver,omitempty"`
+	CUDA   string      `json:"cuda,omitempty"`
 	// Simulated agents have GPUs that no driver serves.
 	Simulated bool `json:"simulated,omitempty"`
 	// Cordoned says why it gets no tasks of this scheduler, "" where it may.
 	Cordoned string `json:"cordoned,omitempty"`
 	// Draining agents are to be empty: by this scheduler's word, or Mesos's.
 	Draining bool `json:"draining,omitempty"`
+}
+
+// SharedGPUs are those of an agent that tasks share, with their memory.
+type SharedGPUs struct {
+	GPUs       int   `json:"gpus"`
+	MemMiB     int64 `json:"mem_mib"`
+	MemFreeMiB int64 `json:"mem_free_mib"`
 }
 
 // AgentView answers GET /v1/agents/{id}.

@@ -98,10 +98,15 @@ func (s *State) shut(hostname, agentID string) bool {
 func (s *State) closed(agents []fit.Agent) []fit.Agent {
 	for i := range agents {
 		if a := &agents[i]; s.shut(a.Hostname, a.ID) {
-			a.Free, a.GPUs, a.DeviceIDs, a.Shared, a.Ports = Amount{}, 0, nil, nil, nil
+			empty(a)
 		}
 	}
 	return agents
+}
+
+// empty has an agent offer nothing of what it had free.
+func empty(a *fit.Agent) {
+	a.Free, a.GPUs, a.DeviceIDs, a.Shared, a.Ports = Amount{}, 0, nil, nil, nil
 }
 
 func (s *State) cordon(now time.Time, e Cordon) []Op {

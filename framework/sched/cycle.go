@@ -219,7 +219,7 @@ func (s *State) rescind(id string) {
 	}
 	delete(s.pool.offers, id)
 	a := fit.Join([]Offer{h.Offer})[0]
-	a.Free, a.GPUs, a.DeviceIDs, a.Shared, a.Ports = Amount{}, 0, nil, nil, nil
+	empty(&a)
 	key := agentKey{a.ID, a.Role}
 	s.agents[key] = seen{Agent: a}
 	s.fleet.change(key)

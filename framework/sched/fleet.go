@@ -66,11 +66,19 @@ func withNothing(a fit.Agent) fit.Agent {
 
 // left is what leftovers would say of one agent that offers nothing now.
 func (s *State) left(a *fit.Agent) fit.Holding {
-	was, ok := s.agents[agentKey{a.ID, a.Role}]
-	if !ok || was.at.Add(stillThere).Before(s.now) || s.shut(was.Hostname, was.ID) {
+	key := agentKey{a.ID, a.Role}
+	if !s.counts(key, s.now) {
 		return fit.Holding{}
 	}
+	was := s.agents[key]
 	return all(&was.Agent)
+}
+
+// counts reports whether what an agent had free when it last offered still
+// does: others may have taken it, and one that is shut gives nothing.
+func (s *State) counts(key agentKey, now time.Time) bool {
+	was, ok := s.agents[key]
+	return ok && !was.at.Add(stillThere).Before(now) && !s.shut(was.Hostname, was.ID)
 }
 
 // all is what an agent has free, as a task would have it.

@@ -221,15 +221,12 @@ func (pl *placing) place(j *Job) {
 // heldBack says that a quota is in the job's way. Those behind it in its role
 // leave what the role may still hold to it.
 func (pl *placing) heldBack(j *Job, b *bound) shortage {
-	for _, x := range pl.ledger.bounds(j.Spec.Role) {
-		if x.role == b.role && x.name == b.name {
-			b.held = x.held // as it is without what was given back
-		}
-	}
-	if pl.ledger.more(j, b) <= b.limit && b.first == "" {
+	b.held = pl.ledger.counted(j.Spec.Role, b).held // as it is without what was given back
+	why, never := pl.ledger.shortage(j, b)
+	if !never && pl.ledger.more(j, b) <= b.limit && b.first == "" {
 		pl.ledger.close(j.Spec.Role, b, j.Spec.Name)
 	}
-	return pl.ledger.shortage(j, b)
+	return why
 }
 
 // undo gives back what fill took.

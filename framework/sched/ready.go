@@ -170,7 +170,7 @@ func (s *State) mayPreempt() bool {
 const stillThere = time.Minute
 
 // leftovers is known without agents whose offers are in hand, and without what
-// was seen too long ago.
+// they had free where that counts no more.
 func (s *State) leftovers(now time.Time) []fit.Agent {
 	inHand := map[agentKey]bool{}
 	for _, h := range s.pool.offers {
@@ -178,12 +178,11 @@ func (s *State) leftovers(now time.Time) []fit.Agent {
 	}
 	all := s.known(inHand)
 	for i := range all {
-		a := &all[i]
-		if s.agents[agentKey{a.ID, a.Role}].at.Add(stillThere).Before(now) {
-			a.Free, a.GPUs, a.DeviceIDs, a.Shared = Amount{}, 0, nil, nil
+		if a := &all[i]; !s.counts(agentKey{a.ID, a.Role}, now) {
+			empty(a)
 		}
 	}
-	return s.closed(all)
+	return all
 }
 
 // known joins what was offered with the master's list: an agent that others

@@ -139,28 +139,35 @@ func (s *State) Reasons(names ...string) map[string]Reason {
 
 // shutOut adds the agents that would do but take no tasks.
 func (s *State) shutOut(c *fit.Cluster, d *fit.Demand) string {
-	drained, cordoned := 0, 0
+	var drained, cordoned []string
 	for i, a := range c.Agents() {
-		if !s.shut(a.Hostname, a.ID) || !c.Useful(i, d) {
+		small := d.Request.Share.Whole() && a.TotalGPUs > 0 && a.TotalGPUs < d.Request.GPUs
+		if small || !s.shut(a.Hostname, a.ID) || !c.Useful(i, d) {
 			continue
 		}
-		if s.cluster[a.ID].Draining || s.cordons[hostOf(a.Hostname, a.ID)].Drain {
-			drained++
+		by, _ := CordonedBy(s.cordons, a.Hostname, a.ID)
+		name := hostOf(a.Hostname, a.ID)
+		if by.Reason != "" {
+			name += " (" + by.Reason + ")"
+		}
+		if s.cluster[a.ID].Draining || by.Drain {
+			drained = append(drained, name)
 		} else {
-			cordoned++
+			cordoned = append(cordoned, name)
 		}
 	}
 	return wouldDo(drained, "being drained") + wouldDo(cordoned, "cordoned")
 }
 
-func wouldDo(agents int, but string) string {
-	switch agents {
+// wouldDo names one agent, for whoever can let it take tasks again.
+func wouldDo(agents []string, but string) string {
+	switch len(agents) {
 	case 0:
 		return ""
 	case 1:
-		return "; 1 agent that would do is " + but
+		return fmt.Sprintf("; 1 agent that would do is %s: %s", but, agents[0])
 	default:
-		return fmt.Sprintf("; %d agents that would do are %s", agents, but)
+		return fmt.Sprintf("; %d agents that would do are %s, such as %s", len(agents), but, agents[0])
 	}
 }
 
@@ -196,11 +203,12 @@ func (s *State) explainer(now time.Time) func(*Job) shortage {
 			l.agents = e.cluster.Agents()
 		}
 		narrowed, may, b := l.narrow(j.Spec.Role, d.Request)
-		switch {
-		case may == 0:
-			return l.shortage(j, b)
-		case j.Spec.Gang && may < len(j.Tasks):
-			return l.shortage(j, l.tightest(j, b))
+		if may > 0 && j.Spec.Gang && may < len(j.Tasks) {
+			b, may = l.tightest(j, b), 0
+		}
+		if may == 0 {
+			why, _ := l.shortage(j, b)
+			return why
 		}
 		d.Request = narrowed
 		key := kind{wish: wishOf(&d, j.Spec), runs: d.Runs}

@@ -251,30 +251,40 @@ type bound struct {
 	limit      int
 	held       int
 	first      string // the job that what is left is for, if any
+	small      bool   // a task that was looked at would not fit if nothing were held
 }
 
 func (b bound) left() int { return max(b.limit-b.held, 0) }
 
-// bounds are those that hold for a role, its parents' included.
-func (l *ledger) bounds(role string) []bound {
+// limits are the bounds that hold for a role, its parents' included, without
+// what is held of them.
+func (l *ledger) limits(role string) []bound {
 	var list []bound
 	for _, r := range l.roles {
 		if len(r.Quota) == 0 || !within(role, r.Name) {
 			continue
 		}
 		for _, name := range slices.Sorted(maps.Keys(r.Quota)) {
-			b := bound{role: r.Name, name: name, limit: r.Quota[name] * wholeGPU}
-			for other, types := range l.held {
-				if !within(other, r.Name) {
-					continue
-				}
-				for t, n := range types {
-					if name == AllTypes || anyType(name, t) {
-						b.held += n
-					}
+			list = append(list, bound{role: r.Name, name: name, limit: r.Quota[name] * wholeGPU})
+		}
+	}
+	return list
+}
+
+// bounds are the limits with what is held of them.
+func (l *ledger) bounds(role string) []bound {
+	list := l.limits(role)
+	for i := range list {
+		b := &list[i]
+		for other, types := range l.held {
+			if !within(other, b.role) {
+				continue
+			}
+			for t, n := range types {
+				if b.name == AllTypes || anyType(b.name, t) {
+					b.held += n
 				}
 			}
-			list = append(list, b)
 		}
 	}
 	return list
@@ -301,7 +311,9 @@ func (l *ledger) narrow(role string, r gpu.Request) (narrowed gpu.Request, tasks
 	tasks = job.MaxTasks
 	var typed *bound
 	for _, b := range l.bounds(role) {
-		room := b.left() / l.weight(&r, b.name)
+		one := l.weight(&r, b.name)
+		room := b.left() / one
+		b.small = b.limit < one
 		if b.first = l.closedFor(role, &b); b.first != "" {
 			room = 0
 		}
@@ -335,25 +347,78 @@ func (b *bound) String() string {
 // gpus writes thousandths as people do: 2300 is "2.3".
 func gpus(milli int) string { return strconv.FormatFloat(float64(milli)/wholeGPU, 'f', -1, 64) }
 
-// shortage says that the bound is in a job's way.
-func (l *ledger) shortage(j *Job, b *bound) shortage {
+// shortage says that the bound is in a job's way, or one that always is:
+// never.
+func (l *ledger) shortage(j *Job, b *bound) (why shortage, never bool) {
+	if small := l.tooSmall(j); small != nil {
+		b, never = small, true
+	}
 	more := l.more(j, b)
 	seen := fmt.Sprintf("it may hold %s and holds %s", b, gpus(b.held))
-	if more > b.limit && b.first == "" {
-		seen += ": it can never start"
-	}
 	turn := BehindQuota
-	if b.first != "" {
+	switch {
+	case never:
+		seen += ": it can never start"
+	case b.first != "":
 		seen += fmt.Sprintf(", and %s goes first", b.first)
 		turn = BehindHead
 	}
-	return shortage{turn: turn, lack: fmt.Sprintf("room in the quota of role %s for %s more", b.role, gpus(more)), seen: seen}
+	return shortage{turn: turn, lack: fmt.Sprintf("room in the quota of role %s for %s more", b.role, gpus(more)), seen: seen}, never
+}
+
+// tooSmall is the bound that a job could not start within if nobody held
+// anything, nil if it could. Types that it does not name may come.
+func (l *ledger) tooSmall(j *Job) *bound {
+	r, need := &j.Spec.Request, 1
+	if r.GPUs == 0 {
+		return nil
+	}
+	if j.Spec.Gang {
+		need = len(j.Tasks)
+	}
+	limits, room := l.limits(j.Spec.Role), 0
+	for i := range limits {
+		if b := &limits[i]; b.name == AllTypes && b.limit/l.weight(r, b.name) < need {
+			return l.counted(j.Spec.Role, b)
+		}
+	}
+	var small *bound
+	for _, name := range r.Types.Include {
+		if !r.Types.Match(name) {
+			continue
+		}
+		tasks := job.MaxTasks
+		for i := range limits {
+			b := &limits[i]
+			if n := b.limit / l.weight(r, b.name); sameType(b.name, name) && n < tasks {
+				tasks, small = n, b
+			}
+		}
+		room += tasks
+	}
+	if small == nil || room >= need {
+		return nil
+	}
+	return l.counted(j.Spec.Role, small)
+}
+
+// counted is a limit of the role with what is held of it.
+func (l *ledger) counted(role string, limit *bound) *bound {
+	for _, b := range l.bounds(role) {
+		if b.role == limit.role && b.name == limit.name {
+			return &b
+		}
+	}
+	return limit
 }
 
 // beside adds to a shortage that some types are out of the question.
 func (b *bound) beside(why shortage) shortage {
 	if b != nil {
 		why.seen += fmt.Sprintf("; role %s may hold %s and holds %s", b.role, b, gpus(b.held))
+		if b.small {
+			why.seen += ": it can never start on those"
+		}
 	}
 	return why
 }

@@ -15,8 +15,8 @@ type storedQuota struct {
 
 // operated takes in what the documents say operators have done.
 func (s *State) operated() {
-	s.cordons = Cordons(s.documents)
-	for key, value := range s.documents {
+	s.cordons = Cordons(s.documents[ownPrefix])
+	for key, value := range s.documents[ownPrefix] {
 		role, ok := strings.CutPrefix(key, quotaPrefix)
 		var stored storedQuota
 		if !ok || json.Unmarshal(value, &stored) != nil {

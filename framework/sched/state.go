@@ -44,7 +44,7 @@ type State struct {
 	given       []Role               // the table of roles without what operators have set
 	quotas      map[string]Quota     // what they have set, by role
 	since       time.Time            // when the subscription began
-	documents   map[string][]byte
+	documents   documents
 	// documentBytes is how large they are together.
 	documentBytes int
 	changes       Changes
@@ -119,7 +119,7 @@ func New(cfg Config, past Past) *State {
 	s := &State{
 		cfg: cfg, frameworkID: past.FrameworkID,
 		jobs: map[string]*job.Job{}, claims: map[claim]string{}, wishes: map[string]string{}, tasks: map[string]taskRef{}, timers: map[string]*timer{},
-		documents: map[string][]byte{}, dependents: map[string][]string{}, agents: map[agentKey]seen{}, dirty: map[string]map[int]bool{},
+		documents: documents{}, dependents: map[string][]string{}, agents: map[agentKey]seen{}, dirty: map[string]map[int]bool{},
 		cordons: map[string]Cordoned{}, quotas: map[string]Quota{}, given: cfg.Policy.Roles,
 		demands: map[string]*demand{}, pool: pool{offers: map[string]held{}}, yielded: map[string]time.Time{}, workload: workload{kinds: map[string]*fit.Typical{}},
 	}
@@ -127,8 +127,7 @@ func New(cfg Config, past Past) *State {
 		s.demandOf(role)
 	}
 	for key, value := range past.Documents {
-		s.documents[key] = value
-		s.documentBytes += len(value)
+		s.remembers(key, value)
 	}
 	s.operated()
 	jobs := slices.Clone(past.Jobs)

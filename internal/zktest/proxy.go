@@ -1,6 +1,7 @@
 package zktest
 
 import (
+	"io"
 	"net"
 	"sync"
 	"testing"
@@ -16,6 +17,7 @@ type Proxy struct {
 	cut      bool
 	closed   bool
 	conns    map[net.Conn]bool
+	deaf     chan struct{} // not nil: to the next connection
 	running  sync.WaitGroup
 }
 
@@ -59,6 +61,27 @@ func (p *Proxy) Break() {
 	}
 }
 
+// Ignore has the next connection come to nobody, as at a server that hangs; it
+// closes what it returns when it has. Those after it are forwarded.
+func (p *Proxy) Ignore() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.deaf = make(chan struct{})
+	return p.deaf
+}
+
+// ignored reports whether a connection is the one to be.
+func (p *Proxy) ignored() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.deaf == nil {
+		return false
+	}
+	close(p.deaf)
+	p.deaf = nil
+	return true
+}
+
 func (p *Proxy) close() {
 	p.mu.Lock()
 	p.closed = true
@@ -92,6 +115,10 @@ func (p *Proxy) wait() bool {
 func (p *Proxy) serve(client net.Conn) {
 	defer p.drop(client)
 	p.keep(client)
+	if p.ignored() {
+		_, _ = io.Copy(io.Discard, client) // until the client gives up
+		return
+	}
 	if !p.wait() {
 		return
 	}

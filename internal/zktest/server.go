@@ -28,6 +28,8 @@ const (
 	control = "/usr/share/zookeeper/bin/zkServer.sh"
 	// MinSession is the shortest session that a client may ask for.
 	MinSession = 400 * time.Millisecond
+	// MaxSession is the longest. It outlasts a Restart, however slow.
+	MaxSession = startWait + stopWait + 20*time.Second
 
 	startWait = 30 * time.Second
 	stopWait  = 10 * time.Second
@@ -67,12 +69,12 @@ clientPortAddress=127.0.0.1
 clientPort=%s
 tickTime=200
 minSessionTimeout=%d
-maxSessionTimeout=60000
+maxSessionTimeout=%d
 maxClientCnxns=0
 admin.enableServer=false
 snapCount=100000
 autopurge.purgeInterval=0
-`, filepath.Join(s.dir, "data"), port, MinSession.Milliseconds())
+`, filepath.Join(s.dir, "data"), port, MinSession.Milliseconds(), MaxSession.Milliseconds())
 	if err := os.WriteFile(s.config(), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ import (
 // fake is a Service on one agent that does at once whatever deployments ask
 // for. A frozen one does nothing, so that deployments stay under way.
 type fake struct {
-	mu      sync.Mutex
+	mu      sync.Locker
 	st      *deploy.State
 	bus     *Bus
 	tasks   map[string][]deploy.Instance
@@ -43,7 +43,7 @@ func newFake(t testing.TB) *fake {
 		t.Fatal(err)
 	}
 	return &fake{
-		st: st, bus: NewBus(), tasks: map[string][]deploy.Instance{}, readiness: map[string][]Readiness{},
+		mu: &sync.Mutex{}, st: st, bus: NewBus(), tasks: map[string][]deploy.Instance{}, readiness: map[string][]Readiness{},
 		leading: "http://scheduler.example:8080",
 	}
 }
@@ -125,6 +125,22 @@ func (f *fake) grow(app, version string, wanted int) {
 		})
 	}
 }
+
+// Turn holds the lock, which the Service that do is given needs no more.
+func (f *fake) Turn(_ context.Context, do func(Service) error) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	in := *f
+	in.mu = held{}
+	err := do(&in)
+	f.seconds, f.reset = in.seconds, in.reset
+	return err
+}
+
+type held struct{}
+
+func (held) Lock()   {}
+func (held) Unlock() {}
 
 func (f *fake) Settings(context.Context, string) (marathon.Settings, error) {
 	return marathon.Settings{Role: "*", BridgeNetwork: marathon.MesosBridge}, nil

@@ -38,14 +38,36 @@ func (g *guarded) sees(ctx context.Context, a *marathon.App) bool {
 	return g.may(ctx, false, a.Role) == nil
 }
 
+// inTurn does what is permitted: the app, the tasks or whatever permits asks
+// about are of the same roles when do is done.
+func (g *guarded) inTurn(ctx context.Context, permits func(*guarded) error, do func(Service) error) error {
+	return g.Service.Turn(ctx, func(s Service) error {
+		if err := permits(&guarded{s, g.may}); err != nil {
+			return err
+		}
+		return do(s)
+	})
+}
+
+// deploys is inTurn for what comes to a deployment.
+func (g *guarded) deploys(ctx context.Context, permits func(*guarded) error, do func(Service) (deploy.Deployment, error)) (d deploy.Deployment, err error) {
+	err = g.inTurn(ctx, permits, func(s Service) (err error) {
+		d, err = do(s)
+		return err
+	})
+	return d, err
+}
+
 // onApp permits what is done to one app. Who does it finds out again whether
 // it is there.
-func (g *guarded) onApp(ctx context.Context, change bool, id string) error {
-	a, err := g.Service.App(ctx, id)
-	if err != nil {
-		return err
+func onApp(ctx context.Context, change bool, id string) func(*guarded) error {
+	return func(g *guarded) error {
+		a, err := g.Service.App(ctx, id)
+		if err != nil {
+			return err
+		}
+		return g.permit(ctx, change, a.App.Role)
 	}
-	return g.permit(ctx, change, a.App.Role)
 }
 
 func (g *guarded) Apps(ctx context.Context) ([]App, error) {
@@ -64,11 +86,12 @@ func (g *guarded) App(ctx context.Context, id string) (App, error) {
 	return a, nil
 }
 
-func (g *guarded) Versions(ctx context.Context, id string) ([]string, error) {
-	if err := g.onApp(ctx, false, id); err != nil {
-		return nil, err
-	}
-	return g.Service.Versions(ctx, id)
+func (g *guarded) Versions(ctx context.Context, id string) (list []string, err error) {
+	err = g.inTurn(ctx, onApp(ctx, false, id), func(s Service) (err error) {
+		list, err = s.Versions(ctx, id)
+		return err
+	})
+	return list, err
 }
 
 // Version checks the role that the app had then, too.
@@ -103,62 +126,35 @@ func (g *guarded) Update(ctx context.Context, edit Edit, force bool) (deploy.Dep
 }
 
 func (g *guarded) Remove(ctx context.Context, id string, force bool) (deploy.Deployment, error) {
-	if err := g.onApp(ctx, true, id); err != nil {
-		return deploy.Deployment{}, err
-	}
-	return g.Service.Remove(ctx, id, force)
+	return g.deploys(ctx, onApp(ctx, true, id), func(s Service) (deploy.Deployment, error) { return s.Remove(ctx, id, force) })
 }
 
 func (g *guarded) Restart(ctx context.Context, id string, force bool) (deploy.Deployment, error) {
-	if err := g.onApp(ctx, true, id); err != nil {
-		return deploy.Deployment{}, err
-	}
-	return g.Service.Restart(ctx, id, force)
+	return g.deploys(ctx, onApp(ctx, true, id), func(s Service) (deploy.Deployment, error) { return s.Restart(ctx, id, force) })
 }
 
 // onTasks permits the end of tasks. Of those that are no app's nobody knows
 // the role.
-func (g *guarded) onTasks(ctx context.Context, ids []string) error {
-	apps, err := g.Service.Apps(ctx)
-	if err != nil {
-		return err
-	}
-	roles := map[string]string{}
-	for _, a := range apps {
-		for _, t := range a.Tasks {
-			roles[t.ID] = a.App.Role
-		}
-	}
-	for _, id := range ids {
-		role, known := roles[id]
-		if !known {
-			role = allRoles
-		}
-		if err := g.permit(ctx, true, role); err != nil {
+func onTasks(ctx context.Context, ids []string) func(*guarded) error {
+	return func(g *guarded) error {
+		apps, err := g.Service.Apps(ctx)
+		if err != nil {
 			return err
 		}
+		roles := map[string]string{}
+		for _, a := range apps {
+			for _, t := range a.Tasks {
+				roles[t.ID] = a.App.Role
+			}
+		}
+		return g.permitAll(ctx, true, ids, roles)
 	}
-	return nil
 }
 
-func (g *guarded) Kill(ctx context.Context, ids []string) error {
-	if err := g.onTasks(ctx, ids); err != nil {
-		return err
-	}
-	return g.Service.Kill(ctx, ids)
-}
-
-func (g *guarded) KillAndScale(ctx context.Context, ids []string, force bool) (deploy.Deployment, error) {
-	if err := g.onTasks(ctx, ids); err != nil {
-		return deploy.Deployment{}, err
-	}
-	return g.Service.KillAndScale(ctx, ids, force)
-}
-
-// onDeployment permits what concerns all of the apps that it changes. Of one
-// that is gone nobody knows the role.
-func (g *guarded) onDeployment(ctx context.Context, change bool, d *deploy.Deployment, roles map[string]string) error {
-	for _, id := range d.Affected() {
+// permitAll permits what concerns things of those roles; of one without
+// nobody knows it.
+func (g *guarded) permitAll(ctx context.Context, change bool, ids []string, roles map[string]string) error {
+	for _, id := range ids {
 		role, known := roles[id]
 		if !known {
 			role = allRoles
@@ -168,6 +164,14 @@ func (g *guarded) onDeployment(ctx context.Context, change bool, d *deploy.Deplo
 		}
 	}
 	return nil
+}
+
+func (g *guarded) Kill(ctx context.Context, ids []string) error {
+	return g.inTurn(ctx, onTasks(ctx, ids), func(s Service) error { return s.Kill(ctx, ids) })
+}
+
+func (g *guarded) KillAndScale(ctx context.Context, ids []string, force bool) (deploy.Deployment, error) {
+	return g.deploys(ctx, onTasks(ctx, ids), func(s Service) (deploy.Deployment, error) { return s.KillAndScale(ctx, ids, force) })
 }
 
 // roles are those of all apps, by their ids.
@@ -180,33 +184,39 @@ func (g *guarded) roles(ctx context.Context) (map[string]string, error) {
 	return roles, err
 }
 
+// Deployments are those of which all apps may be seen.
 func (g *guarded) Deployments(ctx context.Context) ([]deploy.Deployment, error) {
 	roles, err := g.roles(ctx)
 	if err != nil {
 		return nil, err
 	}
 	all, err := g.Service.Deployments(ctx)
-	return slices.DeleteFunc(all, func(d deploy.Deployment) bool { return g.onDeployment(ctx, false, &d, roles) != nil }), err
+	return slices.DeleteFunc(all, func(d deploy.Deployment) bool { return g.permitAll(ctx, false, d.Affected(), roles) != nil }), err
 }
 
-func (g *guarded) Cancel(ctx context.Context, id string, force bool) (d deploy.Deployment, err error) {
-	roles, err := g.roles(ctx)
-	if err != nil {
-		return d, err
-	}
-	all, err := g.Service.Deployments(ctx)
-	if err != nil {
-		return d, err
-	}
-	for i := range all {
-		if all[i].ID != id {
-			continue
+func (g *guarded) Cancel(ctx context.Context, id string, force bool) (deploy.Deployment, error) {
+	return g.deploys(ctx, onDeployment(ctx, id), func(s Service) (deploy.Deployment, error) { return s.Cancel(ctx, id, force) })
+}
+
+// onDeployment permits the end of one, which concerns all of the apps that it
+// changes. Of one that is gone nobody knows the role.
+func onDeployment(ctx context.Context, id string) func(*guarded) error {
+	return func(g *guarded) error {
+		roles, err := g.roles(ctx)
+		if err != nil {
+			return err
 		}
-		if err := g.onDeployment(ctx, true, &all[i], roles); err != nil {
-			return d, err
+		all, err := g.Service.Deployments(ctx)
+		if err != nil {
+			return err
 		}
+		for i := range all {
+			if all[i].ID == id {
+				return g.permitAll(ctx, true, all[i].Affected(), roles)
+			}
+		}
+		return nil
 	}
-	return g.Service.Cancel(ctx, id, force)
 }
 
 func (g *guarded) Queue(ctx context.Context) ([]deploy.Queued, error) {
@@ -215,10 +225,7 @@ func (g *guarded) Queue(ctx context.Context) ([]deploy.Queued, error) {
 }
 
 func (g *guarded) ResetDelay(ctx context.Context, id string) error {
-	if err := g.onApp(ctx, true, id); err != nil {
-		return err
-	}
-	return g.Service.ResetDelay(ctx, id)
+	return g.inTurn(ctx, onApp(ctx, true, id), func(s Service) error { return s.ResetDelay(ctx, id) })
 }
 
 // Abdicate concerns all.

@@ -34,46 +34,40 @@ func (g *guarded) seen(ctx context.Context, group *marathon.Group) *marathon.Gro
 // PutGroup permits what the apps of the group are and what those it is given
 // are to be.
 func (g *guarded) PutGroup(ctx context.Context, id string, group *marathon.Group, o GroupOptions) (deploy.Deployment, error) {
-	if err := g.onGroup(ctx, id, group); err != nil {
-		return deploy.Deployment{}, err
-	}
-	return g.Service.PutGroup(ctx, id, group, o)
+	return g.deploys(ctx, onGroup(ctx, id, group), func(s Service) (deploy.Deployment, error) { return s.PutGroup(ctx, id, group, o) })
 }
 
 func (g *guarded) RemoveGroup(ctx context.Context, id string, force bool) (deploy.Deployment, error) {
-	if err := g.onGroup(ctx, id, nil); err != nil {
-		return deploy.Deployment{}, err
-	}
-	return g.Service.RemoveGroup(ctx, id, force)
+	return g.deploys(ctx, onGroup(ctx, id, nil), func(s Service) (deploy.Deployment, error) { return s.RemoveGroup(ctx, id, force) })
 }
 
 // onGroup permits the change of a group. One without apps may become of any
 // role, and so may one that is to be as it was: both need all roles.
-func (g *guarded) onGroup(ctx context.Context, id string, given *marathon.Group) error {
-	roles := map[string]bool{}
-	var unknown *deploy.Unknown
-	switch there, err := g.Service.Group(ctx, id); {
-	case err == nil:
-		for _, a := range there.Order() {
-			roles[a.Role] = true
-		}
-	case !errors.As(err, &unknown):
-		return err
-	}
-	if given != nil {
-		for _, a := range given.Order() {
-			roles[a.Role] = true
-		}
-	}
-	if len(roles) == 0 || given != nil && given.Version != "" {
-		return g.permit(ctx, true, allRoles)
-	}
-	for role := range roles {
-		if err := g.permit(ctx, true, role); err != nil {
+func onGroup(ctx context.Context, id string, given *marathon.Group) func(*guarded) error {
+	return func(g *guarded) error {
+		there, err := g.Service.Group(ctx, id)
+		if err != nil && !errors.As(err, new(*deploy.Unknown)) {
 			return err
 		}
+		roles := map[string]bool{}
+		for _, group := range []*marathon.Group{there, given} {
+			if group == nil {
+				continue
+			}
+			for _, a := range group.Order() {
+				roles[a.Role] = true
+			}
+		}
+		if len(roles) == 0 || given != nil && given.Version != "" {
+			return g.permit(ctx, true, allRoles)
+		}
+		for role := range roles {
+			if err := g.permit(ctx, true, role); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
-	return nil
 }
 
 // Hear permits the stream of what happens to all apps.

@@ -14,6 +14,11 @@ import (
 // to know more than that something broke. A change is recorded when its method
 // returns.
 type Service interface {
+	// Turn has do run while nothing else changes, so that what it sees still
+	// holds for what it does. do asks the Service that it is given, and none
+	// outside. An error of do comes back as it is.
+	Turn(ctx context.Context, do func(Service) error) error
+
 	// Settings are what a definition at that id is read with: Role is that of
 	// its top group where that enforces one.
 	Settings(ctx context.Context, id string) (marathon.Settings, error)

@@ -75,6 +75,9 @@ type Control struct {
 	bus     *api.Bus
 	handler http.Handler
 
+	// turn, in the Service of a Turn, is whose turn it is: asked at once.
+	turn *keeper
+
 	mu     sync.Mutex
 	keeper *keeper // while Run runs
 }
@@ -123,6 +126,9 @@ func (c *Control) keeps(k *keeper) {
 
 // ask has do run where the apps are kept, and records what it changes.
 func (c *Control) ask(ctx context.Context, do func(k *keeper) error) error {
+	if c.turn != nil {
+		return do(c.turn)
+	}
 	c.mu.Lock()
 	k := c.keeper
 	c.mu.Unlock()

@@ -41,8 +41,12 @@ func lead(t *testing.T, f *fake, client *http.Client) *scheduler {
 
 // keep is lead outside of a bubble; it leads when cluster.leads is closed.
 func keep(t testing.TB, f *fake, client *http.Client) *scheduler {
+	return keepFor(t, f, Config{Log: quiet(), Client: client, Version: "test"})
+}
+
+func keepFor(t testing.TB, f *fake, cfg Config) *scheduler {
 	ctx, stop := context.WithCancel(context.Background())
-	s := &scheduler{t, New(Config{Log: quiet(), Client: client, Version: "test"}), f, stop, make(chan error, 1)}
+	s := &scheduler{t, New(cfg), f, stop, make(chan error, 1)}
 	f.wake <- struct{}{} // as Changed returns at first, even where there is no job
 	go func() { s.ended <- s.control.Run(ctx, f) }()
 	return s

@@ -16,6 +16,12 @@ import (
 	"mesos-gpu/marathon/translate"
 )
 
+// Turn has do run where the apps are kept, and records at its end what it
+// changed.
+func (c *Control) Turn(ctx context.Context, do func(api.Service) error) error {
+	return c.ask(ctx, func(k *keeper) error { return do(&Control{cfg: c.cfg, bus: c.bus, turn: k, keeper: k}) })
+}
+
 // Settings are those that the definition at that id is read with.
 func (c *Control) Settings(ctx context.Context, id string) (s marathon.Settings, err error) {
 	err = c.ask(ctx, func(k *keeper) error {

@@ -22,6 +22,11 @@ import (
 // nothing, as Mesos has it.
 const DefaultTimeout = 10 * time.Second
 
+// answerWithin is the part of a session's timeout in which a server answers who
+// comes back to it; the library would wait for far longer than the session
+// lasts. The next may still be in time.
+const answerWithin = 3
+
 // ErrLost means that the session has ended, or may have: it was out of touch
 // with ZooKeeper for too long, or was closed.
 var ErrLost = errors.New("the session with ZooKeeper is lost")
@@ -41,6 +46,8 @@ type Session struct {
 	heard     time.Time     // when ZooKeeper last said anything
 	timeout   time.Duration // as the server granted it
 	connected chan struct{} // closed while there is a connection with a session
+	began     bool          // there has been one
+	wire      net.Conn      // the last connection
 }
 
 // Dial connects and waits for a session, until ctx ends. The server may grant
@@ -112,6 +119,11 @@ func (s *Session) end() {
 	if conn != nil {
 		conn.Close()
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.wire != nil {
+		_ = s.wire.Close() // the library may await an answer on it
+	}
 }
 
 // Lost is closed when the session can be relied upon no longer.
@@ -167,6 +179,7 @@ func (s *Session) event(ev zk.Event) {
 	case zk.StateHasSession:
 		s.mu.Lock()
 		defer s.mu.Unlock()
+		s.began = true
 		if !isClosed(s.connected) {
 			close(s.connected)
 		}
@@ -254,6 +267,13 @@ func (s *Session) dial(network, address string, timeout time.Duration) (net.Conn
 	if err != nil {
 		return nil, err
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over {
+		_ = c.Close() // nobody will
+		return nil, ErrLost
+	}
+	s.wire = c
 	return &tapped{Conn: c, session: s}, nil
 }
 
@@ -266,6 +286,28 @@ type tapped struct {
 // granted is the offset of the timeout, in milliseconds, in that answer,
 // after its length and the protocol's version.
 const granted = 8
+
+// SetReadDeadline keeps the library from waiting too long for the answer to a
+// connect request, which is the first that it reads.
+func (t *tapped) SetReadDeadline(at time.Time) error {
+	return t.Conn.SetReadDeadline(t.bounded(at))
+}
+
+func (t *tapped) bounded(at time.Time) time.Time {
+	t.session.mu.Lock()
+	defer t.session.mu.Unlock()
+	if len(t.first) > 0 || at.IsZero() {
+		return at
+	}
+	patience := max(t.session.timeout, DefaultTimeout) // a new session is written to disk first
+	if t.session.began {
+		patience = t.session.timeout / answerWithin
+	}
+	if limit := time.Now().Add(patience); at.After(limit) {
+		return limit
+	}
+	return at
+}
 
 func (t *tapped) Read(p []byte) (int, error) {
 	n, err := t.Conn.Read(p)

@@ -97,7 +97,7 @@ func TestLostBeforeTheServerSaysSo(t *testing.T) {
 func TestSessionSurvivesARestart(t *testing.T) {
 	server := zktest.Start(t)
 	proxy := zktest.NewProxy(t, server.Addr())
-	s := dial(t, proxy.Addr(), 40*time.Second) // the most that a server grants
+	s := dial(t, proxy.Addr(), zktest.MaxSession)
 	id := s.Conn.SessionID()
 	for _, disturb := range []func(){proxy.Break, server.Restart} {
 		disturb()
@@ -107,6 +107,42 @@ func TestSessionSurvivesARestart(t *testing.T) {
 	}
 	if s.Conn.SessionID() != id || !s.Held() {
 		t.Error("it is another session")
+	}
+}
+
+// A server that takes a connection and never answers does not cost the
+// session.
+func TestSessionSurvivesASilentServer(t *testing.T) {
+	proxy := zktest.NewProxy(t, zktest.Start(t).Addr())
+	s := dial(t, proxy.Addr(), DefaultTimeout)
+	id := s.Conn.SessionID()
+	ignored := proxy.Ignore()
+	proxy.Break()
+	<-ignored
+	if err := s.Do(within(t), func() error { _, _, err := s.Conn.Get("/"); return err }); err != nil {
+		t.Fatal(err)
+	}
+	if s.Conn.SessionID() != id || !s.Held() {
+		t.Error("it is another session")
+	}
+}
+
+// Nor does it keep anybody who closes the session.
+func TestCloseDoesNotAwaitASilentServer(t *testing.T) {
+	proxy := zktest.NewProxy(t, zktest.Start(t).Addr())
+	s := dial(t, proxy.Addr(), zktest.MaxSession)
+	ignored := proxy.Ignore()
+	proxy.Break()
+	<-ignored
+	closed := make(chan struct{})
+	go func() {
+		s.Close()
+		close(closed)
+	}()
+	select {
+	case <-closed:
+	case <-time.After(zktest.MaxSession / answerWithin / 2):
+		t.Error("it waits still for an answer")
 	}
 }
 

@@ -2,9 +2,6 @@
 // load, one test and a jump into the driver.
 #include "limiter.h"
 
-// Closed until the limits are known, so that the first launch reads them.
-_Atomic int launch_gate = 1;
-
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
 #define LAUNCH(name, wait, parameters, arguments)                                     \

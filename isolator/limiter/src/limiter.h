@@ -132,12 +132,24 @@ CUresult charge_end(struct charge *, CUresult, enum kind, uint64_t key);
 CUresult free_held(enum kind, uint64_t key, CUresult (*)(uint64_t));
 void release_context(CUcontext);
 
-// ---- pool.c, throttle.c, fork.c
+// ---- pool.c: what pools have taken; below charge.c
 
+typedef CUresult pool_allocate(CUdeviceptr *, size_t, CUmemoryPool, CUstream);
+CUresult pool_take(CUmemoryPool, int device, CUdeviceptr *, size_t, CUstream, pool_allocate *, bool *undo);
+int pool_device(CUmemoryPool); // -1: not known
 void pools_freed(void);
 bool pools_settle(void); // true: some bytes came back
+#define ALL_STREAMS UINTPTR_MAX
+void pools_freed_in(uintptr_t what);     // a stream plus one, or ALL_STREAMS
+void pools_synchronised(uintptr_t what); // likewise
+
+// ---- graph.c: above charge.c; ordered.c is above all three
+
 CUresult graph_memory(CUgraph, int device, uint64_t bytes);
 void graph_memory_back(CUgraph, int device, uint64_t bytes);
+
+// ---- throttle.c, fork.c
+
 void throttle_current(void);
 void throttle_all(void);
 extern _Atomic int launch_gate; // 0: no device has a core limit

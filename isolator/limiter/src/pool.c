@@ -1,6 +1,6 @@
-// Stream-ordered allocations. A pool keeps what is freed into it up to its
-// release threshold, so that what counts is what the pool has taken from the
-// device, not what the program holds of it.
+// What pools have taken from the devices. A pool keeps what is freed into it up
+// to its release threshold, so that this counts, not what the program holds of
+// it.
 #include "limiter.h"
 #include <stdlib.h>
 
@@ -13,10 +13,6 @@ static struct lock pool_lock;
 // Something was freed whose bytes may come back: in this stream, plus one, or
 // in several.
 static _Atomic uintptr_t freed;
-static const uintptr_t several = UINTPTR_MAX;
-
-typedef CUresult allocate(CUdeviceptr *, size_t, CUmemoryPool, CUstream);
-typedef CUresult release(CUdeviceptr, CUstream);
 
 static const uint64_t chunk = 32ull << 20; // what pools grow by
 
@@ -69,36 +65,35 @@ bool pools_settle(void)
 	return some;
 }
 
-static void note_freed(uintptr_t where)
+void pools_freed_in(uintptr_t where)
 {
 	uintptr_t was = 0;
 	if (!atomic_compare_exchange_strong(&freed, &was, where) && was != where)
-		atomic_store(&freed, several);
+		atomic_store(&freed, ALL_STREAMS);
 }
 
-// synchronised looks once more after what was freed, and for the last time
-// where all of it has been waited for: what is one stream, plus one, or several
-// for all there are.
-static void synchronised(uintptr_t what)
+// pools_synchronised looks once more after what was freed, and for the last time
+// where all of it has been waited for.
+void pools_synchronised(uintptr_t what)
 {
 	bool coming = false;
 	uintptr_t was = atomic_load_explicit(&freed, memory_order_relaxed);
 	if (was == 0)
 		return;
-	if (what == several || what == was)
+	if (what == ALL_STREAMS || what == was)
 		atomic_compare_exchange_strong(&freed, &was, 0);
 	lock_take(&pool_lock);
 	refresh(&coming);
 	lock_drop(&pool_lock);
 	if (coming)
-		note_freed(was);
+		pools_freed_in(was);
 }
 
 // Memory of a pool may be freed as any other.
 void pools_freed(void)
 {
 	if (pools > 0)
-		note_freed(several);
+		pools_freed_in(ALL_STREAMS);
 }
 
 static struct pool *find(CUmemoryPool handle, int device)
@@ -143,7 +138,7 @@ static bool too_much(const struct pool *p)
 
 // grow tells by undo that the driver took more than there was room for, since
 // what was idle in the pool was in pieces: that is not to stay.
-static CUresult grow(struct pool *p, CUdeviceptr *out, size_t size, CUstream s, allocate *call, bool *undo)
+static CUresult grow(struct pool *p, CUdeviceptr *out, size_t size, CUstream s, pool_allocate *call, bool *undo)
 {
 	uint64_t extra;
 	bool coming = false;
@@ -155,58 +150,17 @@ static CUresult grow(struct pool *p, CUdeviceptr *out, size_t size, CUstream s, 
 	return r;
 }
 
-// give_back waits for the stream, and so for what others have put into it: no
-// lock is held.
-static CUresult give_back(CUdeviceptr p, CUmemoryPool handle, CUstream s, release *undo)
+CUresult pool_take(CUmemoryPool handle, int device, CUdeviceptr *out, size_t size, CUstream s, pool_allocate *call, bool *undo)
 {
-	undo(p, s);
-	REAL(cuStreamSynchronize)(s);
-	REAL(cuMemPoolTrimTo)(handle, 0);
-	pools_settle();
-	return CUDA_ERROR_OUT_OF_MEMORY;
-}
-
-static CUresult captured(CUdeviceptr *out, size_t size, CUmemoryPool handle, int device, CUstream s, allocate *call)
-{
-	CUgraph graph = NULL;
-	int status;
-	if (REAL(cuStreamGetCaptureInfo_v2)(s, &status, NULL, &graph, NULL, NULL) != CUDA_SUCCESS)
-		graph = NULL;
-	CUresult r = graph_memory(graph, device, size);
-	if (r != CUDA_SUCCESS)
-		return r;
-	r = call(out, size, handle, s);
-	if (r != CUDA_SUCCESS)
-		graph_memory_back(graph, device, size);
+	lock_take(&pool_lock);
+	struct pool *p = find(handle, device);
+	CUresult r = p ? grow(p, out, size, s, call, undo) : CUDA_ERROR_OUT_OF_MEMORY;
+	lock_drop(&pool_lock);
 	return r;
 }
 
-static CUresult from_pool(CUdeviceptr *out, size_t size, CUmemoryPool handle, int device, CUstream s, allocate *call, release *undo)
-{
-	int capturing = 0;
-	bool too_large = false;
-	if (device < 0)
-		return charge_on(&(struct charge){0}, device, size);
-	if (REAL(cuStreamIsCapturing)(s, &capturing) == CUDA_SUCCESS && capturing)
-		return captured(out, size, handle, device, s, call);
-	lock_take(&pool_lock);
-	struct pool *p = find(handle, device);
-	CUresult r = p ? grow(p, out, size, s, call, &too_large) : CUDA_ERROR_OUT_OF_MEMORY;
-	lock_drop(&pool_lock);
-	return too_large ? give_back(*out, handle, s, undo) : r;
-}
-
-static CUresult default_pool(CUmemoryPool *handle, int *index, CUstream s)
-{
-	CUdevice device;
-	CUresult r = device_of_stream(s, &device);
-	if (r == CUDA_SUCCESS)
-		*index = device_index(device);
-	return r == CUDA_SUCCESS ? REAL(cuDeviceGetMemPool)(handle, device) : r;
-}
-
 // The device of a pool that the program was not seen to make is the current.
-static int device_of(CUmemoryPool handle)
+int pool_device(CUmemoryPool handle)
 {
 	int device = -1;
 	lock_take(&pool_lock);
@@ -217,80 +171,6 @@ static int device_of(CUmemoryPool handle)
 	if (device < 0 && device_current(&device, NULL) != CUDA_SUCCESS)
 		return -1;
 	return device;
-}
-
-#define STREAM_ORDERED(variant, default_stream)                                                                                       \
-	static CUresult call_default##variant(CUdeviceptr *p, size_t n, CUmemoryPool h, CUstream s)                                   \
-	{                                                                                                                             \
-		(void)h;                                                                                                              \
-		return REAL(cuMemAllocAsync##variant)(p, n, s);                                                                       \
-	}                                                                                                                             \
-	static CUresult call_pool##variant(CUdeviceptr *p, size_t n, CUmemoryPool h, CUstream s)                                      \
-	{                                                                                                                             \
-		return REAL(cuMemAllocFromPoolAsync##variant)(p, n, h, s);                                                            \
-	}                                                                                                                             \
-	static CUresult call_free##variant(CUdeviceptr p, CUstream s) { return REAL(cuMemFreeAsync##variant)(p, s); }                 \
-	CUresult cuMemAllocAsync##variant(CUdeviceptr *p, size_t n, CUstream s)                                                       \
-	{                                                                                                                             \
-		CUmemoryPool h;                                                                                                       \
-		int device;                                                                                                           \
-		CUresult r = default_pool(&h, &device, s);                                                                            \
-		return r == CUDA_SUCCESS ? from_pool(p, n, h, device, s ? s : default_stream, call_default##variant, call_free##variant) : r; \
-	}                                                                                                                             \
-	CUresult cuMemAllocFromPoolAsync##variant(CUdeviceptr *p, size_t n, CUmemoryPool h, CUstream s)                               \
-	{                                                                                                                             \
-		return from_pool(p, n, h, device_of(h), s ? s : default_stream, call_pool##variant, call_free##variant);              \
-	}                                                                                                                             \
-	CUresult cuStreamSynchronize##variant(CUstream s)                                                                             \
-	{                                                                                                                             \
-		CUresult r = REAL(cuStreamSynchronize##variant)(s);                                                                   \
-		synchronised((uintptr_t)(s ? s : default_stream) + 1);                                                                \
-		return r;                                                                                                             \
-	}
-
-// Stream 0 of the _ptsz functions is the thread's own, known to all as 2.
-STREAM_ORDERED(, NULL)
-STREAM_ORDERED(_ptsz, (CUstream)2)
-
-// Memory of cuMemAlloc may be freed in stream order too: it is a device
-// synchronisation later that it is back, but the driver orders what follows.
-static CUresult free_ordered(CUdeviceptr p, CUstream s, release *call)
-{
-	struct held h;
-	bool known = held_take(HELD_MEMORY, p, &h);
-	CUresult r = call(p, s);
-	if (known && r == CUDA_SUCCESS) {
-		REAL(cuStreamSynchronize)(s);
-		books_release(h.device, h.bytes);
-	} else if (known) {
-		held_put(h);
-	}
-	note_freed((uintptr_t)s + 1);
-	return r;
-}
-
-CUresult cuMemFreeAsync(CUdeviceptr p, CUstream s) { return free_ordered(p, s, call_free); }
-CUresult cuMemFreeAsync_ptsz(CUdeviceptr p, CUstream s) { return free_ordered(p, s ? s : (CUstream)2, call_free_ptsz); }
-
-CUresult cuEventSynchronize(CUevent e)
-{
-	CUresult r = REAL(cuEventSynchronize)(e);
-	synchronised(0);
-	return r;
-}
-
-CUresult cuCtxSynchronize(void)
-{
-	CUresult r = REAL(cuCtxSynchronize)();
-	synchronised(several);
-	return r;
-}
-
-CUresult cuCtxSynchronize_v2(CUcontext c)
-{
-	CUresult r = REAL(cuCtxSynchronize_v2)(c);
-	synchronised(0);
-	return r;
 }
 
 CUresult cuMemPoolCreate(CUmemoryPool *p, const CUmemPoolProps *props)
@@ -335,7 +215,7 @@ CUresult cuMemPoolTrimTo(CUmemoryPool p, size_t keep)
 CUresult cuMemPoolSetAttribute(CUmemoryPool p, int which, void *value)
 {
 	CUresult r = REAL(cuMemPoolSetAttribute)(p, which, value);
-	note_freed(several);
+	pools_freed_in(ALL_STREAMS);
 	pools_settle();
 	return r;
 }

@@ -10,6 +10,9 @@
 #include "limiter.h"
 #include <stdlib.h>
 
+// Closed until the limits are known, so that the first launch reads them.
+_Atomic int launch_gate = 1;
+
 static const uint64_t poll_every = 50 * 1000000ull, look_every = 10 * 1000000ull, nap = 2 * 1000000ull;
 static const uint64_t idle_after_us = 1200 * 1000; // NVML shows use at the latest after this
 static const int64_t most_credit = 1500 * 1000000ll, most_debt = -60 * 1000000000ll;

@@ -1,0 +1,126 @@
+// Stream-ordered allocations. They come from pools, or from a graph where the
+// stream is being captured.
+#include "limiter.h"
+
+typedef CUresult release(CUdeviceptr, CUstream);
+
+// give_back waits for the stream, and so for what others have put into it: no
+// lock is held.
+static CUresult give_back(CUdeviceptr p, CUmemoryPool handle, CUstream s, release *undo)
+{
+	undo(p, s);
+	REAL(cuStreamSynchronize)(s);
+	REAL(cuMemPoolTrimTo)(handle, 0);
+	pools_settle();
+	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static CUresult captured(CUdeviceptr *out, size_t size, CUmemoryPool handle, int device, CUstream s, pool_allocate *call)
+{
+	CUgraph graph = NULL;
+	int status;
+	if (REAL(cuStreamGetCaptureInfo_v2)(s, &status, NULL, &graph, NULL, NULL) != CUDA_SUCCESS)
+		graph = NULL;
+	CUresult r = graph_memory(graph, device, size);
+	if (r != CUDA_SUCCESS)
+		return r;
+	r = call(out, size, handle, s);
+	if (r != CUDA_SUCCESS)
+		graph_memory_back(graph, device, size);
+	return r;
+}
+
+static CUresult from_pool(CUdeviceptr *out, size_t size, CUmemoryPool handle, int device, CUstream s, pool_allocate *call, release *undo)
+{
+	int capturing = 0;
+	bool too_large = false;
+	if (device < 0)
+		return charge_on(&(struct charge){0}, device, size);
+	if (REAL(cuStreamIsCapturing)(s, &capturing) == CUDA_SUCCESS && capturing)
+		return captured(out, size, handle, device, s, call);
+	CUresult r = pool_take(handle, device, out, size, s, call, &too_large);
+	return too_large ? give_back(*out, handle, s, undo) : r;
+}
+
+static CUresult default_pool(CUmemoryPool *handle, int *index, CUstream s)
+{
+	CUdevice device;
+	CUresult r = device_of_stream(s, &device);
+	if (r == CUDA_SUCCESS)
+		*index = device_index(device);
+	return r == CUDA_SUCCESS ? REAL(cuDeviceGetMemPool)(handle, device) : r;
+}
+
+#define STREAM_ORDERED(variant, default_stream)                                                                                               \
+	static CUresult call_default##variant(CUdeviceptr *p, size_t n, CUmemoryPool h, CUstream s)                                           \
+	{                                                                                                                                     \
+		(void)h;                                                                                                                      \
+		return REAL(cuMemAllocAsync##variant)(p, n, s);                                                                               \
+	}                                                                                                                                     \
+	static CUresult call_pool##variant(CUdeviceptr *p, size_t n, CUmemoryPool h, CUstream s)                                              \
+	{                                                                                                                                     \
+		return REAL(cuMemAllocFromPoolAsync##variant)(p, n, h, s);                                                                    \
+	}                                                                                                                                     \
+	static CUresult call_free##variant(CUdeviceptr p, CUstream s) { return REAL(cuMemFreeAsync##variant)(p, s); }                         \
+	CUresult cuMemAllocAsync##variant(CUdeviceptr *p, size_t n, CUstream s)                                                               \
+	{                                                                                                                                     \
+		CUmemoryPool h;                                                                                                               \
+		int device;                                                                                                                   \
+		CUresult r = default_pool(&h, &device, s);                                                                                    \
+		return r == CUDA_SUCCESS ? from_pool(p, n, h, device, s ? s : default_stream, call_default##variant, call_free##variant) : r; \
+	}                                                                                                                                     \
+	CUresult cuMemAllocFromPoolAsync##variant(CUdeviceptr *p, size_t n, CUmemoryPool h, CUstream s)                                       \
+	{                                                                                                                                     \
+		return from_pool(p, n, h, pool_device(h), s ? s : default_stream, call_pool##variant, call_free##variant);                    \
+	}                                                                                                                                     \
+	CUresult cuStreamSynchronize##variant(CUstream s)                                                                                     \
+	{                                                                                                                                     \
+		CUresult r = REAL(cuStreamSynchronize##variant)(s);                                                                           \
+		pools_synchronised((uintptr_t)(s ? s : default_stream) + 1);                                                                  \
+		return r;                                                                                                                     \
+	}
+
+// Stream 0 of the _ptsz functions is the thread's own, known to all as 2.
+STREAM_ORDERED(, NULL)
+STREAM_ORDERED(_ptsz, (CUstream)2)
+
+// Memory of cuMemAlloc may be freed in stream order too: it is a device
+// synchronisation later that it is back, but the driver orders what follows.
+static CUresult free_ordered(CUdeviceptr p, CUstream s, release *call)
+{
+	struct held h;
+	bool known = held_take(HELD_MEMORY, p, &h);
+	CUresult r = call(p, s);
+	if (known && r == CUDA_SUCCESS) {
+		REAL(cuStreamSynchronize)(s);
+		books_release(h.device, h.bytes);
+	} else if (known) {
+		held_put(h);
+	}
+	pools_freed_in((uintptr_t)s + 1);
+	return r;
+}
+
+CUresult cuMemFreeAsync(CUdeviceptr p, CUstream s) { return free_ordered(p, s, call_free); }
+CUresult cuMemFreeAsync_ptsz(CUdeviceptr p, CUstream s) { return free_ordered(p, s ? s : (CUstream)2, call_free_ptsz); }
+
+CUresult cuEventSynchronize(CUevent e)
+{
+	CUresult r = REAL(cuEventSynchronize)(e);
+	pools_synchronised(0);
+	return r;
+}
+
+CUresult cuCtxSynchronize(void)
+{
+	CUresult r = REAL(cuCtxSynchronize)();
+	pools_synchronised(ALL_STREAMS);
+	return r;
+}
+
+CUresult cuCtxSynchronize_v2(CUcontext c)
+{
+	CUresult r = REAL(cuCtxSynchronize_v2)(c);
+	pools_synchronised(0);
+	return r;
+}
