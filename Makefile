@@ -20,7 +20,7 @@ limiter: ## build bin/limiter/libmesosgpu.so, which holds containers to their pa
 package: ## .deb, .rpm and .tar.gz for amd64, arm64 and ppc64le, in bin/packages
 	VERSION=$(VERSION) scripts/package.sh
 
-package-test: ## build all packages; run the foreign ones; install, upgrade, remove and purge in a clean root
+package-test: ## build all packages; run the foreign ones; install, upgrade, remove and purge in a clean root and under a systemd
 	scripts/package-test.sh
 
 demo: build ## run one GPU job on a cluster in one process, and leave nothing behind

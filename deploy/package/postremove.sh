@@ -4,10 +4,10 @@ set -e
 [ ! -d /run/systemd/system ] || systemctl daemon-reload
 [ "$1" = purge ] || exit 0
 rm -rf /etc/mesos-gpu /run/mesos-gpu /var/lib/mesos-gpu/scheduler /var/lib/mesos-gpu/agent
-# A container that has the driver volume mounted would lose its libraries.
-if grep -qs '/volumes/nvidia_' /proc/[0-9]*/mountinfo; then
-	echo "mesos-gpu: containers use /var/lib/mesos-gpu/volumes, which stays: remove it when they have ended" >&2
+# A container would lose its driver's libraries, and what it shares with MPS.
+if grep -Eqs '/volumes/nvidia_|/mesos-gpu-mps/' /proc/[0-9]*/mountinfo; then
+	echo "mesos-gpu: containers use /var/lib/mesos-gpu/volumes or /dev/shm/mesos-gpu-mps, which stay: remove them when they have ended" >&2
 else
-	rm -rf /var/lib/mesos-gpu
+	rm -rf /var/lib/mesos-gpu /dev/shm/mesos-gpu-mps
 fi
 ! getent passwd mesos-gpu >/dev/null || userdel mesos-gpu
