@@ -26,16 +26,20 @@ const submissions = 2000
 func BenchmarkSubmit(b *testing.B) {
 	for _, clients := range []int{1, 64} {
 		b.Run(fmt.Sprintf("clients=%d", clients), func(b *testing.B) {
+			spent := time.Duration(0)
 			for b.Loop() {
 				b.StopTimer()
 				in := start(b, mesostest.NewCluster(b, 1), Config{JournalPath: filepath.Join(b.TempDir(), "journal.db")})
+				before := cpu(b)
 				b.StartTimer()
 				submitAll(b, in.addr, clients)
 				b.StopTimer()
+				spent += cpu(b) - before
 				in.end(b)
 				b.StartTimer()
 			}
 			b.ReportMetric(float64(b.N*submissions)/b.Elapsed().Seconds(), "jobs/s")
+			b.ReportMetric(float64(spent.Microseconds())/float64(b.N*submissions), "cpu-µs/job") // the clients' included
 		})
 	}
 }
@@ -79,7 +83,8 @@ func BenchmarkListPages(b *testing.B) {
 	if _, err := in.List(context.Background(), api.JobQuery{Limit: 1}); err != nil { // it has begun
 		b.Fatal(err)
 	}
-	var took []time.Duration
+	var ended, waiting []time.Duration // pages of
+	spent := cpu(b)
 	for b.Loop() {
 		listed := 0
 		for q := (api.JobQuery{Limit: pageOfJobs}); ; {
@@ -88,7 +93,11 @@ func BenchmarkListPages(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			took = append(took, time.Since(began))
+			if took := time.Since(began); list.Jobs[0].Terminal {
+				ended = append(ended, took)
+			} else {
+				waiting = append(waiting, took)
+			}
 			listed += len(list.Jobs)
 			if q.After = list.Next; q.After == "" {
 				break
@@ -98,11 +107,17 @@ func BenchmarkListPages(b *testing.B) {
 			b.Fatalf("listed %d jobs, want %d", listed, listedJobs)
 		}
 	}
+	all := append(slices.Clone(ended), waiting...)
+	b.ReportMetric(float64((cpu(b)-spent).Microseconds())/1000/float64(len(all)), "cpu-ms/page") // the client's included
+	reportPages(b, all, "page")
+	reportPages(b, waiting, "waiting")
+}
+
+func reportPages(b *testing.B, took []time.Duration, of string) {
 	slices.Sort(took)
-	ms := func(part float64) float64 { return took[int(part*float64(len(took)-1))].Seconds() * 1000 }
-	b.ReportMetric(ms(0.5), "ms/page-p50")
-	b.ReportMetric(ms(0.99), "ms/page-p99")
-	b.ReportMetric(ms(1), "ms/page-max")
+	for name, part := range map[string]float64{"p50": 0.5, "p99": 0.99, "max": 1} {
+		b.ReportMetric(took[int(part*float64(len(took)-1))].Seconds()*1000, "ms/"+of+"-"+name)
+	}
 }
 
 func rememberJobs(b *testing.B, path string) {

@@ -42,16 +42,24 @@ type loop struct {
 	rest  time.Time        // until when no cycle is begun
 	again <-chan time.Time // then one is; nil where none has been put off
 
+	ballast []byte // see collectFrom
+
 	ops    []sched.Op
 	done   []func(*sched.State, error)
 	strays []sched.Update // the ends of tasks that the State knows no more
 }
+
+// collectFrom bytes are held and never touched: they take no memory, but the
+// collector waits until as much has been allocated. Requests leave garbage, and
+// a scheduler of few jobs, of a few MiB, would be gone through again and again.
+const collectFrom = 32 << 20
 
 func newLoop(cfg *Config, past journal.Contents, store journal.Journal, post func(sched.Op)) *loop {
 	v := newView(past) // a copy, before the State takes the jobs over
 	return &loop{
 		st: sched.New(cfg.Sched, sched.Past(past)), journal: store, view: v, post: post,
 		clock: cfg.Clock, log: cfg.Log, events: make(chan sched.Event, batch), requests: make(chan request),
+		ballast: make([]byte, collectFrom),
 	}
 }
 

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -146,6 +149,20 @@ func TestTicksAndStops(t *testing.T) {
 		}
 		l.emit(ctx)(sched.Tick{}) // blocks nobody
 	})
+}
+
+// TestCollectorWaits: a scheduler of no jobs is not gone through for each few
+// MiB that requests leave.
+func TestCollectorWaits(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
+	l := testLoop(&diary{})
+	runtime.GC()
+	goal := []metrics.Sample{{Name: "/gc/heap/goal:bytes"}}
+	metrics.Read(goal)
+	if got := goal[0].Value.Uint64(); got < 2*collectFrom {
+		t.Errorf("the next collection is at %d bytes, want %d at least", got, 2*collectFrom)
+	}
+	runtime.KeepAlive(l)
 }
 
 func TestSlowListenerIsDropped(t *testing.T) {

@@ -78,25 +78,28 @@ func (v *view) moved(c journal.Change, moves []sched.Move) []job.Task {
 	for i := range c.Tasks {
 		now[c.Tasks[i].ID] = &c.Tasks[i]
 	}
-	before := map[string]job.Task{}
-	var list []job.Task
+	before := make(map[string]int, len(moves)) // where in the list
+	list := make([]job.Task, 0, len(moves))
 	for _, m := range moves {
-		last, known := before[m.TaskID]
-		if recorded := v.tasks[m.TaskID]; !known && recorded != nil {
-			last, known = *recorded, true
+		last := v.tasks[m.TaskID]
+		if i, known := before[m.TaskID]; known {
+			last = &list[i]
 		}
-		if known && last.State == m.State {
+		if last != nil && last.State == m.State {
 			continue // only why it ended has changed
 		}
-		t := last
-		if named := now[m.TaskID]; named != nil {
+		t := job.Task{}
+		switch named := now[m.TaskID]; {
+		case named != nil:
 			t = *named
+		case last != nil:
+			t = *last
 		}
 		t.ID, t.Job, t.Index, t.State, t.Changed, t.Message = m.TaskID, m.Job, m.Index, m.State, m.Time, m.Message
 		if !t.State.Live() {
 			t.Ended, t.ExitCode = m.Time, m.ExitCode
 		}
-		before[m.TaskID] = t
+		before[m.TaskID] = len(list)
 		list = append(list, t)
 	}
 	return list

@@ -42,6 +42,14 @@ type entry struct {
 	gone bool
 }
 
+// shown is the entry for somebody who reads it while the view goes on. What
+// its tasks hold is shared: that is replaced, never changed.
+func (e *entry) shown() api.JobView {
+	j := e.Job
+	j.Tasks = slices.Clone(j.Tasks)
+	return api.ViewOf(&j, "")
+}
+
 // lives reports whether the job may still have tasks.
 func (e *entry) lives() bool { return e.live > 0 || !e.Terminal() }
 
@@ -111,8 +119,8 @@ func (v *view) record(c journal.Change, moves []sched.Move) {
 	for _, t := range moved {
 		v.past.learn(t)
 	}
-	if names := namesIn(c); len(names)+len(moved) > 0 {
-		v.news.add(names, moved)
+	if v.news != nil && len(c.Removed)+len(c.Jobs)+len(c.Tasks)+len(moved) > 0 {
+		v.news.add(namesIn(c), moved)
 	}
 	for _, m := range moves {
 		v.hub.publish(eventOf(m))
@@ -128,7 +136,7 @@ func (v *view) watch(n *news) {
 }
 
 func namesIn(c journal.Change) []string {
-	names := slices.Clone(c.Removed)
+	names := append(make([]string, 0, len(c.Removed)+len(c.Jobs)+len(c.Tasks)), c.Removed...)
 	for _, j := range c.Jobs {
 		names = append(names, j.Spec.Name)
 	}
@@ -284,7 +292,7 @@ func (v *view) Job(name string) (api.JobView, error) {
 	if e == nil {
 		return api.JobView{}, api.UnknownJob(name)
 	}
-	view := api.ViewOf(e.Clone(), "")
+	view := e.shown()
 	if slices.ContainsFunc(e.Tasks, func(t job.Task) bool { return t.Attempt > 1 }) {
 		view.Attempts = v.past.of(name, e.Submitted)
 	}
@@ -328,6 +336,10 @@ func (v *view) Task(id string) (job.Task, error) {
 	return job.Task{}, api.UnknownTask(id)
 }
 
+// mostAtOnce bounds for how many jobs a list makes room before it has found
+// one.
+const mostAtOnce = 1000
+
 // list copies the jobs asked for, and no others: not even where a page ends
 // tells of one that its reader may not see.
 func (v *view) list(q api.JobQuery) (list api.JobList, err error) {
@@ -337,6 +349,7 @@ func (v *view) list(q api.JobQuery) (list api.JobList, err error) {
 	if err != nil {
 		return list, err
 	}
+	list.Jobs = make([]api.JobView, 0, max(min(q.Limit, len(v.jobs), mostAtOnce), 0))
 	for _, e := range rest {
 		switch {
 		case e.gone, !q.For.May(access.View, e.Spec.Role), q.State == api.LiveJobs && !e.lives(), q.State == api.EndedJobs && e.lives():
@@ -345,7 +358,7 @@ func (v *view) list(q api.JobQuery) (list api.JobList, err error) {
 			list.Next = cursorOf(&list.Jobs[q.Limit-1].Job)
 			return list, nil
 		}
-		list.Jobs = append(list.Jobs, api.ViewOf(e.Clone(), ""))
+		list.Jobs = append(list.Jobs, e.shown())
 	}
 	return list, nil
 }

@@ -167,7 +167,7 @@ func (s *server) submit(w http.ResponseWriter, r *http.Request) error {
 	if view.Again {
 		status = http.StatusOK
 	}
-	answer(w, status, view)
+	answer(w, status, &view)
 	return nil
 }
 
@@ -201,7 +201,7 @@ func (s *server) jobs(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	list.Jobs = some(list.Jobs)
-	answer(w, http.StatusOK, list)
+	answer(w, http.StatusOK, &list)
 	return nil
 }
 

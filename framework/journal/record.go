@@ -52,7 +52,7 @@ func parseTaskKey(k string) (name string, index int, ok bool) {
 
 // encode makes records of a change, in the order in which they apply.
 func encode(c Change) ([]record, error) {
-	var all []record
+	all := make([]record, 0, 1+len(c.Removed)+len(c.Jobs)+len(c.Tasks)+len(c.Documents))
 	if c.FrameworkID != "" {
 		all = append(all, record{kind: frameworkRecord, value: []byte(c.FrameworkID)})
 	}
@@ -68,7 +68,7 @@ func encode(c Change) ([]record, error) {
 		return nil
 	}
 	for _, j := range c.Jobs {
-		if err := add(jobRecord, j.Spec.Name, stored{j.Spec, j.Submitted}); err != nil {
+		if err := add(jobRecord, j.Spec.Name, &stored{j.Spec, j.Submitted}); err != nil {
 			return nil, err
 		}
 	}

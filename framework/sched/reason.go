@@ -109,7 +109,11 @@ func (s *State) Reasons(names ...string) map[string]Reason {
 	}
 	reasons := map[string]Reason{}
 	now := s.now
-	explain, groups := s.explainer(now), s.groups()
+	explain := s.explainer(now)
+	var groups map[group][]string
+	if slices.ContainsFunc(names, s.inGroup) { // for which all that waits is gone through
+		groups = s.groups()
+	}
 	for _, name := range names {
 		j := s.jobs[name]
 		if j == nil {
@@ -192,6 +196,26 @@ func (s *State) count(now time.Time) *explained {
 	return e
 }
 
+func (s *State) inGroup(name string) bool {
+	j := s.jobs[name]
+	return j != nil && j.Spec.Group != ""
+}
+
+// holding are the tasks that hold places. Of the jobs that wait, mostly the
+// many, it asks no more than that.
+func (s *State) holding(now time.Time) []Running {
+	var list []Running
+	for _, name := range s.queue {
+		j := s.jobs[name]
+		for i := range j.Tasks {
+			if j.Tasks[i].State.Placed() {
+				list = append(list, s.running(now, j, &j.Tasks[i]))
+			}
+		}
+	}
+	return append(list, s.gone(now)...)
+}
+
 // explainer says what is in a job's way: its role's quota, or the agents.
 func (s *State) explainer(now time.Time) func(*Job) shortage {
 	var l *ledger
@@ -199,7 +223,7 @@ func (s *State) explainer(now time.Time) func(*Job) shortage {
 		e := s.count(now)
 		d := j.demand(&s.cfg.Policy, e.byID)
 		if l == nil {
-			l = newLedger(s.cfg.Policy.Roles, s.readyQueue(now).Running)
+			l = newLedger(s.cfg.Policy.Roles, s.holding(now))
 			l.agents = e.cluster.Agents()
 		}
 		narrowed, may, b := l.narrow(j.Spec.Role, d.Request)
