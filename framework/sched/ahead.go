@@ -1,7 +1,6 @@
 package sched
 
 import (
-	"cmp"
 	"slices"
 	"sort"
 	"time"
@@ -50,23 +49,14 @@ const maxTries = 8
 // seek finds n places for the job among those on their way.
 func (pl *placing) seek(j *Job, d *fit.Demand, n int) bool {
 	h := &head{job: j.Spec.Name}
-	var ending, known []Running
-	for _, r := range pl.q.Running {
-		switch {
-		case r.Spec.Role != j.Spec.Role || r.Ends.IsZero() || r.Stuck:
-		case r.Ending:
-			ending = append(ending, r)
-		default:
-			known = append(known, r)
-		}
-	}
+	ends := pl.endsOf(j.Spec.Role)
 	c := pl.known(d)
-	found := pl.reserve(c, h, d, n, ending)
+	found := pl.reserve(c, h, d, n, ends.ending)
 	if !found {
-		if victims := pl.preempt(c, j, d, n, ending); len(victims) > 0 {
-			found = pl.reserve(c, h, d, n, slices.Concat(ending, victims))
+		if victims := pl.victims(c, j, d, n, ends); len(victims) > 0 {
+			found = pl.reserve(c, h, d, n, sorted(slices.Concat(ends.ending, pl.located(victims))))
 		} else {
-			found = pl.reserve(c, h, d, n, slices.Concat(ending, known))
+			found = pl.reserve(c, h, d, n, ends.all)
 		}
 	}
 	if found {
@@ -75,17 +65,37 @@ func (pl *placing) seek(j *Job, d *fit.Demand, n int) bool {
 	return found
 }
 
+// victims are those of preempt, if anybody of the role would go.
+func (pl *placing) victims(c *clusters, j *Job, d *fit.Demand, n int, ends *ends) []Running {
+	if !ends.willing {
+		return nil
+	}
+	ending := make([]Running, len(ends.ending))
+	for i := range ending {
+		ending[i] = *ends.ending[i].Running
+	}
+	return pl.preempt(c, j, d, n, ending)
+}
+
 // known is the cluster with what agents that offer nothing had free, as far as
-// it could be a place for the demand by itself; nil is for any.
+// it could be a place for the demand by itself; nil is for any. For a demand it
+// is good until it is asked for the next one.
 func (pl *placing) known(d *fit.Demand) *clusters {
-	c := pl.cluster.Clone()
-	for i := range pl.agents {
-		a := &pl.agents[i]
-		if len(a.Offers) > 0 || d != nil && a.Role != d.Role {
-			continue
+	if d == nil {
+		c := pl.cluster.Clone()
+		for i := range pl.agents {
+			if a := &pl.agents[i]; len(a.Offers) == 0 {
+				c.releaseAt(i, pl.left(a))
+			}
 		}
-		if h := pl.left(a); usableBy(&h, d) {
-			c.Release(a.ID, a.Role, h)
+		return c
+	}
+	c := &pl.scratch.known
+	c.focus(pl.cluster, d.Role)
+	left := pl.leftOf(d.Role)
+	for i := range left {
+		if usableBy(&left[i].Holding, d) {
+			c.releaseAt(left[i].at, left[i].Holding)
 		}
 	}
 	return c
@@ -95,23 +105,6 @@ func (pl *placing) known(d *fit.Demand) *clusters {
 // some; nil is any demand.
 func usableBy(h *fit.Holding, d *fit.Demand) bool {
 	return (d == nil || d.Request.GPUs == 0) && h.Amount != Amount{} || h.GPUs > 0 || len(h.DeviceIDs)+len(h.Parts) > 0
-}
-
-// rest releases on the agents of tasks that end what known did not.
-func (pl *placing) rest(c *clusters, d *fit.Demand, ended []Running) {
-	done := map[string]bool{}
-	for i := range ended {
-		r := &ended[i]
-		if r.Spec.Role != d.Role || done[r.AgentID] {
-			continue
-		}
-		done[r.AgentID] = true
-		if a := c.agent(r.AgentID, d.Role); a != nil && len(a.Offers) == 0 {
-			if h := pl.left(a); !usableBy(&h, d) {
-				c.Release(a.ID, a.Role, h)
-			}
-		}
-	}
 }
 
 // asParts is what was free of shared devices, as a task would have it.
@@ -125,48 +118,85 @@ func asParts(free []fit.Shared) []gpu.Part {
 
 // room reports where n tasks fit once the others have ended.
 func (pl *placing) room(c *clusters, d *fit.Demand, n int, ended []Running) ([]fit.Spot, bool) {
-	c = c.Clone()
-	pl.rest(c, d, ended)
-	for i := range ended {
-		release(c, &ended[i], pl.p)
-	}
 	free := *d
 	free.Beyond = false
-	spots := c.Fill(&free, n)
+	return pl.roomAfter(c, &free, n, pl.located(ended))
+}
+
+func (pl *placing) roomAfter(c *clusters, d *fit.Demand, n int, ended []end) ([]fit.Spot, bool) {
+	later := pl.later(c, d)
+	for i := range ended {
+		later.end(&ended[i])
+	}
+	spots := later.Fill(d, n)
 	return spots, len(spots) == n
 }
 
 func release(c *clusters, r *Running, p *Policy) {
+	c.Release(r.AgentID, r.Spec.Role, holding(r, p))
+}
+
+// holding is what a task gives back when it ends.
+func holding(r *Running, p *Policy) fit.Holding {
 	h := fit.Holding{Amount: p.need(r.Spec), GPUs: r.Spec.Request.GPUs, DeviceIDs: r.DeviceIDs, Ports: r.Ports}
 	if len(r.Parts) > 0 {
 		h.GPUs, h.DeviceIDs, h.Parts = 0, nil, r.Parts
 	}
-	c.Release(r.AgentID, r.Spec.Role, h)
+	return h
 }
 
 // reserve finds the earliest time at which n tasks fit, given when others
 // end, and keeps what they need beside what those give back.
-func (pl *placing) reserve(c *clusters, h *head, d *fit.Demand, n int, ends []Running) bool {
-	slices.SortStableFunc(ends, func(a, b Running) int {
-		return cmp.Or(a.Ends.Compare(b.Ends), cmp.Compare(a.TaskID, b.TaskID))
-	})
-	spots, ok := pl.room(c, d, n, ends)
+func (pl *placing) reserve(c *clusters, h *head, d *fit.Demand, n int, ends []end) bool {
+	free := *d
+	free.Beyond = false
+	spots, k, ok := pl.soonest(c, &free, n, ends)
 	if !ok {
 		return false
 	}
-	k := sort.Search(len(ends), func(k int) bool {
-		sooner, ok := pl.room(c, d, n, ends[:k])
-		if ok {
-			spots = sooner // the last to fit are those of the answer
-		}
-		return ok
-	})
 	h.start = pl.q.Now
 	if k > 0 && ends[k-1].Ends.After(pl.q.Now) {
 		h.start = ends[k-1].Ends
 	}
 	pl.keep(d, spots, ends[:k])
 	return true
+}
+
+// soonest finds how many of the tasks must have ended, in their order, before
+// n of the demand fit, and where those then do: nowhere if they never fit. An
+// end takes no room from who can be counted, so one goes along them until the
+// count is enough.
+func (pl *placing) soonest(c *clusters, d *fit.Demand, n int, ends []end) (spots []fit.Spot, k int, ok bool) {
+	later := pl.later(c, d)
+	count, ok := later.of(d.Role).Count(d, n)
+	if !ok {
+		return pl.search(c, d, n, ends)
+	}
+	for ; count.Tasks < n; k++ {
+		if k == len(ends) {
+			return nil, 0, false
+		}
+		if at := later.end(&ends[k]); at >= 0 {
+			count.Update(at)
+		}
+	}
+	return later.Fill(d, n), k, true
+}
+
+// search is soonest for demands that must be placed to know whether they fit:
+// each time that is tried begins with what is known.
+func (pl *placing) search(c *clusters, d *fit.Demand, n int, ends []end) (spots []fit.Spot, k int, ok bool) {
+	if spots, ok = pl.roomAfter(c, d, n, ends); !ok {
+		return nil, 0, false
+	}
+	k = sort.Search(len(ends), func(k int) bool {
+		sooner, ok := pl.roomAfter(c, d, n, ends[:k])
+		if ok {
+			spots = sooner // the last to fit are those of the answer
+		}
+		return ok
+	})
+	return spots, k, true
 }
 
 // kept is what one agent must keep.
@@ -180,7 +210,7 @@ type kept struct {
 }
 
 // keep reserves what the places need and the ended tasks do not bring.
-func (pl *placing) keep(d *fit.Demand, spots []fit.Spot, ended []Running) {
+func (pl *placing) keep(d *fit.Demand, spots []fit.Spot, ended []end) {
 	need := map[agentKey]*kept{}
 	for i := range spots {
 		a := &pl.agents[spots[i].Agent]
@@ -203,7 +233,7 @@ func (pl *placing) keep(d *fit.Demand, spots []fit.Spot, ended []Running) {
 		}
 	}
 	for i := range ended {
-		r := &ended[i]
+		r := ended[i].Running
 		k := need[agentKey{r.AgentID, r.Spec.Role}]
 		if k == nil {
 			continue

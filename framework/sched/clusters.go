@@ -15,8 +15,9 @@ type clusters struct {
 	agents []fit.Agent
 	parts  []*fit.Cluster
 	roles  map[string]int // role → part; of any other, the first
-	homes  []home         // by agent; nil where there is one part
-	global [][]int        // by part and index there
+	byRole map[string][]int
+	homes  []home  // by agent; nil where there is one part
+	global [][]int // by part and index there
 }
 
 // home is where an agent is.
@@ -40,6 +41,10 @@ func newClusters(agents []fit.Agent, p *Policy, now time.Time) *clusters {
 		c.parts = append(c.parts, fit.NewCluster(split[at], policy, now))
 	}
 	c.join()
+	c.byRole = map[string][]int{}
+	for i := range c.agents {
+		c.byRole[c.agents[i].Role] = append(c.byRole[c.agents[i].Role], i)
+	}
 	return c
 }
 
@@ -136,6 +141,30 @@ func (c *clusters) Clone() *clusters {
 	return &d
 }
 
+// copyFrom puts all parts into the state of others', in the memory they have.
+func (c *clusters) copyFrom(o *clusters) {
+	c.be(o)
+	for i, part := range c.parts {
+		part.CopyFrom(o.parts[i])
+	}
+}
+
+// focus is copyFrom for who asks about one role alone.
+func (c *clusters) focus(o *clusters, role string) {
+	c.be(o)
+	c.of(role).Focus(o.of(role), role)
+}
+
+// be makes it one of the same agents, whose parts' state is yet to come.
+func (c *clusters) be(o *clusters) {
+	parts := c.parts
+	for len(parts) < len(o.parts) {
+		parts = append(parts, &fit.Cluster{})
+	}
+	*c = *o
+	c.parts = parts[:len(o.parts)]
+}
+
 func (c *clusters) Explain(d *fit.Demand) fit.Shortage { return c.of(d.Role).Explain(d) }
 
 func (c *clusters) Useful(i int, d *fit.Demand) bool {
@@ -148,8 +177,14 @@ func (c *clusters) Refusal(i int, d *fit.Demand) string {
 	return part.Refusal(at, d)
 }
 
-// agent finds one; nil if it is not there.
-func (c *clusters) agent(id, role string) *fit.Agent { return c.of(role).Agent(id, role) }
+// index finds an agent; -1 if it is not there.
+func (c *clusters) index(id, role string) int {
+	at := c.of(role).Index(id, role)
+	if at < 0 || c.homes == nil {
+		return at
+	}
+	return c.global[c.roles[role]][at]
+}
 
 // Spare has all parts leave the ports: see fit.Cluster.Spare.
 func (c *clusters) Spare(ports []int) {
@@ -160,6 +195,11 @@ func (c *clusters) Spare(ports []int) {
 
 func (c *clusters) Release(agentID, role string, h fit.Holding) {
 	c.of(role).Release(agentID, role, h)
+}
+
+func (c *clusters) releaseAt(i int, h fit.Holding) {
+	part, at := c.home(i)
+	part.ReleaseAt(at, h)
 }
 
 func (c *clusters) Reserve(agentID, role string, h fit.Holding) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"mesos-gpu/framework/sched/fit"
@@ -50,13 +51,17 @@ func (s *State) cycle(now time.Time) []Op {
 	if len(s.pool.offers) == 0 && !s.mayPreempt() {
 		return ops // before all that waits is looked at
 	}
-	queue := s.readyQueue(now)
+	queue := s.readyIn(&s.fleet.line, now)
 	if len(s.pool.offers) == 0 && !preemptible(&queue) {
 		return ops
 	}
 	policy := s.cfg.Policy
 	policy.Fit.Typical = s.workload.most()
-	plan := placingOn(s.assemble(now, s.inHand(), &policy), s.left, &queue, &policy).run()
+	placing := placingOn(s.assemble(now, s.inHand(), &policy), &s.fleet.scratch, s.left, &queue, &policy)
+	if len(s.pool.offers) <= maxHeld {
+		placing.keeps = func(id string) bool { return s.pool.offers[id].since.Add(s.cfg.HoldOffers).After(now) }
+	}
+	plan := placing.run()
 	for i := range plan.Accept {
 		ops = append(ops, s.accept(now, &plan.Accept[i]))
 	}
@@ -139,7 +144,10 @@ func (s *State) putBack(now time.Time, ids ...string) {
 type agentKey struct{ id, role string }
 
 func (k agentKey) compare(o agentKey) int {
-	return cmp.Or(cmp.Compare(k.id, o.id), cmp.Compare(k.role, o.role))
+	if c := strings.Compare(k.id, o.id); c != 0 {
+		return c
+	}
+	return strings.Compare(k.role, o.role)
 }
 
 // seen is an agent as it was at that time.

@@ -13,6 +13,9 @@ import (
 type fleet struct {
 	cluster *clusters         // nil: to be made of all agents
 	changed map[agentKey]bool // what is known of them has, beside what is in hand
+	work    clusters          // what a plan uses up
+	scratch scratch
+	line    line
 }
 
 // change says that something about an agent that is not in hand is new.
@@ -55,7 +58,8 @@ func (s *State) assemble(now time.Time, offers []Offer, p *Policy) *clusters {
 	for key := range inHand { // they will be others, or offer nothing
 		f.change(key)
 	}
-	return f.cluster.Clone()
+	f.work.copyFrom(f.cluster)
+	return &f.work
 }
 
 // withNothing is an agent that has nothing free.

@@ -3,6 +3,7 @@ package sched
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"mesos-gpu/framework/sched/fit"
@@ -45,14 +46,31 @@ func (r *Role) validateOrder() error {
 	return nil
 }
 
-// before compares two waiting jobs of a role: priority, then the role's order.
-// Jobs that tie keep their places, the oldest first.
-func (r *Role) before(now time.Time, a, b *Job) int {
-	if c := cmp.Compare(b.Spec.Priority, a.Spec.Priority); c != 0 || r.Order != ShortestFirst {
-		return c
+// arrange puts waiting jobs of the role, oldest first, in the order in which
+// they choose: by priority, then the role's order. Jobs that tie keep their
+// places.
+func (r *Role) arrange(q *Queue, list []int) {
+	type place struct {
+		priority int
+		turn     time.Duration
+		at       int
+	}
+	compare := func(a, b place) int {
+		return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(a.turn, b.turn), cmp.Compare(a.at, b.at))
 	}
 	patience := cmp.Or(r.Patience, DefaultPatience)
-	return cmp.Compare(turnOf(now, patience, a), turnOf(now, patience, b))
+	places := make([]place, len(list))
+	for n, at := range list {
+		j := &q.Waiting[at]
+		places[n] = place{priority: j.Spec.Priority, at: at}
+		if r.Order == ShortestFirst {
+			places[n].turn = turnOf(q.Now, patience, j)
+		}
+	}
+	slices.SortFunc(places, compare)
+	for n := range places {
+		list[n] = places[n].at
+	}
 }
 
 // turnOf is less for a job that goes earlier: below zero for one that has

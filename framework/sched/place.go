@@ -99,7 +99,7 @@ func newPlacing(offers []Offer, q *Queue, p *Policy) *placing {
 		}
 	}
 	had := func(a *fit.Agent) fit.Holding { return left[agentKey{a.ID, a.Role}] }
-	return placingOn(newClusters(agents, p, q.Now), had, q, p)
+	return placingOn(newClusters(agents, p, q.Now), &scratch{}, had, q, p)
 }
 
 // run makes the plan.
@@ -111,6 +111,7 @@ func (pl *placing) run() Plan {
 		}
 		pl.place(j)
 	}
+	pl.scratch.unplaced = pl.plan.Unplaced
 	pl.answer()
 	return pl.plan
 }
@@ -125,27 +126,40 @@ type placing struct {
 	turn     *turn
 	launches map[int][]Launch // by agent
 	blocked  []fit.Demand     // one of each kind
-	seen     map[kind]shortage
+	seen     map[attempt]shortage
 	heads    map[string]*head             // the first blocked job of each role
 	first    map[string]shortage          // strict roles with a job that waits, and why the others do
 	tries    map[string]int               // jobs of each role for which places ahead were sought
 	yielded  map[int]string               // agents claimed for another role, and why
+	keeps    func(offerID string) bool    // offers that are held in any case: nobody asks why; nil: none
 	left     func(*fit.Agent) fit.Holding // what agents that offer nothing had free
 	groups   map[group][]string           // agents that this plan gave to tasks of groups
 	closing  bool                         // maintenance of an agent is planned
 	byID     map[string]*fit.Agent
-	plan     Plan
+	// ends and leftovers are by role, as far as somebody asked.
+	ends      map[string]*ends
+	leftovers map[string][]leftover
+	wishes    wishes
+	scratch   *scratch
+	plan      Plan
 }
 
 // placingOn begins a plan on a cluster, which it uses up. left tells what an
-// agent had free that offers nothing now.
-func placingOn(c *clusters, left func(*fit.Agent) fit.Holding, q *Queue, p *Policy) *placing {
+// agent had free that offers nothing now. The scratch memory is its own
+// meanwhile.
+func placingOn(c *clusters, s *scratch, left func(*fit.Agent) fit.Holding, q *Queue, p *Policy) *placing {
 	pl := &placing{
+		scratch: s, ends: map[string]*ends{}, leftovers: map[string][]leftover{},
 		left: left, tries: map[string]int{}, groups: map[group][]string{}, closing: c.closing(),
-		q: q, p: p, cluster: c, agents: c.agents, ledger: newLedger(p.Roles, q.Running),
-		launches: map[int][]Launch{}, seen: map[kind]shortage{}, heads: map[string]*head{}, first: map[string]shortage{}, yielded: map[int]string{},
+		q: q, p: p, cluster: c, agents: c.agents, ledger: newLedger(p.Roles, nil),
+		launches: map[int][]Launch{}, seen: map[attempt]shortage{}, heads: map[string]*head{}, first: map[string]shortage{}, yielded: map[int]string{},
 	}
+	if pl.wishes = q.wishes; pl.wishes == nil {
+		pl.wishes = wishes{}
+	}
+	pl.plan.Unplaced = s.unplaced[:0]
 	pl.ledger.agents = pl.agents
+	pl.ledger.tally(q.Running)
 	pl.cluster.Spare(portsNamed(q.Waiting))
 	pl.turn = newTurn(q, p, pl.ledger)
 	return pl
@@ -168,18 +182,13 @@ func (pl *placing) place(j *Job) {
 	if pl.inLine(j) {
 		return
 	}
-	d := j.demand(pl.p, pl.named(j), pl.groups[groupOf(j.Spec)]...)
-	if h := pl.heads[j.Spec.Role]; h != nil {
-		d.Beyond = d.Runs == 0 || pl.q.Now.Add(d.Runs).After(h.start)
-	}
-	if !pl.closing {
-		d.Runs = 0 // how long a task runs matters where an agent goes away
-	}
-	key := j.kindOf(&d)
+	key := pl.attemptOf(j)
 	if why, tried := pl.seen[key]; tried { // what did not fit a moment ago does not fit now
 		pl.wait(j, len(j.Tasks), why)
 		return
 	}
+	d := j.demand(pl.p, pl.named(j), pl.groups[groupOf(j.Spec)]...)
+	d.Runs, d.Beyond = key.runs, key.beyond
 	spots, types, b, quota := pl.fill(j, &d)
 	missing := len(j.Tasks) - len(spots)
 	if missing == 0 {
@@ -243,17 +252,32 @@ func (pl *placing) wait(j *Job, missing int, why shortage) {
 
 // kind tells demands apart that could find a place differently.
 type kind struct {
-	wish   string
+	wish string
+	runs time.Duration
+}
+
+// attempt is a kind with the number of its wish, of a job that may have to keep
+// off what is reserved.
+type attempt struct {
+	wish   int32
 	runs   time.Duration
 	beyond bool
 }
 
-func (j *Job) kindOf(d *fit.Demand) kind {
-	k := kind{wish: j.wish, runs: d.Runs, beyond: d.Beyond}
-	if k.wish == "" || len(j.Unfit) > 0 {
-		k.wish = wishOf(d, j.Spec)
+// attemptOf is what the job tries to find a place for.
+func (pl *placing) attemptOf(j *Job) attempt {
+	a := attempt{wish: j.wish, runs: j.Spec.Runs()}
+	if a.wish == 0 || len(j.Unfit) > 0 {
+		d := j.demand(pl.p, nil)
+		a.wish = pl.wishes.number(wishOf(&d, j.Spec))
 	}
-	return k
+	if h := pl.heads[j.Spec.Role]; h != nil {
+		a.beyond = a.runs == 0 || pl.q.Now.Add(a.runs).After(h.start)
+	}
+	if !pl.closing {
+		a.runs = 0 // how long a task runs matters where an agent goes away
+	}
+	return a
 }
 
 // wishOf is what of a kind never changes.
@@ -345,6 +369,17 @@ func devicesOf(s *fit.Spot) []string {
 	return ids
 }
 
+// wantedBy is the first blocked demand that an agent would be of use to once
+// more is free; -1 if there is none.
+func (pl *placing) wantedBy(i int) int {
+	for b := range pl.blocked {
+		if pl.cluster.Useful(i, &pl.blocked[b]) {
+			return b
+		}
+	}
+	return -1
+}
+
 // answer accepts the offers of agents that got tasks, and holds or declines
 // the others.
 func (pl *placing) answer() {
@@ -361,15 +396,14 @@ func (pl *placing) answer() {
 		if len(a.Offers) == 0 || pl.yielded[i] != "" {
 			continue
 		}
-		list, reason, refuse := &pl.plan.Decline, "no task waits for "+describe(a), pl.p.RefuseLong
-		if len(pl.blocked) == 0 && len(pl.plan.Unplaced) == 0 {
-			reason = "no task waits"
-		}
-		for b := range pl.blocked {
-			if pl.cluster.Useful(i, &pl.blocked[b]) {
-				list, reason, refuse = &pl.plan.Hold, pl.cluster.Refusal(i, &pl.blocked[b]), pl.p.RefuseSoon
-				break
-			}
+		list, reason, refuse := &pl.plan.Decline, "no task waits", pl.p.RefuseLong
+		switch b := pl.wantedBy(i); {
+		case b >= 0 && pl.keeps != nil && !slices.ContainsFunc(a.Offers, func(id string) bool { return !pl.keeps(id) }):
+			list, reason, refuse = &pl.plan.Hold, "", pl.p.RefuseSoon
+		case b >= 0:
+			list, reason, refuse = &pl.plan.Hold, pl.cluster.Refusal(i, &pl.blocked[b]), pl.p.RefuseSoon
+		case len(pl.blocked) > 0 || len(pl.plan.Unplaced) > 0:
+			reason += " for " + describe(a)
 		}
 		for _, id := range a.Offers {
 			*list = append(*list, Declined{OfferID: id, Reason: reason, Refuse: refuse})

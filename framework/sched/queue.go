@@ -28,6 +28,8 @@ type Queue struct {
 	// Yielded are the agents, by id, whose offers were given back for another
 	// role not long ago.
 	Yielded map[string]bool
+	// wishes are what Job.wish numbers; nil where no job has one.
+	wishes wishes
 }
 
 // Job is a job with tasks that wait for a place.
@@ -42,8 +44,9 @@ type Job struct {
 	Beside []string
 	// Unfit keeps them off agents that their image cannot run on.
 	Unfit []job.Constraint
-	// wish is its wishOf, where somebody has found out: it takes long.
-	wish string
+	// wish is the number of its wishOf, where somebody has found out: it takes
+	// long.
+	wish int32
 }
 
 // Waiting is one task that wants a place.
@@ -78,29 +81,69 @@ type turn struct {
 	jobs   []Job
 	queues map[string][]int
 	ledger *ledger
+	// role is whose turn it was, and held what it then held; below 0 before.
+	role string
+	held int
 }
 
 func newTurn(q *Queue, p *Policy, l *ledger) *turn {
-	t := &turn{jobs: q.Waiting, queues: map[string][]int{}, ledger: l}
-	for i := range q.Waiting {
-		role := q.Waiting[i].Spec.Role
-		t.queues[role] = append(t.queues[role], i)
+	t := &turn{jobs: q.Waiting, queues: map[string][]int{}, ledger: l, held: -1}
+	for from := 0; from < len(q.Waiting); {
+		role, to := q.Waiting[from].Spec.Role, from+1
+		for to < len(q.Waiting) && q.Waiting[to].Spec.Role == role {
+			to++
+		}
+		list := t.queues[role]
+		for i := from; i < to; i++ {
+			list = append(list, i)
+		}
+		t.queues[role], from = list, to
 	}
 	for name, list := range t.queues {
-		role := p.role(name)
-		slices.SortStableFunc(list, func(a, b int) int { return role.before(q.Now, &q.Waiting[a], &q.Waiting[b]) })
+		p.role(name).arrange(q, list)
 	}
 	return t
 }
 
 func (t *turn) next() (*Job, bool) {
-	role, ok := t.ledger.byShare(t.queues)
-	if !ok {
-		return nil, false
+	left := t.queues[t.role]
+	if len(left) == 0 || t.ledger.all[t.role] != t.held { // else nothing has changed since
+		role, ok := t.ledger.byShare(t.queues)
+		if !ok {
+			return nil, false
+		}
+		t.role, t.held, left = role, t.ledger.all[role], t.queues[role]
 	}
-	i := t.queues[role][0]
-	t.queues[role] = t.queues[role][1:]
-	return &t.jobs[i], true
+	t.queues[t.role] = left[1:]
+	return &t.jobs[left[0]], true
+}
+
+// tally counts what tasks hold, as newLedger does. Those of a role mostly follow
+// each other and are of one type: they are counted together.
+func (l *ledger) tally(running []Running) {
+	role, kind, milli := "", "", -1
+	flush := func() {
+		if milli >= 0 {
+			l.count(role, kind, milli)
+		}
+	}
+	for i := range running {
+		r := &running[i]
+		if r.Left {
+			continue
+		}
+		for t, n := range r.GPUTypes {
+			if milli < 0 || t != kind || r.Spec.Role != role {
+				flush()
+				role, kind, milli = r.Spec.Role, t, 0
+			}
+			milli += n * wholeGPU
+		}
+		if len(r.Parts) > 0 {
+			l.add(r.Spec.Role, nil, r.Parts, 1)
+		}
+	}
+	flush()
 }
 
 // demand is what each task of the job wants of an agent. more are agents that

@@ -10,8 +10,14 @@ import (
 )
 
 // readyQueue is what may be placed now, as Place wants it, but for agents.
-func (s *State) readyQueue(now time.Time) Queue {
-	q := Queue{Now: now, AllShared: s.shared, Yielded: map[string]bool{}}
+func (s *State) readyQueue(now time.Time) Queue { return s.readyIn(&line{}, now) }
+
+// readyIn is readyQueue in memory that is used again.
+func (s *State) readyIn(memory *line, now time.Time) Queue {
+	q := Queue{
+		Now: now, AllShared: s.shared, Yielded: map[string]bool{},
+		Waiting: memory.waiting[:0], Running: memory.running[:0],
+	}
 	for id, at := range s.yielded {
 		if now.Sub(at) >= s.cfg.YieldEvery {
 			delete(s.yielded, id)
@@ -19,24 +25,27 @@ func (s *State) readyQueue(now time.Time) Queue {
 		}
 		q.Yielded[id] = true
 	}
-	groups := s.groups()
-	waiting := 0
-	for _, d := range s.demands {
-		waiting += d.waiting
-	}
-	q.Running = make([]Running, 0, max(s.live-waiting, 0)+len(s.leaving))
-	for _, name := range s.queue {
-		j := s.jobs[name]
-		if w := s.ready(now, j, groups); len(w.Tasks) > 0 {
+	var groups map[group][]string
+	tasks, list := memory.tasks[:0], s.queued()
+	for i := range list {
+		j := list[i].Job
+		if j.Spec.Group != "" && groups == nil {
+			groups = s.groups()
+		}
+		var w Job
+		if w, tasks = s.readyTasks(now, j, groups, tasks); len(w.Tasks) > 0 {
+			w.wish = s.wishOf(&list[i])
 			q.Waiting = append(q.Waiting, w)
 		}
-		for i := range j.Tasks {
-			if j.Tasks[i].State.Placed() {
-				q.Running = append(q.Running, s.running(now, j, &j.Tasks[i]))
+		for t := range j.Tasks {
+			if j.Tasks[t].State.Placed() {
+				q.Running = append(q.Running, s.running(now, j, &j.Tasks[t]))
 			}
 		}
 	}
 	q.Running = append(q.Running, s.gone(now)...)
+	q.wishes = s.fleet.line.wishes
+	memory.waiting, memory.running, memory.tasks = q.Waiting, q.Running, tasks
 	return q
 }
 
@@ -44,46 +53,41 @@ func (s *State) readyQueue(now time.Time) Queue {
 // of it is still placed and none has to pause, none of a job that waits for
 // others, and no more than may hold places at a time.
 func (s *State) ready(now time.Time, j *job.Job, groups map[group][]string) Job {
-	w := Job{Spec: &j.Spec, Submitted: j.Submitted}
-	if !slices.ContainsFunc(j.Tasks, func(t job.Task) bool { return t.State == job.Waiting }) {
-		return w
-	}
-	w.Unfit = unfits(j)
-	paused := false
+	w, _ := s.readyTasks(now, j, groups, nil)
+	return w
+}
+
+// readyTasks is ready with the tasks appended to a list.
+func (s *State) readyTasks(now time.Time, j *job.Job, groups map[group][]string, list []Waiting) (Job, []Waiting) {
+	w, from := Job{Spec: &j.Spec, Submitted: j.Submitted}, len(list)
+	paused, waits := false, false
 	for i := range j.Tasks {
 		switch t := &j.Tasks[i]; {
 		case t.State == job.Waiting && t.NotBefore.After(now):
-			paused = true
+			paused, waits = true, true
 		case t.State == job.Waiting:
-			w.Tasks = append(w.Tasks, Waiting{ID: t.ID, Index: i})
-		case t.State.Placed():
+			list, waits = append(list, Waiting{ID: t.ID, Index: i}), true
+		}
+	}
+	if !waits {
+		return w, list
+	}
+	for i := range j.Tasks {
+		if t := &j.Tasks[i]; t.State.Placed() {
 			w.Beside = append(w.Beside, t.AgentID)
 		}
 	}
+	w.Unfit, w.Tasks = unfits(j), list[from:len(list):len(list)]
 	if j.Spec.Gang && (paused || len(w.Beside) > 0) || len(j.Spec.WaitsFor()) > 0 {
 		w.Tasks = nil
 	}
 	if most := j.Spec.MaxParallel; most > 0 {
 		w.Tasks = w.Tasks[:min(len(w.Tasks), max(most-len(w.Beside), 0))]
 	}
-	if len(w.Tasks) > 0 {
-		w.wish = s.wishOf(&w)
-	}
 	if j.Spec.Group != "" {
 		w.Beside = groups[groupOf(&j.Spec)]
 	}
-	return w
-}
-
-// wishOf finds out once what a job's demand is.
-func (s *State) wishOf(j *Job) string {
-	wish, known := s.wishes[j.Spec.Name]
-	if !known {
-		d := (&Job{Spec: j.Spec}).demand(&s.cfg.Policy, nil)
-		wish = wishOf(&d, j.Spec)
-		s.wishes[j.Spec.Name] = wish
-	}
-	return wish
+	return w, list
 }
 
 // group names jobs whose tasks constraints count together.
@@ -94,8 +98,7 @@ func groupOf(spec *job.Spec) group { return group{spec.Role, spec.Group} }
 // groups are the agents of the groups' placed tasks, one each.
 func (s *State) groups() map[group][]string {
 	groups := map[group][]string{}
-	for _, name := range s.queue {
-		j := s.jobs[name]
+	for _, j := range s.queued() {
 		if j.Spec.Group == "" {
 			continue
 		}
@@ -162,7 +165,7 @@ func preemptible(q *Queue) bool {
 
 // mayPreempt is preemptible as far as a glance tells.
 func (s *State) mayPreempt() bool {
-	return slices.ContainsFunc(s.queue, func(name string) bool { return s.jobs[name].Spec.Preemptible })
+	return slices.ContainsFunc(s.queued(), func(j queued) bool { return j.Spec.Preemptible })
 }
 
 // stillThere is how long what an agent had free counts as such when it is not

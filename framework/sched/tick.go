@@ -151,11 +151,8 @@ func (s *State) giveUp(now time.Time, ref taskRef) []Op {
 // is over.
 func (s *State) expire(now time.Time) []Op {
 	var ops []Op
-	for _, name := range slices.Clone(s.queue) {
-		j := s.jobs[name]
-		if j == nil {
-			continue
-		}
+	for _, q := range slices.Clone(s.queued()) {
+		j := q.Job
 		late := j.Spec.MaxWait > 0 && !now.Before(j.Submitted.Add(j.Spec.MaxWait))
 		for i := range j.Tasks {
 			ref := taskRef{j, i}

@@ -1,7 +1,6 @@
 package fit
 
 import (
-	"maps"
 	"math"
 	"math/bits"
 	"slices"
@@ -40,6 +39,7 @@ type Cluster struct {
 	chosen []int
 	ways   []way
 	sketch []part
+	counts []int32 // of Count
 	levels []float64
 }
 
@@ -97,6 +97,11 @@ func NewCluster(agents []Agent, p Policy, now time.Time) *Cluster {
 	for i := range sorted {
 		c.open(i)
 	}
+	c.world.ofRole = make([][]int32, len(c.world.roles))
+	for i := range c.rooms {
+		role := c.rooms[i].role
+		c.world.ofRole[role] = append(c.world.ofRole[role], int32(i))
+	}
 	c.measure(p.Typical)
 	for i := range c.rooms {
 		c.rate(i)
@@ -146,15 +151,10 @@ func withShared(a *Agent) []string {
 
 // furnish gives a room slots for the agent's devices, all taken.
 func (c *Cluster) furnish(i int, more []string) {
-	a, r := &c.world.agents[i], &c.rooms[i]
-	devices := devicesOf(a, more)
-	r.kind = c.world.kind(a, devices)
-	r.uuids = make([]string, len(devices))
-	for s := range devices {
-		r.uuids[s] = devices[s].UUID
-	}
+	r := &c.rooms[i]
+	r.kind, r.uuids = c.world.furniture(i, more)
 	r.part, r.word = -1, int32(len(c.whole))
-	c.whole = append(c.whole, make([]uint64, words(len(devices)))...)
+	c.whole = append(c.whole, make([]uint64, words(len(r.uuids)))...)
 	if r.kind.divisible {
 		c.divide(r)
 	}
@@ -170,28 +170,6 @@ func (c *Cluster) until(t time.Time) int64 {
 // Agents are those the cluster was made of, by id and role. Nobody changes
 // them: Free and the like are what there was at first.
 func (c *Cluster) Agents() []Agent { return c.world.agents }
-
-// Agent is the one of that id and role among them; nil if it is not there.
-func (c *Cluster) Agent(id, role string) *Agent {
-	if i := c.find(id, role); i >= 0 {
-		return &c.world.agents[i]
-	}
-	return nil
-}
-
-// Clone is a cluster of its own that is in the same state.
-func (c *Cluster) Clone() *Cluster {
-	d := &Cluster{
-		world: c.world, policy: c.policy, now: c.now,
-		rooms: slices.Clone(c.rooms), whole: slices.Clone(c.whole), parts: slices.Clone(c.parts), alls: slices.Clone(c.alls),
-		plain: slices.Clone(c.plain), glances: slices.Clone(c.glances), holds: slices.Clone(c.holds),
-	}
-	for _, of := range c.companies {
-		d.companies = append(d.companies, maps.Clone(of))
-	}
-	d.ranks.start(len(d.rooms))
-	return d
-}
 
 func (c *Cluster) wholeOf(r *room) []uint64 {
 	return c.whole[r.word : int(r.word)+words(len(r.kind.slots))]

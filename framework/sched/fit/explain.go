@@ -59,11 +59,10 @@ func where(agents []int, ok func(i int) bool) []int {
 }
 
 func (q *asked) ofRole() []int {
-	var list []int
-	for i := range q.rooms {
-		if q.rooms[i].role == q.cl.role {
-			list = append(list, i)
-		}
+	members := q.world.members(q.cl.role)
+	list := make([]int, len(members))
+	for at, i := range members {
+		list[at] = int(i)
 	}
 	return list
 }

@@ -129,10 +129,13 @@ type Holding struct {
 // Release imagines that a running task has ended, which makes what it has
 // free again. An agent that the cluster does not have is ignored.
 func (c *Cluster) Release(agentID, role string, h Holding) {
-	i := c.find(agentID, role)
-	if i < 0 {
-		return
+	if i := c.Index(agentID, role); i >= 0 {
+		c.ReleaseAt(i, h)
 	}
+}
+
+// ReleaseAt is Release for the agent of that index.
+func (c *Cluster) ReleaseAt(i int, h Holding) {
 	c.grow(i, h.DeviceIDs, h.Parts)
 	r := &c.rooms[i]
 	r.free = r.free.plus(h.Amount.milli())
@@ -151,7 +154,7 @@ func (c *Cluster) Release(agentID, role string, h Holding) {
 // now is held once it is. Who knows that some of it will be given back in
 // time passes that much less.
 func (c *Cluster) Reserve(agentID, role string, want Holding) {
-	i := c.find(agentID, role)
+	i := c.Index(agentID, role)
 	if i < 0 {
 		return
 	}
@@ -181,8 +184,8 @@ func (c *Cluster) Reserve(agentID, role string, want Holding) {
 	c.changed(i)
 }
 
-// find looks an agent up; -1 if it is not there.
-func (c *Cluster) find(agentID, role string) int {
+// Index looks an agent up; -1 if it is not there.
+func (c *Cluster) Index(agentID, role string) int {
 	agents := c.world.agents
 	i := sort.Search(len(agents), func(i int) bool { return compareAgent(&agents[i], agentID, role) >= 0 })
 	if i == len(agents) || compareAgent(&agents[i], agentID, role) != 0 {

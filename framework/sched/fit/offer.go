@@ -3,6 +3,7 @@ package fit
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"mesos-gpu/gpu"
@@ -89,7 +90,10 @@ func Join(offers []Offer) []Agent {
 		sorted[i] = &offers[i]
 	}
 	slices.SortFunc(sorted, func(a, b *Offer) int {
-		return cmp.Or(cmp.Compare(a.AgentID, b.AgentID), cmp.Compare(a.Role, b.Role), cmp.Compare(a.ID, b.ID))
+		if c := strings.Compare(a.AgentID, b.AgentID); c != 0 { // most are told apart here
+			return c
+		}
+		return cmp.Or(strings.Compare(a.Role, b.Role), strings.Compare(a.ID, b.ID))
 	})
 	first := func(i int) bool {
 		return i == 0 || sorted[i-1].AgentID != sorted[i].AgentID || sorted[i-1].Role != sorted[i].Role
@@ -175,5 +179,8 @@ func (a *Agent) Models() []string {
 }
 
 func compareAgent(a *Agent, id, role string) int {
-	return cmp.Or(cmp.Compare(a.ID, id), cmp.Compare(a.Role, role))
+	if c := strings.Compare(a.ID, id); c != 0 {
+		return c
+	}
+	return strings.Compare(a.Role, role)
 }

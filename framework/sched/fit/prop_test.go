@@ -260,6 +260,8 @@ type pair struct {
 	c     *Cluster
 	n     *naive
 	taken []taking
+	// focus was put into the state of c again and again.
+	focus Cluster
 }
 
 type taking struct {
@@ -294,9 +296,17 @@ func (m *pair) fill(t failer, d *Demand, n int) {
 	if explained := m.c.Explain(d); explained.Lack == "" || explained.Seen == "" {
 		t.Fatalf("no explanation: %+v", explained)
 	}
+	m.focus.Focus(m.c, d.Role)
+	count, countable := m.focus.Count(d, n)
 	got := m.c.Fill(d, n)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Fatalf("a fresh cluster places %+v otherwise (-fresh +cached):\n%s", d, diff)
+	}
+	if diff := cmp.Diff(want, m.focus.Fill(d, n)); diff != "" {
+		t.Fatalf("a copy places %+v otherwise (-fresh +copy):\n%s", d, diff)
+	}
+	if countable && min(count.Tasks, n) != len(got) {
+		t.Fatalf("%d of %d tasks of %+v have a place, %d by count", len(got), n, d, count.Tasks)
 	}
 	if len(got) > n {
 		t.Fatalf("%d spots for %d tasks", len(got), n)
@@ -469,7 +479,21 @@ func (m *pair) step(t *rapid.T, demands []*Demand) {
 			m.undo(rapid.IntRange(0, len(m.taken)-1).Draw(t, "undo"))
 		}
 	case what < 8:
+		d := *from(t, "counted", demands...)
+		d.Beyond = false
+		count, countable := m.c.Count(&d, 3)
 		m.release(t)
+		if !countable {
+			break
+		}
+		for i := range m.n.agents {
+			if m.n.agents[i].facts.Role == d.Role {
+				count.Update(i)
+			}
+		}
+		if fresh, _ := m.c.Clone().Count(&d, 3); fresh.Tasks != count.Tasks {
+			t.Fatalf("%d tasks of %+v by a count that was kept, %d anew", count.Tasks, &d, fresh.Tasks)
+		}
 	default:
 		m.reserve(t)
 	}

@@ -36,6 +36,19 @@ func (s *rankings) start(agents int) {
 	*s = rankings{byClass: map[int32]*ranking{}, agents: agents, most: max(8, maxRanked/max(agents, 1))}
 }
 
+// again is start for a cluster that is in another state: what it ranked tells
+// nothing any more, but the memory serves.
+func (s *rankings) again(agents int) {
+	if s.agents != agents || s.byClass == nil {
+		s.start(agents)
+		return
+	}
+	for _, r := range s.byClass {
+		r.seen = -1
+	}
+	s.log, s.dropped, s.draws = s.log[:0], 0, 0
+}
+
 func (s *rankings) changed(i int) {
 	if len(s.byClass) == 0 {
 		return
@@ -84,10 +97,10 @@ func (r *ranking) update(c *Cluster, cl *class) {
 		r.top = unknown
 		c.world.states.begin(s.agents)
 		cpus, gpus := cl.least.cpus, cl.least.gpus
-		for i, g := range c.glances {
-			r.rank[i] = 0
-			if g.cpus >= cpus && g.gpus >= gpus {
-				r.rank[i] = c.scan(i, cl)
+		clear(r.rank)
+		for _, i := range c.world.members(cl.role) {
+			if g := c.glances[i]; g.cpus >= cpus && g.gpus >= gpus {
+				r.rank[i] = c.scan(int(i), cl)
 			}
 		}
 	} else {
@@ -119,9 +132,9 @@ func (r *ranking) best(c *Cluster, cl *class) int {
 	if r.top == unknown {
 		most := int64(0)
 		r.top = none
-		for i, k := range r.rank {
-			if k > most {
-				r.top, most = i, k
+		for _, i := range c.world.members(cl.role) {
+			if k := r.rank[i]; k > most {
+				r.top, most = int(i), k
 			}
 		}
 	}
@@ -162,12 +175,12 @@ func (c *Cluster) bestOnce(cl *class) int {
 	// Its rank is then known.
 	plain := c.policy.rank == nil && cl.gpus > 0 && !(cl.shared && c.world.shares)
 	cpus, gpus := cl.least.cpus, cl.least.gpus
-	for i, g := range c.glances {
-		if g.cpus < cpus || g.gpus < gpus || plain && c.plain[i] <= most {
+	for _, i := range c.world.members(cl.role) {
+		if g := c.glances[i]; g.cpus < cpus || g.gpus < gpus || plain && c.plain[i] <= most {
 			continue
 		}
-		if k := c.scan(i, cl); k > most {
-			best, most = i, k
+		if k := c.scan(int(i), cl); k > most {
+			best, most = int(i), k
 		}
 	}
 	return best

@@ -17,16 +17,19 @@ func (c *Cluster) Renew(changed []Agent, typical []Typical, now time.Time) bool 
 	clear(w.filters) // what constraints ask of agents may have changed
 	clear(w.columns)
 	c.now = now
+	var others []int
 	for i := range changed {
-		at := c.find(changed[i].ID, changed[i].Role)
+		at := c.Index(changed[i].ID, changed[i].Role)
 		if at < 0 || !changed[i].Unavailable.IsZero() {
 			return false
 		}
-		c.reopen(at, &changed[i])
+		if c.reopen(at, &changed[i]) {
+			others = append(others, at)
+		}
 	}
 	c.measure(typical)
-	for i := range changed {
-		c.rate(c.find(changed[i].ID, changed[i].Role))
+	for _, at := range others {
+		c.rate(at)
 	}
 	if w.frag.on {
 		c.measureAll()
@@ -37,11 +40,19 @@ func (c *Cluster) Renew(changed []Agent, typical []Typical, now time.Time) bool 
 // maxWaste bounds what a world remembers that no agent may need any more.
 const maxWaste = 4096
 
-// reopen makes an agent's room anew, where it was if it still has the size.
-func (c *Cluster) reopen(i int, a *Agent) {
+// reopen makes an agent's room anew, where it was if it still has the size. It
+// reports whether that was necessary.
+func (c *Cluster) reopen(i int, a *Agent) bool {
+	was := c.world.agents[i]
+	c.world.agents[i] = *a
+	if was.stays(a) {
+		return false
+	}
+	if !was.same(a) {
+		c.world.furnished[i] = nil
+	}
 	old, whole, parts := c.rooms[i], len(c.whole), len(c.parts)
 	size, shares := len(c.wholeOf(&old)), len(c.partsOf(&old))
-	c.world.agents[i] = *a
 	c.open(i)
 	r := &c.rooms[i]
 	if len(c.wholeOf(r)) == size {
@@ -59,6 +70,7 @@ func (c *Cluster) reopen(i int, a *Agent) {
 	default:
 		c.world.waste++
 	}
+	return true
 }
 
 // measure finds out what typical tasks make of the cluster's GPUs.

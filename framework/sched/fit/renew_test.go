@@ -28,6 +28,9 @@ func TestRenewedIsAsNew(t *testing.T) {
 				if !ok {
 					continue
 				}
+				if rapid.Bool().Draw(t, "in one thing") {
+					a = inOneThing(t, agents[i])
+				}
 				a.Unavailable = time.Time{}
 				agents[i], changed = a, append(changed, a)
 			}
@@ -37,6 +40,11 @@ func TestRenewedIsAsNew(t *testing.T) {
 			}
 			renewed += len(changed)
 			kept, made := c.Clone(), NewCluster(agents, p, noon)
+			for _, a := range agents { // more devices than were told of
+				h := Holding{Amount: Amount{CPUs: 1}, GPUs: 1, DeviceIDs: []string{"GPU-new"}}
+				kept.Release(a.ID, a.Role, h)
+				made.Release(a.ID, a.Role, h)
+			}
 			for range 3 {
 				d := genDemand(t, true)
 				if diff := cmp.Diff(made.Explain(d), kept.Explain(d)); diff != "" {
@@ -51,6 +59,29 @@ func TestRenewedIsAsNew(t *testing.T) {
 	if renewed < 20 {
 		t.Errorf("%d agents were renewed: that tells nothing", renewed)
 	}
+}
+
+// inOneThing is an agent that has changed in little, or not at all.
+func inOneThing(t *rapid.T, a Agent) Agent {
+	switch rapid.IntRange(0, 8).Draw(t, "thing") {
+	case 0:
+		a.Free.CPUs++
+	case 1:
+		a.GPUs++
+	case 2:
+		a.DeviceIDs = a.DeviceIDs[:len(a.DeviceIDs)/2]
+	case 3:
+		a.Ports = nil
+	case 4:
+		a.TotalGPUs++
+	case 5:
+		a.Types = []string{"H100"}
+	case 6:
+		a.Driver = "999.1"
+	case 7:
+		a.Shared, a.AllShared = nil, nil
+	}
+	return a
 }
 
 // TestRenewRefuses what it cannot do, or what would leave too much behind.

@@ -59,7 +59,10 @@ func (q *asked) rules() []rule {
 			list = append(list, q.constraintRule(con))
 		}
 	}
-	return append(list, q.maintenanceRule())
+	if q.world.closing { // else nobody fails it
+		list = append(list, q.maintenanceRule())
+	}
+	return list
 }
 
 // some reports whether the agent has devices that satisfy part of the wish.

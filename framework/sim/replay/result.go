@@ -2,6 +2,7 @@ package replay
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -266,7 +267,8 @@ func (r *Result) sum() {
 		r.Broken = 100 * r.broken / r.free
 	}
 	sum, squares := 0.0, 0.0
-	for _, g := range r.Roles {
+	for _, name := range slices.Sorted(maps.Keys(r.Roles)) { // a sum depends on its order
+		g := r.Roles[name]
 		g.finish()
 		sum += g.Slowdown.Mean
 		squares += g.Slowdown.Mean * g.Slowdown.Mean
