@@ -34,6 +34,16 @@ type API struct {
 	AuditFile string
 	// Open lets the API listen beyond loopback without TLS and access file.
 	Open bool
+	// NoExec has it run no commands in tasks' containers.
+	NoExec bool
+}
+
+// handler is the API of what backend answers.
+func (a *API) handler(backend func() api.Backend, log logrus.FieldLogger) http.Handler {
+	if a.NoExec {
+		return api.Handler(backend, log, api.WithoutExec())
+	}
+	return api.Handler(backend, log)
 }
 
 // URL is that of an API at host:port.

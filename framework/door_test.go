@@ -481,3 +481,15 @@ func TestDoorsAreChecked(t *testing.T) {
 		t.Errorf("%v, %v", u, err)
 	}
 }
+
+// TestNoExec: commands may be turned off.
+func TestNoExec(t *testing.T) {
+	for _, off := range []bool{false, true} {
+		a := API{NoExec: off}
+		w := httptest.NewRecorder()
+		a.handler(func() api.Backend { return nobody{why: "starting"} }, quiet()).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/v1/jobs/train/tasks/0/exec?argv=id", nil))
+		if want := map[bool]int{false: 503, true: 403}[off]; w.Code != want {
+			t.Errorf("off %t: %d %s, want %d", off, w.Code, w.Body, want)
+		}
+	}
+}

@@ -173,7 +173,7 @@ func (b *leader) try(ctx context.Context, step func(st *sched.State, apply func(
 
 // handler is the API with the extension's part.
 func (s *Scheduler) handler() http.Handler {
-	v1 := web.Handler(api.Handler(s.backend, s.cfg.Log))
+	v1 := web.Handler(s.cfg.API.handler(s.backend, s.cfg.Log))
 	if s.cfg.Extension == nil {
 		return v1
 	}

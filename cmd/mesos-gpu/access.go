@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strconv"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -18,7 +19,21 @@ func apiFlags(f *pflag.FlagSet, a *framework.API) {
 	f.StringVar(&a.KeyFile, "api-tls-key", "", "its key")
 	f.StringVar(&a.CAFile, "api-tls-ca", "", "certificates to trust where the scheduler that leads is asked")
 	f.StringVar(&a.AuditFile, "audit-log", "", "file that gets a line for each change")
+	f.Var((*negated)(&a.NoExec), "exec", "let people run commands in their jobs' containers: mesos-gpu exec and shell")
+	f.Lookup("exec").NoOptDefVal = "true"
 	f.BoolVar(&a.Open, "insecure-api", false, "let the API listen beyond loopback without --access and a certificate: whoever reaches it may do everything")
+}
+
+// negated is a flag for what is on where its value is false.
+type negated bool
+
+func (n *negated) String() string { return strconv.FormatBool(!bool(*n)) }
+func (n *negated) Type() string   { return "bool" }
+
+func (n *negated) Set(text string) error {
+	on, err := strconv.ParseBool(text)
+	*n = negated(!on)
+	return err
 }
 
 // credential is by what the command line asks a scheduler. A token stands in a

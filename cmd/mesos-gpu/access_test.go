@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/pflag"
+
+	"mesos-gpu/framework"
 	"mesos-gpu/framework/access"
 )
 
@@ -74,5 +77,17 @@ func TestTokenReachesTheScheduler(t *testing.T) {
 				t.Errorf("it tells the token: %s%s", &out, &said)
 			}
 		})
+	}
+}
+
+// TestExecFlag: commands in containers are on, unless somebody turns them off.
+func TestExecFlag(t *testing.T) {
+	for line, want := range map[string]bool{"": false, "--exec": false, "--exec=true": false, "--exec=false": true} {
+		var a framework.API
+		f := pflag.NewFlagSet("scheduler", pflag.ContinueOnError)
+		apiFlags(f, &a)
+		if err := f.Parse(strings.Fields(line)); err != nil || a.NoExec != want {
+			t.Errorf("%q: off is %t, %v", line, a.NoExec, err)
+		}
 	}
 }

@@ -34,6 +34,10 @@ func asked() map[string]func(context.Context, *client.Client) ([]string, error) 
 			jobs, err := c.Jobs(ctx)
 			return uniqueNames(jobs, taskIDs), err
 		},
+		"RUNNING": func(ctx context.Context, c *client.Client) ([]string, error) {
+			jobs, err := c.JobsIn(ctx, api.LiveJobs)
+			return uniqueNames(jobs, runningNames), err
+		},
 		"AGENT": func(ctx context.Context, c *client.Client) ([]string, error) {
 			agents, err := c.Agents(ctx)
 			return uniqueNames(agents, func(a *api.Agent) []string { return []string{a.Hostname} }), err

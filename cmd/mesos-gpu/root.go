@@ -86,7 +86,7 @@ func newRoot(s std) *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
-	add("jobs", a.runCommand(), a.submitCommand(), a.psCommand(), a.describeCommand(), a.logsCommand(), a.killCommand(), a.stopCommand(), a.scaleCommand(), a.schedulesCommand(), a.schemaCommand(), a.marathonCommand())
+	add("jobs", a.runCommand(), a.submitCommand(), a.psCommand(), a.describeCommand(), a.logsCommand(), a.execCommand(), a.shellCommand(), a.killCommand(), a.stopCommand(), a.scaleCommand(), a.schedulesCommand(), a.schemaCommand(), a.marathonCommand())
 	add("cluster", a.agentsCommand(), a.gpusCommand(), a.discoverCommand(), a.volumeCommand(), a.simulateCommand(), a.tokenCommand())
 	add("daemons", a.localCommand(), a.schedulerCommand(), a.agentCommand(), a.executorCommand())
 	root.AddCommand(a.versionCommand(), containerInitCommand(), manCommand())

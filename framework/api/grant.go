@@ -28,8 +28,9 @@ func GrantOf(ctx context.Context) *access.Grant {
 }
 
 // Note is what is found out about a request while it is answered, for who
-// keeps account of it.
-type Note struct{ Job, Role string }
+// keeps account of it. Task and Argv are where a command runs, and how it
+// begins.
+type Note struct{ Job, Role, Task, Argv string }
 
 // WithNote has what is found out noted.
 func WithNote(ctx context.Context, n *Note) context.Context {

@@ -71,17 +71,30 @@ type server struct {
 	log     logrus.FieldLogger
 	pages   metrics.Pages
 	needs   map[string]need
+	// execs lets commands run in containers, as many at a time as sessions holds.
+	execs    bool
+	sessions chan struct{}
 }
+
+// Option says what a Handler does otherwise than most.
+type Option func(*server)
+
+// WithoutExec has it run no commands in containers.
+func WithoutExec() Option { return func(s *server) { s.execs = false } }
 
 // Handler serves the API from the backend of the moment, and says in the Age
 // header how many seconds old that is, where it is a copy. It is guarded.
-func Handler(b func() Backend, log logrus.FieldLogger) http.Handler {
-	s := &server{backend: b, log: log, pages: metrics.NewPages(), needs: needs()}
+func Handler(b func() Backend, log logrus.FieldLogger, options ...Option) http.Handler {
+	s := &server{backend: b, log: log, pages: metrics.NewPages(), needs: needs(), execs: true, sessions: make(chan struct{}, maxSessions)}
+	for _, set := range options {
+		set(s)
+	}
 	mux := http.NewServeMux()
 	route := func(path string, methods map[string]handler) { mux.HandleFunc(path, s.route(path, methods)) }
 	route("/v1/jobs", map[string]handler{http.MethodGet: s.jobs, http.MethodPost: s.submit})
 	route("/v1/jobs/{name}", map[string]handler{http.MethodGet: s.job, http.MethodDelete: s.kill})
 	route("/v1/jobs/{name}/scale", map[string]handler{http.MethodPost: s.scale})
+	route("/v1/jobs/{name}/tasks/{task}/exec", map[string]handler{http.MethodGet: s.exec})
 	route("/v1/tasks/{id}/stop", map[string]handler{http.MethodPost: s.stop})
 	route("/v1/tasks/{id}/log", map[string]handler{http.MethodGet: s.taskLog})
 	s.routeSchedules(route)

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/sirupsen/logrus"
 
 	"mesos-gpu/framework/access"
@@ -43,10 +44,12 @@ type fake struct {
 	jobs            []JobView
 	gpus            []GPU
 	now             []Event
+	state           job.State // of train's task; "" is Waiting
+	exec            func(context.Context, ExecRequest, Terminal) (int, error)
 }
 
 func (f *fake) view() JobView {
-	j := &job.Job{Spec: job.Spec{Name: "train"}, Tasks: []job.Task{{ID: "train.0", Job: "train", State: job.Waiting}}}
+	j := &job.Job{Spec: job.Spec{Name: "train"}, Tasks: []job.Task{{ID: "train.0", Job: "train", State: cmp.Or(f.state, job.Waiting)}}}
 	return ViewOf(j, "lacks a GPU")
 }
 
@@ -85,7 +88,13 @@ func (f *fake) Whose(_ context.Context, name, _ string) (role, owner string, err
 	}
 	return "", "", Problemf(http.StatusNotFound, "there is no job %q", name)
 }
-func (f *fake) GPUs(context.Context) ([]GPU, error)    { return slices.Clone(f.gpus), f.err }
+func (f *fake) GPUs(context.Context) ([]GPU, error) { return slices.Clone(f.gpus), f.err }
+func (f *fake) Exec(ctx context.Context, name string, task int, r ExecRequest, t Terminal) (int, error) {
+	if f.exec == nil {
+		return 0, f.err
+	}
+	return f.exec(ctx, r, t)
+}
 func (f *fake) Health(context.Context) (Health, error) { return Health{Connected: true}, f.err }
 func (f *fake) Ready(context.Context) error            { return f.err }
 func (f *fake) Metrics(context.Context) (s metrics.Snapshot, err error) {
@@ -233,7 +242,7 @@ func TestEventStream(t *testing.T) {
 		}
 		states = append(states, string(ev.State))
 	}
-	if diff := cmp.Diff([]string{"WAITING", "RUNNING"}, states); diff != "" {
+	if diff := gocmp.Diff([]string{"WAITING", "RUNNING"}, states); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -41,12 +41,13 @@ func needs() map[string]need {
 		"GET /v1/roles":     {access.View, somewhere},
 		"GET /v1/schedules": {access.View, somewhere},
 
-		"POST /v1/jobs":              {access.Submit, somewhere}, // and in the job's role
-		"GET /v1/jobs/{name}":        {access.View, ofJob},
-		"DELETE /v1/jobs/{name}":     {access.Operate, ofJob},
-		"POST /v1/jobs/{name}/scale": {access.Operate, ofJob},
-		"POST /v1/tasks/{id}/stop":   {access.Operate, ofTask},
-		"GET /v1/tasks/{id}/log":     {access.View, ofTask},
+		"POST /v1/jobs":                         {access.Submit, somewhere}, // and in the job's role
+		"GET /v1/jobs/{name}":                   {access.View, ofJob},
+		"DELETE /v1/jobs/{name}":                {access.Operate, ofJob},
+		"POST /v1/jobs/{name}/scale":            {access.Operate, ofJob},
+		"GET /v1/jobs/{name}/tasks/{task}/exec": {access.Operate, ofJob}, // as to kill it
+		"POST /v1/tasks/{id}/stop":              {access.Operate, ofTask},
+		"GET /v1/tasks/{id}/log":                {access.View, ofTask},
 
 		"GET /v1/roles/{role}":          {access.View, ofRole},
 		"PUT /v1/roles/{role}/quota":    {access.Admin, ofRole},

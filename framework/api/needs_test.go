@@ -57,6 +57,7 @@ func TestWhoMayAsk(t *testing.T) {
 		{"GET", "/v1/jobs/train", "", "401 404 200 200 200 200 200"},
 		{"DELETE", "/v1/jobs/train", "", "401 404 403 403 202 202 202"},
 		{"POST", "/v1/jobs/train/scale", `{"tasks":1}`, "401 404 403 403 202 202 202"},
+		{"GET", "/v1/jobs/train/tasks/0/exec?argv=ls", "", "401 404 403 403 426 426 426"},
 		{"POST", "/v1/tasks/train.0/stop", `{}`, "401 404 403 403 202 202 202"},
 		{"GET", "/v1/tasks/train.0/log", "", "401 404 200 200 200 200 200"},
 		{"GET", "/v1/agents", "", "401 200 200 200 200 200 200"},
@@ -69,7 +70,8 @@ func TestWhoMayAsk(t *testing.T) {
 		{"GET", "/nothing", "", "404 404 404 404 404 404 404"},
 	} {
 		f := &fake{
-			task: job.Task{ID: "train.0", Job: "train", AgentID: "a", State: job.Finished}, whose: map[string][2]string{"train": {"research", "owner"}},
+			state: job.Running,
+			task:  job.Task{ID: "train.0", Job: "train", AgentID: "a", State: job.Finished}, whose: map[string][2]string{"train": {"research", "owner"}},
 			readLog: func(uint64) ([]byte, error) { return nil, nil }, changes: make(chan Event),
 		}
 		close(f.changes)

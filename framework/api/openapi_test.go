@@ -1,11 +1,14 @@
 package api
 
 import (
+	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
@@ -19,7 +22,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/getkin/kin-openapi/routers"
 	"github.com/getkin/kin-openapi/routers/legacy"
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"mesos-gpu/gpu"
 	"mesos-gpu/job"
@@ -48,7 +51,7 @@ func TestDocumentHasTheRoutes(t *testing.T) {
 		}
 	}
 	slices.Sort(got)
-	if diff := cmp.Diff(slices.Sorted(maps.Keys(needs())), got); diff != "" {
+	if diff := gocmp.Diff(slices.Sorted(maps.Keys(needs())), got); diff != "" {
 		t.Error(diff)
 	}
 	for _, route := range conditional {
@@ -141,7 +144,7 @@ func TestSchemasHaveTheKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 		schema := doc.Components.Schemas[name].Value
-		if diff := cmp.Diff(slices.Sorted(maps.Keys(keys)), slices.Sorted(maps.Keys(schema.Properties))); diff != "" {
+		if diff := gocmp.Diff(slices.Sorted(maps.Keys(keys)), slices.Sorted(maps.Keys(schema.Properties))); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
 		if err := schema.VisitJSON(keys, openapi3.EnableJSONSchema2020()); err != nil {
@@ -182,6 +185,9 @@ func (f rich) AddSchedule(context.Context, job.Spec) (Schedule, error) {
 	return full[Schedule](), f.err
 }
 
+// upgrade are a WebSocket's headers.
+var upgrade = []string{"Connection", "Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Version", "13", "Sec-WebSocket-Key", "MDEyMzQ1Njc4OWFiY2RlZg=="}
+
 // asked are requests that succeed: what the path has for its parameters, the
 // query, and the body.
 var asked = map[string]struct {
@@ -189,20 +195,21 @@ var asked = map[string]struct {
 	header      []string
 	status      int
 }{
-	"GET /v1/jobs":                  {query: "?limit=5&after=a.b&state=live&order=newest"},
-	"POST /v1/jobs":                 {body: `{"name":"x","command":["true"],"request":{"gpus":1,"types":{"include":["V100"]}},"env":{"A":"b"}}`, status: 201},
-	"DELETE /v1/jobs/{name}":        {header: []string{"If-Match", `"a"`}, status: 202},
-	"POST /v1/jobs/{name}/scale":    {body: `{"tasks":2}`, status: 202},
-	"POST /v1/tasks/{id}/stop":      {body: `{"retire":true}`, status: 202},
-	"GET /v1/tasks/{id}/log":        {query: "?stream=stdout&offset=1&follow=false"},
-	"POST /v1/schedules":            {body: `{"name":"x","command":["true"],"schedule":{"cron":"0 3 * * *"}}`, status: 201},
-	"DELETE /v1/schedules/{name}":   {status: 202},
-	"POST /v1/agents/{id}/cordon":   {body: `{"reason":"fan"}`, status: 202},
-	"POST /v1/agents/{id}/drain":    {body: `{}`, status: 202},
-	"POST /v1/agents/{id}/uncordon": {body: `{}`, status: 202},
-	"PUT /v1/roles/{role}/quota":    {body: `{"quota":null}`},
-	"GET /v1/usage":                 {query: "?job=train&task=train.0&agent=a&minutes=15"},
-	"GET /v1/events":                {query: "?job=train&state=live"},
+	"GET /v1/jobs":                          {query: "?limit=5&after=a.b&state=live&order=newest"},
+	"POST /v1/jobs":                         {body: `{"name":"x","command":["true"],"request":{"gpus":1,"types":{"include":["V100"]}},"env":{"A":"b"}}`, status: 201},
+	"DELETE /v1/jobs/{name}":                {header: []string{"If-Match", `"a"`}, status: 202},
+	"POST /v1/jobs/{name}/scale":            {body: `{"tasks":2}`, status: 202},
+	"POST /v1/tasks/{id}/stop":              {body: `{"retire":true}`, status: 202},
+	"GET /v1/tasks/{id}/log":                {query: "?stream=stdout&offset=1&follow=false"},
+	"POST /v1/schedules":                    {body: `{"name":"x","command":["true"],"schedule":{"cron":"0 3 * * *"}}`, status: 201},
+	"DELETE /v1/schedules/{name}":           {status: 202},
+	"POST /v1/agents/{id}/cordon":           {body: `{"reason":"fan"}`, status: 202},
+	"POST /v1/agents/{id}/drain":            {body: `{}`, status: 202},
+	"POST /v1/agents/{id}/uncordon":         {body: `{}`, status: 202},
+	"PUT /v1/roles/{role}/quota":            {body: `{"quota":null}`},
+	"GET /v1/jobs/{name}/tasks/{task}/exec": {query: "?argv=sh&argv=-c&argv=id&tty=true&stdin=true&rows=24&cols=80", header: upgrade, status: 101},
+	"GET /v1/usage":                         {query: "?job=train&task=train.0&agent=a&minutes=15"},
+	"GET /v1/events":                        {query: "?job=train&state=live"},
 }
 
 // TestServerAnswersAsDocumented: each route's request is one that the document
@@ -212,8 +219,8 @@ func TestServerAnswersAsDocumented(t *testing.T) {
 	for route := range needs() {
 		method, path, _ := strings.Cut(route, " ")
 		one := asked[route]
-		want := max(one.status, http.StatusOK)
-		path = strings.NewReplacer("{name}", "train", "{id}", "train.0", "{role}", "x").Replace(path)
+		want := cmp.Or(one.status, http.StatusOK)
+		path = strings.NewReplacer("{name}", "train", "{id}", "train.0", "{role}", "x", "{task}", "7").Replace(path)
 		t.Run(route, func(t *testing.T) {
 			op := doc.Paths.Find(strings.TrimPrefix(route, method+" ")).GetOperation(method)
 			if got := checked(t, router, nil, method, path+one.query, one.body, one.header...); got != want {
@@ -236,6 +243,19 @@ func TestServerAnswersAsDocumented(t *testing.T) {
 	if got := checked(t, router, nil, "POST", "/v1/jobs", asked["POST /v1/jobs"].body, IdempotencyKey, "k"); got != http.StatusOK {
 		t.Errorf("a submission made again: got %d, want 200", got)
 	}
+}
+
+// upgradable is a recorder whose connection becomes one with somebody who goes
+// away at the first word.
+type upgradable struct{ *httptest.ResponseRecorder }
+
+func (upgradable) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	ours, theirs := net.Pipe()
+	go func() {
+		_, _ = theirs.Read(make([]byte, 1))
+		_ = theirs.Close()
+	}()
+	return ours, bufio.NewReadWriter(bufio.NewReader(ours), bufio.NewWriter(ours)), nil
 }
 
 // checked asks the server, holds request and answer against the document, and
@@ -267,7 +287,7 @@ func checked(t *testing.T, router routers.Router, fault error, method, path, bod
 	if err := openapi3filter.ValidateRequest(t.Context(), in); err != nil {
 		t.Errorf("the request: %v", err)
 	}
-	w := httptest.NewRecorder()
+	w := upgradable{httptest.NewRecorder()}
 	Handler(func() Backend { return f }, quiet()).ServeHTTP(w, request())
 	// Streams and texts have no schema: of them the type alone is checked.
 	kind := w.Header().Get("Content-Type")

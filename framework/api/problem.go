@@ -71,13 +71,19 @@ func Fail(w http.ResponseWriter, r *http.Request, err error, log logrus.FieldLog
 	(&server{log: log}).fail(w, r, err)
 }
 
-// fail answers with the Problem in err; an err without one is our fault.
-func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
+// problem is the Problem in err; an err without one is our fault.
+func (s *server) problem(r *http.Request, err error) *Problem {
 	var p *Problem
 	if !errors.As(err, &p) {
 		s.log.WithError(err).WithField("path", r.URL.Path).Error("request failed")
 		p = Problemf(http.StatusInternalServerError, "%v", err)
 	}
+	return p
+}
+
+// fail answers with the Problem in err.
+func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	p := s.problem(r, err)
 	if p.Elsewhere != "" {
 		w.Header().Set("Location", strings.TrimRight(p.Elsewhere, "/")+r.URL.RequestURI())
 	}

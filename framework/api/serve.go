@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -27,13 +28,18 @@ const shutdownWait = 5 * time.Second
 
 // Serve answers on l until ctx ends, and returns when its goroutines have.
 func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
+	var requests sync.WaitGroup
 	s := &http.Server{
-		Handler:           h,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			requests.Add(1)
+			defer requests.Done()
+			h.ServeHTTP(w, r)
+		}),
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       30 * time.Second,
 		WriteTimeout:      time.Minute, // masters and agents may take 30 s to answer; streams move theirs on
 		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    64 << 10,
+		MaxHeaderBytes:    256 << 10, // a command's arguments stand in its URL
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 	}
 	failed := make(chan error, 1)
@@ -50,5 +56,15 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
 		_ = s.Close() // some client would not stop
 	}
 	<-failed
+	// The server forgets connections that became WebSockets.
+	answered := make(chan struct{})
+	go func() {
+		requests.Wait()
+		close(answered)
+	}()
+	select {
+	case <-answered:
+	case <-end.Done():
+	}
 	return nil
 }

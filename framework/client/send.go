@@ -76,7 +76,7 @@ func (c *Client) sendWith(ctx context.Context, limit time.Duration, method, path
 				return res, nil
 			}
 			lost := keyed && unsure(err)
-			if ctx.Err() != nil || !lost && !repeatable(method, err) {
+			if ctx.Err() != nil || !lost && !repeatable(method, header, err) {
 				return nil, err
 			}
 			open = open || lost
@@ -120,13 +120,13 @@ func undone(err error) bool {
 }
 
 // repeatable reports whether the request may be made again: it was not taken,
-// or does no harm twice.
-func repeatable(method string, err error) bool {
+// or does no harm twice. What upgrades a connection has a command run.
+func repeatable(method string, header http.Header, err error) bool {
 	var p *api.Problem
 	if errors.As(err, &p) {
 		return p.Undone
 	}
-	return method != http.MethodPost || undialled(err)
+	return method != http.MethodPost && header.Get("Upgrade") == "" || undialled(err)
 }
 
 // undialled reports whether no request got as far as a scheduler.

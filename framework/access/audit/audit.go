@@ -1,6 +1,6 @@
 // Package audit writes down who changed what: one line of JSON for each
 // request that may change something. It decides nothing, and writes no body,
-// no query and no header.
+// no header and, but for the beginning of a command, no query.
 package audit
 
 import (
@@ -33,6 +33,9 @@ type Entry struct {
 	// Job and Role are what it was about, as far as that was found out.
 	Job  string `json:"job,omitempty"`
 	Role string `json:"role,omitempty"`
+	// Task and Argv are where a command was run, and how it begins.
+	Task string `json:"task,omitempty"`
+	Argv string `json:"argv,omitempty"`
 	// Made is the path of what it has made.
 	Made string `json:"made,omitempty"`
 	// Status is the HTTP status of the answer.
@@ -73,18 +76,20 @@ func (l *Log) Close() error {
 
 // Wrap writes down the requests to h that may change something: those of
 // people who are known, where that matters. What a standby only sends
-// elsewhere changes nothing here.
+// elsewhere changes nothing here. A connection that becomes another kind is
+// written down when it does: it may last for days.
 func (l *Log) Wrap(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		reads := r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions
+		reads := (r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions) && r.Header.Get("Upgrade") == ""
 		if reads || !api.GrantOf(r.Context()).Known() {
 			h.ServeHTTP(w, r)
 			return
 		}
 		note := &api.Note{}
 		told := &status{ResponseWriter: w}
+		told.upgraded = func() { l.add(r, note, told) }
 		defer func() {
-			if told.code != http.StatusTemporaryRedirect {
+			if told.code != http.StatusTemporaryRedirect && told.code != http.StatusSwitchingProtocols {
 				l.add(r, note, told)
 			}
 		}()
@@ -99,9 +104,9 @@ func (l *Log) add(r *http.Request, note *api.Note, told *status) {
 	}
 	e := Entry{
 		Time: l.clock().UTC(), Who: api.GrantOf(r.Context()).Who(), From: from, Method: r.Method, Path: r.URL.Path,
-		Job: note.Job, Role: note.Role, Made: told.Header().Get("Location"), Status: cmp.Or(told.code, http.StatusOK),
+		Job: note.Job, Role: note.Role, Task: note.Task, Argv: note.Argv, Made: told.Header().Get("Location"), Status: cmp.Or(told.code, http.StatusOK),
 	}
-	for _, text := range []*string{&e.Who, &e.From, &e.Method, &e.Path, &e.Job, &e.Role, &e.Made} {
+	for _, text := range []*string{&e.Who, &e.From, &e.Method, &e.Path, &e.Job, &e.Role, &e.Task, &e.Made} {
 		*text = (*text)[:min(len(*text), maxText)]
 	}
 	if err := l.write(e); err != nil {
@@ -145,12 +150,16 @@ func (l *Log) follow() error {
 // status notes the status of an answer.
 type status struct {
 	http.ResponseWriter
-	code int
+	code     int
+	upgraded func() // is called when there will be no answer but another protocol
 }
 
 func (s *status) WriteHeader(code int) {
-	if s.code == 0 && code >= http.StatusOK {
+	if s.code == 0 && (code >= http.StatusOK || code == http.StatusSwitchingProtocols) {
 		s.code = code
+		if code == http.StatusSwitchingProtocols {
+			s.upgraded()
+		}
 	}
 	s.ResponseWriter.WriteHeader(code)
 }

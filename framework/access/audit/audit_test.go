@@ -150,3 +150,32 @@ func TestLostEntry(t *testing.T) {
 		t.Error("opened a folder")
 	}
 }
+
+// TestCommands: who begins one is written down then, with where it runs and how
+// it begins, and so is who may not. What only asks is not.
+func TestCommands(t *testing.T) {
+	l, _, entries := openLog(t)
+	rules := &access.Policy{Rules: []access.Rule{{May: access.Admin, Roles: []string{"/"}, Groups: []string{access.Everybody}}}}
+	for _, c := range []struct {
+		status int
+		header string
+	}{{http.StatusSwitchingProtocols, "websocket"}, {http.StatusForbidden, "websocket"}, {http.StatusUpgradeRequired, ""}} {
+		r := httptest.NewRequest("GET", "/v1/jobs/train/tasks/0/exec?argv=SECRET", nil)
+		r.Header.Set("Upgrade", c.header)
+		r = r.WithContext(api.WithGrant(r.Context(), rules.For(access.Identity{Name: "ci"})))
+		l.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			*api.NoteOf(r.Context()) = api.Note{Job: "train", Role: "research", Task: "train.0.1.x", Argv: `["id"]`}
+			before := len(entries(l.path))
+			w.WriteHeader(c.status)
+			if got := len(entries(l.path)) - before; got != map[int]int{http.StatusSwitchingProtocols: 1}[c.status] {
+				t.Errorf("%d: %d lines at its beginning", c.status, got)
+			}
+		})).ServeHTTP(httptest.NewRecorder(), r)
+	}
+	of := func(status int) Entry {
+		return Entry{Time: time.Unix(1, 0).UTC(), Who: "ci", From: "192.0.2.1", Method: "GET", Path: "/v1/jobs/train/tasks/0/exec", Job: "train", Role: "research", Task: "train.0.1.x", Argv: `["id"]`, Status: status}
+	}
+	if diff := cmp.Diff([]Entry{of(101), of(403)}, entries(l.path)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,302 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+	"golang.org/x/term"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/job"
+)
+
+// containers is a cluster whose containers are this machine, but for programs
+// that they lack.
+type containers struct {
+	*cluster
+	lack []string
+	ran  chan string // the commands
+}
+
+func newContainers(lack ...string) containers {
+	return containers{
+		newCluster(madeUp("train", time.Hour, job.Running), madeUp("v1.2", time.Hour, job.Running, job.Waiting, job.Running), madeUp("late", time.Hour, job.Waiting)),
+		lack, make(chan string, 10),
+	}
+}
+
+func (c containers) Exec(ctx context.Context, name string, task int, r api.ExecRequest, t api.Terminal) (int, error) {
+	c.ran <- fmt.Sprintf("%s.%d %s", name, task, strings.Join(r.Argv, " "))
+	if slices.Contains(c.lack, r.Argv[0]) {
+		return 127, nil
+	}
+	cmd := exec.CommandContext(ctx, r.Argv[0], r.Argv[1:]...)
+	cmd.Env = append(os.Environ(), "PS1=$ ", "ENV=", "TERM=dumb")
+	if r.TTY {
+		return onTerminal(cmd, r, t)
+	}
+	cmd.Stdout, cmd.Stderr = t.Stdout, t.Stderr
+	if t.Stdin != nil {
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			return 0, err
+		}
+		go func() {
+			_, _ = io.Copy(in, t.Stdin)
+			in.Close()
+		}()
+	}
+	return exitOf(cmd.Run())
+}
+
+func onTerminal(cmd *exec.Cmd, r api.ExecRequest, t api.Terminal) (int, error) {
+	f, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: uint16(r.Rows), Cols: uint16(r.Cols)})
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	if t.Stdin != nil {
+		go func() { _, _ = io.Copy(f, t.Stdin) }()
+	}
+	ended := make(chan struct{})
+	var resizing sync.WaitGroup
+	defer resizing.Wait()
+	defer close(ended)
+	resizing.Go(func() {
+		for {
+			select {
+			case size := <-t.Resize:
+				_ = pty.Setsize(f, &pty.Winsize{Rows: uint16(size.Rows), Cols: uint16(size.Cols)})
+			case <-ended:
+				return
+			}
+		}
+	})
+	_, _ = io.Copy(t.Stdout, f) // its error is the terminal's end
+	return exitOf(cmd.Wait())
+}
+
+func exitOf(err error) (int, error) {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return exit.ExitCode(), nil
+	}
+	return 0, err
+}
+
+// TestExecCommands: how a task is named, where flags may stand, what is piped,
+// and the code.
+func TestExecCommands(t *testing.T) {
+	for _, tt := range []struct {
+		args     []string
+		out, err string
+		status   int
+	}{
+		{[]string{"train", "--", "echo", "a", "b"}, "a b\n", "", 0},
+		{[]string{"train", "echo", "a", "-i", "--", "x"}, "a -i -- x\n", "", 0},
+		{[]string{"--", "train", "echo", "a"}, "a\n", "", 0},
+		{[]string{"train.0", "echo", "a"}, "a\n", "", 0},
+		{[]string{"train.0.1.x", "echo", "a"}, "a\n", "", 0},
+		{[]string{"v1.2.2", "echo", "a"}, "a\n", "", 0},
+		{[]string{"-i", "train", "cat"}, "typed", "", 0},
+		{[]string{"train", "-i", "--", "cat"}, "typed", "", 0},
+		{[]string{"train", "cat"}, "", "", 0},
+		{[]string{"train", "--stdin", "sh", "-c", "cat >&2; exit 7"}, "", "typed", 7},
+		{[]string{"v1.2", "echo"}, "", "job v1.2 has 3 tasks: say which, such as v1.2.0", 2},
+		{[]string{"v1.2.1", "echo"}, "", "task v1.2.1.1.x is WAITING", 1},
+		{[]string{"v1.2.7", "echo"}, "", `job v1.2 has no task "v1.2.7" now`, 1},
+		{[]string{"late", "echo"}, "", "task late.0.1.x is WAITING", 1},
+		{[]string{"nobody", "echo"}, "", `there is no job "nobody"`, 1},
+		{[]string{"no.body.0", "echo"}, "", `there is no job "no.body.0"`, 1},
+		{[]string{"train"}, "", "mesos-gpu exec needs COMMAND", 2},
+		{nil, "", "mesos-gpu exec needs JOB", 2},
+		{[]string{"train", "--what", "echo"}, "", "unknown flag: --what: see mesos-gpu exec --help", 2},
+		{[]string{"-it", "train", "sh"}, "", "-t needs a terminal, and standard input is none: leave -t out", 2},
+	} {
+		t.Run(strings.Join(tt.args, " "), func(t *testing.T) {
+			var out, errs bytes.Buffer
+			address := serveBackend(t, newContainers())
+			status := run(t.Context(), append([]string{"exec"}, tt.args...), std{strings.NewReader("typed"), &out, &errs, func(name string) string {
+				return map[string]string{"MESOS_GPU_API": address}[name]
+			}})
+			ran{out.String(), errs.String(), status}.wants(t, tt.out, tt.err, tt.status)
+		})
+	}
+	if r := commandAt(t, serveBackend(t, newContainers()), "exec", "train", "--help"); r.status != 0 || !strings.Contains(r.out, "Usage:") {
+		t.Errorf("help behind the job: %+v", r)
+	}
+}
+
+// desk is somebody at a terminal with a command line that runs.
+type desk struct {
+	t      *testing.T
+	keys   *os.File // and screen
+	tty    *os.File // the command line's end
+	shows  *notices
+	before *term.State
+	ended  chan int
+}
+
+// sit runs a command line at a terminal of 24 by 80.
+func sit(t *testing.T, ctx context.Context, address string, args ...string) *desk {
+	t.Helper()
+	keys, tty, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { keys.Close(); tty.Close() })
+	d := &desk{t: t, keys: keys, tty: tty, shows: &notices{more: make(chan struct{}, 1)}, ended: make(chan int, 1)}
+	d.resize(24, 80)
+	if d.before, err = term.GetState(int(tty.Fd())); err != nil {
+		t.Fatal(err)
+	}
+	go func() { _, _ = io.Copy(d.shows, keys) }()
+	go func() {
+		d.ended <- run(ctx, args, std{tty, tty, tty, func(name string) string { return map[string]string{"MESOS_GPU_API": address}[name] }})
+	}()
+	return d
+}
+
+func (d *desk) resize(rows, cols uint16) {
+	d.t.Helper()
+	if err := pty.Setsize(d.keys, &pty.Winsize{Rows: rows, Cols: cols}); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+func (d *desk) types(text string) {
+	d.t.Helper()
+	if _, err := d.keys.WriteString(text); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// leaves waits for the end, after which the terminal is as it was.
+func (d *desk) leaves(status int) {
+	d.t.Helper()
+	if got := <-d.ended; got != status {
+		d.t.Errorf("the status is %d, want %d; the screen shows %q", got, status, d.shows)
+	}
+	after, err := term.GetState(int(d.tty.Fd()))
+	if err != nil || !reflect.DeepEqual(d.before, after) {
+		d.t.Errorf("the terminal is not as it was: %v, %v, before %v", after, err, d.before)
+	}
+}
+
+// TestExecOnATerminal: keys go to the command, Ctrl-C too, and the window's
+// size with its changes.
+func TestExecOnATerminal(t *testing.T) {
+	c := newContainers()
+	d := sit(t, t.Context(), serveBackend(t, c), "exec", "train", "-it", "--", "sh")
+	d.shows.await(t, "$ ")
+	d.types("stty size\n")
+	d.shows.await(t, "24 80\r\n")
+	d.resize(30, 100)
+	if err := syscall.Kill(os.Getpid(), syscall.SIGWINCH); err != nil {
+		t.Fatal(err)
+	}
+	d.types("while test \"$(stty size)\" != '30 100'; do :; done; sh -c 'echo sized; exec sleep 1000'\n")
+	d.shows.await(t, "sized\r\n") // by a process of its own, which a key may end
+	d.types("\x03")
+	d.shows.await(t, "^C")
+	d.types("echo code $?\n")
+	d.shows.await(t, "code 130\r\n")
+	d.types("exit 9\n")
+	d.leaves(9)
+}
+
+// TestTerminalIsRestored whatever the end is.
+func TestTerminalIsRestored(t *testing.T) {
+	for name, end := range map[string]func(interrupt func()){
+		"an interrupt":             func(interrupt func()) { interrupt() },
+		"the end of the terminal":  func(func()) { _ = syscall.Kill(os.Getpid(), syscall.SIGHUP) },
+		"somebody ends the client": func(func()) { _ = syscall.Kill(os.Getpid(), syscall.SIGTERM) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			d := sit(t, ctx, serveBackend(t, newContainers()), "exec", "-it", "train", "sh")
+			d.shows.await(t, "$ ")
+			end(cancel)
+			d.leaves(130)
+		})
+	}
+	t.Run("the scheduler goes", func(t *testing.T) {
+		gone := failing{newContainers()}
+		d := sit(t, t.Context(), serveBackend(t, gone), "exec", "-it", "train", "sh")
+		d.leaves(1)
+		d.shows.await(t, "mesos-gpu: its agent is away\r\n")
+	})
+}
+
+// failing containers are lost.
+type failing struct{ containers }
+
+func (failing) Exec(context.Context, string, int, api.ExecRequest, api.Terminal) (int, error) {
+	return 0, api.Problemf(502, "its agent is away")
+}
+
+// TestExecOnAScreen has no keys, but a size.
+func TestExecOnAScreen(t *testing.T) {
+	d := sit(t, t.Context(), serveBackend(t, newContainers()), "exec", "-t", "train", "stty", "size")
+	d.leaves(0)
+	d.shows.await(t, "24 80\r")
+}
+
+// TestShell is bash, where there is one, else sh.
+func TestShell(t *testing.T) {
+	for name, tt := range map[string]struct {
+		lack []string
+		ran  string
+	}{
+		"bash":    {nil, "train.0 bash -c exit 0|train.0 bash"},
+		"sh":      {[]string{"bash"}, "train.0 bash -c exit 0|train.0 sh -c exit 0|train.0 sh"},
+		"neither": {[]string{"bash", "sh"}, "train.0 bash -c exit 0|train.0 sh -c exit 0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newContainers(tt.lack...)
+			d := sit(t, t.Context(), serveBackend(t, c), "shell", "train")
+			if name == "neither" {
+				d.leaves(1)
+				d.shows.await(t, "the container of task train.0.1.x has neither bash nor sh: run what it has by mesos-gpu exec train -- COMMAND")
+			} else {
+				d.types("exit 127\n") // a command that is not there is no shell that is not there
+				d.leaves(127)
+			}
+			close(c.ran)
+			var all []string
+			for one := range c.ran {
+				all = append(all, one)
+			}
+			if got := strings.Join(all, "|"); got != tt.ran {
+				t.Errorf("ran %s, want %s", got, tt.ran)
+			}
+		})
+	}
+	commandAt(t, serveBackend(t, newContainers()), "shell", "train").wants(t, "", "shell needs a terminal, and standard input is none: pass commands on by mesos-gpu exec -i train -- sh", 2)
+}
+
+// TestExecIsCompleted by what runs, with a number where a job has several tasks.
+func TestExecIsCompleted(t *testing.T) {
+	address := serveBackend(t, newContainers())
+	for line, want := range map[string]string{"exec _": "train v1.2.0 v1.2.2", "shell _": "train v1.2.0 v1.2.2", "exec -it _": "train v1.2.0 v1.2.2", "exec train _": "", "shell train _": ""} {
+		words := strings.Fields(line)
+		words[len(words)-1] = ""
+		if got := completed(t, address, words...); got != want {
+			t.Errorf("%s: got %q, want %q", line, got, want)
+		}
+	}
+}

@@ -1,0 +1,589 @@
+package api
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coder/websocket"
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"mesos-gpu/framework/access"
+	"mesos-gpu/job"
+)
+
+// pipes is a listener whose connections are in memory, so that a test's clock
+// knows of all who wait.
+type pipes chan net.Conn
+
+func (p pipes) Accept() (net.Conn, error) {
+	conn, ok := <-p
+	if !ok {
+		return nil, net.ErrClosed
+	}
+	return conn, nil
+}
+func (p pipes) Close() error   { close(p); return nil }
+func (p pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080} }
+
+func (p pipes) client() *http.Client {
+	return &http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+		ours, theirs := net.Pipe()
+		p <- theirs
+		return ours, nil
+	}}}
+}
+
+// talk is a client's end of a session.
+type talk struct {
+	t testing.TB
+	*websocket.Conn
+}
+
+const echo = "http://scheduler/v1/jobs/train/tasks/0/exec?argv=echo"
+
+// converse serves a job that runs within the test's bubble, and calls f with
+// what opens sessions. The server has ended afterwards.
+func converse(t *testing.T, run func(context.Context, ExecRequest, Terminal) (int, error), f func(t *testing.T, open func(query string) talk, stop func())) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		listener, served := make(pipes), make(chan error, 1)
+		h := Handler(func() Backend { return &fake{state: job.Running, exec: run} }, quiet())
+		go func() { served <- Serve(ctx, listener, h) }()
+		client := listener.client()
+		f(t, func(query string) talk {
+			conn, _, err := websocket.Dial(t.Context(), echo+query, &websocket.DialOptions{HTTPClient: client})
+			if err != nil {
+				t.Fatal(err)
+			}
+			conn.SetReadLimit(ExecLimit)
+			return talk{t, conn}
+		}, stop)
+		stop()
+		client.CloseIdleConnections()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func (c talk) say(to Channel, text string) {
+	c.t.Helper()
+	if err := c.Write(c.t.Context(), websocket.MessageBinary, append([]byte{byte(to)}, text...)); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// next is the next message that has one.
+func (c talk) next() (data []byte) {
+	c.t.Helper()
+	for len(data) == 0 {
+		var err error
+		if _, data, err = c.Read(c.t.Context()); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	return data
+}
+
+// hears compares the next message, as its channel and its text.
+func (c talk) hears(want string) {
+	c.t.Helper()
+	data := c.next()
+	if got := fmt.Sprintf("%d %s", data[0], data[1:]); got != want {
+		c.t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// closed waits for the end of the connection.
+func (c talk) closed() {
+	c.t.Helper()
+	if _, data, err := c.Read(c.t.Context()); websocket.CloseStatus(err) != websocket.StatusNormalClosure {
+		c.t.Errorf("got %q, %v, want the connection's end", data, err)
+	}
+}
+
+// TestCommand: what is typed is read, what is printed is heard, each on its
+// channel, and the exit code comes last.
+func TestCommand(t *testing.T) {
+	var got ExecRequest
+	run := func(_ context.Context, r ExecRequest, term Terminal) (int, error) {
+		got = r
+		size := <-term.Resize
+		text, err := io.ReadAll(term.Stdin)
+		fmt.Fprintf(term.Stdout, "%s %v", text, err)
+		fmt.Fprint(term.Stderr, size)
+		return 7, nil
+	}
+	converse(t, run, func(t *testing.T, open func(string) talk, _ func()) {
+		c := open("&argv=-n&argv=&tty=true&stdin=1&rows=24&cols=80")
+		c.say(ResizeChannel, `{"rows":5,"cols":6}`)
+		c.say(StdinChannel, "ab")
+		c.say(StdinChannel, "c")
+		c.say(StdinChannel, "")
+		c.hears("1 abc <nil>")
+		c.hears("2 {5 6}")
+		c.hears(`3 {"exit":7}`)
+		c.closed()
+		if diff := gocmp.Diff(ExecRequest{Argv: []string{"echo", "-n", ""}, TTY: true, Stdin: true, Rows: 24, Cols: 80}, got); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// TestCommandWithoutInput has none to read, and ends a client that sends some.
+func TestCommandWithoutInput(t *testing.T) {
+	run := func(ctx context.Context, _ ExecRequest, term Terminal) (int, error) {
+		fmt.Fprint(term.Stdout, term.Stdin)
+		<-ctx.Done()
+		return 0, ctx.Err()
+	}
+	converse(t, run, func(t *testing.T, open func(string) talk, _ func()) {
+		c := open("")
+		c.hears("1 <nil>")
+		c.say(StdinChannel, "x")
+		c.hears(`3 {"title":"Bad Request","status":400,"detail":"there is input for a command that was to have none: ask with stdin=true"}`)
+		c.closed()
+	})
+}
+
+// TestSessionFails: what goes wrong once it has begun is the last message.
+func TestSessionFails(t *testing.T) {
+	for _, tt := range []struct {
+		err  error
+		want string
+	}{
+		{Problemf(http.StatusConflict, "the task has ended"), `3 {"title":"Conflict","status":409,"detail":"the task has ended"}`},
+		{fmt.Errorf("ask the agent: %w", NotYet("it is away")), `3 {"title":"Service Unavailable","status":503,"detail":"it is away","undone":true}`},
+		{errors.New("the agent has no container"), `3 {"title":"Internal Server Error","status":500,"detail":"the agent has no container"}`},
+	} {
+		run := func(context.Context, ExecRequest, Terminal) (int, error) { return 0, tt.err }
+		converse(t, run, func(_ *testing.T, open func(string) talk, _ func()) {
+			c := open("")
+			c.hears(tt.want)
+			c.closed()
+		})
+	}
+}
+
+// TestNonsense ends a session, and the command with it.
+func TestNonsense(t *testing.T) {
+	for message, want := range map[string]string{
+		"\x04{}x":                       "a window's size",
+		"\x04" + `{"rows":65536}`:       "are no window: each is 0 to 65535",
+		"\x01x":                         "there is nothing to be said on channel 1",
+		"\x09":                          "there is nothing to be said on channel 9",
+		"text":                          "a message is text",
+		"\x00" + strings.Repeat("x", 9): "",
+	} {
+		run := func(ctx context.Context, _ ExecRequest, term Terminal) (int, error) {
+			if want == "" {
+				n, err := io.ReadAtLeast(term.Stdin, make([]byte, 9), 9)
+				return n, err
+			}
+			<-ctx.Done()
+			return 0, ctx.Err()
+		}
+		converse(t, run, func(t *testing.T, open func(string) talk, _ func()) {
+			c, kind := open("&stdin=true"), websocket.MessageBinary
+			if message == "text" {
+				kind = websocket.MessageText
+			}
+			if err := c.Write(t.Context(), kind, []byte(message)); err != nil {
+				t.Fatal(err)
+			}
+			data := c.next()
+			if Channel(data[0]) != EndChannel || !strings.Contains(string(data), want) {
+				t.Errorf("%q: %s, want %q", message, data, want)
+			}
+			if want == "" && string(data[1:]) != `{"exit":9}` {
+				t.Errorf("what makes sense has ended it: %s", data)
+			}
+			c.closed()
+		})
+	}
+}
+
+// TestClientGoes: its command ends, however it goes and whatever the command
+// does.
+func TestClientGoes(t *testing.T) {
+	for name, does := range map[string]func(context.Context, Terminal){
+		"waits":  func(ctx context.Context, _ Terminal) { <-ctx.Done() },
+		"reads":  func(_ context.Context, term Terminal) { _, _ = io.Copy(io.Discard, term.Stdin) },
+		"prints": func(_ context.Context, term Terminal) { _, _ = io.Copy(term.Stdout, endless{}) },
+	} {
+		for _, politely := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, politely %t", name, politely), func(t *testing.T) {
+				var cause error
+				run := func(ctx context.Context, _ ExecRequest, term Terminal) (int, error) {
+					does(ctx, term)
+					<-ctx.Done()
+					cause = context.Cause(ctx)
+					return 0, ctx.Err()
+				}
+				converse(t, run, func(t *testing.T, open func(string) talk, _ func()) {
+					c := open("&stdin=true")
+					if synctest.Wait(); politely {
+						_ = c.Close(websocket.StatusNormalClosure, "")
+					} else {
+						_ = c.CloseNow()
+					}
+					synctest.Wait()
+					if cause == nil || !strings.Contains(cause.Error(), "the client is gone") {
+						t.Errorf("the command goes on: %v", cause)
+					}
+				})
+			})
+		}
+	}
+}
+
+// endless is much to print.
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) { return len(p), nil }
+
+// TestSlowReader: a command goes no faster than its output is read, and all of
+// it arrives, hours later if need be.
+func TestSlowReader(t *testing.T) {
+	const size = 8 << 20
+	written := 0
+	run := func(_ context.Context, _ ExecRequest, term Terminal) (int, error) {
+		for chunk := make([]byte, 100_000); written < size; {
+			n, err := term.Stdout.Write(chunk[:min(len(chunk), size-written)])
+			if written += n; err != nil {
+				return 0, err
+			}
+		}
+		return 0, nil
+	}
+	converse(t, run, func(t *testing.T, open func(string) talk, _ func()) {
+		c := open("")
+		time.Sleep(time.Hour)
+		if synctest.Wait(); written > 100_000 {
+			t.Errorf("%d bytes are on their way though nobody reads", written)
+		}
+		got := 0
+		for {
+			data := c.next()
+			if Channel(data[0]) == EndChannel {
+				break
+			}
+			got += len(data) - 1
+		}
+		if got != size {
+			t.Errorf("read %d of %d bytes", got, size)
+		}
+		c.closed()
+	})
+}
+
+// TestInputIsBounded: what a command does not read waits up to a bound, and
+// keeps nothing else from being heard; what it reads makes room for more.
+func TestInputIsBounded(t *testing.T) {
+	var read chan int // of the bubble, as is the other
+	var sizes chan Size
+	run := func(ctx context.Context, _ ExecRequest, term Terminal) (int, error) {
+		go func() { sizes <- <-term.Resize }()
+		for n := range read {
+			if _, err := io.ReadFull(term.Stdin, make([]byte, n)); err != nil {
+				return 0, err
+			}
+		}
+		<-ctx.Done()
+		return 0, ctx.Err()
+	}
+	converse(t, run, func(t *testing.T, open func(string) talk, _ func()) {
+		read, sizes = make(chan int), make(chan Size, 1)
+		c := open("&stdin=true")
+		part := strings.Repeat("x", ExecWindow/8)
+		for range 8 {
+			c.say(StdinChannel, part)
+		}
+		c.say(ResizeChannel, `{"rows":1,"cols":2}`)
+		if got := <-sizes; got != (Size{1, 2}) {
+			t.Errorf("got %v behind much input", got)
+		}
+		read <- ExecWindow / 4
+		c.hears(fmt.Sprintf(`5 {"bytes":%d}`, ExecWindow/4))
+		c.say(StdinChannel, part)
+		c.say(StdinChannel, part)
+		close(read)
+		c.say(StdinChannel, "y")
+		c.hears(fmt.Sprintf(`3 {"title":"Bad Request","status":400,"detail":"%d bytes of input are on their way, at most %d may be"}`, ExecWindow+1, ExecWindow))
+		c.closed()
+	})
+}
+
+// TestIdleSession goes on for hours: the client hears that the scheduler is there,
+// and may say so itself. One that did, and no longer does, is gone.
+func TestIdleSession(t *testing.T) {
+	for name, tt := range map[string]struct {
+		beats int
+		ends  bool
+	}{"never says a word": {0, false}, "says that it is there, and goes": {2, true}} {
+		t.Run(name, func(t *testing.T) {
+			var ended chan time.Time // of the bubble
+			run := func(ctx context.Context, _ ExecRequest, _ Terminal) (int, error) {
+				<-ctx.Done()
+				ended <- time.Now()
+				return 0, ctx.Err()
+			}
+			converse(t, run, func(t *testing.T, open func(string) talk, _ func()) {
+				ended = make(chan time.Time, 1)
+				c := open("")
+				for range tt.beats {
+					time.Sleep(keepAlive)
+					if err := c.Write(t.Context(), websocket.MessageBinary, nil); err != nil {
+						t.Fatal(err)
+					}
+				}
+				last := time.Now()
+				for heard := 0; !tt.ends && time.Since(last) < 4*time.Hour; heard++ {
+					if _, data, err := c.Read(t.Context()); err != nil || len(data) > 0 || time.Since(last) != time.Duration(heard+1)*keepAlive {
+						t.Fatalf("after %s: %q, %v", time.Since(last), data, err)
+					}
+				}
+				if len(ended) > 0 {
+					t.Error("it has ended by itself")
+				}
+				if !tt.ends {
+					_ = c.Close(websocket.StatusNormalClosure, "")
+				}
+				if took := (<-ended).Sub(last); tt.ends && (took <= silence || took > silence+keepAlive) {
+					t.Errorf("it ended %s after the client's last word", took)
+				}
+				_ = c.CloseNow()
+			})
+		})
+	}
+}
+
+// TestSessionsEndWithTheScheduler, which says so.
+func TestSessionsEndWithTheScheduler(t *testing.T) {
+	ended := false
+	run := func(ctx context.Context, _ ExecRequest, _ Terminal) (int, error) {
+		<-ctx.Done()
+		time.Sleep(time.Second) // to clear up
+		ended = true
+		return 0, ctx.Err()
+	}
+	converse(t, run, func(t *testing.T, open func(string) talk, stop func()) {
+		c := open("")
+		stop()
+		c.hears(`3 {"title":"Service Unavailable","status":503,"detail":"the scheduler is stopping, and has ended the command"}`)
+		c.closed()
+	})
+	if !ended {
+		t.Error("the server has ended before the command")
+	}
+}
+
+// TestUnreadSessionEndsWithTheScheduler though its last words are not read.
+func TestUnreadSessionEndsWithTheScheduler(t *testing.T) {
+	ended := false
+	run := func(ctx context.Context, _ ExecRequest, term Terminal) (int, error) {
+		_, err := io.Copy(term.Stdout, endless{})
+		ended = true
+		return 0, err
+	}
+	converse(t, run, func(t *testing.T, open func(string) talk, stop func()) {
+		c := open("")
+		synctest.Wait()
+		stop()
+		time.Sleep(farewellWait)
+		if synctest.Wait(); !ended {
+			t.Error("the command waits for who does not read")
+		}
+		_ = c.CloseNow()
+	})
+}
+
+// TestSessionsAreBounded: one more than may be is told so, and has its turn when
+// another ends.
+func TestSessionsAreBounded(t *testing.T) {
+	f := &fake{state: job.Running, exec: func(_ context.Context, _ ExecRequest, term Terminal) (int, error) {
+		_, err := io.Copy(term.Stdout, term.Stdin)
+		return 0, err
+	}}
+	url := serve(t, f).URL + "/v1/jobs/train/tasks/0/exec?argv=cat&stdin=true"
+	var last *websocket.Conn
+	for range maxSessions {
+		conn, _, err := websocket.Dial(t.Context(), url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.CloseNow()
+		last = conn
+	}
+	status, _, body := ask(t, "GET", url, "", upgrade...)
+	if status != 503 || !strings.Contains(body, "128 commands run in containers through this scheduler") {
+		t.Errorf("one more: %d %s", status, body)
+	}
+	c := talk{t, last}
+	c.say(StdinChannel, "")
+	c.hears(`3 {"exit":0}`)
+	c.closed()
+	for status = 503; status == 503; { // the place is free a moment later
+		conn, res, err := websocket.Dial(t.Context(), url, nil)
+		if res == nil {
+			t.Fatal(err)
+		}
+		if status = res.StatusCode; err == nil {
+			defer conn.CloseNow()
+		}
+	}
+	if status != 101 {
+		t.Errorf("once another has ended: %d", status)
+	}
+}
+
+// TestNoSession: all that can be known before is a Problem like others, and
+// nothing is run.
+func TestNoSession(t *testing.T) {
+	long := "?argv=" + strings.Repeat("x", MaxArgv)
+	for name, tt := range map[string]struct {
+		path     string // after /v1/jobs/train/tasks/
+		state    job.State
+		err      error
+		header   []string
+		options  []Option
+		status   int
+		contains string
+	}{
+		"no upgrade":            {path: "0/exec?argv=ls", header: []string{}, status: 426, contains: "WebSocket"},
+		"an old WebSocket":      {path: "0/exec?argv=ls", header: append([]string{"Sec-Websocket-Version", "8"}, upgrade[:4]...), status: 400, contains: "version"},
+		"no command":            {path: "0/exec", status: 400, contains: "say which program to run"},
+		"an empty one":          {path: "0/exec?argv=&argv=x", status: 400, contains: "say which program to run"},
+		"a long one":            {path: "0/exec" + long, status: 400, contains: "65537 bytes, at most 65536"},
+		"a strange size":        {path: "0/exec?argv=ls&rows=70000", status: 400, contains: "are no window"},
+		"no size":               {path: "0/exec?argv=ls&rows=many", status: 400, contains: "is no number"},
+		"perhaps a terminal":    {path: "0/exec?argv=ls&tty=perhaps", status: 400, contains: "neither true nor false"},
+		"no task":               {path: "1/exec?argv=ls", status: 404, contains: `job train has no task \"1\": it has 1, counted from 0`},
+		"no number":             {path: "x/exec?argv=ls", status: 404, contains: "counted from 0"},
+		"no job":                {path: "0/exec?argv=ls", err: UnknownJob("train"), status: 404, contains: "there is no job"},
+		"it waits":              {path: "0/exec?argv=ls", state: job.Waiting, status: 409, contains: "task train.0 is WAITING"},
+		"it has ended":          {path: "0/exec?argv=ls", state: job.Finished, status: 409, contains: "task train.0 is FINISHED"},
+		"turned off":            {path: "0/exec?argv=ls", options: []Option{WithoutExec()}, status: 403, contains: "--exec=false"},
+		"another site's page":   {path: "0/exec?argv=ls", header: append([]string{"Sec-Fetch-Site", "cross-site"}, upgrade...), status: 403, contains: "another site"},
+		"a page beside it":      {path: "0/exec?argv=ls", header: append([]string{"Sec-Fetch-Site", "same-site"}, upgrade...), status: 403, contains: "another site"},
+		"another site's origin": {path: "0/exec?argv=ls", header: append([]string{"Origin", "http://evil.example"}, upgrade...), status: 403, contains: "another site"},
+		"no origin at all":      {path: "0/exec?argv=ls", header: append([]string{"Origin", "null"}, upgrade...), status: 403, contains: "another site"},
+		"one that lies":         {path: "0/exec?argv=ls", header: append([]string{"Sec-Fetch-Site", "same-origin", "Origin", "http://evil.example"}, upgrade...), status: 403, contains: "evil.example"},
+		"another name for us":   {path: "0/exec?argv=ls", header: append([]string{"Host", "evil.example"}, upgrade...), status: 403, contains: "no name of this scheduler's"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := &fake{state: job.Running, err: tt.err, exec: func(context.Context, ExecRequest, Terminal) (int, error) {
+				t.Error("it is run")
+				return 0, nil
+			}}
+			if tt.state != "" {
+				f.state = tt.state
+			}
+			if tt.header == nil {
+				tt.header = upgrade
+			}
+			r := httptest.NewRequestWithContext(t.Context(), "GET", "http://127.0.0.1/v1/jobs/train/tasks/"+tt.path, nil)
+			for i := 0; i < len(tt.header); i += 2 {
+				if r.Header.Set(tt.header[i], tt.header[i+1]); tt.header[i] == "Host" {
+					r.Host = tt.header[i+1]
+				}
+			}
+			w := upgradable{httptest.NewRecorder()}
+			OwnHosts(Handler(func() Backend { return f }, quiet(), tt.options...), quiet()).ServeHTTP(w, r)
+			var p Problem
+			err := json.Unmarshal(w.Body.Bytes(), &p)
+			if kind := w.Header().Get("Content-Type"); err != nil || w.Code != tt.status || p.Status != tt.status || kind != problemType || !strings.Contains(w.Body.String(), tt.contains) {
+				t.Errorf("got %d %s %s, want %d with %s", w.Code, kind, w.Body, tt.status, tt.contains)
+			}
+		})
+	}
+}
+
+// TestOwnPageHasSessions, as a program has.
+func TestOwnPageHasSessions(t *testing.T) {
+	url := serve(t, &fake{state: job.Running}).URL
+	for _, header := range [][]string{nil, {"Origin", url}, {"Origin", url, "Sec-Fetch-Site", "same-origin"}} {
+		opened(t, url, header...)
+	}
+}
+
+// opened opens a session by hand, so that all headers may be told.
+func opened(t *testing.T, url string, header ...string) {
+	t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	r := httptest.NewRequest("GET", url+"/v1/jobs/train/tasks/0/exec?argv=ls", nil)
+	for i, all := 0, append(header, upgrade...); i < len(all); i += 2 {
+		r.Header.Set(all[i], all[i+1])
+	}
+	if err := r.Write(conn); err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.ReadResponse(bufio.NewReader(conn), r)
+	if err != nil || res.StatusCode != 101 {
+		t.Errorf("%v: %+v, %v", header, res, err)
+	}
+}
+
+// follower is a Backend that leads nothing.
+type follower struct {
+	Backend
+	health Health
+	err    error
+}
+
+func (f follower) Health(context.Context) (Health, error) { return f.health, f.err }
+func (f follower) AsOf() time.Time                        { return time.Time{} }
+
+// TestStandbySendsSessionsOn to who leads, if anybody does.
+func TestStandbySendsSessionsOn(t *testing.T) {
+	for _, tt := range []struct {
+		follower
+		status   int
+		location string
+	}{
+		{follower{health: Health{Role: Standby, Leading: "http://s2:8080/"}}, 307, "http://s2:8080/v1/jobs/train/tasks/0/exec?argv=ls"},
+		{follower{health: Health{Role: Standby}}, 503, ""},
+		{follower{err: NotYet("starting")}, 503, ""},
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), "GET", "/v1/jobs/train/tasks/0/exec?argv=ls", nil)
+		w := httptest.NewRecorder()
+		Handler(func() Backend { return tt.follower }, quiet()).ServeHTTP(w, r)
+		if got := w.Header().Get("Location"); w.Code != tt.status || got != tt.location || !strings.Contains(w.Body.String(), `"undone":true`) {
+			t.Errorf("%+v: %d to %q: %s", tt.health, w.Code, got, w.Body)
+		}
+	}
+}
+
+// TestCommandIsNoted for who keeps account: its job, its task, and the first of
+// its words.
+func TestCommandIsNoted(t *testing.T) {
+	f := &fake{state: job.Running, whose: map[string][2]string{"train": {"research", "owner"}}}
+	note := &Note{}
+	r := httptest.NewRequestWithContext(t.Context(), "GET", "http://127.0.0.1/v1/jobs/train/tasks/0/exec?argv=sh&argv=-c&argv=a%0A"+strings.Repeat("%C3%A9", 300), nil)
+	for i := 0; i < len(upgrade); i += 2 {
+		r.Header.Set(upgrade[i], upgrade[i+1])
+	}
+	ctx := WithGrant(WithNote(r.Context(), note), roles().For(access.Identity{Name: "operator"}))
+	w := upgradable{httptest.NewRecorder()}
+	Handler(func() Backend { return f }, quiet()).ServeHTTP(w, r.WithContext(ctx))
+	begins := `["sh" "-c" "a\n`
+	want := Note{Job: "train", Role: "research", Task: "train.0", Argv: begins + strings.Repeat("é", maxNoted-len(begins))}
+	if diff := gocmp.Diff(want, *note); diff != "" || w.Code != 101 {
+		t.Errorf("%d: %s", w.Code, diff)
+	}
+}

@@ -1,0 +1,254 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"mesos-gpu/framework/api"
+)
+
+const (
+	// beat is how often a scheduler is told that its client is there; it says
+	// so, too, as often.
+	beat = 15 * time.Second
+	// lostAfter is how long it may say nothing before it is taken for gone.
+	lostAfter = 4 * beat
+)
+
+var _ api.Execer = (*Client)(nil)
+
+// Exec runs a command in the container of a job's running task, on this
+// terminal, until it ends or ctx does; then it is ended. It returns the
+// command's exit code: 128 and the signal's number where one ended it. A Read of
+// Stdin that waits then is left waiting. An error that is an *api.Problem is the
+// scheduler's: there is no such task, or it was lost.
+func (c *Client) Exec(ctx context.Context, name string, task int, r api.ExecRequest, t api.Terminal) (int, error) {
+	r.Stdin = t.Stdin != nil
+	if err := r.Validate(); err != nil {
+		return 0, err
+	}
+	x := &session{terminal: t, window: newWindow(api.ExecWindow)}
+	x.heardNow()
+	path := "/v1/jobs/" + url.PathEscape(name) + "/tasks/" + strconv.Itoa(task) + "/exec?" + r.Query().Encode()
+	if err := x.open(ctx, c, path); err != nil {
+		return 0, err
+	}
+	ctx, leave := context.WithCancelCause(ctx)
+	var side sync.WaitGroup
+	defer side.Wait()
+	defer leave(nil)
+	defer func() { _ = x.conn.CloseNow() }()
+	if t.Stdin != nil {
+		go func() { // not waited for: a terminal's reader may stay where it is
+			if err := x.send(ctx); err != nil {
+				leave(err)
+			}
+		}()
+	}
+	side.Go(func() { x.resize(ctx) })
+	side.Go(func() {
+		if err := x.beat(ctx); err != nil {
+			leave(err)
+		}
+	})
+	code, err := x.show(ctx)
+	if cause := context.Cause(ctx); cause != nil && err != nil {
+		err = cause
+	}
+	if err == nil {
+		_ = x.conn.Close(websocket.StatusNormalClosure, "")
+	}
+	return code, err
+}
+
+// session is a command that runs elsewhere.
+type session struct {
+	conn     *websocket.Conn
+	terminal api.Terminal
+	window   *window
+	heard    atomic.Int64 // when the scheduler last said something, in nanoseconds
+	printing atomic.Bool  // what it said is being written out, and nobody listens
+}
+
+func (x *session) heardNow() { x.heard.Store(time.Now().UnixNano()) }
+
+// open asks the scheduler that leads, as other requests do.
+func (x *session) open(ctx context.Context, c *Client, path string) (err error) {
+	asker := &http.Client{Transport: asking(func(r *http.Request) (*http.Response, error) {
+		return c.sendWith(r.Context(), takeover, r.Method, r.URL.RequestURI(), nil, r.Header)
+	})}
+	x.conn, _, err = websocket.Dial(ctx, "http://scheduler"+path, &websocket.DialOptions{HTTPClient: asker})
+	if outer := (*url.Error)(nil); errors.As(err, &outer) {
+		return outer.Err
+	}
+	if err != nil {
+		return fmt.Errorf("open a session with the scheduler: %w", err)
+	}
+	x.conn.SetReadLimit(api.ExecLimit)
+	return nil
+}
+
+// asking is an http.RoundTripper.
+type asking func(*http.Request) (*http.Response, error)
+
+func (f asking) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// show prints what comes until the command ends.
+func (x *session) show(ctx context.Context) (int, error) {
+	for {
+		_, data, err := x.conn.Read(ctx)
+		if err != nil {
+			return 0, fmt.Errorf("the connection with the scheduler is lost, and the command with it: %w", err)
+		}
+		x.heardNow()
+		if len(data) == 0 {
+			continue
+		}
+		switch channel, data := api.Channel(data[0]), data[1:]; channel {
+		case api.StdoutChannel:
+			err = x.print(x.terminal.Stdout, data)
+		case api.StderrChannel:
+			err = x.print(x.terminal.Stderr, data)
+		case api.TakenChannel:
+			var taken api.ExecTaken
+			err = json.Unmarshal(data, &taken)
+			x.window.give(taken.Bytes)
+		case api.EndChannel:
+			return ended(data)
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+}
+
+func (x *session) print(to io.Writer, data []byte) error {
+	x.printing.Store(true)
+	defer x.printing.Store(false)
+	defer x.heardNow()
+	_, err := to.Write(data)
+	return err
+}
+
+// ended reads the last message.
+func ended(data []byte) (int, error) {
+	var end struct {
+		Exit *int `json:"exit"`
+		api.Problem
+	}
+	if err := json.Unmarshal(data, &end); err != nil {
+		return 0, fmt.Errorf("parse the command's end: %w", err)
+	}
+	if end.Exit == nil {
+		return 0, &end.Problem
+	}
+	return *end.Exit, nil
+}
+
+// send sends what is typed, as far as the command reads it.
+func (x *session) send(ctx context.Context) error {
+	to := api.NewExecStream(ctx, x.conn, api.StdinChannel)
+	buf := make([]byte, api.ExecChunk)
+	for {
+		n, err := x.terminal.Stdin.Read(buf)
+		for rest := buf[:n]; len(rest) > 0; {
+			k, err := x.window.take(ctx, len(rest))
+			if err != nil {
+				return nil // the session has ended
+			}
+			if _, err := to.Write(rest[:k]); err != nil {
+				return nil // so has it, or will: who shows the output finds out why
+			}
+			rest = rest[k:]
+		}
+		if errors.Is(err, io.EOF) {
+			_, _ = to.Write(nil) // the end of input; likewise
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read standard input: %w", err)
+		}
+	}
+}
+
+func (x *session) resize(ctx context.Context) {
+	for {
+		select {
+		case size, ok := <-x.terminal.Resize:
+			if !ok || api.SendExec(ctx, x.conn, api.ResizeChannel, size) != nil {
+				return
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// beat says now and then that somebody is here, and listens whether the
+// scheduler is: a terminal in raw mode has no other way out. Its error is that
+// it is not.
+func (x *session) beat(ctx context.Context) error {
+	tick := time.NewTicker(beat)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+		if !x.printing.Load() && time.Since(time.Unix(0, x.heard.Load())) > lostAfter {
+			return fmt.Errorf("the scheduler has said nothing for %s: the connection is lost, and the command with it", lostAfter)
+		}
+		if x.conn.Write(ctx, websocket.MessageBinary, nil) != nil {
+			return nil // who shows the output finds out why
+		}
+	}
+}
+
+// window is how much input may be on its way.
+type window struct {
+	mu   sync.Mutex
+	free int
+	more chan struct{} // has one when there may be more
+}
+
+func newWindow(size int) *window { return &window{free: size, more: make(chan struct{}, 1)} }
+
+// take waits until some of what is wanted may be sent.
+func (w *window) take(ctx context.Context, wanted int) (int, error) {
+	for {
+		w.mu.Lock()
+		n := min(wanted, w.free)
+		w.free -= n
+		w.mu.Unlock()
+		if n > 0 {
+			return n, nil
+		}
+		select {
+		case <-w.more:
+		case <-ctx.Done():
+			return 0, context.Cause(ctx)
+		}
+	}
+}
+
+func (w *window) give(n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.free += n
+	select {
+	case w.more <- struct{}{}:
+	default: // who waits has not looked since
+	}
+}
