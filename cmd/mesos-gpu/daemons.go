@@ -111,7 +111,7 @@ func logLevel(c *cobra.Command, level *string) {
 }
 
 func (a *app) executorCommand() *cobra.Command {
-	return &cobra.Command{
+	c := &cobra.Command{
 		Use: "executor", Short: "Run one task; Mesos agents start this", Args: args(), Hidden: true,
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg, err := executor.ConfigFromEnv(a.getenv)
@@ -130,6 +130,8 @@ func (a *app) executorCommand() *cobra.Command {
 			return executor.Run(c.Context(), cfg)
 		},
 	}
+	c.AddCommand(a.executorExecCommand())
+	return c
 }
 
 // containerInitCommand is what the embedded agent starts inside a new

@@ -6,6 +6,7 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -45,6 +46,8 @@ type Runtime struct {
 	// written the task runs all the same, and the log says what that means.
 	Claims string
 	Log    logrus.FieldLogger
+
+	proc string // /proc, but in tests
 }
 
 const (
@@ -85,7 +88,7 @@ func (d *Runtime) start(ctx context.Context, engine *client.Client, t task.Task)
 	// these calls are not cut off, and ctx is heard between them.
 	steps, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTimeout)
 	defer cancel()
-	r := &running{engine: engine, name: containerName(t), task: t, sandbox: d.Sandbox, logs: d.Logs, log: d.Log.WithField("container", containerName(t))}
+	r := &running{engine: engine, name: containerName(t), task: t, proc: cmp.Or(d.proc, "/proc"), sandbox: d.Sandbox, logs: d.Logs, log: d.Log.WithField("container", containerName(t))}
 	r.claim, err = claimed(d.Claims, r.name, engine.DaemonHost())
 	if err != nil {
 		r.log.WithError(err).Warn("nobody will remove this container if the executor is killed")

@@ -70,7 +70,11 @@ func (r *running) Exec(ctx context.Context, argv []string, env map[string]string
 	if err := r.room(ctx); err != nil {
 		return 0, err
 	}
-	code, id, err := r.exec(ctx, argv, env)
+	options := container.ExecOptions{Cmd: argv, AttachStdout: true, AttachStderr: true}
+	for name, value := range env {
+		options.Env = append(options.Env, name+"="+value)
+	}
+	code, id, err := r.exec(ctx, options)
 	if ctx.Err() != nil && id != "" {
 		r.leftMu.Lock()
 		defer r.leftMu.Unlock()
@@ -101,11 +105,7 @@ func (r *running) room(ctx context.Context) error {
 }
 
 // exec returns the command's id where the engine made one.
-func (r *running) exec(ctx context.Context, argv []string, env map[string]string) (code int, id string, err error) {
-	options := container.ExecOptions{Cmd: argv, AttachStdout: true, AttachStderr: true}
-	for name, value := range env {
-		options.Env = append(options.Env, name+"="+value)
-	}
+func (r *running) exec(ctx context.Context, options container.ExecOptions) (code int, id string, err error) {
 	created, err := r.engine.ContainerExecCreate(ctx, r.id, options)
 	if err != nil {
 		return 0, "", fmt.Errorf("make command in container %s: %w", r.name, notAsked(err))
@@ -123,7 +123,7 @@ func (r *running) exec(ctx context.Context, argv []string, env map[string]string
 	if err != nil {
 		return 0, created.ID, fmt.Errorf("read from command in container %s: %w: %w", r.name, task.ErrNotAsked, err)
 	}
-	code, err = r.execStatus(ctx, created.ID)
+	code, err = execStatus(ctx, r.engine, created.ID)
 	if err != nil {
 		return 0, created.ID, fmt.Errorf("inspect command in container %s: %w", r.name, notAsked(err))
 	}
@@ -135,9 +135,9 @@ func (r *running) exec(ctx context.Context, argv []string, env map[string]string
 const execAgain = 20 * time.Millisecond
 
 // execStatus waits for a command's exit status.
-func (r *running) execStatus(ctx context.Context, id string) (int, error) {
+func execStatus(ctx context.Context, engine *client.Client, id string) (int, error) {
 	for {
-		e, err := r.engine.ContainerExecInspect(ctx, id)
+		e, err := engine.ContainerExecInspect(ctx, id)
 		if err != nil || !e.Running {
 			return e.ExitCode, err
 		}

@@ -50,6 +50,9 @@ type running struct {
 	// died says that the engine went away and came back without the process.
 	died bool
 
+	guard *guard // ends sessions' commands
+	proc  string // where their processes are seen
+
 	leftMu sync.Mutex
 	left   []string // the ids of commands that outlasted their time
 }
@@ -69,6 +72,9 @@ func (r *running) start(ctx context.Context) error {
 		return fmt.Errorf("start container of image %s: %w", r.task.Image, err)
 	}
 	r.describe(ctx)
+	if r.guard, err = newGuard(r); err != nil {
+		r.log.WithError(err).Warn("no command can be run beside this task")
+	}
 	return nil
 }
 
@@ -81,6 +87,7 @@ func (r *running) await(ctx context.Context, condition container.WaitCondition) 
 // Wait implements task.Running.
 func (r *running) Wait(ctx context.Context) (task.Exit, error) {
 	defer r.engine.Close()
+	defer r.guard.close()
 	exit, err := r.wait(ctx)
 	r.release()
 	if err == nil {

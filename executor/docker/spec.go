@@ -59,6 +59,11 @@ func containerName(t task.Task) string {
 	if id == "" {
 		id = t.ID
 	}
+	return nameOf(id)
+}
+
+// nameOf is the name of a task's container by its executor's.
+func nameOf(id string) string {
 	legal := func(r rune) rune {
 		if strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-", r) {
 			return r

@@ -52,6 +52,16 @@ type (
 // call posts a message. It returns the answer if that is 200 or 202, and else
 // an error that wraps *statusError, or says why there is no answer.
 func (c *Config) call(ctx context.Context, client *http.Client, url, stream string, message marshaler) (*http.Response, error) {
+	return c.post(ctx, client, url, message, func(h http.Header) {
+		h.Set("Accept", protobufType)
+		if stream != "" {
+			h.Set(streamHeader, stream)
+		}
+	})
+}
+
+// post makes a call with headers beside the usual ones.
+func (c *Config) post(ctx context.Context, client *http.Client, url string, message marshaler, headers func(http.Header)) (*http.Response, error) {
 	body, err := message.Marshal()
 	if err != nil {
 		return nil, fmt.Errorf("encode call: %w", err)
@@ -61,10 +71,7 @@ func (c *Config) call(ctx context.Context, client *http.Client, url, stream stri
 		return nil, err
 	}
 	req.Header.Set("Content-Type", protobufType)
-	req.Header.Set("Accept", protobufType)
-	if stream != "" {
-		req.Header.Set(streamHeader, stream)
-	}
+	headers(req.Header)
 	c.Credential.authenticate(req)
 	res, err := client.Do(req)
 	if err != nil {

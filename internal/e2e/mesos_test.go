@@ -47,7 +47,7 @@ for n in 0 1 2 3; do mknod -m 666 "$WORK/nodes/nvidia$n" c 195 $n; done
 mknod -m 666 "$WORK/nodes/nvidiactl" c 195 255
 mknod -m 666 "$WORK/nodes/nvidia-uvm" c 510 0
 mount --bind /dev/pts "$WORK/dev/pts"
-mount --bind "$WORK/dev" /dev`
+mount --rbind "$WORK/dev" /dev`
 
 // stock are the flags of an agent that isolates GPUs by Mesos's own means and
 // names their type by an attribute.

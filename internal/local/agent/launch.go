@@ -99,6 +99,7 @@ func (a *Agent) start(e *executorRun) {
 	resources, others := e.resources(), a.others(e)
 	spec, err := a.executorSpec(e, resources)
 	uris := e.info.Command.URIs
+	e.command = spec.Command
 	a.cfg.Log.WithFields(e.fields()).Info("starting executor")
 	ctx, abort := context.WithCancel(a.background())
 	e.abort = abort

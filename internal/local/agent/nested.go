@@ -24,8 +24,12 @@ type nestedRun struct {
 	// ids are its own and its parents', the executor's first.
 	ids   []string
 	image bool
-	// command is what it runs, as far as sessions beside it need that.
+	// command is what it runs, as far as sessions beside it need that, and
+	// user whom it named.
 	command container.Command
+	user    string
+	// console is the agent's side of a session.
+	console *console
 	// box is nil until it runs; abort ends the launch before.
 	box   *container.Container
 	abort context.CancelFunc
@@ -126,7 +130,7 @@ func (a *Agent) launchNested(ctx context.Context, l nestedLaunch) (int, error) {
 		case err != nil:
 			return begun{err: err}
 		case l.session && parent == nil:
-			return begun{err: errors.New("this agent runs sessions beside nested containers only")}
+			l.beside = &nestedRun{box: e.box, command: e.command}
 		case l.session:
 			l.beside = parent
 		case parent != nil && parent.image:
@@ -175,7 +179,10 @@ func (a *Agent) parentOf(ids []string) (*executorRun, *nestedRun, error) {
 func (a *Agent) startNested(e *executorRun, l nestedLaunch) <-chan error {
 	result := make(chan error, 1)
 	ctx, abort := context.WithCancel(a.background())
-	n := &nestedRun{ids: l.ids, image: l.info.GetMesos().GetImage() != nil, abort: abort, done: make(chan struct{})}
+	n := &nestedRun{
+		ids: l.ids, image: l.info.GetMesos().GetImage() != nil, user: l.command.GetUser(), console: l.console,
+		abort: abort, done: make(chan struct{}),
+	}
 	e.nested[n.name()] = n
 	l.parent, l.sandbox, l.grant = e.box, e.sandbox, e.grant
 	a.work(func(context.Context) func() {

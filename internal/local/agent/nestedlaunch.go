@@ -25,11 +25,11 @@ type nestedLaunch struct {
 	ids     []string
 	command *mesos.CommandInfo
 	info    *mesos.ContainerInfo
-	// session runs beside its parent, in that's file system and environment;
-	// output takes what it writes.
+	// session runs beside its parent, in that's file system and environment,
+	// on that console.
 	session bool
 	beside  *nestedRun
-	output  output
+	console *console
 	// The rest is the parent's.
 	parent  *container.Container
 	sandbox string
@@ -38,18 +38,14 @@ type nestedLaunch struct {
 
 // makeNested starts a nested container. What it ran is for sessions beside it.
 func (a *Agent) makeNested(ctx context.Context, l nestedLaunch) (*container.Container, container.Command, error) {
+	if l.beside != nil {
+		return a.nestSession(ctx, l)
+	}
 	name, err := a.supported(l.info)
 	if err != nil {
 		return nil, container.Command{}, err
 	}
-	switch {
-	case l.beside != nil && len(l.command.GetURIs()) > 0:
-		return nil, container.Command{}, errors.New("a session has the sandbox that it runs in: leave out command.uris")
-	case l.beside != nil && l.info != nil:
-		return nil, container.Command{}, errors.New("a session has the container that it runs beside: leave out its own")
-	case l.beside != nil:
-		return a.nestSession(ctx, l)
-	case name != "":
+	if name != "" {
 		return a.nestImage(ctx, l, name)
 	}
 	return a.nestProcess(ctx, l)

@@ -40,13 +40,21 @@ func operations() map[agent.Call_Type]operation {
 
 // serveOperator is the v1 operator API.
 func (a *Agent) serveOperator(w http.ResponseWriter, r *http.Request) {
+	if wire.Streams(r) {
+		a.serveInput(w, r)
+		return
+	}
 	var call agent.Call
 	if err := wire.ReadCall(r, &call); err != nil {
 		wire.WriteError(w, err)
 		return
 	}
-	if call.Type == agent.Call_LAUNCH_NESTED_CONTAINER_SESSION {
+	switch call.Type {
+	case agent.Call_LAUNCH_NESTED_CONTAINER_SESSION:
 		a.serveSession(w, r, call.LaunchNestedContainerSession)
+		return
+	case agent.Call_ATTACH_CONTAINER_INPUT:
+		wire.WriteError(w, wire.Errorf(http.StatusUnsupportedMediaType, "expecting 'Content-Type' to be %s for %v call", wire.RecordIO, call.Type))
 		return
 	}
 	serve, ok := operations()[call.Type]

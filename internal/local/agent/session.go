@@ -2,12 +2,15 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/gogo/protobuf/proto"
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	"github.com/mesos/mesos-go/api/v1/lib/agent"
 
 	"mesos-gpu/internal/local/agent/container"
@@ -15,12 +18,15 @@ import (
 	"mesos-gpu/internal/wire"
 )
 
-// nestSession runs a command beside a nested container: in its file system,
-// among its processes, with its environment and as its user, unless the
-// command names others.
+// nestSession runs a command beside a container, an executor's or one nested
+// in it: in its file system, among its processes, with its environment and as
+// its user, unless the command names others.
 func (a *Agent) nestSession(ctx context.Context, l nestedLaunch) (*container.Container, container.Command, error) {
 	c := l.beside.command
 	c.Rlimits = nil
+	if len(l.command.GetURIs()) > 0 {
+		return nil, c, errors.New("a session has the sandbox that it runs in: leave out command.uris")
+	}
 	own, err := oci.Variables(l.command)
 	if err != nil {
 		return nil, c, err
@@ -29,16 +35,35 @@ func (a *Agent) nestSession(ctx context.Context, l nestedLaunch) (*container.Con
 		return nil, c, err
 	}
 	switch who := l.command.GetUser(); {
-	case who != "" && l.beside.image:
+	case who == "" || who == l.beside.user:
+	case l.beside.image:
 		return nil, c, fmt.Errorf("user %s of a session in an image: this agent runs it as the image's container", who)
-	case who != "":
+	default:
 		if c.User, err = a.user(who); err != nil {
 			return nil, c, err
 		}
 	}
 	c.Path, c.Env = c.Args[0], oci.Merge(c.Env, own)
-	box, err := a.engine.Launch(ctx, container.Spec{ID: l.ids, Enter: l.beside.box, Stdout: l.output.stdout, Stderr: l.output.stderr, Command: c})
+	s := container.Spec{ID: l.ids, Enter: l.beside.box, Command: c}
+	if err := l.console.connect(&s); err != nil {
+		return nil, c, err
+	}
+	box, err := a.engine.Launch(ctx, s)
 	return box, c, err
+}
+
+// terminalOf is the terminal that a session wants, or nil. It wants nothing
+// else: it has the container that it runs beside.
+func terminalOf(info *mesos.ContainerInfo) (*mesos.TTYInfo, error) {
+	if info == nil {
+		return nil, nil
+	}
+	rest := *info
+	rest.Type, rest.TTYInfo = nil, nil
+	if !rest.Equal(&mesos.ContainerInfo{}) {
+		return nil, errors.New("a session has the container that it runs beside: leave out its own, but for tty_info")
+	}
+	return info.TTYInfo, nil
 }
 
 // serveSession launches a session and answers with what it writes. It ends
@@ -53,14 +78,19 @@ func (a *Agent) serveSession(w http.ResponseWriter, r *http.Request, call *agent
 		wire.WriteError(w, err)
 		return
 	}
-	in, out, err := openPipes()
+	tty, err := terminalOf(call.Container)
+	if err != nil {
+		wire.WriteError(w, err)
+		return
+	}
+	c, err := openConsole(tty)
 	if err != nil {
 		wire.WriteError(w, statused(err))
 		return
 	}
-	defer in.close()
-	_, status, err := a.launchCall(r.Context(), call.ContainerID, nestedLaunch{session: true, command: call.Command, info: call.Container, output: out})
-	out.close()
+	defer c.close()
+	_, status, err := a.launchCall(r.Context(), call.ContainerID, nestedLaunch{session: true, command: call.Command, console: c})
+	c.release()
 	switch {
 	case err != nil:
 		wire.WriteError(w, statused(err))
@@ -69,37 +99,67 @@ func (a *Agent) serveSession(w http.ResponseWriter, r *http.Request, call *agent
 		w.WriteHeader(status) // it is there already, and somebody else's
 		return
 	}
-	messages := make(chan proto.Message)
 	ctx, stop := context.WithCancel(r.Context())
-	var copying sync.WaitGroup
-	copying.Go(func() { send(ctx, in.stdout, agent.ProcessIO_Data_STDOUT, messages) })
-	copying.Go(func() { send(ctx, in.stderr, agent.ProcessIO_Data_STDERR, messages) })
-	go func() { copying.Wait(); close(messages) }()
-	if err := stream.ServeFrom(ctx, w, messages); err != nil {
+	defer stop()
+	if err := stream.ServeFrom(ctx, w, c.messages(ctx)); err != nil {
 		// The client has gone; the container may be gone already, too.
 		_, _, _ = a.killCall(context.WithoutCancel(ctx), call.ContainerID, nil)
 	}
-	stop()
 }
 
-// openPipes makes what takes a session's output; out is its end.
-func openPipes() (in, out output, err error) {
-	if in.stdout, out.stdout, err = os.Pipe(); err != nil {
-		return in, out, fmt.Errorf("open output pipe: %w", err)
+// beatEvery is Mesos's own --http_heartbeat_interval.
+const beatEvery = 30 * time.Second
+
+// messages are what the command writes, and heartbeats, until the end of all
+// that or ctx's.
+func (c *console) messages(ctx context.Context) <-chan proto.Message {
+	messages, ended := make(chan proto.Message), make(chan struct{})
+	var copying, beating sync.WaitGroup
+	copying.Go(func() { send(ctx, c.stdout, agent.ProcessIO_Data_STDOUT, messages) })
+	if c.stderr != nil {
+		copying.Go(func() { send(ctx, c.stderr, agent.ProcessIO_Data_STDERR, messages) })
 	}
-	if in.stderr, out.stderr, err = os.Pipe(); err != nil {
-		in.close()
-		out.close()
-		return in, out, fmt.Errorf("open output pipe: %w", err)
-	}
-	return in, out, nil
+	beating.Go(func() { beat(ctx, ended, messages) })
+	go func() {
+		copying.Wait()
+		close(ended)
+		beating.Wait()
+		close(messages)
+	}()
+	return messages
 }
 
-// send hands on what comes out of a pipe, until its end or ctx's.
-func send(ctx context.Context, pipe *os.File, kind agent.ProcessIO_Data_Type, messages chan<- proto.Message) {
+// beat keeps the connection alive, and shows that it is.
+func beat(ctx context.Context, ended <-chan struct{}, messages chan<- proto.Message) {
+	every := time.NewTicker(beatEvery)
+	defer every.Stop()
+	m := &agent.ProcessIO{Type: agent.ProcessIO_CONTROL, Control: &agent.ProcessIO_Control{
+		Type:      agent.ProcessIO_Control_HEARTBEAT,
+		Heartbeat: &agent.ProcessIO_Control_Heartbeat{Interval: &mesos.DurationInfo{Nanoseconds: beatEvery.Nanoseconds()}},
+	}}
+	for {
+		select {
+		case <-every.C:
+		case <-ended:
+			return
+		case <-ctx.Done():
+			return
+		}
+		select {
+		case messages <- m:
+		case <-ended:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// send hands on what comes out of a pipe or terminal, until its end or ctx's.
+func send(ctx context.Context, from *os.File, kind agent.ProcessIO_Data_Type, messages chan<- proto.Message) {
 	for {
 		buffer := make([]byte, 16<<10)
-		n, err := pipe.Read(buffer)
+		n, err := from.Read(buffer)
 		if n > 0 {
 			select {
 			case messages <- &agent.ProcessIO{Type: agent.ProcessIO_DATA, Data: &agent.ProcessIO_Data{Type: kind, Data: buffer[:n]}}:
@@ -108,7 +168,7 @@ func send(ctx context.Context, pipe *os.File, kind agent.ProcessIO_Data_Type, me
 			}
 		}
 		if err != nil {
-			return
+			return // a terminal that nobody holds any more ends with EIO
 		}
 	}
 }

@@ -24,11 +24,15 @@ import (
 // session runs a command beside a nested container, as mesos-go's clients do,
 // and hands on each piece of its output.
 func (r *rig) session(ctx context.Context, id mesos.ContainerID, command *mesos.CommandInfo, hear func(kind agent.ProcessIO_Data_Type, text string)) error {
+	return r.sessionOf(ctx, calls.LaunchNestedContainerSession(id, command, nil), hear)
+}
+
+func (r *rig) sessionOf(ctx context.Context, call *agent.Call, hear func(kind agent.ProcessIO_Data_Type, text string)) error {
 	client := httpcli.New(
 		httpcli.Endpoint("http://"+r.agent.cfg.Addr+"/slave(1)/api/v1"), httpcli.Codec(codecs.ByMediaType[codecs.MediaTypeProtobuf]),
 		httpcli.Do(httpcli.With(httpcli.Timeout(time.Minute))),
 	)
-	resp, err := httpagent.NewSender(client.Send).Send(ctx, calls.NonStreaming(calls.LaunchNestedContainerSession(id, command, nil)))
+	resp, err := httpagent.NewSender(client.Send).Send(ctx, calls.NonStreaming(call))
 	if resp != nil {
 		defer resp.Close()
 	}
@@ -43,7 +47,9 @@ func (r *rig) session(ctx context.Context, id mesos.ContainerID, command *mesos.
 		case err != nil:
 			return err
 		}
-		hear(m.Data.Type, string(m.Data.Data))
+		if m.Data != nil { // no heartbeat
+			hear(m.Data.Type, string(m.Data.Data))
+		}
 	}
 }
 
@@ -93,8 +99,11 @@ func TestSession(t *testing.T) {
 		if !root {
 			return
 		}
-		if out, _, _ := r.ran(below(n, "ps"), shell(`for p in /proc/[0-9]*; do cat $p/comm; done`)); !strings.Contains(out, "sleep\n") || strings.Contains(out, "systemd") {
-			t.Errorf("it sees the processes %q, want the container's", out)
+		const inside = `test -e /proc/1 && ls -d /proc/[0-9]* | wc -l; ls /dev | grep -c .; for p in /proc/[0-9]*; do cat $p/comm; done`
+		out, bad, _ = r.ran(below(n, "ps"), shell(inside))
+		_, task := r.nestAndWait(below(r.parent(), "other"), shell("ls /dev | grep -c ."), nil)
+		if lines := strings.Split(out, "\n"); len(lines) > 9 || lines[1]+"\n" != task || !strings.Contains(out, "sleep\n") {
+			t.Errorf("it sees the processes and so many devices\n%s%swant the container's, and devices %s", out, bad, task)
 		}
 	})
 }
@@ -157,7 +166,6 @@ func TestSessionErrors(t *testing.T) {
 	}
 	nothing := func(agent.ProcessIO_Data_Type, string) {}
 	wantStatus(t, "beside nothing", r.session(t.Context(), below(below(p, "none"), "s"), shell("true"), nothing), 400, "does not run")
-	wantStatus(t, "beside an executor", r.session(t.Context(), below(p, "s"), shell("true"), nothing), 400, "beside nested containers only")
 	wantStatus(t, "no program", r.session(t.Context(), below(n, "s"), argv("no-such-program"), nothing), 400, "no-such-program")
 	if _, err := r.call(calls.RemoveNestedContainer(below(n, "s"))); err == nil {
 		t.Error("what never ran was there to be removed")

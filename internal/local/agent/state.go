@@ -54,9 +54,11 @@ type executorRun struct {
 	info      mesos.ExecutorInfo
 	// supplied says that the agent chose the command.
 	supplied bool
-	// container is its id, sandbox its folder.
+	// container is its id, sandbox its folder. command is what runs there,
+	// for sessions beside it.
 	container string
 	sandbox   string
+	command   container.Command
 	phase     phase
 	// tasks in launch order, by id.
 	tasks  []*task

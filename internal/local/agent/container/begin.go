@@ -15,7 +15,7 @@ import (
 // begin fences the process in as ordered and starts the command.
 func begin(o order) (pid int, err error) {
 	if o.Enter != nil {
-		return enter(*o.Enter, o.Command)
+		return enter(*o.Enter, o.Command, o.Terminal)
 	}
 	if o.Fenced {
 		if err := fence(o); err != nil {
@@ -27,7 +27,7 @@ func begin(o order) (pid int, err error) {
 	if o.OCI != nil {
 		return startOCI(*o.OCI)
 	}
-	return start(o.Command)
+	return start(o.Command, o.Terminal)
 }
 
 // fence sets up the mount namespace. Mounts made here are seen by no other
@@ -64,13 +64,14 @@ func fence(o order) error {
 	return nil
 }
 
-// start forks the command from this thread, so that it has its namespaces.
-func start(c Command) (int, error) {
+// start forks the command from this thread, so that it has its namespaces. A
+// terminal on its standard streams becomes its controlling one.
+func start(c Command, terminal bool) (int, error) {
 	path, err := lookPath(c.Path, c.Dir, c.Env)
 	if err != nil {
 		return 0, stageErrorf(StageStart, "start %s: %v", c.Path, err)
 	}
-	sys := &syscall.SysProcAttr{Setsid: true}
+	sys := &syscall.SysProcAttr{Setsid: true, Setctty: terminal}
 	if c.User != nil {
 		sys.Credential = &syscall.Credential{Uid: c.User.UID, Gid: c.User.GID, Groups: c.User.Groups}
 	}

@@ -57,8 +57,11 @@ type Spec struct {
 	// the cgroup.
 	ID      []string
 	Command Command
-	// Stdout and Stderr take the output. They stay the caller's to close.
-	Stdout, Stderr *os.File
+	// Stdin is what it reads, nil for nothing; Stdout and Stderr take the
+	// output. They stay the caller's to close.
+	Stdin, Stdout, Stderr *os.File
+	// Terminal says that all three are a terminal, to control the command.
+	Terminal bool
 	// Nodes are made in the private /dev beside the standard ones.
 	Nodes  []rules.Node
 	Limits Limits

@@ -12,7 +12,7 @@ import (
 
 // enter starts a command in the namespaces of a container that runs. This
 // process stays outside among the processes, its child does not.
-func enter(e entry, c Command) (int, error) {
+func enter(e entry, c Command, terminal bool) (int, error) {
 	// A thread that shares its working directory with others cannot change
 	// its mount namespace.
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
@@ -29,7 +29,7 @@ func enter(e entry, c Command) (int, error) {
 			return 0, stageErrorf(StageMount, "enter container: %v", err)
 		}
 	}
-	return start(c)
+	return start(c, terminal)
 }
 
 // follow goes on to the namespaces that runc made, and gives up the rights

@@ -42,7 +42,11 @@ func (e *Engine) Launch(ctx context.Context, s Spec) (*Container, error) {
 		return nil, errors.Join(err, c.Remove())
 	}
 	decoder := json.NewDecoder(reports)
-	if err := c.order(ctx, e.fenced, s, decoder); err != nil {
+	err = c.order(ctx, e.fenced, s, decoder)
+	if err == nil && s.Join != nil {
+		err = c.spaces.settle(c.cmd.Process.Pid)
+	}
+	if err != nil {
 		c.Kill()
 		c.wait(decoder, reports)
 		return nil, errors.Join(err, c.Remove())
@@ -59,7 +63,7 @@ func (e *Engine) spawn(c *Container, s Spec) (reports *os.File, err error) {
 			return nil, err
 		}
 	}
-	files, err := open()
+	files, err := open(s.Stdin)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +120,7 @@ func (e *Engine) confine(path string, s Spec) error {
 func (c *Container) order(ctx context.Context, fenced bool, s Spec, reports *json.Decoder) error {
 	stop := context.AfterFunc(ctx, c.Kill)
 	defer stop()
-	o := order{Fenced: fenced, Join: s.Join != nil, Nodes: s.Nodes, Command: s.Command, OCI: s.OCI}
+	o := order{Fenced: fenced, Join: s.Join != nil, Nodes: s.Nodes, Command: s.Command, OCI: s.OCI, Terminal: s.Terminal}
 	if s.Enter != nil && fenced {
 		o.Enter = &entry{}
 		if s.Enter.oci != nil {

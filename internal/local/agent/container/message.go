@@ -34,6 +34,8 @@ type order struct {
 	Command Command      `json:"command"`
 	OCI     *OCI         `json:"oci,omitempty"`
 	Enter   *entry       `json:"enter,omitempty"`
+	// Terminal says that the standard streams are one.
+	Terminal bool `json:"terminal,omitempty"`
 }
 
 // entry is the container to enter. PidFile names the process of one that runc

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -26,6 +27,34 @@ func (n *namespaces) open(pid int) error {
 			return err
 		}
 		n.files = append(n.files, f)
+	}
+	return nil
+}
+
+// settle goes over to the mounts that a thread of the process made for itself,
+// beside those it was born with: a container that joined another's has them.
+func (n *namespaces) settle(pid int) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.files) == 0 {
+		return nil // it has ended
+	}
+	born, err := n.files[0].Stat()
+	if err != nil {
+		return err
+	}
+	paths, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/ns/mnt", pid)) // the pattern is well-formed
+	for _, path := range paths {
+		f, err := os.Open(path)
+		if err != nil {
+			continue // a thread that has ended
+		}
+		if made, err := f.Stat(); err == nil && !os.SameFile(born, made) {
+			_ = n.files[0].Close() // nothing was written
+			n.files[0] = f
+			return nil
+		}
+		_ = f.Close() // nothing was written
 	}
 	return nil
 }

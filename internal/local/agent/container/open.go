@@ -11,33 +11,39 @@ import (
 // of its pipes.
 type opened struct {
 	stdin *os.File
+	null  *os.File // stdin where nobody gave one
 	// ends are the process's ends of the pipes; extra begins with them.
 	ends, extra      []*os.File
 	shared           []*os.File // another container's namespaces, in extra too
 	control, reports *os.File
 }
 
-// open opens what Launch needs; on error nothing stays open.
-func open() (*opened, error) {
-	stdin, err := os.Open(os.DevNull)
-	if err != nil {
-		return nil, fmt.Errorf("open stdin: %w", err)
+// open opens what Launch needs; on error nothing stays open. Without a stdin
+// there is nothing to read.
+func open(stdin *os.File) (*opened, error) {
+	var null *os.File
+	if stdin == nil {
+		var err error
+		if null, err = os.Open(os.DevNull); err != nil {
+			return nil, fmt.Errorf("open stdin: %w", err)
+		}
+		stdin = null
 	}
 	controlEnd, control, err := os.Pipe()
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open control pipe: %w", err), stdin.Close())
+		return nil, errors.Join(fmt.Errorf("open control pipe: %w", err), closed(null))
 	}
 	reports, reportEnd, err := os.Pipe()
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open report pipe: %w", err), stdin.Close(), controlEnd.Close(), control.Close())
+		return nil, errors.Join(fmt.Errorf("open report pipe: %w", err), closed(null), controlEnd.Close(), control.Close())
 	}
 	ends := []*os.File{controlEnd, reportEnd}
-	return &opened{stdin: stdin, ends: ends, extra: ends, control: control, reports: reports}, nil
+	return &opened{stdin: stdin, null: null, ends: ends, extra: ends, control: control, reports: reports}, nil
 }
 
 // close closes what only the container's process needs.
 func (o *opened) close() {
-	for _, f := range slices.Concat(o.ends, o.shared, []*os.File{o.stdin}) {
+	for _, f := range slices.Concat(o.ends, o.shared, []*os.File{o.null}) {
 		_ = closed(f) // this process has not used it
 	}
 }

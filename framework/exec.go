@@ -1,0 +1,97 @@
+package framework
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/master"
+	"mesos-gpu/job"
+)
+
+// errLeadsNoMore ends the commands of a leader.
+var errLeadsNoMore = errors.New("this scheduler leads no more")
+
+// Exec runs a command in the container of a running task, by its agent. It ends
+// with the scheduler's lead.
+func (b *leader) Exec(ctx context.Context, name string, index int, r api.ExecRequest, t api.Terminal) (int, error) {
+	command, err := b.view.command(name, index, &r)
+	if err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-b.ended:
+			cancel(api.NotYet("%w: ask the one that does", errLeadsNoMore))
+		case <-ctx.Done():
+		}
+	}()
+	streams := master.Streams{Stdin: t.Stdin, Stdout: t.Stdout, Stderr: t.Stderr, Resize: sizes(ctx, t.Resize)}
+	code, err := b.client.Exec(ctx, command, streams)
+	switch {
+	case err == nil, errors.As(err, new(*api.Problem)):
+		return code, err
+	case errors.Is(err, master.ErrNoContainer):
+		return 0, api.Problemf(http.StatusConflict, "task %q: %w: it may be starting or ending", command.ExecutorID, err)
+	}
+	return 0, api.Problemf(http.StatusBadGateway, "task %q: %w", command.ExecutorID, err)
+}
+
+// command says where a running task is, and what is to run there.
+func (v *view) command(name string, index int, r *api.ExecRequest) (master.Command, error) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	e := v.jobs[name]
+	switch {
+	case e == nil:
+		return master.Command{}, api.UnknownJob(name)
+	case index < 0 || index >= len(e.Tasks):
+		return master.Command{}, api.Problemf(http.StatusNotFound, "job %q has no task %d: it has %d", name, index, len(e.Tasks))
+	}
+	t := &e.Tasks[index]
+	if t.State != job.Running {
+		return master.Command{}, api.Problemf(http.StatusConflict, "task %d of job %q is %s: commands run beside running tasks only", index, name, t.State)
+	}
+	return master.Command{
+		AgentURL: t.AgentURL, ExecutorID: t.ID, Engine: e.Spec.Containerizer == job.Docker,
+		Argv: r.Argv, TTY: r.TTY, Rows: r.Rows, Cols: r.Cols,
+	}, nil
+}
+
+// sizes puts a window's sizes into the master's words.
+func sizes(ctx context.Context, in <-chan api.Size) <-chan master.Size {
+	if in == nil {
+		return nil
+	}
+	out := make(chan master.Size)
+	go func() {
+		for {
+			select {
+			case s, ok := <-in:
+				if !ok {
+					return
+				}
+				select {
+				case out <- master.Size(s):
+				case <-ctx.Done():
+					return
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return out
+}
+
+// Exec is the leader's to do.
+func (b *standby) Exec(ctx context.Context, _ string, _ int, _ api.ExecRequest, _ api.Terminal) (int, error) {
+	return 0, b.elsewhere(ctx)
+}
+
+func (n nobody) Exec(context.Context, string, int, api.ExecRequest, api.Terminal) (int, error) {
+	return 0, n.problem()
+}

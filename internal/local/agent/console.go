@@ -1,0 +1,130 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"golang.org/x/sys/unix"
+
+	"mesos-gpu/internal/local/agent/container"
+)
+
+// console is what a session's command reads and writes: pipes, or a terminal.
+type console struct {
+	// stdin, stdout and stderr are the agent's ends. Of a terminal there is
+	// one, and no stderr.
+	stdin, stdout, stderr *os.File
+	terminal              bool
+	// theirs are the command's ends, which the agent closes once it runs.
+	theirs [3]*os.File
+	// attached says that somebody feeds it. It belongs to the loop.
+	attached bool
+}
+
+// openConsole makes pipes, or a terminal where tty says so.
+func openConsole(tty *mesos.TTYInfo) (*console, error) {
+	c := &console{terminal: tty != nil}
+	var err error
+	if c.terminal {
+		err = c.openTerminal(tty.WindowSize)
+	} else {
+		err = c.openPipes()
+	}
+	if err != nil {
+		c.release()
+		c.close()
+		return nil, fmt.Errorf("open a session's streams: %w", err)
+	}
+	return c, nil
+}
+
+func (c *console) openPipes() (err error) {
+	if c.theirs[0], c.stdin, err = os.Pipe(); err != nil {
+		return err
+	}
+	if c.stdout, c.theirs[1], err = os.Pipe(); err != nil {
+		return err
+	}
+	c.stderr, c.theirs[2], err = os.Pipe()
+	return err
+}
+
+// openTerminal makes a pseudo terminal of the agent's own /dev/pts.
+func (c *console) openTerminal(size *mesos.TTYInfo_WindowSize) (err error) {
+	if c.stdin, err = os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0); err != nil {
+		return err
+	}
+	c.stdout = c.stdin
+	var peer uintptr
+	if err := c.control(func(fd int) error {
+		if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
+			return err
+		}
+		var errno unix.Errno
+		if peer, _, errno = unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.TIOCGPTPEER, unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC); errno != 0 {
+			return errno
+		}
+		return nil
+	}); err != nil {
+		return fmt.Errorf("make a terminal: %w", err)
+	}
+	theirs := os.NewFile(peer, "terminal")
+	c.theirs = [3]*os.File{theirs, theirs, theirs}
+	if size == nil {
+		return nil
+	}
+	return c.resize(size)
+}
+
+// control does something with the terminal's descriptor.
+func (c *console) control(do func(fd int) error) error {
+	raw, err := c.stdin.SyscallConn()
+	if err != nil {
+		return err
+	}
+	if e := raw.Control(func(fd uintptr) { err = do(int(fd)) }); e != nil {
+		return e
+	}
+	return err
+}
+
+// resize tells the terminal, and by a signal the command, of its size.
+func (c *console) resize(size *mesos.TTYInfo_WindowSize) error {
+	if !c.terminal {
+		return errors.New("the session has no terminal")
+	}
+	return c.control(func(fd int) error {
+		return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: uint16(size.Rows), Col: uint16(size.Columns)})
+	})
+}
+
+// connect gives a container the command's ends. Who runs the command owns its
+// terminal.
+func (c *console) connect(s *container.Spec) error {
+	s.Stdin, s.Stdout, s.Stderr, s.Terminal = c.theirs[0], c.theirs[1], c.theirs[2], c.terminal
+	if u := s.Command.User; c.terminal && u != nil {
+		if err := s.Stdin.Chown(int(u.UID), int(u.GID)); err != nil {
+			return fmt.Errorf("hand over terminal: %w", err)
+		}
+	}
+	return nil
+}
+
+// release closes the command's ends, or their end would never be heard of.
+func (c *console) release() {
+	for _, f := range c.theirs {
+		if f != nil {
+			_ = f.Close() // a terminal's thrice; the command has its own
+		}
+	}
+}
+
+func (c *console) close() {
+	for _, f := range []*os.File{c.stdin, c.stdout, c.stderr} {
+		if f != nil {
+			_ = f.Close() // nobody reads or feeds it any more
+		}
+	}
+}

@@ -1,0 +1,145 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/mesos/mesos-go/api/v1/lib/agent"
+
+	"mesos-gpu/internal/wire"
+)
+
+// serveInput is ATTACH_CONTAINER_INPUT, the one call that clients stream: what
+// a session is to read, and the size of its terminal. It ends with the body or
+// with the session.
+func (a *Agent) serveInput(w http.ResponseWriter, r *http.Request) {
+	// An answer before the end of the body is not to wait for that.
+	_ = http.NewResponseController(w).EnableFullDuplex() // a test's recorder has no connection
+	w.Header().Set("Connection", "close")
+	n, calls, err := a.attach(r)
+	if err != nil {
+		wire.WriteError(w, statused(err))
+		return
+	}
+	defer a.loop.post(func() { n.console.attached = false })
+	stop := wakeAt(n.done, w)
+	err = n.console.take(calls)
+	stop()
+	select {
+	case <-n.done: // whatever the last of the input was
+		err = nil
+	default:
+	}
+	if err != nil {
+		wire.WriteError(w, err)
+		return
+	}
+	w.WriteHeader(http.StatusOK)
+}
+
+// wakeAt ends a read of the request's body at done.
+func wakeAt(done <-chan struct{}, w http.ResponseWriter) (stop func()) {
+	served, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		select {
+		case <-done:
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now()) // a test's recorder knows none
+		case <-served:
+		}
+	}()
+	return func() {
+		close(served)
+		<-ended
+	}
+}
+
+// attach reads the first call, which names the session.
+func (a *Agent) attach(r *http.Request) (*nestedRun, *wire.Calls, error) {
+	calls, err := wire.NewCalls(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	var call agent.Call
+	if err := calls.Next(&call); err != nil {
+		return nil, nil, wire.Errorf(http.StatusBadRequest, "read the first call: %v", err)
+	}
+	in := call.AttachContainerInput
+	switch {
+	case call.Type != agent.Call_ATTACH_CONTAINER_INPUT:
+		return nil, nil, wire.Errorf(http.StatusUnsupportedMediaType, "streaming 'Content-Type' %s is not supported for %v call", wire.RecordIO, call.Type)
+	case in == nil:
+		return nil, nil, missing("attach_container_input")
+	case in.Type != agent.Call_AttachContainerInput_CONTAINER_ID || in.ContainerID == nil:
+		return nil, nil, wire.Errorf(http.StatusBadRequest, "expecting 'attach_container_input.type' to be CONTAINER_ID")
+	}
+	n, err := a.find(r.Context(), *in.ContainerID)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := a.occupy(r.Context(), n); err != nil {
+		return nil, nil, err
+	}
+	return n, calls, nil
+}
+
+// occupy makes sure that one client feeds a session.
+func (a *Agent) occupy(ctx context.Context, n *nestedRun) error {
+	refused, err := ask(ctx, a.loop, func() error {
+		switch {
+		case n.console == nil:
+			return errors.New("I/O switchboard server was disabled for this container")
+		case n.over:
+			return wire.Errorf(http.StatusNotFound, "container %s has ended", n.name())
+		case n.console.attached:
+			return wire.Errorf(http.StatusConflict, "multiple input connections are not allowed")
+		}
+		n.console.attached = true
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return refused
+}
+
+// take feeds the command until the end of the calls.
+func (c *console) take(calls *wire.Calls) error {
+	for {
+		var call agent.Call
+		switch err := calls.Next(&call); {
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return err
+		}
+		if err := c.apply(call.AttachContainerInput.GetProcessIO()); err != nil {
+			return err
+		}
+	}
+}
+
+// apply does what one message says. What a command does not read is lost, as
+// everywhere.
+func (c *console) apply(m *agent.ProcessIO) error {
+	switch {
+	case m.GetType() == agent.ProcessIO_CONTROL && m.Control.GetType() == agent.ProcessIO_Control_HEARTBEAT:
+		return nil
+	case m.GetType() == agent.ProcessIO_CONTROL && m.Control.GetTTYInfo().GetWindowSize() != nil:
+		if err := c.resize(m.Control.TTYInfo.WindowSize); err != nil {
+			return fmt.Errorf("unable to set the window size: %w", err)
+		}
+		return nil
+	case m.GetType() != agent.ProcessIO_DATA || m.Data.GetType() != agent.ProcessIO_Data_STDIN:
+		return errors.New("expecting 'process_io' to be DATA of STDIN, a heartbeat or a window size")
+	case len(m.Data.Data) == 0 && !c.terminal:
+		_ = c.stdin.Close() // which the command reads as the end
+		return nil
+	}
+	_, _ = c.stdin.Write(m.Data.Data)
+	return nil
+}

@@ -1,0 +1,74 @@
+package wire
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/gogo/protobuf/proto"
+)
+
+// HeaderMessageContentType is the media type of the messages in a RecordIO
+// body.
+const HeaderMessageContentType = "Message-Content-Type"
+
+// maxRecord bounds one call of a stream.
+const maxRecord = 4 << 20
+
+// Streams reports whether the request's body is RecordIO of calls.
+func Streams(r *http.Request) bool {
+	media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	return r.Method == http.MethodPost && media == RecordIO
+}
+
+// Calls reads the calls that a request streams.
+type Calls struct {
+	in    *bufio.Reader
+	media string
+}
+
+// NewCalls checks the headers. Its errors are *Error values: 400 or 415.
+func NewCalls(r *http.Request) (*Calls, error) {
+	media := r.Header.Get(HeaderMessageContentType)
+	switch media {
+	case Protobuf, JSON:
+		return &Calls{bufio.NewReader(r.Body), media}, nil
+	case "":
+		return nil, Errorf(http.StatusBadRequest, "expecting '%s' to be set for streaming requests", HeaderMessageContentType)
+	}
+	return nil, Errorf(http.StatusUnsupportedMediaType, "expecting '%s' of %s or %s", HeaderMessageContentType, JSON, Protobuf)
+}
+
+// Next reads the next call. Returns io.EOF at the end of the body.
+func (c *Calls) Next(call proto.Message) error {
+	line, err := c.in.ReadString('\n')
+	if errors.Is(err, io.EOF) && line == "" {
+		return io.EOF
+	}
+	if err != nil {
+		return fmt.Errorf("read the length of a call: %w", err)
+	}
+	n, err := strconv.ParseUint(strings.TrimSuffix(line, "\n"), 10, 32)
+	if err != nil || n > maxRecord {
+		return fmt.Errorf("read the length of a call: %q is no number up to %d", line, maxRecord)
+	}
+	body := make([]byte, n)
+	if _, err := io.ReadFull(c.in, body); err != nil {
+		return fmt.Errorf("read a call of %d bytes: %w", n, err)
+	}
+	if c.media == JSON {
+		err = json.Unmarshal(body, call)
+	} else {
+		err = proto.Unmarshal(body, call)
+	}
+	if err != nil {
+		return fmt.Errorf("parse a call of %d bytes: %w", n, err)
+	}
+	return nil
+}
