@@ -56,6 +56,7 @@ func (s *State) cycle(now time.Time) []Op {
 	}
 	policy := s.cfg.Policy
 	policy.Fit.Typical = s.workload.most()
+	s.plans++
 	plan := placingOn(s.assemble(now, s.inHand(), &policy), s.left, &queue, &policy).run()
 	for i := range plan.Accept {
 		ops = append(ops, s.accept(now, &plan.Accept[i]))
@@ -163,14 +164,20 @@ func (s *State) see(now time.Time, offers ...Offer) {
 func (s *State) accept(now time.Time, a *Accept) Op {
 	var offers []Offer
 	for _, id := range a.OfferIDs {
-		offers = append(offers, s.pool.offers[id].Offer)
+		h := s.pool.offers[id]
+		offers = append(offers, h.Offer)
+		if h.since.After(a.Offered) {
+			a.Offered = h.since
+		}
 		delete(s.pool.offers, id)
 	}
 	s.see(now, offers...)
-	for _, l := range a.Launches {
-		s.subtract(agentKey{a.AgentID, a.Role}, &l)
+	for i := range a.Launches {
+		l := &a.Launches[i]
+		s.subtract(agentKey{a.AgentID, a.Role}, l)
 		ref := s.tasks[l.TaskID]
 		t := ref.task()
+		l.Waited = now.Sub(t.Changed)
 		t.AgentID, t.Hostname, t.AgentURL = a.AgentID, a.Hostname, a.AgentURL
 		t.DeviceIDs, t.GPUTypes, t.Parts, t.Ports = l.DeviceIDs, l.GPUTypes, l.Parts, l.Ports
 		s.timers[t.ID] = &timer{confirm: now.Add(s.cfg.LaunchTimeout)}
