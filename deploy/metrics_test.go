@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -30,7 +31,7 @@ var (
 func exported(t *testing.T) labelsOf {
 	t.Helper()
 	all := labelsOf{"up": {"job": true, "instance": true}}
-	for _, file := range []string{"isolator/metrics/testdata/metrics.txt", "isolator/metrics/testdata/parts.txt", "framework/metrics/testdata/some.txt"} {
+	for _, file := range []string{"isolator/metrics/testdata/metrics.txt", "isolator/metrics/testdata/parts.txt", "framework/metrics/testdata/some.txt", "framework/metrics/testdata/counters.txt"} {
 		for _, m := range sample.FindAllStringSubmatch(read(t, "../"+file), -1) {
 			labels := map[string]bool{"job": true, "instance": true} // of the scrape
 			for _, p := range pair.FindAllStringSubmatch(m[2], -1) {
@@ -112,6 +113,37 @@ func TestCheckFindsWhatIsNotThere(t *testing.T) {
 	}
 	if got := all.check("mesos_gpu_a", "{{y}} {{x}}"); len(got) != 1 {
 		t.Errorf("legend: got %q, want one problem", got)
+	}
+}
+
+// TestMetricsAreDocumented: each of the scheduler's metrics is in the page
+// about them, with its labels, and each that stands there is exported.
+func TestMetricsAreDocumented(t *testing.T) {
+	all, page := exported(t), read(t, "../docs/metrics.md")
+	rows := map[string]string{}
+	for _, m := range regexp.MustCompile("(?m)^\\| `(mesos_gpu_(?:scheduler|marathon)_[a-z_]+)` (.*)$").FindAllStringSubmatch(page, -1) {
+		rows[m[1]] = m[2]
+		if all[m[1]] == nil && all[m[1]+"_bucket"] == nil {
+			t.Errorf("docs/metrics.md has %s, which is not exported", m[1])
+		}
+	}
+	for name, labels := range all {
+		name = strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(name, "_bucket"), "_sum"), "_count")
+		if !strings.HasPrefix(name, "mesos_gpu_scheduler_") && !strings.HasPrefix(name, "mesos_gpu_marathon_") {
+			continue
+		}
+		row, ok := rows[name]
+		if !ok {
+			t.Errorf("docs/metrics.md lacks %s", name)
+		}
+		for label := range labels {
+			if !strings.Contains(row, "`"+label+"`") && !slices.Contains([]string{"", "le", "job", "instance"}, label) {
+				t.Errorf("docs/metrics.md does not say that %s has the label %s", name, label)
+			}
+		}
+	}
+	if len(rows) < 30 {
+		t.Errorf("found %d rows, want at least 30: the pattern is broken", len(rows))
 	}
 }
 

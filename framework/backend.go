@@ -29,6 +29,7 @@ type leader struct {
 	// extension is nil if there is none that counts something.
 	extension Measured
 	fields    fields
+	gpus      gpus
 	// may says whether the owner of a schedule may still submit in its role;
 	// nil: everybody may.
 	may    func(owner, role string) bool
@@ -264,7 +265,8 @@ const gaugesWait = 2 * time.Second
 // Metrics counts what is recorded. What the extension does not tell now is
 // left out.
 func (b *leader) Metrics(ctx context.Context) (metrics.Snapshot, error) {
-	s := b.view.metrics()
+	s := b.view.metrics(b.loop.counters, b.loop.clock())
+	s.GPUs = b.gpus.now()
 	s.Leads, s.Connected = true, b.loop.connected.Load()
 	if b.extension == nil {
 		return s, nil

@@ -19,6 +19,7 @@ import (
 	"mesos-gpu/framework/internal/zkconn"
 	"mesos-gpu/framework/journal"
 	"mesos-gpu/framework/master"
+	"mesos-gpu/framework/metrics"
 	"mesos-gpu/framework/sched"
 )
 
@@ -93,6 +94,8 @@ type Config struct {
 	WrapJournal func(journal.Journal) journal.Journal
 	// Ready is called once with the address on which the API listens.
 	Ready func(apiAddr string)
+
+	counters *metrics.Counters
 }
 
 func (c *Config) setDefaults() {
@@ -124,6 +127,9 @@ func (c *Config) setDefaults() {
 	}
 	if c.Clock == nil {
 		c.Clock = time.Now
+	}
+	if c.counters == nil {
+		c.counters = metrics.NewCounters()
 	}
 	if c.Ready == nil {
 		c.Ready = func(string) {}

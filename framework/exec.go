@@ -13,6 +13,8 @@ import (
 // errLeadsNoMore ends the commands of a leader.
 var errLeadsNoMore = errors.New("this scheduler leads no more")
 
+var _ api.Execer = (*leader)(nil)
+
 // Exec runs a command in the container of a running task, by its agent. It ends
 // with the scheduler's lead.
 func (b *leader) Exec(ctx context.Context, name string, index int, r api.ExecRequest, t api.Terminal) (int, error) {
@@ -85,13 +87,4 @@ func sizes(ctx context.Context, in <-chan api.Size) <-chan master.Size {
 		}
 	}()
 	return out
-}
-
-// Exec is the leader's to do.
-func (b *standby) Exec(ctx context.Context, _ string, _ int, _ api.ExecRequest, _ api.Terminal) (int, error) {
-	return 0, b.elsewhere(ctx)
-}
-
-func (n nobody) Exec(context.Context, string, int, api.ExecRequest, api.Terminal) (int, error) {
-	return 0, n.problem()
 }

@@ -13,6 +13,8 @@ import (
 // mayAct reports false nothing is sent to the master. It calls ready once it
 // answers the API.
 func (s *Scheduler) lead(ctx context.Context, store journal.Journal, mayAct func() bool, ready func()) error {
+	store = s.cfg.counters.Journal(store)
+	defer s.cfg.counters.Rest()
 	past, err := store.Load(ctx)
 	if err != nil {
 		return err
@@ -58,6 +60,7 @@ func (s *Scheduler) lead(ctx context.Context, store journal.Journal, mayAct func
 		func(ctx context.Context) error {
 			return client.WatchAgents(ctx, func(list []master.Agent) {
 				leads.fields.learn(list)
+				leads.count(list)
 				l.emit(ctx)(sched.Agents{Agents: agentsOf(list)})
 			})
 		},
@@ -83,7 +86,7 @@ func (c *Config) newClient(frameworkID string) (*master.Client, error) {
 		Master: c.Master, ZKAuthFile: c.ZKAuthFile, TLS: c.TLS,
 		Name: c.Name, User: c.User, FrameworkID: frameworkID, Hostname: c.Hostname, WebURL: c.WebURL,
 		MinOffer: sched.DefaultOverhead(), FailoverTimeout: c.FailoverTimeout, ReregisterRemoved: c.ReregisterRemoved,
-		ExecutorPath: c.ExecutorPath, Log: c.Log,
+		ExecutorPath: c.ExecutorPath, Log: c.Log, Observer: c.counters,
 	}
 	for _, r := range c.Sched.Policy.Roles {
 		cfg.Roles = append(cfg.Roles, r.Name)

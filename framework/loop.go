@@ -47,6 +47,7 @@ type loop struct {
 	ops    []sched.Op
 	done   []func(*sched.State, error)
 	strays []sched.Update // the ends of tasks that the State knows no more
+	meter
 }
 
 // collectFrom bytes are held and never touched: they take no memory, but the
@@ -57,7 +58,8 @@ const collectFrom = 32 << 20
 func newLoop(cfg *Config, past journal.Contents, store journal.Journal, post func(sched.Op)) *loop {
 	v := newView(past) // a copy, before the State takes the jobs over
 	return &loop{
-		st: sched.New(cfg.Sched, sched.Past(past)), journal: store, view: v, post: post,
+		meter: newMeter(cfg, past),
+		st:    sched.New(cfg.Sched, sched.Past(past)), journal: store, view: v, post: post,
 		clock: cfg.Clock, log: cfg.Log, events: make(chan sched.Event, batch), requests: make(chan request),
 		ballast: make([]byte, collectFrom),
 	}
@@ -76,6 +78,7 @@ func (l *loop) run(ctx context.Context) error {
 			l.take(r)
 		case <-ticks.C:
 			l.apply(sched.Tick{})
+			l.record()
 		case <-l.again:
 			l.again = nil
 		case <-ctx.Done():
@@ -103,7 +106,11 @@ func (l *loop) cycle() {
 		}
 		return
 	}
+	plans := l.st.Plans()
 	l.apply(sched.Cycle{})
+	if l.st.Plans() > plans {
+		l.counters.Planned(time.Since(began))
+	}
 	if took := time.Since(began); took > longCycle {
 		l.rest = began.Add(4 * took)
 	}
@@ -129,6 +136,7 @@ func (l *loop) apply(ev sched.Event) {
 			l.strays = append(l.strays, u)
 		}
 	}
+	l.counters.Event(ev)
 	l.ops = append(l.ops, l.st.Step(l.clock(), ev)...)
 }
 
@@ -158,6 +166,7 @@ func (l *loop) flush(ctx context.Context) error {
 		for _, m := range changes.Moves {
 			l.log.WithFields(logrus.Fields{"task": m.TaskID, "state": m.State, "message": m.Message}).Info("task changed")
 		}
+		l.acted(l.clock(), ops, changes.Moves, l.st.Held())
 		for _, op := range ops {
 			l.post(op)
 		}

@@ -124,7 +124,7 @@ func (e *extension) Lead(ctx context.Context, c *Cluster) error {
 	return nil
 }
 
-func fetch(t *testing.T, in *instance, path string) (int, string) {
+func fetch(t testing.TB, in *instance, path string) (int, string) {
 	t.Helper()
 	res, err := http.Get("http://" + in.addr + path)
 	if err != nil {

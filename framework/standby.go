@@ -176,7 +176,9 @@ func (b *standby) Submit(ctx context.Context, _ job.Spec) (v api.JobView, err er
 func (b *standby) Kill(ctx context.Context, _ string, _ bool) error { return b.elsewhere(ctx) }
 
 // Metrics counts what the view has. A standby has no subscription.
-func (b *standby) Metrics(context.Context) (metrics.Snapshot, error) { return b.view.metrics(), nil }
+func (b *standby) Metrics(context.Context) (metrics.Snapshot, error) {
+	return b.view.metrics(b.s.cfg.counters, b.s.cfg.Clock()), nil
+}
 
 func (b *standby) Health(ctx context.Context) (api.Health, error) {
 	url, err := b.leading(ctx)

@@ -14,7 +14,6 @@ import (
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/journal"
-	"mesos-gpu/framework/metrics"
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/job"
 )
@@ -418,19 +417,6 @@ func (v *view) holders() map[string]string {
 		}
 	}
 	return holder
-}
-
-// metrics counts all jobs.
-func (v *view) metrics() (s metrics.Snapshot) {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	s.Cordoned = len(sched.Cordons(v.own))
-	for _, e := range v.order {
-		if !e.gone {
-			s.Count(&e.Job)
-		}
-	}
-	return s
 }
 
 // events are the states of now, and a listener to all changes after them.

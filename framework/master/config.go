@@ -65,6 +65,8 @@ type Config struct {
 	// the answer is a burden.
 	ListEvery time.Duration
 	Log       logrus.FieldLogger
+	// Observer is told how the calls go; nil where nobody wants to know.
+	Observer Observer
 	// Transport is for tests; nil is a transport of its own each connection.
 	Transport http.RoundTripper
 	// Random gives numbers in [0,1) for jitter; nil is the shared source.

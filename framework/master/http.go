@@ -73,15 +73,17 @@ func (c *Config) post(ctx context.Context, client *http.Client, url string, mess
 	req.Header.Set("Content-Type", protobufType)
 	headers(req.Header)
 	c.Credential.authenticate(req)
+	began := time.Now()
 	res, err := client.Do(req)
+	if err == nil && res.StatusCode != http.StatusOK && res.StatusCode != http.StatusAccepted {
+		defer res.Body.Close()
+		err = c.advise(statusOf(res))
+	}
+	c.called(message, time.Since(began), err)
 	if err != nil {
 		return nil, err
 	}
-	if res.StatusCode == http.StatusOK || res.StatusCode == http.StatusAccepted {
-		return res, nil
-	}
-	defer res.Body.Close()
-	return nil, c.advise(statusOf(res))
+	return res, nil
 }
 
 // ask posts a message and decodes the one message of the answer.

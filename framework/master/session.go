@@ -111,6 +111,7 @@ func (s *session) listen(ctx context.Context, events io.Reader) error {
 		case err != nil:
 			return because(ctx, err)
 		}
+		s.client.cfg.heard()
 		s.dog.hold() // what takes us long is no silence of the master's
 		if ev.GetType() == scheduler.Event_SUBSCRIBED {
 			if s.subscribed {
@@ -131,6 +132,7 @@ func (s *session) listen(ctx context.Context, events io.Reader) error {
 func (s *session) start(ctx context.Context, sub *scheduler.Event_Subscribed) {
 	s.dog.interval(sub.GetHeartbeatIntervalSeconds())
 	s.subscribed = true
+	s.client.cfg.subscribed()
 	s.frameworkID = sub.GetFrameworkID().GetValue() // read by the sender, which starts below
 	s.client.begin(s)
 	if now := s.client.roles.now(); now.version != s.told.version {

@@ -18,7 +18,8 @@ const (
 // collector shows one Snapshot.
 type collector struct {
 	Snapshot
-	jobs, tasks, held, waiting, leads, connected, cordoned *prometheus.Desc
+	jobs, tasks, held, leads, connected, cordoned   *prometheus.Desc
+	waiting, wanted, oldest, gpus, free, gpuSeconds *prometheus.Desc
 }
 
 // read makes the collector for one scrape.
@@ -31,11 +32,17 @@ func read(ctx context.Context, v View) (*collector, error) {
 		return prometheus.NewDesc(prometheus.BuildFQName(namespace, subsystem, name), help, labels, nil)
 	}
 	return &collector{
-		Snapshot:  s,
-		jobs:      desc("jobs", "Jobs by state, those that have ended and are remembered too.", "state"),
-		tasks:     desc("tasks", "Tasks by their job's role and by state, those that have ended and are remembered too.", "role", "state"),
-		held:      desc("gpus_held", "GPUs that tasks hold, by role and type; the type is empty where no agent tells it.", "role", "type"),
-		waiting:   desc("waiting_tasks", "Tasks that wait to be placed, by role.", "role"),
+		Snapshot: s,
+		jobs:     desc("jobs", "Jobs by state, those that have ended and are remembered too.", "state"),
+		tasks:    desc("tasks", "Tasks by their job's role and by state, those that have ended and are remembered too.", "role", "state"),
+		held:     desc("gpus_held", "GPUs that tasks hold, by role and type; the type is empty where no agent tells it.", "role", "type"),
+		waiting:  desc("waiting_tasks", "Tasks that wait to be placed, by role and by the type of GPU that they want.", "role", "type"),
+		wanted:   desc("waiting_gpus", "GPUs that tasks wait for, by role and type; a share of one counts as one.", "role", "type"),
+		oldest:   desc("oldest_waiting_seconds", "How long the task has been in the queue that has waited for a place the longest, by role and type.", "role", "type"),
+		gpus:     desc("gpus", "GPUs of the agents that take tasks, by type.", "type"),
+		free:     desc("gpus_free", "Those of them that no task of any framework holds.", "type"),
+		gpuSeconds: desc("gpu_seconds_total", "For how long tasks have held GPUs, by role and type, as the journal has it: whoever leads goes on from there.",
+			"role", "type"),
 		leads:     desc("leads", "1 where this scheduler leads, 0 where it stands by."),
 		connected: desc("connected", "1 while this scheduler has a subscription to a Mesos master."),
 		cordoned:  desc("cordoned_agents", "Hosts whose agents get no tasks since an operator has cordoned them, whether they are there or not."),
@@ -48,11 +55,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeBy
 // Collect implements prometheus.Collector.
 func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	put := func(d *prometheus.Desc, value float64, labels ...string) {
-		m, err := prometheus.NewConstMetric(d, prometheus.GaugeValue, value, labels...)
-		if err != nil {
-			m = prometheus.NewInvalidMetric(d, err)
-		}
-		ch <- m
+		show(ch, d, prometheus.GaugeValue, value, labels...)
 	}
 	put(c.leads, one(c.Leads))
 	put(c.connected, one(c.Connected))
@@ -64,10 +67,25 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		for _, s := range job.States() {
 			put(c.tasks, float64(r.tasks[s]), name, string(s))
 		}
-		put(c.waiting, float64(r.tasks[job.Waiting]), name)
+		for kind, q := range r.queue {
+			put(c.waiting, float64(q.tasks), name, kind)
+			if q.gpus > 0 {
+				put(c.wanted, float64(q.gpus), name, kind)
+			}
+			if !q.since.IsZero() && !c.Now.IsZero() {
+				put(c.oldest, max(c.Now.Sub(q.since), 0).Seconds(), name, kind)
+			}
+		}
 		for kind, n := range r.held {
 			put(c.held, float64(n)/wholeGPU, name, kind)
 		}
+	}
+	for kind, n := range c.GPUs {
+		put(c.gpus, float64(n.All), kind)
+		put(c.free, float64(n.Free), kind)
+	}
+	for _, s := range c.GPUSeconds {
+		show(ch, c.gpuSeconds, prometheus.CounterValue, s.Seconds, label(s.Role), label(s.Type))
 	}
 	for _, g := range c.Gauges {
 		keys := slices.Sorted(maps.Keys(g.Labels))
@@ -77,6 +95,14 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		}
 		put(prometheus.NewDesc(namespace+"_"+g.Name, g.Help, keys, nil), g.Value, values...)
 	}
+}
+
+func show(ch chan<- prometheus.Metric, d *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
+	m, err := prometheus.NewConstMetric(d, kind, value, labels...)
+	if err != nil {
+		m = prometheus.NewInvalidMetric(d, err)
+	}
+	ch <- m
 }
 
 func one(yes bool) float64 {

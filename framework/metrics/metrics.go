@@ -1,6 +1,8 @@
-// Package metrics shows a scheduler to Prometheus: its jobs, its tasks, the
-// GPUs they hold, whether it leads, and what its extension counts. It counts
-// anew for each scrape and keeps nothing; it never waits for a master.
+// Package metrics shows a scheduler to Prometheus. A Snapshot has what there
+// is: jobs, tasks, the GPUs they hold, whether it leads, and what its extension
+// counts; it is taken anew for each scrape. Counters have what has happened
+// since the process began, GPUTime for how long GPUs were held since the
+// journal did. It decides nothing, and never waits for a master.
 package metrics
 
 import (
@@ -43,6 +45,9 @@ func (p Pages) Serve(w http.ResponseWriter, r *http.Request, v View) error {
 		return fmt.Errorf("show what was counted: %w", err)
 	}
 	all := prometheus.Gatherers{p.process, registry}
+	if c.counters != nil {
+		all = append(all, c.counters.registry)
+	}
 	if wantsJSON(r) {
 		return serveJSON(w, all)
 	}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -26,15 +27,31 @@ func (v view) Metrics(context.Context) (Snapshot, error) { return v.Snapshot, v.
 
 // some is a scheduler with jobs of two roles, and an extension.
 func some() view {
-	v := view{Snapshot: Snapshot{Leads: true, Connected: true, Cordoned: 2}}
+	now := time.Unix(1_700_000_000, 0)
+	v := view{Snapshot: Snapshot{
+		Leads: true, Connected: true, Cordoned: 2, Now: now, GPUs: map[string]GPUs{"A100": {16, 8}},
+		GPUSeconds: []GPUSeconds{{"research", "A100", 7200.5}},
+	}}
+	ago := func(seconds int) time.Time { return now.Add(-time.Duration(seconds) * time.Second) }
+	wants := func(tasks int, types ...string) gpu.Request {
+		return gpu.Request{GPUs: tasks, Types: gpu.Types{Include: types}}
+	}
 	for _, j := range []job.Job{
 		{Spec: job.Spec{Name: "train", Role: "research"}, Tasks: []job.Task{
 			{State: job.Running, GPUTypes: map[string]int{"A100": 4, "": 1}}, {State: job.Unreachable, GPUTypes: map[string]int{"A100": 4}},
 		}},
 		{Spec: job.Spec{Name: "waits", Role: "research"}, Tasks: []job.Task{
-			{State: job.Waiting}, {State: job.Waiting}, {State: job.Running, GPUTypes: map[string]int{"V100": 2}},
+			{State: job.Waiting, Changed: ago(30)}, {State: job.Waiting, Changed: ago(20)}, {State: job.Running, GPUTypes: map[string]int{"V100": 2}},
 			{State: job.Running, Parts: []gpu.Part{{Type: "V100", Milli: 250}, {Type: "T4", Milli: 500}}},
 		}},
+		{Spec: job.Spec{Name: "queued", Role: "research", Request: wants(4, "a100", "NVIDIA V100-SXM2")}, Tasks: []job.Task{
+			{State: job.Waiting, Changed: ago(90), NotBefore: now.Add(time.Second)}, {State: job.Waiting, Changed: ago(60)},
+		}},
+		{Spec: job.Spec{Name: "follows", Role: "research", Request: wants(2), After: []job.Dependency{{Job: "train"}}}, Tasks: []job.Task{{State: job.Waiting, Changed: ago(900)}}},
+		{Spec: job.Spec{Name: "released", Role: "research", Request: wants(2, "h100"), After: []job.Dependency{{Job: "x", Met: true}}}, Tasks: []job.Task{{State: job.Waiting, Changed: ago(900)}}},
+		{Spec: job.Spec{Name: "in turn", Role: "research", Request: wants(1), MaxParallel: 1}, Tasks: []job.Task{{State: job.Running}, {State: job.Waiting, Changed: ago(900)}}},
+		{Spec: job.Spec{Name: "gang", Role: "research", Gang: true}, Tasks: []job.Task{{State: job.Killing}, {State: job.Waiting, Changed: ago(900)}}},
+		{Spec: job.Spec{Name: "misspelt", Role: "research", Request: wants(1, "Z1000")}, Tasks: []job.Task{{State: job.Waiting, Changed: now.Add(time.Second)}}},
 		{Spec: job.Spec{Name: "ended", Role: "*"}, Tasks: []job.Task{{State: job.Finished, GPUTypes: map[string]int{"V100": 8}}}},
 		{Spec: job.Spec{Name: "broken", Role: "*"}, Tasks: []job.Task{
 			{State: job.Failed, GPUTypes: map[string]int{"V100": 8}}, {State: job.Killing, GPUTypes: map[string]int{"V\xff100": 1}},

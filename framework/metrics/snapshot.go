@@ -1,7 +1,7 @@
 package metrics
 
 import (
-	"strings"
+	"time"
 
 	"mesos-gpu/job"
 )
@@ -14,17 +14,41 @@ type Snapshot struct {
 	Leads, Connected bool
 	// Cordoned counts the hosts whose agents get no tasks by an operator's word.
 	Cordoned int
+	// Now is when it was taken: without it nobody knows how long tasks wait.
+	Now time.Time
+	// GPUs are those of the agents that take tasks, by type. A standby has none.
+	GPUs map[string]GPUs
+	// GPUSeconds are those recorded last.
+	GPUSeconds []GPUSeconds
 	// Gauges are an extension's.
 	Gauges []Gauge
 
-	jobs  map[job.State]int
-	roles map[string]*role
+	counters *Counters
+	types    *names
+	jobs     map[job.State]int
+	roles    map[string]*role
 }
+
+// Snapshot begins one, which is shown together with what has been counted.
+func (c *Counters) Snapshot(now time.Time) Snapshot {
+	return Snapshot{Now: now, counters: c, types: c.types}
+}
+
+// GPUs counts devices: all of them, and those that no framework's task holds.
+type GPUs struct{ All, Free int }
 
 // role is what is counted of the jobs of one role.
 type role struct {
 	tasks map[job.State]int
 	held  map[string]int // thousandths of GPUs, by type
+	queue map[string]*queue
+}
+
+// queue is what waits for one type.
+type queue struct {
+	tasks int
+	gpus  int
+	since time.Time // when the oldest came that may be placed; zero: none may
 }
 
 // Gauge is a number that an extension counts.
@@ -43,38 +67,63 @@ func (s *Snapshot) Count(j *job.Job) {
 	if s.jobs == nil {
 		s.jobs, s.roles = map[job.State]int{}, map[string]*role{}
 	}
-	s.jobs[j.State()]++
-	name := label(j.Spec.Role)
-	r := s.roles[name]
-	if r == nil {
-		r = &role{map[job.State]int{}, map[string]int{}}
-		s.roles[name] = r
+	if s.types == nil {
+		s.types = newNames()
 	}
+	s.jobs[j.State()]++
+	r := s.role(j.Spec.Role)
+	waiting, placed := 0, 0
 	for i := range j.Tasks {
 		t := &j.Tasks[i]
 		r.tasks[t.State]++
-		if t.State.Placed() {
+		switch {
+		case t.State == job.Waiting:
+			waiting++
+		case t.State.Placed():
+			placed++
 			for kind, n := range t.GPUTypes {
-				r.held[label(kind)] += n * wholeGPU
+				r.held[s.types.device(kind)] += n * wholeGPU
 			}
 			for _, p := range t.Parts {
-				r.held[label(p.Type)] += p.Milli
+				r.held[s.types.device(p.Type)] += p.Milli
 			}
+		}
+	}
+	if waiting > 0 {
+		s.wait(r, j, waiting, placed)
+	}
+}
+
+func (s *Snapshot) role(name string) *role {
+	name = label(name)
+	r := s.roles[name]
+	if r == nil {
+		r = &role{map[job.State]int{}, map[string]int{}, map[string]*queue{}}
+		s.roles[name] = r
+	}
+	return r
+}
+
+// wait adds the tasks of a job that wait.
+func (s *Snapshot) wait(r *role, j *job.Job, waiting, placed int) {
+	kind := s.types.wish(&j.Spec.Request)
+	q := r.queue[kind]
+	if q == nil {
+		q = &queue{}
+		r.queue[kind] = q
+	}
+	q.tasks += waiting
+	q.gpus += waiting * j.Spec.Request.GPUs
+	if len(j.Spec.WaitsFor()) > 0 || j.Spec.MaxParallel > 0 && placed >= j.Spec.MaxParallel || j.Spec.Gang && placed > 0 {
+		return // for something else than a place
+	}
+	for i := range j.Tasks {
+		t := &j.Tasks[i]
+		if t.State == job.Waiting && !t.NotBefore.After(s.Now) && (q.since.IsZero() || t.Changed.Before(q.since)) {
+			q.since = t.Changed
 		}
 	}
 }
 
 // wholeGPU is one GPU in thousandths, by which shares of one are counted.
 const wholeGPU = 1000
-
-// maxLabel bounds a label's value, in bytes: agents tell the types.
-const maxLabel = 256
-
-// label makes a text fit to be a label's value: one that is not UTF-8 would
-// fail the whole scrape.
-func label(s string) string {
-	if len(s) > maxLabel {
-		s = s[:maxLabel]
-	}
-	return strings.ToValidUTF8(s, "?")
-}

@@ -28,6 +28,9 @@ const (
 	quotaPrefix  = ownPrefix + "quota/"
 )
 
+// CountedKey is the document that Counted writes.
+const CountedKey = ownPrefix + "counted"
+
 // Own reports whether a document is the scheduler's.
 func Own(key string) bool { return strings.HasPrefix(key, ownPrefix) }
 
@@ -169,7 +172,7 @@ func (s *State) refuseCordoned(now time.Time) []Op {
 	var refused []Declined
 	for id, h := range s.pool.offers {
 		if c, ok := CordonedBy(s.cordons, h.Hostname, h.AgentID); ok {
-			refused = append(refused, Declined{OfferID: id, Reason: "its agent is cordoned: " + c.Reason, Refuse: s.cfg.Policy.RefuseLong})
+			refused = append(refused, Declined{OfferID: id, Reason: "its agent is cordoned: " + c.Reason, Why: OnCordoned, Refuse: s.cfg.Policy.RefuseLong})
 		}
 	}
 	return s.refuse(now, refused)

@@ -57,6 +57,7 @@ func (s *State) cycle(now time.Time) []Op {
 	}
 	policy := s.cfg.Policy
 	policy.Fit.Typical = s.workload.most()
+	s.plans++
 	placing := placingOn(s.assemble(now, s.inHand(), &policy), &s.fleet.scratch, s.left, &queue, &policy)
 	if len(s.pool.offers) <= maxHeld {
 		placing.keeps = func(id string) bool { return s.pool.offers[id].since.Add(s.cfg.HoldOffers).After(now) }
@@ -171,14 +172,20 @@ func (s *State) see(now time.Time, offers ...Offer) {
 func (s *State) accept(now time.Time, a *Accept) Op {
 	var offers []Offer
 	for _, id := range a.OfferIDs {
-		offers = append(offers, s.pool.offers[id].Offer)
+		h := s.pool.offers[id]
+		offers = append(offers, h.Offer)
+		if h.since.After(a.Offered) {
+			a.Offered = h.since
+		}
 		delete(s.pool.offers, id)
 	}
 	s.see(now, offers...)
-	for _, l := range a.Launches {
-		s.subtract(agentKey{a.AgentID, a.Role}, &l)
+	for i := range a.Launches {
+		l := &a.Launches[i]
+		s.subtract(agentKey{a.AgentID, a.Role}, l)
 		ref := s.tasks[l.TaskID]
 		t := ref.task()
+		l.Waited = now.Sub(t.Changed)
 		t.AgentID, t.Hostname, t.AgentURL = a.AgentID, a.Hostname, a.AgentURL
 		t.DeviceIDs, t.GPUTypes, t.Parts, t.Ports = l.DeviceIDs, l.GPUTypes, l.Parts, l.Ports
 		s.timers[t.ID] = &timer{confirm: now.Add(s.cfg.LaunchTimeout)}

@@ -75,6 +75,8 @@ type (
 		Key   string
 		Value []byte
 	}
+	// Counted is what has been counted up to now, for who goes on counting.
+	Counted struct{ Value []byte }
 	// Cordon: an operator wants no new tasks on the agents of a host and, with
 	// Drain, none of those that are there either. Host is as State.Host tells.
 	Cordon struct {
@@ -154,6 +156,7 @@ func (Scale) event()           {}
 func (Stop) event()            {}
 func (Wake) event()            {}
 func (Put) event()             {}
+func (Counted) event()         {}
 func (Cordon) event()          {}
 func (Uncordon) event()        {}
 func (SetQuota) event()        {}

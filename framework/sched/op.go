@@ -21,6 +21,8 @@ type (
 		Role     string
 		OfferIDs []string
 		Launches []Launch
+		// Offered is when the last of the offers came.
+		Offered time.Time
 		// Refuse is how long the rest need not be offered again.
 		Refuse time.Duration
 	}

@@ -31,7 +31,8 @@ func (s *State) conclude(now time.Time, ref taskRef, o outcome) []Op {
 		return nil // late: something later is known already
 	}
 	t.Reason, t.ExitCode = o.reason, o.exitCode
-	s.changes.Moves[len(s.changes.Moves)-1].ExitCode = o.exitCode // the task's may be another attempt's soon
+	end := &s.changes.Moves[len(s.changes.Moves)-1]
+	end.ExitCode, end.Cause = o.exitCode, o.cause(&old) // the task's may be another attempt's soon
 	s.leave(now, ref.job, &old)
 	if ref.job.Spec.MaxParallel > 0 {
 		s.demandOf(ref.job.Spec.Role).wanted = true // another of its tasks may have its turn

@@ -68,14 +68,34 @@ type Launch struct {
 	Env   map[string]string
 	// Values are its combination of its job's matrix.
 	Values map[string]string
+	// Waited is how long it was in the queue. Place does not know.
+	Waited time.Duration
 }
 
 // Declined is an offer that no task takes now.
 type Declined struct {
 	OfferID string
 	Reason  string
-	Refuse  time.Duration
+	// Why is the kind of the reason.
+	Why    Refusal
+	Refuse time.Duration
 }
+
+// Refusal is why an offer is declined, of few words.
+type Refusal string
+
+const (
+	// Idle: no task waits. Unwanted: none waits for what it has.
+	Idle     Refusal = "idle"
+	Unwanted Refusal = "unwanted"
+	// Held: a task could use it once more is free, but not for as long as
+	// offers are held.
+	Held Refusal = "held"
+	// Yielded: another role is to have it.
+	Yielded Refusal = "yielded"
+	// OnCordoned: its agent takes no tasks.
+	OnCordoned Refusal = "cordoned"
+)
 
 // Place answers every offer exactly once: accepted, held or declined. It does
 // not modify its arguments; equal inputs give equal plans in any offer order.
@@ -396,17 +416,17 @@ func (pl *placing) answer() {
 		if len(a.Offers) == 0 || pl.yielded[i] != "" {
 			continue
 		}
-		list, reason, refuse := &pl.plan.Decline, "no task waits", pl.p.RefuseLong
+		list, reason, why, refuse := &pl.plan.Decline, "no task waits", Idle, pl.p.RefuseLong
 		switch b := pl.wantedBy(i); {
 		case b >= 0 && pl.keeps != nil && !slices.ContainsFunc(a.Offers, func(id string) bool { return !pl.keeps(id) }):
-			list, reason, refuse = &pl.plan.Hold, "", pl.p.RefuseSoon
+			list, reason, why, refuse = &pl.plan.Hold, "", Held, pl.p.RefuseSoon
 		case b >= 0:
-			list, reason, refuse = &pl.plan.Hold, pl.cluster.Refusal(i, &pl.blocked[b]), pl.p.RefuseSoon
+			list, reason, why, refuse = &pl.plan.Hold, pl.cluster.Refusal(i, &pl.blocked[b]), Held, pl.p.RefuseSoon
 		case len(pl.blocked) > 0 || len(pl.plan.Unplaced) > 0:
-			reason += " for " + describe(a)
+			reason, why = "no task waits for "+describe(a), Unwanted
 		}
 		for _, id := range a.Offers {
-			*list = append(*list, Declined{OfferID: id, Reason: reason, Refuse: refuse})
+			*list = append(*list, Declined{OfferID: id, Reason: reason, Why: why, Refuse: refuse})
 		}
 	}
 	for _, list := range [][]Declined{pl.plan.Decline, pl.plan.Hold} {

@@ -37,6 +37,7 @@ type State struct {
 	workload    workload
 	yielded     map[string]time.Time // when an agent's offers were given back for another role
 	leaving     []leaving            // tasks whose places have not been offered again
+	plans       int                  // made so far
 	bound       map[string]bool      // roles with a job that a quota held back
 	dependents  map[string][]string  // by job, those who wait for its end
 	explained   *explained           // what Reasons has counted; nil: to be counted anew
@@ -97,6 +98,10 @@ type Move struct {
 	Index   int
 	State   job.State
 	Message string
+	// Role is the job's. Cause is why an attempt that was launched, or waited
+	// for too long, has ended otherwise than FINISHED.
+	Role  string
+	Cause Cause
 	// ExitCode is set where the task's process has ended by itself.
 	ExitCode *int
 }
@@ -223,6 +228,13 @@ func (s *State) FrameworkID() string { return s.frameworkID }
 
 // Connected reports whether there is a subscription.
 func (s *State) Connected() bool { return s.connected }
+
+// Held counts the offers in hand.
+func (s *State) Held() int { return len(s.pool.offers) }
+
+// Plans counts how often it has gone through the offers in hand and all that
+// waits.
+func (s *State) Plans() int { return s.plans }
 
 // Queued counts the jobs that have not ended.
 func (s *State) Queued() int { return len(s.queue) }

@@ -55,6 +55,8 @@ func (s *State) Step(now time.Time, ev Event) []Op {
 		s.agentLost(e.AgentID)
 	case PolicyChanged:
 		ops = s.setPolicy(e.Policy)
+	case Counted:
+		s.write(CountedKey, e.Value)
 	case Cordon:
 		ops = s.cordon(now, e)
 	case Uncordon:
@@ -117,7 +119,7 @@ func (s *State) recordJob(j *job.Job) {
 }
 
 func (s *State) note(now time.Time, t *job.Task) {
-	s.changes.Moves = append(s.changes.Moves, Move{Time: now, Job: t.Job, TaskID: t.ID, Index: t.Index, State: t.State, Message: t.Message})
+	s.changes.Moves = append(s.changes.Moves, Move{Time: now, Job: t.Job, TaskID: t.ID, Index: t.Index, State: t.State, Message: t.Message, Role: s.jobs[t.Job].Spec.Role})
 }
 
 // Admit says what is in the way of a job; nil if it may be submitted.

@@ -78,7 +78,7 @@ func (pl *placing) giveBack() {
 			continue // the rest comes back by itself
 		}
 		for _, id := range a.Offers {
-			pl.plan.Decline = append(pl.plan.Decline, Declined{OfferID: id, Reason: pl.yielded[i], Refuse: pl.p.RefuseSoon})
+			pl.plan.Decline = append(pl.plan.Decline, Declined{OfferID: id, Reason: pl.yielded[i], Why: Yielded, Refuse: pl.p.RefuseSoon})
 		}
 	}
 }

@@ -1,0 +1,296 @@
+package framework
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"maps"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/internal/mesostest"
+	"mesos-gpu/framework/journal"
+	"mesos-gpu/framework/master"
+	"mesos-gpu/framework/metrics"
+	"mesos-gpu/framework/sched"
+	"mesos-gpu/gpu"
+	"mesos-gpu/internal/need"
+	"mesos-gpu/internal/zktest"
+	"mesos-gpu/job"
+)
+
+// scrape reads a scheduler's own metrics, by name and labels.
+func scrape(t testing.TB, in *instance) (page string, values map[string]float64) {
+	t.Helper()
+	status, page := fetch(t, in, "/metrics")
+	if status != 200 {
+		t.Fatalf("status %d: %s", status, page)
+	}
+	values = map[string]float64{}
+	for lines := bufio.NewScanner(strings.NewReader(page)); lines.Scan(); {
+		name, text, _ := strings.Cut(strings.TrimPrefix(lines.Text(), "mesos_gpu_scheduler_"), " ")
+		if value, err := strconv.ParseFloat(text, 64); err == nil && strings.HasPrefix(lines.Text(), "mesos_gpu_scheduler_") {
+			values[name] = value
+		}
+	}
+	return page, values
+}
+
+// TestWhatHappensIsCounted: jobs of which one finishes, one fails, one is
+// killed and one waits move the counters, by just so much.
+func TestWhatHappensIsCounted(t *testing.T) {
+	c := mesostest.NewCluster(t, 4)
+	in := run(t, c, filepath.Join(t.TempDir(), "journal.db"))
+	ctx := within(t)
+	c.Await(t, 1, scheduler.Call_SUBSCRIBE, nil)
+	_, before := scrape(t, in)
+	id := map[string]string{}
+	for _, s := range []job.Spec{spec("finishes", 1, 1, "v100"), spec("fails", 1, 1), spec("killed", 1, 1), spec("waits", 1, 4, "V100")} {
+		if _, err := in.Submit(ctx, s); err != nil {
+			t.Fatal(err)
+		}
+		if s.Name != "waits" {
+			id[s.Name] = awaitState(t, in, s.Name, job.Running).Tasks[0].ID
+		}
+	}
+	c.End(id["finishes"], mesos.TASK_FINISHED, "exited with status 0", "0")
+	c.End(id["fails"], mesos.TASK_FAILED, "exited with status 3", "3")
+	awaitState(t, in, "finishes", job.Finished)
+	awaitState(t, in, "fails", job.Failed)
+	if err := in.Kill(ctx, "killed"); err != nil {
+		t.Fatal(err)
+	}
+	awaitState(t, in, "killed", job.Killed)
+	page, after := scrape(t, in)
+
+	moved := map[string]float64{}
+	for name, value := range after {
+		if d := value - before[name]; d != 0 {
+			moved[name] = d
+		}
+	}
+	for name, want := range map[string]float64{
+		`launches_total{role="*",type="V100"}`:                       3,
+		`wait_seconds_count{role="*",type="V100"}`:                   1,
+		`wait_seconds_count{role="*",type="any"}`:                    2,
+		`offer_to_accept_seconds_count`:                              3,
+		`offers_accepted_total`:                                      3,
+		`waiting_tasks{role="*",type="V100"}`:                        1,
+		`waiting_gpus{role="*",type="V100"}`:                         4,
+		`task_ends_total{reason="",role="*",state="FINISHED"}`:       1,
+		`task_ends_total{reason="exit",role="*",state="FAILED"}`:     1,
+		`task_ends_total{reason="killed",role="*",state="KILLED"}`:   1,
+		`mesos_calls_total{call="ACCEPT",result="ok"}`:               3,
+		`mesos_calls_total{call="KILL",result="ok"}`:                 1,
+		`journal_errors_total{reason="failed"}`:                      0,
+		`task_ends_total{reason="unlaunched",role="*",state="LOST"}`: 0,
+	} {
+		if moved[name] != want {
+			t.Errorf("%s moved by %v, want %v", name, moved[name], want)
+		}
+	}
+	for _, name := range []string{"offers_received_total", "place_seconds_count", "journal_commit_seconds_count", "mesos_call_seconds_count", `oldest_waiting_seconds{role="*",type="V100"}`} {
+		if moved[name] <= 0 {
+			t.Errorf("%s moved by %v", name, moved[name])
+		}
+	}
+	if after["mesos_subscriptions_total"] != 1 || after["journal_size_bytes"] < 4096 {
+		t.Errorf("%v subscriptions, the journal has %v bytes", after["mesos_subscriptions_total"], after["journal_size_bytes"])
+	}
+	if age := time.Since(time.UnixMilli(int64(after["mesos_last_event_timestamp_seconds"] * 1000))); age < 0 || age > time.Minute {
+		t.Errorf("the master was heard %v ago", age)
+	}
+	if after[`gpus{type="V100"}`] != 4 {
+		t.Errorf("%v GPUs, want 4", after[`gpus{type="V100"}`])
+	}
+	checkMetrics(t, page)
+	in.end(t)
+}
+
+// checkMetrics has Prometheus's own tool read a page and judge its names.
+func checkMetrics(t *testing.T, page string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), need.Program(t, "promtool", "prometheus, or run scripts/package-tools.sh"), "check", "metrics")
+	cmd.Stdin = strings.NewReader(page)
+	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("promtool check metrics: %v\n%s", err, out)
+	}
+}
+
+// TestGPUTimeIsInTheJournal: a scheduler that is started again shows what the
+// one before recorded, and goes on from there.
+func TestGPUTimeIsInTheJournal(t *testing.T) {
+	path, now := filepath.Join(t.TempDir(), "journal.db"), time.Unix(1_700_000_000, 0)
+	cfg := Config{Log: quiet(), Clock: func() time.Time { return now }}
+	cfg.setDefaults()
+	begin := func() (*loop, func()) {
+		j, err := journal.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		past, err := j.Load(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return newLoop(&cfg, past, j, func(sched.Op) {}), func() {
+			if err := j.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	step := func(l *loop, ev sched.Event) {
+		t.Helper()
+		l.apply(ev)
+		l.record()
+		l.cycle()
+		if err := l.flush(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := func(l *loop, seconds float64) {
+		t.Helper()
+		got := l.view.metrics(cfg.counters, now).GPUSeconds
+		if diff := cmp.Diff([]metrics.GPUSeconds{{Role: "*", Type: "V100", Seconds: seconds}}, got); diff != "" {
+			t.Errorf("GPU seconds (-want +got):\n%s", diff)
+		}
+	}
+	l, end := begin()
+	s := spec("train", 1, 2)
+	s.SetDefaults()
+	step(l, sched.Subscribed{FrameworkID: "f1"})
+	step(l, sched.Submit{Spec: s})
+	step(l, sched.Offers{Offers: []sched.Offer{{ID: "o1", AgentID: "a", Role: "*", GPUs: 2, Types: []string{"V100"}, Free: sched.Amount{CPUs: 2, MemMiB: 1024}}}})
+	now = now.Add(recordEvery)
+	step(l, sched.Tick{})
+	want(l, 60)
+	now = now.Add(recordEvery - time.Second)
+	step(l, sched.Tick{}) // not yet
+	want(l, 60)
+	end()
+	now = now.Add(time.Minute)
+	l, end = begin()
+	want(l, 60)
+	now = now.Add(recordEvery)
+	step(l, sched.Tick{})
+	want(l, 60+2*(29+60+30))
+	end()
+}
+
+// TestGPUTimeIsOneForAll: leader and standby show what the leader recorded, and
+// who leads next goes on from there.
+func TestGPUTimeIsOneForAll(t *testing.T) {
+	c, server := mesostest.NewCluster(t, 4), zktest.Start(t)
+	var ahead atomic.Int64 // of the clock: nobody waits for half a minute
+	start := func() *instance {
+		return start(t, c, Config{
+			JournalPath: "zk://" + server.Addr() + "/mesos-gpu/test", SessionTimeout: 2 * time.Second,
+			Clock: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) },
+		})
+	}
+	const held = `gpu_seconds_total{role="*",type="V100"}`
+	shows := func(in *instance, least float64) (value float64) {
+		await(t, fmt.Sprintf("%s shows %v GPU seconds", in.addr, least), func() bool {
+			_, values := scrape(t, in)
+			value = values[held]
+			return value >= least
+		})
+		return value
+	}
+	first := start()
+	awaitRole(t, first, api.Leader)
+	second := start()
+	awaitRole(t, second, api.Standby)
+	if _, err := first.Submit(long(t), spec("train", 2, 1)); err != nil {
+		t.Fatal(err)
+	}
+	awaitState(t, first, "train", job.Running)
+	ahead.Add(int64(time.Minute))
+	value := shows(first, 120)
+	if other := shows(second, value); other > value+60 {
+		t.Errorf("the standby shows %v GPU seconds, the leader %v", other, value)
+	}
+	first.end(t)
+	awaitRole(t, second, api.Leader)
+	if _, values := scrape(t, second); values[held] < value {
+		t.Errorf("the next leader begins with %v GPU seconds, the last one had %v", values[held], value)
+	}
+	ahead.Add(int64(time.Minute))
+	shows(second, value+120)
+	second.end(t)
+}
+
+// TestGPUsOfAgents: those of agents that take tasks, as their resources and
+// their inventories name them.
+func TestGPUsOfAgents(t *testing.T) {
+	cfg := Config{Log: quiet()}
+	cfg.setDefaults()
+	l := newLoop(&cfg, journal.Contents{}, &diary{}, func(sched.Op) {})
+	l.st.Step(time.Now(), sched.Cordon{Host: "shut"})
+	if err := l.flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b := &leader{reader: reader{view: l.view}, loop: l}
+	if b.gpus.now() != nil {
+		t.Error("there are GPUs before the master has told of any")
+	}
+	inventory := gpu.Host{Devices: []gpu.Device{{UUID: "a", Model: "Tesla V100-SXM2-16GB"}, {UUID: "b", Model: "NVIDIA A100 80GB PCIe"}, {UUID: "c", Model: "NVIDIA A100 80GB PCIe"}}}
+	named := master.Agent{Active: true, GPUs: 3, GPUsFree: 1, DeviceIDs: []string{"a", "b", "c"}, DevicesHeld: []string{"a", "c"}, Host: inventory}
+	away, draining, cordoned := named, named, named
+	away.Active, draining.Draining, cordoned.Hostname = false, true, "shut"
+	b.count([]master.Agent{
+		named, away, draining, cordoned, {Active: true},
+		{Active: true, GPUs: 4, GPUsFree: 1, Types: []string{"Tesla V100"}},
+		{Active: true, GPUs: 2, GPUsFree: 2, Types: []string{"T4", "P4"}},
+	})
+	want := map[string]metrics.GPUs{"V100": {All: 5, Free: 1}, "A100": {All: 2, Free: 1}, "P4|T4": {All: 2, Free: 2}}
+	if diff := cmp.Diff(want, b.gpus.now()); diff != "" {
+		t.Errorf("GPUs (-want +got):\n%s", diff)
+	}
+}
+
+// BenchmarkMetrics scrapes a scheduler that remembers 100,000 jobs, of which
+// 10,000 wait, over HTTP. held is the longest that a write to its view waits
+// meanwhile.
+func BenchmarkMetrics(b *testing.B) {
+	path := filepath.Join(b.TempDir(), "journal.db")
+	rememberJobs(b, path)
+	in := start(b, mesostest.NewCluster(b, 0), Config{JournalPath: path, Sched: sched.Config{KeepEnded: 2 * listedJobs}})
+	defer in.end(b)
+	if _, err := in.List(context.Background(), api.JobQuery{Limit: 1}); err != nil { // it has begun
+		b.Fatal(err)
+	}
+	v := (*in.front.Load()).(*leader).view
+	stop, stopped := make(chan struct{}), make(chan time.Duration)
+	go func() {
+		var longest time.Duration
+		defer func() { stopped <- longest }()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(time.Millisecond):
+			}
+			began := time.Now()
+			v.Fresh(began)
+			longest = max(longest, time.Since(began))
+		}
+	}()
+	for b.Loop() {
+		if _, values := scrape(b, in); values[`waiting_tasks{role="",type="V100"}`] != waitingJobs {
+			b.Fatalf("%v wait", slices.Sorted(maps.Keys(values)))
+		}
+	}
+	close(stop)
+	b.ReportMetric((<-stopped).Seconds()*1000, "ms-held-max")
+}

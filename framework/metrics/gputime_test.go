@@ -1,0 +1,175 @@
+package metrics
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mesos-gpu/framework/sched"
+	"mesos-gpu/gpu"
+	"mesos-gpu/job"
+)
+
+// lives is a cluster whose tasks a scheduler launches and whose ends it hears
+// of; what is here is what its journal has.
+type lives struct {
+	t        *testing.T
+	now      time.Time
+	g        *GPUTime
+	past     sched.Past
+	document []byte
+}
+
+func (l *lives) lead() {
+	l.t.Helper()
+	l.past.Documents = map[string][]byte{sched.CountedKey: l.document}
+	g, err := NewCounters().GPUTime(l.past, l.now)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.g = g
+}
+
+func (l *lives) launch(role, kind string, gpus int) int {
+	id := fmt.Sprintf("t%d", len(l.past.Jobs))
+	spec := job.Spec{Name: id, Role: role, Tasks: 1}
+	l.g.Acted(l.now, []sched.Op{sched.Accept{Launches: []sched.Launch{{TaskID: id, Spec: &spec, GPUTypes: map[string]int{kind: gpus}}}}}, nil)
+	l.past.Jobs = append(l.past.Jobs, &job.Job{Spec: spec, Tasks: []job.Task{{ID: id, State: job.Running, Started: l.now, Changed: l.now, GPUTypes: map[string]int{kind: gpus}}}})
+	return len(l.past.Jobs) - 1
+}
+
+func (l *lives) end(i int) {
+	t := &l.past.Jobs[i].Tasks[0]
+	l.g.Acted(l.now, nil, []sched.Move{{TaskID: t.ID, State: job.Finished}})
+	t.State, t.Ended = job.Finished, l.now
+}
+
+// record writes the document, where there is a new one.
+func (l *lives) record() {
+	if document := l.g.Record(l.now); document != nil {
+		l.document = document
+	}
+}
+
+func (l *lives) total() map[string]float64 {
+	l.t.Helper()
+	list, err := ReadGPUSeconds(l.document)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	sums := map[string]float64{}
+	for _, s := range list {
+		sums[s.Role+" "+s.Type] = s.Seconds
+	}
+	return sums
+}
+
+func (l *lives) want(want map[string]float64) {
+	l.t.Helper()
+	if diff := cmp.Diff(want, l.total()); diff != "" {
+		l.t.Errorf("GPU seconds (-want +got):\n%s", diff)
+	}
+}
+
+// TestGPUTime: from launch to end, by role and type, in whole and in parts.
+func TestGPUTime(t *testing.T) {
+	l := &lives{t: t, now: time.Unix(1_700_000_000, 0)}
+	l.lead()
+	if l.g.Record(l.now.Add(time.Hour)) != nil {
+		t.Error("there is something to record of nothing")
+	}
+	l.now = l.now.Add(time.Hour)
+	first := l.launch("research", "V100", 2)
+	l.now = l.now.Add(10 * time.Second)
+	l.launch("*", "A100", 1)
+	l.g.Acted(l.now, []sched.Op{sched.Accept{Launches: []sched.Launch{
+		{TaskID: "shared", Spec: &job.Spec{Role: "*"}, Parts: []gpu.Part{{Type: "T4", Milli: 250}}}, {TaskID: "none", Spec: &job.Spec{Role: "*"}},
+	}}}, nil)
+	l.now = l.now.Add(20 * time.Second)
+	l.end(first)
+	l.end(first) // says so twice
+	l.now = l.now.Add(20 * time.Second)
+	l.record()
+	l.want(map[string]float64{"research V100": 60, "* A100": 40, "* T4": 10})
+	l.now = l.now.Add(-10 * time.Second)
+	l.record()
+	l.want(map[string]float64{"research V100": 60, "* A100": 40, "* T4": 10})
+	l.now = l.now.Add(12 * time.Second)
+	l.record()
+	l.want(map[string]float64{"research V100": 60, "* A100": 42, "* T4": 10.5})
+}
+
+// TestGPUTimeAcrossFailover: the next one counts the time in which nobody led,
+// and what the last one had not recorded, once.
+func TestGPUTimeAcrossFailover(t *testing.T) {
+	l := &lives{t: t, now: time.Unix(1_700_000_000, 0)}
+	l.lead()
+	stays, ends := l.launch("*", "V100", 1), l.launch("*", "A100", 1)
+	l.now = l.now.Add(10 * time.Second)
+	l.record()
+	l.now = l.now.Add(5 * time.Second)
+	l.end(ends) // and is not recorded
+	l.now = l.now.Add(time.Minute)
+	l.lead()
+	l.record()
+	l.want(map[string]float64{"* V100": 75, "* A100": 15})
+	l.lead() // at once, again
+	l.now = l.now.Add(time.Second)
+	l.end(stays)
+	l.now = l.now.Add(time.Hour)
+	l.record()
+	l.want(map[string]float64{"* V100": 76, "* A100": 15})
+
+	l.document = []byte("{")
+	if _, err := NewCounters().GPUTime(sched.Past{Documents: map[string][]byte{sched.CountedKey: l.document}}, l.now); err == nil || !strings.Contains(err.Error(), sched.CountedKey) {
+		t.Errorf("a broken record: %v", err)
+	}
+}
+
+// TestGPUTimeAsIfNobodyFailed: whatever happens in whatever order, with
+// failovers in between, it is the sum of what the tasks held, and what is
+// recorded never falls.
+func TestGPUTimeAsIfNobodyFailed(t *testing.T) {
+	for seed := range uint64(200) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		l := &lives{t: t, now: time.Unix(1_700_000_000, 0)}
+		l.lead()
+		want, last := 0.0, 0.0
+		running := map[int]bool{}
+		for range 100 {
+			step := time.Duration(random.IntN(20_000)) * time.Millisecond
+			l.now = l.now.Add(step)
+			want += float64(2*len(running)) * step.Seconds()
+			switch random.IntN(4) {
+			case 0:
+				running[l.launch("*", "V100", 2)] = true
+			case 1:
+				for i := range running {
+					l.end(i)
+					delete(running, i)
+					break
+				}
+			case 2:
+				l.record()
+			case 3:
+				if l.document != nil { // before it nobody knows since when to count
+					l.lead()
+				}
+			}
+			if now := l.total()["* V100"]; now < last {
+				t.Fatalf("seed %d: fell from %v to %v", seed, last, now)
+			} else {
+				last = now
+			}
+		}
+		l.record()
+		if got := l.total()["* V100"]; math.Abs(got-want) > 1e-6 {
+			t.Fatalf("seed %d: %v GPU seconds, want %v", seed, got, want)
+		}
+	}
+}
