@@ -3,8 +3,10 @@ package framework
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -47,9 +49,18 @@ func (f *fields) of(agentID string) map[string]string {
 func (r *reader) list(ctx context.Context) ([]master.Agent, error) {
 	agents, err := r.rounds.ask(ctx, r.ordered)
 	if err != nil {
-		return nil, api.Problemf(http.StatusBadGateway, "%v", err)
+		return nil, unlisted(err)
 	}
 	return agents, nil
+}
+
+// unlisted says that no master told of its agents. Of a request that got
+// nowhere people need the address, and not how it was made.
+func unlisted(err error) *api.Problem {
+	if u := (*url.Error)(nil); errors.As(err, &u) {
+		return api.Problemf(http.StatusBadGateway, "the scheduler reaches no Mesos master: %v: start one, or name another by the scheduler's --master", u.Err)
+	}
+	return api.Problemf(http.StatusBadGateway, "%v", err)
 }
 
 func (r *reader) ordered(ctx context.Context) ([]master.Agent, error) {
@@ -126,17 +137,44 @@ func (r *reader) GPUs(ctx context.Context) ([]api.GPU, error) {
 	if err != nil {
 		return nil, err
 	}
-	holder := r.view.holders()
+	holder, cordons := r.view.holders(), r.view.cordons()
 	var all []api.GPU
 	for _, a := range agents {
+		agent := agentOf(&a, cordons)
 		for _, d := range devicesOf(&a) {
-			all = append(all, api.GPU{
+			g := api.GPU{
 				UUID: d.UUID, Model: d.Model, Type: d.Type(), MemMiB: d.MemMiB,
 				Agent: a.ID, Hostname: a.Hostname, Task: holder[d.UUID], Shared: sharedOf(&a, d.UUID), State: stateOf(&a, d.UUID),
-			})
+			}
+			g.Reason, g.Note = reasonOf(&g, &agent)
+			all = append(all, g)
 		}
 	}
 	return all, nil
+}
+
+// reasonOf says what is to know of a GPU beside its state. What concerns it
+// alone goes before what concerns its agent.
+func reasonOf(g *api.GPU, a *api.Agent) (api.GPUReason, string) {
+	switch {
+	case g.State == api.WithheldGPU:
+		return api.NotOffered, "sick, or cordoned there: mesos-gpu agent devices on its agent says which"
+	case g.State == api.HeldGPU && g.Task == "" && g.Shared == nil:
+		return api.Foreign, "held by another framework"
+	case a.Draining:
+		return api.AgentDraining, why("agent is being drained", a.Cordoned)
+	case a.Cordoned != "":
+		return api.AgentCordoned, why("agent is cordoned", a.Cordoned)
+	}
+	return "", ""
+}
+
+// why adds a reason, where somebody gave one.
+func why(text, reason string) string {
+	if reason == "" {
+		return text
+	}
+	return text + ": " + reason
 }
 
 // sharedOf tells what is free of a device that tasks share, nil of others.

@@ -1,6 +1,10 @@
 package framework
 
 import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -70,5 +74,44 @@ func TestSharedGPUs(t *testing.T) {
 	}
 	if got := agentOf(&master.Agent{GPUs: 2}, nil).Shared; got != nil {
 		t.Errorf("of an agent that shares nothing: %+v", got)
+	}
+}
+
+// TestReasonsOfGPUs: what a state does not say. A sick device is that first,
+// whatever its agent.
+func TestReasonsOfGPUs(t *testing.T) {
+	plain, cordoned := &api.Agent{}, &api.Agent{Cordoned: "new fans"}
+	draining, drained := &api.Agent{Draining: true}, &api.Agent{Draining: true, Cordoned: "dust"}
+	for _, test := range []struct {
+		gpu   api.GPU
+		agent *api.Agent
+		want  api.GPUReason
+		note  string
+	}{
+		{api.GPU{State: api.FreeGPU}, plain, "", ""},
+		{api.GPU{State: api.HeldGPU, Task: "a.0"}, plain, "", ""},
+		{api.GPU{State: api.HeldGPU}, plain, api.Foreign, "held by another framework"},
+		{api.GPU{State: api.HeldGPU}, cordoned, api.Foreign, "held by another framework"},
+		{api.GPU{State: api.HeldGPU, Shared: &api.Shared{}}, plain, "", ""}, // a part may be, and another free
+		{api.GPU{State: api.WithheldGPU}, cordoned, api.NotOffered, "sick, or cordoned there: mesos-gpu agent devices on its agent says which"},
+		{api.GPU{State: api.FreeGPU}, cordoned, api.AgentCordoned, "agent is cordoned: new fans"},
+		{api.GPU{State: api.HeldGPU, Task: "a.0"}, drained, api.AgentDraining, "agent is being drained: dust"},
+		{api.GPU{}, draining, api.AgentDraining, "agent is being drained"}, // by Mesos, which gives no reason
+	} {
+		if got, note := reasonOf(&test.gpu, test.agent); got != test.want || note != test.note {
+			t.Errorf("%+v of %+v: got %q, %q, want %q, %q", test.gpu, test.agent, got, note, test.want, test.note)
+		}
+	}
+}
+
+// TestNoMasterIsNamed: people hear where no master is, not how it was asked.
+func TestNoMasterIsNamed(t *testing.T) {
+	refused := errors.New("dial tcp 127.0.0.1:5050: connect: connection refused")
+	got := unlisted(fmt.Errorf("ask for the leading master: %w", &url.Error{Op: "Get", URL: "http://127.0.0.1:5050/master/redirect", Err: refused}))
+	if want := "the scheduler reaches no Mesos master: dial tcp 127.0.0.1:5050: connect: connection refused: start one, or name another by the scheduler's --master"; got.Detail != want || got.Status != http.StatusBadGateway {
+		t.Errorf("got %d %q, want %q", got.Status, got.Detail, want)
+	}
+	if got := unlisted(errors.New("parse its answer")); got.Detail != "parse its answer" {
+		t.Errorf("got %q", got.Detail)
 	}
 }

@@ -2,15 +2,19 @@ package framework
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
 
 	"mesos-gpu/framework/sched"
+	"mesos-gpu/job/spell"
 )
 
 // maxRoles bounds the roles file: one line a role.
@@ -94,10 +98,31 @@ func decodeStrictly(n *yaml.Node, body any) error {
 	if err != nil {
 		return fmt.Errorf("read: %w", err)
 	}
-	d := yaml.NewDecoder(bytes.NewReader(text))
-	d.KnownFields(true)
-	if err := d.Decode(body); err != nil && !errors.Is(err, io.EOF) {
+	if err := knownKeys(n); err != nil {
+		return err
+	}
+	if err := yaml.Unmarshal(text, body); err != nil {
 		return fmt.Errorf("want weight, quota, order, patience, backfill and policy: %w", err)
+	}
+	return nil
+}
+
+// knownKeys names a key that is none, with the one that was probably meant.
+// That the value is no mapping its reader says.
+func knownKeys(n *yaml.Node) error {
+	known := []string{"weight", "quota", "order", "patience", "backfill", "policy"}
+	for i := 0; n.Kind == yaml.MappingNode && i < len(n.Content); i += 2 {
+		key := n.Content[i].Value
+		if slices.Contains(known, key) {
+			continue
+		}
+		near := slices.MinFunc(known, func(x, y string) int {
+			return cmp.Compare(spell.Distance(key, x), spell.Distance(key, y))
+		})
+		if spell.Distance(key, near) > 2 {
+			return fmt.Errorf("no key %q: want %s", key, strings.Join(known, ", "))
+		}
+		return fmt.Errorf("no key %q: did you mean %q?", key, near)
 	}
 	return nil
 }

@@ -40,6 +40,7 @@ func TestRolesRefused(t *testing.T) {
 		"a: {}\na: {}":                        "stands twice",
 		"a b: {}":                             `role "a b"`,
 		"a: {wait: 2}":                        "want weight, quota",
+		"a: {weigth: 2}":                      `line 1: role a: no key "weigth": did you mean "weight"?`,
 		"a: {weight: -1}":                     "weight -1 is not between",
 		"a: {order: lifo}":                    `role "a": order "lifo" is none of fifo, shortest`,
 		"a: {patience: 1h}":                   "patience is for order shortest",

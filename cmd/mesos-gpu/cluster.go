@@ -80,8 +80,10 @@ func listGPUs(p *printer, gpus []api.GPU) error {
 		{"MODEL", func(g api.GPU) string { return g.Model }},
 		{"MEMORY", func(g api.GPU) string { return fmt.Sprintf("%d MiB", g.MemMiB) }},
 		{"UUID", func(g api.GPU) string { return orDash(g.UUID) }},
+		{"STATE", gpuState},
 		{"SHARED", func(g api.GPU) string { return sharedOf(g.Shared) }},
 		{"TASK", func(g api.GPU) string { return orDash(g.Task) }},
+		{"NOTE", func(g api.GPU) string { return g.Note }},
 	}, column[api.GPU]{"AGENT", func(g api.GPU) string { return g.Agent }})
 	if err != nil || p.bare {
 		return err
@@ -107,28 +109,49 @@ func sharedOf(s *api.Shared) string {
 	}
 }
 
-// heldOf sums up who holds what: whole GPUs, and memory of shared ones.
+// gpuState is free only of what a job may get: not of a GPU whose agent takes
+// no tasks. Where the master names no GPUs, those that our tasks hold are held.
+func gpuState(g api.GPU) string {
+	closed := g.Reason == api.AgentCordoned || g.Reason == api.AgentDraining
+	switch {
+	case closed && g.State != api.HeldGPU:
+		return string(g.Reason)
+	case g.State == "" && g.Task != "":
+		return string(api.HeldGPU)
+	}
+	return orDash(string(g.State))
+}
+
+// heldOf sums up who holds what: whole GPUs, and memory of shared ones, and
+// those that no job gets.
 func heldOf(gpus []api.GPU) string {
-	whole, held, shared := 0, 0, 0
+	whole, shared, in := 0, 0, map[string]int{}
 	var all, free int64
 	for _, g := range gpus {
+		state := gpuState(g)
 		if s := g.Shared; s != nil {
 			shared++
 			all, free = all+s.MemMiB, free+s.MemFreeMiB
-			continue
+		} else {
+			whole++
 		}
-		if whole++; g.Task != "" {
-			held++
+		if g.Shared == nil || state != string(api.HeldGPU) {
+			in[state]++
 		}
 	}
-	text := fmt.Sprintf("%d of %d %s held", held, whole, gpu.Plural(whole, "GPU"))
-	if shared == 0 {
-		return text
+	var parts []string
+	if whole > 0 || shared == 0 {
+		parts = append(parts, fmt.Sprintf("%d of %d %s held", in[string(api.HeldGPU)], whole, gpu.Plural(whole, "GPU")))
 	}
-	if text += "; "; whole == 0 {
-		text = ""
+	if shared > 0 {
+		parts = append(parts, fmt.Sprintf("%d/%d MiB (%d %%) of %d shared %s held", all-free, all, percent(all-free, all), shared, gpu.Plural(shared, "GPU")))
 	}
-	return text + fmt.Sprintf("%d/%d MiB (%d %%) of %d shared %s held", all-free, all, percent(all-free, all), shared, gpu.Plural(shared, "GPU"))
+	for _, state := range []string{string(api.WithheldGPU), string(api.AgentCordoned), string(api.AgentDraining)} {
+		if in[state] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", in[state], state))
+		}
+	}
+	return strings.Join(parts, "; ")
 }
 
 func percent(part, all int64) int64 {

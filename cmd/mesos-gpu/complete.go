@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,11 +29,20 @@ func asked() map[string]func(context.Context, *client.Client) ([]string, error) 
 	return map[string]func(context.Context, *client.Client) ([]string, error){
 		"JOB": func(ctx context.Context, c *client.Client) ([]string, error) {
 			jobs, err := c.Jobs(ctx)
-			return uniqueNames(jobs, func(j *api.JobView) []string { return []string{j.Spec.Name} }), err
+			return uniqueNames(liveFirst(jobs), jobName), err
+		},
+		// Those that have not ended, and of them the services.
+		"LIVE": func(ctx context.Context, c *client.Client) ([]string, error) {
+			jobs, err := c.JobsIn(ctx, api.LiveJobs)
+			return uniqueNames(jobs, jobName), err
+		},
+		"SERVICE": func(ctx context.Context, c *client.Client) ([]string, error) {
+			jobs, err := c.JobsIn(ctx, api.LiveJobs)
+			return uniqueNames(slices.DeleteFunc(jobs, func(j api.JobView) bool { return j.Spec.Service == nil }), jobName), err
 		},
 		"TASK": func(ctx context.Context, c *client.Client) ([]string, error) {
 			jobs, err := c.Jobs(ctx)
-			return uniqueNames(jobs, taskIDs), err
+			return uniqueNames(liveFirst(jobs), taskIDs), err
 		},
 		"RUNNING": func(ctx context.Context, c *client.Client) ([]string, error) {
 			jobs, err := c.JobsIn(ctx, api.LiveJobs)
@@ -52,6 +62,24 @@ func asked() map[string]func(context.Context, *client.Client) ([]string, error) 
 		},
 	}
 }
+
+// liveFirst puts the jobs that have not ended before the others, the latest
+// first: those are what people ask for.
+func liveFirst(jobs []api.JobView) []api.JobView {
+	slices.Reverse(jobs)
+	slices.SortStableFunc(jobs, func(x, y api.JobView) int {
+		switch {
+		case x.Terminal == y.Terminal:
+			return 0
+		case y.Terminal:
+			return -1
+		}
+		return 1
+	})
+	return jobs
+}
+
+func jobName(j *api.JobView) []string { return []string{j.Spec.Name} }
 
 func taskIDs(j *api.JobView) []string {
 	var ids []string
@@ -99,7 +127,7 @@ func (a *app) argument(usage []string) cobra.CompletionFunc {
 		if word == "FILE" || word == "DIR" {
 			return nil, cobra.ShellCompDirectiveDefault
 		}
-		return a.names(c.Context(), strings.Split(word, "|")), cobra.ShellCompDirectiveNoFileComp
+		return a.names(c.Context(), strings.Split(word, "|")), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 	}
 }
 

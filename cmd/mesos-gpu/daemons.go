@@ -64,9 +64,7 @@ func (a *app) schedulerCommand() *cobra.Command {
 	f.StringVar(&cfg.AdvertiseURL, "advertise-url", "", "where the standbys' clients reach this API; made of --listen if empty")
 	f.StringVar(&cfg.ExecutorPath, "executor", framework.DefaultExecutor, "path of mesos-gpu on the agents")
 	f.StringVar(&cfg.Name, "name", framework.DefaultName, "the framework's name")
-	f.StringSliceVar(&cfg.Roles, "role", nil, "roles to get offers for, that of jobs without one first (default "+framework.DefaultRole+")")
-	f.StringVar(&cfg.RolesFile, "roles", "", "file of roles with weights and quotas, instead of --role; read again on SIGHUP")
-	f.StringVar(&cfg.Sched.Policy.Fit.Name, "policy", fit.Policies()[0], "where tasks go: "+strings.Join(fit.Policies(), ", "))
+	policyFlags(f, &cfg)
 	f.DurationVar(&cfg.Sched.HoldOffers, "hold-offers", sched.DefaultHoldOffers, "how long an offer of use to waiting work stays in hand; below zero none does")
 	f.DurationVar(&cfg.Sched.UnreachableTimeout, "unreachable-timeout", sched.DefaultUnreachableTimeout, "how long an agent may be away before its tasks are tried elsewhere; below zero for ever")
 	allowFlags(f, &cfg.Sched.Policy.Allowed)
@@ -75,6 +73,13 @@ func (a *app) schedulerCommand() *cobra.Command {
 	f.DurationVar(&cfg.FailoverTimeout, "failover-timeout", framework.DefaultFailoverTimeout, "how long the master keeps the tasks of a scheduler that is away")
 	logLevel(c, &level)
 	return c
+}
+
+// policyFlags say whose jobs a scheduler runs, and where their tasks go.
+func policyFlags(f *pflag.FlagSet, cfg *framework.Config) {
+	f.StringSliceVar(&cfg.Roles, "role", nil, "roles to get offers for, that of jobs without one first (default "+framework.DefaultRole+")")
+	f.StringVar(&cfg.RolesFile, "roles", "", "file of roles with weights and quotas, instead of --role; read again on SIGHUP")
+	f.StringVar(&cfg.Sched.Policy.Fit.Name, "policy", fit.Policies()[0], "where tasks go: "+strings.Join(fit.Policies(), ", "))
 }
 
 // allowFlags say what jobs may have of their agents' own.

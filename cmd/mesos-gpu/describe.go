@@ -27,11 +27,12 @@ func (a *app) describeCommand() *cobra.Command {
 
 func describe(p *printer, j *api.JobView) error {
 	s := j.Spec
+	var facts []fact
 	line := func(name, format string, args ...any) {
-		fmt.Fprintf(p, "%-11s %s\n", name, cleaner.Replace(printable(fmt.Sprintf(format, args...))))
+		facts = append(facts, fact{name, fmt.Sprintf(format, args...)})
 	}
 	line("job", "%s", s.Name)
-	fmt.Fprintf(p, "%-11s %s\n", "state", p.paint(stateColour(string(j.State)), string(j.State)))
+	line("state", "%s", j.State)
 	if j.Waits != "" {
 		line("waits", "%s", j.Waits)
 	}
@@ -48,8 +49,13 @@ func describe(p *printer, j *api.JobView) error {
 	if s.MaxParallel > 0 {
 		line("parallel", "%d at a time", s.MaxParallel)
 	}
+	wishes, err := wishesOf(&s, p.wide)
+	if err != nil {
+		return err
+	}
+	p.facts(append(facts, wishes...))
 	fmt.Fprintln(p)
-	err := tableOf(p, j.Tasks, append([]column[job.Task]{
+	err = tableOf(p, j.Tasks, append([]column[job.Task]{
 		{"TASK", func(t job.Task) string { return t.ID }},
 		{"STATE", func(t job.Task) string { return string(t.State) }},
 		{"HEALTH", func(t job.Task) string { return healthOf(&t) }},

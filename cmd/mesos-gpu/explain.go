@@ -12,23 +12,53 @@ import (
 func (a *app) explainCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "explain [KEY]", Short: "Explain a job file's keys, or one of them", Args: atMost("KEY"),
+		Long: "Explain a job file's keys, or one of them. With dots a KEY is inside of others: share.memory, health_check.http.port.",
 		RunE: func(_ *cobra.Command, got []string) error {
 			if len(got) == 0 {
 				return explainAll(a.printer(), jobfile.Keys())
 			}
-			key, err := jobfile.Explain(got[0])
+			key, err := explained(got[0])
 			if err != nil {
 				return &usageError{fmt.Errorf("%w: see mesos-gpu explain", err)}
 			}
 			return explainOne(a.printer(), key)
 		},
 	}
-	var names []string
-	for _, key := range jobfile.Keys() {
-		names = append(names, key.Name)
+	c.ValidArgsFunction = func(_ *cobra.Command, before []string, typed string) ([]string, cobra.ShellCompDirective) {
+		if len(before) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return keysFor(typed), cobra.ShellCompDirectiveNoFileComp
 	}
-	c.ValidArgsFunction = cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)
 	return c
+}
+
+// explained finds a key by its name, or by its path with those it is inside of.
+func explained(path string) (jobfile.Key, error) {
+	outer, _, inside := strings.Cut(path, ".")
+	key, err := jobfile.Explain(outer)
+	if err != nil || !inside {
+		return key, err
+	}
+	return explainPart(path)
+}
+
+// keysFor are the keys that somebody may be typing: the outer ones, or those
+// inside of what stands before the last dot.
+func keysFor(typed string) (names []string) {
+	dot := strings.LastIndexByte(typed, '.')
+	if dot < 0 {
+		for _, key := range jobfile.Keys() {
+			names = append(names, key.Name)
+		}
+		return names
+	}
+	if outer, err := explained(typed[:dot]); err == nil {
+		for _, part := range outer.Parts {
+			names = append(names, typed[:dot+1]+part)
+		}
+	}
+	return names
 }
 
 func explainAll(p *printer, keys []jobfile.Key) error {
@@ -45,7 +75,7 @@ func explainOne(p *printer, k jobfile.Key) error {
 		lines = append(lines, "", wrapped("Left out: "+k.Default, 78))
 	}
 	if len(k.Parts) > 0 {
-		lines = append(lines, "", wrapped("Keys inside: "+strings.Join(k.Parts, ", "), 78))
+		lines = append(lines, "", wrapped("Keys inside, for mesos-gpu explain "+k.Name+".KEY: "+strings.Join(k.Parts, ", "), 78))
 	}
 	_, err := fmt.Fprintln(p, strings.Join(lines, "\n"))
 	return err

@@ -34,3 +34,40 @@ func TestWrapped(t *testing.T) {
 		}
 	}
 }
+
+// Whatever explain names inside of a key it explains too, however deep.
+func TestExplainParts(t *testing.T) {
+	seen := map[string]bool{}
+	var walk func(path string)
+	walk = func(path string) {
+		key, err := explained(path)
+		if err != nil || key.Name != path || key.Doc == "" {
+			t.Errorf("%s is explained by %+v, %v", path, key, err)
+		}
+		seen[path] = true
+		for _, part := range key.Parts {
+			walk(path + "." + part)
+		}
+	}
+	for _, key := range jobfile.Keys() {
+		walk(key.Name)
+	}
+	for path := range partDocs() {
+		if !seen[path] {
+			t.Errorf("%s is explained, and is nowhere", path)
+		}
+	}
+	newCluster().command(t, "explain share.memory").wants(t, "share.memory\n\n  memory of each GPU: 4GiB, or 30% of what it has\n", "", 0)
+	if r := newCluster().command(t, "explain check.http"); !strings.Contains(strings.Join(strings.Fields(r.out), " "), "mesos-gpu explain check.http.KEY: path, port, port_index, tls") {
+		t.Errorf("got %+v", r)
+	}
+	for path, want := range map[string]string{
+		"share.memroy":        `share has no key "memroy"; did you mean "share.memory"?: see mesos-gpu explain`,
+		"share.x":             `share has no key "x", but cores, gpus, memory`,
+		"gpus.x":              "gpus has no keys inside",
+		"shar.memory":         `a job file has no key "shar"; did you mean "share"?`,
+		"health_check.http.x": `health_check.http has no key "x", but path`,
+	} {
+		newCluster().command(t, "explain "+path).wants(t, "", want, 2)
+	}
+}

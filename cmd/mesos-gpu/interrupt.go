@@ -19,6 +19,13 @@ const (
 	lastChance = time.Second
 )
 
+// left is why following ends where somebody wants the job to go on without it.
+type left struct{ job string }
+
+func (l left) Error() string {
+	return fmt.Sprintf("interrupted; job %s goes on: see mesos-gpu logs -f %s", l.job, l.job)
+}
+
 // untilInterrupt ends with the next interrupt: also with the end of the
 // terminal, unless nohup says that this shall be none.
 func untilInterrupt(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -33,7 +40,7 @@ func untilInterrupt(ctx context.Context) (context.Context, context.CancelFunc) {
 // does is followed by leave: at once, or with the next interrupt.
 func (a *app) interrupted(following context.Context, leave context.CancelCauseFunc, api *client.Client, name string, keep bool) {
 	if keep {
-		leave(fmt.Errorf("interrupted; job %s goes on: see mesos-gpu logs -f %s", name, name))
+		leave(left{name})
 		return
 	}
 	again, stop := untilInterrupt(following)

@@ -106,7 +106,7 @@ func TestSecondInterrupt(t *testing.T) {
 func TestInterruptLeavesTheJob(t *testing.T) {
 	c := newCluster()
 	errs, status := interrupted(t, c, io.Discard, nil, "--detach-on-interrupt")
-	if status != 1 || c.jobs[0].State() != job.Running || !strings.HasSuffix(errs, "mesos-gpu: interrupted; job a goes on: see mesos-gpu logs -f a\n") {
+	if status != 0 || c.jobs[0].State() != job.Running || !strings.HasSuffix(errs, "mesos-gpu: interrupted; job a goes on: see mesos-gpu logs -f a\n") {
 		t.Errorf("status %d, the job is %s, %q", status, c.jobs[0].State(), errs)
 	}
 }

@@ -13,7 +13,8 @@ import (
 func (a *app) killCommand() *cobra.Command {
 	force := false
 	cmd := &cobra.Command{
-		Use: "kill JOB...", Short: "End jobs, with their kill grace, or schedules", Args: atLeast("JOB"),
+		ValidArgsFunction: a.argument([]string{"LIVE..."}),
+		Use:               "kill JOB...", Short: "End jobs, with their kill grace, or schedules", Args: atLeast("JOB"),
 		RunE: func(c *cobra.Command, names []string) error {
 			api, err := a.client()
 			if err != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -47,7 +48,12 @@ func (a *app) localCommand() *cobra.Command {
 	c.Flags().StringVar(&f.images, "images", "", "folder of docker archives NAME:TAG.tar for container: mesos")
 	f.share.register(c.Flags())
 	c.Flags().StringVar(&f.run, "run", "", "run this job file, then end the cluster with the job's exit status")
+	policyFlags(c.Flags(), &f.scheduler)
 	apiFlags(c.Flags(), &f.scheduler.API)
+	for _, file := range []string{"roles", "access"} { // what ends with its terminal has no other use for SIGHUP
+		flag := c.Flags().Lookup(file)
+		flag.Usage, _, _ = strings.Cut(flag.Usage, "; read again")
+	}
 	allowFlags(c.Flags(), &f.scheduler.Sched.Policy.Allowed)
 	settingsFlags(c.Flags(), &f.settings)
 	logLevel(c, &f.level)

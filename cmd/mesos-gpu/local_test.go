@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +12,55 @@ import (
 	"time"
 )
 
+// built is the program, for what starts itself again.
+func built(t *testing.T) string {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "mesos-gpu")
+	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	return binary
+}
+
+// A cluster of this machine alone runs the examples, with roles and policies
+// as a scheduler takes them.
+func TestLocalRuns(t *testing.T) {
+	binary, dir := built(t), t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	file("secrets/*/demo/token", "swordfish\n")
+	roles := file("roles.yaml", "research: V100=1\nguests: {policy: spread}\n")
+	guest := file("guest.yaml", "name: guest\nrole: guests\ngpus: 1\ncpus: 0.1\nmem: 32MiB\ncommand: echo ran\n")
+	example := func(name string) string { return filepath.Join("..", "..", "examples", name) }
+	for _, test := range []struct {
+		name string
+		args []string
+		want string
+		ends bool
+	}{
+		{"secrets", []string{"--run", example("secrets.yaml")}, "a token of 9 letters, and GPU-", true},
+		{"fetch", []string{"--allow-volumes", "/etc", "--run", example("fetch.yaml")}, "\nNAME=", true},
+		{"a roles file", []string{"--roles", roles, "--policy", "binpack", "--run", guest}, "\nran\n", true},
+		{"a role", []string{"--role", "guests", "--run", guest}, "\nran\n", true},
+		{"no such role", []string{"--role", "research", "--run", guest}, `role "guests": the scheduler has jobs of research`, false},
+		{"no such policy", []string{"--policy", "tidy", "--run", guest}, `policy "tidy" is none of`, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := exec.CommandContext(t.Context(), binary, append([]string{"local", "--free-ports", "--gpus", "1xV100", "--work-dir", filepath.Join(t.TempDir(), "w")}, test.args...)...)
+			c.Env = append(os.Environ(), "MESOS_GPU_SECRETS="+filepath.Join(dir, "secrets"))
+			out, err := c.CombinedOutput()
+			if !strings.Contains(string(out), test.want) || (err == nil) != test.ends {
+				t.Errorf("%v, and no %q in:\n%s", err, test.want, out)
+			}
+		})
+	}
+}
+
 // TestServiceExample: its health check finds the task, on the port it was
 // given, on a cluster of this machine alone; when its program ends it is
 // started again, until somebody interrupts.
@@ -18,10 +68,7 @@ func TestServiceExample(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("needs python3")
 	}
-	binary := filepath.Join(t.TempDir(), "mesos-gpu")
-	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
+	binary := built(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	c := exec.CommandContext(ctx, binary, "local", "--free-ports", "--gpus", "1xV100", "--work-dir", filepath.Join(t.TempDir(), "w"), "--run", filepath.Join("..", "..", "examples", "service.yaml"))

@@ -52,7 +52,10 @@ func (a *app) logs(ctx context.Context, api *client.Client, name string, o clien
 		if err != nil {
 			return err
 		}
-		return a.copyLog(ctx, api, task, o, a.out)
+		if err = a.copyLog(ctx, api, task, o, a.out); unknownTask(err, task) {
+			return fmt.Errorf("there is no job and no task %q: see mesos-gpu ps --all, and mesos-gpu describe JOB for its tasks", name)
+		}
+		return err
 	case err != nil:
 		return err
 	case o.Follow:

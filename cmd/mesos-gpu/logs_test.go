@@ -33,8 +33,8 @@ func TestLogs(t *testing.T) {
 		{"logs v1.2 -f -n 1", "c\n", ""},
 		{"logs ended -f", "until then\n", ""},
 		{"logs train.2", "", "task train.2.1.x is WAITING and has no stdout yet"},
-		{"logs train.7", "", `there is no task "train.7"`},
-		{"logs nobody", "", `there is no task "nobody"`},
+		{"logs train.7", "", `there is no job and no task "train.7": see mesos-gpu ps --all`},
+		{"logs nobody", "", `there is no job and no task "nobody": see mesos-gpu ps --all, and mesos-gpu describe JOB for its tasks`},
 		{"logs train --stderr", "", "has no stderr"},
 		{"logs train --tail 0", "", "--tail 0: it is a number of lines from 1 on"},
 	} {

@@ -41,7 +41,7 @@ func run(ctx context.Context, args []string, s std) int {
 	case errors.Is(err, syscall.EPIPE):
 		return 128 + int(syscall.SIGPIPE) // as a shell reports it; nobody reads more
 	default:
-		fmt.Fprintf(s.err, "mesos-gpu: %s\n", printable(err.Error()))
+		fmt.Fprintf(s.err, "mesos-gpu: %s\n", printable(advised(err)))
 		if isUsage(err) {
 			return 2
 		}

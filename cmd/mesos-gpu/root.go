@@ -71,7 +71,7 @@ func newRoot(s std) *cobra.Command {
 	root.SetOut(s.out)
 	root.SetErr(s.err)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return &usageError{fmt.Errorf("%w: see %s --help", err, c.CommandPath())}
+		return &usageError{fmt.Errorf("%w: see %s --help", flagError(err), c.CommandPath())}
 	})
 	api := s.getenv("MESOS_GPU_API")
 	if api == "" {
@@ -92,7 +92,11 @@ func newRoot(s std) *cobra.Command {
 	root.AddCommand(a.versionCommand(), containerInitCommand(), manCommand())
 	add("jobs", a.validateCommand(), a.explainCommand(), a.eventsCommand(), a.waitCommand())
 	add("cluster", append(a.agentCommands(), a.queueCommand(), a.quotaCommand(), a.topCommand())...)
+	for _, c := range root.Commands() {
+		c.SuggestFor = elsewhere()[c.Name()]
+	}
 	a.completions(root)
+	helpKnows(root)
 	return root
 }
 
@@ -102,10 +106,9 @@ func knownCommand(c *cobra.Command, got []string) error {
 	if len(got) == 0 {
 		return nil
 	}
-	hint := "see mesos-gpu --help"
-	c.SuggestionsMinimumDistance = 2
-	if near := c.SuggestionsFor(got[0]); len(near) > 0 {
-		hint = fmt.Sprintf("did you mean %q?", near[0])
+	hint := fmt.Sprintf("see %s --help", c.CommandPath())
+	if near := nearest(c, got[0]); near != "" {
+		hint = fmt.Sprintf("did you mean %q?", near)
 	}
 	return &usageError{fmt.Errorf("unknown command %q: %s", got[0], hint)}
 }

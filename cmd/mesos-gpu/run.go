@@ -25,7 +25,7 @@ func (a *app) runCommand() *cobra.Command {
 		Use: "run [flags] -- COMMAND [ARG...]", Short: "Run a job, stream its output, exit with its code",
 		Long: "Run a job, stream its output and exit with its code. Changes of state go to standard error with --verbose.\n" +
 			"An interrupt (Ctrl-C, SIGTERM, SIGHUP) ends the job with its kill grace, and run with it; a second one ends run at once.\n" +
-			"With --detach-on-interrupt the job goes on. With --detach run only prints the job's name.",
+			"With --detach-on-interrupt the job goes on, and run exits with 0. With --detach run only prints the job's name.",
 		Example: "  mesos-gpu run --gpus 2 --gpu-type A100 --image pytorch/pytorch -- python train.py\n" +
 			"  mesos-gpu run --detach --restart always --name web --gpu-memory 4GiB -- serve",
 		RunE: func(c *cobra.Command, command []string) error {
@@ -139,6 +139,10 @@ func (a *app) runJob(ctx context.Context, spec *job.Spec, verbose, keep bool) er
 	watching.Wait()
 	if errors.As(err, new(*outputError)) && !keep {
 		err = errors.Join(err, killWithin(context.WithoutCancel(ctx), api, spec.Name))
+	}
+	if errors.As(err, new(left)) {
+		fmt.Fprintf(a.err, "mesos-gpu: %s\n", err)
+		return nil
 	}
 	if err != nil {
 		return err

@@ -58,6 +58,7 @@ force_pull: true
 health_check: {http: /health, interval: 2s, timeout: 3s, grace: 4s, failures: 5, delay: 1s}
 `},
 		{"how it ends", []string{"--kill-grace", "90s", "--timeout", "1h"}, "kill_grace: 90s\ntimeout: 1h"},
+		{"what it is given", []string{"--disk", "10GiB", "--secret", "DB_PASSWORD=db/password", "--secret", "TOKEN=hf"}, "disk: 10GiB\nsecrets: {DB_PASSWORD: db/password, TOKEN: hf}"},
 		{"how it starts", []string{"--entrypoint", "/bin/tini", "-u", "1000:1000"}, "entrypoint: /bin/tini\nuser: 1000:1000"},
 		{"not a service", []string{"--restart", "no", "--user", "root"}, "user: root"},
 		{"a service", []string{"--restart", "always"}, "service: true"},
@@ -91,6 +92,11 @@ func TestFlagRefusals(t *testing.T) {
 		{"-p 80:8080", `the container's own port 8080 needs network: bridge`},
 		{"-p 8080", `the container's own port 8080 needs network: bridge`},
 		{"--ports 1 -p 8080", `--ports: counts ports without a number in the container`},
+		{"-p 80x", `--publish: "80x" is no port`},
+		{"--publish 99999", `--publish: `},
+		{"--disk big", `--disk: "big" is not a size`},
+		{"--secret TOKEN", `--secret: "TOKEN": write NAME=value: the value is the secret's name`},
+		{"--secret TOKEN=../other", `"../other" is no secret's name`},
 		{"--ports -1", `--ports: -1 is not between 0 and 100`},
 		{"--ports 1000000000", `--ports: 1000000000 is not between 0 and 100`},
 		{"--network none --ports 1", `ports: 1, and network: none reaches none of them`},
@@ -211,7 +217,7 @@ func TestHealthIsShown(t *testing.T) {
 			t.Errorf("describe shows %q, want %q", got, want)
 		}
 	}
-	for _, want := range []string{"healthy ", "31000 31001", "unhealthy, check: HTTP status 503", "service     wants 4 tasks; pauses of 1s by 2 to 1h0m0s"} {
+	for _, want := range []string{"healthy ", "31000 31001", "unhealthy, check: HTTP status 503", "service      wants 4 tasks; pauses of 1s by 2 to 1h0m0s"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("describe lacks %q:\n%s", want, out.String())
 		}

@@ -11,7 +11,8 @@ import (
 
 func (a *app) scaleCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "scale JOB TASKS", Short: "Have a service run more tasks, or fewer", Args: args("JOB", "TASKS"),
+		ValidArgsFunction: a.argument([]string{"SERVICE", "TASKS"}),
+		Use:               "scale JOB TASKS", Short: "Have a service run more tasks, or fewer", Args: args("JOB", "TASKS"),
 		RunE: func(c *cobra.Command, args []string) error {
 			tasks, err := strconv.Atoi(args[1])
 			if err != nil || tasks < 0 {

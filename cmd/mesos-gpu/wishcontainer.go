@@ -49,7 +49,12 @@ func (w *containerWishes) complete(s *job.Spec) error {
 		s.Volumes = append(s.Volumes, v)
 	}
 	s.Network, s.IPC = job.Network(w.network), job.IPC(w.ipc)
-	bad("ports", w.readPorts(s))
+	bad("ports", w.countPorts(s))
+	for _, text := range w.publish {
+		p, err := job.ParsePort(text)
+		bad("publish", err)
+		s.Ports = append(s.Ports, p)
+	}
 	for _, text := range w.ulimits {
 		name, limits, ok := strings.Cut(text, "=")
 		if !ok {
@@ -79,7 +84,7 @@ func (w *containerWishes) complete(s *job.Spec) error {
 	return nil
 }
 
-func (w *containerWishes) readPorts(s *job.Spec) error {
+func (w *containerWishes) countPorts(s *job.Spec) error {
 	if w.ports != 0 && len(w.publish) > 0 {
 		return errors.New("counts ports without a number in the container, and --publish those with one: give one of them")
 	}
@@ -87,13 +92,6 @@ func (w *containerWishes) readPorts(s *job.Spec) error {
 		return fmt.Errorf("%d is not between 0 and %d", w.ports, job.MaxPorts)
 	}
 	s.Ports = make([]job.Port, w.ports)
-	for _, text := range w.publish {
-		p, err := job.ParsePort(text)
-		if err != nil {
-			return err
-		}
-		s.Ports = append(s.Ports, p)
-	}
 	return nil
 }
 

@@ -14,9 +14,9 @@ import (
 
 // wishes are the flags of a job whose text needs reading.
 type wishes struct {
-	gpuMem, gpuMemory, topology, restart string
-	constraints, after                   []string
-	container                            containerWishes
+	gpuMem, gpuMemory, topology, restart, disk string
+	constraints, after, secrets                []string
+	container                                  containerWishes
 }
 
 func (w *wishes) flags(f *pflag.FlagSet, s *job.Spec) {
@@ -30,6 +30,8 @@ func (w *wishes) flags(f *pflag.FlagSet, s *job.Spec) {
 	f.StringVar(&w.topology, "gpu-topology", "", "how a task's GPUs hang together: any, nvlink or same-numa")
 	f.StringArrayVar(&w.constraints, "constraint", nil, "which agents will do, as Marathon has it: 'hostname UNIQUE', 'rack LIKE r[12]'")
 	w.container.flags(f, s)
+	f.StringVar(&w.disk, "disk", "", "disk for each task, such as 10GiB")
+	f.StringArrayVar(&w.secrets, "secret", nil, "NAME=KEY: a variable whose value the agent keeps under that name for the job's role")
 	f.StringVar(&s.Role, "role", "", "Mesos role whose offers and quota the job uses")
 	f.IntVar(&s.Priority, "priority", 0, "jobs of one role go by priority, the highest first")
 	f.BoolVar(&s.Preemptible, "preemptible", false, "tasks may be stopped and queued again for a job of higher priority")
@@ -68,6 +70,15 @@ func (w *wishes) complete(s *job.Spec) error {
 			return &usageError{fmt.Errorf("--gpu-mem: %w", err)}
 		}
 		s.Request.MinMemMiB = int64(math.Ceil(math.Min(mib, 1<<40)))
+	}
+	var err error
+	if w.disk != "" {
+		if s.DiskMiB, err = jobfile.ParseSize(w.disk); err != nil {
+			return &usageError{fmt.Errorf("--disk: %w", err)}
+		}
+	}
+	if s.Secrets, err = assigned(w.secrets); err != nil {
+		return &usageError{fmt.Errorf("--secret: %w: the value is the secret's name on the agent, never the secret", err)}
 	}
 	for _, text := range w.after {
 		name, outcome, _ := strings.Cut(text, ":")

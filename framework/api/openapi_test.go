@@ -72,6 +72,7 @@ var texts = map[reflect.Type]string{
 	reflect.TypeFor[gpu.Topology]():      string(gpu.NVLink),
 	reflect.TypeFor[gpu.Method]():        string(gpu.HeldByMPS),
 	reflect.TypeFor[GPUState]():          string(HeldGPU),
+	reflect.TypeFor[GPUReason]():         string(Foreign),
 	reflect.TypeFor[gpu.Health]():        string(gpu.Healthy),
 }
 

@@ -131,6 +131,10 @@ type GPU struct {
 	// State is what the master knows of it, whoever uses it; empty on an agent
 	// that hands GPUs out by count.
 	State GPUState `json:"state,omitempty"`
+	// Reason says what State does not: why no job of this scheduler gets it, or
+	// who has it. Note has it in words, an operator's among them.
+	Reason GPUReason `json:"reason,omitempty"`
+	Note   string    `json:"note,omitempty"`
 }
 
 // GPUState says whether a task may get a GPU.
@@ -144,6 +148,20 @@ const (
 	// WithheldGPU: its agent does not offer it: it is sick, or an operator has
 	// cordoned it.
 	WithheldGPU GPUState = "withheld"
+)
+
+// GPUReason is what there is to know of a GPU beside its state.
+type GPUReason string
+
+const (
+	// AgentCordoned and AgentDraining: its agent gets no tasks.
+	AgentCordoned GPUReason = "cordoned"
+	AgentDraining GPUReason = "draining"
+	// Foreign: a task holds it that is none of this scheduler's.
+	Foreign GPUReason = "foreign"
+	// NotOffered: it is sick, or cordoned on its own. Which of them only its
+	// agent's daemon knows.
+	NotOffered GPUReason = "not-offered"
 )
 
 // Shared is what there is of a device that tasks share, and what is free of

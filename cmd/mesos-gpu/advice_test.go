@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/job"
+)
+
+// What is wrong says what to type.
+func TestErrorsSayWhatToType(t *testing.T) {
+	for _, test := range []struct {
+		line, want string
+		status     int
+	}{
+		{"run --gpus x -- a", `invalid argument "x" for "--gpus" flag: it takes a whole number, such as 2: see mesos-gpu run --help`, 2},
+		{"run --gpus 99999999999999999999 -- a", `for "--gpus" flag: the number is too large: see`, 2},
+		{"logs -n foo train", `invalid argument "foo" for "-n, --tail" flag: it takes a whole number`, 2},
+		{"run --timeout soon -- a", `it takes a duration, such as 30s, 5m or 2h: see`, 2},
+		{"run --cpus many -- a", `it takes a number, such as 0.5: see`, 2},
+		{"describe x", `there is no job "x": see mesos-gpu ps --all`, 1},
+		{"wait x", `there is no job "x": see mesos-gpu ps --all`, 1},
+		{"kill x train y", "there is no job \"x\": see mesos-gpu ps --all\nthere is no job \"y\": see mesos-gpu ps --all\n", 1},
+		{"help nosuch", `unknown command "nosuch": see mesos-gpu --help`, 2},
+		{"help squeue", `unknown command "squeue": did you mean "queue"?`, 2},
+		{"help quota sett", `unknown command "sett": did you mean "set"?`, 2},
+		{"quota nosuch", `unknown command "nosuch": see mesos-gpu quota --help`, 2},
+	} {
+		t.Run(test.line, func(t *testing.T) {
+			c := newCluster(madeUp("train", time.Hour, job.Finished))
+			r := c.command(t, test.line)
+			if !strings.Contains(r.err, test.want) || r.status != test.status {
+				t.Errorf("status %d, %q, want %d, %q", r.status, r.err, test.status, test.want)
+			}
+			for _, raw := range []string{"strconv", "ParseInt"} {
+				if strings.Contains(r.err, raw) {
+					t.Errorf("%q speaks of %s", r.err, raw)
+				}
+			}
+		})
+	}
+	if r := newCluster().command(t, "help quota set"); r.status != 0 || !strings.Contains(r.out, "Bound the GPUs") {
+		t.Errorf("help of a command: %+v", r)
+	}
+}
+
+// What the scheduler does not know leads to the list of what it does.
+func TestUnknownNamesLeadToTheirList(t *testing.T) {
+	address := serveBackend(t, &refusing{newCluster()})
+	commandAt(t, address, "cordon", "gpu9").wants(t, "", `there is no agent with the id or hostname "gpu9": see mesos-gpu agents`, 1)
+	commandAt(t, address, "stop", "x").wants(t, "", `there is no task "x": see mesos-gpu describe JOB`, 1)
+}
+
+// Where no scheduler is, people hear which address that was, and not which
+// request was made.
+func TestAddressesThatAreWrong(t *testing.T) {
+	mute, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mute.Close()
+	go func() {
+		for {
+			c, err := mute.Accept()
+			if err != nil {
+				return
+			}
+			c.Close()
+		}
+	}()
+	address := "http://" + mute.Addr().String()
+	r := commandAt(t, address, "ps")
+	if !strings.Contains(r.err, "ask the scheduler at "+address+": ") || !strings.Contains(r.err, "name the right one by --api or MESOS_GPU_API") || strings.Contains(r.err, "/v1/") || r.status != 1 {
+		t.Errorf("status %d, %q", r.status, r.err)
+	}
+}
+
+// The nearest command is meant, and one that has another name elsewhere.
+func TestNearestCommand(t *testing.T) {
+	root := newRoot(std{getenv: func(string) string { return "" }})
+	for word, want := range map[string]string{
+		"gpu": "gpus", "sumbit": "submit", "desc": "describe", "PS": "ps", "log": "logs", "waits": "wait", "cordn": "cordon", "toop": "top",
+		"rm": "kill", "cancel": "kill", "delete": "kill", "inspect": "describe", "nodes": "agents", "squeue": "queue", "sinfo": "agents",
+		"scancel": "kill", "sbatch": "submit", "srun": "run", "attach": "logs", "stats": "top", "frobnicate": "", "x": "", "foo": "",
+	} {
+		if got := nearest(root, word); got != want {
+			t.Errorf("%s: got %q, want %q", word, got, want)
+		}
+	}
+}
+
+// Words from elsewhere lead to a command that there is, each to one, and none
+// is a command's own name.
+func TestWordsFromElsewhere(t *testing.T) {
+	root := newRoot(std{getenv: func(string) string { return "" }})
+	var names []string
+	for _, c := range root.Commands() {
+		names = append(names, c.Name())
+	}
+	leads := map[string]string{}
+	for command, words := range elsewhere() {
+		if !slices.Contains(names, command) {
+			t.Errorf("there is no command %s", command)
+		}
+		for _, word := range words {
+			if slices.Contains(names, word) || leads[word] != "" {
+				t.Errorf("%s leads to %s, and to %s", word, command, leads[word])
+			}
+			leads[word] = command
+		}
+	}
+}
+
+// refusing is a cluster without agents and tasks.
+type refusing struct{ *cluster }
+
+func (*refusing) Cordon(_ context.Context, agent, _ string, _ bool) error {
+	return api.Problemf(404, "there is no agent with the id or hostname %q", agent)
+}
+
+func (*refusing) Stop(_ context.Context, task string, _ bool) error { return api.UnknownTask(task) }

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/job"
+	"mesos-gpu/job/jobfile"
+)
+
+const asksMuch = `
+name: train
+gpus: 2
+gpu_type: {include: [A100], exclude: [K80]}
+gpu_uuid: {exclude: [GPU-bad]}
+gpu_mem: 40GiB
+gpu_driver: "535.104"
+gpu_cuda: "12.2"
+gpu_topology: nvlink
+constraints: [[rack, LIKE, "r[12]"]]
+disk: 10GiB
+image: pytorch
+command: train
+env: {SEED: "7", API_KEY: "hunter2"}
+secrets: {TOKEN: hf/token}
+fetch: [https://example.org/model.tar.gz]
+volumes: ["/data:/data:ro"]
+network: bridge
+ports: [8080]
+labels: {team: vision}
+health_check: {http: /health}
+role: research
+priority: 7
+preemptible: true
+retries: 3
+timeout: 2h
+run_time: 1h
+max_wait: 30m
+kill_grace: 90s
+`
+
+// described is what describe prints of a job file's job, by the first word of
+// each line before the table of tasks.
+func described(t *testing.T, file string, wide bool) (lines map[string]string, all string) {
+	t.Helper()
+	spec, err := jobfile.Read(strings.NewReader(file), "f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := api.JobView{Job: job.Job{Spec: *spec, Submitted: time.Now()}, State: job.Waiting}
+	var out bytes.Buffer
+	if err := describe(&printer{Writer: &out, wide: wide}, &j); err != nil {
+		t.Fatal(err)
+	}
+	lines = map[string]string{}
+	head, _, _ := strings.Cut(out.String(), "\n\n")
+	for line := range strings.Lines(head) {
+		name, text, _ := strings.Cut(line, " ")
+		lines[name] = strings.TrimSpace(text)
+	}
+	return lines, out.String()
+}
+
+// What was asked for is told, by the job file's words; of the environment only
+// the names.
+func TestWishesAreDescribed(t *testing.T) {
+	got, all := described(t, asksMuch, false)
+	for key, want := range map[string]string{
+		"gpu_uuid": "{exclude: [GPU-bad]}", "gpu_mem": "40960MiB", "gpu_driver": "535.104", "gpu_cuda": "12.2", "gpu_topology": "nvlink",
+		"constraints": `[[rack, LIKE, 'r[12]']]`, "disk": "10240MiB", "env": "API_KEY, SEED", "secrets": "{TOKEN: hf/token}",
+		"fetch": "[{uri: 'https://example.org/model.tar.gz'}]", "volumes": "[{source: /data, target: /data, read_only: true}]", "network": "bridge",
+		"ports": "[{container: 8080}]", "labels": "{team: vision}", "role": "research", "priority": "7", "preemptible": "true",
+		"retries": "3", "timeout": "2h0m0s", "run_time": "1h0m0s", "max_wait": "30m0s", "kill_grace": "1m30s",
+	} {
+		if got[key] != want {
+			t.Errorf("%s is %q, want %q", key, got[key], want)
+		}
+	}
+	if !strings.Contains(got["health_check"], "path: /health}, interval: 10s") {
+		t.Errorf("health_check is %q", got["health_check"])
+	}
+	if strings.Contains(all, "hunter2") {
+		t.Errorf("the environment's values are told:\n%s", all)
+	}
+}
+
+// Of a job that asks for nothing special nothing is told but with -o wide, and
+// then of each key there is.
+func TestDefaultsAreDescribedWide(t *testing.T) {
+	const plain = "name: a\ncommand: train\n"
+	narrow, _ := described(t, plain, false)
+	wide, all := described(t, plain, true)
+	own := map[string]bool{}
+	for _, name := range told() {
+		own[name] = true
+	}
+	for _, key := range jobfile.Keys() {
+		if own[key.Name] {
+			continue
+		}
+		if text, ok := narrow[key.Name]; ok {
+			t.Errorf("%s is told: %q", key.Name, text)
+		}
+		if _, ok := wide[key.Name]; !ok {
+			t.Errorf("%s is not told:\n%s", key.Name, all)
+		}
+	}
+	if got, want := wide["gpu_topology"], "- (any)"; got != want {
+		t.Errorf("gpu_topology is %q, want %q", got, want)
+	}
+	if got, want := wide["labels"], "-"; got != want {
+		t.Errorf("labels are %q, want %q", got, want)
+	}
+	if got, want := wide["kill_grace"], "5s"; got != want {
+		t.Errorf("kill_grace is %q, want %q", got, want)
+	}
+}
+
+// A GPU that no job gets does not look like a free one.
+func TestStatesOfGPUsAreShown(t *testing.T) {
+	c := newCluster()
+	c.gpus = []api.GPU{
+		{Hostname: "h", Type: "V100", UUID: "GPU-1", State: api.FreeGPU},
+		{Hostname: "h", Type: "V100", UUID: "GPU-2", State: api.HeldGPU, Task: "a.0"},
+		{Hostname: "h", Type: "V100", UUID: "GPU-3", State: api.HeldGPU, Reason: api.Foreign, Note: "held by another framework"},
+		{Hostname: "h", Type: "V100", UUID: "GPU-4", State: api.WithheldGPU, Reason: api.NotOffered, Note: "sick"},
+		{Hostname: "i", Type: "V100", UUID: "GPU-5", State: api.FreeGPU, Reason: api.AgentCordoned, Note: "agent is cordoned: new fans"},
+		{Hostname: "i", Type: "V100", UUID: "GPU-6", State: api.HeldGPU, Task: "b.0", Reason: api.AgentDraining, Note: "agent is being drained"},
+		{Hostname: "j", Type: "V100", Reason: api.AgentDraining, Note: "agent is being drained"}, // by count
+		{Hostname: "k", Type: "V100"},
+	}
+	c.command(t, "gpus").wants(t, ""+
+		"HOST  TYPE  MODEL  MEMORY  UUID   STATE     SHARED  TASK  NOTE\n"+
+		"h     V100         0 MiB   GPU-1  free      -       -\n"+
+		"h     V100         0 MiB   GPU-2  held      -       a.0\n"+
+		"h     V100         0 MiB   GPU-3  held      -       -     held by another framework\n"+
+		"h     V100         0 MiB   GPU-4  withheld  -       -     sick\n"+
+		"i     V100         0 MiB   GPU-5  cordoned  -       -     agent is cordoned: new fans\n"+
+		"i     V100         0 MiB   GPU-6  held      -       b.0   agent is being drained\n"+
+		"j     V100         0 MiB   -      draining  -       -     agent is being drained\n"+
+		"k     V100         0 MiB   -      -         -       -\n"+
+		"3 of 8 GPUs held; 1 withheld; 1 cordoned; 1 draining\n", "", 0)
+	shared := []api.GPU{{State: api.WithheldGPU, Shared: &api.Shared{MemMiB: 10, MemFreeMiB: 10}}, {State: api.HeldGPU, Shared: &api.Shared{MemMiB: 10}}}
+	if got, want := heldOf(shared), "10/20 MiB (50 %) of 2 shared GPUs held; 1 withheld"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
