@@ -1,6 +1,9 @@
 package framework
 
 import (
+	"crypto/rand"
+	"strconv"
+	"strings"
 	"sync"
 
 	"mesos-gpu/framework/api"
@@ -11,12 +14,21 @@ import (
 // backlog is how many events a listener may be behind.
 const backlog = 4096
 
+// kept is how many events are kept for those who come back: more than one who
+// was too slow has not read.
+const kept = 2 * backlog
+
 // hub passes events on to those who listen. One who is too slow is dropped:
 // the loop waits for nobody.
 type hub struct {
+	epoch     string // of this hub: another one's events are others
 	mu        sync.Mutex
 	listeners map[*listener]bool
 	closed    bool
+	// last counts events; that of number n is past[(n-1)%kept], where it is
+	// not older than that.
+	last uint64
+	past []api.Event
 }
 
 type listener struct {
@@ -24,7 +36,42 @@ type listener struct {
 	ch  chan api.Event
 }
 
-func newHub() *hub { return &hub{listeners: map[*listener]bool{}} }
+func newHub() *hub { return &hub{epoch: rand.Text()[:8], listeners: map[*listener]bool{}} }
+
+// place is the id of the last event.
+func (h *hub) place() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.id(h.last)
+}
+
+func (h *hub) id(n uint64) string { return h.epoch + "-" + strconv.FormatUint(n, 10) }
+
+// since are the events after q's, of its job. It is false where that one is of
+// another hub, or too long ago.
+func (h *hub) since(q api.EventQuery) (missed []api.Event, known bool) {
+	number, ours := strings.CutPrefix(q.After, h.epoch+"-")
+	n, err := strconv.ParseUint(number, 10, 64)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !ours || err != nil || n > h.last || h.last-n > uint64(len(h.past)) {
+		return nil, false
+	}
+	for ; n < h.last; n++ {
+		if ev := h.past[n%kept]; q.Job == "" || q.Job == ev.Job {
+			missed = append(missed, ev)
+		}
+	}
+	return missed, true
+}
+
+func (h *hub) keep(ev api.Event) {
+	if len(h.past) < kept {
+		h.past = append(h.past, ev)
+	} else {
+		h.past[(h.last-1)%kept] = ev
+	}
+}
 
 func (h *hub) join(job string) *listener {
 	l := &listener{job: job, ch: make(chan api.Event, backlog)}
@@ -64,6 +111,9 @@ func (h *hub) drop(l *listener) {
 func (h *hub) publish(ev api.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.last++
+	ev.ID = h.id(h.last)
+	h.keep(ev)
 	for l := range h.listeners {
 		if l.job != "" && l.job != ev.Job {
 			continue
@@ -80,12 +130,12 @@ func eventOf(m sched.Move) api.Event {
 	return api.Event{Time: m.Time, Job: m.Job, Task: m.TaskID, State: m.State, Message: m.Message}
 }
 
-// eventsOf are a job's tasks as they are now.
-func eventsOf(j *job.Job) []api.Event {
-	events := make([]api.Event, len(j.Tasks))
+// appendStates adds a job's tasks as they are now.
+func appendStates(to []api.Event, j *job.Job, live bool) []api.Event {
 	for i := range j.Tasks {
-		t := &j.Tasks[i]
-		events[i] = api.Event{Time: t.Changed, Job: t.Job, Task: t.ID, State: t.State, Message: t.Message}
+		if t := &j.Tasks[i]; !live || t.State.Live() {
+			to = append(to, api.Event{Time: t.Changed, Job: t.Job, Task: t.ID, State: t.State, Message: t.Message})
+		}
 	}
-	return events
+	return to
 }

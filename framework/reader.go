@@ -35,8 +35,8 @@ func (r *reader) ReadLog(ctx context.Context, t job.Task, file string, offset, l
 	return data, size, err
 }
 
-func (r *reader) Events(ctx context.Context, name string) (now []api.Event, changes <-chan api.Event, err error) {
-	now, l, err := r.view.events(name)
+func (r *reader) Events(ctx context.Context, q api.EventQuery) (now []api.Event, changes <-chan api.Event, err error) {
+	now, l, err := r.view.events(q)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -71,6 +71,6 @@ func (n nobody) AsOf() time.Time                                         { retur
 func (n nobody) ReadLog(context.Context, job.Task, string, uint64, uint64) ([]byte, uint64, error) {
 	return nil, 0, n.problem()
 }
-func (n nobody) Events(context.Context, string) ([]api.Event, <-chan api.Event, error) {
+func (n nobody) Events(context.Context, api.EventQuery) ([]api.Event, <-chan api.Event, error) {
 	return nil, nil, n.problem()
 }

@@ -146,8 +146,8 @@ func (b *standby) Whose(ctx context.Context, job, task string) (role, owner stri
 	return role, owner, err
 }
 
-func (b *standby) Events(ctx context.Context, name string) (now []api.Event, changes <-chan api.Event, err error) {
-	err = b.certain(ctx, func() (err error) { now, changes, err = b.reader.Events(ctx, name); return err })
+func (b *standby) Events(ctx context.Context, q api.EventQuery) (now []api.Event, changes <-chan api.Event, err error) {
+	err = b.certain(ctx, func() (err error) { now, changes, err = b.reader.Events(ctx, q); return err })
 	return now, changes, err
 }
 

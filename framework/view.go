@@ -419,21 +419,30 @@ func (v *view) holders() map[string]string {
 	return holder
 }
 
-// events are the states of now, and a listener to all changes after them.
-func (v *view) events(name string) (now []api.Event, l *listener, err error) {
-	v.mu.RLock()
+// events are the states of now, or what has happened since q.After, and a
+// listener to all changes after them.
+func (v *view) events(q api.EventQuery) (now []api.Event, l *listener, err error) {
+	v.mu.RLock() // nobody publishes meanwhile
 	defer v.mu.RUnlock()
-	if name != "" {
-		e := v.jobs[name]
-		if e == nil {
-			return nil, nil, api.UnknownJob(name)
-		}
-		return eventsOf(&e.Job), v.hub.join(name), nil
+	one := v.jobs[q.Job]
+	if q.Job != "" && one == nil {
+		return nil, nil, api.UnknownJob(q.Job)
 	}
-	for _, e := range v.order {
-		if !e.gone {
-			now = append(now, eventsOf(&e.Job)...)
+	missed, known := v.hub.since(q)
+	switch {
+	case known:
+		return missed, v.hub.join(q.Job), nil
+	case one != nil:
+		now = appendStates(nil, &one.Job, q.Live)
+	default:
+		for _, e := range v.order {
+			if !e.gone {
+				now = appendStates(now, &e.Job, q.Live)
+			}
 		}
 	}
-	return now, v.hub.join(""), nil
+	if len(now) > 0 {
+		now[len(now)-1].ID = v.hub.place()
+	}
+	return now, v.hub.join(q.Job), nil
 }

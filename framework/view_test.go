@@ -194,7 +194,7 @@ func TestAttemptsAreShown(t *testing.T) {
 // A view follows changes: names used again, tasks tried again, jobs gone.
 func TestViewFollowsChanges(t *testing.T) {
 	v := newView(journal.Contents{FrameworkID: "f1"})
-	_, l, err := v.events("")
+	_, l, err := v.events(api.EventQuery{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,7 +243,7 @@ func TestViewFollowsChanges(t *testing.T) {
 	if _, ok := <-l.ch; ok {
 		t.Error("the listener was not let go")
 	}
-	if _, late, _ := v.events(""); late == nil {
+	if _, late, _ := v.events(api.EventQuery{}); late == nil {
 		t.Error("no listener")
 	} else if _, ok := <-late.ch; ok {
 		t.Error("one who came later waits for ever")

@@ -167,7 +167,8 @@ func (c *cluster) Agents(context.Context) ([]api.Agent, error) { return c.agents
 func (c *cluster) GPUs(context.Context) ([]api.GPU, error)     { return c.gpus, nil }
 
 // Events tells all states again at each change, which clients do not mind.
-func (c *cluster) Events(ctx context.Context, name string) ([]api.Event, <-chan api.Event, error) {
+func (c *cluster) Events(ctx context.Context, q api.EventQuery) ([]api.Event, <-chan api.Event, error) {
+	name := q.Job
 	if _, err := c.find(name); name != "" && err != nil {
 		return nil, nil, err
 	}

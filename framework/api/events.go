@@ -3,7 +3,6 @@ package api
 import (
 	"encoding/json"
 	"net/http"
-	"slices"
 	"time"
 
 	"mesos-gpu/framework/access"
@@ -12,22 +11,30 @@ import (
 // keepAlive is how often an idle stream says that it is alive.
 const keepAlive = 15 * time.Second
 
+// lastEventID is the header by which a client goes on where its stream broke.
+// Browsers send it by themselves.
+const lastEventID = "Last-Event-ID"
+
 // events streams states as server-sent events: first all as they are, or only
-// those of tasks that have not ended, then each change. A client that is too
-// slow is cut off, and begins anew.
+// those of tasks that have not ended, or what the client has missed; then each
+// change. A client that is too slow is cut off, and may go on likewise.
 func (s *server) events(w http.ResponseWriter, r *http.Request) error {
-	name := r.URL.Query().Get("job")
-	if name != "" && GrantOf(r.Context()) != nil {
-		if err := s.onJob(r, name, access.View); err != nil {
+	q := EventQuery{Job: r.URL.Query().Get("job"), After: r.Header.Get(lastEventID)}
+	switch state := r.URL.Query().Get("state"); state {
+	case LiveJobs:
+		q.Live = true
+	case "", EndedJobs:
+	default:
+		return Problemf(http.StatusBadRequest, "state %q is neither %s nor %s", state, LiveJobs, EndedJobs)
+	}
+	if q.Job != "" && GrantOf(r.Context()) != nil {
+		if err := s.onJob(r, q.Job, access.View); err != nil {
 			return err
 		}
 	}
-	now, changes, err := s.backend().Events(r.Context(), name)
+	now, changes, err := s.backend().Events(r.Context(), q)
 	if err != nil {
 		return err
-	}
-	if r.URL.Query().Get("state") == LiveJobs {
-		now = slices.DeleteFunc(now, func(ev Event) bool { return !ev.State.Live() })
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
@@ -35,7 +42,10 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) error {
 	out := http.NewResponseController(w)
 	var first []byte
 	for _, ev := range now {
-		first = s.appendSeen(r, first, ev)
+		size := len(first)
+		if first = s.appendSeen(r, first, ev); len(first) == size {
+			first = appendPlace(first, ev.ID)
+		}
 	}
 	if err := push(out, w, first); err != nil {
 		return nil // the client went away; so below
@@ -97,7 +107,18 @@ func appendEvent(to []byte, ev Event) []byte {
 	if err != nil {
 		return to // strings and a time: it cannot fail
 	}
+	if ev.ID != "" {
+		to = append(append(append(to, "id: "...), ev.ID...), '\n')
+	}
 	to = append(to, "data: "...)
 	to = append(to, text...)
 	return append(to, "\n\n"...)
+}
+
+// appendPlace tells the client's place without an event that it may not see.
+func appendPlace(to []byte, id string) []byte {
+	if id == "" {
+		return to
+	}
+	return append(append(append(to, "id: "...), id...), "\n\n"...)
 }

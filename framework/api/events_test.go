@@ -9,11 +9,10 @@ import (
 	"mesos-gpu/job"
 )
 
-// TestLiveEvents: a stream of what lives begins without what has ended, and
-// tells each end from then on. Events that come together are pushed together,
-// each once and in order.
+// TestLiveEvents: who asks for what lives is given only that to begin with.
+// Events that come together are pushed together, each once and in order.
 func TestLiveEvents(t *testing.T) {
-	for query, want := range map[string]string{"": "WAITING KILLED", "?state=ended": "WAITING KILLED", "?state=live": "WAITING"} {
+	for query, want := range map[string]string{"": "WAITING KILLED", "?state=ended": "WAITING KILLED", "?state=live": ""} {
 		f := &fake{changes: make(chan Event, 2*maxPush), ended: []Event{{Job: "old", Task: "old.0", State: job.Killed}}}
 		for range maxPush / 100 { // more than one push takes
 			f.changes <- Event{Job: "train", Task: "train.0", State: job.Running}
@@ -29,10 +28,33 @@ func TestLiveEvents(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want += strings.Repeat(" RUNNING FINISHED", maxPush/100)
+		want = strings.TrimSpace(want + strings.Repeat(" RUNNING FINISHED", maxPush/100))
 		if got := states(string(text)); got != want {
 			t.Errorf("%q: got %d bytes %.60q, want %d %.60q", query, len(got), got, len(want), want)
 		}
+	}
+}
+
+// TestPlaceInStream: a client learns its place with each event, also where it
+// may not see the last of the first, and says it to go on.
+func TestPlaceInStream(t *testing.T) {
+	f := &fake{
+		now:     []Event{{Job: "train", Task: "train.0"}, {Job: "web", Task: "web.0", ID: "e-7"}},
+		whose:   map[string][2]string{"train": {"research", ""}, "web": {"prod", ""}},
+		changes: make(chan Event, 1),
+	}
+	f.changes <- Event{Job: "train", Task: "train.0", ID: "e-8"}
+	close(f.changes)
+	status, _, body := ask(t, "GET", as(t, f, roles())+"/v1/events?job=train&state=live", "", "Who", "viewer", "Last-Event-ID", "e-5")
+	const event = `data: {"time":"0001-01-01T00:00:00Z","job":"train","task":"train.0","state":""}` + "\n\n"
+	if want := event + "id: e-7\n\nid: e-8\n" + event; status != 200 || body != want {
+		t.Errorf("got %d\n%s\nwant\n%s", status, body, want)
+	}
+	if want := (EventQuery{Job: "train", Live: true, After: "e-5"}); f.stream != want {
+		t.Errorf("asked for %+v, want %+v", f.stream, want)
+	}
+	if status, _, body := ask(t, "GET", serve(t, f).URL+"/v1/events?state=dead", ""); status != 400 || !strings.Contains(body, "neither live nor ended") {
+		t.Errorf("got %d %s", status, body)
 	}
 }
 

@@ -41,10 +41,10 @@ type Backend interface {
 	Agents(ctx context.Context) ([]Agent, error)
 	Agent(ctx context.Context, id string) (AgentView, error)
 	GPUs(ctx context.Context) ([]GPU, error)
-	// Events returns the states of all tasks of a job (of all jobs, if name
-	// is empty), and a channel of the changes after that. It is closed when
-	// ctx ends or the reader is too slow.
-	Events(ctx context.Context, name string) ([]Event, <-chan Event, error)
+	// Events returns the states of all tasks, or what has happened since q's
+	// After, and a channel of the changes after that. It is closed when ctx
+	// ends or the reader is too slow.
+	Events(ctx context.Context, q EventQuery) ([]Event, <-chan Event, error)
 	Health(ctx context.Context) (Health, error)
 	// Ready says what is in the way of requests, nil where they are answered.
 	Ready(ctx context.Context) error
@@ -105,6 +105,7 @@ func Handler(b func() Backend, log logrus.FieldLogger, options ...Option) http.H
 	route("/v1/usage", map[string]handler{http.MethodGet: s.usage})
 	route("/v1/events", map[string]handler{http.MethodGet: s.events})
 	route("/v1/openapi.yaml", map[string]handler{http.MethodGet: s.document})
+	route("/v1/job.schema.json", map[string]handler{http.MethodGet: s.jobSchema})
 	route("/healthz", map[string]handler{http.MethodGet: s.health})
 	route("/readyz", map[string]handler{http.MethodGet: s.ready})
 	route("/metrics", map[string]handler{http.MethodGet: s.metrics})
@@ -145,6 +146,9 @@ func (s *server) route(path string, methods map[string]handler) http.HandlerFunc
 		r, err := ifMatch(r, path)
 		if err == nil {
 			err = s.admit(r, path)
+		}
+		if err == nil {
+			err = s.checkQuery(r, path)
 		}
 		if err != nil {
 			s.fail(w, r, err)
@@ -196,11 +200,15 @@ func readJSON(w http.ResponseWriter, r *http.Request, into any) error {
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		return Problemf(http.StatusRequestEntityTooLarge, "the body is larger than %d bytes", large.Limit)
+		return tooLarge(large)
 	case err != nil:
-		return Problemf(http.StatusBadRequest, "parse body: %v", err)
+		return Problemf(http.StatusBadRequest, "parse body: %v", mistake(err, into))
 	}
 	return nil
+}
+
+func tooLarge(e *http.MaxBytesError) *Problem {
+	return Problemf(http.StatusRequestEntityTooLarge, "the body is larger than %d bytes", e.Limit)
 }
 
 func (s *server) jobs(w http.ResponseWriter, r *http.Request) error {

@@ -36,6 +36,7 @@ type fake struct {
 	changes         chan Event
 	ended           []Event
 	query           JobQuery
+	stream          EventQuery
 	next            string
 	asOf            time.Time
 	did             string
@@ -109,8 +110,9 @@ func (f *fake) ReadLog(_ context.Context, _ job.Task, file string, offset, _ uin
 	data, err := f.readLog(offset)
 	return data, offset + uint64(len(data)), err
 }
-func (f *fake) Events(context.Context, string) ([]Event, <-chan Event, error) {
-	if f.now != nil {
+func (f *fake) Events(_ context.Context, q EventQuery) ([]Event, <-chan Event, error) {
+	f.stream = q
+	if f.now != nil || q.Live {
 		return f.now, f.changes, f.err
 	}
 	return append([]Event{{Job: "train", Task: "train.0", State: job.Waiting}}, f.ended...), f.changes, f.err
@@ -376,7 +378,7 @@ func TestStandby(t *testing.T) {
 	at := serve(t, leader).URL
 	standby := &fake{err: NotLeader(at + "/"), asOf: time.Now().Add(-1500 * time.Millisecond)}
 	url := serve(t, standby).URL
-	status, _, body := ask(t, "POST", url+"/v1/jobs?x=1", `{"name":"train","command":["true"]}`)
+	status, _, body := ask(t, "POST", url+"/v1/jobs", `{"name":"train","command":["true"]}`)
 	if status != 201 || leader.submitted.Name != "train" {
 		t.Errorf("through the redirect: %d %s", status, body)
 	}
@@ -384,12 +386,16 @@ func TestStandby(t *testing.T) {
 		t.Errorf("through the redirect: %d %s", status, body)
 	}
 	once := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	res, err := once.Post(url+"/v1/jobs?x=1", "", strings.NewReader(`{"name":"train","command":["true"]}`))
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, url+"/v1/jobs/train?force=true", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := once.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer res.Body.Close()
-	if got := res.Header.Get("Location"); res.StatusCode != 307 || got != at+"/v1/jobs?x=1" {
+	if got := res.Header.Get("Location"); res.StatusCode != 307 || got != at+"/v1/jobs/train?force=true" {
 		t.Errorf("got %d to %s", res.StatusCode, got)
 	}
 	if age := res.Header.Get("Age"); age != "2" {

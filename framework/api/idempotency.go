@@ -6,9 +6,10 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
+
+	"go.yaml.in/yaml/v3"
 
 	"mesos-gpu/job"
 )
@@ -21,28 +22,39 @@ const IdempotencyKey = "Idempotency-Key"
 // maxKey bounds a key, in bytes.
 const maxKey = 255
 
-// readSubmission reads a Spec, and what its client calls the submission.
+// readSubmission reads a job, and what its client calls the submission.
 func readSubmission(w http.ResponseWriter, r *http.Request) (spec job.Spec, err error) {
-	keys := r.Header.Values(IdempotencyKey)
-	if len(keys) == 0 {
-		err = readJSON(w, r, &spec)
-		spec.ClientKey = nil // the header's, not the body's
+	key, err := clientKey(r)
+	if err != nil {
 		return spec, err
 	}
-	if key := keys[0]; len(keys) > 1 || !printable(key) || len(key) == 0 || len(key) > maxKey {
-		return spec, Problemf(http.StatusBadRequest, "%s: use one key of 1 to %d printable ASCII characters", IdempotencyKey, maxKey)
-	}
-	var body bytes.Buffer
-	r.Body = io.NopCloser(io.TeeReader(r.Body, &body))
-	if err := readJSON(w, r, &spec); err != nil {
+	spec, body, err := readSpec(w, r)
+	spec.ClientKey = nil // the header's, not the body's
+	if err != nil || key == "" {
 		return spec, err
 	}
-	digest, err := digestOf(body.Bytes())
+	said := saidInJSON
+	if isJobFile(r) {
+		said = saidInYAML
+	}
+	digest, err := digestOf(body, said)
 	if err != nil {
 		return spec, Problemf(http.StatusBadRequest, "parse body: %v", err)
 	}
-	spec.ClientKey = &job.ClientKey{Key: keys[0], Digest: digest}
+	spec.ClientKey = &job.ClientKey{Key: key, Digest: digest}
 	return spec, nil
+}
+
+// clientKey is "" where the request has none.
+func clientKey(r *http.Request) (string, error) {
+	keys := r.Header.Values(IdempotencyKey)
+	if len(keys) == 0 {
+		return "", nil
+	}
+	if key := keys[0]; len(keys) > 1 || !printable(key) || len(key) == 0 || len(key) > maxKey {
+		return "", Problemf(http.StatusBadRequest, "%s: use one key of 1 to %d printable ASCII characters", IdempotencyKey, maxKey)
+	}
+	return keys[0], nil
 }
 
 func printable(text string) bool {
@@ -52,17 +64,51 @@ func printable(text string) bool {
 // digestOf is equal for bodies that say the same: order and space count for
 // nothing. It is of the body, not of the Spec made of it, so that it stays when
 // a newer scheduler has other defaults.
-func digestOf(body []byte) (string, error) {
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.UseNumber()
-	var said any
-	if err := d.Decode(&said); err != nil {
+func digestOf(body []byte, said func([]byte) (any, error)) (string, error) {
+	what, err := said(body)
+	if err != nil {
 		return "", fmt.Errorf("read it again: %w", err)
 	}
-	text, err := json.Marshal(said)
+	text, err := json.Marshal(what)
 	if err != nil {
 		return "", fmt.Errorf("write it in order: %w", err)
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:16]), nil
+}
+
+func saidInJSON(body []byte) (said any, err error) {
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.UseNumber()
+	err = d.Decode(&said)
+	return said, err
+}
+
+func saidInYAML(body []byte) (any, error) {
+	var n yaml.Node
+	if err := yaml.Unmarshal(body, &n); err != nil {
+		return nil, err
+	}
+	return saidBy(&n), nil
+}
+
+// saidBy keeps the texts of scalars, as job files are read, with their kinds: a
+// quoted number is another value. Comments and styles go.
+func saidBy(n *yaml.Node) any {
+	switch n.Kind {
+	case yaml.MappingNode:
+		pairs := make(map[string]any, len(n.Content)/2)
+		for i := 1; i < len(n.Content); i += 2 {
+			pairs[n.Content[i-1].Value] = saidBy(n.Content[i])
+		}
+		return pairs
+	case yaml.DocumentNode, yaml.SequenceNode:
+		list := make([]any, len(n.Content))
+		for i, item := range n.Content {
+			list[i] = saidBy(item)
+		}
+		return list
+	default:
+		return n.ShortTag() + " " + n.Value
+	}
 }

@@ -27,6 +27,7 @@ func needs() map[string]need {
 	return map[string]need{
 		"GET /healthz":            {access.None, ofNobody},
 		"GET /v1/openapi.yaml":    {access.None, ofNobody},
+		"GET /v1/job.schema.json": {access.None, ofNobody},
 		"GET /readyz":             {access.None, ofNobody},
 		"GET /metrics":            {access.View, toMeasure},
 		"GET /metrics/prometheus": {access.View, toMeasure},

@@ -260,7 +260,7 @@ func TestOwnerIsTheSchedulersToSay(t *testing.T) {
 
 // TestOpen: what is open without a token is that and nothing else.
 func TestOpen(t *testing.T) {
-	want := []string{"/healthz", "/readyz", "/v1/openapi.yaml"}
+	want := []string{"/healthz", "/readyz", "/v1/job.schema.json", "/v1/openapi.yaml"}
 	if got := Open(); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}

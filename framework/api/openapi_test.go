@@ -54,6 +54,24 @@ func TestDocumentHasTheRoutes(t *testing.T) {
 	if diff := gocmp.Diff(slices.Sorted(maps.Keys(needs())), got); diff != "" {
 		t.Error(diff)
 	}
+	for request := range params() {
+		if _, ok := needs()[request]; !ok {
+			t.Errorf("%s has parameters, and is no request", request)
+		}
+	}
+	for path, item := range doc.Paths.Map() {
+		for method, op := range item.Operations() {
+			var query []string
+			for _, p := range op.Parameters {
+				if p.Value.In == "query" {
+					query = append(query, p.Value.Name)
+				}
+			}
+			if diff := gocmp.Diff(query, params()[method+" "+path]); diff != "" {
+				t.Errorf("parameters of %s %s (-document +server):\n%s", method, path, diff)
+			}
+		}
+	}
 	for _, route := range conditional {
 		method, path, _ := strings.Cut(route, " ")
 		if doc.Paths.Find(path).GetOperation(method).Parameters.GetByInAndName("header", "If-Match") == nil {
@@ -240,6 +258,11 @@ func TestServerAnswersAsDocumented(t *testing.T) {
 				}
 			}
 		})
+	}
+	for _, kind := range []string{"application/yaml", "application/yaml; charset=utf-8"} {
+		if got := checked(t, router, nil, "POST", "/v1/jobs", "name: train\ngpus: 1\ncommand: \"true\"\n", "Content-Type", kind); got != http.StatusCreated {
+			t.Errorf("a job file as %s: got %d, want 201", kind, got)
+		}
 	}
 	if got := checked(t, router, nil, "POST", "/v1/jobs", asked["POST /v1/jobs"].body, IdempotencyKey, "k"); got != http.StatusOK {
 		t.Errorf("a submission made again: got %d, want 200", got)

@@ -53,8 +53,8 @@ func (s *server) routeSchedules(route func(path string, methods map[string]handl
 }
 
 func (s *server) addSchedule(w http.ResponseWriter, r *http.Request) error {
-	var spec job.Spec
-	if err := readJSON(w, r, &spec); err != nil {
+	spec, _, err := readSpec(w, r)
+	if err != nil {
 		return err
 	}
 	spec.SetDefaults()

@@ -189,6 +189,20 @@ type Event struct {
 	Task    string    `json:"task"`
 	State   job.State `json:"state"`
 	Message string    `json:"message,omitempty"`
+	// ID is the place in the stream, "" for a state that was there before it
+	// began, but for the last of those.
+	ID string `json:"-"`
+}
+
+// EventQuery says which events are asked for.
+type EventQuery struct {
+	// Job is "" for all.
+	Job string
+	// Live leaves out the states of tasks that have ended; their ends come.
+	Live bool
+	// After is the ID of the last event that the client has had. Where it is
+	// not known, or too old, all states come first, as where it is "".
+	After string
 }
 
 // Health answers GET /healthz and /readyz.

@@ -12,21 +12,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sirupsen/logrus"
-
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/client"
-	"mesos-gpu/framework/master"
 	"mesos-gpu/internal/need"
 	"mesos-gpu/internal/testimage"
 	"mesos-gpu/job"
 )
 
-// beside runs commands beside the first task of a job, as the scheduler does.
+// beside runs commands beside the first task of a job, over the API.
 type beside struct {
 	*cluster
-	command master.Command
-	client  *master.Client
+	job, task string
+	client    *client.Client
 }
 
 func (c *cluster) beside(t *testing.T, name string) beside {
@@ -36,28 +33,21 @@ func (c *cluster) beside(t *testing.T, name string) beside {
 	if err != nil {
 		t.Fatal(err)
 	}
-	health, err := requester.Health(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	log := logrus.New()
-	log.SetOutput(t.Output())
-	m, err := master.New(master.Config{Master: c.api, ExecutorPath: binary, FrameworkID: health.FrameworkID, Log: log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(m.Close)
-	return beside{c, master.Command{AgentURL: view.Tasks[0].AgentURL, ExecutorID: view.Tasks[0].ID, Engine: view.Spec.Containerizer == job.Docker}, m}
+	t.Cleanup(requester.Close)
+	return beside{c, name, view.Tasks[0].ID, requester}
+}
+
+func (b beside) exec(ctx context.Context, r api.ExecRequest, to api.Terminal) (int, error) {
+	return b.client.Exec(ctx, b.job, 0, r, to)
 }
 
 // run runs a command to its end, without a terminal.
 func (b beside) run(t *testing.T, stdin io.Reader, argv ...string) result {
 	t.Helper()
 	var out, errs bytes.Buffer
-	b.command.Argv = argv
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	code, err := b.client.Exec(ctx, b.command, master.Streams{Stdin: stdin, Stdout: &out, Stderr: &errs})
+	code, err := b.exec(ctx, api.ExecRequest{Argv: argv}, api.Terminal{Stdin: stdin, Stdout: &out, Stderr: &errs})
 	if err != nil {
 		t.Fatalf("%q: %v\n%s%s", argv, err, &out, &errs)
 	}
@@ -68,7 +58,7 @@ func (b beside) run(t *testing.T, stdin io.Reader, argv ...string) result {
 type screen struct {
 	*lines
 	typed  io.Writer
-	resize chan master.Size
+	resize chan api.Size
 	ended  chan struct{}
 	code   int
 	err    error
@@ -78,11 +68,10 @@ func (b beside) terminal(ctx context.Context, t *testing.T, argv ...string) *scr
 	t.Helper()
 	in, typed := io.Pipe()
 	t.Cleanup(func() { _ = typed.Close() })
-	s := &screen{lines: newLines(), typed: typed, resize: make(chan master.Size), ended: make(chan struct{})}
-	b.command.Argv, b.command.TTY, b.command.Rows, b.command.Cols = argv, true, 33, 44
+	s := &screen{lines: newLines(), typed: typed, resize: make(chan api.Size), ended: make(chan struct{})}
 	go func() {
 		defer close(s.ended)
-		s.code, s.err = b.client.Exec(ctx, b.command, master.Streams{Stdin: in, Stdout: s.lines, Resize: s.resize})
+		s.code, s.err = b.exec(ctx, api.ExecRequest{Argv: argv, TTY: true, Rows: 33, Cols: 44}, api.Terminal{Stdin: in, Stdout: s.lines, Stderr: s.lines, Resize: s.resize})
 	}()
 	return s
 }
@@ -148,26 +137,36 @@ func commandsBeside(t *testing.T, b beside) {
 	}
 	onTerminal(t, b)
 	endsWithItsSession(t, b)
+	onCommandLine(t, b)
 	b.run(t, nil, "sh", "-c", `: > "$MESOS_SANDBOX/seen"`)
-	b.awaitEnd(b.name())
-	out := b.must("logs", b.command.ExecutorID)
+	b.awaitEnd(b.job)
+	out := b.must("logs", b.task)
 	if len(enxio.FindAllString(out, -1)) != 1 || len(eperm.FindAllString(out, -1)) != 3 {
 		t.Errorf("after all that the task opens other devices than its own:\n%s", out)
 	}
-	b.command.Argv = []string{"true"}
-	if _, err := b.client.Exec(t.Context(), b.command, master.Streams{}); err == nil {
+	if _, err := b.exec(t.Context(), api.ExecRequest{Argv: []string{"true"}}, api.Terminal{Stdout: io.Discard, Stderr: io.Discard}); err == nil {
 		t.Error("a command ran beside a task that has ended")
 	}
 }
 
-func (b beside) name() string { return b.command.ExecutorID[:strings.Index(b.command.ExecutorID, ".")] }
+// onCommandLine: exec exits with the command's status, and says what to type
+// where there is no terminal.
+func onCommandLine(t *testing.T, b beside) {
+	t.Helper()
+	if r := b.do("exec", b.job, "--", "sh", "-c", `echo "$GREETING"; echo bad >&2; exit 9`); r.code != 9 || r.out != "hello\n" || r.err != "bad\n" {
+		t.Errorf("exec: status %d, %q and %q; want 9, hello and bad", r.code, r.out, r.err)
+	}
+	if r := b.do("exec", "-it", b.job, "--", "true"); r.code != 2 || !strings.Contains(r.err, "terminal") {
+		t.Errorf("exec -it without a terminal: status %d, %s", r.code, r.err)
+	}
+}
 
 // A terminal has its size, follows it, and ^C is the command's.
 func onTerminal(t *testing.T, b beside) {
 	t.Helper()
 	s := b.terminal(t.Context(), t, "sh", "-c", `trap 'echo caught; exit 6' INT; while :; do echo "size $(stty size)"; sleep 0.1; done`)
 	s.shows(t, `^size 33 44`)
-	s.resize <- master.Size{Rows: 55, Cols: 66}
+	s.resize <- api.Size{Rows: 55, Cols: 66}
 	s.shows(t, `^size 55 66`)
 	if _, err := s.typed.Write([]byte{3}); err != nil {
 		t.Fatal(err)
@@ -190,10 +189,9 @@ func endsWithItsSession(t *testing.T, b beside) {
 			s = b.terminal(ctx, t, argv...)
 		} else {
 			s = &screen{lines: newLines(), ended: make(chan struct{})}
-			b.command.Argv = argv
 			go func() {
 				defer close(s.ended)
-				_, s.err = b.client.Exec(ctx, b.command, master.Streams{Stdout: s.lines})
+				_, s.err = b.exec(ctx, api.ExecRequest{Argv: argv}, api.Terminal{Stdout: s.lines, Stderr: s.lines})
 			}()
 		}
 		s.shows(t, `^ready`)

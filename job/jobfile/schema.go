@@ -73,6 +73,7 @@ func Schema() ([]byte, error) {
 	}
 	root := object(properties, needed()...)
 	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+	root["$id"] = schemaID
 	root["title"] = "mesos-gpu job file"
 	var text bytes.Buffer
 	e := json.NewEncoder(&text)
@@ -83,6 +84,9 @@ func Schema() ([]byte, error) {
 	}
 	return text.Bytes(), nil
 }
+
+// schemaID names the schema wherever it lies: each scheduler serves it.
+const schemaID = "urn:mesos-gpu:job-file"
 
 // required stands for the default of a key that has none.
 const required = "required"

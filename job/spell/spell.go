@@ -22,3 +22,15 @@ func Distance(a, b string) int {
 	}
 	return row[len(b)]
 }
+
+// Nearest is the first of the names that are least far from a misspelt one, ""
+// where all are another word: three letters away, or as many as it has.
+func Nearest(name string, among []string) string {
+	best, distance := "", min(3, len(name))
+	for _, one := range among {
+		if d := Distance(name, one); d < distance {
+			best, distance = one, d
+		}
+	}
+	return best
+}

@@ -15,3 +15,21 @@ func TestDistance(t *testing.T) {
 		}
 	}
 }
+
+func TestNearest(t *testing.T) {
+	for _, c := range []struct {
+		name, want string
+		among      []string
+	}{
+		{"limt", "limit", []string{"after", "limit"}},
+		{"gpus", "gpus", []string{"gpu", "gpus"}},  // nearer, though later
+		{"jab", "job", []string{"job", "lab"}},     // as near: the first
+		{"x", "", []string{"y"}},                   // nothing of it would be left
+		{"colour", "", []string{"limit", "after"}}, // another word
+		{"limt", "", nil},
+	} {
+		if got := Nearest(c.name, c.among); got != c.want {
+			t.Errorf("%q of %q is %q, want %q", c.name, c.among, got, c.want)
+		}
+	}
+}

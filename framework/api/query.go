@@ -1,0 +1,56 @@
+package api
+
+import (
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"mesos-gpu/framework/access"
+	"mesos-gpu/job/spell"
+)
+
+// params are what may stand in the query of a request, by method and pattern;
+// nothing may where a request is not listed.
+func params() map[string][]string {
+	return map[string][]string{
+		"GET /v1/jobs":                          {"limit", "after", "state", "order"},
+		"DELETE /v1/jobs/{name}":                {"force"},
+		"GET /v1/tasks/{id}/log":                {"stream", "offset", "tail", "follow"},
+		"GET /v1/usage":                         {"job", "role", "task", "agent", "minutes"},
+		"GET /v1/events":                        {"job", "state"},
+		"GET /v1/jobs/{name}/tasks/{task}/exec": {"argv", "tty", "stdin", "rows", "cols"},
+	}
+}
+
+// checkQuery refuses parameters that mean nothing: who misspells a bound or a
+// filter must not be answered as if there were none. What is open to anybody,
+// and metrics, other people's programs ask for: those take anything.
+func (s *server) checkQuery(r *http.Request, pattern string) error {
+	request := r.Method + " " + pattern
+	if r.URL.RawQuery == "" || !strings.HasPrefix(pattern, "/v1/") || s.needs[request].permission == access.None {
+		return nil
+	}
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return Problemf(http.StatusBadRequest, "parse query: %v", err)
+	}
+	known := params()[request]
+	for _, name := range slices.Sorted(maps.Keys(query)) {
+		if !slices.Contains(known, name) {
+			return Problemf(http.StatusBadRequest, "%s has no parameter %q%s", request, name, instead(name, known))
+		}
+	}
+	return nil
+}
+
+func instead(name string, known []string) string {
+	if best := spell.Nearest(name, known); best != "" {
+		return "; did you mean " + best + "?"
+	}
+	if len(known) == 0 {
+		return ": it takes none"
+	}
+	return "; it takes " + strings.Join(known, ", ")
+}
