@@ -34,13 +34,22 @@ func (a *app) executorExecCommand() *cobra.Command {
 			if stdin {
 				s.Stdin = a.in
 			}
-			return runSession(c.Context(), cfg, s)
+			err = runSession(c.Context(), cfg, s)
+			if asExit(err, new(*exitStatus)) || err == nil {
+				return err
+			}
+			// As docker exec: its own faults are none of the command's statuses.
+			fmt.Fprintf(a.err, "mesos-gpu: %s\n", printable(err.Error()))
+			return &exitStatus{execFault}
 		},
 	}
 	c.Flags().BoolVar(&tty, "tty", false, "give it a terminal, of the size of this one's")
 	c.Flags().BoolVar(&stdin, "stdin", false, "give it standard input")
 	return c
 }
+
+// execFault is the status of exec where the command did not run.
+const execFault = 125
 
 func runSession(ctx context.Context, cfg executor.Config, s docker.Session) error {
 	engine, err := cfg.Docker()

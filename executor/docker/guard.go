@@ -47,6 +47,8 @@ const (
 	noticeTimeout = 10 * time.Second
 	guardTimeout  = 30 * time.Second
 	maxNotice     = 4 << 10
+	// maxWatched bounds the connections. The scheduler has as many sessions.
+	maxWatched = 128
 )
 
 func newGuard(r *running) (*guard, error) {
@@ -72,12 +74,28 @@ func (g *guard) close() {
 }
 
 func (g *guard) serve(ctx context.Context) {
+	free := make(chan struct{}, maxWatched)
 	for {
 		conn, err := g.listener.AcceptUnix()
-		if err != nil {
-			return // closed
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil { // too many open files, for example
+			g.r.log.WithError(err).Warn("take a session's connection")
+			if pause(ctx) != nil {
+				return
+			}
+			continue
+		}
+		select {
+		case free <- struct{}{}:
+		default:
+			g.r.log.Warnf("refused a session: %d are open", maxWatched)
+			_ = conn.Close() // nothing was written
+			continue
 		}
 		g.serving.Go(func() {
+			defer func() { <-free }()
 			defer conn.Close()
 			defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 			g.watch(ctx, conn)
@@ -197,7 +215,7 @@ func (g *guard) end(ctx context.Context, n notice) error {
 		case e.Pid == 0:
 			return nil
 		}
-		err = g.kill(ctx, e.Pid, n)
+		err = g.kill(ctx, n)
 		if !e.Running { // what it left behind mattered, and most leave nothing
 			return nil
 		}

@@ -17,12 +17,12 @@ import (
 // kill ends a command and all that it started, which their environment tells:
 // from here, where the engine's processes can be seen and killed; else from
 // within the container, by its shell.
-func (g *guard) kill(ctx context.Context, pid int, n notice) error {
+func (g *guard) kill(ctx context.Context, n notice) error {
 	c, err := g.r.engine.ContainerInspect(ctx, g.r.id)
 	if err != nil || c.State == nil || !c.State.Running {
 		return err
 	}
-	if g.ours(c.State.Pid) && g.killMarked(pid, n.Mark) == nil {
+	if g.ours(c.State.Pid) && g.killMarked(n.Mark) == nil {
 		return nil
 	}
 	return g.killInside(ctx, n.Mark)
@@ -39,32 +39,55 @@ func (g *guard) ours(pid int) bool {
 // killRounds bounds how often processes are looked for that were just started.
 const killRounds = 5
 
-// killMarked kills a process and all whose environment has the mark.
-func (g *guard) killMarked(pid int, mark string) error {
-	if g.ours(pid) {
-		if err := unix.Kill(pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
-			return err
-		}
-	}
+// killMarked kills all of the task's processes whose environment has the mark.
+// It says so where it cannot read one's environment.
+func (g *guard) killMarked(mark string) error {
 	want := []byte(sessionVariable + "=" + mark)
 	for range killRounds {
 		found := false
-		files, _ := filepath.Glob(filepath.Join(g.r.proc, "[0-9]*", "environ")) // the pattern is well-formed
-		for _, file := range files {
-			text, err := os.ReadFile(file)
-			if err != nil || !bytes.Contains(text, want) {
-				continue // it has ended, or is another user's
+		files, _ := filepath.Glob(filepath.Join(g.r.proc, "[0-9]*")) // the pattern is well-formed
+		for _, folder := range files {
+			killed, err := g.killIfMarked(folder, want)
+			if err != nil {
+				return err
 			}
-			other, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
-			if err == nil && g.ours(other) && unix.Kill(other, unix.SIGKILL) == nil {
-				found = true
-			}
+			found = found || killed
 		}
 		if !found {
 			return nil
 		}
 	}
 	return errRestless
+}
+
+// killIfMarked kills a process of the task if it is the session's. It holds on
+// to the process, so that its number cannot become another's meanwhile.
+func (g *guard) killIfMarked(folder string, want []byte) (killed bool, err error) {
+	pid, err := strconv.Atoi(filepath.Base(folder))
+	if err != nil || !g.ours(pid) {
+		return false, nil
+	}
+	handle, err := unix.PidfdOpen(pid, 0)
+	if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("hold on to process %d: %w", pid, err)
+	}
+	defer unix.Close(handle)
+	text, err := os.ReadFile(filepath.Join(folder, "environ"))
+	switch {
+	case errors.Is(err, os.ErrNotExist), errors.Is(err, unix.ESRCH):
+		return false, nil
+	case err != nil:
+		return false, err
+	case !bytes.Contains(text, want):
+		return false, nil
+	}
+	if err := unix.PidfdSendSignal(handle, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+		return false, err
+	}
+	return true, nil
 }
 
 var errRestless = errors.New("a session's command goes on starting processes")

@@ -132,17 +132,18 @@ func (r *running) exec(ctx context.Context, options container.ExecOptions) (code
 
 // execAgain is the pause between two looks at a command whose output ended
 // before the engine knew of its end.
-const execAgain = 20 * time.Millisecond
+// One that closed its output itself may run on for long.
+const execAgain, execSeldom = 20 * time.Millisecond, time.Second
 
 // execStatus waits for a command's exit status.
 func execStatus(ctx context.Context, engine *client.Client, id string) (int, error) {
-	for {
+	for again := execAgain; ; again = min(2*again, execSeldom) {
 		e, err := engine.ContainerExecInspect(ctx, id)
 		if err != nil || !e.Running {
 			return e.ExitCode, err
 		}
 		select {
-		case <-time.After(execAgain):
+		case <-time.After(again):
 		case <-ctx.Done():
 			return 0, ctx.Err()
 		}

@@ -66,15 +66,17 @@ func (r *running) start(ctx context.Context) error {
 	}
 	r.output, r.began = out, time.Now()
 	r.await(ctx, container.WaitConditionNextExit)
+	// Before the task begins, which might take the guard's address.
+	if r.guard, err = newGuard(r); err != nil {
+		r.log.WithError(err).Warn("no command can be run beside this task")
+	}
 	if err := r.engine.ContainerStart(ctx, r.id, container.StartOptions{}); err != nil {
+		r.guard.close()
 		r.release()
 		r.closeOutput()
 		return fmt.Errorf("start container of image %s: %w", r.task.Image, err)
 	}
 	r.describe(ctx)
-	if r.guard, err = newGuard(r); err != nil {
-		r.log.WithError(err).Warn("no command can be run beside this task")
-	}
 	return nil
 }
 

@@ -89,23 +89,31 @@ func saidInYAML(body []byte) (any, error) {
 	if err := yaml.Unmarshal(body, &n); err != nil {
 		return nil, err
 	}
-	return saidBy(&n), nil
+	return saidBy(&n, false), nil
 }
+
+// inOrder is the key of the mapping whose order counts: which task is which.
+const inOrder = "matrix"
 
 // saidBy keeps the texts of scalars, as job files are read, with their kinds: a
 // quoted number is another value. Comments and styles go.
-func saidBy(n *yaml.Node) any {
+func saidBy(n *yaml.Node, ordered bool) any {
 	switch n.Kind {
 	case yaml.MappingNode:
 		pairs := make(map[string]any, len(n.Content)/2)
+		var order []string
 		for i := 1; i < len(n.Content); i += 2 {
-			pairs[n.Content[i-1].Value] = saidBy(n.Content[i])
+			key := n.Content[i-1].Value
+			pairs[key], order = saidBy(n.Content[i], key == inOrder), append(order, key)
+		}
+		if ordered {
+			return []any{order, pairs}
 		}
 		return pairs
 	case yaml.DocumentNode, yaml.SequenceNode:
 		list := make([]any, len(n.Content))
 		for i, item := range n.Content {
-			list[i] = saidBy(item)
+			list[i] = saidBy(item, false)
 		}
 		return list
 	default:

@@ -122,6 +122,10 @@ func TestClientKeyOfJobFile(t *testing.T) {
 			t.Errorf("%s has the same digest", other)
 		}
 	}
+	// In another order of its axes a matrix has other tasks.
+	if ab, ba := submit(jobYAML+"matrix: {a: [1, 2], b: [3, 4]}\n"), submit(jobYAML+"matrix: {b: [3, 4], a: [1, 2]}\n"); ab.Digest == ba.Digest {
+		t.Error("the order of a matrix's axes counts for nothing")
+	}
 }
 
 // TestMistakesInJSON are told in the API's words: no Go, the key that was

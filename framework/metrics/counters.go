@@ -134,7 +134,7 @@ func (c *Counters) Acted(now time.Time, ops []sched.Op, moves []sched.Move, held
 		}
 	}
 	for i := range moves {
-		if m := &moves[i]; !m.State.Live() {
+		if m := &moves[i]; !m.State.Live() && !m.Again {
 			c.ends.WithLabelValues(label(m.Role), string(m.State), c.causeOf(m)).Inc()
 		}
 	}

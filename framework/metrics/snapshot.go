@@ -114,8 +114,8 @@ func (s *Snapshot) wait(r *role, j *job.Job, waiting, placed int) {
 	}
 	q.tasks += waiting
 	q.gpus += waiting * j.Spec.Request.GPUs
-	if len(j.Spec.WaitsFor()) > 0 || j.Spec.MaxParallel > 0 && placed >= j.Spec.MaxParallel || j.Spec.Gang && placed > 0 {
-		return // for something else than a place
+	if len(j.Spec.WaitsFor()) > 0 || j.Spec.MaxParallel > 0 || j.Spec.Gang && placed > 0 {
+		return // for something else than a place, perhaps until just now
 	}
 	for i := range j.Tasks {
 		t := &j.Tasks[i]

@@ -47,6 +47,7 @@ func (s *State) cycle(now time.Time) []Op {
 		return nil
 	}
 	s.pool.stale = false
+	s.fleet.line.trim()
 	ops := s.refuseCordoned(now)
 	if len(s.pool.offers) == 0 && !s.mayPreempt() {
 		return ops // before all that waits is looked at

@@ -23,6 +23,7 @@ func (s *State) kill(now time.Time, e Kill) []Op {
 			t.KillReason, t.Changed, t.Message = job.ByPerson, now, "its service has been killed"
 			s.touch(ref)
 			s.note(now, t)
+			s.changes.Moves[len(s.changes.Moves)-1].Again = true
 		case t.State == job.Waiting:
 			t.KillWanted = now
 			s.move(now, ref, job.Killed, "killed while it waited")

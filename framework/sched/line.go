@@ -34,15 +34,20 @@ func (w wishes) number(wish string) int32 {
 // maxWishes bounds how many are remembered of jobs that have ended.
 const maxWishes = 1 << 16
 
+// trim forgets the wishes where they are too many. Numbers that are in use are
+// of no use then, so it is for the begin of a cycle.
+func (l *line) trim() {
+	if len(l.wishes) > maxWishes {
+		*l = line{}
+	}
+}
+
 // queued are the jobs of the queue, in its order. Jobs come at its end and
 // leave from anywhere, so those of the last time are found by going along both
 // lists: looking up thousands of names takes longer. The list is good until
 // the next call.
 func (s *State) queued() []queued {
 	l := &s.fleet.line
-	if len(l.wishes) > maxWishes {
-		*l = line{}
-	}
 	was, list, at := l.jobs, l.jobs[:0], 0
 	for _, name := range s.queue {
 		for at < len(was) && !was[at].is(name) {

@@ -104,6 +104,8 @@ type Move struct {
 	Cause Cause
 	// ExitCode is set where the task's process has ended by itself.
 	ExitCode *int
+	// Again says that it was in that state already, and only why is new.
+	Again bool
 }
 
 // Empty reports whether nothing needs to be recorded.

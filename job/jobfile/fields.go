@@ -15,6 +15,9 @@ import (
 // reader reads the value of one key.
 type reader func(*yaml.Node) error
 
+// maxMistakes bounds how many are told of one mapping: files come from anybody.
+const maxMistakes = 20
+
 // fields reads a mapping of known keys, and says everything that is wrong
 // with it.
 func fields(n *yaml.Node, known map[string]reader) error {
@@ -25,6 +28,10 @@ func fields(n *yaml.Node, known map[string]reader) error {
 	seen := map[string]int{}
 	for i := 0; i < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
+		if len(errs) >= maxMistakes {
+			errs = append(errs, at(key, "what follows was not read: mend the %d mistakes before it", maxMistakes))
+			break
+		}
 		if first, ok := seen[key.Value]; ok {
 			errs = append(errs, at(key, "%s stands already in line %d", key.Value, first))
 			continue
@@ -37,7 +44,9 @@ func fields(n *yaml.Node, known map[string]reader) error {
 		case value.Kind == yaml.AliasNode:
 			errs = append(errs, at(value, "%s: job files take no YAML aliases", key.Value))
 		default:
-			errs = append(errs, within(key.Value, value, read(value)))
+			if err := within(key.Value, value, read(value)); err != nil {
+				errs = append(errs, err)
+			}
 		}
 	}
 	return errors.Join(errs...)

@@ -172,6 +172,14 @@ func TestEveryMistakeIsTold(t *testing.T) {
 	}
 }
 
+// TestMistakesAreBounded: a file of nothing but mistakes costs little to refuse.
+func TestMistakesAreBounded(t *testing.T) {
+	_, err := Read(strings.NewReader(strings.Repeat("gpuz: 1\n", 100_000)), "f.yaml")
+	if got := strings.Count(err.Error(), "f.yaml:"); got != maxMistakes+1 || !strings.Contains(err.Error(), "what follows was not read") {
+		t.Errorf("got %d complaints, want %d and that more follows", got, maxMistakes)
+	}
+}
+
 func TestParseSize(t *testing.T) {
 	for in, want := range map[string]float64{"512": 512, "512MiB": 512, "4 GiB": 4096, "1TiB": 1 << 20, "512KiB": 0.5, "1.048576MB": 1} {
 		if got, err := ParseSize(in); err != nil || got != want {

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"slices"
 
@@ -212,11 +213,32 @@ func onDeployment(ctx context.Context, id string) func(*guarded) error {
 		}
 		for i := range all {
 			if all[i].ID == id {
-				return g.permitAll(ctx, true, all[i].Affected(), roles)
+				if err := g.permitAll(ctx, true, all[i].Affected(), roles); err != nil {
+					return err
+				}
+				return g.permitBack(ctx, all[i].From)
 			}
 		}
 		return nil
 	}
+}
+
+// permitBack permits what a rollback makes of apps: their versions from before
+// may be of other roles.
+func (g *guarded) permitBack(ctx context.Context, from map[string]string) error {
+	for _, id := range slices.Sorted(maps.Keys(from)) {
+		if from[id] == "" {
+			continue // a new app goes
+		}
+		role := allRoles
+		if app, err := g.Service.Version(ctx, id, from[id]); err == nil {
+			role = app.Role
+		}
+		if err := g.permit(ctx, true, role); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (g *guarded) Queue(ctx context.Context) ([]deploy.Queued, error) {

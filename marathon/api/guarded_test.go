@@ -150,3 +150,29 @@ func TestGuardedLists(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// moved is a service in which a deployment has taken an app out of another
+// role, which its end would bring back.
+type moved struct{ Service }
+
+func (m moved) Turn(ctx context.Context, do func(Service) error) error {
+	return m.Service.Turn(ctx, func(s Service) error { return do(moved{s}) })
+}
+
+func (moved) Deployments(context.Context) ([]deploy.Deployment, error) {
+	return []deploy.Deployment{{Plan: deploy.Plan{ID: "move"}, From: map[string]string{"/prod/a": "2020-01-01T00:00:00.000Z"}}}, nil
+}
+
+func (moved) Version(context.Context, string, string) (*marathon.App, error) {
+	return &marathon.App{ID: "/prod/a", Role: "secret"}, nil
+}
+
+// TestCancelledIntoARole: who may change what an app is, but not what it
+// becomes again, may not end its deployment.
+func TestCancelledIntoARole(t *testing.T) {
+	a, b := guardedScene(t)
+	*b = bounds{[]string{"prod"}, []string{"prod"}}
+	if _, err := Guarded(moved{a.fake}, b.may).Cancel(t.Context(), "move", false); err == nil || !strings.Contains(err.Error(), "secret") {
+		t.Errorf("got %v, want that the role secret is none of theirs", err)
+	}
+}

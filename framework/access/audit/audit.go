@@ -80,7 +80,7 @@ func (l *Log) Close() error {
 // written down when it does: it may last for days.
 func (l *Log) Wrap(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		reads := (r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions) && r.Header.Get("Upgrade") == ""
+		reads := (r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions) && len(r.Header["Upgrade"]) == 0
 		if reads || !api.GrantOf(r.Context()).Known() {
 			h.ServeHTTP(w, r)
 			return

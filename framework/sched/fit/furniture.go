@@ -11,11 +11,13 @@ type furniture struct {
 }
 
 // maxFurniture bounds what is remembered of one agent.
-const maxFurniture = 64
+const maxFurniture = 4
 
 // furniture finds the kind of an agent and its devices by slot. Nobody changes
 // what it is given, nor what it returns.
 func (w *world) furniture(i int, more []string) (*kind, []string) {
+	// Those that the agent lists change nothing.
+	more = slices.DeleteFunc(slices.Clone(more), func(id string) bool { return w.agents[i].lists(id) })
 	known := w.furnished[i]
 	for at := range known {
 		if slices.Equal(known[at].more, more) {
@@ -33,6 +35,16 @@ func (w *world) furniture(i int, more []string) (*kind, []string) {
 	}
 	w.furnished[i] = append(known, f)
 	return f.kind, f.uuids
+}
+
+// lists reports whether a device is in the agent's inventory.
+func (a *Agent) lists(id string) bool {
+	for d := range a.Inventory {
+		if a.Inventory[d].UUID == id {
+			return id != ""
+		}
+	}
+	return false
 }
 
 // same reports whether b is told of in the same words as a, but for what they

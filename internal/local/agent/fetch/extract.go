@@ -55,8 +55,11 @@ func (f *fetcher) extract(ctx context.Context, name string) error {
 	return f.untar(ctx, path.Dir(name), tar.NewReader(content))
 }
 
+// maxEntries bounds those of an archive.
+const maxEntries = 1_000_000
+
 func (f *fetcher) untar(ctx context.Context, dir string, r *tar.Reader) error {
-	for {
+	for n := 0; ; n++ {
 		h, err := r.Next()
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -64,10 +67,17 @@ func (f *fetcher) untar(ctx context.Context, dir string, r *tar.Reader) error {
 		if err == nil {
 			err = ctx.Err()
 		}
+		if err == nil && n == maxEntries {
+			err = fmt.Errorf("it has more than %d entries", maxEntries)
+		}
+		name := ""
+		if err == nil {
+			name = path.Join(dir, path.Clean("/" + h.Name)[1:])
+			err = bounded(name)
+		}
 		if err != nil {
 			return err
 		}
-		name := path.Join(dir, path.Clean("/" + h.Name)[1:])
 		switch h.Typeflag {
 		case tar.TypeReg:
 			err = f.entry(name, os.FileMode(h.Mode).Perm(), r)
@@ -98,11 +108,18 @@ func (f *fetcher) unzip(ctx context.Context, dir string, in *os.File) error {
 	if err != nil {
 		return err
 	}
+	if len(z.File) > maxEntries {
+		return fmt.Errorf("it has %d entries, more than %d", len(z.File), maxEntries)
+	}
 	for _, e := range z.File {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := f.unzipOne(path.Join(dir, path.Clean("/" + e.Name)[1:]), e); err != nil {
+		name := path.Join(dir, path.Clean("/" + e.Name)[1:])
+		if err := bounded(name); err != nil {
+			return err
+		}
+		if err := f.unzipOne(name, e); err != nil {
 			return fmt.Errorf("unpack %q: %w", e.Name, err)
 		}
 	}

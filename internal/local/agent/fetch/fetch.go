@@ -16,6 +16,7 @@ import (
 	"time"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"golang.org/x/sys/unix"
 )
 
 // maxBytes bounds what one URI, or the archive behind it, may bring.
@@ -97,7 +98,9 @@ func (f *fetcher) get(ctx context.Context, u *mesos.CommandInfo_URI) error {
 // nameOf is where in the folder a file goes.
 func nameOf(u *mesos.CommandInfo_URI) (string, error) {
 	name := u.GetOutputFile()
-	if name == "" {
+	if own, local := ownFile(u.Value); name == "" && local {
+		name = path.Base(own)
+	} else if name == "" {
 		at, err := url.Parse(u.Value)
 		if err != nil {
 			return "", errors.New("it is no URI")
@@ -107,19 +110,45 @@ func nameOf(u *mesos.CommandInfo_URI) (string, error) {
 	if path.IsAbs(name) || path.Clean(name) != name || name == "." || name == ".." || strings.HasPrefix(name, "../") {
 		return "", fmt.Errorf("%q is no name of a file in the sandbox", name)
 	}
-	return name, nil
+	return name, bounded(name)
+}
+
+// Bounds of a name: the kernel's for a path, and what makes folders slow.
+const maxName, maxDepth = 4096, 100
+
+func bounded(name string) error {
+	if len(name) > maxName || strings.Count(name, "/") > maxDepth {
+		return fmt.Errorf("a name of %d bytes in %d folders: at most %d in %d", len(name), strings.Count(name, "/"), maxName, maxDepth)
+	}
+	return nil
+}
+
+// ownFile is the path of a URI of the agent's own files, as Mesos's fetcher
+// and the scheduler, which checks it, read it: nothing in it is decoded.
+func ownFile(uri string) (name string, local bool) {
+	const scheme = "file://"
+	if path.IsAbs(uri) {
+		return uri, true
+	}
+	if len(uri) < len(scheme) || !strings.EqualFold(uri[:len(scheme)], scheme) {
+		return "", false
+	}
+	name = uri[len(scheme):]
+	if host := "localhost"; len(name) >= len(host) && strings.EqualFold(name[:len(host)], host) {
+		name = name[len(host):]
+	}
+	return name, path.IsAbs(name)
 }
 
 // open begins to read what a URI names.
 func open(ctx context.Context, uri string) (io.ReadCloser, error) {
+	if name, local := ownFile(uri); local {
+		return file(name)
+	}
 	u, err := url.Parse(uri)
 	switch {
 	case err != nil:
 		return nil, errors.New("it is no URI")
-	case path.IsAbs(uri):
-		return file(uri)
-	case u.Scheme == "file" && (u.Host == "" || u.Host == "localhost"):
-		return file(u.Path)
 	case u.Scheme != "http" && u.Scheme != "https":
 		return nil, fmt.Errorf("this agent fetches http, https and its own files, not %q", u.Scheme)
 	}
@@ -143,16 +172,21 @@ func open(ctx context.Context, uri string) (io.ReadCloser, error) {
 	return res.Body, nil
 }
 
-// file opens one of the agent's, which must be a plain file.
+// file opens one of the agent's, which must be a plain file. It does not wait
+// for the writer of a pipe.
 func file(name string) (io.ReadCloser, error) {
-	info, err := os.Stat(name)
+	f, err := os.OpenFile(path.Clean(name), os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no plain file", name)
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is no plain file", name)
 	}
-	return os.Open(name)
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }
 
 // put writes a file that is not there yet.

@@ -118,6 +118,7 @@ func TestAll(t *testing.T) {
 		"up.tar":   archive(t, tar.Header{Name: "../../up", Typeflag: tar.TypeReg, Mode: 0o644}),
 		"link.tgz": zipped(t, archive(t, tar.Header{Name: "out", Typeflag: tar.TypeSymlink, Linkname: "/"}, tar.Header{Name: "out/escaped", Typeflag: tar.TypeReg, Mode: 0o644})),
 		"dev.tar":  archive(t, tar.Header{Name: "null", Typeflag: tar.TypeChar}),
+		"deep.tar": archive(t, tar.Header{Name: strings.Repeat("d/", 2000) + "f", Typeflag: tar.TypeReg}),
 		"bad.tgz":  []byte("this is no gzip"), "x.tar.xz": nil,
 	}
 	for name, data := range files {
@@ -143,6 +144,10 @@ func TestAll(t *testing.T) {
 		"links that lead out": {[]mesos.CommandInfo_URI{{Value: host + "/link.tgz"}}, nil, `unpack "out/escaped"`},
 		"devices":             {[]mesos.CommandInfo_URI{{Value: host + "/dev.tar"}}, nil, "neither file, folder nor link"},
 		"not what it says":    {[]mesos.CommandInfo_URI{{Value: host + "/bad.tgz"}}, nil, "gzip: invalid header"},
+		"too deep":            {[]mesos.CommandInfo_URI{{Value: host + "/deep.tar"}}, nil, "in 2000 folders"},
+		"nothing is decoded":  {[]mesos.CommandInfo_URI{{Value: "file://" + host + "/%70lain"}}, nil, "no such file"},
+		"nor cut off":         {[]mesos.CommandInfo_URI{{Value: "file://" + host + "/plain?/../other"}}, nil, "no such file"},
+		"another host's":      {[]mesos.CommandInfo_URI{{Value: "file://elsewhere" + host + "/plain"}}, nil, `not "file"`},
 		"xz":                  {[]mesos.CommandInfo_URI{{Value: host + "/x.tar.xz"}}, nil, "unpacks no xz"},
 		"not there":           {[]mesos.CommandInfo_URI{{Value: server.URL + "/none?token=secret"}}, nil, "/none?…: the server answers 404 Not Found"},
 		"no server":           {[]mesos.CommandInfo_URI{{Value: "http://127.0.0.1:1/none?token=secret"}}, nil, "connection refused"},
