@@ -111,8 +111,10 @@ func TestExamples(t *testing.T) {
 	}
 	for _, file := range files {
 		switch filepath.Base(file) {
-		case "service.yaml", "share.yaml":
-			continue // TestServiceExample and TestShareExample
+		case "service.yaml", "share.yaml", "schedule.yaml":
+			continue // TestServiceExample, TestShareExample and TestScheduleExample
+		case "fetch.yaml", "secrets.yaml":
+			continue // they need an operator's leave: TestLocalRuns in cmd/mesos-gpu
 		}
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			r := command(t, nil, "local", "--free-ports", "--run", file)
@@ -120,5 +122,19 @@ func TestExamples(t *testing.T) {
 				t.Errorf("status %d\n%s%s", r.code, r.out, r.err)
 			}
 		})
+	}
+}
+
+// TestScheduleExample is given to the scheduler as its comment says.
+func TestScheduleExample(t *testing.T) {
+	t.Parallel()
+	c := start(t)
+	c.must("submit", example("schedule.yaml"))
+	if out := c.must("schedules"); !strings.Contains(out, "nightly") {
+		t.Errorf("schedules shows:\n%s", out)
+	}
+	c.must("kill", "nightly")
+	if out := c.must("schedules"); strings.Contains(out, "nightly") {
+		t.Errorf("after its end schedules shows:\n%s", out)
 	}
 }
