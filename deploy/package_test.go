@@ -42,7 +42,9 @@ func files(kind string) map[string]string {
 		"/usr/share/mesos-gpu/grafana/scheduler.json":         "-rw-r--r--",
 		"/usr/share/mesos-gpu/grafana/tasks.json":             "-rw-r--r--",
 		"/usr/share/mesos-gpu/job.schema.json":                "-rw-r--r--",
+		"/usr/share/mesos-gpu/access.yaml":                    "-rw-r--r--",
 		"/usr/share/mesos-gpu/prometheus/alerts.yml":          "-rw-r--r--",
+		"/usr/share/mesos-gpu/roles.yaml":                     "-rw-r--r--",
 		fmt.Sprintf("/usr/share/zsh/%s/_mesos-gpu", zsh):      "-rw-r--r--",
 	}
 }

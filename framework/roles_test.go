@@ -90,3 +90,21 @@ func TestReload(t *testing.T) {
 		t.Error("a scheduler starts with a roles file that cannot be read")
 	}
 }
+
+// TestPackagedRoles: the example that packages bring is read, and has every
+// key.
+func TestPackagedRoles(t *testing.T) {
+	roles, err := LoadRoles(filepath.Join("..", "deploy", "etc", "roles.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := sched.Role{Name: "prod", Weight: 2, Order: sched.ShortestFirst, Patience: 6 * time.Hour, Policy: "binpack"}
+	if len(roles) != 3 || roles[0].Name != "research" {
+		t.Fatalf("read %+v", roles)
+	}
+	got := roles[1]
+	got.Quota = want.Quota
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}

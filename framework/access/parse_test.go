@@ -12,7 +12,7 @@ import (
 	"mesos-gpu/framework/sched"
 )
 
-const hash = "$2a$10$N9qo8uLOickgx2ZMRZoMyeIjZAgcfl7p92ldGxad68LJZdL17lhWy"
+const hash = "$2a$10$8e/0D4RQ7uuqv8U0hJQPC.BIe.5CQ1WTSMR0pGv2mVKmoPzXBb0t6"
 
 // example is the file that docs/access.md shows.
 func example(t testing.TB) []byte {
@@ -26,6 +26,27 @@ func example(t testing.TB) []byte {
 		t.Fatal("docs/access.md shows no access file")
 	}
 	return m[1]
+}
+
+// TestPackagedFile: the example that packages bring is read, gives nobody a way
+// in by itself, and has every key but those of the issuer.
+func TestPackagedFile(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "deploy", "etc", "access.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.OpenMetrics || p.OIDC != nil || len(p.Rules) == 0 || len(p.Jobs) == 0 {
+		t.Errorf("read %+v", p)
+	}
+	// What is a comment in it holds, too.
+	whole := regexp.MustCompile(`(?m)^# (oidc:|  [a-z]+: |metrics: )`).ReplaceAll(text, []byte("$1"))
+	if p, err = Parse(whole); err != nil || p.OIDC == nil || !p.OpenMetrics {
+		t.Errorf("with all keys: %+v, %v", p, err)
+	}
 }
 
 // TestDocumentedFile: it is read, and means what the page says of it.
