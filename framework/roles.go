@@ -2,7 +2,6 @@ package framework
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -116,13 +115,10 @@ func knownKeys(n *yaml.Node) error {
 		if slices.Contains(known, key) {
 			continue
 		}
-		near := slices.MinFunc(known, func(x, y string) int {
-			return cmp.Compare(spell.Distance(key, x), spell.Distance(key, y))
-		})
-		if spell.Distance(key, near) > 2 {
-			return fmt.Errorf("no key %q: want %s", key, strings.Join(known, ", "))
+		if near := spell.Nearest(key, known); near != "" {
+			return fmt.Errorf("no key %q: did you mean %q?", key, near)
 		}
-		return fmt.Errorf("no key %q: did you mean %q?", key, near)
+		return fmt.Errorf("no key %q: want %s", key, strings.Join(known, ", "))
 	}
 	return nil
 }

@@ -97,20 +97,10 @@ const anyShell = "command -v bash >/dev/null && exec bash; exec sh"
 
 // shell runs the best shell that the task's container has.
 func (a *app) shell(ctx context.Context, name string) error {
-	keys := a.keyboard()
-	if keys == nil {
+	if a.keyboard() == nil {
 		return &usageError{fmt.Errorf("shell needs a terminal, and standard input is none: pass commands on by mesos-gpu exec -i %s -- sh", name)}
 	}
-	c, err := a.client()
-	if err != nil {
-		return err
-	}
-	task, err := liveTask(ctx, c, name)
-	if err != nil {
-		return err
-	}
-	r, t := api.ExecRequest{Argv: []string{"sh", "-c", anyShell}, TTY: true}, api.Terminal{Stdin: a.in, Stdout: a.out, Stderr: a.err}
-	return a.execOn(ctx, c, task, r, t, keys)
+	return a.exec(ctx, name, []string{"sh", "-c", anyShell}, true, true)
 }
 
 // execOn runs a command on this terminal, which is as it was afterwards.

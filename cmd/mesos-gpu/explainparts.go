@@ -122,13 +122,7 @@ func noPart(of, word string, keys []string) error {
 	if len(keys) == 0 {
 		return fmt.Errorf("%s has no keys inside", of)
 	}
-	best, distance := "", min(3, len(word))
-	for _, key := range keys {
-		if d := spell.Distance(word, key); d < distance {
-			best, distance = key, d
-		}
-	}
-	if best != "" {
+	if best := spell.Nearest(word, keys); best != "" {
 		return fmt.Errorf("%s has no key %q; did you mean %q?", of, word, of+"."+best)
 	}
 	return fmt.Errorf("%s has no key %q, but %s", of, word, strings.Join(keys, ", "))

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -133,11 +132,8 @@ func (f *timedFlags) role(name string) sched.Role {
 type timedCase struct {
 	agents []replay.Agent
 	roles  []sched.Role
-	works  iter.Seq[replay.Work]
-	jobs   []replay.Work
+	works  []replay.Work
 }
-
-func (c *timedCase) all() iter.Seq[replay.Work] { return slices.Values(c.jobs) }
 
 // timedRecord is all that is replayed, and what of the record is not.
 type timedRecord struct {
@@ -177,8 +173,7 @@ func (a *app) simulateTimed(ctx context.Context, all *simulateFlags) error {
 	}
 	jobs := int64(0)
 	for i := range record.cases {
-		record.cases[i].jobs = slices.Collect(record.cases[i].works)
-		jobs += int64(len(record.cases[i].jobs))
+		jobs += int64(len(record.cases[i].works))
 	}
 	ended, done := a.countBar("replaying", "jobs", jobs*int64(len(all.policies)))
 	var reports []*timedReport
@@ -237,7 +232,7 @@ func (record *timedRecord) replay(ctx context.Context, policy string, seed int64
 	}
 	r.DecisionsPerSecond = float64(r.Launches) / time.Since(begun).Seconds()
 	for i := range record.cases {
-		r.BoundMean += replay.Bound(record.cases[i].all(), list[i].GPUs) * float64(list[i].Jobs) / float64(max(r.Jobs, 1))
+		r.BoundMean += replay.Bound(slices.Values(record.cases[i].works), list[i].GPUs) * float64(list[i].Jobs) / float64(max(r.Jobs, 1))
 	}
 	return r, nil
 }
@@ -254,7 +249,7 @@ func runCases(ctx context.Context, cases []timedCase, policy string, seed int64,
 			cfg := replay.Config{Agents: c.agents, RunTimes: replay.RunTimes(f.runTimes), Short: f.short, Seed: seed, Stop: ctx.Err}
 			cfg.Ended = func(*replay.Work, time.Duration, time.Duration) { ended() }
 			cfg.Sched.Policy.Fit.Name, cfg.Sched.Policy.Roles = policy, c.roles
-			list[i], errs[i] = replay.Run(cfg, c.all())
+			list[i], errs[i] = replay.Run(cfg, slices.Values(c.works))
 		})
 	}
 	all.Wait()
@@ -282,15 +277,25 @@ func (a *app) readRecord(ctx context.Context, agents, tasks string, f *timedFlag
 	case isJournal(head):
 		record.left, record.because, err = c.fromJournal(ctx, tasks, f)
 	case bytes.Contains(head, []byte("num_gpu")) || bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
-		works, e := readFile(tasks, sim.ReadTasks)
-		if err = e; err == nil {
-			c.works, err = replay.FromTasks(works)
-		}
+		err = c.fromTasks(tasks)
 	default:
 		err = c.fromJobFile(tasks)
 	}
 	record.cases = []timedCase{c}
 	return record, err
+}
+
+func (c *timedCase) fromTasks(path string) error {
+	tasks, err := readFile(path, sim.ReadTasks)
+	if err != nil {
+		return err
+	}
+	works, err := replay.FromTasks(tasks)
+	if err != nil {
+		return err
+	}
+	c.works = slices.Collect(works)
+	return nil
 }
 
 // begins are a file's first bytes.
@@ -321,7 +326,7 @@ func (c *timedCase) fromJournal(ctx context.Context, path string, f *timedFlags)
 		return 0, "", fmt.Errorf("read journal %s: %w", path, err)
 	}
 	works, left := replay.FromJobs(all.Jobs)
-	c.roles, c.works = nil, slices.Values(works)
+	c.roles, c.works = nil, works
 	names := map[string]bool{}
 	for i := range works {
 		if name := works[i].Spec.Role; !names[name] {
@@ -347,7 +352,7 @@ func (c *timedCase) fromJobFile(path string) error {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	w.Spec.Role = ""
-	c.works = slices.Values([]replay.Work{w})
+	c.works = []replay.Work{w}
 	return nil
 }
 
@@ -379,17 +384,17 @@ func (a *app) readPhilly(agents, tasks string, f *timedFlags) (*timedRecord, err
 		case own:
 			record.cases = append(record.cases, timedCase{
 				agents: vc.NewAgents(), roles: []sched.Role{f.role(vc.Name)},
-				works: replay.PhillyWorks(jobs, func(j *replay.PhillyJob) (string, bool) { return vc.Name, j.Cluster == vc.Name }),
+				works: slices.Collect(replay.PhillyWorks(jobs, func(j *replay.PhillyJob) (string, bool) { return vc.Name, j.Cluster == vc.Name })),
 			})
 		}
 	}
-	all.works = replay.PhillyWorks(jobs, func(j *replay.PhillyJob) (string, bool) {
-		if f.clusters == shared {
-			return j.Cluster, listed[j.Cluster]
-		}
-		return "all", listed[j.Cluster]
-	})
 	if f.clusters != own {
+		all.works = slices.Collect(replay.PhillyWorks(jobs, func(j *replay.PhillyJob) (string, bool) {
+			if f.clusters == shared {
+				return j.Cluster, listed[j.Cluster]
+			}
+			return "all", listed[j.Cluster]
+		}))
 		record.cases = []timedCase{all}
 	}
 	for i := range jobs {

@@ -34,12 +34,16 @@ type model struct {
 
 func (t *Trace) cutting(tasks []*Task) *cutting {
 	c := &cutting{unit: whole}
-	index := map[string]int{}
+	type kind struct {
+		milli  int
+		models string
+	}
+	index := map[kind]int{}
 	for _, task := range tasks {
 		if task.milli() == 0 {
 			continue
 		}
-		key := string(rune(task.GPUMilli)) + strings.Join(task.Models, "|")
+		key := kind{task.GPUMilli, strings.Join(task.Models, "|")}
 		i, seen := index[key]
 		if !seen {
 			i, index[key] = len(c.pieces), len(c.pieces)

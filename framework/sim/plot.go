@@ -28,7 +28,7 @@ func Plot(w io.Writer, title string, results []Result) error {
 	if c.Y.Low < 60 {
 		step = 10
 	}
-	c.X.Ticks, c.Y.Ticks = percents(c.X, 10), percents(c.Y, step)
+	c.X.Ticks, c.Y.Ticks = c.X.Percents(10), c.Y.Percents(step)
 	if start, end := max(c.X.Low, c.Y.Low), min(c.X.High, 100); start < end {
 		c.Ideal = [2]chart.Point{{X: start, Y: start}, {X: end, Y: end}}
 	}
@@ -48,11 +48,4 @@ func lineOf(c *chart.Chart, name string, cells map[string]Cell) chart.Line {
 		line.Name = fmt.Sprintf("%s %.1f %%", name, line.Points[n-1].Y)
 	}
 	return line
-}
-
-func percents(a chart.Axis, step float64) (ticks []chart.Tick) {
-	for at := a.Low; at <= a.High; at += step {
-		ticks = append(ticks, chart.Tick{At: at, Text: fmt.Sprintf("%g %%", at)})
-	}
-	return ticks
 }

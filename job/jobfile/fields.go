@@ -90,14 +90,8 @@ func each(n *yaml.Node, example string, read reader) error {
 // suggestion names the key that was probably meant.
 func suggestion(key string, known map[string]reader) string {
 	names := slices.Sorted(maps.Keys(known))
-	best, distance := "", 3
-	for _, k := range names {
-		if d := spell.Distance(key, k); d < distance && d < len(key) {
-			best, distance = k, d
-		}
+	if best := spell.Nearest(key, names); best != "" {
+		return fmt.Sprintf("; did you mean %q?", best)
 	}
-	if best == "" {
-		return "; the keys are " + strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("; did you mean %q?", best)
+	return "; the keys are " + strings.Join(names, ", ")
 }

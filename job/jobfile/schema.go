@@ -33,16 +33,14 @@ func Keys() []Key {
 // Explain finds a key by its name, and names the one that was probably meant
 // where there is none.
 func Explain(name string) (Key, error) {
-	best, distance := "", 3
+	var names []string
 	for _, k := range Keys() {
 		if k.Name == name {
 			return k, nil
 		}
-		if d := spell.Distance(name, k.Name); d < distance && d < len(name) {
-			best, distance = k.Name, d
-		}
+		names = append(names, k.Name)
 	}
-	if best != "" {
+	if best := spell.Nearest(name, names); best != "" {
 		return Key{}, fmt.Errorf("a job file has no key %q; did you mean %q?", name, best)
 	}
 	return Key{}, fmt.Errorf("a job file has no key %q", name)

@@ -16,8 +16,9 @@ const maxFurniture = 4
 // furniture finds the kind of an agent and its devices by slot. Nobody changes
 // what it is given, nor what it returns.
 func (w *world) furniture(i int, more []string) (*kind, []string) {
-	// Those that the agent lists change nothing.
-	more = slices.DeleteFunc(slices.Clone(more), func(id string) bool { return w.agents[i].lists(id) })
+	if !slices.ContainsFunc(more, func(id string) bool { return !w.agents[i].lists(id) }) {
+		more = nil // what the agent lists changes nothing
+	}
 	known := w.furnished[i]
 	for at := range known {
 		if slices.Equal(known[at].more, more) {

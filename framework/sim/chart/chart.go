@@ -37,6 +37,14 @@ type Axis struct {
 	Ticks     []Tick
 }
 
+// Percents are the axis's ticks where it counts in percent.
+func (a *Axis) Percents(step float64) (ticks []Tick) {
+	for at := a.Low; at <= a.High; at += step {
+		ticks = append(ticks, Tick{At: at, Text: fmt.Sprintf("%g %%", at)})
+	}
+	return ticks
+}
+
 // Tick is a place on an axis, and what stands there.
 type Tick struct {
 	At   float64

@@ -25,9 +25,7 @@ func Plot(w io.Writer, title string, names []string, results []*Result) error {
 		}
 	}
 	c.Y.Low = max(0, math.Floor(c.Y.Low/10)*10)
-	for at := c.Y.Low; at <= 100; at += 10 {
-		c.Y.Ticks = append(c.Y.Ticks, chart.Tick{At: at, Text: fmt.Sprintf("%g %%", at)})
-	}
+	c.Y.Ticks = c.Y.Percents(10)
 	for _, t := range []struct {
 		seconds float64
 		text    string
