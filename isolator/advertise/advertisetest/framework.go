@@ -196,10 +196,11 @@ func (f *Framework) launchTask(o mesos.Offer, name, command string, resources []
 }
 
 // take cuts a little of everything, so many GPUs and those devices out of
-// offered resources: named ones of the provider's, others of the agent's.
+// offered resources: named ones of the provider's, others of the agent's. Their
+// memory holds an executor that the race detector makes several times as large.
 func take(offered []mesos.Resource, gpus int, ids []string) []mesos.Resource {
 	var taken []mesos.Resource
-	scalars := map[string]float64{"cpus": 0.1, "mem": 32, "gpus": float64(gpus)}
+	scalars := map[string]float64{"cpus": 0.1, "mem": 256, "gpus": float64(gpus)}
 	for _, r := range offered {
 		switch {
 		case r.Name == "gpus" && (r.ProviderID != nil) != (len(ids) > 0):
