@@ -2,62 +2,50 @@ package framework
 
 import (
 	"slices"
-	"time"
 
+	"mesos-gpu/framework/sched"
 	"mesos-gpu/job"
 )
 
-// keptAttempts bounds those that are remembered, shownAttempts those that are
-// shown with their job: a service that fails for days has thousands.
-const keptAttempts, shownAttempts = 10_000, 100
+// shownAttempts bounds the earlier attempts that are shown with their job.
+const shownAttempts = sched.KeptAttempts
 
-// attempts are the last ones in whose place others were started: what they
-// wrote is on their agents still, and says why they ended.
+// attempts are the ended ones that the journal remembers.
 type attempts struct {
 	tasks map[string]job.Task
-	ids   []string // oldest first
+	byJob map[string][]string // their ids, in no order
 }
 
-// add remembers an attempt that got as far as an agent. It has ended, though
-// what is known of it may be from before.
-func (a *attempts) add(t job.Task) {
-	if t.AgentURL == "" {
-		return
-	}
-	if a.tasks == nil {
-		a.tasks = map[string]job.Task{}
-	}
-	if t.State.Live() {
-		t.State = job.Lost
-	}
-	if _, twice := a.tasks[t.ID]; !twice {
-		a.ids = append(a.ids, t.ID)
-	}
-	a.tasks[t.ID] = t
-	if len(a.ids) > keptAttempts {
-		delete(a.tasks, a.ids[0])
-		a.ids = a.ids[1:]
-	}
-}
-
-// learn takes in how an attempt that is remembered has ended.
-func (a *attempts) learn(t job.Task) {
-	if _, kept := a.tasks[t.ID]; kept {
-		a.tasks[t.ID] = t
-	}
-}
-
-// of are a job's last ones, oldest first: those since it was submitted, as
-// another may have had its name.
-func (a *attempts) of(name string, since time.Time) (list []job.Task) {
-	for _, id := range slices.Backward(a.ids) {
-		if t := a.tasks[id]; t.Job == name && !t.Changed.Before(since) {
-			list = append(list, t)
+// keep takes in what the journal says of an attempt: a zero one is forgotten.
+// It reports whether it has ended otherwise than was known.
+func (a *attempts) keep(id string, t job.Task) (other bool) {
+	before, again := a.tasks[id]
+	switch {
+	case t.ID == "" && again:
+		delete(a.tasks, id)
+		a.byJob[before.Job] = slices.DeleteFunc(a.byJob[before.Job], func(one string) bool { return one == id })
+		if len(a.byJob[before.Job]) == 0 {
+			delete(a.byJob, before.Job)
 		}
-		if len(list) == shownAttempts {
-			break
-		}
+		return false
+	case t.ID == "":
+		return false
+	case a.tasks == nil:
+		a.tasks, a.byJob = map[string]job.Task{}, map[string][]string{}
 	}
-	slices.Reverse(list)
-	return list
+	if !again {
+		a.byJob[t.Job] = append(a.byJob[t.Job], id)
+	}
+	a.tasks[id] = t
+	return again && before.State != t.State
+}
+
+// of are a job's last ones, oldest first.
+func (a *attempts) of(name string) []job.Task {
+	list := make([]job.Task, 0, len(a.byJob[name]))
+	for _, id := range a.byJob[name] {
+		list = append(list, a.tasks[id])
+	}
+	slices.SortFunc(list, sched.EarlierAttempt)
+	return list[max(0, len(list)-shownAttempts):]
 }

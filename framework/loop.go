@@ -44,9 +44,8 @@ type loop struct {
 
 	ballast []byte // see collectFrom
 
-	ops    []sched.Op
-	done   []func(*sched.State, error)
-	strays []sched.Update // the ends of tasks that the State knows no more
+	ops  []sched.Op
+	done []func(*sched.State, error)
 	meter
 }
 
@@ -131,11 +130,6 @@ func (l *loop) drain() {
 }
 
 func (l *loop) apply(ev sched.Event) {
-	if u, ok := ev.(sched.Update); ok && u.State != "" && !u.State.Live() {
-		if _, known := l.st.Task(u.TaskID); !known {
-			l.strays = append(l.strays, u)
-		}
-	}
 	l.counters.Event(ev)
 	l.ops = append(l.ops, l.st.Step(l.clock(), ev)...)
 }
@@ -155,14 +149,13 @@ func (l *loop) flush(ctx context.Context) error {
 	if !changes.Empty() {
 		err = l.journal.Commit(ctx, change)
 	}
-	ops, done, strays := l.ops, l.done, l.strays
-	l.ops, l.done, l.strays = nil, nil, nil
+	ops, done := l.ops, l.done
+	l.ops, l.done = nil, nil
 	if err != nil {
 		err = fmt.Errorf("record before acting: %w", err)
 	} else {
 		l.connected.Store(l.st.Connected())
 		l.view.record(change, changes.Moves)
-		l.view.stray(strays)
 		for _, m := range changes.Moves {
 			l.log.WithFields(logrus.Fields{"task": m.TaskID, "state": m.State, "message": m.Message}).Info("task changed")
 		}

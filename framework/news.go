@@ -104,19 +104,3 @@ func (v *view) moved(c journal.Change, moves []sched.Move) []job.Task {
 	}
 	return list
 }
-
-// stray tells the ends of attempts that had been given up. Of those whose ends
-// are known the status is a repetition.
-func (v *view) stray(ends []sched.Update) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	for _, u := range ends {
-		t, kept := v.past.tasks[u.TaskID]
-		if !kept || t.State != job.Lost || u.State == job.Lost {
-			continue
-		}
-		t.State, t.Message, t.Reason, t.ExitCode = u.State, u.Message, u.Reason, u.ExitCode
-		v.past.learn(t)
-		v.news.add(nil, []job.Task{t})
-	}
-}

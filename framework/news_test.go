@@ -29,7 +29,7 @@ func (l *life) step(events ...sched.Event) []sched.Op {
 		ops = append(ops, l.st.Step(l.now, ev)...)
 	}
 	c := l.st.Drain()
-	l.view.record(journal.Change{Removed: c.Removed, Jobs: c.Jobs, Tasks: c.Tasks}, c.Moves)
+	l.view.record(journal.Change{Removed: c.Removed, Jobs: c.Jobs, Tasks: c.Tasks, Documents: c.Documents}, c.Moves)
 	return ops
 }
 
@@ -73,7 +73,7 @@ func TestMovesOfAttempts(t *testing.T) {
 		}
 		l.now = l.now.Add(time.Hour)
 		l.step(sched.Tick{})
-		if past, err := l.view.Task(id); err != nil || past.State != end.state || past.Message != end.message || past.Ended.IsZero() || past.ExitCode != codes[end.state] {
+		if past, err := l.view.Task(id); err != nil || past.State != end.state || past.Message != end.message || past.Ended.IsZero() || !cmp.Equal(past.ExitCode, codes[end.state]) {
 			t.Errorf("%s is remembered as %+v, %v", id, past, err)
 		}
 	}
@@ -117,7 +117,7 @@ func TestStrayEnds(t *testing.T) {
 	l.step(sched.Update{TaskID: failed, AgentID: "S1", State: job.Failed, Message: "exited with status 1"})
 	n.take()
 	killed := sched.Update{TaskID: lost, AgentID: "S1", State: job.Killed, Message: "killed"}
-	l.view.stray([]sched.Update{killed, killed, {TaskID: failed, State: job.Failed}, {TaskID: "stranger", State: job.Failed}})
+	l.step(killed, killed, sched.Update{TaskID: failed, State: job.Failed}, sched.Update{TaskID: "stranger", State: job.Failed})
 	_, moves := n.take()
 	if len(moves) != 1 || moves[0].ID != lost || moves[0].State != job.Killed || moves[0].Message != "killed" || moves[0].Hostname != "host" {
 		t.Errorf("told %+v", moves)

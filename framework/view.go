@@ -62,7 +62,7 @@ func (v *view) fill(all journal.Contents) {
 	v.frameworkID = all.FrameworkID
 	v.jobs, v.tasks = make(map[string]*entry, len(all.Jobs)), make(map[string]*job.Task, len(all.Jobs))
 	v.order, v.gone = nil, 0
-	v.own = map[string][]byte{}
+	v.own, v.past = map[string][]byte{}, attempts{}
 	v.keep(all.Documents)
 	for _, j := range all.Jobs {
 		e := v.add(j)
@@ -115,9 +115,6 @@ func (v *view) record(c journal.Change, moves []sched.Move) {
 	defer v.mu.Unlock()
 	moved := v.moved(c, moves)
 	v.apply(c, func(*job.Task, *job.Task) {})
-	for _, t := range moved {
-		v.past.learn(t)
-	}
 	if v.news != nil && len(c.Removed)+len(c.Jobs)+len(c.Tasks)+len(moved) > 0 {
 		v.news.add(namesIn(c), moved)
 	}
@@ -189,19 +186,22 @@ func (v *view) apply(c journal.Change, tell func(before, now *job.Task)) {
 			before = &copied
 		}
 		delete(v.tasks, slot.ID)
-		if slot.ID != t.ID {
-			v.past.add(*slot)
-		}
 		*slot = *t
 		v.tasks[t.ID] = slot
 		tell(before, slot)
 	}
 }
 
-// keep takes in the scheduler's own of some documents.
+// keep takes in the scheduler's own of some documents. That an attempt which was
+// given up has ended otherwise is news.
 func (v *view) keep(documents map[string][]byte) {
 	for key, value := range documents {
+		id, t, attempt := sched.AttemptIn(key, value)
 		switch {
+		case attempt:
+			if v.past.keep(id, t) {
+				v.news.add(nil, []job.Task{t})
+			}
 		case !sched.Own(key):
 		case len(value) == 0:
 			delete(v.own, key)
@@ -293,7 +293,7 @@ func (v *view) Job(name string) (api.JobView, error) {
 	}
 	view := e.shown()
 	if slices.ContainsFunc(e.Tasks, func(t job.Task) bool { return t.Attempt > 1 }) {
-		view.Attempts = v.past.of(name, e.Submitted)
+		view.Attempts = v.past.of(name)
 	}
 	return view, nil
 }

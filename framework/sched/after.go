@@ -122,8 +122,11 @@ func (s *State) abandon(j *job.Job) {
 // to finish.
 func (s *State) failAll(now time.Time, j *job.Job, why string) {
 	for i := range j.Tasks {
-		if j.Tasks[i].State == job.Waiting {
-			s.move(now, taskRef{j, i}, job.Failed, why)
+		switch ref := (taskRef{j, i}); {
+		case j.Tasks[i].State == job.Waiting:
+			s.move(now, ref, job.Failed, why)
+		case j.Tasks[i].Retired():
+			s.dismiss(now, ref, why)
 		}
 	}
 	s.settle(j)

@@ -32,7 +32,9 @@ const (
 const CountedKey = ownPrefix + "counted"
 
 // Own reports whether a document is the scheduler's.
-func Own(key string) bool { return strings.HasPrefix(key, ownPrefix) }
+func Own(key string) bool {
+	return strings.HasPrefix(key, ownPrefix) || strings.HasPrefix(key, attemptPrefix)
+}
 
 // Cordons are those among documents, by host.
 func Cordons(documents map[string][]byte) map[string]Cordoned {

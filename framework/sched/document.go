@@ -43,7 +43,7 @@ func (s *State) AdmitPuts(documents map[string][]byte) error {
 
 func admitPut(e Put) error {
 	if Own(e.Key) {
-		return fmt.Errorf("document %.40q: the scheduler keeps its own below %s", e.Key, ownPrefix)
+		return fmt.Errorf("document %.40q: the scheduler keeps its own below %s and %s", e.Key, ownPrefix, attemptPrefix)
 	}
 	if e.Key == "" || len(e.Key) > maxDocumentKey {
 		return fmt.Errorf("document %.20q: its key has %d bytes, not 1 to %d", e.Key, len(e.Key), maxDocumentKey)

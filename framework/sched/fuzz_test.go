@@ -23,6 +23,7 @@ func FuzzStep(f *testing.F) {
 	f.Add([]byte{0, 0, 1, 9, 2, 3, 18, 0, 2, 3, 11, 0, 18, 4, 3, 2, 10, 0, 0, 0, 18, 2, 5, 20, 2, 9, 11, 0}) // cordons
 	f.Add([]byte{0, 0, 1, 9, 19, 1, 2, 3, 11, 0, 10, 0, 19, 0, 5, 30, 19, 7})                                // quotas
 	f.Add([]byte{0, 0, 1, 10, 2, 44, 11, 0, 1, 65, 2, 104, 11, 0, 3, 5, 5, 20, 10, 1, 0, 0, 1, 12, 2, 44})   // shares
+	f.Add([]byte{1, 55, 1, 51, 15, 48, 6, 49})                                                               // a service that shrank while it waited for another job
 	f.Fuzz(func(t *testing.T, data []byte) {
 		data = data[:min(len(data), 400)] // longer ones find no more, only slower
 		w := &world{t: t, st: New(fuzzConfig(), Past{}), twin: New(fuzzConfig(), Past{}), now: time.Unix(1_700_000_000, 0), states: map[string]job.State{}, open: map[string]Offer{}, cordons: map[string]bool{}}
@@ -192,7 +193,7 @@ func (w *world) fuzzOffers(arg byte) []Offer {
 	var offers []Offer
 	for i := range int(arg%3) + 1 {
 		w.offers++
-		o := Offer{ID: fmt.Sprintf("o%d", w.offers), AgentID: fmt.Sprintf("a%d", (int(arg)+i)%2), Types: []string{"V100"}, Role: []string{"*", "b"}[arg/2%2]}
+		o := Offer{ID: fmt.Sprintf("o%d", w.offers), AgentID: fmt.Sprintf("a%d", (int(arg)+i)%2), AgentURL: "http://a", Types: []string{"V100"}, Role: []string{"*", "b"}[arg/2%2]}
 		o.Ports = []PortRange{{First: 10 * w.offers, Last: 10*w.offers + 5}}
 		o.Free = Amount{CPUs: float64(arg / 3 % 8), MemMiB: 2048, DiskMiB: 10}
 		o.GPUs = int(arg / 24 % 5)
@@ -245,6 +246,7 @@ func (w *world) step(ev Event) {
 	ops := w.st.Step(w.now, ev)
 	w.checkOperated()
 	w.checkClaims()
+	w.checkAttempts()
 	if _, tick := ev.(Tick); tick {
 		w.checkLineup()
 	}
@@ -321,6 +323,21 @@ func (w *world) checkClaims() {
 		if !ok || j.Spec.ClientKey == nil || j.Spec.ClientKey.Key != c.key || j.Spec.Owner != c.owner {
 			w.t.Fatalf("key %q of %q is of job %q, which is there %t", c.key, c.owner, name, ok)
 		}
+	}
+}
+
+// checkAttempts: each that is remembered has ended, and belongs to a job.
+func (w *world) checkAttempts() {
+	documents := 0
+	for key, text := range w.st.DocumentsIn(attemptPrefix) {
+		documents++
+		id, t, _ := AttemptIn(key, text)
+		if j := w.st.jobs[t.Job]; j == nil || t.State.Live() || t.ID != id || t.Index >= len(j.Tasks) || t.Attempt >= j.Tasks[t.Index].Attempt || !slices.Contains(w.st.former.byJob[t.Job], id) {
+			w.t.Fatalf("remembered as an ended attempt: %+v", t)
+		}
+	}
+	if w.st.former.kept != documents {
+		w.t.Fatalf("%d attempts are remembered, counted %d", documents, w.st.former.kept)
 	}
 }
 

@@ -19,11 +19,7 @@ func (s *State) kill(now time.Time, e Kill) []Op {
 		again := e.Force && s.hasten(ref)
 		switch t := ref.task(); {
 		case t.Retired():
-			// It is wanted no more: who waits for the job's end is to hear of it.
-			t.KillReason, t.Changed, t.Message = job.ByPerson, now, "its service has been killed"
-			s.touch(ref)
-			s.note(now, t)
-			s.changes.Moves[len(s.changes.Moves)-1].Again = true
+			s.dismiss(now, ref, "its service has been killed")
 		case t.State == job.Waiting:
 			t.KillWanted = now
 			s.move(now, ref, job.Killed, "killed while it waited")
@@ -39,6 +35,16 @@ func (s *State) kill(now time.Time, e Kill) []Op {
 	}
 	s.settle(j)
 	return ops
+}
+
+// dismiss has a retired task never be wanted again: who waits for the job's end
+// is to hear of it.
+func (s *State) dismiss(now time.Time, ref taskRef, why string) {
+	t := ref.task()
+	t.KillReason, t.Changed, t.Message = job.ByPerson, now, why
+	s.touch(ref)
+	s.note(now, t)
+	s.changes.Moves[len(s.changes.Moves)-1].Again = true
 }
 
 // hasten has each KILL of a placed task say that there is no grace, and reports

@@ -46,6 +46,7 @@ type State struct {
 	quotas      map[string]Quota     // what they have set, by role
 	since       time.Time            // when the subscription began
 	documents   documents
+	former      formerAttempts
 	// documentBytes is how large they are together.
 	documentBytes int
 	changes       Changes
@@ -126,7 +127,7 @@ func New(cfg Config, past Past) *State {
 	s := &State{
 		cfg: cfg, frameworkID: past.FrameworkID,
 		jobs: map[string]*job.Job{}, claims: map[claim]string{}, wishes: map[string]string{}, tasks: map[string]taskRef{}, timers: map[string]*timer{},
-		documents: documents{}, dependents: map[string][]string{}, agents: map[agentKey]seen{}, dirty: map[string]map[int]bool{},
+		documents: documents{}, former: formerAttempts{byJob: map[string][]string{}}, dependents: map[string][]string{}, agents: map[agentKey]seen{}, dirty: map[string]map[int]bool{},
 		cordons: map[string]Cordoned{}, quotas: map[string]Quota{}, given: cfg.Policy.Roles,
 		demands: map[string]*demand{}, pool: pool{offers: map[string]held{}}, yielded: map[string]time.Time{}, workload: workload{kinds: map[string]*fit.Typical{}},
 	}
@@ -162,6 +163,7 @@ func New(cfg Config, past Past) *State {
 			s.endedTasks += len(j.Tasks)
 		}
 	}
+	s.recoverAttempts()
 	slices.SortStableFunc(s.ended, func(a, b string) int { return lastEnd(s.jobs[a]).Compare(lastEnd(s.jobs[b])) })
 	return s
 }

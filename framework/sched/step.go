@@ -202,6 +202,7 @@ func (s *State) submit(now time.Time, spec job.Spec) {
 // enqueue puts an attempt of a task into the queue.
 func (s *State) enqueue(now time.Time, ref taskRef, t job.Task) {
 	j := ref.job
+	s.supersede(j.Tasks[ref.index])
 	t.ID, t.Job, t.Index = taskID(j, ref.index, t.Attempt), j.Spec.Name, ref.index
 	t.State, t.Changed = job.Waiting, now
 	j.Tasks[ref.index] = t
@@ -225,6 +226,7 @@ func (s *State) forget(j *job.Job) {
 		delete(s.tasks, j.Tasks[i].ID)
 	}
 	delete(s.jobs, j.Spec.Name)
+	s.dropAttempts(j.Spec.Name)
 	s.disclaim(&j.Spec)
 	delete(s.dirty, j.Spec.Name)
 	delete(s.turns, j.Spec.Name)

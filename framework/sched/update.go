@@ -13,6 +13,7 @@ import (
 func (s *State) update(now time.Time, u Update) []Op {
 	var ops []Op
 	if ref, ok := s.tasks[u.TaskID]; !ok {
+		s.late(u)
 		ops = stray(u)
 	} else {
 		ops = s.apply(now, ref, u)
