@@ -66,10 +66,9 @@ func readRecord(document []byte) (r record, err error) {
 	return r, nil
 }
 
-// GPUTime goes on at now from what a journal remembers. Tasks that ended since
-// the last record count up to their end; of those that were started again
-// since, the earlier attempt does not: nothing tells of it. It begins anew, and
-// says why, where the record cannot be read.
+// GPUTime goes on at now from what a journal remembers. Attempts that ended
+// since the last record count up to their end. It begins anew, and says why,
+// where the record cannot be read.
 func (c *Counters) GPUTime(past sched.Past, now time.Time) (*GPUTime, error) {
 	g := &GPUTime{types: c.types, at: now, held: map[holder]int{}, tasks: map[string][]holding{}, total: map[holder]float64{}}
 	r, err := readRecord(past.Documents[sched.CountedKey])
@@ -83,9 +82,16 @@ func (c *Counters) GPUTime(past sched.Past, now time.Time) (*GPUTime, error) {
 	if since.After(now) {
 		g.at = since // another one's clock was ahead
 	}
+	specs := make(map[string]*job.Spec, len(past.Jobs))
 	for _, j := range past.Jobs {
+		specs[j.Spec.Name] = &j.Spec
 		for i := range j.Tasks {
 			g.recover(&j.Spec, &j.Tasks[i], since)
+		}
+	}
+	for key, text := range past.Documents {
+		if _, t, attempt := sched.AttemptIn(key, text); attempt && specs[t.Job] != nil {
+			g.recover(specs[t.Job], &t, since)
 		}
 	}
 	return g, err

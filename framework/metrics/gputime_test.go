@@ -1,7 +1,9 @@
 package metrics
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -23,11 +25,13 @@ type lives struct {
 	g        *GPUTime
 	past     sched.Past
 	document []byte
+	attempts map[string][]byte // documents
 }
 
 func (l *lives) lead() {
 	l.t.Helper()
 	l.past.Documents = map[string][]byte{sched.CountedKey: l.document}
+	maps.Copy(l.past.Documents, l.attempts)
 	g, err := NewCounters().GPUTime(l.past, l.now)
 	if err != nil {
 		l.t.Fatal(err)
@@ -39,7 +43,7 @@ func (l *lives) launch(role, kind string, gpus int) int {
 	id := fmt.Sprintf("t%d", len(l.past.Jobs))
 	spec := job.Spec{Name: id, Role: role, Tasks: 1}
 	l.g.Acted(l.now, []sched.Op{sched.Accept{Launches: []sched.Launch{{TaskID: id, Spec: &spec, GPUTypes: map[string]int{kind: gpus}}}}}, nil)
-	l.past.Jobs = append(l.past.Jobs, &job.Job{Spec: spec, Tasks: []job.Task{{ID: id, State: job.Running, Started: l.now, Changed: l.now, GPUTypes: map[string]int{kind: gpus}}}})
+	l.past.Jobs = append(l.past.Jobs, &job.Job{Spec: spec, Tasks: []job.Task{{ID: id, Job: id, State: job.Running, Started: l.now, Changed: l.now, GPUTypes: map[string]int{kind: gpus}}}})
 	return len(l.past.Jobs) - 1
 }
 
@@ -124,6 +128,22 @@ func TestGPUTimeAcrossFailover(t *testing.T) {
 	l.now = l.now.Add(time.Hour)
 	l.record()
 	l.want(map[string]float64{"* V100": 76, "* A100": 15})
+
+	again := l.launch("*", "T4", 1)
+	before := l.past.Jobs[again].Tasks[0]
+	l.now = l.now.Add(7 * time.Second)
+	before.State, before.Ended = job.Failed, l.now // and is tried again, of which nothing is counted
+	text, err := json.Marshal(before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.attempts = map[string][]byte{"attempt/" + before.ID: text}
+	l.past.Jobs[again].Tasks[0] = job.Task{ID: "next", Job: before.Job, State: job.Waiting, Changed: l.now}
+	l.lead()
+	l.record()
+	l.lead()
+	l.record()
+	l.want(map[string]float64{"* V100": 76, "* A100": 15, "* T4": 7})
 
 	l.document = []byte("{")
 	if _, err := NewCounters().GPUTime(sched.Past{Documents: map[string][]byte{sched.CountedKey: l.document}}, l.now); err == nil || !strings.Contains(err.Error(), sched.CountedKey) {
