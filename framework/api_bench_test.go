@@ -77,17 +77,17 @@ const (
 // BenchmarkListPages reads a long list over HTTP, page by page.
 func BenchmarkListPages(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "journal.db")
-	rememberJobs(b, path)
+	rememberJobs(b, path, waitingJobs)
 	in := start(b, mesostest.NewCluster(b, 0), Config{JournalPath: path, Sched: sched.Config{KeepEnded: 2 * listedJobs}})
 	defer in.end(b)
-	if _, err := in.List(context.Background(), api.JobQuery{Limit: 1}); err != nil { // it has begun
+	if _, err := in.List(context.Background(), api.JobQuery{Page: api.Page{Limit: 1}}); err != nil { // it has begun
 		b.Fatal(err)
 	}
 	var ended, waiting []time.Duration // pages of
 	spent := cpu(b)
 	for b.Loop() {
 		listed := 0
-		for q := (api.JobQuery{Limit: pageOfJobs}); ; {
+		for q := (api.JobQuery{Page: api.Page{Limit: pageOfJobs}}); ; {
 			began := time.Now()
 			list, err := in.List(context.Background(), q)
 			if err != nil {
@@ -120,7 +120,8 @@ func reportPages(b *testing.B, took []time.Duration, of string) {
 	}
 }
 
-func rememberJobs(b *testing.B, path string) {
+// rememberJobs writes listedJobs into a journal, of which the last wait.
+func rememberJobs(b *testing.B, path string, waiting int) {
 	b.Helper()
 	j, err := journal.Open(path)
 	if err != nil {
@@ -130,7 +131,7 @@ func rememberJobs(b *testing.B, path string) {
 		c := journal.Change{}
 		for i := from; i < min(from+batch, listedJobs); i++ {
 			one := past(i)
-			if i >= listedJobs-waitingJobs {
+			if i >= listedJobs-waiting {
 				t := &one.Tasks[0]
 				*t = job.Task{ID: t.ID, Job: t.Job, Attempt: 1, State: job.Waiting, Changed: t.Changed}
 			}

@@ -37,6 +37,7 @@ type leader struct {
 	// rescheduled has one when there is another schedule.
 	rescheduled chan struct{}
 	usages      usages
+	lineups     lineups
 }
 
 // ask runs step and then read in the loop, read once all is recorded, and

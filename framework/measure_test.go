@@ -264,10 +264,10 @@ func TestGPUsOfAgents(t *testing.T) {
 // meanwhile.
 func BenchmarkMetrics(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "journal.db")
-	rememberJobs(b, path)
+	rememberJobs(b, path, waitingJobs)
 	in := start(b, mesostest.NewCluster(b, 0), Config{JournalPath: path, Sched: sched.Config{KeepEnded: 2 * listedJobs}})
 	defer in.end(b)
-	if _, err := in.List(context.Background(), api.JobQuery{Limit: 1}); err != nil { // it has begun
+	if _, err := in.List(context.Background(), api.JobQuery{Page: api.Page{Limit: 1}}); err != nil { // it has begun
 		b.Fatal(err)
 	}
 	v := (*in.front.Load()).(*leader).view

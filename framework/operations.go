@@ -14,39 +14,23 @@ import (
 )
 
 // Queue asks the loop for the order and the reasons.
-func (b *leader) Queue(ctx context.Context) (list []api.Queued, err error) {
-	err = b.ask(ctx, nil, func(st *sched.State) error {
-		list = queueOf(st)
-		names := make([]string, len(list))
-		for i := range list {
-			names[i] = list[i].Name
+func (b *leader) Queue(ctx context.Context, p api.Page) (list api.QueueList, err error) {
+	err = b.ask(ctx, nil, func(st *sched.State) (err error) {
+		order := func() ([]string, error) { return st.Lineup(), nil }
+		if list, err = b.lineups.page(p, api.GrantOf(ctx), order, st.Job); err != nil || len(list.Jobs) == 0 {
+			return err
+		}
+		names := make([]string, len(list.Jobs))
+		for i := range list.Jobs {
+			names[i] = list.Jobs[i].Name
 		}
 		reasons := st.Reasons(names...)
-		for i := range list {
-			list[i].Reason = b.waits(reasons, list[i].Name)
+		for i := range list.Jobs {
+			list.Jobs[i].Reason = b.waits(reasons, list.Jobs[i].Name)
 		}
 		return nil
 	})
 	return list, err
-}
-
-// queueOf lists what waits, without the reasons.
-func queueOf(st *sched.State) []api.Queued {
-	var list []api.Queued
-	for i, name := range st.Lineup() {
-		j, _ := st.Job(name)
-		q := api.Queued{
-			Position: i + 1, Name: name, Role: j.Spec.Role, Priority: j.Spec.Priority, Submitted: j.Submitted,
-			Tasks: len(j.Tasks), GPUs: wishText(&j.Spec.Request),
-		}
-		for i := range j.Tasks {
-			if j.Tasks[i].State == job.Waiting {
-				q.Waiting++
-			}
-		}
-		list = append(list, q)
-	}
-	return list
 }
 
 // wishText reads "2 x A100 or V100", "1 x any type", "1 x (4096 MiB, 30 %) of T4".
@@ -221,12 +205,18 @@ func (b *standby) copied() (st *sched.State, err error) {
 
 // Queue is in order, and without the reasons: these are in offers that a
 // standby does not get.
-func (b *standby) Queue(context.Context) ([]api.Queued, error) {
-	st, err := b.copied()
-	if err != nil {
-		return nil, err
+func (b *standby) Queue(ctx context.Context, p api.Page) (api.QueueList, error) {
+	order := func() ([]string, error) {
+		st, err := b.copied()
+		if err != nil {
+			return nil, err
+		}
+		return st.Lineup(), nil
 	}
-	return queueOf(st), nil
+	return b.lineups.page(p, api.GrantOf(ctx), order, func(name string) (*job.Job, bool) {
+		j, ok := b.view.job(name)
+		return &j, ok
+	})
 }
 
 func (b *standby) Roles(context.Context) ([]api.Role, error) {
@@ -246,8 +236,10 @@ func (b *standby) Uncordon(ctx context.Context, _ string) error          { retur
 // Demand is the leader's to tell: it depends on its offers.
 func (b *standby) Demand(ctx context.Context) ([]api.Demand, error) { return nil, b.elsewhere(ctx) }
 
-func (n nobody) Queue(context.Context) ([]api.Queued, error) { return nil, n.problem() }
-func (n nobody) Roles(context.Context) ([]api.Role, error)   { return nil, n.problem() }
+func (n nobody) Queue(context.Context, api.Page) (l api.QueueList, err error) {
+	return l, n.problem()
+}
+func (n nobody) Roles(context.Context) ([]api.Role, error) { return nil, n.problem() }
 func (n nobody) SetQuota(context.Context, string, *string) (r api.Role, err error) {
 	return r, n.problem()
 }

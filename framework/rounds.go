@@ -3,18 +3,28 @@ package framework
 import (
 	"context"
 	"sync"
+	"time"
 
+	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/master"
 )
 
 // rounds asks a master one question at a time, however many people want to
 // know. Who comes while one is under way shares the answer to the next, which
-// is asked after they came: no answer is older than its request.
+// is asked after they came: no answer is older than its request, unless it goes
+// on in a list.
 type rounds struct {
 	mu sync.Mutex
 	// next has not been asked yet, nil if none is to be; last was begun last.
 	next, last *round
+	// told was answered last, and at that time.
+	told   *round
+	toldAt time.Time
 }
+
+// roundKept is how long an answer will do for the pages of a list after the
+// first. A real master takes tenths of a second for thousands of agents.
+const roundKept = 10 * time.Second
 
 type round struct {
 	after  *round
@@ -26,12 +36,16 @@ type round struct {
 
 // ask returns what list does, of this requester or of another.
 func (s *rounds) ask(ctx context.Context, list func(context.Context) ([]master.Agent, error)) ([]master.Agent, error) {
+	if r := s.recent(); r != nil && api.Continues(ctx) {
+		return r.agents, nil
+	}
 	for {
 		r, first := s.join()
 		if first {
 			s.begin(r)
 			r.agents, r.err = list(ctx)
 			r.left = ctx.Err() != nil
+			s.tell(r)
 			close(r.done)
 			return r.agents, r.err
 		}
@@ -44,6 +58,26 @@ func (s *rounds) ask(ctx context.Context, list func(context.Context) ([]master.A
 			return r.agents, r.err
 		}
 	}
+}
+
+// tell keeps what a round has brought.
+func (s *rounds) tell(r *round) {
+	if r.err != nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.told, s.toldAt = r, time.Now()
+}
+
+// recent is a round that was answered a moment ago, nil if none was.
+func (s *rounds) recent() *round {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.told == nil || time.Since(s.toldAt) > roundKept {
+		return nil
+	}
+	return s.told
 }
 
 // join is the round to come. Its first requester asks for all.

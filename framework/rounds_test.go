@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/master"
 )
 
@@ -89,5 +90,41 @@ func TestWhoAskedWentAway(t *testing.T) {
 		end()
 		cancel()
 		people.Wait()
+	})
+}
+
+// TestPagesAskOnce: who goes on in a list has the answer of a moment ago; who
+// begins one never has, nor anybody an old one or an error.
+func TestPagesAskOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s rounds
+		asked, fault := 0, error(nil)
+		list := func(context.Context) ([]master.Agent, error) {
+			asked++
+			return []master.Agent{{GPUs: asked}}, fault
+		}
+		first, later := t.Context(), api.WithContinued(t.Context())
+		for i, step := range []struct {
+			ctx  context.Context
+			wait time.Duration
+			err  error
+			want int
+		}{
+			{later, 0, nil, 1}, // of a scheduler that has just begun
+			{later, roundKept, nil, 1},
+			{later, time.Millisecond, nil, 2},
+			{first, 0, nil, 3},
+			{later, 0, nil, 3},
+			{first, 0, errors.New("no master"), 4},
+			{later, 0, nil, 3}, // what was there before the error
+			{later, 2 * roundKept, nil, 5},
+		} {
+			time.Sleep(step.wait)
+			fault = step.err
+			agents, err := s.ask(step.ctx, list)
+			if !errors.Is(err, step.err) || err == nil && agents[0].GPUs != step.want {
+				t.Errorf("step %d: got %+v, %v, want answer %d", i, agents, err, step.want)
+			}
+		}
 	})
 }

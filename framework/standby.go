@@ -23,6 +23,7 @@ type standby struct {
 	session *zkconn.Session
 	path    string
 	wanted  chan struct{}
+	lineups lineups
 
 	mu    sync.Mutex
 	fresh chan struct{} // closed when the view is confirmed next

@@ -3,6 +3,7 @@ package framework
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -44,16 +45,17 @@ type told struct {
 // user is a running task with GPUs.
 type user struct {
 	job.Task
-	role string
-	gpus int
+	role      string
+	gpus      int
+	submitted time.Time
 }
 
 // Usage reads the files in the tasks' sandboxes, but of those that the requester
-// may see.
-func (b *leader) Usage(ctx context.Context, q api.UsageQuery) ([]api.TaskUsage, error) {
+// may see, and of a page's alone.
+func (b *leader) Usage(ctx context.Context, q api.UsageQuery) (page api.UsageList, err error) {
 	users, err := b.view.users(q)
 	if err != nil {
-		return nil, err
+		return page, err
 	}
 	grant := api.GrantOf(ctx)
 	seen := users[:0]
@@ -62,9 +64,12 @@ func (b *leader) Usage(ctx context.Context, q api.UsageQuery) ([]api.TaskUsage, 
 			seen = append(seen, u)
 		}
 	}
+	if seen, page.Next, err = api.PageOf("usage", 4, seen, q.Page, userKey); err != nil {
+		return page, err
+	}
 	all, err := b.usages.of(ctx, seen, b.readUsage)
 	if err != nil {
-		return nil, err
+		return page, err
 	}
 	list, now := make([]api.TaskUsage, len(seen)), time.Now()
 	for i := range seen {
@@ -73,7 +78,14 @@ func (b *leader) Usage(ctx context.Context, q api.UsageQuery) ([]api.TaskUsage, 
 			list[i].Past = b.usages.past.last(seen[i].ID, now.Add(-time.Duration(q.Minutes)*time.Minute), now)
 		}
 	}
-	return list, nil
+	page.Tasks = list
+	return page, nil
+}
+
+// userKey has numbers such that their texts are in their order.
+func userKey(users []user, at int) api.Key {
+	u := &users[at]
+	return api.Key{fmt.Sprintf("%016x", uint64(u.submitted.UnixNano())^1<<63), u.Job, fmt.Sprintf("%09d", u.Index), ""}
 }
 
 // readUsage reads a task's file. A task may have put anything there.
@@ -198,7 +210,7 @@ func (v *view) users(q api.UsageQuery) (list []user, err error) {
 		}
 		for i := range e.Tasks {
 			if t := &e.Tasks[i]; t.State == job.Running && (q.Task == "" || q.Task == t.ID) && (q.Agent == "" || q.Agent == t.AgentID) {
-				list = append(list, user{*t, e.Spec.Role, e.Spec.Request.GPUs})
+				list = append(list, user{*t, e.Spec.Role, e.Spec.Request.GPUs, e.Submitted})
 			}
 		}
 	}
@@ -206,10 +218,10 @@ func (v *view) users(q api.UsageQuery) (list []user, err error) {
 }
 
 // Usage is the leader's to tell, so that agents are asked once.
-func (b *standby) Usage(ctx context.Context, _ api.UsageQuery) ([]api.TaskUsage, error) {
-	return nil, b.elsewhere(ctx)
+func (b *standby) Usage(ctx context.Context, _ api.UsageQuery) (l api.UsageList, err error) {
+	return l, b.elsewhere(ctx)
 }
 
-func (n nobody) Usage(context.Context, api.UsageQuery) ([]api.TaskUsage, error) {
-	return nil, n.problem()
+func (n nobody) Usage(context.Context, api.UsageQuery) (l api.UsageList, err error) {
+	return l, n.problem()
 }

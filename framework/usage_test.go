@@ -77,10 +77,10 @@ func TestUsage(t *testing.T) {
 
 	// Who may see nothing has no agent asked.
 	nothing := api.WithGrant(ctx, (&access.Policy{}).For(access.Identity{Name: "stranger"}))
-	if list, err := in.Scheduler.backend().Usage(nothing, api.UsageQuery{}); err != nil || len(list) != 0 {
+	if list, err := in.Scheduler.backend().Usage(nothing, api.UsageQuery{}); err != nil || len(list.Tasks) != 0 {
 		t.Errorf("a stranger got %+v, %v", list, err)
 	}
-	if list, err := in.Scheduler.backend().Usage(ctx, api.UsageQuery{Role: "nobody"}); err != nil || len(list) != 0 {
+	if list, err := in.Scheduler.backend().Usage(ctx, api.UsageQuery{Role: "nobody"}); err != nil || len(list.Tasks) != 0 {
 		t.Errorf("of a role without jobs: %+v, %v", list, err)
 	}
 }

@@ -134,17 +134,17 @@ func TestPastIsKeptForWhoComes(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		list, err := b.Usage(t.Context(), api.UsageQuery{Task: "train-0.0", Minutes: 15})
-		if err != nil || len(list) != 1 || list[0].Past == nil {
+		if err != nil || len(list.Tasks) != 1 || list.Tasks[0].Past == nil {
 			t.Fatalf("got %+v, %v", list, err)
 		}
-		text, _ := json.Marshal(list[0].Past)
+		text, _ := json.Marshal(list.Tasks[0].Past)
 		if want := `{"ages_seconds":[47,32,17,2],"devices":[{"uuid":"GPU-train-0","duty":[0,0.25,0.5,0.75],"mem_used_mib":[512,512,512,512]}]}`; string(text) != want {
 			t.Errorf("got %s, want %s", text, want)
 		}
-		if list, err := b.Usage(t.Context(), api.UsageQuery{Agent: "a1", Minutes: 15}); err != nil || len(list) != 1 || list[0].Job != "train-1" || list[0].Past != nil {
+		if list, err := b.Usage(t.Context(), api.UsageQuery{Agent: "a1", Minutes: 15}); err != nil || len(list.Tasks) != 1 || list.Tasks[0].Job != "train-1" || list.Tasks[0].Past != nil {
 			t.Errorf("of an agent that tells nothing: %+v, %v", list, err)
 		}
-		if list, err := b.Usage(t.Context(), api.UsageQuery{Job: "train-0"}); err != nil || len(list) != 1 || list[0].Past != nil {
+		if list, err := b.Usage(t.Context(), api.UsageQuery{Job: "train-0"}); err != nil || len(list.Tasks) != 1 || list.Tasks[0].Past != nil {
 			t.Errorf("nobody asked for the past: %+v, %v", list, err)
 		}
 		b.view.Apply(change(viewedJob("train-0", 0, job.Finished)))

@@ -50,30 +50,30 @@ func TestPages(t *testing.T) {
 	v := newView(journal.Contents{Jobs: []*job.Job{viewedJob("b", 2, job.Running), viewedJob("a", 1, job.Finished)}})
 	v.Apply(change(viewedJob("c", 3, job.Waiting), viewedJob("d", 4, job.Failed, job.Killed), viewedJob("e", 5, job.Finished, job.Running)))
 	for want, q := range map[string]api.JobQuery{
-		"a b c d e": {}, "b c e": {State: api.LiveJobs}, "a d": {State: api.EndedJobs}, "a d ": {State: api.EndedJobs, Limit: 2},
+		"a b c d e": {}, "b c e": {State: api.LiveJobs}, "a d": {State: api.EndedJobs}, "a d ": {State: api.EndedJobs, Page: api.Page{Limit: 2}},
 		"e d c b a": {Newest: true}, "d a": {Newest: true, State: api.EndedJobs},
 	} {
 		if got, next := listed(t, v, q); got != strings.TrimSpace(want) || next != "" {
 			t.Errorf("%+v: %q, next %q", q, got, next)
 		}
 	}
-	got, next := listed(t, v, api.JobQuery{Limit: 2})
+	got, next := listed(t, v, api.JobQuery{Page: api.Page{Limit: 2}})
 	if got != "a b" || next == "" {
 		t.Fatalf("first page %q, next %q", got, next)
 	}
 	v.Apply(journal.Change{Removed: []string{"b", "c"}}) // the one at which the page ended too
-	if got, next = listed(t, v, api.JobQuery{Limit: 2, After: next}); got != "d e" || next != "" {
+	if got, next = listed(t, v, api.JobQuery{Page: api.Page{Limit: 2, After: next}}); got != "d e" || next != "" {
 		t.Errorf("second page %q, next %q", got, next)
 	}
-	if got, next = listed(t, v, api.JobQuery{Limit: 2, Newest: true}); got != "e d" || next == "" {
+	if got, next = listed(t, v, api.JobQuery{Page: api.Page{Limit: 2}, Newest: true}); got != "e d" || next == "" {
 		t.Fatalf("first page of the newest %q, next %q", got, next)
 	}
 	v.Apply(journal.Change{Removed: []string{"d"}})
-	if got, next = listed(t, v, api.JobQuery{Limit: 2, Newest: true, After: next}); got != "a" || next != "" {
+	if got, next = listed(t, v, api.JobQuery{Page: api.Page{Limit: 2, After: next}, Newest: true}); got != "a" || next != "" {
 		t.Errorf("second page of the newest %q, next %q", got, next)
 	}
 	var p *api.Problem
-	if _, err := v.list(api.JobQuery{After: "nonsense"}); !errors.As(err, &p) || p.Status != 400 {
+	if _, err := v.list(api.JobQuery{Page: api.Page{After: "nonsense"}}); !errors.As(err, &p) || p.Status != 400 {
 		t.Errorf("got %v", err)
 	}
 }
@@ -87,11 +87,11 @@ func TestPagesEndWhereTheirReaderSees(t *testing.T) {
 		of("secret", viewedJob("between", 3, job.Running)), of("web", viewedJob("b", 4, job.Running)), of("secret", viewedJob("last", 5, job.Running)),
 	}})
 	web := (&access.Policy{Rules: []access.Rule{{May: access.View, Roles: []string{"web"}, Users: []string{"w"}}}}).For(access.Identity{Name: "w"})
-	got, next := listed(t, v, api.JobQuery{Limit: 1, For: web})
+	got, next := listed(t, v, api.JobQuery{Page: api.Page{Limit: 1}, For: web})
 	if got != "a" || !strings.HasSuffix(next, ".a") {
 		t.Fatalf("first page %q, next %q", got, next)
 	}
-	if got, next = listed(t, v, api.JobQuery{Limit: 1, After: next, For: web}); got != "b" || next != "" {
+	if got, next = listed(t, v, api.JobQuery{Page: api.Page{Limit: 1, After: next}, For: web}); got != "b" || next != "" {
 		t.Errorf("second page %q, next %q", got, next)
 	}
 }

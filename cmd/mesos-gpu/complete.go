@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -28,44 +29,36 @@ func fixed(c *cobra.Command, flag string, values []string) {
 func asked() map[string]func(context.Context, *client.Client) ([]string, error) {
 	return map[string]func(context.Context, *client.Client) ([]string, error){
 		"JOB": func(ctx context.Context, c *client.Client) ([]string, error) {
-			jobs, err := c.Jobs(ctx)
-			return uniqueNames(liveFirst(jobs), jobName), err
+			return uniqueNames(liveFirst(c.Jobs(ctx)), jobName)
 		},
 		// Those that have not ended, and of them the services.
 		"LIVE": func(ctx context.Context, c *client.Client) ([]string, error) {
-			jobs, err := c.JobsIn(ctx, api.LiveJobs)
-			return uniqueNames(jobs, jobName), err
+			return uniqueNames(c.EachJob(ctx, api.LiveJobs), jobName)
 		},
 		"SERVICE": func(ctx context.Context, c *client.Client) ([]string, error) {
-			jobs, err := c.JobsIn(ctx, api.LiveJobs)
-			return uniqueNames(slices.DeleteFunc(jobs, func(j api.JobView) bool { return j.Spec.Service == nil }), jobName), err
+			return uniqueNames(c.EachJob(ctx, api.LiveJobs), serviceName)
 		},
 		"TASK": func(ctx context.Context, c *client.Client) ([]string, error) {
-			jobs, err := c.Jobs(ctx)
-			return uniqueNames(liveFirst(jobs), taskIDs), err
+			return uniqueNames(liveFirst(c.Jobs(ctx)), taskIDs)
 		},
 		"RUNNING": func(ctx context.Context, c *client.Client) ([]string, error) {
-			jobs, err := c.JobsIn(ctx, api.LiveJobs)
-			return uniqueNames(jobs, runningNames), err
+			return uniqueNames(c.EachJob(ctx, api.LiveJobs), runningNames)
 		},
 		"AGENT": func(ctx context.Context, c *client.Client) ([]string, error) {
-			agents, err := c.Agents(ctx)
-			return uniqueNames(agents, func(a *api.Agent) []string { return []string{a.Hostname} }), err
+			return uniqueNames(c.EachAgent(ctx), func(a *api.Agent) []string { return []string{a.Hostname} })
 		},
 		"ROLE": func(ctx context.Context, c *client.Client) ([]string, error) {
-			roles, err := c.Roles(ctx)
-			return uniqueNames(roles, func(r *api.Role) []string { return []string{r.Name} }), err
+			return uniqueNames(c.EachRole(ctx), func(r *api.Role) []string { return []string{r.Name} })
 		},
 		"TYPE": func(ctx context.Context, c *client.Client) ([]string, error) {
-			gpus, err := c.GPUs(ctx)
-			return uniqueNames(gpus, func(g *api.GPU) []string { return []string{g.Type} }), err
+			return uniqueNames(c.EachGPU(ctx), func(g *api.GPU) []string { return []string{g.Type} })
 		},
 	}
 }
 
 // liveFirst puts the jobs that have not ended before the others, the latest
 // first: those are what people ask for.
-func liveFirst(jobs []api.JobView) []api.JobView {
+func liveFirst(jobs []api.JobView, err error) iter.Seq2[api.JobView, error] {
 	slices.Reverse(jobs)
 	slices.SortStableFunc(jobs, func(x, y api.JobView) int {
 		switch {
@@ -76,10 +69,26 @@ func liveFirst(jobs []api.JobView) []api.JobView {
 		}
 		return 1
 	})
-	return jobs
+	return func(yield func(api.JobView, error) bool) {
+		for i := range jobs {
+			if !yield(jobs[i], nil) {
+				return
+			}
+		}
+		if err != nil {
+			yield(api.JobView{}, err)
+		}
+	}
 }
 
 func jobName(j *api.JobView) []string { return []string{j.Spec.Name} }
+
+func serviceName(j *api.JobView) []string {
+	if j.Spec.Service == nil {
+		return nil
+	}
+	return jobName(j)
+}
 
 func taskIDs(j *api.JobView) []string {
 	var ids []string
@@ -151,18 +160,21 @@ func (a *app) names(ctx context.Context, kinds []string) []string {
 }
 
 // uniqueNames are the names of things, each once.
-func uniqueNames[T any](things []T, of func(*T) []string) []string {
+func uniqueNames[T any](things iter.Seq2[T, error], of func(*T) []string) ([]string, error) {
 	var names []string
 	seen := map[string]bool{}
-	for i := range things {
-		for _, name := range of(&things[i]) {
+	for thing, err := range things {
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range of(&thing) {
 			if name != "" && !seen[name] {
 				seen[name] = true
 				names = append(names, name)
 			}
 		}
 	}
-	return names
+	return names, nil
 }
 
 func words[T ~string](list []T) []string {

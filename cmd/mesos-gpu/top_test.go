@@ -18,13 +18,13 @@ type used struct {
 	tasks []api.TaskUsage
 }
 
-func (u *used) Usage(_ context.Context, q api.UsageQuery) (list []api.TaskUsage, err error) {
+func (u *used) Usage(_ context.Context, q api.UsageQuery) (list api.UsageList, err error) {
 	if q.Job == "gone" {
-		return nil, api.Problemf(404, "there is no job %q", q.Job)
+		return list, api.Problemf(404, "there is no job %q", q.Job)
 	}
 	for _, t := range u.tasks {
 		if q.Job == "" || q.Job == t.Job {
-			list = append(list, t)
+			list.Tasks = append(list.Tasks, t)
 		}
 	}
 	return list, nil

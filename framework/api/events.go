@@ -23,9 +23,9 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) error {
 	switch state := r.URL.Query().Get("state"); state {
 	case LiveJobs:
 		q.Live = true
-	case "", EndedJobs:
+	case "":
 	default:
-		return Problemf(http.StatusBadRequest, "state %q is neither %s nor %s", state, LiveJobs, EndedJobs)
+		return Problemf(http.StatusBadRequest, "state %q is not %s: leave it out for all tasks, also those that have ended", state, LiveJobs)
 	}
 	if q.Job != "" && GrantOf(r.Context()) != nil {
 		if err := s.onJob(r, q.Job, access.View); err != nil {

@@ -12,7 +12,7 @@ import (
 // TestLiveEvents: who asks for what lives is given only that to begin with.
 // Events that come together are pushed together, each once and in order.
 func TestLiveEvents(t *testing.T) {
-	for query, want := range map[string]string{"": "WAITING KILLED", "?state=ended": "WAITING KILLED", "?state=live": ""} {
+	for query, want := range map[string]string{"": "WAITING KILLED", "?state=live": ""} {
 		f := &fake{changes: make(chan Event, 2*maxPush), ended: []Event{{Job: "old", Task: "old.0", State: job.Killed}}}
 		for range maxPush / 100 { // more than one push takes
 			f.changes <- Event{Job: "train", Task: "train.0", State: job.Running}
@@ -53,8 +53,10 @@ func TestPlaceInStream(t *testing.T) {
 	if want := (EventQuery{Job: "train", Live: true, After: "e-5"}); f.stream != want {
 		t.Errorf("asked for %+v, want %+v", f.stream, want)
 	}
-	if status, _, body := ask(t, "GET", serve(t, f).URL+"/v1/events?state=dead", ""); status != 400 || !strings.Contains(body, "neither live nor ended") {
-		t.Errorf("got %d %s", status, body)
+	for _, state := range []string{"dead", EndedJobs} {
+		if status, _, body := ask(t, "GET", serve(t, f).URL+"/v1/events?state="+state, ""); status != 400 || !strings.Contains(body, "is not live: leave it out for all tasks") {
+			t.Errorf("%s: got %d %s", state, status, body)
+		}
 	}
 }
 

@@ -13,6 +13,7 @@ const (
 	grantKey contextKey = iota
 	noteKey
 	matchKey
+	pageKey
 )
 
 // WithGrant has a request be bound by what its requester may do.

@@ -227,12 +227,10 @@ func (s *server) jobs(w http.ResponseWriter, r *http.Request) error {
 }
 
 func parseJobQuery(v url.Values) (q JobQuery, err error) {
-	q.After, q.State = v.Get("after"), v.Get("state")
-	if text := v.Get("limit"); text != "" {
-		if q.Limit, err = strconv.Atoi(text); err != nil || q.Limit < 1 {
-			return q, Problemf(http.StatusBadRequest, "limit %q is no number above 0", text)
-		}
+	if q.Page, err = parsePage(v); err != nil {
+		return q, err
 	}
+	q.State = v.Get("state")
 	if order := v.Get("order"); order != "" && order != NewestFirst {
 		return q, Problemf(http.StatusBadRequest, "order %q is not %s: left out it is oldest first", order, NewestFirst)
 	}
@@ -268,13 +266,15 @@ func (s *server) kill(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *server) agents(w http.ResponseWriter, r *http.Request) error {
-	agents, err := s.backend().Agents(r.Context())
+	page, next, err := paged(r, "agents", 3, s.backend().Agents, agentKey)
 	if err != nil {
 		return err
 	}
-	answer(w, http.StatusOK, AgentList{Agents: some(agents)})
+	answer(w, http.StatusOK, AgentList{Agents: some(page), Next: next})
 	return nil
 }
+
+func agentKey(agents []Agent, at int) Key { return Key{agents[at].Hostname, agents[at].ID, ""} }
 
 func (s *server) agent(w http.ResponseWriter, r *http.Request) error {
 	agent, err := s.backend().Agent(r.Context(), r.PathValue("id"))
@@ -286,15 +286,30 @@ func (s *server) agent(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *server) gpus(w http.ResponseWriter, r *http.Request) error {
-	gpus, err := s.backend().GPUs(r.Context())
+	page, next, err := paged(r, "gpus", 3, s.backend().GPUs, gpuKey)
 	if err != nil {
 		return err
 	}
-	if err := s.hideTasks(r, gpus); err != nil {
+	if err := s.hideTasks(r, page); err != nil {
 		return err
 	}
-	answer(w, http.StatusOK, GPUList{GPUs: some(gpus)})
+	answer(w, http.StatusOK, GPUList{GPUs: some(page), Next: next})
 	return nil
+}
+
+// gpuKey names a GPU among those of its agent, which are in the agent's order:
+// by its UUID or, where the agent names none, by its number there.
+func gpuKey(gpus []GPU, at int) Key {
+	g := &gpus[at]
+	name := g.UUID
+	if name == "" {
+		first := at
+		for first > 0 && gpus[first-1].Agent == g.Agent {
+			first--
+		}
+		name = strconv.Itoa(at - first)
+	}
+	return Key{g.Hostname, g.Agent, name}
 }
 
 func (s *server) health(w http.ResponseWriter, r *http.Request) error {

@@ -197,7 +197,7 @@ func TestRequests(t *testing.T) {
 		"bad offset":            {method: "GET", path: "/v1/tasks/t/log?offset=-1", status: 400, contains: "no number of bytes"},
 		"bad follow":            {method: "GET", path: "/v1/tasks/t/log?follow=maybe", status: 400, contains: "neither true nor false"},
 		"no task":               {method: "GET", path: "/v1/tasks/t/log", err: Problemf(404, "no task"), status: 404, contains: "no task"},
-		"bad limit":             {method: "GET", path: "/v1/jobs?limit=0", status: 400, contains: "no number above 0"},
+		"bad limit":             {method: "GET", path: "/v1/jobs?limit=0", status: 400, contains: "no number from 1 to 10000: left out it is all"},
 		"bad state":             {method: "GET", path: "/v1/jobs?state=dead", status: 400, contains: "neither live nor ended"},
 		"no events":             {method: "GET", path: "/v1/events?job=x", err: Problemf(404, "no job"), status: 404, contains: "no job"},
 	}
@@ -366,7 +366,7 @@ func TestListIsAskedForInParts(t *testing.T) {
 	if status != 200 || !strings.Contains(body, `"next":"cursor"`) {
 		t.Errorf("got %d %s", status, body)
 	}
-	if want := (JobQuery{Limit: 2, After: "a/b", State: EndedJobs}); f.query != want {
+	if want := (JobQuery{Page: Page{Limit: 2, After: "a/b"}, State: EndedJobs}); f.query != want {
 		t.Errorf("asked for %+v", f.query)
 	}
 }

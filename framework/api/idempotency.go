@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"unicode"
 
 	"go.yaml.in/yaml/v3"
 
@@ -62,7 +63,7 @@ func printable(text string) bool {
 }
 
 // digestOf is equal for bodies that say the same: order and space count for
-// nothing. It is of the body, not of the Spec made of it, so that it stays when
+// nothing, but where a body says a thing twice, of which one may hold. It is of the body, not of the Spec made of it, so that it stays when
 // a newer scheduler has other defaults.
 func digestOf(body []byte, said func([]byte) (any, error)) (string, error) {
 	what, err := said(body)
@@ -80,8 +81,57 @@ func digestOf(body []byte, said func([]byte) (any, error)) (string, error) {
 func saidInJSON(body []byte) (said any, err error) {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber()
-	err = d.Decode(&said)
-	return said, err
+	return nextIn(d)
+}
+
+// nextIn reads the next value. To the decoder keys that differ in case alone
+// are one, and what it makes of two of them depends on their order: so does
+// what is read here.
+func nextIn(d *json.Decoder) (any, error) {
+	t, err := d.Token()
+	if err != nil {
+		return nil, err
+	}
+	if _, holds := t.(json.Delim); !holds {
+		return t, nil
+	}
+	held := []any{} // of an object its keys too
+	for d.More() {
+		one, err := nextIn(d)
+		if err != nil {
+			return nil, err
+		}
+		held = append(held, one)
+	}
+	if _, err = d.Token(); err == nil && t == json.Delim('{') {
+		return object(held), nil
+	}
+	return held, err
+}
+
+// object is a map, but keeps the order where a key is there twice.
+func object(held []any) any {
+	pairs, seen := make(map[string]any, len(held)/2), make(map[string]bool, len(held)/2)
+	for i := 0; i+1 < len(held); i += 2 {
+		key, _ := held[i].(string)
+		pairs[key], seen[strings.Map(fold, key)] = held[i+1], true
+	}
+	if 2*len(seen) < len(held) {
+		return held
+	}
+	return pairs
+}
+
+// fold is the least of the letters that are one but for their case, as
+// encoding/json compares keys.
+func fold(c rune) rune {
+	for {
+		next := unicode.SimpleFold(c)
+		if next <= c {
+			return next
+		}
+		c = next
+	}
 }
 
 func saidInYAML(body []byte) (any, error) {

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -37,5 +39,39 @@ func TestClientKey(t *testing.T) {
 		if status, f := submit(body, IdempotencyKey, key); status != 400 || f.submitted.Name != "" {
 			t.Errorf("key %q: got %d, submitted %q", key, status, f.submitted.Name)
 		}
+	}
+}
+
+// TestDigestsOfKeysTwice: of keys that are there twice, or differ in case
+// alone, the decoder takes the last or joins them. Bodies that it takes for
+// different jobs have different digests.
+func TestDigestsOfKeysTwice(t *testing.T) {
+	digest := func(body string) string {
+		t.Helper()
+		f := &fake{}
+		if status, _, answer := ask(t, "POST", serve(t, f).URL+"/v1/jobs", body, IdempotencyKey, "k"); status != 200 && status != 201 {
+			t.Fatalf("%s: %d %s", body, status, answer)
+		}
+		return f.submitted.ClientKey.Digest
+	}
+	const rest = `"command":["true"]}`
+	for one, other := range map[string]string{
+		`{"name":"a","Name":"b",` + rest:                        `{"Name":"b","name":"a",` + rest,
+		`{"name":"a","ſervice":null,"Service":{},` + rest:       `{"name":"a","Service":{},"ſervice":null,` + rest,
+		`{"name":"a","env":{"A":"1"},"env":{"B":"2"},` + rest:   `{"name":"a","env":{"B":"2"},` + rest,
+		`{"name":"a","env":{"A":"1"},` + rest:                   `{"name":"a","env":{"a":"1"},` + rest,
+		`{"name":"a","request":{"gpus":1,"GPUs":2},` + rest:     `{"name":"a","request":{"GPUs":2,"gpus":1},` + rest,
+		`{"name":"a","env":{"A":"1","B":"","a":"2"},` + rest:    `{"name":"a","env":{"A":"2","B":"","a":"1"},` + rest,
+		`{"name":"a","command":["true"],"command":["false"]}`:   `{"name":"a","command":["false"],"command":["true"]}`,
+		`{"name":"a","command":["true",` + `"x"],"priority":1}`: `{"name":"a","command":["true"],"priority":1}`,
+	} {
+		if digest(one) == digest(other) {
+			t.Errorf("%s and %s have one digest", one, other)
+		}
+	}
+	// Journals have those of bodies that say everything once.
+	sum := sha256.Sum256([]byte(`{"command":["true"],"env":{"A":"1","B":"2"},"name":"train","priority":1}`))
+	if got, want := digest(`{"name":"train", "priority":1, "env":{"B":"2","A":"1"},`+rest), fmt.Sprintf("%x", sum[:16]); got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }

@@ -186,13 +186,13 @@ func (f rich) Agents(context.Context) ([]Agent, error)            { return full[
 func (f rich) Agent(context.Context, string) (AgentView, error)   { return full[AgentView](), f.err }
 func (f rich) GPUs(context.Context) ([]GPU, error)                { return full[[]GPU](), f.err }
 func (f rich) Health(context.Context) (Health, error)             { return full[Health](), f.err }
-func (f rich) Queue(context.Context) ([]Queued, error)            { return full[[]Queued](), f.err }
+func (f rich) Queue(context.Context, Page) (QueueList, error)     { return full[QueueList](), f.err }
 func (f rich) Roles(context.Context) ([]Role, error)              { return full[[]Role](), f.err }
 func (f rich) Cordon(context.Context, string, string, bool) error { return f.err }
 func (f rich) Uncordon(context.Context, string) error             { return f.err }
 func (f rich) Demand(context.Context) ([]Demand, error)           { return full[[]Demand](), f.err }
-func (f rich) Usage(context.Context, UsageQuery) ([]TaskUsage, error) {
-	return full[[]TaskUsage](), f.err
+func (f rich) Usage(context.Context, UsageQuery) (UsageList, error) {
+	return full[UsageList](), f.err
 }
 func (f rich) Schedules(context.Context) ([]Schedule, error)      { return full[[]Schedule](), f.err }
 func (f rich) Schedule(context.Context, string) (Schedule, error) { return full[Schedule](), f.err }
@@ -215,6 +215,11 @@ var asked = map[string]struct {
 	status      int
 }{
 	"GET /v1/jobs":                          {query: "?limit=5&after=a.b&state=live&order=newest"},
+	"GET /v1/schedules":                     {query: "?limit=5&after=" + Cursor("schedules", Key{"a", ""})},
+	"GET /v1/agents":                        {query: "?limit=5&after=" + Cursor("agents", Key{"a", "b", ""})},
+	"GET /v1/gpus":                          {query: "?limit=5&after=" + Cursor("gpus", Key{"a", "b", "c"})},
+	"GET /v1/queue":                         {query: "?limit=5&after=a"},
+	"GET /v1/roles":                         {query: "?limit=5&after=" + Cursor("roles", Key{"a"})},
 	"POST /v1/jobs":                         {body: `{"name":"x","command":["true"],"request":{"gpus":1,"types":{"include":["V100"]}},"env":{"A":"b"}}`, status: 201},
 	"DELETE /v1/jobs/{name}":                {header: []string{"If-Match", `"a"`}, status: 202},
 	"POST /v1/jobs/{name}/scale":            {body: `{"tasks":2}`, status: 202},
@@ -227,7 +232,7 @@ var asked = map[string]struct {
 	"POST /v1/agents/{id}/uncordon":         {body: `{}`, status: 202},
 	"PUT /v1/roles/{role}/quota":            {body: `{"quota":null}`},
 	"GET /v1/jobs/{name}/tasks/{task}/exec": {query: "?argv=sh&argv=-c&argv=id&tty=true&stdin=true&rows=24&cols=80", header: upgrade, status: 101},
-	"GET /v1/usage":                         {query: "?job=train&task=train.0&agent=a&minutes=15"},
+	"GET /v1/usage":                         {query: "?limit=5&after=a&job=train&task=train.0&agent=a&minutes=15"},
 	"GET /v1/events":                        {query: "?job=train&state=live"},
 }
 

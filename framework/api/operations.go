@@ -15,8 +15,9 @@ import (
 // Operations are what operators ask for.
 type Operations interface {
 	// Queue lists the jobs with tasks that wait, in the order in which they
-	// choose.
-	Queue(ctx context.Context) ([]Queued, error)
+	// choose, but for those that the requester may not see. Pages keep to the
+	// order in which the first one had them.
+	Queue(ctx context.Context, p Page) (QueueList, error)
 	// Roles lists the scheduler's roles, the default first.
 	Roles(ctx context.Context) ([]Role, error)
 	// SetQuota bounds what a role may hold; nil is as the roles file says. It
@@ -50,6 +51,7 @@ type Queued struct {
 // QueueList answers GET /v1/queue.
 type QueueList struct {
 	Jobs []Queued `json:"jobs"`
+	Next string   `json:"next,omitempty"`
 }
 
 // Role is a role as it is now.
@@ -73,6 +75,7 @@ type Role struct {
 // RoleList answers GET /v1/roles.
 type RoleList struct {
 	Roles []Role `json:"roles"`
+	Next  string `json:"next,omitempty"`
 }
 
 // QuotaChange sets a role's quota, as the roles file writes it: "V100=8, *=16".
@@ -140,22 +143,33 @@ func (s *server) operations(route func(path string, methods map[string]handler))
 }
 
 func (s *server) queue(w http.ResponseWriter, r *http.Request) error {
-	jobs, err := s.backend().Queue(r.Context())
+	p, err := parsePage(r.URL.Query())
 	if err != nil {
 		return err
 	}
-	answer(w, http.StatusOK, QueueList{some(visible(GrantOf(r.Context()), jobs, func(q *Queued) string { return q.Role }))})
+	list, err := s.backend().Queue(r.Context(), p)
+	if err != nil {
+		return err
+	}
+	list.Jobs = some(visible(GrantOf(r.Context()), list.Jobs, func(q *Queued) string { return q.Role }))
+	answer(w, http.StatusOK, list)
 	return nil
 }
 
 func (s *server) roles(w http.ResponseWriter, r *http.Request) error {
-	roles, err := s.backend().Roles(r.Context())
+	page, next, err := paged(r, "roles", 1, func(ctx context.Context) ([]Role, error) {
+		roles, err := s.backend().Roles(ctx)
+		return visible(GrantOf(ctx), roles, func(r *Role) string { return r.Name }), err
+	}, roleKey)
 	if err != nil {
 		return err
 	}
-	answer(w, http.StatusOK, RoleList{some(visible(GrantOf(r.Context()), roles, func(r *Role) string { return r.Name }))})
+	answer(w, http.StatusOK, RoleList{Roles: some(page), Next: next})
 	return nil
 }
+
+// roleKey has a name alone: the roles are in the order of their file.
+func roleKey(roles []Role, at int) Key { return Key{roles[at].Name} }
 
 func (s *server) role(w http.ResponseWriter, r *http.Request) error {
 	roles, err := s.backend().Roles(r.Context())

@@ -10,9 +10,9 @@ import (
 	"mesos-gpu/gpu"
 )
 
-func (f *fake) Queue(context.Context) ([]Queued, error)  { return nil, f.err }
-func (f *fake) Roles(context.Context) ([]Role, error)    { return nil, f.err }
-func (f *fake) Demand(context.Context) ([]Demand, error) { return f.demand, f.err }
+func (f *fake) Queue(context.Context, Page) (QueueList, error) { return QueueList{Next: f.next}, f.err }
+func (f *fake) Roles(context.Context) ([]Role, error)          { return nil, f.err }
+func (f *fake) Demand(context.Context) ([]Demand, error)       { return f.demand, f.err }
 
 func (f *fake) SetQuota(_ context.Context, role string, quota *string) (Role, error) {
 	f.did = "quota of " + role + " as in the file"

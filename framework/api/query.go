@@ -16,9 +16,14 @@ import (
 func params() map[string][]string {
 	return map[string][]string{
 		"GET /v1/jobs":                          {"limit", "after", "state", "order"},
+		"GET /v1/schedules":                     {"limit", "after"},
+		"GET /v1/agents":                        {"limit", "after"},
+		"GET /v1/gpus":                          {"limit", "after"},
+		"GET /v1/queue":                         {"limit", "after"},
+		"GET /v1/roles":                         {"limit", "after"},
 		"DELETE /v1/jobs/{name}":                {"force"},
 		"GET /v1/tasks/{id}/log":                {"stream", "offset", "tail", "follow"},
-		"GET /v1/usage":                         {"job", "role", "task", "agent", "minutes"},
+		"GET /v1/usage":                         {"limit", "after", "job", "role", "task", "agent", "minutes"},
 		"GET /v1/events":                        {"job", "state"},
 		"GET /v1/jobs/{name}/tasks/{task}/exec": {"argv", "tty", "stdin", "rows", "cols"},
 	}

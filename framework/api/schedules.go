@@ -45,6 +45,7 @@ type ScheduledRun struct {
 // ScheduleList answers GET /v1/schedules, by name.
 type ScheduleList struct {
 	Schedules []Schedule `json:"schedules"`
+	Next      string     `json:"next,omitempty"`
 }
 
 func (s *server) routeSchedules(route func(path string, methods map[string]handler)) {
@@ -77,14 +78,18 @@ func (s *server) addSchedule(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *server) schedules(w http.ResponseWriter, r *http.Request) error {
-	all, err := s.backend().Schedules(r.Context())
+	page, next, err := paged(r, "schedules", 2, func(ctx context.Context) ([]Schedule, error) {
+		all, err := s.backend().Schedules(ctx)
+		return visible(GrantOf(ctx), all, func(s *Schedule) string { return s.Spec.Role }), err
+	}, scheduleKey)
 	if err != nil {
 		return err
 	}
-	all = visible(GrantOf(r.Context()), all, func(s *Schedule) string { return s.Spec.Role })
-	answer(w, http.StatusOK, ScheduleList{Schedules: some(all)})
+	answer(w, http.StatusOK, ScheduleList{Schedules: some(page), Next: next})
 	return nil
 }
+
+func scheduleKey(all []Schedule, at int) Key { return Key{all[at].Spec.Name, ""} }
 
 func (s *server) schedule(w http.ResponseWriter, r *http.Request) error {
 	view, err := s.backend().Schedule(r.Context(), r.PathValue("name"))

@@ -42,16 +42,14 @@ func ViewOf(j *job.Job, waits string) JobView {
 // JobList answers GET /v1/jobs, oldest first unless the query says otherwise.
 type JobList struct {
 	Jobs []JobView `json:"jobs"`
-	// Next, given as the query's after, continues a list that was cut off.
+	// Next, given as the query's after, continues a list that was cut off; so
+	// in the other lists.
 	Next string `json:"next,omitempty"`
 }
 
 // JobQuery says which jobs to list.
 type JobQuery struct {
-	// Limit bounds how many; 0 is all.
-	Limit int
-	// After is the Next of the page before.
-	After string
+	Page
 	// State is LiveJobs or EndedJobs; empty is both.
 	State string
 	// Newest begins with the job submitted last.
@@ -112,6 +110,7 @@ type AgentView struct {
 // AgentList answers GET /v1/agents.
 type AgentList struct {
 	Agents []Agent `json:"agents"`
+	Next   string  `json:"next,omitempty"`
 }
 
 // GPU is one device. UUID is empty on an agent that hands GPUs out by count.
@@ -179,7 +178,8 @@ type Shared struct {
 
 // GPUList answers GET /v1/gpus.
 type GPUList struct {
-	GPUs []GPU `json:"gpus"`
+	GPUs []GPU  `json:"gpus"`
+	Next string `json:"next,omitempty"`
 }
 
 // Event is a task's change of state, or its state when the stream began.

@@ -12,9 +12,10 @@ import (
 
 // UsageBackend tells what GPUs do.
 type UsageBackend interface {
-	// Usage is that of the GPUs of running tasks, by job and index. What an
-	// agent does not tell is a note of its task's.
-	Usage(ctx context.Context, q UsageQuery) ([]TaskUsage, error)
+	// Usage is that of the GPUs of running tasks, by job, the oldest first, and
+	// index, but for those that the requester may not see. What an agent does
+	// not tell is a note of its task's.
+	Usage(ctx context.Context, q UsageQuery) (UsageList, error)
 }
 
 // MaxUsageMinutes is how much of the past is kept at most.
@@ -23,6 +24,7 @@ const MaxUsageMinutes = 15
 // UsageQuery says whose use is asked for; "" is anybody's, and of Agent, an
 // agent's id, that of any.
 type UsageQuery struct {
+	Page
 	Job, Role, Task, Agent string
 	// Minutes of the past are asked for too, 0 to MaxUsageMinutes.
 	Minutes int
@@ -69,6 +71,7 @@ type DevicePast struct {
 // UsageList answers GET /v1/usage.
 type UsageList struct {
 	Tasks []TaskUsage `json:"tasks"`
+	Next  string      `json:"next,omitempty"`
 }
 
 func (s *server) usage(w http.ResponseWriter, r *http.Request) error {
@@ -81,18 +84,22 @@ func (s *server) usage(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	tasks, err := s.backend().Usage(r.Context(), q)
+	list, err := s.backend().Usage(r.Context(), q)
 	if err != nil {
 		return err
 	}
-	answer(w, http.StatusOK, UsageList{some(visible(GrantOf(r.Context()), tasks, func(t *TaskUsage) string { return t.Role }))})
+	list.Tasks = some(visible(GrantOf(r.Context()), list.Tasks, func(t *TaskUsage) string { return t.Role }))
+	answer(w, http.StatusOK, list)
 	return nil
 }
 
 func parseUsageQuery(v url.Values) (UsageQuery, error) {
-	q := UsageQuery{Job: v.Get("job"), Role: v.Get("role"), Task: v.Get("task"), Agent: v.Get("agent")}
+	p, err := parsePage(v)
+	if err != nil {
+		return UsageQuery{}, err
+	}
+	q := UsageQuery{Page: p, Job: v.Get("job"), Role: v.Get("role"), Task: v.Get("task"), Agent: v.Get("agent")}
 	if text := v.Get("minutes"); text != "" {
-		var err error
 		if q.Minutes, err = strconv.Atoi(text); err != nil || q.Minutes < 1 || q.Minutes > MaxUsageMinutes {
 			return q, Problemf(http.StatusBadRequest, "minutes %q is no number from 1 to %d: more is not kept", text, MaxUsageMinutes)
 		}

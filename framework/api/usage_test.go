@@ -13,14 +13,14 @@ import (
 )
 
 // Usage has a task for each job.
-func (f *fake) Usage(_ context.Context, q UsageQuery) ([]TaskUsage, error) {
+func (f *fake) Usage(_ context.Context, q UsageQuery) (UsageList, error) {
 	f.did = fmt.Sprintf("use of job %q, role %q, task %q, agent %q, %d min", q.Job, q.Role, q.Task, q.Agent, q.Minutes)
 	var list []TaskUsage
 	for i := range f.jobs {
 		s := &f.jobs[i].Spec
 		list = append(list, TaskUsage{Task: s.Name + ".0", Job: s.Name, Role: s.Role, Devices: []gpu.DeviceUsage{{UUID: "GPU-a"}}, Note: "made up"})
 	}
-	return list, f.err
+	return UsageList{Tasks: list, Next: f.next}, f.err
 }
 
 func TestUsage(t *testing.T) {

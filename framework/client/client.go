@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -103,36 +102,17 @@ func (c *Client) SubmitAs(ctx context.Context, key string, spec job.Spec) (view 
 	return view, err
 }
 
-// page is how many jobs Jobs asks for at a time.
-const page = 500
-
 // Jobs lists all jobs, oldest first.
 func (c *Client) Jobs(ctx context.Context) ([]api.JobView, error) { return c.JobsIn(ctx, "") }
 
 // JobsIn lists the jobs in a state of api.JobQuery, oldest first.
 func (c *Client) JobsIn(ctx context.Context, state string) ([]api.JobView, error) {
-	all := []api.JobView{}
-	for q := (api.JobQuery{Limit: page, State: state}); ; {
-		list, err := c.List(ctx, q)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, list.Jobs...)
-		if q.After = list.Next; q.After == "" {
-			return all, nil
-		}
-	}
+	return collect(c.EachJob(ctx, state))
 }
 
 // List lists some jobs.
 func (c *Client) List(ctx context.Context, q api.JobQuery) (list api.JobList, err error) {
-	v := url.Values{}
-	if q.Limit > 0 {
-		v.Set("limit", strconv.Itoa(q.Limit))
-	}
-	if q.After != "" {
-		v.Set("after", q.After)
-	}
+	v := valuesOf(nil, q.Page)
 	if q.State != "" {
 		v.Set("state", q.State)
 	}
@@ -172,16 +152,12 @@ func (c *Client) Stop(ctx context.Context, task string, retire bool) error {
 
 // Agents lists the cluster's agents.
 func (c *Client) Agents(ctx context.Context) ([]api.Agent, error) {
-	var list api.AgentList
-	err := c.get(ctx, "/v1/agents", &list)
-	return list.Agents, err
+	return collect(c.EachAgent(ctx))
 }
 
 // GPUs lists the cluster's GPUs.
 func (c *Client) GPUs(ctx context.Context) ([]api.GPU, error) {
-	var list api.GPUList
-	err := c.get(ctx, "/v1/gpus", &list)
-	return list.GPUs, err
+	return collect(c.EachGPU(ctx))
 }
 
 // Health asks whether the scheduler is up, and connected to a master. It waits

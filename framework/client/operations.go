@@ -10,16 +10,12 @@ import (
 
 // Queue lists the jobs with tasks that wait, in the order in which they choose.
 func (c *Client) Queue(ctx context.Context) ([]api.Queued, error) {
-	var list api.QueueList
-	err := c.get(ctx, "/v1/queue", &list)
-	return list.Jobs, err
+	return collect(c.EachQueued(ctx))
 }
 
 // Roles lists the scheduler's roles.
 func (c *Client) Roles(ctx context.Context) ([]api.Role, error) {
-	var list api.RoleList
-	err := c.get(ctx, "/v1/roles", &list)
-	return list.Roles, err
+	return collect(c.EachRole(ctx))
 }
 
 // SetQuota bounds what a role may hold: "V100=8, *=16". "" is no bound, nil

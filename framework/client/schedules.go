@@ -17,9 +17,7 @@ func (c *Client) AddSchedule(ctx context.Context, spec job.Spec) (view api.Sched
 
 // Schedules lists them by name.
 func (c *Client) Schedules(ctx context.Context) ([]api.Schedule, error) {
-	var list api.ScheduleList
-	err := c.get(ctx, "/v1/schedules", &list)
-	return list.Schedules, err
+	return collect(c.EachSchedule(ctx))
 }
 
 // Schedule returns one schedule.

@@ -1,0 +1,121 @@
+package client
+
+import (
+	"context"
+	"iter"
+	"net/url"
+	"strconv"
+
+	"mesos-gpu/framework/api"
+)
+
+const (
+	// jobsAtOnce is how many jobs are asked for at a time, which come with all
+	// their tasks.
+	jobsAtOnce = 500
+	// linesAtOnce are those of other lists. In a long queue a page costs the
+	// scheduler a tenth of a second before its first line.
+	linesAtOnce = 5000
+)
+
+// pages goes through a list page by page, so that no more than one of them is
+// in memory. It ends with the first error. Each answer is an L, of which entries
+// tells what it has, and where it goes on.
+func pages[L, T any](ctx context.Context, c *Client, path string, query url.Values, limit int, entries func(*L) ([]T, string)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		query := valuesOf(query, api.Page{Limit: limit})
+		for {
+			var list L
+			if err := c.get(ctx, path+"?"+query.Encode(), &list); err != nil {
+				yield(*new(T), err)
+				return
+			}
+			some, next := entries(&list)
+			for _, one := range some {
+				if !yield(one, nil) {
+					return
+				}
+			}
+			if next == "" {
+				return
+			}
+			query.Set("after", next)
+		}
+	}
+}
+
+// valuesOf is a query with the page in it.
+func valuesOf(query url.Values, p api.Page) url.Values {
+	all := url.Values{}
+	for name, values := range query {
+		all[name] = values
+	}
+	if p.Limit > 0 {
+		all.Set("limit", strconv.Itoa(p.Limit))
+	}
+	if p.After != "" {
+		all.Set("after", p.After)
+	}
+	return all
+}
+
+// collect reads all of a list.
+func collect[T any](list iter.Seq2[T, error]) ([]T, error) {
+	all := []T{}
+	for one, err := range list {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	return all, nil
+}
+
+// EachJob goes through the jobs in a state of api.JobQuery, "" being all, the
+// oldest first. Like all that is called Each it reads one page at a time, and
+// ends with the first error; what comes or goes meanwhile costs no other entry
+// its place.
+func (c *Client) EachJob(ctx context.Context, state string) iter.Seq2[api.JobView, error] {
+	query := url.Values{}
+	if state != "" {
+		query.Set("state", state)
+	}
+	return pages(ctx, c, "/v1/jobs", query, jobsAtOnce, func(l *api.JobList) ([]api.JobView, string) { return l.Jobs, l.Next })
+}
+
+// EachAgent goes through the cluster's agents by hostname.
+func (c *Client) EachAgent(ctx context.Context) iter.Seq2[api.Agent, error] {
+	return pages(ctx, c, "/v1/agents", nil, linesAtOnce, func(l *api.AgentList) ([]api.Agent, string) { return l.Agents, l.Next })
+}
+
+// EachGPU goes through the cluster's GPUs, by the hostname of their agent.
+func (c *Client) EachGPU(ctx context.Context) iter.Seq2[api.GPU, error] {
+	return pages(ctx, c, "/v1/gpus", nil, linesAtOnce, func(l *api.GPUList) ([]api.GPU, string) { return l.GPUs, l.Next })
+}
+
+// EachQueued goes through the jobs with tasks that wait, in the order in which
+// they choose as it is now. Those that wait no more when it is their turn are
+// left out.
+func (c *Client) EachQueued(ctx context.Context) iter.Seq2[api.Queued, error] {
+	return pages(ctx, c, "/v1/queue", nil, linesAtOnce, func(l *api.QueueList) ([]api.Queued, string) { return l.Jobs, l.Next })
+}
+
+// EachRole goes through the scheduler's roles, the default first.
+func (c *Client) EachRole(ctx context.Context) iter.Seq2[api.Role, error] {
+	return pages(ctx, c, "/v1/roles", nil, linesAtOnce, func(l *api.RoleList) ([]api.Role, string) { return l.Roles, l.Next })
+}
+
+// EachSchedule goes through the schedules by name.
+func (c *Client) EachSchedule(ctx context.Context) iter.Seq2[api.Schedule, error] {
+	return pages(ctx, c, "/v1/schedules", nil, linesAtOnce, func(l *api.ScheduleList) ([]api.Schedule, string) { return l.Schedules, l.Next })
+}
+
+// EachUsage goes through what the GPUs of running tasks do, of all jobs or of
+// one.
+func (c *Client) EachUsage(ctx context.Context, job string) iter.Seq2[api.TaskUsage, error] {
+	query := url.Values{}
+	if job != "" {
+		query.Set("job", job)
+	}
+	return pages(ctx, c, "/v1/usage", query, linesAtOnce, func(l *api.UsageList) ([]api.TaskUsage, string) { return l.Tasks, l.Next })
+}

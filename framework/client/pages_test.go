@@ -1,0 +1,85 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"mesos-gpu/framework/api"
+)
+
+// TestEachReadsPages one at a time, as far as they are wanted, with the same
+// question each time.
+func TestEachReadsPages(t *testing.T) {
+	const all = 2*linesAtOnce + 3
+	var asked []string
+	c := dial(t, func(w http.ResponseWriter, r *http.Request) {
+		q := r.URL.Query()
+		asked = append(asked, r.URL.Path+" "+q.Get("job")+" "+q.Get("after"))
+		from, _ := strconv.Atoi(q.Get("after"))
+		limit, _ := strconv.Atoi(q.Get("limit"))
+		if limit != linesAtOnce {
+			t.Errorf("limit %q, want %d", q.Get("limit"), linesAtOnce)
+		}
+		var entries []string
+		for i := from; i < min(from+limit, all); i++ {
+			entries = append(entries, fmt.Sprintf(`{"task":"%d","uuid":"%d"}`, i, i))
+		}
+		next := ""
+		if from+limit < all {
+			next = strconv.Itoa(from + limit)
+		}
+		list := strings.Join(entries, ",")
+		fmt.Fprintf(w, `{"tasks":[%s],"gpus":[%s],"next":%q}`, list, list, next)
+	})
+	tasks, err := c.Usage(context.Background(), "train")
+	if err != nil || len(tasks) != all || tasks[all-1].Task != strconv.Itoa(all-1) {
+		t.Errorf("got %d tasks, %v", len(tasks), err)
+	}
+	if want := []string{"/v1/usage train ", "/v1/usage train 5000", "/v1/usage train 10000"}; !slices.Equal(asked, want) {
+		t.Errorf("asked %q, want %q", asked, want)
+	}
+	asked = nil
+	for g, err := range c.EachGPU(context.Background()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if g.UUID == strconv.Itoa(linesAtOnce) {
+			break
+		}
+	}
+	if want := []string{"/v1/gpus  ", "/v1/gpus  5000"}; !slices.Equal(asked, want) {
+		t.Errorf("asked %q, want %q", asked, want)
+	}
+}
+
+// TestEachEndsWithAnError: what was read before has come, and a list that is
+// not whole is none.
+func TestEachEndsWithAnError(t *testing.T) {
+	c := dial(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("after") != "" {
+			w.WriteHeader(http.StatusBadRequest)
+			fmt.Fprint(w, `{"title":"Bad Request","status":400,"detail":"no place"}`)
+			return
+		}
+		fmt.Fprint(w, `{"agents":[{"id":"a"}],"next":"x"}`)
+	})
+	var got []string
+	for a, err := range c.EachAgent(context.Background()) {
+		got = append(got, fmt.Sprint(a.ID, err))
+	}
+	if want := []string{"a<nil>", "no place"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if list, err := c.Agents(context.Background()); err == nil || list != nil {
+		t.Errorf("got %+v, %v", list, err)
+	}
+	list, err := c.List(context.Background(), api.JobQuery{Page: api.Page{Limit: 1, After: "x"}})
+	if err == nil || list.Next != "" {
+		t.Errorf("got %+v, %v", list, err)
+	}
+}
