@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"iter"
 	"maps"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -391,7 +390,7 @@ func parseCursor(text string) (*entry, error) {
 	when, name, ok := strings.Cut(text, ".")
 	nanos, err := strconv.ParseInt(when, 36, 64)
 	if !ok || err != nil {
-		return nil, api.Problemf(http.StatusBadRequest, "after %q is no place in the list: it is the next of the page before", text)
+		return nil, api.NoPlace(text)
 	}
 	return &entry{Job: job.Job{Spec: job.Spec{Name: name}, Submitted: time.Unix(0, nanos)}}, nil
 }
