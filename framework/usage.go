@@ -207,7 +207,7 @@ func (v *view) users(q api.UsageQuery) (list []user, err error) {
 
 // Usage is the leader's to tell, so that agents are asked once.
 func (b *standby) Usage(ctx context.Context, _ api.UsageQuery) ([]api.TaskUsage, error) {
-	return nil, b.elsewhere(ctx)
+	return nil, b.Elsewhere(ctx)
 }
 
 func (n nobody) Usage(context.Context, api.UsageQuery) ([]api.TaskUsage, error) {
