@@ -99,6 +99,15 @@ func TestStandby(t *testing.T) {
 	if age, err := strconv.Atoi(res.Header.Get("Age")); err != nil || age > 10 {
 		t.Errorf("age %q", res.Header.Get("Age"))
 	}
+	command := "/v1/jobs/train/tasks/0/exec?argv=ls"
+	straight := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	if res, err = straight.Get("http://" + second.addr + command); err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	if to := res.Header.Get("Location"); res.StatusCode != http.StatusTemporaryRedirect || to != "http://"+first.addr+command {
+		t.Errorf("a command is sent on by %d to %q", res.StatusCode, to)
+	}
 	if err := second.Kill(ctx, "train"); err != nil {
 		t.Fatal(err)
 	}

@@ -228,13 +228,13 @@ func (b *standby) Roles(context.Context) ([]api.Role, error) {
 }
 
 func (b *standby) SetQuota(ctx context.Context, _ string, _ *string) (r api.Role, err error) {
-	return r, b.elsewhere(ctx)
+	return r, b.Elsewhere(ctx)
 }
-func (b *standby) Cordon(ctx context.Context, _, _ string, _ bool) error { return b.elsewhere(ctx) }
-func (b *standby) Uncordon(ctx context.Context, _ string) error          { return b.elsewhere(ctx) }
+func (b *standby) Cordon(ctx context.Context, _, _ string, _ bool) error { return b.Elsewhere(ctx) }
+func (b *standby) Uncordon(ctx context.Context, _ string) error          { return b.Elsewhere(ctx) }
 
 // Demand is the leader's to tell: it depends on its offers.
-func (b *standby) Demand(ctx context.Context) ([]api.Demand, error) { return nil, b.elsewhere(ctx) }
+func (b *standby) Demand(ctx context.Context) ([]api.Demand, error) { return nil, b.Elsewhere(ctx) }
 
 func (n nobody) Queue(context.Context, api.Page) (l api.QueueList, err error) {
 	return l, n.problem()

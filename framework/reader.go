@@ -49,6 +49,9 @@ type nobody struct{ why string }
 
 func (n nobody) problem() error { return api.NotYet("%s: ask again", n.why) }
 
+// Elsewhere: nobody knows who leads.
+func (n nobody) Elsewhere(context.Context) error { return n.problem() }
+
 func (n nobody) Submit(context.Context, job.Spec) (v api.JobView, err error) { return v, n.problem() }
 func (n nobody) Jobs(context.Context, api.JobQuery) (l api.JobList, err error) {
 	return l, n.problem()

@@ -264,15 +264,15 @@ func (b *leader) EndSchedule(ctx context.Context, name string) error {
 }
 
 func (b *standby) AddSchedule(ctx context.Context, _ job.Spec) (s api.Schedule, err error) {
-	return s, b.elsewhere(ctx)
+	return s, b.Elsewhere(ctx)
 }
 func (b *standby) Schedules(ctx context.Context) ([]api.Schedule, error) {
-	return nil, b.elsewhere(ctx)
+	return nil, b.Elsewhere(ctx)
 }
 func (b *standby) Schedule(ctx context.Context, _ string) (s api.Schedule, err error) {
-	return s, b.elsewhere(ctx)
+	return s, b.Elsewhere(ctx)
 }
-func (b *standby) EndSchedule(ctx context.Context, _ string) error { return b.elsewhere(ctx) }
+func (b *standby) EndSchedule(ctx context.Context, _ string) error { return b.Elsewhere(ctx) }
 
 func (n nobody) AddSchedule(context.Context, job.Spec) (s api.Schedule, err error) {
 	return s, n.problem()

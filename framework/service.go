@@ -37,7 +37,7 @@ func (b *leader) Stop(ctx context.Context, task string, retire bool) error {
 	})
 }
 
-func (b *standby) Scale(ctx context.Context, _ string, _ int) error { return b.elsewhere(ctx) }
-func (b *standby) Stop(ctx context.Context, _ string, _ bool) error { return b.elsewhere(ctx) }
+func (b *standby) Scale(ctx context.Context, _ string, _ int) error { return b.Elsewhere(ctx) }
+func (b *standby) Stop(ctx context.Context, _ string, _ bool) error { return b.Elsewhere(ctx) }
 func (n nobody) Scale(context.Context, string, int) error           { return n.problem() }
 func (n nobody) Stop(context.Context, string, bool) error           { return n.problem() }

@@ -158,8 +158,8 @@ func (b *standby) leading(ctx context.Context) (string, error) {
 	return m.URL, err
 }
 
-// elsewhere sends a write to the leader.
-func (b *standby) elsewhere(ctx context.Context) error {
+// Elsewhere sends a write to the leader.
+func (b *standby) Elsewhere(ctx context.Context) error {
 	url, err := b.leading(ctx)
 	switch {
 	case err != nil:
@@ -171,10 +171,10 @@ func (b *standby) elsewhere(ctx context.Context) error {
 }
 
 func (b *standby) Submit(ctx context.Context, _ job.Spec) (v api.JobView, err error) {
-	return v, b.elsewhere(ctx)
+	return v, b.Elsewhere(ctx)
 }
 
-func (b *standby) Kill(ctx context.Context, _ string, _ bool) error { return b.elsewhere(ctx) }
+func (b *standby) Kill(ctx context.Context, _ string, _ bool) error { return b.Elsewhere(ctx) }
 
 // Metrics counts what the view has. A standby has no subscription.
 func (b *standby) Metrics(context.Context) (metrics.Snapshot, error) {

@@ -219,7 +219,7 @@ func (v *view) users(q api.UsageQuery) (list []user, err error) {
 
 // Usage is the leader's to tell, so that agents are asked once.
 func (b *standby) Usage(ctx context.Context, _ api.UsageQuery) (l api.UsageList, err error) {
-	return l, b.elsewhere(ctx)
+	return l, b.Elsewhere(ctx)
 }
 
 func (n nobody) Usage(context.Context, api.UsageQuery) (l api.UsageList, err error) {

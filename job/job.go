@@ -165,8 +165,18 @@ type Task struct {
 	// Unfit keeps it off agents that its image cannot run on, as its attempts
 	// have found.
 	Unfit []Constraint `json:"unfit,omitempty"`
-	// NotBefore is when a task that waits may be tried again.
+	// NotBefore is when a task that waits may be tried again, or since when its
+	// job waits for no other: until then nothing but time was in its way.
 	NotBefore time.Time `json:"not_before,omitzero"`
+}
+
+// WaitsSince is when a task that waits began to wait for a place: pauses after
+// failures, and the wait for other jobs, are over by then.
+func (t *Task) WaitsSince() time.Time {
+	if t.NotBefore.After(t.Changed) {
+		return t.NotBefore
+	}
+	return t.Changed
 }
 
 // KillReason says why a task's end was asked for.

@@ -66,6 +66,8 @@ func (a Artifact) validate() error {
 		return fmt.Errorf("%q is no URI: %w", a.URI, err)
 	case u.Scheme == "" && !path.IsAbs(a.URI), u.Scheme != "" && !slices.Contains(schemes, u.Scheme):
 		return fmt.Errorf("%q is neither an absolute path of the agent nor a URI of %s", a.URI, strings.Join(schemes, ", "))
+	case u.Scheme == "file" && !strings.HasPrefix(a.URI, "file:///") && !strings.HasPrefix(a.URI, "file://localhost/"):
+		return fmt.Errorf("%q is no URI of a file that Mesos's fetcher reads: write file:///folder/file", a.URI)
 	case a.Extract && a.Executable:
 		return fmt.Errorf("%q is to be extracted and executable: choose one", a.URI)
 	case a.Path != "" && (path.IsAbs(a.Path) || path.Clean(a.Path) != a.Path || a.Path == ".." || strings.HasPrefix(a.Path, "../")):

@@ -36,6 +36,17 @@ func untilInterrupt(ctx context.Context) (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(ctx, signals...)
 }
 
+// onQuit tells of SIGQUIT, by which people leave a job running that they would
+// have ended by an interrupt. Where it is ignored, as in a script's background,
+// it stays so.
+func onQuit() (quit <-chan os.Signal, stop func()) {
+	signals := make(chan os.Signal, 1)
+	if !signal.Ignored(syscall.SIGQUIT) {
+		signal.Notify(signals, syscall.SIGQUIT)
+	}
+	return signals, func() { signal.Stop(signals) }
+}
+
 // interrupted ends the job, or lets it go on where it is to be kept. What it
 // does is followed by leave: at once, or with the next interrupt.
 func (a *app) interrupted(following context.Context, leave context.CancelCauseFunc, api *client.Client, name string, keep bool) {

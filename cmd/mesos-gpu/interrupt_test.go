@@ -53,6 +53,12 @@ func (n *notices) await(t *testing.T, what string) {
 func interrupted(t *testing.T, c *cluster, out io.Writer, again func(), flags ...string) (errs string, status int) {
 	t.Helper()
 	ctx, interrupt := context.WithCancel(t.Context())
+	return signalled(t, ctx, interrupt, c, out, again, flags...)
+}
+
+// signalled is interrupted by whatever does it.
+func signalled(t *testing.T, ctx context.Context, interrupt func(), c *cluster, out io.Writer, again func(), flags ...string) (errs string, status int) {
+	t.Helper()
 	address, ended := c.serve(t), make(chan int)
 	said := &notices{more: make(chan struct{}, 1)}
 	go func() {
@@ -106,6 +112,20 @@ func TestSecondInterrupt(t *testing.T) {
 func TestInterruptLeavesTheJob(t *testing.T) {
 	c := newCluster()
 	errs, status := interrupted(t, c, io.Discard, nil, "--detach-on-interrupt")
+	if status != 0 || c.jobs[0].State() != job.Running || !strings.HasSuffix(errs, "mesos-gpu: interrupted; job a goes on: see mesos-gpu logs -f a\n") {
+		t.Errorf("status %d, the job is %s, %q", status, c.jobs[0].State(), errs)
+	}
+}
+
+// SIGQUIT leaves the job running too, without a word beforehand; it is no
+// reason to show what run's goroutines do.
+func TestQuitLeavesTheJob(t *testing.T) {
+	c := newCluster()
+	errs, status := signalled(t, t.Context(), func() {
+		if err := syscall.Kill(os.Getpid(), syscall.SIGQUIT); err != nil {
+			t.Error(err)
+		}
+	}, c, io.Discard, nil)
 	if status != 0 || c.jobs[0].State() != job.Running || !strings.HasSuffix(errs, "mesos-gpu: interrupted; job a goes on: see mesos-gpu logs -f a\n") {
 		t.Errorf("status %d, the job is %s, %q", status, c.jobs[0].State(), errs)
 	}

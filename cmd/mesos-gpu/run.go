@@ -25,7 +25,7 @@ func (a *app) runCommand() *cobra.Command {
 		Use: "run [flags] -- COMMAND [ARG...]", Short: "Run a job, stream its output, exit with its code",
 		Long: "Run a job, stream its output and exit with its code. Changes of state go to standard error with --verbose.\n" +
 			"An interrupt (Ctrl-C, SIGTERM, SIGHUP) ends the job with its kill grace, and run with it; a second one ends run at once.\n" +
-			"With --detach-on-interrupt the job goes on, and run exits with 0. With --detach run only prints the job's name.",
+			"With --detach-on-interrupt, or by SIGQUIT (Ctrl-\\), the job goes on, and run exits with 0. With --detach run only prints the job's name.",
 		Example: "  mesos-gpu run --gpus 2 --gpu-type A100 --image pytorch/pytorch -- python train.py\n" +
 			"  mesos-gpu run --detach --restart always --name web --gpu-memory 4GiB -- serve",
 		RunE: func(c *cobra.Command, command []string) error {
@@ -125,12 +125,16 @@ func (a *app) runJob(ctx context.Context, spec *job.Spec, verbose, keep bool) er
 	if verbose {
 		f.states = f.notes
 	}
+	quit, stopQuit := onQuit()
+	defer stopQuit()
 	following, leave := context.WithCancelCause(context.WithoutCancel(ctx))
 	var watching sync.WaitGroup
 	watching.Go(func() {
 		select {
 		case <-ctx.Done():
 			a.interrupted(following, leave, api, spec.Name, keep)
+		case <-quit:
+			leave(left{spec.Name})
 		case <-following.Done():
 		}
 	})

@@ -46,6 +46,13 @@ type Execer interface {
 	Exec(ctx context.Context, name string, task int, r ExecRequest, t Terminal) (int, error)
 }
 
+// Follower is a Backend that does not lead.
+type Follower interface {
+	// Elsewhere is the error that sends a request to who leads: NotLeader, or
+	// NotYet where nobody is known to.
+	Elsewhere(ctx context.Context) error
+}
+
 const (
 	// MaxArgv bounds a command's arguments, in bytes, each with the one that
 	// ends it.
@@ -149,9 +156,12 @@ func (s *server) exec(w http.ResponseWriter, r *http.Request) error {
 // target finds the task and who runs commands in it. Only who leads does.
 func (s *server) target(ctx context.Context, name, index string) (runs Execer, t job.Task, err error) {
 	backend := s.backend()
-	runs, leads := backend.(Execer)
-	if !leads {
-		return nil, t, elsewhere(ctx, backend)
+	if f, follows := backend.(Follower); follows {
+		return nil, t, f.Elsewhere(ctx)
+	}
+	runs, takes := backend.(Execer)
+	if !takes {
+		return nil, t, NotYet("no scheduler leads now")
 	}
 	view, err := backend.Job(ctx, name)
 	if err != nil {
@@ -165,18 +175,6 @@ func (s *server) target(ctx context.Context, name, index string) (runs Execer, t
 		return nil, t, Problemf(http.StatusConflict, "task %s is %s: commands run in the containers of tasks that are %s", t.ID, t.State, job.Running)
 	}
 	return runs, t, nil
-}
-
-// elsewhere sends a request to the scheduler that leads.
-func elsewhere(ctx context.Context, b Backend) error {
-	h, err := b.Health(ctx)
-	switch {
-	case err != nil:
-		return err
-	case h.Role == Standby && h.Leading != "":
-		return NotLeader(h.Leading)
-	}
-	return NotYet("no scheduler leads now")
 }
 
 // maxNoted bounds what the audit log gets of a command, in characters.

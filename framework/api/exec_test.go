@@ -542,12 +542,11 @@ func opened(t *testing.T, url string, header ...string) {
 // follower is a Backend that leads nothing.
 type follower struct {
 	Backend
-	health Health
-	err    error
+	err error
 }
 
-func (f follower) Health(context.Context) (Health, error) { return f.health, f.err }
-func (f follower) AsOf() time.Time                        { return time.Time{} }
+func (f follower) Elsewhere(context.Context) error { return f.err }
+func (f follower) AsOf() time.Time                 { return time.Time{} }
 
 // TestStandbySendsSessionsOn to who leads, if anybody does.
 func TestStandbySendsSessionsOn(t *testing.T) {
@@ -556,15 +555,14 @@ func TestStandbySendsSessionsOn(t *testing.T) {
 		status   int
 		location string
 	}{
-		{follower{health: Health{Role: Standby, Leading: "http://s2:8080/"}}, 307, "http://s2:8080/v1/jobs/train/tasks/0/exec?argv=ls"},
-		{follower{health: Health{Role: Standby}}, 503, ""},
+		{follower{err: NotLeader("http://s2:8080/")}, 307, "http://s2:8080/v1/jobs/train/tasks/0/exec?argv=ls"},
 		{follower{err: NotYet("starting")}, 503, ""},
 	} {
 		r := httptest.NewRequestWithContext(t.Context(), "GET", "/v1/jobs/train/tasks/0/exec?argv=ls", nil)
 		w := httptest.NewRecorder()
 		Handler(func() Backend { return tt.follower }, quiet()).ServeHTTP(w, r)
 		if got := w.Header().Get("Location"); w.Code != tt.status || got != tt.location || !strings.Contains(w.Body.String(), `"undone":true`) {
-			t.Errorf("%+v: %d to %q: %s", tt.health, w.Code, got, w.Body)
+			t.Errorf("%v: %d to %q: %s", tt.err, w.Code, got, w.Body)
 		}
 	}
 }

@@ -2,11 +2,9 @@ package api
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
-	"io"
 	"maps"
 	"net"
 	"net/http"
@@ -19,31 +17,16 @@ import (
 	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
-	"github.com/getkin/kin-openapi/openapi3filter"
-	"github.com/getkin/kin-openapi/routers"
-	"github.com/getkin/kin-openapi/routers/legacy"
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"mesos-gpu/gpu"
+	"mesos-gpu/internal/openapitest"
 	"mesos-gpu/job"
 )
 
-func document(t *testing.T) (*openapi3.T, routers.Router) {
-	t.Helper()
-	doc, err := openapi3.NewLoader().LoadFromData(openAPI)
-	if err != nil {
-		t.Fatal(err)
-	}
-	router, err := legacy.NewRouter(doc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return doc, router
-}
-
 // TestDocumentHasTheRoutes, all of them and no others.
 func TestDocumentHasTheRoutes(t *testing.T) {
-	doc, _ := document(t)
+	doc := openapitest.Read(t, openAPI, "")
 	var got []string
 	for path, item := range doc.Paths.Map() {
 		for method := range item.Operations() {
@@ -140,7 +123,7 @@ func full[T any]() (v T) {
 // TestSchemasHaveTheKeys of the types that are written and read, all of them
 // and no others.
 func TestSchemasHaveTheKeys(t *testing.T) {
-	doc, _ := document(t)
+	doc := openapitest.Read(t, openAPI, "")
 	for name, v := range map[string]any{
 		"Problem": full[Problem](), "Job": full[JobView](), "JobList": full[JobList](), "Task": full[job.Task](), "Spec": full[job.Spec](),
 		"ClientKey": full[job.ClientKey](), "Matrix": full[job.Matrix](), "Request": full[gpu.Request](), "Choice": full[gpu.Types](), "Share": full[gpu.Share](),
@@ -239,7 +222,7 @@ var asked = map[string]struct {
 // TestServerAnswersAsDocumented: each route's request is one that the document
 // allows, and so are its answer and all errors that it may have.
 func TestServerAnswersAsDocumented(t *testing.T) {
-	doc, router := document(t)
+	doc := openapitest.Read(t, openAPI, "")
 	for route := range needs() {
 		method, path, _ := strings.Cut(route, " ")
 		one := asked[route]
@@ -247,7 +230,7 @@ func TestServerAnswersAsDocumented(t *testing.T) {
 		path = strings.NewReplacer("{name}", "train", "{id}", "train.0", "{role}", "x", "{task}", "7").Replace(path)
 		t.Run(route, func(t *testing.T) {
 			op := doc.Paths.Find(strings.TrimPrefix(route, method+" ")).GetOperation(method)
-			if got := checked(t, router, nil, method, path+one.query, one.body, one.header...); got != want {
+			if got := checked(t, doc, nil, method, path+one.query, one.body, one.header...); got != want {
 				t.Errorf("got %d, want %d", got, want)
 			}
 			for text := range op.Responses.Map() {
@@ -258,18 +241,18 @@ func TestServerAnswersAsDocumented(t *testing.T) {
 				if status < 300 {
 					continue
 				}
-				if got := checked(t, router, Problemf(status, "no"), method, path+one.query, one.body, one.header...); got != status {
+				if got := checked(t, doc, Problemf(status, "no"), method, path+one.query, one.body, one.header...); got != status {
 					t.Errorf("got %d, want %d", got, status)
 				}
 			}
 		})
 	}
 	for _, kind := range []string{"application/yaml", "application/yaml; charset=utf-8"} {
-		if got := checked(t, router, nil, "POST", "/v1/jobs", "name: train\ngpus: 1\ncommand: \"true\"\n", "Content-Type", kind); got != http.StatusCreated {
+		if got := checked(t, doc, nil, "POST", "/v1/jobs", "name: train\ngpus: 1\ncommand: \"true\"\n", "Content-Type", kind); got != http.StatusCreated {
 			t.Errorf("a job file as %s: got %d, want 201", kind, got)
 		}
 	}
-	if got := checked(t, router, nil, "POST", "/v1/jobs", asked["POST /v1/jobs"].body, IdempotencyKey, "k"); got != http.StatusOK {
+	if got := checked(t, doc, nil, "POST", "/v1/jobs", asked["POST /v1/jobs"].body, IdempotencyKey, "k"); got != http.StatusOK {
 		t.Errorf("a submission made again: got %d, want 200", got)
 	}
 }
@@ -289,7 +272,7 @@ func (upgradable) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 
 // checked asks the server, holds request and answer against the document, and
 // returns the status.
-func checked(t *testing.T, router routers.Router, fault error, method, path, body string, header ...string) int {
+func checked(t *testing.T, doc *openapitest.Document, fault error, method, path, body string, header ...string) int {
 	t.Helper()
 	changes := make(chan Event)
 	close(changes)
@@ -304,27 +287,13 @@ func checked(t *testing.T, router routers.Router, fault error, method, path, bod
 		}
 		return r
 	}
-	r := request()
-	route, params, err := router.FindRoute(r)
-	if err != nil {
-		t.Fatalf("%s %s: %v", method, path, err)
-	}
-	in := &openapi3filter.RequestValidationInput{
-		Request: r, PathParams: params, Route: route,
-		Options: &openapi3filter.Options{AuthenticationFunc: openapi3filter.NoopAuthenticationFunc, IncludeResponseStatus: true},
-	}
-	if err := openapi3filter.ValidateRequest(t.Context(), in); err != nil {
+	exchange := doc.Find(t, request())
+	if err := exchange.Request(t.Context()); err != nil {
 		t.Errorf("the request: %v", err)
 	}
 	w := upgradable{httptest.NewRecorder()}
 	Handler(func() Backend { return f }, quiet()).ServeHTTP(w, request())
-	// Streams and texts have no schema: of them the type alone is checked.
-	kind := w.Header().Get("Content-Type")
-	in.Options.ExcludeResponseBody = w.Body.Len() > 0 && !strings.HasSuffix(kind, "json")
-	err = openapi3filter.ValidateResponse(t.Context(), &openapi3filter.ResponseValidationInput{
-		RequestValidationInput: in, Status: w.Code, Header: w.Header(), Body: io.NopCloser(bytes.NewReader(w.Body.Bytes())), Options: in.Options,
-	})
-	if err != nil {
+	if err := exchange.Answer(t.Context(), w.Code, w.Header(), w.Body.Bytes()); err != nil {
 		t.Errorf("the answer %d: %v", w.Code, err)
 	}
 	return w.Code

@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"mesos-gpu/framework/sched"
 	"mesos-gpu/job"
 )
 
@@ -18,8 +19,8 @@ const (
 // collector shows one Snapshot.
 type collector struct {
 	Snapshot
-	jobs, tasks, held, leads, connected, cordoned   *prometheus.Desc
-	waiting, wanted, oldest, gpus, free, gpuSeconds *prometheus.Desc
+	jobs, tasks, held, leads, connected, cordoned             *prometheus.Desc
+	waiting, deferred, wanted, oldest, gpus, free, gpuSeconds *prometheus.Desc
 }
 
 // read makes the collector for one scrape.
@@ -37,8 +38,9 @@ func read(ctx context.Context, v View) (*collector, error) {
 		tasks:    desc("tasks", "Tasks by their job's role and by state, those that have ended and are remembered too.", "role", "state"),
 		held:     desc("gpus_held", "GPUs that tasks hold, by role and type; the type is empty where no agent tells it.", "role", "type"),
 		waiting:  desc("waiting_tasks", "Tasks that wait to be placed, by role and by the type of GPU that they want.", "role", "type"),
+		deferred: desc("deferred_tasks", "Tasks that wait for something before they may be placed, by role and reason.", "role", "reason"),
 		wanted:   desc("waiting_gpus", "GPUs that tasks wait for, by role and type; a share of one counts as one.", "role", "type"),
-		oldest:   desc("oldest_waiting_seconds", "How long the task has been in the queue that has waited for a place the longest, by role and type.", "role", "type"),
+		oldest:   desc("oldest_waiting_seconds", "How long the task has waited for a place that has waited the longest, by role and type.", "role", "type"),
 		gpus:     desc("gpus", "GPUs of the agents that take tasks, by type.", "type"),
 		free:     desc("gpus_free", "Those of them that no task of any framework holds.", "type"),
 		gpuSeconds: desc("gpu_seconds_total", "For how long tasks have held GPUs, by role and type, as the journal has it: whoever leads goes on from there.",
@@ -75,6 +77,9 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 			if !q.since.IsZero() && !c.Now.IsZero() {
 				put(c.oldest, max(c.Now.Sub(q.since), 0).Seconds(), name, kind)
 			}
+		}
+		for _, why := range sched.Deferrals() {
+			put(c.deferred, float64(r.deferred[why]), name, string(why))
 		}
 		for kind, n := range r.held {
 			put(c.held, float64(n)/wholeGPU, name, kind)

@@ -49,7 +49,7 @@ func NewCounters() *Counters {
 		held:           m.gauge("offers_held", "Offers in hand, for tasks that could use them once more is free."),
 		acceptFailures: m.counter("accept_failures_total", "ACCEPTs that did not reach the master, or that it refused."),
 		launches:       m.counters("launches_total", "Tasks launched, by role and by the type of the GPUs that they got.", "role", "type"),
-		waits:          m.histograms("wait_seconds", "How long tasks were in the queue when they were launched, by role and by the type of GPU that they wanted.", waitBuckets, "role", "type"),
+		waits:          m.histograms("wait_seconds", "How long tasks had waited for a place when they were launched, by role and by the type of GPU that they wanted.", waitBuckets, "role", "type"),
 		place:          m.histogram("place_seconds", "How long it took to go through the offers in hand and all that waits.", placeBuckets),
 		toAccept:       m.histogram("offer_to_accept_seconds", "Time from an offer to the ACCEPT of it, the write to the journal included.", acceptBuckets),
 		ends:           m.counters("task_ends_total", "Attempts at tasks that have ended, by role, state and reason.", "role", "state", "reason"),
@@ -149,15 +149,11 @@ func (c *Counters) accepts(now time.Time, o *sched.Accept) {
 	for i := range o.Launches {
 		l := &o.Launches[i]
 		c.launches.WithLabelValues(label(l.Spec.Role), c.types.launched(&l.Spec.Request, l.GPUTypes, l.Parts)).Inc()
-		if queues(l.Spec) {
+		if l.Spec.MaxParallel == 0 { // those wait for their own tasks, which says nothing of the cluster
 			c.waits.WithLabelValues(label(l.Spec.Role), c.types.wish(&l.Spec.Request)).Observe(l.Waited.Seconds())
 		}
 	}
 }
-
-// queues tells jobs that wait for a place from those that wait for other jobs
-// or for their own tasks, which says nothing of the cluster.
-func queues(s *job.Spec) bool { return len(s.After) == 0 && s.MaxParallel == 0 }
 
 // unlaunched is the reason of attempts that were ended while they waited.
 const unlaunched = "unlaunched"

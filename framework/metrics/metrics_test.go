@@ -46,11 +46,16 @@ func some() view {
 		}},
 		{Spec: job.Spec{Name: "queued", Role: "research", Request: wants(4, "a100", "NVIDIA V100-SXM2")}, Tasks: []job.Task{
 			{State: job.Waiting, Changed: ago(90), NotBefore: now.Add(time.Second)}, {State: job.Waiting, Changed: ago(60)},
+			{State: job.Waiting, Changed: ago(7200), NotBefore: ago(10)},
 		}},
 		{Spec: job.Spec{Name: "follows", Role: "research", Request: wants(2), After: []job.Dependency{{Job: "train"}}}, Tasks: []job.Task{{State: job.Waiting, Changed: ago(900)}}},
-		{Spec: job.Spec{Name: "released", Role: "research", Request: wants(2, "h100"), After: []job.Dependency{{Job: "x", Met: true}}}, Tasks: []job.Task{{State: job.Waiting, Changed: ago(900)}}},
+		{Spec: job.Spec{Name: "released", Role: "research", Request: wants(2, "h100"), After: []job.Dependency{{Job: "x", Met: true}}}, Tasks: []job.Task{{State: job.Waiting, Changed: ago(900), NotBefore: ago(5)}}},
 		{Spec: job.Spec{Name: "in turn", Role: "research", Request: wants(1), MaxParallel: 1}, Tasks: []job.Task{{State: job.Running}, {State: job.Waiting, Changed: ago(900)}}},
 		{Spec: job.Spec{Name: "gang", Role: "research", Gang: true}, Tasks: []job.Task{{State: job.Killing}, {State: job.Waiting, Changed: ago(900)}}},
+		{Spec: job.Spec{Name: "pauses", Role: "research", Gang: true}, Tasks: []job.Task{{State: job.Waiting, Changed: ago(900), NotBefore: now.Add(time.Second)}, {State: job.Waiting, Changed: ago(900)}}},
+		{Spec: job.Spec{Name: "paused", Role: "research", Gang: true, Request: wants(1, "T4")}, Tasks: []job.Task{
+			{State: job.Waiting, Changed: ago(900), NotBefore: ago(40)}, {State: job.Waiting, Changed: ago(800)},
+		}},
 		{Spec: job.Spec{Name: "misspelt", Role: "research", Request: wants(1, "Z1000")}, Tasks: []job.Task{{State: job.Waiting, Changed: now.Add(time.Second)}}},
 		{Spec: job.Spec{Name: "ended", Role: "*"}, Tasks: []job.Task{{State: job.Finished, GPUTypes: map[string]int{"V100": 8}}}},
 		{Spec: job.Spec{Name: "broken", Role: "*"}, Tasks: []job.Task{

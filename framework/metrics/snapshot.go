@@ -3,6 +3,7 @@ package metrics
 import (
 	"time"
 
+	"mesos-gpu/framework/sched"
 	"mesos-gpu/job"
 )
 
@@ -39,16 +40,17 @@ type GPUs struct{ All, Free int }
 
 // role is what is counted of the jobs of one role.
 type role struct {
-	tasks map[job.State]int
-	held  map[string]int // thousandths of GPUs, by type
-	queue map[string]*queue
+	tasks    map[job.State]int
+	held     map[string]int // thousandths of GPUs, by type
+	queue    map[string]*queue
+	deferred map[sched.Deferral]int
 }
 
-// queue is what waits for one type.
+// queue is what waits for places with one type.
 type queue struct {
 	tasks int
 	gpus  int
-	since time.Time // when the oldest came that may be placed; zero: none may
+	since time.Time // the oldest; zero: nobody knows
 }
 
 // Gauge is a number that an extension counts.
@@ -72,15 +74,14 @@ func (s *Snapshot) Count(j *job.Job) {
 	}
 	s.jobs[j.State()]++
 	r := s.role(j.Spec.Role)
-	waiting, placed := 0, 0
+	waits := false
 	for i := range j.Tasks {
 		t := &j.Tasks[i]
 		r.tasks[t.State]++
 		switch {
 		case t.State == job.Waiting:
-			waiting++
+			waits = true
 		case t.State.Placed():
-			placed++
 			for kind, n := range t.GPUTypes {
 				r.held[s.types.device(kind)] += n * wholeGPU
 			}
@@ -89,8 +90,8 @@ func (s *Snapshot) Count(j *job.Job) {
 			}
 		}
 	}
-	if waiting > 0 {
-		s.wait(r, j, waiting, placed)
+	if waits {
+		s.wait(r, j)
 	}
 }
 
@@ -98,30 +99,29 @@ func (s *Snapshot) role(name string) *role {
 	name = label(name)
 	r := s.roles[name]
 	if r == nil {
-		r = &role{map[job.State]int{}, map[string]int{}, map[string]*queue{}}
+		r = &role{map[job.State]int{}, map[string]int{}, map[string]*queue{}, map[sched.Deferral]int{}}
 		s.roles[name] = r
 	}
 	return r
 }
 
-// wait adds the tasks of a job that wait.
-func (s *Snapshot) wait(r *role, j *job.Job, waiting, placed int) {
+// wait adds the tasks of a job that wait: for a place, or for something else
+// first.
+func (s *Snapshot) wait(r *role, j *job.Job) {
+	ready, since := sched.Queued(s.Now, j, func(why sched.Deferral, tasks int) { r.deferred[why] += tasks })
+	if ready == 0 {
+		return
+	}
 	kind := s.types.wish(&j.Spec.Request)
 	q := r.queue[kind]
 	if q == nil {
 		q = &queue{}
 		r.queue[kind] = q
 	}
-	q.tasks += waiting
-	q.gpus += waiting * j.Spec.Request.GPUs
-	if len(j.Spec.WaitsFor()) > 0 || j.Spec.MaxParallel > 0 || j.Spec.Gang && placed > 0 {
-		return // for something else than a place, perhaps until just now
-	}
-	for i := range j.Tasks {
-		t := &j.Tasks[i]
-		if t.State == job.Waiting && !t.NotBefore.After(s.Now) && (q.since.IsZero() || t.Changed.Before(q.since)) {
-			q.since = t.Changed
-		}
+	q.tasks += ready
+	q.gpus += ready * j.Spec.Request.GPUs
+	if !since.IsZero() && (q.since.IsZero() || since.Before(q.since)) {
+		q.since = since
 	}
 }
 

@@ -100,9 +100,14 @@ func (s *State) release(now time.Time, ended *job.Job) {
 		after[i].Met = true
 		j.Spec.After = after
 		s.recordJob(j)
+		if len(j.Spec.WaitsFor()) > 0 {
+			continue
+		}
 		for i := range j.Tasks {
-			if j.Tasks[i].State == job.Waiting {
-				s.demand(taskRef{j, i})
+			if ref := (taskRef{j, i}); ref.task().State == job.Waiting {
+				ref.task().NotBefore = now
+				s.touch(ref)
+				s.demand(ref)
 			}
 		}
 	}

@@ -100,7 +100,7 @@ func asked(s *job.Spec) (mounts []string, hostIPC bool) {
 		}
 	}
 	for _, a := range s.Fetch { // the fetcher copies them, as whoever it runs as
-		if source, local := fetched(a.URI); local {
+		if source, own := job.OwnFile(a.URI); own {
 			mounts = append(mounts, source)
 		}
 	}
@@ -116,21 +116,6 @@ func asked(s *job.Spec) (mounts []string, hostIPC bool) {
 		}
 	}
 	return mounts, hostIPC
-}
-
-// fetched is the path that Mesos's fetcher makes of a URI of the agent's own
-// files: it takes "file://" away, and "localhost" after it. What is left of
-// another host is no absolute path, and so none that is allowed.
-func fetched(uri string) (source string, local bool) {
-	const scheme, host = "file:", "localhost"
-	if len(uri) < len(scheme) || !strings.EqualFold(uri[:len(scheme)], scheme) {
-		return uri, !strings.Contains(uri, "://")
-	}
-	source = strings.TrimPrefix(uri[len(scheme):], "//")
-	if len(source) >= len(host) && strings.EqualFold(source[:len(host)], host) {
-		source = source[len(host):]
-	}
-	return source, true
 }
 
 // by is where an operator allows it.

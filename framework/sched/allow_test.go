@@ -52,6 +52,7 @@ func TestAllowed(t *testing.T) {
 		{"a file of the agent by its name", Allowed{Volumes: []string{"/data"}}, fetch("file://localhost/etc/shadow"), "volumes: /etc/shadow is"},
 		{"a file by a loud URI", Allowed{Volumes: []string{"/data"}}, fetch("FILE://LocalHost/etc/shadow"), "volumes: /etc/shadow is"},
 		{"a file without slashes", Allowed{Volumes: []string{"/data"}}, fetch("file:/etc/shadow"), "volumes: /etc/shadow is"},
+		{"a path that looks like a URI", Allowed{Volumes: []string{"/data"}}, fetch("/data/x://../../etc/shadow"), "volumes: /data/x://../../etc/shadow is"},
 		{"a file of another host", Allowed{Volumes: []string{"/data"}}, fetch("file://data/x"), "volumes: data/x is"},
 		{"a path below the agent's own", Allowed{Volumes: []string{"/data"}}, fetch("x/y"), "volumes: x/y is"},
 		{"an allowed file of the agent", Allowed{Volumes: []string{"/data"}}, fetch("file://localhost/data/x"), ""},

@@ -18,10 +18,11 @@ type held struct {
 }
 
 // pool is the offers in hand, by id, and whether anything has happened since
-// they were last looked at.
+// they were last looked at. Pauses that ended up to woken have happened.
 type pool struct {
 	offers map[string]held
 	stale  bool
+	woken  time.Time
 }
 
 // offered takes offers in hand. The next Cycle answers them.
@@ -64,6 +65,7 @@ func (s *State) cycle(now time.Time) []Op {
 		placing.keeps = func(id string) bool { return s.pool.offers[id].since.Add(s.cfg.HoldOffers).After(now) }
 	}
 	plan := placing.run()
+	s.waited(now, plan.Accept)
 	for i := range plan.Accept {
 		ops = append(ops, s.accept(now, &plan.Accept[i]))
 	}
@@ -168,6 +170,27 @@ func (s *State) see(now time.Time, offers ...Offer) {
 	}
 }
 
+// waited finds out for how long a place alone was what tasks waited for. Those
+// of a gang wait until the last of them may start.
+func (s *State) waited(now time.Time, plan []Accept) {
+	gangs := map[*job.Job]time.Time{}
+	for i := range plan {
+		for l := range plan[i].Launches {
+			launch := &plan[i].Launches[l]
+			ref := s.tasks[launch.TaskID]
+			since, known := gangs[ref.job]
+			switch {
+			case !ref.job.Spec.Gang:
+				since = ref.task().WaitsSince()
+			case !known:
+				_, since = Queued(now, ref.job, nil)
+				gangs[ref.job] = since
+			}
+			launch.Waited = max(now.Sub(since), 0)
+		}
+	}
+}
+
 // accept records the intent to launch, before the ACCEPT is sent. The offers
 // are gone from hand, and with them what the tasks take.
 func (s *State) accept(now time.Time, a *Accept) Op {
@@ -186,7 +209,7 @@ func (s *State) accept(now time.Time, a *Accept) Op {
 		s.subtract(agentKey{a.AgentID, a.Role}, l)
 		ref := s.tasks[l.TaskID]
 		t := ref.task()
-		l.Waited = now.Sub(t.Changed)
+		t.NotBefore = time.Time{}
 		t.AgentID, t.Hostname, t.AgentURL = a.AgentID, a.Hostname, a.AgentURL
 		t.DeviceIDs, t.GPUTypes, t.Parts, t.Ports = l.DeviceIDs, l.GPUTypes, l.Parts, l.Ports
 		s.timers[t.ID] = &timer{confirm: now.Add(s.cfg.LaunchTimeout)}

@@ -44,12 +44,12 @@ func (s *State) Lacking() (lacks []Lack, ok bool) {
 	return Lacking(offers, q, s.cfg.Policy), true
 }
 
-// youngest is when the last of a job's tasks began to wait.
+// youngest is when the last of a job's tasks began to wait for a place.
 func (s *State) youngest(w *Job) time.Time {
 	var last time.Time
 	for _, t := range w.Tasks {
-		if changed := s.tasks[t.ID].task().Changed; changed.After(last) {
-			last = changed
+		if since := s.tasks[t.ID].task().WaitsSince(); since.After(last) {
+			last = since
 		}
 	}
 	return last

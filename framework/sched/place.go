@@ -68,7 +68,7 @@ type Launch struct {
 	Env   map[string]string
 	// Values are its combination of its job's matrix.
 	Values map[string]string
-	// Waited is how long it was in the queue. Place does not know.
+	// Waited is for how long it has waited for a place. Place does not know.
 	Waited time.Duration
 }
 
@@ -216,6 +216,9 @@ func (pl *placing) place(j *Job) {
 		return
 	}
 	pl.line(j)
+	if small := pl.ledger.tooSmall(j); small != nil && !quota {
+		b, quota = small, true // it can never start: places ahead would be kept for nothing
+	}
 	var why shortage
 	if !quota {
 		why = b.beside(pl.explain(j, &d))

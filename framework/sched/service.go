@@ -162,14 +162,17 @@ func (s *State) stop(now time.Time, e Stop) []Op {
 }
 
 // wake ends the pauses of tasks that wait.
-func (s *State) wake(e Wake) {
+func (s *State) wake(now time.Time, e Wake) {
 	for _, id := range e.TaskIDs {
 		ref, ok := s.tasks[id]
 		if !ok || ref.task().State != job.Waiting {
 			continue
 		}
 		t := ref.task()
-		t.NotBefore, t.Failures = time.Time{}, 0
+		t.Failures = 0
+		if t.NotBefore.After(now) {
+			t.NotBefore = now // the pause was no waiting for a place
+		}
 		s.touch(ref)
 		s.demand(ref)
 	}

@@ -40,7 +40,7 @@ func (s *State) Step(now time.Time, ev Event) []Op {
 	case Stop:
 		ops = s.stop(now, e)
 	case Wake:
-		s.wake(e)
+		s.wake(now, e)
 	case Put:
 		s.put(e)
 	case AcceptFailed:

@@ -28,7 +28,7 @@ func (s *State) subscribed(now time.Time, e Subscribed) []Op {
 	for _, d := range s.demands {
 		*d = demand{waiting: d.waiting, wanted: d.waiting > 0}
 	}
-	s.pool = pool{offers: map[string]held{}, stale: true}
+	s.pool = pool{offers: map[string]held{}, stale: true, woken: s.pool.woken}
 	s.explained, s.fleet = nil, fleet{}
 	s.reconcile = reconciliation{
 		open: map[string]bool{},
@@ -160,13 +160,12 @@ func (s *State) expire(now time.Time) []Op {
 			case t.State != job.Waiting:
 			case late && !t.Ran:
 				ops = append(ops, s.conclude(now, ref, outcome{state: job.Failed, message: fmt.Sprintf("found no place in %s, the job's max_wait", j.Spec.MaxWait)})...)
-			case !t.NotBefore.IsZero() && !t.NotBefore.After(now):
-				t.NotBefore = time.Time{}
-				s.touch(ref)
-				s.demand(ref)
+			case t.Attempt > 1 && t.NotBefore.After(s.pool.woken) && !t.NotBefore.After(now):
+				s.demand(ref) // a first attempt has had no pause
 			}
 		}
 		s.settle(j)
 	}
+	s.pool.woken = now
 	return ops
 }

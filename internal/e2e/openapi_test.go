@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"net/http"
@@ -9,21 +8,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/getkin/kin-openapi/openapi3"
-	"github.com/getkin/kin-openapi/openapi3filter"
-	"github.com/getkin/kin-openapi/routers"
-	"github.com/getkin/kin-openapi/routers/legacy"
-
 	"mesos-gpu/framework/api"
+	"mesos-gpu/internal/openapitest"
 )
 
 // documented asks a running scheduler what its own OpenAPI document says that
 // may be asked, and holds what it answers to the document.
 type documented struct {
 	*cluster
-	doc    *openapi3.T
-	router routers.Router
-	asked  map[string]bool // method and path, as the document has them
+	doc   *openapitest.Document
+	asked map[string]bool // method and path, as the document has them
 }
 
 func (c *cluster) documented() *documented {
@@ -33,16 +27,11 @@ func (c *cluster) documented() *documented {
 		c.t.Fatal(err)
 	}
 	defer res.Body.Close()
-	doc, err := openapi3.NewLoader().LoadFromIoReader(res.Body)
+	text, err := io.ReadAll(res.Body)
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	doc.Servers = openapi3.Servers{{URL: c.api}}
-	router, err := legacy.NewRouter(doc)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	return &documented{c, doc, router, map[string]bool{}}
+	return &documented{c, openapitest.Read(c.t, text, c.api), map[string]bool{}}
 }
 
 // ask makes one request and checks it and its answer. It returns the answer's
@@ -64,15 +53,8 @@ func (d *documented) ask(want int, method, path, body string, header ...string) 
 		}
 		return r
 	}
-	r := request()
-	route, params, err := d.router.FindRoute(r)
-	if err != nil {
-		d.t.Fatalf("%s %s: %v", method, path, err)
-	}
-	in := &openapi3filter.RequestValidationInput{Request: r, PathParams: params, Route: route, Options: &openapi3filter.Options{
-		AuthenticationFunc: openapi3filter.NoopAuthenticationFunc, IncludeResponseStatus: true,
-	}}
-	if err := openapi3filter.ValidateRequest(d.t.Context(), in); err != nil && want < http.StatusBadRequest {
+	exchange := d.doc.Find(d.t, request())
+	if err := exchange.Request(d.t.Context()); err != nil && want < http.StatusBadRequest {
 		d.t.Errorf("%s %s: the request: %v", method, path, err)
 	}
 	res, err := http.DefaultClient.Do(request())
@@ -89,15 +71,11 @@ func (d *documented) ask(want int, method, path, body string, header ...string) 
 	if res.StatusCode != want {
 		d.t.Errorf("%s %s: status %d, want %d: %s", method, path, res.StatusCode, want, text)
 	}
-	in.Options.ExcludeResponseBody = !strings.HasSuffix(res.Header.Get("Content-Type"), "json")
-	err = openapi3filter.ValidateResponse(d.t.Context(), &openapi3filter.ResponseValidationInput{
-		RequestValidationInput: in, Status: res.StatusCode, Header: res.Header, Body: io.NopCloser(bytes.NewReader(text)), Options: in.Options,
-	})
-	if err != nil {
+	if err := exchange.Answer(d.t.Context(), res.StatusCode, res.Header, text); err != nil {
 		d.t.Errorf("%s %s: the answer %d: %v\n%s", method, path, res.StatusCode, err, text)
 	}
 	if want < http.StatusBadRequest {
-		d.asked[method+" "+route.Path] = true
+		d.asked[method+" "+exchange.Path] = true
 	}
 	return string(text), res.Header.Get("ETag")
 }

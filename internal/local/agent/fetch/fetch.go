@@ -17,6 +17,8 @@ import (
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	"golang.org/x/sys/unix"
+
+	"mesos-gpu/job"
 )
 
 // maxBytes bounds what one URI, or the archive behind it, may bring.
@@ -98,7 +100,7 @@ func (f *fetcher) get(ctx context.Context, u *mesos.CommandInfo_URI) error {
 // nameOf is where in the folder a file goes.
 func nameOf(u *mesos.CommandInfo_URI) (string, error) {
 	name := u.GetOutputFile()
-	if own, local := ownFile(u.Value); name == "" && local {
+	if own, local := job.OwnFile(u.Value); name == "" && local {
 		name = path.Base(own)
 	} else if name == "" {
 		at, err := url.Parse(u.Value)
@@ -123,26 +125,12 @@ func bounded(name string) error {
 	return nil
 }
 
-// ownFile is the path of a URI of the agent's own files, as Mesos's fetcher
-// and the scheduler, which checks it, read it: nothing in it is decoded.
-func ownFile(uri string) (name string, local bool) {
-	const scheme = "file://"
-	if path.IsAbs(uri) {
-		return uri, true
-	}
-	if len(uri) < len(scheme) || !strings.EqualFold(uri[:len(scheme)], scheme) {
-		return "", false
-	}
-	name = uri[len(scheme):]
-	if host := "localhost"; len(name) >= len(host) && strings.EqualFold(name[:len(host)], host) {
-		name = name[len(host):]
-	}
-	return name, path.IsAbs(name)
-}
-
 // open begins to read what a URI names.
 func open(ctx context.Context, uri string) (io.ReadCloser, error) {
-	if name, local := ownFile(uri); local {
+	if name, local := job.OwnFile(uri); local {
+		if !path.IsAbs(name) {
+			return nil, errors.New("it is no absolute path of this agent: write file:///folder/file")
+		}
 		return file(name)
 	}
 	u, err := url.Parse(uri)

@@ -147,7 +147,7 @@ func TestAll(t *testing.T) {
 		"too deep":            {[]mesos.CommandInfo_URI{{Value: host + "/deep.tar"}}, nil, "in 2000 folders"},
 		"nothing is decoded":  {[]mesos.CommandInfo_URI{{Value: "file://" + host + "/%70lain"}}, nil, "no such file"},
 		"nor cut off":         {[]mesos.CommandInfo_URI{{Value: "file://" + host + "/plain?/../other"}}, nil, "no such file"},
-		"another host's":      {[]mesos.CommandInfo_URI{{Value: "file://elsewhere" + host + "/plain"}}, nil, `not "file"`},
+		"another host's":      {[]mesos.CommandInfo_URI{{Value: "file://elsewhere" + host + "/plain"}}, nil, "no absolute path of this agent"},
 		"xz":                  {[]mesos.CommandInfo_URI{{Value: host + "/x.tar.xz"}}, nil, "unpacks no xz"},
 		"not there":           {[]mesos.CommandInfo_URI{{Value: server.URL + "/none?token=secret"}}, nil, "/none?…: the server answers 404 Not Found"},
 		"no server":           {[]mesos.CommandInfo_URI{{Value: "http://127.0.0.1:1/none?token=secret"}}, nil, "connection refused"},

@@ -1,0 +1,190 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// pages are what people read, by file.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, pattern := range []string{"README.md", "docs/*.md", "isolator/*/README.md"} {
+		files, err := filepath.Glob(filepath.Join("..", "..", pattern))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: no page, %v", pattern, err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all[file] = string(text)
+		}
+	}
+	return all
+}
+
+// typed are the commands in a page's blocks: of a transcript, the lines that
+// begin with "$ ".
+func typed(text string) (commands []string) {
+	prompt := ""
+	if strings.Contains(text, "\n$ ") {
+		prompt = "$ "
+	}
+	for line := range strings.Lines(strings.ReplaceAll(text, "\\\n", " ")) {
+		line, shown := strings.CutPrefix(line, prompt)
+		line, ours := strings.CutPrefix(strings.TrimPrefix(line, "bin/"), "mesos-gpu ")
+		if shown && ours {
+			commands = append(commands, line)
+		}
+	}
+	return commands
+}
+
+// comment begins what a line says of its command, redirect what the shell does
+// with it.
+var (
+	comment  = regexp.MustCompile(` #|   `)
+	redirect = regexp.MustCompile(`^([<>|;&].*|.*;)$`)
+)
+
+// shellWords splits a line as a shell does, as far as the documentation goes:
+// quotes keep words together, and what is in brackets may be left out.
+func shellWords(line string) (words []string) {
+	if at := comment.FindStringIndex(line); at != nil {
+		line = line[:at[0]]
+	}
+	for i, part := range strings.FieldsFunc(line, func(r rune) bool { return r == '"' || r == '\'' }) {
+		if i%2 == 1 {
+			words = append(words, part)
+			continue
+		}
+		for word := range strings.FieldsSeq(part) {
+			switch {
+			case redirect.MatchString(word):
+				if word = strings.TrimSuffix(word, ";"); word != "" && !strings.ContainsAny(word[:1], "<>|&") {
+					words = append(words, word)
+				}
+				return words
+			case !strings.HasPrefix(word, "["):
+				words = append(words, word)
+			}
+		}
+	}
+	return words
+}
+
+// inline finds commands within a page's text.
+var inline = regexp.MustCompile("`mesos-gpu ([a-z][^`]*)`")
+
+// What the documentation says people type, they can.
+func TestDocumentedCommands(t *testing.T) {
+	seen := 0
+	for name, text := range pages(t) {
+		for _, line := range typed(text) {
+			seen++
+			if c := checkCommand(t, name, shellWords(line)); c != nil {
+				if err := c.ValidateArgs(c.Flags().Args()); err != nil {
+					t.Errorf("%s: mesos-gpu %s: %v", name, line, err)
+				}
+			}
+		}
+		for _, m := range inline.FindAllStringSubmatch(text, -1) {
+			if m[1] != "squeue" { // which is Slurm's
+				seen++
+				words := shellWords(m[1])
+				if strings.HasPrefix(words[len(words)-1], "--") && !strings.Contains(m[1], "=") {
+					words = append(words, "1") // a flag may be named without its value, as a command without its arguments
+				}
+				checkCommand(t, name, words)
+			}
+		}
+	}
+	if seen < 150 {
+		t.Errorf("found only %d commands: the patterns are broken", seen)
+	}
+}
+
+// checkCommand finds the command of some words and parses its flags; nil where
+// that fails.
+func checkCommand(t *testing.T, file string, words []string) *cobra.Command {
+	t.Helper()
+	root := newRoot(std{os.Stdin, os.Stdout, os.Stderr, func(string) string { return "" }})
+	c, rest, err := root.Find(words)
+	if err != nil || c == root {
+		t.Errorf("%s: mesos-gpu %s: no such command, %v", file, strings.Join(words, " "), err)
+		return nil
+	}
+	if err := c.ParseFlags(rest); err != nil {
+		t.Errorf("%s: mesos-gpu %s: %v", file, strings.Join(words, " "), err)
+		return nil
+	}
+	return c
+}
+
+// code finds what a page's text quotes, flagName the flags in it.
+var (
+	code     = regexp.MustCompile("`[^`\\n]*`")
+	flagName = regexp.MustCompile("(?:^|[\\s`([])--([a-z][a-z0-9_-]*)")
+)
+
+// foreign are the flags of other programs that the documentation names.
+var foreign = map[string][]string{
+	"Mesos": {
+		"attributes", "authenticate_http_executors", "authenticate_http_readwrite", "cgroups_hierarchy", "cgroups_root", "containerizers",
+		"executor_environment_variables", "filter_gpu_resources", "image_providers", "isolation", "reconfiguration_policy", "resources", "runtime_dir",
+	},
+	"Mesos's configure": {"enable-install-module-dependencies"},
+	"docker":            {"device", "privileged", "rm", "storage-opt"},
+	"curl":              {"data-binary", "location-trusted"},
+	"nvidia-smi":        {"gpu-reset"},
+	"any of ours":       {"flags"},
+}
+
+// The flags that the documentation names are there.
+func TestDocumentedFlags(t *testing.T) {
+	ours := map[string]bool{}
+	root := newRoot(std{os.Stdin, os.Stdout, os.Stderr, func(string) string { return "" }})
+	var learn func(c *cobra.Command)
+	learn = func(c *cobra.Command) {
+		c.InitDefaultHelpFlag()
+		for _, set := range []*pflag.FlagSet{c.Flags(), c.PersistentFlags()} {
+			set.VisitAll(func(f *pflag.Flag) { ours[f.Name] = true })
+		}
+		for _, sub := range c.Commands() {
+			learn(sub)
+		}
+	}
+	learn(root)
+	theirs, named := map[string]bool{}, map[string]bool{}
+	for _, list := range foreign {
+		for _, name := range list {
+			theirs[name] = true
+		}
+	}
+	for page, text := range pages(t) {
+		for _, quoted := range code.FindAllString(text, -1) {
+			for _, m := range flagName.FindAllStringSubmatch(quoted, -1) {
+				named[m[1]] = true
+				if !ours[m[1]] && !theirs[m[1]] {
+					t.Errorf("%s: nothing has a flag --%s", page, m[1])
+				}
+			}
+		}
+	}
+	for name := range theirs {
+		if ours[name] || !named[name] {
+			t.Errorf("--%s is ours, or is not named at all: it need not be an exception", name)
+		}
+	}
+	if len(named) < 60 {
+		t.Errorf("found only %d flags: the pattern is broken", len(named))
+	}
+}

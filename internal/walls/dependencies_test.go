@@ -1,0 +1,46 @@
+package walls
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+)
+
+var (
+	// required finds a module in a go.mod, and whether it is there for others
+	// alone; modulePath a module's name in a document.
+	required   = regexp.MustCompile(`(?m)^(?:require )?\t?(\S+) v\d\S+( // indirect)?$`)
+	modulePath = regexp.MustCompile("`((?:[a-z0-9-]+\\.)+[a-z]+/[^`\\s]+)`")
+)
+
+// Each module that the code imports has its reason in the page about them, and
+// each that stands there is one.
+func TestDependenciesAreExplained(t *testing.T) {
+	root := filepath.Join("..", "..")
+	named := map[string]bool{}
+	for _, m := range modulePath.FindAllStringSubmatch(documents(t)[filepath.Join(root, "docs", "dependencies.md")], -1) {
+		named[m[1]] = true
+	}
+	there := map[string]bool{}
+	for _, file := range []string{"go.mod", filepath.Join("deploy", "package", "nfpm", "go.mod")} {
+		text, err := os.ReadFile(filepath.Join(root, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range required.FindAllStringSubmatch(string(text), -1) {
+			there[m[1]] = true
+			if m[2] == "" && !named[m[1]] {
+				t.Errorf("docs/dependencies.md does not say what %s of %s is for", m[1], file)
+			}
+		}
+	}
+	for name := range named {
+		if !there[name] {
+			t.Errorf("docs/dependencies.md names %s, which nothing requires", name)
+		}
+	}
+	if len(named) < 20 {
+		t.Errorf("found only %d modules: the pattern is broken", len(named))
+	}
+}
