@@ -178,13 +178,13 @@ func (c clean) install(t *testing.T, dir string) {
 // runningTask waits until the job's task runs and returns its id.
 func (c clean) runningTask(t *testing.T, api string) string {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
+	for deadline := time.Now().Add(3 * time.Minute); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
 		for line := range strings.Lines(c.run(t, api+"mesos-gpu describe sleeper")) {
 			if field := strings.Fields(line); strings.Contains(line, "RUNNING") && strings.HasPrefix(field[0], "sleeper.") {
 				return field[0]
 			}
 		}
 	}
-	t.Fatal("no task of sleeper runs after 30 s")
+	t.Fatal("no task of sleeper runs after 3 min")
 	return ""
 }

@@ -61,7 +61,7 @@ func (m machine) await(t *testing.T, outer int) int {
 	t.Helper()
 	children := fmt.Sprintf("/proc/%d/task/%d/children", outer, outer)
 	var last string
-	for range 300 {
+	for range 1800 {
 		text, _ := os.ReadFile(children)
 		pid, _ := strconv.Atoi(strings.TrimSpace(string(text)))
 		if program, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); string(program) == "systemd\n" {
@@ -73,7 +73,7 @@ func (m machine) await(t *testing.T, outer int) int {
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	t.Fatalf("systemd does not come up in 30 s: it is %q", last)
+	t.Fatalf("systemd does not come up in 3 min: it is %q", last)
 	return 0
 }
 
@@ -83,7 +83,7 @@ func leave(t *testing.T, group string) {
 	for _, pattern := range []string{"/sys/fs/cgroup/", "/sys/fs/cgroup/*/"} {
 		tops, _ := filepath.Glob(pattern + group)
 		for _, top := range tops {
-			for range 100 { // its processes end one after the other
+			for range 1200 { // its processes end one after the other
 				_ = exec.Command("find", top, "-depth", "-type", "d", "-exec", "rmdir", "{}", ";").Run()
 				if _, err := os.Stat(top); os.IsNotExist(err) {
 					break
@@ -125,13 +125,13 @@ func (m machine) journal(t *testing.T) string {
 // eventually asks until it is so.
 func (m machine) eventually(t *testing.T, what string, so func() bool) {
 	t.Helper()
-	for range 300 {
+	for range 900 {
 		if so() {
 			return
 		}
 		time.Sleep(200 * time.Millisecond)
 	}
-	t.Fatalf("after a minute not yet: %s\n%s", what, m.journal(t))
+	t.Fatalf("after 3 min not yet: %s\n%s", what, m.journal(t))
 }
 
 // property is what systemd says of a unit.

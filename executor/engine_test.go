@@ -44,6 +44,7 @@ func engineRig(t *testing.T) (*rig, *client.Client, string) {
 	r.cfg.Endpoint = strings.TrimPrefix(server.URL, "http://")
 	r.cfg.Transport, r.cfg.Runtimes, r.cfg.DevDir, r.cfg.ClaimsDir = nil, nil, dev, t.TempDir()
 	r.cfg.Granted = func() (gpu.Reach, error) { return gpu.Reach{Confined: true, Minors: []int{1}}, nil }
+	r.container = ownContainer()
 	return r, engine, img
 }
 
@@ -55,9 +56,12 @@ func (r *rig) sandboxFile(name string) string {
 	return string(data)
 }
 
+// ownContainer is an id that no other run on the same engine has.
+func ownContainer() string { return fmt.Sprintf("executor-%d", os.Getpid()) }
+
 func nothingLeft(t *testing.T, engine *client.Client) {
 	t.Helper()
-	left, err := engine.ContainerList(t.Context(), container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("name", "mesos-gpu-container"))})
+	left, err := engine.ContainerList(t.Context(), container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("name", "mesos-gpu-"+ownContainer()))})
 	if err != nil || len(left) != 0 {
 		t.Errorf("%d containers are left behind (%v)", len(left), err)
 	}

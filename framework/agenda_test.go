@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -60,16 +61,20 @@ func TestAgendaLeavesOthersAlone(t *testing.T) {
 	takes := func(others int) float64 {
 		st := crowded(t, others)
 		var a agenda
-		return testing.AllocsPerRun(10, func() {
-			for name := range a.all(st) {
-				if name != "nightly" {
-					t.Errorf("%s is a schedule", name)
+		least := math.Inf(1)
+		for range 5 { // what other tests have left to end allocates too
+			least = min(least, testing.AllocsPerRun(10, func() {
+				for name := range a.all(st) {
+					if name != "nightly" {
+						t.Errorf("%s is a schedule", name)
+					}
 				}
-			}
-			if count, size := scheduleSizes(st); count != 1 || size == 0 {
-				t.Errorf("%d schedules of %d bytes", count, size)
-			}
-		})
+				if count, size := scheduleSizes(st); count != 1 || size == 0 {
+					t.Errorf("%d schedules of %d bytes", count, size)
+				}
+			}))
+		}
+		return least
 	}
 	if without, with := takes(0), takes(5000); with != without {
 		t.Errorf("it takes %g allocations with 5000 documents of others, and %g without", with, without)
@@ -207,7 +212,7 @@ func TestScheduleOfOneWhoMayNoMore(t *testing.T) {
 	var now atomic.Int64
 	now.Store(time.Date(2030, 1, 1, 2, 0, 0, 0, time.UTC).Unix())
 	in, file := owned(t, &g, func() time.Time { return time.Unix(now.Load(), 0) })
-	ctx := within(t)
+	ctx := long(t)
 	alice, ops := g.as(t, "alice", in), g.as(t, "ops", in)
 	s := scheduled("nightly", "0 3 * * *")
 	s.Role = "research"
@@ -234,7 +239,7 @@ func TestScheduleOfOneWhoMayNoMore(t *testing.T) {
 func TestAfterAHiddenJob(t *testing.T) {
 	g := newGuarded(t)
 	in, _ := owned(t, &g, nil)
-	ctx := within(t)
+	ctx := long(t)
 	hidden := spec("merger-acme", 1, 8)
 	hidden.Role = "research"
 	if _, err := g.as(t, "alice", in).Submit(ctx, hidden); err != nil {
@@ -262,7 +267,7 @@ func TestAfterAHiddenJob(t *testing.T) {
 func TestDamagedScheduleAmongOthers(t *testing.T) {
 	g := newGuarded(t)
 	in, _ := owned(t, &g, nil)
-	ctx := within(t)
+	ctx := long(t)
 	alice, ops := g.as(t, "alice", in), g.as(t, "ops", in)
 	add := func(name string) {
 		t.Helper()

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
@@ -357,7 +356,7 @@ func TestAccessThroughAStandby(t *testing.T) {
 	make := func() *instance {
 		e := &extension{led: make(chan *Cluster, 1)}
 		return start(t, c, Config{
-			JournalPath: "zk://" + server.Addr() + "/mesos-gpu/test", SessionTimeout: 2 * time.Second, RolesFile: rolesFile(t, "research: {}\nprod: {}\n"), Extension: e, API: g.API,
+			JournalPath: "zk://" + server.Addr() + "/mesos-gpu/test", SessionTimeout: lasting, RolesFile: rolesFile(t, "research: {}\nprod: {}\n"), Extension: e, API: g.API,
 		}, client.Trusting(g.CAFile))
 	}
 	first := make()

@@ -17,6 +17,9 @@ import (
 	"mesos-gpu/job"
 )
 
+// patience bounds every wait: a test that gets there has failed.
+const patience = time.Minute
+
 // instance is a Scheduler that runs, and a client of its API.
 type instance struct {
 	*Scheduler
@@ -73,13 +76,13 @@ func (in *instance) end(t testing.TB) {
 		if err != nil {
 			t.Fatalf("Run: %v", err)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("Run did not return")
 	}
 }
 
 func within(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
 	return ctx
 }

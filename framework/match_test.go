@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/internal/mesostest"
@@ -160,15 +159,16 @@ func TestTagIsOfASubmission(t *testing.T) {
 // is not yet.
 func TestReady(t *testing.T) {
 	c, server := mesostest.NewCluster(t, 1), zktest.Start(t)
-	cfg := Config{JournalPath: "zk://" + server.Addr() + "/mesos-gpu/test", SessionTimeout: 2 * time.Second}
+	cfg := Config{JournalPath: "zk://" + server.Addr() + "/mesos-gpu/test", SessionTimeout: lasting}
 	first := start(t, c, cfg)
 	awaitRole(t, first, api.Leader)
 	second := start(t, c, cfg)
 	awaitRole(t, second, api.Standby)
 	for _, in := range []*instance{first, second} {
-		if code, _, body := exchange(t, in, "GET", "/readyz", "", ""); code != http.StatusOK || !strings.Contains(body, `"role":`) {
-			t.Errorf("got %d %s", code, body)
-		}
+		await(t, in.addr+" is ready", func() bool { // a standby also has to hear from ZooKeeper in time
+			code, _, body := exchange(t, in, "GET", "/readyz", "", "")
+			return code == http.StatusOK && strings.Contains(body, `"role":`)
+		})
 	}
 	second.Scheduler.show(nobody{why: "the scheduler is starting"})
 	if code, _, body := exchange(t, second, "GET", "/readyz", "", ""); code != http.StatusServiceUnavailable || !strings.Contains(body, "is starting") {

@@ -72,7 +72,12 @@ func TestWhatHappensIsCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	awaitState(t, in, "killed", job.Killed)
-	page, after := scrape(t, in)
+	var page string
+	var after map[string]float64
+	await(t, "the KILL is counted, which brings its end before its own answer", func() bool {
+		page, after = scrape(t, in)
+		return after[`mesos_calls_total{call="KILL",result="ok"}`] > before[`mesos_calls_total{call="KILL",result="ok"}`]
+	})
 
 	moved := map[string]float64{}
 	for name, value := range after {
@@ -194,7 +199,7 @@ func TestGPUTimeIsOneForAll(t *testing.T) {
 	var ahead atomic.Int64 // of the clock: nobody waits for half a minute
 	start := func() *instance {
 		return start(t, c, Config{
-			JournalPath: "zk://" + server.Addr() + "/mesos-gpu/test", SessionTimeout: 2 * time.Second,
+			JournalPath: "zk://" + server.Addr() + "/mesos-gpu/test", SessionTimeout: lasting,
 			Clock: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) },
 		})
 	}

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/internal/mesostest"
@@ -54,7 +53,7 @@ func TestMetrics(t *testing.T) {
 	c, server := mesostest.NewCluster(t, 4), zktest.Start(t)
 	e := &measured{extension: extension{led: make(chan *Cluster, 2)}}
 	start := func() *instance {
-		return start(t, c, Config{JournalPath: "zk://" + server.Addr() + "/mesos-gpu/test", SessionTimeout: 2 * time.Second, Extension: e})
+		return start(t, c, Config{JournalPath: "zk://" + server.Addr() + "/mesos-gpu/test", SessionTimeout: lasting, Extension: e})
 	}
 	first := start()
 	awaitRole(t, first, api.Leader)

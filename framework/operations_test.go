@@ -269,7 +269,7 @@ func TestOperationsOnAStandby(t *testing.T) {
 	roles := rolesFile(t, "research: V100=1\nprod: {weight: 2}\n")
 	both := make([]*instance, 2)
 	for i, role := range []string{api.Leader, api.Standby} {
-		both[i] = start(t, c, Config{JournalPath: "zk://" + server.Addr() + "/mesos-gpu/test", SessionTimeout: 2 * time.Second, RolesFile: roles})
+		both[i] = start(t, c, Config{JournalPath: "zk://" + server.Addr() + "/mesos-gpu/test", SessionTimeout: lasting, RolesFile: roles})
 		awaitRole(t, both[i], role)
 	}
 	atRest(t, c)

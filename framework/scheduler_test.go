@@ -153,7 +153,7 @@ func TestTakeOver(t *testing.T) {
 		if !errors.Is(err, master.ErrReplaced) {
 			t.Errorf("the first ended with %v", err)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("the first goes on")
 	}
 	view, err := second.Job(ctx, "one")
@@ -358,7 +358,7 @@ func TestRemovedFrameworkEndsTheScheduler(t *testing.T) {
 		if !errors.Is(err, master.ErrRemoved) {
 			t.Errorf("Run returned %v", err)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("Run did not return")
 	}
 }

@@ -247,14 +247,13 @@ func (e *extension) leading(t *testing.T) *Cluster {
 	}
 }
 
-// TestExtensionOfAStandby: the leader answers. Its session outlasts whatever
-// stalls ZooKeeper meanwhile: that it leads no more when it has ended is for
-// its own word.
+// TestExtensionOfAStandby: the leader answers. That it leads no more when it has
+// ended is for its own word.
 func TestExtensionOfAStandby(t *testing.T) {
 	c, server := mesostest.NewCluster(t, 1), zktest.Start(t)
 	extended := func() (*instance, *extension) {
 		e := &extension{led: make(chan *Cluster)}
-		return start(t, c, Config{JournalPath: "zk://" + server.Addr() + "/mesos-gpu/test", SessionTimeout: zktest.MaxSession, Extension: e}), e
+		return start(t, c, Config{JournalPath: "zk://" + server.Addr() + "/mesos-gpu/test", SessionTimeout: lasting, Extension: e}), e
 	}
 	first, its := extended()
 	its.leading(t)
@@ -344,7 +343,7 @@ func TestExtensionStreams(t *testing.T) {
 	s := &Scheduler{cfg: Config{Extension: &extension{}}}
 	s.show(elsewhere{leading: leader.URL})
 	standby := httptest.NewUnstartedServer(http.HandlerFunc(s.extended))
-	standby.Config.WriteTimeout = 50 * time.Millisecond // streams move theirs on
+	standby.Config.WriteTimeout = time.Second // streams move theirs on
 	standby.Start()
 	defer standby.Close()
 	answer, err := http.Get(standby.URL)

@@ -55,7 +55,11 @@ func TestCompletion(t *testing.T) {
 	} {
 		words := strings.Fields(line)
 		words[len(words)-1] = strings.TrimSuffix(words[len(words)-1], "_")
-		if got := completed(t, address, words...); !strings.HasPrefix(got, want) || want == "" && got != "" {
+		got := completed(t, address, words...)
+		for late := time.Now().Add(time.Minute); got == "" && want != "" && time.Now().Before(late); { // on a machine that stalls
+			got = completed(t, address, words...)
+		}
+		if !strings.HasPrefix(got, want) || want == "" && got != "" {
 			t.Errorf("%s: got %q, want %q", line, got, want)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/netip"
 	"os"
@@ -94,6 +95,21 @@ func TestContainerInfo(t *testing.T) {
 	}
 }
 
+// hostPort is one that is free, below those that the kernel gives out itself:
+// nobody else comes to it before the engine does.
+func hostPort(t *testing.T) uint32 {
+	t.Helper()
+	for range 100 {
+		port := 20000 + rand.IntN(10000)
+		if l, err := net.Listen("tcp", fmt.Sprintf(":%d", port)); err == nil {
+			l.Close()
+			return uint32(port)
+		}
+	}
+	t.Fatal("no port from 20000 to 29999 is free")
+	return 0
+}
+
 // A network that people made, by its name: the container has an address in it
 // and a port on the host.
 func TestUserNetwork(t *testing.T) {
@@ -113,14 +129,9 @@ func TestUserNetwork(t *testing.T) {
 		t.Fatal(err)
 	}
 	subnet := netip.MustParsePrefix(made.IPAM.Config[0].Subnet)
-	l, err := net.Listen("tcp", "127.0.0.1:0") // a port that is free now
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := l.Addr().(*net.TCPAddr).Port
-	l.Close()
+	port := hostPort(t)
 	work := foreign(shell(img, `echo ready; while :; do hostname -i | nc -l -p 80; done`), both(
-		inNetwork(mesos.ContainerInfo_DockerInfo_USER, uint32(port)), func(c *mesos.ContainerInfo) { c.NetworkInfos = []mesos.NetworkInfo{{Name: &name}} }))
+		inNetwork(mesos.ContainerInfo_DockerInfo_USER, port), func(c *mesos.ContainerInfo) { c.NetworkInfos = []mesos.NetworkInfo{{Name: &name}} }))
 	work.Ports = []mesos.Value_Range{{Begin: uint64(port), End: uint64(port)}}
 	r := h.start(t, work)
 	h.awaitOutput(t, "ready")

@@ -248,7 +248,7 @@ func (h host) awaitOutput(t *testing.T, want string) {
 
 func awaitText(t *testing.T, read func() string, want string) {
 	t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(time.Minute)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for !strings.Contains(read(), want) {

@@ -262,12 +262,7 @@ ls /sys/class/net`), parameters(
 func TestBridge(t *testing.T) {
 	h := newHost(t)
 	img := testimage.Load(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:bridge", nil, nil))
-	l, err := net.Listen("tcp", "127.0.0.1:0") // a port that is free now
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := uint32(l.Addr().(*net.TCPAddr).Port)
-	l.Close()
+	port := hostPort(t)
 	work := foreign(shell(img, `echo ready; while :; do echo hello | nc -l -p 80; done`), inNetwork(mesos.ContainerInfo_DockerInfo_BRIDGE, port))
 	work.Ports = []mesos.Value_Range{{Begin: uint64(port), End: uint64(port)}}
 	r := h.start(t, work)

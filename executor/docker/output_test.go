@@ -84,10 +84,10 @@ func TestSandboxFull(t *testing.T) {
 	var logged said
 	log := logrus.New()
 	log.SetOutput(&logged)
-	h.Log, h.Logs = log, rotate.Limits{Bytes: 8 << 10, Files: 3}
+	h.Log, h.Logs = log, rotate.Limits{Bytes: 64 << 10, Files: 3} // what says of the gap is there for seconds
 	img := testimage.Load(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:full", nil, nil))
 	work := shell(img, `line=$(head -c 1000 /dev/zero | tr '\0' x)
-until [ -e $MESOS_SANDBOX/go ]; do echo $line; sleep 0.02; done
+until [ -e $MESOS_SANDBOX/go ]; do echo $line; sleep 0.05; done
 echo after; exit 7`)
 	r := h.start(t, work)
 	awaitText(t, logged.String, "no space left on device")

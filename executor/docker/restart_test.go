@@ -103,7 +103,7 @@ func (e *privateEngine) start(t *testing.T) {
 	defer engine.Close()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(2 * time.Minute)
 	for {
 		if _, err := engine.Ping(t.Context()); err == nil {
 			return

@@ -129,7 +129,7 @@ func TestSessionsEndEndsItsCommand(t *testing.T) {
 // container. The engine has no event of processes' ends.
 func (h host) aloneIn(t *testing.T, r *running) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		top, err := h.engine.ContainerTop(t.Context(), r.id, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -165,7 +165,7 @@ func (s *screen) Write(b []byte) (int, error) {
 
 func (s *screen) await(t *testing.T, text string) {
 	t.Helper()
-	for late := time.After(20 * time.Second); ; {
+	for late := time.After(time.Minute); ; {
 		s.mu.Lock()
 		shown := s.text
 		s.mu.Unlock()

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -345,7 +346,7 @@ func TestServeEndsItsStreams(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("Serve waits for a stream")
 	}
 	broken, err := net.Listen("tcp", "127.0.0.1:0")
@@ -376,7 +377,7 @@ func TestListIsAskedForInParts(t *testing.T) {
 func TestStandby(t *testing.T) {
 	leader := &fake{}
 	at := serve(t, leader).URL
-	standby := &fake{err: NotLeader(at + "/"), asOf: time.Now().Add(-1500 * time.Millisecond)}
+	standby := &fake{err: NotLeader(at + "/"), asOf: time.Now().Add(-90 * time.Second)}
 	url := serve(t, standby).URL
 	status, _, body := ask(t, "POST", url+"/v1/jobs", `{"name":"train","command":["true"]}`)
 	if status != 201 || leader.submitted.Name != "train" {
@@ -398,8 +399,8 @@ func TestStandby(t *testing.T) {
 	if got := res.Header.Get("Location"); res.StatusCode != 307 || got != at+"/v1/jobs/train?force=true" {
 		t.Errorf("got %d to %s", res.StatusCode, got)
 	}
-	if age := res.Header.Get("Age"); age != "2" {
-		t.Errorf("age %q", age)
+	if age, err := strconv.Atoi(res.Header.Get("Age")); err != nil || age < 91 || age > 150 {
+		t.Errorf("age %q, want a little more than 90 s, rounded up", res.Header.Get("Age"))
 	}
 }
 

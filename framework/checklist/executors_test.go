@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -196,13 +197,14 @@ func TestMesos43_ExecutorSendsUnacknowledgedAgain(t *testing.T) {
 }
 
 func TestMesos44_ExecutorGivesItsAgentUpInTime(t *testing.T) {
-	const recovery, backoff = 3 * time.Second, 200 * time.Millisecond
+	const backoff = 200 * time.Millisecond
 	for _, tc := range []struct {
 		name       string
 		checkpoint bool
-	}{{"checkpoint", true}, {"none", false}} {
+		recovery   time.Duration // which one without checkpoint does not wait for
+	}{{"checkpoint", true, 3 * time.Second}, {"none", false, time.Hour}} {
 		t.Run(tc.name, func(t *testing.T) {
-			w, h, _ := newExecutors(t, func(c *embedded.Config) { c.RecoveryTimeout, c.SubscriptionBackoff = recovery, backoff })
+			w, h, _ := newExecutors(t, func(c *embedded.Config) { c.RecoveryTimeout, c.SubscriptionBackoff = tc.recovery, backoff })
 			w.Break(-1, tap.Of(scheduler.Call_SUBSCRIBE), rewritten(func(c *scheduler.Call) {
 				c.Subscribe.FrameworkInfo.Checkpoint = &tc.checkpoint
 			}))
@@ -213,9 +215,8 @@ func TestMesos44_ExecutorGivesItsAgentUpInTime(t *testing.T) {
 			h.keepOut(func(*executor.Call) bool { return true })
 			h.cut()
 			ended := in.task("train", job.Failed)
-			took := time.Since(lost)
-			if tc.checkpoint && (took < recovery || took > recovery+4*time.Second) || !tc.checkpoint && took > recovery {
-				t.Errorf("the executor ended %s after its agent went (%s), recovery timeout %s", took, ended.Message, recovery)
+			if took := time.Since(lost); tc.checkpoint && took < tc.recovery {
+				t.Errorf("the executor ended %s after its agent went (%s), recovery timeout %s", took, ended.Message, tc.recovery)
 			}
 			h.wantAttempts(t, tc.checkpoint, lost, backoff)
 		})
@@ -236,11 +237,14 @@ func (h *hall) wantAttempts(t *testing.T, some bool, since time.Time, most time.
 	if (len(attempts) > 5) != some {
 		t.Errorf("%d attempts to subscribe again", len(attempts))
 	}
-	const slack = 300 * time.Millisecond // of a busy machine
+	var gaps []time.Duration
 	for n := 1; n < len(attempts); n++ {
-		if gap := attempts[n].Sub(attempts[n-1]); gap > most+slack {
-			t.Errorf("attempt %d came after %s, want %s at most", n+1, gap, most)
-		}
+		gaps = append(gaps, attempts[n].Sub(attempts[n-1]))
+	}
+	slices.Sort(gaps)
+	const slack = 300 * time.Millisecond // of a busy machine, which may hold up a few for longer
+	if n := len(gaps); n > 0 && gaps[n/2] > most+slack {
+		t.Errorf("most attempts came after %s, want %s at most: %s", gaps[n/2], most, gaps)
 	}
 }
 
@@ -260,7 +264,7 @@ func TestMesos45_ExecutorShutdownTokenAndSocket(t *testing.T) {
 		if err := stop(); err != nil { // which says SHUTDOWN, and waits
 			t.Error(err)
 		}
-		if took := time.Since(start); took > 10*time.Second {
+		if took := time.Since(start); took > patience {
 			t.Errorf("the executors took %s to end, with a second of grace", took)
 		}
 		if _, err := os.Stat(w.dir + "/bye"); err != nil {

@@ -117,13 +117,12 @@ func TestMesos15_AcknowledgedOnceRecordedAndOnlyWithUUID(t *testing.T) {
 		master.ServeHTTP(rw, r)
 	})
 	in.submit(w.spec("train", 1))
-	in.task("train", job.Running)
+	id := in.task("train", job.Running).ID
 	w.Cut() // the master will be asked, and answers without a uuid
 	w.event(1, scheduler.Event_UPDATE, func(e tap.Event) bool { return reconciled(e.Event) && len(e.Update.Status.UUID) == 0 })
 	w.finish("train")
 	in.task("train", job.Finished)
-	final := w.event(1, scheduler.Event_UPDATE, func(e tap.Event) bool { return e.Update.Status.GetState() == mesos.TASK_FINISHED })
-	w.call(1, scheduler.Call_ACKNOWLEDGE, acknowledges(final))
+	w.acknowledged(id, mesos.TASK_FINISHED) // and answered: its journal has been copied
 	in.end()
 	known := map[string]mesos.TaskState{}
 	for _, e := range w.Events() {

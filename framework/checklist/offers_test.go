@@ -94,8 +94,8 @@ func TestMesos22_EachOfferIsAnsweredOnceAndTheUnusedAtOnce(t *testing.T) {
 	offered := w.offered()
 	for _, c := range w.these(scheduler.Call_DECLINE, nil) {
 		for _, id := range c.Decline.OfferIDs {
-			// A second to look at the time is for offers kept in hand.
-			if took := c.At.Sub(offered[id].At); took > holdOffers+2*time.Second {
+			// The scheduler looks at the time once a second, on a machine that stalls later.
+			if took := c.At.Sub(offered[id].At); took > holdOffers+patience/4 {
 				t.Errorf("offer %s was declined after %s", id.Value, took)
 			}
 		}
@@ -132,8 +132,8 @@ func TestMesos24_SuppressWhenIdleReviveForWork(t *testing.T) {
 	w.call(len(revived)+1, scheduler.Call_REVIVE, nil)
 	revived = w.these(scheduler.Call_REVIVE, nil)
 	for n := 1; n < len(revived); n++ {
-		if gap := revived[n].At.Sub(revived[n-1].At); gap < every-100*time.Millisecond {
-			t.Errorf("REVIVE %s after another, want %s at least", gap, every)
+		if gap := revived[n].At.Sub(revived[n-1].At); gap < every/2 { // either may arrive late
+			t.Errorf("REVIVE %s after another, want about %s at least", gap, every)
 		}
 	}
 }

@@ -21,7 +21,7 @@ import (
 )
 
 // patience bounds every wait: a test that gets there has failed.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // machine is an agent to start, each at an address of its own.
 type machine struct {

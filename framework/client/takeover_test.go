@@ -21,10 +21,11 @@ import (
 	"mesos-gpu/job"
 )
 
-// nowhere is an address at which nobody listens.
+// nowhere is an address at which nobody listens: nor will another test, as at
+// a port of 127.0.0.1.
 func nowhere(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", "127.0.0.79:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,7 +250,7 @@ func TestWaitSeesThroughAttempts(t *testing.T) {
 			<-r.Context().Done()
 		}
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	view, err := connect(t, url).Wait(ctx, "train")
 	if err != nil || view.State != job.Finished {

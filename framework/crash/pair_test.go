@@ -84,7 +84,7 @@ func (p *pair) settled() (leader, standby *member) {
 
 // health does not wait for a takeover, as a client else would.
 func (m *member) health() (api.Health, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	return m.api.Health(ctx)
 }

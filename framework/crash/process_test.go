@@ -16,7 +16,7 @@ import (
 )
 
 // patience bounds every wait: a test that gets there has failed.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 // process is one run of a scheduler.
 type process struct {

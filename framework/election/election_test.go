@@ -15,7 +15,7 @@ import (
 )
 
 func within(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -58,15 +58,15 @@ func wantLeader(t *testing.T, s *zkconn.Session, url string) {
 func TestTheLeadGoesDownTheLine(t *testing.T) {
 	server := zktest.Start(t)
 	proxy := zktest.NewProxy(t, server.Addr())
-	watcher := session(t, server.Addr(), 10*time.Second)
+	watcher := session(t, server.Addr(), zktest.MaxSession)
 	if _, err := Leader(within(t), watcher, folder); !errors.Is(err, ErrNoLeader) {
 		t.Errorf("before anybody joins: %v", err)
 	}
 	sessions := []*zkconn.Session{
-		session(t, proxy.Addr(), time.Second), // is cut off
-		session(t, server.Addr(), 10*time.Second),
-		session(t, server.Addr(), 10*time.Second), // leaves before it led
-		session(t, server.Addr(), 10*time.Second),
+		session(t, proxy.Addr(), 5*time.Second), // is cut off
+		session(t, server.Addr(), zktest.MaxSession),
+		session(t, server.Addr(), zktest.MaxSession), // leaves before it led
+		session(t, server.Addr(), zktest.MaxSession),
 	}
 	var leads []chan error
 	for i, s := range sessions {
@@ -80,7 +80,7 @@ func TestTheLeadGoesDownTheLine(t *testing.T) {
 			if err != nil {
 				t.Fatalf("candidate %d: %v", i, err)
 			}
-		case <-time.After(20 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatalf("candidate %d does not lead", i)
 		}
 		for j := i + 1; j < len(leads); j++ {
@@ -126,7 +126,7 @@ func TestRestartKeepsTheLine(t *testing.T) {
 // A candidate that was made twice, because the answer was lost, does not wait
 // for itself.
 func TestNobodyWaitsForItself(t *testing.T) {
-	s := session(t, zktest.Start(t).Addr(), 10*time.Second)
+	s := session(t, zktest.Start(t).Addr(), zktest.MaxSession)
 	for range 2 {
 		_, leads := join(t, s, "http://a")
 		if err := <-leads; err != nil {
@@ -137,11 +137,11 @@ func TestNobodyWaitsForItself(t *testing.T) {
 
 func TestAwaitEndsWithItsContext(t *testing.T) {
 	addr := zktest.Start(t).Addr()
-	_, a := join(t, session(t, addr, 10*time.Second), "http://a")
+	_, a := join(t, session(t, addr, zktest.MaxSession), "http://a")
 	if err := <-a; err != nil {
 		t.Fatal(err)
 	}
-	c, err := Join(within(t), session(t, addr, 10*time.Second), folder, Member{})
+	c, err := Join(within(t), session(t, addr, zktest.MaxSession), folder, Member{})
 	if err != nil {
 		t.Fatal(err)
 	}

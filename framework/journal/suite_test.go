@@ -51,14 +51,15 @@ func quiet() logrus.FieldLogger {
 }
 
 func within(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
 
+// session is one that outlasts whatever stalls this machine or ZooKeeper.
 func session(t testing.TB, addr string) *zkconn.Session {
 	t.Helper()
-	s, err := zkconn.Dial(within(t), zkconn.Target{Hosts: []string{addr}, Path: "/test"}, 10*time.Second, quiet())
+	s, err := zkconn.Dial(within(t), zkconn.Target{Hosts: []string{addr}, Path: "/test"}, zktest.MaxSession, quiet())
 	if err != nil {
 		t.Fatal(err)
 	}

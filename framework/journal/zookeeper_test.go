@@ -278,7 +278,7 @@ func TestOlderHeadIsRenewed(t *testing.T) {
 func TestLostSessionLeavesTheOutcomeUnknown(t *testing.T) {
 	server := zktest.Start(t)
 	proxy := zktest.NewProxy(t, server.Addr())
-	s, err := zkconn.Dial(within(t), zkconn.Target{Hosts: []string{proxy.Addr()}, Path: "/x"}, time.Second, quiet())
+	s, err := zkconn.Dial(within(t), zkconn.Target{Hosts: []string{proxy.Addr()}, Path: "/x"}, 5*time.Second, quiet())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -421,7 +421,7 @@ func (m *mirror) Wanted() <-chan struct{} { return nil }
 func (m *mirror) await(t *testing.T) Contents {
 	t.Helper()
 	now := time.Now()
-	limit := time.After(20 * time.Second)
+	limit := time.After(time.Minute)
 	for {
 		m.mu.Lock()
 		fresh, all := m.fresh.After(now), m.model.contents()

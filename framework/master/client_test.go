@@ -56,7 +56,7 @@ func start(t *testing.T, cfg Config) *running {
 // next waits for an event of type E, passing over others.
 func next[E sched.Event](t *testing.T, r *running) E {
 	t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(time.Minute)
 	for {
 		select {
 		case ev := <-r.events:
@@ -77,7 +77,7 @@ func (r *running) ended(t *testing.T) error {
 	select {
 	case err := <-r.done:
 		return err
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("Run did not end")
 		return nil
 	}

@@ -30,7 +30,7 @@ type tab struct {
 
 // patience is how long a page may take to show something: the browser shares
 // the machine with other tests.
-const patience = time.Minute
+const patience = 2 * time.Minute
 
 // open starts a browser that shows the page at url.
 func open(t testing.TB, url string) *tab {

@@ -72,8 +72,8 @@ func BenchmarkRedraw(b *testing.B) {
 func TestManyAgents(t *testing.T) {
 	p := open(t, cluster(1000, 500).serve(t).URL)
 	at := eval[[]float64](p, firstPaint)
-	if first := time.Duration(at[0]) * time.Millisecond; first > 10*time.Second {
-		t.Errorf("the first paint took %s, want 10 s at most on any machine", first)
+	if first := time.Duration(at[0]) * time.Millisecond; first > time.Minute {
+		t.Errorf("the first paint took %s, want a minute at most on any machine", first)
 	}
 	p.keep("many")
 	p.do(chromedp.Evaluate[chromedp.Void]("document.querySelector('.map li:last-child a').focus()"))

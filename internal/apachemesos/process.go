@@ -13,7 +13,7 @@ import (
 )
 
 // patience bounds every wait: a test that gets there has failed.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 // Process is a running program.
 type Process struct {

@@ -18,7 +18,7 @@ const everything = `name: NAME
 image: IMAGE
 container: CONTAINERIZER
 cpus: 0.2
-mem: 128MiB
+mem: 256MiB
 env: {GREETING: "hello, world"}
 volumes: ["FOLDER/in:/in:ro", "FOLDER/out:/out"]
 shm_size: 32MiB

@@ -53,7 +53,7 @@ func testMain(m *testing.M) int {
 	return m.Run()
 }
 
-const patience = 60 * time.Second
+const patience = 3 * time.Minute
 
 // result is how a command ended.
 type result struct {

@@ -95,7 +95,7 @@ const hosting = `name: NAME
 IMAGE
 container: CONTAINERIZER
 cpus: 0.2
-mem: 128MiB
+mem: 256MiB
 gpus: 1
 env: {GREETING: "hello"}
 command: |

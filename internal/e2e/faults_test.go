@@ -97,7 +97,7 @@ func claimsIn(t *testing.T, dir string) []string {
 func sleeper(t *testing.T, c *cluster, docker *client.Client, name string) (image string) {
 	t.Helper()
 	image = testimage.Load(t, docker, testimage.BusyboxArchive(t, "mesos-gpu-e2e-"+name, nil, nil))
-	c.must("submit", write(t, name, fmt.Sprintf("name: %s\ngpus: 1\ncpus: 0.1\nmem: 32MiB\nretries: 1\nkill_grace: 0s\nimage: %s\ncommand: sleep 1000\n", name, image)))
+	c.must("submit", write(t, name, fmt.Sprintf("name: %s\ngpus: 1\ncpus: 0.1\nmem: 256MiB\nretries: 1\nkill_grace: 0s\nimage: %s\ncommand: sleep 1000\n", name, image)))
 	c.await(name, runs(1))
 	return image
 }

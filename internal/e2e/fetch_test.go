@@ -36,7 +36,7 @@ func TestFetch(t *testing.T) {
 		"docker": "container: docker\nimage: " + loaded, "image": "container: mesos\nimage: mesos-gpu-e2e-fetch", "plain": "container: mesos",
 	} {
 		t.Run(name, func(t *testing.T) {
-			text := fmt.Sprintf("name: %s\n%s\ncpus: 0.1\nmem: 64MiB\nfetch: [{uri: %q, path: models/m}]\ncommand: [sh, -c, 'cat $MESOS_SANDBOX/models/m']\n", name, container, server.URL+"/model.bin")
+			text := fmt.Sprintf("name: %s\n%s\ncpus: 0.1\nmem: 256MiB\nfetch: [{uri: %q, path: models/m}]\ncommand: [sh, -c, 'cat $MESOS_SANDBOX/models/m']\n", name, container, server.URL+"/model.bin")
 			c.must("submit", write(t, name, text))
 			c.awaitEnd(name)
 			if out := c.must("logs", name); !strings.Contains(out, "weights") {
@@ -44,7 +44,7 @@ func TestFetch(t *testing.T) {
 			}
 		})
 	}
-	c.must("submit", write(t, "gone", fmt.Sprintf("name: gone\ncpus: 0.1\nmem: 64MiB\nfetch: [%q]\ncommand: \"true\"\n", server.URL+"/gone.bin")))
+	c.must("submit", write(t, "gone", fmt.Sprintf("name: gone\ncpus: 0.1\nmem: 256MiB\nfetch: [%q]\ncommand: \"true\"\n", server.URL+"/gone.bin")))
 	c.awaitEnd("gone")
 	if out := c.must("describe", "gone"); !strings.Contains(out, "404 Not Found") {
 		t.Errorf("describe does not say what could not be fetched:\n%s", out)

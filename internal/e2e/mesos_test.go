@@ -278,11 +278,11 @@ func TestMesosRolesQuotasPreemption(t *testing.T) {
 			return up == n
 		}
 	}
-	c.must("submit", write(t, "bound.yaml", "name: bound\ntasks: 3\ngpus: 1\nrole: research\ncpus: 0.1\nmem: 32\ncommand: sleep 1000\n"))
+	c.must("submit", write(t, "bound.yaml", "name: bound\ntasks: 3\ngpus: 1\nrole: research\ncpus: 0.1\nmem: 256\ncommand: sleep 1000\n"))
 	if view := c.await("bound", running(2)); !strings.Contains(view.Waits, "role research may hold 2 V100 and holds 2") {
 		t.Errorf("the third task waits because %q", view.Waits)
 	}
-	c.must("submit", write(t, "low.yaml", "name: low\ntasks: 2\ngpus: 1\nrole: guests\npreemptible: true\ncpus: 0.1\nmem: 32\ncommand: sleep 1000\n"))
+	c.must("submit", write(t, "low.yaml", "name: low\ntasks: 2\ngpus: 1\nrole: guests\npreemptible: true\ncpus: 0.1\nmem: 256\ncommand: sleep 1000\n"))
 	c.await("low", running(2))
 	if out := c.must("run", "--role", "guests", "--priority", "10", "--gpus", "2", "--cpus", "0.1", "--mem", "32", "--", "echo", "first"); out != "first\n" {
 		t.Errorf("got %q", out)

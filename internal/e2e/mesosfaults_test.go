@@ -80,7 +80,7 @@ func TestMesosImageFitsAnotherAgent(t *testing.T) {
 	image := testimage.Load(t, docker, testimage.BusyboxArchive(t, "mesos-gpu-e2e-new", nil, []string{"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_CUDA=cuda>=12.4"}))
 	old := withDriver(t, apachemesos.StartMaster(t, "--allocation_interval=200ms").Addr, "127.0.0.1", simulated.Driver, "12.2")
 	c := old.scheduler(t)
-	c.must("submit", write(t, "picky", "name: picky\ngpus: 1\ncpus: 0.1\nmem: 32MiB\nimage: "+image+"\ncommand: cat /proc/1/mounts\n"))
+	c.must("submit", write(t, "picky", "name: picky\ngpus: 1\ncpus: 0.1\nmem: 256MiB\nimage: "+image+"\ncommand: cat /proc/1/mounts\n"))
 	view := c.await("picky", func(v *api.JobView) bool { return v.Tasks[0].Attempt == 2 })
 	for _, want := range []string{"could not start on 127.0.0.1", "cuda>=12.4", simulated.Driver, "12.2"} {
 		if !strings.Contains(view.Tasks[0].Message, want) {

@@ -71,7 +71,7 @@ func TestMesosCutsWhatIsIdle(t *testing.T) {
 	c := m.scheduler(t)
 	submit := func(name, memory string) {
 		t.Helper()
-		c.must("submit", write(t, name, fmt.Sprintf("name: %s\ncpus: 0.1\nmem: 64MiB\nshare: {memory: %s}\ncommand: sleep 1000\n", name, memory)))
+		c.must("submit", write(t, name, fmt.Sprintf("name: %s\ncpus: 0.1\nmem: 256MiB\nshare: {memory: %s}\ncommand: sleep 1000\n", name, memory)))
 	}
 	runs := func(name string) gpu.Part {
 		t.Helper()

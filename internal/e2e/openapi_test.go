@@ -80,15 +80,14 @@ func (d *documented) ask(want int, method, path, body string, header ...string) 
 	return string(text), res.Header.Get("ETag")
 }
 
-// awaitDemand waits until the master has offered for long enough to tell what
-// is lacking.
-func (c *cluster) awaitDemand() {
+// awaitOK waits until the scheduler can answer that.
+func (c *cluster) awaitOK(path string) {
 	c.t.Helper()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	late := time.After(patience)
 	for {
-		res, err := http.Get(c.api + "/v1/demand")
+		res, err := http.Get(c.api + path)
 		if err != nil {
 			c.t.Fatal(err)
 		}
@@ -99,7 +98,7 @@ func (c *cluster) awaitDemand() {
 		select {
 		case <-tick.C:
 		case <-late:
-			c.t.Fatalf("demand: status %d after %s", res.StatusCode, patience)
+			c.t.Fatalf("%s: status %d after %s", path, res.StatusCode, patience)
 		}
 	}
 }
@@ -109,21 +108,22 @@ func (c *cluster) awaitDemand() {
 func TestAnswersAsDocumented(t *testing.T) {
 	t.Parallel()
 	c := start(t, "--gpus", "3xV100", "--share", "1")
+	c.awaitOK("/readyz") // it leads
 	d := c.documented()
 
-	gang := `{"name":"gang","tasks":2,"gang":true,"request":{"gpus":1},"command":["sleep","600"],"cpus":0.1,"mem_mib":64}`
+	gang := `{"name":"gang","tasks":2,"gang":true,"request":{"gpus":1},"command":["sleep","600"],"cpus":0.1,"mem_mib":256}`
 	d.ask(http.StatusCreated, "POST", "/v1/jobs", gang, api.IdempotencyKey, "gang-1")
 	d.ask(http.StatusOK, "POST", "/v1/jobs", gang, api.IdempotencyKey, "gang-1")
 	d.ask(http.StatusConflict, "POST", "/v1/jobs", gang)
 	d.ask(http.StatusUnprocessableEntity, "POST", "/v1/jobs", `{"name":"x","command":["true"],"request":{"gpus":-1}}`)
-	d.ask(http.StatusCreated, "POST", "/v1/jobs", `{"name":"share","request":{"share":{"mem_mib":1024,"cores":10}},"command":["sleep","600"],"cpus":0.1,"mem_mib":64}`)
-	const file = "name: file\ncommand: \"true\"\ncpus: 0.1\nmem: 64MiB\n"
+	d.ask(http.StatusCreated, "POST", "/v1/jobs", `{"name":"share","request":{"share":{"mem_mib":1024,"cores":10}},"command":["sleep","600"],"cpus":0.1,"mem_mib":256}`)
+	const file = "name: file\ncommand: \"true\"\ncpus: 0.1\nmem: 256MiB\n"
 	d.ask(http.StatusCreated, "POST", "/v1/jobs", file, "Content-Type", "application/yaml", api.IdempotencyKey, "file-1")
 	d.ask(http.StatusOK, "POST", "/v1/jobs", "# again\n"+file, "Content-Type", "application/yaml", api.IdempotencyKey, "file-1")
 	d.ask(http.StatusUnprocessableEntity, "POST", "/v1/jobs", file+"gpuz: 1\n", "Content-Type", "application/yaml")
 	d.ask(http.StatusBadRequest, "GET", "/v1/jobs?limt=1", "")
-	d.ask(http.StatusCreated, "POST", "/v1/jobs", `{"name":"web","service":{},"command":["sleep","600"],"cpus":0.1,"mem_mib":64}`)
-	d.ask(http.StatusCreated, "POST", "/v1/jobs", `{"name":"big","request":{"gpus":3},"command":["true"],"cpus":0.1,"mem_mib":64}`)
+	d.ask(http.StatusCreated, "POST", "/v1/jobs", `{"name":"web","service":{},"command":["sleep","600"],"cpus":0.1,"mem_mib":256}`)
+	d.ask(http.StatusCreated, "POST", "/v1/jobs", `{"name":"big","request":{"gpus":3},"command":["true"],"cpus":0.1,"mem_mib":256}`)
 	for _, name := range []string{"gang", "share", "web"} {
 		c.await(name, func(v *api.JobView) bool { return v.Tasks[0].State == "RUNNING" })
 	}
@@ -156,7 +156,7 @@ func TestAnswersAsDocumented(t *testing.T) {
 	d.ask(http.StatusPreconditionFailed, "DELETE", "/v1/jobs/big", "", "If-Match", `"0"`)
 	d.ask(http.StatusAccepted, "DELETE", "/v1/jobs/big", "", "If-Match", etag)
 	d.ask(http.StatusNotFound, "GET", "/v1/jobs/nobody", "")
-	c.awaitDemand()
+	c.awaitOK("/v1/demand") // the master has offered for long enough
 	d.ask(http.StatusOK, "GET", "/v1/demand", "")
 
 	for path, item := range d.doc.Paths.Map() {

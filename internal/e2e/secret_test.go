@@ -36,7 +36,7 @@ func secretsFolder(t *testing.T) string {
 // names, and nobody else learns them.
 func checkSecrets(t *testing.T, c *cluster) {
 	t.Helper()
-	file := "cpus: 0.2\nmem: 64MiB\nsecrets: {PASSWORD: db/password}\ncommand: '[ \"$PASSWORD\" = s3cret ] && echo it is $(echo $PASSWORD | wc -c)'\n"
+	file := "cpus: 0.2\nmem: 256MiB\nsecrets: {PASSWORD: db/password}\ncommand: '[ \"$PASSWORD\" = s3cret ] && echo it is $(echo $PASSWORD | wc -c)'\n"
 	for name, lines := range map[string]string{"unified": "", "docker": "image: busybox:latest\n"} {
 		t.Run(name, func(t *testing.T) {
 			c.must("submit", write(t, name+".yaml", "name: "+name+"\n"+lines+file))

@@ -25,7 +25,7 @@ const sharing = `name: NAME
 image: IMAGE
 container: CONTAINERIZER
 cpus: 0.1
-mem: 128MiB
+mem: 256MiB
 share: {memory: 3GiB, cores: 30}
 command: |
 `
@@ -171,7 +171,7 @@ func TestShareExample(t *testing.T) {
 // then finds no room is told why.
 func TestSharesPackOnOneCard(t *testing.T) {
 	c := start(t, "--gpus", "2xT4", "--share", "all", "--share-limit", "none")
-	c.must("submit", write(t, "packs", "name: packs\ntasks: 3\ncpus: 0.1\nmem: 96MiB\nshare: {memory: 3GiB}\ncommand: exec sleep 1000\n"))
+	c.must("submit", write(t, "packs", "name: packs\ntasks: 3\ncpus: 0.1\nmem: 256MiB\nshare: {memory: 3GiB}\ncommand: exec sleep 1000\n"))
 	running := func(v *api.JobView) bool {
 		for _, task := range v.Tasks {
 			if task.State != job.Running {
@@ -190,9 +190,9 @@ func TestSharesPackOnOneCard(t *testing.T) {
 	if len(on) != 1 {
 		t.Errorf("three tasks are on %v, want one card", on)
 	}
-	c.must("submit", write(t, "large", "name: large\ncpus: 0.1\nmem: 96MiB\nshare: {memory: 14GiB}\ncommand: exec sleep 1000\n"))
+	c.must("submit", write(t, "large", "name: large\ncpus: 0.1\nmem: 256MiB\nshare: {memory: 14GiB}\ncommand: exec sleep 1000\n"))
 	c.await("large", running)
-	c.must("submit", write(t, "more", "name: more\ncpus: 0.1\nmem: 96MiB\nshare: {memory: 7GiB}\ncommand: exec sleep 1000\n"))
+	c.must("submit", write(t, "more", "name: more\ncpus: 0.1\nmem: 256MiB\nshare: {memory: 7GiB}\ncommand: exec sleep 1000\n"))
 	eventually(t, "the job that waits", func() string { return c.must("describe", "more") }, "2 of 2 devices lack 7168 MiB of shared memory (most free 5893)")
 	c.must("kill", "packs")
 	c.await("more", running)

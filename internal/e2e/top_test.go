@@ -14,8 +14,8 @@ import (
 func TestTop(t *testing.T) {
 	t.Parallel()
 	c := start(t, "--gpus", "2xV100", "--share", "1")
-	c.must("submit", write(t, "whole", "name: whole\ngpus: 1\ncpus: 0.1\nmem: 64MiB\ncommand: sleep 600\n"))
-	c.must("submit", write(t, "part", "name: part\ncpus: 0.1\nmem: 64MiB\nshare: {memory: 3GiB, cores: 30}\ncommand: sleep 600\n"))
+	c.must("submit", write(t, "whole", "name: whole\ngpus: 1\ncpus: 0.1\nmem: 256MiB\ncommand: sleep 600\n"))
+	c.must("submit", write(t, "part", "name: part\ncpus: 0.1\nmem: 256MiB\nshare: {memory: 3GiB, cores: 30}\ncommand: sleep 600\n"))
 	got := map[string]api.TaskUsage{}
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()

@@ -28,7 +28,7 @@ func TestMesosTop(t *testing.T) {
 	apachemesos.Spawn(t, nil, binary, "agent", "--simulate", "2xV100", "--agent", "http://"+m.agent,
 		"--state-dir", m.daemon, "--runtime-dir", m.daemon, "--socket", m.socket(), "--listen", "")
 	c := m.scheduler(t)
-	c.must("submit", write(t, "train", "name: train\ngpus: 1\ncpus: 0.1\nmem: 64MiB\ncommand: echo up; exec sleep 1000\n"))
+	c.must("submit", write(t, "train", "name: train\ngpus: 1\ncpus: 0.1\nmem: 256MiB\ncommand: echo up; exec sleep 1000\n"))
 	ended := runningTask(t, c, "train")
 	id := task(t, c, "train")
 

@@ -103,6 +103,9 @@ func build(t testing.TB, labels map[string]string, env []string, options []Optio
 	}
 	file = file.DeepCopy()
 	file.OS, file.Architecture = "linux", "amd64"
+	// The engine takes images of the same content for one, which tests of
+	// another package may remove just then.
+	file.Author = fmt.Sprint("process ", os.Getpid())
 	file.Config = c.config
 	img, err = mutate.ConfigFile(img, file)
 	if err != nil {

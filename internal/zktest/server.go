@@ -31,8 +31,13 @@ const (
 	// MaxSession is the longest. It outlasts a Restart, however slow.
 	MaxSession = startWait + stopWait + 20*time.Second
 
-	startWait = 30 * time.Second
+	startWait = time.Minute
 	stopWait  = 10 * time.Second
+
+	// host is the servers' own loopback address: a port of 127.0.0.1 at which
+	// nobody listens, before a server starts or while it is down, may become
+	// another test's, or a client's own end.
+	host = "127.0.0.78"
 )
 
 // Server is one ZooKeeper server on a loopback port that stays the same.
@@ -65,7 +70,7 @@ func StartWith(t testing.TB, heap string) *Server {
 	s := &Server{t: t, heap: heap, dir: t.TempDir(), addr: freePort(t)}
 	_, port, _ := net.SplitHostPort(s.addr) // freePort made it
 	config := fmt.Sprintf(`dataDir=%s
-clientPortAddress=127.0.0.1
+clientPortAddress=%s
 clientPort=%s
 tickTime=200
 minSessionTimeout=%d
@@ -74,7 +79,7 @@ maxClientCnxns=0
 admin.enableServer=false
 snapCount=100000
 autopurge.purgeInterval=0
-`, filepath.Join(s.dir, "data"), port, MinSession.Milliseconds(), MaxSession.Milliseconds())
+`, filepath.Join(s.dir, "data"), host, port, MinSession.Milliseconds(), MaxSession.Milliseconds())
 	if err := os.WriteFile(s.config(), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +90,7 @@ autopurge.purgeInterval=0
 
 func freePort(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", host+":0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,7 +44,7 @@ func TestRestartKeepsDataAndPort(t *testing.T) {
 
 func await(t *testing.T, events <-chan zk.Event, state zk.State) {
 	t.Helper()
-	limit := time.After(20 * time.Second)
+	limit := time.After(time.Minute)
 	for {
 		select {
 		case ev := <-events:

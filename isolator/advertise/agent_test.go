@@ -23,7 +23,7 @@ import (
 )
 
 // patience bounds what a test waits for; nothing well takes as long.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // agent is the provider side of a Mesos agent: it hands out ids, keeps one
 // stream per provider, and fails the test where a real one would abort.

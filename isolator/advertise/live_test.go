@@ -86,12 +86,13 @@ func TestChangesWhileAway(t *testing.T) {
 	d, hosts := live(t, a)
 	stream := a.subscribed("")
 	h := d.config.Host
-	a.set(func() { a.refuse[rp.CallSubscribe] = slices.Repeat([]int{http.StatusServiceUnavailable}, 5) })
+	a.set(func() { a.refuse[rp.CallSubscribe] = slices.Repeat([]int{http.StatusServiceUnavailable}, 1_000_000) })
 	stream.Close()
 	d.warned.want(t, "the agent answers SUBSCRIBE with 503")
 	for i := range h.Devices { // nobody waits for the agent
 		hosts <- without(h, i)
 	}
+	a.set(func() { a.refuse[rp.CallSubscribe] = nil })
 	a.call(rp.CallSubscribe)
 	a.wantState(2, without(h, 2).Devices)
 	d.end(t)

@@ -129,7 +129,7 @@ func TestWaitsForTheAgent(t *testing.T) {
 func TestUnknownProvider(t *testing.T) {
 	a := newAgent(t, plain)
 	c, warned := config(t, a)
-	c.AnswerTimeout = 100 * time.Millisecond
+	c.AnswerTimeout = 2 * time.Second
 	file := filepath.Join(c.StateDir, "provider_id")
 	if err := os.WriteFile(file, []byte("of-another-agent\n"), 0o600); err != nil {
 		t.Fatal(err)

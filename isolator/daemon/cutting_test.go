@@ -115,7 +115,7 @@ func (c *cutting) start(t *testing.T) (stop func()) {
 func (c *cutting) advertised(t *testing.T, mib ...float64) (slicesOf []string) {
 	t.Helper()
 	slices.Sort(mib)
-	timeout := time.After(30 * time.Second)
+	timeout := time.After(time.Minute)
 	last := "nothing"
 	for {
 		select {

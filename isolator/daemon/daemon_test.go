@@ -81,7 +81,7 @@ func mesosAgentWith(t *testing.T, operator http.HandlerFunc) (url string, calls 
 // offered waits for a state of the provider and names its devices.
 func offered(t *testing.T, calls <-chan *rp.Call) []string {
 	t.Helper()
-	timeout := time.After(20 * time.Second)
+	timeout := time.After(time.Minute)
 	for {
 		select {
 		case call := <-calls:
@@ -94,7 +94,7 @@ func offered(t *testing.T, calls <-chan *rp.Call) []string {
 			}
 			return call.UpdateState.Resources[i].Set.Item
 		case <-timeout:
-			t.Fatal("no UPDATE_STATE in 20 s")
+			t.Fatal("no UPDATE_STATE in a minute")
 		}
 	}
 }

@@ -147,7 +147,7 @@ func decoded(t *testing.T, text string) any {
 
 // Whatever answers, a call ends in time and says what, where and what to do.
 func TestClientOfABrokenDaemon(t *testing.T) {
-	const timeout = 1500
+	const timeout = 4000
 	ok := response("200 OK", `{}`)
 	head, _, _ := strings.Cut(ok, "{}")
 	tests := []struct {
@@ -233,7 +233,7 @@ func TestClientOfASlowDaemon(t *testing.T) {
 func TestClientWithoutADaemon(t *testing.T) {
 	check := func(t *testing.T, path, says string) {
 		t.Helper()
-		got := client(t, path).call(prepare(2000))
+		got := client(t, path).call(prepare(30_000))
 		if got.Kind != "away" || !strings.Contains(got.Message, path+": "+says) {
 			t.Errorf("got %s: %s\nwant away: …%s", got.Kind, got.Message, says)
 		}
@@ -281,7 +281,7 @@ func TestClientStops(t *testing.T) {
 	if got := <-under; got.Kind != "away" || !strings.Contains(got.Message, "the agent is stopping") {
 		t.Errorf("got %+v", got)
 	}
-	if took := time.Since(begun); took > 5*time.Second {
+	if took := time.Since(begun); took > 30*time.Second {
 		t.Errorf("took %s", took)
 	}
 }

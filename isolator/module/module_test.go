@@ -186,7 +186,7 @@ func (d *daemon) hold(call string) (release func()) {
 // hears waits until that call has come.
 func (d *daemon) hears(call string) {
 	d.t.Helper()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(time.Minute)
 	for {
 		d.mu.Lock()
 		came, more, calls := slices.Contains(d.calls, call), d.more, d.calls

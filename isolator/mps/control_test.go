@@ -105,7 +105,7 @@ func newMPS(t *testing.T, dir string) *MPS {
 	log.SetOutput(t.Output())
 	m, err := New(Config{
 		Dir: dir, SharedMemory: filepath.Join(dir, "shm"), Program: program, Arguments: []string{control}, Log: log,
-		Every: 20 * time.Millisecond, Patience: 3 * time.Second, BackoffMin: 10 * time.Millisecond, BackoffMax: 50 * time.Millisecond,
+		Every: 20 * time.Millisecond, Patience: 20 * time.Second, BackoffMin: 10 * time.Millisecond, BackoffMax: 50 * time.Millisecond,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -125,9 +125,9 @@ func pid(m *MPS) int { return newServer(m.cfg, uuid).process() }
 // eventually waits for what a process of its own does.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !is(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("not within 30 s: %s", what)
+			t.Fatalf("not within a minute: %s", what)
 		}
 	}
 }

@@ -68,6 +68,9 @@ func TestOneDaemonADevice(t *testing.T) {
 	}
 }
 
+// patience is waited out, and is enough for a program to start in.
+const patience = 5 * time.Second
+
 // A daemon that dies, hangs or talks nonsense is replaced, and who comes then
 // is served.
 func TestFaults(t *testing.T) {
@@ -76,7 +79,7 @@ func TestFaults(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			dir := t.TempDir()
 			m := newMPS(t, dir)
-			m.cfg.Patience = 1500 * time.Millisecond
+			m.cfg.Patience = patience
 			admit(t, m, "a", part(1, 1))
 			first, file := pid(m), faultFile(filepath.Join(dir, uuid, "pipe"))
 			if err := os.WriteFile(file, []byte(how), 0o644); err != nil {
@@ -109,6 +112,7 @@ func TestAdmittedAgain(t *testing.T) {
 	admit(t, m, "a", part(4096, 30))
 	s := m.servers[uuid]
 	s.leave() // nobody asks the daemon again, so that slow it stays
+	t.Cleanup(s.force)
 	s.mark(errors.New("slow"))
 	s.cfg.Patience = 200 * time.Millisecond
 	if _, err := m.Admit(t.Context(), "a", part(1, 1)); err == nil || !strings.Contains(err.Error(), "slow") {
@@ -154,7 +158,7 @@ func TestNoDaemon(t *testing.T) {
 	need.Root(t)
 	dir := t.TempDir()
 	m := newMPS(t, dir)
-	m.cfg.Patience = 2 * time.Second
+	m.cfg.Patience = patience
 	if err := os.MkdirAll(filepath.Join(dir, uuid), 0o755); err != nil {
 		t.Fatal(err)
 	}

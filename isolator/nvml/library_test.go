@@ -81,7 +81,7 @@ func TestLost(t *testing.T) {
 func TestLostGPUHoldsUpNoOther(t *testing.T) {
 	for _, function := range []string{"nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetMemoryInfo"} {
 		t.Run(function, func(t *testing.T) {
-			m, l := opened(t, v100s(3), Config{Patience: 200 * time.Millisecond, Retry: time.Millisecond})
+			m, l := opened(t, v100s(3), Config{Patience: time.Second, Retry: time.Millisecond})
 			m.Fail(nvmltest.Fail{Function: "nvmlInit_v2", Index: -1, Return: 999})
 			m.Lose(uuid(1))
 			if _, err := l.Sample(uuid(1)); !errors.Is(err, ErrLost) {
@@ -113,7 +113,7 @@ func TestLostGPUHoldsUpNoOther(t *testing.T) {
 // A GPU that NVML keeps to be lost is found once no other is well: NVML is
 // started anew. Whoever asks has an answer in time even so.
 func TestNoneIsWell(t *testing.T) {
-	m, l := opened(t, v100s(2), Config{Patience: 200 * time.Millisecond, Retry: time.Millisecond})
+	m, l := opened(t, v100s(2), Config{Patience: time.Second, Retry: time.Millisecond})
 	m.Stick(uuid(0))
 	if _, err := l.Sample(uuid(0)); !errors.Is(err, ErrLost) {
 		t.Fatalf("got %v", err)
@@ -139,7 +139,7 @@ func TestNoneIsWell(t *testing.T) {
 			if _, err := l.Sample(uuid(i)); !errors.Is(err, ErrLost) {
 				t.Errorf("GPU %d: %v", i, err)
 			}
-			if took := time.Since(begun); took > 2*time.Second {
+			if took := time.Since(begun); took > 20*time.Second {
 				t.Errorf("GPU %d: an answer after %s", i, took)
 			}
 		}
@@ -166,7 +166,7 @@ func TestStartingIsBounded(t *testing.T) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 		m.Resume()
-		leave, err := one.alone(10 * time.Second) // once the late call has ended
+		leave, err := one.alone(time.Minute) // once the late call has ended
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -196,7 +196,7 @@ func TestLostIsLookedForRarely(t *testing.T) {
 		if _, err := l.Sample(uuid(0)); !errors.Is(err, ErrLost) {
 			t.Fatalf("got %v", err)
 		}
-		if next := time.Until(c.retry); next > want || next < want-time.Second {
+		if next := time.Until(c.retry); next > want || next < want-30*time.Second {
 			t.Errorf("looked for again in %s, want %s", next, want)
 		}
 	}
@@ -212,11 +212,11 @@ func TestLostIsLookedForRarely(t *testing.T) {
 
 // The bus tells of a GPU that the driver still waits for.
 func TestHang(t *testing.T) {
-	m, l := opened(t, v100s(2), Config{Patience: 100 * time.Millisecond, Retry: time.Millisecond})
+	m, l := opened(t, v100s(2), Config{Patience: time.Second, Retry: time.Millisecond})
 	m.Hang(uuid(0), "nvmlDeviceGetPowerUsage")
 	for range 2 { // the second time the first call still hangs
 		_, err := l.Sample(uuid(0))
-		if !errors.Is(err, ErrNoAnswer) || errors.Is(err, ErrLost) || !strings.HasSuffix(err.Error(), "GPU does not answer within 100ms") {
+		if !errors.Is(err, ErrNoAnswer) || errors.Is(err, ErrLost) || !strings.HasSuffix(err.Error(), "GPU does not answer within 1s") {
 			t.Fatalf("got %v", err)
 		}
 		if _, err := l.Sample(uuid(1)); err != nil {

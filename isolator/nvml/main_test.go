@@ -113,12 +113,12 @@ func opened(t testing.TB, h gpu.Host, c Config) (*nvmltest.Machine, *Library) {
 // eventually calls f, which waits a little itself, until it is true.
 func eventually(t *testing.T, what string, f func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		if f() {
 			return
 		}
 	}
-	t.Fatalf("not within 10s: %s", what)
+	t.Fatalf("not within a minute: %s", what)
 }
 
 // uuid numbers the devices of a test.

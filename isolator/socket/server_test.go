@@ -314,7 +314,7 @@ func TestDevices(t *testing.T) {
 
 func TestConditions(t *testing.T) {
 	d := newDaemon(t, nil)
-	d.server.SetPatience(50 * time.Millisecond)
+	d.server.SetPatience(brief)
 	d.start(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -330,7 +330,7 @@ func TestConditions(t *testing.T) {
 		seen = append(seen, change.Device+" "+change.Condition.Cordon)
 		switch len(seen) {
 		case 1:
-			time.Sleep(150 * time.Millisecond) // a stream outlives the patience with a request
+			time.Sleep(brief + brief/5) // a stream outlives the patience with a request
 			if err := d.Cordon(ctx, "GPU-1", "not watched"); err != nil {
 				t.Fatal(err)
 			}

@@ -97,7 +97,7 @@ func TestUseOfNoDaemon(t *testing.T) {
 		t.Error("got figures from nobody")
 	}
 	odd := daemonOf(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "[]") }))
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if _, err := odd.Use(ctx, "c", []string{"GPU-a"}, false); err == nil {
 		t.Error("got figures from what is no daemon")

@@ -237,7 +237,7 @@ func (m *Master) Calls() []scheduler.Call {
 // accepts all.
 func (m *Master) Await(t testing.TB, n int, kind scheduler.Call_Type, match func(*scheduler.Call) bool) *scheduler.Call {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for {
 		m.mu.Lock()

@@ -2,7 +2,6 @@ package marathon
 
 import (
 	"context"
-	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -14,7 +13,6 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"mesos-gpu/framework"
-	"mesos-gpu/internal/apachemesos"
 	"mesos-gpu/internal/local/agent"
 	"mesos-gpu/internal/local/master"
 	"mesos-gpu/marathon"
@@ -56,14 +54,7 @@ func startCluster(t *testing.T) (c *cluster, url string) {
 	}
 	c.run("scheduler", s.Run)
 	url = <-up
-	apachemesos.Poll(t, "the scheduler to lead", func() bool {
-		answer, err := http.Get(url + "/v2/info")
-		if err != nil {
-			return false
-		}
-		answer.Body.Close()
-		return answer.StatusCode == http.StatusOK
-	})
+	leads(t, url)
 	return c, url
 }
 

@@ -6,6 +6,7 @@ package marathon
 import (
 	"bytes"
 	"context"
+	"net/http"
 	"os"
 	"slices"
 	"sync"
@@ -16,6 +17,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"mesos-gpu/framework"
+	"mesos-gpu/internal/apachemesos"
 	"mesos-gpu/internal/local"
 	"mesos-gpu/internal/reexec"
 	"mesos-gpu/isolator/simulated"
@@ -23,7 +25,7 @@ import (
 	"mesos-gpu/marathon/control"
 )
 
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 func TestMain(m *testing.M) {
 	reexec.Main(m, reexec.Commands{"executor": reexec.Executor(nil)})
@@ -89,12 +91,27 @@ func start(t *testing.T) string {
 	})
 	select {
 	case url := <-up:
+		leads(t, url)
 		return url
 	case err := <-ended:
 		ended <- nil
 		t.Fatalf("the cluster did not start: %v", err)
 	}
 	return ""
+}
+
+// leads waits until a scheduler does: the client takes one that asks it to come
+// again for one that is down, and asks no more.
+func leads(t *testing.T, url string) {
+	t.Helper()
+	apachemesos.Poll(t, "the scheduler to lead", func() bool {
+		answer, err := http.Get(url + "/v2/info")
+		if err != nil {
+			return false
+		}
+		answer.Body.Close()
+		return answer.StatusCode == http.StatusOK
+	})
 }
 
 // client is the existing one with a test around it.

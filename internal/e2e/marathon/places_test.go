@@ -111,9 +111,9 @@ func TestEachEndIsTold(t *testing.T) {
 	_, err := c.CreateApplication(a)
 	c.check(err)
 	states := map[string][]string{} // of each attempt
-	ended := map[string]string{}
+	ended := map[string]bool{}
 	deadline := time.After(patience)
-	for len(ended) < 3 {
+	for !ended["1"] || !ended["2"] || !ended["3"] { // the client hands them over in any order
 		select {
 		case ev := <-heard.events:
 			s, ok := ev.Event.(*gomarathon.EventStatusUpdate)
@@ -126,7 +126,7 @@ func TestEachEndIsTold(t *testing.T) {
 				t.Errorf("got %+v", s)
 			}
 			if s.TaskStatus == "TASK_FAILED" {
-				ended[s.TaskID] = attempt
+				ended[attempt] = true
 			}
 		case <-deadline:
 			t.Fatalf("three ends never came: %v", states)

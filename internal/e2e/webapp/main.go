@@ -18,8 +18,9 @@ const (
 	// instance is told to end.
 	work = 20 * time.Millisecond
 	// lame is how long an instance that was told to end still takes requests:
-	// those who send them may hear of its end later than it does.
-	lame = time.Second
+	// those who send them may hear of its end later than it does, on a machine
+	// that stalls by seconds.
+	lame = 3 * time.Second
 )
 
 func main() { os.Exit(run()) }

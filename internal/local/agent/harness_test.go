@@ -81,10 +81,13 @@ func (m *fakeMaster) ExecutorExited(_ mesos.AgentID, _ mesos.FrameworkID, e meso
 
 func (m *fakeMaster) Lost(mesos.AgentID) { m.locked(func() { m.lost = true }) }
 
+// patience bounds every wait: a test that gets there has failed.
+const patience = 2 * time.Minute
+
 // await waits for a condition on what the master has seen.
 func (m *fakeMaster) await(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(patience)
 	for {
 		m.mu.Lock()
 		ok := done()
@@ -97,7 +100,7 @@ func (m *fakeMaster) await(t *testing.T, what string, done func() bool) {
 		case <-deadline:
 			m.mu.Lock()
 			defer m.mu.Unlock()
-			t.Fatalf("waited 30 s for %s; statuses %v, exits %v", what, m.statuses, m.exits)
+			t.Fatalf("waited %s for %s; statuses %v, exits %v", patience, what, m.statuses, m.exits)
 		}
 	}
 }

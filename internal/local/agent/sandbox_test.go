@@ -26,7 +26,7 @@ func TestOutputIsNoPipeWithoutReader(t *testing.T) {
 		if !errors.Is(err, unix.ENXIO) {
 			t.Errorf("error %v, want %v", err, unix.ENXIO)
 		}
-	case <-time.After(5 * time.Second):
+	case <-time.After(patience):
 		t.Error("openOutput waits for a reader")
 	}
 }

@@ -25,7 +25,7 @@ import (
 )
 
 // patience bounds every wait; nothing well takes as long.
-const patience = 40 * time.Second
+const patience = 2 * time.Minute
 
 // Framework is a subscribed one.
 type Framework struct {

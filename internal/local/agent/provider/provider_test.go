@@ -45,8 +45,8 @@ func (r *rig) awaitChange() {
 	r.t.Helper()
 	select {
 	case <-r.changed:
-	case <-time.After(10 * time.Second):
-		r.t.Fatal("no change within 10 s")
+	case <-time.After(time.Minute):
+		r.t.Fatal("no change within a minute")
 	}
 }
 
@@ -138,7 +138,7 @@ func gpus(provider string, n float64) mesos.Resource {
 }
 
 func TestSubscribeUpdateDisconnect(t *testing.T) {
-	r := newRig(t, time.Second)
+	r := newRig(t, time.Minute)
 	c := r.subscribe("")
 	if c.id == "" || c.stream == "" {
 		t.Fatalf("id %q, stream %q", c.id, c.stream)
@@ -161,7 +161,7 @@ func TestSubscribeUpdateDisconnect(t *testing.T) {
 }
 
 func TestSecondConnectionIsRefused(t *testing.T) {
-	r := newRig(t, time.Second)
+	r := newRig(t, time.Minute)
 	c := r.subscribe("gpu-provider")
 	resp := r.post(t.Context(), "", subscribe("gpu-provider"))
 	text, _ := io.ReadAll(resp.Body)
@@ -174,7 +174,7 @@ func TestSecondConnectionIsRefused(t *testing.T) {
 }
 
 func TestBadCalls(t *testing.T) {
-	r := newRig(t, time.Second)
+	r := newRig(t, time.Minute)
 	c := r.subscribe("")
 	for what, call := range map[string]*api.Call{
 		"another's resources": c.state(gpus("other", 1)),
@@ -220,7 +220,7 @@ func (c *client) answer(e *api.Event, status api.PublishStatus) {
 }
 
 func TestPublish(t *testing.T) {
-	r := newRig(t, 10*time.Second)
+	r := newRig(t, time.Minute)
 	c := r.subscribe("")
 	allocated := gpus(c.id, 1)
 	allocated.AllocationInfo = &mesos.Resource_AllocationInfo{Role: proto.String("*")}

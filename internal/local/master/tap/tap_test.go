@@ -163,7 +163,7 @@ func TestHangLastsUntilTheCallerGoes(t *testing.T) {
 	r.Break(-1, tap.Of(scheduler.Call_REVIVE), tap.Hang)
 	answered := make(chan int, 1)
 	go func() { answered <- r.call(scheduler.Call_REVIVE) }()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := r.Await(ctx, func() bool { return len(r.Calls()) == 2 }); err != nil {
 		t.Fatal(err)
