@@ -163,6 +163,9 @@ func (l *loop) flush(ctx context.Context) error {
 		l.connected.Store(l.st.Connected())
 		l.view.record(change, changes.Moves)
 		l.view.stray(strays)
+		if cordons(change) {
+			l.view.hub.restock()
+		}
 		for _, m := range changes.Moves {
 			l.log.WithFields(logrus.Fields{"task": m.TaskID, "state": m.State, "message": m.Message}).Info("task changed")
 		}
