@@ -113,7 +113,7 @@ func (r *reader) Agent(ctx context.Context, id string) (api.AgentView, error) {
 func stateOf(a *master.Agent, uuid string) api.GPUState {
 	shared := slices.ContainsFunc(a.Shared, func(s sched.Shared) bool { return s.UUID == uuid })
 	switch {
-	case uuid == "" || a.GPUs != len(a.DeviceIDs):
+	case uuid == "" || !byName(a):
 		return ""
 	case !shared && !slices.Contains(a.DeviceIDs, uuid):
 		return api.WithheldGPU
@@ -122,6 +122,23 @@ func stateOf(a *master.Agent, uuid string) api.GPUState {
 	default:
 		return api.FreeGPU
 	}
+}
+
+// byName tells that an agent offers its GPUs by name. It counts those besides
+// that it withholds while tasks hold them still.
+func byName(a *master.Agent) bool {
+	more := a.GPUs - len(a.DeviceIDs)
+	return more >= 0 && more <= len(a.Withheld)
+}
+
+// withheldOf is what the agent says of a device that it does not offer, nil
+// where it says nothing.
+func withheldOf(a *master.Agent, uuid string) *gpu.Withheld {
+	at := slices.IndexFunc(a.Withheld, func(w gpu.Withheld) bool { return w.UUID == uuid })
+	if at < 0 {
+		return nil
+	}
+	return &a.Withheld[at]
 }
 
 // typesOf are the agent's types, from its inventory if it has one.
@@ -146,7 +163,7 @@ func (r *reader) GPUs(ctx context.Context) ([]api.GPU, error) {
 				UUID: d.UUID, Model: d.Model, Type: d.Type(), MemMiB: d.MemMiB,
 				Agent: a.ID, Hostname: a.Hostname, Task: holder[d.UUID], Shared: sharedOf(&a, d.UUID), State: stateOf(&a, d.UUID),
 			}
-			g.Reason, g.Note = reasonOf(&g, &agent)
+			g.Reason, g.Note = reasonOf(&g, &agent, withheldOf(&a, d.UUID))
 			all = append(all, g)
 		}
 	}
@@ -155,8 +172,12 @@ func (r *reader) GPUs(ctx context.Context) ([]api.GPU, error) {
 
 // reasonOf says what is to know of a GPU beside its state. What concerns it
 // alone goes before what concerns its agent.
-func reasonOf(g *api.GPU, a *api.Agent) (api.GPUReason, string) {
+func reasonOf(g *api.GPU, a *api.Agent, w *gpu.Withheld) (api.GPUReason, string) {
 	switch {
+	case g.State == api.WithheldGPU && w != nil && w.Cause == gpu.Sick:
+		return api.Sick, why("GPU is sick", w.Note)
+	case g.State == api.WithheldGPU && w != nil:
+		return api.Cordoned, why("GPU is cordoned", w.Note)
 	case g.State == api.WithheldGPU:
 		return api.NotOffered, "sick, or cordoned there: mesos-gpu agent devices on its agent says which"
 	case g.State == api.HeldGPU && g.Task == "" && g.Shared == nil:
@@ -164,7 +185,7 @@ func reasonOf(g *api.GPU, a *api.Agent) (api.GPUReason, string) {
 	case a.Draining:
 		return api.AgentDraining, why("agent is being drained", a.Cordoned)
 	case a.Cordoned != "":
-		return api.AgentCordoned, why("agent is cordoned", a.Cordoned)
+		return api.Cordoned, why("agent is cordoned", a.Cordoned)
 	}
 	return "", ""
 }
@@ -214,11 +235,17 @@ func devicesOf(a *master.Agent) []gpu.Device {
 	if len(a.Types) == 1 {
 		model = a.Types[0]
 	}
-	devices := make([]gpu.Device, max(a.GPUs, len(a.DeviceIDs)))
+	names := slices.Clone(a.DeviceIDs)
+	for _, w := range a.Withheld {
+		if !slices.Contains(names, w.UUID) {
+			names = append(names, w.UUID)
+		}
+	}
+	devices := make([]gpu.Device, max(a.GPUs, len(names)))
 	for i := range devices {
 		devices[i].Model = model
-		if i < len(a.DeviceIDs) {
-			devices[i].UUID = a.DeviceIDs[i]
+		if i < len(names) {
+			devices[i].UUID = names[i]
 		}
 	}
 	return devices

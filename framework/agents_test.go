@@ -41,6 +41,11 @@ func TestFieldsOfAgents(t *testing.T) {
 func TestStatesOfGPUs(t *testing.T) {
 	named := &master.Agent{GPUs: 2, DeviceIDs: []string{"a", "b"}, DevicesHeld: []string{"b", "sick"}, Shared: []sched.Shared{{UUID: "c"}}}
 	counted := &master.Agent{GPUs: 2}
+	// A task holds one of those that it withholds, so that it counts it still.
+	telling := &master.Agent{
+		GPUs: 2, DeviceIDs: []string{"a"}, DevicesHeld: []string{"sick"},
+		Withheld: []gpu.Withheld{{UUID: "sick", Cause: gpu.Sick}, {UUID: "cordoned", Cause: gpu.Cordoned}},
+	}
 	for _, test := range []struct {
 		agent *master.Agent
 		uuid  string
@@ -52,6 +57,10 @@ func TestStatesOfGPUs(t *testing.T) {
 		{named, "cordoned", api.WithheldGPU},
 		{named, "sick", api.WithheldGPU}, // a task holds it still
 		{named, "", ""},
+		{telling, "a", api.FreeGPU},
+		{telling, "sick", api.WithheldGPU},
+		{telling, "cordoned", api.WithheldGPU},
+		{telling, "", ""},
 		{counted, "a", ""},
 		{&master.Agent{}, "a", api.WithheldGPU}, // none is well
 	} {
@@ -81,25 +90,51 @@ func TestSharedGPUs(t *testing.T) {
 // whatever its agent.
 func TestReasonsOfGPUs(t *testing.T) {
 	plain, cordoned := &api.Agent{}, &api.Agent{Cordoned: "new fans"}
+	sick, kept := &gpu.Withheld{UUID: "a", Cause: gpu.Sick, Note: "XID 79"}, &gpu.Withheld{UUID: "a", Cause: gpu.Cordoned}
 	draining, drained := &api.Agent{Draining: true}, &api.Agent{Draining: true, Cordoned: "dust"}
 	for _, test := range []struct {
 		gpu   api.GPU
 		agent *api.Agent
+		told  *gpu.Withheld
 		want  api.GPUReason
 		note  string
 	}{
-		{api.GPU{State: api.FreeGPU}, plain, "", ""},
-		{api.GPU{State: api.HeldGPU, Task: "a.0"}, plain, "", ""},
-		{api.GPU{State: api.HeldGPU}, plain, api.Foreign, "held by another framework"},
-		{api.GPU{State: api.HeldGPU}, cordoned, api.Foreign, "held by another framework"},
-		{api.GPU{State: api.HeldGPU, Shared: &api.Shared{}}, plain, "", ""}, // a part may be, and another free
-		{api.GPU{State: api.WithheldGPU}, cordoned, api.NotOffered, "sick, or cordoned there: mesos-gpu agent devices on its agent says which"},
-		{api.GPU{State: api.FreeGPU}, cordoned, api.AgentCordoned, "agent is cordoned: new fans"},
-		{api.GPU{State: api.HeldGPU, Task: "a.0"}, drained, api.AgentDraining, "agent is being drained: dust"},
-		{api.GPU{}, draining, api.AgentDraining, "agent is being drained"}, // by Mesos, which gives no reason
+		{api.GPU{State: api.FreeGPU}, plain, nil, "", ""},
+		{api.GPU{State: api.HeldGPU, Task: "a.0"}, plain, nil, "", ""},
+		{api.GPU{State: api.HeldGPU}, plain, nil, api.Foreign, "held by another framework"},
+		{api.GPU{State: api.HeldGPU}, cordoned, nil, api.Foreign, "held by another framework"},
+		{api.GPU{State: api.HeldGPU, Shared: &api.Shared{}}, plain, nil, "", ""}, // a part may be, and another free
+		{api.GPU{State: api.WithheldGPU}, cordoned, nil, api.NotOffered, "sick, or cordoned there: mesos-gpu agent devices on its agent says which"},
+		{api.GPU{State: api.WithheldGPU}, drained, sick, api.Sick, "GPU is sick: XID 79"},
+		{api.GPU{State: api.WithheldGPU, Task: "a.0"}, cordoned, kept, api.Cordoned, "GPU is cordoned"}, // nobody said why
+		{api.GPU{State: api.FreeGPU}, cordoned, nil, api.Cordoned, "agent is cordoned: new fans"},
+		{api.GPU{State: api.HeldGPU, Task: "a.0"}, drained, nil, api.AgentDraining, "agent is being drained: dust"},
+		{api.GPU{}, draining, nil, api.AgentDraining, "agent is being drained"}, // by Mesos, which gives no reason
 	} {
-		if got, note := reasonOf(&test.gpu, test.agent); got != test.want || note != test.note {
+		if got, note := reasonOf(&test.gpu, test.agent, test.told); got != test.want || note != test.note {
 			t.Errorf("%+v of %+v: got %q, %q, want %q, %q", test.gpu, test.agent, got, note, test.want, test.note)
+		}
+	}
+}
+
+// TestWithheldIsListed: without an inventory a device that is withheld is known
+// by what its agent says of it alone.
+func TestWithheldIsListed(t *testing.T) {
+	for _, test := range []struct {
+		agent master.Agent
+		want  []string
+	}{
+		{master.Agent{GPUs: 1, DeviceIDs: []string{"a"}, Withheld: []gpu.Withheld{{UUID: "b"}}}, []string{"a", "b"}},
+		{master.Agent{GPUs: 2, DeviceIDs: []string{"a"}, Withheld: []gpu.Withheld{{UUID: "b"}}}, []string{"a", "b"}}, // held still
+		{master.Agent{GPUs: 2, DeviceIDs: []string{"a"}}, []string{"a", ""}},
+		{master.Agent{GPUs: 1, Host: gpu.Host{Devices: []gpu.Device{{UUID: "a"}, {UUID: "b"}}}, Withheld: []gpu.Withheld{{UUID: "b"}}}, []string{"a", "b"}},
+	} {
+		var got []string
+		for _, d := range devicesOf(&test.agent) {
+			got = append(got, d.UUID)
+		}
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("%+v (-want +got):\n%s", test.agent, diff)
 		}
 	}
 }

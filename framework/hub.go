@@ -33,7 +33,9 @@ type hub struct {
 
 type listener struct {
 	job string // "" is all
-	ch  chan api.Event
+	// inventory: it wants to know of changes to agents and GPUs.
+	inventory bool
+	ch        chan api.Event
 }
 
 func newHub() *hub { return &hub{epoch: rand.Text()[:8], listeners: map[*listener]bool{}} }
@@ -115,13 +117,35 @@ func (h *hub) publish(ev api.Event) {
 	ev.ID = h.id(h.last)
 	h.keep(ev)
 	for l := range h.listeners {
-		if l.job != "" && l.job != ev.Job {
-			continue
+		if l.job == "" || l.job == ev.Job {
+			h.tell(l, ev)
 		}
-		select {
-		case l.ch <- ev:
-		default:
-			h.drop(l)
+	}
+}
+
+func (h *hub) tell(l *listener, ev api.Event) {
+	select {
+	case l.ch <- ev:
+	default:
+		h.drop(l)
+	}
+}
+
+// want has a listener hear of changes to agents and GPUs.
+func (h *hub) want(l *listener) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	l.inventory = true
+}
+
+// restock says that agents or GPUs have changed. It has no place among the
+// events, for who comes back asks for the lists anyway.
+func (h *hub) restock() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for l := range h.listeners {
+		if l.inventory {
+			h.tell(l, api.Event{Inventory: true})
 		}
 	}
 }

@@ -47,6 +47,7 @@ func (s *Scheduler) lead(ctx context.Context, store journal.Journal, mayAct func
 	if s.cfg.Extension != nil {
 		l.view.watch(told)
 	}
+	known := census{}
 	return together(ended, l.run,
 		func(context.Context) error {
 			s.show(leads)
@@ -61,6 +62,9 @@ func (s *Scheduler) lead(ctx context.Context, store journal.Journal, mayAct func
 			return client.WatchAgents(ctx, func(list []master.Agent) {
 				leads.fields.learn(list)
 				leads.count(list)
+				if known.changed(list) {
+					l.view.hub.restock()
+				}
 				l.emit(ctx)(sched.Agents{Agents: agentsOf(list)})
 			})
 		},

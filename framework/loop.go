@@ -156,6 +156,9 @@ func (l *loop) flush(ctx context.Context) error {
 	} else {
 		l.connected.Store(l.st.Connected())
 		l.view.record(change, changes.Moves)
+		if cordons(change) {
+			l.view.hub.restock()
+		}
 		for _, m := range changes.Moves {
 			l.log.WithFields(logrus.Fields{"task": m.TaskID, "state": m.State, "message": m.Message}).Info("task changed")
 		}

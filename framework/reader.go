@@ -40,6 +40,9 @@ func (r *reader) Events(ctx context.Context, q api.EventQuery) (now []api.Event,
 	if err != nil {
 		return nil, nil, err
 	}
+	if q.Inventory {
+		r.view.hub.want(l)
+	}
 	context.AfterFunc(ctx, func() { r.view.hub.leave(l) })
 	return now, l.ch, nil
 }

@@ -66,8 +66,14 @@ func (b *standby) retire() {
 
 // Reset, Apply, Fresh and Wanted make it a journal.Replica.
 func (b *standby) Reset(all journal.Contents) { b.view.Reset(all) }
-func (b *standby) Apply(c journal.Change)     { b.view.Apply(c) }
 func (b *standby) Wanted() <-chan struct{}    { return b.wanted }
+
+func (b *standby) Apply(c journal.Change) {
+	b.view.Apply(c)
+	if cordons(c) {
+		b.view.hub.restock()
+	}
+}
 
 func (b *standby) Fresh(asked time.Time) {
 	if b.view.fresh().IsZero() {

@@ -13,6 +13,7 @@ import (
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/journal"
+	"mesos-gpu/framework/master"
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/job"
 )
@@ -44,7 +45,7 @@ func BenchmarkEventStreams(b *testing.B) {
 	}
 	began := time.Now()
 	for range streams {
-		follow(b, server.URL, read)
+		follow(b, server.URL+"/v1/events?state=live", read)
 	}
 	<-all
 	b.ReportMetric(time.Since(began).Seconds(), "s/500-begin")
@@ -66,6 +67,51 @@ func BenchmarkEventStreams(b *testing.B) {
 	b.ReportMetric(float64((cpu(b)-spent).Nanoseconds())/events/streams, "cpu-ns/event/client")
 }
 
+// BenchmarkInventoryStreams has 500 clients of one scheduler hear that agents
+// or GPUs have changed; one operation is one change, heard by all.
+func BenchmarkInventoryStreams(b *testing.B) {
+	l := testLoop(&diary{})
+	leads := &leader{reader: reader{view: l.view}, loop: l}
+	server := httptest.NewServer(api.Handler(func() api.Backend { return leads }, quiet()))
+	defer server.Close()
+	defer l.view.hub.close()
+	var left atomic.Int64
+	all := make(chan struct{}, 1)
+	for range streams {
+		follow(b, server.URL+"/v1/events?state=live&inventory=true", func() {
+			if left.Add(-1) == 0 {
+				all <- struct{}{}
+			}
+		})
+	}
+	spent := cpu(b)
+	for b.Loop() {
+		left.Store(streams)
+		l.view.hub.restock()
+		<-all
+	}
+	b.ReportMetric(float64((cpu(b)-spent).Nanoseconds())/float64(b.N)/streams, "cpu-ns/event/client")
+}
+
+// BenchmarkCensus compares the list of 1,000 agents with 8 GPUs with the last.
+func BenchmarkCensus(b *testing.B) {
+	agents := make([]master.Agent, 1000)
+	for i := range agents {
+		a := &agents[i]
+		a.ID, a.Hostname, a.GPUs = fmt.Sprintf("c1d9a6f0-S%d", i), fmt.Sprintf("gpu-%03d.example.org", i), 8
+		for d := range 8 {
+			a.DeviceIDs = append(a.DeviceIDs, fmt.Sprintf("GPU-5a1c7d3e-0000-4000-%04d-%012d", i, d))
+		}
+	}
+	var known census
+	b.ReportAllocs()
+	for b.Loop() {
+		if known.changed(agents) {
+			b.Fatal("it has not changed")
+		}
+	}
+}
+
 // cpu is what this process has used of the processors, readers included.
 func cpu(b *testing.B) time.Duration {
 	var u syscall.Rusage
@@ -77,7 +123,7 @@ func cpu(b *testing.B) time.Duration {
 
 // follow reads the stream until it ends, and calls each for each event.
 func follow(b *testing.B, url string, each func()) {
-	res, err := http.Get(url + "/v1/events?state=live")
+	res, err := http.Get(url)
 	if err != nil {
 		b.Fatal(err)
 	}

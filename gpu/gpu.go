@@ -88,6 +88,9 @@ type Host struct {
 	// Simulated hosts have device nodes that no driver serves.
 	Simulated bool     `json:"simulated,omitempty"`
 	Devices   []Device `json:"devices"`
+	// Withheld are devices that are there and not among Devices, where who
+	// watches the host says so.
+	Withheld []Withheld `json:"-"`
 }
 
 // Types lists the short names on the host, each once, in device order.

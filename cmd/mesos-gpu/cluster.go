@@ -110,11 +110,12 @@ func sharedOf(s *api.Shared) string {
 }
 
 // gpuState is free only of what a job may get: not of a GPU whose agent takes
-// no tasks. Where the master names no GPUs, those that our tasks hold are held.
+// no tasks. One that is withheld is sick or cordoned, where that is known.
+// Where the master names no GPUs, those that our tasks hold are held.
 func gpuState(g api.GPU) string {
-	closed := g.Reason == api.AgentCordoned || g.Reason == api.AgentDraining
+	telling := g.Reason == api.Cordoned || g.Reason == api.AgentDraining || g.Reason == api.Sick
 	switch {
-	case closed && g.State != api.HeldGPU:
+	case telling && g.State != api.HeldGPU:
 		return string(g.Reason)
 	case g.State == "" && g.Task != "":
 		return string(api.HeldGPU)
@@ -146,7 +147,7 @@ func heldOf(gpus []api.GPU) string {
 	if shared > 0 {
 		parts = append(parts, fmt.Sprintf("%d/%d MiB (%d %%) of %d shared %s held", all-free, all, percent(all-free, all), shared, gpu.Plural(shared, "GPU")))
 	}
-	for _, state := range []string{string(api.WithheldGPU), string(api.AgentCordoned), string(api.AgentDraining)} {
+	for _, state := range []string{string(api.WithheldGPU), string(api.Sick), string(api.Cordoned), string(api.AgentDraining)} {
 		if in[state] > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", in[state], state))
 		}

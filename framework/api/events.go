@@ -15,6 +15,10 @@ const keepAlive = 15 * time.Second
 // Browsers send it by themselves.
 const lastEventID = "Last-Event-ID"
 
+// inventoryEvent is for who asked for it: it has a name, so that clients that
+// take every event for a task's are not disturbed.
+const inventoryEvent = "event: inventory\ndata: {}\n\n"
+
 // events streams states as server-sent events: first all as they are, or only
 // those of tasks that have not ended, or what the client has missed; then each
 // change. A client that is too slow is cut off, and may go on likewise.
@@ -26,6 +30,13 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) error {
 	case "":
 	default:
 		return Problemf(http.StatusBadRequest, "state %q is not %s: leave it out for all tasks, also those that have ended", state, LiveJobs)
+	}
+	switch inventory := r.URL.Query().Get("inventory"); inventory {
+	case "true":
+		q.Inventory = true
+	case "", "false":
+	default:
+		return Problemf(http.StatusBadRequest, "inventory %q is neither true nor false", inventory)
 	}
 	if q.Job != "" && GrantOf(r.Context()) != nil {
 		if err := s.onJob(r, q.Job, access.View); err != nil {
@@ -96,6 +107,9 @@ func (s *server) appendMore(r *http.Request, to []byte, changes <-chan Event) []
 // appendSeen leaves out what the requester may not see. The job may have gone
 // meanwhile, and then nobody knows whose it was.
 func (s *server) appendSeen(r *http.Request, to []byte, ev Event) []byte {
+	if ev.Inventory {
+		return append(to, inventoryEvent...)
+	}
 	if sees, err := s.sees(r.Context(), ev.Job, ev.Task); err != nil || !sees {
 		return to
 	}

@@ -60,6 +60,25 @@ func TestPlaceInStream(t *testing.T) {
 	}
 }
 
+// TestInventoryEvents have a name, for clients that asked for them, and no
+// place; what the requester may see of tasks does not matter.
+func TestInventoryEvents(t *testing.T) {
+	for query, want := range map[string]bool{"": false, "?inventory=false": false, "?inventory=true": true, "?inventory=true&job=train": true} {
+		f := &fake{now: []Event{}, whose: map[string][2]string{"train": {"research", ""}, "web": {"prod", ""}}, changes: make(chan Event, 3)}
+		for _, ev := range []Event{{Inventory: true}, {Job: "web", Task: "web.0", ID: "e-1"}, {Inventory: true}} {
+			f.changes <- ev
+		}
+		close(f.changes)
+		status, _, body := ask(t, "GET", as(t, f, roles())+"/v1/events"+query, "", "Who", "viewer")
+		if twice := strings.Repeat("event: inventory\ndata: {}\n\n", 2); status != 200 || body != twice || f.stream.Inventory != want {
+			t.Errorf("%q: got %d %q, asked for %+v", query, status, body, f.stream)
+		}
+	}
+	if status, _, body := ask(t, "GET", serve(t, &fake{}).URL+"/v1/events?inventory=yes", ""); status != 400 || !strings.Contains(body, "neither true nor false") {
+		t.Errorf("got %d %s", status, body)
+	}
+}
+
 // states are those of a stream's events, in order.
 func states(stream string) string {
 	var all []string

@@ -24,7 +24,7 @@ func params() map[string][]string {
 		"DELETE /v1/jobs/{name}":                {"force"},
 		"GET /v1/tasks/{id}/log":                {"stream", "offset", "tail", "follow"},
 		"GET /v1/usage":                         {"limit", "after", "job", "role", "task", "agent", "minutes"},
-		"GET /v1/events":                        {"job", "state"},
+		"GET /v1/events":                        {"job", "state", "inventory"},
 		"GET /v1/jobs/{name}/tasks/{task}/exec": {"argv", "tty", "stdin", "rows", "cols"},
 	}
 }

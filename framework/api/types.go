@@ -145,7 +145,7 @@ const (
 	// HeldGPU: a task holds it, perhaps another framework's.
 	HeldGPU GPUState = "held"
 	// WithheldGPU: its agent does not offer it: it is sick, or an operator has
-	// cordoned it.
+	// cordoned it. A task may hold it still.
 	WithheldGPU GPUState = "withheld"
 )
 
@@ -153,13 +153,16 @@ const (
 type GPUReason string
 
 const (
-	// AgentCordoned and AgentDraining: its agent gets no tasks.
-	AgentCordoned GPUReason = "cordoned"
+	// Cordoned: its agent gets no tasks or, of a withheld one, itself.
+	Cordoned GPUReason = "cordoned"
+	// AgentDraining: its agent gets no tasks, and those it has are stopped.
 	AgentDraining GPUReason = "draining"
+	// Sick: its agent's daemon has seen a fault; a withheld one.
+	Sick GPUReason = "sick"
 	// Foreign: a task holds it that is none of this scheduler's.
 	Foreign GPUReason = "foreign"
-	// NotOffered: it is sick, or cordoned on its own. Which of them only its
-	// agent's daemon knows.
+	// NotOffered: it is sick or cordoned, and its agent does not say which: its
+	// daemon is of an earlier version, or gone.
 	NotOffered GPUReason = "not-offered"
 )
 
@@ -192,6 +195,8 @@ type Event struct {
 	// ID is the place in the stream, "" for a state that was there before it
 	// began, but for the last of those.
 	ID string `json:"-"`
+	// Inventory is set, and nothing else, where agents or GPUs have changed.
+	Inventory bool `json:"-"`
 }
 
 // EventQuery says which events are asked for.
@@ -200,6 +205,8 @@ type EventQuery struct {
 	Job string
 	// Live leaves out the states of tasks that have ended; their ends come.
 	Live bool
+	// Inventory adds an event whenever agents or GPUs have changed.
+	Inventory bool
 	// After is the ID of the last event that the client has had. Where it is
 	// not known, or too old, all states come first, as where it is "".
 	After string

@@ -56,6 +56,25 @@ func TestAnswersThatAreNone(t *testing.T) {
 	}
 }
 
+// TestNamedEventsAreNoTasks: what a later scheduler tells besides is passed by.
+func TestNamedEventsAreNoTasks(t *testing.T) {
+	c := dial(t, func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, "event: inventory\ndata: {}\n\nid: e-1\ndata: {\"task\":\"t.0\",\"state\":\"RUNNING\"}\n\n"+
+			"event: other\nid: e-2\ndata: no JSON\ndata: of ours\n\ndata: {\"task\":\"t.1\",\"state\":\"RUNNING\"}\n\n")
+	})
+	var got []string
+	for ev, err := range c.Events(t.Context(), "") {
+		if err != nil {
+			got = append(got, err.Error())
+			break
+		}
+		got = append(got, ev.Task)
+	}
+	if want := "t.0 t.1 read events: unexpected EOF"; strings.Join(got, " ") != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // TestWaitSurvivesABrokenStream: the first stream breaks, the second tells of
 // the end.
 func TestWaitSurvivesABrokenStream(t *testing.T) {

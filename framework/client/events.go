@@ -36,10 +36,12 @@ func (c *Client) Events(ctx context.Context, name string) iter.Seq2[api.Event, e
 		defer res.Body.Close()
 		lines := bufio.NewScanner(res.Body)
 		lines.Buffer(nil, maxEventLine)
+		named := false
 		for lines.Scan() {
+			named = lines.Text() != "" && (named || strings.HasPrefix(lines.Text(), "event:"))
 			text, ok := strings.CutPrefix(lines.Text(), "data: ")
-			if !ok {
-				continue // a comment, or the end of an event
+			if !ok || named {
+				continue // a comment, the end of an event, or one that is no task's
 			}
 			var ev api.Event
 			if err := json.Unmarshal([]byte(text), &ev); err != nil {

@@ -54,6 +54,8 @@ type total struct {
 	gpus    int
 	devices []string
 	ports   []sched.PortRange
+	// withheld are never offered, but stand in lists of agents.
+	withheld []gpu.Withheld
 	// reserved and unreserved say which of both there is.
 	reserved, unreserved bool
 	// mem and cores are of devices that tasks share, in thousandths, by UUID.
@@ -90,6 +92,16 @@ func (t *total) share(name string, n int64) {
 	}
 }
 
+// withhold adds what an agent says that it does not offer, as far as it can be
+// read.
+func (t *total) withhold(items []string) {
+	for _, item := range items {
+		if w, ok := gpu.ParseWithheld(item); ok {
+			t.withheld = append(t.withheld, w)
+		}
+	}
+}
+
 func sum(resources []mesos.Resource) total {
 	var cpus, mem, disk, gpus int64
 	var t total
@@ -114,6 +126,8 @@ func sum(resources []mesos.Resource) total {
 			gpus += n
 		case "gpu_ids":
 			t.devices = append(t.devices, r.GetSet().GetItem()...)
+		case gpu.WithheldResource:
+			t.withhold(r.GetSet().GetItem())
 		case "ports":
 			for _, p := range r.GetRanges().GetRange() {
 				t.ports = append(t.ports, sched.PortRange{First: int(p.Begin), Last: int(p.End)})

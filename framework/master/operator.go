@@ -37,7 +37,9 @@ type Agent struct {
 	// Shared is what there is of devices that tasks share, SharedFree what is
 	// free of each.
 	Shared, SharedFree []sched.Shared
-	CPUs, MemMiB       float64
+	// Withheld are devices that it says it does not offer.
+	Withheld     []gpu.Withheld
+	CPUs, MemMiB float64
 	// Attributes, Region and Zone are as in an offer.
 	Attributes   []sched.Attribute
 	Region, Zone string
@@ -77,7 +79,7 @@ func (c *Client) agentsOf(list []mastermsg.Response_GetAgents_Agent) []Agent {
 			ID: a.AgentInfo.GetID().GetValue(), Hostname: a.AgentInfo.Hostname, URL: c.cfg.urlOfPID(a.GetPID()),
 			Active: a.Active, Draining: a.GetDeactivated() || a.DrainInfo != nil,
 			Types: types, Host: host, GPUs: total.gpus, GPUsFree: max(total.gpus-used.gpus, 0), DeviceIDs: total.devices, DevicesHeld: used.devices,
-			Shared: total.shared(), SharedFree: total.without(&used),
+			Shared: total.shared(), SharedFree: total.without(&used), Withheld: total.withheld,
 			CPUs: total.amount.CPUs, MemMiB: total.amount.MemMiB,
 			Attributes: attributesOf(a.AgentInfo.Attributes), Region: region, Zone: zone,
 		})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +15,7 @@ import (
 
 	"mesos-gpu/framework/internal/mesostest"
 	"mesos-gpu/framework/sched"
+	"mesos-gpu/gpu"
 )
 
 // TestWatchAgents asks every ten seconds, and at once when an event says that
@@ -104,6 +106,21 @@ func TestDrainingAgents(t *testing.T) {
 		if a.ID == "well" && (a.Region != "eu" || a.Zone != "eu-1") {
 			t.Errorf("agent in region %q, zone %q", a.Region, a.Zone)
 		}
+	}
+}
+
+// TestWithheldDevices of an agent are what it says of them, as far as that is
+// understood; they are none that it offers.
+func TestWithheldDevices(t *testing.T) {
+	c := mesostest.NewCluster(t, 4)
+	told := []gpu.Withheld{{UUID: "GPU-1", Cause: gpu.Sick, Note: "XID 79, {lost}"}, {UUID: "GPU-2", Cause: gpu.Cordoned}}
+	c.Withhold(append(told, gpu.Withheld{UUID: "GPU-3", Cause: "asleep"})...)
+	agents, err := start(t, Config{Master: c.URL()}).Agents(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := agents[0]; a.GPUs != 1 || !slices.Equal(a.DeviceIDs, []string{"GPU-0"}) || !slices.Equal(a.Withheld, told) {
+		t.Errorf("got %d GPUs %v, withheld %+v, want GPU-0 and %+v", a.GPUs, a.DeviceIDs, a.Withheld, told)
 	}
 }
 

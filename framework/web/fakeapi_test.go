@@ -3,9 +3,11 @@ package web_test
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,6 +28,11 @@ type fakeAPI struct {
 	token  string         // that it wants, "" for none
 	// odd changes what the GPUs of tasks do, by task.
 	odd map[string]func(*api.TaskUsage)
+
+	// news, where set, has a token for each change of agents or GPUs, and lists
+	// counts how often somebody asked for agents.
+	news  chan struct{}
+	lists atomic.Int32
 
 	mu   sync.Mutex
 	down bool          // refuses everything
@@ -72,14 +79,15 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		w.WriteHeader(http.StatusOK)
 		_ = http.NewResponseController(w).Flush() // a page that has gone
-		select {
-		case <-r.Context().Done():
-		case <-drop:
-		}
+		f.stream(w, r, drop)
 	case "/v1/jobs":
 		answer(w, api.JobList{Jobs: f.jobs})
 	case "/v1/agents":
-		answer(w, api.AgentList{Agents: f.agents})
+		f.lists.Add(1)
+		f.mu.Lock()
+		agents := f.agents
+		f.mu.Unlock()
+		answer(w, api.AgentList{Agents: agents})
 	case "/v1/gpus":
 		answer(w, api.GPUList{GPUs: f.gpus})
 	case "/healthz":
@@ -88,6 +96,21 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer(w, f.usage(r.URL.Query()))
 	default:
 		f.other(w, r)
+	}
+}
+
+// stream has no events but those of the inventory, until it is dropped.
+func (f *fakeAPI) stream(w http.ResponseWriter, r *http.Request, drop <-chan struct{}) {
+	for {
+		select {
+		case <-f.news:
+			_, _ = io.WriteString(w, "event: inventory\ndata: {}\n\n")
+			_ = http.NewResponseController(w).Flush()
+		case <-r.Context().Done():
+			return
+		case <-drop:
+			return
+		}
 	}
 }
 
@@ -149,7 +172,11 @@ func device(a *api.Agent, model string, i, d int) api.GPU {
 	}
 	switch n := 8*i + d; {
 	case n%53 == 7:
-		g.State = api.WithheldGPU
+		g.State, g.Reason, g.Note = api.WithheldGPU, api.Sick, "GPU is sick: XID 79 (GPU has fallen off the bus); needs a reset"
+	case n%61 == 9:
+		g.State, g.Reason, g.Note = api.WithheldGPU, api.Cordoned, "GPU is cordoned: new fans"
+	case n%97 == 11:
+		g.State, g.Reason, g.Note = api.WithheldGPU, api.NotOffered, "sick, or cordoned there"
 	case n%31 == 5:
 		g.State = api.HeldGPU // another framework's
 	case n%29 == 4:

@@ -220,6 +220,59 @@ func TestAgentsByCount(t *testing.T) {
 	p.await("['used', 'other', 'free'].map((s) => document.querySelectorAll('.map .cell.' + s).length).join() === '2,1,5'")
 }
 
+// TestInventoryIsHeard: a GPU that falls sick is on the map soon after the
+// master lists it so, with what was seen of it, and gone from there when it is
+// back: the page hears of it, and does not wait for its minute.
+func TestInventoryIsHeard(t *testing.T) {
+	c := mesostest.NewCluster(t, 3)
+	url, _ := scheduler(t, c)
+	p := open(t, url)
+	cells := func(want string) {
+		t.Helper()
+		p.await(`['free', 'sick', 'cordoned'].map((s) => document.querySelectorAll('.map .cell.' + s).length).join() === '` + want + `'`)
+	}
+	cells("3,0,0")
+	began := time.Now()
+	c.Withhold(gpu.Withheld{UUID: "GPU-1", Cause: gpu.Sick, Note: "XID 79 <b>lost</b>"}, gpu.Withheld{UUID: "GPU-2", Cause: gpu.Cordoned, Note: "new fans"})
+	cells("1,1,1")
+	p.await(`document.querySelector('.map .cell.sick').title.includes('GPU is sick: XID 79 <b>lost</b>')`)
+	p.await(`document.querySelector('.map li a').ariaLabel.includes('1 sick, 1 cordoned')`)
+	p.keep("inventory")
+	eval[bool](p, `(location.hash = '#/agents/agent-1'), true`)
+	p.shows("GPU is sick: XID 79 <b>lost</b>")
+	p.shows("GPU is cordoned: new fans")
+	eval[bool](p, `(location.hash = '#/'), true`)
+	c.Withhold()
+	cells("3,0,0")
+	if took := time.Since(began); took > 50*time.Second {
+		t.Errorf("the page knew of two changes after %s: it asks by itself once a minute", took)
+	}
+}
+
+// TestInventoryIsAskedForSeldom: of many changes in a moment a page asks for one,
+// later.
+func TestInventoryIsAskedForSeldom(t *testing.T) {
+	f := cluster(2, 2)
+	f.news = make(chan struct{})
+	p := open(t, f.serve(t).URL)
+	p.await("document.querySelectorAll('.map li').length === 2")
+	for range 1000 {
+		f.news <- struct{}{}
+	}
+	before := f.lists.Load()
+	if before > 2 {
+		t.Errorf("asked %d times for agents by 1,000 changes in a moment", before)
+	}
+	f.mu.Lock()
+	f.agents = f.agents[:1]
+	f.mu.Unlock()
+	f.news <- struct{}{}
+	p.await("document.querySelectorAll('.map li').length === 1")
+	if got := f.lists.Load(); got > before+1 {
+		t.Errorf("asked %d times", got)
+	}
+}
+
 // TestNoMaster: without the master's list the jobs are still shown.
 func TestNoMaster(t *testing.T) {
 	c := mesostest.NewCluster(t, 1)

@@ -3,8 +3,12 @@
 package e2e
 
 import (
+	"bufio"
 	"context"
 	"fmt"
+	"io"
+	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -68,9 +72,53 @@ func (m *mesos) watched(t *testing.T, h gpu.Host, source watch.Source, provider 
 	})
 }
 
+// inventory counts the events of the API that tell of changed agents and GPUs.
+func inventory(t *testing.T, c *cluster) <-chan time.Time {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.api+"/v1/events?state=live&inventory=true", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { res.Body.Close() })
+	heard := make(chan time.Time, 1000)
+	go func() {
+		for lines := bufio.NewScanner(res.Body); lines.Scan(); {
+			if lines.Text() == "event: inventory" {
+				heard <- time.Now()
+			}
+		}
+	}()
+	return heard
+}
+
+// awaitGPU asks at each change of the inventory until the device is in that
+// state for that reason, and returns what is said of it.
+func awaitGPU(t *testing.T, c *cluster, heard <-chan time.Time, device string, state api.GPUState, reason api.GPUReason) string {
+	t.Helper()
+	began, late := time.Now(), time.After(patience)
+	for {
+		select {
+		case at := <-heard:
+			t.Logf("heard of a change %s after waiting for %s %s", at.Sub(began), state, reason)
+		case <-late:
+			t.Fatalf("GPU %s is not %s %s within %s:\n%s", device, state, reason, patience, c.must("gpus"))
+		}
+		var gpus []api.GPU
+		read(t, c.must("gpus", "-o", "json"), &gpus)
+		i := slices.IndexFunc(gpus, func(g api.GPU) bool { return g.UUID == device })
+		if i >= 0 && gpus[i].State == state && gpus[i].Reason == reason {
+			return gpus[i].Note
+		}
+	}
+}
+
 // A GPU fails under a task: the task's status says so while it goes on, the
-// device is in no offer, and a job that wants all devices waits for it until
-// an operator vouches for it.
+// device is in no offer, the master lists it with what is wrong, and a job that
+// wants all devices waits for it until an operator vouches for it.
 func TestMesosFailedGPULeavesTheOffers(t *testing.T) {
 	h, err := simulated.Host("2xV100", t.Name())
 	if err != nil {
@@ -87,9 +135,24 @@ func TestMesosFailedGPULeavesTheOffers(t *testing.T) {
 	var view api.JobView
 	read(t, c.must("describe", "victim", "-o", "json"), &view)
 	device := view.Tasks[0].DeviceIDs[0]
+	heard := inventory(t, c)
 	driver.events <- health.Event{Device: device, XID: 79}
+	if note := awaitGPU(t, c, heard, device, api.WithheldGPU, api.Sick); !strings.HasPrefix(note, "GPU is sick: XID 79 (GPU has fallen off the bus) at ") {
+		t.Errorf("what is told of it is %q", note)
+	}
 	failed := fmt.Sprintf("GPU %s failed: XID 79", device)
 	c.await("victim", func(v *api.JobView) bool { return strings.Contains(v.Tasks[0].Message, failed) })
+	for _, path := range []string{"/roles", "/state", "/slaves"} { // what the master tells people of a role that nobody has
+		res, err := http.Get("http://" + m.master + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		page, err := io.ReadAll(res.Body)
+		res.Body.Close()
+		if err != nil || res.StatusCode != http.StatusOK || !strings.Contains(string(page), gpu.WithheldRole) {
+			t.Errorf("%s: %s, %v: %.2000s", path, res.Status, err, page)
+		}
+	}
 
 	c.must("submit", write(t, "greedy", "name: greedy\ngpus: 2\ncommand: echo got both\n"))
 	c.must("kill", "victim")
@@ -97,6 +160,12 @@ func TestMesosFailedGPULeavesTheOffers(t *testing.T) {
 	c.await("greedy", func(v *api.JobView) bool { return strings.Contains(v.Waits, "GPU") })
 	client := socket.NewClient(m.socket())
 	defer client.Close()
+	if err := client.Cordon(t.Context(), device, "new fans"); err != nil {
+		t.Fatal(err)
+	}
+	if note := awaitGPU(t, c, heard, device, api.WithheldGPU, api.Cordoned); note != "GPU is cordoned: new fans" {
+		t.Errorf("what is told of it is %q", note)
+	}
 	if err := client.Uncordon(t.Context(), device); err != nil {
 		t.Fatal(err)
 	}

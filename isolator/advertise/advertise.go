@@ -44,6 +44,9 @@ type Machine struct {
 	// Shared are the devices with names that are advertised in parts, and as
 	// how much of each: instead of counting 1 each is two scalars of its own.
 	Shared []gpu.Part
+	// Withheld are devices that are not advertised, and why; a provider alone
+	// tells them.
+	Withheld []gpu.Withheld
 	// ShareLimit, where set, is what holds tasks to their parts.
 	ShareLimit gpu.Method
 	// cut stands for what GPUs are cut into, whatever that is: see Cut.
@@ -66,7 +69,8 @@ func Attributes(h gpu.Host) []mesos.Attribute { return Machine{Host: h}.Attribut
 
 // Resources gives the scalar gpus and the set gpu_ids of the devices with
 // names, and the scalars of each shared one, in the name of a provider unless
-// providerID is empty. Without such devices there are none.
+// providerID is empty; a provider tells what is withheld, too. Without such
+// devices there are none.
 func (m Machine) Resources(providerID string) []mesos.Resource {
 	var ids []string
 	for _, d := range m.Host.Devices {
@@ -91,14 +95,36 @@ func (m Machine) resources(ids []string, gpus int, providerID string) []mesos.Re
 		list = append(list, scalar(gpu.MemResource(p.UUID), float64(p.MemMiB)), scalar(gpu.CoresResource(p.UUID), float64(p.Cores)))
 	}
 	for i := range list {
-		if providerID != "" {
-			list[i].ProviderID = &mesos.ResourceProviderID{Value: providerID}
-		}
 		if m.Role != "" && m.Role != "*" {
-			list[i].Reservations = []mesos.Resource_ReservationInfo{{Type: mesos.Resource_ReservationInfo_STATIC.Enum(), Role: &m.Role}}
+			reserve(&list[i], m.Role)
 		}
 	}
+	if providerID == "" {
+		return list
+	}
+	if len(m.Withheld) > 0 {
+		list = append(list, withheld(m.Withheld))
+	}
+	for i := range list {
+		list[i].ProviderID = &mesos.ResourceProviderID{Value: providerID}
+	}
 	return list
+}
+
+func reserve(r *mesos.Resource, role string) {
+	r.Reservations = []mesos.Resource_ReservationInfo{{Type: mesos.Resource_ReservationInfo_STATIC.Enum(), Role: &role}}
+}
+
+// withheld tells which devices are not offered. It is offered to nobody itself:
+// who took it would gain nothing, and its change would be a task's affair.
+func withheld(devices []gpu.Withheld) mesos.Resource {
+	set := &mesos.Value_Set{}
+	for _, d := range devices {
+		set.Item = append(set.Item, d.Item())
+	}
+	r := mesos.Resource{Name: gpu.WithheldResource, Type: mesos.SET.Enum(), Set: set}
+	reserve(&r, gpu.WithheldRole)
+	return r
 }
 
 func scalar(name string, value float64) mesos.Resource {

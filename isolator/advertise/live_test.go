@@ -80,6 +80,47 @@ func TestChanges(t *testing.T) {
 	a.quiet()
 }
 
+// What is withheld is told, for nobody to be offered; a device that becomes
+// another's affair is told again, though the offers stay.
+func TestWithheldIsTold(t *testing.T) {
+	a := newAgent(t, plain)
+	d, hosts := live(t, a)
+	a.subscribed("")
+	h := without(d.config.Host, 1)
+	device := d.config.Host.Devices[1].UUID
+	role := gpu.WithheldRole
+	for _, w := range []gpu.Withheld{{UUID: device, Cause: gpu.Sick, Note: "XID 79: it fell off"}, {UUID: device, Cause: gpu.Cordoned}} {
+		h.Withheld = []gpu.Withheld{w}
+		hosts <- h
+		hosts <- h // no news
+		want := append(Machine{Host: h}.Resources("provider-1"), mesos.Resource{
+			Name: "gpu_withheld", Type: mesos.SET.Enum(), Set: &mesos.Value_Set{Item: []string{w.Item()}}, ProviderID: &mesos.ResourceProviderID{Value: "provider-1"},
+			Reservations: []mesos.Resource_ReservationInfo{{Type: mesos.Resource_ReservationInfo_STATIC.Enum(), Role: &role}},
+		})
+		if diff := cmp.Diff(want, a.call(rp.CallUpdateState).UpdateState.Resources); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+	hosts <- d.config.Host
+	a.wantState(3, d.config.Host.Devices)
+	d.end(t)
+	a.quiet()
+}
+
+// A role of its own keeps devices for some; what is withheld is nobody's still.
+func TestWithheldIsNobodys(t *testing.T) {
+	m := Machine{Role: "live", Withheld: []gpu.Withheld{{UUID: "GPU-a", Cause: gpu.Sick}}}
+	got := m.resources([]string{"GPU-b"}, 1, "p")
+	for i, want := range []string{"live", "live", gpu.WithheldRole} {
+		if role := got[i].ReservationRole(); role != want {
+			t.Errorf("%s is reserved for %q, want %q", got[i].Name, role, want)
+		}
+	}
+	if flags, _ := m.Flags(false); flags != "" {
+		t.Errorf("flags tell %q: they would for ever", flags)
+	}
+}
+
 // What changed while the agent was away is what it hears first.
 func TestChangesWhileAway(t *testing.T) {
 	a := newAgent(t, plain)

@@ -36,7 +36,8 @@ type Config struct {
 	// StateDir holds the lock and the provider id.
 	StateDir string
 	// Host is what is advertised at first, each device by its name. Hosts,
-	// where set, brings what is later: a device that failed is not in it. Run
+	// where set, brings what is later: a device that failed is not among its
+	// devices, but is told to be withheld where its Withheld says so. Run
 	// takes a state at once, whatever the agent does, and of several the last;
 	// a closed channel brings no more.
 	Host  gpu.Host

@@ -37,6 +37,8 @@ type total struct {
 	leftover int
 	// shared are the devices that are advertised in parts.
 	shared []gpu.Part
+	// withheld are those that are not offered, and why.
+	withheld []gpu.Withheld
 	// waiting tells that one is to change its form once it is idle.
 	waiting bool
 }
@@ -111,7 +113,7 @@ func (t *talk) update(ctx context.Context, always bool) error {
 	}
 	t.told = now
 	t.Log.WithFields(logrus.Fields{
-		"agent": t.AgentURL, "provider": t.id, "gpus": len(now.ids), "shared": len(now.shared), "in_use_not_offered": now.leftover,
+		"agent": t.AgentURL, "provider": t.id, "gpus": len(now.ids), "shared": len(now.shared), "withheld": len(now.withheld), "in_use_not_offered": now.leftover,
 	}).Info("GPUs advertised")
 	if t.Advertised != nil {
 		t.Advertised()
@@ -128,7 +130,8 @@ func (t *talk) total(ctx context.Context) *total {
 	case !errors.Is(err, errMute) && ctx.Err() == nil: // of a mute agent it was said
 		t.Log.WithError(err).WithField("agent", t.AgentURL).Warn("cannot learn which GPUs are in use")
 	}
-	now := &total{}
+	host := t.board.newest()
+	now := &total{withheld: host.Withheld}
 	shared := func(string) (gpu.Part, bool) { return gpu.Part{}, false }
 	if t.Sharing != nil {
 		if err := t.Sharing.Settle(t.held, err == nil); err != nil {
@@ -136,7 +139,7 @@ func (t *talk) total(ctx context.Context) *total {
 		}
 		shared, now.waiting = t.Sharing.Shared, t.Sharing.Waiting()
 	}
-	for _, d := range t.board.newest().Devices {
+	for _, d := range host.Devices {
 		if all, ok := shared(d.UUID); ok {
 			now.shared = append(now.shared, all)
 		} else {
@@ -152,7 +155,7 @@ func (t *talk) total(ctx context.Context) *total {
 }
 
 func (n *total) equal(o *total) bool {
-	return o != nil && n.leftover == o.leftover && sameItems(n.ids, o.ids, strings.Compare) && sameItems(n.shared, o.shared, byName)
+	return o != nil && n.leftover == o.leftover && slices.Equal(n.withheld, o.withheld) && sameItems(n.ids, o.ids, strings.Compare) && sameItems(n.shared, o.shared, byName)
 }
 
 func byName(a, b gpu.Part) int { return strings.Compare(a.UUID, b.UUID) }
@@ -165,7 +168,7 @@ func sameItems[T comparable](a, b []T, order func(T, T) int) bool {
 // agent drops launches that were meant for an older one.
 func (t *talk) state(now *total) *rp.Call {
 	return &rp.Call{Type: rp.CallUpdateState, UpdateState: &rp.UpdateState{
-		Resources:           Machine{Role: t.Role, Shared: now.shared}.resources(now.ids, len(now.ids)+now.leftover, t.id),
+		Resources:           Machine{Role: t.Role, Shared: now.shared, Withheld: now.withheld}.resources(now.ids, len(now.ids)+now.leftover, t.id),
 		ResourceVersionUUID: newUUID(),
 	}}
 }

@@ -14,6 +14,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -281,17 +282,18 @@ func (d *Daemon) parts(ctx context.Context, hardware Hardware, cutter *mig.Cutte
 	return parts, nil
 }
 
-// provider advertises those of the named devices that are well.
+// provider advertises those of the named devices that are well, and tells which
+// are not.
 func (d *Daemon) provider(w *watch.Watcher, named gpu.Host, forms *share.Forms) part {
 	return func(ctx context.Context) error {
 		hosts := make(chan gpu.Host)
-		well := w.Hosts(ctx)
-		first := named.Only((<-well).Devices)
+		states := w.Hosts(ctx)
+		first := ofNamed(named, <-states)
 		go func() {
 			defer close(hosts)
-			for h := range well {
+			for h := range states {
 				select {
-				case hosts <- named.Only(h.Devices):
+				case hosts <- ofNamed(named, h):
 				case <-ctx.Done():
 					return
 				}
@@ -309,6 +311,17 @@ func (d *Daemon) provider(w *watch.Watcher, named gpu.Host, forms *share.Forms) 
 		}
 		return err
 	}
+}
+
+// ofNamed is the state of the named devices alone.
+func ofNamed(named, all gpu.Host) gpu.Host {
+	h := named.Only(all.Devices)
+	for _, w := range all.Withheld {
+		if slices.ContainsFunc(named.Devices, func(d gpu.Device) bool { return d.UUID == w.UUID }) {
+			h.Withheld = append(h.Withheld, w)
+		}
+	}
+	return h
 }
 
 // serve looks after containers and answers the API. The books are for who else

@@ -81,6 +81,12 @@ func mesosAgentWith(t *testing.T, operator http.HandlerFunc) (url string, calls 
 // offered waits for a state of the provider and names its devices.
 func offered(t *testing.T, calls <-chan *rp.Call) []string {
 	t.Helper()
+	return told(t, calls, advertise.GPUIDs)
+}
+
+// told waits for a state of the provider and has the items of a set in it.
+func told(t *testing.T, calls <-chan *rp.Call, set string) []string {
+	t.Helper()
 	timeout := time.After(time.Minute)
 	for {
 		select {
@@ -88,7 +94,7 @@ func offered(t *testing.T, calls <-chan *rp.Call) []string {
 			if call.Type != rp.CallUpdateState {
 				continue
 			}
-			i := slices.IndexFunc(call.UpdateState.Resources, func(r mesos.Resource) bool { return r.Name == advertise.GPUIDs })
+			i := slices.IndexFunc(call.UpdateState.Resources, func(r mesos.Resource) bool { return r.Name == set })
 			if i < 0 {
 				return nil
 			}
@@ -170,6 +176,20 @@ func TestServes(t *testing.T) {
 	}
 	if got := offered(t, calls); !slices.Equal(got, []string{h.Devices[0].UUID, h.Devices[2].UUID}) {
 		t.Errorf("with a cordoned device offered are %v", got)
+	}
+	for _, device := range []int{0, 3} { // the stock device is not the provider's
+		if err := client.Cordon(t.Context(), h.Devices[device].UUID, "dust"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []string{h.Devices[0].UUID + " cordoned dust", h.Devices[1].UUID + " cordoned fan"}
+	if got := told(t, calls, gpu.WithheldResource); !slices.Equal(got, want) {
+		t.Errorf("told to be withheld are %v, want %v", got, want)
+	}
+	for _, device := range []int{0, 3} {
+		if err := client.Uncordon(t.Context(), h.Devices[device].UUID); err != nil {
+			t.Fatal(err)
+		}
 	}
 	devices, err := client.Devices(t.Context())
 	if err != nil || len(devices) != 4 || !devices[1].Condition.Cordoned || !devices[3].Stock {

@@ -108,9 +108,10 @@ func (w *Watcher) deliver(ctx context.Context, s *subscriber, updates chan<- Upd
 	}
 }
 
-// Hosts sends the host with the devices that tasks may get, at once and each
-// time these change, of several the newest, until ctx ends; the channel is
-// then closed.
+// Hosts sends the host with the devices that tasks may get and those that they
+// may not, at once and each time these change, of several the newest, until ctx
+// ends; the channel is then closed. Of a device that is sick it has what was
+// seen first.
 func (w *Watcher) Hosts(ctx context.Context) <-chan gpu.Host {
 	hosts := make(chan gpu.Host, 1)
 	w.mu.Lock()
@@ -133,11 +134,11 @@ func (w *Watcher) tell(changed []Update) {
 			s.put(u)
 		}
 	}
-	offered := w.offers()
-	if slices.Equal(offered, w.offered) {
+	offered, withheld := w.offers()
+	if slices.Equal(offered, w.offered) && slices.Equal(withheld, w.withheld) {
 		return
 	}
-	w.offered = offered
+	w.offered, w.withheld = offered, withheld
 	for hosts := range w.hosts {
 		select {
 		case <-hosts:

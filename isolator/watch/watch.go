@@ -103,8 +103,11 @@ type Watcher struct {
 	devices []*device // in the host's order
 	cordons map[string]cordon
 	offered []string
-	hosts   map[chan gpu.Host]bool
-	subs    map[*subscriber]bool
+	// withheld are all others, each with what was known first: a reason that
+	// changes is no news to those who offer devices.
+	withheld []gpu.Withheld
+	hosts    map[chan gpu.Host]bool
+	subs     map[*subscriber]bool
 }
 
 // device is guarded by Watcher.mu, but for what never changes.
@@ -145,7 +148,7 @@ func New(cfg Config) (*Watcher, error) {
 			history: newRing(size), xids: map[uint64]uint64{},
 		})
 	}
-	w.offered = w.offers()
+	w.offered, w.withheld = w.offers()
 	return w, nil
 }
 
@@ -219,19 +222,25 @@ func (w *Watcher) condition(d *device) gpu.Condition {
 	return c
 }
 
-func (w *Watcher) offers() []string {
-	list := make([]string, 0, len(w.devices))
+func (w *Watcher) offers() (offered []string, withheld []gpu.Withheld) {
 	for _, d := range w.devices {
-		if w.condition(d).Offered() {
-			list = append(list, d.UUID)
+		now, is := w.condition(d).Withheld(d.UUID)
+		if !is {
+			offered = append(offered, d.UUID)
+			continue
 		}
+		before := slices.IndexFunc(w.withheld, func(o gpu.Withheld) bool { return o.UUID == d.UUID })
+		if before >= 0 && now.Cause == gpu.Sick && w.withheld[before].Cause == gpu.Sick {
+			now = w.withheld[before]
+		}
+		withheld = append(withheld, now)
 	}
-	return list
+	return offered, withheld
 }
 
 func (w *Watcher) host() gpu.Host {
 	h := w.cfg.Host
-	h.Devices = nil
+	h.Devices, h.Withheld = nil, w.withheld
 	for _, d := range w.devices {
 		if slices.Contains(w.offered, d.UUID) {
 			h.Devices = append(h.Devices, d.Device)

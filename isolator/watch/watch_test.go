@@ -319,6 +319,57 @@ func TestHostsKeepsTheNewest(t *testing.T) {
 	})
 }
 
+// What is withheld comes with why: of a sick device what was seen first, so
+// that one that reports ever new faults is no news each time; an operator's word
+// is.
+func TestHostsTellWhatIsWithheld(t *testing.T) {
+	watched(t, three(), func(t *testing.T, d *driver, w *Watcher) {
+		hosts := w.Hosts(t.Context())
+		<-hosts
+		want := func(why string, want ...gpu.Withheld) {
+			t.Helper()
+			synctest.Wait()
+			select {
+			case h := <-hosts:
+				if !slices.EqualFunc(h.Withheld, want, func(got, want gpu.Withheld) bool {
+					return got.UUID == want.UUID && got.Cause == want.Cause && strings.HasPrefix(got.Note, want.Note)
+				}) {
+					t.Errorf("%s: got %+v, want %+v", why, h.Withheld, want)
+				}
+			default:
+				t.Errorf("%s: no news", why)
+			}
+		}
+		sick := gpu.Withheld{UUID: "GPU-b", Cause: gpu.Sick, Note: "XID 8 "}
+		d.events <- health.Event{Device: "GPU-b", XID: 8}
+		want("a fault", sick)
+		for range 10 {
+			d.events <- health.Event{Device: "GPU-b", XID: 79}
+			time.Sleep(5 * time.Second) // samples too
+		}
+		if err := w.Cordon("GPU-a", "fan"); err != nil {
+			t.Fatal(err)
+		}
+		want("a cordon", gpu.Withheld{UUID: "GPU-a", Cause: gpu.Cordoned, Note: "fan"}, sick)
+		synctest.Wait()
+		select {
+		case h := <-hosts:
+			t.Errorf("news of old faults: %+v", h.Withheld)
+		default:
+		}
+		for _, err := range []error{w.Cordon("GPU-a", "dust"), w.Cordon("GPU-b", "is mended")} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		want("other words", gpu.Withheld{UUID: "GPU-a", Cause: gpu.Cordoned, Note: "dust"}, gpu.Withheld{UUID: "GPU-b", Cause: gpu.Cordoned, Note: "is mended"})
+		if err := w.Uncordon("GPU-a"); err != nil {
+			t.Fatal(err)
+		}
+		want("back", gpu.Withheld{UUID: "GPU-b", Cause: gpu.Cordoned, Note: "is mended"})
+	})
+}
+
 func TestConfigIsChecked(t *testing.T) {
 	for want, c := range map[string]Config{
 		"no source":       {StateDir: "x", Log: quiet()},

@@ -13,6 +13,8 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	"github.com/mesos/mesos-go/api/v1/lib/master"
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
+
+	"mesos-gpu/gpu"
 )
 
 // Cluster is a Master with one agent, "agent-1", that has named V100s. It
@@ -21,7 +23,8 @@ import (
 type Cluster struct {
 	*Master
 	mu    sync.Mutex
-	free  []string // device ids
+	all   []string // device ids
+	free  []string // likewise
 	tasks map[string]mesos.TaskInfo
 	state map[string]mesos.TaskState
 	offer int
@@ -34,6 +37,7 @@ func NewCluster(t testing.TB, gpus int, options ...Option) *Cluster {
 	for i := range gpus {
 		c.free = append(c.free, fmt.Sprintf("GPU-%d", i))
 	}
+	c.all = slices.Clone(c.free)
 	_, address, _ := strings.Cut(c.URL(), "://")
 	pid := "slave(1)@" + address
 	c.Agents = master.Response_GetAgents{Agents: []master.Response_GetAgents_Agent{{
@@ -42,6 +46,28 @@ func NewCluster(t testing.TB, gpus int, options ...Option) *Cluster {
 	}}}
 	c.React = c.react
 	return c
+}
+
+// Withhold has the master list the agent without these devices, with what the
+// agent says of them; nothing else tells of it.
+func (c *Cluster) Withhold(devices ...gpu.Withheld) {
+	set, role := scalar(gpu.WithheldResource, 0, "*"), gpu.WithheldRole
+	kind := mesos.SET
+	set.Type, set.Scalar, set.Set = &kind, nil, &mesos.Value_Set{}
+	set.ProviderID, set.AllocationInfo = &mesos.ResourceProviderID{Value: "provider-1"}, nil
+	set.Reservations = []mesos.Resource_ReservationInfo{{Type: mesos.Resource_ReservationInfo_STATIC.Enum(), Role: &role}}
+	left := slices.Clone(c.all)
+	for _, d := range devices {
+		set.Set.Item = append(set.Set.Item, d.Item())
+		left = slices.DeleteFunc(left, func(id string) bool { return id == d.UUID })
+	}
+	c.Master.mu.Lock()
+	defer c.Master.mu.Unlock()
+	agent := c.Agents.Agents[0]
+	if agent.TotalResources = resources(left, "*"); len(devices) > 0 {
+		agent.TotalResources = append(agent.TotalResources, set)
+	}
+	c.Agents.Agents = []master.Response_GetAgents_Agent{agent}
 }
 
 func attributes() []mesos.Attribute {

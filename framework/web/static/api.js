@@ -56,18 +56,21 @@ export async function read(res, each) {
   }
 }
 
-// events reads server-sent events. each gets the data of one, parsed, and
-// alive is called whenever anything arrives, comments too.
+// events reads server-sent events. each gets the data of one, parsed, and its
+// name, '' for none; alive is called whenever anything arrives, comments too.
 export async function events(path, signal, each, alive) {
   const res = await ask(path, signal);
   alive();
   let rest = '';
+  let name = '';
   await read(res, (text) => {
     alive();
     const lines = (rest + text).split('\n');
     rest = lines.pop();
     for (const line of lines) {
-      if (line.startsWith('data: ')) each(JSON.parse(line.slice(6)));
+      if (line === '') name = '';
+      else if (line.startsWith('event: ')) name = line.slice(7);
+      else if (line.startsWith('data: ')) each(JSON.parse(line.slice(6)), name);
     }
   });
 }

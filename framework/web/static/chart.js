@@ -1,7 +1,7 @@
 // Keeps what the counts were in the last minutes, for as long as the page is
 // open, and draws it.
 import { attribute, el, number, svg, text } from './dom.js';
-import { survey } from './cluster.js';
+import { keptBack, survey } from './cluster.js';
 
 const every = 5; // seconds
 const kept = 180; // samples: 15 minutes
@@ -16,7 +16,7 @@ export function sample(store) {
   const note = () => {
     if (!store.streaming || store.loads === 0) return;
     const { total, wanted } = survey(store);
-    samples.push({ time: Date.now(), used: total.used + total.other, shared: total.shared, all: total.all - total.withheld, wanted });
+    samples.push({ time: Date.now(), used: total.used + total.other, shared: total.shared, all: total.all - keptBack(total), wanted });
     if (samples.length > kept) samples.shift();
     store.changed();
   };

@@ -1,5 +1,5 @@
 // What follows from the jobs and the lists of agents and GPUs: which GPU is
-// free, used, shared or withheld, and the counts. It changes nothing.
+// free, used, shared or kept back, and the counts. It changes nothing.
 
 const placed = new Set(['LAUNCHING', 'STAGING', 'STARTING', 'RUNNING', 'UNREACHABLE', 'KILLING']);
 
@@ -24,8 +24,15 @@ export const words = {
   used: 'used',
   shared: 'shared',
   other: 'used by another framework',
+  sick: 'sick',
+  cordoned: 'cordoned',
   withheld: 'not offered: sick or cordoned',
 };
+
+// keptBack counts the GPUs that their agents do not offer.
+export function keptBack(count) {
+  return count.sick + count.cordoned + count.withheld;
+}
 
 // tasksOf counts a job's tasks by what they do: "2 RUNNING, 1 WAITING".
 export function tasksOf(job) {
@@ -77,9 +84,11 @@ function holdings(jobs) {
 // cellOf is one GPU as the map shows it. The list of GPUs is older than the
 // jobs: of the tasks of known jobs the jobs are believed, of others the list.
 function cellOf(gpu, tasks, jobs) {
-  const cell = { uuid: gpu.uuid, type: gpu.type, model: gpu.model, mem: gpu.mem_mib, named: gpu.state !== undefined, tasks, state: 'free', part: 0 };
+  const cell = { uuid: gpu.uuid, type: gpu.type, model: gpu.model, mem: gpu.mem_mib, named: gpu.state !== undefined, tasks, state: 'free', part: 0, note: '' };
   if (gpu.state === 'withheld') {
-    cell.state = 'withheld';
+    const told = gpu.reason === 'sick' || gpu.reason === 'cordoned';
+    cell.state = told ? gpu.reason : 'withheld';
+    if (told) cell.note = gpu.note ?? '';
   } else if (gpu.shared) {
     cell.state = 'shared';
     cell.part = partOf(gpu, tasks);
@@ -154,7 +163,7 @@ export function survey(store) {
 }
 
 function emptyCount() {
-  return { all: 0, free: 0, used: 0, shared: 0, other: 0, withheld: 0 };
+  return { all: 0, free: 0, used: 0, shared: 0, other: 0, sick: 0, cordoned: 0, withheld: 0 };
 }
 
 function add(count, cell) {

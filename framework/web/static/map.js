@@ -45,7 +45,7 @@ function drawTile(tile, agent, domain) {
 }
 
 function signatureOf(cell) {
-  return cell.uuid + cell.state + cell.part + cell.tasks.map((t) => t.id).join();
+  return cell.uuid + cell.state + cell.note + cell.part + cell.tasks.map((t) => t.id).join();
 }
 
 // drawCell is for lists of devices too.
@@ -60,8 +60,9 @@ function titleOf(cell) {
   return [cell.type || 'GPU', stateText(cell), who && `by ${who}`, cell.uuid].filter(Boolean).join(' · ');
 }
 
-// stateText reads "free", "shared, 40 % taken".
+// stateText reads "free", "shared, 40 % taken", "GPU is sick: XID 79".
 export function stateText(cell) {
+  if (cell.note) return cell.note;
   return cell.state === 'shared' ? `shared, ${Math.round(100 * cell.part)} % taken` : words[cell.state];
 }
 
@@ -75,7 +76,7 @@ export function noteOf(agent) {
 function labelOf(agent) {
   const { count, types } = agent;
   const parts = [`${agent.hostname}: ${plural(count.all, 'GPU')} ${types.join(', ')}`];
-  for (const state of ['free', 'shared', 'withheld']) {
+  for (const state of ['free', 'shared', 'sick', 'cordoned', 'withheld']) {
     if (count[state]) parts.push(`${count[state]} ${words[state]}`);
   }
   return [...parts, noteOf(agent)].filter(Boolean).join(', ');

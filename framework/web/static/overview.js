@@ -1,6 +1,6 @@
 // The first page: counts, what is in use over time, what waits, the map.
 import { el, filter, number, sync, text } from './dom.js';
-import { isLive, survey } from './cluster.js';
+import { isLive, keptBack, survey } from './cluster.js';
 import { chart } from './chart.js';
 import { legend, map } from './map.js';
 import { path } from './api.js';
@@ -42,7 +42,8 @@ export function overview(store) {
 function drawCounts(list, { total, live, running, waiting, wanted }) {
   const busy = total.used + total.other;
   const all = [
-    ['GPUs', total.all], ['free', total.free], ['in use', busy], ['shared', total.shared], ['withheld', total.withheld],
+    ['GPUs', total.all], ['free', total.free], ['in use', busy], ['shared', total.shared], ['sick', total.sick], ['cordoned', total.cordoned],
+    ...(total.withheld ? [['withheld', total.withheld]] : []),
     ['live jobs', live], ['running tasks', running], ['waiting tasks', waiting], ['GPUs wanted', wanted],
   ];
   sync(list, all, ([name]) => name, ([name]) => el('li', {}, el('b'), ' ', name), (item, [, n]) => text(item.firstChild, number(n)));
@@ -51,7 +52,7 @@ function drawCounts(list, { total, live, running, waiting, wanted }) {
 function drawTypes(list, types) {
   const all = [...types].sort(([, a], [, b]) => b.all - a.all);
   sync(list, all, ([name]) => name, ([name]) => el('li', {}, el('b', {}, name), ' ', el('span')),
-    (item, [, n]) => text(item.lastChild, `${number(n.free)} free of ${number(n.all)}${n.withheld ? `, ${n.withheld} withheld` : ''}`));
+    (item, [, n]) => text(item.lastChild, `${number(n.free)} free of ${number(n.all)}${keptBack(n) ? `, ${number(keptBack(n))} not offered` : ''}`));
 }
 
 // drawWaiting lists the first jobs that wait, and returns how many there are.

@@ -1,12 +1,14 @@
 // What the page knows of the cluster, and how it keeps knowing: the stream of
-// events says which jobs have changed, and those are asked for again. What no
-// event tells, the agents and their GPUs, is asked for now and then, since it
-// costs the master.
+// events says which jobs have changed, and those are asked for again. Of agents
+// and GPUs it says that something has: those are asked for soon after, and now
+// and then for what no event tells, but not often, since it costs the master.
 import { Problem, answered, events, get, path } from './api.js';
 
 const second = 1000;
 const silence = 40 * second; // the scheduler says something each 15 s
 const settle = 300; // events come in bursts: so long, one answer does for all
+const spread = 3 * second; // in which all pages ask once something has changed
+const seldom = 10 * second; // between two questions for agents and GPUs
 const few = 25; // jobs that are asked for one by one
 const newestEnded = 200;
 const keptEnded = 1000;
@@ -35,6 +37,8 @@ export class Store {
   #again = new Set(); // paths whose next asking is due
   #signal = null; // of the present stream
   #listed = 0; // when agents were asked for last
+  #took = 0; // how long that took
+  #due = 0; // the timer of the next time, where an event said so
 
   // watch calls back after changes, soon, and at once; it returns how to stop.
   watch(listener) {
@@ -99,7 +103,7 @@ export class Store {
     this.#signal = stop.signal;
     const slow = setInterval(() => { if (!document.hidden) this.hardware(); }, (50 + 20 * Math.random()) * second);
     try {
-      await events('v1/events?state=live', stop.signal, (ev) => this.#apply(ev), alive);
+      await events('v1/events?state=live&inventory=true', stop.signal, (ev, name) => this.#hear(ev, name), alive);
     } catch (err) {
       throw stop.signal.aborted ? stop.signal.reason : err;
     } finally {
@@ -128,6 +132,8 @@ export class Store {
   }
 
   async #hardware(signal) {
+    const began = Date.now();
+    this.#listed = began;
     try {
       const [agents, gpus] = await Promise.all([get('v1/agents', signal), get('v1/gpus', signal)]);
       this.agents = agents.agents;
@@ -137,6 +143,7 @@ export class Store {
       if (signal.aborted) throw err;
       this.noAgents = err.message; // the master does not answer: jobs are still known
     }
+    this.#took = Date.now() - began;
     this.changed();
   }
 
@@ -144,8 +151,24 @@ export class Store {
   hardware() {
     const signal = this.#signal;
     if (!this.streaming) return;
-    this.#listed = Date.now();
     Promise.all([this.#hardware(signal), this.#health(signal)]).catch(() => {}); // the stream says so
+  }
+
+  #hear(ev, name) {
+    if (name === 'inventory') this.#restock();
+    else if (!name) this.#apply(ev);
+  }
+
+  // #restock asks for agents and GPUs soon: not when all other pages do, and seldom, the
+  // more so the longer the answers take.
+  #restock() {
+    if (this.#due || document.hidden) return; // who comes back to the page asks
+    const now = Date.now();
+    const at = Math.max(now, this.#listed + Math.max(seldom, 60 * this.#took)) + spread * Math.random();
+    this.#due = setTimeout(() => {
+      this.#due = 0;
+      if (!document.hidden) this.hardware();
+    }, at - now);
   }
 
   #apply(ev) {
@@ -183,7 +206,7 @@ export class Store {
       }
       rest = Math.max(settle, 4 * (Date.now() - began)); // a busy scheduler is asked less
       this.#forget();
-      if (this.#strangers() && Date.now() - this.#listed > 10 * second) this.hardware();
+      if (this.#strangers() && Date.now() - this.#listed > seldom) this.hardware();
       for (const what of this.wanted) this.#more(what);
       this.changed();
     }

@@ -59,11 +59,16 @@ func (d *Daemon) Stop() {
 }
 
 // Offer makes the devices with these names all that is advertised, now and
-// after the next start.
+// after the next start; the others are said to be sick.
 func (d *Daemon) Offer(ids ...string) {
 	d.t.Helper()
 	h := d.whole
 	h.Devices = slices.DeleteFunc(slices.Clone(h.Devices), func(x gpu.Device) bool { return !slices.Contains(ids, x.UUID) })
+	for _, x := range d.whole.Devices {
+		if !slices.Contains(ids, x.UUID) {
+			h.Withheld = append(h.Withheld, gpu.Withheld{UUID: x.UUID, Cause: gpu.Sick, Note: "XID 79, of a test: {" + x.UUID + "}"})
+		}
+	}
 	d.config.Host = h
 	select {
 	case d.hosts <- h:

@@ -22,6 +22,8 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/httpcli/httpsched"
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler/calls"
+
+	"mesos-gpu/gpu"
 )
 
 // patience bounds every wait; nothing well takes as long.
@@ -131,6 +133,9 @@ func (f *Framework) await(what, wanted string, good func(o mesos.Offer) (ok bool
 			f.mu.Unlock()
 			if void {
 				continue
+			}
+			if slices.ContainsFunc(o.Resources, func(r mesos.Resource) bool { return r.Name == gpu.WithheldResource }) {
+				f.t.Errorf("%s: offered is what is withheld: %v", what, o.Resources)
 			}
 			ok, has := good(o)
 			if ok {
