@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -23,7 +24,7 @@ func TestForeignBinaries(t *testing.T) {
 		t.Run(arch, func(t *testing.T) {
 			qemu := need.Program(t, "qemu-"+machine[0]+"-static", "qemu-user-static")
 			root := t.TempDir()
-			output(t, "dpkg-deb", "-x", theDeb(t, os.Getenv("MESOS_GPU_PACKAGES"), arch), root)
+			output(t, "dpkg-deb", "-x", thePackage(t, os.Getenv("MESOS_GPU_PACKAGES"), arch, "deb"), root)
 			run := func(args ...string) string {
 				return output(t, qemu, append([]string{"-L", "/usr/" + machine[1] + "-linux-gnu", filepath.Join(root, "usr/bin/mesos-gpu")}, args...)...)
 			}
@@ -37,9 +38,9 @@ func TestForeignBinaries(t *testing.T) {
 	}
 }
 
-func theDeb(t *testing.T, dir, arch string) string {
+func thePackage(t *testing.T, dir, arch, kind string) string {
 	t.Helper()
-	found, err := filepath.Glob(filepath.Join(dir, "*-"+arch+".deb"))
+	found, err := filepath.Glob(filepath.Join(dir, "*-"+arch+"."+kind))
 	if err != nil || len(found) != 1 {
 		t.Fatalf("got packages %q, %v, want one for %s", found, err, arch)
 	}
@@ -170,7 +171,7 @@ func TestInstallUpgradeRemovePurge(t *testing.T) {
 
 func (c clean) install(t *testing.T, dir string) {
 	t.Helper()
-	deb := theDeb(t, dir, strings.TrimSpace(output(t, "go", "env", "GOHOSTARCH")))
+	deb := thePackage(t, dir, runtime.GOARCH, "deb")
 	output(t, "cp", deb, filepath.Join(c.dir, "tmp/mesos-gpu.deb"))
 	c.run(t, "dpkg --force-confold --install /tmp/mesos-gpu.deb; rm /tmp/mesos-gpu.deb")
 }

@@ -20,7 +20,8 @@ import (
 // machine is a bare Debian whose process 1 is systemd, beside this one.
 type machine struct {
 	root, cgroups string
-	init          int // its process 1, as this machine numbers it
+	kind          string // of its packages: deb or rpm
+	init          int    // its process 1, as this machine numbers it
 }
 
 // layouts are the versions of control groups that a machine beside this one may
@@ -38,7 +39,7 @@ func boot(t *testing.T, layout string) machine {
 	t.Helper()
 	need.Root(t)
 	need.Program(t, "unshare", "util-linux")
-	m := machine{root: t.TempDir(), cgroups: layout}
+	m := machine{root: t.TempDir(), cgroups: layout, kind: "deb"}
 	output(t, "tar", "-C", m.root, "-xf", os.Getenv("MESOS_GPU_CLEAN_ROOT"))
 	group := fmt.Sprintf("mesos-gpu-test-%d", os.Getpid())
 	c := exec.Command("sh", "testdata/boot.sh", m.root, group, layout)
@@ -158,8 +159,8 @@ func (m machine) files(t *testing.T) []string {
 	t.Helper()
 	var kept []string
 	for path := range strings.Lines(m.run(t, "find / /run /dev/shm -xdev -not -path '/proc/*' -not -path '/var/log/*' -not -path '/var/cache/*' | sort -u")) {
-		// dpkg's own books, systemd's, and copies that userdel keeps.
-		if !strings.HasPrefix(path, "/var/lib/dpkg/") && !strings.HasPrefix(path, "/run/systemd/") && !strings.HasPrefix(path, "/run/log/") && !strings.HasSuffix(path, "-\n") {
+		// dpkg's own books, rpm's, systemd's, and copies that userdel keeps.
+		if !strings.HasPrefix(path, "/var/lib/dpkg/") && !strings.HasPrefix(path, rpmBooks) && !strings.HasPrefix(path, "/run/systemd/") && !strings.HasPrefix(path, "/run/log/") && !strings.HasSuffix(path, "-\n") {
 			kept = append(kept, strings.TrimSpace(path))
 		}
 	}

@@ -3,8 +3,10 @@
 package deploy
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -22,6 +24,11 @@ const (
 	api           = "127.0.0.1:8080"
 	metrics       = "127.0.0.1:9407"
 	socket        = "/run/mesos-gpu/agent.sock"
+
+	// Debian's rpm refuses to be the machine's package manager, and has its books
+	// in a home folder, unless it is told otherwise.
+	rpm      = "rpm --force-debian --dbpath " + rpmBooks
+	rpmBooks = "/var/lib/rpm/"
 )
 
 // TestUnitsUnderSystemd goes through the units' life on a machine of their own:
@@ -46,6 +53,23 @@ func TestUnitsUnderSystemd(t *testing.T) {
 			m.removes(t, before)
 		})
 	}
+}
+
+// TestRPMUnderSystemd is that of the .rpm, as far as the packages differ. The
+// machine is a Debian, whose rpm knows nothing of what dpkg has installed: what
+// the package requires is not asked for.
+func TestRPMUnderSystemd(t *testing.T) {
+	m := boot(t, "v2")
+	m.kind = "rpm"
+	host := m.equip(t)
+	m.run(t, "mkdir -p "+rpmBooks)
+	before := m.files(t)
+	m.install(t, os.Getenv("MESOS_GPU_PACKAGES"))
+	m.asInstalled(t)
+	m.cluster(t, host)
+	m.upgrade(t, m.submits(t))
+	m.stopsInTime(t)
+	m.erases(t, before)
 }
 
 // equip puts into the machine what the packages do not bring: device nodes, the
@@ -76,9 +100,9 @@ func (m machine) equip(t *testing.T) gpu.Host {
 
 func (m machine) install(t *testing.T, dir string) {
 	t.Helper()
-	deb := theDeb(t, dir, strings.TrimSpace(output(t, "go", "env", "GOHOSTARCH")))
-	output(t, "cp", deb, filepath.Join(m.root, "root/mesos-gpu.deb"))
-	m.run(t, "dpkg --force-confold --install /root/mesos-gpu.deb; rm /root/mesos-gpu.deb")
+	file := "/root/mesos-gpu." + m.kind
+	output(t, "cp", thePackage(t, dir, runtime.GOARCH, m.kind), filepath.Join(m.root, file))
+	m.run(t, map[string]string{"deb": "dpkg --force-confold --install ", "rpm": rpm + " --nodeps --upgrade "}[m.kind]+file+"; rm "+file)
 }
 
 // ask makes an HTTP request in the machine.
@@ -104,13 +128,50 @@ func (m machine) asInstalled(t *testing.T) {
 			t.Errorf("%s is %s, want disabled inactive", unit, state)
 		}
 	}
+	m.refusesToStart(t)
 	m.run(t, "mv /usr/lib/libnvidia-ml.so.1 /root; systemctl enable --now "+schedulerUnit+" "+agentUnit)
-	m.says(t, schedulerUnit, "no subscription to a master")
 	m.eventually(t, "the scheduler is in health", func() bool { return strings.Contains(m.ask(t, api, "/healthz", ""), `"role":"leader"`) })
-	m.says(t, agentUnit, "load libnvidia-ml.so.1: no NVIDIA driver")
+	m.status(t, schedulerUnit, "leading; waiting for a master: ask for the leading master: ", ": connection refused")
+	m.says(t, schedulerUnit, "no subscription to a master")
+	m.status(t, agentUnit, "load libnvidia-ml.so.1: no NVIDIA driver")
+	m.prioritizes(t)
 	m.eventually(t, "the agent's daemon waits to be tried again", func() bool { return m.property(t, agentUnit, "SubState") == "auto-restart" })
 	m.eventually(t, "it is tried again", func() bool { return m.property(t, agentUnit, "NRestarts") != "0" })
 	m.run(t, "mv /root/libnvidia-ml.so.1 /usr/lib")
+}
+
+// refusesToStart: a start that comes to nothing is known to who asked for it, and
+// the reason stands in the unit's status.
+func (m machine) refusesToStart(t *testing.T) {
+	t.Helper()
+	m.run(t, "sed -i '$a no-such=flag' /etc/mesos-gpu/scheduler.conf")
+	if out, err := m.command(t, "systemctl start "+schedulerUnit+" 2>&1").Output(); err == nil {
+		t.Errorf("with an unknown flag the scheduler starts: %s", out)
+	}
+	m.status(t, schedulerUnit, "unknown flag: --no-such")
+	m.run(t, "systemctl stop "+schedulerUnit+"; sed -i '$d' /etc/mesos-gpu/scheduler.conf")
+}
+
+// status waits until systemctl status shows the words.
+func (m machine) status(t *testing.T, unit string, words ...string) {
+	t.Helper()
+	m.eventually(t, fmt.Sprintf("%s's status has %q", unit, words), func() bool {
+		text := m.property(t, unit, "StatusText")
+		return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) })
+	})
+}
+
+// prioritizes: in the journal what is wrong can be told from what is not.
+func (m machine) prioritizes(t *testing.T) {
+	t.Helper()
+	for _, c := range []struct{ unit, priority, line string }{
+		{schedulerUnit, "info", "journal read"}, {schedulerUnit, "warning", "no subscription to a master"}, {agentUnit, "err", "load libnvidia-ml.so.1"},
+	} {
+		lines := m.run(t, "journalctl --no-pager -o cat -t "+c.unit+" -p "+c.priority+".."+c.priority)
+		if !strings.Contains(lines, c.line) || strings.Contains(lines, "<") {
+			t.Errorf("%s's journal has %q elsewhere than at priority %s: %s", c.unit, c.line, c.priority, lines)
+		}
+	}
 }
 
 // cluster starts a Mesos cluster and the agent's daemon beside it, whose GPUs
@@ -125,8 +186,8 @@ func (m machine) cluster(t *testing.T, host gpu.Host) {
 		sed -i 's/^#\([a-z-]*=\)/\1/' /etc/mesos-gpu/*.conf
 		sed -i 's/^share=.*/share=1/; s/^share-limit=.*/share-limit=mps/' /etc/mesos-gpu/agent.conf
 		systemctl daemon-reload; systemctl restart `+schedulerUnit+" "+agentUnit)
-	m.says(t, agentUnit, "GPUs advertised")
-	m.says(t, schedulerUnit, "msg=subscribed")
+	m.status(t, agentUnit, "2 GPUs; 1 whole and 1 shared advertised to http://127.0.0.1:5051/slave(1)")
+	m.status(t, schedulerUnit, "leading; subscribed to http://127.0.0.1:5050")
 	m.run(t, "systemctl reload "+schedulerUnit)
 	m.says(t, schedulerUnit, "neither a roles file nor an access file to read again")
 	for _, d := range host.Devices {
@@ -267,14 +328,41 @@ func (m machine) stopsInTime(t *testing.T) {
 func (m machine) removes(t *testing.T, before []string) {
 	t.Helper()
 	m.run(t, "dpkg --remove mesos-gpu")
+	m.keeps(t, "/etc/mesos-gpu/agent.conf")
+	m.run(t, "dpkg --purge mesos-gpu")
+	m.isAsBefore(t, before)
+}
+
+// erases is removes of an .rpm, which has no purge: docs/operations.md says what
+// takes the rest.
+func (m machine) erases(t *testing.T, before []string) {
+	t.Helper()
+	m.run(t, rpm+" --erase mesos-gpu")
+	m.keeps(t, "/etc/mesos-gpu/agent.conf.rpmsave")
+	const rest = "rm -rf /etc/mesos-gpu /var/lib/mesos-gpu /run/mesos-gpu /dev/shm/mesos-gpu-mps; userdel mesos-gpu"
+	if !strings.Contains(read(t, "../docs/operations.md"), "\n`"+rest+"`") {
+		t.Errorf("docs/operations.md does not say: %s", rest)
+	}
+	m.run(t, rest)
+	m.isAsBefore(t, before)
+}
+
+// keeps: of a package that was removed nothing runs, and the daemons' own files
+// are there, with the configuration. The cluster ends too.
+func (m machine) keeps(t *testing.T, configuration string) {
+	t.Helper()
 	if units := m.run(t, "systemctl list-units --all --no-legend 'mesos-gpu*'"); units != "" {
 		t.Errorf("removed, there is still: %s", units)
 	}
 	if daemons := append(m.processes(t, "mesos-gpu scheduler"), m.processes(t, "mesos-gpu agent")...); len(daemons) > 0 {
 		t.Errorf("removed, there is still: %q", daemons)
 	}
-	m.run(t, "ls /etc/mesos-gpu/agent.conf /var/lib/mesos-gpu/scheduler/journal.db /var/lib/mesos-gpu/agent")
-	m.run(t, "systemctl stop cluster; rm -r /etc/systemd/system/mesos-gpu-agent.service.d; dpkg --purge mesos-gpu")
+	m.run(t, "ls "+configuration+" /var/lib/mesos-gpu/scheduler/journal.db /var/lib/mesos-gpu/agent; ! ls /usr/bin/mesos-gpu")
+	m.run(t, "systemctl stop cluster; rm -r /etc/systemd/system/mesos-gpu-agent.service.d")
+}
+
+func (m machine) isAsBefore(t *testing.T, before []string) {
+	t.Helper()
 	if got := left(before, m.files(t)); len(got) > 0 {
 		t.Errorf("left behind: %q", got)
 	}

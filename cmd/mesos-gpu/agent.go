@@ -70,6 +70,7 @@ func (a *app) daemonCommand(common *agentFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			systemd := a.notifying(log, &tending{})
 			if err := common.check(); err != nil {
 				return err
 			}
@@ -106,7 +107,7 @@ func (a *app) daemonCommand(common *agentFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return d.Run(c.Context())
+			return systemd.run(c.Context(), d.Run)
 		},
 	}
 	f := c.Flags()

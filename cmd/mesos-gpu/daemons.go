@@ -35,17 +35,21 @@ func (a *app) schedulerCommand() *cobra.Command {
 				return err
 			}
 			cfg.Log = log
+			systemd := a.notifying(log, &scheduling{})
 			if encryption != (master.TLS{}) || strings.HasPrefix(cfg.Master, "https://") {
 				cfg.TLS = &encryption
 			}
-			cfg.Ready = func(addr string) { fmt.Fprintf(a.out, "mesos-gpu scheduler is up: API %s\n", cfg.API.URL(addr)) }
+			cfg.Ready = func(addr string) {
+				systemd.ready()
+				fmt.Fprintf(a.out, "mesos-gpu scheduler is up: API %s\n", cfg.API.URL(addr))
+			}
 			cfg.Extension = newApps(settings, log)
 			s, err := framework.New(cfg)
 			if err != nil {
 				return err
 			}
 			defer reloadOnHangup(s, log)()
-			return s.Run(c.Context())
+			return systemd.run(c.Context(), s.Run)
 		},
 	}
 	f := c.Flags()

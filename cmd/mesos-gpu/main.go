@@ -7,11 +7,12 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
 	_ "time/tzdata" // schedules name time zones, also where the system knows none
+
+	"github.com/coreos/go-systemd/v22/daemon"
 )
 
 // version is set at link time.
@@ -41,7 +42,9 @@ func run(ctx context.Context, args []string, s std) int {
 	case errors.Is(err, syscall.EPIPE):
 		return 128 + int(syscall.SIGPIPE) // as a shell reports it; nobody reads more
 	default:
-		fmt.Fprintf(s.err, "mesos-gpu: %s\n", printable(advised(err)))
+		why := printable(advised(err))
+		complain(s.err, why)
+		tell(daemon.SdNotifyStopping, statusLine(why))
 		if isUsage(err) {
 			return 2
 		}

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
 
 	"mesos-gpu/framework/client"
@@ -168,18 +167,6 @@ func args(names ...string) cobra.PositionalArgs {
 }
 
 func (a *app) client() (*client.Client, error) { return a.connect(a.api) }
-
-// logger writes to standard error, as daemons do.
-func (a *app) logger(level string) (*logrus.Logger, error) {
-	parsed, err := logrus.ParseLevel(level)
-	if err != nil {
-		return nil, &usageError{fmt.Errorf("--log-level %s: use debug, info, warn or error", level)}
-	}
-	log := logrus.New()
-	log.SetOutput(a.err)
-	log.SetLevel(parsed)
-	return log, nil
-}
 
 func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{

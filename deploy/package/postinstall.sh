@@ -16,4 +16,5 @@ install -d -m 0700 -o mesos-gpu -g mesos-gpu /var/lib/mesos-gpu/scheduler
 [ -d /run/systemd/system ] || exit 0
 systemctl daemon-reload
 # Only what runs: tasks go on meanwhile, and nothing starts that nobody started.
-systemctl try-restart mesos-gpu-scheduler.service mesos-gpu-agent.service
+# What does not come up is tried again, and is no fault of the installation.
+systemctl try-restart mesos-gpu-scheduler.service mesos-gpu-agent.service || true

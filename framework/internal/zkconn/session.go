@@ -22,9 +22,9 @@ import (
 // nothing, as Mesos has it.
 const DefaultTimeout = 10 * time.Second
 
-// answerWithin is the part of a session's timeout in which a server answers who
-// comes back to it; the library would wait for far longer than the session
-// lasts. The next may still be in time.
+// answerWithin is the part of a session's timeout that a server has at least to
+// answer who comes back to it; the library would wait for far longer than the
+// session lasts. The next may still be in time.
 const answerWithin = 3
 
 // ErrLost means that the session has ended, or may have: it was out of touch
@@ -38,8 +38,10 @@ type Session struct {
 	// ACL is for every znode that is made.
 	ACL []zk.ACL
 
-	lost chan struct{}
-	done sync.WaitGroup
+	log   logrus.FieldLogger
+	reach func(network, address string, timeout time.Duration) (net.Conn, error)
+	lost  chan struct{}
+	done  sync.WaitGroup
 
 	mu        sync.Mutex
 	over      bool
@@ -47,6 +49,7 @@ type Session struct {
 	timeout   time.Duration // as the server granted it
 	connected chan struct{} // closed while there is a connection with a session
 	began     bool          // there has been one
+	silent    bool          // it was logged that there is none
 	wire      net.Conn      // the last connection
 }
 
@@ -56,24 +59,36 @@ func Dial(ctx context.Context, t Target, timeout time.Duration, log logrus.Field
 	if timeout <= 0 {
 		timeout = DefaultTimeout
 	}
-	s := &Session{
-		ACL: zk.WorldACL(zk.PermAll), lost: make(chan struct{}), connected: make(chan struct{}),
-		heard: time.Now(), timeout: timeout,
+	s := newSession(t, timeout, log)
+	if err := s.open(ctx, t); err != nil {
+		return nil, err
 	}
+	return s, nil
+}
+
+func newSession(t Target, timeout time.Duration, log logrus.FieldLogger) *Session {
+	return &Session{
+		ACL: zk.WorldACL(zk.PermAll), log: log.WithField("zookeeper", t.String()), reach: net.DialTimeout,
+		lost: make(chan struct{}), connected: make(chan struct{}), heard: time.Now(), timeout: timeout,
+	}
+}
+
+// open connects, and waits until there is a session.
+func (s *Session) open(ctx context.Context, t Target) error {
 	var auth, user string
 	if t.AuthFile != "" {
 		var err error
-		if auth, err = ReadAuth(t.AuthFile, log); err != nil {
-			return nil, err
+		if auth, err = ReadAuth(t.AuthFile, s.log); err != nil {
+			return err
 		}
 		var password string
 		user, password, _ = strings.Cut(auth, ":")
 		s.ACL = zk.DigestACL(zk.PermAll, user, password)
 	}
-	conn, events, err := zk.Connect(t.Hosts, timeout, zk.WithDialer(s.dial), zk.WithEventCallback(s.event),
-		zk.WithLogger(quiet{log.WithField("zookeeper", t.String())}), zk.WithLogInfo(false))
+	conn, events, err := zk.Connect(t.Hosts, s.timeout, zk.WithDialer(s.dial), zk.WithEventCallback(s.event),
+		zk.WithLogger(quiet{s.log}), zk.WithLogInfo(false))
 	if err != nil {
-		return nil, fmt.Errorf("connect to %s: %w", t, err)
+		return fmt.Errorf("connect to %s: %w", t, err)
 	}
 	s.mu.Lock()
 	s.Conn = conn
@@ -84,16 +99,16 @@ func Dial(ctx context.Context, t Target, timeout time.Duration, log logrus.Field
 	})
 	if err := s.await(ctx); err != nil {
 		s.Close()
-		return nil, fmt.Errorf("connect to %s: %w", t, err)
+		return fmt.Errorf("connect to %s: %w", t, err)
 	}
 	s.done.Go(s.watch)
 	if auth != "" {
 		if err := s.Do(ctx, func() error { return conn.AddAuth("digest", []byte(auth)) }); err != nil {
 			s.Close()
-			return nil, fmt.Errorf("authenticate with %s as %s: %w", t, user, err)
+			return fmt.Errorf("authenticate with %s as %s: %w", t, user, err)
 		}
 	}
-	return s, nil
+	return nil
 }
 
 // quiet passes on what the library complains about.
@@ -179,7 +194,10 @@ func (s *Session) event(ev zk.Event) {
 	case zk.StateHasSession:
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.began = true
+		if s.silent {
+			s.log.Info("connected to ZooKeeper")
+		}
+		s.began, s.silent = true, false
 		if !isClosed(s.connected) {
 			close(s.connected)
 		}
@@ -263,8 +281,9 @@ func Unknown(err error) bool {
 // dial opens connections that tell when ZooKeeper is heard, and which timeout
 // it grants: the library keeps both to itself.
 func (s *Session) dial(network, address string, timeout time.Duration) (net.Conn, error) {
-	c, err := net.DialTimeout(network, address, timeout)
+	c, err := s.reach(network, address, timeout)
 	if err != nil {
+		s.unheard(err)
 		return nil, err
 	}
 	s.mu.Lock()
@@ -275,6 +294,17 @@ func (s *Session) dial(network, address string, timeout time.Duration) (net.Conn
 	}
 	s.wire = c
 	return &tapped{Conn: c, session: s}, nil
+}
+
+// unheard says once, until there is a connection, why there is none.
+func (s *Session) unheard(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over || s.silent {
+		return
+	}
+	s.silent = true
+	s.log.WithError(err).Warn("no connection to ZooKeeper")
 }
 
 type tapped struct {
@@ -301,7 +331,8 @@ func (t *tapped) bounded(at time.Time) time.Time {
 	}
 	patience := max(t.session.timeout, DefaultTimeout) // a new session is written to disk first
 	if t.session.began {
-		patience = t.session.timeout / answerWithin
+		// While much is left a slow server is waited for rather than asked again.
+		patience = max(t.session.timeout/answerWithin, time.Until(t.session.until())/2)
 	}
 	if limit := time.Now().Add(patience); at.After(limit) {
 		return limit
@@ -309,9 +340,22 @@ func (t *tapped) bounded(at time.Time) time.Time {
 	return at
 }
 
+// Write tells the library's callers what it tells them where it reads of the
+// end: they learn of a failed write as it is, of which Unknown knows nothing.
+func (t *tapped) Write(p []byte) (int, error) {
+	n, err := t.Conn.Write(p)
+	if err != nil {
+		err = fmt.Errorf("%w: %w", zk.ErrConnectionClosed, err)
+	}
+	return n, err
+}
+
 func (t *tapped) Read(p []byte) (int, error) {
 	n, err := t.Conn.Read(p)
 	if n == 0 {
+		if len(t.first) == 0 {
+			t.session.unheard(fmt.Errorf("ask %s for the session: %w", t.RemoteAddr(), err))
+		}
 		return n, err
 	}
 	t.session.mu.Lock()

@@ -1,0 +1,186 @@
+package zkconn
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/sirupsen/logrus"
+	logtest "github.com/sirupsen/logrus/hooks/test"
+)
+
+// slow is a ZooKeeper that speaks as much as keeps a session: it answers who
+// connects after a delay, and pings at once.
+type slow struct {
+	granted time.Duration
+	mu      sync.Mutex
+	delay   time.Duration // until a connect request is answered
+	refuses bool
+	came    int      // connections so far
+	last    net.Conn // the server's end
+	serving sync.WaitGroup
+}
+
+func (z *slow) reach(_, _ string, _ time.Duration) (net.Conn, error) {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	if z.refuses {
+		return nil, syscall.ECONNREFUSED
+	}
+	client, server := net.Pipe()
+	z.came, z.last = z.came+1, server
+	delay := z.delay
+	z.serving.Go(func() {
+		defer server.Close()
+		z.serve(server, delay)
+	})
+	return client, nil
+}
+
+// Lengths in bytes and codes of ZooKeeper's protocol.
+const (
+	connected = 36 // an answer to a connect request
+	answered  = 16 // an answer that is nothing but its header
+	closing   = -11
+)
+
+func (z *slow) serve(c net.Conn, delay time.Duration) {
+	if _, err := request(c); err != nil {
+		return
+	}
+	time.Sleep(delay)
+	hello := make([]byte, 4+connected)
+	binary.BigEndian.PutUint32(hello, connected)
+	binary.BigEndian.PutUint32(hello[8:], uint32(z.granted.Milliseconds()))
+	binary.BigEndian.PutUint64(hello[12:], 7) // the session
+	binary.BigEndian.PutUint32(hello[20:], 16)
+	_, err := c.Write(hello)
+	for err == nil {
+		var asked []byte
+		if asked, err = request(c); err != nil {
+			return
+		}
+		answer := make([]byte, 4+answered)
+		binary.BigEndian.PutUint32(answer, answered)
+		copy(answer[4:], asked[:4]) // which request it is
+		if _, err = c.Write(answer); int32(binary.BigEndian.Uint32(asked[4:])) == closing {
+			return
+		}
+	}
+}
+
+func request(c net.Conn) ([]byte, error) {
+	length := make([]byte, 4)
+	if _, err := io.ReadFull(c, length); err != nil {
+		return nil, err
+	}
+	body := make([]byte, binary.BigEndian.Uint32(length))
+	_, err := io.ReadFull(c, body)
+	return body, err
+}
+
+// disturb changes how the server behaves and breaks the connection.
+func (z *slow) disturb(delay time.Duration, refuses bool) {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	z.delay, z.refuses = delay, refuses
+	_ = z.last.Close()
+}
+
+func (z *slow) connections() int {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	return z.came
+}
+
+// open connects to it. The session ends before the test's bubble does.
+func (z *slow) open(t *testing.T, log logrus.FieldLogger) *Session {
+	t.Helper()
+	target := Target{Hosts: []string{"127.0.0.1:1"}, Path: "/x"}
+	s := newSession(target, z.granted, log)
+	s.reach = z.reach
+	if err := s.open(t.Context(), target); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// A server that takes longer than a third of the session's time to answer who
+// comes back is waited for while more than that is left.
+func TestSessionSurvivesASlowServer(t *testing.T) {
+	for delay, survives := range map[time.Duration]bool{3500 * time.Millisecond: true, 5 * time.Second: false} {
+		t.Run(delay.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				z := &slow{granted: 10 * time.Second}
+				s := z.open(t, quietLog())
+				defer z.serving.Wait()
+				defer s.Close()
+				began := time.Now()
+				z.disturb(delay, false)
+				if !survives {
+					<-s.Lost()
+					if took := time.Since(began); took > z.granted*9/10 {
+						t.Errorf("the session is lost after %s: the server may have ended it", took)
+					}
+					return
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				if err := s.Do(ctx, func() error { return pinged(s) }); err != nil || !s.Held() {
+					t.Fatalf("got %v, held %t", err, s.Held())
+				}
+				if got := z.connections(); got != 2 {
+					t.Errorf("it came back by %d connections, want the first and one more", got)
+				}
+			})
+		})
+	}
+}
+
+// pinged asks for something whose answer is nothing but a header.
+func pinged(s *Session) error { return s.Conn.Delete("/x", 0) }
+
+// What is in the way of a session is said once, and that it is so no more.
+func TestNoConnectionIsSaidOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log, said := logtest.NewNullLogger()
+		z := &slow{granted: 10 * time.Second}
+		s := z.open(t, log)
+		defer z.serving.Wait()
+		defer s.Close()
+		z.disturb(0, true)
+		time.Sleep(3 * time.Second) // it is tried again each second
+		z.disturb(0, false)
+		if err := s.Do(t.Context(), func() error { return pinged(s) }); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, e := range said.AllEntries() {
+			if got = append(got, e.Message); e.Level == logrus.WarnLevel && !errors.Is(e.Data[logrus.ErrorKey].(error), syscall.ECONNREFUSED) {
+				t.Errorf("%s: %v", e.Message, e.Data)
+			}
+		}
+		if diff := cmp.Diff([]string{"no connection to ZooKeeper", "connected to ZooKeeper"}, got); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// A request that could not be written may have been carried out, as far as its
+// caller knows, and is asked again.
+func TestFailedWriteIsUnknown(t *testing.T) {
+	client, server := net.Pipe()
+	_ = server.Close()
+	defer client.Close()
+	if _, err := (&tapped{Conn: client}).Write([]byte{0}); !Unknown(err) || !errors.Is(err, io.ErrClosedPipe) {
+		t.Errorf("got %v", err)
+	}
+}
