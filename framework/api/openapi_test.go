@@ -190,7 +190,7 @@ func (f rich) Queue(context.Context) ([]Queued, error)            { return full[
 func (f rich) Roles(context.Context) ([]Role, error)              { return full[[]Role](), f.err }
 func (f rich) Cordon(context.Context, string, string, bool) error { return f.err }
 func (f rich) Uncordon(context.Context, string) error             { return f.err }
-func (f rich) Demand(context.Context) ([]Demand, error)           { return full[[]Demand](), f.err }
+func (f rich) Demand(context.Context) (DemandList, error)         { return full[DemandList](), f.err }
 func (f rich) Usage(context.Context, UsageQuery) ([]TaskUsage, error) {
 	return full[[]TaskUsage](), f.err
 }
