@@ -158,15 +158,16 @@ func (b *leader) host(ctx context.Context, agent string) (host string, err error
 
 // Demand asks the loop what is lacking. A guess without offers would have
 // machines added that nobody needs.
-func (b *leader) Demand(ctx context.Context) (list []api.Demand, err error) {
+func (b *leader) Demand(ctx context.Context) (list api.DemandList, err error) {
 	err = b.ask(ctx, nil, func(st *sched.State) error {
 		lacks, ok := st.Lacking()
 		if !ok {
 			return api.NotYet("the master has not offered for long enough to tell what is lacking")
 		}
 		for i := range lacks {
-			list = append(list, demandOf(&lacks[i]))
+			list.Demand = append(list.Demand, demandOf(&lacks[i]))
 		}
+		list.Settling = st.Settling()
 		return nil
 	})
 	return list, err
@@ -175,12 +176,15 @@ func (b *leader) Demand(ctx context.Context) (list []api.Demand, err error) {
 func demandOf(l *sched.Lack) api.Demand {
 	r := &l.Request
 	d := api.Demand{
-		Types: append([]string{}, r.Types.Include...), NotTypes: r.Types.Exclude, GPUs: l.GPUs, PerAgent: r.GPUs, MemMiB: r.MinMemMiB,
+		Types: append([]string{}, r.Types.Include...), NotTypes: r.Types.Exclude, GPUs: l.GPUs, PerAgent: r.GPUs, Short: l.Short, MemMiB: r.MinMemMiB,
 		MinDriver: r.MinDriver, MinCUDA: r.MinCUDA, Constraints: l.Constraints,
 		Tasks: l.Tasks, Jobs: l.Jobs, Roles: l.Roles, CPUs: l.Amount.CPUs, TaskMemMiB: l.Amount.MemMiB,
 	}
-	if len(d.Types) == 1 {
+	switch {
+	case len(d.Types) == 1:
 		d.Type = d.Types[0]
+	case len(d.Types) == 0:
+		d.Type = api.AnyType
 	}
 	if r.Topology != gpu.AnyTopology {
 		d.Topology = string(r.Topology)
@@ -234,7 +238,9 @@ func (b *standby) Cordon(ctx context.Context, _, _ string, _ bool) error { retur
 func (b *standby) Uncordon(ctx context.Context, _ string) error          { return b.Elsewhere(ctx) }
 
 // Demand is the leader's to tell: it depends on its offers.
-func (b *standby) Demand(ctx context.Context) ([]api.Demand, error) { return nil, b.Elsewhere(ctx) }
+func (b *standby) Demand(ctx context.Context) (l api.DemandList, err error) {
+	return l, b.Elsewhere(ctx)
+}
 
 func (n nobody) Queue(context.Context, api.Page) (l api.QueueList, err error) {
 	return l, n.problem()
@@ -243,6 +249,6 @@ func (n nobody) Roles(context.Context) ([]api.Role, error) { return nil, n.probl
 func (n nobody) SetQuota(context.Context, string, *string) (r api.Role, err error) {
 	return r, n.problem()
 }
-func (n nobody) Cordon(context.Context, string, string, bool) error { return n.problem() }
-func (n nobody) Uncordon(context.Context, string) error             { return n.problem() }
-func (n nobody) Demand(context.Context) ([]api.Demand, error)       { return nil, n.problem() }
+func (n nobody) Cordon(context.Context, string, string, bool) error   { return n.problem() }
+func (n nobody) Uncordon(context.Context, string) error               { return n.problem() }
+func (n nobody) Demand(context.Context) (l api.DemandList, err error) { return l, n.problem() }

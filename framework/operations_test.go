@@ -65,7 +65,7 @@ func TestCordon(t *testing.T) {
 	c.Offer()
 	c.Await(t, 2, scheduler.Call_DECLINE, nil)
 	view, err := in.Job(ctx, "waits")
-	if want := "1 agent has GPUs, none has one free; 1 agent that would do is cordoned: host-1 (new fans)"; err != nil || view.State != job.Waiting || !strings.Contains(view.Waits, want) {
+	if want := "the only agent takes no tasks; 1 agent that would do is cordoned: host-1 (new fans), with 1 free GPU"; err != nil || view.State != job.Waiting || !strings.Contains(view.Waits, want) {
 		t.Errorf("on a cordoned agent: %s, %q, %v", view.State, view.Waits, err)
 	}
 	wantMetrics(t, in, []string{"mesos_gpu_scheduler_cordoned_agents 1"})
@@ -242,13 +242,13 @@ func TestDemand(t *testing.T) {
 	k.ahead.Add(int64(30 * time.Second)) // the client asks until the scheduler has noticed
 	var got []api.Demand
 	await(t, "the agent has offered what is left: nothing", func() (both bool) {
-		var err error
-		got, err = in.Demand(ctx)
+		list, err := in.Demand(ctx)
+		got = list.Demand
 		return err == nil && len(got) == 2
 	})
 	want := []api.Demand{
-		{Types: []string{}, GPUs: 2, PerAgent: 2, Tasks: 1, Jobs: []string{"pairs"}, Roles: []string{"*"}, CPUs: job.DefaultCPUs + 0.1, TaskMemMiB: job.DefaultMemMiB + 32},
-		{Type: "A100", Types: []string{"A100"}, GPUs: 8, PerAgent: 4, MemMiB: 40000, Topology: "nvlink", Tasks: 2, Jobs: []string{"linked"}, Roles: []string{"*"}, CPUs: job.DefaultCPUs + 0.1, TaskMemMiB: job.DefaultMemMiB + 32},
+		{Type: api.AnyType, Types: []string{}, GPUs: 2, PerAgent: 2, Short: []string{"gpus"}, Tasks: 1, Jobs: []string{"pairs"}, Roles: []string{"*"}, CPUs: job.DefaultCPUs + 0.1, TaskMemMiB: job.DefaultMemMiB + 32},
+		{Type: "A100", Types: []string{"A100"}, GPUs: 8, PerAgent: 4, Short: []string{"gpus"}, MemMiB: 40000, Topology: "nvlink", Tasks: 2, Jobs: []string{"linked"}, Roles: []string{"*"}, CPUs: job.DefaultCPUs + 0.1, TaskMemMiB: job.DefaultMemMiB + 32},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -257,7 +257,7 @@ func TestDemand(t *testing.T) {
 	c.End(first, mesos.TASK_FINISHED, "", "0")
 	c.Offer()
 	view := awaitCount(t, in, "pairs", job.Running, 1, first)
-	if got, err := in.Demand(ctx); err != nil || len(got) != 1 || got[0].Jobs[0] != "linked" {
+	if got, err := in.Demand(ctx); err != nil || len(got.Demand) != 1 || got.Demand[0].Jobs[0] != "linked" {
 		t.Errorf("with %+v: %+v, %v", view.Tasks, got, err)
 	}
 }

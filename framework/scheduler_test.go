@@ -250,7 +250,7 @@ func TestRefusals(t *testing.T) {
 	}
 	c.Await(t, 1, scheduler.Call_DECLINE, nil)
 	view, err := in.Job(ctx, "later")
-	if want := "1 of 1 task lacks 1 free H100 on one agent; no agent has the type, 1 agent is known: V100 on 1"; err != nil || view.Waits != want {
+	if want := "1 free H100 on one agent; no agent has the type, 1 agent is known: V100 on 1"; err != nil || view.Waits != want {
 		t.Errorf("waits %q, %v, want %q", view.Waits, err, want)
 	}
 }

@@ -180,7 +180,7 @@ func TestJobsAfterJobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	view, err := in.Submit(ctx, next)
-	if err != nil || !strings.Contains(view.Waits, "1 of 1 task waits for job prepare to finish") {
+	if err != nil || !strings.Contains(view.Waits, "job prepare to finish; it is ") {
 		t.Fatalf("it waits for %q, %v", view.Waits, err)
 	}
 	in.end(t)

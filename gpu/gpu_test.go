@@ -82,7 +82,7 @@ func TestRequestReads(t *testing.T) {
 		"no GPU":                         {},
 		"1 GPU":                          {GPUs: 1},
 		"2 GPUs of V100 or A100":         {GPUs: 2, Types: Types{Include: []string{"V100", "A100"}}},
-		"2 GPUs of not K80":              {GPUs: 2, Types: Types{Exclude: []string{"K80"}}},
+		"2 GPUs other than K80":          {GPUs: 2, Types: Types{Exclude: []string{"K80"}}},
 		"1 GPU of V100, not V100M or T4": {GPUs: 1, Types: Types{Include: []string{"V100"}, Exclude: []string{"V100M", "T4"}}},
 	} {
 		if got := r.String(); got != want {

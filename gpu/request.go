@@ -61,14 +61,21 @@ func (r Request) String() string {
 	if r.GPUs == 0 {
 		return "no GPU"
 	}
+	devices := Types{Exclude: r.Types.Exclude}.Noun(r.GPUs)
 	s := fmt.Sprintf("%d %s", r.GPUs, Plural(r.GPUs, "GPU"))
 	if !r.Share.Whole() {
 		s = fmt.Sprintf("%d × (%s)", r.GPUs, r.Share.brief())
 	}
-	if r.Types.Any() {
+	switch {
+	case r.Types.Any():
 		return s
+	case len(r.Types.Include) > 0:
+		return s + " of " + r.Types.String()
+	case r.Share.Whole():
+		return fmt.Sprintf("%d %s", r.GPUs, devices)
+	default:
+		return s + " of " + devices
 	}
-	return s + " of " + r.Types.String()
 }
 
 // Plural gives the word its s where n asks for one.

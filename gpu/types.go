@@ -42,6 +42,19 @@ func (t Types) String() string {
 	return strings.Join(parts, ", ")
 }
 
+// Noun is what n such devices are called: "V100 or A100", "GPUs", "GPU other
+// than K80".
+func (t Types) Noun(n int) string {
+	if len(t.Include) > 0 {
+		return t.String()
+	}
+	s := Plural(n, "GPU")
+	if len(t.Exclude) > 0 {
+		s += " other than " + strings.Join(t.Exclude, " or ")
+	}
+	return s
+}
+
 func sameType(name, model string) bool {
 	return strings.EqualFold(name, model) || strings.EqualFold(compact(TypeOf(name)), compact(TypeOf(model)))
 }

@@ -173,7 +173,7 @@ func (f rich) Queue(context.Context, Page) (QueueList, error)     { return full[
 func (f rich) Roles(context.Context) ([]Role, error)              { return full[[]Role](), f.err }
 func (f rich) Cordon(context.Context, string, string, bool) error { return f.err }
 func (f rich) Uncordon(context.Context, string) error             { return f.err }
-func (f rich) Demand(context.Context) ([]Demand, error)           { return full[[]Demand](), f.err }
+func (f rich) Demand(context.Context) (DemandList, error)         { return full[DemandList](), f.err }
 func (f rich) Usage(context.Context, UsageQuery) (UsageList, error) {
 	return full[UsageList](), f.err
 }

@@ -28,7 +28,7 @@ type Operations interface {
 	Cordon(ctx context.Context, agent, reason string, drain bool) error
 	Uncordon(ctx context.Context, agent string) error
 	// Demand says what machines could be added for.
-	Demand(ctx context.Context) ([]Demand, error)
+	Demand(ctx context.Context) (DemandList, error)
 }
 
 // Queued is a job with tasks that wait for a place.
@@ -92,18 +92,25 @@ type Cordoning struct {
 // noReason stands for one that nobody gave.
 const noReason = "no reason given"
 
-// Demand is what equal tasks wait for though nothing but devices in use is in
+// AnyType is Demand.Type where any type will do, but for NotTypes.
+const AnyType = "any"
+
+// Demand is what equal tasks wait for though nothing but what is in use is in
 // their way.
 type Demand struct {
-	// Type is the GPU type where only one will do, else ""; Types are those
-	// that will do, none for any but NotTypes.
+	// Type is the GPU type where only one will do, AnyType, or "" where several
+	// will; Types are those that will do, none for any.
 	Type     string   `json:"type"`
 	Types    []string `json:"types"`
 	NotTypes []string `json:"not_types,omitempty"`
-	// GPUs are lacking in all, PerAgent of them on one agent. For shares of
-	// devices GPUs is what those are worth together.
+	// GPUs are lacking in all, none where other things are; a task wants
+	// PerAgent on one agent. For shares of devices GPUs is what those are worth
+	// together.
 	GPUs     int `json:"gpus"`
 	PerAgent int `json:"per_agent"`
+	// Short is what there is too little of: "gpus", or where these are free
+	// "cpus", "mem", "disk" and "ports".
+	Short []string `json:"short"`
 	// Share is set where a task wants that much of each of PerAgent devices.
 	Share *gpu.Share `json:"share,omitempty"`
 	// MemMiB is the least memory of a device, Topology how the devices of one
@@ -128,6 +135,9 @@ type Demand struct {
 // DemandList answers GET /v1/demand.
 type DemandList struct {
 	Demand []Demand `json:"demand"`
+	// Settling are jobs that are not counted yet: they have waited for less
+	// time than offers may take.
+	Settling []string `json:"settling"`
 }
 
 // operations routes what operators ask for.
@@ -241,6 +251,6 @@ func (s *server) demand(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	answer(w, http.StatusOK, DemandList{some(demand)})
+	answer(w, http.StatusOK, DemandList{some(demand.Demand), some(demand.Settling)})
 	return nil
 }

@@ -12,7 +12,9 @@ import (
 
 func (f *fake) Queue(context.Context, Page) (QueueList, error) { return QueueList{Next: f.next}, f.err }
 func (f *fake) Roles(context.Context) ([]Role, error)          { return nil, f.err }
-func (f *fake) Demand(context.Context) ([]Demand, error)       { return f.demand, f.err }
+func (f *fake) Demand(context.Context) (DemandList, error) {
+	return DemandList{Demand: f.demand}, f.err
+}
 
 func (f *fake) SetQuota(_ context.Context, role string, quota *string) (Role, error) {
 	f.did = "quota of " + role + " as in the file"
@@ -43,7 +45,7 @@ func TestOperations(t *testing.T) {
 		"queue, broken":         {method: "GET", path: "/v1/queue", err: errors.New("disk"), status: 500, contains: "disk"},
 		"roles":                 {method: "GET", path: "/v1/roles", status: 200, contains: `{"roles":[]}`},
 		"roles, broken":         {method: "GET", path: "/v1/roles", err: errors.New("disk"), status: 500, contains: "disk"},
-		"demand":                {method: "GET", path: "/v1/demand", status: 200, contains: `{"demand":[]}`},
+		"demand":                {method: "GET", path: "/v1/demand", status: 200, contains: `{"demand":[],"settling":[]}`},
 		"demand, not yet":       {method: "GET", path: "/v1/demand", err: NotYet("too soon"), status: 503, contains: "too soon"},
 		"quota":                 {method: "PUT", path: "/v1/roles/research/quota", body: `{"quota":"V100=8, *=16"}`, status: 200, contains: `"name":"research"`, did: `quota of research "V100=8, *=16"`},
 		"quota of all":          {method: "PUT", path: "/v1/roles/*/quota", body: `{"quota":""}`, status: 200, did: `quota of * ""`},
@@ -80,14 +82,14 @@ func TestOperations(t *testing.T) {
 // TestDemandIsWhole: what is not wished for is there as nothing, or left out.
 func TestDemandIsWhole(t *testing.T) {
 	f := &fake{demand: []Demand{
-		{Type: "A100", Types: []string{"A100"}, GPUs: 8, PerAgent: 4, Topology: "nvlink", Tasks: 2, Jobs: []string{"train"}, Roles: []string{"research"}, CPUs: 8.1, TaskMemMiB: 4128},
-		{Types: []string{}, GPUs: 1, PerAgent: 1, Share: &gpu.Share{Cores: 30}, Tasks: 1, Jobs: []string{"part"}, Roles: []string{"*"}},
+		{Type: "A100", Types: []string{"A100"}, GPUs: 8, PerAgent: 4, Short: []string{"gpus"}, Topology: "nvlink", Tasks: 2, Jobs: []string{"train"}, Roles: []string{"research"}, CPUs: 8.1, TaskMemMiB: 4128},
+		{Type: AnyType, Types: []string{}, PerAgent: 1, Short: []string{"cpus"}, Share: &gpu.Share{Cores: 30}, Tasks: 1, Jobs: []string{"part"}, Roles: []string{"*"}},
 	}}
 	_, _, got := ask(t, "GET", serve(t, f).URL+"/v1/demand", "")
 	want := `{"demand":[` +
-		`{"type":"A100","types":["A100"],"gpus":8,"per_agent":4,"mem_mib":0,"topology":"nvlink","tasks":2,"jobs":["train"],"roles":["research"],"cpus":8.1,"task_mem_mib":4128},` +
-		`{"type":"","types":[],"gpus":1,"per_agent":1,"share":{"cores":30},"mem_mib":0,"topology":"","tasks":1,"jobs":["part"],"roles":["*"],"cpus":0,"task_mem_mib":0}` +
-		"]}\n"
+		`{"type":"A100","types":["A100"],"gpus":8,"per_agent":4,"short":["gpus"],"mem_mib":0,"topology":"nvlink","tasks":2,"jobs":["train"],"roles":["research"],"cpus":8.1,"task_mem_mib":4128},` +
+		`{"type":"any","types":[],"gpus":0,"per_agent":1,"short":["cpus"],"share":{"cores":30},"mem_mib":0,"topology":"","tasks":1,"jobs":["part"],"roles":["*"],"cpus":0,"task_mem_mib":0}` +
+		`],"settling":[]}` + "\n"
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

@@ -46,8 +46,7 @@ func (c *Client) toAgent(ctx context.Context, agent, verb string, body any) erro
 
 // Demand says what machines could be added for. It waits until the scheduler
 // can tell, which takes some seconds after it has begun.
-func (c *Client) Demand(ctx context.Context) ([]api.Demand, error) {
-	var list api.DemandList
-	err := c.get(ctx, "/v1/demand", &list)
-	return list.Demand, err
+func (c *Client) Demand(ctx context.Context) (list api.DemandList, err error) {
+	err = c.get(ctx, "/v1/demand", &list)
+	return list, err
 }

@@ -151,5 +151,5 @@ func (s *State) awaiting(j *job.Job, missing int, open []job.Dependency) Reason 
 			seen[i] = strings.Replace(seen[i], "it", d.Job, 1)
 		}
 	}
-	return reasonOf(j, missing, shortage{turn: AfterJobs, lack: strings.Join(lack, ", "), seen: strings.Join(seen, ", ")})
+	return reasonOf(j, missing, shortage{lack: strings.Join(lack, ", "), seen: strings.Join(seen, ", ")})
 }

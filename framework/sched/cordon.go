@@ -104,6 +104,7 @@ func (s *State) closed(agents []fit.Agent) []fit.Agent {
 	for i := range agents {
 		if a := &agents[i]; s.shut(a.Hostname, a.ID) {
 			empty(a)
+			a.Closed = true
 		}
 	}
 	return agents

@@ -3,6 +3,7 @@ package sched
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"mesos-gpu/framework/sched/fit"
@@ -10,7 +11,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// Lack is what tasks of one wish wait for though nothing but devices in use is
+// Lack is what tasks of one wish wait for though nothing but what is in use is
 // in their way: machines that were added would run them.
 type Lack struct {
 	// Request is what each task wants of one agent, less the types that its
@@ -19,8 +20,12 @@ type Lack struct {
 	Amount  Amount
 	// Constraints are those that a new machine must meet too.
 	Constraints []job.Constraint
+	// Short is what there is too little of: ShortGPUs alone, or what else where
+	// GPUs are free.
+	Short []string
 	// Tasks is how many lack a place, GPUs what they would hold together: for
-	// shares of devices as many as those are worth.
+	// shares of devices as many as those are worth. It is 0 where GPUs are not
+	// what is short.
 	Tasks, GPUs int
 	// Jobs and Roles are whose they are, in the order in which they choose.
 	Jobs, Roles []string
@@ -33,16 +38,29 @@ const settle = comesBack
 // Lacking says what the tasks that wait lack, those first that choose first,
 // as far as the last offers tell. ok is false as long as these are not here.
 func (s *State) Lacking() (lacks []Lack, ok bool) {
-	since := s.now.Add(-settle)
-	if !s.connected || s.since.After(since) {
+	if !s.connected || s.since.After(s.now.Add(-settle)) {
 		return nil, false
 	}
 	q := s.readyQueue(s.now)
-	q.Waiting = slices.DeleteFunc(q.Waiting, func(w Job) bool { return s.youngest(&w).After(since) })
+	q.Waiting = slices.DeleteFunc(q.Waiting, func(w Job) bool { return s.settling(&w) })
 	q.Known = s.leftovers(s.now)
 	offers := slices.DeleteFunc(s.inHand(), func(o Offer) bool { return s.shut(o.Hostname, o.AgentID) })
 	return Lacking(offers, q, s.cfg.Policy), true
 }
+
+// Settling are the jobs with GPUs that Lacking leaves out for now: they wait for
+// less than settle.
+func (s *State) Settling() (names []string) {
+	q := s.readyQueue(s.now)
+	for i := range q.Waiting {
+		if w := &q.Waiting[i]; w.Spec.Request.GPUs > 0 && s.settling(w) {
+			names = append(names, w.Spec.Name)
+		}
+	}
+	return names
+}
+
+func (s *State) settling(w *Job) bool { return s.youngest(w).After(s.now.Add(-settle)) }
 
 // youngest is when the last of a job's tasks began to wait for a place.
 func (s *State) youngest(w *Job) time.Time {
@@ -75,7 +93,9 @@ func Lacking(offers []Offer, q Queue, p Policy) []Lack {
 		s.look(j)
 	}
 	for i := range s.lacks {
-		s.lacks[i].GPUs = max((s.milli[i]+wholeGPU-1)/wholeGPU, s.lacks[i].Request.GPUs)
+		if l := &s.lacks[i]; slices.Contains(l.Short, ShortGPUs) {
+			l.GPUs = max((s.milli[i]+wholeGPU-1)/wholeGPU, l.Request.GPUs)
+		}
 	}
 	return s.lacks
 }
@@ -94,7 +114,7 @@ type survey struct {
 // how many of its other tasks machines could be added. Of a gang these are all
 // or none: what is free now others may take meanwhile.
 func (s *survey) look(j *Job) {
-	d := j.demand(s.p, s.byID, s.groups[groupOf(j.Spec)]...)
+	d := j.demand(s.p, s.named(j), s.groups[groupOf(j.Spec)]...)
 	wish := d.Request
 	spots, types, b, quota := s.fill(j, &d)
 	n := len(j.Tasks) - len(spots)
@@ -103,7 +123,7 @@ func (s *survey) look(j *Job) {
 	}
 	if j.Spec.Gang {
 		s.undo(j, &d, spots, types)
-		n = len(j.Tasks)
+		spots, n = nil, len(j.Tasks)
 	}
 	if quota {
 		s.heldBack(j, b)
@@ -116,7 +136,9 @@ func (s *survey) look(j *Job) {
 	}
 	d.Request = narrowed
 	if more := s.addable(j, &d, min(n, may)); more > 0 && wish.GPUs > 0 {
-		s.add(j, &d, more)
+		lackGPUs, plain := s.short(j, &d, spots, more)
+		s.add(j, &d, lackGPUs, []string{ShortGPUs})
+		s.add(j, &d, more-lackGPUs, plain)
 	}
 	if _, left, b := s.ledger.narrow(j.Spec.Role, wish); may < n && left == 0 {
 		s.heldBack(j, b)
@@ -124,19 +146,22 @@ func (s *survey) look(j *Job) {
 }
 
 // add counts tasks of a job that lack a place, for their role's quota too.
-func (s *survey) add(j *Job, d *fit.Demand, n int) {
+func (s *survey) add(j *Job, d *fit.Demand, n int, short []string) {
+	if n == 0 {
+		return
+	}
 	milli := n * s.ledger.weight(&d.Request, AllTypes)
 	kind := ""
 	if only := d.Request.Types.Include; len(only) == 1 {
 		kind = gpu.TypeOf(only[0])
 	}
 	s.ledger.count(j.Spec.Role, kind, milli)
-	key := (&fit.Demand{Amount: d.Amount, Request: d.Request, Constraints: d.Constraints}).Key()
+	key := (&fit.Demand{Amount: d.Amount, Request: d.Request, Constraints: d.Constraints}).Key() + strings.Join(short, " ")
 	i, ok := s.byWish[key]
 	if !ok {
 		i = len(s.lacks)
 		s.byWish[key], s.milli = i, append(s.milli, 0)
-		s.lacks = append(s.lacks, Lack{Request: d.Request, Amount: d.Amount, Constraints: d.Constraints})
+		s.lacks = append(s.lacks, Lack{Request: d.Request, Amount: d.Amount, Constraints: d.Constraints, Short: short})
 	}
 	l := &s.lacks[i]
 	l.Tasks += n

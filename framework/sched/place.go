@@ -221,7 +221,7 @@ func (pl *placing) place(j *Job) {
 	}
 	var why shortage
 	if !quota {
-		why = b.beside(pl.explain(j, &d))
+		why = b.beside(pl.explain(j, &d, missing))
 	}
 	if j.Spec.Gang {
 		pl.undo(j, &d, spots, types)
@@ -277,6 +277,7 @@ func (pl *placing) wait(j *Job, missing int, why shortage) {
 type kind struct {
 	wish string
 	runs time.Duration
+	gang int // tasks of a gang
 }
 
 // attempt is a kind with the number of its wish, of a job that may have to keep
@@ -316,12 +317,16 @@ func wishOf(d *fit.Demand, s *job.Spec) string {
 
 // explain says what is in the job's way: the agents, or that the places they
 // have are kept for the job at the head of its role.
-func (pl *placing) explain(j *Job, d *fit.Demand) shortage {
+func (pl *placing) explain(j *Job, d *fit.Demand, missing int) shortage {
 	if h := pl.heads[j.Spec.Role]; d.Beyond && h != nil {
-		sooner := *d
+		sooner, need := *d, 1
 		sooner.Beyond = false
-		if spots := pl.cluster.Fill(&sooner, 1); len(spots) > 0 {
-			pl.cluster.Undo(&sooner, spots)
+		if j.Spec.Gang {
+			need = missing
+		}
+		spots := pl.cluster.Fill(&sooner, need)
+		pl.cluster.Undo(&sooner, spots)
+		if len(spots) == need {
 			return shortage{
 				turn: BehindHead,
 				lack: fmt.Sprintf("a place that %s will not need", h.job),

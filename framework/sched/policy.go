@@ -34,8 +34,7 @@ func DefaultOverhead() Amount { return Amount{CPUs: 0.1, MemMiB: 32} }
 
 // need is what one task takes, its executor's part included.
 func (p *Policy) need(s *job.Spec) Amount {
-	o := p.Overhead
-	return Amount{CPUs: s.CPUs + o.CPUs, MemMiB: s.MemMiB + o.MemMiB, DiskMiB: s.DiskMiB + o.DiskMiB}
+	return Amount{CPUs: s.CPUs, MemMiB: s.MemMiB, DiskMiB: s.DiskMiB}.Plus(p.Overhead)
 }
 
 // CheckPolicy says what is wrong with a policy.

@@ -231,7 +231,8 @@ func (s *State) roleNames() []string {
 	return names
 }
 
-// lastSeen is known with what the offers in hand have free.
+// lastSeen is known with what the offers in hand have free. Agents that take no
+// tasks have what they last offered.
 func (s *State) lastSeen() []fit.Agent {
 	all := fit.Join(s.inHand())
 	held := map[agentKey]bool{}
@@ -239,5 +240,5 @@ func (s *State) lastSeen() []fit.Agent {
 		held[agentKey{all[i].ID, all[i].Role}] = true
 		all[i].TotalGPUs, all[i].AllShared = s.cluster[all[i].ID].GPUs, s.shared[all[i].ID]
 	}
-	return s.closed(append(all, s.known(held)...))
+	return append(all, s.known(held)...)
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"mesos-gpu/framework/sched/fit"
-	"mesos-gpu/gpu"
 	"mesos-gpu/job"
 )
 
@@ -16,7 +15,7 @@ type Reason struct {
 	Job string
 	// Missing of the job's Tasks have no place.
 	Missing, Tasks int
-	// Lack is what they lack, Seen what the agents have of it.
+	// Lack is what they wait for, Seen what there is of it.
 	Lack, Seen string
 	// Turn says what else than the agents is in the way.
 	Turn Turn
@@ -32,23 +31,21 @@ const (
 	BehindQuota
 	// BehindHead: the room is kept for a job that goes first.
 	BehindHead
-	// AfterJobs: other jobs must end before.
-	AfterJobs
 )
 
-// Text reads "3 of 8 tasks lack 2 free V100 on one agent; 41 agents have the
-// type, 5 have 1 free".
+// Text reads "2 free V100 on one agent; 41 agents have the type, 5 have 1
+// free; 3 of 8 tasks wait". What is waited for comes first, since tables cut
+// the end off; tasks are counted where not all wait.
 func (r Reason) Text() string {
-	verb := "lack"
+	text := r.Lack + "; " + r.Seen
 	switch {
-	case r.Turn == AfterJobs && r.Missing == 1:
-		verb = "waits for"
-	case r.Turn == AfterJobs:
-		verb = "wait for"
+	case r.Missing >= r.Tasks:
+		return text
 	case r.Missing == 1:
-		verb = "lacks"
+		return text + fmt.Sprintf("; 1 of %d tasks waits", r.Tasks)
+	default:
+		return text + fmt.Sprintf("; %d of %d tasks wait", r.Missing, r.Tasks)
 	}
-	return fmt.Sprintf("%d of %d %s %s %s; %s", r.Missing, r.Tasks, gpu.Plural(r.Tasks, "task"), verb, r.Lack, r.Seen)
 }
 
 func (r Reason) String() string { return r.Job + ": " + r.Text() }
@@ -81,7 +78,8 @@ func (s *State) pausing(now time.Time, j *job.Job, missing int) Reason {
 			next = t.NotBefore
 		}
 	}
-	return reasonOf(j, missing, shortage{lack: "a pause after the last attempt", seen: fmt.Sprintf("the next try is in %s", next.Sub(now).Round(time.Second))})
+	pause := (next.Sub(now) + time.Second - 1).Truncate(time.Second)
+	return reasonOf(j, missing, shortage{lack: fmt.Sprintf("its next try, in %s", pause), seen: "a pause follows an attempt that ended"})
 }
 
 func holds(n int) string {
@@ -141,12 +139,26 @@ func (s *State) Reasons(names ...string) map[string]Reason {
 	return reasons
 }
 
-// shutOut adds the agents that would do but take no tasks.
-func (s *State) shutOut(c *fit.Cluster, d *fit.Demand) string {
+// shutOut adds the agents that take no tasks and would do with what they have
+// free. For tasks of a gang they would where all of it would start with them.
+func (s *State) shutOut(e *explained, d *fit.Demand, gang int) string {
+	if e.all == nil {
+		return ""
+	}
+	if gang > 0 {
+		spots := e.all.Fill(d, gang)
+		e.all.Undo(d, spots)
+		if len(spots) < gang {
+			return ""
+		}
+	}
 	var drained, cordoned []string
-	for i, a := range c.Agents() {
-		small := d.Request.Share.Whole() && a.TotalGPUs > 0 && a.TotalGPUs < d.Request.GPUs
-		if small || !s.shut(a.Hostname, a.ID) || !c.Useful(i, d) {
+	for i, a := range e.all.Agents() {
+		if !s.shut(a.Hostname, a.ID) {
+			continue
+		}
+		free, ok := e.all.Free(i, d)
+		if !ok {
 			continue
 		}
 		by, _ := CordonedBy(s.cordons, a.Hostname, a.ID)
@@ -154,6 +166,7 @@ func (s *State) shutOut(c *fit.Cluster, d *fit.Demand) string {
 		if by.Reason != "" {
 			name += " (" + by.Reason + ")"
 		}
+		name += ", with " + free
 		if s.cluster[a.ID].Draining || by.Drain {
 			drained = append(drained, name)
 		} else {
@@ -179,6 +192,7 @@ func wouldDo(agents []string, but string) string {
 // holds until an offer comes or goes.
 type explained struct {
 	cluster *fit.Cluster
+	all     *fit.Cluster // with what agents have free that take no tasks; nil: all do
 	byID    map[string]*fit.Agent
 	why     map[kind]shortage
 }
@@ -187,7 +201,12 @@ func (s *State) count(now time.Time) *explained {
 	if s.explained != nil {
 		return s.explained
 	}
-	e := &explained{cluster: fit.NewCluster(s.lastSeen(), s.cfg.Policy.Fit, now), byID: map[string]*fit.Agent{}, why: map[kind]shortage{}}
+	e := &explained{byID: map[string]*fit.Agent{}, why: map[kind]shortage{}}
+	seen := s.lastSeen()
+	if slices.ContainsFunc(seen, func(a fit.Agent) bool { return s.shut(a.Hostname, a.ID) }) {
+		e.all = fit.NewCluster(seen, s.cfg.Policy.Fit, now) // which clones them
+	}
+	e.cluster = fit.NewCluster(s.closed(seen), s.cfg.Policy.Fit, now)
 	agents := e.cluster.Agents()
 	for i := range agents {
 		e.byID[agents[i].ID] = &agents[i]
@@ -236,10 +255,13 @@ func (s *State) explainer(now time.Time) func(*Job) shortage {
 		}
 		d.Request = narrowed
 		key := kind{wish: wishOf(&d, j.Spec), runs: d.Runs}
+		if j.Spec.Gang {
+			key.gang = len(j.Tasks)
+		}
 		why, ok := e.why[key]
 		if !ok || len(d.Beside) > 0 {
-			told := e.cluster.Explain(&d)
-			why = shortage{lack: told.Lack, seen: told.Seen + s.shutOut(e.cluster, &d)}
+			told := e.cluster.ExplainAll(&d, key.gang)
+			why = shortage{lack: told.Lack, seen: told.Seen + s.shutOut(e, &d, key.gang)}
 			e.why[key] = why
 		}
 		return b.beside(why)

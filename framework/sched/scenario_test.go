@@ -218,9 +218,11 @@ func (p *script) run(words []string) {
 		lacks, ok := p.st.Lacking()
 		if !ok {
 			fmt.Fprintln(&p.out, "nobody can tell yet")
+		} else if young := p.st.Settling(); len(young) > 0 {
+			fmt.Fprintf(&p.out, "%v wait too shortly\n", young)
 		}
 		for _, l := range lacks {
-			fmt.Fprintf(&p.out, "%d tasks of %v, roles %v, lack %s each, %d in all, %g cpus and %g MiB, %v\n", l.Tasks, l.Jobs, l.Roles, l.Request, l.GPUs, l.Amount.CPUs, l.Amount.MemMiB, l.Constraints)
+			fmt.Fprintf(&p.out, "%d tasks of %v, roles %v, lack %s each, short of %v, %d GPUs in all, %g cpus and %g MiB, %v\n", l.Tasks, l.Jobs, l.Roles, l.Request, l.Short, l.GPUs, l.Amount.CPUs, l.Amount.MemMiB, l.Constraints)
 		}
 	default:
 		p.t.Fatalf("unknown command %q", verb)

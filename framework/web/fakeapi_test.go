@@ -198,7 +198,7 @@ func (f *fakeAPI) job(n int) api.JobView {
 	t := job.Task{ID: name + ".0.1.c8dbz5x2q6a5", Job: name, Attempt: 1, State: job.Waiting, Changed: began}
 	waits := ""
 	if n%3 == 2 {
-		waits = "1 of 1 task lacks 2 free " + kind + " on one agent; 41 agents have the type, 5 have 1 free"
+		waits = "2 free " + kind + " on one agent; 41 agents have the type, 5 have 1 free"
 	} else {
 		a := &f.agents[n%len(f.agents)]
 		first := 8 * (n % len(f.agents))

@@ -114,7 +114,7 @@ func TestAJobsLife(t *testing.T) {
 	eval[bool](p, `(location.hash = '#/'), true`)
 	p.await(`document.querySelectorAll('.map .cell.used').length === 1 && document.querySelectorAll('.map .cell.free').length === 1`)
 	submit(t, api, "more", 2, "true")
-	p.shows("1 of 1 task lacks 2 free GPUs on one agent")
+	p.shows("2 free GPUs on one agent")
 	c.End(id, mesos.TASK_FAILED, "out of memory", "137")
 	p.await(`!document.querySelector('.map .cell.used')`)
 	eval[bool](p, `(location.hash = '#/jobs/train'), true`)

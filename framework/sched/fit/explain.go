@@ -23,16 +23,27 @@ type asked struct {
 	cl *class
 	// typed is the wish for the types alone.
 	typed *wish
+	// closed counts the agents of the role that are left out.
+	closed int
 }
 
 func (c *Cluster) ask(d *Demand) asked {
-	return asked{c, d, c.class(d), c.world.wish(gpu.Request{GPUs: 1, Types: d.Request.Types})}
+	q := asked{Cluster: c, d: d, cl: c.class(d), typed: c.world.wish(gpu.Request{GPUs: 1, Types: d.Request.Types})}
+	for _, i := range c.world.members(q.cl.role) {
+		if c.world.agents[i].Closed {
+			q.closed++
+		}
+	}
+	return q
 }
 
 // Explain says what the agents lack for one task of the demand.
 func (c *Cluster) Explain(d *Demand) Shortage {
 	q := c.ask(d)
 	agents := q.ofRole()
+	if len(agents) == 0 && q.closed > 0 {
+		return Shortage{q.lack(), noneOpen(q.closed)}
+	}
 	if len(agents) == 0 && len(c.rooms) > 0 {
 		return Shortage{q.lack(), fmt.Sprintf("none of %d %s offers to role %q", len(c.rooms), gpu.Plural(len(c.rooms), "agent"), d.Role)}
 	}
@@ -58,13 +69,31 @@ func where(agents []int, ok func(i int) bool) []int {
 	return list
 }
 
+// ofRole are the agents that may have the task, as far as they take any.
 func (q *asked) ofRole() []int {
 	members := q.world.members(q.cl.role)
-	list := make([]int, len(members))
-	for at, i := range members {
-		list[at] = int(i)
+	list := make([]int, 0, len(members))
+	for _, i := range members {
+		if !q.world.agents[i].Closed {
+			list = append(list, int(i))
+		}
 	}
 	return list
+}
+
+func noneOpen(closed int) string {
+	if closed == 1 {
+		return "the only agent takes no tasks"
+	}
+	return fmt.Sprintf("none of %d agents takes tasks", closed)
+}
+
+// known counts agents by what is known of all of them.
+func (q *asked) known(agents int) string {
+	if q.closed > 0 {
+		return fmt.Sprintf("%d %s tasks", agents, areAgents(agents, "agent takes", "agents take"))
+	}
+	return fmt.Sprintf("%d %s known", agents, areAgents(agents, "agent is", "agents are"))
 }
 
 // explainRoom is for agents with room: what the job's other tasks leave of
@@ -112,12 +141,12 @@ func (q *asked) wanted() string {
 }
 
 // devices is how the wish is called in "2 free V100".
-func (q *asked) devices() string {
+func (q *asked) devices() string { return q.counted(q.d.Request.GPUs) }
+
+// counted is devices for that many of them.
+func (q *asked) counted(n int) string {
 	r := &q.d.Request
-	s := gpu.Plural(r.GPUs, "GPU")
-	if !r.Types.Any() {
-		s = r.Types.String()
-	}
+	s := r.Types.Noun(n)
 	if r.MinMemMiB > 0 {
 		s += fmt.Sprintf(" of %d MiB or more", r.MinMemMiB)
 	}
@@ -189,10 +218,14 @@ func (q *asked) hasType(i int) bool {
 }
 
 func (q *asked) typeNoun() string {
-	if q.d.Request.Types.Any() {
-		return gpu.Plural(2, "GPU")
+	switch types := &q.d.Request.Types; {
+	case types.Any():
+		return "GPUs"
+	case len(types.Include) == 0:
+		return "such GPUs"
+	default:
+		return "the type"
 	}
-	return "the type"
 }
 
 // seenTyped counts the free GPUs on agents that have what is wanted.
@@ -302,7 +335,15 @@ func (q *asked) seenOther(agents []int) string {
 		list = append(list, fmt.Sprintf("%s on %d", t, n))
 	}
 	slices.Sort(list)
-	return fmt.Sprintf("no agent has the type, %d %s known: %s", len(agents), areAgents(len(agents), "agent is", "agents are"), strings.Join(list, ", "))
+	return fmt.Sprintf("no agent%s has the type, %s: %s", q.open(), q.known(len(agents)), strings.Join(list, ", "))
+}
+
+// open tells apart whom reasons leave out.
+func (q *asked) open() string {
+	if q.closed > 0 {
+		return " that takes tasks"
+	}
+	return ""
 }
 
 func areAgents(n int, one, many string) string {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"mesos-gpu/gpu"
 )
@@ -27,7 +28,7 @@ func quantities() []quantity {
 		}
 	}
 	return []quantity{
-		plain("cpus", func(a amount) int64 { return a.cpus }),
+		plain("CPUs", func(a amount) int64 { return a.cpus }),
 		plain("MiB of memory", func(a amount) int64 { return a.mem }),
 		plain("MiB of disk", func(a amount) int64 { return a.disk }),
 		{
@@ -60,7 +61,7 @@ func (q *asked) explainPlain(agents []int) Shortage {
 		}
 		return short
 	}
-	return Shortage{q.lack(), fmt.Sprintf("%d %s known, %s", len(agents), areAgents(len(agents), "agent is", "agents are"), worst(rules, agents))}
+	return Shortage{q.lack(), fmt.Sprintf("%s, %s", q.known(len(agents)), worst(rules, agents))}
 }
 
 // explainRest says which plain resource is short on agents that have the GPUs
@@ -81,7 +82,7 @@ func (q *asked) explainRest(agents []int, beside string) Shortage {
 	for _, i := range agents {
 		most = max(most, worst.of(q, i))
 	}
-	seen := fmt.Sprintf("%d %s known, the most free on one is %s", len(agents), areAgents(len(agents), "agent is", "agents are"), number(most))
+	seen := fmt.Sprintf("%s, the most free on one is %s", q.known(len(agents)), number(most))
 	if beside != "" {
 		seen = fmt.Sprintf("%s the GPUs, the most free on one is %s", have(len(agents)), number(most))
 	}
@@ -115,17 +116,28 @@ func (q *asked) shortOfPort(port, free, agents int, beside string) Shortage {
 }
 
 func (q *asked) lackPlain(x quantity, beside string) string {
-	s := fmt.Sprintf("%s %s", number(x.need(q.cl)), x.unit)
-	if x.unit == "ports" {
-		s = fmt.Sprintf("%d %s", q.cl.ports, gpu.Plural(int(q.cl.ports), "port"))
-	}
-	if part := x.part(q.d.Overhead.milli()); part > 0 {
-		s += fmt.Sprintf(" (%s of it for the executor)", number(part))
-	}
+	s := q.needed(x, 1)
 	if beside != "" {
 		return s + " beside " + beside + " on one agent"
 	}
 	return s + " on one agent"
+}
+
+// needed is how much of it so many tasks need together.
+func (q *asked) needed(x quantity, tasks int) string {
+	s := x.amount(x.need(q.cl) * int64(tasks))
+	if part := x.part(q.d.Overhead.milli()) * int64(tasks); part > 0 {
+		s += fmt.Sprintf(" (%s of it for the %s)", number(part), gpu.Plural(tasks, "executor"))
+	}
+	return s
+}
+
+// amount reads "1 CPU", "1.5 CPUs".
+func (x *quantity) amount(milli int64) string {
+	if one, many := strings.CutSuffix(x.unit, "s"); many && milli == 1000 {
+		return "1 " + one
+	}
+	return number(milli) + " " + x.unit
 }
 
 // Refusal says why one agent does not do for one task of the demand, with
@@ -152,7 +164,7 @@ func (c *Cluster) Refusal(i int, d *Demand) string {
 	}
 	for _, x := range quantities() {
 		if have := x.of(&q, i); have < x.need(q.cl) {
-			return fmt.Sprintf("%s wants %s %s, agent has %s", d.Job, number(x.need(q.cl)), x.unit, number(have))
+			return fmt.Sprintf("%s wants %s, agent has %s", d.Job, x.amount(x.need(q.cl)), number(have))
 		}
 	}
 	if port, free := q.scarcePort([]int{i}); free == 0 {

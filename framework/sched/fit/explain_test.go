@@ -22,6 +22,13 @@ func typed(id, model string, free int) Agent {
 	return a
 }
 
+// closed is one that takes no tasks.
+func closed(id string) Agent {
+	a := typed(id, v100, 0)
+	a.Free, a.Closed = Amount{}, true
+	return a
+}
+
 func constraint(t *testing.T, text string) job.Constraint {
 	t.Helper()
 	con, err := job.ParseConstraint(text)
@@ -62,14 +69,17 @@ func TestExplain(t *testing.T) {
 		{"totals not told", []Agent{{ID: "a", Types: []string{"V100"}}, cluster[3]}, Demand{Request: gpu.Request{GPUs: 16}}, "16 free GPUs on one agent", "2 agents have GPUs, 1 has 8 free"},
 		{"none free", cluster[2:3], Demand{Request: gpu.Request{GPUs: 1}}, "1 free GPU on one agent", "1 agent has GPUs, none has one free"},
 		{"too large", cluster[:3], Demand{Request: gpu.Request{GPUs: 5, Types: v}}, "5 free V100 on one agent", "3 agents have the type, the largest has 4"},
-		{"cpus", cluster, Demand{Amount: Amount{CPUs: 64.1}, Overhead: over}, "64.1 cpus (0.1 of it for the executor) on one agent", "4 agents are known, the most free on one is 16"},
-		{"cpus beside GPUs", cluster, Demand{Amount: Amount{CPUs: 32}, Request: gpu.Request{GPUs: 1, Types: gpu.Types{Include: []string{"K80"}}}}, "32 cpus beside 1 free K80 on one agent", "1 agent has the GPUs, the most free on one is 16"},
+		{"cpus", cluster, Demand{Amount: Amount{CPUs: 64.1}, Overhead: over}, "64.1 CPUs (0.1 of it for the executor) on one agent", "4 agents are known, the most free on one is 16"},
+		{"cpus beside GPUs", cluster, Demand{Amount: Amount{CPUs: 32}, Request: gpu.Request{GPUs: 1, Types: gpu.Types{Include: []string{"K80"}}}}, "32 CPUs beside 1 free K80 on one agent", "1 agent has the GPUs, the most free on one is 16"},
+		{"all but a type", cluster[3:], Demand{Request: gpu.Request{GPUs: 1, Types: gpu.Types{Exclude: []string{"V100"}}}, Amount: Amount{CPUs: 17}}, "17 CPUs beside 1 free GPU other than V100 on one agent", "1 agent has the GPUs, the most free on one is 16"},
+		{"closed", []Agent{closed("a"), cluster[3]}, Demand{Request: gpu.Request{GPUs: 1, Types: v}}, "1 free V100 on one agent", "no agent that takes tasks has the type, 1 agent takes tasks: K80 on 1"},
+		{"all closed", []Agent{closed("a"), closed("b")}, Demand{Request: gpu.Request{GPUs: 1}}, "1 free GPU on one agent", "none of 2 agents takes tasks"},
 		{"nobody", nil, Demand{Request: gpu.Request{GPUs: 1}}, "1 free GPU on one agent", "no agent is known yet"},
-		{"nobody without GPUs", nil, Demand{Amount: Amount{CPUs: 1}}, "1 cpus on one agent", "no agent is known yet"},
+		{"nobody without GPUs", nil, Demand{Amount: Amount{CPUs: 1}}, "1 CPU on one agent", "no agent is known yet"},
 		{"room", cluster, Demand{Amount: Amount{CPUs: 1}}, "an offer", "4 agents had room when last offered"},
 		{"no GPU anywhere", []Agent{{ID: "e"}}, Demand{Request: gpu.Request{GPUs: 1}}, "1 free GPU on one agent", "1 agent has no GPU"},
 
-		{"role", cluster, Demand{Role: "ml", Amount: Amount{CPUs: 1}}, "1 cpus on one agent", `none of 4 agents offers to role "ml"`},
+		{"role", cluster, Demand{Role: "ml", Amount: Amount{CPUs: 1}}, "1 CPU on one agent", `none of 4 agents offers to role "ml"`},
 		{"ports", cluster, Demand{Ports: 2}, "2 ports on one agent", "4 agents are known, the most free on one is 0"},
 		{"memory", cluster, Demand{Request: gpu.Request{GPUs: 1, Types: v, MinMemMiB: 80000}}, "1 free V100 of 80000 MiB or more on one agent", "3 agents have the type, 3 lack devices of 80000 MiB or more: the largest has 16160 MiB"},
 		{"driver", cluster[:3], Demand{Request: gpu.Request{GPUs: 1, MinDriver: "535"}}, "1 free GPU with driver 535 or newer on one agent", "3 agents have GPUs, 3 lack driver 535 or newer: the newest is 525.60.13"},
@@ -80,7 +90,7 @@ func TestExplain(t *testing.T) {
 		{"links", cluster[:2], Demand{Request: gpu.Request{GPUs: 2, Topology: gpu.NVLink}}, "2 free GPUs joined by NVLink on one agent", "2 agents have GPUs, 2 lack 2 devices joined by NVLink: the largest group has 1"},
 		{"NUMA in use", cluster[:2], Demand{Request: gpu.Request{GPUs: 2, Topology: gpu.SameNUMA}}, "2 free GPUs of one NUMA node on one agent", "2 agents have such GPUs, 2 have 1 free together"},
 		{"constraint", cluster[:3], Demand{Request: gpu.Request{GPUs: 1}, Constraints: []job.Constraint{constraint(t, "hostname LIKE x.*")}}, "1 free GPU on one agent", "3 agents have GPUs, 3 lack hostname LIKE x.*: they have a.example, b.example, c.example"},
-		{"constraint without GPUs", cluster, Demand{Amount: Amount{CPUs: 1}, Constraints: []job.Constraint{constraint(t, "rack IS r1")}}, "1 cpus on one agent", "4 agents are known, 4 lack rack IS r1: they have no rack"},
+		{"constraint without GPUs", cluster, Demand{Amount: Amount{CPUs: 1}, Constraints: []job.Constraint{constraint(t, "rack IS r1")}}, "1 CPU on one agent", "4 agents are known, 4 lack rack IS r1: they have no rack"},
 		{"constraint and use", cluster[:3], Demand{Request: gpu.Request{GPUs: 2}, Constraints: []job.Constraint{constraint(t, "hostname IS a.example")}}, "2 free GPUs on one agent", "1 agent has GPUs, 1 has 1 free; of the others 2 lack hostname IS a.example: they have b.example, c.example"},
 		{"maintenance", []Agent{with(cluster[0], func(a *Agent) { a.Unavailable = noon.Add(10 * time.Minute) })}, Demand{Request: gpu.Request{GPUs: 1}}, "1 free GPU on one agent", "1 agent has GPUs, 1 lacks 1h0m0s before maintenance: the longest is 10m0s"},
 		{"share", sharing(), Demand{Request: gpu.Request{GPUs: 1, Types: v, Share: gpu.Share{MemMiB: 4096, Cores: 30}}}, "4096 MiB and 30 % cores of one shared V100 on one agent",
@@ -112,6 +122,40 @@ func TestExplainWhatIsHeldBack(t *testing.T) {
 	}
 }
 
+// TestExplainAll: what a gang lacks is about all of it.
+func TestExplainAll(t *testing.T) {
+	small := typed("b", v100, 1)
+	small.Free.CPUs = 0.5
+	over := Amount{CPUs: 0.1}
+	for _, c := range []struct {
+		name       string
+		agents     []Agent
+		d          Demand
+		n          int
+		lack, seen string
+	}{
+		{"one task alone", []Agent{typed("a", v100, 1)}, Demand{Request: gpu.Request{GPUs: 2}}, 0, "2 free GPUs on one agent", "1 agent has GPUs, 1 has 1 free"},
+		{"not even one", []Agent{typed("a", v100, 1)}, Demand{Request: gpu.Request{GPUs: 2}}, 3, "2 free GPUs on one agent", "1 agent has GPUs, 1 has 1 free"},
+		{"all", []Agent{typed("a", v100, 4)}, Demand{Request: gpu.Request{GPUs: 2}}, 2, "an offer", "1 agent had room when last offered"},
+		{"CPUs", []Agent{typed("a", v100, 4)}, Demand{Amount: Amount{CPUs: 9}, Overhead: over, Request: gpu.Request{GPUs: 1}}, 2, "18 CPUs (0.2 of it for the executors) for the gang of 2 together", "1 agent with the GPUs has 16 free"},
+		{"CPUs without GPUs", []Agent{typed("a", v100, 4), small}, Demand{Amount: Amount{CPUs: 9}}, 2, "18 CPUs for the gang of 2 together", "2 agents have 16.5 free together"},
+		{"memory, of which there is less", []Agent{typed("a", v100, 4)}, Demand{Amount: Amount{CPUs: 9, MemMiB: 60000}}, 3, "180000 MiB of memory for the gang of 3 together", "1 agent has 65536 free"},
+		{"GPUs", []Agent{typed("a", v100, 3), small}, Demand{Request: gpu.Request{GPUs: 2, Types: gpu.Types{Include: []string{"V100"}}}}, 3, "6 free V100 for the gang of 3 together", "2 agents have 4 free together"},
+		{"not where they are wanted", []Agent{typed("a", v100, 3), small}, Demand{Request: gpu.Request{GPUs: 2}}, 2, "2 free GPUs on one agent for the gang of 2", "there is room for 1 of its tasks, and beside it 2 agents have GPUs, 2 have 1 free"},
+		{"constraint", []Agent{typed("a", v100, 4), typed("b", v100, 4)}, Demand{Request: gpu.Request{GPUs: 1}, Constraints: []job.Constraint{constraint(t, "hostname UNIQUE")}}, 3, "an agent that hostname UNIQUE leaves to it for the gang of 3", "there is room for 2 of its tasks, and beside them 2 agents have room, 2 are refused"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cluster := NewCluster(c.agents, Policy{}, noon)
+			for range 2 { // what is asked changes nothing
+				got := cluster.ExplainAll(&c.d, c.n)
+				if got.Lack != c.lack || got.Seen != c.seen {
+					t.Errorf("got  %q; %q\nwant %q; %q", got.Lack, got.Seen, c.lack, c.seen)
+				}
+			}
+		})
+	}
+}
+
 func TestRefusal(t *testing.T) {
 	v := gpu.Types{Include: []string{"V100"}}
 	small := func(d Demand) Demand {
@@ -127,9 +171,9 @@ func TestRefusal(t *testing.T) {
 		{Demand{Request: gpu.Request{GPUs: 2, Types: v}}, "train wants 2 V100, agent has 1 free"},
 		{Demand{Request: gpu.Request{GPUs: 3}}, "train wants 3 GPUs, agent has 1 free"},
 		{Demand{Request: gpu.Request{GPUs: 1, Types: gpu.Types{Include: []string{"A100"}}, MinDriver: "999"}}, "train wants 1 A100 with driver 999 or newer, agent has 0 free"},
-		{Demand{Amount: Amount{CPUs: 64.1}}, "train wants 64.1 cpus, agent has 16"},
+		{Demand{Amount: Amount{CPUs: 64.1}}, "train wants 64.1 CPUs, agent has 16"},
 		{Demand{Amount: Amount{MemMiB: 99999}, Request: gpu.Request{GPUs: 1}}, "train wants 99999 MiB of memory, agent has 65536"},
-		{Demand{Ports: 1}, "train wants 1 ports, agent has 0"},
+		{Demand{Ports: 1}, "train wants 1 port, agent has 0"},
 		{Demand{Role: "ml"}, `train wants offers to role "ml", agent offers to ""`},
 		{Demand{Request: gpu.Request{GPUs: 1, MinMemMiB: 80000}}, "train wants devices of 80000 MiB or more, agent has 16160 MiB"},
 		{Demand{Request: gpu.Request{GPUs: 1, MinDriver: "535"}}, "train wants driver 535 or newer, agent has 525.60.13"},

@@ -55,6 +55,9 @@ type Agent struct {
 	// Offers are their ids, sorted; empty for an agent that is known but not
 	// offered now.
 	Offers []string
+	// Closed: it takes no tasks, and has nothing free. Reasons leave it out,
+	// while constraints count the tasks on it.
+	Closed bool
 	Free   Amount
 	// GPUs and DeviceIDs are free; DeviceIDs is empty where the agent hands
 	// out GPUs by count alone.
