@@ -256,8 +256,8 @@ func strangeTypes(t gpu.Types) []string {
 	return slices.DeleteFunc(append(slices.Clone(t.Include), t.Exclude...), gpu.Known)
 }
 
-// refuseTypes says which name neither NVIDIA nor any agent knows.
-func refuseTypes(strange []string, agents []master.Agent) error {
+// typeCounts are the types of the agents' GPUs, and how many there are of each.
+func typeCounts(agents []master.Agent) map[string]int {
 	count := map[string]int{}
 	for i := range agents {
 		for _, d := range devicesOf(&agents[i]) {
@@ -268,10 +268,15 @@ func refuseTypes(strange []string, agents []master.Agent) error {
 		}
 	}
 	delete(count, "")
+	return count
+}
+
+// refuseTypes says which name neither NVIDIA nor any agent knows.
+func refuseTypes(strange []string, agents []master.Agent) error {
 	for _, name := range strange {
 		wish := gpu.Types{Include: []string{name}}
 		if !hasType(agents, wish) {
-			return fmt.Errorf("gpu_type %q: no agent has it and NVIDIA makes none of that name; this cluster has %s", name, inventory(count))
+			return fmt.Errorf("gpu_type %q: no agent has it and NVIDIA makes none of that name; this cluster has %s", name, inventory(typeCounts(agents)))
 		}
 	}
 	return nil

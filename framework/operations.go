@@ -4,13 +4,17 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/master"
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/gpu"
 	"mesos-gpu/job"
+	"mesos-gpu/job/spell"
 )
 
 // Queue asks the loop for the order and the reasons.
@@ -101,7 +105,31 @@ func (b *leader) SetQuota(ctx context.Context, role string, text *string) (set a
 		set = roleOf(st, role)
 		return nil
 	})
+	if agents, lerr := b.list(ctx); err == nil && lerr == nil { // without agents nobody can tell
+		set.Warnings = absentTypes(quota, agents)
+	}
 	return set, err
+}
+
+// absentTypes are the types of a quota that no agent has. That is no mistake of
+// those who set quotas before the machines come.
+func absentTypes(q sched.Quota, agents []master.Agent) []string {
+	var warnings []string
+	count := typeCounts(agents)
+	for _, name := range slices.Sorted(maps.Keys(q)) {
+		switch wish := (gpu.Types{Include: []string{name}}); {
+		case name == sched.AllTypes || hasType(agents, wish):
+		case gpu.Known(name):
+			warnings = append(warnings, fmt.Sprintf("quota: no agent has %s yet; this cluster has %s", name, inventory(count)))
+		default:
+			instead := ""
+			if best := spell.Nearest(strings.ToUpper(name), slices.Sorted(maps.Keys(count))); best != "" {
+				instead = fmt.Sprintf("; did you mean %s?", best)
+			}
+			warnings = append(warnings, fmt.Sprintf("quota: %q bounds nothing: no agent has it and NVIDIA makes none of that name; this cluster has %s%s", name, inventory(count), instead))
+		}
+	}
+	return warnings
 }
 
 // Cordon records that the agent's host gets no tasks.

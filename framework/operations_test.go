@@ -16,6 +16,9 @@ import (
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/internal/mesostest"
+	"mesos-gpu/framework/master"
+	"mesos-gpu/framework/sched"
+	"mesos-gpu/gpu"
 	"mesos-gpu/internal/zktest"
 	"mesos-gpu/job"
 )
@@ -164,11 +167,41 @@ func TestQuota(t *testing.T) {
 		t.Errorf("below what is held: %q, %v", view.Waits, err)
 	}
 
+	absent := "V100=2, V10O=2"
+	if got, err := in.SetQuota(ctx, "research", &absent); err != nil || len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], `"V10O" bounds nothing`) || got.Quota["V10O"] != 2 {
+		t.Errorf("a quota of a type that is not there: %+v, %v", got, err)
+	}
 	bad := "V100"
 	_, err = in.SetQuota(ctx, "nobody", &two)
 	wantProblem(t, err, http.StatusNotFound, `role "nobody": the scheduler has jobs of research, research/vision`)
 	_, err = in.SetQuota(ctx, "research", &bad)
 	wantProblem(t, err, http.StatusUnprocessableEntity, `quota "V100": write TYPE=GPUS`)
+}
+
+// TestAbsentTypes: who bounds what is not there learns it, and what there is.
+func TestAbsentTypes(t *testing.T) {
+	agents := []master.Agent{{GPUs: 4, Types: []string{"V100"}}, {Host: gpu.Host{Devices: []gpu.Device{{Model: "NVIDIA Prototype 7"}}}}}
+	for text, want := range map[string][]string{
+		"V100=8, *=16, prototype=1, Tesla V100-SXM2-16GB=1": nil,
+		"H100=8": {"quota: no agent has H100 yet; this cluster has V100 (4), Prototype (1)"},
+		"V10O=2": {`quota: "V10O" bounds nothing: no agent has it and NVIDIA makes none of that name; this cluster has V100 (4), Prototype (1); did you mean V100?`},
+		"X9000=2, h100=1": {
+			`quota: "X9000" bounds nothing: no agent has it and NVIDIA makes none of that name; this cluster has V100 (4), Prototype (1)`,
+			"quota: no agent has h100 yet; this cluster has V100 (4), Prototype (1)",
+		},
+	} {
+		q := sched.Quota{}
+		for part := range strings.SplitSeq(text, ", ") {
+			name, _, _ := strings.Cut(part, "=")
+			q[name] = 1
+		}
+		if diff := cmp.Diff(want, absentTypes(q, agents)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", text, diff)
+		}
+	}
+	if got := absentTypes(sched.Quota{"V100": 1}, nil); len(got) != 1 || got[0] != "quota: no agent has V100 yet; this cluster has no GPU" {
+		t.Errorf("before the machines come: %q", got)
+	}
 }
 
 func wantRoles(t *testing.T, in *instance, want []api.Role) {

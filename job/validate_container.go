@@ -96,7 +96,7 @@ func (s *Spec) validateContainer(bad func(format string, args ...any)) {
 	}
 	for i, h := range s.HealthChecks() {
 		key := "health_check"
-		if i > 0 {
+		if len(s.MoreHealthChecks) > 0 {
 			key = fmt.Sprintf("health_check: item %d", i+1)
 		}
 		s.validateHealth(key, h, bad)

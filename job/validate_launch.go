@@ -33,9 +33,9 @@ func (s *Spec) validateLaunch(bad func(format string, args ...any)) {
 	if len(s.Parameters) > maxParameters {
 		bad("parameters: %d are more than %d", len(s.Parameters), maxParameters)
 	}
-	for _, p := range s.Parameters {
-		if p.Key == "" || strings.HasPrefix(p.Key, "-") {
-			bad("parameters: %q is no option of docker run without its dashes", p.Key)
+	for i, p := range s.Parameters {
+		if err := p.Validate(); err != nil {
+			bad("parameters: item %d: %w", i+1, err)
 		}
 	}
 	if len(s.Fetch) > maxArtifacts {

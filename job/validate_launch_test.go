@@ -33,8 +33,9 @@ func TestValidateLaunch(t *testing.T) {
 		"image's, no image":   {func(s *Spec) { s.ImageEntrypoint, s.Containerizer, s.Image, s.Command = true, Mesos, "", []string{"a"} }, "image_entrypoint: it runs command as the arguments"},
 		"parameters":          {parameter(Parameter{"init", "true"}, Parameter{"env", ""}), ""},
 		"parameters of mesos": {func(s *Spec) { s.Parameters, s.Containerizer = []Parameter{{"init", "true"}}, Mesos }, "entrypoint and parameters need container: docker"},
-		"no parameter":        {parameter(Parameter{"", "a"}), `parameters: "" is no option of docker run without its dashes`},
-		"dashes":              {parameter(Parameter{"--init", "true"}), `parameters: "--init" is no option of docker run without its dashes`},
+		"no parameter":        {parameter(Parameter{"", "a"}), `parameters: item 1: "" is no option of docker run without its dashes`},
+		"dashes":              {parameter(Parameter{"--init", "true"}), `parameters: item 1: "--init" is no option of docker run without its dashes`},
+		"unserved":            {parameter(Parameter{"init", "true"}, Parameter{"privileged", "true"}), `parameters: item 2: "privileged" is not served: served are add-host, cap-add`},
 		"many parameters":     {func(s *Spec) { s.Parameters = make([]Parameter, 101) }, "parameters: 101 are more than 100"},
 
 		"URI":            {fetch(Artifact{URI: "https://example.org/a?b=c"}), ""},

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"mesos-gpu/job"
 )
 
 const (
@@ -211,7 +213,7 @@ func TestParametersAreTheExecutors(t *testing.T) {
 			word += string(c)
 		}
 	}
-	ours := slices.DeleteFunc(parameters(), func(p string) bool { return p == "dns-option" }) // another name of dns-opt
+	ours := slices.DeleteFunc(job.Options(), func(p string) bool { return p == "dns-option" }) // another name of dns-opt
 	if slices.Sort(served); !slices.Equal(served, ours) {
 		t.Errorf("docs/executor.md serves %v, the table %v", served, ours)
 	}

@@ -3,7 +3,8 @@ package marathon
 import (
 	"maps"
 	"slices"
-	"strings"
+
+	"mesos-gpu/job"
 )
 
 func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
@@ -14,9 +15,7 @@ func (f *finish) containerRules(c *Container) {
 		f.bad("/container/docker", "a DOCKER container needs an image")
 	case c.Docker != nil:
 		for i, p := range c.Docker.Parameters {
-			if !slices.Contains(parameters(), long(p.Key)) {
-				f.bad(index("/container/docker/parameters", i)+"/key", "not served: %q; served are %s", p.Key, strings.Join(parameters(), ", "))
-			}
+			f.parameter(index("/container/docker/parameters", i), job.Parameter{Key: p.Key, Value: p.Value})
 		}
 	}
 	names := map[string]bool{}
@@ -34,20 +33,14 @@ func (f *finish) containerRules(c *Container) {
 	}
 }
 
-// parameters are the options of docker run that the executor serves.
-func parameters() []string {
-	return []string{
-		"add-host", "cap-add", "cap-drop", "cpuset-cpus", "dns", "dns-opt", "dns-option", "dns-search", "entrypoint", "env", "group-add", "hostname", "init", "ipc", "label",
-		"log-driver", "log-opt", "memory-swap", "memory-swappiness", "network", "pids-limit", "read-only", "shm-size", "stop-signal", "sysctl", "tmpfs", "ulimit", "user", "volume", "workdir",
+func (f *finish) parameter(place string, p job.Parameter) {
+	part := "/key"
+	if slices.Contains(job.Options(), p.Option()) {
+		part = "/value"
 	}
-}
-
-// long is an option's full name.
-func long(key string) string {
-	if l := map[string]string{"net": "network", "e": "env", "h": "hostname", "l": "label", "u": "user", "v": "volume", "w": "workdir"}[key]; l != "" {
-		return l
+	if err := p.Validate(); err != nil {
+		f.bad(place+part, "%v", err)
 	}
-	return key
 }
 
 func (f *finish) volume(place, container string, v Volume) {

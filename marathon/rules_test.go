@@ -85,6 +85,7 @@ func TestRules(t *testing.T) {
 		{image + `, "volumes": [{"containerPath": "/a", "mode": "RO"}]}`, "/container/volumes(0)", "one of hostPath"},
 		{image + `, "volumes": [{"containerPath": "/a", "hostPath": "/b"}]}`, "/container/volumes(0)/mode", "needed"},
 		{`"id": "a", "container": {"docker": {"image": "x", "parameters": [{"key": "gpus", "value": "all"}]}}`, "/container/docker/parameters(0)/key", `"gpus"`},
+		{`"id": "a", "container": {"docker": {"image": "x", "parameters": [{"key": "cap-add", "value": "SYS_ADMIN"}]}}`, "/container/docker/parameters(0)/value", "may open every GPU"},
 		{`"id": "a", "container": {"type": "MESOS", "docker": {"image": "x", "parameters": [{"key": "user", "value": "me"}]}}`, "/container/docker/parameters", "DOCKER containers alone"},
 		{`"id": "a", "container": {"docker": {"image": "x", "privileged": true}}`, "/container/docker/privileged", "every GPU"},
 		{run + `, "uris": ["/x"], "fetch": [{"uri": "/y"}]`, "/uris", "same"},

@@ -126,6 +126,9 @@ func (a *app) setQuota(ctx context.Context, role string, quota *string) error {
 	if err != nil {
 		return err
 	}
+	for _, warning := range now.Warnings {
+		fmt.Fprintf(a.err, "mesos-gpu: %s\n", printable(warning))
+	}
 	fmt.Fprintln(a.out, printable(fmt.Sprintf("role %s: quota %s, held %s", now.Name, quotaText(&now), orDash(byType(now.Held)))))
 	return nil
 }

@@ -74,6 +74,8 @@ func TestOperators(t *testing.T) {
 			}
 		})
 	}
-	_, r := operated(t, rolesAnswer, "quota", "get", "nobody")
+	_, r := operated(t, strings.Replace(role, "{", `{"warnings":["quota: no agent has H100 yet"],`, 1), "quota", "set", "a/b", "H100=8")
+	r.wants(t, "role a/b: quota V100=8 (set), held V100=9, *=9\n", "mesos-gpu: quota: no agent has H100 yet\n", 0)
+	_, r = operated(t, rolesAnswer, "quota", "get", "nobody")
 	r.wants(t, "", `the scheduler has no role "nobody": see mesos-gpu quota get`, 1)
 }

@@ -24,8 +24,14 @@ func file(t *testing.T, text string) string {
 func TestValidate(t *testing.T) {
 	good, bad := file(t, "name: a\ntasks: 2\ngpus: 1\ncommand: ls\n"), file(t, "name: b\ngpu: 1\ncpus: none\ncommand: ls\n")
 	newCluster().command(t, "validate "+good).wants(t, good+": job a, 2 tasks with 1 GPU each\n", "", 0)
+	nightly := file(t, "name: nightly\nschedule: 0 3 * * *\ncommand: ls\n")
+	newCluster().command(t, "validate "+nightly).wants(t, nightly+": schedule nightly, 1 task with no GPU each\n", "", 0)
+	typo := file(t, "name: a\ngpus: 1\ngpu_type: [V1000, V100]\ncommand: ls\n")
+	newCluster().command(t, "validate "+typo).wants(t, typo+": job a, 1 task with 1 GPU of V1000 or V100 each\n", `gpu_type "V1000": NVIDIA makes none of that name`, 0)
+	open := file(t, "name: a\nimage: debian:12\nparameters: [privileged=true]\n")
+	newCluster().command(t, "validate "+open).wants(t, "", open+`:3:14: parameters: item 1: "privileged" is not served: served are add-host, `, 1)
 	r := newCluster().command(t, "validate "+bad+" "+good)
-	r.wants(t, good+": job a, 2 tasks with 1 GPU each\n", bad+`:2: unknown key "gpu"; did you mean "gpus"?`+"\n"+bad+`:3: cpus: "none" is not a number`, 1)
+	r.wants(t, good+": job a, 2 tasks with 1 GPU each\n", bad+`:2:1: unknown key "gpu"; did you mean "gpus"?`+"\n"+bad+`:3:7: cpus: "none" is not a number`, 1)
 	newCluster().command(t, "validate").wants(t, "", "mesos-gpu validate needs FILE", 2)
 	newCluster().command(t, "validate /none").wants(t, "", "open job file: open /none: no such file", 1)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -11,7 +12,7 @@ import (
 
 func (a *app) validateCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "validate FILE...", Short: "Check job files, and name each mistake with its line (- reads standard input)", Args: atLeast("FILE"),
+		Use: "validate FILE...", Short: "Check job files, and name each mistake with its line and column (- reads standard input)", Args: atLeast("FILE"),
 		Long: "Check job files as submit does, without a scheduler: what only the cluster knows, such as its GPU types, is not checked.",
 		RunE: func(_ *cobra.Command, files []string) error {
 			var errs []error
@@ -21,7 +22,16 @@ func (a *app) validateCommand() *cobra.Command {
 					errs = append(errs, err)
 					continue
 				}
-				fmt.Fprintf(a.out, "%s: job %s, %d %s with %s each\n", name, spec.Name, spec.Tasks, gpu.Plural(spec.Tasks, "task"), spec.Request)
+				kind := "job"
+				if spec.Schedule != nil {
+					kind = "schedule"
+				}
+				for _, wish := range slices.Concat(spec.Request.Types.Include, spec.Request.Types.Exclude) {
+					if !gpu.Known(wish) {
+						fmt.Fprintf(a.err, "mesos-gpu: %s: gpu_type %q: NVIDIA makes none of that name: submit asks whether an agent has it\n", name, wish)
+					}
+				}
+				fmt.Fprintf(a.out, "%s: %s %s, %d %s with %s each\n", name, kind, spec.Name, spec.Tasks, gpu.Plural(spec.Tasks, "task"), spec.Request)
 			}
 			return errors.Join(errs...)
 		},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"net"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/volume"
 	"github.com/docker/docker/client"
 	"github.com/google/go-cmp/cmp"
@@ -22,6 +24,7 @@ import (
 
 	"mesos-gpu/executor/task"
 	"mesos-gpu/internal/testimage"
+	"mesos-gpu/job"
 )
 
 func ptr[T any](v T) *T { return &v }
@@ -99,13 +102,13 @@ func TestContainerInfoRefused(t *testing.T) {
 		{"user network of another", "another container's network", both(inNetwork(user, 0), func(c *mesos.ContainerInfo) { c.NetworkInfos = []mesos.NetworkInfo{{Name: ptr("container:x")}} })},
 		{"ports of the host", "need a network BRIDGE or USER, this is host", inNetwork(host, 31000)},
 		{"port not offered", "host port 80 is not among the task's ports", inNetwork(bridge, 80)},
-		{"parameter privileged", "privileged, which is not served: served are add-host, ", parameters("privileged=true")},
-		{"parameter device", "device, which is not served", parameters("device=/dev/nvidia0")},
-		{"parameter gpus", "gpus, which is not served", parameters("gpus=all")},
-		{"parameter runtime", "runtime, which is not served", parameters("runtime=nvidia")},
-		{"parameter pid", "pid, which is not served", parameters("pid=host")},
+		{"parameter privileged", "\"privileged\" is not served: served are add-host, ", parameters("privileged=true")},
+		{"parameter device", "\"device\" is not served", parameters("device=/dev/nvidia0")},
+		{"parameter gpus", "\"gpus\" is not served", parameters("gpus=all")},
+		{"parameter runtime", "\"runtime\" is not served", parameters("runtime=nvidia")},
+		{"parameter pid", "\"pid\" is not served", parameters("pid=host")},
 		{"parameter ipc", "ipc=host: sharing memory with the agent is the operator's to allow: set MESOS_GPU_ALLOW_HOST_IPC=1", parameters("ipc=host")},
-		{"parameter ipc of another", "ipc=container:x: served are private", parameters("ipc=container:x")},
+		{"parameter ipc of another", `"ipc=container:x": served are private`, parameters("ipc=container:x")},
 		{"capability", "may open every GPU", parameters("cap-add=SYS_ADMIN")},
 		{"every capability", "may open every GPU", parameters("cap-add=ALL")},
 		{"another's network", "another container's network", parameters("net=container:x")},
@@ -116,9 +119,9 @@ func TestContainerInfoRefused(t *testing.T) {
 		{"by what it lies in", "set MESOS_GPU_ALLOW_HOST_IPC=1", parameters("volume=/:/host:ro")},
 		{"by the devices' folder", "leads to /dev/shm, ", parameters("volume=/dev:/host/dev")},
 		{"message queues", "leads to /dev/mqueue, ", parameters("volume=/dev/mqueue:/x")},
-		{"log-driver", "log-driver=: it names no driver", parameters("log-driver=")},
-		{"shm-size", "shm-size=much: ", parameters("shm-size=much")},
-		{"ulimit", "ulimit=files: ", parameters("ulimit=files")},
+		{"log-driver", `"log-driver=": it names no driver`, parameters("log-driver=")},
+		{"shm-size", `"shm-size=much": `, parameters("shm-size=much")},
+		{"ulimit", `"ulimit=files": `, parameters("ulimit=files")},
 		{"volume", "volume=data:/data/x/../: ", parameters("volume=./data:/data/x/../")},
 	}
 	sandbox := t.TempDir()
@@ -229,6 +232,14 @@ func TestEngineLog(t *testing.T) {
 		if got := fmt.Sprint(s.host.LogConfig.Type, " ", s.host.LogConfig.Config); got != want {
 			t.Errorf("%v: got %s, want %s", options, got, want)
 		}
+	}
+}
+
+// TestEveryOptionIsServed: what jobs may name is put to use, and nothing else.
+func TestEveryOptionIsServed(t *testing.T) {
+	s := spec{config: &container.Config{}, host: &container.HostConfig{}}
+	if diff := cmp.Diff(job.Options(), slices.Sorted(maps.Keys(s.setters()))); diff != "" {
+		t.Errorf("options that jobs may name and that are served (-want +got):\n%s", diff)
 	}
 }
 

@@ -2,8 +2,6 @@ package docker
 
 import (
 	"fmt"
-	"maps"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,14 +11,12 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
 	"mesos-gpu/executor/task"
+	"mesos-gpu/job"
 )
 
-// served are the options of docker run that docker.parameters may name. What
-// is not here either opens devices (privileged, device, device-cgroup-rule,
-// gpus, runtime, security-opt, cgroup-parent, pid), is decided by
-// the task's resources (memory, cpus) or by this executor (name, restart, rm,
-// publish), or nobody has asked for.
-func (s spec) served() map[string]func(value string) error {
+// setters put the value of each of job.Options where the engine looks for it.
+// The values are ones that job.Parameter has found valid.
+func (s spec) setters() map[string]func(value string) error {
 	c, h := s.config, s.host
 	envs := 0 // of the parameters: the last of a name wins, and the task's own above them
 	return map[string]func(string) error{
@@ -39,7 +35,7 @@ func (s spec) served() map[string]func(value string) error {
 		"init":              func(v string) (err error) { h.Init, err = boolean(v); return err },
 		"ipc":               s.ipc,
 		"label":             s.label,
-		"log-driver":        s.logDriver,
+		"log-driver":        set(&h.LogConfig.Type),
 		"log-opt":           s.logOption,
 		"memory-swap":       size(&h.MemorySwap),
 		"memory-swappiness": func(v string) (err error) { h.MemorySwappiness, err = integer(v); return err },
@@ -57,23 +53,15 @@ func (s spec) served() map[string]func(value string) error {
 	}
 }
 
-// short are docker run's other names.
-func long(name string) string {
-	if l := map[string]string{"net": "network", "e": "env", "h": "hostname", "l": "label", "u": "user", "v": "volume", "w": "workdir"}[name]; l != "" {
-		return l
-	}
-	return name
-}
-
 // parameters serves docker.parameters, in order.
 func (s spec) parameters(_ task.Task, _ facts, c *mesos.ContainerInfo) error {
-	served := s.served()
-	for _, p := range c.Docker.Parameters {
-		option := served[long(p.Key)]
-		if option == nil {
-			return fmt.Errorf("docker.parameters has %s, which is not served: served are %s", p.Key, strings.Join(slices.Sorted(maps.Keys(served)), ", "))
+	setters := s.setters()
+	for _, one := range c.Docker.Parameters {
+		p := job.Parameter{Key: one.Key, Value: one.Value}
+		if err := p.Validate(); err != nil {
+			return fmt.Errorf("docker.parameters: %w", err)
 		}
-		if err := option(p.Value); err != nil {
+		if err := setters[p.Option()](p.Value); err != nil {
 			return fmt.Errorf("docker.parameters: %s=%s: %w", p.Key, p.Value, err)
 		}
 	}
@@ -113,16 +101,8 @@ func boolean(v string) (*bool, error) {
 	return &b, err
 }
 
-// harmless are the capabilities that give no way to the devices of others:
-// with SYS_ADMIN a process could write its own devices cgroup.
-var harmless = []string{"IPC_LOCK", "NET_ADMIN", "NET_RAW", "SYS_NICE", "SYS_PTRACE", "SYS_RESOURCE"}
-
 func (s spec) capability(v string) error {
-	name := strings.TrimPrefix(strings.ToUpper(v), "CAP_")
-	if !slices.Contains(harmless, name) {
-		return fmt.Errorf("this capability may open every GPU of the agent: served are %s", strings.Join(harmless, ", "))
-	}
-	s.host.CapAdd = append(s.host.CapAdd, name)
+	s.host.CapAdd = append(s.host.CapAdd, job.Capability(v))
 	return nil
 }
 
@@ -131,20 +111,17 @@ const allowHostIPC = "set MESOS_GPU_ALLOW_HOST_IPC=1 for the agent's executors"
 // ipc lets a task share its agent's memory segments where the operator has
 // said so: it could read and write those of any task that does.
 func (s spec) ipc(v string) error {
-	switch {
-	case v == "host" && !s.hostIPC:
+	if v == "host" && !s.hostIPC {
 		return fmt.Errorf("sharing memory with the agent is the operator's to allow: %s, or use private, shareable or none", allowHostIPC)
-	case v != "host" && v != "private" && v != "shareable" && v != "none":
-		return fmt.Errorf("served are private, shareable, none and, where the operator allows it, host")
 	}
 	s.host.IpcMode = container.IpcMode(v)
 	return nil
 }
 
-// net chooses a network. Another container's is not for the asking.
+// net chooses a network, by a parameter or by a NetworkInfo's name.
 func (s spec) net(v string) error {
-	if strings.HasPrefix(v, "container:") {
-		return fmt.Errorf("another container's network is not served")
+	if err := (job.Parameter{Key: "network", Value: v}).Validate(); err != nil {
+		return err
 	}
 	s.host.NetworkMode = container.NetworkMode(v)
 	return nil
@@ -152,9 +129,6 @@ func (s spec) net(v string) error {
 
 func (s spec) label(v string) error {
 	name, value, _ := strings.Cut(v, "=")
-	if strings.HasPrefix(name, "mesos-gpu.") {
-		return fmt.Errorf("labels of that prefix are the executor's own")
-	}
 	s.config.Labels[name] = value
 	return nil
 }
@@ -162,16 +136,6 @@ func (s spec) label(v string) error {
 // maxEngineLog bounds the copy of a task's output that the engine's driver
 // json-file keeps, without an end unless told otherwise.
 const maxEngineLog = "100m"
-
-// logDriver takes a driver by its name: the engine's default, which an empty
-// one means, may be one without an end.
-func (s spec) logDriver(v string) error {
-	if v == "" {
-		return fmt.Errorf("it names no driver")
-	}
-	s.host.LogConfig.Type = v
-	return nil
-}
 
 func (s spec) logOption(v string) error { return pair(&s.host.LogConfig.Config, v) }
 func (s spec) sysctl(v string) error    { return pair(&s.host.Sysctls, v) }
@@ -186,10 +150,7 @@ func (s spec) tmpfs(v string) error {
 }
 
 func pair(values *map[string]string, v string) error {
-	name, value, ok := strings.Cut(v, "=")
-	if !ok {
-		return fmt.Errorf("it reads NAME=VALUE")
-	}
+	name, value, _ := strings.Cut(v, "=")
 	if *values == nil {
 		*values = map[string]string{}
 	}
@@ -207,9 +168,6 @@ func (s spec) ulimit(v string) error {
 
 // volumeOption is docker run's HOST:CONTAINER[:MODE].
 func (s spec) volumeOption(v string) error {
-	source, rest, ok := strings.Cut(v, ":")
-	if !ok || source == "" || strings.Contains(source, "/") && !path.IsAbs(source) {
-		return fmt.Errorf("it reads HOST:CONTAINER[:MODE], with absolute paths")
-	}
+	source, rest, _ := strings.Cut(v, ":")
 	return s.bind(source, rest)
 }

@@ -59,14 +59,14 @@ func TestJobFiles(t *testing.T) {
 		status     int
 		want       string
 	}{
-		"mistakes":       {"/v1/jobs", "name: train\ngpuz: 1\nmem: lots\n", 422, "job file:2: unknown key \"gpuz\"; did you mean \"gpus\"?\njob file:3: mem: "},
-		"goes with none": {"/v1/jobs", "name: train\ncommand: x\nservice: true\nretries: 1\n", 422, "job file: "},
+		"mistakes":       {"/v1/jobs", "name: train\ngpuz: 1\nmem: lots\n", 422, "job file:2:1: unknown key \"gpuz\"; did you mean \"gpus\"?\njob file:3:6: mem: "},
+		"goes with none": {"/v1/jobs", "name: train\ncommand: x\nservice: true\nretries: 1\n", 422, "job file:4:10: retries: "},
 		"nothing":        {"/v1/jobs", "", 422, "empty"},
 		"two jobs":       {"/v1/jobs", jobYAML + "---\n" + jobYAML, 422, "a second document"},
-		"no YAML":        {"/v1/jobs", "a: [", 422, "line 1"},
+		"no YAML":        {"/v1/jobs", "a: [", 422, "job file:1: "},
 		"too large":      {"/v1/jobs", "name: " + strings.Repeat("x", maxBody), 413, "1048576 bytes"},
 		"no schedule":    {"/v1/schedules", jobYAML, 422, "schedule: say when"},
-		"schedule":       {"/v1/schedules", jobYAML + "schedule: 0 3 * *\n", 422, "job file: schedule: cron "},
+		"schedule":       {"/v1/schedules", jobYAML + "schedule: 0 3 * *\n", 422, "job file:6:11: schedule: cron "},
 	} {
 		status, kind, body := ask(t, "POST", serve(t, &fake{}).URL+c.path, c.body, "Content-Type", "application/yaml")
 		if status != c.status || kind != problemType || !strings.Contains(detail(t, body), c.want) {

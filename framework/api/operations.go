@@ -70,6 +70,9 @@ type Role struct {
 	Held map[string]float64 `json:"held"`
 	// Waiting counts its tasks that wait for a place.
 	Waiting int `json:"waiting"`
+	// Warnings are of a quota that has just been set: types in it that no agent
+	// has, which bound nothing as yet.
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // RoleList answers GET /v1/roles.

@@ -258,9 +258,9 @@ func TestBadInput(t *testing.T) {
 		want string
 	}{
 		{"unknown GPU type", []string{"submit", write(t, "a", "name: a\ngpus: 1\ngpu_type: V1000\ncommand: ls\n")}, `gpu_type "V1000": no agent has it and NVIDIA makes none of that name; this cluster has V100 (4)`},
-		{"half a GPU", []string{"submit", write(t, "a", "name: a\ngpus: 0.5\ncommand: ls\n")}, "a.yaml:2: gpus: 0.5 is not a whole number: use 1"},
+		{"half a GPU", []string{"submit", write(t, "a", "name: a\ngpus: 0.5\ncommand: ls\n")}, "a.yaml:2:7: gpus: 0.5 is not a whole number: use 1"},
 		{"half a GPU by flag", []string{"run", "--gpus", "0.5", "--", "ls"}, "--gpus"},
-		{"misspelt key", []string{"submit", write(t, "a", "name: a\ngpu_typ: V100\ncommand: ls\n")}, `a.yaml:2: unknown key "gpu_typ"; did you mean "gpu_type"?`},
+		{"misspelt key", []string{"submit", write(t, "a", "name: a\ngpu_typ: V100\ncommand: ls\n")}, `a.yaml:2:1: unknown key "gpu_typ"; did you mean "gpu_type"?`},
 		{"no file", []string{"submit", "/nonexistent.yaml"}, "/nonexistent.yaml: no such file"},
 		{"no image", []string{"run", "--container", "docker", "--", "ls"}, "image: a docker task needs one"},
 		{"no job", []string{"describe", "nobody"}, `no job "nobody"`},

@@ -8,8 +8,6 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
-
-	"mesos-gpu/job/spell"
 )
 
 // reader reads the value of one key.
@@ -29,7 +27,9 @@ func fields(n *yaml.Node, known map[string]reader) error {
 	for i := 0; i < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
 		if len(errs) >= maxMistakes {
-			errs = append(errs, at(key, "what follows was not read: mend the %d mistakes before it", maxMistakes))
+			rest := at(key, "what follows was not read: mend the %d mistakes before it", maxMistakes)
+			rest.key = unread
+			errs = append(errs, rest)
 			break
 		}
 		if first, ok := seen[key.Value]; ok {
@@ -40,7 +40,7 @@ func fields(n *yaml.Node, known map[string]reader) error {
 		read, ok := known[key.Value]
 		switch {
 		case !ok:
-			errs = append(errs, at(key, "unknown key %q%s", key.Value, suggestion(key.Value, known)))
+			errs = append(errs, unknownKey(key, slices.Sorted(maps.Keys(known))))
 		case value.Kind == yaml.AliasNode:
 			errs = append(errs, at(value, "%s: job files take no YAML aliases", key.Value))
 		default:
@@ -52,23 +52,20 @@ func fields(n *yaml.Node, known map[string]reader) error {
 	return errors.Join(errs...)
 }
 
-// within begins what is wrong inside a key's value with the key. The line is
+// within begins what is wrong inside a key's value with the key. The place is
 // the innermost that is known.
 func within(key string, n *yaml.Node, err error) error {
-	if err == nil {
-		return nil
-	}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		var all []error
-		for _, e := range joined.Unwrap() {
-			all = append(all, within(key, n, e))
+	var all []error
+	for _, e := range flat(err) {
+		inner, ok := e.(*lineError)
+		if !ok {
+			inner = at(n, "%w", e)
 		}
-		return errors.Join(all...)
+		within := *inner
+		within.key, within.err = key, fmt.Errorf("%s: %w", key, inner.err)
+		all = append(all, &within)
 	}
-	if inner, ok := err.(*lineError); ok {
-		return &lineError{inner.line, fmt.Errorf("%s: %w", key, inner.err)}
-	}
-	return at(n, "%s: %w", key, err)
+	return errors.Join(all...)
 }
 
 // each reads a list, item by item.
@@ -85,13 +82,4 @@ func each(n *yaml.Node, example string, read reader) error {
 		errs = append(errs, within(fmt.Sprintf("item %d", i+1), item, err))
 	}
 	return errors.Join(errs...)
-}
-
-// suggestion names the key that was probably meant.
-func suggestion(key string, known map[string]reader) string {
-	names := slices.Sorted(maps.Keys(known))
-	if best := spell.Nearest(key, names); best != "" {
-		return fmt.Sprintf("; did you mean %q?", best)
-	}
-	return "; the keys are " + strings.Join(names, ", ")
 }

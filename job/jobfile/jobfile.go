@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -18,8 +20,9 @@ import (
 // MaxSize bounds a job file.
 const MaxSize = 1 << 20
 
-// Read parses one job file and completes and checks the job. name, the
-// file's, begins every error.
+// Read parses one job file and completes and checks the job. It tells all that
+// is wrong at once; each mistake begins with the file's name, and the line and
+// column where it has some.
 func Read(r io.Reader, name string) (*job.Spec, error) {
 	text, err := io.ReadAll(io.LimitReader(r, MaxSize+1))
 	if err != nil {
@@ -28,65 +31,55 @@ func Read(r io.Reader, name string) (*job.Spec, error) {
 	if len(text) > MaxSize {
 		return nil, fmt.Errorf("%s: more than %d bytes, which no job file needs", name, MaxSize)
 	}
-	spec, err := parse(text)
+	root, err := document(text)
 	if err != nil {
-		return nil, prefixed(name, err)
+		return nil, report(name, []error{err})
 	}
+	spec := &job.Spec{}
+	mistakes := flat(parse(root, spec))
 	spec.SetDefaults()
-	if err := spec.Validate(); err != nil {
-		return nil, prefixed(name, err)
+	mistakes = append(mistakes, placed(root, beside(mistakes, bounded(flat(spec.Validate()))))...)
+	if len(mistakes) > 0 {
+		return nil, report(name, mistakes)
 	}
 	return spec, nil
 }
 
-// prefixed begins each of several joined errors with the file, and the line
-// where it is known.
-func prefixed(name string, err error) error {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		var lines []error
-		for _, e := range joined.Unwrap() {
-			lines = append(lines, prefixed(name, e))
-		}
-		return errors.Join(lines...)
-	}
-	if at, ok := err.(*lineError); ok {
-		return fmt.Errorf("%s:%d: %w", name, at.line, at.err)
-	}
-	return fmt.Errorf("%s: %w", name, err)
-}
+// syntax is how the YAML library says where a file is none.
+var syntax = regexp.MustCompile(`^yaml: line ([0-9]+): `)
 
-// lineError is a complaint about one line of the file.
-type lineError struct {
-	line int
-	err  error
-}
-
-func (e *lineError) Error() string { return fmt.Sprintf("line %d: %v", e.line, e.err) }
-
-func at(n *yaml.Node, format string, args ...any) error {
-	return &lineError{n.Line, fmt.Errorf(format, args...)}
-}
-
-func parse(text []byte) (*job.Spec, error) {
+// document is the file's mapping of keys.
+func document(text []byte) (*yaml.Node, error) {
 	var doc, more yaml.Node
 	documents := yaml.NewDecoder(bytes.NewReader(text))
 	switch err := documents.Decode(&doc); {
 	case errors.Is(err, io.EOF) || err == nil && len(doc.Content) == 0:
 		return nil, errors.New("empty: a job file holds at least name, gpus and command")
 	case err != nil:
-		return nil, fmt.Errorf("%s", strings.TrimPrefix(err.Error(), "yaml: "))
-	}
-	if err := documents.Decode(&more); err == nil {
-		return nil, at(&more, "a second document begins here: a job file holds one job")
+		said := err.Error()
+		if m := syntax.FindStringSubmatch(said); m != nil {
+			line, _ := strconv.Atoi(m[1])
+			return nil, &lineError{line: line, err: errors.New(said[len(m[0]):])}
+		}
+		return nil, errors.New(strings.TrimPrefix(said, "yaml: "))
 	}
 	root := doc.Content[0]
 	if root.Kind != yaml.MappingNode {
 		return nil, at(root, "a job file is a list of keys such as name: and gpus:")
 	}
-	spec := &job.Spec{}
+	if kind := value(root, "kind"); kind != nil && value(root, "apiVersion") != nil {
+		return nil, at(kind, "this is a manifest of Kubernetes, of the kind %s: a job file has keys of its own, see mesos-gpu explain", kind.Value)
+	}
+	if err := documents.Decode(&more); err == nil {
+		return nil, at(&more, "a second document begins here: a job file holds one job")
+	}
+	return root, nil
+}
+
+func parse(root *yaml.Node, spec *job.Spec) error {
 	all := make(map[string]reader, len(keys))
 	for _, k := range keys {
 		all[k.name] = func(n *yaml.Node) error { return k.read(spec, n) }
 	}
-	return spec, errors.Join(fields(root, all), oneCount(root))
+	return errors.Join(fields(root, all), oneCount(root))
 }

@@ -124,34 +124,34 @@ func TestReadShares(t *testing.T) {
 
 // refusals are job files, and what is said of them.
 var refusals = []struct{ name, file, want string }{
-	{"misspelt key", "name: a\ngpu_typ: V100\ngpus: 1\ncommand: ls", `f.yaml:2: unknown key "gpu_typ"; did you mean "gpu_type"?`},
-	{"strange key", "name: a\nzzzzzzzz: 1\ncommand: ls", `f.yaml:2: unknown key "zzzzzzzz"; the keys are after, check, command, constraints`},
-	{"half a GPU", "name: a\ngpus: 0.5\ncommand: ls", `f.yaml:2: gpus: 0.5 is not a whole number: use 1`},
-	{"wordy GPU", "name: a\ngpus: one\ncommand: ls", `f.yaml:2: gpus: "one" is not a whole number`},
-	{"negative", "name: a\ngpus: -1\ncommand: ls", `f.yaml: gpus: -1 is not between 0 and 1024`},
-	{"twice", "name: a\nname: b\ncommand: ls", `f.yaml:2: name stands already in line 1`},
+	{"misspelt key", "name: a\ngpu_typ: V100\ngpus: 1\ncommand: ls", `f.yaml:2:1: unknown key "gpu_typ"; did you mean "gpu_type"?`},
+	{"strange key", "name: a\nzzzzzzzz: 1\ncommand: ls", `f.yaml:2:1: unknown key "zzzzzzzz"; the keys are after, check, command, constraints`},
+	{"half a GPU", "name: a\ngpus: 0.5\ncommand: ls", `f.yaml:2:7: gpus: 0.5 is not a whole number: use 1`},
+	{"wordy GPU", "name: a\ngpus: one\ncommand: ls", `f.yaml:2:7: gpus: "one" is not a whole number`},
+	{"negative", "name: a\ngpus: -1\ncommand: ls", `f.yaml:2:7: gpus: -1 is not between 0 and 1024`},
+	{"twice", "name: a\nname: b\ncommand: ls", `f.yaml:2:1: name stands already in line 1`},
 	{"no image", "name: a\ncontainer: docker\ncommand: ls", `f.yaml: image: a docker task needs one`},
 	{"no command", "name: a\ngpus: 1", `f.yaml: command: a task without an image needs one`},
 	{"no name", "command: ls", `f.yaml: name "": use 1 to 63`},
-	{"type without GPU", "name: a\ngpu_type: V100\ncommand: ls", `f.yaml: gpu_type V100 needs gpus: 1 or more`},
-	{"size", "name: a\nmem: lots\ncommand: ls", `f.yaml:2: mem: "lots" is not a size`},
-	{"containerizer", "name: a\ncontainer: lxc\ncommand: ls", `f.yaml: container: "lxc" is neither docker nor mesos`},
-	{"env", "name: a\ncommand: ls\nenv: {A=B: 1}", `f.yaml: env: "A=B" is not a variable's name`},
-	{"grace", "name: a\ncommand: ls\nkill_grace: soon", `f.yaml:3: kill_grace: "soon" is not a duration`},
+	{"type without GPU", "name: a\ngpu_type: V100\ncommand: ls", `f.yaml:2:11: gpu_type V100 needs gpus: 1 or more`},
+	{"size", "name: a\nmem: lots\ncommand: ls", `f.yaml:2:6: mem: "lots" is not a size`},
+	{"containerizer", "name: a\ncontainer: lxc\ncommand: ls", `f.yaml:2:12: container: "lxc" is neither docker nor mesos`},
+	{"env", "name: a\ncommand: ls\nenv: {A=B: 1}", `f.yaml:3:12: env: "A=B" is not a variable's name`},
+	{"grace", "name: a\ncommand: ls\nkill_grace: soon", `f.yaml:3:13: kill_grace: "soon" is not a duration`},
 	{"empty", "", `f.yaml: empty: a job file holds`},
-	{"two jobs", "name: a\ncommand: ls\n---\nname: b\n", `f.yaml:3: a second document begins here`},
-	{"alias", "name: &n a\ncommand: *n", `f.yaml:2: command: job files take no YAML aliases`},
-	{"no tasks", "name: a\ncommand: ls\ntasks: 0", `f.yaml:3: tasks: 0 is not above 0`},
-	{"share of nothing", "name: a\nshare: {gpus: 1}\ncommand: ls", `f.yaml:2: share: needs memory, cores or both`},
-	{"share in a word", "name: a\nshare: 4GiB\ncommand: ls", `f.yaml:2: share: needs keys: cores, gpus, memory`},
-	{"share's memory", "name: a\nshare: {memory: much}\ncommand: ls", `f.yaml:2: share: memory: "much" is not a size such as 512MiB or 4GiB, nor a part such as 30%`},
-	{"share's percent", "name: a\nshare: {memory: 0.5%}\ncommand: ls", `f.yaml:2: share: memory: "0.5%" is no whole number of percent from 1% to 100%`},
-	{"share's cores", "name: a\nshare: {cores: 101}\ncommand: ls", `f.yaml: share: cores of a share are 101 %: give 1 to 100`},
-	{"share of no GPU", "name: a\nshare: {memory: 1GiB, gpus: 0}\ncommand: ls", `f.yaml:2: share: gpus: 0 is not above 0`},
-	{"two numbers of GPUs", "name: a\nshare: {memory: 1GiB, gpus: 2}\ngpus: 3\ncommand: ls", `f.yaml:2: share: gpus: 2, and gpus: 3 in line 3: write one of them`},
-	{"share with topology", "name: a\nshare: {memory: 1GiB, gpus: 2}\ngpu_topology: nvlink\ncommand: ls", `f.yaml: share: parts of devices have no gpu_topology: leave nvlink out, or ask for whole GPUs`},
-	{"list", "- a", `f.yaml:1: a job file is a list of keys`},
-	{"bad YAML", "name: [a", `f.yaml: line 1`},
+	{"two jobs", "name: a\ncommand: ls\n---\nname: b\n", `f.yaml:3:1: a second document begins here`},
+	{"alias", "name: &n a\ncommand: *n", `f.yaml:2:10: command: job files take no YAML aliases`},
+	{"no tasks", "name: a\ncommand: ls\ntasks: 0", `f.yaml:3:8: tasks: 0 is not above 0`},
+	{"share of nothing", "name: a\nshare: {gpus: 1}\ncommand: ls", `f.yaml:2:8: share: needs memory, cores or both`},
+	{"share in a word", "name: a\nshare: 4GiB\ncommand: ls", `f.yaml:2:8: share: needs keys: cores, gpus, memory`},
+	{"share's memory", "name: a\nshare: {memory: much}\ncommand: ls", `f.yaml:2:17: share: memory: "much" is not a size such as 512MiB or 4GiB, nor a part such as 30%`},
+	{"share's percent", "name: a\nshare: {memory: 0.5%}\ncommand: ls", `f.yaml:2:17: share: memory: "0.5%" is no whole number of percent from 1% to 100%`},
+	{"share's cores", "name: a\nshare: {cores: 101}\ncommand: ls", `f.yaml:2:16: share: cores of a share are 101 %: give 1 to 100`},
+	{"share of no GPU", "name: a\nshare: {memory: 1GiB, gpus: 0}\ncommand: ls", `f.yaml:2:29: share: gpus: 0 is not above 0`},
+	{"two numbers of GPUs", "name: a\nshare: {memory: 1GiB, gpus: 2}\ngpus: 3\ncommand: ls", `f.yaml:2:29: share: gpus: 2, and gpus: 3 in line 3: write one of them`},
+	{"share with topology", "name: a\nshare: {memory: 1GiB, gpus: 2}\ngpu_topology: nvlink\ncommand: ls", `f.yaml:2:8: share: parts of devices have no gpu_topology: leave nvlink out, or ask for whole GPUs`},
+	{"list", "- a", `f.yaml:1:1: a job file is a list of keys`},
+	{"bad YAML", "name: [a", `f.yaml:1: did not find expected`},
 }
 
 func TestRefusals(t *testing.T) {
@@ -162,13 +162,6 @@ func TestRefusals(t *testing.T) {
 				t.Errorf("got %v\nwant …%s…", err, c.want)
 			}
 		})
-	}
-}
-
-func TestEveryMistakeIsTold(t *testing.T) {
-	_, err := Read(strings.NewReader("name: a\ngpus: 0.5\nmem: lots\nfoo: 1\n"), "f.yaml")
-	if got := strings.Count(err.Error(), "f.yaml:"); got != 3 {
-		t.Errorf("got %d complaints, want 3:\n%v", got, err)
 	}
 }
 
@@ -186,7 +179,7 @@ func TestParseSize(t *testing.T) {
 			t.Errorf("ParseSize(%q) = %g, %v; want %g", in, got, err, want)
 		}
 	}
-	for _, in := range []string{"", "MiB", "-1GiB", "NaN", "0", "1e400", "4XB"} {
+	for _, in := range []string{"", "MiB", "-1GiB", "NaN", "0", "1e400", "4XB", "8gb", "8G"} {
 		if got, err := ParseSize(in); err == nil {
 			t.Errorf("ParseSize(%q) = %g, want an error", in, got)
 		}

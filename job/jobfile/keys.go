@@ -43,7 +43,7 @@ var keys = []key{
 	{
 		name: "gpus", shape: integer(0, job.MaxGPUs), def: "0, with `share` 1",
 		doc:  "GPUs for each task, whole unless `share` says what part of each",
-		read: func(s *job.Spec, n *yaml.Node) error { return count(n, &s.Request.GPUs) },
+		read: func(s *job.Spec, n *yaml.Node) error { return gpus(n, &s.Request.GPUs) },
 	},
 	{
 		name: "share", shape: shareShape(), def: "all of it",
@@ -189,7 +189,7 @@ var keys = []key{
 	},
 	{
 		name: "parameters", shape: parametersShape(), def: "none",
-		doc:  "options of `docker run`, those that the [executor](executor.md) lists: `[\"hostname=web\", \"cap-add=IPC_LOCK\"]`, or `{key, value}`",
+		doc:  "options of `docker run`, those that the [executor](executor.md) lists and no others: `[\"hostname=web\", \"cap-add=IPC_LOCK\"]`, or `{key, value}`",
 		read: func(s *job.Spec, n *yaml.Node) error { return parameters(n, &s.Parameters) },
 	},
 	{

@@ -7,8 +7,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-
-	"mesos-gpu/job/spell"
 )
 
 // Key is one of a job file's keys, for people.
@@ -40,7 +38,7 @@ func Explain(name string) (Key, error) {
 		}
 		names = append(names, k.Name)
 	}
-	if best := spell.Nearest(name, names); best != "" {
+	if best := meant(name, names); best != "" {
 		return Key{}, fmt.Errorf("a job file has no key %q; did you mean %q?", name, best)
 	}
 	return Key{}, fmt.Errorf("a job file has no key %q", name)

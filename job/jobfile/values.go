@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -46,6 +47,15 @@ func count(n *yaml.Node, to *int) error {
 		return fmt.Errorf("%s is not a whole number: use %d", n.Value, int(math.Min(math.Max(1, math.Ceil(f)), 1e6)))
 	}
 	return fmt.Errorf("%q is not a whole number", n.Value)
+}
+
+// gpus is count, and names what takes a part of a GPU.
+func gpus(n *yaml.Node, to *int) error {
+	err := count(n, to)
+	if f, ferr := strconv.ParseFloat(n.Value, 64); err != nil && ferr == nil && f > 0 && f < 1 {
+		return fmt.Errorf("%w, or for a part of one share: {memory: %d%%}", err, int(math.Max(1, math.Round(100*f))))
+	}
+	return err
 }
 
 // positive is count from 1 on.
@@ -225,7 +235,26 @@ func ParseSize(s string) (float64, error) {
 	}
 	v, err := strconv.ParseFloat(digits, 64)
 	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) || v <= 0 {
+		if instead := unitMeant(s); instead != "" {
+			return 0, fmt.Errorf("%q is not a size: write %s", s, instead)
+		}
 		return 0, fmt.Errorf("%q is not a size such as 512MiB or 4GiB", s)
 	}
 	return v * unit, nil
+}
+
+// otherUnit finds a unit that is written as elsewhere: 8gb, 8G, 8Gi.
+var otherUnit = regexp.MustCompile(`^([0-9]+|[0-9]*\.[0-9]+) *([kmgt])(i?)b?$`)
+
+// unitMeant are the sizes that were probably meant: "8GB or 8GiB".
+func unitMeant(s string) string {
+	m := otherUnit.FindStringSubmatch(strings.ToLower(strings.TrimSpace(s)))
+	if m == nil || strings.Trim(m[1], "0.") == "" {
+		return ""
+	}
+	binary := m[1] + strings.ToUpper(m[2]) + "iB"
+	if m[3] != "" || m[2] == "k" { // nobody counts memory in 1000 bytes
+		return binary
+	}
+	return m[1] + strings.ToUpper(m[2]) + "B or " + binary
 }

@@ -8,7 +8,7 @@ func TestDistance(t *testing.T) {
 		want int
 	}{
 		{"", "", 0}, {"", "gpus", 4}, {"gpus", "", 4}, {"gpus", "gpus", 0},
-		{"gpu_typ", "gpu_type", 1}, {"instnaces", "instances", 2}, {"kitten", "sitting", 3},
+		{"gpu_typ", "gpu_type", 1}, {"instnaces", "instances", 1}, {"gpsu", "gpus", 1}, {"ab", "ba", 1}, {"kitten", "sitting", 3},
 	} {
 		if got, back := Distance(c.a, c.b), Distance(c.b, c.a); got != c.want || back != c.want {
 			t.Errorf("%q and %q are %d and %d apart, want %d", c.a, c.b, got, back, c.want)
@@ -27,6 +27,9 @@ func TestNearest(t *testing.T) {
 		{"x", "", []string{"y"}},                   // nothing of it would be left
 		{"colour", "", []string{"limit", "after"}}, // another word
 		{"limt", "", nil},
+		{"gpsu", "gpus", []string{"after", "gpus"}}, // swapped
+		{"spec", "", []string{"ipc"}},               // half of it would be others
+		{"colmands", "commands", []string{"commands"}},
 	} {
 		if got := Nearest(c.name, c.among); got != c.want {
 			t.Errorf("%q of %q is %q, want %q", c.name, c.among, got, c.want)

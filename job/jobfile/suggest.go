@@ -1,0 +1,109 @@
+package jobfile
+
+import (
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"mesos-gpu/job"
+	"mesos-gpu/job/spell"
+)
+
+// unknownKey names the key that was probably meant, or those that there are.
+func unknownKey(key *yaml.Node, known []string) *lineError {
+	best := meant(key.Value, known)
+	switch {
+	case best != "":
+		e := at(key, "unknown key %q; did you mean %q?", key.Value, best)
+		e.key = best
+		return e
+	case slices.Contains(known, "parameters") && slices.Contains(job.Options(), lower(key.Value, "-")):
+		return at(key, "unknown key %q; as an option of docker run it is one of parameters: [\"%s=…\"]", key.Value, lower(key.Value, "-"))
+	}
+	e := at(key, "unknown key %q", key.Value)
+	e.known = strings.Join(known, ", ")
+	return e
+}
+
+// maxKey bounds the work: no key has as many letters.
+const maxKey = 64
+
+// meant is the known word that somebody probably meant: the same but for its
+// case and its dashes, what other systems say for it, or one that is spelt
+// almost so; "" is none.
+func meant(word string, known []string) string {
+	if len(word) > maxKey {
+		return ""
+	}
+	for _, k := range known {
+		if lower(k, "") == lower(word, "") {
+			return k
+		}
+	}
+	others := synonyms()
+	for _, k := range known {
+		if slices.Contains(others[k], lower(word, "")) {
+			return k
+		}
+	}
+	return spell.Nearest(strings.ToLower(word), known)
+}
+
+// lower is a word in lower case, with that between its parts.
+func lower(word, between string) string {
+	return strings.NewReplacer("_", between, "-", between).Replace(strings.ToLower(word))
+}
+
+// synonyms are what Docker, Kubernetes and Slurm call what our keys say,
+// without dashes.
+func synonyms() map[string][]string {
+	return map[string][]string{
+		"name":        {"jobname", "title", "id"},
+		"tasks":       {"replicas", "instances", "ntasks", "count", "parallelism", "completions", "scale"},
+		"matrix":      {"array", "sweep"},
+		"gpus":        {"gpu", "gpucount", "numgpus", "ngpus", "gres", "nvidia.com/gpu", "gpuspertask"},
+		"gpu_type":    {"gpumodel", "gputypes", "gpuproduct"},
+		"gpu_mem":     {"gpumemory", "vram"},
+		"gpu_uuid":    {"gpuids", "deviceids", "gpuuuids"},
+		"constraints": {"nodeselector", "affinity", "constraint", "placement"},
+		"cpus":        {"cpu", "cpuspertask", "ncpus", "cores", "vcpus"},
+		"mem":         {"memory", "ram", "memorylimit", "mempertask"},
+		"memory":      {"mem", "ram", "gpumem", "vram"},
+		"cores":       {"compute", "percent"},
+		"disk":        {"storage", "ephemeralstorage"},
+		"limits":      {"resources"},
+		"command":     {"cmd", "args", "argv", "run", "script", "exec"},
+		"env":         {"environment", "envs", "variables", "vars"},
+		"secrets":     {"secret"},
+		"fetch":       {"uris", "artifacts", "files", "download"},
+		"uri":         {"url"},
+		"image":       {"containerimage", "dockerimage"},
+		"container":   {"containerizer", "runtime", "containerport"},
+		"volumes":     {"volume", "mounts", "volumemounts", "mount", "binds"},
+		"source":      {"src", "hostpath", "from"},
+		"target":      {"dst", "destination", "containerpath", "mountpath"},
+		"read_only":   {"ro"},
+		"host":        {"hostport", "published"},
+		"network":     {"net", "networkmode", "networks"},
+		"ports":       {"publish", "expose", "port", "numports"},
+		"force_pull":  {"pull", "imagepullpolicy", "alwayspull"},
+		"shm_size":    {"shm"},
+		"user":        {"uid", "runasuser"},
+		"labels":      {"annotations", "label", "tags"},
+		"health_check": {
+			"healthcheck", "healthchecks", "livenessprobe", "liveness", "probe",
+		},
+		"check":       {"readinessprobe"},
+		"service":     {"restart", "restartpolicy", "daemon"},
+		"role":        {"partition", "queue", "namespace", "account"},
+		"priority":    {"qos", "priorityclassname", "nice"},
+		"preemptible": {"preemptable", "spot"},
+		"retries":     {"backofflimit", "maxretries", "requeue", "attempts", "retry"},
+		"timeout":     {"time", "timelimit", "walltime", "activedeadlineseconds", "deadline"},
+		"after":       {"dependson", "dependency", "dependencies", "depends", "needs"},
+		"schedule":    {"cron", "every"},
+		"time_zone":   {"tz"},
+		"kill_grace":  {"stopgraceperiod", "stoptimeout", "terminationgraceperiodseconds", "graceperiod"},
+	}
+}
