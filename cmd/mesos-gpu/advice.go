@@ -158,3 +158,24 @@ func helpKnows(root *cobra.Command) {
 		}
 	}
 }
+
+// completionKnows has completion refuse shells that it does not know.
+func completionKnows(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() != "completion" {
+			continue
+		}
+		var shells []string
+		for _, shell := range c.Commands() {
+			shells = append(shells, shell.Name())
+		}
+		c.RunE = func(c *cobra.Command, got []string) error {
+			if len(got) == 0 {
+				return c.Help()
+			}
+			return &usageError{fmt.Errorf("%s knows no shell %q: use %s", c.CommandPath(), got[0], orList(shells))}
+		}
+		c.Args = cobra.ArbitraryArgs
+	}
+}

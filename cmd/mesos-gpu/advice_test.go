@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"mesos-gpu/framework/api"
 	"mesos-gpu/job"
 )
@@ -26,6 +28,23 @@ func TestErrorsSayWhatToType(t *testing.T) {
 		{"describe x", `there is no job "x": see mesos-gpu ps --all`, 1},
 		{"wait x", `there is no job "x": see mesos-gpu ps --all`, 1},
 		{"kill x train y", "there is no job \"x\": see mesos-gpu ps --all\nthere is no job \"y\": see mesos-gpu ps --all\n", 1},
+		{"run --gpu 2 -- a", `unknown flag: --gpu: did you mean --gpus?`, 2},
+		{"run --gres gpu:2 -- a", `did you mean --gpus?`, 2},
+		{"run -it bash", `mesos-gpu shell JOB opens a terminal`, 2},
+		{"run --rm -- a", `leave it out: a task's container goes with it`, 2},
+		{"run --fetch x -- a", `a job file has the key fetch`, 2},
+		{"run --time 5m -- a", `did you mean --timeout?`, 2},
+		{"run --gpu_type V100 -- a", `did you mean --gpu-type?`, 2},
+		{"run --frobnicate -- a", `unknown flag: --frobnicate: see mesos-gpu run --help`, 2},
+		{"ps -A", `did you mean --all?`, 2},
+		{"ps --json", `did you mean -o json?`, 2},
+		{"ps --wacth", `did you mean --watch?`, 2},
+		{"kill --all", `name the jobs: mesos-gpu kill $(`, 2},
+		{"ps train", `takes no "train": mesos-gpu describe train shows one job`, 2},
+		{"describe trian", `there is no job "trian": did you mean "train"?`, 1},
+		{"kill train tarin", `there is no job "tarin": did you mean "train"?`, 1},
+		{"exec trai echo", `there is no job "trai": did you mean "train"?`, 1},
+		{"completion tcsh", `knows no shell "tcsh": use bash, fish, powershell or zsh`, 2},
 		{"help nosuch", `unknown command "nosuch": see mesos-gpu --help`, 2},
 		{"help squeue", `unknown command "squeue": did you mean "queue"?`, 2},
 		{"help quota sett", `unknown command "sett": did you mean "set"?`, 2},
@@ -124,3 +143,29 @@ func (*refusing) Cordon(_ context.Context, agent, _ string, _ bool) error {
 }
 
 func (*refusing) Stop(_ context.Context, task string, _ bool) error { return api.UnknownTask(task) }
+
+// Flags from elsewhere lead to ones that some command has, each to one of them.
+func TestFlagsFromElsewhere(t *testing.T) {
+	root := newRoot(std{getenv: func(string) string { return "" }})
+	have := map[string]bool{}
+	for _, c := range root.Commands() {
+		c.Flags().VisitAll(func(f *pflag.Flag) { have[f.Name] = true })
+		for word := range instead()[c.Name()] {
+			if f := c.Flags().Lookup(word); f != nil || len(word) == 1 && c.Flags().ShorthandLookup(word) != nil {
+				t.Errorf("%s has --%s: nothing stands in its place", c.Name(), word)
+			}
+		}
+	}
+	leads := map[string]string{}
+	for ours, theirs := range flagsElsewhere() {
+		if !have[ours] {
+			t.Errorf("there is no flag --%s", ours)
+		}
+		for _, word := range theirs {
+			if leads[word] != "" {
+				t.Errorf("--%s leads to --%s and to --%s", word, ours, leads[word])
+			}
+			leads[word] = ours
+		}
+	}
+}

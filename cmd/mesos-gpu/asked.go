@@ -15,7 +15,7 @@ import (
 // fact is one line of what describe tells of a thing.
 type fact struct{ name, text string }
 
-// facts prints each in a line of its own.
+// facts prints each in a line of its own, on a terminal in as many as it needs.
 func (p *printer) facts(all []fact) {
 	width := 11
 	for _, f := range all {
@@ -25,6 +25,8 @@ func (p *printer) facts(all []fact) {
 		text := cleaner.Replace(printable(f.text))
 		if f.name == "state" {
 			text = p.paint(stateColour(f.text), text)
+		} else if p.columns > 2*width && !p.wide {
+			text = strings.Join(wrapAt(text, p.columns-width-1), fmt.Sprintf("\n%*s", width+1, ""))
 		}
 		fmt.Fprintf(p, "%-*s %s\n", width, f.name, text)
 	}

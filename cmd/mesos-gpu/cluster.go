@@ -20,6 +20,7 @@ func (a *app) agentsCommand() *cobra.Command {
 }
 
 func listAgents(p *printer, agents []api.Agent) error {
+	p = p.spare("AGENT", "CUDA", "DRIVER", "CPUS", "MEMORY", "SHARED", "TYPES").orSay("No agent has offered anything yet.")
 	return tableOf(p, agents, []column[api.Agent]{
 		{"AGENT", func(g api.Agent) string { return g.ID }},
 		{"HOST", func(g api.Agent) string { return g.Hostname }},
@@ -74,7 +75,7 @@ func (a *app) gpusCommand() *cobra.Command {
 }
 
 func listGPUs(p *printer, gpus []api.GPU) error {
-	err := tableOf(p, gpus, []column[api.GPU]{
+	err := tableOf(p.spare("MODEL", "MEMORY", "SHARED", "UUID").orSay("No agent has offered a GPU yet."), gpus, []column[api.GPU]{
 		{"HOST", func(g api.GPU) string { return g.Hostname }},
 		{"TYPE", func(g api.GPU) string { return g.Type }},
 		{"MODEL", func(g api.GPU) string { return g.Model }},
@@ -88,7 +89,11 @@ func listGPUs(p *printer, gpus []api.GPU) error {
 	if err != nil || p.bare {
 		return err
 	}
-	_, err = fmt.Fprintln(p, heldOf(gpus))
+	if sum := heldOf(gpus); p.columns > 0 && !p.wide {
+		_, err = fmt.Fprintln(p, strings.Join(wrapAt(sum, p.columns), "\n"))
+	} else {
+		_, err = fmt.Fprintln(p, sum)
+	}
 	return err
 }
 
@@ -119,6 +124,8 @@ func gpuState(g api.GPU) string {
 		return string(g.Reason)
 	case g.State == "" && g.Task != "":
 		return string(api.HeldGPU)
+	case g.Shared != nil && g.State == api.FreeGPU && (g.Task != "" || g.Shared.MemFreeMiB < g.Shared.MemMiB):
+		return "part held"
 	}
 	return orDash(string(g.State))
 }

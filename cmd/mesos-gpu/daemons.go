@@ -44,6 +44,9 @@ func (a *app) schedulerCommand() *cobra.Command {
 				fmt.Fprintf(a.out, "mesos-gpu scheduler is up: API %s\n", cfg.API.URL(addr))
 			}
 			cfg.Extension = newApps(settings, log)
+			if !c.Flags().Changed("master") {
+				log.WithField("master", cfg.Master).Warn("no --master is given: looking for one on this machine")
+			}
 			s, err := framework.New(cfg)
 			if err != nil {
 				return err

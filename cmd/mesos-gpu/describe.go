@@ -55,7 +55,7 @@ func describe(p *printer, j *api.JobView) error {
 	}
 	p.facts(append(facts, wishes...))
 	fmt.Fprintln(p)
-	err = tableOf(p, j.Tasks, append([]column[job.Task]{
+	err = tableOf(p.spare(append(names(matrixColumns(&s)), "PORTS", "GPUS", "HEALTH", "AGENT", "EXIT")...), j.Tasks, append([]column[job.Task]{
 		{"TASK", func(t job.Task) string { return t.ID }},
 		{"STATE", func(t job.Task) string { return string(t.State) }},
 		{"HEALTH", func(t job.Task) string { return healthOf(&t) }},
@@ -67,7 +67,7 @@ func describe(p *printer, j *api.JobView) error {
 		return err
 	}
 	fmt.Fprintln(p)
-	return tableOf(p, j.Attempts, append([]column[job.Task]{
+	return tableOf(p.spare("AGENT", "EXIT"), j.Attempts, append([]column[job.Task]{
 		{"EARLIER ATTEMPT", func(t job.Task) string { return t.ID }},
 		{"STATE", func(t job.Task) string { return string(t.State) }},
 		{"AGENT", func(t job.Task) string { return orDash(t.Hostname) }},

@@ -36,7 +36,7 @@ func (a *app) devicesCommand() *cobra.Command {
 					fmt.Sprint(d.Device.Minor), d.Device.Type(), state(d), measured(d, gpu.DutyRatio, 100, "%"), measured(d, gpu.MemUsedBytes, 1.0/(1<<20), " MiB"), parts(d),
 					orDash(strings.Join(d.Holders, " ")), d.Device.UUID, reason(d.Condition),
 				}, "\t")
-			})
+			}, "SHARED", "MEMORY", "USED", "UUID", "TYPE", "HOLDERS")
 		},
 	}
 	socketFlag(c, &path)

@@ -73,7 +73,7 @@ func (a *app) printHost(h gpu.Host, there func(pattern string) []string) error {
 		made = ", simulated"
 	}
 	fmt.Fprintf(a.out, "driver %s, CUDA %s%s\n", h.Driver, h.CUDA, made)
-	if err := tableOf(a.printer(), h.Devices, hostColumns(h)); err != nil {
+	if err := tableOf(a.printer().spare("PERSISTENCE", "CAPS", "NUMA", "MODEL", "MEMORY", "PCI"), h.Devices, hostColumns(h)); err != nil {
 		return err
 	}
 	for _, part := range []string{matrix(h), nodes(h, there)} {

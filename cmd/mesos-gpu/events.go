@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -46,10 +47,11 @@ func (a *app) events(ctx context.Context, c *client.Client, name string, follow 
 	}
 	seen := map[string]api.Event{}
 	for _, ev := range past {
-		if err := a.event(ev); err != nil {
-			return err
-		}
 		seen[ev.Task] = ev
+	}
+	width, err := a.pastEvents(past, follow)
+	if err != nil {
+		return err
 	}
 	if !follow {
 		return nil
@@ -64,7 +66,7 @@ func (a *app) events(ctx context.Context, c *client.Client, name string, follow 
 				continue
 			}
 		}
-		if err := a.event(ev); err != nil {
+		if err := a.event(ev, width); err != nil {
 			return err
 		}
 	}
@@ -96,7 +98,8 @@ func jobsNamed(ctx context.Context, c *client.Client, name string) ([]api.JobVie
 	return []api.JobView{view}, err
 }
 
-func (a *app) event(ev api.Event) error {
+// event prints one, below others of whose tasks the longest id is so wide.
+func (a *app) event(ev api.Event, width int) error {
 	switch a.format {
 	case asJSON:
 		return json.NewEncoder(a.out).Encode(ev)
@@ -106,10 +109,45 @@ func (a *app) event(ev api.Event) error {
 		}
 		return a.printJSON(ev)
 	}
-	line := fmt.Sprintf("%s %s %s", ev.Time.Format(time.RFC3339), ev.Task, a.screen().paint(stateColour(string(ev.State)), string(ev.State)))
-	if ev.Message != "" {
-		line += ": " + printable(cleaner.Replace(ev.Message))
+	p := a.printer()
+	p.bare = true
+	return listEvents(p, []api.Event{ev}, width)
+}
+
+// pastEvents prints those that are there already, and returns how wide their
+// tasks' ids are.
+func (a *app) pastEvents(past []api.Event, follow bool) (width int, err error) {
+	for _, ev := range past {
+		width = max(width, utf8.RuneCountInString(ev.Task))
 	}
-	_, err := fmt.Fprintln(a.out, line)
-	return err
+	if !a.json {
+		p := a.printer()
+		if !follow {
+			p = p.orSay("No task is remembered.")
+		}
+		return width, listEvents(p, past, width)
+	}
+	for _, ev := range past {
+		if err := a.event(ev, width); err != nil {
+			return width, err
+		}
+	}
+	return width, nil
+}
+
+// longestState is as long as UNREACHABLE: lines that come later stand below
+// those that are there.
+const longestState = 11
+
+func listEvents(p *printer, events []api.Event, taskWidth int) error {
+	columns := []column[api.Event]{
+		{"TIME", func(ev api.Event) string { return ev.Time.Format(time.RFC3339) }},
+		{"TASK", func(ev api.Event) string { return fmt.Sprintf("%-*s", taskWidth, ev.Task) }},
+		{"STATE", func(ev api.Event) string { return fmt.Sprintf("%-*s", longestState, ev.State) }},
+		{"MESSAGE", func(ev api.Event) string { return ev.Message }},
+	}
+	if p.wide {
+		columns = slices.Insert(columns, 2, column[api.Event]{"JOB", func(ev api.Event) string { return ev.Job }})
+	}
+	return tableOf(p.spare("TIME"), events, columns)
 }

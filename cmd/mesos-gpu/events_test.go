@@ -19,9 +19,14 @@ func TestEvents(t *testing.T) {
 	early.Tasks[0].Message = "exited\nwith 1\x07"
 	c := newCluster(late, early)
 	at := func(j *job.Job) string { return j.Tasks[0].Changed.Format(time.RFC3339) }
-	all := at(early) + ` early.0.1.x FAILED: exited with 1\a` + "\n" + at(late) + " late.0.1.x RUNNING\n"
+	gap := strings.Repeat(" ", len(at(late))-len("TIME")+2)
+	all := "TIME" + gap + "TASK         STATE        MESSAGE\n" + at(early) + `  early.0.1.x  FAILED       exited with 1\a` + "\n" + at(late) + "  late.0.1.x   RUNNING\n"
 	c.command(t, "events").wants(t, all, "", 0)
-	c.command(t, "events late").wants(t, at(late)+" late.0.1.x RUNNING\n", "", 0)
+	c.command(t, "events late --no-headers").wants(t, at(late)+"  late.0.1.x  RUNNING\n", "", 0)
+	if r := c.command(t, "events -o wide"); !strings.Contains(r.out, "  early.0.1.x  early  FAILED       exited") {
+		t.Errorf("wide: %q", r.out)
+	}
+	newCluster().command(t, "events").wants(t, "No task is remembered.\n", "", 0)
 	c.command(t, "events nobody").wants(t, "", `there is no job "nobody"`, 1)
 	c.command(t, "events late early").wants(t, "", `mesos-gpu events takes no "early"`, 2)
 	if r := c.command(t, "events late -o yaml"); !strings.HasPrefix(r.out, "---\ntime: ") || !strings.Contains(r.out, "\nstate: RUNNING\n") {

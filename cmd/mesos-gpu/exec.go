@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -120,22 +122,94 @@ func (a *app) execOn(ctx context.Context, c *client.Client, task job.Task, r api
 			defer restore()
 		}
 	}
+	said := &launcher{Writer: t.Stderr}
+	t.Stderr = said
+	if r.TTY {
+		said.Writer = t.Stdout
+		t.Stdout = said
+	}
 	code, err := c.Exec(ctx, task.Job, task.Index, r, t)
 	if err != nil {
-		return execFailed(ctx, err)
+		return a.execFailed(ctx, r.Argv[0], err)
 	}
 	if code != 0 {
-		return &exitStatus{code}
+		return &exitStatus{said.status(code)}
 	}
 	return nil
 }
 
-// execFailed says nothing where somebody has interrupted it: the code does.
-func execFailed(ctx context.Context, err error) error {
+// launcher hears what Mesos's launcher says in place of a program that it
+// cannot start, for it exits with 1 then.
+type launcher struct {
+	io.Writer
+	first []byte
+}
+
+// lineOfLauncher is as much as its line may have.
+const lineOfLauncher = 4 << 10
+
+func (l *launcher) Write(p []byte) (int, error) {
+	l.first = append(l.first, p[:min(len(p), lineOfLauncher-len(l.first))]...)
+	return l.Writer.Write(p)
+}
+
+// status is the command's own but for what was not started.
+func (l *launcher) status(code int) int {
+	line := string(l.first)
+	switch {
+	case code != 1 || !strings.HasPrefix(line, "Failed to execute '"):
+		return code
+	case strings.Contains(line, "No such file or directory"):
+		return notThere
+	}
+	return cannotRun
+}
+
+// Statuses of commands that do not run, as shells and docker exec have them.
+const (
+	cannotRun = 126
+	notThere  = 127
+)
+
+// execFailed says nothing where somebody has interrupted it: the code does. Of
+// a program that cannot be started it says so, and not by which way that was
+// tried.
+func (a *app) execFailed(ctx context.Context, program string, err error) error {
 	if ctx.Err() != nil {
 		return &exitStatus{128 + int(syscall.SIGINT)}
 	}
-	return err
+	status, why := unstarted(err)
+	if status == 0 {
+		return err
+	}
+	fmt.Fprintf(a.err, "mesos-gpu: exec %q: %s\n", program, why)
+	return &exitStatus{status}
+}
+
+// unstarted reads an agent's answer that a program was not started, 0 where it
+// says something else.
+func unstarted(err error) (status int, why string) {
+	var p *api.Problem
+	if !errors.As(err, &p) || p.Status == http.StatusNotFound {
+		return 0, ""
+	}
+	for _, told := range []struct {
+		text   string
+		status int
+		why    string
+	}{
+		{"no such program", notThere, "there is no such program in the task's container"},
+		{"executable file not found", notThere, "there is no such program in the task's container"},
+		{"no such file or directory", notThere, "there is no such program in the task's container"},
+		{"permission denied", cannotRun, "it may not be executed"},
+		{"exec format error", cannotRun, "it is no program of the agent's processor, or a script whose first line names no interpreter"},
+		{"is a directory", cannotRun, "it is a directory"},
+	} {
+		if strings.Contains(p.Detail, told.text) {
+			return told.status, told.why
+		}
+	}
+	return 0, ""
 }
 
 // liveTask is the task that a name means: a job's, where it has one, JOB.NUMBER,

@@ -298,3 +298,44 @@ func TestExecIsCompleted(t *testing.T) {
 		}
 	}
 }
+
+// unable are containers where nothing starts, for the reason that an agent gives.
+type unable struct {
+	containers
+	why string
+}
+
+func (u unable) Exec(context.Context, string, int, api.ExecRequest, api.Terminal) (int, error) {
+	return 0, api.Problemf(502, "task %q: agent http://10.0.0.7:5051/slave(1) does not run the command: 400 Bad Request: launch container 1.2.exec-3: %s", "train.0.1.x", u.why)
+}
+
+// Of what cannot be started people hear in a line, and scripts by the status
+// that shells have for it. Other faults stay as they are told.
+func TestProgramsThatAreNotThere(t *testing.T) {
+	for why, want := range map[string]ran{
+		"start nosuch: no such program in /usr/bin":                        {err: "mesos-gpu: exec \"nosuch\": there is no such program in the task's container\n", status: 127},
+		`exec: "nosuch": executable file not found in $PATH: unknown`:      {err: "there is no such program in the task's container\n", status: 127},
+		"start nosuch: fork/exec nosuch: no such file or directory":        {err: "there is no such program in the task's container\n", status: 127},
+		"start nosuch: fork/exec nosuch: permission denied":                {err: "mesos-gpu: exec \"nosuch\": it may not be executed\n", status: 126},
+		"start nosuch: fork/exec nosuch: exec format error":                {err: "it is no program of the agent's processor", status: 126},
+		"start nosuch: fork/exec nosuch: resource temporarily unavailable": {err: "does not run the command: 400 Bad Request", status: 1},
+	} {
+		r := commandAt(t, serveBackend(t, unable{newContainers(), why}), "exec", "train", "--", "nosuch")
+		if r.status != want.status || !strings.Contains(r.err, want.err) || strings.Count(r.err, "\n") != 1 || want.status > 1 && strings.Contains(r.err, "10.0.0.7") {
+			t.Errorf("%s: status %d, %q, want %d, %q", why, r.status, r.err, want.status, want.err)
+		}
+	}
+}
+
+// Mesos's own launcher says in a line that it cannot start a program, and exits
+// with 1. A program that exits with 1 keeps its status.
+func TestMesosLauncherHasShellsStatuses(t *testing.T) {
+	for line, want := range map[string]int{
+		"Failed to execute 'nosuch': No such file or directory": 127,
+		"Failed to execute '/etc/passwd': Permission denied":    126,
+		"my own: No such file or directory":                     1,
+	} {
+		address := serveBackend(t, newContainers())
+		commandAt(t, address, "exec", "train", "--", "sh", "-c", `echo "$0" >&2; exit 1`, line).wants(t, "", line, want)
+	}
+}

@@ -15,15 +15,17 @@ func (a *app) explainCommand() *cobra.Command {
 		Long: "Explain a job file's keys, or one of them. With dots a KEY is inside of others: share.memory, health_check.http.port.",
 		RunE: func(_ *cobra.Command, got []string) error {
 			if len(got) == 0 {
-				return explainAll(a.printer(), jobfile.Keys())
+				keys := jobfile.Keys()
+				return a.print(shown{keysAsData(keys), func(p *printer) error { return explainAll(p, keys) }}, a.printer())
 			}
 			key, err := explained(got[0])
 			if err != nil {
 				return &usageError{fmt.Errorf("%w: see mesos-gpu explain", err)}
 			}
-			return explainOne(a.printer(), key)
+			return a.print(shown{keysAsData([]jobfile.Key{key})[0], func(p *printer) error { return explainOne(p, key) }}, a.printer())
 		},
 	}
+	a.outputFlag(c)
 	c.ValidArgsFunction = func(_ *cobra.Command, before []string, typed string) ([]string, cobra.ShellCompDirective) {
 		if len(before) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -31,6 +33,21 @@ func (a *app) explainCommand() *cobra.Command {
 		return keysFor(typed), cobra.ShellCompDirectiveNoFileComp
 	}
 	return c
+}
+
+// keyData is a key for programs.
+type keyData struct {
+	Key     string   `json:"key"`
+	What    string   `json:"what"`
+	Default string   `json:"default,omitempty"`
+	Keys    []string `json:"keys,omitempty"` // those inside of its value
+}
+
+func keysAsData(keys []jobfile.Key) (list []keyData) {
+	for _, k := range keys {
+		list = append(list, keyData{k.Name, k.Doc, k.Default, k.Parts})
+	}
+	return list
 }
 
 // explained finds a key by its name, or by its path with those it is inside of.
@@ -62,7 +79,7 @@ func keysFor(typed string) (names []string) {
 }
 
 func explainAll(p *printer, keys []jobfile.Key) error {
-	return tableOf(p, keys, []column[jobfile.Key]{
+	return tableOf(p.spare("DEFAULT"), keys, []column[jobfile.Key]{
 		{"KEY", func(k jobfile.Key) string { return k.Name }},
 		{"DEFAULT", func(k jobfile.Key) string { return orDash(k.Default) }},
 		{"WHAT", func(k jobfile.Key) string { return k.Doc }},

@@ -178,7 +178,7 @@ func (a *app) printCut(list []mig.GPU) error {
 			wanted += ", once idle"
 		}
 		return strings.Join([]string{fmt.Sprint(g.Minor), g.Model, orDash(cutInto(ours)), orDash(cutInto(others)), wanted, g.UUID, orDash(g.Reason)}, "\t")
-	})
+	}, "MODEL", "OTHERS'", "UUID")
 	for _, g := range list {
 		if err == nil {
 			fmt.Fprintf(a.out, "\n%s can be cut into\n", printable(g.UUID))

@@ -23,6 +23,7 @@ func (a *app) queueCommand() *cobra.Command {
 }
 
 func listQueue(p *printer, jobs []api.Queued) error {
+	p = p.spare("SUBMITTED", "PRIORITY", "ROLE", "GPUS", "WAITING", "PLACE").orSay("No task waits.")
 	return tableOf(p, jobs, []column[api.Queued]{
 		{"PLACE", func(q api.Queued) string { return fmt.Sprint(q.Position) }},
 		{"JOB", func(q api.Queued) string { return q.Name }},
@@ -78,7 +79,7 @@ func roleNamed(roles []api.Role, name string) ([]api.Role, error) {
 }
 
 func listRoles(p *printer, roles []api.Role) error {
-	return tableOf(p, roles, []column[api.Role]{
+	return tableOf(p.spare("WAITING"), roles, []column[api.Role]{
 		{"ROLE", func(r api.Role) string { return r.Name }},
 		{"QUOTA", func(r api.Role) string { return quotaText(&r) }},
 		{"HELD", func(r api.Role) string { return orDash(byType(r.Held)) }},

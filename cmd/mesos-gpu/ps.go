@@ -63,6 +63,12 @@ func (a *app) psCommand() *cobra.Command {
 			return listSchedules(p, schedules)
 		}}, err
 	})
+	c.Args = func(c *cobra.Command, got []string) error {
+		if len(got) > 0 {
+			return &usageError{fmt.Errorf("%s takes no %q: mesos-gpu describe %s shows one job, and --name lists those with such names", c.CommandPath(), got[0], got[0])}
+		}
+		return nil
+	}
 	f := c.Flags()
 	f.BoolVarP(&s.all, "all", "a", false, "also the jobs that have ended and are remembered")
 	f.StringVar(&s.role, "role", "", "only jobs of this role")
@@ -121,6 +127,7 @@ func (s *selection) of(jobs []api.JobView) []api.JobView {
 }
 
 func listJobs(p *printer, jobs []api.JobView) error {
+	p = p.spare("HEALTHY", "SUBMITTED", "TASKS", "GPUS").orSay("No job is here that has not ended, or that was asked for: mesos-gpu ps --all has those that are remembered.")
 	return tableOf(p, jobs, []column[api.JobView]{
 		{"JOB", func(j api.JobView) string { return j.Spec.Name }},
 		{"STATE", func(j api.JobView) string { return string(j.State) }},

@@ -64,5 +64,5 @@ func TestJobsAreListed(t *testing.T) {
 		"train   RUNNING  2      -        2 GPUs  3h ago\n"+
 		"queued  WAITING  1      -        no GPU  5m ago     1 of 1 task: no agent has 4 free GPUs\n", "", 0)
 	jobsOfAllKinds().command(t, "ps --no-headers -o wide --role research").wants(t, ""+
-		"train  RUNNING  2  -  2 GPUs  3h ago    research  0  -\n", "", 0)
+		"train  RUNNING  2  -  2 GPUs  3h ago  research  0  -\n", "", 0)
 }

@@ -70,6 +70,9 @@ func newRoot(s std) *cobra.Command {
 	root.SetOut(s.out)
 	root.SetErr(s.err)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		if next := flagMeant(c, err); next != "" {
+			return &usageError{fmt.Errorf("%w: %s", err, next)}
+		}
 		return &usageError{fmt.Errorf("%w: see %s --help", flagError(err), c.CommandPath())}
 	})
 	api := s.getenv("MESOS_GPU_API")
@@ -95,7 +98,10 @@ func newRoot(s std) *cobra.Command {
 		c.SuggestFor = elsewhere()[c.Name()]
 	}
 	a.completions(root)
+	a.suggestNames(root)
+	addExamples(root)
 	helpKnows(root)
+	completionKnows(root)
 	return root
 }
 

@@ -21,6 +21,7 @@ func (a *app) schedulesCommand() *cobra.Command {
 }
 
 func listSchedules(p *printer, all []api.Schedule) error {
+	p = p.spare("RUNS", "ZONE", "LAST", "NEXT").orSay("There is no schedule.")
 	return tableOf(p, all, []column[api.Schedule]{
 		{"SCHEDULE", func(s api.Schedule) string { return s.Spec.Name }},
 		{"CRON", func(s api.Schedule) string { return s.Spec.Schedule.Cron }},
@@ -56,14 +57,12 @@ func describedSchedule(ctx context.Context, c *client.Client, name string, unkno
 	}
 	return shown{s, func(p *printer) error {
 		when := s.Spec.Schedule
-		for _, line := range [][2]string{
+		p.facts([]fact{
 			{"schedule", s.Spec.Name}, {"cron", when.Cron}, {"time zone", cmp.Or(when.TimeZone, "UTC")},
 			{"overlap", string(when.Overlap)}, {"history", fmt.Sprint(when.History)}, {"next", moment(s.Next)}, {"note", cmp.Or(s.Note, "-")},
-		} {
-			fmt.Fprintf(p, "%-11s %s\n", line[0], printable(line[1]))
-		}
+		})
 		fmt.Fprintln(p)
-		return tableOf(p, s.Runs, []column[api.ScheduledRun]{
+		return tableOf(p.orSay("No run is remembered."), s.Runs, []column[api.ScheduledRun]{
 			{"JOB", func(r api.ScheduledRun) string { return r.Job }},
 			{"DUE", func(r api.ScheduledRun) string { return moment(r.Due) }},
 		})

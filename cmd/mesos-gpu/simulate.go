@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -237,7 +238,7 @@ func (a *app) allocations(results []sim.Result) error {
 			row = append(row, meanAndSD(c, ok))
 		}
 		return strings.Join(append(row, fmt.Sprintf("%.0f", results[i].Unplaced.Mean), fmt.Sprintf("%.2f", results[i].Fragmentation.Mean), fmt.Sprintf("%.0f", results[i].DecisionsPerSecond)), "\t")
-	})
+	}, slices.Concat([]string{"DECISIONS/S", "FRAGMENTED"}, head[1:len(sim.Arrivals())])...)
 }
 
 // boundRow is what no policy can exceed.

@@ -207,7 +207,7 @@ func (a *app) timedReports(reports []*timedReport) error {
 	return a.table(strings.Replace(timedHead, "SECONDS", "POLICY", 1)+"\tIN USE\tPREEMPTIONS", len(reports), func(i int) string {
 		r := reports[i]
 		return timedRow(r.Policy, r.Jobs, r.Wait, r.Completion, r.Slowdown) + fmt.Sprintf("\t%.1f %%\t%d", r.Allocation, r.Preemptions)
-	})
+	}, "P50", "PREEMPTIONS")
 }
 
 func plotWaits(path, title string, reports []*timedReport) error {
@@ -423,7 +423,7 @@ func (a *app) timedTable(r *timedReport) error {
 		g := r.Sizes[gpus]
 		rows = append(rows, timedRow(fmt.Sprintf("%d GPUs", gpus), g.Jobs, g.Wait, g.Completion, g.Slowdown))
 	}
-	if err := a.table(timedHead, len(rows), func(i int) string { return rows[i] }); err != nil {
+	if err := a.table(timedHead, len(rows), func(i int) string { return rows[i] }, "P50"); err != nil {
 		return err
 	}
 	fmt.Fprintln(a.out)

@@ -14,6 +14,8 @@ type printer struct {
 	io.Writer
 	screen
 	wide, bare bool
+	spared     []string // see spare
+	none       string   // said in place of a table without rows
 }
 
 func (a *app) printer() *printer {
@@ -44,37 +46,53 @@ func tableOf[T any](p *printer, things []T, columns []column[T], more ...column[
 	return p.table(head, rows)
 }
 
-// table prints a head and n rows, cells separated by tabs, in columns.
-func (a *app) table(head string, n int, row func(i int) string) error {
+// names are the columns'.
+func names[T any](columns []column[T]) (list []string) {
+	for _, c := range columns {
+		list = append(list, c.name)
+	}
+	return list
+}
+
+// table prints a head and n rows, cells separated by tabs, in columns, of which
+// those that are spared go first where a terminal is narrow.
+func (a *app) table(head string, n int, row func(i int) string, spared ...string) error {
 	rows := make([][]string, n)
 	for i := range rows {
 		rows[i] = strings.Split(row(i), "\t")
 	}
-	return a.printer().table(strings.Split(head, "\t"), rows)
+	return a.printer().spare(spared...).table(strings.Split(head, "\t"), rows)
 }
 
 // cleaner keeps cells in their places.
 var cleaner = strings.NewReplacer("\n", " ", "\t", " ")
 
 func (p *printer) table(head []string, rows [][]string) error {
-	widths := make([]int, len(head))
-	if !p.bare {
-		for i, name := range head {
-			widths[i] = utf8.RuneCountInString(name)
+	if len(rows) == 0 && p.none != "" && !p.bare {
+		_, err := fmt.Fprintln(p, p.none)
+		return err
+	}
+	l := fitting{head: head, widths: make([]int, len(head)), empty: make([]bool, len(head)), spared: p.spared, room: p.columns}
+	for i, name := range head {
+		l.empty[i] = len(rows) > 0
+		if !p.bare {
+			l.widths[i] = utf8.RuneCountInString(name)
 		}
 	}
 	for _, cells := range rows {
 		for i := range cells {
 			cells[i] = cleaner.Replace(printable(cells[i]))
-			widths[i] = max(widths[i], utf8.RuneCountInString(cells[i]))
+			l.widths[i] = max(l.widths[i], utf8.RuneCountInString(cells[i]))
+			l.empty[i] = l.empty[i] && (cells[i] == "" || cells[i] == "-")
 		}
 	}
-	if p.columns > 0 && !p.wide {
-		narrow(widths, p.columns)
+	widths := l.widths
+	if p.columns > 0 && !p.wide && total(widths) > p.columns {
+		widths = l.fit()
 	}
 	var text strings.Builder
 	if !p.bare {
-		p.line(&text, widths, nil, head)
+		p.line(&text, widths, head, head)
 	}
 	for _, cells := range rows {
 		p.line(&text, widths, head, cells)
@@ -83,52 +101,31 @@ func (p *printer) table(head []string, rows [][]string) error {
 	return err
 }
 
-const (
-	// gap is between two columns.
-	gap = 2
-	// narrowest is how far a column is cut.
-	narrowest = 12
-)
-
-// narrow makes the widest columns narrower until a line fits, as far as that
-// leaves something to read. The first one stays: it is what people copy.
-func narrow(widths []int, columns int) {
-	total := gap * (len(widths) - 1)
-	for _, w := range widths {
-		total += w
-	}
-	for total > columns {
-		widest := 0
-		for i := 1; i < len(widths); i++ {
-			if widths[i] > narrowest && (widest == 0 || widths[i] >= widths[widest]) {
-				widest = i
-			}
-		}
-		if widest == 0 {
-			return
-		}
-		widths[widest]--
-		total--
-	}
+// orSay is a printer that says so where a table has no rows: the head alone
+// looks as if something were missing.
+func (p *printer) orSay(none string) *printer {
+	with := *p
+	with.none = none
+	return &with
 }
 
 // line writes one row; of states, by the head, it shows the colours.
 func (p *printer) line(to *strings.Builder, widths []int, head, cells []string) {
-	for len(cells) > 1 && cells[len(cells)-1] == "" {
-		cells = cells[:len(cells)-1]
-	}
+	pad := 0 // which nothing ends a line with
 	for i, cell := range cells {
-		length := utf8.RuneCountInString(cell)
-		if length > widths[i] {
-			cell, length = string([]rune(cell)[:widths[i]-1])+"…", widths[i]
+		if widths[i] == 0 {
+			continue
 		}
-		if head != nil && head[i] == "STATE" {
+		cell = strings.TrimRight(cut(cell, head[i], widths[i]), " ") // no line ends with blanks
+		length := utf8.RuneCountInString(cell)
+		if head[i] == "STATE" {
 			cell = p.paint(stateColour(cell), cell)
 		}
-		to.WriteString(cell)
-		if i < len(cells)-1 {
-			fmt.Fprintf(to, "%*s", widths[i]-length+gap, "")
+		if cell != "" {
+			fmt.Fprintf(to, "%*s%s", pad, "", cell)
+			pad = 0
 		}
+		pad += widths[i] - length + gap
 	}
 	to.WriteByte('\n')
 }

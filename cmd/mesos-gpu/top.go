@@ -104,6 +104,7 @@ func orLeast(v *float64) float64 {
 }
 
 func listUse(p *printer, uses []use) error {
+	p = p.spare("AGE", "GPU", "TEMP", "POWER", "HOST").orSay("No task runs.")
 	return tableOf(p, uses, append([]column[use]{
 		{"TASK", func(u use) string { return u.task }},
 		{"HOST", func(u use) string { return orDash(u.Hostname) }},
@@ -115,6 +116,7 @@ func listUse(p *printer, uses []use) error {
 }
 
 func listAgentUse(p *printer, uses []use) error {
+	p = p.spare("AGE", "GPUS", "TEMP", "POWER", "TASKS").orSay("No task runs.")
 	return tableOf(p, uses, append([]column[use]{
 		{"HOST", func(u use) string { return orDash(u.Hostname) }},
 		{"TASKS", func(u use) string { return fmt.Sprint(u.Tasks) }},

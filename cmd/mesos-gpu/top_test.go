@@ -66,8 +66,8 @@ func TestTop(t *testing.T) {
 		"stale.0  b     GPU-4           100 %  -                999 W  -      90 s  stale\n"+
 		"stock.0  c     -               -      -                -      -      -     its agent tells nothing\\x1b[2J\n", "", 0)
 	newUsed().command(t, "top infer --sort task -o wide --no-headers").wants(t, ""+
-		"infer.0  b  GPU-3 (shared)  90 %  1.0 of 4.0 GiB  70 W  50 °C  4 s    healthy  12 s\n"+
-		"infer.1  b  GPU-3 (shared)  90 %  - of 4.0 GiB    70 W  50 °C  4 s    healthy  12 s\n", "", 0)
+		"infer.0  b  GPU-3 (shared)  90 %  1.0 of 4.0 GiB  70 W  50 °C  4 s  healthy  12 s\n"+
+		"infer.1  b  GPU-3 (shared)  90 %  - of 4.0 GiB    70 W  50 °C  4 s  healthy  12 s\n", "", 0)
 }
 
 // What an agent's tasks share counts once, but each has its own memory; what is

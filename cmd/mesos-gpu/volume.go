@@ -106,7 +106,7 @@ func (a *app) volumeInspect(f *volumeFlags) *cobra.Command {
 				return strings.Join([]string{
 					e.Path, orDash(string(e.Capability)), mib(e.Size), string(e.How), orDash(fmt.Sprintf("%.12s", e.SHA256)), orDash(strings.Join(e.Links, " ")),
 				}, "\t")
-			})
+			}, "SHA256", "LINKS", "HOW")
 			if err != nil || len(m.HostFiles) == 0 {
 				return err
 			}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// examples are what people type, by the verb: the commonest first. Those of run,
+// exec and quota set stand with these verbs.
+func examples() map[string][]string {
+	return map[string][]string{
+		"submit":             {"submit train.yaml", "submit --dry-run -o json train.yaml", "marathon translate app.json | mesos-gpu submit -"},
+		"ps":                 {"ps", "ps --all --state failed,lost", "ps --name 'train-*' --sort -gpus", "ps -o json"},
+		"describe":           {"describe train", "describe train -o wide", "describe train --watch"},
+		"logs":               {"logs train", "logs -f -n 20 train", "logs --stderr train.3"},
+		"shell":              {"shell train", "shell train.3"},
+		"kill":               {"kill train eval", "kill --force train"},
+		"stop":               {"stop web.0.1.x"},
+		"scale":              {"scale web 4", "scale web 0"},
+		"schedules":          {"schedules", "schedules -o json"},
+		"schema":             {"schema > job.schema.json"},
+		"validate":           {"validate train.yaml", "validate *.yaml"},
+		"explain":            {"explain", "explain gpu_type", "explain health_check.http.port"},
+		"events":             {"events", "events -f train", "events -f -o json"},
+		"wait":               {"wait train eval", "wait --for running --timeout 10m web"},
+		"marathon":           {"marathon translate app.json"},
+		"marathon translate": {"marathon translate app.json", "marathon translate - < app.json"},
+		"agents":             {"agents", "agents -o wide"},
+		"gpus":               {"gpus", "gpus --watch", "gpus --no-headers"},
+		"queue":              {"queue", "queue -o wide"},
+		"quota":              {"quota get", "quota set research 'V100=8, *=16'"},
+		"quota get":          {"quota get", "quota get research -o wide"},
+		"quota unset":        {"quota unset research"},
+		"cordon":             {"cordon gpu7 --reason 'new fans'"},
+		"uncordon":           {"uncordon gpu7"},
+		"drain":              {"drain gpu7 gpu8 --reason 'new kernel'"},
+		"top":                {"top", "top train", "top --by agent --sort -duty", "top --watch=false"},
+		"token":              {"token alice"},
+		"discover":           {"discover", "discover -o json"},
+		"simulate":           {"simulate", "simulate --policy headroom,binpack --plot gpus.svg"},
+		"volume":             {"volume create", "volume list"},
+		"volume create":      {"volume create"},
+		"volume list":        {"volume list", "volume list -o json"},
+		"volume inspect":     {"volume inspect 550.54.15"},
+		"volume verify":      {"volume verify", "volume verify 550.54.15"},
+		"volume gc":          {"volume gc"},
+		"volume cdi":         {"volume cdi"},
+		"volume plugin":      {"volume plugin"},
+		"scheduler":          {"scheduler --master http://master:5050", "scheduler --master zk://zk1:2181,zk2:2181/mesos"},
+		"agent":              {"agent"},
+		"agent flags":        {"agent flags"},
+		"agent devices":      {"agent devices", "agent devices -o json"},
+		"agent cordon":       {"agent cordon 3"},
+		"agent uncordon":     {"agent uncordon 3"},
+		"agent mig":          {"agent mig", "agent mig GPU-8f1c 3g.20gb,2g.10gb"},
+		"agent share":        {"agent share 3"},
+		"agent unshare":      {"agent unshare 3"},
+		"local":              {"local", "local --gpus 8xV100,4xA100 --free-ports"},
+		"version":            {"version"},
+	}
+}
+
+// addExamples gives the commands below root theirs.
+func addExamples(root *cobra.Command) {
+	for verb, lines := range examples() {
+		c, _, err := root.Find(strings.Fields(verb))
+		if err == nil && c.Example == "" && c != root {
+			c.Example = "  mesos-gpu " + strings.Join(lines, "\n  mesos-gpu ")
+		}
+	}
+}
