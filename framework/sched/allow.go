@@ -73,9 +73,9 @@ func (a *Allowed) validate() error {
 func (a *Allowed) check(s *job.Spec) error {
 	var why []string
 	mounts, hostIPC := asked(s)
-	for _, source := range mounts {
-		if !slices.ContainsFunc(a.Volumes, func(prefix string) bool { return covers(prefix, path.Clean(source)) }) {
-			why = append(why, fmt.Sprintf("volumes: %s is the agent's own: the scheduler's operator allows such paths %s, and has allowed %s", source, a.by("--allow-volumes"), listed(a.Volumes)))
+	for _, m := range mounts {
+		if !slices.ContainsFunc(a.Volumes, func(prefix string) bool { return covers(prefix, path.Clean(m.source)) }) {
+			why = append(why, fmt.Sprintf("%s: %s is the agent's own: the scheduler's operator allows such paths %s, and has allowed %s", m.key, m.source, a.by("--allow-volumes"), listed(a.Volumes)))
 		}
 	}
 	if hostIPC && !a.HostIPC {
@@ -90,26 +90,29 @@ func (a *Allowed) check(s *job.Spec) error {
 	return &ForbiddenError{strings.Join(why, "\n")}
 }
 
+// mount is a path of an agent's own, and the key of the job file that wants it.
+type mount struct{ key, source string }
+
 // asked are the paths of its agents that a job mounts or has fetched, and
 // whether it shares their memory: by keys of its own, or by options of docker
 // run.
-func asked(s *job.Spec) (mounts []string, hostIPC bool) {
+func asked(s *job.Spec) (mounts []mount, hostIPC bool) {
 	for _, v := range s.Volumes {
 		if !v.Named() {
-			mounts = append(mounts, v.Source)
+			mounts = append(mounts, mount{"volumes", v.Source})
 		}
 	}
 	for _, a := range s.Fetch { // the fetcher copies them, as whoever it runs as
 		if source, own := job.OwnFile(a.URI); own {
-			mounts = append(mounts, source)
+			mounts = append(mounts, mount{"fetch", source})
 		}
 	}
 	hostIPC = s.IPC == job.HostIPC
 	for _, p := range s.Parameters {
-		switch p.Key {
-		case "volume", "v":
+		switch p.Option() {
+		case "volume":
 			if source, _, _ := strings.Cut(p.Value, ":"); path.IsAbs(source) {
-				mounts = append(mounts, source)
+				mounts = append(mounts, mount{"parameters", source})
 			}
 		case "ipc":
 			hostIPC = hostIPC || p.Value == string(job.HostIPC)

@@ -44,7 +44,7 @@ func (b *Bounds) check(s *job.Spec) (why []string) {
 		refuse("image: %s is none that the access file allows to jobs of this role: %s", s.Image, listed(b.Images))
 	}
 	for _, p := range s.Parameters {
-		if !permitted(b.Parameters, p.Key) {
+		if !permitted(b.Parameters, p.Key) && !permitted(b.Parameters, p.Option()) {
 			refuse("parameters: %s: the access file allows %s to jobs of this role", p.Key, listed(b.Parameters))
 		}
 	}
@@ -63,7 +63,7 @@ func usersOf(s *job.Spec) (names []string) {
 		names = append(names, s.User)
 	}
 	for _, p := range s.Parameters {
-		if p.Key == "user" || p.Key == "u" {
+		if p.Option() == "user" {
 			names = append(names, p.Value)
 		}
 	}
@@ -87,7 +87,7 @@ func networksOf(s *job.Spec) (names []string) {
 	}
 	add(s.Network)
 	for _, p := range s.Parameters {
-		if p.Key == "network" || p.Key == "net" {
+		if p.Option() == "network" {
 			add(job.Network(p.Value))
 		}
 	}
