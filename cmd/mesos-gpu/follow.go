@@ -181,7 +181,7 @@ func (f *follower) explain(ctx context.Context) {
 		// What goes wrong here, following the events tells.
 		if view, err := f.api.Job(ctx, f.job); err == nil && view.Waits != "" && view.Waits != said {
 			said = view.Waits
-			f.write(f.notes, []byte("waiting: "+said+"\n"))
+			f.write(f.notes, []byte("waiting for "+said+"\n"))
 		}
 	}
 }

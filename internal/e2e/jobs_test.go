@@ -124,7 +124,7 @@ func TestCommandLine(t *testing.T) {
 			t.Fatal(err)
 		}
 		go func() { defer close(ended); _ = run.Wait() }()
-		errs.await(t, ended, regexp.MustCompile("waiting: .* 5 free GPUs"))
+		errs.await(t, ended, regexp.MustCompile("waiting for 5 free GPUs"))
 		if err := run.Process.Signal(os.Interrupt); err != nil {
 			t.Fatal(err)
 		}
