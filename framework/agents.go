@@ -241,6 +241,7 @@ func devicesOf(a *master.Agent) []gpu.Device {
 			names = append(names, w.UUID)
 		}
 	}
+	slices.Sort(names) // pages need one order, whatever is withheld
 	devices := make([]gpu.Device, max(a.GPUs, len(names)))
 	for i := range devices {
 		devices[i].Model = model

@@ -2,6 +2,7 @@ package framework
 
 import (
 	"hash/maphash"
+	"strings"
 
 	"mesos-gpu/framework/journal"
 	"mesos-gpu/framework/master"
@@ -59,14 +60,17 @@ func (c *census) sum(agents []master.Agent) (sum uint64) {
 
 // standing is what is shown of an agent beside its devices.
 type standing struct {
-	id, hostname, url, driver string
-	active, draining          bool
-	gpus                      int
-	cpus, memMiB              float64
+	id, hostname, url, driver, cuda, types string
+	active, draining, simulated            bool
+	gpus                                   int
+	cpus, memMiB                           float64
 }
 
 func standingOf(a *master.Agent) standing {
-	return standing{a.ID, a.Hostname, a.URL, a.Host.Driver, a.Active, a.Draining, a.GPUs, a.CPUs, a.MemMiB}
+	return standing{
+		a.ID, a.Hostname, a.URL, a.Host.Driver, a.Host.CUDA, strings.Join(a.Types, " "),
+		a.Active, a.Draining, a.Host.Simulated, a.GPUs, a.CPUs, a.MemMiB,
+	}
 }
 
 // cordons tells that a change says which agents are cordoned or drained.

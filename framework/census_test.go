@@ -177,6 +177,14 @@ func TestCordonsAreHeard(t *testing.T) {
 			t.Errorf("%s %q: heard %d times, want %d", step.key, step.value, got, step.want)
 		}
 	}
+	// What a standby reads anew, when the journal was compacted.
+	all := journal.Contents{Documents: map[string][]byte{"scheduler/cordon/gpu7": []byte(`{"reason":"new fans"}`)}}
+	for range 2 {
+		b.Reset(all)
+		if got := len(l.ch); got != 3 {
+			t.Errorf("heard %d times, want 3", got)
+		}
+	}
 }
 
 // TestSlowListenerOfInventory is let go, as any other.

@@ -26,7 +26,7 @@ func summed(events []api.Event) (all []string) {
 
 func happens(v *view, task, message string) {
 	name, _, _ := strings.Cut(task, ".")
-	v.record(journal.Change{}, []sched.Move{{Job: name, TaskID: task, State: job.Running, Message: message}})
+	v.record(journal.Change{}, []sched.Move{{Job: name, TaskID: task, State: job.Running, Message: message}}, nil)
 }
 
 // TestEventsGoOn from where a client was, each once; from anywhere else they

@@ -155,7 +155,7 @@ func (l *loop) flush(ctx context.Context) error {
 		err = fmt.Errorf("record before acting: %w", err)
 	} else {
 		l.connected.Store(l.st.Connected())
-		l.view.record(change, changes.Moves)
+		l.view.record(change, changes.Moves, changes.Late)
 		if cordons(change) {
 			l.view.hub.restock()
 		}

@@ -29,7 +29,7 @@ func (l *life) step(events ...sched.Event) []sched.Op {
 		ops = append(ops, l.st.Step(l.now, ev)...)
 	}
 	c := l.st.Drain()
-	l.view.record(journal.Change{Removed: c.Removed, Jobs: c.Jobs, Tasks: c.Tasks, Documents: c.Documents}, c.Moves)
+	l.view.record(journal.Change{Removed: c.Removed, Jobs: c.Jobs, Tasks: c.Tasks, Documents: c.Documents}, c.Moves, c.Late)
 	return ops
 }
 
@@ -121,5 +121,21 @@ func TestStrayEnds(t *testing.T) {
 	_, moves := n.take()
 	if len(moves) != 1 || moves[0].ID != lost || moves[0].State != job.Killed || moves[0].Message != "killed" || moves[0].Hostname != "host" {
 		t.Errorf("told %+v", moves)
+	}
+
+	// Both ends in what is recorded at once.
+	l.now = l.now.Add(time.Minute)
+	l.step(sched.Tick{})
+	again := l.launch()
+	l.step(sched.Update{TaskID: again, AgentID: "S1", State: job.Lost}, sched.Update{TaskID: again, AgentID: "S1", State: job.Failed, Message: "exit 3"})
+	var ends []job.State
+	_, moves = n.take()
+	for _, m := range moves {
+		if m.ID == again && !m.State.Live() {
+			ends = append(ends, m.State)
+		}
+	}
+	if !slices.Equal(ends, []job.State{job.Lost, job.Failed}) {
+		t.Errorf("ends told: %v", ends)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/master"
@@ -105,11 +106,20 @@ func (b *leader) SetQuota(ctx context.Context, role string, text *string) (set a
 		set = roleOf(st, role)
 		return nil
 	})
-	if agents, lerr := b.list(ctx); err == nil && lerr == nil { // without agents nobody can tell
+	if err != nil || text == nil {
+		return set, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, warningWait)
+	defer cancel()
+	if agents, err := b.list(ctx); err == nil { // without them nobody can tell
 		set.Warnings = absentTypes(quota, agents)
 	}
-	return set, err
+	return set, nil
 }
+
+// warningWait bounds how long the answer to who has set a quota waits for what
+// there is to say of it.
+const warningWait = time.Second
 
 // absentTypes are the types of a quota that no agent has. That is no mistake of
 // those who set quotas before the machines come.

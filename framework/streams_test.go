@@ -56,7 +56,7 @@ func BenchmarkEventStreams(b *testing.B) {
 		left.Store(streams * streamBurst)
 		at := time.Now()
 		for i := range streamBurst {
-			l.view.record(journal.Change{}, []sched.Move{{Job: "train-001", TaskID: "train-001.0.1.c8dbz5x2q6a5", State: job.Running, Time: at, Message: fmt.Sprint("epoch ", i)}})
+			l.view.record(journal.Change{}, []sched.Move{{Job: "train-001", TaskID: "train-001.0.1.c8dbz5x2q6a5", State: job.Running, Time: at, Message: fmt.Sprint("epoch ", i)}}, nil)
 		}
 		publishing += time.Since(at)
 		<-all

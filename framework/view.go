@@ -108,11 +108,12 @@ func (v *view) Apply(c journal.Change) {
 	v.apply(c, v.tell)
 }
 
-// record adds a change, of which moves are all that happened to tasks.
-func (v *view) record(c journal.Change, moves []sched.Move) {
+// record adds a change, of which moves are all that happened to tasks, and late
+// the ends of attempts that had been given up.
+func (v *view) record(c journal.Change, moves []sched.Move, late []job.Task) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	moved := v.moved(c, moves)
+	moved := append(v.moved(c, moves), late...)
 	v.apply(c, func(*job.Task, *job.Task) {})
 	if v.news != nil && len(c.Removed)+len(c.Jobs)+len(c.Tasks)+len(moved) > 0 {
 		v.news.add(namesIn(c), moved)
@@ -191,16 +192,13 @@ func (v *view) apply(c journal.Change, tell func(before, now *job.Task)) {
 	}
 }
 
-// keep takes in the scheduler's own of some documents. That an attempt which was
-// given up has ended otherwise is news.
+// keep takes in the scheduler's own of some documents.
 func (v *view) keep(documents map[string][]byte) {
 	for key, value := range documents {
 		id, t, attempt := sched.AttemptIn(key, value)
 		switch {
 		case attempt:
-			if v.past.keep(id, t) {
-				v.news.add(nil, []job.Task{t})
-			}
+			v.past.keep(id, t)
 		case !sched.Own(key):
 		case len(value) == 0:
 			delete(v.own, key)

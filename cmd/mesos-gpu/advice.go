@@ -28,12 +28,21 @@ func lookups() map[string]string {
 	}
 }
 
+// joined are the errors of which errors.Join made one, nil of another.
+func joined(err error) []error {
+	several, ok := err.(interface{ Unwrap() []error })
+	if !ok || err.Error() != errors.Join(several.Unwrap()...).Error() {
+		return nil
+	}
+	return several.Unwrap()
+}
+
 // advised is an error with what to type next, of several that of each.
 func advised(err error) string {
-	if several, ok := err.(interface{ Unwrap() []error }); ok {
-		var lines []string
-		for _, one := range several.Unwrap() {
-			lines = append(lines, advised(one))
+	if several := joined(err); several != nil {
+		lines := make([]string, len(several))
+		for i, one := range several {
+			lines[i] = advised(one)
 		}
 		return strings.Join(lines, "\n")
 	}

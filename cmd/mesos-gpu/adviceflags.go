@@ -128,10 +128,10 @@ func (a *app) suggestNames(root *cobra.Command) {
 }
 
 func (a *app) meant(ctx context.Context, err error) error {
-	if several, ok := err.(interface{ Unwrap() []error }); ok {
-		var all []error
-		for _, one := range several.Unwrap() {
-			all = append(all, a.meant(ctx, one))
+	if several := joined(err); several != nil {
+		all := make([]error, len(several))
+		for i, one := range several {
+			all[i] = a.meant(ctx, one)
 		}
 		return errors.Join(all...)
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -178,7 +180,7 @@ func (a *app) execFailed(ctx context.Context, program string, err error) error {
 	if ctx.Err() != nil {
 		return &exitStatus{128 + int(syscall.SIGINT)}
 	}
-	status, why := unstarted(err)
+	status, why := unstarted(program, err)
 	if status == 0 {
 		return err
 	}
@@ -186,11 +188,19 @@ func (a *app) execFailed(ctx context.Context, program string, err error) error {
 	return &exitStatus{status}
 }
 
+// notStarted is how Go, runc and our agent name the program and what is in its
+// way.
+var notStarted = regexp.MustCompile(`(?:exec:?|start) "?([^\s":]+)"?: (no such.*|exec.*|permission denied|is a directory)`)
+
 // unstarted reads an agent's answer that a program was not started, 0 where it
-// says something else.
-func unstarted(err error) (status int, why string) {
+// says something else: what is refused or not there may be another file.
+func unstarted(program string, err error) (status int, why string) {
 	var p *api.Problem
 	if !errors.As(err, &p) || p.Status == http.StatusNotFound {
+		return 0, ""
+	}
+	tried := notStarted.FindStringSubmatch(p.Detail)
+	if tried == nil || path.Base(tried[1]) != path.Base(program) {
 		return 0, ""
 	}
 	for _, told := range []struct {
@@ -205,7 +215,7 @@ func unstarted(err error) (status int, why string) {
 		{"exec format error", cannotRun, "it is no program of the agent's processor, or a script whose first line names no interpreter"},
 		{"is a directory", cannotRun, "it is a directory"},
 	} {
-		if strings.Contains(p.Detail, told.text) {
+		if strings.HasPrefix(tried[2], told.text) {
 			return told.status, told.why
 		}
 	}

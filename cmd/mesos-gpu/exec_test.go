@@ -318,6 +318,9 @@ func TestProgramsThatAreNotThere(t *testing.T) {
 		"start nosuch: fork/exec nosuch: no such file or directory":        {err: "there is no such program in the task's container\n", status: 127},
 		"start nosuch: fork/exec nosuch: permission denied":                {err: "mesos-gpu: exec \"nosuch\": it may not be executed\n", status: 126},
 		"start nosuch: fork/exec nosuch: exec format error":                {err: "it is no program of the agent's processor", status: 126},
+		"start nosuch: fork/exec /usr/bin/nosuch: is a directory":          {err: "mesos-gpu: exec \"nosuch\": it is a directory\n", status: 126},
+		"dial unix /var/run/docker.sock: connect: permission denied":       {err: "does not run the command: 400 Bad Request", status: 1},
+		"exec failed: chdir to cwd (/x): no such file or directory":        {err: "does not run the command: 400 Bad Request", status: 1},
 		"start nosuch: fork/exec nosuch: resource temporarily unavailable": {err: "does not run the command: 400 Bad Request", status: 1},
 	} {
 		r := commandAt(t, serveBackend(t, unable{newContainers(), why}), "exec", "train", "--", "nosuch")

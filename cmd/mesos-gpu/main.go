@@ -32,7 +32,7 @@ func main() {
 func run(ctx context.Context, args []string, s std) int {
 	root := newRoot(s)
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	command, err := root.ExecuteContextC(ctx)
 	var status *exitStatus
 	switch {
 	case err == nil:
@@ -44,7 +44,9 @@ func run(ctx context.Context, args []string, s std) int {
 	default:
 		why := printable(advised(err))
 		complain(s.err, why)
-		tell(daemon.SdNotifyStopping, statusLine(why))
+		if name := command.Name(); command.Parent() == root && (name == "scheduler" || name == "agent") {
+			tell(daemon.SdNotifyStopping, statusLine(why)) // others may be part of somebody's service
+		}
 		if isUsage(err) {
 			return 2
 		}

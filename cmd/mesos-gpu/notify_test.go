@@ -220,6 +220,20 @@ func TestSchedulerTellsSystemd(t *testing.T) {
 	}
 }
 
+// Other commands tell nothing: they may be part of somebody's service.
+func TestOthersTellNothing(t *testing.T) {
+	read := systemd(t)
+	for _, args := range [][]string{{"ps", "--api", "http://127.0.0.1:1"}, {"no-such"}, {"agent", "devices", "--no-such"}} {
+		if code := run(t.Context(), args, std{strings.NewReader(""), io.Discard, io.Discard, os.Getenv}); code == 0 {
+			t.Errorf("%v ends well", args)
+		}
+	}
+	run(t.Context(), []string{"scheduler", "--no-such"}, std{strings.NewReader(""), io.Discard, io.Discard, os.Getenv})
+	if got := read(); !strings.Contains(got, "--no-such") || strings.Contains(got, "devices") {
+		t.Errorf("got %q first, want what the scheduler tells", got)
+	}
+}
+
 // Why a program ends is told last, before it has begun to serve too.
 func TestLastErrorIsTold(t *testing.T) {
 	for name, args := range map[string][]string{

@@ -132,6 +132,7 @@ func (a *app) runJob(ctx context.Context, spec *job.Spec, verbose, keep bool) er
 	watching.Go(func() {
 		select {
 		case <-ctx.Done():
+			stopQuit() // from now on it ends this program, as any
 			a.interrupted(following, leave, api, spec.Name, keep)
 		case <-quit:
 			leave(left{spec.Name})

@@ -63,8 +63,9 @@ func printable(text string) bool {
 }
 
 // digestOf is equal for bodies that say the same: order and space count for
-// nothing, but where a body says a thing twice, of which one may hold. It is of the body, not of the Spec made of it, so that it stays when
-// a newer scheduler has other defaults.
+// nothing, but where a body says a thing twice, of which one may hold. It is of
+// the body, not of the Spec made of it, so that it stays when a newer scheduler
+// has other defaults.
 func digestOf(body []byte, said func([]byte) (any, error)) (string, error) {
 	what, err := said(body)
 	if err != nil {

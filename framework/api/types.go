@@ -161,8 +161,9 @@ const (
 	Sick GPUReason = "sick"
 	// Foreign: a task holds it that is none of this scheduler's.
 	Foreign GPUReason = "foreign"
-	// NotOffered: it is sick or cordoned, and its agent does not say which: its
-	// daemon is of an earlier version, or gone.
+	// NotOffered: it is sick or cordoned, and nobody says which: its agent's daemon
+	// is of an earlier version, or gone, or Mesos does not let the scheduler see
+	// the role gpu-withheld.
 	NotOffered GPUReason = "not-offered"
 )
 

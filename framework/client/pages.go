@@ -2,9 +2,12 @@ package client
 
 import (
 	"context"
+	"errors"
 	"iter"
+	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"mesos-gpu/framework/api"
 )
@@ -26,7 +29,12 @@ func pages[L, T any](ctx context.Context, c *Client, path string, query url.Valu
 		query := valuesOf(query, api.Page{Limit: limit})
 		for {
 			var list L
-			if err := c.get(ctx, path+"?"+query.Encode(), &list); err != nil {
+			err := c.get(ctx, path+"?"+query.Encode(), &list)
+			if unpaged(err) && query.Has("limit") {
+				query.Del("limit")
+				continue
+			}
+			if err != nil {
 				yield(*new(T), err)
 				return
 			}
@@ -42,6 +50,13 @@ func pages[L, T any](ctx context.Context, c *Client, path string, query url.Valu
 			query.Set("after", next)
 		}
 	}
+}
+
+// unpaged reports whether the scheduler is of an earlier version, whose list has
+// no pages: it answers with all.
+func unpaged(err error) bool {
+	var p *api.Problem
+	return errors.As(err, &p) && p.Status == http.StatusBadRequest && strings.Contains(p.Detail, `has no parameter "limit"`)
 }
 
 // valuesOf is a query with the page in it.

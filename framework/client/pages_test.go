@@ -83,3 +83,20 @@ func TestEachEndsWithAnError(t *testing.T) {
 		t.Errorf("got %+v, %v", list, err)
 	}
 }
+
+// TestUnpagedLists: a scheduler of an earlier version answers with all at once.
+func TestUnpagedLists(t *testing.T) {
+	c := dial(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Has("limit") {
+			w.Header().Set("Content-Type", "application/problem+json")
+			w.WriteHeader(http.StatusBadRequest)
+			fmt.Fprint(w, `{"title":"Bad Request","status":400,"detail":"GET /v1/gpus has no parameter \"limit\""}`)
+			return
+		}
+		fmt.Fprint(w, `{"gpus":[{"uuid":"GPU-1"},{"uuid":"GPU-2"}]}`)
+	})
+	gpus, err := c.GPUs(context.Background())
+	if err != nil || len(gpus) != 2 {
+		t.Errorf("got %+v, %v", gpus, err)
+	}
+}

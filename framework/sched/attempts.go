@@ -38,7 +38,7 @@ func AttemptIn(key string, value []byte) (id string, t job.Task, ok bool) {
 	return id, t, ok
 }
 
-// supersede remembers an attempt that got as far as an agent and has ended.
+// supersede remembers an attempt that was sent to an agent and has ended.
 func (s *State) supersede(t job.Task) {
 	if t.AgentURL == "" {
 		return
@@ -92,6 +92,7 @@ func (s *State) late(u Update) {
 	if _, t, _ := AttemptIn(key, text); t.State == job.Lost {
 		t.State, t.Message, t.Reason, t.ExitCode = u.State, u.Message, u.Reason, u.ExitCode
 		s.record(key, t)
+		s.changes.Late = append(s.changes.Late, t)
 	}
 }
 

@@ -171,7 +171,7 @@ func (s *State) wake(now time.Time, e Wake) {
 		t := ref.task()
 		t.Failures = 0
 		if t.NotBefore.After(now) {
-			t.NotBefore = now // the pause was no waiting for a place
+			t.NotBefore = s.pool.woken // the pause is over, and was no waiting for a place
 		}
 		s.touch(ref)
 		s.demand(ref)

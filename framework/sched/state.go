@@ -89,6 +89,8 @@ type Changes struct {
 	Documents map[string][]byte
 	// Moves are the changes of state, in order.
 	Moves []Move
+	// Late are attempts that were given up and have ended after all.
+	Late []job.Task
 }
 
 // Move is a task's change of state.
