@@ -183,6 +183,8 @@ func TestRequests(t *testing.T) {
 		"agents":                {method: "GET", path: "/v1/agents", status: 200, contains: `{"agents":[]}`},
 		"agent":                 {method: "GET", path: "/v1/agents/S1", status: 200, contains: `"devices":[{"uuid":"GPU-1"`},
 		"agent, unknown":        {method: "GET", path: "/v1/agents/S1", err: Problemf(404, "no agent"), status: 404, contains: "no agent"},
+		"jobs, bound to a tag":  {method: "GET", path: "/v1/jobs", header: []string{"If-Match", `"x"`}, status: 400, contains: "GET /v1/jobs takes no If-Match"},
+		"job, bound to a tag":   {method: "GET", path: "/v1/jobs/train", header: []string{"If-Match", "*"}, status: 400, contains: "takes no If-Match"},
 		"gpus":                  {method: "GET", path: "/v1/gpus", status: 200, contains: `{"gpus":[]}`},
 		"health":                {method: "GET", path: "/healthz", status: 200, contains: `"connected":true`},
 		"metrics":               {method: "GET", path: "/metrics", status: 200, contains: `mesos_gpu_scheduler_jobs{state="WAITING"} 1`},

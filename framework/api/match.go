@@ -50,7 +50,7 @@ var conditional = []string{
 // Where that would mean nothing it is refused, not forgotten.
 func ifMatch(r *http.Request, pattern string) (*http.Request, error) {
 	values := r.Header.Values("If-Match")
-	if len(values) == 0 || r.Method == http.MethodGet {
+	if len(values) == 0 {
 		return r, nil
 	}
 	if !slices.Contains(conditional, r.Method+" "+pattern) {

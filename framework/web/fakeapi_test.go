@@ -26,6 +26,7 @@ type fakeAPI struct {
 	age    string         // of the answers, "" for none
 	more   map[string]any // other answers by path
 	token  string         // that it wants, "" for none
+	hold   chan struct{}  // where set, closed to let it answer more than the stream
 	// odd changes what the GPUs of tasks do, by task.
 	odd map[string]func(*api.TaskUsage)
 
@@ -70,6 +71,13 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case f.token != "" && r.Header.Get("Authorization") != "Bearer "+f.token:
 		problem(w, http.StatusUnauthorized, "no token")
 		return
+	}
+	if f.hold != nil && r.URL.Path != "/v1/events" {
+		select {
+		case <-f.hold:
+		case <-r.Context().Done():
+			return
+		}
 	}
 	if f.age != "" {
 		w.Header().Set("Age", f.age)
@@ -145,7 +153,10 @@ func problem(w http.ResponseWriter, status int, detail string) {
 // cluster is a fakeAPI with so many agents of 8 GPUs, and so many jobs, of
 // which each third waits. It has some of each thing that the page shows.
 func cluster(agents, jobs int) *fakeAPI {
-	f := &fakeAPI{health: api.Health{Connected: true, Role: api.Leader}, more: map[string]any{}}
+	f := &fakeAPI{
+		agents: []api.Agent{}, gpus: []api.GPU{}, jobs: []api.JobView{},
+		health: api.Health{Connected: true, Role: api.Leader}, more: map[string]any{},
+	}
 	types := []string{"A100", "V100", "H100"}
 	models := map[string]string{"A100": "NVIDIA A100-SXM4-80GB", "V100": "Tesla V100-SXM2-32GB", "H100": "NVIDIA H100 80GB HBM3"}
 	for i := range agents {

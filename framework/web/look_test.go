@@ -11,6 +11,7 @@ import (
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/gpu"
+	"mesos-gpu/job"
 )
 
 // busy is a cluster with something on each of its pages.
@@ -18,17 +19,41 @@ func busy(t *testing.T) *httptest.Server {
 	t.Helper()
 	f := cluster(24, 30)
 	first := f.agents[0]
+	f.agents[1].Cordoned, f.agents[2].Draining = "new racks", true
+	sweep(&f.jobs[0])
 	f.more["/v1/agents/"+first.ID] = api.AgentView{Agent: first, Devices: devices(f.gpus[:8])}
-	f.more["/v1/tasks/"+f.jobs[0].Tasks[0].ID+"/log"] = strings.Repeat("epoch 17: loss 0.1934, 1240 images/s, learning rate 0.000312\n", 60)
+	for _, t := range f.jobs[0].Tasks {
+		f.more["/v1/tasks/"+t.ID+"/log"] = strings.Repeat("epoch 17: loss 0.1934, 1240 images/s, learning rate 0.000312\n", 60)
+	}
 	f.more["/v1/queue"] = map[string]any{"jobs": []map[string]any{
 		{"position": 1, "name": "train-002", "role": "prod", "priority": 5, "submitted": f.jobs[2].Submitted, "tasks": 1, "waiting": 1, "gpus": "2 x A100", "reason": f.jobs[2].Waits},
 		{"position": 2, "name": "train-005", "role": "research/vision", "priority": 0, "submitted": f.jobs[5].Submitted, "tasks": 8, "waiting": 3, "gpus": "1 x H100", "reason": f.jobs[5].Waits},
 	}}
 	f.more["/v1/roles"] = map[string]any{"roles": []map[string]any{
-		{"name": "research/vision", "weight": 1, "order": "fifo", "policy": "headroom", "backfill": true, "quota": map[string]int{"V100": 8, "*": 16}, "quota_set": true, "held": map[string]float64{"V100": 3.5, "*": 3.5}, "waiting": 2},
+		{"name": "research/vision", "weight": 1, "order": "fifo", "policy": "headroom", "backfill": true, "quota": map[string]int{"V100": 8, "*": 16}, "quota_set": true, "held": map[string]float64{"V100": 8, "A100": 4.5, "*": 12.5}, "waiting": 2},
 		{"name": "prod", "weight": 2, "order": "fifo", "policy": "binpack", "backfill": false, "quota": map[string]int{}, "held": map[string]float64{"A100": 12, "*": 12}, "waiting": 0},
 	}}
 	return f.serve(t)
+}
+
+// sweep makes a job's task four, of a matrix, each in another state.
+func sweep(j *api.JobView) {
+	j.Spec.Matrix = &job.Matrix{Axes: []job.Axis{{Name: "rate", Values: []string{"0.1", "0.01"}}, {Name: "seed", Values: []string{"1", "2"}}}}
+	j.Spec.Command = append(j.Spec.Command, "--rate", "{{matrix.rate}}", "--note", "it's a \"try\"; $HOME", "--data", "/mnt/datasets/imagenet-2012/train/shards-of-1024-images", "")
+	for i, state := range []job.State{job.Running, job.Finished, job.Failed, job.Waiting} {
+		t := j.Tasks[0]
+		t.Index, t.State, t.ID = i, state, fmt.Sprintf("train-000.%d.1.c8dbz5x2q6a5", i)
+		switch state {
+		case job.Failed:
+			t.Message, t.Failures = "exited with status 137: out of memory on the host gpu-000.example.org", 3
+		case job.Waiting:
+			t.AgentID, t.Hostname, t.DeviceIDs, t.GPUTypes = "", "", nil, nil
+		}
+		if i == 0 {
+			j.Tasks = nil
+		}
+		j.Tasks = append(j.Tasks, t)
+	}
 }
 
 func devices(list []api.GPU) []gpu.Device {
@@ -85,13 +110,57 @@ const contrast = `(() => {
 	return [...poor];
 })()`
 
-// TestLooks: each view in both schemes, wide and as on a phone: readable, and
-// nothing to scroll sideways.
+// broken lists the words of the page that stand in two lines, but for those so
+// long that they must.
+const broken = `(() => {
+	const found = new Set();
+	const walk = document.createTreeWalker(document.getElementById('main'), NodeFilter.SHOW_TEXT);
+	const range = document.createRange();
+	while (walk.nextNode()) {
+		const node = walk.currentNode;
+		if (!node.parentElement.checkVisibility() || node.parentElement.closest('pre, .command')) continue;
+		for (const word of node.data.matchAll(/[^\s-]+/g)) {
+			if (word[0].length > 26) continue;
+			range.setStart(node, word.index);
+			range.setEnd(node, word.index + word[0].length);
+			if (new Set([...range.getClientRects()].map((r) => Math.round(r.top))).size > 1) found.add(word[0]);
+		}
+	}
+	return [...found];
+})()`
+
+// odd lists what else is wrong with the looks of the present view.
+const odd = `(() => {
+	const wrong = [];
+	const box = (node) => node.getBoundingClientRect();
+	const colour = (state) => { const cell = document.querySelector('td[data-state="' + state + '"]'); return cell && getComputedStyle(cell).color; };
+	const of = (name) => { const probe = document.createElement('i'); probe.style.color = 'var(--' + name + ')'; document.body.append(probe); const c = getComputedStyle(probe).color; probe.remove(); return c; };
+	for (const [state, name] of [['RUNNING', 'good'], ['FINISHED', 'text'], ['WAITING', 'wait'], ['FAILED', 'bad']]) {
+		if (colour(state) && colour(state) !== of(name)) wrong.push(state + ' is ' + colour(state));
+	}
+	for (const link of document.querySelectorAll('td a')) if (box(link).height < 24) wrong.push('a link ' + box(link).height + ' px high: ' + link.textContent);
+	for (const bars of document.querySelectorAll('.bars')) {
+		if (new Set([...bars.children].map((li) => Math.round(box(li.children[1]).left))).size > 1) wrong.push('figures of quotas that are not below each other');
+		for (const m of bars.querySelectorAll('meter:not([hidden])')) if ((m.value === m.max) !== (m.value > m.high)) wrong.push('a full quota looks like another');
+	}
+	for (const bar of document.querySelectorAll('.bars li span + span')) if (bar.textContent === '8 of 8 held') wrong.push('it is not said that a quota is full');
+	const command = document.querySelector('.command');
+	if (command && box(command).width < 0.9 * box(document.querySelector('main dl')).width) wrong.push('a narrow command');
+	const matrix = document.querySelector('.matrix');
+	if (matrix && !(box(matrix).top < box(document.querySelector('.usage')).top)) wrong.push('the topology is below all charts');
+	const [device, type] = document.querySelectorAll('td.short');
+	if (type && box(device).top !== box(type).top) wrong.push('each short fact of a device in a line of its own');
+	if (matrix?.querySelector('caption')) wrong.push('the words on topology scroll with it');
+	return wrong;
+})()`
+
+// TestLooks: each view in both schemes, wide and as on a phone: readable, no
+// word in two lines, and nothing to scroll sideways.
 func TestLooks(t *testing.T) {
 	p := open(t, busy(t).URL)
 	for _, scheme := range []string{"light", "dark"} {
 		p.scheme(scheme)
-		for _, width := range []int64{1280, 360} {
+		for _, width := range []int64{1920, 1280, 360} {
 			p.size(width, 900)
 			for _, v := range views {
 				eval[bool](p, fmt.Sprintf("(location.hash = %q), true", v.address))
@@ -100,6 +169,12 @@ func TestLooks(t *testing.T) {
 				p.keep(name)
 				if poor := eval[[]string](p, contrast); len(poor) > 0 {
 					t.Errorf("%s: too little contrast: %q", name, poor)
+				}
+				if words := eval[[]string](p, broken); len(words) > 0 {
+					t.Errorf("%s: words in two lines: %q", name, words)
+				}
+				if wrong := eval[[]string](p, odd); len(wrong) > 0 {
+					t.Errorf("%s: %q", name, wrong)
 				}
 				if wide := eval[int64](p, "document.documentElement.scrollWidth"); wide > width {
 					t.Errorf("%s: %d pixels wide, want %d", name, wide, width)
@@ -133,6 +208,10 @@ func TestKeyboard(t *testing.T) {
 		press(kb.Tab, stop)
 	}
 	press(kb.Tab, "gpu-000.example.org: 8 GPUs A100")
+	if got := eval[[]string](p, "[...document.querySelectorAll('.about:not([hidden]) li')].map((li) => li.textContent)"); len(got) != 8 || !strings.Contains(got[0], "A100 · used · by train-000.0.1") {
+		t.Errorf("of an agent's GPUs the keyboard is told %q", got)
+	}
+	p.keep("about")
 	press(kb.ArrowRight, "gpu-001")
 	press(kb.ArrowDown, fmt.Sprintf("gpu-%03d", 1+eval[int](p, `[...document.querySelectorAll('.map li')].findIndex((li, i, all) => li.offsetTop !== all[0].offsetTop)`)))
 	press(kb.ArrowUp, "gpu-001")
@@ -147,7 +226,9 @@ func TestKeyboard(t *testing.T) {
 	press(kb.Tab, "train-000.0.1")
 	p.do(chromedp.KeyEvent(kb.Enter))
 	p.await(views[3].there)
-	press(kb.Tab, "show")
+	for range 4 {
+		press(kb.Tab, "show")
+	}
 	press(kb.Tab, "radio")
 	press(kb.Tab, "checkbox")
 	press(kb.Tab, "Output")

@@ -137,8 +137,8 @@ func TestHostileText(t *testing.T) {
 	c.SetFile(master.SandboxFile("framework-1", id, "stdout"), "said "+hostile)
 	c.End(id, mesos.TASK_FAILED, "message "+hostile, "1")
 	p := open(t, url+"/#/jobs/train")
-	for _, part := range []string{"echo ", "said ", "message "} {
-		p.shows(part + hostile)
+	for _, part := range []string{"echo '" + hostile + "'", "said " + hostile, "message " + hostile} {
+		p.shows(part)
 	}
 	for _, address := range []string{"#/jobs/" + hostile, "#/agents/" + hostile, "#/" + hostile, "#/jobs/%zz", "#/jobs/javascript:alert(1)"} {
 		eval[bool](p, "(location.hash = "+strconv.Quote(address)+"), true")
@@ -195,12 +195,20 @@ func TestToken(t *testing.T) {
 	})()`) {
 		t.Error("a token that no header can hold is taken, and it is not told why not")
 	}
-	eval[bool](p, `(() => {
-		const form = document.getElementById('sign-in');
-		form.elements.token.value = 's3cret';
-		form.requestSubmit();
-		return true;
-	})()`)
+	give := func(token string) {
+		eval[bool](p, `(() => {
+			const form = document.getElementById('sign-in');
+			form.elements.token.value = '`+token+`';
+			form.requestSubmit();
+			return true;
+		})()`)
+	}
+	give("guessed")
+	p.shows("does not take that token: give another")
+	if !eval[bool](p, "document.activeElement.name === 'token' && document.activeElement.value === ''") {
+		t.Error("after a wrong token the next is not to be typed at once")
+	}
+	give("s3cret")
 	p.await("document.querySelectorAll('.map li').length === 1")
 	if eval[bool](p, "location.href.includes('s3cret') || !document.getElementById('sign-in').hidden") {
 		t.Error("the token is in the address, or asked for again")

@@ -1,8 +1,8 @@
 // The agents, and one of them with its devices and what joins them.
-import { attribute, el, facts, filter, number, size, sync, table, text } from './dom.js';
+import { attribute, el, facts, filter, plural, number, size, sync, table, text } from './dom.js';
 import { get, path } from './api.js';
-import { drawCell, noteOf, stateText } from './map.js';
-import { survey } from './cluster.js';
+import { drawCell, stateText } from './map.js';
+import { noteOf, survey } from './cluster.js';
 import { ofAgent, usage } from './usage.js';
 
 const shown = 300;
@@ -25,8 +25,8 @@ export function agents(store) {
   let wish = '';
   const update = () => {
     const all = survey(store).agents.filter((a) => !wish || `${a.hostname} ${a.types.join(' ')} ${a.driver ?? ''} ${noteOf(a)}`.toLowerCase().includes(wish));
-    list.update(all.slice(0, shown));
-    text(note, store.noAgents || (all.length > shown ? `${shown} of ${number(all.length)}: type to see fewer` : number(all.length)));
+    list.update(all.slice(0, shown), !store.noAgents);
+    text(note, store.noAgents || (all.length > shown ? `${shown} of ${number(all.length)}: type to see fewer` : plural(all.length, 'agent')));
   };
   const node = el('div', {}, el('h2', { tabindex: -1 }, 'Agents'),
     el('div', { class: 'tools' }, filter('Host, type or driver', (text) => { wish = text; update(); }), note), list.node);
@@ -39,8 +39,7 @@ function drawCells(cell, cells) {
 }
 
 function driverOf(a) {
-  if (a.simulated) return 'simulated';
-  return [a.driver, a.cuda && `CUDA ${a.cuda}`].filter(Boolean).join(', ');
+  return [a.driver, a.cuda && `CUDA ${a.cuda}`, a.simulated && 'simulated'].filter(Boolean).join(', ');
 }
 
 export function agent(store, id) {
@@ -51,13 +50,13 @@ export function agent(store, id) {
   const devices = table({
     caption: 'Devices', empty: 'No GPU that is named.', key: (c) => c.uuid || c.index,
     columns: [
-      { name: 'Device', draw: drawDevice },
-      { name: 'Type', text: (c) => c.type || 'GPU' },
-      { name: 'Memory', number: true, text: (c) => (c.mem ? size(c.mem) : '') },
-      { name: 'NUMA', number: true, text: (c) => (c.told && c.told.numa >= 0 ? String(c.told.numa) : '') },
+      { name: 'Device', class: 'short', draw: drawDevice },
+      { name: 'Type', class: 'short', text: (c) => c.type || 'GPU' },
+      { name: 'Memory', number: true, class: 'short', text: (c) => (c.mem ? size(c.mem) : '') },
+      { name: 'NUMA', number: true, class: 'short', text: (c) => (c.told && c.told.numa >= 0 ? String(c.told.numa) : '') },
       { name: 'State', text: stateText },
       { name: 'Tasks', class: 'wide tasks', draw: drawTasks },
-      { name: 'UUID', class: 'wide', text: (c) => c.uuid },
+      { name: 'UUID', class: 'wide ids', text: (c) => c.uuid },
     ],
   });
   const gpus = usage((t) => ({ name: t.task, href: `#/jobs/${path(t.job)}/tasks/${path(t.task)}` }));
@@ -65,7 +64,7 @@ export function agent(store, id) {
   const update = () => {
     const a = survey(store).agents.find((x) => x.id === id);
     note.hidden = Boolean(a);
-    text(note, store.loads ? 'The master lists no such agent.' : 'Looking for the agent.');
+    text(note, store.noAgents ? `The master does not tell its agents: ${store.noAgents}` : 'The master lists no such agent.');
     if (!a) return;
     text(heading, a.hostname);
     about.update([
@@ -80,7 +79,7 @@ export function agent(store, id) {
     drawTopology(topology, detail.devices);
     update();
   }).catch((err) => { text(note, err.message); });
-  return { title: 'Agent', node: el('div', {}, heading, note, about.node, devices.node, gpus.node, topology), update, close: gpus.close };
+  return { title: 'Agent', node: el('div', {}, heading, note, about.node, devices.node, topology, gpus.node), update, close: gpus.close };
 }
 
 function drawDevice(cell, c) {
@@ -102,9 +101,9 @@ function drawTopology(section, devices) {
     ...devices.map((other) => el('td', {}, between(d, other)))));
   section.hidden = false;
   section.replaceChildren(el('h3', {}, 'Topology'),
+    el('p', { class: 'note' }, 'What joins the devices: NV and how many NVLinks, else the way over PCIe as nvidia-smi names it, from PIX, the nearest, to SYS'),
     el('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Topology' },
       el('table', { class: 'matrix' },
-        el('caption', {}, 'What joins the devices: NV and how many NVLinks, else the way over PCIe as nvidia-smi names it, from PIX, the nearest, to SYS'),
         el('thead', {}, el('tr', {}, el('td'), ...devices.map((d) => el('th', { scope: 'col' }, name(d))))), el('tbody', {}, ...rows))));
 }
 

@@ -18,6 +18,11 @@ export function signIn(token) {
   sessionStorage.setItem(tokenKey, token);
 }
 
+// signedIn: a token was given.
+export function signedIn() {
+  return sessionStorage.getItem(tokenKey) !== null;
+}
+
 // ask returns the response, or throws a Problem.
 export async function ask(path, signal) {
   const token = sessionStorage.getItem(tokenKey);

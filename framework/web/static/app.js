@@ -1,6 +1,6 @@
 // Starts the page: which view the address names, and how well it hears the
 // scheduler.
-import { signIn } from './api.js';
+import { signIn, signedIn } from './api.js';
 import { attribute, el, span, text } from './dom.js';
 import { Store } from './store.js';
 import { overview } from './overview.js';
@@ -42,7 +42,10 @@ function route(byPerson) {
     const target = link.hash.slice(1);
     attribute(link, 'aria-current', target === '/' ? /^\/?$/.test(address) && 'page' : address.startsWith(target) && 'page');
   }
-  const unwatch = store.watch(view.update);
+  const unwatch = store.watch(() => {
+    attribute(main, 'data-unknown', store.loads === 0 && !view.early);
+    view.update();
+  });
   leave = () => { unwatch(); view.close?.(); };
   if (byPerson) view.node.querySelector('h2').focus();
 }
@@ -52,7 +55,7 @@ function viewOf(address) {
     const found = pattern.exec(address);
     if (found) return make(store, ...found.slice(1).map(decode));
   }
-  return { title: 'Nothing there', update: () => {}, node: el('div', {}, el('h2', { tabindex: -1 }, 'There is no such page'), el('p', {}, el('a', { href: '#/' }, 'To the overview'))) };
+  return { title: 'Nothing there', early: true, update: () => {}, node: el('div', {}, el('h2', { tabindex: -1 }, 'There is no such page'), el('p', {}, el('a', { href: '#/' }, 'To the overview'))) };
 }
 
 function decode(part) {
@@ -67,15 +70,20 @@ function showStream() {
   const { streaming, trouble, health, age } = store;
   const state = streaming ? (health?.role === 'standby' ? 'standby' : 'live') : trouble ? 'down' : 'connecting';
   attribute(stream, 'data-state', state);
-  text(stream, state);
+  text(stream, state === 'connecting' ? 'connecting…' : state);
   text(banner, bannerOf({ streaming, trouble, health, age }));
   banner.hidden = !banner.textContent;
   form.hidden = !store.denied;
 }
 
+function tokenAsked() {
+  if (store.signing) return 'Asking with that token…';
+  return signedIn() ? 'The scheduler does not take that token: give another.' : 'The scheduler wants to know who asks: give a token.';
+}
+
 function bannerOf({ streaming, trouble, health, age }) {
-  if (store.denied) return 'The scheduler wants to know who asks: give a token.';
-  if (trouble && !streaming) return `Out of date: ${trouble}. Trying again.`;
+  if (store.denied) return tokenAsked();
+  if (trouble && !streaming) return `${store.loads ? 'Out of date' : 'Not connected'}: ${trouble}. Trying again.`;
   if (!health || !streaming) return '';
   if (health.role === 'standby') {
     const old = age !== null && age > stale ? ` Its copy is ${span(age)} old.` : '';
@@ -88,6 +96,9 @@ form.addEventListener('submit', (event) => {
   event.preventDefault();
   signIn(new FormData(form).get('token'));
   form.reset();
+  form.elements.token.focus();
+  store.signing = true;
+  showStream();
   store.retry();
 });
 document.getElementById('skip').addEventListener('click', (event) => {

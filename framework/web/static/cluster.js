@@ -138,6 +138,17 @@ function markUnnamed(cells, agent, ours) {
   unnamed.slice(0, taken).forEach((c, i) => { c.state = i < ours ? 'used' : 'other'; });
 }
 
+// noteOf says why an agent takes no tasks, '' if it does.
+export function noteOf(agent) {
+  if (agent.draining) return 'draining';
+  return agent.cordoned ? `cordoned: ${agent.cordoned}` : '';
+}
+
+// isIdle: nobody has anything of it.
+function isIdle(cell) {
+  return cell.state === 'free' || (cell.state === 'shared' && cell.part === 0);
+}
+
 // survey is all agents with their cells, and the counts.
 export function survey(store) {
   const { byDevice, byAgent } = holdings(store.jobs);
@@ -151,6 +162,7 @@ export function survey(store) {
   const agents = store.agents.map((agent) => {
     const cells = cellsBy.get(agent.id) ?? [];
     if (cells.some((c) => !c.named)) markUnnamed(cells, agent, byAgent.get(agent.id) ?? 0);
+    if (noteOf(agent)) cells.filter(isIdle).forEach((c) => { c.state = 'cordoned'; c.note = agent.draining ? 'its agent is draining' : `its agent is ${noteOf(agent)}`; });
     const count = emptyCount();
     for (const c of cells) {
       const type = c.type || 'GPU';

@@ -66,22 +66,27 @@ export function sync(parent, items, key, make, update) {
 
 // table makes a table that keeps its rows by key. A column has a name and
 // text(item), and may have href(item), state(item), which colours it, and
-// draw(cell, item), which does it all. At phone width each row is a list of
+// draw(cell, item), which does it all; an optional one is hidden while it says
+// nothing. Where not all is known yet, none is not said to be there. At phone width each row is a list of
 // its columns; the roles keep it a table for those who hear it.
 export function table({ caption, columns, key, empty }) {
   const head = el('tr', { role: 'row' }, ...columns.map((c) => el('th', { scope: 'col', role: 'columnheader', class: c.number && 'number' }, c.name)));
   const body = el('tbody', { role: 'rowgroup' });
-  const none = el('p', { class: 'note' }, empty);
+  const none = el('p', { class: 'note', hidden: true }, empty);
   const node = el('div', { class: 'table' },
     el('table', { role: 'table' }, el('caption', {}, caption), el('thead', { role: 'rowgroup' }, head), body), none);
-  const make = () => el('tr', { role: 'row' }, ...columns.map((c) => el('td', { role: 'cell', 'data-label': c.name, class: c.number ? 'number' : c.class })));
-  const update = (items) => {
-    none.hidden = items.length > 0;
+  const make = () => el('tr', { role: 'row' }, ...columns.map((c) => el('td', { role: 'cell', 'data-label': c.name, class: [c.number && 'number', c.class].filter(Boolean).join(' ') || null })));
+  const update = (items, known = true) => {
+    none.hidden = items.length > 0 || !known;
     body.parentNode.hidden = items.length === 0;
+    const cells = (i) => [head, ...body.children].map((row) => row.children[i]);
     sync(body, items, key, make, (row, item) => columns.forEach((c, i) => drawCell(row.children[i], c, item)));
+    columns.forEach((c, i) => { if (c.optional) for (const cell of cells(i)) cell.hidden = !items.some((item) => c.text(item)); });
   };
   return { node, update };
 }
+
+const long = 48; // characters from which on a text may break anywhere
 
 function drawCell(cell, column, item) {
   if (column.draw) {
@@ -93,7 +98,9 @@ function drawCell(cell, column, item) {
     target = cell.firstChild ?? cell.appendChild(el('a'));
     attribute(target, 'href', column.href(item));
   }
-  text(target, column.text(item));
+  const value = column.text(item);
+  text(target, value);
+  attribute(cell, 'data-long', value.length > long);
   if (column.state) attribute(cell, 'data-state', column.state(item));
 }
 
@@ -102,7 +109,8 @@ export function facts() {
   const node = el('dl', { class: 'facts' });
   const update = (pairs) => sync(node, pairs.filter(([, value]) => value !== '' && value !== undefined && value !== null), ([name]) => name,
     ([name]) => el('div', {}, el('dt', {}, name), el('dd')),
-    (entry, [, value, state]) => {
+    (entry, [name, value, state]) => {
+      attribute(entry, 'class', name === 'Command' && 'command');
       text(entry.lastChild, String(value));
       attribute(entry.lastChild, 'data-state', state);
     });

@@ -3,7 +3,8 @@ import { attribute, el, facts, number, plural, since, size, table, text } from '
 import { isLive, stateOf, wishOf } from './cluster.js';
 import { log } from './log.js';
 import { ofJob, usage } from './usage.js';
-import { path } from './api.js';
+import { Problem, path } from './api.js';
+import { combinations } from './matrix.js';
 
 const shown = 500;
 
@@ -13,13 +14,21 @@ export function job(store, name, chosen) {
   const gone = el('p', { class: 'note' });
   const output = log();
   const at = (task) => `#/jobs/${path(name)}/tasks/${path(task.id)}`;
-  const tasks = table({ caption: 'Tasks', empty: 'No task.', key: (t) => t.index, columns: columnsOf(at) });
+  let valuesOf = () => undefined;
+  const tasks = table({ caption: 'Tasks', empty: 'No task.', key: (t) => t.index, columns: columnsOf(at, (t) => valuesOf(t.index)) });
   const note = el('p', { class: 'note' });
   const gpus = usage((t) => ({ name: `Task ${t.index} on ${t.hostname}` }));
   const rest = el('div', {}, tasks.node, note, el('div', { class: 'beside' }, output.node, gpus.node));
   let known = false;
+  let matrix = null;
+  let absent = ''; // why it is not here
+  let asked = -1; // in which load of all
   const show = (j) => {
     known = true;
+    if (j.spec.matrix && JSON.stringify(j.spec.matrix) !== matrix) {
+      matrix = JSON.stringify(j.spec.matrix);
+      valuesOf = combinations(j.spec.matrix);
+    }
     about.update(factsOf(j));
     text(waits, (isLive(j) && j.waits) || '');
     tasks.update(j.tasks.slice(0, shown));
@@ -34,14 +43,24 @@ export function job(store, name, chosen) {
     if (j) show(j);
     rest.hidden = !known;
     waits.hidden = !waits.textContent;
-    text(gone, j || !store.loads ? '' : known ? 'The scheduler has forgotten this job.' : `Looking for the job ${name}.`);
+    text(gone, j ? '' : known ? 'The scheduler has forgotten this job.' : absent || `Looking for the job ${name}.`);
     gone.hidden = !gone.textContent;
+    if (j || asked === store.loads) return;
+    asked = store.loads; // it has ended, or there is none
+    ask();
   };
-  store.focus = name; // so that it is there though it has ended
-  store.job(name).then((j) => { if (!j) text(gone, `There is no job ${name}.`); }).catch((err) => text(gone, err.message));
+  const ask = async () => {
+    try {
+      if (!await store.job(name)) absent = `There is no job ${name}.`;
+    } catch (err) {
+      absent = err instanceof Problem && err.status !== 401 ? err.message : ''; // the banner says it
+    }
+    store.changed();
+  };
+  store.focus = name; // so that it is kept though it has ended
   const node = el('div', {}, el('h2', { tabindex: -1 }, name), gone, waits, about.node, rest);
   const close = () => { store.focus = ''; output.close(); gpus.close(); };
-  return { title: name, node, update, close };
+  return { title: name, node, update, close, early: true };
 }
 
 // pick keeps the task whose output is shown as long as it is there; else it is
@@ -57,14 +76,15 @@ function markChosen(node, j, id) {
   node.querySelectorAll('tbody tr').forEach((row, i) => attribute(row, 'aria-current', j.tasks[i]?.id === id));
 }
 
-function columnsOf(at) {
+function columnsOf(at, valuesOf) {
   return [
     { name: 'Task', text: (t) => String(t.index) },
+    { name: 'Matrix', optional: true, class: 'wide', text: (t) => pairs(valuesOf(t)) },
     { name: 'State', text: stateText, state: (t) => t.state },
     { name: 'For', text: (t) => since(t.changed) },
     { name: 'Attempt', text: attempts },
     { name: 'Agent', text: (t) => t.hostname ?? '' },
-    { name: 'GPUs', class: 'wide', text: devices },
+    { name: 'GPUs', class: 'wide ids', text: devices },
     { name: 'Message', class: 'wide', text: (t) => t.message ?? '' },
     { name: 'Output', text: () => 'show', href: at },
   ];
@@ -84,7 +104,7 @@ function attempts(t) {
 function devices(t) {
   const types = Object.entries(t.gpu_types ?? {}).map(([type, n]) => `${n} × ${type || 'GPU'}`);
   const parts = (t.parts ?? []).map((p) => `${size(p.mem_mib)}${p.cores ? ` and ${p.cores} %` : ''} of a ${p.type || 'GPU'}`);
-  return [...types, ...parts, ...(t.device_ids ?? [])].join(', ');
+  return [...types, ...parts, ...(t.device_ids ?? [])].join('\n');
 }
 
 function factsOf(j) {
@@ -92,13 +112,23 @@ function factsOf(j) {
   return [
     ['State', stateOf(j), stateOf(j)],
     ['Exit code', j.exit_code],
-    ['Submitted', `${new Date(j.submitted).toLocaleString()}, ${since(j.submitted)} ago`],
+    ['Submitted', `${new Date(j.submitted).toLocaleString([], { dateStyle: 'short', timeStyle: 'short' })}, ${since(j.submitted)} ago`],
     ['Role', spec.role || '*'],
     ['Priority', spec.priority ?? 0],
     ['Kind', [spec.service && 'service', spec.gang && 'gang', spec.preemptible && 'preemptible'].filter(Boolean).join(', ')],
     ['Each task wants', `${wishOf(spec)}, ${plural(spec.cpus, 'CPU')}, ${size(spec.mem_mib)}`],
     ['Topology', spec.request.topology && spec.request.topology !== 'any' ? spec.request.topology : ''],
     ['Image', spec.image],
-    ['Command', (spec.command ?? []).join(' ')],
+    ['Command', (spec.command ?? []).map(quoted).join(' ')],
   ];
+}
+
+// quoted is a word as a shell takes it for one.
+function quoted(word) {
+  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
+}
+
+// pairs reads "lr=0.1 seed=2", by name as the command line has it.
+function pairs(values = {}) {
+  return Object.keys(values).sort().map((name) => `${name}=${values[name]}`).join(' ');
 }

@@ -1,5 +1,5 @@
 // All jobs: the live ones, and those that ended last.
-import { el, filter, number, since, table, text } from './dom.js';
+import { el, filter, number, plural, since, table, text } from './dom.js';
 import { isLive, stateOf, tasksOf, wishOf } from './cluster.js';
 import { path } from './api.js';
 
@@ -22,15 +22,16 @@ export function jobs(store) {
   let wish = '';
   let ended = true;
   let loads = 0;
+  let told = false; // those that ended are known
   const update = () => {
     if (store.loads !== loads) {
       loads = store.loads;
-      store.ended().catch((err) => text(note, `The ended jobs: ${err.message}`));
+      store.ended().then(() => { told = true; }).catch((err) => text(note, `The ended jobs: ${err.message}`));
     }
     const all = [...store.jobs.values()].filter((j) => (ended || isLive(j)) && matches(j, wish))
       .sort((a, b) => Date.parse(b.submitted) - Date.parse(a.submitted));
-    list.update(all.slice(0, shown));
-    text(note, all.length > shown ? `${shown} of ${number(all.length)}: type to see fewer` : number(all.length));
+    list.update(all.slice(0, shown), told || !ended);
+    text(note, all.length > shown ? `${shown} of ${number(all.length)}: type to see fewer` : told || all.length ? plural(all.length, 'job') : '');
   };
   const which = el('label', {}, el('input', { type: 'checkbox', checked: true, on: { change: (e) => { ended = e.target.checked; update(); } } }), ' ended ones too');
   const node = el('div', {}, el('h2', { tabindex: -1 }, 'Jobs'),

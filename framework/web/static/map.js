@@ -1,6 +1,6 @@
 // Draws the cluster map: a tile for each agent, a cell for each of its GPUs.
 import { attribute, el, plural, sync, text } from './dom.js';
-import { words } from './cluster.js';
+import { noteOf, words } from './cluster.js';
 import { path } from './api.js';
 
 const many = 200; // agents from which on tiles are small
@@ -9,17 +9,29 @@ const many = 200; // agents from which on tiles are small
 // others from there by the arrow keys.
 export function map() {
   const list = el('ul', { class: 'map', 'aria-label': 'Agents and their GPUs', on: { keydown, focusin } });
+  const about = el('ul', { class: 'about', id: 'about', hidden: true });
+  const known = new Map();
+  const tell = () => {
+    const tile = list.querySelector('a:focus-visible')?.parentNode;
+    about.hidden = !tile;
+    if (tile) sync(about, known.get(tile)?.cells.map((c, i) => [i, c]) ?? [], ([i]) => i, () => el('li', {}, el('i'), ' ', el('span')), drawFact);
+  };
+  list.addEventListener('focusin', tell);
+  list.addEventListener('focusout', () => { about.hidden = true; });
+  list.addEventListener('keydown', (e) => { if (e.key === 'Escape') about.hidden = true; });
   const update = (agents) => {
     attribute(list, 'data-dense', agents.length > many);
     const domain = domainOf(agents);
-    sync(list, agents, (a) => a.id, makeTile, (tile, agent) => drawTile(tile, agent, domain));
+    sync(list, agents, (a) => a.id, makeTile, (tile, agent) => { known.set(tile, agent); drawTile(tile, agent, domain); });
+    for (const tile of known.keys()) if (!tile.isConnected) known.delete(tile);
+    if (!about.hidden) tell();
     if (!list.querySelector('a[tabindex="0"]')) attribute(list.querySelector('a'), 'tabindex', 0);
   };
-  return { node: list, update: (agents) => (agents.length ? update(agents) : sync(list, [], String)) };
+  return { node: el('div', {}, list, about), update: (agents) => (agents.length ? update(agents) : sync(list, [], String)) };
 }
 
 function makeTile(agent) {
-  return el('li', {}, el('a', { href: `#/agents/${path(agent.id)}`, tabindex: -1 }, el('span', { class: 'host' }), el('span', { class: 'cells', 'aria-hidden': 'true' })));
+  return el('li', {}, el('a', { href: `#/agents/${path(agent.id)}`, tabindex: -1, 'aria-describedby': 'about' }, el('span', { class: 'host' }, el('span'), el('b')), el('span', { class: 'cells', 'aria-hidden': 'true' })));
 }
 
 // domainOf is what all names end with from a dot on, '' if they differ there.
@@ -37,9 +49,10 @@ function drawTile(tile, agent, domain) {
   if (drawn.get(tile) === signature) return;
   drawn.set(tile, signature);
   const [host, cells] = tile.firstChild.children;
-  text(host, agent.hostname.slice(0, agent.hostname.length - domain.length));
+  text(host.firstChild, agent.hostname.slice(0, agent.hostname.length - domain.length));
+  text(host.lastChild, noteOf(agent).replace(/:.*/s, ''));
   attribute(tile.firstChild, 'aria-label', labelOf(agent));
-  attribute(tile, 'data-closed', noteOf(agent) !== '');
+  attribute(tile.firstChild, 'data-closed', noteOf(agent) !== '');
   agent.cells.forEach((cell, i) => drawCell(cells.children[i] ?? cells.appendChild(el('i')), cell));
   while (cells.children.length > agent.cells.length) cells.lastChild.remove();
 }
@@ -55,6 +68,12 @@ export function drawCell(node, cell) {
   if (cell.state === 'shared') node.style.setProperty('--part', `${Math.round(100 * cell.part)}%`);
 }
 
+// drawFact tells of a GPU what the pointer is told by its title.
+function drawFact(item, [, cell]) {
+  drawCell(item.firstChild, cell);
+  text(item.lastChild, titleOf(cell));
+}
+
 function titleOf(cell) {
   const who = cell.tasks.map((t) => t.id).join(', ');
   return [cell.type || 'GPU', stateText(cell), who && `by ${who}`, cell.uuid].filter(Boolean).join(' · ');
@@ -64,13 +83,6 @@ function titleOf(cell) {
 export function stateText(cell) {
   if (cell.note) return cell.note;
   return cell.state === 'shared' ? `shared, ${Math.round(100 * cell.part)} % taken` : words[cell.state];
-}
-
-// noteOf says why an agent takes no tasks, '' if it does.
-export function noteOf(agent) {
-  if (agent.draining) return 'draining';
-  if (agent.cordoned) return `cordoned: ${agent.cordoned}`;
-  return '';
 }
 
 function labelOf(agent) {
@@ -88,7 +100,7 @@ export function legend() {
     ...Object.entries(words).map(([state, word]) => {
       const cell = el('i', { class: `cell ${state}` });
       if (state === 'shared') cell.style.setProperty('--part', '50%');
-      return el('li', {}, cell, ' ', word);
+      return el('li', {}, cell, ' ', state === 'cordoned' ? 'cordoned or draining' : word);
     }));
 }
 

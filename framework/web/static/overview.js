@@ -1,5 +1,5 @@
 // The first page: counts, what is in use over time, what waits, the map.
-import { el, filter, number, sync, text } from './dom.js';
+import { el, filter, number, plural, sync, text } from './dom.js';
 import { isLive, keptBack, survey } from './cluster.js';
 import { chart } from './chart.js';
 import { legend, map } from './map.js';
@@ -19,11 +19,11 @@ export function overview(store) {
   let wish = '';
   const update = () => {
     const s = survey(store);
-    drawCounts(counts, s);
+    drawCounts(counts, s, store.noAgents && s.agents.length === 0);
     drawTypes(types, s.types);
     const shown = s.agents.filter((a) => !wish || `${a.hostname} ${a.types.join(' ')}`.toLowerCase().includes(wish));
     agents.update(shown);
-    text(note, store.noAgents ? `The master does not tell its agents: ${store.noAgents}` : `${number(shown.length)} of ${number(s.agents.length)} agents`);
+    text(note, store.noAgents ? `The master does not tell its agents: ${store.noAgents}` : `${shown.length < s.agents.length ? `${number(shown.length)} of ` : ''}${plural(s.agents.length, 'agent')}`);
     const waits = drawWaiting(waiting, store);
     noneWait.hidden = waits > 0;
     more.hidden = waits <= shownWaiting;
@@ -39,12 +39,14 @@ export function overview(store) {
   return { title: 'Overview', node, update };
 }
 
-function drawCounts(list, { total, live, running, waiting, wanted }) {
+function drawCounts(list, { total, live, running, waiting, wanted }, jobsAlone) {
   const busy = total.used + total.other;
-  const all = [
+  const gpus = [
     ['GPUs', total.all], ['free', total.free], ['in use', busy], ['shared', total.shared], ['sick', total.sick], ['cordoned', total.cordoned],
     ...(total.withheld ? [['withheld', total.withheld]] : []),
-    ['live jobs', live], ['running tasks', running], ['waiting tasks', waiting], ['GPUs wanted', wanted],
+  ];
+  const all = [
+    ...(jobsAlone ? [] : gpus), ['live jobs', live], ['running tasks', running], ['waiting tasks', waiting], ['GPUs wanted', wanted],
   ];
   sync(list, all, ([name]) => name, ([name]) => el('li', {}, el('b'), ' ', name), (item, [, n]) => text(item.firstChild, number(n)));
 }

@@ -23,7 +23,7 @@ export function queue(store) {
     const told = store.queue && !store.missing.has('queue');
     text(note, told ? '' : 'By priority and age: this scheduler does not tell the order in which it chooses.');
     note.hidden = Boolean(told) || (store.queue === null && !store.missing.has('queue'));
-    jobs.update(told ? store.queue : fromJobs(store.jobs));
+    jobs.update(told ? store.queue : fromJobs(store.jobs), store.queue !== null || store.missing.has('queue'));
   };
   return { title: 'Queue', node: el('div', {}, el('h2', { tabindex: -1 }, 'Queue'), note, jobs.node), update, close: stop };
 }

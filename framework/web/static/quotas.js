@@ -10,7 +10,8 @@ export function quotas(store) {
     const told = store.roles && !store.missing.has('roles');
     note.hidden = !store.missing.has('roles');
     text(note, 'This scheduler does not tell its roles: here is what their jobs hold.');
-    sync(list, told ? store.roles : heldByRole(store.jobs), (r) => r.name, makeRole, drawRole);
+    const roles = told ? store.roles : store.missing.has('roles') ? heldByRole(store.jobs) : [];
+    sync(list, roles, (r) => r.name, makeRole, drawRole);
   };
   return { title: 'Quotas', node: el('div', {}, el('h2', { tabindex: -1 }, 'Quotas'), note, list), update, close: stop };
 }
@@ -23,7 +24,7 @@ function drawRole(section, role) {
   const [, about, bars] = section.children;
   text(about, aboutOf(role));
   const types = [...new Set([...Object.keys(role.quota ?? {}), ...Object.keys(role.held ?? {})])].sort(typeOrder);
-  sync(bars, types, String, (type) => el('li', {}, el('span', {}, type === '*' ? 'all types' : type), el('meter', { min: 0, 'aria-label': type }), el('span')),
+  sync(bars, types, String, (type) => el('li', {}, el('span', {}, type === '*' ? 'all types' : type), el('span'), el('meter', { min: 0, optimum: 0, 'aria-label': type })),
     (bar, type) => drawBar(bar, role.held?.[type] ?? 0, role.quota?.[type]));
 }
 
@@ -33,12 +34,14 @@ function typeOrder(a, b) {
 }
 
 function drawBar(bar, held, quota) {
-  const [, meter, words] = bar.children;
+  const [, words, meter] = bar.children;
   const bounded = quota !== undefined;
   meter.hidden = !bounded;
   meter.max = quota || 1; // a quota of nothing is full
   meter.value = quota === 0 ? 1 : held;
-  text(words, bounded ? `${number(held)} of ${number(quota)} held` : `${number(held)} held, no bound`);
+  meter.high = 0.999 * meter.max; // what is full is not green
+  const full = held >= quota ? ', full' : '';
+  text(words, bounded ? `${number(held)} of ${number(quota)} held${full}` : `${number(held)} held, no bound`);
 }
 
 function aboutOf(role) {

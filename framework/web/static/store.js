@@ -23,6 +23,7 @@ export class Store {
   streaming = false;
   trouble = ''; // why it is not
   denied = false;
+  signing = false; // a token is being tried
   loads = 0; // counts them
   noAgents = ''; // why the master does not tell its agents
   focus = ''; // the job whose waiting is looked at
@@ -66,6 +67,7 @@ export class Store {
         this.#down(err.message);
         this.denied = err instanceof Problem && err.status === 401;
       }
+      this.signing = false;
       this.changed();
       await this.#pause(tries);
     }
@@ -96,6 +98,7 @@ export class Store {
       if (this.streaming) return;
       this.streaming = true;
       this.denied = false;
+      this.signing = false;
       connected();
       this.#load(stop.signal).catch((err) => stop.abort(err));
     };
@@ -119,7 +122,6 @@ export class Store {
     const [list] = await Promise.all([get('v1/jobs?state=live', signal), this.#hardware(signal), this.#health(signal)]);
     for (const name of this.#take(list.jobs)) this.jobs.delete(name); // who shows it asks again
     this.loads++;
-    if (this.focus && !this.jobs.has(this.focus)) this.job(this.focus).catch(() => {}); // the stream will break too
     const early = this.#early;
     this.#early = null;
     for (const ev of early) this.#apply(ev);
