@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"mesos-gpu/framework/sched/fit"
+	"mesos-gpu/gpu"
 	"mesos-gpu/job"
 )
 
@@ -153,12 +154,14 @@ func (s *State) shutOut(e *explained, d *fit.Demand, gang int) string {
 		}
 	}
 	var drained, cordoned []string
-	for i, a := range e.all.Agents() {
+	agents := e.all.Agents()
+	for i := range agents {
+		a := &agents[i]
 		if !s.shut(a.Hostname, a.ID) {
 			continue
 		}
 		free, ok := e.all.Free(i, d)
-		if !ok {
+		if !ok || d.Request.GPUs == 0 && !s.hasOffered(a) { // of GPUs it is known how many there are
 			continue
 		}
 		by, _ := CordonedBy(s.cordons, a.Hostname, a.ID)
@@ -166,7 +169,11 @@ func (s *State) shutOut(e *explained, d *fit.Demand, gang int) string {
 		if by.Reason != "" {
 			name += " (" + by.Reason + ")"
 		}
-		name += ", with " + free
+		if s.hasOffered(a) {
+			name += ", with " + free
+		} else {
+			name += fmt.Sprintf(", which has %d %s and never offered any", a.TotalGPUs, gpu.Plural(a.TotalGPUs, "GPU"))
+		}
 		if s.cluster[a.ID].Draining || by.Drain {
 			drained = append(drained, name)
 		} else {
@@ -204,7 +211,7 @@ func (s *State) count(now time.Time) *explained {
 	e := &explained{byID: map[string]*fit.Agent{}, why: map[kind]shortage{}}
 	seen := s.lastSeen()
 	if slices.ContainsFunc(seen, func(a fit.Agent) bool { return s.shut(a.Hostname, a.ID) }) {
-		e.all = fit.NewCluster(seen, s.cfg.Policy.Fit, now) // which clones them
+		e.all = fit.NewCluster(s.supposed(seen), s.cfg.Policy.Fit, now)
 	}
 	e.cluster = fit.NewCluster(s.closed(seen), s.cfg.Policy.Fit, now)
 	agents := e.cluster.Agents()
@@ -213,6 +220,31 @@ func (s *State) count(now time.Time) *explained {
 	}
 	s.explained = e
 	return e
+}
+
+// supposed are the agents, of which those that take no tasks and never offered
+// anything have free all that they could have.
+func (s *State) supposed(seen []fit.Agent) []fit.Agent {
+	all := slices.Clone(seen)
+	for i := range all {
+		a := &all[i]
+		if !s.shut(a.Hostname, a.ID) || s.hasOffered(a) {
+			continue
+		}
+		a.Free, a.GPUs, a.Shared = Amount{CPUs: 1 << 20, MemMiB: 1 << 40, DiskMiB: 1 << 40}, a.TotalGPUs, a.AllShared
+		a.DeviceIDs = make([]string, len(a.Inventory))
+		for n := range a.Inventory {
+			a.DeviceIDs[n] = a.Inventory[n].UUID
+		}
+	}
+	return all
+}
+
+// hasOffered reports whether an agent's free resources are known, from its offers
+// to the role.
+func (s *State) hasOffered(a *fit.Agent) bool {
+	_, known := s.agents[agentKey{a.ID, a.Role}]
+	return known
 }
 
 func (s *State) inGroup(name string) bool {
