@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"time"
@@ -168,14 +167,13 @@ func (b *leader) checkTypes(ctx context.Context, t gpu.Types) error {
 // waits is why a job waits, for people.
 func (b *leader) waits(reasons map[string]sched.Reason, name string) string {
 	r, ok := reasons[name]
-	switch {
-	case !ok:
+	if !ok {
 		return ""
-	case !b.loop.connected.Load():
-		return fmt.Sprintf("%d of %d %s: there is no connection to a Mesos master", r.Missing, r.Tasks, gpu.Plural(r.Tasks, "task"))
-	default:
-		return r.Text()
 	}
+	if !b.loop.connected.Load() {
+		r.Lack, r.Seen = "a connection to a Mesos master", "there is none"
+	}
+	return r.Text()
 }
 
 // explain adds to jobs why they wait. It asks the loop once, if any does.

@@ -179,6 +179,7 @@ func TestJobsAfterJobs(t *testing.T) {
 	if _, err := in.Submit(ctx, spec("prepare", 1, 0)); err != nil {
 		t.Fatal(err)
 	}
+	awaitState(t, in, "prepare", job.Running) // and there is a connection to the master
 	view, err := in.Submit(ctx, next)
 	if err != nil || !strings.Contains(view.Waits, "job prepare to finish; it is ") {
 		t.Fatalf("it waits for %q, %v", view.Waits, err)
