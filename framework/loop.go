@@ -156,9 +156,6 @@ func (l *loop) flush(ctx context.Context) error {
 	} else {
 		l.connected.Store(l.st.Connected())
 		l.view.record(change, changes.Moves, changes.Late)
-		if cordons(change) {
-			l.view.hub.restock()
-		}
 		for _, m := range changes.Moves {
 			l.log.WithFields(logrus.Fields{"task": m.TaskID, "state": m.State, "message": m.Message}).Info("task changed")
 		}

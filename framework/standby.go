@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"sync"
 	"time"
@@ -66,21 +65,9 @@ func (b *standby) retire() {
 }
 
 // Reset, Apply, Fresh and Wanted make it a journal.Replica.
-func (b *standby) Reset(all journal.Contents) {
-	before := b.view.cordons()
-	b.view.Reset(all)
-	if !maps.Equal(before, b.view.cordons()) {
-		b.view.hub.restock()
-	}
-}
-func (b *standby) Wanted() <-chan struct{} { return b.wanted }
-
-func (b *standby) Apply(c journal.Change) {
-	b.view.Apply(c)
-	if cordons(c) {
-		b.view.hub.restock()
-	}
-}
+func (b *standby) Reset(all journal.Contents) { b.view.Reset(all) }
+func (b *standby) Apply(c journal.Change)     { b.view.Apply(c) }
+func (b *standby) Wanted() <-chan struct{}    { return b.wanted }
 
 func (b *standby) Fresh(asked time.Time) {
 	if b.view.fresh().IsZero() {

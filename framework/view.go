@@ -92,8 +92,11 @@ func (v *view) add(j *job.Job) *entry {
 func (v *view) Reset(all journal.Contents) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	before := v.tasks
+	before, cordoned := v.tasks, sched.Cordons(v.own)
 	v.fill(all)
+	if !maps.Equal(cordoned, sched.Cordons(v.own)) {
+		v.hub.restock()
+	}
 	for _, e := range v.order {
 		for i := range e.Tasks {
 			v.tell(before[e.Tasks[i].ID], &e.Tasks[i])
@@ -154,6 +157,9 @@ func (v *view) apply(c journal.Change, tell func(before, now *job.Task)) {
 		v.frameworkID = c.FrameworkID
 	}
 	v.keep(c.Documents)
+	if cordons(c) {
+		v.hub.restock()
+	}
 	for _, name := range c.Removed {
 		v.remove(name)
 	}

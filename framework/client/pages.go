@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -62,9 +63,7 @@ func unpaged(err error) bool {
 // valuesOf is a query with the page in it.
 func valuesOf(query url.Values, p api.Page) url.Values {
 	all := url.Values{}
-	for name, values := range query {
-		all[name] = values
-	}
+	maps.Copy(all, query)
 	if p.Limit > 0 {
 		all.Set("limit", strconv.Itoa(p.Limit))
 	}
