@@ -37,8 +37,8 @@ func layouts(t *testing.T) []string {
 // boot starts a machine, which ends with the test.
 func boot(t *testing.T, layout string) machine {
 	t.Helper()
-	need.Root(t)
-	need.Program(t, "unshare", "util-linux")
+	need.RequireRoot(t)
+	need.RequireProgram(t, "unshare", "util-linux")
 	m := machine{root: t.TempDir(), cgroups: layout, kind: "deb"}
 	output(t, "tar", "-C", m.root, "-xf", os.Getenv("MESOS_GPU_CLEAN_ROOT"))
 	group := fmt.Sprintf("mesos-gpu-test-%d", os.Getpid())

@@ -79,18 +79,18 @@ func (m machine) equip(t *testing.T) gpu.Host {
 	t.Helper()
 	m.impersonate(t, asker)
 	m.impersonate(t, control)
-	host, err := simulated.Host("2xV100", "under systemd")
+	host, err := simulated.NewHost("2xV100", "under systemd")
 	if err != nil {
 		t.Fatal(err)
 	}
 	driver := t.TempDir()
-	if err := volumemgr.SimulatedRoot(driver, host.Driver); err != nil {
+	if err := volumemgr.WriteSimulatedDriver(driver, host.Driver); err != nil {
 		t.Fatal(err)
 	}
 	output(t, "cp", "-r", filepath.Join(driver, "usr"), m.root)
-	nvmltest.Report(t, host)
-	output(t, "cp", os.Getenv(nvmltest.Variable), filepath.Join(m.root, "etc/nvml"))
-	output(t, "cp", nvmltest.Build(t, t.TempDir()), filepath.Join(m.root, "usr/lib"))
+	nvmltest.ReportHost(t, host)
+	output(t, "cp", os.Getenv(nvmltest.StateVariable), filepath.Join(m.root, "etc/nvml"))
+	output(t, "cp", nvmltest.BuildLibrary(t, t.TempDir()), filepath.Join(m.root, "usr/lib"))
 	output(t, "cp", filepath.Join(driver, "proc/driver/nvidia/version"), filepath.Join(m.root, "etc/nvidia-version"))
 	m.run(t, `mount -t tmpfs tmpfs /proc/driver; mkdir /proc/driver/nvidia; cp /etc/nvidia-version /proc/driver/nvidia/version
 		sed '/^Block/i 195 nvidia\n195 nvidiactl\n511 nvidia-uvm\n' /proc/devices | sed '/^$/d' >/etc/nvidia-devices; mount --bind /etc/nvidia-devices /proc/devices
@@ -182,7 +182,7 @@ func (m machine) cluster(t *testing.T, host gpu.Host) {
 	m.run(t, `systemd-run --quiet --collect --unit=cluster -p KillMode=process -p Delegate=yes -p ExecStopPost='/bin/rm -rf /root/cluster' \
 		mesos-gpu local --gpus 1xK80 --listen 127.0.0.1:18080 --work-dir /root/cluster --log-level info
 		mkdir -p /etc/systemd/system/mesos-gpu-agent.service.d
-		printf '[Service]\nEnvironment=`+nvmltest.Variable+`=/etc/nvml\nBindReadOnlyPaths=/etc/nvidia-devices:/proc/devices\n' >/etc/systemd/system/mesos-gpu-agent.service.d/standin.conf
+		printf '[Service]\nEnvironment=`+nvmltest.StateVariable+`=/etc/nvml\nBindReadOnlyPaths=/etc/nvidia-devices:/proc/devices\n' >/etc/systemd/system/mesos-gpu-agent.service.d/standin.conf
 		sed -i 's/^#\([a-z-]*=\)/\1/' /etc/mesos-gpu/*.conf
 		sed -i 's/^share=.*/share=1/; s/^share-limit=.*/share-limit=mps/' /etc/mesos-gpu/agent.conf
 		systemctl daemon-reload; systemctl restart `+schedulerUnit+" "+agentUnit)

@@ -17,9 +17,9 @@ import (
 	"mesos-gpu/job"
 )
 
-// Config is what Run needs. ConfigFromEnv fills what the agent says in the
+// ExecutorConfig is what Run needs. ConfigFromEnv fills what the agent says in the
 // environment; the functions are the caller's.
-type Config struct {
+type ExecutorConfig struct {
 	// Endpoint is the agent's host:port, ProcessID its libprocess name
 	// ("slave(1)"), the first part of every path below it. Where Socket is
 	// set, calls go through that unix socket. TLS asks for https.
@@ -56,12 +56,12 @@ type Config struct {
 	DevDir     string
 	VolumesDir string
 	DriverRoot string
-	// ClaimsDir is the agent's record of containers and the executors that
-	// own them (docker.Sweep); by default beside VolumesDir.
-	ClaimsDir string
-	// Docker makes a client of the engine, DockerHost is its address.
-	Docker     func() (*client.Client, error)
-	DockerHost string
+	// ContainerLocksDir is the agent's record of containers and the executors that
+	// own them (docker.RemoveOrphans); by default beside VolumesDir.
+	ContainerLocksDir string
+	// NewDockerClient makes a client of the engine, DockerHost is its address.
+	NewDockerClient func() (*client.Client, error)
+	DockerHost      string
 	// DockerConfig is a config.json of Docker's with what registries ask for
 	// of those that pull.
 	DockerConfig string
@@ -82,24 +82,24 @@ type Config struct {
 	// which the caller supplies.
 	HealthSocket string
 
-	// Granted says which GPUs this process may open: isolator.Granted.
-	Granted func() (gpu.Reach, error)
-	// Conditions, where set, tells how those devices are, at once and at each
+	// ReadGrantedGPUs says which GPUs this process may open: isolator.DetectDeviceAccess.
+	ReadGrantedGPUs func() (gpu.DeviceAccess, error)
+	// WatchConditions, where set, tells how those devices are, at once and at each
 	// change, until ctx ends.
-	Conditions func(ctx context.Context, devices []string, tell func(device string, c gpu.Condition))
-	// Share, where set, tells how the agent holds a container to its parts of
+	WatchConditions func(ctx context.Context, devices []string, tell func(device string, c gpu.DeviceCondition))
+	// ReadShareLimits, where set, tells how the agent holds a container to its parts of
 	// shared devices. Its error says why it cannot.
-	Share func(ctx context.Context, container string) (Share, error)
-	// Use, where set, tells what the devices of a container do now: those
+	ReadShareLimits func(ctx context.Context, container string) (ShareEnforcement, error)
+	// ReadUsage, where set, tells what the devices of a container do now: those
 	// named, or without names those that it holds. parts says that it shares
 	// them.
-	Use func(ctx context.Context, container string, devices []string, parts bool) (gpu.Usage, error)
-	// Volume returns the host path of the driver's volume, made if need be.
+	ReadUsage func(ctx context.Context, container string, devices []string, parts bool) (gpu.TaskUsage, error)
+	// PrepareVolume returns the host path of the driver's volume, made if need be.
 	// Its error says why there is none.
-	Volume func(ctx context.Context) (path string, err error)
-	// Host, where set, tells what is known of the driver, which an image may
+	PrepareVolume func(ctx context.Context) (path string, err error)
+	// ReadHost, where set, tells what is known of the driver, which an image may
 	// ask much of.
-	Host func(ctx context.Context) image.Host
+	ReadHost func(ctx context.Context) image.HostDriver
 	// Runtimes overrides what runs the tasks; nil means the Docker engine
 	// and the agent.
 	Runtimes map[job.Containerizer]task.Runtime
@@ -117,12 +117,12 @@ const (
 	defaultShutdownGrace   = 5 * time.Second
 	defaultAckTimeout      = time.Minute
 	defaultLogBytes        = 100 << 20
-	leastLogBytes          = 64 << 10 // whole blocks of any file system
+	minLogBytes            = 64 << 10 // whole blocks of any file system
 	defaultLogFiles        = 5
 	defaultDiskInterval    = 10 * time.Second
-	// firstContact is how long an agent without checkpointing may take to
+	// firstContactTimeout is how long an agent without checkpointing may take to
 	// answer the first time: it has just started us.
-	firstContact = 15 * time.Second
+	firstContactTimeout = 15 * time.Second
 
 	defaultDevDir     = "/dev"
 	defaultVolumesDir = "/var/lib/mesos-gpu/volumes"
@@ -131,40 +131,42 @@ const (
 	defaultHealthSocket = "/run/mesos-gpu/agent.sock"
 )
 
-func orDefault[T comparable](v *T, d T) {
+func setIfZero[T comparable](v *T, d T) {
 	var zero T
 	if *v == zero {
 		*v = d
 	}
 }
 
-// ClaimsOf is where the claims lie of executors with that folder of volumes.
-func ClaimsOf(volumesDir string) string { return filepath.Join(filepath.Dir(volumesDir), "claims") }
+// ContainerLocksDirFor is where the claims lie of executors with that folder of volumes.
+func ContainerLocksDirFor(volumesDir string) string {
+	return filepath.Join(filepath.Dir(volumesDir), "claims")
+}
 
-func (c *Config) setDefaults() {
-	orDefault(&c.ProcessID, defaultProcessID)
-	orDefault(&c.RecoveryTimeout, defaultRecoveryTimeout)
-	orDefault(&c.BackoffMax, defaultBackoffMax)
-	orDefault(&c.ShutdownGrace, defaultShutdownGrace)
-	orDefault(&c.AckTimeout, defaultAckTimeout)
-	orDefault(&c.Directory, c.Sandbox)
-	orDefault(&c.DevDir, defaultDevDir)
-	orDefault(&c.VolumesDir, defaultVolumesDir)
-	orDefault(&c.ClaimsDir, ClaimsOf(c.VolumesDir))
-	orDefault(&c.DriverRoot, defaultDriverRoot)
-	orDefault(&c.LogFiles, defaultLogFiles)
-	orDefault(&c.DiskInterval, defaultDiskInterval)
-	orDefault(&c.HealthSocket, defaultHealthSocket)
-	orDefault(&c.DockerHost, client.DefaultDockerHost)
-	if c.Docker == nil {
+func (c *ExecutorConfig) setDefaults() {
+	setIfZero(&c.ProcessID, defaultProcessID)
+	setIfZero(&c.RecoveryTimeout, defaultRecoveryTimeout)
+	setIfZero(&c.BackoffMax, defaultBackoffMax)
+	setIfZero(&c.ShutdownGrace, defaultShutdownGrace)
+	setIfZero(&c.AckTimeout, defaultAckTimeout)
+	setIfZero(&c.Directory, c.Sandbox)
+	setIfZero(&c.DevDir, defaultDevDir)
+	setIfZero(&c.VolumesDir, defaultVolumesDir)
+	setIfZero(&c.ContainerLocksDir, ContainerLocksDirFor(c.VolumesDir))
+	setIfZero(&c.DriverRoot, defaultDriverRoot)
+	setIfZero(&c.LogFiles, defaultLogFiles)
+	setIfZero(&c.DiskInterval, defaultDiskInterval)
+	setIfZero(&c.HealthSocket, defaultHealthSocket)
+	setIfZero(&c.DockerHost, client.DefaultDockerHost)
+	if c.NewDockerClient == nil {
 		host := c.DockerHost
-		c.Docker = func() (*client.Client, error) {
+		c.NewDockerClient = func() (*client.Client, error) {
 			return client.NewClientWithOpts(client.WithHost(host), client.WithAPIVersionNegotiation())
 		}
 	}
 }
 
-func (c *Config) validate() error {
+func (c *ExecutorConfig) validate() error {
 	var errs []error
 	need := func(ok bool, what string) {
 		if !ok {
@@ -175,17 +177,17 @@ func (c *Config) validate() error {
 	need(c.FrameworkID != "", "no framework id (MESOS_FRAMEWORK_ID)")
 	need(c.ExecutorID != "", "no executor id (MESOS_EXECUTOR_ID)")
 	need(c.Sandbox != "", "no sandbox (MESOS_SANDBOX)")
-	need(c.Granted != nil, "no function Granted")
-	need(c.Volume != nil, "no function Volume")
+	need(c.ReadGrantedGPUs != nil, "no function Granted")
+	need(c.PrepareVolume != nil, "no function Volume")
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("executor configuration: %w: an agent starts this program, people do not", err)
 	}
 	return nil
 }
 
-// url is the address of one of the agent's APIs, "/api/v1" or
+// agentURL is the address of one of the agent's APIs, "/api/v1" or
 // "/api/v1/executor".
-func (c *Config) url(path string) string {
+func (c *ExecutorConfig) agentURL(path string) string {
 	scheme, host := "http", c.Endpoint
 	if c.TLS {
 		scheme = "https"

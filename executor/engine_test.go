@@ -27,11 +27,11 @@ import (
 
 // engineRig is an executor over HTTP that runs its task by the machine's
 // Docker engine, on a host with two GPUs of which the second is granted.
-func engineRig(t *testing.T) (*rig, *client.Client, string) {
+func engineRig(t *testing.T) (*testRig, *client.Client, string) {
 	t.Helper()
-	need.Root(t)
-	engine := need.DockerEngine(t)
-	img := testimage.Load(t, engine, testimage.BusyboxArchive(t, "mesos-gpu-executor:test", nil, nil))
+	need.RequireRoot(t)
+	engine := need.RequireDockerEngine(t)
+	img := testimage.LoadImage(t, engine, testimage.BusyboxArchive(t, "mesos-gpu-executor:test", nil, nil))
 	r := newRig(t)
 	dev := t.TempDir()
 	for minor := range 2 {
@@ -42,13 +42,13 @@ func engineRig(t *testing.T) (*rig, *client.Client, string) {
 	server := httptest.NewServer(r.agent)
 	t.Cleanup(server.Close)
 	r.cfg.Endpoint = strings.TrimPrefix(server.URL, "http://")
-	r.cfg.Transport, r.cfg.Runtimes, r.cfg.DevDir, r.cfg.ClaimsDir = nil, nil, dev, t.TempDir()
-	r.cfg.Granted = func() (gpu.Reach, error) { return gpu.Reach{Confined: true, Minors: []int{1}}, nil }
+	r.cfg.Transport, r.cfg.Runtimes, r.cfg.DevDir, r.cfg.ContainerLocksDir = nil, nil, dev, t.TempDir()
+	r.cfg.ReadGrantedGPUs = func() (gpu.DeviceAccess, error) { return gpu.DeviceAccess{Confined: true, Minors: []int{1}}, nil }
 	r.container = ownContainer()
 	return r, engine, img
 }
 
-func (r *rig) sandboxFile(name string) string {
+func (r *testRig) sandboxFile(name string) string {
 	data, err := os.ReadFile(filepath.Join(r.cfg.Sandbox, name))
 	if err != nil {
 		r.t.Error(err)
@@ -71,7 +71,7 @@ func TestDockerTask(t *testing.T) {
 	r, engine, img := engineRig(t)
 	r.run()
 	r.subscribed()
-	r.launch(info(t, task.Task{
+	r.launch(info(t, task.TaskSpec{
 		Job: "job", Containerizer: job.Docker, Image: img, GPUs: 1, DeviceIDs: []string{"GPU-b"}, CPUs: 1, MemMiB: 64,
 		Argv: []string{"sh", "-c", "ls /dev | grep nvidia; true </dev/nvidia1; exit 3"},
 	}))
@@ -96,7 +96,7 @@ func TestDockerTaskKilled(t *testing.T) {
 	r, engine, img := engineRig(t)
 	r.run()
 	r.subscribed(mesos.FrameworkInfo_Capability_TASK_KILLING_STATE)
-	r.launch(info(t, task.Task{
+	r.launch(info(t, task.TaskSpec{
 		Containerizer: job.Docker, Image: img, GPUs: 1, CPUs: 1, MemMiB: 64,
 		Argv: []string{"sh", "-c", "trap '' TERM; while :; do sleep 0.1; done"},
 	}))
@@ -114,11 +114,11 @@ func TestDockerTaskKilled(t *testing.T) {
 	r.endedWell()
 }
 
-func TestDockerTaskWithoutItsImage(t *testing.T) {
+func TestDockerTaskWithMissingImage(t *testing.T) {
 	r, engine, _ := engineRig(t)
 	r.run()
 	r.subscribed()
-	r.launch(info(t, task.Task{Containerizer: job.Docker, Image: "127.0.0.1:1/nothing:v1", GPUs: 1}))
+	r.launch(info(t, task.TaskSpec{Containerizer: job.Docker, Image: "127.0.0.1:1/nothing:v1", GPUs: 1}))
 	r.acknowledge(r.update(mesos.TASK_STARTING))
 	s := r.update(mesos.TASK_FAILED)
 	if got := s.GetMessage(); !strings.Contains(got, "image 127.0.0.1:1/nothing:v1 is not on this agent") || strings.Contains(got, "\n") {
@@ -146,7 +146,7 @@ func TestNestedTaskIsRefused(t *testing.T) {
 	r.cfg.Transport, r.cfg.Runtimes, r.cfg.Token = nil, nil, "token"
 	r.run()
 	r.subscribed()
-	r.launch(info(t, task.Task{Image: "nope", Argv: []string{"true"}}))
+	r.launch(info(t, task.TaskSpec{Image: "nope", Argv: []string{"true"}}))
 	r.acknowledge(r.update(mesos.TASK_STARTING))
 	s := r.update(mesos.TASK_FAILED)
 	if got := s.GetMessage(); !strings.Contains(got, "launch nested container of image nope") || !strings.Contains(got, "no such image") {
@@ -161,7 +161,7 @@ func TestNestedTaskIsRefused(t *testing.T) {
 
 // An executor whose agent is gone for good ends its task, leaves no container
 // and says what it lost.
-func TestDockerTaskOfALostAgent(t *testing.T) {
+func TestDockerTaskEndsWithLostAgent(t *testing.T) {
 	r, engine, img := engineRig(t)
 	var away atomic.Bool
 	r.agent.answer = func(*executor.Call) int {
@@ -173,7 +173,7 @@ func TestDockerTaskOfALostAgent(t *testing.T) {
 	r.cfg.Checkpoint, r.cfg.RecoveryTimeout = true, 500*time.Millisecond
 	r.run()
 	r.subscribed()
-	r.launch(info(t, task.Task{Containerizer: job.Docker, Image: img, GPUs: 1, CPUs: 1, MemMiB: 64, Argv: []string{"sleep", "1000"}}))
+	r.launch(info(t, task.TaskSpec{Containerizer: job.Docker, Image: img, GPUs: 1, CPUs: 1, MemMiB: 64, Argv: []string{"sleep", "1000"}}))
 	r.acknowledge(r.update(mesos.TASK_STARTING))
 	r.acknowledge(r.update(mesos.TASK_RUNNING))
 	away.Store(true)
@@ -191,7 +191,7 @@ func TestDockerDiskLimitAndCheck(t *testing.T) {
 	r.cfg.DiskInterval = 100 * time.Millisecond
 	r.run()
 	r.subscribed()
-	work := info(t, task.Task{
+	work := info(t, task.TaskSpec{
 		Job: "job", Containerizer: job.Docker, Image: img, GPUs: 1, CPUs: 1, MemMiB: 64, DiskMiB: 4, Env: map[string]string{"STATUS": "7"},
 		Argv: []string{"sh", "-c", "until [ -e /checked ]; do sleep 0.1; done; dd if=/dev/zero of=/big bs=1M count=20; sleep 1000"},
 	})

@@ -14,13 +14,13 @@ import (
 	"mesos-gpu/executor/task"
 )
 
-// TestOverHTTP runs one task over real connections.
-func TestOverHTTP(t *testing.T) {
+// TestExecutorOverHTTP runs one task over real connections.
+func TestExecutorOverHTTP(t *testing.T) {
 	tests := []struct {
 		name   string
-		listen func(t *testing.T, c *Config) net.Listener
+		listen func(t *testing.T, c *ExecutorConfig) net.Listener
 	}{
-		{"tcp", func(t *testing.T, c *Config) net.Listener {
+		{"tcp", func(t *testing.T, c *ExecutorConfig) net.Listener {
 			l, err := net.Listen("tcp", "127.0.0.1:0")
 			if err != nil {
 				t.Fatal(err)
@@ -28,7 +28,7 @@ func TestOverHTTP(t *testing.T) {
 			c.Endpoint = l.Addr().String()
 			return l
 		}},
-		{"unix socket", func(t *testing.T, c *Config) net.Listener {
+		{"unix socket", func(t *testing.T, c *ExecutorConfig) net.Listener {
 			dir, err := os.MkdirTemp("", "agent") // short: a socket's path has 108 bytes
 			if err != nil {
 				t.Fatal(err)
@@ -54,9 +54,9 @@ func TestOverHTTP(t *testing.T) {
 			if got := r.agent.header.Get("Authorization"); got != "Bearer secret" {
 				t.Errorf("Authorization is %q, want the bearer token", got)
 			}
-			r.launch(info(t, task.Task{}))
+			r.launch(info(t, task.TaskSpec{}))
 			r.running()
-			r.task.exit <- task.Exit{Code: 2}
+			r.task.exit <- task.ExitStatus{Code: 2}
 			r.acknowledge(r.update(mesos.TASK_FAILED))
 			r.endedWell()
 			log, err := os.ReadFile(filepath.Join(r.cfg.Sandbox, "executor.log"))
@@ -70,8 +70,8 @@ func TestOverHTTP(t *testing.T) {
 	}
 }
 
-func TestRunSaysWhatIsMissing(t *testing.T) {
-	err := Run(t.Context(), Config{})
+func TestRunReportsMissingSettings(t *testing.T) {
+	err := Run(t.Context(), ExecutorConfig{})
 	for _, want := range []string{"MESOS_AGENT_ENDPOINT", "MESOS_FRAMEWORK_ID", "MESOS_EXECUTOR_ID", "MESOS_SANDBOX", "Granted"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v does not name %s", err, want)

@@ -13,7 +13,7 @@ import (
 	"mesos-gpu/job"
 )
 
-func (r *rig) signalled(want syscall.Signal) {
+func (r *testRig) signalled(want syscall.Signal) {
 	r.t.Helper()
 	if got := <-r.task.signals; got != want {
 		r.t.Fatalf("task got signal %s, want %s", got, want)
@@ -24,12 +24,12 @@ func TestKill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t).run()
 		r.subscribed(mesos.FrameworkInfo_Capability_TASK_KILLING_STATE)
-		r.launch(info(t, task.Task{KillGrace: 30 * time.Second}))
+		r.launch(info(t, task.TaskSpec{KillGrace: 30 * time.Second}))
 		r.running()
 		r.kill(-1)
 		r.acknowledge(r.update(mesos.TASK_KILLING))
 		r.signalled(syscall.SIGTERM)
-		r.task.exit <- task.Exit{Code: 0}
+		r.task.exit <- task.ExitStatus{Code: 0}
 		s := r.update(mesos.TASK_KILLED)
 		if s.GetMessage() != "exited with status 0" || label(s) != "" {
 			t.Errorf("got message %q and exit code %q, want no code for an end that was asked for", s.GetMessage(), label(s))
@@ -59,7 +59,7 @@ func TestKillGrace(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t).run()
 				r.subscribed()
-				i := info(t, task.Task{})
+				i := info(t, task.TaskSpec{})
 				i.KillPolicy = tt.info
 				r.launch(i)
 				r.running()
@@ -71,7 +71,7 @@ func TestKillGrace(t *testing.T) {
 					t.Errorf("SIGKILL came after %s, want %s", got, tt.want)
 				}
 				r.signalled(syscall.SIGKILL) // and again, while nothing ends
-				r.task.exit <- task.Exit{Signal: syscall.SIGKILL}
+				r.task.exit <- task.ExitStatus{Signal: syscall.SIGKILL}
 				r.acknowledge(r.update(mesos.TASK_KILLED))
 				r.endedWell()
 			})
@@ -79,11 +79,11 @@ func TestKillGrace(t *testing.T) {
 	}
 }
 
-func TestKillAtOnce(t *testing.T) {
+func TestKillWithoutGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t).run()
 		r.subscribed()
-		r.launch(info(t, task.Task{KillGrace: time.Hour}))
+		r.launch(info(t, task.TaskSpec{KillGrace: time.Hour}))
 		r.running()
 		r.kill(-1)
 		r.signalled(syscall.SIGTERM)
@@ -93,7 +93,7 @@ func TestKillAtOnce(t *testing.T) {
 		if got := time.Since(start); got != 0 {
 			t.Errorf("SIGKILL came after %s, want at once", got)
 		}
-		r.task.exit <- task.Exit{Signal: syscall.SIGKILL}
+		r.task.exit <- task.ExitStatus{Signal: syscall.SIGKILL}
 		r.acknowledge(r.update(mesos.TASK_KILLED))
 		r.endedWell()
 	})
@@ -104,7 +104,7 @@ func TestKillDuringLaunch(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t).run()
 			r.subscribed(mesos.FrameworkInfo_Capability_TASK_KILLING_STATE)
-			r.launch(info(t, task.Task{KillGrace: time.Second}))
+			r.launch(info(t, task.TaskSpec{KillGrace: time.Second}))
 			r.update(mesos.TASK_STARTING)
 			r.kill(-1)
 			r.update(mesos.TASK_KILLING)
@@ -118,37 +118,37 @@ func TestKillDuringLaunch(t *testing.T) {
 	t.Run("start was faster", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t)
-			r.cfg.Runtimes[job.Mesos] = deaf{r.task}
+			r.cfg.Runtimes[job.Mesos] = unprobedRuntime{r.task}
 			r.run()
 			r.subscribed()
-			r.launch(info(t, task.Task{KillGrace: time.Second}))
+			r.launch(info(t, task.TaskSpec{KillGrace: time.Second}))
 			r.update(mesos.TASK_STARTING)
 			r.kill(-1)
 			synctest.Wait()
 			r.task.start <- nil
 			r.signalled(syscall.SIGTERM)
-			r.task.exit <- task.Exit{Signal: syscall.SIGTERM}
+			r.task.exit <- task.ExitStatus{Signal: syscall.SIGTERM}
 			r.acknowledge(r.update(mesos.TASK_KILLED))
 			r.endedWell()
 		})
 	})
 }
 
-// TestKillTellsWhatIsLeft: a container that could not be removed holds GPUs,
+// TestKillReportsLeftContainer: a container that could not be removed holds GPUs,
 // whoever asked for its end.
-func TestKillTellsWhatIsLeft(t *testing.T) {
+func TestKillReportsLeftContainer(t *testing.T) {
 	left := errors.New("remove container mesos-gpu-1: docker rm -f mesos-gpu-1")
-	if o := ended(task.Exit{}, left, true); o.state != mesos.TASK_KILLED || o.message != left.Error() {
+	if o := endStatus(task.ExitStatus{}, left, true); o.state != mesos.TASK_KILLED || o.message != left.Error() {
 		t.Errorf("got %s with %q, want TASK_KILLED with %q", o.state, o.message, left)
 	}
 }
 
-func TestKillOfAnotherTask(t *testing.T) {
+func TestKillOfUnknownTaskIsIgnored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t).run()
 		r.subscribed()
 		r.kill(-1) // nothing was launched
-		i := info(t, task.Task{})
+		i := info(t, task.TaskSpec{})
 		i.TaskID.Value = "other"
 		r.launch(i)
 		r.running()
@@ -157,7 +157,7 @@ func TestKillOfAnotherTask(t *testing.T) {
 		if len(r.task.signals) != 0 {
 			t.Errorf("another task's KILL signalled this one")
 		}
-		r.task.exit <- task.Exit{}
+		r.task.exit <- task.ExitStatus{}
 		r.acknowledge(r.update(mesos.TASK_FINISHED))
 		r.endedWell()
 	})
@@ -176,7 +176,7 @@ func TestShutdown(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t).run()
 			r.subscribed()
-			r.launch(info(t, task.Task{KillGrace: time.Minute}))
+			r.launch(info(t, task.TaskSpec{KillGrace: time.Minute}))
 			r.running()
 			start := time.Now()
 			r.shutdown()
@@ -185,7 +185,7 @@ func TestShutdown(t *testing.T) {
 			if got := time.Since(start); got != 4*time.Second {
 				t.Errorf("SIGKILL came after %s of 5s, want 4s", got)
 			}
-			r.task.exit <- task.Exit{Signal: syscall.SIGKILL}
+			r.task.exit <- task.ExitStatus{Signal: syscall.SIGKILL}
 			r.acknowledge(r.update(mesos.TASK_KILLED))
 			r.endedWell()
 		})
@@ -194,7 +194,7 @@ func TestShutdown(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t).run()
 			r.subscribed()
-			r.launch(info(t, task.Task{KillGrace: time.Minute}))
+			r.launch(info(t, task.TaskSpec{KillGrace: time.Minute}))
 			r.running()
 			start := time.Now()
 			r.shutdown()
@@ -211,11 +211,11 @@ func TestShutdown(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t).run()
 			r.subscribed()
-			r.launch(info(t, task.Task{KillGrace: time.Second}))
+			r.launch(info(t, task.TaskSpec{KillGrace: time.Second}))
 			r.running()
 			r.stop()
 			r.signalled(syscall.SIGTERM)
-			r.task.exit <- task.Exit{Signal: syscall.SIGTERM}
+			r.task.exit <- task.ExitStatus{Signal: syscall.SIGTERM}
 			r.acknowledge(r.update(mesos.TASK_KILLED))
 			r.endedWell()
 		})

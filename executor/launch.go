@@ -12,53 +12,53 @@ import (
 	"mesos-gpu/job"
 )
 
-// describe turns what Mesos launches into a task. The TaskInfo says nearly
+// parseTask turns what Mesos launches into a task. The TaskInfo says nearly
 // all: its resources, limits, container and policies. What it cannot say
 // beside an executor, the command, stands in a job's Launch; other frameworks
 // say it in a CommandInfo, and their data is their own. It is pure.
-func describe(info mesos.TaskInfo) (task.Task, error) {
-	t := held(info)
-	if err := command(&t, info); err != nil {
-		return task.Task{}, err
+func parseTask(info mesos.TaskInfo) (task.TaskSpec, error) {
+	t := parseHeldResources(info)
+	if err := parseCommand(&t, info); err != nil {
+		return task.TaskSpec{}, err
 	}
-	if err := ofContainer(&t, info.Container); err != nil {
-		return task.Task{}, err
+	if err := parseContainer(&t, info.Container); err != nil {
+		return task.TaskSpec{}, err
 	}
 	if n := len(t.DeviceIDs); n > 0 && n != t.GPUs {
-		return task.Task{}, fmt.Errorf("task holds %d gpus and %d gpu_ids: take as many of each from the offer", t.GPUs, n)
+		return task.TaskSpec{}, fmt.Errorf("task holds %d gpus and %d gpu_ids: take as many of each from the offer", t.GPUs, n)
 	}
 	var err error
-	if t.Parts, err = partsOf(info.Resources); err != nil {
-		return task.Task{}, err
+	if t.DeviceShares, err = parseDeviceShares(info.Resources); err != nil {
+		return task.TaskSpec{}, err
 	}
-	t.GPUs += len(t.Parts)
-	for _, p := range t.Parts {
+	t.GPUs += len(t.DeviceShares)
+	for _, p := range t.DeviceShares {
 		t.DeviceIDs = append(t.DeviceIDs, p.UUID)
 	}
-	return t, refuse(info.Check, t.HealthChecks)
+	return t, validateChecks(info.Check, t.HealthChecks)
 }
 
-// refuse names what is not served of how the task is to be checked.
-func refuse(check *mesos.CheckInfo, health []*mesos.HealthCheck) error {
+// validateChecks names what is not served of how the task is to be checked.
+func validateChecks(check *mesos.CheckInfo, health []*mesos.HealthCheck) error {
 	if check != nil {
-		if err := askable("check", asProbe(check)); err != nil {
+		if err := validateProbe("check", checkAsHealthCheck(check)); err != nil {
 			return err
 		}
 	}
 	for _, h := range health {
-		if err := askable("health_check", h); err != nil {
+		if err := validateProbe("health_check", h); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// held is what the task holds, and how it is to be treated.
-func held(info mesos.TaskInfo) task.Task {
-	t := task.Task{
+// parseHeldResources is what the task holds, and how it is to be treated.
+func parseHeldResources(info mesos.TaskInfo) task.TaskSpec {
+	t := task.TaskSpec{
 		ID: info.TaskID.Value, Containerizer: job.Mesos,
-		CPUs: scalar(info.Resources, "cpus"), MemMiB: scalar(info.Resources, "mem"), DiskMiB: scalar(diskOf(info.Resources), "disk"),
-		GPUs: int(scalar(info.Resources, "gpus")), DeviceIDs: set(info.Resources, "gpu_ids"), Role: role(info.Resources),
+		CPUs: sumScalars(info.Resources, "cpus"), MemMiB: sumScalars(info.Resources, "mem"), DiskMiB: sumScalars(plainDiskResources(info.Resources), "disk"),
+		GPUs: int(sumScalars(info.Resources, "gpus")), DeviceIDs: collectSetItems(info.Resources, "gpu_ids"), Role: allocationRole(info.Resources),
 	}
 	for name, limit := range info.Limits {
 		if t.Limits == nil {
@@ -77,26 +77,26 @@ func held(info mesos.TaskInfo) task.Task {
 			t.Labels[l.Key] = l.GetValue()
 		}
 	}
-	t.KillGrace = graceOf(info.KillPolicy, job.DefaultKillGrace)
+	t.KillGrace = parseGracePeriod(info.KillPolicy, job.DefaultKillGrace)
 	if info.HealthCheck != nil {
 		t.HealthChecks = append(t.HealthChecks, info.HealthCheck)
 	}
 	return t
 }
 
-func graceOf(policy *mesos.KillPolicy, otherwise time.Duration) time.Duration {
+func parseGracePeriod(policy *mesos.KillPolicy, otherwise time.Duration) time.Duration {
 	if policy == nil || policy.GracePeriod == nil {
 		return otherwise
 	}
 	return max(0, time.Duration(policy.GracePeriod.Nanoseconds))
 }
 
-// command reads what to run, and in what environment.
-func command(t *task.Task, info mesos.TaskInfo) error {
+// parseCommand reads what to run, and in what environment.
+func parseCommand(t *task.TaskSpec, info mesos.TaskInfo) error {
 	launch, ours, err := job.ParseLaunch(info.Data)
 	switch {
 	case info.Command != nil || !ours && info.Container != nil:
-		return foreign(t, info)
+		return parseForeignCommand(t, info)
 	case err != nil:
 		return err
 	case !ours:
@@ -115,14 +115,14 @@ func command(t *task.Task, info mesos.TaskInfo) error {
 	return nil
 }
 
-// foreign reads another framework's command; without one the image brings its
+// parseForeignCommand reads another framework's command; without one the image brings its
 // own.
-func foreign(t *task.Task, info mesos.TaskInfo) error {
+func parseForeignCommand(t *task.TaskSpec, info mesos.TaskInfo) error {
 	t.Command = info.Command
 	if t.Command == nil {
 		t.Command = &mesos.CommandInfo{}
 	}
-	t.Job, t.Env = info.Name, environment(t.Command.Environment)
+	t.Job, t.Env = info.Name, plainVariables(t.Command.Environment)
 	if info.Container == nil || info.Container.GetType() != mesos.ContainerInfo_DOCKER {
 		return nil
 	}
@@ -130,7 +130,7 @@ func foreign(t *task.Task, info mesos.TaskInfo) error {
 	if len(c.URIs) > 0 {
 		return errors.New("docker task asks for command.uris: agents fetch those of executors only, leave them out")
 	}
-	if name := secret(c.Environment); name != "" {
+	if name := firstSecretVariable(c.Environment); name != "" {
 		return fmt.Errorf("docker task's variable %s is a secret: this executor resolves none, give it a value", name)
 	}
 	if !c.GetShell() {
@@ -146,9 +146,9 @@ func foreign(t *task.Task, info mesos.TaskInfo) error {
 	return nil
 }
 
-// ofContainer reads the image. The rest of a ContainerInfo the runtimes serve,
+// parseContainer reads the image. The rest of a ContainerInfo the runtimes serve,
 // or refuse.
-func ofContainer(t *task.Task, c *mesos.ContainerInfo) error {
+func parseContainer(t *task.TaskSpec, c *mesos.ContainerInfo) error {
 	t.MesosContainer = c
 	switch {
 	case c == nil:
@@ -162,8 +162,8 @@ func ofContainer(t *task.Task, c *mesos.ContainerInfo) error {
 	return nil
 }
 
-// secret is the name of the first variable that has no plain value.
-func secret(e *mesos.Environment) string {
+// firstSecretVariable is the name of the first variable that has no plain value.
+func firstSecretVariable(e *mesos.Environment) string {
 	if e == nil {
 		return ""
 	}
@@ -175,7 +175,7 @@ func secret(e *mesos.Environment) string {
 	return ""
 }
 
-func environment(e *mesos.Environment) map[string]string {
+func plainVariables(e *mesos.Environment) map[string]string {
 	env := map[string]string{}
 	if e == nil {
 		return env
@@ -188,7 +188,7 @@ func environment(e *mesos.Environment) map[string]string {
 	return env
 }
 
-func role(resources []mesos.Resource) string {
+func allocationRole(resources []mesos.Resource) string {
 	for _, r := range resources {
 		if r.AllocationInfo != nil && r.AllocationInfo.Role != nil {
 			return *r.AllocationInfo.Role
@@ -197,7 +197,7 @@ func role(resources []mesos.Resource) string {
 	return ""
 }
 
-func scalar(resources []mesos.Resource, name string) float64 {
+func sumScalars(resources []mesos.Resource, name string) float64 {
 	var sum float64
 	for _, r := range resources {
 		if r.Name == name && r.Scalar != nil {
@@ -207,7 +207,7 @@ func scalar(resources []mesos.Resource, name string) float64 {
 	return sum
 }
 
-func set(resources []mesos.Resource, name string) []string {
+func collectSetItems(resources []mesos.Resource, name string) []string {
 	var items []string
 	for _, r := range resources {
 		if r.Name == name && r.Set != nil {

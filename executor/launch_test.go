@@ -34,77 +34,77 @@ func dockerInfo(change func(*mesos.ContainerInfo)) *mesos.ContainerInfo {
 	return c
 }
 
-func TestDescribeCommand(t *testing.T) {
+func TestParseTaskCommand(t *testing.T) {
 	shell := &mesos.CommandInfo{
 		Value:       ptr("echo $A"),
 		Environment: &mesos.Environment{Variables: []mesos.Environment_Variable{{Name: "A", Value: ptr("b")}, {Name: "SECRET"}}},
 	}
 	argv := &mesos.CommandInfo{Shell: ptr(false), Value: ptr("/bin/echo"), Arguments: []string{"hi"}}
-	base := task.Task{
+	base := task.TaskSpec{
 		ID: "t1", Job: "n", Containerizer: job.Mesos, CPUs: 1.5, MemMiB: 64, GPUs: 2, DeviceIDs: []string{"GPU-a", "GPU-b"}, KillGrace: 5 * time.Second,
 	}
-	with := func(change func(*task.Task)) task.Task {
+	with := func(change func(*task.TaskSpec)) task.TaskSpec {
 		w := base
 		w.Env = map[string]string{}
 		change(&w)
 		return w
 	}
-	docker := func(change func(*task.Task)) task.Task {
-		return with(func(w *task.Task) {
+	docker := func(change func(*task.TaskSpec)) task.TaskSpec {
+		return with(func(w *task.TaskSpec) {
 			w.Containerizer, w.Image, w.MesosContainer = job.Docker, "debian:12", dockerInfo(nil)
 			change(w)
 		})
 	}
-	ours := marshal(t, job.Launch{Version: job.LaunchVersion, Job: "train", Index: 3, Command: []string{"train"}, Env: map[string]string{"A": "b"}})
+	ours := marshal(t, job.LaunchData{Version: job.LaunchVersion, Job: "train", Index: 3, Command: []string{"train"}, Env: map[string]string{"A": "b"}})
 	own, second := &mesos.HealthCheck{Type: mesos.HealthCheck_TCP, TCP: &mesos.HealthCheck_TCPCheckInfo{Port: 80}}, mesos.HealthCheck{Type: mesos.HealthCheck_HTTP, HTTP: &mesos.HealthCheck_HTTPCheckInfo{Port: 443, Scheme: ptr("https"), Path: ptr("/")}}
-	rich, err := job.Launch{Job: "train", Command: []string{"-v"}, ImageEntrypoint: true, HealthChecks: []json.RawMessage{marshal(t, &second)}}.Encode()
+	rich, err := job.LaunchData{Job: "train", Command: []string{"-v"}, ImageEntrypoint: true, HealthChecks: []json.RawMessage{marshal(t, &second)}}.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
 	tests := []struct {
 		name string
 		info mesos.TaskInfo
-		want task.Task
+		want task.TaskSpec
 	}{
 		{
 			"the image's entrypoint and two health checks", mesos.TaskInfo{Data: rich, HealthCheck: own},
-			with(func(w *task.Task) {
+			with(func(w *task.TaskSpec) {
 				w.Job, w.Argv, w.Env, w.ImageEntrypoint = "train", []string{"-v"}, nil, true
 				w.HealthChecks = []*mesos.HealthCheck{own, &second}
 			}),
 		},
 		{
 			"shell by mesos", mesos.TaskInfo{Command: shell, Data: []byte("the framework's own")},
-			with(func(w *task.Task) { w.Command = shell; w.Env = map[string]string{"A": "b"} }),
+			with(func(w *task.TaskSpec) { w.Command = shell; w.Env = map[string]string{"A": "b"} }),
 		},
 		{
 			"kill policy", mesos.TaskInfo{Command: argv, KillPolicy: &mesos.KillPolicy{GracePeriod: &mesos.DurationInfo{Nanoseconds: 9e9}}},
-			with(func(w *task.Task) { w.Command = argv; w.KillGrace = 9 * time.Second }),
+			with(func(w *task.TaskSpec) { w.Command = argv; w.KillGrace = 9 * time.Second }),
 		},
 		{
 			"argv by docker", mesos.TaskInfo{Command: argv, Container: dockerInfo(nil)},
-			docker(func(w *task.Task) { w.Command = argv; w.Argv = []string{"/bin/echo", "hi"} }),
+			docker(func(w *task.TaskSpec) { w.Command = argv; w.Argv = []string{"/bin/echo", "hi"} }),
 		},
 		{
 			"shell by docker", mesos.TaskInfo{Command: &mesos.CommandInfo{Value: ptr("echo hi")}, Container: dockerInfo(nil)},
-			docker(func(w *task.Task) {
+			docker(func(w *task.TaskSpec) {
 				w.Command = &mesos.CommandInfo{Value: ptr("echo hi")}
 				w.Entrypoint, w.Argv = []string{"/bin/sh"}, []string{"-c", "echo hi"}
 			}),
 		},
 		{
 			"image's own command, and the framework's own data", mesos.TaskInfo{Container: dockerInfo(nil), Data: []byte(`{"version": 1}`)},
-			docker(func(w *task.Task) { w.Command = &mesos.CommandInfo{} }),
+			docker(func(w *task.TaskSpec) { w.Command = &mesos.CommandInfo{} }),
 		},
 		{
 			"a job's in docker", mesos.TaskInfo{Container: dockerInfo(nil), Data: ours},
-			docker(func(w *task.Task) {
+			docker(func(w *task.TaskSpec) {
 				w.Job, w.Index, w.Argv, w.Env = "train", 3, []string{"train"}, map[string]string{"A": "b"}
 			}),
 		},
 		{
 			"a job's by mesos", mesos.TaskInfo{Data: ours, Labels: &mesos.Labels{Labels: []mesos.Label{{Key: "team", Value: ptr("vision")}}}},
-			with(func(w *task.Task) {
+			with(func(w *task.TaskSpec) {
 				w.Job, w.Index, w.Argv, w.Env = "train", 3, []string{"train"}, map[string]string{"A": "b"}
 				w.Labels = map[string]string{"team": "vision"}
 			}),
@@ -113,7 +113,7 @@ func TestDescribeCommand(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.info.Name, tt.info.TaskID.Value, tt.info.Resources = "n", "t1", resources()
-			got, err := describe(tt.info)
+			got, err := parseTask(tt.info)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -124,7 +124,7 @@ func TestDescribeCommand(t *testing.T) {
 	}
 }
 
-func TestDescribeRefuses(t *testing.T) {
+func TestParseTaskRejects(t *testing.T) {
 	tests := []struct {
 		name, want string
 		info       mesos.TaskInfo
@@ -147,7 +147,7 @@ func TestDescribeRefuses(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := describe(tt.info)
+			_, err := parseTask(tt.info)
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got error %v, want %q in it", err, tt.want)
 			}
@@ -156,9 +156,9 @@ func TestDescribeRefuses(t *testing.T) {
 }
 
 // What a task holds beyond cpus, mem and GPUs reaches the runtime.
-func TestDescribeLimits(t *testing.T) {
+func TestParseTaskLimits(t *testing.T) {
 	ports := []mesos.Value_Range{{Begin: 31000, End: 31001}}
-	got, err := describe(mesos.TaskInfo{
+	got, err := parseTask(mesos.TaskInfo{
 		Container: dockerInfo(nil), Limits: map[string]mesos.Value_Scalar{"mem": {Value: 96}, "cpus": {Value: math.Inf(1)}},
 		Resources: []mesos.Resource{
 			{Name: "ports", Type: mesos.RANGES.Enum(), Ranges: &mesos.Value_Ranges{Range: ports}, AllocationInfo: &mesos.Resource_AllocationInfo{Role: ptr("research")}},

@@ -25,13 +25,13 @@ import (
 	"mesos-gpu/job"
 )
 
-// logName is the executor's own log, beside the task's stdout and stderr.
-const logName = "executor.log"
+// logFileName is the executor's own log, beside the task's stdout and stderr.
+const logFileName = "executor.log"
 
 // Run serves one task and returns once its terminal status is acknowledged,
 // or the executor was shut down. When ctx ends it kills the task first, as on
 // SHUTDOWN. It returns an error where the agent was lost.
-func Run(ctx context.Context, cfg Config) error {
+func Run(ctx context.Context, cfg ExecutorConfig) error {
 	cfg.setDefaults()
 	if err := cfg.validate(); err != nil {
 		return err
@@ -44,51 +44,51 @@ func Run(ctx context.Context, cfg Config) error {
 		defer file.Close()
 		cfg.Log = log
 	}
-	transport := cfg.transport()
+	transport := cfg.newTransport()
 	if t, ok := transport.(*http.Transport); ok {
 		defer t.CloseIdleConnections()
 	}
 	if cfg.Runtimes == nil {
-		cfg.Runtimes = cfg.runtimes(transport)
+		cfg.Runtimes = cfg.newRuntimes(transport)
 	}
-	return run(ctx, cfg, transport)
+	return runTask(ctx, cfg, transport)
 }
 
-// run joins the loop with the session that feeds it. It returns after all of
+// runTask joins the loop with the session that feeds it. It returns after all of
 // its goroutines have ended.
-func run(ctx context.Context, cfg Config, transport http.RoundTripper) error {
+func runTask(ctx context.Context, cfg ExecutorConfig, transport http.RoundTripper) error {
 	events := make(chan executor.Event)
-	l := newLoop(cfg)
-	s := &session{
-		sender: cfg.executorSender(transport), out: l.out, events: events, log: cfg.Log,
-		checkpoint: cfg.Checkpoint, recovery: cfg.RecoveryTimeout, backoffMax: cfg.BackoffMax, endpoint: cfg.Endpoint,
+	l := newTaskLoop(cfg)
+	s := &agentSession{
+		sender: cfg.newExecutorSender(transport), outbox: l.outbox, events: events, log: cfg.Log,
+		checkpoint: cfg.Checkpoint, recoveryTimeout: cfg.RecoveryTimeout, backoffMax: cfg.BackoffMax, endpoint: cfg.Endpoint,
 	}
 	// The session outlives ctx: the task's last status has to be delivered.
 	session, stop := context.WithCancel(context.WithoutCancel(ctx))
 	gone := make(chan error, 1)
 	var wg sync.WaitGroup
-	wg.Go(func() { gone <- s.run(session) })
-	wg.Go(func() { s.deliver(session) })
-	err := l.serve(ctx, events, gone)
+	wg.Go(func() { gone <- s.keepSubscribed(session) })
+	wg.Go(func() { s.deliverUpdates(session) })
+	err := l.serveEvents(ctx, events, gone)
 	stop()
 	wg.Wait()
 	return err
 }
 
-func (c *Config) runtimes(transport http.RoundTripper) map[job.Containerizer]task.Runtime {
-	agent := c.client(transport, "/api/v1")
-	logs := rotate.Limits{Bytes: c.LogBytes, Files: c.LogFiles}
+func (c *ExecutorConfig) newRuntimes(transport http.RoundTripper) map[job.Containerizer]task.Runtime {
+	agent := c.newClient(transport, "/api/v1")
+	logs := rotate.RotationLimits{Bytes: c.LogBytes, Files: c.LogFiles}
 	return map[job.Containerizer]task.Runtime{
-		job.Docker: c.alone(&docker.Runtime{
-			Client: c.Docker, Volume: c.Volume, Host: c.Host, DevDir: c.DevDir, Claims: c.ClaimsDir,
-			Sandbox: c.Sandbox, HostSandbox: c.Directory, HostIPC: c.AllowHostIPC, DockerConfig: c.DockerConfig, Logs: logs, Log: c.Log,
+		job.Docker: c.withOrphanCleanup(&docker.EngineRuntime{
+			NewClient: c.NewDockerClient, PrepareVolume: c.PrepareVolume, ReadHost: c.ReadHost, DevDir: c.DevDir, LocksDir: c.ContainerLocksDir,
+			Sandbox: c.Sandbox, HostSandbox: c.Directory, AllowHostIPC: c.AllowHostIPC, DockerConfig: c.DockerConfig, Logs: logs, Log: c.Log,
 		}),
-		job.Mesos: c.alone(&unified.Runtime{Agent: httpagent.NewSender(agent.Send), Sandbox: c.Sandbox, Logs: logs, Log: c.Log}),
+		job.Mesos: c.withOrphanCleanup(&unified.NestedRuntime{Agent: httpagent.NewSender(agent.Send), Sandbox: c.Sandbox, Logs: logs, Log: c.Log}),
 	}
 }
 
 func openLog(sandbox string) (logrus.FieldLogger, io.Closer, error) {
-	file, err := rotate.Open(filepath.Join(sandbox, logName), rotate.Limits{}) // it refuses links and pipes
+	file, err := rotate.Open(filepath.Join(sandbox, logFileName), rotate.RotationLimits{}) // it refuses links and pipes
 	if err != nil {
 		return nil, nil, fmt.Errorf("open executor log: %w", err)
 	}

@@ -17,7 +17,7 @@ func TestOpenLog(t *testing.T) {
 		"pipe": func(path string) error { return unix.Mkfifo(path, 0o600) },
 	} {
 		sandbox := t.TempDir()
-		if err := put(filepath.Join(sandbox, logName)); err != nil {
+		if err := put(filepath.Join(sandbox, logFileName)); err != nil {
 			t.Fatal(err)
 		}
 		if _, file, err := openLog(sandbox); err == nil {
@@ -35,7 +35,7 @@ func TestOpenLog(t *testing.T) {
 	}
 	log.Info("hello")
 	file.Close()
-	if text, err := os.ReadFile(filepath.Join(sandbox, logName)); err != nil || len(text) == 0 {
+	if text, err := os.ReadFile(filepath.Join(sandbox, logFileName)); err != nil || len(text) == 0 {
 		t.Errorf("the log holds %q (%v)", text, err)
 	}
 }

@@ -12,12 +12,12 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/httpcli/httpexec"
 )
 
-// answerTimeout is how long an agent may take to answer an executor's call.
-const answerTimeout = 15 * time.Second
+// responseTimeout is how long an agent may take to answer an executor's call.
+const responseTimeout = 15 * time.Second
 
-// transport reaches the agent. mesos-go's own dials IPv4 only and knows no
+// newTransport reaches the agent. mesos-go's own dials IPv4 only and knows no
 // unix sockets.
-func (c *Config) transport() http.RoundTripper {
+func (c *ExecutorConfig) newTransport() http.RoundTripper {
 	if c.Transport != nil {
 		return c.Transport
 	}
@@ -36,12 +36,12 @@ func (c *Config) transport() http.RoundTripper {
 	return t
 }
 
-// client talks to one of the agent's APIs through t, in protobuf: mesos-go's
+// newClient talks to one of the agent's APIs through t, in protobuf: mesos-go's
 // JSON refuses enum values that it does not know.
-func (c *Config) client(t http.RoundTripper, path string) *httpcli.Client {
+func (c *ExecutorConfig) newClient(t http.RoundTripper, path string) *httpcli.Client {
 	web := &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	options := []httpcli.Opt{
-		httpcli.Endpoint(c.url(path)),
+		httpcli.Endpoint(c.agentURL(path)),
 		httpcli.Codec(httpcli.DefaultCodec),
 		httpcli.Do(web.Do),
 	}
@@ -51,16 +51,16 @@ func (c *Config) client(t http.RoundTripper, path string) *httpcli.Client {
 	return httpcli.New(options...)
 }
 
-// executorSender sends executor calls under this executor's ids. A call that
+// newExecutorSender sends executor calls under this executor's ids. A call that
 // gets no answer in time fails; the event stream of a SUBSCRIBE may last.
-func (c *Config) executorSender(t http.RoundTripper) calls.Sender {
+func (c *ExecutorConfig) newExecutorSender(t http.RoundTripper) calls.Sender {
 	if timed, ok := t.(*http.Transport); ok {
 		timed = timed.Clone()
-		timed.ResponseHeaderTimeout = answerTimeout
+		timed.ResponseHeaderTimeout = responseTimeout
 		t = timed
 	}
 	return calls.SenderWith(
-		httpexec.NewSender(c.client(t, "/api/v1/executor").Send),
+		httpexec.NewSender(c.newClient(t, "/api/v1/executor").Send),
 		executor.CallOptions{calls.Framework(c.FrameworkID), calls.Executor(c.ExecutorID)}...,
 	)
 }

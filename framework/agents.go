@@ -18,13 +18,13 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// fields are what constraints compare of the agents that the master listed
+// agentFieldCache are what constraints compare of the agents that the master listed
 // last, by the names that they have there.
-type fields struct {
+type agentFieldCache struct {
 	byAgent atomic.Pointer[map[string]map[string]string]
 }
 
-func (f *fields) learn(agents []master.Agent) {
+func (f *agentFieldCache) updateAgents(agents []master.ListedAgent) {
 	all := make(map[string]map[string]string, len(agents))
 	for i := range agents {
 		a := &agents[i]
@@ -38,82 +38,82 @@ func (f *fields) learn(agents []master.Agent) {
 	f.byAgent.Store(&all)
 }
 
-func (f *fields) of(agentID string) map[string]string {
+func (f *agentFieldCache) fieldsOf(agentID string) map[string]string {
 	if all := f.byAgent.Load(); all != nil {
 		return (*all)[agentID]
 	}
 	return nil
 }
 
-// list asks the master for its agents. Others may get the same ones.
-func (r *reader) list(ctx context.Context) ([]master.Agent, error) {
-	agents, err := r.rounds.ask(ctx, r.ordered)
+// listAgents asks the master for its agents. Others may get the same ones.
+func (r *clusterReader) listAgents(ctx context.Context) ([]master.ListedAgent, error) {
+	agents, err := r.lister.listAgents(ctx, r.fetchSortedAgents)
 	if err != nil {
-		return nil, unlisted(err)
+		return nil, agentListProblem(err)
 	}
 	return agents, nil
 }
 
-// unlisted says that no master told of its agents. Of a request that got
+// agentListProblem says that no master told of its agents. Of a request that got
 // nowhere people need the address, and not how it was made.
-func unlisted(err error) *api.Problem {
+func agentListProblem(err error) *api.Problem {
 	if u := (*url.Error)(nil); errors.As(err, &u) {
-		return api.Problemf(http.StatusBadGateway, "the scheduler reaches no Mesos master: %v: start one, or name another by the scheduler's --master", u.Err)
+		return api.NewProblemf(http.StatusBadGateway, "the scheduler reaches no Mesos master: %v: start one, or name another by the scheduler's --master", u.Err)
 	}
-	return api.Problemf(http.StatusBadGateway, "%v", err)
+	return api.NewProblemf(http.StatusBadGateway, "%v", err)
 }
 
-func (r *reader) ordered(ctx context.Context) ([]master.Agent, error) {
-	agents, err := r.client.Agents(ctx)
-	slices.SortFunc(agents, func(x, y master.Agent) int {
+func (r *clusterReader) fetchSortedAgents(ctx context.Context) ([]master.ListedAgent, error) {
+	agents, err := r.client.ListAgents(ctx)
+	slices.SortFunc(agents, func(x, y master.ListedAgent) int {
 		return cmp.Or(cmp.Compare(x.Hostname, y.Hostname), cmp.Compare(x.ID, y.ID))
 	})
 	return agents, err
 }
 
-func (r *reader) Agents(ctx context.Context) ([]api.Agent, error) {
-	agents, err := r.list(ctx)
+func (r *clusterReader) ListAgents(ctx context.Context) ([]api.AgentSummary, error) {
+	agents, err := r.listAgents(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var views []api.Agent
-	cordons := r.view.cordons()
+	var views []api.AgentSummary
+	cordons := r.view.cordonedHosts()
 	for _, a := range agents {
-		views = append(views, agentOf(&a, cordons))
+		views = append(views, agentView(&a, cordons))
 	}
 	return views, nil
 }
 
-func agentOf(a *master.Agent, cordons map[string]sched.Cordoned) api.Agent {
-	cordon, _ := sched.CordonedBy(cordons, a.Hostname, a.ID)
-	return api.Agent{
+func agentView(a *master.ListedAgent, cordons map[string]sched.CordonState) api.AgentSummary {
+	cordon, _ := sched.FindCordon(cordons, a.Hostname, a.ID)
+	return api.AgentSummary{
 		Cordoned: cordon.Reason, Draining: a.Draining || cordon.Drain,
-		ID: a.ID, Hostname: a.Hostname, URL: a.URL, Types: typesOf(a), GPUs: a.GPUs, GPUsFree: a.GPUsFree, Shared: sharedGPUs(a),
+		ID: a.ID, Hostname: a.Hostname, URL: a.URL, Types: gpuTypesOf(a), GPUs: a.GPUs, GPUsFree: a.GPUsFree, Shared: sumSharedGPUs(a),
 		CPUs: a.CPUs, MemMiB: a.MemMiB, Driver: a.Host.Driver, CUDA: a.Host.CUDA, Simulated: a.Host.Simulated,
 	}
 }
 
-func (r *reader) Agent(ctx context.Context, id string) (api.AgentView, error) {
-	agents, err := r.list(ctx)
+func (r *clusterReader) GetAgent(ctx context.Context, id string) (api.AgentDetail, error) {
+	agents, err := r.listAgents(ctx)
 	if err != nil {
-		return api.AgentView{}, err
+		return api.AgentDetail{}, err
 	}
-	at := slices.IndexFunc(agents, func(a master.Agent) bool { return a.ID == id })
+	at := slices.IndexFunc(agents, func(a master.ListedAgent) bool { return a.ID == id })
 	if at < 0 {
-		return api.AgentView{}, api.Problemf(http.StatusNotFound, "the master lists no agent %q", id)
+		return api.AgentDetail{}, api.NewProblemf(http.StatusNotFound, "the master lists no agent %q", id)
 	}
 	a := &agents[at]
-	cordons := r.view.cordons()
-	cordon, _ := sched.CordonedBy(cordons, a.Hostname, a.ID)
-	return api.AgentView{Agent: agentOf(a, cordons), Devices: append([]gpu.Device{}, a.Host.Devices...), Tag: cordonTag(cordon)}, nil
+	cordons := r.view.cordonedHosts()
+	cordon, _ := sched.FindCordon(cordons, a.Hostname, a.ID)
+	return api.AgentDetail{AgentSummary: agentView(a, cordons), Devices: append([]gpu.Device{}, a.Host.Devices...), ETag: cordonTag(cordon)}, nil
 }
 
-// stateOf is a device's, "" where the agent does not offer GPUs by name. Of
+// gpuStateOf is a device's, "" where the agent does not offer GPUs by name. Of
 // such an agent every GPU that it offers has one.
-func stateOf(a *master.Agent, uuid string) api.GPUState {
-	shared := slices.ContainsFunc(a.Shared, func(s sched.Shared) bool { return s.UUID == uuid })
+func gpuStateOf(a *master.ListedAgent, uuid string) api.GPUState {
+	shared := slices.ContainsFunc(a.Shared, func(s sched.SharedDevice) bool { return s.UUID == uuid })
 	switch {
-	case uuid == "" || !byName(a):
+	case uuid == "" || !namesItsGPUs(a):
 		return ""
 	case !shared && !slices.Contains(a.DeviceIDs, uuid):
 		return api.WithheldGPU
@@ -124,94 +124,94 @@ func stateOf(a *master.Agent, uuid string) api.GPUState {
 	}
 }
 
-// byName tells that an agent offers its GPUs by name. It counts those besides
+// namesItsGPUs tells that an agent offers its GPUs by name. It counts those besides
 // that it withholds while tasks hold them still.
-func byName(a *master.Agent) bool {
+func namesItsGPUs(a *master.ListedAgent) bool {
 	more := a.GPUs - len(a.DeviceIDs)
 	return more >= 0 && more <= len(a.Withheld)
 }
 
-// withheldOf is what the agent says of a device that it does not offer, nil
+// findWithheld is what the agent says of a device that it does not offer, nil
 // where it says nothing.
-func withheldOf(a *master.Agent, uuid string) *gpu.Withheld {
-	at := slices.IndexFunc(a.Withheld, func(w gpu.Withheld) bool { return w.UUID == uuid })
+func findWithheld(a *master.ListedAgent, uuid string) *gpu.WithheldDevice {
+	at := slices.IndexFunc(a.Withheld, func(w gpu.WithheldDevice) bool { return w.UUID == uuid })
 	if at < 0 {
 		return nil
 	}
 	return &a.Withheld[at]
 }
 
-// typesOf are the agent's types, from its inventory if it has one.
-func typesOf(a *master.Agent) []string {
+// gpuTypesOf are the agent's types, from its inventory if it has one.
+func gpuTypesOf(a *master.ListedAgent) []string {
 	if types := a.Host.Types(); len(types) > 0 {
 		return types
 	}
 	return append([]string{}, a.Types...)
 }
 
-func (r *reader) GPUs(ctx context.Context) ([]api.GPU, error) {
-	agents, err := r.list(ctx)
+func (r *clusterReader) ListGPUs(ctx context.Context) ([]api.GPUView, error) {
+	agents, err := r.listAgents(ctx)
 	if err != nil {
 		return nil, err
 	}
-	holder, cordons := r.view.holders(), r.view.cordons()
-	var all []api.GPU
+	holder, cordons := r.view.deviceHolders(), r.view.cordonedHosts()
+	var all []api.GPUView
 	for _, a := range agents {
-		agent := agentOf(&a, cordons)
+		agent := agentView(&a, cordons)
 		for _, d := range devicesOf(&a) {
-			g := api.GPU{
+			g := api.GPUView{
 				UUID: d.UUID, Model: d.Model, Type: d.Type(), MemMiB: d.MemMiB,
-				Agent: a.ID, Hostname: a.Hostname, Task: holder[d.UUID], Shared: sharedOf(&a, d.UUID), State: stateOf(&a, d.UUID),
+				Agent: a.ID, Hostname: a.Hostname, Task: holder[d.UUID], Shared: sharedGPUOf(&a, d.UUID), State: gpuStateOf(&a, d.UUID),
 			}
-			g.Reason, g.Note = reasonOf(&g, &agent, withheldOf(&a, d.UUID))
+			g.Reason, g.Note = gpuReasonOf(&g, &agent, findWithheld(&a, d.UUID))
 			all = append(all, g)
 		}
 	}
 	return all, nil
 }
 
-// reasonOf says what is to know of a GPU beside its state. What concerns it
+// gpuReasonOf says what is to know of a GPU beside its state. What concerns it
 // alone goes before what concerns its agent.
-func reasonOf(g *api.GPU, a *api.Agent, w *gpu.Withheld) (api.GPUReason, string) {
+func gpuReasonOf(g *api.GPUView, a *api.AgentSummary, w *gpu.WithheldDevice) (api.GPUReason, string) {
 	switch {
-	case g.State == api.WithheldGPU && w != nil && w.Cause == gpu.Sick:
-		return api.Sick, why("GPU is sick", w.Note)
+	case g.State == api.WithheldGPU && w != nil && w.Cause == gpu.WithheldUnhealthy:
+		return api.ReasonUnhealthy, withReason("GPU is sick", w.Note)
 	case g.State == api.WithheldGPU && w != nil:
-		return api.Cordoned, why("GPU is cordoned", w.Note)
+		return api.ReasonCordoned, withReason("GPU is cordoned", w.Note)
 	case g.State == api.WithheldGPU:
-		return api.NotOffered, "sick, or cordoned there: mesos-gpu agent devices on its agent says which"
+		return api.ReasonNotOffered, "sick, or cordoned there: mesos-gpu agent devices on its agent says which"
 	case g.State == api.HeldGPU && g.Task == "" && g.Shared == nil:
-		return api.Foreign, "held by another framework"
+		return api.ReasonForeignTask, "held by another framework"
 	case a.Draining:
-		return api.AgentDraining, why("agent is being drained", a.Cordoned)
+		return api.ReasonDraining, withReason("agent is being drained", a.Cordoned)
 	case a.Cordoned != "":
-		return api.Cordoned, why("agent is cordoned", a.Cordoned)
+		return api.ReasonCordoned, withReason("agent is cordoned", a.Cordoned)
 	}
 	return "", ""
 }
 
-// why adds a reason, where somebody gave one.
-func why(text, reason string) string {
+// withReason adds a reason, where somebody gave one.
+func withReason(text, reason string) string {
 	if reason == "" {
 		return text
 	}
 	return text + ": " + reason
 }
 
-// sharedOf tells what is free of a device that tasks share, nil of others.
-func sharedOf(a *master.Agent, uuid string) *api.Shared {
-	named := func(s sched.Shared) bool { return s.UUID == uuid }
+// sharedGPUOf tells what is free of a device that tasks share, nil of others.
+func sharedGPUOf(a *master.ListedAgent, uuid string) *api.SharedCapacity {
+	named := func(s sched.SharedDevice) bool { return s.UUID == uuid }
 	all, free := slices.IndexFunc(a.Shared, named), slices.IndexFunc(a.SharedFree, named)
 	if uuid == "" || all < 0 || free < 0 {
 		return nil
 	}
-	s := api.Shared{MemMiB: a.Shared[all].MemMiB, Cores: a.Shared[all].Cores, Limit: fit.LimitOf(a.Attributes)}
+	s := api.SharedCapacity{MemMiB: a.Shared[all].MemMiB, Cores: a.Shared[all].Cores, LimitedBy: fit.ShareLimitOf(a.Attributes)}
 	s.MemFreeMiB, s.CoresFree = a.SharedFree[free].MemMiB, a.SharedFree[free].Cores
 	return &s
 }
 
-// sharedGPUs sums up the devices that tasks share, nil where there are none.
-func sharedGPUs(a *master.Agent) *api.SharedGPUs {
+// sumSharedGPUs sums up the devices that tasks share, nil where there are none.
+func sumSharedGPUs(a *master.ListedAgent) *api.SharedGPUs {
 	if len(a.Shared) == 0 {
 		return nil
 	}
@@ -227,7 +227,7 @@ func sharedGPUs(a *master.Agent) *api.SharedGPUs {
 
 // devicesOf lists an agent's GPUs as well as it tells them: by inventory, by
 // the names in its resources, or as so many.
-func devicesOf(a *master.Agent) []gpu.Device {
+func devicesOf(a *master.ListedAgent) []gpu.Device {
 	if len(a.Host.Devices) > 0 {
 		return a.Host.Devices
 	}
@@ -252,19 +252,19 @@ func devicesOf(a *master.Agent) []gpu.Device {
 	return devices
 }
 
-// strangeTypes are the names in a wish that NVIDIA gave to nothing.
-func strangeTypes(t gpu.Types) []string {
-	return slices.DeleteFunc(append(slices.Clone(t.Include), t.Exclude...), gpu.Known)
+// unknownTypes are the names in a wish that NVIDIA gave to nothing.
+func unknownTypes(t gpu.TypeSelector) []string {
+	return slices.DeleteFunc(append(slices.Clone(t.Include), t.Exclude...), gpu.IsKnownType)
 }
 
-// typeCounts are the types of the agents' GPUs, and how many there are of each.
-func typeCounts(agents []master.Agent) map[string]int {
+// countGPUTypes are the types of the agents' GPUs, and how many there are of each.
+func countGPUTypes(agents []master.ListedAgent) map[string]int {
 	count := map[string]int{}
 	for i := range agents {
 		for _, d := range devicesOf(&agents[i]) {
 			count[d.Type()]++
 		}
-		for _, t := range typesOf(&agents[i]) {
+		for _, t := range gpuTypesOf(&agents[i]) {
 			count[gpu.TypeOf(t)] += 0 // there, though nobody says how many
 		}
 	}
@@ -272,26 +272,26 @@ func typeCounts(agents []master.Agent) map[string]int {
 	return count
 }
 
-// refuseTypes says which name neither NVIDIA nor any agent knows.
-func refuseTypes(strange []string, agents []master.Agent) error {
+// checkUnknownTypes says which name neither NVIDIA nor any agent knows.
+func checkUnknownTypes(strange []string, agents []master.ListedAgent) error {
 	for _, name := range strange {
-		wish := gpu.Types{Include: []string{name}}
-		if !hasType(agents, wish) {
-			return fmt.Errorf("gpu_type %q: no agent has it and NVIDIA makes none of that name; this cluster has %s", name, inventory(typeCounts(agents)))
+		wish := gpu.TypeSelector{Include: []string{name}}
+		if !anyAgentHasType(agents, wish) {
+			return fmt.Errorf("gpu_type %q: no agent has it and NVIDIA makes none of that name; this cluster has %s", name, formatTypeCounts(countGPUTypes(agents)))
 		}
 	}
 	return nil
 }
 
-func hasType(agents []master.Agent, wish gpu.Types) bool {
-	return slices.ContainsFunc(agents, func(a master.Agent) bool {
-		return slices.ContainsFunc(typesOf(&a), wish.Match) ||
+func anyAgentHasType(agents []master.ListedAgent, wish gpu.TypeSelector) bool {
+	return slices.ContainsFunc(agents, func(a master.ListedAgent) bool {
+		return slices.ContainsFunc(gpuTypesOf(&a), wish.Match) ||
 			slices.ContainsFunc(a.Host.Devices, func(d gpu.Device) bool { return wish.Match(d.Model) })
 	})
 }
 
-// inventory reads "V100 (4), K80 (1)".
-func inventory(count map[string]int) string {
+// formatTypeCounts reads "V100 (4), K80 (1)".
+func formatTypeCounts(count map[string]int) string {
 	if len(count) == 0 {
 		return "no GPU"
 	}
@@ -310,4 +310,4 @@ func inventory(count map[string]int) string {
 
 // cordonTag is of what an operator has said of an agent. The time is read as
 // it is recorded.
-func cordonTag(c sched.Cordoned) string { return api.Tag(c) }
+func cordonTag(c sched.CordonState) string { return api.ComputeETag(c) }

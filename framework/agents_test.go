@@ -15,39 +15,39 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// TestFieldsOfAgents: constraints compare these, of an attribute that an agent
+// TestAgentFieldsForConstraints: constraints compare these, of an attribute that an agent
 // has more than once the first.
-func TestFieldsOfAgents(t *testing.T) {
-	var f fields
-	if got := f.of("a"); got["@zone"] != "" {
+func TestAgentFieldsForConstraints(t *testing.T) {
+	var f agentFieldCache
+	if got := f.fieldsOf("a"); got["@zone"] != "" {
 		t.Errorf("before the first list: got %v", got)
 	}
-	f.learn([]master.Agent{
+	f.updateAgents([]master.ListedAgent{
 		{ID: "a", Region: "eu", Zone: "eu-1", Host: gpu.Host{Driver: "535.1"}, Attributes: []sched.Attribute{{Name: "rack", Value: "1"}, {Name: "rack", Value: "2"}}},
 		{ID: "b"},
 	})
 	want := map[string]string{"rack": "1", "@region": "eu", "@zone": "eu-1", "@driver": "535.1"}
-	if diff := cmp.Diff(want, f.of("a")); diff != "" {
+	if diff := cmp.Diff(want, f.fieldsOf("a")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	f.learn(nil)
-	if got := f.of("a"); got != nil {
+	f.updateAgents(nil)
+	if got := f.fieldsOf("a"); got != nil {
 		t.Errorf("of an agent that is gone: got %v", got)
 	}
 }
 
-// TestStatesOfGPUs: an agent that offers by name offers what is well; of one
+// TestGPUStates: an agent that offers by name offers what is well; of one
 // that offers so many, nobody knows.
-func TestStatesOfGPUs(t *testing.T) {
-	named := &master.Agent{GPUs: 2, DeviceIDs: []string{"a", "b"}, DevicesHeld: []string{"b", "sick"}, Shared: []sched.Shared{{UUID: "c"}}}
-	counted := &master.Agent{GPUs: 2}
+func TestGPUStates(t *testing.T) {
+	named := &master.ListedAgent{GPUs: 2, DeviceIDs: []string{"a", "b"}, DevicesHeld: []string{"b", "sick"}, Shared: []sched.SharedDevice{{UUID: "c"}}}
+	counted := &master.ListedAgent{GPUs: 2}
 	// A task holds one of those that it withholds, so that it counts it still.
-	telling := &master.Agent{
+	telling := &master.ListedAgent{
 		GPUs: 2, DeviceIDs: []string{"a"}, DevicesHeld: []string{"sick"},
-		Withheld: []gpu.Withheld{{UUID: "sick", Cause: gpu.Sick}, {UUID: "cordoned", Cause: gpu.Cordoned}},
+		Withheld: []gpu.WithheldDevice{{UUID: "sick", Cause: gpu.WithheldUnhealthy}, {UUID: "cordoned", Cause: gpu.WithheldCordoned}},
 	}
 	for _, test := range []struct {
-		agent *master.Agent
+		agent *master.ListedAgent
 		uuid  string
 		want  api.GPUState
 	}{
@@ -62,9 +62,9 @@ func TestStatesOfGPUs(t *testing.T) {
 		{telling, "cordoned", api.WithheldGPU},
 		{telling, "", ""},
 		{counted, "a", ""},
-		{&master.Agent{}, "a", api.WithheldGPU}, // none is well
+		{&master.ListedAgent{}, "a", api.WithheldGPU}, // none is well
 	} {
-		if got := stateOf(test.agent, test.uuid); got != test.want {
+		if got := gpuStateOf(test.agent, test.uuid); got != test.want {
 			t.Errorf("%q of %+v: got %q, want %q", test.uuid, test.agent, got, test.want)
 		}
 	}
@@ -73,61 +73,61 @@ func TestStatesOfGPUs(t *testing.T) {
 // TestSharedGPUs: what an agent's shared devices have together, and what of it
 // is free.
 func TestSharedGPUs(t *testing.T) {
-	a := &master.Agent{
-		GPUs: 1, Shared: []sched.Shared{{UUID: "a", MemMiB: 15360}, {UUID: "b", MemMiB: 15360}},
-		SharedFree: []sched.Shared{{UUID: "a", MemMiB: 6144}, {UUID: "b", MemMiB: 15360}},
+	a := &master.ListedAgent{
+		GPUs: 1, Shared: []sched.SharedDevice{{UUID: "a", MemMiB: 15360}, {UUID: "b", MemMiB: 15360}},
+		SharedFree: []sched.SharedDevice{{UUID: "a", MemMiB: 6144}, {UUID: "b", MemMiB: 15360}},
 	}
-	got := agentOf(a, nil).Shared
+	got := agentView(a, nil).Shared
 	if diff := cmp.Diff(&api.SharedGPUs{GPUs: 2, MemMiB: 30720, MemFreeMiB: 21504}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if got := agentOf(&master.Agent{GPUs: 2}, nil).Shared; got != nil {
+	if got := agentView(&master.ListedAgent{GPUs: 2}, nil).Shared; got != nil {
 		t.Errorf("of an agent that shares nothing: %+v", got)
 	}
 }
 
-// TestReasonsOfGPUs: what a state does not say. A sick device is that first,
+// TestGPUReasons: what a state does not say. A sick device is that first,
 // whatever its agent.
-func TestReasonsOfGPUs(t *testing.T) {
-	plain, cordoned := &api.Agent{}, &api.Agent{Cordoned: "new fans"}
-	sick, kept := &gpu.Withheld{UUID: "a", Cause: gpu.Sick, Note: "XID 79"}, &gpu.Withheld{UUID: "a", Cause: gpu.Cordoned}
-	draining, drained := &api.Agent{Draining: true}, &api.Agent{Draining: true, Cordoned: "dust"}
+func TestGPUReasons(t *testing.T) {
+	plain, cordoned := &api.AgentSummary{}, &api.AgentSummary{Cordoned: "new fans"}
+	sick, kept := &gpu.WithheldDevice{UUID: "a", Cause: gpu.WithheldUnhealthy, Note: "XID 79"}, &gpu.WithheldDevice{UUID: "a", Cause: gpu.WithheldCordoned}
+	draining, drained := &api.AgentSummary{Draining: true}, &api.AgentSummary{Draining: true, Cordoned: "dust"}
 	for _, test := range []struct {
-		gpu   api.GPU
-		agent *api.Agent
-		told  *gpu.Withheld
+		gpu   api.GPUView
+		agent *api.AgentSummary
+		told  *gpu.WithheldDevice
 		want  api.GPUReason
 		note  string
 	}{
-		{api.GPU{State: api.FreeGPU}, plain, nil, "", ""},
-		{api.GPU{State: api.HeldGPU, Task: "a.0"}, plain, nil, "", ""},
-		{api.GPU{State: api.HeldGPU}, plain, nil, api.Foreign, "held by another framework"},
-		{api.GPU{State: api.HeldGPU}, cordoned, nil, api.Foreign, "held by another framework"},
-		{api.GPU{State: api.HeldGPU, Shared: &api.Shared{}}, plain, nil, "", ""}, // a part may be, and another free
-		{api.GPU{State: api.WithheldGPU}, cordoned, nil, api.NotOffered, "sick, or cordoned there: mesos-gpu agent devices on its agent says which"},
-		{api.GPU{State: api.WithheldGPU}, drained, sick, api.Sick, "GPU is sick: XID 79"},
-		{api.GPU{State: api.WithheldGPU, Task: "a.0"}, cordoned, kept, api.Cordoned, "GPU is cordoned"}, // nobody said why
-		{api.GPU{State: api.FreeGPU}, cordoned, nil, api.Cordoned, "agent is cordoned: new fans"},
-		{api.GPU{State: api.HeldGPU, Task: "a.0"}, drained, nil, api.AgentDraining, "agent is being drained: dust"},
-		{api.GPU{}, draining, nil, api.AgentDraining, "agent is being drained"}, // by Mesos, which gives no reason
+		{api.GPUView{State: api.FreeGPU}, plain, nil, "", ""},
+		{api.GPUView{State: api.HeldGPU, Task: "a.0"}, plain, nil, "", ""},
+		{api.GPUView{State: api.HeldGPU}, plain, nil, api.ReasonForeignTask, "held by another framework"},
+		{api.GPUView{State: api.HeldGPU}, cordoned, nil, api.ReasonForeignTask, "held by another framework"},
+		{api.GPUView{State: api.HeldGPU, Shared: &api.SharedCapacity{}}, plain, nil, "", ""}, // a part may be, and another free
+		{api.GPUView{State: api.WithheldGPU}, cordoned, nil, api.ReasonNotOffered, "sick, or cordoned there: mesos-gpu agent devices on its agent says which"},
+		{api.GPUView{State: api.WithheldGPU}, drained, sick, api.ReasonUnhealthy, "GPU is sick: XID 79"},
+		{api.GPUView{State: api.WithheldGPU, Task: "a.0"}, cordoned, kept, api.ReasonCordoned, "GPU is cordoned"}, // nobody said why
+		{api.GPUView{State: api.FreeGPU}, cordoned, nil, api.ReasonCordoned, "agent is cordoned: new fans"},
+		{api.GPUView{State: api.HeldGPU, Task: "a.0"}, drained, nil, api.ReasonDraining, "agent is being drained: dust"},
+		{api.GPUView{}, draining, nil, api.ReasonDraining, "agent is being drained"}, // by Mesos, which gives no reason
 	} {
-		if got, note := reasonOf(&test.gpu, test.agent, test.told); got != test.want || note != test.note {
+		if got, note := gpuReasonOf(&test.gpu, test.agent, test.told); got != test.want || note != test.note {
 			t.Errorf("%+v of %+v: got %q, %q, want %q, %q", test.gpu, test.agent, got, note, test.want, test.note)
 		}
 	}
 }
 
-// TestWithheldIsListed: without an inventory a device that is withheld is known
+// TestWithheldDeviceIsListed: without an inventory a device that is withheld is known
 // by what its agent says of it alone.
-func TestWithheldIsListed(t *testing.T) {
+func TestWithheldDeviceIsListed(t *testing.T) {
 	for _, test := range []struct {
-		agent master.Agent
+		agent master.ListedAgent
 		want  []string
 	}{
-		{master.Agent{GPUs: 1, DeviceIDs: []string{"a"}, Withheld: []gpu.Withheld{{UUID: "b"}}}, []string{"a", "b"}},
-		{master.Agent{GPUs: 2, DeviceIDs: []string{"a"}, Withheld: []gpu.Withheld{{UUID: "b"}}}, []string{"a", "b"}}, // held still
-		{master.Agent{GPUs: 2, DeviceIDs: []string{"a"}}, []string{"a", ""}},
-		{master.Agent{GPUs: 1, Host: gpu.Host{Devices: []gpu.Device{{UUID: "a"}, {UUID: "b"}}}, Withheld: []gpu.Withheld{{UUID: "b"}}}, []string{"a", "b"}},
+		{master.ListedAgent{GPUs: 1, DeviceIDs: []string{"a"}, Withheld: []gpu.WithheldDevice{{UUID: "b"}}}, []string{"a", "b"}},
+		{master.ListedAgent{GPUs: 2, DeviceIDs: []string{"a"}, Withheld: []gpu.WithheldDevice{{UUID: "b"}}}, []string{"a", "b"}}, // held still
+		{master.ListedAgent{GPUs: 2, DeviceIDs: []string{"a"}}, []string{"a", ""}},
+		{master.ListedAgent{GPUs: 1, Host: gpu.Host{Devices: []gpu.Device{{UUID: "a"}, {UUID: "b"}}}, Withheld: []gpu.WithheldDevice{{UUID: "b"}}}, []string{"a", "b"}},
 	} {
 		var got []string
 		for _, d := range devicesOf(&test.agent) {
@@ -139,14 +139,14 @@ func TestWithheldIsListed(t *testing.T) {
 	}
 }
 
-// TestNoMasterIsNamed: people hear where no master is, not how it was asked.
-func TestNoMasterIsNamed(t *testing.T) {
+// TestUnreachableMasterProblem: people hear where no master is, not how it was asked.
+func TestUnreachableMasterProblem(t *testing.T) {
 	refused := errors.New("dial tcp 127.0.0.1:5050: connect: connection refused")
-	got := unlisted(fmt.Errorf("ask for the leading master: %w", &url.Error{Op: "Get", URL: "http://127.0.0.1:5050/master/redirect", Err: refused}))
+	got := agentListProblem(fmt.Errorf("ask for the leading master: %w", &url.Error{Op: "Get", URL: "http://127.0.0.1:5050/master/redirect", Err: refused}))
 	if want := "the scheduler reaches no Mesos master: dial tcp 127.0.0.1:5050: connect: connection refused: start one, or name another by the scheduler's --master"; got.Detail != want || got.Status != http.StatusBadGateway {
 		t.Errorf("got %d %q, want %q", got.Status, got.Detail, want)
 	}
-	if got := unlisted(errors.New("parse its answer")); got.Detail != "parse its answer" {
+	if got := agentListProblem(errors.New("parse its answer")); got.Detail != "parse its answer" {
 		t.Errorf("got %q", got.Detail)
 	}
 }

@@ -29,13 +29,13 @@ func BenchmarkSubmit(b *testing.B) {
 			spent := time.Duration(0)
 			for b.Loop() {
 				b.StopTimer()
-				in := start(b, mesostest.NewCluster(b, 1), Config{JournalPath: filepath.Join(b.TempDir(), "journal.db")})
-				before := cpu(b)
+				in := startInstance(b, mesostest.NewCluster(b, 1), SchedulerConfig{JournalPath: filepath.Join(b.TempDir(), "journal.db")})
+				before := processCPUTime(b)
 				b.StartTimer()
 				submitAll(b, in.addr, clients)
 				b.StopTimer()
-				spent += cpu(b) - before
-				in.end(b)
+				spent += processCPUTime(b) - before
+				in.stopAndWait(b)
 				b.StartTimer()
 			}
 			b.ReportMetric(float64(b.N*submissions)/b.Elapsed().Seconds(), "jobs/s")
@@ -57,7 +57,7 @@ func submitAll(b *testing.B, addr string, clients int) {
 			}
 			defer c.Close()
 			for i := next.Add(1); i <= submissions; i = next.Add(1) {
-				if _, err := c.Submit(context.Background(), spec(fmt.Sprintf("train-%05d", i), 1, 1)); err != nil {
+				if _, err := c.SubmitJob(context.Background(), testSpec(fmt.Sprintf("train-%05d", i), 1, 1)); err != nil {
 					b.Error(err)
 					return
 				}
@@ -78,18 +78,18 @@ const (
 func BenchmarkListPages(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "journal.db")
 	rememberJobs(b, path, waitingJobs)
-	in := start(b, mesostest.NewCluster(b, 0), Config{JournalPath: path, Sched: sched.Config{KeepEnded: 2 * listedJobs}})
-	defer in.end(b)
-	if _, err := in.List(context.Background(), api.JobQuery{Page: api.Page{Limit: 1}}); err != nil { // it has begun
+	in := startInstance(b, mesostest.NewCluster(b, 0), SchedulerConfig{JournalPath: path, Sched: sched.SchedulerSettings{MaxEndedTasks: 2 * listedJobs}})
+	defer in.stopAndWait(b)
+	if _, err := in.ListJobsPage(context.Background(), api.JobQuery{PageRequest: api.PageRequest{Limit: 1}}); err != nil { // it has begun
 		b.Fatal(err)
 	}
 	var ended, waiting []time.Duration // pages of
-	spent := cpu(b)
+	spent := processCPUTime(b)
 	for b.Loop() {
 		listed := 0
-		for q := (api.JobQuery{Page: api.Page{Limit: pageOfJobs}}); ; {
+		for q := (api.JobQuery{PageRequest: api.PageRequest{Limit: pageOfJobs}}); ; {
 			began := time.Now()
-			list, err := in.List(context.Background(), q)
+			list, err := in.ListJobsPage(context.Background(), q)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -108,7 +108,7 @@ func BenchmarkListPages(b *testing.B) {
 		}
 	}
 	all := append(slices.Clone(ended), waiting...)
-	b.ReportMetric(float64((cpu(b)-spent).Microseconds())/1000/float64(len(all)), "cpu-ms/page") // the client's included
+	b.ReportMetric(float64((processCPUTime(b)-spent).Microseconds())/1000/float64(len(all)), "cpu-ms/page") // the client's included
 	reportPages(b, all, "page")
 	reportPages(b, waiting, "waiting")
 }
@@ -123,14 +123,14 @@ func reportPages(b *testing.B, took []time.Duration, of string) {
 // rememberJobs writes listedJobs into a journal, of which the last wait.
 func rememberJobs(b *testing.B, path string, waiting int) {
 	b.Helper()
-	j, err := journal.Open(path)
+	j, err := journal.OpenBolt(path)
 	if err != nil {
 		b.Fatal(err)
 	}
-	for from := 0; from < listedJobs; from += batch {
+	for from := 0; from < listedJobs; from += maxBatch {
 		c := journal.Change{}
-		for i := from; i < min(from+batch, listedJobs); i++ {
-			one := past(i)
+		for i := from; i < min(from+maxBatch, listedJobs); i++ {
+			one := recordedJob(i)
 			if i >= listedJobs-waiting {
 				t := &one.Tasks[0]
 				*t = job.Task{ID: t.ID, Job: t.Job, Attempt: 1, State: job.Waiting, Changed: t.Changed}

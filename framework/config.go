@@ -35,11 +35,11 @@ const (
 	DefaultFailoverTimeout = 7 * 24 * time.Hour
 )
 
-// Config says what a Scheduler is and where it finds what it needs. The zero
+// SchedulerConfig says what a Scheduler is and where it finds what it needs. The zero
 // value of a field takes its default.
-type Config struct {
+type SchedulerConfig struct {
 	// Master is zk://HOST:PORT,HOST:PORT/PATH, as the masters' --zk, or the
-	// URL of a master, or of several with commas between; "http://" may be
+	// URLFor of a master, or of several with commas between; "http://" may be
 	// left out. The leading master is followed.
 	Master string
 	// ZKAuthFile has USER:PASSWORD for the masters' ZooKeeper; "" is without.
@@ -48,24 +48,24 @@ type Config struct {
 	// authenticates, as Mesos's own --credential file; "" is without.
 	CredentialFile string
 	// TLS is nil where masters and agents speak plain HTTP.
-	TLS *master.TLS
+	TLS *master.TLSFiles
 	// Hostname and WebURL are for people who look at the master. They may be
-	// "": WebURL is then where the API is reached, which has the page too.
+	// "": WebURL is then where the APIConfig is reached, which has the page too.
 	Hostname, WebURL string
 	// ReregisterRemoved goes on under a new framework id when the master has
 	// removed the framework and killed its tasks; else Run ends.
 	ReregisterRemoved bool
-	// APIAddr is where the REST API listens. Beyond loopback it needs Access
+	// APIAddr is where the REST APIConfig listens. Beyond loopback it needs Access
 	// and a certificate, unless it is Open to whoever reaches it.
 	APIAddr string
-	API     API
+	API     APIConfig
 	// JournalPath is the file that holds the jobs, whose folder is made, or
 	// zk://HOST:PORT,HOST:PORT/PATH. With ZooKeeper several schedulers run, of
 	// which one leads and the others stand by.
 	JournalPath string
 	// JournalAuthFile has USER:PASSWORD for ZooKeeper; "" is without.
 	JournalAuthFile string
-	// AdvertiseURL is where other schedulers' clients reach this one's API;
+	// AdvertiseURL is where other schedulers' clients reach this one's APIConfig;
 	// made of APIAddr, or of the host's name where that is any address.
 	AdvertiseURL string
 	// SessionTimeout is how long ZooKeeper waits for a leader that is silent,
@@ -86,19 +86,19 @@ type Config struct {
 	// scheduler is connected.
 	FailoverTimeout time.Duration
 	// Sched says how patient the scheduler is.
-	Sched sched.Config
+	Sched sched.SchedulerSettings
 	Log   logrus.FieldLogger
 	// Clock is time.Now, unless a test has its own.
 	Clock func() time.Time
 	// WrapJournal is for tests, which fail in between.
 	WrapJournal func(journal.Journal) journal.Journal
-	// Ready is called once with the address on which the API listens.
+	// Ready is called once with the address on which the APIConfig listens.
 	Ready func(apiAddr string)
 
-	counters *metrics.Counters
+	counters *metrics.SchedulerCounters
 }
 
-func (c *Config) setDefaults() {
+func (c *SchedulerConfig) setDefaults() {
 	or := func(s *string, def string) {
 		if *s == "" {
 			*s = def
@@ -129,7 +129,7 @@ func (c *Config) setDefaults() {
 		c.Clock = time.Now
 	}
 	if c.counters == nil {
-		c.counters = metrics.NewCounters()
+		c.counters = metrics.NewSchedulerCounters()
 	}
 	if c.Ready == nil {
 		c.Ready = func(string) {}
@@ -137,7 +137,7 @@ func (c *Config) setDefaults() {
 }
 
 // Validate says what is wrong with the Config, with what to write instead.
-func (c *Config) Validate() error {
+func (c *SchedulerConfig) Validate() error {
 	var errs []error
 	if c.FailoverTimeout < 0 {
 		errs = append(errs, fmt.Errorf("failover timeout %s is negative", c.FailoverTimeout))
@@ -145,13 +145,13 @@ func (c *Config) Validate() error {
 	if c.ExecutorPath != "" && !filepath.IsAbs(c.ExecutorPath) {
 		errs = append(errs, fmt.Errorf("executor path %q is not absolute: agents start it from another directory", c.ExecutorPath))
 	}
-	errs = append(errs, sched.CheckPolicy(c.Sched.Policy))
+	errs = append(errs, sched.ValidatePolicy(c.Sched.Policy))
 	if c.RolesFile != "" {
 		_, err := LoadRoles(c.RolesFile)
 		errs = append(errs, err)
 	}
-	if c.replicated() {
-		if _, err := zkconn.Parse(c.JournalPath); err != nil {
+	if c.isReplicated() {
+		if _, err := zkconn.ParseTarget(c.JournalPath); err != nil {
 			errs = append(errs, fmt.Errorf("journal: %w", err))
 		}
 	} else if c.JournalAuthFile != "" {
@@ -160,7 +160,7 @@ func (c *Config) Validate() error {
 	if u, err := url.Parse(c.AdvertiseURL); c.AdvertiseURL != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
 		errs = append(errs, fmt.Errorf("advertised address %q is no URL such as http://host:8080", c.AdvertiseURL))
 	}
-	errs = append(errs, c.API.validate(&c.Sched.Policy.Allowed))
+	errs = append(errs, c.API.checkFiles(&c.Sched.Policy.Permissions))
 	if c.SessionTimeout < 0 {
 		errs = append(errs, fmt.Errorf("session timeout %s is negative", c.SessionTimeout))
 	}
@@ -170,24 +170,26 @@ func (c *Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// replicated reports whether several schedulers may share the journal.
-func (c *Config) replicated() bool { return strings.HasPrefix(c.JournalPath, zkconn.Scheme) }
+// isReplicated reports whether several schedulers may share the journal.
+func (c *SchedulerConfig) isReplicated() bool {
+	return strings.HasPrefix(c.JournalPath, zkconn.URLScheme)
+}
 
-// advertised is the URL of the API that listens at addr.
-func (c *Config) advertised(addr net.Addr) string {
+// advertisedURL is the URLFor of the APIConfig that listens at addr.
+func (c *SchedulerConfig) advertisedURL(addr net.Addr) string {
 	if c.AdvertiseURL != "" {
 		return c.AdvertiseURL
 	}
 	if a, ok := addr.(*net.TCPAddr); ok && a.IP.IsUnspecified() {
 		if name, err := os.Hostname(); err == nil {
-			return c.API.URL(net.JoinHostPort(name, strconv.Itoa(a.Port)))
+			return c.API.URLFor(net.JoinHostPort(name, strconv.Itoa(a.Port)))
 		}
 	}
-	return c.API.URL(addr.String())
+	return c.API.URLFor(addr.String())
 }
 
-// makeFolder makes the journal's folder: its file says what people run.
-func (c *Config) makeFolder() error {
+// makeJournalFolder makes the journal's folder: its file says what people run.
+func (c *SchedulerConfig) makeJournalFolder() error {
 	if err := os.MkdirAll(filepath.Dir(c.JournalPath), 0o700); err != nil {
 		return fmt.Errorf("make the journal's folder: %w", err)
 	}

@@ -10,15 +10,15 @@ import (
 	"mesos-gpu/job"
 )
 
-// errLeadsNoMore ends the commands of a leader.
-var errLeadsNoMore = errors.New("this scheduler leads no more")
+// errLeadershipLost ends the commands of a leader.
+var errLeadershipLost = errors.New("this scheduler leads no more")
 
-var _ api.Execer = (*leader)(nil)
+var _ api.ExecBackend = (*leaderBackend)(nil)
 
 // Exec runs a command in the container of a running task, by its agent. It ends
 // with the scheduler's lead.
-func (b *leader) Exec(ctx context.Context, name string, index int, r api.ExecRequest, t api.Terminal) (int, error) {
-	command, err := b.view.command(name, index, &r)
+func (b *leaderBackend) Exec(ctx context.Context, name string, index int, r api.ExecRequest, t api.Terminal) (int, error) {
+	command, err := b.view.execCommand(name, index, &r)
 	if err != nil {
 		return 0, err
 	}
@@ -26,49 +26,49 @@ func (b *leader) Exec(ctx context.Context, name string, index int, r api.ExecReq
 	defer cancel(nil)
 	go func() {
 		select {
-		case <-b.ended:
-			cancel(api.NotYet("%w: ask the one that does", errLeadsNoMore))
+		case <-b.stopped:
+			cancel(api.NewUnavailable("%w: ask the one that does", errLeadershipLost))
 		case <-ctx.Done():
 		}
 	}()
-	streams := master.Streams{Stdin: t.Stdin, Stdout: t.Stdout, Stderr: t.Stderr, Resize: sizes(ctx, t.Resize)}
+	streams := master.ExecStreams{Stdin: t.Stdin, Stdout: t.Stdout, Stderr: t.Stderr, Resize: convertSizes(ctx, t.Resize)}
 	code, err := b.client.Exec(ctx, command, streams)
 	switch {
 	case err == nil, errors.As(err, new(*api.Problem)):
 		return code, err
 	case errors.Is(err, master.ErrNoContainer):
-		return 0, api.Problemf(http.StatusConflict, "task %q: %w: it may be starting or ending", command.ExecutorID, err)
+		return 0, api.NewProblemf(http.StatusConflict, "task %q: %w: it may be starting or ending", command.ExecutorID, err)
 	}
-	return 0, api.Problemf(http.StatusBadGateway, "task %q: %w", command.ExecutorID, err)
+	return 0, api.NewProblemf(http.StatusBadGateway, "task %q: %w", command.ExecutorID, err)
 }
 
-// command says where a running task is, and what is to run there.
-func (v *view) command(name string, index int, r *api.ExecRequest) (master.Command, error) {
+// execCommand says where a running task is, and what is to run there.
+func (v *readModel) execCommand(name string, index int, r *api.ExecRequest) (master.ExecCommand, error) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	e := v.jobs[name]
 	switch {
 	case e == nil:
-		return master.Command{}, api.UnknownJob(name)
+		return master.ExecCommand{}, api.UnknownJob(name)
 	case index < 0 || index >= len(e.Tasks):
-		return master.Command{}, api.Problemf(http.StatusNotFound, "job %q has no task %d: it has %d", name, index, len(e.Tasks))
+		return master.ExecCommand{}, api.NewProblemf(http.StatusNotFound, "job %q has no task %d: it has %d", name, index, len(e.Tasks))
 	}
 	t := &e.Tasks[index]
 	if t.State != job.Running {
-		return master.Command{}, api.Problemf(http.StatusConflict, "task %d of job %q is %s: commands run beside running tasks only", index, name, t.State)
+		return master.ExecCommand{}, api.NewProblemf(http.StatusConflict, "task %d of job %q is %s: commands run beside running tasks only", index, name, t.State)
 	}
-	return master.Command{
+	return master.ExecCommand{
 		AgentURL: t.AgentURL, ExecutorID: t.ID, Engine: e.Spec.Containerizer == job.Docker,
 		Argv: r.Argv, TTY: r.TTY, Rows: r.Rows, Cols: r.Cols,
 	}, nil
 }
 
-// sizes puts a window's sizes into the master's words.
-func sizes(ctx context.Context, in <-chan api.Size) <-chan master.Size {
+// convertSizes puts a window's sizes into the master's words.
+func convertSizes(ctx context.Context, in <-chan api.WindowSize) <-chan master.TerminalSize {
 	if in == nil {
 		return nil
 	}
-	out := make(chan master.Size)
+	out := make(chan master.TerminalSize)
 	go func() {
 		for {
 			select {
@@ -77,7 +77,7 @@ func sizes(ctx context.Context, in <-chan api.Size) <-chan master.Size {
 					return
 				}
 				select {
-				case out <- master.Size(s):
+				case out <- master.TerminalSize(s):
 				case <-ctx.Done():
 					return
 				}

@@ -14,18 +14,18 @@ import (
 	"mesos-gpu/job"
 )
 
-// commandView has a job of two tasks, the first of which runs on that agent.
-func commandView(agent string, c job.Containerizer) *view {
-	return newView(journal.Contents{FrameworkID: "f", Jobs: []*job.Job{{
+// execModel has a job of two tasks, the first of which runs on that agent.
+func execModel(agent string, c job.Containerizer) *readModel {
+	return newView(journal.JournalContents{FrameworkID: "f", Jobs: []*job.Job{{
 		Spec:  job.Spec{Name: "train", Tasks: 2, Containerizer: c},
 		Tasks: []job.Task{{ID: "train.0", Job: "train", State: job.Running, AgentURL: agent}, {ID: "train.1", Job: "train", Index: 1, State: job.Waiting}},
 	}}})
 }
 
-func TestCommandOfATask(t *testing.T) {
+func TestExecCommandOfATask(t *testing.T) {
 	r := &api.ExecRequest{Argv: []string{"nvidia-smi"}, TTY: true, Rows: 3, Cols: 4}
 	for _, c := range []job.Containerizer{job.Docker, job.Mesos} {
-		got, err := commandView("http://a", c).command("train", 0, r)
+		got, err := execModel("http://a", c).execCommand("train", 0, r)
 		if err != nil || got.AgentURL != "http://a" || got.ExecutorID != "train.0" || got.Engine != (c == job.Docker) || got.Argv[0] != "nvidia-smi" || !got.TTY || got.Rows != 3 || got.Cols != 4 {
 			t.Errorf("%s: %+v, %v", c, got, err)
 		}
@@ -41,7 +41,7 @@ func TestCommandOfATask(t *testing.T) {
 		{"train", -1, http.StatusNotFound, "no task -1"},
 		{"train", 1, http.StatusConflict, "task 1 of job \"train\" is WAITING"},
 	} {
-		_, err := commandView("http://a", job.Mesos).command(test.name, test.task, r)
+		_, err := execModel("http://a", job.Mesos).execCommand(test.name, test.task, r)
 		var p *api.Problem
 		if !errors.As(err, &p) || p.Status != test.status || !strings.Contains(p.Detail, test.want) {
 			t.Errorf("task %d of %s: %v, want %d and %q", test.task, test.name, err, test.status, test.want)
@@ -50,23 +50,23 @@ func TestCommandOfATask(t *testing.T) {
 }
 
 // What keeps a command from running is told apart; the end of the lead ends it.
-func TestExecErrors(t *testing.T) {
+func TestExecErrorsAreDistinguished(t *testing.T) {
 	asked := make(chan struct{}, 1)
 	answer := func(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "gone mad", http.StatusInternalServerError)
 	}
 	agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { answer(w, r) }))
 	t.Cleanup(agent.Close)
-	client, err := master.New(master.Config{Master: agent.URL, ExecutorPath: "/x", FrameworkID: "f", Log: quiet()})
+	client, err := master.New(master.ConnectionConfig{Master: agent.URL, ExecutorPath: "/x", FrameworkID: "f", Log: discardLog()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Close)
 	ended := make(chan struct{})
-	b := &leader{reader: reader{view: commandView(agent.URL, job.Mesos), client: client}, ended: ended}
+	b := &leaderBackend{clusterReader: clusterReader{view: execModel(agent.URL, job.Mesos), client: client}, stopped: ended}
 	want := func(what string, status int, text string) {
 		t.Helper()
-		_, err := b.Exec(t.Context(), "train", 0, api.ExecRequest{Argv: []string{"true"}}, api.Terminal{Resize: make(chan api.Size)})
+		_, err := b.Exec(t.Context(), "train", 0, api.ExecRequest{Argv: []string{"true"}}, api.Terminal{Resize: make(chan api.WindowSize)})
 		var p *api.Problem
 		if !errors.As(err, &p) || p.Status != status || !strings.Contains(p.Detail, text) {
 			t.Errorf("%s: %v, want %d and %q", what, err, status, text)

@@ -30,12 +30,12 @@ const (
 // the first pages, and all at once.
 func BenchmarkLists(b *testing.B) {
 	c := mesostest.NewCluster(b, 0) // offers none
-	manyAgents(c)
+	addManyAgents(c)
 	path := filepath.Join(b.TempDir(), "journal.db")
 	rememberJobs(b, path, listedJobs)
-	in := start(b, c, Config{JournalPath: path})
-	defer in.end(b)
-	if _, err := in.List(context.Background(), api.JobQuery{Page: api.Page{Limit: 1}}); err != nil { // it has begun
+	in := startInstance(b, c, SchedulerConfig{JournalPath: path})
+	defer in.stopAndWait(b)
+	if _, err := in.ListJobsPage(context.Background(), api.JobQuery{PageRequest: api.PageRequest{Limit: 1}}); err != nil { // it has begun
 		b.Fatal(err)
 	}
 	for _, list := range []struct {
@@ -46,11 +46,11 @@ func BenchmarkLists(b *testing.B) {
 	}
 }
 
-func readBothWays(b *testing.B, in *instance, path string, entries int) {
+func readBothWays(b *testing.B, in *testInstance, path string, entries int) {
 	var first, pages, whole []time.Duration
 	var ofPages, ofWhole time.Duration // CPU time, the client's included
 	for b.Loop() {
-		read, after, spent := 0, "", cpu(b)
+		read, after, spent := 0, "", processCPUTime(b)
 		for range pagesOfList {
 			began := time.Now()
 			n, next := readPart(b, in, path, pageOfJobs, after)
@@ -61,10 +61,10 @@ func readBothWays(b *testing.B, in *instance, path string, entries int) {
 			read += n
 			after = next
 		}
-		between, began := cpu(b), time.Now()
+		between, began := processCPUTime(b), time.Now()
 		n, _ := readPart(b, in, path, 0, "")
 		whole = append(whole, time.Since(began))
-		ofPages, ofWhole = ofPages+between-spent, ofWhole+cpu(b)-between
+		ofPages, ofWhole = ofPages+between-spent, ofWhole+processCPUTime(b)-between
 		if n != entries || read != pagesOfList*pageOfJobs {
 			b.Fatalf("%s: %d by pages and %d at once, want %d and %d", path, read, n, pagesOfList*pageOfJobs, entries)
 		}
@@ -77,7 +77,7 @@ func readBothWays(b *testing.B, in *instance, path string, entries int) {
 }
 
 // readPart asks for a page, all where the limit is 0, and says how many it has.
-func readPart(b *testing.B, in *instance, path string, limit int, after string) (n int, next string) {
+func readPart(b *testing.B, in *testInstance, path string, limit int, after string) (n int, next string) {
 	b.Helper()
 	query := url.Values{}
 	if limit > 0 {
@@ -92,8 +92,8 @@ func readPart(b *testing.B, in *instance, path string, limit int, after string) 
 	}
 	defer res.Body.Close()
 	var list struct {
-		GPUs []api.GPU
-		Jobs []api.Queued
+		GPUs []api.GPUView
+		Jobs []api.QueuedJob
 		Next string
 	}
 	if err := json.NewDecoder(res.Body).Decode(&list); err != nil || res.StatusCode != http.StatusOK {
@@ -102,8 +102,8 @@ func readPart(b *testing.B, in *instance, path string, limit int, after string) 
 	return len(list.GPUs) + len(list.Jobs), list.Next
 }
 
-// manyAgents has the master list many that are like its one.
-func manyAgents(c *mesostest.Cluster) {
+// addManyAgents has the master list many that are like its one.
+func addManyAgents(c *mesostest.FakeCluster) {
 	like := c.Agents.Agents[0]
 	c.Agents = master.Response_GetAgents{}
 	for i := range listedAgents {

@@ -14,13 +14,13 @@ import (
 	"mesos-gpu/job"
 )
 
-// measured is an extension that counts something, or cannot.
-type measured struct {
-	extension
+// countingExtension is an extension that counts something, or cannot.
+type countingExtension struct {
+	testExtension
 	broken atomic.Bool
 }
 
-func (m *measured) Gauges(_ context.Context, add func(name, help string, labels map[string]string, value float64)) error {
+func (m *countingExtension) Gauges(_ context.Context, add func(name, help string, labels map[string]string, value float64)) error {
 	add("marathon_apps", "Apps there are.", nil, 7)
 	if m.broken.Load() {
 		return errors.New("not now")
@@ -29,9 +29,9 @@ func (m *measured) Gauges(_ context.Context, add func(name, help string, labels 
 }
 
 // wantMetrics checks which lines a scheduler's page has, and which it lacks.
-func wantMetrics(t *testing.T, in *instance, want []string, lacks ...string) {
+func wantMetrics(t *testing.T, in *testInstance, want []string, lacks ...string) {
 	t.Helper()
-	status, page := fetch(t, in, "/metrics")
+	status, page := fetchText(t, in, "/metrics")
 	if status != 200 {
 		t.Fatalf("status %d: %s", status, page)
 	}
@@ -50,18 +50,18 @@ func wantMetrics(t *testing.T, in *instance, want []string, lacks ...string) {
 // TestMetrics: leader and standby show a service, a job that runs and one that
 // waits; the leader what its extension counts too.
 func TestMetrics(t *testing.T) {
-	c, server := mesostest.NewCluster(t, 4), zktest.Start(t)
-	e := &measured{extension: extension{led: make(chan *Cluster, 2)}}
-	start := func() *instance {
-		return start(t, c, Config{JournalPath: "zk://" + server.Addr() + "/mesos-gpu/test", SessionTimeout: lasting, Extension: e})
+	c, server := mesostest.NewCluster(t, 4), zktest.StartServer(t)
+	e := &countingExtension{testExtension: testExtension{led: make(chan *ExtensionHandle, 2)}}
+	start := func() *testInstance {
+		return startInstance(t, c, SchedulerConfig{JournalPath: "zk://" + server.Addr() + "/mesos-gpu/test", SessionTimeout: lasting, Extension: e})
 	}
 	first := start()
 	awaitRole(t, first, api.Leader)
 	second := start()
 	awaitRole(t, second, api.Standby)
-	ctx := long(t)
-	for _, s := range []job.Spec{service("web", 3), spec("train", 2, 1), spec("large", 1, 4)} {
-		if _, err := first.Submit(ctx, s); err != nil {
+	ctx := longTimeout(t)
+	for _, s := range []job.Spec{serviceSpec("web", 3), testSpec("train", 2, 1), testSpec("large", 1, 4)} {
+		if _, err := first.SubmitJob(ctx, s); err != nil {
 			t.Fatal(err)
 		}
 		if s.Name != "large" {
@@ -69,7 +69,7 @@ func TestMetrics(t *testing.T) {
 			awaitState(t, second, s.Name, job.Running)
 		}
 	}
-	if _, err := second.Job(ctx, "large"); err != nil { // catches up
+	if _, err := second.GetJob(ctx, "large"); err != nil { // catches up
 		t.Fatal(err)
 	}
 	jobs := []string{
@@ -82,7 +82,7 @@ func TestMetrics(t *testing.T) {
 	e.broken.Store(true)
 	wantMetrics(t, first, append(jobs, "mesos_gpu_scheduler_leads 1"), "marathon")
 	for _, name := range []string{"train", "large"} {
-		if err := first.Kill(ctx, name); err != nil {
+		if err := first.KillJob(ctx, name); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -90,18 +90,18 @@ func TestMetrics(t *testing.T) {
 	wantMetrics(t, first, []string{
 		`mesos_gpu_scheduler_jobs{state="KILLED"} 2`, `mesos_gpu_scheduler_tasks{role="*",state="RUNNING"} 3`, `mesos_gpu_scheduler_tasks{role="*",state="WAITING"} 0`,
 	}, "gpus_held{", "waiting_tasks{", "oldest_waiting_seconds{")
-	second.end(t)
-	first.end(t)
+	second.stopAndWait(t)
+	first.stopAndWait(t)
 }
 
-// TestMetricsOfNobody: where there is nothing to count from, nothing is shown.
-func TestMetricsOfNobody(t *testing.T) {
-	s, err := New(Config{Master: "127.0.0.1:1", Log: quiet()})
+// TestMetricsWithoutBackend: where there is nothing to count from, nothing is shown.
+func TestMetricsWithoutBackend(t *testing.T) {
+	s, err := New(SchedulerConfig{Master: "127.0.0.1:1", Log: discardLog()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	w := httptest.NewRecorder()
-	s.handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	s.newHandler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	if w.Code != 503 || w.Header().Get("Retry-After") != "1" || !strings.Contains(w.Body.String(), "the scheduler is starting") {
 		t.Errorf("got %d %v %s", w.Code, w.Header(), w.Body)
 	}

@@ -16,10 +16,10 @@ import (
 // Scheduler runs jobs on the offers of a Mesos master, or stands by until the
 // one that does is gone.
 type Scheduler struct {
-	cfg   Config
-	front atomic.Pointer[api.Backend] // what answers the API now
-	url   string                      // of the API
-	door  door
+	cfg      SchedulerConfig
+	active   atomic.Pointer[api.Backend] // what answers the APIConfig now
+	url      string                      // of the APIConfig
+	security apiSecurity
 
 	mu     sync.Mutex
 	client *master.Client    // while this one leads
@@ -27,57 +27,57 @@ type Scheduler struct {
 }
 
 // New makes a Scheduler; Run starts it.
-func New(cfg Config) (*Scheduler, error) {
+func New(cfg SchedulerConfig) (*Scheduler, error) {
 	cfg.setDefaults()
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	door, err := cfg.API.open(cfg.Log)
+	door, err := cfg.API.openSecurity(cfg.Log)
 	if err != nil {
 		return nil, err
 	}
-	s := &Scheduler{cfg: cfg, door: door}
-	s.show(nobody{why: "the scheduler is starting"})
+	s := &Scheduler{cfg: cfg, security: door}
+	s.setBackend(unavailableBackend{reason: "the scheduler is starting"})
 	return s, nil
 }
 
-// show makes b answer the API.
-func (s *Scheduler) show(b api.Backend) { s.front.Store(&b) }
+// setBackend makes b answer the APIConfig.
+func (s *Scheduler) setBackend(b api.Backend) { s.active.Store(&b) }
 
-func (s *Scheduler) backend() api.Backend { return *s.front.Load() }
+func (s *Scheduler) currentBackend() api.Backend { return *s.active.Load() }
 
-// Run opens the journal and the API, subscribes, and schedules until ctx
+// Run opens the journal and the APIConfig, subscribes, and schedules until ctx
 // ends. Tasks go on running when it returns: a scheduler with the same
 // journal takes them over, within the failover timeout. With a journal in
 // ZooKeeper it schedules while it is elected, and answers reads meanwhile.
 func (s *Scheduler) Run(ctx context.Context) (err error) {
-	defer func() { err = errors.Join(err, s.door.close()) }()
-	lead := s.stand
-	if !s.cfg.replicated() {
-		if err := s.cfg.makeFolder(); err != nil {
+	defer func() { err = errors.Join(err, s.security.closeFiles()) }()
+	lead := s.runElection
+	if !s.cfg.isReplicated() {
+		if err := s.cfg.makeJournalFolder(); err != nil {
 			return err
 		}
-		file, err := journal.Open(s.cfg.JournalPath)
+		file, err := journal.OpenBolt(s.cfg.JournalPath)
 		if err != nil {
 			return err
 		}
 		store := s.cfg.WrapJournal(file)
 		defer func() { err = errors.Join(err, store.Close()) }()
 		lead = func(ctx context.Context) error {
-			return s.lead(ctx, store, func() bool { return true }, func() {})
+			return s.runLeader(ctx, store, func() bool { return true }, func() {})
 		}
 	}
 	listener, err := api.Listen(s.cfg.APIAddr)
 	if err != nil {
 		return err
 	}
-	if err := s.cfg.API.admits(listener.Addr(), s.cfg.Log); err != nil {
+	if err := s.cfg.API.checkListenAddress(listener.Addr(), s.cfg.Log); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	s.url = s.cfg.advertised(listener.Addr())
-	listener = s.door.listener(listener)
-	err = together(ctx, lead, func(ctx context.Context) error {
-		return api.Serve(ctx, listener, s.door.wrap(s.handler(), s.url, s.cfg.Log))
+	s.url = s.cfg.advertisedURL(listener.Addr())
+	listener = s.security.wrapListener(listener)
+	err = runTogether(ctx, lead, func(ctx context.Context) error {
+		return api.Serve(ctx, listener, s.security.wrapHandler(s.newHandler(), s.url, s.cfg.Log))
 	}, func(context.Context) error {
 		s.cfg.Ready(listener.Addr().String())
 		return nil
@@ -88,9 +88,9 @@ func (s *Scheduler) Run(ctx context.Context) (err error) {
 	return nil
 }
 
-// together runs the parts until the first fails or ctx ends, which ends all:
+// runTogether runs the parts until the first fails or ctx ends, which ends all:
 // each is of no use without the others. It returns why, nil if ctx ended.
-func together(ctx context.Context, parts ...func(context.Context) error) error {
+func runTogether(ctx context.Context, parts ...func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var running sync.WaitGroup
@@ -120,7 +120,7 @@ func (s *Scheduler) Teardown(ctx context.Context) error {
 	return client.Teardown(ctx)
 }
 
-func (s *Scheduler) leads(c *master.Client, emit func(sched.Event)) {
+func (s *Scheduler) setLeadership(c *master.Client, emit func(sched.Event)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.client, s.emit = c, emit

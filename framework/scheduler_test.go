@@ -25,11 +25,11 @@ import (
 	"mesos-gpu/job"
 )
 
-func TestAJobFromSubmitToExit(t *testing.T) {
+func TestJobFromSubmitToExit(t *testing.T) {
 	c := mesostest.NewCluster(t, 4)
-	in := run(t, c, filepath.Join(t.TempDir(), "sub", "journal.db"))
-	ctx := within(t)
-	view, err := in.Submit(ctx, spec("train", 2, 2, "V100"))
+	in := startWithJournal(t, c, filepath.Join(t.TempDir(), "sub", "journal.db"))
+	ctx := testTimeout(t)
+	view, err := in.SubmitJob(ctx, testSpec("train", 2, 2, "V100"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,13 +45,13 @@ func TestAJobFromSubmitToExit(t *testing.T) {
 	if a.Hostname != "host-1" || a.AgentURL != c.AgentURL() || a.Started.IsZero() {
 		t.Errorf("placed %+v", a)
 	}
-	accept := c.Await(t, 1, scheduler.Call_ACCEPT, nil).GetAccept()
+	accept := c.AwaitCall(t, 1, scheduler.Call_ACCEPT, nil).GetAccept()
 	if tasks := accept.Operations[0].Launch.TaskInfos; len(tasks) != 2 {
 		t.Errorf("%d tasks in the ACCEPT, want both", len(tasks))
 	}
-	c.End(a.ID, mesos.TASK_FINISHED, "exited with status 0", "0")
-	c.End(b.ID, mesos.TASK_FAILED, "exited with status 3", "3")
-	if view, err = in.Wait(ctx, "train"); err != nil {
+	c.EndTask(a.ID, mesos.TASK_FINISHED, "exited with status 0", "0")
+	c.EndTask(b.ID, mesos.TASK_FAILED, "exited with status 3", "3")
+	if view, err = in.WaitForJob(ctx, "train"); err != nil {
 		t.Fatal(err)
 	}
 	if view.State != job.Failed || !view.Terminal || view.ExitCode == nil || *view.ExitCode != 3 {
@@ -59,9 +59,9 @@ func TestAJobFromSubmitToExit(t *testing.T) {
 	}
 	// Each update was acknowledged once.
 	for _, id := range []string{a.ID, b.ID} {
-		c.Await(t, 2, scheduler.Call_ACKNOWLEDGE, func(call *scheduler.Call) bool { return call.Acknowledge.TaskID.Value == id })
+		c.AwaitCall(t, 2, scheduler.Call_ACKNOWLEDGE, func(call *scheduler.Call) bool { return call.Acknowledge.TaskID.Value == id })
 	}
-	in.end(t)
+	in.stopAndWait(t)
 	for _, call := range c.Calls() {
 		if call.GetType() == scheduler.Call_TEARDOWN {
 			t.Error("a graceful stop tore the framework down")
@@ -69,70 +69,70 @@ func TestAJobFromSubmitToExit(t *testing.T) {
 	}
 }
 
-// TestRestart stops a scheduler with a running, a waiting and an ended job,
+// TestRestartFromJournal stops a scheduler with a running, a waiting and an ended job,
 // and goes on with its journal.
-func TestRestart(t *testing.T) {
+func TestRestartFromJournal(t *testing.T) {
 	c := mesostest.NewCluster(t, 2)
 	path := filepath.Join(t.TempDir(), "journal.db")
-	in := run(t, c, path)
-	ctx := within(t)
-	for _, s := range []job.Spec{spec("runs", 1, 2), spec("waits", 1, 1), spec("ended", 1, 8)} {
-		if _, err := in.Submit(ctx, s); err != nil {
+	in := startWithJournal(t, c, path)
+	ctx := testTimeout(t)
+	for _, s := range []job.Spec{testSpec("runs", 1, 2), testSpec("waits", 1, 1), testSpec("ended", 1, 8)} {
+		if _, err := in.SubmitJob(ctx, s); err != nil {
 			t.Fatal(err)
 		}
 		if s.Name == "runs" {
 			awaitState(t, in, "runs", job.Running)
 		}
 	}
-	if err := in.Kill(ctx, "ended"); err != nil {
+	if err := in.KillJob(ctx, "ended"); err != nil {
 		t.Fatal(err)
 	}
-	before, err := in.Jobs(ctx)
+	before, err := in.ListJobs(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	in.end(t)
-	if got := c.Running(); len(got) != 1 {
+	in.stopAndWait(t)
+	if got := c.RunningTasks(); len(got) != 1 {
 		t.Fatalf("running after the stop: %v", got)
 	}
 
-	in = run(t, c, path)
-	subscribe := c.Await(t, 2, scheduler.Call_SUBSCRIBE, nil)
+	in = startWithJournal(t, c, path)
+	subscribe := c.AwaitCall(t, 2, scheduler.Call_SUBSCRIBE, nil)
 	if id := subscribe.GetFrameworkID().GetValue(); id != "framework-1" {
 		t.Errorf("subscribed again as %q", id)
 	}
-	after, err := in.Jobs(ctx)
+	after, err := in.ListJobs(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range before {
-		before[i].Waits, after[i].Waits = "", "" // what was seen is seen anew
+		before[i].WaitReason, after[i].WaitReason = "", "" // what was seen is seen anew
 	}
 	if diff := cmp.Diff(before, after); diff != "" {
 		t.Errorf("jobs after the restart (-before +after):\n%s", diff)
 	}
 	running := after[0].Tasks[0]
-	c.Await(t, 1, scheduler.Call_RECONCILE, func(call *scheduler.Call) bool {
+	c.AwaitCall(t, 1, scheduler.Call_RECONCILE, func(call *scheduler.Call) bool {
 		tasks := call.GetReconcile().GetTasks()
 		return len(tasks) == 1 && tasks[0].TaskID.Value == running.ID && tasks[0].AgentID.GetValue() == "agent-1"
 	})
-	c.End(running.ID, mesos.TASK_FINISHED, "exited with status 0", "0")
-	if view, err := in.Wait(ctx, "runs"); err != nil || view.State != job.Finished {
+	c.EndTask(running.ID, mesos.TASK_FINISHED, "exited with status 0", "0")
+	if view, err := in.WaitForJob(ctx, "runs"); err != nil || view.State != job.Finished {
 		t.Errorf("the running job ended as %s, %v", view.State, err)
 	}
-	c.Offer() // what became free
+	c.SendOffer() // what became free
 	awaitState(t, in, "waits", job.Running)
 }
 
-// TestTakeOver starts a second scheduler on what the first has on its disk at
+// TestSecondSchedulerTakesOver starts a second scheduler on what the first has on its disk at
 // that moment, as after kill -9, or when somebody starts two. The first stops.
-func TestTakeOver(t *testing.T) {
+func TestSecondSchedulerTakesOver(t *testing.T) {
 	c := mesostest.NewCluster(t, 2)
 	path := filepath.Join(t.TempDir(), "journal.db")
-	first := run(t, c, path)
-	ctx := within(t)
+	first := startWithJournal(t, c, path)
+	ctx := testTimeout(t)
 	for _, name := range []string{"one", "two"} {
-		if _, err := first.Submit(ctx, spec(name, 1, 2)); err != nil {
+		if _, err := first.SubmitJob(ctx, testSpec(name, 1, 2)); err != nil {
 			t.Fatal(err)
 		}
 		if name == "one" {
@@ -147,7 +147,7 @@ func TestTakeOver(t *testing.T) {
 	if err := os.WriteFile(copied, disk, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	second := run(t, c, copied)
+	second := startWithJournal(t, c, copied)
 	select {
 	case err := <-first.done:
 		if !errors.Is(err, master.ErrReplaced) {
@@ -156,17 +156,17 @@ func TestTakeOver(t *testing.T) {
 	case <-time.After(patience):
 		t.Fatal("the first goes on")
 	}
-	view, err := second.Job(ctx, "one")
+	view, err := second.GetJob(ctx, "one")
 	if err != nil || view.State != job.Running {
 		t.Fatalf("the second has job one as %s, %v", view.State, err)
 	}
-	c.End(view.Tasks[0].ID, mesos.TASK_FINISHED, "", "0")
-	if view, err = second.Wait(ctx, "one"); err != nil || view.State != job.Finished {
+	c.EndTask(view.Tasks[0].ID, mesos.TASK_FINISHED, "", "0")
+	if view, err = second.WaitForJob(ctx, "one"); err != nil || view.State != job.Finished {
 		t.Errorf("job one ended as %s, %v", view.State, err)
 	}
-	c.Offer()
+	c.SendOffer()
 	awaitState(t, second, "two", job.Running)
-	if n := len(c.Running()); n != 1 {
+	if n := len(c.RunningTasks()); n != 1 {
 		t.Errorf("%d tasks run, want job two's alone", n)
 	}
 }
@@ -176,11 +176,11 @@ func TestTakeOver(t *testing.T) {
 func TestCrashBetweenIntentAndAccept(t *testing.T) {
 	c := mesostest.NewCluster(t, 2)
 	path := filepath.Join(t.TempDir(), "journal.db")
-	store, err := journal.Open(path)
+	store, err := journal.OpenBolt(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := spec("train", 1, 1)
+	s := testSpec("train", 1, 1)
 	s.SetDefaults()
 	j := &job.Job{Spec: s, Submitted: time.Now(), Tasks: []job.Task{{ID: "train.0.1.x", Job: "train", Attempt: 1, State: job.Launching, AgentID: "agent-1", DeviceIDs: []string{"GPU-0"}, Changed: time.Now()}}}
 	if err := store.Commit(context.Background(), journal.Change{FrameworkID: "framework-1", Jobs: []*job.Job{j}, Tasks: j.Tasks}); err != nil {
@@ -189,37 +189,37 @@ func TestCrashBetweenIntentAndAccept(t *testing.T) {
 	if err := store.Close(); err != nil {
 		t.Fatal(err)
 	}
-	in := run(t, c, path)
+	in := startWithJournal(t, c, path)
 	view := awaitState(t, in, "train", job.Running)
 	if id := view.Tasks[0].ID; id == "train.0.1.x" || view.Tasks[0].Attempt != 2 {
 		t.Errorf("runs as %s, attempt %d: want a new attempt", id, view.Tasks[0].Attempt)
 	}
-	if got := c.Running(); len(got) != 1 {
+	if got := c.RunningTasks(); len(got) != 1 {
 		t.Errorf("running: %v", got)
 	}
 }
 
 func TestKill(t *testing.T) {
 	c := mesostest.NewCluster(t, 1)
-	in := run(t, c, filepath.Join(t.TempDir(), "journal.db"))
-	ctx := within(t)
-	if _, err := in.Submit(ctx, spec("long", 1, 1)); err != nil {
+	in := startWithJournal(t, c, filepath.Join(t.TempDir(), "journal.db"))
+	ctx := testTimeout(t)
+	if _, err := in.SubmitJob(ctx, testSpec("long", 1, 1)); err != nil {
 		t.Fatal(err)
 	}
 	awaitState(t, in, "long", job.Running)
-	if _, err := in.Submit(ctx, spec("idle", 1, 1)); err != nil {
+	if _, err := in.SubmitJob(ctx, testSpec("idle", 1, 1)); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"long", "idle"} {
-		if err := in.Kill(ctx, name); err != nil {
+		if err := in.KillJob(ctx, name); err != nil {
 			t.Fatal(err)
 		}
-		if view, err := in.Wait(ctx, name); err != nil || view.State != job.Killed {
+		if view, err := in.WaitForJob(ctx, name); err != nil || view.State != job.Killed {
 			t.Errorf("%s ended as %s, %v", name, view.State, err)
 		}
 	}
-	c.Await(t, 1, scheduler.Call_KILL, nil)
-	wantProblem(t, in.Kill(ctx, "nobody"), http.StatusNotFound, `no job "nobody"`)
+	c.AwaitCall(t, 1, scheduler.Call_KILL, nil)
+	wantProblem(t, in.KillJob(ctx, "nobody"), http.StatusNotFound, `no job "nobody"`)
 }
 
 func wantProblem(t *testing.T, err error, status int, detail string) {
@@ -230,70 +230,70 @@ func wantProblem(t *testing.T, err error, status int, detail string) {
 	}
 }
 
-func TestRefusals(t *testing.T) {
+func TestInvalidRequestsAreRejected(t *testing.T) {
 	c := mesostest.NewCluster(t, 4)
-	in := run(t, c, filepath.Join(t.TempDir(), "journal.db"))
-	ctx := within(t)
-	_, err := in.Submit(ctx, spec("typo", 1, 1, "V1000"))
+	in := startWithJournal(t, c, filepath.Join(t.TempDir(), "journal.db"))
+	ctx := testTimeout(t)
+	_, err := in.SubmitJob(ctx, testSpec("typo", 1, 1, "V1000"))
 	wantProblem(t, err, http.StatusUnprocessableEntity, `gpu_type "V1000": no agent has it and NVIDIA makes none of that name; this cluster has V100 (4)`)
-	if _, err = in.Submit(ctx, spec("later", 1, 1, "H100")); err != nil {
+	if _, err = in.SubmitJob(ctx, testSpec("later", 1, 1, "H100")); err != nil {
 		t.Errorf("a type that nobody has yet: %v", err)
 	}
-	_, err = in.Submit(ctx, spec("later", 1, 1))
+	_, err = in.SubmitJob(ctx, testSpec("later", 1, 1))
 	wantProblem(t, err, http.StatusConflict, `job "later" is WAITING`)
-	_, err = in.Submit(ctx, spec("bad name", 1, 1))
+	_, err = in.SubmitJob(ctx, testSpec("bad name", 1, 1))
 	wantProblem(t, err, http.StatusUnprocessableEntity, "bad name")
-	_, err = in.Job(ctx, "nobody")
+	_, err = in.GetJob(ctx, "nobody")
 	wantProblem(t, err, http.StatusNotFound, "nobody")
-	for _, err := range in.Events(ctx, "nobody") {
+	for _, err := range in.StreamEvents(ctx, "nobody") {
 		wantProblem(t, err, http.StatusNotFound, "nobody")
 	}
-	c.Await(t, 1, scheduler.Call_DECLINE, nil)
-	view, err := in.Job(ctx, "later")
-	if want := "1 free H100 on one agent; no agent has the type, 1 agent is known: V100 on 1"; err != nil || view.Waits != want {
-		t.Errorf("waits %q, %v, want %q", view.Waits, err, want)
+	c.AwaitCall(t, 1, scheduler.Call_DECLINE, nil)
+	view, err := in.GetJob(ctx, "later")
+	if want := "1 free H100 on one agent; no agent has the type, 1 agent is known: V100 on 1"; err != nil || view.WaitReason != want {
+		t.Errorf("waits %q, %v, want %q", view.WaitReason, err, want)
 	}
 }
 
 func TestClusterViews(t *testing.T) {
 	c := mesostest.NewCluster(t, 2)
-	in := run(t, c, filepath.Join(t.TempDir(), "journal.db"))
-	ctx := within(t)
-	if _, err := in.Submit(ctx, spec("train", 1, 1)); err != nil {
+	in := startWithJournal(t, c, filepath.Join(t.TempDir(), "journal.db"))
+	ctx := testTimeout(t)
+	if _, err := in.SubmitJob(ctx, testSpec("train", 1, 1)); err != nil {
 		t.Fatal(err)
 	}
 	task := awaitState(t, in, "train", job.Running).Tasks[0]
-	agents, err := in.Agents(ctx)
-	want := []api.Agent{{ID: "agent-1", Hostname: "host-1", URL: c.AgentURL(), Types: []string{"V100"}, GPUs: 2, GPUsFree: 2, CPUs: 64, MemMiB: 65536}}
+	agents, err := in.ListAgents(ctx)
+	want := []api.AgentSummary{{ID: "agent-1", Hostname: "host-1", URL: c.AgentURL(), Types: []string{"V100"}, GPUs: 2, GPUsFree: 2, CPUs: 64, MemMiB: 65536}}
 	if diff := cmp.Diff(want, agents); diff != "" || err != nil {
 		t.Errorf("agents %v (-want +got):\n%s", err, diff)
 	}
-	gpus, err := in.GPUs(ctx)
-	wantGPUs := []api.GPU{
+	gpus, err := in.ListGPUs(ctx)
+	wantGPUs := []api.GPUView{
 		{UUID: "GPU-0", Model: "V100", Type: "V100", Agent: "agent-1", Hostname: "host-1", Task: task.ID, State: api.FreeGPU}, // the fake master books nothing
 		{UUID: "GPU-1", Model: "V100", Type: "V100", Agent: "agent-1", Hostname: "host-1", State: api.FreeGPU},
 	}
 	if diff := cmp.Diff(wantGPUs, gpus); diff != "" || err != nil {
 		t.Errorf("GPUs %v (-want +got):\n%s", err, diff)
 	}
-	h, err := in.Health(ctx)
+	h, err := in.GetHealth(ctx)
 	if err != nil || !h.Connected || h.FrameworkID != "framework-1" {
 		t.Errorf("health %+v, %v", h, err)
 	}
 }
 
-func TestFollowedLog(t *testing.T) {
+func TestLogIsFollowed(t *testing.T) {
 	c := mesostest.NewCluster(t, 1)
-	in := run(t, c, filepath.Join(t.TempDir(), "journal.db"))
-	ctx := within(t)
-	if _, err := in.Submit(ctx, spec("train", 1, 1)); err != nil {
+	in := startWithJournal(t, c, filepath.Join(t.TempDir(), "journal.db"))
+	ctx := testTimeout(t)
+	if _, err := in.SubmitJob(ctx, testSpec("train", 1, 1)); err != nil {
 		t.Fatal(err)
 	}
 	task := awaitState(t, in, "train", job.Running).Tasks[0]
-	_, err := in.Log(ctx, task.ID, client.LogOptions{})
+	_, err := in.OpenTaskLog(ctx, task.ID, client.LogOptions{})
 	wantProblem(t, err, http.StatusNotFound, "has no stdout")
-	path := master.SandboxFile("framework-1", task.ID, "stdout")
-	log, err := in.Log(ctx, task.ID, client.LogOptions{Follow: true}) // before there is one
+	path := master.SandboxFilePath("framework-1", task.ID, "stdout")
+	log, err := in.OpenTaskLog(ctx, task.ID, client.LogOptions{Follow: true}) // before there is one
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -304,12 +304,12 @@ func TestFollowedLog(t *testing.T) {
 		t.Fatalf("read %q, %v", first, err)
 	}
 	c.SetFile(path, "one\ntwo\n")
-	c.End(task.ID, mesos.TASK_FINISHED, "", "0")
+	c.EndTask(task.ID, mesos.TASK_FINISHED, "", "0")
 	rest, err := io.ReadAll(log)
 	if err != nil || string(rest) != "two\n" {
 		t.Errorf("the rest is %q, %v", rest, err)
 	}
-	part, err := in.Log(ctx, task.ID, client.LogOptions{Offset: 5})
+	part, err := in.OpenTaskLog(ctx, task.ID, client.LogOptions{Offset: 5})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -317,9 +317,9 @@ func TestFollowedLog(t *testing.T) {
 	if text, err := io.ReadAll(part); err != nil || string(text) != "wo\n" {
 		t.Errorf("from offset 5: %q, %v", text, err)
 	}
-	_, err = in.Log(ctx, task.ID, client.LogOptions{Stream: "stderr"})
+	_, err = in.OpenTaskLog(ctx, task.ID, client.LogOptions{Stream: "stderr"})
 	wantProblem(t, err, http.StatusNotFound, "no stderr")
-	_, err = in.Log(ctx, "nobody.0", client.LogOptions{Follow: true})
+	_, err = in.OpenTaskLog(ctx, "nobody.0", client.LogOptions{Follow: true})
 	wantProblem(t, err, http.StatusNotFound, "nobody.0")
 }
 
@@ -330,7 +330,7 @@ func TestPortAndJournalInUse(t *testing.T) {
 	}
 	defer l.Close()
 	path := filepath.Join(t.TempDir(), "journal.db")
-	s, err := New(Config{APIAddr: l.Addr().String(), JournalPath: path, Log: quiet()})
+	s, err := New(SchedulerConfig{APIAddr: l.Addr().String(), JournalPath: path, Log: discardLog()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -338,7 +338,7 @@ func TestPortAndJournalInUse(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), l.Addr().String()) || strings.Contains(err.Error(), "\n") {
 		t.Errorf("port in use: %v", err)
 	}
-	store, err := journal.Open(path)
+	store, err := journal.OpenBolt(path)
 	if err != nil {
 		t.Fatalf("the journal was not released: %v", err)
 	}
@@ -350,9 +350,9 @@ func TestPortAndJournalInUse(t *testing.T) {
 
 func TestRemovedFrameworkEndsTheScheduler(t *testing.T) {
 	c := mesostest.NewCluster(t, 1)
-	in := run(t, c, filepath.Join(t.TempDir(), "journal.db"))
-	c.Await(t, 1, scheduler.Call_SUBSCRIBE, nil)
-	c.Send(&scheduler.Event{Type: scheduler.Event_ERROR, Error: &scheduler.Event_Error{Message: "Framework has been removed"}})
+	in := startWithJournal(t, c, filepath.Join(t.TempDir(), "journal.db"))
+	c.AwaitCall(t, 1, scheduler.Call_SUBSCRIBE, nil)
+	c.SendEvents(&scheduler.Event{Type: scheduler.Event_ERROR, Error: &scheduler.Event_Error{Message: "Framework has been removed"}})
 	select {
 	case err := <-in.done:
 		if !errors.Is(err, master.ErrRemoved) {
@@ -365,17 +365,17 @@ func TestRemovedFrameworkEndsTheScheduler(t *testing.T) {
 
 func TestTeardown(t *testing.T) {
 	c := mesostest.NewCluster(t, 1)
-	in := run(t, c, filepath.Join(t.TempDir(), "journal.db"))
-	c.Await(t, 1, scheduler.Call_SUPPRESS, nil) // connected
-	if err := in.Teardown(within(t)); err != nil {
+	in := startWithJournal(t, c, filepath.Join(t.TempDir(), "journal.db"))
+	c.AwaitCall(t, 1, scheduler.Call_SUPPRESS, nil) // connected
+	if err := in.Teardown(testTimeout(t)); err != nil {
 		t.Fatal(err)
 	}
-	c.Await(t, 1, scheduler.Call_TEARDOWN, nil)
-	idle, err := New(Config{Log: quiet()})
+	c.AwaitCall(t, 1, scheduler.Call_TEARDOWN, nil)
+	idle, err := New(SchedulerConfig{Log: discardLog()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := idle.Teardown(within(t)); !errors.Is(err, master.ErrNotConnected) {
+	if err := idle.Teardown(testTimeout(t)); !errors.Is(err, master.ErrNotConnected) {
 		t.Errorf("teardown of a scheduler that does not run: %v", err)
 	}
 }

@@ -17,8 +17,8 @@ const (
 	Recovering Health = "recovering"
 )
 
-// Condition is what is known of one device's health.
-type Condition struct {
+// DeviceCondition is what is known of one device's health.
+type DeviceCondition struct {
 	Health Health `json:"health"`
 	// Reason says what was seen, with its numbers; empty while healthy.
 	Reason string `json:"reason,omitempty"`
@@ -30,7 +30,7 @@ type Condition struct {
 	Cordon   string `json:"cordon,omitempty"`
 }
 
-// Offered reports whether tasks may get the device.
-func (c Condition) Offered() bool {
+// IsOffered reports whether tasks may get the device.
+func (c DeviceCondition) IsOffered() bool {
 	return !c.Cordoned && c.Health != Failed && c.Health != Recovering
 }

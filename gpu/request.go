@@ -8,12 +8,12 @@ import (
 // Request is what one task asks of the GPUs of one agent.
 type Request struct {
 	// GPUs counts devices, whole unless Share says what part of each.
-	GPUs  int   `json:"gpus"`
-	Share Share `json:"share,omitzero"`
+	GPUs  int          `json:"gpus"`
+	Share ShareRequest `json:"share,omitzero"`
 	// Types says which devices will do.
-	Types Types `json:"types,omitzero"`
+	Types TypeSelector `json:"types,omitzero"`
 	// Devices says which devices will do by their UUIDs.
-	Devices Devices `json:"devices,omitzero"`
+	Devices DeviceSelector `json:"devices,omitzero"`
 	// MinMemMiB is the least memory each device has.
 	MinMemMiB int64 `json:"min_mem_mib,omitempty"`
 	// MinDriver and MinCUDA are the oldest versions that will do of the
@@ -24,18 +24,18 @@ type Request struct {
 	Topology Topology `json:"topology,omitempty"`
 }
 
-// Devices is a wish for devices by UUID. A device satisfies it when Include
+// DeviceSelector is a wish for devices by UUID. A device satisfies it when Include
 // is empty or names it, and Exclude does not.
-type Devices struct {
+type DeviceSelector struct {
 	Include []string `json:"include,omitempty"`
 	Exclude []string `json:"exclude,omitempty"`
 }
 
-// Any reports whether every device satisfies the wish.
-func (d Devices) Any() bool { return len(d.Include) == 0 && len(d.Exclude) == 0 }
+// AcceptsAny reports whether every device satisfies the wish.
+func (d DeviceSelector) AcceptsAny() bool { return len(d.Include) == 0 && len(d.Exclude) == 0 }
 
 // Match reports whether the device of that UUID satisfies the wish.
-func (d Devices) Match(uuid string) bool {
+func (d DeviceSelector) Match(uuid string) bool {
 	return !slices.Contains(d.Exclude, uuid) && (len(d.Include) == 0 || slices.Contains(d.Include, uuid))
 }
 
@@ -52,8 +52,8 @@ const (
 	SameNUMA Topology = "same-numa"
 )
 
-// Topologies lists the wishes there are.
-func Topologies() []Topology { return []Topology{AnyTopology, NVLink, SameNUMA} }
+// AllTopologies lists the wishes there are.
+func AllTopologies() []Topology { return []Topology{AnyTopology, NVLink, SameNUMA} }
 
 // String reads "2 GPUs of V100 or A100", "1 GPU", "no GPU"; for parts of
 // devices "2 × (4096 MiB, 30 %) of V100".
@@ -61,17 +61,17 @@ func (r Request) String() string {
 	if r.GPUs == 0 {
 		return "no GPU"
 	}
-	devices := Types{Exclude: r.Types.Exclude}.Noun(r.GPUs)
+	devices := TypeSelector{Exclude: r.Types.Exclude}.NounPhrase(r.GPUs)
 	s := fmt.Sprintf("%d %s", r.GPUs, Plural(r.GPUs, "GPU"))
-	if !r.Share.Whole() {
-		s = fmt.Sprintf("%d × (%s)", r.GPUs, r.Share.brief())
+	if !r.Share.IsWhole() {
+		s = fmt.Sprintf("%d × (%s)", r.GPUs, r.Share.shortString())
 	}
 	switch {
-	case r.Types.Any():
+	case r.Types.AcceptsAny():
 		return s
 	case len(r.Types.Include) > 0:
 		return s + " of " + r.Types.String()
-	case r.Share.Whole():
+	case r.Share.IsWhole():
 		return fmt.Sprintf("%d %s", r.GPUs, devices)
 	default:
 		return s + " of " + devices

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Share is the part of each device that a task is content with. The zero
+// ShareRequest is the part of each device that a task is content with. The zero
 // Share asks for whole devices.
-type Share struct {
+type ShareRequest struct {
 	// MemMiB is device memory in MiB; MemPercent the same as a part of the
 	// device's own, 1 to 100, rounded down to MiB. One of them at most is set;
 	// with neither, memory follows Cores: as many percent.
@@ -22,16 +22,16 @@ type Share struct {
 // AllCores is a device's compute in percent.
 const AllCores = 100
 
-// Whole reports whether whole devices are asked for.
-func (s Share) Whole() bool { return s == Share{} }
+// IsWhole reports whether whole devices are asked for.
+func (s ShareRequest) IsWhole() bool { return s == ShareRequest{} }
 
-// Exclusive reports whether nobody else may be on the device.
-func (s Share) Exclusive() bool { return s.Cores == AllCores }
+// IsExclusive reports whether nobody else may be on the device.
+func (s ShareRequest) IsExclusive() bool { return s.Cores == AllCores }
 
 // MemOf is what the share takes of a device with so much memory, in MiB.
-func (s Share) MemOf(deviceMiB int64) int64 {
+func (s ShareRequest) MemOf(deviceMiB int64) int64 {
 	switch {
-	case s.Exclusive():
+	case s.IsExclusive():
 		return deviceMiB
 	case s.MemMiB > 0:
 		return s.MemMiB
@@ -43,7 +43,7 @@ func (s Share) MemOf(deviceMiB int64) int64 {
 }
 
 // Validate says what cannot be meant.
-func (s Share) Validate() error {
+func (s ShareRequest) Validate() error {
 	switch {
 	case s.MemMiB < 0:
 		return fmt.Errorf("memory of a share is %d MiB: give 1 or more", s.MemMiB)
@@ -58,7 +58,7 @@ func (s Share) Validate() error {
 }
 
 // String reads "4096 MiB and 30 % cores".
-func (s Share) String() string {
+func (s ShareRequest) String() string {
 	var parts []string
 	switch {
 	case s.MemMiB > 0:
@@ -72,10 +72,10 @@ func (s Share) String() string {
 	return strings.Join(parts, " and ")
 }
 
-// brief reads "4096 MiB, 30 %"; "100 %" is a device to oneself.
-func (s Share) brief() string {
+// shortString reads "4096 MiB, 30 %"; "100 %" is a device to oneself.
+func (s ShareRequest) shortString() string {
 	switch {
-	case s.Exclusive():
+	case s.IsExclusive():
 		return "100 %"
 	case s.MemMiB > 0 && s.Cores > 0:
 		return fmt.Sprintf("%d MiB, %d %%", s.MemMiB, s.Cores)
@@ -90,29 +90,29 @@ func (s Share) brief() string {
 	}
 }
 
-// Part is what one task holds of one shared device.
-type Part struct {
+// DeviceShare is what one task holds of one shared device.
+type DeviceShare struct {
 	UUID string `json:"uuid"`
 	// Type is the device's, "" where nobody told.
 	Type   string `json:"type,omitempty"`
 	MemMiB int64  `json:"mem_mib"`
 	Cores  int    `json:"cores,omitempty"`
-	// Milli is what it counts for, in thousandths of a device: the larger of
+	// MilliDevices is what it counts for, in thousandths of a device: the larger of
 	// its parts of memory and of cores.
-	Milli int `json:"milli,omitempty"`
-	// Limit is what holds the task to it, "" where nobody told.
-	Limit Method `json:"limit,omitempty"`
+	MilliDevices int `json:"milli,omitempty"`
+	// LimitedBy is what holds the task to it, "" where nobody told.
+	LimitedBy EnforcementMethod `json:"limit,omitempty"`
 }
 
 // String reads "GPU-5e7f… (4096 MiB, 30 %, by mps)".
-func (p Part) String() string {
-	s := Share{MemMiB: p.MemMiB, Cores: p.Cores}
-	size := s.brief()
-	if s.Exclusive() {
+func (p DeviceShare) String() string {
+	s := ShareRequest{MemMiB: p.MemMiB, Cores: p.Cores}
+	size := s.shortString()
+	if s.IsExclusive() {
 		size = fmt.Sprintf("%d MiB, %d %%", p.MemMiB, p.Cores)
 	}
-	if p.Limit != "" {
-		size += ", by " + string(p.Limit)
+	if p.LimitedBy != "" {
+		size += ", by " + string(p.LimitedBy)
 	}
 	return fmt.Sprintf("%s (%s)", p.UUID, size)
 }
@@ -138,25 +138,25 @@ func ShareResource(name string) (uuid string, cores, ok bool) {
 	return uuid, true, ok && uuid != ""
 }
 
-// Method is how an agent holds tasks to their shares.
-type Method string
+// EnforcementMethod is how an agent holds tasks to their shares.
+type EnforcementMethod string
 
 const (
-	// HeldByMIG: a share is rounded up to a MIG instance.
-	HeldByMIG Method = "mig"
-	// HeldByDriver: the driver in the kernel limits memory by cgroup.
-	HeldByDriver Method = "driver"
-	// HeldByMPS: NVIDIA's Multi-Process Service, one daemon a device, gives
+	// EnforcedByMIG: a share is rounded up to a MIG instance.
+	EnforcedByMIG EnforcementMethod = "mig"
+	// EnforcedByDriver: the driver in the kernel limits memory by cgroup.
+	EnforcedByDriver EnforcementMethod = "driver"
+	// EnforcedByMPS: NVIDIA's Multi-Process Service, one daemon a device, gives
 	// each client a limit of pinned memory and a percentage of the threads.
-	HeldByMPS Method = "mps"
-	// HeldByPreload: a library of this project, which each process of the
+	EnforcedByMPS EnforcementMethod = "mps"
+	// EnforcedByPreload: a library of this project, which each process of the
 	// container loads, counts and refuses.
-	HeldByPreload Method = "preload"
-	// NotHeld: there are books alone; a task can take more than its share.
-	NotHeld Method = "none"
+	EnforcedByPreload EnforcementMethod = "preload"
+	// NotEnforced: there are books alone; a task can take more than its share.
+	NotEnforced EnforcementMethod = "none"
 )
 
-// Methods lists them, the strongest first.
-func Methods() []Method {
-	return []Method{HeldByMIG, HeldByDriver, HeldByMPS, HeldByPreload, NotHeld}
+// EnforcementMethods lists them, the strongest first.
+func EnforcementMethods() []EnforcementMethod {
+	return []EnforcementMethod{EnforcedByMIG, EnforcedByDriver, EnforcedByMPS, EnforcedByPreload, NotEnforced}
 }

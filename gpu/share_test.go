@@ -8,22 +8,22 @@ import (
 
 func TestShareOfADevice(t *testing.T) {
 	for _, c := range []struct {
-		share            Share
+		share            ShareRequest
 		want             int64
 		whole, exclusive bool
 		text, asked      string
 	}{
-		{Share{}, 0, true, false, "", "2 GPUs"},
-		{Share{MemMiB: 4096, Cores: 30}, 4096, false, false, "4096 MiB and 30 % cores", "2 × (4096 MiB, 30 %)"},
-		{Share{MemMiB: 99999}, 99999, false, false, "99999 MiB", "2 × (99999 MiB)"},
-		{Share{MemPercent: 33}, 5332, false, false, "33 % memory", "2 × (33 % memory)"},
-		{Share{MemPercent: 33, Cores: 10}, 5332, false, false, "33 % memory and 10 % cores", "2 × (33 % memory, 10 %)"},
-		{Share{Cores: 25}, 4040, false, false, "25 % cores", "2 × (25 %)"},
-		{Share{Cores: 100}, 16160, false, true, "100 % cores", "2 × (100 %)"},
-		{Share{MemMiB: 1, Cores: 100}, 16160, false, true, "1 MiB and 100 % cores", "2 × (100 %)"},
+		{ShareRequest{}, 0, true, false, "", "2 GPUs"},
+		{ShareRequest{MemMiB: 4096, Cores: 30}, 4096, false, false, "4096 MiB and 30 % cores", "2 × (4096 MiB, 30 %)"},
+		{ShareRequest{MemMiB: 99999}, 99999, false, false, "99999 MiB", "2 × (99999 MiB)"},
+		{ShareRequest{MemPercent: 33}, 5332, false, false, "33 % memory", "2 × (33 % memory)"},
+		{ShareRequest{MemPercent: 33, Cores: 10}, 5332, false, false, "33 % memory and 10 % cores", "2 × (33 % memory, 10 %)"},
+		{ShareRequest{Cores: 25}, 4040, false, false, "25 % cores", "2 × (25 %)"},
+		{ShareRequest{Cores: 100}, 16160, false, true, "100 % cores", "2 × (100 %)"},
+		{ShareRequest{MemMiB: 1, Cores: 100}, 16160, false, true, "1 MiB and 100 % cores", "2 × (100 %)"},
 	} {
-		if got := c.share.MemOf(16160); got != c.want || c.share.Whole() != c.whole || c.share.Exclusive() != c.exclusive || c.share.String() != c.text {
-			t.Errorf("%+v: %d MiB, whole %t, exclusive %t, %q; want %+v", c.share, got, c.share.Whole(), c.share.Exclusive(), c.share, c)
+		if got := c.share.MemOf(16160); got != c.want || c.share.IsWhole() != c.whole || c.share.IsExclusive() != c.exclusive || c.share.String() != c.text {
+			t.Errorf("%+v: %d MiB, whole %t, exclusive %t, %q; want %+v", c.share, got, c.share.IsWhole(), c.share.IsExclusive(), c.share, c)
 		}
 		if err := c.share.Validate(); err != nil {
 			t.Errorf("%+v: %v", c.share, err)
@@ -32,13 +32,13 @@ func TestShareOfADevice(t *testing.T) {
 			t.Errorf("%+v is asked as %q, want %q", c.share, got, c.asked)
 		}
 	}
-	if got := (Request{GPUs: 1, Share: Share{MemPercent: 50}, Types: Types{Include: []string{"T4"}}}).String(); got != "1 × (50 % memory) of T4" {
+	if got := (Request{GPUs: 1, Share: ShareRequest{MemPercent: 50}, Types: TypeSelector{Include: []string{"T4"}}}).String(); got != "1 × (50 % memory) of T4" {
 		t.Errorf("a share of a type is %q", got)
 	}
 }
 
-func TestShareRefusals(t *testing.T) {
-	for want, s := range map[string]Share{
+func TestShareRequestValidate(t *testing.T) {
+	for want, s := range map[string]ShareRequest{
 		"memory of a share is -1 MiB": {MemMiB: -1}, "memory of a share is 101 %": {MemPercent: 101}, "memory of a share is -1 %": {MemPercent: -1},
 		"cores of a share are 101 %": {Cores: 101}, "cores of a share are -1 %": {Cores: -1}, "in MiB and in percent: give one": {MemMiB: 1, MemPercent: 1},
 	} {
@@ -48,8 +48,8 @@ func TestShareRefusals(t *testing.T) {
 	}
 }
 
-func TestParts(t *testing.T) {
-	for want, p := range map[string]Part{
+func TestDeviceShareString(t *testing.T) {
+	for want, p := range map[string]DeviceShare{
 		"GPU-a (4096 MiB, 30 %)":   {UUID: "GPU-a", MemMiB: 4096, Cores: 30},
 		"GPU-a (4096 MiB)":         {UUID: "GPU-a", MemMiB: 4096},
 		"GPU-a (16160 MiB, 100 %)": {UUID: "GPU-a", MemMiB: 16160, Cores: 100},
@@ -76,7 +76,7 @@ func TestShareResources(t *testing.T) {
 			t.Errorf("%s: got %q, %t, %t, want %+v", name, uuid, cores, ok, want)
 		}
 	}
-	if m := Methods(); m[0] != HeldByMIG || m[len(m)-1] != NotHeld {
+	if m := EnforcementMethods(); m[0] != EnforcedByMIG || m[len(m)-1] != NotEnforced {
 		t.Errorf("methods %v", m)
 	}
 }

@@ -15,54 +15,54 @@ const (
 	WithheldRole     = "gpu-withheld"
 )
 
-// Cause is why a device is withheld.
-type Cause string
+// WithheldCause is why a device is withheld.
+type WithheldCause string
 
 const (
-	// Sick devices have failed, or have not been well for long enough.
-	Sick Cause = "sick"
-	// Cordoned devices are kept back by an operator, sick or not.
-	Cordoned Cause = "cordoned"
+	// WithheldUnhealthy devices have failed, or have not been well for long enough.
+	WithheldUnhealthy WithheldCause = "sick"
+	// WithheldCordoned devices are kept back by an operator, sick or not.
+	WithheldCordoned WithheldCause = "cordoned"
 )
 
-// Withheld is a device that is on its agent and not offered. Note is what was
+// WithheldDevice is a device that is on its agent and not offered. Note is what was
 // seen of a sick one, or why an operator keeps it back; it may be empty.
-type Withheld struct {
+type WithheldDevice struct {
 	UUID  string
-	Cause Cause
+	Cause WithheldCause
 	Note  string
 }
 
 // maxNote bounds a note in bytes: every list of agents has them all.
 const maxNote = 200
 
-// Withheld tells whether a device in that condition is, and why.
-func (c Condition) Withheld(uuid string) (w Withheld, is bool) {
+// AsWithheld tells whether a device in that condition is, and why.
+func (c DeviceCondition) AsWithheld(uuid string) (w WithheldDevice, is bool) {
 	switch {
-	case c.Offered():
-		return Withheld{}, false
+	case c.IsOffered():
+		return WithheldDevice{}, false
 	case c.Cordoned:
-		return Withheld{uuid, Cordoned, short(c.Cordon)}, true
+		return WithheldDevice{uuid, WithheldCordoned, boundNote(c.Cordon)}, true
 	}
-	return Withheld{uuid, Sick, short(c.Reason)}, true
+	return WithheldDevice{uuid, WithheldUnhealthy, boundNote(c.Reason)}, true
 }
 
-// Item is one of the set's: the device, the cause and the note, with spaces
+// SetItem is one of the set's: the device, the cause and the note, with spaces
 // between.
-func (w Withheld) Item() string {
-	return strings.TrimSpace(w.UUID + " " + string(w.Cause) + " " + short(w.Note))
+func (w WithheldDevice) SetItem() string {
+	return strings.TrimSpace(w.UUID + " " + string(w.Cause) + " " + boundNote(w.Note))
 }
 
 // ParseWithheld reads an item. It is false of one that says nothing known.
-func ParseWithheld(item string) (w Withheld, ok bool) {
+func ParseWithheld(item string) (w WithheldDevice, ok bool) {
 	uuid, rest, _ := strings.Cut(item, " ")
 	cause, note, _ := strings.Cut(rest, " ")
-	w = Withheld{uuid, Cause(cause), short(note)}
-	return w, uuid != "" && (w.Cause == Sick || w.Cause == Cordoned)
+	w = WithheldDevice{uuid, WithheldCause(cause), boundNote(note)}
+	return w, uuid != "" && (w.Cause == WithheldUnhealthy || w.Cause == WithheldCordoned)
 }
 
-// short makes one bounded line of text.
-func short(text string) string {
+// boundNote makes one bounded line of text.
+func boundNote(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
 			return ' '

@@ -6,31 +6,31 @@ import (
 	"unicode/utf8"
 )
 
-// TestWithheld: what a condition says arrives at the other end, in one line and
+// TestWithheldDevices: what a condition says arrives at the other end, in one line and
 // bounded, whatever an operator wrote.
-func TestWithheld(t *testing.T) {
+func TestWithheldDevices(t *testing.T) {
 	long := strings.Repeat("ß", maxNote)
 	for name, test := range map[string]struct {
-		is   Condition
-		want Withheld
+		is   DeviceCondition
+		want WithheldDevice
 	}{
-		"failed":             {Condition{Health: Failed, Reason: "XID 79: GPU has fallen off the bus"}, Withheld{"GPU-a", Sick, "XID 79: GPU has fallen off the bus"}},
-		"recovering":         {Condition{Health: Recovering}, Withheld{"GPU-a", Sick, ""}},
-		"cordoned":           {Condition{Health: Healthy, Cordoned: true, Cordon: "new fans"}, Withheld{"GPU-a", Cordoned, "new fans"}},
-		"sick and cordoned":  {Condition{Health: Failed, Reason: "XID 79", Cordoned: true}, Withheld{"GPU-a", Cordoned, ""}},
-		"lines":              {Condition{Cordoned: true, Cordon: " fan\n\x1b[1mbroken\xff "}, Withheld{"GPU-a", Cordoned, "fan  [1mbroken?"}},
-		"more than there is": {Condition{Cordoned: true, Cordon: long}, Withheld{"GPU-a", Cordoned, long[:maxNote-4] + "…"}},
+		"failed":             {DeviceCondition{Health: Failed, Reason: "XID 79: GPU has fallen off the bus"}, WithheldDevice{"GPU-a", WithheldUnhealthy, "XID 79: GPU has fallen off the bus"}},
+		"recovering":         {DeviceCondition{Health: Recovering}, WithheldDevice{"GPU-a", WithheldUnhealthy, ""}},
+		"cordoned":           {DeviceCondition{Health: Healthy, Cordoned: true, Cordon: "new fans"}, WithheldDevice{"GPU-a", WithheldCordoned, "new fans"}},
+		"sick and cordoned":  {DeviceCondition{Health: Failed, Reason: "XID 79", Cordoned: true}, WithheldDevice{"GPU-a", WithheldCordoned, ""}},
+		"lines":              {DeviceCondition{Cordoned: true, Cordon: " fan\n\x1b[1mbroken\xff "}, WithheldDevice{"GPU-a", WithheldCordoned, "fan  [1mbroken?"}},
+		"more than there is": {DeviceCondition{Cordoned: true, Cordon: long}, WithheldDevice{"GPU-a", WithheldCordoned, long[:maxNote-4] + "…"}},
 	} {
-		got, is := test.is.Withheld("GPU-a")
+		got, is := test.is.AsWithheld("GPU-a")
 		if !is || got != test.want {
 			t.Errorf("%s: got %+v, %t, want %+v", name, got, is, test.want)
 		}
-		if back, ok := ParseWithheld(got.Item()); !ok || back != got {
-			t.Errorf("%s: %q became %+v, %t", name, got.Item(), back, ok)
+		if back, ok := ParseWithheld(got.SetItem()); !ok || back != got {
+			t.Errorf("%s: %q became %+v, %t", name, got.SetItem(), back, ok)
 		}
 	}
 	for _, health := range []Health{Healthy, Suspect} {
-		if got, is := (Condition{Health: health}).Withheld("GPU-a"); is {
+		if got, is := (DeviceCondition{Health: health}).AsWithheld("GPU-a"); is {
 			t.Errorf("%s: got %+v", health, got)
 		}
 	}

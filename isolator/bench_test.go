@@ -15,15 +15,15 @@ func BenchmarkIsolateV2(b *testing.B) { benchmarkIsolate(b, "v2") }
 // then lets it grow and shrink, each with its reading back; p99 is over all
 // of them.
 func benchmarkIsolate(b *testing.B, version string) {
-	mounted(b, version)
-	h := four(b)
-	i, err := New(Config{Host: h, Cgroups: version})
+	requireMounted(b, version)
+	h := fourGPUHost(b)
+	i, err := New(HostConfig{Host: h, CgroupVersion: version})
 	if err != nil {
 		b.Fatal(err)
 	}
 	root := fmt.Sprintf("mesos-gpu-isolator-bench-%d", os.Getpid())
 	b.Cleanup(func() {
-		if err := i.cgroups.Remove(root); err != nil {
+		if err := i.cgroups.RemoveCgroup(root); err != nil {
 			b.Error(err)
 		}
 	})
@@ -33,7 +33,7 @@ func benchmarkIsolate(b *testing.B, version string) {
 		path := root + "/c"
 		for n, ids := range [][]string{one, two, one} {
 			start := time.Now()
-			if err := i.Confine(path, ids); err != nil {
+			if err := i.ConfineToDevices(path, ids); err != nil {
 				b.Fatal(err)
 			}
 			if n == 0 {
@@ -42,7 +42,7 @@ func benchmarkIsolate(b *testing.B, version string) {
 				change = append(change, time.Since(start))
 			}
 		}
-		if err := i.Remove(path); err != nil {
+		if err := i.ReleaseCgroup(path); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -14,14 +14,14 @@ import (
 	"mesos-gpu/isolator/rules"
 )
 
-// Config describes the machine.
-type Config struct {
+// HostConfig describes the machine.
+type HostConfig struct {
 	Host gpu.Host
-	// Cgroups says which version of cgroups keeps the device rules: "v1" or
+	// CgroupVersion says which version of cgroups keeps the device rules: "v1" or
 	// "v2". Empty means what Mesos's agent uses: version 2 where that is mounted
 	// at /sys/fs/cgroup, else version 1 where its devices hierarchy is mounted
 	// anywhere.
-	Cgroups string
+	CgroupVersion string
 	// ProcRoot is where procfs is, DevRoot where device nodes are; empty
 	// means /proc and /dev.
 	ProcRoot, DevRoot string
@@ -30,7 +30,7 @@ type Config struct {
 	Modprobe string
 }
 
-func (c Config) withDefaults() Config {
+func (c HostConfig) withDefaults() HostConfig {
 	for _, d := range []struct {
 		field *string
 		value string
@@ -46,20 +46,20 @@ func (c Config) withDefaults() Config {
 // methods may be called at the same time.
 type Isolator struct {
 	host     gpu.Host
-	driver   driver
+	driver   driverNodes
 	procRoot string
 
 	mu      sync.Mutex // one change to cgroups at a time
-	cgroups hierarchy
+	cgroups cgroupHierarchy
 }
 
-// Grant is what one container gets.
-type Grant struct {
+// DeviceGrant is what one container gets.
+type DeviceGrant struct {
 	// Nodes are the GPU nodes of the whole host, and the control nodes. All
 	// may stand in a container's /dev, for it may grow: Rules tell them apart.
-	Nodes []rules.Node
+	Nodes []rules.DeviceNode
 	// Rules are what the container may open, and nothing else.
-	Rules []rules.Rule
+	Rules []rules.DeviceRule
 	// Devices are the GPUs among them.
 	Devices []gpu.Device
 }
@@ -68,25 +68,25 @@ type Grant struct {
 // with GPUs it has nvidia-modprobe load the nvidia-uvm module and make the
 // nodes where they are missing; that this does not help is an error, for CUDA
 // cannot start there.
-func New(cfg Config) (*Isolator, error) {
+func New(cfg HostConfig) (*Isolator, error) {
 	cfg = cfg.withDefaults()
-	if err := Check(cfg.Host); err != nil {
+	if err := CheckHost(cfg.Host); err != nil {
 		return nil, fmt.Errorf("isolate GPUs of this host: %w", err)
 	}
 	d, err := findDriver(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("isolate GPUs of this host: %w", err)
 	}
-	cgroups, err := choose(cfg.Cgroups, filepath.Join(cfg.ProcRoot, "self", "mountinfo"))
+	cgroups, err := chooseHierarchy(cfg.CgroupVersion, filepath.Join(cfg.ProcRoot, "self", "mountinfo"))
 	if err != nil {
 		return nil, fmt.Errorf("isolate GPUs of this host: %w", err)
 	}
 	return &Isolator{host: cfg.Host, driver: d, procRoot: cfg.ProcRoot, cgroups: cgroups}, nil
 }
 
-// Check refuses a host on which a name or a node would mean two devices. Only
+// CheckHost refuses a host on which a name or a node would mean two devices. Only
 // MIG devices of one GPU share its node.
-func Check(h gpu.Host) error {
+func CheckHost(h gpu.Host) error {
 	uuids, minors, caps := map[string]bool{}, map[int]gpu.Device{}, map[int]string{}
 	for _, d := range h.Devices {
 		if d.UUID == "" || uuids[d.UUID] {
@@ -107,62 +107,62 @@ func Check(h gpu.Host) error {
 	return nil
 }
 
-// Prepare tells what a container with those resources may open: gpus is the
+// ResolveTaskGrant tells what a container with those resources may open: gpus is the
 // scalar, ids the items of gpu_ids. The two must agree.
-func (i *Isolator) Prepare(container string, gpus int, ids []string) (Grant, error) {
+func (i *Isolator) ResolveTaskGrant(container string, gpus int, ids []string) (DeviceGrant, error) {
 	if gpus != len(ids) {
-		return Grant{}, fmt.Errorf("prepare container %s: it has gpus:%d and %d gpu_ids; a task must take one gpu_ids item for each of its gpus",
+		return DeviceGrant{}, fmt.Errorf("prepare container %s: it has gpus:%d and %d gpu_ids; a task must take one gpu_ids item for each of its gpus",
 			container, gpus, len(ids))
 	}
-	g, err := i.Grant(ids)
+	g, err := i.ResolveGrant(ids)
 	if err != nil {
-		return Grant{}, fmt.Errorf("prepare container %s: %w", container, err)
+		return DeviceGrant{}, fmt.Errorf("prepare container %s: %w", container, err)
 	}
 	return g, nil
 }
 
-// Grant tells what a container that holds those devices may open. A device
+// ResolveGrant tells what a container that holds those devices may open. A device
 // that the host does not have is an error.
-func (i *Isolator) Grant(ids []string) (Grant, error) {
+func (i *Isolator) ResolveGrant(ids []string) (DeviceGrant, error) {
 	devices, err := i.host.ByUUID(ids)
 	if err != nil {
-		return Grant{}, err
+		return DeviceGrant{}, err
 	}
-	list, err := rules.ForGPUs(i.host, i.driver.majors, ids)
+	list, err := rules.RulesForGPUs(i.host, i.driver.majors, ids)
 	if err != nil {
-		return Grant{}, err
+		return DeviceGrant{}, err
 	}
-	return Grant{Nodes: i.driver.nodes, Rules: list, Devices: devices}, nil
+	return DeviceGrant{Nodes: i.driver.nodes, Rules: list, Devices: devices}, nil
 }
 
-// Nodes are the nodes that belong into the /dev of a container which holds
+// DeviceNodes are the nodes that belong into the /dev of a container which holds
 // those devices now.
-func (i *Isolator) Nodes(ids []string) ([]rules.Node, error) {
-	g, err := i.Grant(ids)
+func (i *Isolator) DeviceNodes(ids []string) ([]rules.DeviceNode, error) {
+	g, err := i.ResolveGrant(ids)
 	return g.Nodes, err
 }
 
-// Isolate creates the container's device cgroup where it is not there yet,
+// ApplyGrant creates the container's device cgroup where it is not there yet,
 // confines it to the grant and reads back what the kernel made of it. What a
 // confined cgroup may open besides GPUs stays. cgroupPath is below the mount
 // point of the hierarchy: "mesos/CONTAINER".
-func (i *Isolator) Isolate(cgroupPath string, g Grant) error {
+func (i *Isolator) ApplyGrant(cgroupPath string, g DeviceGrant) error {
 	if len(g.Rules) == 0 {
 		return errors.New("isolate " + cgroupPath + ": the grant has no rules; it must come from Prepare or Grant")
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if err := i.cgroups.Create(cgroupPath); err != nil {
+	if err := i.cgroups.CreateCgroup(cgroupPath); err != nil {
 		return err
 	}
-	return i.regrant(cgroupPath, g.Rules)
+	return i.replaceGPURules(cgroupPath, g.Rules)
 }
 
-// Confine is Isolate for the grant of those devices.
-func (i *Isolator) Confine(cgroupPath string, ids []string) error {
-	g, err := i.Grant(ids)
+// ConfineToDevices is Isolate for the grant of those devices.
+func (i *Isolator) ConfineToDevices(cgroupPath string, ids []string) error {
+	g, err := i.ResolveGrant(ids)
 	if err != nil {
 		return fmt.Errorf("confine device cgroup %s: %w", cgroupPath, err)
 	}
-	return i.Isolate(cgroupPath, g)
+	return i.ApplyGrant(cgroupPath, g)
 }

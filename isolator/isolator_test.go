@@ -18,23 +18,23 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	opener.Main()
-	if len(os.Args) == 3 && os.Args[1] == grantedArgument {
-		printGranted(os.Args[2])
+	opener.RunIfChild()
+	if len(os.Args) == 3 && os.Args[1] == printAccessArgument {
+		printDeviceAccess(os.Args[2])
 	}
 	os.Exit(m.Run())
 }
 
-func host(t *testing.T) gpu.Host {
+func simulatedHost(t *testing.T) gpu.Host {
 	t.Helper()
-	h, err := simulated.Host("2xV100,1xK80", "test")
+	h, err := simulated.NewHost("2xV100,1xK80", "test")
 	if err != nil {
 		t.Fatal(err)
 	}
 	return h
 }
 
-func newIsolator(t *testing.T, cfg Config) *Isolator {
+func newIsolator(t *testing.T, cfg HostConfig) *Isolator {
 	t.Helper()
 	i, err := New(cfg)
 	if err != nil {
@@ -43,16 +43,16 @@ func newIsolator(t *testing.T, cfg Config) *Isolator {
 	return i
 }
 
-func prepare(t *testing.T, i *Isolator, ids ...string) Grant {
+func resolveTaskGrant(t *testing.T, i *Isolator, ids ...string) DeviceGrant {
 	t.Helper()
-	g, err := i.Prepare("c", len(ids), ids)
+	g, err := i.ResolveTaskGrant("c", len(ids), ids)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return g
 }
 
-func lines(g Grant) string {
+func formatRules(g DeviceGrant) string {
 	var text []string
 	for _, r := range g.Rules {
 		text = append(text, r.String())
@@ -60,32 +60,32 @@ func lines(g Grant) string {
 	return strings.Join(text, "\n")
 }
 
-func TestPrepare(t *testing.T) {
-	h := host(t)
-	i := newIsolator(t, Config{Host: h})
-	g := prepare(t, i, h.Devices[2].UUID, h.Devices[0].UUID)
+func TestResolveTaskGrant(t *testing.T) {
+	h := simulatedHost(t)
+	i := newIsolator(t, HostConfig{Host: h})
+	g := resolveTaskGrant(t, i, h.Devices[2].UUID, h.Devices[0].UUID)
 	if diff := cmp.Diff([]gpu.Device{h.Devices[2], h.Devices[0]}, g.Devices); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	for _, want := range []string{"c 195:2 rw", "c 195:0 rw", "c 195:255 rwm", "c 510:0 rwm"} {
-		if !strings.Contains(lines(g), want) {
-			t.Errorf("no rule %q in\n%s", want, lines(g))
+		if !strings.Contains(formatRules(g), want) {
+			t.Errorf("no rule %q in\n%s", want, formatRules(g))
 		}
 	}
-	if strings.Contains(lines(g), "c 195:1 ") {
+	if strings.Contains(formatRules(g), "c 195:1 ") {
 		t.Error("a GPU that was not asked for is granted")
 	}
 	if len(g.Nodes) != 3+4 {
 		t.Errorf("got %d nodes, want 3 GPUs and 4 control nodes", len(g.Nodes))
 	}
-	if none := prepare(t, i); len(none.Devices) != 0 || strings.Contains(lines(none), "195") {
-		t.Errorf("a container without GPUs gets %v and\n%s", none.Devices, lines(none))
+	if none := resolveTaskGrant(t, i); len(none.Devices) != 0 || strings.Contains(formatRules(none), "195") {
+		t.Errorf("a container without GPUs gets %v and\n%s", none.Devices, formatRules(none))
 	}
 }
 
-func TestPrepareRefuses(t *testing.T) {
-	h := host(t)
-	i := newIsolator(t, Config{Host: h})
+func TestResolveTaskGrantRejects(t *testing.T) {
+	h := simulatedHost(t)
+	i := newIsolator(t, HostConfig{Host: h})
 	a := h.Devices[0].UUID
 	cases := []struct {
 		name string
@@ -100,7 +100,7 @@ func TestPrepareRefuses(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := i.Prepare("c", c.gpus, c.ids)
+			_, err := i.ResolveTaskGrant("c", c.gpus, c.ids)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
@@ -108,42 +108,42 @@ func TestPrepareRefuses(t *testing.T) {
 	}
 }
 
-func TestNewRefusesAmbiguousHosts(t *testing.T) {
+func TestNewRejectsAmbiguousHosts(t *testing.T) {
 	for name, devices := range map[string][]gpu.Device{
 		"one UUID":                   {{UUID: "GPU-a", Minor: 0}, {UUID: "GPU-a", Minor: 1}},
 		"no UUID":                    {{Minor: 0}},
 		"one minor":                  {{UUID: "GPU-a", Minor: 0}, {UUID: "GPU-b", Minor: 0}},
-		"a slice on another's minor": {{UUID: "GPU-a", Minor: 0}, slice("MIG-1", "GPU-b", 0, 3)},
-		"slices of two on one minor": {slice("MIG-1", "GPU-a", 0, 3), slice("MIG-2", "GPU-b", 0, 5)},
-		"one capability":             {slice("MIG-1", "GPU-a", 0, 3), slice("MIG-2", "GPU-a", 0, 3)},
+		"a slice on another's minor": {{UUID: "GPU-a", Minor: 0}, migDevice("MIG-1", "GPU-b", 0, 3)},
+		"slices of two on one minor": {migDevice("MIG-1", "GPU-a", 0, 3), migDevice("MIG-2", "GPU-b", 0, 5)},
+		"one capability":             {migDevice("MIG-1", "GPU-a", 0, 3), migDevice("MIG-2", "GPU-a", 0, 3)},
 	} {
-		if _, err := New(Config{Host: gpu.Host{Simulated: true, Devices: devices}}); err == nil {
+		if _, err := New(HostConfig{Host: gpu.Host{Simulated: true, Devices: devices}}); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
 }
 
-// slice is a MIG device with the capability nodes cap and the next.
-func slice(uuid, parent string, minor, gi int) gpu.Device {
+// migDevice is a MIG device with the capability nodes cap and the next.
+func migDevice(uuid, parent string, minor, gi int) gpu.Device {
 	return gpu.Device{UUID: uuid, Minor: minor, MIG: &gpu.MIG{Parent: parent, GPUInstanceCap: gi, ComputeInstanceCap: gi + 1}}
 }
 
-func TestNewTakesSlicesOfOneGPU(t *testing.T) {
-	h := gpu.Host{Simulated: true, Devices: []gpu.Device{slice("MIG-1", "GPU-a", 0, 3), slice("MIG-2", "GPU-a", 0, 5)}}
-	i := newIsolator(t, Config{Host: h})
-	if g := prepare(t, i, "MIG-2"); !strings.Contains(lines(g), "c 195:0 rw\nc 509:5 rw\nc 509:6 rw") {
-		t.Errorf("got\n%s", lines(g))
+func TestNewAcceptsMIGDevicesOfOneGPU(t *testing.T) {
+	h := gpu.Host{Simulated: true, Devices: []gpu.Device{migDevice("MIG-1", "GPU-a", 0, 3), migDevice("MIG-2", "GPU-a", 0, 5)}}
+	i := newIsolator(t, HostConfig{Host: h})
+	if g := resolveTaskGrant(t, i, "MIG-2"); !strings.Contains(formatRules(g), "c 195:0 rw\nc 509:5 rw\nc 509:6 rw") {
+		t.Errorf("got\n%s", formatRules(g))
 	}
 }
 
 // The containers of the daemon are confined by this package.
 var _ containers.Kernel = (*Isolator)(nil)
 
-func TestChoosesCgroups(t *testing.T) {
+func TestChooseHierarchy(t *testing.T) {
 	const v1, v2 = "30 25 0:26 / /one rw - cgroup cgroup rw,devices\n", "31 25 0:27 / /two rw - cgroup2 none rw\n"
 	for _, c := range []struct {
 		mounts, want string
-		chosen       hierarchy
+		chosen       cgroupHierarchy
 		err          error
 	}{
 		{v1, "", cgroup.V1{Root: "/one"}, nil},
@@ -156,8 +156,8 @@ func TestChoosesCgroups(t *testing.T) {
 		{v2, "v1", nil, cgroup.ErrNoHierarchy},
 	} {
 		proc := t.TempDir()
-		write(t, filepath.Join(proc, "self/mountinfo"), c.mounts)
-		i, err := New(Config{ProcRoot: proc, Cgroups: c.want})
+		writeFile(t, filepath.Join(proc, "self/mountinfo"), c.mounts)
+		i, err := New(HostConfig{ProcRoot: proc, CgroupVersion: c.want})
 		if !errors.Is(err, c.err) {
 			t.Errorf("%q of %q: %v", c.want, c.mounts, err)
 		}
@@ -165,19 +165,19 @@ func TestChoosesCgroups(t *testing.T) {
 			t.Errorf("%q of %q: got %#v", c.want, c.mounts, i.cgroups)
 		}
 	}
-	if _, err := New(Config{Cgroups: "v3"}); err == nil || !strings.Contains(err.Error(), `"v3" is neither v1 nor v2`) {
+	if _, err := New(HostConfig{CgroupVersion: "v3"}); err == nil || !strings.Contains(err.Error(), `"v3" is neither v1 nor v2`) {
 		t.Errorf("v3: %v", err)
 	}
 }
 
 // A machine without cgroups has an isolator, which isolates nothing.
-func TestNoCgroups(t *testing.T) {
-	i := newIsolator(t, Config{Host: host(t), ProcRoot: t.TempDir()})
-	_, holding := i.Holding("x")
-	_, below := i.Below("x")
+func TestMissingHierarchy(t *testing.T) {
+	i := newIsolator(t, HostConfig{Host: simulatedHost(t), ProcRoot: t.TempDir()})
+	_, holding := i.AllowedDevices("x")
+	_, below := i.ListChildCgroups("x")
 	for name, err := range map[string]error{
-		"isolate": i.Isolate("x", prepare(t, i)), "default": i.Default("x"), "enter": i.Enter("x", 1),
-		"holding": holding, "below": below, "remove": i.Remove("x"),
+		"isolate": i.ApplyGrant("x", resolveTaskGrant(t, i)), "default": i.DenyGPUsByDefault("x"), "enter": i.MoveProcess("x", 1),
+		"holding": holding, "below": below, "remove": i.ReleaseCgroup("x"),
 	} {
 		if err == nil || !strings.Contains(err.Error(), "find cgroup v1 devices hierarchy") {
 			t.Errorf("%s: %v", name, err)
@@ -185,16 +185,16 @@ func TestNoCgroups(t *testing.T) {
 	}
 }
 
-func parse(t *testing.T, line string) rules.Rule {
+func parseRule(t *testing.T, line string) rules.DeviceRule {
 	t.Helper()
-	r, err := rules.Parse(line)
+	r, err := rules.ParseRule(line)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return r
 }
 
-func write(t *testing.T, path, text string) {
+func writeFile(t *testing.T, path, text string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)

@@ -14,8 +14,8 @@ type Constraint struct {
 	// Field is "@hostname" (or "hostname"), "@region", "@zone", "@driver" (the
 	// GPU driver's version), "@gpus" (how many the agent has free),
 	// ReservationField or the name of an agent attribute.
-	Field    string   `json:"field"`
-	Operator Operator `json:"operator"`
+	Field    string             `json:"field"`
+	Operator ConstraintOperator `json:"operator"`
 	// Value is what the operator needs: a regular expression for LIKE and
 	// UNLIKE, a number for MAX_PER and GROUP_BY, a value for IS; CLUSTER and
 	// GROUP_BY may go without.
@@ -31,30 +31,30 @@ const (
 	SomeReserved     = "both"
 )
 
-// Operator is one of Marathon's constraint operators.
-type Operator string
+// ConstraintOperator is one of Marathon's constraint operators.
+type ConstraintOperator string
 
 const (
 	// Unique: no two tasks of the job on one value.
-	Unique Operator = "UNIQUE"
+	Unique ConstraintOperator = "UNIQUE"
 	// Cluster: all tasks on one value, the given one or the first task's.
-	Cluster Operator = "CLUSTER"
+	Cluster ConstraintOperator = "CLUSTER"
 	// GroupBy: tasks spread evenly over the values, over at least the given
 	// number of them.
-	GroupBy Operator = "GROUP_BY"
+	GroupBy ConstraintOperator = "GROUP_BY"
 	// MaxPer: at most so many tasks of the job on one value.
-	MaxPer Operator = "MAX_PER"
+	MaxPer ConstraintOperator = "MAX_PER"
 	// Is: the value exactly.
-	Is Operator = "IS"
+	Is ConstraintOperator = "IS"
 	// Like and Unlike: the whole value matches the expression, or does not.
 	// An agent without the field satisfies Unlike alone.
-	Like   Operator = "LIKE"
-	Unlike Operator = "UNLIKE"
+	Like   ConstraintOperator = "LIKE"
+	Unlike ConstraintOperator = "UNLIKE"
 )
 
-// Operators lists them all.
-func Operators() []Operator {
-	return []Operator{Unique, Cluster, GroupBy, MaxPer, Is, Like, Unlike}
+// ConstraintOperators lists them all.
+func ConstraintOperators() []ConstraintOperator {
+	return []ConstraintOperator{Unique, Cluster, GroupBy, MaxPer, Is, Like, Unlike}
 }
 
 func (c Constraint) String() string {
@@ -72,9 +72,9 @@ func (c Constraint) Validate() error {
 			return fmt.Errorf("constraint %q: UNIQUE takes no value", c)
 		}
 	case MaxPer:
-		return c.number(true)
+		return c.checkNumber(true)
 	case GroupBy:
-		return c.number(c.Value != "")
+		return c.checkNumber(c.Value != "")
 	case Is:
 		if c.Value == "" {
 			return fmt.Errorf("constraint %q: IS needs a value", c)
@@ -83,17 +83,17 @@ func (c Constraint) Validate() error {
 		if c.Value == "" {
 			return fmt.Errorf("constraint %q: %s needs a regular expression", c, c.Operator)
 		}
-		if _, err := c.Pattern(); err != nil {
+		if _, err := c.CompilePattern(); err != nil {
 			return err
 		}
 	case Cluster:
 	default:
-		return fmt.Errorf("constraint %q: the operators are %v", c, Operators())
+		return fmt.Errorf("constraint %q: the operators are %v", c, ConstraintOperators())
 	}
 	return nil
 }
 
-func (c Constraint) number(needed bool) error {
+func (c Constraint) checkNumber(needed bool) error {
 	if !needed {
 		return nil
 	}
@@ -103,15 +103,15 @@ func (c Constraint) number(needed bool) error {
 	return nil
 }
 
-// Count is the number that MAX_PER and GROUP_BY carry; 0 where there is none.
-func (c Constraint) Count() int {
+// NumberValue is the number that MAX_PER and GROUP_BY carry; 0 where there is none.
+func (c Constraint) NumberValue() int {
 	n, _ := strconv.Atoi(c.Value) // Validate looked at it
 	return n
 }
 
-// Pattern is the expression of LIKE and UNLIKE, in RE2's syntax, anchored at
+// CompilePattern is the expression of LIKE and UNLIKE, in RE2's syntax, anchored at
 // both ends.
-func (c Constraint) Pattern() (*regexp.Regexp, error) {
+func (c Constraint) CompilePattern() (*regexp.Regexp, error) {
 	re, err := regexp.Compile("^(?:" + c.Value + ")$")
 	if err != nil {
 		return nil, fmt.Errorf("constraint %q: %w", c, err)
@@ -130,15 +130,15 @@ func NewConstraint(words ...string) (Constraint, error) {
 	if len(words) < 2 || len(words) > 3 {
 		return Constraint{}, fmt.Errorf("constraint %q: write FIELD OPERATOR [VALUE], for example: hostname UNIQUE", strings.Join(words, " "))
 	}
-	c := Constraint{Field: words[0], Operator: Operator(strings.ToUpper(words[1]))}
+	c := Constraint{Field: words[0], Operator: ConstraintOperator(strings.ToUpper(words[1]))}
 	if len(words) == 3 {
 		c.Value = strings.TrimSpace(words[2])
 	}
 	return c, c.Validate()
 }
 
-// PerJob reports whether what satisfies the constraint depends on where the
+// DependsOnPeers reports whether what satisfies the constraint depends on where the
 // job's other tasks are.
-func (c Constraint) PerJob() bool {
-	return slices.Contains([]Operator{Unique, GroupBy, MaxPer}, c.Operator) || c.Operator == Cluster && c.Value == ""
+func (c Constraint) DependsOnPeers() bool {
+	return slices.Contains([]ConstraintOperator{Unique, GroupBy, MaxPer}, c.Operator) || c.Operator == Cluster && c.Value == ""
 }

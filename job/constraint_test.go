@@ -36,9 +36,9 @@ func TestParseConstraint(t *testing.T) {
 	}
 }
 
-// TestPattern: the expression matches the whole value.
-func TestPattern(t *testing.T) {
-	re, err := Constraint{Field: "x", Operator: Like, Value: "a|bc"}.Pattern()
+// TestConstraintPattern: the expression matches the whole value.
+func TestConstraintPattern(t *testing.T) {
+	re, err := Constraint{Field: "x", Operator: Like, Value: "a|bc"}.CompilePattern()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,14 +49,14 @@ func TestPattern(t *testing.T) {
 	}
 }
 
-func TestPerJob(t *testing.T) {
+func TestConstraintDependsOnPeers(t *testing.T) {
 	for text, want := range map[string]bool{
 		"a UNIQUE": true, "a MAX_PER 2": true, "a GROUP_BY": true, "a CLUSTER": true,
 		"a CLUSTER b": false, "a IS b": false, "a LIKE b": false, "a UNLIKE b": false,
 	} {
 		c, err := ParseConstraint(text)
-		if err != nil || c.PerJob() != want {
-			t.Errorf("%s: %t (%v), want %t", text, c.PerJob(), err, want)
+		if err != nil || c.DependsOnPeers() != want {
+			t.Errorf("%s: %t (%v), want %t", text, c.DependsOnPeers(), err, want)
 		}
 	}
 }

@@ -19,24 +19,24 @@ type Container struct {
 	// without one.
 	User string `json:"user,omitempty"`
 	// Fetch are put into the sandbox before the task starts.
-	Fetch []Artifact `json:"fetch,omitempty"`
+	Fetch []FetchArtifact `json:"fetch,omitempty"`
 	// Limits are what the task may use beyond CPUs and MemMiB.
-	Limits Limits `json:"limits,omitzero"`
+	Limits ResourceLimits `json:"limits,omitzero"`
 	// Network is HostNetwork where it is empty; any other value is for docker
 	// tasks.
-	Network Network `json:"network,omitempty"`
+	Network NetworkMode `json:"network,omitempty"`
 	// Ports are the host ports of each task, in the order of PORT0, PORT1, …
 	Ports []Port `json:"ports,omitempty"`
 	// ForcePull fetches the image anew for each attempt.
 	ForcePull bool `json:"force_pull,omitempty"`
 	// ShmMiB is the size of /dev/shm; 0 is as much as the task's memory.
 	ShmMiB float64 `json:"shm_mib,omitempty"`
-	// IPC is PrivateIPC where it is empty.
-	IPC     IPC      `json:"ipc,omitempty"`
+	// IPCMode is PrivateIPC where it is empty.
+	IPC     IPCMode  `json:"ipc,omitempty"`
 	Ulimits []Ulimit `json:"ulimits,omitempty"`
 	// Parameters are options of docker run, for docker tasks: those that
 	// docs/executor.md lists.
-	Parameters []Parameter `json:"parameters,omitempty"`
+	Parameters []DockerParameter `json:"parameters,omitempty"`
 	// Labels are for people and their tools: the master, the agent and the
 	// Docker engine show them.
 	Labels map[string]string `json:"labels,omitempty"`
@@ -73,12 +73,12 @@ type Volume struct {
 	Driver string `json:"driver,omitempty"`
 }
 
-// Named reports whether the volume is one of the Docker engine's rather than
+// IsNamed reports whether the volume is one of the Docker engine's rather than
 // a path of the agent.
-func (v Volume) Named() bool { return v.Source == "" || v.Source[0] != '/' }
+func (v Volume) IsNamed() bool { return v.Source == "" || v.Source[0] != '/' }
 
-// Artifact is a file that the agent's fetcher gets.
-type Artifact struct {
+// FetchArtifact is a file that the agent's fetcher gets.
+type FetchArtifact struct {
 	URI string `json:"uri"`
 	// Path is its name in the sandbox; empty is the last part of the URI.
 	Path string `json:"path,omitempty"`
@@ -89,34 +89,34 @@ type Artifact struct {
 	Cache      bool `json:"cache,omitempty"`
 }
 
-// Limits are above what a task is sure of: 0 is no more than that, Unlimited
+// ResourceLimits are above what a task is sure of: 0 is no more than that, Unlimited
 // as much as there is.
-type Limits struct {
+type ResourceLimits struct {
 	CPUs   float64 `json:"cpus,omitempty"`
 	MemMiB float64 `json:"mem_mib,omitempty"`
 }
 
-// Parameter is an option of docker run without its dashes.
-type Parameter struct {
+// DockerParameter is an option of docker run without its dashes.
+type DockerParameter struct {
 	Key   string `json:"key"`
 	Value string `json:"value"`
 }
 
-// Network is one of the three below, or the name of a network of the agents'
+// NetworkMode is one of the three below, or the name of a network of the agents'
 // Docker engines.
-type Network string
+type NetworkMode string
 
 const (
 	// HostNetwork is the agent's own.
-	HostNetwork Network = "host"
+	HostNetwork NetworkMode = "host"
 	// BridgeNetwork gives the container an address of its own on its agent.
-	BridgeNetwork Network = "bridge"
+	BridgeNetwork NetworkMode = "bridge"
 	// NoNetwork leaves it the loopback.
-	NoNetwork Network = "none"
+	NoNetwork NetworkMode = "none"
 )
 
-// Host reports whether the tasks use their agents' network.
-func (n Network) Host() bool { return n == "" || n == HostNetwork }
+// IsHost reports whether the tasks use their agents' network.
+func (n NetworkMode) IsHost() bool { return n == "" || n == HostNetwork }
 
 // Port is one host port of each task.
 type Port struct {
@@ -129,25 +129,25 @@ type Port struct {
 	// offers that very port. 0 is any port of the offer.
 	Host int `json:"host,omitempty"`
 	// Protocol is TCP where it is empty.
-	Protocol Protocol `json:"protocol,omitempty"`
+	Protocol PortProtocol `json:"protocol,omitempty"`
 }
 
-// Protocol is what a port speaks.
-type Protocol string
+// PortProtocol is what a port speaks.
+type PortProtocol string
 
 const (
-	TCP Protocol = "tcp"
-	UDP Protocol = "udp"
+	TCP PortProtocol = "tcp"
+	UDP PortProtocol = "udp"
 )
 
-// IPC is how a task shares memory and semaphores.
-type IPC string
+// IPCMode is how a task shares memory and semaphores.
+type IPCMode string
 
 const (
 	// PrivateIPC: with no other task.
-	PrivateIPC IPC = "private"
+	PrivateIPC IPCMode = "private"
 	// HostIPC: with its agent, where the agent's operator allows that.
-	HostIPC IPC = "host"
+	HostIPC IPCMode = "host"
 )
 
 // Ulimit is a resource limit of the container's processes, by the names of

@@ -96,9 +96,9 @@ type ClientKey struct {
 	Digest string `json:"digest"`
 }
 
-// Runs is how long a task will hold its place at most: its expected run time,
+// ExpectedRunTime is how long a task will hold its place at most: its expected run time,
 // else its timeout; 0 where nobody said.
-func (s *Spec) Runs() time.Duration {
+func (s *Spec) ExpectedRunTime() time.Duration {
 	if s.RunTime > 0 {
 		return s.RunTime
 	}
@@ -131,9 +131,9 @@ type Task struct {
 	// GPUTypes how many it holds of each type; "" is a type nobody told.
 	DeviceIDs []string       `json:"device_ids,omitempty"`
 	GPUTypes  map[string]int `json:"gpu_types,omitempty"`
-	// Parts are what it holds of shared devices, which DeviceIDs names too and
+	// Shares are what it holds of shared devices, which DeviceIDs names too and
 	// GPUTypes leaves out.
-	Parts []gpu.Part `json:"parts,omitempty"`
+	Shares []gpu.DeviceShare `json:"parts,omitempty"`
 	// Message and Reason come from the last status update.
 	Message string `json:"message,omitempty"`
 	Reason  string `json:"reason,omitempty"`
@@ -143,11 +143,11 @@ type Task struct {
 	Ended    time.Time `json:"ended,omitzero"`
 	// Changed is when State last changed.
 	Changed time.Time `json:"changed"`
-	// KillWanted is when its end was asked for, KillReason why, and KillForced
+	// KillRequested is when its end was asked for, KillReason why, and KillForced
 	// that it gets no kill grace.
-	KillWanted time.Time  `json:"kill_wanted,omitzero"`
-	KillReason KillReason `json:"kill_reason,omitempty"`
-	KillForced bool       `json:"kill_forced,omitempty"`
+	KillRequested time.Time  `json:"kill_wanted,omitzero"`
+	KillReason    KillReason `json:"kill_reason,omitempty"`
+	KillForced    bool       `json:"kill_forced,omitempty"`
 	// Healthy is what its health check found last, nil before it knows.
 	Healthy *bool `json:"healthy,omitempty"`
 	// Check is what its check found last, in words.
@@ -162,17 +162,17 @@ type Task struct {
 	Losses   int `json:"losses,omitempty"`
 	// Ran says that an attempt got as far as its agent.
 	Ran bool `json:"ran,omitempty"`
-	// Unfit keeps it off agents that its image cannot run on, as its attempts
+	// ImageExclusions keeps it off agents that its image cannot run on, as its attempts
 	// have found.
-	Unfit []Constraint `json:"unfit,omitempty"`
+	ImageExclusions []Constraint `json:"unfit,omitempty"`
 	// NotBefore is when a task that waits may be tried again, or since when its
 	// job waits for no other: until then nothing but time was in its way.
 	NotBefore time.Time `json:"not_before,omitzero"`
 }
 
-// WaitsSince is when a task that waits began to wait for a place: pauses after
+// WaitingSince is when a task that waits began to wait for a place: pauses after
 // failures, and the wait for other jobs, are over by then.
-func (t *Task) WaitsSince() time.Time {
+func (t *Task) WaitingSince() time.Time {
 	if t.NotBefore.After(t.Changed) {
 		return t.NotBefore
 	}
@@ -183,27 +183,27 @@ func (t *Task) WaitsSince() time.Time {
 type KillReason string
 
 const (
-	ByPerson KillReason = ""
-	// ByTimeout: it ran longer than its job allows.
-	ByTimeout KillReason = "timeout"
-	// ByPeer: another task of its gang has ended for good.
-	ByPeer KillReason = "peer"
-	// ByPreemption: a job of higher priority needs its place.
-	ByPreemption KillReason = "preempted"
-	// ByGang: another task of its gang has ended, and all start anew.
-	ByGang KillReason = "gang"
-	// ByScale: its service wants fewer tasks.
-	ByScale KillReason = "scale"
-	// ByReplacement: its service wants another in its place.
-	ByReplacement KillReason = "replaced"
-	// ByDrain: an operator wants its agent empty.
-	ByDrain KillReason = "drained"
+	KillByUser KillReason = ""
+	// KillByTimeout: it ran longer than its job allows.
+	KillByTimeout KillReason = "timeout"
+	// KillByPeer: another task of its gang has ended for good.
+	KillByPeer KillReason = "peer"
+	// KillByPreemption: a job of higher priority needs its place.
+	KillByPreemption KillReason = "preempted"
+	// KillByGangRestart: another task of its gang has ended, and all start anew.
+	KillByGangRestart KillReason = "gang"
+	// KillByScaling: its service wants fewer tasks.
+	KillByScaling KillReason = "scale"
+	// KillByReplacement: its service wants another in its place.
+	KillByReplacement KillReason = "replaced"
+	// KillByDrain: an operator wants its agent empty.
+	KillByDrain KillReason = "drained"
 )
 
-// Requeues reports whether a task killed for that reason goes back into the
+// RequeuesTask reports whether a task killed for that reason goes back into the
 // queue.
-func (r KillReason) Requeues() bool {
-	return r == ByPreemption || r == ByGang || r == ByReplacement || r == ByDrain
+func (r KillReason) RequeuesTask() bool {
+	return r == KillByPreemption || r == KillByGangRestart || r == KillByReplacement || r == KillByDrain
 }
 
 // State is the job's: FAILED as soon as it cannot finish any more, otherwise
@@ -212,11 +212,11 @@ func (j *Job) State() State {
 	least, retired := Finished, true
 	for i := range j.Tasks {
 		t := &j.Tasks[i]
-		if t.Retired() {
+		if t.IsRetired() {
 			continue
 		}
 		retired = false
-		if t.State.rank() < least.rank() {
+		if t.State.jobRank() < least.jobRank() {
 			least = t.State
 		}
 	}
@@ -226,15 +226,15 @@ func (j *Job) State() State {
 	return least
 }
 
-// rank orders states by what they say of a whole job: what went wrong says
+// jobRank orders states by what they say of a whole job: what went wrong says
 // most, and of that what went wrong by itself; then the least advanced.
-func (s State) rank() int {
+func (s State) jobRank() int {
 	for i, bad := range [...]State{Failed, Refused, Lost, Killed} {
 		if s == bad {
-			return i - len(life)
+			return i - len(transitions)
 		}
 	}
-	for i, one := range order() {
+	for i, one := range stateOrder() {
 		if s == one {
 			return i
 		}
@@ -242,11 +242,11 @@ func (s State) rank() int {
 	return -1
 }
 
-// Terminal reports whether every task has ended for good. Retired tasks may
+// IsTerminal reports whether every task has ended for good. Retired tasks may
 // be wanted again as long as nobody ends their service.
-func (j *Job) Terminal() bool {
+func (j *Job) IsTerminal() bool {
 	for i := range j.Tasks {
-		if t := &j.Tasks[i]; t.State.Live() || t.Retired() {
+		if t := &j.Tasks[i]; t.State.IsLive() || t.IsRetired() {
 			return false
 		}
 	}
@@ -257,7 +257,7 @@ func (j *Job) Terminal() bool {
 // ended otherwise than FINISHED and brought none.
 func (j *Job) ExitCode() int {
 	for i := range j.Tasks {
-		if c := j.Tasks[i].ExitCode; c != nil && *c != 0 && !j.Tasks[i].Retired() {
+		if c := j.Tasks[i].ExitCode; c != nil && *c != 0 && !j.Tasks[i].IsRetired() {
 			return *c
 		}
 	}
@@ -274,7 +274,7 @@ func (j *Job) Clone() *Job {
 	for i := range c.Tasks {
 		t := &c.Tasks[i]
 		t.DeviceIDs, t.Ports, t.GPUTypes = slices.Clone(t.DeviceIDs), slices.Clone(t.Ports), maps.Clone(t.GPUTypes)
-		t.Parts, t.Unfit, t.Addresses = slices.Clone(t.Parts), slices.Clone(t.Unfit), slices.Clone(t.Addresses)
+		t.Shares, t.ImageExclusions, t.Addresses = slices.Clone(t.Shares), slices.Clone(t.ImageExclusions), slices.Clone(t.Addresses)
 	}
 	return &c
 }

@@ -21,15 +21,15 @@ func TestTaskLifeIsDocumented(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("# The life of a task\n\nRendered from the table in `job/state.go` by `go test ./job -rewrite`.\n\n| state | may become | holds resources |\n|---|---|---|\n")
 	for _, s := range States() {
-		next := make([]string, 0, len(s.Next()))
-		for _, n := range s.Next() {
+		next := make([]string, 0, len(s.NextStates()))
+		for _, n := range s.NextStates() {
 			next = append(next, string(n))
 		}
 		ends, holds := strings.Join(next, ", "), "no"
-		if !s.Live() {
+		if !s.IsLive() {
 			ends = "— (ended)"
 		}
-		if s.Placed() {
+		if s.IsPlaced() {
 			holds = "yes"
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", s, ends, holds)
@@ -49,25 +49,25 @@ func TestTaskLifeIsDocumented(t *testing.T) {
 	}
 }
 
-func TestTheTableIsSound(t *testing.T) {
+func TestStateTransitionsAreConsistent(t *testing.T) {
 	for _, s := range States() {
-		if _, ok := life[s]; !ok {
+		if _, ok := transitions[s]; !ok {
 			t.Errorf("%s has no row", s)
 		}
-		if !s.May(s) {
+		if !s.CanBecome(s) {
 			t.Errorf("%s may not follow itself", s)
 		}
-		for _, n := range s.Next() {
+		for _, n := range s.NextStates() {
 			if n == Waiting {
 				t.Errorf("%s goes back to %s: a new try is a new task", s, n)
 			}
 		}
-		if s.Live() && !s.May(Killed) {
+		if s.IsLive() && !s.CanBecome(Killed) {
 			t.Errorf("a %s task cannot be killed", s)
 		}
 	}
-	if len(life) != len(States()) {
-		t.Errorf("%d rows, %d states", len(life), len(States()))
+	if len(transitions) != len(States()) {
+		t.Errorf("%d rows, %d states", len(transitions), len(States()))
 	}
 }
 
@@ -94,7 +94,7 @@ func TestJobState(t *testing.T) {
 		if got := j.State(); got != c.want {
 			t.Errorf("%v: state %s, want %s", c.tasks, got, c.want)
 		}
-		if got := j.Terminal(); got != c.terminal {
+		if got := j.IsTerminal(); got != c.terminal {
 			t.Errorf("%v: terminal %t, want %t", c.tasks, got, c.terminal)
 		}
 	}
@@ -119,17 +119,17 @@ func TestExitCode(t *testing.T) {
 }
 
 func TestCloneIsIndependent(t *testing.T) {
-	j := &Job{Tasks: []Task{{ID: "a", DeviceIDs: []string{"GPU-a"}, Parts: []gpu.Part{{UUID: "GPU-a"}}}}}
+	j := &Job{Tasks: []Task{{ID: "a", DeviceIDs: []string{"GPU-a"}, Shares: []gpu.DeviceShare{{UUID: "GPU-a"}}}}}
 	c := j.Clone()
 	c.Tasks[0].DeviceIDs[0] = "GPU-b"
-	c.Tasks[0].Parts[0].UUID = "GPU-b"
+	c.Tasks[0].Shares[0].UUID = "GPU-b"
 	c.Tasks[0].ID = "b"
-	if j.Tasks[0].DeviceIDs[0] != "GPU-a" || j.Tasks[0].Parts[0].UUID != "GPU-a" || j.Tasks[0].ID != "a" {
+	if j.Tasks[0].DeviceIDs[0] != "GPU-a" || j.Tasks[0].Shares[0].UUID != "GPU-a" || j.Tasks[0].ID != "a" {
 		t.Errorf("the clone's changes reached the original: %+v", j)
 	}
 }
 
-func TestLaunchRefusesAnotherVersion(t *testing.T) {
+func TestParseLaunchRejectsUnknownVersion(t *testing.T) {
 	if _, ok, err := ParseLaunch([]byte(`{"mesos-gpu": 99}`)); !ok || err == nil || !strings.Contains(err.Error(), "version 99, this executor reads versions 2 to 4") {
 		t.Errorf("got %v, %v", ok, err)
 	}
@@ -142,14 +142,14 @@ func TestLaunchRefusesAnotherVersion(t *testing.T) {
 
 // Records of before devices were shared are whole devices, and a job without
 // shares is recorded as it was then.
-func TestRecordsFromBeforeShares(t *testing.T) {
+func TestRecordsWithoutSharesAreReadable(t *testing.T) {
 	const record = `{"spec":{"name":"a","tasks":1,"request":{"gpus":1,"types":{"include":["V100"]}},"cpus":1,"mem_mib":256,"containerizer":"mesos","kill_grace":5000000000},` +
 		`"submitted":"2026-01-02T03:04:05Z","tasks":[{"id":"a.0.1","job":"a","index":0,"state":"RUNNING","device_ids":["GPU-a"],"gpu_types":{"V100":1},"changed":"2026-01-02T03:04:06Z"}]}`
 	var j Job
 	if err := json.Unmarshal([]byte(record), &j); err != nil {
 		t.Fatal(err)
 	}
-	if !j.Spec.Request.Share.Whole() || j.Tasks[0].Parts != nil || j.Tasks[0].GPUTypes["V100"] != 1 {
+	if !j.Spec.Request.Share.IsWhole() || j.Tasks[0].Shares != nil || j.Tasks[0].GPUTypes["V100"] != 1 {
 		t.Errorf("read as %+v", j)
 	}
 	again, err := json.Marshal(j)

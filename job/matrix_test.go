@@ -38,7 +38,7 @@ func combinations(m *Matrix) (all []map[string]string) {
 // The example of GitHub's documentation, and what is particular about each of
 // the lists.
 func TestCombinations(t *testing.T) {
-	fruits := []Axis{{"fruit", []string{"apple", "pear"}}, {"animal", []string{"cat", "dog"}}}
+	fruits := []MatrixAxis{{"fruit", []string{"apple", "pear"}}, {"animal", []string{"cat", "dog"}}}
 	for _, c := range []struct {
 		name string
 		m    Matrix
@@ -63,24 +63,24 @@ func TestCombinations(t *testing.T) {
 
 // However a matrix is made, a combination that no entry leaves out is there
 // once, and no other; an entry of include changes no axis.
-func TestCombinationsHold(t *testing.T) {
+func TestCombinationsMatchNaiveExpansion(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var m Matrix
 		values := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"1", "2", "3", "4"}), 1, 4, rapid.ID[string])
 		for i := range rapid.IntRange(1, 3).Draw(t, "axes") {
-			m.Axes = append(m.Axes, Axis{Name: string(rune('a' + i)), Values: values.Draw(t, "values")})
+			m.Axes = append(m.Axes, MatrixAxis{Name: string(rune('a' + i)), Values: values.Draw(t, "values")})
 		}
 		entry := rapid.MapOfN(rapid.SampledFrom([]string{"a", "b", "c", "d"}), rapid.SampledFrom([]string{"1", "2", "5"}), 1, 4)
 		m.Exclude = rapid.SliceOfN(entry, 0, 3).Draw(t, "exclude")
 		m.Include = rapid.SliceOfN(entry, 0, 3).Draw(t, "include")
 		for i := range m.Exclude {
 			maps.DeleteFunc(m.Exclude[i], func(name, _ string) bool {
-				return !slices.ContainsFunc(m.Axes, func(a Axis) bool { return a.Name == name })
+				return !slices.ContainsFunc(m.Axes, func(a MatrixAxis) bool { return a.Name == name })
 			})
 		}
 		m.Exclude = slices.DeleteFunc(m.Exclude, func(e map[string]string) bool { return len(e) == 0 })
 		want := 0
-		for i := range m.size() { // counted in another way
+		for i := range m.axesProduct() { // counted in another way
 			left := true
 			for _, e := range m.Exclude {
 				all, rest := true, i
@@ -118,12 +118,12 @@ func TestCombinationsHold(t *testing.T) {
 	})
 }
 
-func TestProgram(t *testing.T) {
+func TestTaskProgram(t *testing.T) {
 	s := Spec{
-		Matrix:  &Matrix{Axes: []Axis{{"lr", []string{"0.1"}}, {"seed", []string{"1"}}}},
+		Matrix:  &Matrix{Axes: []MatrixAxis{{"lr", []string{"0.1"}}, {"seed", []string{"1"}}}},
 		Command: []string{"train", "--lr={{matrix.lr}}", "{{ matrix.seed }}-{{matrix.lr}}", "{{.Name}} {{matrix.other}}"}, Env: map[string]string{"OUT": "/out/{{matrix.seed}}", "PLAIN": "x"},
 	}
-	command, env := s.Program(map[string]string{"lr": "0.1", "seed": "$1 {{matrix.lr}}"})
+	command, env := s.TaskProgram(map[string]string{"lr": "0.1", "seed": "$1 {{matrix.lr}}"})
 	if diff := cmp.Diff([]string{"train", "--lr=0.1", "$1 {{matrix.lr}}-0.1", "{{.Name}} {{matrix.other}}"}, command); diff != "" {
 		t.Errorf("command: %s", diff)
 	}
@@ -134,7 +134,7 @@ func TestProgram(t *testing.T) {
 		t.Errorf("the specification has changed: %q %q", s.Command, s.Env)
 	}
 	s.Matrix = nil
-	if command, _ := s.Program(nil); command[1] != "--lr={{matrix.lr}}" {
+	if command, _ := s.TaskProgram(nil); command[1] != "--lr={{matrix.lr}}" {
 		t.Errorf("without a matrix: %q", command)
 	}
 }
@@ -142,7 +142,7 @@ func TestProgram(t *testing.T) {
 // What a matrix makes of a command is bounded like a command.
 func TestMatrixIsBounded(t *testing.T) {
 	long := strings.Repeat("x", 100<<10)
-	s := Spec{Name: "a", Matrix: &Matrix{Axes: []Axis{{"v", []string{"1", long}}}}, Command: []string{"echo", "{{matrix.v}}{{matrix.v}}"}}
+	s := Spec{Name: "a", Matrix: &Matrix{Axes: []MatrixAxis{{"v", []string{"1", long}}}}, Command: []string{"echo", "{{matrix.v}}{{matrix.v}}"}}
 	s.SetDefaults()
 	if err := s.Validate(); err == nil || !strings.Contains(err.Error(), "command: word 2 has 204800 bytes, more than the kernel's") {
 		t.Errorf("got %v", err)
@@ -154,7 +154,7 @@ func BenchmarkCombinations(b *testing.B) {
 	for i := range 100 {
 		values = append(values, strconv.Itoa(i))
 	}
-	m := Matrix{Axes: []Axis{{"a", values}, {"b", values}}, Include: entriesOf("a=1 c=1", "d=1")}
+	m := Matrix{Axes: []MatrixAxis{{"a", values}, {"b", values}}, Include: entriesOf("a=1 c=1", "d=1")}
 	for b.Loop() {
 		m.Combinations()
 	}
@@ -181,7 +181,7 @@ func TestMatrixValuesAreBounded(t *testing.T) {
 		{20, "21 names in 10000 combinations are 210000 values, more than 200000"},
 		{101, "include: item 1: has 101 names, more than 100"},
 	} {
-		s := Spec{Name: "a", Command: []string{"true"}, Matrix: &Matrix{Axes: []Axis{{"a", values}}, Include: []map[string]string{names(c.include)}}}
+		s := Spec{Name: "a", Command: []string{"true"}, Matrix: &Matrix{Axes: []MatrixAxis{{"a", values}}, Include: []map[string]string{names(c.include)}}}
 		s.SetDefaults()
 		if err := s.Validate(); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%d names: got %v, want %q", c.include, err, c.want)

@@ -19,21 +19,21 @@ type Schedule struct {
 	TimeZone string `json:"time_zone,omitempty"`
 	// Overlap says what becomes of a run that is due while an earlier one has
 	// not ended.
-	Overlap Overlap `json:"overlap,omitempty"`
+	Overlap OverlapPolicy `json:"overlap,omitempty"`
 	// History is how many runs that have ended are kept.
 	History int `json:"history,omitempty"`
 }
 
-// Overlap is a way to treat two runs that would go at a time.
-type Overlap string
+// OverlapPolicy is a way to treat two runs that would go at a time.
+type OverlapPolicy string
 
 const (
 	// SkipOverlap passes the new run over.
-	SkipOverlap Overlap = "skip"
+	SkipOverlap OverlapPolicy = "skip"
 	// AllowOverlap has both run.
-	AllowOverlap Overlap = "allow"
+	AllowOverlap OverlapPolicy = "allow"
 	// ReplaceOverlap ends the old run.
-	ReplaceOverlap Overlap = "replace"
+	ReplaceOverlap OverlapPolicy = "replace"
 )
 
 const (
@@ -43,9 +43,9 @@ const (
 	MaxHistory = 100
 	// runLayout follows a dash in the names of runs; the time is UTC.
 	runLayout = "20060102-1504"
-	// maxScheduled is how long the name of a schedule may be for its runs to
+	// maxScheduleName is how long the name of a schedule may be for its runs to
 	// have names.
-	maxScheduled = 63 - 1 - len(runLayout)
+	maxScheduleName = 63 - 1 - len(runLayout)
 )
 
 func (v *Schedule) setDefaults() {
@@ -58,18 +58,18 @@ func RunName(schedule string, due time.Time) string {
 	return schedule + "-" + due.UTC().Format(runLayout)
 }
 
-// Next is the first time after another that the schedule names; zero if there
+// NextRun is the first time after another that the schedule names; zero if there
 // is none in years. It looks its time zone up in the system's database.
-func (v *Schedule) Next(after time.Time) (time.Time, error) {
-	next, err := v.Times()
+func (v *Schedule) NextRun(after time.Time) (time.Time, error) {
+	next, err := v.NextRunFunc()
 	if err != nil {
 		return time.Time{}, err
 	}
 	return next(after), nil
 }
 
-// Times is Next for many times: it reads the schedule once.
-func (v *Schedule) Times() (func(after time.Time) time.Time, error) {
+// NextRunFunc is Next for many times: it reads the schedule once.
+func (v *Schedule) NextRunFunc() (func(after time.Time) time.Time, error) {
 	// The library would take a zone or an interval here too. The zone has a
 	// key of its own; runs at an interval would shift with each restart.
 	if first, _, _ := strings.Cut(v.Cron, " "); strings.Contains(first, "=") || first == "@every" {
@@ -92,8 +92,8 @@ func (s *Spec) validateSchedule(bad func(format string, args ...any)) {
 	if v == nil {
 		return
 	}
-	if len(s.Name) > maxScheduled {
-		bad("name: %d letters, and a schedule's has %d at most: its runs add their time", len(s.Name), maxScheduled)
+	if len(s.Name) > maxScheduleName {
+		bad("name: %d letters, and a schedule's has %d at most: its runs add their time", len(s.Name), maxScheduleName)
 	}
 	if s.Service != nil {
 		bad("schedule: the job is a service: it runs until somebody ends it")
@@ -101,13 +101,13 @@ func (s *Spec) validateSchedule(bad func(format string, args ...any)) {
 	if len(s.After) > 0 {
 		bad("after: the runs of a schedule wait for no other job")
 	}
-	if !slices.Contains([]Overlap{SkipOverlap, AllowOverlap, ReplaceOverlap}, v.Overlap) {
+	if !slices.Contains([]OverlapPolicy{SkipOverlap, AllowOverlap, ReplaceOverlap}, v.Overlap) {
 		bad("schedule: overlap: %q is none of %s, %s, %s", v.Overlap, SkipOverlap, AllowOverlap, ReplaceOverlap)
 	}
 	if v.History < 1 || v.History > MaxHistory {
 		bad("schedule: history: %d is not between 1 and %d", v.History, MaxHistory)
 	}
-	switch next, err := v.Next(time.Unix(0, 0)); {
+	switch next, err := v.NextRun(time.Unix(0, 0)); {
 	case err != nil:
 		bad("schedule: %w", err)
 	case next.IsZero():

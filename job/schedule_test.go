@@ -19,7 +19,7 @@ func TestNextTime(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := Schedule{Cron: c.cron, TimeZone: c.zone}
-		if got, err := s.Next(after); err != nil || got.Format(time.RFC3339) != c.want {
+		if got, err := s.NextRun(after); err != nil || got.Format(time.RFC3339) != c.want {
 			t.Errorf("%s in %q after %s: got %s, %v; want %s", c.cron, c.zone, c.after, got.Format(time.RFC3339), err, c.want)
 		}
 	}
@@ -27,8 +27,8 @@ func TestNextTime(t *testing.T) {
 
 // The longest name of a schedule leaves room for the time in those of its runs.
 func TestRunNames(t *testing.T) {
-	name := string(make([]byte, 0, maxScheduled))
-	for range maxScheduled {
+	name := string(make([]byte, 0, maxScheduleName))
+	for range maxScheduleName {
 		name += "a"
 	}
 	run := RunName(name, time.Date(2026, 11, 21, 3, 0, 0, 0, time.FixedZone("", 3600)))

@@ -15,9 +15,9 @@ const (
 // secretPattern is one word of a secret's name.
 var secretPattern = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
 
-// SecretName reports whether a secret may have that name: words with slashes
+// IsSecretName reports whether a secret may have that name: words with slashes
 // between, none of them leading out of where secrets are.
-func SecretName(name string) bool {
+func IsSecretName(name string) bool {
 	for word := range strings.SplitSeq(name, "/") {
 		if !secretPattern.MatchString(word) || word == "." || word == ".." {
 			return false
@@ -33,10 +33,10 @@ func (s *Spec) validateSecrets(bad func(format string, args ...any)) {
 		bad("secrets: %d are more than %d", len(s.Secrets), maxSecrets)
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Secrets)) {
-		if !axisPattern.MatchString(name) {
+		if !variablePattern.MatchString(name) {
 			bad("secrets: %q is no variable's name of letters, digits and underscores", name)
 		}
-		if !SecretName(s.Secrets[name]) {
+		if !IsSecretName(s.Secrets[name]) {
 			bad("secrets: %s: %q is no secret's name: use words of letters, digits, dots, dashes and underscores with slashes between", name, s.Secrets[name])
 		}
 		if _, ok := s.Env[name]; ok {

@@ -9,16 +9,16 @@ import (
 // it, until somebody ends the job.
 type Service struct {
 	// Backoff is the pause before a task that ended is started again.
-	Backoff Backoff `json:"backoff,omitzero"`
+	Backoff BackoffPolicy `json:"backoff,omitzero"`
 	// ReplaceAfter is how long a task's agent may be away before another is
 	// started in the task's place; 0 is the scheduler's time, below 0 is
 	// never.
 	ReplaceAfter time.Duration `json:"replace_after,omitempty"`
 }
 
-// Backoff is pauses that grow: Initial, and Factor times the last for each
+// BackoffPolicy is pauses that grow: Initial, and Factor times the last for each
 // failure in a row, at most Max.
-type Backoff struct {
+type BackoffPolicy struct {
 	Initial time.Duration `json:"initial"`
 	Factor  float64       `json:"factor"`
 	Max     time.Duration `json:"max"`
@@ -33,8 +33,8 @@ const (
 	maxBackoffFactor = 100
 )
 
-// Pause is the one after so many failures in a row, 0 after none.
-func (b Backoff) Pause(failures int) time.Duration {
+// PauseAfter is the one after so many failures in a row, 0 after none.
+func (b BackoffPolicy) PauseAfter(failures int) time.Duration {
 	if failures <= 0 {
 		return 0
 	}
@@ -90,16 +90,16 @@ func (s *Spec) validateService(bad func(format string, args ...any)) {
 	}
 }
 
-// Retired reports whether the task has ended and its service wants none in its
+// IsRetired reports whether the task has ended and its service wants none in its
 // place.
-func (t *Task) Retired() bool { return !t.State.Live() && t.KillReason == ByScale }
+func (t *Task) IsRetired() bool { return !t.State.IsLive() && t.KillReason == KillByScaling }
 
-// Wanted counts the tasks that a job wants: a service those that are not
+// WantedTasks counts the tasks that a job wants: a service those that are not
 // retired, or about to be.
-func (j *Job) Wanted() int {
+func (j *Job) WantedTasks() int {
 	n := 0
 	for i := range j.Tasks {
-		if j.Tasks[i].KillReason != ByScale {
+		if j.Tasks[i].KillReason != KillByScaling {
 			n++
 		}
 	}

@@ -11,12 +11,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestPause(t *testing.T) {
-	marathon := Backoff{Initial: time.Second, Factor: 1.15, Max: 5 * time.Minute}
-	double := Backoff{Initial: time.Second, Factor: 2, Max: 5 * time.Second}
-	steady := Backoff{Initial: time.Second, Factor: 1, Max: time.Second}
+func TestBackoffPause(t *testing.T) {
+	marathon := BackoffPolicy{Initial: time.Second, Factor: 1.15, Max: 5 * time.Minute}
+	double := BackoffPolicy{Initial: time.Second, Factor: 2, Max: 5 * time.Second}
+	steady := BackoffPolicy{Initial: time.Second, Factor: 1, Max: time.Second}
 	for _, c := range []struct {
-		backoff  Backoff
+		backoff  BackoffPolicy
 		failures int
 		want     time.Duration
 	}{
@@ -33,7 +33,7 @@ func TestPause(t *testing.T) {
 		{marathon, 41, 267863546000}, // 1.15^40 s
 		{marathon, 42, 5 * time.Minute},
 	} {
-		if got := c.backoff.Pause(c.failures); (got - c.want).Abs() > time.Microsecond {
+		if got := c.backoff.PauseAfter(c.failures); (got - c.want).Abs() > time.Microsecond {
 			t.Errorf("%+v after %d failures: got %s, want %s", c.backoff, c.failures, got, c.want)
 		}
 	}
@@ -41,10 +41,10 @@ func TestPause(t *testing.T) {
 
 // A pause is never shorter than the one before, nor longer than the longest,
 // for every Backoff that Validate accepts.
-func TestPausesGrow(t *testing.T) {
+func TestBackoffPausesGrow(t *testing.T) {
 	grows := func(seed uint64) bool {
 		r := rand.New(rand.NewPCG(seed, 1))
-		b := Backoff{Initial: time.Duration(r.Int64N(int64(maxTime))), Factor: 1 + r.ExpFloat64()}
+		b := BackoffPolicy{Initial: time.Duration(r.Int64N(int64(maxTime))), Factor: 1 + r.ExpFloat64()}
 		if r.IntN(2) == 0 {
 			b.Initial >>= r.IntN(50)
 		}
@@ -54,7 +54,7 @@ func TestPausesGrow(t *testing.T) {
 			t.Errorf("%+v is refused: %v", b, s.Validate())
 		}
 		for failures, last := 1, time.Duration(0); failures < 1000; failures += 1 + r.IntN(20) {
-			pause := b.Pause(failures)
+			pause := b.PauseAfter(failures)
 			if pause < last || pause < b.Initial || pause > b.Max {
 				t.Errorf("%+v after %d failures: got %s after %s", b, failures, pause, last)
 				return false
@@ -70,9 +70,9 @@ func TestPausesGrow(t *testing.T) {
 
 func TestServiceDefaults(t *testing.T) {
 	for _, c := range []struct{ given, want Service }{
-		{Service{}, Service{Backoff: Backoff{time.Second, 1.15, 5 * time.Minute}}},
-		{Service{Backoff: Backoff{Initial: time.Hour}}, Service{Backoff: Backoff{time.Hour, 1.15, time.Hour}}},
-		{Service{Backoff{2, 3, 4}, Unlimited}, Service{Backoff{2, 3, 4}, Unlimited}},
+		{Service{}, Service{Backoff: BackoffPolicy{time.Second, 1.15, 5 * time.Minute}}},
+		{Service{Backoff: BackoffPolicy{Initial: time.Hour}}, Service{Backoff: BackoffPolicy{time.Hour, 1.15, time.Hour}}},
+		{Service{BackoffPolicy{2, 3, 4}, Unlimited}, Service{BackoffPolicy{2, 3, 4}, Unlimited}},
 	} {
 		got := c.given
 		got.setDefaults()
@@ -90,7 +90,7 @@ func TestValidateServices(t *testing.T) {
 		"plain":                {func(*Spec) {}, ""},
 		"never replaced":       {func(s *Spec) { s.Service.ReplaceAfter = Unlimited }, ""},
 		"preemptible":          {func(s *Spec) { s.Preemptible, s.Priority = true, 5 }, ""},
-		"steady":               {func(s *Spec) { s.Service.Backoff = Backoff{1, 1, 1} }, ""},
+		"steady":               {func(s *Spec) { s.Service.Backoff = BackoffPolicy{1, 1, 1} }, ""},
 		"group":                {func(s *Spec) { s.Group = "/web/front-1.2_3" }, ""},
 		"group without it":     {func(s *Spec) { s.Service, s.Group = nil, "a" }, ""},
 		"longest group":        {func(s *Spec) { s.Group = strings.Repeat("a", 255) }, ""},
@@ -99,7 +99,7 @@ func TestValidateServices(t *testing.T) {
 		"timeout":              {func(s *Spec) { s.Timeout = 1 }, "timeout: the job is a service: it runs until"},
 		"run time":             {func(s *Spec) { s.RunTime = 1 }, "run_time: the job is a service: it runs until"},
 		"max wait":             {func(s *Spec) { s.MaxWait = 1 }, "max_wait: the job is a service: it waits until"},
-		"negative":             {func(s *Spec) { s.Service.Backoff = Backoff{-1, 1, 1} }, "service: backoff from -1ns by 1 to 1ns"},
+		"negative":             {func(s *Spec) { s.Service.Backoff = BackoffPolicy{-1, 1, 1} }, "service: backoff from -1ns by 1 to 1ns"},
 		"shrinks":              {func(s *Spec) { s.Service.Backoff.Factor = 0.99 }, "service: backoff from 1s by 0.99 to 5m0s: it does not shrink"},
 		"jumps":                {func(s *Spec) { s.Service.Backoff.Factor = 101 }, "service: backoff from 1s by 101"},
 		"no factor":            {func(s *Spec) { s.Service.Backoff.Factor = math.NaN() }, "service: backoff from 1s by NaN"},
@@ -114,13 +114,13 @@ func TestValidateServices(t *testing.T) {
 			s.Service = &Service{}
 			s.SetDefaults()
 			c.change(&s)
-			refused(t, &s, c.want)
+			requireRejected(t, &s, c.want)
 		})
 	}
 }
 
-// refused holds what Validate says against the words; none is an acceptance.
-func refused(t *testing.T, s *Spec, want string) {
+// requireRejected holds what Validate says against the words; none is an acceptance.
+func requireRejected(t *testing.T, s *Spec, want string) {
 	t.Helper()
 	err := s.Validate()
 	if want == "" && err != nil {
@@ -133,12 +133,12 @@ func refused(t *testing.T, s *Spec, want string) {
 
 // Of a service that was scaled down the retired tasks do not count; it has not
 // ended before somebody ends it.
-func TestScaledServices(t *testing.T) {
+func TestJobStateOfScaledServices(t *testing.T) {
 	code := func(n int) *int { return &n }
 	running, waiting := Task{State: Running}, Task{State: Waiting}
-	retired := Task{State: Killed, KillReason: ByScale, ExitCode: code(143)}
-	leaving := Task{State: Killing, KillReason: ByScale}
-	replaced := Task{State: Killing, KillReason: ByReplacement}
+	retired := Task{State: Killed, KillReason: KillByScaling, ExitCode: code(143)}
+	leaving := Task{State: Killing, KillReason: KillByScaling}
+	replaced := Task{State: Killing, KillReason: KillByReplacement}
 	killed := Task{State: Killed, ExitCode: code(137)}
 	for name, c := range map[string]struct {
 		tasks    []Task
@@ -159,13 +159,13 @@ func TestScaledServices(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			j := &Job{Spec: Spec{Service: &Service{}}, Tasks: c.tasks}
-			if got := j.Wanted(); got != c.wanted {
+			if got := j.WantedTasks(); got != c.wanted {
 				t.Errorf("wanted: got %d, want %d", got, c.wanted)
 			}
 			if got := j.State(); got != c.state {
 				t.Errorf("state: got %s, want %s", got, c.state)
 			}
-			if got := j.Terminal(); got != c.terminal {
+			if got := j.IsTerminal(); got != c.terminal {
 				t.Errorf("terminal: got %v, want %v", got, c.terminal)
 			}
 			if got := j.ExitCode(); got != c.exit {
@@ -175,11 +175,11 @@ func TestScaledServices(t *testing.T) {
 	}
 }
 
-func TestRetired(t *testing.T) {
+func TestRetiredTasks(t *testing.T) {
 	for _, state := range States() {
-		for _, why := range []KillReason{ByPerson, ByTimeout, ByPeer, ByPreemption, ByGang, ByScale, ByReplacement, ByDrain} {
+		for _, why := range []KillReason{KillByUser, KillByTimeout, KillByPeer, KillByPreemption, KillByGangRestart, KillByScaling, KillByReplacement, KillByDrain} {
 			task := Task{State: state, KillReason: why}
-			if got, want := task.Retired(), why == ByScale && !state.Live(); got != want {
+			if got, want := task.IsRetired(), why == KillByScaling && !state.IsLive(); got != want {
 				t.Errorf("%s by %q: got %v, want %v", state, why, got, want)
 			}
 		}

@@ -44,21 +44,21 @@ const (
 	maxGroup     = 255
 	// maxConstraints bounds the work of matching one agent.
 	maxConstraints = 50
-	// maxWord is the kernel's limit for one argument or variable, maxWords
+	// maxTextBytes is the kernel's limit for one argument or variable, maxTotalTextBytes
 	// bounds all of a task's together: one ACCEPT carries them for each task.
-	maxWord  = 128<<10 - 1
-	maxWords = 256 << 10
+	maxTextBytes      = 128<<10 - 1
+	maxTotalTextBytes = 256 << 10
 )
 
 // SetDefaults fills what the submitter left out.
 func (s *Spec) SetDefaults() {
 	if s.Tasks == 0 && s.Matrix != nil {
-		s.Tasks = s.Matrix.tasks()
+		s.Tasks = s.Matrix.taskCount()
 	}
 	if s.Tasks == 0 {
 		s.Tasks = 1
 	}
-	if s.Request.GPUs == 0 && !s.Request.Share.Whole() {
+	if s.Request.GPUs == 0 && !s.Request.Share.IsWhole() {
 		s.Request.GPUs = 1
 	}
 	if s.CPUs == 0 {
@@ -105,7 +105,7 @@ func (s *Spec) Validate() error {
 	if s.Request.GPUs < 0 || s.Request.GPUs > MaxGPUs {
 		bad("gpus: %d is not between 0 and %d", s.Request.GPUs, MaxGPUs)
 	}
-	if s.Request.GPUs == 0 && !s.Request.Types.Any() {
+	if s.Request.GPUs == 0 && !s.Request.Types.AcceptsAny() {
 		bad("gpu_type %s needs gpus: 1 or more", s.Request.Types)
 	}
 	if t := s.Request.Types; len(t.Include) > 0 && !slices.ContainsFunc(t.Include, t.Match) {
@@ -126,13 +126,13 @@ func (s *Spec) Validate() error {
 	if s.KillGrace < 0 || s.KillGrace > maxKillGrace {
 		bad("kill_grace: %s is not between 0 and %s", s.KillGrace, maxKillGrace)
 	}
-	s.validateWishes(bad)
+	s.validateRequest(bad)
 	s.validateContainer(bad)
 	s.validateLaunch(bad)
 	s.validateService(bad)
 	s.validateQueueing(bad)
 	s.validateMatrix(bad)
-	s.validateAfter(bad)
+	s.validateDependencies(bad)
 	s.validateSchedule(bad)
 	s.validateSecrets(bad)
 	s.validateProgram(bad)
@@ -145,10 +145,10 @@ var uuidPattern = regexp.MustCompile(`^(GPU|MIG)-[A-Za-z0-9/-]{1,120}$`)
 // versionPattern is dotted numbers.
 var versionPattern = regexp.MustCompile(`^[0-9]{1,6}(\.[0-9]{1,6}){0,3}$`)
 
-// validateWishes checks what the job wants of its agents.
-func (s *Spec) validateWishes(bad func(format string, args ...any)) {
+// validateRequest checks what the job wants of its agents.
+func (s *Spec) validateRequest(bad func(format string, args ...any)) {
 	r := &s.Request
-	wants := !r.Devices.Any() || r.MinMemMiB != 0 || r.MinDriver != "" || r.MinCUDA != "" || r.Topology != "" && r.Topology != gpu.AnyTopology
+	wants := !r.Devices.AcceptsAny() || r.MinMemMiB != 0 || r.MinDriver != "" || r.MinCUDA != "" || r.Topology != "" && r.Topology != gpu.AnyTopology
 	if r.GPUs == 0 && wants {
 		bad("what is wanted of the GPUs needs gpus: 1 or more")
 	}
@@ -169,8 +169,8 @@ func (s *Spec) validateWishes(bad func(format string, args ...any)) {
 		}
 	}
 	s.validateShare(bad)
-	if r.Topology != "" && !slices.Contains(gpu.Topologies(), r.Topology) {
-		bad("gpu_topology: %q is none of %v", r.Topology, gpu.Topologies())
+	if r.Topology != "" && !slices.Contains(gpu.AllTopologies(), r.Topology) {
+		bad("gpu_topology: %q is none of %v", r.Topology, gpu.AllTopologies())
 	}
 	if len(s.Constraints) > maxConstraints {
 		bad("constraints: %d are more than %d", len(s.Constraints), maxConstraints)
@@ -186,7 +186,7 @@ func (s *Spec) validateWishes(bad func(format string, args ...any)) {
 // alone.
 func (s *Spec) validateShare(bad func(format string, args ...any)) {
 	r := &s.Request
-	if r.Share.Whole() {
+	if r.Share.IsWhole() {
 		return
 	}
 	if r.GPUs == 0 {
@@ -262,18 +262,18 @@ func (s *Spec) validateProgram(bad func(format string, args ...any)) {
 	if len(s.Command) > 0 && s.Command[0] == "" {
 		bad("command: its first word, the program, is empty")
 	}
-	total, longest := 0, s.Matrix.longest()
+	total, longest := 0, s.Matrix.longestValues()
 	word := func(what, text string) {
 		total += len(text)
 		if strings.ContainsRune(text, 0) {
 			bad("%s holds a NUL byte", what)
 		}
-		if len(text) > maxWord {
-			bad("%s has %d bytes, more than the kernel's %d: put it into a file", what, len(text), maxWord)
+		if len(text) > maxTextBytes {
+			bad("%s has %d bytes, more than the kernel's %d: put it into a file", what, len(text), maxTextBytes)
 		}
 	}
 	for i, arg := range s.Command {
-		word(fmt.Sprintf("command: word %d", i+1), filled(arg, longest))
+		word(fmt.Sprintf("command: word %d", i+1), fillPlaceholders(arg, longest))
 	}
 	for _, name := range slices.Sorted(maps.Keys(longest)) {
 		word("matrix: "+name, name+"="+longest[name])
@@ -282,17 +282,17 @@ func (s *Spec) validateProgram(bad func(format string, args ...any)) {
 		if name == "" || strings.Contains(name, "=") {
 			bad("env: %q is not a variable's name: it is empty, or holds an equals sign", name)
 		}
-		word("env: "+name, name+"="+filled(s.Env[name], longest))
+		word("env: "+name, name+"="+fillPlaceholders(s.Env[name], longest))
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Labels)) {
 		word("labels: "+name, name+"="+s.Labels[name])
 	}
-	for _, c := range s.checks() {
+	for _, c := range s.allChecks() {
 		for i, arg := range c.Command {
 			word(fmt.Sprintf("check: command: word %d", i+1), arg)
 		}
 	}
-	if total > maxWords {
-		bad("command, env and labels have %d bytes together, more than %d: put what is large into files", total, maxWords)
+	if total > maxTotalTextBytes {
+		bad("command, env and labels have %d bytes together, more than %d: put what is large into files", total, maxTotalTextBytes)
 	}
 }

@@ -18,7 +18,7 @@ const (
 )
 
 func (c *Container) setDefaults() {
-	for _, check := range c.checks() {
+	for _, check := range c.allChecks() {
 		check.setDefaults()
 	}
 	for _, h := range c.HealthChecks() {
@@ -43,9 +43,9 @@ func (c *Check) setDefaults() {
 	}
 }
 
-// reserved are the paths that a container gets anyway, or must not have from
+// reservedPaths are the paths that a container gets anyway, or must not have from
 // elsewhere.
-var reserved = []string{"/", "/dev", "/proc", "/sys", "/mnt/mesos/sandbox", "/usr/local/nvidia"}
+var reservedPaths = []string{"/", "/dev", "/proc", "/sys", "/mnt/mesos/sandbox", "/usr/local/nvidia"}
 
 // ulimitNames are those that setrlimit(2), the Docker engine and Mesos have in
 // common.
@@ -115,7 +115,7 @@ func (s *Spec) validateContainer(bad func(format string, args ...any)) {
 // validateMesos refuses what only the Docker engine can do.
 func (s *Spec) validateMesos(bad func(format string, args ...any)) {
 	needs := func(what string) { bad("%s needs container: %s", what, Docker) }
-	if !s.Network.Host() {
+	if !s.Network.IsHost() {
 		needs(fmt.Sprintf("network: %s", s.Network))
 	}
 	if s.IPC != "" {
@@ -127,7 +127,7 @@ func (s *Spec) validateMesos(bad func(format string, args ...any)) {
 		}
 	}
 	for _, v := range s.Volumes {
-		if v.Named() {
+		if v.IsNamed() {
 			needs(fmt.Sprintf("volumes: the named volume %s", v.Source))
 		}
 	}
@@ -160,17 +160,17 @@ func (v Volume) validate() error {
 	if strings.ContainsAny(v.Source+v.Target, ":\x00") {
 		return fmt.Errorf("%q at %q: a colon separates paths: rename it", v.Source, v.Target)
 	}
-	if !path.IsAbs(v.Target) || path.Clean(v.Target) != v.Target || slices.Contains(reserved, v.Target) {
+	if !path.IsAbs(v.Target) || path.Clean(v.Target) != v.Target || slices.Contains(reservedPaths, v.Target) {
 		return fmt.Errorf("%q is no path of a container such as /data, or a reserved one", v.Target)
 	}
 	switch {
 	case v.Source == "":
 		return fmt.Errorf("%s has no source: write SOURCE:%s", v.Target, v.Target)
-	case !v.Named() && path.Clean(v.Source) != v.Source:
+	case !v.IsNamed() && path.Clean(v.Source) != v.Source:
 		return fmt.Errorf("%q is no plain absolute path: write %s", v.Source, path.Clean(v.Source))
-	case !v.Named() && v.Driver != "":
+	case !v.IsNamed() && v.Driver != "":
 		return fmt.Errorf("%s is a path of the agent, which takes no driver %s", v.Source, v.Driver)
-	case v.Named() && !namePattern.MatchString(v.Source):
+	case v.IsNamed() && !namePattern.MatchString(v.Source):
 		return fmt.Errorf("%q is neither an absolute path of the agent nor a volume's name", v.Source)
 	}
 	return nil
@@ -194,7 +194,7 @@ func (s *Spec) validateNetwork(bad func(format string, args ...any)) {
 			bad("ports: host port %d stands twice: an agent offers a port once, for tcp and udp alike", p.Host)
 		}
 		hosts[p.Host] = p.Host != 0
-		if p.Container != 0 && s.Network.Host() {
+		if p.Container != 0 && s.Network.IsHost() {
 			bad("ports: the container's own port %d needs network: %s", p.Container, BridgeNetwork)
 		}
 		if p.Protocol != "" && p.Protocol != TCP && p.Protocol != UDP {
@@ -265,8 +265,8 @@ func (s *Spec) validateCheck(key string, c *Check, bad func(format string, args 
 	}
 }
 
-// checks are those that the job has.
-func (c *Container) checks() []*Check {
+// allChecks are those that the job has.
+func (c *Container) allChecks() []*Check {
 	var all []*Check
 	for _, h := range c.HealthChecks() {
 		all = append(all, &h.Check)

@@ -71,8 +71,8 @@ func TestValidateAcceptsContainers(t *testing.T) {
 	}
 }
 
-// TestValidateRefusesContainers: each rule, by what it says.
-func TestValidateRefusesContainers(t *testing.T) {
+// TestValidateRejectsContainers: each rule, by what it says.
+func TestValidateRejectsContainers(t *testing.T) {
 	volume := func(v Volume) func(*Spec) { return func(s *Spec) { s.Volumes = []Volume{v} } }
 	ulimit := func(u Ulimit) func(*Spec) { return func(s *Spec) { s.Ulimits = []Ulimit{u} } }
 	health := func(h HealthCheck) func(*Spec) { return func(s *Spec) { s.HealthCheck = &h } }

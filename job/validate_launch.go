@@ -15,9 +15,9 @@ const (
 	maxURI        = 4096
 )
 
-// schemes are those of Mesos's fetcher that need no plugin of the agent's,
+// fetchSchemes are those of Mesos's fetcher that need no plugin of the agent's,
 // and what operators add most.
-var schemes = []string{"http", "https", "ftp", "ftps", "file", "hdfs", "s3", "s3a", "s3n", "hftp"}
+var fetchSchemes = []string{"http", "https", "ftp", "ftps", "file", "hdfs", "s3", "s3a", "s3n", "hftp"}
 
 // validateLaunch checks how the task is started.
 func (s *Spec) validateLaunch(bad func(format string, args ...any)) {
@@ -57,15 +57,15 @@ func (s *Spec) validateLaunch(bad func(format string, args ...any)) {
 	}
 }
 
-func (a Artifact) validate() error {
+func (a FetchArtifact) validate() error {
 	u, err := url.Parse(a.URI)
 	switch {
 	case len(a.URI) > maxURI:
 		return fmt.Errorf("%.40q… has %d bytes, more than %d", a.URI, len(a.URI), maxURI)
 	case err != nil:
 		return fmt.Errorf("%q is no URI: %w", a.URI, err)
-	case u.Scheme == "" && !path.IsAbs(a.URI), u.Scheme != "" && !slices.Contains(schemes, u.Scheme):
-		return fmt.Errorf("%q is neither an absolute path of the agent nor a URI of %s", a.URI, strings.Join(schemes, ", "))
+	case u.Scheme == "" && !path.IsAbs(a.URI), u.Scheme != "" && !slices.Contains(fetchSchemes, u.Scheme):
+		return fmt.Errorf("%q is neither an absolute path of the agent nor a URI of %s", a.URI, strings.Join(fetchSchemes, ", "))
 	case u.Scheme == "file" && !strings.HasPrefix(a.URI, "file:///") && !strings.HasPrefix(a.URI, "file://localhost/"):
 		return fmt.Errorf("%q is no URI of a file that Mesos's fetcher reads: write file:///folder/file", a.URI)
 	case a.Extract && a.Executable:

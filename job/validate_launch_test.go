@@ -8,11 +8,11 @@ import (
 
 // TestValidateLaunch: each rule, by what it says; no words are an acceptance.
 func TestValidateLaunch(t *testing.T) {
-	fetch := func(a ...Artifact) func(*Spec) { return func(s *Spec) { s.Fetch = a } }
+	fetch := func(a ...FetchArtifact) func(*Spec) { return func(s *Spec) { s.Fetch = a } }
 	limits := func(cpus, mem float64) func(*Spec) {
-		return func(s *Spec) { s.Limits = Limits{CPUs: cpus, MemMiB: mem} }
+		return func(s *Spec) { s.Limits = ResourceLimits{CPUs: cpus, MemMiB: mem} }
 	}
-	parameter := func(p ...Parameter) func(*Spec) { return func(s *Spec) { s.Parameters = p } }
+	parameter := func(p ...DockerParameter) func(*Spec) { return func(s *Spec) { s.Parameters = p } }
 	for name, c := range map[string]struct {
 		change func(*Spec)
 		want   string
@@ -31,32 +31,32 @@ func TestValidateLaunch(t *testing.T) {
 		"image's and another": {func(s *Spec) { s.ImageEntrypoint, s.Entrypoint, s.Command = true, "/x", []string{"-v"} }, "image_entrypoint: it runs command as the arguments"},
 		"image's, no command": {func(s *Spec) { s.ImageEntrypoint, s.Command = true, nil }, "image_entrypoint: it runs command as the arguments"},
 		"image's, no image":   {func(s *Spec) { s.ImageEntrypoint, s.Containerizer, s.Image, s.Command = true, Mesos, "", []string{"a"} }, "image_entrypoint: it runs command as the arguments"},
-		"parameters":          {parameter(Parameter{"init", "true"}, Parameter{"env", ""}), ""},
-		"parameters of mesos": {func(s *Spec) { s.Parameters, s.Containerizer = []Parameter{{"init", "true"}}, Mesos }, "entrypoint and parameters need container: docker"},
-		"no parameter":        {parameter(Parameter{"", "a"}), `parameters: item 1: "" is no option of docker run without its dashes`},
-		"dashes":              {parameter(Parameter{"--init", "true"}), `parameters: item 1: "--init" is no option of docker run without its dashes`},
-		"unserved":            {parameter(Parameter{"init", "true"}, Parameter{"privileged", "true"}), `parameters: item 2: "privileged" is not served: served are add-host, cap-add`},
-		"many parameters":     {func(s *Spec) { s.Parameters = make([]Parameter, 101) }, "parameters: 101 are more than 100"},
+		"parameters":          {parameter(DockerParameter{"init", "true"}, DockerParameter{"env", ""}), ""},
+		"parameters of mesos": {func(s *Spec) { s.Parameters, s.Containerizer = []DockerParameter{{"init", "true"}}, Mesos }, "entrypoint and parameters need container: docker"},
+		"no parameter":        {parameter(DockerParameter{"", "a"}), `parameters: item 1: "" is no option of docker run without its dashes`},
+		"dashes":              {parameter(DockerParameter{"--init", "true"}), `parameters: item 1: "--init" is no option of docker run without its dashes`},
+		"unserved":            {parameter(DockerParameter{"init", "true"}, DockerParameter{"privileged", "true"}), `parameters: item 2: "privileged" is not served: served are add-host, cap-add`},
+		"many parameters":     {func(s *Spec) { s.Parameters = make([]DockerParameter, 101) }, "parameters: 101 are more than 100"},
 
-		"URI":            {fetch(Artifact{URI: "https://example.org/a?b=c"}), ""},
-		"agent's file":   {fetch(Artifact{URI: "/etc/a.tar", Extract: true, Cache: true}), ""},
-		"deep":           {fetch(Artifact{URI: "hdfs://n/a", Path: "a/b..c", Executable: true}), ""},
-		"hidden":         {fetch(Artifact{URI: "/a", Path: "..a"}), ""},
-		"relative":       {fetch(Artifact{URI: "a"}), `fetch: "a" is neither an absolute path of the agent nor a URI of http, https`},
-		"nothing":        {fetch(Artifact{}), `fetch: "" is neither an absolute path`},
-		"unknown scheme": {fetch(Artifact{URI: "git://a/b"}), `fetch: "git://a/b" is neither an absolute path`},
-		"no URI":         {fetch(Artifact{URI: "http://a b"}), `fetch: "http://a b" is no URI: `},
-		"long":           {fetch(Artifact{URI: "/" + strings.Repeat("a", 4096)}), "aaa\"… has 4097 bytes, more than 4096"},
-		"file":           {fetch(Artifact{URI: "file:///a"}, Artifact{URI: "file://localhost/a"}), ""},
-		"no slashes":     {fetch(Artifact{URI: "file:/a"}), `fetch: "file:/a" is no URI of a file that Mesos's fetcher reads: write file:///folder/file`},
-		"loud":           {fetch(Artifact{URI: "FILE:///a"}), `fetch: "FILE:///a" is no URI of a file`},
-		"another host":   {fetch(Artifact{URI: "file://gpu1/a"}), `fetch: "file://gpu1/a" is no URI of a file`},
-		"both":           {fetch(Artifact{URI: "/a", Extract: true, Executable: true}), `fetch: "/a" is to be extracted and executable: choose one`},
-		"absolute name":  {fetch(Artifact{URI: "/a", Path: "/etc/passwd"}), `fetch: path "/etc/passwd" of "/a" leaves the sandbox`},
-		"outside":        {fetch(Artifact{URI: "/a", Path: "../a"}), `fetch: path "../a" of "/a" leaves the sandbox`},
-		"the parent":     {fetch(Artifact{URI: "/a", Path: ".."}), `fetch: path ".." of "/a" leaves the sandbox`},
-		"round about":    {fetch(Artifact{URI: "/a", Path: "a/../b"}), `fetch: path "a/../b" of "/a" leaves the sandbox, or is not plain`},
-		"many":           {func(s *Spec) { s.Fetch = make([]Artifact, 101) }, "fetch: 101 are more than 100"},
+		"URI":            {fetch(FetchArtifact{URI: "https://example.org/a?b=c"}), ""},
+		"agent's file":   {fetch(FetchArtifact{URI: "/etc/a.tar", Extract: true, Cache: true}), ""},
+		"deep":           {fetch(FetchArtifact{URI: "hdfs://n/a", Path: "a/b..c", Executable: true}), ""},
+		"hidden":         {fetch(FetchArtifact{URI: "/a", Path: "..a"}), ""},
+		"relative":       {fetch(FetchArtifact{URI: "a"}), `fetch: "a" is neither an absolute path of the agent nor a URI of http, https`},
+		"nothing":        {fetch(FetchArtifact{}), `fetch: "" is neither an absolute path`},
+		"unknown scheme": {fetch(FetchArtifact{URI: "git://a/b"}), `fetch: "git://a/b" is neither an absolute path`},
+		"no URI":         {fetch(FetchArtifact{URI: "http://a b"}), `fetch: "http://a b" is no URI: `},
+		"long":           {fetch(FetchArtifact{URI: "/" + strings.Repeat("a", 4096)}), "aaa\"… has 4097 bytes, more than 4096"},
+		"file":           {fetch(FetchArtifact{URI: "file:///a"}, FetchArtifact{URI: "file://localhost/a"}), ""},
+		"no slashes":     {fetch(FetchArtifact{URI: "file:/a"}), `fetch: "file:/a" is no URI of a file that Mesos's fetcher reads: write file:///folder/file`},
+		"loud":           {fetch(FetchArtifact{URI: "FILE:///a"}), `fetch: "FILE:///a" is no URI of a file`},
+		"another host":   {fetch(FetchArtifact{URI: "file://gpu1/a"}), `fetch: "file://gpu1/a" is no URI of a file`},
+		"both":           {fetch(FetchArtifact{URI: "/a", Extract: true, Executable: true}), `fetch: "/a" is to be extracted and executable: choose one`},
+		"absolute name":  {fetch(FetchArtifact{URI: "/a", Path: "/etc/passwd"}), `fetch: path "/etc/passwd" of "/a" leaves the sandbox`},
+		"outside":        {fetch(FetchArtifact{URI: "/a", Path: "../a"}), `fetch: path "../a" of "/a" leaves the sandbox`},
+		"the parent":     {fetch(FetchArtifact{URI: "/a", Path: ".."}), `fetch: path ".." of "/a" leaves the sandbox`},
+		"round about":    {fetch(FetchArtifact{URI: "/a", Path: "a/../b"}), `fetch: path "a/../b" of "/a" leaves the sandbox, or is not plain`},
+		"many":           {func(s *Spec) { s.Fetch = make([]FetchArtifact, 101) }, "fetch: 101 are more than 100"},
 
 		"limits":         {limits(2, 512), ""},
 		"no more":        {limits(1, 256), ""},
@@ -72,7 +72,7 @@ func TestValidateLaunch(t *testing.T) {
 			s := validContainer()
 			s.Command = []string{"true"}
 			c.change(&s)
-			refused(t, &s, c.want)
+			requireRejected(t, &s, c.want)
 		})
 	}
 }

@@ -17,12 +17,12 @@ const (
 	maxValues = 200_000
 )
 
-// axisPattern is what every shell takes for a variable's name.
-var axisPattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}$`)
+// variablePattern is what every shell takes for a variable's name.
+var variablePattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}$`)
 
-// size is how many combinations the axes have; more than MaxTasks is as many
+// axesProduct is how many combinations the axes have; more than MaxTasks is as many
 // as it takes to say so.
-func (m *Matrix) size() int {
+func (m *Matrix) axesProduct() int {
 	n := 1
 	for _, a := range m.Axes {
 		if n *= len(a.Values); n > MaxTasks {
@@ -32,17 +32,17 @@ func (m *Matrix) size() int {
 	return n
 }
 
-// tasks counts the combinations; 0 of a matrix that is not valid.
-func (m *Matrix) tasks() int {
-	n, _, err := m.checked()
+// taskCount counts the combinations; 0 of a matrix that is not valid.
+func (m *Matrix) taskCount() int {
+	n, _, err := m.checkMatrix()
 	if err != nil {
 		return 0
 	}
 	return n
 }
 
-// checked are the Combinations, or what is wrong with the matrix.
-func (m *Matrix) checked() (int, func(index int) map[string]string, error) {
+// checkMatrix are the Combinations, or what is wrong with the matrix.
+func (m *Matrix) checkMatrix() (int, func(index int) map[string]string, error) {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("matrix: "+format, args...)) }
 	if len(m.Axes) > maxAxes {
@@ -51,7 +51,7 @@ func (m *Matrix) checked() (int, func(index int) map[string]string, error) {
 	axes := map[string]bool{}
 	for _, a := range m.Axes {
 		switch {
-		case !axisPattern.MatchString(a.Name) || a.Name == "include" || a.Name == "exclude":
+		case !variablePattern.MatchString(a.Name) || a.Name == "include" || a.Name == "exclude":
 			bad("%q is no axis: use 1 to 63 letters, digits and underscores, as for a variable, but not include and exclude", a.Name)
 		case axes[a.Name]:
 			bad("%s stands twice", a.Name)
@@ -59,11 +59,11 @@ func (m *Matrix) checked() (int, func(index int) map[string]string, error) {
 			bad("%s has no values: leave it out", a.Name)
 		}
 		axes[a.Name] = true
-		if v, twice := repeated(a.Values); twice {
+		if v, twice := firstRepeated(a.Values); twice {
 			bad("%s has the value %q twice", a.Name, v)
 		}
 	}
-	if n := m.size(); n > MaxTasks {
+	if n := m.axesProduct(); n > MaxTasks {
 		bad("%d combinations or more are above %d: split the job", n, MaxTasks)
 	}
 	for _, list := range []struct {
@@ -86,7 +86,7 @@ func (m *Matrix) checked() (int, func(index int) map[string]string, error) {
 	if n < 1 || n > MaxTasks {
 		bad("%d combinations are not between 1 and %d", n, MaxTasks)
 	}
-	if names := len(m.longest()); names*n > maxValues {
+	if names := len(m.longestValues()); names*n > maxValues {
 		bad("%d names in %d combinations are %d values, more than %d: split the job", names, n, names*n, maxValues)
 	}
 	return n, of, errors.Join(errs...)
@@ -103,15 +103,15 @@ func validateEntry(key string, entry map[string]string, axes map[string]bool) er
 		switch {
 		case key == "exclude" && !axes[name]:
 			return fmt.Errorf("%q is no axis of the matrix", name)
-		case !axisPattern.MatchString(name):
+		case !variablePattern.MatchString(name):
 			return fmt.Errorf("%q is no variable's name of letters, digits and underscores", name)
 		}
 	}
 	return nil
 }
 
-// repeated finds a value that stands twice.
-func repeated(values []string) (string, bool) {
+// firstRepeated finds a value that stands twice.
+func firstRepeated(values []string) (string, bool) {
 	seen := make(map[string]bool, len(values))
 	for _, v := range values {
 		if seen[v] {
@@ -137,7 +137,7 @@ func (s *Spec) validateMatrix(bad func(format string, args ...any)) {
 	if s.Gang || s.Service != nil {
 		bad("matrix: the tasks of a gang or a service are equal: submit a job for each combination")
 	}
-	n, of, err := m.checked()
+	n, of, err := m.checkMatrix()
 	if err != nil {
 		bad("%w", err)
 		return
@@ -145,7 +145,7 @@ func (s *Spec) validateMatrix(bad func(format string, args ...any)) {
 	if s.Tasks != n {
 		bad("tasks: %d, and the matrix has %d combinations, a task each: leave tasks out", s.Tasks, n)
 	}
-	for _, name := range slices.Sorted(maps.Keys(m.longest())) {
+	for _, name := range slices.Sorted(maps.Keys(m.longestValues())) {
 		if _, ok := s.Env[name]; ok {
 			bad("env: %s is set by the matrix", name)
 		}
@@ -153,7 +153,7 @@ func (s *Spec) validateMatrix(bad func(format string, args ...any)) {
 			bad("secrets: %s is set by the matrix", name)
 		}
 	}
-	wanted := s.placeholders()
+	wanted := s.matrixPlaceholders()
 	if len(wanted) == 0 {
 		return
 	}
@@ -169,8 +169,8 @@ func (s *Spec) validateMatrix(bad func(format string, args ...any)) {
 	}
 }
 
-// longest has the longest value of each name, for bounds.
-func (m *Matrix) longest() map[string]string {
+// longestValues has the longest value of each name, for bounds.
+func (m *Matrix) longestValues() map[string]string {
 	most := map[string]string{}
 	if m == nil {
 		return most

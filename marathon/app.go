@@ -7,21 +7,21 @@ package marathon
 // The deprecated fields are read and always empty after Parse.
 type App struct {
 	// ID is absolute: /group/name.
-	ID                    string            `json:"id"`
-	Cmd                   string            `json:"cmd,omitempty"`
-	Args                  []string          `json:"args,omitempty"`
-	User                  string            `json:"user,omitempty"`
-	Env                   map[string]EnvVar `json:"env,omitempty"`
-	Instances             int               `json:"instances"`
-	CPUs                  float64           `json:"cpus"`
-	MemMiB                float64           `json:"mem"`
-	DiskMiB               float64           `json:"disk"`
-	GPUs                  int               `json:"gpus"`
-	ResourceLimits        *ResourceLimits   `json:"resourceLimits,omitempty"`
-	Executor              string            `json:"executor"`
-	ExecutorResources     *Resources        `json:"executorResources,omitempty"`
-	Role                  string            `json:"role,omitempty"`
-	AcceptedResourceRoles []string          `json:"acceptedResourceRoles,omitempty"`
+	ID                    string             `json:"id"`
+	Cmd                   string             `json:"cmd,omitempty"`
+	Args                  []string           `json:"args,omitempty"`
+	User                  string             `json:"user,omitempty"`
+	Env                   map[string]EnvVar  `json:"env,omitempty"`
+	Instances             int                `json:"instances"`
+	CPUs                  float64            `json:"cpus"`
+	MemMiB                float64            `json:"mem"`
+	DiskMiB               float64            `json:"disk"`
+	GPUs                  int                `json:"gpus"`
+	ResourceLimits        *ResourceLimits    `json:"resourceLimits,omitempty"`
+	Executor              string             `json:"executor"`
+	ExecutorResources     *ExecutorResources `json:"executorResources,omitempty"`
+	Role                  string             `json:"role,omitempty"`
+	AcceptedResourceRoles []string           `json:"acceptedResourceRoles,omitempty"`
 	// Constraints are [field, operator] or [field, operator, value], the
 	// operator in capitals.
 	Constraints  [][]string        `json:"constraints,omitempty"`
@@ -58,8 +58,8 @@ type App struct {
 	IPAddress *IPAddress `json:"ipAddress,omitempty"`
 }
 
-// Resources are what an executor takes for itself.
-type Resources struct {
+// ExecutorResources are what an executor takes for itself.
+type ExecutorResources struct {
 	CPUs    float64 `json:"cpus"`
 	MemMiB  float64 `json:"mem"`
 	DiskMiB float64 `json:"disk"`
@@ -97,6 +97,6 @@ type VersionInfo struct {
 	LastConfigChangeAt string `json:"lastConfigChangeAt"`
 }
 
-// SingleInstance reports whether the app may never have two instances at
+// IsSingleInstance reports whether the app may never have two instances at
 // once, which Marathon writes as a label.
-func (a *App) SingleInstance() bool { return a.Labels["MARATHON_SINGLE_INSTANCE_APP"] == "true" }
+func (a *App) IsSingleInstance() bool { return a.Labels["MARATHON_SINGLE_INSTANCE_APP"] == "true" }

@@ -7,23 +7,23 @@ import (
 	"mesos-gpu/job"
 )
 
-// literal is what IS compares with: Mesos's texts and numbers.
-var literal = regexp.MustCompile(`^[a-zA-Z0-9_/.-]*$`)
+// literalValue is what IS compares with: Mesos's texts and numbers.
+var literalValue = regexp.MustCompile(`^[a-zA-Z0-9_/.-]*$`)
 
-// constraint says what is wrong with one, or nothing.
-func constraint(words []string) string {
+// checkConstraint says what is wrong with one, or nothing.
+func checkConstraint(words []string) string {
 	if len(words) < 2 || len(words) > 3 {
 		return "a constraint is [field, operator] or [field, operator, value]"
 	}
-	operator := job.Operator(strings.ToUpper(words[1]))
+	operator := job.ConstraintOperator(strings.ToUpper(words[1]))
 	if len(words) == 3 {
 		switch operator {
 		case job.Like, job.Unlike:
-			if reason := beyondRE2(words[2]); reason != "" {
+			if reason := findJavaSyntax(words[2]); reason != "" {
 				return reason
 			}
 		case job.Is:
-			if !literal.MatchString(words[2]) {
+			if !literalValue.MatchString(words[2]) {
 				return "IS compares with letters, digits and _ / . - alone"
 			}
 		case job.Unique:

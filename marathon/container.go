@@ -9,16 +9,16 @@ const (
 // Container is what the task runs in.
 type Container struct {
 	// Type is DockerType or MesosType.
-	Type      string     `json:"type"`
-	Docker    *Docker    `json:"docker,omitempty"`
-	LinuxInfo *LinuxInfo `json:"linuxInfo,omitempty"`
-	Volumes   []Volume   `json:"volumes"`
+	Type      string      `json:"type"`
+	Docker    *DockerInfo `json:"docker,omitempty"`
+	LinuxInfo *LinuxInfo  `json:"linuxInfo,omitempty"`
+	Volumes   []Volume    `json:"volumes"`
 	// PortMappings are nil in the host's network.
 	PortMappings []PortMapping `json:"portMappings,omitzero"`
 }
 
-// Docker is an image and how it is run, by either containerizer.
-type Docker struct {
+// DockerInfo is an image and how it is run, by either containerizer.
+type DockerInfo struct {
 	Image          string      `json:"image"`
 	ForcePullImage bool        `json:"forcePullImage"`
 	Privileged     bool        `json:"privileged"`
@@ -50,12 +50,12 @@ type Credential struct {
 
 // LinuxInfo is for Mesos's own containers.
 type LinuxInfo struct {
-	Seccomp *Seccomp `json:"seccomp,omitempty"`
-	IPCInfo *IPCInfo `json:"ipcInfo,omitempty"`
+	Seccomp *SeccompProfile `json:"seccomp,omitempty"`
+	IPCInfo *IPCInfo        `json:"ipcInfo,omitempty"`
 }
 
-// Seccomp names a profile that lies on the agent.
-type Seccomp struct {
+// SeccompProfile names a profile that lies on the agent.
+type SeccompProfile struct {
 	ProfileName string `json:"profileName,omitempty"`
 	Unconfined  bool   `json:"unconfined"`
 }

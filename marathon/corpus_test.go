@@ -15,7 +15,7 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write docs/marathon.md and the golden files anew: commit them only if you understand each change")
 
-func settings() Settings { return Settings{Role: "web", BridgeNetwork: MesosBridge} }
+func settings() ParseSettings { return ParseSettings{Role: "web", BridgeNetwork: MesosBridge} }
 
 // corpus are the files of one folder of testdata, by their names.
 func corpus(t testing.TB, folder string) map[string][]byte {
@@ -58,14 +58,14 @@ func TestCorpus(t *testing.T) {
 	valid := 0
 	for name, text := range files {
 		t.Run(name, func(t *testing.T) {
-			app, err := Parse(text, settings())
+			app, err := ParseApp(text, settings())
 			if err != nil {
 				golden(t, name, invalid(t, err))
 				return
 			}
 			valid++
 			golden(t, name, write(t, app))
-			again(t, app)
+			requireIdempotent(t, app)
 		})
 	}
 	if valid < 30 || len(files)-valid < 30 {
@@ -75,7 +75,7 @@ func TestCorpus(t *testing.T) {
 
 func invalid(t *testing.T, err error) []byte {
 	t.Helper()
-	var i *Invalid
+	var i *ValidationError
 	if !errors.As(err, &i) {
 		t.Fatalf("got %v, want *Invalid", err)
 	}
@@ -100,11 +100,11 @@ func golden(t *testing.T, name string, got []byte) {
 	}
 }
 
-// again holds an app against what becomes of it when it is written and read.
-func again(t testing.TB, app *App) {
+// requireIdempotent holds an app against what becomes of it when it is written and read.
+func requireIdempotent(t testing.TB, app *App) {
 	t.Helper()
 	first := write(t, app)
-	second, err := Parse(first, settings())
+	second, err := ParseApp(first, settings())
 	if err != nil {
 		t.Fatalf("what was accepted is refused when it comes back: %v\n%s", err, first)
 	}
@@ -127,19 +127,19 @@ func TestGoldenFilesHaveDefinitions(t *testing.T) {
 func TestCorpusNamesEveryField(t *testing.T) {
 	met := map[string]bool{}
 	for _, text := range corpus(t, "apps") {
-		if v, err := decode(text); err == nil {
-			meet(appSchema(), v, met)
+		if v, err := decodeJSON(text); err == nil {
+			markFields(appSchema(), v, met)
 		}
 	}
-	for _, f := range Fields() {
+	for _, f := range AppFields() {
 		if !met[f.Path] {
 			t.Errorf("no definition of the corpus has %s", f.Path)
 		}
 	}
 }
 
-// meet notes the fields that a value uses.
-func meet(n *node, v any, met map[string]bool) {
+// markFields notes the fields that a value uses.
+func markFields(n *schemaNode, v any, met map[string]bool) {
 	if n == nil || v == nil {
 		return
 	}
@@ -148,14 +148,14 @@ func meet(n *node, v any, met map[string]bool) {
 	case map[string]any:
 		for name, below := range v {
 			if child, ok := n.members[name]; ok {
-				meet(child, below, met)
+				markFields(child, below, met)
 			} else {
-				meet(n.rest, below, met)
+				markFields(n.rest, below, met)
 			}
 		}
 	case []any:
 		for _, element := range v {
-			meet(n.each, element, met)
+			markFields(n.each, element, met)
 		}
 	}
 }

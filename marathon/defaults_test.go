@@ -10,7 +10,7 @@ import (
 )
 
 // The defaults of Marathon's interface description, by hand.
-func TestDefaultsAreMarathons(t *testing.T) {
+func TestDefaultsMatchMarathon(t *testing.T) {
 	want := map[string]string{
 		"instances": `1`, "cpus": `1`, "mem": `128`, "disk": `0`, "gpus": `0`, "executor": `""`, "labels": `{}`, "requirePorts": `false`, "networks": `[]`,
 		"backoffSeconds": `1`, "backoffFactor": `1.15`, "maxLaunchDelaySeconds": `300`, "killSelection": `"YOUNGEST_FIRST"`,
@@ -35,7 +35,7 @@ func TestDefaultsAreMarathons(t *testing.T) {
 		}
 	}
 	got := map[string]string{}
-	for _, f := range Fields() {
+	for _, f := range AppFields() {
 		if f.Default != "" {
 			got[f.Path] = f.Default
 		}
@@ -46,7 +46,7 @@ func TestDefaultsAreMarathons(t *testing.T) {
 }
 
 // What a definition leaves out, where that depends on what else it says.
-func TestDefaultsThatDepend(t *testing.T) {
+func TestDefaultsDependingOnOtherFields(t *testing.T) {
 	const docker = `"id": "a", "container": {"docker": {"image": "x"}}`
 	const bridge = docker + `, "networks": [{"mode": "container/bridge"}]`
 	for name, test := range map[string]struct{ app, field, want string }{
@@ -75,7 +75,7 @@ func TestDefaultsThatDepend(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := settings()
 			s.DefaultNetwork = "overlay"
-			app, err := Parse([]byte("{"+test.app+"}"), s)
+			app, err := ParseApp([]byte("{"+test.app+"}"), s)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -94,16 +94,16 @@ func TestDefaultsThatDepend(t *testing.T) {
 // Defaults are filled in once: a definition that has been read is complete.
 func TestDefaultsAreIdempotent(t *testing.T) {
 	for name, text := range corpus(t, "apps") {
-		v, err := decode(text)
+		v, err := decodeJSON(text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var c, d check
-		first, ok := c.value(appSchema(), v, "", false)
-		if !ok || slices.ContainsFunc(c.found.list, func(v violation) bool { return v.kind == bySchema }) {
+		var c, d schemaChecker
+		first, ok := c.checkValue(appSchema(), v, "", false)
+		if !ok || slices.ContainsFunc(c.violations.list, func(v violation) bool { return v.kind == fromSchema }) {
 			continue
 		}
-		second, _ := d.value(appSchema(), first, "", false)
+		second, _ := d.checkValue(appSchema(), first, "", false)
 		if diff := cmp.Diff(first, second); diff != "" {
 			t.Errorf("%s (-first +second):\n%s", name, diff)
 		}

@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// Standing is what becomes of a field.
-type Standing int
+// SupportLevel is what becomes of a field.
+type SupportLevel int
 
 const (
 	// Honoured fields do what Marathon's documentation says.
-	Honoured Standing = iota
+	Honoured SupportLevel = iota
 	// Refused fields make a definition invalid, unless they ask for nothing
 	// (null, false, empty, the default) or for one of Field.Accepts.
 	Refused
@@ -20,15 +20,15 @@ const (
 	Informational
 )
 
-func (s Standing) String() string {
+func (s SupportLevel) String() string {
 	return [...]string{"honoured", "refused", "informational"}[s]
 }
 
-// Type is one JSON type or several.
-type Type int
+// JSONType is one JSON type or several.
+type JSONType int
 
 const (
-	String Type = 1 << iota
+	String JSONType = 1 << iota
 	// Integer has 32 bits, Long 64.
 	Integer
 	Long
@@ -40,7 +40,7 @@ const (
 	Any
 )
 
-func (t Type) String() string {
+func (t JSONType) String() string {
 	var names []string
 	for i, name := range []string{"string", "integer", "integer", "number", "boolean", "object", "array", "any"} {
 		if t&(1<<i) != 0 {
@@ -56,7 +56,7 @@ type Field struct {
 	// Path is the field's place: "container.docker.image", "[]" for the
 	// elements of an array, "*" for the values of a map.
 	Path string
-	Type Type
+	Type JSONType
 	// Default is the JSON that stands for an absent field, where that does not
 	// depend on other fields.
 	Default  string
@@ -70,16 +70,16 @@ type Field struct {
 	// Deprecated fields are turned into the field named here.
 	Deprecated string
 
-	Standing Standing
+	Support SupportLevel
 	// Accepts are the values that a refused field may have all the same.
 	Accepts []string
 	// Why says why a field is refused, or how it is honoured.
 	Why string
 }
 
-// Fields lists each documented field of an app, as Marathon's own interface
+// AppFields lists each documented field of an app, as Marathon's own interface
 // description names them, and the few that older versions had.
-func Fields() []Field {
+func AppFields() []Field {
 	return slices.Concat(appFields(), containerFields(), volumeFields(), networkFields(), healthFields(), statusFields())
 }
 
@@ -91,8 +91,8 @@ var (
 	networkName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9_]*[a-z0-9])?$`)
 )
 
-// limit is a bound of a number.
-func limit(v float64) *float64 { return &v }
+// boundOf is a bound of a number.
+func boundOf(v float64) *float64 { return &v }
 
 // Bounds of what becomes of an app: job.Spec.Validate has the same.
 const (
@@ -103,11 +103,11 @@ const (
 	maxKillGrace = 24 * 60 * 60
 	maxFactor    = 100
 	maxFailures  = 1000
-	// maxList bounds ports, volumes, artifacts and options of docker run.
-	maxList = 100
-	// longestName is that of the names of ports, networks and volumes.
-	longestName = 63
-	maxID       = 255
+	// maxListItems bounds ports, volumes, artifacts and options of docker run.
+	maxListItems = 100
+	// maxNameLength is that of the names of ports, networks and volumes.
+	maxNameLength = 63
+	maxID         = 255
 )
 
-func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+func formatNumber(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }

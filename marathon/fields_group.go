@@ -12,9 +12,9 @@ func GroupFields() []Field {
 		{Path: "dependencies", Type: Array, Why: "on groups, and here also on apps"},
 		{Path: "dependencies[]", Type: String},
 		{Path: "enforceRole", Type: Boolean, Why: "top groups only: the group's name is its apps' role"},
-		{Path: "scaleBy", Type: Number, Min: limit(0), Why: "alone: multiplies the instances of the group's apps"},
+		{Path: "scaleBy", Type: Number, Min: boundOf(0), Why: "alone: multiplies the instances of the group's apps"},
 		{Path: "version", Type: String, Why: "alone: back to the group as it was then"},
-		{Path: "pods", Type: Array, Standing: Refused, Why: "one executor runs one task"},
-		{Path: "pods[]", Type: Any, Standing: Refused},
+		{Path: "pods", Type: Array, Support: Refused, Why: "one executor runs one task"},
+		{Path: "pods[]", Type: Any, Support: Refused},
 	}
 }

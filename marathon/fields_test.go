@@ -28,7 +28,7 @@ func TestFieldsAreDocumented(t *testing.T) {
 	if !ok {
 		t.Fatal("docs/marathon.md has no table of fields")
 	}
-	want := table(Fields()) + groupHead + table(GroupFields())
+	want := table(AppFields()) + groupHead + table(GroupFields())
 	if *rewrite {
 		if err := os.WriteFile(path, []byte(prose+appHead+want), 0o644); err != nil {
 			t.Fatal(err)
@@ -48,7 +48,7 @@ func table(fields []Field) string {
 		if strings.HasSuffix(f.Path, "[]") || strings.HasSuffix(f.Path, "*") && f.Why == "" {
 			continue
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", f.Path, value(f), code(f.Default), fate(f))
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", f.Path, value(f), code(f.Default), supportText(f))
 	}
 	return b.String()
 }
@@ -62,9 +62,9 @@ func value(f Field) string {
 	}
 	switch {
 	case f.Min != nil && f.Max != nil:
-		s += " " + number(*f.Min) + " to " + number(*f.Max)
+		s += " " + formatNumber(*f.Min) + " to " + formatNumber(*f.Max)
 	case f.Min != nil:
-		s += " ≥ " + number(*f.Min)
+		s += " ≥ " + formatNumber(*f.Min)
 	}
 	if f.Required {
 		s += ", needed"
@@ -79,8 +79,8 @@ func code(s string) string {
 	return "`" + s + "`"
 }
 
-func fate(f Field) string {
-	s := f.Standing.String()
+func supportText(f Field) string {
+	s := f.Support.String()
 	if f.Deprecated != "" {
 		s += ", becomes `" + f.Deprecated + "`"
 	}
@@ -95,8 +95,8 @@ func fate(f Field) string {
 
 // The table is sound: each path once, each default allowed, each refusal with
 // its reason there or above.
-func TestTheTableIsSound(t *testing.T) {
-	for _, fields := range [][]Field{Fields(), GroupFields()} {
+func TestFieldTableIsConsistent(t *testing.T) {
+	for _, fields := range [][]Field{AppFields(), GroupFields()} {
 		seen := map[string]Field{}
 		for _, f := range fields {
 			if _, ok := seen[f.Path]; ok {
@@ -109,13 +109,13 @@ func TestTheTableIsSound(t *testing.T) {
 			if f.Default == "" {
 				continue
 			}
-			var c check
-			if _, ok := c.value(&node{field: f, each: &node{field: Field{Type: Any}}}, f.standard(), "", false); !ok || len(c.found.list) > 0 {
-				t.Errorf("%s: the default %s is not allowed: %v", f.Path, f.Default, c.found.list)
+			var c schemaChecker
+			if _, ok := c.checkValue(&schemaNode{field: f, each: &schemaNode{field: Field{Type: Any}}}, f.defaultValue(), "", false); !ok || len(c.violations.list) > 0 {
+				t.Errorf("%s: the default %s is not allowed: %v", f.Path, f.Default, c.violations.list)
 			}
 		}
 		for _, f := range fields {
-			if f.Standing == Refused && f.Why == "" && !refusedAbove(f.Path, seen) {
+			if f.Support == Refused && f.Why == "" && !refusedAbove(f.Path, seen) {
 				t.Errorf("%s is refused without a reason", f.Path)
 			}
 		}
@@ -129,26 +129,26 @@ func refusedAbove(path string, fields map[string]Field) bool {
 			return false
 		}
 		path = path[:i]
-		if f, ok := fields[path]; ok && f.Standing == Refused && f.Why != "" {
+		if f, ok := fields[path]; ok && f.Support == Refused && f.Why != "" {
 			return true
 		}
 	}
 }
 
 // The types and the table know the same fields.
-func TestTypesHaveTheFieldsOfTheTable(t *testing.T) {
+func TestTypesMatchFieldTable(t *testing.T) {
 	var got []string
 	typeFields(reflect.TypeFor[App](), "", &got)
 	// The union types write themselves.
 	got = append(got, "env.*.secret", "unreachableStrategy.inactiveAfterSeconds", "unreachableStrategy.expungeAfterSeconds")
-	for _, f := range Fields() {
-		top := steps(f.Path)[0]
+	for _, f := range AppFields() {
+		top := splitPath(f.Path)[0]
 		_, answered := reflect.TypeFor[App]().FieldByNameFunc(func(name string) bool {
 			field, _ := reflect.TypeFor[App]().FieldByName(name)
 			return jsonName(field) == top
 		})
 		if strings.Contains(f.Path, ".options.") || !answered {
-			if answered || f.Standing != Honoured {
+			if answered || f.Support != Honoured {
 				continue // options are one map; what is only in answers, or gone, is not kept
 			}
 		}
@@ -157,7 +157,7 @@ func TestTypesHaveTheFieldsOfTheTable(t *testing.T) {
 		}
 	}
 	for _, path := range got {
-		if !slices.ContainsFunc(Fields(), func(f Field) bool { return f.Path == path }) {
+		if !slices.ContainsFunc(AppFields(), func(f Field) bool { return f.Path == path }) {
 			t.Errorf("App has %s, which the table has not", path)
 		}
 	}
@@ -192,7 +192,7 @@ func typeFields(typ reflect.Type, path string, got *[]string) {
 }
 
 // The options of docker run are those that the executor says it serves.
-func TestParametersAreTheExecutors(t *testing.T) {
+func TestParametersMatchExecutor(t *testing.T) {
 	document, err := os.ReadFile(filepath.Join("..", "docs", "executor.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -213,7 +213,7 @@ func TestParametersAreTheExecutors(t *testing.T) {
 			word += string(c)
 		}
 	}
-	ours := slices.DeleteFunc(job.Options(), func(p string) bool { return p == "dns-option" }) // another name of dns-opt
+	ours := slices.DeleteFunc(job.DockerOptions(), func(p string) bool { return p == "dns-option" }) // another name of dns-opt
 	if slices.Sort(served); !slices.Equal(served, ours) {
 		t.Errorf("docs/executor.md serves %v, the table %v", served, ours)
 	}

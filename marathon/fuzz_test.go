@@ -14,12 +14,12 @@ func FuzzParse(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		app, err := Parse(text, settings())
+		app, err := ParseApp(text, settings())
 		if err != nil {
 			told(t, err)
 			return
 		}
-		again(t, app)
+		requireIdempotent(t, app)
 	})
 }
 
@@ -42,10 +42,10 @@ func FuzzParseGroup(f *testing.F) {
 
 func told(t *testing.T, err error) {
 	t.Helper()
-	if m := (*Malformed)(nil); errors.As(err, &m) {
+	if m := (*SyntaxError)(nil); errors.As(err, &m) {
 		return
 	}
-	i := (*Invalid)(nil)
+	i := (*ValidationError)(nil)
 	if !errors.As(err, &i) || len(i.Details) == 0 {
 		t.Fatalf("got %v, want *Invalid with details", err)
 	}
@@ -63,18 +63,18 @@ func TestChangedDefinitions(t *testing.T) {
 	accepted := 0
 	try := func(v any) {
 		text := write(t, v)
-		app, err := Parse(text, settings())
+		app, err := ParseApp(text, settings())
 		if err != nil {
 			told(t, err)
 			return
 		}
 		accepted++
-		again(t, app)
+		requireIdempotent(t, app)
 	}
 	var whole []map[string]any
 	files := corpus(t, "apps")
-	for _, name := range sorted(files) {
-		v, err := decode(files[name])
+	for _, name := range sortedKeys(files) {
+		v, err := decodeJSON(files[name])
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,56 +22,56 @@ type Group struct {
 // ParseGroup reads a group whose topmost id is relative to the group base, or
 // base itself where it has none. Its apps are completed and checked as by
 // Parse. It returns *Malformed or *Invalid as Parse does.
-func ParseGroup(data []byte, base string, s Settings) (*Group, error) {
-	var c check
-	g, err := read[Group](data, groupSchema(), &c)
+func ParseGroup(data []byte, base string, s ParseSettings) (*Group, error) {
+	var c schemaChecker
+	g, err := readDefinition[Group](data, groupSchema(), &c)
 	if g == nil {
 		return nil, err
 	}
-	p := groupFinish{settings: s, found: &c.found, seen: map[string]string{}}
-	p.run(g, "", Absolute(g.ID, base), []string{s.Role})
-	p.cycles(g)
-	if err := c.found.invalid(); err != nil {
+	p := groupNormalizer{settings: s, violations: &c.violations, seen: map[string]string{}}
+	p.normalizeGroup(g, "", AbsoluteID(g.ID, base), []string{s.Role})
+	p.reportCycles(g)
+	if err := c.violations.asError(); err != nil {
 		return nil, err
 	}
 	return g, nil
 }
 
-// groupFinish completes and checks a group and what is below it.
-type groupFinish struct {
-	settings Settings
-	found    *violations
+// groupNormalizer completes and checks a group and what is below it.
+type groupNormalizer struct {
+	settings   ParseSettings
+	violations *violationList
 	// seen says where the ids so far stand.
 	seen map[string]string
 }
 
-func (p *groupFinish) run(g *Group, at, id string, roles []string) {
-	if g.alone(at, p.found) {
+func (p *groupNormalizer) normalizeGroup(g *Group, at, id string, roles []string) {
+	if g.checkCommandGroup(at, p.violations) {
 		return
 	}
-	g.ID = p.claim(at+"/id", id)
-	roles = p.enforce(g, at, roles)
-	f := finish{settings: p.settings, at: at, base: id, found: p.found}
+	g.ID = p.claimID(at+"/id", id)
+	roles = p.allowedRoles(g, at, roles)
+	f := appNormalizer{settings: p.settings, path: at, base: id, violations: p.violations}
 	for i, d := range g.Dependencies {
-		g.Dependencies[i] = f.resolve(index("/dependencies", i), d)
+		g.Dependencies[i] = f.resolveID(elementPath("/dependencies", i), d)
 	}
-	g.Dependencies = once(g.Dependencies)
+	g.Dependencies = uniqueItems(g.Dependencies)
 	for i, a := range g.Apps {
-		place := index(at+"/apps", i)
-		f := finish{app: a, settings: p.settings, at: place, base: id, roles: roles, found: p.found}
-		f.run()
-		p.child(place+"/id", p.claim(place+"/id", a.ID), id)
+		place := elementPath(at+"/apps", i)
+		f := appNormalizer{app: a, settings: p.settings, path: place, base: id, roles: roles, violations: p.violations}
+		f.normalizeApp()
+		p.checkChildID(place+"/id", p.claimID(place+"/id", a.ID), id)
 	}
 	for i, inner := range g.Groups {
-		place := index(at+"/groups", i)
-		innerID := Absolute(inner.ID, id)
-		p.child(place+"/id", innerID, id)
-		p.run(inner, place, innerID, roles)
+		place := elementPath(at+"/groups", i)
+		innerID := AbsoluteID(inner.ID, id)
+		p.checkChildID(place+"/id", innerID, id)
+		p.normalizeGroup(inner, place, innerID, roles)
 	}
 }
 
-// alone reports whether the group is an order, which names nothing else.
-func (g *Group) alone(at string, found *violations) bool {
+// checkCommandGroup reports whether the group is an order, which names nothing else.
+func (g *Group) checkCommandGroup(at string, found *violationList) bool {
 	if g.ScaleBy == nil && g.Version == "" {
 		return false
 	}
@@ -81,50 +81,50 @@ func (g *Group) alone(at string, found *violations) bool {
 			orders++
 		}
 		if set && (g.ID != "" || g.Apps != nil || g.Groups != nil || g.Dependencies != nil || g.EnforceRole != nil) {
-			found.rule(at+place, "it stands alone: leave out the group's other fields")
+			found.addRuleError(at+place, "it stands alone: leave out the group's other fields")
 		}
 	}
 	if orders > 1 || at != "" {
-		found.rule(at, "scaleBy and version are for the topmost group, and one of them at a time")
+		found.addRuleError(at, "scaleBy and version are for the topmost group, and one of them at a time")
 	}
 	return true
 }
 
-// claim keeps ids apart: those of apps and of groups are of one kind.
-func (p *groupFinish) claim(at, id string) string {
-	f := finish{base: "/", found: p.found}
-	f.resolve(at, id)
+// claimID keeps ids apart: those of apps and of groups are of one kind.
+func (p *groupNormalizer) claimID(at, id string) string {
+	f := appNormalizer{base: "/", violations: p.violations}
+	f.resolveID(at, id)
 	if before, ok := p.seen[id]; ok {
-		p.found.rule(at, "%s is the id of %s too", id, strings.TrimSuffix(before, "/id"))
+		p.violations.addRuleError(at, "%s is the id of %s too", id, strings.TrimSuffix(before, "/id"))
 	}
 	p.seen[id] = at
 	return id
 }
 
-func (p *groupFinish) child(at, id, group string) {
-	if Parent(id) != group || id == group {
-		p.found.rule(at, "%s is not directly in the group %s", id, group)
+func (p *groupNormalizer) checkChildID(at, id, group string) {
+	if ParentID(id) != group || id == group {
+		p.violations.addRuleError(at, "%s is not directly in the group %s", id, group)
 	}
 }
 
-// enforce gives the apps of a top group that enforces its role no other.
-func (p *groupFinish) enforce(g *Group, at string, roles []string) []string {
+// allowedRoles gives the apps of a top group that enforces its role no other.
+func (p *groupNormalizer) allowedRoles(g *Group, at string, roles []string) []string {
 	if g.EnforceRole == nil || !*g.EnforceRole {
 		return roles
 	}
-	top := segments(g.ID)
+	top := pathSegments(g.ID)
 	if len(top) != 1 {
-		p.found.rule(at+"/enforceRole", "%s is not a top group", g.ID)
+		p.violations.addRuleError(at+"/enforceRole", "%s is not a top group", g.ID)
 		return roles
 	}
 	return top
 }
 
-// all are the group's apps and those of the groups below it.
-func (g *Group) all() []*App {
+// allApps are the group's apps and those of the groups below it.
+func (g *Group) allApps() []*App {
 	apps := slices.Clone(g.Apps)
 	for _, inner := range g.Groups {
-		apps = append(apps, inner.all()...)
+		apps = append(apps, inner.allApps()...)
 	}
 	return apps
 }

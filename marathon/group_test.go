@@ -17,7 +17,7 @@ func parseGroup(t *testing.T, text, base string) *Group {
 
 func order(g *Group) string {
 	var ids []string
-	for _, a := range g.Order() {
+	for _, a := range g.OrderedApps() {
 		ids = append(ids, a.ID)
 	}
 	return strings.Join(ids, " ")
@@ -58,7 +58,7 @@ func TestGroupWithoutID(t *testing.T) {
 // The group above tells the role where it enforces one.
 func TestEnforcedRole(t *testing.T) {
 	g := parseGroup(t, `{"id": "/prod", "enforceRole": true, "groups": [{"id": "x", "apps": [{"id": "a", "cmd": "b"}]}]}`, "/")
-	if got := g.Order()[0].Role; got != "prod" {
+	if got := g.OrderedApps()[0].Role; got != "prod" {
 		t.Errorf("got role %s, want prod", got)
 	}
 	if got := parseGroup(t, `{"id": "/prod", "enforceRole": false, "apps": [{"id": "a", "cmd": "b"}]}`, "/").Apps[0].Role; got != "web" {
@@ -67,8 +67,8 @@ func TestEnforcedRole(t *testing.T) {
 }
 
 // Orders stand alone.
-func TestGroupOrders(t *testing.T) {
-	if g := parseGroup(t, `{"scaleBy": 2}`, "/x"); *g.ScaleBy != 2 || len(g.Order()) != 0 {
+func TestGroupCommands(t *testing.T) {
+	if g := parseGroup(t, `{"scaleBy": 2}`, "/x"); *g.ScaleBy != 2 || len(g.OrderedApps()) != 0 {
 		t.Errorf("got %+v", g)
 	}
 	if g := parseGroup(t, `{"version": "2020-01-01T00:00:00.000Z"}`, "/x"); g.Version == "" {
@@ -112,12 +112,12 @@ func TestAbsolute(t *testing.T) {
 	for _, test := range []struct{ id, base, want string }{
 		{"a", "/", "/a"}, {"a/b", "/x", "/x/a/b"}, {"/a", "/x", "/a"}, {"../a", "/x/y", "/x/a"}, {"../../../a", "/x", "/a"}, {"./a/./b/..", "/x", "/x/a"}, {"", "/x", "/x"}, {"//a//b/", "/x", "/a/b"},
 	} {
-		if got := Absolute(test.id, test.base); got != test.want {
+		if got := AbsoluteID(test.id, test.base); got != test.want {
 			t.Errorf("%q in %s: got %s, want %s", test.id, test.base, got, test.want)
 		}
 	}
 	for id, want := range map[string]string{"/": "/", "/a": "/", "/a/b": "/a"} {
-		if got := Parent(id); got != want {
+		if got := ParentID(id); got != want {
 			t.Errorf("above %s: got %s, want %s", id, got, want)
 		}
 	}

@@ -6,25 +6,25 @@ import (
 	"strings"
 )
 
-// segment is one part of an id.
-var segment = regexp.MustCompile(`^([a-z0-9]|[a-z0-9][a-z0-9-]*[a-z0-9])(\.([a-z0-9]|[a-z0-9][a-z0-9-]*[a-z0-9]))*$`)
+// segmentPattern is one part of an id.
+var segmentPattern = regexp.MustCompile(`^([a-z0-9]|[a-z0-9][a-z0-9-]*[a-z0-9])(\.([a-z0-9]|[a-z0-9][a-z0-9-]*[a-z0-9]))*$`)
 
-// reserved words end the addresses of Marathon's interface, so no id may.
-func reserved() []string { return []string{"restart", "tasks", "versions"} }
+// reservedSegments words end the addresses of Marathon's interface, so no id may.
+func reservedSegments() []string { return []string{"restart", "tasks", "versions"} }
 
-// segments are an id's parts. Slashes too many do not count.
-func segments(id string) []string {
+// pathSegments are an id's parts. Slashes too many do not count.
+func pathSegments(id string) []string {
 	return slices.DeleteFunc(strings.Split(id, "/"), func(s string) bool { return s == "" })
 }
 
-// Absolute resolves an id from the group base: "b" and "../a/b" in "/a" are
+// AbsoluteID resolves an id from the group base: "b" and "../a/b" in "/a" are
 // both "/a/b". It does not check the parts.
-func Absolute(id, base string) string {
+func AbsoluteID(id, base string) string {
 	var path []string
 	if !strings.HasPrefix(id, "/") {
-		path = segments(base)
+		path = pathSegments(base)
 	}
-	for _, s := range segments(id) {
+	for _, s := range pathSegments(id) {
 		switch s {
 		case ".":
 		case "..":
@@ -36,29 +36,29 @@ func Absolute(id, base string) string {
 	return "/" + strings.Join(path, "/")
 }
 
-// Parent is the group that holds the app or group of an absolute id; "/" is
+// ParentID is the group that holds the app or group of an absolute id; "/" is
 // its own.
-func Parent(id string) string { return Absolute("..", id) }
+func ParentID(id string) string { return AbsoluteID("..", id) }
 
-// identify makes the app's id and dependencies absolute.
-func (f *finish) identify() {
-	f.app.ID = f.resolve("/id", f.app.ID)
-	if last := segments(f.app.ID); len(last) == 0 {
-		f.bad("/id", "the id names no app: write it as /group/name")
-	} else if slices.Contains(reserved(), last[len(last)-1]) {
-		f.bad("/id", "an id does not end with %s", strings.Join(reserved(), ", "))
+// resolveIDs makes the app's id and dependencies absolute.
+func (f *appNormalizer) resolveIDs() {
+	f.app.ID = f.resolveID("/id", f.app.ID)
+	if last := pathSegments(f.app.ID); len(last) == 0 {
+		f.addError("/id", "the id names no app: write it as /group/name")
+	} else if slices.Contains(reservedSegments(), last[len(last)-1]) {
+		f.addError("/id", "an id does not end with %s", strings.Join(reservedSegments(), ", "))
 	}
 	for i, d := range f.app.Dependencies {
-		f.app.Dependencies[i] = f.resolve(index("/dependencies", i), d)
+		f.app.Dependencies[i] = f.resolveID(elementPath("/dependencies", i), d)
 	}
 }
 
-// resolve makes an id absolute and checks its parts.
-func (f *finish) resolve(place, id string) string {
-	id = Absolute(id, f.base)
-	for _, s := range segments(id) {
-		if !segment.MatchString(s) {
-			f.bad(place, "%q in %s: the parts of an id have lower-case letters, digits, and dashes and dots between them", s, id)
+// resolveID makes an id absolute and checks its parts.
+func (f *appNormalizer) resolveID(place, id string) string {
+	id = AbsoluteID(id, f.base)
+	for _, s := range pathSegments(id) {
+		if !segmentPattern.MatchString(s) {
+			f.addError(place, "%q in %s: the parts of an id have lower-case letters, digits, and dashes and dots between them", s, id)
 		}
 	}
 	return id

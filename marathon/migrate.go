@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// migrate turns what older versions of Marathon read into what the newest
+// migrateOldForms turns what older versions of Marathon read into what the newest
 // writes. The order is Marathon's: networks decide about ports.
-func (f *finish) migrate() {
+func (f *appNormalizer) migrateOldForms() {
 	a := f.app
 	f.migrateURIs()
 	f.migrateNetworks()
@@ -16,35 +16,35 @@ func (f *finish) migrate() {
 		a.Container = &Container{Type: MesosType, Volumes: []Volume{}}
 	}
 	if a.PortDefinitions == nil && a.Ports != nil {
-		a.PortDefinitions = definitions(a.Ports)
+		a.PortDefinitions = toPortDefinitions(a.Ports)
 	}
 	f.migratePorts()
 	a.Ports, a.IPAddress = nil, nil
 	f.indexHealthChecks()
 }
 
-// extracted are the endings by which Mesos knows an archive.
-func extracted() []string {
+// archiveExtensions are the endings by which Mesos knows an archive.
+func archiveExtensions() []string {
 	return []string{".tar", ".tar.gz", ".tar.bz2", ".tar.xz", ".gz", ".tgz", ".tbz2", ".txz", ".zip"}
 }
 
-func (f *finish) migrateURIs() {
+func (f *appNormalizer) migrateURIs() {
 	a := f.app
 	if len(a.Fetch) == 0 {
 		for _, uri := range a.URIs {
-			a.Fetch = append(a.Fetch, Artifact{URI: uri, Extract: archive(uri)})
+			a.Fetch = append(a.Fetch, Artifact{URI: uri, Extract: isArchive(uri)})
 		}
 	}
 	a.URIs = nil
 }
 
-func archive(uri string) bool {
+func isArchive(uri string) bool {
 	u, err := url.Parse(uri)
-	return err == nil && slices.ContainsFunc(extracted(), func(end string) bool { return strings.HasSuffix(u.Path, end) })
+	return err == nil && slices.ContainsFunc(archiveExtensions(), func(end string) bool { return strings.HasSuffix(u.Path, end) })
 }
 
 // migrateNetworks reads ipAddress and container.docker.network.
-func (f *finish) migrateNetworks() {
+func (f *appNormalizer) migrateNetworks() {
 	a, docker := f.app, ""
 	if a.Container != nil && a.Container.Docker != nil {
 		docker = a.Container.Docker.Network
@@ -58,7 +58,7 @@ func (f *finish) migrateNetworks() {
 		net.Name, net.Labels = ip.NetworkName, ip.Labels
 	}
 	if net.Name != "" && docker != "" && docker != "USER" || len(net.Labels) > 0 && docker == "HOST" {
-		f.bad("/ipAddress", "container.docker.network is %s, which has no name, and labels only in BRIDGE mode", docker)
+		f.addError("/ipAddress", "container.docker.network is %s, which has no name, and labels only in BRIDGE mode", docker)
 	}
 	switch {
 	case docker == "HOST":
@@ -66,7 +66,7 @@ func (f *finish) migrateNetworks() {
 	case docker == "BRIDGE":
 		net.Mode, net.Name = BridgeMode, ""
 	case docker == "NONE":
-		f.bad("/container/docker/network", "NONE has no form in networks: there is no container without a network")
+		f.addError("/container/docker/network", "NONE has no form in networks: there is no container without a network")
 		return
 	case docker == "" && net.Name != "" && net.Name == f.settings.BridgeNetwork:
 		net.Mode, net.Name = BridgeMode, ""
@@ -74,24 +74,24 @@ func (f *finish) migrateNetworks() {
 	a.Networks = []Network{net}
 }
 
-func definitions(ports []int) []PortDefinition {
+func toPortDefinitions(ports []int) []PortDefinition {
 	all := []PortDefinition{}
 	for _, p := range ports {
-		all = append(all, PortDefinition{Port: p, Protocol: protocols()[0]})
+		all = append(all, PortDefinition{Port: p, Protocol: portProtocols()[0]})
 	}
 	return all
 }
 
 // migratePorts gives an app in the host's network port definitions, another
 // port mappings, and either one port where nothing is said.
-func (f *finish) migratePorts() {
+func (f *appNormalizer) migratePorts() {
 	a := f.app
 	if a.Container != nil {
 		f.migrateMappings(a.Container)
 	}
-	if onHost(a.Networks) {
+	if usesHostNetwork(a.Networks) {
 		if a.PortDefinitions == nil {
-			a.PortDefinitions = []PortDefinition{{Name: "default", Protocol: protocols()[0]}}
+			a.PortDefinitions = []PortDefinition{{Name: "default", Protocol: portProtocols()[0]}}
 		}
 		return
 	}
@@ -99,24 +99,24 @@ func (f *finish) migratePorts() {
 		a.Container = &Container{Type: MesosType, Volumes: []Volume{}}
 	}
 	if a.Container.PortMappings == nil {
-		a.Container.PortMappings = []PortMapping{mapping("default")}
+		a.Container.PortMappings = []PortMapping{newPortMapping("default")}
 	}
 	f.mapDefinitions(a.Container)
 	a.PortDefinitions = nil
 }
 
-func mapping(name string) PortMapping {
-	return PortMapping{Name: name, Protocol: protocols()[0], Labels: map[string]string{}}
+func newPortMapping(name string) PortMapping {
+	return PortMapping{Name: name, Protocol: portProtocols()[0], Labels: map[string]string{}}
 }
 
 // migrateMappings reads container.docker.portMappings and
 // ipAddress.discovery.ports.
-func (f *finish) migrateMappings(c *Container) {
+func (f *appNormalizer) migrateMappings(c *Container) {
 	if d := c.Docker; d != nil && d.PortMappings != nil {
 		if c.PortMappings == nil {
 			c.PortMappings = d.PortMappings
 		} else if len(d.PortMappings) > 0 {
-			f.bad("/container/docker/portMappings", "it stands beside container.portMappings: leave it out")
+			f.addError("/container/docker/portMappings", "it stands beside container.portMappings: leave it out")
 		}
 		d.PortMappings = nil
 	}
@@ -125,11 +125,11 @@ func (f *finish) migrateMappings(c *Container) {
 		return
 	}
 	if c.PortMappings != nil {
-		f.bad("/ipAddress/discovery/ports", "it stands beside container.portMappings: leave it out")
+		f.addError("/ipAddress/discovery/ports", "it stands beside container.portMappings: leave it out")
 		return
 	}
 	for _, p := range ip.Discovery.Ports {
-		m := mapping(p.Name)
+		m := newPortMapping(p.Name)
 		m.ContainerPort, m.Protocol = p.Number, p.Protocol
 		if p.Labels != nil {
 			m.Labels = p.Labels
@@ -141,14 +141,14 @@ func (f *finish) migrateMappings(c *Container) {
 // mapDefinitions carries port definitions outside the host's network over to
 // port mappings, where their numbers are service ports. Marathon drops the
 // numbers.
-func (f *finish) mapDefinitions(c *Container) {
+func (f *appNormalizer) mapDefinitions(c *Container) {
 	for i, d := range f.app.PortDefinitions {
 		if i == len(c.PortMappings) {
-			c.PortMappings = append(c.PortMappings, mapping(""))
+			c.PortMappings = append(c.PortMappings, newPortMapping(""))
 		}
 		m := &c.PortMappings[i]
 		if d.Name != "" && d.Name != m.Name || len(d.Labels) > 0 || d.Port != 0 && m.ServicePort != 0 && m.ServicePort != d.Port {
-			f.bad("/", "port definition %d is for the host's network: say it in container.portMappings", i)
+			f.addError("/", "port definition %d is for the host's network: say it in container.portMappings", i)
 			continue
 		}
 		if d.Port != 0 {
@@ -158,7 +158,7 @@ func (f *finish) mapDefinitions(c *Container) {
 }
 
 // indexHealthChecks makes checks without a port look at the first one.
-func (f *finish) indexHealthChecks() {
+func (f *appNormalizer) indexHealthChecks() {
 	if f.app.portCount() == 0 {
 		return
 	}

@@ -60,17 +60,19 @@ type DiscoveryPort struct {
 	Labels   map[string]string `json:"labels,omitempty"`
 }
 
-// OnHost reports whether the app shares its agent's network.
-func (a *App) OnHost() bool { return onHost(a.Networks) }
+// UsesHostNetwork reports whether the app shares its agent's network.
+func (a *App) UsesHostNetwork() bool { return usesHostNetwork(a.Networks) }
 
-// onHost holds for no networks too: the host's is the default.
-func onHost(networks []Network) bool { return len(networks) == 0 || hasMode(networks, HostMode) }
+// usesHostNetwork holds for no networks too: the host's is the default.
+func usesHostNetwork(networks []Network) bool {
+	return len(networks) == 0 || hasNetworkMode(networks, HostMode)
+}
 
-func hasMode(networks []Network, mode string) bool {
+func hasNetworkMode(networks []Network, mode string) bool {
 	return slices.ContainsFunc(networks, func(n Network) bool { return n.Mode == mode })
 }
 
-func countMode(networks []Network, mode string) int {
+func countNetworks(networks []Network, mode string) int {
 	n := 0
 	for _, net := range networks {
 		if net.Mode == mode {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Settings are what a definition's defaults depend on beside itself.
-type Settings struct {
+// ParseSettings are what a definition's defaults depend on beside itself.
+type ParseSettings struct {
 	// Role is the scheduler's: the default, and the only one allowed outside
 	// groups that enforce their own.
 	Role string
@@ -25,33 +25,33 @@ type Settings struct {
 // another.
 const MesosBridge = "mesos-bridge"
 
-// Parse reads one app, fills in what it leaves out, turns old forms into new
+// ParseApp reads one app, fills in what it leaves out, turns old forms into new
 // ones and checks it. It returns *Malformed for what is no JSON, *Invalid
 // with all that is wrong otherwise.
-func Parse(data []byte, s Settings) (*App, error) {
-	var c check
-	app, err := read[App](data, appSchema(), &c)
+func ParseApp(data []byte, s ParseSettings) (*App, error) {
+	var c schemaChecker
+	app, err := readDefinition[App](data, appSchema(), &c)
 	if app == nil {
 		return nil, err
 	}
-	f := finish{app: app, settings: s, base: "/", roles: []string{s.Role}, found: &c.found}
-	f.run()
-	if err := c.found.invalid(); err != nil {
+	f := appNormalizer{app: app, settings: s, base: "/", roles: []string{s.Role}, violations: &c.violations}
+	f.normalizeApp()
+	if err := c.violations.asError(); err != nil {
 		return nil, err
 	}
 	return app, nil
 }
 
-// read decodes what the schema lets through. Without a value it returns the
+// readDefinition decodes what the schema lets through. Without a value it returns the
 // error.
-func read[T any](data []byte, schema *node, c *check) (*T, error) {
-	v, err := decode(data)
+func readDefinition[T any](data []byte, schema *schemaNode, c *schemaChecker) (*T, error) {
+	v, err := decodeJSON(data)
 	if err != nil {
-		return nil, &Malformed{err}
+		return nil, &SyntaxError{err}
 	}
-	clean, ok := c.value(schema, v, "", false)
+	clean, ok := c.checkValue(schema, v, "", false)
 	if !ok {
-		return nil, c.found.invalid()
+		return nil, c.violations.asError()
 	}
 	b, err := json.Marshal(clean)
 	if err != nil {
@@ -64,31 +64,31 @@ func read[T any](data []byte, schema *node, c *check) (*T, error) {
 	return t, nil
 }
 
-// finish completes and checks one app.
-type finish struct {
+// appNormalizer completes and checks one app.
+type appNormalizer struct {
 	app      *App
-	settings Settings
-	// at is the app's place in what was read, "" or "/groups(0)/apps(1)".
-	at string
+	settings ParseSettings
+	// path is the app's place in what was read, "" or "/groups(0)/apps(1)".
+	path string
 	// base is the group that relative ids start from.
 	base string
 	// roles are those the app may have, the default first.
-	roles []string
-	found *violations
+	roles      []string
+	violations *violationList
 }
 
-func (f *finish) run() {
-	f.oldRules()
-	f.migrate()
-	f.identify()
-	f.rules()
-	f.complete()
+func (f *appNormalizer) normalizeApp() {
+	f.checkOldForms()
+	f.migrateOldForms()
+	f.resolveIDs()
+	f.checkAppRules()
+	f.fillDefaults()
 }
 
-// bad records a broken rule at a place within the app.
-func (f *finish) bad(place, format string, args ...any) {
-	if place == "/" && f.at != "" {
+// addError records a broken rule at a place within the app.
+func (f *appNormalizer) addError(place, format string, args ...any) {
+	if place == "/" && f.path != "" {
 		place = ""
 	}
-	f.found.rule(f.at+place, format, args...)
+	f.violations.addRuleError(f.path+place, format, args...)
 }

@@ -6,63 +6,63 @@ import (
 	"strings"
 )
 
-// index is a place within a list, as Marathon writes it.
-func index(list string, i int) string { return fmt.Sprintf("%s(%d)", list, i) }
+// elementPath is a place within a list, as Marathon writes it.
+func elementPath(list string, i int) string { return fmt.Sprintf("%s(%d)", list, i) }
 
-// oldRules hold for the forms that migrate takes away.
-func (f *finish) oldRules() {
+// checkOldForms hold for the forms that migrate takes away.
+func (f *appNormalizer) checkOldForms() {
 	a := f.app
 	if a.Container != nil {
-		f.oldContainer(a.Container)
+		f.checkOldContainer(a.Container)
 	}
 	if ip := a.IPAddress; ip != nil {
 		if ip.Discovery != nil && a.Container != nil && a.Container.Type == DockerType {
-			f.bad("/ipAddress", "discovery is not for DOCKER containers: use container.portMappings")
+			f.addError("/ipAddress", "discovery is not for DOCKER containers: use container.portMappings")
 		}
 		if len(a.Networks) > 0 {
-			f.bad("/", "ipAddress and networks say the same: leave out ipAddress")
+			f.addError("/", "ipAddress and networks say the same: leave out ipAddress")
 		}
 		if len(a.Ports) > 0 || len(a.PortDefinitions) > 0 {
-			f.bad("/", "an app with ipAddress has no ports and no portDefinitions")
+			f.addError("/", "an app with ipAddress has no ports and no portDefinitions")
 		}
 	}
 	if len(a.URIs) > 0 && len(a.Fetch) > 0 {
-		f.bad("/uris", "uris and fetch say the same: leave out uris")
+		f.addError("/uris", "uris and fetch say the same: leave out uris")
 	}
-	if dup := duplicate(a.Ports); dup != 0 {
-		f.bad("/", "port %d stands twice in ports", dup)
+	if dup := firstDuplicate(a.Ports); dup != 0 {
+		f.addError("/", "port %d stands twice in ports", dup)
 		a.Ports[slices.Index(a.Ports, dup)] = 0 // said once is enough
 	}
 	if a.Ports != nil && a.PortDefinitions != nil && !slices.EqualFunc(a.Ports, a.PortDefinitions, func(p int, d PortDefinition) bool { return p == d.Port }) {
-		f.bad("/", "ports and portDefinitions say different things: leave out ports")
+		f.addError("/", "ports and portDefinitions say different things: leave out ports")
 	}
 }
 
-func (f *finish) oldContainer(c *Container) {
+func (f *appNormalizer) checkOldContainer(c *Container) {
 	d := c.Docker
 	if d == nil {
 		return
 	}
-	f.uniqueNames("/container/docker/portMappings", d.PortMappings)
+	f.checkUniqueNames("/container/docker/portMappings", d.PortMappings)
 	if d.Network != "" && len(f.app.Networks) > 0 {
-		f.bad("/", "container.docker.network and networks say the same: leave out container.docker.network")
+		f.addError("/", "container.docker.network and networks say the same: leave out container.docker.network")
 	}
 	if c.Type != MesosType {
 		return
 	}
 	if d.Network != "" {
-		f.bad("/container/docker/network", "it is for DOCKER containers: use networks")
+		f.addError("/container/docker/network", "it is for DOCKER containers: use networks")
 	}
 	if len(d.Parameters) > 0 {
-		f.bad("/container/docker/parameters", "they are options of docker run, for DOCKER containers alone")
+		f.addError("/container/docker/parameters", "they are options of docker run, for DOCKER containers alone")
 	}
 	if len(d.PortMappings) > 0 {
-		f.bad("/container/docker/portMappings", "they are for DOCKER containers: use container.portMappings")
+		f.addError("/container/docker/portMappings", "they are for DOCKER containers: use container.portMappings")
 	}
 }
 
-// duplicate is the first non-zero number that stands twice, or 0.
-func duplicate(ports []int) int {
+// firstDuplicate is the first non-zero number that stands twice, or 0.
+func firstDuplicate(ports []int) int {
 	seen := map[int]bool{0: false}
 	for _, p := range ports {
 		if seen[p] {
@@ -73,69 +73,69 @@ func duplicate(ports []int) int {
 	return 0
 }
 
-// rules hold for an app in its new form.
-func (f *finish) rules() {
-	f.command()
-	f.roleRules()
-	f.limits()
-	f.labelRules()
-	f.upgradeRules()
-	f.networkRules()
-	f.portRules()
+// checkAppRules hold for an app in its new form.
+func (f *appNormalizer) checkAppRules() {
+	f.checkCommand()
+	f.checkRoles()
+	f.checkLimits()
+	f.checkLabels()
+	f.checkUpgrade()
+	f.checkNetworks()
+	f.checkPorts()
 	if f.app.Container != nil {
-		f.containerRules(f.app.Container)
+		f.checkContainer(f.app.Container)
 	}
-	f.healthRules()
-	f.checkRules()
-	f.readinessRules()
+	f.checkHealthChecks()
+	f.checkGeneralCheck()
+	f.checkReadinessChecks()
 	for i, c := range f.app.Constraints {
-		if reason := constraint(c); reason != "" {
-			f.bad(index("/constraints", i), "%s", reason)
+		if reason := checkConstraint(c); reason != "" {
+			f.addError(elementPath("/constraints", i), "%s", reason)
 		}
 	}
-	for _, name := range sorted(f.app.Env) {
+	for _, name := range sortedKeys(f.app.Env) {
 		if name == "" || strings.Contains(name, "=") {
-			f.bad("/env/"+name, "%q is not a variable's name: it is empty, or holds an equals sign", name)
+			f.addError("/env/"+name, "%q is not a variable's name: it is empty, or holds an equals sign", name)
 		}
 	}
-	f.jobRules()
+	f.checkJobRules()
 }
 
-func (f *finish) command() {
+func (f *appNormalizer) checkCommand() {
 	a := f.app
 	image := a.Container != nil && a.Container.Docker != nil
 	switch {
 	case a.Cmd != "" && len(a.Args) > 0:
-		f.bad("/", "cmd and args stand side by side: give one")
+		f.addError("/", "cmd and args stand side by side: give one")
 	case a.Cmd == "" && len(a.Args) == 0 && !image:
-		f.bad("/", "there is nothing to run: give cmd, args, or a container with an image")
+		f.addError("/", "there is nothing to run: give cmd, args, or a container with an image")
 	}
 }
 
-func (f *finish) roleRules() {
+func (f *appNormalizer) checkRoles() {
 	a := f.app
-	role := a.role(f.roles)
+	role := a.effectiveRole(f.roles)
 	if !slices.Contains(f.roles, role) {
-		f.bad("/role", "%q is none of the roles allowed here: %s", role, strings.Join(f.roles, ", "))
+		f.addError("/role", "%q is none of the roles allowed here: %s", role, strings.Join(f.roles, ", "))
 	}
 	if a.AcceptedResourceRoles != nil && len(a.AcceptedResourceRoles) == 0 {
-		f.bad("/acceptedResourceRoles", "it is empty: leave it out")
+		f.addError("/acceptedResourceRoles", "it is empty: leave it out")
 	}
 	for _, r := range a.AcceptedResourceRoles {
 		if r != "*" && r != role {
-			f.bad("/acceptedResourceRoles", "%q is neither * nor the app's role %s", r, role)
+			f.addError("/acceptedResourceRoles", "%q is neither * nor the app's role %s", r, role)
 		}
 	}
 }
 
-func (f *finish) limits() {
+func (f *appNormalizer) checkLimits() {
 	l := f.app.ResourceLimits
 	if l == nil {
 		return
 	}
-	check := func(place string, l *Limit, request float64) {
+	check := func(place string, l *ResourceLimit, request float64) {
 		if l != nil && !l.Unlimited && l.Amount < request {
-			f.bad(place, "the limit of %s is below the request of %s", number(l.Amount), number(request))
+			f.addError(place, "the limit of %s is below the request of %s", formatNumber(l.Amount), formatNumber(request))
 		}
 	}
 	check("/resourceLimits/cpus", l.CPUs, f.app.CPUs)
@@ -150,26 +150,26 @@ const (
 	GPUUnrestricted = "unrestricted"
 )
 
-func (f *finish) labelRules() {
+func (f *appNormalizer) checkLabels() {
 	l := f.app.Labels
 	if v, ok := l[GPULabel]; ok && v != GPURestricted && v != GPUUnrestricted {
-		f.bad("/labels/"+GPULabel, "%q is neither %s nor %s", v, GPURestricted, GPUUnrestricted)
+		f.addError("/labels/"+GPULabel, "%q is neither %s nor %s", v, GPURestricted, GPUUnrestricted)
 	}
 	if v := l["DCOS_MIGRATION_API_VERSION"]; v != "" && (v != "v1" || l["DCOS_PACKAGE_FRAMEWORK_NAME"] == "" || l["DCOS_MIGRATION_API_PATH"] == "") {
-		f.bad("/", "the label DCOS_MIGRATION_API_VERSION is v1 and goes with DCOS_PACKAGE_FRAMEWORK_NAME and DCOS_MIGRATION_API_PATH")
+		f.addError("/", "the label DCOS_MIGRATION_API_VERSION is v1 and goes with DCOS_PACKAGE_FRAMEWORK_NAME and DCOS_MIGRATION_API_PATH")
 	}
 }
 
-func (f *finish) upgradeRules() {
+func (f *appNormalizer) checkUpgrade() {
 	a := f.app
 	if u := a.UnreachableStrategy; u != nil && u.InactiveAfterSeconds > u.ExpungeAfterSeconds {
-		f.bad("/unreachableStrategy/inactiveAfterSeconds", "%d is more than the expungeAfterSeconds of %d", u.InactiveAfterSeconds, u.ExpungeAfterSeconds)
+		f.addError("/unreachableStrategy/inactiveAfterSeconds", "%d is more than the expungeAfterSeconds of %d", u.InactiveAfterSeconds, u.ExpungeAfterSeconds)
 	}
-	if !a.SingleInstance() {
+	if !a.IsSingleInstance() {
 		return
 	}
 	if a.Instances > 1 {
-		f.bad("/", "the label MARATHON_SINGLE_INSTANCE_APP allows one instance, not %d", a.Instances)
+		f.addError("/", "the label MARATHON_SINGLE_INSTANCE_APP allows one instance, not %d", a.Instances)
 	}
 	u := a.UpgradeStrategy
 	if u == nil {
@@ -177,7 +177,7 @@ func (f *finish) upgradeRules() {
 	}
 	for place, v := range map[string]float64{"maximumOverCapacity": u.MaximumOverCapacity, "minimumHealthCapacity": u.MinimumHealthCapacity} {
 		if v != 0 {
-			f.bad("/upgradeStrategy/"+place, "it is %s, and 0 with the label MARATHON_SINGLE_INSTANCE_APP", number(v))
+			f.addError("/upgradeStrategy/"+place, "it is %s, and 0 with the label MARATHON_SINGLE_INSTANCE_APP", formatNumber(v))
 		}
 	}
 }

@@ -14,7 +14,7 @@ func details(t *testing.T, err error) map[string]string {
 	if err == nil {
 		return nil
 	}
-	var i *Invalid
+	var i *ValidationError
 	if !errors.As(err, &i) {
 		t.Fatalf("got %v, want *Invalid", err)
 	}
@@ -164,7 +164,7 @@ func manyConstraints(n int) string {
 
 func breaksAlone(t *testing.T, app, path, text string) {
 	t.Helper()
-	_, err := Parse([]byte("{"+app+"}"), settings())
+	_, err := ParseApp([]byte("{"+app+"}"), settings())
 	got := details(t, err)
 	if len(got) == 0 || !strings.Contains(got[path], text) {
 		t.Fatalf("%.500s\ngot %q, want %q at %s", app, got, text, path)
@@ -179,19 +179,19 @@ func breaksAlone(t *testing.T, app, path, text string) {
 // What is no JSON is another error than what is no app.
 func TestMalformed(t *testing.T) {
 	for _, text := range []string{"", "{", `{"id": "a"} {}`, "{]", `{"id": "a"}x`} {
-		_, err := Parse([]byte(text), settings())
-		if m := (*Malformed)(nil); !errors.As(err, &m) {
+		_, err := ParseApp([]byte(text), settings())
+		if m := (*SyntaxError)(nil); !errors.As(err, &m) {
 			t.Errorf("%q: got %v, want *Malformed", text, err)
 		}
 	}
 }
 
 // An element that is wrong does not move the others.
-func TestPlacesAreThoseOfTheText(t *testing.T) {
-	_, err := Parse([]byte(`{"id": "a", "cmd": "b", "constraints": [7, ["rack", "UNIQUE"], ["rack", "UNIQUE"], ["rack", "NEAR"]], "dependencies": [1, "/B"]}`), settings())
+func TestErrorPathsMatchSource(t *testing.T) {
+	_, err := ParseApp([]byte(`{"id": "a", "cmd": "b", "constraints": [7, ["rack", "UNIQUE"], ["rack", "UNIQUE"], ["rack", "NEAR"]], "dependencies": [1, "/B"]}`), settings())
 	got := details(t, err)
 	want := []string{"/constraints(0)", "/constraints(3)", "/dependencies(0)", "/dependencies(1)"}
-	if paths := sorted(got); !slices.Equal(paths, want) {
+	if paths := sortedKeys(got); !slices.Equal(paths, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }

@@ -10,9 +10,9 @@ import (
 // Sandbox is where the engines show a task its sandbox.
 const Sandbox = "/mnt/mesos/sandbox"
 
-// Target is the volume's path in the container: a relative one is in the
+// TargetPath is the volume's path in the container: a relative one is in the
 // sandbox.
-func (v Volume) Target() string {
+func (v Volume) TargetPath() string {
 	if path.IsAbs(v.ContainerPath) {
 		return path.Clean(v.ContainerPath)
 	}
@@ -27,52 +27,52 @@ func reservedPaths() []string {
 
 var volumeName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 
-// jobContainer refuses what a job's container cannot have.
-func (f *finish) jobContainer(c *Container) {
-	f.few("/container/volumes", len(c.Volumes), maxList)
+// checkJobContainer refuses what a job's container cannot have.
+func (f *appNormalizer) checkJobContainer(c *Container) {
+	f.checkCount("/container/volumes", len(c.Volumes), maxListItems)
 	if c.Docker != nil {
-		f.few("/container/docker/parameters", len(c.Docker.Parameters), maxList)
+		f.checkCount("/container/docker/parameters", len(c.Docker.Parameters), maxListItems)
 	}
-	f.sharedMemory(c)
+	f.checkSharedMemory(c)
 	if c.Type == MesosType && c.Docker == nil && len(c.Volumes) > 0 {
-		f.bad("/container/volumes", "not served: without container.docker.image a task sees its agent's own files")
+		f.addError("/container/volumes", "not served: without container.docker.image a task sees its agent's own files")
 	}
 	targets, driver := map[string]bool{}, ""
 	for i, v := range c.Volumes {
-		place := index("/container/volumes", i)
-		f.target(place, c.Type, v)
-		if targets[v.Target()] {
-			f.bad(place+"/containerPath", "two volumes are at %s", v.Target())
+		place := elementPath("/container/volumes", i)
+		f.checkVolumeTarget(place, c.Type, v)
+		if targets[v.TargetPath()] {
+			f.addError(place+"/containerPath", "two volumes are at %s", v.TargetPath())
 		}
-		targets[v.Target()] = true
+		targets[v.TargetPath()] = true
 		if v.HostPath != "" && (!path.IsAbs(v.HostPath) || strings.ContainsAny(v.HostPath, ":\x00")) {
-			f.bad(place+"/hostPath", "not served: %q: it is an absolute path of the agent, without colons", v.HostPath)
+			f.addError(place+"/hostPath", "not served: %q: it is an absolute path of the agent, without colons", v.HostPath)
 		}
 		if v.External == nil {
 			continue
 		}
-		own := v.External.Driver()
+		own := v.External.DriverName()
 		if driver != "" && own != "" && own != driver {
-			f.bad(place+"/external/options", "drivers %s and %s: the docker engine takes one for a container", driver, own)
+			f.addError(place+"/external/options", "drivers %s and %s: the docker engine takes one for a container", driver, own)
 		}
 		driver = max(driver, own)
 	}
 }
 
-func (f *finish) target(place, container string, v Volume) {
-	target := v.Target()
+func (f *appNormalizer) checkVolumeTarget(place, container string, v Volume) {
+	target := v.TargetPath()
 	relative := !path.IsAbs(v.ContainerPath)
 	switch {
 	case strings.ContainsAny(target, ":\x00"):
-		f.bad(place+"/containerPath", "%q: a colon separates paths: use another name", v.ContainerPath)
+		f.addError(place+"/containerPath", "%q: a colon separates paths: use another name", v.ContainerPath)
 	case slices.Contains(reservedPaths(), target), relative && !strings.HasPrefix(target, Sandbox+"/"):
-		f.bad(place+"/containerPath", "%q is a path that the container has already, or leaves the sandbox", v.ContainerPath)
+		f.addError(place+"/containerPath", "%q is a path that the container has already, or leaves the sandbox", v.ContainerPath)
 	case relative && container == MesosType:
-		f.bad(place+"/containerPath", "not served: %q is relative, which is for DOCKER containers: write /%s", v.ContainerPath, v.ContainerPath)
+		f.addError(place+"/containerPath", "not served: %q is relative, which is for DOCKER containers: write /%s", v.ContainerPath, v.ContainerPath)
 	}
 }
 
-func (f *finish) sharedMemory(c *Container) {
+func (f *appNormalizer) checkSharedMemory(c *Container) {
 	const place = "/container/linuxInfo/ipcInfo/shmSize"
 	if c.LinuxInfo == nil || c.LinuxInfo.IPCInfo == nil || c.LinuxInfo.IPCInfo.ShmSizeMiB == nil {
 		return
@@ -80,10 +80,10 @@ func (f *finish) sharedMemory(c *Container) {
 	size := *c.LinuxInfo.IPCInfo.ShmSizeMiB
 	switch {
 	case float64(size) > f.app.MemMiB:
-		f.bad(place, "%d MiB are more than the mem of %s, which they count as", size, number(f.app.MemMiB))
+		f.addError(place, "%d MiB are more than the mem of %s, which they count as", size, formatNumber(f.app.MemMiB))
 	case c.Type == MesosType && c.Docker == nil:
-		f.bad(place, "not served: without container.docker.image a task has its agent's own shared memory")
+		f.addError(place, "not served: without container.docker.image a task has its agent's own shared memory")
 	case c.Type == MesosType && size > maxMesosShm:
-		f.bad(place, "not served: Mesos counts the bytes in 32 bits, which is %d MiB at most: use DOCKER, or leave it out", maxMesosShm)
+		f.addError(place, "not served: Mesos counts the bytes in 32 bits, which is %d MiB at most: use DOCKER, or leave it out", maxMesosShm)
 	}
 }

@@ -6,30 +6,30 @@ import (
 	"sync"
 )
 
-// node is one field and what is below it.
-type node struct {
+// schemaNode is one field and what is below it.
+type schemaNode struct {
 	field Field
 	// members are an object's, by name; rest are those of a map.
-	members map[string]*node
-	rest    *node
+	members map[string]*schemaNode
+	rest    *schemaNode
 	// each is an array's element.
-	each *node
+	each *schemaNode
 }
 
 // The two tables as trees. Nobody changes them once they are built.
 var (
-	appSchema   = sync.OnceValue(func() *node { return tree(Fields()) })
-	groupSchema = sync.OnceValue(func() *node {
-		group := tree(GroupFields())
+	appSchema   = sync.OnceValue(func() *schemaNode { return buildSchema(AppFields()) })
+	groupSchema = sync.OnceValue(func() *schemaNode {
+		group := buildSchema(GroupFields())
 		group.members["apps"].each = appSchema()
-		group.members["groups"].each = group.nested()
+		group.members["groups"].each = group.nestedGroupSchema()
 		return group
 	})
 )
 
-// nested is the same schema for a group within a group, which needs an id.
-func (n *node) nested() *node {
-	inner := &node{field: n.field, members: map[string]*node{}}
+// nestedGroupSchema is the same schema for a group within a group, which needs an id.
+func (n *schemaNode) nestedGroupSchema() *schemaNode {
+	inner := &schemaNode{field: n.field, members: map[string]*schemaNode{}}
 	for name, m := range n.members {
 		inner.members[name] = m
 	}
@@ -45,60 +45,60 @@ func (n *node) nested() *node {
 	return inner
 }
 
-// tree arranges fields by their paths; a parent precedes its children or not.
-func tree(fields []Field) *node {
-	root := &node{field: Field{Type: Object}}
+// buildSchema arranges fields by their paths; a parent precedes its children or not.
+func buildSchema(fields []Field) *schemaNode {
+	root := &schemaNode{field: Field{Type: Object}}
 	for _, f := range fields {
 		n := root
-		for _, step := range steps(f.Path) {
-			n = n.child(step)
+		for _, step := range splitPath(f.Path) {
+			n = n.childNode(step)
 		}
 		n.field = f
 	}
 	return root
 }
 
-// steps takes "a.b[].c" apart: a, b, [], c.
-func steps(path string) []string {
+// splitPath takes "a.b[].c" apart: a, b, [], c.
+func splitPath(path string) []string {
 	return strings.Split(strings.ReplaceAll(path, "[]", ".[]"), ".")
 }
 
-func (n *node) child(step string) *node {
+func (n *schemaNode) childNode(step string) *schemaNode {
 	switch step {
 	case "[]":
 		if n.each == nil {
-			n.each = &node{}
+			n.each = &schemaNode{}
 		}
 		return n.each
 	case "*":
 		if n.rest == nil {
-			n.rest = &node{}
+			n.rest = &schemaNode{}
 		}
 		return n.rest
 	}
 	if n.members == nil {
-		n.members = map[string]*node{}
+		n.members = map[string]*schemaNode{}
 	}
 	if n.members[step] == nil {
-		n.members[step] = &node{}
+		n.members[step] = &schemaNode{}
 	}
 	return n.members[step]
 }
 
-// standard is the field's default as a value; nil is none.
-func (f Field) standard() any {
+// defaultValue is the field's default as a value; nil is none.
+func (f Field) defaultValue() any {
 	if f.Default == "" {
 		return nil
 	}
-	v, err := decode([]byte(f.Default))
+	v, err := decodeJSON([]byte(f.Default))
 	if err != nil {
 		return nil // a test reads each default
 	}
 	return v
 }
 
-// decode reads one JSON value, numbers as they are written.
-func decode(data []byte) (any, error) {
+// decodeJSON reads one JSON value, numbers as they are written.
+func decodeJSON(data []byte) (any, error) {
 	d := json.NewDecoder(strings.NewReader(string(data)))
 	d.UseNumber()
 	var v any

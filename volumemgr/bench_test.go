@@ -15,12 +15,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bigDriver has as many bytes as a real driver's 64 bit libraries, and as
+// largeDriver has as many bytes as a real driver's 64 bit libraries, and as
 // many files.
-func bigDriver(b *testing.B) string {
+func largeDriver(b *testing.B) string {
 	b.Helper()
 	dir := b.TempDir()
-	if err := SimulatedRoot(dir, v535); err != nil {
+	if err := WriteSimulatedDriver(dir, v535); err != nil {
 		b.Fatal(err)
 	}
 	const files, size = 40, 12 << 20
@@ -42,8 +42,8 @@ func bigDriver(b *testing.B) string {
 // side by side with cp of the same files to the same file system. It fails
 // below 10 times cp's speed, and above 50 ms for a volume that is there.
 func BenchmarkCreate(b *testing.B) {
-	root := bigDriver(b)
-	d, err := Find(root)
+	root := largeDriver(b)
+	d, err := FindDriver(root)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func BenchmarkCreate(b *testing.B) {
 			return exec.Command("cp", append([]string{"--backup=numbered", "--reflink=never"}, append(sources, copies)...)...).Run()
 		})
 		ensure := func() error {
-			_, err := Ensure(context.Background(), root, store)
+			_, err := EnsureVolume(context.Background(), root, store)
 			return err
 		}
 		// What cp left to the kernel to write is not Create's to wait for.
@@ -85,21 +85,21 @@ func BenchmarkCreate(b *testing.B) {
 		}
 		b.StartTimer()
 	}
-	b.ReportMetric(fastest(copying), "cp-ms")
-	b.ReportMetric(fastest(syncing), "sync-after-cp-ms")
-	b.ReportMetric(fastest(creating), "create-ms")
-	b.ReportMetric(fastest(again), "second-ms")
-	ratio := fastest(copying) / fastest(creating)
+	b.ReportMetric(minSeconds(copying), "cp-ms")
+	b.ReportMetric(minSeconds(syncing), "sync-after-cp-ms")
+	b.ReportMetric(minSeconds(creating), "create-ms")
+	b.ReportMetric(minSeconds(again), "second-ms")
+	ratio := minSeconds(copying) / minSeconds(creating)
 	b.ReportMetric(ratio, "x-cp")
 	if ratio < 10 {
 		b.Errorf("a volume is made %.1f times as fast as cp copies it, want 10 times", ratio)
 	}
-	if ms := fastest(again); ms > 50 {
+	if ms := minSeconds(again); ms > 50 {
 		b.Errorf("a volume that is there costs %.1f ms, want 50 ms at most", ms)
 	}
 }
 
-// fastest in milliseconds: what other programs do meanwhile is not measured.
-func fastest(times []time.Duration) float64 {
+// minSeconds in milliseconds: what other programs do meanwhile is not measured.
+func minSeconds(times []time.Duration) float64 {
 	return slices.Min(times).Seconds() * 1e3
 }

@@ -34,14 +34,14 @@ func ParseCapabilities(text string) ([]Capability, error) {
 	for word := range strings.SplitSeq(text, ",") {
 		c := Capability(strings.TrimSpace(word))
 		if !slices.Contains(Capabilities(), c) {
-			return nil, fmt.Errorf("driver capability %q is none of all, %s", c, join(Capabilities()))
+			return nil, fmt.Errorf("driver capability %q is none of all, %s", c, joinCapabilities(Capabilities()))
 		}
 		list = append(list, c)
 	}
 	return list, nil
 }
 
-func join(list []Capability) string {
+func joinCapabilities(list []Capability) string {
 	words := make([]string, len(list))
 	for i, c := range list {
 		words[i] = string(c)
@@ -49,10 +49,10 @@ func join(list []Capability) string {
 	return strings.Join(words, ", ")
 }
 
-// Select keeps the files that serve one of the capabilities. A file that
+// SelectFiles keeps the files that serve one of the capabilities. A file that
 // nothing is known about stays: a new driver's library may be needed by any.
-func (m Manifest) Select(wanted []Capability) []Entry {
-	var kept []Entry
+func (m Manifest) SelectFiles(wanted []Capability) []ManifestEntry {
+	var kept []ManifestEntry
 	for _, e := range m.Files {
 		serves := e.Capability == "" || slices.Contains(wanted, e.Capability)
 		if serves && (!strings.HasPrefix(e.Path, "lib/") || slices.Contains(wanted, Compat32)) {
@@ -62,10 +62,10 @@ func (m Manifest) Select(wanted []Capability) []Entry {
 	return kept
 }
 
-// purposes groups libraries by the part of their names before ".so". The
+// librariesByCapability groups libraries by the part of their names before ".so". The
 // groups are libnvidia-container's (src/nvc_info.c) and, for display, the
 // container toolkit's. A name that is missing here is carried all the same.
-var purposes = map[Capability][]string{
+var librariesByCapability = map[Capability][]string{
 	Utility: {"libnvidia-ml", "libnvidia-cfg", "libnvidia-nscq", "libnvidia-api", "libnvidia-sandboxutils"},
 	Compute: {
 		"libcuda", "libcudadebugger", "libnvidia-opencl", "libnvidia-gpucomp", "libnvidia-ptxjitcompiler",
@@ -84,10 +84,10 @@ var purposes = map[Capability][]string{
 	NGX:     {"libnvidia-ngx"},
 }
 
-// purpose looks a library up by its stem, "libcuda.so".
-func purpose(stem string) Capability {
+// capabilityOf looks a library up by its stem, "libcuda.so".
+func capabilityOf(stem string) Capability {
 	name := strings.TrimSuffix(stem, ".so")
-	for capability, names := range purposes {
+	for capability, names := range librariesByCapability {
 		if slices.Contains(names, name) {
 			return capability
 		}
@@ -95,8 +95,8 @@ func purpose(stem string) Capability {
 	return ""
 }
 
-// programs are the driver's, each with its purpose.
-var programs = []struct {
+// driverPrograms are the driver's, each with its purpose.
+var driverPrograms = []struct {
 	name       string
 	capability Capability
 }{

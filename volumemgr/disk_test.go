@@ -17,10 +17,10 @@ import (
 	"mesos-gpu/internal/need"
 )
 
-// disk mounts a small file system of its own for the test.
-func disk(t *testing.T, size string) string {
+// mountDisk mounts a small file system of its own for the test.
+func mountDisk(t *testing.T, size string) string {
 	t.Helper()
-	need.Root(t)
+	need.RequireRoot(t)
 	dir := t.TempDir()
 	if err := unix.Mount("none", dir, "tmpfs", 0, "size="+size); err != nil {
 		t.Skipf("needs to mount a tmpfs: %v", err)
@@ -33,7 +33,7 @@ func disk(t *testing.T, size string) string {
 	return dir
 }
 
-func remount(t *testing.T, dir string, flags uintptr, options string) {
+func mustRemount(t *testing.T, dir string, flags uintptr, options string) {
 	t.Helper()
 	if err := unix.Mount("none", dir, "tmpfs", unix.MS_REMOUNT|flags, options); err != nil {
 		t.Fatal(err)
@@ -43,15 +43,15 @@ func remount(t *testing.T, dir string, flags uintptr, options string) {
 // On another file system files are copied; one that fills up leaves nothing
 // behind, and once there is room the volume is made.
 func TestRootDiskFull(t *testing.T) {
-	d := mustFind(t, root(t))
-	s := Store{Dir: disk(t, "16k")}
+	d := mustFind(t, simulatedRoot(t))
+	s := Store{Dir: mountDisk(t, "16k")}
 	_, err := s.Create(context.Background(), d)
 	if !errors.Is(err, unix.ENOSPC) || !strings.Contains(err.Error(), "the driver's files have 0.0 MiB, "+s.Dir+" has 0.0 MiB free: make room") {
 		t.Fatalf("got %v, want no space left, both numbers and what to do", err)
 	}
 	wantEntries(t, s, ".lock")
 
-	remount(t, s.Dir, 0, "size=1m")
+	mustRemount(t, s.Dir, 0, "size=1m")
 	v := mustCreate(t, s, d)
 	for _, f := range d.Files {
 		got, err := os.ReadFile(filepath.Join(v.Path, f.Dir, f.Name))
@@ -65,17 +65,17 @@ func TestRootDiskFull(t *testing.T) {
 			t.Errorf("the copy of %s has mode %v, want %v", f.Source, info.Mode(), source.Mode())
 		}
 	}
-	before := tree(t, v.Path)
+	before := readTree(t, v.Path)
 	mustCreate(t, s, d)
-	if after := tree(t, v.Path); len(after) != len(before) || after["bin/nvidia-smi"] != before["bin/nvidia-smi"] {
+	if after := readTree(t, v.Path); len(after) != len(before) || after["bin/nvidia-smi"] != before["bin/nvidia-smi"] {
 		t.Error("the second time copied again")
 	}
 }
 
 // A repair that the disk has no room for leaves the volume as it was.
 func TestRootDiskFullInRepair(t *testing.T) {
-	d := mustFind(t, root(t))
-	s := Store{Dir: disk(t, "1m")}
+	d := mustFind(t, simulatedRoot(t))
+	s := Store{Dir: mountDisk(t, "1m")}
 	v := mustCreate(t, s, d)
 	name := filepath.Join(v.Path, "lib64", "libcuda.so."+v535)
 	if err := os.Truncate(name, 1); err != nil {
@@ -104,9 +104,9 @@ func TestRootDiskFullInRepair(t *testing.T) {
 }
 
 func TestRootReadOnlyStore(t *testing.T) {
-	d := mustFind(t, root(t))
-	s := Store{Dir: disk(t, "1m")}
-	remount(t, s.Dir, unix.MS_RDONLY, "")
+	d := mustFind(t, simulatedRoot(t))
+	s := Store{Dir: mountDisk(t, "1m")}
+	mustRemount(t, s.Dir, unix.MS_RDONLY, "")
 	if _, err := s.Create(context.Background(), d); !errors.Is(err, unix.EROFS) {
 		t.Errorf("got %v, want read-only file system", err)
 	}
@@ -116,11 +116,11 @@ func TestRootReadOnlyStore(t *testing.T) {
 // A driver that lies on a read-only root, as on an image-based host, goes into
 // a store elsewhere, and nothing is asked of its own file system.
 func TestRootReadOnlyDriver(t *testing.T) {
-	dir := disk(t, "1m")
-	if err := SimulatedRoot(dir, v535); err != nil {
+	dir := mountDisk(t, "1m")
+	if err := WriteSimulatedDriver(dir, v535); err != nil {
 		t.Fatal(err)
 	}
-	remount(t, dir, unix.MS_RDONLY, "")
+	mustRemount(t, dir, unix.MS_RDONLY, "")
 	s := Store{Dir: t.TempDir()}
 	v := mustCreate(t, s, mustFind(t, dir))
 	mustCreate(t, s, mustFind(t, dir))
@@ -134,40 +134,40 @@ func TestRootReadOnlyDriver(t *testing.T) {
 
 // A whole volume on a read-only store needs no writing; a torn one does.
 func TestRootStoreThatBecomesReadOnly(t *testing.T) {
-	d := mustFind(t, root(t))
-	s := Store{Dir: disk(t, "1m")}
+	d := mustFind(t, simulatedRoot(t))
+	s := Store{Dir: mountDisk(t, "1m")}
 	v := mustCreate(t, s, d)
-	remount(t, s.Dir, unix.MS_RDONLY, "")
+	mustRemount(t, s.Dir, unix.MS_RDONLY, "")
 	mustCreate(t, s, d)
 	if got := mustVerify(t, s, v.Name); got != nil {
 		t.Error(got)
 	}
-	remount(t, s.Dir, 0, "")
+	mustRemount(t, s.Dir, 0, "")
 	mustRemove(t, filepath.Join(v.Path, "lib64/libcuda.so"))
-	remount(t, s.Dir, unix.MS_RDONLY, "")
+	mustRemount(t, s.Dir, unix.MS_RDONLY, "")
 	if _, err := s.Create(context.Background(), d); !errors.Is(err, unix.EROFS) || !strings.Contains(err.Error(), "choose a folder on a file system that can be written") {
 		t.Errorf("got %v, want read-only file system", err)
 	}
 }
 
 func TestRootStoreWithoutExec(t *testing.T) {
-	d := mustFind(t, root(t))
-	s := Store{Dir: disk(t, "1m")}
-	remount(t, s.Dir, unix.MS_NOEXEC, "")
+	d := mustFind(t, simulatedRoot(t))
+	s := Store{Dir: mountDisk(t, "1m")}
+	mustRemount(t, s.Dir, unix.MS_NOEXEC, "")
 	if _, err := s.Create(context.Background(), d); !errors.Is(err, ErrNoExec) || !strings.Contains(err.Error(), s.Dir+" is on a file system mounted noexec") {
 		t.Errorf("got %v, want ErrNoExec", err)
 	}
 	wantEntries(t, s, ".lock")
-	remount(t, s.Dir, 0, "")
+	mustRemount(t, s.Dir, 0, "")
 	mustCreate(t, s, d)
-	remount(t, s.Dir, unix.MS_NOEXEC, "")
+	mustRemount(t, s.Dir, unix.MS_NOEXEC, "")
 	if _, err := s.Create(context.Background(), d); !errors.Is(err, ErrNoExec) {
 		t.Errorf("a whole volume that no container can use: %v", err)
 	}
 }
 
-// withoutRights runs f as a user that owns nothing here.
-func withoutRights(t *testing.T, f func()) {
+// asUnprivileged runs f as a user that owns nothing here.
+func asUnprivileged(t *testing.T, f func()) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		f()
@@ -186,8 +186,8 @@ func withoutRights(t *testing.T, f func()) {
 	f()
 }
 
-func TestStoreOfSomebodyElse(t *testing.T) {
-	d := mustFind(t, root(t))
+func TestStoreOfAnotherUser(t *testing.T) {
+	d := mustFind(t, simulatedRoot(t))
 	dir := t.TempDir()
 	for outer := dir; outer != os.TempDir() && outer != "/"; outer = filepath.Dir(outer) {
 		if err := os.Chmod(outer, 0o555); err != nil {
@@ -200,7 +200,7 @@ func TestStoreOfSomebodyElse(t *testing.T) {
 		}
 	})
 	s := Store{Dir: filepath.Join(dir, "volumes")}
-	withoutRights(t, func() {
+	asUnprivileged(t, func() {
 		_, err := s.Create(context.Background(), d)
 		if !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "run as root, or choose a folder that user") {
 			t.Errorf("got %v, want permission denied and what to do", err)
@@ -214,11 +214,11 @@ func TestStoreOfSomebodyElse(t *testing.T) {
 // Where a hard link is out of the question, a file system that can shares the
 // blocks. nvidia-modprobe is one such file: its set-user-id bit stays behind.
 func TestRootClone(t *testing.T) {
-	need.Root(t)
-	mkfs := need.Program(t, "mkfs.xfs", "xfsprogs")
+	need.RequireRoot(t)
+	mkfs := need.RequireProgram(t, "mkfs.xfs", "xfsprogs")
 	image := filepath.Join(t.TempDir(), "xfs")
-	put(t, image, "")
-	truncate(t, image, 320<<20)
+	mustWrite(t, image, "")
+	mustTruncate(t, image, 320<<20)
 	if out, err := exec.Command(mkfs, "-q", "-m", "reflink=1", image).CombinedOutput(); err != nil {
 		t.Fatalf("%v %s", err, out)
 	}
@@ -232,11 +232,11 @@ func TestRootClone(t *testing.T) {
 		}
 	})
 	driver := filepath.Join(dir, "driver")
-	if err := SimulatedRoot(driver, v535); err != nil {
+	if err := WriteSimulatedDriver(driver, v535); err != nil {
 		t.Fatal(err)
 	}
 	modprobe := filepath.Join(driver, "usr/bin/nvidia-modprobe")
-	put(t, modprobe, strings.Repeat("x", 1<<20))
+	mustWrite(t, modprobe, strings.Repeat("x", 1<<20))
 	if err := os.Chmod(modprobe, 0o755|fs.ModeSetuid); err != nil {
 		t.Fatal(err)
 	}
@@ -262,9 +262,9 @@ func TestRootClone(t *testing.T) {
 	if err != nil || string(text) != strings.Repeat("x", 1<<20) {
 		t.Errorf("the clone has %d bytes, %v", len(text), err)
 	}
-	before := tree(t, s.Dir)
+	before := readTree(t, s.Dir)
 	mustCreate(t, s, mustFind(t, driver))
-	if diff := cmp.Diff(before, tree(t, s.Dir)); diff != "" {
+	if diff := cmp.Diff(before, readTree(t, s.Dir)); diff != "" {
 		t.Errorf("the second time changed (-want +got):\n%s", diff)
 	}
 }

@@ -20,13 +20,13 @@ const manifestName = "manifest.json"
 type Manifest struct {
 	Version string `json:"version"`
 	// Files is ordered by path.
-	Files []Entry `json:"files"`
+	Files []ManifestEntry `json:"files"`
 	// HostFiles lie outside the volume, on the host.
 	HostFiles []HostFile `json:"host_files,omitempty"`
 }
 
-// Entry is one file of a volume.
-type Entry struct {
+// ManifestEntry is one file of a volume.
+type ManifestEntry struct {
 	// Path is below the volume, "lib64/libcuda.so.535.104.05"; Links are
 	// further names in the same folder.
 	Path  string    `json:"path"`
@@ -37,29 +37,29 @@ type Entry struct {
 	// link costs no reading. Verify fills it in.
 	SHA256 string `json:"sha256,omitempty"`
 	// How the file came in.
-	How        How        `json:"how"`
+	How        PlacedBy   `json:"how"`
 	Capability Capability `json:"capability,omitempty"`
 }
 
-func (e Entry) equal(other Entry) bool {
+func (e ManifestEntry) equal(other ManifestEntry) bool {
 	links := slices.Equal(e.Links, other.Links) && e.Time.Equal(other.Time)
 	e.Links, other.Links, e.Time, other.Time = nil, nil, time.Time{}, time.Time{}
 	return links && reflect.DeepEqual(e, other)
 }
 
-func (e Entry) compare(other Entry) int { return cmp.Compare(e.Path, other.Path) }
+func (e ManifestEntry) compare(other ManifestEntry) int { return cmp.Compare(e.Path, other.Path) }
 
-// How a file got into a volume.
-type How string
+// PlacedBy a file got into a volume.
+type PlacedBy string
 
 const (
-	Linked How = "link"  // a hard link: the driver's own file
-	Cloned How = "clone" // a copy that shares its blocks (FICLONE)
-	Copied How = "copy"
+	Linked PlacedBy = "link"  // a hard link: the driver's own file
+	Cloned PlacedBy = "clone" // a copy that shares its blocks (FICLONE)
+	Copied PlacedBy = "copy"
 )
 
-func (m Manifest) byPath() map[string]Entry {
-	entries := make(map[string]Entry, len(m.Files))
+func (m Manifest) byPath() map[string]ManifestEntry {
+	entries := make(map[string]ManifestEntry, len(m.Files))
 	for _, e := range m.Files {
 		entries[e.Path] = e
 	}
@@ -89,9 +89,9 @@ func writeManifest(volume string, m Manifest) error {
 	if err != nil {
 		return err
 	}
-	temporary := filepath.Join(volume, unfinished+manifestName)
+	temporary := filepath.Join(volume, temporaryPrefix+manifestName)
 	if err := writeSynced(temporary, append(text, '\n')); err != nil {
-		return errors.Join(fmt.Errorf("write manifest: %w", err), remove(temporary))
+		return errors.Join(fmt.Errorf("write manifest: %w", err), removeIfExists(temporary))
 	}
 	if err := os.Rename(temporary, filepath.Join(volume, manifestName)); err != nil {
 		return err
@@ -108,8 +108,8 @@ func writeSynced(path string, text []byte) error {
 	return errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
 }
 
-// remove is os.Remove for what may not be there.
-func remove(path string) error {
+// removeIfExists is os.Remove for what may not be there.
+func removeIfExists(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -118,7 +118,7 @@ func remove(path string) error {
 
 // Inspect reads a volume's manifest. A volume without one has an empty one.
 func (s Store) Inspect(name string) (Manifest, error) {
-	path, err := s.path(name)
+	path, err := s.volumePath(name)
 	if err != nil {
 		return Manifest{}, fmt.Errorf("inspect volume: %w", err)
 	}

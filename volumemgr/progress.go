@@ -9,8 +9,8 @@ import (
 // no reading and is not told of.
 type Progress func(bytes int64)
 
-// reader ends with its context and tells how far it is.
-func (s Store) reader(ctx context.Context, in io.Reader) io.Reader {
+// progressReader ends with its context and tells how far it is.
+func (s Store) progressReader(ctx context.Context, in io.Reader) io.Reader {
 	return readerFunc(func(p []byte) (int, error) {
 		if ctx.Err() != nil {
 			return 0, context.Cause(ctx)

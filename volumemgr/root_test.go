@@ -10,33 +10,33 @@ import (
 
 const v535 = "535.104.05"
 
-// root makes a simulated driver root.
-func root(t *testing.T) string {
+// simulatedRoot makes a simulated driver root.
+func simulatedRoot(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := SimulatedRoot(dir, v535); err != nil {
+	if err := WriteSimulatedDriver(dir, v535); err != nil {
 		t.Fatal(err)
 	}
 	return dir
 }
 
-func mustFind(t *testing.T, dir string) Driver {
+func mustFind(t *testing.T, dir string) InstalledDriver {
 	t.Helper()
-	d, err := Find(dir)
+	d, err := FindDriver(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return d
 }
 
-func put(t *testing.T, path, text string) {
+func mustWrite(t *testing.T, path, text string) {
 	t.Helper()
-	if err := write(path, text, 0o644); err != nil {
+	if err := writeSimulated(path, text, 0o644); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func link(t *testing.T, target, path string) {
+func mustLink(t *testing.T, target, path string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
@@ -46,7 +46,7 @@ func link(t *testing.T, target, path string) {
 	}
 }
 
-func move(t *testing.T, from, to string) {
+func mustMove(t *testing.T, from, to string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		t.Fatal(err)
@@ -56,8 +56,8 @@ func move(t *testing.T, from, to string) {
 	}
 }
 
-// entry is all of a file that a second Create could change.
-type entry struct {
+// treeEntry is all of a file that a second Create could change.
+type treeEntry struct {
 	Mode  fs.FileMode
 	Size  int64
 	Mtime int64
@@ -65,10 +65,10 @@ type entry struct {
 	Link  string
 }
 
-// tree describes every file below dir.
-func tree(t *testing.T, dir string) map[string]entry {
+// readTree describes every file below dir.
+func readTree(t *testing.T, dir string) map[string]treeEntry {
 	t.Helper()
-	all := map[string]entry{}
+	all := map[string]treeEntry{}
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -82,7 +82,7 @@ func tree(t *testing.T, dir string) map[string]entry {
 			return err
 		}
 		target, _ := os.Readlink(path)
-		all[name] = entry{info.Mode(), info.Size(), info.ModTime().UnixNano(), inode(info), target}
+		all[name] = treeEntry{info.Mode(), info.Size(), info.ModTime().UnixNano(), inodeOf(info), target}
 		return nil
 	})
 	if err != nil {
@@ -90,4 +90,4 @@ func tree(t *testing.T, dir string) map[string]entry {
 	}
 	return all
 }
-func inode(info fs.FileInfo) uint64 { return info.Sys().(*syscall.Stat_t).Ino }
+func inodeOf(info fs.FileInfo) uint64 { return info.Sys().(*syscall.Stat_t).Ino }

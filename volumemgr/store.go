@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// staging begins the names of volumes in the making.
-const staging = ".staging-"
+// stagingPrefix begins the names of volumes in the making.
+const stagingPrefix = ".staging-"
 
 // lockPoll is how often a creator asks for the lock that another holds.
 const lockPoll = 50 * time.Millisecond
@@ -26,12 +26,12 @@ type Store struct {
 	Progress Progress
 }
 
-// path refuses names that are no volume's: they come from people and from
+// volumePath refuses names that are no volume's: they come from people and from
 // the Docker engine.
-func (s Store) path(name string) (string, error) {
-	v, ok := strings.CutPrefix(name, prefix)
-	if !ok || !version.MatchString(v) {
-		return "", fmt.Errorf("%q is no volume's name, want %s and a driver version such as %s535.104.05", name, prefix, prefix)
+func (s Store) volumePath(name string) (string, error) {
+	v, ok := strings.CutPrefix(name, volumePrefix)
+	if !ok || !versionPattern.MatchString(v) {
+		return "", fmt.Errorf("%q is no volume's name, want %s and a driver version such as %s535.104.05", name, volumePrefix, volumePrefix)
 	}
 	return filepath.Join(s.Dir, name), nil
 }
@@ -42,49 +42,49 @@ func (s Store) path(name string) (string, error) {
 // new volume appears under its name complete or, after an error or a crash,
 // not at all. Creators at the same time, in other processes too, wait for one
 // another.
-func (s Store) Create(ctx context.Context, d Driver) (Volume, error) {
-	return s.create(ctx, d, nil)
+func (s Store) Create(ctx context.Context, d InstalledDriver) (DriverVolume, error) {
+	return s.createVolume(ctx, d, nil)
 }
 
-func (s Store) create(ctx context.Context, d Driver, bad map[string]bool) (Volume, error) {
-	name := prefix + d.Version
-	if !version.MatchString(d.Version) {
-		return Volume{}, fmt.Errorf("create volume %s: %q is no driver version", name, d.Version)
+func (s Store) createVolume(ctx context.Context, d InstalledDriver, bad map[string]bool) (DriverVolume, error) {
+	name := volumePrefix + d.Version
+	if !versionPattern.MatchString(d.Version) {
+		return DriverVolume{}, fmt.Errorf("create volume %s: %q is no driver version", name, d.Version)
 	}
-	w := work{store: s, volume: filepath.Join(s.Dir, name), driver: d, bad: bad}
-	if err := s.make(ctx, w); err != nil {
-		return Volume{}, fmt.Errorf("create volume %s: %w", name, s.explain(err, d))
+	w := volumeUpdate{store: s, volume: filepath.Join(s.Dir, name), driver: d, damaged: bad}
+	if err := s.ensureVolume(ctx, w); err != nil {
+		return DriverVolume{}, fmt.Errorf("create volume %s: %w", name, s.addRemedy(err, d))
 	}
-	return describe(w.volume)
+	return describeVolume(w.volume)
 }
 
-func (s Store) make(ctx context.Context, w work) error {
-	if len(w.bad) == 0 && w.whole() {
-		return s.executable()
+func (s Store) ensureVolume(ctx context.Context, w volumeUpdate) error {
+	if len(w.damaged) == 0 && w.isWhole() {
+		return s.checkExecutable()
 	}
-	unlock, err := s.lock(ctx)
+	unlock, err := s.lockStore(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if err := s.executable(); err != nil {
+	if err := s.checkExecutable(); err != nil {
 		return err
 	}
 	switch info, err := os.Lstat(w.volume); {
 	case errors.Is(err, fs.ErrNotExist):
-		return s.build(ctx, w)
+		return s.buildVolume(ctx, w)
 	case err != nil:
 		return err
 	case !info.IsDir():
 		return fmt.Errorf("%s is no folder", w.volume)
 	default:
-		return w.complete(ctx)
+		return w.completeVolume(ctx)
 	}
 }
 
-// lock keeps other creators out. Whoever holds it may take every staging
+// lockStore keeps other creators out. Whoever holds it may take every staging
 // folder for the remains of a crash.
-func (s Store) lock(ctx context.Context) (unlock func(), err error) {
+func (s Store) lockStore(ctx context.Context) (unlock func(), err error) {
 	if err := os.MkdirAll(s.Dir, 0o755); err != nil {
 		return nil, err
 	}
@@ -110,9 +110,9 @@ func (s Store) lock(ctx context.Context) (unlock func(), err error) {
 	}
 }
 
-// build makes the volume beside its place and moves it there in one step.
-func (s Store) build(ctx context.Context, w work) (err error) {
-	old, err := filepath.Glob(filepath.Join(s.Dir, staging+"*"))
+// buildVolume makes the volume beside its place and moves it there in one step.
+func (s Store) buildVolume(ctx context.Context, w volumeUpdate) (err error) {
+	old, err := filepath.Glob(filepath.Join(s.Dir, stagingPrefix+"*"))
 	if err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (s Store) build(ctx context.Context, w work) (err error) {
 			return fmt.Errorf("remove the remains of a crash: %w", err)
 		}
 	}
-	stage, err := os.MkdirTemp(s.Dir, staging)
+	stage, err := os.MkdirTemp(s.Dir, stagingPrefix)
 	if err != nil {
 		return err
 	}
@@ -134,8 +134,8 @@ func (s Store) build(ctx context.Context, w work) (err error) {
 		return err
 	}
 	place := w.volume
-	w.volume, w.fresh = stage, true
-	if err := w.complete(ctx); err != nil {
+	w.volume, w.isNew = stage, true
+	if err := w.completeVolume(ctx); err != nil {
 		return err
 	}
 	if err := os.Rename(stage, place); err != nil {
@@ -146,7 +146,7 @@ func (s Store) build(ctx context.Context, w work) (err error) {
 
 // List gives the finished volumes, by name. A store that is not there yet has
 // none.
-func (s Store) List() ([]Volume, error) {
+func (s Store) List() ([]DriverVolume, error) {
 	entries, err := os.ReadDir(s.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -154,13 +154,13 @@ func (s Store) List() ([]Volume, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list volumes: %w", err)
 	}
-	var list []Volume
+	var list []DriverVolume
 	for _, e := range entries {
-		path, err := s.path(e.Name())
+		path, err := s.volumePath(e.Name())
 		if err != nil || !e.IsDir() {
 			continue
 		}
-		volume, err := describe(path)
+		volume, err := describeVolume(path)
 		if err != nil {
 			return nil, fmt.Errorf("list volumes: %w", err)
 		}
@@ -169,9 +169,9 @@ func (s Store) List() ([]Volume, error) {
 	return list, nil
 }
 
-func describe(path string) (Volume, error) {
+func describeVolume(path string) (DriverVolume, error) {
 	name := filepath.Base(path)
-	v := Volume{Name: name, Version: strings.TrimPrefix(name, prefix), Path: path}
+	v := DriverVolume{Name: name, Version: strings.TrimPrefix(name, volumePrefix), Path: path}
 	err := filepath.WalkDir(path, func(file string, e fs.DirEntry, err error) error {
 		if err != nil || !e.Type().IsRegular() || file == filepath.Join(path, manifestName) {
 			return err

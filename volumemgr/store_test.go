@@ -16,7 +16,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func mustCreate(t testing.TB, s Store, d Driver) Volume {
+func mustCreate(t testing.TB, s Store, d InstalledDriver) DriverVolume {
 	t.Helper()
 	v, err := s.Create(context.Background(), d)
 	if err != nil {
@@ -26,7 +26,7 @@ func mustCreate(t testing.TB, s Store, d Driver) Volume {
 }
 
 func TestCreate(t *testing.T) {
-	d := mustFind(t, root(t))
+	d := mustFind(t, simulatedRoot(t))
 	s := Store{Dir: filepath.Join(t.TempDir(), "deep/volumes")}
 	v := mustCreate(t, s, d)
 	var bytes int64
@@ -46,7 +46,7 @@ func TestCreate(t *testing.T) {
 			t.Errorf("%s is no hard link to %s", path, f.Source)
 		}
 	}
-	want := Volume{Name: "nvidia_" + v535, Version: v535, Path: filepath.Join(s.Dir, "nvidia_"+v535), Files: len(d.Files), Bytes: bytes}
+	want := DriverVolume{Name: "nvidia_" + v535, Version: v535, Path: filepath.Join(s.Dir, "nvidia_"+v535), Files: len(d.Files), Bytes: bytes}
 	if diff := cmp.Diff(want, v); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -64,14 +64,14 @@ func TestCreate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]Volume{v}, list); diff != "" {
+	if diff := cmp.Diff([]DriverVolume{v}, list); diff != "" {
 		t.Errorf("list (-want +got):\n%s", diff)
 	}
 }
 
 // Whatever files a driver has, creating its volume a second time changes
 // nothing: no inode, no time, no mode.
-func TestCreateTwiceIsTheSameTree(t *testing.T) {
+func TestCreateTwiceChangesNothing(t *testing.T) {
 	source := t.TempDir()
 	rapid.Check(t, func(r *rapid.T) {
 		dir, err := os.MkdirTemp(source, "")
@@ -79,13 +79,13 @@ func TestCreateTwiceIsTheSameTree(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer os.RemoveAll(dir)
-		d := Driver{Version: rapid.StringMatching(`[1-9][0-9]{2}(\.[0-9]{1,3}){1,2}`).Draw(r, "version")}
+		d := InstalledDriver{Version: rapid.StringMatching(`[1-9][0-9]{2}(\.[0-9]{1,3}){1,2}`).Draw(r, "version")}
 		names := rapid.SliceOfNDistinct(rapid.StringMatching(`lib[a-z]{1,8}\.so`), 0, 8, rapid.ID[string]).Draw(r, "names")
 		for i, name := range names {
 			text := rapid.SliceOfN(rapid.Byte(), 0, 100).Draw(r, "text")
-			f := File{
+			f := DriverFile{
 				Source: filepath.Join(dir, fmt.Sprint(i)), Name: name + "." + d.Version, Size: int64(len(text)),
-				Dir: rapid.SampledFrom(dirs()).Draw(r, "dir"),
+				Dir: rapid.SampledFrom(volumeDirs()).Draw(r, "dir"),
 			}
 			if rapid.Bool().Draw(r, "linked") {
 				f.Links = []string{name + ".1", name}
@@ -97,11 +97,11 @@ func TestCreateTwiceIsTheSameTree(t *testing.T) {
 		}
 		s := Store{Dir: filepath.Join(dir, "volumes")}
 		first := mustCreate(t, s, d)
-		before := tree(t, s.Dir)
+		before := readTree(t, s.Dir)
 		if second := mustCreate(t, s, d); second != first {
 			r.Errorf("got %v, then %v", first, second)
 		}
-		if diff := cmp.Diff(before, tree(t, s.Dir)); diff != "" {
+		if diff := cmp.Diff(before, readTree(t, s.Dir)); diff != "" {
 			r.Errorf("the second time changed (-want +got):\n%s", diff)
 		}
 		if first.Files != len(d.Files) {
@@ -110,11 +110,11 @@ func TestCreateTwiceIsTheSameTree(t *testing.T) {
 	})
 }
 
-func TestTornVolume(t *testing.T) {
-	d := mustFind(t, root(t))
+func TestCreateCompletesTornVolume(t *testing.T) {
+	d := mustFind(t, simulatedRoot(t))
 	s := Store{Dir: t.TempDir()}
 	v := mustCreate(t, s, d)
-	whole := tree(t, v.Path)
+	whole := readTree(t, v.Path)
 	torn, gone := "lib64/libcuda.so."+v535, "lib64/libnvidia-ml.so."+v535
 	// Torn as by a copy that a power cut ended: a file of its own, too short.
 	if err := os.Remove(filepath.Join(v.Path, torn)); err != nil {
@@ -136,19 +136,19 @@ func TestTornVolume(t *testing.T) {
 	if err := os.Symlink("elsewhere", filepath.Join(v.Path, "lib/libcuda.so")); err != nil {
 		t.Fatal(err)
 	}
-	put(t, filepath.Join(v.Path, "lib64/.new-libcuda.so."+v535), "left by a crash")
+	mustWrite(t, filepath.Join(v.Path, "lib64/.new-libcuda.so."+v535), "left by a crash")
 	if err := os.Symlink("left", filepath.Join(v.Path, "lib64/.new-libcuda.so.1")); err != nil {
 		t.Fatal(err)
 	}
-	put(t, filepath.Join(v.Path, "lib64/of-somebody-else"), "kept")
+	mustWrite(t, filepath.Join(v.Path, "lib64/of-somebody-else"), "kept")
 
 	mustCreate(t, s, d)
-	repaired := tree(t, v.Path)
+	repaired := readTree(t, v.Path)
 	if _, ok := repaired["lib64/of-somebody-else"]; !ok {
 		t.Error("a file was removed from the volume")
 	}
 	delete(repaired, "lib64/of-somebody-else")
-	ignore := func(all map[string]entry) {
+	ignore := func(all map[string]treeEntry) {
 		for name, e := range all { // a link or folder made anew has another time and number
 			if !e.Mode.IsRegular() {
 				e.Mtime, e.Inode, e.Size = 0, 0, 0
@@ -167,10 +167,10 @@ func TestTornVolume(t *testing.T) {
 	}
 }
 
-func TestRemainsOfACrash(t *testing.T) {
-	d := mustFind(t, root(t))
+func TestCreateRemovesCrashRemains(t *testing.T) {
+	d := mustFind(t, simulatedRoot(t))
 	s := Store{Dir: t.TempDir()}
-	put(t, filepath.Join(s.Dir, staging+"123/lib64/libcuda.so."+v535), "half")
+	mustWrite(t, filepath.Join(s.Dir, stagingPrefix+"123/lib64/libcuda.so."+v535), "half")
 	if list, err := s.List(); err != nil || len(list) != 0 {
 		t.Errorf("a volume in the making is listed: %v, %v", list, err)
 	}
@@ -194,9 +194,9 @@ func wantEntries(t *testing.T, s Store, want ...string) {
 }
 
 func TestConcurrentCreators(t *testing.T) {
-	d := mustFind(t, root(t))
+	d := mustFind(t, simulatedRoot(t))
 	s := Store{Dir: t.TempDir()}
-	volumes := make([]Volume, 8)
+	volumes := make([]DriverVolume, 8)
 	errs := make([]error, len(volumes))
 	var wg sync.WaitGroup
 	for i := range volumes {
@@ -211,8 +211,8 @@ func TestConcurrentCreators(t *testing.T) {
 	wantEntries(t, s, ".lock", "nvidia_"+v535)
 }
 
-func TestCreateEndsWithItsContext(t *testing.T) {
-	d := mustFind(t, root(t))
+func TestCreateStopsWithContext(t *testing.T) {
+	d := mustFind(t, simulatedRoot(t))
 	s := Store{Dir: t.TempDir()}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	stopped := errors.New("stopped")
@@ -235,10 +235,10 @@ func TestCreateEndsWithItsContext(t *testing.T) {
 }
 
 // Containers get no set-user-id program, not even as a hard link.
-func TestSetUserIDIsNotPassedOn(t *testing.T) {
-	dir := root(t)
+func TestSetUserIDIsNotCopied(t *testing.T) {
+	dir := simulatedRoot(t)
 	modprobe := filepath.Join(dir, "usr/bin/nvidia-modprobe")
-	put(t, modprobe, "#!/bin/sh\n")
+	mustWrite(t, modprobe, "#!/bin/sh\n")
 	if err := os.Chmod(modprobe, 0o755|fs.ModeSetuid); err != nil {
 		t.Fatal(err)
 	}
@@ -253,28 +253,30 @@ func TestSetUserIDIsNotPassedOn(t *testing.T) {
 }
 
 func TestCreateErrors(t *testing.T) {
-	good := mustFind(t, root(t))
+	good := mustFind(t, simulatedRoot(t))
 	cases := []struct {
 		name   string
-		change func(t *testing.T, s Store, d *Driver)
+		change func(t *testing.T, s Store, d *InstalledDriver)
 		want   string
 	}{
-		{"version", func(_ *testing.T, _ Store, d *Driver) { d.Version = "../../etc" }, `"../../etc" is no driver version`},
-		{"source gone", func(_ *testing.T, _ Store, d *Driver) { d.Files[3].Source = "/no/such/file" }, "no such file"},
-		{"source changed", func(_ *testing.T, _ Store, d *Driver) { d.Files[3].Size++ }, "the driver is being replaced"},
-		{"a file in its place", func(t *testing.T, s Store, _ *Driver) { put(t, filepath.Join(s.Dir, "nvidia_"+v535), "x") }, "is no folder"},
+		{"version", func(_ *testing.T, _ Store, d *InstalledDriver) { d.Version = "../../etc" }, `"../../etc" is no driver version`},
+		{"source gone", func(_ *testing.T, _ Store, d *InstalledDriver) { d.Files[3].Source = "/no/such/file" }, "no such file"},
+		{"source changed", func(_ *testing.T, _ Store, d *InstalledDriver) { d.Files[3].Size++ }, "the driver is being replaced"},
+		{"a file in its place", func(t *testing.T, s Store, _ *InstalledDriver) {
+			mustWrite(t, filepath.Join(s.Dir, "nvidia_"+v535), "x")
+		}, "is no folder"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			d := good
-			d.Files = append([]File(nil), good.Files...)
+			d.Files = append([]DriverFile(nil), good.Files...)
 			s := Store{Dir: t.TempDir()}
 			c.change(t, s, &d)
 			_, err := s.Create(context.Background(), d)
 			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "create volume nvidia_") {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
-			if left, _ := filepath.Glob(filepath.Join(s.Dir, staging+"*")); len(left) > 0 {
+			if left, _ := filepath.Glob(filepath.Join(s.Dir, stagingPrefix+"*")); len(left) > 0 {
 				t.Errorf("left behind: %v", left)
 			}
 		})
@@ -290,17 +292,17 @@ func TestCreateErrors(t *testing.T) {
 	}
 }
 
-func TestListPassesOverOthers(t *testing.T) {
+func TestListIgnoresOtherNames(t *testing.T) {
 	s := Store{Dir: t.TempDir()}
-	for _, name := range []string{"nvidia_535.1/lib/x", "nvidia_470.57.02/x", "nvidia_new/x", "other/x", staging + "1/x"} {
-		put(t, filepath.Join(s.Dir, name), "1234")
+	for _, name := range []string{"nvidia_535.1/lib/x", "nvidia_470.57.02/x", "nvidia_new/x", "other/x", stagingPrefix + "1/x"} {
+		mustWrite(t, filepath.Join(s.Dir, name), "1234")
 	}
-	put(t, filepath.Join(s.Dir, "nvidia_500.1"), "a file")
+	mustWrite(t, filepath.Join(s.Dir, "nvidia_500.1"), "a file")
 	list, err := s.List()
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []Volume{
+	want := []DriverVolume{
 		{Name: "nvidia_470.57.02", Version: "470.57.02", Path: filepath.Join(s.Dir, "nvidia_470.57.02"), Files: 1, Bytes: 4},
 		{Name: "nvidia_535.1", Version: "535.1", Path: filepath.Join(s.Dir, "nvidia_535.1"), Files: 1, Bytes: 4},
 	}

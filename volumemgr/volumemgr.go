@@ -15,18 +15,18 @@ import (
 // ErrNoDriver is returned by Find where no NVIDIA driver is installed.
 var ErrNoDriver = errors.New("no NVIDIA driver")
 
-// Driver is an installed driver.
-type Driver struct {
+// InstalledDriver is an installed driver.
+type InstalledDriver struct {
 	// Version is the kernel module's, "535.104.05".
 	Version string
-	Files   []File
+	Files   []DriverFile
 	// HostFiles are the driver's files that programs look for at a fixed
 	// path, so that a volume does not hold them.
 	HostFiles []HostFile
 }
 
-// File is one of its libraries or programs.
-type File struct {
+// DriverFile is one of its libraries or programs.
+type DriverFile struct {
 	// Source is where it is now, free of symbolic links.
 	Source string
 	// Dir is its folder in a volume: "bin"; "lib" for 32 bits; "lib64".
@@ -39,7 +39,7 @@ type File struct {
 	Capability Capability
 }
 
-func (f File) path() string { return f.Dir + "/" + f.Name }
+func (f DriverFile) volumePath() string { return f.Dir + "/" + f.Name }
 
 // HostFile is a description that a loader reads (Vulkan, EGL, OpenCL), or
 // firmware.
@@ -52,8 +52,8 @@ type HostFile struct {
 	Capability Capability `json:"capability"`
 }
 
-// Volume is a finished folder.
-type Volume struct {
+// DriverVolume is a finished folder.
+type DriverVolume struct {
 	// Name is "nvidia_535.104.05".
 	Name    string `json:"name"`
 	Version string `json:"version"`
@@ -63,12 +63,12 @@ type Volume struct {
 	Bytes int64 `json:"bytes"`
 }
 
-// prefix and version make a volume's name.
-const prefix = "nvidia_"
+// volumePrefix and version make a volume's name.
+const volumePrefix = "nvidia_"
 
-// version is what NVIDIA's versions look like; a volume's path is made of
+// versionPattern is what NVIDIA's versions look like; a volume's path is made of
 // nothing else.
-var version = regexp.MustCompile(`^[0-9]+(\.[0-9]+){1,3}$`)
+var versionPattern = regexp.MustCompile(`^[0-9]+(\.[0-9]+){1,3}$`)
 
-// dirs are the folders of a volume.
-func dirs() []string { return []string{"bin", "lib", "lib64"} }
+// volumeDirs are the folders of a volume.
+func volumeDirs() []string { return []string{"bin", "lib", "lib64"} }

@@ -25,8 +25,8 @@ import (
 
 // Ways to advertise, the values of --advertise.
 const (
-	byProvider = "provider"
-	byFlags    = "flags"
+	advertiseProvider = "provider"
+	advertiseFlags    = "flags"
 )
 
 // agentFlags are those that the daemon and `agent flags` share: both must
@@ -37,19 +37,19 @@ type agentFlags struct {
 	mig                              migFlags
 }
 
-func (f *agentFlags) check() error {
-	if f.advertise != byProvider && f.advertise != byFlags {
-		return fmt.Errorf("--advertise %s: it is %s or %s", f.advertise, byProvider, byFlags)
+func (f *agentFlags) validate() error {
+	if f.advertise != advertiseProvider && f.advertise != advertiseFlags {
+		return fmt.Errorf("--advertise %s: it is %s or %s", f.advertise, advertiseProvider, advertiseFlags)
 	}
 	return nil
 }
 
-func (a *app) agentCommand() *cobra.Command {
+func (a *cliApp) agentCommand() *cobra.Command {
 	var common agentFlags
 	c := a.daemonCommand(&common)
 	p := c.PersistentFlags()
 	p.StringVar(&common.simulate, "simulate", "", "made-up GPUs such as 2xV100,1xK80 instead of this machine's")
-	p.StringVar(&common.advertise, "advertise", byProvider, "provider: GPUs are offered through the agent's resource provider API and leave the offers when they fail; flags: they stand in the agent's flags")
+	p.StringVar(&common.advertise, "advertise", advertiseProvider, "provider: GPUs are offered through the agent's resource provider API and leave the offers when they fail; flags: they stand in the agent's flags")
 	p.StringVar(&common.stock, "stock", "", "GPUs for frameworks that take them by number, such as Marathon: minor numbers or UUIDs with commas between, or all")
 	p.StringVar(&common.role, "gpu-role", "", "the one role that is offered the other GPUs")
 	common.share.register(p)
@@ -58,56 +58,56 @@ func (a *app) agentCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) daemonCommand(common *agentFlags) *cobra.Command {
-	cfg := daemon.Config{Version: version}
+func (a *cliApp) daemonCommand(common *agentFlags) *cobra.Command {
+	cfg := daemon.DaemonConfig{Version: version}
 	var url, level, credential, driverRoot, volumes string
 	var ignored []uint
-	encryption := master.TLS{}
+	encryption := master.TLSFiles{}
 	c := &cobra.Command{
-		Use: "agent", Short: "Look after this machine's GPUs beside its Mesos agent", Args: args(),
+		Use: "agent", Short: "Look after this machine's GPUs beside its Mesos agent", Args: requireArgs(),
 		RunE: func(c *cobra.Command, _ []string) error {
-			log, err := a.logger(level)
+			log, err := a.newLogger(level)
 			if err != nil {
 				return err
 			}
-			systemd := a.notifying(log, &tending{})
-			if err := common.check(); err != nil {
+			systemd := a.newNotifier(log, &agentState{})
+			if err := common.validate(); err != nil {
 				return err
 			}
 			cfg.Log, cfg.AgentURL = log, agentURL(url)
-			cfg.Provider, cfg.Stock, cfg.Role = common.advertise == byProvider, common.stock, common.role
+			cfg.Provider, cfg.Stock, cfg.Role = common.advertise == advertiseProvider, common.stock, common.role
 			cfg.MIG, cfg.MIGLayout = common.mig.list, common.mig.layout
-			cfg.Share, cfg.ShareLimit, cfg.Scaling = common.share.list, common.share.limit, common.share.scaling
-			if cfg.Limiters, err = common.share.limiters(cfg.RuntimeDir, cfg.CgroupsRoot, common.simulate != "", log); err != nil {
+			cfg.SharedDevices, cfg.ShareLimit, cfg.Scaling = common.share.list, common.share.limit, common.share.scaling
+			if cfg.Limiters, err = common.share.newLimiters(cfg.RuntimeDir, cfg.CgroupsRoot, common.simulate != "", log); err != nil {
 				return err
 			}
 			var known atomic.Pointer[gpu.Host] // set before anybody asks
-			cfg.Discovered = func(h gpu.Host) { known.Store(&h) }
-			cfg.Open = func() (daemon.Hardware, error) { return a.hardware(common.simulate, log) }
-			cfg.Policy.Ignored = converted[uint64](ignored)
-			cfg.NeedsDriver = func(labels, env map[string]string) (bool, error) { return needsDriver(labels, env, *known.Load()) }
-			cfg.Fits = func(labels, env map[string]string, devices []string) error {
-				return fits(labels, env, devices, *known.Load())
+			cfg.OnDiscovered = func(h gpu.Host) { known.Store(&h) }
+			cfg.OpenHardware = func() (daemon.Hardware, error) { return a.openHardware(common.simulate, log) }
+			cfg.FaultPolicy.Ignored = convertNumbers[uint64](ignored)
+			cfg.NeedsDriver = func(labels, env map[string]string) (bool, error) { return imageNeedsDriver(labels, env, *known.Load()) }
+			cfg.CheckImage = func(labels, env map[string]string, devices []string) error {
+				return checkImage(labels, env, devices, *known.Load())
 			}
-			cfg.Mend = func(ctx context.Context) ([]string, error) {
-				return mend(ctx, volumemgr.Search{Root: driverRoot}, volumes)
+			cfg.RepairVolume = func(ctx context.Context) ([]string, error) {
+				return repairDriverVolume(ctx, volumemgr.DriverSearch{Root: driverRoot}, volumes)
 			}
-			cfg.Volume = func(ctx context.Context) (string, error) {
-				volume, err := volumemgr.Ensure(ctx, driverRoot, volumes)
+			cfg.DriverVolume = func(ctx context.Context) (string, error) {
+				volume, err := volumemgr.EnsureVolume(ctx, driverRoot, volumes)
 				return volume.Path, err
 			}
-			cfg.Sweep = func(ctx context.Context) error { return sweep(ctx, volumes, log) }
-			cfg.Ready = func(listen string) {
-				fmt.Fprintf(a.out, "mesos-gpu agent is up: %s, metrics http://%s/metrics\n", cfg.Socket, listen)
+			cfg.RemoveOrphans = func(ctx context.Context) error { return removeOrphans(ctx, volumes, log) }
+			cfg.OnListening = func(listen string) {
+				fmt.Fprintf(a.stdout, "mesos-gpu agent is up: %s, metrics http://%s/metrics\n", cfg.Socket, listen)
 			}
-			if err := authenticate(&cfg, credential, encryption, log); err != nil {
+			if err := loadAgentCredential(&cfg, credential, encryption, log); err != nil {
 				return err
 			}
 			d, err := daemon.New(cfg)
 			if err != nil {
 				return err
 			}
-			return systemd.run(c.Context(), d.Run)
+			return systemd.runDaemon(c.Context(), d.Run)
 		},
 	}
 	f := c.Flags()
@@ -122,35 +122,35 @@ func (a *app) daemonCommand(common *agentFlags) *cobra.Command {
 	f.StringVar(&cfg.Socket, "socket", daemon.DefaultSocket, "unix socket that the agent's module and mesos-gpu itself call")
 	f.StringVar(&cfg.Listen, "listen", daemon.DefaultListen, "address of /metrics and of what may be read; other than loopback it is open to whoever reaches it; empty for none")
 	f.StringVar(&cfg.CgroupsRoot, "cgroups-root", daemon.DefaultCgroupsRoot, "the agent's --cgroups_root")
-	f.StringVar(&cfg.Cgroups, "cgroups", "", "v1 or v2; empty finds out which keeps device rules here")
+	f.StringVar(&cfg.CgroupVersion, "cgroups", "", "v1 or v2; empty finds out which keeps device rules here")
 	f.StringVar(&driverRoot, "driver-root", "/", "file system that holds the driver")
 	f.StringVar(&volumes, "volumes", "/var/lib/mesos-gpu/volumes", "folder that holds the driver volumes")
-	f.UintSliceVar(&ignored, "ignore-xid", converted[uint](health.DefaultIgnored()), "XIDs that say nothing about a GPU's health")
-	logLevel(c, &level)
+	f.UintSliceVar(&ignored, "ignore-xid", convertNumbers[uint](health.DefaultIgnoredXIDs()), "XIDs that say nothing about a GPU's health")
+	addLogLevelFlag(c, &level)
 	return c
 }
 
-// sweep removes Docker containers whose executor was killed.
-func sweep(ctx context.Context, volumes string, log logrus.FieldLogger) error {
-	return docker.Sweep(ctx, engine, executor.ClaimsOf(volumes), log)
+// removeOrphans removes Docker containers whose executor was killed.
+func removeOrphans(ctx context.Context, volumes string, log logrus.FieldLogger) error {
+	return docker.RemoveOrphans(ctx, newDockerClient, executor.ContainerLocksDirFor(volumes), log)
 }
 
-// engine is a client of this machine's Docker engine, as DOCKER_HOST says.
-func engine() (*client.Client, error) {
+// newDockerClient is a client of this machine's Docker engine, as DOCKER_HOST says.
+func newDockerClient() (*client.Client, error) {
 	return client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
 }
 
-// hardware opens this machine's GPUs, or makes them up.
-func (a *app) hardware(simulate string, log logrus.FieldLogger) (daemon.Hardware, error) {
+// openHardware opens this machine's GPUs, or makes them up.
+func (a *cliApp) openHardware(simulate string, log logrus.FieldLogger) (daemon.Hardware, error) {
 	if simulate == "" {
-		return daemon.NVML(nvml.Config{Log: log})
+		return daemon.OpenNVML(nvml.LibraryConfig{Log: log})
 	}
-	h, err := a.host(simulate)
-	return daemon.Simulated(h), err
+	h, err := a.discoverHost(simulate)
+	return daemon.SimulatedHardware(h), err
 }
 
-// authenticate reads the files by which the agent knows the daemon.
-func authenticate(cfg *daemon.Config, credential string, encryption master.TLS, log logrus.FieldLogger) (err error) {
+// loadAgentCredential reads the files by which the agent knows the daemon.
+func loadAgentCredential(cfg *daemon.DaemonConfig, credential string, encryption master.TLSFiles, log logrus.FieldLogger) (err error) {
 	if credential != "" {
 		c, warning, err := master.LoadCredential(credential)
 		if err != nil {
@@ -159,26 +159,26 @@ func authenticate(cfg *daemon.Config, credential string, encryption master.TLS, 
 		if warning != "" {
 			log.Warn(warning)
 		}
-		cfg.Authorization = c.Authorization()
+		cfg.Authorization = c.AuthorizationHeader()
 	}
-	if encryption != (master.TLS{}) {
-		cfg.TLS, err = encryption.Config()
+	if encryption != (master.TLSFiles{}) {
+		cfg.TLS, err = encryption.ClientConfig()
 	}
 	return err
 }
 
-// needsDriver is image.Examine for an environment without doubles.
-func needsDriver(labels, env map[string]string, h gpu.Host) (bool, error) {
+// imageNeedsDriver is image.Examine for an environment without doubles.
+func imageNeedsDriver(labels, env map[string]string, h gpu.Host) (bool, error) {
 	var entries []string
 	for name, value := range env {
 		entries = append(entries, name+"="+value)
 	}
-	ask, err := image.Examine(labels, entries, nil, image.Host{Driver: h.Driver, CUDA: h.CUDA})
-	return ask.Driver(), err
+	ask, err := image.Examine(labels, entries, nil, image.HostDriver{Driver: h.Driver, CUDA: h.CUDA})
+	return ask.NeedsDriver(), err
 }
 
-// converted is a list in the type that flags, or policies, have.
-func converted[To, From uint | uint64](list []From) []To {
+// convertNumbers is a list in the type that flags, or policies, have.
+func convertNumbers[To, From uint | uint64](list []From) []To {
 	numbers := make([]To, len(list))
 	for i, n := range list {
 		numbers[i] = To(n)
@@ -194,27 +194,27 @@ func agentURL(url string) string {
 	return strings.TrimSuffix(url, "/") + "/slave(1)"
 }
 
-func (a *app) agentFlagsCommand(common *agentFlags) *cobra.Command {
+func (a *cliApp) agentFlagsCommand(common *agentFlags) *cobra.Command {
 	return &cobra.Command{
-		Use: "flags", Short: "Print --resources and --attributes for the Mesos agent's command line", Args: args(),
+		Use: "flags", Short: "Print --resources and --attributes for the Mesos agent's command line", Args: requireArgs(),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := common.check(); err != nil {
+			if err := common.validate(); err != nil {
 				return err
 			}
-			log, err := a.logger("warn")
+			log, err := a.newLogger("warn")
 			if err != nil {
 				return err
 			}
-			host, err := a.host(common.simulate)
+			host, err := a.discoverHost(common.simulate)
 			if err != nil {
 				return err
 			}
-			machine, err := common.machine(c.Context(), host, log)
+			machine, err := common.describeMachine(c.Context(), host, log)
 			if err != nil {
 				return err
 			}
-			resources, attributes := machine.Flags(common.advertise == byProvider)
-			fmt.Fprintf(a.out, "--resources=%s\n--attributes=%s\n", resources, attributes)
+			resources, attributes := machine.AgentFlags(common.advertise == advertiseProvider)
+			fmt.Fprintf(a.stdout, "--resources=%s\n--attributes=%s\n", resources, attributes)
 			return nil
 		},
 	}
@@ -223,14 +223,14 @@ func (a *app) agentFlagsCommand(common *agentFlags) *cobra.Command {
 // errNoSuchDevice is for UUIDs that the daemon does not know.
 var errNoSuchDevice = errors.New("no such device")
 
-// wholeUUID is the length of "GPU-" and a UUID.
-const wholeUUID = 40
+// fullUUIDLength is the length of "GPU-" and a UUID.
+const fullUUIDLength = 40
 
-// find completes what a person types of a device: its minor number, or the
+// resolveDevice completes what a person types of a device: its minor number, or the
 // beginning of its UUID. A whole UUID is the daemon's to know: it may be that
 // of a GPU cut into slices, or of one that is away.
-func find(devices []gpu.Device, name string) (string, error) {
-	if len(name) >= wholeUUID {
+func resolveDevice(devices []gpu.Device, name string) (string, error) {
+	if len(name) >= fullUUIDLength {
 		return name, nil
 	}
 	var found []string

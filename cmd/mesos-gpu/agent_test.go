@@ -8,7 +8,7 @@ import (
 	"mesos-gpu/gpu"
 )
 
-func TestFind(t *testing.T) {
+func TestResolveDevice(t *testing.T) {
 	devices := []gpu.Device{
 		{UUID: "GPU-5e7f8c9a-0000-4000-8000-000000000000", Minor: 0}, {UUID: "GPU-5e800000-0000-4000-8000-000000000000", Minor: 10},
 		{UUID: "MIG-1", Minor: 2}, {UUID: "MIG-2", Minor: 2},
@@ -23,7 +23,7 @@ func TestFind(t *testing.T) {
 		{"2", "", "may be each of MIG-1, MIG-2"},
 		{"1", "", `"1" is neither the minor number nor the UUID of one of 4 devices`},
 	} {
-		got, err := find(devices, c.name)
+		got, err := resolveDevice(devices, c.name)
 		if got != c.want || c.err == "" && err != nil || c.err != "" && (!errors.Is(err, errNoSuchDevice) || !strings.Contains(err.Error(), c.err)) {
 			t.Errorf("%s: got %s, %v; want %s, %s", c.name, got, err, c.want, c.err)
 		}

@@ -19,12 +19,12 @@ import (
 	"mesos-gpu/job"
 )
 
-// cluster is a scheduler's API with jobs that are made up. Kill ends a job.
-type cluster struct {
+// fakeCluster is a scheduler's API with jobs that are made up. Kill ends a job.
+type fakeCluster struct {
 	api.Backend // whose other methods nobody calls
-	agents      []api.Agent
-	gpus        []api.GPU
-	schedules   []api.Schedule
+	agents      []api.AgentSummary
+	gpus        []api.GPUView
+	schedules   []api.ScheduleView
 	logs        map[string]string // what a task has written to stdout
 	stubborn    bool              // jobs outlive that they are killed
 
@@ -35,10 +35,12 @@ type cluster struct {
 	changed chan struct{} // closed at each change
 }
 
-func newCluster(jobs ...*job.Job) *cluster { return &cluster{jobs: jobs, changed: make(chan struct{})} }
+func newFakeCluster(jobs ...*job.Job) *fakeCluster {
+	return &fakeCluster{jobs: jobs, changed: make(chan struct{})}
+}
 
-// madeUp is a job with a task for each state, submitted so long ago.
-func madeUp(name string, age time.Duration, states ...job.State) *job.Job {
+// fakeJob is a job with a task for each state, submitted so long ago.
+func fakeJob(name string, age time.Duration, states ...job.State) *job.Job {
 	j := &job.Job{Spec: job.Spec{Name: name, Role: "*", Tasks: len(states)}, Submitted: time.Now().Add(-age)}
 	for i, s := range states {
 		t := job.Task{ID: fmt.Sprintf("%s.%d.1.x", name, i), Job: name, Index: i, Attempt: 1, State: s, AgentID: "a", Started: j.Submitted, Changed: j.Submitted.Add(time.Duration(i) * time.Second)}
@@ -50,82 +52,82 @@ func madeUp(name string, age time.Duration, states ...job.State) *job.Job {
 	return j
 }
 
-func (c *cluster) AsOf() time.Time { return time.Time{} }
+func (c *fakeCluster) AsOf() time.Time { return time.Time{} }
 
-func (c *cluster) find(name string) (*job.Job, error) {
+func (c *fakeCluster) findJob(name string) (*job.Job, error) {
 	for _, j := range c.jobs {
 		if j.Spec.Name == name {
 			return j, nil
 		}
 	}
-	return nil, api.Problemf(404, "there is no job %q", name)
+	return nil, api.NewProblemf(404, "there is no job %q", name)
 }
 
-func (c *cluster) view(j *job.Job) api.JobView {
-	v := api.ViewOf(j.Clone(), c.waits[j.Spec.Name])
+func (c *fakeCluster) viewOf(j *job.Job) api.JobView {
+	v := api.NewJobView(j.Clone(), c.waits[j.Spec.Name])
 	v.Attempts = c.past[j.Spec.Name]
 	return v
 }
 
-func (c *cluster) Job(_ context.Context, name string) (v api.JobView, err error) {
+func (c *fakeCluster) GetJob(_ context.Context, name string) (v api.JobView, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	j, err := c.find(name)
+	j, err := c.findJob(name)
 	if err != nil {
 		return v, err
 	}
-	return c.view(j), nil
+	return c.viewOf(j), nil
 }
 
-func (c *cluster) Jobs(_ context.Context, q api.JobQuery) (list api.JobList, err error) {
+func (c *fakeCluster) ListJobs(_ context.Context, q api.JobQuery) (list api.JobList, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, j := range c.jobs {
-		if q.State == "" || (q.State == api.LiveJobs) == !j.Terminal() {
-			list.Jobs = append(list.Jobs, c.view(j))
+		if q.State == "" || (q.State == api.LiveJobs) == !j.IsTerminal() {
+			list.Jobs = append(list.Jobs, c.viewOf(j))
 		}
 	}
 	return list, nil
 }
 
-// change sets a task's state and tells those who listen.
-func (c *cluster) change(name string, index int, s job.State, exit int) {
+// changeTask sets a task's state and tells those who listen.
+func (c *fakeCluster) changeTask(name string, index int, s job.State, exit int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	j, err := c.find(name)
+	j, err := c.findJob(name)
 	if err != nil {
 		panic(err)
 	}
 	t := &j.Tasks[index]
 	t.State, t.Changed = s, time.Now()
-	if !s.Live() {
+	if !s.IsLive() {
 		t.ExitCode = &exit
 	}
 	close(c.changed)
 	c.changed = make(chan struct{})
 }
 
-// Submit takes a job whose tasks run at once.
-func (c *cluster) Submit(_ context.Context, spec job.Spec) (api.JobView, error) {
+// SubmitJob takes a job whose tasks run at once.
+func (c *fakeCluster) SubmitJob(_ context.Context, spec job.Spec) (api.JobView, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	j := madeUp(spec.Name, 0, job.Running)
+	j := fakeJob(spec.Name, 0, job.Running)
 	c.jobs = append(c.jobs, j)
-	return c.view(j), nil
+	return c.viewOf(j), nil
 }
 
-func (c *cluster) Kill(ctx context.Context, name string, force bool) error {
-	v, err := c.Job(ctx, name)
+func (c *fakeCluster) KillJob(ctx context.Context, name string, force bool) error {
+	v, err := c.GetJob(ctx, name)
 	if c.stubborn && !force {
 		return err
 	}
 	for i := range v.Tasks {
-		c.change(name, i, job.Killed, 143)
+		c.changeTask(name, i, job.Killed, 143)
 	}
 	return err
 }
 
-func (c *cluster) Task(_ context.Context, id string) (job.Task, error) {
+func (c *fakeCluster) GetTask(_ context.Context, id string) (job.Task, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, j := range c.jobs {
@@ -135,10 +137,10 @@ func (c *cluster) Task(_ context.Context, id string) (job.Task, error) {
 			}
 		}
 	}
-	return job.Task{}, api.Problemf(404, "there is no task %q", id)
+	return job.Task{}, api.NewProblemf(404, "there is no task %q", id)
 }
 
-func (c *cluster) ReadLog(_ context.Context, t job.Task, file string, offset, length uint64) ([]byte, uint64, error) {
+func (c *fakeCluster) ReadTaskLog(_ context.Context, t job.Task, file string, offset, length uint64) ([]byte, uint64, error) {
 	text, ok := c.logs[t.ID]
 	if !ok || file != "stdout" {
 		return nil, 0, api.ErrNoLog
@@ -147,32 +149,34 @@ func (c *cluster) ReadLog(_ context.Context, t job.Task, file string, offset, le
 	return []byte(text[from:min(from+length, uint64(len(text)))]), uint64(len(text)), nil
 }
 
-func (c *cluster) Schedules(context.Context) ([]api.Schedule, error) { return c.schedules, nil }
+func (c *fakeCluster) ListSchedules(context.Context) ([]api.ScheduleView, error) {
+	return c.schedules, nil
+}
 
-func (c *cluster) Schedule(_ context.Context, name string) (api.Schedule, error) {
+func (c *fakeCluster) GetSchedule(_ context.Context, name string) (api.ScheduleView, error) {
 	for _, s := range c.schedules {
 		if s.Spec.Name == name {
 			return s, nil
 		}
 	}
-	return api.Schedule{}, api.Problemf(404, "there is no schedule %q", name)
+	return api.ScheduleView{}, api.NewProblemf(404, "there is no schedule %q", name)
 }
 
-func (c *cluster) EndSchedule(ctx context.Context, name string) error {
-	_, err := c.Schedule(ctx, name)
+func (c *fakeCluster) EndSchedule(ctx context.Context, name string) error {
+	_, err := c.GetSchedule(ctx, name)
 	return err
 }
 
-func (c *cluster) Agents(context.Context) ([]api.Agent, error) { return c.agents, nil }
-func (c *cluster) GPUs(context.Context) ([]api.GPU, error)     { return c.gpus, nil }
+func (c *fakeCluster) ListAgents(context.Context) ([]api.AgentSummary, error) { return c.agents, nil }
+func (c *fakeCluster) ListGPUs(context.Context) ([]api.GPUView, error)        { return c.gpus, nil }
 
-// Events tells all states again at each change, which clients do not mind.
-func (c *cluster) Events(ctx context.Context, q api.EventQuery) ([]api.Event, <-chan api.Event, error) {
+// WatchEvents tells all states again at each change, which clients do not mind.
+func (c *fakeCluster) WatchEvents(ctx context.Context, q api.EventQuery) ([]api.TaskEvent, <-chan api.TaskEvent, error) {
 	name := q.Job
-	if _, err := c.find(name); name != "" && err != nil {
+	if _, err := c.findJob(name); name != "" && err != nil {
 		return nil, nil, err
 	}
-	changes := make(chan api.Event)
+	changes := make(chan api.TaskEvent)
 	now, changed := c.states(name)
 	go func() {
 		defer close(changes)
@@ -182,7 +186,7 @@ func (c *cluster) Events(ctx context.Context, q api.EventQuery) ([]api.Event, <-
 			case <-ctx.Done():
 				return
 			}
-			var events []api.Event
+			var events []api.TaskEvent
 			events, changed = c.states(name)
 			for _, ev := range events {
 				select {
@@ -196,13 +200,13 @@ func (c *cluster) Events(ctx context.Context, q api.EventQuery) ([]api.Event, <-
 	return now, changes, nil
 }
 
-func (c *cluster) states(name string) (events []api.Event, changed chan struct{}) {
+func (c *fakeCluster) states(name string) (events []api.TaskEvent, changed chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, j := range c.jobs {
 		for _, t := range j.Tasks {
 			if name == "" || name == t.Job {
-				events = append(events, api.Event{Time: t.Changed, Job: t.Job, Task: t.ID, State: t.State, Message: t.Message})
+				events = append(events, api.TaskEvent{Time: t.Changed, Job: t.Job, Task: t.ID, State: t.State, Message: t.Message})
 			}
 		}
 	}
@@ -210,40 +214,40 @@ func (c *cluster) states(name string) (events []api.Event, changed chan struct{}
 }
 
 // serve gives the cluster an address, for the environment of commands.
-func (c *cluster) serve(t *testing.T) string { return serveBackend(t, c) }
+func (c *fakeCluster) serve(t *testing.T) string { return serveBackend(t, c) }
 
 func serveBackend(t *testing.T, b api.Backend) string {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
-	s := httptest.NewServer(api.Handler(func() api.Backend { return b }, log))
+	s := httptest.NewServer(api.NewHandler(func() api.Backend { return b }, log))
 	t.Cleanup(s.Close)
 	return s.URL
 }
 
-// ran is what a command line has printed, and its exit status.
-type ran struct {
+// commandRun is what a command line has printed, and its exit status.
+type commandRun struct {
 	out, err string
 	status   int
 }
 
 // command runs a command line on the cluster.
-func (c *cluster) command(t *testing.T, line string) ran {
+func (c *fakeCluster) command(t *testing.T, line string) commandRun {
 	t.Helper()
 	return commandAt(t, c.serve(t), strings.Fields(line)...)
 }
 
-func commandAt(t *testing.T, address string, args ...string) ran {
+func commandAt(t *testing.T, address string, args ...string) commandRun {
 	t.Helper()
 	var out, errs bytes.Buffer
-	status := run(t.Context(), args, std{strings.NewReader(""), &out, &errs, func(name string) string {
+	status := runCommandLine(t.Context(), args, processIO{strings.NewReader(""), &out, &errs, func(name string) string {
 		return map[string]string{"MESOS_GPU_API": address}[name]
 	}})
-	return ran{out.String(), errs.String(), status}
+	return commandRun{out.String(), errs.String(), status}
 }
 
-// wants compares what a command printed with what it should: where err is
+// expect compares what a command printed with what it should: where err is
 // empty, nothing may stand there.
-func (r ran) wants(t *testing.T, out, err string, status int) {
+func (r commandRun) expect(t *testing.T, out, err string, status int) {
 	t.Helper()
 	if r.out != out {
 		t.Errorf("printed:\n%s\nwant:\n%s", r.out, out)

@@ -16,20 +16,20 @@ import (
 	"mesos-gpu/job"
 )
 
-// completeWithin bounds what a shell waits for at a press of the tab key.
-const completeWithin = 500 * time.Millisecond
+// completionTimeout bounds what a shell waits for at a press of the tab key.
+const completionTimeout = 500 * time.Millisecond
 
-// fixed completes a flag's value by what it may be.
-func fixed(c *cobra.Command, flag string, values []string) {
+// completeFixed completes a flag's value by what it may be.
+func completeFixed(c *cobra.Command, flag string, values []string) {
 	_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// asked are the words that commands use for what the scheduler knows the
+// nameSources are the words that commands use for what the scheduler knows the
 // names of.
-func asked() map[string]func(context.Context, *client.Client) ([]string, error) {
+func nameSources() map[string]func(context.Context, *client.Client) ([]string, error) {
 	return map[string]func(context.Context, *client.Client) ([]string, error){
 		"JOB": func(ctx context.Context, c *client.Client) ([]string, error) {
-			return uniqueNames(liveFirst(c.Jobs(ctx)), jobName)
+			return uniqueNames(sortLiveFirst(c.ListJobs(ctx)), jobName)
 		},
 		// Those that have not ended, and of them the services.
 		"LIVE": func(ctx context.Context, c *client.Client) ([]string, error) {
@@ -39,26 +39,26 @@ func asked() map[string]func(context.Context, *client.Client) ([]string, error) 
 			return uniqueNames(c.EachJob(ctx, api.LiveJobs), serviceName)
 		},
 		"TASK": func(ctx context.Context, c *client.Client) ([]string, error) {
-			return uniqueNames(liveFirst(c.Jobs(ctx)), taskIDs)
+			return uniqueNames(sortLiveFirst(c.ListJobs(ctx)), taskIDs)
 		},
 		"RUNNING": func(ctx context.Context, c *client.Client) ([]string, error) {
 			return uniqueNames(c.EachJob(ctx, api.LiveJobs), runningNames)
 		},
 		"AGENT": func(ctx context.Context, c *client.Client) ([]string, error) {
-			return uniqueNames(c.EachAgent(ctx), func(a *api.Agent) []string { return []string{a.Hostname} })
+			return uniqueNames(c.EachAgent(ctx), func(a *api.AgentSummary) []string { return []string{a.Hostname} })
 		},
 		"ROLE": func(ctx context.Context, c *client.Client) ([]string, error) {
-			return uniqueNames(c.EachRole(ctx), func(r *api.Role) []string { return []string{r.Name} })
+			return uniqueNames(c.EachRole(ctx), func(r *api.RoleStatus) []string { return []string{r.Name} })
 		},
 		"TYPE": func(ctx context.Context, c *client.Client) ([]string, error) {
-			return uniqueNames(c.EachGPU(ctx), func(g *api.GPU) []string { return []string{g.Type} })
+			return uniqueNames(c.EachGPU(ctx), func(g *api.GPUView) []string { return []string{g.Type} })
 		},
 	}
 }
 
-// liveFirst puts the jobs that have not ended before the others, the latest
+// sortLiveFirst puts the jobs that have not ended before the others, the latest
 // first: those are what people ask for.
-func liveFirst(jobs []api.JobView, err error) iter.Seq2[api.JobView, error] {
+func sortLiveFirst(jobs []api.JobView, err error) iter.Seq2[api.JobView, error] {
 	slices.Reverse(jobs)
 	slices.SortStableFunc(jobs, func(x, y api.JobView) int {
 		switch {
@@ -98,32 +98,32 @@ func taskIDs(j *api.JobView) []string {
 	return ids
 }
 
-// completions gives all commands below root what their arguments and flags may
+// addCompletions gives all commands below root what their arguments and flags may
 // be, by the words in which their usage speaks of them.
-func (a *app) completions(root *cobra.Command) {
+func (a *cliApp) addCompletions(root *cobra.Command) {
 	for _, c := range root.Commands() {
 		if usage := strings.Fields(c.Use)[1:]; c.ValidArgsFunction == nil && len(usage) > 0 {
-			c.ValidArgsFunction = a.argument(usage)
+			c.ValidArgsFunction = a.completeArgument(usage)
 		}
 		for flag, values := range map[string][]string{
-			"policy": fit.Policies(), "container": {string(job.Docker), string(job.Mesos)}, "restart": {"no", "always"}, "pull": {"missing", "always"},
-			"gpu-topology": words(gpu.Topologies()), "log-level": {"debug", "info", "warn", "error"},
+			"policy": fit.PolicyNames(), "container": {string(job.Docker), string(job.Mesos)}, "restart": {"no", "always"}, "pull": {"missing", "always"},
+			"gpu-topology": toStrings(gpu.AllTopologies()), "log-level": {"debug", "info", "warn", "error"},
 		} {
 			if c.Flags().Lookup(flag) != nil {
-				fixed(c, flag, values)
+				completeFixed(c, flag, values)
 			}
 		}
 		for flag, word := range map[string]string{"gpu-type": "TYPE", "not-gpu-type": "TYPE", "role": "ROLE"} {
 			if c.Flags().Lookup(flag) != nil {
-				_ = c.RegisterFlagCompletionFunc(flag, a.argument([]string{word + "..."}))
+				_ = c.RegisterFlagCompletionFunc(flag, a.completeArgument([]string{word + "..."}))
 			}
 		}
-		a.completions(c)
+		a.addCompletions(c)
 	}
 }
 
-// argument completes the arguments of a usage such as "JOB TASKS" or "JOB...".
-func (a *app) argument(usage []string) cobra.CompletionFunc {
+// completeArgument completes the arguments of a usage such as "JOB TASKS" or "JOB...".
+func (a *cliApp) completeArgument(usage []string) cobra.CompletionFunc {
 	return func(c *cobra.Command, before []string, _ string) ([]string, cobra.ShellCompDirective) {
 		at := len(before)
 		if last := usage[len(usage)-1]; at >= len(usage) && strings.Contains(last, "...") {
@@ -136,19 +136,19 @@ func (a *app) argument(usage []string) cobra.CompletionFunc {
 		if word == "FILE" || word == "DIR" {
 			return nil, cobra.ShellCompDirectiveDefault
 		}
-		return a.names(c.Context(), strings.Split(word, "|")), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+		return a.listNames(c.Context(), strings.Split(word, "|")), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 	}
 }
 
-// names asks the scheduler. Where it does not answer there are none: a shell
+// listNames asks the scheduler. Where it does not answer there are none: a shell
 // has no place for the reason.
-func (a *app) names(ctx context.Context, kinds []string) []string {
-	ctx, cancel := context.WithTimeout(ctx, completeWithin)
+func (a *cliApp) listNames(ctx context.Context, kinds []string) []string {
+	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
 	defer cancel()
 	var all []string
 	for _, kind := range kinds {
-		ask := asked()[kind]
-		api, err := a.client()
+		ask := nameSources()[kind]
+		api, err := a.newClient()
 		if ask == nil || err != nil {
 			continue
 		}
@@ -177,7 +177,7 @@ func uniqueNames[T any](things iter.Seq2[T, error], of func(*T) []string) ([]str
 	return names, nil
 }
 
-func words[T ~string](list []T) []string {
+func toStrings[T ~string](list []T) []string {
 	plain := make([]string, len(list))
 	for i, word := range list {
 		plain[i] = string(word)

@@ -10,9 +10,9 @@ import (
 	"mesos-gpu/job"
 )
 
-// completed is what a shell offers for a command line; \t means that files
+// completionsOf is what a shell offers for a command line; \t means that files
 // will do.
-func completed(t *testing.T, address string, line ...string) string {
+func completionsOf(t *testing.T, address string, line ...string) string {
 	t.Helper()
 	r := commandAt(t, address, append([]string{"__complete"}, line...)...)
 	lines := strings.Split(strings.TrimSpace(r.out), "\n")
@@ -24,10 +24,10 @@ func completed(t *testing.T, address string, line ...string) string {
 }
 
 func TestCompletion(t *testing.T) {
-	c := newCluster(madeUp("old", time.Hour, job.Finished), madeUp("train", time.Hour, job.Running, job.Waiting), madeUp("web", time.Minute, job.Running), madeUp("shop", time.Hour, job.Killed))
+	c := newFakeCluster(fakeJob("old", time.Hour, job.Finished), fakeJob("train", time.Hour, job.Running, job.Waiting), fakeJob("web", time.Minute, job.Running), fakeJob("shop", time.Hour, job.Killed))
 	c.jobs[2].Spec.Service, c.jobs[3].Spec.Service = &job.Service{}, &job.Service{}
-	c.agents = []api.Agent{{ID: "S1", Hostname: "gpu1"}, {ID: "S2", Hostname: "gpu2"}}
-	c.gpus = []api.GPU{{Type: "V100"}, {Type: "V100"}, {Type: "A100"}}
+	c.agents = []api.AgentSummary{{ID: "S1", Hostname: "gpu1"}, {ID: "S2", Hostname: "gpu2"}}
+	c.gpus = []api.GPUView{{Type: "V100"}, {Type: "V100"}, {Type: "A100"}}
 	address := c.serve(t)
 	for line, want := range map[string]string{
 		"describe _":        "web train shop old",
@@ -55,9 +55,9 @@ func TestCompletion(t *testing.T) {
 	} {
 		words := strings.Fields(line)
 		words[len(words)-1] = strings.TrimSuffix(words[len(words)-1], "_")
-		got := completed(t, address, words...)
+		got := completionsOf(t, address, words...)
 		for late := time.Now().Add(time.Minute); got == "" && want != "" && time.Now().Before(late); { // on a machine that stalls
-			got = completed(t, address, words...)
+			got = completionsOf(t, address, words...)
 		}
 		if !strings.HasPrefix(got, want) || want == "" && got != "" {
 			t.Errorf("%s: got %q, want %q", line, got, want)
@@ -66,7 +66,7 @@ func TestCompletion(t *testing.T) {
 }
 
 // A scheduler that does not answer holds no shell up, and says nothing in it.
-func TestCompletionDoesNotHang(t *testing.T) {
+func TestCompletionTimesOut(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +75,7 @@ func TestCompletionDoesNotHang(t *testing.T) {
 	for _, address := range []string{"http://" + silent.Addr().String(), "http://127.0.0.1:1"} {
 		began := time.Now()
 		r := commandAt(t, address, "__complete", "describe", "")
-		if took := time.Since(began); took > 20*completeWithin || r.out != ":36\n" {
+		if took := time.Since(began); took > 20*completionTimeout || r.out != ":36\n" {
 			t.Errorf("%s: %q after %s", address, r.out, took)
 		}
 	}

@@ -24,26 +24,26 @@ import (
 	"mesos-gpu/volumemgr"
 )
 
-func (a *app) schedulerCommand() *cobra.Command {
-	cfg := framework.Config{}
-	level, encryption, settings := "", master.TLS{}, marathon.Settings{}
+func (a *cliApp) schedulerCommand() *cobra.Command {
+	cfg := framework.SchedulerConfig{}
+	level, encryption, settings := "", master.TLSFiles{}, marathon.ParseSettings{}
 	c := &cobra.Command{
-		Use: "scheduler", Short: "Run the framework against a Mesos master", Args: args(),
+		Use: "scheduler", Short: "Run the framework against a Mesos master", Args: requireArgs(),
 		RunE: func(c *cobra.Command, _ []string) error {
-			log, err := a.logger(level)
+			log, err := a.newLogger(level)
 			if err != nil {
 				return err
 			}
 			cfg.Log = log
-			systemd := a.notifying(log, &scheduling{})
-			if encryption != (master.TLS{}) || strings.HasPrefix(cfg.Master, "https://") {
+			systemd := a.newNotifier(log, &schedulerState{})
+			if encryption != (master.TLSFiles{}) || strings.HasPrefix(cfg.Master, "https://") {
 				cfg.TLS = &encryption
 			}
 			cfg.Ready = func(addr string) {
-				systemd.ready()
-				fmt.Fprintf(a.out, "mesos-gpu scheduler is up: API %s\n", cfg.API.URL(addr))
+				systemd.notifyReady()
+				fmt.Fprintf(a.stdout, "mesos-gpu scheduler is up: API %s\n", cfg.API.URLFor(addr))
 			}
-			cfg.Extension = newApps(settings, log)
+			cfg.Extension = newMarathonExtension(settings, log)
 			if !c.Flags().Changed("master") {
 				log.WithField("master", cfg.Master).Warn("no --master is given: looking for one on this machine")
 			}
@@ -52,7 +52,7 @@ func (a *app) schedulerCommand() *cobra.Command {
 				return err
 			}
 			defer reloadOnHangup(s, log)()
-			return systemd.run(c.Context(), s.Run)
+			return systemd.runDaemon(c.Context(), s.Run)
 		},
 	}
 	f := c.Flags()
@@ -65,32 +65,32 @@ func (a *app) schedulerCommand() *cobra.Command {
 	f.StringVar(&encryption.ServerName, "tls-server-name", "", "name the masters' and agents' certificates are for, where it is not their host")
 	f.BoolVar(&cfg.ReregisterRemoved, "reregister-removed", false, "go on under a new framework id when the master has removed the framework")
 	f.StringVar(&cfg.APIAddr, "listen", framework.DefaultAPIAddr, "address of the API; other than loopback it wants --access and a certificate")
-	apiFlags(f, &cfg.API)
+	addAPIFlags(f, &cfg.API)
 	f.StringVar(&cfg.JournalPath, "journal", framework.DefaultJournal, "file that survives a restart; or zk://HOST:PORT,.../PATH, with which several schedulers run and one leads")
 	f.StringVar(&cfg.JournalAuthFile, "journal-auth-file", "", "file with USER:PASSWORD for a journal in ZooKeeper")
 	f.StringVar(&cfg.AdvertiseURL, "advertise-url", "", "where the standbys' clients reach this API; made of --listen if empty")
 	f.StringVar(&cfg.ExecutorPath, "executor", framework.DefaultExecutor, "path of mesos-gpu on the agents")
 	f.StringVar(&cfg.Name, "name", framework.DefaultName, "the framework's name")
-	policyFlags(f, &cfg)
+	addPolicyFlags(f, &cfg)
 	f.DurationVar(&cfg.Sched.HoldOffers, "hold-offers", sched.DefaultHoldOffers, "how long an offer of use to waiting work stays in hand; below zero none does")
 	f.DurationVar(&cfg.Sched.UnreachableTimeout, "unreachable-timeout", sched.DefaultUnreachableTimeout, "how long an agent may be away before its tasks are tried elsewhere; below zero for ever")
-	allowFlags(f, &cfg.Sched.Policy.Allowed)
-	settingsFlags(f, &settings)
+	addAllowFlags(f, &cfg.Sched.Policy.Permissions)
+	addMarathonFlags(f, &settings)
 	f.StringVar(&cfg.User, "user", framework.DefaultUser, "user that tasks run as, on the agents")
 	f.DurationVar(&cfg.FailoverTimeout, "failover-timeout", framework.DefaultFailoverTimeout, "how long the master keeps the tasks of a scheduler that is away")
-	logLevel(c, &level)
+	addLogLevelFlag(c, &level)
 	return c
 }
 
-// policyFlags say whose jobs a scheduler runs, and where their tasks go.
-func policyFlags(f *pflag.FlagSet, cfg *framework.Config) {
+// addPolicyFlags say whose jobs a scheduler runs, and where their tasks go.
+func addPolicyFlags(f *pflag.FlagSet, cfg *framework.SchedulerConfig) {
 	f.StringSliceVar(&cfg.Roles, "role", nil, "roles to get offers for, that of jobs without one first (default "+framework.DefaultRole+")")
 	f.StringVar(&cfg.RolesFile, "roles", "", "file of roles with weights and quotas, instead of --role; read again on SIGHUP")
-	f.StringVar(&cfg.Sched.Policy.Fit.Name, "policy", fit.Policies()[0], "where tasks go: "+strings.Join(fit.Policies(), ", "))
+	f.StringVar(&cfg.Sched.Policy.Fit.Name, "policy", fit.PolicyNames()[0], "where tasks go: "+strings.Join(fit.PolicyNames(), ", "))
 }
 
-// allowFlags say what jobs may have of their agents' own.
-func allowFlags(f *pflag.FlagSet, a *sched.Allowed) {
+// addAllowFlags say what jobs may have of their agents' own.
+func addAllowFlags(f *pflag.FlagSet, a *sched.HostPermissions) {
 	f.StringSliceVar(&a.Volumes, "allow-volumes", nil, "paths of the agents that jobs may mount, with all below them, such as /data,/scratch; else none")
 	f.BoolVar(&a.HostIPC, "allow-host-ipc", false, "let jobs share their agents' memory segments and semaphores (ipc: host)")
 }
@@ -118,13 +118,13 @@ func reloadOnHangup(s *framework.Scheduler, log logrus.FieldLogger) func() {
 	}
 }
 
-func logLevel(c *cobra.Command, level *string) {
+func addLogLevelFlag(c *cobra.Command, level *string) {
 	c.Flags().StringVar(level, "log-level", "info", "debug, info, warn or error")
 }
 
-func (a *app) executorCommand() *cobra.Command {
+func (a *cliApp) executorCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "executor", Short: "Run one task; Mesos agents start this", Args: args(), Hidden: true,
+		Use: "executor", Short: "Run one task; Mesos agents start this", Args: requireArgs(), Hidden: true,
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg, err := executor.ConfigFromEnv(a.getenv)
 			if err != nil {
@@ -133,10 +133,10 @@ func (a *app) executorCommand() *cobra.Command {
 			if cfg.FrameworkID == "" {
 				return errors.New("executor: MESOS_FRAMEWORK_ID is not set: a Mesos agent starts executors, people use mesos-gpu run")
 			}
-			cfg.Granted, cfg.Conditions, cfg.Host = isolator.Granted, conditions(cfg.HealthSocket), driver(cfg.HealthSocket)
-			cfg.Share, cfg.Use = shareOf(cfg.HealthSocket), useOf(cfg.HealthSocket)
-			cfg.Volume = func(ctx context.Context) (string, error) {
-				volume, err := volumemgr.Ensure(ctx, cfg.DriverRoot, cfg.VolumesDir)
+			cfg.ReadGrantedGPUs, cfg.WatchConditions, cfg.ReadHost = isolator.DetectDeviceAccess, watchConditions(cfg.HealthSocket), hostReader(cfg.HealthSocket)
+			cfg.ReadShareLimits, cfg.ReadUsage = shareReader(cfg.HealthSocket), usageReader(cfg.HealthSocket)
+			cfg.PrepareVolume = func(ctx context.Context) (string, error) {
+				volume, err := volumemgr.EnsureVolume(ctx, cfg.DriverRoot, cfg.VolumesDir)
 				return volume.Path, err
 			}
 			return executor.Run(c.Context(), cfg)

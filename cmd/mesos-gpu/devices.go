@@ -16,36 +16,36 @@ func socketFlag(c *cobra.Command, path *string) {
 	c.Flags().StringVar(path, "socket", daemon.DefaultSocket, "the daemon's unix socket")
 }
 
-func (a *app) devicesCommand() *cobra.Command {
+func (a *cliApp) devicesCommand() *cobra.Command {
 	var path string
 	c := &cobra.Command{
-		Use: "devices", Short: "Show this machine's GPUs, how they are and who holds them", Args: args(),
+		Use: "devices", Short: "Show this machine's GPUs, how they are and who holds them", Args: requireArgs(),
 		RunE: func(c *cobra.Command, _ []string) error {
-			client := socket.NewClient(path)
+			client := socket.NewDaemonClient(path)
 			defer client.Close()
-			devices, err := client.Devices(c.Context())
+			devices, err := client.ListDevices(c.Context())
 			if err != nil {
 				return err
 			}
-			if a.json {
+			if a.forPrograms {
 				return a.printJSON(devices)
 			}
-			return a.table("MINOR\tTYPE\tHEALTH\tUSED\tMEMORY\tSHARED\tHOLDERS\tUUID\tREASON", len(devices), func(i int) string {
+			return a.printRows("MINOR\tTYPE\tHEALTH\tUSED\tMEMORY\tSHARED\tHOLDERS\tUUID\tREASON", len(devices), func(i int) string {
 				d := devices[i]
 				return strings.Join([]string{
-					fmt.Sprint(d.Device.Minor), d.Device.Type(), state(d), measured(d, gpu.DutyRatio, 100, "%"), measured(d, gpu.MemUsedBytes, 1.0/(1<<20), " MiB"), parts(d),
-					orDash(strings.Join(d.Holders, " ")), d.Device.UUID, reason(d.Condition),
+					fmt.Sprint(d.Device.Minor), d.Device.Type(), deviceState(d), formatSample(d, gpu.DutyRatio, 100, "%"), formatSample(d, gpu.MemUsedBytes, 1.0/(1<<20), " MiB"), formatShares(d),
+					dashIfEmpty(strings.Join(d.Holders, " ")), d.Device.UUID, conditionReason(d.Condition),
 				}, "\t")
 			}, "SHARED", "MEMORY", "USED", "UUID", "TYPE", "HOLDERS")
 		},
 	}
 	socketFlag(c, &path)
-	a.outputFlag(c)
+	a.addOutputFlag(c)
 	return c
 }
 
-// state is the device's health and what else keeps it from tasks.
-func state(d socket.Device) string {
+// deviceState is the device's health and what else keeps it from tasks.
+func deviceState(d socket.DeviceInfo) string {
 	words := []string{string(d.Condition.Health)}
 	if d.Condition.Cordoned {
 		words = append(words, "cordoned")
@@ -56,7 +56,7 @@ func state(d socket.Device) string {
 	return strings.Join(words, ",")
 }
 
-func measured(d socket.Device, field gpu.Field, scale float64, unit string) string {
+func formatSample(d socket.DeviceInfo, field gpu.SampleField, scale float64, unit string) string {
 	if d.Sample == nil {
 		return "-"
 	}
@@ -67,7 +67,7 @@ func measured(d socket.Device, field gpu.Field, scale float64, unit string) stri
 	return fmt.Sprintf("%.0f%s", v*scale, unit)
 }
 
-func reason(c gpu.Condition) string {
+func conditionReason(c gpu.DeviceCondition) string {
 	var parts []string
 	if c.Reason != "" {
 		parts = append(parts, c.Reason)
@@ -75,23 +75,23 @@ func reason(c gpu.Condition) string {
 	if c.Cordoned {
 		parts = append(parts, "cordoned: "+c.Cordon)
 	}
-	return orDash(strings.Join(parts, "; "))
+	return dashIfEmpty(strings.Join(parts, "; "))
 }
 
-func orDash(s string) string {
+func dashIfEmpty(s string) string {
 	if s == "" {
 		return "-"
 	}
 	return s
 }
 
-func (a *app) cordonCommand() *cobra.Command {
+func (a *cliApp) cordonCommand() *cobra.Command {
 	var path, why string
 	c := &cobra.Command{
-		Use: "cordon DEVICE", Short: "Keep a GPU from new tasks; those on it go on", Args: args("DEVICE"),
+		Use: "cordon DEVICE", Short: "Keep a GPU from new tasks; those on it go on", Args: requireArgs("DEVICE"),
 		RunE: func(c *cobra.Command, names []string) error {
-			return a.onDevice(c.Context(), path, names[0], func(client *socket.Client, uuid string) (string, error) {
-				return "cordoned", client.Cordon(c.Context(), uuid, why)
+			return a.changeDevice(c.Context(), path, names[0], func(client *socket.DaemonClient, uuid string) (string, error) {
+				return "cordoned", client.CordonDevice(c.Context(), uuid, why)
 			})
 		},
 	}
@@ -100,13 +100,13 @@ func (a *app) cordonCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) uncordonCommand() *cobra.Command {
+func (a *cliApp) uncordonCommand() *cobra.Command {
 	var path string
 	c := &cobra.Command{
-		Use: "uncordon DEVICE", Short: "Give a GPU to tasks again; after a fault, vouch for it", Args: args("DEVICE"),
+		Use: "uncordon DEVICE", Short: "Give a GPU to tasks again; after a fault, vouch for it", Args: requireArgs("DEVICE"),
 		RunE: func(c *cobra.Command, names []string) error {
-			return a.onDevice(c.Context(), path, names[0], func(client *socket.Client, uuid string) (string, error) {
-				return "uncordoned", client.Uncordon(c.Context(), uuid)
+			return a.changeDevice(c.Context(), path, names[0], func(client *socket.DaemonClient, uuid string) (string, error) {
+				return "uncordoned", client.UncordonDevice(c.Context(), uuid)
 			})
 		},
 	}
@@ -114,11 +114,11 @@ func (a *app) uncordonCommand() *cobra.Command {
 	return c
 }
 
-// onDevice does something to the one device that name means, and says what.
-func (a *app) onDevice(ctx context.Context, path, name string, do func(*socket.Client, string) (done string, err error)) error {
-	client := socket.NewClient(path)
+// changeDevice does something to the one device that name means, and says what.
+func (a *cliApp) changeDevice(ctx context.Context, path, name string, do func(*socket.DaemonClient, string) (done string, err error)) error {
+	client := socket.NewDaemonClient(path)
 	defer client.Close()
-	list, err := client.Devices(ctx)
+	list, err := client.ListDevices(ctx)
 	if err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func (a *app) onDevice(ctx context.Context, path, name string, do func(*socket.C
 	for i, d := range list {
 		devices[i] = d.Device
 	}
-	uuid, err := find(devices, name)
+	uuid, err := resolveDevice(devices, name)
 	if err != nil {
 		return err
 	}
@@ -134,6 +134,6 @@ func (a *app) onDevice(ctx context.Context, path, name string, do func(*socket.C
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.out, "%s %s\n", uuid, done)
+	fmt.Fprintf(a.stdout, "%s %s\n", uuid, done)
 	return nil
 }

@@ -17,18 +17,18 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write testdata anew")
 
-func simulate(t *testing.T, spec string) gpu.Host {
+func simulateHost(t *testing.T, spec string) gpu.Host {
 	t.Helper()
-	h, err := simulated.Host(spec, "golden")
+	h, err := simulated.NewHost(spec, "golden")
 	if err != nil {
 		t.Fatal(err)
 	}
 	return h
 }
 
-// partitioned has two GPUs that PCIe joins in different ways and one that is
+// partitionedHost has two GPUs that PCIe joins in different ways and one that is
 // cut into slices; of the second's NUMA node nobody told.
-func partitioned() gpu.Host {
+func partitionedHost() gpu.Host {
 	slice := func(uuid, profile string, gi, caps int) gpu.Device {
 		return gpu.Device{
 			UUID: uuid, Model: "NVIDIA A100 80GB PCIe MIG " + profile, MemMiB: 9728, Minor: 2, PCI: "0000:af:00.0", NUMA: 1, Persistence: true,
@@ -39,7 +39,7 @@ func partitioned() gpu.Host {
 		slice("MIG-00000000-0000-0000-0000-00000000000b", "2g.20gb", 3, 30),
 		{
 			UUID: "GPU-00000000-0000-0000-0000-00000000000a", Model: "NVIDIA A100 80GB PCIe", MemMiB: 81920, Minor: 0, PCI: "0000:3b:00.0",
-			Persistence: true, Paths: map[string]gpu.Path{"GPU-00000000-0000-0000-0000-00000000000b": gpu.OneBridge},
+			Persistence: true, Paths: map[string]gpu.PCIePath{"GPU-00000000-0000-0000-0000-00000000000b": gpu.OneBridge},
 		},
 		{UUID: "GPU-00000000-0000-0000-0000-00000000000b", Model: "NVIDIA A100 80GB PCIe", MemMiB: 81920, Minor: 1, PCI: "0000:5e:00.0", NUMA: -1},
 		slice("MIG-00000000-0000-0000-0000-00000000000a", "1g.10gb", 7, 66),
@@ -58,18 +58,18 @@ func nodesOf(pattern string) []string {
 	}
 }
 
-func TestDiscoverPrints(t *testing.T) {
+func TestDiscoverOutput(t *testing.T) {
 	for name, h := range map[string]gpu.Host{
-		"one":         simulate(t, "T4"),
-		"mixed":       simulate(t, "2xV100,1xK80"),
-		"dgx1":        simulate(t, "8xV100"),
-		"wide":        simulate(t, "16xH100"),
-		"partitioned": partitioned(),
+		"one":         simulateHost(t, "T4"),
+		"mixed":       simulateHost(t, "2xV100,1xK80"),
+		"dgx1":        simulateHost(t, "8xV100"),
+		"wide":        simulateHost(t, "16xH100"),
+		"partitioned": partitionedHost(),
 		"none":        {Driver: "550.54.15", CUDA: "12.4"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
-			a := &app{std: std{out: &out}}
+			a := &cliApp{processIO: processIO{stdout: &out}}
 			if err := a.printHost(h, nodesOf); err != nil {
 				t.Fatal(err)
 			}
@@ -97,9 +97,9 @@ func TestDiscoverPrints(t *testing.T) {
 
 // A device of the wide host is named in its column, whatever the row.
 func TestMatrixIsSymmetric(t *testing.T) {
-	for _, h := range []gpu.Host{simulate(t, "16xH100"), simulate(t, "8xV100,2xT4"), partitioned()} {
+	for _, h := range []gpu.Host{simulateHost(t, "16xH100"), simulateHost(t, "8xV100,2xT4"), partitionedHost()} {
 		var rows [][]string
-		for _, line := range strings.Split(matrix(h), "\n")[1:] {
+		for _, line := range strings.Split(topologyMatrix(h), "\n")[1:] {
 			if strings.HasPrefix(line, "GPU") {
 				rows = append(rows, strings.Fields(line)[1:])
 			}
@@ -117,8 +117,8 @@ func TestMatrixIsSymmetric(t *testing.T) {
 // -o json is the whole host, for programs.
 func TestDiscoverJSON(t *testing.T) {
 	var out, errs bytes.Buffer
-	s := std{strings.NewReader(""), &out, &errs, func(string) string { return "" }}
-	if code := run(t.Context(), []string{"discover", "--simulate", "2xV100", "-o", "json"}, s); code != 0 {
+	s := processIO{strings.NewReader(""), &out, &errs, func(string) string { return "" }}
+	if code := runCommandLine(t.Context(), []string{"discover", "--simulate", "2xV100", "-o", "json"}, s); code != 0 {
 		t.Fatalf("status %d: %s", code, errs.String())
 	}
 	var got gpu.Host

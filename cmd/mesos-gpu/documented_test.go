@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// pages are what people read, by file.
-func pages(t *testing.T) map[string]string {
+// manualPages are what people read, by file.
+func manualPages(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
 	for _, pattern := range []string{"README.md", "docs/*.md", "isolator/*/README.md"} {
@@ -31,9 +31,9 @@ func pages(t *testing.T) map[string]string {
 	return all
 }
 
-// typed are the commands in a page's blocks: of a transcript, the lines that
+// documentedCommands are the commands in a page's blocks: of a transcript, the lines that
 // begin with "$ ".
-func typed(text string) (commands []string) {
+func documentedCommands(text string) (commands []string) {
 	prompt := ""
 	if strings.Contains(text, "\n$ ") {
 		prompt = "$ "
@@ -87,8 +87,8 @@ var inline = regexp.MustCompile("`mesos-gpu ([a-z][^`]*)`")
 // What the documentation says people type, they can.
 func TestDocumentedCommands(t *testing.T) {
 	seen := 0
-	for name, text := range pages(t) {
-		for _, line := range typed(text) {
+	for name, text := range manualPages(t) {
+		for _, line := range documentedCommands(text) {
 			seen++
 			if c := checkCommand(t, name, shellWords(line)); c != nil {
 				if err := c.ValidateArgs(c.Flags().Args()); err != nil {
@@ -116,7 +116,7 @@ func TestDocumentedCommands(t *testing.T) {
 // that fails.
 func checkCommand(t *testing.T, file string, words []string) *cobra.Command {
 	t.Helper()
-	root := newRoot(std{os.Stdin, os.Stdout, os.Stderr, func(string) string { return "" }})
+	root := newRoot(processIO{os.Stdin, os.Stdout, os.Stderr, func(string) string { return "" }})
 	c, rest, err := root.Find(words)
 	if err != nil || c == root {
 		t.Errorf("%s: mesos-gpu %s: no such command, %v", file, strings.Join(words, " "), err)
@@ -151,7 +151,7 @@ var foreign = map[string][]string{
 // The flags that the documentation names are there.
 func TestDocumentedFlags(t *testing.T) {
 	ours := map[string]bool{}
-	root := newRoot(std{os.Stdin, os.Stdout, os.Stderr, func(string) string { return "" }})
+	root := newRoot(processIO{os.Stdin, os.Stdout, os.Stderr, func(string) string { return "" }})
 	var learn func(c *cobra.Command)
 	learn = func(c *cobra.Command) {
 		c.InitDefaultHelpFlag()
@@ -169,7 +169,7 @@ func TestDocumentedFlags(t *testing.T) {
 			theirs[name] = true
 		}
 	}
-	for page, text := range pages(t) {
+	for page, text := range manualPages(t) {
 		for _, quoted := range code.FindAllString(text, -1) {
 			for _, m := range flagName.FindAllStringSubmatch(quoted, -1) {
 				named[m[1]] = true

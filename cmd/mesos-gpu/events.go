@@ -15,14 +15,14 @@ import (
 	"mesos-gpu/framework/client"
 )
 
-func (a *app) eventsCommand() *cobra.Command {
+func (a *cliApp) eventsCommand() *cobra.Command {
 	follow := false
 	c := &cobra.Command{
 		Use: "events [JOB]", Short: "Show how tasks have changed last and, followed, each change as it comes", Args: atMost("JOB"),
 		Long: "Show the last change of each task, of all jobs or of one, the oldest first. With --follow each change follows as it comes,\n" +
 			"through restarts of the scheduler, until interrupted. With -o json there is one event a line.",
 		RunE: func(c *cobra.Command, names []string) error {
-			api, err := a.client()
+			api, err := a.newClient()
 			if err != nil {
 				return err
 			}
@@ -30,33 +30,33 @@ func (a *app) eventsCommand() *cobra.Command {
 			if len(names) > 0 {
 				name = names[0]
 			}
-			return a.events(c.Context(), api, name, follow)
+			return a.printEvents(c.Context(), api, name, follow)
 		},
 	}
-	a.outputFlag(c)
+	a.addOutputFlag(c)
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on with each change as it comes")
 	return c
 }
 
-// events takes the states of now from the jobs: in the stream nothing tells
+// printEvents takes the states of now from the jobs: in the stream nothing tells
 // where they end.
-func (a *app) events(ctx context.Context, c *client.Client, name string, follow bool) error {
-	past, err := changes(ctx, c, name)
+func (a *cliApp) printEvents(ctx context.Context, c *client.Client, name string, follow bool) error {
+	past, err := lastChanges(ctx, c, name)
 	if err != nil {
 		return err
 	}
-	seen := map[string]api.Event{}
+	seen := map[string]api.TaskEvent{}
 	for _, ev := range past {
 		seen[ev.Task] = ev
 	}
-	width, err := a.pastEvents(past, follow)
+	width, err := a.printPastEvents(past, follow)
 	if err != nil {
 		return err
 	}
 	if !follow {
 		return nil
 	}
-	for ev, err := range c.Follow(ctx, name) {
+	for ev, err := range c.FollowEvents(ctx, name) {
 		if err != nil {
 			return fmt.Errorf("follow events: %w", err)
 		}
@@ -66,88 +66,88 @@ func (a *app) events(ctx context.Context, c *client.Client, name string, follow 
 				continue
 			}
 		}
-		if err := a.event(ev, width); err != nil {
+		if err := a.printEvent(ev, width); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// changes are the last ones of all tasks, by time.
-func changes(ctx context.Context, c *client.Client, name string) ([]api.Event, error) {
+// lastChanges are the last ones of all tasks, by time.
+func lastChanges(ctx context.Context, c *client.Client, name string) ([]api.TaskEvent, error) {
 	jobs, err := jobsNamed(ctx, c, name)
 	if err != nil {
 		return nil, err
 	}
-	var events []api.Event
+	var events []api.TaskEvent
 	for i := range jobs {
 		for _, t := range jobs[i].Tasks {
-			events = append(events, api.Event{Time: t.Changed, Job: t.Job, Task: t.ID, State: t.State, Message: t.Message})
+			events = append(events, api.TaskEvent{Time: t.Changed, Job: t.Job, Task: t.ID, State: t.State, Message: t.Message})
 		}
 	}
-	slices.SortStableFunc(events, func(x, y api.Event) int { return x.Time.Compare(y.Time) })
+	slices.SortStableFunc(events, func(x, y api.TaskEvent) int { return x.Time.Compare(y.Time) })
 	return events, nil
 }
 
 // jobsNamed is one job, or all where name is empty.
 func jobsNamed(ctx context.Context, c *client.Client, name string) ([]api.JobView, error) {
 	if name == "" {
-		return c.Jobs(ctx)
+		return c.ListJobs(ctx)
 	}
-	view, err := c.Job(ctx, name)
+	view, err := c.GetJob(ctx, name)
 	return []api.JobView{view}, err
 }
 
-// event prints one, below others of whose tasks the longest id is so wide.
-func (a *app) event(ev api.Event, width int) error {
+// printEvent prints one, below others of whose tasks the longest id is so wide.
+func (a *cliApp) printEvent(ev api.TaskEvent, width int) error {
 	switch a.format {
-	case asJSON:
-		return json.NewEncoder(a.out).Encode(ev)
-	case asYAML:
-		if _, err := io.WriteString(a.out, "---\n"); err != nil {
+	case formatJSON:
+		return json.NewEncoder(a.stdout).Encode(ev)
+	case formatYAML:
+		if _, err := io.WriteString(a.stdout, "---\n"); err != nil {
 			return err
 		}
 		return a.printJSON(ev)
 	}
-	p := a.printer()
-	p.bare = true
-	return listEvents(p, []api.Event{ev}, width)
+	p := a.newPrinter()
+	p.noHeaders = true
+	return printEventRows(p, []api.TaskEvent{ev}, width)
 }
 
-// pastEvents prints those that are there already, and returns how wide their
+// printPastEvents prints those that are there already, and returns how wide their
 // tasks' ids are.
-func (a *app) pastEvents(past []api.Event, follow bool) (width int, err error) {
+func (a *cliApp) printPastEvents(past []api.TaskEvent, follow bool) (width int, err error) {
 	for _, ev := range past {
 		width = max(width, utf8.RuneCountInString(ev.Task))
 	}
-	if !a.json {
-		p := a.printer()
+	if !a.forPrograms {
+		p := a.newPrinter()
 		if !follow {
-			p = p.orSay("No task is remembered.")
+			p = p.withEmptyText("No task is remembered.")
 		}
-		return width, listEvents(p, past, width)
+		return width, printEventRows(p, past, width)
 	}
 	for _, ev := range past {
-		if err := a.event(ev, width); err != nil {
+		if err := a.printEvent(ev, width); err != nil {
 			return width, err
 		}
 	}
 	return width, nil
 }
 
-// longestState is as long as UNREACHABLE: lines that come later stand below
+// stateWidth is as long as UNREACHABLE: lines that come later stand below
 // those that are there.
-const longestState = 11
+const stateWidth = 11
 
-func listEvents(p *printer, events []api.Event, taskWidth int) error {
-	columns := []column[api.Event]{
-		{"TIME", func(ev api.Event) string { return ev.Time.Format(time.RFC3339) }},
-		{"TASK", func(ev api.Event) string { return fmt.Sprintf("%-*s", taskWidth, ev.Task) }},
-		{"STATE", func(ev api.Event) string { return fmt.Sprintf("%-*s", longestState, ev.State) }},
-		{"MESSAGE", func(ev api.Event) string { return ev.Message }},
+func printEventRows(p *tablePrinter, events []api.TaskEvent, taskWidth int) error {
+	columns := []tableColumn[api.TaskEvent]{
+		{"TIME", func(ev api.TaskEvent) string { return ev.Time.Format(time.RFC3339) }},
+		{"TASK", func(ev api.TaskEvent) string { return fmt.Sprintf("%-*s", taskWidth, ev.Task) }},
+		{"STATE", func(ev api.TaskEvent) string { return fmt.Sprintf("%-*s", stateWidth, ev.State) }},
+		{"MESSAGE", func(ev api.TaskEvent) string { return ev.Message }},
 	}
 	if p.wide {
-		columns = slices.Insert(columns, 2, column[api.Event]{"JOB", func(ev api.Event) string { return ev.Job }})
+		columns = slices.Insert(columns, 2, tableColumn[api.TaskEvent]{"JOB", func(ev api.TaskEvent) string { return ev.Job }})
 	}
-	return tableOf(p.spare("TIME"), events, columns)
+	return printTable(p.dropFirst("TIME"), events, columns)
 }

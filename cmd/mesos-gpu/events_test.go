@@ -15,20 +15,20 @@ import (
 
 // The last changes come by time, whichever job's they are.
 func TestEvents(t *testing.T) {
-	late, early := madeUp("late", time.Minute, job.Running), madeUp("early", time.Hour, job.Failed)
+	late, early := fakeJob("late", time.Minute, job.Running), fakeJob("early", time.Hour, job.Failed)
 	early.Tasks[0].Message = "exited\nwith 1\x07"
-	c := newCluster(late, early)
+	c := newFakeCluster(late, early)
 	at := func(j *job.Job) string { return j.Tasks[0].Changed.Format(time.RFC3339) }
 	gap := strings.Repeat(" ", len(at(late))-len("TIME")+2)
 	all := "TIME" + gap + "TASK         STATE        MESSAGE\n" + at(early) + `  early.0.1.x  FAILED       exited with 1\a` + "\n" + at(late) + "  late.0.1.x   RUNNING\n"
-	c.command(t, "events").wants(t, all, "", 0)
-	c.command(t, "events late --no-headers").wants(t, at(late)+"  late.0.1.x  RUNNING\n", "", 0)
+	c.command(t, "events").expect(t, all, "", 0)
+	c.command(t, "events late --no-headers").expect(t, at(late)+"  late.0.1.x  RUNNING\n", "", 0)
 	if r := c.command(t, "events -o wide"); !strings.Contains(r.out, "  early.0.1.x  early  FAILED       exited") {
 		t.Errorf("wide: %q", r.out)
 	}
-	newCluster().command(t, "events").wants(t, "No task is remembered.\n", "", 0)
-	c.command(t, "events nobody").wants(t, "", `there is no job "nobody"`, 1)
-	c.command(t, "events late early").wants(t, "", `mesos-gpu events takes no "early"`, 2)
+	newFakeCluster().command(t, "events").expect(t, "No task is remembered.\n", "", 0)
+	c.command(t, "events nobody").expect(t, "", `there is no job "nobody"`, 1)
+	c.command(t, "events late early").expect(t, "", `mesos-gpu events takes no "early"`, 2)
 	if r := c.command(t, "events late -o yaml"); !strings.HasPrefix(r.out, "---\ntime: ") || !strings.Contains(r.out, "\nstate: RUNNING\n") {
 		t.Errorf("got %q", r.out)
 	}
@@ -36,16 +36,16 @@ func TestEvents(t *testing.T) {
 
 // Followed, each change comes once, until somebody interrupts it.
 func TestEventsAreFollowed(t *testing.T) {
-	c := newCluster(madeUp("a", time.Minute, job.Waiting, job.Waiting))
+	c := newFakeCluster(fakeJob("a", time.Minute, job.Waiting, job.Waiting))
 	address := c.serve(t)
 	ctx, interrupt := context.WithCancel(t.Context())
 	out, in := io.Pipe()
 	ended := make(chan int)
 	go func() {
-		ended <- run(ctx, []string{"events", "-f", "-o", "json"}, std{nil, in, io.Discard, func(name string) string { return map[string]string{"MESOS_GPU_API": address}[name] }})
+		ended <- runCommandLine(ctx, []string{"events", "-f", "-o", "json"}, processIO{nil, in, io.Discard, func(name string) string { return map[string]string{"MESOS_GPU_API": address}[name] }})
 	}()
 	lines := bufio.NewScanner(out)
-	next := func() (ev api.Event) {
+	next := func() (ev api.TaskEvent) {
 		t.Helper()
 		if !lines.Scan() || json.Unmarshal(lines.Bytes(), &ev) != nil {
 			t.Fatalf("got %q, %v", lines.Text(), lines.Err())
@@ -58,9 +58,9 @@ func TestEventsAreFollowed(t *testing.T) {
 		}
 		switch want {
 		case "a.1.1.x WAITING":
-			c.change("a", 1, job.Running, 0)
+			c.changeTask("a", 1, job.Running, 0)
 		case "a.1.1.x RUNNING":
-			c.change("a", 0, job.Running, 0)
+			c.changeTask("a", 0, job.Running, 0)
 		}
 	}
 	interrupt()

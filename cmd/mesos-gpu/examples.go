@@ -6,9 +6,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// examples are what people type, by the verb: the commonest first. Those of run,
+// commandExamples are what people type, by the verb: the commonest first. Those of run,
 // exec and quota set stand with these verbs.
-func examples() map[string][]string {
+func commandExamples() map[string][]string {
 	return map[string][]string{
 		"submit":             {"submit train.yaml", "submit --dry-run -o json train.yaml", "marathon translate app.json | mesos-gpu submit -"},
 		"ps":                 {"ps", "ps --all --state failed,lost", "ps --name 'train-*' --sort -gpus", "ps -o json"},
@@ -63,7 +63,7 @@ func examples() map[string][]string {
 
 // addExamples gives the commands below root theirs.
 func addExamples(root *cobra.Command) {
-	for verb, lines := range examples() {
+	for verb, lines := range commandExamples() {
 		c, _, err := root.Find(strings.Fields(verb))
 		if err == nil && c.Example == "" && c != root {
 			c.Example = "  mesos-gpu " + strings.Join(lines, "\n  mesos-gpu ")

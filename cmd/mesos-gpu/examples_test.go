@@ -10,7 +10,7 @@ import (
 
 // Each verb has examples, and they can be typed.
 func TestExamples(t *testing.T) {
-	root := newRoot(std{os.Stdin, os.Stdout, os.Stderr, func(string) string { return "" }})
+	root := newRoot(processIO{os.Stdin, os.Stdout, os.Stderr, func(string) string { return "" }})
 	var check func(c *cobra.Command)
 	check = func(c *cobra.Command) {
 		for _, sub := range c.Commands() {
@@ -29,7 +29,7 @@ func TestExamples(t *testing.T) {
 		}
 	}
 	check(root)
-	for verb := range examples() {
+	for verb := range commandExamples() {
 		if c, _, err := root.Find(strings.Fields(verb)); err != nil || c.CommandPath() != "mesos-gpu "+verb {
 			t.Errorf("%s has examples, and is no verb: %v", verb, err)
 		}
@@ -49,7 +49,7 @@ func exampleWorks(t *testing.T, of, line string) {
 			words = append(words, strings.Fields(part)...)
 		}
 	}
-	root := newRoot(std{os.Stdin, os.Stdout, os.Stderr, func(string) string { return "" }})
+	root := newRoot(processIO{os.Stdin, os.Stdout, os.Stderr, func(string) string { return "" }})
 	c, rest, err := root.Find(words[1:])
 	if err == nil {
 		err = c.ParseFlags(rest)

@@ -20,7 +20,7 @@ import (
 	"mesos-gpu/job"
 )
 
-func (a *app) execCommand() *cobra.Command {
+func (a *cliApp) execCommand() *cobra.Command {
 	stdin, tty := false, false
 	c := &cobra.Command{
 		Use: "exec JOB[.NUMBER] [-it] [--] COMMAND...", DisableFlagsInUseLine: true, Short: "Run a command in a running task's container",
@@ -32,9 +32,9 @@ func (a *app) execCommand() *cobra.Command {
 			if err != nil || name == "" {
 				return err
 			}
-			return a.exec(c.Context(), name, argv, stdin, tty)
+			return a.execInTask(c.Context(), name, argv, stdin, tty)
 		},
-		ValidArgsFunction: a.runningTasks,
+		ValidArgsFunction: a.completeRunning,
 	}
 	f := c.Flags()
 	f.SetInterspersed(false) // what follows COMMAND is its own
@@ -43,11 +43,11 @@ func (a *app) execCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) shellCommand() *cobra.Command {
+func (a *cliApp) shellCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "shell JOB[.NUMBER]", Short: "Open a shell in a running task's container: bash, else sh", Args: args("JOB[.NUMBER]"),
-		RunE:              func(c *cobra.Command, args []string) error { return a.shell(c.Context(), args[0]) },
-		ValidArgsFunction: a.runningTasks,
+		Use: "shell JOB[.NUMBER]", Short: "Open a shell in a running task's container: bash, else sh", Args: requireArgs("JOB[.NUMBER]"),
+		RunE:              func(c *cobra.Command, args []string) error { return a.openShell(c.Context(), args[0]) },
+		ValidArgsFunction: a.completeRunning,
 	}
 }
 
@@ -76,55 +76,55 @@ func splitExec(c *cobra.Command, args []string) (name string, argv []string, err
 	return "", nil, &usageError{fmt.Errorf("%s needs %s: see %s --help", c.CommandPath(), missing, c.CommandPath())}
 }
 
-func (a *app) exec(ctx context.Context, name string, argv []string, stdin, tty bool) error {
-	keys := a.keyboard()
+func (a *cliApp) execInTask(ctx context.Context, name string, argv []string, stdin, tty bool) error {
+	keys := a.terminalInput()
 	if tty && keys == nil {
 		return &usageError{errors.New("-t needs a terminal, and standard input is none: leave -t out")}
 	}
-	c, err := a.client()
+	c, err := a.newClient()
 	if err != nil {
 		return err
 	}
-	task, err := liveTask(ctx, c, name)
+	task, err := resolveTask(ctx, c, name)
 	if err != nil {
 		return err
 	}
-	r, t := api.ExecRequest{Argv: argv, TTY: tty}, api.Terminal{Stdout: a.out, Stderr: a.err}
+	r, t := api.ExecRequest{Argv: argv, TTY: tty}, api.Terminal{Stdout: a.stdout, Stderr: a.stderr}
 	if stdin {
-		t.Stdin = a.in
+		t.Stdin = a.stdin
 	}
-	return a.execOn(ctx, c, task, r, t, keys)
+	return a.runExec(ctx, c, task, r, t, keys)
 }
 
-// anyShell becomes bash, or stays sh where there is none.
-const anyShell = "command -v bash >/dev/null && exec bash; exec sh"
+// shellCommandLine becomes bash, or stays sh where there is none.
+const shellCommandLine = "command -v bash >/dev/null && exec bash; exec sh"
 
-// shell runs the best shell that the task's container has.
-func (a *app) shell(ctx context.Context, name string) error {
-	if a.keyboard() == nil {
+// openShell runs the best shell that the task's container has.
+func (a *cliApp) openShell(ctx context.Context, name string) error {
+	if a.terminalInput() == nil {
 		return &usageError{fmt.Errorf("shell needs a terminal, and standard input is none: pass commands on by mesos-gpu exec -i %s -- sh", name)}
 	}
-	return a.exec(ctx, name, []string{"sh", "-c", anyShell}, true, true)
+	return a.execInTask(ctx, name, []string{"sh", "-c", shellCommandLine}, true, true)
 }
 
-// execOn runs a command on this terminal, which is as it was afterwards.
-func (a *app) execOn(ctx context.Context, c *client.Client, task job.Task, r api.ExecRequest, t api.Terminal, keys *keyboard) error {
-	ctx, stop := untilInterrupt(ctx)
+// runExec runs a command on this terminal, which is as it was afterwards.
+func (a *cliApp) runExec(ctx context.Context, c *client.Client, task job.Task, r api.ExecRequest, t api.Terminal, keys *ttyInput) error {
+	ctx, stop := notifyInterrupt(ctx)
 	defer stop()
 	if r.TTY && keys != nil {
-		r.Rows, r.Cols = keys.size()
-		resizes, stop := keys.resizes(ctx)
+		r.Rows, r.Cols = keys.windowSize()
+		resizes, stop := keys.watchResizes(ctx)
 		defer stop()
 		t.Resize = resizes
 		if t.Stdin != nil {
-			restore, err := keys.raw()
+			restore, err := keys.makeRaw()
 			if err != nil {
 				return err
 			}
 			defer restore()
 		}
 	}
-	said := &launcher{Writer: t.Stderr}
+	said := &launcherOutput{Writer: t.Stderr}
 	t.Stderr = said
 	if r.TTY {
 		said.Writer = t.Stdout
@@ -135,71 +135,71 @@ func (a *app) execOn(ctx context.Context, c *client.Client, task job.Task, r api
 		return a.execFailed(ctx, r.Argv[0], err)
 	}
 	if code != 0 {
-		return &exitStatus{said.status(code)}
+		return &exitStatus{said.exitStatus(code)}
 	}
 	return nil
 }
 
-// launcher hears what Mesos's launcher says in place of a program that it
+// launcherOutput hears what Mesos's launcher says in place of a program that it
 // cannot start, for it exits with 1 then.
-type launcher struct {
+type launcherOutput struct {
 	io.Writer
 	first []byte
 }
 
-// lineOfLauncher is as much as its line may have.
-const lineOfLauncher = 4 << 10
+// maxLauncherLine is as much as its line may have.
+const maxLauncherLine = 4 << 10
 
-func (l *launcher) Write(p []byte) (int, error) {
-	l.first = append(l.first, p[:min(len(p), lineOfLauncher-len(l.first))]...)
+func (l *launcherOutput) Write(p []byte) (int, error) {
+	l.first = append(l.first, p[:min(len(p), maxLauncherLine-len(l.first))]...)
 	return l.Writer.Write(p)
 }
 
-// status is the command's own but for what was not started.
-func (l *launcher) status(code int) int {
+// exitStatus is the command's own but for what was not started.
+func (l *launcherOutput) exitStatus(code int) int {
 	line := string(l.first)
 	switch {
 	case code != 1 || !strings.HasPrefix(line, "Failed to execute '"):
 		return code
 	case strings.Contains(line, "No such file or directory"):
-		return notThere
+		return exitNotFound
 	}
-	return cannotRun
+	return exitCannotRun
 }
 
 // Statuses of commands that do not run, as shells and docker exec have them.
 const (
-	cannotRun = 126
-	notThere  = 127
+	exitCannotRun = 126
+	exitNotFound  = 127
 )
 
 // execFailed says nothing where somebody has interrupted it: the code does. Of
 // a program that cannot be started it says so, and not by which way that was
 // tried.
-func (a *app) execFailed(ctx context.Context, program string, err error) error {
+func (a *cliApp) execFailed(ctx context.Context, program string, err error) error {
 	if ctx.Err() != nil {
 		return &exitStatus{128 + int(syscall.SIGINT)}
 	}
-	status, why := unstarted(program, err)
+	status, why := parseStartError(program, err)
 	if status == 0 {
 		return err
 	}
-	fmt.Fprintf(a.err, "mesos-gpu: exec %q: %s\n", program, why)
+	fmt.Fprintf(a.stderr, "mesos-gpu: exec %q: %s\n", program, why)
 	return &exitStatus{status}
 }
 
-// notStarted is how Go, runc and our agent name the program and what is in its
+// startErrorPattern is how Go, runc and our agent name the program and what is in its
 // way.
-var notStarted = regexp.MustCompile(`(?:exec:?|start) "?([^\s":]+)"?: (no such.*|exec.*|permission denied|is a directory)`)
+var startErrorPattern = regexp.MustCompile(`(?:exec:?|start) "?([^\s":]+)"?: (no such.*|exec.*|permission denied|is a directory)`)
 
-// unstarted reads an agent's answer that a program was not started, 0 where it
+// parseStartError reads an agent's answer that a program was not started, 0 where it
 // says something else: what is refused or not there may be another file.
-func unstarted(program string, err error) (status int, why string) {
+func parseStartError(program string, err error) (status int, why string) {
 	var p *api.Problem
 	if !errors.As(err, &p) || p.Status == http.StatusNotFound {
 		return 0, ""
 	}
-	tried := notStarted.FindStringSubmatch(p.Detail)
+	tried := startErrorPattern.FindStringSubmatch(p.Detail)
 	if tried == nil || path.Base(tried[1]) != path.Base(program) {
 		return 0, ""
 	}
@@ -208,12 +208,12 @@ func unstarted(program string, err error) (status int, why string) {
 		status int
 		why    string
 	}{
-		{"no such program", notThere, "there is no such program in the task's container"},
-		{"executable file not found", notThere, "there is no such program in the task's container"},
-		{"no such file or directory", notThere, "there is no such program in the task's container"},
-		{"permission denied", cannotRun, "it may not be executed"},
-		{"exec format error", cannotRun, "it is no program of the agent's processor, or a script whose first line names no interpreter"},
-		{"is a directory", cannotRun, "it is a directory"},
+		{"no such program", exitNotFound, "there is no such program in the task's container"},
+		{"executable file not found", exitNotFound, "there is no such program in the task's container"},
+		{"no such file or directory", exitNotFound, "there is no such program in the task's container"},
+		{"permission denied", exitCannotRun, "it may not be executed"},
+		{"exec format error", exitCannotRun, "it is no program of the agent's processor, or a script whose first line names no interpreter"},
+		{"is a directory", exitCannotRun, "it is a directory"},
 	} {
 		if strings.HasPrefix(tried[2], told.text) {
 			return told.status, told.why
@@ -222,10 +222,10 @@ func unstarted(program string, err error) (status int, why string) {
 	return 0, ""
 }
 
-// liveTask is the task that a name means: a job's, where it has one, JOB.NUMBER,
+// resolveTask is the task that a name means: a job's, where it has one, JOB.NUMBER,
 // or an id.
-func liveTask(ctx context.Context, c *client.Client, name string) (t job.Task, err error) {
-	view, err := c.Job(ctx, name)
+func resolveTask(ctx context.Context, c *client.Client, name string) (t job.Task, err error) {
+	view, err := c.GetJob(ctx, name)
 	if err == nil {
 		if len(view.Tasks) != 1 {
 			return t, &usageError{fmt.Errorf("job %s has %d tasks: say which, such as %s.%d", name, len(view.Tasks), name, firstRunning(view.Tasks))}
@@ -233,11 +233,11 @@ func liveTask(ctx context.Context, c *client.Client, name string) (t job.Task, e
 		return view.Tasks[0], nil
 	}
 	unknown := err
-	for dot := len(name); missing(err); { // ids and names of jobs have dots
+	for dot := len(name); isNotFound(err); { // ids and names of jobs have dots
 		if dot = strings.LastIndexByte(name[:dot], '.'); dot < 1 {
 			return t, unknown
 		}
-		if view, err = c.Job(ctx, name[:dot]); err != nil {
+		if view, err = c.GetJob(ctx, name[:dot]); err != nil {
 			continue
 		}
 		i := slices.IndexFunc(view.Tasks, func(t job.Task) bool {
@@ -256,13 +256,13 @@ func firstRunning(tasks []job.Task) int {
 	return max(0, slices.IndexFunc(tasks, func(t job.Task) bool { return t.State == job.Running }))
 }
 
-// runningTasks completes the names of jobs that run, and of tasks where a job
+// completeRunning completes the names of jobs that run, and of tasks where a job
 // has several.
-func (a *app) runningTasks(c *cobra.Command, before []string, _ string) ([]string, cobra.ShellCompDirective) {
+func (a *cliApp) completeRunning(c *cobra.Command, before []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(before) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return a.names(c.Context(), []string{"RUNNING"}), cobra.ShellCompDirectiveNoFileComp
+	return a.listNames(c.Context(), []string{"RUNNING"}), cobra.ShellCompDirectiveNoFileComp
 }
 
 func runningNames(j *api.JobView) (names []string) {

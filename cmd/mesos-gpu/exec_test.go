@@ -24,22 +24,22 @@ import (
 	"mesos-gpu/job"
 )
 
-// containers is a cluster whose containers are this machine, but for programs
+// fakeContainers is a cluster whose containers are this machine, but for programs
 // that they lack.
-type containers struct {
-	*cluster
+type fakeContainers struct {
+	*fakeCluster
 	lack []string
 	ran  chan string // the commands
 }
 
-func newContainers(lack ...string) containers {
-	return containers{
-		newCluster(madeUp("train", time.Hour, job.Running), madeUp("v1.2", time.Hour, job.Running, job.Waiting, job.Running), madeUp("late", time.Hour, job.Waiting)),
+func newContainers(lack ...string) fakeContainers {
+	return fakeContainers{
+		newFakeCluster(fakeJob("train", time.Hour, job.Running), fakeJob("v1.2", time.Hour, job.Running, job.Waiting, job.Running), fakeJob("late", time.Hour, job.Waiting)),
 		lack, make(chan string, 10),
 	}
 }
 
-func (c containers) Exec(ctx context.Context, name string, task int, r api.ExecRequest, t api.Terminal) (int, error) {
+func (c fakeContainers) Exec(ctx context.Context, name string, task int, r api.ExecRequest, t api.Terminal) (int, error) {
 	c.ran <- fmt.Sprintf("%s.%d %s", name, task, strings.Join(r.Argv, " "))
 	if slices.Contains(c.lack, r.Argv[0]) {
 		return 127, nil
@@ -130,10 +130,10 @@ func TestExecCommands(t *testing.T) {
 		t.Run(strings.Join(tt.args, " "), func(t *testing.T) {
 			var out, errs bytes.Buffer
 			address := serveBackend(t, newContainers())
-			status := run(t.Context(), append([]string{"exec"}, tt.args...), std{strings.NewReader("typed"), &out, &errs, func(name string) string {
+			status := runCommandLine(t.Context(), append([]string{"exec"}, tt.args...), processIO{strings.NewReader("typed"), &out, &errs, func(name string) string {
 				return map[string]string{"MESOS_GPU_API": address}[name]
 			}})
-			ran{out.String(), errs.String(), status}.wants(t, tt.out, tt.err, tt.status)
+			commandRun{out.String(), errs.String(), status}.expect(t, tt.out, tt.err, tt.status)
 		})
 	}
 	if r := commandAt(t, serveBackend(t, newContainers()), "exec", "train", "--help"); r.status != 0 || !strings.Contains(r.out, "Usage:") {
@@ -141,52 +141,52 @@ func TestExecCommands(t *testing.T) {
 	}
 }
 
-// desk is somebody at a terminal with a command line that runs.
-type desk struct {
+// ttySession is somebody at a terminal with a command line that runs.
+type ttySession struct {
 	t      *testing.T
 	keys   *os.File // and screen
 	tty    *os.File // the command line's end
-	shows  *notices
+	shows  *noticeBuffer
 	before *term.State
 	ended  chan int
 }
 
-// sit runs a command line at a terminal of 24 by 80.
-func sit(t *testing.T, ctx context.Context, address string, args ...string) *desk {
+// startOnTerminal runs a command line at a terminal of 24 by 80.
+func startOnTerminal(t *testing.T, ctx context.Context, address string, args ...string) *ttySession {
 	t.Helper()
 	keys, tty, err := pty.Open()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { keys.Close(); tty.Close() })
-	d := &desk{t: t, keys: keys, tty: tty, shows: &notices{more: make(chan struct{}, 1)}, ended: make(chan int, 1)}
+	d := &ttySession{t: t, keys: keys, tty: tty, shows: &noticeBuffer{more: make(chan struct{}, 1)}, ended: make(chan int, 1)}
 	d.resize(24, 80)
 	if d.before, err = term.GetState(int(tty.Fd())); err != nil {
 		t.Fatal(err)
 	}
 	go func() { _, _ = io.Copy(d.shows, keys) }()
 	go func() {
-		d.ended <- run(ctx, args, std{tty, tty, tty, func(name string) string { return map[string]string{"MESOS_GPU_API": address}[name] }})
+		d.ended <- runCommandLine(ctx, args, processIO{tty, tty, tty, func(name string) string { return map[string]string{"MESOS_GPU_API": address}[name] }})
 	}()
 	return d
 }
 
-func (d *desk) resize(rows, cols uint16) {
+func (d *ttySession) resize(rows, cols uint16) {
 	d.t.Helper()
 	if err := pty.Setsize(d.keys, &pty.Winsize{Rows: rows, Cols: cols}); err != nil {
 		d.t.Fatal(err)
 	}
 }
 
-func (d *desk) types(text string) {
+func (d *ttySession) typeText(text string) {
 	d.t.Helper()
 	if _, err := d.keys.WriteString(text); err != nil {
 		d.t.Fatal(err)
 	}
 }
 
-// leaves waits for the end, after which the terminal is as it was.
-func (d *desk) leaves(status int) {
+// expectExit waits for the end, after which the terminal is as it was.
+func (d *ttySession) expectExit(status int) {
 	d.t.Helper()
 	if got := <-d.ended; got != status {
 		d.t.Errorf("the status is %d, want %d; the screen shows %q", got, status, d.shows)
@@ -201,22 +201,22 @@ func (d *desk) leaves(status int) {
 // size with its changes.
 func TestExecOnATerminal(t *testing.T) {
 	c := newContainers()
-	d := sit(t, t.Context(), serveBackend(t, c), "exec", "train", "-it", "--", "sh")
+	d := startOnTerminal(t, t.Context(), serveBackend(t, c), "exec", "train", "-it", "--", "sh")
 	d.shows.await(t, "$ ")
-	d.types("stty size\n")
+	d.typeText("stty size\n")
 	d.shows.await(t, "24 80\r\n")
 	d.resize(30, 100)
 	if err := syscall.Kill(os.Getpid(), syscall.SIGWINCH); err != nil {
 		t.Fatal(err)
 	}
-	d.types("while test \"$(stty size)\" != '30 100'; do :; done; sh -c 'echo sized; exec sleep 1000'\n")
+	d.typeText("while test \"$(stty size)\" != '30 100'; do :; done; sh -c 'echo sized; exec sleep 1000'\n")
 	d.shows.await(t, "sized\r\n") // by a process of its own, which a key may end
-	d.types("\x03")
+	d.typeText("\x03")
 	d.shows.await(t, "^C")
-	d.types("echo code $?\n")
+	d.typeText("echo code $?\n")
 	d.shows.await(t, "code 130\r\n")
-	d.types("exit 9\n")
-	d.leaves(9)
+	d.typeText("exit 9\n")
+	d.expectExit(9)
 }
 
 // TestTerminalIsRestored whatever the end is.
@@ -229,31 +229,31 @@ func TestTerminalIsRestored(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			d := sit(t, ctx, serveBackend(t, newContainers()), "exec", "-it", "train", "sh")
+			d := startOnTerminal(t, ctx, serveBackend(t, newContainers()), "exec", "-it", "train", "sh")
 			d.shows.await(t, "$ ")
 			end(cancel)
-			d.leaves(130)
+			d.expectExit(130)
 		})
 	}
 	t.Run("the scheduler goes", func(t *testing.T) {
-		gone := failing{newContainers()}
-		d := sit(t, t.Context(), serveBackend(t, gone), "exec", "-it", "train", "sh")
-		d.leaves(1)
+		gone := failingContainers{newContainers()}
+		d := startOnTerminal(t, t.Context(), serveBackend(t, gone), "exec", "-it", "train", "sh")
+		d.expectExit(1)
 		d.shows.await(t, "mesos-gpu: its agent is away\r\n")
 	})
 }
 
-// failing containers are lost.
-type failing struct{ containers }
+// failingContainers containers are lost.
+type failingContainers struct{ fakeContainers }
 
-func (failing) Exec(context.Context, string, int, api.ExecRequest, api.Terminal) (int, error) {
-	return 0, api.Problemf(502, "its agent is away")
+func (failingContainers) Exec(context.Context, string, int, api.ExecRequest, api.Terminal) (int, error) {
+	return 0, api.NewProblemf(502, "its agent is away")
 }
 
-// TestExecOnAScreen has no keys, but a size.
-func TestExecOnAScreen(t *testing.T) {
-	d := sit(t, t.Context(), serveBackend(t, newContainers()), "exec", "-t", "train", "stty", "size")
-	d.leaves(0)
+// TestExecWithOutputTerminal has no keys, but a size.
+func TestExecWithOutputTerminal(t *testing.T) {
+	d := startOnTerminal(t, t.Context(), serveBackend(t, newContainers()), "exec", "-t", "train", "stty", "size")
+	d.expectExit(0)
 	d.shows.await(t, "24 80\r")
 }
 
@@ -261,17 +261,17 @@ func TestExecOnAScreen(t *testing.T) {
 // status, also where the last command of it was not there.
 func TestShell(t *testing.T) {
 	c := newContainers()
-	d := sit(t, t.Context(), serveBackend(t, c), "shell", "train")
-	d.types("exit 127\n")
-	d.leaves(127)
-	if got, want := <-c.ran, "train.0 sh -c "+anyShell; got != want {
+	d := startOnTerminal(t, t.Context(), serveBackend(t, c), "shell", "train")
+	d.typeText("exit 127\n")
+	d.expectExit(127)
+	if got, want := <-c.ran, "train.0 sh -c "+shellCommandLine; got != want {
 		t.Errorf("ran %s, want %s", got, want)
 	}
-	commandAt(t, serveBackend(t, newContainers()), "shell", "train").wants(t, "", "shell needs a terminal, and standard input is none: pass commands on by mesos-gpu exec -i train -- sh", 2)
+	commandAt(t, serveBackend(t, newContainers()), "shell", "train").expect(t, "", "shell needs a terminal, and standard input is none: pass commands on by mesos-gpu exec -i train -- sh", 2)
 }
 
-// TestAnyShell is bash, where there is one, else sh.
-func TestAnyShell(t *testing.T) {
+// TestShellFallback is bash, where there is one, else sh.
+func TestShellFallback(t *testing.T) {
 	for _, there := range [][]string{{"bash", "sh"}, {"sh"}} {
 		dir := t.TempDir()
 		for _, name := range there {
@@ -279,7 +279,7 @@ func TestAnyShell(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		c := exec.Command("/bin/sh", "-c", anyShell)
+		c := exec.Command("/bin/sh", "-c", shellCommandLine)
 		c.Env = []string{"PATH=" + dir}
 		if out, err := c.CombinedOutput(); err != nil || string(out) != there[0]+"\n" {
 			t.Errorf("of %v it becomes %q, %v; want %s", there, out, err, there[0])
@@ -287,32 +287,32 @@ func TestAnyShell(t *testing.T) {
 	}
 }
 
-// TestExecIsCompleted by what runs, with a number where a job has several tasks.
-func TestExecIsCompleted(t *testing.T) {
+// TestExecCompletion by what runs, with a number where a job has several tasks.
+func TestExecCompletion(t *testing.T) {
 	address := serveBackend(t, newContainers())
 	for line, want := range map[string]string{"exec _": "train v1.2.0 v1.2.2", "shell _": "train v1.2.0 v1.2.2", "exec -it _": "train v1.2.0 v1.2.2", "exec train _": "", "shell train _": ""} {
 		words := strings.Fields(line)
 		words[len(words)-1] = ""
-		if got := completed(t, address, words...); got != want {
+		if got := completionsOf(t, address, words...); got != want {
 			t.Errorf("%s: got %q, want %q", line, got, want)
 		}
 	}
 }
 
-// unable are containers where nothing starts, for the reason that an agent gives.
-type unable struct {
-	containers
+// unstartableContainers are containers where nothing starts, for the reason that an agent gives.
+type unstartableContainers struct {
+	fakeContainers
 	why string
 }
 
-func (u unable) Exec(context.Context, string, int, api.ExecRequest, api.Terminal) (int, error) {
-	return 0, api.Problemf(502, "task %q: agent http://10.0.0.7:5051/slave(1) does not run the command: 400 Bad Request: launch container 1.2.exec-3: %s", "train.0.1.x", u.why)
+func (u unstartableContainers) Exec(context.Context, string, int, api.ExecRequest, api.Terminal) (int, error) {
+	return 0, api.NewProblemf(502, "task %q: agent http://10.0.0.7:5051/slave(1) does not run the command: 400 Bad Request: launch container 1.2.exec-3: %s", "train.0.1.x", u.why)
 }
 
 // Of what cannot be started people hear in a line, and scripts by the status
 // that shells have for it. Other faults stay as they are told.
-func TestProgramsThatAreNotThere(t *testing.T) {
-	for why, want := range map[string]ran{
+func TestExecStartErrors(t *testing.T) {
+	for why, want := range map[string]commandRun{
 		"start nosuch: no such program in /usr/bin":                        {err: "mesos-gpu: exec \"nosuch\": there is no such program in the task's container\n", status: 127},
 		`exec: "nosuch": executable file not found in $PATH: unknown`:      {err: "there is no such program in the task's container\n", status: 127},
 		"start nosuch: fork/exec nosuch: no such file or directory":        {err: "there is no such program in the task's container\n", status: 127},
@@ -323,7 +323,7 @@ func TestProgramsThatAreNotThere(t *testing.T) {
 		"exec failed: chdir to cwd (/x): no such file or directory":        {err: "does not run the command: 400 Bad Request", status: 1},
 		"start nosuch: fork/exec nosuch: resource temporarily unavailable": {err: "does not run the command: 400 Bad Request", status: 1},
 	} {
-		r := commandAt(t, serveBackend(t, unable{newContainers(), why}), "exec", "train", "--", "nosuch")
+		r := commandAt(t, serveBackend(t, unstartableContainers{newContainers(), why}), "exec", "train", "--", "nosuch")
 		if r.status != want.status || !strings.Contains(r.err, want.err) || strings.Count(r.err, "\n") != 1 || want.status > 1 && strings.Contains(r.err, "10.0.0.7") {
 			t.Errorf("%s: status %d, %q, want %d, %q", why, r.status, r.err, want.status, want.err)
 		}
@@ -332,13 +332,13 @@ func TestProgramsThatAreNotThere(t *testing.T) {
 
 // Mesos's own launcher says in a line that it cannot start a program, and exits
 // with 1. A program that exits with 1 keeps its status.
-func TestMesosLauncherHasShellsStatuses(t *testing.T) {
+func TestMesosLauncherExitStatus(t *testing.T) {
 	for line, want := range map[string]int{
 		"Failed to execute 'nosuch': No such file or directory": 127,
 		"Failed to execute '/etc/passwd': Permission denied":    126,
 		"my own: No such file or directory":                     1,
 	} {
 		address := serveBackend(t, newContainers())
-		commandAt(t, address, "exec", "train", "--", "sh", "-c", `echo "$0" >&2; exit 1`, line).wants(t, "", line, want)
+		commandAt(t, address, "exec", "train", "--", "sh", "-c", `echo "$0" >&2; exit 1`, line).expect(t, "", line, want)
 	}
 }

@@ -9,38 +9,38 @@ import (
 
 // Each key is listed and explained; a wrong one leads to the right one.
 func TestExplain(t *testing.T) {
-	all := newCluster().command(t, "explain")
+	all := newFakeCluster().command(t, "explain")
 	for _, key := range jobfile.Keys() {
 		if !strings.Contains(all.out, "\n"+key.Name+" ") {
 			t.Errorf("%s is not listed", key.Name)
 		}
-		one := newCluster().command(t, "explain "+key.Name)
+		one := newFakeCluster().command(t, "explain "+key.Name)
 		if !strings.HasPrefix(one.out, key.Name+"\n\n") || one.status != 0 || !strings.Contains(strings.Join(strings.Fields(one.out), " "), strings.Join(strings.Fields(key.Doc), " ")) {
 			t.Errorf("%s is explained by %+v", key.Name, one)
 		}
 	}
-	newCluster().command(t, "explain gpu").wants(t, "", `a job file has no key "gpu"; did you mean "gpus"?: see mesos-gpu explain`, 2)
+	newFakeCluster().command(t, "explain gpu").expect(t, "", `a job file has no key "gpu"; did you mean "gpus"?: see mesos-gpu explain`, 2)
 }
 
-func TestWrapped(t *testing.T) {
+func TestWrapText(t *testing.T) {
 	for text, want := range map[string]string{
 		"one two three":      "  one\n  two\n  three",
 		"a b c d":            "  a b c\n  d",
 		"":                   " ",
 		"incomprehensible a": "  incomprehensible\n  a",
 	} {
-		if got := wrapped(text, 8); got != want {
+		if got := wrapText(text, 8); got != want {
 			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
 	}
 }
 
 // Whatever explain names inside of a key it explains too, however deep.
-func TestExplainParts(t *testing.T) {
+func TestExplainNestedKeys(t *testing.T) {
 	seen := map[string]bool{}
 	var walk func(path string)
 	walk = func(path string) {
-		key, err := explained(path)
+		key, err := findKey(path)
 		if err != nil || key.Name != path || key.Doc == "" {
 			t.Errorf("%s is explained by %+v, %v", path, key, err)
 		}
@@ -52,13 +52,13 @@ func TestExplainParts(t *testing.T) {
 	for _, key := range jobfile.Keys() {
 		walk(key.Name)
 	}
-	for path := range partDocs() {
+	for path := range nestedKeyDocs() {
 		if !seen[path] {
 			t.Errorf("%s is explained, and is nowhere", path)
 		}
 	}
-	newCluster().command(t, "explain share.memory").wants(t, "share.memory\n\n  memory of each GPU: 4GiB, or 30% of what it has\n", "", 0)
-	if r := newCluster().command(t, "explain check.http"); !strings.Contains(strings.Join(strings.Fields(r.out), " "), "mesos-gpu explain check.http.KEY: path, port, port_index, tls") {
+	newFakeCluster().command(t, "explain share.memory").expect(t, "share.memory\n\n  memory of each GPU: 4GiB, or 30% of what it has\n", "", 0)
+	if r := newFakeCluster().command(t, "explain check.http"); !strings.Contains(strings.Join(strings.Fields(r.out), " "), "mesos-gpu explain check.http.KEY: path, port, port_index, tls") {
 		t.Errorf("got %+v", r)
 	}
 	for path, want := range map[string]string{
@@ -68,6 +68,6 @@ func TestExplainParts(t *testing.T) {
 		"shar.memory":         `a job file has no key "shar"; did you mean "share"?`,
 		"health_check.http.x": `health_check.http has no key "x", but path`,
 	} {
-		newCluster().command(t, "explain "+path).wants(t, "", want, 2)
+		newFakeCluster().command(t, "explain "+path).expect(t, "", want, 2)
 	}
 }

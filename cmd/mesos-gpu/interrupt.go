@@ -12,23 +12,23 @@ import (
 )
 
 const (
-	// killTimeout bounds the wait for the scheduler after an interrupt.
-	killTimeout = 10 * time.Second
-	// lastChance is what is left of it after a second one: people press twice,
+	// killRequestTimeout bounds the wait for the scheduler after an interrupt.
+	killRequestTimeout = 10 * time.Second
+	// finalKillTimeout is what is left of it after a second one: people press twice,
 	// and the job shall still end.
-	lastChance = time.Second
+	finalKillTimeout = time.Second
 )
 
-// left is why following ends where somebody wants the job to go on without it.
-type left struct{ job string }
+// leftRunning is why following ends where somebody wants the job to go on without it.
+type leftRunning struct{ job string }
 
-func (l left) Error() string {
+func (l leftRunning) Error() string {
 	return fmt.Sprintf("interrupted; job %s goes on: see mesos-gpu logs -f %s", l.job, l.job)
 }
 
-// untilInterrupt ends with the next interrupt: also with the end of the
+// notifyInterrupt ends with the next interrupt: also with the end of the
 // terminal, unless nohup says that this shall be none.
-func untilInterrupt(ctx context.Context) (context.Context, context.CancelFunc) {
+func notifyInterrupt(ctx context.Context) (context.Context, context.CancelFunc) {
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) {
 		signals = append(signals, syscall.SIGHUP)
@@ -36,10 +36,10 @@ func untilInterrupt(ctx context.Context) (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(ctx, signals...)
 }
 
-// onQuit tells of SIGQUIT, by which people leave a job running that they would
+// notifyQuit tells of SIGQUIT, by which people leave a job running that they would
 // have ended by an interrupt. Where it is ignored, as in a script's background,
 // it stays so.
-func onQuit() (quit <-chan os.Signal, stop func()) {
+func notifyQuit() (quit <-chan os.Signal, stop func()) {
 	signals := make(chan os.Signal, 1)
 	if !signal.Ignored(syscall.SIGQUIT) {
 		signal.Notify(signals, syscall.SIGQUIT)
@@ -47,19 +47,19 @@ func onQuit() (quit <-chan os.Signal, stop func()) {
 	return signals, func() { signal.Stop(signals) }
 }
 
-// interrupted ends the job, or lets it go on where it is to be kept. What it
+// handleInterrupt ends the job, or lets it go on where it is to be kept. What it
 // does is followed by leave: at once, or with the next interrupt.
-func (a *app) interrupted(following context.Context, leave context.CancelCauseFunc, api *client.Client, name string, keep bool) {
+func (a *cliApp) handleInterrupt(following context.Context, leave context.CancelCauseFunc, api *client.Client, name string, keep bool) {
 	if keep {
-		leave(left{name})
+		leave(leftRunning{name})
 		return
 	}
-	again, stop := untilInterrupt(following)
+	again, stop := notifyInterrupt(following)
 	defer stop()
-	fmt.Fprintf(a.err, "mesos-gpu: interrupted: job %s is being killed; interrupt again to wait no longer\n", name)
+	fmt.Fprintf(a.stderr, "mesos-gpu: interrupted: job %s is being killed; interrupt again to wait no longer\n", name)
 	asking, cancel := context.WithCancel(context.WithoutCancel(following))
 	defer cancel()
-	defer context.AfterFunc(again, func() { time.AfterFunc(lastChance, cancel) })()
+	defer context.AfterFunc(again, func() { time.AfterFunc(finalKillTimeout, cancel) })()
 	if err := killWithin(asking, api, name); err != nil {
 		leave(err)
 		return
@@ -70,9 +70,9 @@ func (a *app) interrupted(following context.Context, leave context.CancelCauseFu
 
 // killWithin asks for a job's end for as long as an impatient person waits.
 func killWithin(ctx context.Context, api *client.Client, name string) error {
-	ctx, cancel := context.WithTimeout(ctx, killTimeout)
+	ctx, cancel := context.WithTimeout(ctx, killRequestTimeout)
 	defer cancel()
-	if err := api.Kill(ctx, name); err != nil {
+	if err := api.KillJob(ctx, name); err != nil {
 		return fmt.Errorf("kill job %s: %w", name, err)
 	}
 	return nil

@@ -13,14 +13,14 @@ import (
 	"mesos-gpu/job"
 )
 
-// notices is a standard error on which something can be waited for.
-type notices struct {
+// noticeBuffer is a standard error on which something can be waited for.
+type noticeBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 	more chan struct{}
 }
 
-func (n *notices) Write(p []byte) (int, error) {
+func (n *noticeBuffer) Write(p []byte) (int, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.text.Write(p)
@@ -31,13 +31,13 @@ func (n *notices) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (n *notices) String() string {
+func (n *noticeBuffer) String() string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.text.String()
 }
 
-func (n *notices) await(t *testing.T, what string) {
+func (n *noticeBuffer) await(t *testing.T, what string) {
 	t.Helper()
 	for !strings.Contains(n.String(), what) {
 		select {
@@ -48,22 +48,22 @@ func (n *notices) await(t *testing.T, what string) {
 	}
 }
 
-// interrupted runs a job on the cluster and interrupts it once it runs. again
+// runInterrupted runs a job on the cluster and interrupts it once it runs. again
 // is called when run says what it does about it.
-func interrupted(t *testing.T, c *cluster, out io.Writer, again func(), flags ...string) (errs string, status int) {
+func runInterrupted(t *testing.T, c *fakeCluster, out io.Writer, again func(), flags ...string) (errs string, status int) {
 	t.Helper()
 	ctx, interrupt := context.WithCancel(t.Context())
-	return signalled(t, ctx, interrupt, c, out, again, flags...)
+	return runSignalled(t, ctx, interrupt, c, out, again, flags...)
 }
 
-// signalled is interrupted by whatever does it.
-func signalled(t *testing.T, ctx context.Context, interrupt func(), c *cluster, out io.Writer, again func(), flags ...string) (errs string, status int) {
+// runSignalled is interrupted by whatever does it.
+func runSignalled(t *testing.T, ctx context.Context, interrupt func(), c *fakeCluster, out io.Writer, again func(), flags ...string) (errs string, status int) {
 	t.Helper()
 	address, ended := c.serve(t), make(chan int)
-	said := &notices{more: make(chan struct{}, 1)}
+	said := &noticeBuffer{more: make(chan struct{}, 1)}
 	go func() {
 		line := append(append([]string{"run", "--name", "a", "--verbose"}, flags...), "--", "train")
-		ended <- run(ctx, line, std{nil, out, said, func(name string) string { return map[string]string{"MESOS_GPU_API": address}[name] }})
+		ended <- runCommandLine(ctx, line, processIO{nil, out, said, func(name string) string { return map[string]string{"MESOS_GPU_API": address}[name] }})
 	}()
 	said.await(t, "a.0.1.x RUNNING")
 	interrupt()
@@ -76,9 +76,9 @@ func signalled(t *testing.T, ctx context.Context, interrupt func(), c *cluster, 
 }
 
 // An interrupt ends the job; its end is still shown, and is run's own.
-func TestInterruptEndsTheJob(t *testing.T) {
-	c := newCluster()
-	errs, status := interrupted(t, c, io.Discard, nil)
+func TestInterruptKillsJob(t *testing.T) {
+	c := newFakeCluster()
+	errs, status := runInterrupted(t, c, io.Discard, nil)
 	if status != 143 || !strings.Contains(errs, "mesos-gpu: interrupted: job a is being killed") || !strings.HasSuffix(errs, "a.0.1.x KILLED\n") {
 		t.Errorf("status %d, %q", status, errs)
 	}
@@ -94,9 +94,9 @@ func TestSecondInterrupt(t *testing.T) {
 		out      io.Writer
 	}{"the job goes on": {true, io.Discard}, "nobody reads": {false, in}} {
 		t.Run(name, func(t *testing.T) {
-			c := newCluster()
+			c := newFakeCluster()
 			c.stubborn, c.logs = test.stubborn, map[string]string{"a.0.1.x": "text\n"}
-			errs, status := interrupted(t, c, test.out, func() {
+			errs, status := runInterrupted(t, c, test.out, func() {
 				if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
 					t.Error(err)
 				}
@@ -109,9 +109,9 @@ func TestSecondInterrupt(t *testing.T) {
 }
 
 // A job that was to be left running is.
-func TestInterruptLeavesTheJob(t *testing.T) {
-	c := newCluster()
-	errs, status := interrupted(t, c, io.Discard, nil, "--detach-on-interrupt")
+func TestInterruptDetaches(t *testing.T) {
+	c := newFakeCluster()
+	errs, status := runInterrupted(t, c, io.Discard, nil, "--detach-on-interrupt")
 	if status != 0 || c.jobs[0].State() != job.Running || !strings.HasSuffix(errs, "mesos-gpu: interrupted; job a goes on: see mesos-gpu logs -f a\n") {
 		t.Errorf("status %d, the job is %s, %q", status, c.jobs[0].State(), errs)
 	}
@@ -119,9 +119,9 @@ func TestInterruptLeavesTheJob(t *testing.T) {
 
 // SIGQUIT leaves the job running too, without a word beforehand; it is no
 // reason to show what run's goroutines do.
-func TestQuitLeavesTheJob(t *testing.T) {
-	c := newCluster()
-	errs, status := signalled(t, t.Context(), func() {
+func TestQuitDetaches(t *testing.T) {
+	c := newFakeCluster()
+	errs, status := runSignalled(t, t.Context(), func() {
 		if err := syscall.Kill(os.Getpid(), syscall.SIGQUIT); err != nil {
 			t.Error(err)
 		}

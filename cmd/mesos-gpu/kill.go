@@ -10,19 +10,19 @@ import (
 	"mesos-gpu/framework/client"
 )
 
-func (a *app) killCommand() *cobra.Command {
+func (a *cliApp) killCommand() *cobra.Command {
 	force := false
 	cmd := &cobra.Command{
-		ValidArgsFunction: a.argument([]string{"LIVE..."}),
+		ValidArgsFunction: a.completeArgument([]string{"LIVE..."}),
 		Use:               "kill JOB...", Short: "End jobs, with their kill grace, or schedules", Args: atLeast("JOB"),
 		RunE: func(c *cobra.Command, names []string) error {
-			api, err := a.client()
+			api, err := a.newClient()
 			if err != nil {
 				return err
 			}
 			var errs []error
 			for _, name := range names {
-				errs = append(errs, a.kill(c.Context(), api, name, force))
+				errs = append(errs, a.killJob(c.Context(), api, name, force))
 			}
 			return errors.Join(errs...)
 		},
@@ -31,25 +31,25 @@ func (a *app) killCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) kill(ctx context.Context, api *client.Client, name string, force bool) error {
-	view, err := api.Job(ctx, name)
-	if missing(err) {
-		return a.endSchedule(ctx, api, name, err)
+func (a *cliApp) killJob(ctx context.Context, api *client.Client, name string, force bool) error {
+	view, err := api.GetJob(ctx, name)
+	if isNotFound(err) {
+		return a.endScheduleOr(ctx, api, name, err)
 	}
 	if err != nil {
 		return err
 	}
 	if view.Terminal {
-		fmt.Fprintf(a.out, "job %s is %s already\n", name, view.State)
+		fmt.Fprintf(a.stdout, "job %s is %s already\n", name, view.State)
 		return nil
 	}
-	end, asked := api.Kill, "kill requested"
+	end, asked := api.KillJob, "kill requested"
 	if force {
-		end, asked = api.ForceKill, "kill by force requested"
+		end, asked = api.ForceKillJob, "kill by force requested"
 	}
 	if err := end(ctx, name); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.out, "job %s: %s\n", name, asked)
+	fmt.Fprintf(a.stdout, "job %s: %s\n", name, asked)
 	return nil
 }

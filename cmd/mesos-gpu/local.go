@@ -22,59 +22,59 @@ import (
 
 // localFlags are the command line of "mesos-gpu local".
 type localFlags struct {
-	gpus, listen, master, agent, workDir, images, run, level string
-	share                                                    shareFlags
-	free                                                     bool
-	scheduler                                                framework.Config
-	settings                                                 marathon.Settings
-	sets                                                     func(string) bool
+	gpus, listen, master, agent, workDir, imageDir, jobFile, level string
+	share                                                          shareFlags
+	freePorts                                                      bool
+	scheduler                                                      framework.SchedulerConfig
+	settings                                                       marathon.ParseSettings
+	isSet                                                          func(string) bool
 }
 
-func (a *app) localCommand() *cobra.Command {
+func (a *cliApp) localCommand() *cobra.Command {
 	var f localFlags
 	c := &cobra.Command{
-		Use: "local", Short: "Run a whole cluster on this machine, with simulated GPUs where there is no driver", Args: args(),
+		Use: "local", Short: "Run a whole cluster on this machine, with simulated GPUs where there is no driver", Args: requireArgs(),
 		RunE: func(c *cobra.Command, _ []string) error {
-			f.sets = c.Flags().Changed
-			return a.local(c.Context(), f)
+			f.isSet = c.Flags().Changed
+			return a.runLocal(c.Context(), f)
 		},
 	}
 	c.Flags().StringVar(&f.gpus, "gpus", "4xV100", "GPUs to simulate, such as 2xV100,1xK80; left out, this machine's own are used where it has some")
 	c.Flags().StringVar(&f.listen, "listen", "127.0.0.1:8080", "address of the API")
 	c.Flags().StringVar(&f.master, "master", "127.0.0.1:5050", "address of the embedded master")
 	c.Flags().StringVar(&f.agent, "agent", "127.0.0.1:5051", "address of the embedded agent")
-	c.Flags().BoolVar(&f.free, "free-ports", false, "take any free ports for the addresses that are not given")
+	c.Flags().BoolVar(&f.freePorts, "free-ports", false, "take any free ports for the addresses that are not given")
 	c.Flags().StringVar(&f.workDir, "work-dir", "", "folder for sandboxes and state; left out, a temporary one that is removed at the end")
-	c.Flags().StringVar(&f.images, "images", "", "folder of docker archives NAME:TAG.tar for container: mesos")
+	c.Flags().StringVar(&f.imageDir, "images", "", "folder of docker archives NAME:TAG.tar for container: mesos")
 	f.share.register(c.Flags())
-	c.Flags().StringVar(&f.run, "run", "", "run this job file, then end the cluster with the job's exit status")
-	policyFlags(c.Flags(), &f.scheduler)
-	apiFlags(c.Flags(), &f.scheduler.API)
+	c.Flags().StringVar(&f.jobFile, "run", "", "run this job file, then end the cluster with the job's exit status")
+	addPolicyFlags(c.Flags(), &f.scheduler)
+	addAPIFlags(c.Flags(), &f.scheduler.API)
 	for _, file := range []string{"roles", "access"} { // what ends with its terminal has no other use for SIGHUP
 		flag := c.Flags().Lookup(file)
 		flag.Usage, _, _ = strings.Cut(flag.Usage, "; read again")
 	}
-	allowFlags(c.Flags(), &f.scheduler.Sched.Policy.Allowed)
-	settingsFlags(c.Flags(), &f.settings)
-	logLevel(c, &f.level)
+	addAllowFlags(c.Flags(), &f.scheduler.Sched.Policy.Permissions)
+	addMarathonFlags(c.Flags(), &f.settings)
+	addLogLevelFlag(c, &f.level)
 	c.Flags().Lookup("log-level").DefValue = "warn"
 	f.level = "warn"
 	return c
 }
 
-func (a *app) local(ctx context.Context, f localFlags) error {
-	log, err := a.logger(f.level)
+func (a *cliApp) runLocal(ctx context.Context, f localFlags) error {
+	log, err := a.newLogger(f.level)
 	if err != nil {
 		return err
 	}
 	var spec *job.Spec
-	if f.run != "" {
-		if spec, err = a.readJobFile(f.run); err != nil {
+	if f.jobFile != "" {
+		if spec, err = a.readJobFile(f.jobFile); err != nil {
 			return err
 		}
 	}
-	if info, err := os.Stat(cmp.Or(f.images, "/")); err != nil || !info.IsDir() {
-		return &usageError{fmt.Errorf("--images %s: no such folder", f.images)}
+	if info, err := os.Stat(cmp.Or(f.imageDir, "/")); err != nil || !info.IsDir() {
+		return &usageError{fmt.Errorf("--images %s: no such folder", f.imageDir)}
 	}
 	binary, err := os.Executable()
 	if err != nil {
@@ -84,28 +84,28 @@ func (a *app) local(ctx context.Context, f localFlags) error {
 	if err != nil {
 		return err
 	}
-	work, release, err := workDir(f.workDir)
+	work, release, err := prepareWorkDir(f.workDir)
 	if err != nil {
 		return err
 	}
-	f.scheduler.Extension = newApps(f.settings, log.WithField("part", "marathon"))
-	cfg := local.Config{
-		WorkDir: work, Host: host, API: f.address("listen", f.listen), Master: f.address("master", f.master), Agent: f.address("agent", f.agent),
-		Binary: binary, Images: f.images, Isolate: os.Geteuid() == 0, Log: log, Scheduler: f.scheduler,
+	f.scheduler.Extension = newMarathonExtension(f.settings, log.WithField("part", "marathon"))
+	cfg := local.ClusterConfig{
+		WorkDir: work, Host: host, API: f.listenAddress("listen", f.listen), Master: f.listenAddress("master", f.master), Agent: f.listenAddress("agent", f.agent),
+		Binary: binary, Images: f.imageDir, Isolate: os.Geteuid() == 0, Log: log, Scheduler: f.scheduler,
 		Share: f.share.list, ShareLimit: f.share.limit, Scaling: f.share.scaling,
-		ExecutorEnv: a.passed("DOCKER_HOST", "GODEBUG", "GORACE", "GOTRACEBACK",
+		ExecutorEnv: a.passedEnv("DOCKER_HOST", "GODEBUG", "GORACE", "GOTRACEBACK",
 			"MESOS_GPU_LOG_SIZE", "MESOS_GPU_LOG_FILES", "MESOS_GPU_DOCKER_CONFIG", "MESOS_GPU_SECRETS", "MESOS_GPU_ALLOW_HOST_IPC"),
 	}
-	if cfg.Limiters, err = f.share.limiters(work, "", host.Simulated, log); err != nil {
+	if cfg.Limiters, err = f.share.newLimiters(work, "", host.Simulated, log); err != nil {
 		return errors.Join(err, release())
 	}
 	if !cfg.Isolate {
-		fmt.Fprintln(a.err, "not root: tasks run as plain processes, devices are not isolated")
+		fmt.Fprintln(a.stderr, "not root: tasks run as plain processes, devices are not isolated")
 	}
 	if spec == nil {
-		err = local.Run(ctx, cfg, func(at local.Addresses) {
-			fmt.Fprintf(a.out, "mesos-gpu local is up: API %s, master %s, agent %s\n", at.API, at.Master, at.Agent)
-			fmt.Fprintf(a.out, "open %s in a browser to see it\n", at.API)
+		err = local.Run(ctx, cfg, func(at local.ClusterURLs) {
+			fmt.Fprintf(a.stdout, "mesos-gpu local is up: API %s, master %s, agent %s\n", at.API, at.Master, at.Agent)
+			fmt.Fprintf(a.stdout, "open %s in a browser to see it\n", at.API)
 		})
 	}
 	if spec != nil {
@@ -114,8 +114,8 @@ func (a *app) local(ctx context.Context, f localFlags) error {
 	return errors.Join(err, release())
 }
 
-// workDir makes the folder that was named, or a temporary one.
-func workDir(named string) (dir string, release func() error, err error) {
+// prepareWorkDir makes the folder that was named, or a temporary one.
+func prepareWorkDir(named string) (dir string, release func() error, err error) {
 	if named == "" {
 		return local.TempWorkDir()
 	}
@@ -126,16 +126,16 @@ func workDir(named string) (dir string, release func() error, err error) {
 	return dir, release, err
 }
 
-// address is what a flag says, or any free port of this machine's.
-func (f *localFlags) address(flag, value string) string {
-	if f.free && !f.sets(flag) {
+// listenAddress is what a flag says, or any free port of this machine's.
+func (f *localFlags) listenAddress(flag, value string) string {
+	if f.freePorts && !f.isSet(flag) {
 		return "127.0.0.1:0"
 	}
 	return value
 }
 
-// passed picks variables that are set.
-func (a *app) passed(names ...string) map[string]string {
+// passedEnv picks variables that are set.
+func (a *cliApp) passedEnv(names ...string) map[string]string {
 	env := map[string]string{}
 	for _, name := range names {
 		if v := a.getenv(name); v != "" {
@@ -146,9 +146,9 @@ func (a *app) passed(names ...string) map[string]string {
 }
 
 // localHost uses the machine's GPUs unless the user asks for simulated ones.
-func (a *app) localHost(f localFlags) (gpu.Host, error) {
-	if !f.sets("gpus") {
-		host, err := nvml.Discover(nvml.Config{})
+func (a *cliApp) localHost(f localFlags) (gpu.Host, error) {
+	if !f.isSet("gpus") {
+		host, err := nvml.DiscoverHost(nvml.LibraryConfig{})
 		if err == nil {
 			return host, nil
 		}
@@ -156,20 +156,20 @@ func (a *app) localHost(f localFlags) (gpu.Host, error) {
 			return gpu.Host{}, err
 		}
 	}
-	host, err := a.host(f.gpus)
+	host, err := a.discoverHost(f.gpus)
 	if err == nil {
-		fmt.Fprintf(a.err, "simulating %d %s (%s): no driver serves them\n", len(host.Devices), gpu.Plural(len(host.Devices), "GPU"), f.gpus)
+		fmt.Fprintf(a.stderr, "simulating %d %s (%s): no driver serves them\n", len(host.Devices), gpu.Plural(len(host.Devices), "GPU"), f.gpus)
 	}
 	return host, err
 }
 
 // runOnce brings the cluster up for one job.
-func (a *app) runOnce(ctx context.Context, cfg local.Config, spec *job.Spec) error {
+func (a *cliApp) runOnce(ctx context.Context, cfg local.ClusterConfig, spec *job.Spec) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ended := make(chan error, 1)
-	up := func(at local.Addresses) {
-		api, err := a.connect(at.API)
+	up := func(at local.ClusterURLs) {
+		api, err := a.connectTo(at.API)
 		if err != nil {
 			ended <- err
 			cancel()
@@ -190,17 +190,17 @@ func (a *app) runOnce(ctx context.Context, cfg local.Config, spec *job.Spec) err
 }
 
 // followToEnd follows the job and turns its end into ours.
-func (a *app) followToEnd(ctx context.Context, api *client.Client, spec *job.Spec) error {
-	if _, err := api.Submit(ctx, *spec); err != nil {
+func (a *cliApp) followToEnd(ctx context.Context, api *client.Client, spec *job.Spec) error {
+	if _, err := api.SubmitJob(ctx, *spec); err != nil {
 		return err
 	}
-	f := a.follower(api, spec.Name)
+	f := a.newFollower(api, spec.Name)
 	f.states = f.outputs[0].to
-	view, err := f.run(ctx)
+	view, err := f.followToEnd(ctx)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.out, "job %s %s\n", spec.Name, view.State)
+	fmt.Fprintf(a.stdout, "job %s %s\n", spec.Name, view.State)
 	if code := *view.ExitCode; code != 0 {
 		return &exitStatus{code}
 	}

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// built is the program, for what starts itself again.
-func built(t *testing.T) string {
+// buildBinary is the program, for what starts itself again.
+func buildBinary(t *testing.T) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "mesos-gpu")
 	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
@@ -25,7 +25,7 @@ func built(t *testing.T) string {
 // A cluster of this machine alone runs the examples, with roles and policies
 // as a scheduler takes them.
 func TestLocalRuns(t *testing.T) {
-	binary, dir := built(t), t.TempDir()
+	binary, dir := buildBinary(t), t.TempDir()
 	file := func(name, text string) string {
 		path := filepath.Join(dir, name)
 		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
@@ -68,7 +68,7 @@ func TestServiceExample(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("needs python3")
 	}
-	binary := built(t)
+	binary := buildBinary(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	c := exec.CommandContext(ctx, binary, "local", "--free-ports", "--gpus", "1xV100", "--work-dir", filepath.Join(t.TempDir(), "w"), "--run", filepath.Join("..", "..", "examples", "service.yaml"))

@@ -16,70 +16,70 @@ import (
 	"mesos-gpu/job"
 )
 
-func (a *app) logsCommand() *cobra.Command {
+func (a *cliApp) logsCommand() *cobra.Command {
 	var o client.LogOptions
 	errs := false
 	c := &cobra.Command{
-		Use: "logs JOB|TASK", Short: "Print what a job's tasks, or one task, have written", Args: args("JOB|TASK"),
+		Use: "logs JOB|TASK", Short: "Print what a job's tasks, or one task, have written", Args: requireArgs("JOB|TASK"),
 		Long: "Print what a job's tasks have written, each line with its task's number before it where there are several,\n" +
 			"or what one task has: TASK is its id, also of an earlier attempt, or JOB.NUMBER.",
 		RunE: func(c *cobra.Command, args []string) error {
-			if f := c.Flags().Lookup("tail"); f.Changed && o.Last < 1 {
-				return &usageError{fmt.Errorf("--tail %d: it is a number of lines from 1 on; leave it out for all", o.Last)}
+			if f := c.Flags().Lookup("tail"); f.Changed && o.TailLines < 1 {
+				return &usageError{fmt.Errorf("--tail %d: it is a number of lines from 1 on; leave it out for all", o.TailLines)}
 			}
-			api, err := a.client()
+			api, err := a.newClient()
 			if err != nil {
 				return err
 			}
 			if errs {
 				o.Stream = "stderr"
 			}
-			return a.logs(c.Context(), api, args[0], o)
+			return a.printLogs(c.Context(), api, args[0], o)
 		},
 	}
 	f := c.Flags()
 	f.BoolVarP(&o.Follow, "follow", "f", false, "go on until the task has ended, or all of the job's have")
 	f.BoolVar(&errs, "stderr", false, "their standard error instead of their standard output")
-	f.IntVarP(&o.Last, "tail", "n", 0, "only so many of the lines that are there, of each task; followed, what comes after them too")
+	f.IntVarP(&o.TailLines, "tail", "n", 0, "only so many of the lines that are there, of each task; followed, what comes after them too")
 	return c
 }
 
-func (a *app) logs(ctx context.Context, api *client.Client, name string, o client.LogOptions) error {
-	view, err := api.Job(ctx, name)
+func (a *cliApp) printLogs(ctx context.Context, api *client.Client, name string, o client.LogOptions) error {
+	view, err := api.GetJob(ctx, name)
 	switch {
-	case missing(err):
-		task, err := taskNamed(ctx, api, name)
+	case isNotFound(err):
+		task, err := resolveTaskID(ctx, api, name)
 		if err != nil {
 			return err
 		}
-		if err = a.copyLog(ctx, api, task, o, a.out); unknownTask(err, task) {
+		if err = a.copyTaskLog(ctx, api, task, o, a.stdout); isUnknownTask(err, task) {
 			return fmt.Errorf("there is no job and no task %q: see mesos-gpu ps --all, and mesos-gpu describe JOB for its tasks", name)
 		}
 		return err
 	case err != nil:
 		return err
 	case o.Follow:
-		return a.followLogs(ctx, api, &view, o)
+		return a.followJobLogs(ctx, api, &view, o)
 	default:
-		return a.jobLogs(ctx, api, &view, o)
+		return a.printJobLogs(ctx, api, &view, o)
 	}
 }
 
-// missing reports whether the scheduler knows no such thing.
-func missing(err error) bool {
+// isNotFound reports whether the scheduler knows no such thing.
+func isNotFound(err error) bool {
 	var p *api.Problem
 	return errors.As(err, &p) && p.Status == http.StatusNotFound
 }
 
-// taskNamed is the id of the task that a name means: JOB.NUMBER is the job's
+// resolveTaskID is the id of the task that a name means: JOB.NUMBER is the job's
 // present attempt, all else an id.
-func taskNamed(ctx context.Context, api *client.Client, name string) (string, error) {
+func resolveTaskID(ctx context.Context, api *client.Client, name string) (string, error) {
 	dot := strings.LastIndexByte(name, '.')
 	if dot < 1 {
 		return name, nil
 	}
-	view, err := api.Job(ctx, name[:dot])
-	if missing(err) {
+	view, err := api.GetJob(ctx, name[:dot])
+	if isNotFound(err) {
 		return name, nil
 	}
 	for i := range view.Tasks {
@@ -90,10 +90,10 @@ func taskNamed(ctx context.Context, api *client.Client, name string) (string, er
 	return name, err
 }
 
-// copyLog ends well where somebody interrupts it.
-func (a *app) copyLog(ctx context.Context, api *client.Client, task string, o client.LogOptions, to io.Writer) error {
-	o.Missed = func() { fmt.Fprintln(a.err, missedOutput) }
-	body, err := api.Log(ctx, task, o)
+// copyTaskLog ends well where somebody interrupts it.
+func (a *cliApp) copyTaskLog(ctx context.Context, api *client.Client, task string, o client.LogOptions, to io.Writer) error {
+	o.OnOutputLost = func() { fmt.Fprintln(a.stderr, outputLostNotice) }
+	body, err := api.OpenTaskLog(ctx, task, o)
 	if err != nil {
 		return err
 	}
@@ -104,20 +104,20 @@ func (a *app) copyLog(ctx context.Context, api *client.Client, task string, o cl
 	return nil
 }
 
-// jobLogs prints what there is, task by task. That one has written nothing is
+// printJobLogs prints what there is, task by task. That one has written nothing is
 // worth a word only where none has; an agent that is away hides no other's.
-func (a *app) jobLogs(ctx context.Context, api *client.Client, view *api.JobView, o client.LogOptions) error {
-	names := labels{len(view.Tasks), a.screen()}
+func (a *cliApp) printJobLogs(ctx context.Context, api *client.Client, view *api.JobView, o client.LogOptions) error {
+	names := lineLabels{len(view.Tasks), a.currentScreen()}
 	found, none := false, error(nil)
 	var errs []error
 	for i := range view.Tasks {
 		t := &view.Tasks[i]
-		to := names.of(t.Index, a.out)
-		err := errors.Join(a.copyLog(ctx, api, t.ID, o, to), to.end())
+		to := names.labelWriter(t.Index, a.stdout)
+		err := errors.Join(a.copyTaskLog(ctx, api, t.ID, o, to), to.flushLine())
 		switch {
 		case err == nil:
 			found = true
-		case missing(err):
+		case isNotFound(err):
 			none = err
 		default:
 			errs = append(errs, err)
@@ -129,22 +129,22 @@ func (a *app) jobLogs(ctx context.Context, api *client.Client, view *api.JobView
 	return errors.Join(errs...)
 }
 
-// followLogs shows a job's output until it has ended.
-func (a *app) followLogs(ctx context.Context, api *client.Client, view *api.JobView, o client.LogOptions) error {
-	f := a.follower(api, view.Spec.Name)
-	f.outputs, f.last = []output{{cmp.Or(o.Stream, "stdout"), f.outputs[0].to}}, o.Last
-	f.labels = labels{view.Spec.Tasks, a.screen()}
+// followJobLogs shows a job's output until it has ended.
+func (a *cliApp) followJobLogs(ctx context.Context, api *client.Client, view *api.JobView, o client.LogOptions) error {
+	f := a.newFollower(api, view.Spec.Name)
+	f.outputs, f.tailLines = []streamOutput{{cmp.Or(o.Stream, "stdout"), f.outputs[0].to}}, o.TailLines
+	f.labels = lineLabels{view.Spec.Tasks, a.currentScreen()}
 	for i := range view.Tasks {
 		if t := &view.Tasks[i]; !t.Started.IsZero() && (t.State == job.Killing || t.State == job.Killed) {
-			f.begun = append(f.begun, t.ID)
+			f.startedTasks = append(f.startedTasks, t.ID)
 		}
 	}
-	_, err := f.run(ctx)
+	_, err := f.followToEnd(ctx)
 	if ctx.Err() != nil {
 		return nil // people end it so
 	}
 	return err
 }
 
-// missedOutput is told where a reader was slower than the rotation.
-const missedOutput = "mesos-gpu: output is missing here: it was rotated away before it was read"
+// outputLostNotice is told where a reader was slower than the rotation.
+const outputLostNotice = "mesos-gpu: output is missing here: it was rotated away before it was read"

@@ -10,8 +10,8 @@ import (
 	"mesos-gpu/job"
 )
 
-func written() *cluster {
-	c := newCluster(madeUp("train", time.Hour, job.Finished, job.Failed, job.Waiting), madeUp("v1.2", time.Hour, job.Finished), madeUp("ended", time.Hour, job.Killed))
+func clusterWithOutput() *fakeCluster {
+	c := newFakeCluster(fakeJob("train", time.Hour, job.Finished, job.Failed, job.Waiting), fakeJob("v1.2", time.Hour, job.Finished), fakeJob("ended", time.Hour, job.Killed))
 	c.jobs[0].Tasks[2].AgentID = ""
 	c.logs = map[string]string{"train.0.1.x": "one\ntwo\n", "train.1.1.x": "three\nno end", "v1.2.0.1.x": "a\nb\nc\n", "ended.0.1.x": "until then\n", "train.1.0.x": "earlier\n"}
 	c.past = map[string][]job.Task{"train": {{ID: "train.1.0.x", Job: "train", State: job.Failed, AgentID: "a"}}}
@@ -43,20 +43,20 @@ func TestLogs(t *testing.T) {
 			if strings.HasPrefix(test.err, "--") {
 				status = 2
 			}
-			written().command(t, test.line).wants(t, test.out, test.err, status)
+			clusterWithOutput().command(t, test.line).expect(t, test.out, test.err, status)
 		})
 	}
 }
 
 // Followed, a job's log goes on with the tasks that start later, and ends with
 // the last of them.
-func TestJobLogIsFollowed(t *testing.T) {
-	c := written()
+func TestFollowJobLogs(t *testing.T) {
+	c := clusterWithOutput()
 	out, in := io.Pipe()
 	ended := make(chan int)
 	address := c.serve(t)
 	go func() {
-		status := run(t.Context(), []string{"logs", "-f", "train"}, std{nil, in, io.Discard, func(name string) string { return map[string]string{"MESOS_GPU_API": address}[name] }})
+		status := runCommandLine(t.Context(), []string{"logs", "-f", "train"}, processIO{nil, in, io.Discard, func(name string) string { return map[string]string{"MESOS_GPU_API": address}[name] }})
 		in.Close()
 		ended <- status
 	}()
@@ -71,7 +71,7 @@ func TestJobLogIsFollowed(t *testing.T) {
 	c.mu.Lock()
 	c.jobs[0].Tasks[2].AgentID, c.logs["train.2.1.x"] = "a", "late\n"
 	c.mu.Unlock()
-	c.change("train", 2, job.Finished, 0)
+	c.changeTask("train", 2, job.Finished, 0)
 	rest, err := io.ReadAll(out)
 	if err != nil {
 		t.Fatal(err)
@@ -82,28 +82,28 @@ func TestJobLogIsFollowed(t *testing.T) {
 }
 
 // Lines of several tasks never mix, however they come.
-func TestLinesStayWhole(t *testing.T) {
+func TestLabelledLinesAreWhole(t *testing.T) {
 	var out bytes.Buffer
-	names := labels{tasks: 11}
-	a, b := names.of(3, &out), names.of(10, &out)
+	names := lineLabels{tasks: 11}
+	a, b := names.labelWriter(3, &out), names.labelWriter(10, &out)
 	for _, one := range []struct {
-		to   *labelled
+		to   *labelledWriter
 		text string
-	}{{a, "be"}, {b, "x\ny"}, {a, "gin\nsecond\nth"}, {b, "z\n"}, {a, "ird"}, {b, strings.Repeat("-", longestLine)}} {
+	}{{a, "be"}, {b, "x\ny"}, {a, "gin\nsecond\nth"}, {b, "z\n"}, {a, "ird"}, {b, strings.Repeat("-", maxBufferedLine)}} {
 		if n, err := one.to.Write([]byte(one.text)); err != nil || n != len(one.text) {
 			t.Errorf("wrote %d of %d, %v", n, len(one.text), err)
 		}
 	}
-	for _, w := range []*labelled{a, b} {
-		if err := w.end(); err != nil {
+	for _, w := range []*labelledWriter{a, b} {
+		if err := w.flushLine(); err != nil {
 			t.Error(err)
 		}
 	}
-	if want := "10 | x\n 3 | begin\n 3 | second\n10 | yz\n10 | " + strings.Repeat("-", longestLine) + "\n 3 | third\n"; out.String() != want {
+	if want := "10 | x\n 3 | begin\n 3 | second\n10 | yz\n10 | " + strings.Repeat("-", maxBufferedLine) + "\n 3 | third\n"; out.String() != want {
 		t.Errorf("got %q", out.String()[:min(200, out.Len())])
 	}
 	var plain bytes.Buffer
-	if _, err := (labels{tasks: 1}).of(0, &plain).Write([]byte("as it \r is")); err != nil || plain.String() != "as it \r is" {
+	if _, err := (lineLabels{tasks: 1}).labelWriter(0, &plain).Write([]byte("as it \r is")); err != nil || plain.String() != "as it \r is" {
 		t.Errorf("a single task's output became %q, %v", &plain, err)
 	}
 }

@@ -22,14 +22,14 @@ func main() {
 	// A closed pipe shall be an error of the write, so that run can end its job.
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, os.Args[1:], std{os.Stdin, os.Stdout, os.Stderr, os.Getenv})
+	code := runCommandLine(ctx, os.Args[1:], processIO{os.Stdin, os.Stdout, os.Stderr, os.Getenv})
 	stop()
 	os.Exit(code)
 }
 
-// run executes one command line and returns the exit status: 0, the task's
+// runCommandLine executes one command line and returns the exit status: 0, the task's
 // own for run, 2 for a usage mistake, 1 for all else.
-func run(ctx context.Context, args []string, s std) int {
+func runCommandLine(ctx context.Context, args []string, s processIO) int {
 	root := newRoot(s)
 	root.SetArgs(args)
 	command, err := root.ExecuteContextC(ctx)
@@ -37,15 +37,15 @@ func run(ctx context.Context, args []string, s std) int {
 	switch {
 	case err == nil:
 		return 0
-	case asExit(err, &status):
+	case asExitStatus(err, &status):
 		return status.code
 	case errors.Is(err, syscall.EPIPE):
 		return 128 + int(syscall.SIGPIPE) // as a shell reports it; nobody reads more
 	default:
-		why := printable(advised(err))
-		complain(s.err, why)
+		why := escapeControls(adviseError(err))
+		printError(s.stderr, why)
 		if name := command.Name(); command.Parent() == root && (name == "scheduler" || name == "agent") {
-			tell(daemon.SdNotifyStopping, statusLine(why)) // others may be part of somebody's service
+			notifySystemd(daemon.SdNotifyStopping, statusLine(why)) // others may be part of somebody's service
 		}
 		if isUsage(err) {
 			return 2

@@ -12,7 +12,7 @@ import (
 // Packages hold what it writes.
 func manCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "man DIR", Short: "Write the manual's pages", Hidden: true, Args: args("DIR"),
+		Use: "man DIR", Short: "Write the manual's pages", Hidden: true, Args: requireArgs("DIR"),
 		RunE: func(c *cobra.Command, to []string) error {
 			if err := os.MkdirAll(to[0], 0o755); err != nil {
 				return fmt.Errorf("write the manual: %w", err)

@@ -11,14 +11,14 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// page is what `man` calls a command's page.
-func page(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath(), " ", "-") + ".1" }
+// pageName is what `man` calls a command's page.
+func pageName(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath(), " ", "-") + ".1" }
 
 // TestManual: each command that people see has a page, which names each of its
 // flags; hidden ones have none.
 func TestManual(t *testing.T) {
 	dir := t.TempDir()
-	root := newRoot(std{os.Stdin, os.Stdout, os.Stderr, func(string) string { return "" }})
+	root := newRoot(processIO{os.Stdin, os.Stdout, os.Stderr, func(string) string { return "" }})
 	root.SetArgs([]string{"man", dir})
 	if err := root.ExecuteContext(t.Context()); err != nil {
 		t.Fatal(err)
@@ -26,7 +26,7 @@ func TestManual(t *testing.T) {
 	pages := 0
 	var check func(c *cobra.Command)
 	check = func(c *cobra.Command) {
-		text, err := os.ReadFile(filepath.Join(dir, page(c)))
+		text, err := os.ReadFile(filepath.Join(dir, pageName(c)))
 		switch {
 		case c.Hidden || c.Name() == "help":
 			if err == nil {
@@ -39,11 +39,11 @@ func TestManual(t *testing.T) {
 		}
 		pages++
 		if strings.Contains(string(text), `\fI`) {
-			t.Errorf("%s takes stars or underscores for slanted words", page(c))
+			t.Errorf("%s takes stars or underscores for slanted words", pageName(c))
 		}
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 			if !strings.Contains(string(text), `\fB--`+f.Name+`\fP`) {
-				t.Errorf("%s lacks --%s", page(c), f.Name)
+				t.Errorf("%s lacks --%s", pageName(c), f.Name)
 			}
 		})
 		for _, sub := range c.Commands() {
@@ -69,7 +69,7 @@ func TestConfigurationFiles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			root := newRoot(std{os.Stdin, os.Stdout, os.Stderr, func(string) string { return "" }})
+			root := newRoot(processIO{os.Stdin, os.Stdout, os.Stderr, func(string) string { return "" }})
 			command, _, err := root.Find([]string{name})
 			if err != nil {
 				t.Fatal(err)

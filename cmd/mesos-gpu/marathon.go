@@ -15,39 +15,39 @@ import (
 	"mesos-gpu/marathon/translate"
 )
 
-func (a *app) marathonCommand() *cobra.Command {
+func (a *cliApp) marathonCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "marathon", Short: "Work with Marathon's app definitions", Args: knownCommand,
+		Use: "marathon", Short: "Work with Marathon's app definitions", Args: rejectUnknownCommand,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(a.marathonTranslateCommand())
 	return c
 }
 
-func (a *app) marathonTranslateCommand() *cobra.Command {
-	settings := marathon.Settings{}
+func (a *cliApp) marathonTranslateCommand() *cobra.Command {
+	settings := marathon.ParseSettings{}
 	c := &cobra.Command{
-		Use: "translate FILE", Short: "Print an app definition as a job file (- reads standard input)", Args: args("FILE"),
+		Use: "translate FILE", Short: "Print an app definition as a job file (- reads standard input)", Args: requireArgs("FILE"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			spec, err := a.translate(args[0], settings)
+			spec, err := a.translateApp(args[0], settings)
 			if err != nil {
 				return err
 			}
-			if a.json {
+			if a.forPrograms {
 				return a.printJSON(spec)
 			}
-			return jobfile.Write(a.out, &spec)
+			return jobfile.Write(a.stdout, &spec)
 		},
 	}
 	f := c.Flags()
 	f.StringVar(&settings.Role, "role", framework.DefaultRole, "role of apps without one, and the only one that others may have")
-	settingsFlags(f, &settings)
-	a.outputFlag(c)
+	addMarathonFlags(f, &settings)
+	a.addOutputFlag(c)
 	return c
 }
 
-// translate reads an app definition as one that was never deployed.
-func (a *app) translate(name string, s marathon.Settings) (spec job.Spec, err error) {
+// translateApp reads an app definition as one that was never deployed.
+func (a *cliApp) translateApp(name string, s marathon.ParseSettings) (spec job.Spec, err error) {
 	if s.GPUBehavior != marathon.GPURestricted && s.GPUBehavior != marathon.GPUUnrestricted {
 		return spec, &usageError{fmt.Errorf("--gpu-scheduling-behavior %s: use %s or %s", s.GPUBehavior, marathon.GPURestricted, marathon.GPUUnrestricted)}
 	}
@@ -55,20 +55,20 @@ func (a *app) translate(name string, s marathon.Settings) (spec job.Spec, err er
 	if err != nil {
 		return spec, err
 	}
-	app, err := marathon.Parse(text, s)
+	app, err := marathon.ParseApp(text, s)
 	if err != nil {
-		return spec, places(name, err)
+		return spec, splitDetails(name, err)
 	}
 	app.Version, app.VersionInfo = "", nil
-	spec, err = translate.Job(app, s)
+	spec, err = translate.JobSpec(app, s)
 	if err != nil {
 		return spec, fmt.Errorf("%s: %w", name, err)
 	}
 	return spec, nil
 }
 
-func (a *app) readDefinition(name string) ([]byte, error) {
-	in := a.in
+func (a *cliApp) readDefinition(name string) ([]byte, error) {
+	in := a.stdin
 	if name != "-" {
 		f, err := os.Open(name)
 		if err != nil {
@@ -87,9 +87,9 @@ func (a *app) readDefinition(name string) ([]byte, error) {
 	return text, nil
 }
 
-// places writes what is wrong with a definition line by line.
-func places(name string, err error) error {
-	invalid := (*marathon.Invalid)(nil)
+// splitDetails writes what is wrong with a definition line by line.
+func splitDetails(name string, err error) error {
+	invalid := (*marathon.ValidationError)(nil)
 	if !errors.As(err, &invalid) {
 		return fmt.Errorf("%s: %w", name, err)
 	}

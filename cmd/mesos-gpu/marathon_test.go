@@ -26,7 +26,7 @@ func marathonTranslate(t *testing.T, definition string, flags ...string) (printe
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	c := (&app{std: std{in: strings.NewReader(definition), out: &out, err: &out}}).marathonCommand()
+	c := (&cliApp{processIO: processIO{stdin: strings.NewReader(definition), stdout: &out, stderr: &out}}).marathonCommand()
 	c.SilenceErrors, c.SilenceUsage = true, true
 	c.SetArgs(append([]string{"translate", path}, flags...))
 	err = c.ExecuteContext(t.Context())
@@ -35,7 +35,7 @@ func marathonTranslate(t *testing.T, definition string, flags ...string) (printe
 
 const service = `{"id": "/g/web", "cmd": "serve", "gpus": 1, "version": "2020-01-01T00:00:00.000Z", "constraints": [["gpu_type", "LIKE", "V100|A100"]]}`
 
-func TestTranslatePrintsTheJob(t *testing.T) {
+func TestTranslateAsJSON(t *testing.T) {
 	printed, err := marathonTranslate(t, service, "-o", "json", "--role", "web")
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +79,7 @@ func TestTranslatePrintsAJobFile(t *testing.T) {
 	}
 }
 
-func TestTranslateSaysWhy(t *testing.T) {
+func TestTranslateErrors(t *testing.T) {
 	for _, test := range []struct {
 		definition string
 		flags      []string
@@ -110,7 +110,7 @@ func TestSchedulerDefinitionHasFlags(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	definition, err := marathon.Parse(text, marathon.Settings{Role: "*"})
+	definition, err := marathon.ParseApp(text, marathon.ParseSettings{Role: "*"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func TestSchedulerDefinitionHasFlags(t *testing.T) {
 	if got, want := words[:3], []string{"exec", "/usr/bin/mesos-gpu", "scheduler"}; !slices.Equal(got, want) {
 		t.Errorf("it runs %v, want %v", got, want)
 	}
-	if err := (&app{}).schedulerCommand().ParseFlags(words[3:]); err != nil {
+	if err := (&cliApp{}).schedulerCommand().ParseFlags(words[3:]); err != nil {
 		t.Error(err)
 	}
 }

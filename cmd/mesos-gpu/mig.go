@@ -28,84 +28,84 @@ func (f *migFlags) register(p *pflag.FlagSet) {
 	p.StringVar(&f.layout, "mig-layout", "", "what they are cut into until `mesos-gpu agent mig` asks for another layout, such as 3g.20gb,2x2g.10gb; empty leaves them as they are")
 }
 
-// chosen are the GPUs that may be cut.
-func (f *agentFlags) chosen() ([]nvml.Cuttable, error) {
+// migGPUs are the GPUs that may be cut.
+func (f *agentFlags) migGPUs() ([]nvml.MIGGPU, error) {
 	switch {
 	case f.mig.list == "" || f.mig.list == mig.None:
 		return nil, nil
-	case f.advertise != byProvider:
-		return nil, errors.New("GPUs that stand in the agent's flags cannot be cut: --mig takes --advertise " + byProvider)
+	case f.advertise != advertiseProvider:
+		return nil, errors.New("GPUs that stand in the agent's flags cannot be cut: --mig takes --advertise " + advertiseProvider)
 	case f.simulate != "":
 		return nil, errors.New("made-up GPUs (--simulate) cannot be cut (--mig)")
 	}
-	all, err := nvml.DiscoverMIG(nvml.Config{})
-	return slices.DeleteFunc(all, func(g nvml.Cuttable) bool { return !mig.Chosen(f.mig.list, g.Device) }), err
+	all, err := nvml.DiscoverMIG(nvml.LibraryConfig{})
+	return slices.DeleteFunc(all, func(g nvml.MIGGPU) bool { return !mig.IsSelected(f.mig.list, g.Device) }), err
 }
 
-// machine is what a host has to advertise: in the attributes, which stand for
+// describeMachine is what a host has to advertise: in the attributes, which stand for
 // good, something that holds of any slice in place of those that come and go.
-func (f *agentFlags) machine(ctx context.Context, host gpu.Host, log logrus.FieldLogger) (advertise.Machine, error) {
-	named, aside, err := stock.Split(host, f.stock)
+func (f *agentFlags) describeMachine(ctx context.Context, host gpu.Host, log logrus.FieldLogger) (advertise.MachineGPUs, error) {
+	named, aside, err := stock.SplitHost(host, f.stock)
 	if err != nil {
-		return advertise.Machine{}, err
+		return advertise.MachineGPUs{}, err
 	}
-	cuttable, err := f.chosen()
+	cuttable, err := f.migGPUs()
 	if err != nil {
-		return advertise.Machine{}, err
+		return advertise.MachineGPUs{}, err
 	}
 	var gpus []gpu.Device
 	for _, g := range cuttable {
 		gpus = append(gpus, g.Device)
 	}
-	m := advertise.Machine{Host: mig.Standing(named, gpus), Stock: aside, Role: f.role}
-	err = f.share.advertise(ctx, &m, f.simulate != "", f.advertise == byProvider, log)
+	m := advertise.MachineGPUs{Host: mig.AddPlaceholders(named, gpus), Stock: aside, Role: f.role}
+	err = f.share.addSharing(ctx, &m, f.simulate != "", f.advertise == advertiseProvider, log)
 	for _, g := range cuttable {
-		m.Cut(g.Device, g.Profiles)
+		m.MarkRepartitioned(g.Device, g.Profiles)
 	}
 	return m, err
 }
 
-// discovered is what `discover -o json` prints.
-type discovered struct {
+// discoveredHost is what `discover -o json` prints.
+type discoveredHost struct {
 	gpu.Host
-	MIG []nvml.Cuttable `json:"mig,omitempty"`
+	MIG []nvml.MIGGPU `json:"mig,omitempty"`
 }
 
-// cuttable are this machine's GPUs in MIG mode; made-up ones are in none.
-func (a *app) cuttable(simulate string) ([]nvml.Cuttable, error) {
+// listCuttable are this machine's GPUs in MIG mode; made-up ones are in none.
+func (a *cliApp) listCuttable(simulate string) ([]nvml.MIGGPU, error) {
 	if simulate != "" {
 		return nil, nil
 	}
-	return nvml.DiscoverMIG(nvml.Config{})
+	return nvml.DiscoverMIG(nvml.LibraryConfig{})
 }
 
 // printProfiles shows what each GPU in MIG mode can be cut into.
-func (a *app) printProfiles(list []nvml.Cuttable) error {
+func (a *cliApp) printProfiles(list []nvml.MIGGPU) error {
 	for _, g := range list {
-		fmt.Fprintf(a.out, "\n%s, cut into %s, can be cut into\n", printable(g.Device.String()), orDash(cutInto(g.Instances)))
-		if err := a.profiles(g.Profiles); err != nil {
+		fmt.Fprintf(a.stdout, "\n%s, cut into %s, can be cut into\n", escapeControls(g.Device.String()), dashIfEmpty(formatLayout(g.Instances)))
+		if err := a.printMIGProfiles(g.Profiles); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (a *app) profiles(list []layout.Profile) error {
-	return a.table("PROFILE\tMEMORY\tSLICES\tMOST\tPLACES", len(list), func(i int) string {
+func (a *cliApp) printMIGProfiles(list []layout.InstanceProfile) error {
+	return a.printRows("PROFILE\tMEMORY\tSLICES\tMOST\tPLACES", len(list), func(i int) string {
 		p := list[i]
 		return fmt.Sprintf("%s\t%d MiB\t%d\t%d\t%s:%d", p.Name, p.MemMiB, p.Slices, p.Max, strings.Trim(fmt.Sprint(p.Starts), "[]"), p.Size)
 	})
 }
 
-func cutInto(list []layout.Instance) string {
+func formatLayout(list []layout.GPUInstance) string {
 	var names []string
 	for _, i := range list {
 		names = append(names, i.Profile)
 	}
-	return layout.Text(names)
+	return layout.FormatLayout(names)
 }
 
-func (a *app) migCommand() *cobra.Command {
+func (a *cliApp) migCommand() *cobra.Command {
 	var path string
 	c := &cobra.Command{
 		Use: "mig [GPU LAYOUT]", Short: "Show what GPUs in MIG mode are cut into, or cut one anew once it is idle",
@@ -118,39 +118,39 @@ func (a *app) migCommand() *cobra.Command {
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			client := socket.NewClient(path)
+			client := socket.NewDaemonClient(path)
 			defer client.Close()
-			list, err := client.MIG(c.Context())
+			list, err := client.ListMIG(c.Context())
 			switch {
 			case err != nil:
 				return err
 			case len(args) == 2:
-				return a.cut(c, client, list, args[0], args[1])
-			case a.json:
+				return a.requestLayout(c, client, list, args[0], args[1])
+			case a.forPrograms:
 				return a.printJSON(list)
 			}
-			return a.printCut(list)
+			return a.printMIGLayouts(list)
 		},
 	}
 	socketFlag(c, &path)
-	a.outputFlag(c)
+	a.addOutputFlag(c)
 	return c
 }
 
-func (a *app) cut(c *cobra.Command, client *socket.Client, list []mig.GPU, name, text string) error {
+func (a *cliApp) requestLayout(c *cobra.Command, client *socket.DaemonClient, list []mig.PartitionedGPU, name, text string) error {
 	devices := make([]gpu.Device, len(list))
 	for i, g := range list {
 		devices[i] = gpu.Device{UUID: g.UUID, Minor: g.Minor}
 	}
-	uuid, err := find(devices, name)
+	uuid, err := resolveDevice(devices, name)
 	if err != nil {
 		return err
 	}
-	names, err := layout.Parse(text)
+	names, err := layout.ParseLayout(text)
 	if err != nil {
 		return err
 	}
-	waits, err := client.Cut(c.Context(), uuid, names)
+	waits, err := client.SetMIGLayout(c.Context(), uuid, names)
 	if err != nil {
 		return err
 	}
@@ -158,31 +158,31 @@ func (a *app) cut(c *cobra.Command, client *socket.Client, list []mig.GPU, name,
 	if waits {
 		done = "is cut once idle into"
 	}
-	fmt.Fprintf(a.out, "%s %s %s\n", uuid, done, layout.Text(names))
+	fmt.Fprintf(a.stdout, "%s %s %s\n", uuid, done, layout.FormatLayout(names))
 	return nil
 }
 
-func (a *app) printCut(list []mig.GPU) error {
-	err := a.table("MINOR\tMODEL\tCUT INTO\tOTHERS'\tWANTED\tUUID\tREASON", len(list), func(i int) string {
+func (a *cliApp) printMIGLayouts(list []mig.PartitionedGPU) error {
+	err := a.printRows("MINOR\tMODEL\tCUT INTO\tOTHERS'\tWANTED\tUUID\tREASON", len(list), func(i int) string {
 		g := list[i]
-		var ours, others []layout.Instance
+		var ours, others []layout.GPUInstance
 		for _, n := range g.Instances {
 			if n.Ours {
-				ours = append(ours, n.Instance)
+				ours = append(ours, n.GPUInstance)
 			} else {
-				others = append(others, n.Instance)
+				others = append(others, n.GPUInstance)
 			}
 		}
-		wanted := orDash(layout.Text(g.Layout))
+		wanted := dashIfEmpty(layout.FormatLayout(g.Layout))
 		if g.Pending {
 			wanted += ", once idle"
 		}
-		return strings.Join([]string{fmt.Sprint(g.Minor), g.Model, orDash(cutInto(ours)), orDash(cutInto(others)), wanted, g.UUID, orDash(g.Reason)}, "\t")
+		return strings.Join([]string{fmt.Sprint(g.Minor), g.Model, dashIfEmpty(formatLayout(ours)), dashIfEmpty(formatLayout(others)), wanted, g.UUID, dashIfEmpty(g.Reason)}, "\t")
 	}, "MODEL", "OTHERS'", "UUID")
 	for _, g := range list {
 		if err == nil {
-			fmt.Fprintf(a.out, "\n%s can be cut into\n", printable(g.UUID))
-			err = a.profiles(g.Profiles)
+			fmt.Fprintf(a.stdout, "\n%s can be cut into\n", escapeControls(g.UUID))
+			err = a.printMIGProfiles(g.Profiles)
 		}
 	}
 	return err

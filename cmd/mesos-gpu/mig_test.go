@@ -20,16 +20,16 @@ import (
 )
 
 // What GPUs are cut into, by whom, and what is wanted; and what they can be.
-func TestPrintCut(t *testing.T) {
-	at := func(profile string, start, size int, ours bool) mig.Instance {
-		return mig.Instance{Instance: layout.Instance{Profile: profile, Start: start, Size: size}, Ours: ours}
+func TestPrintMIGLayouts(t *testing.T) {
+	at := func(profile string, start, size int, ours bool) mig.InstanceStatus {
+		return mig.InstanceStatus{GPUInstance: layout.GPUInstance{Profile: profile, Start: start, Size: size}, Ours: ours}
 	}
 	var out bytes.Buffer
-	a := &app{std: std{out: &out}}
-	err := a.printCut([]mig.GPU{
+	a := &cliApp{processIO: processIO{stdout: &out}}
+	err := a.printMIGLayouts([]mig.PartitionedGPU{
 		{
 			UUID: "GPU-a", Model: "NVIDIA A30", Minor: 1, Layout: []string{"1g.6gb", "2g.12gb", "1g.6gb"}, Pending: true, Reason: "in use",
-			Instances: []mig.Instance{at("1g.6gb", 0, 1, true), at("2g.12gb", 2, 2, false), at("1g.6gb", 1, 1, true)}, Profiles: layouttest.A30()[:1],
+			Instances: []mig.InstanceStatus{at("1g.6gb", 0, 1, true), at("2g.12gb", 2, 2, false), at("1g.6gb", 1, 1, true)}, Profiles: layouttest.A30()[:1],
 		},
 		{UUID: "GPU-b", Model: "NVIDIA A30", Minor: 2, Profiles: layouttest.A30()[2:3]},
 	})
@@ -53,12 +53,12 @@ PROFILE  MEMORY     SLICES  MOST  PLACES
 	}
 }
 
-func TestPrintProfiles(t *testing.T) {
+func TestPrintMIGProfiles(t *testing.T) {
 	var out bytes.Buffer
-	a := &app{std: std{out: &out}}
-	err := a.printProfiles([]nvml.Cuttable{{
+	a := &cliApp{processIO: processIO{stdout: &out}}
+	err := a.printProfiles([]nvml.MIGGPU{{
 		Device: gpu.Device{UUID: "GPU-a", Model: "NVIDIA A30", Minor: 1}, Profiles: layouttest.A30()[3:],
-		Instances: []layout.Instance{{Profile: "2g.12gb", Start: 0, Size: 2}},
+		Instances: []layout.GPUInstance{{Profile: "2g.12gb", Start: 0, Size: 2}},
 	}})
 	want := `
 GPU-a NVIDIA A30 /dev/nvidia1, cut into 2g.12gb, can be cut into
@@ -107,7 +107,7 @@ func TestMIGCommand(t *testing.T) {
 	t.Cleanup(func() { server.Close() })
 	run := func(args ...string) (string, error) {
 		var out bytes.Buffer
-		c := (&app{std: std{out: &out, err: &out}}).migCommand()
+		c := (&cliApp{processIO: processIO{stdout: &out, stderr: &out}}).migCommand()
 		c.SilenceErrors, c.SilenceUsage = true, true
 		c.SetArgs(append(args, "--socket", path))
 		err := c.ExecuteContext(t.Context())

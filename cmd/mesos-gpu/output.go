@@ -16,53 +16,53 @@ import (
 
 // Ways to print what a command shows, the values of -o.
 const (
-	asTable = "table"
-	asWide  = "wide"
-	asJSON  = "json"
-	asYAML  = "yaml"
+	formatTable = "table"
+	formatWide  = "wide"
+	formatJSON  = "json"
+	formatYAML  = "yaml"
 )
 
-func formats() []string { return []string{asTable, asWide, asJSON, asYAML} }
+func outputFormats() []string { return []string{formatTable, formatWide, formatJSON, formatYAML} }
 
-// format is the value of -o.
-type format struct{ a *app }
+// outputFormat is the value of -o.
+type outputFormat struct{ a *cliApp }
 
-func (f format) String() string {
+func (f outputFormat) String() string {
 	if f.a == nil || f.a.format == "" {
-		return asTable
+		return formatTable
 	}
 	return f.a.format
 }
 
-func (f format) Set(text string) error {
-	if !slices.Contains(formats(), text) {
-		return fmt.Errorf("use %s", orList(formats()))
+func (f outputFormat) Set(text string) error {
+	if !slices.Contains(outputFormats(), text) {
+		return fmt.Errorf("use %s", joinWithOr(outputFormats()))
 	}
-	f.a.format, f.a.json = text, text == asJSON || text == asYAML
+	f.a.format, f.a.forPrograms = text, text == formatJSON || text == formatYAML
 	return nil
 }
 
-func (format) Type() string { return "format" }
+func (outputFormat) Type() string { return "format" }
 
-// outputFlag has a command print for people or, with -o, for programs.
-func (a *app) outputFlag(c *cobra.Command) {
+// addOutputFlag has a command print for people or, with -o, for programs.
+func (a *cliApp) addOutputFlag(c *cobra.Command) {
 	f := c.Flags()
-	f.VarP(format{a}, "output", "o", "how to print: "+orList(formats())+"; wide cuts nothing and says more")
-	f.BoolVar(&a.bare, "no-headers", false, "print tables without their first line")
-	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats(), cobra.ShellCompDirectiveNoFileComp))
+	f.VarP(outputFormat{a}, "output", "o", "how to print: "+joinWithOr(outputFormats())+"; wide cuts nothing and says more")
+	f.BoolVar(&a.noHeaders, "no-headers", false, "print tables without their first line")
+	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputFormats(), cobra.ShellCompDirectiveNoFileComp))
 }
 
-// orList reads "a, b or c".
-func orList(words []string) string {
+// joinWithOr reads "a, b or c".
+func joinWithOr(words []string) string {
 	last := len(words) - 1
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
 // printJSON prints what a program may read: as JSON, or as the YAML that says
 // the same.
-func (a *app) printJSON(v any) error { return a.writeData(a.out, v) }
+func (a *cliApp) printJSON(v any) error { return a.writeEncoded(a.stdout, v) }
 
-func (a *app) writeData(to io.Writer, v any) error {
+func (a *cliApp) writeEncoded(to io.Writer, v any) error {
 	var text bytes.Buffer
 	enc := json.NewEncoder(&text)
 	enc.SetIndent("", "  ")
@@ -70,7 +70,7 @@ func (a *app) writeData(to io.Writer, v any) error {
 		return fmt.Errorf("encode output: %w", err)
 	}
 	out := text.Bytes()
-	if a.format == asYAML {
+	if a.format == formatYAML {
 		var err error
 		if out, err = toYAML(out); err != nil {
 			return err
@@ -86,7 +86,7 @@ func toYAML(text []byte) ([]byte, error) {
 	if err := yaml.Unmarshal(text, &doc); err != nil {
 		return nil, fmt.Errorf("turn JSON into YAML: %w", err)
 	}
-	plain(&doc)
+	clearStyles(&doc)
 	var out bytes.Buffer
 	enc := yaml.NewEncoder(&out)
 	enc.SetIndent(2)
@@ -96,38 +96,38 @@ func toYAML(text []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// plain takes JSON's brackets and quotes away; what needs quotes gets them
+// clearStyles takes JSON's brackets and quotes away; what needs quotes gets them
 // back when it is written. Empty lists and mappings have no other form.
-func plain(n *yaml.Node) {
+func clearStyles(n *yaml.Node) {
 	if n.Kind == yaml.ScalarNode || len(n.Content) > 0 {
 		n.Style = 0
 	}
 	for _, c := range n.Content {
-		plain(c)
+		clearStyles(c)
 	}
 }
 
-// screen is the terminal that output goes to, or what takes its place.
-type screen struct {
+// terminalScreen is the terminal that output goes to, or what takes its place.
+type terminalScreen struct {
 	columns, rows int // 0 where it is no terminal
-	colour        bool
+	useColor      bool
 }
 
-// screen is asked for each time: people change the size of windows.
-func (a *app) screen() screen {
-	f, ok := a.out.(*os.File)
-	if !ok || !terminal(a.out) {
-		return screen{}
+// currentScreen is asked for each time: people change the size of windows.
+func (a *cliApp) currentScreen() terminalScreen {
+	f, ok := a.stdout.(*os.File)
+	if !ok || !isTerminal(a.stdout) {
+		return terminalScreen{}
 	}
-	s := screen{columns: 80, rows: 24}
+	s := terminalScreen{columns: 80, rows: 24}
 	if size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ); err == nil && size.Col > 0 && size.Row > 0 {
 		s.columns, s.rows = int(size.Col), int(size.Row)
 	}
-	s.colour = a.getenv("NO_COLOR") == "" && a.getenv("TERM") != "dumb"
+	s.useColor = a.getenv("NO_COLOR") == "" && a.getenv("TERM") != "dumb"
 	return s
 }
 
-func terminal(w io.Writer) bool {
+func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {
 		return false

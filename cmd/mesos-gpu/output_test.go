@@ -19,7 +19,7 @@ import (
 
 // The YAML of a thing says what its JSON says, and in the same order. Words
 // that YAML would take for something else keep their quotes.
-func TestYAMLSaysWhatJSONDoes(t *testing.T) {
+func TestYAMLMatchesJSON(t *testing.T) {
 	one := 1
 	v := map[string]any{"a_list": []string{"no", "007", "0x1f", "1e3", "~", "null", "2026-01-01", "", "a: b", "# c", "- d", "two\nlines", "\x00\u2028", "ü"}, "number": 1.5e-7, "large": 1 << 53, "yes": true, "none": nil, "empty": []int{}, "nothing": map[string]int{}, "deep": map[string]*int{"one": &one}}
 	text, err := json.Marshal(v)
@@ -48,26 +48,26 @@ func TestYAMLSaysWhatJSONDoes(t *testing.T) {
 	if diff := cmp.Diff(fromJSON, want); diff != "" {
 		t.Errorf("(-JSON +YAML):\n%s", diff)
 	}
-	c := newCluster(madeUp("a", time.Hour, job.Running))
+	c := newFakeCluster(fakeJob("a", time.Hour, job.Running))
 	if r := c.command(t, "describe a -o yaml"); !strings.HasPrefix(r.out, "spec:\n  name: a\n  tasks: 1\n") || strings.ContainsAny(r.out, "{") && !strings.Contains(r.out, "{}") {
 		t.Errorf("got status %d:\n%s", r.status, r.out)
 	}
 }
 
 // What a program reads is the API's own answer.
-func TestJSONIsTheAPIs(t *testing.T) {
-	c := newCluster(madeUp("a", time.Hour, job.Running))
-	c.gpus = []api.GPU{{UUID: "GPU-1", Type: "V100", MemMiB: 16384}}
+func TestJSONMatchesAPI(t *testing.T) {
+	c := newFakeCluster(fakeJob("a", time.Hour, job.Running))
+	c.gpus = []api.GPUView{{UUID: "GPU-1", Type: "V100", MemMiB: 16384}}
 	var jobs []api.JobView
 	if r := c.command(t, "ps -o json"); json.Unmarshal([]byte(r.out), &jobs) != nil || len(jobs) != 1 || jobs[0].State != job.Running {
 		t.Errorf("got %+v", r)
 	}
-	var gpus []api.GPU
+	var gpus []api.GPUView
 	if r := c.command(t, "gpus --output=json"); json.Unmarshal([]byte(r.out), &gpus) != nil || len(gpus) != 1 || gpus[0] != c.gpus[0] {
 		t.Errorf("got %+v", r)
 	}
-	newCluster().command(t, "ps -o json").wants(t, "[]\n", "", 0)
-	newCluster().command(t, "ps -o yaml").wants(t, "[]\n", "", 0)
+	newFakeCluster().command(t, "ps -o json").expect(t, "[]\n", "", 0)
+	newFakeCluster().command(t, "ps -o yaml").expect(t, "[]\n", "", 0)
 }
 
 // Tables fit a terminal: columns that can be spared go, then sentences are cut
@@ -94,8 +94,8 @@ func TestTablesFit(t *testing.T) {
 		{40, 40, false, "RUNNING  mü x"},
 	} {
 		var out bytes.Buffer
-		p := (&printer{Writer: &out, screen: screen{columns: test.columns}, wide: test.wide}).spare("GPUS")
-		if err := p.table(head, rows()); err != nil {
+		p := (&tablePrinter{Writer: &out, terminalScreen: terminalScreen{columns: test.columns}, wide: test.wide}).dropFirst("GPUS")
+		if err := p.writeTable(head, rows()); err != nil {
 			t.Fatal(err)
 		}
 		longest := 0
@@ -109,10 +109,10 @@ func TestTablesFit(t *testing.T) {
 }
 
 // Colours are states' alone.
-func TestStatesHaveColours(t *testing.T) {
+func TestStateColors(t *testing.T) {
 	var out bytes.Buffer
-	p := &printer{Writer: &out, screen: screen{columns: 80, colour: true}}
-	if err := p.table([]string{"JOB", "STATE", "TASKS"}, [][]string{{"RUNNING", "RUNNING", "1"}, {"b", "FAILED", "2"}, {"c", "WAITING", "3"}, {"d", "FINISHED", "4"}}); err != nil {
+	p := &tablePrinter{Writer: &out, terminalScreen: terminalScreen{columns: 80, useColor: true}}
+	if err := p.writeTable([]string{"JOB", "STATE", "TASKS"}, [][]string{{"RUNNING", "RUNNING", "1"}, {"b", "FAILED", "2"}, {"c", "WAITING", "3"}, {"d", "FINISHED", "4"}}); err != nil {
 		t.Fatal(err)
 	}
 	if want := "JOB      STATE     TASKS\nRUNNING  \x1b[32mRUNNING\x1b[0m   1\nb        \x1b[31mFAILED\x1b[0m    2\nc        \x1b[33mWAITING\x1b[0m   3\nd        FINISHED  4\n"; out.String() != want {
@@ -147,14 +147,14 @@ func pseudoTerminal(t *testing.T, columns uint16) (shown, tty *os.File) {
 // none.
 func TestTerminal(t *testing.T) {
 	_, tty := pseudoTerminal(t, 57)
-	for env, want := range map[string]screen{"": {57, 10, true}, "NO_COLOR=1": {57, 10, false}, "TERM=dumb": {57, 10, false}} {
+	for env, want := range map[string]terminalScreen{"": {57, 10, true}, "NO_COLOR=1": {57, 10, false}, "TERM=dumb": {57, 10, false}} {
 		name, value, _ := strings.Cut(env, "=")
-		a := &app{std: std{out: tty, getenv: func(asked string) string { return map[string]string{name: value}[asked] }}}
-		if got := a.screen(); got != want {
+		a := &cliApp{processIO: processIO{stdout: tty, getenv: func(asked string) string { return map[string]string{name: value}[asked] }}}
+		if got := a.currentScreen(); got != want {
 			t.Errorf("%s: got %+v, want %+v", env, got, want)
 		}
 	}
-	if got := (&app{std: std{out: &bytes.Buffer{}}}).screen(); got != (screen{}) {
+	if got := (&cliApp{processIO: processIO{stdout: &bytes.Buffer{}}}).currentScreen(); got != (terminalScreen{}) {
 		t.Errorf("a buffer is %+v", got)
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// selection says which jobs ps lists, and in which order.
-type selection struct {
+// jobSelection says which jobs ps lists, and in which order.
+type jobSelection struct {
 	all    bool
 	role   string
 	states []string
@@ -26,8 +26,8 @@ type selection struct {
 	sort   string
 }
 
-// orders are the ways to sort jobs. Those that are equal stay by submission.
-func orders() map[string]func(a, b *api.JobView) int {
+// jobOrders are the ways to sort jobs. Those that are equal stay by submission.
+func jobOrders() map[string]func(a, b *api.JobView) int {
 	return map[string]func(a, b *api.JobView) int{
 		"submitted": func(a, b *api.JobView) int { return a.Submitted.Compare(b.Submitted) },
 		"name":      func(a, b *api.JobView) int { return cmp.Compare(a.Spec.Name, b.Spec.Name) },
@@ -37,30 +37,30 @@ func orders() map[string]func(a, b *api.JobView) int {
 		"role":     func(a, b *api.JobView) int { return cmp.Compare(a.Spec.Role, b.Spec.Role) },
 		"priority": func(a, b *api.JobView) int { return cmp.Compare(a.Spec.Priority, b.Spec.Priority) },
 		"gpus": func(a, b *api.JobView) int {
-			return cmp.Compare(a.Wanted()*a.Spec.Request.GPUs, b.Wanted()*b.Spec.Request.GPUs)
+			return cmp.Compare(a.WantedTasks()*a.Spec.Request.GPUs, b.WantedTasks()*b.Spec.Request.GPUs)
 		},
 	}
 }
 
-func (a *app) psCommand() *cobra.Command {
-	s := &selection{}
-	c := a.show("ps", "List the jobs that have not ended", nil, func(ctx context.Context, api *client.Client, _ []string) (shown, error) {
-		if err := s.check(); err != nil {
-			return shown{}, err
+func (a *cliApp) psCommand() *cobra.Command {
+	s := &jobSelection{}
+	c := a.newShowCommand("ps", "List the jobs that have not ended", nil, func(ctx context.Context, api *client.Client, _ []string) (commandResult, error) {
+		if err := s.validate(); err != nil {
+			return commandResult{}, err
 		}
-		jobs, err := api.JobsIn(ctx, s.scope())
+		jobs, err := api.ListJobsByState(ctx, s.queryState())
 		if err != nil {
-			return shown{}, err
+			return commandResult{}, err
 		}
-		jobs = s.of(jobs)
-		schedules, err := api.Schedules(ctx)
-		return shown{jobs, func(p *printer) error {
-			err := listJobs(p, jobs)
-			if err != nil || len(schedules) == 0 || p.bare {
+		jobs = s.selectJobs(jobs)
+		schedules, err := api.ListSchedules(ctx)
+		return commandResult{jobs, func(p *tablePrinter) error {
+			err := printJobs(p, jobs)
+			if err != nil || len(schedules) == 0 || p.noHeaders {
 				return err
 			}
 			fmt.Fprintln(p)
-			return listSchedules(p, schedules)
+			return printSchedules(p, schedules)
 		}}, err
 	})
 	c.Args = func(c *cobra.Command, got []string) error {
@@ -74,49 +74,49 @@ func (a *app) psCommand() *cobra.Command {
 	f.StringVar(&s.role, "role", "", "only jobs of this role")
 	f.StringSliceVar(&s.states, "state", nil, "only jobs in these states, such as RUNNING or WAITING,FAILED")
 	f.StringVar(&s.name, "name", "", "only jobs whose name is like this: * stands for anything, ? for one character")
-	f.StringVar(&s.sort, "sort", "submitted", "sort by "+orList(sortKeys())+"; with a dash before it the other way round")
-	fixed(c, "state", stateNames())
-	fixed(c, "sort", sortKeys())
+	f.StringVar(&s.sort, "sort", "submitted", "sort by "+joinWithOr(jobSortKeys())+"; with a dash before it the other way round")
+	completeFixed(c, "state", stateNames())
+	completeFixed(c, "sort", jobSortKeys())
 	return c
 }
 
-func sortKeys() []string { return slices.Sorted(maps.Keys(orders())) }
+func jobSortKeys() []string { return slices.Sorted(maps.Keys(jobOrders())) }
 
-func stateNames() []string { return words(job.States()) }
+func stateNames() []string { return toStrings(job.States()) }
 
-func (s *selection) check() error {
+func (s *jobSelection) validate() error {
 	for i, name := range s.states {
 		s.states[i] = strings.ToUpper(name)
 		if !slices.Contains(stateNames(), s.states[i]) {
-			return &usageError{fmt.Errorf("--state %s: use %s", name, orList(stateNames()))}
+			return &usageError{fmt.Errorf("--state %s: use %s", name, joinWithOr(stateNames()))}
 		}
 	}
 	if _, err := path.Match(s.name, ""); err != nil {
 		return &usageError{fmt.Errorf("--name %s: a bracket is not closed", s.name)}
 	}
-	if orders()[strings.TrimPrefix(s.sort, "-")] == nil {
-		return &usageError{fmt.Errorf("--sort %s: use %s", s.sort, orList(sortKeys()))}
+	if jobOrders()[strings.TrimPrefix(s.sort, "-")] == nil {
+		return &usageError{fmt.Errorf("--sort %s: use %s", s.sort, joinWithOr(jobSortKeys()))}
 	}
 	return nil
 }
 
-// scope is what the scheduler is asked for. Who asks for a state in which jobs
+// queryState is what the scheduler is asked for. Who asks for a state in which jobs
 // have ended wants those too.
-func (s *selection) scope() string {
-	ended := slices.ContainsFunc(s.states, func(name string) bool { return !job.State(name).Live() })
+func (s *jobSelection) queryState() string {
+	ended := slices.ContainsFunc(s.states, func(name string) bool { return !job.State(name).IsLive() })
 	if s.all || ended {
 		return ""
 	}
 	return api.LiveJobs
 }
 
-func (s *selection) of(jobs []api.JobView) []api.JobView {
+func (s *jobSelection) selectJobs(jobs []api.JobView) []api.JobView {
 	jobs = slices.DeleteFunc(jobs, func(j api.JobView) bool {
 		like, _ := path.Match(s.name, j.Spec.Name) // check has seen the pattern
 		return s.name != "" && !like || s.role != "" && j.Spec.Role != s.role || len(s.states) > 0 && !slices.Contains(s.states, string(j.State))
 	})
 	key, back := strings.CutPrefix(s.sort, "-")
-	order := orders()[key]
+	order := jobOrders()[key]
 	slices.SortStableFunc(jobs, func(x, y api.JobView) int {
 		if back {
 			return order(&y, &x)
@@ -126,25 +126,25 @@ func (s *selection) of(jobs []api.JobView) []api.JobView {
 	return jobs
 }
 
-func listJobs(p *printer, jobs []api.JobView) error {
-	p = p.spare("HEALTHY", "SUBMITTED", "TASKS", "GPUS").orSay("No job is here that has not ended, or that was asked for: mesos-gpu ps --all has those that are remembered.")
-	return tableOf(p, jobs, []column[api.JobView]{
+func printJobs(p *tablePrinter, jobs []api.JobView) error {
+	p = p.dropFirst("HEALTHY", "SUBMITTED", "TASKS", "GPUS").withEmptyText("No job is here that has not ended, or that was asked for: mesos-gpu ps --all has those that are remembered.")
+	return printTable(p, jobs, []tableColumn[api.JobView]{
 		{"JOB", func(j api.JobView) string { return j.Spec.Name }},
 		{"STATE", func(j api.JobView) string { return string(j.State) }},
-		{"TASKS", func(j api.JobView) string { return fmt.Sprint(j.Wanted()) }},
-		{"HEALTHY", func(j api.JobView) string { return healthy(&j) }},
+		{"TASKS", func(j api.JobView) string { return fmt.Sprint(j.WantedTasks()) }},
+		{"HEALTHY", func(j api.JobView) string { return formatHealthy(&j) }},
 		{"GPUS", func(j api.JobView) string { return fmt.Sprint(j.Spec.Request) }},
-		{"SUBMITTED", func(j api.JobView) string { return ago(j.Submitted) }},
-		{"WAITS", func(j api.JobView) string { return j.Waits }},
+		{"SUBMITTED", func(j api.JobView) string { return formatAge(j.Submitted) }},
+		{"WAITS", func(j api.JobView) string { return j.WaitReason }},
 	},
-		column[api.JobView]{"ROLE", func(j api.JobView) string { return orDash(j.Spec.Role) }},
-		column[api.JobView]{"PRIORITY", func(j api.JobView) string { return fmt.Sprint(j.Spec.Priority) }},
-		column[api.JobView]{"IMAGE", func(j api.JobView) string { return orDash(j.Spec.Image) }},
+		tableColumn[api.JobView]{"ROLE", func(j api.JobView) string { return dashIfEmpty(j.Spec.Role) }},
+		tableColumn[api.JobView]{"PRIORITY", func(j api.JobView) string { return fmt.Sprint(j.Spec.Priority) }},
+		tableColumn[api.JobView]{"IMAGE", func(j api.JobView) string { return dashIfEmpty(j.Spec.Image) }},
 	)
 }
 
-// healthy counts the tasks that run and are well.
-func healthy(j *api.JobView) string {
+// formatHealthy counts the tasks that run and are well.
+func formatHealthy(j *api.JobView) string {
 	if j.Spec.HealthCheck == nil {
 		return "-"
 	}
@@ -154,13 +154,13 @@ func healthy(j *api.JobView) string {
 			n++
 		}
 	}
-	return fmt.Sprintf("%d of %d", n, j.Wanted())
+	return fmt.Sprintf("%d of %d", n, j.WantedTasks())
 }
 
 const day = 24 * time.Hour
 
-// ago is how long ago something was, as people say it.
-func ago(t time.Time) string {
+// formatAge is how long ago something was, as people say it.
+func formatAge(t time.Time) string {
 	if t.IsZero() {
 		return "-"
 	}

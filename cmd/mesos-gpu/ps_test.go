@@ -8,18 +8,18 @@ import (
 	"mesos-gpu/job"
 )
 
-func jobsOfAllKinds() *cluster {
-	train := madeUp("train", 3*time.Hour, job.Running, job.Running)
+func jobsOfAllKinds() *fakeCluster {
+	train := fakeJob("train", 3*time.Hour, job.Running, job.Running)
 	train.Spec.Role, train.Spec.Request.GPUs = "research", 2
-	queued := madeUp("queued", 5*time.Minute, job.Waiting)
+	queued := fakeJob("queued", 5*time.Minute, job.Waiting)
 	queued.Spec.Priority = 7
-	c := newCluster(madeUp("old", 49*time.Hour, job.Finished), train, madeUp("broken", time.Hour, job.Failed), queued)
+	c := newFakeCluster(fakeJob("old", 49*time.Hour, job.Finished), train, fakeJob("broken", time.Hour, job.Failed), queued)
 	c.waits = map[string]string{"queued": "1 of 1 task: no agent has 4 free GPUs"}
 	return c
 }
 
 // ps lists what has not ended, and what flags ask for, by name.
-func TestJobsAreSelected(t *testing.T) {
+func TestJobSelection(t *testing.T) {
 	for _, test := range []struct{ line, want string }{
 		{"ps", "train queued"},
 		{"ps -a", "old train broken queued"},
@@ -47,22 +47,22 @@ func TestJobsAreSelected(t *testing.T) {
 	}
 }
 
-func TestSelectionRefusals(t *testing.T) {
+func TestInvalidSelection(t *testing.T) {
 	for line, want := range map[string]string{
 		"ps --state running,gone": "--state gone: use WAITING, LAUNCHING,",
 		"ps --name [a":            "--name [a: a bracket is not closed",
 		"ps --sort size":          "--sort size: use gpus, name, priority, role, state or submitted",
 		"ps -o xml":               `invalid argument "xml" for "-o, --output" flag: use table, wide, json or yaml`,
 	} {
-		newCluster().command(t, line).wants(t, "", want, 2)
+		newFakeCluster().command(t, line).expect(t, "", want, 2)
 	}
 }
 
 func TestJobsAreListed(t *testing.T) {
-	jobsOfAllKinds().command(t, "ps").wants(t, ""+
+	jobsOfAllKinds().command(t, "ps").expect(t, ""+
 		"JOB     STATE    TASKS  HEALTHY  GPUS    SUBMITTED  WAITS\n"+
 		"train   RUNNING  2      -        2 GPUs  3h ago\n"+
 		"queued  WAITING  1      -        no GPU  5m ago     1 of 1 task: no agent has 4 free GPUs\n", "", 0)
-	jobsOfAllKinds().command(t, "ps --no-headers -o wide --role research").wants(t, ""+
+	jobsOfAllKinds().command(t, "ps --no-headers -o wide --role research").expect(t, ""+
 		"train  RUNNING  2  -  2 GPUs  3h ago  research  0  -\n", "", 0)
 }

@@ -14,11 +14,11 @@ import (
 	"mesos-gpu/framework/client"
 )
 
-// std is the process's outside: streams and environment.
-type std struct {
-	in       io.Reader
-	out, err io.Writer
-	getenv   func(string) string
+// processIO is the process's outside: streams and environment.
+type processIO struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	getenv         func(string) string
 }
 
 // exitStatus ends the program with a code and no message.
@@ -26,7 +26,7 @@ type exitStatus struct{ code int }
 
 func (e *exitStatus) Error() string { return fmt.Sprintf("exit status %d", e.code) }
 
-func asExit(err error, to **exitStatus) bool { return errors.As(err, to) }
+func asExitStatus(err error, to **exitStatus) bool { return errors.As(err, to) }
 
 // usageError is a mistake in the command line itself.
 type usageError struct{ err error }
@@ -39,48 +39,48 @@ func isUsage(err error) bool {
 	return errors.As(err, &usage)
 }
 
-// app is what the commands share.
-type app struct {
-	std
+// cliApp is what the commands share.
+type cliApp struct {
+	processIO
 	// format is the -o of the command, json that it is one for programs. bare tables
 	// have no first line.
-	format string
-	bare   bool
+	format    string
+	noHeaders bool
 
-	api  string
-	json bool
+	apiAddress  string
+	forPrograms bool
 
-	credential credential
+	credential apiCredential
 }
 
 const defaultAPI = "http://127.0.0.1:8080"
 
-func newRoot(s std) *cobra.Command {
-	a := &app{std: s}
+func newRoot(s processIO) *cobra.Command {
+	a := &cliApp{processIO: s}
 	root := &cobra.Command{
 		Use:           "mesos-gpu",
 		Short:         "GPU scheduling for Apache Mesos",
 		Version:       version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          knownCommand,
+		Args:          rejectUnknownCommand,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	root.SetIn(s.in)
-	root.SetOut(s.out)
-	root.SetErr(s.err)
+	root.SetIn(s.stdin)
+	root.SetOut(s.stdout)
+	root.SetErr(s.stderr)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		if next := flagMeant(c, err); next != "" {
+		if next := suggestFlag(c, err); next != "" {
 			return &usageError{fmt.Errorf("%w: %s", err, next)}
 		}
-		return &usageError{fmt.Errorf("%w: see %s --help", flagError(err), c.CommandPath())}
+		return &usageError{fmt.Errorf("%w: see %s --help", describeFlagError(err), c.CommandPath())}
 	})
 	api := s.getenv("MESOS_GPU_API")
 	if api == "" {
 		api = defaultAPI
 	}
-	root.PersistentFlags().StringVar(&a.api, "api", api, "the scheduler's address, or several with commas between; also MESOS_GPU_API")
-	a.credential.flags(root.PersistentFlags(), s.getenv)
+	root.PersistentFlags().StringVar(&a.apiAddress, "api", api, "the scheduler's address, or several with commas between; also MESOS_GPU_API")
+	a.credential.register(root.PersistentFlags(), s.getenv)
 	root.AddGroup(&cobra.Group{ID: "jobs", Title: "Jobs:"}, &cobra.Group{ID: "cluster", Title: "Cluster:"}, &cobra.Group{ID: "daemons", Title: "Daemons:"})
 	add := func(group string, commands ...*cobra.Command) {
 		for _, c := range commands {
@@ -93,40 +93,40 @@ func newRoot(s std) *cobra.Command {
 	add("daemons", a.localCommand(), a.schedulerCommand(), a.agentCommand(), a.executorCommand())
 	root.AddCommand(a.versionCommand(), containerInitCommand(), manCommand())
 	add("jobs", a.validateCommand(), a.explainCommand(), a.eventsCommand(), a.waitCommand())
-	add("cluster", append(a.agentCommands(), a.queueCommand(), a.quotaCommand(), a.topCommand())...)
+	add("cluster", append(a.cordonCommands(), a.queueCommand(), a.quotaCommand(), a.topCommand())...)
 	for _, c := range root.Commands() {
-		c.SuggestFor = elsewhere()[c.Name()]
+		c.SuggestFor = commandAliases()[c.Name()]
 	}
-	a.completions(root)
+	a.addCompletions(root)
 	a.suggestNames(root)
 	addExamples(root)
-	helpKnows(root)
-	completionKnows(root)
+	rejectUnknownHelp(root)
+	rejectUnknownShell(root)
 	return root
 }
 
-// knownCommand refuses a word that is no command, with the one that was
+// rejectUnknownCommand refuses a word that is no command, with the one that was
 // probably meant.
-func knownCommand(c *cobra.Command, got []string) error {
+func rejectUnknownCommand(c *cobra.Command, got []string) error {
 	if len(got) == 0 {
 		return nil
 	}
 	hint := fmt.Sprintf("see %s --help", c.CommandPath())
-	if near := nearest(c, got[0]); near != "" {
+	if near := nearestCommand(c, got[0]); near != "" {
 		hint = fmt.Sprintf("did you mean %q?", near)
 	}
 	return &usageError{fmt.Errorf("unknown command %q: %s", got[0], hint)}
 }
 
-// printable shows control characters of somebody else's text as escapes, so
+// escapeControls shows control characters of somebody else's text as escapes, so
 // that they change nothing on a terminal. Line ends stay.
-func printable(s string) string {
-	if !strings.ContainsFunc(s, control) {
+func escapeControls(s string) string {
+	if !strings.ContainsFunc(s, isControl) {
 		return s
 	}
 	var b strings.Builder
 	for _, r := range s {
-		if control(r) {
+		if isControl(r) {
 			quoted := strconv.QuoteRune(r)
 			b.WriteString(quoted[1 : len(quoted)-1])
 		} else {
@@ -136,7 +136,7 @@ func printable(s string) string {
 	return b.String()
 }
 
-func control(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }
+func isControl(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }
 
 // atLeast is args for one or more of a kind.
 func atLeast(name string) cobra.PositionalArgs {
@@ -144,7 +144,7 @@ func atLeast(name string) cobra.PositionalArgs {
 		if len(got) > 0 && !slices.Contains(got, "") {
 			return nil
 		}
-		return args(name)(c, []string{})
+		return requireArgs(name)(c, []string{})
 	}
 }
 
@@ -154,12 +154,12 @@ func atMost(name string) cobra.PositionalArgs {
 		if len(got) == 0 {
 			return nil
 		}
-		return args(name)(c, got)
+		return requireArgs(name)(c, got)
 	}
 }
 
-// args checks a command's arguments and names what is missing.
-func args(names ...string) cobra.PositionalArgs {
+// requireArgs checks a command's arguments and names what is missing.
+func requireArgs(names ...string) cobra.PositionalArgs {
 	return func(c *cobra.Command, got []string) error {
 		if len(got) < len(names) || slices.Contains(got, "") {
 			missing := slices.Index(append(slices.Clone(got), ""), "")
@@ -172,11 +172,11 @@ func args(names ...string) cobra.PositionalArgs {
 	}
 }
 
-func (a *app) client() (*client.Client, error) { return a.connect(a.api) }
+func (a *cliApp) newClient() (*client.Client, error) { return a.connectTo(a.apiAddress) }
 
-func (a *app) versionCommand() *cobra.Command {
+func (a *cliApp) versionCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "version", Short: "Print the version", Args: args(),
-		Run: func(*cobra.Command, []string) { fmt.Fprintf(a.out, "mesos-gpu %s\n", version) },
+		Use: "version", Short: "Print the version", Args: requireArgs(),
+		Run: func(*cobra.Command, []string) { fmt.Fprintf(a.stdout, "mesos-gpu %s\n", version) },
 	}
 }

@@ -15,12 +15,12 @@ import (
 	"mesos-gpu/job/jobfile"
 )
 
-func (a *app) runCommand() *cobra.Command {
+func (a *cliApp) runCommand() *cobra.Command {
 	var spec job.Spec
 	var mem, container string
 	var env, include, exclude []string
 	var detach, keep, verbose bool
-	var wishes wishes
+	var wishes jobFlags
 	c := &cobra.Command{
 		Use: "run [flags] -- COMMAND [ARG...]", Short: "Run a job, stream its output, exit with its code",
 		Long: "Run a job, stream its output and exit with its code. Changes of state go to standard error with --verbose.\n" +
@@ -37,10 +37,10 @@ func (a *app) runCommand() *cobra.Command {
 			spec.Command = command
 			spec.Containerizer = job.Containerizer(container)
 			spec.Request.Types.Include, spec.Request.Types.Exclude = include, exclude
-			if err := wishes.complete(&spec); err != nil {
+			if err := wishes.applyTo(&spec); err != nil {
 				return err
 			}
-			if err := complete(&spec, mem, env); err != nil {
+			if err := completeSpec(&spec, mem, env); err != nil {
 				return err
 			}
 			if detach {
@@ -49,12 +49,12 @@ func (a *app) runCommand() *cobra.Command {
 			if spec.Service != nil {
 				return &usageError{errors.New("--restart always: the job does not end, and there is no exit status to wait for: give --detach too, and see mesos-gpu logs --follow")}
 			}
-			return a.runJob(c.Context(), &spec, verbose, keep)
+			return a.runAttached(c.Context(), &spec, verbose, keep)
 		},
 	}
 	f := c.Flags()
 	f.SetInterspersed(false)
-	wishes.flags(f, &spec)
+	wishes.register(f, &spec)
 	f.StringVar(&spec.Name, "name", "", "the job's name; left out, one is made up")
 	f.IntVar(&spec.Tasks, "tasks", 1, "equal tasks")
 	f.IntVar(&spec.Request.GPUs, "gpus", 0, "GPUs for each task, whole unless --gpu-memory or --gpu-cores says what part of each")
@@ -71,13 +71,13 @@ func (a *app) runCommand() *cobra.Command {
 	return c
 }
 
-// complete reads what flags give as text, and checks the whole.
-func complete(spec *job.Spec, mem string, env []string) error {
+// completeSpec reads what flags give as text, and checks the whole.
+func completeSpec(spec *job.Spec, mem string, env []string) error {
 	var err error
 	if spec.MemMiB, err = jobfile.ParseSize(mem); err != nil {
 		return &usageError{fmt.Errorf("--mem: %w", err)}
 	}
-	if spec.Env, err = assigned(env); err != nil {
+	if spec.Env, err = parseAssignments(env); err != nil {
 		return &usageError{fmt.Errorf("--env: %w", err)}
 	}
 	if spec.Name == "" {
@@ -91,27 +91,27 @@ func complete(spec *job.Spec, mem string, env []string) error {
 }
 
 // runDetached prints the name, which may be made up, for others to use.
-func (a *app) runDetached(ctx context.Context, spec *job.Spec) error {
-	api, err := a.client()
+func (a *cliApp) runDetached(ctx context.Context, spec *job.Spec) error {
+	api, err := a.newClient()
 	if err != nil {
 		return err
 	}
-	if _, err := api.Submit(ctx, *spec); err != nil {
+	if _, err := api.SubmitJob(ctx, *spec); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(a.out, spec.Name)
+	_, err = fmt.Fprintln(a.stdout, spec.Name)
 	return err
 }
 
-// runJob shows what the tasks write, and why a task waits or never ran.
-func (a *app) runJob(ctx context.Context, spec *job.Spec, verbose, keep bool) error {
-	api, err := a.client()
+// runAttached shows what the tasks write, and why a task waits or never ran.
+func (a *cliApp) runAttached(ctx context.Context, spec *job.Spec, verbose, keep bool) error {
+	api, err := a.newClient()
 	if err != nil {
 		return err
 	}
-	ctx, stop := untilInterrupt(ctx)
+	ctx, stop := notifyInterrupt(ctx)
 	defer stop()
-	if _, err := api.Submit(ctx, *spec); err != nil {
+	if _, err := api.SubmitJob(ctx, *spec); err != nil {
 		if ctx.Err() == nil || keep {
 			return err
 		}
@@ -121,11 +121,11 @@ func (a *app) runJob(ctx context.Context, spec *job.Spec, verbose, keep bool) er
 		}
 		return fmt.Errorf("interrupted; job %s is being killed", spec.Name)
 	}
-	f := a.follower(api, spec.Name)
+	f := a.newFollower(api, spec.Name)
 	if verbose {
 		f.states = f.notes
 	}
-	quit, stopQuit := onQuit()
+	quit, stopQuit := notifyQuit()
 	defer stopQuit()
 	following, leave := context.WithCancelCause(context.WithoutCancel(ctx))
 	var watching sync.WaitGroup
@@ -133,36 +133,36 @@ func (a *app) runJob(ctx context.Context, spec *job.Spec, verbose, keep bool) er
 		select {
 		case <-ctx.Done():
 			stopQuit() // from now on it ends this program, as any
-			a.interrupted(following, leave, api, spec.Name, keep)
+			a.handleInterrupt(following, leave, api, spec.Name, keep)
 		case <-quit:
-			leave(left{spec.Name})
+			leave(leftRunning{spec.Name})
 		case <-following.Done():
 		}
 	})
-	view, err := f.run(following)
+	view, err := f.followToEnd(following)
 	leave(nil)
 	watching.Wait()
-	if errors.As(err, new(*outputError)) && !keep {
+	if errors.As(err, new(*writeError)) && !keep {
 		err = errors.Join(err, killWithin(context.WithoutCancel(ctx), api, spec.Name))
 	}
-	if errors.As(err, new(left)) {
-		fmt.Fprintf(a.err, "mesos-gpu: %s\n", err)
+	if errors.As(err, new(leftRunning)) {
+		fmt.Fprintf(a.stderr, "mesos-gpu: %s\n", err)
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	return a.outcome(&view)
+	return a.reportOutcome(&view)
 }
 
-// outcome is a job's end as the command's own.
-func (a *app) outcome(view *api.JobView) error {
+// reportOutcome is a job's end as the command's own.
+func (a *cliApp) reportOutcome(view *api.JobView) error {
 	if view.State == job.Finished {
 		return nil
 	}
 	for _, t := range view.Tasks {
 		if t.State != job.Finished && t.ExitCode == nil {
-			fmt.Fprintf(a.err, "mesos-gpu: task %s %s: %s\n", t.ID, t.State, printable(t.Message))
+			fmt.Fprintf(a.stderr, "mesos-gpu: task %s %s: %s\n", t.ID, t.State, escapeControls(t.Message))
 		}
 	}
 	return &exitStatus{*view.ExitCode}

@@ -22,20 +22,20 @@ import (
 
 // specOf is what "mesos-gpu run --image i --name a" makes of the flags.
 func specOf(line ...string) (*job.Spec, error) {
-	s, w := &job.Spec{Name: "a", Image: "i"}, wishes{}
+	s, w := &job.Spec{Name: "a", Image: "i"}, jobFlags{}
 	f := pflag.NewFlagSet("run", pflag.ContinueOnError)
-	w.flags(f, s)
+	w.register(f, s)
 	if err := f.Parse(line); err != nil {
 		return nil, err
 	}
-	if err := w.complete(s); err != nil {
+	if err := w.applyTo(s); err != nil {
 		return nil, err
 	}
-	return s, complete(s, "1GiB", nil)
+	return s, completeSpec(s, "1GiB", nil)
 }
 
-// TestFlagsAreTheJobFile: what flags ask for, a job file does.
-func TestFlagsAreTheJobFile(t *testing.T) {
+// TestFlagsMatchJobFile: what flags ask for, a job file does.
+func TestFlagsMatchJobFile(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		flags []string
@@ -86,7 +86,7 @@ health_check: {http: /health, interval: 2s, timeout: 3s, grace: 4s, failures: 5,
 	}
 }
 
-func TestFlagRefusals(t *testing.T) {
+func TestInvalidFlags(t *testing.T) {
 	for _, c := range []struct{ line, want string }{
 		{"-v /data", `--volume: "/data" is no volume: write SOURCE:TARGET`},
 		{"-p 80:8080", `the container's own port 8080 needs network: bridge`},
@@ -126,13 +126,13 @@ func TestFlagRefusals(t *testing.T) {
 
 func TestEnvironmentFlags(t *testing.T) {
 	s := &job.Spec{Image: "i"}
-	if err := complete(s, "1", []string{"A=b=c", "B="}); err != nil {
+	if err := completeSpec(s, "1", []string{"A=b=c", "B="}); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(map[string]string{"A": "b=c", "B": ""}, s.Env); diff != "" {
 		t.Error(diff)
 	}
-	if err := complete(&job.Spec{Image: "i"}, "1", []string{"A"}); err == nil || !strings.Contains(err.Error(), `--env: "A": write NAME=value`) {
+	if err := completeSpec(&job.Spec{Image: "i"}, "1", []string{"A"}); err == nil || !strings.Contains(err.Error(), `--env: "A": write NAME=value`) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -151,7 +151,7 @@ func runAgainst(t *testing.T, line ...string) (printed string, submitted []job.S
 	}))
 	t.Cleanup(s.Close)
 	var out bytes.Buffer
-	c := newRoot(std{out: &out, err: io.Discard, getenv: func(name string) string { return map[string]string{"MESOS_GPU_API": s.URL}[name] }})
+	c := newRoot(processIO{stdout: &out, stderr: io.Discard, getenv: func(name string) string { return map[string]string{"MESOS_GPU_API": s.URL}[name] }})
 	c.SetArgs(append([]string{"run"}, line...))
 	err = c.ExecuteContext(t.Context())
 	return out.String(), submitted, err
@@ -175,7 +175,7 @@ func TestRunDetached(t *testing.T) {
 }
 
 // A grace of nothing is no wish: the job would have the default.
-func TestRunWithoutGrace(t *testing.T) {
+func TestRunRejectsZeroGrace(t *testing.T) {
 	_, submitted, err := runAgainst(t, "-d", "--kill-grace", "0", "--", "train")
 	if !isUsage(err) || !strings.Contains(err.Error(), "--kill-grace") || len(submitted) > 0 {
 		t.Errorf("got %v and %+v", err, submitted)
@@ -183,37 +183,37 @@ func TestRunWithoutGrace(t *testing.T) {
 }
 
 // A service does not end, and so has no exit status to wait for.
-func TestRunWaitsForNoService(t *testing.T) {
+func TestRunServiceNeedsDetach(t *testing.T) {
 	_, submitted, err := runAgainst(t, "--restart", "always", "--", "serve")
 	if !isUsage(err) || !strings.Contains(err.Error(), "give --detach too") || len(submitted) > 0 {
 		t.Errorf("got %v and %+v", err, submitted)
 	}
 }
 
-func TestHealthIsShown(t *testing.T) {
+func TestHealthColumn(t *testing.T) {
 	yes, no := true, false
 	j := api.JobView{State: job.Running}
-	j.Spec = job.Spec{Name: "serve", Service: &job.Service{Backoff: job.Backoff{Initial: time.Second, Factor: 2, Max: time.Hour}}, Container: job.Container{HealthCheck: &job.HealthCheck{}}}
+	j.Spec = job.Spec{Name: "serve", Service: &job.Service{Backoff: job.BackoffPolicy{Initial: time.Second, Factor: 2, Max: time.Hour}}, Container: job.Container{HealthCheck: &job.HealthCheck{}}}
 	j.Submitted = time.Now()
 	j.Tasks = []job.Task{
 		{ID: "serve.0", State: job.Running, Healthy: &yes, Ports: []int{31000, 31001}},
 		{ID: "serve.1", State: job.Running, Healthy: &no, Check: "HTTP status 503"},
 		{ID: "serve.2", State: job.Starting},
 		{ID: "serve.3", State: job.Failed, Healthy: &yes},
-		{ID: "serve.4", State: job.Killed, KillReason: job.ByScale},
+		{ID: "serve.4", State: job.Killed, KillReason: job.KillByScaling},
 	}
-	if got := healthy(&j); got != "1 of 4" {
+	if got := formatHealthy(&j); got != "1 of 4" {
 		t.Errorf("ps shows %q", got)
 	}
-	if got := healthy(&api.JobView{}); got != "-" {
+	if got := formatHealthy(&api.JobView{}); got != "-" {
 		t.Errorf("ps shows %q of a job without a check", got)
 	}
 	var out bytes.Buffer
-	if err := describe(&printer{Writer: &out}, &j); err != nil {
+	if err := printJob(&tablePrinter{Writer: &out}, &j); err != nil {
 		t.Fatal(err)
 	}
 	for n, want := range map[float64]string{1: "1 CPU", 0.5: "0.5 CPUs", 2: "2 CPUs", 0: "0 CPUs"} {
-		if got := cpus(n); got != want {
+		if got := formatCPUs(n); got != want {
 			t.Errorf("describe shows %q, want %q", got, want)
 		}
 	}
@@ -226,14 +226,14 @@ func TestHealthIsShown(t *testing.T) {
 
 // What a task asks of each device, and what it holds, as ps and describe show
 // it.
-func TestSharesAreShown(t *testing.T) {
+func TestSharedGPUColumns(t *testing.T) {
 	j := api.JobView{State: job.Running}
-	j.Spec = job.Spec{Name: "infer", Request: gpu.Request{GPUs: 2, Share: gpu.Share{MemMiB: 4096, Cores: 30}, Types: gpu.Types{Include: []string{"V100"}}}}
-	j.Tasks = []job.Task{{ID: "infer.0", State: job.Running, DeviceIDs: []string{"GPU-a", "GPU-b"}, Parts: []gpu.Part{
-		{UUID: "GPU-a", Type: "V100", MemMiB: 4096, Cores: 30, Milli: 300}, {UUID: "GPU-b", Type: "V100", MemMiB: 4096, Cores: 30, Milli: 300},
+	j.Spec = job.Spec{Name: "infer", Request: gpu.Request{GPUs: 2, Share: gpu.ShareRequest{MemMiB: 4096, Cores: 30}, Types: gpu.TypeSelector{Include: []string{"V100"}}}}
+	j.Tasks = []job.Task{{ID: "infer.0", State: job.Running, DeviceIDs: []string{"GPU-a", "GPU-b"}, Shares: []gpu.DeviceShare{
+		{UUID: "GPU-a", Type: "V100", MemMiB: 4096, Cores: 30, MilliDevices: 300}, {UUID: "GPU-b", Type: "V100", MemMiB: 4096, Cores: 30, MilliDevices: 300},
 	}}}
 	var out bytes.Buffer
-	if err := describe(&printer{Writer: &out}, &j); err != nil {
+	if err := printJob(&tablePrinter{Writer: &out}, &j); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"2 × (4096 MiB, 30 %) of V100, 0 CPUs", "GPU-a (4096 MiB, 30 %), GPU-b (4096 MiB, 30 %)"} {
@@ -243,31 +243,31 @@ func TestSharesAreShown(t *testing.T) {
 	}
 	mixed := &api.SharedGPUs{GPUs: 2, MemMiB: 30720, MemFreeMiB: 21504}
 	for _, c := range []struct {
-		agent api.Agent
+		agent api.AgentSummary
 		want  string
 	}{
-		{api.Agent{GPUs: 4, GPUsFree: 1}, "4 1 -"},
-		{api.Agent{GPUs: 4, GPUsFree: 1, Shared: mixed}, "4 1 2, 9216/30720 MiB"},
-		{api.Agent{Shared: mixed}, "- - 2, 9216/30720 MiB"},
-		{api.Agent{}, "0 0 -"},
+		{api.AgentSummary{GPUs: 4, GPUsFree: 1}, "4 1 -"},
+		{api.AgentSummary{GPUs: 4, GPUsFree: 1, Shared: mixed}, "4 1 2, 9216/30720 MiB"},
+		{api.AgentSummary{Shared: mixed}, "- - 2, 9216/30720 MiB"},
+		{api.AgentSummary{}, "0 0 -"},
 	} {
-		if got := wholeOf(&c.agent, c.agent.GPUs) + " " + wholeOf(&c.agent, c.agent.GPUsFree) + " " + sharedGPUs(c.agent.Shared); got != c.want {
+		if got := formatWholeGPUs(&c.agent, c.agent.GPUs) + " " + formatWholeGPUs(&c.agent, c.agent.GPUsFree) + " " + formatSharedGPUs(c.agent.Shared); got != c.want {
 			t.Errorf("agents shows %q, want %q", got, c.want)
 		}
 	}
-	gpus := []api.GPU{{Task: "a"}, {}, {Task: "b, c", Shared: &api.Shared{MemMiB: 15360, MemFreeMiB: 6144, Cores: 100, CoresFree: 40}}, {Shared: &api.Shared{MemMiB: 15360, MemFreeMiB: 15360, Cores: 100, CoresFree: 100}}}
-	if got, want := sharedOf(gpus[2].Shared)+" "+sharedOf(nil), "9216/15360 MiB, 60/100 % -"; got != want {
+	gpus := []api.GPUView{{Task: "a"}, {}, {Task: "b, c", Shared: &api.SharedCapacity{MemMiB: 15360, MemFreeMiB: 6144, Cores: 100, CoresFree: 40}}, {Shared: &api.SharedCapacity{MemMiB: 15360, MemFreeMiB: 15360, Cores: 100, CoresFree: 100}}}
+	if got, want := formatSharedCapacity(gpus[2].Shared)+" "+formatSharedCapacity(nil), "9216/15360 MiB, 60/100 % -"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	for with, want := range map[gpu.Method]string{"mps": "1/2 MiB, 30/100 % (mps)", "none": "1/2 MiB, 30/100 % (no limit)"} {
-		if got := sharedOf(&api.Shared{MemMiB: 2, MemFreeMiB: 1, Cores: 100, CoresFree: 70, Limit: with}); got != want {
+	for with, want := range map[gpu.EnforcementMethod]string{"mps": "1/2 MiB, 30/100 % (mps)", "none": "1/2 MiB, 30/100 % (no limit)"} {
+		if got := formatSharedCapacity(&api.SharedCapacity{MemMiB: 2, MemFreeMiB: 1, Cores: 100, CoresFree: 70, LimitedBy: with}); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
-	for want, list := range map[string][]api.GPU{
+	for want, list := range map[string][]api.GPUView{
 		"1 of 2 GPUs held": gpus[:2], "1 of 2 GPUs held; 9216/30720 MiB (30 %) of 2 shared GPUs held": gpus, "9216/15360 MiB (60 %) of 1 shared GPU held": gpus[2:3], "0 of 0 GPUs held": nil,
 	} {
-		if got := heldOf(list); got != want {
+		if got := summarizeGPUs(list); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
@@ -275,11 +275,11 @@ func TestSharesAreShown(t *testing.T) {
 
 func TestShareFlags(t *testing.T) {
 	_, submitted, err := runAgainst(t, "--detach", "--gpu-memory", "30%", "--gpu-cores", "25", "--", "serve")
-	if err != nil || len(submitted) != 1 || submitted[0].Request.GPUs != 1 || submitted[0].Request.Share != (gpu.Share{MemPercent: 30, Cores: 25}) {
+	if err != nil || len(submitted) != 1 || submitted[0].Request.GPUs != 1 || submitted[0].Request.Share != (gpu.ShareRequest{MemPercent: 30, Cores: 25}) {
 		t.Errorf("got %+v, %v", submitted, err)
 	}
 	_, submitted, err = runAgainst(t, "--detach", "--gpus", "2", "--gpu-memory", "1.5GiB", "--", "serve")
-	if err != nil || len(submitted) != 1 || submitted[0].Request.GPUs != 2 || submitted[0].Request.Share != (gpu.Share{MemMiB: 1536}) {
+	if err != nil || len(submitted) != 1 || submitted[0].Request.GPUs != 2 || submitted[0].Request.Share != (gpu.ShareRequest{MemMiB: 1536}) {
 		t.Errorf("got %+v, %v", submitted, err)
 	}
 	for want, args := range map[string][]string{

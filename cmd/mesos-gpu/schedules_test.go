@@ -9,20 +9,20 @@ import (
 )
 
 // Schedules are shown where jobs are, and ended as they are.
-func TestSchedulesAreShown(t *testing.T) {
-	c := newCluster(madeUp("train", time.Hour, job.Running))
+func TestSchedulesCommand(t *testing.T) {
+	c := newFakeCluster(fakeJob("train", time.Hour, job.Running))
 	due := time.Date(2030, 1, 2, 3, 0, 0, 0, time.UTC)
-	c.schedules = []api.Schedule{{Spec: job.Spec{Name: "nightly", Schedule: &job.Schedule{Cron: "0 3 * * *", Overlap: "skip", History: 3}}, Next: due, Runs: []api.ScheduledRun{{Job: "nightly-1", Due: due.AddDate(0, 0, -1)}}}}
+	c.schedules = []api.ScheduleView{{Spec: job.Spec{Name: "nightly", Schedule: &job.Schedule{Cron: "0 3 * * *", Overlap: "skip", History: 3}}, NextRun: due, Runs: []api.ScheduledRun{{Job: "nightly-1", Due: due.AddDate(0, 0, -1)}}}}
 	table := "" +
 		"SCHEDULE  CRON       ZONE  NEXT                  RUNS  LAST       NOTE\n" +
 		"nightly   0 3 * * *  UTC   2030-01-02T03:00:00Z  1     nightly-1\n"
-	c.command(t, "schedules").wants(t, table, "", 0)
-	c.command(t, "ps --role *").wants(t, ""+
+	c.command(t, "schedules").expect(t, table, "", 0)
+	c.command(t, "ps --role *").expect(t, ""+
 		"JOB    STATE    TASKS  HEALTHY  GPUS    SUBMITTED  WAITS\n"+
 		"train  RUNNING  1      -        no GPU  1h ago\n\n"+table, "", 0)
-	c.command(t, "describe nightly").wants(t, ""+
+	c.command(t, "describe nightly").expect(t, ""+
 		"schedule    nightly\ncron        0 3 * * *\ntime zone   UTC\noverlap     skip\nhistory     3\nnext        2030-01-02T03:00:00Z\nnote        -\n\n"+
 		"JOB        DUE\nnightly-1  2030-01-01T03:00:00Z\n", "", 0)
-	c.command(t, "kill nightly").wants(t, "schedule nightly ended: jobs that it has submitted go on\n", "", 0)
-	c.command(t, "kill nobody").wants(t, "", `there is no job "nobody"`, 1)
+	c.command(t, "kill nightly").expect(t, "schedule nightly ended: jobs that it has submitted go on\n", "", 0)
+	c.command(t, "kill nobody").expect(t, "", `there is no job "nobody"`, 1)
 }

@@ -7,13 +7,13 @@ import (
 )
 
 // schemaCommand prints what editors and other programs check job files by.
-func (a *app) schemaCommand() *cobra.Command {
+func (a *cliApp) schemaCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "schema", Short: "Print the JSON Schema of job files", Args: args(),
+		Use: "schema", Short: "Print the JSON Schema of job files", Args: requireArgs(),
 		RunE: func(*cobra.Command, []string) error {
 			text, err := jobfile.Schema()
 			if err == nil {
-				_, err = a.out.Write(text)
+				_, err = a.stdout.Write(text)
 			}
 			return err
 		},

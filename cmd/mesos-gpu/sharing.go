@@ -26,78 +26,78 @@ import (
 // shareFlags say which GPUs are shared, and how.
 type shareFlags struct {
 	list, limit, library string
-	scaling              share.Scaling
+	scaling              share.ShareScaling
 	exclusive            bool
 }
 
 func (f *shareFlags) register(p *pflag.FlagSet) {
 	p.StringVar(&f.list, "share", share.NoDevices, "GPUs that several tasks may have parts of: minor numbers or UUIDs with commas between, all or none")
-	p.StringVar(&f.limit, "share-limit", share.Auto, "what holds tasks to their parts: auto (the strongest of those after it that serves docker tasks too), mig, mps, preload or none; or driver")
+	p.StringVar(&f.limit, "share-limit", share.AutoMethod, "what holds tasks to their parts: auto (the strongest of those after it that serves docker tasks too), mig, mps, preload or none; or driver")
 	p.Float64Var(&f.scaling.Memory, "gpu-memory-scaling", 1, "memory that a shared GPU is offered as, for each MiB that it has; above 1 tasks together may ask for more than there is")
 	p.Float64Var(&f.scaling.Cores, "gpu-cores-scaling", 1, "the same for compute")
 	p.StringVar(&f.library, "share-library", preload.DefaultLibrary, "the library that holds tasks with --share-limit preload")
 	p.BoolVar(&f.exclusive, "mps-exclusive", false, "with MPS: keep processes that do not go through it from a shared GPU, by compute mode EXCLUSIVE_PROCESS")
 }
 
-// limiters are the methods that this program knows. The driver's is for whom
+// newLimiters are the methods that this program knows. The driver's is for whom
 // names it: it holds no docker task.
-func (f *shareFlags) limiters(runtimeDir, cgroupsRoot string, simulated bool, log logrus.FieldLogger) ([]share.Limiter, error) {
-	byMPS, err := mps.New(mps.Config{Dir: filepath.Join(runtimeDir, "mps"), Simulated: simulated, Exclusive: f.exclusive, Log: log})
-	byPreload := preload.New(preload.Config{
+func (f *shareFlags) newLimiters(runtimeDir, cgroupsRoot string, simulated bool, log logrus.FieldLogger) ([]share.Limiter, error) {
+	byMPS, err := mps.New(mps.ControlConfig{Dir: filepath.Join(runtimeDir, "mps"), Simulated: simulated, Exclusive: f.exclusive, Log: log})
+	byPreload := preload.New(preload.LibraryLimiterConfig{
 		Dir: filepath.Join(runtimeDir, "limits"), Library: f.library, Oversubscribe: f.scaling.Memory > 1,
-		Simulated: simulated && f.limit == share.Auto, // who names it may have a driver that is made up too
+		Simulated: simulated && f.limit == share.AutoMethod, // who names it may have a driver that is made up too
 	})
-	all := []share.Limiter{share.NewMIG(), byMPS, byPreload}
-	if f.limit == string(gpu.HeldByDriver) {
-		all = append(all, drivermem.New(drivermem.Config{
-			Driver: nvml.NewMemoryLimits(nvml.Config{Log: log}), CgroupsRoot: cgroupsRoot, Compute: byPreload, Simulated: simulated,
+	all := []share.Limiter{share.NewMIGLimiter(), byMPS, byPreload}
+	if f.limit == string(gpu.EnforcedByDriver) {
+		all = append(all, drivermem.New(drivermem.MemoryLimiterConfig{
+			Driver: nvml.NewMemoryLimits(nvml.LibraryConfig{Log: log}), CgroupsRoot: cgroupsRoot, Compute: byPreload, Simulated: simulated,
 		}))
 	}
 	return all, err
 }
 
-// advertise adds to a machine what its flags and attributes say of sharing. An
+// addSharing adds to a machine what its flags and attributes say of sharing. An
 // agent whose devices may be shared while it runs says what would hold tasks.
-func (f *shareFlags) advertise(ctx context.Context, m *advertise.Machine, simulated, live bool, log logrus.FieldLogger) error {
+func (f *shareFlags) addSharing(ctx context.Context, m *advertise.MachineGPUs, simulated, live bool, log logrus.FieldLogger) error {
 	if err := f.scaling.Validate(); err != nil {
 		return err
 	}
-	listed, err := share.Listed(m.Host, f.list)
+	listed, err := share.ParseSharedList(m.Host, f.list)
 	if err != nil {
 		return err
 	}
 	for _, d := range m.Host.Devices {
 		if listed[d.UUID] {
-			m.Shared = append(m.Shared, f.scaling.Of(d))
+			m.Shared = append(m.Shared, f.scaling.ScaledShare(d))
 		}
 	}
-	if len(m.Shared) == 0 && f.limit == share.Auto && !live {
+	if len(m.Shared) == 0 && f.limit == share.AutoMethod && !live {
 		return nil
 	}
-	all, err := f.limiters(daemon.DefaultRuntimeDir, daemon.DefaultCgroupsRoot, simulated, log)
+	all, err := f.newLimiters(daemon.DefaultRuntimeDir, daemon.DefaultCgroupsRoot, simulated, log)
 	if err != nil {
 		return err
 	}
-	limiter, err := daemon.Limiter(ctx, f.limit, all, m.Host.Devices, func(uuid string) bool { return listed[uuid] })
+	limiter, err := daemon.ChooseLimiter(ctx, f.limit, all, m.Host.Devices, func(uuid string) bool { return listed[uuid] })
 	if err != nil {
 		return err
 	}
-	if len(m.Shared) > 0 || f.limit != share.Auto || limiter.Method() != gpu.NotHeld {
+	if len(m.Shared) > 0 || f.limit != share.AutoMethod || limiter.Method() != gpu.NotEnforced {
 		m.ShareLimit = limiter.Method()
 	}
 	return nil
 }
 
-func (a *app) shareCommand(shared bool) *cobra.Command {
+func (a *cliApp) shareCommand(shared bool) *cobra.Command {
 	var path string
 	use, short, done := "share", "Let several tasks have parts of a GPU, once it is idle", "shared"
 	if !shared {
 		use, short, done = "unshare", "Give a GPU to one task at a time again, once it is idle", "whole"
 	}
 	c := &cobra.Command{
-		Use: use + " DEVICE", Short: short, Args: args("DEVICE"),
+		Use: use + " DEVICE", Short: short, Args: requireArgs("DEVICE"),
 		RunE: func(c *cobra.Command, names []string) error {
-			return a.onDevice(c.Context(), path, names[0], func(client *socket.Client, uuid string) (string, error) {
+			return a.changeDevice(c.Context(), path, names[0], func(client *socket.DaemonClient, uuid string) (string, error) {
 				waits, err := client.SetShared(c.Context(), uuid, shared)
 				if waits {
 					return done + " once it is idle", err
@@ -110,8 +110,8 @@ func (a *app) shareCommand(shared bool) *cobra.Command {
 	return c
 }
 
-// parts reads "12288/32510 MiB, 60/100 % (mps)".
-func parts(d socket.Device) string {
+// formatShares reads "12288/32510 MiB, 60/100 % (mps)".
+func formatShares(d socket.DeviceInfo) string {
 	s := d.Share
 	if s == nil {
 		return "-"
@@ -120,7 +120,7 @@ func parts(d socket.Device) string {
 	if s.Shared {
 		var mem int64
 		cores := 0
-		for _, p := range s.Parts {
+		for _, p := range s.Containers {
 			mem, cores = mem+p.MemMiB, cores+p.Cores
 		}
 		words = fmt.Sprintf("%d/%d MiB, %d/%d %% (%s)", mem, s.MemMiB, cores, s.Cores, s.Limit)
@@ -131,23 +131,23 @@ func parts(d socket.Device) string {
 	return words
 }
 
-// shareOf asks the daemon at that socket how it holds a container to its parts.
-func shareOf(path string) func(context.Context, string) (executor.Share, error) {
-	return func(ctx context.Context, container string) (executor.Share, error) {
-		client := socket.NewClient(path)
+// shareReader asks the daemon at that socket how it holds a container to its parts.
+func shareReader(path string) func(context.Context, string) (executor.ShareEnforcement, error) {
+	return func(ctx context.Context, container string) (executor.ShareEnforcement, error) {
+		client := socket.NewDaemonClient(path)
 		defer client.Close()
-		said, err := client.Share(ctx, container)
+		said, err := client.ContainerShare(ctx, container)
 		if err != nil {
-			return executor.Share{}, err
+			return executor.ShareEnforcement{}, err
 		}
-		if len(said.Parts) == 0 {
-			return executor.Share{}, errors.New("the agent daemon knows of no part that this container has: see its log")
+		if len(said.Shares) == 0 {
+			return executor.ShareEnforcement{}, errors.New("the agent daemon knows of no part that this container has: see its log")
 		}
-		answer := executor.Share{Method: said.Method, Warning: said.Warning, Limit: task.Limit{Env: said.Environment}}
+		answer := executor.ShareEnforcement{Method: said.Method, Warning: said.Warning, Limit: task.ShareLimit{Env: said.Environment}}
 		for _, m := range said.Mounts {
-			answer.Limit.Mounts = append(answer.Limit.Mounts, task.Mount(m))
+			answer.Limit.Mounts = append(answer.Limit.Mounts, task.HostMount(m))
 		}
-		list, err := client.Devices(ctx)
+		list, err := client.ListDevices(ctx)
 		for _, d := range list {
 			answer.Devices = append(answer.Devices, d.Device)
 		}

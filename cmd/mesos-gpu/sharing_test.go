@@ -17,7 +17,7 @@ import (
 func agentFlagsOf(t *testing.T, flags string) (printed string, err error) {
 	t.Helper()
 	var out bytes.Buffer
-	c := (&app{std: std{out: &out, err: &out}}).agentCommand()
+	c := (&cliApp{processIO: processIO{stdout: &out, stderr: &out}}).agentCommand()
 	c.SilenceErrors, c.SilenceUsage = true, true
 	c.SetArgs(append([]string{"flags", "--simulate", "2xV100", "--share-library", "/none"}, strings.Fields(flags)...))
 	err = c.ExecuteContext(t.Context())
@@ -69,25 +69,25 @@ func TestAgentFlagsOfSharedDevices(t *testing.T) {
 
 // An agent that may share its devices while it runs says what would hold tasks,
 // before any is shared.
-func TestLiveAgentsTellTheirLimit(t *testing.T) {
-	f := shareFlags{list: share.NoDevices, limit: share.Auto, library: "/none", scaling: share.Scaling{Memory: 1, Cores: 1}}
-	for live, want := range map[bool]gpu.Method{true: gpu.HeldByMIG, false: ""} {
-		m := advertise.Machine{Host: gpu.Host{Devices: []gpu.Device{{UUID: "MIG-1", MIG: &gpu.MIG{Parent: "GPU-1"}}}}}
-		if err := f.advertise(t.Context(), &m, false, live, logrus.New()); err != nil || m.ShareLimit != want {
+func TestProviderAgentReportsShareLimit(t *testing.T) {
+	f := shareFlags{list: share.NoDevices, limit: share.AutoMethod, library: "/none", scaling: share.ShareScaling{Memory: 1, Cores: 1}}
+	for live, want := range map[bool]gpu.EnforcementMethod{true: gpu.EnforcedByMIG, false: ""} {
+		m := advertise.MachineGPUs{Host: gpu.Host{Devices: []gpu.Device{{UUID: "MIG-1", MIG: &gpu.MIG{Parent: "GPU-1"}}}}}
+		if err := f.addSharing(t.Context(), &m, false, live, logrus.New()); err != nil || m.ShareLimit != want {
 			t.Errorf("live %t: the limit is %q, want %q: %v", live, m.ShareLimit, want, err)
 		}
 	}
 }
 
-func TestParts(t *testing.T) {
-	shared := socket.DeviceShare{Shared: true, MemMiB: 32510, Cores: 100, Limit: gpu.HeldByMPS, Parts: []socket.DevicePart{{MemMiB: 4096, Cores: 30}, {MemMiB: 8192}}}
+func TestFormatShares(t *testing.T) {
+	shared := socket.DeviceSharing{Shared: true, MemMiB: 32510, Cores: 100, Limit: gpu.EnforcedByMPS, Containers: []socket.ContainerShare{{MemMiB: 4096, Cores: 30}, {MemMiB: 8192}}}
 	pending := shared
 	pending.Pending = true
-	for want, d := range map[string]*socket.DeviceShare{
+	for want, d := range map[string]*socket.DeviceSharing{
 		"-": nil, "12288/32510 MiB, 30/100 % (mps)": &shared, "12288/32510 MiB, 30/100 % (mps), changes once idle": &pending,
 		"whole, changes once idle": {Pending: true},
 	} {
-		if got := parts(socket.Device{Share: d}); got != want {
+		if got := formatShares(socket.DeviceInfo{Share: d}); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}

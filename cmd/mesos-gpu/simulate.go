@@ -21,8 +21,8 @@ import (
 
 // Bounds of what takes long.
 const (
-	maxSeeds = 10_000
-	maxQueue = 10_000
+	maxSeeds          = 10_000
+	maxSimulatedQueue = 10_000
 )
 
 type simulateFlags struct {
@@ -35,26 +35,26 @@ type simulateFlags struct {
 	timed         timedFlags
 }
 
-func (a *app) simulateCommand() *cobra.Command {
+func (a *cliApp) simulateCommand() *cobra.Command {
 	var f simulateFlags
 	c := &cobra.Command{
-		Use: "simulate", Short: "Judge placement policies on a recorded cluster", Args: args(),
+		Use: "simulate", Short: "Judge placement policies on a recorded cluster", Args: requireArgs(),
 		Long: `Place recorded tasks on a recorded cluster, policy by policy, and say how much of its GPUs each brings into use;
 or, with --arrival timed, replay a record under a virtual clock and say how long jobs waited.
 
 Files are CSV, plain or gzip, in the form of Alibaba's openb traces. With --arrival timed they may also be Philly's (a list of virtual clusters and a list
 of jobs), and --tasks may be a job file or a copy of the scheduler's journal.`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := f.timed.foreign(c.Flags(), f.arrival); err != nil {
+			if err := f.timed.rejectForeign(c.Flags(), f.arrival); err != nil {
 				return &usageError{err}
 			}
-			return a.simulate(c.Context(), &f)
+			return a.runSimulation(c.Context(), &f)
 		},
 	}
 	flags := c.Flags()
 	flags.StringVar(&f.agents, "agents", "", "the cluster: a CSV file with sn, cpu_milli, memory_mib, gpu, model; for Philly's jobs vc, node num")
 	flags.StringVar(&f.tasks, "tasks", "", "its tasks: a CSV file with name, cpu_milli, memory_mib, num_gpu, gpu_milli and, if any, gpu_spec; timed: also Philly's jobs, a job file, a journal")
-	flags.StringSliceVar(&f.policies, "policy", []string{sim.Policies()[0]}, "one or several of "+strings.Join(sim.Policies(), ", "))
+	flags.StringSliceVar(&f.policies, "policy", []string{sim.PolicyNames()[0]}, "one or several of "+strings.Join(sim.PolicyNames(), ", "))
 	flags.StringVar(&f.seeds, "seeds", "", "seeds of chance, FROM-TO")
 	flags.StringVar(&f.seed, "seed", "42", "one seed, where --seeds names none")
 	flags.StringVar(&f.arrival, "arrival", "fgd", "how tasks arrive: fgd, shuffled and one by one until they ask for 130 % of the GPUs; timed, when they did, and they end when they did (docs/queueing.md)")
@@ -62,31 +62,31 @@ of jobs), and --tasks may be a job file or a copy of the scheduler's journal.`,
 	flags.StringVar(&f.plot, "plot", "", "draw into this SVG file: the GPUs in use by arrival; timed: how long jobs waited")
 	f.timed.register(flags)
 	for flag, values := range map[string][]string{
-		"policy": sim.Policies(), "arrival": {"fgd", "timed"}, "order": {"fifo", "shortest"}, "run-times": {"given", "predicted", "exact"}, "clusters": {pooled, shared, own},
+		"policy": sim.PolicyNames(), "arrival": {"fgd", "timed"}, "order": {"fifo", "shortest"}, "run-times": {"given", "predicted", "exact"}, "clusters": {clustersPooled, clustersShared, clustersOwn},
 	} {
-		fixed(c, flag, values)
+		completeFixed(c, flag, values)
 	}
-	a.outputFlag(c)
-	c.Flags().BoolFunc("json", "as -o json", func(string) error { return format{a}.Set(asJSON) })
+	a.addOutputFlag(c)
+	c.Flags().BoolFunc("json", "as -o json", func(string) error { return outputFormat{a}.Set(formatJSON) })
 	return c
 }
 
-func (a *app) simulate(ctx context.Context, f *simulateFlags) error {
+func (a *cliApp) runSimulation(ctx context.Context, f *simulateFlags) error {
 	if f.arrival == "timed" {
 		return a.simulateTimed(ctx, f)
 	}
-	sweep, err := f.sweep()
+	sweep, err := f.newSweep()
 	if err != nil {
 		return &usageError{err}
 	}
-	if sweep.Trace, err = readTrace(f.agents, f.tasks); err != nil {
-		if form := timedForm(f.tasks); form != "" {
+	if sweep.Trace, err = loadTrace(f.agents, f.tasks); err != nil {
+		if form := detectForm(f.tasks); form != "" {
 			err = fmt.Errorf("%s is %s: replay it with --arrival timed", f.tasks, form)
 		}
 		return err
 	}
-	part, done := a.countBar("simulating", "runs", int64(sweep.Steps()))
-	sweep.Done = part
+	part, done := a.startCountBar("simulating", "runs", int64(sweep.CountSteps()))
+	sweep.StepDone = part
 	results, err := sweep.Run(ctx)
 	done()
 	if err != nil {
@@ -94,47 +94,47 @@ func (a *app) simulate(ctx context.Context, f *simulateFlags) error {
 	}
 	if f.plot != "" {
 		title := "GPUs in use by arrival: " + filepath.Base(f.tasks)
-		if err := draw(f.plot, func(w io.Writer) error { return sim.Plot(w, title, results) }); err != nil {
+		if err := writePlot(f.plot, func(w io.Writer) error { return sim.PlotAllocation(w, title, results) }); err != nil {
 			return err
 		}
 	}
 	switch {
-	case a.json && len(results) == 1:
+	case a.forPrograms && len(results) == 1:
 		return a.printJSON(results[0])
-	case a.json:
+	case a.forPrograms:
 		return a.printJSON(results)
 	default:
-		return a.allocations(results)
+		return a.printAllocations(results)
 	}
 }
 
-// sweep checks what the flags say before anything is read.
-func (f *simulateFlags) sweep() (*sim.Sweep, error) {
-	s := &sim.Sweep{Policies: f.policies, Queue: f.queue, Workers: runtime.GOMAXPROCS(0)}
+// newSweep checks what the flags say before anything is read.
+func (f *simulateFlags) newSweep() (*sim.PolicySweep, error) {
+	s := &sim.PolicySweep{Policies: f.policies, Queue: f.queue, Workers: runtime.GOMAXPROCS(0)}
 	if f.agents == "" || f.tasks == "" {
 		return nil, errors.New("--agents FILE and --tasks FILE say what to simulate")
 	}
 	if f.arrival != "fgd" {
 		return nil, fmt.Errorf("--arrival %q is none of fgd, timed", f.arrival)
 	}
-	if f.queue < 0 || f.queue > maxQueue {
-		return nil, fmt.Errorf("--queue %d is not 0 to %d", f.queue, maxQueue)
+	if f.queue < 0 || f.queue > maxSimulatedQueue {
+		return nil, fmt.Errorf("--queue %d is not 0 to %d", f.queue, maxSimulatedQueue)
 	}
 	if len(f.policies) == 0 {
 		return nil, errors.New("--policy names none")
 	}
 	for _, name := range f.policies {
-		if err := sim.CheckPolicy(name); err != nil {
+		if err := sim.ValidatePolicyName(name); err != nil {
 			return nil, err
 		}
 	}
 	var err error
-	s.Seeds, err = seeds(cmp.Or(f.seeds, f.seed))
+	s.Seeds, err = parseSeeds(cmp.Or(f.seeds, f.seed))
 	return s, err
 }
 
-// seeds reads "42" or "42-51".
-func seeds(text string) ([]int64, error) {
+// parseSeeds reads "42" or "42-51".
+func parseSeeds(text string) ([]int64, error) {
 	first, last, several := strings.Cut(text, "-")
 	if !several {
 		last = first
@@ -157,7 +157,7 @@ func seeds(text string) ([]int64, error) {
 	return list, nil
 }
 
-func readTrace(agents, tasks string) (*sim.Trace, error) {
+func loadTrace(agents, tasks string) (*sim.ClusterTrace, error) {
 	cluster, err := readFile(agents, sim.ReadAgents)
 	if err != nil {
 		return nil, err
@@ -178,10 +178,10 @@ func readFile[T any](path string, read func(r io.Reader, name string) ([]T, erro
 	return read(f, path)
 }
 
-// countBar draws a bar that counts what is done, where there is a terminal.
+// startCountBar draws a bar that counts what is done, where there is a terminal.
 // one may be called by several goroutines at a time, done after all of them.
-func (a *app) countBar(doing, what string, all int64) (one, done func()) {
-	if !terminal(a.err) || all == 0 {
+func (a *cliApp) startCountBar(doing, what string, all int64) (one, done func()) {
+	if !isTerminal(a.stderr) || all == 0 {
 		return func() {}, func() {}
 	}
 	var mu sync.Mutex
@@ -189,8 +189,8 @@ func (a *app) countBar(doing, what string, all int64) (one, done func()) {
 	show := func() {
 		if thousandth := made * 1000 / all; thousandth != shown {
 			shown = thousandth
-			full := int(made * barWidth / all)
-			fmt.Fprintf(a.err, "\r%s [%s%s] %d of %d %s", doing, strings.Repeat("#", full), strings.Repeat(" ", barWidth-full), made, all, what)
+			full := int(made * progressBarWidth / all)
+			fmt.Fprintf(a.stderr, "\r%s [%s%s] %d of %d %s", doing, strings.Repeat("#", full), strings.Repeat(" ", progressBarWidth-full), made, all, what)
 		}
 	}
 	show()
@@ -200,11 +200,11 @@ func (a *app) countBar(doing, what string, all int64) (one, done func()) {
 		made++
 		show()
 	}
-	return one, func() { fmt.Fprint(a.err, "\r\x1b[K") }
+	return one, func() { fmt.Fprint(a.stderr, "\r\x1b[K") }
 }
 
-// draw writes a file that a function fills.
-func draw(path string, fill func(io.Writer) error) error {
+// writePlot writes a file that a function fills.
+func writePlot(path string, fill func(io.Writer) error) error {
 	f, err := os.Create(path)
 	if err != nil {
 		return err
@@ -215,12 +215,12 @@ func draw(path string, fill func(io.Writer) error) error {
 	return nil
 }
 
-// allocations prints a row a policy.
-func (a *app) allocations(results []sim.Result) error {
+// printAllocations prints a row a policy.
+func (a *cliApp) printAllocations(results []sim.PolicyResult) error {
 	r := &results[0]
-	fmt.Fprintf(a.out, "%d agents, %d GPUs, %d tasks, seeds %d-%d: GPUs in use, in %% of all, by %% asked for\n\n", r.Agents, r.GPUs, r.Tasks, r.Seeds[0], r.Seeds[len(r.Seeds)-1])
+	fmt.Fprintf(a.stdout, "%d agents, %d GPUs, %d tasks, seeds %d-%d: GPUs in use, in %% of all, by %% asked for\n\n", r.Agents, r.GPUs, r.Tasks, r.Seeds[0], r.Seeds[len(r.Seeds)-1])
 	head := []string{"POLICY"}
-	for _, arrival := range sim.Arrivals() {
+	for _, arrival := range sim.ArrivalPercents() {
 		head = append(head, fmt.Sprintf("%d", arrival))
 	}
 	head = append(head, "UNPLACED", "FRAGMENTED", "DECISIONS/S")
@@ -228,30 +228,30 @@ func (a *app) allocations(results []sim.Result) error {
 	if r.Bound != nil {
 		rows++
 	}
-	return a.table(strings.Join(head, "\t"), rows, func(i int) string {
+	return a.printRows(strings.Join(head, "\t"), rows, func(i int) string {
 		if i == len(results) {
-			return boundRow(r)
+			return formatBound(r)
 		}
 		row := []string{results[i].Policy}
-		for _, arrival := range sim.Arrivals() {
-			c, ok := results[i].At(arrival)
-			row = append(row, meanAndSD(c, ok))
+		for _, arrival := range sim.ArrivalPercents() {
+			c, ok := results[i].AllocationAt(arrival)
+			row = append(row, formatCell(c, ok))
 		}
 		return strings.Join(append(row, fmt.Sprintf("%.0f", results[i].Unplaced.Mean), fmt.Sprintf("%.2f", results[i].Fragmentation.Mean), fmt.Sprintf("%.0f", results[i].DecisionsPerSecond)), "\t")
-	}, slices.Concat([]string{"DECISIONS/S", "FRAGMENTED"}, head[1:len(sim.Arrivals())])...)
+	}, slices.Concat([]string{"DECISIONS/S", "FRAGMENTED"}, head[1:len(sim.ArrivalPercents())])...)
 }
 
-// boundRow is what no policy can exceed.
-func boundRow(r *sim.Result) string {
+// formatBound is what no policy can exceed.
+func formatBound(r *sim.PolicyResult) string {
 	row := []string{"(bound)"}
-	for _, arrival := range sim.Arrivals() {
+	for _, arrival := range sim.ArrivalPercents() {
 		c, ok := r.Bound[strconv.Itoa(arrival)]
-		row = append(row, meanAndSD(c, ok))
+		row = append(row, formatCell(c, ok))
 	}
 	return strings.Join(append(row, "", "", ""), "\t")
 }
 
-func meanAndSD(c sim.Cell, ok bool) string {
+func formatCell(c sim.MeanSD, ok bool) string {
 	if !ok {
 		return "-"
 	}

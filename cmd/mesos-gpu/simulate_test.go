@@ -30,20 +30,20 @@ func writeText(t *testing.T, path, text string) {
 	}
 }
 
-// command runs a command line.
-func command(line ...string) (stdout, stderr string, code int) {
+// runCommandString runs a command line.
+func runCommandString(line ...string) (stdout, stderr string, code int) {
 	var out, bad strings.Builder
-	code = run(context.Background(), line, std{strings.NewReader(""), &out, &bad, func(string) string { return "" }})
+	code = runCommandLine(context.Background(), line, processIO{strings.NewReader(""), &out, &bad, func(string) string { return "" }})
 	return out.String(), bad.String(), code
 }
 
 func TestSimulateJSON(t *testing.T) {
 	agents, tasks := smallTrace(t)
-	out, stderr, code := command("simulate", "--agents", agents, "--tasks", tasks, "--policy", "random", "--seeds", "42-51", "-o", "json")
+	out, stderr, code := runCommandString("simulate", "--agents", agents, "--tasks", tasks, "--policy", "random", "--seeds", "42-51", "-o", "json")
 	if code != 0 {
 		t.Fatal(stderr)
 	}
-	var got sim.Result
+	var got sim.PolicyResult
 	if err := json.Unmarshal([]byte(out), &got); err != nil {
 		t.Fatalf("%v in %s", err, out)
 	}
@@ -58,7 +58,7 @@ func TestSimulateJSON(t *testing.T) {
 func TestSimulateTableAndPlot(t *testing.T) {
 	agents, tasks := smallTrace(t)
 	plot := filepath.Join(t.TempDir(), "plot.svg")
-	out, stderr, code := command("simulate", "--agents", agents, "--tasks", tasks, "--policy", "fgd,bestfit", "--policy", "binpack", "--plot", plot)
+	out, stderr, code := runCommandString("simulate", "--agents", agents, "--tasks", tasks, "--policy", "fgd,bestfit", "--policy", "binpack", "--plot", plot)
 	if code != 0 || !strings.HasPrefix(out, "2 agents, 8 GPUs, 2 tasks, seeds 42-42: ") {
 		t.Errorf("status %d, %s, printed %s", code, stderr, out)
 	}
@@ -83,7 +83,7 @@ func TestSimulateTableAndPlot(t *testing.T) {
 	}
 }
 
-func TestSimulateMistakes(t *testing.T) {
+func TestInvalidSimulateFlags(t *testing.T) {
 	agents, tasks := smallTrace(t)
 	bad := filepath.Join(t.TempDir(), "bad.csv")
 	writeText(t, bad, "name,cpu_milli,memory_mib,num_gpu,gpu_milli\na,1000,1024,1,1000\nb,x,1,1,1000\n")
@@ -103,7 +103,7 @@ func TestSimulateMistakes(t *testing.T) {
 		{[]string{"--agents", agents, "--tasks", "missing.csv"}, "missing.csv", 1},
 		{[]string{"--agents", agents, "--tasks", tasks, "--plot", "/missing/plot.svg"}, "/missing/plot.svg", 1},
 	} {
-		_, stderr, code := command(append([]string{"simulate"}, c.args...)...)
+		_, stderr, code := runCommandString(append([]string{"simulate"}, c.args...)...)
 		if code != c.code || !strings.Contains(stderr, c.want) {
 			t.Errorf("%q: status %d, %s; want %d, %s", c.args, code, stderr, c.code, c.want)
 		}

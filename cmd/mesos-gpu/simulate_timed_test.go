@@ -30,13 +30,13 @@ func phillyTrace(t *testing.T) (agents, tasks string) {
 	return agents, tasks
 }
 
-func timed(t *testing.T, agents, tasks string, more ...string) timedReport {
+func runTimed(t *testing.T, agents, tasks string, more ...string) replayReport {
 	t.Helper()
-	out, stderr, code := command(append([]string{"simulate", "--arrival", "timed", "--policy", "binpack", "--agents", agents, "--tasks", tasks, "--json"}, more...)...)
+	out, stderr, code := runCommandString(append([]string{"simulate", "--arrival", "timed", "--policy", "binpack", "--agents", agents, "--tasks", tasks, "--json"}, more...)...)
 	if code != 0 {
 		t.Fatalf("status %d: %s", code, stderr)
 	}
-	var got timedReport
+	var got replayReport
 	if err := json.Unmarshal([]byte(out), &got); err != nil {
 		t.Fatalf("%v in %s", err, out)
 	}
@@ -47,7 +47,7 @@ func timed(t *testing.T, agents, tasks string, more ...string) timedReport {
 // has the agent of y, and y's job waits.
 func TestTimedClusters(t *testing.T) {
 	agents, tasks := phillyTrace(t)
-	apart := timed(t, agents, tasks, "--clusters", "own")
+	apart := runTimed(t, agents, tasks, "--clusters", "own")
 	if apart.Jobs != 3 || apart.LeftOut != 1 || apart.GPUs != 16 || len(apart.Roles) != 2 {
 		t.Errorf("got %d jobs, %d left out, %d GPUs, %d roles", apart.Jobs, apart.LeftOut, apart.GPUs, len(apart.Roles))
 	}
@@ -57,7 +57,7 @@ func TestTimedClusters(t *testing.T) {
 	if w := apart.Roles["y"].Wait.Max; w > 1 {
 		t.Errorf("y has an agent of its own, and its job waits %g s", w)
 	}
-	pool := timed(t, agents, tasks)
+	pool := runTimed(t, agents, tasks)
 	if w := pool.Wait.Max; w < 50 || w > 52 {
 		t.Errorf("pooled, the last job waits %g s, the second ends after 50", w)
 	}
@@ -68,7 +68,7 @@ func TestTimedClusters(t *testing.T) {
 
 func TestTimedTable(t *testing.T) {
 	agents, tasks := phillyTrace(t)
-	out, stderr, code := command("simulate", "--arrival", "timed", "--policy", "binpack", "--agents", agents, "--tasks", tasks, "--clusters", "shared", "--order", "shortest", "--run-times", "exact", "--preempt-for", "2m")
+	out, stderr, code := runCommandString("simulate", "--arrival", "timed", "--policy", "binpack", "--agents", agents, "--tasks", tasks, "--clusters", "shared", "--order", "shortest", "--run-times", "exact", "--preempt-for", "2m")
 	if code != 0 {
 		t.Fatal(stderr)
 	}
@@ -86,7 +86,7 @@ func TestTimedTable(t *testing.T) {
 func TestTimedPolicies(t *testing.T) {
 	agents, tasks := phillyTrace(t)
 	plot := filepath.Join(t.TempDir(), "waits.svg")
-	out, stderr, code := command("simulate", "--arrival", "timed", "--policy", "binpack,headroom,spread", "--agents", agents, "--tasks", tasks, "--plot", plot)
+	out, stderr, code := runCommandString("simulate", "--arrival", "timed", "--policy", "binpack,headroom,spread", "--agents", agents, "--tasks", tasks, "--plot", plot)
 	if code != 0 {
 		t.Fatal(stderr)
 	}
@@ -109,8 +109,8 @@ func TestTimedPolicies(t *testing.T) {
 	}
 }
 
-// TestSimulateSaysWhichArrival where files or flags are of the other.
-func TestSimulateSaysWhichArrival(t *testing.T) {
+// TestSimulateSuggestsTimedArrival where files or flags are of the other.
+func TestSimulateSuggestsTimedArrival(t *testing.T) {
 	agents, csv := smallTrace(t)
 	_, philly := phillyTrace(t)
 	jobs := filepath.Join(t.TempDir(), "train.yaml")
@@ -125,7 +125,7 @@ func TestSimulateSaysWhichArrival(t *testing.T) {
 		{[]string{"--tasks", csv, "--order", "shortest"}, "--order is for --arrival timed", 2},
 		{[]string{"--tasks", csv, "--strict"}, "--strict is for --arrival timed", 2},
 	} {
-		_, stderr, code := command(append([]string{"simulate", "--agents", agents}, c.line...)...)
+		_, stderr, code := runCommandString(append([]string{"simulate", "--agents", agents}, c.line...)...)
 		if code != c.code || !strings.Contains(stderr, c.want) {
 			t.Errorf("%v: status %d, %q, want %d and %q", c.line, code, stderr, c.code, c.want)
 		}
@@ -136,7 +136,7 @@ func TestSimulateSaysWhichArrival(t *testing.T) {
 func TestTimedOpenb(t *testing.T) {
 	agents, tasks := smallTrace(t)
 	writeText(t, tasks, "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,creation_time,deletion_time\na,1000,1024,4,1000,T4,5,105\nb,1000,1024,1,500,T4,15,115\nc,1000,1024,4,1000,,15,25\n")
-	r := timed(t, agents, tasks)
+	r := runTimed(t, agents, tasks)
 	if r.Jobs != 3 || r.Wait.Max < 89 || r.Wait.Max > 91 || r.Types["T4"].Allocation <= r.Types["A10"].Allocation {
 		t.Errorf("b waits until a leaves, 90 s: got %+v, types %+v %+v", r.Wait, r.Types["T4"], r.Types["A10"])
 	}
@@ -146,14 +146,14 @@ func TestTimedOpenb(t *testing.T) {
 func TestTimedJournal(t *testing.T) {
 	agents, _ := smallTrace(t)
 	path := filepath.Join(t.TempDir(), "scheduler.db")
-	j, err := journal.Open(path)
+	j, err := journal.OpenBolt(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	begin := time.Unix(1_700_000_000, 0)
 	var change journal.Change
 	for i, name := range []string{"one", "two", "running"} {
-		s := job.Spec{Name: name, Role: "r", Request: gpu.Request{GPUs: 4, Types: gpu.Types{Include: []string{"T4"}}}, Command: []string{"true"}}
+		s := job.Spec{Name: name, Role: "r", Request: gpu.Request{GPUs: 4, Types: gpu.TypeSelector{Include: []string{"T4"}}}, Command: []string{"true"}}
 		s.SetDefaults()
 		task := job.Task{ID: name + ".0.1", Job: name, State: job.Finished, Started: begin.Add(time.Minute), Ended: begin.Add(2 * time.Minute)}
 		if name == "running" {
@@ -168,7 +168,7 @@ func TestTimedJournal(t *testing.T) {
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
-	r := timed(t, agents, path)
+	r := runTimed(t, agents, path)
 	if r.Jobs != 2 || r.LeftOut != 1 || r.Roles["r"].Jobs != 2 || r.Wait.Max < 58 || r.Wait.Max > 60 {
 		t.Errorf("got %d jobs, %d left out, wait %+v", r.Jobs, r.LeftOut, r.Wait)
 	}
@@ -178,28 +178,28 @@ func TestTimedJobFile(t *testing.T) {
 	agents, _ := smallTrace(t)
 	path := filepath.Join(t.TempDir(), "job.yaml")
 	writeText(t, path, "name: train\ntasks: 3\ngpus: 4\nrun_time: 10m\ncommand: [sleep, 600]\n")
-	if r := timed(t, agents, path); r.Jobs != 1 || r.Completion.Max < 1200 || r.Completion.Max > 1202 {
+	if r := runTimed(t, agents, path); r.Jobs != 1 || r.Completion.Max < 1200 || r.Completion.Max > 1202 {
 		t.Errorf("3 tasks of 4 GPUs on 8 take 20 minutes: got %+v", r.Completion)
 	}
 	writeText(t, path, "name: train\ngpus: 4\ncommand: [sleep, 600]\n")
-	if _, stderr, code := command("simulate", "--arrival", "timed", "--policy", "binpack", "--agents", agents, "--tasks", path); code == 0 || !strings.Contains(stderr, "neither run_time nor timeout") {
+	if _, stderr, code := runCommandString("simulate", "--arrival", "timed", "--policy", "binpack", "--agents", agents, "--tasks", path); code == 0 || !strings.Contains(stderr, "neither run_time nor timeout") {
 		t.Errorf("status %d: %s", code, stderr)
 	}
 }
 
-// TestTimedStops: an interrupt ends a replay.
-func TestTimedStops(t *testing.T) {
+// TestTimedIsCancelled: an interrupt ends a replay.
+func TestTimedIsCancelled(t *testing.T) {
 	agents, tasks := phillyTrace(t)
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	var out, bad strings.Builder
-	code := run(ctx, []string{"simulate", "--arrival", "timed", "--policy", "binpack", "--agents", agents, "--tasks", tasks}, std{strings.NewReader(""), &out, &bad, func(string) string { return "" }})
+	code := runCommandLine(ctx, []string{"simulate", "--arrival", "timed", "--policy", "binpack", "--agents", agents, "--tasks", tasks}, processIO{strings.NewReader(""), &out, &bad, func(string) string { return "" }})
 	if code == 0 || !strings.Contains(bad.String(), "context canceled") || out.Len() > 0 {
 		t.Errorf("status %d, %q, printed %q", code, bad.String(), out.String())
 	}
 }
 
-func TestTimedMistakes(t *testing.T) {
+func TestInvalidTimedFlags(t *testing.T) {
 	agents, tasks := phillyTrace(t)
 	for _, c := range []struct {
 		args []string
@@ -213,7 +213,7 @@ func TestTimedMistakes(t *testing.T) {
 		{[]string{"--seeds", "1-3"}, "one --seed"},
 		{[]string{"--queue", "5"}, "--arrival timed takes no --queue"},
 	} {
-		if _, stderr, code := command(append([]string{"simulate", "--arrival", "timed", "--policy", "binpack", "--agents", agents, "--tasks", tasks}, c.args...)...); code != 2 || !strings.Contains(stderr, c.want) {
+		if _, stderr, code := runCommandString(append([]string{"simulate", "--arrival", "timed", "--policy", "binpack", "--agents", agents, "--tasks", tasks}, c.args...)...); code != 2 || !strings.Contains(stderr, c.want) {
 			t.Errorf("%v: status %d, %s, want %q", c.args, code, stderr, c.want)
 		}
 	}

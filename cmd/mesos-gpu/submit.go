@@ -12,7 +12,7 @@ import (
 	"mesos-gpu/job/jobfile"
 )
 
-func (a *app) submitCommand() *cobra.Command {
+func (a *cliApp) submitCommand() *cobra.Command {
 	var file string
 	dry := false
 	c := &cobra.Command{
@@ -26,27 +26,27 @@ func (a *app) submitCommand() *cobra.Command {
 			case file == "":
 				file = args[0]
 			}
-			return a.submit(c.Context(), file, dry)
+			return a.submitFile(c.Context(), file, dry)
 		},
 	}
 	c.Flags().StringVarP(&file, "file", "f", "", "the job file, for those who are used to it")
 	c.Flags().BoolVar(&dry, "dry-run", false, "only check the file, and print the job as the scheduler would keep it")
-	a.outputFlag(c)
+	a.addOutputFlag(c)
 	return c
 }
 
-func (a *app) submit(ctx context.Context, file string, dry bool) error {
+func (a *cliApp) submitFile(ctx context.Context, file string, dry bool) error {
 	spec, err := a.readJobFile(file)
 	if err != nil {
 		return err
 	}
 	switch {
-	case dry && a.json:
+	case dry && a.forPrograms:
 		return a.printJSON(spec)
 	case dry:
-		return jobfile.Write(a.out, spec)
+		return jobfile.Write(a.stdout, spec)
 	}
-	api, err := a.client()
+	api, err := a.newClient()
 	if err != nil {
 		return err
 	}
@@ -54,16 +54,16 @@ func (a *app) submit(ctx context.Context, file string, dry bool) error {
 	if err != nil {
 		return err
 	}
-	if a.json {
+	if a.forPrograms {
 		return a.printJSON(view)
 	}
-	fmt.Fprintln(a.out, said)
+	fmt.Fprintln(a.stdout, said)
 	return nil
 }
 
-func (a *app) readJobFile(name string) (*job.Spec, error) {
+func (a *cliApp) readJobFile(name string) (*job.Spec, error) {
 	if name == "-" {
-		return jobfile.Read(a.in, "standard input")
+		return jobfile.Read(a.stdin, "standard input")
 	}
 	f, err := os.Open(name)
 	if err != nil {

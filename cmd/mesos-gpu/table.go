@@ -9,27 +9,27 @@ import (
 	"mesos-gpu/job"
 )
 
-// printer writes tables for people.
-type printer struct {
+// tablePrinter writes tables for people.
+type tablePrinter struct {
 	io.Writer
-	screen
-	wide, bare bool
-	spared     []string // see spare
-	none       string   // said in place of a table without rows
+	terminalScreen
+	wide, noHeaders bool
+	droppable       []string // see spare
+	emptyText       string   // said in place of a table without rows
 }
 
-func (a *app) printer() *printer {
-	return &printer{Writer: a.out, screen: a.screen(), wide: a.format == asWide, bare: a.bare}
+func (a *cliApp) newPrinter() *tablePrinter {
+	return &tablePrinter{Writer: a.stdout, terminalScreen: a.currentScreen(), wide: a.format == formatWide, noHeaders: a.noHeaders}
 }
 
-// column is one fact of each thing in a table.
-type column[T any] struct {
-	name string
-	of   func(T) string
+// tableColumn is one fact of each thing in a table.
+type tableColumn[T any] struct {
+	name  string
+	value func(T) string
 }
 
-// tableOf prints things in columns, with -o wide also those in more.
-func tableOf[T any](p *printer, things []T, columns []column[T], more ...column[T]) error {
+// printTable prints things in columns, with -o wide also those in more.
+func printTable[T any](p *tablePrinter, things []T, columns []tableColumn[T], more ...tableColumn[T]) error {
 	if p.wide {
 		columns = append(columns[:len(columns):len(columns)], more...)
 	}
@@ -40,123 +40,123 @@ func tableOf[T any](p *printer, things []T, columns []column[T], more ...column[
 	rows := make([][]string, len(things))
 	for r, thing := range things {
 		for _, c := range columns {
-			rows[r] = append(rows[r], c.of(thing))
+			rows[r] = append(rows[r], c.value(thing))
 		}
 	}
-	return p.table(head, rows)
+	return p.writeTable(head, rows)
 }
 
-// names are the columns'.
-func names[T any](columns []column[T]) (list []string) {
+// columnNames are the columns'.
+func columnNames[T any](columns []tableColumn[T]) (list []string) {
 	for _, c := range columns {
 		list = append(list, c.name)
 	}
 	return list
 }
 
-// table prints a head and n rows, cells separated by tabs, in columns, of which
+// printRows prints a head and n rows, cells separated by tabs, in columns, of which
 // those that are spared go first where a terminal is narrow.
-func (a *app) table(head string, n int, row func(i int) string, spared ...string) error {
+func (a *cliApp) printRows(head string, n int, row func(i int) string, spared ...string) error {
 	rows := make([][]string, n)
 	for i := range rows {
 		rows[i] = strings.Split(row(i), "\t")
 	}
-	return a.printer().spare(spared...).table(strings.Split(head, "\t"), rows)
+	return a.newPrinter().dropFirst(spared...).writeTable(strings.Split(head, "\t"), rows)
 }
 
-// cleaner keeps cells in their places.
-var cleaner = strings.NewReplacer("\n", " ", "\t", " ")
+// cellCleaner keeps cells in their places.
+var cellCleaner = strings.NewReplacer("\n", " ", "\t", " ")
 
-func (p *printer) table(head []string, rows [][]string) error {
-	if len(rows) == 0 && p.none != "" && !p.bare {
-		_, err := fmt.Fprintln(p, p.none)
+func (p *tablePrinter) writeTable(head []string, rows [][]string) error {
+	if len(rows) == 0 && p.emptyText != "" && !p.noHeaders {
+		_, err := fmt.Fprintln(p, p.emptyText)
 		return err
 	}
-	l := fitting{head: head, widths: make([]int, len(head)), empty: make([]bool, len(head)), spared: p.spared, room: p.columns}
+	l := columnLayout{head: head, wanted: make([]int, len(head)), empty: make([]bool, len(head)), droppable: p.droppable, lineWidth: p.columns}
 	for i, name := range head {
 		l.empty[i] = len(rows) > 0
-		if !p.bare {
-			l.widths[i] = utf8.RuneCountInString(name)
+		if !p.noHeaders {
+			l.wanted[i] = utf8.RuneCountInString(name)
 		}
 	}
 	for _, cells := range rows {
 		for i := range cells {
-			cells[i] = cleaner.Replace(printable(cells[i]))
-			l.widths[i] = max(l.widths[i], utf8.RuneCountInString(cells[i]))
+			cells[i] = cellCleaner.Replace(escapeControls(cells[i]))
+			l.wanted[i] = max(l.wanted[i], utf8.RuneCountInString(cells[i]))
 			l.empty[i] = l.empty[i] && (cells[i] == "" || cells[i] == "-")
 		}
 	}
-	widths := l.widths
-	if p.columns > 0 && !p.wide && total(widths) > p.columns {
-		widths = l.fit()
+	widths := l.wanted
+	if p.columns > 0 && !p.wide && lineLength(widths) > p.columns {
+		widths = l.fitColumns()
 	}
 	var text strings.Builder
-	if !p.bare {
-		p.line(&text, widths, head, head)
+	if !p.noHeaders {
+		p.writeLine(&text, widths, head, head)
 	}
 	for _, cells := range rows {
-		p.line(&text, widths, head, cells)
+		p.writeLine(&text, widths, head, cells)
 	}
 	_, err := io.WriteString(p, text.String())
 	return err
 }
 
-// orSay is a printer that says so where a table has no rows: the head alone
+// withEmptyText is a printer that says so where a table has no rows: the head alone
 // looks as if something were missing.
-func (p *printer) orSay(none string) *printer {
+func (p *tablePrinter) withEmptyText(none string) *tablePrinter {
 	with := *p
-	with.none = none
+	with.emptyText = none
 	return &with
 }
 
-// line writes one row; of states, by the head, it shows the colours.
-func (p *printer) line(to *strings.Builder, widths []int, head, cells []string) {
+// writeLine writes one row; of states, by the head, it shows the colours.
+func (p *tablePrinter) writeLine(to *strings.Builder, widths []int, head, cells []string) {
 	pad := 0 // which nothing ends a line with
 	for i, cell := range cells {
 		if widths[i] == 0 {
 			continue
 		}
-		cell = strings.TrimRight(cut(cell, head[i], widths[i]), " ") // no line ends with blanks
+		cell = strings.TrimRight(truncateCell(cell, head[i], widths[i]), " ") // no line ends with blanks
 		length := utf8.RuneCountInString(cell)
 		if head[i] == "STATE" {
-			cell = p.paint(stateColour(cell), cell)
+			cell = p.colorize(stateColor(cell), cell)
 		}
 		if cell != "" {
 			fmt.Fprintf(to, "%*s%s", pad, "", cell)
 			pad = 0
 		}
-		pad += widths[i] - length + gap
+		pad += widths[i] - length + columnGap
 	}
 	to.WriteByte('\n')
 }
 
-// colour is a number of the terminal's eight.
-type colour int
+// terminalColor is a number of the terminal's eight.
+type terminalColor int
 
 const (
-	noColour colour = 0
-	red      colour = 31
-	green    colour = 32
-	yellow   colour = 33
+	noColor terminalColor = 0
+	red     terminalColor = 31
+	green   terminalColor = 32
+	yellow  terminalColor = 33
 )
 
-func (s screen) paint(c colour, text string) string {
-	if !s.colour || c == noColour {
+func (s terminalScreen) colorize(c terminalColor, text string) string {
+	if !s.useColor || c == noColor {
 		return text
 	}
 	return fmt.Sprintf("\x1b[%dm%s\x1b[0m", c, text)
 }
 
-// stateColour is red for what went wrong, green for what runs and yellow for
+// stateColor is red for what went wrong, green for what runs and yellow for
 // what is on its way. What has ended well, or as people wanted, stays plain.
-func stateColour(state string) colour {
+func stateColor(state string) terminalColor {
 	switch s := job.State(state); {
 	case s == job.Failed || s == job.Refused || s == job.Lost || s == job.Unreachable:
 		return red
 	case s == job.Running:
 		return green
-	case s.Live():
+	case s.IsLive():
 		return yellow
 	}
-	return noColour
+	return noColor
 }

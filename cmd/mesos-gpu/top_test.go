@@ -12,15 +12,15 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// used is a cluster whose tasks use their GPUs.
-type used struct {
-	*cluster
+// usageCluster is a cluster whose tasks use their GPUs.
+type usageCluster struct {
+	*fakeCluster
 	tasks []api.TaskUsage
 }
 
-func (u *used) Usage(_ context.Context, q api.UsageQuery) (list api.UsageList, err error) {
+func (u *usageCluster) ListUsage(_ context.Context, q api.UsageQuery) (list api.UsageList, err error) {
 	if q.Job == "gone" {
-		return list, api.Problemf(404, "there is no job %q", q.Job)
+		return list, api.NewProblemf(404, "there is no job %q", q.Job)
 	}
 	for _, t := range u.tasks {
 		if q.Job == "" || q.Job == t.Job {
@@ -30,34 +30,34 @@ func (u *used) Usage(_ context.Context, q api.UsageQuery) (list api.UsageList, e
 	return list, nil
 }
 
-func fig(v float64) *float64 { return &v }
+func floatPtr(v float64) *float64 { return &v }
 
-// newUsed has a task with two GPUs, two that share one, of which one's memory
+// newUsageCluster has a task with two GPUs, two that share one, of which one's memory
 // nobody measures, one whose agent tells nothing and one that is stale.
-func newUsed() *used {
+func newUsageCluster() *usageCluster {
 	part := func(task string, used *float64) api.TaskUsage {
-		return api.TaskUsage{Task: task, Job: task[:5], Hostname: "b", AgeSeconds: fig(4), Devices: []gpu.DeviceUsage{
-			{UUID: "GPU-3", Shared: true, Duty: fig(0.9), MemUsedMiB: used, MemMiB: fig(4096), Watts: fig(70), Celsius: fig(50), ThrottledSeconds: fig(12.4), Health: gpu.Healthy},
+		return api.TaskUsage{Task: task, Job: task[:5], Hostname: "b", AgeSeconds: floatPtr(4), Devices: []gpu.DeviceUsage{
+			{UUID: "GPU-3", Shared: true, Duty: floatPtr(0.9), MemUsedMiB: used, MemMiB: floatPtr(4096), Watts: floatPtr(70), Celsius: floatPtr(50), ThrottledSeconds: floatPtr(12.4), Health: gpu.Healthy},
 		}}
 	}
-	return &used{newCluster(), []api.TaskUsage{
-		{Task: "train.0", Job: "train", Hostname: "a", AgeSeconds: fig(2.1), Simulated: true, Devices: []gpu.DeviceUsage{
-			{UUID: "GPU-1", Duty: fig(0.5), MemUsedMiB: fig(1536), MemMiB: fig(16384), Watts: fig(100), Celsius: fig(60)},
-			{UUID: "GPU-2", Duty: fig(1), MemUsedMiB: fig(512), MemMiB: fig(16384), Watts: fig(200), Celsius: fig(70)},
+	return &usageCluster{newFakeCluster(), []api.TaskUsage{
+		{Task: "train.0", Job: "train", Hostname: "a", AgeSeconds: floatPtr(2.1), Simulated: true, Devices: []gpu.DeviceUsage{
+			{UUID: "GPU-1", Duty: floatPtr(0.5), MemUsedMiB: floatPtr(1536), MemMiB: floatPtr(16384), Watts: floatPtr(100), Celsius: floatPtr(60)},
+			{UUID: "GPU-2", Duty: floatPtr(1), MemUsedMiB: floatPtr(512), MemMiB: floatPtr(16384), Watts: floatPtr(200), Celsius: floatPtr(70)},
 		}},
-		part("infer.0", fig(1024)), part("infer.1", nil),
+		part("infer.0", floatPtr(1024)), part("infer.1", nil),
 		{Task: "stock.0", Job: "stock", Hostname: "c", Devices: []gpu.DeviceUsage{}, Note: "its agent tells nothing\x1b[2J"},
-		{Task: "stale.0", Job: "stale", Hostname: "b", AgeSeconds: fig(90), Devices: []gpu.DeviceUsage{{UUID: "GPU-4", Duty: fig(1), Watts: fig(999)}}, Note: "stale"},
+		{Task: "stale.0", Job: "stale", Hostname: "b", AgeSeconds: floatPtr(90), Devices: []gpu.DeviceUsage{{UUID: "GPU-4", Duty: floatPtr(1), Watts: floatPtr(999)}}, Note: "stale"},
 	}}
 }
 
-func (u *used) command(t *testing.T, line string) ran {
+func (u *usageCluster) command(t *testing.T, line string) commandRun {
 	t.Helper()
 	return commandAt(t, serveBackend(t, u), strings.Fields(line)...)
 }
 
 func TestTop(t *testing.T) {
-	newUsed().command(t, "top").wants(t, ""+
+	newUsageCluster().command(t, "top").expect(t, ""+
 		"TASK     HOST  GPU             DUTY   MEMORY           POWER  TEMP   AGE   NOTE\n"+
 		"train.0  a     GPU-1           50 %   1.5 of 16.0 GiB  100 W  60 °C  2 s   simulated\n"+
 		"train.0  a     GPU-2           100 %  0.5 of 16.0 GiB  200 W  70 °C  2 s   simulated\n"+
@@ -65,7 +65,7 @@ func TestTop(t *testing.T) {
 		"infer.1  b     GPU-3 (shared)  90 %   - of 4.0 GiB     70 W   50 °C  4 s\n"+
 		"stale.0  b     GPU-4           100 %  -                999 W  -      90 s  stale\n"+
 		"stock.0  c     -               -      -                -      -      -     its agent tells nothing\\x1b[2J\n", "", 0)
-	newUsed().command(t, "top infer --sort task -o wide --no-headers").wants(t, ""+
+	newUsageCluster().command(t, "top infer --sort task -o wide --no-headers").expect(t, ""+
 		"infer.0  b  GPU-3 (shared)  90 %  1.0 of 4.0 GiB  70 W  50 °C  4 s  healthy  12 s\n"+
 		"infer.1  b  GPU-3 (shared)  90 %  - of 4.0 GiB    70 W  50 °C  4 s  healthy  12 s\n", "", 0)
 }
@@ -73,13 +73,13 @@ func TestTop(t *testing.T) {
 // What an agent's tasks share counts once, but each has its own memory; what is
 // not of now counts nowhere.
 func TestTopByAgent(t *testing.T) {
-	newUsed().command(t, "top --by agent").wants(t, ""+
+	newUsageCluster().command(t, "top --by agent").expect(t, ""+
 		"HOST  TASKS  GPUS  DUTY  MEMORY           POWER  TEMP   AGE  NOTE\n"+
 		"a     1      2     75 %  2.0 of 32.0 GiB  300 W  70 °C  2 s  simulated\n"+
 		"b     3      2     90 %  1.0 of 8.0 GiB   70 W   50 °C  4 s  1 of 3 tasks: stale\n"+
 		"c     1      0     -     -                -      -      -    1 of 1 task: its agent tells nothing\\x1b[2J\n", "", 0)
-	var agents []use
-	r := newUsed().command(t, "top --by agent -o json")
+	var agents []usageRow
+	r := newUsageCluster().command(t, "top --by agent -o json")
 	if err := json.Unmarshal([]byte(r.out), &agents); err != nil || len(agents) != 3 || agents[0].GPUs != 2 || *agents[0].Watts != 300 {
 		t.Errorf("got %+v, %v", r, err)
 	}
@@ -96,7 +96,7 @@ func TestTopSorts(t *testing.T) {
 		"-age":    "stock.0 train.0 train.0 infer.0 infer.1 stale.0",
 		"-memory": "infer.1 stock.0 stale.0 train.0 infer.0 train.0",
 	} {
-		r := newUsed().command(t, "top --no-headers --sort "+order)
+		r := newUsageCluster().command(t, "top --no-headers --sort "+order)
 		var got []string
 		for line := range strings.Lines(r.out) {
 			got = append(got, strings.Fields(line)[0])
@@ -109,36 +109,36 @@ func TestTopSorts(t *testing.T) {
 
 func TestTopAsJSON(t *testing.T) {
 	var tasks []api.TaskUsage
-	r := newUsed().command(t, "top train -o json")
+	r := newUsageCluster().command(t, "top train -o json")
 	if err := json.Unmarshal([]byte(r.out), &tasks); err != nil || len(tasks) != 1 || len(tasks[0].Devices) != 2 || *tasks[0].Devices[1].Duty != 1 {
 		t.Errorf("got %+v, %v", r, err)
 	}
-	(&used{cluster: newCluster()}).command(t, "top -o json").wants(t, "[]\n", "", 0)
-	(&used{cluster: newCluster()}).command(t, "top --by agent -o json").wants(t, "[]\n", "", 0)
+	(&usageCluster{fakeCluster: newFakeCluster()}).command(t, "top -o json").expect(t, "[]\n", "", 0)
+	(&usageCluster{fakeCluster: newFakeCluster()}).command(t, "top --by agent -o json").expect(t, "[]\n", "", 0)
 }
 
-func TestTopRefusals(t *testing.T) {
+func TestInvalidTopFlags(t *testing.T) {
 	for line, want := range map[string]string{
 		"top --by job":               "--by job: use task or agent",
 		"top --sort size":            "--sort size: use age, duty, host, memory, power, task or temp",
 		"top --by agent --sort task": "the lines are agents",
 		"top a b":                    `takes no "b"`,
 	} {
-		newUsed().command(t, line).wants(t, "", want, 2)
+		newUsageCluster().command(t, line).expect(t, "", want, 2)
 	}
-	newUsed().command(t, "top gone").wants(t, "", `there is no job "gone"`, 1)
+	newUsageCluster().command(t, "top gone").expect(t, "", `there is no job "gone"`, 1)
 }
 
 // On a terminal it stays until it is interrupted, unless somebody says
 // otherwise or a program reads.
-func TestTopStays(t *testing.T) {
-	address := serveBackend(t, newUsed())
+func TestTopWatchesOnTerminal(t *testing.T) {
+	address := serveBackend(t, newUsageCluster())
 	for line, stays := range map[string]bool{"top": true, "top --watch=false": false, "top -o json": false} {
 		seen, tty := pseudoTerminal(t, 200)
 		ctx, interrupt := context.WithCancel(t.Context())
 		ended := make(chan int, 1)
 		go func() {
-			ended <- run(ctx, strings.Fields(line), std{strings.NewReader(""), tty, io.Discard, func(name string) string {
+			ended <- runCommandLine(ctx, strings.Fields(line), processIO{strings.NewReader(""), tty, io.Discard, func(name string) string {
 				return map[string]string{"MESOS_GPU_API": address}[name]
 			}})
 			tty.Close()

@@ -9,32 +9,32 @@ import (
 	"mesos-gpu/isolator/rules"
 )
 
-// board is one GPU of the topology matrix: the devices that share a node.
-type board struct {
+// boardDevices is one GPU of the topology matrix: the devices that share a node.
+type boardDevices struct {
 	minor   int
 	devices []gpu.Device
 }
 
-func boards(h gpu.Host) []board {
-	var all []board
+func groupByBoard(h gpu.Host) []boardDevices {
+	var all []boardDevices
 	for _, d := range h.Devices {
-		i := slices.IndexFunc(all, func(b board) bool { return b.minor == d.Minor })
+		i := slices.IndexFunc(all, func(b boardDevices) bool { return b.minor == d.Minor })
 		if i < 0 {
-			i, all = len(all), append(all, board{minor: d.Minor})
+			i, all = len(all), append(all, boardDevices{minor: d.Minor})
 		}
 		all[i].devices = append(all[i].devices, d)
 	}
-	slices.SortStableFunc(all, func(a, b board) int { return a.minor - b.minor })
+	slices.SortStableFunc(all, func(a, b boardDevices) int { return a.minor - b.minor })
 	return all
 }
 
-// between is what joins two GPUs, in the words of `nvidia-smi topo -m`.
-func between(a, b board) string {
-	links, path := 0, gpu.Path("")
+// linkBetween is what joins two GPUs, in the words of `nvidia-smi topo -m`.
+func linkBetween(a, b boardDevices) string {
+	links, path := 0, gpu.PCIePath("")
 	for _, x := range a.devices {
 		for _, y := range b.devices {
 			links = max(links, x.NVLinks[y.UUID], y.NVLinks[x.UUID])
-			for _, p := range []gpu.Path{x.Paths[y.UUID], y.Paths[x.UUID]} {
+			for _, p := range []gpu.PCIePath{x.Paths[y.UUID], y.Paths[x.UUID]} {
 				if p != "" {
 					path = p
 				}
@@ -47,28 +47,28 @@ func between(a, b board) string {
 	case path != "":
 		return string(path)
 	default:
-		return unknownPath
+		return linkUnknown
 	}
 }
 
-const unknownPath = "-"
+const linkUnknown = "-"
 
-// legend explains the words of the matrix, nearest first.
-var legend = []struct{ word, means string }{
+// linkLegend explains the words of the matrix, nearest first.
+var linkLegend = []struct{ word, means string }{
 	{"X", "itself"},
 	{"NV#", "that many NVLinks"},
 	{string(gpu.SameBoard), "two devices of one board"},
 	{string(gpu.OneBridge), "at most one PCIe bridge"},
 	{string(gpu.ManyBridges), "several PCIe bridges"},
 	{string(gpu.HostBridge), "a PCIe host bridge"},
-	{string(gpu.SameNode), "host bridges of one NUMA node"},
-	{string(gpu.System), "the link between NUMA nodes"},
-	{unknownPath, "not told, as of GPUs in MIG mode"},
+	{string(gpu.SameNUMANode), "host bridges of one NUMA node"},
+	{string(gpu.AcrossNUMANodes), "the link between NUMA nodes"},
+	{linkUnknown, "not told, as of GPUs in MIG mode"},
 }
 
-// matrix draws what joins the host's GPUs. One GPU alone has none.
-func matrix(h gpu.Host) string {
-	all := boards(h)
+// topologyMatrix draws what joins the host's GPUs. One GPU alone has none.
+func topologyMatrix(h gpu.Host) string {
+	all := groupByBoard(h)
 	if len(all) < 2 {
 		return ""
 	}
@@ -77,16 +77,16 @@ func matrix(h gpu.Host) string {
 	width := len(fmt.Sprintf("GPU%d", all[len(all)-1].minor))
 	fmt.Fprintf(&b, "%*s", width, "")
 	for _, column := range all {
-		fmt.Fprintf(&b, " %*d", cell, column.minor)
+		fmt.Fprintf(&b, " %*d", matrixCellWidth, column.minor)
 	}
 	for _, row := range all {
 		fmt.Fprintf(&b, "\n%-*s", width, fmt.Sprintf("GPU%d", row.minor))
 		for _, column := range all {
 			word := "X"
 			if row.minor != column.minor {
-				word = between(row, column)
+				word = linkBetween(row, column)
 			}
-			fmt.Fprintf(&b, " %*s", cell, word)
+			fmt.Fprintf(&b, " %*s", matrixCellWidth, word)
 			if strings.HasPrefix(word, "NV") {
 				word = "NV#"
 			}
@@ -94,22 +94,22 @@ func matrix(h gpu.Host) string {
 		}
 	}
 	var words []string
-	for _, l := range legend {
+	for _, l := range linkLegend {
 		if used[l.word] {
 			words = append(words, l.word+" "+l.means)
 		}
 	}
-	return b.String() + "\n" + wrap("", words, "; ")
+	return b.String() + "\n" + wrapWords("", words, "; ")
 }
 
-// cell is how wide the longest word of the matrix is.
-const cell = 4
+// matrixCellWidth is how wide the longest word of the matrix is.
+const matrixCellWidth = 4
 
-// nodes lists the device nodes that the host's GPUs are reached by, and those
+// listDeviceNodes lists the device nodes that the host's GPUs are reached by, and those
 // of NVSwitches. A simulated host's stand nowhere but in containers.
-func nodes(h gpu.Host, there func(pattern string) []string) string {
+func listDeviceNodes(h gpu.Host, there func(pattern string) []string) string {
 	var present, absent []string
-	for _, n := range rules.Nodes(h, rules.Majors{UVM: 1, Caps: 2}) {
+	for _, n := range rules.HostNodes(h, rules.MajorNumbers{UVM: 1, Caps: 2}) {
 		if path := "/dev/" + n.Name; h.Simulated || len(there(path)) > 0 {
 			present = append(present, path)
 		} else {
@@ -119,14 +119,14 @@ func nodes(h gpu.Host, there func(pattern string) []string) string {
 	if !h.Simulated {
 		present = append(present, there("/dev/nvidia-nvswitch*")...)
 	}
-	return wrap("nodes    ", present, " ") + wrap("missing  ", absent, " ")
+	return wrapWords("nodes    ", present, " ") + wrapWords("missing  ", absent, " ")
 }
 
-// lineWidth is where lists are broken.
-const lineWidth = 100
+// listWidth is where lists are broken.
+const listWidth = 100
 
-// wrap lists the words behind a head, in lines as long as the head's begin.
-func wrap(head string, words []string, between string) string {
+// wrapWords lists the words behind a head, in lines as long as the head's begin.
+func wrapWords(head string, words []string, between string) string {
 	if len(words) == 0 {
 		return ""
 	}
@@ -136,7 +136,7 @@ func wrap(head string, words []string, between string) string {
 	for i, word := range words {
 		if i > 0 {
 			b.WriteString(strings.TrimRight(between, " "))
-			if at+len(between)+len(word) > lineWidth {
+			if at+len(between)+len(word) > listWidth {
 				b.WriteString("\n" + strings.Repeat(" ", len(head)))
 				at = len(head)
 			} else {

@@ -10,7 +10,7 @@ import (
 	"mesos-gpu/gpu"
 )
 
-func (a *app) validateCommand() *cobra.Command {
+func (a *cliApp) validateCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "validate FILE...", Short: "Check job files, and name each mistake with its line and column (- reads standard input)", Args: atLeast("FILE"),
 		Long: "Check job files as submit does, without a scheduler: what only the cluster knows, such as its GPU types, is not checked.",
@@ -27,11 +27,11 @@ func (a *app) validateCommand() *cobra.Command {
 					kind = "schedule"
 				}
 				for _, wish := range slices.Concat(spec.Request.Types.Include, spec.Request.Types.Exclude) {
-					if !gpu.Known(wish) {
-						fmt.Fprintf(a.err, "mesos-gpu: %s: gpu_type %q: NVIDIA makes none of that name: submit asks whether an agent has it\n", name, wish)
+					if !gpu.IsKnownType(wish) {
+						fmt.Fprintf(a.stderr, "mesos-gpu: %s: gpu_type %q: NVIDIA makes none of that name: submit asks whether an agent has it\n", name, wish)
 					}
 				}
-				fmt.Fprintf(a.out, "%s: %s %s, %d %s with %s each\n", name, kind, spec.Name, spec.Tasks, gpu.Plural(spec.Tasks, "task"), spec.Request)
+				fmt.Fprintf(a.stdout, "%s: %s %s, %d %s with %s each\n", name, kind, spec.Name, spec.Tasks, gpu.Plural(spec.Tasks, "task"), spec.Request)
 			}
 			return errors.Join(errs...)
 		},

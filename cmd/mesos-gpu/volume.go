@@ -13,23 +13,23 @@ import (
 // volumeFlags are what the volume commands share.
 type volumeFlags struct{ dir, root string }
 
-func (f *volumeFlags) rootFlag(c *cobra.Command) {
+func (f *volumeFlags) addRootFlag(c *cobra.Command) {
 	c.Flags().StringVar(&f.root, "driver-root", "/", "file system that holds the driver")
 }
 
-// search looks on PATH as well where it means folders of that file system.
-func (a *app) search(root string) volumemgr.Search {
-	s := volumemgr.Search{Root: root}
+// driverSearch looks on PATH as well where it means folders of that file system.
+func (a *cliApp) driverSearch(root string) volumemgr.DriverSearch {
+	s := volumemgr.DriverSearch{Root: root}
 	if root == "/" {
 		s.Path = a.getenv("PATH")
 	}
 	return s
 }
 
-func (a *app) volumeCommand() *cobra.Command {
+func (a *cliApp) volumeCommand() *cobra.Command {
 	var f volumeFlags
 	c := &cobra.Command{
-		Use: "volume", Short: "Make, check and share driver volumes", Args: knownCommand,
+		Use: "volume", Short: "Make, check and share driver volumes", Args: rejectUnknownCommand,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.PersistentFlags().StringVar(&f.dir, "dir", "/var/lib/mesos-gpu/volumes", "folder that holds the volumes")
@@ -37,11 +37,11 @@ func (a *app) volumeCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) volumeCreate(f *volumeFlags) *cobra.Command {
+func (a *cliApp) volumeCreate(f *volumeFlags) *cobra.Command {
 	c := &cobra.Command{
-		Use: "create", Short: "Make the volume of this machine's driver, unless it is there", Args: args(),
+		Use: "create", Short: "Make the volume of this machine's driver, unless it is there", Args: requireArgs(),
 		RunE: func(c *cobra.Command, _ []string) error {
-			driver, err := a.search(f.root).Find()
+			driver, err := a.driverSearch(f.root).Find()
 			if err != nil {
 				return err
 			}
@@ -49,108 +49,108 @@ func (a *app) volumeCreate(f *volumeFlags) *cobra.Command {
 			for _, file := range driver.Files {
 				total += file.Size
 			}
-			progress, done := a.progress("copying", total)
+			progress, done := a.startProgress("copying", total)
 			volume, err := volumemgr.Store{Dir: f.dir, Progress: progress}.Create(c.Context(), driver)
 			done()
 			if err != nil {
 				return err
 			}
-			if a.json {
+			if a.forPrograms {
 				return a.printJSON(volume)
 			}
-			fmt.Fprintf(a.out, "%s\t%d files\t%s\n", volume.Name, volume.Files, volume.Path)
+			fmt.Fprintf(a.stdout, "%s\t%d files\t%s\n", volume.Name, volume.Files, volume.Path)
 			return nil
 		},
 	}
-	f.rootFlag(c)
-	a.outputFlag(c)
+	f.addRootFlag(c)
+	a.addOutputFlag(c)
 	return c
 }
 
-func (a *app) volumeList(f *volumeFlags) *cobra.Command {
+func (a *cliApp) volumeList(f *volumeFlags) *cobra.Command {
 	c := &cobra.Command{
-		Use: "list", Short: "List the volumes", Args: args(),
+		Use: "list", Short: "List the volumes", Args: requireArgs(),
 		RunE: func(*cobra.Command, []string) error {
 			volumes, err := volumemgr.Store{Dir: f.dir}.List()
 			if err != nil {
 				return err
 			}
-			if a.json {
-				return a.printJSON(append([]volumemgr.Volume{}, volumes...))
+			if a.forPrograms {
+				return a.printJSON(append([]volumemgr.DriverVolume{}, volumes...))
 			}
-			return a.table("NAME\tFILES\tSIZE\tPATH", len(volumes), func(i int) string {
+			return a.printRows("NAME\tFILES\tSIZE\tPATH", len(volumes), func(i int) string {
 				v := volumes[i]
-				return fmt.Sprintf("%s\t%d\t%s\t%s", v.Name, v.Files, mib(v.Bytes), v.Path)
+				return fmt.Sprintf("%s\t%d\t%s\t%s", v.Name, v.Files, formatMiB(v.Bytes), v.Path)
 			})
 		},
 	}
-	a.outputFlag(c)
+	a.addOutputFlag(c)
 	return c
 }
 
-func mib(bytes int64) string { return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20)) }
+func formatMiB(bytes int64) string { return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20)) }
 
-func (a *app) volumeInspect(f *volumeFlags) *cobra.Command {
+func (a *cliApp) volumeInspect(f *volumeFlags) *cobra.Command {
 	c := &cobra.Command{
-		Use: "inspect NAME", Short: "Show a volume's files, what they are for and how they came in", Args: args("a volume's name"),
+		Use: "inspect NAME", Short: "Show a volume's files, what they are for and how they came in", Args: requireArgs("a volume's name"),
 		RunE: func(_ *cobra.Command, got []string) error {
 			m, err := volumemgr.Store{Dir: f.dir}.Inspect(got[0])
 			if err != nil {
 				return err
 			}
-			if a.json {
+			if a.forPrograms {
 				return a.printJSON(m)
 			}
-			err = a.table("FILE\tFOR\tSIZE\tHOW\tSHA256\tLINKS", len(m.Files), func(i int) string {
+			err = a.printRows("FILE\tFOR\tSIZE\tHOW\tSHA256\tLINKS", len(m.Files), func(i int) string {
 				e := m.Files[i]
 				return strings.Join([]string{
-					e.Path, orDash(string(e.Capability)), mib(e.Size), string(e.How), orDash(fmt.Sprintf("%.12s", e.SHA256)), orDash(strings.Join(e.Links, " ")),
+					e.Path, dashIfEmpty(string(e.Capability)), formatMiB(e.Size), string(e.How), dashIfEmpty(fmt.Sprintf("%.12s", e.SHA256)), dashIfEmpty(strings.Join(e.Links, " ")),
 				}, "\t")
 			}, "SHA256", "LINKS", "HOW")
 			if err != nil || len(m.HostFiles) == 0 {
 				return err
 			}
-			fmt.Fprintln(a.out)
-			return a.table("ON THE HOST\tFOR\tSIZE", len(m.HostFiles), func(i int) string {
+			fmt.Fprintln(a.stdout)
+			return a.printRows("ON THE HOST\tFOR\tSIZE", len(m.HostFiles), func(i int) string {
 				h := m.HostFiles[i]
-				return fmt.Sprintf("%s\t%s\t%s", h.Path, h.Capability, mib(h.Size))
+				return fmt.Sprintf("%s\t%s\t%s", h.Path, h.Capability, formatMiB(h.Size))
 			})
 		},
 	}
-	a.outputFlag(c)
+	a.addOutputFlag(c)
 	return c
 }
 
-// verified is what verify tells about one volume.
-type verified struct {
-	volumemgr.Volume
-	Damage []volumemgr.Damage `json:"damage"`
+// verifiedVolume is what verify tells about one volume.
+type verifiedVolume struct {
+	volumemgr.DriverVolume
+	Damage []volumemgr.FileDamage `json:"damage"`
 }
 
-func (a *app) volumeVerify(f *volumeFlags) *cobra.Command {
+func (a *cliApp) volumeVerify(f *volumeFlags) *cobra.Command {
 	var repair bool
 	c := &cobra.Command{
 		Use: "verify [NAME...]", Short: "Read the volumes' files and compare them with the manifests",
 		RunE: func(c *cobra.Command, names []string) error {
 			if repair {
-				if err := a.repair(c, f); err != nil {
+				if err := a.repairVolume(c, f); err != nil {
 					return err
 				}
 			}
-			volumes, err := named(f.dir, names)
+			volumes, err := findVolumes(f.dir, names)
 			if err != nil {
 				return err
 			}
-			results := []verified{}
+			results := []verifiedVolume{}
 			damaged := 0
 			for _, v := range volumes {
-				progress, done := a.progress("reading "+v.Name, v.Bytes)
+				progress, done := a.startProgress("reading "+v.Name, v.Bytes)
 				damage, err := volumemgr.Store{Dir: f.dir, Progress: progress}.Verify(c.Context(), v.Name)
 				done()
 				if err != nil {
 					return err
 				}
-				results = append(results, verified{v, damage})
+				results = append(results, verifiedVolume{v, damage})
 				damaged += min(1, len(damage))
 			}
 			if err := a.printVerified(results); err != nil {
@@ -163,22 +163,22 @@ func (a *app) volumeVerify(f *volumeFlags) *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&repair, "repair", false, "first put the driver's own files in place of damaged ones")
-	f.rootFlag(c)
-	a.outputFlag(c)
+	f.addRootFlag(c)
+	a.addOutputFlag(c)
 	return c
 }
 
-func (a *app) repair(c *cobra.Command, f *volumeFlags) error {
-	damage, err := mend(c.Context(), a.search(f.root), f.dir)
+func (a *cliApp) repairVolume(c *cobra.Command, f *volumeFlags) error {
+	damage, err := repairDriverVolume(c.Context(), a.driverSearch(f.root), f.dir)
 	for _, d := range damage {
-		fmt.Fprintln(a.err, printable("repair: "+d))
+		fmt.Fprintln(a.stderr, escapeControls("repair: "+d))
 	}
 	return err
 }
 
-// mend repairs the volume of the driver that is found, and tells what was
+// repairDriverVolume repairs the volume of the driver that is found, and tells what was
 // damaged.
-func mend(ctx context.Context, s volumemgr.Search, dir string) ([]string, error) {
+func repairDriverVolume(ctx context.Context, s volumemgr.DriverSearch, dir string) ([]string, error) {
 	driver, err := s.Find()
 	if err != nil {
 		return nil, err
@@ -191,17 +191,17 @@ func mend(ctx context.Context, s volumemgr.Search, dir string) ([]string, error)
 	return told, err
 }
 
-// named finds volumes, all where none is named.
-func named(dir string, names []string) ([]volumemgr.Volume, error) {
+// findVolumes finds volumes, all where none is named.
+func findVolumes(dir string, names []string) ([]volumemgr.DriverVolume, error) {
 	all, err := volumemgr.Store{Dir: dir}.List()
 	if err != nil || len(names) == 0 {
 		return all, err
 	}
-	byName := map[string]volumemgr.Volume{}
+	byName := map[string]volumemgr.DriverVolume{}
 	for _, v := range all {
 		byName[v.Name] = v
 	}
-	var found []volumemgr.Volume
+	var found []volumemgr.DriverVolume
 	for _, name := range names {
 		v, ok := byName[name]
 		if !ok {
@@ -212,8 +212,8 @@ func named(dir string, names []string) ([]volumemgr.Volume, error) {
 	return found, nil
 }
 
-func (a *app) printVerified(results []verified) error {
-	if a.json {
+func (a *cliApp) printVerified(results []verifiedVolume) error {
+	if a.forPrograms {
 		return a.printJSON(results)
 	}
 	for _, r := range results {
@@ -221,9 +221,9 @@ func (a *app) printVerified(results []verified) error {
 		if len(r.Damage) > 0 {
 			state = fmt.Sprintf("damaged, %d faults", len(r.Damage))
 		}
-		fmt.Fprintf(a.out, "%s\t%d files\t%s\n", r.Name, r.Files, state)
+		fmt.Fprintf(a.stdout, "%s\t%d files\t%s\n", r.Name, r.Files, state)
 		for _, d := range r.Damage {
-			fmt.Fprintln(a.out, printable("  "+d.String()))
+			fmt.Fprintln(a.stdout, escapeControls("  "+d.String()))
 		}
 	}
 	return nil

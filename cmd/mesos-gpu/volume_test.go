@@ -26,32 +26,32 @@ import (
 
 const v535, v470 = "535.104.05", "470.57.02"
 
-// volumes is a driver root, a store, and how to run volume commands on them.
-type volumes struct {
+// volumeTest is a driver root, a store, and how to run volume commands on them.
+type volumeTest struct {
 	t         *testing.T
 	root, dir string
 	env       map[string]string
 }
 
-func newVolumes(t *testing.T) *volumes {
+func newVolumes(t *testing.T) *volumeTest {
 	t.Helper()
-	v := &volumes{t: t, root: t.TempDir(), dir: filepath.Join(t.TempDir(), "volumes")}
-	if err := volumemgr.SimulatedRoot(v.root, v535); err != nil {
+	v := &volumeTest{t: t, root: t.TempDir(), dir: filepath.Join(t.TempDir(), "volumes")}
+	if err := volumemgr.WriteSimulatedDriver(v.root, v535); err != nil {
 		t.Fatal(err)
 	}
 	return v
 }
 
-func (v *volumes) run(args ...string) (code int, out, errs string) {
+func (v *volumeTest) run(args ...string) (code int, out, errs string) {
 	v.t.Helper()
 	var stdout, stderr bytes.Buffer
 	getenv := func(name string) string { return v.env[name] }
-	code = run(context.Background(), append([]string{"volume", "--dir", v.dir}, args...), std{nil, &stdout, &stderr, getenv})
+	code = runCommandLine(context.Background(), append([]string{"volume", "--dir", v.dir}, args...), processIO{nil, &stdout, &stderr, getenv})
 	return code, stdout.String(), stderr.String()
 }
 
 // must wants exit status 0 and silence on standard error.
-func (v *volumes) must(args ...string) string {
+func (v *volumeTest) must(args ...string) string {
 	v.t.Helper()
 	code, out, errs := v.run(args...)
 	if code != 0 || errs != "" {
@@ -97,7 +97,7 @@ func TestVolumeCommands(t *testing.T) {
 	}
 }
 
-func TestVolumeMistakes(t *testing.T) {
+func TestVolumeErrors(t *testing.T) {
 	v := newVolumes(t)
 	for _, c := range []struct {
 		args []string
@@ -120,11 +120,11 @@ func TestVolumeMistakes(t *testing.T) {
 }
 
 func TestVolumeGC(t *testing.T) {
-	need.Root(t)
+	need.RequireRoot(t)
 	v := newVolumes(t)
 	v.must("create", "--driver-root", v.root)
 	old := t.TempDir()
-	if err := volumemgr.SimulatedRoot(old, v470); err != nil {
+	if err := volumemgr.WriteSimulatedDriver(old, v470); err != nil {
 		t.Fatal(err)
 	}
 	v.must("create", "--driver-root", old)
@@ -159,13 +159,13 @@ func TestVolumeGCAsksTheEngine(t *testing.T) {
 		}
 	}))
 	t.Setenv("DOCKER_HOST", "tcp://"+engine.Listener.Addr().String())
-	users, err := dockerUsers(context.Background(), dir)
+	users, err := listDockerMounts(context.Background(), dir)
 	want := []string{"/volumes/nvidia_1.1", "/run/mesos-gpu/volumes/nvidia_1.2", "/volumes/nvidia_1.2", "/volumes/nvidia_1.3"}
 	if diff := cmp.Diff(want, users); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 	engine.Close()
-	if users, err := dockerUsers(context.Background(), dir); err == nil || !strings.Contains(err.Error(), "--no-docker goes without") {
+	if users, err := listDockerMounts(context.Background(), dir); err == nil || !strings.Contains(err.Error(), "--no-docker goes without") {
 		t.Errorf("an engine that is away: %v, %v", users, err)
 	}
 }
@@ -207,24 +207,24 @@ func TestVolumeCDI(t *testing.T) {
 }
 
 // What the daemon does to the volume at its start.
-func TestMend(t *testing.T) {
+func TestRepairDriverVolume(t *testing.T) {
 	v := newVolumes(t)
 	v.must("create", "--driver-root", v.root)
-	if told, err := mend(t.Context(), volumemgr.Search{Root: v.root}, v.dir); len(told) != 0 || err != nil {
+	if told, err := repairDriverVolume(t.Context(), volumemgr.DriverSearch{Root: v.root}, v.dir); len(told) != 0 || err != nil {
 		t.Errorf("a whole volume: %v, %v", told, err)
 	}
 	cuda := filepath.Join(v.dir, "nvidia_"+v535, "lib64/libcuda.so."+v535)
 	if err := os.Remove(cuda); err != nil {
 		t.Fatal(err)
 	}
-	told, err := mend(t.Context(), volumemgr.Search{Root: v.root}, v.dir)
+	told, err := repairDriverVolume(t.Context(), volumemgr.DriverSearch{Root: v.root}, v.dir)
 	if diff := cmp.Diff([]string{"lib64/libcuda.so." + v535 + " is missing"}, told); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 	if _, err := os.Stat(cuda); err != nil {
 		t.Error(err)
 	}
-	if _, err := mend(t.Context(), volumemgr.Search{Root: t.TempDir()}, v.dir); !errors.Is(err, volumemgr.ErrNoDriver) {
+	if _, err := repairDriverVolume(t.Context(), volumemgr.DriverSearch{Root: t.TempDir()}, v.dir); !errors.Is(err, volumemgr.ErrNoDriver) {
 		t.Errorf("without a driver: %v", err)
 	}
 }
@@ -244,7 +244,7 @@ func fakeRoot(t *testing.T, files ...string) func(pattern string) []string {
 	}
 	return func(pattern string) []string {
 		var found []string
-		for _, path := range there(filepath.Join(root, pattern)) {
+		for _, path := range globPaths(filepath.Join(root, pattern)) {
 			found = append(found, strings.TrimPrefix(path, root))
 		}
 		return found
@@ -263,19 +263,19 @@ func TestVolumeCDINodes(t *testing.T) {
 		{UUID: "MIG-c", PCI: "0000:3b:00.0", Minor: 2, MIG: &gpu.MIG{Parent: "GPU-p", GPUInstanceCap: 3, ComputeInstanceCap: 4}},
 	}}
 	devices, common := cdiDevices(h, "/dev", there)
-	node := func(name string) cdi.Node { return cdi.Node{Path: "/dev/" + name, Host: "/dev/" + name} }
-	want := []cdi.Device{
-		{Names: []string{"0", "GPU-a"}, Nodes: []cdi.Node{node("nvidia0")}, Drawing: []cdi.Node{node("dri/card1"), node("dri/renderD128")}},
-		{Names: []string{"1", "GPU-b"}, Nodes: []cdi.Node{node("nvidia1")}, Drawing: []cdi.Node{node("dri/card0")}},
-		{Names: []string{"2", "MIG-c"}, Nodes: []cdi.Node{node("nvidia2"), node("nvidia-caps/nvidia-cap3"), node("nvidia-caps/nvidia-cap4")}},
+	node := func(name string) cdi.SpecNode { return cdi.SpecNode{Path: "/dev/" + name, Host: "/dev/" + name} }
+	want := []cdi.SpecDevice{
+		{Names: []string{"0", "GPU-a"}, Nodes: []cdi.SpecNode{node("nvidia0")}, GraphicsNodes: []cdi.SpecNode{node("dri/card1"), node("dri/renderD128")}},
+		{Names: []string{"1", "GPU-b"}, Nodes: []cdi.SpecNode{node("nvidia1")}, GraphicsNodes: []cdi.SpecNode{node("dri/card0")}},
+		{Names: []string{"2", "MIG-c"}, Nodes: []cdi.SpecNode{node("nvidia2"), node("nvidia-caps/nvidia-cap3"), node("nvidia-caps/nvidia-cap4")}},
 	}
 	if diff := cmp.Diff(want, devices); diff != "" {
 		t.Errorf("devices (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]cdi.Node{node("nvidiactl"), node("nvidia-uvm")}, common); diff != "" {
+	if diff := cmp.Diff([]cdi.SpecNode{node("nvidiactl"), node("nvidia-uvm")}, common); diff != "" {
 		t.Errorf("common nodes (-want +got):\n%s", diff)
 	}
-	sockets := []cdi.Node{{Path: "/run/nvidia-persistenced/socket", Host: "/driver/run/nvidia-persistenced/socket"}}
+	sockets := []cdi.SpecNode{{Path: "/run/nvidia-persistenced/socket", Host: "/driver/run/nvidia-persistenced/socket"}}
 	if diff := cmp.Diff(sockets, cdiSockets("/driver", there)); diff != "" {
 		t.Errorf("sockets (-want +got):\n%s", diff)
 	}
@@ -283,18 +283,18 @@ func TestVolumeCDINodes(t *testing.T) {
 		t.Errorf("sockets that are not there: %v", none)
 	}
 	h.Simulated = true
-	if devices, _ := cdiDevices(h, "/dev", there); devices[0].Drawing != nil {
-		t.Errorf("a made-up GPU draws with %v", devices[0].Drawing)
+	if devices, _ := cdiDevices(h, "/dev", there); devices[0].GraphicsNodes != nil {
+		t.Errorf("a made-up GPU draws with %v", devices[0].GraphicsNodes)
 	}
 }
 
 // PATH is of this machine: below another root it means nothing.
 func TestVolumeSearchesPath(t *testing.T) {
-	a := &app{std: std{getenv: func(name string) string { return name + " of this machine" }}}
-	if got := a.search("/"); got.Path != "PATH of this machine" {
+	a := &cliApp{processIO: processIO{getenv: func(name string) string { return name + " of this machine" }}}
+	if got := a.driverSearch("/"); got.Path != "PATH of this machine" {
 		t.Errorf("below /: %+v", got)
 	}
-	if got := a.search("/driver"); got.Path != "" {
+	if got := a.driverSearch("/driver"); got.Path != "" {
 		t.Errorf("below another root: %+v", got)
 	}
 }
@@ -328,7 +328,7 @@ func TestVolumeVerifyOnATerminal(t *testing.T) {
 	v.must("create", "--driver-root", v.root)
 	screen, tty := terminalPair(t)
 	var out bytes.Buffer
-	if code := run(context.Background(), []string{"volume", "--dir", v.dir, "verify"}, std{nil, &out, tty, os.Getenv}); code != 0 {
+	if code := runCommandLine(context.Background(), []string{"volume", "--dir", v.dir, "verify"}, processIO{nil, &out, tty, os.Getenv}); code != 0 {
 		t.Errorf("exit status %d", code)
 	}
 	if err := tty.Close(); err != nil {
@@ -345,8 +345,8 @@ func TestVolumeVerifyOnATerminal(t *testing.T) {
 
 func TestVolumeProgress(t *testing.T) {
 	screen, tty := terminalPair(t)
-	a := &app{std: std{err: tty}}
-	part, done := a.progress("reading", 4<<20)
+	a := &cliApp{processIO: processIO{stderr: tty}}
+	part, done := a.startProgress("reading", 4<<20)
 	for range 4 {
 		part(1 << 20)
 	}
@@ -361,7 +361,7 @@ func TestVolumeProgress(t *testing.T) {
 			t.Errorf("the screen got %q, want %q in it", text, want)
 		}
 	}
-	if part, _ := (&app{std: std{err: io.Discard}}).progress("reading", 1); part != nil {
+	if part, _ := (&cliApp{processIO: processIO{stderr: io.Discard}}).startProgress("reading", 1); part != nil {
 		t.Error("a bar is drawn where there is no terminal")
 	}
 }

@@ -15,24 +15,24 @@ import (
 
 // What to wait for, the values of --for.
 const (
-	forEnd     = "ended"
-	forRunning = "running"
+	waitForEnd     = "ended"
+	waitForRunning = "running"
 )
 
-// timedOut is the exit status of timeout(1).
-const timedOut = 124
+// exitTimedOut is the exit status of timeout(1).
+const exitTimedOut = 124
 
-func (a *app) waitCommand() *cobra.Command {
-	what, limit := forEnd, time.Duration(0)
+func (a *cliApp) waitCommand() *cobra.Command {
+	what, limit := waitForEnd, time.Duration(0)
 	c := &cobra.Command{
 		Use: "wait JOB...", Short: "Wait until jobs have ended, and exit with the code of the first that failed", Args: atLeast("JOB"),
 		Long: "Wait until all of the jobs have ended and say how. The exit status is the code of the first of them that failed, 0 if none did.\n" +
 			"With --for running it is 0 as soon as all tasks of all jobs run, or have finished. After --timeout it is 124.",
 		RunE: func(c *cobra.Command, names []string) error {
-			if what != forEnd && what != forRunning {
-				return &usageError{fmt.Errorf("--for %s: use %s or %s", what, forEnd, forRunning)}
+			if what != waitForEnd && what != waitForRunning {
+				return &usageError{fmt.Errorf("--for %s: use %s or %s", what, waitForEnd, waitForRunning)}
 			}
-			api, err := a.client()
+			api, err := a.newClient()
 			if err != nil {
 				return err
 			}
@@ -41,29 +41,29 @@ func (a *app) waitCommand() *cobra.Command {
 				ctx, cancel = context.WithTimeout(ctx, limit)
 			}
 			defer cancel()
-			return a.wait(ctx, api, names, what)
+			return a.waitForJobs(ctx, api, names, what)
 		},
 	}
-	c.Flags().StringVar(&what, "for", forEnd, "what to wait for: ended or running")
+	c.Flags().StringVar(&what, "for", waitForEnd, "what to wait for: ended or running")
 	c.Flags().DurationVar(&limit, "timeout", 0, "wait no longer than this; 0 is for ever")
-	fixed(c, "for", []string{forEnd, forRunning})
+	completeFixed(c, "for", []string{waitForEnd, waitForRunning})
 	return c
 }
 
-// wait asks for all jobs first: of one that is not there people hear at once.
-func (a *app) wait(ctx context.Context, api *client.Client, names []string, what string) error {
+// waitForJobs asks for all jobs first: of one that is not there people hear at once.
+func (a *cliApp) waitForJobs(ctx context.Context, api *client.Client, names []string, what string) error {
 	for _, name := range names {
-		if _, err := api.Job(ctx, name); err != nil {
-			return a.late(ctx, name, what, err)
+		if _, err := api.GetJob(ctx, name); err != nil {
+			return a.reportTimeout(ctx, name, what, err)
 		}
 	}
 	status := 0
 	for _, name := range names {
-		view, err := await(ctx, api, name, what)
+		view, err := awaitJob(ctx, api, name, what)
 		if err != nil {
-			return a.late(ctx, name, what, fmt.Errorf("wait for job %s: %w", name, err))
+			return a.reportTimeout(ctx, name, what, fmt.Errorf("wait for job %s: %w", name, err))
 		}
-		fmt.Fprintf(a.out, "job %s %s\n", name, view.State)
+		fmt.Fprintf(a.stdout, "job %s %s\n", name, view.State)
 		if status == 0 && view.ExitCode != nil {
 			status = *view.ExitCode
 		}
@@ -74,48 +74,48 @@ func (a *app) wait(ctx context.Context, api *client.Client, names []string, what
 	return nil
 }
 
-// late tells the end of people's patience from other errors.
-func (a *app) late(ctx context.Context, name, what string, err error) error {
+// reportTimeout tells the end of people's patience from other errors.
+func (a *cliApp) reportTimeout(ctx context.Context, name, what string, err error) error {
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return err
 	}
-	fmt.Fprintf(a.err, "mesos-gpu: job %s is not %s yet: see mesos-gpu describe %s\n", name, what, name)
-	return &exitStatus{timedOut}
+	fmt.Fprintf(a.stderr, "mesos-gpu: job %s is not %s yet: see mesos-gpu describe %s\n", name, what, name)
+	return &exitStatus{exitTimedOut}
 }
 
-func await(ctx context.Context, api *client.Client, name, what string) (api.JobView, error) {
-	if what == forEnd {
-		return api.Wait(ctx, name)
+func awaitJob(ctx context.Context, api *client.Client, name, what string) (api.JobView, error) {
+	if what == waitForEnd {
+		return api.WaitForJob(ctx, name)
 	}
 	return awaitRunning(ctx, api, name)
 }
 
 // awaitRunning returns a job whose tasks run, or that has ended before.
 func awaitRunning(ctx context.Context, c *client.Client, name string) (view api.JobView, err error) {
-	for ev, err := range c.Follow(ctx, name) {
+	for ev, err := range c.FollowEvents(ctx, name) {
 		if err != nil {
 			return view, err
 		}
-		if ev.State != job.Running && ev.State.Live() {
+		if ev.State != job.Running && ev.State.IsLive() {
 			continue
 		}
-		if view, err = c.Job(ctx, name); err != nil {
+		if view, err = c.GetJob(ctx, name); err != nil {
 			return view, err
 		}
-		if view.Terminal || running(&view) {
+		if view.Terminal || hasAllRunning(&view) {
 			return view, nil
 		}
 	}
 	return view, context.Cause(ctx)
 }
 
-// running reports whether as many tasks as are wanted run, or have finished.
-func running(view *api.JobView) bool {
+// hasAllRunning reports whether as many tasks as are wanted run, or have finished.
+func hasAllRunning(view *api.JobView) bool {
 	n := 0
 	for i := range view.Tasks {
 		if s := view.Tasks[i].State; s == job.Running || s == job.Finished {
 			n++
 		}
 	}
-	return n >= view.Wanted()
+	return n >= view.WantedTasks()
 }

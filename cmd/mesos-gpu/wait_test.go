@@ -8,10 +8,10 @@ import (
 )
 
 func TestWait(t *testing.T) {
-	good, bad, worse := madeUp("good", time.Hour, job.Finished), madeUp("bad", time.Hour, job.Finished, job.Failed), madeUp("worse", time.Hour, job.Failed)
+	good, bad, worse := fakeJob("good", time.Hour, job.Finished), fakeJob("bad", time.Hour, job.Finished, job.Failed), fakeJob("worse", time.Hour, job.Failed)
 	three, four := 3, 4
 	bad.Tasks[1].ExitCode, worse.Tasks[0].ExitCode = &three, &four
-	up, half := madeUp("up", time.Hour, job.Running, job.Finished), madeUp("half", time.Hour, job.Running, job.Waiting)
+	up, half := fakeJob("up", time.Hour, job.Running, job.Finished), fakeJob("half", time.Hour, job.Running, job.Waiting)
 	for _, test := range []struct {
 		line, out, err string
 		status         int
@@ -27,23 +27,23 @@ func TestWait(t *testing.T) {
 		{"wait", "", "mesos-gpu wait needs JOB", 2},
 	} {
 		t.Run(test.line, func(t *testing.T) {
-			newCluster(good, bad, worse, up, half).command(t, test.line).wants(t, test.out, test.err, test.status)
+			newFakeCluster(good, bad, worse, up, half).command(t, test.line).expect(t, test.out, test.err, test.status)
 		})
 	}
 }
 
 // What is waited for comes while it is waited for.
-func TestWaitIsTold(t *testing.T) {
+func TestWaitTimeout(t *testing.T) {
 	for what, want := range map[string]string{"ended": "job a FAILED\n", "running": "job a RUNNING\n"} {
-		c := newCluster(madeUp("a", time.Minute, job.Waiting))
-		address, ended := c.serve(t), make(chan ran)
+		c := newFakeCluster(fakeJob("a", time.Minute, job.Waiting))
+		address, ended := c.serve(t), make(chan commandRun)
 		go func() { ended <- commandAt(t, address, "wait", "a", "--for", what) }()
-		c.change("a", 0, job.Running, 0)
+		c.changeTask("a", 0, job.Running, 0)
 		status := 0
 		if what == "ended" {
-			c.change("a", 0, job.Failed, 9)
+			c.changeTask("a", 0, job.Failed, 9)
 			status = 9
 		}
-		(<-ended).wants(t, want, "", status)
+		(<-ended).expect(t, want, "", status)
 	}
 }

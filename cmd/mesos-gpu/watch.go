@@ -13,56 +13,56 @@ import (
 	"mesos-gpu/framework/client"
 )
 
-// watchEvery is how often what is watched is fetched.
-const watchEvery = 2 * time.Second
+// watchInterval is how often what is watched is fetched.
+const watchInterval = 2 * time.Second
 
-// shown is something fetched: the data for programs, and how people see it.
-type shown struct {
+// commandResult is something fetched: the data for programs, and how people see it.
+type commandResult struct {
 	data  any
-	print func(*printer) error
+	print func(*tablePrinter) error
 }
 
-// fetch gets what a command shows.
-type fetch func(ctx context.Context, api *client.Client, args []string) (shown, error)
+// fetchFunc gets what a command shows.
+type fetchFunc func(ctx context.Context, api *client.Client, args []string) (commandResult, error)
 
-// show makes a command that fetches something and prints it, once or, with
+// newShowCommand makes a command that fetches something and prints it, once or, with
 // --watch, again and again.
-func (a *app) show(name, short string, wants []string, get fetch) *cobra.Command {
+func (a *cliApp) newShowCommand(name, short string, wants []string, get fetchFunc) *cobra.Command {
 	watched := false
 	c := &cobra.Command{
-		Use: strings.Join(append([]string{name}, wants...), " "), Short: short, Args: args(wants...),
+		Use: strings.Join(append([]string{name}, wants...), " "), Short: short, Args: requireArgs(wants...),
 		RunE: func(c *cobra.Command, args []string) error {
-			api, err := a.client()
+			api, err := a.newClient()
 			if err != nil {
 				return err
 			}
 			if watched {
-				return a.watch(c.Context(), func(ctx context.Context) (shown, error) { return get(ctx, api, args) })
+				return a.watchResult(c.Context(), func(ctx context.Context) (commandResult, error) { return get(ctx, api, args) })
 			}
 			what, err := get(c.Context(), api, args)
 			if err != nil {
 				return err
 			}
-			return a.print(what, a.printer())
+			return a.printResult(what, a.newPrinter())
 		},
 	}
-	a.outputFlag(c)
-	c.Flags().BoolVarP(&watched, "watch", "w", false, fmt.Sprintf("show it anew every %g s until interrupted", watchEvery.Seconds()))
+	a.addOutputFlag(c)
+	c.Flags().BoolVarP(&watched, "watch", "w", false, fmt.Sprintf("show it anew every %g s until interrupted", watchInterval.Seconds()))
 	return c
 }
 
-func (a *app) print(what shown, p *printer) error {
-	if a.json {
-		return a.writeData(p, what.data)
+func (a *cliApp) printResult(what commandResult, p *tablePrinter) error {
+	if a.forPrograms {
+		return a.writeEncoded(p, what.data)
 	}
 	return what.print(p)
 }
 
-// watch shows something until ctx ends: on a terminal always in the same
+// watchResult shows something until ctx ends: on a terminal always in the same
 // place, elsewhere one after the other, as often as it has changed. What may
 // pass by itself it says, and goes on.
-func (a *app) watch(ctx context.Context, get func(context.Context) (shown, error)) error {
-	tick := time.NewTicker(watchEvery)
+func (a *cliApp) watchResult(ctx context.Context, get func(context.Context) (commandResult, error)) error {
+	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
 	last, said := "", ""
 	for first := true; ; first = false {
@@ -72,14 +72,14 @@ func (a *app) watch(ctx context.Context, get func(context.Context) (shown, error
 			return nil
 		case err == nil:
 			said = ""
-			if last, err = a.frame(what, last, first); err != nil {
+			if last, err = a.printFrame(what, last, first); err != nil {
 				return err
 			}
-		case first || !client.Temporary(err):
+		case first || !client.IsTemporary(err):
 			return err
 		case said != err.Error():
 			said = err.Error()
-			fmt.Fprintf(a.err, "mesos-gpu: %s\n", printable(said))
+			fmt.Fprintf(a.stderr, "mesos-gpu: %s\n", escapeControls(said))
 		}
 		select {
 		case <-tick.C:
@@ -89,33 +89,33 @@ func (a *app) watch(ctx context.Context, get func(context.Context) (shown, error
 	}
 }
 
-// frame prints one state of what is watched, and returns it as text.
-func (a *app) frame(what shown, last string, first bool) (string, error) {
-	p := a.printer()
+// printFrame prints one state of what is watched, and returns it as text.
+func (a *cliApp) printFrame(what commandResult, last string, first bool) (string, error) {
+	p := a.newPrinter()
 	var text bytes.Buffer
 	p.Writer = &text
-	if err := a.print(what, p); err != nil {
+	if err := a.printResult(what, p); err != nil {
 		return last, err
 	}
 	now := text.String()
 	switch {
 	case p.columns > 0:
-		_, err := io.WriteString(a.out, redraw(now, p.rows, first))
+		_, err := io.WriteString(a.stdout, redrawScreen(now, p.rows, first))
 		return now, err
 	case now == last:
 		return last, nil
-	case !first && !a.json:
+	case !first && !a.forPrograms:
 		now = "\n" + now
-	case !first && a.format == asYAML:
+	case !first && a.format == formatYAML:
 		now = "---\n" + now
 	}
-	_, err := io.WriteString(a.out, now)
+	_, err := io.WriteString(a.stdout, now)
 	return text.String(), err
 }
 
-// redraw puts text where the last one stood, line by line so that nothing
+// redrawScreen puts text where the last one stood, line by line so that nothing
 // flickers, and no more lines than there are.
-func redraw(text string, rows int, first bool) string {
+func redrawScreen(text string, rows int, first bool) string {
 	lines := strings.SplitAfter(strings.TrimSuffix(text, "\n"), "\n")
 	if len(lines) >= rows {
 		lines = lines[:rows-1]

@@ -15,28 +15,28 @@ import (
 	"mesos-gpu/framework/api"
 )
 
-// watching shows what answers hold, one each time, and then is interrupted.
-func watching(t *testing.T, a *app, answers ...any) error {
+// watchWith shows what answers hold, one each time, and then is interrupted.
+func watchWith(t *testing.T, a *cliApp, answers ...any) error {
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
-	return a.watch(ctx, func(context.Context) (shown, error) {
+	return a.watchResult(ctx, func(context.Context) (commandResult, error) {
 		if len(answers) == 0 {
 			interrupt()
-			return shown{}, ctx.Err()
+			return commandResult{}, ctx.Err()
 		}
 		next := answers[0]
 		answers = answers[1:]
 		if err, bad := next.(error); bad {
-			return shown{}, err
+			return commandResult{}, err
 		}
-		return shown{next, func(p *printer) error { _, err := fmt.Fprintln(p, next); return err }}, nil
+		return commandResult{next, func(p *tablePrinter) error { _, err := fmt.Fprintln(p, next); return err }}, nil
 	})
 }
 
 // Where a program reads, what is watched is printed as often as it changes.
 // What passes by itself is said once; what does not ends it.
 func TestWatch(t *testing.T) {
-	gone, temporary := api.Problemf(404, "there is no job %q", "a"), errors.New("nobody answers")
+	gone, temporary := api.NewProblemf(404, "there is no job %q", "a"), errors.New("nobody answers")
 	for _, test := range []struct {
 		name, format string
 		answers      []any
@@ -44,8 +44,8 @@ func TestWatch(t *testing.T) {
 		ends         error
 	}{
 		{"changes", "", []any{"one", "one", "two", "one"}, "one\n\ntwo\n\none\n", "", nil},
-		{"as JSON", asJSON, []any{1, 1, 2}, "1\n2\n", "", nil},
-		{"as YAML", asYAML, []any{1, 1, 2}, "1\n---\n2\n", "", nil},
+		{"as JSON", formatJSON, []any{1, 1, 2}, "1\n2\n", "", nil},
+		{"as YAML", formatYAML, []any{1, 1, 2}, "1\n---\n2\n", "", nil},
 		{"an outage", "", []any{"one", temporary, temporary, "two", temporary}, "one\n\ntwo\n", strings.Repeat("mesos-gpu: nobody answers\n", 2), nil},
 		{"no beginning", "", []any{temporary}, "", "", temporary},
 		{"the end", "", []any{"one", gone, "two"}, "one\n", "", gone},
@@ -53,13 +53,13 @@ func TestWatch(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var out, errs bytes.Buffer
-				a := &app{std: std{out: &out, err: &errs}, format: test.format, json: test.format != ""}
+				a := &cliApp{processIO: processIO{stdout: &out, stderr: &errs}, format: test.format, forPrograms: test.format != ""}
 				began := time.Now()
-				err := watching(t, a, test.answers...)
+				err := watchWith(t, a, test.answers...)
 				if !errors.Is(err, test.ends) || out.String() != test.out || errs.String() != test.err {
 					t.Errorf("got %v, %q and %q", err, &out, &errs)
 				}
-				if took := time.Since(began); test.ends == nil && took != time.Duration(len(test.answers))*watchEvery {
+				if took := time.Since(began); test.ends == nil && took != time.Duration(len(test.answers))*watchInterval {
 					t.Errorf("%d answers took %s", len(test.answers), took)
 				}
 			})
@@ -70,16 +70,16 @@ func TestWatch(t *testing.T) {
 // On a terminal each state stands where the last one stood, and no more of it
 // than there is room for.
 func TestWatchRedraws(t *testing.T) {
-	if got, want := redraw("a\nbb\n", 10, true), "\x1b[2J\x1b[Ha\x1b[K\nbb\x1b[K\n\x1b[J"; got != want {
+	if got, want := redrawScreen("a\nbb\n", 10, true), "\x1b[2J\x1b[Ha\x1b[K\nbb\x1b[K\n\x1b[J"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got, want := redraw("a\nb\nc\n", 3, false), "\x1b[Ha\x1b[K\nb\x1b[K\n\x1b[J"; got != want {
+	if got, want := redrawScreen("a\nb\nc\n", 3, false), "\x1b[Ha\x1b[K\nb\x1b[K\n\x1b[J"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	seen, tty := pseudoTerminal(t, 40)
-	a := &app{std: std{out: tty, err: io.Discard, getenv: func(string) string { return "" }}}
-	if _, err := a.frame(shown{nil, func(p *printer) error {
-		return p.table([]string{"JOB", "WAITS"}, [][]string{{"a", strings.Repeat("x", 80)}})
+	a := &cliApp{processIO: processIO{stdout: tty, stderr: io.Discard, getenv: func(string) string { return "" }}}
+	if _, err := a.printFrame(commandResult{nil, func(p *tablePrinter) error {
+		return p.writeTable([]string{"JOB", "WAITS"}, [][]string{{"a", strings.Repeat("x", 80)}})
 	}}, "", true); err != nil {
 		t.Fatal(err)
 	}

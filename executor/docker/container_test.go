@@ -28,16 +28,16 @@ import (
 // inSandbox gives a host a sandbox of its own.
 func (h host) inSandbox(t *testing.T, sandbox string) host {
 	t.Helper()
-	runtime := *h.Runtime
+	runtime := *h.EngineRuntime
 	runtime.Sandbox, runtime.HostSandbox = sandbox, sandbox
-	return host{engine: h.engine, volume: h.volume, Runtime: &runtime}
+	return host{engine: h.engine, volume: h.volume, EngineRuntime: &runtime}
 }
 
 // What a ContainerInfo says, as the container sees it and as `docker inspect`
 // shows it.
 func TestContainerInfo(t *testing.T) {
 	h := newHost(t)
-	img := testimage.Load(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:container", map[string]string{"of": "image", "team": "none"}, nil))
+	img := testimage.LoadImage(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:container", map[string]string{"of": "image", "team": "none"}, nil))
 	segment, err := os.CreateTemp("/dev/shm", "mesos-gpu-test-*")
 	if err != nil {
 		t.Fatal(err)
@@ -55,7 +55,7 @@ func TestContainerInfo(t *testing.T) {
 	}{
 		{name: "the host's network", change: inNetwork(hostNetwork, 0), script: "ls /sys/class/net | grep -x docker0", want: "docker0"},
 		{name: "no network", change: inNetwork(none, 0), script: "ls /sys/class/net", want: "lo"},
-		{name: "a bridge, with a host name", change: both(inNetwork(bridge, 0), func(c *mesos.ContainerInfo) { c.Hostname = ptr("box") }), script: "ls /sys/class/net; hostname", want: "eth0\nlo\nbox"},
+		{name: "a bridge, with a host name", change: testSpec(inNetwork(bridge, 0), func(c *mesos.ContainerInfo) { c.Hostname = ptr("box") }), script: "ls /sys/class/net; hostname", want: "eth0\nlo\nbox"},
 		{name: "shared memory", change: parameters("shm-size=16777216"), script: "df -m /dev/shm | awk 'NR==2{print $2}'", want: "16"},
 		{name: "shared memory is the task's", change: parameters(), script: "true",
 			inspect: func(c container.InspectResponse) (got, want any) { return c.HostConfig.ShmSize, int64(96 << 20) }},
@@ -72,10 +72,10 @@ func TestContainerInfo(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			h := h.inSandbox(t, t.TempDir())
-			h.HostIPC = true
+			h.AllowHostIPC = true
 			work := foreign(shell(img, tt.script), tt.change)
 			work.Labels, work.MemMiB = tt.labels, 96 // the engine's own default is 64
-			r := h.start(t, work).(*running)
+			r := h.start(t, work).(*runningContainer)
 			if tt.inspect != nil {
 				c, err := h.engine.ContainerInspect(t.Context(), r.id)
 				if err != nil {
@@ -85,7 +85,7 @@ func TestContainerInfo(t *testing.T) {
 					t.Errorf("engine has %v, want %v", got, want)
 				}
 			}
-			if exit, err := r.Wait(t.Context()); err != nil || !exit.Success() {
+			if exit, err := r.Wait(t.Context()); err != nil || !exit.Succeeded() {
 				t.Errorf("task %s (%v)", exit, err)
 			}
 			if got := strings.TrimSpace(h.read(t, "stdout")); got != tt.want {
@@ -112,9 +112,9 @@ func hostPort(t *testing.T) uint32 {
 
 // A network that people made, by its name: the container has an address in it
 // and a port on the host.
-func TestUserNetwork(t *testing.T) {
+func TestNamedNetwork(t *testing.T) {
 	h := newHost(t)
-	img := testimage.Load(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:user-network", nil, nil))
+	img := testimage.LoadImage(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:user-network", nil, nil))
 	name := fmt.Sprintf("mesos-gpu-test-%d", os.Getpid())
 	if _, err := h.engine.NetworkCreate(t.Context(), name, network.CreateOptions{Driver: "bridge"}); err != nil {
 		t.Fatal(err)
@@ -130,12 +130,12 @@ func TestUserNetwork(t *testing.T) {
 	}
 	subnet := netip.MustParsePrefix(made.IPAM.Config[0].Subnet)
 	port := hostPort(t)
-	work := foreign(shell(img, `echo ready; while :; do hostname -i | nc -l -p 80; done`), both(
+	work := foreign(shell(img, `echo ready; while :; do hostname -i | nc -l -p 80; done`), testSpec(
 		inNetwork(mesos.ContainerInfo_DockerInfo_USER, port), func(c *mesos.ContainerInfo) { c.NetworkInfos = []mesos.NetworkInfo{{Name: &name}} }))
 	work.Ports = []mesos.Value_Range{{Begin: uint64(port), End: uint64(port)}}
 	r := h.start(t, work)
 	h.awaitOutput(t, "ready")
-	_, addresses := r.(task.Described).Described()
+	_, addresses := r.(task.ContainerDescriber).DescribeContainer()
 	if len(addresses) != 1 || !subnet.Contains(netip.MustParseAddr(addresses[0])) {
 		t.Errorf("addresses are %v, want one in %s", addresses, subnet)
 	}
@@ -164,7 +164,7 @@ func TestUserNetwork(t *testing.T) {
 // job says, the image's search paths over the driver volume's.
 func TestTaskEnvironment(t *testing.T) {
 	h := newHost(t)
-	img := testimage.Load(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:environment", nil, []string{"NVIDIA_VISIBLE_DEVICES=all", "PATH=/bin", "OF=image"}))
+	img := testimage.LoadImage(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:environment", nil, []string{"NVIDIA_VISIBLE_DEVICES=all", "PATH=/bin", "OF=image"}))
 	work := foreign(shell(img, "unset PWD SHLVL; env | sort"), inNetwork(mesos.ContainerInfo_DockerInfo_BRIDGE, 0))
 	work.GPUs, work.Minors, work.DeviceIDs = 2, []int{0, 2}, []string{"GPU-a", "GPU-c"}
 	work.Index, work.Role = 3, "research"
@@ -187,13 +187,13 @@ func TestTaskEnvironment(t *testing.T) {
 
 // Measured is what is in the container's own layer, beside sandbox and shared
 // memory.
-func TestWritten(t *testing.T) {
+func TestMeasureWritten(t *testing.T) {
 	h := newHost(t)
-	img := testimage.Load(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:written", nil, nil))
+	img := testimage.LoadImage(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:written", nil, nil))
 	work := shell(img, `head -c 3145728 /dev/zero >/tmp/layer; head -c 1048576 /dev/zero >$MESOS_SANDBOX/outside; head -c 1048576 /dev/zero >/dev/shm/x; echo ready; sleep 1000`)
 	r := h.start(t, work)
 	h.awaitOutput(t, "ready")
-	got, err := r.(task.Measured).Written(t.Context())
+	got, err := r.(task.DiskMeasurer).MeasureWritten(t.Context())
 	if err != nil || got < 3<<20 || got > 3<<20+1<<19 {
 		t.Errorf("it wrote %d bytes (%v), want 3 MiB", got, err)
 	}
@@ -202,46 +202,46 @@ func TestWritten(t *testing.T) {
 	if _, err := r.Wait(ctx); err == nil {
 		t.Error("the task was given up and ended well")
 	}
-	if _, err := r.(task.Measured).Written(t.Context()); err == nil || !strings.Contains(err.Error(), "measure container "+containerName(work)) {
+	if _, err := r.(task.DiskMeasurer).MeasureWritten(t.Context()); err == nil || !strings.Contains(err.Error(), "measure container "+containerName(work)) {
 		t.Errorf("of a container that is gone: %v", err)
 	}
 }
 
 // An image that cannot run on the agent's driver makes no container; the error
 // has what it wants and what there is.
-func TestUnfitImageOnEngine(t *testing.T) {
+func TestIncompatibleImageOnEngine(t *testing.T) {
 	h := newHost(t)
-	h.Host = func(context.Context) image.Host {
-		return image.Host{Driver: "535.104.05", CUDA: "12.2", GPUs: []image.GPU{
+	h.ReadHost = func(context.Context) image.HostDriver {
+		return image.HostDriver{Driver: "535.104.05", CUDA: "12.2", GPUs: []image.HostGPU{
 			{Name: "GPU-old", Arch: "7.0", Brand: "tesla"}, {Name: "GPU-new", Arch: "9.0", Brand: "nvidia"}}}
 	}
 	tests := []struct {
 		name, require, device string
-		by                    image.Fault // of the refusal, none where it runs
+		by                    image.MismatchCause // of the refusal, none where it runs
 		want                  []string
 	}{
-		{"cuda", "NVIDIA_REQUIRE_CUDA=cuda>=12.4", "GPU-new", image.ByDriver, []string{"cuda>=12.4", "NVIDIA_REQUIRE_CUDA", "CUDA 12.2"}},
-		{"driver", "NVIDIA_REQUIRE_DRIVER=driver>=550.54.15", "GPU-new", image.ByDriver, []string{"driver>=550.54.15", "driver 535.104.05"}},
-		{"architecture", "NVIDIA_REQUIRE_ARCH=arch>=8.0", "GPU-old", image.ByGPU, []string{"arch>=8.0", "GPU-old of arch 7.0"}},
+		{"cuda", "NVIDIA_REQUIRE_CUDA=cuda>=12.4", "GPU-new", image.DriverMismatch, []string{"cuda>=12.4", "NVIDIA_REQUIRE_CUDA", "CUDA 12.2"}},
+		{"driver", "NVIDIA_REQUIRE_DRIVER=driver>=550.54.15", "GPU-new", image.DriverMismatch, []string{"driver>=550.54.15", "driver 535.104.05"}},
+		{"architecture", "NVIDIA_REQUIRE_ARCH=arch>=8.0", "GPU-old", image.GPUMismatch, []string{"arch>=8.0", "GPU-old of arch 7.0"}},
 		{"architecture of its own GPU", "NVIDIA_REQUIRE_ARCH=arch>=8.0", "GPU-new", "", nil},
-		{"brand", "NVIDIA_REQUIRE_BRAND=brand=tesla", "GPU-new", image.ByGPU, []string{"brand=tesla", "brand nvidia"}},
+		{"brand", "NVIDIA_REQUIRE_BRAND=brand=tesla", "GPU-new", image.GPUMismatch, []string{"brand=tesla", "brand nvidia"}},
 		{"brand of its own GPU", "NVIDIA_REQUIRE_BRAND=brand=tesla", "GPU-old", "", nil},
 	}
 	for i, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			h := h.inSandbox(t, t.TempDir())
-			img := testimage.Load(t, h.engine, testimage.BusyboxArchive(t, fmt.Sprint("mesos-gpu-test:unfit", i), nil, []string{"NVIDIA_VISIBLE_DEVICES=all", tt.require}))
+			img := testimage.LoadImage(t, h.engine, testimage.BusyboxArchive(t, fmt.Sprint("mesos-gpu-test:unfit", i), nil, []string{"NVIDIA_VISIBLE_DEVICES=all", tt.require}))
 			work := shell(img, "exit 0")
 			work.GPUs, work.DeviceIDs, work.Minors = 1, []string{tt.device}, []int{0}
 			if tt.by == "" {
-				if exit, _, _ := h.run(t, work); !exit.Success() {
+				if exit, _, _ := h.run(t, work); !exit.Succeeded() {
 					t.Errorf("task %s", exit)
 				}
 				return
 			}
 			_, err := h.Start(t.Context(), work)
-			var unfit *image.Unfit
-			if !errors.As(err, &unfit) || unfit.By != tt.by {
+			var unfit *image.IncompatibleError
+			if !errors.As(err, &unfit) || unfit.Cause != tt.by {
 				t.Fatalf("got %v, want it unfit by the %s", err, tt.by)
 			}
 			for _, want := range append(tt.want, "image "+img) {

@@ -26,15 +26,15 @@ import (
 // host is a machine with four GPUs that no driver serves, and a driver's
 // volume.
 type host struct {
-	*Runtime
+	*EngineRuntime
 	engine *client.Client
 	volume string
 }
 
 func newHost(t *testing.T) host {
 	t.Helper()
-	need.Root(t)
-	engine := need.DockerEngine(t)
+	need.RequireRoot(t)
+	engine := need.RequireDockerEngine(t)
 	dev, volume := t.TempDir(), t.TempDir()
 	nodes := map[string]uint64{"nvidiactl": unix.Mkdev(195, 255)}
 	for i := range 4 {
@@ -54,30 +54,30 @@ func newHost(t *testing.T) host {
 	log := logrus.New()
 	log.SetOutput(t.Output())
 	sandbox := t.TempDir()
-	return host{engine: engine, volume: volume, Runtime: &Runtime{
-		Client: func() (*client.Client, error) { return client.NewClientWithOpts(client.WithAPIVersionNegotiation()) },
-		Volume: func(context.Context) (string, error) { return volume, nil },
-		DevDir: dev, Claims: filepath.Join(t.TempDir(), "claims"),
+	return host{engine: engine, volume: volume, EngineRuntime: &EngineRuntime{
+		NewClient:     func() (*client.Client, error) { return client.NewClientWithOpts(client.WithAPIVersionNegotiation()) },
+		PrepareVolume: func(context.Context) (string, error) { return volume, nil },
+		DevDir:        dev, LocksDir: filepath.Join(t.TempDir(), "claims"),
 		Sandbox: sandbox, HostSandbox: sandbox, Log: log,
 	}}
 }
 
 // shell is a task that runs a script in that image.
-func shell(image, script string) task.Task {
-	t := task.Task{ID: "job.0.1", Framework: "framework",
+func shell(image, script string) task.TaskSpec {
+	t := task.TaskSpec{ID: "job.0.1", Framework: "framework",
 		Job: "job", Image: image, Argv: []string{"sh", "-c", script}, CPUs: 0.1, MemMiB: 64, Containerizer: job.Docker}
 	t.Container.Value = fmt.Sprintf("test-%d-%d", os.Getpid(), time.Now().UnixNano())
 	return t
 }
 
-func (h host) start(t *testing.T, work task.Task) task.Running {
+func (h host) start(t *testing.T, work task.TaskSpec) task.RunningTask {
 	t.Helper()
 	r, err := h.Start(t.Context(), work)
 	if err != nil {
 		t.Fatalf("start: %v", err)
 	}
 	t.Cleanup(func() { // of a test that failed midway
-		if err := remove(context.Background(), h.engine, containerName(work)); err != nil {
+		if err := forceRemove(context.Background(), h.engine, containerName(work)); err != nil {
 			t.Error(err)
 		}
 	})
@@ -85,7 +85,7 @@ func (h host) start(t *testing.T, work task.Task) task.Running {
 }
 
 // run brings a task to its end and returns what it said.
-func (h host) run(t *testing.T, work task.Task) (exit task.Exit, stdout, stderr string) {
+func (h host) run(t *testing.T, work task.TaskSpec) (exit task.ExitStatus, stdout, stderr string) {
 	t.Helper()
 	exit, err := h.start(t, work).Wait(t.Context())
 	if err != nil {
@@ -104,9 +104,9 @@ func (h host) read(t *testing.T, name string) string {
 	return string(data)
 }
 
-func (h host) nothingLeft(t *testing.T, work task.Task) {
+func (h host) nothingLeft(t *testing.T, work task.TaskSpec) {
 	t.Helper()
-	if _, err := os.Stat(filepath.Join(h.Claims, containerName(work))); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(h.LocksDir, containerName(work))); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the claim of container %s is left behind (%v)", containerName(work), err)
 	}
 	left, err := h.engine.ContainerList(context.Background(), container.ListOptions{
@@ -120,9 +120,9 @@ func (h host) nothingLeft(t *testing.T, work task.Task) {
 	}
 }
 
-func TestOneOfFourGPUs(t *testing.T) {
+func TestContainerSeesOnlyItsGPU(t *testing.T) {
 	h := newHost(t)
-	img := testimage.Load(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:plain", nil, nil))
+	img := testimage.LoadImage(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:plain", nil, nil))
 	work := shell(img, `
 ls /dev | grep nvidia
 true </dev/nvidia2
@@ -150,7 +150,7 @@ exit 0`)
 
 func TestNoGPU(t *testing.T) {
 	h := newHost(t)
-	img := testimage.Load(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:nogpu", nil, nil))
+	img := testimage.LoadImage(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:nogpu", nil, nil))
 	_, stdout, stderr := h.run(t, shell(img, `ls /dev | grep nvidia; mknod /tmp/n c 195 0; true </tmp/n; echo $NVIDIA_VISIBLE_DEVICES`))
 	if stdout != "" && stdout != "void\n" {
 		t.Errorf("stdout is %q, want no device and void", stdout)
@@ -178,11 +178,11 @@ func TestDriverVolume(t *testing.T) {
 	for i, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			h := h
-			rt := *h.Runtime
+			rt := *h.EngineRuntime
 			rt.Sandbox = t.TempDir()
 			rt.HostSandbox = rt.Sandbox
-			h.Runtime = &rt
-			img := testimage.Load(t, h.engine, testimage.BusyboxArchive(t, fmt.Sprintf("mesos-gpu-test:volume%d", i), tt.labels, tt.env))
+			h.EngineRuntime = &rt
+			img := testimage.LoadImage(t, h.engine, testimage.BusyboxArchive(t, fmt.Sprintf("mesos-gpu-test:volume%d", i), tt.labels, tt.env))
 			work := shell(img, `
 set -- $(ls /usr/local/nvidia/lib64 2>/dev/null || echo -)
 case "$(touch /usr/local/nvidia/x 2>&1)" in
@@ -202,7 +202,7 @@ echo $1 $2 ${LD_LIBRARY_PATH:--} ${PATH%%:*}`)
 
 func TestContainerSeesItsTask(t *testing.T) {
 	h := newHost(t)
-	img := testimage.Load(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:task", nil, nil, testimage.Cmd("sh", "-c", "echo default command")))
+	img := testimage.LoadImage(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:task", nil, nil, testimage.Cmd("sh", "-c", "echo default command")))
 	work := shell(img, `
 echo $MESOS_TASK_ID $MESOS_CONTAINER_NAME $A
 echo from inside >$MESOS_SANDBOX/file
@@ -262,7 +262,7 @@ func awaitText(t *testing.T, read func() string, want string) {
 
 func TestSignals(t *testing.T) {
 	h := newHost(t)
-	img := testimage.Load(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:signals", nil, nil))
+	img := testimage.LoadImage(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:signals", nil, nil))
 	tests := []struct {
 		name, script string
 		signals      []syscall.Signal
@@ -293,9 +293,9 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-func TestGivenUp(t *testing.T) {
+func TestWaitEndsWithContext(t *testing.T) {
 	h := newHost(t)
-	img := testimage.Load(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:giveup", nil, nil))
+	img := testimage.LoadImage(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:giveup", nil, nil))
 	t.Run("while it runs", func(t *testing.T) {
 		work := shell(img, "echo ready; sleep 1000")
 		r := h.start(t, work)
@@ -310,9 +310,9 @@ func TestGivenUp(t *testing.T) {
 	t.Run("during its launch", func(t *testing.T) {
 		work := shell(img, "sleep 1000")
 		work.GPUs, work.Minors = 1, []int{0}
-		work.Image = testimage.Load(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:giveup2", nil, []string{"NVIDIA_VISIBLE_DEVICES=all"}))
+		work.Image = testimage.LoadImage(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:giveup2", nil, []string{"NVIDIA_VISIBLE_DEVICES=all"}))
 		ctx, cancel := context.WithCancel(t.Context())
-		h.Volume = func(context.Context) (string, error) { cancel(); return h.volume, nil }
+		h.PrepareVolume = func(context.Context) (string, error) { cancel(); return h.volume, nil }
 		if _, err := h.Start(ctx, work); !errors.Is(err, context.Canceled) {
 			t.Errorf("start returned %v, want it cancelled", err)
 		}
@@ -322,29 +322,29 @@ func TestGivenUp(t *testing.T) {
 
 func TestStartErrors(t *testing.T) {
 	h := newHost(t)
-	img := testimage.Load(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:errors", nil, []string{"NVIDIA_VISIBLE_DEVICES=all"}))
+	img := testimage.LoadImage(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:errors", nil, []string{"NVIDIA_VISIBLE_DEVICES=all"}))
 	noDriver := func(context.Context) (string, error) { return "", errors.New("no NVIDIA driver below /") }
 	tests := []struct {
 		name   string
-		change func(*Runtime, *task.Task)
+		change func(*EngineRuntime, *task.TaskSpec)
 		want   []string
 	}{
-		{"no image", func(_ *Runtime, w *task.Task) { w.Image = "127.0.0.1:1/nobody/nothing:v1" },
+		{"no image", func(_ *EngineRuntime, w *task.TaskSpec) { w.Image = "127.0.0.1:1/nobody/nothing:v1" },
 			[]string{"image 127.0.0.1:1/nobody/nothing:v1 is not on this agent and cannot be pulled", "connection refused", "docker load"}},
-		{"no program", func(_ *Runtime, w *task.Task) { w.Argv = []string{"/no/such/program"} },
+		{"no program", func(_ *EngineRuntime, w *task.TaskSpec) { w.Argv = []string{"/no/such/program"} },
 			[]string{"start container of image " + img, "/no/such/program"}},
-		{"no GPU node", func(_ *Runtime, w *task.Task) { w.GPUs, w.Minors = 1, []int{9} },
+		{"no GPU node", func(_ *EngineRuntime, w *task.TaskSpec) { w.GPUs, w.Minors = 1, []int{9} },
 			[]string{"nvidia9", "MESOS_GPU_DEV"}},
-		{"no driver", func(d *Runtime, w *task.Task) { d.Volume = noDriver; w.GPUs, w.Minors = 1, []int{0} },
+		{"no driver", func(d *EngineRuntime, w *task.TaskSpec) { d.PrepareVolume = noDriver; w.GPUs, w.Minors = 1, []int{0} },
 			[]string{"image " + img + " asks for the GPU driver", "no NVIDIA driver below /"}},
-		{"no sandbox", func(d *Runtime, _ *task.Task) { d.Sandbox = "/no/such/folder" },
+		{"no sandbox", func(d *EngineRuntime, _ *task.TaskSpec) { d.Sandbox = "/no/such/folder" },
 			[]string{"open task output", "/no/such/folder"}},
-		{"no sandbox at the engine", func(d *Runtime, _ *task.Task) { d.HostSandbox = "/no/such/folder" },
+		{"no sandbox at the engine", func(d *EngineRuntime, _ *task.TaskSpec) { d.HostSandbox = "/no/such/folder" },
 			[]string{"create container of image " + img, "/no/such/folder"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			rt, work := *h.Runtime, shell(img, "true")
+			rt, work := *h.EngineRuntime, shell(img, "true")
 			tt.change(&rt, &work)
 			_, err := rt.Start(t.Context(), work)
 			if err == nil {
@@ -359,8 +359,8 @@ func TestStartErrors(t *testing.T) {
 		})
 	}
 	t.Run("no driver is no harm without a GPU", func(t *testing.T) {
-		h.Volume = noDriver
-		if exit, _, _ := h.run(t, shell(img, "true")); !exit.Success() {
+		h.PrepareVolume = noDriver
+		if exit, _, _ := h.run(t, shell(img, "true")); !exit.Succeeded() {
 			t.Errorf("task %s", exit)
 		}
 	})
@@ -368,7 +368,7 @@ func TestStartErrors(t *testing.T) {
 
 func TestOutOfMemory(t *testing.T) {
 	h := newHost(t)
-	img := testimage.Load(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:memory", nil, nil))
+	img := testimage.LoadImage(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:memory", nil, nil))
 	work := shell(img, "exec dd if=/dev/zero of=/dev/null bs=200M count=1")
 	work.MemMiB = 32
 	exit, _, _ := h.run(t, work)
@@ -378,9 +378,9 @@ func TestOutOfMemory(t *testing.T) {
 }
 
 // A person's docker stop is told from an end of the task's own.
-func TestStoppedByAPerson(t *testing.T) {
+func TestContainerStoppedByHand(t *testing.T) {
 	h := newHost(t)
-	img := testimage.Load(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:person", nil, nil))
+	img := testimage.LoadImage(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:person", nil, nil))
 	work := shell(img, "trap 'exit 3' TERM; echo ready; while :; do sleep 0.1; done")
 	work.KillGrace = 10 * time.Second
 	r := h.start(t, work)

@@ -19,8 +19,8 @@ const (
 	NGX      Capability = "ngx"      // NVIDIA NGX
 )
 
-// all is the word for every capability.
-const all = "all"
+// allCapabilitiesWord is the word for every capability.
+const allCapabilitiesWord = "all"
 
 // Capabilities is a set, in the order of AllCapabilities.
 type Capabilities []Capability
@@ -42,12 +42,12 @@ func ParseCapabilities(text string) (Capabilities, error) {
 		word = strings.TrimSpace(word)
 		switch {
 		case word == "":
-		case word == all:
+		case word == allCapabilitiesWord:
 			named = append(named, AllCapabilities()...)
 		case AllCapabilities().Has(Capability(word)):
 			named = append(named, Capability(word))
 		default:
-			return nil, fmt.Errorf("%s names %q: the driver's parts are %s, or all", driverCapabilities, word, AllCapabilities())
+			return nil, fmt.Errorf("%s names %q: the driver's parts are %s, or all", envDriverCapabilities, word, AllCapabilities())
 		}
 	}
 	if len(named) == 0 {

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// row is one of a table of docs/images.md.
-type row struct {
+// docsTableRow is one of a table of docs/images.md.
+type docsTableRow struct {
 	labels map[string]string
 	env    []string
 	cells  []string // the others
@@ -22,14 +22,14 @@ var (
 	separator = regexp.MustCompile(`^\|[-|]+\|$`)
 )
 
-// tables reads the rows below each heading.
-func tables(t *testing.T) map[string][]row {
+// docsTables reads the rows below each heading.
+func docsTables(t *testing.T) map[string][]docsTableRow {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "images.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := map[string][]row{}
+	rows := map[string][]docsTableRow{}
 	heading, body := "", false
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimRight(line, "\n")
@@ -47,10 +47,10 @@ func tables(t *testing.T) map[string][]row {
 	return rows
 }
 
-func readRow(t *testing.T, line string) row {
+func readRow(t *testing.T, line string) docsTableRow {
 	t.Helper()
 	cells := strings.Split(strings.TrimSuffix(strings.TrimPrefix(line, "| "), " |"), " | ")
-	r := row{labels: map[string]string{}, cells: cells[1:]}
+	r := docsTableRow{labels: map[string]string{}, cells: cells[1:]}
 	said := quoted.FindAllStringSubmatch(cells[0], -1)
 	if len(said) == 0 && cells[0] != "(nothing)" {
 		t.Fatalf("row %q says nothing about an image", line)
@@ -70,12 +70,12 @@ func readRow(t *testing.T, line string) row {
 }
 
 // hostOf reads "driver 535.104.05, CUDA 12.2, arch 9.0, arch 7.0".
-func hostOf(t *testing.T, text string) Host {
+func hostOf(t *testing.T, text string) HostDriver {
 	t.Helper()
-	var h Host
+	var h HostDriver
 	for fact := range strings.SplitSeq(text, ", ") {
 		name, value, _ := strings.Cut(fact, " ")
-		g := GPU{Name: fmt.Sprintf("GPU-%d", len(h.GPUs))}
+		g := HostGPU{Name: fmt.Sprintf("GPU-%d", len(h.GPUs))}
 		switch name {
 		case "driver":
 			h.Driver = value
@@ -95,12 +95,12 @@ func hostOf(t *testing.T, text string) Host {
 }
 
 func outcomeOf(err error) string {
-	var unfit *Unfit
+	var unfit *IncompatibleError
 	switch {
 	case err == nil:
 		return "starts"
 	case errors.As(err, &unfit):
-		return fmt.Sprintf("unfit by %s: wants %s (%s), has %s", unfit.By, unfit.Wants, unfit.From, unfit.Has)
+		return fmt.Sprintf("unfit by %s: wants %s (%s), has %s", unfit.Cause, unfit.Required, unfit.RequiredBy, unfit.Found)
 	default:
 		return err.Error()
 	}
@@ -111,19 +111,19 @@ func TestDocumentedRows(t *testing.T) {
 	yes := map[bool]string{true: "yes", false: "no"}
 	checks := map[string]struct {
 		least int // rows, so that a table which is read no more is seen
-		got   func(t *testing.T, r row) []string
+		got   func(t *testing.T, r docsTableRow) []string
 	}{
-		"Who gets the driver's files": {20, func(t *testing.T, r row) []string {
+		"Who gets the driver's files": {20, func(t *testing.T, r docsTableRow) []string {
 			ask, err := readAsk(r.labels, r.env)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if needsDriver(r.labels, r.env) != ask.Driver() {
+			if needsDriver(r.labels, r.env) != ask.NeedsDriver() {
 				t.Errorf("NeedsDriver and Read differ")
 			}
-			return []string{"`" + ask.Devices.String() + "`", yes[ask.Driver()]}
+			return []string{"`" + ask.Devices.String() + "`", yes[ask.NeedsDriver()]}
 		}},
-		"Which parts of the driver": {9, func(_ *testing.T, r row) []string {
+		"Which parts of the driver": {9, func(_ *testing.T, r docsTableRow) []string {
 			ask, err := readAsk(r.labels, r.env)
 			switch {
 			case err != nil:
@@ -134,12 +134,12 @@ func TestDocumentedRows(t *testing.T) {
 				return []string{"`" + ask.Capabilities.String() + "`"}
 			}
 		}},
-		"What the driver must be": {35, func(t *testing.T, r row) []string {
+		"What the driver must be": {35, func(t *testing.T, r docsTableRow) []string {
 			_, err := Examine(r.labels, r.env, nil, hostOf(t, r.cells[0]))
 			return []string{r.cells[0], outcomeOf(err)}
 		}},
 	}
-	all := tables(t)
+	all := docsTables(t)
 	for heading, rows := range all {
 		if _, ok := checks[heading]; !ok {
 			t.Errorf("no test for the %d rows below %q", len(rows), heading)
@@ -165,7 +165,7 @@ func TestDocumentedMessage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, unfit := Examine(nil, []string{"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_CUDA=cuda>=12.4"}, nil, Host{Driver: "535.104.05", CUDA: "12.2"})
+	_, unfit := Examine(nil, []string{"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_CUDA=cuda>=12.4"}, nil, HostDriver{Driver: "535.104.05", CUDA: "12.2"})
 	if unfit == nil || !strings.Contains(string(text), "\n> "+unfit.Error()+"\n") {
 		t.Errorf("the document does not quote: %v", unfit)
 	}

@@ -10,44 +10,44 @@ import (
 
 // Requirement is one variable or label that asks something of the host.
 type Requirement struct {
-	// From is its name.
-	From string
-	// Any is what it asks for.
-	Any Alternatives
+	// Source is its name.
+	Source string
+	// Alternatives is what it asks for.
+	Alternatives RequirementAlternatives
 }
 
-// Alternatives hold where one of them does, each of which holds where all its
+// RequirementAlternatives hold where one of them does, each of which holds where all its
 // conditions do. None at all hold.
-type Alternatives [][]Condition
+type RequirementAlternatives [][]HostCondition
 
-// Condition compares a property of the host.
-type Condition struct {
-	Property Property
-	Operator Operator
+// HostCondition compares a property of the host.
+type HostCondition struct {
+	Property HostProperty
+	Operator ComparisonOperator
 	// Value is a version, or a brand such as "tesla".
 	Value string
 }
 
-// Property is what conditions are about.
-type Property string
+// HostProperty is what conditions are about.
+type HostProperty string
 
 const (
-	CUDA   Property = "cuda"   // the newest CUDA that the driver serves
-	Driver Property = "driver" // the driver's version
-	Arch   Property = "arch"   // a GPU's compute capability
-	Brand  Property = "brand"  // a GPU's brand, in NVML's words
+	CUDA   HostProperty = "cuda"   // the newest CUDA that the driver serves
+	Driver HostProperty = "driver" // the driver's version
+	Arch   HostProperty = "arch"   // a HostGPU's compute capability
+	Brand  HostProperty = "brand"  // a HostGPU's brand, in NVML's words
 )
 
-// Operator is how a condition compares.
-type Operator string
+// ComparisonOperator is how a condition compares.
+type ComparisonOperator string
 
 const (
-	Equal        Operator = "="
-	NotEqual     Operator = "!="
-	Less         Operator = "<"
-	LessEqual    Operator = "<="
-	Greater      Operator = ">"
-	GreaterEqual Operator = ">="
+	Equal        ComparisonOperator = "="
+	NotEqual     ComparisonOperator = "!="
+	Less         ComparisonOperator = "<"
+	LessEqual    ComparisonOperator = "<="
+	Greater      ComparisonOperator = ">"
+	GreaterEqual ComparisonOperator = ">="
 )
 
 // operatorRunes are those that operators are made of.
@@ -58,10 +58,10 @@ const operatorRunes = "<>=!"
 // unknown property is left out, and with its last condition the alternative:
 // an image may name what only newer hosts know. The error names the condition
 // that cannot be understood.
-func ParseAlternatives(text string) (Alternatives, error) {
-	var list Alternatives
+func ParseAlternatives(text string) (RequirementAlternatives, error) {
+	var list RequirementAlternatives
 	for term := range strings.FieldsSeq(text) {
-		var conditions []Condition
+		var conditions []HostCondition
 		for factor := range strings.SplitSeq(term, ",") {
 			if factor == "" {
 				continue
@@ -82,30 +82,30 @@ func ParseAlternatives(text string) (Alternatives, error) {
 }
 
 // parseCondition reads "cuda>=12.2". Names have no case.
-func parseCondition(text string) (c Condition, known bool, err error) {
+func parseCondition(text string) (c HostCondition, known bool, err error) {
 	end := strings.IndexAny(text, operatorRunes)
 	if end <= 0 {
 		return c, false, fmt.Errorf("condition %q is not a property, an operator and a value such as cuda>=12.2", text)
 	}
-	c.Property = Property(strings.ToLower(text[:end]))
-	if !slices.Contains([]Property{CUDA, Driver, Arch, Brand}, c.Property) {
+	c.Property = HostProperty(strings.ToLower(text[:end]))
+	if !slices.Contains([]HostProperty{CUDA, Driver, Arch, Brand}, c.Property) {
 		return c, false, nil
 	}
 	c.Value = strings.TrimLeft(text[end:], operatorRunes)
-	c.Operator = Operator(strings.TrimSuffix(text[end:], c.Value))
+	c.Operator = ComparisonOperator(strings.TrimSuffix(text[end:], c.Value))
 	if err := c.validate(); err != nil {
 		return c, false, fmt.Errorf("condition %q: %w", text, err)
 	}
 	return c, true, nil
 }
 
-func (c Condition) validate() error {
-	operators := []Operator{Equal, NotEqual, Less, LessEqual, Greater, GreaterEqual}
+func (c HostCondition) validate() error {
+	operators := []ComparisonOperator{Equal, NotEqual, Less, LessEqual, Greater, GreaterEqual}
 	if c.Property == Brand { // brands have no order
 		operators = operators[:2]
 	}
 	if !slices.Contains(operators, c.Operator) {
-		return fmt.Errorf("%s is compared by one of %s, not by %s", c.Property, join(operators, " "), c.Operator)
+		return fmt.Errorf("%s is compared by one of %s, not by %s", c.Property, joinTexts(operators, " "), c.Operator)
 	}
 	if c.Value == "" {
 		return fmt.Errorf("no value for %s", c.Property)
@@ -117,17 +117,17 @@ func (c Condition) validate() error {
 	return err
 }
 
-func (c Condition) String() string { return string(c.Property) + string(c.Operator) + c.Value }
+func (c HostCondition) String() string { return string(c.Property) + string(c.Operator) + c.Value }
 
-func (as Alternatives) String() string {
+func (as RequirementAlternatives) String() string {
 	terms := make([]string, len(as))
 	for i, a := range as {
-		terms[i] = join(a, ",")
+		terms[i] = joinTexts(a, ",")
 	}
 	return strings.Join(terms, " ")
 }
 
-func join[T any](list []T, separator string) string {
+func joinTexts[T any](list []T, separator string) string {
 	texts := make([]string, len(list))
 	for i, item := range list {
 		texts[i] = fmt.Sprint(item)
@@ -135,16 +135,16 @@ func join[T any](list []T, separator string) string {
 	return strings.Join(texts, separator)
 }
 
-// requirements lists what must hold. The label is heard where no
+// listRequirements lists what must hold. The label is heard where no
 // NVIDIA_REQUIRE_CUDA says more exactly which drivers will do: an image with
 // NVIDIA's compatibility libraries runs on drivers older than its CUDA.
-func requirements(labels map[string]string, vars variables) ([]Requirement, error) {
-	if off, err := strconv.ParseBool(vars[disableRequire]); err == nil && off {
+func listRequirements(labels map[string]string, vars imageVariables) ([]Requirement, error) {
+	if off, err := strconv.ParseBool(vars[envDisableRequire]); err == nil && off {
 		return nil, nil
 	}
 	var list []Requirement
 	for _, name := range slices.Sorted(maps.Keys(vars)) {
-		if !strings.HasPrefix(name, requirePrefix) || strings.HasPrefix(name, requireJetpack) {
+		if !strings.HasPrefix(name, envRequirePrefix) || strings.HasPrefix(name, envRequireJetpack) {
 			continue
 		}
 		alternatives, err := ParseAlternatives(vars[name])
@@ -152,13 +152,13 @@ func requirements(labels map[string]string, vars variables) ([]Requirement, erro
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		if len(alternatives) > 0 {
-			list = append(list, Requirement{From: name, Any: alternatives})
+			list = append(list, Requirement{Source: name, Alternatives: alternatives})
 		}
 	}
-	if vars[requireCUDA] != "" {
+	if vars[envRequireCUDA] != "" {
 		return list, nil
 	}
-	for _, own := range [...]struct{ from, version string }{{cudaVersion, vars[cudaVersion]}, {cudaLabel, labels[cudaLabel]}} {
+	for _, own := range [...]struct{ from, version string }{{envCUDAVersion, vars[envCUDAVersion]}, {cudaLabel, labels[cudaLabel]}} {
 		if own.version == "" {
 			continue
 		}
@@ -166,7 +166,7 @@ func requirements(labels map[string]string, vars variables) ([]Requirement, erro
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", own.from, err)
 		}
-		list = append(list, Requirement{From: own.from, Any: Alternatives{{{CUDA, GreaterEqual, v}}}})
+		list = append(list, Requirement{Source: own.from, Alternatives: RequirementAlternatives{{{CUDA, GreaterEqual, v}}}})
 	}
 	return list, nil
 }

@@ -14,9 +14,9 @@ import (
 // (internal/config/image/devices.go) and the cases are ours.
 
 func TestToolkitRequirements(t *testing.T) {
-	cuda := Requirement{"NVIDIA_REQUIRE_CUDA", Alternatives{{{CUDA, GreaterEqual, "11.6"}}}}
-	brand := Requirement{"NVIDIA_REQUIRE_BRAND", Alternatives{{{Brand, Equal, "tesla"}}}}
-	legacy := Requirement{"CUDA_VERSION", Alternatives{{{CUDA, GreaterEqual, "11.6"}}}}
+	cuda := Requirement{"NVIDIA_REQUIRE_CUDA", RequirementAlternatives{{{CUDA, GreaterEqual, "11.6"}}}}
+	brand := Requirement{"NVIDIA_REQUIRE_BRAND", RequirementAlternatives{{{Brand, Equal, "tesla"}}}}
+	legacy := Requirement{"CUDA_VERSION", RequirementAlternatives{{{CUDA, GreaterEqual, "11.6"}}}}
 	tests := []struct {
 		name string
 		env  []string
@@ -67,23 +67,23 @@ func TestToolkitVersions(t *testing.T) {
 func TestToolkitConditions(t *testing.T) {
 	tests := []struct {
 		text string
-		want Alternatives
+		want RequirementAlternatives
 		bad  bool
 	}{
 		{text: ""},
 		{text: "notvalid", bad: true},
 		{text: "foo=45"},
 		{text: "cuda=foo", bad: true},
-		{text: "cuda>=11.6", want: Alternatives{{{CUDA, GreaterEqual, "11.6"}}}},
-		{text: "cuda>11.6", want: Alternatives{{{CUDA, Greater, "11.6"}}}},
-		{text: "cuda<=11.6", want: Alternatives{{{CUDA, LessEqual, "11.6"}}}},
-		{text: "cuda<11.6", want: Alternatives{{{CUDA, Less, "11.6"}}}},
-		{text: "cuda=11.6", want: Alternatives{{{CUDA, Equal, "11.6"}}}},
-		{text: "cuda!=11.6", want: Alternatives{{{CUDA, NotEqual, "11.6"}}}},
+		{text: "cuda>=11.6", want: RequirementAlternatives{{{CUDA, GreaterEqual, "11.6"}}}},
+		{text: "cuda>11.6", want: RequirementAlternatives{{{CUDA, Greater, "11.6"}}}},
+		{text: "cuda<=11.6", want: RequirementAlternatives{{{CUDA, LessEqual, "11.6"}}}},
+		{text: "cuda<11.6", want: RequirementAlternatives{{{CUDA, Less, "11.6"}}}},
+		{text: "cuda=11.6", want: RequirementAlternatives{{{CUDA, Equal, "11.6"}}}},
+		{text: "cuda!=11.6", want: RequirementAlternatives{{{CUDA, NotEqual, "11.6"}}}},
 		// Ours: the toolkit takes no property for an unknown one, and its
 		// semantic versions forbid the zero of driver 535.104.05.
 		{text: ">=11.6", bad: true},
-		{text: "driver>=535.104.05", want: Alternatives{{{Driver, GreaterEqual, "535.104.05"}}}},
+		{text: "driver>=535.104.05", want: RequirementAlternatives{{{Driver, GreaterEqual, "535.104.05"}}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.text, func(t *testing.T) { expectAlternatives(t, tt.text, tt.want, tt.bad) })
@@ -91,29 +91,29 @@ func TestToolkitConditions(t *testing.T) {
 }
 
 func TestToolkitExpressions(t *testing.T) {
-	atLeast, arch := Condition{CUDA, GreaterEqual, "11.6"}, Condition{Arch, Equal, "5.3"}
+	atLeast, arch := HostCondition{CUDA, GreaterEqual, "11.6"}, HostCondition{Arch, Equal, "5.3"}
 	tests := []struct {
 		name, text string
-		want       Alternatives
+		want       RequirementAlternatives
 		bad        bool
 	}{
 		{name: "empty"},
 		{name: "malformed", text: "notvalid", bad: true},
 		{name: "malformed beside others", text: "cuda>=11.6 arch=5.3,notvalid", bad: true},
-		{name: "unknown property", text: "cuda>=11.6 foo=bar", want: Alternatives{{atLeast}}},
-		{name: "unknown property in an alternative", text: "foo=bar,cuda>=11.6", want: Alternatives{{atLeast}}},
+		{name: "unknown property", text: "cuda>=11.6 foo=bar", want: RequirementAlternatives{{atLeast}}},
+		{name: "unknown property in an alternative", text: "foo=bar,cuda>=11.6", want: RequirementAlternatives{{atLeast}}},
 		{name: "only unknown properties", text: "foo=bar bar>baz"},
-		{name: "blanks part alternatives", text: "cuda>=11.6 arch=5.3", want: Alternatives{{atLeast}, {arch}}},
-		{name: "commas part conditions", text: "cuda>=11.6,arch=5.3", want: Alternatives{{atLeast, arch}}},
-		{name: "commas bind closer", text: "cuda<13.6 cuda>=11.6,arch=5.3", want: Alternatives{{{CUDA, Less, "13.6"}}, {atLeast, arch}}},
-		{name: "empty parts", text: " ,, cuda>=11.6,  ,arch=5.3,", want: Alternatives{{atLeast}, {arch}}},
+		{name: "blanks part alternatives", text: "cuda>=11.6 arch=5.3", want: RequirementAlternatives{{atLeast}, {arch}}},
+		{name: "commas part conditions", text: "cuda>=11.6,arch=5.3", want: RequirementAlternatives{{atLeast, arch}}},
+		{name: "commas bind closer", text: "cuda<13.6 cuda>=11.6,arch=5.3", want: RequirementAlternatives{{{CUDA, Less, "13.6"}}, {atLeast, arch}}},
+		{name: "empty parts", text: " ,, cuda>=11.6,  ,arch=5.3,", want: RequirementAlternatives{{atLeast}, {arch}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) { expectAlternatives(t, tt.text, tt.want, tt.bad) })
 	}
 }
 
-func expectAlternatives(t *testing.T, text string, want Alternatives, bad bool) {
+func expectAlternatives(t *testing.T, text string, want RequirementAlternatives, bad bool) {
 	t.Helper()
 	got, err := ParseAlternatives(text)
 	if (err != nil) != bad {
@@ -128,30 +128,30 @@ func expectAlternatives(t *testing.T, text string, want Alternatives, bad bool) 
 // does not. Its empty OR never holds, and it never makes one; ours is a
 // variable that asks for nothing.
 func TestToolkitLogic(t *testing.T) {
-	h := Host{CUDA: "12.2"}
-	always, never := Condition{CUDA, Equal, "12.2"}, Condition{CUDA, NotEqual, "12.2"}
+	h := HostDriver{CUDA: "12.2"}
+	always, never := HostCondition{CUDA, Equal, "12.2"}, HostCondition{CUDA, NotEqual, "12.2"}
 	tests := []struct {
 		name     string
-		list     []Condition
+		list     []HostCondition
 		and, any bool
 	}{
 		{"empty", nil, true, true},
-		{"one that holds", []Condition{always}, true, true},
-		{"one that does not", []Condition{never}, false, false},
-		{"two that hold", []Condition{always, always}, true, true},
-		{"the first holds", []Condition{always, never}, false, true},
-		{"the last holds", []Condition{never, always}, false, true},
+		{"one that holds", []HostCondition{always}, true, true},
+		{"one that does not", []HostCondition{never}, false, false},
+		{"two that hold", []HostCondition{always, always}, true, true},
+		{"the first holds", []HostCondition{always, never}, false, true},
+		{"the last holds", []HostCondition{never, always}, false, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := conditionsHold(tt.list, h, GPU{}); got != tt.and {
+			if got := conditionsHold(tt.list, h, HostGPU{}); got != tt.and {
 				t.Errorf("all of %v hold: got %v, want %v", tt.list, got, tt.and)
 			}
-			var alternatives Alternatives
+			var alternatives RequirementAlternatives
 			for _, c := range tt.list {
-				alternatives = append(alternatives, []Condition{c})
+				alternatives = append(alternatives, []HostCondition{c})
 			}
-			if got := alternatives.hold(h, GPU{}); got != tt.any {
+			if got := alternatives.holdFor(h, HostGPU{}); got != tt.any {
 				t.Errorf("one of %v holds: got %v, want %v", tt.list, got, tt.any)
 			}
 		})
@@ -191,20 +191,20 @@ func TestToolkitCapabilities(t *testing.T) {
 func TestToolkitDevices(t *testing.T) {
 	tests := []struct {
 		text string
-		want Devices
+		want VisibleDevices
 	}{
-		{"", Devices{"void"}},
-		{"void", Devices{"void"}},
-		{"none", Devices{"none"}},
-		{"all", Devices{"all"}},
-		{"0", Devices{"0"}},
-		{" 0 , 1 ", Devices{"0", "1"}},
-		{"0,,1", Devices{"0", "1"}},
-		{"0,void", Devices{"void"}},
-		{"all,none", Devices{"none"}},
-		{"GPU-a,MIG-b,0:1", Devices{"GPU-a", "MIG-b", "0:1"}},
-		{"allin", Devices{"allin"}},
-		{"All", Devices{"All"}},
+		{"", VisibleDevices{"void"}},
+		{"void", VisibleDevices{"void"}},
+		{"none", VisibleDevices{"none"}},
+		{"all", VisibleDevices{"all"}},
+		{"0", VisibleDevices{"0"}},
+		{" 0 , 1 ", VisibleDevices{"0", "1"}},
+		{"0,,1", VisibleDevices{"0", "1"}},
+		{"0,void", VisibleDevices{"void"}},
+		{"all,none", VisibleDevices{"none"}},
+		{"GPU-a,MIG-b,0:1", VisibleDevices{"GPU-a", "MIG-b", "0:1"}},
+		{"allin", VisibleDevices{"allin"}},
+		{"All", VisibleDevices{"All"}},
 	}
 	for _, tt := range tests {
 		if got := ParseDevices(tt.text); !slices.Equal(got, tt.want) {

@@ -7,21 +7,21 @@ import (
 	"strings"
 )
 
-// version is a dotted number such as 535.104.05. Leading zeros, and ".0" at
+// dottedVersion is a dotted number such as 535.104.05. Leading zeros, and ".0" at
 // the end, do not count.
-type version []uint32
+type dottedVersion []uint32
 
-// maxParts bounds a version: the driver's have three, and four are in use
+// maxVersionParts bounds a version: the driver's have three, and four are in use
 // elsewhere.
-const maxParts = 4
+const maxVersionParts = 4
 
 // parseVersion reads one, with or without a "v" in front.
-func parseVersion(text string) (version, error) {
+func parseVersion(text string) (dottedVersion, error) {
 	parts := strings.Split(strings.TrimPrefix(text, "v"), ".")
-	if len(parts) > maxParts {
-		return nil, fmt.Errorf("%q is no version: it has %d parts, more than %d", text, len(parts), maxParts)
+	if len(parts) > maxVersionParts {
+		return nil, fmt.Errorf("%q is no version: it has %d parts, more than %d", text, len(parts), maxVersionParts)
 	}
-	v := make(version, len(parts))
+	v := make(dottedVersion, len(parts))
 	for i, part := range parts {
 		n, err := strconv.ParseUint(part, 10, 32)
 		if err != nil {
@@ -45,17 +45,19 @@ func majorMinor(text string) (string, error) {
 	return v[:2].String(), nil
 }
 
-// compare is negative where v is older than w.
-func (v version) compare(w version) int { return slices.Compare(v.trim(), w.trim()) }
+// compareTo is negative where v is older than w.
+func (v dottedVersion) compareTo(w dottedVersion) int {
+	return slices.Compare(v.trimZeros(), w.trimZeros())
+}
 
-func (v version) trim() version {
+func (v dottedVersion) trimZeros() dottedVersion {
 	for len(v) > 1 && v[len(v)-1] == 0 {
 		v = v[:len(v)-1]
 	}
 	return v
 }
 
-func (v version) String() string {
+func (v dottedVersion) String() string {
 	parts := make([]string, len(v))
 	for i, n := range v {
 		parts[i] = strconv.FormatUint(uint64(n), 10)

@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// most is how many times Limits.Bytes a file may hold that has grown beyond
+// maxGrowthFactor is how many times Limits.Bytes a file may hold that has grown beyond
 // them between two looks: what is older goes. The size is the task's to
 // choose, who may make a hole of any.
-const most = 4
+const maxGrowthFactor = 4
 
 // Truncate rotates a file that another process holds and appends to: what is
 // in it is copied to NAME.1 and then taken from it. It does nothing to a file
@@ -28,7 +28,7 @@ const most = 4
 // stays; a line may be parted there. Elsewhere (tmpfs, btrfs) the file is
 // emptied: lost is what comes between the copy's last read and that, and the
 // line of that moment may be torn.
-func Truncate(ctx context.Context, folder, name string, l Limits) error {
+func Truncate(ctx context.Context, folder, name string, l RotationLimits) error {
 	if l.Bytes <= 0 {
 		return nil
 	}
@@ -37,14 +37,14 @@ func Truncate(ctx context.Context, folder, name string, l Limits) error {
 		return err
 	}
 	defer root.Close()
-	if err := (series{root, name}).truncate(ctx, l); err != nil {
+	if err := (rotatedFiles{root, name}).truncateFile(ctx, l); err != nil {
 		return fmt.Errorf("rotate %s: %w", name, err)
 	}
 	return nil
 }
 
-func (s series) truncate(ctx context.Context, l Limits) error {
-	file, info, err := s.open(os.O_RDWR)
+func (s rotatedFiles) truncateFile(ctx context.Context, l RotationLimits) error {
+	file, info, err := s.openRegular(os.O_RDWR)
 	if err != nil {
 		return err
 	}
@@ -55,37 +55,37 @@ func (s series) truncate(ctx context.Context, l Limits) error {
 	if l.Files <= 1 {
 		return file.Truncate(0)
 	}
-	if err := s.shift(l.Files); err != nil {
+	if err := s.shiftNumbered(l.Files); err != nil {
 		return err
 	}
-	next, err := s.stage()
+	next, err := s.createStaged()
 	if err != nil {
 		return err
 	}
 	defer next.Close()
-	if err := s.move(ctx, file, next, l.Bytes); err != nil {
-		return errors.Join(err, s.remove(s.name+staged))
+	if err := s.moveNewest(ctx, file, next, l.Bytes); err != nil {
+		return errors.Join(err, s.removeIfExists(s.name+stagedSuffix))
 	}
 	return nil
 }
 
-// move takes the newest of what is in a file into another, which gets its name
+// moveNewest takes the newest of what is in a file into another, which gets its name
 // first: a crash doubles bytes rather than losing them.
-func (s series) move(ctx context.Context, from, to *os.File, limit int64) error {
+func (s rotatedFiles) moveNewest(ctx context.Context, from, to *os.File, limit int64) error {
 	var stat unix.Stat_t
 	if err := unix.Fstat(int(from.Fd()), &stat); err != nil {
 		return err
 	}
 	// Whole blocks, and not up to the end, which cannot be cut off so.
 	whole := (stat.Size - 1) / int64(stat.Blksize) * int64(stat.Blksize)
-	lost, err := skip(from, to, whole, limit)
+	lost, err := skipOldest(from, to, whole, limit)
 	if err != nil {
 		return err
 	}
-	if _, err := io.CopyN(to, until{ctx, from}, whole-lost); err != nil {
+	if _, err := io.CopyN(to, contextReader{ctx, from}, whole-lost); err != nil {
 		return err
 	}
-	if err := s.Rename(s.name+staged, numbered(s.name, 1)); err != nil {
+	if err := s.Rename(s.name+stagedSuffix, numberedName(s.name, 1)); err != nil {
 		return err
 	}
 	if unix.Fallocate(int(from.Fd()), unix.FALLOC_FL_COLLAPSE_RANGE, 0, whole) == nil {
@@ -93,18 +93,18 @@ func (s series) move(ctx context.Context, from, to *os.File, limit int64) error 
 	}
 	// No such call on this file system. A writer that is faster than the copy
 	// must not keep it going for ever.
-	if _, err := io.Copy(to, until{ctx, io.LimitReader(from, stat.Size-lost)}); err != nil {
+	if _, err := io.Copy(to, contextReader{ctx, io.LimitReader(from, stat.Size-lost)}); err != nil {
 		return err
 	}
 	return from.Truncate(0)
 }
 
-// skip leaves out, and tells readers so, what is too much of a file's head.
-func skip(from, to *os.File, size, limit int64) (lost int64, err error) {
-	if size/most <= limit {
+// skipOldest leaves out, and tells readers so, what is too much of a file's head.
+func skipOldest(from, to *os.File, size, limit int64) (lost int64, err error) {
+	if size/maxGrowthFactor <= limit {
 		return 0, nil
 	}
-	lost = size - most*limit
+	lost = size - maxGrowthFactor*limit
 	if _, err := fmt.Fprintf(to, "[mesos-gpu: %d bytes of output were lost here]\n", lost); err != nil {
 		return 0, err
 	}
@@ -112,14 +112,14 @@ func skip(from, to *os.File, size, limit int64) (lost int64, err error) {
 	return lost, err
 }
 
-// until reads while ctx lasts.
-type until struct {
+// contextReader reads while ctx lasts.
+type contextReader struct {
 	ctx  context.Context
 	from io.Reader
 }
 
 // Read implements io.Reader.
-func (u until) Read(p []byte) (int, error) {
+func (u contextReader) Read(p []byte) (int, error) {
 	if err := u.ctx.Err(); err != nil {
 		return 0, err
 	}

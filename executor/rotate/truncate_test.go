@@ -14,7 +14,7 @@ import (
 	"mesos-gpu/internal/need"
 )
 
-func truncatePath(t *testing.T, path string, l Limits) error {
+func truncatePath(t *testing.T, path string, l RotationLimits) error {
 	return Truncate(t.Context(), filepath.Dir(path), filepath.Base(path), l)
 }
 
@@ -50,12 +50,12 @@ func truncateUnder(t *testing.T, path string) (written int, there []int) {
 	t.Helper()
 	stop := heldWriter(t, path)
 	const times = 6
-	l := Limits{Bytes: 512 << 10, Files: 10000}
+	l := RotationLimits{Bytes: 512 << 10, Files: 10000}
 	for done := 0; done < times; {
 		if err := truncatePath(t, path, l); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := os.Stat(numbered(path, done+1)); err == nil {
+		if _, err := os.Stat(numberedName(path, done+1)); err == nil {
 			done++
 		}
 	}
@@ -107,7 +107,7 @@ func collapses(t *testing.T, path string) bool {
 
 // Elsewhere lines of a moment may be missing or torn; none is there twice.
 func TestTruncateOnTmpfs(t *testing.T) {
-	need.Root(t)
+	need.RequireRoot(t)
 	dir := t.TempDir()
 	if err := unix.Mount("rotate-test", dir, "tmpfs", 0, "size=64m"); err != nil {
 		t.Fatal(err)
@@ -125,17 +125,17 @@ func TestTruncateOnTmpfs(t *testing.T) {
 	}
 }
 
-func TestTruncateWithinLimits(t *testing.T) {
+func TestTruncateLeavesSmallFiles(t *testing.T) {
 	tests := []struct {
 		name   string
 		size   int
-		limits Limits
+		limits RotationLimits
 		files  []int // their sizes, the oldest first
 	}{
-		{"small", 8192, Limits{8192, 3}, []int{8192}},
-		{"no limit", 9000, Limits{0, 3}, []int{9000}},
-		{"one file", 9000, Limits{8192, 1}, []int{0}},
-		{"empty head", 20, Limits{10, 2}, []int{20, 0}},
+		{"small", 8192, RotationLimits{8192, 3}, []int{8192}},
+		{"no limit", 9000, RotationLimits{0, 3}, []int{9000}},
+		{"one file", 9000, RotationLimits{8192, 1}, []int{0}},
+		{"empty head", 20, RotationLimits{10, 2}, []int{20, 0}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -155,7 +155,7 @@ func TestTruncateWithinLimits(t *testing.T) {
 			}
 		})
 	}
-	if err := truncatePath(t, filepath.Join(t.TempDir(), "none"), Limits{10, 2}); !errors.Is(err, os.ErrNotExist) {
+	if err := truncatePath(t, filepath.Join(t.TempDir(), "none"), RotationLimits{10, 2}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no file: %v", err)
 	}
 }
@@ -167,7 +167,7 @@ func TestTruncateKeepsTheNewest(t *testing.T) {
 		if err := os.WriteFile(path, []byte(strings.Repeat(fmt.Sprint(n), 20)), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if err := truncatePath(t, path, Limits{10, 3}); err != nil {
+		if err := truncatePath(t, path, RotationLimits{10, 3}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -179,7 +179,7 @@ func TestTruncateKeepsTheNewest(t *testing.T) {
 
 // A task may make its output as large as it likes, by a hole: no more than the
 // newest is copied.
-func TestTruncateOfAHole(t *testing.T) {
+func TestTruncateSparseFile(t *testing.T) {
 	const hole, limit = 1 << 30, 64 << 10
 	path := filepath.Join(t.TempDir(), "stdout")
 	if err := os.WriteFile(path, []byte("old\n"), 0o644); err != nil {
@@ -194,12 +194,12 @@ func TestTruncateOfAHole(t *testing.T) {
 	}
 	defer file.Close()
 	mustWrite(t, file, "new\n")
-	if err := truncatePath(t, path, Limits{limit, 3}); err != nil {
+	if err := truncatePath(t, path, RotationLimits{limit, 3}); err != nil {
 		t.Fatal(err)
 	}
-	old, err := os.Stat(numbered(path, 1))
-	if err != nil || old.Size() > (most+1)*limit {
-		t.Fatalf("%v bytes were copied (%v), want at most %d", old.Size(), err, (most+1)*limit)
+	old, err := os.Stat(numberedName(path, 1))
+	if err != nil || old.Size() > (maxGrowthFactor+1)*limit {
+		t.Fatalf("%v bytes were copied (%v), want at most %d", old.Size(), err, (maxGrowthFactor+1)*limit)
 	}
 	text := strings.Join(files(t, path), "")
 	if !strings.HasPrefix(text, "[mesos-gpu: ") || !strings.HasSuffix(text, "\x00new\n") {
@@ -211,26 +211,26 @@ func TestTruncateOfAHole(t *testing.T) {
 }
 
 // Whoever waits for the task waits for no copy.
-func TestTruncateEndsWithItsContext(t *testing.T) {
+func TestTruncateStopsWithContext(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "stdout")
 	if err := os.WriteFile(path, make([]byte, 1<<20), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := Truncate(ctx, filepath.Dir(path), "stdout", Limits{64 << 10, 3}); !errors.Is(err, context.Canceled) {
+	if err := Truncate(ctx, filepath.Dir(path), "stdout", RotationLimits{64 << 10, 3}); !errors.Is(err, context.Canceled) {
 		t.Errorf("copying ended with %v, want %v", err, context.Canceled)
 	}
 	if got := files(t, path); len(got) != 1 || len(got[0]) != 1<<20 {
 		t.Errorf("there are %d files, want the one of before", len(got))
 	}
-	if _, err := os.Lstat(path + staged); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Lstat(path + stagedSuffix); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the copy is left behind: %v", err)
 	}
 }
 
 // A link on the way to the file is the task's, too.
-func TestFoldersThatAreLinks(t *testing.T) {
+func TestTruncateRejectsLinkedFolders(t *testing.T) {
 	sandbox, outside := t.TempDir(), t.TempDir()
 	precious := filepath.Join(outside, "stdout")
 	if err := os.WriteFile(precious, make([]byte, 20), 0o600); err != nil {
@@ -239,7 +239,7 @@ func TestFoldersThatAreLinks(t *testing.T) {
 	if err := errors.Join(os.Mkdir(filepath.Join(sandbox, "containers"), 0o755), os.Symlink(outside, filepath.Join(sandbox, "containers", "id"))); err != nil {
 		t.Fatal(err)
 	}
-	if err := Truncate(t.Context(), sandbox, "containers/id/stdout", Limits{10, 1}); err == nil {
+	if err := Truncate(t.Context(), sandbox, "containers/id/stdout", RotationLimits{10, 1}); err == nil {
 		t.Error("a file outside was rotated")
 	}
 	if info, err := os.Stat(precious); err != nil || info.Size() != 20 {

@@ -18,8 +18,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// Task is all that a runtime needs to know.
-type Task struct {
+// TaskSpec is all that a runtime needs to know.
+type TaskSpec struct {
 	ID        string
 	Framework string
 	// Job and Index name the task among its job's. Other frameworks' tasks
@@ -47,7 +47,7 @@ type Task struct {
 	// what the agent puts into its sandbox. A docker task's are said by its
 	// ContainerInfo and its executor's CommandInfo.
 	User  string
-	Fetch []job.Artifact
+	Fetch []job.FetchArtifact
 	// Labels are the TaskInfo's.
 	Labels map[string]string
 
@@ -57,10 +57,10 @@ type Task struct {
 	CPUs, MemMiB, DiskMiB float64
 	GPUs                  int
 	DeviceIDs             []string
-	// Parts are what it holds of those devices that are shared, and Limit what
+	// DeviceShares are what it holds of those devices that are shared, and Limit what
 	// its processes need so that they are held to that.
-	Parts        []gpu.Part
-	Limit        Limit
+	DeviceShares []gpu.DeviceShare
+	ShareLimit   ShareLimit
 	Minors, Caps []int
 	Ports        []mesos.Value_Range
 	// Role is the one whose resources they are.
@@ -77,28 +77,28 @@ type Task struct {
 	// unified containerizer gets them as they are.
 	Command        *mesos.CommandInfo
 	MesosContainer *mesos.ContainerInfo
-	// Tell, where set, passes on what people who wait for the task should
+	// OnMessage, where set, passes on what people who wait for the task should
 	// know, such as the progress of an image's pull. It returns at once.
-	Tell func(message string)
+	OnMessage func(message string)
 }
 
-// Limit is what holds processes to parts of devices: mounts in a container and
+// ShareLimit is what holds processes to parts of devices: mounts in a container and
 // variables for its processes.
-type Limit struct {
-	Mounts []Mount
+type ShareLimit struct {
+	Mounts []HostMount
 	Env    map[string]string
 }
 
-// Mount is a bind mount of the host's Source at the container's Target.
-type Mount struct {
+// HostMount is a bind mount of the host's Source at the container's Target.
+type HostMount struct {
 	Source, Target string
 	ReadOnly       bool
 }
 
-// Say tells, where there is somebody to tell.
-func (t Task) Say(message string) {
-	if t.Tell != nil {
-		t.Tell(message)
+// ReportMessage tells, where there is somebody to tell.
+func (t TaskSpec) ReportMessage(message string) {
+	if t.OnMessage != nil {
+		t.OnMessage(message)
 	}
 }
 
@@ -106,48 +106,48 @@ func (t Task) Say(message string) {
 type Runtime interface {
 	// Start returns once the task's process runs. When it returns an error,
 	// for a cancelled ctx too, nothing of the task is left behind.
-	Start(ctx context.Context, t Task) (Running, error)
+	Start(ctx context.Context, t TaskSpec) (RunningTask, error)
 }
 
-// Running is a started task.
-type Running interface {
+// RunningTask is a started task.
+type RunningTask interface {
 	// Wait returns once the task has ended and nothing of it holds a device
 	// any more. When ctx ends first, it ends the task by force.
-	Wait(ctx context.Context) (Exit, error)
+	Wait(ctx context.Context) (ExitStatus, error)
 	// Signal sends the task's first process a signal. A task that has ended
 	// is no error.
 	Signal(ctx context.Context, sig syscall.Signal) error
 }
 
-// Described is a Running that knows its container: its description as JSON
+// ContainerDescriber is a Running that knows its container: its description as JSON
 // and its addresses, none where it shares its host's.
-type Described interface {
-	Described() (data []byte, addresses []string)
+type ContainerDescriber interface {
+	DescribeContainer() (data []byte, addresses []string)
 }
 
-// Measured is a Running that can tell what it wrote outside its sandbox.
-type Measured interface {
-	Written(ctx context.Context) (bytes int64, err error)
+// DiskMeasurer is a Running that can tell what it wrote outside its sandbox.
+type DiskMeasurer interface {
+	MeasureWritten(ctx context.Context) (bytes int64, err error)
 }
 
-// ErrNotAsked is in the error of a probe that never reached the task, because
+// ErrNotReached is in the error of a probe that never reached the task, because
 // its agent is away or the task is ending: it says nothing of the task.
-var ErrNotAsked = errors.New("task was not asked")
+var ErrNotReached = errors.New("task was not asked")
 
-// Probed is a Running whose health can be checked.
-type Probed interface {
-	// Exec runs a command beside the task's process, in its environment and
+// ProbeTarget is a Running whose health can be checked.
+type ProbeTarget interface {
+	// ExecProbe runs a command beside the task's process, in its environment and
 	// env, and returns its status. It ends the command with ctx as far as it
 	// can.
-	Exec(ctx context.Context, argv []string, env map[string]string) (code int, err error)
-	// Address is where the task's ports are, empty for a task whose network
+	ExecProbe(ctx context.Context, argv []string, env map[string]string) (code int, err error)
+	// ProbeAddress is where the task's ports are, empty for a task whose network
 	// this process cannot reach.
-	Address() string
+	ProbeAddress() string
 }
 
 // Environment is that of the task's process: what the job asks for, and above
 // it what identifies the task and its devices.
-func (t Task) Environment() map[string]string {
+func (t TaskSpec) Environment() map[string]string {
 	env := make(map[string]string, len(t.Env)+4)
 	for name, value := range t.Env {
 		env[name] = value
@@ -159,7 +159,7 @@ func (t Task) Environment() map[string]string {
 	if t.Role != "" {
 		env["MESOS_ALLOCATION_ROLE"] = t.Role
 	}
-	for name, value := range t.Limit.Env {
+	for name, value := range t.ShareLimit.Env {
 		env[name] = value
 	}
 	env["MESOS_TASK_ID"] = t.ID
@@ -170,7 +170,7 @@ func (t Task) Environment() map[string]string {
 // visibleDevices is for NVIDIA's container toolkit, which may be the engine's
 // default runtime: "void" keeps it from adding every GPU of the host to a
 // container that was given none, or whose devices have no names here.
-func (t Task) visibleDevices() string {
+func (t TaskSpec) visibleDevices() string {
 	if t.GPUs == 0 || len(t.DeviceIDs) == 0 {
 		return "void"
 	}

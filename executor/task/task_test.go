@@ -7,21 +7,21 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestEnv(t *testing.T) {
+func TestTaskEnvironment(t *testing.T) {
 	tests := []struct {
 		name string
-		task Task
+		task TaskSpec
 		want map[string]string
 	}{
-		{"named devices", Task{GPUs: 2, DeviceIDs: []string{"GPU-a", "GPU-b"}, Env: map[string]string{"A": "b"}},
+		{"named devices", TaskSpec{GPUs: 2, DeviceIDs: []string{"GPU-a", "GPU-b"}, Env: map[string]string{"A": "b"}},
 			map[string]string{"A": "b", "MESOS_TASK_ID": "t", "NVIDIA_VISIBLE_DEVICES": "GPU-a,GPU-b"}},
-		{"a job cannot name more", Task{Env: map[string]string{"NVIDIA_VISIBLE_DEVICES": "all", "MESOS_TASK_ID": "x"}},
+		{"a job cannot name more", TaskSpec{Env: map[string]string{"NVIDIA_VISIBLE_DEVICES": "all", "MESOS_TASK_ID": "x"}},
 			map[string]string{"MESOS_TASK_ID": "t", "NVIDIA_VISIBLE_DEVICES": "void"}},
-		{"a job's task knows its place", Task{Job: "train", Index: 2}, map[string]string{
+		{"a job's task knows its place", TaskSpec{Job: "train", Index: 2}, map[string]string{
 			"MESOS_GPU_JOB": "train", "MESOS_GPU_TASK_INDEX": "2", "MESOS_TASK_ID": "t", "NVIDIA_VISIBLE_DEVICES": "void"}},
-		{"another framework's knows its name", Task{Job: "web"}, map[string]string{
+		{"another framework's knows its name", TaskSpec{Job: "web"}, map[string]string{
 			"MESOS_GPU_JOB": "web", "MESOS_GPU_TASK_INDEX": "0", "MESOS_TASK_ID": "t", "NVIDIA_VISIBLE_DEVICES": "void"}},
-		{"devices without names", Task{GPUs: 1}, map[string]string{"MESOS_TASK_ID": "t", "NVIDIA_VISIBLE_DEVICES": "void"}},
+		{"devices without names", TaskSpec{GPUs: 1}, map[string]string{"MESOS_TASK_ID": "t", "NVIDIA_VISIBLE_DEVICES": "void"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -33,31 +33,31 @@ func TestEnv(t *testing.T) {
 	}
 }
 
-func TestExit(t *testing.T) {
+func TestExitStatus(t *testing.T) {
 	tests := []struct {
 		name    string
-		exit    Exit
+		exit    ExitStatus
 		status  int
 		success bool
 		text    string
 	}{
-		{"wait status 0", ExitOf(0), 0, true, "exited with status 0"},
-		{"wait status of exit 3", ExitOf(3 << 8), 3, false, "exited with status 3"},
-		{"wait status of SIGKILL", ExitOf(int(syscall.SIGKILL)), 137, false, "killed by signal 9 (SIGKILL)"},
-		{"wait status of a core dump", ExitOf(int(syscall.SIGSEGV) | 0x80), 139, false, "killed by signal 11 (SIGSEGV)"},
-		{"shell's 0", ExitOfShell(0), 0, true, "exited with status 0"},
-		{"shell's 128", ExitOfShell(128), 128, false, "exited with status 128"},
-		{"shell's 143", ExitOfShell(143), 143, false, "killed by signal 15 (SIGTERM)"},
-		{"shell's 255", ExitOfShell(255), 255, false, "exited with status 255"},
-		{"with a reason", Exit{Code: 1, Message: "out of memory"}, 1, false, "exited with status 1: out of memory"},
-		{"unknown", Exit{NoStatus: true}, 0, false, "ended without an exit status"},
+		{"wait status 0", ParseWaitStatus(0), 0, true, "exited with status 0"},
+		{"wait status of exit 3", ParseWaitStatus(3 << 8), 3, false, "exited with status 3"},
+		{"wait status of SIGKILL", ParseWaitStatus(int(syscall.SIGKILL)), 137, false, "killed by signal 9 (SIGKILL)"},
+		{"wait status of a core dump", ParseWaitStatus(int(syscall.SIGSEGV) | 0x80), 139, false, "killed by signal 11 (SIGSEGV)"},
+		{"shell's 0", ParseShellStatus(0), 0, true, "exited with status 0"},
+		{"shell's 128", ParseShellStatus(128), 128, false, "exited with status 128"},
+		{"shell's 143", ParseShellStatus(143), 143, false, "killed by signal 15 (SIGTERM)"},
+		{"shell's 255", ParseShellStatus(255), 255, false, "exited with status 255"},
+		{"with a reason", ExitStatus{Code: 1, Message: "out of memory"}, 1, false, "exited with status 1: out of memory"},
+		{"unknown", ExitStatus{NoStatus: true}, 0, false, "ended without an exit status"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := tt.exit.Status(); got != tt.status {
+			if got := tt.exit.ShellCode(); got != tt.status {
 				t.Errorf("status is %d, want %d", got, tt.status)
 			}
-			if got := tt.exit.Success(); got != tt.success {
+			if got := tt.exit.Succeeded(); got != tt.success {
 				t.Errorf("success is %v, want %v", got, tt.success)
 			}
 			if got := tt.exit.String(); got != tt.text {

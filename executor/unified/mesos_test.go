@@ -31,19 +31,19 @@ const isolation = "--isolation=cgroups/cpu,cgroups/mem,filesystem/linux,docker/r
 
 // onMesos is a runtime below a container of Apache Mesos's, and that
 // container.
-func onMesos(t *testing.T, images string) (*Runtime, mesos.ContainerID) {
+func onMesos(t *testing.T, images string) (*NestedRuntime, mesos.ContainerID) {
 	t.Helper()
 	master := apachemesos.StartMaster(t)
-	a := apachemesos.Agent{Master: master.Addr, IP: "127.0.0.1", Flags: []string{
+	a := apachemesos.AgentProcess{Master: master.Addr, IP: "127.0.0.1", Flags: []string{
 		isolation, "--image_providers=docker", "--docker_registry=" + images, "--resources=cpus:2;mem:1024;disk:4096",
 	}}.Start(t)
-	a.Await(t)
+	a.AwaitReady(t)
 	apachemesos.Spawn(t, nil, filepath.Join(os.Getenv("MESOS_PREFIX"), "bin", "mesos-execute"),
 		"--master="+master.Addr, "--name=parent", "--command=sleep 1000", "--resources=cpus:0.1;mem:64")
 	client := httpcli.New(httpcli.Endpoint("http://"+a.Addr+"/slave(1)/api/v1"), httpcli.Codec(httpcli.DefaultCodec))
-	u := &Runtime{Agent: httpagent.NewSender(client.Send), Log: quiet(t)}
+	u := &NestedRuntime{Agent: httpagent.NewSender(client.Send), Log: quiet(t)}
 	var parent mesos.ContainerID
-	apachemesos.Poll(t, "a container", func() bool {
+	apachemesos.PollUntil(t, "a container", func() bool {
 		answer, err := u.try(t, calls.GetContainers())
 		if err != nil {
 			return false // the agent may recover still
@@ -67,7 +67,7 @@ func onMesos(t *testing.T, images string) (*Runtime, mesos.ContainerID) {
 	return u, parent
 }
 
-func (u *Runtime) ask(t *testing.T, call *agent.Call) *agent.Response {
+func (u *NestedRuntime) ask(t *testing.T, call *agent.Call) *agent.Response {
 	t.Helper()
 	answer, err := u.try(t, call)
 	if err != nil {
@@ -76,7 +76,7 @@ func (u *Runtime) ask(t *testing.T, call *agent.Call) *agent.Response {
 	return answer
 }
 
-func (u *Runtime) try(t *testing.T, call *agent.Call) (*agent.Response, error) {
+func (u *NestedRuntime) try(t *testing.T, call *agent.Call) (*agent.Response, error) {
 	t.Helper()
 	response, err := u.Agent.Send(t.Context(), calls.NonStreaming(call))
 	if err != nil {
@@ -90,12 +90,12 @@ func (u *Runtime) try(t *testing.T, call *agent.Call) (*agent.Response, error) {
 	return &answer, nil
 }
 
-// saved is a folder with an image's archive as the Docker engine writes it:
+// recordedSender is a folder with an image's archive as the Docker engine writes it:
 // Mesos reads no other.
-func saved(t *testing.T, name string, options ...testimage.Option) string {
+func recordedSender(t *testing.T, name string, options ...testimage.ImageOption) string {
 	t.Helper()
-	engine, folder := need.DockerEngine(t), t.TempDir()
-	testimage.Load(t, engine, testimage.BusyboxArchive(t, name+":latest", nil, []string{"FROM_IMAGE=1"}, options...))
+	engine, folder := need.RequireDockerEngine(t), t.TempDir()
+	testimage.LoadImage(t, engine, testimage.BusyboxArchive(t, name+":latest", nil, []string{"FROM_IMAGE=1"}, options...))
 	r, err := engine.ImageSave(t.Context(), []string{name + ":latest"})
 	if err != nil {
 		t.Fatal(err)
@@ -115,10 +115,10 @@ func saved(t *testing.T, name string, options ...testimage.Option) string {
 const image = "mesos-gpu-unified-mesos"
 
 // inImage is a task in an image that has all that a job may ask for.
-func inImage(parent mesos.ContainerID, data, script string) task.Task {
+func inImage(parent mesos.ContainerID, data, script string) task.TaskSpec {
 	number := func(n uint64) *uint64 { return &n }
 	size := uint32(24)
-	return task.Task{
+	return task.TaskSpec{
 		ID: "t", Container: parent, Argv: []string{"/bin/sh", "-c", script}, Env: map[string]string{"OF": "task"}, Image: image,
 		MesosContainer: &mesos.ContainerInfo{
 			Type:  mesos.ContainerInfo_MESOS.Enum(),
@@ -132,7 +132,7 @@ func inImage(parent mesos.ContainerID, data, script string) task.Task {
 	}
 }
 
-func (u *Runtime) output(t *testing.T, name string) string {
+func (u *NestedRuntime) output(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(u.Sandbox, name))
 	if err != nil {
@@ -143,7 +143,7 @@ func (u *Runtime) output(t *testing.T, name string) string {
 
 // What a job's container may ask is there on Apache Mesos.
 func TestMesosContainer(t *testing.T) {
-	u, parent := onMesos(t, saved(t, image))
+	u, parent := onMesos(t, recordedSender(t, image))
 	data := t.TempDir()
 	if err := os.WriteFile(filepath.Join(data, "in"), []byte("from the host\n"), 0o644); err != nil {
 		t.Fatal(err)
@@ -157,7 +157,7 @@ func TestMesosContainer(t *testing.T) {
 	if stderr := u.output(t, "stderr"); strings.Contains(stderr, "sysrq-trigger") {
 		t.Skip("this kernel has no /proc/sysrq-trigger, without which Mesos starts no container with an image")
 	}
-	if err != nil || !exit.Success() {
+	if err != nil || !exit.Succeeded() {
 		t.Errorf("ended with %v (%v)", exit, err)
 	}
 	if got, want := u.output(t, "stdout"), "from the host\ntouch: /ro/x: Read-only file system\n24\n77\n99\n1 task\n"; got != want {
@@ -171,7 +171,7 @@ func TestMesosContainer(t *testing.T) {
 // An image's own entrypoint gets a task's words as its arguments, and variables
 // with names that shells do not know.
 func TestMesosImageEntrypoint(t *testing.T) {
-	u, parent := onMesos(t, saved(t, image, testimage.Entrypoint("/bin/env"), testimage.Cmd("sh", "-c", "false")))
+	u, parent := onMesos(t, recordedSender(t, image, testimage.Entrypoint("/bin/env"), testimage.Cmd("sh", "-c", "false")))
 	work := inImage(parent, t.TempDir(), "")
 	work.Argv, work.ImageEntrypoint, work.Env = []string{"-u", "FROM_IMAGE"}, true, map[string]string{"node.name": "a b"}
 	r, err := u.Start(t.Context(), work)
@@ -183,7 +183,7 @@ func TestMesosImageEntrypoint(t *testing.T) {
 		t.Skip("this kernel has no /proc/sysrq-trigger, without which Mesos starts no container with an image")
 	}
 	got := u.output(t, "stdout")
-	if err != nil || !exit.Success() || !strings.Contains(got, "node.name=a b\n") || strings.Contains(got, "FROM_IMAGE") {
+	if err != nil || !exit.Succeeded() || !strings.Contains(got, "node.name=a b\n") || strings.Contains(got, "FROM_IMAGE") {
 		t.Errorf("ended with %v (%v); wrote\n%s", exit, err, got)
 	}
 }
@@ -192,9 +192,9 @@ func TestMesosImageEntrypoint(t *testing.T) {
 // is ended in time, and leaves nothing.
 func TestMesosCheck(t *testing.T) {
 	u, parent := onMesos(t, t.TempDir())
-	u.Logs = rotate.Limits{Bytes: 64 << 10, Files: 2}
+	u.Logs = rotate.RotationLimits{Bytes: 64 << 10, Files: 2}
 	soft, hard := uint64(77), uint64(99)
-	start, err := u.Start(t.Context(), task.Task{
+	start, err := u.Start(t.Context(), task.TaskSpec{
 		ID: "t", Container: parent, Argv: []string{"/bin/sh", "-c", "ulimit -n > only-here; while :; do echo line; done & sleep 1000"}, Env: map[string]string{"OF": "task"},
 		MesosContainer: &mesos.ContainerInfo{Type: mesos.ContainerInfo_MESOS.Enum(), RlimitInfo: &mesos.RLimitInfo{
 			Rlimits: []mesos.RLimitInfo_RLimit{{Type: mesos.RLimitInfo_RLimit_RLMT_NOFILE, Soft: &soft, Hard: &hard}},
@@ -203,13 +203,13 @@ func TestMesosCheck(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := start.(*running)
+	r := start.(*nestedContainer)
 	exec := func(timeout time.Duration, argv ...string) (int, error) {
 		ctx, cancel := context.WithTimeout(t.Context(), timeout)
 		defer cancel()
-		return r.Exec(ctx, argv, map[string]string{"MINE": "own"})
+		return r.ExecProbe(ctx, argv, map[string]string{"MINE": "own"})
 	}
-	apachemesos.Poll(t, "the task's file", func() bool {
+	apachemesos.PollUntil(t, "the task's file", func() bool {
 		code, err := exec(time.Minute, "/bin/sh", "-c", `[ "$(cat only-here) $OF $MINE" = "77 task own" ] && exit 42`)
 		return code == 42 && err == nil
 	})
@@ -227,12 +227,12 @@ func TestMesosCheck(t *testing.T) {
 	if err != nil || len(left) != 0 {
 		t.Errorf("checks left %v (%v)", left, err)
 	}
-	ended := make(chan task.Exit)
+	ended := make(chan task.ExitStatus)
 	go func() {
 		exit, _ := r.Wait(t.Context())
 		ended <- exit
 	}()
-	apachemesos.Poll(t, "rotated output", func() bool { _, err := os.Stat(filepath.Join(u.Sandbox, "stdout.1")); return err == nil })
+	apachemesos.PollUntil(t, "rotated output", func() bool { _, err := os.Stat(filepath.Join(u.Sandbox, "stdout.1")); return err == nil })
 	old := u.output(t, "stdout.1")
 	if strings.HasPrefix(old, "[mesos-gpu: ") { // it says more than is kept
 		_, old, _ = strings.Cut(old, "]\n")
@@ -240,7 +240,7 @@ func TestMesosCheck(t *testing.T) {
 	if strings.Trim(old, "line\n") != "" || len(old) < 64<<10 {
 		t.Errorf("rotated %d bytes, with a hole or another's text", len(old))
 	}
-	apachemesos.Poll(t, "new output", func() bool { return strings.HasPrefix(u.output(t, "stdout")+"\x00", "line\n") })
+	apachemesos.PollUntil(t, "new output", func() bool { return strings.HasPrefix(u.output(t, "stdout")+"\x00", "line\n") })
 	if err := r.Signal(t.Context(), syscall.SIGKILL); err != nil {
 		t.Error(err)
 	}

@@ -11,48 +11,48 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/httpcli/apierrors"
 )
 
-// fatal marks an error that another try would meet again.
-type fatal struct{ error }
+// permanentError marks an error that another try would meet again.
+type permanentError struct{ error }
 
-func (f fatal) Unwrap() error { return f.error }
+func (f permanentError) Unwrap() error { return f.error }
 
-// retry makes call until it succeeds, the agent refuses it, or ctx ends.
-func (r *running) retry(ctx context.Context, call func() error) error {
+// retryCall makes call until it succeeds, the agent refuses it, or ctx ends.
+func (r *nestedContainer) retryCall(ctx context.Context, call func() error) error {
 	for {
-		err := verdict(call())
-		if err == nil || errors.As(err, new(fatal)) || ctx.Err() != nil {
+		err := classifyError(call())
+		if err == nil || errors.As(err, new(permanentError)) || ctx.Err() != nil {
 			return err
 		}
 		r.log.WithError(err).Warn("agent did not answer; trying again")
 		select {
-		case <-time.After(again):
+		case <-time.After(retryInterval):
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 }
 
-// refusals are the answers that stay the same however often one asks.
-var refusals = [...]apierrors.Code{
+// permanentCodes are the answers that stay the same however often one asks.
+var permanentCodes = [...]apierrors.Code{
 	apierrors.CodeMalformedRequest, apierrors.CodeUnsupportedMediaType, apierrors.CodeIncompatibleVersion, apierrors.CodeNotLeader,
 	http.StatusUnsupportedMediaType, http.StatusInternalServerError, http.StatusNotImplemented,
 }
 
-// verdict tells what an agent refuses from what it could not hear.
-func verdict(err error) error {
+// classifyError tells what an agent refuses from what it could not hear.
+func classifyError(err error) error {
 	switch {
-	case err == nil, errors.As(err, new(fatal)):
+	case err == nil, errors.As(err, new(permanentError)):
 		return err
 	case apierrors.CodeNotFound.Matches(err):
-		return fatal{errGone}
+		return permanentError{errUnknownContainer}
 	case apierrors.CodeNotAuthenticated.Matches(err), apierrors.CodeUnsubscribed.Matches(err):
-		return fatal{fmt.Errorf("%w: let executors use the agent's operator API (--authenticate_http_executors, or ACLs for nested containers)", err)}
+		return permanentError{fmt.Errorf("%w: let executors use the agent's operator API (--authenticate_http_executors, or ACLs for nested containers)", err)}
 	case errors.As(err, new(httpcli.ProtocolError)):
-		return fatal{err}
+		return permanentError{err}
 	}
-	for _, code := range refusals {
+	for _, code := range permanentCodes {
 		if code.Matches(err) {
-			return fatal{err}
+			return permanentError{err}
 		}
 	}
 	return err

@@ -19,20 +19,20 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/httpcli/apierrors"
 )
 
-// answer is one response to a call; hang waits for ctx instead.
-type answer struct {
+// fakeAnswer is one response to a call; hang waits for ctx instead.
+type fakeAnswer struct {
 	response *agent.Response
 	err      error
 	hang     bool
 }
 
-// scripted answers one kind of call, in order, and counts SIGKILLs.
-type scripted struct {
-	answers []answer
+// scriptedSender answers one kind of call, in order, and counts SIGKILLs.
+type scriptedSender struct {
+	answers []fakeAnswer
 	kills   int
 }
 
-func (s *scripted) Send(ctx context.Context, r calls.Request) (mesos.Response, error) {
+func (s *scriptedSender) Send(ctx context.Context, r calls.Request) (mesos.Response, error) {
 	call := r.Call()
 	if call.GetType() == agent.Call_KILL_NESTED_CONTAINER {
 		if syscall.Signal(*call.KillNestedContainer.Signal) == syscall.SIGKILL {
@@ -55,20 +55,20 @@ func (s *scripted) Send(ctx context.Context, r calls.Request) (mesos.Response, e
 	})}, nil
 }
 
-func nested(t *testing.T, answers ...answer) (*running, *scripted) {
-	s := &scripted{answers: answers}
-	return &running{agent: s, id: mesos.ContainerID{Value: "nested"}, log: quiet(t), ended: make(chan struct{})}, s
+func nested(t *testing.T, answers ...fakeAnswer) (*nestedContainer, *scriptedSender) {
+	s := &scriptedSender{answers: answers}
+	return &nestedContainer{agent: s, id: mesos.ContainerID{Value: "nested"}, log: quiet(t), ended: make(chan struct{})}, s
 }
 
-func TestWaitSurvivesTheAgent(t *testing.T) {
+func TestWaitSurvivesAgentRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		status := int32(syscall.SIGKILL)
 		message := "memory limit exceeded"
 		r, s := nested(t,
-			answer{err: io.ErrUnexpectedEOF},                      // the connection breaks
-			answer{err: errors.New("connection refused")},         // no agent
-			answer{err: apierrors.CodeMesosUnavailable.Error("")}, // an agent that recovers
-			answer{response: waited(agent.Response_WaitNestedContainer{
+			fakeAnswer{err: io.ErrUnexpectedEOF},                      // the connection breaks
+			fakeAnswer{err: errors.New("connection refused")},         // no agent
+			fakeAnswer{err: apierrors.CodeMesosUnavailable.Error("")}, // an agent that recovers
+			fakeAnswer{response: waited(agent.Response_WaitNestedContainer{
 				ExitStatus: &status, Message: &message, State: mesos.TASK_FAILED.Enum(), Reason: mesos.REASON_CONTAINER_LIMITATION_MEMORY.Enum(),
 			})},
 		)
@@ -77,8 +77,8 @@ func TestWaitSurvivesTheAgent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := time.Since(start); got != 3*again {
-			t.Errorf("three new attempts took %s, want %s", got, 3*again)
+		if got := time.Since(start); got != 3*retryInterval {
+			t.Errorf("three new attempts took %s, want %s", got, 3*retryInterval)
 		}
 		if got, want := exit.String(), "killed by signal 9 (SIGKILL): memory limit exceeded"; got != want {
 			t.Errorf("task was %q, want %q", got, want)
@@ -92,14 +92,14 @@ func TestWaitSurvivesTheAgent(t *testing.T) {
 func TestWaitEnds(t *testing.T) {
 	tests := []struct {
 		name   string
-		answer answer
+		answer fakeAnswer
 		want   string
 	}{
-		{"container forgotten", answer{err: apierrors.CodeNotFound.Error("")}, "agent has no record of how nested container nested ended"},
-		{"no body", answer{}, "without a body"},
-		{"another answer", answer{response: &agent.Response{Type: agent.Response_GET_HEALTH}}, "agent answered GET_HEALTH"},
-		{"refused", answer{err: apierrors.Code(http.StatusInternalServerError).Error("broken")}, "wait for nested container nested: "},
-		{"not understood", answer{err: httpcli.ProtocolError("unexpected content type")}, "unexpected content type"},
+		{"container forgotten", fakeAnswer{err: apierrors.CodeNotFound.Error("")}, "agent has no record of how nested container nested ended"},
+		{"no body", fakeAnswer{}, "without a body"},
+		{"another answer", fakeAnswer{response: &agent.Response{Type: agent.Response_GET_HEALTH}}, "agent answered GET_HEALTH"},
+		{"refused", fakeAnswer{err: apierrors.Code(http.StatusInternalServerError).Error("broken")}, "wait for nested container nested: "},
+		{"not understood", fakeAnswer{err: httpcli.ProtocolError("unexpected content type")}, "unexpected content type"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -113,18 +113,18 @@ func TestWaitEnds(t *testing.T) {
 	}
 }
 
-func TestWaitWithoutAStatus(t *testing.T) {
+func TestWaitWithoutExitStatus(t *testing.T) {
 	message := "container destroyed during provisioning"
-	r, _ := nested(t, answer{response: waited(agent.Response_WaitNestedContainer{Message: &message})})
+	r, _ := nested(t, fakeAnswer{response: waited(agent.Response_WaitNestedContainer{Message: &message})})
 	exit, err := r.Wait(t.Context())
-	if err != nil || exit.Success() || exit.String() != "ended without an exit status: "+message {
+	if err != nil || exit.Succeeded() || exit.String() != "ended without an exit status: "+message {
 		t.Errorf("task %s (%v), want no success and the agent's message", exit, err)
 	}
 }
 
-func TestWaitGivenUp(t *testing.T) {
+func TestWaitEndsWithContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, s := nested(t, answer{err: io.ErrUnexpectedEOF}, answer{hang: true})
+		r, s := nested(t, fakeAnswer{err: io.ErrUnexpectedEOF}, fakeAnswer{hang: true})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if _, err := r.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
@@ -136,10 +136,10 @@ func TestWaitGivenUp(t *testing.T) {
 	})
 }
 
-func TestLaunchGivenUp(t *testing.T) {
+func TestLaunchEndsWithContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &scripted{answers: []answer{{err: errors.New("connection refused")}, {hang: true}}}
-		u := &Runtime{Agent: s, Sandbox: t.TempDir(), Log: quiet(t)}
+		s := &scriptedSender{answers: []fakeAnswer{{err: errors.New("connection refused")}, {hang: true}}}
+		u := &NestedRuntime{Agent: s, Sandbox: t.TempDir(), Log: quiet(t)}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if _, err := u.Start(ctx, work()); !errors.Is(err, context.DeadlineExceeded) {

@@ -27,34 +27,34 @@ const (
 	Admin
 )
 
-var names = [...]string{None: "none", View: "view", Submit: "submit", Operate: "operate", Admin: "admin"}
+var permissionNames = [...]string{None: "none", View: "view", Submit: "submit", Operate: "operate", Admin: "admin"}
 
 func (p Permission) String() string {
-	if p < 0 || int(p) >= len(names) {
+	if p < 0 || int(p) >= len(permissionNames) {
 		return fmt.Sprintf("permission %d", int(p))
 	}
-	return names[p]
+	return permissionNames[p]
 }
 
 // ParsePermission reads view, submit, operate or admin.
 func ParsePermission(text string) (Permission, error) {
-	if i := slices.Index(names[:], text); i > int(None) {
+	if i := slices.Index(permissionNames[:], text); i > int(None) {
 		return Permission(i), nil
 	}
-	return None, fmt.Errorf("%q is none of %s", text, strings.Join(names[View:], ", "))
+	return None, fmt.Errorf("%q is none of %s", text, strings.Join(permissionNames[View:], ", "))
 }
 
 // Identity is who asks. The zero value is somebody who did not say.
 type Identity struct {
-	// Name is a token's, or FromOIDC and what an issuer calls somebody.
+	// Name is a token's, or OIDCPrefix and what an issuer calls somebody.
 	Name string
 	// Groups likewise.
 	Groups []string
 }
 
-// FromOIDC begins the names and groups that an OIDC issuer tells, so that none
+// OIDCPrefix begins the names and groups that an OIDCConfig issuer tells, so that none
 // is taken for a token's.
-const FromOIDC = "oidc:"
+const OIDCPrefix = "oidc:"
 
-// Everybody, as a group, is whoever is known.
-const Everybody = "*"
+// AnyUser, as a group, is whoever is known.
+const AnyUser = "*"

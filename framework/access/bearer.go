@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// maxToken bounds what a request brings: an issuer's token names many groups.
-const maxToken = 16 << 10
+// maxTokenSize bounds what a request brings: an issuer's token names many groups.
+const maxTokenSize = 16 << 10
 
-// Bearer reads the values of an Authorization header: a token, or "" where
+// ParseBearer reads the values of an Authorization header: a token, or "" where
 // there is none. Its errors hold nothing of what was sent.
-func Bearer(values []string) (string, error) {
+func ParseBearer(values []string) (string, error) {
 	switch {
 	case len(values) == 0:
 		return "", nil
@@ -25,15 +25,15 @@ func Bearer(values []string) (string, error) {
 		return "", errors.New("the Authorization header is of another kind: send Bearer and a token")
 	case token == "":
 		return "", errors.New("the Authorization header has no token after Bearer")
-	case len(token) > maxToken:
-		return "", fmt.Errorf("the token has %d bytes, more than %d", len(token), maxToken)
-	case strings.ContainsFunc(token, notInToken):
+	case len(token) > maxTokenSize:
+		return "", fmt.Errorf("the token has %d bytes, more than %d", len(token), maxTokenSize)
+	case strings.ContainsFunc(token, isNotTokenRune):
 		return "", errors.New("the token holds what no token does, such as white space")
 	}
 	return token, nil
 }
 
-// notInToken finds what is not in RFC 6750's b64token.
-func notInToken(r rune) bool {
+// isNotTokenRune finds what is not in RFC 6750's b64token.
+func isNotTokenRune(r rune) bool {
 	return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-._~+/=", r))
 }

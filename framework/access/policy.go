@@ -6,35 +6,35 @@ import (
 	"mesos-gpu/framework/sched"
 )
 
-// Policy is what an access file says.
-type Policy struct {
+// AccessPolicy is what an access file says.
+type AccessPolicy struct {
 	// Tokens are those of the file.
-	Tokens []Token
-	// OIDC is nil where no issuer vouches for anybody.
-	OIDC *OIDC
+	Tokens []TokenEntry
+	// OIDCConfig is nil where no issuer vouches for anybody.
+	OIDC *OIDCConfig
 	// Rules give permissions; what none gives nobody has.
-	Rules []Rule
-	// Jobs says what jobs may have, by role.
-	Jobs []sched.AllowedIn
+	Rules []PermissionRule
+	// JobLimits says what jobs may have, by role.
+	JobLimits []sched.RolePermissions
 	// OpenMetrics lets everybody read /metrics.
 	OpenMetrics bool
 }
 
-// Rule gives a permission on roles, with all below them, to users and groups.
-type Rule struct {
-	May           Permission
+// PermissionRule gives a permission on roles, with all below them, to users and groups.
+type PermissionRule struct {
+	Permission    Permission
 	Roles         []string
 	Users, Groups []string
 }
 
-// OIDC says whose identity tokens are believed, and what is read in them.
-type OIDC struct {
+// OIDCConfig says whose identity tokens are believed, and what is read in them.
+type OIDCConfig struct {
 	// Issuer is its URL, https but for tests on loopback.
 	Issuer string
 	// Audience must be among those that a token is for.
 	Audience string
-	// Name and Groups are the claims that have them.
-	Name, Groups string
+	// NameClaim and Groups are the claims that have them.
+	NameClaim, GroupsClaim string
 	// CAFile has the certificates to trust for the issuer; "" is the system's.
 	CAFile string
 }
@@ -45,65 +45,67 @@ const (
 	DefaultGroupsClaim = "groups"
 )
 
-// For is what somebody may do.
-func (p *Policy) For(who Identity) *Grant {
-	g := &Grant{who: who.Name, openMetrics: p.OpenMetrics}
+// GrantFor is what somebody may do.
+func (p *AccessPolicy) GrantFor(who Identity) *Grant {
+	g := &Grant{userName: who.Name, openMetrics: p.OpenMetrics}
 	for _, r := range p.Rules {
-		if who.Name != "" && r.meets(who) {
+		if who.Name != "" && r.appliesTo(who) {
 			g.rules = append(g.rules, r)
 		}
 	}
 	return g
 }
 
-func (r *Rule) meets(who Identity) bool {
-	return slices.Contains(r.Users, who.Name) || slices.Contains(r.Groups, Everybody) ||
+func (r *PermissionRule) appliesTo(who Identity) bool {
+	return slices.Contains(r.Users, who.Name) || slices.Contains(r.Groups, AnyUser) ||
 		slices.ContainsFunc(r.Groups, func(g string) bool { return slices.Contains(who.Groups, g) })
 }
 
 // Grant is what one requester may do. A nil one may do everything: nobody has
 // drawn bounds.
 type Grant struct {
-	who         string
-	rules       []Rule
+	userName    string
+	rules       []PermissionRule
 	openMetrics bool
 }
 
-// Who is the requester's name, "" for one who did not say or where it does
+// UserName is the requester's name, "" for one who did not say or where it does
 // not matter.
-func (g *Grant) Who() string {
+func (g *Grant) UserName() string {
 	if g == nil {
 		return ""
 	}
-	return g.who
+	return g.userName
 }
 
-// Known reports whether the requester is somebody, or need not be.
-func (g *Grant) Known() bool { return g == nil || g.who != "" }
+// IsKnown reports whether the requester is somebody, or need not be.
+func (g *Grant) IsKnown() bool { return g == nil || g.userName != "" }
 
-// May reports whether the requester has the permission on the role.
-func (g *Grant) May(p Permission, role string) bool {
-	return g == nil || slices.ContainsFunc(g.rules, func(r Rule) bool {
-		return r.May >= p && slices.ContainsFunc(r.Roles, func(of string) bool { return sched.RoleCovers(of, role) })
+// HasPermission reports whether the requester has the permission on the role.
+func (g *Grant) HasPermission(p Permission, role string) bool {
+	return g == nil || slices.ContainsFunc(g.rules, func(r PermissionRule) bool {
+		return r.Permission >= p && slices.ContainsFunc(r.Roles, func(of string) bool { return sched.CoversRole(of, role) })
 	})
 }
 
-// MayEverywhere reports whether the requester has it on all roles, those that
+// HasPermissionOnAllRoles reports whether the requester has it on all roles, those that
 // are to come included.
-func (g *Grant) MayEverywhere(p Permission) bool { return g.May(p, sched.AllRoles) }
+func (g *Grant) HasPermissionOnAllRoles(p Permission) bool { return g.HasPermission(p, sched.AllRoles) }
 
-// MaySomewhere reports whether there may be a role on which the requester has
+// HasPermissionOnAnyRole reports whether there may be a role on which the requester has
 // it.
-func (g *Grant) MaySomewhere(p Permission) bool {
-	return g == nil || slices.ContainsFunc(g.rules, func(r Rule) bool { return r.May >= p })
+func (g *Grant) HasPermissionOnAnyRole(p Permission) bool {
+	return g == nil || slices.ContainsFunc(g.rules, func(r PermissionRule) bool { return r.Permission >= p })
 }
 
-// MayChange reports whether the requester may end, stop or scale a job of that
+// CanChangeJob reports whether the requester may end, stop or scale a job of that
 // role and owner.
-func (g *Grant) MayChange(role, owner string) bool {
-	return g.May(Operate, role) || owner != "" && owner == g.Who() && g.May(Submit, role)
+func (g *Grant) CanChangeJob(role, owner string) bool {
+	return g.HasPermission(Operate, role) || owner != "" && owner == g.UserName() && g.HasPermission(Submit, role)
 }
 
-// MayMeasure reports whether the requester may read /metrics, which count the
+// CanReadMetrics reports whether the requester may read /metrics, which count the
 // jobs of all roles.
-func (g *Grant) MayMeasure() bool { return g == nil || g.openMetrics || g.MaySomewhere(View) }
+func (g *Grant) CanReadMetrics() bool {
+	return g == nil || g.openMetrics || g.HasPermissionOnAnyRole(View)
+}

@@ -6,18 +6,18 @@ import (
 	"mesos-gpu/framework/sched"
 )
 
-// policy gives research to ml, its vision to vi, all to root, a look at web to
+// testPolicy gives research to ml, its vision to vi, all to root, a look at web to
 // whoever is known.
-func policy() *Policy {
-	return &Policy{Rules: []Rule{
-		{May: Submit, Roles: []string{"research"}, Groups: []string{"ml"}},
-		{May: Operate, Roles: []string{"research/vision"}, Users: []string{"vi"}},
-		{May: Admin, Roles: []string{sched.AllRoles}, Users: []string{"root"}},
-		{May: View, Roles: []string{"web"}, Groups: []string{Everybody}},
+func testPolicy() *AccessPolicy {
+	return &AccessPolicy{Rules: []PermissionRule{
+		{Permission: Submit, Roles: []string{"research"}, Groups: []string{"ml"}},
+		{Permission: Operate, Roles: []string{"research/vision"}, Users: []string{"vi"}},
+		{Permission: Admin, Roles: []string{sched.AllRoles}, Users: []string{"root"}},
+		{Permission: View, Roles: []string{"web"}, Groups: []string{AnyUser}},
 	}}
 }
 
-func TestWhoMayWhat(t *testing.T) {
+func TestPermissionsByRole(t *testing.T) {
 	ml, vi, root := Identity{Name: "m", Groups: []string{"x", "ml"}}, Identity{Name: "vi"}, Identity{Name: "root"}
 	for _, c := range []struct {
 		who  Identity
@@ -46,50 +46,50 @@ func TestWhoMayWhat(t *testing.T) {
 		{Identity{Groups: []string{"ml"}}, View, "research", false},
 		{Identity{}, View, "web", false},
 	} {
-		if got := policy().For(c.who).May(c.may, c.role); got != c.want {
+		if got := testPolicy().GrantFor(c.who).HasPermission(c.may, c.role); got != c.want {
 			t.Errorf("%+v may %s on %s: %t, want %t", c.who, c.may, c.role, got, c.want)
 		}
 	}
 }
 
-func TestWhoMayAnywhere(t *testing.T) {
-	p := policy()
-	nobody, vi, root := p.For(Identity{}), p.For(Identity{Name: "vi"}), p.For(Identity{Name: "root"})
-	if nobody.Known() || nobody.MaySomewhere(View) || nobody.MayMeasure() || nobody.Who() != "" {
+func TestPermissionsAcrossRoles(t *testing.T) {
+	p := testPolicy()
+	nobody, vi, root := p.GrantFor(Identity{}), p.GrantFor(Identity{Name: "vi"}), p.GrantFor(Identity{Name: "root"})
+	if nobody.IsKnown() || nobody.HasPermissionOnAnyRole(View) || nobody.CanReadMetrics() || nobody.UserName() != "" {
 		t.Error("nobody may something")
 	}
-	if !vi.MaySomewhere(Operate) || vi.MaySomewhere(Admin) || vi.MayEverywhere(View) || !vi.MayMeasure() {
+	if !vi.HasPermissionOnAnyRole(Operate) || vi.HasPermissionOnAnyRole(Admin) || vi.HasPermissionOnAllRoles(View) || !vi.CanReadMetrics() {
 		t.Error("vi may the wrong things")
 	}
-	if !root.MayEverywhere(Admin) {
+	if !root.HasPermissionOnAllRoles(Admin) {
 		t.Error("root may not do all")
 	}
 	var open *Grant
-	if !open.Known() || !open.May(Admin, "x") || !open.MaySomewhere(Admin) || !open.MayEverywhere(Admin) || !open.MayChange("x", "y") || !open.MayMeasure() || open.Who() != "" {
+	if !open.IsKnown() || !open.HasPermission(Admin, "x") || !open.HasPermissionOnAnyRole(Admin) || !open.HasPermissionOnAllRoles(Admin) || !open.CanChangeJob("x", "y") || !open.CanReadMetrics() || open.UserName() != "" {
 		t.Error("without bounds there are some")
 	}
 	p.OpenMetrics = true
-	if !p.For(Identity{}).MayMeasure() {
+	if !p.GrantFor(Identity{}).CanReadMetrics() {
 		t.Error("open metrics are closed")
 	}
 }
 
-func TestOnesOwnJobs(t *testing.T) {
-	g := policy().For(Identity{Name: "m", Groups: []string{"ml"}})
+func TestOwnersCanChangeTheirJobs(t *testing.T) {
+	g := testPolicy().GrantFor(Identity{Name: "m", Groups: []string{"ml"}})
 	for _, c := range []struct {
 		role, owner string
 		want        bool
 	}{
 		{"research", "m", true}, {"research/x", "m", true}, {"research", "n", false}, {"research", "", false}, {"web", "m", false},
 	} {
-		if got := g.MayChange(c.role, c.owner); got != c.want {
+		if got := g.CanChangeJob(c.role, c.owner); got != c.want {
 			t.Errorf("change a job of %s in %s: %t", c.owner, c.role, got)
 		}
 	}
-	if policy().For(Identity{}).MayChange("research", "") {
+	if testPolicy().GrantFor(Identity{}).CanChangeJob("research", "") {
 		t.Error("nobody owns what nobody owns")
 	}
-	if !policy().For(Identity{Name: "vi"}).MayChange("research/vision", "m") {
+	if !testPolicy().GrantFor(Identity{Name: "vi"}).CanChangeJob("research/vision", "m") {
 		t.Error("an operator may not change others' jobs")
 	}
 }

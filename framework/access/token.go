@@ -10,8 +10,8 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// Token is one of the access file's. It holds no secret.
-type Token struct {
+// TokenEntry is one of the access file's. It holds no secret.
+type TokenEntry struct {
 	Name   string
 	Groups []string
 	// Hash is bcrypt's, of the token's secret.
@@ -22,11 +22,11 @@ type Token struct {
 // wrong one costs one try at most.
 const tokenPrefix = "mgpu."
 
-// maxSecret is as much as bcrypt looks at.
-const maxSecret = 72
+// maxSecretSize is as much as bcrypt looks at.
+const maxSecretSize = 72
 
 // Bounds of a hash's cost: what is guessed at, and what a request may take.
-const minCost, maxCost = 10, 14
+const minBcryptCost, maxBcryptCost = 10, 14
 
 var (
 	tokenName  = regexp.MustCompile(`^[A-Za-z0-9_-]{1,63}$`)
@@ -40,7 +40,7 @@ func NewToken(name string) (token, hash string, err error) {
 		return "", "", err
 	}
 	secret := rand.Text()
-	hashed, err := bcrypt.GenerateFromPassword([]byte(secret), minCost)
+	hashed, err := bcrypt.GenerateFromPassword([]byte(secret), minBcryptCost)
 	if err != nil {
 		return "", "", fmt.Errorf("hash token %s: %w", name, err)
 	}
@@ -59,11 +59,11 @@ func checkTokenName(name string) error {
 func SplitToken(token string) (name, secret string, ok bool) {
 	rest, ours := strings.CutPrefix(token, tokenPrefix)
 	name, secret, cut := strings.Cut(rest, ".")
-	return name, secret, ours && cut && tokenName.MatchString(name) && secret != "" && len(secret) <= maxSecret
+	return name, secret, ours && cut && tokenName.MatchString(name) && secret != "" && len(secret) <= maxSecretSize
 }
 
-// Is reports whether the secret is this token's. It takes bcrypt's time.
-func (t *Token) Is(secret string) bool {
+// MatchesSecret reports whether the secret is this token's. It takes bcrypt's time.
+func (t *TokenEntry) MatchesSecret(secret string) bool {
 	return bcrypt.CompareHashAndPassword([]byte(t.Hash), []byte(secret)) == nil
 }
 
@@ -75,8 +75,8 @@ func checkHash(hash string) error {
 	if err != nil {
 		return err
 	}
-	if cost < minCost || cost > maxCost {
-		return fmt.Errorf("bcrypt's cost of %d is not between %d and %d", cost, minCost, maxCost)
+	if cost < minBcryptCost || cost > maxBcryptCost {
+		return fmt.Errorf("bcrypt's cost of %d is not between %d and %d", cost, minBcryptCost, maxBcryptCost)
 	}
 	return nil
 }

@@ -11,8 +11,8 @@ func TestTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	name, secret, ok := SplitToken(text)
-	token := Token{Name: "ci", Hash: hash}
-	if !ok || name != "ci" || len(secret) < 20 || !token.Is(secret) || token.Is(secret+"x") || token.Is("") {
+	token := TokenEntry{Name: "ci", Hash: hash}
+	if !ok || name != "ci" || len(secret) < 20 || !token.MatchesSecret(secret) || token.MatchesSecret(secret+"x") || token.MatchesSecret("") {
 		t.Errorf("%s is split into %q, %q, %t", text, name, secret, ok)
 	}
 	if err := checkHash(hash); err != nil {
@@ -21,7 +21,7 @@ func TestTokens(t *testing.T) {
 	if again, _, err := NewToken("ci"); err != nil || again == text {
 		t.Errorf("made again: %v", err)
 	}
-	if _, err := Parse([]byte("tokens: [{name: ci, hash: '" + hash + "'}]")); err != nil {
+	if _, err := ParsePolicy([]byte("tokens: [{name: ci, hash: '" + hash + "'}]")); err != nil {
 		t.Error(err)
 	}
 	for _, bad := range []string{"", "a.b", "a b", "ü", strings.Repeat("x", 64), "oidc:x"} {
@@ -60,9 +60,9 @@ func TestBearer(t *testing.T) {
 		{[]string{"Bearer a\x00"}, "", "no token does"},
 		{[]string{"Bearer é"}, "", "no token does"},
 		{[]string{"Bearer a", "Bearer b"}, "", "2 Authorization headers"},
-		{[]string{"Bearer " + strings.Repeat("x", maxToken+1)}, "", "more than"},
+		{[]string{"Bearer " + strings.Repeat("x", maxTokenSize+1)}, "", "more than"},
 	} {
-		got, err := Bearer(c.values)
+		got, err := ParseBearer(c.values)
 		if got != c.want || (err == nil) != (c.fail == "") || err != nil && !strings.Contains(err.Error(), c.fail) {
 			t.Errorf("%.30q: %q, %v", c.values, got, err)
 		}
@@ -74,14 +74,14 @@ func FuzzBearer(f *testing.F) {
 	f.Add("Bearer mgpu.ci.SECRETSECRET")
 	f.Add("Basic QmVhcmVyIHg=")
 	f.Fuzz(func(t *testing.T, header string) {
-		token, err := Bearer([]string{header})
+		token, err := ParseBearer([]string{header})
 		if err != nil {
 			if _, sent, _ := strings.Cut(header, " "); token != "" || len(sent) > 12 && strings.Contains(err.Error(), sent) {
 				t.Errorf("%q: %q, %v", header, token, err)
 			}
 			return
 		}
-		if token == "" || len(token) > maxToken || strings.ContainsFunc(token, notInToken) || !strings.HasSuffix(header, token) {
+		if token == "" || len(token) > maxTokenSize || strings.ContainsFunc(token, isNotTokenRune) || !strings.HasSuffix(header, token) {
 			t.Errorf("%q: %q", header, token)
 		}
 		if name, secret, ok := SplitToken(token); ok && tokenPrefix+name+"."+secret != token {

@@ -17,18 +17,18 @@ import (
 	"mesos-gpu/job"
 )
 
-// TestCertificateIsExchanged: a new pair serves from the next connection on,
+// TestCertificateReloads: a new pair serves from the next connection on,
 // and a broken one leaves the old.
-func TestCertificateIsExchanged(t *testing.T) {
+func TestCertificateReloads(t *testing.T) {
 	dir := t.TempDir()
-	cert, key := mesostest.Certificate(t, dir)
+	cert, key := mesostest.WriteCertificate(t, dir)
 	log, said := logrus.New(), &bytes.Buffer{}
 	log.SetOutput(said)
 	c, err := LoadCertificate(cert, key, log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	served := func() string { return string(c.now().Certificate[0]) }
+	served := func() string { return string(c.currentPair().Certificate[0]) }
 	first := served()
 	if served() != first || said.Len() > 0 {
 		t.Errorf("read again for nothing: %s", said)
@@ -51,7 +51,7 @@ func TestCertificateIsExchanged(t *testing.T) {
 	if served() != first || said.Len() > 0 {
 		t.Errorf("it is said at each connection: %s", said)
 	}
-	mesostest.Certificate(t, dir)
+	mesostest.WriteCertificate(t, dir)
 	change(cert)
 	change(key)
 	if served() == first {
@@ -65,8 +65,8 @@ func TestCertificateIsExchanged(t *testing.T) {
 // TestStreamsOverHTTP2: browsers speak it over TLS; events come as they happen,
 // longer than an answer may otherwise take.
 func TestStreamsOverHTTP2(t *testing.T) {
-	cert, key := mesostest.Certificate(t, t.TempDir())
-	c, err := LoadCertificate(cert, key, quiet())
+	cert, key := mesostest.WriteCertificate(t, t.TempDir())
+	c, err := LoadCertificate(cert, key, discardLogger())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,11 +74,11 @@ func TestStreamsOverHTTP2(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fake{changes: make(chan Event, 1)}
+	f := &fakeBackend{changes: make(chan TaskEvent, 1)}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		done <- Serve(ctx, tls.NewListener(l, c.Config()), Handler(func() Backend { return f }, quiet()))
+		done <- Serve(ctx, tls.NewListener(l, c.TLSConfig()), NewHandler(func() Backend { return f }, discardLogger()))
 	}()
 	transport := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} // who serves is not asked here
 	defer transport.CloseIdleConnections()
@@ -98,7 +98,7 @@ func TestStreamsOverHTTP2(t *testing.T) {
 	if got := read(); res.ProtoMajor != 2 || !strings.Contains(got, string(job.Waiting)) {
 		t.Errorf("%s: %s", res.Proto, got)
 	}
-	f.changes <- Event{Job: "train", Task: "train.0", State: job.Running}
+	f.changes <- TaskEvent{Job: "train", Task: "train.0", State: job.Running}
 	if got := read(); !strings.Contains(got, string(job.Running)) {
 		t.Error(got)
 	}

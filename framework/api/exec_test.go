@@ -22,21 +22,21 @@ import (
 	"mesos-gpu/job"
 )
 
-// pipes is a listener whose connections are in memory, so that a test's clock
+// pipeNet is a listener whose connections are in memory, so that a test's clock
 // knows of all who wait.
-type pipes chan net.Conn
+type pipeNet chan net.Conn
 
-func (p pipes) Accept() (net.Conn, error) {
+func (p pipeNet) Accept() (net.Conn, error) {
 	conn, ok := <-p
 	if !ok {
 		return nil, net.ErrClosed
 	}
 	return conn, nil
 }
-func (p pipes) Close() error   { close(p); return nil }
-func (p pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080} }
+func (p pipeNet) Close() error   { close(p); return nil }
+func (p pipeNet) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080} }
 
-func (p pipes) client() *http.Client {
+func (p pipeNet) client() *http.Client {
 	return &http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
 		ours, theirs := net.Pipe()
 		p <- theirs
@@ -44,30 +44,30 @@ func (p pipes) client() *http.Client {
 	}}}
 }
 
-// talk is a client's end of a session.
-type talk struct {
+// execClient is a client's end of a session.
+type execClient struct {
 	t testing.TB
 	*websocket.Conn
 }
 
 const echo = "http://scheduler/v1/jobs/train/tasks/0/exec?argv=echo"
 
-// converse serves a job that runs within the test's bubble, and calls f with
+// startExecSession serves a job that runs within the test's bubble, and calls f with
 // what opens sessions. The server has ended afterwards.
-func converse(t *testing.T, run func(context.Context, ExecRequest, Terminal) (int, error), f func(t *testing.T, open func(query string) talk, stop func())) {
+func startExecSession(t *testing.T, run func(context.Context, ExecRequest, Terminal) (int, error), f func(t *testing.T, open func(query string) execClient, stop func())) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
-		listener, served := make(pipes), make(chan error, 1)
-		h := Handler(func() Backend { return &fake{state: job.Running, exec: run} }, quiet())
+		listener, served := make(pipeNet), make(chan error, 1)
+		h := NewHandler(func() Backend { return &fakeBackend{state: job.Running, exec: run} }, discardLogger())
 		go func() { served <- Serve(ctx, listener, h) }()
 		client := listener.client()
-		f(t, func(query string) talk {
+		f(t, func(query string) execClient {
 			conn, _, err := websocket.Dial(t.Context(), echo+query, &websocket.DialOptions{HTTPClient: client})
 			if err != nil {
 				t.Fatal(err)
 			}
-			conn.SetReadLimit(ExecLimit)
-			return talk{t, conn}
+			conn.SetReadLimit(ExecReadLimit)
+			return execClient{t, conn}
 		}, stop)
 		stop()
 		client.CloseIdleConnections()
@@ -77,7 +77,7 @@ func converse(t *testing.T, run func(context.Context, ExecRequest, Terminal) (in
 	})
 }
 
-func (c talk) say(to Channel, text string) {
+func (c execClient) send(to ExecChannel, text string) {
 	c.t.Helper()
 	if err := c.Write(c.t.Context(), websocket.MessageBinary, append([]byte{byte(to)}, text...)); err != nil {
 		c.t.Fatal(err)
@@ -85,7 +85,7 @@ func (c talk) say(to Channel, text string) {
 }
 
 // next is the next message that has one.
-func (c talk) next() (data []byte) {
+func (c execClient) next() (data []byte) {
 	c.t.Helper()
 	for len(data) == 0 {
 		var err error
@@ -96,8 +96,8 @@ func (c talk) next() (data []byte) {
 	return data
 }
 
-// hears compares the next message, as its channel and its text.
-func (c talk) hears(want string) {
+// expect compares the next message, as its channel and its text.
+func (c execClient) expect(want string) {
 	c.t.Helper()
 	data := c.next()
 	if got := fmt.Sprintf("%d %s", data[0], data[1:]); got != want {
@@ -105,17 +105,17 @@ func (c talk) hears(want string) {
 	}
 }
 
-// closed waits for the end of the connection.
-func (c talk) closed() {
+// expectClosed waits for the end of the connection.
+func (c execClient) expectClosed() {
 	c.t.Helper()
 	if _, data, err := c.Read(c.t.Context()); websocket.CloseStatus(err) != websocket.StatusNormalClosure {
 		c.t.Errorf("got %q, %v, want the connection's end", data, err)
 	}
 }
 
-// TestCommand: what is typed is read, what is printed is heard, each on its
+// TestExecSession: what is typed is read, what is printed is heard, each on its
 // channel, and the exit code comes last.
-func TestCommand(t *testing.T) {
+func TestExecSession(t *testing.T) {
 	var got ExecRequest
 	run := func(_ context.Context, r ExecRequest, term Terminal) (int, error) {
 		got = r
@@ -125,59 +125,59 @@ func TestCommand(t *testing.T) {
 		fmt.Fprint(term.Stderr, size)
 		return 7, nil
 	}
-	converse(t, run, func(t *testing.T, open func(string) talk, _ func()) {
+	startExecSession(t, run, func(t *testing.T, open func(string) execClient, _ func()) {
 		c := open("&argv=-n&argv=&tty=true&stdin=1&rows=24&cols=80")
-		c.say(ResizeChannel, `{"rows":5,"cols":6}`)
-		c.say(StdinChannel, "ab")
-		c.say(StdinChannel, "c")
-		c.say(StdinChannel, "")
-		c.hears("1 abc <nil>")
-		c.hears("2 {5 6}")
-		c.hears(`3 {"exit":7}`)
-		c.closed()
+		c.send(ResizeChannel, `{"rows":5,"cols":6}`)
+		c.send(StdinChannel, "ab")
+		c.send(StdinChannel, "c")
+		c.send(StdinChannel, "")
+		c.expect("1 abc <nil>")
+		c.expect("2 {5 6}")
+		c.expect(`3 {"exit":7}`)
+		c.expectClosed()
 		if diff := gocmp.Diff(ExecRequest{Argv: []string{"echo", "-n", ""}, TTY: true, Stdin: true, Rows: 24, Cols: 80}, got); diff != "" {
 			t.Error(diff)
 		}
 	})
 }
 
-// TestCommandWithoutInput has none to read, and ends a client that sends some.
-func TestCommandWithoutInput(t *testing.T) {
+// TestExecWithoutStdin has none to read, and ends a client that sends some.
+func TestExecWithoutStdin(t *testing.T) {
 	run := func(ctx context.Context, _ ExecRequest, term Terminal) (int, error) {
 		fmt.Fprint(term.Stdout, term.Stdin)
 		<-ctx.Done()
 		return 0, ctx.Err()
 	}
-	converse(t, run, func(t *testing.T, open func(string) talk, _ func()) {
+	startExecSession(t, run, func(t *testing.T, open func(string) execClient, _ func()) {
 		c := open("")
-		c.hears("1 <nil>")
-		c.say(StdinChannel, "x")
-		c.hears(`3 {"title":"Bad Request","status":400,"detail":"there is input for a command that was to have none: ask with stdin=true"}`)
-		c.closed()
+		c.expect("1 <nil>")
+		c.send(StdinChannel, "x")
+		c.expect(`3 {"title":"Bad Request","status":400,"detail":"there is input for a command that was to have none: ask with stdin=true"}`)
+		c.expectClosed()
 	})
 }
 
-// TestSessionFails: what goes wrong once it has begun is the last message.
-func TestSessionFails(t *testing.T) {
+// TestExecReportsProblem: what goes wrong once it has begun is the last message.
+func TestExecReportsProblem(t *testing.T) {
 	for _, tt := range []struct {
 		err  error
 		want string
 	}{
-		{Problemf(http.StatusConflict, "the task has ended"), `3 {"title":"Conflict","status":409,"detail":"the task has ended"}`},
-		{fmt.Errorf("ask the agent: %w", NotYet("it is away")), `3 {"title":"Service Unavailable","status":503,"detail":"it is away","undone":true}`},
+		{NewProblemf(http.StatusConflict, "the task has ended"), `3 {"title":"Conflict","status":409,"detail":"the task has ended"}`},
+		{fmt.Errorf("ask the agent: %w", NewUnavailable("it is away")), `3 {"title":"Service Unavailable","status":503,"detail":"it is away","undone":true}`},
 		{errors.New("the agent has no container"), `3 {"title":"Internal Server Error","status":500,"detail":"the agent has no container"}`},
 	} {
 		run := func(context.Context, ExecRequest, Terminal) (int, error) { return 0, tt.err }
-		converse(t, run, func(_ *testing.T, open func(string) talk, _ func()) {
+		startExecSession(t, run, func(_ *testing.T, open func(string) execClient, _ func()) {
 			c := open("")
-			c.hears(tt.want)
-			c.closed()
+			c.expect(tt.want)
+			c.expectClosed()
 		})
 	}
 }
 
-// TestNonsense ends a session, and the command with it.
-func TestNonsense(t *testing.T) {
+// TestExecRejectsMalformedMessages ends a session, and the command with it.
+func TestExecRejectsMalformedMessages(t *testing.T) {
 	for message, want := range map[string]string{
 		"\x04{}x":                       "a window's size",
 		"\x04" + `{"rows":65536}`:       "are no window: each is 0 to 65535",
@@ -194,7 +194,7 @@ func TestNonsense(t *testing.T) {
 			<-ctx.Done()
 			return 0, ctx.Err()
 		}
-		converse(t, run, func(t *testing.T, open func(string) talk, _ func()) {
+		startExecSession(t, run, func(t *testing.T, open func(string) execClient, _ func()) {
 			c, kind := open("&stdin=true"), websocket.MessageBinary
 			if message == "text" {
 				kind = websocket.MessageText
@@ -203,24 +203,24 @@ func TestNonsense(t *testing.T) {
 				t.Fatal(err)
 			}
 			data := c.next()
-			if Channel(data[0]) != EndChannel || !strings.Contains(string(data), want) {
+			if ExecChannel(data[0]) != ExitChannel || !strings.Contains(string(data), want) {
 				t.Errorf("%q: %s, want %q", message, data, want)
 			}
 			if want == "" && string(data[1:]) != `{"exit":9}` {
 				t.Errorf("what makes sense has ended it: %s", data)
 			}
-			c.closed()
+			c.expectClosed()
 		})
 	}
 }
 
-// TestClientGoes: its command ends, however it goes and whatever the command
+// TestExecEndsWhenClientDisconnects: its command ends, however it goes and whatever the command
 // does.
-func TestClientGoes(t *testing.T) {
+func TestExecEndsWhenClientDisconnects(t *testing.T) {
 	for name, does := range map[string]func(context.Context, Terminal){
 		"waits":  func(ctx context.Context, _ Terminal) { <-ctx.Done() },
 		"reads":  func(_ context.Context, term Terminal) { _, _ = io.Copy(io.Discard, term.Stdin) },
-		"prints": func(_ context.Context, term Terminal) { _, _ = io.Copy(term.Stdout, endless{}) },
+		"prints": func(_ context.Context, term Terminal) { _, _ = io.Copy(term.Stdout, endlessReader{}) },
 	} {
 		for _, politely := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, politely %t", name, politely), func(t *testing.T) {
@@ -231,7 +231,7 @@ func TestClientGoes(t *testing.T) {
 					cause = context.Cause(ctx)
 					return 0, ctx.Err()
 				}
-				converse(t, run, func(t *testing.T, open func(string) talk, _ func()) {
+				startExecSession(t, run, func(t *testing.T, open func(string) execClient, _ func()) {
 					c := open("&stdin=true")
 					if synctest.Wait(); politely {
 						_ = c.Close(websocket.StatusNormalClosure, "")
@@ -248,14 +248,14 @@ func TestClientGoes(t *testing.T) {
 	}
 }
 
-// endless is much to print.
-type endless struct{}
+// endlessReader is much to print.
+type endlessReader struct{}
 
-func (endless) Read(p []byte) (int, error) { return len(p), nil }
+func (endlessReader) Read(p []byte) (int, error) { return len(p), nil }
 
-// TestSlowReader: a command goes no faster than its output is read, and all of
+// TestExecWaitsForSlowReader: a command goes no faster than its output is read, and all of
 // it arrives, hours later if need be.
-func TestSlowReader(t *testing.T) {
+func TestExecWaitsForSlowReader(t *testing.T) {
 	const size = 8 << 20
 	written := 0
 	run := func(_ context.Context, _ ExecRequest, term Terminal) (int, error) {
@@ -267,7 +267,7 @@ func TestSlowReader(t *testing.T) {
 		}
 		return 0, nil
 	}
-	converse(t, run, func(t *testing.T, open func(string) talk, _ func()) {
+	startExecSession(t, run, func(t *testing.T, open func(string) execClient, _ func()) {
 		c := open("")
 		time.Sleep(time.Hour)
 		if synctest.Wait(); written > 100_000 {
@@ -276,7 +276,7 @@ func TestSlowReader(t *testing.T) {
 		got := 0
 		for {
 			data := c.next()
-			if Channel(data[0]) == EndChannel {
+			if ExecChannel(data[0]) == ExitChannel {
 				break
 			}
 			got += len(data) - 1
@@ -284,15 +284,15 @@ func TestSlowReader(t *testing.T) {
 		if got != size {
 			t.Errorf("read %d of %d bytes", got, size)
 		}
-		c.closed()
+		c.expectClosed()
 	})
 }
 
-// TestInputIsBounded: what a command does not read waits up to a bound, and
+// TestExecInputIsBounded: what a command does not read waits up to a bound, and
 // keeps nothing else from being heard; what it reads makes room for more.
-func TestInputIsBounded(t *testing.T) {
+func TestExecInputIsBounded(t *testing.T) {
 	var read chan int // of the bubble, as is the other
-	var sizes chan Size
+	var sizes chan WindowSize
 	run := func(ctx context.Context, _ ExecRequest, term Terminal) (int, error) {
 		go func() { sizes <- <-term.Resize }()
 		for n := range read {
@@ -303,31 +303,31 @@ func TestInputIsBounded(t *testing.T) {
 		<-ctx.Done()
 		return 0, ctx.Err()
 	}
-	converse(t, run, func(t *testing.T, open func(string) talk, _ func()) {
-		read, sizes = make(chan int), make(chan Size, 1)
+	startExecSession(t, run, func(t *testing.T, open func(string) execClient, _ func()) {
+		read, sizes = make(chan int), make(chan WindowSize, 1)
 		c := open("&stdin=true")
 		part := strings.Repeat("x", ExecWindow/8)
 		for range 8 {
-			c.say(StdinChannel, part)
+			c.send(StdinChannel, part)
 		}
-		c.say(ResizeChannel, `{"rows":1,"cols":2}`)
-		if got := <-sizes; got != (Size{1, 2}) {
+		c.send(ResizeChannel, `{"rows":1,"cols":2}`)
+		if got := <-sizes; got != (WindowSize{1, 2}) {
 			t.Errorf("got %v behind much input", got)
 		}
 		read <- ExecWindow / 4
-		c.hears(fmt.Sprintf(`5 {"bytes":%d}`, ExecWindow/4))
-		c.say(StdinChannel, part)
-		c.say(StdinChannel, part)
+		c.expect(fmt.Sprintf(`5 {"bytes":%d}`, ExecWindow/4))
+		c.send(StdinChannel, part)
+		c.send(StdinChannel, part)
 		close(read)
-		c.say(StdinChannel, "y")
-		c.hears(fmt.Sprintf(`3 {"title":"Bad Request","status":400,"detail":"%d bytes of input are on their way, at most %d may be"}`, ExecWindow+1, ExecWindow))
-		c.closed()
+		c.send(StdinChannel, "y")
+		c.expect(fmt.Sprintf(`3 {"title":"Bad Request","status":400,"detail":"%d bytes of input are on their way, at most %d may be"}`, ExecWindow+1, ExecWindow))
+		c.expectClosed()
 	})
 }
 
-// TestIdleSession goes on for hours: the client hears that the scheduler is there,
+// TestIdleExecSessionIsKeptAlive goes on for hours: the client hears that the scheduler is there,
 // and may say so itself. One that did, and no longer does, is gone.
-func TestIdleSession(t *testing.T) {
+func TestIdleExecSessionIsKeptAlive(t *testing.T) {
 	for name, tt := range map[string]struct {
 		beats int
 		ends  bool
@@ -339,18 +339,18 @@ func TestIdleSession(t *testing.T) {
 				ended <- time.Now()
 				return 0, ctx.Err()
 			}
-			converse(t, run, func(t *testing.T, open func(string) talk, _ func()) {
+			startExecSession(t, run, func(t *testing.T, open func(string) execClient, _ func()) {
 				ended = make(chan time.Time, 1)
 				c := open("")
 				for range tt.beats {
-					time.Sleep(keepAlive)
+					time.Sleep(keepAliveInterval)
 					if err := c.Write(t.Context(), websocket.MessageBinary, nil); err != nil {
 						t.Fatal(err)
 					}
 				}
 				last := time.Now()
 				for heard := 0; !tt.ends && time.Since(last) < 4*time.Hour; heard++ {
-					if _, data, err := c.Read(t.Context()); err != nil || len(data) > 0 || time.Since(last) != time.Duration(heard+1)*keepAlive {
+					if _, data, err := c.Read(t.Context()); err != nil || len(data) > 0 || time.Since(last) != time.Duration(heard+1)*keepAliveInterval {
 						t.Fatalf("after %s: %q, %v", time.Since(last), data, err)
 					}
 				}
@@ -360,7 +360,7 @@ func TestIdleSession(t *testing.T) {
 				if !tt.ends {
 					_ = c.Close(websocket.StatusNormalClosure, "")
 				}
-				if took := (<-ended).Sub(last); tt.ends && (took <= silence || took > silence+keepAlive) {
+				if took := (<-ended).Sub(last); tt.ends && (took <= clientTimeout || took > clientTimeout+keepAliveInterval) {
 					t.Errorf("it ended %s after the client's last word", took)
 				}
 				_ = c.CloseNow()
@@ -369,8 +369,8 @@ func TestIdleSession(t *testing.T) {
 	}
 }
 
-// TestSessionsEndWithTheScheduler, which says so.
-func TestSessionsEndWithTheScheduler(t *testing.T) {
+// TestExecSessionsEndOnShutdown, which says so.
+func TestExecSessionsEndOnShutdown(t *testing.T) {
 	ended := false
 	run := func(ctx context.Context, _ ExecRequest, _ Terminal) (int, error) {
 		<-ctx.Done()
@@ -378,30 +378,30 @@ func TestSessionsEndWithTheScheduler(t *testing.T) {
 		ended = true
 		return 0, ctx.Err()
 	}
-	converse(t, run, func(t *testing.T, open func(string) talk, stop func()) {
+	startExecSession(t, run, func(t *testing.T, open func(string) execClient, stop func()) {
 		c := open("")
 		stop()
-		c.hears(`3 {"title":"Service Unavailable","status":503,"detail":"the scheduler is stopping, and has ended the command"}`)
-		c.closed()
+		c.expect(`3 {"title":"Service Unavailable","status":503,"detail":"the scheduler is stopping, and has ended the command"}`)
+		c.expectClosed()
 	})
 	if !ended {
 		t.Error("the server has ended before the command")
 	}
 }
 
-// TestUnreadSessionEndsWithTheScheduler though its last words are not read.
-func TestUnreadSessionEndsWithTheScheduler(t *testing.T) {
+// TestUnreadExecSessionEndsOnShutdown though its last words are not read.
+func TestUnreadExecSessionEndsOnShutdown(t *testing.T) {
 	ended := false
 	run := func(ctx context.Context, _ ExecRequest, term Terminal) (int, error) {
-		_, err := io.Copy(term.Stdout, endless{})
+		_, err := io.Copy(term.Stdout, endlessReader{})
 		ended = true
 		return 0, err
 	}
-	converse(t, run, func(t *testing.T, open func(string) talk, stop func()) {
+	startExecSession(t, run, func(t *testing.T, open func(string) execClient, stop func()) {
 		c := open("")
 		synctest.Wait()
 		stop()
-		time.Sleep(farewellWait)
+		time.Sleep(closeTimeout)
 		if synctest.Wait(); !ended {
 			t.Error("the command waits for who does not read")
 		}
@@ -409,16 +409,16 @@ func TestUnreadSessionEndsWithTheScheduler(t *testing.T) {
 	})
 }
 
-// TestSessionsAreBounded: one more than may be is told so, and has its turn when
+// TestExecSessionsAreLimited: one more than may be is told so, and has its turn when
 // another ends.
-func TestSessionsAreBounded(t *testing.T) {
-	f := &fake{state: job.Running, exec: func(_ context.Context, _ ExecRequest, term Terminal) (int, error) {
+func TestExecSessionsAreLimited(t *testing.T) {
+	f := &fakeBackend{state: job.Running, exec: func(_ context.Context, _ ExecRequest, term Terminal) (int, error) {
 		_, err := io.Copy(term.Stdout, term.Stdin)
 		return 0, err
 	}}
 	url := serve(t, f).URL + "/v1/jobs/train/tasks/0/exec?argv=cat&stdin=true"
 	var last *websocket.Conn
-	for range maxSessions {
+	for range maxExecSessions {
 		conn, _, err := websocket.Dial(t.Context(), url, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -426,14 +426,14 @@ func TestSessionsAreBounded(t *testing.T) {
 		defer conn.CloseNow()
 		last = conn
 	}
-	status, _, body := ask(t, "GET", url, "", upgrade...)
+	status, _, body := sendRequest(t, "GET", url, "", upgrade...)
 	if status != 503 || !strings.Contains(body, "128 commands run in containers through this scheduler") {
 		t.Errorf("one more: %d %s", status, body)
 	}
-	c := talk{t, last}
-	c.say(StdinChannel, "")
-	c.hears(`3 {"exit":0}`)
-	c.closed()
+	c := execClient{t, last}
+	c.send(StdinChannel, "")
+	c.expect(`3 {"exit":0}`)
+	c.expectClosed()
 	for status = 503; status == 503; { // the place is free a moment later
 		conn, res, err := websocket.Dial(t.Context(), url, nil)
 		if res == nil {
@@ -448,16 +448,16 @@ func TestSessionsAreBounded(t *testing.T) {
 	}
 }
 
-// TestNoSession: all that can be known before is a Problem like others, and
+// TestExecPreconditions: all that can be known before is a Problem like others, and
 // nothing is run.
-func TestNoSession(t *testing.T) {
+func TestExecPreconditions(t *testing.T) {
 	long := "?argv=" + strings.Repeat("x", MaxArgv)
 	for name, tt := range map[string]struct {
 		path     string // after /v1/jobs/train/tasks/
 		state    job.State
 		err      error
 		header   []string
-		options  []Option
+		options  []HandlerOption
 		status   int
 		contains string
 	}{
@@ -474,7 +474,7 @@ func TestNoSession(t *testing.T) {
 		"no job":                {path: "0/exec?argv=ls", err: UnknownJob("train"), status: 404, contains: "there is no job"},
 		"it waits":              {path: "0/exec?argv=ls", state: job.Waiting, status: 409, contains: "task train.0 is WAITING"},
 		"it has ended":          {path: "0/exec?argv=ls", state: job.Finished, status: 409, contains: "task train.0 is FINISHED"},
-		"turned off":            {path: "0/exec?argv=ls", options: []Option{WithoutExec()}, status: 403, contains: "--exec=false"},
+		"turned off":            {path: "0/exec?argv=ls", options: []HandlerOption{WithoutExec()}, status: 403, contains: "--exec=false"},
 		"another site's page":   {path: "0/exec?argv=ls", header: append([]string{"Sec-Fetch-Site", "cross-site"}, upgrade...), status: 403, contains: "another site"},
 		"a page beside it":      {path: "0/exec?argv=ls", header: append([]string{"Sec-Fetch-Site", "same-site"}, upgrade...), status: 403, contains: "another site"},
 		"another site's origin": {path: "0/exec?argv=ls", header: append([]string{"Origin", "http://evil.example"}, upgrade...), status: 403, contains: "another site"},
@@ -483,7 +483,7 @@ func TestNoSession(t *testing.T) {
 		"another name for us":   {path: "0/exec?argv=ls", header: append([]string{"Host", "evil.example"}, upgrade...), status: 403, contains: "no name of this scheduler's"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := &fake{state: job.Running, err: tt.err, exec: func(context.Context, ExecRequest, Terminal) (int, error) {
+			f := &fakeBackend{state: job.Running, err: tt.err, exec: func(context.Context, ExecRequest, Terminal) (int, error) {
 				t.Error("it is run")
 				return 0, nil
 			}}
@@ -499,27 +499,27 @@ func TestNoSession(t *testing.T) {
 					r.Host = tt.header[i+1]
 				}
 			}
-			w := upgradable{httptest.NewRecorder()}
-			OwnHosts(Handler(func() Backend { return f }, quiet(), tt.options...), quiet()).ServeHTTP(w, r)
+			w := hijackableRecorder{httptest.NewRecorder()}
+			RestrictHosts(NewHandler(func() Backend { return f }, discardLogger(), tt.options...), discardLogger()).ServeHTTP(w, r)
 			var p Problem
 			err := json.Unmarshal(w.Body.Bytes(), &p)
-			if kind := w.Header().Get("Content-Type"); err != nil || w.Code != tt.status || p.Status != tt.status || kind != problemType || !strings.Contains(w.Body.String(), tt.contains) {
+			if kind := w.Header().Get("Content-Type"); err != nil || w.Code != tt.status || p.Status != tt.status || kind != problemMediaType || !strings.Contains(w.Body.String(), tt.contains) {
 				t.Errorf("got %d %s %s, want %d with %s", w.Code, kind, w.Body, tt.status, tt.contains)
 			}
 		})
 	}
 }
 
-// TestOwnPageHasSessions, as a program has.
-func TestOwnPageHasSessions(t *testing.T) {
-	url := serve(t, &fake{state: job.Running}).URL
+// TestExecSameOrigin, as a program has.
+func TestExecSameOrigin(t *testing.T) {
+	url := serve(t, &fakeBackend{state: job.Running}).URL
 	for _, header := range [][]string{nil, {"Origin", url}, {"Origin", url, "Sec-Fetch-Site", "same-origin"}} {
-		opened(t, url, header...)
+		openExec(t, url, header...)
 	}
 }
 
-// opened opens a session by hand, so that all headers may be told.
-func opened(t *testing.T, url string, header ...string) {
+// openExec opens a session by hand, so that all headers may be told.
+func openExec(t *testing.T, url string, header ...string) {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
 	if err != nil {
@@ -539,48 +539,48 @@ func opened(t *testing.T, url string, header ...string) {
 	}
 }
 
-// follower is a Backend that leads nothing.
-type follower struct {
+// standbyStub is a Backend that leads nothing.
+type standbyStub struct {
 	Backend
 	err error
 }
 
-func (f follower) Elsewhere(context.Context) error { return f.err }
-func (f follower) AsOf() time.Time                 { return time.Time{} }
+func (f standbyStub) Elsewhere(context.Context) error { return f.err }
+func (f standbyStub) AsOf() time.Time                 { return time.Time{} }
 
-// TestStandbySendsSessionsOn to who leads, if anybody does.
-func TestStandbySendsSessionsOn(t *testing.T) {
+// TestStandbyRedirectsExec to who leads, if anybody does.
+func TestStandbyRedirectsExec(t *testing.T) {
 	for _, tt := range []struct {
-		follower
+		standbyStub
 		status   int
 		location string
 	}{
-		{follower{err: NotLeader("http://s2:8080/")}, 307, "http://s2:8080/v1/jobs/train/tasks/0/exec?argv=ls"},
-		{follower{err: NotYet("starting")}, 503, ""},
+		{standbyStub{err: RedirectToLeader("http://s2:8080/")}, 307, "http://s2:8080/v1/jobs/train/tasks/0/exec?argv=ls"},
+		{standbyStub{err: NewUnavailable("starting")}, 503, ""},
 	} {
 		r := httptest.NewRequestWithContext(t.Context(), "GET", "/v1/jobs/train/tasks/0/exec?argv=ls", nil)
 		w := httptest.NewRecorder()
-		Handler(func() Backend { return tt.follower }, quiet()).ServeHTTP(w, r)
+		NewHandler(func() Backend { return tt.standbyStub }, discardLogger()).ServeHTTP(w, r)
 		if got := w.Header().Get("Location"); w.Code != tt.status || got != tt.location || !strings.Contains(w.Body.String(), `"undone":true`) {
 			t.Errorf("%v: %d to %q: %s", tt.err, w.Code, got, w.Body)
 		}
 	}
 }
 
-// TestCommandIsNoted for who keeps account: its job, its task, and the first of
+// TestExecIsAudited for who keeps account: its job, its task, and the first of
 // its words.
-func TestCommandIsNoted(t *testing.T) {
-	f := &fake{state: job.Running, whose: map[string][2]string{"train": {"research", "owner"}}}
-	note := &Note{}
+func TestExecIsAudited(t *testing.T) {
+	f := &fakeBackend{state: job.Running, whose: map[string][2]string{"train": {"research", "owner"}}}
+	note := &AuditNote{}
 	r := httptest.NewRequestWithContext(t.Context(), "GET", "http://127.0.0.1/v1/jobs/train/tasks/0/exec?argv=sh&argv=-c&argv=a%0A"+strings.Repeat("%C3%A9", 300), nil)
 	for i := 0; i < len(upgrade); i += 2 {
 		r.Header.Set(upgrade[i], upgrade[i+1])
 	}
-	ctx := WithGrant(WithNote(r.Context(), note), roles().For(access.Identity{Name: "operator"}))
-	w := upgradable{httptest.NewRecorder()}
-	Handler(func() Backend { return f }, quiet()).ServeHTTP(w, r.WithContext(ctx))
+	ctx := WithGrant(WithAuditNote(r.Context(), note), rolePolicy().GrantFor(access.Identity{Name: "operator"}))
+	w := hijackableRecorder{httptest.NewRecorder()}
+	NewHandler(func() Backend { return f }, discardLogger()).ServeHTTP(w, r.WithContext(ctx))
 	begins := `["sh" "-c" "a\n`
-	want := Note{Job: "train", Role: "research", Task: "train.0", Argv: begins + strings.Repeat("é", maxNoted-len(begins))}
+	want := AuditNote{Job: "train", Role: "research", Task: "train.0", Argv: begins + strings.Repeat("é", maxAuditArgv-len(begins))}
 	if diff := gocmp.Diff(want, *note); diff != "" || w.Code != 101 {
 		t.Errorf("%d: %s", w.Code, diff)
 	}

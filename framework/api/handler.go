@@ -22,40 +22,40 @@ import (
 // Backend does what requests ask for. Its errors are *Problem where the
 // requester is to know more than that something broke.
 type Backend interface {
-	// Submit returns when the job is recorded. One whose owner has a job by
+	// SubmitJob returns when the job is recorded. One whose owner has a job by
 	// its client key already gets that, as it is.
-	Submit(ctx context.Context, spec job.Spec) (JobView, error)
-	Jobs(ctx context.Context, q JobQuery) (JobList, error)
-	Job(ctx context.Context, name string) (JobView, error)
-	// Kill returns when the wish is recorded. With force there is no kill grace,
+	SubmitJob(ctx context.Context, spec job.Spec) (JobView, error)
+	ListJobs(ctx context.Context, q JobQuery) (JobList, error)
+	GetJob(ctx context.Context, name string) (JobView, error)
+	// KillJob returns when the wish is recorded. With force there is no kill grace,
 	// nor the rest of one.
-	Kill(ctx context.Context, name string, force bool) error
-	// Scale and Stop likewise.
-	Scale(ctx context.Context, name string, tasks int) error
-	Stop(ctx context.Context, task string, retire bool) error
-	Task(ctx context.Context, id string) (job.Task, error)
-	// ReadLog reads from a file of a task's output, stdout, stderr, or an older
+	KillJob(ctx context.Context, name string, force bool) error
+	// ScaleJob and Stop likewise.
+	ScaleJob(ctx context.Context, name string, tasks int) error
+	StopTask(ctx context.Context, task string, retire bool) error
+	GetTask(ctx context.Context, id string) (job.Task, error)
+	// ReadTaskLog reads from a file of a task's output, stdout, stderr, or an older
 	// one such as stdout.1, and says how long it is. Returns ErrNoLog, wrapped,
 	// if there is none, or not yet.
-	ReadLog(ctx context.Context, t job.Task, file string, offset, length uint64) (data []byte, size uint64, err error)
-	Agents(ctx context.Context) ([]Agent, error)
-	Agent(ctx context.Context, id string) (AgentView, error)
-	GPUs(ctx context.Context) ([]GPU, error)
-	// Events returns the states of all tasks, or what has happened since q's
+	ReadTaskLog(ctx context.Context, t job.Task, file string, offset, length uint64) (data []byte, size uint64, err error)
+	ListAgents(ctx context.Context) ([]AgentSummary, error)
+	GetAgent(ctx context.Context, id string) (AgentDetail, error)
+	ListGPUs(ctx context.Context) ([]GPUView, error)
+	// WatchEvents returns the states of all tasks, or what has happened since q's
 	// After, and a channel of the changes after that. It is closed when ctx
 	// ends or the reader is too slow.
-	Events(ctx context.Context, q EventQuery) ([]Event, <-chan Event, error)
-	Health(ctx context.Context) (Health, error)
-	// Ready says what is in the way of requests, nil where they are answered.
-	Ready(ctx context.Context) error
-	// Whose are the role and the owner of a job, "" where nobody is. Of a
+	WatchEvents(ctx context.Context, q EventQuery) ([]TaskEvent, <-chan TaskEvent, error)
+	GetHealth(ctx context.Context) (HealthStatus, error)
+	// CheckReady says what is in the way of requests, nil where they are answered.
+	CheckReady(ctx context.Context) error
+	// OwnerOf are the role and the owner of a job, "" where nobody is. Of a
 	// task, if one is given, it is the job only where that is of this
 	// submission: another of the name may have been somebody else's.
-	Whose(ctx context.Context, job, task string) (role, owner string, err error)
-	Operations
+	OwnerOf(ctx context.Context, job, task string) (role, owner string, err error)
+	OperatorBackend
 	ScheduleBackend
 	UsageBackend
-	metrics.View
+	metrics.SnapshotSource
 	// AsOf is when what it answers from was certainly up to date; zero is now.
 	AsOf() time.Time
 }
@@ -66,71 +66,73 @@ var ErrNoLog = errors.New("no log")
 // maxBody bounds a request: a job with a long environment fits.
 const maxBody = 1 << 20
 
-type server struct {
-	backend func() Backend
-	log     logrus.FieldLogger
-	pages   metrics.Pages
-	needs   map[string]need
-	// execs lets commands run in containers, as many at a time as sessions holds.
-	execs    bool
-	sessions chan struct{}
+type apiServer struct {
+	backend        func() Backend
+	log            logrus.FieldLogger
+	metricsHandler metrics.MetricsHandler
+	accessRules    map[string]accessRule
+	// execEnabled lets commands run in containers, as many at a time as sessions holds.
+	execEnabled bool
+	execSlots   chan struct{}
 }
 
-// Option says what a Handler does otherwise than most.
-type Option func(*server)
+// HandlerOption says what a Handler does otherwise than most.
+type HandlerOption func(*apiServer)
 
 // WithoutExec has it run no commands in containers.
-func WithoutExec() Option { return func(s *server) { s.execs = false } }
+func WithoutExec() HandlerOption { return func(s *apiServer) { s.execEnabled = false } }
 
-// Handler serves the API from the backend of the moment, and says in the Age
+// NewHandler serves the API from the backend of the moment, and says in the Age
 // header how many seconds old that is, where it is a copy. It is guarded.
-func Handler(b func() Backend, log logrus.FieldLogger, options ...Option) http.Handler {
-	s := &server{backend: b, log: log, pages: metrics.NewPages(), needs: needs(), execs: true, sessions: make(chan struct{}, maxSessions)}
+func NewHandler(b func() Backend, log logrus.FieldLogger, options ...HandlerOption) http.Handler {
+	s := &apiServer{backend: b, log: log, metricsHandler: metrics.NewMetricsHandler(), accessRules: accessRules(), execEnabled: true, execSlots: make(chan struct{}, maxExecSessions)}
 	for _, set := range options {
 		set(s)
 	}
 	mux := http.NewServeMux()
-	route := func(path string, methods map[string]handler) { mux.HandleFunc(path, s.route(path, methods)) }
-	route("/v1/jobs", map[string]handler{http.MethodGet: s.jobs, http.MethodPost: s.submit})
-	route("/v1/jobs/{name}", map[string]handler{http.MethodGet: s.job, http.MethodDelete: s.kill})
-	route("/v1/jobs/{name}/scale", map[string]handler{http.MethodPost: s.scale})
-	route("/v1/jobs/{name}/tasks/{task}/exec", map[string]handler{http.MethodGet: s.exec})
-	route("/v1/tasks/{id}/stop", map[string]handler{http.MethodPost: s.stop})
-	route("/v1/tasks/{id}/log", map[string]handler{http.MethodGet: s.taskLog})
-	s.routeSchedules(route)
-	route("/v1/agents", map[string]handler{http.MethodGet: s.agents})
-	route("/v1/agents/{id}", map[string]handler{http.MethodGet: s.agent})
-	s.operations(route)
-	route("/v1/gpus", map[string]handler{http.MethodGet: s.gpus})
-	route("/v1/usage", map[string]handler{http.MethodGet: s.usage})
-	route("/v1/events", map[string]handler{http.MethodGet: s.events})
-	route("/v1/openapi.yaml", map[string]handler{http.MethodGet: s.document})
-	route("/v1/job.schema.json", map[string]handler{http.MethodGet: s.jobSchema})
-	route("/healthz", map[string]handler{http.MethodGet: s.health})
-	route("/readyz", map[string]handler{http.MethodGet: s.ready})
-	route("/metrics", map[string]handler{http.MethodGet: s.metrics})
-	route("/metrics/prometheus", map[string]handler{http.MethodGet: s.metrics})
+	route := func(path string, methods map[string]handlerFunc) {
+		mux.HandleFunc(path, s.dispatchByMethod(path, methods))
+	}
+	route("/v1/jobs", map[string]handlerFunc{http.MethodGet: s.handleListJobs, http.MethodPost: s.handleSubmitJob})
+	route("/v1/jobs/{name}", map[string]handlerFunc{http.MethodGet: s.handleGetJob, http.MethodDelete: s.handleKillJob})
+	route("/v1/jobs/{name}/scale", map[string]handlerFunc{http.MethodPost: s.handleScaleJob})
+	route("/v1/jobs/{name}/tasks/{task}/exec", map[string]handlerFunc{http.MethodGet: s.handleExec})
+	route("/v1/tasks/{id}/stop", map[string]handlerFunc{http.MethodPost: s.handleStopTask})
+	route("/v1/tasks/{id}/log", map[string]handlerFunc{http.MethodGet: s.handleTaskLog})
+	s.registerScheduleRoutes(route)
+	route("/v1/agents", map[string]handlerFunc{http.MethodGet: s.handleListAgents})
+	route("/v1/agents/{id}", map[string]handlerFunc{http.MethodGet: s.handleGetAgent})
+	s.registerOperatorRoutes(route)
+	route("/v1/gpus", map[string]handlerFunc{http.MethodGet: s.handleListGPUs})
+	route("/v1/usage", map[string]handlerFunc{http.MethodGet: s.handleListUsage})
+	route("/v1/events", map[string]handlerFunc{http.MethodGet: s.handleEvents})
+	route("/v1/openapi.yaml", map[string]handlerFunc{http.MethodGet: s.handleOpenAPI})
+	route("/v1/job.schema.json", map[string]handlerFunc{http.MethodGet: s.handleJobSchema})
+	route("/healthz", map[string]handlerFunc{http.MethodGet: s.handleHealth})
+	route("/readyz", map[string]handlerFunc{http.MethodGet: s.handleReady})
+	route("/metrics", map[string]handlerFunc{http.MethodGet: s.handleMetrics})
+	route("/metrics/prometheus", map[string]handlerFunc{http.MethodGet: s.handleMetrics})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		s.fail(w, r, Problemf(http.StatusNotFound, "there is nothing at %s", r.URL.Path))
+		s.writeProblem(w, r, NewProblemf(http.StatusNotFound, "there is nothing at %s", r.URL.Path))
 	})
-	return Guard(mux, log)
+	return RejectCrossOrigin(mux, log)
 }
 
-// Guard refuses requests that a browser makes on behalf of another site.
-func Guard(h http.Handler, log logrus.FieldLogger) http.Handler {
-	s := &server{log: log}
+// RejectCrossOrigin refuses requests that a browser makes on behalf of another site.
+func RejectCrossOrigin(h http.Handler, log logrus.FieldLogger) http.Handler {
+	s := &apiServer{log: log}
 	guard := http.NewCrossOriginProtection()
 	guard.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.fail(w, r, Problemf(http.StatusForbidden, "the request comes from another site's page"))
+		s.writeProblem(w, r, NewProblemf(http.StatusForbidden, "the request comes from another site's page"))
 	}))
 	return guard.Handler(h)
 }
 
-// handler answers a request, or returns what went wrong before it began to.
-type handler func(w http.ResponseWriter, r *http.Request) error
+// handlerFunc answers a request, or returns what went wrong before it began to.
+type handlerFunc func(w http.ResponseWriter, r *http.Request) error
 
-// route picks by method, so that a wrong one is a Problem too.
-func (s *server) route(path string, methods map[string]handler) http.HandlerFunc {
+// dispatchByMethod picks by method, so that a wrong one is a Problem too.
+func (s *apiServer) dispatchByMethod(path string, methods map[string]handlerFunc) http.HandlerFunc {
 	var allow []string
 	for m := range methods {
 		allow = append(allow, m)
@@ -140,51 +142,51 @@ func (s *server) route(path string, methods map[string]handler) http.HandlerFunc
 		h := methods[r.Method]
 		if h == nil {
 			w.Header().Set("Allow", strings.Join(allow, ", "))
-			s.fail(w, r, Problemf(http.StatusMethodNotAllowed, "%s takes %s, not %s", r.URL.Path, strings.Join(allow, " or "), r.Method))
+			s.writeProblem(w, r, NewProblemf(http.StatusMethodNotAllowed, "%s takes %s, not %s", r.URL.Path, strings.Join(allow, " or "), r.Method))
 			return
 		}
-		r, err := ifMatch(r, path)
+		r, err := parseIfMatch(r, path)
 		if err == nil {
-			err = s.admit(r, path)
+			err = s.authorizeRequest(r, path)
 		}
 		if err == nil {
 			err = s.checkQuery(r, path)
 		}
 		if err != nil {
-			s.fail(w, r, err)
+			s.writeProblem(w, r, err)
 			return
 		}
 		if asOf := s.backend().AsOf(); !asOf.IsZero() {
 			w.Header().Set("Age", strconv.Itoa(int(math.Ceil(time.Since(asOf).Seconds()))))
 		}
 		if err := h(w, r); err != nil {
-			s.fail(w, r, err)
+			s.writeProblem(w, r, err)
 		}
 	}
 }
 
-func (s *server) submit(w http.ResponseWriter, r *http.Request) error {
+func (s *apiServer) handleSubmitJob(w http.ResponseWriter, r *http.Request) error {
 	spec, err := readSubmission(w, r)
 	if err != nil {
 		return err
 	}
 	spec.SetDefaults()
 	if err := spec.Validate(); err != nil {
-		return Problemf(http.StatusUnprocessableEntity, "%v", err)
+		return NewProblemf(http.StatusUnprocessableEntity, "%v", err)
 	}
-	spec.Owner = GrantOf(r.Context()).Who()
-	note := NoteOf(r.Context())
+	spec.Owner = GrantOf(r.Context()).UserName()
+	note := AuditNoteOf(r.Context())
 	note.Job, note.Role = spec.Name, spec.Role
-	view, err := s.backend().Submit(r.Context(), spec)
+	view, err := s.backend().SubmitJob(r.Context(), spec)
 	if err != nil {
 		return err
 	}
 	w.Header().Set("Location", "/v1/jobs/"+spec.Name)
 	status := http.StatusCreated
-	if view.Again {
+	if view.AlreadySubmitted {
 		status = http.StatusOK
 	}
-	answer(w, status, &view)
+	writeJSON(w, status, &view)
 	return nil
 }
 
@@ -200,106 +202,108 @@ func readJSON(w http.ResponseWriter, r *http.Request, into any) error {
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		return tooLarge(large)
+		return bodyTooLarge(large)
 	case err != nil:
-		return Problemf(http.StatusBadRequest, "parse body: %v", mistake(err, into))
+		return NewProblemf(http.StatusBadRequest, "parse body: %v", describeJSONError(err, into))
 	}
 	return nil
 }
 
-func tooLarge(e *http.MaxBytesError) *Problem {
-	return Problemf(http.StatusRequestEntityTooLarge, "the body is larger than %d bytes", e.Limit)
+func bodyTooLarge(e *http.MaxBytesError) *Problem {
+	return NewProblemf(http.StatusRequestEntityTooLarge, "the body is larger than %d bytes", e.Limit)
 }
 
-func (s *server) jobs(w http.ResponseWriter, r *http.Request) error {
+func (s *apiServer) handleListJobs(w http.ResponseWriter, r *http.Request) error {
 	q, err := parseJobQuery(r.URL.Query())
 	if err != nil {
 		return err
 	}
-	q.For = GrantOf(r.Context())
-	list, err := s.backend().Jobs(r.Context(), q)
+	q.Grant = GrantOf(r.Context())
+	list, err := s.backend().ListJobs(r.Context(), q)
 	if err != nil {
 		return err
 	}
-	list.Jobs = some(list.Jobs)
-	answer(w, http.StatusOK, &list)
+	list.Jobs = emptyIfNil(list.Jobs)
+	writeJSON(w, http.StatusOK, &list)
 	return nil
 }
 
 func parseJobQuery(v url.Values) (q JobQuery, err error) {
-	if q.Page, err = parsePage(v); err != nil {
+	if q.PageRequest, err = parsePageRequest(v); err != nil {
 		return q, err
 	}
 	q.State = v.Get("state")
 	if order := v.Get("order"); order != "" && order != NewestFirst {
-		return q, Problemf(http.StatusBadRequest, "order %q is not %s: left out it is oldest first", order, NewestFirst)
+		return q, NewProblemf(http.StatusBadRequest, "order %q is not %s: left out it is oldest first", order, NewestFirst)
 	}
-	q.Newest = v.Get("order") == NewestFirst
+	q.NewestFirst = v.Get("order") == NewestFirst
 	if q.State != "" && q.State != LiveJobs && q.State != EndedJobs {
-		return q, Problemf(http.StatusBadRequest, "state %q is neither %s nor %s", q.State, LiveJobs, EndedJobs)
+		return q, NewProblemf(http.StatusBadRequest, "state %q is neither %s nor %s", q.State, LiveJobs, EndedJobs)
 	}
 	return q, nil
 }
 
-func (s *server) job(w http.ResponseWriter, r *http.Request) error {
-	view, err := s.backend().Job(r.Context(), r.PathValue("name"))
+func (s *apiServer) handleGetJob(w http.ResponseWriter, r *http.Request) error {
+	view, err := s.backend().GetJob(r.Context(), r.PathValue("name"))
 	if err != nil {
 		return err
 	}
-	tagged(w, JobTag(&view.Job), view)
+	writeJSONWithETag(w, JobETag(&view.Job), view)
 	return nil
 }
 
-func (s *server) kill(w http.ResponseWriter, r *http.Request) error {
+func (s *apiServer) handleKillJob(w http.ResponseWriter, r *http.Request) error {
 	force := false
 	if text := r.URL.Query().Get("force"); text != "" {
 		var err error
 		if force, err = strconv.ParseBool(text); err != nil {
-			return Problemf(http.StatusBadRequest, "force %q is neither true nor false", text)
+			return NewProblemf(http.StatusBadRequest, "force %q is neither true nor false", text)
 		}
 	}
-	if err := s.backend().Kill(r.Context(), r.PathValue("name"), force); err != nil {
+	if err := s.backend().KillJob(r.Context(), r.PathValue("name"), force); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusAccepted)
 	return nil
 }
 
-func (s *server) agents(w http.ResponseWriter, r *http.Request) error {
-	page, next, err := paged(r, "agents", 3, s.backend().Agents, agentKey)
+func (s *apiServer) handleListAgents(w http.ResponseWriter, r *http.Request) error {
+	page, next, err := listPage(r, "agents", 3, s.backend().ListAgents, agentSortKey)
 	if err != nil {
 		return err
 	}
-	answer(w, http.StatusOK, AgentList{Agents: some(page), Next: next})
+	writeJSON(w, http.StatusOK, AgentList{Agents: emptyIfNil(page), Next: next})
 	return nil
 }
 
-func agentKey(agents []Agent, at int) Key { return Key{agents[at].Hostname, agents[at].ID, ""} }
+func agentSortKey(agents []AgentSummary, at int) SortKey {
+	return SortKey{agents[at].Hostname, agents[at].ID, ""}
+}
 
-func (s *server) agent(w http.ResponseWriter, r *http.Request) error {
-	agent, err := s.backend().Agent(r.Context(), r.PathValue("id"))
+func (s *apiServer) handleGetAgent(w http.ResponseWriter, r *http.Request) error {
+	agent, err := s.backend().GetAgent(r.Context(), r.PathValue("id"))
 	if err != nil {
 		return err
 	}
-	tagged(w, agent.Tag, agent)
+	writeJSONWithETag(w, agent.ETag, agent)
 	return nil
 }
 
-func (s *server) gpus(w http.ResponseWriter, r *http.Request) error {
-	page, next, err := paged(r, "gpus", 3, s.backend().GPUs, gpuKey)
+func (s *apiServer) handleListGPUs(w http.ResponseWriter, r *http.Request) error {
+	page, next, err := listPage(r, "gpus", 3, s.backend().ListGPUs, gpuSortKey)
 	if err != nil {
 		return err
 	}
-	if err := s.hideTasks(r, page); err != nil {
+	if err := s.hideTaskIDs(r, page); err != nil {
 		return err
 	}
-	answer(w, http.StatusOK, GPUList{GPUs: some(page), Next: next})
+	writeJSON(w, http.StatusOK, GPUList{GPUs: emptyIfNil(page), Next: next})
 	return nil
 }
 
-// gpuKey names a GPU among those of its agent, which are in the agent's order:
+// gpuSortKey names a GPUView among those of its agent, which are in the agent's order:
 // by its UUID or, where the agent names none, by its number there.
-func gpuKey(gpus []GPU, at int) Key {
+func gpuSortKey(gpus []GPUView, at int) SortKey {
 	g := &gpus[at]
 	name := g.UUID
 	if name == "" {
@@ -309,32 +313,32 @@ func gpuKey(gpus []GPU, at int) Key {
 		}
 		name = strconv.Itoa(at - first)
 	}
-	return Key{g.Hostname, g.Agent, name}
+	return SortKey{g.Hostname, g.Agent, name}
 }
 
-func (s *server) health(w http.ResponseWriter, r *http.Request) error {
-	h, err := s.backend().Health(r.Context())
+func (s *apiServer) handleHealth(w http.ResponseWriter, r *http.Request) error {
+	h, err := s.backend().GetHealth(r.Context())
 	if err != nil {
 		return err
 	}
-	answer(w, http.StatusOK, h)
+	writeJSON(w, http.StatusOK, h)
 	return nil
 }
 
-// ready is for load balancers: it asks what health does not.
-func (s *server) ready(w http.ResponseWriter, r *http.Request) error {
-	if err := s.backend().Ready(r.Context()); err != nil {
+// handleReady is for load balancers: it asks what health does not.
+func (s *apiServer) handleReady(w http.ResponseWriter, r *http.Request) error {
+	if err := s.backend().CheckReady(r.Context()); err != nil {
 		return err
 	}
-	return s.health(w, r)
+	return s.handleHealth(w, r)
 }
 
-func (s *server) metrics(w http.ResponseWriter, r *http.Request) error {
-	return s.pages.Serve(w, r, s.backend())
+func (s *apiServer) handleMetrics(w http.ResponseWriter, r *http.Request) error {
+	return s.metricsHandler.ServeScrape(w, r, s.backend())
 }
 
-// some makes a list of none an empty one, which JSON does not call null.
-func some[T any](list []T) []T {
+// emptyIfNil makes a list of none an empty one, which JSON does not call null.
+func emptyIfNil[T any](list []T) []T {
 	if list == nil {
 		return []T{}
 	}

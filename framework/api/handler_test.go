@@ -25,8 +25,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// fake is a Backend with one job, "train", and what a test puts in.
-type fake struct {
+// fakeBackend is a Backend with one job, "train", and what a test puts in.
+type fakeBackend struct {
 	ScheduleBackend // which no test here asks
 	submitted       job.Spec
 	killed          string
@@ -34,105 +34,109 @@ type fake struct {
 	err             error
 	task            job.Task
 	readLog         func(offset uint64) ([]byte, error) // of stdout; there is no other file
-	changes         chan Event
-	ended           []Event
+	changes         chan TaskEvent
+	ended           []TaskEvent
 	query           JobQuery
 	stream          EventQuery
 	next            string
 	asOf            time.Time
 	did             string
-	demand          []Demand
+	demand          []UnmetDemand
 	whose           map[string][2]string // roles and owners of jobs
 	jobs            []JobView
-	gpus            []GPU
-	now             []Event
+	gpus            []GPUView
+	now             []TaskEvent
 	state           job.State // of train's task; "" is Waiting
 	exec            func(context.Context, ExecRequest, Terminal) (int, error)
 }
 
-func (f *fake) view() JobView {
+func (f *fakeBackend) view() JobView {
 	j := &job.Job{Spec: job.Spec{Name: "train"}, Tasks: []job.Task{{ID: "train.0", Job: "train", State: cmp.Or(f.state, job.Waiting)}}}
-	return ViewOf(j, "lacks a GPU")
+	return NewJobView(j, "lacks a GPU")
 }
 
-func (f *fake) Submit(_ context.Context, s job.Spec) (JobView, error) {
+func (f *fakeBackend) SubmitJob(_ context.Context, s job.Spec) (JobView, error) {
 	f.submitted = s
 	return f.view(), f.err
 }
-func (f *fake) Jobs(_ context.Context, q JobQuery) (JobList, error) {
+func (f *fakeBackend) ListJobs(_ context.Context, q JobQuery) (JobList, error) {
 	f.query = q
-	seen := slices.DeleteFunc(slices.Clone(f.jobs), func(v JobView) bool { return !q.For.May(access.View, v.Spec.Role) })
+	seen := slices.DeleteFunc(slices.Clone(f.jobs), func(v JobView) bool { return !q.Grant.HasPermission(access.View, v.Spec.Role) })
 	return JobList{Jobs: seen, Next: f.next}, f.err
 }
-func (f *fake) AsOf() time.Time                              { return f.asOf }
-func (f *fake) Job(context.Context, string) (JobView, error) { return f.view(), f.err }
-func (f *fake) Kill(_ context.Context, name string, force bool) error {
+func (f *fakeBackend) AsOf() time.Time                                 { return f.asOf }
+func (f *fakeBackend) GetJob(context.Context, string) (JobView, error) { return f.view(), f.err }
+func (f *fakeBackend) KillJob(_ context.Context, name string, force bool) error {
 	f.killed, f.forced = name, force
 	return f.err
 }
 
-func (f *fake) Scale(_ context.Context, name string, tasks int) error {
+func (f *fakeBackend) ScaleJob(_ context.Context, name string, tasks int) error {
 	f.did = fmt.Sprintf("scale %s to %d", name, tasks)
 	return f.err
 }
-func (f *fake) Stop(_ context.Context, task string, retire bool) error {
+func (f *fakeBackend) StopTask(_ context.Context, task string, retire bool) error {
 	f.did = fmt.Sprintf("stop %s, retire %t", task, retire)
 	return f.err
 }
-func (f *fake) Task(context.Context, string) (job.Task, error) { return f.task, f.err }
-func (f *fake) Agents(context.Context) ([]Agent, error)        { return nil, f.err }
-func (f *fake) Agent(_ context.Context, id string) (AgentView, error) {
-	return AgentView{Agent: Agent{ID: id}, Devices: []gpu.Device{{UUID: "GPU-1", NUMA: 1}}}, f.err
+func (f *fakeBackend) GetTask(context.Context, string) (job.Task, error)  { return f.task, f.err }
+func (f *fakeBackend) ListAgents(context.Context) ([]AgentSummary, error) { return nil, f.err }
+func (f *fakeBackend) GetAgent(_ context.Context, id string) (AgentDetail, error) {
+	return AgentDetail{AgentSummary: AgentSummary{ID: id}, Devices: []gpu.Device{{UUID: "GPU-1", NUMA: 1}}}, f.err
 }
-func (f *fake) Whose(_ context.Context, name, _ string) (role, owner string, err error) {
+func (f *fakeBackend) OwnerOf(_ context.Context, name, _ string) (role, owner string, err error) {
 	if w, ok := f.whose[name]; ok {
 		return w[0], w[1], nil
 	}
-	return "", "", Problemf(http.StatusNotFound, "there is no job %q", name)
+	return "", "", NewProblemf(http.StatusNotFound, "there is no job %q", name)
 }
-func (f *fake) GPUs(context.Context) ([]GPU, error) { return slices.Clone(f.gpus), f.err }
-func (f *fake) Exec(ctx context.Context, name string, task int, r ExecRequest, t Terminal) (int, error) {
+func (f *fakeBackend) ListGPUs(context.Context) ([]GPUView, error) {
+	return slices.Clone(f.gpus), f.err
+}
+func (f *fakeBackend) Exec(ctx context.Context, name string, task int, r ExecRequest, t Terminal) (int, error) {
 	if f.exec == nil {
 		return 0, f.err
 	}
 	return f.exec(ctx, r, t)
 }
-func (f *fake) Health(context.Context) (Health, error) { return Health{Connected: true}, f.err }
-func (f *fake) Ready(context.Context) error            { return f.err }
-func (f *fake) Metrics(context.Context) (s metrics.Snapshot, err error) {
+func (f *fakeBackend) GetHealth(context.Context) (HealthStatus, error) {
+	return HealthStatus{Connected: true}, f.err
+}
+func (f *fakeBackend) CheckReady(context.Context) error { return f.err }
+func (f *fakeBackend) MetricsSnapshot(context.Context) (s metrics.Snapshot, err error) {
 	v := f.view()
-	s.Count(&v.Job)
+	s.CountJob(&v.Job)
 	return s, f.err
 }
-func (f *fake) ReadLog(_ context.Context, _ job.Task, file string, offset, _ uint64) ([]byte, uint64, error) {
+func (f *fakeBackend) ReadTaskLog(_ context.Context, _ job.Task, file string, offset, _ uint64) ([]byte, uint64, error) {
 	if file != "stdout" {
 		return nil, 0, ErrNoLog
 	}
 	data, err := f.readLog(offset)
 	return data, offset + uint64(len(data)), err
 }
-func (f *fake) Events(_ context.Context, q EventQuery) ([]Event, <-chan Event, error) {
+func (f *fakeBackend) WatchEvents(_ context.Context, q EventQuery) ([]TaskEvent, <-chan TaskEvent, error) {
 	f.stream = q
-	if f.now != nil || q.Live {
+	if f.now != nil || q.LiveOnly {
 		return f.now, f.changes, f.err
 	}
-	return append([]Event{{Job: "train", Task: "train.0", State: job.Waiting}}, f.ended...), f.changes, f.err
+	return append([]TaskEvent{{Job: "train", Task: "train.0", State: job.Waiting}}, f.ended...), f.changes, f.err
 }
 
-func quiet() logrus.FieldLogger {
+func discardLogger() logrus.FieldLogger {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
 	return log
 }
 
-func serve(t *testing.T, f *fake) *httptest.Server {
-	s := httptest.NewServer(Handler(func() Backend { return f }, quiet()))
+func serve(t *testing.T, f *fakeBackend) *httptest.Server {
+	s := httptest.NewServer(NewHandler(func() Backend { return f }, discardLogger()))
 	t.Cleanup(s.Close)
 	return s
 }
 
-// ask makes a request and returns status, content type and body.
-func ask(t *testing.T, method, url, body string, header ...string) (int, string, string) {
+// sendRequest makes a request and returns status, content type and body.
+func sendRequest(t *testing.T, method, url, body string, header ...string) (int, string, string) {
 	t.Helper()
 	req, err := http.NewRequest(method, url, strings.NewReader(body))
 	if err != nil {
@@ -169,7 +173,7 @@ func TestRequests(t *testing.T) {
 		"two values":            {method: "POST", path: "/v1/jobs", body: good + good, status: 400, contains: "more follows"},
 		"too large":             {method: "POST", path: "/v1/jobs", body: `{"name":"` + strings.Repeat("x", maxBody) + `"}`, status: 413, contains: "1048576 bytes"},
 		"invalid":               {method: "POST", path: "/v1/jobs", body: `{"name":"a b"}`, status: 422, contains: "use 1 to 63 letters"},
-		"taken":                 {method: "POST", path: "/v1/jobs", body: good, err: Problemf(409, "taken"), status: 409, contains: `"detail":"taken"`},
+		"taken":                 {method: "POST", path: "/v1/jobs", body: good, err: NewProblemf(409, "taken"), status: 409, contains: `"detail":"taken"`},
 		"broken":                {method: "GET", path: "/v1/jobs", err: errors.New("disk"), status: 500, contains: "disk"},
 		"jobs":                  {method: "GET", path: "/v1/jobs", status: 200, contains: `{"jobs":[]}`},
 		"job":                   {method: "GET", path: "/v1/jobs/train", status: 200, contains: `"state":"WAITING"`},
@@ -177,19 +181,19 @@ func TestRequests(t *testing.T) {
 		"kill, how?":            {method: "DELETE", path: "/v1/jobs/train?force=hard", status: 400, contains: `force \"hard\" is neither true nor false`},
 		"scale":                 {method: "POST", path: "/v1/jobs/train/scale", body: `{"tasks":0}`, status: 202},
 		"scale, to nothing":     {method: "POST", path: "/v1/jobs/train/scale", body: `{}`, status: 422, contains: "say how many"},
-		"scale, refused":        {method: "POST", path: "/v1/jobs/train/scale", body: `{"tasks":2}`, err: Problemf(422, "no service"), status: 422, contains: "no service"},
+		"scale, refused":        {method: "POST", path: "/v1/jobs/train/scale", body: `{"tasks":2}`, err: NewProblemf(422, "no service"), status: 422, contains: "no service"},
 		"stop":                  {method: "POST", path: "/v1/tasks/train.0/stop", body: `{"retire":true}`, status: 202},
 		"stop, misspelt":        {method: "POST", path: "/v1/tasks/train.0/stop", body: `{"retired":true}`, status: 400, contains: "unknown field"},
 		"agents":                {method: "GET", path: "/v1/agents", status: 200, contains: `{"agents":[]}`},
 		"agent":                 {method: "GET", path: "/v1/agents/S1", status: 200, contains: `"devices":[{"uuid":"GPU-1"`},
-		"agent, unknown":        {method: "GET", path: "/v1/agents/S1", err: Problemf(404, "no agent"), status: 404, contains: "no agent"},
+		"agent, unknown":        {method: "GET", path: "/v1/agents/S1", err: NewProblemf(404, "no agent"), status: 404, contains: "no agent"},
 		"jobs, bound to a tag":  {method: "GET", path: "/v1/jobs", header: []string{"If-Match", `"x"`}, status: 400, contains: "GET /v1/jobs takes no If-Match"},
 		"job, bound to a tag":   {method: "GET", path: "/v1/jobs/train", header: []string{"If-Match", "*"}, status: 400, contains: "takes no If-Match"},
 		"gpus":                  {method: "GET", path: "/v1/gpus", status: 200, contains: `{"gpus":[]}`},
 		"health":                {method: "GET", path: "/healthz", status: 200, contains: `"connected":true`},
 		"metrics":               {method: "GET", path: "/metrics", status: 200, contains: `mesos_gpu_scheduler_jobs{state="WAITING"} 1`},
 		"metrics, as Marathon":  {method: "GET", path: "/metrics/prometheus", status: 200, contains: `mesos_gpu_scheduler_jobs{state="WAITING"} 1`},
-		"metrics, not yet":      {method: "GET", path: "/metrics", err: NotYet("starting"), status: 503, contains: "starting"},
+		"metrics, not yet":      {method: "GET", path: "/metrics", err: NewUnavailable("starting"), status: 503, contains: "starting"},
 		"wrong method":          {method: "PUT", path: "/v1/jobs", status: 405, contains: "GET or POST"},
 		"nothing there":         {method: "GET", path: "/v2/jobs", status: 404, contains: "/v2/jobs"},
 		"another site's page":   {method: "POST", path: "/v1/jobs", body: good, header: []string{"Sec-Fetch-Site", "cross-site"}, status: 403, contains: "another site"},
@@ -199,15 +203,15 @@ func TestRequests(t *testing.T) {
 		"bad order":             {method: "GET", path: "/v1/jobs?order=best", status: 400, contains: "oldest first"},
 		"bad offset":            {method: "GET", path: "/v1/tasks/t/log?offset=-1", status: 400, contains: "no number of bytes"},
 		"bad follow":            {method: "GET", path: "/v1/tasks/t/log?follow=maybe", status: 400, contains: "neither true nor false"},
-		"no task":               {method: "GET", path: "/v1/tasks/t/log", err: Problemf(404, "no task"), status: 404, contains: "no task"},
+		"no task":               {method: "GET", path: "/v1/tasks/t/log", err: NewProblemf(404, "no task"), status: 404, contains: "no task"},
 		"bad limit":             {method: "GET", path: "/v1/jobs?limit=0", status: 400, contains: "no number from 1 to 10000: left out it is all"},
 		"bad state":             {method: "GET", path: "/v1/jobs?state=dead", status: 400, contains: "neither live nor ended"},
-		"no events":             {method: "GET", path: "/v1/events?job=x", err: Problemf(404, "no job"), status: 404, contains: "no job"},
+		"no events":             {method: "GET", path: "/v1/events?job=x", err: NewProblemf(404, "no job"), status: 404, contains: "no job"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			f := &fake{err: tt.err}
-			status, kind, body := ask(t, tt.method, serve(t, f).URL+tt.path, tt.body, tt.header...)
+			f := &fakeBackend{err: tt.err}
+			status, kind, body := sendRequest(t, tt.method, serve(t, f).URL+tt.path, tt.body, tt.header...)
 			if status != tt.status || !strings.Contains(body, tt.contains) {
 				t.Errorf("got %d %s, want %d with %s", status, body, tt.status, tt.contains)
 			}
@@ -215,33 +219,33 @@ func TestRequests(t *testing.T) {
 				return
 			}
 			var p Problem
-			if err := json.Unmarshal([]byte(body), &p); err != nil || kind != problemType || p.Status != status || p.Title == "" {
+			if err := json.Unmarshal([]byte(body), &p); err != nil || kind != problemMediaType || p.Status != status || p.Title == "" {
 				t.Errorf("%s is no problem: %s, %v", kind, body, err)
 			}
 		})
 	}
 }
 
-func TestSubmittedSpecIsCompleted(t *testing.T) {
-	f := &fake{}
-	ask(t, "POST", serve(t, f).URL+"/v1/jobs", `{"name":"train","image":"debian:12"}`)
+func TestSubmitAppliesDefaults(t *testing.T) {
+	f := &fakeBackend{}
+	sendRequest(t, "POST", serve(t, f).URL+"/v1/jobs", `{"name":"train","image":"debian:12"}`)
 	if f.submitted.Tasks != 1 || f.submitted.Containerizer != job.Docker || f.submitted.CPUs != job.DefaultCPUs {
 		t.Errorf("submitted %+v", f.submitted)
 	}
 }
 
 func TestEventStream(t *testing.T) {
-	f := &fake{changes: make(chan Event, 1)}
-	f.changes <- Event{Job: "train", Task: "train.0", State: job.Running}
+	f := &fakeBackend{changes: make(chan TaskEvent, 1)}
+	f.changes <- TaskEvent{Job: "train", Task: "train.0", State: job.Running}
 	close(f.changes)
-	status, kind, body := ask(t, "GET", serve(t, f).URL+"/v1/events?job=train", "")
+	status, kind, body := sendRequest(t, "GET", serve(t, f).URL+"/v1/events?job=train", "")
 	if status != 200 || kind != "text/event-stream" {
 		t.Errorf("got %d %s", status, kind)
 	}
 	var states []string
 	for chunk := range strings.SplitSeq(strings.TrimSuffix(body, "\n\n"), "\n\n") {
 		text, ok := strings.CutPrefix(chunk, "data: ")
-		var ev Event
+		var ev TaskEvent
 		if err := json.Unmarshal([]byte(text), &ev); !ok || err != nil {
 			t.Fatalf("no event: %q, %v", chunk, err)
 		}
@@ -254,9 +258,9 @@ func TestEventStream(t *testing.T) {
 
 func TestLogIsReadToItsEnd(t *testing.T) {
 	text := strings.Repeat("line\n", 100)
-	f := &fake{task: job.Task{ID: "t", AgentID: "a", State: job.Finished}}
+	f := &fakeBackend{task: job.Task{ID: "t", AgentID: "a", State: job.Finished}}
 	f.readLog = func(offset uint64) ([]byte, error) { // in small pieces
-		return []byte(text[offset:min(int(offset)+TailSize+20, len(text))]), nil
+		return []byte(text[offset:min(int(offset)+MaxPreceding+20, len(text))]), nil
 	}
 	res, err := http.Get(serve(t, f).URL + "/v1/tasks/t/log?follow=true&offset=5")
 	if err != nil {
@@ -272,13 +276,13 @@ func TestLogIsReadToItsEnd(t *testing.T) {
 	}
 }
 
-// TestHalfALogIsNoLog: when the agent fails in between, the client sees a
+// TestTruncatedLogIsAborted: when the agent fails in between, the client sees a
 // broken answer, not a short one.
-func TestHalfALogIsNoLog(t *testing.T) {
+func TestTruncatedLogIsAborted(t *testing.T) {
 	task := job.Task{ID: "t", AgentID: "a", State: job.Finished}
 	for _, fault := range []error{errors.New("agent is gone"), fmt.Errorf("sandbox was collected: %w", ErrNoLog)} {
 		read := 0
-		f := &fake{task: task, readLog: func(uint64) ([]byte, error) {
+		f := &fakeBackend{task: task, readLog: func(uint64) ([]byte, error) {
 			if read++; read > 1 {
 				return nil, fault
 			}
@@ -293,25 +297,25 @@ func TestHalfALogIsNoLog(t *testing.T) {
 			t.Errorf("%v: read %q as if it were all", fault, got)
 		}
 	}
-	gone := &fake{task: task, readLog: func(uint64) ([]byte, error) { return nil, errors.New("agent is gone") }}
-	if status, _, body := ask(t, "GET", serve(t, gone).URL+"/v1/tasks/t/log", ""); status != 502 || !strings.Contains(body, "agent is gone") {
+	gone := &fakeBackend{task: task, readLog: func(uint64) ([]byte, error) { return nil, errors.New("agent is gone") }}
+	if status, _, body := sendRequest(t, "GET", serve(t, gone).URL+"/v1/tasks/t/log", ""); status != 502 || !strings.Contains(body, "agent is gone") {
 		t.Errorf("from the start: %d %s", status, body)
 	}
 }
 
-func TestLogOfATaskThatWaits(t *testing.T) {
-	f := &fake{task: job.Task{ID: "t", State: job.Waiting}}
-	if status, _, body := ask(t, "GET", serve(t, f).URL+"/v1/tasks/t/log", ""); status != 404 || !strings.Contains(body, "t is WAITING and has no stdout yet") {
+func TestLogOfWaitingTask(t *testing.T) {
+	f := &fakeBackend{task: job.Task{ID: "t", State: job.Waiting}}
+	if status, _, body := sendRequest(t, "GET", serve(t, f).URL+"/v1/tasks/t/log", ""); status != 404 || !strings.Contains(body, "t is WAITING and has no stdout yet") {
 		t.Errorf("got %d %s", status, body)
 	}
 }
 
-// TestLogOfATaskThatStarts: its sandbox has the executor's output until then,
+// TestLogOfStartingTask: its sandbox has the executor's output until then,
 // which the task's own may replace.
-func TestLogOfATaskThatStarts(t *testing.T) {
+func TestLogOfStartingTask(t *testing.T) {
 	get := func(state job.State) (status int, body string) {
-		f := &fake{task: job.Task{ID: "t", AgentID: "a", State: state}, readLog: func(uint64) ([]byte, error) { return nil, nil }}
-		status, _, body = ask(t, "GET", serve(t, f).URL+"/v1/tasks/t/log", "")
+		f := &fakeBackend{task: job.Task{ID: "t", AgentID: "a", State: state}, readLog: func(uint64) ([]byte, error) { return nil, nil }}
+		status, _, body = sendRequest(t, "GET", serve(t, f).URL+"/v1/tasks/t/log", "")
 		return status, body
 	}
 	if status, body := get(job.Starting); status != 404 || !strings.Contains(body, "t is STARTING and has no stdout yet") {
@@ -323,7 +327,7 @@ func TestLogOfATaskThatStarts(t *testing.T) {
 	}
 }
 
-func TestServeEndsItsStreams(t *testing.T) {
+func TestServeEndsStreamsOnShutdown(t *testing.T) {
 	l, err := Listen("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -336,7 +340,7 @@ func TestServeEndsItsStreams(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- Serve(ctx, l, Handler(func() Backend { return &fake{} }, quiet())) }()
+	go func() { done <- Serve(ctx, l, NewHandler(func() Backend { return &fakeBackend{} }, discardLogger())) }()
 	res, err := http.Get("http://" + l.Addr().String() + "/v1/events")
 	if err != nil {
 		t.Fatal(err)
@@ -363,29 +367,29 @@ func TestServeEndsItsStreams(t *testing.T) {
 	}
 }
 
-func TestListIsAskedForInParts(t *testing.T) {
-	f := &fake{next: "cursor"}
-	status, _, body := ask(t, "GET", serve(t, f).URL+"/v1/jobs?limit=2&after=a%2Fb&state=ended", "")
+func TestListPagination(t *testing.T) {
+	f := &fakeBackend{next: "cursor"}
+	status, _, body := sendRequest(t, "GET", serve(t, f).URL+"/v1/jobs?limit=2&after=a%2Fb&state=ended", "")
 	if status != 200 || !strings.Contains(body, `"next":"cursor"`) {
 		t.Errorf("got %d %s", status, body)
 	}
-	if want := (JobQuery{Page: Page{Limit: 2, After: "a/b"}, State: EndedJobs}); f.query != want {
+	if want := (JobQuery{PageRequest: PageRequest{Limit: 2, After: "a/b"}, State: EndedJobs}); f.query != want {
 		t.Errorf("asked for %+v", f.query)
 	}
 }
 
 // A standby sends writes to the leader, method and body kept, and says how old
 // its answers are.
-func TestStandby(t *testing.T) {
-	leader := &fake{}
+func TestStandbyRedirects(t *testing.T) {
+	leader := &fakeBackend{}
 	at := serve(t, leader).URL
-	standby := &fake{err: NotLeader(at + "/"), asOf: time.Now().Add(-90 * time.Second)}
+	standby := &fakeBackend{err: RedirectToLeader(at + "/"), asOf: time.Now().Add(-90 * time.Second)}
 	url := serve(t, standby).URL
-	status, _, body := ask(t, "POST", url+"/v1/jobs", `{"name":"train","command":["true"]}`)
+	status, _, body := sendRequest(t, "POST", url+"/v1/jobs", `{"name":"train","command":["true"]}`)
 	if status != 201 || leader.submitted.Name != "train" {
 		t.Errorf("through the redirect: %d %s", status, body)
 	}
-	if status, _, body := ask(t, "DELETE", url+"/v1/jobs/train?force=true", ""); status != 202 || leader.killed != "train" || !leader.forced {
+	if status, _, body := sendRequest(t, "DELETE", url+"/v1/jobs/train?force=true", ""); status != 202 || leader.killed != "train" || !leader.forced {
 		t.Errorf("through the redirect: %d %s", status, body)
 	}
 	once := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
@@ -406,15 +410,15 @@ func TestStandby(t *testing.T) {
 	}
 }
 
-func TestNobodyLeads(t *testing.T) {
-	f := &fake{err: NotYet("no scheduler leads")}
+func TestUnavailableWithoutLeader(t *testing.T) {
+	f := &fakeBackend{err: NewUnavailable("no scheduler leads")}
 	res, err := http.Get(serve(t, f).URL + "/v1/jobs/x")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer res.Body.Close()
 	var p Problem
-	if err := json.NewDecoder(res.Body).Decode(&p); err != nil || !p.Undone || res.StatusCode != 503 || res.Header.Get("Retry-After") != "1" {
+	if err := json.NewDecoder(res.Body).Decode(&p); err != nil || !p.Retryable || res.StatusCode != 503 || res.Header.Get("Retry-After") != "1" {
 		t.Errorf("%d %+v, %v", res.StatusCode, p, err)
 	}
 	if res.Header.Get("Age") != "" {

@@ -20,12 +20,12 @@ import (
 // the jobs of its owner, as long as the job is remembered.
 const IdempotencyKey = "Idempotency-Key"
 
-// maxKey bounds a key, in bytes.
-const maxKey = 255
+// maxIdempotencyKey bounds a key, in bytes.
+const maxIdempotencyKey = 255
 
 // readSubmission reads a job, and what its client calls the submission.
 func readSubmission(w http.ResponseWriter, r *http.Request) (spec job.Spec, err error) {
-	key, err := clientKey(r)
+	key, err := readClientKey(r)
 	if err != nil {
 		return spec, err
 	}
@@ -34,39 +34,39 @@ func readSubmission(w http.ResponseWriter, r *http.Request) (spec job.Spec, err 
 	if err != nil || key == "" {
 		return spec, err
 	}
-	said := saidInJSON
+	said := canonicalJSON
 	if isJobFile(r) {
-		said = saidInYAML
+		said = canonicalYAML
 	}
-	digest, err := digestOf(body, said)
+	digest, err := bodyDigest(body, said)
 	if err != nil {
-		return spec, Problemf(http.StatusBadRequest, "parse body: %v", err)
+		return spec, NewProblemf(http.StatusBadRequest, "parse body: %v", err)
 	}
 	spec.ClientKey = &job.ClientKey{Key: key, Digest: digest}
 	return spec, nil
 }
 
-// clientKey is "" where the request has none.
-func clientKey(r *http.Request) (string, error) {
+// readClientKey is "" where the request has none.
+func readClientKey(r *http.Request) (string, error) {
 	keys := r.Header.Values(IdempotencyKey)
 	if len(keys) == 0 {
 		return "", nil
 	}
-	if key := keys[0]; len(keys) > 1 || !printable(key) || len(key) == 0 || len(key) > maxKey {
-		return "", Problemf(http.StatusBadRequest, "%s: use one key of 1 to %d printable ASCII characters", IdempotencyKey, maxKey)
+	if key := keys[0]; len(keys) > 1 || !isPrintableASCII(key) || len(key) == 0 || len(key) > maxIdempotencyKey {
+		return "", NewProblemf(http.StatusBadRequest, "%s: use one key of 1 to %d printable ASCII characters", IdempotencyKey, maxIdempotencyKey)
 	}
 	return keys[0], nil
 }
 
-func printable(text string) bool {
+func isPrintableASCII(text string) bool {
 	return !strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c > '~' })
 }
 
-// digestOf is equal for bodies that say the same: order and space count for
+// bodyDigest is equal for bodies that say the same: order and space count for
 // nothing, but where a body says a thing twice, of which one may hold. It is of
 // the body, not of the Spec made of it, so that it stays when a newer scheduler
 // has other defaults.
-func digestOf(body []byte, said func([]byte) (any, error)) (string, error) {
+func bodyDigest(body []byte, said func([]byte) (any, error)) (string, error) {
 	what, err := said(body)
 	if err != nil {
 		return "", fmt.Errorf("read it again: %w", err)
@@ -79,16 +79,16 @@ func digestOf(body []byte, said func([]byte) (any, error)) (string, error) {
 	return hex.EncodeToString(sum[:16]), nil
 }
 
-func saidInJSON(body []byte) (said any, err error) {
+func canonicalJSON(body []byte) (said any, err error) {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber()
-	return nextIn(d)
+	return readCanonicalValue(d)
 }
 
-// nextIn reads the next value. To the decoder keys that differ in case alone
+// readCanonicalValue reads the next value. To the decoder keys that differ in case alone
 // are one, and what it makes of two of them depends on their order: so does
 // what is read here.
-func nextIn(d *json.Decoder) (any, error) {
+func readCanonicalValue(d *json.Decoder) (any, error) {
 	t, err := d.Token()
 	if err != nil {
 		return nil, err
@@ -98,24 +98,24 @@ func nextIn(d *json.Decoder) (any, error) {
 	}
 	held := []any{} // of an object its keys too
 	for d.More() {
-		one, err := nextIn(d)
+		one, err := readCanonicalValue(d)
 		if err != nil {
 			return nil, err
 		}
 		held = append(held, one)
 	}
 	if _, err = d.Token(); err == nil && t == json.Delim('{') {
-		return object(held), nil
+		return canonicalObject(held), nil
 	}
 	return held, err
 }
 
-// object is a map, but keeps the order where a key is there twice.
-func object(held []any) any {
+// canonicalObject is a map, but keeps the order where a key is there twice.
+func canonicalObject(held []any) any {
 	pairs, seen := make(map[string]any, len(held)/2), make(map[string]bool, len(held)/2)
 	for i := 0; i+1 < len(held); i += 2 {
 		key, _ := held[i].(string)
-		pairs[key], seen[strings.Map(fold, key)] = held[i+1], true
+		pairs[key], seen[strings.Map(foldCase, key)] = held[i+1], true
 	}
 	if 2*len(seen) < len(held) {
 		return held
@@ -123,9 +123,9 @@ func object(held []any) any {
 	return pairs
 }
 
-// fold is the least of the letters that are one but for their case, as
+// foldCase is the least of the letters that are one but for their case, as
 // encoding/json compares keys.
-func fold(c rune) rune {
+func foldCase(c rune) rune {
 	for {
 		next := unicode.SimpleFold(c)
 		if next <= c {
@@ -135,27 +135,27 @@ func fold(c rune) rune {
 	}
 }
 
-func saidInYAML(body []byte) (any, error) {
+func canonicalYAML(body []byte) (any, error) {
 	var n yaml.Node
 	if err := yaml.Unmarshal(body, &n); err != nil {
 		return nil, err
 	}
-	return saidBy(&n, false), nil
+	return canonicalNode(&n, false), nil
 }
 
-// inOrder is the key of the mapping whose order counts: which task is which.
-const inOrder = "matrix"
+// orderedKey is the key of the mapping whose order counts: which task is which.
+const orderedKey = "matrix"
 
-// saidBy keeps the texts of scalars, as job files are read, with their kinds: a
+// canonicalNode keeps the texts of scalars, as job files are read, with their kinds: a
 // quoted number is another value. Comments and styles go.
-func saidBy(n *yaml.Node, ordered bool) any {
+func canonicalNode(n *yaml.Node, ordered bool) any {
 	switch n.Kind {
 	case yaml.MappingNode:
 		pairs := make(map[string]any, len(n.Content)/2)
 		var order []string
 		for i := 1; i < len(n.Content); i += 2 {
 			key := n.Content[i-1].Value
-			pairs[key], order = saidBy(n.Content[i], key == inOrder), append(order, key)
+			pairs[key], order = canonicalNode(n.Content[i], key == orderedKey), append(order, key)
 		}
 		if ordered {
 			return []any{order, pairs}
@@ -164,7 +164,7 @@ func saidBy(n *yaml.Node, ordered bool) any {
 	case yaml.DocumentNode, yaml.SequenceNode:
 		list := make([]any, len(n.Content))
 		for i, item := range n.Content {
-			list[i] = saidBy(item, false)
+			list[i] = canonicalNode(item, false)
 		}
 		return list
 	default:

@@ -7,13 +7,13 @@ import (
 	"testing"
 )
 
-// TestClientKey: what reaches the backend is the header's key with a digest of
+// TestIdempotencyKey: what reaches the backend is the header's key with a digest of
 // what the body says, however it is written, and nothing that the body claims.
-func TestClientKey(t *testing.T) {
+func TestIdempotencyKey(t *testing.T) {
 	const body = `{"name":"train","command":["true"],"env":{"A":"1","B":"2"}}`
-	submit := func(body string, header ...string) (int, *fake) {
-		f := &fake{}
-		status, _, _ := ask(t, "POST", serve(t, f).URL+"/v1/jobs", body, header...)
+	submit := func(body string, header ...string) (int, *fakeBackend) {
+		f := &fakeBackend{}
+		status, _, _ := sendRequest(t, "POST", serve(t, f).URL+"/v1/jobs", body, header...)
 		return status, f
 	}
 	_, first := submit(body, IdempotencyKey, "k")
@@ -35,21 +35,21 @@ func TestClientKey(t *testing.T) {
 	if _, f := submit(forged, IdempotencyKey, "k"); f.submitted.ClientKey.Key != "k" {
 		t.Errorf("the body's key was taken: %+v", f.submitted.ClientKey)
 	}
-	for _, key := range []string{"", "tab\there", "größe", strings.Repeat("x", maxKey+1)} {
+	for _, key := range []string{"", "tab\there", "größe", strings.Repeat("x", maxIdempotencyKey+1)} {
 		if status, f := submit(body, IdempotencyKey, key); status != 400 || f.submitted.Name != "" {
 			t.Errorf("key %q: got %d, submitted %q", key, status, f.submitted.Name)
 		}
 	}
 }
 
-// TestDigestsOfKeysTwice: of keys that are there twice, or differ in case
+// TestBodyDigestOfDuplicateKeys: of keys that are there twice, or differ in case
 // alone, the decoder takes the last or joins them. Bodies that it takes for
 // different jobs have different digests.
-func TestDigestsOfKeysTwice(t *testing.T) {
+func TestBodyDigestOfDuplicateKeys(t *testing.T) {
 	digest := func(body string) string {
 		t.Helper()
-		f := &fake{}
-		if status, _, answer := ask(t, "POST", serve(t, f).URL+"/v1/jobs", body, IdempotencyKey, "k"); status != 200 && status != 201 {
+		f := &fakeBackend{}
+		if status, _, answer := sendRequest(t, "POST", serve(t, f).URL+"/v1/jobs", body, IdempotencyKey, "k"); status != 200 && status != 201 {
 			t.Fatalf("%s: %d %s", body, status, answer)
 		}
 		return f.submitted.ClientKey.Digest

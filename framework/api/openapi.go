@@ -7,19 +7,19 @@ import (
 	"mesos-gpu/job/jobfile"
 )
 
-// openAPI says what the API takes and answers, for programs.
+// openAPIDocument says what the API takes and answers, for programs.
 //
 //go:embed openapi.yaml
-var openAPI []byte
+var openAPIDocument []byte
 
-func (s *server) document(w http.ResponseWriter, _ *http.Request) error {
+func (s *apiServer) handleOpenAPI(w http.ResponseWriter, _ *http.Request) error {
 	w.Header().Set("Content-Type", "application/yaml")
-	_, _ = w.Write(openAPI) // the client that went away learns nothing more
+	_, _ = w.Write(openAPIDocument) // the client that went away learns nothing more
 	return nil
 }
 
-// jobSchema says what a job file holds, for editors and other programs.
-func (s *server) jobSchema(w http.ResponseWriter, _ *http.Request) error {
+// handleJobSchema says what a job file holds, for editors and other programs.
+func (s *apiServer) handleJobSchema(w http.ResponseWriter, _ *http.Request) error {
 	text, err := jobfile.Schema()
 	if err != nil {
 		return err

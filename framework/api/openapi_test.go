@@ -24,9 +24,9 @@ import (
 	"mesos-gpu/job"
 )
 
-// TestDocumentHasTheRoutes, all of them and no others.
-func TestDocumentHasTheRoutes(t *testing.T) {
-	doc := openapitest.Read(t, openAPI, "")
+// TestOpenAPIHasAllRoutes, all of them and no others.
+func TestOpenAPIHasAllRoutes(t *testing.T) {
+	doc := openapitest.ReadDocument(t, openAPIDocument, "")
 	var got []string
 	for path, item := range doc.Paths.Map() {
 		for method := range item.Operations() {
@@ -34,11 +34,11 @@ func TestDocumentHasTheRoutes(t *testing.T) {
 		}
 	}
 	slices.Sort(got)
-	if diff := gocmp.Diff(slices.Sorted(maps.Keys(needs())), got); diff != "" {
+	if diff := gocmp.Diff(slices.Sorted(maps.Keys(accessRules())), got); diff != "" {
 		t.Error(diff)
 	}
-	for request := range params() {
-		if _, ok := needs()[request]; !ok {
+	for request := range knownParameters() {
+		if _, ok := accessRules()[request]; !ok {
 			t.Errorf("%s has parameters, and is no request", request)
 		}
 	}
@@ -50,12 +50,12 @@ func TestDocumentHasTheRoutes(t *testing.T) {
 					query = append(query, p.Value.Name)
 				}
 			}
-			if diff := gocmp.Diff(query, params()[method+" "+path]); diff != "" {
+			if diff := gocmp.Diff(query, knownParameters()[method+" "+path]); diff != "" {
 				t.Errorf("parameters of %s %s (-document +server):\n%s", method, path, diff)
 			}
 		}
 	}
-	for _, route := range conditional {
+	for _, route := range conditionalRequests {
 		method, path, _ := strings.Cut(route, " ")
 		if doc.Paths.Find(path).GetOperation(method).Parameters.GetByInAndName("header", "If-Match") == nil {
 			t.Errorf("%s takes If-Match, and the document does not say so", route)
@@ -65,20 +65,20 @@ func TestDocumentHasTheRoutes(t *testing.T) {
 
 // texts are values of types that take not just any.
 var texts = map[reflect.Type]string{
-	reflect.TypeFor[job.State]():         string(job.Running),
-	reflect.TypeFor[job.Containerizer](): string(job.Docker),
-	reflect.TypeFor[job.IPC]():           string(job.HostIPC),
-	reflect.TypeFor[job.Overlap]():       string(job.SkipOverlap),
-	reflect.TypeFor[job.Outcome]():       string(job.Finish),
-	reflect.TypeFor[gpu.Topology]():      string(gpu.NVLink),
-	reflect.TypeFor[gpu.Method]():        string(gpu.HeldByMPS),
-	reflect.TypeFor[GPUState]():          string(HeldGPU),
-	reflect.TypeFor[GPUReason]():         string(Foreign),
-	reflect.TypeFor[gpu.Health]():        string(gpu.Healthy),
+	reflect.TypeFor[job.State]():             string(job.Running),
+	reflect.TypeFor[job.Containerizer]():     string(job.Docker),
+	reflect.TypeFor[job.IPCMode]():           string(job.HostIPC),
+	reflect.TypeFor[job.OverlapPolicy]():     string(job.SkipOverlap),
+	reflect.TypeFor[job.DependencyOutcome](): string(job.OutcomeFinished),
+	reflect.TypeFor[gpu.Topology]():          string(gpu.NVLink),
+	reflect.TypeFor[gpu.EnforcementMethod](): string(gpu.EnforcedByMPS),
+	reflect.TypeFor[GPUState]():              string(HeldGPU),
+	reflect.TypeFor[GPUReason]():             string(ReasonForeignTask),
+	reflect.TypeFor[gpu.Health]():            string(gpu.Healthy),
 }
 
-// fill sets all that there is in a value.
-func fill(v reflect.Value) {
+// fillValue sets all that there is in a value.
+func fillValue(v reflect.Value) {
 	if v.Type() == reflect.TypeFor[time.Time]() {
 		v.Set(reflect.ValueOf(time.Unix(1_700_000_000, 0).UTC()))
 		return
@@ -87,19 +87,19 @@ func fill(v reflect.Value) {
 	case reflect.Struct:
 		for i := range v.NumField() {
 			if v.Type().Field(i).IsExported() {
-				fill(v.Field(i))
+				fillValue(v.Field(i))
 			}
 		}
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
-		fill(v.Elem())
+		fillValue(v.Elem())
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
-		fill(v.Index(0))
+		fillValue(v.Index(0))
 	case reflect.Map:
 		key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
-		fill(key)
-		fill(value)
+		fillValue(key)
+		fillValue(value)
 		v.Set(reflect.MakeMap(v.Type()))
 		v.SetMapIndex(key, value)
 	case reflect.String:
@@ -115,27 +115,27 @@ func fill(v reflect.Value) {
 	}
 }
 
-func full[T any]() (v T) {
-	fill(reflect.ValueOf(&v).Elem())
+func filledValue[T any]() (v T) {
+	fillValue(reflect.ValueOf(&v).Elem())
 	return v
 }
 
-// TestSchemasHaveTheKeys of the types that are written and read, all of them
+// TestOpenAPISchemasMatchTypes of the types that are written and read, all of them
 // and no others.
-func TestSchemasHaveTheKeys(t *testing.T) {
-	doc := openapitest.Read(t, openAPI, "")
+func TestOpenAPISchemasMatchTypes(t *testing.T) {
+	doc := openapitest.ReadDocument(t, openAPIDocument, "")
 	for name, v := range map[string]any{
-		"Problem": full[Problem](), "Job": full[JobView](), "JobList": full[JobList](), "Task": full[job.Task](), "Spec": full[job.Spec](),
-		"ClientKey": full[job.ClientKey](), "Matrix": full[job.Matrix](), "Request": full[gpu.Request](), "Choice": full[gpu.Types](), "Share": full[gpu.Share](),
-		"Part": full[gpu.Part](), "Volume": full[job.Volume](), "Artifact": full[job.Artifact](), "Limits": full[job.Limits](), "Port": full[job.Port](),
-		"Ulimit": full[job.Ulimit](), "Parameter": full[job.Parameter](), "Check": full[job.Check](), "HealthCheck": full[job.HealthCheck](),
-		"HTTPCheck": full[job.HTTPCheck](), "TCPCheck": full[job.TCPCheck](), "Constraint": full[job.Constraint](), "Dependency": full[job.Dependency](),
-		"Timing": full[job.Schedule](), "Service": full[job.Service](), "Scaling": full[Scaling](), "Stopping": full[Stopping](), "Schedule": full[Schedule](),
-		"ScheduleList": full[ScheduleList](), "Agent": full[Agent](), "AgentView": full[AgentView](), "AgentList": full[AgentList](), "Device": full[gpu.Device](),
-		"GPU": full[GPU](), "Shared": full[Shared](), "GPUList": full[GPUList](), "Queued": full[Queued](), "QueueList": full[QueueList](), "Role": full[Role](),
-		"RoleList": full[RoleList](), "QuotaChange": full[QuotaChange](), "Cordoning": full[Cordoning](), "Demand": full[Demand](), "DemandList": full[DemandList](),
-		"Event": full[Event](), "Health": full[Health](), "DeviceUsage": full[gpu.DeviceUsage](), "TaskUsage": full[TaskUsage](), "UsageList": full[UsageList](),
-		"UsagePast": full[UsagePast](), "DevicePast": full[DevicePast](),
+		"Problem": filledValue[Problem](), "Job": filledValue[JobView](), "JobList": filledValue[JobList](), "Task": filledValue[job.Task](), "Spec": filledValue[job.Spec](),
+		"ClientKey": filledValue[job.ClientKey](), "Matrix": filledValue[job.Matrix](), "Request": filledValue[gpu.Request](), "Choice": filledValue[gpu.TypeSelector](), "Share": filledValue[gpu.ShareRequest](),
+		"Part": filledValue[gpu.DeviceShare](), "Volume": filledValue[job.Volume](), "Artifact": filledValue[job.FetchArtifact](), "Limits": filledValue[job.ResourceLimits](), "Port": filledValue[job.Port](),
+		"Ulimit": filledValue[job.Ulimit](), "Parameter": filledValue[job.DockerParameter](), "Check": filledValue[job.Check](), "HealthCheck": filledValue[job.HealthCheck](),
+		"HTTPCheck": filledValue[job.HTTPCheck](), "TCPCheck": filledValue[job.TCPCheck](), "Constraint": filledValue[job.Constraint](), "Dependency": filledValue[job.Dependency](),
+		"Timing": filledValue[job.Schedule](), "Service": filledValue[job.Service](), "Scaling": filledValue[ScaleRequest](), "Stopping": filledValue[StopRequest](), "Schedule": filledValue[ScheduleView](),
+		"ScheduleList": filledValue[ScheduleList](), "Agent": filledValue[AgentSummary](), "AgentView": filledValue[AgentDetail](), "AgentList": filledValue[AgentList](), "Device": filledValue[gpu.Device](),
+		"GPU": filledValue[GPUView](), "Shared": filledValue[SharedCapacity](), "GPUList": filledValue[GPUList](), "Queued": filledValue[QueuedJob](), "QueueList": filledValue[QueueList](), "Role": filledValue[RoleStatus](),
+		"RoleList": filledValue[RoleList](), "QuotaChange": filledValue[QuotaChange](), "Cordoning": filledValue[CordonRequest](), "Demand": filledValue[UnmetDemand](), "DemandList": filledValue[DemandList](),
+		"Event": filledValue[TaskEvent](), "Health": filledValue[HealthStatus](), "DeviceUsage": filledValue[gpu.DeviceUsage](), "TaskUsage": filledValue[TaskUsage](), "UsageList": filledValue[UsageList](),
+		"UsagePast": filledValue[UsageHistory](), "DevicePast": filledValue[DeviceHistory](),
 	} {
 		text, err := json.Marshal(v)
 		if err != nil {
@@ -155,36 +155,58 @@ func TestSchemasHaveTheKeys(t *testing.T) {
 	}
 }
 
-// rich is a Backend that has all there is to say of everything.
-type rich struct{ *fake }
+// fullBackend is a Backend that has all there is to say of everything.
+type fullBackend struct{ *fakeBackend }
 
-func (f rich) Submit(_ context.Context, s job.Spec) (JobView, error) {
-	v := full[JobView]()
-	v.Again = s.ClientKey != nil
+func (f fullBackend) SubmitJob(_ context.Context, s job.Spec) (JobView, error) {
+	v := filledValue[JobView]()
+	v.AlreadySubmitted = s.ClientKey != nil
 	return v, f.err
 }
-func (f rich) Jobs(context.Context, JobQuery) (JobList, error)    { return full[JobList](), f.err }
-func (f rich) Job(context.Context, string) (JobView, error)       { return full[JobView](), f.err }
-func (f rich) Agents(context.Context) ([]Agent, error)            { return full[[]Agent](), f.err }
-func (f rich) Agent(context.Context, string) (AgentView, error)   { return full[AgentView](), f.err }
-func (f rich) GPUs(context.Context) ([]GPU, error)                { return full[[]GPU](), f.err }
-func (f rich) Health(context.Context) (Health, error)             { return full[Health](), f.err }
-func (f rich) Queue(context.Context, Page) (QueueList, error)     { return full[QueueList](), f.err }
-func (f rich) Roles(context.Context) ([]Role, error)              { return full[[]Role](), f.err }
-func (f rich) Cordon(context.Context, string, string, bool) error { return f.err }
-func (f rich) Uncordon(context.Context, string) error             { return f.err }
-func (f rich) Demand(context.Context) (DemandList, error)         { return full[DemandList](), f.err }
-func (f rich) Usage(context.Context, UsageQuery) (UsageList, error) {
-	return full[UsageList](), f.err
+func (f fullBackend) ListJobs(context.Context, JobQuery) (JobList, error) {
+	return filledValue[JobList](), f.err
 }
-func (f rich) Schedules(context.Context) ([]Schedule, error)      { return full[[]Schedule](), f.err }
-func (f rich) Schedule(context.Context, string) (Schedule, error) { return full[Schedule](), f.err }
-func (f rich) EndSchedule(context.Context, string) error          { return f.err }
-func (f rich) SetQuota(context.Context, string, *string) (Role, error) {
-	return full[Role](), f.err
+func (f fullBackend) GetJob(context.Context, string) (JobView, error) {
+	return filledValue[JobView](), f.err
 }
-func (f rich) AddSchedule(context.Context, job.Spec) (Schedule, error) {
-	return full[Schedule](), f.err
+func (f fullBackend) ListAgents(context.Context) ([]AgentSummary, error) {
+	return filledValue[[]AgentSummary](), f.err
+}
+func (f fullBackend) GetAgent(context.Context, string) (AgentDetail, error) {
+	return filledValue[AgentDetail](), f.err
+}
+func (f fullBackend) ListGPUs(context.Context) ([]GPUView, error) {
+	return filledValue[[]GPUView](), f.err
+}
+func (f fullBackend) GetHealth(context.Context) (HealthStatus, error) {
+	return filledValue[HealthStatus](), f.err
+}
+func (f fullBackend) ListQueue(context.Context, PageRequest) (QueueList, error) {
+	return filledValue[QueueList](), f.err
+}
+func (f fullBackend) ListRoles(context.Context) ([]RoleStatus, error) {
+	return filledValue[[]RoleStatus](), f.err
+}
+func (f fullBackend) CordonAgent(context.Context, string, string, bool) error { return f.err }
+func (f fullBackend) UncordonAgent(context.Context, string) error             { return f.err }
+func (f fullBackend) GetDemand(context.Context) (DemandList, error) {
+	return filledValue[DemandList](), f.err
+}
+func (f fullBackend) ListUsage(context.Context, UsageQuery) (UsageList, error) {
+	return filledValue[UsageList](), f.err
+}
+func (f fullBackend) ListSchedules(context.Context) ([]ScheduleView, error) {
+	return filledValue[[]ScheduleView](), f.err
+}
+func (f fullBackend) GetSchedule(context.Context, string) (ScheduleView, error) {
+	return filledValue[ScheduleView](), f.err
+}
+func (f fullBackend) EndSchedule(context.Context, string) error { return f.err }
+func (f fullBackend) SetQuota(context.Context, string, *string) (RoleStatus, error) {
+	return filledValue[RoleStatus](), f.err
+}
+func (f fullBackend) AddSchedule(context.Context, job.Spec) (ScheduleView, error) {
+	return filledValue[ScheduleView](), f.err
 }
 
 // upgrade are a WebSocket's headers.
@@ -198,11 +220,11 @@ var asked = map[string]struct {
 	status      int
 }{
 	"GET /v1/jobs":                          {query: "?limit=5&after=a.b&state=live&order=newest"},
-	"GET /v1/schedules":                     {query: "?limit=5&after=" + Cursor("schedules", Key{"a", ""})},
-	"GET /v1/agents":                        {query: "?limit=5&after=" + Cursor("agents", Key{"a", "b", ""})},
-	"GET /v1/gpus":                          {query: "?limit=5&after=" + Cursor("gpus", Key{"a", "b", "c"})},
+	"GET /v1/schedules":                     {query: "?limit=5&after=" + EncodeCursor("schedules", SortKey{"a", ""})},
+	"GET /v1/agents":                        {query: "?limit=5&after=" + EncodeCursor("agents", SortKey{"a", "b", ""})},
+	"GET /v1/gpus":                          {query: "?limit=5&after=" + EncodeCursor("gpus", SortKey{"a", "b", "c"})},
 	"GET /v1/queue":                         {query: "?limit=5&after=a"},
-	"GET /v1/roles":                         {query: "?limit=5&after=" + Cursor("roles", Key{"a"})},
+	"GET /v1/roles":                         {query: "?limit=5&after=" + EncodeCursor("roles", SortKey{"a"})},
 	"POST /v1/jobs":                         {body: `{"name":"x","command":["true"],"request":{"gpus":1,"types":{"include":["V100"]}},"env":{"A":"b"}}`, status: 201},
 	"DELETE /v1/jobs/{name}":                {header: []string{"If-Match", `"a"`}, status: 202},
 	"POST /v1/jobs/{name}/scale":            {body: `{"tasks":2}`, status: 202},
@@ -219,18 +241,18 @@ var asked = map[string]struct {
 	"GET /v1/events":                        {query: "?job=train&state=live"},
 }
 
-// TestServerAnswersAsDocumented: each route's request is one that the document
+// TestResponsesMatchOpenAPI: each route's request is one that the document
 // allows, and so are its answer and all errors that it may have.
-func TestServerAnswersAsDocumented(t *testing.T) {
-	doc := openapitest.Read(t, openAPI, "")
-	for route := range needs() {
+func TestResponsesMatchOpenAPI(t *testing.T) {
+	doc := openapitest.ReadDocument(t, openAPIDocument, "")
+	for route := range accessRules() {
 		method, path, _ := strings.Cut(route, " ")
 		one := asked[route]
 		want := cmp.Or(one.status, http.StatusOK)
 		path = strings.NewReplacer("{name}", "train", "{id}", "train.0", "{role}", "x", "{task}", "7").Replace(path)
 		t.Run(route, func(t *testing.T) {
 			op := doc.Paths.Find(strings.TrimPrefix(route, method+" ")).GetOperation(method)
-			if got := checked(t, doc, nil, method, path+one.query, one.body, one.header...); got != want {
+			if got := checkAgainstSchema(t, doc, nil, method, path+one.query, one.body, one.header...); got != want {
 				t.Errorf("got %d, want %d", got, want)
 			}
 			for text := range op.Responses.Map() {
@@ -241,27 +263,27 @@ func TestServerAnswersAsDocumented(t *testing.T) {
 				if status < 300 {
 					continue
 				}
-				if got := checked(t, doc, Problemf(status, "no"), method, path+one.query, one.body, one.header...); got != status {
+				if got := checkAgainstSchema(t, doc, NewProblemf(status, "no"), method, path+one.query, one.body, one.header...); got != status {
 					t.Errorf("got %d, want %d", got, status)
 				}
 			}
 		})
 	}
 	for _, kind := range []string{"application/yaml", "application/yaml; charset=utf-8"} {
-		if got := checked(t, doc, nil, "POST", "/v1/jobs", "name: train\ngpus: 1\ncommand: \"true\"\n", "Content-Type", kind); got != http.StatusCreated {
+		if got := checkAgainstSchema(t, doc, nil, "POST", "/v1/jobs", "name: train\ngpus: 1\ncommand: \"true\"\n", "Content-Type", kind); got != http.StatusCreated {
 			t.Errorf("a job file as %s: got %d, want 201", kind, got)
 		}
 	}
-	if got := checked(t, doc, nil, "POST", "/v1/jobs", asked["POST /v1/jobs"].body, IdempotencyKey, "k"); got != http.StatusOK {
+	if got := checkAgainstSchema(t, doc, nil, "POST", "/v1/jobs", asked["POST /v1/jobs"].body, IdempotencyKey, "k"); got != http.StatusOK {
 		t.Errorf("a submission made again: got %d, want 200", got)
 	}
 }
 
-// upgradable is a recorder whose connection becomes one with somebody who goes
+// hijackableRecorder is a recorder whose connection becomes one with somebody who goes
 // away at the first word.
-type upgradable struct{ *httptest.ResponseRecorder }
+type hijackableRecorder struct{ *httptest.ResponseRecorder }
 
-func (upgradable) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+func (hijackableRecorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	ours, theirs := net.Pipe()
 	go func() {
 		_, _ = theirs.Read(make([]byte, 1))
@@ -270,13 +292,13 @@ func (upgradable) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return ours, bufio.NewReadWriter(bufio.NewReader(ours), bufio.NewWriter(ours)), nil
 }
 
-// checked asks the server, holds request and answer against the document, and
+// checkAgainstSchema asks the server, holds request and answer against the document, and
 // returns the status.
-func checked(t *testing.T, doc *openapitest.Document, fault error, method, path, body string, header ...string) int {
+func checkAgainstSchema(t *testing.T, doc *openapitest.APIDocument, fault error, method, path, body string, header ...string) int {
 	t.Helper()
-	changes := make(chan Event)
+	changes := make(chan TaskEvent)
 	close(changes)
-	f := rich{&fake{err: fault, changes: changes, task: job.Task{ID: "train.0", AgentID: "a", State: job.Finished}, readLog: func(uint64) ([]byte, error) { return nil, nil }}}
+	f := fullBackend{&fakeBackend{err: fault, changes: changes, task: job.Task{ID: "train.0", AgentID: "a", State: job.Finished}, readLog: func(uint64) ([]byte, error) { return nil, nil }}}
 	request := func() *http.Request {
 		r := httptest.NewRequest(method, "http://scheduler"+path, strings.NewReader(body))
 		if body != "" {
@@ -287,13 +309,13 @@ func checked(t *testing.T, doc *openapitest.Document, fault error, method, path,
 		}
 		return r
 	}
-	exchange := doc.Find(t, request())
-	if err := exchange.Request(t.Context()); err != nil {
+	exchange := doc.FindOperation(t, request())
+	if err := exchange.CheckRequest(t.Context()); err != nil {
 		t.Errorf("the request: %v", err)
 	}
-	w := upgradable{httptest.NewRecorder()}
-	Handler(func() Backend { return f }, quiet()).ServeHTTP(w, request())
-	if err := exchange.Answer(t.Context(), w.Code, w.Header(), w.Body.Bytes()); err != nil {
+	w := hijackableRecorder{httptest.NewRecorder()}
+	NewHandler(func() Backend { return f }, discardLogger()).ServeHTTP(w, request())
+	if err := exchange.CheckAnswer(t.Context(), w.Code, w.Header(), w.Body.Bytes()); err != nil {
 		t.Errorf("the answer %d: %v", w.Code, err)
 	}
 	return w.Code

@@ -12,24 +12,24 @@ import (
 // ScheduleBackend is the part of a Backend that runs jobs again and again.
 type ScheduleBackend interface {
 	// AddSchedule and EndSchedule return when it is recorded.
-	AddSchedule(ctx context.Context, spec job.Spec) (Schedule, error)
-	Schedules(ctx context.Context) ([]Schedule, error)
-	// Schedule's error is ErrDamaged for one that cannot be read.
-	Schedule(ctx context.Context, name string) (Schedule, error)
+	AddSchedule(ctx context.Context, spec job.Spec) (ScheduleView, error)
+	ListSchedules(ctx context.Context) ([]ScheduleView, error)
+	// GetSchedule's error is ErrScheduleDamaged for one that cannot be read.
+	GetSchedule(ctx context.Context, name string) (ScheduleView, error)
 	// EndSchedule leaves the jobs that the schedule has submitted.
 	EndSchedule(ctx context.Context, name string) error
 }
 
-// ErrDamaged says that a schedule is there and cannot be read. It can be ended.
-var ErrDamaged = errors.New("it is damaged")
+// ErrScheduleDamaged says that a schedule is there and cannot be read. It can be ended.
+var ErrScheduleDamaged = errors.New("it is damaged")
 
-// Schedule is a schedule as the API shows it.
-type Schedule struct {
+// ScheduleView is a schedule as the API shows it.
+type ScheduleView struct {
 	// Spec is that of its jobs, with the schedule in it.
 	Spec    job.Spec  `json:"spec"`
 	Created time.Time `json:"created"`
-	// Next is when it is due, in its time zone.
-	Next time.Time `json:"next"`
+	// NextRun is when it is due, in its time zone.
+	NextRun time.Time `json:"next"`
 	// Runs are its jobs that are still known, oldest first.
 	Runs []ScheduledRun `json:"runs"`
 	// Note says why the last time that was due brought no run, if so.
@@ -44,63 +44,63 @@ type ScheduledRun struct {
 
 // ScheduleList answers GET /v1/schedules, by name.
 type ScheduleList struct {
-	Schedules []Schedule `json:"schedules"`
-	Next      string     `json:"next,omitempty"`
+	Schedules []ScheduleView `json:"schedules"`
+	Next      string         `json:"next,omitempty"`
 }
 
-func (s *server) routeSchedules(route func(path string, methods map[string]handler)) {
-	route("/v1/schedules", map[string]handler{http.MethodGet: s.schedules, http.MethodPost: s.addSchedule})
-	route("/v1/schedules/{name}", map[string]handler{http.MethodGet: s.schedule, http.MethodDelete: s.endSchedule})
+func (s *apiServer) registerScheduleRoutes(route func(path string, methods map[string]handlerFunc)) {
+	route("/v1/schedules", map[string]handlerFunc{http.MethodGet: s.handleListSchedules, http.MethodPost: s.handleAddSchedule})
+	route("/v1/schedules/{name}", map[string]handlerFunc{http.MethodGet: s.handleGetSchedule, http.MethodDelete: s.handleEndSchedule})
 }
 
-func (s *server) addSchedule(w http.ResponseWriter, r *http.Request) error {
+func (s *apiServer) handleAddSchedule(w http.ResponseWriter, r *http.Request) error {
 	spec, _, err := readSpec(w, r)
 	if err != nil {
 		return err
 	}
 	spec.SetDefaults()
 	if err := spec.Validate(); err != nil {
-		return Problemf(http.StatusUnprocessableEntity, "%v", err)
+		return NewProblemf(http.StatusUnprocessableEntity, "%v", err)
 	}
 	if spec.Schedule == nil {
-		return Problemf(http.StatusUnprocessableEntity, "schedule: say when, for example {\"cron\": \"0 3 * * *\"}; what runs once is a job, for /v1/jobs")
+		return NewProblemf(http.StatusUnprocessableEntity, "schedule: say when, for example {\"cron\": \"0 3 * * *\"}; what runs once is a job, for /v1/jobs")
 	}
-	spec.Owner, spec.ClientKey = GrantOf(r.Context()).Who(), nil // its runs are told apart
-	note := NoteOf(r.Context())
+	spec.Owner, spec.ClientKey = GrantOf(r.Context()).UserName(), nil // its runs are told apart
+	note := AuditNoteOf(r.Context())
 	note.Job, note.Role = spec.Name, spec.Role
 	view, err := s.backend().AddSchedule(r.Context(), spec)
 	if err != nil {
 		return err
 	}
 	w.Header().Set("Location", "/v1/schedules/"+spec.Name)
-	answer(w, http.StatusCreated, view)
+	writeJSON(w, http.StatusCreated, view)
 	return nil
 }
 
-func (s *server) schedules(w http.ResponseWriter, r *http.Request) error {
-	page, next, err := paged(r, "schedules", 2, func(ctx context.Context) ([]Schedule, error) {
-		all, err := s.backend().Schedules(ctx)
-		return visible(GrantOf(ctx), all, func(s *Schedule) string { return s.Spec.Role }), err
-	}, scheduleKey)
+func (s *apiServer) handleListSchedules(w http.ResponseWriter, r *http.Request) error {
+	page, next, err := listPage(r, "schedules", 2, func(ctx context.Context) ([]ScheduleView, error) {
+		all, err := s.backend().ListSchedules(ctx)
+		return filterVisible(GrantOf(ctx), all, func(s *ScheduleView) string { return s.Spec.Role }), err
+	}, scheduleSortKey)
 	if err != nil {
 		return err
 	}
-	answer(w, http.StatusOK, ScheduleList{Schedules: some(page), Next: next})
+	writeJSON(w, http.StatusOK, ScheduleList{Schedules: emptyIfNil(page), Next: next})
 	return nil
 }
 
-func scheduleKey(all []Schedule, at int) Key { return Key{all[at].Spec.Name, ""} }
+func scheduleSortKey(all []ScheduleView, at int) SortKey { return SortKey{all[at].Spec.Name, ""} }
 
-func (s *server) schedule(w http.ResponseWriter, r *http.Request) error {
-	view, err := s.backend().Schedule(r.Context(), r.PathValue("name"))
+func (s *apiServer) handleGetSchedule(w http.ResponseWriter, r *http.Request) error {
+	view, err := s.backend().GetSchedule(r.Context(), r.PathValue("name"))
 	if err != nil {
 		return err
 	}
-	tagged(w, ScheduleTag(view.Created), view)
+	writeJSONWithETag(w, ScheduleETag(view.Created), view)
 	return nil
 }
 
-func (s *server) endSchedule(w http.ResponseWriter, r *http.Request) error {
+func (s *apiServer) handleEndSchedule(w http.ResponseWriter, r *http.Request) error {
 	if err := s.backend().EndSchedule(r.Context(), r.PathValue("name")); err != nil {
 		return err
 	}

@@ -23,8 +23,8 @@ func Listen(addr string) (net.Listener, error) {
 	return l, nil
 }
 
-// shutdownWait is how long requests may take to end when the server does.
-const shutdownWait = 5 * time.Second
+// shutdownTimeout is how long requests may take to end when the server does.
+const shutdownTimeout = 5 * time.Second
 
 // Serve answers on l until ctx ends, and returns when its goroutines have.
 func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
@@ -50,7 +50,7 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
 	case <-ctx.Done():
 	}
 	// Streams end with ctx, from which their requests descend.
-	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownWait)
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
 	if err := s.Shutdown(end); err != nil {
 		_ = s.Close() // some client would not stop

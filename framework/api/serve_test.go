@@ -63,9 +63,9 @@ func get(t *testing.T, h http.Handler, path string) *http.Response {
 	return res
 }
 
-// TestSlowAnswersArrive: what took as long as a call to the master may is
+// TestSlowResponsesComplete: what took as long as a call to the master may is
 // answered still.
-func TestSlowAnswersArrive(t *testing.T) {
+func TestSlowResponsesComplete(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		res := get(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			select {
@@ -80,16 +80,16 @@ func TestSlowAnswersArrive(t *testing.T) {
 	})
 }
 
-// TestStreamsLast: a log is followed for as long as its task runs.
-func TestStreamsLast(t *testing.T) {
+// TestStreamsOutliveWriteTimeout: a log is followed for as long as its task runs.
+func TestStreamsOutliveWriteTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		f := &fake{task: job.Task{ID: "t", AgentID: "a", State: job.Running, Started: start}}
+		f := &fakeBackend{task: job.Task{ID: "t", AgentID: "a", State: job.Running, Started: start}}
 		f.readLog = func(offset uint64) ([]byte, error) {
 			text := strings.Repeat("line\n", int(time.Since(start)/time.Minute))
 			return []byte(text[min(int(offset), len(text)):]), nil
 		}
-		res := get(t, Handler(func() Backend { return f }, quiet()), "/v1/tasks/t/log?follow=true")
+		res := get(t, NewHandler(func() Backend { return f }, discardLogger()), "/v1/tasks/t/log?follow=true")
 		text := make([]byte, 25)
 		if n, err := io.ReadFull(res.Body, text); err != nil {
 			t.Errorf("read %q after %s, %v", text[:n], time.Since(start), err)

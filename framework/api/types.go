@@ -17,21 +17,21 @@ type JobView struct {
 	State job.State `json:"state"`
 	// ExitCode is set once the job has ended.
 	ExitCode *int `json:"exit_code,omitempty"`
-	// Waits says why tasks wait, in numbers, while some do. The answer to a
+	// WaitReason says why tasks wait, in numbers, while some do. The answer to a
 	// submission leaves it out where the queue is long.
-	Waits    string `json:"waits,omitempty"`
-	Terminal bool   `json:"terminal"`
+	WaitReason string `json:"waits,omitempty"`
+	Terminal   bool   `json:"terminal"`
 	// Attempts are the earlier ones of its tasks that got as far as an agent:
 	// the last 100 that this scheduler remembers since it was started, oldest
 	// first. Lists leave them out.
 	Attempts []job.Task `json:"attempts,omitempty"`
-	// Again: the job was there already, by the client key of this submission.
-	Again bool `json:"-"`
+	// AlreadySubmitted: the job was there already, by the client key of this submission.
+	AlreadySubmitted bool `json:"-"`
 }
 
-// ViewOf shows a job.
-func ViewOf(j *job.Job, waits string) JobView {
-	v := JobView{Job: *j, State: j.State(), Terminal: j.Terminal(), Waits: waits}
+// NewJobView shows a job.
+func NewJobView(j *job.Job, waits string) JobView {
+	v := JobView{Job: *j, State: j.State(), Terminal: j.IsTerminal(), WaitReason: waits}
 	if v.Terminal {
 		code := j.ExitCode()
 		v.ExitCode = &code
@@ -49,14 +49,14 @@ type JobList struct {
 
 // JobQuery says which jobs to list.
 type JobQuery struct {
-	Page
+	PageRequest
 	// State is LiveJobs or EndedJobs; empty is both.
 	State string
-	// Newest begins with the job submitted last.
-	Newest bool
-	// For has the list leave out what its reader may not see; nil sees all.
+	// NewestFirst begins with the job submitted last.
+	NewestFirst bool
+	// Grant has the list leave out what its reader may not see; nil sees all.
 	// It is never sent.
-	For *access.Grant
+	Grant *access.Grant
 }
 
 // NewestFirst is the order that a query may ask for.
@@ -68,8 +68,8 @@ const (
 	EndedJobs = "ended"
 )
 
-// Agent is an agent of the cluster, whoever uses it.
-type Agent struct {
+// AgentSummary is an agent of the cluster, whoever uses it.
+type AgentSummary struct {
 	ID       string   `json:"id"`
 	Hostname string   `json:"hostname"`
 	URL      string   `json:"url"`
@@ -78,12 +78,12 @@ type Agent struct {
 	GPUsFree int      `json:"gpus_free"`
 	CPUs     float64  `json:"cpus"`
 	MemMiB   float64  `json:"mem_mib"`
-	// Shared sums up the GPUs that tasks share, which GPUs does not count; nil
+	// Shared sums up the ListGPUs that tasks share, which ListGPUs does not count; nil
 	// where there are none.
 	Shared *SharedGPUs `json:"shared,omitempty"`
 	Driver string      `json:"driver,omitempty"`
 	CUDA   string      `json:"cuda,omitempty"`
-	// Simulated agents have GPUs that no driver serves.
+	// Simulated agents have ListGPUs that no driver serves.
 	Simulated bool `json:"simulated,omitempty"`
 	// Cordoned says why it gets no tasks of this scheduler, "" where it may.
 	Cordoned string `json:"cordoned,omitempty"`
@@ -98,23 +98,23 @@ type SharedGPUs struct {
 	MemFreeMiB int64 `json:"mem_free_mib"`
 }
 
-// AgentView answers GET /v1/agents/{id}.
-type AgentView struct {
-	Agent
+// AgentDetail answers GET /v1/agents/{id}.
+type AgentDetail struct {
+	AgentSummary
 	// Devices are as its inventory tells them; none where it has no inventory.
 	Devices []gpu.Device `json:"devices"`
-	// Tag is that of its cordon.
-	Tag string `json:"-"`
+	// ETag is that of its cordon.
+	ETag string `json:"-"`
 }
 
 // AgentList answers GET /v1/agents.
 type AgentList struct {
-	Agents []Agent `json:"agents"`
-	Next   string  `json:"next,omitempty"`
+	Agents []AgentSummary `json:"agents"`
+	Next   string         `json:"next,omitempty"`
 }
 
-// GPU is one device. UUID is empty on an agent that hands GPUs out by count.
-type GPU struct {
+// GPUView is one device. UUID is empty on an agent that hands ListGPUs out by count.
+type GPUView struct {
 	UUID     string `json:"uuid"`
 	Model    string `json:"model"`
 	Type     string `json:"type"`
@@ -126,9 +126,9 @@ type GPU struct {
 	// see.
 	Task string `json:"task,omitempty"`
 	// Shared is set where tasks share it.
-	Shared *Shared `json:"shared,omitempty"`
+	Shared *SharedCapacity `json:"shared,omitempty"`
 	// State is what the master knows of it, whoever uses it; empty on an agent
-	// that hands GPUs out by count.
+	// that hands ListGPUs out by count.
 	State GPUState `json:"state,omitempty"`
 	// Reason says what State does not: why no job of this scheduler gets it, or
 	// who has it. Note has it in words, an operator's among them.
@@ -136,7 +136,7 @@ type GPU struct {
 	Note   string    `json:"note,omitempty"`
 }
 
-// GPUState says whether a task may get a GPU.
+// GPUState says whether a task may get a GPUView.
 type GPUState string
 
 const (
@@ -149,45 +149,45 @@ const (
 	WithheldGPU GPUState = "withheld"
 )
 
-// GPUReason is what there is to know of a GPU beside its state.
+// GPUReason is what there is to know of a GPUView beside its state.
 type GPUReason string
 
 const (
-	// Cordoned: its agent gets no tasks or, of a withheld one, itself.
-	Cordoned GPUReason = "cordoned"
-	// AgentDraining: its agent gets no tasks, and those it has are stopped.
-	AgentDraining GPUReason = "draining"
-	// Sick: its agent's daemon has seen a fault; a withheld one.
-	Sick GPUReason = "sick"
-	// Foreign: a task holds it that is none of this scheduler's.
-	Foreign GPUReason = "foreign"
-	// NotOffered: it is sick or cordoned, and nobody says which: its agent's daemon
+	// ReasonCordoned: its agent gets no tasks or, of a withheld one, itself.
+	ReasonCordoned GPUReason = "cordoned"
+	// ReasonDraining: its agent gets no tasks, and those it has are stopped.
+	ReasonDraining GPUReason = "draining"
+	// ReasonUnhealthy: its agent's daemon has seen a fault; a withheld one.
+	ReasonUnhealthy GPUReason = "sick"
+	// ReasonForeignTask: a task holds it that is none of this scheduler's.
+	ReasonForeignTask GPUReason = "foreign"
+	// ReasonNotOffered: it is sick or cordoned, and nobody says which: its agent's daemon
 	// is of an earlier version, or gone, or Mesos does not let the scheduler see
 	// the role gpu-withheld.
-	NotOffered GPUReason = "not-offered"
+	ReasonNotOffered GPUReason = "not-offered"
 )
 
-// Shared is what there is of a device that tasks share, and what is free of
+// SharedCapacity is what there is of a device that tasks share, and what is free of
 // it, whoever has the rest.
-type Shared struct {
+type SharedCapacity struct {
 	MemMiB     int64 `json:"mem_mib"`
 	MemFreeMiB int64 `json:"mem_free_mib"`
 	// Cores are in percent of the device's.
 	Cores     int `json:"cores"`
 	CoresFree int `json:"cores_free"`
-	// Limit is what holds tasks to their parts of it, "" where the agent does
+	// LimitedBy is what holds tasks to their parts of it, "" where the agent does
 	// not tell.
-	Limit gpu.Method `json:"limit,omitempty"`
+	LimitedBy gpu.EnforcementMethod `json:"limit,omitempty"`
 }
 
 // GPUList answers GET /v1/gpus.
 type GPUList struct {
-	GPUs []GPU  `json:"gpus"`
-	Next string `json:"next,omitempty"`
+	GPUs []GPUView `json:"gpus"`
+	Next string    `json:"next,omitempty"`
 }
 
-// Event is a task's change of state, or its state when the stream began.
-type Event struct {
+// TaskEvent is a task's change of state, or its state when the stream began.
+type TaskEvent struct {
 	Time    time.Time `json:"time"`
 	Job     string    `json:"job"`
 	Task    string    `json:"task"`
@@ -196,31 +196,31 @@ type Event struct {
 	// ID is the place in the stream, "" for a state that was there before it
 	// began, but for the last of those.
 	ID string `json:"-"`
-	// Inventory is set, and nothing else, where agents or GPUs have changed.
-	Inventory bool `json:"-"`
+	// InventoryChanged is set, and nothing else, where agents or ListGPUs have changed.
+	InventoryChanged bool `json:"-"`
 }
 
 // EventQuery says which events are asked for.
 type EventQuery struct {
 	// Job is "" for all.
 	Job string
-	// Live leaves out the states of tasks that have ended; their ends come.
-	Live bool
-	// Inventory adds an event whenever agents or GPUs have changed.
-	Inventory bool
+	// LiveOnly leaves out the states of tasks that have ended; their ends come.
+	LiveOnly bool
+	// WithInventory adds an event whenever agents or ListGPUs have changed.
+	WithInventory bool
 	// After is the ID of the last event that the client has had. Where it is
 	// not known, or too old, all states come first, as where it is "".
 	After string
 }
 
-// Health answers GET /healthz and /readyz.
-type Health struct {
+// HealthStatus answers GET /healthz and /readyz.
+type HealthStatus struct {
 	// Connected: there is a subscription to a master.
 	Connected   bool   `json:"connected"`
 	FrameworkID string `json:"framework_id,omitempty"`
 	// Role is Leader or Standby, Leading the address of the leader's API.
-	Role    string `json:"role"`
-	Leading string `json:"leader,omitempty"`
+	Role      string `json:"role"`
+	LeaderURL string `json:"leader,omitempty"`
 }
 
 // The roles in Health.

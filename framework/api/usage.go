@@ -10,12 +10,12 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// UsageBackend tells what GPUs do.
+// UsageBackend tells what ListGPUs do.
 type UsageBackend interface {
-	// Usage is that of the GPUs of running tasks, by job, the oldest first, and
+	// ListUsage is that of the ListGPUs of running tasks, by job, the oldest first, and
 	// index, but for those that the requester may not see. What an agent does
 	// not tell is a note of its task's.
-	Usage(ctx context.Context, q UsageQuery) (UsageList, error)
+	ListUsage(ctx context.Context, q UsageQuery) (UsageList, error)
 }
 
 // MaxUsageMinutes is how much of the past is kept at most.
@@ -24,13 +24,13 @@ const MaxUsageMinutes = 15
 // UsageQuery says whose use is asked for; "" is anybody's, and of Agent, an
 // agent's id, that of any.
 type UsageQuery struct {
-	Page
+	PageRequest
 	Job, Role, Task, Agent string
 	// Minutes of the past are asked for too, 0 to MaxUsageMinutes.
 	Minutes int
 }
 
-// TaskUsage is what the GPUs of a running task did a moment ago. The task could
+// TaskUsage is what the ListGPUs of a running task did a moment ago. The task could
 // have made it up: it is for people to look at.
 type TaskUsage struct {
 	Task     string `json:"task"`
@@ -38,7 +38,7 @@ type TaskUsage struct {
 	Index    int    `json:"index"`
 	Role     string `json:"role"`
 	Hostname string `json:"hostname"`
-	// Devices that nobody tells of have a UUID alone; where the agent hands GPUs
+	// Devices that nobody tells of have a UUID alone; where the agent hands ListGPUs
 	// out by count there are none.
 	Devices []gpu.DeviceUsage `json:"devices"`
 	// Simulated figures are made up.
@@ -48,21 +48,21 @@ type TaskUsage struct {
 	AgeSeconds *float64 `json:"age_seconds,omitempty"`
 	// Note says why nothing is known, or that it is old.
 	Note string `json:"note"`
-	// Past is nil where none was asked for or is known.
-	Past *UsagePast `json:"past,omitempty"`
+	// History is nil where none was asked for or is known.
+	History *UsageHistory `json:"past,omitempty"`
 }
 
-// UsagePast is what a task's GPUs did in the last minutes, as far as the
+// UsageHistory is what a task's ListGPUs did in the last minutes, as far as the
 // scheduler that leads has seen it. What was stale is left out.
-type UsagePast struct {
+type UsageHistory struct {
 	// AgesSeconds is how long ago values were read, the oldest first: mostly
-	// each 15 s, each 40 s where 8,000 tasks have GPUs.
-	AgesSeconds []float64    `json:"ages_seconds"`
-	Devices     []DevicePast `json:"devices"`
+	// each 15 s, each 40 s where 8,000 tasks have ListGPUs.
+	AgesSeconds []float64       `json:"ages_seconds"`
+	Devices     []DeviceHistory `json:"devices"`
 }
 
-// DevicePast has a value for each age, nil where it is not known.
-type DevicePast struct {
+// DeviceHistory has a value for each age, nil where it is not known.
+type DeviceHistory struct {
 	UUID       string     `json:"uuid"`
 	Duty       []*float64 `json:"duty"`
 	MemUsedMiB []*float64 `json:"mem_used_mib"`
@@ -74,34 +74,34 @@ type UsageList struct {
 	Next  string      `json:"next,omitempty"`
 }
 
-func (s *server) usage(w http.ResponseWriter, r *http.Request) error {
+func (s *apiServer) handleListUsage(w http.ResponseWriter, r *http.Request) error {
 	q, err := parseUsageQuery(r.URL.Query())
 	if err != nil {
 		return err
 	}
 	if q.Job != "" && GrantOf(r.Context()) != nil {
-		if err := s.onJob(r, q.Job, access.View); err != nil {
+		if err := s.checkJobAccess(r, q.Job, access.View); err != nil {
 			return err
 		}
 	}
-	list, err := s.backend().Usage(r.Context(), q)
+	list, err := s.backend().ListUsage(r.Context(), q)
 	if err != nil {
 		return err
 	}
-	list.Tasks = some(visible(GrantOf(r.Context()), list.Tasks, func(t *TaskUsage) string { return t.Role }))
-	answer(w, http.StatusOK, list)
+	list.Tasks = emptyIfNil(filterVisible(GrantOf(r.Context()), list.Tasks, func(t *TaskUsage) string { return t.Role }))
+	writeJSON(w, http.StatusOK, list)
 	return nil
 }
 
 func parseUsageQuery(v url.Values) (UsageQuery, error) {
-	p, err := parsePage(v)
+	p, err := parsePageRequest(v)
 	if err != nil {
 		return UsageQuery{}, err
 	}
-	q := UsageQuery{Page: p, Job: v.Get("job"), Role: v.Get("role"), Task: v.Get("task"), Agent: v.Get("agent")}
+	q := UsageQuery{PageRequest: p, Job: v.Get("job"), Role: v.Get("role"), Task: v.Get("task"), Agent: v.Get("agent")}
 	if text := v.Get("minutes"); text != "" {
 		if q.Minutes, err = strconv.Atoi(text); err != nil || q.Minutes < 1 || q.Minutes > MaxUsageMinutes {
-			return q, Problemf(http.StatusBadRequest, "minutes %q is no number from 1 to %d: more is not kept", text, MaxUsageMinutes)
+			return q, NewProblemf(http.StatusBadRequest, "minutes %q is no number from 1 to %d: more is not kept", text, MaxUsageMinutes)
 		}
 	}
 	return q, nil

@@ -12,8 +12,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// Usage has a task for each job.
-func (f *fake) Usage(_ context.Context, q UsageQuery) (UsageList, error) {
+// ListUsage has a task for each job.
+func (f *fakeBackend) ListUsage(_ context.Context, q UsageQuery) (UsageList, error) {
 	f.did = fmt.Sprintf("use of job %q, role %q, task %q, agent %q, %d min", q.Job, q.Role, q.Task, q.Agent, q.Minutes)
 	var list []TaskUsage
 	for i := range f.jobs {
@@ -24,13 +24,13 @@ func (f *fake) Usage(_ context.Context, q UsageQuery) (UsageList, error) {
 }
 
 func TestUsage(t *testing.T) {
-	f := &fake{}
+	f := &fakeBackend{}
 	url := serve(t, f).URL
-	if status, _, body := ask(t, "GET", url+"/v1/usage", ""); status != 200 || body != `{"tasks":[]}`+"\n" {
+	if status, _, body := sendRequest(t, "GET", url+"/v1/usage", ""); status != 200 || body != `{"tasks":[]}`+"\n" {
 		t.Errorf("nothing runs: %d %s", status, body)
 	}
 	f.jobs = []JobView{{Job: job.Job{Spec: job.Spec{Name: "train", Role: "research"}}}}
-	status, _, body := ask(t, "GET", url+"/v1/usage?job=train&role=research&task=train.0&agent=a1&minutes=15", "")
+	status, _, body := sendRequest(t, "GET", url+"/v1/usage?job=train&role=research&task=train.0&agent=a1&minutes=15", "")
 	want := `{"tasks":[{"task":"train.0","job":"train","index":0,"role":"research","hostname":"","devices":[{"uuid":"GPU-a"}],"note":"made up"}]}` + "\n"
 	if diff := gocmp.Diff(want, body); status != 200 || diff != "" {
 		t.Errorf("status %d (-want +got):\n%s", status, diff)
@@ -39,23 +39,23 @@ func TestUsage(t *testing.T) {
 		t.Errorf("the backend did %s, want %s", f.did, want)
 	}
 	for _, minutes := range []string{"0", "16", "-1", "x", "1.5", "99999999999999999999"} {
-		if status, kind, body := ask(t, "GET", url+"/v1/usage?minutes="+minutes, ""); status != 400 || kind != problemType || !strings.Contains(body, "from 1 to 15") {
+		if status, kind, body := sendRequest(t, "GET", url+"/v1/usage?minutes="+minutes, ""); status != 400 || kind != problemMediaType || !strings.Contains(body, "from 1 to 15") {
 			t.Errorf("minutes %s: %d %s %s", minutes, status, kind, body)
 		}
 	}
-	f.err = Problemf(404, "there is no job")
-	if status, kind, _ := ask(t, "GET", url+"/v1/usage?job=x", ""); status != 404 || kind != problemType {
+	f.err = NewProblemf(404, "there is no job")
+	if status, kind, _ := sendRequest(t, "GET", url+"/v1/usage?job=x", ""); status != 404 || kind != problemMediaType {
 		t.Errorf("an unknown job: %d %s", status, kind)
 	}
 }
 
-// TestUsageLeavesOut what tasks of roles do that the requester may not see.
-func TestUsageLeavesOut(t *testing.T) {
+// TestUsageHidesInvisibleTasks what tasks of roles do that the requester may not see.
+func TestUsageHidesInvisibleTasks(t *testing.T) {
 	spec := func(name, role string) JobView { return JobView{Job: job.Job{Spec: job.Spec{Name: name, Role: role}}} }
-	f := &fake{jobs: []JobView{spec("train", "research"), spec("web", "prod")}, whose: map[string][2]string{"train": {"research", ""}, "web": {"prod", ""}}}
-	url := as(t, f, roles())
+	f := &fakeBackend{jobs: []JobView{spec("train", "research"), spec("web", "prod")}, whose: map[string][2]string{"train": {"research", ""}, "web": {"prod", ""}}}
+	url := statusAs(t, f, rolePolicy())
 	for user, want := range map[string]string{"viewer": "train", "stranger": "web", "root": "train web"} {
-		_, _, body := ask(t, "GET", url+"/v1/usage", "", "Who", user)
+		_, _, body := sendRequest(t, "GET", url+"/v1/usage", "", "Who", user)
 		if got := strings.Join(words(body, `"job":"(\w+)"`), " "); got != want {
 			t.Errorf("%s sees %q, want %q", user, got, want)
 		}

@@ -27,10 +27,10 @@ type agent struct {
 
 	mu      sync.Mutex
 	id      mesos.AgentID
-	master  link.Master
+	master  link.MasterLink
 	tasks   map[string]runs
-	over    map[string]runs // whose end is yet to be told
-	streams *status.Streams // of updates that nobody has acknowledged
+	over    map[string]runs       // whose end is yet to be told
+	streams *status.UpdateStreams // of updates that nobody has acknowledged
 }
 
 type runs struct {
@@ -39,7 +39,7 @@ type runs struct {
 	task      mesos.TaskInfo
 }
 
-var _ link.Agent = (*agent)(nil)
+var _ link.AgentLink = (*agent)(nil)
 
 // repeatAfter is the pause before an update is sent again.
 const repeatAfter = 3 * time.Second
@@ -54,7 +54,7 @@ func newAgent(t testing.TB, m machine) *agent {
 		for {
 			select {
 			case now := <-tick.C:
-				a.send(func() []status.Update { return a.streams.Due(now) })
+				a.send(func() []status.PendingUpdate { return a.streams.DueUpdates(now) })
 			case <-ended:
 				return
 			}
@@ -66,7 +66,7 @@ func newAgent(t testing.TB, m machine) *agent {
 
 // send tells the master what streams gives, asked with mu held. An executor
 // has exited once its task's end is told.
-func (a *agent) send(streams func() []status.Update) {
+func (a *agent) send(streams func() []status.PendingUpdate) {
 	a.mu.Lock()
 	updates, m, id := streams(), a.master, a.id
 	a.mu.Unlock()
@@ -74,7 +74,7 @@ func (a *agent) send(streams func() []status.Update) {
 		m.Status(id, mesos.FrameworkID{Value: u.Framework}, u.Status)
 		a.mu.Lock()
 		r, exits := a.over[u.Task]
-		exits = exits && link.Terminal(u.Status.GetState())
+		exits = exits && link.IsTerminal(u.Status.GetState())
 		if exits {
 			delete(a.over, u.Task)
 		}
@@ -91,7 +91,7 @@ func scalar(name string, value float64) mesos.Resource {
 
 // join registers with a master, with all that runs, and tells it again what
 // nobody has acknowledged.
-func (a *agent) join(m *master.Master) {
+func (a *agent) join(m *master.EmbeddedMaster) {
 	a.mu.Lock()
 	info := mesos.AgentInfo{Hostname: a.ip, Port: new(int32)}
 	if known := a.id; known.Value != "" {
@@ -102,10 +102,10 @@ func (a *agent) join(m *master.Master) {
 		total = append(total, scalar("gpus", float64(a.gpus)))
 		info.Attributes = []mesos.Attribute{{Name: "gpu_type", Type: mesos.TEXT, Text: &mesos.Value_Text{Value: "V100"}}}
 	}
-	var running []link.Running
+	var running []link.RunningExecutor
 	for _, id := range slices.Sorted(maps.Keys(a.tasks)) {
 		r := a.tasks[id]
-		running = append(running, link.Running{Framework: r.framework, Executor: r.executor, Tasks: []mesos.TaskInfo{r.task}})
+		running = append(running, link.RunningExecutor{Framework: r.framework, Executor: r.executor, Tasks: []mesos.TaskInfo{r.task}})
 	}
 	a.master = m
 	a.mu.Unlock()
@@ -116,10 +116,10 @@ func (a *agent) join(m *master.Master) {
 	a.mu.Lock()
 	a.id = id
 	a.mu.Unlock()
-	a.send(func() []status.Update { return a.streams.Unacknowledged(time.Now()) })
+	a.send(func() []status.PendingUpdate { return a.streams.Unacknowledged(time.Now()) })
 }
 
-// Run implements link.Agent.
+// Run implements link.AgentLink.
 func (a *agent) Run(f mesos.FrameworkInfo, e mesos.ExecutorInfo, tasks []mesos.TaskInfo, _ bool) {
 	for _, t := range tasks {
 		a.mu.Lock()
@@ -129,22 +129,22 @@ func (a *agent) Run(f mesos.FrameworkInfo, e mesos.ExecutorInfo, tasks []mesos.T
 	}
 }
 
-// Kill implements link.Agent.
+// Kill implements link.AgentLink.
 func (a *agent) Kill(_ mesos.FrameworkID, task mesos.TaskID, _ *mesos.KillPolicy) {
 	a.end(task.Value, mesos.TASK_KILLED)
 }
 
-// Acknowledge implements link.Agent.
+// Acknowledge implements link.AgentLink.
 func (a *agent) Acknowledge(f mesos.FrameworkID, task mesos.TaskID, id []byte) {
-	a.send(func() []status.Update {
-		_, next, _ := a.streams.Ack(time.Now(), status.Key{Framework: f.Value, Task: task.Value}, id)
+	a.send(func() []status.PendingUpdate {
+		_, next, _ := a.streams.Ack(time.Now(), status.TaskKey{Framework: f.Value, Task: task.Value}, id)
 		return next
 	})
 }
 
-// Message, ShutdownExecutor and ShutdownFramework implement link.Agent.
-func (a *agent) Message(mesos.FrameworkID, mesos.ExecutorID, []byte)  {}
-func (a *agent) ShutdownExecutor(mesos.FrameworkID, mesos.ExecutorID) {}
+// SendMessage, ShutdownExecutor and ShutdownFramework implement link.AgentLink.
+func (a *agent) SendMessage(mesos.FrameworkID, mesos.ExecutorID, []byte) {}
+func (a *agent) ShutdownExecutor(mesos.FrameworkID, mesos.ExecutorID)    {}
 func (a *agent) ShutdownFramework(f mesos.FrameworkID) {
 	for _, id := range a.running("") {
 		a.mu.Lock()
@@ -172,7 +172,7 @@ func (a *agent) running(name string) (ids []string) {
 // acknowledged. change may be nil.
 func (a *agent) say(task string, state mesos.TaskState, change func(*mesos.TaskStatus)) {
 	id := uuid.New()
-	a.send(func() []status.Update {
+	a.send(func() []status.PendingUpdate {
 		r, runs := a.tasks[task]
 		if !runs {
 			return nil
@@ -185,7 +185,7 @@ func (a *agent) say(task string, state mesos.TaskState, change func(*mesos.TaskS
 		if change != nil {
 			change(&s)
 		}
-		return a.streams.Add(time.Now(), status.Key{Framework: r.framework.ID.Value, Task: task}, s)
+		return a.streams.Add(time.Now(), status.TaskKey{Framework: r.framework.ID.Value, Task: task}, s)
 	})
 }
 

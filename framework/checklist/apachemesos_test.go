@@ -18,19 +18,19 @@ import (
 type cluster struct {
 	t      testing.TB
 	proxy  http.Handler
-	agents map[machine]*apachemesos.Process
+	agents map[machine]*apachemesos.MesosProcess
 }
 
 func newCluster(t testing.TB, _ string, machines []machine) *cluster {
 	t.Helper()
 	// An agent counts as unreachable after two pings that it does not answer.
 	master := apachemesos.StartMaster(t, "--allocation_interval=100ms", "--agent_ping_timeout=1secs", "--max_agent_ping_timeouts=2").Addr
-	c := &cluster{t: t, proxy: reverse(t, master), agents: map[machine]*apachemesos.Process{}}
+	c := &cluster{t: t, proxy: reverse(t, master), agents: map[machine]*apachemesos.MesosProcess{}}
 	for _, machine := range machines {
-		c.agents[machine] = apachemesos.Agent{Master: master, IP: machine.ip, Flags: flags(machine)}.Start(t)
+		c.agents[machine] = apachemesos.AgentProcess{Master: master, IP: machine.ip, Flags: flags(machine)}.Start(t)
 	}
 	for _, agent := range c.agents {
-		agent.Await(t)
+		agent.AwaitReady(t)
 	}
 	c.awaitAgents(len(machines))
 	return c
@@ -59,7 +59,7 @@ func reverse(t testing.TB, addr string) http.Handler {
 // subscribed.
 func (c *cluster) awaitAgents(n int) {
 	w := &world{t: c.t, cluster: c}
-	apachemesos.Poll(c.t, fmt.Sprintf("%d agents", n), func() bool { return len(w.agents()) == n })
+	apachemesos.PollUntil(c.t, fmt.Sprintf("%d agents", n), func() bool { return len(w.agents()) == n })
 }
 
 func (c *cluster) handler() http.Handler { return c.proxy }

@@ -22,14 +22,14 @@ import (
 // that jumps, against an embedded master, which prepare may break first.
 func bubble(t *testing.T, prepare func(*world), test func(*world, *master.Client)) {
 	synctest.Test(t, func(t *testing.T) {
-		m := embedded.New(embedded.Config{})
+		m := embedded.New(embedded.MasterConfig{})
 		ctx, cancel := context.WithCancel(t.Context())
 		var parts sync.WaitGroup
 		parts.Go(func() { _ = m.Run(ctx) })
-		w := &world{t: t, Tap: tap.New(m.Handler())}
-		c, err := master.New(master.Config{
+		w := &world{t: t, Proxy: tap.New(m.Handler())}
+		c, err := master.New(master.ConnectionConfig{
 			Master: "http://master:5050", Name: "checklist", User: "root", Roles: []string{"*"}, ExecutorPath: "/usr/bin/mesos-gpu",
-			Log: log(t, "client"), Transport: inmemory.Transport{Handler: w.Tap},
+			Log: log(t, "client"), Transport: inmemory.HandlerTransport{Handler: w.Proxy},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -38,7 +38,7 @@ func bubble(t *testing.T, prepare func(*world), test func(*world, *master.Client
 		parts.Go(func() { _ = c.Run(ctx, func(sched.Event) {}) })
 		test(w, c)
 		cancel()
-		w.Cut()
+		w.CutStream()
 		parts.Wait()
 		c.Close()
 	})
@@ -46,7 +46,7 @@ func bubble(t *testing.T, prepare func(*world), test func(*world, *master.Client
 
 func TestMesos06_BackoffAndCallTimeoutAreBounded(t *testing.T) {
 	t.Run("backoff", func(t *testing.T) {
-		overloaded := func(w *world) { w.Break(-1, tap.Of(scheduler.Call_SUBSCRIBE), tap.Overloaded()) }
+		overloaded := func(w *world) { w.InjectFault(-1, tap.MatchType(scheduler.Call_SUBSCRIBE), tap.AnswerOverloaded()) }
 		bubble(t, overloaded, func(w *world, _ *master.Client) {
 			time.Sleep(time.Hour) // of the bubble's
 			calls := w.these(scheduler.Call_SUBSCRIBE, nil)
@@ -65,16 +65,16 @@ func TestMesos06_BackoffAndCallTimeoutAreBounded(t *testing.T) {
 			if first > 2*time.Second || longest < 4*first {
 				t.Errorf("the first pause is %s, the longest %s: want growth", first, longest)
 			}
-			w.Mend()
+			w.ClearFaults()
 			w.event(1, scheduler.Event_SUBSCRIBED, nil)
 		})
 	})
 	t.Run("call", func(t *testing.T) {
 		bubble(t, func(*world) {}, func(w *world, c *master.Client) {
 			w.event(1, scheduler.Event_SUBSCRIBED, nil)
-			w.Break(1, tap.Of(scheduler.Call_REVIVE), tap.Hang)
+			w.InjectFault(1, tap.MatchType(scheduler.Call_REVIVE), tap.NeverAnswer)
 			synctest.Wait() // until the client has taken SUBSCRIBED in
-			c.Post(sched.Revive{})
+			c.PostOperation(sched.ReviveOffers{})
 			hung := w.call(1, scheduler.Call_REVIVE, nil)
 			time.Sleep(95 * time.Second)
 			after := w.Calls()

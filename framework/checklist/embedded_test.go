@@ -16,7 +16,7 @@ import (
 // cluster is an embedded master with scripted agents.
 type cluster struct {
 	t      testing.TB
-	master *master.Master
+	master *master.EmbeddedMaster
 	agents []*agent
 }
 
@@ -31,8 +31,8 @@ func newCluster(t testing.TB, addr string, machines []machine) *cluster {
 	return c
 }
 
-func newMaster(t testing.TB, addr string) *master.Master {
-	m := master.New(master.Config{Log: log(t, "master"), Addr: addr, AllocationInterval: 50 * time.Millisecond})
+func newMaster(t testing.TB, addr string) *master.EmbeddedMaster {
+	m := master.New(master.MasterConfig{Log: log(t, "master"), Addr: addr, AllocationInterval: 50 * time.Millisecond})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = m.Run(ctx) }()

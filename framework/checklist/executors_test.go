@@ -130,13 +130,13 @@ func ofExecutor(kind executor.Call_Type) func(executorCall) bool {
 
 func newRunningWorld(t *testing.T) *world {
 	t.Helper()
-	w, _, _ := newExecutors(t, func(*embedded.Config) {})
+	w, _, _ := newExecutors(t, func(*embedded.AgentConfig) {})
 	return w
 }
 
 // newExecutors is a world with one embedded agent that runs executors, plain
 // processes. stop ends the agent.
-func newExecutors(t *testing.T, change func(*embedded.Config)) (w *world, h *hall, stop func() error) {
+func newExecutors(t *testing.T, change func(*embedded.AgentConfig)) (w *world, h *hall, stop func() error) {
 	t.Helper()
 	w = newWorld(t)
 	binary, err := os.Executable()
@@ -145,7 +145,7 @@ func newExecutors(t *testing.T, change func(*embedded.Config)) (w *world, h *hal
 	}
 	h = &hall{more: make(chan struct{})}
 	server := httptest.NewUnstartedServer(h)
-	cfg := embedded.Config{
+	cfg := embedded.AgentConfig{
 		Log: log(t, "agent"), Master: w.cluster.master, WorkDir: t.TempDir(), Addr: server.Listener.Addr().String(),
 		Resources: []mesos.Resource{scalar("cpus", 4), scalar("mem", 4096), scalar("disk", 1000)}, ExecutorPath: binary,
 		ExecutorEnv: map[string]string{},
@@ -172,7 +172,7 @@ func newExecutors(t *testing.T, change func(*embedded.Config)) (w *world, h *hal
 }
 
 func TestMesos43_ExecutorSendsUnacknowledgedAgain(t *testing.T) {
-	w, h, _ := newExecutors(t, func(*embedded.Config) {})
+	w, h, _ := newExecutors(t, func(*embedded.AgentConfig) {})
 	h.keepOut(func(c *executor.Call) bool { return c.GetType() == executor.Call_UPDATE })
 	in := w.start(nil)
 	in.submit(w.spec("train", 0))
@@ -204,8 +204,8 @@ func TestMesos44_ExecutorGivesItsAgentUpInTime(t *testing.T) {
 		recovery   time.Duration // which one without checkpoint does not wait for
 	}{{"checkpoint", true, 3 * time.Second}, {"none", false, time.Hour}} {
 		t.Run(tc.name, func(t *testing.T) {
-			w, h, _ := newExecutors(t, func(c *embedded.Config) { c.RecoveryTimeout, c.SubscriptionBackoff = tc.recovery, backoff })
-			w.Break(-1, tap.Of(scheduler.Call_SUBSCRIBE), rewritten(func(c *scheduler.Call) {
+			w, h, _ := newExecutors(t, func(c *embedded.AgentConfig) { c.RecoveryTimeout, c.SubscriptionBackoff = tc.recovery, backoff })
+			w.InjectFault(-1, tap.MatchType(scheduler.Call_SUBSCRIBE), rewriteCall(func(c *scheduler.Call) {
 				c.Subscribe.FrameworkInfo.Checkpoint = &tc.checkpoint
 			}))
 			in := w.start(nil)
@@ -250,7 +250,7 @@ func (h *hall) wantAttempts(t *testing.T, some bool, since time.Time, most time.
 
 func TestMesos45_ExecutorShutdownTokenAndSocket(t *testing.T) {
 	t.Run("shutdown", func(t *testing.T) {
-		w, _, stop := newExecutors(t, func(*embedded.Config) {})
+		w, _, stop := newExecutors(t, func(*embedded.AgentConfig) {})
 		in := w.start(nil)
 		polite, stubborn := w.spec("polite", 0), w.spec("stubborn", 0)
 		polite.Command = []string{"sh", "-c", `trap 'echo bye > $0/bye; exit' TERM; echo $$ > $0/polite; while :; do sleep 0.05; done`, w.dir}
@@ -277,7 +277,7 @@ func TestMesos45_ExecutorShutdownTokenAndSocket(t *testing.T) {
 		}
 	})
 	t.Run("token", func(t *testing.T) {
-		w, h, _ := newExecutors(t, func(c *embedded.Config) { c.ExecutorEnv["MESOS_EXECUTOR_AUTHENTICATION_TOKEN"] = "secret" })
+		w, h, _ := newExecutors(t, func(c *embedded.AgentConfig) { c.ExecutorEnv["MESOS_EXECUTOR_AUTHENTICATION_TOKEN"] = "secret" })
 		w.run(w.start(nil), "train", 0)
 		for _, kind := range []executor.Call_Type{executor.Call_SUBSCRIBE, executor.Call_UPDATE} {
 			if got := h.await(t, 1, ofExecutor(kind)).token; got != "Bearer secret" {
@@ -296,7 +296,7 @@ func TestMesos45_ExecutorShutdownTokenAndSocket(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w, h, _ := newExecutors(t, func(c *embedded.Config) { c.ExecutorEnv["MESOS_DOMAIN_SOCKET"] = socket })
+		w, h, _ := newExecutors(t, func(c *embedded.AgentConfig) { c.ExecutorEnv["MESOS_DOMAIN_SOCKET"] = socket })
 		server := &http.Server{Handler: h}
 		go func() { _ = server.Serve(l) }()
 		t.Cleanup(func() { server.Close() })

@@ -13,10 +13,10 @@ import (
 	"mesos-gpu/internal/local/master/tap"
 )
 
-// rewritten gives the master another call than came.
-func rewritten(change func(*scheduler.Call)) tap.Fault {
+// rewriteCall gives the master another call than came.
+func rewriteCall(change func(*scheduler.Call)) tap.CallFault {
 	return func(w http.ResponseWriter, r *http.Request, master http.Handler) {
-		call := read(r)
+		call := readCall(r)
 		change(call)
 		body, err := proto.Marshal(call)
 		if err != nil {
@@ -27,8 +27,8 @@ func rewritten(change func(*scheduler.Call)) tap.Fault {
 	}
 }
 
-// read leaves the body as it was.
-func read(r *http.Request) *scheduler.Call {
+// readCall leaves the body as it was.
+func readCall(r *http.Request) *scheduler.Call {
 	call := &scheduler.Call{}
 	body, err := io.ReadAll(r.Body)
 	if err == nil {
@@ -43,11 +43,11 @@ func read(r *http.Request) *scheduler.Call {
 
 // giveBack has the master take an ACCEPT's offers back before it hears of it.
 // then says what becomes of the ACCEPT.
-func (w *world) giveBack(then tap.Fault) tap.Fault {
+func (w *world) giveBack(then tap.CallFault) tap.CallFault {
 	return func(rw http.ResponseWriter, r *http.Request, master http.Handler) {
-		call := read(r)
+		call := readCall(r)
 		none := 0.0
-		status, err := w.Do(&scheduler.Call{
+		status, err := w.MakeCall(&scheduler.Call{
 			Type: scheduler.Call_DECLINE, FrameworkID: call.FrameworkID,
 			Decline: &scheduler.Call_Decline{OfferIDs: call.Accept.OfferIDs, Filters: &mesos.Filters{RefuseSeconds: &none}},
 		})
@@ -55,14 +55,14 @@ func (w *world) giveBack(then tap.Fault) tap.Fault {
 			w.t.Errorf("give offers back: %d %v", status, err)
 		}
 		for _, id := range call.Accept.OfferIDs {
-			w.Send(&scheduler.Event{Type: scheduler.Event_RESCIND, Rescind: &scheduler.Event_Rescind{OfferID: id}})
+			w.InjectEvents(&scheduler.Event{Type: scheduler.Event_RESCIND, Rescind: &scheduler.Event_Rescind{OfferID: id}})
 		}
 		then(rw, r, master)
 	}
 }
 
-// launched are the ids of the tasks that an ACCEPT launches.
-func launched(c *scheduler.Call) (ids []string) {
+// launchedTasks are the ids of the tasks that an ACCEPT launches.
+func launchedTasks(c *scheduler.Call) (ids []string) {
 	for _, op := range c.GetAccept().GetOperations() {
 		for _, t := range op.GetLaunch().GetTaskInfos() {
 			ids = append(ids, t.TaskID.Value)
@@ -71,8 +71,8 @@ func launched(c *scheduler.Call) (ids []string) {
 	return ids
 }
 
-func launches(id string) func(tap.Call) bool {
-	return func(c tap.Call) bool { return slices.Contains(launched(c.Call), id) }
+func launches(id string) func(tap.RecordedCall) bool {
+	return func(c tap.RecordedCall) bool { return slices.Contains(launchedTasks(c.Call), id) }
 }
 
 // reconciled are updates that repeat what the master knows.
@@ -81,17 +81,17 @@ func reconciled(e *scheduler.Event) bool {
 }
 
 // implicit RECONCILEs name no task and ask for all.
-func implicit(c tap.Call) bool { return len(c.GetReconcile().GetTasks()) == 0 }
+func implicit(c tap.RecordedCall) bool { return len(c.GetReconcile().GetTasks()) == 0 }
 
-// asks matches a RECONCILE about a task.
-func asks(id string) func(tap.Call) bool {
-	return func(c tap.Call) bool {
+// reconcilesTask matches a RECONCILE about a task.
+func reconcilesTask(id string) func(tap.RecordedCall) bool {
+	return func(c tap.RecordedCall) bool {
 		return slices.ContainsFunc(c.GetReconcile().GetTasks(), func(t scheduler.Call_Reconcile_Task) bool { return t.TaskID.Value == id })
 	}
 }
 
-// without drops the events that match.
-func without(match func(*scheduler.Event) bool) tap.Filter {
+// dropEvents drops the events that match.
+func dropEvents(match func(*scheduler.Event) bool) tap.EventFilter {
 	return func(e *scheduler.Event) []*scheduler.Event {
 		if match(e) {
 			return nil
@@ -104,6 +104,6 @@ func update(s mesos.TaskStatus) *scheduler.Event {
 	return &scheduler.Event{Type: scheduler.Event_UPDATE, Update: &scheduler.Event_Update{Status: s}}
 }
 
-func failed(message string) *scheduler.Event {
+func failureEvent(message string) *scheduler.Event {
 	return &scheduler.Event{Type: scheduler.Event_ERROR, Error: &scheduler.Event_Error{Message: message}}
 }

@@ -17,24 +17,24 @@ import (
 )
 
 // atFirst makes a fault that copies the journal before the call is answered.
-func (in *instance) atFirst(then tap.Fault) (fault tap.Fault, copied chan string) {
+func (in *testInstance) atFirst(then tap.CallFault) (fault tap.CallFault, copied chan string) {
 	copied = make(chan string, 1)
 	copyOnce := sync.OnceFunc(func() { copied <- in.copyJournal() })
-	return tap.After(copyOnce, then), copied
+	return tap.RunFirst(copyOnce, then), copied
 }
 
 // goOn starts a scheduler with a copy of another's journal.
-func (w *world) goOn(journal string) *instance {
-	return w.start(func(c *framework.Config) { c.JournalPath = journal })
+func (w *world) goOn(journal string) *testInstance {
+	return w.start(func(c *framework.SchedulerConfig) { c.JournalPath = journal })
 }
 
 func TestMesos07_FrameworkIDIsRecordedBeforeUse(t *testing.T) {
 	w := newWorld(t, gpuAgent)
-	var in *instance
+	var in *testInstance
 	started := make(chan struct{})
 	copied := make(chan string, 1)
 	copyOnce := sync.OnceFunc(func() { <-started; copied <- in.copyJournal() })
-	w.Break(-1, other, tap.After(copyOnce, tap.Forward)) // the id's first use
+	w.InjectFault(-1, other, tap.RunFirst(copyOnce, tap.ForwardCall)) // the id's first use
 	in = w.start(nil)
 	close(started)
 	in.submit(w.spec("train", 1))
@@ -51,7 +51,7 @@ func TestMesos08_FailoverTimeoutIsAWeek(t *testing.T) {
 	w := newWorld(t, plainAgent)
 	const month = 28 * 24 * time.Hour
 	for n, tc := range []struct{ set, want time.Duration }{{0, 7 * 24 * time.Hour}, {month, month}} {
-		in := w.start(func(c *framework.Config) { c.FailoverTimeout = tc.set })
+		in := w.start(func(c *framework.SchedulerConfig) { c.FailoverTimeout = tc.set })
 		info := w.call(n+1, scheduler.Call_SUBSCRIBE, nil).Subscribe.FrameworkInfo
 		if got := info.GetFailoverTimeout(); got != tc.want.Seconds() {
 			t.Errorf("failover timeout %v s, want %v s", got, tc.want.Seconds())
@@ -65,7 +65,7 @@ func TestMesos09_ErrorEndsTheSubscription(t *testing.T) {
 	in := w.start(nil)
 	in.submit(w.spec("train", 1))
 	id := in.task("train", job.Running).ID
-	w.Send(failed("the master is in a bad mood"))
+	w.InjectEvents(failureEvent("the master is in a bad mood"))
 	again := w.call(2, scheduler.Call_SUBSCRIBE, nil)
 	if got := again.GetFrameworkID().GetValue(); got != w.frameworkID() {
 		t.Errorf("subscribed again as %q, want %q", got, w.frameworkID())

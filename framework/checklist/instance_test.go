@@ -35,8 +35,8 @@ type clock struct{ ahead atomic.Int64 }
 func (c *clock) now() time.Time          { return time.Now().Add(time.Duration(c.ahead.Load())) }
 func (c *clock) advance(d time.Duration) { c.ahead.Add(int64(d)) }
 
-// instance is a scheduler that runs, and a client of its API.
-type instance struct {
+// testInstance is a scheduler that runs, and a client of its API.
+type testInstance struct {
 	*framework.Scheduler
 	*client.Client
 	*clock
@@ -80,15 +80,15 @@ func (b *lockedBuffer) tail() string {
 }
 
 // start runs a scheduler on the world's master, with short patience.
-func (w *world) start(change func(*framework.Config)) *instance {
+func (w *world) start(change func(*framework.SchedulerConfig)) *testInstance {
 	w.t.Helper()
 	binary, err := os.Executable()
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	in := &instance{t: w.t, clock: &clock{}, ended: make(chan struct{})}
+	in := &testInstance{t: w.t, clock: &clock{}, ended: make(chan struct{})}
 	ready := make(chan string, 1)
-	cfg := framework.Config{
+	cfg := framework.SchedulerConfig{
 		Master: w.server.URL, APIAddr: "127.0.0.1:0", JournalPath: filepath.Join(w.t.TempDir(), "journal"),
 		ExecutorPath: binary, Log: log(w.t, "scheduler"), Ready: func(addr string) { ready <- addr },
 		Clock: in.now,
@@ -126,7 +126,7 @@ func (w *world) start(change func(*framework.Config)) *instance {
 }
 
 // end stops the scheduler and waits until it has.
-func (in *instance) end() {
+func (in *testInstance) end() {
 	in.t.Helper()
 	in.stop()
 	if err := in.wait(); err != nil {
@@ -135,7 +135,7 @@ func (in *instance) end() {
 }
 
 // wait is for a scheduler that ends by itself.
-func (in *instance) wait() error {
+func (in *testInstance) wait() error {
 	in.t.Helper()
 	select {
 	case <-in.ended:
@@ -148,7 +148,7 @@ func (in *instance) wait() error {
 
 // copyJournal is what would be on the disk if the scheduler died now. It may
 // be called from anywhere.
-func (in *instance) copyJournal() string {
+func (in *testInstance) copyJournal() string {
 	in.t.Helper()
 	path := filepath.Join(in.t.TempDir(), "journal")
 	text, err := os.ReadFile(in.journal)
@@ -164,8 +164,8 @@ func (in *instance) copyJournal() string {
 // read shows the jobs of a journal, by a scheduler that has no master.
 func (w *world) read(journal string) []api.JobView {
 	w.t.Helper()
-	in := w.start(func(c *framework.Config) { c.Master, c.JournalPath = "http://127.0.0.1:1", journal })
-	jobs, err := in.Jobs(in.within())
+	in := w.start(func(c *framework.SchedulerConfig) { c.Master, c.JournalPath = "http://127.0.0.1:1", journal })
+	jobs, err := in.ListJobs(in.within())
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -173,25 +173,25 @@ func (w *world) read(journal string) []api.JobView {
 	return jobs
 }
 
-func (in *instance) within() context.Context {
+func (in *testInstance) within() context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	in.t.Cleanup(cancel)
 	return ctx
 }
 
-func (in *instance) submit(specs ...job.Spec) {
+func (in *testInstance) submit(specs ...job.Spec) {
 	in.t.Helper()
 	for _, s := range specs {
-		if _, err := in.Submit(in.within(), s); err != nil {
+		if _, err := in.SubmitJob(in.within(), s); err != nil {
 			in.t.Fatal(err)
 		}
 	}
 }
 
 // job is one as it stands.
-func (in *instance) job(name string) api.JobView {
+func (in *testInstance) job(name string) api.JobView {
 	in.t.Helper()
-	view, err := in.Job(in.within(), name)
+	view, err := in.GetJob(in.within(), name)
 	if err != nil {
 		in.t.Fatal(err)
 	}
@@ -199,7 +199,7 @@ func (in *instance) job(name string) api.JobView {
 }
 
 // task is a job's first one, once that is in one of the states.
-func (in *instance) task(name string, states ...job.State) job.Task {
+func (in *testInstance) task(name string, states ...job.State) job.Task {
 	in.t.Helper()
 	return in.taskThat(name, stateNames(states), func(t job.Task) bool { return slices.Contains(states, t.State) })
 }
@@ -214,10 +214,10 @@ func stateNames(states []job.State) string {
 
 // taskThat is a job's first task, once it satisfies that. What changes
 // without a change of state shows at the next such change only.
-func (in *instance) taskThat(name, what string, that func(job.Task) bool) job.Task {
+func (in *testInstance) taskThat(name, what string, that func(job.Task) bool) job.Task {
 	in.t.Helper()
 	last := "nothing"
-	for _, err := range in.Events(in.within(), name) {
+	for _, err := range in.StreamEvents(in.within(), name) {
 		if err != nil {
 			break
 		}
@@ -225,7 +225,7 @@ func (in *instance) taskThat(name, what string, that func(job.Task) bool) job.Ta
 		if t := view.Tasks[0]; that(t) {
 			return t
 		}
-		last = string(view.State) + " " + view.Waits
+		last = string(view.State) + " " + view.WaitReason
 	}
 	in.t.Fatalf("job %s was never %s; it is %s", name, what, last)
 	return job.Task{}
@@ -233,7 +233,7 @@ func (in *instance) taskThat(name, what string, that func(job.Task) bool) job.Ta
 
 // settled returns once all that the master sent before has been taken in: a
 // job that is submitted now runs and has ended.
-func (w *world) settled(in *instance, name string) {
+func (w *world) settled(in *testInstance, name string) {
 	w.t.Helper()
 	in.submit(w.spec(name, 0))
 	in.task(name, job.Running)

@@ -20,16 +20,16 @@ import (
 func TestMesos12_IntentIsRecordedBeforeAccept(t *testing.T) {
 	w := newWorld(t, gpuAgent)
 	in := w.start(nil)
-	fault, copied := in.atFirst(tap.Drop)
-	w.Break(-1, tap.Of(scheduler.Call_ACCEPT), fault)
+	fault, copied := in.atFirst(tap.DropConnection)
+	w.InjectFault(-1, tap.MatchType(scheduler.Call_ACCEPT), fault)
 	in.submit(w.spec("train", 1))
 	journal := <-copied
-	id := launched(w.call(1, scheduler.Call_ACCEPT, nil).Call)[0]
+	id := launchedTasks(w.call(1, scheduler.Call_ACCEPT, nil).Call)[0]
 	in.end()
-	w.Mend()
+	w.ClearFaults()
 	subscriptions := len(w.these(scheduler.Call_SUBSCRIBE, nil))
 	next := w.goOn(journal)
-	asked := w.call(1, scheduler.Call_RECONCILE, asks(id))
+	asked := w.call(1, scheduler.Call_RECONCILE, reconcilesTask(id))
 	if asked.Stream <= subscriptions {
 		t.Error("the first scheduler asked about its launch before it died")
 	}
@@ -41,12 +41,12 @@ func TestMesos12_IntentIsRecordedBeforeAccept(t *testing.T) {
 // The launch is taken and comes to nothing, without a word.
 func TestMesos13_UnconfirmedLaunchIsTriedAgain(t *testing.T) {
 	w := newWorld(t, gpuAgent)
-	w.Break(1, tap.Of(scheduler.Call_ACCEPT), w.giveBack(tap.Swallow()))
+	w.InjectFault(1, tap.MatchType(scheduler.Call_ACCEPT), w.giveBack(tap.IgnoreCall()))
 	in := w.start(nil)
 	in.submit(w.spec("train", 1))
 	accept := w.call(1, scheduler.Call_ACCEPT, nil)
-	id := launched(accept.Call)[0]
-	asked := w.call(1, scheduler.Call_RECONCILE, asks(id))
+	id := launchedTasks(accept.Call)[0]
+	asked := w.call(1, scheduler.Call_RECONCILE, reconcilesTask(id))
 	if waited := asked.At.Sub(accept.At); waited < launchTimeout/2 {
 		t.Errorf("asked about the launch after %s, want about %s", waited, launchTimeout)
 	}
@@ -61,7 +61,7 @@ func TestMesos13_UnconfirmedLaunchIsTriedAgain(t *testing.T) {
 // Every update comes twice, and at last an old one again.
 func TestMesos14_DuplicateUpdatesChangeNothing(t *testing.T) {
 	w := newWorld(t, gpuAgent)
-	w.Filter(func(e *scheduler.Event) []*scheduler.Event {
+	w.SetFilter(func(e *scheduler.Event) []*scheduler.Event {
 		if e.GetType() == scheduler.Event_UPDATE {
 			return []*scheduler.Event{e, e}
 		}
@@ -70,7 +70,7 @@ func TestMesos14_DuplicateUpdatesChangeNothing(t *testing.T) {
 	in := w.start(nil)
 	in.submit(w.spec("train", 1))
 	var states []job.State
-	for ev, err := range in.Events(in.within(), "train") {
+	for ev, err := range in.StreamEvents(in.within(), "train") {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,17 +78,17 @@ func TestMesos14_DuplicateUpdatesChangeNothing(t *testing.T) {
 		if ev.State == job.Running {
 			w.finish("train")
 		}
-		if !ev.State.Live() {
+		if !ev.State.IsLive() {
 			break
 		}
 	}
 	if !slices.IsSortedFunc(states, func(a, b job.State) int { return order(a) - order(b) }) || len(slices.Compact(slices.Clone(states))) != len(states) {
 		t.Errorf("the job went through %v", states)
 	}
-	running := w.event(1, scheduler.Event_UPDATE, func(e tap.Event) bool { return e.Update.Status.GetState() == mesos.TASK_RUNNING })
-	w.Mend()
+	running := w.event(1, scheduler.Event_UPDATE, func(e tap.RecordedEvent) bool { return e.Update.Status.GetState() == mesos.TASK_RUNNING })
+	w.ClearFaults()
 	ended := in.job("train").Tasks[0]
-	w.Send(running.Event)
+	w.InjectEvents(running.Event)
 	w.settled(in, "settled")
 	if got := in.job("train").Tasks[0]; got.State != job.Finished || got.ID != ended.ID || !got.Changed.Equal(ended.Changed) {
 		t.Errorf("after RUNNING came once more: %+v, was %+v", got, ended)
@@ -100,8 +100,8 @@ func TestMesos14_DuplicateUpdatesChangeNothing(t *testing.T) {
 
 func order(s job.State) int { return slices.Index(job.States(), s) }
 
-func acknowledges(e tap.Event) func(tap.Call) bool {
-	return func(c tap.Call) bool { return bytes.Equal(c.GetAcknowledge().GetUUID(), e.Update.Status.UUID) }
+func acknowledges(e tap.RecordedEvent) func(tap.RecordedCall) bool {
+	return func(c tap.RecordedCall) bool { return bytes.Equal(c.GetAcknowledge().GetUUID(), e.Update.Status.UUID) }
 }
 
 func TestMesos15_AcknowledgedOnceRecordedAndOnlyWithUUID(t *testing.T) {
@@ -109,8 +109,8 @@ func TestMesos15_AcknowledgedOnceRecordedAndOnlyWithUUID(t *testing.T) {
 	in := w.start(nil)
 	var mu sync.Mutex
 	journals := map[string]string{} // by uuid, as they were when the ACKNOWLEDGE came
-	w.Break(-1, tap.Of(scheduler.Call_ACKNOWLEDGE), func(rw http.ResponseWriter, r *http.Request, master http.Handler) {
-		call := read(r)
+	w.InjectFault(-1, tap.MatchType(scheduler.Call_ACKNOWLEDGE), func(rw http.ResponseWriter, r *http.Request, master http.Handler) {
+		call := readCall(r)
 		mu.Lock()
 		journals[string(call.Acknowledge.UUID)] = in.copyJournal()
 		mu.Unlock()
@@ -118,8 +118,8 @@ func TestMesos15_AcknowledgedOnceRecordedAndOnlyWithUUID(t *testing.T) {
 	})
 	in.submit(w.spec("train", 1))
 	id := in.task("train", job.Running).ID
-	w.Cut() // the master will be asked, and answers without a uuid
-	w.event(1, scheduler.Event_UPDATE, func(e tap.Event) bool { return reconciled(e.Event) && len(e.Update.Status.UUID) == 0 })
+	w.CutStream() // the master will be asked, and answers without a uuid
+	w.event(1, scheduler.Event_UPDATE, func(e tap.RecordedEvent) bool { return reconciled(e.Event) && len(e.Update.Status.UUID) == 0 })
 	w.finish("train")
 	in.task("train", job.Finished)
 	w.acknowledged(id, mesos.TASK_FINISHED) // and answered: its journal has been copied

@@ -8,5 +8,5 @@ import (
 
 // TestMain makes the test binary what agents start.
 func TestMain(m *testing.M) {
-	reexec.Main(m, reexec.Commands{"executor": reexec.Executor(nil)})
+	reexec.Main(m, reexec.CommandTable{"executor": reexec.ExecutorCommand(nil)})
 }

@@ -30,7 +30,7 @@ func TestMesos36_DrainedAgentsGetNoNewTasks(t *testing.T) {
 	in.submit(w.spec("train", 1))
 	before := in.task("train", job.Running)
 	w.drain(mesos.AgentID{Value: before.AgentID})
-	killed := w.event(1, scheduler.Event_UPDATE, func(e tap.Event) bool {
+	killed := w.event(1, scheduler.Event_UPDATE, func(e tap.RecordedEvent) bool {
 		return e.Update.Status.TaskID.Value == before.ID && e.Update.Status.GetState() == mesos.TASK_KILLED
 	})
 	if got := killed.Update.Status.GetReason(); got != mesos.REASON_AGENT_DRAINING {
@@ -42,7 +42,7 @@ func TestMesos36_DrainedAgentsGetNoNewTasks(t *testing.T) {
 		t.Errorf("runs again on %s with %d failures, was on %s", again.AgentID, again.Failures, before.AgentID)
 	}
 	w.run(in, "more", 1)
-	for _, c := range w.these(scheduler.Call_ACCEPT, func(c tap.Call) bool { return c.At.After(killed.At) }) {
+	for _, c := range w.these(scheduler.Call_ACCEPT, func(c tap.RecordedCall) bool { return c.At.After(killed.At) }) {
 		for _, op := range c.Accept.Operations {
 			for _, task := range op.GetLaunch().GetTaskInfos() {
 				if task.AgentID.Value == before.AgentID {
@@ -99,7 +99,7 @@ func TestMesos37_InverseOffersAreAnswered(t *testing.T) {
 }
 
 // What an operator does to an agent shows in what people are told.
-func TestMesos46_OperatorAPITellsTheStateOfAgents(t *testing.T) {
+func TestMesos46_OperatorAPIReportsAgentState(t *testing.T) {
 	w := newWorld(t, gpuAgent, otherGPUs)
 	w.drain(w.agentID(gpuAgent))
 	if info := w.agents()[gpuAgent.ip].DrainInfo; info == nil || info.State == mesos.DrainState_UNKNOWN {
@@ -117,7 +117,7 @@ func TestMesos46_OperatorAPITellsTheStateOfAgents(t *testing.T) {
 		return false
 	})
 	w.settled(in, "settled")
-	if waits := in.job("waits").Waits; !strings.Contains(waits, "drain") {
+	if waits := in.job("waits").WaitReason; !strings.Contains(waits, "drain") {
 		t.Errorf("the job waits because %q: want the drained agent named", waits)
 	}
 }

@@ -15,14 +15,14 @@ import (
 	"mesos-gpu/job"
 )
 
-// answers are the offers that a call answers.
-func answers(c *scheduler.Call) []mesos.OfferID {
+// answeredOffers are the offers that a call answers.
+func answeredOffers(c *scheduler.Call) []mesos.OfferID {
 	return append(c.GetAccept().GetOfferIDs(), c.GetDecline().GetOfferIDs()...)
 }
 
 // offered tells on which subscription each offer came.
-func (w *world) offered() map[mesos.OfferID]tap.Event {
-	all := map[mesos.OfferID]tap.Event{}
+func (w *world) offered() map[mesos.OfferID]tap.RecordedEvent {
+	all := map[mesos.OfferID]tap.RecordedEvent{}
 	for _, e := range w.Events() {
 		for _, o := range e.GetOffers().GetOffers() {
 			all[o.ID] = e
@@ -37,7 +37,7 @@ func (w *world) wantFairOffers() {
 	w.t.Helper()
 	offered, answered := w.offered(), map[mesos.OfferID]bool{}
 	for _, c := range w.Calls() {
-		for _, id := range answers(c.Call) {
+		for _, id := range answeredOffers(c.Call) {
 			if answered[id] {
 				w.t.Errorf("offer %s is answered twice", id.Value)
 			}
@@ -53,10 +53,10 @@ func TestMesos21_OffersAreVoidOnDisconnectAndRescind(t *testing.T) {
 	w := newWorld(t, gpuAgent)
 	in := w.start(nil)
 	// The offer is rescinded while the ACCEPT that names it is on its way.
-	w.Break(1, tap.Of(scheduler.Call_ACCEPT), w.giveBack(tap.Forward))
+	w.InjectFault(1, tap.MatchType(scheduler.Call_ACCEPT), w.giveBack(tap.ForwardCall))
 	in.submit(w.spec("train", 1))
-	id := launched(w.call(1, scheduler.Call_ACCEPT, nil).Call)[0]
-	refused := w.event(1, scheduler.Event_UPDATE, func(e tap.Event) bool { return e.Update.Status.TaskID.Value == id })
+	id := launchedTasks(w.call(1, scheduler.Call_ACCEPT, nil).Call)[0]
+	refused := w.event(1, scheduler.Event_UPDATE, func(e tap.RecordedEvent) bool { return e.Update.Status.TaskID.Value == id })
 	if got := refused.Update.Status.GetReason(); got != mesos.REASON_INVALID_OFFERS {
 		t.Errorf("the ACCEPT of a rescinded offer led to %s", got)
 	}
@@ -65,8 +65,8 @@ func TestMesos21_OffersAreVoidOnDisconnectAndRescind(t *testing.T) {
 	}
 	// Offers that are in hand when the subscription ends are of no use later.
 	in.submit(w.spec("large", 2)) // more than is left: what comes is kept for a while
-	w.Cut()
-	w.call(1, scheduler.Call_RECONCILE, func(c tap.Call) bool { return c.Stream == 2 })
+	w.CutStream()
+	w.call(1, scheduler.Call_RECONCILE, func(c tap.RecordedCall) bool { return c.Stream == 2 })
 	w.finish("train")
 	in.task("large", job.Running)
 	w.wantFairOffers()
@@ -81,7 +81,7 @@ func TestMesos22_EachOfferIsAnsweredOnceAndTheUnusedAtOnce(t *testing.T) {
 	w.until("an answer to each offer", func() bool {
 		left := w.offered()
 		for _, c := range w.Calls() {
-			for _, id := range answers(c.Call) {
+			for _, id := range answeredOffers(c.Call) {
 				delete(left, id)
 			}
 		}
@@ -118,7 +118,7 @@ func TestMesos23_UnusedOffersAreRefusedForLong(t *testing.T) {
 func TestMesos24_SuppressWhenIdleReviveForWork(t *testing.T) {
 	w := newWorld(t, gpuAgent)
 	const every = 2 * time.Second
-	in := w.start(func(c *framework.Config) { c.Sched.ReviveEvery = every })
+	in := w.start(func(c *framework.SchedulerConfig) { c.Sched.ReviveEvery = every })
 	w.run(in, "first", 1)
 	w.until("silence once nothing waits", w.suppressed)
 	// New work asks for offers, but not each piece of it.
@@ -141,7 +141,7 @@ func TestMesos24_SuppressWhenIdleReviveForWork(t *testing.T) {
 // suppressed reports whether the framework's last word was that it wants no
 // offers.
 func (w *world) suppressed() bool {
-	calls := slices.DeleteFunc(w.Calls(), func(c tap.Call) bool { return c.Status != http.StatusAccepted && c.Status != http.StatusOK })
+	calls := slices.DeleteFunc(w.Calls(), func(c tap.RecordedCall) bool { return c.Status != http.StatusAccepted && c.Status != http.StatusOK })
 	slices.Reverse(calls)
 	for _, c := range calls {
 		switch c.GetType() {

@@ -15,7 +15,7 @@ import (
 func TestMesos34_UnreachableTasksMayComeBack(t *testing.T) {
 	w := newWorld(t, gpuAgent, plainAgent)
 	in := w.start(nil)
-	if info := w.call(1, scheduler.Call_SUBSCRIBE, nil).Subscribe.FrameworkInfo; !has(info, mesos.FrameworkInfo_Capability_PARTITION_AWARE) {
+	if info := w.call(1, scheduler.Call_SUBSCRIBE, nil).Subscribe.FrameworkInfo; !hasCapability(info, mesos.FrameworkInfo_Capability_PARTITION_AWARE) {
 		t.Errorf("capabilities %v", info.Capabilities)
 	}
 	in.submit(w.spec("train", 1))
@@ -36,7 +36,7 @@ func TestMesos34_UnreachableTasksMayComeBack(t *testing.T) {
 		name := state.String()
 		in.submit(w.spec(name, 0))
 		before := in.task(name, job.Running)
-		w.Send(update(mesos.TaskStatus{
+		w.InjectEvents(update(mesos.TaskStatus{
 			TaskID: mesos.TaskID{Value: before.ID}, AgentID: &mesos.AgentID{Value: before.AgentID}, State: &state, Source: mesos.SOURCE_MASTER.Enum(),
 		}))
 		again := in.taskThat(name, "running anew", func(t job.Task) bool { return t.ID != before.ID && t.State == job.Running })
@@ -48,7 +48,7 @@ func TestMesos34_UnreachableTasksMayComeBack(t *testing.T) {
 
 func TestMesos35_UnreachableTasksAreReplacedAfterATime(t *testing.T) {
 	w := newWorld(t, gpuAgent, otherGPUs)
-	in := w.start(func(c *framework.Config) { c.Sched.UnreachableTimeout = 10 * time.Minute })
+	in := w.start(func(c *framework.SchedulerConfig) { c.Sched.UnreachableTimeout = 10 * time.Minute })
 	in.submit(w.spec("train", 1))
 	before := in.task("train", job.Running)
 	lost := gpuAgent
@@ -69,7 +69,7 @@ func TestMesos35_UnreachableTasksAreReplacedAfterATime(t *testing.T) {
 	}
 	// Should the first come back, there is no work for it.
 	w.cluster.heal(lost)
-	w.call(1, scheduler.Call_KILL, func(c tap.Call) bool { return c.Kill.TaskID.Value == before.ID })
+	w.call(1, scheduler.Call_KILL, func(c tap.RecordedCall) bool { return c.Kill.TaskID.Value == before.ID })
 	w.settled(in, "after")
 	if got := in.job("train").Tasks[0]; got.ID != again.ID || got.State != job.Running {
 		t.Errorf("the replacement is now %s, %s", got.ID, got.State)

@@ -13,16 +13,16 @@ import (
 	"mesos-gpu/job"
 )
 
-// on matches calls of a type's match on one subscription.
-func on(stream int, match func(tap.Call) bool) func(tap.Call) bool {
-	return func(c tap.Call) bool { return c.Stream == stream && match(c) }
+// onSubscription matches calls of a type's match on one subscription.
+func onSubscription(stream int, match func(tap.RecordedCall) bool) func(tap.RecordedCall) bool {
+	return func(c tap.RecordedCall) bool { return c.Stream == stream && match(c) }
 }
 
 // acknowledged waits until a task's update has been acknowledged: it would be
 // repeated in the next subscription.
 func (w *world) acknowledged(id string, state mesos.TaskState) {
 	w.t.Helper()
-	told := w.event(1, scheduler.Event_UPDATE, func(e tap.Event) bool {
+	told := w.event(1, scheduler.Event_UPDATE, func(e tap.RecordedEvent) bool {
 		return e.Update.Status.TaskID.Value == id && e.Update.Status.GetState() == state
 	})
 	w.until("the acknowledgement of "+state.String(), func() bool {
@@ -37,28 +37,28 @@ func TestMesos16_ReconcileAfterEverySubscription(t *testing.T) {
 	in.submit(w.spec("train", 1))
 	id := in.task("train", job.Running).ID
 	w.acknowledged(id, mesos.TASK_RUNNING)
-	w.Filter(without(reconciled)) // the master does not answer
-	w.Cut()
-	first := w.call(1, scheduler.Call_RECONCILE, on(2, asks(id)))
-	second := w.call(2, scheduler.Call_RECONCILE, on(2, asks(id)))
-	third := w.call(3, scheduler.Call_RECONCILE, on(2, asks(id)))
+	w.SetFilter(dropEvents(reconciled)) // the master does not answer
+	w.CutStream()
+	first := w.call(1, scheduler.Call_RECONCILE, onSubscription(2, reconcilesTask(id)))
+	second := w.call(2, scheduler.Call_RECONCILE, onSubscription(2, reconcilesTask(id)))
+	third := w.call(3, scheduler.Call_RECONCILE, onSubscription(2, reconcilesTask(id)))
 	if took := third.At.Sub(first.At); took < 5*reconcileRetry/2 { // two pauses alike would be 2 of them; each call may arrive late
 		t.Errorf("asked again after %s, then after %s: want ever longer", second.At.Sub(first.At), third.At.Sub(second.At))
 	}
-	w.Mend()
-	w.event(1, scheduler.Event_UPDATE, func(e tap.Event) bool { return reconciled(e.Event) && e.Update.Status.TaskID.Value == id })
+	w.ClearFaults()
+	w.event(1, scheduler.Event_UPDATE, func(e tap.RecordedEvent) bool { return reconciled(e.Event) && e.Update.Status.TaskID.Value == id })
 	w.settled(in, "settled")
-	asked := len(w.these(scheduler.Call_RECONCILE, asks(id)))
+	asked := len(w.these(scheduler.Call_RECONCILE, reconcilesTask(id)))
 	all := len(w.these(scheduler.Call_RECONCILE, implicit))
 	in.advance(14 * time.Minute) // any retry would be due
 	in.advance(6 * time.Minute)
 	w.call(all+1, scheduler.Call_RECONCILE, implicit)
-	if n := len(w.these(scheduler.Call_RECONCILE, asks(id))); n != asked {
+	if n := len(w.these(scheduler.Call_RECONCILE, reconcilesTask(id))); n != asked {
 		t.Errorf("asked %d times more about a task that the master had told of", n-asked)
 	}
 }
 
-func TestMesos17_ImplicitReconciliationFromTimeToTime(t *testing.T) {
+func TestMesos17_PeriodicImplicitReconciliation(t *testing.T) {
 	w := newWorld(t, gpuAgent)
 	in := w.start(nil)
 	in.submit(w.spec("train", 1))
@@ -83,12 +83,12 @@ func TestMesos18_OneReconciliationAtATime(t *testing.T) {
 	in.submit(w.spec("train", 1))
 	id := in.task("train", job.Running).ID
 	w.acknowledged(id, mesos.TASK_RUNNING)
-	w.Filter(without(reconciled))
-	w.Cut()
-	w.call(1, scheduler.Call_RECONCILE, on(2, asks(id)))
-	w.Cut()
-	first := w.call(1, scheduler.Call_RECONCILE, on(3, asks(id)))
-	second := w.call(2, scheduler.Call_RECONCILE, on(3, asks(id)))
+	w.SetFilter(dropEvents(reconciled))
+	w.CutStream()
+	w.call(1, scheduler.Call_RECONCILE, onSubscription(2, reconcilesTask(id)))
+	w.CutStream()
+	first := w.call(1, scheduler.Call_RECONCILE, onSubscription(3, reconcilesTask(id)))
+	second := w.call(2, scheduler.Call_RECONCILE, onSubscription(3, reconcilesTask(id)))
 	if gap := second.At.Sub(first.At); gap < reconcileRetry*3/4 { // the first may arrive late
 		t.Errorf("asked again after %s, want %s at least: an older round goes on", gap, reconcileRetry)
 	}
@@ -104,8 +104,8 @@ func TestMesos19_UnknownTaskIsKilled(t *testing.T) {
 	id := in.task("stray", job.Running).ID
 	in.end()
 	w.goOn(old)
-	w.call(1, scheduler.Call_KILL, func(c tap.Call) bool { return c.Kill.TaskID.Value == id })
-	w.event(1, scheduler.Event_UPDATE, func(e tap.Event) bool {
+	w.call(1, scheduler.Call_KILL, func(c tap.RecordedCall) bool { return c.Kill.TaskID.Value == id })
+	w.event(1, scheduler.Event_UPDATE, func(e tap.RecordedEvent) bool {
 		return e.Update.Status.TaskID.Value == id && e.Update.Status.GetState() == mesos.TASK_KILLED
 	})
 }
@@ -119,7 +119,7 @@ func TestMesos20_ReconciliationErasesNothing(t *testing.T) {
 	w.settled(in, "before")
 	before := in.job("train")
 	in.advance(20 * time.Minute)
-	w.event(1, scheduler.Event_UPDATE, func(e tap.Event) bool {
+	w.event(1, scheduler.Event_UPDATE, func(e tap.RecordedEvent) bool {
 		return reconciled(e.Event) && e.Update.Status.TaskID.Value == id && e.Update.Status.GetMessage() != before.Tasks[0].Message
 	})
 	w.settled(in, "after")
@@ -128,7 +128,7 @@ func TestMesos20_ReconciliationErasesNothing(t *testing.T) {
 	}
 	w.finish("train")
 	ended := in.task("train", job.Finished)
-	w.Cut()
+	w.CutStream()
 	w.settled(in, "again")
 	if diff := cmp.Diff(ended, in.job("train").Tasks[0]); diff != "" {
 		t.Errorf("the ended task before and after:\n%s", diff)

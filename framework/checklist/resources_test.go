@@ -18,7 +18,7 @@ import (
 )
 
 // Offer constraints came with Mesos 1.11; mesos-go has no field for them.
-func TestMesos28_CrumbsAreNotOffered(t *testing.T) {
+func TestMesos28_TinyRemaindersAreNotOffered(t *testing.T) {
 	w := newWorld(t, gpuAgent)
 	w.start(nil)
 	info := w.call(1, scheduler.Call_SUBSCRIBE, nil).Subscribe.FrameworkInfo
@@ -39,7 +39,7 @@ func TestMesos28_CrumbsAreNotOffered(t *testing.T) {
 // Nobody can submit half a GPU; the tap halves it on the way.
 func TestMesos29_FractionalGPUsAreInvalid(t *testing.T) {
 	w := newWorld(t, gpuAgent)
-	w.Break(-1, tap.Of(scheduler.Call_ACCEPT), rewritten(func(c *scheduler.Call) {
+	w.InjectFault(-1, tap.MatchType(scheduler.Call_ACCEPT), rewriteCall(func(c *scheduler.Call) {
 		for _, task := range c.Accept.Operations[0].Launch.TaskInfos {
 			for _, r := range task.Resources {
 				if r.Name == "gpus" {
@@ -65,13 +65,13 @@ func TestMesos29_FractionalGPUsAreInvalid(t *testing.T) {
 func TestMesos30_GPUResourcesCapability(t *testing.T) {
 	w := newWorld(t, gpuAgent, plainAgent)
 	gpus := w.agentID(gpuAgent)
-	from := func(id mesos.AgentID) func(tap.Event) bool {
-		return func(e tap.Event) bool {
+	from := func(id mesos.AgentID) func(tap.RecordedEvent) bool {
+		return func(e tap.RecordedEvent) bool {
 			return slices.ContainsFunc(e.GetOffers().GetOffers(), func(o mesos.Offer) bool { return o.AgentID == id })
 		}
 	}
 	in := w.start(nil)
-	if info := w.call(1, scheduler.Call_SUBSCRIBE, nil).Subscribe.FrameworkInfo; !has(info, mesos.FrameworkInfo_Capability_GPU_RESOURCES) {
+	if info := w.call(1, scheduler.Call_SUBSCRIBE, nil).Subscribe.FrameworkInfo; !hasCapability(info, mesos.FrameworkInfo_Capability_GPU_RESOURCES) {
 		t.Errorf("capabilities %v", info.Capabilities)
 	}
 	in.submit(w.spec("wide", 1))
@@ -79,7 +79,7 @@ func TestMesos30_GPUResourcesCapability(t *testing.T) {
 	in.end()
 
 	// Without the capability the GPU agent is as good as not there.
-	w.Break(-1, tap.Of(scheduler.Call_SUBSCRIBE), rewritten(func(c *scheduler.Call) {
+	w.InjectFault(-1, tap.MatchType(scheduler.Call_SUBSCRIBE), rewriteCall(func(c *scheduler.Call) {
 		info := c.Subscribe.FrameworkInfo
 		info.Capabilities = slices.DeleteFunc(info.Capabilities, func(c mesos.FrameworkInfo_Capability) bool {
 			return c.Type == mesos.FrameworkInfo_Capability_GPU_RESOURCES
@@ -114,16 +114,16 @@ func (w *world) limit(role string, gpus float64) {
 	}})
 }
 
-func TestMesos32_QuotaStarvationIsToldNotChased(t *testing.T) {
+func TestMesos32_QuotaStarvationIsReported(t *testing.T) {
 	w := newWorld(t, gpuAgent)
 	w.limit("research", 0)
-	in := w.start(func(c *framework.Config) { c.Roles = []string{"research"} })
+	in := w.start(func(c *framework.SchedulerConfig) { c.Roles = []string{"research"} })
 	start := time.Now()
 	in.submit(w.spec("train", 1))
 	w.call(1, scheduler.Call_DECLINE, nil)
 	w.settled(in, "settled")
-	if view := in.job("train"); view.State != job.Waiting || !strings.Contains(view.Waits, "GPU") && !strings.Contains(view.Waits, "free") {
-		t.Errorf("the job is %s and waits because %q", view.State, view.Waits)
+	if view := in.job("train"); view.State != job.Waiting || !strings.Contains(view.WaitReason, "GPU") && !strings.Contains(view.WaitReason, "free") {
+		t.Errorf("the job is %s and waits because %q", view.State, view.WaitReason)
 	}
 	w.wantFew(start, scheduler.Call_DECLINE, scheduler.Call_REVIVE, scheduler.Call_SUPPRESS)
 	w.limit("research", 2)
@@ -144,7 +144,7 @@ func (w *world) wantFew(since time.Time, kinds ...scheduler.Call_Type) {
 	}
 }
 
-func TestMesos33_CallsAreFewAndOverloadIsSurvived(t *testing.T) {
+func TestMesos33_CallRateIsBoundedAndOverloadIsSurvived(t *testing.T) {
 	w := newWorld(t, gpuAgent)
 	in := w.start(nil)
 	start := time.Now()
@@ -154,10 +154,10 @@ func TestMesos33_CallsAreFewAndOverloadIsSurvived(t *testing.T) {
 		in.submit(w.spec(fmt.Sprint("large-", n), 5)) // which no agent has
 	}
 	w.wantFew(start, scheduler.Call_REVIVE, scheduler.Call_SUPPRESS, scheduler.Call_DECLINE, scheduler.Call_RECONCILE)
-	w.Send(failed("Message mesos.scheduler.Call dropped: capacity(100) exceeded"))
+	w.InjectEvents(failureEvent("Message mesos.scheduler.Call dropped: capacity(100) exceeded"))
 	w.call(2, scheduler.Call_SUBSCRIBE, nil)
 	// The same as an answer: nobody is there to take the call now.
-	w.Break(1, other, tap.Overloaded())
+	w.InjectFault(1, other, tap.AnswerOverloaded())
 	w.finish("train")
 	if got := in.task("train", job.Finished).ID; got != id {
 		t.Errorf("task %s became %s", id, got)

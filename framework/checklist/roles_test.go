@@ -18,7 +18,7 @@ import (
 )
 
 // withRoles subscribes to two roles.
-func withRoles(c *framework.Config) {
+func withRoles(c *framework.SchedulerConfig) {
 	c.Sched.Policy.Roles = []sched.Role{{Name: "prod"}, {Name: "research"}}
 }
 
@@ -28,7 +28,7 @@ func (w *world) specOf(role, name string, gpus int) job.Spec {
 	return s
 }
 
-func TestMesos25_SuppressedRolesAreSaidAgain(t *testing.T) {
+func TestMesos25_SuppressedRolesAreRepeatedOnSubscribe(t *testing.T) {
 	w := newWorld(t, gpuAgent)
 	in := w.start(withRoles)
 	in.submit(w.specOf("prod", "done", 1))
@@ -36,9 +36,9 @@ func TestMesos25_SuppressedRolesAreSaidAgain(t *testing.T) {
 	w.finish("done")
 	in.task("done", job.Finished)
 	in.submit(w.specOf("research", "waits", 5)) // more than any agent has
-	w.call(1, scheduler.Call_REVIVE, func(c tap.Call) bool { return slices.Contains(c.GetRevive().GetRoles(), "research") })
+	w.call(1, scheduler.Call_REVIVE, func(c tap.RecordedCall) bool { return slices.Contains(c.GetRevive().GetRoles(), "research") })
 	w.until("prod to be suppressed", func() bool { return w.silent("prod") && !w.silent("research") })
-	w.Cut()
+	w.CutStream()
 	again := w.call(2, scheduler.Call_SUBSCRIBE, nil)
 	if diff := cmp.Diff([]string{"prod"}, again.Subscribe.SuppressedRoles); diff != "" {
 		t.Errorf("suppressed roles: %s", diff)
@@ -67,7 +67,7 @@ func TestMesos26_TasksCarryTheirOffersRole(t *testing.T) {
 	w := newWorld(t, gpuAgent, otherGPUs)
 	in := w.start(withRoles)
 	info := w.call(1, scheduler.Call_SUBSCRIBE, nil).Subscribe.FrameworkInfo
-	if diff := cmp.Diff([]string{"prod", "research"}, info.Roles); diff != "" || !has(info, mesos.FrameworkInfo_Capability_MULTI_ROLE) {
+	if diff := cmp.Diff([]string{"prod", "research"}, info.Roles); diff != "" || !hasCapability(info, mesos.FrameworkInfo_Capability_MULTI_ROLE) {
 		t.Errorf("roles %s, capabilities %v", diff, info.Capabilities)
 	}
 	for _, role := range info.Roles {
@@ -104,7 +104,7 @@ func (w *world) wantRole(id, role string) {
 	}
 }
 
-func has(info *mesos.FrameworkInfo, capability mesos.FrameworkInfo_Capability_Type) bool {
+func hasCapability(info *mesos.FrameworkInfo, capability mesos.FrameworkInfo_Capability_Type) bool {
 	return slices.ContainsFunc(info.Capabilities, func(c mesos.FrameworkInfo_Capability) bool { return c.Type == capability })
 }
 
@@ -112,24 +112,24 @@ func has(info *mesos.FrameworkInfo, capability mesos.FrameworkInfo_Capability_Ty
 // master is told so.
 func TestMesos27_RolesChangeWithoutANewSubscription(t *testing.T) {
 	w := newWorld(t, gpuAgent, otherGPUs)
-	c := w.client(func(c *master.Config) { c.Roles = []string{"prod", "research"} })
+	c := w.client(func(c *master.ConnectionConfig) { c.Roles = []string{"prod", "research"} })
 	offers := map[string]bool{} // in hand, by id
 	var rescinded []string
 	c.until("offers", func(ev sched.Event) bool {
-		if o, ok := ev.(sched.Offers); ok {
-			for _, offer := range o.Offers {
+		if o, ok := ev.(sched.OffersReceived); ok {
+			for _, offer := range o.OffersReceived {
 				offers[offer.ID] = true
 			}
 		}
 		return len(offers) == 2 // one to each role
 	})
-	c.Post(sched.SetRoles{Roles: []string{"prod"}})
+	c.PostOperation(sched.SetRoles{Roles: []string{"prod"}})
 	changed := w.call(1, scheduler.Call_UPDATE_FRAMEWORK, nil)
 	if diff := cmp.Diff([]string{"prod"}, changed.UpdateFramework.FrameworkInfo.Roles); diff != "" {
 		t.Errorf("roles: %s", diff)
 	}
 	c.until("a rescinded offer", func(ev sched.Event) bool {
-		if r, ok := ev.(sched.Rescind); ok {
+		if r, ok := ev.(sched.OfferRescinded); ok {
 			rescinded = append(rescinded, r.OfferID)
 		}
 		return len(rescinded) == 1
@@ -157,9 +157,9 @@ type masterClient struct {
 	more   chan struct{}
 }
 
-func (w *world) client(change func(*master.Config)) *masterClient {
+func (w *world) client(change func(*master.ConnectionConfig)) *masterClient {
 	w.t.Helper()
-	cfg := master.Config{Master: w.server.URL, Name: "checklist", User: "root", ExecutorPath: "/usr/bin/mesos-gpu", Log: log(w.t, "client")}
+	cfg := master.ConnectionConfig{Master: w.server.URL, Name: "checklist", User: "root", ExecutorPath: "/usr/bin/mesos-gpu", Log: log(w.t, "client")}
 	change(&cfg)
 	m, err := master.New(cfg)
 	if err != nil {

@@ -13,10 +13,10 @@ import (
 	"mesos-gpu/job"
 )
 
-func other(c *tap.Call) bool { return c.GetType() != scheduler.Call_SUBSCRIBE }
+func other(c *tap.RecordedCall) bool { return c.GetType() != scheduler.Call_SUBSCRIBE }
 
 // run brings a job to RUNNING and lets it finish.
-func (w *world) run(in *instance, name string, gpus int) {
+func (w *world) run(in *testInstance, name string, gpus int) {
 	w.t.Helper()
 	in.submit(w.spec(name, gpus))
 	in.task(name, job.Running)
@@ -30,7 +30,7 @@ func TestMesos01_SubscribeHasNoStreamID(t *testing.T) {
 	w.run(in, "train", 1)
 	w.until("the last acknowledgement and all answers", func() bool {
 		calls := w.Calls()
-		return !slices.ContainsFunc(calls, func(c tap.Call) bool { return c.Status == 0 }) && len(w.these(scheduler.Call_ACKNOWLEDGE, nil)) >= 2
+		return !slices.ContainsFunc(calls, func(c tap.RecordedCall) bool { return c.Status == 0 }) && len(w.these(scheduler.Call_ACKNOWLEDGE, nil)) >= 2
 	})
 	in.end()
 	subscribe := w.call(1, scheduler.Call_SUBSCRIBE, nil)
@@ -58,11 +58,11 @@ func TestMesos01_SubscribeHasNoStreamID(t *testing.T) {
 func TestMesos02_NoCallBeforeSubscribed(t *testing.T) {
 	w := newWorld(t, gpuAgent)
 	held, release := make(chan struct{}), make(chan struct{})
-	w.Filter(func(e *scheduler.Event) []*scheduler.Event {
+	w.SetFilter(func(e *scheduler.Event) []*scheduler.Event {
 		if e.GetType() == scheduler.Event_SUBSCRIBED {
 			close(held)
 			<-release
-			w.Filter(nil)
+			w.SetFilter(nil)
 		}
 		return []*scheduler.Event{e}
 	})
@@ -76,7 +76,7 @@ func TestMesos02_NoCallBeforeSubscribed(t *testing.T) {
 	in.task("train", job.Running)
 
 	// 403 says that the master knows nothing of a subscription.
-	w.Break(1, other, tap.NotSubscribed())
+	w.InjectFault(1, other, tap.NotSubscribed())
 	w.finish("train") // the status is acknowledged, to no avail
 	again := w.call(2, scheduler.Call_SUBSCRIBE, nil)
 	if first := w.call(1, scheduler.Call_SUBSCRIBE, nil); again.FrameworkID == nil || first.FrameworkID != nil {
@@ -89,20 +89,20 @@ func TestMesos02_NoCallBeforeSubscribed(t *testing.T) {
 func TestMesos03_RedirectIsFollowedForAllCalls(t *testing.T) {
 	w := newWorld(t, gpuAgent)
 	standby := w.door()
-	standby.Follow(w.server.URL)
-	in := w.start(func(c *framework.Config) { c.Master = standby.server.URL })
+	standby.ReportLeader(w.server.URL)
+	in := w.start(func(c *framework.SchedulerConfig) { c.Master = standby.server.URL })
 	w.run(in, "one", 1)
 	if calls := w.these(scheduler.Call_ACCEPT, nil); len(calls) == 0 {
 		t.Error("the leader got no ACCEPT")
 	}
 	// The lead changes hands. An ordinary call is the first to hear of it.
-	standby.Follow("")
-	w.Break(-1, other, tap.Redirect(standby.server.URL))
+	standby.ReportLeader("")
+	w.InjectFault(-1, other, tap.RedirectTo(standby.server.URL))
 	in.submit(w.spec("two", 1))
 	w.until("a call that was answered 307", func() bool {
-		return slices.ContainsFunc(w.Calls(), func(c tap.Call) bool { return c.Status == http.StatusTemporaryRedirect })
+		return slices.ContainsFunc(w.Calls(), func(c tap.RecordedCall) bool { return c.Status == http.StatusTemporaryRedirect })
 	})
-	w.Follow(standby.server.URL)
+	w.ReportLeader(standby.server.URL)
 	in.task("two", job.Running)
 	if calls := standby.these(scheduler.Call_ACCEPT, nil); len(calls) == 0 {
 		t.Error("the new leader got no ACCEPT")
@@ -127,13 +127,13 @@ func TestMesos04_LeaderIsLost(t *testing.T) {
 
 func (w *world) loseLeader(next *world, master string, leave func()) {
 	w.t.Helper()
-	in := w.start(func(c *framework.Config) { c.Master = master })
+	in := w.start(func(c *framework.SchedulerConfig) { c.Master = master })
 	in.submit(w.spec("train", 1))
 	before := in.task("train", job.Running)
 	w.lose()
 	leave()
 	w.moveTo(next)
-	subscribe := next.call(1, scheduler.Call_SUBSCRIBE, func(c tap.Call) bool { return c.Status == http.StatusOK })
+	subscribe := next.call(1, scheduler.Call_SUBSCRIBE, func(c tap.RecordedCall) bool { return c.Status == http.StatusOK })
 	if got := subscribe.GetFrameworkID().GetValue(); got != w.frameworkID() {
 		w.t.Errorf("subscribed with the next master as %q, was %q", got, w.frameworkID())
 	}
@@ -148,7 +148,7 @@ func (w *world) loseLeader(next *world, master string, leave func()) {
 func TestMesos05_MissedHeartbeatsEndTheSubscription(t *testing.T) {
 	w := newWorld(t, gpuAgent)
 	const interval = 200 * time.Millisecond
-	w.Filter(func(e *scheduler.Event) []*scheduler.Event {
+	w.SetFilter(func(e *scheduler.Event) []*scheduler.Event {
 		if e.GetType() != scheduler.Event_SUBSCRIBED {
 			return nil // from now on silence
 		}
@@ -162,6 +162,6 @@ func TestMesos05_MissedHeartbeatsEndTheSubscription(t *testing.T) {
 	if silent := again.At.Sub(told.At); silent < 5*interval || silent > patience/2 {
 		t.Errorf("subscribed again %s after the last word of a master that says something each %s", silent, interval)
 	}
-	w.Mend()
+	w.ClearFaults()
 	w.run(in, "train", 1)
 }

@@ -9,17 +9,17 @@ import (
 	"testing"
 )
 
-// behaviours is how many there are.
-const behaviours = 46
+// behaviourCount is how many there are.
+const behaviourCount = 46
 
 var (
 	testLine = regexp.MustCompile(`(?m)^func (TestMesos(\d\d)_\w+)\(`)
 	row      = regexp.MustCompile("(?m)^\\| (\\d+) \\| .+ \\| `(\\w+)` \\| (yes|no: )")
 )
 
-// TestEveryBehaviourHasItsTestAndRow compares the tests of this folder, those
+// TestEveryBehaviourHasTestAndTableRow compares the tests of this folder, those
 // of either build, with the table for people.
-func TestEveryBehaviourHasItsTestAndRow(t *testing.T) {
+func TestEveryBehaviourHasTestAndTableRow(t *testing.T) {
 	files, err := filepath.Glob("*_test.go")
 	if err != nil {
 		t.Fatal(err)
@@ -28,7 +28,7 @@ func TestEveryBehaviourHasItsTestAndRow(t *testing.T) {
 	for _, file := range files {
 		text := readText(t, file)
 		for _, m := range testLine.FindAllStringSubmatch(text, -1) {
-			n := number(t, m[2])
+			n := parseNumber(t, m[2])
 			if tests[n] != "" {
 				t.Errorf("%s and %s have one number", tests[n], m[1])
 			}
@@ -36,11 +36,11 @@ func TestEveryBehaviourHasItsTestAndRow(t *testing.T) {
 		}
 	}
 	rows := row.FindAllStringSubmatch(readText(t, "../../docs/mesos-behaviours.md"), -1)
-	if len(rows) != behaviours || len(tests) != behaviours {
-		t.Errorf("%d rows and %d tests, want %d", len(rows), len(tests), behaviours)
+	if len(rows) != behaviourCount || len(tests) != behaviourCount {
+		t.Errorf("%d rows and %d tests, want %d", len(rows), len(tests), behaviourCount)
 	}
 	for i, r := range rows {
-		switch n := number(t, r[1]); {
+		switch n := parseNumber(t, r[1]); {
 		case n != i+1:
 			t.Errorf("row %d has the number %d", i+1, n)
 		case tests[n] != r[2]:
@@ -60,7 +60,7 @@ func readText(t *testing.T, file string) string {
 	return string(text)
 }
 
-func number(t *testing.T, text string) int {
+func parseNumber(t *testing.T, text string) int {
 	t.Helper()
 	n, err := strconv.Atoi(text)
 	if err != nil {

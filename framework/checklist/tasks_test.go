@@ -25,7 +25,7 @@ func TestMesos38_FailureIsNoTaskState(t *testing.T) {
 	task := in.task("train", job.Running)
 	agent, executor, status := mesos.AgentID{Value: task.AgentID}, mesos.ExecutorID{Value: task.ID}, int32(9)
 	gone := mesos.OfferID{Value: "gone-by"}
-	w.Send(
+	w.InjectEvents(
 		&scheduler.Event{Type: scheduler.Event_FAILURE, Failure: &scheduler.Event_Failure{AgentID: &agent, ExecutorID: &executor, Status: &status}},
 		&scheduler.Event{Type: scheduler.Event_FAILURE, Failure: &scheduler.Event_Failure{AgentID: &agent}},
 		&scheduler.Event{Type: scheduler.Event_RESCIND, Rescind: &scheduler.Event_Rescind{OfferID: gone}},
@@ -41,7 +41,7 @@ func TestMesos38_FailureIsNoTaskState(t *testing.T) {
 			gone = e.Offers.Offers[0].ID
 		}
 	}
-	w.Send(&scheduler.Event{Type: scheduler.Event_RESCIND, Rescind: &scheduler.Event_Rescind{OfferID: gone}})
+	w.InjectEvents(&scheduler.Event{Type: scheduler.Event_RESCIND, Rescind: &scheduler.Event_Rescind{OfferID: gone}})
 	w.run(in, "more", 1)
 }
 
@@ -50,11 +50,11 @@ func TestMesos39_KillIsRepeatedUntilTheEnd(t *testing.T) {
 	in := w.start(nil)
 	in.submit(w.spec("train", 1))
 	id := in.task("train", job.Running).ID
-	w.Break(2, tap.Of(scheduler.Call_KILL), tap.Swallow()) // lost on the way to the agent
-	if err := in.Kill(in.within(), "train"); err != nil {
+	w.InjectFault(2, tap.MatchType(scheduler.Call_KILL), tap.IgnoreCall()) // lost on the way to the agent
+	if err := in.KillJob(in.within(), "train"); err != nil {
 		t.Fatal(err)
 	}
-	third := w.call(3, scheduler.Call_KILL, func(c tap.Call) bool { return c.Kill.TaskID.Value == id })
+	third := w.call(3, scheduler.Call_KILL, func(c tap.RecordedCall) bool { return c.Kill.TaskID.Value == id })
 	if kills := w.these(scheduler.Call_KILL, nil); third.At.Sub(kills[0].At) < killRetry {
 		t.Errorf("the third KILL came %s after the first", third.At.Sub(kills[0].At))
 	}
@@ -62,34 +62,34 @@ func TestMesos39_KillIsRepeatedUntilTheEnd(t *testing.T) {
 
 	// A kill while the launch is on its way.
 	arrived, release := make(chan struct{}), make(chan struct{})
-	w.Break(1, tap.Of(scheduler.Call_ACCEPT), tap.After(func() { close(arrived); <-release }, tap.Forward))
+	w.InjectFault(1, tap.MatchType(scheduler.Call_ACCEPT), tap.RunFirst(func() { close(arrived); <-release }, tap.ForwardCall))
 	in.submit(w.spec("late", 1))
 	<-arrived
-	if err := in.Kill(in.within(), "late"); err != nil {
+	if err := in.KillJob(in.within(), "late"); err != nil {
 		t.Fatal(err)
 	}
 	close(release)
 	late := in.task("late", job.Killed)
-	w.call(1, scheduler.Call_KILL, func(c tap.Call) bool { return c.Kill.TaskID.Value == late.ID })
+	w.call(1, scheduler.Call_KILL, func(c tap.RecordedCall) bool { return c.Kill.TaskID.Value == late.ID })
 	w.run(in, "after", 2) // both GPUs are free again
 }
 
 func TestMesos40_TaskKillingOnlyWithTheCapability(t *testing.T) {
 	w := newRunningWorld(t)
 	told := func(id string) bool {
-		return slices.ContainsFunc(w.Events(), func(e tap.Event) bool {
+		return slices.ContainsFunc(w.Events(), func(e tap.RecordedEvent) bool {
 			status := e.GetUpdate().GetStatus()
 			return status.TaskID.Value == id && status.GetState() == mesos.TASK_KILLING
 		})
 	}
 	in := w.start(nil)
-	if info := w.call(1, scheduler.Call_SUBSCRIBE, nil).Subscribe.FrameworkInfo; !has(info, mesos.FrameworkInfo_Capability_TASK_KILLING_STATE) {
+	if info := w.call(1, scheduler.Call_SUBSCRIBE, nil).Subscribe.FrameworkInfo; !hasCapability(info, mesos.FrameworkInfo_Capability_TASK_KILLING_STATE) {
 		t.Errorf("capabilities %v", info.Capabilities)
 	}
-	kill := func(in *instance, name string) string {
+	kill := func(in *testInstance, name string) string {
 		in.submit(w.spec(name, 0))
 		id := in.task(name, job.Running).ID
-		if err := in.Kill(in.within(), name); err != nil {
+		if err := in.KillJob(in.within(), name); err != nil {
 			t.Fatal(err)
 		}
 		in.task(name, job.Killed)
@@ -99,7 +99,7 @@ func TestMesos40_TaskKillingOnlyWithTheCapability(t *testing.T) {
 		t.Error("no TASK_KILLING for a framework that knows it")
 	}
 	in.end()
-	w.Break(-1, tap.Of(scheduler.Call_SUBSCRIBE), rewritten(func(c *scheduler.Call) {
+	w.InjectFault(-1, tap.MatchType(scheduler.Call_SUBSCRIBE), rewriteCall(func(c *scheduler.Call) {
 		info := c.Subscribe.FrameworkInfo
 		info.Capabilities = slices.DeleteFunc(info.Capabilities, func(c mesos.FrameworkInfo_Capability) bool {
 			return c.Type == mesos.FrameworkInfo_Capability_TASK_KILLING_STATE
@@ -113,7 +113,7 @@ func TestMesos40_TaskKillingOnlyWithTheCapability(t *testing.T) {
 // The update of a running task is replaced by the end that a reason is for.
 func TestMesos41_ReasonsDecideAboutAnotherAttempt(t *testing.T) {
 	w := newWorld(t, gpuAgent)
-	in := w.start(func(c *framework.Config) { c.Sched.RetryDelay = 10 * time.Millisecond })
+	in := w.start(func(c *framework.SchedulerConfig) { c.Sched.RetryDelay = 10 * time.Millisecond })
 	for _, tc := range []struct {
 		name    string
 		state   mesos.TaskState
@@ -132,7 +132,7 @@ func TestMesos41_ReasonsDecideAboutAnotherAttempt(t *testing.T) {
 		s := w.spec(tc.name, 0)
 		s.Retries = tc.retries
 		var first string
-		w.Filter(func(e *scheduler.Event) []*scheduler.Event {
+		w.SetFilter(func(e *scheduler.Event) []*scheduler.Event {
 			status := e.GetUpdate().GetStatus()
 			if e.GetType() != scheduler.Event_UPDATE || !strings.HasPrefix(status.TaskID.Value, tc.name+".") || first != "" && status.TaskID.Value != first {
 				return []*scheduler.Event{e}
@@ -152,7 +152,7 @@ func TestMesos41_ReasonsDecideAboutAnotherAttempt(t *testing.T) {
 		} else if task := in.task(tc.name, tc.ends); task.Attempt != 1 || task.Reason != tc.reason.String() {
 			t.Errorf("%s: ended in attempt %d because of %q", tc.name, task.Attempt, task.Reason)
 		}
-		w.Filter(nil)
+		w.SetFilter(nil)
 	}
 }
 
@@ -177,12 +177,12 @@ func TestMesos42_OperationFeedbackIsAcknowledged(t *testing.T) {
 	feedback := func(s mesos.OperationStatus) *scheduler.Event {
 		return &scheduler.Event{Type: scheduler.Event_UPDATE_OPERATION_STATUS, UpdateOperationStatus: &scheduler.Event_UpdateOperationStatus{Status: s}}
 	}
-	w.Send(feedback(status))
-	w.call(1, scheduler.Call_ACKNOWLEDGE_OPERATION_STATUS, func(c tap.Call) bool {
+	w.InjectEvents(feedback(status))
+	w.call(1, scheduler.Call_ACKNOWLEDGE_OPERATION_STATUS, func(c tap.RecordedCall) bool {
 		return bytes.Equal(c.AcknowledgeOperationStatus.UUID, id[:]) && c.AcknowledgeOperationStatus.OperationID == *status.OperationID
 	})
 	status.UUID = nil // which wants no acknowledgement
-	w.Send(feedback(status))
+	w.InjectEvents(feedback(status))
 	w.settled(in, "settled")
 	if n := len(w.these(scheduler.Call_ACKNOWLEDGE_OPERATION_STATUS, nil)); n != 1 {
 		t.Errorf("%d acknowledgements, want 1", n)

@@ -39,7 +39,7 @@ var (
 // world is a master with its agents, and the tap before it. What it is made
 // of, cluster, depends on the build tag.
 type world struct {
-	*tap.Tap
+	*tap.Proxy
 	t       testing.TB
 	server  *httptest.Server
 	cluster *cluster
@@ -59,8 +59,8 @@ func startWorld(t testing.TB, machines ...machine) *world {
 		t.Fatal(err)
 	}
 	w.cluster = newCluster(t, w.server.Listener.Addr().String(), machines)
-	w.Tap = tap.New(w.cluster.handler())
-	w.server.Config.Handler = w.Tap
+	w.Proxy = tap.New(w.cluster.handler())
+	w.server.Config.Handler = w.Proxy
 	w.server.Start()
 	t.Cleanup(w.lose)
 	return w
@@ -74,8 +74,8 @@ func (w *world) lose() {
 
 // door is another tap before the same master, at an address of its own.
 func (w *world) door() *world {
-	d := &world{t: w.t, cluster: w.cluster, dir: w.dir, Tap: tap.New(w.cluster.handler())}
-	d.server = httptest.NewServer(d.Tap)
+	d := &world{t: w.t, cluster: w.cluster, dir: w.dir, Proxy: tap.New(w.cluster.handler())}
+	d.server = httptest.NewServer(d.Proxy)
 	w.t.Cleanup(d.lose)
 	return d
 }
@@ -107,14 +107,14 @@ func (w *world) until(what string, done func() bool) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if err := w.Await(ctx, done); err != nil {
+	if err := w.AwaitCondition(ctx, done); err != nil {
 		w.t.Fatalf("waited %s for %s; calls: %s", patience, what, w.story())
 	}
 }
 
 // call waits for the nth call, from 1, of that type that match takes; a nil
 // match takes all.
-func (w *world) call(n int, kind scheduler.Call_Type, match func(tap.Call) bool) (found tap.Call) {
+func (w *world) call(n int, kind scheduler.Call_Type, match func(tap.RecordedCall) bool) (found tap.RecordedCall) {
 	w.t.Helper()
 	w.until(kind.String(), func() bool {
 		calls := w.these(kind, match)
@@ -128,7 +128,7 @@ func (w *world) call(n int, kind scheduler.Call_Type, match func(tap.Call) bool)
 }
 
 // these are the calls so far of a type that match takes.
-func (w *world) these(kind scheduler.Call_Type, match func(tap.Call) bool) (found []tap.Call) {
+func (w *world) these(kind scheduler.Call_Type, match func(tap.RecordedCall) bool) (found []tap.RecordedCall) {
 	for _, c := range w.Calls() {
 		if c.GetType() == kind && (match == nil || match(c)) {
 			found = append(found, c)
@@ -138,7 +138,7 @@ func (w *world) these(kind scheduler.Call_Type, match func(tap.Call) bool) (foun
 }
 
 // event waits for the nth event, from 1, of that type that match takes.
-func (w *world) event(n int, kind scheduler.Event_Type, match func(tap.Event) bool) (found tap.Event) {
+func (w *world) event(n int, kind scheduler.Event_Type, match func(tap.RecordedEvent) bool) (found tap.RecordedEvent) {
 	w.t.Helper()
 	w.until("event "+kind.String(), func() bool {
 		seen := 0
@@ -209,16 +209,16 @@ func (w *world) frameworkID() string {
 func (w *world) successor() *world {
 	next := &world{t: w.t, dir: w.dir, server: httptest.NewUnstartedServer(nil)}
 	next.cluster = w.cluster.successor(next.server.Listener.Addr().String())
-	next.Tap = tap.New(next.cluster.handler())
-	next.server.Config.Handler = next.Tap
+	next.Proxy = tap.New(next.cluster.handler())
+	next.server.Config.Handler = next.Proxy
 	next.server.Start()
-	next.Follow(w.server.URL)
+	next.ReportLeader(w.server.URL)
 	w.t.Cleanup(next.lose)
 	return next
 }
 
 // moveTo makes next lead, and takes the agents there.
 func (w *world) moveTo(next *world) {
-	next.Follow("")
+	next.ReportLeader("")
 	next.cluster.takeOver()
 }

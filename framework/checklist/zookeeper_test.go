@@ -24,7 +24,7 @@ func (mute) Printf(string, ...any) {}
 
 func newElection(t testing.TB) *election {
 	t.Helper()
-	server := zktest.Start(t)
+	server := zktest.StartServer(t)
 	conn, _, err := zk.Connect([]string{server.Addr()}, patience, zk.WithLogger(mute{}))
 	if err != nil {
 		t.Fatal(err)

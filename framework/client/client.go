@@ -21,17 +21,17 @@ import (
 // Client speaks to the scheduler that leads, through whichever of several it
 // knows. It may be used by many goroutines.
 type Client struct {
-	bases []string
-	http  *http.Client
-	token string
+	baseURLs []string
+	http     *http.Client
+	token    string
 
-	mu   sync.Mutex
-	last int // index of the base that answered last
+	mu        sync.Mutex
+	lastIndex int // index of the base that answered last
 }
 
 // New makes a client of the API at address: a URL, or host:port, or several
 // with commas between.
-func New(address string, options ...Option) (*Client, error) {
+func New(address string, options ...ClientOption) (*Client, error) {
 	dialer := net.Dialer{Timeout: 5 * time.Second}
 	transport := &http.Transport{DialContext: dialer.DialContext, ResponseHeaderTimeout: time.Minute, IdleConnTimeout: time.Minute}
 	c := &Client{http: &http.Client{
@@ -52,7 +52,7 @@ func New(address string, options ...Option) (*Client, error) {
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 			return nil, fmt.Errorf("API address %q is no URL such as http://127.0.0.1:8080, nor several with commas between", address)
 		}
-		c.bases = append(c.bases, strings.TrimRight(u.String(), "/"))
+		c.baseURLs = append(c.baseURLs, strings.TrimRight(u.String(), "/"))
 	}
 	return c, nil
 }
@@ -60,20 +60,20 @@ func New(address string, options ...Option) (*Client, error) {
 // Close ends idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-func (c *Client) get(ctx context.Context, path string, into any) error {
-	return c.do(ctx, http.MethodGet, path, nil, into)
+func (c *Client) getJSON(ctx context.Context, path string, into any) error {
+	return c.sendJSON(ctx, http.MethodGet, path, nil, into)
 }
 
-func (c *Client) do(ctx context.Context, method, path string, body, into any) error {
-	res, err := c.send(ctx, method, path, body)
+func (c *Client) sendJSON(ctx context.Context, method, path string, body, into any) error {
+	res, err := c.sendRequest(ctx, method, path, body)
 	if err != nil {
 		return err
 	}
-	return read(res, into)
+	return decodeResponse(res, into)
 }
 
-// read parses an answer, unless into is nil.
-func read(res *http.Response, into any) error {
+// decodeResponse parses an answer, unless into is nil.
+func decodeResponse(res *http.Response, into any) error {
 	defer res.Body.Close()
 	if into == nil {
 		return nil
@@ -84,88 +84,90 @@ func read(res *http.Response, into any) error {
 	return nil
 }
 
-// Submit submits a job. It is made again while it is not known whether it was
+// SubmitJob submits a job. It is made again while it is not known whether it was
 // taken: by its key the scheduler knows that it is the same.
-func (c *Client) Submit(ctx context.Context, spec job.Spec) (api.JobView, error) {
-	return c.SubmitAs(ctx, rand.Text(), spec)
+func (c *Client) SubmitJob(ctx context.Context, spec job.Spec) (api.JobView, error) {
+	return c.SubmitJobWithKey(ctx, rand.Text(), spec)
 }
 
-// SubmitAs submits a job by a key of the caller's, 1 to 255 printable
+// SubmitJobWithKey submits a job by a key of the caller's, 1 to 255 printable
 // characters: asked again with the same, it answers with the job that is there.
-func (c *Client) SubmitAs(ctx context.Context, key string, spec job.Spec) (view api.JobView, err error) {
-	res, err := c.sendWith(ctx, takeover, http.MethodPost, "/v1/jobs", spec, http.Header{api.IdempotencyKey: {key}})
+func (c *Client) SubmitJobWithKey(ctx context.Context, key string, spec job.Spec) (view api.JobView, err error) {
+	res, err := c.sendWith(ctx, leaderTimeout, http.MethodPost, "/v1/jobs", spec, http.Header{api.IdempotencyKey: {key}})
 	if err != nil {
 		return view, err
 	}
-	err = read(res, &view)
-	view.Again = res.StatusCode == http.StatusOK
+	err = decodeResponse(res, &view)
+	view.AlreadySubmitted = res.StatusCode == http.StatusOK
 	return view, err
 }
 
-// Jobs lists all jobs, oldest first.
-func (c *Client) Jobs(ctx context.Context) ([]api.JobView, error) { return c.JobsIn(ctx, "") }
-
-// JobsIn lists the jobs in a state of api.JobQuery, oldest first.
-func (c *Client) JobsIn(ctx context.Context, state string) ([]api.JobView, error) {
-	return collect(c.EachJob(ctx, state))
+// ListJobs lists all jobs, oldest first.
+func (c *Client) ListJobs(ctx context.Context) ([]api.JobView, error) {
+	return c.ListJobsByState(ctx, "")
 }
 
-// List lists some jobs.
-func (c *Client) List(ctx context.Context, q api.JobQuery) (list api.JobList, err error) {
-	v := valuesOf(nil, q.Page)
+// ListJobsByState lists the jobs in a state of api.JobQuery, oldest first.
+func (c *Client) ListJobsByState(ctx context.Context, state string) ([]api.JobView, error) {
+	return collectAll(c.EachJob(ctx, state))
+}
+
+// ListJobsPage lists some jobs.
+func (c *Client) ListJobsPage(ctx context.Context, q api.JobQuery) (list api.JobList, err error) {
+	v := queryValues(nil, q.PageRequest)
 	if q.State != "" {
 		v.Set("state", q.State)
 	}
-	if q.Newest {
+	if q.NewestFirst {
 		v.Set("order", api.NewestFirst)
 	}
-	err = c.get(ctx, "/v1/jobs?"+v.Encode(), &list)
+	err = c.getJSON(ctx, "/v1/jobs?"+v.Encode(), &list)
 	return list, err
 }
 
-// Job returns one job.
-func (c *Client) Job(ctx context.Context, name string) (view api.JobView, err error) {
-	err = c.get(ctx, "/v1/jobs/"+url.PathEscape(name), &view)
+// GetJob returns one job.
+func (c *Client) GetJob(ctx context.Context, name string) (view api.JobView, err error) {
+	err = c.getJSON(ctx, "/v1/jobs/"+url.PathEscape(name), &view)
 	return view, err
 }
 
-// Kill asks for a job's end, with its kill grace.
-func (c *Client) Kill(ctx context.Context, name string) error {
-	return c.do(ctx, http.MethodDelete, "/v1/jobs/"+url.PathEscape(name), nil, nil)
+// KillJob asks for a job's end, with its kill grace.
+func (c *Client) KillJob(ctx context.Context, name string) error {
+	return c.sendJSON(ctx, http.MethodDelete, "/v1/jobs/"+url.PathEscape(name), nil, nil)
 }
 
-// ForceKill has a job's processes killed at once, also where Kill was called.
-func (c *Client) ForceKill(ctx context.Context, name string) error {
-	return c.do(ctx, http.MethodDelete, "/v1/jobs/"+url.PathEscape(name)+"?force=true", nil, nil)
+// ForceKillJob has a job's processes killed at once, also where Kill was called.
+func (c *Client) ForceKillJob(ctx context.Context, name string) error {
+	return c.sendJSON(ctx, http.MethodDelete, "/v1/jobs/"+url.PathEscape(name)+"?force=true", nil, nil)
 }
 
-// Scale asks for so many tasks of a service.
-func (c *Client) Scale(ctx context.Context, name string, tasks int) error {
-	return c.do(ctx, http.MethodPost, "/v1/jobs/"+url.PathEscape(name)+"/scale", api.Scaling{Tasks: &tasks}, nil)
+// ScaleJob asks for so many tasks of a service.
+func (c *Client) ScaleJob(ctx context.Context, name string, tasks int) error {
+	return c.sendJSON(ctx, http.MethodPost, "/v1/jobs/"+url.PathEscape(name)+"/scale", api.ScaleRequest{Tasks: &tasks}, nil)
 }
 
-// Stop asks for a task's end; a service starts another in its place unless it
+// StopTask asks for a task's end; a service starts another in its place unless it
 // is retired.
-func (c *Client) Stop(ctx context.Context, task string, retire bool) error {
-	return c.do(ctx, http.MethodPost, "/v1/tasks/"+url.PathEscape(task)+"/stop", api.Stopping{Retire: retire}, nil)
+func (c *Client) StopTask(ctx context.Context, task string, retire bool) error {
+	return c.sendJSON(ctx, http.MethodPost, "/v1/tasks/"+url.PathEscape(task)+"/stop", api.StopRequest{Retire: retire}, nil)
 }
 
-// Agents lists the cluster's agents.
-func (c *Client) Agents(ctx context.Context) ([]api.Agent, error) {
-	return collect(c.EachAgent(ctx))
+// ListAgents lists the cluster's agents.
+func (c *Client) ListAgents(ctx context.Context) ([]api.AgentSummary, error) {
+	return collectAll(c.EachAgent(ctx))
 }
 
-// GPUs lists the cluster's GPUs.
-func (c *Client) GPUs(ctx context.Context) ([]api.GPU, error) {
-	return collect(c.EachGPU(ctx))
+// ListGPUs lists the cluster's ListGPUs.
+func (c *Client) ListGPUs(ctx context.Context) ([]api.GPUView, error) {
+	return collectAll(c.EachGPU(ctx))
 }
 
-// Health asks whether the scheduler is up, and connected to a master. It waits
+// GetHealth asks whether the scheduler is up, and connected to a master. It waits
 // for no takeover: that there is one is an answer.
-func (c *Client) Health(ctx context.Context) (h api.Health, err error) {
+func (c *Client) GetHealth(ctx context.Context) (h api.HealthStatus, err error) {
 	res, err := c.sendWithin(ctx, 0, http.MethodGet, "/healthz", nil)
 	if err != nil {
 		return h, err
 	}
-	return h, read(res, &h)
+	return h, decodeResponse(res, &h)
 }

@@ -14,7 +14,7 @@ import (
 	"mesos-gpu/job"
 )
 
-func dial(t *testing.T, h http.HandlerFunc) *Client {
+func newTestClient(t *testing.T, h http.HandlerFunc) *Client {
 	t.Helper()
 	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)
@@ -26,16 +26,16 @@ func dial(t *testing.T, h http.HandlerFunc) *Client {
 	return c
 }
 
-func TestProblemsAreErrors(t *testing.T) {
+func TestProblemsAreReturned(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"title":"Conflict","status":409,"detail":"taken"}`: "taken",
 		`<html>proxy</html>`: "answered 409 Conflict: <html>proxy</html>",
 	} {
-		c := dial(t, func(w http.ResponseWriter, _ *http.Request) {
+		c := newTestClient(t, func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusConflict)
 			fmt.Fprint(w, body)
 		})
-		_, err := c.Submit(context.Background(), job.Spec{Name: "train"})
+		_, err := c.SubmitJob(context.Background(), job.Spec{Name: "train"})
 		var p *api.Problem
 		if !errors.As(err, &p) || p.Status != 409 || !strings.Contains(p.Error(), want) {
 			t.Errorf("got %v, want a problem with %q", err, want)
@@ -43,27 +43,27 @@ func TestProblemsAreErrors(t *testing.T) {
 	}
 }
 
-func TestAnswersThatAreNone(t *testing.T) {
-	c := dial(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "data: {}}\n\n") })
+func TestInvalidAnswers(t *testing.T) {
+	c := newTestClient(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "data: {}}\n\n") })
 	ctx := context.Background()
-	if _, err := c.Jobs(ctx); err == nil || !strings.Contains(err.Error(), "GET /v1/jobs") {
+	if _, err := c.ListJobs(ctx); err == nil || !strings.Contains(err.Error(), "GET /v1/jobs") {
 		t.Errorf("got %v", err)
 	}
-	for _, err := range c.Events(ctx, "") {
+	for _, err := range c.StreamEvents(ctx, "") {
 		if err == nil || !strings.Contains(err.Error(), "parse event") {
 			t.Errorf("got %v", err)
 		}
 	}
 }
 
-// TestNamedEventsAreNoTasks: what a later scheduler tells besides is passed by.
-func TestNamedEventsAreNoTasks(t *testing.T) {
-	c := dial(t, func(w http.ResponseWriter, _ *http.Request) {
+// TestNamedEventsAreIgnored: what a later scheduler tells besides is passed by.
+func TestNamedEventsAreIgnored(t *testing.T) {
+	c := newTestClient(t, func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, "event: inventory\ndata: {}\n\nid: e-1\ndata: {\"task\":\"t.0\",\"state\":\"RUNNING\"}\n\n"+
 			"event: other\nid: e-2\ndata: no JSON\ndata: of ours\n\ndata: {\"task\":\"t.1\",\"state\":\"RUNNING\"}\n\n")
 	})
 	var got []string
-	for ev, err := range c.Events(t.Context(), "") {
+	for ev, err := range c.StreamEvents(t.Context(), "") {
 		if err != nil {
 			got = append(got, err.Error())
 			break
@@ -75,12 +75,12 @@ func TestNamedEventsAreNoTasks(t *testing.T) {
 	}
 }
 
-// TestWaitSurvivesABrokenStream: the first stream breaks, the second tells of
+// TestWaitSurvivesBrokenStream: the first stream breaks, the second tells of
 // the end.
-func TestWaitSurvivesABrokenStream(t *testing.T) {
+func TestWaitSurvivesBrokenStream(t *testing.T) {
 	var streams atomic.Int32
 	var ended atomic.Bool
-	c := dial(t, func(w http.ResponseWriter, r *http.Request) {
+	c := newTestClient(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/v1/events":
 			fmt.Fprintf(w, "data: {\"job\":\"train\",\"task\":\"t.0\",\"state\":\"RUNNING\"}\n\n")
@@ -97,22 +97,22 @@ func TestWaitSurvivesABrokenStream(t *testing.T) {
 			fmt.Fprintf(w, `{"spec":{"name":"train"},"tasks":[{"id":"t.0","state":%q}],"state":%q,"terminal":%t}`, state, state, ended.Load())
 		}
 	})
-	view, err := c.Wait(context.Background(), "train")
+	view, err := c.WaitForJob(context.Background(), "train")
 	if err != nil || view.State != job.Finished || streams.Load() != 2 {
 		t.Errorf("%s after %d streams, %v", view.State, streams.Load(), err)
 	}
 }
 
-func TestWaitEndsWithItsContext(t *testing.T) {
+func TestWaitEndsWithContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
-	c := dial(t, func(w http.ResponseWriter, r *http.Request) {
+	c := newTestClient(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/v1/events" {
 			_ = http.NewResponseController(w).Flush()
 			cancel()
 			<-r.Context().Done()
 		}
 	})
-	if _, err := c.Wait(ctx, "train"); !errors.Is(err, context.Canceled) {
+	if _, err := c.WaitForJob(ctx, "train"); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 }

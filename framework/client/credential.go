@@ -12,21 +12,21 @@ import (
 	"mesos-gpu/framework/internal/secret"
 )
 
-// Option says how a Client asks.
-type Option func(*Client) error
+// ClientOption says how a Client asks.
+type ClientOption func(*Client) error
 
 // WithToken has requests bear a token. It goes out over TLS alone, or to this
 // machine's loopback.
-func WithToken(token string) Option {
+func WithToken(token string) ClientOption {
 	return func(c *Client) error {
 		c.token = token
 		return nil
 	}
 }
 
-// Trusting has the certificates in a PEM file vouch for schedulers, instead of
+// WithTrustedCA has the certificates in a PEM file vouch for schedulers, instead of
 // the system's.
-func Trusting(file string) Option {
+func WithTrustedCA(file string) ClientOption {
 	return func(c *Client) error {
 		pem, err := os.ReadFile(file)
 		if err != nil {
@@ -44,7 +44,7 @@ func Trusting(file string) Option {
 // ReadToken reads a token from a file. The warning is not empty where others
 // may read it too.
 func ReadToken(file string) (token, warning string, err error) {
-	if token, warning, err = secret.Read(file); err != nil {
+	if token, warning, err = secret.ReadFile(file); err != nil {
 		return "", "", fmt.Errorf("read the token: %w", err)
 	}
 	if token == "" {
@@ -53,19 +53,19 @@ func ReadToken(file string) (token, warning string, err error) {
 	return token, warning, nil
 }
 
-// Confidential reports whether what is sent to the address nobody else can
+// IsConfidential reports whether what is sent to the address nobody else can
 // read: it speaks TLS, or is this machine's own.
-func Confidential(u *url.URL) bool {
+func IsConfidential(u *url.URL) bool {
 	ip := net.ParseIP(u.Hostname())
 	return u.Scheme == "https" || u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// sign adds the token to a request.
-func (c *Client) sign(r *http.Request) error {
+// addToken adds the token to a request.
+func (c *Client) addToken(r *http.Request) error {
 	if c.token == "" {
 		return nil
 	}
-	if !Confidential(r.URL) {
+	if !IsConfidential(r.URL) {
 		return fmt.Errorf("ask the scheduler at %s://%s: the token could be read on the way: use an https address", r.URL.Scheme, r.URL.Host)
 	}
 	r.Header.Set("Authorization", "Bearer "+c.token)

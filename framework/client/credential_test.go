@@ -19,7 +19,7 @@ import (
 const token = "mgpu.ci.SECRETSECRET"
 
 // serveTLS serves over TLS; the option trusts it.
-func serveTLS(t *testing.T, h http.HandlerFunc) (url string, trusting Option) {
+func serveTLS(t *testing.T, h http.HandlerFunc) (url string, trusting ClientOption) {
 	t.Helper()
 	s := httptest.NewTLSServer(h)
 	t.Cleanup(s.Close)
@@ -27,10 +27,10 @@ func serveTLS(t *testing.T, h http.HandlerFunc) (url string, trusting Option) {
 	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return s.URL, Trusting(file)
+	return s.URL, WithTrustedCA(file)
 }
 
-func newClient(t *testing.T, address string, options ...Option) *Client {
+func newClient(t *testing.T, address string, options ...ClientOption) *Client {
 	t.Helper()
 	c, err := New(address, options...)
 	if err != nil {
@@ -40,9 +40,9 @@ func newClient(t *testing.T, address string, options ...Option) *Client {
 	return c
 }
 
-// TestTokenFollowsTheRedirect to a leader that speaks TLS, and stays behind
+// TestTokenFollowsRedirect to a leader that speaks TLS, and stays behind
 // where it does not.
-func TestTokenFollowsTheRedirect(t *testing.T) {
+func TestTokenFollowsRedirect(t *testing.T) {
 	var heard atomic.Value
 	heard.Store("")
 	leader, trusting := serveTLS(t, func(w http.ResponseWriter, r *http.Request) {
@@ -52,22 +52,22 @@ func TestTokenFollowsTheRedirect(t *testing.T) {
 	to := leader
 	standby, _ := serveTLS(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Location", to+r.URL.RequestURI())
-		fail(w, api.NotLeader(to))
+		writeProblem(w, api.RedirectToLeader(to))
 	}) // httptest's certificate is the same for both
 	c := newClient(t, standby, trusting, WithToken(token))
-	if err := c.Kill(context.Background(), "x"); err != nil || heard.Load() != "Bearer "+token {
+	if err := c.KillJob(context.Background(), "x"); err != nil || heard.Load() != "Bearer "+token {
 		t.Errorf("the leader heard %v, %v", heard.Load(), err)
 	}
 	to = "http://192.0.2.1:8080"
-	err := c.Kill(context.Background(), "x")
+	err := c.KillJob(context.Background(), "x")
 	if err == nil || !strings.Contains(err.Error(), "http://192.0.2.1:8080: the token could be read on the way") || strings.Contains(err.Error(), "SECRET") {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestTokenIsNotSentInTheOpen(t *testing.T) {
+func TestTokenIsNotSentUnencrypted(t *testing.T) {
 	c := newClient(t, "http://192.0.2.1:8080", WithToken(token))
-	_, err := c.Jobs(context.Background())
+	_, err := c.ListJobs(context.Background())
 	if err == nil || !strings.Contains(err.Error(), "use an https address") || strings.Contains(err.Error(), "SECRET") {
 		t.Errorf("got %v", err)
 	}
@@ -79,28 +79,28 @@ func TestTokenIsNotSentInTheOpen(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if Confidential(u) != want {
+		if IsConfidential(u) != want {
 			t.Errorf("%s: %t", address, !want)
 		}
 	}
 }
 
-// TestStrangersAreNotAsked: a server that nobody vouches for hears no token.
-func TestStrangersAreNotAsked(t *testing.T) {
+// TestUntrustedServersAreRejected: a server that nobody vouches for hears no token.
+func TestUntrustedServersAreRejected(t *testing.T) {
 	address, _ := serveTLS(t, func(http.ResponseWriter, *http.Request) { t.Error("a stranger was asked") })
-	if _, err := newClient(t, address, WithToken(token)).Jobs(context.Background()); err == nil || !strings.Contains(err.Error(), "certificate") {
+	if _, err := newClient(t, address, WithToken(token)).ListJobs(context.Background()); err == nil || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestWithoutATokenNoneIsSent(t *testing.T) {
-	c := dial(t, func(w http.ResponseWriter, r *http.Request) {
+func TestNoTokenIsSentByDefault(t *testing.T) {
+	c := newTestClient(t, func(w http.ResponseWriter, r *http.Request) {
 		if got, sent := r.Header["Authorization"]; sent {
 			t.Errorf("sent %q", got)
 		}
 		fmt.Fprint(w, `{"jobs":[]}`)
 	})
-	if _, err := c.Jobs(context.Background()); err != nil {
+	if _, err := c.ListJobs(context.Background()); err != nil {
 		t.Error(err)
 	}
 }
@@ -127,7 +127,7 @@ func TestTokenFiles(t *testing.T) {
 		if _, _, err := ReadToken(path); err == nil {
 			t.Errorf("%s was read", path)
 		}
-		if _, err := New("https://s1", Trusting(path)); err == nil {
+		if _, err := New("https://s1", WithTrustedCA(path)); err == nil {
 			t.Errorf("%s vouches for somebody", path)
 		}
 	}

@@ -19,14 +19,14 @@ import (
 )
 
 const (
-	// beat is how often a scheduler is told that its client is there; it says
+	// heartbeatInterval is how often a scheduler is told that its client is there; it says
 	// so, too, as often.
-	beat = 15 * time.Second
-	// lostAfter is how long it may say nothing before it is taken for gone.
-	lostAfter = 4 * beat
+	heartbeatInterval = 15 * time.Second
+	// serverTimeout is how long it may say nothing before it is taken for gone.
+	serverTimeout = 4 * heartbeatInterval
 )
 
-var _ api.Execer = (*Client)(nil)
+var _ api.ExecBackend = (*Client)(nil)
 
 // Exec runs a command in the container of a job's running task, on this
 // terminal, until it ends or ctx does; then it is ended. It returns the
@@ -38,10 +38,10 @@ func (c *Client) Exec(ctx context.Context, name string, task int, r api.ExecRequ
 	if err := r.Validate(); err != nil {
 		return 0, err
 	}
-	x := &session{terminal: t, window: newWindow(api.ExecWindow)}
-	x.heardNow()
-	path := "/v1/jobs/" + url.PathEscape(name) + "/tasks/" + strconv.Itoa(task) + "/exec?" + r.Query().Encode()
-	if err := x.open(ctx, c, path); err != nil {
+	x := &execSession{terminal: t, window: newInputWindow(api.ExecWindow)}
+	x.noteHeard()
+	path := "/v1/jobs/" + url.PathEscape(name) + "/tasks/" + strconv.Itoa(task) + "/exec?" + r.EncodeQuery().Encode()
+	if err := x.openConnection(ctx, c, path); err != nil {
 		return 0, err
 	}
 	ctx, leave := context.WithCancelCause(ctx)
@@ -51,18 +51,18 @@ func (c *Client) Exec(ctx context.Context, name string, task int, r api.ExecRequ
 	defer func() { _ = x.conn.CloseNow() }()
 	if t.Stdin != nil {
 		go func() { // not waited for: a terminal's reader may stay where it is
-			if err := x.send(ctx); err != nil {
+			if err := x.sendInput(ctx); err != nil {
 				leave(err)
 			}
 		}()
 	}
-	side.Go(func() { x.resize(ctx) })
+	side.Go(func() { x.sendResizes(ctx) })
 	side.Go(func() {
-		if err := x.beat(ctx); err != nil {
+		if err := x.sendHeartbeats(ctx); err != nil {
 			leave(err)
 		}
 	})
-	code, err := x.show(ctx)
+	code, err := x.showOutput(ctx)
 	if cause := context.Cause(ctx); cause != nil && err != nil {
 		err = cause
 	}
@@ -72,21 +72,21 @@ func (c *Client) Exec(ctx context.Context, name string, task int, r api.ExecRequ
 	return code, err
 }
 
-// session is a command that runs elsewhere.
-type session struct {
-	conn     *websocket.Conn
-	terminal api.Terminal
-	window   *window
-	heard    atomic.Int64 // when the scheduler last said something, in nanoseconds
-	printing atomic.Bool  // what it said is being written out, and nobody listens
+// execSession is a command that runs elsewhere.
+type execSession struct {
+	conn      *websocket.Conn
+	terminal  api.Terminal
+	window    *inputWindow
+	lastHeard atomic.Int64 // when the scheduler last said something, in nanoseconds
+	printing  atomic.Bool  // what it said is being written out, and nobody listens
 }
 
-func (x *session) heardNow() { x.heard.Store(time.Now().UnixNano()) }
+func (x *execSession) noteHeard() { x.lastHeard.Store(time.Now().UnixNano()) }
 
-// open asks the scheduler that leads, as other requests do.
-func (x *session) open(ctx context.Context, c *Client, path string) (err error) {
-	asker := &http.Client{Transport: asking(func(r *http.Request) (*http.Response, error) {
-		return c.sendWith(r.Context(), takeover, r.Method, r.URL.RequestURI(), nil, r.Header)
+// openConnection asks the scheduler that leads, as other requests do.
+func (x *execSession) openConnection(ctx context.Context, c *Client, path string) (err error) {
+	asker := &http.Client{Transport: roundTripFunc(func(r *http.Request) (*http.Response, error) {
+		return c.sendWith(r.Context(), leaderTimeout, r.Method, r.URL.RequestURI(), nil, r.Header)
 	})}
 	x.conn, _, err = websocket.Dial(ctx, "http://scheduler"+path, &websocket.DialOptions{HTTPClient: asker})
 	if outer := (*url.Error)(nil); errors.As(err, &outer) {
@@ -95,37 +95,37 @@ func (x *session) open(ctx context.Context, c *Client, path string) (err error) 
 	if err != nil {
 		return fmt.Errorf("open a session with the scheduler: %w", err)
 	}
-	x.conn.SetReadLimit(api.ExecLimit)
+	x.conn.SetReadLimit(api.ExecReadLimit)
 	return nil
 }
 
-// asking is an http.RoundTripper.
-type asking func(*http.Request) (*http.Response, error)
+// roundTripFunc is an http.RoundTripper.
+type roundTripFunc func(*http.Request) (*http.Response, error)
 
-func (f asking) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+func (f roundTripFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// show prints what comes until the command ends.
-func (x *session) show(ctx context.Context) (int, error) {
+// showOutput prints what comes until the command ends.
+func (x *execSession) showOutput(ctx context.Context) (int, error) {
 	for {
 		_, data, err := x.conn.Read(ctx)
 		if err != nil {
 			return 0, fmt.Errorf("the connection with the scheduler is lost, and the command with it: %w", err)
 		}
-		x.heardNow()
+		x.noteHeard()
 		if len(data) == 0 {
 			continue
 		}
-		switch channel, data := api.Channel(data[0]), data[1:]; channel {
+		switch channel, data := api.ExecChannel(data[0]), data[1:]; channel {
 		case api.StdoutChannel:
-			err = x.print(x.terminal.Stdout, data)
+			err = x.writeOutput(x.terminal.Stdout, data)
 		case api.StderrChannel:
-			err = x.print(x.terminal.Stderr, data)
-		case api.TakenChannel:
-			var taken api.ExecTaken
+			err = x.writeOutput(x.terminal.Stderr, data)
+		case api.InputAckChannel:
+			var taken api.ExecInputAck
 			err = json.Unmarshal(data, &taken)
-			x.window.give(taken.Bytes)
-		case api.EndChannel:
-			return ended(data)
+			x.window.releaseBytes(taken.Bytes)
+		case api.ExitChannel:
+			return parseExit(data)
 		}
 		if err != nil {
 			return 0, err
@@ -133,16 +133,16 @@ func (x *session) show(ctx context.Context) (int, error) {
 	}
 }
 
-func (x *session) print(to io.Writer, data []byte) error {
+func (x *execSession) writeOutput(to io.Writer, data []byte) error {
 	x.printing.Store(true)
 	defer x.printing.Store(false)
-	defer x.heardNow()
+	defer x.noteHeard()
 	_, err := to.Write(data)
 	return err
 }
 
-// ended reads the last message.
-func ended(data []byte) (int, error) {
+// parseExit reads the last message.
+func parseExit(data []byte) (int, error) {
 	var end struct {
 		Exit *int `json:"exit"`
 		api.Problem
@@ -156,14 +156,14 @@ func ended(data []byte) (int, error) {
 	return *end.Exit, nil
 }
 
-// send sends what is typed, as far as the command reads it.
-func (x *session) send(ctx context.Context) error {
+// sendInput sends what is typed, as far as the command reads it.
+func (x *execSession) sendInput(ctx context.Context) error {
 	to := api.NewExecStream(ctx, x.conn, api.StdinChannel)
 	buf := make([]byte, api.ExecChunk)
 	for {
 		n, err := x.terminal.Stdin.Read(buf)
 		for rest := buf[:n]; len(rest) > 0; {
-			k, err := x.window.take(ctx, len(rest))
+			k, err := x.window.acquireBytes(ctx, len(rest))
 			if err != nil {
 				return nil // the session has ended
 			}
@@ -182,11 +182,11 @@ func (x *session) send(ctx context.Context) error {
 	}
 }
 
-func (x *session) resize(ctx context.Context) {
+func (x *execSession) sendResizes(ctx context.Context) {
 	for {
 		select {
 		case size, ok := <-x.terminal.Resize:
-			if !ok || api.SendExec(ctx, x.conn, api.ResizeChannel, size) != nil {
+			if !ok || api.WriteExecMessage(ctx, x.conn, api.ResizeChannel, size) != nil {
 				return
 			}
 		case <-ctx.Done():
@@ -195,11 +195,11 @@ func (x *session) resize(ctx context.Context) {
 	}
 }
 
-// beat says now and then that somebody is here, and listens whether the
+// sendHeartbeats says now and then that somebody is here, and listens whether the
 // scheduler is: a terminal in raw mode has no other way out. Its error is that
 // it is not.
-func (x *session) beat(ctx context.Context) error {
-	tick := time.NewTicker(beat)
+func (x *execSession) sendHeartbeats(ctx context.Context) error {
+	tick := time.NewTicker(heartbeatInterval)
 	defer tick.Stop()
 	for {
 		select {
@@ -207,8 +207,8 @@ func (x *session) beat(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
-		if !x.printing.Load() && time.Since(time.Unix(0, x.heard.Load())) > lostAfter {
-			return fmt.Errorf("the scheduler has said nothing for %s: the connection is lost, and the command with it", lostAfter)
+		if !x.printing.Load() && time.Since(time.Unix(0, x.lastHeard.Load())) > serverTimeout {
+			return fmt.Errorf("the scheduler has said nothing for %s: the connection is lost, and the command with it", serverTimeout)
 		}
 		if x.conn.Write(ctx, websocket.MessageBinary, nil) != nil {
 			return nil // who shows the output finds out why
@@ -216,17 +216,19 @@ func (x *session) beat(ctx context.Context) error {
 	}
 }
 
-// window is how much input may be on its way.
-type window struct {
-	mu   sync.Mutex
-	free int
-	more chan struct{} // has one when there may be more
+// inputWindow is how much input may be on its way.
+type inputWindow struct {
+	mu       sync.Mutex
+	free     int
+	released chan struct{} // has one when there may be more
 }
 
-func newWindow(size int) *window { return &window{free: size, more: make(chan struct{}, 1)} }
+func newInputWindow(size int) *inputWindow {
+	return &inputWindow{free: size, released: make(chan struct{}, 1)}
+}
 
-// take waits until some of what is wanted may be sent.
-func (w *window) take(ctx context.Context, wanted int) (int, error) {
+// acquireBytes waits until some of what is wanted may be sent.
+func (w *inputWindow) acquireBytes(ctx context.Context, wanted int) (int, error) {
 	for {
 		w.mu.Lock()
 		n := min(wanted, w.free)
@@ -236,19 +238,19 @@ func (w *window) take(ctx context.Context, wanted int) (int, error) {
 			return n, nil
 		}
 		select {
-		case <-w.more:
+		case <-w.released:
 		case <-ctx.Done():
 			return 0, context.Cause(ctx)
 		}
 	}
 }
 
-func (w *window) give(n int) {
+func (w *inputWindow) releaseBytes(n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.free += n
 	select {
-	case w.more <- struct{}{}:
+	case w.released <- struct{}{}:
 	default: // who waits has not looked since
 	}
 }

@@ -26,30 +26,30 @@ import (
 	"mesos-gpu/job"
 )
 
-// runner is a scheduler with one job of one task, in whose container it runs
+// execBackend is a scheduler with one job of one task, in whose container it runs
 // what a test says.
-type runner struct {
+type execBackend struct {
 	api.Backend // whose other methods nobody calls
 	run         func(context.Context, api.ExecRequest, api.Terminal) (int, error)
 }
 
-func (r runner) AsOf() time.Time { return time.Time{} }
+func (r execBackend) AsOf() time.Time { return time.Time{} }
 
-func (r runner) Job(context.Context, string) (api.JobView, error) {
-	return api.ViewOf(&job.Job{Spec: job.Spec{Name: "train", Tasks: 1}, Tasks: []job.Task{{ID: "train.0.1.x", Job: "train", State: job.Running}}}, ""), nil
+func (r execBackend) GetJob(context.Context, string) (api.JobView, error) {
+	return api.NewJobView(&job.Job{Spec: job.Spec{Name: "train", Tasks: 1}, Tasks: []job.Task{{ID: "train.0.1.x", Job: "train", State: job.Running}}}, ""), nil
 }
 
-func (r runner) Exec(ctx context.Context, _ string, _ int, e api.ExecRequest, t api.Terminal) (int, error) {
+func (r execBackend) Exec(ctx context.Context, _ string, _ int, e api.ExecRequest, t api.Terminal) (int, error) {
 	return r.run(ctx, e, t)
 }
 
-func (r runner) handler() http.Handler {
+func (r execBackend) handler() http.Handler {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
-	return api.Handler(func() api.Backend { return r }, log)
+	return api.NewHandler(func() api.Backend { return r }, log)
 }
 
-func connected(t *testing.T, address string, options ...Option) *Client {
+func connectTo(t *testing.T, address string, options ...ClientOption) *Client {
 	t.Helper()
 	c, err := New(address, options...)
 	if err != nil {
@@ -62,7 +62,7 @@ func connected(t *testing.T, address string, options ...Option) *Client {
 // TestExec: over TLS and with a token, a command gets all its input, however
 // slowly it reads, and what it prints comes back, each stream as such.
 func TestExec(t *testing.T) {
-	r := runner{run: func(_ context.Context, _ api.ExecRequest, term api.Terminal) (int, error) {
+	r := execBackend{run: func(_ context.Context, _ api.ExecRequest, term api.Terminal) (int, error) {
 		n, err := io.Copy(term.Stdout, iotest.HalfReader(term.Stdin))
 		fmt.Fprint(term.Stderr, n, <-term.Resize)
 		return 3, err
@@ -79,25 +79,25 @@ func TestExec(t *testing.T) {
 		t.Fatal(err)
 	}
 	in := bytes.Repeat([]byte("0123456789abcdef"), 5*api.ExecWindow/16)
-	sizes := make(chan api.Size, 1)
-	sizes <- api.Size{Rows: 3, Cols: 4}
+	sizes := make(chan api.WindowSize, 1)
+	sizes <- api.WindowSize{Rows: 3, Cols: 4}
 	var out, errs bytes.Buffer
-	code, err := connected(t, s.URL, Trusting(ca), WithToken("secret")).Exec(t.Context(), "train", 0, api.ExecRequest{Argv: []string{"cat"}},
+	code, err := connectTo(t, s.URL, WithTrustedCA(ca), WithToken("secret")).Exec(t.Context(), "train", 0, api.ExecRequest{Argv: []string{"cat"}},
 		api.Terminal{Stdin: bytes.NewReader(in), Stdout: &out, Stderr: &errs, Resize: sizes})
-	if code != 3 || err != nil || !bytes.Equal(out.Bytes(), in) || errs.String() != fmt.Sprint(len(in), api.Size{Rows: 3, Cols: 4}) {
+	if code != 3 || err != nil || !bytes.Equal(out.Bytes(), in) || errs.String() != fmt.Sprint(len(in), api.WindowSize{Rows: 3, Cols: 4}) {
 		t.Errorf("exit %d, %v: %d of %d bytes, and %q", code, err, out.Len(), len(in), &errs)
 	}
 }
 
-// TestExecRefused: the scheduler's reason is the error, whether it comes before
+// TestExecRejected: the scheduler's reason is the error, whether it comes before
 // the session or at its end; what could not be sent is not.
-func TestExecRefused(t *testing.T) {
-	r := runner{run: func(context.Context, api.ExecRequest, api.Terminal) (int, error) {
-		return 0, api.Problemf(http.StatusConflict, "its agent is away")
+func TestExecRejected(t *testing.T) {
+	r := execBackend{run: func(context.Context, api.ExecRequest, api.Terminal) (int, error) {
+		return 0, api.NewProblemf(http.StatusConflict, "its agent is away")
 	}}
 	s := httptest.NewServer(r.handler())
 	defer s.Close()
-	c := connected(t, s.URL)
+	c := connectTo(t, s.URL)
 	for _, tt := range []struct {
 		task   int
 		argv   []string
@@ -121,30 +121,30 @@ func TestExecRefused(t *testing.T) {
 	}
 }
 
-// TestExecFollowsTheLeader, as all requests do.
-func TestExecFollowsTheLeader(t *testing.T) {
-	leader := httptest.NewServer(runner{run: func(context.Context, api.ExecRequest, api.Terminal) (int, error) { return 5, nil }}.handler())
+// TestExecFollowsLeader, as all requests do.
+func TestExecFollowsLeader(t *testing.T) {
+	leader := httptest.NewServer(execBackend{run: func(context.Context, api.ExecRequest, api.Terminal) (int, error) { return 5, nil }}.handler())
 	defer leader.Close()
 	standby := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		api.Fail(w, r, api.NotLeader(leader.URL), nil)
+		api.WriteProblem(w, r, api.RedirectToLeader(leader.URL), nil)
 	}))
 	defer standby.Close()
-	code, err := connected(t, standby.URL).Exec(t.Context(), "train", 0, api.ExecRequest{Argv: []string{"ls"}}, api.Terminal{})
+	code, err := connectTo(t, standby.URL).Exec(t.Context(), "train", 0, api.ExecRequest{Argv: []string{"ls"}}, api.Terminal{})
 	if code != 5 || err != nil {
 		t.Errorf("exit %d, %v", code, err)
 	}
 }
 
-// TestExecIsRunOnce: where an answer is lost nobody knows whether the command
+// TestExecIsNotRepeated: where an answer is lost nobody knows whether the command
 // has begun, and another scheduler is not asked.
-func TestExecIsRunOnce(t *testing.T) {
+func TestExecIsNotRepeated(t *testing.T) {
 	var asked atomic.Int32
 	lost := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		asked.Add(1)
 		panic(http.ErrAbortHandler)
 	}))
 	defer lost.Close()
-	_, err := connected(t, lost.URL+","+lost.URL).Exec(t.Context(), "train", 0, api.ExecRequest{Argv: []string{"ls"}}, api.Terminal{})
+	_, err := connectTo(t, lost.URL+","+lost.URL).Exec(t.Context(), "train", 0, api.ExecRequest{Argv: []string{"ls"}}, api.Terminal{})
 	if n := asked.Load(); err == nil || n != 1 {
 		t.Errorf("asked %d times, %v", n, err)
 	}
@@ -162,14 +162,14 @@ func TestExecEnds(t *testing.T) {
 	}{
 		"an interrupt":  {end: func(cancel context.CancelCauseFunc, _ net.Conn) { cancel(goes) }, want: "broken"},
 		"the scheduler": {end: func(_ context.CancelCauseFunc, conn net.Conn) { conn.Close() }, want: "the connection with the scheduler is lost, and the command with it"},
-		"the output":    {out: failing{goes}, want: "broken"},
+		"the output":    {out: failingWriter{goes}, want: "broken"},
 		"the input":     {in: iotest.ErrReader(goes), want: "read standard input: broken"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			defer cancel(nil)
 			ended, conns := make(chan struct{}), make(chan net.Conn, 1)
-			s := httptest.NewUnstartedServer(runner{run: func(running context.Context, _ api.ExecRequest, term api.Terminal) (int, error) {
+			s := httptest.NewUnstartedServer(execBackend{run: func(running context.Context, _ api.ExecRequest, term api.Terminal) (int, error) {
 				defer close(ended)
 				fmt.Fprint(term.Stdout, "begun")
 				<-running.Done()
@@ -184,13 +184,13 @@ func TestExecEnds(t *testing.T) {
 			defer s.Close()
 			term := api.Terminal{Stdin: tt.in, Stdout: tt.out, Stderr: io.Discard}
 			if tt.out == nil {
-				term.Stdout = told(func() {
+				term.Stdout = writeNotifier(func() {
 					if tt.end != nil {
 						tt.end(cancel, <-conns)
 					}
 				})
 			}
-			_, err := connected(t, s.URL).Exec(ctx, "train", 0, api.ExecRequest{Argv: []string{"sleep"}}, term)
+			_, err := connectTo(t, s.URL).Exec(ctx, "train", 0, api.ExecRequest{Argv: []string{"sleep"}}, term)
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("%v, want %s", err, tt.want)
 			}
@@ -199,35 +199,35 @@ func TestExecEnds(t *testing.T) {
 	}
 }
 
-type failing struct{ err error }
+type failingWriter struct{ err error }
 
-func (f failing) Write([]byte) (int, error) { return 0, f.err }
+func (f failingWriter) Write([]byte) (int, error) { return 0, f.err }
 
-// told calls a function at each write.
-type told func()
+// writeNotifier calls a function at each write.
+type writeNotifier func()
 
-func (f told) Write(p []byte) (int, error) { f(); return len(p), nil }
+func (f writeNotifier) Write(p []byte) (int, error) { f(); return len(p), nil }
 
-// one is a listener with one connection.
-type one chan net.Conn
+// singleConn is a listener with one connection.
+type singleConn chan net.Conn
 
-func (l one) Accept() (net.Conn, error) {
+func (l singleConn) Accept() (net.Conn, error) {
 	if conn, ok := <-l; ok {
 		return conn, nil
 	}
 	return nil, net.ErrClosed
 }
-func (l one) Close() error   { close(l); return nil }
-func (l one) Addr() net.Addr { return &net.TCPAddr{} }
+func (l singleConn) Close() error   { close(l); return nil }
+func (l singleConn) Addr() net.Addr { return &net.TCPAddr{} }
 
-// TestSilentScheduler is taken for gone after a while, but not where it is this
+// TestExecDetectsSilentScheduler is taken for gone after a while, but not where it is this
 // end that holds the conversation up.
-func TestSilentScheduler(t *testing.T) {
+func TestExecDetectsSilentScheduler(t *testing.T) {
 	for name, slow := range map[string]time.Duration{"at once": 0, "once a page of the output was looked at": time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ours, theirs := net.Pipe()
-				listener := make(one, 1)
+				listener := make(singleConn, 1)
 				listener <- theirs
 				silent := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					conn, err := websocket.Accept(w, r, nil)
@@ -242,12 +242,12 @@ func TestSilentScheduler(t *testing.T) {
 				})}
 				go silent.Serve(listener)
 				defer silent.Close()
-				c := connected(t, "127.0.0.1:1")
+				c := connectTo(t, "127.0.0.1:1")
 				c.http.Transport = &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return ours, nil }}
 				began := time.Now()
-				out := told(func() { time.Sleep(slow) })
+				out := writeNotifier(func() { time.Sleep(slow) })
 				_, err := c.Exec(t.Context(), "train", 0, api.ExecRequest{Argv: []string{"sleep"}}, api.Terminal{Stdout: out})
-				if took := time.Since(began) - slow; err == nil || !strings.Contains(err.Error(), "has said nothing for 1m0s") || took < lostAfter || took > lostAfter+2*beat {
+				if took := time.Since(began) - slow; err == nil || !strings.Contains(err.Error(), "has said nothing for 1m0s") || took < serverTimeout || took > serverTimeout+2*heartbeatInterval {
 					t.Errorf("%v after %s", err, took)
 				}
 			})

@@ -10,23 +10,23 @@ import (
 )
 
 // AddSchedule has the Spec's jobs run when its Schedule says.
-func (c *Client) AddSchedule(ctx context.Context, spec job.Spec) (view api.Schedule, err error) {
-	err = c.do(ctx, http.MethodPost, "/v1/schedules", spec, &view)
+func (c *Client) AddSchedule(ctx context.Context, spec job.Spec) (view api.ScheduleView, err error) {
+	err = c.sendJSON(ctx, http.MethodPost, "/v1/schedules", spec, &view)
 	return view, err
 }
 
-// Schedules lists them by name.
-func (c *Client) Schedules(ctx context.Context) ([]api.Schedule, error) {
-	return collect(c.EachSchedule(ctx))
+// ListSchedules lists them by name.
+func (c *Client) ListSchedules(ctx context.Context) ([]api.ScheduleView, error) {
+	return collectAll(c.EachSchedule(ctx))
 }
 
-// Schedule returns one schedule.
-func (c *Client) Schedule(ctx context.Context, name string) (view api.Schedule, err error) {
-	err = c.get(ctx, "/v1/schedules/"+url.PathEscape(name), &view)
+// GetSchedule returns one schedule.
+func (c *Client) GetSchedule(ctx context.Context, name string) (view api.ScheduleView, err error) {
+	err = c.getJSON(ctx, "/v1/schedules/"+url.PathEscape(name), &view)
 	return view, err
 }
 
 // EndSchedule ends a schedule; the jobs that it has submitted go on.
 func (c *Client) EndSchedule(ctx context.Context, name string) error {
-	return c.do(ctx, http.MethodDelete, "/v1/schedules/"+url.PathEscape(name), nil, nil)
+	return c.sendJSON(ctx, http.MethodDelete, "/v1/schedules/"+url.PathEscape(name), nil, nil)
 }

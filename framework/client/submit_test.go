@@ -12,32 +12,32 @@ import (
 	"mesos-gpu/job"
 )
 
-// TestLostSubmissionIsMadeAgain: by the same key, whether the connection broke
+// TestLostSubmissionIsRepeated: by the same key, whether the connection broke
 // or the scheduler did not know, and until there is an answer that tells.
-func TestLostSubmissionIsMadeAgain(t *testing.T) {
+func TestLostSubmissionIsRepeated(t *testing.T) {
 	var keys []string
-	c := connect(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
+	c := newTestClients(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
 		keys = append(keys, r.Header.Get(api.IdempotencyKey))
 		switch len(keys) {
 		case 1:
 			panic(http.ErrAbortHandler)
 		case 2:
-			fail(w, api.Problemf(http.StatusServiceUnavailable, "see whether it was done"))
+			writeProblem(w, api.NewProblemf(http.StatusServiceUnavailable, "see whether it was done"))
 		default:
 			fmt.Fprint(w, `{"spec":{"name":"train"}}`)
 		}
 	}))
-	view, err := c.Submit(context.Background(), job.Spec{Name: "train"})
-	if err != nil || view.Spec.Name != "train" || !view.Again {
-		t.Fatalf("got %q, again %t, %v", view.Spec.Name, view.Again, err)
+	view, err := c.SubmitJob(context.Background(), job.Spec{Name: "train"})
+	if err != nil || view.Spec.Name != "train" || !view.AlreadySubmitted {
+		t.Fatalf("got %q, again %t, %v", view.Spec.Name, view.AlreadySubmitted, err)
 	}
 	if len(keys) != 3 || keys[0] == "" || keys[1] != keys[0] || keys[2] != keys[0] {
 		t.Errorf("keys %q, want one three times", keys)
 	}
-	if _, err := c.SubmitAs(context.Background(), "mine", job.Spec{Name: "train"}); err != nil {
+	if _, err := c.SubmitJobWithKey(context.Background(), "mine", job.Spec{Name: "train"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Submit(context.Background(), job.Spec{Name: "train"}); err != nil {
+	if _, err := c.SubmitJob(context.Background(), job.Spec{Name: "train"}); err != nil {
 		t.Fatal(err)
 	}
 	if keys[3] != "mine" || keys[4] == keys[0] {
@@ -45,15 +45,15 @@ func TestLostSubmissionIsMadeAgain(t *testing.T) {
 	}
 }
 
-// TestRefusedSubmissionIsNotMadeAgain: an answer that tells is the answer.
-func TestRefusedSubmissionIsNotMadeAgain(t *testing.T) {
+// TestRejectedSubmissionIsNotRepeated: an answer that tells is the answer.
+func TestRejectedSubmissionIsNotRepeated(t *testing.T) {
 	for _, status := range []int{http.StatusConflict, http.StatusUnprocessableEntity, http.StatusInternalServerError} {
 		asked := 0
-		c := connect(t, serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		c := newTestClients(t, serve(t, func(w http.ResponseWriter, _ *http.Request) {
 			asked++
-			fail(w, api.Problemf(status, "no"))
+			writeProblem(w, api.NewProblemf(status, "no"))
 		}))
-		if _, err := c.Submit(context.Background(), job.Spec{Name: "train"}); err == nil || asked != 1 {
+		if _, err := c.SubmitJob(context.Background(), job.Spec{Name: "train"}); err == nil || asked != 1 {
 			t.Errorf("%d: asked %d times, %v", status, asked, err)
 		}
 	}

@@ -49,7 +49,7 @@ func newCluster(t testing.TB) *cluster {
 	}
 	server := httptest.NewUnstartedServer(nil)
 	c := &cluster{t: t, binary: binary, logs: t.TempDir()}
-	m := master.New(master.Config{Log: c.log("master"), Addr: server.Listener.Addr().String(), AllocationInterval: 100 * time.Millisecond})
+	m := master.New(master.MasterConfig{Log: c.log("master"), Addr: server.Listener.Addr().String(), AllocationInterval: 100 * time.Millisecond})
 	c.api = m.Handler()
 	server.Config.Handler = c.api
 	server.Start()
@@ -66,17 +66,17 @@ func newCluster(t testing.TB) *cluster {
 }
 
 // startAgent starts one whose containers are plain processes.
-func (c *cluster) startAgent(m *master.Master, name string) {
+func (c *cluster) startAgent(m *master.EmbeddedMaster, name string) {
 	c.t.Helper()
-	host, err := simulated.Host(fmt.Sprintf("%dxV100", gpusPerAgent), name)
+	host, err := simulated.NewHost(fmt.Sprintf("%dxV100", gpusPerAgent), name)
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	server := httptest.NewUnstartedServer(nil)
-	a, err := agent.New(agent.Config{
+	a, err := agent.New(agent.AgentConfig{
 		Log: c.log(name), Master: m, WorkDir: c.t.TempDir(), Addr: server.Listener.Addr().String(), Hostname: name,
-		Resources:    append(advertise.Machine{Host: host}.Resources(""), scalar("cpus", 16), scalar("mem", 16384), scalar("disk", 10000)),
-		Attributes:   advertise.Attributes(host),
+		Resources:    append(advertise.MachineGPUs{Host: host}.Resources(""), scalar("cpus", 16), scalar("mem", 16384), scalar("disk", 10000)),
+		Attributes:   advertise.HostAttributes(host),
 		ExecutorPath: c.binary, RetryMin: 200 * time.Millisecond, RetryMax: time.Second,
 	})
 	if err != nil {

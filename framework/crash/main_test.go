@@ -18,12 +18,12 @@ const (
 
 // TestMain makes the test binary what the tests kill and what agents start.
 func TestMain(m *testing.M) {
-	reexec.Main(m, reexec.Commands{"executor": reexec.Executor(unconfined), schedulerCommand: runScheduler, taskCommand: runTask})
+	reexec.Main(m, reexec.CommandTable{"executor": reexec.ExecutorCommand(unconfined), schedulerCommand: runScheduler, taskCommand: runTask})
 }
 
 // unconfined is an executor that nothing confines, whatever this machine's
 // cgroups say of the test.
-func unconfined(cfg *executor.Config) {
-	cfg.Granted = func() (gpu.Reach, error) { return gpu.Reach{}, nil }
-	cfg.Volume = func(context.Context) (string, error) { return "", errors.New("these tests have no driver") }
+func unconfined(cfg *executor.ExecutorConfig) {
+	cfg.ReadGrantedGPUs = func() (gpu.DeviceAccess, error) { return gpu.DeviceAccess{}, nil }
+	cfg.PrepareVolume = func(context.Context) (string, error) { return "", errors.New("these tests have no driver") }
 }

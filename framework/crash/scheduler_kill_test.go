@@ -16,23 +16,23 @@ func TestKilledScheduler(t *testing.T) {
 		deaths = 35 // each point once
 	}
 	c := newCluster(t)
-	p := newProof(t, c.binary)
-	books := audit(c)
-	s := settings{Master: c.url, API: address(t), Journal: filepath.Join(t.TempDir(), "journal"), Executor: c.binary, Logs: c.logs}
-	crowd := gather(t, p, s.API)
-	began, hits := time.Now(), tally{}
-	for _, at := range plan(deaths, rand.New(rand.NewPCG(1, 2))) {
+	p := newTaskEvidence(t, c.binary)
+	books := startAuditor(c)
+	s := processSettings{Master: c.url, API: address(t), Journal: filepath.Join(t.TempDir(), "journal"), Executor: c.binary, Logs: c.logs}
+	crowd := startUsers(t, p, s.API)
+	began, hits := time.Now(), crashCounts{}
+	for _, at := range planCrashes(deaths, rand.New(rand.NewPCG(1, 2))) {
 		s.Die = at
 		hits[launch(t, s).awaitDeath(at)]++
 	}
 	killing := time.Since(began)
-	s.Die = point{}
+	s.Die = crashPoint{}
 	last := launch(t, s)
-	jobs := crowd.finish()
-	p.check(c, crowd.c, jobs)
+	jobs := crowd.finishAll()
+	p.checkAll(c, crowd.c, jobs)
 	last.stop()
-	books.end()
-	for _, at := range append(firstPoints(), points()...) {
+	books.stopAuditor()
+	for _, at := range append(newJournalCrashPoints(), allCrashPoints()...) {
 		if hits[at.String()] == 0 {
 			t.Errorf("no scheduler died %s", at)
 		}
@@ -45,5 +45,5 @@ func TestKilledScheduler(t *testing.T) {
 		t.Errorf("%d deaths, want %d", n, deaths)
 	}
 	t.Logf("%d schedulers killed in %s, %d jobs ended, %d of %d GPUs held at most in %d looks, %s in all\n%s",
-		n, killing.Round(time.Millisecond), len(jobs), books.most, agents*gpusPerAgent, books.looks, time.Since(began).Round(time.Millisecond), hits.table())
+		n, killing.Round(time.Millisecond), len(jobs), books.most, agents*gpusPerAgent, books.looks, time.Since(began).Round(time.Millisecond), hits.formatTable())
 }

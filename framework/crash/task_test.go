@@ -31,13 +31,13 @@ func runTask(args []string) error {
 		return err
 	}
 	visible := os.Getenv("NVIDIA_VISIBLE_DEVICES")
-	if err := leave(dir, linesFile, os.Getenv("MESOS_GPU_JOB"), os.Getenv("MESOS_GPU_TASK_INDEX"), visible); err != nil {
+	if err := appendLine(dir, linesFile, os.Getenv("MESOS_GPU_JOB"), os.Getenv("MESOS_GPU_TASK_INDEX"), visible); err != nil {
 		return err
 	}
 	for id := range strings.SplitSeq(visible, ",") {
-		held, err := lock(dir, id)
+		held, err := lockDevice(dir, id)
 		if errors.Is(err, syscall.EWOULDBLOCK) {
-			err = leave(dir, conflictsFile, os.Getenv("MESOS_TASK_ID"), "found", id, "held")
+			err = appendLine(dir, conflictsFile, os.Getenv("MESOS_TASK_ID"), "found", id, "held")
 		}
 		if err != nil {
 			return err
@@ -48,8 +48,8 @@ func runTask(args []string) error {
 	return nil
 }
 
-// leave appends a line, with one write.
-func leave(dir, name string, words ...string) error {
+// appendLine appends a line, with one write.
+func appendLine(dir, name string, words ...string) error {
 	f, err := os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -58,9 +58,9 @@ func leave(dir, name string, words ...string) error {
 	return errors.Join(err, f.Close())
 }
 
-// lock returns EWOULDBLOCK, wrapped, if another process has the device. The
+// lockDevice returns EWOULDBLOCK, wrapped, if another process has the device. The
 // file is to be closed in any case.
-func lock(dir, device string) (*os.File, error) {
+func lockDevice(dir, device string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, heldFolder, device), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err

@@ -23,12 +23,12 @@ var ErrNoLeader = errors.New("no scheduler leads")
 
 // prefix begins the candidates' names, of which the last digits count up.
 const (
-	prefix = "candidate-"
-	digits = 10
+	namePrefix     = "candidate-"
+	sequenceDigits = 10
 )
 
-// Member is a scheduler as it presents itself to the others.
-type Member struct {
+// CandidateInfo is a scheduler as it presents itself to the others.
+type CandidateInfo struct {
 	// URL is where its API is reached.
 	URL string `json:"url"`
 }
@@ -40,8 +40,8 @@ type Candidate struct {
 	name    string
 }
 
-// Join makes a candidate in the folder. It leaves with its session.
-func Join(ctx context.Context, s *zkconn.Session, folder string, m Member) (*Candidate, error) {
+// JoinElection makes a candidate in the folder. It leaves with its session.
+func JoinElection(ctx context.Context, s *zkconn.Session, folder string, m CandidateInfo) (*Candidate, error) {
 	data, err := json.Marshal(m)
 	if err != nil {
 		return nil, fmt.Errorf("stand for election: %w", err)
@@ -50,10 +50,10 @@ func Join(ctx context.Context, s *zkconn.Session, folder string, m Member) (*Can
 		return nil, err
 	}
 	var made string
-	err = s.Do(ctx, func() (err error) {
+	err = s.Retry(ctx, func() (err error) {
 		// Its name has a part of chance by which it is found again if the
 		// answer is lost.
-		made, err = s.Conn.CreateProtectedEphemeralSequential(folder+"/"+prefix, data, s.ACL)
+		made, err = s.Conn.CreateProtectedEphemeralSequential(folder+"/"+namePrefix, data, s.ACL)
 		return err
 	})
 	if err != nil {
@@ -62,14 +62,14 @@ func Join(ctx context.Context, s *zkconn.Session, folder string, m Member) (*Can
 	return &Candidate{session: s, folder: folder, name: path.Base(made)}, nil
 }
 
-// Path is the candidate's znode.
-func (c *Candidate) Path() string { return c.folder + "/" + c.name }
+// ZnodePath is the candidate's znode.
+func (c *Candidate) ZnodePath() string { return c.folder + "/" + c.name }
 
-// Await returns nil when the candidate leads. Returns zkconn.ErrLost, wrapped,
+// AwaitLeadership returns nil when the candidate leads. Returns zkconn.ErrLost, wrapped,
 // if its session ends before.
-func (c *Candidate) Await(ctx context.Context) error {
+func (c *Candidate) AwaitLeadership(ctx context.Context) error {
 	for {
-		names, err := candidates(ctx, c.session, c.folder)
+		names, err := listCandidates(ctx, c.session, c.folder)
 		if err != nil {
 			return err
 		}
@@ -80,18 +80,18 @@ func (c *Candidate) Await(ctx context.Context) error {
 			return nil
 		default:
 			// The one before alone, so that the end of one wakes one.
-			if err := c.gone(ctx, names[i-1]); err != nil {
+			if err := c.awaitRemoval(ctx, names[i-1]); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// gone waits until the candidate of that name is not there.
-func (c *Candidate) gone(ctx context.Context, name string) error {
+// awaitRemoval waits until the candidate of that name is not there.
+func (c *Candidate) awaitRemoval(ctx context.Context, name string) error {
 	var there bool
 	var events <-chan zk.Event
-	err := c.session.Do(ctx, func() error {
+	err := c.session.Retry(ctx, func() error {
 		var stat *zk.Stat
 		var err error
 		there, stat, events, err = c.session.Conn.ExistsW(c.folder + "/" + name)
@@ -117,35 +117,35 @@ func (c *Candidate) gone(ctx context.Context, name string) error {
 	}
 }
 
-// candidates are the names, the one that leads first.
-func candidates(ctx context.Context, s *zkconn.Session, folder string) (names []string, err error) {
-	err = s.Do(ctx, func() (err error) {
+// listCandidates are the names, the one that leads first.
+func listCandidates(ctx context.Context, s *zkconn.Session, folder string) (names []string, err error) {
+	err = s.Retry(ctx, func() (err error) {
 		names, _, err = s.Conn.Children(folder)
 		return err
 	})
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return nil, fmt.Errorf("list candidates in %s: %w", folder, err)
 	}
-	names = slices.DeleteFunc(names, func(n string) bool { return len(n) < digits || !strings.Contains(n, prefix) })
+	names = slices.DeleteFunc(names, func(n string) bool { return len(n) < sequenceDigits || !strings.Contains(n, namePrefix) })
 	slices.SortFunc(names, func(a, b string) int {
-		return cmp.Compare(a[len(a)-digits:], b[len(b)-digits:])
+		return cmp.Compare(a[len(a)-sequenceDigits:], b[len(b)-sequenceDigits:])
 	})
 	return names, nil
 }
 
-// Leader returns who leads, or is about to. Returns ErrNoLeader if nobody
+// FindLeader returns who leads, or is about to. Returns ErrNoLeader if nobody
 // stands for election.
-func Leader(ctx context.Context, s *zkconn.Session, folder string) (Member, error) {
+func FindLeader(ctx context.Context, s *zkconn.Session, folder string) (CandidateInfo, error) {
 	for {
-		names, err := candidates(ctx, s, folder)
+		names, err := listCandidates(ctx, s, folder)
 		if err != nil {
-			return Member{}, err
+			return CandidateInfo{}, err
 		}
 		if len(names) == 0 {
-			return Member{}, ErrNoLeader
+			return CandidateInfo{}, ErrNoLeader
 		}
 		var data []byte
-		err = s.Do(ctx, func() (err error) {
+		err = s.Retry(ctx, func() (err error) {
 			data, _, err = s.Conn.Get(folder + "/" + names[0])
 			return err
 		})
@@ -153,9 +153,9 @@ func Leader(ctx context.Context, s *zkconn.Session, folder string) (Member, erro
 			continue // it has left since
 		}
 		if err != nil {
-			return Member{}, fmt.Errorf("read candidate %s: %w", names[0], err)
+			return CandidateInfo{}, fmt.Errorf("read candidate %s: %w", names[0], err)
 		}
-		var m Member
+		var m CandidateInfo
 		if err := json.Unmarshal(data, &m); err != nil {
 			return m, fmt.Errorf("parse candidate %s: %w", names[0], err)
 		}

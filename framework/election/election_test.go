@@ -14,17 +14,17 @@ import (
 	"mesos-gpu/internal/zktest"
 )
 
-func within(t *testing.T) context.Context {
+func testTimeout(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-func session(t *testing.T, addr string, timeout time.Duration) *zkconn.Session {
+func newSession(t *testing.T, addr string, timeout time.Duration) *zkconn.Session {
 	t.Helper()
 	log := logrus.New()
 	log.SetOutput(io.Discard)
-	s, err := zkconn.Dial(within(t), zkconn.Target{Hosts: []string{addr}, Path: "/x"}, timeout, log)
+	s, err := zkconn.Dial(testTimeout(t), zkconn.TargetFolder{Hosts: []string{addr}, Path: "/x"}, timeout, log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,20 +34,20 @@ func session(t *testing.T, addr string, timeout time.Duration) *zkconn.Session {
 
 const folder = "/test/election"
 
-func join(t *testing.T, s *zkconn.Session, url string) (*Candidate, chan error) {
+func joinForTest(t *testing.T, s *zkconn.Session, url string) (*Candidate, chan error) {
 	t.Helper()
-	c, err := Join(within(t), s, folder, Member{URL: url})
+	c, err := JoinElection(testTimeout(t), s, folder, CandidateInfo{URL: url})
 	if err != nil {
 		t.Fatal(err)
 	}
 	leads := make(chan error, 1)
-	go func() { leads <- c.Await(context.WithoutCancel(t.Context())) }()
+	go func() { leads <- c.AwaitLeadership(context.WithoutCancel(t.Context())) }()
 	return c, leads
 }
 
 func wantLeader(t *testing.T, s *zkconn.Session, url string) {
 	t.Helper()
-	m, err := Leader(within(t), s, folder)
+	m, err := FindLeader(testTimeout(t), s, folder)
 	if err != nil || m.URL != url {
 		t.Errorf("%q leads, %v, want %q", m.URL, err, url)
 	}
@@ -55,22 +55,22 @@ func wantLeader(t *testing.T, s *zkconn.Session, url string) {
 
 // The lead goes down the line, each time to one, whether the one before left,
 // was cut off, or one in the middle went.
-func TestTheLeadGoesDownTheLine(t *testing.T) {
-	server := zktest.Start(t)
+func TestLeadershipPassesToNextCandidate(t *testing.T) {
+	server := zktest.StartServer(t)
 	proxy := zktest.NewProxy(t, server.Addr())
-	watcher := session(t, server.Addr(), zktest.MaxSession)
-	if _, err := Leader(within(t), watcher, folder); !errors.Is(err, ErrNoLeader) {
+	watcher := newSession(t, server.Addr(), zktest.MaxSession)
+	if _, err := FindLeader(testTimeout(t), watcher, folder); !errors.Is(err, ErrNoLeader) {
 		t.Errorf("before anybody joins: %v", err)
 	}
 	sessions := []*zkconn.Session{
-		session(t, proxy.Addr(), 5*time.Second), // is cut off
-		session(t, server.Addr(), zktest.MaxSession),
-		session(t, server.Addr(), zktest.MaxSession), // leaves before it led
-		session(t, server.Addr(), zktest.MaxSession),
+		newSession(t, proxy.Addr(), 5*time.Second), // is cut off
+		newSession(t, server.Addr(), zktest.MaxSession),
+		newSession(t, server.Addr(), zktest.MaxSession), // leaves before it led
+		newSession(t, server.Addr(), zktest.MaxSession),
 	}
 	var leads []chan error
 	for i, s := range sessions {
-		_, c := join(t, s, fmt.Sprintf("http://s%d", i))
+		_, c := joinForTest(t, s, fmt.Sprintf("http://s%d", i))
 		leads = append(leads, c)
 	}
 	await := func(i int) {
@@ -91,7 +91,7 @@ func TestTheLeadGoesDownTheLine(t *testing.T) {
 		wantLeader(t, watcher, fmt.Sprintf("http://s%d", i))
 	}
 	await(0)
-	proxy.Cut()
+	proxy.CutNetwork()
 	await(1)
 	sessions[2].Close()
 	if err := <-leads[2]; !errors.Is(err, zkconn.ErrLost) {
@@ -103,14 +103,14 @@ func TestTheLeadGoesDownTheLine(t *testing.T) {
 }
 
 // A restart of ZooKeeper does not change who leads.
-func TestRestartKeepsTheLine(t *testing.T) {
-	server := zktest.Start(t)
-	first, second := session(t, server.Addr(), zktest.MaxSession), session(t, server.Addr(), zktest.MaxSession)
-	_, a := join(t, first, "http://a")
+func TestZooKeeperRestartKeepsCandidateOrder(t *testing.T) {
+	server := zktest.StartServer(t)
+	first, second := newSession(t, server.Addr(), zktest.MaxSession), newSession(t, server.Addr(), zktest.MaxSession)
+	_, a := joinForTest(t, first, "http://a")
 	if err := <-a; err != nil {
 		t.Fatal(err)
 	}
-	_, b := join(t, second, "http://b")
+	_, b := joinForTest(t, second, "http://b")
 	server.Restart()
 	wantLeader(t, second, "http://a")
 	if len(b) > 0 {
@@ -125,29 +125,29 @@ func TestRestartKeepsTheLine(t *testing.T) {
 
 // A candidate that was made twice, because the answer was lost, does not wait
 // for itself.
-func TestNobodyWaitsForItself(t *testing.T) {
-	s := session(t, zktest.Start(t).Addr(), zktest.MaxSession)
+func TestCandidateDoesNotWaitForItself(t *testing.T) {
+	s := newSession(t, zktest.StartServer(t).Addr(), zktest.MaxSession)
 	for range 2 {
-		_, leads := join(t, s, "http://a")
+		_, leads := joinForTest(t, s, "http://a")
 		if err := <-leads; err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-func TestAwaitEndsWithItsContext(t *testing.T) {
-	addr := zktest.Start(t).Addr()
-	_, a := join(t, session(t, addr, zktest.MaxSession), "http://a")
+func TestAwaitLeadershipEndsWithItsContext(t *testing.T) {
+	addr := zktest.StartServer(t).Addr()
+	_, a := joinForTest(t, newSession(t, addr, zktest.MaxSession), "http://a")
 	if err := <-a; err != nil {
 		t.Fatal(err)
 	}
-	c, err := Join(within(t), session(t, addr, zktest.MaxSession), folder, Member{})
+	c, err := JoinElection(testTimeout(t), newSession(t, addr, zktest.MaxSession), folder, CandidateInfo{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := c.Await(ctx); !errors.Is(err, context.Canceled) {
+	if err := c.AwaitLeadership(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 }

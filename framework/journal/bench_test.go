@@ -11,7 +11,7 @@ import (
 // one commit as the scheduler's loop would take together. The disk is that of
 // TMPDIR.
 func BenchmarkCommit(b *testing.B) {
-	for name, at := range map[string]func(testing.TB) store{"bolt": boltStore, "zookeeper": zkStore} {
+	for name, at := range map[string]func(testing.TB) journalStore{"bolt": boltStore, "zookeeper": zkStore} {
 		for _, batch := range []int{1, 256} {
 			b.Run(fmt.Sprintf("%s/batch=%d", name, batch), func(b *testing.B) {
 				j := at(b).open(b)
@@ -30,7 +30,7 @@ func BenchmarkCommit(b *testing.B) {
 					}
 				}
 				b.ReportMetric(float64(jobs)/time.Since(began).Seconds(), "jobs/s")
-				closed(b, j)
+				closeJournal(b, j)
 			})
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	boltErrors "go.etcd.io/bbolt/errors"
 )
 
-// Schema is the version of the layouts below and in ZooKeeper.
+// Schema is the version of the layouts below and in ZooKeeperJournal.
 //
 //	meta   schema, framework_id
 //	jobs   NAME → job
@@ -30,9 +30,9 @@ import (
 // schema 4 say: jobs after others, matrices, cordons, quotas set by hand.
 const Schema = 4
 
-// lockWait is how long Open waits for another process to let go: a scheduler
+// lockTimeout is how long Open waits for another process to let go: a scheduler
 // that is being replaced.
-const lockWait = 2 * time.Second
+const lockTimeout = 2 * time.Second
 
 func metaBucket() []byte      { return []byte("meta") }
 func jobsBucket() []byte      { return []byte("jobs") }
@@ -41,41 +41,41 @@ func documentsBucket() []byte { return []byte("documents") }
 func schemaKey() []byte       { return []byte("schema") }
 func frameworkKey() []byte    { return []byte("framework_id") }
 
-// Bolt is a Journal in one file.
-type Bolt struct {
+// BoltJournal is a Journal in one file.
+type BoltJournal struct {
 	db   *bolt.DB
 	path string
 }
 
-// Open opens the journal at path, or begins one there. The file is locked
+// OpenBolt opens the journal at path, or begins one there. The file is locked
 // until Close. Returns ErrLocked, ErrCorrupt or ErrNewer, wrapped with the
 // file's name and what to do; it changes no file it cannot read. A file that
 // is mostly empty is written anew, smaller.
-func Open(path string) (b *Bolt, err error) {
-	defer guard(path, &err)()
-	if err := probe(path); err != nil {
+func OpenBolt(path string) (b *BoltJournal, err error) {
+	defer recoverCorruption(path, &err)()
+	if err := checkFileSize(path); err != nil {
 		return nil, err
 	}
-	db, err := lock(path)
+	db, err := openLocked(path)
 	if err != nil {
 		return nil, err
 	}
-	version, err := prepare(db, path)
-	if err == nil && (version < Schema || sparse(db)) {
-		db, err = rewrite(db, path, version)
+	version, err := checkOrCreate(db, path)
+	if err == nil && (version < Schema || isSparse(db)) {
+		db, err = rewriteFile(db, path, version)
 	}
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	return &Bolt{db: db, path: path}, nil
+	return &BoltJournal{db: db, path: path}, nil
 }
 
-// lock opens the file once no other process has it. The one that had it may
+// openLocked opens the file once no other process has it. The one that had it may
 // have put another in its place.
-func lock(path string) (*bolt.DB, error) {
+func openLocked(path string) (*bolt.DB, error) {
 	for {
 		var opened fs.FileInfo
-		db, err := bolt.Open(path, 0o600, &bolt.Options{Timeout: lockWait, OpenFile: func(name string, flag int, mode fs.FileMode) (*os.File, error) {
+		db, err := bolt.Open(path, 0o600, &bolt.Options{Timeout: lockTimeout, OpenFile: func(name string, flag int, mode fs.FileMode) (*os.File, error) {
 			f, err := os.OpenFile(name, flag, mode)
 			if err == nil {
 				opened, err = f.Stat()
@@ -88,7 +88,7 @@ func lock(path string) (*bolt.DB, error) {
 		case errors.Is(err, os.ErrPermission), errors.Is(err, os.ErrNotExist):
 			return nil, fmt.Errorf("open journal: %w", err)
 		case err != nil:
-			return nil, corrupt(path, err)
+			return nil, corruptFile(path, err)
 		}
 		if now, err := os.Stat(path); err == nil && os.SameFile(opened, now) {
 			return db, nil
@@ -99,9 +99,9 @@ func lock(path string) (*bolt.DB, error) {
 	}
 }
 
-// probe refuses a file that is too short to be a journal, but not empty:
+// checkFileSize refuses a file that is too short to be a journal, but not empty:
 // bbolt would take some of those for new ones.
-func probe(path string) error {
+func checkFileSize(path string) error {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
@@ -111,38 +111,38 @@ func probe(path string) error {
 	case !info.Mode().IsRegular():
 		return fmt.Errorf("open journal %s: it is no regular file", path)
 	case info.Size() > 0 && info.Size() < 4096:
-		return corrupt(path, fmt.Errorf("%d bytes are too few", info.Size()))
+		return corruptFile(path, fmt.Errorf("%d bytes are too few", info.Size()))
 	}
 	return nil
 }
 
-func corrupt(path string, err error) error {
+func corruptFile(path string, err error) error {
 	return fmt.Errorf("open journal %s: %w (%v): restore it from a backup, or move it away to begin without the jobs it remembers", path, ErrCorrupt, err)
 }
 
-// prepare checks an old journal, without writing to it, and makes the buckets
+// checkOrCreate checks an old journal, without writing to it, and makes the buckets
 // of a new one. It returns the schema's version.
-func prepare(db *bolt.DB, path string) (version int, err error) {
+func checkOrCreate(db *bolt.DB, path string) (version int, err error) {
 	err = db.View(func(tx *bolt.Tx) error {
 		if info, err := os.Stat(path); err != nil || info.Size() < tx.Size() {
-			return corrupt(path, fmt.Errorf("it is shorter than its %d bytes", tx.Size()))
+			return corruptFile(path, fmt.Errorf("it is shorter than its %d bytes", tx.Size()))
 		}
 		if meta := tx.Bucket(metaBucket()); meta != nil {
 			version, err = checkSchema(tx, meta, path)
 			return err
 		}
 		if key, _ := tx.Cursor().First(); key != nil {
-			return corrupt(path, fmt.Errorf("it is another program's database, with a bucket %q", key))
+			return corruptFile(path, fmt.Errorf("it is another program's database, with a bucket %q", key))
 		}
 		return nil
 	})
 	if err != nil || version > 0 {
 		return version, err
 	}
-	return Schema, db.Update(func(tx *bolt.Tx) error { return create(tx) })
+	return Schema, db.Update(func(tx *bolt.Tx) error { return createBuckets(tx) })
 }
 
-func create(tx *bolt.Tx) error {
+func createBuckets(tx *bolt.Tx) error {
 	for _, name := range [][]byte{metaBucket(), jobsBucket(), tasksBucket(), documentsBucket()} {
 		if _, err := tx.CreateBucket(name); err != nil {
 			return fmt.Errorf("create journal: bucket %s: %w", name, err)
@@ -155,29 +155,29 @@ func checkSchema(tx *bolt.Tx, meta *bolt.Bucket, path string) (int, error) {
 	version, err := strconv.Atoi(string(meta.Get(schemaKey())))
 	switch {
 	case err != nil:
-		return 0, corrupt(path, fmt.Errorf("schema version %q", meta.Get(schemaKey())))
+		return 0, corruptFile(path, fmt.Errorf("schema version %q", meta.Get(schemaKey())))
 	case version > Schema:
 		return 0, fmt.Errorf("open journal %s: %w: it has schema version %d, this release reads up to %d: install the newer release again", path, ErrNewer, version, Schema)
 	case version < 1 || tx.Bucket(jobsBucket()) == nil || tx.Bucket(tasksBucket()) == nil || version >= 3 && tx.Bucket(documentsBucket()) == nil:
-		return 0, corrupt(path, fmt.Errorf("schema version %d without its buckets", version))
+		return 0, corruptFile(path, fmt.Errorf("schema version %d without its buckets", version))
 	}
 	return version, nil
 }
 
 // Commit writes the change and waits until the disk has it. It does not stop
 // halfway for ctx: a disk answers or fails.
-func (b *Bolt) Commit(_ context.Context, c Change) error {
-	all, err := encode(c)
+func (b *BoltJournal) Commit(_ context.Context, c Change) error {
+	all, err := encodeChange(c)
 	if err != nil {
 		return err
 	}
-	if err := b.db.Update(func(tx *bolt.Tx) error { return write(tx, all) }); err != nil {
+	if err := b.db.Update(func(tx *bolt.Tx) error { return writeRecords(tx, all) }); err != nil {
 		return fmt.Errorf("write journal %s: %w", b.path, err)
 	}
 	return nil
 }
 
-func write(tx *bolt.Tx, all []record) error {
+func writeRecords(tx *bolt.Tx, all []journalRecord) error {
 	jobs, tasks := tx.Bucket(jobsBucket()), tx.Bucket(tasksBucket())
 	for _, r := range all {
 		var err error
@@ -185,11 +185,11 @@ func write(tx *bolt.Tx, all []record) error {
 		case frameworkRecord:
 			err = tx.Bucket(metaBucket()).Put(frameworkKey(), r.value)
 		case removedRecord:
-			err = remove(jobs, tasks, r.key)
+			err = removeJob(jobs, tasks, r.key)
 		case jobRecord:
-			err = jobs.Put([]byte(r.key), seal(r))
+			err = jobs.Put([]byte(r.key), addChecksum(r))
 		case taskRecord:
-			err = tasks.Put([]byte(r.key), seal(r))
+			err = tasks.Put([]byte(r.key), addChecksum(r))
 		case documentRecord:
 			err = putDocument(tx.Bucket(documentsBucket()), r)
 		}
@@ -200,14 +200,14 @@ func write(tx *bolt.Tx, all []record) error {
 	return nil
 }
 
-func putDocument(documents *bolt.Bucket, r record) error {
+func putDocument(documents *bolt.Bucket, r journalRecord) error {
 	if len(r.value) == 0 {
 		return documents.Delete([]byte(r.key))
 	}
-	return documents.Put([]byte(r.key), seal(r))
+	return documents.Put([]byte(r.key), addChecksum(r))
 }
 
-func remove(jobs, tasks *bolt.Bucket, name string) error {
+func removeJob(jobs, tasks *bolt.Bucket, name string) error {
 	if err := jobs.Delete([]byte(name)); err != nil {
 		return err
 	}
@@ -225,29 +225,29 @@ func remove(jobs, tasks *bolt.Bucket, name string) error {
 	return nil
 }
 
-const sealSize = 4
+const checksumSize = 4
 
-func checksum(key string, text []byte) uint32 {
+func recordChecksum(key string, text []byte) uint32 {
 	table := crc32.MakeTable(crc32.Castagnoli)
 	return crc32.Update(crc32.Checksum([]byte(key), table), table, text)
 }
 
-// seal puts the checksum before the text.
-func seal(r record) []byte {
-	sealed := make([]byte, sealSize, sealSize+len(r.value))
-	binary.BigEndian.PutUint32(sealed, checksum(r.key, r.value))
+// addChecksum puts the checksum before the text.
+func addChecksum(r journalRecord) []byte {
+	sealed := make([]byte, checksumSize, checksumSize+len(r.value))
+	binary.BigEndian.PutUint32(sealed, recordChecksum(r.key, r.value))
 	return append(sealed, r.value...)
 }
 
-func unseal(key string, sealed []byte) ([]byte, error) {
-	if len(sealed) < sealSize || binary.BigEndian.Uint32(sealed) != checksum(key, sealed[sealSize:]) {
+func checkChecksum(key string, sealed []byte) ([]byte, error) {
+	if len(sealed) < checksumSize || binary.BigEndian.Uint32(sealed) != recordChecksum(key, sealed[checksumSize:]) {
 		return nil, fmt.Errorf("the checksum of %q is wrong", key)
 	}
-	return sealed[sealSize:], nil
+	return sealed[checksumSize:], nil
 }
 
 // Close releases the file.
-func (b *Bolt) Close() error {
+func (b *BoltJournal) Close() error {
 	if err := b.db.Close(); err != nil {
 		return fmt.Errorf("close journal %s: %w", b.path, err)
 	}

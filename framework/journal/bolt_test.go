@@ -15,39 +15,39 @@ import (
 	"mesos-gpu/job"
 )
 
-func TestOneProcessAtATime(t *testing.T) {
+func TestFileIsLockedByOneProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
-	b := open(t, path)
-	_, err := Open(path)
+	b := openBolt(t, path)
+	_, err := OpenBolt(path)
 	if !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), path) {
 		t.Errorf("second opener got %v, want ErrLocked with the file's name", err)
 	}
 	if err := b.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := open(t, path).Close(); err != nil {
+	if err := openBolt(t, path).Close(); err != nil {
 		t.Errorf("after the first closed: %v", err)
 	}
 }
 
-func TestNewerSchemaIsRefused(t *testing.T) {
+func TestNewerSchemaIsRejected(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
-	b := open(t, path)
+	b := openBolt(t, path)
 	err := b.db.Update(func(tx *bolt.Tx) error { return tx.Bucket(metaBucket()).Put(schemaKey(), []byte("7")) })
 	if err != nil || b.Close() != nil {
 		t.Fatal(err)
 	}
-	before := fileOf(t, path)
-	_, err = Open(path)
+	before := readFileBytes(t, path)
+	_, err = OpenBolt(path)
 	if !errors.Is(err, ErrNewer) || !strings.Contains(err.Error(), "version 7") || !strings.Contains(err.Error(), "install") {
 		t.Errorf("got %v, want ErrNewer with both versions and what to do", err)
 	}
-	if !bytes.Equal(before, fileOf(t, path)) {
+	if !bytes.Equal(before, readFileBytes(t, path)) {
 		t.Error("the refused journal was changed")
 	}
 }
 
-func fileOf(t *testing.T, path string) []byte {
+func readFileBytes(t *testing.T, path string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -56,18 +56,18 @@ func fileOf(t *testing.T, path string) []byte {
 	return data
 }
 
-// TestDamage damages a good journal in many ways: each is refused by Open or
+// TestCorruptFileIsRejectedUnchanged damages a good journal in many ways: each is refused by Open or
 // by Load, or harmless, and the file is left as it was.
-func TestDamage(t *testing.T) {
+func TestCorruptFileIsRejectedUnchanged(t *testing.T) {
 	good := filepath.Join(t.TempDir(), "good.db")
-	b := open(t, good)
+	b := openBolt(t, good)
 	j := testJob("train", 500)
-	commit(t, b, Change{FrameworkID: "f1", Jobs: []*job.Job{j}, Tasks: j.Tasks})
-	want := load(t, b)
+	commitChange(t, b, Change{FrameworkID: "f1", Jobs: []*job.Job{j}, Tasks: j.Tasks})
+	want := loadContents(t, b)
 	if err := b.Close(); err != nil {
 		t.Fatal(err)
 	}
-	data := fileOf(t, good)
+	data := readFileBytes(t, good)
 	cases := map[string][]byte{
 		"text":      []byte(strings.Repeat("not a journal\n", 1000)),
 		"short":     []byte("x"),
@@ -102,7 +102,7 @@ func TestDamage(t *testing.T) {
 			t.Errorf("%s: got %v, want ErrCorrupt with the file's name", name, err)
 		default:
 			refused++
-			if !bytes.Equal(damaged, fileOf(t, path)) {
+			if !bytes.Equal(damaged, readFileBytes(t, path)) {
 				t.Errorf("%s: the refused file was changed", name)
 			}
 		}
@@ -112,21 +112,21 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-func openAndLoad(path string) (Contents, error) {
-	b, err := Open(path)
+func openAndLoad(path string) (JournalContents, error) {
+	b, err := OpenBolt(path)
 	if err != nil {
-		return Contents{}, err
+		return JournalContents{}, err
 	}
 	all, err := b.Load(context.Background())
 	return all, errors.Join(err, b.Close())
 }
 
-func TestOtherFilesAreRefused(t *testing.T) {
+func TestOtherFilesAreRejected(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := Open(dir); err == nil {
+	if _, err := OpenBolt(dir); err == nil {
 		t.Error("a directory was opened")
 	}
-	if _, err := Open(filepath.Join(dir, "no", "journal.db")); !errors.Is(err, os.ErrNotExist) {
+	if _, err := OpenBolt(filepath.Join(dir, "no", "journal.db")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("missing directory: got %v", err)
 	}
 	path := filepath.Join(dir, "other.db")
@@ -140,7 +140,7 @@ func TestOtherFilesAreRefused(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(path); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "recipes") {
+	if _, err := OpenBolt(path); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "recipes") {
 		t.Errorf("another program's database: got %v", err)
 	}
 }

@@ -2,12 +2,12 @@
 // its jobs with their tasks, and documents that others keep beside them. It stores and returns; what follows from a
 // record is decided elsewhere.
 //
-// Bolt keeps it in one file, for one scheduler. ZooKeeper keeps it where
+// Bolt keeps it in one file, for one scheduler. ZooKeeperJournal keeps it where
 // several schedulers reach it, of which the one that opened it last may
 // write. It is an append-only log there, one znode a change, and now and then
 // a snapshot from which the log goes on. A znode for each job or task would
 // need no snapshot, but a change of many tasks would not fit into the one
-// request that ZooKeeper carries out as a whole, and loading would ask a
+// request that ZooKeeperJournal carries out as a whole, and loading would ask a
 // hundred thousand times. A log entry is made by a single request, which also
 // checks the epoch: it is there as a whole or not at all, and only from the
 // scheduler that leads. What is too large for a request is put down in parts
@@ -27,7 +27,7 @@ type Journal interface {
 	// Load returns all that was committed, jobs by name. Returns ErrCorrupt,
 	// wrapped, if any of it cannot be read: a scheduler must not forget part
 	// of its tasks.
-	Load(ctx context.Context) (Contents, error)
+	Load(ctx context.Context) (JournalContents, error)
 	// Commit records the change as a whole or not at all. When it returns nil
 	// the change survives a crash of the machine. Returns ErrFenced, and
 	// has recorded nothing, once another scheduler leads; ErrUnknown if it
@@ -38,8 +38,8 @@ type Journal interface {
 	Close() error
 }
 
-// Contents is a journal's memory.
-type Contents struct {
+// JournalContents is a journal's memory.
+type JournalContents struct {
 	// FrameworkID is empty in a new journal.
 	FrameworkID string
 	Jobs        []*job.Job

@@ -11,34 +11,34 @@ import (
 	"mesos-gpu/job"
 )
 
-// kind says what a record is about.
-type kind byte
+// recordKind says what a record is about.
+type recordKind byte
 
 const (
-	frameworkRecord kind = 'F' // value: the framework id
-	removedRecord   kind = 'R' // key: a job's name
-	jobRecord       kind = 'J' // key: the name; value: stored, as JSON
-	taskRecord      kind = 'T' // key: taskKey; value: job.Task, as JSON
-	documentRecord  kind = 'D' // value: the document; empty where it is forgotten
+	frameworkRecord recordKind = 'F' // value: the framework id
+	removedRecord   recordKind = 'R' // key: a job's name
+	jobRecord       recordKind = 'J' // key: the name; value: stored, as JSON
+	taskRecord      recordKind = 'T' // key: formatTaskKey; value: job.Task, as JSON
+	documentRecord  recordKind = 'D' // value: the document; empty where it is forgotten
 )
 
-// record is one fact of a change, as every journal stores it. A job and its
+// journalRecord is one fact of a change, as every journal stores it. A job and its
 // tasks are apart, so that one task's update is one task, not a job of
 // thousands. Its value is never changed.
-type record struct {
-	kind  kind
+type journalRecord struct {
+	kind  recordKind
 	key   string
 	value []byte
 }
 
-// stored is a job without its tasks.
-type stored struct {
+// storedJob is a job without its tasks.
+type storedJob struct {
 	Spec      job.Spec  `json:"spec"`
 	Submitted time.Time `json:"submitted"`
 }
 
-// taskKey is NAME \0 INDEX (4 bytes, big endian).
-func taskKey(name string, index int) string {
+// formatTaskKey is NAME \0 INDEX (4 bytes, big endian).
+func formatTaskKey(name string, index int) string {
 	return string(binary.BigEndian.AppendUint32(append([]byte(name), 0), uint32(index)))
 }
 
@@ -50,42 +50,42 @@ func parseTaskKey(k string) (name string, index int, ok bool) {
 	return k[:cut], int(binary.BigEndian.Uint32([]byte(k[cut+1:]))), true
 }
 
-// encode makes records of a change, in the order in which they apply.
-func encode(c Change) ([]record, error) {
-	all := make([]record, 0, 1+len(c.Removed)+len(c.Jobs)+len(c.Tasks)+len(c.Documents))
+// encodeChange makes records of a change, in the order in which they apply.
+func encodeChange(c Change) ([]journalRecord, error) {
+	all := make([]journalRecord, 0, 1+len(c.Removed)+len(c.Jobs)+len(c.Tasks)+len(c.Documents))
 	if c.FrameworkID != "" {
-		all = append(all, record{kind: frameworkRecord, value: []byte(c.FrameworkID)})
+		all = append(all, journalRecord{kind: frameworkRecord, value: []byte(c.FrameworkID)})
 	}
 	for _, name := range c.Removed {
-		all = append(all, record{kind: removedRecord, key: name})
+		all = append(all, journalRecord{kind: removedRecord, key: name})
 	}
-	add := func(kind kind, key string, value any) error {
+	add := func(kind recordKind, key string, value any) error {
 		text, err := json.Marshal(value)
 		if err != nil {
 			return fmt.Errorf("encode %q: %w", key, err)
 		}
-		all = append(all, record{kind, key, text})
+		all = append(all, journalRecord{kind, key, text})
 		return nil
 	}
 	for _, j := range c.Jobs {
-		if err := add(jobRecord, j.Spec.Name, &stored{j.Spec, j.Submitted}); err != nil {
+		if err := add(jobRecord, j.Spec.Name, &storedJob{j.Spec, j.Submitted}); err != nil {
 			return nil, err
 		}
 	}
 	for i := range c.Tasks {
 		t := &c.Tasks[i]
-		if err := add(taskRecord, taskKey(t.Job, t.Index), t); err != nil {
+		if err := add(taskRecord, formatTaskKey(t.Job, t.Index), t); err != nil {
 			return nil, err
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(c.Documents)) {
-		all = append(all, record{documentRecord, key, c.Documents[key]})
+		all = append(all, journalRecord{documentRecord, key, c.Documents[key]})
 	}
 	return all, nil
 }
 
-// decode makes a change of records.
-func decode(all []record) (Change, error) {
+// decodeChange makes a change of records.
+func decodeChange(all []journalRecord) (Change, error) {
 	var c Change
 	for _, r := range all {
 		switch r.kind {
@@ -94,7 +94,7 @@ func decode(all []record) (Change, error) {
 		case removedRecord:
 			c.Removed = append(c.Removed, r.key)
 		case jobRecord:
-			s, err := decodeJob(r.key, r.value)
+			s, err := decodeStoredJob(r.key, r.value)
 			if err != nil {
 				return c, err
 			}
@@ -120,7 +120,7 @@ func decode(all []record) (Change, error) {
 // maxTasks bounds what a damaged record may make us allocate.
 const maxTasks = 1 << 20
 
-func decodeJob(name string, value []byte) (s stored, err error) {
+func decodeStoredJob(name string, value []byte) (s storedJob, err error) {
 	if err := json.Unmarshal(value, &s); err != nil {
 		return s, fmt.Errorf("job %q: %w", name, err)
 	}

@@ -7,10 +7,10 @@ import (
 	"mesos-gpu/job"
 )
 
-// TestSize: it grows with what is committed, and is there again when the
+// TestSizeGrowsWithCommits: it grows with what is committed, and is there again when the
 // journal is opened anew.
-func TestSize(t *testing.T) {
-	both(t, func(t *testing.T, at store) {
+func TestSizeGrowsWithCommits(t *testing.T) {
+	forEachJournal(t, func(t *testing.T, at journalStore) {
 		j := at.open(t)
 		size := func() int64 { return j.(interface{ Size() int64 }).Size() }
 		before := size()
@@ -18,7 +18,7 @@ func TestSize(t *testing.T) {
 		for i := range large.Spec.Command[0][:1000] { // nothing that packs well
 			large.Spec.Command = append(large.Spec.Command, strings.Repeat(string(rune('a'+i%26)), i))
 		}
-		if err := j.Commit(within(t), Change{Jobs: []*job.Job{&large}, Tasks: []job.Task{{ID: "train.0", Job: "train", State: job.Waiting}}}); err != nil {
+		if err := j.Commit(testTimeout(t), Change{Jobs: []*job.Job{&large}, Tasks: []job.Task{{ID: "train.0", Job: "train", State: job.Waiting}}}); err != nil {
 			t.Fatal(err)
 		}
 		after := size()

@@ -28,18 +28,18 @@ const (
 	partsNode = "/parts"
 )
 
-// maxPart is how much of a text goes into one znode. ZooKeeper refuses
+// maxPart is how much of a text goes into one znode. ZooKeeperJournal refuses
 // requests of 1 MiB, unless jute.maxbuffer says otherwise.
 const maxPart = 512 << 10
 
-type head struct {
+type logHead struct {
 	Schema int `json:"schema"`
 	// Next is the first log entry that the snapshot does not hold.
-	Next     int64 `json:"next"`
-	Snapshot *blob `json:"snapshot,omitempty"`
+	Next     int64       `json:"next"`
+	Snapshot *blobHeader `json:"snapshot,omitempty"`
 }
 
-type epoch struct {
+type leaderEpoch struct {
 	Number int64 `json:"number"`
 	// ID is whose it is: unlike the number nobody else can have it.
 	ID string `json:"id"`
@@ -47,8 +47,8 @@ type epoch struct {
 	Leader string `json:"leader,omitempty"`
 }
 
-// blob says where a text is, and what it must be.
-type blob struct {
+// blobHeader says where a text is, and what it must be.
+type blobHeader struct {
 	ID string `json:"id"`
 	// Parts is 0 where the text follows, after a line feed.
 	Parts int    `json:"parts,omitempty"`
@@ -56,33 +56,33 @@ type blob struct {
 	Sum   uint32 `json:"sum"`
 }
 
-func blobOf(id string, text []byte) blob {
-	b := blob{ID: id, Size: len(text), Sum: sumOf(text)}
+func newBlobHeader(id string, text []byte) blobHeader {
+	b := blobHeader{ID: id, Size: len(text), Sum: blobChecksum(text)}
 	if len(text) > maxPart {
 		b.Parts = (len(text) + maxPart - 1) / maxPart
 	}
 	return b
 }
 
-func sumOf(text []byte) uint32 { return crc32.Checksum(text, crc32.MakeTable(crc32.Castagnoli)) }
+func blobChecksum(text []byte) uint32 { return crc32.Checksum(text, crc32.MakeTable(crc32.Castagnoli)) }
 
-// part is the Ith piece of the text.
-func (b blob) part(text []byte, i int) []byte {
+// textPart is the Ith piece of the text.
+func (b blobHeader) textPart(text []byte, i int) []byte {
 	return text[i*maxPart : min((i+1)*maxPart, len(text))]
 }
 
-func (b blob) partName(i int) string { return b.ID + "." + strconv.Itoa(i) }
+func (b blobHeader) partName(i int) string { return b.ID + "." + strconv.Itoa(i) }
 
-// check returns the text if it is the blob's.
-func (b blob) check(text []byte) ([]byte, error) {
-	if len(text) != b.Size || sumOf(text) != b.Sum {
-		return nil, fmt.Errorf("%s has %d bytes with the checksum %x, it was written with %d and %x", b.ID, len(text), sumOf(text), b.Size, b.Sum)
+// checkText returns the text if it is the blob's.
+func (b blobHeader) checkText(text []byte) ([]byte, error) {
+	if len(text) != b.Size || blobChecksum(text) != b.Sum {
+		return nil, fmt.Errorf("%s has %d bytes with the checksum %x, it was written with %d and %x", b.ID, len(text), blobChecksum(text), b.Size, b.Sum)
 	}
 	return text, nil
 }
 
-// entry is a log entry as a znode's data.
-func entry(b blob, text []byte) ([]byte, error) {
+// encodeEntry is a log entry as a znode's data.
+func encodeEntry(b blobHeader, text []byte) ([]byte, error) {
 	data, err := json.Marshal(b)
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", b.ID, err)
@@ -93,55 +93,55 @@ func entry(b blob, text []byte) ([]byte, error) {
 	return data, nil
 }
 
-// znodes reads and writes below one path, through broken connections.
-type znodes struct {
+// znodeStore reads and writes below one path, through broken connections.
+type znodeStore struct {
 	session *zkconn.Session
 	path    string
 }
 
-func entryNode(n int64) string { return fmt.Sprintf("%s/%016d", logNode, n) }
+func entryNodeName(n int64) string { return fmt.Sprintf("%s/%016d", logNode, n) }
 
-// get reads a znode. Returns zk.ErrNoNode if there is none.
-func (z znodes) get(ctx context.Context, name string) (data []byte, stat *zk.Stat, err error) {
-	err = z.session.Do(ctx, func() (err error) {
+// getZnode reads a znode. Returns zk.ErrNoNode if there is none.
+func (z znodeStore) getZnode(ctx context.Context, name string) (data []byte, stat *zk.Stat, err error) {
+	err = z.session.Retry(ctx, func() (err error) {
 		data, stat, err = z.session.Conn.Get(z.path + name)
 		return err
 	})
-	return data, stat, wrap("read", z.path+name, err)
+	return data, stat, wrapZnodeError("read", z.path+name, err)
 }
 
-func (z znodes) children(ctx context.Context, name string) (names []string, err error) {
-	err = z.session.Do(ctx, func() (err error) {
+func (z znodeStore) listChildren(ctx context.Context, name string) (names []string, err error) {
+	err = z.session.Retry(ctx, func() (err error) {
 		names, _, err = z.session.Conn.Children(z.path + name)
 		return err
 	})
-	return names, wrap("list", z.path+name, err)
+	return names, wrapZnodeError("list", z.path+name, err)
 }
 
-// sync waits until the server that answers has all that others wrote before.
-func (z znodes) sync(ctx context.Context) error {
-	err := z.session.Do(ctx, func() error { _, err := z.session.Conn.Sync(z.path); return err })
-	return wrap("synchronize", z.path, err)
+// syncServer waits until the server that answers has all that others wrote before.
+func (z znodeStore) syncServer(ctx context.Context) error {
+	err := z.session.Retry(ctx, func() error { _, err := z.session.Conn.Sync(z.path); return err })
+	return wrapZnodeError("synchronize", z.path, err)
 }
 
-func wrap(verb, name string, err error) error {
+func wrapZnodeError(verb, name string, err error) error {
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", verb, name, err)
 	}
 	return nil
 }
 
-// inFlight bounds how many requests wait for their answers at a time.
-const inFlight = 16
+// maxRequestsInFlight bounds how many requests wait for their answers at a time.
+const maxRequestsInFlight = 16
 
-// getAll reads many znodes.
-func (z znodes) getAll(ctx context.Context, names []string) ([][]byte, error) {
-	all, errs := make([][]byte, len(names)), make([]error, inFlight)
+// getZnodes reads many znodes.
+func (z znodeStore) getZnodes(ctx context.Context, names []string) ([][]byte, error) {
+	all, errs := make([][]byte, len(names)), make([]error, maxRequestsInFlight)
 	var done sync.WaitGroup
-	for w := range inFlight {
+	for w := range maxRequestsInFlight {
 		done.Go(func() {
-			for i := w; i < len(names) && errs[w] == nil; i += inFlight {
-				all[i], _, errs[w] = z.get(ctx, names[i])
+			for i := w; i < len(names) && errs[w] == nil; i += maxRequestsInFlight {
+				all[i], _, errs[w] = z.getZnode(ctx, names[i])
 			}
 		})
 	}
@@ -154,8 +154,8 @@ func (z znodes) getAll(ctx context.Context, names []string) ([][]byte, error) {
 	return all, nil
 }
 
-// text reads what a blob names.
-func (z znodes) text(ctx context.Context, b blob) ([]byte, error) {
+// readBlob reads what a blob names.
+func (z znodeStore) readBlob(ctx context.Context, b blobHeader) ([]byte, error) {
 	if b.Size < 0 || b.Size > maxUnpacked || b.Parts != max(1, (b.Size+maxPart-1)/maxPart) {
 		return nil, fmt.Errorf("%s has %d parts of %d bytes", b.ID, b.Parts, b.Size)
 	}
@@ -163,59 +163,59 @@ func (z znodes) text(ctx context.Context, b blob) ([]byte, error) {
 	for i := range names {
 		names[i] = partsNode + "/" + b.partName(i)
 	}
-	parts, err := z.getAll(ctx, names)
+	parts, err := z.getZnodes(ctx, names)
 	if err != nil {
 		return nil, err
 	}
-	return b.check(bytes.Join(parts, nil))
+	return b.checkText(bytes.Join(parts, nil))
 }
 
-// open makes records of a log entry's data.
-func (z znodes) open(ctx context.Context, data []byte) (blob, []record, error) {
+// decodeEntry makes records of a log entry's data.
+func (z znodeStore) decodeEntry(ctx context.Context, data []byte) (blobHeader, []journalRecord, error) {
 	line, text, _ := bytes.Cut(data, []byte("\n"))
-	var b blob
+	var b blobHeader
 	if err := json.Unmarshal(line, &b); err != nil {
 		return b, nil, fmt.Errorf("parse log entry: %w", err)
 	}
 	var err error
 	if b.Parts > 0 {
-		text, err = z.text(ctx, b)
+		text, err = z.readBlob(ctx, b)
 	} else {
-		text, err = b.check(text)
+		text, err = b.checkText(text)
 	}
 	if err != nil {
 		return b, nil, err
 	}
-	all, err := unpack(text)
+	all, err := unpackRecords(text)
 	return b, all, err
 }
 
 // readHead returns zk.ErrNoNode, wrapped, where there is no journal, and
 // ErrNewer or ErrCorrupt where there is none that we can read.
-func (z znodes) readHead(ctx context.Context) (head, *zk.Stat, error) {
-	data, stat, err := z.get(ctx, headNode)
+func (z znodeStore) readHead(ctx context.Context) (logHead, *zk.Stat, error) {
+	data, stat, err := z.getZnode(ctx, headNode)
 	if err != nil {
-		return head{}, nil, err
+		return logHead{}, nil, err
 	}
 	h, err := z.parseHead(data)
 	return h, stat, err
 }
 
-func (z znodes) parseHead(data []byte) (h head, err error) {
+func (z znodeStore) parseHead(data []byte) (h logHead, err error) {
 	err = json.Unmarshal(data, &h)
 	switch {
 	case err != nil:
-		return h, z.corrupt(fmt.Errorf("parse %s: %w", headNode, err))
+		return h, z.corruptJournal(fmt.Errorf("parse %s: %w", headNode, err))
 	case h.Schema > Schema:
 		return h, fmt.Errorf("open journal %s: %w: it has schema version %d, this release reads up to %d: install the newer release again", z.path, ErrNewer, h.Schema, Schema)
-	case h.Schema < 2 || h.Next < 1: // 2 is the first that ZooKeeper held
-		return h, z.corrupt(fmt.Errorf("schema version %d, log from entry %d", h.Schema, h.Next))
+	case h.Schema < 2 || h.Next < 1: // 2 is the first that ZooKeeperJournal held
+		return h, z.corruptJournal(fmt.Errorf("schema version %d, log from entry %d", h.Schema, h.Next))
 	}
 	return h, nil
 }
 
-// corrupt says what to do, unless the error tells of the connection only.
-func (z znodes) corrupt(err error) error {
+// corruptJournal says what to do, unless the error tells of the connection only.
+func (z znodeStore) corruptJournal(err error) error {
 	if errors.Is(err, zkconn.ErrLost) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("open journal %s: %w", z.path, err)
 	}

@@ -26,46 +26,46 @@ type ZooKeeperConfig struct {
 	Log    logrus.FieldLogger
 }
 
-// ZooKeeper is a Journal that several schedulers reach and one may write.
-type ZooKeeper struct {
-	znodes
+// ZooKeeperJournal is a Journal that several schedulers reach and one may write.
+type ZooKeeperJournal struct {
+	znodeStore
 	cfg     ZooKeeperConfig
-	epoch   epoch
+	epoch   leaderEpoch
 	version int32 // of the epoch's znode
 	next    int64 // number of the next log entry
-	image   *image
-	loaded  *Contents // what the image was when it was read, for one Load
-	broken  error     // why nothing more may be written
-	compact compaction
-	packer  packer
+	image   *contentsImage
+	loaded  *JournalContents // what the image was when it was read, for one Load
+	failed  error            // why nothing more may be written
+	compact logCompaction
+	packer  recordPacker
 
-	// fault stands in for a crash before the named step, in tests.
-	fault func(step string) error
+	// faultHook stands in for a crash before the named step, in tests.
+	faultHook func(step string) error
 }
 
 // OpenZooKeeper opens the journal, or begins one, and bars everybody who
 // opened it before from writing. Returns ErrCorrupt or ErrNewer, wrapped with
 // what to do, and changes nothing of a journal it cannot read; ErrFenced if
 // the candidate is gone.
-func OpenZooKeeper(ctx context.Context, cfg ZooKeeperConfig) (*ZooKeeper, error) {
-	z := &ZooKeeper{
-		znodes: znodes{cfg.Session, cfg.Path}, cfg: cfg, image: newImage(),
-		fault: func(string) error { return nil },
+func OpenZooKeeper(ctx context.Context, cfg ZooKeeperConfig) (*ZooKeeperJournal, error) {
+	z := &ZooKeeperJournal{
+		znodeStore: znodeStore{cfg.Session, cfg.Path}, cfg: cfg, image: newImage(),
+		faultHook: func(string) error { return nil },
 	}
-	if err := z.begin(ctx); err != nil {
+	if err := z.createIfMissing(ctx); err != nil {
 		return nil, err
 	}
 	if err := z.takeEpoch(ctx); err != nil {
 		return nil, err
 	}
-	if err := z.read(ctx); err != nil {
+	if err := z.readJournal(ctx); err != nil {
 		return nil, err
 	}
 	return z, nil
 }
 
-// begin makes a new journal where there is none.
-func (z *ZooKeeper) begin(ctx context.Context) error {
+// createIfMissing makes a new journal where there is none.
+func (z *ZooKeeperJournal) createIfMissing(ctx context.Context) error {
 	_, _, err := z.readHead(ctx)
 	if !errors.Is(err, zk.ErrNoNode) {
 		return err
@@ -73,50 +73,50 @@ func (z *ZooKeeper) begin(ctx context.Context) error {
 	if err := z.session.MakeFolder(ctx, z.path); err != nil {
 		return err
 	}
-	h, err := json.Marshal(head{Schema: Schema, Next: 1})
+	h, err := json.Marshal(logHead{Schema: Schema, Next: 1})
 	if err != nil {
 		return fmt.Errorf("encode head: %w", err)
 	}
-	e, err := json.Marshal(epoch{})
+	e, err := json.Marshal(leaderEpoch{})
 	if err != nil {
 		return fmt.Errorf("encode epoch: %w", err)
 	}
-	err = z.session.Do(ctx, func() error {
-		_, err := z.session.Conn.Multi(z.create(headNode, h), z.create(epochNode, e), z.create(logNode, nil), z.create(partsNode, nil))
+	err = z.session.Retry(ctx, func() error {
+		_, err := z.session.Conn.Multi(z.createRequest(headNode, h), z.createRequest(epochNode, e), z.createRequest(logNode, nil), z.createRequest(partsNode, nil))
 		return err
 	})
 	if errors.Is(err, zk.ErrNodeExists) { // somebody began it at the same time, or we did
 		_, _, err = z.readHead(ctx)
 		if errors.Is(err, zk.ErrNoNode) {
-			return z.corrupt(errors.New("there are parts of a journal without its head"))
+			return z.corruptJournal(errors.New("there are parts of a journal without its head"))
 		}
 		return err
 	}
-	return wrap("begin a journal at", z.path, err)
+	return wrapZnodeError("begin a journal at", z.path, err)
 }
 
-func (z *ZooKeeper) create(name string, data []byte) *zk.CreateRequest {
+func (z *ZooKeeperJournal) createRequest(name string, data []byte) *zk.CreateRequest {
 	return &zk.CreateRequest{Path: z.path + name, Data: data, Acl: z.session.ACL}
 }
 
 // takeEpoch makes this the one that may write. From then on the log is ours.
-func (z *ZooKeeper) takeEpoch(ctx context.Context) error {
+func (z *ZooKeeperJournal) takeEpoch(ctx context.Context) error {
 	id := rand.Text()
-	err := z.session.Do(ctx, func() error {
+	err := z.session.Retry(ctx, func() error {
 		for {
 			data, stat, err := z.session.Conn.Get(z.path + epochNode)
 			if err != nil {
 				return err
 			}
-			var old epoch
+			var old leaderEpoch
 			if err := json.Unmarshal(data, &old); err != nil {
-				return z.corrupt(fmt.Errorf("parse %s: %w", epochNode, err))
+				return z.corruptJournal(fmt.Errorf("parse %s: %w", epochNode, err))
 			}
 			if old.ID == id { // the answer to an earlier try was lost
 				z.epoch, z.version = old, stat.Version
 				return nil
 			}
-			ours := epoch{Number: old.Number + 1, ID: id, Leader: z.cfg.Leader}
+			ours := leaderEpoch{Number: old.Number + 1, ID: id, Leader: z.cfg.Leader}
 			err = z.replaceEpoch(ours, stat.Version)
 			if err == nil {
 				z.epoch, z.version = ours, stat.Version+1
@@ -126,10 +126,10 @@ func (z *ZooKeeper) takeEpoch(ctx context.Context) error {
 			}
 		}
 	})
-	return wrap("lead with", z.path+epochNode, err)
+	return wrapZnodeError("lead with", z.path+epochNode, err)
 }
 
-func (z *ZooKeeper) replaceEpoch(ours epoch, version int32) error {
+func (z *ZooKeeperJournal) replaceEpoch(ours leaderEpoch, version int32) error {
 	data, err := json.Marshal(ours)
 	if err != nil {
 		return fmt.Errorf("encode epoch: %w", err)
@@ -146,63 +146,63 @@ func (z *ZooKeeper) replaceEpoch(ours epoch, version int32) error {
 }
 
 // Load returns what was there when the journal was opened, and all since.
-func (z *ZooKeeper) Load(context.Context) (Contents, error) {
+func (z *ZooKeeperJournal) Load(context.Context) (JournalContents, error) {
 	if z.loaded != nil {
 		all := *z.loaded
 		z.loaded = nil
 		return all, nil
 	}
-	all, err := z.image.contents()
+	all, err := z.image.decodeContents()
 	if err != nil {
-		return all, z.corrupt(err)
+		return all, z.corruptJournal(err)
 	}
 	return all, nil
 }
 
 // Commit writes the change into the log, by one request unless it is large.
-func (z *ZooKeeper) Commit(ctx context.Context, c Change) error {
-	if z.broken != nil {
-		return z.broken
+func (z *ZooKeeperJournal) Commit(ctx context.Context, c Change) error {
+	if z.failed != nil {
+		return z.failed
 	}
-	all, err := encode(c)
+	all, err := encodeChange(c)
 	if err != nil {
 		return err
 	}
-	text, err := z.packer.pack(all)
+	text, err := z.packer.packRecords(all)
 	if err != nil {
 		return err
 	}
-	if err := z.append(ctx, text); err != nil {
-		z.broken = fmt.Errorf("write journal %s: entry %d: %w", z.path, z.next, err)
-		return z.broken
+	if err := z.appendEntry(ctx, text); err != nil {
+		z.failed = fmt.Errorf("write journal %s: entry %d: %w", z.path, z.next, err)
+		return z.failed
 	}
 	z.loaded = nil
-	if err := z.image.apply(all); err != nil {
-		z.broken = fmt.Errorf("write journal %s: entry %d: %w", z.path, z.next, err)
-		return z.broken
+	if err := z.image.applyRecords(all); err != nil {
+		z.failed = fmt.Errorf("write journal %s: entry %d: %w", z.path, z.next, err)
+		return z.failed
 	}
 	z.next++
-	z.compact.step(z, len(text))
+	z.compact.countEntry(z, len(text))
 	return nil
 }
 
-func (z *ZooKeeper) append(ctx context.Context, text []byte) error {
-	b := blobOf(fmt.Sprintf("log-%d-%d", z.epoch.Number, z.next), text)
-	if err := z.stage(ctx, b, text); err != nil {
+func (z *ZooKeeperJournal) appendEntry(ctx context.Context, text []byte) error {
+	b := newBlobHeader(fmt.Sprintf("log-%d-%d", z.epoch.Number, z.next), text)
+	if err := z.writeParts(ctx, b, text); err != nil {
 		return err
 	}
-	data, err := entry(b, text)
+	data, err := encodeEntry(b, text)
 	if err != nil {
 		return err
 	}
-	if err := z.fault("append"); err != nil {
+	if err := z.faultHook("append"); err != nil {
 		return err
 	}
 	tried := false
-	err = z.session.Do(ctx, func() error {
-		err := z.guarded(z.create(entryNode(z.next), data))
+	err = z.session.Retry(ctx, func() error {
+		err := z.multiIfLeading(z.createRequest(entryNodeName(z.next), data))
 		switch {
-		case zkconn.Unknown(err):
+		case zkconn.IsOutcomeUnknown(err):
 			tried = true
 		case errors.Is(err, ErrFenced) && tried, errors.Is(err, zk.ErrNodeExists):
 			return z.readBack(data)
@@ -215,8 +215,8 @@ func (z *ZooKeeper) append(ctx context.Context, text []byte) error {
 	return err
 }
 
-// guarded carries out all of the operations if we lead, else none.
-func (z *ZooKeeper) guarded(ops ...any) error {
+// multiIfLeading carries out all of the operations if we lead, else none.
+func (z *ZooKeeperJournal) multiIfLeading(ops ...any) error {
 	check := &zk.CheckVersionRequest{Path: z.path + epochNode, Version: z.version}
 	_, err := z.session.Conn.Multi(append([]any{check}, ops...)...)
 	if errors.Is(err, zk.ErrBadVersion) {
@@ -227,11 +227,11 @@ func (z *ZooKeeper) guarded(ops ...any) error {
 
 // readBack finds out whether the entry was written by a request whose answer
 // was lost: nil if so, ErrFenced if not.
-func (z *ZooKeeper) readBack(want []byte) error {
+func (z *ZooKeeperJournal) readBack(want []byte) error {
 	if _, err := z.session.Conn.Sync(z.path); err != nil {
 		return err
 	}
-	got, _, err := z.session.Conn.Get(z.path + entryNode(z.next))
+	got, _, err := z.session.Conn.Get(z.path + entryNodeName(z.next))
 	switch {
 	case err == nil && bytes.Equal(got, want):
 		return nil
@@ -254,14 +254,14 @@ func (z *ZooKeeper) readBack(want []byte) error {
 	return ErrFenced
 }
 
-// stage writes the parts of a large text, which nothing names yet.
-func (z *ZooKeeper) stage(ctx context.Context, b blob, text []byte) error {
+// writeParts writes the parts of a large text, which nothing names yet.
+func (z *ZooKeeperJournal) writeParts(ctx context.Context, b blobHeader, text []byte) error {
 	for i := range b.Parts {
-		if err := z.fault("stage"); err != nil {
+		if err := z.faultHook("stage"); err != nil {
 			return err
 		}
-		err := z.session.Do(ctx, func() error {
-			return z.guarded(z.create(partsNode+"/"+b.partName(i), b.part(text, i)))
+		err := z.session.Retry(ctx, func() error {
+			return z.multiIfLeading(z.createRequest(partsNode+"/"+b.partName(i), b.textPart(text, i)))
 		})
 		if err != nil && !errors.Is(err, zk.ErrNodeExists) { // by a request whose answer was lost
 			return fmt.Errorf("write part %d of %d: %w", i, b.Parts, err)
@@ -271,8 +271,8 @@ func (z *ZooKeeper) stage(ctx context.Context, b blob, text []byte) error {
 }
 
 // Close waits for what it began. The session stays.
-func (z *ZooKeeper) Close() error {
-	z.compact.stop()
-	z.broken = fmt.Errorf("write journal %s: it is closed", z.path)
+func (z *ZooKeeperJournal) Close() error {
+	z.compact.cancelAndWait()
+	z.failed = fmt.Errorf("write journal %s: it is closed", z.path)
 	return nil
 }

@@ -12,20 +12,20 @@ import (
 	"mesos-gpu/framework/sched"
 )
 
-// attributesOf says attributes as text, in the forms that Marathon's
+// convertAttributes says attributes as text, in the forms that Marathon's
 // constraints compare: 12.5, [1-2,5-6] in order, {a,b} sorted.
-func attributesOf(list []mesos.Attribute) []sched.Attribute {
+func convertAttributes(list []mesos.Attribute) []sched.Attribute {
 	var attributes []sched.Attribute
 	for i := range list {
-		attributes = append(attributes, sched.Attribute{Name: list[i].Name, Value: textOf(&list[i])})
+		attributes = append(attributes, sched.Attribute{Name: list[i].Name, Value: attributeText(&list[i])})
 	}
 	return attributes
 }
 
-func textOf(a *mesos.Attribute) string {
+func attributeText(a *mesos.Attribute) string {
 	switch a.Type {
 	case mesos.SCALAR:
-		return scalarText(a.GetScalar().GetValue())
+		return formatScalar(a.GetScalar().GetValue())
 	case mesos.RANGES:
 		ranges := slices.Clone(a.GetRanges().GetRange())
 		slices.SortFunc(ranges, func(x, y mesos.Value_Range) int { return cmp.Compare(x.Begin, y.Begin) })
@@ -41,9 +41,9 @@ func textOf(a *mesos.Attribute) string {
 	}
 }
 
-// scalarText has at most three decimals, halves to even, and no zeros at the
+// formatScalar has at most three decimals, halves to even, and no zeros at the
 // end.
-func scalarText(x float64) string {
+func formatScalar(x float64) string {
 	text := strconv.FormatFloat(x, 'f', 3, 64)
 	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
 }

@@ -28,39 +28,39 @@ var (
 
 // Client keeps one subscription to the leading master.
 type Client struct {
-	cfg      Config
-	detector detector
-	roles    *roles
-	news     *news
+	cfg         ConnectionConfig
+	detector    leaderDetector
+	roles       *roleState
+	listTrigger *agentListTrigger
 
 	mu          sync.Mutex
-	session     *session // nil while there is no subscription
+	session     *masterSession // nil while there is no subscription
 	frameworkID string
 	leaderURL   string
 
 	inventoryMu sync.Mutex
 	inventories map[string]gpu.Host // by attribute text
 
-	operator *http.Client // to agents, which are many and asked often, and for operator calls
+	operatorClient *http.Client // to agents, which are many and asked often, and for operator calls
 }
 
 // New makes a Client; Run connects it.
-func New(cfg Config) (*Client, error) {
+func New(cfg ConnectionConfig) (*Client, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
 	cfg.setDefaults()
-	if err := cfg.resolve(); err != nil {
+	if err := cfg.resolveAddresses(); err != nil {
 		return nil, err
 	}
 	c := &Client{
-		cfg: cfg, frameworkID: cfg.FrameworkID, roles: newRoles(cfg.Roles), news: newNews(),
-		inventories: map[string]gpu.Host{}, operator: cfg.client(),
+		cfg: cfg, frameworkID: cfg.FrameworkID, roles: newRoleState(cfg.Roles), listTrigger: newAgentListTrigger(),
+		inventories: map[string]gpu.Host{}, operatorClient: cfg.newHTTPClient(),
 	}
 	if cfg.masters.zk != nil {
-		c.detector = follow(&c.cfg, cfg.masters.zk)
+		c.detector = newZKDetector(&c.cfg, cfg.masters.zk)
 	} else {
-		c.detector = &asking{cfg: &c.cfg, urls: cfg.masters.urls, client: cfg.client()}
+		c.detector = &redirectDetector{cfg: &c.cfg, urls: cfg.masters.urls, client: cfg.newHTTPClient()}
 	}
 	return c, nil
 }
@@ -90,20 +90,20 @@ func (c *Client) Run(ctx context.Context, emit func(sched.Event)) error {
 	said := ""
 	for tries := 0; ; tries++ {
 		began := time.Now()
-		newLeader, err := c.subscribe(ctx, serial)
+		newLeader, err := c.runSession(ctx, serial)
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case errors.Is(err, ErrRemoved) && c.cfg.ReregisterRemoved:
 			c.cfg.Log.WithField("framework", c.FrameworkID()).Warn("the master removed the framework: registering under a new id")
-			c.forget()
+			c.forgetFrameworkID()
 		case errors.Is(err, ErrRemoved), errors.Is(err, ErrReplaced):
 			return err
 		}
 		if time.Since(began) > c.cfg.BackoffMax {
 			tries, said = 0, "" // a subscription that was worth the name
 		}
-		wait := c.cfg.wait(tries)
+		wait := c.cfg.backoff(tries)
 		if text := err.Error(); text != said {
 			c.cfg.Log.WithFields(logrus.Fields{"error": text, "retry": wait.Round(time.Millisecond)}).Warn("no subscription to a master")
 			said = text
@@ -118,71 +118,71 @@ func (c *Client) Run(ctx context.Context, emit func(sched.Event)) error {
 	}
 }
 
-// subscribe finds the leader and lives one session, on connections of its
+// runSession finds the leader and lives one session, on connections of its
 // own: after a loss the old ones may lead nowhere. The channel tells when
 // another leads.
-func (c *Client) subscribe(ctx context.Context, emit func(sched.Event)) (<-chan struct{}, error) {
-	leader, newLeader, err := c.detector.leader(ctx)
+func (c *Client) runSession(ctx context.Context, emit func(sched.Event)) (<-chan struct{}, error) {
+	leader, newLeader, err := c.detector.findLeader(ctx)
 	if err != nil {
 		return nil, err
 	}
 	c.mu.Lock()
 	c.leaderURL = leader
 	c.mu.Unlock()
-	client := c.cfg.client()
+	client := c.cfg.newHTTPClient()
 	defer client.CloseIdleConnections()
-	err = newSession(c, client, leader, emit).run(ctx, newLeader)
+	err = newSession(c, client, leader, emit).runUntilEnd(ctx, newLeader)
 	return newLeader, fmt.Errorf("master %s: %w", leader, err)
 }
 
-// begin makes s the session that Post uses.
-func (c *Client) begin(s *session) {
+// setSession makes s the session that Post uses.
+func (c *Client) setSession(s *masterSession) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.session, c.frameworkID = s, s.frameworkID
 }
 
-func (c *Client) end() {
+func (c *Client) clearSession() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.session = nil
 }
 
-// forget gives up the framework id.
-func (c *Client) forget() {
+// forgetFrameworkID gives up the framework id.
+func (c *Client) forgetFrameworkID() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.frameworkID = ""
 }
 
-func (c *Client) current() *session {
+func (c *Client) currentSession() *masterSession {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.session
 }
 
-// Post sends an operation after those posted before it; where calls outrun
+// PostOperation sends an operation after those posted before it; where calls outrun
 // Config.CallRate, what launches, ends and acknowledges tasks goes first. It
 // does not wait. Without a subscription it only remembers what it says of
 // roles, for the next one: whatever else must not be forgotten is asked about
 // then.
-func (c *Client) Post(op sched.Op) {
-	c.roles.note(op)
-	if s := c.current(); s != nil {
-		s.queue.add(op)
+func (c *Client) PostOperation(op sched.Operation) {
+	c.roles.applyOperation(op)
+	if s := c.currentSession(); s != nil {
+		s.queue.enqueue(op)
 	}
 }
 
-// leaderWait is how long an operator's question waits for an election.
-const leaderWait = 5 * time.Second
+// leaderTimeout is how long an operator's question waits for an election.
+const leaderTimeout = 5 * time.Second
 
-// Detect keeps what is known of the leading master fresh until ctx ends, for
+// FollowLeader keeps what is known of the leading master fresh until ctx ends, for
 // a client that only asks for agents and files. Run does so itself.
-func (c *Client) Detect(ctx context.Context) { c.detector.run(ctx) }
+func (c *Client) FollowLeader(ctx context.Context) { c.detector.run(ctx) }
 
-// leaderHint is the leading master as last seen, or as the detector finds it.
-func (c *Client) leaderHint(ctx context.Context) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, leaderWait)
+// currentLeader is the leading master as last seen, or as the detector finds it.
+func (c *Client) currentLeader(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, leaderTimeout)
 	defer cancel()
 	c.mu.Lock()
 	url := c.leaderURL
@@ -191,8 +191,8 @@ func (c *Client) leaderHint(ctx context.Context) (string, error) {
 		return url, nil
 	}
 	if c.cfg.masters.zk == nil {
-		return c.cfg.leader(ctx, c.operator, c.cfg.masters.urls[0])
+		return c.cfg.requestLeader(ctx, c.operatorClient, c.cfg.masters.urls[0])
 	}
-	url, _, err := c.detector.leader(ctx)
+	url, _, err := c.detector.findLeader(ctx)
 	return url, err
 }

@@ -27,7 +27,7 @@ type running struct {
 	stop   context.CancelFunc
 }
 
-func start(t *testing.T, cfg Config) *running {
+func start(t *testing.T, cfg ConnectionConfig) *running {
 	t.Helper()
 	if cfg.Log == nil {
 		cfg.Log = quietLog()
@@ -83,13 +83,13 @@ func (r *running) ended(t *testing.T) error {
 	}
 }
 
-func TestSubscribeSaysWhoWeAre(t *testing.T) {
-	m := mesostest.New(t)
-	r := start(t, Config{Master: m.URL(), FailoverTimeout: 7 * 24 * time.Hour})
+func TestSubscribeCarriesFrameworkInfo(t *testing.T) {
+	m := mesostest.NewMaster(t)
+	r := start(t, ConnectionConfig{Master: m.URL(), FailoverTimeout: 7 * 24 * time.Hour})
 	if got := next[sched.Subscribed](t, r); got.FrameworkID != "framework-1" || r.FrameworkID() != "framework-1" {
 		t.Errorf("subscribed as %q and %q", got.FrameworkID, r.FrameworkID())
 	}
-	info := m.Await(t, 1, scheduler.Call_SUBSCRIBE, nil).GetSubscribe().GetFrameworkInfo()
+	info := m.AwaitCall(t, 1, scheduler.Call_SUBSCRIBE, nil).GetSubscribe().GetFrameworkInfo()
 	if info.GetID() != nil || !info.GetCheckpoint() || info.GetFailoverTimeout() != 604800 || !slices.Equal(info.Roles, []string{"gpu"}) || info.User != "nobody" {
 		t.Errorf("framework info %v", info)
 	}
@@ -110,26 +110,26 @@ func TestSubscribeSaysWhoWeAre(t *testing.T) {
 // TestCallsReachTheMaster posts one of each operation, in order.
 func TestCallsReachTheMaster(t *testing.T) {
 	c := mesostest.NewCluster(t, 2)
-	r := start(t, Config{Master: c.URL()})
-	offer := next[sched.Offers](t, r).Offers[0]
+	r := start(t, ConnectionConfig{Master: c.URL()})
+	offer := next[sched.OffersReceived](t, r).OffersReceived[0]
 	spec := &job.Spec{Name: "train", CPUs: 1, MemMiB: 128, Command: []string{"true"}, KillGrace: time.Second}
 	spec.Request.GPUs = 1
-	for _, op := range []sched.Op{
-		sched.Accept{AgentID: offer.AgentID, OfferIDs: []string{offer.ID}, Launches: []sched.Launch{{TaskID: "train.0", Spec: spec, DeviceIDs: offer.DeviceIDs[1:2], Overhead: sched.Amount{CPUs: 0.1, MemMiB: 32}}}, Refuse: 5 * time.Second},
-		sched.Acknowledge{AgentID: "agent-1", TaskID: "train.0", UUID: []byte{7}},
-		sched.Suppress{}, sched.Revive{},
-		sched.Reconcile{Tasks: []sched.TaskOn{{TaskID: "train.0", AgentID: "agent-1"}}},
+	for _, op := range []sched.Operation{
+		sched.AcceptOffers{AgentID: offer.AgentID, OfferIDs: []string{offer.ID}, Launches: []sched.TaskLaunch{{TaskID: "train.0", Spec: spec, DeviceIDs: offer.DeviceIDs[1:2], Overhead: sched.Amount{CPUs: 0.1, MemMiB: 32}}}, Refuse: 5 * time.Second},
+		sched.AcknowledgeUpdate{AgentID: "agent-1", TaskID: "train.0", UUID: []byte{7}},
+		sched.SuppressOffers{}, sched.ReviveOffers{},
+		sched.ReconcileTasks{Tasks: []sched.TaskLocation{{TaskID: "train.0", AgentID: "agent-1"}}},
 		sched.KillTask{TaskID: "train.0", AgentID: "agent-1"},
 		sched.KillTask{TaskID: "train.0", AgentID: "agent-1", Force: true},
 	} {
-		r.Post(op)
+		r.PostOperation(op)
 	}
-	if u := next[sched.Update](t, r); u.State != job.Running || u.TaskID != "train.0" {
+	if u := next[sched.TaskUpdate](t, r); u.State != job.Running || u.TaskID != "train.0" {
 		t.Errorf("first update %+v", u)
 	}
-	again := next[sched.Offers](t, r).Offers[0]
-	r.Post(sched.Decline{Offers: []sched.Declined{{OfferID: again.ID}, {OfferID: "gone"}}, Refuse: time.Hour})
-	decline := c.Await(t, 1, scheduler.Call_DECLINE, nil).GetDecline()
+	again := next[sched.OffersReceived](t, r).OffersReceived[0]
+	r.PostOperation(sched.DeclineOffers{Offers: []sched.DeclinedOffer{{OfferID: again.ID}, {OfferID: "gone"}}, Refuse: time.Hour})
+	decline := c.AwaitCall(t, 1, scheduler.Call_DECLINE, nil).GetDecline()
 	if len(decline.OfferIDs) != 1 || decline.GetFilters().GetRefuseSeconds() != 3600 {
 		t.Errorf("decline %v", decline)
 	}
@@ -143,14 +143,14 @@ func TestCallsReachTheMaster(t *testing.T) {
 	if got, want := strings.Join(kinds, " "), "SUBSCRIBE ACCEPT ACKNOWLEDGE SUPPRESS REVIVE RECONCILE KILL KILL DECLINE"; got != want {
 		t.Errorf("calls %s, want %s", got, want)
 	}
-	if kill := c.Await(t, 1, scheduler.Call_KILL, nil).GetKill(); kill.KillPolicy != nil {
+	if kill := c.AwaitCall(t, 1, scheduler.Call_KILL, nil).GetKill(); kill.KillPolicy != nil {
 		t.Errorf("KILL with a policy of its own, %v, want the task's", kill.KillPolicy)
 	}
-	if grace := c.Await(t, 2, scheduler.Call_KILL, nil).GetKill().GetKillPolicy().GetGracePeriod(); grace == nil || grace.Nanoseconds != 0 {
+	if grace := c.AwaitCall(t, 2, scheduler.Call_KILL, nil).GetKill().GetKillPolicy().GetGracePeriod(); grace == nil || grace.Nanoseconds != 0 {
 		t.Errorf("KILL by force with a grace of %v, want 0", grace)
 	}
-	task := c.Await(t, 1, scheduler.Call_ACCEPT, nil).GetAccept().GetOperations()[0].GetLaunch().GetTaskInfos()[0]
-	if got := sum(task.Resources); got.gpus != 1 || got.devices[0] != "GPU-1" || got.amount.CPUs != 1 || sum(task.Executor.Resources).amount.CPUs != 0.1 {
+	task := c.AwaitCall(t, 1, scheduler.Call_ACCEPT, nil).GetAccept().GetOperations()[0].GetLaunch().GetTaskInfos()[0]
+	if got := sumResources(task.Resources); got.gpus != 1 || got.devices[0] != "GPU-1" || got.amount.CPUs != 1 || sumResources(task.Executor.Resources).amount.CPUs != 0.1 {
 		t.Errorf("task took %+v", got)
 	}
 }
@@ -158,117 +158,117 @@ func TestCallsReachTheMaster(t *testing.T) {
 // TestRefusedCallKeepsSubscription: a 400 is about the call alone.
 func TestRefusedCallKeepsSubscription(t *testing.T) {
 	c := mesostest.NewCluster(t, 1)
-	c.Refuse = func(call *scheduler.Call) int {
+	c.RefuseStatus = func(call *scheduler.Call) int {
 		if call.GetType() == scheduler.Call_ACCEPT || call.GetType() == scheduler.Call_DECLINE {
 			return http.StatusBadRequest
 		}
 		return 0
 	}
-	r := start(t, Config{Master: c.URL()})
-	offer := next[sched.Offers](t, r).Offers[0]
-	accept := sched.Accept{AgentID: "agent-1", OfferIDs: []string{offer.ID}, Launches: []sched.Launch{{TaskID: "t1", Spec: &job.Spec{Name: "t", CPUs: 1, MemMiB: 1}}}}
-	r.Post(accept)
+	r := start(t, ConnectionConfig{Master: c.URL()})
+	offer := next[sched.OffersReceived](t, r).OffersReceived[0]
+	accept := sched.AcceptOffers{AgentID: "agent-1", OfferIDs: []string{offer.ID}, Launches: []sched.TaskLaunch{{TaskID: "t1", Spec: &job.Spec{Name: "t", CPUs: 1, MemMiB: 1}}}}
+	r.PostOperation(accept)
 	if f := next[sched.AcceptFailed](t, r); !slices.Equal(f.TaskIDs, []string{"t1"}) {
 		t.Errorf("failed tasks %v", f.TaskIDs)
 	}
 	// The offer is used up: a second ACCEPT is not even sent.
-	r.Post(accept)
+	r.PostOperation(accept)
 	next[sched.AcceptFailed](t, r)
-	r.Post(sched.Suppress{})
-	c.Await(t, 1, scheduler.Call_SUPPRESS, nil)
+	r.PostOperation(sched.SuppressOffers{})
+	c.AwaitCall(t, 1, scheduler.Call_SUPPRESS, nil)
 	if n := len(c.Calls()); n != 2 {
 		t.Errorf("%d calls were taken, want SUBSCRIBE and SUPPRESS", n)
 	}
 	// Too large a wish is found out here, not by the master.
-	c.Offer()
-	big := next[sched.Offers](t, r).Offers[0]
-	r.Post(sched.Accept{AgentID: "agent-1", OfferIDs: []string{big.ID}, Launches: []sched.Launch{{TaskID: "t2", Spec: &job.Spec{Name: "t", CPUs: 1000, MemMiB: 1}}}})
+	c.SendOffer()
+	big := next[sched.OffersReceived](t, r).OffersReceived[0]
+	r.PostOperation(sched.AcceptOffers{AgentID: "agent-1", OfferIDs: []string{big.ID}, Launches: []sched.TaskLaunch{{TaskID: "t2", Spec: &job.Spec{Name: "t", CPUs: 1000, MemMiB: 1}}}})
 	if f := next[sched.AcceptFailed](t, r); !slices.Equal(f.TaskIDs, []string{"t2"}) {
 		t.Errorf("failed tasks %v", f.TaskIDs)
 	}
 }
 
-// TestOffersOfAFailedAcceptAreDeclined: one that was rescinded, or resources
+// TestFailedAcceptDeclinesOffers: one that was rescinded, or resources
 // that do not do, must not keep the agent's other offers from everybody.
-func TestOffersOfAFailedAcceptAreDeclined(t *testing.T) {
+func TestFailedAcceptDeclinesOffers(t *testing.T) {
 	c := mesostest.NewCluster(t, 1)
-	r := start(t, Config{Master: c.URL()})
-	offer := next[sched.Offers](t, r).Offers[0]
-	launch := func(cpus float64) []sched.Launch {
-		return []sched.Launch{{TaskID: "t1", Spec: &job.Spec{Name: "t", CPUs: cpus, MemMiB: 1}}}
+	r := start(t, ConnectionConfig{Master: c.URL()})
+	offer := next[sched.OffersReceived](t, r).OffersReceived[0]
+	launch := func(cpus float64) []sched.TaskLaunch {
+		return []sched.TaskLaunch{{TaskID: "t1", Spec: &job.Spec{Name: "t", CPUs: cpus, MemMiB: 1}}}
 	}
 	declined := func(n int, want string) {
 		t.Helper()
 		next[sched.AcceptFailed](t, r)
-		d := c.Await(t, n, scheduler.Call_DECLINE, nil).GetDecline()
+		d := c.AwaitCall(t, n, scheduler.Call_DECLINE, nil).GetDecline()
 		if len(d.OfferIDs) != 1 || d.OfferIDs[0].Value != want || d.GetFilters().GetRefuseSeconds() != 5 {
 			t.Errorf("decline %v, want %s for 5 s", d, want)
 		}
 	}
-	r.Post(sched.Accept{AgentID: "agent-1", OfferIDs: []string{"rescinded", offer.ID}, Launches: launch(1), Refuse: 5 * time.Second})
+	r.PostOperation(sched.AcceptOffers{AgentID: "agent-1", OfferIDs: []string{"rescinded", offer.ID}, Launches: launch(1), Refuse: 5 * time.Second})
 	declined(1, offer.ID)
-	c.Offer()
-	second := next[sched.Offers](t, r).Offers[0]
-	r.Post(sched.Accept{AgentID: "agent-1", OfferIDs: []string{second.ID}, Launches: launch(1000), Refuse: 5 * time.Second})
+	c.SendOffer()
+	second := next[sched.OffersReceived](t, r).OffersReceived[0]
+	r.PostOperation(sched.AcceptOffers{AgentID: "agent-1", OfferIDs: []string{second.ID}, Launches: launch(1000), Refuse: 5 * time.Second})
 	declined(2, second.ID)
 }
 
 // TestLostSubscriptionIsRenewed: by a drop, by a call the master cannot take,
 // and each time with the id.
 func TestLostSubscriptionIsRenewed(t *testing.T) {
-	m := mesostest.New(t)
+	m := mesostest.NewMaster(t)
 	var refused atomic.Int32
-	m.Refuse = func(call *scheduler.Call) int {
+	m.RefuseStatus = func(call *scheduler.Call) int {
 		if call.GetType() == scheduler.Call_REVIVE {
 			refused.Add(1)
 			return http.StatusServiceUnavailable
 		}
 		return 0
 	}
-	r := start(t, Config{Master: m.URL()})
+	r := start(t, ConnectionConfig{Master: m.URL()})
 	next[sched.Subscribed](t, r)
-	m.Drop()
+	m.DropSubscription()
 	next[sched.Disconnected](t, r)
 	next[sched.Subscribed](t, r)
-	r.Post(sched.Revive{})
+	r.PostOperation(sched.ReviveOffers{})
 	next[sched.Disconnected](t, r)
 	next[sched.Subscribed](t, r)
-	m.Send(&scheduler.Event{Type: scheduler.Event_ERROR, Error: &scheduler.Event_Error{Message: "capacity exceeded"}})
+	m.SendEvents(&scheduler.Event{Type: scheduler.Event_ERROR, Error: &scheduler.Event_Error{Message: "capacity exceeded"}})
 	next[sched.Disconnected](t, r)
 	next[sched.Subscribed](t, r)
-	if id := m.Await(t, 4, scheduler.Call_SUBSCRIBE, nil).GetFrameworkID().GetValue(); id != "framework-1" || refused.Load() != 5 {
+	if id := m.AwaitCall(t, 4, scheduler.Call_SUBSCRIBE, nil).GetFrameworkID().GetValue(); id != "framework-1" || refused.Load() != 5 {
 		t.Errorf("subscribed again as %q; the call was tried %d times", id, refused.Load())
 	}
 }
 
 func TestLeaderIsFollowed(t *testing.T) {
-	leader, follower := mesostest.New(t), mesostest.New(t)
+	leader, follower := mesostest.NewMaster(t), mesostest.NewMaster(t)
 	follower.Leader = leader.URL()
-	r := start(t, Config{Master: "http://127.0.0.1:1," + follower.URL()})
+	r := start(t, ConnectionConfig{Master: "http://127.0.0.1:1," + follower.URL()})
 	next[sched.Subscribed](t, r)
-	r.Post(sched.Suppress{})
-	leader.Await(t, 1, scheduler.Call_SUPPRESS, nil)
+	r.PostOperation(sched.SuppressOffers{})
+	leader.AwaitCall(t, 1, scheduler.Call_SUPPRESS, nil)
 	if n := len(follower.Calls()); n != 0 {
 		t.Errorf("the follower got %d calls", n)
 	}
 }
 
-func TestSilentMasterIsLeft(t *testing.T) {
-	m := mesostest.New(t)
+func TestSilentMasterIsDisconnected(t *testing.T) {
+	m := mesostest.NewMaster(t)
 	m.Heartbeat = 10 * time.Millisecond // announced, and none comes
-	r := start(t, Config{Master: m.URL()})
+	r := start(t, ConnectionConfig{Master: m.URL()})
 	next[sched.Subscribed](t, r)
 	next[sched.Disconnected](t, r)
 	next[sched.Subscribed](t, r)
 }
 
-func TestTheEndOfAFramework(t *testing.T) {
+func TestRemovedAndReplacedFramework(t *testing.T) {
 	for message, want := range map[string]error{"Framework has been removed": ErrRemoved, "Framework failed over": ErrReplaced} {
 		t.Run(message, func(t *testing.T) {
-			m := mesostest.New(t)
-			r := start(t, Config{Master: m.URL(), FrameworkID: "old"})
+			m := mesostest.NewMaster(t)
+			r := start(t, ConnectionConfig{Master: m.URL(), FrameworkID: "old"})
 			next[sched.Subscribed](t, r)
-			m.Send(&scheduler.Event{Type: scheduler.Event_ERROR, Error: &scheduler.Event_Error{Message: message}})
+			m.SendEvents(&scheduler.Event{Type: scheduler.Event_ERROR, Error: &scheduler.Event_Error{Message: message}})
 			if err := r.ended(t); !errors.Is(err, want) {
 				t.Errorf("Run returned %v, want %v", err, want)
 			}
@@ -280,17 +280,17 @@ func TestTheEndOfAFramework(t *testing.T) {
 }
 
 func TestOtherEvents(t *testing.T) {
-	m := mesostest.New(t)
-	r := start(t, Config{Master: m.URL()})
+	m := mesostest.NewMaster(t)
+	r := start(t, ConnectionConfig{Master: m.URL()})
 	agent, executor := mesos.AgentID{Value: "a1"}, mesos.ExecutorID{Value: "e1"}
 	next[sched.Subscribed](t, r)
-	m.Send(
+	m.SendEvents(
 		&scheduler.Event{Type: scheduler.Event_HEARTBEAT},
 		&scheduler.Event{Type: scheduler.Event_FAILURE, Failure: &scheduler.Event_Failure{AgentID: &agent, ExecutorID: &executor}},
 		&scheduler.Event{Type: scheduler.Event_RESCIND, Rescind: &scheduler.Event_Rescind{OfferID: mesos.OfferID{Value: "o1"}}},
 		&scheduler.Event{Type: scheduler.Event_FAILURE, Failure: &scheduler.Event_Failure{AgentID: &agent}},
 	)
-	if got := <-r.events; got != (sched.Rescind{OfferID: "o1"}) {
+	if got := <-r.events; got != (sched.OfferRescinded{OfferID: "o1"}) {
 		t.Errorf("got %+v, want the rescind first", got)
 	}
 	if got := next[sched.AgentLost](t, r); got.AgentID != "a1" {
@@ -300,27 +300,27 @@ func TestOtherEvents(t *testing.T) {
 
 // TestLargeEvent: the offers of a large cluster are one event.
 func TestLargeEvent(t *testing.T) {
-	m := mesostest.New(t)
-	r := start(t, Config{Master: m.URL()})
+	m := mesostest.NewMaster(t)
+	r := start(t, ConnectionConfig{Master: m.URL()})
 	next[sched.Subscribed](t, r)
 	var offers []mesos.Offer
 	for i := range 3000 {
 		offers = append(offers, mesos.Offer{ID: mesos.OfferID{Value: fmt.Sprint("o", i)}, Attributes: []mesos.Attribute{{Name: "note", Type: mesos.TEXT, Text: &mesos.Value_Text{Value: strings.Repeat("x", 2000)}}}})
 	}
-	m.Send(&scheduler.Event{Type: scheduler.Event_OFFERS, Offers: &scheduler.Event_Offers{Offers: offers}})
-	if got := next[sched.Offers](t, r); len(got.Offers) != len(offers) {
-		t.Errorf("%d of %d offers", len(got.Offers), len(offers))
+	m.SendEvents(&scheduler.Event{Type: scheduler.Event_OFFERS, Offers: &scheduler.Event_Offers{Offers: offers}})
+	if got := next[sched.OffersReceived](t, r); len(got.OffersReceived) != len(offers) {
+		t.Errorf("%d of %d offers", len(got.OffersReceived), len(offers))
 	}
 }
 
 func TestTeardownOnlyWhenAsked(t *testing.T) {
-	m := mesostest.New(t)
-	r := start(t, Config{Master: m.URL()})
+	m := mesostest.NewMaster(t)
+	r := start(t, ConnectionConfig{Master: m.URL()})
 	next[sched.Subscribed](t, r)
 	if err := r.Teardown(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	m.Await(t, 1, scheduler.Call_TEARDOWN, nil)
+	m.AwaitCall(t, 1, scheduler.Call_TEARDOWN, nil)
 	r.stop()
 	if err := r.ended(t); err != nil {
 		t.Fatal(err)
@@ -335,13 +335,13 @@ func TestTeardownOnlyWhenAsked(t *testing.T) {
 
 func TestOperatorCalls(t *testing.T) {
 	c := mesostest.NewCluster(t, 2)
-	r := start(t, Config{Master: c.URL()})
+	r := start(t, ConnectionConfig{Master: c.URL()})
 	ctx := context.Background()
-	agents, err := r.Agents(ctx)
+	agents, err := r.ListAgents(ctx)
 	if err != nil || len(agents) != 1 || agents[0].GPUs != 2 || agents[0].URL != c.AgentURL() {
 		t.Fatalf("agents %+v, %v", agents, err)
 	}
-	path := SandboxFile("f", "e", "stdout")
+	path := SandboxFilePath("f", "e", "stdout")
 	c.SetFile(path, "hello world")
 	data, size, err := r.ReadFile(ctx, agents[0].URL, path, 6, 3)
 	if err != nil || string(data) != "wor" || size != 11 {
@@ -360,7 +360,7 @@ func TestOperatorCalls(t *testing.T) {
 	if _, _, err = r.ReadFile(ctx, agents[0].URL, path, 0, 1); err == nil || errors.Is(err, ErrNoFile) {
 		t.Errorf("dead agent: %v", err)
 	}
-	if _, err = r.Agents(ctx); err == nil {
+	if _, err = r.ListAgents(ctx); err == nil {
 		t.Error("a dead master listed its agents")
 	}
 }

@@ -20,8 +20,8 @@ import (
 	"mesos-gpu/framework/sched"
 )
 
-// Config says which master to speak to, and as whom.
-type Config struct {
+// ConnectionConfig says which master to speak to, and as whom.
+type ConnectionConfig struct {
 	// Master is zk://[user:password@]host:port,…/path, as the masters' --zk,
 	// or masters' URLs with commas between; the leading one is followed.
 	Master string
@@ -31,8 +31,8 @@ type Config struct {
 	// Credential is sent with each call to masters and agents; its principal
 	// is the framework's. Empty sends none.
 	Credential Credential
-	// TLS is nil where masters and agents speak plain HTTP.
-	TLS *TLS
+	// TLSFiles is nil where masters and agents speak plain HTTP.
+	TLS *TLSFiles
 
 	// Name, User and Roles are the framework's. FrameworkID is empty on the
 	// first subscription ever.
@@ -61,25 +61,25 @@ type Config struct {
 	// BackoffMin and BackoffMax bound the wait between two subscriptions, and
 	// between two tries of a call.
 	BackoffMin, BackoffMax time.Duration
-	// ListEvery is how often WatchAgents asks at least; more seldom where
+	// ListInterval is how often WatchAgents asks at least; more seldom where
 	// the answer is a burden.
-	ListEvery time.Duration
-	Log       logrus.FieldLogger
+	ListInterval time.Duration
+	Log          logrus.FieldLogger
 	// Observer is told how the calls go; nil where nobody wants to know.
-	Observer Observer
+	Observer CallObserver
 	// Transport is for tests; nil is a transport of its own each connection.
 	Transport http.RoundTripper
 	// Random gives numbers in [0,1) for jitter; nil is the shared source.
 	Random func() float64
 
-	masters masters
+	masters masterAddresses
 	tls     *tls.Config
 }
 
-// missedHeartbeats is after how many the connection counts as dead.
-const missedHeartbeats = 5
+// maxMissedHeartbeats is after how many the connection counts as dead.
+const maxMissedHeartbeats = 5
 
-func (c *Config) setDefaults() {
+func (c *ConnectionConfig) setDefaults() {
 	or := func(d *time.Duration, def time.Duration) {
 		if *d <= 0 {
 			*d = def
@@ -88,7 +88,7 @@ func (c *Config) setDefaults() {
 	or(&c.CallTimeout, 75*time.Second)
 	or(&c.BackoffMin, 500*time.Millisecond)
 	or(&c.BackoffMax, 15*time.Second)
-	or(&c.ListEvery, 10*time.Second)
+	or(&c.ListInterval, 10*time.Second)
 	if c.CallTries <= 0 {
 		c.CallTries = 5
 	}
@@ -100,14 +100,14 @@ func (c *Config) setDefaults() {
 	}
 }
 
-func (c *Config) scheme() string {
+func (c *ConnectionConfig) urlScheme() string {
 	if c.TLS != nil {
 		return "https"
 	}
 	return "http"
 }
 
-func (c *Config) validate() error {
+func (c *ConnectionConfig) validate() error {
 	if !strings.HasPrefix(c.ExecutorPath, "/") {
 		return fmt.Errorf("executor path %q is not absolute: agents start it from another directory", c.ExecutorPath)
 	}
@@ -120,13 +120,13 @@ func (c *Config) validate() error {
 	return nil
 }
 
-// resolve reads what the configuration points to.
-func (c *Config) resolve() (err error) {
-	if c.masters, err = parseMasters(c.Master, c.scheme()); err != nil {
+// resolveAddresses reads what the configuration points to.
+func (c *ConnectionConfig) resolveAddresses() (err error) {
+	if c.masters, err = parseMasters(c.Master, c.urlScheme()); err != nil {
 		return err
 	}
 	if c.TLS != nil {
-		if c.tls, err = c.TLS.Config(); err != nil {
+		if c.tls, err = c.TLS.ClientConfig(); err != nil {
 			return err
 		}
 	}
@@ -136,14 +136,14 @@ func (c *Config) resolve() (err error) {
 	if c.masters.zk == nil {
 		return fmt.Errorf("ZooKeeper's password file %s is of no use with masters named by URL", c.ZKAuthFile)
 	}
-	c.masters.zk.auth, err = zkconn.ReadAuth(c.ZKAuthFile, c.Log)
+	c.masters.zk.auth, err = zkconn.ReadAuthFile(c.ZKAuthFile, c.Log)
 	return err
 }
 
-// wait is the time before try number tries+1: it doubles up to BackoffMax,
+// backoff is the time before try number tries+1: it doubles up to BackoffMax,
 // half of it by chance, so that a cluster's frameworks do not come back in
 // step.
-func (c *Config) wait(tries int) time.Duration {
+func (c *ConnectionConfig) backoff(tries int) time.Duration {
 	d := c.BackoffMin
 	for range tries {
 		if d *= 2; d >= c.BackoffMax {

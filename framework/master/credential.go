@@ -22,7 +22,7 @@ func (c Credential) GoString() string { return fmt.Sprintf("%q", c.Principal) }
 // --credential takes or took: {"principal": "P", "secret": "S"}, or the two
 // words P and S. The warning is not empty where others may read the file.
 func LoadCredential(path string) (c Credential, warning string, err error) {
-	text, warning, err := secret.Read(path)
+	text, warning, err := secret.ReadFile(path)
 	if err != nil {
 		return Credential{}, "", fmt.Errorf("read credential: %w", err)
 	}
@@ -61,17 +61,17 @@ func (c Credential) validate() error {
 	return nil
 }
 
-// Authorization is the header that says so, "" without a principal.
-func (c Credential) Authorization() string {
+// AuthorizationHeader is the header that says so, "" without a principal.
+func (c Credential) AuthorizationHeader() string {
 	if c.Principal == "" {
 		return ""
 	}
 	return "Basic " + base64.StdEncoding.EncodeToString([]byte(c.Principal+":"+c.Secret))
 }
 
-// authenticate signs a request. Without a principal it does nothing.
-func (c Credential) authenticate(req *http.Request) {
-	if header := c.Authorization(); header != "" {
+// setAuthorization signs a request. Without a principal it does nothing.
+func (c Credential) setAuthorization(req *http.Request) {
+	if header := c.AuthorizationHeader(); header != "" {
 		req.Header.Set("Authorization", header)
 	}
 }

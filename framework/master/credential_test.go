@@ -69,17 +69,17 @@ func TestLoadCredential(t *testing.T) {
 // TestAuthentication: every call carries the credential, and the framework
 // its principal.
 func TestAuthentication(t *testing.T) {
-	c := mesostest.NewCluster(t, 1, mesostest.Auth("gpu", "s3cret"))
+	c := mesostest.NewCluster(t, 1, mesostest.WithAuth("gpu", "s3cret"))
 	c.SetFile("/f", "text")
-	r := start(t, Config{Master: c.URL(), Credential: Credential{"gpu", "s3cret"}})
+	r := start(t, ConnectionConfig{Master: c.URL(), Credential: Credential{"gpu", "s3cret"}})
 	next[sched.Subscribed](t, r)
-	if p := c.Await(t, 1, scheduler.Call_SUBSCRIBE, nil).GetSubscribe().GetFrameworkInfo().GetPrincipal(); p != "gpu" {
+	if p := c.AwaitCall(t, 1, scheduler.Call_SUBSCRIBE, nil).GetSubscribe().GetFrameworkInfo().GetPrincipal(); p != "gpu" {
 		t.Errorf("principal %q", p)
 	}
-	r.Post(sched.Suppress{})
-	c.Await(t, 1, scheduler.Call_SUPPRESS, nil)
+	r.PostOperation(sched.SuppressOffers{})
+	c.AwaitCall(t, 1, scheduler.Call_SUPPRESS, nil)
 	ctx := context.Background()
-	if agents, err := r.Agents(ctx); err != nil || len(agents) != 1 {
+	if agents, err := r.ListAgents(ctx); err != nil || len(agents) != 1 {
 		t.Errorf("agents %v, %v", agents, err)
 	}
 	if data, _, err := r.ReadFile(ctx, c.AgentURL(), "/f", 0, 10); err != nil || string(data) != "text" {
@@ -89,14 +89,14 @@ func TestAuthentication(t *testing.T) {
 
 // TestRefusedCredentials: the error says what to do, and no secret.
 func TestRefusedCredentials(t *testing.T) {
-	c := mesostest.NewCluster(t, 1, mesostest.Auth("gpu", "s3cret"))
+	c := mesostest.NewCluster(t, 1, mesostest.WithAuth("gpu", "s3cret"))
 	for who, want := range map[Credential]string{
 		{}:                   "it wants a principal and a secret: give a credential file",
 		{"gpu", "hunter2"}:   `it does not know principal "gpu" with our secret`,
 		{"other", "hunter2"}: `it does not know principal "other" with our secret`,
 	} {
-		r := start(t, Config{Master: c.URL(), Credential: who})
-		_, err := r.Agents(context.Background())
+		r := start(t, ConnectionConfig{Master: c.URL(), Credential: who})
+		_, err := r.ListAgents(context.Background())
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "401 Unauthorized") || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v, want %q", who, err, want)
 		}

@@ -18,11 +18,11 @@ import (
 // ErrNoContainer means that a task has no container on its agent, or not yet.
 var ErrNoContainer = errors.New("the task has no container on its agent")
 
-// clearTimeout bounds how long ending a command, and forgetting it, may take.
-const clearTimeout = 10 * time.Second
+// cleanupTimeout bounds how long ending a command, and forgetting it, may take.
+const cleanupTimeout = 10 * time.Second
 
-// Command is one to run beside a task.
-type Command struct {
+// ExecCommand is one to run beside a task.
+type ExecCommand struct {
 	// AgentURL is where the task's agent answers, ExecutorID its executor.
 	AgentURL, ExecutorID string
 	// Engine says that the task runs in a container of the Docker engine,
@@ -35,18 +35,18 @@ type Command struct {
 	Rows, Cols int
 }
 
-// Size is that of a terminal's window, in characters.
-type Size struct{ Rows, Cols int }
+// TerminalSize is that of a terminal's window, in characters.
+type TerminalSize struct{ Rows, Cols int }
 
-// Streams are the other end of a command.
-type Streams struct {
+// ExecStreams are the other end of a command.
+type ExecStreams struct {
 	// Stdin is nil for a command that has nothing to read. Run waits for no
 	// Read that goes on when the command has ended.
 	Stdin io.Reader
 	// With a terminal all output goes to Stdout.
 	Stdout, Stderr io.Writer
 	// Resize tells of a terminal's sizes; nil never does.
-	Resize <-chan Size
+	Resize <-chan TerminalSize
 }
 
 // Exec runs a command in a running task's container, by the operator API of
@@ -55,23 +55,23 @@ type Streams struct {
 // runs any more, as far as its agent can be reached: an agent ends what has
 // lost its connection by itself.
 // Returns ErrNoContainer, wrapped, if there is no such container.
-func (c *Client) Exec(ctx context.Context, cmd Command, s Streams) (code int, err error) {
-	parent, err := c.containerOf(ctx, &cmd)
+func (c *Client) Exec(ctx context.Context, cmd ExecCommand, s ExecStreams) (code int, err error) {
+	parent, err := c.findContainer(ctx, &cmd)
 	if err != nil && ctx.Err() != nil {
 		return 0, context.Cause(ctx)
 	}
 	if err != nil {
 		return 0, err
 	}
-	r := &execution{cfg: &c.cfg, http: c.cfg.client(), command: cmd, streams: s}
+	r := &remoteCommand{cfg: &c.cfg, httpClient: c.cfg.newHTTPClient(), command: cmd, streams: s}
 	r.id = mesos.ContainerID{Value: "exec-" + uuid.NewString(), Parent: &parent}
-	defer r.http.CloseIdleConnections()
-	return r.run(ctx)
+	defer r.httpClient.CloseIdleConnections()
+	return r.runCommand(ctx)
 }
 
-// containerOf finds the container that the command is to run beside: the
+// findContainer finds the container that the command is to run beside: the
 // executor's own, whose program passes it on, or the one in it.
-func (c *Client) containerOf(ctx context.Context, cmd *Command) (mesos.ContainerID, error) {
+func (c *Client) findContainer(ctx context.Context, cmd *ExecCommand) (mesos.ContainerID, error) {
 	var none mesos.ContainerID
 	if cmd.AgentURL == "" {
 		return none, fmt.Errorf("%w: the agent's address is not known", ErrNoContainer)
@@ -80,11 +80,11 @@ func (c *Client) containerOf(ctx context.Context, cmd *Command) (mesos.Container
 	var answer agent.Response
 	ask := agentcalls.GetContainers()
 	ask.GetContainers = &agent.Call_GetContainers{ShowNested: &nested}
-	if err := c.cfg.ask(ctx, c.operator, cmd.AgentURL+"/api/v1", ask, &answer); err != nil {
+	if err := c.cfg.callAndDecode(ctx, c.operatorClient, cmd.AgentURL+"/api/v1", ask, &answer); err != nil {
 		return none, fmt.Errorf("ask agent %s for its containers: %w", cmd.AgentURL, err)
 	}
 	list := answer.GetGetContainers().GetContainers()
-	executor, ok := executorIn(list, c.FrameworkID(), cmd.ExecutorID)
+	executor, ok := findExecutorContainer(list, c.FrameworkID(), cmd.ExecutorID)
 	if ok && cmd.Engine {
 		return executor, nil
 	}
@@ -98,8 +98,8 @@ func (c *Client) containerOf(ctx context.Context, cmd *Command) (mesos.Container
 	return none, fmt.Errorf("%w %s", ErrNoContainer, cmd.AgentURL)
 }
 
-// executorIn finds an executor's own container.
-func executorIn(list []agent.Response_GetContainers_Container, framework, executor string) (id mesos.ContainerID, ok bool) {
+// findExecutorContainer finds an executor's own container.
+func findExecutorContainer(list []agent.Response_GetContainers_Container, framework, executor string) (id mesos.ContainerID, ok bool) {
 	for _, of := range list {
 		if of.GetFrameworkID().GetValue() == framework && of.GetExecutorID().GetValue() == executor && of.ContainerID.Parent == nil {
 			return of.ContainerID, true
@@ -108,70 +108,70 @@ func executorIn(list []agent.Response_GetContainers_Container, framework, execut
 	return id, false
 }
 
-// execution is one command.
-type execution struct {
-	cfg     *Config
-	http    *http.Client // its own: a stream cannot be begun again on another connection
-	command Command
-	streams Streams
-	id      mesos.ContainerID
+// remoteCommand is one command.
+type remoteCommand struct {
+	cfg        *ConnectionConfig
+	httpClient *http.Client // its own: a stream cannot be begun again on another connection
+	command    ExecCommand
+	streams    ExecStreams
+	id         mesos.ContainerID
 }
 
-// run ends the command whenever it returns with an error: who closes the
+// runCommand ends the command whenever it returns with an error: who closes the
 // connection ends it, and this makes sure.
-func (r *execution) run(ctx context.Context) (code int, err error) {
+func (r *remoteCommand) runCommand(ctx context.Context) (code int, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	launched, err := r.session(ctx, cancel)
+	launched, err := r.streamSession(ctx, cancel)
 	if err == nil {
-		code, err = r.exitCode(ctx)
+		code, err = r.waitForExitCode(ctx)
 	}
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
 	}
-	after, done := context.WithTimeout(context.WithoutCancel(ctx), clearTimeout)
+	after, done := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer done()
 	switch {
 	case err != nil && launched:
-		r.end(after)
+		r.killAndForget(after)
 		return 0, err
 	case err != nil:
 		return 0, err
 	}
-	r.forget(after)
+	r.removeContainer(after)
 	return code, nil
 }
 
-// end kills the command, and forgets it once it has ended.
-func (r *execution) end(ctx context.Context) {
-	if r.tell(ctx, agentcalls.KillNestedContainer(r.id)) != nil {
+// killAndForget kills the command, and forgets it once it has ended.
+func (r *remoteCommand) killAndForget(ctx context.Context) {
+	if r.sendCall(ctx, agentcalls.KillNestedContainer(r.id)) != nil {
 		return // it has ended, or its agent is away and ends it
 	}
-	_, _ = r.exitCode(ctx)
-	r.forget(ctx)
+	_, _ = r.waitForExitCode(ctx)
+	r.removeContainer(ctx)
 }
 
-// forget has the agent drop what it keeps of the command, which else goes with
+// removeContainer has the agent drop what it keeps of the command, which else goes with
 // the task.
-func (r *execution) forget(ctx context.Context) {
-	_ = r.tell(ctx, agentcalls.RemoveNestedContainer(r.id))
+func (r *remoteCommand) removeContainer(ctx context.Context) {
+	_ = r.sendCall(ctx, agentcalls.RemoveNestedContainer(r.id))
 }
 
-func (r *execution) url() string { return r.command.AgentURL + "/api/v1" }
+func (r *remoteCommand) agentURL() string { return r.command.AgentURL + "/api/v1" }
 
-// tell makes a call that is answered by its status.
-func (r *execution) tell(ctx context.Context, call *agent.Call) error {
-	res, err := r.cfg.call(ctx, r.http, r.url(), "", call)
+// sendCall makes a call that is answered by its status.
+func (r *remoteCommand) sendCall(ctx context.Context, call *agent.Call) error {
+	res, err := r.cfg.postCall(ctx, r.httpClient, r.agentURL(), "", call)
 	if err != nil {
 		return err
 	}
 	return res.Body.Close()
 }
 
-// exitCode asks how the command ended.
-func (r *execution) exitCode(ctx context.Context) (int, error) {
+// waitForExitCode asks how the command ended.
+func (r *remoteCommand) waitForExitCode(ctx context.Context) (int, error) {
 	var answer agent.Response
-	if err := r.cfg.ask(ctx, r.http, r.url(), agentcalls.WaitNestedContainer(r.id), &answer); err != nil {
+	if err := r.cfg.callAndDecode(ctx, r.httpClient, r.agentURL(), agentcalls.WaitNestedContainer(r.id), &answer); err != nil {
 		return 0, fmt.Errorf("ask agent %s how the command ended: %w", r.command.AgentURL, err)
 	}
 	w := answer.GetWaitNestedContainer()
@@ -185,8 +185,8 @@ func (r *execution) exitCode(ctx context.Context) (int, error) {
 	return status.ExitStatus(), nil
 }
 
-// describe is the command in Mesos's words.
-func (r *execution) describe() (*mesos.CommandInfo, *mesos.ContainerInfo) {
+// buildLaunch is the command in Mesos's words.
+func (r *remoteCommand) buildLaunch() (*mesos.CommandInfo, *mesos.ContainerInfo) {
 	argv, shell := r.command.Argv, false
 	if r.command.Engine {
 		program := r.cfg.ExecutorPath
@@ -207,19 +207,19 @@ func (r *execution) describe() (*mesos.CommandInfo, *mesos.ContainerInfo) {
 	command.Environment = &mesos.Environment{Variables: []mesos.Environment_Variable{{Name: "TERM", Value: &kind}}}
 	tty := &mesos.TTYInfo{}
 	if r.command.Rows > 0 && r.command.Cols > 0 {
-		tty = Size{r.command.Rows, r.command.Cols}.info()
+		tty = TerminalSize{r.command.Rows, r.command.Cols}.ttyInfo()
 	}
 	return command, &mesos.ContainerInfo{Type: mesos.ContainerInfo_MESOS.Enum(), TTYInfo: tty}
 }
 
-func (s Size) info() *mesos.TTYInfo {
+func (s TerminalSize) ttyInfo() *mesos.TTYInfo {
 	return &mesos.TTYInfo{WindowSize: &mesos.TTYInfo_WindowSize{Rows: uint32(s.Rows), Columns: uint32(s.Cols)}}
 }
 
-// session runs the command to the end of its output.
-func (r *execution) session(ctx context.Context, cancel context.CancelCauseFunc) (launched bool, err error) {
-	command, container := r.describe()
-	res, err := r.cfg.stream(ctx, r.http, r.url(), agentcalls.LaunchNestedContainerSession(r.id, command, container))
+// streamSession runs the command to the end of its output.
+func (r *remoteCommand) streamSession(ctx context.Context, cancel context.CancelCauseFunc) (launched bool, err error) {
+	command, container := r.buildLaunch()
+	res, err := r.cfg.postStream(ctx, r.httpClient, r.agentURL(), agentcalls.LaunchNestedContainerSession(r.id, command, container))
 	switch {
 	case hasStatus(err, http.StatusBadRequest), hasStatus(err, http.StatusNotFound):
 		return false, fmt.Errorf("agent %s does not run the command: %w", r.command.AgentURL, err)
@@ -231,53 +231,53 @@ func (r *execution) session(ctx context.Context, cancel context.CancelCauseFunc)
 	ended, fed := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(fed)
-		if err := r.feed(ctx, ended); err != nil {
+		if err := r.feedInput(ctx, ended); err != nil {
 			cancel(err)
 		}
 	}()
-	err = r.output(res.Body, cancel)
+	err = r.copyOutput(res.Body, cancel)
 	close(ended)
 	<-fed
 	return true, err
 }
 
-// output hands on what the command writes.
-func (r *execution) output(body io.Reader, cancel context.CancelCauseFunc) error {
+// copyOutput hands on what the command writes.
+func (r *remoteCommand) copyOutput(body io.Reader, cancel context.CancelCauseFunc) error {
 	// Agents' heartbeats say how often they come. Before the first a silent
 	// connection is as good as any.
-	dog := newWatchdog(clearTimeout, func(error) {
-		cancel(fmt.Errorf("agent %s has missed %d heartbeats", r.command.AgentURL, missedHeartbeats))
+	dog := newHeartbeatWatchdog(cleanupTimeout, func(error) {
+		cancel(fmt.Errorf("agent %s has missed %d heartbeats", r.command.AgentURL, maxMissedHeartbeats))
 	})
-	dog.hold()
+	dog.suspend()
 	defer dog.stop()
 	beats := false
-	for in := newRecords(whole{body}); ; {
+	for in := newRecordReader(completeReader{body}); ; {
 		var m agent.ProcessIO
-		switch err := in.next(&m); {
+		switch err := in.readRecord(&m); {
 		case err == io.EOF:
 			return nil
 		case err != nil:
 			return fmt.Errorf("agent %s: connection lost: %w", r.command.AgentURL, err)
 		}
 		if beat := m.GetControl().GetHeartbeat().GetInterval(); beat != nil {
-			dog.interval(time.Duration(beat.Nanoseconds).Seconds())
+			dog.setInterval(time.Duration(beat.Nanoseconds).Seconds())
 			beats = true
 		}
-		dog.hold() // who reads our output may be slow
-		if err := r.write(m.GetData()); err != nil {
+		dog.suspend() // who reads our output may be slow
+		if err := r.writeOutput(m.GetData()); err != nil {
 			return err
 		}
 		if beats {
-			dog.heard()
+			dog.restart()
 		}
 	}
 }
 
-// whole tells a stream that was cut off from one that ended: the command's end
+// completeReader tells a stream that was cut off from one that ended: the command's end
 // is not that of a connection.
-type whole struct{ io.Reader }
+type completeReader struct{ io.Reader }
 
-func (w whole) Read(b []byte) (int, error) {
+func (w completeReader) Read(b []byte) (int, error) {
 	n, err := w.Reader.Read(b)
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		err = errors.New("it was cut off")
@@ -285,7 +285,7 @@ func (w whole) Read(b []byte) (int, error) {
 	return n, err
 }
 
-func (r *execution) write(d *agent.ProcessIO_Data) error {
+func (r *remoteCommand) writeOutput(d *agent.ProcessIO_Data) error {
 	to := r.streams.Stdout
 	if d.GetType() == agent.ProcessIO_Data_STDERR && r.streams.Stderr != nil {
 		to = r.streams.Stderr

@@ -107,9 +107,9 @@ func (a *execAgent) feed(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer close(a.input)
-	for in := newRecords(r.Body); ; {
+	for in := newRecordReader(r.Body); ; {
 		var call agent.Call
-		if err := in.next(&call); err != nil {
+		if err := in.readRecord(&call); err != nil {
 			return
 		}
 		if m := call.AttachContainerInput.ProcessIO; m != nil {
@@ -151,14 +151,14 @@ func containersFor(other string) []agent.Response_GetContainers_Container {
 }
 
 func says(w io.Writer, kind agent.ProcessIO_Data_Type, text string) {
-	_ = record(w, &agent.ProcessIO{Type: agent.ProcessIO_DATA, Data: &agent.ProcessIO_Data{Type: kind, Data: []byte(text)}})
+	_ = writeRecord(w, &agent.ProcessIO{Type: agent.ProcessIO_DATA, Data: &agent.ProcessIO_Data{Type: kind, Data: []byte(text)}})
 }
 
 const stdout, stderr = agent.ProcessIO_Data_STDOUT, agent.ProcessIO_Data_STDERR
 
-func (a *execAgent) exec(ctx context.Context, cmd Command, s Streams) (int, error) {
+func (a *execAgent) exec(ctx context.Context, cmd ExecCommand, s ExecStreams) (int, error) {
 	a.t.Helper()
-	c, err := New(Config{Master: "http://127.0.0.1:1", ExecutorPath: "/opt/mesos-gpu", Log: quietLog(), FrameworkID: "f"})
+	c, err := New(ConnectionConfig{Master: "http://127.0.0.1:1", ExecutorPath: "/opt/mesos-gpu", Log: quietLog(), FrameworkID: "f"})
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -175,7 +175,7 @@ func (a *execAgent) exec(ctx context.Context, cmd Command, s Streams) (int, erro
 func TestExecCommand(t *testing.T) {
 	for _, test := range []struct {
 		what    string
-		command Command
+		command ExecCommand
 		stdin   io.Reader
 		status  int32
 		code    int
@@ -183,21 +183,21 @@ func TestExecCommand(t *testing.T) {
 		argv    string
 		tty     string
 	}{
-		{"in an agent's container", Command{}, nil, 0, 0, "n1", "prog arg", ""},
-		{"its status", Command{}, nil, 7 << 8, 7, "n1", "prog arg", ""},
-		{"a signal", Command{}, nil, 9, 137, "n1", "prog arg", ""},
-		{"on a terminal", Command{TTY: true, Rows: 3, Cols: 4}, nil, 0, 0, "n1", "prog arg", "3x4 TERM=xterm"},
-		{"in the engine's", Command{Engine: true}, nil, 0, 0, "c1", "/opt/mesos-gpu executor exec -- prog arg", ""},
-		{"there with all", Command{Engine: true, TTY: true}, strings.NewReader(""), 0, 0, "c1", "/opt/mesos-gpu executor exec --tty --stdin -- prog arg", "0x0 TERM=xterm"},
+		{"in an agent's container", ExecCommand{}, nil, 0, 0, "n1", "prog arg", ""},
+		{"its status", ExecCommand{}, nil, 7 << 8, 7, "n1", "prog arg", ""},
+		{"a signal", ExecCommand{}, nil, 9, 137, "n1", "prog arg", ""},
+		{"on a terminal", ExecCommand{TTY: true, Rows: 3, Cols: 4}, nil, 0, 0, "n1", "prog arg", "3x4 TERM=xterm"},
+		{"in the engine's", ExecCommand{Engine: true}, nil, 0, 0, "c1", "/opt/mesos-gpu executor exec -- prog arg", ""},
+		{"there with all", ExecCommand{Engine: true, TTY: true}, strings.NewReader(""), 0, 0, "c1", "/opt/mesos-gpu executor exec --tty --stdin -- prog arg", "0x0 TERM=xterm"},
 	} {
 		a := newExecAgent(t, func(w io.Writer, _ <-chan *agent.ProcessIO) {
 			says(w, stdout, "out")
-			_ = record(w, &agent.ProcessIO{Type: agent.ProcessIO_CONTROL, Control: &agent.ProcessIO_Control{Type: agent.ProcessIO_Control_HEARTBEAT, Heartbeat: &agent.ProcessIO_Control_Heartbeat{Interval: &mesos.DurationInfo{Nanoseconds: 1e10}}}})
+			_ = writeRecord(w, &agent.ProcessIO{Type: agent.ProcessIO_CONTROL, Control: &agent.ProcessIO_Control{Type: agent.ProcessIO_Control_HEARTBEAT, Heartbeat: &agent.ProcessIO_Control_Heartbeat{Interval: &mesos.DurationInfo{Nanoseconds: 1e10}}}})
 			says(w, stderr, "bad")
 		})
 		a.status = &test.status
 		var out, bad strings.Builder
-		code, err := a.exec(t.Context(), test.command, Streams{Stdin: test.stdin, Stdout: &out, Stderr: &bad})
+		code, err := a.exec(t.Context(), test.command, ExecStreams{Stdin: test.stdin, Stdout: &out, Stderr: &bad})
 		if err != nil || code != test.code || out.String() != "out" || bad.String() != "bad" {
 			t.Errorf("%s: status %d, %v, %q and %q; want %d, out and bad", test.what, code, err, out.String(), bad.String(), test.code)
 		}
@@ -234,35 +234,35 @@ func TestExecInput(t *testing.T) {
 		}
 	})
 	var out, bad strings.Builder
-	text := strings.Repeat("0123456789", maxInput/5)
-	if _, err := a.exec(t.Context(), Command{}, Streams{Stdin: strings.NewReader(text), Stdout: &out, Stderr: &bad}); err != nil || out.String() != text || bad.String() != "end" {
+	text := strings.Repeat("0123456789", maxInputChunk/5)
+	if _, err := a.exec(t.Context(), ExecCommand{}, ExecStreams{Stdin: strings.NewReader(text), Stdout: &out, Stderr: &bad}); err != nil || out.String() != text || bad.String() != "end" {
 		t.Errorf("%v: it read %d bytes and %q, want %d and the end", err, out.Len(), bad.String(), len(text))
 	}
 	out.Reset()
 	b := newExecAgent(t, a.session)
-	resize := make(chan Size)
+	resize := make(chan TerminalSize)
 	in, typed := io.Pipe()
 	go func() {
-		resize <- Size{5, 6}
+		resize <- TerminalSize{5, 6}
 		_, _ = typed.Write([]byte("words"))
 		_ = typed.Close()
 	}()
-	if _, err := b.exec(t.Context(), Command{TTY: true, Rows: 3, Cols: 4}, Streams{Stdin: in, Stdout: &out, Resize: resize}); err != nil || out.String() != "[3x4][5x6]words"+endOfTransmission {
+	if _, err := b.exec(t.Context(), ExecCommand{TTY: true, Rows: 3, Cols: 4}, ExecStreams{Stdin: in, Stdout: &out, Resize: resize}); err != nil || out.String() != "[3x4][5x6]words"+endOfTransmission {
 		t.Errorf("%v: the terminal showed %q", err, out.String())
 	}
 	bad.Reset()
 	c := newExecAgent(t, a.session)
-	if _, err := c.exec(t.Context(), Command{}, Streams{Stdout: &out, Stderr: &bad}); err != nil || bad.String() != "end" {
+	if _, err := c.exec(t.Context(), ExecCommand{}, ExecStreams{Stdout: &out, Stderr: &bad}); err != nil || bad.String() != "end" {
 		t.Errorf("%v: without input it read %q, want the end", err, bad.String())
 	}
 }
 
-// forever is a session that ends with its connection only.
-func forever(first string) func(io.Writer, <-chan *agent.ProcessIO) {
+// endlessReader is a session that ends with its connection only.
+func endlessReader(first string) func(io.Writer, <-chan *agent.ProcessIO) {
 	return func(w io.Writer, _ <-chan *agent.ProcessIO) {
 		says(w, stdout, first)
 		for _, err := io.WriteString(w, ""); err == nil; _, err = io.WriteString(w, "") {
-			if record(w, &agent.ProcessIO{Type: agent.ProcessIO_CONTROL}) != nil {
+			if writeRecord(w, &agent.ProcessIO{Type: agent.ProcessIO_CONTROL}) != nil {
 				return
 			}
 			time.Sleep(time.Millisecond)
@@ -288,18 +288,18 @@ func TestExecFaults(t *testing.T) {
 		}
 	}
 	t.Run("the client leaves", func(t *testing.T) {
-		a := newExecAgent(t, forever("there"))
+		a := newExecAgent(t, endlessReader("there"))
 		ctx, leave := context.WithCancelCause(t.Context())
 		why := errors.New("the client left")
-		_, err := a.exec(ctx, Command{}, Streams{Stdout: writes(func() { leave(why) })})
+		_, err := a.exec(ctx, ExecCommand{}, ExecStreams{Stdout: writeFunc(func() { leave(why) })})
 		if !errors.Is(err, why) {
 			t.Errorf("%v, want %v", err, why)
 		}
 		left(a)(t)
 	})
 	t.Run("nobody reads", func(t *testing.T) {
-		a := newExecAgent(t, forever("there"))
-		if _, err := a.exec(t.Context(), Command{}, Streams{Stdout: brokenPipe{}}); !errors.Is(err, errGone) {
+		a := newExecAgent(t, endlessReader("there"))
+		if _, err := a.exec(t.Context(), ExecCommand{}, ExecStreams{Stdout: brokenPipe{}}); !errors.Is(err, errGone) {
 			t.Errorf("%v, want %v", err, errGone)
 		}
 		left(a)(t)
@@ -311,43 +311,43 @@ func TestExecFaults(t *testing.T) {
 			a.CloseClientConnections()
 			panic(http.ErrAbortHandler)
 		})
-		if _, err := a.exec(t.Context(), Command{}, Streams{Stdout: io.Discard}); err == nil || !strings.Contains(err.Error(), "connection lost") {
+		if _, err := a.exec(t.Context(), ExecCommand{}, ExecStreams{Stdout: io.Discard}); err == nil || !strings.Contains(err.Error(), "connection lost") {
 			t.Errorf("%v, want that the connection is lost", err)
 		}
 		left(a)(t)
 	})
 	t.Run("the agent falls silent", func(t *testing.T) {
 		a := newExecAgent(t, func(w io.Writer, input <-chan *agent.ProcessIO) {
-			_ = record(w, &agent.ProcessIO{Type: agent.ProcessIO_CONTROL, Control: &agent.ProcessIO_Control{Type: agent.ProcessIO_Control_HEARTBEAT, Heartbeat: &agent.ProcessIO_Control_Heartbeat{Interval: &mesos.DurationInfo{Nanoseconds: 1e6}}}})
+			_ = writeRecord(w, &agent.ProcessIO{Type: agent.ProcessIO_CONTROL, Control: &agent.ProcessIO_Control{Type: agent.ProcessIO_Control_HEARTBEAT, Heartbeat: &agent.ProcessIO_Control_Heartbeat{Interval: &mesos.DurationInfo{Nanoseconds: 1e6}}}})
 			for range input { // until the client closes it
 			}
 		})
 		in, _ := io.Pipe()
-		if _, err := a.exec(t.Context(), Command{}, Streams{Stdin: in, Stdout: io.Discard}); err == nil || !strings.Contains(err.Error(), "missed 5 heartbeats") {
+		if _, err := a.exec(t.Context(), ExecCommand{}, ExecStreams{Stdin: in, Stdout: io.Discard}); err == nil || !strings.Contains(err.Error(), "missed 5 heartbeats") {
 			t.Errorf("%v, want that it has missed heartbeats", err)
 		}
 		left(a)(t)
 	})
 	for what, test := range map[string]struct {
-		command Command
+		command ExecCommand
 		refuse  agent.Call_Type
 		code    int
 		want    string
 		none    bool
 	}{
-		"the session is refused":    {Command{}, agent.Call_LAUNCH_NESTED_CONTAINER_SESSION, 400, "does not run the command: 400 Bad Request: refused", false},
-		"the input is refused":      {Command{}, agent.Call_ATTACH_CONTAINER_INPUT, 403, "feed command on agent", false},
-		"the agent lists nothing":   {Command{}, agent.Call_GET_CONTAINERS, 503, "for its containers: 503", false},
-		"the status is not known":   {Command{}, agent.Call_WAIT_NESTED_CONTAINER, 404, "how the command ended: 404", false},
-		"there is no such executor": {Command{ExecutorID: "gone"}, agent.Call_UNKNOWN, 0, "no container on its agent", true},
+		"the session is refused":    {ExecCommand{}, agent.Call_LAUNCH_NESTED_CONTAINER_SESSION, 400, "does not run the command: 400 Bad Request: refused", false},
+		"the input is refused":      {ExecCommand{}, agent.Call_ATTACH_CONTAINER_INPUT, 403, "feed command on agent", false},
+		"the agent lists nothing":   {ExecCommand{}, agent.Call_GET_CONTAINERS, 503, "for its containers: 503", false},
+		"the status is not known":   {ExecCommand{}, agent.Call_WAIT_NESTED_CONTAINER, 404, "how the command ended: 404", false},
+		"there is no such executor": {ExecCommand{ExecutorID: "gone"}, agent.Call_UNKNOWN, 0, "no container on its agent", true},
 	} {
 		t.Run(what, func(t *testing.T) {
-			a := newExecAgent(t, forever("there"))
+			a := newExecAgent(t, endlessReader("there"))
 			if test.refuse == agent.Call_WAIT_NESTED_CONTAINER {
 				a.session = func(io.Writer, <-chan *agent.ProcessIO) {}
 			}
 			a.refuse[test.refuse] = test.code
-			_, err := a.exec(t.Context(), test.command, Streams{Stdout: io.Discard})
+			_, err := a.exec(t.Context(), test.command, ExecStreams{Stdout: io.Discard})
 			if err == nil || !strings.Contains(err.Error(), test.want) || errors.Is(err, ErrNoContainer) != test.none {
 				t.Errorf("%v, want %q", err, test.want)
 			}
@@ -355,10 +355,10 @@ func TestExecFaults(t *testing.T) {
 	}
 }
 
-// writes is who does something at the first write.
-type writes func()
+// writeFunc is who does something at the first write.
+type writeFunc func()
 
-func (w writes) Write(b []byte) (int, error) {
+func (w writeFunc) Write(b []byte) (int, error) {
 	w()
 	return len(b), nil
 }

@@ -13,14 +13,14 @@ import (
 const (
 	protobufType = "application/x-protobuf"
 	streamHeader = "Mesos-Stream-Id"
-	// maxAnswer bounds the answer to an operator call: the agents of the
+	// maxAnswerBytes bounds the answer to an operator call: the agents of the
 	// largest clusters with their inventories are a tenth of it.
-	maxAnswer = 256 << 20
+	maxAnswerBytes = 256 << 20
 )
 
-// transport makes the connections of one session. The subscription holds one
+// newTransport makes the connections of one session. The subscription holds one
 // of its own: Mesos speaks HTTP/1.1, one request a connection at a time.
-func (c *Config) transport() http.RoundTripper {
+func (c *ConnectionConfig) newTransport() http.RoundTripper {
 	if c.Transport != nil {
 		return c.Transport
 	}
@@ -35,24 +35,24 @@ func (c *Config) transport() http.RoundTripper {
 	}
 }
 
-// client follows no redirect: where the leader is, the detector finds out.
-func (c *Config) client() *http.Client {
+// newHTTPClient follows no redirect: where the leader is, the detector finds out.
+func (c *ConnectionConfig) newHTTPClient() *http.Client {
 	return &http.Client{
-		Transport:     c.transport(),
+		Transport:     c.newTransport(),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
 
 // marshaler and unmarshaler are mesos-go's messages.
 type (
-	marshaler   interface{ Marshal() ([]byte, error) }
-	unmarshaler interface{ Unmarshal([]byte) error }
+	protoMarshaler   interface{ Marshal() ([]byte, error) }
+	protoUnmarshaler interface{ Unmarshal([]byte) error }
 )
 
-// call posts a message. It returns the answer if that is 200 or 202, and else
+// postCall posts a message. It returns the answer if that is 200 or 202, and else
 // an error that wraps *statusError, or says why there is no answer.
-func (c *Config) call(ctx context.Context, client *http.Client, url, stream string, message marshaler) (*http.Response, error) {
-	return c.post(ctx, client, url, message, func(h http.Header) {
+func (c *ConnectionConfig) postCall(ctx context.Context, client *http.Client, url, stream string, message protoMarshaler) (*http.Response, error) {
+	return c.postMessage(ctx, client, url, message, func(h http.Header) {
 		h.Set("Accept", protobufType)
 		if stream != "" {
 			h.Set(streamHeader, stream)
@@ -60,8 +60,8 @@ func (c *Config) call(ctx context.Context, client *http.Client, url, stream stri
 	})
 }
 
-// post makes a call with headers beside the usual ones.
-func (c *Config) post(ctx context.Context, client *http.Client, url string, message marshaler, headers func(http.Header)) (*http.Response, error) {
+// postMessage makes a call with headers beside the usual ones.
+func (c *ConnectionConfig) postMessage(ctx context.Context, client *http.Client, url string, message protoMarshaler, headers func(http.Header)) (*http.Response, error) {
 	body, err := message.Marshal()
 	if err != nil {
 		return nil, fmt.Errorf("encode call: %w", err)
@@ -72,35 +72,35 @@ func (c *Config) post(ctx context.Context, client *http.Client, url string, mess
 	}
 	req.Header.Set("Content-Type", protobufType)
 	headers(req.Header)
-	c.Credential.authenticate(req)
+	c.Credential.setAuthorization(req)
 	began := time.Now()
 	res, err := client.Do(req)
 	if err == nil && res.StatusCode != http.StatusOK && res.StatusCode != http.StatusAccepted {
 		defer res.Body.Close()
-		err = c.advise(statusOf(res))
+		err = c.addAdvice(readStatusError(res))
 	}
-	c.called(message, time.Since(began), err)
+	c.observeCall(message, time.Since(began), err)
 	if err != nil {
 		return nil, err
 	}
 	return res, nil
 }
 
-// ask posts a message and decodes the one message of the answer.
-func (c *Config) ask(ctx context.Context, client *http.Client, url string, message marshaler, into unmarshaler) error {
+// callAndDecode posts a message and decodes the one message of the answer.
+func (c *ConnectionConfig) callAndDecode(ctx context.Context, client *http.Client, url string, message protoMarshaler, into protoUnmarshaler) error {
 	ctx, cancel := context.WithTimeout(ctx, c.CallTimeout)
 	defer cancel()
-	res, err := c.call(ctx, client, url, "", message)
+	res, err := c.postCall(ctx, client, url, "", message)
 	if err != nil {
 		return err
 	}
 	defer res.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswerBytes+1))
 	switch {
 	case err != nil:
 		return fmt.Errorf("read answer: %w", err)
-	case len(body) > maxAnswer:
-		return fmt.Errorf("answer is longer than %d MiB", maxAnswer>>20)
+	case len(body) > maxAnswerBytes:
+		return fmt.Errorf("answer is longer than %d MiB", maxAnswerBytes>>20)
 	}
 	if err := into.Unmarshal(body); err != nil {
 		return fmt.Errorf("decode answer of %d bytes: %w", len(body), err)

@@ -26,9 +26,9 @@ const (
 	jsonInfo
 )
 
-// first is the node with the lowest sequence number: its master leads. Other
+// leadingNode is the node with the lowest sequence number: its master leads. Other
 // nodes, such as the replicas of the masters' log, are passed over.
-func first(nodes []string) (node string, kind nodeKind) {
+func leadingNode(nodes []string) (node string, kind nodeKind) {
 	lowest := int64(-1)
 	for _, n := range nodes {
 		k, number := jsonInfo, ""
@@ -63,9 +63,9 @@ type masterInfo struct {
 	Port     int
 }
 
-// baseOf makes a base URL of a master's node. A certificate is for a name, so
+// masterURL makes a base URL of a master's node. A certificate is for a name, so
 // https goes by that; http by the IP, which needs no name service.
-func baseOf(text []byte, scheme string) (string, error) {
+func masterURL(text []byte, scheme string) (string, error) {
 	var info masterInfo
 	if err := json.Unmarshal(text, &info); err != nil {
 		return "", fmt.Errorf("decode master info: %w", err)
@@ -86,7 +86,7 @@ func baseOf(text []byte, scheme string) (string, error) {
 	}
 	for _, host := range hosts {
 		if host != "" && port > 0 {
-			return scheme + "://" + hostPort(host, port), nil
+			return scheme + "://" + joinHostPort(host, port), nil
 		}
 	}
 	return "", errors.New("master info has no address")

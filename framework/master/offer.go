@@ -19,28 +19,28 @@ const (
 	attrCUDA      = "gpu_cuda"
 )
 
-// offerOf says an offer in the scheduler's terms.
-func (c *Client) offerOf(o *mesos.Offer) sched.Offer {
-	all := sum(o.Resources)
-	host, types := c.hardware(o.Attributes)
+// convertOffer says an offer in the scheduler's terms.
+func (c *Client) convertOffer(o *mesos.Offer) sched.Offer {
+	all := sumResources(o.Resources)
+	host, types := c.readHardware(o.Attributes)
 	if len(host.Devices) > 0 {
 		// What an agent counts beyond the devices it names is set aside for
 		// frameworks that take GPUs by number alone.
 		all.gpus = min(all.gpus, len(all.devices))
 	}
-	region, zone := domainOf(o.Domain)
+	region, zone := faultDomain(o.Domain)
 	return sched.Offer{
-		ID: o.ID.Value, AgentID: o.AgentID.Value, Hostname: o.Hostname, AgentURL: c.cfg.urlOf(o.URL),
+		ID: o.ID.Value, AgentID: o.AgentID.Value, Hostname: o.Hostname, AgentURL: c.cfg.agentURL(o.URL),
 		Role: o.GetAllocationInfo().GetRole(),
-		Free: all.amount, GPUs: all.gpus, DeviceIDs: all.devices, Shared: all.shared(), Ports: all.ports,
+		Free: all.amount, GPUs: all.gpus, DeviceIDs: all.devices, Shared: all.sharedDevices(), Ports: all.ports,
 		Reserved: all.reserved, Unreserved: all.unreserved,
 		Types: types, Inventory: host.Devices, Driver: host.Driver, CUDA: host.CUDA,
-		Attributes: attributesOf(o.Attributes), Region: region, Zone: zone,
-		Unavailable: startOf(o.Unavailability),
+		Attributes: convertAttributes(o.Attributes), Region: region, Zone: zone,
+		Unavailable: unavailabilityStart(o.Unavailability),
 	}
 }
 
-func domainOf(d *mesos.DomainInfo) (region, zone string) {
+func faultDomain(d *mesos.DomainInfo) (region, zone string) {
 	fault := d.GetFaultDomain()
 	if fault == nil {
 		return "", ""
@@ -48,35 +48,35 @@ func domainOf(d *mesos.DomainInfo) (region, zone string) {
 	return fault.Region.Name, fault.Zone.Name
 }
 
-// total is the sum of plain resources.
-type total struct {
+// resourceTotal is the sum of plain resources.
+type resourceTotal struct {
 	amount  sched.Amount
 	gpus    int
 	devices []string
 	ports   []sched.PortRange
 	// withheld are never offered, but stand in lists of agents.
-	withheld []gpu.Withheld
+	withheld []gpu.WithheldDevice
 	// reserved and unreserved say which of both there is.
 	reserved, unreserved bool
 	// mem and cores are of devices that tasks share, in thousandths, by UUID.
 	mem, cores map[string]int64
 }
 
-// shared are the devices that tasks share, in whole MiB and percent, by UUID.
-func (t *total) shared() []sched.Shared {
+// sharedDevices are the devices that tasks share, in whole MiB and percent, by UUID.
+func (t *resourceTotal) sharedDevices() []sched.SharedDevice {
 	if t.mem == nil {
 		return nil
 	}
-	var list []sched.Shared
+	var list []sched.SharedDevice
 	for _, uuid := range slices.Sorted(maps.Keys(t.mem)) {
-		list = append(list, sched.Shared{UUID: uuid, MemMiB: t.mem[uuid] / 1000, Cores: int(t.cores[uuid] / 1000)})
+		list = append(list, sched.SharedDevice{UUID: uuid, MemMiB: t.mem[uuid] / 1000, Cores: int(t.cores[uuid] / 1000)})
 	}
 	return list
 }
 
-// share adds a scalar of a device that tasks share. Cores alone make one, of
+// addShared adds a scalar of a device that tasks share. Cores alone make one, of
 // which no memory is left.
-func (t *total) share(name string, n int64) {
+func (t *resourceTotal) addShared(name string, n int64) {
 	uuid, cores, ok := gpu.ShareResource(name)
 	if !ok {
 		return
@@ -92,9 +92,9 @@ func (t *total) share(name string, n int64) {
 	}
 }
 
-// withhold adds what an agent says that it does not offer, as far as it can be
+// addWithheld adds what an agent says that it does not offer, as far as it can be
 // read.
-func (t *total) withhold(items []string) {
+func (t *resourceTotal) addWithheld(items []string) {
 	for _, item := range items {
 		if w, ok := gpu.ParseWithheld(item); ok {
 			t.withheld = append(t.withheld, w)
@@ -102,19 +102,19 @@ func (t *total) withhold(items []string) {
 	}
 }
 
-func sum(resources []mesos.Resource) total {
+func sumResources(resources []mesos.Resource) resourceTotal {
 	var cpus, mem, disk, gpus int64
-	var t total
+	var t resourceTotal
 	for _, r := range resources {
-		if !plain(r) {
+		if !isPlainResource(r) {
 			continue
 		}
-		if reserved(r) > 0 {
+		if reservationDepth(r) > 0 {
 			t.reserved = true
 		} else {
 			t.unreserved = true
 		}
-		n := milli(r.GetScalar().GetValue())
+		n := toMilli(r.GetScalar().GetValue())
 		switch r.Name {
 		case "cpus":
 			cpus += n
@@ -127,13 +127,13 @@ func sum(resources []mesos.Resource) total {
 		case "gpu_ids":
 			t.devices = append(t.devices, r.GetSet().GetItem()...)
 		case gpu.WithheldResource:
-			t.withhold(r.GetSet().GetItem())
+			t.addWithheld(r.GetSet().GetItem())
 		case "ports":
 			for _, p := range r.GetRanges().GetRange() {
 				t.ports = append(t.ports, sched.PortRange{First: int(p.Begin), Last: int(p.End)})
 			}
 		default:
-			t.share(r.Name, n)
+			t.addShared(r.Name, n)
 		}
 	}
 	t.amount = sched.Amount{CPUs: float64(cpus) / 1000, MemMiB: float64(mem) / 1000, DiskMiB: float64(disk) / 1000}
@@ -145,10 +145,10 @@ func sum(resources []mesos.Resource) total {
 // has agents.
 const maxInventories = 20_000
 
-// hardware reads the GPU attributes. The inventory of an agent comes with
+// readHardware reads the GPU attributes. The inventory of an agent comes with
 // each of its offers and is unpacked once.
-func (c *Client) hardware(attributes []mesos.Attribute) (host gpu.Host, types []string) {
-	host, types, packed := describe(attributes)
+func (c *Client) readHardware(attributes []mesos.Attribute) (host gpu.Host, types []string) {
+	host, types, packed := parseGPUAttributes(attributes)
 	if packed == "" {
 		return host, types
 	}
@@ -170,8 +170,8 @@ func (c *Client) hardware(attributes []mesos.Attribute) (host gpu.Host, types []
 	return full, types
 }
 
-// describe reads the attributes as they are.
-func describe(attributes []mesos.Attribute) (host gpu.Host, types []string, packed string) {
+// parseGPUAttributes reads the attributes as they are.
+func parseGPUAttributes(attributes []mesos.Attribute) (host gpu.Host, types []string, packed string) {
 	for _, a := range attributes {
 		text := a.GetText().GetValue()
 		switch a.Name {
@@ -180,27 +180,27 @@ func describe(attributes []mesos.Attribute) (host gpu.Host, types []string, pack
 		case attrInventory:
 			packed = text
 		case attrDriver:
-			host.Driver = version(a)
+			host.Driver = versionText(a)
 		case attrCUDA:
-			host.CUDA = version(a)
+			host.CUDA = versionText(a)
 		}
 	}
 	return host, types, packed
 }
 
-// version reads "535.104.05", and "12.2" though the agent's flags make a
+// versionText reads "535.104.05", and "12.2" though the agent's flags make a
 // number of it.
-func version(a mesos.Attribute) string {
+func versionText(a mesos.Attribute) string {
 	if a.Scalar != nil {
 		return strconv.FormatFloat(a.Scalar.Value, 'f', -1, 64)
 	}
 	return a.GetText().GetValue()
 }
 
-// urlOf is the base of an agent's endpoints, http://host:port/slave(1). By
+// agentURL is the base of an agent's endpoints, http://host:port/slave(1). By
 // http the IP is preferred: it needs no name service; by https the name, for
-// certificates have names. Mesos writes http whether agents speak TLS or not.
-func (c *Config) urlOf(u *mesos.URL) string {
+// certificates have names. Mesos writes http whether agents speak TLSFiles or not.
+func (c *ConnectionConfig) agentURL(u *mesos.URL) string {
 	if u == nil {
 		return ""
 	}
@@ -214,5 +214,5 @@ func (c *Config) urlOf(u *mesos.URL) string {
 	if host == "" {
 		host = other
 	}
-	return scheme + "://" + hostPort(host, int(u.Address.Port)) + u.GetPath()
+	return scheme + "://" + joinHostPort(host, int(u.Address.Port)) + u.GetPath()
 }

@@ -13,28 +13,28 @@ func takePorts(rest []mesos.Resource, ports []int) (taken []mesos.Resource, err 
 	from := map[int][]uint64{} // by index in rest
 	for _, port := range ports {
 		i := slices.IndexFunc(rest, func(r mesos.Resource) bool {
-			return r.Name == "ports" && plain(r) && within(r.GetRanges().GetRange(), uint64(port))
+			return r.Name == "ports" && isPlainResource(r) && containsPort(r.GetRanges().GetRange(), uint64(port))
 		})
 		if i < 0 {
 			return nil, fmt.Errorf("port %d is not among the offered ports", port)
 		}
-		rest[i] = withRanges(rest[i], without(rest[i].GetRanges().GetRange(), uint64(port)))
+		rest[i] = withRanges(rest[i], removePort(rest[i].GetRanges().GetRange(), uint64(port)))
 		from[i] = append(from[i], uint64(port))
 	}
 	for i := range rest {
 		if len(from[i]) > 0 {
-			taken = append(taken, withRanges(rest[i], rangesOf(from[i])))
+			taken = append(taken, withRanges(rest[i], portRanges(from[i])))
 		}
 	}
 	return taken, nil
 }
 
-func within(ranges []mesos.Value_Range, port uint64) bool {
+func containsPort(ranges []mesos.Value_Range, port uint64) bool {
 	return slices.ContainsFunc(ranges, func(r mesos.Value_Range) bool { return r.Begin <= port && port <= r.End })
 }
 
-// without splits the range that holds the port.
-func without(ranges []mesos.Value_Range, port uint64) []mesos.Value_Range {
+// removePort splits the range that holds the port.
+func removePort(ranges []mesos.Value_Range, port uint64) []mesos.Value_Range {
 	var left []mesos.Value_Range
 	for _, r := range ranges {
 		if port < r.Begin || r.End < port {
@@ -51,8 +51,8 @@ func without(ranges []mesos.Value_Range, port uint64) []mesos.Value_Range {
 	return left
 }
 
-// rangesOf joins neighbours.
-func rangesOf(ports []uint64) []mesos.Value_Range {
+// portRanges joins neighbours.
+func portRanges(ports []uint64) []mesos.Value_Range {
 	slices.SortFunc(ports, cmp.Compare)
 	var ranges []mesos.Value_Range
 	for _, p := range ports {

@@ -8,20 +8,22 @@ import (
 	"strings"
 )
 
-// maxEvent bounds one event of the subscription. mesos-go's own reader ends
+// maxEventBytes bounds one event of the subscription. mesos-go's own reader ends
 // at 4 MiB, which the offers of some thousand agents with inventories pass.
-const maxEvent = 32 << 20
+const maxEventBytes = 32 << 20
 
-// records reads RecordIO: the length in decimal, a newline, so many bytes.
-type records struct {
+// recordReader reads RecordIO: the length in decimal, a newline, so many bytes.
+type recordReader struct {
 	in  *bufio.Reader
 	buf []byte
 }
 
-func newRecords(r io.Reader) *records { return &records{in: bufio.NewReaderSize(r, 64<<10)} }
+func newRecordReader(r io.Reader) *recordReader {
+	return &recordReader{in: bufio.NewReaderSize(r, 64<<10)}
+}
 
-// next decodes the next record. Returns io.EOF at the end of the stream.
-func (r *records) next(into unmarshaler) error {
+// readRecord decodes the next record. Returns io.EOF at the end of the stream.
+func (r *recordReader) readRecord(into protoUnmarshaler) error {
 	line, err := r.in.ReadSlice('\n')
 	if len(line) == 0 && (err == io.EOF || err == io.ErrUnexpectedEOF) { // the latter after a crash
 		return io.EOF
@@ -33,8 +35,8 @@ func (r *records) next(into unmarshaler) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("read the length of the next event: %w", err)
-	case n > maxEvent:
-		return fmt.Errorf("an event has %d bytes, at most %d are read", n, maxEvent)
+	case n > maxEventBytes:
+		return fmt.Errorf("an event has %d bytes, at most %d are read", n, maxEventBytes)
 	case uint64(cap(r.buf)) < n:
 		r.buf = make([]byte, n)
 	}

@@ -18,7 +18,7 @@ func (m *text) Unmarshal(data []byte) error {
 	return nil
 }
 
-func TestRecords(t *testing.T) {
+func TestRecordReader(t *testing.T) {
 	for name, tt := range map[string]struct{ stream, want, err string }{
 		"events, one empty":      {stream: "5\nhello0\n3\na\nb", want: "hello||a\nb"},
 		"nothing":                {},
@@ -32,12 +32,12 @@ func TestRecords(t *testing.T) {
 		"shorter after a longer": {stream: "4\nlong2\nab1\nc", want: "long|ab|c"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in := newRecords(iotest.OneByteReader(strings.NewReader(tt.stream)))
+			in := newRecordReader(iotest.OneByteReader(strings.NewReader(tt.stream)))
 			var got []string
 			var err error
 			for {
 				var m text
-				if err = in.next(&m); err != nil {
+				if err = in.readRecord(&m); err != nil {
 					break
 				}
 				got = append(got, string(m))

@@ -15,19 +15,19 @@ import (
 )
 
 // subscription waits for the nth SUBSCRIBE.
-func subscription(t *testing.T, m *mesostest.Master, n int) (roles, suppressed []string) {
+func subscription(t *testing.T, m *mesostest.FakeMaster, n int) (roles, suppressed []string) {
 	t.Helper()
-	s := m.Await(t, n, scheduler.Call_SUBSCRIBE, nil).GetSubscribe()
+	s := m.AwaitCall(t, n, scheduler.Call_SUBSCRIBE, nil).GetSubscribe()
 	return s.GetFrameworkInfo().Roles, s.GetSuppressedRoles()
 }
 
-// TestRolesAreToldAnew: each SUBSCRIBE says what was last said of roles, also
+// TestSubscribeRepeatsRoles: each SUBSCRIBE says what was last said of roles, also
 // what was said while there was no subscription.
-func TestRolesAreToldAnew(t *testing.T) {
-	inBubble(t, func(t *testing.T, c *mesostest.Cluster, begin func(Config) *running) {
-		m := c.Master
-		r := begin(Config{Roles: []string{"a", "b", "a"}})
-		r.Post(sched.Suppress{Roles: []string{"b"}}) // may come before SUBSCRIBED
+func TestSubscribeRepeatsRoles(t *testing.T) {
+	runInBubble(t, func(t *testing.T, c *mesostest.FakeCluster, begin func(ConnectionConfig) *running) {
+		m := c.FakeMaster
+		r := begin(ConnectionConfig{Roles: []string{"a", "b", "a"}})
+		r.PostOperation(sched.SuppressOffers{Roles: []string{"b"}}) // may come before SUBSCRIBED
 		next[sched.Subscribed](t, r)
 		expect := func(n int, roles, suppressed []string) {
 			t.Helper()
@@ -38,71 +38,71 @@ func TestRolesAreToldAnew(t *testing.T) {
 		}
 		again := func() {
 			t.Helper()
-			m.Drop()
+			m.DropSubscription()
 			next[sched.Disconnected](t, r)
 		}
 		again()
 		next[sched.Subscribed](t, r)
 		expect(2, []string{"a", "b"}, []string{"b"})
 		again()
-		r.Post(sched.Revive{})
-		r.Post(sched.Suppress{Roles: []string{"a"}})
+		r.PostOperation(sched.ReviveOffers{})
+		r.PostOperation(sched.SuppressOffers{Roles: []string{"a"}})
 		next[sched.Subscribed](t, r)
 		expect(3, []string{"a", "b"}, []string{"a"})
-		r.Post(sched.SetRoles{Roles: []string{"b", "c"}})
+		r.PostOperation(sched.SetRoles{Roles: []string{"b", "c"}})
 		// The first post may have made one of its own, had it come amid SUBSCRIBE.
 		told := func(c *scheduler.Call) bool {
 			return slices.Equal(c.GetUpdateFramework().GetFrameworkInfo().Roles, []string{"b", "c"})
 		}
-		update := m.Await(t, 1, scheduler.Call_UPDATE_FRAMEWORK, told).GetUpdateFramework()
+		update := m.AwaitCall(t, 1, scheduler.Call_UPDATE_FRAMEWORK, told).GetUpdateFramework()
 		if info := update.GetFrameworkInfo(); info.GetID().GetValue() != "framework-1" || len(update.SuppressedRoles) != 0 {
 			t.Errorf("update says roles %v, id %v, suppressed %v", info.Roles, info.GetID(), update.SuppressedRoles)
 		}
 		again()
 		next[sched.Subscribed](t, r)
 		expect(4, []string{"b", "c"}, nil) // a is no role any more
-		r.Post(sched.Suppress{})
-		m.Await(t, 1, scheduler.Call_SUPPRESS, nil)
+		r.PostOperation(sched.SuppressOffers{})
+		m.AwaitCall(t, 1, scheduler.Call_SUPPRESS, nil)
 		again()
 		next[sched.Subscribed](t, r)
 		expect(5, []string{"b", "c"}, []string{"b", "c"})
 	})
 }
 
-// TestRolesToldDuringSubscribe: the master hears of them once it listens.
-func TestRolesToldDuringSubscribe(t *testing.T) {
-	inBubble(t, func(t *testing.T, c *mesostest.Cluster, begin func(Config) *running) {
+// TestRolesChangedDuringSubscribe: the master hears of them once it listens.
+func TestRolesChangedDuringSubscribe(t *testing.T) {
+	runInBubble(t, func(t *testing.T, c *mesostest.FakeCluster, begin func(ConnectionConfig) *running) {
 		underWay, goOn := make(chan struct{}), make(chan struct{})
-		c.Refuse = func(call *scheduler.Call) int {
+		c.RefuseStatus = func(call *scheduler.Call) int {
 			if call.GetType() == scheduler.Call_SUBSCRIBE {
 				close(underWay)
 				<-goOn
 			}
 			return 0
 		}
-		r := begin(Config{Roles: []string{"a", "b"}})
+		r := begin(ConnectionConfig{Roles: []string{"a", "b"}})
 		<-underWay
-		r.Post(sched.Suppress{Roles: []string{"b"}})
+		r.PostOperation(sched.SuppressOffers{Roles: []string{"b"}})
 		close(goOn)
-		update := c.Await(t, 1, scheduler.Call_UPDATE_FRAMEWORK, nil).GetUpdateFramework()
+		update := c.AwaitCall(t, 1, scheduler.Call_UPDATE_FRAMEWORK, nil).GetUpdateFramework()
 		if !slices.Equal(update.SuppressedRoles, []string{"b"}) {
 			t.Errorf("suppressed %v, want b", update.SuppressedRoles)
 		}
 	})
 }
 
-// TestRefusedRolesAreTakenBack: else no SUBSCRIBE would succeed any more.
-func TestRefusedRolesAreTakenBack(t *testing.T) {
-	inBubble(t, func(t *testing.T, c *mesostest.Cluster, begin func(Config) *running) {
+// TestRefusedRolesAreReverted: else no SUBSCRIBE would succeed any more.
+func TestRefusedRolesAreReverted(t *testing.T) {
+	runInBubble(t, func(t *testing.T, c *mesostest.FakeCluster, begin func(ConnectionConfig) *running) {
 		refuse(c, scheduler.Call_UPDATE_FRAMEWORK, http.StatusForbidden, "Not authorized to register framework with roles")
-		r := begin(Config{Roles: []string{"a"}})
+		r := begin(ConnectionConfig{Roles: []string{"a"}})
 		next[sched.Subscribed](t, r)
-		r.Post(sched.SetRoles{Roles: []string{"a", "theirs"}})
+		r.PostOperation(sched.SetRoles{Roles: []string{"a", "theirs"}})
 		synctest.Wait()
-		c.Drop()
+		c.DropSubscription()
 		next[sched.Disconnected](t, r)
 		next[sched.Subscribed](t, r)
-		if roles, _ := subscription(t, c.Master, 2); !slices.Equal(roles, []string{"a"}) {
+		if roles, _ := subscription(t, c.FakeMaster, 2); !slices.Equal(roles, []string{"a"}) {
 			t.Errorf("subscribed again with roles %v", roles)
 		}
 	})
@@ -110,32 +110,32 @@ func TestRefusedRolesAreTakenBack(t *testing.T) {
 
 // TestRoleCalls: the calls that name roles, and those of maintenance.
 func TestRoleCalls(t *testing.T) {
-	m := mesostest.New(t)
-	r := start(t, Config{Master: m.URL(), Roles: []string{"a", "b"}})
+	m := mesostest.NewMaster(t)
+	r := start(t, ConnectionConfig{Master: m.URL(), Roles: []string{"a", "b"}})
 	next[sched.Subscribed](t, r)
-	for _, op := range []sched.Op{
-		sched.Suppress{Roles: []string{"b"}}, sched.Revive{Roles: []string{"a", "b"}},
+	for _, op := range []sched.Operation{
+		sched.SuppressOffers{Roles: []string{"b"}}, sched.ReviveOffers{Roles: []string{"a", "b"}},
 		sched.KillTask{TaskID: "t1", AgentID: "a1"},
-		sched.AnswerInverse{OfferIDs: []string{"i1", "i2"}, Accept: true, Refuse: time.Minute},
-		sched.AnswerInverse{OfferIDs: []string{"i3"}},
+		sched.AnswerInverseOffers{OfferIDs: []string{"i1", "i2"}, Accept: true, Refuse: time.Minute},
+		sched.AnswerInverseOffers{OfferIDs: []string{"i3"}},
 	} {
-		r.Post(op)
+		r.PostOperation(op)
 	}
-	if got := m.Await(t, 1, scheduler.Call_SUPPRESS, nil).GetSuppress().Roles; !slices.Equal(got, []string{"b"}) {
+	if got := m.AwaitCall(t, 1, scheduler.Call_SUPPRESS, nil).GetSuppress().Roles; !slices.Equal(got, []string{"b"}) {
 		t.Errorf("suppressed %v", got)
 	}
-	if got := m.Await(t, 1, scheduler.Call_REVIVE, nil).GetRevive().Roles; !slices.Equal(got, []string{"a", "b"}) {
+	if got := m.AwaitCall(t, 1, scheduler.Call_REVIVE, nil).GetRevive().Roles; !slices.Equal(got, []string{"a", "b"}) {
 		t.Errorf("revived %v", got)
 	}
-	kill := m.Await(t, 1, scheduler.Call_KILL, nil).GetKill()
+	kill := m.AwaitCall(t, 1, scheduler.Call_KILL, nil).GetKill()
 	if kill.GetTaskID().Value != "t1" || kill.GetAgentID().GetValue() != "a1" {
 		t.Errorf("kill %v", kill)
 	}
-	accept := m.Await(t, 1, scheduler.Call_ACCEPT_INVERSE_OFFERS, nil).GetAcceptInverseOffers()
+	accept := m.AwaitCall(t, 1, scheduler.Call_ACCEPT_INVERSE_OFFERS, nil).GetAcceptInverseOffers()
 	if len(accept.InverseOfferIDs) != 2 || accept.InverseOfferIDs[1].Value != "i2" || accept.GetFilters().GetRefuseSeconds() != 60 {
 		t.Errorf("accept %v", accept)
 	}
-	decline := m.Await(t, 1, scheduler.Call_DECLINE_INVERSE_OFFERS, nil).GetDeclineInverseOffers()
+	decline := m.AwaitCall(t, 1, scheduler.Call_DECLINE_INVERSE_OFFERS, nil).GetDeclineInverseOffers()
 	if len(decline.InverseOfferIDs) != 1 || decline.InverseOfferIDs[0].Value != "i3" {
 		t.Errorf("decline %v", decline)
 	}
@@ -143,25 +143,25 @@ func TestRoleCalls(t *testing.T) {
 
 // TestMaintenanceEvents: inverse offers, and tasks that a drain ended.
 func TestMaintenanceEvents(t *testing.T) {
-	m := mesostest.New(t)
-	r := start(t, Config{Master: m.URL()})
+	m := mesostest.NewMaster(t)
+	r := start(t, ConnectionConfig{Master: m.URL()})
 	next[sched.Subscribed](t, r)
 	begin := time.Unix(1_800_000_000, 5)
 	drained, gone, killed := mesos.REASON_AGENT_DRAINING, mesos.TASK_GONE_BY_OPERATOR, mesos.TASK_KILLED
-	m.Send(
+	m.SendEvents(
 		&scheduler.Event{Type: scheduler.Event_INVERSE_OFFERS, InverseOffers: &scheduler.Event_InverseOffers{InverseOffers: []mesos.InverseOffer{
-			{OfferID: mesos.OfferID{Value: "i1"}, AgentID: &mesos.AgentID{Value: "a1"}, Unavailability: mesos.Unavailability{Start: mesos.TimeInfo{Nanoseconds: begin.UnixNano()}, Duration: duration(time.Hour)}},
+			{OfferID: mesos.OfferID{Value: "i1"}, AgentID: &mesos.AgentID{Value: "a1"}, Unavailability: mesos.Unavailability{Start: mesos.TimeInfo{Nanoseconds: begin.UnixNano()}, Duration: durationInfo(time.Hour)}},
 		}}},
 		&scheduler.Event{Type: scheduler.Event_UPDATE, Update: &scheduler.Event_Update{Status: mesos.TaskStatus{TaskID: mesos.TaskID{Value: "t1"}, State: &gone, Reason: &drained}}},
 		&scheduler.Event{Type: scheduler.Event_UPDATE, Update: &scheduler.Event_Update{Status: mesos.TaskStatus{TaskID: mesos.TaskID{Value: "t2"}, State: &killed}}},
 	)
-	if got := next[sched.InverseOffers](t, r).Offers; len(got) != 1 || got[0] != (sched.InverseOffer{ID: "i1", AgentID: "a1", Start: begin, Duration: time.Hour}) {
+	if got := next[sched.InverseOffersReceived](t, r).Offers; len(got) != 1 || got[0] != (sched.InverseOffer{ID: "i1", AgentID: "a1", Start: begin, Duration: time.Hour}) {
 		t.Errorf("inverse offers %+v", got)
 	}
-	if got := next[sched.Update](t, r); !got.Drained || got.TaskID != "t1" {
+	if got := next[sched.TaskUpdate](t, r); !got.Drained || got.TaskID != "t1" {
 		t.Errorf("update %+v, want a drained one", got)
 	}
-	if got := next[sched.Update](t, r); got.Drained {
+	if got := next[sched.TaskUpdate](t, r); got.Drained {
 		t.Errorf("update %+v counts as drained", got)
 	}
 }

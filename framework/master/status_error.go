@@ -17,7 +17,7 @@ type statusError struct {
 	location string // of a redirect
 }
 
-func statusOf(res *http.Response) *statusError {
+func readStatusError(res *http.Response) *statusError {
 	body, _ := io.ReadAll(io.LimitReader(res.Body, 1000)) // what there is explains the status
 	text := strings.TrimSpace(string(body))
 	if line := fmt.Sprintf("%d %s.", res.StatusCode, http.StatusText(res.StatusCode)); text == line {
@@ -38,23 +38,23 @@ func (e *statusError) Error() string {
 	}
 }
 
-// unsubscribed tells the 403 of a call outside any subscription from that of
+// isUnsubscribed tells the 403 of a call outside any subscription from that of
 // an authorizer.
-func (e *statusError) unsubscribed() bool {
+func (e *statusError) isUnsubscribed() bool {
 	return e.code == http.StatusForbidden && (e.text == "" || strings.HasPrefix(e.text, "Framework is not"))
 }
 
-// advise says what to do about a refusal of who we are.
-func (c *Config) advise(e *statusError) error {
+// addAdvice says what to do about a refusal of who we are.
+func (c *ConnectionConfig) addAdvice(e *statusError) error {
 	who := c.Credential.Principal
 	switch {
 	case e.code == http.StatusUnauthorized && who == "":
 		return fmt.Errorf("%w: it wants a principal and a secret: give a credential file", e)
 	case e.code == http.StatusUnauthorized:
 		return fmt.Errorf("%w: it does not know principal %q with our secret: compare the credential file with its --credentials or --http_credentials", e, who)
-	case e.code == http.StatusForbidden && !e.unsubscribed() && who == "":
+	case e.code == http.StatusForbidden && !e.isUnsubscribed() && who == "":
 		return fmt.Errorf("%w: we have no principal: give a credential file", e)
-	case e.code == http.StatusForbidden && !e.unsubscribed():
+	case e.code == http.StatusForbidden && !e.isUnsubscribed():
 		return fmt.Errorf("%w: principal %q may not do that: see its --acls", e, who)
 	}
 	return e
@@ -65,36 +65,36 @@ func hasStatus(err error, code int) bool {
 	return errors.As(err, &status) && status.code == code
 }
 
-// blame says whom a failed call is about.
-type blame int
+// failureScope says whom a failed call is about.
+type failureScope int
 
 const (
-	// theCall: the master will never take it; other calls are as good as ever.
-	theCall blame = iota
-	// thisMoment: the same call may do later.
-	thisMoment
-	// theSession: no call will be taken before the next SUBSCRIBED.
-	theSession
+	// scopeCall: the master will never take it; other calls are as good as ever.
+	scopeCall failureScope = iota
+	// scopeTransient: the same call may do later.
+	scopeTransient
+	// scopeSession: no call will be taken before the next SUBSCRIBED.
+	scopeSession
 )
 
-func blameOf(err error) blame {
+func failureScopeOf(err error) failureScope {
 	var status *statusError
 	if !errors.As(err, &status) {
-		return thisMoment // there was no answer
+		return scopeTransient // there was no answer
 	}
 	switch code := status.code; {
-	case code == http.StatusTemporaryRedirect, code == http.StatusUnauthorized, status.unsubscribed():
-		return theSession
+	case code == http.StatusTemporaryRedirect, code == http.StatusUnauthorized, status.isUnsubscribed():
+		return scopeSession
 	case code == http.StatusNotFound, // its routes are not set up yet
 		code == http.StatusRequestTimeout, code == http.StatusTooManyRequests, code >= 500:
-		return thisMoment
+		return scopeTransient
 	default:
-		return theCall
+		return scopeCall
 	}
 }
 
-// unsent reports whether the master surely has not taken the call.
-func unsent(err error) bool {
+// wasNotSent reports whether the master surely has not taken the call.
+func wasNotSent(err error) bool {
 	var status *statusError
 	if errors.As(err, &status) {
 		return status.code != http.StatusBadGateway && status.code != http.StatusGatewayTimeout // a proxy's

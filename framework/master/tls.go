@@ -8,10 +8,10 @@ import (
 	"os"
 )
 
-// TLS says how connections to masters and agents are encrypted. With it,
+// TLSFiles says how connections to masters and agents are encrypted. With it,
 // agents are asked by https whatever an offer says: Mesos writes "http" into
 // every offer.
-type TLS struct {
+type TLSFiles struct {
 	// CAFile has the certificates to trust, PEM; "" trusts the system's.
 	CAFile string
 	// CertFile and KeyFile are our own certificate, for masters and agents
@@ -22,9 +22,9 @@ type TLS struct {
 	ServerName string
 }
 
-// Config reads the files. Our own certificate is read anew for each
+// ClientConfig reads the files. Our own certificate is read anew for each
 // connection: it may be renewed while we run.
-func (t *TLS) Config() (*tls.Config, error) {
+func (t *TLSFiles) ClientConfig() (*tls.Config, error) {
 	cfg := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
 	if t.CAFile != "" {
 		pem, err := os.ReadFile(t.CAFile)

@@ -16,22 +16,22 @@ import (
 func TestTLS(t *testing.T) {
 	for name, mutual := range map[string]bool{"server": false, "both sides": true} {
 		t.Run(name, func(t *testing.T) {
-			leader := mesostest.NewCluster(t, 1, mesostest.TLS(mutual))
-			follower := mesostest.New(t, mesostest.TLS(mutual))
+			leader := mesostest.NewCluster(t, 1, mesostest.WithTLS(mutual))
+			follower := mesostest.NewMaster(t, mesostest.WithTLS(mutual))
 			follower.Leader = leader.URL()
-			tls := &TLS{CAFile: leader.CAFile(t)} // httptest's, the same for both
+			tls := &TLSFiles{CAFile: leader.CAFile(t)} // httptest's, the same for both
 			if mutual {
-				tls.CertFile, tls.KeyFile = mesostest.Certificate(t, t.TempDir())
+				tls.CertFile, tls.KeyFile = mesostest.WriteCertificate(t, t.TempDir())
 			}
-			r := start(t, Config{Master: strings.TrimPrefix(follower.URL(), "https://"), TLS: tls})
-			offer := next[sched.Offers](t, r).Offers[0]
+			r := start(t, ConnectionConfig{Master: strings.TrimPrefix(follower.URL(), "https://"), TLS: tls})
+			offer := next[sched.OffersReceived](t, r).OffersReceived[0]
 			if offer.AgentURL != leader.AgentURL() {
 				t.Errorf("agent %s, want %s", offer.AgentURL, leader.AgentURL())
 			}
-			r.Post(sched.Suppress{})
-			leader.Await(t, 1, scheduler.Call_SUPPRESS, nil)
+			r.PostOperation(sched.SuppressOffers{})
+			leader.AwaitCall(t, 1, scheduler.Call_SUPPRESS, nil)
 			leader.SetFile("/f", "text")
-			agents, err := r.Agents(context.Background())
+			agents, err := r.ListAgents(context.Background())
 			if err != nil || agents[0].URL != leader.AgentURL() {
 				t.Fatalf("agents %+v, %v", agents, err)
 			}
@@ -42,29 +42,29 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-func TestTLSRefuses(t *testing.T) {
-	m := mesostest.New(t, mesostest.TLS(false))
-	cert, key := mesostest.Certificate(t, t.TempDir())
+func TestTLSRejectsUntrustedMasters(t *testing.T) {
+	m := mesostest.NewMaster(t, mesostest.WithTLS(false))
+	cert, key := mesostest.WriteCertificate(t, t.TempDir())
 	for name, tt := range map[string]struct {
-		tls  TLS
+		tls  TLSFiles
 		want string
 	}{
-		"an unknown authority": {TLS{CAFile: cert}, "certificate signed by unknown authority"},
-		"another host's name":  {TLS{CAFile: m.CAFile(t), ServerName: "master.example"}, "not master.example"},
+		"an unknown authority": {TLSFiles{CAFile: cert}, "certificate signed by unknown authority"},
+		"another host's name":  {TLSFiles{CAFile: m.CAFile(t), ServerName: "master.example"}, "not master.example"},
 	} {
-		r := start(t, Config{Master: m.URL(), TLS: &tt.tls})
-		if _, err := r.Agents(context.Background()); err == nil || !strings.Contains(err.Error(), tt.want) {
+		r := start(t, ConnectionConfig{Master: m.URL(), TLS: &tt.tls})
+		if _, err := r.ListAgents(context.Background()); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", name, err, tt.want)
 		}
 		r.stop()
 	}
-	for name, tls := range map[string]*TLS{
+	for name, tls := range map[string]*TLSFiles{
 		"give both files or neither":                {CertFile: cert},
 		"has no PEM certificate in":                 {CAFile: file(t, "nonsense", 0o600)},
 		"read TLS authorities":                      {CAFile: "/nowhere"},
 		"read TLS certificate " + key + " with key": {CertFile: key, KeyFile: cert},
 	} {
-		cfg := Config{Master: m.URL(), TLS: tls, ExecutorPath: "/x", Log: quietLog()}
+		cfg := ConnectionConfig{Master: m.URL(), TLS: tls, ExecutorPath: "/x", Log: quietLog()}
 		if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("got %v, want an error with %q", err, name)
 		}
@@ -74,11 +74,11 @@ func TestTLSRefuses(t *testing.T) {
 // TestIPv6: a master on ::1 that redirects without brackets, its agents and
 // their files.
 func TestIPv6(t *testing.T) {
-	c := mesostest.NewCluster(t, 1, mesostest.IPv6())
+	c := mesostest.NewCluster(t, 1, mesostest.ListenIPv6())
 	c.SetFile("/f", "text")
-	r := start(t, Config{Master: c.URL()})
-	offer := next[sched.Offers](t, r).Offers[0]
-	agents, err := r.Agents(context.Background())
+	r := start(t, ConnectionConfig{Master: c.URL()})
+	offer := next[sched.OffersReceived](t, r).OffersReceived[0]
+	agents, err := r.ListAgents(context.Background())
 	if err != nil || len(agents) != 1 || agents[0].URL != offer.AgentURL || agents[0].URL != c.AgentURL() {
 		t.Fatalf("offer of %s, agents %+v, %v, want %s", offer.AgentURL, agents, err, c.AgentURL())
 	}

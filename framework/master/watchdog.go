@@ -6,27 +6,27 @@ import (
 	"time"
 )
 
-var errSilent = errors.New("the master has been silent for too long")
+var errMasterSilent = errors.New("the master has been silent for too long")
 
-// watchdog cancels a session whose master says nothing, not even a heartbeat.
-type watchdog struct {
+// heartbeatWatchdog cancels a session whose master says nothing, not even a heartbeat.
+type heartbeatWatchdog struct {
 	limit time.Duration
 	timer *time.Timer
 }
 
-func newWatchdog(limit time.Duration, cancel context.CancelCauseFunc) *watchdog {
-	return &watchdog{limit: limit, timer: time.AfterFunc(limit, func() { cancel(errSilent) })}
+func newHeartbeatWatchdog(limit time.Duration, cancel context.CancelCauseFunc) *heartbeatWatchdog {
+	return &heartbeatWatchdog{limit: limit, timer: time.AfterFunc(limit, func() { cancel(errMasterSilent) })}
 }
 
-// interval takes the heartbeat interval that the master announced.
-func (w *watchdog) interval(seconds float64) {
+// setInterval takes the heartbeat interval that the master announced.
+func (w *heartbeatWatchdog) setInterval(seconds float64) {
 	if seconds > 0 {
-		w.limit = time.Duration(missedHeartbeats * seconds * float64(time.Second))
+		w.limit = time.Duration(maxMissedHeartbeats * seconds * float64(time.Second))
 	}
 }
 
-// heard starts the time anew, at each event; hold stops it until then.
-func (w *watchdog) heard() { w.timer.Reset(w.limit) }
-func (w *watchdog) hold()  { w.timer.Stop() }
+// restart starts the time anew, at each event; hold stops it until then.
+func (w *heartbeatWatchdog) restart() { w.timer.Reset(w.limit) }
+func (w *heartbeatWatchdog) suspend() { w.timer.Stop() }
 
-func (w *watchdog) stop() { w.timer.Stop() }
+func (w *heartbeatWatchdog) stop() { w.timer.Stop() }

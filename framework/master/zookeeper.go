@@ -11,36 +11,36 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// zkSession is the session timeout that Mesos's own clients ask for.
-const zkSession = 10 * time.Second
+// zkSessionTimeout is the session timeout that Mesos's own clients ask for.
+const zkSessionTimeout = 10 * time.Second
 
-// tree is what of ZooKeeper the detector uses.
-type tree interface {
+// zkConn is what of ZooKeeper the detector uses.
+type zkConn interface {
 	ExistsW(path string) (bool, *zk.Stat, <-chan zk.Event, error)
 	ChildrenW(path string) ([]string, *zk.Stat, <-chan zk.Event, error)
 	Get(path string) ([]byte, *zk.Stat, error)
 	Close()
 }
 
-// following watches the nodes that masters keep in ZooKeeper while they
+// zkDetector watches the nodes that masters keep in ZooKeeper while they
 // stand for election. A lost session says nothing about the masters: the last
 // leader stays until ZooKeeper names another.
-type following struct {
-	dial   func() (tree, error)
-	path   string
-	scheme string // of masters' URLs
-	wait   func(tries int) time.Duration
-	log    logrus.FieldLogger
+type zkDetector struct {
+	dial    func() (zkConn, error)
+	path    string
+	scheme  string // of masters' URLs
+	backoff func(tries int) time.Duration
+	log     logrus.FieldLogger
 
-	mu      sync.Mutex
-	base    string        // "" until one is known
-	err     error         // why none is
-	changed chan struct{} // closed and replaced when base changes
+	mu        sync.Mutex
+	leaderURL string        // "" until one is known
+	err       error         // why none is
+	changed   chan struct{} // closed and replaced when base changes
 }
 
-func follow(cfg *Config, addr *zkAddress) *following {
-	dial := func() (tree, error) {
-		conn, _, err := zk.Connect(addr.Hosts, zkSession, zk.WithLogger(quiet{}))
+func newZKDetector(cfg *ConnectionConfig, addr *zkAddress) *zkDetector {
+	dial := func() (zkConn, error) {
+		conn, _, err := zk.Connect(addr.Hosts, zkSessionTimeout, zk.WithLogger(discardLogger{}))
 		if err != nil {
 			return nil, err
 		}
@@ -52,22 +52,22 @@ func follow(cfg *Config, addr *zkAddress) *following {
 		}
 		return conn, nil
 	}
-	return &following{
-		dial: dial, path: addr.Path, scheme: cfg.scheme(), wait: cfg.wait, log: cfg.Log.WithField("path", addr.Path),
+	return &zkDetector{
+		dial: dial, path: addr.Path, scheme: cfg.urlScheme(), backoff: cfg.backoff, log: cfg.Log.WithField("path", addr.Path),
 		err: errors.New("ZooKeeper has not answered yet"), changed: make(chan struct{}),
 	}
 }
 
-// quiet drops the client's talk: what matters comes back as an error.
-type quiet struct{}
+// discardLogger drops the client's talk: what matters comes back as an error.
+type discardLogger struct{}
 
-func (quiet) Printf(string, ...any) {}
+func (discardLogger) Printf(string, ...any) {}
 
-// leader waits until ZooKeeper has named one.
-func (f *following) leader(ctx context.Context) (string, <-chan struct{}, error) {
+// findLeader waits until ZooKeeper has named one.
+func (f *zkDetector) findLeader(ctx context.Context) (string, <-chan struct{}, error) {
 	for {
 		f.mu.Lock()
-		base, changed := f.base, f.changed
+		base, changed := f.leaderURL, f.changed
 		f.mu.Unlock()
 		if base != "" {
 			return base, changed, nil
@@ -82,19 +82,19 @@ func (f *following) leader(ctx context.Context) (string, <-chan struct{}, error)
 	}
 }
 
-func (f *following) set(base string) {
+func (f *zkDetector) setLeader(base string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.base == base {
+	if f.leaderURL == base {
 		return
 	}
-	f.base, f.err = base, nil
+	f.leaderURL, f.err = base, nil
 	close(f.changed)
 	f.changed = make(chan struct{})
 }
 
-// fail keeps the reason for those who wait, and says it once.
-func (f *following) fail(err error) {
+// setError keeps the reason for those who wait, and says it once.
+func (f *zkDetector) setError(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.err == nil || f.err.Error() != err.Error() {
@@ -104,24 +104,24 @@ func (f *following) fail(err error) {
 }
 
 // run watches until ctx ends; it connects again where that has failed.
-func (f *following) run(ctx context.Context) {
+func (f *zkDetector) run(ctx context.Context) {
 	for tries := 0; ctx.Err() == nil; tries++ {
-		if f.watch(ctx) {
+		if f.watchConnection(ctx) {
 			tries = 0
 		}
 		select {
-		case <-time.After(f.wait(tries)):
+		case <-time.After(f.backoff(tries)):
 		case <-ctx.Done():
 		}
 	}
 }
 
-// watch follows one connection until it errs, and reports whether ZooKeeper
+// watchConnection follows one connection until it errs, and reports whether ZooKeeper
 // ever answered.
-func (f *following) watch(ctx context.Context) (answered bool) {
+func (f *zkDetector) watchConnection(ctx context.Context) (answered bool) {
 	conn, err := f.dial()
 	if err != nil {
-		f.fail(fmt.Errorf("connect to ZooKeeper: %w", err))
+		f.setError(fmt.Errorf("connect to ZooKeeper: %w", err))
 		return false
 	}
 	stop := context.AfterFunc(ctx, conn.Close) // no call of it takes a context
@@ -131,10 +131,10 @@ func (f *following) watch(ctx context.Context) (answered bool) {
 		}
 	}()
 	for {
-		next, err := f.look(conn)
+		next, err := f.readLeader(conn)
 		if err != nil {
 			if ctx.Err() == nil {
-				f.fail(err)
+				f.setError(err)
 			}
 			return answered
 		}
@@ -147,22 +147,22 @@ func (f *following) watch(ctx context.Context) (answered bool) {
 	}
 }
 
-// look reads who leads now. The channel tells when to look again.
-func (f *following) look(conn tree) (<-chan zk.Event, error) {
+// readLeader reads who leads now. The channel tells when to look again.
+func (f *zkDetector) readLeader(conn zkConn) (<-chan zk.Event, error) {
 	nodes, _, next, err := conn.ChildrenW(f.path)
 	if errors.Is(err, zk.ErrNoNode) {
-		return f.await(conn)
+		return f.awaitPath(conn)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list %s in ZooKeeper: %w", f.path, err)
 	}
-	node, kind := first(nodes)
+	node, kind := leadingNode(nodes)
 	switch kind {
 	case noMaster: // the last leader leads until another is named
-		f.fail(fmt.Errorf("ZooKeeper's %s has %d nodes and none is a master's", f.path, len(nodes)))
+		f.setError(fmt.Errorf("ZooKeeper's %s has %d nodes and none is a master's", f.path, len(nodes)))
 		return next, nil
 	case binaryInfo:
-		f.fail(fmt.Errorf("master %s/%s registered in the binary form of Mesos before 0.24, which is not read: name the masters by URL, or upgrade them", f.path, node))
+		f.setError(fmt.Errorf("master %s/%s registered in the binary form of Mesos before 0.24, which is not read: name the masters by URL, or upgrade them", f.path, node))
 		return next, nil
 	}
 	text, _, err := conn.Get(f.path + "/" + node)
@@ -172,17 +172,17 @@ func (f *following) look(conn tree) (<-chan zk.Event, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read %s/%s from ZooKeeper: %w", f.path, node, err)
 	}
-	base, err := baseOf(text, f.scheme)
+	base, err := masterURL(text, f.scheme)
 	if err != nil {
-		f.fail(fmt.Errorf("read %s/%s from ZooKeeper: %w", f.path, node, err))
+		f.setError(fmt.Errorf("read %s/%s from ZooKeeper: %w", f.path, node, err))
 		return next, nil
 	}
-	f.set(base)
+	f.setLeader(base)
 	return next, nil
 }
 
-// await waits for the path itself.
-func (f *following) await(conn tree) (<-chan zk.Event, error) {
+// awaitPath waits for the path itself.
+func (f *zkDetector) awaitPath(conn zkConn) (<-chan zk.Event, error) {
 	there, _, next, err := conn.ExistsW(f.path)
 	if err != nil {
 		return nil, fmt.Errorf("look for %s in ZooKeeper: %w", f.path, err)
@@ -192,6 +192,6 @@ func (f *following) await(conn tree) (<-chan zk.Event, error) {
 		close(now)
 		return now, nil
 	}
-	f.fail(fmt.Errorf("ZooKeeper has no %s: no master has registered there; compare with the masters' --zk", f.path))
+	f.setError(fmt.Errorf("ZooKeeper has no %s: no master has registered there; compare with the masters' --zk", f.path))
 	return next, nil
 }

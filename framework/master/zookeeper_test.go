@@ -74,11 +74,11 @@ func (f *fakeTree) Close() {}
 
 func info(port int) string { return fmt.Sprintf(`{"address":{"ip":"10.0.0.1","port":%d}}`, port) }
 
-func followFake(f *fakeTree) *following {
-	cfg := Config{Log: quietLog(), Random: func() float64 { return 0.5 }}
+func followFake(f *fakeTree) *zkDetector {
+	cfg := ConnectionConfig{Log: quietLog(), Random: func() float64 { return 0.5 }}
 	cfg.setDefaults()
-	d := follow(&cfg, &zkAddress{Target: zkconn.Target{Path: "/mesos"}})
-	d.dial = func() (tree, error) {
+	d := newZKDetector(&cfg, &zkAddress{TargetFolder: zkconn.TargetFolder{Path: "/mesos"}})
+	d.dial = func() (zkConn, error) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.dials++
@@ -87,9 +87,9 @@ func followFake(f *fakeTree) *following {
 	return d
 }
 
-// TestFollowing: from nothing to a leader, through everything ZooKeeper may
+// TestZKDetector: from nothing to a leader, through everything ZooKeeper may
 // say of it.
-func TestFollowing(t *testing.T) {
+func TestZKDetector(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeTree{}
 		d := followFake(f)
@@ -100,14 +100,14 @@ func TestFollowing(t *testing.T) {
 			t.Helper()
 			short, stop := context.WithTimeout(ctx, time.Second)
 			defer stop()
-			if base, _, err := d.leader(short); err == nil || !strings.Contains(err.Error(), want) {
+			if base, _, err := d.findLeader(short); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("leader %q, %v, want an error with %q", base, err, want)
 			}
 		}
 		leads := func(want string) <-chan struct{} {
 			t.Helper()
 			synctest.Wait()
-			base, changed, err := d.leader(ctx)
+			base, changed, err := d.findLeader(ctx)
 			if err != nil || base != want {
 				t.Errorf("leader %q, %v, want %s", base, err, want)
 			}
@@ -147,14 +147,14 @@ func TestFollowing(t *testing.T) {
 // end, ZooKeeper's own restart, and back.
 func TestZooKeeper(t *testing.T) {
 	t.Parallel()
-	server := zktest.Start(t)
-	one, two := mesostest.New(t), mesostest.New(t)
+	server := zktest.StartServer(t)
+	one, two := mesostest.NewMaster(t), mesostest.NewMaster(t)
 	conn := connect(t, server.Addr(), "")
 	if _, err := conn.Create("/mesos", nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
 		t.Fatal(err)
 	}
-	r := start(t, Config{Master: "zk://" + server.Addr() + "/mesos"})
-	stand := func(m *mesostest.Master) string {
+	r := start(t, ConnectionConfig{Master: "zk://" + server.Addr() + "/mesos"})
+	stand := func(m *mesostest.FakeMaster) string {
 		t.Helper()
 		host, port, _ := strings.Cut(strings.TrimPrefix(m.URL(), "http://"), ":")
 		text := fmt.Sprintf(`{"address":{"hostname":"localhost","ip":%q,"port":%s}}`, host, port)
@@ -177,13 +177,13 @@ func TestZooKeeper(t *testing.T) {
 	if id := next[sched.Subscribed](t, r).FrameworkID; id != "framework-1" || len(two.Calls()) != 1 {
 		t.Errorf("subscribed as %q; the second master has %d calls", id, len(two.Calls()))
 	}
-	r.Post(sched.Suppress{})
-	two.Await(t, 1, scheduler.Call_SUPPRESS, nil)
+	r.PostOperation(sched.SuppressOffers{})
+	two.AwaitCall(t, 1, scheduler.Call_SUPPRESS, nil)
 
 	server.Stop()
-	r.Post(sched.Revive{})
-	two.Await(t, 1, scheduler.Call_REVIVE, nil) // the session goes on without ZooKeeper
-	two.Drop()
+	r.PostOperation(sched.ReviveOffers{})
+	two.AwaitCall(t, 1, scheduler.Call_REVIVE, nil) // the session goes on without ZooKeeper
+	two.DropSubscription()
 	next[sched.Subscribed](t, r) // and a new one finds the last leader
 	server.Restart()
 }
@@ -191,8 +191,8 @@ func TestZooKeeper(t *testing.T) {
 // TestZooKeeperPassword: the masters' folder may be closed to strangers.
 func TestZooKeeperPassword(t *testing.T) {
 	t.Parallel()
-	server := zktest.Start(t)
-	m := mesostest.New(t)
+	server := zktest.StartServer(t)
+	m := mesostest.NewMaster(t)
 	conn := connect(t, server.Addr(), "mesos:s3cret")
 	host, port, _ := strings.Cut(strings.TrimPrefix(m.URL(), "http://"), ":")
 	acl := zk.DigestACL(zk.PermAll, "mesos", "s3cret")
@@ -202,15 +202,15 @@ func TestZooKeeperPassword(t *testing.T) {
 	if _, err := conn.Create("/closed/json.info_", fmt.Appendf(nil, `{"address":{"ip":%q,"port":%s}}`, host, port), zk.FlagSequence, acl); err != nil {
 		t.Fatal(err)
 	}
-	next[sched.Subscribed](t, start(t, Config{Master: "zk://" + server.Addr() + "/closed", ZKAuthFile: file(t, "mesos:s3cret\n", 0o600)}))
-	next[sched.Subscribed](t, start(t, Config{Master: "zk://mesos:s3cret@" + server.Addr() + "/closed"}))
+	next[sched.Subscribed](t, start(t, ConnectionConfig{Master: "zk://" + server.Addr() + "/closed", ZKAuthFile: file(t, "mesos:s3cret\n", 0o600)}))
+	next[sched.Subscribed](t, start(t, ConnectionConfig{Master: "zk://mesos:s3cret@" + server.Addr() + "/closed"}))
 
-	stranger := start(t, Config{Master: "zk://" + server.Addr() + "/closed"})
-	if _, err := stranger.Agents(context.Background()); err == nil || !strings.Contains(err.Error(), "not authenticated") {
+	stranger := start(t, ConnectionConfig{Master: "zk://" + server.Addr() + "/closed"})
+	if _, err := stranger.ListAgents(context.Background()); err == nil || !strings.Contains(err.Error(), "not authenticated") {
 		t.Errorf("a stranger got %v", err)
 	}
 	for text, want := range map[string]string{"hunter2": "is not one line of the form user:password", "a:b\nc:hunter2": "is not one line"} {
-		_, err := New(Config{Master: "zk://z/mesos", ZKAuthFile: file(t, text, 0o600), ExecutorPath: "/x", Log: quietLog()})
+		_, err := New(ConnectionConfig{Master: "zk://z/mesos", ZKAuthFile: file(t, text, 0o600), ExecutorPath: "/x", Log: quietLog()})
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%v, want an error with %q", err, want)
 		}
@@ -219,7 +219,7 @@ func TestZooKeeperPassword(t *testing.T) {
 
 func connect(t *testing.T, addr, auth string) *zk.Conn {
 	t.Helper()
-	conn, _, err := zk.Connect([]string{addr}, 10*time.Second, zk.WithLogger(quiet{}))
+	conn, _, err := zk.Connect([]string{addr}, 10*time.Second, zk.WithLogger(discardLogger{}))
 	if err != nil {
 		t.Fatal(err)
 	}

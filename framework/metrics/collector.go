@@ -16,51 +16,51 @@ const (
 	subsystem = "scheduler"
 )
 
-// collector shows one Snapshot.
-type collector struct {
+// snapshotCollector shows one Snapshot.
+type snapshotCollector struct {
 	Snapshot
-	jobs, tasks, held, leads, connected, cordoned             *prometheus.Desc
-	waiting, deferred, wanted, oldest, gpus, free, gpuSeconds *prometheus.Desc
+	jobs, tasks, allocated, isLeader, connected, cordoned                 *prometheus.Desc
+	waiting, deferred, waitingGPUs, oldestWaiting, gpus, free, gpuSeconds *prometheus.Desc
 }
 
-// read makes the collector for one scrape.
-func read(ctx context.Context, v View) (*collector, error) {
-	s, err := v.Metrics(ctx)
+// newCollector makes the collector for one scrape.
+func newCollector(ctx context.Context, v SnapshotSource) (*snapshotCollector, error) {
+	s, err := v.MetricsSnapshot(ctx)
 	if err != nil {
 		return nil, err
 	}
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc(prometheus.BuildFQName(namespace, subsystem, name), help, labels, nil)
 	}
-	return &collector{
-		Snapshot: s,
-		jobs:     desc("jobs", "Jobs by state, those that have ended and are remembered too.", "state"),
-		tasks:    desc("tasks", "Tasks by their job's role and by state, those that have ended and are remembered too.", "role", "state"),
-		held:     desc("gpus_held", "GPUs that tasks hold, by role and type; the type is empty where no agent tells it.", "role", "type"),
-		waiting:  desc("waiting_tasks", "Tasks that wait to be placed, by role and by the type of GPU that they want.", "role", "type"),
-		deferred: desc("deferred_tasks", "Tasks that wait for something before they may be placed, by role and reason.", "role", "reason"),
-		wanted:   desc("waiting_gpus", "GPUs that tasks wait for, by role and type; a share of one counts as one.", "role", "type"),
-		oldest:   desc("oldest_waiting_seconds", "How long the task has waited for a place that has waited the longest, by role and type.", "role", "type"),
-		gpus:     desc("gpus", "GPUs of the agents that take tasks, by type.", "type"),
-		free:     desc("gpus_free", "Those of them that no task of any framework holds.", "type"),
+	return &snapshotCollector{
+		Snapshot:      s,
+		jobs:          desc("jobs", "Jobs by state, those that have ended and are remembered too.", "state"),
+		tasks:         desc("tasks", "Tasks by their job's role and by state, those that have ended and are remembered too.", "role", "state"),
+		allocated:     desc("gpus_held", "GPUs that tasks hold, by role and type; the type is empty where no agent tells it.", "role", "type"),
+		waiting:       desc("waiting_tasks", "Tasks that wait to be placed, by role and by the type of GPU that they want.", "role", "type"),
+		deferred:      desc("deferred_tasks", "Tasks that wait for something before they may be placed, by role and reason.", "role", "reason"),
+		waitingGPUs:   desc("waiting_gpus", "GPUs that tasks wait for, by role and type; a share of one counts as one.", "role", "type"),
+		oldestWaiting: desc("oldest_waiting_seconds", "How long the task has waited for a place that has waited the longest, by role and type.", "role", "type"),
+		gpus:          desc("gpus", "GPUs of the agents that take tasks, by type.", "type"),
+		free:          desc("gpus_free", "Those of them that no task of any framework holds.", "type"),
 		gpuSeconds: desc("gpu_seconds_total", "For how long tasks have held GPUs, by role and type, as the journal has it: whoever leads goes on from there.",
 			"role", "type"),
-		leads:     desc("leads", "1 where this scheduler leads, 0 where it stands by."),
+		isLeader:  desc("leads", "1 where this scheduler leads, 0 where it stands by."),
 		connected: desc("connected", "1 while this scheduler has a subscription to a Mesos master."),
 		cordoned:  desc("cordoned_agents", "Hosts whose agents get no tasks since an operator has cordoned them, whether they are there or not."),
 	}, nil
 }
 
 // Describe implements prometheus.Collector.
-func (c *collector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
+func (c *snapshotCollector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
 
 // Collect implements prometheus.Collector.
-func (c *collector) Collect(ch chan<- prometheus.Metric) {
+func (c *snapshotCollector) Collect(ch chan<- prometheus.Metric) {
 	put := func(d *prometheus.Desc, value float64, labels ...string) {
-		show(ch, d, prometheus.GaugeValue, value, labels...)
+		sendMetric(ch, d, prometheus.GaugeValue, value, labels...)
 	}
-	put(c.leads, one(c.Leads))
-	put(c.connected, one(c.Connected))
+	put(c.isLeader, boolValue(c.IsLeader))
+	put(c.connected, boolValue(c.Connected))
 	put(c.cordoned, float64(c.Cordoned))
 	for _, s := range job.States() {
 		put(c.jobs, float64(c.Snapshot.jobs[s]), string(s))
@@ -72,17 +72,17 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		for kind, q := range r.queue {
 			put(c.waiting, float64(q.tasks), name, kind)
 			if q.gpus > 0 {
-				put(c.wanted, float64(q.gpus), name, kind)
+				put(c.waitingGPUs, float64(q.gpus), name, kind)
 			}
 			if !q.since.IsZero() && !c.Now.IsZero() {
-				put(c.oldest, max(c.Now.Sub(q.since), 0).Seconds(), name, kind)
+				put(c.oldestWaiting, max(c.Now.Sub(q.since), 0).Seconds(), name, kind)
 			}
 		}
-		for _, why := range sched.Deferrals() {
+		for _, why := range sched.AllDeferralReasons() {
 			put(c.deferred, float64(r.deferred[why]), name, string(why))
 		}
-		for kind, n := range r.held {
-			put(c.held, float64(n)/wholeGPU, name, kind)
+		for kind, n := range r.allocated {
+			put(c.allocated, float64(n)/milliPerGPU, name, kind)
 		}
 	}
 	for kind, n := range c.GPUs {
@@ -90,19 +90,19 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		put(c.free, float64(n.Free), kind)
 	}
 	for _, s := range c.GPUSeconds {
-		show(ch, c.gpuSeconds, prometheus.CounterValue, s.Seconds, label(s.Role), label(s.Type))
+		sendMetric(ch, c.gpuSeconds, prometheus.CounterValue, s.Seconds, sanitizeLabel(s.Role), sanitizeLabel(s.Type))
 	}
 	for _, g := range c.Gauges {
 		keys := slices.Sorted(maps.Keys(g.Labels))
 		var values []string
 		for _, k := range keys {
-			values = append(values, label(g.Labels[k]))
+			values = append(values, sanitizeLabel(g.Labels[k]))
 		}
 		put(prometheus.NewDesc(namespace+"_"+g.Name, g.Help, keys, nil), g.Value, values...)
 	}
 }
 
-func show(ch chan<- prometheus.Metric, d *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
+func sendMetric(ch chan<- prometheus.Metric, d *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
 	m, err := prometheus.NewConstMetric(d, kind, value, labels...)
 	if err != nil {
 		m = prometheus.NewInvalidMetric(d, err)
@@ -110,7 +110,7 @@ func show(ch chan<- prometheus.Metric, d *prometheus.Desc, kind prometheus.Value
 	ch <- m
 }
 
-func one(yes bool) float64 {
+func boolValue(yes bool) float64 {
 	if yes {
 		return 1
 	}

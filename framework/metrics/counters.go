@@ -9,21 +9,21 @@ import (
 	"mesos-gpu/job"
 )
 
-// Counters count what a scheduler does from its process' begin on, while it
+// SchedulerCounters count what a scheduler does from its process' begin on, while it
 // leads: each term adds to the ones before. They may be used by several
 // goroutines; none of their methods waits for anything.
-type Counters struct {
+type SchedulerCounters struct {
 	registry *prometheus.Registry
-	types    *names
-	causes   *names
+	types    *labelValues
+	causes   *labelValues
 
 	received, rescinded, accepted, acceptFailures prometheus.Counter
-	held, journalSize, lastEvent                  prometheus.Gauge
-	declined, launches, ends, journalErrors       *prometheus.CounterVec
+	offersHeld, journalSize, lastEvent            prometheus.Gauge
+	declined, launches, taskEnds, journalErrors   *prometheus.CounterVec
 	calls                                         *prometheus.CounterVec
 	subscriptions                                 prometheus.Counter
-	waits                                         *prometheus.HistogramVec
-	place, toAccept, commit, call                 prometheus.Histogram
+	waitTimes                                     *prometheus.HistogramVec
+	planTime, offerToAccept, commitTime, callTime prometheus.Histogram
 }
 
 // Buckets, in seconds. A plan takes from what a quiet cluster's does to what
@@ -37,130 +37,130 @@ var (
 	callBuckets   = []float64{0.001, 0.0025, 0.01, 0.025, 0.1, 0.25, 1, 2.5, 10, 30, 75}
 )
 
-// NewCounters makes Counters at 0.
-func NewCounters() *Counters {
-	m := maker{prometheus.NewRegistry()}
-	c := &Counters{
-		registry: m.registry, types: newNames(), causes: newNames(),
-		received:       m.counter("offers_received_total", "Offers that have come."),
-		rescinded:      m.counter("offers_rescinded_total", "Offers that the master has taken back."),
-		accepted:       m.counter("offers_accepted_total", "Offers that tasks were launched on."),
-		declined:       m.counters("offers_declined_total", "Offers declined, by reason.", "reason"),
-		held:           m.gauge("offers_held", "Offers in hand, for tasks that could use them once more is free."),
-		acceptFailures: m.counter("accept_failures_total", "ACCEPTs that did not reach the master, or that it refused."),
-		launches:       m.counters("launches_total", "Tasks launched, by role and by the type of the GPUs that they got.", "role", "type"),
-		waits:          m.histograms("wait_seconds", "How long tasks had waited for a place when they were launched, by role and by the type of GPU that they wanted.", waitBuckets, "role", "type"),
-		place:          m.histogram("place_seconds", "How long it took to go through the offers in hand and all that waits.", placeBuckets),
-		toAccept:       m.histogram("offer_to_accept_seconds", "Time from an offer to the ACCEPT of it, the write to the journal included.", acceptBuckets),
-		ends:           m.counters("task_ends_total", "Attempts at tasks that have ended, by role, state and reason.", "role", "state", "reason"),
-		commit:         m.histogram("journal_commit_seconds", "How long changes took to be recorded in the journal.", commitBuckets),
-		journalErrors:  m.counters("journal_errors_total", "Changes that could not be recorded in the journal, by reason.", "reason"),
-		journalSize:    m.gauge("journal_size_bytes", "How large the journal is."),
-		calls:          m.counters("mesos_calls_total", "Calls to Mesos, by type and result.", "call", "result"),
-		call:           m.histogram("mesos_call_seconds", "How long Mesos took to answer calls.", callBuckets),
-		subscriptions:  m.counter("mesos_subscriptions_total", "Subscriptions that a Mesos master has taken."),
-		lastEvent:      m.gauge("mesos_last_event_timestamp_seconds", "When a Mesos master last sent anything, a heartbeat at least, in seconds since 1970."),
+// NewSchedulerCounters makes Counters at 0.
+func NewSchedulerCounters() *SchedulerCounters {
+	m := metricFactory{prometheus.NewRegistry()}
+	c := &SchedulerCounters{
+		registry: m.registry, types: newLabelValues(), causes: newLabelValues(),
+		received:       m.newCounter("offers_received_total", "Offers that have come."),
+		rescinded:      m.newCounter("offers_rescinded_total", "Offers that the master has taken back."),
+		accepted:       m.newCounter("offers_accepted_total", "Offers that tasks were launched on."),
+		declined:       m.newCounterVec("offers_declined_total", "Offers declined, by reason.", "reason"),
+		offersHeld:     m.newGauge("offers_held", "Offers in hand, for tasks that could use them once more is free."),
+		acceptFailures: m.newCounter("accept_failures_total", "ACCEPTs that did not reach the master, or that it refused."),
+		launches:       m.newCounterVec("launches_total", "Tasks launched, by role and by the type of the GPUs that they got.", "role", "type"),
+		waitTimes:      m.newHistogramVec("wait_seconds", "How long tasks had waited for a place when they were launched, by role and by the type of GPU that they wanted.", waitBuckets, "role", "type"),
+		planTime:       m.newHistogram("place_seconds", "How long it took to go through the offers in hand and all that waits.", placeBuckets),
+		offerToAccept:  m.newHistogram("offer_to_accept_seconds", "Time from an offer to the ACCEPT of it, the write to the journal included.", acceptBuckets),
+		taskEnds:       m.newCounterVec("task_ends_total", "Attempts at tasks that have ended, by role, state and reason.", "role", "state", "reason"),
+		commitTime:     m.newHistogram("journal_commit_seconds", "How long changes took to be recorded in the journal.", commitBuckets),
+		journalErrors:  m.newCounterVec("journal_errors_total", "Changes that could not be recorded in the journal, by reason.", "reason"),
+		journalSize:    m.newGauge("journal_size_bytes", "How large the journal is."),
+		calls:          m.newCounterVec("mesos_calls_total", "Calls to Mesos, by type and result.", "call", "result"),
+		callTime:       m.newHistogram("mesos_call_seconds", "How long Mesos took to answer calls.", callBuckets),
+		subscriptions:  m.newCounter("mesos_subscriptions_total", "Subscriptions that a Mesos master has taken."),
+		lastEvent:      m.newGauge("mesos_last_event_timestamp_seconds", "When a Mesos master last sent anything, a heartbeat at least, in seconds since 1970."),
 	}
-	c.begin()
+	c.initializeLabels()
 	return c
 }
 
-// begin has what is known to be counted there at 0: Prometheus sees no increase
+// initializeLabels has what is known to be counted there at 0: Prometheus sees no increase
 // in what begins at 1.
-func (c *Counters) begin() {
-	for _, why := range []sched.Refusal{sched.Idle, sched.Unwanted, sched.Held, sched.Yielded, sched.OnCordoned} {
+func (c *SchedulerCounters) initializeLabels() {
+	for _, why := range []sched.DeclineReason{sched.DeclineIdle, sched.DeclineUnwanted, sched.DeclineHeld, sched.DeclineReturnedToRole, sched.DeclineCordoned} {
 		c.declined.WithLabelValues(string(why))
 	}
-	for _, reason := range []string{fenced, unknown, canceled, failed} {
+	for _, reason := range []string{reasonFenced, reasonUnknown, reasonCanceled, reasonFailed} {
 		c.journalErrors.WithLabelValues(reason)
 	}
 }
 
-// maker makes metrics and registers them.
-type maker struct{ registry *prometheus.Registry }
+// metricFactory makes metrics and registers them.
+type metricFactory struct{ registry *prometheus.Registry }
 
-func (m maker) counter(name, help string) prometheus.Counter {
-	return register(m, prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help}))
+func (m metricFactory) newCounter(name, help string) prometheus.Counter {
+	return mustRegister(m, prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help}))
 }
 
-func (m maker) counters(name, help string, labels ...string) *prometheus.CounterVec {
-	return register(m, prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help}, labels))
+func (m metricFactory) newCounterVec(name, help string, labels ...string) *prometheus.CounterVec {
+	return mustRegister(m, prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help}, labels))
 }
 
-func (m maker) gauge(name, help string) prometheus.Gauge {
-	return register(m, prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help}))
+func (m metricFactory) newGauge(name, help string) prometheus.Gauge {
+	return mustRegister(m, prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help}))
 }
 
-func (m maker) histogram(name, help string, buckets []float64) prometheus.Histogram {
-	return register(m, prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help, Buckets: buckets}))
+func (m metricFactory) newHistogram(name, help string, buckets []float64) prometheus.Histogram {
+	return mustRegister(m, prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help, Buckets: buckets}))
 }
 
-func (m maker) histograms(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
-	return register(m, prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help, Buckets: buckets}, labels))
+func (m metricFactory) newHistogramVec(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	return mustRegister(m, prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help, Buckets: buckets}, labels))
 }
 
-func register[C prometheus.Collector](m maker, c C) C {
+func mustRegister[C prometheus.Collector](m metricFactory, c C) C {
 	m.registry.MustRegister(c)
 	return c
 }
 
-// Event counts what has come.
-func (c *Counters) Event(ev sched.Event) {
+// CountEvent counts what has come.
+func (c *SchedulerCounters) CountEvent(ev sched.Event) {
 	switch e := ev.(type) {
-	case sched.Offers:
-		c.received.Add(float64(len(e.Offers)))
-	case sched.Rescind:
+	case sched.OffersReceived:
+		c.received.Add(float64(len(e.OffersReceived)))
+	case sched.OfferRescinded:
 		c.rescinded.Inc()
 	case sched.AcceptFailed:
 		c.acceptFailures.Inc()
 	}
 }
 
-// Planned counts one pass over the offers in hand.
-func (c *Counters) Planned(took time.Duration) { c.place.Observe(took.Seconds()) }
+// CountPlan counts one pass over the offers in hand.
+func (c *SchedulerCounters) CountPlan(took time.Duration) { c.planTime.Observe(took.Seconds()) }
 
-// Acted counts what is recorded and about to be done, and the offers that are
+// CountActions counts what is recorded and about to be done, and the offers that are
 // then in hand.
-func (c *Counters) Acted(now time.Time, ops []sched.Op, moves []sched.Move, held int) {
-	c.held.Set(float64(held))
+func (c *SchedulerCounters) CountActions(now time.Time, ops []sched.Operation, moves []sched.StateTransition, held int) {
+	c.offersHeld.Set(float64(held))
 	for _, op := range ops {
 		switch o := op.(type) {
-		case sched.Accept:
-			c.accepts(now, &o)
-		case sched.Decline:
+		case sched.AcceptOffers:
+			c.countAccept(now, &o)
+		case sched.DeclineOffers:
 			for i := range o.Offers {
-				c.declined.WithLabelValues(string(o.Offers[i].Why)).Inc()
+				c.declined.WithLabelValues(string(o.Offers[i].Category)).Inc()
 			}
 		}
 	}
 	for i := range moves {
-		if m := &moves[i]; !m.State.Live() && !m.Again {
-			c.ends.WithLabelValues(label(m.Role), string(m.State), c.causeOf(m)).Inc()
+		if m := &moves[i]; !m.State.IsLive() && !m.Repeated {
+			c.taskEnds.WithLabelValues(sanitizeLabel(m.Role), string(m.State), c.causeLabel(m)).Inc()
 		}
 	}
 }
 
-// Rest says that this scheduler does not lead any more: its offers are gone.
-func (c *Counters) Rest() { c.held.Set(0) }
+// ResetOffers says that this scheduler does not lead any more: its offers are gone.
+func (c *SchedulerCounters) ResetOffers() { c.offersHeld.Set(0) }
 
-func (c *Counters) accepts(now time.Time, o *sched.Accept) {
+func (c *SchedulerCounters) countAccept(now time.Time, o *sched.AcceptOffers) {
 	c.accepted.Add(float64(len(o.OfferIDs)))
-	c.toAccept.Observe(now.Sub(o.Offered).Seconds())
+	c.offerToAccept.Observe(now.Sub(o.LastOfferAt).Seconds())
 	for i := range o.Launches {
 		l := &o.Launches[i]
-		c.launches.WithLabelValues(label(l.Spec.Role), c.types.launched(&l.Spec.Request, l.GPUTypes, l.Parts)).Inc()
+		c.launches.WithLabelValues(sanitizeLabel(l.Spec.Role), c.types.launchedLabel(&l.Spec.Request, l.GPUTypes, l.Shares)).Inc()
 		if l.Spec.MaxParallel == 0 { // those wait for their own tasks, which says nothing of the cluster
-			c.waits.WithLabelValues(label(l.Spec.Role), c.types.wish(&l.Spec.Request)).Observe(l.Waited.Seconds())
+			c.waitTimes.WithLabelValues(sanitizeLabel(l.Spec.Role), c.types.requestLabel(&l.Spec.Request)).Observe(l.Waited.Seconds())
 		}
 	}
 }
 
-// unlaunched is the reason of attempts that were ended while they waited.
-const unlaunched = "unlaunched"
+// causeUnlaunched is the reason of attempts that were ended while they waited.
+const causeUnlaunched = "unlaunched"
 
-func (c *Counters) causeOf(m *sched.Move) string {
+func (c *SchedulerCounters) causeLabel(m *sched.StateTransition) string {
 	if m.Cause == "" && m.State != job.Finished {
-		return unlaunched
+		return causeUnlaunched
 	}
-	return c.causes.of(string(m.Cause))
+	return c.causes.bounded(string(m.Cause))
 }

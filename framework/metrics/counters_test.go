@@ -18,46 +18,46 @@ import (
 	"mesos-gpu/job"
 )
 
-// done is what a loop does with a cluster in which everything happens once.
-func done(c *Counters) {
+// recordSamples is what a loop does with a cluster in which everything happens once.
+func recordSamples(c *SchedulerCounters) {
 	now := time.Unix(1_700_000_000, 0)
 	spec := func(request gpu.Request) *job.Spec { return &job.Spec{Role: "research", Request: request} }
-	v100 := spec(gpu.Request{GPUs: 2, Types: gpu.Types{Include: []string{"v100"}}})
+	v100 := spec(gpu.Request{GPUs: 2, Types: gpu.TypeSelector{Include: []string{"v100"}}})
 	follows := spec(v100.Request)
 	follows.After = []job.Dependency{{Job: "a", Met: true}}
-	c.Event(sched.Offers{Offers: make([]sched.Offer, 5)})
-	c.Event(sched.Rescind{})
-	c.Event(sched.AcceptFailed{TaskIDs: []string{"a", "b"}})
-	c.Event(sched.Tick{})
-	c.Planned(2 * time.Millisecond)
-	c.Acted(now, []sched.Op{
-		sched.Accept{OfferIDs: []string{"o1", "o2"}, Offered: now.Add(-300 * time.Millisecond), Launches: []sched.Launch{
+	c.CountEvent(sched.OffersReceived{OffersReceived: make([]sched.Offer, 5)})
+	c.CountEvent(sched.OfferRescinded{})
+	c.CountEvent(sched.AcceptFailed{TaskIDs: []string{"a", "b"}})
+	c.CountEvent(sched.Tick{})
+	c.CountPlan(2 * time.Millisecond)
+	c.CountActions(now, []sched.Operation{
+		sched.AcceptOffers{OfferIDs: []string{"o1", "o2"}, LastOfferAt: now.Add(-300 * time.Millisecond), Launches: []sched.TaskLaunch{
 			{Spec: v100, GPUTypes: map[string]int{"V100": 2}, Waited: 20 * time.Second},
 			{Spec: v100, GPUTypes: map[string]int{"A100": 1, "V100": 1}, Waited: 2 * time.Minute},
 			{Spec: follows, GPUTypes: map[string]int{"V100": 2}, Waited: time.Hour},
-			{Spec: spec(gpu.Request{GPUs: 1}), Parts: []gpu.Part{{Type: "T4", Milli: 500}}, Waited: time.Second},
+			{Spec: spec(gpu.Request{GPUs: 1}), Shares: []gpu.DeviceShare{{Type: "T4", MilliDevices: 500}}, Waited: time.Second},
 			{Spec: spec(gpu.Request{}), Waited: 0},
 		}},
-		sched.Decline{Offers: []sched.Declined{{Why: sched.Idle}, {Why: sched.Held}}},
-		sched.Decline{Offers: []sched.Declined{{Why: sched.Idle}}},
-		sched.Revive{},
-	}, []sched.Move{
+		sched.DeclineOffers{Offers: []sched.DeclinedOffer{{Category: sched.DeclineIdle}, {Category: sched.DeclineHeld}}},
+		sched.DeclineOffers{Offers: []sched.DeclinedOffer{{Category: sched.DeclineIdle}}},
+		sched.ReviveOffers{},
+	}, []sched.StateTransition{
 		{Role: "research", State: job.Running}, {Role: "research", State: job.Finished},
-		{Role: "research", State: job.Failed, Cause: sched.ByExit}, {Role: "research", State: job.Failed, Cause: sched.ByExit},
+		{Role: "research", State: job.Failed, Cause: sched.CauseExitCode}, {Role: "research", State: job.Failed, Cause: sched.CauseExitCode},
 		{Role: "*", State: job.Failed, Cause: "container_limitation_memory"}, {Role: "*", State: job.Killed},
 	}, 3)
-	c.Called("ACCEPT", "ok", 4*time.Millisecond)
-	c.Called("SUBSCRIBE", "unanswered", 5*time.Second)
-	c.Subscribed()
-	c.Heard(now.Add(1500 * time.Millisecond))
+	c.CallFinished("ACCEPT", "ok", 4*time.Millisecond)
+	c.CallFinished("SUBSCRIBE", "unanswered", 5*time.Second)
+	c.SubscriptionAccepted()
+	c.EventReceived(now.Add(1500 * time.Millisecond))
 }
 
 // TestCounters compares all there is with testdata/counters.txt, as it is
 // scraped, and has Prometheus's own rules of names hold.
 func TestCounters(t *testing.T) {
-	c := NewCounters()
-	done(c)
-	c.commit.Observe(0.003)
+	c := NewSchedulerCounters()
+	recordSamples(c)
+	c.commitTime.Observe(0.003)
 	c.journalErrors.WithLabelValues("fenced").Inc()
 	c.journalSize.Set(65536)
 	want, err := os.Open("testdata/counters.txt")
@@ -73,13 +73,13 @@ func TestCounters(t *testing.T) {
 	}
 }
 
-// TestCountersAreShown: beside a Snapshot that they began.
-func TestCountersAreShown(t *testing.T) {
-	c := NewCounters()
-	done(c)
-	c.Rest()
+// TestCountersAreExported: beside a Snapshot that they began.
+func TestCountersAreExported(t *testing.T) {
+	c := NewSchedulerCounters()
+	recordSamples(c)
+	c.ResetOffers()
 	w := httptest.NewRecorder()
-	if err := NewPages().Serve(w, httptest.NewRequest("GET", "/metrics", nil), view{Snapshot: c.Snapshot(time.Time{})}); err != nil {
+	if err := NewMetricsHandler().ServeScrape(w, httptest.NewRequest("GET", "/metrics", nil), fakeSource{Snapshot: c.NewSnapshot(time.Time{})}); err != nil {
 		t.Fatal(err)
 	}
 	for _, line := range []string{"mesos_gpu_scheduler_offers_received_total 5", "mesos_gpu_scheduler_offers_held 0", "mesos_gpu_scheduler_leads 0"} {
@@ -89,21 +89,21 @@ func TestCountersAreShown(t *testing.T) {
 	}
 }
 
-// fickle is a journal that fails as it is told.
-type fickle struct {
+// failingJournal is a journal that fails as it is told.
+type failingJournal struct {
 	journal.Journal
 	err  error
 	size int64
 }
 
-func (f *fickle) Commit(context.Context, journal.Change) error { f.size += 100; return f.err }
-func (f *fickle) Size() int64                                  { return f.size }
+func (f *failingJournal) Commit(context.Context, journal.Change) error { f.size += 100; return f.err }
+func (f *failingJournal) Size() int64                                  { return f.size }
 
-// TestJournalIsCounted: each commit takes time, a failed one is an error by its
+// TestJournalMetrics: each commit takes time, a failed one is an error by its
 // reason, and the size is that after the last good one.
-func TestJournalIsCounted(t *testing.T) {
-	c, f := NewCounters(), &fickle{size: 1}
-	j := c.Journal(f)
+func TestJournalMetrics(t *testing.T) {
+	c, f := NewSchedulerCounters(), &failingJournal{size: 1}
+	j := c.WrapJournal(f)
 	if got := testutil.ToFloat64(c.journalSize); got != 1 {
 		t.Errorf("size %v at the begin, want 1", got)
 	}
@@ -132,41 +132,41 @@ func TestJournalIsCounted(t *testing.T) {
 	}
 }
 
-// TestNames: a wish is named as the agents name what it means, there is an end
+// TestTypeLabels: a wish is named as the agents name what it means, there is an end
 // to names, and what has one keeps it.
-func TestNames(t *testing.T) {
-	n := newNames()
+func TestTypeLabels(t *testing.T) {
+	n := newLabelValues()
 	wish := func(types ...string) string {
-		return n.wish(&gpu.Request{GPUs: 1, Types: gpu.Types{Include: types}})
+		return n.requestLabel(&gpu.Request{GPUs: 1, Types: gpu.TypeSelector{Include: types}})
 	}
 	for _, c := range []struct{ got, want string }{
 		{wish("rtx 3090 ti"), "RTX 3090 TI"}, // nobody has it
-		{n.device("RTX 3090 Ti"), "RTX 3090 Ti"},
+		{n.deviceLabel("RTX 3090 Ti"), "RTX 3090 Ti"},
 		{wish("rtx 3090 ti"), "RTX 3090 Ti"},
 		{wish("GeForce RTX3090 Ti"), "RTX 3090 Ti"},
 		{wish("h100", "RTX 3090 Ti", "H100"), "H100|RTX 3090 Ti"},
-		{n.device("Prototype"), "Prototype"}, // which only an agent knows
+		{n.deviceLabel("Prototype"), "Prototype"}, // which only an agent knows
 		{wish("prototype"), "Prototype"},
 		{wish("prototype 8"), "Prototype"},
-		{n.device("A100|V100"), "A100|V100"},
-		{n.device(""), ""},
+		{n.deviceLabel("A100|V100"), "A100|V100"},
+		{n.deviceLabel(""), ""},
 		{wish(), "any"},
-		{n.wish(&gpu.Request{}), "none"},
-		{n.launched(&gpu.Request{}, nil, nil), "none"},
-		{n.launched(&gpu.Request{GPUs: 2}, map[string]int{"V100": 1, "A100": 1}, nil), "A100|V100"},
+		{n.requestLabel(&gpu.Request{}), "none"},
+		{n.launchedLabel(&gpu.Request{}, nil, nil), "none"},
+		{n.launchedLabel(&gpu.Request{GPUs: 2}, map[string]int{"V100": 1, "A100": 1}, nil), "A100|V100"},
 	} {
 		if c.got != c.want {
 			t.Errorf("got %q, want %q", c.got, c.want)
 		}
 	}
-	for i := range 2 * maxNames {
-		n.of(fmt.Sprint("strange ", i))
+	for i := range 2 * maxLabelValues {
+		n.bounded(fmt.Sprint("strange ", i))
 		wish(fmt.Sprint("strange ", i))
 	}
-	if got := n.device("T4"); got != otherType {
+	if got := n.deviceLabel("T4"); got != labelOther {
 		t.Errorf("after too many others T4 is %q", got)
 	}
-	if got := n.device("Prototype"); got != "Prototype" || len(n.known) > maxNames {
+	if got := n.deviceLabel("Prototype"); got != "Prototype" || len(n.known) > maxLabelValues {
 		t.Errorf("a type has become %q; %d names", got, len(n.known))
 	}
 }

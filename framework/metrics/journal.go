@@ -8,59 +8,59 @@ import (
 	"mesos-gpu/framework/journal"
 )
 
-// measured is a journal whose commits are counted.
-type measured struct {
+// measuredJournal is a journal whose commits are counted.
+type measuredJournal struct {
 	journal.Journal
-	counters *Counters
+	counters *SchedulerCounters
 }
 
-// Journal counts how j does.
-func (c *Counters) Journal(j journal.Journal) journal.Journal {
-	m := measured{j, c}
-	m.weigh()
+// WrapJournal counts how j does.
+func (c *SchedulerCounters) WrapJournal(j journal.Journal) journal.Journal {
+	m := measuredJournal{j, c}
+	m.recordSize()
 	return m
 }
 
-// sized is a journal that tells how large it is, in bytes.
-type sized interface{ Size() int64 }
+// sizedJournal is a journal that tells how large it is, in bytes.
+type sizedJournal interface{ Size() int64 }
 
-func (m measured) weigh() {
-	if s, ok := m.Journal.(sized); ok {
+func (m measuredJournal) recordSize() {
+	if s, ok := m.Journal.(sizedJournal); ok {
 		m.counters.journalSize.Set(float64(s.Size()))
 	}
 }
 
 // Commit implements journal.Journal.
-func (m measured) Commit(ctx context.Context, c journal.Change) error {
+func (m measuredJournal) Commit(ctx context.Context, c journal.Change) error {
 	began := time.Now()
 	err := m.Journal.Commit(ctx, c)
-	m.counters.commit.Observe(time.Since(began).Seconds())
+	m.counters.commitTime.Observe(time.Since(began).Seconds())
 	if err != nil {
-		m.counters.journalErrors.WithLabelValues(failure(err)).Inc()
+		m.counters.journalErrors.WithLabelValues(failureReason(err)).Inc()
 		return err
 	}
-	m.weigh()
+	m.recordSize()
 	return nil
 }
 
 // Why a change was not recorded.
 const (
-	fenced   = "fenced"   // another scheduler leads
-	unknown  = "unknown"  // or was recorded after all
-	canceled = "canceled" // the scheduler stops
-	failed   = "failed"
+	reasonFenced   = "fenced"   // another scheduler leads
+	reasonUnknown  = "unknown"  // or was recorded after all
+	reasonCanceled = "canceled" // the scheduler stops
+	reasonFailed   = "failed"
 )
 
-// failure says in a word why a change was not recorded.
-func failure(err error) string {
+// failureReason says in a word why a change was not recorded.
+func failureReason(err error) string {
 	switch {
 	case errors.Is(err, journal.ErrFenced):
-		return fenced
+		return reasonFenced
 	case errors.Is(err, journal.ErrUnknown):
-		return unknown
+		return reasonUnknown
 	case errors.Is(err, context.Canceled):
-		return canceled
+		return reasonCanceled
 	default:
-		return failed
+		return reasonFailed
 	}
 }

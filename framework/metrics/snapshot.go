@@ -10,51 +10,51 @@ import (
 // Snapshot is what there was to count at one moment. The zero value has
 // counted nothing.
 type Snapshot struct {
-	// Leads: this scheduler schedules. Connected: it has a subscription to a
+	// IsLeader: this scheduler schedules. Connected: it has a subscription to a
 	// master, which a standby never has.
-	Leads, Connected bool
+	IsLeader, Connected bool
 	// Cordoned counts the hosts whose agents get no tasks by an operator's word.
 	Cordoned int
 	// Now is when it was taken: without it nobody knows how long tasks wait.
 	Now time.Time
-	// GPUs are those of the agents that take tasks, by type. A standby has none.
-	GPUs map[string]GPUs
+	// GPUCount are those of the agents that take tasks, by type. A standby has none.
+	GPUs map[string]GPUCount
 	// GPUSeconds are those recorded last.
 	GPUSeconds []GPUSeconds
 	// Gauges are an extension's.
-	Gauges []Gauge
+	Gauges []ExtensionGauge
 
-	counters *Counters
-	types    *names
+	counters *SchedulerCounters
+	types    *labelValues
 	jobs     map[job.State]int
-	roles    map[string]*role
+	roles    map[string]*roleCounts
 }
 
-// Snapshot begins one, which is shown together with what has been counted.
-func (c *Counters) Snapshot(now time.Time) Snapshot {
+// NewSnapshot begins one, which is shown together with what has been counted.
+func (c *SchedulerCounters) NewSnapshot(now time.Time) Snapshot {
 	return Snapshot{Now: now, counters: c, types: c.types}
 }
 
-// GPUs counts devices: all of them, and those that no framework's task holds.
-type GPUs struct{ All, Free int }
+// GPUCount counts devices: all of them, and those that no framework's task holds.
+type GPUCount struct{ All, Free int }
 
-// role is what is counted of the jobs of one role.
-type role struct {
-	tasks    map[job.State]int
-	held     map[string]int // thousandths of GPUs, by type
-	queue    map[string]*queue
-	deferred map[sched.Deferral]int
+// roleCounts is what is counted of the jobs of one role.
+type roleCounts struct {
+	tasks     map[job.State]int
+	allocated map[string]int // thousandths of GPUCount, by type
+	queue     map[string]*queueCounts
+	deferred  map[sched.DeferralReason]int
 }
 
-// queue is what waits for places with one type.
-type queue struct {
+// queueCounts is what waits for places with one type.
+type queueCounts struct {
 	tasks int
 	gpus  int
 	since time.Time // the oldest; zero: nobody knows
 }
 
-// Gauge is a number that an extension counts.
-type Gauge struct {
+// ExtensionGauge is a number that an extension counts.
+type ExtensionGauge struct {
 	// Name is without the prefix mesos_gpu_ that all have. Gauges of one name
 	// have the same Help and the same keys in Labels.
 	Name, Help string
@@ -64,16 +64,16 @@ type Gauge struct {
 	Value  float64
 }
 
-// Count adds a job with its tasks.
-func (s *Snapshot) Count(j *job.Job) {
+// CountJob adds a job with its tasks.
+func (s *Snapshot) CountJob(j *job.Job) {
 	if s.jobs == nil {
-		s.jobs, s.roles = map[job.State]int{}, map[string]*role{}
+		s.jobs, s.roles = map[job.State]int{}, map[string]*roleCounts{}
 	}
 	if s.types == nil {
-		s.types = newNames()
+		s.types = newLabelValues()
 	}
 	s.jobs[j.State()]++
-	r := s.role(j.Spec.Role)
+	r := s.roleCountsFor(j.Spec.Role)
 	waits := false
 	for i := range j.Tasks {
 		t := &j.Tasks[i]
@@ -81,41 +81,41 @@ func (s *Snapshot) Count(j *job.Job) {
 		switch {
 		case t.State == job.Waiting:
 			waits = true
-		case t.State.Placed():
+		case t.State.IsPlaced():
 			for kind, n := range t.GPUTypes {
-				r.held[s.types.device(kind)] += n * wholeGPU
+				r.allocated[s.types.deviceLabel(kind)] += n * milliPerGPU
 			}
-			for _, p := range t.Parts {
-				r.held[s.types.device(p.Type)] += p.Milli
+			for _, p := range t.Shares {
+				r.allocated[s.types.deviceLabel(p.Type)] += p.MilliDevices
 			}
 		}
 	}
 	if waits {
-		s.wait(r, j)
+		s.countWaiting(r, j)
 	}
 }
 
-func (s *Snapshot) role(name string) *role {
-	name = label(name)
+func (s *Snapshot) roleCountsFor(name string) *roleCounts {
+	name = sanitizeLabel(name)
 	r := s.roles[name]
 	if r == nil {
-		r = &role{map[job.State]int{}, map[string]int{}, map[string]*queue{}, map[sched.Deferral]int{}}
+		r = &roleCounts{map[job.State]int{}, map[string]int{}, map[string]*queueCounts{}, map[sched.DeferralReason]int{}}
 		s.roles[name] = r
 	}
 	return r
 }
 
-// wait adds the tasks of a job that wait: for a place, or for something else
+// countWaiting adds the tasks of a job that wait: for a place, or for something else
 // first.
-func (s *Snapshot) wait(r *role, j *job.Job) {
-	ready, since := sched.Queued(s.Now, j, func(why sched.Deferral, tasks int) { r.deferred[why] += tasks })
+func (s *Snapshot) countWaiting(r *roleCounts, j *job.Job) {
+	ready, since := sched.CountReady(s.Now, j, func(why sched.DeferralReason, tasks int) { r.deferred[why] += tasks })
 	if ready == 0 {
 		return
 	}
-	kind := s.types.wish(&j.Spec.Request)
+	kind := s.types.requestLabel(&j.Spec.Request)
 	q := r.queue[kind]
 	if q == nil {
-		q = &queue{}
+		q = &queueCounts{}
 		r.queue[kind] = q
 	}
 	q.tasks += ready
@@ -125,5 +125,5 @@ func (s *Snapshot) wait(r *role, j *job.Job) {
 	}
 }
 
-// wholeGPU is one GPU in thousandths, by which shares of one are counted.
-const wholeGPU = 1000
+// milliPerGPU is one GPU in thousandths, by which shares of one are counted.
+const milliPerGPU = 1000

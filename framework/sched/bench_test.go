@@ -11,8 +11,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// bigCluster is n agents with eight GPUs each, of three types, by name.
-func bigCluster(n int) []Offer {
+// benchmarkOffers is n agents with eight GPUs each, of three types, by name.
+func benchmarkOffers(n int) []Offer {
 	offers := make([]Offer, n)
 	for a := range offers {
 		o := Offer{
@@ -30,9 +30,9 @@ func bigCluster(n int) []Offer {
 	return offers
 }
 
-// bigQueue is n jobs: of about two hundred kinds, or each of its own.
-func bigQueue(n int, own bool) []Job {
-	queue := make([]Job, n)
+// benchmarkQueue is n jobs: of about two hundred kinds, or each of its own.
+func benchmarkQueue(n int, own bool) []WaitingJob {
+	queue := make([]WaitingJob, n)
 	for i := range queue {
 		s := testSpec(fmt.Sprint("j", i))
 		s.Request.GPUs, s.Request.Types.Include = []int{0, 1, 1, 2, 4, 8}[i%6], []string{"V100", "A100"}[:i%3]
@@ -44,9 +44,9 @@ func bigQueue(n int, own bool) []Job {
 			s.MemMiB = float64(256 + i)
 		}
 		s.Tasks = 1 + i%3
-		queue[i] = Job{Spec: &s}
+		queue[i] = WaitingJob{Spec: &s}
 		for t := range s.Tasks {
-			queue[i].Tasks = append(queue[i].Tasks, Waiting{ID: fmt.Sprint(i, ".", t), Index: t})
+			queue[i].Tasks = append(queue[i].Tasks, WaitingTask{ID: fmt.Sprint(i, ".", t), Index: t})
 		}
 	}
 	return queue
@@ -61,18 +61,18 @@ func BenchmarkPlace(b *testing.B) {
 	}{{"1000x2000", 1000, 2000, false}, {"10000x10000", 10_000, 10_000, false}, {"10000x10000-all-differ", 10_000, 10_000, true}} {
 		for _, policy := range []string{"headroom", "binpack", "fgd"} {
 			b.Run(c.name+"/"+policy, func(b *testing.B) {
-				offers, queue, p := bigCluster(c.agents), bigQueue(c.jobs, c.own), testPolicy()
+				offers, queue, p := benchmarkOffers(c.agents), benchmarkQueue(c.jobs, c.own), testPolicy()
 				p.Fit.Name = policy
 				tasks := 0
-				w := workload{kinds: map[string]*fit.Typical{}}
+				w := taskMix{kinds: map[string]*fit.TypicalTask{}}
 				for i := range queue {
 					tasks += len(queue[i].Tasks)
-					w.add(queue[i].Spec, &p, 1)
+					w.addJob(queue[i].Spec, &p, 1)
 				}
-				p.Fit.Typical = w.most()
+				p.Fit.Typical = w.mostFrequent()
 				b.ReportAllocs()
 				for b.Loop() {
-					Place(offers, Queue{Now: time.Unix(1, 0), Waiting: queue}, p)
+					MakePlan(offers, PlacementQueue{Now: time.Unix(1, 0), Waiting: queue}, p)
 				}
 				b.ReportMetric(float64(tasks)*float64(b.N)/b.Elapsed().Seconds(), "decisions/s")
 				var m runtime.MemStats
@@ -86,52 +86,52 @@ func BenchmarkPlace(b *testing.B) {
 // BenchmarkOfferStorm is ten thousand offers at once on a thousand jobs that
 // none of them serves, answered within one cycle.
 func BenchmarkOfferStorm(b *testing.B) {
-	offers := bigCluster(10_000)
+	offers := benchmarkOffers(10_000)
 	for b.Loop() {
-		st, now := stormed(b, 1000), time.Unix(1_700_000_000, 0)
-		st.Step(now, Offers{Offers: offers})
+		st, now := stateAfterOfferStorm(b, 1000), time.Unix(1_700_000_000, 0)
+		st.Step(now, OffersReceived{OffersReceived: offers})
 		st.Step(now, Cycle{})
 	}
 	b.ReportMetric(float64(len(offers))*float64(b.N)/b.Elapsed().Seconds(), "offers/s")
 }
 
-// stormed is a State with jobs that want more than any agent has.
-func stormed(t testing.TB, jobs int) *State {
+// stateAfterOfferStorm is a State with jobs that want more than any agent has.
+func stateAfterOfferStorm(t testing.TB, jobs int) *State {
 	t.Helper()
 	now := time.Unix(1_700_000_000, 0)
-	st := New(Config{}, Past{})
+	st := New(SchedulerSettings{}, RecoveredState{})
 	st.Step(now, Subscribed{FrameworkID: "f"})
 	for i := range jobs {
 		s := testSpec(fmt.Sprint("j", i))
 		s.Request.GPUs, s.CPUs = 9+i%3, float64(1+i%7)
-		st.Step(now, Submit{Spec: s})
+		st.Step(now, SubmitJob{Spec: s})
 	}
-	st.Drain()
+	st.TakeChanges()
 	return st
 }
 
 // TestOfferStorm: ten thousand offers, a thousand waiting jobs, over and over:
 // each offer is answered, held ones after their time, and nothing piles up.
 func TestOfferStorm(t *testing.T) {
-	st, now := stormed(t, 1000), time.Unix(1_700_000_000, 0)
-	offers := bigCluster(10_000)
+	st, now := stateAfterOfferStorm(t, 1000), time.Unix(1_700_000_000, 0)
+	offers := benchmarkOffers(10_000)
 	for round := range 5 {
 		for i := range offers {
 			offers[i].ID = fmt.Sprintf("o%d-%d", round, i)
 		}
 		answered := map[string]int{}
-		take := func(ops []Op) {
+		take := func(ops []Operation) {
 			for _, op := range ops {
-				if d, ok := op.(Decline); ok {
+				if d, ok := op.(DeclineOffers); ok {
 					for _, o := range d.Offers {
 						answered[o.OfferID]++
 					}
 				}
 			}
 		}
-		take(st.Step(now, Offers{Offers: offers}))
+		take(st.Step(now, OffersReceived{OffersReceived: offers}))
 		take(st.Step(now, Cycle{}))
-		if n := len(answered) + len(st.pool.offers); n != len(offers) {
+		if n := len(answered) + len(st.offers.offers); n != len(offers) {
 			t.Fatalf("round %d: %d offers answered or held after the cycle, want %d", round, n, len(offers))
 		}
 		now = now.Add(st.cfg.HoldOffers)
@@ -142,8 +142,8 @@ func TestOfferStorm(t *testing.T) {
 				t.Fatalf("round %d: offer %s was answered %d times", round, offers[i].ID, answered[offers[i].ID])
 			}
 		}
-		if len(st.pool.offers) > 0 || len(st.agents) > len(offers) {
-			t.Fatalf("round %d: %d offers and %d agents are kept", round, len(st.pool.offers), len(st.agents))
+		if len(st.offers.offers) > 0 || len(st.lastOffered) > len(offers) {
+			t.Fatalf("round %d: %d offers and %d agents are kept", round, len(st.offers.offers), len(st.lastOffered))
 		}
 	}
 }
@@ -153,16 +153,16 @@ func BenchmarkEnds(b *testing.B) {
 	for _, n := range []int{1000, 100_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			now := time.Unix(1_700_000_000, 0)
-			st := New(Config{MaxLive: 1 << 30, KeepEnded: 1}, Past{})
+			st := New(SchedulerSettings{MaxLiveTasks: 1 << 30, MaxEndedTasks: 1}, RecoveredState{})
 			for i := range n + b.N {
 				s := testSpec(fmt.Sprint("j", i))
-				st.Step(now, Submit{Spec: s})
+				st.Step(now, SubmitJob{Spec: s})
 			}
-			st.Drain()
+			st.TakeChanges()
 			b.ResetTimer()
 			for i := range b.N {
-				st.Step(now, Kill{Job: fmt.Sprint("j", n/2+i)})
-				st.Drain()
+				st.Step(now, KillJob{Job: fmt.Sprint("j", n/2+i)})
+				st.TakeChanges()
 			}
 		})
 	}
@@ -174,24 +174,24 @@ func BenchmarkOneOffer(b *testing.B) {
 	for _, n := range []int{100, 1000, 10_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			now := time.Unix(1_700_000_000, 0)
-			st := New(Config{KeepEnded: 1}, Past{})
+			st := New(SchedulerSettings{MaxEndedTasks: 1}, RecoveredState{})
 			st.Step(now, Subscribed{FrameworkID: "f"})
-			offers := bigCluster(n)
+			offers := benchmarkOffers(n)
 			for i := range n + 1 { // the last one waits
 				s := testSpec(fmt.Sprint("j", i))
 				s.Request.GPUs = 8
-				st.Step(now, Submit{Spec: s})
+				st.Step(now, SubmitJob{Spec: s})
 			}
-			st.Step(now, Offers{Offers: offers})
-			var running []Launch
+			st.Step(now, OffersReceived{OffersReceived: offers})
+			var running []TaskLaunch
 			var on []string
 			cycle := func() {
 				for _, op := range st.Step(now, Cycle{}) {
-					if a, ok := op.(Accept); ok {
+					if a, ok := op.(AcceptOffers); ok {
 						running, on = append(running, a.Launches...), append(on, a.AgentID)
 					}
 				}
-				st.Drain()
+				st.TakeChanges()
 			}
 			cycle()
 			byID := map[string]Offer{}
@@ -200,13 +200,13 @@ func BenchmarkOneOffer(b *testing.B) {
 			}
 			for i := 0; b.Loop(); i++ {
 				now = now.Add(time.Second)
-				st.Step(now, Update{TaskID: running[i].TaskID, State: job.Finished})
+				st.Step(now, TaskUpdate{TaskID: running[i].TaskID, State: job.Finished})
 				s := testSpec(fmt.Sprint("k", i))
 				s.Request.GPUs = 8
-				st.Step(now, Submit{Spec: s})
+				st.Step(now, SubmitJob{Spec: s})
 				o := byID[on[i]]
 				o.ID = fmt.Sprint("again", i)
-				st.Step(now, Offers{Offers: []Offer{o}})
+				st.Step(now, OffersReceived{OffersReceived: []Offer{o}})
 				if cycle(); len(running) != n+i+1 {
 					b.Fatalf("%d tasks started in cycle %d, want one more than %d", len(running), i, n+i)
 				}

@@ -12,19 +12,19 @@ import (
 func BenchmarkBlocked(b *testing.B) {
 	for _, roles := range []int{1, 11} {
 		b.Run(fmt.Sprint(roles, " roles"), func(b *testing.B) {
-			st, now, offers := blocked(b, 88, roles, 500)
+			st, now, offers := stateWithBlockedJobs(b, 88, roles, 500)
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				now = now.Add(time.Second)
 				for a := range offers {
 					offers[a].ID = fmt.Sprint("o", i, ".", a)
 				}
-				st.Step(now, Offers{Offers: offers})
+				st.Step(now, OffersReceived{OffersReceived: offers})
 				st.Step(now, Cycle{})
-				st.Drain()
+				st.TakeChanges()
 				b.StopTimer()
 				for _, o := range offers {
-					st.Step(now, Rescind{OfferID: o.ID})
+					st.Step(now, OfferRescinded{OfferID: o.ID})
 				}
 				b.StartTimer()
 			}
@@ -32,32 +32,32 @@ func BenchmarkBlocked(b *testing.B) {
 	}
 }
 
-// blocked is a State with tasks on all GPUs of so many agents, and jobs that
+// stateWithBlockedJobs is a State with tasks on all GPUs of so many agents, and jobs that
 // wait. The offers are of what the agents then have left.
-func blocked(b *testing.B, agents, roles, jobs int) (*State, time.Time, []Offer) {
-	cfg, now := Config{KeepEnded: 1}, time.Unix(1_700_000_000, 0)
+func stateWithBlockedJobs(b *testing.B, agents, roles, jobs int) (*State, time.Time, []Offer) {
+	cfg, now := SchedulerSettings{MaxEndedTasks: 1}, time.Unix(1_700_000_000, 0)
 	for r := range roles {
 		cfg.Policy.Roles = append(cfg.Policy.Roles, Role{Name: fmt.Sprint("r", r)})
 	}
 	cfg.Policy.Fit.Name = "binpack"
-	st := New(cfg, Past{})
+	st := New(cfg, RecoveredState{})
 	st.Step(now, Subscribed{FrameworkID: "f"})
 	submit := func(name string, i, gpus int) {
 		s := testSpec(name)
 		s.Role, s.Request.GPUs, s.CPUs, s.RunTime = cfg.Policy.Roles[i%roles].Name, gpus, 1, time.Duration(100+i)*time.Hour
-		st.Step(now, Submit{Spec: s})
+		st.Step(now, SubmitJob{Spec: s})
 	}
 	for i := range 8 * agents {
 		submit(fmt.Sprint("runs", i), i/8, 1)
 	}
-	offers := bigCluster(agents)
+	offers := benchmarkOffers(agents)
 	for a := range offers {
 		offers[a].Inventory, offers[a].Types, offers[a].Role = nil, []string{"V100"}, cfg.Policy.Roles[a%roles].Name
 	}
-	st.Step(now, Offers{Offers: offers})
+	st.Step(now, OffersReceived{OffersReceived: offers})
 	started := 0
 	for _, op := range st.Step(now, Cycle{}) {
-		if a, ok := op.(Accept); ok {
+		if a, ok := op.(AcceptOffers); ok {
 			started += len(a.Launches)
 		}
 	}
@@ -71,6 +71,6 @@ func blocked(b *testing.B, agents, roles, jobs int) (*State, time.Time, []Offer)
 		o := &offers[a]
 		o.GPUs, o.DeviceIDs, o.Free = 0, nil, Amount{CPUs: 8, MemMiB: 1000, DiskMiB: 1000}
 	}
-	st.Drain()
+	st.TakeChanges()
 	return st, now, offers
 }

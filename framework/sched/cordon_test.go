@@ -7,19 +7,19 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestHost: an agent is found by its id or its hostname, as long as the master
+// TestResolveHost: an agent is found by its id or its hostname, as long as the master
 // lists it, it has offered, or its host is cordoned.
-func TestHost(t *testing.T) {
+func TestResolveHost(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
-	st := New(Config{}, Past{})
+	st := New(SchedulerSettings{}, RecoveredState{})
 	st.Step(now, Subscribed{FrameworkID: "f"})
-	st.Step(now, Agents{Agents: []Agent{{ID: "S1", Hostname: "one"}, {ID: "S2"}}})
-	st.Step(now, Offers{Offers: []Offer{{ID: "o", AgentID: "S3", Hostname: "three"}}})
+	st.Step(now, AgentsListed{AgentsListed: []Agent{{ID: "S1", Hostname: "one"}, {ID: "S2"}}})
+	st.Step(now, OffersReceived{OffersReceived: []Offer{{ID: "o", AgentID: "S3", Hostname: "three"}}})
 	st.Step(now, Cycle{})
-	st.Step(now, Cordon{Host: "four", Reason: "gone"})
+	st.Step(now, CordonHost{Host: "four", Reason: "gone"})
 	got := map[string]string{}
 	for _, name := range []string{"S1", "one", "S2", "S3", "three", "four", "S4", ""} {
-		got[name] = st.Host(name)
+		got[name] = st.ResolveHost(name)
 	}
 	want := map[string]string{"S1": "one", "one": "one", "S2": "S2", "S3": "three", "three": "three", "four": "four", "S4": "", "": ""}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -27,35 +27,35 @@ func TestHost(t *testing.T) {
 	}
 }
 
-// TestUnreadableOperations: a record that another release wrote keeps a host
+// TestUnreadableOperatorDocuments: a record that another release wrote keeps a host
 // closed, and a role's quota as in the table.
-func TestUnreadableOperations(t *testing.T) {
-	cfg := Config{Policy: Policy{Roles: []Role{{Name: "a", Quota: Quota{AllTypes: 1}}, {Name: "b", Quota: Quota{AllTypes: 2}}}}}
-	st := New(cfg, Past{Documents: map[string][]byte{
+func TestUnreadableOperatorDocuments(t *testing.T) {
+	cfg := SchedulerSettings{Policy: Policy{Roles: []Role{{Name: "a", Quota: Quota{AllTypes: 1}}, {Name: "b", Quota: Quota{AllTypes: 2}}}}}
+	st := New(cfg, RecoveredState{Documents: map[string][]byte{
 		"scheduler/cordon/one": []byte("?"), "scheduler/quota/a": []byte("?"), "scheduler/quota/b": []byte(`{"quota":"many"}`), "other/cordon/two": []byte("{}"),
 	}})
-	if diff := cmp.Diff(map[string]Cordoned{"one": {Reason: "its record cannot be read"}}, Cordons(st.Documents())); diff != "" {
+	if diff := cmp.Diff(map[string]CordonState{"one": {Reason: "its record cannot be read"}}, ParseCordons(st.Documents())); diff != "" {
 		t.Errorf("cordons (-want +got):\n%s", diff)
 	}
-	if !st.shut("one", "S1") || st.shut("two", "S2") {
-		t.Errorf("shut: one %t, two %t", st.shut("one", "S1"), st.shut("two", "S2"))
+	if !st.isClosed("one", "S1") || st.isClosed("two", "S2") {
+		t.Errorf("shut: one %t, two %t", st.isClosed("one", "S1"), st.isClosed("two", "S2"))
 	}
-	for i, r := range st.Standings() {
-		if r.Set || r.Quota[AllTypes] != i+1 {
-			t.Errorf("role %s may hold %q, set %t", r.Name, r.Quota, r.Set)
+	for i, r := range st.RoleUsages() {
+		if r.QuotaOverridden || r.Quota[AllTypes] != i+1 {
+			t.Errorf("role %s may hold %q, set %t", r.Name, r.Quota, r.QuotaOverridden)
 		}
 	}
 }
 
-// TestOwnDocumentsAreNobodyElses: neither asked for nor put.
-func TestOwnDocumentsAreNobodyElses(t *testing.T) {
-	st := New(Config{}, Past{})
+// TestReservedDocumentsAreRejected: neither asked for nor put.
+func TestReservedDocumentsAreRejected(t *testing.T) {
+	st := New(SchedulerSettings{}, RecoveredState{})
 	documents := map[string][]byte{"scheduler/cordon/one": []byte("{}")}
-	if err := st.AdmitPuts(documents); err == nil {
+	if err := st.AdmitDocuments(documents); err == nil {
 		t.Error("admitted")
 	}
-	st.Step(time.Unix(1, 0), Put{Key: "scheduler/cordon/one", Value: []byte("{}")})
-	if st.shut("one", "") || len(st.Documents()) > 0 {
+	st.Step(time.Unix(1, 0), PutDocument{Key: "scheduler/cordon/one", Value: []byte("{}")})
+	if st.isClosed("one", "") || len(st.Documents()) > 0 {
 		t.Errorf("put: %q", st.Documents())
 	}
 }

@@ -8,19 +8,19 @@ import (
 )
 
 // Event is something that happened: one of the types below.
-type Event interface{ event() }
+type Event interface{ isEvent() }
 
 type (
 	// Subscribed: the master took the framework on, under that id.
 	Subscribed struct{ FrameworkID string }
 	// Disconnected: the subscription is gone, and all offers with it.
 	Disconnected struct{}
-	// Offers: the master offers resources.
-	Offers struct{ Offers []Offer }
-	// Rescind: an offer is void. An answer under way comes too late.
-	Rescind struct{ OfferID string }
-	// Update: the status of a task.
-	Update struct {
+	// OffersReceived: the master offers resources.
+	OffersReceived struct{ OffersReceived []Offer }
+	// OfferRescinded: an offer is void. An answer under way comes too late.
+	OfferRescinded struct{ OfferID string }
+	// TaskUpdate: the status of a task.
+	TaskUpdate struct {
 		TaskID  string
 		AgentID string
 		State   job.State
@@ -34,9 +34,9 @@ type (
 		Reconciled bool
 		// Drained: the agent is being drained; the task has done no wrong.
 		Drained bool
-		// Unfit is set where the task was not started, for its image cannot
+		// Mismatch is set where the task was not started, for its image cannot
 		// run on that agent.
-		Unfit Unfit
+		Mismatch ImageMismatch
 		// Healthy is what the task's health check says, nil where it says
 		// nothing; Check what its check has found, "" likewise.
 		Healthy *bool
@@ -45,46 +45,46 @@ type (
 		// agent tells them; empty where it says nothing.
 		Addresses []string
 	}
-	// Submit: somebody wants a job run. Admit said that it may.
-	Submit struct{ Spec job.Spec }
-	// Kill: somebody wants a job ended; with Force without its kill grace, also
+	// SubmitJob: somebody wants a job run. Admit said that it may.
+	SubmitJob struct{ Spec job.Spec }
+	// KillJob: somebody wants a job ended; with Force without its kill grace, also
 	// where its end has been asked for already.
-	Kill struct {
+	KillJob struct {
 		Job   string
 		Force bool
 	}
-	// Forget: somebody needs no longer know of a job that has ended.
-	Forget struct{ Job string }
-	// Scale: somebody wants a service to have so many tasks. AdmitScale said
+	// ForgetJob: somebody needs no longer know of a job that has ended.
+	ForgetJob struct{ Job string }
+	// ScaleService: somebody wants a service to have so many tasks. AdmitScale said
 	// that it may.
-	Scale struct {
+	ScaleService struct {
 		Job   string
 		Tasks int
 	}
-	// Stop: somebody wants tasks ended. Those of a service are started again
+	// StopTasks: somebody wants tasks ended. Those of a service are started again
 	// or, with Retire, are fewer from then on.
-	Stop struct {
+	StopTasks struct {
 		TaskIDs []string
 		Retire  bool
 	}
-	// Wake: tasks that pause after failures need not do so any longer.
-	Wake struct{ TaskIDs []string }
-	// Put: something is to be remembered beside the jobs. An empty Value
+	// EndBackoff: tasks that pause after failures need not do so any longer.
+	EndBackoff struct{ TaskIDs []string }
+	// PutDocument: something is to be remembered beside the jobs. An empty Value
 	// forgets it.
-	Put struct {
+	PutDocument struct {
 		Key   string
 		Value []byte
 	}
-	// Counted is what has been counted up to now, for who goes on counting.
-	Counted struct{ Value []byte }
-	// Cordon: an operator wants no new tasks on the agents of a host and, with
+	// CountersChanged is what has been counted up to now, for who goes on counting.
+	CountersChanged struct{ Value []byte }
+	// CordonHost: an operator wants no new tasks on the agents of a host and, with
 	// Drain, none of those that are there either. Host is as State.Host tells.
-	Cordon struct {
+	CordonHost struct {
 		Host, Reason string
 		Drain        bool
 	}
-	// Uncordon takes a Cordon back.
-	Uncordon struct{ Host string }
+	// UncordonHost takes a Cordon back.
+	UncordonHost struct{ Host string }
 	// SetQuota: an operator bounds what a role may hold, whatever the table of
 	// roles says. No bound is an empty Quota; a nil one is the table's again.
 	SetQuota struct {
@@ -96,24 +96,24 @@ type (
 	// Cycle: no more events for now, answer the offers.
 	Cycle struct{}
 	// PolicyChanged: roles, weights, quotas or the placing of tasks have changed.
-	// CheckPolicy found nothing wrong with it.
+	// ValidatePolicy found nothing wrong with it.
 	PolicyChanged struct{ Policy Policy }
 	// AcceptFailed: an ACCEPT did not reach the master, or it refused it.
 	// The tasks may run nevertheless: a connection can break after the call.
 	AcceptFailed struct{ TaskIDs []string }
-	// Agents: the agents the master has now, whoever uses them.
-	Agents struct{ Agents []Agent }
-	// InverseOffers: an operator would like agents free for maintenance.
-	InverseOffers struct{ Offers []InverseOffer }
-	// OperationUpdate: the status of an operation on resources. We make none
+	// AgentsListed: the agents the master has now, whoever uses them.
+	AgentsListed struct{ AgentsListed []Agent }
+	// InverseOffersReceived: an operator would like agents free for maintenance.
+	InverseOffersReceived struct{ Offers []InverseOffer }
+	// OperationUpdated: the status of an operation on resources. We make none
 	// with an id; what comes is of somebody else's making, and acknowledged.
-	OperationUpdate Operation
+	OperationUpdated OperationStatus
 	// AgentLost: the master removed the agent.
 	AgentLost struct{ AgentID string }
 )
 
-// Operation names one status of an operation.
-type Operation struct {
+// OperationStatus names one status of an operation.
+type OperationStatus struct {
 	ID, AgentID, ProviderID string
 	// UUID is set where the master wants an acknowledgement.
 	UUID []byte
@@ -135,7 +135,7 @@ type Agent struct {
 	Types     []string
 	Inventory []gpu.Device
 	// Shared are the devices that tasks share.
-	Shared []Shared
+	Shared []SharedDevice
 	// Driver, CUDA, Attributes, Region and Zone are as in an Offer.
 	Driver, CUDA string
 	Attributes   []Attribute
@@ -144,27 +144,27 @@ type Agent struct {
 	Draining bool
 }
 
-func (Subscribed) event()      {}
-func (Disconnected) event()    {}
-func (Offers) event()          {}
-func (Rescind) event()         {}
-func (Update) event()          {}
-func (Submit) event()          {}
-func (Kill) event()            {}
-func (Forget) event()          {}
-func (Scale) event()           {}
-func (Stop) event()            {}
-func (Wake) event()            {}
-func (Put) event()             {}
-func (Counted) event()         {}
-func (Cordon) event()          {}
-func (Uncordon) event()        {}
-func (SetQuota) event()        {}
-func (Tick) event()            {}
-func (Cycle) event()           {}
-func (PolicyChanged) event()   {}
-func (AcceptFailed) event()    {}
-func (Agents) event()          {}
-func (OperationUpdate) event() {}
-func (AgentLost) event()       {}
-func (InverseOffers) event()   {}
+func (Subscribed) isEvent()            {}
+func (Disconnected) isEvent()          {}
+func (OffersReceived) isEvent()        {}
+func (OfferRescinded) isEvent()        {}
+func (TaskUpdate) isEvent()            {}
+func (SubmitJob) isEvent()             {}
+func (KillJob) isEvent()               {}
+func (ForgetJob) isEvent()             {}
+func (ScaleService) isEvent()          {}
+func (StopTasks) isEvent()             {}
+func (EndBackoff) isEvent()            {}
+func (PutDocument) isEvent()           {}
+func (CountersChanged) isEvent()       {}
+func (CordonHost) isEvent()            {}
+func (UncordonHost) isEvent()          {}
+func (SetQuota) isEvent()              {}
+func (Tick) isEvent()                  {}
+func (Cycle) isEvent()                 {}
+func (PolicyChanged) isEvent()         {}
+func (AcceptFailed) isEvent()          {}
+func (AgentsListed) isEvent()          {}
+func (OperationUpdated) isEvent()      {}
+func (AgentLost) isEvent()             {}
+func (InverseOffersReceived) isEvent() {}

@@ -26,25 +26,25 @@ func FuzzStep(f *testing.F) {
 	f.Add([]byte{1, 55, 1, 51, 15, 48, 6, 49})                                                               // a service that shrank while it waited for another job
 	f.Fuzz(func(t *testing.T, data []byte) {
 		data = data[:min(len(data), 400)] // longer ones find no more, only slower
-		w := &world{t: t, st: New(fuzzConfig(), Past{}), twin: New(fuzzConfig(), Past{}), now: time.Unix(1_700_000_000, 0), states: map[string]job.State{}, open: map[string]Offer{}, cordons: map[string]bool{}}
+		w := &fuzzWorld{t: t, st: New(fuzzConfig(), RecoveredState{}), twin: New(fuzzConfig(), RecoveredState{}), now: time.Unix(1_700_000_000, 0), states: map[string]job.State{}, open: map[string]Offer{}, cordons: map[string]bool{}}
 		for len(data) >= 2 {
 			w.apply(data[0], data[1])
 			data = data[2:]
 		}
 		w.now = w.now.Add(time.Minute)
 		w.step(Cycle{})
-		if len(w.open) > 0 && w.st.Connected() {
+		if len(w.open) > 0 && w.st.IsConnected() {
 			t.Fatalf("%d offers are never answered", len(w.open))
 		}
 	})
 }
 
-func fuzzConfig() Config {
-	return Config{MaxAttempts: 3, KeepEnded: 2, Policy: Policy{Roles: []Role{{Name: "*", Quota: Quota{AllTypes: 6, "V100": 5}}, {Name: "b", Weight: 2}}}}
+func fuzzConfig() SchedulerSettings {
+	return SchedulerSettings{MaxAttempts: 3, MaxEndedTasks: 2, Policy: Policy{Roles: []Role{{Name: "*", Quota: Quota{AllTypes: 6, "V100": 5}}, {Name: "b", Weight: 2}}}}
 }
 
-// world is what the fuzzer's master and people know.
-type world struct {
+// fuzzWorld is what the fuzzer's master and people know.
+type fuzzWorld struct {
 	t      *testing.T
 	st     *State
 	twin   *State // is told the same, and keeps no fleet
@@ -60,25 +60,25 @@ type world struct {
 	quota   string
 }
 
-func (w *world) apply(kind, arg byte) {
+func (w *fuzzWorld) apply(kind, arg byte) {
 	switch kind % 21 {
 	case 0:
 		w.step(Subscribed{FrameworkID: "f" + fmt.Sprint(arg%2)})
 	case 1:
-		w.step(Submit{Spec: fuzzSpec(arg)})
+		w.step(SubmitJob{Spec: fuzzSpec(arg)})
 	case 2:
-		w.step(Offers{Offers: w.fuzzOffers(arg)})
+		w.step(OffersReceived{OffersReceived: w.fuzzOffers(arg)})
 	case 3, 4:
 		w.step(w.fuzzUpdate(arg, kind%21 == 4))
 	case 5:
 		w.now = w.now.Add(time.Duration(arg) * time.Second)
 		w.step(Tick{})
 	case 6:
-		w.step(Kill{Job: fuzzSpec(arg).Name, Force: arg%5 == 0})
+		w.step(KillJob{Job: fuzzSpec(arg).Name, Force: arg%5 == 0})
 	case 7:
 		w.step(Disconnected{})
 	case 8:
-		w.step(Agents{Agents: []Agent{{ID: "a0", GPUs: int(arg % 5), Types: []string{"V100"}}}})
+		w.step(AgentsListed{AgentsListed: []Agent{{ID: "a0", GPUs: int(arg % 5), Types: []string{"V100"}}}})
 	case 9:
 		if len(w.ids) > 0 {
 			w.step(AcceptFailed{TaskIDs: []string{w.ids[int(arg)%len(w.ids)]}})
@@ -91,25 +91,25 @@ func (w *world) apply(kind, arg byte) {
 		for id := range w.open {
 			if int(arg)%len(w.open) == 0 {
 				delete(w.open, id)
-				w.step(Rescind{OfferID: id})
+				w.step(OfferRescinded{OfferID: id})
 				break
 			}
 		}
 	case 15:
-		w.step(Scale{Job: fuzzSpec(arg).Name, Tasks: int(arg / 3 % 7)})
+		w.step(ScaleService{Job: fuzzSpec(arg).Name, Tasks: int(arg / 3 % 7)})
 	case 16:
 		if n := len(w.ids); n > 0 {
-			w.step(Stop{TaskIDs: []string{w.ids[int(arg/2)%n], w.ids[int(arg)%n]}, Retire: arg%2 == 0})
-			w.step(Wake{TaskIDs: []string{w.ids[int(arg/3)%n]}})
+			w.step(StopTasks{TaskIDs: []string{w.ids[int(arg/2)%n], w.ids[int(arg)%n]}, Retire: arg%2 == 0})
+			w.step(EndBackoff{TaskIDs: []string{w.ids[int(arg/3)%n]}})
 		}
 	case 18:
 		w.fuzzCordon(fmt.Sprintf("a%d", arg%2), arg/2%3)
 	case 19:
 		w.fuzzQuota(arg)
 	case 17:
-		w.step(Put{Key: "k", Value: make([]byte, arg%3)})
+		w.step(PutDocument{Key: "k", Value: make([]byte, arg%3)})
 	case 20:
-		w.step(Forget{Job: fuzzSpec(arg).Name})
+		w.step(ForgetJob{Job: fuzzSpec(arg).Name})
 	case 14:
 		if arg%2 == 0 {
 			w.step(AgentLost{AgentID: "a0"})
@@ -119,27 +119,27 @@ func (w *world) apply(kind, arg byte) {
 				}
 			}
 		} else {
-			w.step(InverseOffers{Offers: []InverseOffer{{ID: "i", AgentID: "a0", Start: w.now.Add(time.Duration(arg) * time.Minute)}}})
+			w.step(InverseOffersReceived{Offers: []InverseOffer{{ID: "i", AgentID: "a0", Start: w.now.Add(time.Duration(arg) * time.Minute)}}})
 		}
 	}
 }
 
-func (w *world) fuzzCordon(agent string, verb byte) {
+func (w *fuzzWorld) fuzzCordon(agent string, verb byte) {
 	if verb == 1 {
 		delete(w.cordons, agent)
-		w.step(Uncordon{Host: agent})
+		w.step(UncordonHost{Host: agent})
 		return
 	}
 	w.cordons[agent] = w.cordons[agent] || verb == 2
-	w.step(Cordon{Host: agent, Drain: verb == 2})
-	for _, r := range w.st.readyQueue(w.now).Running {
+	w.step(CordonHost{Host: agent, Drain: verb == 2})
+	for _, r := range w.st.newPlacementQueue(w.now).Running {
 		if verb == 2 && r.AgentID == agent && !r.Ending {
 			w.t.Fatalf("%s is left on %s, which is drained", r.TaskID, agent)
 		}
 	}
 }
 
-func (w *world) fuzzQuota(arg byte) {
+func (w *fuzzWorld) fuzzQuota(arg byte) {
 	e := SetQuota{Role: "*"}
 	if w.quota = ""; arg%3 > 0 {
 		e.Quota = Quota{AllTypes: int(arg / 3 % 8)}
@@ -155,16 +155,16 @@ func fuzzSpec(arg byte) job.Spec {
 	}
 	s.Request.GPUs = int(arg / 9 % 4)
 	if s.Request.GPUs > 0 && arg > 200 {
-		s.Request.Types = gpu.Types{Include: []string{"K80"}}
+		s.Request.Types = gpu.TypeSelector{Include: []string{"K80"}}
 	}
 	switch { // of what fuzzOffers shares
 	case s.Request.GPUs == 0 || arg%5 > 2:
 	case arg%5 == 0:
-		s.Request.Share = gpu.Share{MemMiB: int64(arg) * 30, Cores: int(arg % 4 * 20)}
+		s.Request.Share = gpu.ShareRequest{MemMiB: int64(arg) * 30, Cores: int(arg % 4 * 20)}
 	case arg%5 == 1:
-		s.Request.Share = gpu.Share{MemPercent: 1 + int(arg)%100}
+		s.Request.Share = gpu.ShareRequest{MemPercent: 1 + int(arg)%100}
 	default:
-		s.Request.Share = gpu.Share{Cores: gpu.AllCores}
+		s.Request.Share = gpu.ShareRequest{Cores: gpu.AllCores}
 	}
 	s.Gang, s.Preemptible, s.Priority, s.Retries = arg%7 == 0, arg%5 == 0, int(arg%4), int(arg%3)
 	s.RunTime, s.MaxWait = time.Duration(arg%6)*time.Minute, time.Duration(arg%11)*time.Minute
@@ -183,13 +183,13 @@ func fuzzSpec(arg byte) job.Spec {
 		s.MaxParallel = int(arg%9) - 5
 	}
 	if arg%13 > 8 {
-		s.After = []job.Dependency{{Job: fmt.Sprintf("j%d", (arg+1)%3), Outcome: []job.Outcome{job.Finish, job.End, job.Fail}[arg/13%3]}}
+		s.After = []job.Dependency{{Job: fmt.Sprintf("j%d", (arg+1)%3), Outcome: []job.DependencyOutcome{job.OutcomeFinished, job.OutcomeEnded, job.OutcomeFailed}[arg/13%3]}}
 	}
 	s.SetDefaults()
 	return s
 }
 
-func (w *world) fuzzOffers(arg byte) []Offer {
+func (w *fuzzWorld) fuzzOffers(arg byte) []Offer {
 	var offers []Offer
 	for i := range int(arg%3) + 1 {
 		w.offers++
@@ -202,20 +202,20 @@ func (w *world) fuzzOffers(arg byte) []Offer {
 				o.DeviceIDs = append(o.DeviceIDs, fmt.Sprintf("GPU-%s-%d", o.ID, d))
 			}
 			for d := range int(arg/5) % 3 {
-				o.Shared = append(o.Shared, Shared{UUID: fmt.Sprintf("GPU-%s-shared-%d", o.ID, d), MemMiB: int64(arg) * 60, Cores: int(arg) % 130})
+				o.Shared = append(o.Shared, SharedDevice{UUID: fmt.Sprintf("GPU-%s-shared-%d", o.ID, d), MemMiB: int64(arg) * 60, Cores: int(arg) % 130})
 			}
 		}
 		offers = append(offers, o)
-		if w.st.Connected() {
+		if w.st.IsConnected() {
 			w.open[o.ID] = o
 		}
 	}
 	return offers
 }
 
-func (w *world) fuzzUpdate(arg byte, silent bool) Update {
+func (w *fuzzWorld) fuzzUpdate(arg byte, silent bool) TaskUpdate {
 	states := job.States()
-	u := Update{TaskID: "stranger", AgentID: "a0", State: states[int(arg)%len(states)], Reconciled: silent}
+	u := TaskUpdate{TaskID: "stranger", AgentID: "a0", State: states[int(arg)%len(states)], Reconciled: silent}
 	if u.State == job.Waiting || u.State == job.Launching {
 		u.State = job.Staging // Mesos has no such states
 	}
@@ -229,20 +229,20 @@ func (w *world) fuzzUpdate(arg byte, silent bool) Update {
 }
 
 // restart makes a State of what was recorded, as a new process would.
-func (w *world) restart() {
-	w.st = New(fuzzConfig(), Past{w.st.FrameworkID(), w.st.Jobs(), w.st.Documents()})
-	w.twin = New(fuzzConfig(), Past{w.twin.FrameworkID(), w.twin.Jobs(), w.twin.Documents()})
+func (w *fuzzWorld) restart() {
+	w.st = New(fuzzConfig(), RecoveredState{w.st.FrameworkID(), w.st.Jobs(), w.st.Documents()})
+	w.twin = New(fuzzConfig(), RecoveredState{w.twin.FrameworkID(), w.twin.Jobs(), w.twin.Documents()})
 	clear(w.open)
 }
 
-func (w *world) step(ev Event) {
+func (w *fuzzWorld) step(ev Event) {
 	w.now = w.now.Add(1)
-	connected := w.st.Connected()
+	connected := w.st.IsConnected()
 	switch ev.(type) {
 	case Subscribed, Disconnected:
 		clear(w.open)
 	}
-	before := w.st.fleet.cluster
+	before := w.st.cache.cluster
 	ops := w.st.Step(w.now, ev)
 	w.checkOperated()
 	w.checkClaims()
@@ -250,15 +250,15 @@ func (w *world) step(ev Event) {
 	if _, tick := ev.(Tick); tick {
 		w.checkLineup()
 	}
-	if _, cycle := ev.(Cycle); cycle && before != nil && before == w.st.fleet.cluster {
+	if _, cycle := ev.(Cycle); cycle && before != nil && before == w.st.cache.cluster {
 		w.kept++
 	}
-	w.twin.fleet = fleet{}
+	w.twin.cache = agentCache{}
 	if diff := cmp.Diff(w.twin.Step(w.now, ev), ops); diff != "" {
 		w.t.Fatalf("%T: with agents kept the scheduler does (+) what it does not without (-):\n%s", ev, diff)
 	}
-	w.twin.Drain()
-	w.checkMoves(w.st.Drain())
+	w.twin.TakeChanges()
+	w.checkMoves(w.st.TakeChanges())
 	w.checkOps(ev, ops, connected)
 	w.checkJobs()
 	waiting, live := 0, 0
@@ -267,31 +267,31 @@ func (w *world) step(ev Event) {
 			if j.Tasks[i].State == job.Waiting {
 				waiting++
 			}
-			if j.Tasks[i].State.Live() {
+			if j.Tasks[i].State.IsLive() {
 				live++
 			}
 		}
 	}
 	counted := 0
-	for _, d := range w.st.demands {
+	for _, d := range w.st.offerDemands {
 		counted += d.waiting
 	}
-	reasons, kept := w.st.Reasons(), 0
-	if counted != waiting || w.st.live != live || len(reasons) > waiting {
-		w.t.Fatalf("%d tasks wait, counted %d, %d reasons; %d live, counted %d", waiting, counted, len(reasons), live, w.st.live)
+	reasons, kept := w.st.PendingReasons(), 0
+	if counted != waiting || w.st.liveTasks != live || len(reasons) > waiting {
+		w.t.Fatalf("%d tasks wait, counted %d, %d reasons; %d live, counted %d", waiting, counted, len(reasons), live, w.st.liveTasks)
 	}
 	for _, j := range w.st.Jobs() {
 		name := j.Spec.Name
-		if one := w.st.Reasons(name); one[name] != reasons[name] || len(one) > 1 {
+		if one := w.st.PendingReasons(name); one[name] != reasons[name] || len(one) > 1 {
 			w.t.Fatalf("%s alone waits for %v, among all for %q", name, one, reasons[name])
 		}
-		if j.Terminal() {
+		if j.IsTerminal() {
 			kept += len(j.Tasks)
 		}
 	}
 	for dep, names := range w.st.dependents {
 		for _, name := range names {
-			if j, ok := w.st.Job(name); !ok || j.Terminal() || !slices.ContainsFunc(j.Spec.WaitsFor(), func(d job.Dependency) bool { return d.Job == dep }) {
+			if j, ok := w.st.Job(name); !ok || j.IsTerminal() || !slices.ContainsFunc(j.Spec.UnmetDependencies(), func(d job.Dependency) bool { return d.Job == dep }) {
 				w.t.Fatalf("%s is noted as waiting for %s", name, dep)
 			}
 		}
@@ -302,7 +302,7 @@ func (w *world) step(ev Event) {
 }
 
 // checkOperated: what operators have said holds, after a restart too.
-func (w *world) checkOperated() {
+func (w *fuzzWorld) checkOperated() {
 	drained := map[string]bool{}
 	for host, c := range w.st.cordons {
 		drained[host] = c.Drain
@@ -310,15 +310,15 @@ func (w *world) checkOperated() {
 	if !maps.Equal(drained, w.cordons) {
 		w.t.Fatalf("cordoned are %v, want %v", drained, w.cordons)
 	}
-	role := w.st.Standings()[0]
-	if role.Set != (w.quota != "") || role.Set && role.Quota.String() != w.quota {
-		w.t.Fatalf("the quota is %q (set %t), want %q", role.Quota, role.Set, w.quota)
+	role := w.st.RoleUsages()[0]
+	if role.QuotaOverridden != (w.quota != "") || role.QuotaOverridden && role.Quota.String() != w.quota {
+		w.t.Fatalf("the quota is %q (set %t), want %q", role.Quota, role.QuotaOverridden, w.quota)
 	}
 }
 
 // checkClaims: none is of a job that is not there, or of another key.
-func (w *world) checkClaims() {
-	for c, name := range w.st.claims {
+func (w *fuzzWorld) checkClaims() {
+	for c, name := range w.st.clientKeys {
 		j, ok := w.st.jobs[name]
 		if !ok || j.Spec.ClientKey == nil || j.Spec.ClientKey.Key != c.key || j.Spec.Owner != c.owner {
 			w.t.Fatalf("key %q of %q is of job %q, which is there %t", c.key, c.owner, name, ok)
@@ -327,23 +327,23 @@ func (w *world) checkClaims() {
 }
 
 // checkAttempts: each that is remembered has ended, and belongs to a job.
-func (w *world) checkAttempts() {
+func (w *fuzzWorld) checkAttempts() {
 	documents := 0
 	for key, text := range w.st.DocumentsIn(attemptPrefix) {
 		documents++
-		id, t, _ := AttemptIn(key, text)
-		if j := w.st.jobs[t.Job]; j == nil || t.State.Live() || t.ID != id || t.Index >= len(j.Tasks) || t.Attempt >= j.Tasks[t.Index].Attempt || !slices.Contains(w.st.former.byJob[t.Job], id) {
+		id, t, _ := ParseAttempt(key, text)
+		if j := w.st.jobs[t.Job]; j == nil || t.State.IsLive() || t.ID != id || t.Index >= len(j.Tasks) || t.Attempt >= j.Tasks[t.Index].Attempt || !slices.Contains(w.st.endedAttempts.byJob[t.Job], id) {
 			w.t.Fatalf("remembered as an ended attempt: %+v", t)
 		}
 	}
-	if w.st.former.kept != documents {
-		w.t.Fatalf("%d attempts are remembered, counted %d", documents, w.st.former.kept)
+	if w.st.endedAttempts.count != documents {
+		w.t.Fatalf("%d attempts are remembered, counted %d", documents, w.st.endedAttempts.count)
 	}
 }
 
 // checkLineup: each job with tasks that wait is in it once, and nothing lacks
 // more than waits.
-func (w *world) checkLineup() {
+func (w *fuzzWorld) checkLineup() {
 	waiting := map[string]int{}
 	for _, j := range w.st.Jobs() {
 		for i := range j.Tasks {
@@ -352,11 +352,11 @@ func (w *world) checkLineup() {
 			}
 		}
 	}
-	line := w.st.Lineup()
+	line := w.st.QueueOrder()
 	if slices.Sort(line); !slices.Equal(line, slices.Sorted(maps.Keys(waiting))) {
 		w.t.Fatalf("in line are %v, waiting %v", line, waiting)
 	}
-	lacks, _ := w.st.Lacking()
+	lacks, _ := w.st.UnmetDemand()
 	for _, l := range lacks {
 		most := 0
 		for _, name := range l.Jobs {
@@ -370,7 +370,7 @@ func (w *world) checkLineup() {
 
 // checkJobs: no task is lost or fails more often than allowed, and a gang has
 // all of its tasks placed or the rest on their way out.
-func (w *world) checkJobs() {
+func (w *fuzzWorld) checkJobs() {
 	for _, j := range w.st.Jobs() {
 		placed, waiting, kills := 0, 0, 0
 		for i := range j.Tasks {
@@ -381,9 +381,9 @@ func (w *world) checkJobs() {
 			switch {
 			case t.State == job.Waiting:
 				waiting++
-			case t.State.Placed() && t.KillWanted.IsZero():
+			case t.State.IsPlaced() && t.KillRequested.IsZero():
 				placed++
-			case t.State.Placed():
+			case t.State.IsPlaced():
 				kills++
 			}
 		}
@@ -402,33 +402,33 @@ func (w *world) checkJobs() {
 
 // checkAfter: a job waits for jobs that are there and have not ended, and holds
 // no place meanwhile.
-func (w *world) checkAfter(j *job.Job, placed int) {
-	if j.Terminal() {
+func (w *fuzzWorld) checkAfter(j *job.Job, placed int) {
+	if j.IsTerminal() {
 		return
 	}
-	for _, d := range j.Spec.WaitsFor() {
-		if other, ok := w.st.Job(d.Job); !ok || other.Terminal() || placed > 0 {
+	for _, d := range j.Spec.UnmetDependencies() {
+		if other, ok := w.st.Job(d.Job); !ok || other.IsTerminal() || placed > 0 {
 			w.t.Fatalf("%s holds %d places and waits for %s, which there is: %t", j.Spec.Name, placed, d, ok)
 		}
 	}
 }
 
 // checkMoves: each task only goes where the table of its life lets it.
-func (w *world) checkMoves(c Changes) {
-	for _, m := range c.Moves {
+func (w *fuzzWorld) checkMoves(c StateChanges) {
+	for _, m := range c.Transitions {
 		before, known := w.states[m.TaskID]
 		if !known {
 			w.ids = append(w.ids, m.TaskID)
 			before = job.Waiting
 		}
-		if known && before == m.State && m.State.Live() || !before.May(m.State) {
+		if known && before == m.State && m.State.IsLive() || !before.CanBecome(m.State) {
 			w.t.Fatalf("%s went from %s to %s", m.TaskID, before, m.State)
 		}
 		w.states[m.TaskID] = m.State
 	}
 }
 
-func (w *world) checkOps(ev Event, ops []Op, connected bool) {
+func (w *fuzzWorld) checkOps(ev Event, ops []Operation, connected bool) {
 	_, subscribed := ev.(Subscribed)
 	acked := 0
 	answer := func(id string) {
@@ -439,14 +439,14 @@ func (w *world) checkOps(ev Event, ops []Op, connected bool) {
 	}
 	for _, op := range ops {
 		if !connected && !subscribed {
-			if _, ok := op.(Acknowledge); !ok {
+			if _, ok := op.(AcknowledgeUpdate); !ok {
 				if _, ok := op.(KillTask); !ok {
 					w.t.Fatalf("%s without a subscription", op)
 				}
 			}
 		}
 		switch o := op.(type) {
-		case Accept:
+		case AcceptOffers:
 			w.checkAccept(&o)
 			for _, id := range o.OfferIDs {
 				answer(id)
@@ -456,27 +456,27 @@ func (w *world) checkOps(ev Event, ops []Op, connected bool) {
 					w.t.Fatalf("%s is launched in state %s", l.TaskID, w.states[l.TaskID])
 				}
 			}
-		case Decline:
+		case DeclineOffers:
 			for _, d := range o.Offers {
 				answer(d.OfferID)
 			}
-		case Acknowledge:
+		case AcknowledgeUpdate:
 			acked++
 			if len(o.UUID) == 0 {
 				w.t.Fatalf("acknowledged %s without uuid", o.TaskID)
 			}
 		}
 	}
-	if u, ok := ev.(Update); ok && (acked == 1) != (len(u.UUID) > 0) {
+	if u, ok := ev.(TaskUpdate); ok && (acked == 1) != (len(u.UUID) > 0) {
 		w.t.Fatalf("update %+v was acknowledged %d times", u, acked)
 	}
 }
 
 // checkAccept: what is taken is there, of one agent and role, and no device
 // is taken twice.
-func (w *world) checkAccept(a *Accept) {
+func (w *fuzzWorld) checkAccept(a *AcceptOffers) {
 	gpus, cpus := 0, 0.0
-	devices, shared := map[string]bool{}, map[string]*Shared{}
+	devices, shared := map[string]bool{}, map[string]*SharedDevice{}
 	if _, cordoned := w.cordons[a.AgentID]; cordoned {
 		w.t.Fatalf("%s, though it is cordoned", a)
 	}
@@ -495,7 +495,7 @@ func (w *world) checkAccept(a *Accept) {
 	}
 	for _, l := range a.Launches {
 		cpus -= l.Spec.CPUs + l.Overhead.CPUs
-		if !l.Spec.Request.Share.Whole() {
+		if !l.Spec.Request.Share.IsWhole() {
 			w.checkParts(&l, shared)
 			continue
 		}
@@ -514,22 +514,22 @@ func (w *world) checkAccept(a *Accept) {
 
 // checkParts: as many different shared devices as wanted, of each no more
 // than is there, and all of it for a task that wants it alone.
-func (w *world) checkParts(l *Launch, shared map[string]*Shared) {
-	if len(l.Parts) != l.Spec.Request.GPUs || len(l.DeviceIDs) != len(l.Parts) || len(l.GPUTypes) > 0 {
-		w.t.Fatalf("%s wants %d parts, gets %v of %v and whole %v", l.TaskID, l.Spec.Request.GPUs, l.Parts, l.DeviceIDs, l.GPUTypes)
+func (w *fuzzWorld) checkParts(l *TaskLaunch, shared map[string]*SharedDevice) {
+	if len(l.Shares) != l.Spec.Request.GPUs || len(l.DeviceIDs) != len(l.Shares) || len(l.GPUTypes) > 0 {
+		w.t.Fatalf("%s wants %d parts, gets %v of %v and whole %v", l.TaskID, l.Spec.Request.GPUs, l.Shares, l.DeviceIDs, l.GPUTypes)
 	}
 	seen := map[string]bool{}
-	for i, p := range l.Parts {
+	for i, p := range l.Shares {
 		s := shared[p.UUID]
 		if s == nil || seen[p.UUID] || p.UUID != l.DeviceIDs[i] {
 			w.t.Fatalf("%s takes %v, which is not shared, or twice", l.TaskID, p)
 		}
 		seen[p.UUID] = true
 		s.MemMiB, s.Cores = s.MemMiB-p.MemMiB, s.Cores-p.Cores
-		if s.MemMiB < 0 || s.Cores < 0 || p.Milli < 1 || p.Milli > wholeGPU {
+		if s.MemMiB < 0 || s.Cores < 0 || p.MilliDevices < 1 || p.MilliDevices > milliPerGPU {
 			w.t.Fatalf("%s takes %+v, which leaves %+v", l.TaskID, p, s)
 		}
-		if alone := l.Spec.Request.Share.Exclusive(); alone && (s.MemMiB > 0 || s.Cores > 0) {
+		if alone := l.Spec.Request.Share.IsExclusive(); alone && (s.MemMiB > 0 || s.Cores > 0) {
 			w.t.Fatalf("%s is to be alone and leaves %+v", l.TaskID, s)
 		}
 	}

@@ -6,82 +6,82 @@ import (
 	"mesos-gpu/job"
 )
 
-// kill ends a job: tasks that wait at once, the others by KILL, which is
+// killJob ends a job: tasks that wait at once, the others by KILL, which is
 // repeated until they have ended.
-func (s *State) kill(now time.Time, e Kill) []Op {
+func (s *State) killJob(now time.Time, e KillJob) []Operation {
 	j, ok := s.jobs[e.Job]
-	if !ok || j.Terminal() {
+	if !ok || j.IsTerminal() {
 		return nil
 	}
-	var ops []Op
+	var ops []Operation
 	for i := range j.Tasks {
 		ref := taskRef{j, i}
-		again := e.Force && s.hasten(ref)
-		switch t := ref.task(); {
-		case t.Retired():
-			s.dismiss(now, ref, "its service has been killed")
+		again := e.Force && s.forceKill(ref)
+		switch t := ref.get(); {
+		case t.IsRetired():
+			s.retireForGood(now, ref, "its service has been killed")
 		case t.State == job.Waiting:
-			t.KillWanted = now
-			s.move(now, ref, job.Killed, "killed while it waited")
-		case t.State.Placed() && t.KillReason != job.ByPerson:
-			t.KillReason = job.ByPerson // and does not come back
-			s.touch(ref)
+			t.KillRequested = now
+			s.transition(now, ref, job.Killed, "killed while it waited")
+		case t.State.IsPlaced() && t.KillReason != job.KillByUser:
+			t.KillReason = job.KillByUser // and does not come back
+			s.markTaskDirty(ref)
 		default:
-			ops = append(ops, s.end(now, ref, job.ByPerson, "")...)
+			ops = append(ops, s.requestEnd(now, ref, job.KillByUser, "")...)
 		}
 		if again {
 			ops = append(ops, s.sendKill(now, ref)...)
 		}
 	}
-	s.settle(j)
+	s.retireJob(j)
 	return ops
 }
 
-// dismiss has a retired task never be wanted again: who waits for the job's end
+// retireForGood has a retired task never be wanted again: who waits for the job's end
 // is to hear of it.
-func (s *State) dismiss(now time.Time, ref taskRef, why string) {
-	t := ref.task()
-	t.KillReason, t.Changed, t.Message = job.ByPerson, now, why
-	s.touch(ref)
-	s.note(now, t)
-	s.changes.Moves[len(s.changes.Moves)-1].Again = true
+func (s *State) retireForGood(now time.Time, ref taskRef, why string) {
+	t := ref.get()
+	t.KillReason, t.Changed, t.Message = job.KillByUser, now, why
+	s.markTaskDirty(ref)
+	s.recordTransition(now, t)
+	s.changes.Transitions[len(s.changes.Transitions)-1].Repeated = true
 }
 
-// hasten has each KILL of a placed task say that there is no grace, and reports
+// forceKill has each KILL of a placed task say that there is no grace, and reports
 // whether one that did not is on its way.
-func (s *State) hasten(ref taskRef) bool {
-	t := ref.task()
-	if !t.State.Placed() || t.KillForced {
+func (s *State) forceKill(ref taskRef) bool {
+	t := ref.get()
+	if !t.State.IsPlaced() || t.KillForced {
 		return false
 	}
 	t.KillForced = true
-	s.touch(ref)
-	return !t.KillWanted.IsZero()
+	s.markTaskDirty(ref)
+	return !t.KillRequested.IsZero()
 }
 
-// end asks for a placed task's end. The first reason stays.
-func (s *State) end(now time.Time, ref taskRef, why job.KillReason, message string) []Op {
-	t := ref.task()
-	if !t.State.Placed() || !t.KillWanted.IsZero() {
+// requestEnd asks for a placed task's end. The first reason stays.
+func (s *State) requestEnd(now time.Time, ref taskRef, why job.KillReason, message string) []Operation {
+	t := ref.get()
+	if !t.State.IsPlaced() || !t.KillRequested.IsZero() {
 		return nil
 	}
-	t.KillWanted, t.KillReason = now, why
-	if !s.move(now, ref, job.Killing, message) {
-		s.watch(ref)
+	t.KillRequested, t.KillReason = now, why
+	if !s.transition(now, ref, job.Killing, message) {
+		s.updateDeadlines(ref)
 	}
-	s.touch(ref)
+	s.markTaskDirty(ref)
 	return s.sendKill(now, ref)
 }
 
 // sendKill sends a KILL and says when the next is due.
-func (s *State) sendKill(now time.Time, ref taskRef) []Op {
-	t := ref.task()
-	tm := s.timerOf(t.ID)
+func (s *State) sendKill(now time.Time, ref taskRef) []Operation {
+	t := ref.get()
+	tm := s.deadlinesOf(t.ID)
 	if !s.connected {
-		tm.kill = now // once there is a subscription
+		tm.killAt = now // once there is a subscription
 		return nil
 	}
-	tm.kill = now.Add(backoff(s.cfg.KillRetry, s.cfg.KillRetryMax, tm.kills))
-	tm.kills++
-	return []Op{KillTask{TaskID: t.ID, AgentID: t.AgentID, Force: t.KillForced}}
+	tm.killAt = now.Add(backoffDelay(s.cfg.KillRetry, s.cfg.KillRetryMax, tm.killsSent))
+	tm.killsSent++
+	return []Operation{KillTask{TaskID: t.ID, AgentID: t.AgentID, Force: t.KillForced}}
 }

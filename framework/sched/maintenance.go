@@ -7,44 +7,44 @@ import (
 
 // setAgents takes the master's list: agents that are not in it are gone.
 func (s *State) setAgents(list []Agent) {
-	s.explained, s.pool.stale, s.fleet = nil, true, fleet{}
-	s.cluster, s.shared = make(map[string]Agent, len(list)), map[string][]Shared{}
+	s.explanations, s.offers.stale, s.cache = nil, true, agentCache{}
+	s.listedAgents, s.sharedDevices = make(map[string]Agent, len(list)), map[string][]SharedDevice{}
 	for _, a := range list {
-		s.cluster[a.ID] = a
+		s.listedAgents[a.ID] = a
 		if len(a.Shared) > 0 {
-			s.shared[a.ID] = a.Shared
+			s.sharedDevices[a.ID] = a.Shared
 		}
 	}
-	for key := range s.agents {
-		if _, ok := s.cluster[key.id]; !ok {
-			delete(s.agents, key)
+	for key := range s.lastOffered {
+		if _, ok := s.listedAgents[key.id]; !ok {
+			delete(s.lastOffered, key)
 		}
 	}
 }
 
-// agentLost forgets an agent that the master removed, and its offers.
-func (s *State) agentLost(id string) {
-	for offer, h := range s.pool.offers {
+// removeAgent forgets an agent that the master removed, and its offers.
+func (s *State) removeAgent(id string) {
+	for offer, h := range s.offers.offers {
 		if h.AgentID == id {
-			delete(s.pool.offers, offer)
+			delete(s.offers.offers, offer)
 		}
 	}
-	for key := range s.agents {
+	for key := range s.lastOffered {
 		if key.id == id {
-			delete(s.agents, key)
+			delete(s.lastOffered, key)
 		}
 	}
-	delete(s.cluster, id)
-	delete(s.shared, id)
-	s.explained, s.fleet = nil, fleet{}
+	delete(s.listedAgents, id)
+	delete(s.sharedDevices, id)
+	s.explanations, s.cache = nil, agentCache{}
 }
 
-// inverseRefuse is how long an answer to an inverse offer holds.
-const inverseRefuse = 30 * time.Second
+// inverseOfferRefuse is how long an answer to an inverse offer holds.
+const inverseOfferRefuse = 30 * time.Second
 
-// answerInverse lets agents go on which none of our tasks will run any more
+// answerInverseOffers lets agents go on which none of our tasks will run any more
 // when the maintenance begins.
-func (s *State) answerInverse(offers []InverseOffer) []Op {
+func (s *State) answerInverseOffers(offers []InverseOffer) []Operation {
 	if !s.connected {
 		return nil
 	}
@@ -52,8 +52,8 @@ func (s *State) answerInverse(offers []InverseOffer) []Op {
 	for _, name := range s.queue {
 		j := s.jobs[name]
 		for i := range j.Tasks {
-			if t := &j.Tasks[i]; t.State.Placed() {
-				ends := s.running(s.now, j, t).Ends
+			if t := &j.Tasks[i]; t.State.IsPlaced() {
+				ends := s.runningTask(s.now, j, t).Ends
 				if ends.IsZero() {
 					ends = time.Unix(1<<40, 0)
 				}
@@ -71,8 +71,8 @@ func (s *State) answerInverse(offers []InverseOffer) []Op {
 			accept = append(accept, o.ID)
 		}
 	}
-	var ops []Op
-	for _, a := range []AnswerInverse{{OfferIDs: accept, Accept: true, Refuse: inverseRefuse}, {OfferIDs: decline, Refuse: inverseRefuse}} {
+	var ops []Operation
+	for _, a := range []AnswerInverseOffers{{OfferIDs: accept, Accept: true, Refuse: inverseOfferRefuse}, {OfferIDs: decline, Refuse: inverseOfferRefuse}} {
 		if slices.Sort(a.OfferIDs); len(a.OfferIDs) > 0 {
 			ops = append(ops, a)
 		}
@@ -80,39 +80,39 @@ func (s *State) answerInverse(offers []InverseOffer) []Op {
 	return ops
 }
 
-// reconsider has all that waits looked at anew: what was declined may be of
+// reconsiderAll has all that waits looked at anew: what was declined may be of
 // use now.
-func (s *State) reconsider() {
-	s.pool.stale = true
-	s.explained, s.turns = nil, nil
+func (s *State) reconsiderAll() {
+	s.offers.stale = true
+	s.explanations, s.reservationReasons = nil, nil
 	for _, role := range s.roleNames() {
-		d := s.demandOf(role)
-		d.wanted = d.waiting > 0
+		d := s.offerDemandFor(role)
+		d.reviveWanted = d.waiting > 0
 	}
 }
 
 // setPolicy takes other roles, quotas and ways of placing. Tasks stay where
 // they are; jobs of a role that is no more wait until it is back.
-func (s *State) setPolicy(p Policy) []Op {
+func (s *State) setPolicy(p Policy) []Operation {
 	p.setDefaults()
 	before := s.roleNames()
-	s.given, p.Roles = p.Roles, s.withQuotas(p.Roles)
+	s.configuredRoles, p.Roles = p.Roles, s.applyOperatorQuotas(p.Roles)
 	s.cfg.Policy = p
-	s.fleet = fleet{}
-	clear(s.wishes)
-	s.reconsider()
-	for role, d := range s.demands {
+	s.cache = agentCache{}
+	clear(s.demandKeys)
+	s.reconsiderAll()
+	for role, d := range s.offerDemands {
 		if !slices.Contains(s.roleNames(), role) && d.waiting == 0 {
-			delete(s.demands, role)
+			delete(s.offerDemands, role)
 		}
 	}
 	if slices.Equal(before, s.roleNames()) || !s.connected {
 		return nil
 	}
-	for id, h := range s.pool.offers {
+	for id, h := range s.offers.offers {
 		if !slices.Contains(s.roleNames(), h.Role) {
-			delete(s.pool.offers, id)
+			delete(s.offers.offers, id)
 		}
 	}
-	return []Op{SetRoles{Roles: named(s.roleNames())}}
+	return []Operation{SetRoles{Roles: namedRoles(s.roleNames())}}
 }

@@ -9,14 +9,14 @@ import (
 	"mesos-gpu/job"
 )
 
-// defaultFit keeps room for what usually runs. As long as nobody knows what
+// defaultFitPolicy keeps room for what usually runs. As long as nobody knows what
 // does, it packs agents full.
-const defaultFit = "headroom"
+const defaultFitPolicy = "headroom"
 
 // setDefaults keeps room for the usual tasks, and treats all roles alike.
 func (p *Policy) setDefaults() {
 	if p.Fit.Name == "" {
-		p.Fit.Name = defaultFit
+		p.Fit.Name = defaultFitPolicy
 	}
 	if p.Overhead == (Amount{}) {
 		p.Overhead = DefaultOverhead()
@@ -32,13 +32,13 @@ func (p *Policy) setDefaults() {
 // DefaultOverhead is what an executor takes beside its task.
 func DefaultOverhead() Amount { return Amount{CPUs: 0.1, MemMiB: 32} }
 
-// need is what one task takes, its executor's part included.
-func (p *Policy) need(s *job.Spec) Amount {
+// taskAmount is what one task takes, its executor's part included.
+func (p *Policy) taskAmount(s *job.Spec) Amount {
 	return Amount{CPUs: s.CPUs, MemMiB: s.MemMiB, DiskMiB: s.DiskMiB}.Plus(p.Overhead)
 }
 
-// CheckPolicy says what is wrong with a policy.
-func CheckPolicy(p Policy) error {
-	_, err := fit.ParsePolicy(cmp.Or(p.Fit.Name, defaultFit))
-	return errors.Join(err, validateRoles(p.Roles), p.Allowed.validate())
+// ValidatePolicy says what is wrong with a policy.
+func ValidatePolicy(p Policy) error {
+	_, err := fit.ParsePolicy(cmp.Or(p.Fit.Name, defaultFitPolicy))
+	return errors.Join(err, validateRoles(p.Roles), p.Permissions.validatePaths())
 }

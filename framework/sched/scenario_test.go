@@ -33,7 +33,7 @@ func TestScenarios(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := play(t, string(text))
+			got := playScenario(t, string(text))
 			if *rewrite {
 				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
 					t.Fatal(err)
@@ -47,9 +47,9 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// play returns the script with the answers it gets.
-func play(t *testing.T, text string) string {
-	p := &script{t: t, now: time.Unix(1_700_000_000, 0).UTC(), ids: map[string]string{}, st: New(Config{MaxAttempts: 3, MaxLive: 1000}, Past{})}
+// playScenario returns the script with the answers it gets.
+func playScenario(t *testing.T, text string) string {
+	p := &scenarioRunner{t: t, now: time.Unix(1_700_000_000, 0).UTC(), ids: map[string]string{}, st: New(SchedulerSettings{MaxAttempts: 3, MaxLiveTasks: 1000}, RecoveredState{})}
 	var out strings.Builder
 	for i, block := range strings.Split(strings.TrimSpace(text), "\n\n") {
 		commands, _, _ := strings.Cut(block, "\n----")
@@ -63,26 +63,26 @@ func play(t *testing.T, text string) string {
 		p.out.Reset()
 		for line := range strings.SplitSeq(commands, "\n") {
 			if !strings.HasPrefix(line, "#") {
-				p.run(strings.Fields(line))
+				p.runCommand(strings.Fields(line))
 			}
 		}
-		p.flush()
+		p.runCycle()
 		out.WriteString("----\n" + p.out.String())
 	}
 	return out.String()
 }
 
-type script struct {
+type scenarioRunner struct {
 	t        *testing.T
 	now      time.Time
 	st       *State
 	offers   []Offer
 	ids      map[string]string // short task id → whole
-	launched []Launch
+	launched []TaskLaunch
 	out      strings.Builder
 }
 
-func (p *script) allComments(block string) bool {
+func (p *scenarioRunner) allComments(block string) bool {
 	for line := range strings.SplitSeq(block, "\n") {
 		if !strings.HasPrefix(line, "#") {
 			return false
@@ -91,19 +91,19 @@ func (p *script) allComments(block string) bool {
 	return true
 }
 
-// run performs one command. Offers are delivered together, before the next
+// runCommand performs one command. Offers are delivered together, before the next
 // other command or at the end of the block.
-func (p *script) run(words []string) {
+func (p *scenarioRunner) runCommand(words []string) {
 	verb, args := words[0], words[1:]
 	opt := options(args)
 	if verb != "offer" {
-		p.flush()
+		p.runCycle()
 	}
 	switch verb {
 	case "offer":
 		p.offers = append(p.offers, p.parseOffer(args[0], opt))
 	case "inverse":
-		p.step(InverseOffers{Offers: []InverseOffer{{ID: args[0], AgentID: opt["agent"], Start: p.now.Add(p.duration(opt["in"]))}}})
+		p.step(InverseOffersReceived{Offers: []InverseOffer{{ID: args[0], AgentID: opt["agent"], Start: p.now.Add(p.duration(opt["in"]))}}})
 	case "policy":
 		policy := p.st.cfg.Policy
 		policy.Fit.Name = args[0]
@@ -119,37 +119,37 @@ func (p *script) run(words []string) {
 		if err := p.st.Admit(&spec); err != nil {
 			fmt.Fprintf(&p.out, "refused: %v\n", err)
 		}
-		p.step(Submit{Spec: spec})
+		p.step(SubmitJob{Spec: spec})
 	case "scale":
 		n, _ := strconv.Atoi(args[1])
 		if err := p.st.AdmitScale(args[0], n); err != nil {
 			fmt.Fprintf(&p.out, "refused: %v\n", err)
 		}
-		p.step(Scale{Job: args[0], Tasks: n})
+		p.step(ScaleService{Job: args[0], Tasks: n})
 	case "wake":
-		p.step(Wake{TaskIDs: []string{p.whole(args[0])}})
+		p.step(EndBackoff{TaskIDs: []string{p.expandTaskID(args[0])}})
 	case "stop":
-		p.step(Stop{TaskIDs: []string{p.whole(args[0])}, Retire: slices.Contains(args, "retire")})
+		p.step(StopTasks{TaskIDs: []string{p.expandTaskID(args[0])}, Retire: slices.Contains(args, "retire")})
 	case "forget":
-		p.step(Forget{Job: args[0]})
+		p.step(ForgetJob{Job: args[0]})
 	case "kill":
-		p.step(Kill{Job: args[0], Force: slices.Contains(args, "force")})
+		p.step(KillJob{Job: args[0], Force: slices.Contains(args, "force")})
 	case "update":
 		p.step(p.parseUpdate(args, opt))
 	case "accept-failed":
-		p.step(AcceptFailed{TaskIDs: []string{p.whole(args[0])}})
+		p.step(AcceptFailed{TaskIDs: []string{p.expandTaskID(args[0])}})
 	case "rescind":
-		p.step(Rescind{OfferID: args[0]})
+		p.step(OfferRescinded{OfferID: args[0]})
 	case "agent-lost":
 		p.step(AgentLost{AgentID: args[0]})
 	case "agent":
 		n, _ := strconv.Atoi(opt["gpus"])
-		p.step(Agents{Agents: []Agent{{ID: args[0], Hostname: opt["host"], GPUs: n, Types: list(opt["types"]), Shared: p.parseShared(opt["shared"]), Draining: slices.Contains(args, "draining")}}})
+		p.step(AgentsListed{AgentsListed: []Agent{{ID: args[0], Hostname: opt["host"], GPUs: n, Types: list(opt["types"]), Shared: p.parseShared(opt["shared"]), Draining: slices.Contains(args, "draining")}}})
 	case "wait":
 		p.now = p.now.Add(p.duration(args[0]))
 		p.step(Tick{})
 	case "reasons":
-		reasons := p.st.Reasons()
+		reasons := p.st.PendingReasons()
 		for _, j := range p.st.Jobs() {
 			if r, ok := reasons[j.Spec.Name]; ok {
 				fmt.Fprintln(&p.out, r)
@@ -163,11 +163,11 @@ func (p *script) run(words []string) {
 		}
 		fmt.Fprintf(&p.out, "job %s %s exit %d", args[0], j.State(), j.ExitCode())
 		if j.Spec.Service != nil {
-			fmt.Fprintf(&p.out, " wants %d of %d", j.Wanted(), len(j.Tasks))
+			fmt.Fprintf(&p.out, " wants %d of %d", j.WantedTasks(), len(j.Tasks))
 		}
 		fmt.Fprintln(&p.out)
 	case "task":
-		task, _ := p.st.Task(p.whole(args[0]))
+		task, _ := p.st.Task(p.expandTaskID(args[0]))
 		health := "unknown"
 		if task.Healthy != nil {
 			health = map[bool]string{true: "healthy", false: "unhealthy"}[*task.Healthy]
@@ -180,10 +180,10 @@ func (p *script) run(words []string) {
 	case "held":
 		for _, j := range p.st.Jobs() {
 			for i := range j.Tasks {
-				if t := &j.Tasks[i]; t.State.Placed() {
+				if t := &j.Tasks[i]; t.State.IsPlaced() {
 					fmt.Fprintf(&p.out, "%s.%d holds %v %v", j.Spec.Name, i, t.DeviceIDs, t.GPUTypes)
-					for _, part := range t.Parts {
-						fmt.Fprintf(&p.out, " %+v", plainPart(part))
+					for _, part := range t.Shares {
+						fmt.Fprintf(&p.out, " %+v", shareText(part))
 					}
 					fmt.Fprintln(&p.out)
 				}
@@ -200,29 +200,29 @@ func (p *script) run(words []string) {
 		}
 	case "restart":
 		cfg := p.st.cfg
-		cfg.Policy.Roles = p.st.given
-		p.st = New(cfg, Past{p.st.FrameworkID(), p.st.Jobs(), p.st.Documents()})
+		cfg.Policy.Roles = p.st.configuredRoles
+		p.st = New(cfg, RecoveredState{p.st.FrameworkID(), p.st.Jobs(), p.st.Documents()})
 	case "cordon", "drain":
-		p.step(Cordon{Host: args[0], Reason: strings.ReplaceAll(opt["reason"], "_", " "), Drain: verb == "drain"})
+		p.step(CordonHost{Host: args[0], Reason: strings.ReplaceAll(opt["reason"], "_", " "), Drain: verb == "drain"})
 	case "uncordon":
-		p.step(Uncordon{Host: args[0]})
+		p.step(UncordonHost{Host: args[0]})
 	case "quota":
 		p.setQuota(args[0], args[1])
 	case "lineup":
-		fmt.Fprintln(&p.out, strings.Join(p.st.Lineup(), " "))
+		fmt.Fprintln(&p.out, strings.Join(p.st.QueueOrder(), " "))
 	case "standings":
-		for _, r := range p.st.Standings() {
-			fmt.Fprintf(&p.out, "%s may hold %q (set %t), holds %v, %d wait\n", r.Name, r.Quota, r.Set, r.Held, r.Waiting)
+		for _, r := range p.st.RoleUsages() {
+			fmt.Fprintf(&p.out, "%s may hold %q (set %t), holds %v, %d wait\n", r.Name, r.Quota, r.QuotaOverridden, r.Held, r.Waiting)
 		}
 	case "lacking":
-		lacks, ok := p.st.Lacking()
+		lacks, ok := p.st.UnmetDemand()
 		if !ok {
 			fmt.Fprintln(&p.out, "nobody can tell yet")
-		} else if young := p.st.Settling(); len(young) > 0 {
+		} else if young := p.st.RecentlyQueuedJobs(); len(young) > 0 {
 			fmt.Fprintf(&p.out, "%v wait too shortly\n", young)
 		}
 		for _, l := range lacks {
-			fmt.Fprintf(&p.out, "%d tasks of %v, roles %v, lack %s each, short of %v, %d GPUs in all, %g cpus and %g MiB, %v\n", l.Tasks, l.Jobs, l.Roles, l.Request, l.Short, l.GPUs, l.Amount.CPUs, l.Amount.MemMiB, l.Constraints)
+			fmt.Fprintf(&p.out, "%d tasks of %v, roles %v, lack %s each, short of %v, %d GPUs in all, %g cpus and %g MiB, %v\n", l.Tasks, l.Jobs, l.Roles, l.Request, l.Missing, l.GPUs, l.Amount.CPUs, l.Amount.MemMiB, l.Constraints)
 		}
 	default:
 		p.t.Fatalf("unknown command %q", verb)
@@ -231,7 +231,7 @@ func (p *script) run(words []string) {
 
 // setQuota reads TYPE=GPUS with + between, "none" for no bound, "file" for
 // that of the table.
-func (p *script) setQuota(role, text string) {
+func (p *scenarioRunner) setQuota(role, text string) {
 	quota, err := ParseQuota(strings.ReplaceAll(strings.TrimPrefix(text, "none"), "+", ","))
 	if text == "file" {
 		quota, err = nil, nil
@@ -246,29 +246,29 @@ func (p *script) setQuota(role, text string) {
 	p.step(SetQuota{Role: role, Quota: quota})
 }
 
-func (p *script) flush() {
+func (p *scenarioRunner) runCycle() {
 	if len(p.offers) > 0 {
 		offers := p.offers
 		p.offers = nil
-		p.step(Offers{Offers: offers})
+		p.step(OffersReceived{OffersReceived: offers})
 	}
 }
 
 // step prints what an event led to, and the cycle after it: moves first, as
 // they are recorded first.
-func (p *script) step(ev Event) {
-	p.one(ev)
-	p.one(Cycle{})
+func (p *scenarioRunner) step(ev Event) {
+	p.stepOne(ev)
+	p.stepOne(Cycle{})
 }
 
-func (p *script) one(ev Event) {
+func (p *scenarioRunner) stepOne(ev Event) {
 	ops := p.st.Step(p.now, ev)
 	for _, op := range ops {
-		if a, ok := op.(Accept); ok {
+		if a, ok := op.(AcceptOffers); ok {
 			p.launched = append(p.launched, a.Launches...)
 		}
 	}
-	for _, m := range p.st.Drain().Moves {
+	for _, m := range p.st.TakeChanges().Transitions {
 		short := m.TaskID[:strings.LastIndex(m.TaskID, ".")]
 		p.ids[short] = m.TaskID
 		fmt.Fprintln(&p.out, strings.TrimSpace(fmt.Sprintf("%s is %s %s", short, m.State, m.Message)))
@@ -283,7 +283,7 @@ func (p *script) one(ev Event) {
 	p.out.WriteString(text)
 }
 
-func (p *script) whole(short string) string {
+func (p *scenarioRunner) expandTaskID(short string) string {
 	if id, ok := p.ids[short]; ok {
 		return id
 	}
@@ -314,7 +314,7 @@ func float(s string, def float64) float64 {
 	return def
 }
 
-func (p *script) duration(text string) time.Duration {
+func (p *scenarioRunner) duration(text string) time.Duration {
 	if text == "" {
 		return 0
 	}
@@ -327,7 +327,7 @@ func (p *script) duration(text string) time.Duration {
 
 // parseRoles reads NAME:WEIGHT:QUOTA:WISHES, the quota's entries and the
 // wishes (shortest, patience=, strict, policy=) with + between.
-func (p *script) parseRoles(args []string) Policy {
+func (p *scenarioRunner) parseRoles(args []string) Policy {
 	var roles []Role
 	for _, a := range args {
 		part := strings.SplitN(a+":::", ":", 5)
@@ -337,33 +337,33 @@ func (p *script) parseRoles(args []string) Policy {
 		}
 		wishes := strings.Split(part[3], "+")
 		opt := options(wishes)
-		r := Role{Name: part[0], Weight: float(part[1], 0), Quota: quota, Strict: slices.Contains(wishes, "strict"), Patience: p.duration(opt["patience"]), Policy: opt["policy"]}
+		r := Role{Name: part[0], Weight: float(part[1], 0), Quota: quota, Strict: slices.Contains(wishes, "strict"), Patience: p.duration(opt["patience"]), FitPolicy: opt["policy"]}
 		if slices.Contains(wishes, "shortest") {
 			r.Order = ShortestFirst
 		}
 		roles = append(roles, r)
 	}
 	policy := Policy{Roles: roles}
-	if err := CheckPolicy(policy); err != nil {
+	if err := ValidatePolicy(policy); err != nil {
 		p.t.Fatal(err)
 	}
 	return policy
 }
 
-// plainPart prints all that a part has.
-type plainPart gpu.Part
+// shareText prints all that a part has.
+type shareText gpu.DeviceShare
 
 // parseShared reads GPU-a:MIB:PERCENT,…
-func (p *script) parseShared(text string) (all []Shared) {
+func (p *scenarioRunner) parseShared(text string) (all []SharedDevice) {
 	for _, d := range list(text) {
 		part := strings.Split(d, ":")
-		all = append(all, Shared{UUID: part[0], MemMiB: int64(float(part[1], 0)), Cores: int(float(part[2], 0))})
+		all = append(all, SharedDevice{UUID: part[0], MemMiB: int64(float(part[1], 0)), Cores: int(float(part[2], 0))})
 	}
 	return all
 }
 
 // parseShare reads 3072, 30% or nothing, and cores.
-func parseShare(memory, cores string) (s gpu.Share) {
+func parseShare(memory, cores string) (s gpu.ShareRequest) {
 	s.Cores = int(float(cores, 0))
 	if percent, ok := strings.CutSuffix(memory, "%"); ok {
 		s.MemPercent = int(float(percent, 0))
@@ -376,7 +376,7 @@ func parseShare(memory, cores string) (s gpu.Share) {
 // parseOffer reads agent=A gpus=N ids=GPU-a,… types=V100,…
 // have=GPU-a:V100[:MIB],… shared=GPU-a:MIB:PERCENT,… role=R ports=FIRST-LAST away=DURATION
 // driver=VERSION reserved=yes or both rack=R limit=METHOD
-func (p *script) parseOffer(id string, opt map[string]string) Offer {
+func (p *scenarioRunner) parseOffer(id string, opt map[string]string) Offer {
 	o := Offer{
 		ID: id, AgentID: opt["agent"], Hostname: opt["agent"] + ".example", AgentURL: "http://" + opt["agent"],
 		Free:  Amount{CPUs: float(opt["cpus"], 16), MemMiB: float(opt["mem"], 65536), DiskMiB: float(opt["disk"], 10000)},
@@ -411,15 +411,15 @@ func (p *script) parseOffer(id string, opt map[string]string) Offer {
 // not=… uuid=… not-uuid=… cpus= mem= disk= role=
 // priority= retries= ports= run= timeout= maxwait= grace= where=FIELD:OP:VALUE
 // names= host=PORT,… group= backoff= replace= parallel=N after=JOB[:STATE],… lr=VALUE,… (a matrix) and the words gang, preemptible and service.
-func (p *script) parseSpec(args []string, opt map[string]string) job.Spec {
+func (p *scenarioRunner) parseSpec(args []string, opt map[string]string) job.Spec {
 	name := args[0]
 	tasks, _ := strconv.Atoi(opt["tasks"])
 	gpus, _ := strconv.Atoi(opt["gpus"])
 	s := job.Spec{
 		Name: name, Tasks: tasks, CPUs: float(opt["cpus"], 1), MemMiB: float(opt["mem"], 256), DiskMiB: float(opt["disk"], 0),
 		Request: gpu.Request{
-			GPUs: gpus, Types: gpu.Types{Include: list(opt["type"]), Exclude: list(opt["not"])}, Share: parseShare(opt["share"], opt["cores"]),
-			Devices: gpu.Devices{Include: list(opt["uuid"]), Exclude: list(opt["not-uuid"])},
+			GPUs: gpus, Types: gpu.TypeSelector{Include: list(opt["type"]), Exclude: list(opt["not"])}, Share: parseShare(opt["share"], opt["cores"]),
+			Devices: gpu.DeviceSelector{Include: list(opt["uuid"]), Exclude: list(opt["not-uuid"])},
 		},
 		Command: []string{"true"}, Role: opt["role"], Priority: int(float(opt["priority"], 0)),
 		Retries: int(float(opt["retries"], 0)), Container: job.Container{Ports: make([]job.Port, int(float(opt["ports"], 0)))},
@@ -433,10 +433,10 @@ func (p *script) parseSpec(args []string, opt map[string]string) job.Spec {
 	s.Group, s.MaxParallel = opt["group"], int(float(opt["parallel"], 0))
 	for _, d := range list(opt["after"]) {
 		name, outcome, _ := strings.Cut(d, ":")
-		s.After = append(s.After, job.Dependency{Job: name, Outcome: job.Outcome(outcome)})
+		s.After = append(s.After, job.Dependency{Job: name, Outcome: job.DependencyOutcome(outcome)})
 	}
 	if opt["lr"] != "" {
-		s.Matrix = &job.Matrix{Axes: []job.Axis{{Name: "lr", Values: list(opt["lr"])}}}
+		s.Matrix = &job.Matrix{Axes: []job.MatrixAxis{{Name: "lr", Values: list(opt["lr"])}}}
 	}
 	for i, name := range list(opt["names"]) {
 		s.Ports[i].Name = name
@@ -458,8 +458,8 @@ func (p *script) parseSpec(args []string, opt map[string]string) job.Spec {
 // parseUpdate reads TASK STATE with exit=N, message=a_b_c, unfit=driver or gpu,
 // healthy=true or false, check=a_b_c, "silent" for an update without uuid and
 // "reconciled".
-func (p *script) parseUpdate(args []string, opt map[string]string) Update {
-	u := Update{TaskID: p.whole(args[0]), AgentID: "a", State: job.State(args[1]), UUID: []byte{1}, Message: strings.ReplaceAll(opt["message"], "_", " "), Unfit: Unfit(opt["unfit"])}
+func (p *scenarioRunner) parseUpdate(args []string, opt map[string]string) TaskUpdate {
+	u := TaskUpdate{TaskID: p.expandTaskID(args[0]), AgentID: "a", State: job.State(args[1]), UUID: []byte{1}, Message: strings.ReplaceAll(opt["message"], "_", " "), Mismatch: ImageMismatch(opt["unfit"])}
 	if code, err := strconv.Atoi(opt["exit"]); err == nil {
 		u.ExitCode = &code
 	}

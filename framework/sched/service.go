@@ -9,32 +9,32 @@ import (
 	"mesos-gpu/job"
 )
 
-// steady is how long an attempt of a service's task must have run, at least,
+// minStableRun is how long an attempt of a service's task must have run, at least,
 // for the failures before it to be forgotten: Marathon's minimum for a viable
 // task.
-const steady = time.Minute
+const minStableRun = time.Minute
 
-// serve starts a service's task again, after a pause where it is at fault.
-func (s *State) serve(now time.Time, ref taskRef, next job.Task, old *job.Task, o outcome) (job.Task, bool) {
+// restartServiceTask starts a service's task again, after a pause where it is at fault.
+func (s *State) restartServiceTask(now time.Time, ref taskRef, next job.Task, old *job.Task, o attemptResult) (job.Task, bool) {
 	attempt := next.Attempt - 1
 	b := ref.job.Spec.Service.Backoff
-	if !old.Started.IsZero() && now.Sub(old.Started) > max(steady, b.Pause(old.Failures)) {
+	if !old.Started.IsZero() && now.Sub(old.Started) > max(minStableRun, b.PauseAfter(old.Failures)) {
 		next.Failures = 0
 	}
 	switch {
-	case !old.KillWanted.IsZero():
+	case !old.KillRequested.IsZero():
 		next.Message = fmt.Sprintf("attempt %d was stopped: %s", attempt, cmp.Or(old.Message, o.message, o.reason))
 		return next, true
 	case o.drained:
 		next.Message = fmt.Sprintf("attempt %d was stopped: its agent is drained", attempt)
 		return next, true
-	case o.unfit != "":
-		if again, ok := s.misfit(next, old, o); ok {
+	case o.mismatch != "":
+		if again, ok := s.retryElsewhere(next, old, o); ok {
 			return again, true
 		}
 	}
 	next.Failures++
-	next.NotBefore = now.Add(b.Pause(next.Failures))
+	next.NotBefore = now.Add(b.PauseAfter(next.Failures))
 	next.Message = fmt.Sprintf("attempt %d has %s and is started again", attempt, o.state)
 	if said := cmp.Or(o.message, o.reason); said != "" {
 		next.Message += ": " + said
@@ -51,82 +51,82 @@ func (s *State) AdmitScale(name string, tasks int) error {
 		return fmt.Errorf("there is no job %q", name)
 	case j.Spec.Service == nil:
 		return fmt.Errorf("job %q is no service, its number of tasks is fixed: submit another job", name)
-	case j.Terminal():
+	case j.IsTerminal():
 		return fmt.Errorf("service %q has ended: submit it again", name)
-	case ending(j):
+	case isBeingKilled(j):
 		return fmt.Errorf("service %q is being killed: submit it again once it has ended", name)
 	case tasks < 0 || tasks > job.MaxTasks:
 		return fmt.Errorf("tasks: %d is not between 0 and %d", tasks, job.MaxTasks)
 	}
-	if more := tasks - j.Wanted(); more > 0 && s.live+more > s.cfg.MaxLive {
-		return &FullError{Live: s.live, More: more, Most: s.cfg.MaxLive}
+	if more := tasks - j.WantedTasks(); more > 0 && s.liveTasks+more > s.cfg.MaxLiveTasks {
+		return &TooManyTasksError{Live: s.liveTasks, Requested: more, Limit: s.cfg.MaxLiveTasks}
 	}
 	return nil
 }
 
-// ending reports whether somebody has asked for the job's end.
-func ending(j *job.Job) bool {
+// isBeingKilled reports whether somebody has asked for the job's end.
+func isBeingKilled(j *job.Job) bool {
 	return slices.ContainsFunc(j.Tasks, func(t job.Task) bool {
-		return t.State.Live() && !t.KillWanted.IsZero() && t.KillReason == job.ByPerson
+		return t.State.IsLive() && !t.KillRequested.IsZero() && t.KillReason == job.KillByUser
 	})
 }
 
-// scale brings a service to so many tasks.
-func (s *State) scale(now time.Time, e Scale) []Op {
+// scaleService brings a service to so many tasks.
+func (s *State) scaleService(now time.Time, e ScaleService) []Operation {
 	if s.AdmitScale(e.Job, e.Tasks) != nil {
 		return nil
 	}
 	j := s.jobs[e.Job]
-	more := e.Tasks - j.Wanted()
+	more := e.Tasks - j.WantedTasks()
 	if more < 0 {
-		return s.stop(now, Stop{TaskIDs: s.dispensable(j, -more), Retire: true})
+		return s.stopTasks(now, StopTasks{TaskIDs: s.selectSurplusTasks(j, -more), Retire: true})
 	}
 	for i := 0; i < len(j.Tasks) && more > 0; i++ {
-		if s.recall(now, taskRef{j, i}) {
+		if s.restoreRetired(now, taskRef{j, i}) {
 			more--
 		}
 	}
 	if more > 0 {
-		s.grow(now, j, more)
+		s.addTasks(now, j, more)
 	}
 	return nil
 }
 
-// recall wants a task again that a service had too many of.
-func (s *State) recall(now time.Time, ref taskRef) bool {
-	t := ref.task()
-	if t.KillReason != job.ByScale {
+// restoreRetired wants a task again that a service had too many of.
+func (s *State) restoreRetired(now time.Time, ref taskRef) bool {
+	t := ref.get()
+	if t.KillReason != job.KillByScaling {
 		return false
 	}
-	if t.State.Live() {
-		t.KillReason = job.ByReplacement // comes back once it has ended
-		s.touch(ref)
+	if t.State.IsLive() {
+		t.KillReason = job.KillByReplacement // comes back once it has ended
+		s.markTaskDirty(ref)
 		return true
 	}
 	delete(s.tasks, t.ID)
-	s.enqueue(now, ref, job.Task{Attempt: t.Attempt + 1, Ran: t.Ran, Unfit: t.Unfit})
+	s.enqueueAttempt(now, ref, job.Task{Attempt: t.Attempt + 1, Ran: t.Ran, ImageExclusions: t.ImageExclusions})
 	return true
 }
 
-// grow adds tasks to a job.
-func (s *State) grow(now time.Time, j *job.Job, more int) {
-	s.workload.add(&j.Spec, &s.cfg.Policy, -1)
+// addTasks adds tasks to a job.
+func (s *State) addTasks(now time.Time, j *job.Job, more int) {
+	s.taskMix.addJob(&j.Spec, &s.cfg.Policy, -1)
 	first := len(j.Tasks)
 	j.Spec.Tasks += more
 	j.Tasks = append(j.Tasks, make([]job.Task, more)...)
-	s.workload.add(&j.Spec, &s.cfg.Policy, 1)
-	s.recordJob(j)
+	s.taskMix.addJob(&j.Spec, &s.cfg.Policy, 1)
+	s.markJobChanged(j)
 	for i := first; i < len(j.Tasks); i++ {
-		s.enqueue(now, taskRef{j, i}, job.Task{Attempt: 1})
+		s.enqueueAttempt(now, taskRef{j, i}, job.Task{Attempt: 1})
 	}
 }
 
-// serves ranks a task by how soon it is of use.
-func serves(t *job.Task) int {
+// readinessRank ranks a task by how soon it is of use.
+func readinessRank(t *job.Task) int {
 	switch {
 	case t.State == job.Waiting:
 		return 0
-	case !t.KillWanted.IsZero():
+	case !t.KillRequested.IsZero():
 		return 1
 	case t.State == job.Unreachable:
 		return 2
@@ -139,63 +139,63 @@ func serves(t *job.Task) int {
 	}
 }
 
-// stop ends single tasks: for good, or, of a service that has no fewer for it,
+// stopTasks ends single tasks: for good, or, of a service that has no fewer for it,
 // to start others in their places.
-func (s *State) stop(now time.Time, e Stop) []Op {
-	var ops []Op
+func (s *State) stopTasks(now time.Time, e StopTasks) []Operation {
+	var ops []Operation
 	for _, id := range e.TaskIDs {
 		ref, ok := s.tasks[id]
-		if !ok || !ref.task().State.Live() {
+		if !ok || !ref.get().State.IsLive() {
 			continue
 		}
-		why, message := job.ByPerson, "stopped"
+		why, message := job.KillByUser, "stopped"
 		switch {
 		case ref.job.Spec.Service != nil && e.Retire:
-			why, message = job.ByScale, "its service wants fewer tasks"
+			why, message = job.KillByScaling, "its service wants fewer tasks"
 		case ref.job.Spec.Service != nil:
-			why, message = job.ByReplacement, "to be replaced"
+			why, message = job.KillByReplacement, "to be replaced"
 		}
 		ops = append(ops, s.stopTask(now, ref, why, message)...)
-		s.settle(ref.job)
+		s.retireJob(ref.job)
 	}
 	return ops
 }
 
-// wake ends the pauses of tasks that wait.
-func (s *State) wake(now time.Time, e Wake) {
+// endBackoff ends the pauses of tasks that wait.
+func (s *State) endBackoff(now time.Time, e EndBackoff) {
 	for _, id := range e.TaskIDs {
 		ref, ok := s.tasks[id]
-		if !ok || ref.task().State != job.Waiting {
+		if !ok || ref.get().State != job.Waiting {
 			continue
 		}
-		t := ref.task()
+		t := ref.get()
 		t.Failures = 0
 		if t.NotBefore.After(now) {
-			t.NotBefore = s.pool.woken // the pause is over, and was no waiting for a place
+			t.NotBefore = s.offers.pausesCheckedAt // the pause is over, and was no waiting for a place
 		}
-		s.touch(ref)
-		s.demand(ref)
+		s.markTaskDirty(ref)
+		s.requestOffers(ref)
 	}
 }
 
-func (s *State) stopTask(now time.Time, ref taskRef, why job.KillReason, message string) []Op {
-	t := ref.task()
+func (s *State) stopTask(now time.Time, ref taskRef, why job.KillReason, message string) []Operation {
+	t := ref.get()
 	switch {
-	case t.State == job.Waiting && why == job.ByReplacement:
+	case t.State == job.Waiting && why == job.KillByReplacement:
 		return nil // nothing of it runs
 	case t.State == job.Waiting:
 		old := *t
-		t.KillWanted, t.KillReason = now, why
-		s.move(now, ref, job.Killed, message)
+		t.KillRequested, t.KillReason = now, why
+		s.transition(now, ref, job.Killed, message)
 		if ref.job.Spec.Gang {
-			return s.gangEnded(now, ref, &old, false)
+			return s.endGang(now, ref, &old, false)
 		}
 		return nil
-	case t.KillReason.Requeues() && why != job.ByReplacement:
+	case t.KillReason.RequeuesTask() && why != job.KillByReplacement:
 		t.KillReason = why // and does not come back
-		s.touch(ref)
+		s.markTaskDirty(ref)
 		return nil
 	default:
-		return s.end(now, ref, why, message)
+		return s.requestEnd(now, ref, why, message)
 	}
 }

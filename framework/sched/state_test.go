@@ -20,13 +20,13 @@ func testSpec(name string) job.Spec {
 // TestLargeEndedJobs: memory is bounded by tasks, and who asks how the last
 // job ended is told.
 func TestLargeEndedJobs(t *testing.T) {
-	st := New(Config{KeepEnded: 5}, Past{})
+	st := New(SchedulerSettings{MaxEndedTasks: 5}, RecoveredState{})
 	now := time.Unix(1_700_000_000, 0)
 	for i, tasks := range []int{3, 2, 1, 9} {
 		s := testSpec(string(rune('a' + i)))
 		s.Tasks = tasks
-		st.Step(now, Submit{Spec: s})
-		st.Step(now, Kill{Job: s.Name})
+		st.Step(now, SubmitJob{Spec: s})
+		st.Step(now, KillJob{Job: s.Name})
 		var kept string
 		for _, j := range st.Jobs() {
 			kept += j.Spec.Name
@@ -37,21 +37,21 @@ func TestLargeEndedJobs(t *testing.T) {
 	}
 }
 
-// TestEndedJobsAreForgotten: the newest KeepEnded stay, also after a restart.
+// TestEndedJobsAreForgotten: the newest MaxEndedTasks stay, also after a restart.
 func TestEndedJobsAreForgotten(t *testing.T) {
-	cfg := Config{KeepEnded: 2}
-	st := New(cfg, Past{})
+	cfg := SchedulerSettings{MaxEndedTasks: 2}
+	st := New(cfg, RecoveredState{})
 	now := time.Unix(1_700_000_000, 0)
 	submit := func(st *State, names ...string) {
 		for _, name := range names {
 			now = now.Add(time.Second)
-			st.Step(now, Submit{Spec: testSpec(name)})
+			st.Step(now, SubmitJob{Spec: testSpec(name)})
 		}
 	}
 	end := func(st *State, names ...string) {
 		for _, name := range names {
 			now = now.Add(time.Second)
-			st.Step(now, Kill{Job: name})
+			st.Step(now, KillJob{Job: name})
 		}
 	}
 	names := func(st *State) string {
@@ -66,11 +66,11 @@ func TestEndedJobsAreForgotten(t *testing.T) {
 	if got := names(st); got != "abd" {
 		t.Errorf("kept %s, want the two that ended last and the live one", got)
 	}
-	c := st.Drain()
+	c := st.TakeChanges()
 	if got := strings.Join(c.Removed, ""); got != "c" || len(c.Jobs) != 3 || len(c.Tasks) != 3 {
 		t.Errorf("drained removed %q, %d jobs, %d tasks", got, len(c.Jobs), len(c.Tasks))
 	}
-	st = New(cfg, Past{FrameworkID: "f", Jobs: st.Jobs()})
+	st = New(cfg, RecoveredState{FrameworkID: "f", Jobs: st.Jobs()})
 	end(st, "d") // a ended before b
 	if got := names(st); got != "bd" {
 		t.Errorf("after a restart kept %s, want bd", got)
@@ -81,23 +81,23 @@ func TestEndedJobsAreForgotten(t *testing.T) {
 	if _, ok := st.Task(old.Tasks[0].ID); ok {
 		t.Error("the old job's task is still known")
 	}
-	c = st.Drain()
+	c = st.TakeChanges()
 	if diff := cmp.Diff([]string{"a", "b"}, c.Removed); diff != "" || len(c.Jobs) != 1 {
 		t.Errorf("drained %d jobs, removed %s", len(c.Jobs), diff)
 	}
-	if c := st.Drain(); !c.Empty() {
+	if c := st.TakeChanges(); !c.IsEmpty() {
 		t.Errorf("drained twice: %+v", c)
 	}
 }
 
 func TestAdmit(t *testing.T) {
-	st := New(Config{}, Past{})
+	st := New(SchedulerSettings{}, RecoveredState{})
 	spec := testSpec("train")
 	if err := st.Admit(&spec); err != nil {
 		t.Fatal(err)
 	}
-	st.Step(time.Unix(1, 0), Submit{Spec: spec})
-	var live *LiveError
+	st.Step(time.Unix(1, 0), SubmitJob{Spec: spec})
+	var live *JobNotEndedError
 	if err := st.Admit(&spec); !errors.As(err, &live) || !strings.Contains(err.Error(), `job "train" is WAITING`) {
 		t.Errorf("a live job's name: %v", err)
 	}
@@ -106,17 +106,17 @@ func TestAdmit(t *testing.T) {
 		t.Error("an invalid job was admitted")
 	}
 	before, _ := st.Job("train")
-	st.Step(time.Unix(2, 0), Submit{Spec: testSpec("train")}) // ignored
+	st.Step(time.Unix(2, 0), SubmitJob{Spec: testSpec("train")}) // ignored
 	after, _ := st.Job("train")
 	if diff := cmp.Diff(before, after); diff != "" {
 		t.Errorf("a job was overwritten:\n%s", diff)
 	}
 }
 
-// TestCopiesAreCopies: what State hands out does not change it.
-func TestCopiesAreCopies(t *testing.T) {
-	st := New(Config{}, Past{})
-	st.Step(time.Unix(1, 0), Submit{Spec: testSpec("train")})
+// TestJobReturnsCopy: what State hands out does not change it.
+func TestJobReturnsCopy(t *testing.T) {
+	st := New(SchedulerSettings{}, RecoveredState{})
+	st.Step(time.Unix(1, 0), SubmitJob{Spec: testSpec("train")})
 	j, _ := st.Job("train")
 	j.Tasks[0].State = job.Finished
 	if again, _ := st.Job("train"); again.State() != job.Waiting {
@@ -130,33 +130,33 @@ func TestCopiesAreCopies(t *testing.T) {
 func TestBackoff(t *testing.T) {
 	var got []time.Duration
 	for tries := range 5 {
-		got = append(got, backoff(5*time.Second, 30*time.Second, tries))
+		got = append(got, backoffDelay(5*time.Second, 30*time.Second, tries))
 	}
 	if diff := cmp.Diff([]time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second, 30 * time.Second, 30 * time.Second}, got); diff != "" {
 		t.Error(diff)
 	}
 }
 
-// TestReconcilingErasesNothing: a repeated state brings no news, a real
+// TestReconciledUpdateKeepsMessage: a repeated state brings no news, a real
 // update does.
-func TestReconcilingErasesNothing(t *testing.T) {
-	st := New(Config{}, Past{})
+func TestReconciledUpdateKeepsMessage(t *testing.T) {
+	st := New(SchedulerSettings{}, RecoveredState{})
 	now := time.Unix(1, 0)
 	st.Step(now, Subscribed{FrameworkID: "f"})
-	st.Step(now, Submit{Spec: testSpec("train")})
-	st.Step(now, Offers{Offers: []Offer{{ID: "o", AgentID: "a", Free: Amount{CPUs: 2, MemMiB: 1000}}}})
+	st.Step(now, SubmitJob{Spec: testSpec("train")})
+	st.Step(now, OffersReceived{OffersReceived: []Offer{{ID: "o", AgentID: "a", Free: Amount{CPUs: 2, MemMiB: 1000}}}})
 	st.Step(now, Cycle{})
 	j, _ := st.Job("train")
 	id := j.Tasks[0].ID
 	for _, step := range []struct {
-		u    Update
+		u    TaskUpdate
 		want string
 	}{
-		{Update{State: job.Running, Message: "pulled image"}, "pulled image"},
-		{Update{State: job.Running, Message: "latest state", Reconciled: true}, "pulled image"},
-		{Update{State: job.Running}, "pulled image"},
-		{Update{State: job.Running, Message: "epoch 2"}, "epoch 2"},
-		{Update{State: job.Starting, Message: "late"}, "epoch 2"},
+		{TaskUpdate{State: job.Running, Message: "pulled image"}, "pulled image"},
+		{TaskUpdate{State: job.Running, Message: "latest state", Reconciled: true}, "pulled image"},
+		{TaskUpdate{State: job.Running}, "pulled image"},
+		{TaskUpdate{State: job.Running, Message: "epoch 2"}, "epoch 2"},
+		{TaskUpdate{State: job.Starting, Message: "late"}, "epoch 2"},
 	} {
 		step.u.TaskID = id
 		st.Step(now, step.u)

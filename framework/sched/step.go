@@ -13,113 +13,113 @@ import (
 
 // Step applies one event and returns the operations it calls for, in order.
 // What Drain then returns must be recorded before they are performed.
-func (s *State) Step(now time.Time, ev Event) []Op {
+func (s *State) Step(now time.Time, ev Event) []Operation {
 	s.now = now
-	var ops []Op
+	var ops []Operation
 	switch e := ev.(type) {
 	case Subscribed:
-		ops = s.subscribed(now, e)
+		ops = s.handleSubscribed(now, e)
 	case Disconnected:
-		s.disconnected()
-	case Offers:
-		s.offered(now, e.Offers)
-	case InverseOffers:
-		ops = s.answerInverse(e.Offers)
-	case Rescind:
-		s.rescind(e.OfferID)
-	case Update:
-		ops = s.update(now, e)
-	case Submit:
-		s.submit(now, e.Spec)
-	case Kill:
-		ops = s.kill(now, e)
-	case Forget:
-		s.forgetEnded(e.Job)
-	case Scale:
-		ops = s.scale(now, e)
-	case Stop:
-		ops = s.stop(now, e)
-	case Wake:
-		s.wake(now, e)
-	case Put:
-		s.put(e)
+		s.handleDisconnected()
+	case OffersReceived:
+		s.addOffers(now, e.OffersReceived)
+	case InverseOffersReceived:
+		ops = s.answerInverseOffers(e.Offers)
+	case OfferRescinded:
+		s.rescindOffer(e.OfferID)
+	case TaskUpdate:
+		ops = s.handleTaskUpdate(now, e)
+	case SubmitJob:
+		s.submitJob(now, e.Spec)
+	case KillJob:
+		ops = s.killJob(now, e)
+	case ForgetJob:
+		s.forgetEndedJob(e.Job)
+	case ScaleService:
+		ops = s.scaleService(now, e)
+	case StopTasks:
+		ops = s.stopTasks(now, e)
+	case EndBackoff:
+		s.endBackoff(now, e)
+	case PutDocument:
+		s.putDocument(e)
 	case AcceptFailed:
-		s.acceptFailed(now, e.TaskIDs)
-	case Agents:
-		s.setAgents(e.Agents)
-	case OperationUpdate:
+		s.handleAcceptFailed(now, e.TaskIDs)
+	case AgentsListed:
+		s.setAgents(e.AgentsListed)
+	case OperationUpdated:
 		if len(e.UUID) > 0 {
-			ops = []Op{AcknowledgeOperation(e)}
+			ops = []Operation{AcknowledgeOperation(e)}
 		}
 	case AgentLost:
-		s.agentLost(e.AgentID)
+		s.removeAgent(e.AgentID)
 	case PolicyChanged:
 		ops = s.setPolicy(e.Policy)
-	case Counted:
-		s.write(CountedKey, e.Value)
-	case Cordon:
-		ops = s.cordon(now, e)
-	case Uncordon:
-		s.uncordon(e)
+	case CountersChanged:
+		s.writeDocument(CountersKey, e.Value)
+	case CordonHost:
+		ops = s.cordonHost(now, e)
+	case UncordonHost:
+		s.uncordonHost(e)
 	case SetQuota:
 		s.setQuota(e)
 	case Tick:
-		ops = s.tick(now)
+		ops = s.handleTick(now)
 	case Cycle:
-		ops = s.cycle(now)
+		ops = s.placeWaiting(now)
 	}
-	return append(ops, s.balance(now)...)
+	return append(ops, s.reviveOrSuppress(now)...)
 }
 
-// move takes a task to another state, if the table of its life allows.
-func (s *State) move(now time.Time, ref taskRef, next job.State, message string) bool {
-	t := ref.task()
-	if t.State == next || !t.State.May(next) {
+// transition takes a task to another state, if the table of its life allows.
+func (s *State) transition(now time.Time, ref taskRef, next job.State, message string) bool {
+	t := ref.get()
+	if t.State == next || !t.State.CanBecome(next) {
 		return false
 	}
 	if t.State == job.Waiting {
-		s.demandOf(ref.job.Spec.Role).waiting--
+		s.offerDemandFor(ref.job.Spec.Role).waiting--
 	}
 	t.State, t.Changed, t.Message = next, now, message
 	if next == job.Running && t.Started.IsZero() {
 		t.Started = now
 	}
-	if !next.Live() {
+	if !next.IsLive() {
 		t.Ended = now
-		s.live--
-		delete(s.timers, t.ID)
-		delete(s.reconcile.open, t.ID)
-		s.pool.stale = true // a quota or a gang may have room now
+		s.liveTasks--
+		delete(s.deadlines, t.ID)
+		delete(s.reconciliation.unanswered, t.ID)
+		s.offers.stale = true // a quota or a gang may have room now
 	}
-	s.watch(ref)
-	s.touch(ref)
-	s.note(now, t)
+	s.updateDeadlines(ref)
+	s.markTaskDirty(ref)
+	s.recordTransition(now, t)
 	return true
 }
 
-// touch remembers that the task must be recorded.
-func (s *State) touch(ref taskRef) {
+// markTaskDirty remembers that the task must be recorded.
+func (s *State) markTaskDirty(ref taskRef) {
 	name := ref.job.Spec.Name
-	if s.dirty[name] == nil {
-		s.dirty[name] = map[int]bool{}
+	if s.dirtyTasks[name] == nil {
+		s.dirtyTasks[name] = map[int]bool{}
 	}
-	s.dirty[name][ref.index] = true
+	s.dirtyTasks[name][ref.index] = true
 }
 
-// recordJob remembers that the job must be recorded.
-func (s *State) recordJob(j *job.Job) {
-	if s.changed[j] {
+// markJobChanged remembers that the job must be recorded.
+func (s *State) markJobChanged(j *job.Job) {
+	if s.changedJobs[j] {
 		return
 	}
-	if s.changed == nil {
-		s.changed = map[*job.Job]bool{}
+	if s.changedJobs == nil {
+		s.changedJobs = map[*job.Job]bool{}
 	}
-	s.changed[j] = true
+	s.changedJobs[j] = true
 	s.changes.Jobs = append(s.changes.Jobs, j)
 }
 
-func (s *State) note(now time.Time, t *job.Task) {
-	s.changes.Moves = append(s.changes.Moves, Move{Time: now, Job: t.Job, TaskID: t.ID, Index: t.Index, State: t.State, Message: t.Message, Role: s.jobs[t.Job].Spec.Role})
+func (s *State) recordTransition(now time.Time, t *job.Task) {
+	s.changes.Transitions = append(s.changes.Transitions, StateTransition{Time: now, Job: t.Job, TaskID: t.ID, Index: t.Index, State: t.State, Message: t.Message, Role: s.jobs[t.Job].Spec.Role})
 }
 
 // Admit says what is in the way of a job; nil if it may be submitted.
@@ -134,122 +134,122 @@ func (s *State) AdmitBy(spec *job.Spec, sees func(role string) bool) error {
 	if err := spec.Validate(); err != nil {
 		return err
 	}
-	if j, ok := s.jobs[spec.Name]; ok && !j.Terminal() {
-		return &LiveError{Name: spec.Name, State: j.State()}
+	if j, ok := s.jobs[spec.Name]; ok && !j.IsTerminal() {
+		return &JobNotEndedError{Name: spec.Name, State: j.State()}
 	}
 	if !slices.Contains(s.roleNames(), s.roleOf(spec)) {
 		return fmt.Errorf("role %q: the scheduler has jobs of %s", spec.Role, strings.Join(s.roleNames(), ", "))
 	}
-	if err := s.cfg.Policy.allowedFor(s.roleOf(spec)).check(spec); err != nil {
+	if err := s.cfg.Policy.permissionsFor(s.roleOf(spec)).checkSpec(spec); err != nil {
 		return err
 	}
 	if spec.Schedule != nil {
 		return errors.New("schedule: this is a schedule, not a job: submit it as such, to /v1/schedules")
 	}
-	if err := s.admitAfter(spec, sees); err != nil {
+	if err := s.admitDependencies(spec, sees); err != nil {
 		return err
 	}
-	if s.live+spec.Tasks > s.cfg.MaxLive {
-		return &FullError{Live: s.live, More: spec.Tasks, Most: s.cfg.MaxLive}
+	if s.liveTasks+spec.Tasks > s.cfg.MaxLiveTasks {
+		return &TooManyTasksError{Live: s.liveTasks, Requested: spec.Tasks, Limit: s.cfg.MaxLiveTasks}
 	}
 	return nil
 }
 
-// FullError says that the scheduler has as many tasks as it takes on.
-type FullError struct{ Live, More, Most int }
+// TooManyTasksError says that the scheduler has as many tasks as it takes on.
+type TooManyTasksError struct{ Live, Requested, Limit int }
 
-func (e *FullError) Error() string {
-	return fmt.Sprintf("%d tasks have not ended, %d more would pass the limit of %d: wait for some to end", e.Live, e.More, e.Most)
+func (e *TooManyTasksError) Error() string {
+	return fmt.Sprintf("%d tasks have not ended, %d more would pass the limit of %d: wait for some to end", e.Live, e.Requested, e.Limit)
 }
 
-// LiveError says that a job of the name has not ended.
-type LiveError struct {
+// JobNotEndedError says that a job of the name has not ended.
+type JobNotEndedError struct {
 	Name  string
 	State job.State
 }
 
-func (e *LiveError) Error() string {
+func (e *JobNotEndedError) Error() string {
 	return fmt.Sprintf("job %q is %s: kill it first, or submit under another name", e.Name, e.State)
 }
 
-func (s *State) submit(now time.Time, spec job.Spec) {
+func (s *State) submitJob(now time.Time, spec job.Spec) {
 	if s.Admit(&spec) != nil {
 		return
 	}
 	// Task ids hold the time of submission, and the queue is in its order: it
 	// grows even where the clock does not.
 	submitted := now
-	if !submitted.After(s.newest) {
-		submitted = s.newest.Add(time.Nanosecond)
+	if !submitted.After(s.lastSubmitted) {
+		submitted = s.lastSubmitted.Add(time.Nanosecond)
 	}
-	s.newest = submitted
+	s.lastSubmitted = submitted
 	if old, ok := s.jobs[spec.Name]; ok {
-		s.forget(old)
+		s.removeJob(old)
 	}
 	spec.Role = s.roleOf(&spec) // the default may change, the job's role does not
 	j := &job.Job{Spec: spec, Submitted: submitted, Tasks: make([]job.Task, spec.Tasks)}
-	s.await(j)
+	s.registerDependencies(j)
 	s.jobs[spec.Name] = j
-	s.remember(&j.Spec)
+	s.addClientKey(&j.Spec)
 	s.queue = append(s.queue, spec.Name)
-	s.recordJob(j)
-	s.workload.add(&j.Spec, &s.cfg.Policy, 1)
+	s.markJobChanged(j)
+	s.taskMix.addJob(&j.Spec, &s.cfg.Policy, 1)
 	for i := range j.Tasks {
-		s.enqueue(now, taskRef{j, i}, job.Task{Attempt: 1})
+		s.enqueueAttempt(now, taskRef{j, i}, job.Task{Attempt: 1})
 	}
 }
 
-// enqueue puts an attempt of a task into the queue.
-func (s *State) enqueue(now time.Time, ref taskRef, t job.Task) {
+// enqueueAttempt puts an attempt of a task into the queue.
+func (s *State) enqueueAttempt(now time.Time, ref taskRef, t job.Task) {
 	j := ref.job
-	s.supersede(j.Tasks[ref.index])
-	t.ID, t.Job, t.Index = taskID(j, ref.index, t.Attempt), j.Spec.Name, ref.index
+	s.keepEndedAttempt(j.Tasks[ref.index])
+	t.ID, t.Job, t.Index = formatTaskID(j, ref.index, t.Attempt), j.Spec.Name, ref.index
 	t.State, t.Changed = job.Waiting, now
 	j.Tasks[ref.index] = t
 	s.tasks[t.ID] = ref
-	s.live++
-	s.demand(ref)
-	s.demandOf(j.Spec.Role).waiting++
-	s.touch(ref)
-	s.note(now, &t)
+	s.liveTasks++
+	s.requestOffers(ref)
+	s.offerDemandFor(j.Spec.Role).waiting++
+	s.markTaskDirty(ref)
+	s.recordTransition(now, &t)
 }
 
-// demand wants offers for a task, and a look at those in hand.
-func (s *State) demand(ref taskRef) {
-	s.demandOf(ref.job.Spec.Role).wanted = true
-	s.pool.stale = true
+// requestOffers wants offers for a task, and a look at those in hand.
+func (s *State) requestOffers(ref taskRef) {
+	s.offerDemandFor(ref.job.Spec.Role).reviveWanted = true
+	s.offers.stale = true
 }
 
-// forget drops an ended job.
-func (s *State) forget(j *job.Job) {
+// removeJob drops an ended job.
+func (s *State) removeJob(j *job.Job) {
 	for i := range j.Tasks {
 		delete(s.tasks, j.Tasks[i].ID)
 	}
 	delete(s.jobs, j.Spec.Name)
-	s.dropAttempts(j.Spec.Name)
-	s.disclaim(&j.Spec)
-	delete(s.dirty, j.Spec.Name)
-	delete(s.turns, j.Spec.Name)
-	s.workload.add(&j.Spec, &s.cfg.Policy, -1)
+	s.dropAllAttempts(j.Spec.Name)
+	s.removeClientKey(&j.Spec)
+	delete(s.dirtyTasks, j.Spec.Name)
+	delete(s.reservationReasons, j.Spec.Name)
+	s.taskMix.addJob(&j.Spec, &s.cfg.Policy, -1)
 	s.endedTasks -= len(j.Tasks)
 	s.ended = slices.DeleteFunc(s.ended, func(n string) bool { return n == j.Spec.Name })
-	if s.changed[j] {
-		delete(s.changed, j)
+	if s.changedJobs[j] {
+		delete(s.changedJobs, j)
 		s.changes.Jobs = slices.DeleteFunc(s.changes.Jobs, func(x *job.Job) bool { return x == j })
 	}
 	s.changes.Removed = append(s.changes.Removed, j.Spec.Name)
 }
 
-// forgetEnded drops a job if it has ended.
-func (s *State) forgetEnded(name string) {
-	if j, ok := s.jobs[name]; ok && j.Terminal() {
-		s.forget(j)
+// forgetEndedJob drops a job if it has ended.
+func (s *State) forgetEndedJob(name string) {
+	if j, ok := s.jobs[name]; ok && j.IsTerminal() {
+		s.removeJob(j)
 	}
 }
 
-// dequeue takes a job out of the queue, and reports whether it was there. The
+// dequeueJob takes a job out of the queue, and reports whether it was there. The
 // queue is in the order of submission, and those at its begin end first.
-func (s *State) dequeue(j *job.Job) bool {
+func (s *State) dequeueJob(j *job.Job) bool {
 	i, ok := slices.BinarySearchFunc(s.queue, j, func(name string, j *job.Job) int {
 		return cmp.Or(s.jobs[name].Submitted.Compare(j.Submitted), cmp.Compare(name, j.Spec.Name))
 	})
@@ -265,21 +265,21 @@ func (s *State) dequeue(j *job.Job) bool {
 	return true
 }
 
-// settle moves a job that has ended out of the queue, and forgets those that
+// retireJob moves a job that has ended out of the queue, and forgets those that
 // ended longest ago, but not this one.
-func (s *State) settle(j *job.Job) {
-	if !j.Terminal() {
+func (s *State) retireJob(j *job.Job) {
+	if !j.IsTerminal() {
 		return
 	}
-	if !s.dequeue(j) {
+	if !s.dequeueJob(j) {
 		return
 	}
-	delete(s.wishes, j.Spec.Name)
+	delete(s.demandKeys, j.Spec.Name)
 	s.ended = append(s.ended, j.Spec.Name)
 	s.endedTasks += len(j.Tasks)
-	s.abandon(j)
-	s.release(s.now, j)
-	for len(s.ended) > 1 && s.endedTasks > s.cfg.KeepEnded {
-		s.forget(s.jobs[s.ended[0]])
+	s.unregisterDependencies(j)
+	s.notifyDependents(s.now, j)
+	for len(s.ended) > 1 && s.endedTasks > s.cfg.MaxEndedTasks {
+		s.removeJob(s.jobs[s.ended[0]])
 	}
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // decisions is how many tasks arrive in one run of BenchmarkPolicies: on the
-// recorded cluster they ask for all of its GPUs and more.
+// recorded cluster they ask for all of its CountGPUs and more.
 const decisions = 10_000
 
 // BenchmarkPolicies places recorded tasks one by one on the recorded cluster
@@ -21,10 +21,10 @@ const decisions = 10_000
 // as many clusters.
 func BenchmarkPolicies(b *testing.B) {
 	trace := openb(b, "testdata", "default")
-	typical := trace.Typical()
+	typical := trace.TypicalTasks()
 	for _, copies := range []int{1, 10, 80} {
-		agents, tasks := trace.multiplied(copies)
-		for _, policy := range Policies() {
+		agents, tasks := trace.multipliedCluster(copies)
+		for _, policy := range PolicyNames() {
 			for name, threads := range map[string]int{"one": 1, "all": runtime.GOMAXPROCS(0)} {
 				b.Run(fmt.Sprintf("agents=%d/%s/threads=%s", len(agents), policy, name), func(b *testing.B) {
 					made := 0
@@ -32,12 +32,12 @@ func BenchmarkPolicies(b *testing.B) {
 						b.StopTimer()
 						var clusters []*fit.Cluster
 						for seed := range threads {
-							clusters = append(clusters, fit.NewCluster(agents, fit.Policy{Name: policy, Typical: typical, Seed: uint64(seed)}, time.Time{}))
+							clusters = append(clusters, fit.NewCluster(agents, fit.PlacementPolicy{Name: policy, Typical: typical, Seed: uint64(seed)}, time.Time{}))
 						}
 						b.StartTimer()
 						var all sync.WaitGroup
 						for _, c := range clusters {
-							all.Go(func() { decide(c, tasks) })
+							all.Go(func() { placeAll(c, tasks) })
 						}
 						all.Wait()
 						made += threads * len(tasks)
@@ -50,16 +50,16 @@ func BenchmarkPolicies(b *testing.B) {
 	}
 }
 
-func decide(c *fit.Cluster, tasks []fit.Demand) {
+func placeAll(c *fit.Cluster, tasks []fit.Demand) {
 	for i := range tasks {
-		c.Fill(&tasks[i], 1)
+		c.PlaceTasks(&tasks[i], 1)
 	}
 }
 
-// multiplied is so many of the cluster side by side, and the tasks that arrive
+// multipliedCluster is so many of the cluster side by side, and the tasks that arrive
 // first.
-func (t *Trace) multiplied(copies int) (agents []fit.Agent, tasks []fit.Demand) {
-	a := t.arrivals(42)
+func (t *ClusterTrace) multipliedCluster(copies int) (agents []fit.AgentResources, tasks []fit.Demand) {
+	a := t.drawArrivals(42)
 	for n := range copies {
 		for _, agent := range a.agents {
 			agent.ID = fmt.Sprintf("%s-%02d", agent.ID, n)
@@ -67,7 +67,7 @@ func (t *Trace) multiplied(copies int) (agents []fit.Agent, tasks []fit.Demand) 
 		}
 	}
 	for i := range decisions {
-		tasks = append(tasks, a.tasks[i%len(a.tasks)].demand())
+		tasks = append(tasks, a.tasks[i%len(a.tasks)].fitDemand())
 	}
 	return agents, tasks
 }

@@ -9,36 +9,36 @@ import (
 	"mesos-gpu/framework/sim/chart"
 )
 
-// plotFrom is the first arrival that is drawn: before it policies differ
+// firstPlottedPercent is the first arrival that is drawn: before it policies differ
 // little.
-const plotFrom = 60
+const firstPlottedPercent = 60
 
-// Plot draws the allocation of each result by arrival, as SVG. The dotted line
+// PlotAllocation draws the allocation of each result by arrival, as SVG. The dotted line
 // is that all which arrives finds a place.
-func Plot(w io.Writer, title string, results []Result) error {
-	c := chart.Chart{Title: title, X: chart.Axis{Label: "GPUs asked for so far, of all", Low: plotFrom, High: plotFrom + 10}, Y: chart.Axis{Label: "GPUs in use, of all", Low: 100, High: 100}}
+func PlotAllocation(w io.Writer, title string, results []PolicyResult) error {
+	c := chart.LineChart{Title: title, X: chart.Axis{Label: "GPUs asked for so far, of all", Low: firstPlottedPercent, High: firstPlottedPercent + 10}, Y: chart.Axis{Label: "GPUs in use, of all", Low: 100, High: 100}}
 	for i := range results {
-		c.Lines = append(c.Lines, lineOf(&c, results[i].Policy, results[i].Allocation))
+		c.Lines = append(c.Lines, newChartLine(&c, results[i].Policy, results[i].Allocation))
 	}
 	if len(results) > 0 && results[0].Bound != nil {
-		c.Lines = append(c.Lines, lineOf(&c, "bound", results[0].Bound))
+		c.Lines = append(c.Lines, newChartLine(&c, "bound", results[0].Bound))
 	}
 	c.Y.Low = max(0, math.Floor(c.Y.Low/10)*10)
 	step := 5.0
 	if c.Y.Low < 60 {
 		step = 10
 	}
-	c.X.Ticks, c.Y.Ticks = c.X.Percents(10), c.Y.Percents(step)
+	c.X.Ticks, c.Y.Ticks = c.X.PercentTicks(10), c.Y.PercentTicks(step)
 	if start, end := max(c.X.Low, c.Y.Low), min(c.X.High, 100); start < end {
 		c.Ideal = [2]chart.Point{{X: start, Y: start}, {X: end, Y: end}}
 	}
-	return c.Write(w)
+	return c.WriteSVG(w)
 }
 
-// lineOf is a line of what there is by arrival, for which the axes make room.
-func lineOf(c *chart.Chart, name string, cells map[string]Cell) chart.Line {
-	line := chart.Line{Name: name}
-	for arrival := plotFrom; arrival <= overload; arrival++ {
+// newChartLine is a line of what there is by arrival, for which the axes make room.
+func newChartLine(c *chart.LineChart, name string, cells map[string]MeanSD) chart.ChartLine {
+	line := chart.ChartLine{Name: name}
+	for arrival := firstPlottedPercent; arrival <= maxArrivalPercent; arrival++ {
 		if cell, ok := cells[strconv.Itoa(arrival)]; ok {
 			line.Points = append(line.Points, chart.Point{X: float64(arrival), Y: cell.Mean})
 			c.X.High, c.Y.Low = max(c.X.High, float64(arrival)), min(c.Y.Low, cell.Mean)

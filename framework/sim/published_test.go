@@ -40,10 +40,10 @@ func read[T any](t testing.TB, path string, parse func(*os.File) ([]T, error)) [
 }
 
 // openb reads one variant of the recorded cluster.
-func openb(t testing.TB, folder, variant string) *Trace {
+func openb(t testing.TB, folder, variant string) *ClusterTrace {
 	t.Helper()
-	agents := read(t, filepath.Join(folder, "openb_node_list_gpu_node.csv"), func(f *os.File) ([]Agent, error) { return ReadAgents(f, f.Name()) })
-	tasks := read(t, filepath.Join(folder, "openb_pod_list_"+variant+".csv"), func(f *os.File) ([]Task, error) { return ReadTasks(f, f.Name()) })
+	agents := read(t, filepath.Join(folder, "openb_node_list_gpu_node.csv"), func(f *os.File) ([]RecordedAgent, error) { return ReadAgents(f, f.Name()) })
+	tasks := read(t, filepath.Join(folder, "openb_pod_list_"+variant+".csv"), func(f *os.File) ([]RecordedTask, error) { return ReadTasks(f, f.Name()) })
 	trace, err := NewTrace(agents, tasks)
 	if err != nil {
 		t.Fatal(err)
@@ -52,7 +52,7 @@ func openb(t testing.TB, folder, variant string) *Trace {
 }
 
 // published is the table of testdata/README.md.
-type published map[string]map[string]map[int]Cell // variant, policy, arrival
+type published map[string]map[string]map[int]MeanSD // variant, policy, arrival
 
 func readPublished(t *testing.T) published {
 	t.Helper()
@@ -76,7 +76,7 @@ func readPublished(t *testing.T) published {
 			head = cells
 		default:
 			for i, text := range cells[1:] {
-				var c Cell
+				var c MeanSD
 				if _, err := fmt.Sscanf(text, "%f(%f)", &c.Mean, &c.SD); err != nil {
 					t.Fatal(err)
 				}
@@ -87,12 +87,12 @@ func readPublished(t *testing.T) published {
 	return p
 }
 
-func (p published) set(variant, policy string, arrival int, c Cell) {
+func (p published) set(variant, policy string, arrival int, c MeanSD) {
 	if p[variant] == nil {
-		p[variant] = map[string]map[int]Cell{}
+		p[variant] = map[string]map[int]MeanSD{}
 	}
 	if p[variant][policy] == nil {
-		p[variant][policy] = map[int]Cell{}
+		p[variant][policy] = map[int]MeanSD{}
 	}
 	p[variant][policy][arrival] = c
 }
@@ -108,7 +108,7 @@ func baselines() []string {
 // tasks placed by headroom, which must not bring less into use than fgd.
 func TestPublishedAllocation(t *testing.T) {
 	table, there := readPublished(t), 0
-	all := map[string][]Result{}
+	all := map[string][]PolicyResult{}
 	for variant, policies := range table {
 		path := filepath.Join(*traces, "openb_pod_list_"+variant+".csv")
 		if found, err := filepath.Glob(path + "*"); err != nil || len(found) == 0 {
@@ -123,12 +123,12 @@ func TestPublishedAllocation(t *testing.T) {
 			results := someSeeds(t, variant, *seedsOf, played...)
 			all[variant] = results
 			ours, fgd := results[len(baselines())], results[len(baselines())-1]
-			for _, arrival := range Arrivals() {
+			for _, arrival := range ArrivalPercents() {
 				for _, r := range results[:len(baselines())] {
 					compare(t, &r, arrival, policies[r.Policy][arrival])
 				}
-				noLess(t, &ours, &fgd, arrival, policies["fgd"][arrival].SD)
-				withinBound(t, results, arrival)
+				requireNotWorse(t, &ours, &fgd, arrival, policies["fgd"][arrival].SD)
+				requireWithinBound(t, results, arrival)
 			}
 		})
 	}
@@ -140,9 +140,9 @@ func TestPublishedAllocation(t *testing.T) {
 	}
 }
 
-func someSeeds(t *testing.T, variant string, n int, policies ...string) []Result {
+func someSeeds(t *testing.T, variant string, n int, policies ...string) []PolicyResult {
 	t.Helper()
-	s := Sweep{Trace: openb(t, *traces, variant), Policies: policies, Workers: runtime.GOMAXPROCS(0)}
+	s := PolicySweep{Trace: openb(t, *traces, variant), Policies: policies, Workers: runtime.GOMAXPROCS(0)}
 	for i := range n {
 		s.Seeds = append(s.Seeds, 42+int64(i))
 	}
@@ -153,7 +153,7 @@ func someSeeds(t *testing.T, variant string, n int, policies ...string) []Result
 	return results
 }
 
-func compare(t *testing.T, r *Result, arrival int, want Cell) {
+func compare(t *testing.T, r *PolicyResult, arrival int, want MeanSD) {
 	t.Helper()
 	allowed := 0.3
 	if r.Policy == "random" {
@@ -162,54 +162,54 @@ func compare(t *testing.T, r *Result, arrival int, want Cell) {
 	if n := len(r.Seeds); n < 10 {
 		allowed += 3 * want.SD * math.Sqrt(1/float64(n)-1.0/10) // the ten are a superset
 	}
-	got, ok := r.At(arrival)
+	got, ok := r.AllocationAt(arrival)
 	if !ok || math.Abs(got.Mean-want.Mean) > allowed {
 		t.Errorf("%s at %d %%: got %.2f %% allocated, published %.2f (%.2f), allowed %.2f", r.Policy, arrival, got.Mean, want.Mean, want.SD, allowed)
 	}
 	t.Logf("%-10s at %3d %%: %.2f (%.2f), published %.2f (%.2f)", r.Policy, arrival, got.Mean, got.SD, want.Mean, want.SD)
 }
 
-// TestHeadroomOnHeldVariants: where sharing dominates and where types bind,
+// TestHeadroomOnHeldOutVariants: where sharing dominates and where types bind,
 // on variants that its numbers were not chosen by, headroom brings more into
 // use than fgd does, at 100 % by more than three standard errors.
-func TestHeadroomOnHeldVariants(t *testing.T) {
+func TestHeadroomOnHeldOutVariants(t *testing.T) {
 	table := readPublished(t)
 	for variant, most := range map[string]float64{"gpushare100": 0.2, "gpuspec25": 0.5} {
 		results := someSeeds(t, variant, 3, "headroom", "fgd")
-		for _, arrival := range Arrivals() {
-			noLess(t, &results[0], &results[1], arrival, table[variant]["fgd"][arrival].SD)
+		for _, arrival := range ArrivalPercents() {
+			requireNotWorse(t, &results[0], &results[1], arrival, table[variant]["fgd"][arrival].SD)
 		}
-		ours, _ := results[0].At(100)
-		fgd, _ := results[1].At(100)
+		ours, _ := results[0].AllocationAt(100)
+		fgd, _ := results[1].AllocationAt(100)
 		if ours.Mean-fgd.Mean < most {
 			t.Errorf("%s at 100 %%: got %.2f %% allocated, fgd %.2f, want %.1f points more", variant, ours.Mean, fgd.Mean, most)
 		}
 	}
 }
 
-// noLess compares two policies. With ten seeds the first must have at least
+// requireNotWorse compares two policies. With ten seeds the first must have at least
 // as much as the second, to the second decimal; fewer seeds may be off by
 // what three standard errors allow.
-func noLess(t *testing.T, ours, other *Result, arrival int, sd float64) {
+func requireNotWorse(t *testing.T, ours, other *PolicyResult, arrival int, sd float64) {
 	t.Helper()
 	allowed := 0.005
 	if n := len(ours.Seeds); n < 10 {
 		allowed += 3 * sd * math.Sqrt(1/float64(n)-1.0/10)
 	}
-	got, ok := ours.At(arrival)
-	want, _ := other.At(arrival)
+	got, ok := ours.AllocationAt(arrival)
+	want, _ := other.AllocationAt(arrival)
 	if !ok || got.Mean < want.Mean-allowed {
 		t.Errorf("%s at %d %%: got %.3f %% allocated, %s %.3f, allowed %.3f less", ours.Policy, arrival, got.Mean, other.Policy, want.Mean, allowed)
 	}
 	t.Logf("%-10s at %3d %%: %.3f (%.2f), %s %.3f (%.2f)", ours.Policy, arrival, got.Mean, got.SD, other.Policy, want.Mean, want.SD)
 }
 
-// withinBound checks that no policy exceeds the bound.
-func withinBound(t *testing.T, results []Result, arrival int) {
+// requireWithinBound checks that no policy exceeds the bound.
+func requireWithinBound(t *testing.T, results []PolicyResult, arrival int) {
 	t.Helper()
 	bound := results[0].Bound[strconv.Itoa(arrival)]
 	for i := range results {
-		if got, _ := results[i].At(arrival); got.Mean > bound.Mean+1e-6 {
+		if got, _ := results[i].AllocationAt(arrival); got.Mean > bound.Mean+1e-6 {
 			t.Errorf("%s at %d %%: %.3f %% allocated, and no more than %.3f can be", results[i].Policy, arrival, got.Mean, bound.Mean)
 		}
 	}
@@ -227,7 +227,7 @@ func TestSeedsMatchPublished(t *testing.T) {
 	}
 	for variant, policies := range want {
 		trace := openb(t, "testdata", variant)
-		typical := trace.Typical()
+		typical := trace.TypicalTasks()
 		for policy, want := range policies {
 			t.Run(variant+"/"+policy, func(t *testing.T) {
 				t.Parallel()
@@ -235,7 +235,7 @@ func TestSeedsMatchPublished(t *testing.T) {
 				if policy == "fgd" {
 					allowed = 0.3
 				}
-				got := trace.Run(policy, typical, 42, 0).Allocation[100]
+				got := trace.RunSeed(policy, typical, 42, 0).Allocation[100]
 				if math.Abs(got-want) > allowed {
 					t.Errorf("got %.3f %% allocated, published %.2f", got, want)
 				}

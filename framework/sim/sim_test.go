@@ -13,10 +13,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// small is a cluster of few agents on which a run takes no time.
-func small(t *testing.T, tasks ...Task) *Trace {
+// newSmallTrace is a cluster of few agents on which a run takes no time.
+func newSmallTrace(t *testing.T, tasks ...RecordedTask) *ClusterTrace {
 	t.Helper()
-	agents := []Agent{
+	agents := []RecordedAgent{
 		{Name: "n1", CPUMilli: 32000, MemMiB: 1 << 16, GPUs: 4, Model: "T4"},
 		{Name: "n2", CPUMilli: 32000, MemMiB: 1 << 16, GPUs: 2, Model: "A10"},
 	}
@@ -27,8 +27,8 @@ func small(t *testing.T, tasks ...Task) *Trace {
 	return trace
 }
 
-func several(n int, make func(i int) Task) []Task {
-	var list []Task
+func repeatTask(n int, make func(i int) RecordedTask) []RecordedTask {
+	var list []RecordedTask
 	for i := range n {
 		task := make(i)
 		task.Name = fmt.Sprintf("t%03d", i)
@@ -37,17 +37,17 @@ func several(n int, make func(i int) Task) []Task {
 	return list
 }
 
-// Tasks are drawn or taken out until they ask for 1.3 times the GPUs.
-func TestArrivalsAskForTooMuch(t *testing.T) {
-	one := func(int) Task { return Task{CPUMilli: 100, GPUs: 1, GPUMilli: 500} }
+// Tasks are drawn or taken out until they ask for 1.3 times the CountGPUs.
+func TestArrivalsOversubscribeCluster(t *testing.T) {
+	one := func(int) RecordedTask { return RecordedTask{CPUMilli: 100, GPUs: 1, GPUMilli: 500} }
 	for name, n := range map[string]int{"few": 3, "many": 100, "as wanted": 15} {
-		trace := small(t, several(n, one)...)
+		trace := newSmallTrace(t, repeatTask(n, one)...)
 		seen := map[string]bool{}
 		for seed := range int64(5) {
-			a := trace.arrivals(seed)
+			a := trace.drawArrivals(seed)
 			asked, order := int64(0), ""
 			for _, task := range a.tasks {
-				asked += task.milli()
+				asked += task.totalMilli()
 				order += task.Name
 			}
 			if asked > 7800 || asked <= 7800-500 {
@@ -62,22 +62,22 @@ func TestArrivalsAskForTooMuch(t *testing.T) {
 }
 
 func TestTypicalTasks(t *testing.T) {
-	tasks := several(100, func(i int) Task {
+	tasks := repeatTask(100, func(i int) RecordedTask {
 		switch {
 		case i < 50:
-			return Task{CPUMilli: 4000, MemMiB: int64(i), GPUs: 1, GPUMilli: 1000} // memory does not tell them apart
+			return RecordedTask{CPUMilli: 4000, MemMiB: int64(i), GPUs: 1, GPUMilli: 1000} // memory does not tell them apart
 		case i < 70:
-			return Task{CPUMilli: 100}
+			return RecordedTask{CPUMilli: 100}
 		case i < 90:
-			return Task{CPUMilli: 200}
+			return RecordedTask{CPUMilli: 200}
 		case i < 95:
-			return Task{CPUMilli: 100, GPUs: 1, GPUMilli: 300, Models: []string{"T4", "A10"}}
+			return RecordedTask{CPUMilli: 100, GPUs: 1, GPUMilli: 300, Models: []string{"T4", "A10"}}
 		default:
-			return Task{CPUMilli: int64(i), GPUs: 1, GPUMilli: 1000} // each another, beyond 95 %
+			return RecordedTask{CPUMilli: int64(i), GPUs: 1, GPUMilli: 1000} // each another, beyond 95 %
 		}
 	})
 	var got []string
-	for _, kind := range small(t, tasks...).Typical() {
+	for _, kind := range newSmallTrace(t, tasks...).TypicalTasks() {
 		d := kind.Demand
 		got = append(got, fmt.Sprintf("%g× %g CPUs, %d GPUs, %d, %v", kind.Weight, d.Amount.CPUs, d.Request.GPUs, d.Request.Share.MemMiB, d.Request.Types.Include))
 	}
@@ -88,13 +88,13 @@ func TestTypicalTasks(t *testing.T) {
 }
 
 // A run's figures follow from one another.
-func TestRunCounts(t *testing.T) {
-	trace := small(t, several(8, func(i int) Task {
-		return Task{CPUMilli: 1000, GPUs: 1, GPUMilli: 1000, Models: []string{"T4", "A10"}[i%2 : i%2+1]}
+func TestSeedRunCounts(t *testing.T) {
+	trace := newSmallTrace(t, repeatTask(8, func(i int) RecordedTask {
+		return RecordedTask{CPUMilli: 1000, GPUs: 1, GPUMilli: 1000, Models: []string{"T4", "A10"}[i%2 : i%2+1]}
 	})...)
-	for _, policy := range Policies() {
-		run := trace.Run(policy, trace.Typical(), 42, 0)
-		if run.Decisions != 7 { // 7.8 GPUs
+	for _, policy := range PolicyNames() {
+		run := trace.RunSeed(policy, trace.TypicalTasks(), 42, 0)
+		if run.Decisions != 7 { // 7.8 CountGPUs
 			t.Errorf("%s: %d tasks arrived, want 7", policy, run.Decisions)
 		}
 		used := run.Types["T4"]*4/100 + run.Types["A10"]*2/100
@@ -112,15 +112,15 @@ func TestRunCounts(t *testing.T) {
 
 // How many runs go on at once changes nothing but the time.
 func TestSweepIsDeterministic(t *testing.T) {
-	trace := small(t, several(40, func(i int) Task { return Task{CPUMilli: int64(i), GPUs: 1, GPUMilli: 100 + i%9*100} })...)
-	var first []Result
+	trace := newSmallTrace(t, repeatTask(40, func(i int) RecordedTask { return RecordedTask{CPUMilli: int64(i), GPUs: 1, GPUMilli: 100 + i%9*100} })...)
+	var first []PolicyResult
 	for _, workers := range []int{1, 3} {
-		s := Sweep{Trace: trace, Policies: []string{"random", "binpack"}, Seeds: []int64{1, 2}, Workers: workers}
+		s := PolicySweep{Trace: trace, Policies: []string{"random", "binpack"}, Seeds: []int64{1, 2}, Workers: workers}
 		done := 0
-		s.Done = func() { done++ }
+		s.StepDone = func() { done++ }
 		got, err := s.Run(context.Background())
-		if err != nil || done != 6 || s.Steps() != 6 {
-			t.Fatalf("%d of 4 runs and 2 bounds, %d steps: %v", done, s.Steps(), err)
+		if err != nil || done != 6 || s.CountSteps() != 6 {
+			t.Fatalf("%d of 4 runs and 2 bounds, %d steps: %v", done, s.CountSteps(), err)
 		}
 		for i := range got {
 			got[i].DecisionsPerSecond = 0
@@ -137,17 +137,17 @@ func TestSweepIsDeterministic(t *testing.T) {
 	}
 }
 
-func TestSweepThatCannotRun(t *testing.T) {
-	trace := small(t, Task{Name: "a", GPUs: 1, GPUMilli: 1000})
+func TestSweepRejects(t *testing.T) {
+	trace := newSmallTrace(t, RecordedTask{Name: "a", GPUs: 1, GPUMilli: 1000})
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(errors.New("enough"))
 	for _, c := range []struct {
-		s    Sweep
+		s    PolicySweep
 		want string
 	}{
-		{Sweep{Trace: trace, Policies: []string{"best"}, Seeds: []int64{1}}, `policy "best" is none of headroom, binpack, spread, `},
-		{Sweep{Trace: trace, Policies: []string{"fgd"}}, "no seeds to run"},
-		{Sweep{Trace: trace, Policies: []string{"fgd"}, Seeds: make([]int64, 1000)}, "enough"},
+		{PolicySweep{Trace: trace, Policies: []string{"best"}, Seeds: []int64{1}}, `policy "best" is none of headroom, binpack, spread, `},
+		{PolicySweep{Trace: trace, Policies: []string{"fgd"}}, "no seeds to run"},
+		{PolicySweep{Trace: trace, Policies: []string{"fgd"}, Seeds: make([]int64, 1000)}, "enough"},
 	} {
 		if _, err := c.s.Run(ctx); err == nil || !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("got %v, want %q", err, c.want)
@@ -155,11 +155,11 @@ func TestSweepThatCannotRun(t *testing.T) {
 	}
 }
 
-func TestCell(t *testing.T) {
-	if diff := cmp.Diff(Cell{Mean: 5, SD: 2}, cellOf([]float64{3, 7, 3, 7})); diff != "" {
+func TestMeanSD(t *testing.T) {
+	if diff := cmp.Diff(MeanSD{Mean: 5, SD: 2}, newMeanSD([]float64{3, 7, 3, 7})); diff != "" {
 		t.Errorf("four (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(Cell{Mean: 3}, cellOf([]float64{3})); diff != "" {
+	if diff := cmp.Diff(MeanSD{Mean: 3}, newMeanSD([]float64{3})); diff != "" {
 		t.Errorf("one (-want +got):\n%s", diff)
 	}
 }
@@ -167,17 +167,17 @@ func TestCell(t *testing.T) {
 // A plot is XML with one line a policy, whose name stands beside it and
 // clear of the others.
 func TestPlot(t *testing.T) {
-	var results []Result
+	var results []PolicyResult
 	for i := range 9 {
-		r := Result{Policy: fmt.Sprintf("p%d<&>", i), Allocation: map[string]Cell{}}
+		r := PolicyResult{Policy: fmt.Sprintf("p%d<&>", i), Allocation: map[string]MeanSD{}}
 		for arrival := 0; arrival <= 130; arrival++ {
-			r.Allocation[fmt.Sprint(arrival)] = Cell{Mean: min(float64(arrival), 90+float64(i)/10)}
+			r.Allocation[fmt.Sprint(arrival)] = MeanSD{Mean: min(float64(arrival), 90+float64(i)/10)}
 		}
 		results = append(results, r)
 	}
-	results = append(results, Result{Policy: "empty"})
+	results = append(results, PolicyResult{Policy: "empty"})
 	var text strings.Builder
-	if err := Plot(&text, "a < b", results); err != nil {
+	if err := PlotAllocation(&text, "a < b", results); err != nil {
 		t.Fatal(err)
 	}
 	lines, labels, last := 0, 0, 0.0
@@ -221,12 +221,12 @@ func TestPlot(t *testing.T) {
 	}
 }
 
-type full struct{}
+type failingWriter struct{}
 
-func (full) Write([]byte) (int, error) { return 0, errors.New("disk full") }
+func (failingWriter) Write([]byte) (int, error) { return 0, errors.New("disk full") }
 
-func TestPlotSaysWhatStopsIt(t *testing.T) {
-	if err := Plot(full{}, "", nil); err == nil || err.Error() != "disk full" {
+func TestPlotReturnsWriteError(t *testing.T) {
+	if err := PlotAllocation(failingWriter{}, "", nil); err == nil || err.Error() != "disk full" {
 		t.Errorf("got %v, want disk full", err)
 	}
 }

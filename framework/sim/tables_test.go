@@ -13,7 +13,7 @@ import (
 
 // writeTables writes what all policies made of the variants: allocation.md has
 // the tables, and each variant a plot.
-func writeTables(t *testing.T, dir string, variants map[string][]Result) {
+func writeTables(t *testing.T, dir string, variants map[string][]PolicyResult) {
 	t.Helper()
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
@@ -30,7 +30,7 @@ func writeTables(t *testing.T, dir string, variants map[string][]Result) {
 		fmt.Fprintf(&text, "\n## %s\n\n![GPUs in use by arrival, %s](%s.svg)\n\n", name, name, name)
 		tableOf(&text, variants[name])
 		var plot bytes.Buffer
-		if err := Plot(&plot, "GPUs in use by arrival: "+name, variants[name]); err != nil {
+		if err := PlotAllocation(&plot, "GPUs in use by arrival: "+name, variants[name]); err != nil {
 			t.Fatal(err)
 		}
 		put(t, filepath.Join(dir, name+".svg"), plot.Bytes())
@@ -38,23 +38,23 @@ func writeTables(t *testing.T, dir string, variants map[string][]Result) {
 	put(t, filepath.Join(dir, "allocation.md"), text.Bytes())
 }
 
-func tableOf(text *bytes.Buffer, results []Result) {
+func tableOf(text *bytes.Buffer, results []PolicyResult) {
 	text.WriteString("| policy |")
-	for _, arrival := range Arrivals() {
+	for _, arrival := range ArrivalPercents() {
 		fmt.Fprintf(text, " %d |", arrival)
 	}
-	text.WriteString(" without a place |\n|---|" + string(bytes.Repeat([]byte("---|"), len(Arrivals())+1)) + "\n")
+	text.WriteString(" without a place |\n|---|" + string(bytes.Repeat([]byte("---|"), len(ArrivalPercents())+1)) + "\n")
 	for i := range results {
 		r := &results[i]
 		fmt.Fprintf(text, "| %s |", r.Policy)
-		for _, arrival := range Arrivals() {
-			c, _ := r.At(arrival)
+		for _, arrival := range ArrivalPercents() {
+			c, _ := r.AllocationAt(arrival)
 			fmt.Fprintf(text, " %.2f (%.2f) |", c.Mean, c.SD)
 		}
 		fmt.Fprintf(text, " %.0f |\n", r.Unplaced.Mean)
 	}
 	text.WriteString("| *bound* |")
-	for _, arrival := range Arrivals() {
+	for _, arrival := range ArrivalPercents() {
 		c := results[0].Bound[strconv.Itoa(arrival)]
 		fmt.Fprintf(text, " %.2f (%.2f) |", c.Mean, c.SD)
 	}

@@ -18,9 +18,9 @@ import (
 	"mesos-gpu/internal/need"
 )
 
-// tab is a page in a headless Chromium. The test fails if anything in it goes
+// browserTab is a page in a headless Chromium. The test fails if anything in it goes
 // wrong that a person would find in the browser's console.
-type tab struct {
+type browserTab struct {
 	t   testing.TB
 	ctx context.Context
 
@@ -32,24 +32,24 @@ type tab struct {
 // the machine with other tests.
 const patience = 2 * time.Minute
 
-// open starts a browser that shows the page at url.
-func open(t testing.TB, url string) *tab {
+// openTab starts a browser that shows the page at url.
+func openTab(t testing.TB, url string) *browserTab {
 	t.Helper()
-	p := blank(t)
-	p.do(chromedp.Navigate(url))
+	p := blankTab(t)
+	p.runActions(chromedp.Navigate(url))
 	return p
 }
 
-// blank starts a browser of 1280 by 900 that shows nothing yet.
-func blank(t testing.TB) *tab {
+// blankTab starts a browser of 1280 by 900 that shows nothing yet.
+func blankTab(t testing.TB) *browserTab {
 	t.Helper()
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(need.Program(t, "chromium", "chromium")), chromedp.WindowSize(1280, 900))
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(need.RequireProgram(t, "chromium", "chromium")), chromedp.WindowSize(1280, 900))
 	if os.Geteuid() == 0 {
 		options = append(options, chromedp.NoSandbox) // Chromium's own does not serve root
 	}
 	allocated, release := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, end := chromedp.NewContext(allocated)
-	p := &tab{t: t, ctx: ctx}
+	p := &browserTab{t: t, ctx: ctx}
 	t.Cleanup(func() {
 		end()
 		release()
@@ -59,17 +59,17 @@ func blank(t testing.TB) *tab {
 			t.Errorf("in the browser's console: %s", m)
 		}
 	})
-	p.do()
-	if err := chromedp.Listen(ctx, p.note); err != nil {
+	p.runActions()
+	if err := chromedp.Listen(ctx, p.recordEvent); err != nil {
 		t.Fatal(err)
 	}
-	p.size(1280, 900)
+	p.setSize(1280, 900)
 	return p
 }
 
-// note keeps exceptions, errors and violations of the page's policy. That an
+// recordEvent keeps exceptions, errors and violations of the page's policy. That an
 // answer was another than 200 is no mistake of the page's.
-func (p *tab) note(ev any) {
+func (p *browserTab) recordEvent(ev any) {
 	text := ""
 	switch ev := ev.(type) {
 	case *runtime.EventExceptionThrown:
@@ -88,7 +88,7 @@ func (p *tab) note(ev any) {
 	}
 }
 
-func (p *tab) do(steps ...chromedp.Action[chromedp.Void]) {
+func (p *browserTab) runActions(steps ...chromedp.Action[chromedp.Void]) {
 	p.t.Helper()
 	ctx := p.ctx
 	if chromedp.FromContext(ctx).Target != nil { // else it would end with the browser
@@ -101,23 +101,23 @@ func (p *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// eval returns the value of an expression in the page.
-func eval[T any](p *tab, expression string) T {
+// evalJS returns the value of an expression in the page.
+func evalJS[T any](p *browserTab, expression string) T {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, patience)
 	defer cancel()
 	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
 	if err != nil {
-		p.t.Fatalf("%s: %v; the page shows:\n%s", brief(expression), err, p.text())
+		p.t.Fatalf("%s: %v; the page shows:\n%s", shortened(expression), err, p.pageText())
 	}
 	return v
 }
 
-// await waits until a change of the page makes the expression true. One that
+// awaitTrue waits until a change of the page makes the expression true. One that
 // fails, for what it names is not there yet, is not true.
-func (p *tab) await(expression string) {
+func (p *browserTab) awaitTrue(expression string) {
 	p.t.Helper()
-	eval[bool](p, `new Promise((done) => {
+	evalJS[bool](p, `new Promise((done) => {
 		const look = () => { try { if (!(`+expression+`)) return; } catch { return; } seen.disconnect(); done(true); };
 		const seen = new MutationObserver(look);
 		seen.observe(document, {subtree: true, childList: true, characterData: true, attributes: true});
@@ -125,14 +125,14 @@ func (p *tab) await(expression string) {
 	})`)
 }
 
-// shows waits until the page's text has that in it.
-func (p *tab) shows(text string) {
+// awaitText waits until the page's text has that in it.
+func (p *browserTab) awaitText(text string) {
 	p.t.Helper()
-	p.await(fmt.Sprintf("document.body.innerText.includes(%q)", text))
+	p.awaitTrue(fmt.Sprintf("document.body.innerText.includes(%q)", text))
 }
 
-// text is all that can be read on the page.
-func (p *tab) text() string {
+// pageText is all that can be read on the page.
+func (p *browserTab) pageText() string {
 	ctx, cancel := context.WithTimeout(p.ctx, 5*time.Second)
 	defer cancel()
 	text, err := chromedp.Run(ctx, chromedp.Evaluate[string]("document.body.innerText"))
@@ -142,20 +142,20 @@ func (p *tab) text() string {
 	return text
 }
 
-func brief(expression string) string {
+func shortened(expression string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(expression), "\n")
 	return line
 }
 
-func (p *tab) size(width, height int64) {
+func (p *browserTab) setSize(width, height int64) {
 	p.t.Helper()
-	p.do(chromedp.EmulateViewport(width, height))
+	p.runActions(chromedp.EmulateViewport(width, height))
 }
 
-// scheme is light or dark.
-func (p *tab) scheme(name string) {
+// setColorScheme is light or dark.
+func (p *browserTab) setColorScheme(name string) {
 	p.t.Helper()
-	p.do(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+	p.runActions(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
 		_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
 			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}},
 		})
@@ -163,8 +163,8 @@ func (p *tab) scheme(name string) {
 	}))
 }
 
-// keep writes what the page looks like among the test's artifacts.
-func (p *tab) keep(name string) {
+// saveScreenshot writes what the page looks like among the test's artifacts.
+func (p *browserTab) saveScreenshot(name string) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, patience)
 	defer cancel()

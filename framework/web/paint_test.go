@@ -25,12 +25,12 @@ const firstPaint = `new Promise((done) => {
 // BenchmarkFirstPaint loads the page, with nothing kept by the browser, of a
 // cluster of 1,000 agents with 8 GPUs each and 500 jobs.
 func BenchmarkFirstPaint(b *testing.B) {
-	url := cluster(1000, 500).serve(b).URL
-	p := blank(b)
+	url := newFakeCluster(1000, 500).serve(b).URL
+	p := blankTab(b)
 	var paint, whole float64
 	for b.Loop() {
-		p.do(chromedp.Navigate("about:blank"), chromedp.Navigate(url))
-		at := eval[[]float64](p, firstPaint)
+		p.runActions(chromedp.Navigate("about:blank"), chromedp.Navigate(url))
+		at := evalJS[[]float64](p, firstPaint)
 		paint, whole = paint+at[0], whole+at[1]
 	}
 	b.ReportMetric(paint/float64(b.N), "ms/first-paint")
@@ -40,8 +40,8 @@ func BenchmarkFirstPaint(b *testing.B) {
 
 // BenchmarkRedraw is what a change of one task costs the page of that cluster.
 func BenchmarkRedraw(b *testing.B) {
-	p := open(b, cluster(1000, 500).serve(b).URL)
-	p.await("document.querySelectorAll('.map .cell').length === 8000")
+	p := openTab(b, newFakeCluster(1000, 500).serve(b).URL)
+	p.awaitTrue("document.querySelectorAll('.map .cell').length === 8000")
 	const redraw = `(async () => {
 		const [{overview}, {Store}, api] = await Promise.all([import('/static/overview.js'), import('/static/store.js'), import('/static/api.js')]);
 		const store = new Store();
@@ -61,7 +61,7 @@ func BenchmarkRedraw(b *testing.B) {
 	})()`
 	var took float64
 	for b.Loop() {
-		took += eval[float64](p, redraw)
+		took += evalJS[float64](p, redraw)
 	}
 	b.ReportMetric(took/float64(b.N), "ms/change")
 	b.ReportMetric(0, "ns/op")
@@ -70,12 +70,12 @@ func BenchmarkRedraw(b *testing.B) {
 // TestManyAgents: a page that is heavy still comes within a generous bound;
 // BenchmarkFirstPaint has the figures.
 func TestManyAgents(t *testing.T) {
-	p := open(t, cluster(1000, 500).serve(t).URL)
-	at := eval[[]float64](p, firstPaint)
+	p := openTab(t, newFakeCluster(1000, 500).serve(t).URL)
+	at := evalJS[[]float64](p, firstPaint)
 	if first := time.Duration(at[0]) * time.Millisecond; first > time.Minute {
 		t.Errorf("the first paint took %s, want a minute at most on any machine", first)
 	}
-	p.keep("many")
-	p.do(chromedp.Evaluate[chromedp.Void]("document.querySelector('.map li:last-child a').focus()"))
-	p.keep("many-last")
+	p.saveScreenshot("many")
+	p.runActions(chromedp.Evaluate[chromedp.Void]("document.querySelector('.map li:last-child a').focus()"))
+	p.saveScreenshot("many-last")
 }

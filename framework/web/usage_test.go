@@ -11,13 +11,13 @@ import (
 	"mesos-gpu/job"
 )
 
-// oddities is a cluster in which something is wrong with the GPUs of each task
+// layoutProblems is a cluster in which something is wrong with the GPUs of each task
 // of train-000, which are all on the first agent.
-func oddities(t *testing.T) string {
+func layoutProblems(t *testing.T) string {
 	t.Helper()
-	f := cluster(4, 3)
+	f := newFakeCluster(4, 3)
 	first := f.agents[0]
-	f.more["/v1/agents/"+first.ID] = api.AgentView{Agent: first, Devices: devices(f.gpus[:8])}
+	f.more["/v1/agents/"+first.ID] = api.AgentDetail{AgentSummary: first, Devices: gpuDevices(f.gpus[:8])}
 	j := &f.jobs[0]
 	whole := j.Tasks[0]
 	j.Tasks, f.odd = nil, map[string]func(*api.TaskUsage){}
@@ -25,8 +25,8 @@ func oddities(t *testing.T) string {
 		func(*api.TaskUsage) {},
 		func(u *api.TaskUsage) { // was silent for five minutes, and is idle since
 			for d := range u.Devices {
-				past := &u.Past.Devices[d]
-				for n, age := range u.Past.AgesSeconds {
+				past := &u.History.Devices[d]
+				for n, age := range u.History.AgesSeconds {
 					switch zero := 0.; {
 					case age < 300:
 						past.Duty[n], u.Devices[d].Duty = &zero, &zero
@@ -41,15 +41,15 @@ func oddities(t *testing.T) string {
 			for d := range u.Devices {
 				u.Devices[d] = gpu.DeviceUsage{UUID: u.Devices[d].UUID}
 			}
-			u.Past, u.AgeSeconds, u.Note = nil, nil, "its agent tells nothing of its GPUs: mesos-gpu agent does not run there, or has not measured yet"
+			u.History, u.AgeSeconds, u.Note = nil, nil, "its agent tells nothing of its GPUs: mesos-gpu agent does not run there, or has not measured yet"
 		},
 		func(u *api.TaskUsage) { // a part of a GPU that has failed, made up; it began just now
 			throttled := 42.
 			u.Simulated = true
 			u.Devices = u.Devices[:1]
 			u.Devices[0].Shared, u.Devices[0].ThrottledSeconds, u.Devices[0].Health = true, &throttled, gpu.Failed
-			u.Past.AgesSeconds = u.Past.AgesSeconds[59:]
-			u.Past.Devices[0].Duty, u.Past.Devices[0].MemUsedMiB = u.Past.Devices[0].Duty[59:], u.Past.Devices[0].MemUsedMiB[59:]
+			u.History.AgesSeconds = u.History.AgesSeconds[59:]
+			u.History.Devices[0].Duty, u.History.Devices[0].MemUsedMiB = u.History.Devices[0].Duty[59:], u.History.Devices[0].MemUsedMiB[59:]
 			u.Devices[0].Duty, u.Devices[0].MemUsedMiB = nil, nil
 		},
 	} {
@@ -67,23 +67,23 @@ func oddities(t *testing.T) string {
 // TestUsageCharts: the page draws what the GPUs of a job's and of an agent's
 // tasks did, wide and as on a phone, light and dark, and says it in words.
 func TestUsageCharts(t *testing.T) {
-	p := open(t, oddities(t))
+	p := openTab(t, layoutProblems(t))
 	for _, scheme := range []string{"light", "dark"} {
-		p.scheme(scheme)
+		p.setColorScheme(scheme)
 		for _, width := range []int64{1280, 360} {
-			p.size(width, 2600)
+			p.setSize(width, 2600)
 			for name, address := range map[string]string{"job": "#/jobs/train-000", "agent": "#/agents/c1d9a6f0-S0"} {
-				eval[bool](p, fmt.Sprintf("(location.hash = %q), true", address))
-				p.await("document.querySelectorAll('.gpus li').length === 9")
+				evalJS[bool](p, fmt.Sprintf("(location.hash = %q), true", address))
+				p.awaitTrue("document.querySelectorAll('.gpus li').length === 9")
 				name = fmt.Sprintf("%s-%s-%d", name, scheme, width)
-				p.keep(name)
-				if poor := eval[[]string](p, contrast); len(poor) > 0 {
+				p.saveScreenshot(name)
+				if poor := evalJS[[]string](p, contrast); len(poor) > 0 {
 					t.Errorf("%s: too little contrast: %q", name, poor)
 				}
-				if wide := eval[int64](p, "document.documentElement.scrollWidth"); wide > width {
+				if wide := evalJS[int64](p, "document.documentElement.scrollWidth"); wide > width {
 					t.Errorf("%s: %d pixels wide, want %d", name, wide, width)
 				}
-				if small := eval[float64](p, "Math.min(...[...document.querySelectorAll('.spark svg')].filter((s) => s.checkVisibility()).map((s) => s.getBoundingClientRect().width))"); small < 180 {
+				if small := evalJS[float64](p, "Math.min(...[...document.querySelectorAll('.spark svg')].filter((s) => s.checkVisibility()).map((s) => s.getBoundingClientRect().width))"); small < 180 {
 					t.Errorf("%s: a chart is %g pixels wide, want 180", name, small)
 				}
 			}
@@ -98,9 +98,9 @@ const words = `[...document.querySelectorAll('.gpus li')].map((li) => [...li.que
 
 // TestUsageInWords: what is drawn is said, and nothing that is not known.
 func TestUsageInWords(t *testing.T) {
-	p := open(t, oddities(t)+"/#/jobs/train-000")
-	p.await("document.querySelectorAll('.gpus li').length === 9")
-	got := eval[[]string](p, words)
+	p := openTab(t, layoutProblems(t)+"/#/jobs/train-000")
+	p.awaitTrue("document.querySelectorAll('.gpus li').length === 9")
+	got := evalJS[[]string](p, words)
 	for i, want := range map[int]string{
 		0: "Memory now 60.8 GiB of 80 GiB; in the last 15 minutes 5.3 GiB to 60.8 GiB, on average",
 		2: "Duty now 0 %; in the last 15 minutes 0 % to ",
@@ -121,11 +121,11 @@ func TestUsageInWords(t *testing.T) {
 		t.Errorf("made-up figures: %q", got[8])
 	}
 	// Where nothing was known for minutes there is no line.
-	if lines := eval[[]int](p, `[...document.querySelectorAll('.gpus .line')].map((l) => l.getAttribute('d').split('M').length - 1)`); lines[0] != 1 || lines[4] != 2 || lines[12] != 0 {
+	if lines := evalJS[[]int](p, `[...document.querySelectorAll('.gpus .line')].map((l) => l.getAttribute('d').split('M').length - 1)`); lines[0] != 1 || lines[4] != 2 || lines[12] != 0 {
 		t.Errorf("pieces of lines: %v, want 1 of the first GPU, 2 of the third, 0 of the seventh", lines)
 	}
 	// The bottom of the scale is 0, its top all there is.
-	if ends := eval[string](p, "[...document.querySelectorAll('.gpus li:first-child .ends')].map((e) => e.innerText.replace(/\\s+/g, ' ')).join('; ')"); ends != "100 % 0; 80 GiB 0" {
+	if ends := evalJS[string](p, "[...document.querySelectorAll('.gpus li:first-child .ends')].map((e) => e.innerText.replace(/\\s+/g, ' ')).join('; ')"); ends != "100 % 0; 80 GiB 0" {
 		t.Errorf("the scales are %q", ends)
 	}
 }
@@ -133,7 +133,7 @@ func TestUsageInWords(t *testing.T) {
 // TestUsageOfManyGPUs: of a job with more than 16 the chosen task's are shown,
 // and of one that does not run none.
 func TestUsageOfManyGPUs(t *testing.T) {
-	f := cluster(4, 1)
+	f := newFakeCluster(4, 1)
 	j := &f.jobs[0]
 	whole := j.Tasks[0]
 	j.Tasks = nil
@@ -145,39 +145,39 @@ func TestUsageOfManyGPUs(t *testing.T) {
 		}
 		j.Tasks = append(j.Tasks, task)
 	}
-	p := open(t, f.serve(t).URL+"/#/jobs/train-000/tasks/train-000.3.1.x")
-	p.await("document.querySelectorAll('.gpus li').length === 2 && document.querySelector('.gpus .head').textContent.startsWith('Task 3 on')")
-	eval[bool](p, "(location.hash = '#/jobs/train-000/tasks/train-000.11.1.x'), true")
-	p.shows("The task has no GPU now.")
+	p := openTab(t, f.serve(t).URL+"/#/jobs/train-000/tasks/train-000.3.1.x")
+	p.awaitTrue("document.querySelectorAll('.gpus li').length === 2 && document.querySelector('.gpus .head').textContent.startsWith('Task 3 on')")
+	evalJS[bool](p, "(location.hash = '#/jobs/train-000/tasks/train-000.11.1.x'), true")
+	p.awaitText("The task has no GPU now.")
 }
 
-// TestUsageOfNobody: jobs without running tasks have no charts, and a standby
+// TestUsageWithoutTasks: jobs without running tasks have no charts, and a standby
 // says who tells.
-func TestUsageOfNobody(t *testing.T) {
-	f := cluster(2, 3)
+func TestUsageWithoutTasks(t *testing.T) {
+	f := newFakeCluster(2, 3)
 	url := f.serve(t).URL
-	p := open(t, url+"/#/jobs/train-002")
-	p.await("document.querySelector('td[data-state=\"WAITING\"]')")
-	if !eval[bool](p, "document.querySelector('.usage').hidden") {
+	p := openTab(t, url+"/#/jobs/train-002")
+	p.awaitTrue("document.querySelector('td[data-state=\"WAITING\"]')")
+	if !evalJS[bool](p, "document.querySelector('.usage').hidden") {
 		t.Error("a job that waits has charts")
 	}
-	f.health.Role, f.health.Leading = api.Standby, "http://10.0.0.7:8080"
-	p = open(t, url+"/#/jobs/train-000")
-	p.shows("The scheduler that leads tells it.")
+	f.health.Role, f.health.LeaderURL = api.Standby, "http://10.0.0.7:8080"
+	p = openTab(t, url+"/#/jobs/train-000")
+	p.awaitText("The scheduler that leads tells it.")
 }
 
-// TestUsageGoesOn: the charts are kept up to date, trouble is told and passes,
+// TestUsageUpdates: the charts are kept up to date, trouble is told and passes,
 // and a page that has been left asks no more.
-func TestUsageGoesOn(t *testing.T) {
-	f := cluster(2, 3)
+func TestUsageUpdates(t *testing.T) {
+	f := newFakeCluster(2, 3)
 	var duty atomic.Int64 // in percent
 	f.odd = map[string]func(*api.TaskUsage){f.jobs[0].Tasks[0].ID: func(u *api.TaskUsage) {
 		v := float64(duty.Load()) / 100
 		u.Devices[0].Duty = &v
 	}}
-	p := open(t, f.serve(t).URL+"/#/queue")
-	p.await("document.querySelector('h2').textContent === 'Queue'")
-	eval[bool](p, `(() => { // 10 s are 10 ms
+	p := openTab(t, f.serve(t).URL+"/#/queue")
+	p.awaitTrue("document.querySelector('h2').textContent === 'Queue'")
+	evalJS[bool](p, `(() => { // 10 s are 10 ms
 		window.later = window.setTimeout;
 		window.setTimeout = (f, ms) => window.later(f, ms === 10000 ? 10 : ms);
 		location.hash = '#/jobs/train-000';
@@ -185,16 +185,16 @@ func TestUsageGoesOn(t *testing.T) {
 	})()`)
 	for _, percent := range []int64{25, 60} {
 		duty.Store(percent)
-		p.await(fmt.Sprintf("document.querySelector('.spark b').textContent === '%d %%'", percent))
+		p.awaitTrue(fmt.Sprintf("document.querySelector('.spark b').textContent === '%d %%'", percent))
 	}
 	f.fail(true)
-	p.await("document.querySelector('.usage > .note').textContent.includes('the scheduler is starting')")
+	p.awaitTrue("document.querySelector('.usage > .note').textContent.includes('the scheduler is starting')")
 	f.fail(false)
-	p.await("document.querySelector('.usage > .note').textContent === '' && document.querySelectorAll('.gpus li').length === 2")
-	eval[bool](p, "(location.hash = '#/queue'), true")
-	p.await("document.querySelector('h2').textContent === 'Queue'")
-	eval[bool](p, "performance.clearResourceTimings(), new Promise((done) => window.later(() => done(true), 300))")
-	if eval[bool](p, "performance.getEntriesByType('resource').some((r) => r.name.includes('v1/usage'))") {
+	p.awaitTrue("document.querySelector('.usage > .note').textContent === '' && document.querySelectorAll('.gpus li').length === 2")
+	evalJS[bool](p, "(location.hash = '#/queue'), true")
+	p.awaitTrue("document.querySelector('h2').textContent === 'Queue'")
+	evalJS[bool](p, "performance.clearResourceTimings(), new Promise((done) => window.later(() => done(true), 300))")
+	if evalJS[bool](p, "performance.getEntriesByType('resource').some((r) => r.name.includes('v1/usage'))") {
 		t.Error("a page without charts asks what GPUs do")
 	}
 }

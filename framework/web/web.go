@@ -16,22 +16,22 @@ import (
 )
 
 //go:embed static
-var static embed.FS
+var staticFiles embed.FS
 
-// policy lets the page load nothing but its own files and ask nobody but its
+// contentSecurityPolicy lets the page load nothing but its own files and ask nobody but its
 // own scheduler, and lets no text become markup.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+const contentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
-// file is one of the page's, as it is answered.
-type file struct {
-	text       []byte
-	kind, etag string
+// staticFile is one of the page's, as it is answered.
+type staticFile struct {
+	text              []byte
+	contentType, etag string
 }
 
-// Handler answers reads of the page's files, and has next answer all else.
-func Handler(next http.Handler) http.Handler {
-	files := load()
+// NewHandler answers reads of the page's files, and has next answer all else.
+func NewHandler(next http.Handler) http.Handler {
+	files := loadFiles()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f, ours := files[r.URL.Path]
 		if !ours || r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -39,8 +39,8 @@ func Handler(next http.Handler) http.Handler {
 			return
 		}
 		h := w.Header()
-		h.Set("Content-Type", f.kind)
-		h.Set("Content-Security-Policy", policy)
+		h.Set("Content-Type", f.contentType)
+		h.Set("Content-Security-Policy", contentSecurityPolicy)
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cache-Control", "no-cache") // kept, and asked for by its tag
@@ -49,18 +49,18 @@ func Handler(next http.Handler) http.Handler {
 	})
 }
 
-// load reads the files by the paths at which they are answered.
-func load() map[string]file {
-	files := map[string]file{}
-	err := fs.WalkDir(static, "static", func(name string, d fs.DirEntry, err error) error {
+// loadFiles reads the files by the paths at which they are answered.
+func loadFiles() map[string]staticFile {
+	files := map[string]staticFile{}
+	err := fs.WalkDir(staticFiles, "static", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		text, err := static.ReadFile(name)
+		text, err := staticFiles.ReadFile(name)
 		if err != nil {
 			return err
 		}
-		files["/"+name] = fileOf(name, text)
+		files["/"+name] = newStaticFile(name, text)
 		return nil
 	})
 	if err != nil {
@@ -71,13 +71,13 @@ func load() map[string]file {
 	return files
 }
 
-func fileOf(name string, text []byte) file {
+func newStaticFile(name string, text []byte) staticFile {
 	sum := sha256.Sum256(text)
-	return file{text: text, kind: kindOf(name), etag: `"` + hex.EncodeToString(sum[:8]) + `"`}
+	return staticFile{text: text, contentType: contentTypeOf(name), etag: `"` + hex.EncodeToString(sum[:8]) + `"`}
 }
 
-// kindOf does not ask the machine's own table, which may say anything.
-func kindOf(name string) string {
+// contentTypeOf does not ask the machine's own table, which may say anything.
+func contentTypeOf(name string) string {
 	switch path.Ext(name) {
 	case ".html":
 		return "text/html; charset=utf-8"

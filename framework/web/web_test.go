@@ -22,14 +22,14 @@ var next = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusTeapot)
 })
 
-func ask(t *testing.T, method, path string, header ...string) *http.Response {
+func sendRequest(t *testing.T, method, path string, header ...string) *http.Response {
 	t.Helper()
 	r := httptest.NewRequest(method, path, nil)
 	if len(header) == 2 {
 		r.Header.Set(header[0], header[1])
 	}
 	w := httptest.NewRecorder()
-	web.Handler(next).ServeHTTP(w, r)
+	web.NewHandler(next).ServeHTTP(w, r)
 	return w.Result()
 }
 
@@ -52,7 +52,7 @@ func TestFiles(t *testing.T) {
 		{"GET", "/index.html", http.StatusTeapot, ""},
 		{"GET", "/v1/jobs", http.StatusTeapot, ""},
 	} {
-		res := ask(t, test.method, test.path)
+		res := sendRequest(t, test.method, test.path)
 		if res.StatusCode != test.status || res.Header.Get("Content-Type") != test.kind {
 			t.Errorf("%s %s: got %d %q, want %d %q", test.method, test.path, res.StatusCode, res.Header.Get("Content-Type"), test.status, test.kind)
 		}
@@ -69,20 +69,20 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestKeptByBrowsers: a file that has not changed is not sent again.
-func TestKeptByBrowsers(t *testing.T) {
-	tag := ask(t, "GET", "/static/app.js").Header.Get("ETag")
-	res := ask(t, "GET", "/static/app.js", "If-None-Match", tag)
+// TestBrowserCaching: a file that has not changed is not sent again.
+func TestBrowserCaching(t *testing.T) {
+	tag := sendRequest(t, "GET", "/static/app.js").Header.Get("ETag")
+	res := sendRequest(t, "GET", "/static/app.js", "If-None-Match", tag)
 	if body, err := io.ReadAll(res.Body); res.StatusCode != http.StatusNotModified || len(body) > 0 || err != nil {
 		t.Errorf("asked with its tag %s: %d with %d bytes, %v", tag, res.StatusCode, len(body), err)
 	}
-	if res := ask(t, "GET", "/static/app.js", "If-None-Match", `"old"`); res.StatusCode != http.StatusOK {
+	if res := sendRequest(t, "GET", "/static/app.js", "If-None-Match", `"old"`); res.StatusCode != http.StatusOK {
 		t.Errorf("asked with an old tag: %d", res.StatusCode)
 	}
 }
 
-// sources are the page's files as they are in the repository.
-func sources(t *testing.T) map[string]string {
+// pageSources are the page's files as they are in the repository.
+func pageSources(t *testing.T) map[string]string {
 	t.Helper()
 	files := map[string]string{}
 	err := fs.WalkDir(os.DirFS("static"), ".", func(name string, d fs.DirEntry, err error) error {
@@ -108,7 +108,7 @@ var (
 
 // TestSources: small, readable, all its own, and no way from text to markup.
 func TestSources(t *testing.T) {
-	files := sources(t)
+	files := pageSources(t)
 	total := 0
 	for name, text := range files {
 		total += len(text)

@@ -21,19 +21,19 @@ import (
 
 // StartMaster starts a master on 127.0.0.1, with these flags beside the ones
 // that all have, and waits until it answers.
-func StartMaster(t testing.TB, flags ...string) *Process {
+func StartMaster(t testing.TB, flags ...string) *MesosProcess {
 	t.Helper()
-	need.Root(t)
-	master, addr := program(t, "mesos-master"), freeAddr(t, "127.0.0.1")
-	args := append(listen(addr), "--work_dir="+t.TempDir(), "--registry=in_memory")
+	need.RequireRoot(t)
+	master, addr := lookupProgram(t, "mesos-master"), freeAddr(t, "127.0.0.1")
+	args := append(listenFlags(addr), "--work_dir="+t.TempDir(), "--registry=in_memory")
 	p := Spawn(t, nil, master, append(args, flags...)...)
 	p.Addr = addr
-	p.Await(t)
+	p.AwaitReady(t)
 	return p
 }
 
-// Agent is an agent to start.
-type Agent struct {
+// AgentProcess is an agent to start.
+type AgentProcess struct {
 	// Master is HOST:PORT, IP where the agent listens.
 	Master, IP string
 	// RuntimeDir is the agent's --runtime_dir; a fresh folder if empty.
@@ -59,9 +59,9 @@ umount /sys/fs/cgroup/unified 2>/dev/null || true
 `
 
 // Start starts the agent; Await waits until it answers.
-func (a Agent) Start(t testing.TB) *Process {
+func (a AgentProcess) Start(t testing.TB) *MesosProcess {
 	t.Helper()
-	agent, addr, work := program(t, "mesos-agent"), freeAddr(t, a.IP), t.TempDir()
+	agent, addr, work := lookupProgram(t, "mesos-agent"), freeAddr(t, a.IP), t.TempDir()
 	if a.RuntimeDir == "" {
 		a.RuntimeDir = filepath.Join(work, "run")
 	}
@@ -73,7 +73,7 @@ func (a Agent) Start(t testing.TB) *Process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	args := append([]string{"-m", "sh", "-c", namespace + a.Prepare + "\n" + `exec "$@"`, "sh", agent}, listen(addr)...)
+	args := append([]string{"-m", "sh", "-c", namespace + a.Prepare + "\n" + `exec "$@"`, "sh", agent}, listenFlags(addr)...)
 	args = append(args, "--master="+a.Master, "--work_dir="+filepath.Join(work, "agent"), "--runtime_dir="+a.RuntimeDir,
 		"--containerizers="+cmp.Or(a.Containerizers, "mesos"), "--launcher=linux", "--cgroups_root="+cgroup, "--no-systemd_enable_support",
 		"--executor_environment_variables="+string(executorEnv))
@@ -82,8 +82,8 @@ func (a Agent) Start(t testing.TB) *Process {
 	return p
 }
 
-// program finds one of Mesos's programs.
-func program(t testing.TB, name string) string {
+// lookupProgram finds one of Mesos's programs.
+func lookupProgram(t testing.TB, name string) string {
 	t.Helper()
 	prefix := os.Getenv("MESOS_PREFIX")
 	for _, dir := range []string{"sbin", "bin"} {
@@ -99,8 +99,8 @@ func program(t testing.TB, name string) string {
 	return path
 }
 
-// listen are the flags for the address.
-func listen(addr string) []string {
+// listenFlags are the flags for the address.
+func listenFlags(addr string) []string {
 	i := strings.LastIndexByte(addr, ':')
 	return []string{"--ip=" + addr[:i], "--hostname=" + addr[:i], "--port=" + addr[i+1:]}
 }

@@ -12,7 +12,7 @@ import (
 // removeCgroups kills what an agent's containers left. A killed process
 // leaves its cgroup a moment later, and says so to nobody.
 func removeCgroups(t testing.TB, cgroup string) {
-	Poll(t, "cgroups "+cgroup+" to go", func() bool {
+	PollUntil(t, "cgroups "+cgroup+" to go", func() bool {
 		killAll("/sys/fs/cgroup/freezer/" + cgroup)
 		roots, err := filepath.Glob("/sys/fs/cgroup/*/" + cgroup)
 		if err != nil {

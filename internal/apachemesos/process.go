@@ -15,8 +15,8 @@ import (
 // patience bounds every wait: a test that gets there has failed.
 const patience = 3 * time.Minute
 
-// Process is a running program.
-type Process struct {
+// MesosProcess is a running program.
+type MesosProcess struct {
 	*exec.Cmd
 	// Addr is where a master or an agent answers, HOST:PORT.
 	Addr  string
@@ -25,10 +25,10 @@ type Process struct {
 
 // Spawn runs a program until the test ends, and shows what it said if that
 // failed.
-func Spawn(t testing.TB, env []string, name string, args ...string) *Process {
+func Spawn(t testing.TB, env []string, name string, args ...string) *MesosProcess {
 	t.Helper()
 	var out bytes.Buffer
-	p := &Process{Cmd: exec.Command(name, args...), ended: make(chan struct{})}
+	p := &MesosProcess{Cmd: exec.Command(name, args...), ended: make(chan struct{})}
 	p.Stdout, p.Stderr = &out, &out
 	p.Env = append(os.Environ(), env...)
 	p.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -47,7 +47,7 @@ func Spawn(t testing.TB, env []string, name string, args ...string) *Process {
 }
 
 // Kill ends the process at once and waits until it is gone.
-func (p *Process) Kill(t testing.TB) {
+func (p *MesosProcess) Kill(t testing.TB) {
 	t.Helper()
 	if err := p.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -55,20 +55,20 @@ func (p *Process) Kill(t testing.TB) {
 	<-p.ended
 }
 
-// Again starts a killed process as it was; Await waits until it answers.
-func (p *Process) Again(t testing.TB) *Process {
+// Restart starts a killed process as it was; Await waits until it answers.
+func (p *MesosProcess) Restart(t testing.TB) *MesosProcess {
 	t.Helper()
 	again := Spawn(t, p.Env, p.Path, p.Args[1:]...)
 	again.Addr = p.Addr
 	return again
 }
 
-// Await waits until a master or an agent answers, which tells of its start in
+// AwaitReady waits until a master or an agent answers, which tells of its start in
 // no other way.
-func (p *Process) Await(t testing.TB) {
+func (p *MesosProcess) AwaitReady(t testing.TB) {
 	t.Helper()
 	client := http.Client{Timeout: patience}
-	Poll(t, p.Addr+" to answer", func() bool {
+	PollUntil(t, p.Addr+" to answer", func() bool {
 		select {
 		case <-p.ended:
 			t.Fatalf("%s ended before it answered", p.Args)
@@ -83,8 +83,8 @@ func (p *Process) Await(t testing.TB) {
 	})
 }
 
-// Poll waits for what tells nobody that it happened.
-func Poll(t testing.TB, what string, done func() bool) {
+// PollUntil waits for what tells nobody that it happened.
+func PollUntil(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()

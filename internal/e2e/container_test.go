@@ -71,11 +71,11 @@ func runEverything(t *testing.T, c *cluster, containerizer, image string) (view 
 
 // One job file, and the same output, under both containerizers.
 func TestOneJobFileUnderBothContainerizers(t *testing.T) {
-	need.Root(t)
-	need.Program(t, "runc", "runc")
-	docker := need.DockerEngine(t)
+	need.RequireRoot(t)
+	need.RequireProgram(t, "runc", "runc")
+	docker := need.RequireDockerEngine(t)
 	archive := testimage.BusyboxArchive(t, "mesos-gpu-e2e-everything", nil, nil)
-	image := testimage.Load(t, docker, archive)
+	image := testimage.LoadImage(t, docker, archive)
 	c := start(t, "--images", filepath.Dir(archive), "--allow-volumes", os.TempDir())
 	for _, containerizer := range []string{"docker", "mesos"} {
 		view, out := runEverything(t, c, containerizer, image)

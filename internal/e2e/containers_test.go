@@ -37,13 +37,13 @@ func TestContainersSeeTheirGPUOnly(t *testing.T) {
 	if hasDriver() {
 		t.Skip("this machine has a driver: the nodes would open")
 	}
-	need.Program(t, "runc", "runc")
-	docker := need.DockerEngine(t)
+	need.RequireProgram(t, "runc", "runc")
+	docker := need.RequireDockerEngine(t)
 	needsDriver := map[string]string{"com.nvidia.volumes.needed": "nvidia_driver"}
 	labelled := testimage.BusyboxArchive(t, "mesos-gpu-e2e-labelled", needsDriver, nil)
 	plain := testimage.BusyboxArchive(t, "mesos-gpu-e2e-plain", nil, nil)
 	images := map[string]map[bool]string{ // by containerizer, then whether the label is set
-		"docker": {true: testimage.Load(t, docker, labelled), false: testimage.Load(t, docker, plain)},
+		"docker": {true: testimage.LoadImage(t, docker, labelled), false: testimage.LoadImage(t, docker, plain)},
 		"mesos":  {true: "mesos-gpu-e2e-labelled", false: "mesos-gpu-e2e-plain"},
 	}
 	store := t.TempDir()
@@ -80,7 +80,7 @@ func TestContainersSeeTheirGPUOnly(t *testing.T) {
 
 // A missing image or engine fails the job with one clear line.
 func TestDockerFailuresAreClear(t *testing.T) {
-	need.DockerEngine(t)
+	need.RequireDockerEngine(t)
 	c := start(t)
 	r := c.do("run", "--image", "mesos-gpu-e2e-absent:1", "--", "true")
 	if r.code == 0 || !strings.Contains(r.err, "mesos-gpu-e2e-absent:1") {
@@ -100,8 +100,8 @@ func TestDockerFailuresAreClear(t *testing.T) {
 
 // Each example runs as the README says.
 func TestExamples(t *testing.T) {
-	docker := need.DockerEngine(t)
-	testimage.Load(t, docker, testimage.BusyboxArchive(t, "busybox:latest", map[string]string{"com.nvidia.volumes.needed": "nvidia_driver"}, nil))
+	docker := need.RequireDockerEngine(t)
+	testimage.LoadImage(t, docker, testimage.BusyboxArchive(t, "busybox:latest", map[string]string{"com.nvidia.volumes.needed": "nvidia_driver"}, nil))
 	files, err := filepath.Glob(example("*.yaml"))
 	if err != nil {
 		t.Fatal(err)

@@ -58,7 +58,7 @@ func (b beside) run(t *testing.T, stdin io.Reader, argv ...string) result {
 type screen struct {
 	*lines
 	typed  io.Writer
-	resize chan api.Size
+	resize chan api.WindowSize
 	ended  chan struct{}
 	code   int
 	err    error
@@ -68,7 +68,7 @@ func (b beside) terminal(ctx context.Context, t *testing.T, argv ...string) *scr
 	t.Helper()
 	in, typed := io.Pipe()
 	t.Cleanup(func() { _ = typed.Close() })
-	s := &screen{lines: newLines(), typed: typed, resize: make(chan api.Size), ended: make(chan struct{})}
+	s := &screen{lines: newLines(), typed: typed, resize: make(chan api.WindowSize), ended: make(chan struct{})}
 	go func() {
 		defer close(s.ended)
 		s.code, s.err = b.exec(ctx, api.ExecRequest{Argv: argv, TTY: true, Rows: 33, Cols: 44}, api.Terminal{Stdin: in, Stdout: s.lines, Stderr: s.lines, Resize: s.resize})
@@ -166,7 +166,7 @@ func onTerminal(t *testing.T, b beside) {
 	t.Helper()
 	s := b.terminal(t.Context(), t, "sh", "-c", `trap 'echo caught; exit 6' INT; while :; do echo "size $(stty size)"; sleep 0.1; done`)
 	s.shows(t, `^size 33 44`)
-	s.resize <- api.Size{Rows: 55, Cols: 66}
+	s.resize <- api.WindowSize{Rows: 55, Cols: 66}
 	s.shows(t, `^size 55 66`)
 	if _, err := s.typed.Write([]byte{3}); err != nil {
 		t.Fatal(err)
@@ -234,11 +234,11 @@ func awaitNone(t *testing.T, mark string) {
 }
 
 func TestCommandsBesideTasks(t *testing.T) {
-	need.Root(t)
-	need.Program(t, "runc", "runc")
-	docker := need.DockerEngine(t)
+	need.RequireRoot(t)
+	need.RequireProgram(t, "runc", "runc")
+	docker := need.RequireDockerEngine(t)
 	archive := testimage.BusyboxArchive(t, "mesos-gpu-e2e-exec", nil, nil)
-	image := testimage.Load(t, docker, archive)
+	image := testimage.LoadImage(t, docker, archive)
 	c := start(t, "--images", filepath.Dir(archive))
 	for _, containerizer := range []string{"docker", "mesos"} {
 		t.Run(containerizer, func(t *testing.T) { commandsBeside(t, c.host(t, containerizer, image)) })

@@ -96,7 +96,7 @@ func claimsIn(t *testing.T, dir string) []string {
 // waits until it runs.
 func sleeper(t *testing.T, c *cluster, docker *client.Client, name string) (image string) {
 	t.Helper()
-	image = testimage.Load(t, docker, testimage.BusyboxArchive(t, "mesos-gpu-e2e-"+name, nil, nil))
+	image = testimage.LoadImage(t, docker, testimage.BusyboxArchive(t, "mesos-gpu-e2e-"+name, nil, nil))
 	c.must("submit", write(t, name, fmt.Sprintf("name: %s\ngpus: 1\ncpus: 0.1\nmem: 256MiB\nretries: 1\nkill_grace: 0s\nimage: %s\ncommand: sleep 1000\n", name, image)))
 	c.await(name, runs(1))
 	return image
@@ -134,7 +134,7 @@ func executorIsKilled(t *testing.T, c *cluster, docker *client.Client, name, cla
 	if got := claimsIn(t, claims); !slices.Equal(got, after) {
 		t.Errorf("claims are %v, containers %v", got, after)
 	}
-	apachemesos.Poll(t, "the killed executor's cgroups to go", func() bool { return len(cgroupsOf(t, before[0])) == 0 })
+	apachemesos.PollUntil(t, "the killed executor's cgroups to go", func() bool { return len(cgroupsOf(t, before[0])) == 0 })
 	c.must("kill", name)
 	c.awaitEnd(name)
 	if got := containersOf(t, docker, image); len(got) > 0 {
@@ -146,8 +146,8 @@ func executorIsKilled(t *testing.T, c *cluster, docker *client.Client, name, cla
 }
 
 func TestExecutorIsKilled(t *testing.T) {
-	need.Root(t)
-	docker := need.DockerEngine(t)
+	need.RequireRoot(t)
+	docker := need.RequireDockerEngine(t)
 	work := t.TempDir()
 	c := start(t, "--work-dir", work)
 	executorIsKilled(t, c, docker, "killed", filepath.Join(work, "claims"))

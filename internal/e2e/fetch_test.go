@@ -17,10 +17,10 @@ import (
 // be fetched fails the task and says why.
 func TestFetch(t *testing.T) {
 	t.Parallel()
-	need.Program(t, "runc", "runc")
-	docker := need.DockerEngine(t)
+	need.RequireProgram(t, "runc", "runc")
+	docker := need.RequireDockerEngine(t)
 	archive := testimage.BusyboxArchive(t, "mesos-gpu-e2e-fetch", nil, nil)
-	loaded := testimage.Load(t, docker, archive)
+	loaded := testimage.LoadImage(t, docker, archive)
 	store := t.TempDir()
 	link(t, archive, filepath.Join(store, filepath.Base(archive)))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -34,12 +34,12 @@ func TestDiscover(t *testing.T) {
 // NVIDIA's.
 func TestDiscoverLoadsNVML(t *testing.T) {
 	lib := t.TempDir()
-	nvmltest.Build(t, lib)
-	host, err := simulated.Host("1xA100,1xT4", "nvml")
+	nvmltest.BuildLibrary(t, lib)
+	host, err := simulated.NewHost("1xA100,1xT4", "nvml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	nvmltest.Report(t, host)
+	nvmltest.ReportHost(t, host)
 	out := command(t, []string{"LD_LIBRARY_PATH=" + lib}, "discover").out
 	for _, want := range []string{"driver " + host.Driver, "NVIDIA A100", "Tesla T4", host.Devices[0].UUID} {
 		if !strings.Contains(out, want) {
@@ -66,7 +66,7 @@ func TestVolumes(t *testing.T) {
 	if r := command(t, nil, "volume", "create", "--driver-root", t.TempDir(), "--dir", dir); r.code == 0 || !strings.Contains(r.err, "no NVIDIA driver") {
 		t.Errorf("without a driver: status %d, %q", r.code, r.err)
 	}
-	if err := volumemgr.SimulatedRoot(root, "535.104.05"); err != nil {
+	if err := volumemgr.WriteSimulatedDriver(root, "535.104.05"); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {

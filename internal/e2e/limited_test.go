@@ -20,8 +20,8 @@ type limited struct{ library, archive string }
 
 func newLimited(t *testing.T, image string) limited {
 	t.Helper()
-	need.Program(t, "gcc", "gcc")
-	need.Program(t, "make", "make")
+	need.RequireProgram(t, "gcc", "gcc")
+	need.RequireProgram(t, "make", "make")
 	dir, here := t.TempDir(), "../../isolator/limiter/"
 	uuids, err := filepath.Abs("testdata/uuid.c")
 	if err != nil {
@@ -38,8 +38,8 @@ func newLimited(t *testing.T, image string) limited {
 		}
 	}
 	return limited{filepath.Join(dir, "libmesosgpu.so"), testimage.BusyboxArchive(t, image, nil, nil,
-		testimage.Linked("/bin/program", dir+"/program"), testimage.Linked("/bin/make_device", dir+"/make_device"),
-		testimage.Linked("/usr/lib/libcuda.so.1", dir+"/libcuda.so.1"), testimage.Linked("/usr/lib/libnvidia-ml.so.1", dir+"/libnvidia-ml.so.1"))}
+		testimage.LinkedProgram("/bin/program", dir+"/program"), testimage.LinkedProgram("/bin/make_device", dir+"/make_device"),
+		testimage.LinkedProgram("/usr/lib/libcuda.so.1", dir+"/libcuda.so.1"), testimage.LinkedProgram("/usr/lib/libnvidia-ml.so.1", dir+"/libnvidia-ml.so.1"))}
 }
 
 // What the stand-in takes for a context, and what tasks of these tests have.

@@ -22,7 +22,7 @@ type appView struct {
 	Version                                 string
 	Instances                               int
 	TasksStaged, TasksRunning, TasksHealthy int
-	Tasks                                   []api.Task
+	Tasks                                   []api.AppTask
 	Deployments                             []struct{ ID string }
 	VersionInfo                             struct{ LastConfigChangeAt string }
 	LastTaskFailure                         *struct{ Message, TaskID string }
@@ -43,7 +43,7 @@ func (a *appView) settled() bool {
 // has it sent again: it does not lead yet.
 func (c *cluster) v2(method, path, body string) (status int, answer []byte) {
 	c.t.Helper()
-	apachemesos.Poll(c.t, "the scheduler to lead", func() bool {
+	apachemesos.PollUntil(c.t, "the scheduler to lead", func() bool {
 		status, answer = c.send(method, c.api+"/v2"+path, body)
 		return status != http.StatusServiceUnavailable
 	})

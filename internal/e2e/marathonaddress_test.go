@@ -12,8 +12,8 @@ import (
 // An instance in a network of Docker's is told at its own address there, also
 // after its health was checked, which its agent tells with its own address.
 func TestMarathonAddressInBridge(t *testing.T) {
-	docker := need.DockerEngine(t)
-	image := testimage.Load(t, docker, testimage.BusyboxArchive(t, "mesos-gpu-e2e-address", nil, nil))
+	docker := need.RequireDockerEngine(t)
+	image := testimage.LoadImage(t, docker, testimage.BusyboxArchive(t, "mesos-gpu-e2e-address", nil, nil))
 	c := start(t, "--gpu-scheduling-behavior", "unrestricted")
 	c.deploys(http.MethodPost, "/apps", `{"id": "/at", "cmd": "exec sleep 1000", "cpus": 0.1, "mem": 64,
 		"container": {"type": "DOCKER", "docker": {"image": "`+image+`"}}, "networks": [{"mode": "container/bridge"}],
@@ -34,5 +34,5 @@ func TestMarathonAddressInBridge(t *testing.T) {
 		}
 	}
 	c.deploys(http.MethodDelete, "/apps/at", "")
-	apachemesos.Poll(t, "the app to go", func() bool { return c.appsLeft() == 0 })
+	apachemesos.PollUntil(t, "the app to go", func() bool { return c.appsLeft() == 0 })
 }

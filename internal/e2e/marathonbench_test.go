@@ -29,7 +29,7 @@ const manyInstances = 1000
 
 // swift is an agent without executors: a task runs as soon as it is told.
 type swift struct {
-	master   *master.Master
+	master   *master.EmbeddedMaster
 	id       mesosgo.AgentID
 	launched func()
 }
@@ -50,15 +50,17 @@ func (a *swift) status(f mesosgo.FrameworkID, t mesosgo.TaskID, state mesosgo.Ta
 	a.master.Status(a.id, f, mesosgo.TaskStatus{TaskID: t, State: &state, Source: mesosgo.SOURCE_EXECUTOR.Enum(), UUID: id[:]})
 }
 
-func (*swift) Acknowledge(mesosgo.FrameworkID, mesosgo.TaskID, []byte)  {}
-func (*swift) Message(mesosgo.FrameworkID, mesosgo.ExecutorID, []byte)  {}
-func (*swift) ShutdownExecutor(mesosgo.FrameworkID, mesosgo.ExecutorID) {}
-func (*swift) ShutdownFramework(mesosgo.FrameworkID)                    {}
+func (*swift) Acknowledge(mesosgo.FrameworkID, mesosgo.TaskID, []byte)     {}
+func (*swift) SendMessage(mesosgo.FrameworkID, mesosgo.ExecutorID, []byte) {}
+func (*swift) ShutdownExecutor(mesosgo.FrameworkID, mesosgo.ExecutorID)    {}
+func (*swift) ShutdownFramework(mesosgo.FrameworkID)                       {}
 
 // keepsApps is cmd's extension.
-type keepsApps struct{ *control.Control }
+type keepsApps struct{ *control.Controller }
 
-func (a keepsApps) Lead(ctx context.Context, c *framework.Cluster) error { return a.Run(ctx, c) }
+func (a keepsApps) Lead(ctx context.Context, c *framework.ExtensionHandle) error {
+	return a.Run(ctx, c)
+}
 
 // BenchmarkMarathonDeploy has one app of 1,000 instances deployed, from the
 // POST until the API counts all of them as running: through the embedded
@@ -89,15 +91,15 @@ func deployMany(b *testing.B, agents int) (launched, running time.Duration) {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
 	server := httptest.NewUnstartedServer(nil)
-	m := master.New(master.Config{Addr: server.Listener.Addr().String()})
+	m := master.New(master.MasterConfig{Addr: server.Listener.Addr().String()})
 	server.Config.Handler = m.Handler()
 	server.Start()
 	var last lastTime
 	register(b, m, agents, last.now)
 	up := make(chan string, 1)
-	s, err := framework.New(framework.Config{
+	s, err := framework.New(framework.SchedulerConfig{
 		Master: server.URL, APIAddr: "127.0.0.1:0", JournalPath: filepath.Join(b.TempDir(), "journal"), ExecutorPath: "/bin/true", Log: log,
-		Extension: keepsApps{control.New(control.Config{Settings: marathon.Settings{}, Log: log})},
+		Extension: keepsApps{control.New(control.ControllerConfig{Settings: marathon.ParseSettings{}, Log: log})},
 		Ready:     func(addr string) { up <- "http://" + addr + "/v2/apps" },
 	})
 	if err != nil {
@@ -134,7 +136,7 @@ func deployMany(b *testing.B, agents int) (launched, running time.Duration) {
 }
 
 // register adds agents that have room for all instances, none to spare.
-func register(b *testing.B, m *master.Master, agents int, launched func()) {
+func register(b *testing.B, m *master.EmbeddedMaster, agents int, launched func()) {
 	b.Helper()
 	each := float64(manyInstances / agents)
 	for i := range agents {

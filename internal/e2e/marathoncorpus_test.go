@@ -19,7 +19,7 @@ import (
 )
 
 // here is how definitions are read by the cluster of these tests.
-var here = marathon.Settings{Role: "*", GPUBehavior: marathon.GPUUnrestricted, BridgeNetwork: marathon.MesosBridge}
+var here = marathon.ParseSettings{Role: "*", GPUBehavior: marathon.GPUUnrestricted, BridgeNetwork: marathon.MesosBridge}
 
 // notHere are the valid definitions that this cluster cannot run, by the
 // reason. None gets there by oversight: the test compares.
@@ -80,12 +80,12 @@ func TestMarathonCorpusRefused(t *testing.T) {
 	c := start(t, "--gpu-scheduling-behavior", here.GPUBehavior)
 	refused := 0
 	for name, text := range definitions(t) {
-		_, err := marathon.Parse([]byte(text), here)
+		_, err := marathon.ParseApp([]byte(text), here)
 		if err == nil {
 			continue
 		}
 		refused++
-		var want any = err // *marathon.Invalid, in JSON what is answered
+		var want any = err // *marathon.ValidationError, in JSON what is answered
 		if !slices.Contains(ofRole, name) {
 			golden, err := os.ReadFile(filepath.Join("../../marathon/testdata/golden", name+".json"))
 			if err != nil {
@@ -123,11 +123,11 @@ func runnable(t *testing.T) (apps []*marathon.App, texts map[string]string) {
 	t.Helper()
 	left, texts := map[string][]string{}, map[string]string{}
 	for name, text := range definitions(t) {
-		app, err := marathon.Parse([]byte(text), here)
+		app, err := marathon.ParseApp([]byte(text), here)
 		if err != nil {
 			continue
 		}
-		spec, err := translate.Job(app, here)
+		spec, err := translate.JobSpec(app, here)
 		if err != nil && !errors.Is(err, translate.ErrSuspended) {
 			t.Fatal(err)
 		}
@@ -159,7 +159,7 @@ func TestMarathonCorpusRuns(t *testing.T) {
 			c.awaitApp(app.ID, "run", func(a *appView) bool { return a.TasksRunning == app.Instances })
 			c.deploys(http.MethodDelete, "/apps"+app.ID+"?force=true", "")
 		}
-		apachemesos.Poll(t, "all apps to go", func() bool { return c.appsLeft() == 0 })
+		apachemesos.PollUntil(t, "all apps to go", func() bool { return c.appsLeft() == 0 })
 	}
 	if jobs := c.must("ps"); strings.Contains(jobs, "RUNNING") {
 		t.Errorf("still there:\n%s", jobs)

@@ -30,10 +30,10 @@ func gpuApp(t *testing.T, id, container, release string, instances int) string {
 // type of GPU, scaled, updated, and gone on with by a scheduler that takes
 // over from one that was killed.
 func TestMesosMarathonApps(t *testing.T) {
-	docker := need.DockerEngine(t)
-	image := testimage.Load(t, docker, testimage.BusyboxArchive(t, "mesos-gpu-e2e-marathon", nil, nil))
+	docker := need.RequireDockerEngine(t)
+	image := testimage.LoadImage(t, docker, testimage.BusyboxArchive(t, "mesos-gpu-e2e-marathon", nil, nil))
 	m := startMesos(t, stock...)
-	join(t, m.master, "127.0.0.2", simulated.Driver, nil, stock[0], "--attributes=gpu_type:K80")
+	join(t, m.master, "127.0.0.2", simulated.DriverVersion, nil, stock[0], "--attributes=gpu_type:K80")
 	journal := filepath.Join(t.TempDir(), "journal")
 	c := m.scheduler(t, "--journal", journal)
 
@@ -74,7 +74,7 @@ func TestMesosMarathonApps(t *testing.T) {
 	for _, id := range []string{"/gpu/docker", "/gpu/mesos"} {
 		c.deploys(http.MethodDelete, "/apps"+id, "")
 	}
-	apachemesos.Poll(t, "all apps to go", func() bool { return c.appsLeft() == 0 })
+	apachemesos.PollUntil(t, "all apps to go", func() bool { return c.appsLeft() == 0 })
 	if left := containersOf(t, docker, image); len(left) > 0 {
 		t.Errorf("left containers %v", left)
 	}
@@ -96,7 +96,7 @@ func onTheRightAgent(t *testing.T, a *appView) {
 func seesOneGPU(t *testing.T, c *cluster, id string) {
 	t.Helper()
 	task := c.app(id).Tasks[0].ID
-	apachemesos.Poll(t, id+" to look at its GPUs", func() bool {
+	apachemesos.PollUntil(t, id+" to look at its GPUs", func() bool {
 		out := c.do("logs", task).out // there is no log at first
 		return len(enxio.FindAllString(out, -1)) == 1 && len(eperm.FindAllString(out, -1)) == 3
 	})
@@ -106,7 +106,7 @@ func seesOneGPU(t *testing.T, c *cluster, id string) {
 func TestMesosMarathonBackoff(t *testing.T) {
 	master := apachemesos.StartMaster(t, "--allocation_interval=200ms")
 	m := &mesos{master: master.Addr}
-	apachemesos.Agent{Master: m.master, IP: "127.0.0.1", Flags: []string{"--isolation=cgroups/cpu,cgroups/mem"}}.Start(t).Await(t)
+	apachemesos.AgentProcess{Master: m.master, IP: "127.0.0.1", Flags: []string{"--isolation=cgroups/cpu,cgroups/mem"}}.Start(t).AwaitReady(t)
 	c := m.scheduler(t)
 	posted := time.Now()
 	c.deploys(http.MethodPost, "/apps", `{"id": "/broken", "cmd": "exit 3", "cpus": 0.1, "mem": 64, "backoffSeconds": 1, "backoffFactor": 3}`)
@@ -120,7 +120,7 @@ func TestMesosMarathonBackoff(t *testing.T) {
 		t.Errorf("the failure says %q", view.LastTaskFailure.Message)
 	}
 	c.deploys(http.MethodDelete, "/apps/broken?force=true", "")
-	apachemesos.Poll(t, "the app to go", func() bool { return c.appsLeft() == 0 })
+	apachemesos.PollUntil(t, "the app to go", func() bool { return c.appsLeft() == 0 })
 }
 
 // attempt is which one of its place a task is: its id is JOB.INDEX.ATTEMPT.WHEN.

@@ -30,7 +30,7 @@ type mesos struct {
 	daemon string
 	// claims is where its executors claim their containers.
 	claims  string
-	process *apachemesos.Process
+	process *apachemesos.MesosProcess
 }
 
 // nodes prepares the agent's view of the machine, at each of its starts.
@@ -55,7 +55,7 @@ var stock = []string{"--isolation=cgroups/devices,gpu/nvidia,filesystem/linux,do
 
 func startMesos(t *testing.T, agentFlags ...string) *mesos {
 	t.Helper()
-	return join(t, apachemesos.StartMaster(t, "--allocation_interval=200ms").Addr, "127.0.0.1", simulated.Driver, nil, agentFlags...)
+	return join(t, apachemesos.StartMaster(t, "--allocation_interval=200ms").Addr, "127.0.0.1", simulated.DriverVersion, nil, agentFlags...)
 }
 
 // join starts an agent of that master, with that version of the driver and
@@ -71,13 +71,13 @@ func join(t *testing.T, master, ip, version string, settings map[string]string, 
 			t.Fatal(err)
 		}
 	}
-	nvmltest.Build(t, lib)
-	host, err := simulated.Host("4xV100", "mesos")
+	nvmltest.BuildLibrary(t, lib)
+	host, err := simulated.NewHost("4xV100", "mesos")
 	if err != nil {
 		t.Fatal(err)
 	}
-	nvmltest.Report(t, host)
-	if err := volumemgr.SimulatedRoot(driver, version); err != nil {
+	nvmltest.ReportHost(t, host)
+	if err := volumemgr.WriteSimulatedDriver(driver, version); err != nil {
 		t.Fatal(err)
 	}
 	env := map[string]string{
@@ -85,13 +85,13 @@ func join(t *testing.T, master, ip, version string, settings map[string]string, 
 		"MESOS_GPU_SOCKET": m.socket(),
 	}
 	maps.Copy(env, settings)
-	m.process = apachemesos.Agent{
+	m.process = apachemesos.AgentProcess{
 		Master: m.master, IP: ip, Prepare: nodes,
 		Env:         []string{"WORK=" + work, "LD_LIBRARY_PATH=" + lib + ":" + os.Getenv("LD_LIBRARY_PATH")},
 		ExecutorEnv: env,
 		Flags:       append([]string{"--image_providers=docker", "--docker_registry=" + m.images}, agentFlags...),
 	}.Start(t)
-	m.process.Await(t)
+	m.process.AwaitReady(t)
 	m.agent = m.process.Addr
 	return m
 }
@@ -139,8 +139,8 @@ func TestMesosRunExitsWithTheTasksCode(t *testing.T) {
 
 // A docker task on a stock agent, which gives docker tasks no GPU by itself.
 func TestMesosDockerTaskSeesItsGPU(t *testing.T) {
-	docker := need.DockerEngine(t)
-	image := testimage.Load(t, docker, testimage.BusyboxArchive(t, "mesos-gpu-e2e-mesos", map[string]string{"com.nvidia.volumes.needed": "nvidia_driver"}, nil))
+	docker := need.RequireDockerEngine(t)
+	image := testimage.LoadImage(t, docker, testimage.BusyboxArchive(t, "mesos-gpu-e2e-mesos", map[string]string{"com.nvidia.volumes.needed": "nvidia_driver"}, nil))
 	m := startMesos(t, stock...)
 	c := m.scheduler(t)
 	out := c.must("run", "--image", image, "--gpus", "1", "--gpu-type", "V100", "--", "sh", "-c", inside)
@@ -154,10 +154,10 @@ func TestMesosDockerTaskSeesItsGPU(t *testing.T) {
 
 // A unified container with an image.
 func TestMesosUnifiedImageSeesItsGPU(t *testing.T) {
-	docker := need.DockerEngine(t)
-	image := testimage.Load(t, docker, testimage.BusyboxArchive(t, "mesos-gpu-e2e-unified:latest", nil, nil))
+	docker := need.RequireDockerEngine(t)
+	image := testimage.LoadImage(t, docker, testimage.BusyboxArchive(t, "mesos-gpu-e2e-unified:latest", nil, nil))
 	m := startMesos(t, stock...)
-	testimage.Save(t, docker, image, m.images)
+	testimage.SaveImage(t, docker, image, m.images)
 	c := m.scheduler(t)
 	r := c.do("run", "--container", "mesos", "--image", image, "--gpus", "1", "--gpu-type", "V100", "--", "sh", "-c", inside)
 	if r.code != 0 && strings.Contains(r.err, "sysrq-trigger") {
@@ -279,8 +279,8 @@ func TestMesosRolesQuotasPreemption(t *testing.T) {
 		}
 	}
 	c.must("submit", write(t, "bound.yaml", "name: bound\ntasks: 3\ngpus: 1\nrole: research\ncpus: 0.1\nmem: 256\ncommand: sleep 1000\n"))
-	if view := c.await("bound", running(2)); !strings.Contains(view.Waits, "role research may hold 2 V100 and holds 2") {
-		t.Errorf("the third task waits because %q", view.Waits)
+	if view := c.await("bound", running(2)); !strings.Contains(view.WaitReason, "role research may hold 2 V100 and holds 2") {
+		t.Errorf("the third task waits because %q", view.WaitReason)
 	}
 	c.must("submit", write(t, "low.yaml", "name: low\ntasks: 2\ngpus: 1\nrole: guests\npreemptible: true\ncpus: 0.1\nmem: 256\ncommand: sleep 1000\n"))
 	c.await("low", running(2))

@@ -12,14 +12,14 @@ import (
 // Commands beside tasks of a stock agent: in the engine's containers, in
 // Mesos's with an image and in those without.
 func TestMesosCommandsBesideTasks(t *testing.T) {
-	docker := need.DockerEngine(t)
-	image := testimage.Load(t, docker, testimage.BusyboxArchive(t, "mesos-gpu-e2e-mesosexec:latest", nil, nil))
+	docker := need.RequireDockerEngine(t)
+	image := testimage.LoadImage(t, docker, testimage.BusyboxArchive(t, "mesos-gpu-e2e-mesosexec:latest", nil, nil))
 	m := startMesos(t, stock...)
 	c := m.scheduler(t)
 	t.Run("docker", func(t *testing.T) { commandsBeside(t, c.host(t, "docker", image)) })
 	t.Run("mesos", func(t *testing.T) { commandsBeside(t, c.host(t, "mesos", "")) })
 	t.Run("mesos with an image", func(t *testing.T) {
-		testimage.Save(t, docker, image, m.images)
+		testimage.SaveImage(t, docker, image, m.images)
 		if r := c.do("run", "--container", "mesos", "--image", image, "--", "true"); r.code != 0 {
 			t.Skipf("this machine starts no Mesos container with an image: %s", r.err)
 		}

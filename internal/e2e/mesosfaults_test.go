@@ -19,7 +19,7 @@ import (
 )
 
 func TestMesosExecutorIsKilled(t *testing.T) {
-	docker := need.DockerEngine(t)
+	docker := need.RequireDockerEngine(t)
 	m := startMesos(t, stock...)
 	executorIsKilled(t, m.scheduler(t), docker, "mesos-killed", m.claims)
 }
@@ -27,14 +27,14 @@ func TestMesosExecutorIsKilled(t *testing.T) {
 // The agent is killed and comes back: the task goes on, and its executor
 // hears of its end from the new one.
 func TestMesosAgentRestart(t *testing.T) {
-	docker := need.DockerEngine(t)
+	docker := need.RequireDockerEngine(t)
 	m := startMesos(t, stock...)
 	c := m.scheduler(t)
 	image := sleeper(t, c, docker, "restart")
 	before, pid := containersOf(t, docker, image), executorOf(t, task(t, c, "restart"))
 	m.process.Kill(t)
-	m.process = m.process.Again(t)
-	m.process.Await(t)
+	m.process = m.process.Restart(t)
+	m.process.AwaitReady(t)
 	c.must("kill", "restart")
 	c.await("restart", func(v *api.JobView) bool {
 		if !v.Terminal {
@@ -57,7 +57,7 @@ func TestMesosAgentRestart(t *testing.T) {
 
 // The agent does not come back: the executor ends its task, and itself.
 func TestMesosAgentIsGoneForGood(t *testing.T) {
-	docker := need.DockerEngine(t)
+	docker := need.RequireDockerEngine(t)
 	m := startMesos(t, append([]string{"--recovery_timeout=3secs"}, stock...)...)
 	c := m.scheduler(t)
 	image := sleeper(t, c, docker, "orphan")
@@ -66,8 +66,8 @@ func TestMesosAgentIsGoneForGood(t *testing.T) {
 	if executorOf(t, id) == 0 {
 		t.Fatal("the executor ended with its agent")
 	}
-	apachemesos.Poll(t, "the container to go", func() bool { return len(containersOf(t, docker, image)) == 0 })
-	apachemesos.Poll(t, "the executor to end", func() bool { return executorOf(t, id) == 0 })
+	apachemesos.PollUntil(t, "the container to go", func() bool { return len(containersOf(t, docker, image)) == 0 })
+	apachemesos.PollUntil(t, "the executor to end", func() bool { return executorOf(t, id) == 0 })
 	if got := claimsIn(t, m.claims); len(got) > 0 {
 		t.Errorf("left claims %v", got)
 	}
@@ -76,13 +76,13 @@ func TestMesosAgentIsGoneForGood(t *testing.T) {
 // An image wants more of the driver than one agent has: the job tells so, does
 // not try that agent again, and runs on another as soon as there is one.
 func TestMesosImageFitsAnotherAgent(t *testing.T) {
-	docker := need.DockerEngine(t)
-	image := testimage.Load(t, docker, testimage.BusyboxArchive(t, "mesos-gpu-e2e-new", nil, []string{"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_CUDA=cuda>=12.4"}))
-	old := withDriver(t, apachemesos.StartMaster(t, "--allocation_interval=200ms").Addr, "127.0.0.1", simulated.Driver, "12.2")
+	docker := need.RequireDockerEngine(t)
+	image := testimage.LoadImage(t, docker, testimage.BusyboxArchive(t, "mesos-gpu-e2e-new", nil, []string{"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_CUDA=cuda>=12.4"}))
+	old := withDriver(t, apachemesos.StartMaster(t, "--allocation_interval=200ms").Addr, "127.0.0.1", simulated.DriverVersion, "12.2")
 	c := old.scheduler(t)
 	c.must("submit", write(t, "picky", "name: picky\ngpus: 1\ncpus: 0.1\nmem: 256MiB\nimage: "+image+"\ncommand: cat /proc/1/mounts\n"))
 	view := c.await("picky", func(v *api.JobView) bool { return v.Tasks[0].Attempt == 2 })
-	for _, want := range []string{"could not start on 127.0.0.1", "cuda>=12.4", simulated.Driver, "12.2"} {
+	for _, want := range []string{"could not start on 127.0.0.1", "cuda>=12.4", simulated.DriverVersion, "12.2"} {
 		if !strings.Contains(view.Tasks[0].Message, want) {
 			t.Errorf("the message lacks %q: %s", want, view.Tasks[0].Message)
 		}
@@ -104,22 +104,22 @@ func TestMesosImageFitsAnotherAgent(t *testing.T) {
 // withDriver is an agent whose daemon tells that driver.
 func withDriver(t *testing.T, master, ip, version, cuda string) *mesos {
 	t.Helper()
-	h, err := simulated.Host("4xV100", filepath.Base(ip))
+	h, err := simulated.NewHost("4xV100", filepath.Base(ip))
 	if err != nil {
 		t.Fatal(err)
 	}
 	h.Driver, h.CUDA = version, cuda
 	m := join(t, master, ip, version, nil, append([]string{"--attributes=gpu_type:V100;gpu_driver:" + version}, stock[0])...)
-	m.watched(t, h, simulated.NewSource(h), false)
+	m.watched(t, h, simulated.NewIdleSource(h), false)
 	return m
 }
 
 // One job file, and the same output, under both containerizers.
 func TestMesosOneJobFileUnderBothContainerizers(t *testing.T) {
-	docker := need.DockerEngine(t)
-	image := testimage.Load(t, docker, testimage.BusyboxArchive(t, "mesos-gpu-e2e-everything-mesos:latest", nil, nil))
+	docker := need.RequireDockerEngine(t)
+	image := testimage.LoadImage(t, docker, testimage.BusyboxArchive(t, "mesos-gpu-e2e-everything-mesos:latest", nil, nil))
 	m := startMesos(t, "--isolation=cgroups/cpu,cgroups/mem,filesystem/linux,docker/runtime,posix/rlimits,namespaces/ipc")
-	testimage.Save(t, docker, image, m.images)
+	testimage.SaveImage(t, docker, image, m.images)
 	c := m.scheduler(t, "--allow-volumes", os.TempDir())
 	for _, containerizer := range []string{"docker", "mesos"} {
 		view, out := runEverything(t, c, containerizer, image)
@@ -155,9 +155,9 @@ func followsRotation(t *testing.T, c *cluster, pause string, args ...string) {
 // A log is followed while its files are rotated, of a container and of a
 // process.
 func TestMesosLogsFollowRotation(t *testing.T) {
-	docker := need.DockerEngine(t)
-	image := testimage.Load(t, docker, testimage.BusyboxArchive(t, "mesos-gpu-e2e-rotation", nil, nil))
-	m := join(t, apachemesos.StartMaster(t, "--allocation_interval=200ms").Addr, "127.0.0.1", simulated.Driver, map[string]string{"MESOS_GPU_LOG_SIZE": "64KiB"}, stock...)
+	docker := need.RequireDockerEngine(t)
+	image := testimage.LoadImage(t, docker, testimage.BusyboxArchive(t, "mesos-gpu-e2e-rotation", nil, nil))
+	m := join(t, apachemesos.StartMaster(t, "--allocation_interval=200ms").Addr, "127.0.0.1", simulated.DriverVersion, map[string]string{"MESOS_GPU_LOG_SIZE": "64KiB"}, stock...)
 	c := m.scheduler(t)
 	t.Run("docker", func(t *testing.T) { followsRotation(t, c, "0.2", "--image", image) })
 	// The executor looks at a process's output every few seconds.
@@ -167,8 +167,8 @@ func TestMesosLogsFollowRotation(t *testing.T) {
 // A task that writes more than its disk is ended, whether it writes to its
 // sandbox or into its container.
 func TestMesosDiskLimit(t *testing.T) {
-	docker := need.DockerEngine(t)
-	image := testimage.Load(t, docker, testimage.BusyboxArchive(t, "mesos-gpu-e2e-disk", nil, nil))
+	docker := need.RequireDockerEngine(t)
+	image := testimage.LoadImage(t, docker, testimage.BusyboxArchive(t, "mesos-gpu-e2e-disk", nil, nil))
 	m := startMesos(t, stock...)
 	c := m.scheduler(t)
 	for name, text := range map[string]string{

@@ -25,27 +25,27 @@ import (
 
 // cutOnMesos runs a daemon for an agent of Apache Mesos that may cut the one GPU
 // that there is, of a stand-in for NVML.
-func cutOnMesos(t *testing.T) (*mesos, *nvmltest.Machine, gpu.Device) {
+func cutOnMesos(t *testing.T) (*mesos, *nvmltest.FakeMachine, gpu.Device) {
 	t.Helper()
 	whole := gpu.Device{
 		UUID: "GPU-11111111-0000-0000-0000-000000000002", Model: "NVIDIA A100-SXM4-40GB", Arch: "8.0", Brand: "nvidia", MemMiB: 40960, Minor: 1, PCI: "0000:0f:00.0",
 	}
 	h := gpu.Host{Driver: "550.54.15", CUDA: "12.4"}
-	flags := advertise.Machine{Host: h, ShareLimit: gpu.HeldByMIG}
-	flags.Cut(whole, layouttest.A100())
-	resources, attributes := flags.Flags(true)
+	flags := advertise.MachineGPUs{Host: h, ShareLimit: gpu.EnforcedByMIG}
+	flags.MarkRepartitioned(whole, layouttest.A100())
+	resources, attributes := flags.AgentFlags(true)
 	m := startMesos(t, "--isolation=cgroups/cpu,cgroups/mem,filesystem/linux,docker/runtime", "--resources="+resources, "--attributes="+attributes)
 
-	library := nvmltest.Build(t, t.TempDir())
+	library := nvmltest.BuildLibrary(t, t.TempDir())
 	h.Devices = []gpu.Device{whole}
-	machine := nvmltest.Report(t, h)
-	machine.Cuttable(whole.UUID, layouttest.A100())
+	machine := nvmltest.ReportHost(t, h)
+	machine.EnableMIG(whole.UUID, layouttest.A100())
 	log, _ := logtest.NewNullLogger()
-	d, err := daemon.New(daemon.Config{
-		AgentURL: "http://" + m.agent + "/slave(1)", StateDir: t.TempDir(), Log: log, Provider: true, Bare: true, Socket: m.socket(),
-		MIG: "all", MIGLayout: "2x3g.20gb", Share: "all", ShareLimit: string(gpu.HeldByMIG), Limiters: []share.Limiter{share.NewMIG()},
-		Open: func() (daemon.Hardware, error) {
-			return daemon.NVML(nvml.Config{Library: library, SysRoot: machine.SysRoot, ProcRoot: machine.ProcRoot})
+	d, err := daemon.New(daemon.DaemonConfig{
+		AgentURL: "http://" + m.agent + "/slave(1)", StateDir: t.TempDir(), Log: log, Provider: true, Unmanaged: true, Socket: m.socket(),
+		MIG: "all", MIGLayout: "2x3g.20gb", SharedDevices: "all", ShareLimit: string(gpu.EnforcedByMIG), Limiters: []share.Limiter{share.NewMIGLimiter()},
+		OpenHardware: func() (daemon.Hardware, error) {
+			return daemon.OpenNVML(nvml.LibraryConfig{Library: library, SysRoot: machine.SysRoot, ProcRoot: machine.ProcRoot})
 		},
 	})
 	if err != nil {
@@ -73,38 +73,38 @@ func TestMesosCutsWhatIsIdle(t *testing.T) {
 		t.Helper()
 		c.must("submit", write(t, name, fmt.Sprintf("name: %s\ncpus: 0.1\nmem: 256MiB\nshare: {memory: %s}\ncommand: sleep 1000\n", name, memory)))
 	}
-	runs := func(name string) gpu.Part {
+	runs := func(name string) gpu.DeviceShare {
 		t.Helper()
 		view := c.await(name, func(v *api.JobView) bool { return v.Terminal || len(v.Tasks) == 1 && v.Tasks[0].State == job.Running })
-		if view.Terminal || len(view.Tasks[0].Parts) != 1 {
+		if view.Terminal || len(view.Tasks[0].Shares) != 1 {
 			t.Fatalf("%s: %+v", name, view.Tasks)
 		}
-		return view.Tasks[0].Parts[0]
+		return view.Tasks[0].Shares[0]
 	}
 	submit("small", "3GiB")
-	if part := runs("small"); part.MemMiB != 19456 || part.Limit != gpu.HeldByMIG || !strings.HasPrefix(part.UUID, "MIG-") {
+	if part := runs("small"); part.MemMiB != 19456 || part.LimitedBy != gpu.EnforcedByMIG || !strings.HasPrefix(part.UUID, "MIG-") {
 		t.Errorf("a small task holds %s, want a whole slice of 19456 MiB", part)
 	}
 	submit("large", "30GiB")
 	eventually(t, "what large waits for", func() string { return c.must("describe", "large") }, "lack 30720 MiB")
-	client := socket.NewClient(m.socket())
+	client := socket.NewDaemonClient(m.socket())
 	t.Cleanup(client.Close)
 	for range 2 { // and not by asking again
-		if waits, err := client.Cut(t.Context(), whole.UUID, []string{"7g.40gb"}); err != nil || !waits {
+		if waits, err := client.SetMIGLayout(t.Context(), whole.UUID, []string{"7g.40gb"}); err != nil || !waits {
 			t.Fatalf("waits %v, %v", waits, err)
 		}
 	}
 	if view := c.await("small", func(*api.JobView) bool { return true }); view.Terminal || view.Tasks[0].State != job.Running {
 		t.Errorf("small is %s", view.State)
 	}
-	if got := machine.Instances(whole.UUID); !slices.Equal(got, []string{"9@0", "9@4"}) {
+	if got := machine.ListInstances(whole.UUID); !slices.Equal(got, []string{"9@0", "9@4"}) {
 		t.Errorf("with a task the GPU is cut into %v", got)
 	}
 	c.must("kill", "small")
 	if part := runs("large"); part.MemMiB != 38912 {
 		t.Errorf("a large task holds %s, want a slice of 38912 MiB", part)
 	}
-	if got := machine.Instances(whole.UUID); !slices.Equal(got, []string{"0@0"}) {
+	if got := machine.ListInstances(whole.UUID); !slices.Equal(got, []string{"0@0"}) {
 		t.Errorf("the GPU is cut into %v", got)
 	}
 }

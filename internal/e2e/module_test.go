@@ -26,13 +26,13 @@ import (
 // moduleAgent is an unmodified agent with our module loaded, its daemon's
 // socket, and a folder into which its tasks write.
 type moduleAgent struct {
-	*apachemesos.Process
+	*apachemesos.MesosProcess
 	master, socket, notes string
 }
 
 func startModuleAgent(t *testing.T, resources string, flags ...string) *moduleAgent {
 	t.Helper()
-	need.DevicesCgroup(t)
+	need.RequireDevicesCgroup(t)
 	if hasDriver() {
 		t.Skip("this machine has a driver: the nodes would open")
 	}
@@ -45,20 +45,20 @@ func startModuleAgent(t *testing.T, resources string, flags ...string) *moduleAg
 	so := buildModule(t)
 	modules := fmt.Sprintf(`{"libraries":[{"file":%q,"modules":[{"name":"io_mesosgpu_GpuIsolator","parameters":[
 		{"key":"socket","value":%q},{"key":"timeout","value":"3secs"},{"key":"runtime_dir","value":%q}]}]}]}`, so, a.socket, filepath.Join(work, "run"))
-	a.Process = apachemesos.Agent{
+	a.MesosProcess = apachemesos.AgentProcess{
 		Master: a.master, IP: "127.0.0.1", RuntimeDir: filepath.Join(work, "run"), Prepare: nodes, Env: []string{"WORK=" + work},
 		ExecutorEnv: map[string]string{"MESOS_GPU_SOCKET": a.socket, "MESOS_GPU_DEV": filepath.Join(work, "nodes")},
 		Flags: append([]string{"--modules=" + modules, "--resources=cpus:8;mem:4096;disk:1024;" + resources,
 			"--isolation=cgroups/devices,filesystem/linux,docker/runtime,volume/host_path,io_mesosgpu_GpuIsolator"}, flags...),
 	}.Start(t)
-	a.Await(t)
+	a.AwaitReady(t)
 	return a
 }
 
 // buildModule is "make module", which has mostly been run.
 func buildModule(t *testing.T) string {
 	t.Helper()
-	need.Program(t, "g++", "g++")
+	need.RequireProgram(t, "g++", "g++")
 	out, err := exec.Command("make", "-s", "-j2", "-C", "../../isolator/module", "module").CombinedOutput()
 	if err != nil {
 		t.Fatalf("build the module: %v\n%s", err, out)
@@ -74,9 +74,9 @@ func buildModule(t *testing.T) string {
 // before.
 func (a *moduleAgent) restart(t *testing.T) {
 	t.Helper()
-	a.Process.Kill(t)
-	a.Process = a.Process.Again(t)
-	a.Await(t)
+	a.MesosProcess.Kill(t)
+	a.MesosProcess = a.MesosProcess.Restart(t)
+	a.AwaitReady(t)
 }
 
 // flag is the value of one of the agent's flags.
@@ -104,13 +104,13 @@ func (a *moduleAgent) get(t *testing.T, path string, into any) {
 func (a *moduleAgent) daemon(t *testing.T, stock string, flags ...string) (kill func()) {
 	t.Helper()
 	driver := a.notes + "-driver"
-	if err := volumemgr.SimulatedRoot(driver, simulated.Driver); err != nil {
+	if err := volumemgr.WriteSimulatedDriver(driver, simulated.DriverVersion); err != nil {
 		t.Fatal(err)
 	}
 	p := apachemesos.Spawn(t, nil, binary, append([]string{"agent", "--agent", "http://" + a.Addr, "--simulate", "4xV100", "--stock", stock,
 		"--socket", a.socket, "--runtime-dir", a.notes + "-runtime", "--state-dir", a.notes + "-state", "--volumes", a.notes + "-volumes", "--driver-root", driver,
 		"--listen", "", "--cgroups-root", a.flag(t, "cgroups_root")}, flags...)...)
-	apachemesos.Poll(t, "the daemon's socket", func() bool {
+	apachemesos.PollUntil(t, "the daemon's socket", func() bool {
 		c, err := net.Dial("unix", a.socket)
 		if err == nil {
 			c.Close()
@@ -200,7 +200,7 @@ func (f *foreign) touch(suffix string) {
 // those there are.
 func opened(t *testing.T, note string) string {
 	t.Helper()
-	apachemesos.Poll(t, note, func() bool { return exists(note) })
+	apachemesos.PollUntil(t, note, func() bool { return exists(note) })
 	text, err := os.ReadFile(note)
 	if err != nil {
 		t.Fatal(err)
@@ -374,10 +374,10 @@ func (a *moduleAgent) call(t *testing.T, call map[string]any) {
 // A container of an image finds its device node alone usable in a /dev of its
 // own, and the driver's files where the image's label asks for them.
 func TestMesosModuleImageSeesItsGPU(t *testing.T) {
-	docker := need.DockerEngine(t)
-	image := testimage.Load(t, docker, testimage.BusyboxArchive(t, "mesos-gpu-e2e-module:latest", map[string]string{"com.nvidia.volumes.needed": "nvidia_driver"}, nil))
+	docker := need.RequireDockerEngine(t)
+	image := testimage.LoadImage(t, docker, testimage.BusyboxArchive(t, "mesos-gpu-e2e-module:latest", map[string]string{"com.nvidia.volumes.needed": "nvidia_driver"}, nil))
 	images := t.TempDir()
-	testimage.Save(t, docker, image, images)
+	testimage.SaveImage(t, docker, image, images)
 	resources, attributes := agentFlags(t, "")
 	a := startModuleAgent(t, resources, attributes, "--image_providers=docker", "--docker_registry="+images)
 	a.daemon(t, "")

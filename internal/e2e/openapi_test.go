@@ -16,7 +16,7 @@ import (
 // may be asked, and holds what it answers to the document.
 type documented struct {
 	*cluster
-	doc   *openapitest.Document
+	doc   *openapitest.APIDocument
 	asked map[string]bool // method and path, as the document has them
 }
 
@@ -31,7 +31,7 @@ func (c *cluster) documented() *documented {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	return &documented{c, openapitest.Read(c.t, text, c.api), map[string]bool{}}
+	return &documented{c, openapitest.ReadDocument(c.t, text, c.api), map[string]bool{}}
 }
 
 // ask makes one request and checks it and its answer. It returns the answer's
@@ -53,8 +53,8 @@ func (d *documented) ask(want int, method, path, body string, header ...string) 
 		}
 		return r
 	}
-	exchange := d.doc.Find(d.t, request())
-	if err := exchange.Request(d.t.Context()); err != nil && want < http.StatusBadRequest {
+	exchange := d.doc.FindOperation(d.t, request())
+	if err := exchange.CheckRequest(d.t.Context()); err != nil && want < http.StatusBadRequest {
 		d.t.Errorf("%s %s: the request: %v", method, path, err)
 	}
 	res, err := http.DefaultClient.Do(request())
@@ -71,7 +71,7 @@ func (d *documented) ask(want int, method, path, body string, header ...string) 
 	if res.StatusCode != want {
 		d.t.Errorf("%s %s: status %d, want %d: %s", method, path, res.StatusCode, want, text)
 	}
-	if err := exchange.Answer(d.t.Context(), res.StatusCode, res.Header, text); err != nil {
+	if err := exchange.CheckAnswer(d.t.Context(), res.StatusCode, res.Header, text); err != nil {
 		d.t.Errorf("%s %s: the answer %d: %v\n%s", method, path, res.StatusCode, err, text)
 	}
 	if want < http.StatusBadRequest {

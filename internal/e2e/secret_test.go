@@ -20,8 +20,8 @@ func TestJobSecrets(t *testing.T) {
 // secretsFolder has one secret, of the role *.
 func secretsFolder(t *testing.T) string {
 	t.Helper()
-	docker := need.DockerEngine(t)
-	testimage.Load(t, docker, testimage.BusyboxArchive(t, "busybox:latest", nil, nil))
+	docker := need.RequireDockerEngine(t)
+	testimage.LoadImage(t, docker, testimage.BusyboxArchive(t, "busybox:latest", nil, nil))
 	secrets := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(secrets, "*", "db"), 0o700); err != nil {
 		t.Fatal(err)

@@ -40,7 +40,7 @@ func submitSharing(t *testing.T, c *cluster, containerizer, image string) {
 
 // awaitFilling waits until the task holds all that it can, and returns its id
 // and its part.
-func awaitFilling(t *testing.T, c *cluster, containerizer string) (id string, part gpu.Part) {
+func awaitFilling(t *testing.T, c *cluster, containerizer string) (id string, part gpu.DeviceShare) {
 	t.Helper()
 	name := "fills-" + containerizer
 	view := c.await(name, func(v *api.JobView) bool {
@@ -49,10 +49,10 @@ func awaitFilling(t *testing.T, c *cluster, containerizer string) (id string, pa
 		}
 		return v.Terminal
 	})
-	if view.Terminal || len(view.Tasks[0].Parts) != 1 {
+	if view.Terminal || len(view.Tasks[0].Shares) != 1 {
 		t.Fatalf("%s: %+v", name, view.Tasks)
 	}
-	return view.Tasks[0].ID, view.Tasks[0].Parts[0]
+	return view.Tasks[0].ID, view.Tasks[0].Shares[0]
 }
 
 // over asks what a GPU daemon says at its socket.
@@ -113,11 +113,11 @@ func TestTasksAreHeldToTheirParts(t *testing.T) {
 	if hasDriver() {
 		t.Skip("this machine has a driver: its GPUs would be shared")
 	}
-	need.Root(t)
-	need.Program(t, "runc", "runc")
-	docker := need.DockerEngine(t)
+	need.RequireRoot(t)
+	need.RequireProgram(t, "runc", "runc")
+	docker := need.RequireDockerEngine(t)
 	l := newLimited(t, "mesos-gpu-e2e-limited")
-	image, work := testimage.Load(t, docker, l.archive), t.TempDir()
+	image, work := testimage.LoadImage(t, docker, l.archive), t.TempDir()
 	c := start(t, "--work-dir", work, "--gpus", "2xT4", "--share", "all", "--share-limit", "preload", "--share-library", l.library, "--images", filepath.Dir(l.archive))
 	var devices []struct{ Device gpu.Device }
 	socket := filepath.Join(work, "agent.sock")
@@ -182,7 +182,7 @@ func TestSharesPackOnOneCard(t *testing.T) {
 	}
 	on := map[string]int{}
 	for _, task := range c.await("packs", running).Tasks {
-		on[task.Parts[0].UUID]++
+		on[task.Shares[0].UUID]++
 		if !strings.Contains(task.Message, "no limit holds") {
 			t.Errorf("nothing holds the task, and it says %q", task.Message)
 		}

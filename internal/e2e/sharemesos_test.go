@@ -20,10 +20,10 @@ import (
 // and in Mesos's own containers are held to their parts, and can open no other
 // device. When it is idle the device goes whole again.
 func TestMesosShareHoldsTasks(t *testing.T) {
-	docker := need.DockerEngine(t)
+	docker := need.RequireDockerEngine(t)
 	l := newLimited(t, "mesos-gpu-e2e-share")
-	image, images := testimage.Load(t, docker, l.archive), t.TempDir()
-	testimage.Save(t, docker, image, images)
+	image, images := testimage.LoadImage(t, docker, l.archive), t.TempDir()
+	testimage.SaveImage(t, docker, image, images)
 	limit := []string{"--share-limit", "preload", "--share-library", l.library}
 	resources, attributes := agentFlags(t, "", limit...)
 	a := startModuleAgent(t, resources, attributes, "--image_providers=docker", "--docker_registry="+images)
@@ -47,7 +47,7 @@ func TestMesosShareHoldsTasks(t *testing.T) {
 	ids := map[string]string{}
 	for _, containerizer := range []string{"docker", "mesos"} {
 		id, part := awaitFilling(t, c, containerizer)
-		if part.UUID != devices[2].Device.UUID || part.Limit != gpu.HeldByPreload {
+		if part.UUID != devices[2].Device.UUID || part.LimitedBy != gpu.EnforcedByPreload {
 			t.Errorf("%s: part is %s, want one of device 2", containerizer, part)
 		}
 		if got, want := c.must("logs", id), filled(devices[2].Device, 30); got != want {

@@ -28,33 +28,33 @@ import (
 
 // faulty is a driver whose events a test makes up.
 type faulty struct {
-	watch.Source
-	events chan health.Event
+	watch.SampleSource
+	events chan health.DeviceEvent
 }
 
-func (f *faulty) Wait(ctx context.Context) (health.Event, error) {
+func (f *faulty) Wait(ctx context.Context) (health.DeviceEvent, error) {
 	select {
 	case e := <-f.events:
 		return e, nil
 	case <-ctx.Done():
-		return health.Event{}, ctx.Err()
+		return health.DeviceEvent{}, ctx.Err()
 	}
 }
 
 // watched runs a daemon beside the agent, in this process, until the test
 // ends. Where it provides no GPUs, the agent's flags do.
-func (m *mesos) watched(t *testing.T, h gpu.Host, source watch.Source, provider bool) {
+func (m *mesos) watched(t *testing.T, h gpu.Host, source watch.SampleSource, provider bool) {
 	t.Helper()
 	log := logrus.New()
 	log.SetOutput(t.Output())
-	d, err := daemon.New(daemon.Config{
+	d, err := daemon.New(daemon.DaemonConfig{
 		AgentURL: "http://" + m.agent + "/slave(1)", StateDir: m.daemon, RuntimeDir: m.daemon, Socket: m.socket(), CgroupsRoot: "mesos-gpu-none", Provider: provider, Log: log,
-		Open: func() (daemon.Hardware, error) {
+		OpenHardware: func() (daemon.Hardware, error) {
 			return daemon.Hardware{Host: h, Source: source, Close: func() {}}, nil
 		},
-		Policy:      health.Policy{Quiet: time.Second, Memory: time.Second},
-		Volume:      func(context.Context) (string, error) { return "", nil },
-		NeedsDriver: func(map[string]string, map[string]string) (bool, error) { return false, nil },
+		FaultPolicy:  health.FaultPolicy{FailedQuiet: time.Second, FailureWindow: time.Second},
+		DriverVolume: func(context.Context) (string, error) { return "", nil },
+		NeedsDriver:  func(map[string]string, map[string]string) (bool, error) { return false, nil },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -107,9 +107,9 @@ func awaitGPU(t *testing.T, c *cluster, heard <-chan time.Time, device string, s
 		case <-late:
 			t.Fatalf("GPU %s is not %s %s within %s:\n%s", device, state, reason, patience, c.must("gpus"))
 		}
-		var gpus []api.GPU
+		var gpus []api.GPUView
 		read(t, c.must("gpus", "-o", "json"), &gpus)
-		i := slices.IndexFunc(gpus, func(g api.GPU) bool { return g.UUID == device })
+		i := slices.IndexFunc(gpus, func(g api.GPUView) bool { return g.UUID == device })
 		if i >= 0 && gpus[i].State == state && gpus[i].Reason == reason {
 			return gpus[i].Note
 		}
@@ -120,13 +120,13 @@ func awaitGPU(t *testing.T, c *cluster, heard <-chan time.Time, device string, s
 // device is in no offer, the master lists it with what is wrong, and a job that
 // wants all devices waits for it until an operator vouches for it.
 func TestMesosFailedGPULeavesTheOffers(t *testing.T) {
-	h, err := simulated.Host("2xV100", t.Name())
+	h, err := simulated.NewHost("2xV100", t.Name())
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, attributes := advertise.Machine{Host: h}.Flags(true)
+	_, attributes := advertise.MachineGPUs{Host: h}.AgentFlags(true)
 	m := startMesos(t, "--isolation=cgroups/cpu,cgroups/mem,filesystem/linux,docker/runtime", "--resources=gpus:0", "--attributes="+attributes)
-	driver := &faulty{simulated.NewSource(h), make(chan health.Event)}
+	driver := &faulty{simulated.NewIdleSource(h), make(chan health.DeviceEvent)}
 	m.watched(t, h, driver, true)
 	c := m.scheduler(t)
 
@@ -136,8 +136,8 @@ func TestMesosFailedGPULeavesTheOffers(t *testing.T) {
 	read(t, c.must("describe", "victim", "-o", "json"), &view)
 	device := view.Tasks[0].DeviceIDs[0]
 	heard := inventory(t, c)
-	driver.events <- health.Event{Device: device, XID: 79}
-	if note := awaitGPU(t, c, heard, device, api.WithheldGPU, api.Sick); !strings.HasPrefix(note, "GPU is sick: XID 79 (GPU has fallen off the bus) at ") {
+	driver.events <- health.DeviceEvent{Device: device, XID: 79}
+	if note := awaitGPU(t, c, heard, device, api.WithheldGPU, api.ReasonUnhealthy); !strings.HasPrefix(note, "GPU is sick: XID 79 (GPU has fallen off the bus) at ") {
 		t.Errorf("what is told of it is %q", note)
 	}
 	failed := fmt.Sprintf("GPU %s failed: XID 79", device)
@@ -157,16 +157,16 @@ func TestMesosFailedGPULeavesTheOffers(t *testing.T) {
 	c.must("submit", write(t, "greedy", "name: greedy\ngpus: 2\ncommand: echo got both\n"))
 	c.must("kill", "victim")
 	<-ended
-	c.await("greedy", func(v *api.JobView) bool { return strings.Contains(v.Waits, "GPU") })
-	client := socket.NewClient(m.socket())
+	c.await("greedy", func(v *api.JobView) bool { return strings.Contains(v.WaitReason, "GPU") })
+	client := socket.NewDaemonClient(m.socket())
 	defer client.Close()
-	if err := client.Cordon(t.Context(), device, "new fans"); err != nil {
+	if err := client.CordonDevice(t.Context(), device, "new fans"); err != nil {
 		t.Fatal(err)
 	}
-	if note := awaitGPU(t, c, heard, device, api.WithheldGPU, api.Cordoned); note != "GPU is cordoned: new fans" {
+	if note := awaitGPU(t, c, heard, device, api.WithheldGPU, api.ReasonCordoned); note != "GPU is cordoned: new fans" {
 		t.Errorf("what is told of it is %q", note)
 	}
-	if err := client.Uncordon(t.Context(), device); err != nil {
+	if err := client.UncordonDevice(t.Context(), device); err != nil {
 		t.Fatal(err)
 	}
 	c.awaitEnd("greedy")

@@ -32,7 +32,7 @@ func TestMesosTop(t *testing.T) {
 	ended := runningTask(t, c, "train")
 	id := task(t, c, "train")
 
-	use := c.awaitUse(t, "?job=train&minutes=15", func(u *api.TaskUsage) bool { return u.Past != nil && len(u.Past.AgesSeconds) >= 2 })
+	use := c.awaitUse(t, "?job=train&minutes=15", func(u *api.TaskUsage) bool { return u.History != nil && len(u.History.AgesSeconds) >= 2 })
 	if use.Task != id || use.Note != "" || !use.Simulated || use.AgeSeconds == nil || *use.AgeSeconds > 30 || len(use.Devices) != 1 {
 		t.Fatalf("got %+v", use)
 	}
@@ -40,7 +40,7 @@ func TestMesosTop(t *testing.T) {
 	if !strings.HasPrefix(device.UUID, "GPU-") || device.Duty == nil || device.Watts == nil || device.MemMiB == nil || device.Health != gpu.Healthy {
 		t.Errorf("device %+v", device)
 	}
-	past := use.Past
+	past := use.History
 	if len(past.Devices) != 1 || past.Devices[0].UUID != device.UUID || past.Devices[0].Duty[0] == nil || past.AgesSeconds[0]-past.AgesSeconds[1] < 10 {
 		t.Errorf("the past is %+v", past)
 	}

@@ -11,14 +11,14 @@ import (
 	"sync"
 )
 
-// Transport has Handler answer requests.
-type Transport struct{ Handler http.Handler }
+// HandlerTransport has Handler answer requests.
+type HandlerTransport struct{ Handler http.Handler }
 
 // RoundTrip serves the request in a goroutine, which ends with the handler.
-func (t Transport) RoundTrip(r *http.Request) (*http.Response, error) {
+func (t HandlerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(r.Context())
 	reader, out := io.Pipe()
-	w := &writer{header: http.Header{}, out: out, begun: make(chan struct{})}
+	w := &responseWriter{header: http.Header{}, out: out, begun: make(chan struct{})}
 	go func() {
 		defer cancel()
 		defer out.Close()
@@ -34,19 +34,19 @@ func (t Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	return &http.Response{
 		Status: fmt.Sprintf("%d %s", w.status, http.StatusText(w.status)), StatusCode: w.status, Header: w.header,
-		Body: body{reader, cancel}, ContentLength: -1, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r,
+		Body: cancelingBody{reader, cancel}, ContentLength: -1, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r,
 	}, nil
 }
 
-// body tells the handler when its reader has had enough.
-type body struct {
+// cancelingBody tells the handler when its reader has had enough.
+type cancelingBody struct {
 	*io.PipeReader
 	cancel context.CancelFunc
 }
 
-func (b body) Close() error { b.cancel(); return b.PipeReader.Close() }
+func (b cancelingBody) Close() error { b.cancel(); return b.PipeReader.Close() }
 
-type writer struct {
+type responseWriter struct {
 	header http.Header
 	out    *io.PipeWriter
 	once   sync.Once
@@ -54,9 +54,9 @@ type writer struct {
 	begun  chan struct{}
 }
 
-func (w *writer) Header() http.Header         { return w.header }
-func (w *writer) Flush()                      { w.WriteHeader(http.StatusOK) }
-func (w *writer) Write(p []byte) (int, error) { w.Flush(); return w.out.Write(p) }
-func (w *writer) WriteHeader(status int) {
+func (w *responseWriter) Header() http.Header         { return w.header }
+func (w *responseWriter) Flush()                      { w.WriteHeader(http.StatusOK) }
+func (w *responseWriter) Write(p []byte) (int, error) { w.Flush(); return w.out.Write(p) }
+func (w *responseWriter) WriteHeader(status int) {
 	w.once.Do(func() { w.status = status; close(w.begun) })
 }

@@ -10,7 +10,7 @@ import (
 
 // startCluster runs a cluster on free ports with this program as its binary,
 // and sees it end well with the test.
-func startCluster(t *testing.T, cfg Config) Addresses {
+func startCluster(t *testing.T, cfg ClusterConfig) ClusterURLs {
 	t.Helper()
 	binary, err := os.Executable()
 	if err != nil {
@@ -21,8 +21,8 @@ func startCluster(t *testing.T, cfg Config) Addresses {
 	cfg.API, cfg.Master, cfg.Agent = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
 	cfg.WorkDir, cfg.Binary, cfg.Isolate, cfg.Log = t.TempDir(), binary, os.Geteuid() == 0, log
 	ctx, cancel := context.WithCancel(t.Context())
-	up, ended := make(chan Addresses, 1), make(chan error, 1)
-	go func() { ended <- Run(ctx, cfg, func(a Addresses) { up <- a }) }()
+	up, ended := make(chan ClusterURLs, 1), make(chan error, 1)
+	go func() { ended <- Run(ctx, cfg, func(a ClusterURLs) { up <- a }) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {
@@ -35,6 +35,6 @@ func startCluster(t *testing.T, cfg Config) Addresses {
 	case err := <-ended:
 		ended <- nil
 		t.Fatal(err)
-		return Addresses{}
+		return ClusterURLs{}
 	}
 }

@@ -17,7 +17,7 @@ import (
 // side; release takes it away.
 func devicesHierarchy(workDir string) (release func() error, err error) {
 	own := filepath.Join(workDir, "cgroup")
-	root, err := cgroup.Mounted("/proc/self/mountinfo")
+	root, err := cgroup.FindV1MountPoint("/proc/self/mountinfo")
 	switch {
 	case err == nil && root != own:
 		return func() error { return nil }, nil

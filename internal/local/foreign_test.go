@@ -33,7 +33,7 @@ const foreignCommand = "foreign-executor"
 // TestMain makes the test binary what agents start: a container's first
 // process, or an executor that is none of this project's.
 func TestMain(m *testing.M) {
-	reexec.Main(m, reexec.Commands{foreignCommand: foreignExecutor, "executor": reexec.Executor(askDaemon)})
+	reexec.Main(m, reexec.CommandTable{foreignCommand: foreignExecutor, "executor": reexec.ExecutorCommand(askDaemon)})
 }
 
 // foreignExecutor runs one task's data as a shell script, by mesos-go alone.
@@ -169,11 +169,11 @@ func TestForeignFramework(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	host, err := simulated.Host("2xV100", "foreign")
+	host, err := simulated.NewHost("2xV100", "foreign")
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := startCluster(t, Config{Host: host})
+	at := startCluster(t, ClusterConfig{Host: host})
 
 	ctx, cancel := context.WithCancel(t.Context())
 	s := &foreignScheduler{binary: binary, statuses: make(chan mesos.TaskStatus, 10), errs: make(chan error, 10)}

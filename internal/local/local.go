@@ -23,8 +23,8 @@ import (
 	"mesos-gpu/isolator/share"
 )
 
-// Config says what cluster to run.
-type Config struct {
+// ClusterConfig says what cluster to run.
+type ClusterConfig struct {
 	// WorkDir holds sandboxes, images, volumes and the journal.
 	WorkDir string
 	// Host is the machine's GPUs, found or simulated.
@@ -37,15 +37,15 @@ type Config struct {
 	ExecutorEnv map[string]string
 	// Scheduler says what is not the cluster's to say: where the scheduler
 	// listens and finds master, executor and journal.
-	Scheduler framework.Config
+	Scheduler framework.SchedulerConfig
 	// Images holds docker archives NAME:TAG.tar for unified containers.
 	Images string
 	// Isolate gives every task its own cgroup and device nodes; it needs root.
 	Isolate bool
-	// Share, ShareLimit, Scaling and Limiters are as in daemon.Config: which
+	// Share, ShareLimit, Scaling and Limiters are as in daemon.DaemonConfig: which
 	// GPUs are shared, and what holds tasks to their parts.
 	Share, ShareLimit string
-	Scaling           share.Scaling
+	Scaling           share.ShareScaling
 	Limiters          []share.Limiter
 	Log               logrus.FieldLogger
 }
@@ -53,36 +53,36 @@ type Config struct {
 // journalFile is the scheduler's, in the work directory.
 const journalFile = "scheduler.journal"
 
-// Addresses say where a running cluster listens, as URLs.
-type Addresses struct{ API, Master, Agent string }
+// ClusterURLs say where a running cluster listens, as URLs.
+type ClusterURLs struct{ API, Master, Agent string }
 
 // Run runs the cluster until ctx ends, then ends all tasks and removes what
 // they had: processes, cgroups, mounts. up is called once the API answers.
-func Run(ctx context.Context, cfg Config, up func(Addresses)) error {
-	c := &cluster{Config: cfg}
-	if err := c.listen(); err != nil {
+func Run(ctx context.Context, cfg ClusterConfig, up func(ClusterURLs)) error {
+	c := &localCluster{ClusterConfig: cfg}
+	if err := c.openListeners(); err != nil {
 		return err
 	}
-	return c.run(ctx, up)
+	return c.runParts(ctx, up)
 }
 
-type cluster struct {
-	Config
+type localCluster struct {
+	ClusterConfig
 	master, agent net.Listener
 }
 
-func (c *cluster) listen() error {
+func (c *localCluster) openListeners() error {
 	var err error
-	if c.master, err = listen("master", c.Master); err != nil {
+	if c.master, err = listenFor("master", c.Master); err != nil {
 		return err
 	}
-	if c.agent, err = listen("agent", c.Config.Agent); err != nil {
+	if c.agent, err = listenFor("agent", c.ClusterConfig.Agent); err != nil {
 		c.master.Close()
 	}
 	return err
 }
 
-func listen(part, addr string) (net.Listener, error) {
+func listenFor(part, addr string) (net.Listener, error) {
 	l, err := net.Listen("tcp", addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil, fmt.Errorf("listen on %s for the embedded %s: another program, perhaps another mesos-gpu local, has the port: stop it, or give --free-ports", addr, part)
@@ -93,9 +93,9 @@ func listen(part, addr string) (net.Listener, error) {
 	return l, nil
 }
 
-// run starts the parts in the order in which they need one another and ends
+// runParts starts the parts in the order in which they need one another and ends
 // them in the opposite one.
-func (c *cluster) run(ctx context.Context, up func(Addresses)) (err error) {
+func (c *localCluster) runParts(ctx context.Context, up func(ClusterURLs)) (err error) {
 	defer c.master.Close()
 	defer c.agent.Close()
 	if c.Isolate {
@@ -105,13 +105,13 @@ func (c *cluster) run(ctx context.Context, up func(Addresses)) (err error) {
 		}
 		defer func() { err = errors.Join(err, release()) }()
 	}
-	m := master.New(master.Config{Log: c.Log.WithField("part", "master"), Addr: c.master.Addr().String()})
+	m := master.New(master.MasterConfig{Log: c.Log.WithField("part", "master"), Addr: c.master.Addr().String()})
 	a, err := c.newAgent(m)
 	if err != nil {
 		return err
 	}
 	advertised := make(chan struct{})
-	d, err := c.daemon(sync.OnceFunc(func() { close(advertised) }))
+	d, err := c.newDaemon(sync.OnceFunc(func() { close(advertised) }))
 	if err != nil {
 		return err
 	}
@@ -120,22 +120,22 @@ func (c *cluster) run(ctx context.Context, up func(Addresses)) (err error) {
 	cfg.JournalPath, cfg.ExecutorPath = filepath.Join(c.WorkDir, journalFile), c.Binary
 	cfg.Log = c.Log.WithField("part", "scheduler")
 	cfg.Ready = func(addr string) {
-		up(Addresses{API: cfg.API.URL(addr), Master: "http://" + c.master.Addr().String(), Agent: "http://" + c.agent.Addr().String()})
+		up(ClusterURLs{API: cfg.API.URLFor(addr), Master: "http://" + c.master.Addr().String(), Agent: "http://" + c.agent.Addr().String()})
 	}
 	scheduler, err := framework.New(cfg)
 	if err != nil {
 		return err
 	}
 	return inOrder(ctx,
-		serve(c.master, m.Handler()), m.Run,
-		serve(c.agent, a.Handler()), a.Run,
-		after(a.Ready(), d.Run),
-		after(advertised, scheduler.Run),
+		serveListener(c.master, m.Handler()), m.Run,
+		serveListener(c.agent, a.Handler()), a.Run,
+		startAfter(a.Ready(), d.Run),
+		startAfter(advertised, scheduler.Run),
 	)
 }
 
-// after puts a part off until it finds what it needs.
-func after(ready <-chan struct{}, run func(context.Context) error) func(context.Context) error {
+// startAfter puts a part off until it finds what it needs.
+func startAfter(ready <-chan struct{}, run func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		select {
 		case <-ready:
@@ -179,7 +179,7 @@ func inOrder(ctx context.Context, parts ...func(context.Context) error) error {
 	return errors.Join(errs...)
 }
 
-func serve(l net.Listener, h http.Handler) func(context.Context) error {
+func serveListener(l net.Listener, h http.Handler) func(context.Context) error {
 	return func(ctx context.Context) error {
 		s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, BaseContext: func(net.Listener) context.Context { return ctx }}
 		stop := context.AfterFunc(ctx, func() { s.Close() })

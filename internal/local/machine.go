@@ -31,8 +31,8 @@ import (
 
 // newAgent puts the machine into Mesos's words. GPUs are no part of its
 // resources: the daemon adds them through the resource provider API.
-func (c *cluster) newAgent(m link.Master) (*agent.Agent, error) {
-	total, err := machine(c.WorkDir)
+func (c *localCluster) newAgent(m link.MasterLink) (*agent.EmbeddedAgent, error) {
+	total, err := machineResources(c.WorkDir)
 	if err != nil {
 		return nil, err
 	}
@@ -40,67 +40,67 @@ func (c *cluster) newAgent(m link.Master) (*agent.Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	attributes, err := c.attributes()
+	attributes, err := c.agentAttributes()
 	if err != nil {
 		return nil, err
 	}
 	volumes := filepath.Join(c.WorkDir, "volumes")
-	cfg := agent.Config{
+	cfg := agent.AgentConfig{
 		Log: c.Log.WithField("part", "agent"), Master: m, WorkDir: filepath.Join(c.WorkDir, "agent"),
 		Addr: c.agent.Addr().String(), Resources: total, Attributes: attributes,
 		Root: c.Isolate, ExecutorPath: c.Binary, ImagesDir: c.Images,
-		Driver: driver.Host{Driver: c.Host.Driver, CUDA: c.Host.CUDA},
+		Driver: driver.HostDriver{Driver: c.Host.Driver, CUDA: c.Host.CUDA},
 		Volume: func(ctx context.Context) (string, error) {
-			volume, err := volumemgr.Ensure(ctx, root, volumes)
+			volume, err := volumemgr.EnsureVolume(ctx, root, volumes)
 			return volume.Path, err
 		},
 		ExecutorEnv: map[string]string{
 			"MESOS_GPU_DRIVER_ROOT": root, "MESOS_GPU_VOLUMES": volumes,
 			// Not that of a daemon which serves a Mesos agent on this machine.
-			"MESOS_GPU_SOCKET": c.socket(),
+			"MESOS_GPU_SOCKET": c.daemonSocket(),
 		},
 	}
 	for name, value := range c.ExecutorEnv {
 		cfg.ExecutorEnv[name] = value
 	}
 	if c.Isolate && len(c.Host.Devices) > 0 {
-		i, err := isolator.New(isolator.Config{Host: c.Host, Cgroups: "v1"}) // which local mounts where nobody has
+		i, err := isolator.New(isolator.HostConfig{Host: c.Host, CgroupVersion: "v1"}) // which local mounts where nobody has
 		if err != nil {
 			return nil, err
 		}
 		cfg.Isolator = i
-		if cfg.ExecutorEnv["MESOS_GPU_DEV"], err = c.nodes(i); err != nil {
+		if cfg.ExecutorEnv["MESOS_GPU_DEV"], err = c.makeDeviceNodes(i); err != nil {
 			return nil, err
 		}
 	}
 	return agent.New(cfg)
 }
 
-// attributes name the hardware, and what holds tasks to parts of it where some
+// agentAttributes name the hardware, and what holds tasks to parts of it where some
 // is shared.
-func (c *cluster) attributes() ([]mesos.Attribute, error) {
-	m := advertise.Machine{Host: c.Host}
-	listed, err := share.Listed(c.Host, c.Share)
+func (c *localCluster) agentAttributes() ([]mesos.Attribute, error) {
+	m := advertise.MachineGPUs{Host: c.Host}
+	listed, err := share.ParseSharedList(c.Host, c.Share)
 	if err != nil {
 		return nil, err
 	}
-	limiter, err := daemon.Limiter(context.Background(), c.ShareLimit, c.Limiters, c.Host.Devices, func(uuid string) bool { return listed[uuid] })
+	limiter, err := daemon.ChooseLimiter(context.Background(), c.ShareLimit, c.Limiters, c.Host.Devices, func(uuid string) bool { return listed[uuid] })
 	if err != nil {
 		return nil, err
 	}
-	if len(listed) > 0 || limiter.Method() != gpu.NotHeld {
+	if len(listed) > 0 || limiter.Method() != gpu.NotEnforced {
 		m.ShareLimit = limiter.Method()
 	}
 	return m.Attributes(), nil
 }
 
-// nodes makes GPU nodes where the Docker engine finds them: a simulated
+// makeDeviceNodes makes GPU nodes where the Docker engine finds them: a simulated
 // host's stand nowhere else but in private /dev folders.
-func (c *cluster) nodes(i *isolator.Isolator) (dir string, err error) {
+func (c *localCluster) makeDeviceNodes(i *isolator.Isolator) (dir string, err error) {
 	if !c.Host.Simulated {
 		return "/dev", nil
 	}
-	g, err := i.Prepare("none", 0, nil)
+	g, err := i.ResolveTaskGrant("none", 0, nil)
 	if err != nil {
 		return "", err
 	}
@@ -109,14 +109,14 @@ func (c *cluster) nodes(i *isolator.Isolator) (dir string, err error) {
 		return "", fmt.Errorf("make folder for GPU nodes: %w", err)
 	}
 	for _, n := range g.Nodes {
-		if err := mknod(dir, n); err != nil {
+		if err := makeNode(dir, n); err != nil {
 			return "", err
 		}
 	}
 	return dir, nil
 }
 
-func mknod(dir string, n rules.Node) error {
+func makeNode(dir string, n rules.DeviceNode) error {
 	path := filepath.Join(dir, n.Name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("make folder for GPU node %s: %w", n.Name, err)
@@ -130,35 +130,35 @@ func mknod(dir string, n rules.Node) error {
 
 // driverRoot is the file system that holds the driver: the machine's, or a
 // made-up one for simulated GPUs.
-func (c *cluster) driverRoot() (string, error) {
+func (c *localCluster) driverRoot() (string, error) {
 	if !c.Host.Simulated {
 		return "/", nil
 	}
 	root := filepath.Join(c.WorkDir, "driver")
-	if err := volumemgr.SimulatedRoot(root, c.Host.Driver); err != nil {
+	if err := volumemgr.WriteSimulatedDriver(root, c.Host.Driver); err != nil {
 		return "", fmt.Errorf("make up a driver: %w", err)
 	}
 	return root, nil
 }
 
-// daemon watches and advertises the GPUs; the embedded agent looks after its
+// newDaemon watches and advertises the GPUs; the embedded agent looks after its
 // containers itself.
-func (c *cluster) daemon(advertised func()) (*daemon.Daemon, error) {
+func (c *localCluster) newDaemon(advertised func()) (*daemon.Daemon, error) {
 	log := c.Log.WithField("part", "daemon")
-	open := func() (daemon.Hardware, error) { return daemon.NVML(nvml.Config{Log: log}) }
+	open := func() (daemon.Hardware, error) { return daemon.OpenNVML(nvml.LibraryConfig{Log: log}) }
 	if c.Host.Simulated {
-		open = func() (daemon.Hardware, error) { return daemon.Simulated(c.Host), nil }
+		open = func() (daemon.Hardware, error) { return daemon.SimulatedHardware(c.Host), nil }
 	}
-	return daemon.New(daemon.Config{
+	return daemon.New(daemon.DaemonConfig{
 		AgentURL: "http://" + c.agent.Addr().String() + "/slave(1)", StateDir: filepath.Join(c.WorkDir, "gpus"),
-		Open: open, Provider: true, Advertised: advertised, Log: log, Socket: c.socket(), Bare: true,
-		Share: c.Share, ShareLimit: c.ShareLimit, Scaling: c.Scaling, Limiters: c.Limiters,
+		OpenHardware: open, Provider: true, OnAdvertised: advertised, Log: log, Socket: c.daemonSocket(), Unmanaged: true,
+		SharedDevices: c.Share, ShareLimit: c.ShareLimit, Scaling: c.Scaling, Limiters: c.Limiters,
 	})
 }
 
-// socket is where the daemon tells executors how their GPUs are, and what holds
+// daemonSocket is where the daemon tells executors how their GPUs are, and what holds
 // them to parts of one: in the work directory, unless that makes too long a name.
-func (c *cluster) socket() string {
+func (c *localCluster) daemonSocket() string {
 	path := filepath.Join(c.WorkDir, "agent.sock")
 	if len(path) < maxSocket {
 		return path
@@ -169,9 +169,9 @@ func (c *cluster) socket() string {
 // maxSocket is what the kernel takes of a socket's path, with its end.
 const maxSocket = 108
 
-// machine is what this machine has besides GPUs, less a GiB or half of its
+// machineResources is what this machine has besides GPUs, less a GiB or half of its
 // memory for everything else on it.
-func machine(dir string) ([]mesos.Resource, error) {
+func machineResources(dir string) ([]mesos.Resource, error) {
 	total, err := memoryMiB("/proc/meminfo")
 	if err != nil {
 		return nil, err

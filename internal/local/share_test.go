@@ -19,36 +19,38 @@ import (
 
 // askDaemon has an executor ask the daemon how a container is held to its
 // parts.
-func askDaemon(cfg *executor.Config) {
-	cfg.Share = func(ctx context.Context, container string) (executor.Share, error) {
-		said, err := socket.NewClient(cfg.HealthSocket).Share(ctx, container)
-		return executor.Share{Limit: task.Limit{Env: said.Environment}, Warning: said.Warning}, err
+func askDaemon(cfg *executor.ExecutorConfig) {
+	cfg.ReadShareLimits = func(ctx context.Context, container string) (executor.ShareEnforcement, error) {
+		said, err := socket.NewDaemonClient(cfg.HealthSocket).ContainerShare(ctx, container)
+		return executor.ShareEnforcement{Limit: task.ShareLimit{Env: said.Environment}, Warning: said.Warning}, err
 	}
 }
 
-// held is a limiter that gives each container a variable.
-type held struct{ share.None }
+// preloadSharing is a limiter that gives each container a variable.
+type preloadSharing struct{ share.NoLimiter }
 
-func (held) Method() gpu.Method { return gpu.HeldByPreload }
+func (preloadSharing) Method() gpu.EnforcementMethod { return gpu.EnforcedByPreload }
 
-func (held) Admit(_ context.Context, _ string, parts []gpu.Part) (share.Setup, error) {
+func (preloadSharing) AdmitContainer(_ context.Context, _ string, parts []gpu.DeviceShare) (share.LimitSetup, error) {
 	if parts[0].MemMiB == 13 {
-		return share.Setup{}, fmt.Errorf("%d MiB cannot be held", parts[0].MemMiB)
+		return share.LimitSetup{}, fmt.Errorf("%d MiB cannot be held", parts[0].MemMiB)
 	}
-	return share.Setup{Environment: map[string]string{"HELD": fmt.Sprint(parts[0].MemMiB)}}, nil
+	return share.LimitSetup{Environment: map[string]string{"HELD": fmt.Sprint(parts[0].MemMiB)}}, nil
 }
 
 // Two tasks have parts of one device, each with its own limit, and can open it;
 // of the third's there is nothing left until one of them ends. One that cannot
 // be held does not start.
 func TestTasksShareADevice(t *testing.T) {
-	host, err := simulated.Host("2xV100", "share")
+	host, err := simulated.NewHost("2xV100", "share")
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := startCluster(t, Config{Host: host, Share: "0", Limiters: []share.Limiter{held{}}})
+	at := startCluster(t, ClusterConfig{Host: host, Share: "0", Limiters: []share.Limiter{preloadSharing{}}})
 	shared, whole := host.Devices[0], host.Devices[1]
-	part := func(mem int64, cores int) gpu.Part { return gpu.Part{UUID: shared.UUID, MemMiB: mem, Cores: cores} }
+	part := func(mem int64, cores int) gpu.DeviceShare {
+		return gpu.DeviceShare{UUID: shared.UUID, MemMiB: mem, Cores: cores}
+	}
 	half := part(shared.MemMiB/2, 30)
 	check := fmt.Sprintf(`test "$HELD" = %d && test "$CUDA_DEVICE_MEMORY_LIMIT" = %dm || exit 1`, half.MemMiB, half.MemMiB)
 	if os.Geteuid() == 0 { // a simulated node has no driver behind it, and can be opened so far
@@ -59,19 +61,19 @@ case "$( { : < /dev/nvidia%d; } 2>&1 )" in *"not permitted"*) ;; *) exit 3;; esa
 	command := check + "\nexec sleep 1000"
 
 	f := advertisetest.Subscribe(t, at.Master, "live")
-	f.Offer("the other device is whole", 1, whole.UUID)
-	f.LaunchPart(f.AwaitPart("at first", part(shared.MemMiB, 100)), "one", command, half)
-	f.LaunchPart(f.AwaitPart("one taken", part(shared.MemMiB-half.MemMiB, 70)), "two", command, half)
-	f.Part("both taken", part(shared.MemMiB-2*half.MemMiB, 40))
-	f.StillRuns("beside the other", "one")
-	f.StillRuns("beside the other", "two")
-	f.Kill("one")
-	o := f.AwaitPart("one ended", part(shared.MemMiB-half.MemMiB, 70))
-	f.TryPart(o, "unlucky", command, part(13, 0))
+	f.ExpectOffer("the other device is whole", 1, whole.UUID)
+	f.LaunchShare(f.AwaitShare("at first", part(shared.MemMiB, 100)), "one", command, half)
+	f.LaunchShare(f.AwaitShare("one taken", part(shared.MemMiB-half.MemMiB, 70)), "two", command, half)
+	f.ExpectShare("both taken", part(shared.MemMiB-2*half.MemMiB, 40))
+	f.ExpectRunning("beside the other", "one")
+	f.ExpectRunning("beside the other", "two")
+	f.KillTask("one")
+	o := f.AwaitShare("one ended", part(shared.MemMiB-half.MemMiB, 70))
+	f.TryShare(o, "unlucky", command, part(13, 0))
 	f.AwaitState("unlucky", mesos.TASK_FAILED)
-	f.LaunchPart(f.AwaitPart("the unlucky failed", part(shared.MemMiB-half.MemMiB, 70)), "three", command, half)
-	f.Part("the third waited", part(shared.MemMiB-2*half.MemMiB, 40))
-	f.Kill("two")
-	f.Kill("three")
-	f.Part("nothing taken", part(shared.MemMiB, 100))
+	f.LaunchShare(f.AwaitShare("the unlucky failed", part(shared.MemMiB-half.MemMiB, 70)), "three", command, half)
+	f.ExpectShare("the third waited", part(shared.MemMiB-2*half.MemMiB, 40))
+	f.KillTask("two")
+	f.KillTask("three")
+	f.ExpectShare("nothing taken", part(shared.MemMiB, 100))
 }

@@ -26,7 +26,7 @@ func TempWorkDir() (dir string, release func() error, err error) {
 				lock.Close()
 				return "", nil, fmt.Errorf("use work directory %s again: %w", dir, err)
 			}
-			return dir, releaser(dir, lock), nil
+			return dir, releaseWorkDir(dir, lock), nil
 		}
 	}
 	dir, err = os.MkdirTemp("", tempPrefix)
@@ -37,10 +37,10 @@ func TempWorkDir() (dir string, release func() error, err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	return dir, releaser(dir, lock), nil
+	return dir, releaseWorkDir(dir, lock), nil
 }
 
-func releaser(dir string, lock *os.File) func() error {
+func releaseWorkDir(dir string, lock *os.File) func() error {
 	return func() error {
 		defer lock.Close()
 		if err := os.RemoveAll(dir); err != nil {
@@ -75,7 +75,7 @@ func lockDir(dir string) (*os.File, error) {
 	}
 	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if err == nil {
-		err = own(f)
+		err = checkOwner(f)
 	}
 	if err != nil {
 		f.Close()
@@ -84,8 +84,8 @@ func lockDir(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// own refuses a folder that another user put there.
-func own(f *os.File) error {
+// checkOwner refuses a folder that another user put there.
+func checkOwner(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil {
 		return err

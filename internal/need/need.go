@@ -14,7 +14,7 @@ import (
 	"github.com/docker/docker/client"
 )
 
-func missing(t testing.TB, what, do string) {
+func reportMissing(t testing.TB, what, do string) {
 	t.Helper()
 	if os.Getenv("MESOS_GPU_TEST_ALL") != "" {
 		t.Fatalf("needs %s: %s", what, do)
@@ -22,49 +22,49 @@ func missing(t testing.TB, what, do string) {
 	t.Skipf("needs %s: %s", what, do)
 }
 
-// Root asks for uid 0.
-func Root(t testing.TB) {
+// RequireRoot asks for uid 0.
+func RequireRoot(t testing.TB) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		missing(t, "root", "run the tests as root")
+		reportMissing(t, "root", "run the tests as root")
 	}
 }
 
-// Program asks for a program on PATH and returns its path.
-func Program(t testing.TB, name, pkg string) string {
+// RequireProgram asks for a program on PATH and returns its path.
+func RequireProgram(t testing.TB, name, pkg string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
 	if err != nil {
-		missing(t, name, "apt-get install "+pkg)
+		reportMissing(t, name, "apt-get install "+pkg)
 	}
 	return path
 }
 
-// DevicesCgroup asks for the cgroup v1 devices hierarchy, writable.
-func DevicesCgroup(t testing.TB) string {
+// RequireDevicesCgroup asks for the cgroup v1 devices hierarchy, writable.
+func RequireDevicesCgroup(t testing.TB) string {
 	t.Helper()
-	Root(t)
+	RequireRoot(t)
 	const root = "/sys/fs/cgroup/devices"
 	if _, err := os.Stat(root + "/devices.list"); err != nil {
 		if _, err := os.Stat(root + "/cgroup.procs"); err != nil {
-			missing(t, "the cgroup v1 devices hierarchy", "mount -t cgroup -o devices none "+root)
+			reportMissing(t, "the cgroup v1 devices hierarchy", "mount -t cgroup -o devices none "+root)
 		}
 	}
 	return root
 }
 
-// DockerEngine asks for an engine that answers.
-func DockerEngine(t testing.TB) *client.Client {
+// RequireDockerEngine asks for an engine that answers.
+func RequireDockerEngine(t testing.TB) *client.Client {
 	t.Helper()
 	c, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
 	if err != nil {
-		missing(t, "a Docker engine", err.Error())
+		reportMissing(t, "a Docker engine", err.Error())
 	}
 	t.Cleanup(func() { c.Close() })
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	if _, err := c.Ping(ctx); err != nil {
-		missing(t, "a Docker engine", "apt-get install docker.io and start dockerd")
+		reportMissing(t, "a Docker engine", "apt-get install docker.io and start dockerd")
 	}
 	return c
 }

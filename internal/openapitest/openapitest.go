@@ -16,15 +16,15 @@ import (
 	"github.com/getkin/kin-openapi/routers/legacy"
 )
 
-// Document is one that was read.
-type Document struct {
+// APIDocument is one that was read.
+type APIDocument struct {
 	*openapi3.T
 	router routers.Router
 }
 
-// Read reads a document. Its paths are below the server's URL or, where that is
+// ReadDocument reads a document. Its paths are below the server's URL or, where that is
 // empty, below those that it names.
-func Read(t testing.TB, text []byte, server string) *Document {
+func ReadDocument(t testing.TB, text []byte, server string) *APIDocument {
 	t.Helper()
 	doc, err := openapi3.NewLoader().LoadFromData(text)
 	if err != nil {
@@ -37,38 +37,38 @@ func Read(t testing.TB, text []byte, server string) *Document {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Document{doc, router}
+	return &APIDocument{doc, router}
 }
 
-// Exchange is a request of one of the document's operations.
-type Exchange struct {
+// APIExchange is a request of one of the document's operations.
+type APIExchange struct {
 	// Path is the operation's, as the document has it.
 	Path string
 	in   *openapi3filter.RequestValidationInput
 }
 
-// Find finds the operation of a request, whose body is the Exchange's to read.
+// FindOperation finds the operation of a request, whose body is the Exchange's to read.
 // It ends the test where the document has none.
-func (d *Document) Find(t testing.TB, r *http.Request) *Exchange {
+func (d *APIDocument) FindOperation(t testing.TB, r *http.Request) *APIExchange {
 	t.Helper()
 	route, params, err := d.router.FindRoute(r)
 	if err != nil {
 		t.Fatalf("%s %s: %v", r.Method, r.URL, err)
 	}
-	return &Exchange{route.Path, &openapi3filter.RequestValidationInput{
+	return &APIExchange{route.Path, &openapi3filter.RequestValidationInput{
 		Request: r, PathParams: params, Route: route,
 		Options: &openapi3filter.Options{AuthenticationFunc: openapi3filter.NoopAuthenticationFunc, IncludeResponseStatus: true},
 	}}
 }
 
-// Request says in what the request is not as documented.
-func (e *Exchange) Request(ctx context.Context) error {
+// CheckRequest says in what the request is not as documented.
+func (e *APIExchange) CheckRequest(ctx context.Context) error {
 	return openapi3filter.ValidateRequest(ctx, e.in)
 }
 
-// Answer says in what an answer to it is not. Streams and texts have no schema:
+// CheckAnswer says in what an answer to it is not. Streams and texts have no schema:
 // of them the type alone is checked.
-func (e *Exchange) Answer(ctx context.Context, status int, header http.Header, body []byte) error {
+func (e *APIExchange) CheckAnswer(ctx context.Context, status int, header http.Header, body []byte) error {
 	kind := header.Get("Content-Type")
 	e.in.Options.ExcludeResponseBody = kind != "" && !strings.HasSuffix(kind, "json")
 	return openapi3filter.ValidateResponse(ctx, &openapi3filter.ResponseValidationInput{

@@ -7,37 +7,37 @@ import (
 	"time"
 )
 
-// Writer is an answer of which each part must be taken in time, however much
+// DeadlineWriter is an answer of which each part must be taken in time, however much
 // is written and by whom.
-type Writer struct {
+type DeadlineWriter struct {
 	http.ResponseWriter
 	// Patience is how long one part may take.
 	Patience time.Duration
 }
 
-// Begin gives the client so long to take what is written next.
-func (w Writer) Begin() {
+// ExtendDeadline gives the client so long to take what is written next.
+func (w DeadlineWriter) ExtendDeadline() {
 	// A recorder in place of a connection knows no deadlines.
 	_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now().Add(w.Patience))
 }
 
 // WriteHeader implements http.ResponseWriter.
-func (w Writer) WriteHeader(code int) {
-	w.Begin()
+func (w DeadlineWriter) WriteHeader(code int) {
+	w.ExtendDeadline()
 	w.ResponseWriter.WriteHeader(code)
 }
 
 // Write implements http.ResponseWriter.
-func (w Writer) Write(b []byte) (int, error) {
-	w.Begin()
+func (w DeadlineWriter) Write(b []byte) (int, error) {
+	w.ExtendDeadline()
 	return w.ResponseWriter.Write(b)
 }
 
 // FlushError is for http.ResponseController.
-func (w Writer) FlushError() error {
-	w.Begin()
+func (w DeadlineWriter) FlushError() error {
+	w.ExtendDeadline()
 	return http.NewResponseController(w.ResponseWriter).Flush()
 }
 
 // Unwrap is for http.ResponseController.
-func (w Writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (w DeadlineWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

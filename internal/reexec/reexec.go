@@ -16,14 +16,14 @@ import (
 	"mesos-gpu/volumemgr"
 )
 
-// Commands are what the binary can be, by its first argument. They get the
+// CommandTable are what the binary can be, by its first argument. They get the
 // arguments after that.
-type Commands map[string]func(args []string) error
+type CommandTable map[string]func(args []string) error
 
 // Main is for TestMain: it is the command that the first argument names, or
 // a container's first process, or else runs the tests. Commands leave by
 // syscall.Exit: os.Exit of a race-instrumented binary waits a second.
-func Main(m *testing.M, commands Commands) {
+func Main(m *testing.M, commands CommandTable) {
 	var run func([]string) error
 	if len(os.Args) > 1 {
 		if run = commands[os.Args[1]]; os.Args[1] == container.InitCommand {
@@ -40,16 +40,16 @@ func Main(m *testing.M, commands Commands) {
 	syscall.Exit(0)
 }
 
-// Executor is cmd/mesos-gpu's executor, as a command; change may be nil.
-func Executor(change func(*executor.Config)) func([]string) error {
+// ExecutorCommand is cmd/mesos-gpu's executor, as a command; change may be nil.
+func ExecutorCommand(change func(*executor.ExecutorConfig)) func([]string) error {
 	return func([]string) error {
 		cfg, err := executor.ConfigFromEnv(os.Getenv)
 		if err != nil {
 			return err
 		}
-		cfg.Granted = isolator.Granted
-		cfg.Volume = func(ctx context.Context) (string, error) {
-			volume, err := volumemgr.Ensure(ctx, cfg.DriverRoot, cfg.VolumesDir)
+		cfg.ReadGrantedGPUs = isolator.DetectDeviceAccess
+		cfg.PrepareVolume = func(ctx context.Context) (string, error) {
+			volume, err := volumemgr.EnsureVolume(ctx, cfg.DriverRoot, cfg.VolumesDir)
 			return volume.Path, err
 		}
 		if change != nil {

@@ -14,7 +14,7 @@ const (
 	CallUpdatePublishResourcesStatus
 )
 
-var callTypes = enum{
+var callTypes = enumNames{
 	"UNKNOWN", "SUBSCRIBE", "UPDATE_OPERATION_STATUS", "UPDATE_STATE",
 	"UPDATE_PUBLISH_RESOURCES_STATUS",
 }
@@ -22,11 +22,11 @@ var callTypes = enum{
 func (t CallType) String() string { return callTypes.name(int32(t)) }
 
 // MarshalJSON writes the name.
-func (t CallType) MarshalJSON() ([]byte, error) { return callTypes.marshal(int32(t)) }
+func (t CallType) MarshalJSON() ([]byte, error) { return callTypes.marshalName(int32(t)) }
 
 // UnmarshalJSON reads a name or a number.
 func (t *CallType) UnmarshalJSON(data []byte) error {
-	n, err := callTypes.unmarshal(data, "Call.Type")
+	n, err := callTypes.unmarshalName(data, "Call.Type")
 	*t = CallType(n)
 	return err
 }
@@ -42,23 +42,23 @@ const (
 	PublishFailed
 )
 
-var publishStatuses = enum{"UNKNOWN", "OK", "FAILED"}
+var publishStatuses = enumNames{"UNKNOWN", "OK", "FAILED"}
 
 func (s PublishStatus) String() string { return publishStatuses.name(int32(s)) }
 
 // MarshalJSON writes the name.
-func (s PublishStatus) MarshalJSON() ([]byte, error) { return publishStatuses.marshal(int32(s)) }
+func (s PublishStatus) MarshalJSON() ([]byte, error) { return publishStatuses.marshalName(int32(s)) }
 
 // UnmarshalJSON reads a name or a number.
 func (s *PublishStatus) UnmarshalJSON(data []byte) error {
-	n, err := publishStatuses.unmarshal(data, "UpdatePublishResourcesStatus.Status")
+	n, err := publishStatuses.unmarshalName(data, "UpdatePublishResourcesStatus.Status")
 	*s = PublishStatus(n)
 	return err
 }
 
-// Call is what a provider posts. ResourceProviderID is set on every call but
+// ProviderCall is what a provider posts. ResourceProviderID is set on every call but
 // SUBSCRIBE, whose ResourceProviderInfo carries it.
-type Call struct {
+type ProviderCall struct {
 	ResourceProviderID           *mesos.ResourceProviderID     `protobuf:"bytes,1,opt,name=resource_provider_id" json:"resource_provider_id,omitempty"`
 	Type                         CallType                      `protobuf:"varint,2,opt,name=type,enum=mesos.v1.resource_provider.Call_Type" json:"type"`
 	Subscribe                    *Subscribe                    `protobuf:"bytes,3,opt,name=subscribe" json:"subscribe,omitempty"`
@@ -94,20 +94,20 @@ type UpdatePublishResourcesStatus struct {
 	Status PublishStatus `protobuf:"varint,2,req,name=status,enum=mesos.v1.resource_provider.Call_UpdatePublishResourcesStatus_Status" json:"status"`
 }
 
-func (m *Call) Reset()                         { *m = Call{} }
+func (m *ProviderCall) Reset()                 { *m = ProviderCall{} }
 func (m *Subscribe) Reset()                    { *m = Subscribe{} }
 func (m *UpdateOperationStatus) Reset()        { *m = UpdateOperationStatus{} }
 func (m *UpdateState) Reset()                  { *m = UpdateState{} }
 func (m *UpdatePublishResourcesStatus) Reset() { *m = UpdatePublishResourcesStatus{} }
 
-func (m *Call) String() string                         { return text(m) }
-func (m *Subscribe) String() string                    { return text(m) }
-func (m *UpdateOperationStatus) String() string        { return text(m) }
-func (m *UpdateState) String() string                  { return text(m) }
-func (m *UpdatePublishResourcesStatus) String() string { return text(m) }
+func (m *ProviderCall) String() string                 { return formatMessage(m) }
+func (m *Subscribe) String() string                    { return formatMessage(m) }
+func (m *UpdateOperationStatus) String() string        { return formatMessage(m) }
+func (m *UpdateState) String() string                  { return formatMessage(m) }
+func (m *UpdatePublishResourcesStatus) String() string { return formatMessage(m) }
 
 // ProtoMessage marks the protobuf messages.
-func (*Call) ProtoMessage()                         {}
+func (*ProviderCall) ProtoMessage()                 {}
 func (*Subscribe) ProtoMessage()                    {}
 func (*UpdateOperationStatus) ProtoMessage()        {}
 func (*UpdateState) ProtoMessage()                  {}

@@ -16,7 +16,7 @@ const (
 	EventTeardown
 )
 
-var eventTypes = enum{
+var eventTypes = enumNames{
 	"UNKNOWN", "SUBSCRIBED", "APPLY_OPERATION", "PUBLISH_RESOURCES",
 	"ACKNOWLEDGE_OPERATION_STATUS", "RECONCILE_OPERATIONS", "TEARDOWN",
 }
@@ -24,17 +24,17 @@ var eventTypes = enum{
 func (t EventType) String() string { return eventTypes.name(int32(t)) }
 
 // MarshalJSON writes the name.
-func (t EventType) MarshalJSON() ([]byte, error) { return eventTypes.marshal(int32(t)) }
+func (t EventType) MarshalJSON() ([]byte, error) { return eventTypes.marshalName(int32(t)) }
 
 // UnmarshalJSON reads a name or a number.
 func (t *EventType) UnmarshalJSON(data []byte) error {
-	n, err := eventTypes.unmarshal(data, "Event.Type")
+	n, err := eventTypes.unmarshalName(data, "Event.Type")
 	*t = EventType(n)
 	return err
 }
 
-// Event is what an agent sends on a provider's stream.
-type Event struct {
+// ProviderEvent is what an agent sends on a provider's stream.
+type ProviderEvent struct {
 	Type                       EventType                   `protobuf:"varint,1,opt,name=type,enum=mesos.v1.resource_provider.Event_Type" json:"type"`
 	Subscribed                 *Subscribed                 `protobuf:"bytes,2,opt,name=subscribed" json:"subscribed,omitempty"`
 	ApplyOperation             *ApplyOperation             `protobuf:"bytes,3,opt,name=apply_operation" json:"apply_operation,omitempty"`
@@ -75,22 +75,22 @@ type ReconcileOperations struct {
 	OperationUUIDs []mesos.UUID `protobuf:"bytes,1,rep,name=operation_uuids" json:"operation_uuids,omitempty"`
 }
 
-func (m *Event) Reset()                      { *m = Event{} }
+func (m *ProviderEvent) Reset()              { *m = ProviderEvent{} }
 func (m *Subscribed) Reset()                 { *m = Subscribed{} }
 func (m *ApplyOperation) Reset()             { *m = ApplyOperation{} }
 func (m *PublishResources) Reset()           { *m = PublishResources{} }
 func (m *AcknowledgeOperationStatus) Reset() { *m = AcknowledgeOperationStatus{} }
 func (m *ReconcileOperations) Reset()        { *m = ReconcileOperations{} }
 
-func (m *Event) String() string                      { return text(m) }
-func (m *Subscribed) String() string                 { return text(m) }
-func (m *ApplyOperation) String() string             { return text(m) }
-func (m *PublishResources) String() string           { return text(m) }
-func (m *AcknowledgeOperationStatus) String() string { return text(m) }
-func (m *ReconcileOperations) String() string        { return text(m) }
+func (m *ProviderEvent) String() string              { return formatMessage(m) }
+func (m *Subscribed) String() string                 { return formatMessage(m) }
+func (m *ApplyOperation) String() string             { return formatMessage(m) }
+func (m *PublishResources) String() string           { return formatMessage(m) }
+func (m *AcknowledgeOperationStatus) String() string { return formatMessage(m) }
+func (m *ReconcileOperations) String() string        { return formatMessage(m) }
 
 // ProtoMessage marks the protobuf messages.
-func (*Event) ProtoMessage()                      {}
+func (*ProviderEvent) ProtoMessage()              {}
 func (*Subscribed) ProtoMessage()                 {}
 func (*ApplyOperation) ProtoMessage()             {}
 func (*PublishResources) ProtoMessage()           {}

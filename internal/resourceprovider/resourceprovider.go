@@ -16,22 +16,22 @@ import (
 // Path is where an agent serves the API, below its own URL.
 const Path = "/api/v1/resource_provider"
 
-// enum is the behaviour that the three enumerations share: a name for each
+// enumNames is the behaviour that the three enumerations share: a name for each
 // number from 0, in order.
-type enum []string
+type enumNames []string
 
-func (e enum) name(n int32) string {
+func (e enumNames) name(n int32) string {
 	if n >= 0 && int(n) < len(e) {
 		return e[n]
 	}
 	return proto.EnumName(nil, n)
 }
 
-func (e enum) marshal(n int32) ([]byte, error) {
+func (e enumNames) marshalName(n int32) ([]byte, error) {
 	return proto.MarshalJSONEnum(map[int32]string{n: e.name(n)}, n)
 }
 
-func (e enum) unmarshal(data []byte, kind string) (int32, error) {
+func (e enumNames) unmarshalName(data []byte, kind string) (int32, error) {
 	numbers := make(map[string]int32, len(e))
 	for n, name := range e {
 		numbers[name] = int32(n)
@@ -39,9 +39,9 @@ func (e enum) unmarshal(data []byte, kind string) (int32, error) {
 	return proto.UnmarshalJSONEnum(numbers, data, kind)
 }
 
-// text is a message for logs: its JSON form. gogo's text form would write the
+// formatMessage is a message for logs: its JSON form. gogo's text form would write the
 // names of hand-written enumerations twice.
-func text(m proto.Message) string {
+func formatMessage(m proto.Message) string {
 	b, err := json.Marshal(m)
 	if err != nil {
 		return "(" + err.Error() + ")"

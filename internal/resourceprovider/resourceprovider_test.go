@@ -37,9 +37,9 @@ func messages() map[string]proto.Message {
 	framework := &mesos.FrameworkID{Value: "f"}
 	latest := status(mesos.OPERATION_FINISHED)
 	return map[string]proto.Message{
-		"empty event": &Event{},
-		"subscribed":  &Event{Type: EventSubscribed, Subscribed: &Subscribed{ProviderID: id}},
-		"apply": &Event{Type: EventApplyOperation, ApplyOperation: &ApplyOperation{
+		"empty event": &ProviderEvent{},
+		"subscribed":  &ProviderEvent{Type: EventSubscribed, Subscribed: &Subscribed{ProviderID: id}},
+		"apply": &ProviderEvent{Type: EventApplyOperation, ApplyOperation: &ApplyOperation{
 			FrameworkID: framework,
 			Info: mesos.Offer_Operation{
 				Type:    mesos.Offer_Operation_RESERVE,
@@ -48,22 +48,22 @@ func messages() map[string]proto.Message {
 			OperationUUID:       uuid(1),
 			ResourceVersionUUID: uuid(2),
 		}},
-		"publish": &Event{Type: EventPublishResources, PublishResources: &PublishResources{
+		"publish": &ProviderEvent{Type: EventPublishResources, PublishResources: &PublishResources{
 			UUID: uuid(3), Resources: []mesos.Resource{gpus(1), ids("GPU-a")},
 		}},
-		"acknowledge": &Event{Type: EventAcknowledgeOperationStatus,
+		"acknowledge": &ProviderEvent{Type: EventAcknowledgeOperationStatus,
 			AcknowledgeOperationStatus: &AcknowledgeOperationStatus{StatusUUID: uuid(4), OperationUUID: uuid(5)}},
-		"reconcile": &Event{Type: EventReconcileOperations,
+		"reconcile": &ProviderEvent{Type: EventReconcileOperations,
 			ReconcileOperations: &ReconcileOperations{OperationUUIDs: []mesos.UUID{uuid(6), uuid(7)}}},
-		"teardown": &Event{Type: EventTeardown},
-		"subscribe": &Call{Type: CallSubscribe, Subscribe: &Subscribe{
+		"teardown": &ProviderEvent{Type: EventTeardown},
+		"subscribe": &ProviderCall{Type: CallSubscribe, Subscribe: &Subscribe{
 			ResourceProviderInfo: mesos.ResourceProviderInfo{ID: &id, Type: "t.x", Name: "gpus"},
 		}},
-		"operation status": &Call{ResourceProviderID: &id, Type: CallUpdateOperationStatus,
+		"operation status": &ProviderCall{ResourceProviderID: &id, Type: CallUpdateOperationStatus,
 			UpdateOperationStatus: &UpdateOperationStatus{
 				FrameworkID: framework, Status: status(mesos.OPERATION_FAILED), LatestStatus: &latest, OperationUUID: uuid(8),
 			}},
-		"state": &Call{ResourceProviderID: &id, Type: CallUpdateState, UpdateState: &UpdateState{
+		"state": &ProviderCall{ResourceProviderID: &id, Type: CallUpdateState, UpdateState: &UpdateState{
 			Operations: []mesos.Operation{{
 				FrameworkID:  framework,
 				Info:         mesos.Offer_Operation{Type: mesos.Offer_Operation_UNRESERVE, Unreserve: &mesos.Offer_Operation_Unreserve{}},
@@ -73,7 +73,7 @@ func messages() map[string]proto.Message {
 			Resources:           []mesos.Resource{gpus(4), ids("GPU-a", "GPU-b")},
 			ResourceVersionUUID: uuid(10),
 		}},
-		"publish status": &Call{ResourceProviderID: &id, Type: CallUpdatePublishResourcesStatus,
+		"publish status": &ProviderCall{ResourceProviderID: &id, Type: CallUpdatePublishResourcesStatus,
 			UpdatePublishResourcesStatus: &UpdatePublishResourcesStatus{UUID: uuid(11), Status: PublishOK}},
 	}
 }
@@ -134,19 +134,19 @@ func TestFieldNumbers(t *testing.T) {
 		want string
 	}{
 		"subscribed": {
-			&Event{Type: EventSubscribed, Subscribed: &Subscribed{ProviderID: mesos.ResourceProviderID{Value: "rp"}}},
+			&ProviderEvent{Type: EventSubscribed, Subscribed: &Subscribed{ProviderID: mesos.ResourceProviderID{Value: "rp"}}},
 			"0801" + "1206" + "0a04" + "0a027270",
 		},
 		"reconcile": {
-			&Event{Type: EventReconcileOperations, ReconcileOperations: &ReconcileOperations{OperationUUIDs: []mesos.UUID{uuid(1)}}},
+			&ProviderEvent{Type: EventReconcileOperations, ReconcileOperations: &ReconcileOperations{OperationUUIDs: []mesos.UUID{uuid(1)}}},
 			"0805" + "3207" + "0a05" + "0a0301ff10",
 		},
 		"acknowledge": {
-			&Event{Type: EventAcknowledgeOperationStatus, AcknowledgeOperationStatus: &AcknowledgeOperationStatus{StatusUUID: uuid(1), OperationUUID: uuid(2)}},
+			&ProviderEvent{Type: EventAcknowledgeOperationStatus, AcknowledgeOperationStatus: &AcknowledgeOperationStatus{StatusUUID: uuid(1), OperationUUID: uuid(2)}},
 			"0804" + "2a0e" + "0a050a0301ff10" + "12050a0302ff10",
 		},
 		"publish status": {
-			&Call{
+			&ProviderCall{
 				ResourceProviderID:           &mesos.ResourceProviderID{Value: "rp"},
 				Type:                         CallUpdatePublishResourcesStatus,
 				UpdatePublishResourcesStatus: &UpdatePublishResourcesStatus{UUID: uuid(1), Status: PublishFailed},
@@ -154,7 +154,7 @@ func TestFieldNumbers(t *testing.T) {
 			"0a04" + "0a027270" + "1004" + "3209" + "0a050a0301ff10" + "1002",
 		},
 		"state": {
-			&Call{Type: CallUpdateState, UpdateState: &UpdateState{ResourceVersionUUID: uuid(1)}},
+			&ProviderCall{Type: CallUpdateState, UpdateState: &UpdateState{ResourceVersionUUID: uuid(1)}},
 			"1003" + "2a07" + "1a05" + "0a0301ff10",
 		},
 	}
@@ -172,7 +172,7 @@ func TestFieldNumbers(t *testing.T) {
 }
 
 func TestJSONForm(t *testing.T) {
-	text, err := json.Marshal(&Call{
+	text, err := json.Marshal(&ProviderCall{
 		ResourceProviderID:           &mesos.ResourceProviderID{Value: "rp"},
 		Type:                         CallUpdatePublishResourcesStatus,
 		UpdatePublishResourcesStatus: &UpdatePublishResourcesStatus{UUID: uuid(1), Status: PublishOK},
@@ -189,10 +189,10 @@ func TestJSONForm(t *testing.T) {
 
 func TestUnknownEnumNames(t *testing.T) {
 	for _, text := range []string{`{"type":"NO_SUCH"}`, `{"type":{}}`} {
-		if err := json.Unmarshal([]byte(text), &Event{}); err == nil {
+		if err := json.Unmarshal([]byte(text), &ProviderEvent{}); err == nil {
 			t.Errorf("%s was read without an error", text)
 		}
-		if err := json.Unmarshal([]byte(text), &Call{}); err == nil {
+		if err := json.Unmarshal([]byte(text), &ProviderCall{}); err == nil {
 			t.Errorf("%s was read without an error", text)
 		}
 	}
@@ -204,7 +204,7 @@ func TestUnknownEnumNames(t *testing.T) {
 
 // A newer agent may send a type this package does not know: the number stays.
 func TestUnknownEnumNumbers(t *testing.T) {
-	var e Event
+	var e ProviderEvent
 	if err := proto.Unmarshal([]byte{0x08, 0x63}, &e); err != nil {
 		t.Fatal(err)
 	}

@@ -8,34 +8,34 @@ import (
 	"strings"
 )
 
-// Linked puts a program of this machine, or a library, into the image, and with
+// LinkedProgram puts a program of this machine, or a library, into the image, and with
 // it the libraries that it is linked to, the C library and its loader among
 // them, each where it is here.
-func Linked(inside, host string) Option {
-	return func(c *content) error {
-		if err := c.copy(inside, host); err != nil {
+func LinkedProgram(inside, host string) ImageOption {
+	return func(c *imageContent) error {
+		if err := c.copyFile(inside, host); err != nil {
 			return err
 		}
 		libraries, err := linkedTo(host)
 		for _, l := range libraries {
 			if err == nil {
-				err = c.copy(l, l)
+				err = c.copyFile(l, l)
 			}
 		}
 		return err
 	}
 }
 
-func (c *content) copy(inside, host string) error {
+func (c *imageContent) copyFile(inside, host string) error {
 	name := strings.TrimPrefix(inside, "/")
-	if slices.ContainsFunc(c.entries, func(e entry) bool { return e.name == name }) {
+	if slices.ContainsFunc(c.entries, func(e archiveEntry) bool { return e.name == name }) {
 		return nil // the engine takes no name twice
 	}
 	data, err := os.ReadFile(host)
 	if err != nil {
 		return fmt.Errorf("put %s into image: %w", inside, err)
 	}
-	c.entries = append(c.entries, entry{name: name, mode: 0o755, data: data})
+	c.entries = append(c.entries, archiveEntry{name: name, mode: 0o755, data: data})
 	return nil
 }
 

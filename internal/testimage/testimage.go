@@ -28,42 +28,44 @@ import (
 	"mesos-gpu/internal/need"
 )
 
-// Option changes what is in an image: its configuration, or files beside
+// ImageOption changes what is in an image: its configuration, or files beside
 // busybox.
-type Option func(*content) error
+type ImageOption func(*imageContent) error
 
-// content is an image to be.
-type content struct {
+// imageContent is an image to be.
+type imageContent struct {
 	config  v1.Config
-	entries []entry
+	entries []archiveEntry
 }
 
-// Config changes the image's configuration.
-func Config(change func(*v1.Config)) Option {
-	return func(c *content) error {
+// ChangeConfig changes the image's configuration.
+func ChangeConfig(change func(*v1.Config)) ImageOption {
+	return func(c *imageContent) error {
 		change(&c.config)
 		return nil
 	}
 }
 
 // Cmd sets the image's own command; without it an image runs /bin/sh.
-func Cmd(argv ...string) Option { return Config(func(c *v1.Config) { c.Cmd = argv }) }
+func Cmd(argv ...string) ImageOption { return ChangeConfig(func(c *v1.Config) { c.Cmd = argv }) }
 
 // Entrypoint sets what runs before the command.
-func Entrypoint(argv ...string) Option { return Config(func(c *v1.Config) { c.Entrypoint = argv }) }
+func Entrypoint(argv ...string) ImageOption {
+	return ChangeConfig(func(c *v1.Config) { c.Entrypoint = argv })
+}
 
 // BusyboxArchive writes a docker-archive tar of a busybox image named ref
 // ("NAME" or "NAME:TAG") into a temporary folder and returns its path,
 // DIR/NAME:TAG.tar as Mesos's docker_registry folder has it. The image holds
 // /bin/busybox and a link for each applet, /etc/passwd, /etc/group and /tmp,
 // with these labels and environment entries ("NAME=value").
-func BusyboxArchive(t testing.TB, ref string, labels map[string]string, env []string, options ...Option) string {
+func BusyboxArchive(t testing.TB, ref string, labels map[string]string, env []string, options ...ImageOption) string {
 	t.Helper()
 	tag, err := name.NewTag(ref)
 	if err != nil {
 		t.Fatalf("image name %s: %v", ref, err)
 	}
-	img := build(t, labels, env, options)
+	img := buildImage(t, labels, env, options)
 	repository, _, _ := strings.Cut(ref, ":")
 	path := filepath.Join(t.TempDir(), repository+":"+tag.TagStr()+".tar")
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -75,15 +77,15 @@ func BusyboxArchive(t testing.TB, ref string, labels map[string]string, env []st
 	return path
 }
 
-func build(t testing.TB, labels map[string]string, env []string, options []Option) v1.Image {
+func buildImage(t testing.TB, labels map[string]string, env []string, options []ImageOption) v1.Image {
 	t.Helper()
-	c := content{config: v1.Config{Labels: labels, Env: env, Cmd: []string{"/bin/sh"}}}
+	c := imageContent{config: v1.Config{Labels: labels, Env: env, Cmd: []string{"/bin/sh"}}}
 	for _, option := range options {
 		if err := option(&c); err != nil {
 			t.Fatal(err)
 		}
 	}
-	files, err := rootFS(need.Program(t, "busybox", "busybox-static"), c.entries)
+	files, err := rootFS(need.RequireProgram(t, "busybox", "busybox-static"), c.entries)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +117,7 @@ func build(t testing.TB, labels map[string]string, env []string, options []Optio
 }
 
 // rootFS is the image's only layer, as a tar.
-func rootFS(busybox string, more []entry) ([]byte, error) {
+func rootFS(busybox string, more []archiveEntry) ([]byte, error) {
 	program, err := os.ReadFile(busybox)
 	if err != nil {
 		return nil, fmt.Errorf("read busybox: %w", err)
@@ -124,7 +126,7 @@ func rootFS(busybox string, more []entry) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list applets of %s: %w", busybox, err)
 	}
-	entries := []entry{
+	entries := []archiveEntry{
 		{name: "bin/", mode: 0o755},
 		{name: "bin/busybox", mode: 0o755, data: program},
 		{name: "dev/", mode: 0o755}, {name: "proc/", mode: 0o755}, {name: "sys/", mode: 0o755},
@@ -136,20 +138,20 @@ func rootFS(busybox string, more []entry) ([]byte, error) {
 	}
 	for applet := range strings.FieldsSeq(string(applets)) {
 		if applet != "busybox" {
-			entries = append(entries, entry{name: "bin/" + applet, link: "busybox"})
+			entries = append(entries, archiveEntry{name: "bin/" + applet, link: "busybox"})
 		}
 	}
-	return archive(append(entries, more...))
+	return writeArchive(append(entries, more...))
 }
 
-// entry is a file, a folder (its name ends in a slash) or a symbolic link.
-type entry struct {
+// archiveEntry is a file, a folder (its name ends in a slash) or a symbolic link.
+type archiveEntry struct {
 	name, link string
 	mode       int64
 	data       []byte
 }
 
-func archive(entries []entry) ([]byte, error) {
+func writeArchive(entries []archiveEntry) ([]byte, error) {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
 	for _, e := range entries {
@@ -173,11 +175,11 @@ func archive(entries []entry) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// Load puts the archive's image into the engine and takes it out again when
+// LoadImage puts the archive's image into the engine and takes it out again when
 // the test has ended. It returns the name to run it by, as in the archive.
-func Load(t testing.TB, docker *client.Client, path string) string {
+func LoadImage(t testing.TB, docker *client.Client, path string) string {
 	t.Helper()
-	ref, err := archived(path)
+	ref, err := archivedName(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,13 +203,13 @@ func Load(t testing.TB, docker *client.Client, path string) string {
 	if _, err := docker.ImageInspect(ctx, ref); err != nil {
 		t.Fatalf("load image %s: %v: the engine said %s", path, err, progress)
 	}
-	t.Cleanup(func() { remove(t, docker, ref) })
+	t.Cleanup(func() { removeImage(t, docker, ref) })
 	return ref
 }
 
-// Save writes one of the engine's images to DIR/NAME:TAG.tar in the older of
+// SaveImage writes one of the engine's images to DIR/NAME:TAG.tar in the older of
 // the two formats, the only one that Mesos reads.
-func Save(t testing.TB, docker *client.Client, ref, dir string) {
+func SaveImage(t testing.TB, docker *client.Client, ref, dir string) {
 	t.Helper()
 	r, err := docker.ImageSave(context.Background(), []string{ref})
 	if err != nil {
@@ -224,7 +226,7 @@ func Save(t testing.TB, docker *client.Client, ref, dir string) {
 	}
 }
 
-func remove(t testing.TB, docker *client.Client, ref string) {
+func removeImage(t testing.TB, docker *client.Client, ref string) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if _, err := docker.ImageRemove(ctx, ref, dockerimage.RemoveOptions{Force: true, PruneChildren: true}); err != nil {
@@ -232,8 +234,8 @@ func remove(t testing.TB, docker *client.Client, ref string) {
 	}
 }
 
-// archived is the name of the archive's first image.
-func archived(path string) (string, error) {
+// archivedName is the name of the archive's first image.
+func archivedName(path string) (string, error) {
 	manifest, err := tarball.LoadManifest(func() (io.ReadCloser, error) { return os.Open(path) })
 	if err != nil {
 		return "", fmt.Errorf("read image archive %s: %w", path, err)

@@ -37,11 +37,11 @@ func TestBusyboxArchive(t *testing.T) {
 }
 
 func TestLoad(t *testing.T) {
-	engine := need.DockerEngine(t)
+	engine := need.RequireDockerEngine(t)
 	path := BusyboxArchive(t, "mesos-gpu-testload:v1", nil, nil)
 	const want = "mesos-gpu-testload:v1"
 	t.Run("present while its test runs", func(t *testing.T) {
-		if got := Load(t, engine, path); got != want {
+		if got := LoadImage(t, engine, path); got != want {
 			t.Errorf("loaded %s, want %s", got, want)
 		}
 		if _, err := engine.ImageInspect(context.Background(), want); err != nil {

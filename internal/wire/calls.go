@@ -21,24 +21,24 @@ const HeaderMessageContentType = "Message-Content-Type"
 // maxRecord bounds one call of a stream.
 const maxRecord = 4 << 20
 
-// Streams reports whether the request's body is RecordIO of calls.
-func Streams(r *http.Request) bool {
+// IsCallStream reports whether the request's body is RecordIO of calls.
+func IsCallStream(r *http.Request) bool {
 	media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	return r.Method == http.MethodPost && media == RecordIO
 }
 
-// Calls reads the calls that a request streams.
-type Calls struct {
+// CallReader reads the calls that a request streams.
+type CallReader struct {
 	in    *bufio.Reader
 	media string
 }
 
 // NewCalls checks the headers. Its errors are *Error values: 400 or 415.
-func NewCalls(r *http.Request) (*Calls, error) {
+func NewCalls(r *http.Request) (*CallReader, error) {
 	media := r.Header.Get(HeaderMessageContentType)
 	switch media {
 	case Protobuf, JSON:
-		return &Calls{bufio.NewReader(r.Body), media}, nil
+		return &CallReader{bufio.NewReader(r.Body), media}, nil
 	case "":
 		return nil, Errorf(http.StatusBadRequest, "expecting '%s' to be set for streaming requests", HeaderMessageContentType)
 	}
@@ -46,7 +46,7 @@ func NewCalls(r *http.Request) (*Calls, error) {
 }
 
 // Next reads the next call. Returns io.EOF at the end of the body.
-func (c *Calls) Next(call proto.Message) error {
+func (c *CallReader) Next(call proto.Message) error {
 	line, err := c.in.ReadString('\n')
 	if errors.Is(err, io.EOF) && line == "" {
 		return io.EOF

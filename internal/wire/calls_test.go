@@ -11,13 +11,13 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/agent"
 )
 
-func streamed(body, media string) (*Calls, error) {
+func streamed(body, media string) (*CallReader, error) {
 	r := httptest.NewRequest("POST", "/", strings.NewReader(body))
 	r.Header.Set("Content-Type", RecordIO)
 	if media != "" {
 		r.Header.Set(HeaderMessageContentType, media)
 	}
-	if !Streams(r) {
+	if !IsCallStream(r) {
 		return nil, errors.New("it does not stream")
 	}
 	return NewCalls(r)

@@ -37,26 +37,26 @@ const HeaderStreamID = "Mesos-Stream-Id"
 // maxCall bounds one request body: a launch of thousands of tasks fits.
 const maxCall = 64 << 20
 
-// Error is an HTTP answer other than success.
-type Error struct {
+// StatusError is an HTTP answer other than success.
+type StatusError struct {
 	Status  int
 	Message string
 }
 
-func (e *Error) Error() string {
+func (e *StatusError) Error() string {
 	return fmt.Sprintf("%d %s: %s", e.Status, http.StatusText(e.Status), e.Message)
 }
 
 // Errorf builds an Error.
 func Errorf(status int, format string, args ...any) error {
-	return &Error{Status: status, Message: fmt.Sprintf(format, args...)}
+	return &StatusError{Status: status, Message: fmt.Sprintf(format, args...)}
 }
 
 // WriteError answers with err's status; an err that is no *Error is a 400,
 // since it came from reading the call.
 func WriteError(w http.ResponseWriter, err error) {
 	status, message := http.StatusBadRequest, err.Error()
-	var e *Error
+	var e *StatusError
 	if errors.As(err, &e) {
 		status, message = e.Status, e.Message
 	}
@@ -87,15 +87,15 @@ func ReadCall(r *http.Request, call proto.Message) error {
 	if err != nil {
 		return Errorf(http.StatusBadRequest, "parse %s body: %v", media, err)
 	}
-	if _, err := accepted(r); err != nil {
+	if _, err := acceptedMedia(r); err != nil {
 		return err
 	}
 	return nil
 }
 
-// accepted picks the media type of the answer; JSON where both will do, as
+// acceptedMedia picks the media type of the answer; JSON where both will do, as
 // Mesos does.
-func accepted(r *http.Request) (string, error) {
+func acceptedMedia(r *http.Request) (string, error) {
 	accept := r.Header.Values("Accept")
 	if message := r.Header.Get(HeaderMessageAccept); message != "" {
 		accept = []string{message}
@@ -121,7 +121,7 @@ func accepted(r *http.Request) (string, error) {
 	return "", Errorf(http.StatusNotAcceptable, "expecting Accept to allow %s or %s", Protobuf, JSON)
 }
 
-func encode(media string, m proto.Message) ([]byte, error) {
+func encodeMessage(media string, m proto.Message) ([]byte, error) {
 	if media == Protobuf {
 		return proto.Marshal(m)
 	}
@@ -157,12 +157,12 @@ func withoutNulls(value any) any {
 
 // WriteResponse answers 200 with one message.
 func WriteResponse(w http.ResponseWriter, r *http.Request, m proto.Message) {
-	media, err := accepted(r)
+	media, err := acceptedMedia(r)
 	if err != nil {
 		WriteError(w, err)
 		return
 	}
-	body, err := encode(media, m)
+	body, err := encodeMessage(media, m)
 	if err != nil {
 		WriteError(w, Errorf(http.StatusInternalServerError, "encode answer: %v", err))
 		return
@@ -171,9 +171,9 @@ func WriteResponse(w http.ResponseWriter, r *http.Request, m proto.Message) {
 	_, _ = w.Write(body) // the client that went away learns nothing more
 }
 
-// Stream is one subscription's RecordIO event stream. Events are queued by
+// EventStream is one subscription's RecordIO event stream. Events are queued by
 // Send, which never blocks, and written by Serve in order.
-type Stream struct {
+type EventStream struct {
 	media    string
 	framed   bool          // the client asked for RecordIO by that name
 	patience time.Duration // closeTimeout, but in tests
@@ -186,12 +186,12 @@ type Stream struct {
 }
 
 // NewStream prepares a stream in the media type the request accepts.
-func NewStream(r *http.Request) (*Stream, error) {
-	media, err := accepted(r)
+func NewStream(r *http.Request) (*EventStream, error) {
+	media, err := acceptedMedia(r)
 	if err != nil {
 		return nil, err
 	}
-	return &Stream{media: media, framed: r.Header.Get(HeaderMessageAccept) != "", patience: closeTimeout, wake: make(chan struct{}, 1), done: make(chan struct{})}, nil
+	return &EventStream{media: media, framed: r.Header.Get(HeaderMessageAccept) != "", patience: closeTimeout, wake: make(chan struct{}, 1), done: make(chan struct{})}, nil
 }
 
 // maxQueue bounds what waits for a client that reads nothing. It then loses
@@ -203,7 +203,7 @@ const maxQueue = 100_000
 const closeTimeout = 10 * time.Second
 
 // Send queues an event. After Close it does nothing.
-func (s *Stream) Send(m proto.Message) {
+func (s *EventStream) Send(m proto.Message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -222,7 +222,7 @@ func (s *Stream) Send(m proto.Message) {
 }
 
 // Close ends the stream once what was sent before has been written.
-func (s *Stream) Close() {
+func (s *EventStream) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.closed {
@@ -233,20 +233,20 @@ func (s *Stream) Close() {
 
 // Serve writes header and events until the client goes away (ctx), a write
 // fails or Close was called. streamID, where not empty, goes into the header.
-func (s *Stream) Serve(ctx context.Context, w http.ResponseWriter, streamID string) error {
-	s.begin(w)
+func (s *EventStream) Serve(ctx context.Context, w http.ResponseWriter, streamID string) error {
+	s.writeHeader(w)
 	if streamID != "" {
 		w.Header().Set(HeaderStreamID, streamID)
 	}
 	w.WriteHeader(http.StatusOK)
 	flush := http.NewResponseController(w)
-	defer s.hurry(flush)()
+	defer s.limitWritesAfterClose(flush)()
 	if err := flush.Flush(); err != nil {
 		return fmt.Errorf("flush stream header: %w", err)
 	}
 	for closing := false; ; {
-		for _, m := range s.take() {
-			if err := s.write(w, m); err != nil {
+		for _, m := range s.takeQueued() {
+			if err := s.writeMessage(w, m); err != nil {
 				return err
 			}
 		}
@@ -266,8 +266,8 @@ func (s *Stream) Serve(ctx context.Context, w http.ResponseWriter, streamID stri
 	}
 }
 
-// begin says what is to come.
-func (s *Stream) begin(w http.ResponseWriter) {
+// writeHeader says what is to come.
+func (s *EventStream) writeHeader(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", s.media)
 	if s.framed {
 		w.Header().Set("Content-Type", RecordIO)
@@ -278,8 +278,8 @@ func (s *Stream) begin(w http.ResponseWriter) {
 // ServeFrom writes what comes from messages, until that is closed, the client
 // goes away (ctx) or a write fails. Who sends waits for the client, which Send
 // does not.
-func (s *Stream) ServeFrom(ctx context.Context, w http.ResponseWriter, messages <-chan proto.Message) error {
-	s.begin(w)
+func (s *EventStream) ServeFrom(ctx context.Context, w http.ResponseWriter, messages <-chan proto.Message) error {
+	s.writeHeader(w)
 	flush := http.NewResponseController(w)
 	for {
 		if err := flush.Flush(); err != nil {
@@ -290,7 +290,7 @@ func (s *Stream) ServeFrom(ctx context.Context, w http.ResponseWriter, messages 
 			if !ok {
 				return nil
 			}
-			if err := s.write(w, m); err != nil {
+			if err := s.writeMessage(w, m); err != nil {
 				return err
 			}
 		case <-ctx.Done():
@@ -299,9 +299,9 @@ func (s *Stream) ServeFrom(ctx context.Context, w http.ResponseWriter, messages 
 	}
 }
 
-// hurry ends writes that wait for the client once it had its time after
+// limitWritesAfterClose ends writes that wait for the client once it had its time after
 // Close. A writer without deadlines, a test's recorder, never waits.
-func (s *Stream) hurry(w *http.ResponseController) (stop func()) {
+func (s *EventStream) limitWritesAfterClose(w *http.ResponseController) (stop func()) {
 	served, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -318,7 +318,7 @@ func (s *Stream) hurry(w *http.ResponseController) (stop func()) {
 	}
 }
 
-func (s *Stream) take() []proto.Message {
+func (s *EventStream) takeQueued() []proto.Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	queue := s.queue
@@ -326,8 +326,8 @@ func (s *Stream) take() []proto.Message {
 	return queue
 }
 
-func (s *Stream) write(w io.Writer, m proto.Message) error {
-	body, err := encode(s.media, m)
+func (s *EventStream) writeMessage(w io.Writer, m proto.Message) error {
+	body, err := encodeMessage(s.media, m)
 	if err != nil {
 		return fmt.Errorf("encode event: %w", err)
 	}

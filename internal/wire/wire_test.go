@@ -62,7 +62,7 @@ func TestReadCallRefuses(t *testing.T) {
 		{"an answer in text", request(http.MethodPost, JSON, "text/html", `{"type": "TEARDOWN"}`), http.StatusNotAcceptable},
 	} {
 		err := ReadCall(c.r, &scheduler.Call{})
-		var e *Error
+		var e *StatusError
 		if !errors.As(err, &e) || e.Status != c.status {
 			t.Errorf("%s: got %v, want status %d", c.name, err, c.status)
 		}
@@ -77,7 +77,7 @@ func TestReadCallRefuses(t *testing.T) {
 func heartbeat() *scheduler.Event { return &scheduler.Event{Type: scheduler.Event_HEARTBEAT} }
 
 // serve runs a stream behind a real server and returns the client's side.
-func serve(t *testing.T, s *Stream) (*http.Response, <-chan error) {
+func serve(t *testing.T, s *EventStream) (*http.Response, <-chan error) {
 	t.Helper()
 	ended := make(chan error, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { ended <- s.Serve(r.Context(), w, "id") }))
@@ -207,7 +207,7 @@ func TestAClientThatReadsNothingLosesItsStream(t *testing.T) {
 	default:
 		t.Errorf("%d events wait and the stream is open", len(s.queue))
 	}
-	s.take()
+	s.takeQueued()
 	if s.Send(heartbeat()); len(s.queue) > 0 {
 		t.Error("an event was queued after the end")
 	}
@@ -239,7 +239,7 @@ func TestJSONWhereBothWillDo(t *testing.T) {
 	for accept, want := range map[string]string{
 		Protobuf: Protobuf, JSON: JSON, Protobuf + ", " + JSON: JSON, Protobuf + ", text/html": Protobuf, "*/*": JSON,
 	} {
-		if got, err := accepted(request(http.MethodPost, JSON, accept, "")); err != nil || got != want {
+		if got, err := acceptedMedia(request(http.MethodPost, JSON, accept, "")); err != nil || got != want {
 			t.Errorf("Accept: %s gives %q, %v, want %q", accept, got, err, want)
 		}
 	}

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// Proxy stands between clients and a server. While it is cut it forwards
+// NetworkProxy stands between clients and a server. While it is cut it forwards
 // nothing and closes nothing, as a network that has failed.
-type Proxy struct {
+type NetworkProxy struct {
 	listener net.Listener
 	target   string
 	mu       sync.Mutex
@@ -23,37 +23,37 @@ type Proxy struct {
 
 // NewProxy forwards to target, from an address of its own, until the test
 // ends.
-func NewProxy(t testing.TB, target string) *Proxy {
+func NewProxy(t testing.TB, target string) *NetworkProxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Proxy{listener: l, target: target, conns: map[net.Conn]bool{}}
+	p := &NetworkProxy{listener: l, target: target, conns: map[net.Conn]bool{}}
 	p.open = sync.NewCond(&p.mu)
-	p.running.Go(p.accept)
+	p.running.Go(p.acceptConnections)
 	t.Cleanup(p.close)
 	return p
 }
 
 // Addr is HOST:PORT.
-func (p *Proxy) Addr() string { return p.listener.Addr().String() }
+func (p *NetworkProxy) Addr() string { return p.listener.Addr().String() }
 
-// Cut stops the forwarding, in both directions and for new connections too.
-func (p *Proxy) Cut() { p.set(true) }
+// CutNetwork stops the forwarding, in both directions and for new connections too.
+func (p *NetworkProxy) CutNetwork() { p.setCut(true) }
 
-// Heal forwards again, what was held back first.
-func (p *Proxy) Heal() { p.set(false) }
+// HealNetwork forwards again, what was held back first.
+func (p *NetworkProxy) HealNetwork() { p.setCut(false) }
 
-func (p *Proxy) set(cut bool) {
+func (p *NetworkProxy) setCut(cut bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.cut = cut
 	p.open.Broadcast()
 }
 
-// Break closes all connections of now. What was on its way is lost.
-func (p *Proxy) Break() {
+// BreakConnections closes all connections of now. What was on its way is lost.
+func (p *NetworkProxy) BreakConnections() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for c := range p.conns {
@@ -61,17 +61,17 @@ func (p *Proxy) Break() {
 	}
 }
 
-// Ignore has the next connection come to nobody, as at a server that hangs; it
+// IgnoreNextConnection has the next connection come to nobody, as at a server that hangs; it
 // closes what it returns when it has. Those after it are forwarded.
-func (p *Proxy) Ignore() <-chan struct{} {
+func (p *NetworkProxy) IgnoreNextConnection() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.deaf = make(chan struct{})
 	return p.deaf
 }
 
-// ignored reports whether a connection is the one to be.
-func (p *Proxy) ignored() bool {
+// takeIgnored reports whether a connection is the one to be.
+func (p *NetworkProxy) takeIgnored() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.deaf == nil {
@@ -82,28 +82,28 @@ func (p *Proxy) ignored() bool {
 	return true
 }
 
-func (p *Proxy) close() {
+func (p *NetworkProxy) close() {
 	p.mu.Lock()
 	p.closed = true
 	p.open.Broadcast()
 	p.mu.Unlock()
 	_ = p.listener.Close()
-	p.Break()
+	p.BreakConnections()
 	p.running.Wait()
 }
 
-func (p *Proxy) accept() {
+func (p *NetworkProxy) acceptConnections() {
 	for {
 		c, err := p.listener.Accept()
 		if err != nil {
 			return
 		}
-		p.running.Go(func() { p.serve(c) })
+		p.running.Go(func() { p.serveConnection(c) })
 	}
 }
 
-// wait returns once the network works; false once the proxy is closed.
-func (p *Proxy) wait() bool {
+// awaitNetwork returns once the network works; false once the proxy is closed.
+func (p *NetworkProxy) awaitNetwork() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for p.cut && !p.closed {
@@ -112,49 +112,49 @@ func (p *Proxy) wait() bool {
 	return !p.closed
 }
 
-func (p *Proxy) serve(client net.Conn) {
-	defer p.drop(client)
-	p.keep(client)
-	if p.ignored() {
+func (p *NetworkProxy) serveConnection(client net.Conn) {
+	defer p.dropConnection(client)
+	p.trackConnection(client)
+	if p.takeIgnored() {
 		_, _ = io.Copy(io.Discard, client) // until the client gives up
 		return
 	}
-	if !p.wait() {
+	if !p.awaitNetwork() {
 		return
 	}
 	server, err := net.Dial("tcp", p.target)
 	if err != nil {
 		return
 	}
-	defer p.drop(server)
-	p.keep(server)
+	defer p.dropConnection(server)
+	p.trackConnection(server)
 	var copies sync.WaitGroup
-	copies.Go(func() { p.forward(server, client) })
-	copies.Go(func() { p.forward(client, server) })
+	copies.Go(func() { p.forwardBytes(server, client) })
+	copies.Go(func() { p.forwardBytes(client, server) })
 	copies.Wait()
 }
 
-func (p *Proxy) keep(c net.Conn) {
+func (p *NetworkProxy) trackConnection(c net.Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.conns[c] = true
 }
 
-func (p *Proxy) drop(c net.Conn) {
+func (p *NetworkProxy) dropConnection(c net.Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.conns, c)
 	_ = c.Close() // perhaps again
 }
 
-// forward ends both connections when one ends.
-func (p *Proxy) forward(to, from net.Conn) {
+// forwardBytes ends both connections when one ends.
+func (p *NetworkProxy) forwardBytes(to, from net.Conn) {
 	defer to.Close()
 	defer from.Close()
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buf)
-		if n > 0 && p.wait() {
+		if n > 0 && p.awaitNetwork() {
 			if _, werr := to.Write(buf[:n]); werr != nil {
 				return
 			}

@@ -40,34 +40,34 @@ const (
 	host = "127.0.0.78"
 )
 
-// Server is one ZooKeeper server on a loopback port that stays the same.
-type Server struct {
+// ZooKeeperServer is one ZooKeeper server on a loopback port that stays the same.
+type ZooKeeperServer struct {
 	t    testing.TB
 	heap string
 	dir  string
 	addr string
-	proc *process // nil while it is down
+	proc *serverProcess // nil while it is down
 }
 
-// process is one run of the JVM.
-type process struct {
+// serverProcess is one run of the JVM.
+type serverProcess struct {
 	cmd   *exec.Cmd
 	ended chan struct{}
 }
 
-// Start starts a server with an empty data folder and waits until it serves.
+// StartServer starts a server with an empty data folder and waits until it serves.
 // It ends with the test.
-func Start(t testing.TB) *Server {
+func StartServer(t testing.TB) *ZooKeeperServer {
 	t.Helper()
 	return StartWith(t, "64m")
 }
 
 // StartWith is Start with so much memory, as java's -Xmx has it.
-func StartWith(t testing.TB, heap string) *Server {
+func StartWith(t testing.TB, heap string) *ZooKeeperServer {
 	t.Helper()
-	need.Program(t, "java", "default-jre-headless")
-	need.Program(t, control, "zookeeper")
-	s := &Server{t: t, heap: heap, dir: t.TempDir(), addr: freePort(t)}
+	need.RequireProgram(t, "java", "default-jre-headless")
+	need.RequireProgram(t, control, "zookeeper")
+	s := &ZooKeeperServer{t: t, heap: heap, dir: t.TempDir(), addr: freePort(t)}
 	_, port, _ := net.SplitHostPort(s.addr) // freePort made it
 	config := fmt.Sprintf(`dataDir=%s
 clientPortAddress=%s
@@ -80,11 +80,11 @@ admin.enableServer=false
 snapCount=100000
 autopurge.purgeInterval=0
 `, filepath.Join(s.dir, "data"), host, port, MinSession.Milliseconds(), MaxSession.Milliseconds())
-	if err := os.WriteFile(s.config(), []byte(config), 0o600); err != nil {
+	if err := os.WriteFile(s.configPath(), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Kill)
-	s.start()
+	s.startProcess()
 	return s
 }
 
@@ -98,27 +98,27 @@ func freePort(t testing.TB) string {
 	return l.Addr().String()
 }
 
-func (s *Server) config() string { return filepath.Join(s.dir, "zoo.cfg") }
-func (s *Server) log() string    { return filepath.Join(s.dir, "log") }
+func (s *ZooKeeperServer) configPath() string { return filepath.Join(s.dir, "zoo.cfg") }
+func (s *ZooKeeperServer) logPath() string    { return filepath.Join(s.dir, "log") }
 
 // Addr is HOST:PORT.
-func (s *Server) Addr() string { return s.addr }
+func (s *ZooKeeperServer) Addr() string { return s.addr }
 
 // Stop ends the server as an operator would and waits until it has ended.
-func (s *Server) Stop() { s.end(syscall.SIGTERM) }
+func (s *ZooKeeperServer) Stop() { s.stopProcess(syscall.SIGTERM) }
 
 // Kill ends the server as a crash would.
-func (s *Server) Kill() { s.end(syscall.SIGKILL) }
+func (s *ZooKeeperServer) Kill() { s.stopProcess(syscall.SIGKILL) }
 
 // Restart starts the server again with the same data and port, stopping it
 // first if it runs, and waits until it serves.
-func (s *Server) Restart() {
+func (s *ZooKeeperServer) Restart() {
 	s.t.Helper()
 	s.Stop()
-	s.start()
+	s.startProcess()
 }
 
-func (s *Server) end(signal os.Signal) {
+func (s *ZooKeeperServer) stopProcess(signal os.Signal) {
 	if s.proc == nil {
 		return
 	}
@@ -132,9 +132,9 @@ func (s *Server) end(signal os.Signal) {
 	s.proc = nil
 }
 
-func (s *Server) start() {
+func (s *ZooKeeperServer) startProcess() {
 	s.t.Helper()
-	log, err := os.OpenFile(s.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	log, err := os.OpenFile(s.logPath(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -142,19 +142,19 @@ func (s *Server) start() {
 	cmd := exec.Command("java", "-Xmx"+s.heap, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
 		"-cp", jar+":"+logging, "-Dzookeeper.preAllocSize=4096", "-Dzookeeper.jmx.log4j.disable=true",
 		"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-		"org.apache.zookeeper.server.quorum.QuorumPeerMain", s.config())
+		"org.apache.zookeeper.server.quorum.QuorumPeerMain", s.configPath())
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.dir, log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if s.proc, err = launch(cmd); err != nil {
+	if s.proc, err = launchProcess(cmd); err != nil {
 		s.t.Fatal(err)
 	}
-	s.await()
+	s.awaitServing()
 }
 
-// launch keeps the thread that started the child until the child has ended:
+// launchProcess keeps the thread that started the child until the child has ended:
 // the kernel sends the signal of a parent's death when that thread ends.
-func launch(cmd *exec.Cmd) (*process, error) {
-	p := &process{cmd: cmd, ended: make(chan struct{})}
+func launchProcess(cmd *exec.Cmd) (*serverProcess, error) {
+	p := &serverProcess{cmd: cmd, ended: make(chan struct{})}
 	started := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread()
@@ -172,14 +172,14 @@ func launch(cmd *exec.Cmd) (*process, error) {
 	return p, nil
 }
 
-// await asks until the server serves. Nothing tells that but asking.
-func (s *Server) await() {
+// awaitServing asks until the server serves. Nothing tells that but asking.
+func (s *ZooKeeperServer) awaitServing() {
 	s.t.Helper()
 	deadline := time.After(startWait)
 	again := time.NewTicker(10 * time.Millisecond)
 	defer again.Stop()
 	for {
-		if serves(s.addr) {
+		if isServing(s.addr) {
 			return
 		}
 		select {
@@ -193,16 +193,16 @@ func (s *Server) await() {
 	}
 }
 
-func (s *Server) lastLog() string {
-	text, err := os.ReadFile(s.log())
+func (s *ZooKeeperServer) lastLog() string {
+	text, err := os.ReadFile(s.logPath())
 	if err != nil {
 		return err.Error()
 	}
 	return string(bytes.TrimSpace(text[max(0, len(text)-4000):]))
 }
 
-// serves asks by the four-letter command that every server answers.
-func serves(addr string) bool {
+// isServing asks by the four-letter command that every server answers.
+func isServing(addr string) bool {
 	c, err := net.DialTimeout("tcp", addr, time.Second)
 	if err != nil {
 		return false

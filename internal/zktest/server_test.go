@@ -24,14 +24,14 @@ func dial(t *testing.T, addr string) (*zk.Conn, <-chan zk.Event) {
 // What was written is there after the server was killed, and after it was
 // stopped; the address stays.
 func TestRestartKeepsDataAndPort(t *testing.T) {
-	s := Start(t)
+	s := StartServer(t)
 	c, _ := dial(t, s.Addr())
 	if _, err := c.Create("/a", []byte("x"), 0, zk.WorldACL(zk.PermAll)); err != nil {
 		t.Fatal(err)
 	}
 	for _, end := range []func(){s.Kill, s.Stop} {
 		end()
-		if serves(s.Addr()) {
+		if isServing(s.Addr()) {
 			t.Fatal("it serves though it has ended")
 		}
 		s.Restart()
@@ -58,17 +58,17 @@ func await(t *testing.T, events <-chan zk.Event, state zk.State) {
 }
 
 func TestProxyCutsAndHeals(t *testing.T) {
-	s := Start(t)
+	s := StartServer(t)
 	p := NewProxy(t, s.Addr())
 	c, events := dial(t, p.Addr())
 	await(t, events, zk.StateHasSession)
-	p.Break()
+	p.BreakConnections()
 	await(t, events, zk.StateDisconnected)
 	await(t, events, zk.StateHasSession)
-	p.Cut()
+	p.CutNetwork()
 	await(t, events, zk.StateDisconnected)
-	p.Heal()
-	p.Break() // the connection that was held back
+	p.HealNetwork()
+	p.BreakConnections() // the connection that was held back
 	await(t, events, zk.StateHasSession)
 	if _, _, err := c.Exists("/"); err != nil {
 		t.Error(err)

@@ -25,21 +25,21 @@ import (
 // patience bounds what a test waits for; nothing well takes as long.
 const patience = time.Minute
 
-// agent is the provider side of a Mesos agent: it hands out ids, keeps one
+// fakeAgent is the provider side of a Mesos agent: it hands out ids, keeps one
 // stream per provider, and fails the test where a real one would abort.
-type agent struct {
+type fakeAgent struct {
 	t      *testing.T
 	server *httptest.Server
 	// calls gets every call, in order; streams every subscription.
-	calls   chan *rp.Call
-	streams chan *wire.Stream
+	calls   chan *rp.ProviderCall
+	streams chan *wire.EventStream
 
 	mu      sync.Mutex
 	known   map[string]bool
 	live    map[string]string      // provider id → stream id
 	refuse  map[rp.CallType][]int  // answers to give instead, first to last
 	headers map[rp.CallType]string // the last Authorization of each
-	// id is the agent's; inUse are devices that tasks hold, of whatever
+	// id is the agent's; readDevicesInUse are devices that tasks hold, of whatever
 	// provider is there.
 	id    string
 	inUse []string
@@ -52,15 +52,15 @@ type agent struct {
 	onSubscribe func()
 }
 
-// sender is a wire.Stream that takes events alone.
-type sender struct{ *wire.Stream }
+// senderFunc is a wire.EventStream that takes events alone.
+type senderFunc struct{ *wire.EventStream }
 
-func (s sender) Send(e *rp.Event) { s.Stream.Send(e) }
+func (s senderFunc) Send(e *rp.ProviderEvent) { s.EventStream.Send(e) }
 
-func newAgent(t *testing.T, start func(*httptest.Server)) *agent {
+func newAgent(t *testing.T, start func(*httptest.Server)) *fakeAgent {
 	t.Helper()
-	a := &agent{
-		t: t, calls: make(chan *rp.Call, 100), streams: make(chan *wire.Stream, 100),
+	a := &fakeAgent{
+		t: t, calls: make(chan *rp.ProviderCall, 100), streams: make(chan *wire.EventStream, 100),
 		id: "agent-1", asked: map[operator.Call_Type]int{}, known: map[string]bool{}, live: map[string]string{}, refuse: map[rp.CallType][]int{}, headers: map[rp.CallType]string{},
 	}
 	a.server = httptest.NewUnstartedServer(a)
@@ -70,7 +70,7 @@ func newAgent(t *testing.T, start func(*httptest.Server)) *agent {
 	return a
 }
 
-func (a *agent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (a *fakeAgent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/slave(1)/api/v1":
 		a.tell(w, r)
@@ -80,7 +80,7 @@ func (a *agent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	call := new(rp.Call)
+	call := new(rp.ProviderCall)
 	if err := wire.ReadCall(r, call); err != nil {
 		wire.WriteError(w, err)
 		return
@@ -110,7 +110,7 @@ func (a *agent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // tell serves the operator API.
-func (a *agent) tell(w http.ResponseWriter, r *http.Request) {
+func (a *fakeAgent) tell(w http.ResponseWriter, r *http.Request) {
 	call := new(operator.Call)
 	if err := wire.ReadCall(r, call); err != nil {
 		wire.WriteError(w, err)
@@ -139,10 +139,10 @@ func (a *agent) tell(w http.ResponseWriter, r *http.Request) {
 
 // tasks are one that holds what is in use, one that has ended and one that
 // holds something of another provider.
-func (a *agent) tasks() *operator.Response_GetState {
+func (a *fakeAgent) tasks() *operator.Response_GetState {
 	task := func(id, provider string, devices ...string) mesos.Task {
 		return mesos.Task{TaskID: mesos.TaskID{Value: id}, State: mesos.TASK_RUNNING.Enum(), Resources: []mesos.Resource{{
-			ProviderID: providerID(provider), Name: GPUIDs, Type: mesos.SET.Enum(), Set: &mesos.Value_Set{Item: devices},
+			ProviderID: providerIDMessage(provider), Name: ResourceGPUIDs, Type: mesos.SET.Enum(), Set: &mesos.Value_Set{Item: devices},
 		}}}
 	}
 	tasks := &operator.Response_GetTasks{
@@ -155,7 +155,7 @@ func (a *agent) tasks() *operator.Response_GetState {
 	return &operator.Response_GetState{GetTasks: tasks}
 }
 
-func (a *agent) subscribe(w http.ResponseWriter, r *http.Request, call *rp.Call) {
+func (a *fakeAgent) subscribe(w http.ResponseWriter, r *http.Request, call *rp.ProviderCall) {
 	stream, err := wire.NewStream(r)
 	if err != nil {
 		wire.WriteError(w, err)
@@ -181,7 +181,7 @@ func (a *agent) subscribe(w http.ResponseWriter, r *http.Request, call *rp.Call)
 	}
 	a.mu.Unlock()
 	if known { // a real agent says nothing to a provider it does not know
-		stream.Send(&rp.Event{Type: rp.EventSubscribed, Subscribed: &rp.Subscribed{ProviderID: mesos.ResourceProviderID{Value: id}}})
+		stream.Send(&rp.ProviderEvent{Type: rp.EventSubscribed, Subscribed: &rp.Subscribed{ProviderID: mesos.ResourceProviderID{Value: id}}})
 		a.streams <- stream
 	}
 	_ = stream.Serve(r.Context(), w, streamID)
@@ -190,14 +190,14 @@ func (a *agent) subscribe(w http.ResponseWriter, r *http.Request, call *rp.Call)
 	a.mu.Unlock()
 }
 
-func (a *agent) set(change func()) {
+func (a *fakeAgent) set(change func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	change()
 }
 
 // call awaits the next call and checks its type.
-func (a *agent) call(want rp.CallType) *rp.Call {
+func (a *fakeAgent) call(want rp.CallType) *rp.ProviderCall {
 	a.t.Helper()
 	got := await(a.t, a.calls, want.String())
 	if got.Type != want {
@@ -208,7 +208,7 @@ func (a *agent) call(want rp.CallType) *rp.Call {
 
 // subscribed awaits a subscription under that id ("" for a new one) and its
 // UPDATE_STATE, and returns its stream.
-func (a *agent) subscribed(id string) *wire.Stream {
+func (a *fakeAgent) subscribed(id string) *wire.EventStream {
 	a.t.Helper()
 	call := a.call(rp.CallSubscribe)
 	if got := call.Subscribe.ResourceProviderInfo.ID.GetValue(); got != id {
@@ -230,14 +230,14 @@ func await[T any](t *testing.T, from <-chan T, what string) T {
 	}
 }
 
-// warnings is a log whose warnings and errors a test can await.
-type warnings chan string
+// warningHook is a log whose warnings and errors a test can await.
+type warningHook chan string
 
-func (warnings) Levels() []logrus.Level {
+func (warningHook) Levels() []logrus.Level {
 	return []logrus.Level{logrus.WarnLevel, logrus.ErrorLevel}
 }
 
-func (w warnings) Fire(e *logrus.Entry) error {
+func (w warningHook) Fire(e *logrus.Entry) error {
 	err, _ := e.Data[logrus.ErrorKey].(error)
 	select {
 	case w <- fmt.Sprintf("%s: %v", e.Message, err):
@@ -246,7 +246,7 @@ func (w warnings) Fire(e *logrus.Entry) error {
 	return nil
 }
 
-func (w warnings) want(t *testing.T, text string) {
+func (w warningHook) want(t *testing.T, text string) {
 	t.Helper()
 	deadline, last := time.After(patience), ""
 	for {
@@ -262,8 +262,8 @@ func (w warnings) want(t *testing.T, text string) {
 	}
 }
 
-func newLog() (logrus.FieldLogger, warnings) {
-	w := make(warnings, 1000)
+func newLog() (logrus.FieldLogger, warningHook) {
+	w := make(warningHook, 1000)
 	log := logrus.New()
 	log.SetOutput(io.Discard)
 	log.AddHook(w)
@@ -272,7 +272,7 @@ func newLog() (logrus.FieldLogger, warnings) {
 
 func host(t *testing.T) gpu.Host {
 	t.Helper()
-	h, err := simulated.Host("2xV100,1xK80", "test")
+	h, err := simulated.NewHost("2xV100,1xK80", "test")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -281,22 +281,22 @@ func host(t *testing.T) gpu.Host {
 
 // daemon is a Run under way.
 type daemon struct {
-	config Config
-	warned warnings
+	config ProviderConfig
+	warned warningHook
 	stop   context.CancelFunc
 	done   chan error
 }
 
-func config(t *testing.T, a *agent) (Config, warnings) {
+func config(t *testing.T, a *fakeAgent) (ProviderConfig, warningHook) {
 	t.Helper()
 	log, warned := newLog()
-	return Config{
+	return ProviderConfig{
 		AgentURL: a.server.URL + "/slave(1)", StateDir: t.TempDir(), Host: host(t), Log: log,
 		BackoffMin: time.Millisecond, BackoffMax: 8 * time.Millisecond,
 	}, warned
 }
 
-func start(t *testing.T, c Config, warned warnings) *daemon {
+func start(t *testing.T, c ProviderConfig, warned warningHook) *daemon {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	d := &daemon{config: c, warned: warned, stop: stop, done: make(chan error, 1)}

@@ -19,24 +19,24 @@ import (
 	"mesos-gpu/isolator/simulated"
 )
 
-// agent is a Mesos agent that can be killed and started again with the same
+// fakeAgent is a Mesos agent that can be killed and started again with the same
 // folders and address. It confines nothing.
-type agent struct {
+type fakeAgent struct {
 	t *testing.T
 	// gpus are those that the agent has without a provider.
 	gpus               int
 	master, addr, work string
-	process            *apachemesos.Process
+	process            *apachemesos.MesosProcess
 }
 
-func startAgent(t *testing.T, master string, gpus int) *agent {
+func startAgent(t *testing.T, master string, gpus int) *fakeAgent {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	a := &agent{t: t, gpus: gpus, master: master, addr: l.Addr().String(), work: t.TempDir()}
+	a := &fakeAgent{t: t, gpus: gpus, master: master, addr: l.Addr().String(), work: t.TempDir()}
 	t.Cleanup(func() {
 		killAll(t, a.work)
 		if text, err := os.ReadFile(filepath.Join(a.work, "log")); err == nil && t.Failed() {
@@ -48,7 +48,7 @@ func startAgent(t *testing.T, master string, gpus int) *agent {
 	return a
 }
 
-func (a *agent) start(flags ...string) {
+func (a *fakeAgent) start(flags ...string) {
 	a.t.Helper()
 	_, port, err := net.SplitHostPort(a.addr)
 	if err != nil {
@@ -70,14 +70,14 @@ func (a *agent) start(flags ...string) {
 	// Executors inherit where the agent writes to: a pipe would not end with it.
 	a.process = apachemesos.Spawn(a.t, []string{"LOG=" + filepath.Join(a.work, "log")}, "unshare", append(args, flags...)...)
 	a.process.Addr = a.addr
-	a.process.Await(a.t)
+	a.process.AwaitReady(a.t)
 }
 
 // restart kills the agent outright and starts it again after the change.
-func (a *agent) restart(change func(), flags ...string) {
+func (a *fakeAgent) restart(change func(), flags ...string) {
 	a.t.Helper()
 	_ = a.process.Process.Kill()
-	apachemesos.Poll(a.t, a.addr+" to be free", func() bool {
+	apachemesos.PollUntil(a.t, a.addr+" to be free", func() bool {
 		l, err := net.Listen("tcp", a.addr)
 		if err == nil {
 			l.Close()
@@ -107,7 +107,7 @@ func killAll(t *testing.T, dir string) {
 	}
 }
 
-func mesos(t *testing.T, gpus int) (master string, a *agent) {
+func mesos(t *testing.T, gpus int) (master string, a *fakeAgent) {
 	t.Helper()
 	m := apachemesos.StartMaster(t, "--allocation_interval=200ms", "--roles=live,stock,*")
 	return "http://" + m.Addr, startAgent(t, m.Addr, gpus)
@@ -115,38 +115,38 @@ func mesos(t *testing.T, gpus int) (master string, a *agent) {
 
 func TestMesosDevicesWithdrawnWhileInUse(t *testing.T) {
 	master, a := mesos(t, 0)
-	advertisetest.Withdrawal(t, master, "http://"+a.addr)
+	advertisetest.RunWithdrawal(t, master, "http://"+a.addr)
 }
 
 func TestMesosSharedDevices(t *testing.T) {
 	master, a := mesos(t, 0)
-	advertisetest.Sharing(t, master, "http://"+a.addr)
+	advertisetest.RunSharing(t, master, "http://"+a.addr)
 }
 
 // An agent that is killed and started again keeps its id, its tasks and its
 // provider.
 func TestMesosAgentRestart(t *testing.T) {
 	master, a := mesos(t, 0)
-	gpus, start := advertisetest.Devices(t)
+	gpus, start := advertisetest.SimulateDevices(t)
 	f := advertisetest.Subscribe(t, master, "live")
 	d := start("http://" + a.addr)
-	f.Launch(f.AwaitOffer("at first", 3, gpus.A, gpus.B, gpus.C), "on-a", gpus.A)
+	f.LaunchTask(f.AwaitOffer("at first", 3, gpus.A, gpus.B, gpus.C), "on-a", gpus.A)
 	a.restart(nil)
-	f.Offer("the agent came back", 2, gpus.B, gpus.C)
-	f.StillRuns("after the agent's restart", "on-a")
-	a.restart(func() { d.Offer(gpus.B, gpus.C) })
-	f.Launch(f.AwaitOffer("A was withdrawn while the agent was down", 2, gpus.B, gpus.C), "on-b", gpus.B)
-	f.StillRuns("after the agent's second restart", "on-a")
+	f.ExpectOffer("the agent came back", 2, gpus.B, gpus.C)
+	f.ExpectRunning("after the agent's restart", "on-a")
+	a.restart(func() { d.OfferOnly(gpus.B, gpus.C) })
+	f.LaunchTask(f.AwaitOffer("A was withdrawn while the agent was down", 2, gpus.B, gpus.C), "on-b", gpus.B)
+	f.ExpectRunning("after the agent's second restart", "on-a")
 	d.Stop()
 	a.restart(nil)
-	d.Again()
-	f.Offer("agent and daemon came back", 1, gpus.C)
-	f.StillRuns("to the end", "on-a")
-	f.StillRuns("to the end", "on-b")
-	f.Kill("on-a")
-	f.Kill("on-b")
-	d.Offer(gpus.A, gpus.B, gpus.C)
-	f.Offer("all free", 3, gpus.A, gpus.B, gpus.C)
+	d.Restart()
+	f.ExpectOffer("agent and daemon came back", 1, gpus.C)
+	f.ExpectRunning("to the end", "on-a")
+	f.ExpectRunning("to the end", "on-b")
+	f.KillTask("on-a")
+	f.KillTask("on-b")
+	d.OfferOnly(gpus.A, gpus.B, gpus.C)
+	f.ExpectOffer("all free", 3, gpus.A, gpus.B, gpus.C)
 }
 
 // After a reboot of the host the agent keeps its id if it has the same
@@ -154,12 +154,12 @@ func TestMesosAgentRestart(t *testing.T) {
 // provider. Either way there are no tasks of before.
 func TestMesosHostReboot(t *testing.T) {
 	master, a := mesos(t, 0)
-	gpus, start := advertisetest.Devices(t)
+	gpus, start := advertisetest.SimulateDevices(t)
 	f := advertisetest.Subscribe(t, master, "live")
 	start("http://" + a.addr)
 	o := f.AwaitOffer("at first", 3, gpus.A, gpus.B, gpus.C)
 	before := o.AgentID.Value
-	f.Launch(o, "on-a", gpus.A)
+	f.LaunchTask(o, "on-a", gpus.A)
 	reboot := func() {
 		killAll(t, filepath.Join(a.work, "agent"))
 		if err := os.WriteFile(filepath.Join(a.work, "agent", "meta", "boot_id"), []byte("another"), 0o644); err != nil {
@@ -171,32 +171,32 @@ func TestMesosHostReboot(t *testing.T) {
 	if o.AgentID.Value != before {
 		t.Errorf("agent %s became %s", before, o.AgentID.Value)
 	}
-	f.Launch(o, "again-on-a", gpus.A)
+	f.LaunchTask(o, "again-on-a", gpus.A)
 	a.restart(reboot, "--attributes=gpu_type:V100")
 	o = f.AwaitOffer("after a reboot with other attributes", 3, gpus.A, gpus.B, gpus.C)
 	if o.AgentID.Value == before {
 		t.Errorf("agent %s kept its id: the test shows nothing", before)
 	}
-	f.Launch(o, "once-more-on-a", gpus.A)
-	f.Offer("A taken", 2, gpus.B, gpus.C)
+	f.LaunchTask(o, "once-more-on-a", gpus.A)
+	f.ExpectOffer("A taken", 2, gpus.B, gpus.C)
 }
 
 // Reserved devices reach their role alone, and with them their scalar: a
-// stock framework has the agent's own GPUs only.
+// stock framework has the agent's own ResourceGPUs only.
 func TestMesosReservedForARole(t *testing.T) {
 	master, a := mesos(t, 2)
-	h, err := simulated.Host("2xV100", "live")
+	h, err := simulated.NewHost("2xV100", "live")
 	if err != nil {
 		t.Fatal(err)
 	}
 	live := advertisetest.Subscribe(t, master, "live")
-	advertisetest.Start(t, "http://"+a.addr, h, func(c *advertise.Config) { c.Role = "live" })
+	advertisetest.StartDaemon(t, "http://"+a.addr, h, func(c *advertise.ProviderConfig) { c.Role = "live" })
 	o := live.AwaitOffer("reserved and the agent's own", 4, h.Devices[0].UUID, h.Devices[1].UUID)
-	live.Suppress()
-	live.Launch(o, "named", h.Devices[0].UUID)
+	live.SuppressOffers()
+	live.LaunchTask(o, "named", h.Devices[0].UUID)
 	stock := advertisetest.Subscribe(t, master, "stock")
 	o = stock.AwaitOffer("what is not reserved", 2)
 	stock.LaunchByCount(o, "counted", 2)
-	stock.Offer("nothing left for the stock role", 0)
-	live.StillRuns("to the end", "named")
+	stock.ExpectOffer("nothing left for the stock role", 0)
+	live.ExpectRunning("to the end", "named")
 }

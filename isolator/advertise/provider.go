@@ -26,11 +26,11 @@ const (
 )
 
 // ErrRemoved is returned by Run when the agent's operator has removed the
-// provider: its GPUs stay out of the offers until the daemon is started again.
+// provider: its ResourceGPUs stay out of the offers until the daemon is started again.
 var ErrRemoved = errors.New("the agent removed this resource provider")
 
-// Config says which agent to tell of which GPUs.
-type Config struct {
+// ProviderConfig says which agent to tell of which ResourceGPUs.
+type ProviderConfig struct {
 	// AgentURL is the agent's, "http://host:5051/slave(1)".
 	AgentURL string
 	// StateDir holds the lock and the provider id.
@@ -40,16 +40,16 @@ type Config struct {
 	// devices, but is told to be withheld where its Withheld says so. Run
 	// takes a state at once, whatever the agent does, and of several the last;
 	// a closed channel brings no more.
-	Host  gpu.Host
-	Hosts <-chan gpu.Host
+	Host        gpu.Host
+	HostUpdates <-chan gpu.Host
 	// Role is that of a Machine.
 	Role string
-	// Sharing, where set, says which devices are advertised in parts.
-	Sharing Sharing
-	Log     logrus.FieldLogger
+	// Modes, where set, says which devices are advertised in parts.
+	Modes SharingModes
+	Log   logrus.FieldLogger
 
-	// Advertised, where set, is called each time the agent has taken the GPUs.
-	Advertised func()
+	// OnAdvertised, where set, is called each time the agent has taken the ResourceGPUs.
+	OnAdvertised func()
 
 	// Authorization is the header sent to an agent that asks who calls.
 	Authorization string
@@ -60,25 +60,25 @@ type Config struct {
 	// 30 s. AnswerTimeout bounds the wait for an answer, 30 s, and AskTimeout
 	// that for what the agent tells of itself, 2 s. After CloseTimeout, 10 s,
 	// an agent that has not closed its side is warned of, and the end of Run no
-	// longer waits for it. LookEvery is how often the agent is asked whether
+	// longer waits for it. InUseInterval is how often the agent is asked whether
 	// devices that are no longer offered are still in use, 5 s.
-	BackoffMin, BackoffMax, AnswerTimeout, AskTimeout, CloseTimeout, LookEvery time.Duration
+	BackoffMin, BackoffMax, AnswerTimeout, AskTimeout, CloseTimeout, InUseInterval time.Duration
 }
 
-// Sharing decides in which form each device is advertised. share.Forms does.
-type Sharing interface {
-	// Settle hears in which form tasks hold devices, if that is known, and may
+// SharingModes decides in which form each device is advertised. share.ModeStore does.
+type SharingModes interface {
+	// ReconcileModes hears in which form tasks hold devices, if that is known, and may
 	// change the form of those that are idle. On an error all stay as they are.
-	Settle(held map[string]share.Use, known bool) error
-	// Shared is how much of a device is advertised in parts, where it is.
-	Shared(uuid string) (all gpu.Part, ok bool)
-	// Waiting tells that a device is to change its form once it is idle, and
+	ReconcileModes(held map[string]share.DeviceUse, known bool) error
+	// SharedCapacity is how much of a device is advertised in parts, where it is.
+	SharedCapacity(uuid string) (all gpu.DeviceShare, ok bool)
+	// HasPending tells that a device is to change its form once it is idle, and
 	// Changed has a token where one more is.
-	Waiting() bool
-	Changed() <-chan struct{}
+	HasPending() bool
+	Changes() <-chan struct{}
 }
 
-func (c Config) withDefaults() (Config, error) {
+func (c ProviderConfig) withDefaults() (ProviderConfig, error) {
 	u, err := url.Parse(c.AgentURL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return c, fmt.Errorf("agent URL %q is none; want for example http://127.0.0.1:5051/slave(1)", c.AgentURL)
@@ -92,7 +92,7 @@ func (c Config) withDefaults() (Config, error) {
 	for value, fallback := range map[*time.Duration]time.Duration{
 		&c.BackoffMin: time.Second, &c.BackoffMax: 30 * time.Second,
 		&c.AnswerTimeout: 30 * time.Second, &c.AskTimeout: 2 * time.Second, &c.CloseTimeout: 10 * time.Second,
-		&c.LookEvery: 5 * time.Second,
+		&c.InUseInterval: 5 * time.Second,
 	} {
 		if *value == 0 {
 			*value = fallback
@@ -101,29 +101,29 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// provider is a running Run. One goroutine owns it.
-type provider struct {
-	Config
-	state  *state
+// resourceProvider is a running Run. One goroutine owns it.
+type resourceProvider struct {
+	ProviderConfig
+	state  *providerState
 	client *http.Client
-	board  *board
-	// published are the devices in use as the agent last said; nil before it
+	hosts  *hostState
+	// publishedDevices are the devices in use as the agent last said; nil before it
 	// did.
-	published map[string]bool
+	publishedDevices map[string]bool
 	// warned keeps what does not change from being said again and again.
 	warned bool
 }
 
-// Run advertises GPUs until ctx ends, and comes back whenever the agent goes,
+// Run advertises ResourceGPUs until ctx ends, and comes back whenever the agent goes,
 // with the newest state. It holds one connection at a time: a new one follows
-// only once the old one is closed on both sides. On return the GPUs are out of
+// only once the old one is closed on both sides. On return the ResourceGPUs are out of
 // the offers; tasks that hold some go on.
-func Run(ctx context.Context, c Config) error {
+func Run(ctx context.Context, c ProviderConfig) error {
 	c, err := c.withDefaults()
 	if err != nil {
 		return fmt.Errorf("advertise GPUs: %w", err)
 	}
-	st, err := openState(c.StateDir)
+	st, err := openProviderState(c.StateDir)
 	if err != nil {
 		return fmt.Errorf("advertise GPUs: %w", err)
 	}
@@ -133,23 +133,23 @@ func Run(ctx context.Context, c Config) error {
 		TLSClientConfig: c.TLS,
 	}
 	defer transport.CloseIdleConnections()
-	p := &provider{Config: c, state: st, client: &http.Client{Transport: transport}, board: newBoard(c.Host)}
+	p := &resourceProvider{ProviderConfig: c, state: st, client: &http.Client{Transport: transport}, hosts: newHostState(c.Host)}
 
 	ctx, stop := context.WithCancel(ctx)
 	var follower sync.WaitGroup
-	follower.Go(func() { p.board.follow(ctx, c.Hosts) })
+	follower.Go(func() { p.hosts.followHosts(ctx, c.HostUpdates) })
 	defer follower.Wait()
 	defer stop()
-	if err := p.run(ctx, transport.CloseIdleConnections); err != nil {
+	if err := p.runSessions(ctx, transport.CloseIdleConnections); err != nil {
 		return fmt.Errorf("advertise GPUs: %w", err)
 	}
 	return nil
 }
 
-// run goes from session to session.
-func (p *provider) run(ctx context.Context, hangUp func()) error {
+// runSessions goes from session to session.
+func (p *resourceProvider) runSessions(ctx context.Context, hangUp func()) error {
 	for wait := p.BackoffMin; ; {
-		subscribed, err := p.session(ctx)
+		subscribed, err := p.runSession(ctx)
 		hangUp()
 		switch {
 		case ctx.Err() != nil:

@@ -32,7 +32,7 @@ func TestAdvertiseAndPublish(t *testing.T) {
 	}
 	stream := await(t, a.streams, "stream")
 	update := a.call(rp.CallUpdateState).UpdateState
-	if diff := cmp.Diff(Machine{Host: c.Host}.Resources("provider-1"), update.Resources); diff != "" {
+	if diff := cmp.Diff(MachineGPUs{Host: c.Host}.Resources("provider-1"), update.Resources); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if len(update.ResourceVersionUUID.Value) != 16 {
@@ -44,11 +44,11 @@ func TestAdvertiseAndPublish(t *testing.T) {
 		id   string
 		want rp.PublishStatus
 	}{{c.Host.Devices[1].UUID, rp.PublishOK}, {"GPU-not-here", rp.PublishFailed}} {
-		stream.Send(&rp.Event{Type: rp.EventPublishResources, PublishResources: &rp.PublishResources{
+		stream.Send(&rp.ProviderEvent{Type: rp.EventPublishResources, PublishResources: &rp.PublishResources{
 			UUID: uuid,
 			Resources: []mesos.Resource{
-				{Name: GPUs, Type: mesos.SCALAR.Enum(), Scalar: &mesos.Value_Scalar{Value: 1}},
-				{Name: GPUIDs, Type: mesos.SET.Enum(), Set: &mesos.Value_Set{Item: []string{c.id}}},
+				{Name: ResourceGPUs, Type: mesos.SCALAR.Enum(), Scalar: &mesos.Value_Scalar{Value: 1}},
+				{Name: ResourceGPUIDs, Type: mesos.SET.Enum(), Set: &mesos.Value_Set{Item: []string{c.id}}},
 			},
 		}})
 		got := a.call(rp.CallUpdatePublishResourcesStatus).UpdatePublishResourcesStatus
@@ -71,7 +71,7 @@ func TestAdvertiseAndPublish(t *testing.T) {
 
 // The agent goes and comes: the provider comes back under its id, after a
 // restart of the daemon too, and never twice at a time (the fake checks).
-func TestComesBack(t *testing.T) {
+func TestReconnects(t *testing.T) {
 	a := newAgent(t, plain)
 	c, warned := config(t, a)
 	d := start(t, c, warned)
@@ -89,7 +89,7 @@ func TestComesBack(t *testing.T) {
 
 // When the daemon itself breaks the session off, the agent must have noticed
 // before the daemon comes back.
-func TestComesBackAfterItsOwnGoodbye(t *testing.T) {
+func TestReconnectsAfterOwnClose(t *testing.T) {
 	a := newAgent(t, plain)
 	c, warned := config(t, a)
 	a.set(func() {
@@ -155,7 +155,7 @@ func TestTeardown(t *testing.T) {
 	a := newAgent(t, plain)
 	c, warned := config(t, a)
 	d := start(t, c, warned)
-	a.subscribed("").Send(&rp.Event{Type: rp.EventTeardown})
+	a.subscribed("").Send(&rp.ProviderEvent{Type: rp.EventTeardown})
 	if err := await(t, d.done, "end of Run"); !errors.Is(err, ErrRemoved) {
 		t.Errorf("got %v, want ErrRemoved", err)
 	}
@@ -169,11 +169,11 @@ func TestOperations(t *testing.T) {
 	d := start(t, c, warned)
 	stream := a.subscribed("")
 	op := mesos.UUID{Value: []byte("operation-uuid-1")}
-	stream.Send(&rp.Event{Type: rp.EventAcknowledgeOperationStatus, AcknowledgeOperationStatus: &rp.AcknowledgeOperationStatus{
+	stream.Send(&rp.ProviderEvent{Type: rp.EventAcknowledgeOperationStatus, AcknowledgeOperationStatus: &rp.AcknowledgeOperationStatus{
 		StatusUUID: op, OperationUUID: op,
 	}})
-	stream.Send(&rp.Event{Type: 99})
-	stream.Send(&rp.Event{Type: rp.EventApplyOperation, ApplyOperation: &rp.ApplyOperation{
+	stream.Send(&rp.ProviderEvent{Type: 99})
+	stream.Send(&rp.ProviderEvent{Type: rp.EventApplyOperation, ApplyOperation: &rp.ApplyOperation{
 		FrameworkID:   &mesos.FrameworkID{Value: "f"},
 		Info:          mesos.Offer_Operation{Type: mesos.Offer_Operation_RESERVE, Reserve: &mesos.Offer_Operation_Reserve{}},
 		OperationUUID: op, ResourceVersionUUID: op,
@@ -184,7 +184,7 @@ func TestOperations(t *testing.T) {
 		t.Errorf("a reservation is answered with %s", failed)
 	}
 	a.call(rp.CallUpdateState)
-	stream.Send(&rp.Event{Type: rp.EventReconcileOperations, ReconcileOperations: &rp.ReconcileOperations{OperationUUIDs: []mesos.UUID{op}}})
+	stream.Send(&rp.ProviderEvent{Type: rp.EventReconcileOperations, ReconcileOperations: &rp.ReconcileOperations{OperationUUIDs: []mesos.UUID{op}}})
 	if got := a.call(rp.CallUpdateOperationStatus).UpdateOperationStatus; got.Status.State != mesos.OPERATION_DROPPED {
 		t.Errorf("an unknown operation is answered with %s", got)
 	}
@@ -207,17 +207,17 @@ func TestTLS(t *testing.T) {
 
 func TestConfigErrors(t *testing.T) {
 	log, _ := newLog()
-	good := Config{AgentURL: "http://127.0.0.1:1/slave(1)", StateDir: t.TempDir(), Log: log}
+	good := ProviderConfig{AgentURL: "http://127.0.0.1:1/slave(1)", StateDir: t.TempDir(), Log: log}
 	cases := map[string]struct {
-		change func(*Config)
+		change func(*ProviderConfig)
 		want   string
 	}{
-		"no URL":      {func(c *Config) { c.AgentURL = "" }, `agent URL "" is none`},
-		"host alone":  {func(c *Config) { c.AgentURL = "127.0.0.1:5051" }, `agent URL "127.0.0.1:5051" is none`},
-		"scheme":      {func(c *Config) { c.AgentURL = "ftp://a/" }, `agent URL "ftp://a/" is none`},
-		"no state":    {func(c *Config) { c.StateDir = "" }, "no state folder given"},
-		"state: file": {func(c *Config) { c.StateDir = "/dev/null/x" }, "make folder"},
-		"no log":      {func(c *Config) { c.Log = nil }, "no log given"},
+		"no URL":      {func(c *ProviderConfig) { c.AgentURL = "" }, `agent URL "" is none`},
+		"host alone":  {func(c *ProviderConfig) { c.AgentURL = "127.0.0.1:5051" }, `agent URL "127.0.0.1:5051" is none`},
+		"scheme":      {func(c *ProviderConfig) { c.AgentURL = "ftp://a/" }, `agent URL "ftp://a/" is none`},
+		"no state":    {func(c *ProviderConfig) { c.StateDir = "" }, "no state folder given"},
+		"state: file": {func(c *ProviderConfig) { c.StateDir = "/dev/null/x" }, "make folder"},
+		"no log":      {func(c *ProviderConfig) { c.Log = nil }, "no log given"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -18,13 +18,13 @@ import (
 // as the others.
 func TestSharedResources(t *testing.T) {
 	h := host(t)
-	m := Machine{Host: h, Shared: []gpu.Part{{UUID: h.Devices[1].UUID, MemMiB: 24000, Cores: 150}}, Role: "ml", ShareLimit: gpu.HeldByMPS}
+	m := MachineGPUs{Host: h, Shared: []gpu.DeviceShare{{UUID: h.Devices[1].UUID, MemMiB: 24000, Cores: 150}}, Role: "ml", ShareLimit: gpu.EnforcedByMPS}
 	var got []string
 	for _, r := range m.Resources("p") {
 		if r.ProviderID.GetValue() != "p" || len(r.Reservations) != 1 {
 			t.Errorf("%s has provider %s and %d reservations", r.Name, r.ProviderID, len(r.Reservations))
 		}
-		got = append(got, m.flag(r))
+		got = append(got, m.resourceFlag(r))
 	}
 	shared := h.Devices[1].UUID
 	want := []string{
@@ -33,22 +33,22 @@ func TestSharedResources(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	resources, attributes := m.Flags(false)
+	resources, attributes := m.AgentFlags(false)
 	if resources != strings.Join(want, ";") || !strings.Contains(attributes, "gpu_share_limit:mps;") {
 		t.Errorf("flags %s\n%s", resources, attributes)
 	}
 }
 
-// forms is a Sharing that does as it is told.
-type forms struct {
+// fakeModes is a Sharing that does as it is told.
+type fakeModes struct {
 	mu      sync.Mutex
 	shared  map[string]bool
 	waiting bool
-	settled []map[string]share.Use
+	settled []map[string]share.DeviceUse
 	changed chan struct{}
 }
 
-func (f *forms) Settle(held map[string]share.Use, known bool) error {
+func (f *fakeModes) ReconcileModes(held map[string]share.DeviceUse, known bool) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if known {
@@ -57,21 +57,21 @@ func (f *forms) Settle(held map[string]share.Use, known bool) error {
 	return nil
 }
 
-func (f *forms) Shared(uuid string) (gpu.Part, bool) {
+func (f *fakeModes) SharedCapacity(uuid string) (gpu.DeviceShare, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return gpu.Part{UUID: uuid, MemMiB: 100, Cores: 100}, f.shared[uuid]
+	return gpu.DeviceShare{UUID: uuid, MemMiB: 100, Cores: 100}, f.shared[uuid]
 }
 
-func (f *forms) Waiting() bool {
+func (f *fakeModes) HasPending() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.waiting
 }
 
-func (f *forms) Changed() <-chan struct{} { return f.changed }
+func (f *fakeModes) Changes() <-chan struct{} { return f.changed }
 
-func (f *forms) set(uuid string, shared bool) {
+func (f *fakeModes) set(uuid string, shared bool) {
 	f.mu.Lock()
 	f.shared[uuid] = shared
 	f.mu.Unlock()
@@ -79,11 +79,11 @@ func (f *forms) set(uuid string, shared bool) {
 }
 
 // names are the resources of the next state.
-func (a *agent) names() string {
+func (a *fakeAgent) names() string {
 	a.t.Helper()
 	var words []string
 	for _, r := range a.call(rp.CallUpdateState).UpdateState.Resources {
-		words = append(words, Machine{}.flag(r))
+		words = append(words, MachineGPUs{}.resourceFlag(r))
 	}
 	return strings.Join(words, " ")
 }
@@ -91,12 +91,12 @@ func (a *agent) names() string {
 // A device that comes to be shared is advertised so at once, one that is sick
 // leaves in either form, and while one waits for its form the agent is asked
 // what is in use.
-func TestFormsChange(t *testing.T) {
+func TestSharingModesChange(t *testing.T) {
 	a := newAgent(t, plain)
 	c, warned := config(t, a)
-	f := &forms{shared: map[string]bool{}, changed: make(chan struct{}, 1)}
+	f := &fakeModes{shared: map[string]bool{}, changed: make(chan struct{}, 1)}
 	hosts := make(chan gpu.Host)
-	c.Hosts, c.LookEvery, c.Sharing = hosts, time.Hour, f
+	c.HostUpdates, c.InUseInterval, c.Modes = hosts, time.Hour, f
 	start(t, c, warned)
 	a.subscribed("")
 	x, y, z := c.Host.Devices[0].UUID, c.Host.Devices[1].UUID, c.Host.Devices[2].UUID
@@ -117,16 +117,16 @@ func TestFormsChange(t *testing.T) {
 }
 
 // What tasks hold is told in the form in which they hold it.
-func TestUseIsTold(t *testing.T) {
-	held := map[string]share.Use{}
+func TestUseReachesSharingModes(t *testing.T) {
+	held := map[string]share.DeviceUse{}
 	scalar := func(name, provider string) mesos.Resource {
-		return mesos.Resource{Name: name, ProviderID: providerID(provider), Type: mesos.SCALAR.Enum(), Scalar: &mesos.Value_Scalar{Value: 1}}
+		return mesos.Resource{Name: name, ProviderID: providerIDMessage(provider), Type: mesos.SCALAR.Enum(), Scalar: &mesos.Value_Scalar{Value: 1}}
 	}
-	hold(held, []mesos.Resource{
+	addHeldDevices(held, []mesos.Resource{
 		scalar("gpu_mem.x", "p"), scalar("gpu_cores.x", "p"), scalar("gpu_mem.y", "q"), scalar("gpus", "p"),
-		{Name: "gpu_ids", ProviderID: providerID("p"), Type: mesos.SET.Enum(), Set: &mesos.Value_Set{Item: []string{"z", "x"}}},
+		{Name: "gpu_ids", ProviderID: providerIDMessage("p"), Type: mesos.SET.Enum(), Set: &mesos.Value_Set{Item: []string{"z", "x"}}},
 	}, "p")
-	if diff := cmp.Diff(map[string]share.Use{"x": {Whole: true, Part: true}, "z": {Whole: true}}, held); diff != "" {
+	if diff := cmp.Diff(map[string]share.DeviceUse{"x": {Whole: true, Shared: true}, "z": {Whole: true}}, held); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -17,25 +17,25 @@ import (
 // a process is not in it.
 var ErrNoHierarchy = errors.New("no such cgroup hierarchy")
 
-type reader interface {
-	Read(path string) ([]rules.Rule, error)
+type ruleReader interface {
+	ReadRules(path string) ([]rules.DeviceRule, error)
 }
 
-// verify compares what the kernel allows with what it was told.
-func verify(c reader, path string, want []rules.Rule) error {
-	got, err := c.Read(path)
+// verifyRules compares what the kernel allows with what it was told.
+func verifyRules(c ruleReader, path string, want []rules.DeviceRule) error {
+	got, err := c.ReadRules(path)
 	if err != nil {
 		return err
 	}
-	more, less := rules.Subtract(got, want), rules.Subtract(want, got)
+	more, less := rules.SubtractRules(got, want), rules.SubtractRules(want, got)
 	if len(more)+len(less) > 0 {
 		return fmt.Errorf("confine device cgroup %s: after writing, the kernel allows %s too much and %s too little",
-			path, join(more), join(less))
+			path, formatRules(more), formatRules(less))
 	}
 	return nil
 }
 
-func join(list []rules.Rule) string {
+func formatRules(list []rules.DeviceRule) string {
 	if len(list) == 0 {
 		return "nothing"
 	}

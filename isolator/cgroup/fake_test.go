@@ -11,18 +11,18 @@ import (
 	"mesos-gpu/isolator/rules"
 )
 
-// fake is a directory with the cgroup "x", whose files hold still: its list
+// fakeHierarchy is a directory with the cgroup "x", whose files hold still: its list
 // never follows what is written.
-func fake(t *testing.T, list string) V1 {
+func fakeHierarchy(t *testing.T, list string) V1 {
 	t.Helper()
 	c := V1{Root: t.TempDir()}
-	if err := c.Create("x"); err != nil {
+	if err := c.CreateCgroup("x"); err != nil {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{
 		"devices.list": list, "devices.allow": "", "devices.deny": "", "cgroup.procs": "",
 	} {
-		if err := os.WriteFile(c.tree().dir("x", name), []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(c.rootTree().cgroupPath("x", name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -30,21 +30,21 @@ func fake(t *testing.T, list string) V1 {
 }
 
 func TestConfineWritesDenyAllFirst(t *testing.T) {
-	c := fake(t, "a *:* rwm\n")
-	err := c.Confine("x", []rules.Rule{{Kind: 'c', Major: 195, Minor: 1, Access: "rw"}})
+	c := fakeHierarchy(t, "a *:* rwm\n")
+	err := c.ConfineCgroup("x", []rules.DeviceRule{{Kind: 'c', Major: 195, Minor: 1, Access: "rw"}})
 	if err == nil || !strings.Contains(err.Error(), "[a *:* rwm] too much") {
 		t.Errorf("a cgroup that stays open is no error: %v", err)
 	}
 	for name, want := range map[string]string{"devices.deny": "a", "devices.allow": "c 195:1 rw"} {
-		got, err := os.ReadFile(c.tree().dir("x", name))
+		got, err := os.ReadFile(c.rootTree().cgroupPath("x", name))
 		if err != nil || string(got) != want {
 			t.Errorf("%s holds %q, %v; want %q", name, got, err, want)
 		}
 	}
 }
 
-func TestConfineErrors(t *testing.T) {
-	one := []rules.Rule{{Kind: 'c', Major: 195, Minor: 1, Access: "rw"}}
+func TestConfineCgroupErrors(t *testing.T) {
+	one := []rules.DeviceRule{{Kind: 'c', Major: 195, Minor: 1, Access: "rw"}}
 	cases := []struct {
 		name, list, missing, want string
 	}{
@@ -53,17 +53,17 @@ func TestConfineErrors(t *testing.T) {
 		{"no deny of one", "c 9:9 r\n", "devices.deny", `write "c 9:9 r" to devices.deny of device cgroup x`},
 		{"no allow", "a *:* rwm\n", "devices.allow", `write "c 195:1 rw" to devices.allow of device cgroup x`},
 		{"nonsense", "nonsense\n", "", `read device cgroup x: parse device rule "nonsense"`},
-		{"endless", strings.Repeat("c 1:3 rwm\n", maxList/10+1), "", "more than 1048576 bytes"},
+		{"endless", strings.Repeat("c 1:3 rwm\n", maxListBytes/10+1), "", "more than 1048576 bytes"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			v1 := fake(t, c.list)
+			v1 := fakeHierarchy(t, c.list)
 			if c.missing != "" {
-				if err := os.Remove(v1.tree().dir("x", c.missing)); err != nil {
+				if err := os.Remove(v1.rootTree().cgroupPath("x", c.missing)); err != nil {
 					t.Fatal(err)
 				}
 			}
-			err := v1.Confine("x", one)
+			err := v1.ConfineCgroup("x", one)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
@@ -77,55 +77,55 @@ func TestConfineErrors(t *testing.T) {
 // A path from outside must not lead out of the hierarchy.
 func TestPathsStayBelowRoot(t *testing.T) {
 	c := V1{Root: filepath.Join(t.TempDir(), "root")}
-	if err := c.Create("../outside"); !errors.Is(err, fs.ErrNotExist) {
+	if err := c.CreateCgroup("../outside"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("create in a hierarchy that is not there: %v", err)
 	}
 	if err := os.Mkdir(c.Root, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Create("../../outside"); err != nil {
+	if err := c.CreateCgroup("../../outside"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(filepath.Join(c.Root, "outside")); err != nil {
 		t.Error(err)
 	}
-	if got := (V1{}).tree().dir("/a/../b"); got != "/sys/fs/cgroup/devices/b" {
+	if got := (V1{}).rootTree().cgroupPath("/a/../b"); got != "/sys/fs/cgroup/devices/b" {
 		t.Errorf("default root: got %s", got)
 	}
-	if got := (V2{}).tree().dir("/a/../b"); got != "/sys/fs/cgroup/b" {
+	if got := (V2{}).rootTree().cgroupPath("/a/../b"); got != "/sys/fs/cgroup/b" {
 		t.Errorf("default root: got %s", got)
 	}
 }
 
-func TestCreateWhereAFileIs(t *testing.T) {
+func TestCreateCgroupFailsWhereFileExists(t *testing.T) {
 	c := V1{Root: t.TempDir()}
-	if err := os.WriteFile(c.tree().dir("f"), nil, 0o600); err != nil {
+	if err := os.WriteFile(c.rootTree().cgroupPath("f"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Create("f/g"); err == nil {
+	if err := c.CreateCgroup("f/g"); err == nil {
 		t.Error("a cgroup below a file was created")
 	}
-	if err := c.Remove("f"); err == nil {
+	if err := c.RemoveCgroup("f"); err == nil {
 		t.Error("a file was removed as a cgroup")
 	}
 }
 
-func TestRemove(t *testing.T) {
+func TestRemoveCgroup(t *testing.T) {
 	c := V1{Root: t.TempDir()}
-	if err := c.Create("a/b/c"); err != nil {
+	if err := c.CreateCgroup("a/b/c"); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Remove("a"); err != nil {
+	if err := c.RemoveCgroup("a"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(c.tree().dir("a")); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(c.rootTree().cgroupPath("a")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("still there: %v", err)
 	}
-	if err := c.Remove("a"); err != nil {
+	if err := c.RemoveCgroup("a"); err != nil {
 		t.Errorf("remove what is gone: %v", err)
 	}
 	for _, root := range []string{"", "/", "..", "a/.."} {
-		if err := c.Remove(root); err == nil {
+		if err := c.RemoveCgroup(root); err == nil {
 			t.Errorf("Remove(%q) removed the hierarchy", root)
 		}
 	}

@@ -20,156 +20,156 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	opener.Main()
+	opener.RunIfChild()
 	os.Exit(m.Run())
 }
 
-// kernel is what both versions do.
-type kernel interface {
-	Create(path string) error
-	Confine(path string, list []rules.Rule) error
-	Read(path string) ([]rules.Rule, error)
-	Of(procCgroup string) (string, error)
+// testedHierarchy is what both versions do.
+type testedHierarchy interface {
+	CreateCgroup(path string) error
+	ConfineCgroup(path string, list []rules.DeviceRule) error
+	ReadRules(path string) ([]rules.DeviceRule, error)
+	ProcessCgroup(procCgroup string) (string, error)
 	AddProcess(path string, pid int) error
-	Release(path string) error
-	Made(path string) bool
-	Remove(path string) error
+	DetachRules(path string) error
+	IsOwned(path string) bool
+	RemoveCgroup(path string) error
 }
 
-// unifiedRoot asks for a mounted cgroup v2.
-func unifiedRoot(t testing.TB) string {
+// requireV2Root asks for a mounted cgroup v2.
+func requireV2Root(t testing.TB) string {
 	t.Helper()
-	need.Root(t)
-	root, err := Unified("/proc/self/mountinfo")
+	need.RequireRoot(t)
+	root, err := FindV2MountPoint("/proc/self/mountinfo")
 	if err != nil {
 		t.Skipf("needs cgroup v2: mount -t cgroup2 none /sys/fs/cgroup/unified: %v", err)
 	}
 	return root
 }
 
-// both runs a test on the real hierarchies of both versions, each with a
+// onBothVersions runs a test on the real hierarchies of both versions, each with a
 // fresh cgroup that ends with it. A process in it must end first: start it
 // after.
-func both(t *testing.T, test func(t *testing.T, c kernel, path string)) {
-	for name, hierarchy := range map[string]func(t *testing.T) kernel{
-		"v1": func(t *testing.T) kernel { return V1{Root: need.DevicesCgroup(t)} },
-		"v2": func(t *testing.T) kernel { return V2{Root: unifiedRoot(t)} },
+func onBothVersions(t *testing.T, test func(t *testing.T, c testedHierarchy, path string)) {
+	for name, hierarchy := range map[string]func(t *testing.T) testedHierarchy{
+		"v1": func(t *testing.T) testedHierarchy { return V1{Root: need.RequireDevicesCgroup(t)} },
+		"v2": func(t *testing.T) testedHierarchy { return V2{Root: requireV2Root(t)} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := hierarchy(t)
-			test(t, c, fresh(t, c))
+			test(t, c, newCgroup(t, c))
 		})
 	}
 }
 
-func fresh(t *testing.T, c kernel) string {
+func newCgroup(t *testing.T, c testedHierarchy) string {
 	t.Helper()
 	path := fmt.Sprintf("mesos-gpu-test-%d/%s", os.Getpid(), strings.ReplaceAll(t.Name(), "/", "-"))
 	t.Cleanup(func() {
-		if err := c.Remove(filepath.Dir(path)); err != nil {
+		if err := c.RemoveCgroup(filepath.Dir(path)); err != nil {
 			t.Error(err)
 		}
 	})
-	if err := c.Create(path); err != nil {
+	if err := c.CreateCgroup(path); err != nil {
 		t.Fatal(err)
 	}
 	return path
 }
 
-func granted(t *testing.T, uuids ...string) []rules.Rule {
+func grantedRules(t *testing.T, uuids ...string) []rules.DeviceRule {
 	t.Helper()
 	h := gpu.Host{Devices: []gpu.Device{{UUID: "GPU-0", Minor: 0}, {UUID: "GPU-1", Minor: 1}}}
-	list, err := rules.ForGPUs(h, rules.Majors{UVM: 510}, uuids)
+	list, err := rules.RulesForGPUs(h, rules.MajorNumbers{UVM: 510}, uuids)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return list
 }
 
-func confine(t *testing.T, c kernel, path string, list []rules.Rule) {
+func confine(t *testing.T, c testedHierarchy, path string, list []rules.DeviceRule) {
 	t.Helper()
-	if err := c.Confine(path, list); err != nil {
+	if err := c.ConfineCgroup(path, list); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func add(t *testing.T, c kernel, path string, o *opener.Opener) {
+func addOpener(t *testing.T, c testedHierarchy, path string, o *opener.NodeOpener) {
 	t.Helper()
 	if err := c.AddProcess(path, o.PID); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func wantOpen(t *testing.T, o *opener.Opener, path string, want unix.Errno) {
+func wantOpen(t *testing.T, o *opener.NodeOpener, path string, want unix.Errno) {
 	t.Helper()
-	if got := o.Open(t, path); got != want {
+	if got := o.OpenPath(t, path); got != want {
 		t.Errorf("open %s: got %q, want %q", filepath.Base(path), got.Error(), want.Error())
 	}
 }
 
 func TestRootConfinedProcess(t *testing.T) {
-	both(t, func(t *testing.T, c kernel, path string) {
-		node0, node1 := opener.Node(t, "nvidia0", 'c', 195, 0), opener.Node(t, "nvidia1", 'c', 195, 1)
+	onBothVersions(t, func(t *testing.T, c testedHierarchy, path string) {
+		node0, node1 := opener.MakeNode(t, "nvidia0", 'c', 195, 0), opener.MakeNode(t, "nvidia1", 'c', 195, 1)
 		o := opener.Start(t)
 		wantOpen(t, o, node1, unix.ENXIO)
 
-		confine(t, c, path, granted(t, "GPU-0"))
-		add(t, c, path, o)
+		confine(t, c, path, grantedRules(t, "GPU-0"))
+		addOpener(t, c, path, o)
 		wantOpen(t, o, node0, unix.ENXIO)
 		wantOpen(t, o, node1, unix.EPERM)
 		wantOpen(t, o, "/dev/null", 0)
 
-		confine(t, c, path, granted(t, "GPU-1"))
+		confine(t, c, path, grantedRules(t, "GPU-1"))
 		wantOpen(t, o, node0, unix.EPERM)
 		wantOpen(t, o, node1, unix.ENXIO)
 
-		confine(t, c, path, granted(t))
+		confine(t, c, path, grantedRules(t))
 		wantOpen(t, o, node0, unix.EPERM)
 		wantOpen(t, o, node1, unix.EPERM)
 		wantOpen(t, o, "/dev/null", 0)
 	})
 }
 
-func TestRootReadGivesWhatWasWritten(t *testing.T) {
-	both(t, func(t *testing.T, c kernel, path string) {
-		now, err := c.Read(path)
+func TestRootReadRulesReturnsWrittenRules(t *testing.T) {
+	onBothVersions(t, func(t *testing.T, c testedHierarchy, path string) {
+		now, err := c.ReadRules(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !rules.Unconfined(now) {
+		if !rules.IsUnconfined(now) {
 			t.Errorf("a fresh cgroup allows %v, want everything", now)
 		}
-		want := granted(t, "GPU-1")
+		want := grantedRules(t, "GPU-1")
 		confine(t, c, path, want)
-		if now, err = c.Read(path); err != nil {
+		if now, err = c.ReadRules(path); err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(rules.Merge(want), rules.Merge(now)); diff != "" {
+		if diff := cmp.Diff(rules.MergeRules(want), rules.MergeRules(now)); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
-		if _, err := c.Read(path + "/none"); !errors.Is(err, fs.ErrNotExist) {
+		if _, err := c.ReadRules(path + "/none"); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("read a cgroup that is not there: %v", err)
 		}
-		if err := c.Confine(path+"/none", want); !errors.Is(err, fs.ErrNotExist) {
+		if err := c.ConfineCgroup(path+"/none", want); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("confine a cgroup that is not there: %v", err)
 		}
 	})
 }
 
 // A container that grows and shrinks can open what it keeps all the while.
-func TestRootChangesWithoutGap(t *testing.T) {
-	both(t, func(t *testing.T, c kernel, path string) {
-		node0 := opener.Node(t, "nvidia0", 'c', 195, 0)
+func TestRootRuleChangesKeepCommonRules(t *testing.T) {
+	onBothVersions(t, func(t *testing.T, c testedHierarchy, path string) {
+		node0 := opener.MakeNode(t, "nvidia0", 'c', 195, 0)
 		o := opener.Start(t)
-		one, two := granted(t, "GPU-0"), granted(t, "GPU-1", "GPU-0")
+		one, two := grantedRules(t, "GPU-0"), grantedRules(t, "GPU-1", "GPU-0")
 		confine(t, c, path, one)
-		add(t, c, path, o)
+		addOpener(t, c, path, o)
 		var tries atomic.Int64
 		done := make(chan error, 1)
 		go func() {
 			var err error
 			for n := 0; err == nil && (n < 100 || tries.Load() < 10); n++ { // the opener may get little time
-				err = errors.Join(c.Confine(path, two), c.Confine(path, one))
+				err = errors.Join(c.ConfineCgroup(path, two), c.ConfineCgroup(path, one))
 			}
 			done <- err
 		}()
@@ -189,34 +189,34 @@ func TestRootChangesWithoutGap(t *testing.T) {
 }
 
 func TestRootNestedCgroups(t *testing.T) {
-	both(t, func(t *testing.T, c kernel, path string) {
-		node0, node1 := opener.Node(t, "nvidia0", 'c', 195, 0), opener.Node(t, "nvidia1", 'c', 195, 1)
+	onBothVersions(t, func(t *testing.T, c testedHierarchy, path string) {
+		node0, node1 := opener.MakeNode(t, "nvidia0", 'c', 195, 0), opener.MakeNode(t, "nvidia1", 'c', 195, 1)
 		o := opener.Start(t)
-		confine(t, c, path, granted(t, "GPU-0"))
+		confine(t, c, path, grantedRules(t, "GPU-0"))
 		nested := path + "/nested"
-		if err := c.Create(nested); err != nil {
+		if err := c.CreateCgroup(nested); err != nil {
 			t.Fatal(err)
 		}
-		add(t, c, nested, o)
+		addOpener(t, c, nested, o)
 		wantOpen(t, o, node0, unix.ENXIO)
 		wantOpen(t, o, node1, unix.EPERM)
-		inherited, err := c.Read(nested)
+		inherited, err := c.ReadRules(nested)
 		if minors, all := rules.GPUMinors(inherited); err != nil || all || len(minors) != 1 || minors[0] != 0 {
 			t.Errorf("a nested cgroup is said to reach %v (all %v, %v), want its parent's GPU 0", minors, all, err)
 		}
 
-		err = c.Confine(nested, granted(t, "GPU-1"))
+		err = c.ConfineCgroup(nested, grantedRules(t, "GPU-1"))
 		if err == nil || !strings.Contains(err.Error(), "c 195:1 rw") {
 			t.Errorf("a nested cgroup got more than its parent: %v", err)
 		}
 		wantOpen(t, o, node1, unix.EPERM)
 
 		// The parent of a living cgroup can still be narrowed.
-		confine(t, c, nested, granted(t, "GPU-0"))
+		confine(t, c, nested, grantedRules(t, "GPU-0"))
 		wantOpen(t, o, node0, unix.ENXIO)
-		confine(t, c, path, granted(t))
+		confine(t, c, path, grantedRules(t))
 		wantOpen(t, o, node0, unix.EPERM)
-		now, err := c.Read(nested)
+		now, err := c.ReadRules(nested)
 		if minors, all := rules.GPUMinors(now); err != nil || all || len(minors) != 0 {
 			t.Errorf("a nested cgroup whose parent lost its GPU is said to reach %v (all %v, %v)", minors, all, err)
 		}
@@ -224,28 +224,28 @@ func TestRootNestedCgroups(t *testing.T) {
 }
 
 func TestRootProcessesAndRemoval(t *testing.T) {
-	both(t, func(t *testing.T, c kernel, path string) {
-		if !c.Made(path) {
+	onBothVersions(t, func(t *testing.T, c testedHierarchy, path string) {
+		if !c.IsOwned(path) {
 			t.Error("the cgroup is not marked as made here")
 		}
 		for _, strange := range []string{"", path + "/none"} {
-			if c.Made(strange) {
+			if c.IsOwned(strange) {
 				t.Errorf("cgroup %q is marked as made here", strange)
 			}
 		}
 		o := opener.Start(t)
-		add(t, c, path, o)
-		at, err := c.Of(fmt.Sprintf("/proc/%d/cgroup", o.PID))
+		addOpener(t, c, path, o)
+		at, err := c.ProcessCgroup(fmt.Sprintf("/proc/%d/cgroup", o.PID))
 		if err != nil || at != "/"+path {
 			t.Errorf("the process is in %q, %v; want /%s", at, err, path)
 		}
-		if err := c.Remove(path); err == nil || !strings.Contains(err.Error(), "busy") {
+		if err := c.RemoveCgroup(path); err == nil || !strings.Contains(err.Error(), "busy") {
 			t.Errorf("remove a cgroup with a process: %v, want busy", err)
 		}
 		if err := c.AddProcess(path, 1<<30); err == nil {
 			t.Error("a process that is not there was added")
 		}
-		if err := c.Remove(path + "/none"); err != nil {
+		if err := c.RemoveCgroup(path + "/none"); err != nil {
 			t.Errorf("remove what is not there: %v", err)
 		}
 	})

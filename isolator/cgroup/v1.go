@@ -9,108 +9,112 @@ import (
 	"mesos-gpu/isolator/rules"
 )
 
-// DefaultRoot is where the devices hierarchy is mounted everywhere.
-const DefaultRoot = "/sys/fs/cgroup/devices"
+// DefaultV1Root is where the devices hierarchy is mounted everywhere.
+const DefaultV1Root = "/sys/fs/cgroup/devices"
 
-// maxList bounds a devices.list: the kernel's longest line has 30 bytes.
-const maxList = 1 << 20
+// maxListBytes bounds a devices.list: the kernel's longest line has 30 bytes.
+const maxListBytes = 1 << 20
 
 // V1 is a devices hierarchy of cgroup version 1, which keeps one list of
 // rules for each cgroup.
 type V1 struct {
-	// Root is the mount point; empty means DefaultRoot.
+	// Root is the mount point; empty means DefaultV1Root.
 	Root string
 }
 
-func (c V1) tree() tree {
+func (c V1) rootTree() cgroupTree {
 	if c.Root == "" {
-		return DefaultRoot
+		return DefaultV1Root
 	}
-	return tree(c.Root)
+	return cgroupTree(c.Root)
 }
 
-// Create makes the cgroup and its parents. One that exists is kept.
-func (c V1) Create(path string) error { return c.tree().create(path) }
+// CreateCgroup makes the cgroup and its parents. One that exists is kept.
+func (c V1) CreateCgroup(path string) error { return c.rootTree().createCgroup(path) }
 
-// Confine lets the cgroup's processes open what list allows and nothing else,
+// ConfineCgroup lets the cgroup's processes open what list allows and nothing else,
 // then reads the kernel's list back: a difference is an error. Processes keep
 // what they hold open. Where the cgroup was confined before, only the
 // difference is written, so that its processes lose nothing in between and it
 // may have cgroups below, which the kernel's "deny all" does not suffer.
-func (c V1) Confine(path string, list []rules.Rule) error {
-	now, err := c.Read(path)
+func (c V1) ConfineCgroup(path string, list []rules.DeviceRule) error {
+	now, err := c.ReadRules(path)
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(now, func(r rules.Rule) bool { return r.Kind == 'a' }) {
-		if err := c.tree().write(path, "devices.deny", "a"); err != nil {
+	if slices.ContainsFunc(now, func(r rules.DeviceRule) bool { return r.Kind == 'a' }) {
+		if err := c.rootTree().writeFile(path, "devices.deny", "a"); err != nil {
 			return err
 		}
 		now = nil
 	}
-	for _, r := range rules.Subtract(now, list) {
-		if err := c.tree().write(path, "devices.deny", r.String()); err != nil {
+	for _, r := range rules.SubtractRules(now, list) {
+		if err := c.rootTree().writeFile(path, "devices.deny", r.String()); err != nil {
 			return err
 		}
 	}
-	for _, r := range rules.Subtract(list, now) {
-		if err := c.tree().write(path, "devices.allow", r.String()); err != nil {
+	for _, r := range rules.SubtractRules(list, now) {
+		if err := c.rootTree().writeFile(path, "devices.allow", r.String()); err != nil {
 			return err
 		}
 	}
-	return verify(c, path, list)
+	return verifyRules(c, path, list)
 }
 
-// Default does nothing: a new cgroup of version 1 has its parent's list, and
+// SetDefaultRules does nothing: a new cgroup of version 1 has its parent's list, and
 // that is for Mesos or an operator to narrow.
-func (c V1) Default(string, []rules.Rule) error { return nil }
+func (c V1) SetDefaultRules(string, []rules.DeviceRule) error { return nil }
 
-// Read gives what the cgroup allows; one nobody confined has the rule
+// ReadRules gives what the cgroup allows; one nobody confined has the rule
 // "a *:* rwm".
-func (c V1) Read(path string) ([]rules.Rule, error) {
-	f, err := os.Open(c.tree().dir(path, "devices.list"))
+func (c V1) ReadRules(path string) ([]rules.DeviceRule, error) {
+	f, err := os.Open(c.rootTree().cgroupPath(path, "devices.list"))
 	if err != nil {
 		return nil, fmt.Errorf("read device cgroup %s: %w", path, err)
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxList+1))
+	text, err := io.ReadAll(io.LimitReader(f, maxListBytes+1))
 	if err != nil {
 		return nil, fmt.Errorf("read device cgroup %s: %w", path, err)
 	}
-	if len(text) > maxList {
-		return nil, fmt.Errorf("read device cgroup %s: devices.list has more than %d bytes", path, maxList)
+	if len(text) > maxListBytes {
+		return nil, fmt.Errorf("read device cgroup %s: devices.list has more than %d bytes", path, maxListBytes)
 	}
-	list, err := rules.ParseList(string(text))
+	list, err := rules.ParseRules(string(text))
 	if err != nil {
 		return nil, fmt.Errorf("read device cgroup %s: %w", path, err)
 	}
 	return list, nil
 }
 
-// Confined reports whether anybody confined the cgroup.
-func (c V1) Confined(path string) (bool, error) {
-	now, err := c.Read(path)
-	return err == nil && !rules.Unconfined(now), err
+// IsConfined reports whether anybody confined the cgroup.
+func (c V1) IsConfined(path string) (bool, error) {
+	now, err := c.ReadRules(path)
+	return err == nil && !rules.IsUnconfined(now), err
 }
 
-// Of reads a /proc/PID/cgroup file and gives the process's path, "/" for the
+// ProcessCgroup reads a /proc/PID/cgroup file and gives the process's path, "/" for the
 // root of the hierarchy. Returns ErrNoHierarchy if it is in none.
-func (V1) Of(procCgroup string) (string, error) { return devicesV1.of(procCgroup) }
+func (V1) ProcessCgroup(procCgroup string) (string, error) {
+	return devicesV1.readProcessCgroup(procCgroup)
+}
 
 // AddProcess moves a process into the cgroup; its future children follow.
-func (c V1) AddProcess(path string, pid int) error { return c.tree().addProcess(path, pid) }
+func (c V1) AddProcess(path string, pid int) error { return c.rootTree().addProcess(path, pid) }
 
-// Release leaves the cgroup's list as it is: it goes when its maker removes
+// DetachRules leaves the cgroup's list as it is: it goes when its maker removes
 // the cgroup.
-func (c V1) Release(string) error { return nil }
+func (c V1) DetachRules(string) error { return nil }
 
-// Below are the names of the cgroups right below that one, in order; none if
+// ListChildCgroups are the names of the cgroups right below that one, in order; none if
 // it is not there.
-func (c V1) Below(path string) ([]string, error) { return c.tree().below(path) }
+func (c V1) ListChildCgroups(path string) ([]string, error) {
+	return c.rootTree().listChildCgroups(path)
+}
 
-// Made reports whether Create made the cgroup, this process's or one before.
-func (c V1) Made(path string) bool { return c.tree().made(path) }
+// IsOwned reports whether Create made the cgroup, this process's or one before.
+func (c V1) IsOwned(path string) bool { return c.rootTree().isOwned(path) }
 
-// Remove removes the cgroup and those below it. One that is not there is
+// RemoveCgroup removes the cgroup and those below it. One that is not there is
 // removed already. A process in it is an error: EBUSY.
-func (c V1) Remove(path string) error { return c.tree().remove(path) }
+func (c V1) RemoveCgroup(path string) error { return c.rootTree().removeCgroup(path) }

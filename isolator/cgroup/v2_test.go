@@ -15,23 +15,23 @@ import (
 	"mesos-gpu/isolator/rules"
 )
 
-// v2 gives the machine's hierarchy and a fresh cgroup in it.
-func v2(t *testing.T) (V2, string) {
+// newV2Cgroup gives the machine's hierarchy and a fresh cgroup in it.
+func newV2Cgroup(t *testing.T) (V2, string) {
 	t.Helper()
-	c := V2{Root: unifiedRoot(t)}
-	return c, fresh(t, c)
+	c := V2{Root: requireV2Root(t)}
+	return c, newCgroup(t, c)
 }
 
-// names lists the programs attached to the cgroup.
-func names(t *testing.T, c V2, path string) []string {
+// programNames lists the programs attached to the cgroup.
+func programNames(t *testing.T, c V2, path string) []string {
 	t.Helper()
 	var list []string
-	onDir(t, c, path, func(cgroup int) {
-		all, err := programs(cgroup)
+	withCgroupDir(t, c, path, func(cgroup int) {
+		all, err := listPrograms(cgroup)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer closeAll(all)
+		defer closePrograms(all)
 		for _, a := range all {
 			list = append(list, a.name)
 		}
@@ -39,9 +39,9 @@ func names(t *testing.T, c V2, path string) []string {
 	return list
 }
 
-func onDir(t *testing.T, c V2, path string, do func(cgroup int)) {
+func withCgroupDir(t *testing.T, c V2, path string, do func(cgroup int)) {
 	t.Helper()
-	dir, err := os.Open(c.tree().dir(path))
+	dir, err := os.Open(c.rootTree().cgroupPath(path))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,8 +49,8 @@ func onDir(t *testing.T, c V2, path string, do func(cgroup int)) {
 	do(int(dir.Fd()))
 }
 
-// attach attaches a program that says verdict to everything.
-func attach(t *testing.T, c V2, path string, r role, name string, verdict int32) {
+// attachForeignProgram attaches a program that says verdict to everything.
+func attachForeignProgram(t *testing.T, c V2, path string, r programRole, name string, verdict int32) {
 	t.Helper()
 	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 		Name: name, Type: ebpf.CGroupDevice, License: "Apache-2.0",
@@ -60,8 +60,8 @@ func attach(t *testing.T, c V2, path string, r role, name string, verdict int32)
 		t.Fatal(err)
 	}
 	defer p.Close()
-	onDir(t, c, path, func(cgroup int) {
-		if err := r.attach(cgroup, p); err != nil {
+	withCgroupDir(t, c, path, func(cgroup int) {
+		if err := r.attachProgram(cgroup, p); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -69,90 +69,90 @@ func attach(t *testing.T, c V2, path string, r role, name string, verdict int32)
 
 func wantPrograms(t *testing.T, c V2, path string, want ...string) {
 	t.Helper()
-	if diff := cmp.Diff(want, names(t, c, path)); diff != "" {
+	if diff := cmp.Diff(want, programNames(t, c, path)); diff != "" {
 		t.Errorf("programs on %s (-want +got):\n%s", path, diff)
 	}
 }
 
 // A second value, as of a daemon that was started again, changes what the
 // first attached; the programs of others stay, and count.
-func TestRootV2OneProgram(t *testing.T) {
-	c, path := v2(t)
-	node0 := opener.Node(t, "nvidia0", 'c', 195, 0)
+func TestRootV2AttachesOneProgram(t *testing.T) {
+	c, path := newV2Cgroup(t)
+	node0 := opener.MakeNode(t, "nvidia0", 'c', 195, 0)
 	o := opener.Start(t)
-	attach(t, c, path, own, "anothers", 1)
+	attachForeignProgram(t, c, path, ownRole, "anothers", 1)
 	for _, uuid := range []string{"GPU-0", "GPU-1", "GPU-0"} {
-		confine(t, V2{Root: c.Root}, path, granted(t, uuid))
-		wantPrograms(t, c, path, "anothers", own.name())
+		confine(t, V2{Root: c.Root}, path, grantedRules(t, uuid))
+		wantPrograms(t, c, path, "anothers", ownRole.programName())
 	}
-	add(t, c, path, o)
+	addOpener(t, c, path, o)
 	wantOpen(t, o, node0, unix.ENXIO)
-	attach(t, c, path, own, "anothers_no", 0)
+	attachForeignProgram(t, c, path, ownRole, "anothers_no", 0)
 	wantOpen(t, o, node0, unix.EPERM)
-	confine(t, c, path, granted(t))
-	wantPrograms(t, c, path, "anothers", own.name(), "anothers_no")
+	confine(t, c, path, grantedRules(t))
+	wantPrograms(t, c, path, "anothers", ownRole.programName(), "anothers_no")
 }
 
 // A daemon of another version finds the program of the one before it.
-func TestRootV2OtherVersion(t *testing.T) {
-	c, path := v2(t)
-	node0, node1 := opener.Node(t, "nvidia0", 'c', 195, 0), opener.Node(t, "nvidia1", 'c', 195, 1)
+func TestRootV2ReplacesOtherProgramVersion(t *testing.T) {
+	c, path := newV2Cgroup(t)
+	node0, node1 := opener.MakeNode(t, "nvidia0", 'c', 195, 0), opener.MakeNode(t, "nvidia1", 'c', 195, 1)
 	o := opener.Start(t)
-	attach(t, c, path, own, own.prefix+"dead", 1)
-	add(t, c, path, o)
+	attachForeignProgram(t, c, path, ownRole, ownRole.prefix+"dead", 1)
+	addOpener(t, c, path, o)
 	wantOpen(t, o, node1, unix.ENXIO)
-	confine(t, c, path, granted(t, "GPU-0"))
-	wantPrograms(t, c, path, own.name())
+	confine(t, c, path, grantedRules(t, "GPU-0"))
+	wantPrograms(t, c, path, ownRole.programName())
 	wantOpen(t, o, node0, unix.ENXIO)
 	wantOpen(t, o, node1, unix.EPERM)
 }
 
 // What a process leaves that ends between attaching and detaching: two
 // programs, of which the next one keeps one.
-func TestRootV2AfterACrash(t *testing.T) {
-	c, path := v2(t)
-	confine(t, c, path, granted(t, "GPU-0"))
-	entries, err := encode(granted(t, "GPU-1"))
+func TestRootV2RecoversFromCrashBetweenAttachAndDetach(t *testing.T) {
+	c, path := newV2Cgroup(t)
+	confine(t, c, path, grantedRules(t, "GPU-0"))
+	entries, err := encodeRules(grantedRules(t, "GPU-1"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := own.load(entries)
+	p, err := ownRole.loadProgram(entries)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	onDir(t, c, path, func(cgroup int) {
-		if err := own.attach(cgroup, p); err != nil {
+	withCgroupDir(t, c, path, func(cgroup int) {
+		if err := ownRole.attachProgram(cgroup, p); err != nil {
 			t.Fatal(err)
 		}
 	})
-	wantPrograms(t, c, path, own.name(), own.name())
-	now, err := c.Read(path)
+	wantPrograms(t, c, path, ownRole.programName(), ownRole.programName())
+	now, err := c.ReadRules(path)
 	if minors, all := rules.GPUMinors(now); err != nil || all || len(minors) != 0 {
 		t.Errorf("two programs that share no GPU are said to allow %v (all %v, %v)", minors, all, err)
 	}
-	confine(t, c, path, granted(t, "GPU-1"))
-	wantPrograms(t, c, path, own.name())
+	confine(t, c, path, grantedRules(t, "GPU-1"))
+	wantPrograms(t, c, path, ownRole.programName())
 }
 
 // The default holds for cgroups without a program and for no others,
 // whichever was there first.
-func TestRootV2Default(t *testing.T) {
-	c, root := v2(t)
-	node0, node1 := opener.Node(t, "nvidia0", 'c', 195, 0), opener.Node(t, "nvidia1", 'c', 195, 1)
+func TestRootV2SetDefaultRules(t *testing.T) {
+	c, root := newV2Cgroup(t)
+	node0, node1 := opener.MakeNode(t, "nvidia0", 'c', 195, 0), opener.MakeNode(t, "nvidia1", 'c', 195, 1)
 	path, later := root+"/with", root+"/without"
 	for _, p := range []string{path, later} {
-		if err := c.Create(p); err != nil {
+		if err := c.CreateCgroup(p); err != nil {
 			t.Fatal(err)
 		}
 	}
 	with, without := opener.Start(t), opener.Start(t)
-	confine(t, c, path, granted(t, "GPU-0"))
-	add(t, c, path, with)
-	add(t, c, later, without)
+	confine(t, c, path, grantedRules(t, "GPU-0"))
+	addOpener(t, c, path, with)
+	addOpener(t, c, later, without)
 	wantOpen(t, without, node0, unix.ENXIO)
 
-	if err := c.Default(root, rules.Standard()); err != nil {
+	if err := c.SetDefaultRules(root, rules.StandardRules()); err != nil {
 		t.Fatal(err)
 	}
 	wantOpen(t, without, node0, unix.EPERM)
@@ -160,94 +160,94 @@ func TestRootV2Default(t *testing.T) {
 	wantOpen(t, with, node0, unix.ENXIO)
 	wantOpen(t, with, node1, unix.EPERM)
 	for p, want := range map[string]int{path: 1, later: 0} {
-		now, err := c.Read(p)
+		now, err := c.ReadRules(p)
 		if minors, all := rules.GPUMinors(now); err != nil || all || len(minors) != want {
 			t.Errorf("%s is said to reach %v (all %v, %v), want %d GPUs", p, minors, all, err, want)
 		}
 	}
 
 	// Again, as after a restart; then a grant takes its place.
-	if err := c.Default(root, rules.Standard()); err != nil {
+	if err := c.SetDefaultRules(root, rules.StandardRules()); err != nil {
 		t.Fatal(err)
 	}
-	wantPrograms(t, c, root, fallback.name())
-	confine(t, c, later, granted(t, "GPU-1"))
+	wantPrograms(t, c, root, defaultRole.programName())
+	confine(t, c, later, grantedRules(t, "GPU-1"))
 	wantOpen(t, without, node0, unix.EPERM)
 	wantOpen(t, without, node1, unix.ENXIO)
-	if err := c.Release(later); err != nil { // it has a process, so nothing opens
+	if err := c.DetachRules(later); err != nil { // it has a process, so nothing opens
 		t.Fatal(err)
 	}
-	wantPrograms(t, c, later, own.name())
+	wantPrograms(t, c, later, ownRole.programName())
 }
 
-func TestRootV2DefaultOfAnotherVersion(t *testing.T) {
-	c, root := v2(t)
-	attach(t, c, root, fallback, fallback.prefix+"dead", 1)
-	if err := c.Default(root, rules.Standard()); err != nil {
+func TestRootV2DefaultReplacesOtherProgramVersion(t *testing.T) {
+	c, root := newV2Cgroup(t)
+	attachForeignProgram(t, c, root, defaultRole, defaultRole.prefix+"dead", 1)
+	if err := c.SetDefaultRules(root, rules.StandardRules()); err != nil {
 		t.Fatal(err)
 	}
-	wantPrograms(t, c, root, fallback.name())
+	wantPrograms(t, c, root, defaultRole.programName())
 }
 
 // The root of the hierarchy holds the whole machine, by whatever name.
-func TestRootV2DefaultOfAll(t *testing.T) {
-	c, root := v2(t)
+func TestRootV2DefaultRejectsHierarchyRoot(t *testing.T) {
+	c, root := newV2Cgroup(t)
 	c.Root = filepath.Join(c.Root, root) // stands for the mount point
 	for _, all := range []string{"", "/", "..", "a/../.."} {
-		if err := c.Default(all, rules.Standard()); err == nil || !strings.Contains(err.Error(), "the whole machine") {
+		if err := c.SetDefaultRules(all, rules.StandardRules()); err == nil || !strings.Contains(err.Error(), "the whole machine") {
 			t.Errorf("%q: %v", all, err)
 		}
 	}
 }
 
 // A program that forbids others beside or below it is named.
-func TestRootV2ProgramsInTheWay(t *testing.T) {
-	c, root := v2(t)
-	attach(t, c, root, role{flags: unix.BPF_F_ALLOW_OVERRIDE}, "anothers", 1)
+func TestRootV2ForeignProgramsBlockAttach(t *testing.T) {
+	c, root := newV2Cgroup(t)
+	attachForeignProgram(t, c, root, programRole{flags: unix.BPF_F_ALLOW_OVERRIDE}, "anothers", 1)
 	const want = "program anothers of another is attached there"
-	if err := c.Default(root, rules.Standard()); err == nil || !strings.Contains(err.Error(), want) {
+	if err := c.SetDefaultRules(root, rules.StandardRules()); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("Default over another's: %v", err)
 	}
-	if err := c.Confine(root, rules.Standard()); err == nil || !strings.Contains(err.Error(), want) {
+	if err := c.ConfineCgroup(root, rules.StandardRules()); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("Confine over another's: %v", err)
 	}
 	wantPrograms(t, c, root, "anothers")
 
 	path := root + "/below"
-	if err := c.Create(path); err != nil {
+	if err := c.CreateCgroup(path); err != nil {
 		t.Fatal(err)
 	}
-	attach(t, c, path, role{}, "alone", 1)
-	if err := c.Create(path + "/x"); err != nil {
+	attachForeignProgram(t, c, path, programRole{}, "alone", 1)
+	if err := c.CreateCgroup(path + "/x"); err != nil {
 		t.Fatal(err)
 	}
-	err := c.Confine(path+"/x", rules.Standard())
+	err := c.ConfineCgroup(path+"/x", rules.StandardRules())
 	if err == nil || !strings.Contains(err.Error(), "a cgroup above has a program that allows none below") {
 		t.Errorf("Confine below a program that allows none: %v", err)
 	}
 }
 
-func TestRootV2Release(t *testing.T) {
-	c, path := v2(t)
-	attach(t, c, path, own, "anothers", 1)
-	confine(t, c, path, granted(t, "GPU-0"))
-	if err := c.Release(path); err != nil {
+func TestRootV2DetachRules(t *testing.T) {
+	c, path := newV2Cgroup(t)
+	attachForeignProgram(t, c, path, ownRole, "anothers", 1)
+	confine(t, c, path, grantedRules(t, "GPU-0"))
+	if err := c.DetachRules(path); err != nil {
 		t.Fatal(err)
 	}
 	wantPrograms(t, c, path, "anothers")
-	if err := c.Release(path); err != nil {
+	if err := c.DetachRules(path); err != nil {
 		t.Errorf("release what is released: %v", err)
 	}
 }
 
 // A program that has our name and not our map is an error of Read, and is
 // replaced by Confine.
-func TestRootV2StrangeProgram(t *testing.T) {
-	c, path := v2(t)
-	attach(t, c, path, own, own.name(), 1)
-	if _, err := c.Read(path); err == nil || !strings.Contains(err.Error(), "has 0 maps, want 1") {
+func TestRootV2RejectsUnreadableProgram(t *testing.T) {
+	c, path := newV2Cgroup(t)
+	attachForeignProgram(t, c, path, ownRole, ownRole.programName(), 1)
+	if _, err := c.ReadRules(path); err == nil || !strings.Contains(err.Error(), "has 0 maps, want 1") {
 		t.Errorf("read: %v", err)
 	}
-	confine(t, c, path, granted(t, "GPU-0"))
-	wantPrograms(t, c, path, own.name())
+	confine(t, c, path, grantedRules(t, "GPU-0"))
+	wantPrograms(t, c, path, ownRole.programName())
 }

@@ -1,4 +1,4 @@
 package containers
 
-// OnFiles has each change of a container's file asked first.
-func (c *Containers) OnFiles(ask func(file string) error) { c.files.hook = ask }
+// SetFileHook has each change of a container's file asked first.
+func (c *Manager) SetFileHook(ask func(file string) error) { c.records.beforeChange = ask }

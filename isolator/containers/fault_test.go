@@ -13,58 +13,58 @@ import (
 
 var errDisk = errors.New("no space left on device")
 
-func (m *machine) prepare(t *testing.T, id string, gpus float64, named ...string) {
+func (m *managerFixture) mustPrepare(t *testing.T, id string, gpus float64, named ...string) {
 	t.Helper()
-	if _, err := m.Prepare(t.Context(), containers.Launch{Container: id, Resources: resources(gpus, named...)}); err != nil {
+	if _, err := m.Prepare(t.Context(), containers.LaunchRequest{Container: id, Resources: resources(gpus, named...)}); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // Whatever goes wrong while a container is isolated, what was opened to it is
 // closed again when it shrinks or ends.
-func TestIsolateFails(t *testing.T) {
-	disk := func(m *machine) {
-		m.OnFiles(func(string) error { return errDisk })
+func TestIsolateErrors(t *testing.T) {
+	disk := func(m *managerFixture) {
+		m.SetFileHook(func(string) error { return errDisk })
 		_ = m.Isolate("p", 1)
-		m.OnFiles(nil)
+		m.SetFileHook(nil)
 	}
-	enter := func(m *machine) {
-		m.kernel.Fail = func(call, _ string) error {
+	enter := func(m *managerFixture) {
+		m.kernel.FailCall = func(call, _ string) error {
 			if call == "enter" {
 				return errors.New("no such process")
 			}
 			return nil
 		}
 		_ = m.Isolate("p", 1)
-		m.kernel.Fail = nil
+		m.kernel.FailCall = nil
 	}
-	again := func(m *machine) { _ = m.Isolate("p", 1) }
-	shrink := func(m *machine) { _, _ = m.Update("p", resources(1)) }
-	end := func(m *machine) { _ = m.Cleanup("p") }
-	restart := func(m *machine) { m.Containers, _ = containers.Open(m.cfg) }
-	unmarked := func(m *machine) { // as if the mark had never reached the file
+	again := func(m *managerFixture) { _ = m.Isolate("p", 1) }
+	shrink := func(m *managerFixture) { _, _ = m.Update("p", resources(1)) }
+	end := func(m *managerFixture) { _ = m.Cleanup("p") }
+	restart := func(m *managerFixture) { m.Manager, _ = containers.Open(m.cfg) }
+	unmarked := func(m *managerFixture) { // as if the mark had never reached the file
 		file := filepath.Join(m.cfg.Dir, "p.json")
 		text, _ := os.ReadFile(file)
 		_ = os.WriteFile(file, []byte(strings.Replace(string(text), `"isolated":true`, `"isolated":false`, 1)), 0o600)
 	}
 	for _, c := range []struct {
 		name  string
-		steps []func(*machine)
+		steps []func(*managerFixture)
 		want  string
 	}{
-		{"the disk refuses", []func(*machine){disk}, ""},
-		{"the disk refuses, then it is made again", []func(*machine){disk, again, restart, shrink}, "GPU-2"},
-		{"the process is gone", []func(*machine){enter, end}, ""},
-		{"the process is gone and the daemon dies", []func(*machine){enter, restart, shrink}, "GPU-2"},
-		{"its file does not tell", []func(*machine){again, unmarked, restart, shrink}, "GPU-2"},
+		{"the disk refuses", []func(*managerFixture){disk}, ""},
+		{"the disk refuses, then it is made again", []func(*managerFixture){disk, again, restart, shrink}, "GPU-2"},
+		{"the process is gone", []func(*managerFixture){enter, end}, ""},
+		{"the process is gone and the daemon dies", []func(*managerFixture){enter, restart, shrink}, "GPU-2"},
+		{"its file does not tell", []func(*managerFixture){again, unmarked, restart, shrink}, "GPU-2"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			m := newMachine(t)
-			m.prepare(t, "p", 2)
+			m := newManagerFixture(t)
+			m.mustPrepare(t, "p", 2)
 			for _, step := range c.steps {
 				step(m)
 			}
-			if got := strings.Join(m.kernel.Confined()["mesos/p"], " "); got != c.want {
+			if got := strings.Join(m.kernel.ConfinedDevices()["mesos/p"], " "); got != c.want {
 				t.Errorf("the kernel lets it open %q, want %q", got, c.want)
 			}
 		})
@@ -73,11 +73,11 @@ func TestIsolateFails(t *testing.T) {
 
 // What is given back is free after the call is made again, as the files have
 // it too.
-func TestUpdateNotSaved(t *testing.T) {
-	m := newMachine(t)
+func TestUpdateRollsBackWhenNotSaved(t *testing.T) {
+	m := newManagerFixture(t)
 	m.launch(t, "p", resources(3))
 	writes := 0
-	m.OnFiles(func(string) error {
+	m.SetFileHook(func(string) error {
 		if writes++; writes == 2 {
 			return errDisk
 		}
@@ -86,57 +86,57 @@ func TestUpdateNotSaved(t *testing.T) {
 	if _, err := m.Update("p", resources(1)); !errors.Is(err, errDisk) {
 		t.Fatalf("got %v", err)
 	}
-	if _, err := m.Prepare(t.Context(), containers.Launch{Container: "q", Resources: resources(1)}); err == nil {
+	if _, err := m.Prepare(t.Context(), containers.LaunchRequest{Container: "q", Resources: resources(1)}); err == nil {
 		t.Error("a device was given out that a file still claims")
 	}
 	if got, err := m.Update("p", resources(1)); err != nil || strings.Join(got, " ") != "GPU-2" {
 		t.Errorf("made again: got %v, %v", got, err)
 	}
 	m.restart(t)
-	m.holds(t, "p", "GPU-2")
-	m.prepare(t, "q", 2)
+	m.wantDevices(t, "p", "GPU-2")
+	m.mustPrepare(t, "q", 2)
 }
 
 // A container that is prepared anew holds its old devices until that is
 // written down.
-func TestPrepareAnewNotSaved(t *testing.T) {
-	m := newMachine(t)
-	m.prepare(t, "p", 1, "GPU-0")
-	m.OnFiles(func(file string) error {
+func TestRepeatedPrepareRollsBackWhenNotSaved(t *testing.T) {
+	m := newManagerFixture(t)
+	m.mustPrepare(t, "p", 1, "GPU-0")
+	m.SetFileHook(func(file string) error {
 		if file != "p.json" {
 			return nil
 		}
-		if _, err := m.Prepare(t.Context(), containers.Launch{Container: "q", Resources: resources(1, "GPU-0")}); err == nil {
+		if _, err := m.Prepare(t.Context(), containers.LaunchRequest{Container: "q", Resources: resources(1, "GPU-0")}); err == nil {
 			t.Error("another one got the device meanwhile")
 		}
 		return errDisk
 	})
-	if _, err := m.Prepare(t.Context(), containers.Launch{Container: "p", Resources: resources(1, "GPU-1")}); !errors.Is(err, errDisk) {
+	if _, err := m.Prepare(t.Context(), containers.LaunchRequest{Container: "p", Resources: resources(1, "GPU-1")}); !errors.Is(err, errDisk) {
 		t.Errorf("got %v", err)
 	}
-	m.holds(t, "p", "GPU-0")
-	m.prepare(t, "q", 1, "GPU-1")
+	m.wantDevices(t, "p", "GPU-0")
+	m.mustPrepare(t, "q", 1, "GPU-1")
 }
 
 // A container's parent is not prepared anew under it.
-func TestPrepareAnewAboveNested(t *testing.T) {
-	m := newMachine(t)
-	m.prepare(t, "p", 2)
+func TestRepeatedPrepareRejectedWithNestedContainers(t *testing.T) {
+	m := newManagerFixture(t)
+	m.mustPrepare(t, "p", 2)
 	m.launch(t, "p.part", resources(1))
-	if _, err := m.Prepare(t.Context(), containers.Launch{Container: "p"}); err == nil {
+	if _, err := m.Prepare(t.Context(), containers.LaunchRequest{Container: "p"}); err == nil {
 		t.Error("p gave back what p.part may open")
 	}
-	m.holds(t, "p", "GPU-2 GPU-3")
+	m.wantDevices(t, "p", "GPU-2 GPU-3")
 }
 
 // Containers whose cgroups are elsewhere are not gone.
-func TestOtherCgroups(t *testing.T) {
-	for name, other := range map[string]func(*containers.Config){
-		"root":    func(c *containers.Config) { c.CgroupsRoot = "other" },
-		"version": func(c *containers.Config) { c.Cgroups = "v2" },
+func TestOpenRejectsRecordsOfOtherCgroups(t *testing.T) {
+	for name, other := range map[string]func(*containers.ManagerConfig){
+		"root":    func(c *containers.ManagerConfig) { c.CgroupsRoot = "other" },
+		"version": func(c *containers.ManagerConfig) { c.CgroupVersion = "v2" },
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newMachine(t)
+			m := newManagerFixture(t)
 			m.launch(t, "p", resources(3))
 			cfg := m.cfg
 			other(&cfg)
@@ -145,7 +145,7 @@ func TestOtherCgroups(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 			m.restart(t)
-			m.holds(t, "p", "GPU-2 GPU-3 GPU-4")
+			m.wantDevices(t, "p", "GPU-2 GPU-3 GPU-4")
 			if err := m.Cleanup("p"); err != nil {
 				t.Fatal(err)
 			}
@@ -160,14 +160,14 @@ func TestOtherCgroups(t *testing.T) {
 }
 
 // A device that is gone after a restart is its container's loss alone.
-func TestLostDevice(t *testing.T) {
-	m := newMachine(t)
+func TestContainerKeepsRunningWithoutLostDevice(t *testing.T) {
+	m := newManagerFixture(t)
 	m.launch(t, "p", resources(3, "GPU-0", "GPU-1"))
-	m.prepare(t, "coming", 1)
-	m.kernel.Host = []string{"-", "GPU-1", "GPU-2", "-", "GPU-4"}
+	m.mustPrepare(t, "coming", 1)
+	m.kernel.HostDevices = []string{"-", "GPU-1", "GPU-2", "-", "GPU-4"}
 	m.restart(t)
 	for _, id := range []string{"p", "p.check"} {
-		l := containers.Launch{Container: id}
+		l := containers.LaunchRequest{Container: id}
 		if id == "p" {
 			l.Resources = resources(3, "GPU-0", "GPU-1")
 		}
@@ -176,29 +176,29 @@ func TestLostDevice(t *testing.T) {
 			t.Errorf("prepare %s: got %+v, %v", id, setup, err)
 		}
 	}
-	if _, err := m.Prepare(t.Context(), containers.Launch{Container: "coming", Resources: resources(1)}); err == nil || !strings.Contains(err.Error(), "GPU-3 is not among") {
+	if _, err := m.Prepare(t.Context(), containers.LaunchRequest{Container: "coming", Resources: resources(1)}); err == nil || !strings.Contains(err.Error(), "GPU-3 is not among") {
 		t.Errorf("launched without its device: %v", err)
 	}
 	if got, err := m.Update("p", resources(2, "GPU-0", "GPU-1")); err != nil || strings.Join(got, " ") != "GPU-0 GPU-1" {
 		t.Errorf("shrink by the stock device: got %v, %v", got, err)
 	}
-	if got := strings.Join(m.kernel.Confined()["mesos/p"], " "); got != "GPU-1" {
+	if got := strings.Join(m.kernel.ConfinedDevices()["mesos/p"], " "); got != "GPU-1" {
 		t.Errorf("the kernel lets it open %s", got)
 	}
 	if _, err := m.Update("p", resources(1, "GPU-1")); err != nil {
 		t.Error(err)
 	}
-	m.holds(t, "p", "GPU-1")
+	m.wantDevices(t, "p", "GPU-1")
 	if _, err := m.Update("p", resources(2, "GPU-0", "GPU-1")); err == nil {
 		t.Error("a device that is not there was granted anew")
 	}
 }
 
 // A driver volume that takes its time holds up its own container alone.
-func TestSlowVolume(t *testing.T) {
-	m := newMachine(t)
+func TestSlowDriverVolumeBlocksNoOtherContainer(t *testing.T) {
+	m := newManagerFixture(t)
 	asked, ready := make(chan struct{}), make(chan struct{})
-	m.cfg.Volume = func(context.Context) (string, error) {
+	m.cfg.DriverVolume = func(context.Context) (string, error) {
 		close(asked)
 		<-ready
 		return "/volume", nil
@@ -207,8 +207,8 @@ func TestSlowVolume(t *testing.T) {
 	m.launch(t, "x", resources(1))
 	prepared := make(chan error)
 	go func() {
-		_, err := m.Prepare(t.Context(), containers.Launch{
-			Container: "slow", Rootfs: true, Resources: resources(1), Image: containers.Image{Labels: map[string]string{"driver": "yes"}},
+		_, err := m.Prepare(t.Context(), containers.LaunchRequest{
+			Container: "slow", Rootfs: true, Resources: resources(1), Image: containers.ImageSettings{Labels: map[string]string{"driver": "yes"}},
 		})
 		prepared <- err
 	}()
@@ -220,16 +220,16 @@ func TestSlowVolume(t *testing.T) {
 	if err := <-prepared; err != nil {
 		t.Error(err)
 	}
-	m.holds(t, "slow", "GPU-2")
+	m.wantDevices(t, "slow", "GPU-2")
 }
 
 // A cgroup of version 1 begins with what its parent may, and does not grow by
 // itself.
-func TestInheritingCgroupGrows(t *testing.T) {
-	m := newMachine(t)
+func TestInheritingCgroupGrowsWithParent(t *testing.T) {
+	m := newManagerFixture(t)
 	m.launch(t, "p", resources(1))
 	for _, cgroup := range []string{"mesos/p/mesos", "mesos/p/mesos/n"} {
-		if err := m.kernel.Confine(cgroup, []string{"GPU-2"}); err != nil {
+		if err := m.kernel.ConfineToDevices(cgroup, []string{"GPU-2"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -237,16 +237,16 @@ func TestInheritingCgroupGrows(t *testing.T) {
 	if _, err := m.Update("p", resources(2)); err != nil {
 		t.Fatal(err)
 	}
-	m.holds(t, "p.n", "GPU-2 GPU-3")
+	m.wantDevices(t, "p.n", "GPU-2 GPU-3")
 }
 
 // An agent that starts again names containers that it is about to prepare too.
 func TestRecoverBeforePrepare(t *testing.T) {
-	m := newMachine(t)
-	m.kernel.Make("mesos/new")
+	m := newManagerFixture(t)
+	m.kernel.MakeConfined("mesos/new")
 	if err := m.Recover([]string{"new"}); err != nil {
 		t.Fatal(err)
 	}
 	m.launch(t, "new", resources(1))
-	m.holds(t, "new", "GPU-2")
+	m.wantDevices(t, "new", "GPU-2")
 }

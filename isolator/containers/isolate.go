@@ -15,43 +15,43 @@ import (
 // there. A nested container that has no cgroup of its own shares its
 // parent's: nothing is to do. The error is *Unknown for a container that was
 // not prepared.
-func (c *Containers) Isolate(container string, pid int) error {
+func (c *Manager) Isolate(container string, pid int) error {
 	if err := CheckID(container); err != nil {
 		return err
 	}
 	if pid <= 0 {
-		return &Invalid{fmt.Sprintf("isolate container %s: process %d is none, want a number above 0", container, pid)}
+		return &InvalidContainerError{fmt.Sprintf("isolate container %s: process %d is none, want a number above 0", container, pid)}
 	}
-	defer c.enter(container)()
+	defer c.lockRoot(container)()
 	c.mu.Lock()
-	h, known := c.books.Get(container)
-	devices := c.books.Devices(container)
-	owner, parts := c.books.Parts(container)
-	way := append(c.above(container), confinement{cgroup: c.cgroup(container), devices: devices})
+	h, known := c.allocations.Get(container)
+	devices := c.allocations.EffectiveDevices(container)
+	owner, parts := c.allocations.EffectiveShares(container)
+	way := append(c.intermediateCgroups(container), cgroupGrant{cgroup: c.cgroupPath(container), devices: devices})
 	c.mu.Unlock()
 	if !known {
-		return &Unknown{container}
+		return &UnknownContainerError{container}
 	}
-	group := c.cgroup(container)
+	group := c.cgroupPath(container)
 	if h.Inherits {
-		if _, err := c.cfg.Kernel.Rules(group); errors.Is(err, fs.ErrNotExist) {
+		if _, err := c.cfg.Kernel.DeviceRules(group); errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
 	}
 	if err := c.markIsolated(h); err != nil {
 		return fmt.Errorf("isolate container %s: %w", container, err)
 	}
-	if err := c.confine(way); err != nil {
+	if err := c.applyGrants(way); err != nil {
 		return fmt.Errorf("isolate container %s: %w", container, err)
 	}
-	if err := c.cfg.Kernel.Enter(group, pid); err != nil {
+	if err := c.cfg.Kernel.MoveProcess(group, pid); err != nil {
 		return fmt.Errorf("isolate container %s: %w", container, err)
 	}
-	if c.cfg.Limiter.Method() != gpu.HeldByDriver {
+	if c.cfg.Limiter.Method() != gpu.EnforcedByDriver {
 		return nil
 	}
 	// What the driver limits is the cgroup, which was not there before.
-	if err := c.readmit(owner, parts); err != nil {
+	if err := c.changeLimit(owner, parts); err != nil {
 		return fmt.Errorf("isolate container %s: %w", container, err)
 	}
 	return nil
@@ -59,174 +59,174 @@ func (c *Containers) Isolate(container string, pid int) error {
 
 // markIsolated comes before the kernel lets the container open anything: what
 // is open is closed again only for one that is marked.
-func (c *Containers) markIsolated(h ledger.Holding) error {
+func (c *Manager) markIsolated(h ledger.Allocation) error {
 	c.mu.Lock()
-	f := c.facts[h.Container]
+	f := c.infos[h.Container]
 	c.mu.Unlock()
 	if f.Isolated {
 		return nil
 	}
 	f.Isolated = true
-	if err := c.files.write(entry{Holding: h, Facts: f}); err != nil {
+	if err := c.records.writeRecord(containerRecord{Allocation: h, Info: f}); err != nil {
 		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.facts[h.Container] = f
+	c.infos[h.Container] = f
 	return nil
 }
 
 // Update makes the container's devices those of its new resources, and
 // returns them. Where that cannot be done it keeps what it had. The error is
-// *Unknown, *Invalid or *ledger.Refusal where the call is at fault.
-func (c *Containers) Update(container string, resources []ledger.Resource) ([]string, error) {
+// *Unknown, *Invalid or *ledger.RejectedError where the call is at fault.
+func (c *Manager) Update(container string, resources []ledger.MesosResource) ([]string, error) {
 	if err := CheckID(container); err != nil {
 		return nil, err
 	}
-	want, err := ledger.Read(resources)
+	want, err := ledger.ParseRequest(resources)
 	if err != nil {
 		return nil, fmt.Errorf("update container %s: %w", container, err)
 	}
-	defer c.enter(container)()
-	if err := c.findAgain(container, true); err != nil {
+	defer c.lockRoot(container)()
+	if err := c.restoreFromCgroup(container, true); err != nil {
 		return nil, fmt.Errorf("update container %s: %w", container, err)
 	}
 	c.mu.Lock()
-	_, booked := c.books.Get(container)
-	known, devices := c.knows(container), c.books.Devices(container)
+	_, booked := c.allocations.Get(container)
+	known, devices := c.isKnown(container), c.allocations.EffectiveDevices(container)
 	c.mu.Unlock()
 	switch {
-	case !booked && want.Empty():
-		return listed(devices), nil
+	case !booked && want.IsEmpty():
+		return nonNilList(devices), nil
 	case !known:
-		return nil, &Unknown{container}
+		return nil, &UnknownContainerError{container}
 	}
-	if err := c.regrant(container, want); err != nil {
+	if err := c.changeDevices(container, want); err != nil {
 		return nil, fmt.Errorf("update container %s: %w", container, err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return listed(c.books.Devices(container)), nil
+	return nonNilList(c.allocations.EffectiveDevices(container)), nil
 }
 
-// listed is a list for JSON: empty rather than absent.
-func listed(devices []string) []string {
+// nonNilList is a list for JSON: empty rather than absent.
+func nonNilList(devices []string) []string {
 	if devices == nil {
 		return []string{}
 	}
 	return devices
 }
 
-// regrant claims what is new, has the kernel allow just what is wanted, and
+// changeDevices claims what is new, has the kernel allow just what is wanted, and
 // then gives back what is no longer. Wherever that stops, the books hold all
 // that the kernel allows or a file claims: made again, the call goes on there.
-func (c *Containers) regrant(container string, want ledger.Want) error {
-	u, err := c.plan(container, want)
-	if refused := (*ledger.Refusal)(nil); errors.As(err, &refused) {
-		if err := c.sweep(); err != nil {
+func (c *Manager) changeDevices(container string, want ledger.DeviceRequest) error {
+	u, err := c.planChange(container, want)
+	if refused := (*ledger.RejectedError)(nil); errors.As(err, &refused) {
+		if err := c.releaseEnded(); err != nil {
 			return err
 		}
-		u, err = c.plan(container, want)
+		u, err = c.planChange(container, want)
 	}
 	if err != nil {
 		return err
 	}
-	if !u.changes() {
+	if !u.hasChanges() {
 		return nil
 	}
 	// Nested ones lose devices only: their files claim enough.
-	if err := c.readmit(container, u.after[0].Parts); err != nil {
-		c.settle(u.before)
+	if err := c.changeLimit(container, u.after[0].Shares); err != nil {
+		c.setAllocations(u.before)
 		return err
 	}
-	if err := c.save(u.claimed[0]); err != nil {
-		c.settle(u.before)
-		return errors.Join(err, c.readmit(container, u.before[0].Parts))
+	if err := c.saveRecords(u.claimed[0]); err != nil {
+		c.setAllocations(u.before)
+		return errors.Join(err, c.changeLimit(container, u.before[0].Shares))
 	}
-	if err := c.confine(u.to); err != nil {
-		if back := c.confine(u.from); back != nil {
+	if err := c.applyGrants(u.to); err != nil {
+		if back := c.applyGrants(u.from); back != nil {
 			return errors.Join(err, back)
 		}
-		return errors.Join(err, c.conclude(u.before), c.readmit(container, u.before[0].Parts))
+		return errors.Join(err, c.commitAllocations(u.before), c.changeLimit(container, u.before[0].Shares))
 	}
-	if len(u.after[0].Parts) == 0 && len(u.before[0].Parts) > 0 {
-		c.dismiss([]string{container})
+	if len(u.after[0].Shares) == 0 && len(u.before[0].Shares) > 0 {
+		c.releaseLimits([]string{container})
 	}
-	return c.conclude(u.after)
+	return c.commitAllocations(u.after)
 }
 
-// conclude has the books claim no less than the files do.
-func (c *Containers) conclude(holdings []ledger.Holding) error {
-	if err := c.save(holdings...); err != nil {
+// commitAllocations has the books claim no less than the files do.
+func (c *Manager) commitAllocations(holdings []ledger.Allocation) error {
+	if err := c.saveRecords(holdings...); err != nil {
 		return err
 	}
-	c.settle(holdings)
+	c.setAllocations(holdings)
 	return nil
 }
 
-// update is one container's way, with those nested in it, from what they hold
+// deviceChange is one container's way, with those nested in it, from what they hold
 // to what they will.
-type update struct {
-	before, claimed, after []ledger.Holding
-	from, to               []confinement
+type deviceChange struct {
+	before, claimed, after []ledger.Allocation
+	from, to               []cgroupGrant
 }
 
-// confinement is what the kernel is to allow a cgroup.
-type confinement struct {
+// cgroupGrant is what the kernel is to allow a cgroup.
+type cgroupGrant struct {
 	cgroup  string
 	devices []string
-	// between marks a cgroup that no container has to itself: one above a
+	// intermediate marks a cgroup that no container has to itself: one above a
 	// nested container's. In version 1 it begins with what its parent could
 	// and does not grow with it.
-	between bool
+	intermediate bool
 }
 
-func (u update) changes() bool {
-	return !slices.EqualFunc(u.before, u.after, func(a, b ledger.Holding) bool {
-		return slices.Equal(a.Named, b.Named) && slices.Equal(a.Stock, b.Stock) && slices.Equal(a.Parts, b.Parts)
+func (u deviceChange) hasChanges() bool {
+	return !slices.EqualFunc(u.before, u.after, func(a, b ledger.Allocation) bool {
+		return slices.Equal(a.Named, b.Named) && slices.Equal(a.Stock, b.Stock) && slices.Equal(a.Shares, b.Shares)
 	})
 }
 
-// plan leaves the books with what is held before and after together, so that
+// planChange leaves the books with what is held before and after together, so that
 // nobody else is given any of it.
-func (c *Containers) plan(container string, want ledger.Want) (update, error) {
+func (c *Manager) planChange(container string, want ledger.DeviceRequest) (deviceChange, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	after, err := c.books.Assign(container, want, c.cfg.Usable)
+	after, err := c.allocations.AssignDevices(container, want, c.cfg.IsGrantable)
 	if err != nil {
-		return update{}, err
+		return deviceChange{}, err
 	}
-	u := update{after: after, before: c.current(after), from: c.confinements(container)}
+	u := deviceChange{after: after, before: c.currentAllocations(after), from: c.cgroupGrants(container)}
 	if len(u.before) < len(after) { // one that shares an ancestor's cgroup, past Prepare
-		u.before = slices.Insert(u.before, 0, ledger.Holding{Container: container, Inherits: true})
+		u.before = slices.Insert(u.before, 0, ledger.Allocation{Container: container, Inherits: true})
 	}
-	c.books.Set(u.after...)
-	u.to = c.confinements(container)
+	c.allocations.SetAllocations(u.after...)
+	u.to = c.cgroupGrants(container)
 	isNew := slices.DeleteFunc(u.after[0].Devices(), func(d string) bool { return slices.Contains(u.before[0].Devices(), d) })
-	if _, err := c.cfg.Kernel.Nodes(isNew); err != nil {
-		c.books.Set(u.before...)
-		return update{}, &ledger.Refusal{Why: err.Error()}
+	if _, err := c.cfg.Kernel.DeviceNodes(isNew); err != nil {
+		c.allocations.SetAllocations(u.before...)
+		return deviceChange{}, &ledger.RejectedError{Why: err.Error()}
 	}
-	u.claimed = both(u.before, u.after)
-	c.books.Set(u.claimed...)
+	u.claimed = mergeAllocations(u.before, u.after)
+	c.allocations.SetAllocations(u.claimed...)
 	return u, nil
 }
 
-// both are the holdings after, each with what it held before.
-func both(before, after []ledger.Holding) []ledger.Holding {
+// mergeAllocations are the holdings after, each with what it held before.
+func mergeAllocations(before, after []ledger.Allocation) []ledger.Allocation {
 	all := slices.Clone(after)
 	for i, h := range all {
-		if j := slices.IndexFunc(before, func(b ledger.Holding) bool { return b.Container == h.Container }); j >= 0 {
-			all[i] = union(before[j], h)
+		if j := slices.IndexFunc(before, func(b ledger.Allocation) bool { return b.Container == h.Container }); j >= 0 {
+			all[i] = mergeAllocation(before[j], h)
 		}
 	}
 	return all
 }
 
-// union holds all that either does.
-func union(a, b ledger.Holding) ledger.Holding {
+// mergeAllocation holds all that either does.
+func mergeAllocation(a, b ledger.Allocation) ledger.Allocation {
 	u := b
-	u.Named, u.Stock, u.Parts = slices.Clone(b.Named), slices.Clone(b.Stock), ledger.Union(a.Parts, b.Parts)
+	u.Named, u.Stock, u.Shares = slices.Clone(b.Named), slices.Clone(b.Stock), ledger.UnionShares(a.Shares, b.Shares)
 	for _, d := range a.Named {
 		if !slices.Contains(u.Devices(), d) {
 			u.Named = append(u.Named, d)
@@ -240,59 +240,59 @@ func union(a, b ledger.Holding) ledger.Holding {
 	return u
 }
 
-// confinements are those of the container and of the containers nested in it
+// cgroupGrants are those of the container and of the containers nested in it
 // that have cgroups of their own, parents first. The caller holds mu.
-func (c *Containers) confinements(container string) []confinement {
+func (c *Manager) cgroupGrants(container string) []cgroupGrant {
 	ids := []string{container}
-	for _, h := range c.books.Under(container) {
+	for _, h := range c.allocations.ListNested(container) {
 		ids = append(ids, h.Container)
 	}
-	var list []confinement
+	var list []cgroupGrant
 	for _, id := range ids {
-		if c.facts[id].Isolated {
-			list = append(list, c.above(id)...)
-			list = append(list, confinement{cgroup: c.cgroup(id), devices: c.books.Devices(id)})
+		if c.infos[id].Isolated {
+			list = append(list, c.intermediateCgroups(id)...)
+			list = append(list, cgroupGrant{cgroup: c.cgroupPath(id), devices: c.allocations.EffectiveDevices(id)})
 		}
 	}
 	return list
 }
 
-// above are the cgroups between the outermost container's and a nested one's,
+// intermediateCgroups are the cgroups between the outermost container's and a nested one's,
 // outermost first. The caller holds mu.
-func (c *Containers) above(container string) []confinement {
-	var list []confinement
+func (c *Manager) intermediateCgroups(container string) []cgroupGrant {
+	var list []cgroupGrant
 	for i, r := range container {
 		if r != '.' {
 			continue
 		}
 		ancestor := container[:i]
-		devices := c.books.Devices(ancestor)
-		if ledger.Parent(ancestor) != "" && !c.facts[ancestor].Isolated {
-			list = append(list, confinement{c.cgroup(ancestor), devices, true})
+		devices := c.allocations.EffectiveDevices(ancestor)
+		if ledger.ParentID(ancestor) != "" && !c.infos[ancestor].Isolated {
+			list = append(list, cgroupGrant{c.cgroupPath(ancestor), devices, true})
 		}
-		list = append(list, confinement{path.Join(c.cgroup(ancestor), separator), devices, true})
+		list = append(list, cgroupGrant{path.Join(c.cgroupPath(ancestor), nestedCgroupName), devices, true})
 	}
 	return list
 }
 
-func (c *Containers) confine(list []confinement) error {
+func (c *Manager) applyGrants(list []cgroupGrant) error {
 	for _, step := range list {
-		devices := c.present(step.devices)
-		if step.between {
-			held, err := c.cfg.Kernel.Holding(step.cgroup)
-			if err != nil || ledger.Same(held, devices) {
+		devices := c.existingDevices(step.devices)
+		if step.intermediate {
+			held, err := c.cfg.Kernel.AllowedDevices(step.cgroup)
+			if err != nil || ledger.SameDevices(held, devices) {
 				continue // it is still to be made, or is as it should
 			}
 		}
-		if err := c.cfg.Kernel.Confine(step.cgroup, devices); err != nil {
+		if err := c.cfg.Kernel.ConfineToDevices(step.cgroup, devices); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (c *Containers) settle(holdings []ledger.Holding) {
+func (c *Manager) setAllocations(holdings []ledger.Allocation) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.books.Set(holdings...)
+	c.allocations.SetAllocations(holdings...)
 }

@@ -13,161 +13,161 @@ import (
 
 // Prepare claims devices for a container and tells what it is launched with.
 // Prepared again with the same resources it gets the same. The error is a
-// *ledger.Refusal or *Invalid where the launch is at fault.
-func (c *Containers) Prepare(ctx context.Context, l Launch) (Setup, error) {
+// *ledger.RejectedError or *Invalid where the launch is at fault.
+func (c *Manager) Prepare(ctx context.Context, l LaunchRequest) (LaunchSetup, error) {
 	if err := CheckID(l.Container); err != nil {
-		return Setup{}, err
+		return LaunchSetup{}, err
 	}
-	want, err := ledger.Read(l.Resources)
+	want, err := ledger.ParseRequest(l.Resources)
 	if err != nil {
-		return Setup{}, fmt.Errorf("prepare container %s: %w", l.Container, err)
+		return LaunchSetup{}, fmt.Errorf("prepare container %s: %w", l.Container, err)
 	}
 	// The driver's files come before the claim: what fails claims nothing. They
 	// may take their time, and others wait for the container's turn.
-	mounts, err := c.mounts(ctx, l, !want.Empty() || c.inheritsAny(l.Container))
+	mounts, err := c.driverMounts(ctx, l, !want.IsEmpty() || c.inheritsDevices(l.Container))
 	if err != nil {
-		return Setup{}, fmt.Errorf("prepare container %s: %w", l.Container, err)
+		return LaunchSetup{}, fmt.Errorf("prepare container %s: %w", l.Container, err)
 	}
-	defer c.enter(l.Container)()
-	claimed, err := c.claim(ctx, l, want)
+	defer c.lockRoot(l.Container)()
+	claimed, err := c.claimDevices(ctx, l, want)
 	if err != nil {
-		return Setup{}, fmt.Errorf("prepare container %s: %w", l.Container, err)
+		return LaunchSetup{}, fmt.Errorf("prepare container %s: %w", l.Container, err)
 	}
-	env := environment(claimed.devices, mounts, l.Image.Environment)
-	maps.Copy(env, claimed.limit.Environment)
-	return Setup{Devices: listed(claimed.devices), Nodes: named(claimed.nodes), Mounts: append(mounts, claimed.limit.Mounts...), Environment: env}, nil
+	env := buildEnvironment(claimed.devices, mounts, l.Image.Environment)
+	maps.Copy(env, claimed.limiterSetup.Environment)
+	return LaunchSetup{Devices: nonNilList(claimed.devices), Nodes: nodesWithPaths(claimed.nodes), Mounts: append(mounts, claimed.limiterSetup.Mounts...), Environment: env}, nil
 }
 
-// claimed is what a container was granted.
-type claimed struct {
-	devices []string
-	nodes   []rules.Node
-	limit   share.Setup
+// grantedResources is what a container was granted.
+type grantedResources struct {
+	devices      []string
+	nodes        []rules.DeviceNode
+	limiterSetup share.LimitSetup
 }
 
-func (c *Containers) inheritsAny(container string) bool {
+func (c *Manager) inheritsDevices(container string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.books.Devices(ledger.Parent(container))) > 0
+	return len(c.allocations.EffectiveDevices(ledger.ParentID(container))) > 0
 }
 
-// claim enters the container in the books and its file.
-func (c *Containers) claim(ctx context.Context, l Launch, want ledger.Want) (got claimed, err error) {
-	var change change
+// claimDevices enters the container in the books and its file.
+func (c *Manager) claimDevices(ctx context.Context, l LaunchRequest, want ledger.DeviceRequest) (got grantedResources, err error) {
+	var change claimChange
 	for again := true; ; again = false {
-		change, got.devices, err = c.enterClaim(l, want)
-		if refused := (*ledger.Refusal)(nil); !again || !errors.As(err, &refused) {
+		change, got.devices, err = c.assignDevices(l, want)
+		if refused := (*ledger.RejectedError)(nil); !again || !errors.As(err, &refused) {
 			break
 		}
 		// What is in the way may be a container whose end nobody told.
-		if err := c.sweep(); err != nil {
-			return claimed{}, err
+		if err := c.releaseEnded(); err != nil {
+			return grantedResources{}, err
 		}
 	}
 	if err != nil {
-		return claimed{}, err
+		return grantedResources{}, err
 	}
-	got.devices = c.present(got.devices)
-	if err = c.fits(l, got.devices); err == nil {
-		got.nodes, err = c.cfg.Kernel.Nodes(got.devices)
-	}
-	if err == nil {
-		got.limit, err = c.limit(ctx, l, change.after)
+	got.devices = c.existingDevices(got.devices)
+	if err = c.checkImage(l, got.devices); err == nil {
+		got.nodes, err = c.cfg.Kernel.DeviceNodes(got.devices)
 	}
 	if err == nil {
-		err = c.save(change.after...)
+		got.limiterSetup, err = c.admitToLimiter(ctx, l, change.after)
+	}
+	if err == nil {
+		err = c.saveRecords(change.after...)
 	}
 	if err != nil {
-		c.undo(change)
-		return claimed{}, err
+		c.rollBackClaim(change)
+		return grantedResources{}, err
 	}
-	c.settle(change.after)
+	c.setAllocations(change.after)
 	return got, nil
 }
 
-// limit has a container that has those holdings, or else is in the books, held
+// admitToLimiter has a container that has those holdings, or else is in the books, held
 // to its parts. One without a file system of its own gets no mounts: an
 // executor does not need them, and sees to its task's; a task that does is
 // refused.
-func (c *Containers) limit(ctx context.Context, l Launch, after []ledger.Holding) (share.Setup, error) {
+func (c *Manager) admitToLimiter(ctx context.Context, l LaunchRequest, after []ledger.Allocation) (share.LimitSetup, error) {
 	c.mu.Lock()
-	owner, parts := c.books.Parts(l.Container)
+	owner, parts := c.allocations.EffectiveShares(l.Container)
 	c.mu.Unlock()
 	if len(after) > 0 && !after[0].Inherits {
-		parts = after[0].Parts
+		parts = after[0].Shares
 	}
-	setup, err := c.admit(ctx, owner, parts)
+	setup, err := c.admitShares(ctx, owner, parts)
 	if err != nil || l.Rootfs {
 		return setup, err
 	}
-	if setup.OwnRootfs && (l.Task != "" || ledger.Parent(l.Container) != "") {
-		return share.Setup{}, &ledger.Refusal{Why: fmt.Sprintf("it has part of a GPU and no image, and %s holds processes only in a file system of their own: give the task an image, or run this agent with another --share-limit", c.cfg.Limiter.Method())}
+	if setup.OwnRootfs && (l.Task != "" || ledger.ParentID(l.Container) != "") {
+		return share.LimitSetup{}, &ledger.RejectedError{Why: fmt.Sprintf("it has part of a GPU and no image, and %s holds processes only in a file system of their own: give the task an image, or run this agent with another --share-limit", c.cfg.Limiter.Method())}
 	}
 	setup.Mounts = nil
 	return setup, nil
 }
 
-// change is what holdings and facts were and are; a container that is new has
+// claimChange is what holdings and facts were and are; a container that is new has
 // no holding before.
-type change struct {
+type claimChange struct {
 	container     string
-	before, after []ledger.Holding
-	facts         facts
+	before, after []ledger.Allocation
+	infoBefore    containerInfo
 }
 
-// undo takes a change of the books back.
-func (c *Containers) undo(ch change) {
+// rollBackClaim takes a change of the books back.
+func (c *Manager) rollBackClaim(ch claimChange) {
 	if len(ch.before) == 0 {
-		c.dismiss([]string{ch.container})
+		c.releaseLimits([]string{ch.container})
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(ch.before) == 0 {
-		c.books.Release(ch.container)
-		delete(c.facts, ch.container)
+		c.allocations.ReleaseContainer(ch.container)
+		delete(c.infos, ch.container)
 		return
 	}
-	c.books.Set(ch.before...)
-	c.facts[ch.container] = ch.facts
+	c.allocations.SetAllocations(ch.before...)
+	c.infos[ch.container] = ch.infoBefore
 }
 
-func (c *Containers) enterClaim(l Launch, want ledger.Want) (ch change, devices []string, err error) {
+func (c *Manager) assignDevices(l LaunchRequest, want ledger.DeviceRequest) (ch claimChange, devices []string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	id := l.Container
-	now, known := c.books.Get(id)
-	ch = change{container: id, facts: c.facts[id]}
-	f := facts{Framework: l.Framework, Executor: l.Executor, Task: l.Task, Job: l.Job, Isolated: ch.facts.Isolated}
-	same := known && (now.Meets(want) || now.Inherits && want.Empty())
-	if known && !same && (f.Isolated || len(c.books.Under(id)) > 0) {
-		return ch, nil, &ledger.Refusal{Why: fmt.Sprintf("it runs already, with %d GPUs and not the %d asked for: update it instead",
+	now, known := c.allocations.Get(id)
+	ch = claimChange{container: id, infoBefore: c.infos[id]}
+	f := containerInfo{Framework: l.Framework, Executor: l.Executor, Task: l.Task, Job: l.Job, Isolated: ch.infoBefore.Isolated}
+	same := known && (now.MatchesRequest(want) || now.Inherits && want.IsEmpty())
+	if known && !same && (f.Isolated || len(c.allocations.ListNested(id)) > 0) {
+		return ch, nil, &ledger.RejectedError{Why: fmt.Sprintf("it runs already, with %d GPUs and not the %d asked for: update it instead",
 			len(now.Devices()), want.Count())}
 	}
-	if ch.after, err = c.books.Assign(id, want, c.cfg.Usable); err != nil {
+	if ch.after, err = c.allocations.AssignDevices(id, want, c.cfg.IsGrantable); err != nil {
 		return ch, nil, err
 	}
-	ch.before = c.current(ch.after)
+	ch.before = c.currentAllocations(ch.after)
 	if !f.Isolated { // one that runs goes on without what the host has lost
-		if _, err := c.cfg.Kernel.Nodes(ch.after[0].Devices()); err != nil {
-			return ch, nil, &ledger.Refusal{Why: err.Error()}
+		if _, err := c.cfg.Kernel.DeviceNodes(ch.after[0].Devices()); err != nil {
+			return ch, nil, &ledger.RejectedError{Why: err.Error()}
 		}
 	}
-	c.books.Set(ch.after...)
-	devices = c.books.Devices(id)
-	c.books.Set(both(ch.before, ch.after)...) // until its file is written
-	if same && f == ch.facts {
+	c.allocations.SetAllocations(ch.after...)
+	devices = c.allocations.EffectiveDevices(id)
+	c.allocations.SetAllocations(mergeAllocations(ch.before, ch.after)...) // until its file is written
+	if same && f == ch.infoBefore {
 		ch.after = nil // nothing to write
 	}
-	c.facts[id] = f
+	c.infos[id] = f
 	return ch, devices, nil
 }
 
-// current is what the books have of the containers of those holdings. The
+// currentAllocations is what the books have of the containers of those holdings. The
 // caller holds mu.
-func (c *Containers) current(holdings []ledger.Holding) []ledger.Holding {
-	var now []ledger.Holding
+func (c *Manager) currentAllocations(holdings []ledger.Allocation) []ledger.Allocation {
+	var now []ledger.Allocation
 	for _, h := range holdings {
-		if n, ok := c.books.Get(h.Container); ok {
+		if n, ok := c.allocations.Get(h.Container); ok {
 			now = append(now, n)
 		}
 	}

@@ -20,33 +20,33 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	opener.Main()
+	opener.RunIfChild()
 	os.Exit(m.Run())
 }
 
-// bed is a machine with four simulated GPUs, the first two by name and the
+// kernelFixture is a machine with four simulated GPUs, the first two by name and the
 // others by number, whose kernel is the real one.
-type bed struct {
+type kernelFixture struct {
 	t *testing.T
-	*machine
+	*managerFixture
 	host  gpu.Host
 	nodes []string
 }
 
-func onBoth(t *testing.T, test func(*bed)) {
+func onBothVersions(t *testing.T, test func(*kernelFixture)) {
 	for _, version := range []string{"v1", "v2"} {
-		t.Run(version, func(t *testing.T) { test(newBed(t, version)) })
+		t.Run(version, func(t *testing.T) { test(newKernelFixture(t, version)) })
 	}
 }
 
-func newBed(t *testing.T, version string) *bed {
+func newKernelFixture(t *testing.T, version string) *kernelFixture {
 	t.Helper()
-	mountpoint := hierarchy(t, version)
-	h, err := simulated.Host("4xV100", "test")
+	mountpoint := makeHierarchy(t, version)
+	h, err := simulated.NewHost("4xV100", "test")
 	if err != nil {
 		t.Fatal(err)
 	}
-	kernel, err := isolator.New(isolator.Config{Host: h, Cgroups: version})
+	kernel, err := isolator.New(isolator.HostConfig{Host: h, CgroupVersion: version})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,24 +55,24 @@ func newBed(t *testing.T, version string) *bed {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { removeAll(t, filepath.Join(mountpoint, root)) })
-	b := &bed{t: t, host: h, machine: &machine{cfg: containers.Config{
+	b := &kernelFixture{t: t, host: h, managerFixture: &managerFixture{cfg: containers.ManagerConfig{
 		Kernel: kernel, Dir: t.TempDir(), CgroupsRoot: root, Stock: []string{h.Devices[2].UUID, h.Devices[3].UUID},
-		Volume: noVolume, NeedsDriver: noDriver, Log: quiet(),
+		DriverVolume: noVolume, NeedsDriver: noDriver, Log: silentLog(),
 	}}}
 	for _, d := range h.Devices {
-		b.nodes = append(b.nodes, opener.Node(t, fmt.Sprintf("nvidia%d", d.Minor), 'c', 195, uint32(d.Minor)))
+		b.nodes = append(b.nodes, opener.MakeNode(t, fmt.Sprintf("nvidia%d", d.Minor), 'c', 195, uint32(d.Minor)))
 	}
 	b.restart(t)
 	return b
 }
 
-func hierarchy(t *testing.T, version string) string {
+func makeHierarchy(t *testing.T, version string) string {
 	t.Helper()
 	if version == "v1" {
-		return need.DevicesCgroup(t)
+		return need.RequireDevicesCgroup(t)
 	}
-	need.Root(t)
-	mountpoint, err := cgroup.Unified("/proc/self/mountinfo")
+	need.RequireRoot(t)
+	mountpoint, err := cgroup.FindV2MountPoint("/proc/self/mountinfo")
 	if err != nil {
 		t.Skipf("needs cgroup v2: mount -t cgroup2 none /sys/fs/cgroup/unified: %v", err)
 	}
@@ -96,9 +96,9 @@ func removeAll(t *testing.T, dir string) {
 }
 
 // launch runs a process in the container.
-func (b *bed) launch(id string, gpus int, named ...int) *opener.Opener {
+func (b *kernelFixture) launch(id string, gpus int, named ...int) *opener.NodeOpener {
 	b.t.Helper()
-	l := containers.Launch{Container: id}
+	l := containers.LaunchRequest{Container: id}
 	if gpus > 0 {
 		l.Resources = resources(float64(gpus), b.uuids(named...)...)
 	}
@@ -112,14 +112,14 @@ func (b *bed) launch(id string, gpus int, named ...int) *opener.Opener {
 	return p
 }
 
-func (b *bed) update(id string, gpus int, named ...int) {
+func (b *kernelFixture) update(id string, gpus int, named ...int) {
 	b.t.Helper()
 	if _, err := b.Update(id, resources(float64(gpus), b.uuids(named...)...)); err != nil {
 		b.t.Error(err)
 	}
 }
 
-func (b *bed) uuids(minors ...int) []string {
+func (b *kernelFixture) uuids(minors ...int) []string {
 	var ids []string
 	for _, m := range minors {
 		ids = append(ids, b.host.Devices[m].UUID)
@@ -127,12 +127,12 @@ func (b *bed) uuids(minors ...int) []string {
 	return ids
 }
 
-// opens checks which of the four devices the process can open.
-func (b *bed) opens(p *opener.Opener, want ...int) {
+// wantOpens checks which of the four devices the process can open.
+func (b *kernelFixture) wantOpens(p *opener.NodeOpener, want ...int) {
 	b.t.Helper()
 	var got []int
 	for minor, node := range b.nodes {
-		switch errno := p.Open(b.t, node); errno {
+		switch errno := p.OpenPath(b.t, node); errno {
 		case unix.ENXIO, 0:
 			got = append(got, minor)
 		case unix.EPERM:
@@ -147,42 +147,42 @@ func (b *bed) opens(p *opener.Opener, want ...int) {
 
 // 0, 1 and 2 of 4 devices; growing, shrinking; the daemon killed and started
 // again, its files lost, and the agent started again.
-func TestRootContainers(t *testing.T) {
-	onBoth(t, func(b *bed) {
+func TestRootContainerLifeCycle(t *testing.T) {
+	onBothVersions(t, func(b *kernelFixture) {
 		none, one, two := b.launch("none", 0), b.launch("one", 1), b.launch("two", 2, 0)
-		b.opens(none)
-		b.opens(one, 2)
-		b.opens(two, 0, 3)
+		b.wantOpens(none)
+		b.wantOpens(one, 2)
+		b.wantOpens(two, 0, 3)
 		b.update("one", 2, 1)
 		b.update("two", 1, 0)
-		b.opens(one, 1, 2)
-		b.opens(two, 0)
+		b.wantOpens(one, 1, 2)
+		b.wantOpens(two, 0)
 		b.update("none", 1)
-		b.opens(none, 3)
+		b.wantOpens(none, 3)
 
 		b.restart(b.t)
-		b.opens(one, 1, 2)
+		b.wantOpens(one, 1, 2)
 		b.update("none", 0)
 		if err := os.RemoveAll(b.cfg.Dir); err != nil {
 			b.t.Fatal(err)
 		}
 		b.restart(b.t)
-		b.opens(one, 1, 2)
-		b.opens(none)
+		b.wantOpens(one, 1, 2)
+		b.wantOpens(none)
 		if got, err := b.Devices("one"); err != nil || strings.Join(got, " ") != strings.Join(b.uuids(1, 2), " ") {
 			b.t.Errorf("found again: %v, %v; want %v", got, err, b.uuids(1, 2))
 		}
-		if _, err := b.Prepare(b.t.Context(), containers.Launch{Container: "new", Resources: resources(2)}); err == nil {
+		if _, err := b.Prepare(b.t.Context(), containers.LaunchRequest{Container: "new", Resources: resources(2)}); err == nil {
 			b.t.Error("two of two devices are granted though one is held")
 		}
 		if err := b.Recover([]string{"none", "one", "two"}); err != nil {
 			b.t.Error(err)
 		}
-		b.opens(one, 1, 2)
+		b.wantOpens(one, 1, 2)
 		b.update("one", 2)
-		b.opens(one, 2, 3)
-		b.opens(two, 0)
-		b.opens(none)
+		b.wantOpens(one, 2, 3)
+		b.wantOpens(two, 0)
+		b.wantOpens(none)
 		if s, err := b.Status("two"); err != nil || !strings.Contains(strings.Join(s.Rules, ","), "c 195:0 rw") {
 			b.t.Errorf("status: %v, %v", s, err)
 		}
@@ -190,15 +190,15 @@ func TestRootContainers(t *testing.T) {
 }
 
 // Nested and debug containers inherit, or have a part of their parent's.
-func TestRootNested(t *testing.T) {
-	onBoth(t, func(b *bed) {
+func TestRootNestedContainers(t *testing.T) {
+	onBothVersions(t, func(b *kernelFixture) {
 		parent := b.launch("p", 3, 0)
 		part := b.launch("p.part", 1, 0)
-		b.opens(parent, 0, 2, 3)
-		b.opens(part, 0)
+		b.wantOpens(parent, 0, 2, 3)
+		b.wantOpens(part, 0)
 
 		// One that shares its parent's cgroup is where its parent is.
-		if _, err := b.Prepare(b.t.Context(), containers.Launch{Container: "p.debug"}); err != nil {
+		if _, err := b.Prepare(b.t.Context(), containers.LaunchRequest{Container: "p.debug"}); err != nil {
 			b.t.Fatal(err)
 		}
 		if err := b.Isolate("p.debug", os.Getpid()); err != nil {
@@ -206,41 +206,41 @@ func TestRootNested(t *testing.T) {
 		}
 		// One with a cgroup of its own, made to open nothing as Mesos does.
 		own := b.cfg.CgroupsRoot + "/p/mesos/own"
-		if err := b.cfg.Kernel.Confine(own, nil); err != nil {
+		if err := b.cfg.Kernel.ConfineToDevices(own, nil); err != nil {
 			b.t.Fatal(err)
 		}
 		inherits := b.launch("p.own", 0)
-		b.opens(inherits, 0, 2, 3)
+		b.wantOpens(inherits, 0, 2, 3)
 
 		b.update("p", 2, 0, 1)
-		b.opens(parent, 0, 1)
-		b.opens(inherits, 0, 1)
-		b.opens(part, 0)
+		b.wantOpens(parent, 0, 1)
+		b.wantOpens(inherits, 0, 1)
+		b.wantOpens(part, 0)
 		b.update("p", 1, 1)
-		b.opens(parent, 1)
-		b.opens(inherits, 1)
-		b.opens(part)
+		b.wantOpens(parent, 1)
+		b.wantOpens(inherits, 1)
+		b.wantOpens(part)
 		b.update("p", 3, 1)
-		b.opens(parent, 1, 2, 3)
-		b.opens(inherits, 1, 2, 3)
-		b.opens(part)
+		b.wantOpens(parent, 1, 2, 3)
+		b.wantOpens(inherits, 1, 2, 3)
+		b.wantOpens(part)
 	})
 }
 
 func TestRootCleanup(t *testing.T) {
-	onBoth(t, func(b *bed) {
+	onBothVersions(t, func(b *kernelFixture) {
 		t := b.t
 		t.Run("container", func(t *testing.T) {
 			inner := *b
 			inner.t = t
-			inner.opens(inner.launch("c", 2), 2, 3)
+			inner.wantOpens(inner.launch("c", 2), 2, 3)
 		}) // its process ends here
 		if err := b.Cleanup("c"); err != nil {
 			b.t.Fatal(err)
 		}
-		if _, err := b.cfg.Kernel.Rules(b.cfg.CgroupsRoot + "/c"); err == nil {
+		if _, err := b.cfg.Kernel.DeviceRules(b.cfg.CgroupsRoot + "/c"); err == nil {
 			b.t.Error("the cgroup that was made for it is still there")
 		}
-		b.opens(b.launch("next", 2), 2, 3)
+		b.wantOpens(b.launch("next", 2), 2, 3)
 	})
 }

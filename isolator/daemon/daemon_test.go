@@ -28,33 +28,33 @@ import (
 	"mesos-gpu/isolator/socket"
 )
 
-func host(t *testing.T) gpu.Host {
+func simulatedHost(t *testing.T) gpu.Host {
 	t.Helper()
-	h, err := simulated.Host("3xV100,1xK80", "test")
+	h, err := simulated.NewHost("3xV100,1xK80", "test")
 	if err != nil {
 		t.Fatal(err)
 	}
 	return h
 }
 
-// mesosAgent takes a provider and passes on what it is told.
-func mesosAgent(t *testing.T) (url string, calls <-chan *rp.Call) {
+// startMesosAgent takes a provider and passes on what it is told.
+func startMesosAgent(t *testing.T) (url string, calls <-chan *rp.ProviderCall) {
 	t.Helper()
-	return mesosAgentWith(t, func(w http.ResponseWriter, _ *http.Request) {
+	return startMesosAgentWith(t, func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "no operator API here", http.StatusNotFound)
 	})
 }
 
-// mesosAgentWith has an operator API too.
-func mesosAgentWith(t *testing.T, operator http.HandlerFunc) (url string, calls <-chan *rp.Call) {
+// startMesosAgentWith has an operator API too.
+func startMesosAgentWith(t *testing.T, operator http.HandlerFunc) (url string, calls <-chan *rp.ProviderCall) {
 	t.Helper()
-	heard := make(chan *rp.Call, 100)
+	heard := make(chan *rp.ProviderCall, 100)
 	agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !strings.HasSuffix(r.URL.Path, "/resource_provider") {
 			operator(w, r)
 			return
 		}
-		call := new(rp.Call)
+		call := new(rp.ProviderCall)
 		if err := wire.ReadCall(r, call); err != nil {
 			wire.WriteError(w, err)
 			return
@@ -69,7 +69,7 @@ func mesosAgentWith(t *testing.T, operator http.HandlerFunc) (url string, calls 
 			wire.WriteError(w, err)
 			return
 		}
-		event := &rp.Event{Type: rp.EventSubscribed, Subscribed: &rp.Subscribed{}}
+		event := &rp.ProviderEvent{Type: rp.EventSubscribed, Subscribed: &rp.Subscribed{}}
 		event.Subscribed.ProviderID.Value = "p"
 		stream.Send(event)
 		_ = stream.Serve(r.Context(), w, "stream")
@@ -78,14 +78,14 @@ func mesosAgentWith(t *testing.T, operator http.HandlerFunc) (url string, calls 
 	return agent.URL, heard
 }
 
-// offered waits for a state of the provider and names its devices.
-func offered(t *testing.T, calls <-chan *rp.Call) []string {
+// wantOffered waits for a state of the provider and names its devices.
+func wantOffered(t *testing.T, calls <-chan *rp.ProviderCall) []string {
 	t.Helper()
-	return told(t, calls, advertise.GPUIDs)
+	return wantResource(t, calls, advertise.ResourceGPUIDs)
 }
 
-// told waits for a state of the provider and has the items of a set in it.
-func told(t *testing.T, calls <-chan *rp.Call, set string) []string {
+// wantResource waits for a state of the provider and has the items of a set in it.
+func wantResource(t *testing.T, calls <-chan *rp.ProviderCall, set string) []string {
 	t.Helper()
 	timeout := time.After(time.Minute)
 	for {
@@ -105,8 +105,8 @@ func told(t *testing.T, calls <-chan *rp.Call, set string) []string {
 	}
 }
 
-// run starts a daemon that ends, well, with the test.
-func run(t *testing.T, cfg Config) {
+// runDaemon starts a daemon that ends, well, with the test.
+func runDaemon(t *testing.T, cfg DaemonConfig) {
 	t.Helper()
 	d, err := New(cfg)
 	if err != nil {
@@ -123,20 +123,20 @@ func run(t *testing.T, cfg Config) {
 	})
 }
 
-func config(t *testing.T, agent string) Config {
+func newConfig(t *testing.T, agent string) DaemonConfig {
 	log, _ := logtest.NewNullLogger()
-	h := host(t)
-	return Config{
+	h := simulatedHost(t)
+	return DaemonConfig{
 		AgentURL: agent, StateDir: t.TempDir(), Log: log, Provider: true,
-		Open: func() (Hardware, error) { return Simulated(h), nil },
+		OpenHardware: func() (Hardware, error) { return SimulatedHardware(h), nil },
 	}
 }
 
 // The daemon of the embedded cluster advertises, and serves nothing.
-func TestAdvertises(t *testing.T) {
-	agent, calls := mesosAgent(t)
-	run(t, config(t, agent))
-	if got := offered(t, calls); len(got) != 4 {
+func TestAdvertisesDevices(t *testing.T) {
+	agent, calls := startMesosAgent(t)
+	runDaemon(t, newConfig(t, agent))
+	if got := wantOffered(t, calls); len(got) != 4 {
 		t.Errorf("offered %v, want 4 devices", got)
 	}
 }
@@ -144,54 +144,54 @@ func TestAdvertises(t *testing.T) {
 // All parts at work: a cordoned device leaves the offers at once, a stock
 // device is in none and goes to a container by number, and the metrics tell of
 // them.
-func TestServes(t *testing.T) {
-	need.Root(t)
-	agent, calls := mesosAgent(t)
-	cfg := config(t, agent)
+func TestServesAPI(t *testing.T) {
+	need.RequireRoot(t)
+	agent, calls := startMesosAgent(t)
+	cfg := newConfig(t, agent)
 	listening := make(chan string, 1)
-	cfg.Socket, cfg.Listen, cfg.Ready = filepath.Join(t.TempDir(), "agent.sock"), "127.0.0.1:0", func(at string) { listening <- at }
+	cfg.Socket, cfg.Listen, cfg.OnListening = filepath.Join(t.TempDir(), "agent.sock"), "127.0.0.1:0", func(at string) { listening <- at }
 	cfg.RuntimeDir, cfg.Stock, cfg.Version = t.TempDir(), "3", "v9"
 	cfg.CgroupsRoot = "mesos-gpu-test-" + strings.ToLower(t.Name())
-	cfg.Volume = func(context.Context) (string, error) { return "/volume", nil }
+	cfg.DriverVolume = func(context.Context) (string, error) { return "/volume", nil }
 	sweeps := make(chan struct{}, 10)
-	cfg.Sweep = func(context.Context) error {
+	cfg.RemoveOrphans = func(context.Context) error {
 		sweeps <- struct{}{}
 		return nil
 	}
 	cfg.NeedsDriver = func(map[string]string, map[string]string) (bool, error) { return true, nil }
-	cfg.Fits = func(_, _ map[string]string, devices []string) error {
+	cfg.CheckImage = func(_, _ map[string]string, devices []string) error {
 		return fmt.Errorf("not on %s", strings.Join(devices, ","))
 	}
-	run(t, cfg)
+	runDaemon(t, cfg)
 
-	h := host(t)
-	if got := offered(t, calls); !slices.Equal(got, ids(h.Devices[:3])) {
+	h := simulatedHost(t)
+	if got := wantOffered(t, calls); !slices.Equal(got, deviceIDs(h.Devices[:3])) {
 		t.Errorf("offered %v, want all but the stock device", got)
 	}
 	at := <-listening
-	client := socket.NewClient(cfg.Socket)
+	client := socket.NewDaemonClient(cfg.Socket)
 	t.Cleanup(client.Close)
-	if err := client.Cordon(t.Context(), h.Devices[1].UUID, "fan"); err != nil {
+	if err := client.CordonDevice(t.Context(), h.Devices[1].UUID, "fan"); err != nil {
 		t.Fatal(err)
 	}
-	if got := offered(t, calls); !slices.Equal(got, []string{h.Devices[0].UUID, h.Devices[2].UUID}) {
+	if got := wantOffered(t, calls); !slices.Equal(got, []string{h.Devices[0].UUID, h.Devices[2].UUID}) {
 		t.Errorf("with a cordoned device offered are %v", got)
 	}
 	for _, device := range []int{0, 3} { // the stock device is not the provider's
-		if err := client.Cordon(t.Context(), h.Devices[device].UUID, "dust"); err != nil {
+		if err := client.CordonDevice(t.Context(), h.Devices[device].UUID, "dust"); err != nil {
 			t.Fatal(err)
 		}
 	}
 	want := []string{h.Devices[0].UUID + " cordoned dust", h.Devices[1].UUID + " cordoned fan"}
-	if got := told(t, calls, gpu.WithheldResource); !slices.Equal(got, want) {
+	if got := wantResource(t, calls, gpu.WithheldResource); !slices.Equal(got, want) {
 		t.Errorf("told to be withheld are %v, want %v", got, want)
 	}
 	for _, device := range []int{0, 3} {
-		if err := client.Uncordon(t.Context(), h.Devices[device].UUID); err != nil {
+		if err := client.UncordonDevice(t.Context(), h.Devices[device].UUID); err != nil {
 			t.Fatal(err)
 		}
 	}
-	devices, err := client.Devices(t.Context())
+	devices, err := client.ListDevices(t.Context())
 	if err != nil || len(devices) != 4 || !devices[1].Condition.Cordoned || !devices[3].Stock {
 		t.Errorf("devices %+v, %v", devices, err)
 	}
@@ -200,18 +200,18 @@ func TestServes(t *testing.T) {
 			t.Errorf("device %d: %+v (-want +got):\n%s", i, d.Device, diff)
 		}
 	}
-	_, err = client.Prepare(t.Context(), containers.Launch{Container: "unfit", Rootfs: true, Resources: []ledger.Resource{{Name: "gpus", Scalar: 1}}})
+	_, err = client.PrepareContainer(t.Context(), containers.LaunchRequest{Container: "unfit", Rootfs: true, Resources: []ledger.MesosResource{{Name: "gpus", Scalar: 1}}})
 	if want := "its image cannot run here: not on " + h.Devices[3].UUID; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("an image that does not run on its GPU: got %v, want %q", err, want)
 	}
-	setup, err := client.Prepare(t.Context(), containers.Launch{Container: "c", Resources: []ledger.Resource{
+	setup, err := client.PrepareContainer(t.Context(), containers.LaunchRequest{Container: "c", Resources: []ledger.MesosResource{
 		{Name: "gpus", Scalar: 2}, {Name: "gpu_ids", Set: []string{h.Devices[0].UUID}},
 	}})
 	if want := []string{h.Devices[0].UUID, h.Devices[3].UUID}; err != nil || !slices.Equal(setup.Devices, want) {
 		t.Errorf("the container got %v, %v; want %v", setup.Devices, err, want)
 	}
 	<-sweeps // at its start
-	if err := client.Cleanup(t.Context(), "c"); err != nil {
+	if err := client.CleanUpContainer(t.Context(), "c"); err != nil {
 		t.Fatal(err)
 	}
 	<-sweeps
@@ -226,7 +226,7 @@ func TestServes(t *testing.T) {
 	}
 }
 
-func ids(devices []gpu.Device) []string {
+func deviceIDs(devices []gpu.Device) []string {
 	var list []string
 	for _, d := range devices {
 		list = append(list, d.UUID)
@@ -235,11 +235,11 @@ func ids(devices []gpu.Device) []string {
 }
 
 // A second daemon of the same folders does not touch them.
-func TestTwoDaemons(t *testing.T) {
-	agent, calls := mesosAgent(t)
-	cfg := config(t, agent)
-	run(t, cfg)
-	offered(t, calls)
+func TestSecondDaemonIsRejected(t *testing.T) {
+	agent, calls := startMesosAgent(t)
+	cfg := newConfig(t, agent)
+	runDaemon(t, cfg)
+	wantOffered(t, calls)
 	second, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -250,11 +250,11 @@ func TestTwoDaemons(t *testing.T) {
 }
 
 // A driver that hangs does not keep the daemon from ending.
-func TestDriverHangs(t *testing.T) {
-	cfg := config(t, "")
+func TestStopsWhileDriverHangs(t *testing.T) {
+	cfg := newConfig(t, "")
 	asked, release := make(chan struct{}), make(chan struct{})
 	t.Cleanup(func() { close(release) })
-	cfg.Open = func() (Hardware, error) {
+	cfg.OpenHardware = func() (Hardware, error) {
 		close(asked)
 		<-release
 		return Hardware{}, errors.New("late")
@@ -274,9 +274,9 @@ func TestDriverHangs(t *testing.T) {
 }
 
 // One part that cannot go on ends the others.
-func TestTogether(t *testing.T) {
+func TestRunAllStopsWithFirst(t *testing.T) {
 	broken := errors.New("broken")
-	err := together(t.Context(), []part{
+	err := runAll(t.Context(), []component{
 		func(ctx context.Context) error { <-ctx.Done(); return nil },
 		func(context.Context) error { return broken },
 	})
@@ -285,19 +285,19 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-func noVolume(context.Context) (string, error)                 { return "", errors.New("none") }
-func never(map[string]string, map[string]string) (bool, error) { return false, nil }
+func noVolume(context.Context) (string, error)                         { return "", errors.New("none") }
+func needsNoDriver(map[string]string, map[string]string) (bool, error) { return false, nil }
 
-func TestErrors(t *testing.T) {
+func TestNewRejectsInvalidConfig(t *testing.T) {
 	log, _ := logtest.NewNullLogger()
-	good := func() (Hardware, error) { return Simulated(host(t)), nil }
-	for name, cfg := range map[string]Config{
+	good := func() (Hardware, error) { return SimulatedHardware(simulatedHost(t)), nil }
+	for name, cfg := range map[string]DaemonConfig{
 		"no hardware":   {Log: log, StateDir: "d"},
-		"no log":        {Open: good, StateDir: "d"},
-		"no folder":     {Open: good, Log: log},
-		"no volume":     {Open: good, Log: log, StateDir: "d", Socket: "s", RuntimeDir: "r", CgroupsRoot: "mesos"},
-		"no run folder": {Open: good, Log: log, StateDir: "d", Socket: "s", CgroupsRoot: "mesos"},
-		"all cgroups":   {Open: good, Log: log, StateDir: "d", Socket: "s", RuntimeDir: "r", CgroupsRoot: "/.", Volume: noVolume, NeedsDriver: never},
+		"no log":        {OpenHardware: good, StateDir: "d"},
+		"no folder":     {OpenHardware: good, Log: log},
+		"no volume":     {OpenHardware: good, Log: log, StateDir: "d", Socket: "s", RuntimeDir: "r", CgroupsRoot: "mesos"},
+		"no run folder": {OpenHardware: good, Log: log, StateDir: "d", Socket: "s", CgroupsRoot: "mesos"},
+		"all cgroups":   {OpenHardware: good, Log: log, StateDir: "d", Socket: "s", RuntimeDir: "r", CgroupsRoot: "/.", DriverVolume: noVolume, NeedsDriver: needsNoDriver},
 	} {
 		if _, err := New(cfg); err == nil {
 			t.Errorf("%s: no error", name)
@@ -305,20 +305,20 @@ func TestErrors(t *testing.T) {
 	}
 	twice := func() (Hardware, error) {
 		d := gpu.Device{UUID: "GPU-a"}
-		return Simulated(gpu.Host{Devices: []gpu.Device{d, d}}), nil
+		return SimulatedHardware(gpu.Host{Devices: []gpu.Device{d, d}}), nil
 	}
 	none := func() (Hardware, error) { return Hardware{}, errors.New("no NVIDIA driver") }
 	for name, c := range map[string]struct {
-		change func(*Config)
+		change func(*DaemonConfig)
 		want   string
 	}{
-		"no driver":    {func(c *Config) { c.Open = none }, "discover GPUs: no NVIDIA driver"},
-		"twice":        {func(c *Config) { c.Open = twice }, `discover GPUs: two devices have the UUID "GPU-a"`},
-		"no agent URL": {func(*Config) {}, `advertise GPUs: agent URL "" is none`},
-		"stock":        {func(c *Config) { c.Stock = "9" }, `stock GPUs "9"`},
+		"no driver":    {func(c *DaemonConfig) { c.OpenHardware = none }, "discover GPUs: no NVIDIA driver"},
+		"twice":        {func(c *DaemonConfig) { c.OpenHardware = twice }, `discover GPUs: two devices have the UUID "GPU-a"`},
+		"no agent URL": {func(*DaemonConfig) {}, `advertise GPUs: agent URL "" is none`},
+		"stock":        {func(c *DaemonConfig) { c.Stock = "9" }, `stock GPUs "9"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cfg := config(t, "")
+			cfg := newConfig(t, "")
 			c.change(&cfg)
 			d, err := New(cfg)
 			if err != nil {

@@ -15,22 +15,22 @@ import (
 
 // What Apache Mesos's own agent says of a command task that was given a
 // device by its name.
-func TestMesosSaysWhoHoldsWhat(t *testing.T) {
+func TestMesosAgentReportsHolders(t *testing.T) {
 	master := apachemesos.StartMaster(t)
-	mesosAgent := apachemesos.Agent{
+	mesosAgent := apachemesos.AgentProcess{
 		Master: master.Addr, IP: "127.0.0.1",
 		Flags: []string{"--isolation=cgroups/cpu,cgroups/mem,filesystem/linux", "--resources=cpus:2;mem:1024;gpu_ids:{GPU-a,GPU-b}"},
 	}.Start(t)
-	mesosAgent.Await(t)
+	mesosAgent.AwaitReady(t)
 	log, _ := logtest.NewNullLogger()
-	a := mustNew(t, Config{AgentURL: "http://" + mesosAgent.Addr + "/slave(1)", Log: log})
-	apachemesos.Poll(t, "the agent to answer", func() bool { return a.Refresh(t.Context()) == nil })
+	a := mustNew(t, ClientConfig{AgentURL: "http://" + mesosAgent.Addr + "/slave(1)", Log: log})
+	apachemesos.PollUntil(t, "the agent to answer", func() bool { return a.RefreshState(t.Context()) == nil })
 	if got := a.Holders(); len(got) != 0 {
 		t.Errorf("before there is a task: %+v", got)
 	}
 	apachemesos.Spawn(t, nil, mesosExecute(t), "--master="+master.Addr, "--name=holds", "--command=sleep 1000", "--resources=cpus:0.1;mem:32;gpu_ids:{GPU-b}")
-	apachemesos.Poll(t, "the task to hold its device", func() bool {
-		if err := a.Refresh(t.Context()); err != nil {
+	apachemesos.PollUntil(t, "the task to hold its device", func() bool {
+		if err := a.RefreshState(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		return len(a.Holders()) > 0

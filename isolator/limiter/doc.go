@@ -4,7 +4,7 @@
 // the books for metrics; it limits nothing itself and loads no library.
 //
 // The library is preloaded through /etc/ld.so.preload, finds its files at
-// LimitsPath and BooksPath and nowhere else, and reads no environment. It takes
+// LimitsPath and UsagePath and nowhere else, and reads no environment. It takes
 // the place of the driver's functions that allocate, show and launch, whether
 // a program is linked to them or asks dlsym, dlvsym or cuGetProcAddress.
 //

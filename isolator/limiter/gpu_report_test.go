@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// report is what was measured, a line each.
-type report struct{ lines []string }
+// reportTable is what was measured, a line each.
+type reportTable struct{ lines []string }
 
 // add notes a figure. One that misses its target fails the test, and is noted
 // all the same.
-func (r *report) add(t *testing.T, what string, got float64, unit, target string, met bool) {
+func (r *reportTable) add(t *testing.T, what string, got float64, unit, target string, met bool) {
 	t.Helper()
 	verdict := "met"
 	switch {
@@ -31,18 +31,18 @@ func (r *report) add(t *testing.T, what string, got float64, unit, target string
 }
 
 // skip notes what could not be measured here, and ends the test.
-func (r *report) skip(t *testing.T, what, why string) {
+func (r *reportTable) skip(t *testing.T, what, why string) {
 	t.Helper()
 	r.lines = append(r.lines, fmt.Sprintf("| %s | not measured: %s | | |", what, why))
 	t.Skip(why)
 }
 
-func (r *report) table() string {
+func (r *reportTable) table() string {
 	return "\n| what | measured | target | |\n|---|---|---|---|\n" + strings.Join(r.lines, "\n") + "\n"
 }
 
-// page is the document of the results.
-func (d *device) page() string {
+// reportPage is the document of the results.
+func (d *testDevice) reportPage() string {
 	return fmt.Sprintf(`# Sharing: what was measured
 
 Written by `+"`make test-gpu`"+` on %s: %s, driver %s, CUDA %s, %d MiB. Each share of the cores was measured for %d s, after %d s to settle, by the kernels that end, against a process alone on the device.
@@ -60,9 +60,9 @@ func driverVersion() string {
 	return strings.TrimSpace(string(text))
 }
 
-// mps runs a control daemon of the test's own, and gives its clients'
+// mpsEnvironment runs a control daemon of the test's own, and gives its clients'
 // environment.
-func (d *device) mps(t *testing.T) []string {
+func (d *testDevice) mpsEnvironment(t *testing.T) []string {
 	t.Helper()
 	const program = "nvidia-cuda-mps-control"
 	if _, err := exec.LookPath(program); err != nil {

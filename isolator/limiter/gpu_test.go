@@ -28,23 +28,23 @@ const (
 	processes = 16
 )
 
-// device is the GPU, or the stand-in, that the test runs on: CUDA's first.
-type device struct {
+// testDevice is the GPU, or the stand-in, that the test runs on: CUDA's first.
+type testDevice struct {
 	programs, kind, cuda, uuid, card string
 	// seconds is how long each share of the cores is measured, settling how
 	// long it has to become steady.
 	seconds, settling int
 	total             uint64
-	report            report
+	report            reportTable
 }
 
-// standsIn tells that there is no GPU. The stand-in's kernels sleep, and so take
+// isStandIn tells that there is no GPU. The stand-in's kernels sleep, and so take
 // longer the more the machine has to do: no share of them is judged.
-func (d *device) standsIn() bool { return d.kind == "standin" }
+func (d *testDevice) isStandIn() bool { return d.kind == "standin" }
 
-func onDevice(t *testing.T) *device {
+func requireDevice(t *testing.T) *testDevice {
 	t.Helper()
-	d := &device{programs: os.Getenv(programsVariable), seconds: 10, settling: 5}
+	d := &testDevice{programs: os.Getenv(programsVariable), seconds: 10, settling: 5}
 	if d.programs == "" {
 		t.Fatalf("%s is not set: run scripts/test-gpu.sh", programsVariable)
 	}
@@ -57,33 +57,33 @@ func onDevice(t *testing.T) *device {
 		t.Skip("needs an NVIDIA GPU: there is no libcuda.so.1 that finds one")
 	}
 	d.kind, d.cuda, d.uuid, d.card = lines[0], lines[1], lines[2], lines[3]
-	if d.standsIn() {
+	if d.isStandIn() {
 		d.settling = 0
 	}
-	p := d.bare(t)
+	p := d.startUnlimited(t)
 	p.must(0, "ctx 0")
 	d.total = p.must(0, "total 0")
 	p.end()
 	return d
 }
 
-func (d *device) start(t *testing.T, more ...string) *program {
+func (d *testDevice) startProgram(t *testing.T, more ...string) *program {
 	t.Helper()
 	cmd := exec.Command(filepath.Join(d.programs, "real"))
 	cmd.Env = append(os.Environ(), more...)
-	return begin(t, cmd)
+	return startProgram(t, cmd)
 }
 
-// bare is a program that nothing limits.
-func (d *device) bare(t *testing.T) *program { return d.start(t) }
+// startUnlimited is a program that nothing limits.
+func (d *testDevice) startUnlimited(t *testing.T) *program { return d.startProgram(t) }
 
-// confined is a container of the two that there are libraries for.
-type confined struct {
+// limitedContainer is a container of the two that there are libraries for.
+type limitedContainer struct {
 	*container
-	d *device
+	d *testDevice
 }
 
-func (d *device) confine(t *testing.T, name string, memory uint64, cores int) *confined {
+func (d *testDevice) limitContainer(t *testing.T, name string, memory uint64, cores int) *limitedContainer {
 	t.Helper()
 	dir := filepath.Join("/tmp/mesos-gpu-test", name)
 	if err := os.RemoveAll(dir); err != nil {
@@ -93,26 +93,26 @@ func (d *device) confine(t *testing.T, name string, memory uint64, cores int) *c
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	l := Limits{Nonce: 0xd1ceb00c, Devices: []Device{{UUID: d.uuid, MemoryBytes: memory, CoresPercent: cores}}}
-	c := &confined{&container{t: t, dir: dir, library: filepath.Join(d.programs, name+".so"), limits: l}, d}
+	l := ContainerLimits{Nonce: 0xd1ceb00c, Devices: []DeviceLimit{{UUID: d.uuid, MemoryBytes: memory, CoresPercent: cores}}}
+	c := &limitedContainer{&container{t: t, dir: dir, library: filepath.Join(d.programs, name+".so"), limits: l}, d}
 	if err := WriteLimits(c.path("limits"), l); err != nil {
 		t.Fatal(err)
 	}
-	if err := CreateBooks(c.path("books"), l); err != nil {
+	if err := CreateUsageFile(c.path("books"), l); err != nil {
 		t.Fatal(err)
 	}
 	return c
 }
 
-func (c *confined) program() *program {
+func (c *limitedContainer) program() *program {
 	c.t.Helper()
-	return c.d.start(c.t.(*testing.T), "LD_PRELOAD="+c.library)
+	return c.d.startProgram(c.t.(*testing.T), "LD_PRELOAD="+c.library)
 }
 
-// use is what the container's books say.
-func (c *confined) use() Use {
+// readUsage is what the container's books say.
+func (c *limitedContainer) readUsage() ContainerUsage {
 	c.t.Helper()
-	uses, err := ReadBooks(c.path("books"), c.limits)
+	uses, err := ReadUsageFile(c.path("books"), c.limits)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -122,25 +122,25 @@ func (c *confined) use() Use {
 // The limiter on a real driver, and what it costs. What is measured is written
 // down, unless the driver is the stand-in.
 func TestGPU(t *testing.T) {
-	d := onDevice(t)
-	t.Run("addresses", d.addresses)
-	t.Run("memory", d.memory)
-	t.Run("pools and virtual memory", d.families)
-	t.Run("launches", d.launches)
-	t.Run("cores", d.cores)
+	d := requireDevice(t)
+	t.Run("addresses", d.testAddresses)
+	t.Run("memory", d.testMemory)
+	t.Run("pools and virtual memory", d.testFamilies)
+	t.Run("launches", d.testLaunchOverhead)
+	t.Run("cores", d.testCores)
 	t.Logf("%s", d.report.table())
-	if path := os.Getenv(resultsVariable); path != "" && !d.standsIn() {
-		if err := os.WriteFile(path, []byte(d.page()), 0o644); err != nil {
+	if path := os.Getenv(resultsVariable); path != "" && !d.isStandIn() {
+		if err := os.WriteFile(path, []byte(d.reportPage()), 0o644); err != nil {
 			t.Error(err)
 		}
 	}
 }
 
-// addresses checks what the limiter builds on: that cuGetProcAddress answers
+// testAddresses checks what the limiter builds on: that cuGetProcAddress answers
 // with the addresses that the driver exports, and with no version of a function
 // that the limiter does not know.
-func (d *device) addresses(t *testing.T) {
-	p := d.bare(t)
+func (d *testDevice) testAddresses(t *testing.T) {
+	p := d.startUnlimited(t)
 	unknown := p.must(0, "addresses 0")
 	d.report.add(t, "functions by cuGetProcAddress that the limiter does not know", float64(unknown), "", "0", unknown == 0)
 	if said := p.end(); said != "" {
@@ -148,35 +148,35 @@ func (d *device) addresses(t *testing.T) {
 	}
 }
 
-// memory has processes take pieces until none gets another, kills half of them,
+// testMemory has processes take pieces until none gets another, kills half of them,
 // and has the others take what is free again.
-func (d *device) memory(t *testing.T) {
-	first := d.confine(t, "a", d.total/2, 100)
+func (d *testDevice) testMemory(t *testing.T) {
+	first := d.limitContainer(t, "a", d.total/2, 100)
 	p := first.program()
 	p.must(0, "ctx 0")
-	context := first.use().ContextBytes
+	context := first.readUsage().ContextBytes
 	p.end()
 	n := int(min(processes, d.total*3/4/(context+64*mib)))
 	limit := uint64(n) * (context + 64*mib)
 
-	watcher := d.bare(t)
+	watcher := d.startUnlimited(t)
 	watcher.must(0, "ctx 0")
 	before := watcher.must(0, "used 0")
-	c := d.confine(t, "a", limit, 100)
+	c := d.limitContainer(t, "a", limit, 100)
 	programs := make([]*program, n)
 	for i := range programs {
 		programs[i] = c.program()
 	}
-	atOnce(programs, func(p *program) { p.must(0, "ctx 0") })
+	runConcurrently(programs, func(p *program) { p.must(0, "ctx 0") })
 	fill := func(p *program) { p.want(outOfMemory, 0, "fill %d", piece) }
-	atOnce(programs, fill)
-	full, grown := c.use(), watcher.must(0, "used 0")-before
+	runConcurrently(programs, fill)
+	full, grown := c.readUsage(), watcher.must(0, "used 0")-before
 	for _, p := range programs[:n/2] {
 		p.kill()
 	}
-	atOnce(programs[n/2:], fill)
-	again, grownAgain := c.use(), watcher.must(0, "used 0")-before
-	for when, u := range map[string]Use{"all": full, "the rest after a kill": again} {
+	runConcurrently(programs[n/2:], fill)
+	again, grownAgain := c.readUsage(), watcher.must(0, "used 0")-before
+	for when, u := range map[string]ContainerUsage{"all": full, "the rest after a kill": again} {
 		if u.UsedBytes > limit || limit-u.UsedBytes >= piece {
 			t.Errorf("%s: books have %d of %d bytes, want less than %d left", when, u.UsedBytes, limit, piece)
 		}
@@ -189,7 +189,7 @@ func (d *device) memory(t *testing.T) {
 	}
 }
 
-func atOnce(programs []*program, do func(*program)) {
+func runConcurrently(programs []*program, do func(*program)) {
 	var wg sync.WaitGroup
 	for _, p := range programs {
 		wg.Go(func() { do(p) })
@@ -197,32 +197,32 @@ func atOnce(programs []*program, do func(*program)) {
 	wg.Wait()
 }
 
-// families checks what is not plain memory.
-func (d *device) families(t *testing.T) {
+// testFamilies checks what is not plain memory.
+func (d *testDevice) testFamilies(t *testing.T) {
 	const taken = 256 * mib
-	c := d.confine(t, "a", d.total/2, 100)
+	c := d.limitContainer(t, "a", d.total/2, 100)
 	p := c.program()
 	p.must(0, "ctx 0")
 	p.must(0, "kernels 0")
-	before := c.use().UsedBytes
+	before := c.readUsage().UsedBytes
 	for _, family := range []string{"pool", "vmm"} {
 		p.must(0, "%s %d 0", family, taken)
-		held := c.use().UsedBytes - before
+		held := c.readUsage().UsedBytes - before
 		p.want(outOfMemory, 0, "%s %d 0", family, d.total/2/piece*piece)
 		p.must(0, "%s %d 1", family, taken)
-		d.report.add(t, family+": counted of 256 MiB", float64(held)/mib, "MiB", "≥ 256, all given back", held >= taken && c.use().UsedBytes == before)
+		d.report.add(t, family+": counted of 256 MiB", float64(held)/mib, "MiB", "≥ 256, all given back", held >= taken && c.readUsage().UsedBytes == before)
 	}
 }
 
-// launches compares the median time of a launch with the library and without.
-func (d *device) launches(t *testing.T) {
+// testLaunchOverhead compares the median time of a launch with the library and without.
+func (d *testDevice) testLaunchOverhead(t *testing.T) {
 	const rounds = 5
 	took := map[string][]float64{}
 	for range rounds {
 		for name, start := range map[string]func() *program{
-			"bare":                 d.starter(t, 0),
-			"without a core limit": d.starter(t, 100),
-			"with a core limit":    d.starter(t, 99),
+			"bare":                 d.programStarter(t, 0),
+			"without a core limit": d.programStarter(t, 100),
+			"with a core limit":    d.programStarter(t, 99),
 		} {
 			p := start()
 			p.must(0, "ctx 0")
@@ -239,12 +239,12 @@ func (d *device) launches(t *testing.T) {
 	}
 }
 
-// starter makes programs of a container with that much of the cores; 0 is none.
-func (d *device) starter(t *testing.T, cores int) func() *program {
+// programStarter makes programs of a container with that much of the cores; 0 is none.
+func (d *testDevice) programStarter(t *testing.T, cores int) func() *program {
 	if cores == 0 {
-		return func() *program { return d.bare(t) }
+		return func() *program { return d.startUnlimited(t) }
 	}
-	return func() *program { return d.confine(t, "a", d.total/2, cores).program() }
+	return func() *program { return d.limitContainer(t, "a", d.total/2, cores).program() }
 }
 
 func median(list []float64) float64 {
@@ -252,51 +252,51 @@ func median(list []float64) float64 {
 	return list[len(list)/2]
 }
 
-// exclusive is a device to oneself: how long its kernels are, and how many of
+// unsharedResult is a device to oneself: how long its kernels are, and how many of
 // each kind end in a while.
-type exclusive struct {
+type unsharedResult struct {
 	rounds uint64
 	ended  map[string]float64
 }
 
-func (d *device) cores(t *testing.T) {
-	alone := d.alone(t)
+func (d *testDevice) testCores(t *testing.T) {
+	alone := d.measureUnshared(t)
 	shares := func(what, kind string, tolerance float64, want []int, programs ...*program) {
 		t.Helper()
-		for i, got := range d.work(programs, kind, alone) {
+		for i, got := range d.measureWork(programs, kind, alone) {
 			row := fmt.Sprintf("%s: %d %% of the cores, got", what, want[i])
 			target, ok := "", true
-			if tolerance > 0 && !d.standsIn() {
+			if tolerance > 0 && !d.isStandIn() {
 				target, ok = fmt.Sprintf("%d ± %g", want[i], tolerance), math.Abs(got-float64(want[i])) <= tolerance
 			}
 			d.report.add(t, row, got, "%", target, ok)
 		}
 	}
 	for _, cores := range []int{25, 50, 75} {
-		shares("preload, alone", "kernel", 3, []int{cores}, d.starter(t, cores)())
+		shares("preload, alone", "kernel", 3, []int{cores}, d.programStarter(t, cores)())
 	}
 	for _, kind := range []string{"graph", "cooperative"} {
-		shares("preload, "+kind+" launches", kind, 3, []int{25}, d.starter(t, 25)())
+		shares("preload, "+kind+" launches", kind, 3, []int{25}, d.programStarter(t, 25)())
 	}
 	memory := d.total / 4
-	shares("preload, side by side", "kernel", 3, []int{30, 70}, d.confine(t, "a", memory, 30).program(), d.confine(t, "b", memory, 70).program())
-	shares("no limit, side by side", "kernel", 0, []int{50, 50}, d.bare(t), d.bare(t))
+	shares("preload, side by side", "kernel", 3, []int{30, 70}, d.limitContainer(t, "a", memory, 30).program(), d.limitContainer(t, "b", memory, 70).program())
+	shares("no limit, side by side", "kernel", 0, []int{50, 50}, d.startUnlimited(t), d.startUnlimited(t))
 	t.Run("MPS", func(t *testing.T) {
-		environment := d.mps(t)
+		environment := d.mpsEnvironment(t)
 		client := func(percent int) *program {
-			return d.start(t, append(environment, fmt.Sprintf("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=%d", percent))...)
+			return d.startProgram(t, append(environment, fmt.Sprintf("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=%d", percent))...)
 		}
 		shares("MPS, alone", "kernel", 0, []int{25}, client(25))
 		shares("MPS, side by side", "kernel", 0, []int{30, 70}, client(30), client(70))
 	})
 }
 
-func (d *device) alone(t *testing.T) exclusive {
+func (d *testDevice) measureUnshared(t *testing.T) unsharedResult {
 	t.Helper()
-	p := d.bare(t)
+	p := d.startUnlimited(t)
 	p.must(0, "ctx 0")
 	p.must(0, "kernels 0")
-	a := exclusive{p.must(0, "calibrate 0"), map[string]float64{}}
+	a := unsharedResult{p.must(0, "calibrate 0"), map[string]float64{}}
 	for _, kind := range []string{"kernel", "graph", "cooperative"} {
 		a.ended[kind] = float64(p.must(0, "work %s 1 %d", kind, d.seconds))
 	}
@@ -304,9 +304,9 @@ func (d *device) alone(t *testing.T) exclusive {
 	return a
 }
 
-// work has programs work at the same time, and gives how many percent each did
+// measureWork has programs work at the same time, and gives how many percent each did
 // of what it does alone.
-func (d *device) work(programs []*program, kind string, alone exclusive) []float64 {
+func (d *testDevice) measureWork(programs []*program, kind string, alone unsharedResult) []float64 {
 	got := make([]float64, len(programs))
 	for _, p := range programs {
 		p.must(0, "ctx 0")

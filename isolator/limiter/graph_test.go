@@ -4,7 +4,7 @@ import "testing"
 
 // A graph's memory is charged when its node is made or captured.
 func TestGraphMemoryIsCharged(t *testing.T) {
-	c := contain(t, machine(t, 1024*mib, 0, 0), share(256*mib+ctxBytes, 100))
+	c := newContainer(t, newMachineFile(t, 1024*mib, 0, 0), newLimits(256*mib+ctxBytes, 100))
 	p := c.start("proc")
 	p.must(0, "ctx 0")
 	p.must(1, "graph x")
@@ -21,7 +21,7 @@ func TestGraphMemoryIsCharged(t *testing.T) {
 // A graph takes its memory at each launch anew, where that was trimmed: it
 // counts as long as the graph or what was instantiated from it is there.
 func TestGraphMemoryCountsWhileTheGraphLives(t *testing.T) {
-	c := contain(t, machine(t, 4096*mib, 0, 0), share(1024*mib, 100))
+	c := newContainer(t, newMachineFile(t, 4096*mib, 0, 0), newLimits(1024*mib, 100))
 	p := c.start("proc")
 	full := func(when string) {
 		t.Helper()
@@ -29,7 +29,7 @@ func TestGraphMemoryCountsWhileTheGraphLives(t *testing.T) {
 		if got := c.used(0); got != ctxBytes+900*mib {
 			t.Errorf("%s: books have %d, want %d", when, got, ctxBytes+900*mib)
 		}
-		if _, most := c.own(0); most > 1024*mib {
+		if _, most := c.deviceUsage(0); most > 1024*mib {
 			t.Errorf("%s: the device had %d bytes taken, the limit is %d", when, most, 1024*mib)
 		}
 	}
@@ -54,8 +54,8 @@ func TestGraphMemoryCountsWhileTheGraphLives(t *testing.T) {
 }
 
 // Who captures again and again, and destroys what he had, does not run out.
-func TestCapturingAgain(t *testing.T) {
-	c := contain(t, machine(t, 1024*mib, 0, 0), share(256*mib, 100))
+func TestRepeatedGraphCapture(t *testing.T) {
+	c := newContainer(t, newMachineFile(t, 1024*mib, 0, 0), newLimits(256*mib, 100))
 	p := c.start("proc")
 	p.must(0, "ctx 0")
 	for range 50 {

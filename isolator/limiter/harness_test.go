@@ -27,8 +27,8 @@ const (
 // scratch outlives single tests.
 var scratch string
 
-// built is where the library's objects, the stand-in and the programs are.
-var built = sync.OnceValues(func() (string, error) {
+// buildOnce is where the library's objects, the stand-in and the programs are.
+var buildOnce = sync.OnceValues(func() (string, error) {
 	dir := scratch
 	steps := [][]string{
 		{"make", "-s", "-j2", "OUT=" + dir, "objects", "standin"},
@@ -61,28 +61,28 @@ type container struct {
 	dir     string
 	library string
 	device  string // the stand-in's file
-	limits  Limits
+	limits  ContainerLimits
 }
 
-func build(t testing.TB) string {
+func requireBuilt(t testing.TB) string {
 	t.Helper()
-	need.Program(t, "gcc", "gcc")
-	need.Program(t, "make", "make")
-	dir, err := built()
+	need.RequireProgram(t, "gcc", "gcc")
+	need.RequireProgram(t, "make", "make")
+	dir, err := buildOnce()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return dir
 }
 
-func share(memory uint64, cores int) Limits {
-	return Limits{Nonce: 0xd1ceb00c, Devices: []Device{{UUID: deviceOne, MemoryBytes: memory, CoresPercent: cores}}}
+func newLimits(memory uint64, cores int) ContainerLimits {
+	return ContainerLimits{Nonce: 0xd1ceb00c, Devices: []DeviceLimit{{UUID: deviceOne, MemoryBytes: memory, CoresPercent: cores}}}
 }
 
-// machine makes a stand-in device of so many bytes.
-func machine(t testing.TB, bytes uint64, participants, nvmlOffset int) string {
+// newMachineFile makes a stand-in device of so many bytes.
+func newMachineFile(t testing.TB, bytes uint64, participants, nvmlOffset int) string {
 	t.Helper()
-	dir := build(t)
+	dir := requireBuilt(t)
 	path := filepath.Join(t.TempDir(), "device")
 	run(t, dir, filepath.Join(dir, "make_device"), path, fmt.Sprint(bytes), fmt.Sprint(participants), fmt.Sprint(nvmlOffset))
 	return path
@@ -97,16 +97,16 @@ func run(t testing.TB, libraries string, name string, args ...string) {
 	}
 }
 
-// contain makes a container on the device. The library is linked with paths of
+// newContainer makes a container on the device. The library is linked with paths of
 // the test's own; nothing else tells it where its files are.
-func contain(t testing.TB, device string, l Limits) *container {
+func newContainer(t testing.TB, device string, l ContainerLimits) *container {
 	t.Helper()
-	c := &container{t: t, built: build(t), dir: t.TempDir(), device: device, limits: l}
-	c.library = c.link("false")
+	c := &container{t: t, built: requireBuilt(t), dir: t.TempDir(), device: device, limits: l}
+	c.library = c.bindMount("false")
 	if err := WriteLimits(c.path("limits"), l); err != nil {
 		t.Fatal(err)
 	}
-	if err := CreateBooks(c.path("books"), l); err != nil {
+	if err := CreateUsageFile(c.path("books"), l); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -114,7 +114,7 @@ func contain(t testing.TB, device string, l Limits) *container {
 
 func (c *container) path(name string) string { return filepath.Join(c.dir, name) }
 
-func (c *container) link(mounted string, more ...string) string {
+func (c *container) bindMount(mounted string, more ...string) string {
 	c.t.Helper()
 	library := filepath.Join(c.t.TempDir(), "libmesosgpu.so")
 	objects, err := filepath.Glob(filepath.Join(c.built, "obj", "*.o"))
@@ -153,10 +153,10 @@ func (c *container) command(how string) *exec.Cmd {
 // driver is there.
 func (c *container) start(how string) *program {
 	c.t.Helper()
-	return begin(c.t, c.command(how))
+	return startProgram(c.t, c.command(how))
 }
 
-func begin(t testing.TB, cmd *exec.Cmd) *program {
+func startProgram(t testing.TB, cmd *exec.Cmd) *program {
 	t.Helper()
 	p := &program{t: t, cmd: cmd}
 	var err error
@@ -226,9 +226,9 @@ func (p *program) must(slot int, line string, args ...any) uint64 {
 	return p.want(0, slot, line, args...)
 }
 
-// own is the stand-in's own books of a device: what is taken now, and the most
+// deviceUsage is the stand-in's own books of a device: what is taken now, and the most
 // that ever was.
-func (c *container) own(device int) (used, most uint64) {
+func (c *container) deviceUsage(device int) (used, most uint64) {
 	c.t.Helper()
 	data, err := os.ReadFile(c.device)
 	if err != nil {
@@ -241,7 +241,7 @@ func (c *container) own(device int) (used, most uint64) {
 
 func (c *container) used(device int) uint64 {
 	c.t.Helper()
-	uses, err := ReadBooks(c.path("books"), c.limits)
+	uses, err := ReadUsageFile(c.path("books"), c.limits)
 	if err != nil {
 		c.t.Fatal(err)
 	}

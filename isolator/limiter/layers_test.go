@@ -9,27 +9,27 @@ import (
 	"testing"
 )
 
-// TestNoFileCallsInACircle: a file of the library calls those below it. Only
+// TestCFilesHaveNoImportCycle: a file of the library calls those below it. Only
 // table.c names what is above, each hook.
-func TestNoFileCallsInACircle(t *testing.T) {
-	dir, err := built()
+func TestCFilesHaveNoImportCycle(t *testing.T) {
+	dir, err := buildOnce()
 	if err != nil {
 		t.Fatal(err)
 	}
-	calls := callsOf(t, filepath.Join(dir, "obj"))
+	calls := callsByFile(t, filepath.Join(dir, "obj"))
 	if !slices.Contains(calls["charge"], "pool") || !slices.Contains(calls["graph"], "charge") {
 		t.Fatalf("the objects do not tell who calls whom: %v", calls)
 	}
 	delete(calls, "table")
 	for _, file := range slices.Sorted(maps.Keys(calls)) {
-		if circle := pathTo(calls, file, file, map[string]bool{}); circle != nil {
+		if circle := findPath(calls, file, file, map[string]bool{}); circle != nil {
 			t.Errorf("%s.c calls itself by %s", file, strings.Join(circle, ", "))
 		}
 	}
 }
 
-// callsOf says of each object which others have what it lacks.
-func callsOf(t *testing.T, dir string) map[string][]string {
+// callsByFile says of each object which others have what it lacks.
+func callsByFile(t *testing.T, dir string) map[string][]string {
 	t.Helper()
 	objects, err := filepath.Glob(filepath.Join(dir, "*.o"))
 	if err != nil {
@@ -71,8 +71,8 @@ func callsOf(t *testing.T, dir string) map[string][]string {
 	return calls
 }
 
-// pathTo is how a file comes to another, nil if it does not.
-func pathTo(calls map[string][]string, from, to string, seen map[string]bool) []string {
+// findPath is how a file comes to another, nil if it does not.
+func findPath(calls map[string][]string, from, to string, seen map[string]bool) []string {
 	for _, next := range calls[from] {
 		if next == to {
 			return []string{next}
@@ -81,7 +81,7 @@ func pathTo(calls map[string][]string, from, to string, seen map[string]bool) []
 			continue
 		}
 		seen[next] = true
-		if way := pathTo(calls, next, to, seen); way != nil {
+		if way := findPath(calls, next, to, seen); way != nil {
 			return append([]string{next}, way...)
 		}
 	}

@@ -10,19 +10,19 @@ import (
 	"time"
 )
 
-// primed is a container whose first context has been measured, as the others'
+// newPrimedContainer is a container whose first context has been measured, as the others'
 // must not race with it.
-func primed(t *testing.T, limit uint64) *container {
-	c := contain(t, machine(t, 16<<30, 0, 0), share(limit, 100))
+func newPrimedContainer(t *testing.T, limit uint64) *container {
+	c := newContainer(t, newMachineFile(t, 16<<30, 0, 0), newLimits(limit, 100))
 	p := c.start("proc")
 	p.must(0, "ctx 0")
 	p.end()
 	return c
 }
 
-// allToBeHad asserts that of the limit not a byte is lost: one process gets
+// wantAllAvailable asserts that of the limit not a byte is lost: one process gets
 // all of it, and not one byte more.
-func allToBeHad(t *testing.T, c *container) {
+func wantAllAvailable(t *testing.T, c *container) {
 	t.Helper()
 	p := c.start("proc")
 	p.must(0, "ctx 0")
@@ -38,10 +38,10 @@ func allToBeHad(t *testing.T, c *container) {
 
 // The stand-in keeps the most that was ever taken of it: that is never more
 // than the limit, and so much that the limit was felt.
-func neverMore(t *testing.T, c *container) {
+func wantLimitKept(t *testing.T, c *container) {
 	t.Helper()
 	limit := c.limits.Devices[0].MemoryBytes
-	_, most := c.own(0)
+	_, most := c.deviceUsage(0)
 	if most > limit {
 		t.Errorf("the device had %d bytes taken, the limit is %d", most, limit)
 	}
@@ -55,7 +55,7 @@ func neverMore(t *testing.T, c *container) {
 // refusals is how often an allocation was refused.
 func (c *container) refusals() uint64 {
 	c.t.Helper()
-	uses, err := ReadBooks(c.path("books"), c.limits)
+	uses, err := ReadUsageFile(c.path("books"), c.limits)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -76,21 +76,21 @@ func (c *container) startMany(n int) []*program {
 func TestSixtyFourProcessesNeverExceedTheLimit(t *testing.T) {
 	const processes = 64
 	limit := uint64(processes*ctxBytes + 16*mib)
-	c := primed(t, limit)
+	c := newPrimedContainer(t, limit)
 	var wg sync.WaitGroup
 	for i, p := range c.startMany(processes) {
 		wg.Go(func() { p.must(1, "churn %d %d %d", i+1, 200, 4*mib) })
 		defer p.end()
 	}
 	wg.Wait()
-	neverMore(t, c)
+	wantLimitKept(t, c)
 	if got, want := c.used(0), uint64(processes*ctxBytes); got != want {
 		t.Errorf("after the churn: got %d bytes, want the contexts' %d", got, want)
 	}
 }
 
-func TestNothingIsLostInARace(t *testing.T) {
-	c := primed(t, 1024*mib)
+func TestRacingAllocationsLoseNoBytes(t *testing.T) {
+	c := newPrimedContainer(t, 1024*mib)
 	var wg sync.WaitGroup
 	for i, p := range c.startMany(12) {
 		wg.Go(func() {
@@ -99,14 +99,14 @@ func TestNothingIsLostInARace(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	neverMore(t, c)
-	allToBeHad(t, c)
+	wantLimitKept(t, c)
+	wantAllAvailable(t, c)
 }
 
 // Killed at any moment a process gives back what it had, also what it was
 // about to get.
-func TestKilledProcessesGiveBackTheirShare(t *testing.T) {
-	c := primed(t, 1024*mib)
+func TestKilledProcessesReleaseMemory(t *testing.T) {
+	c := newPrimedContainer(t, 1024*mib)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	chance := rand.New(rand.NewPCG(seed, 1))
@@ -126,8 +126,8 @@ func TestKilledProcessesGiveBackTheirShare(t *testing.T) {
 		}
 		wg.Wait()
 	}
-	neverMore(t, c)
-	allToBeHad(t, c)
+	wantLimitKept(t, c)
+	wantAllAvailable(t, c)
 }
 
 // killAfter runs a program that would go on for ever.
@@ -151,7 +151,7 @@ func (c *container) killAfter(after time.Duration, input string) {
 }
 
 func TestKilledHolderIsNotCounted(t *testing.T) {
-	c := primed(t, 512*mib)
+	c := newPrimedContainer(t, 512*mib)
 	p := c.start("proc")
 	p.must(0, "ctx 0")
 	p.must(1, "alloc %d", 400*mib)
@@ -168,7 +168,7 @@ func TestKilledHolderIsNotCounted(t *testing.T) {
 // A child of a fork starts with nothing of its parent's, has books of its own,
 // and leaves the parent's alone.
 func TestForkWithoutExec(t *testing.T) {
-	c := contain(t, machine(t, 1024*mib, 0, 0), share(512*mib, 100))
+	c := newContainer(t, newMachineFile(t, 1024*mib, 0, 0), newLimits(512*mib, 100))
 	p := c.start("proc")
 	p.must(0, "ctx 0")
 	p.must(1, "alloc %d", 100*mib)
@@ -190,8 +190,8 @@ func TestForkWithoutExec(t *testing.T) {
 }
 
 // Another program in the same process holds nothing of the first's.
-func TestExecGivesBack(t *testing.T) {
-	c := primed(t, 512*mib)
+func TestExecReleasesMemory(t *testing.T) {
+	c := newPrimedContainer(t, 512*mib)
 	p := c.start("proc")
 	p.must(0, "ctx 0")
 	p.must(1, "alloc %d", 400*mib)
@@ -210,8 +210,8 @@ func TestExecGivesBack(t *testing.T) {
 
 // A program that closes files it does not know closes the books with them; they
 // are opened again with what it holds.
-func TestClosedBooksAreOpenedAgain(t *testing.T) {
-	c := primed(t, 512*mib)
+func TestClosedUsageFileIsReopened(t *testing.T) {
+	c := newPrimedContainer(t, 512*mib)
 	p := c.start("proc")
 	p.must(0, "ctx 0")
 	p.must(1, "alloc %d", 300*mib)
@@ -232,7 +232,7 @@ func TestPIDNamespaces(t *testing.T) {
 	if out, err := exec.Command("unshare", "-Urpf", "--mount-proc", "true").CombinedOutput(); err != nil {
 		t.Skipf("needs leave to make pid namespaces: %v %s", err, out)
 	}
-	c := primed(t, 512*mib)
+	c := newPrimedContainer(t, 512*mib)
 	start := func() *program {
 		cmd := c.command("proc")
 		inside := strings.Join(cmd.Env, " ") + " exec " + strings.Join(cmd.Args, " ")
@@ -242,7 +242,7 @@ func TestPIDNamespaces(t *testing.T) {
 			t.Fatal(err)
 		}
 		cmd.Path, cmd.Env = path, nil
-		return begin(t, cmd)
+		return startProgram(t, cmd)
 	}
 	p, q := start(), start()
 	p.must(0, "ctx 0")

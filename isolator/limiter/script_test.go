@@ -10,10 +10,10 @@ import (
 	"mesos-gpu/internal/need"
 )
 
-// testGPU runs scripts/test-gpu.sh with another driver, and gives what it says.
-func testGPU(t *testing.T, results string, more ...string) (string, error) {
+// runGPUTestScript runs scripts/test-gpu.sh with another driver, and gives what it says.
+func runGPUTestScript(t *testing.T, results string, more ...string) (string, error) {
 	t.Helper()
-	need.Program(t, "go", "golang")
+	need.RequireProgram(t, "go", "golang")
 	cmd := exec.Command(filepath.Join("..", "..", "scripts", "test-gpu.sh"))
 	cmd.Env = append(os.Environ(), "GPU_TEST_SECONDS=1", "GPU_TEST_RESULTS="+results)
 	cmd.Env = append(cmd.Env, more...)
@@ -21,8 +21,8 @@ func testGPU(t *testing.T, results string, more ...string) (string, error) {
 	return string(out), err
 }
 
-// control stands in for MPS's control program, whose clients it does not limit.
-const control = `#!/bin/sh
+// controlScript stands in for MPS's control program, whose clients it does not limit.
+const controlScript = `#!/bin/sh
 if [ "$1" = -f ]; then echo $$ >"$CUDA_MPS_PIPE_DIRECTORY/pid"; exec sleep 600; fi
 read -r line
 case $line in
@@ -35,13 +35,13 @@ esac
 // What is to run on a GPU runs on the stand-in, whose figures are written
 // nowhere; on a machine without one it is skipped.
 func TestScriptForGPUs(t *testing.T) {
-	libraries := build(t)
+	libraries := requireBuilt(t)
 	results := filepath.Join(t.TempDir(), "results.md")
 	programs := t.TempDir()
-	if err := os.WriteFile(filepath.Join(programs, "nvidia-cuda-mps-control"), []byte(control), 0o755); err != nil {
+	if err := os.WriteFile(filepath.Join(programs, "nvidia-cuda-mps-control"), []byte(controlScript), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	out, err := testGPU(t, results, "LD_LIBRARY_PATH="+libraries, "STANDIN_DEVICE="+machine(t, 16<<30, inRealTime, 0), "PATH="+programs+":"+os.Getenv("PATH"))
+	out, err := runGPUTestScript(t, results, "LD_LIBRARY_PATH="+libraries, "STANDIN_DEVICE="+newMachineFile(t, 16<<30, inRealTime, 0), "PATH="+programs+":"+os.Getenv("PATH"))
 	if err != nil || !strings.HasSuffix(out, "\n7 passed, 0 failed, 0 skipped\n") {
 		t.Errorf("on the stand-in: %v\n%s", err, out)
 	}
@@ -56,7 +56,7 @@ func TestScriptForGPUs(t *testing.T) {
 	if _, err := os.Stat("/dev/nvidiactl"); err == nil {
 		return
 	}
-	out, err = testGPU(t, results)
+	out, err = runGPUTestScript(t, results)
 	if err != nil || !strings.HasSuffix(out, "\n0 passed, 0 failed, 1 skipped\n") {
 		t.Errorf("without a GPU: %v\n%s", err, out)
 	}

@@ -19,7 +19,7 @@ func TestThreadsUnderSanitizers(t *testing.T) {
 		{"addresses", "address,undefined", "fork"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			c := contain(t, machine(t, 1024*mib, 0, 0), share(512*mib, 90))
+			c := newContainer(t, newMachineFile(t, 1024*mib, 0, 0), newLimits(512*mib, 90))
 			program := filepath.Join(t.TempDir(), "threads")
 			// The sanitizers look their functions up by dlsym: it stays the C library's.
 			args := []string{"-std=gnu11", "-g", "-O1", "-w", "-fsanitize=" + tt.sanitize, "-fno-sanitize-recover=all", "-Ddlsym=unused_dlsym", "-Ddlvsym=unused_dlvsym",

@@ -21,16 +21,16 @@ const (
 	horizon = 60 * time.Second // of the device's own time
 )
 
-// achieved runs a container each for the shares, all at once, for a minute of
+// measureShares runs a container each for the shares, all at once, for a minute of
 // simulated time, and gives the percentages of it that the device worked for
 // each. Machine load has no part in it: the simulated clock stands while
 // anybody still computes.
-func achieved(t *testing.T, device, kind string, limits ...Limits) []float64 {
+func measureShares(t *testing.T, device, kind string, limits ...ContainerLimits) []float64 {
 	t.Helper()
 	got := make([]float64, len(limits))
 	programs := make([]*program, len(limits))
 	for i, l := range limits {
-		programs[i] = contain(t, device, l).start("proc")
+		programs[i] = newContainer(t, device, l).start("proc")
 		programs[i].must(0, "ctx 0")
 	}
 	var wg sync.WaitGroup
@@ -41,7 +41,7 @@ func achieved(t *testing.T, device, kind string, limits ...Limits) []float64 {
 	return got
 }
 
-func within(t *testing.T, got, want float64) {
+func wantWithin(t *testing.T, got, want float64) {
 	t.Helper()
 	t.Logf("share %.0f%%: got %.2f%%", want, got)
 	if math.Abs(got-want) > 3 {
@@ -51,22 +51,22 @@ func within(t *testing.T, got, want float64) {
 
 func TestCoreShareAlone(t *testing.T) {
 	for _, want := range []int{25, 50, 75} {
-		within(t, achieved(t, machine(t, 16<<30, 1, 0), "kernel", share(1<<30, want))[0], float64(want))
+		wantWithin(t, measureShares(t, newMachineFile(t, 16<<30, 1, 0), "kernel", newLimits(1<<30, want))[0], float64(want))
 	}
-	if got := achieved(t, machine(t, 16<<30, 1, 0), "kernel", share(1<<30, 100))[0]; got < 99 {
+	if got := measureShares(t, newMachineFile(t, 16<<30, 1, 0), "kernel", newLimits(1<<30, 100))[0]; got < 99 {
 		t.Errorf("without a core limit: got %.2f%%, want all of the device", got)
 	}
 }
 
 func TestCoreSharesSideBySide(t *testing.T) {
-	got := achieved(t, machine(t, 16<<30, 2, 0), "kernel", share(1<<30, 30), share(1<<30, 70))
-	within(t, got[0], 30)
-	within(t, got[1], 70)
+	got := measureShares(t, newMachineFile(t, 16<<30, 2, 0), "kernel", newLimits(1<<30, 30), newLimits(1<<30, 70))
+	wantWithin(t, got[0], 30)
+	wantWithin(t, got[1], 70)
 }
 
 // The processes of one container have its share together.
-func TestCoreShareIsTheContainers(t *testing.T) {
-	c := contain(t, machine(t, 16<<30, 2, 0), share(1<<30, 50))
+func TestCoreShareIsPerContainer(t *testing.T) {
+	c := newContainer(t, newMachineFile(t, 16<<30, 2, 0), newLimits(1<<30, 50))
 	programs := c.startMany(2)
 	got := make([]float64, 2)
 	var wg sync.WaitGroup
@@ -74,11 +74,11 @@ func TestCoreShareIsTheContainers(t *testing.T) {
 		wg.Go(func() { got[i] = float64(p.must(1, "busy kernel %d %d", kernel, horizon)) / 10000 })
 	}
 	wg.Wait()
-	within(t, got[0]+got[1], 50)
+	wantWithin(t, got[0]+got[1], 50)
 	for _, p := range programs { // what they waited is written when they look again
 		p.must(1, "launch kernel 1000000")
 	}
-	uses, err := ReadBooks(c.path("books"), c.limits)
+	uses, err := ReadUsageFile(c.path("books"), c.limits)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,51 +90,51 @@ func TestCoreShareIsTheContainers(t *testing.T) {
 func TestEveryKindOfLaunchIsThrottled(t *testing.T) {
 	for _, kind := range []string{"kernel_ptsz", "ex", "cooperative", "multi", "graph", "graph_ptsz", "grid"} {
 		t.Run(kind, func(t *testing.T) {
-			within(t, achieved(t, machine(t, 16<<30, 1, 0), kind, share(1<<30, 25))[0], 25)
+			wantWithin(t, measureShares(t, newMachineFile(t, 16<<30, 1, 0), kind, newLimits(1<<30, 25))[0], 25)
 		})
 	}
 }
 
 // Where NVML counts in another pid namespace the process finds its number, and
 // the share still holds.
-func TestCoreShareWhereNVMLKnowsOtherNumbers(t *testing.T) {
-	got := achieved(t, machine(t, 16<<30, 2, 100000), "kernel", share(1<<30, 30), share(1<<30, 70))
-	within(t, got[0], 30)
-	within(t, got[1], 70)
+func TestCoreShareAcrossPIDNamespaces(t *testing.T) {
+	got := measureShares(t, newMachineFile(t, 16<<30, 2, 100000), "kernel", newLimits(1<<30, 30), newLimits(1<<30, 70))
+	wantWithin(t, got[0], 30)
+	wantWithin(t, got[1], 70)
 }
 
 // Burst lets a container have an idle device, and holds it to its share again
 // beside another.
 func TestBurst(t *testing.T) {
-	l := share(1<<30, 25)
+	l := newLimits(1<<30, 25)
 	l.Devices[0].Burst = true
-	if got := achieved(t, machine(t, 16<<30, 1, 0), "kernel", l)[0]; got < 95 {
+	if got := measureShares(t, newMachineFile(t, 16<<30, 1, 0), "kernel", l)[0]; got < 95 {
 		t.Errorf("on an idle device: got %.2f%%, want nearly all of it", got)
 	}
-	got := achieved(t, machine(t, 16<<30, 2, 0), "kernel", l, share(1<<30, 75))
-	within(t, got[0], 25)
+	got := measureShares(t, newMachineFile(t, 16<<30, 2, 0), "kernel", l, newLimits(1<<30, 75))
+	wantWithin(t, got[0], 25)
 }
 
 // Without books a core limit is kept by each process for itself.
-func TestDamagedBooksDoNotLiftTheCoreShare(t *testing.T) {
-	c := contain(t, machine(t, 16<<30, 1, 0), share(1<<30, 50))
+func TestDamagedUsageFileDoesNotLiftCoreShare(t *testing.T) {
+	c := newContainer(t, newMachineFile(t, 16<<30, 1, 0), newLimits(1<<30, 50))
 	p := c.start("proc")
 	p.must(0, "ctx 0")
 	if err := os.Truncate(filepath.Join(c.dir, "books"), 0); err != nil {
 		t.Fatal(err)
 	}
 	got := float64(p.must(1, "busy kernel %d %d", kernel, horizon)) / 10000
-	within(t, got, 50)
+	wantWithin(t, got, 50)
 }
 
-// edit writes the first device's record as the library would, all but what the
+// editRecord writes the first device's record as the library would, all but what the
 // test wants.
-func (c *container) edit(change func(*deviceRecord)) {
+func (c *container) editRecord(change func(*deviceRecord)) {
 	c.t.Helper()
-	b := c.whole()
+	b := c.readAll()
 	r := &b.Device[0]
 	change(r)
-	r.Check = r.check(c.limits.Nonce)
+	r.Checksum = r.computeChecksum(c.limits.Nonce)
 	var data bytes.Buffer
 	if err := binary.Write(&data, binary.LittleEndian, r); err != nil {
 		c.t.Fatal(err)
@@ -152,17 +152,17 @@ func (c *container) edit(change func(*deviceRecord)) {
 // Figures of the future, as a clock that was set back leaves them, neither end
 // the core limit nor have it last for ever.
 func TestClockSetBack(t *testing.T) {
-	c := contain(t, machine(t, 16<<30, 1, 0), share(1<<30, 25))
+	c := newContainer(t, newMachineFile(t, 16<<30, 1, 0), newLimits(1<<30, 25))
 	p := c.start("proc")
 	p.must(0, "ctx 0")
-	c.edit(func(r *deviceRecord) { r.Accounted = math.MaxUint64 / 2 })
-	within(t, float64(p.must(1, "busy kernel %d %d", kernel, horizon))/10000, 25)
+	c.editRecord(func(r *deviceRecord) { r.Accounted = math.MaxUint64 / 2 })
+	wantWithin(t, float64(p.must(1, "busy kernel %d %d", kernel, horizon))/10000, 25)
 
-	c = contain(t, machine(t, 16<<30, 0, 0), share(1<<30, 25))
-	c.library = c.link("false", "-DTEST_CLOCK_REAL=1")
+	c = newContainer(t, newMachineFile(t, 16<<30, 0, 0), newLimits(1<<30, 25))
+	c.library = c.bindMount("false", "-DTEST_CLOCK_REAL=1")
 	p = c.start("proc")
 	p.must(0, "ctx 0")
-	c.edit(func(r *deviceRecord) {
+	c.editRecord(func(r *deviceRecord) {
 		r.Credit, r.Accounted = -int64(100*time.Millisecond), uint64(time.Now().Add(time.Hour).UnixMicro())
 	})
 	stuck := time.AfterFunc(time.Minute, p.kill)
@@ -173,15 +173,15 @@ func TestClockSetBack(t *testing.T) {
 // A clock that was set forward by an hour lets nobody off what is owed: no time
 // went by in which it could have been paid back.
 func TestClockSetForward(t *testing.T) {
-	c := contain(t, machine(t, 16<<30, 0, 0), share(1<<30, 25))
-	c.library = c.link("false", "-DTEST_CLOCK_REAL=1")
+	c := newContainer(t, newMachineFile(t, 16<<30, 0, 0), newLimits(1<<30, 25))
+	c.library = c.bindMount("false", "-DTEST_CLOCK_REAL=1")
 	p := c.start("proc")
 	p.must(0, "ctx 0")
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
 		t.Fatal(err)
 	}
-	c.edit(func(r *deviceRecord) {
+	c.editRecord(func(r *deviceRecord) {
 		r.Credit, r.Accounted, r.AccountedNs = -int64(500*time.Millisecond), uint64(time.Now().Add(-time.Hour).UnixMicro()), uint64(now.Nano())
 	})
 	began := time.Now()
@@ -193,32 +193,32 @@ func TestClockSetForward(t *testing.T) {
 
 // Where nothing shows what a device does there is no share to keep: launches go
 // on, and it is said.
-func TestNothingShowsTheUse(t *testing.T) {
+func TestCoreShareIsNotEnforcedWithoutSamples(t *testing.T) {
 	for name, blind := range map[string]func(*testing.T, *container, *exec.Cmd){
-		"no figures, as with MIG": func(_ *testing.T, _ *container, cmd *exec.Cmd) { with(cmd, "STANDIN_NO_USE", "1") },
+		"no figures, as with MIG": func(_ *testing.T, _ *container, cmd *exec.Cmd) { withEnvironment(cmd, "STANDIN_NO_USE", "1") },
 		"no NVML": func(t *testing.T, c *container, cmd *exec.Cmd) {
 			dir := t.TempDir()
 			if err := os.Symlink(filepath.Join(c.built, "libcuda.so.1"), dir+"/libcuda.so.1"); err != nil {
 				t.Fatal(err)
 			}
-			with(cmd, "LD_LIBRARY_PATH", dir)
+			withEnvironment(cmd, "LD_LIBRARY_PATH", dir)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := contain(t, machine(t, 16<<30, inRealTime, 0), share(1<<30, 25))
-			c.library = c.link("false", "-DTEST_CLOCK_REAL=1")
+			c := newContainer(t, newMachineFile(t, 16<<30, inRealTime, 0), newLimits(1<<30, 25))
+			c.library = c.bindMount("false", "-DTEST_CLOCK_REAL=1")
 			cmd := c.command("proc")
 			blind(t, c, cmd)
-			p := begin(t, cmd)
+			p := startProgram(t, cmd)
 			p.must(0, "ctx 0")
-			c.edit(func(r *deviceRecord) { r.Credit = -int64(10 * time.Second) })
+			c.editRecord(func(r *deviceRecord) { r.Credit = -int64(10 * time.Second) })
 			stuck := time.AfterFunc(time.Minute, p.kill)
 			defer stuck.Stop()
 			for range 5 {
 				p.must(1, "launch kernel 1000000")
 			}
-			uses, err := ReadBooks(c.path("books"), c.limits)
-			if err != nil || !uses[0].Unseen {
+			uses, err := ReadUsageFile(c.path("books"), c.limits)
+			if err != nil || !uses[0].NotMeasured {
 				t.Errorf("got %+v, %v; want the use unseen", uses, err)
 			}
 			if said := p.end(); strings.Count(said, "core share is not kept") != 1 {
@@ -230,10 +230,10 @@ func TestNothingShowsTheUse(t *testing.T) {
 
 // However many processes a device shows, each is charged with its own use.
 func TestManyProcessesOnTheDevice(t *testing.T) {
-	c := contain(t, machine(t, 16<<30, 1, 0), share(1<<30, 50))
-	p := begin(t, with(c.command("proc"), "STANDIN_CROWD", "300"))
+	c := newContainer(t, newMachineFile(t, 16<<30, 1, 0), newLimits(1<<30, 50))
+	p := startProgram(t, withEnvironment(c.command("proc"), "STANDIN_CROWD", "300"))
 	p.must(0, "ctx 0")
-	within(t, float64(p.must(1, "busy kernel %d %d", kernel, horizon))/10000, 50)
+	wantWithin(t, float64(p.must(1, "busy kernel %d %d", kernel, horizon))/10000, 50)
 }
 
 // The launch path without a core limit, with one that is not reached, and
@@ -245,13 +245,13 @@ func BenchmarkLaunch(b *testing.B) {
 		cores   int
 	}{{"bare", false, 100}, {"no core limit", true, 100}, {"core limit", true, 99}} {
 		b.Run(bb.name, func(b *testing.B) {
-			c := contain(b, machine(b, 1<<30, 0, 0), share(512*mib, bb.cores))
-			c.library = c.link("false", "-DTEST_CLOCK_REAL=1")
+			c := newContainer(b, newMachineFile(b, 1<<30, 0, 0), newLimits(512*mib, bb.cores))
+			c.library = c.bindMount("false", "-DTEST_CLOCK_REAL=1")
 			cmd := c.command("proc")
 			if !bb.preload {
 				cmd.Env = append(cmd.Env, "LD_PRELOAD=")
 			}
-			p := begin(b, cmd)
+			p := startProgram(b, cmd)
 			p.must(0, "ctx 0")
 			b.ResetTimer()
 			ps := p.must(1, "time %d", max(b.N, 1000))
@@ -264,12 +264,12 @@ func BenchmarkLaunch(b *testing.B) {
 func BenchmarkAllocation(b *testing.B) {
 	for _, preload := range []bool{false, true} {
 		b.Run(fmt.Sprintf("preload=%v", preload), func(b *testing.B) {
-			c := contain(b, machine(b, 1<<30, 0, 0), share(512*mib, 100))
+			c := newContainer(b, newMachineFile(b, 1<<30, 0, 0), newLimits(512*mib, 100))
 			cmd := c.command("link")
 			if !preload {
 				cmd.Env = append(cmd.Env, "LD_PRELOAD=")
 			}
-			p := begin(b, cmd)
+			p := startProgram(b, cmd)
 			p.must(0, "ctx 0")
 			b.ResetTimer()
 			p.must(1, "churn 1 %d 1000", b.N)

@@ -23,8 +23,8 @@ import (
 // maxScrapes is how many scrapes are gathered at a time.
 const maxScrapes = 4
 
-// Config says whom to ask.
-type Config struct {
+// ExporterConfig says whom to ask.
+type ExporterConfig struct {
 	// Agent is the value of the label agent, the host's name.
 	Agent string
 	// Version is this program's.
@@ -32,19 +32,19 @@ type Config struct {
 	Host    gpu.Host
 	// Devices and Holders answer at once; isolator/watch and isolator/holders
 	// do.
-	Devices func() []watch.State
-	Holders func() []gpu.Holder
-	// Parts, where set, tells of a container's parts of shared devices.
-	Parts func(container string) ([]share.Usage, error)
-	// Proc is where /proc is, for the cgroups of the processes on a device.
-	Proc string
-	// Stale is how old a sample may be to be shown, 30 s.
-	Stale time.Duration
+	Devices func() []watch.DeviceState
+	Holders func() []gpu.ContainerDevices
+	// ShareUsage, where set, tells of a container's parts of shared devices.
+	ShareUsage func(container string) ([]share.ShareUsage, error)
+	// ProcRoot is where /proc is, for the cgroups of the processes on a device.
+	ProcRoot string
+	// MaxSampleAge is how old a sample may be to be shown, 30 s.
+	MaxSampleAge time.Duration
 }
 
-// New makes the handler of /metrics, with a registry of its own.
-func New(c Config) (http.Handler, error) {
-	registry, err := register(c)
+// NewHandler makes the handler of /metrics, with a registry of its own.
+func NewHandler(c ExporterConfig) (http.Handler, error) {
+	registry, err := newRegistry(c)
 	if err != nil {
 		return nil, err
 	}
@@ -54,41 +54,41 @@ func New(c Config) (http.Handler, error) {
 	); err != nil {
 		return nil, err
 	}
-	return buffered(promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes, ErrorHandling: promhttp.ContinueOnError})), nil
+	return bufferResponses(promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes, ErrorHandling: promhttp.ContinueOnError})), nil
 }
 
-// register has our own metrics alone.
-func register(c Config) (*prometheus.Registry, error) {
+// newRegistry has our own metrics alone.
+func newRegistry(c ExporterConfig) (*prometheus.Registry, error) {
 	switch {
 	case c.Devices == nil || c.Holders == nil:
 		return nil, errors.New("metrics: nobody given to ask for devices and holders")
 	case c.Agent == "":
 		return nil, errors.New("metrics: no name given for the label agent")
 	}
-	if c.Proc == "" {
-		c.Proc = "/proc"
+	if c.ProcRoot == "" {
+		c.ProcRoot = "/proc"
 	}
-	if c.Parts == nil {
-		c.Parts = share.None{}.Usage
+	if c.ShareUsage == nil {
+		c.ShareUsage = share.NoLimiter{}.ReadUsage
 	}
-	if c.Stale == 0 {
-		c.Stale = 30 * time.Second
+	if c.MaxSampleAge == 0 {
+		c.MaxSampleAge = 30 * time.Second
 	}
 	registry := prometheus.NewRegistry()
 	return registry, errors.Join(
 		registry.Register(newCollector(c)),
-		registry.Register(constant("build_info", "The version of mesos-gpu, and of Go that built it; always 1.", prometheus.Labels{
+		registry.Register(newInfoMetric("build_info", "The version of mesos-gpu, and of Go that built it; always 1.", prometheus.Labels{
 			"agent": c.Agent, "version": c.Version, "goversion": runtime.Version(),
 		})),
-		registry.Register(constant("driver_info", "The driver's version, the highest CUDA version it serves, and whether the GPUs are simulated; always 1.", prometheus.Labels{
+		registry.Register(newInfoMetric("driver_info", "The driver's version, the highest CUDA version it serves, and whether the GPUs are simulated; always 1.", prometheus.Labels{
 			"agent": c.Agent, "driver": c.Host.Driver, "cuda": c.Host.CUDA, "simulated": strconv.FormatBool(c.Host.Simulated),
 		})),
 	)
 }
 
-func constant(name, help string, labels prometheus.Labels) prometheus.Collector {
+func newInfoMetric(name, help string, labels prometheus.Labels) prometheus.Collector {
 	for key, value := range labels {
-		labels[key] = label(value)
+		labels[key] = sanitizeLabel(value)
 	}
 	g := prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help, ConstLabels: labels})
 	g.Set(1)

@@ -24,8 +24,8 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write testdata anew")
 
-// proc makes a /proc with these cgroups, by PID.
-func proc(t testing.TB, cgroups map[string]string) string {
+// makeProc makes a /proc with these cgroups, by PID.
+func makeProc(t testing.TB, cgroups map[string]string) string {
 	t.Helper()
 	root := t.TempDir()
 	for pid, text := range cgroups {
@@ -39,56 +39,56 @@ func proc(t testing.TB, cgroups map[string]string) string {
 	return root
 }
 
-func full(now time.Time) gpu.Sample {
+func fullSample(now time.Time) gpu.Sample {
 	return gpu.Sample{
 		At: now,
-		Values: map[gpu.Field]float64{
+		Values: map[gpu.SampleField]float64{
 			gpu.MemUsedBytes: 4 << 30, gpu.MemTotalBytes: 16 << 30, gpu.DutyRatio: 0.97, gpu.MemDutyRatio: 0.4, gpu.SMClockHertz: 1530e6, gpu.MemClockHertz: 877e6,
 			gpu.Celsius: 61, gpu.PowerWatts: 243.5, gpu.PowerLimitWatts: 300, gpu.EnergyJoules: 123456.789, gpu.ECCCorrected: 3, gpu.ECCUncorrected: 0,
 			gpu.RowsPending: 0, gpu.ThrottleReasons: 1<<2 | 1<<6, gpu.PCIeTxBytes: 1.5e9, gpu.PCIeRxBytes: 2e9, gpu.NVLinkTxBytes: 7e12, gpu.NVLinkRxBytes: 8e12,
 		},
-		Processes: []gpu.Process{{PID: 10, MemBytes: 3 << 30}, {PID: 11, MemBytes: 1 << 30}, {PID: 99, MemBytes: 512}},
+		Processes: []gpu.DeviceProcess{{PID: 10, MemBytes: 3 << 30}, {PID: 11, MemBytes: 1 << 30}, {PID: 99, MemBytes: 512}},
 	}
 }
 
 // two devices, one at work and failed, one of which little is known.
-func config(t testing.TB) Config {
+func newConfig(t testing.TB) ExporterConfig {
 	now := time.Now()
-	return Config{
+	return ExporterConfig{
 		Agent: "agent1", Version: "1.0", Host: gpu.Host{Driver: "535.104.05", CUDA: "12.2"},
-		Proc: proc(t, map[string]string{
+		ProcRoot: makeProc(t, map[string]string{
 			"10": "5:devices:/mesos/c1\n1:name=systemd:/mesos_executors.slice\n", "11": "0::/mesos/c1/mesos/child\n", "99": "0::/user.slice\n",
 		}),
-		Devices: func() []watch.State {
-			return []watch.State{
+		Devices: func() []watch.DeviceState {
+			return []watch.DeviceState{
 				{
 					Device:    gpu.Device{UUID: "GPU-a", Model: "Tesla V100-SXM2-16GB", PCI: "0000:3b:00.0", NUMA: 1},
-					Condition: gpu.Condition{Health: gpu.Failed, Reason: "XID 79", Cordoned: true},
-					Sample:    full(now), XIDs: map[uint64]uint64{13: 4, 79: 1, 0: 2}, SampleErrors: 7,
+					Condition: gpu.DeviceCondition{Health: gpu.Failed, Reason: "XID 79", Cordoned: true},
+					Sample:    fullSample(now), XIDs: map[uint64]uint64{13: 4, 79: 1, 0: 2}, SampleErrors: 7,
 				},
 				{
 					Device:    gpu.Device{UUID: "MIG-b", Model: "NVIDIA A100", Minor: 1, NUMA: -1, MIG: &gpu.MIG{Parent: "GPU-p", Profile: "1g.5gb"}},
-					Condition: gpu.Condition{Health: gpu.Healthy},
-					Sample:    gpu.Sample{At: now, Values: map[gpu.Field]float64{gpu.MemUsedBytes: 5}},
+					Condition: gpu.DeviceCondition{Health: gpu.Healthy},
+					Sample:    gpu.Sample{At: now, Values: map[gpu.SampleField]float64{gpu.MemUsedBytes: 5}},
 				},
 			}
 		},
-		Holders: func() []gpu.Holder {
-			return []gpu.Holder{{Container: "c1", Framework: "F-0001", Executor: "e", Task: "train.0", Job: "train", Devices: []string{"GPU-a", "GPU-gone"}}}
+		Holders: func() []gpu.ContainerDevices {
+			return []gpu.ContainerDevices{{Container: "c1", Framework: "F-0001", Executor: "e", Task: "train.0", Job: "train", Devices: []string{"GPU-a", "GPU-gone"}}}
 		},
 	}
 }
 
-func text(t testing.TB, c Config) string {
+func scrapeText(t testing.TB, c ExporterConfig) string {
 	t.Helper()
-	registry, err := register(c)
+	registry, err := newRegistry(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return get(t, promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	return getText(t, promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 }
 
-func get(t testing.TB, h http.Handler) string {
+func getText(t testing.TB, h http.Handler) string {
 	t.Helper()
 	recorder := httptest.NewRecorder()
 	h.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/metrics", nil))
@@ -99,11 +99,11 @@ func get(t testing.TB, h http.Handler) string {
 	return string(body)
 }
 
-// changing is what differs from run to run.
-var changing = regexp.MustCompile(`(goversion=")[^"]*|(_timestamp_seconds\{.*\} ).*`)
+// changingValues is what differs from run to run.
+var changingValues = regexp.MustCompile(`(goversion=")[^"]*|(_timestamp_seconds\{.*\} ).*`)
 
-func TestGolden(t *testing.T) {
-	got := changing.ReplaceAllString(text(t, config(t)), "${1}${2}X")
+func TestGoldenScrape(t *testing.T) {
+	got := changingValues.ReplaceAllString(scrapeText(t, newConfig(t)), "${1}${2}X")
 	path := filepath.Join("testdata", "metrics.txt")
 	if *rewrite {
 		if err := os.MkdirAll("testdata", 0o755); err != nil {
@@ -123,7 +123,7 @@ func TestGolden(t *testing.T) {
 }
 
 func TestNamesFollowPrometheus(t *testing.T) {
-	registry, err := register(config(t))
+	registry, err := newRegistry(newConfig(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func TestNamesFollowPrometheus(t *testing.T) {
 }
 
 // docs/metrics.md has a row for each metric, and for no other.
-func TestDocumented(t *testing.T) {
+func TestMetricsAreDocumented(t *testing.T) {
 	document, err := os.ReadFile(filepath.Join("..", "..", "docs", "metrics.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -146,14 +146,14 @@ func TestDocumented(t *testing.T) {
 	for _, m := range regexp.MustCompile("(?m)^\\| `(mesos_gpu_[a-z_]+)`").FindAllStringSubmatch(string(document), -1) {
 		documented[m[1]] = true
 	}
-	c := config(t)
-	c.Parts = func(string) (parts []share.Usage, err error) {
+	c := newConfig(t)
+	c.ShareUsage = func(string) (parts []share.ShareUsage, err error) {
 		for _, d := range c.Devices() {
-			parts = append(parts, share.Usage{UUID: d.Device.UUID, Measured: true})
+			parts = append(parts, share.ShareUsage{UUID: d.Device.UUID, Measured: true})
 		}
 		return parts, nil
 	}
-	registry, err := register(c)
+	registry, err := newRegistry(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,56 +186,56 @@ func TestDocumented(t *testing.T) {
 }
 
 func TestHandler(t *testing.T) {
-	h, err := New(config(t))
+	h, err := NewHandler(newConfig(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	body := get(t, h)
+	body := getText(t, h)
 	for _, want := range []string{"mesos_gpu_build_info{", "go_goroutines ", "process_resident_memory_bytes ", `mesos_gpu_task_duty_ratio{agent="agent1",container="c1",`} {
 		if !strings.Contains(body, want) {
 			t.Errorf("lacks %s", want)
 		}
 	}
-	again, err := New(config(t)) // no global state: two of them in one process
-	if err != nil || !strings.Contains(get(t, again), "mesos_gpu_build_info") {
+	again, err := NewHandler(newConfig(t)) // no global state: two of them in one process
+	if err != nil || !strings.Contains(getText(t, again), "mesos_gpu_build_info") {
 		t.Errorf("a second one: %v", err)
 	}
-	for _, bad := range []Config{{}, {Agent: "a", Devices: config(t).Devices}, {Devices: config(t).Devices, Holders: config(t).Holders}} {
-		if _, err := New(bad); err == nil {
+	for _, bad := range []ExporterConfig{{}, {Agent: "a", Devices: newConfig(t).Devices}, {Devices: newConfig(t).Devices, Holders: newConfig(t).Holders}} {
+		if _, err := NewHandler(bad); err == nil {
 			t.Errorf("%+v was taken", bad)
 		}
 	}
 }
 
-// slow is a client that reads nothing until it is released.
-type slow struct {
+// slowWriter is a client that reads nothing until it is released.
+type slowWriter struct {
 	*httptest.ResponseRecorder
 	reading chan<- struct{}
 	release <-chan struct{}
 }
 
-func (s slow) Write(p []byte) (int, error) {
+func (s slowWriter) Write(p []byte) (int, error) {
 	s.reading <- struct{}{}
 	<-s.release
 	return s.ResponseRecorder.Write(p)
 }
 
 // Clients that do not read keep nobody from being answered.
-func TestSlowReadersKeepNoPlace(t *testing.T) {
-	h, err := New(config(t))
+func TestSlowReadersDoNotBlockScrapes(t *testing.T) {
+	h, err := NewHandler(newConfig(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	reading, release := make(chan struct{}), make(chan struct{})
 	var all sync.WaitGroup
-	var clients []slow
+	var clients []slowWriter
 	for range 2 * maxScrapes {
-		c := slow{httptest.NewRecorder(), reading, release}
+		c := slowWriter{httptest.NewRecorder(), reading, release}
 		clients = append(clients, c)
 		all.Go(func() { h.ServeHTTP(c, httptest.NewRequest(http.MethodGet, "/metrics", nil)) })
 		<-reading // it has its answer, and takes none of it
 	}
-	if body := get(t, h); !strings.Contains(body, "mesos_gpu_build_info{") {
+	if body := getText(t, h); !strings.Contains(body, "mesos_gpu_build_info{") {
 		t.Errorf("got %s", body)
 	}
 	close(release)
@@ -250,11 +250,11 @@ func TestSlowReadersKeepNoPlace(t *testing.T) {
 // A device that does not answer shows its health, not what it measured long
 // ago.
 func TestOldSamplesAreNotShown(t *testing.T) {
-	c := config(t)
+	c := newConfig(t)
 	devices := c.Devices()[:1]
 	devices[0].Sample.At = time.Now().Add(-time.Minute)
-	c.Devices = func() []watch.State { return devices }
-	body := text(t, c)
+	c.Devices = func() []watch.DeviceState { return devices }
+	body := scrapeText(t, c)
 	for want, there := range map[string]bool{
 		"mesos_gpu_memory_used_bytes{": false, "mesos_gpu_task_memory_used_bytes{": false, "mesos_gpu_task_process_memory_bytes{": false,
 		`mesos_gpu_health{agent="agent1",gpu="GPU-a",model="Tesla V100-SXM2-16GB",state="failed"} 1`: true, "mesos_gpu_last_sample_timestamp_seconds{": true,
@@ -265,7 +265,7 @@ func TestOldSamplesAreNotShown(t *testing.T) {
 		}
 	}
 	devices[0].Sample = gpu.Sample{}
-	if body := text(t, c); strings.Contains(body, "timestamp") {
+	if body := scrapeText(t, c); strings.Contains(body, "timestamp") {
 		t.Error("a device that was never measured has a time")
 	}
 }

@@ -16,13 +16,13 @@ import (
 // From a simulated host through the watcher to the page: its GPUs are well,
 // and said to be simulated.
 func TestSimulatedHost(t *testing.T) {
-	h, err := simulated.Host("2xV100", "agent1")
+	h, err := simulated.NewHost("2xV100", "agent1")
 	if err != nil {
 		t.Fatal(err)
 	}
 	log := logrus.New()
 	log.SetOutput(io.Discard)
-	w, err := watch.New(watch.Config{Host: h, Source: simulated.NewSource(h), StateDir: t.TempDir(), Log: log})
+	w, err := watch.New(watch.WatcherConfig{Host: h, Source: simulated.NewIdleSource(h), StateDir: t.TempDir(), Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,13 +33,13 @@ func TestSimulatedHost(t *testing.T) {
 		w.Run(ctx)
 	}()
 	defer func() { cancel(); <-done }()
-	c := Config{Agent: "agent1", Host: h, Devices: w.Devices, Holders: func() []gpu.Holder { return nil }}
+	c := ExporterConfig{Agent: "agent1", Host: h, Devices: w.DeviceStates, Holders: func() []gpu.ContainerDevices { return nil }}
 	var body string
 	for !strings.Contains(body, "mesos_gpu_temperature_celsius{") { // the first sample is not announced
 		if err := t.Context().Err(); err != nil {
 			t.Fatal(err)
 		}
-		body = text(t, c)
+		body = scrapeText(t, c)
 	}
 	if want := `mesos_gpu_driver_info{agent="agent1",cuda="12.2",driver="535.104.05",simulated="true"} 1`; !strings.Contains(body, want) {
 		t.Errorf("lacks %s", want)

@@ -19,16 +19,16 @@ import (
 	"mesos-gpu/internal/need"
 )
 
-// client starts the client for a socket of that name.
-func client(t *testing.T, socket string) *driver {
+// startClient starts the client for a socket of that name.
+func startClient(t *testing.T, socket string) *driverProcess {
 	t.Helper()
 	needHeaders(t)
 	build(t, built, "client-test")
-	return drive(t, filepath.Join(built, "client-test"), nil, socket)
+	return startDriver(t, filepath.Join(built, "client-test"), nil, socket)
 }
 
-// at listens where a client looks for the daemon.
-func at(t *testing.T) (net.Listener, string) {
+// listenSocket listens where a client looks for the daemon.
+func listenSocket(t *testing.T) (net.Listener, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "agent.sock")
 	l, err := net.Listen("unix", path)
@@ -39,9 +39,9 @@ func at(t *testing.T) (net.Listener, string) {
 	return l, path
 }
 
-// speak answers each connection with those bytes once the request is there,
+// serveScript answers each connection with those bytes once the request is there,
 // and then keeps it open until the test ends.
-func speak(t *testing.T, l net.Listener, pause time.Duration, chunks ...string) {
+func serveScript(t *testing.T, l net.Listener, pause time.Duration, chunks ...string) {
 	end := make(chan struct{})
 	t.Cleanup(func() { close(end) })
 	go func() {
@@ -81,12 +81,12 @@ func response(status, body string) string {
 	return fmt.Sprintf("HTTP/1.1 %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", status, len(body), body)
 }
 
-func prepare(timeout int) map[string]any {
+func prepareCall(timeout int) map[string]any {
 	return map[string]any{"op": "prepare", "timeout_ms": timeout, "body": map[string]any{"container": "c1"}}
 }
 
 // Every call goes out as docs/isolator-api.md has it, and its answer comes back.
-func TestClientSpeaksTheAPI(t *testing.T) {
+func TestClientCalls(t *testing.T) {
 	const whole = `{"container":"c1.n","directory":"/sandbox","rootfs":true,"framework":"f","executor":"e","task":"t","job":"j",
 		"resources":[{"name":"gpu_ids","set":["GPU-a","GPU-b"]},{"name":"gpu_ports","ranges":[{"begin":1,"end":9}]},{"name":"gpus","scalar":2.0}],
 		"image":{"labels":{"com.nvidia.volumes.needed":"nvidia_driver"},"environment":{"NVIDIA_VISIBLE_DEVICES":"all","ODD":"\u00e9\"\\\n"}}}`
@@ -101,7 +101,7 @@ func TestClientSpeaksTheAPI(t *testing.T) {
 		{"update", "/v1/update", `{"container":"c1","resources":[]}`, `{"devices":null}`, `{"devices":[]}`},
 		{"cleanup", "/v1/cleanup", `{"container":"c1"}`, `{}`, `{}`},
 	}
-	l, path := at(t)
+	l, path := listenSocket(t)
 	type seen struct{ method, path, kind, body string }
 	requests, answers := make(chan seen, 1), make(chan string, 1)
 	go func() {
@@ -114,7 +114,7 @@ func TestClientSpeaksTheAPI(t *testing.T) {
 			io.WriteString(w, <-answers)
 		}))
 	}()
-	c := client(t, path)
+	c := startClient(t, path)
 	for _, tt := range tests {
 		t.Run(tt.op, func(t *testing.T) {
 			answers <- tt.answer
@@ -123,20 +123,20 @@ func TestClientSpeaksTheAPI(t *testing.T) {
 			if want := (seen{"POST", tt.path, "application/json", r.body}); r != want {
 				t.Errorf("asked %+v, want %+v", r, want)
 			}
-			if diff := cmp.Diff(decoded(t, tt.body), decoded(t, r.body)); diff != "" {
+			if diff := cmp.Diff(decodeJSON(t, tt.body), decodeJSON(t, r.body)); diff != "" {
 				t.Errorf("body (-want +got):\n%s", diff)
 			}
 			if got.Kind != "ok" {
 				t.Fatalf("got %+v", got)
 			}
-			if diff := cmp.Diff(decoded(t, tt.value), decoded(t, string(got.Value))); diff != "" {
+			if diff := cmp.Diff(decodeJSON(t, tt.value), decodeJSON(t, string(got.Value))); diff != "" {
 				t.Errorf("answer (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-func decoded(t *testing.T, text string) any {
+func decodeJSON(t *testing.T, text string) any {
 	t.Helper()
 	var v any
 	if err := json.Unmarshal([]byte(text), &v); err != nil {
@@ -146,7 +146,7 @@ func decoded(t *testing.T, text string) any {
 }
 
 // Whatever answers, a call ends in time and says what, where and what to do.
-func TestClientOfABrokenDaemon(t *testing.T) {
+func TestClientWithBrokenDaemon(t *testing.T) {
 	const timeout = 4000
 	ok := response("200 OK", `{}`)
 	head, _, _ := strings.Cut(ok, "{}")
@@ -179,7 +179,7 @@ func TestClientOfABrokenDaemon(t *testing.T) {
 		{"a long reason", []string{response("409 Conflict", `{"error":"x`+strings.Repeat("é", 2000)+`"}`)}, "refused", "x" + strings.Repeat("é", 999)},
 	}
 	path := filepath.Join(t.TempDir(), "agent.sock")
-	c := client(t, path)
+	c := startClient(t, path)
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			l, err := net.Listen("unix", path)
@@ -187,9 +187,9 @@ func TestClientOfABrokenDaemon(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer l.Close()
-			speak(t, l, 0, tt.chunks...)
+			serveScript(t, l, 0, tt.chunks...)
 			begun := time.Now()
-			got := c.call(prepare(timeout))
+			got := c.call(prepareCall(timeout))
 			if got.Kind != tt.kind || !strings.Contains(got.Message, tt.says) {
 				t.Errorf("got %s: %.300s\nwant %s: …%s", got.Kind, got.Message, tt.kind, tt.says)
 			}
@@ -210,21 +210,21 @@ func TestClientOfABrokenDaemon(t *testing.T) {
 }
 
 // A byte now and then does not keep a call alive.
-func TestClientOfASlowDaemon(t *testing.T) {
-	l, path := at(t)
+func TestClientWithSlowDaemon(t *testing.T) {
+	l, path := listenSocket(t)
 	var bytes []string
 	for _, b := range response("200 OK", `{"devices":[]}`) {
 		bytes = append(bytes, string(b))
 	}
-	speak(t, l, 50*time.Millisecond, bytes...)
-	c := client(t, path)
-	if got := c.call(prepare(500)); got.Kind != "away" || !strings.Contains(got.Message, "no whole answer within") {
+	serveScript(t, l, 50*time.Millisecond, bytes...)
+	c := startClient(t, path)
+	if got := c.call(prepareCall(500)); got.Kind != "away" || !strings.Contains(got.Message, "no whole answer within") {
 		t.Errorf("got %+v", got)
 	}
-	if got := c.call(prepare(30_000)); got.Kind != "ok" {
+	if got := c.call(prepareCall(30_000)); got.Kind != "ok" {
 		t.Errorf("got %+v", got)
 	}
-	if got := c.call(prepare(0)); got.Kind != "away" || !strings.Contains(got.Message, "no time left") {
+	if got := c.call(prepareCall(0)); got.Kind != "away" || !strings.Contains(got.Message, "no time left") {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -233,7 +233,7 @@ func TestClientOfASlowDaemon(t *testing.T) {
 func TestClientWithoutADaemon(t *testing.T) {
 	check := func(t *testing.T, path, says string) {
 		t.Helper()
-		got := client(t, path).call(prepare(30_000))
+		got := startClient(t, path).call(prepareCall(30_000))
 		if got.Kind != "away" || !strings.Contains(got.Message, path+": "+says) {
 			t.Errorf("got %s: %s\nwant away: …%s", got.Kind, got.Message, says)
 		}
@@ -245,14 +245,14 @@ func TestClientWithoutADaemon(t *testing.T) {
 		t.Fatal(err)
 	}
 	check(t, file, "it is no socket")
-	l, path := at(t)
+	l, path := listenSocket(t)
 	l.(*net.UnixListener).SetUnlinkOnClose(false)
 	l.Close()
 	check(t, path, "Connection refused; start the daemon: mesos-gpu agent")
 
-	need.Root(t)
-	l, path = at(t)
-	speak(t, l, 0, response("200 OK", `{}`))
+	need.RequireRoot(t)
+	l, path = listenSocket(t)
+	serveScript(t, l, 0, response("200 OK", `{}`))
 	if err := os.Chown(path, 65534, 65534); err != nil {
 		t.Fatal(err)
 	}
@@ -260,8 +260,8 @@ func TestClientWithoutADaemon(t *testing.T) {
 }
 
 // An agent that ends does not wait for the daemon.
-func TestClientStops(t *testing.T) {
-	l, path := at(t)
+func TestClientCancels(t *testing.T) {
+	l, path := listenSocket(t)
 	asked := make(chan struct{})
 	go func() {
 		for {
@@ -273,8 +273,8 @@ func TestClientStops(t *testing.T) {
 			asked <- struct{}{}
 		}
 	}()
-	c := client(t, path)
-	under := c.send(prepare(60_000))
+	c := startClient(t, path)
+	under := c.send(prepareCall(60_000))
 	<-asked
 	begun := time.Now()
 	c.call(map[string]any{"op": "stop"})
@@ -288,18 +288,18 @@ func TestClientStops(t *testing.T) {
 
 // The agent's environment does not lead the client to a proxy, and many
 // threads call at once.
-func TestClientInManyThreads(t *testing.T) {
-	l, path := at(t)
+func TestClientIsThreadSafe(t *testing.T) {
+	l, path := listenSocket(t)
 	go func() {
 		_ = http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.Copy(w, r.Body) }))
 	}()
 	for _, name := range []string{"http_proxy", "ALL_PROXY"} {
 		t.Setenv(name, "http://127.0.0.1:1")
 	}
-	c := client(t, path)
-	var calls []<-chan outcome
+	c := startClient(t, path)
+	var calls []<-chan callResult
 	for range 50 {
-		calls = append(calls, c.send(prepare(20_000)))
+		calls = append(calls, c.send(prepareCall(20_000)))
 	}
 	for _, call := range calls {
 		if got := <-call; got.Kind != "ok" {
@@ -309,7 +309,7 @@ func TestClientInManyThreads(t *testing.T) {
 }
 
 // An answer is taken whole or not at all.
-func TestClientBelievesNothing(t *testing.T) {
+func TestClientRejectsInvalidResponses(t *testing.T) {
 	tests := []struct{ name, answer, says string }{ // says "" where it is fine
 		{"all empty", `{}`, ""},
 		{"nulls", `{"devices":null,"nodes":null,"mounts":null,"environment":null}`, ""},
@@ -349,11 +349,11 @@ func TestClientBelievesNothing(t *testing.T) {
 		{"deep and whole", `{"devices":` + strings.Repeat("[", 200_000) + strings.Repeat("]", 200_000) + `}`, "devices[0] is no string"},
 	}
 	answers := make(chan string, 1)
-	c := client(t, echo(t, answers))
+	c := startClient(t, answerOf(t, answers))
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			answers <- tt.answer
-			got := c.call(prepare(20_000))
+			got := c.call(prepareCall(20_000))
 			if tt.says == "" && got.Kind != "ok" || tt.says != "" && (got.Kind != "broken" || !strings.Contains(got.Message, tt.says)) {
 				t.Errorf("got %s: %.300s\nwant: %s", got.Kind, got.Message, tt.says)
 			}
@@ -361,9 +361,9 @@ func TestClientBelievesNothing(t *testing.T) {
 	}
 }
 
-// echo is a daemon that answers what comes by the channel.
-func echo(t *testing.T, answers <-chan string) string {
-	l, path := at(t)
+// answerOf is a daemon that answers what comes by the channel.
+func answerOf(t *testing.T, answers <-chan string) string {
+	l, path := listenSocket(t)
 	go func() {
 		_ = http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, <-answers) }))
 	}()
@@ -372,11 +372,11 @@ func echo(t *testing.T, answers <-chan string) string {
 
 // Whole answers with a few bytes changed: the client takes each or says no,
 // and the sanitizers find nothing.
-func TestClientSurvivesMutations(t *testing.T) {
+func TestClientSurvivesMutatedResponses(t *testing.T) {
 	const whole = `{"devices":["GPU-a","GPU-b"],"nodes":[{"path":"/dev/nvidia0","major":195,"minor":0}],"mounts":[{"source":"/v","target":"/usr/local/nvidia","read_only":true}],"environment":{"A":"b","C":""}}`
 	const alphabet = `{}[]",:0129.eE+-\nulltrefasx` + "\x00\xff/ \t"
 	answers := make(chan string, 1)
-	c := client(t, echo(t, answers))
+	c := startClient(t, answerOf(t, answers))
 	random := rand.New(rand.NewPCG(4, 2))
 	kinds := map[string]int{}
 	for range 3000 {
@@ -395,7 +395,7 @@ func TestClientSurvivesMutations(t *testing.T) {
 			}
 		}
 		answers <- string(text)
-		got := c.call(prepare(20_000))
+		got := c.call(prepareCall(20_000))
 		kinds[got.Kind]++
 		if got.Kind != "ok" && got.Kind != "broken" {
 			t.Fatalf("%q gave %+v", text, got)
@@ -431,7 +431,7 @@ func TestResources(t *testing.T) {
 		{"one less", `[{"name":"gpus","scalar":2},{"name":"gpu_ids","set":["a"]}]`, `[{"name":"gpus","scalar":1},{"name":"gpu_ids","set":["a"]}]`, "yes"},
 		{"one more, one less", `[{"name":"gpus","scalar":2},{"name":"gpu_ids","set":["a"]}]`, `[{"name":"gpus","scalar":1},{"name":"gpu_ids","set":["a","b"]}]`, "no"},
 	}
-	c := client(t, "/nonexistent")
+	c := startClient(t, "/nonexistent")
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			got := c.call(map[string]any{"op": "contains", "body": map[string]any{"a": json.RawMessage(tt.a), "b": json.RawMessage(tt.b)}})

@@ -20,9 +20,9 @@ import (
 	"mesos-gpu/isolator/socket"
 )
 
-// daemon is the daemon's own server, with a double for what its calls come to
+// fakeDaemon is the daemon's own server, with a double for what its calls come to
 // that keeps them. It can be stopped and started.
-type daemon struct {
+type fakeDaemon struct {
 	t    *testing.T
 	Path string
 	stop func()
@@ -31,29 +31,29 @@ type daemon struct {
 	calls []string
 	more  chan struct{} // closed at the next call
 	// setup and refusal are what the calls get: nil refuses nothing.
-	setup    containers.Setup
+	setup    containers.LaunchSetup
 	refusal  map[string]error
 	held     map[string]chan struct{}
-	launched containers.Launch
+	launched containers.LaunchRequest
 }
 
-func newDaemon(t *testing.T) *daemon {
+func newFakeDaemon(t *testing.T) *fakeDaemon {
 	t.Helper()
-	d := &daemon{t: t, Path: filepath.Join(t.TempDir(), "agent.sock"), more: make(chan struct{}), refusal: map[string]error{}, held: map[string]chan struct{}{}, stop: func() {}}
+	d := &fakeDaemon{t: t, Path: filepath.Join(t.TempDir(), "agent.sock"), more: make(chan struct{}), refusal: map[string]error{}, held: map[string]chan struct{}{}, stop: func() {}}
 	t.Cleanup(func() { d.stop() })
 	return d
 }
 
 // start serves until stop.
-func (d *daemon) start() *daemon {
+func (d *fakeDaemon) start() *fakeDaemon {
 	d.t.Helper()
-	l, err := socket.Listen(d.Path)
+	l, err := socket.ListenUnix(d.Path)
 	if err != nil {
 		d.t.Fatal(err)
 	}
 	log := logrus.New()
 	log.SetOutput(d.t.Output())
-	s, err := socket.New(socket.Config{Containers: d, Devices: noDevices{}, Metrics: http.NotFoundHandler(), UID: os.Geteuid(), Log: log})
+	s, err := socket.NewServer(socket.ServerConfig{Containers: d, Devices: noDevices{}, Metrics: http.NotFoundHandler(), UID: os.Geteuid(), Log: log})
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -69,8 +69,8 @@ func (d *daemon) start() *daemon {
 	return d
 }
 
-// note keeps a call and tells what it is refused with.
-func (d *daemon) note(call, format string, args ...any) error {
+// recordCall keeps a call and tells what it is refused with.
+func (d *fakeDaemon) recordCall(call, format string, args ...any) error {
 	d.mu.Lock()
 	d.calls = append(d.calls, call+" "+fmt.Sprintf(format, args...))
 	close(d.more)
@@ -83,86 +83,86 @@ func (d *daemon) note(call, format string, args ...any) error {
 	return refusal
 }
 
-// answer sets how the daemon answers a call; nil lets it succeed.
-func (d *daemon) answer(call string, err error) {
+// setAnswer sets how the daemon answers a call; nil lets it succeed.
+func (d *fakeDaemon) setAnswer(call string, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.refusal[call] = err
 }
 
-// heard returns the calls since it was last asked.
-func (d *daemon) heard() []string {
+// recordedCalls returns the calls since it was last asked.
+func (d *fakeDaemon) recordedCalls() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	defer func() { d.calls = nil }()
 	return d.calls
 }
 
-func (d *daemon) Recover(alive []string) error {
+func (d *fakeDaemon) Recover(alive []string) error {
 	slices.Sort(alive)
-	return d.note("recover", "%v", alive)
+	return d.recordCall("recover", "%v", alive)
 }
 
-func (d *daemon) Prepare(_ context.Context, l containers.Launch) (containers.Setup, error) {
-	err := d.note("prepare", "%s %v", l.Container, l.Resources)
+func (d *fakeDaemon) Prepare(_ context.Context, l containers.LaunchRequest) (containers.LaunchSetup, error) {
+	err := d.recordCall("prepare", "%s %v", l.Container, l.Resources)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.launched = l
 	return d.setup, err
 }
 
-func (d *daemon) Isolate(container string, pid int) error {
-	return d.note("isolate", "%s %d", container, pid)
+func (d *fakeDaemon) Isolate(container string, pid int) error {
+	return d.recordCall("isolate", "%s %d", container, pid)
 }
 
-func (d *daemon) Update(container string, r []ledger.Resource) ([]string, error) {
-	return d.setup.Devices, d.note("update", "%s %v", container, r)
+func (d *fakeDaemon) Update(container string, r []ledger.MesosResource) ([]string, error) {
+	return d.setup.Devices, d.recordCall("update", "%s %v", container, r)
 }
 
-func (d *daemon) Cleanup(container string) error { return d.note("cleanup", "%s", container) }
+func (d *fakeDaemon) Cleanup(container string) error { return d.recordCall("cleanup", "%s", container) }
 
-func (d *daemon) Status(string) (containers.Status, error) {
-	return containers.Status{}, errors.New("not asked")
+func (d *fakeDaemon) Status(string) (containers.ContainerStatus, error) {
+	return containers.ContainerStatus{}, errors.New("not asked")
 }
-func (d *daemon) Devices(string) ([]string, error) { return nil, errors.New("not asked") }
-func (d *daemon) Holders() []gpu.Holder            { return nil }
-func (d *daemon) Share(context.Context, string) (containers.Share, error) {
-	return containers.Share{}, errors.New("not asked")
+func (d *fakeDaemon) Devices(string) ([]string, error) { return nil, errors.New("not asked") }
+func (d *fakeDaemon) Holders() []gpu.ContainerDevices  { return nil }
+func (d *fakeDaemon) Share(context.Context, string) (containers.ContainerShare, error) {
+	return containers.ContainerShare{}, errors.New("not asked")
 }
-func (d *daemon) Stock() []string { return nil }
+func (d *fakeDaemon) Stock() []string { return nil }
 
 // noDevices are never asked for.
 type (
-	unasked   = socket.Devices
-	noDevices struct{ unasked }
+	unusedDevices = socket.DeviceMonitor
+	noDevices     struct{ unusedDevices }
 )
 
 // The client against the daemon's own server.
 func TestClientAndServer(t *testing.T) {
-	d := newDaemon(t).start()
-	d.setup = containers.Setup{
+	d := newFakeDaemon(t).start()
+	d.setup = containers.LaunchSetup{
 		Devices:     []string{"GPU-a"},
-		Nodes:       []containers.Node{{Path: "/dev/nvidia0", Major: 195}},
-		Mounts:      []containers.Mount{{Source: "/v", Target: "/usr/local/nvidia", ReadOnly: true}},
+		Nodes:       []containers.DeviceNode{{Path: "/dev/nvidia0", Major: 195}},
+		Mounts:      []containers.BindMount{{Source: "/v", Target: "/usr/local/nvidia", ReadOnly: true}},
 		Environment: map[string]string{"NVIDIA_VISIBLE_DEVICES": "GPU-a"},
 	}
-	c := client(t, d.Path)
+	c := startClient(t, d.Path)
 	ok := func(call map[string]any, want string) {
 		t.Helper()
 		got := c.call(call)
 		if got.Kind != "ok" {
 			t.Fatalf("%v: got %+v", call, got)
 		}
-		if diff := cmp.Diff(decoded(t, want), decoded(t, string(got.Value))); diff != "" {
+		if diff := cmp.Diff(decodeJSON(t, want), decodeJSON(t, string(got.Value))); diff != "" {
 			t.Errorf("%v (-want +got):\n%s", call, diff)
 		}
 	}
-	launch := containers.Launch{
+	launch := containers.LaunchRequest{
 		Container: "c1.n", Directory: "/s", Rootfs: true, Framework: "f", Executor: "e", Task: "t", Job: "j",
-		Resources: []ledger.Resource{{Name: "gpu_ids", Set: []string{"GPU-a"}}, {Name: "gpus", Scalar: 1}},
-		Image:     containers.Image{Labels: map[string]string{"a": "b"}, Environment: map[string]string{"C": "d"}},
+		Resources: []ledger.MesosResource{{Name: "gpu_ids", Set: []string{"GPU-a"}}, {Name: "gpus", Scalar: 1}},
+		Image:     containers.ImageSettings{Labels: map[string]string{"a": "b"}, Environment: map[string]string{"C": "d"}},
 	}
-	resources := []ledger.Resource{{Name: "gpus", Scalar: 1}}
+	resources := []ledger.MesosResource{{Name: "gpus", Scalar: 1}}
 	ok(map[string]any{"op": "recover", "body": map[string]any{"containers": []string{"c1", "c2"}}}, `{}`)
 	ok(map[string]any{"op": "prepare", "body": launch},
 		`{"devices":["GPU-a"],"nodes":[{"path":"/dev/nvidia0","major":195,"minor":0}],"mounts":[{"source":"/v","target":"/usr/local/nvidia","read_only":true}],"environment":{"NVIDIA_VISIBLE_DEVICES":"GPU-a"}}`)
@@ -173,7 +173,7 @@ func TestClientAndServer(t *testing.T) {
 	ok(map[string]any{"op": "update", "body": map[string]any{"container": "c1", "resources": resources}}, `{"devices":["GPU-a"]}`)
 	ok(map[string]any{"op": "cleanup", "body": map[string]any{"container": "c1"}}, `{}`)
 	want := []string{"recover [c1 c2]", "prepare c1.n [{gpu_ids 0 [GPU-a]} {gpus 1 []}]", "isolate c1 7", "update c1 [{gpus 1 []}]", "cleanup c1"}
-	if diff := cmp.Diff(want, d.heard()); diff != "" {
+	if diff := cmp.Diff(want, d.recordedCalls()); diff != "" {
 		t.Errorf("heard (-want +got):\n%s", diff)
 	}
 	for _, tt := range []struct {
@@ -181,11 +181,11 @@ func TestClientAndServer(t *testing.T) {
 		kind   string
 		status int
 	}{
-		{&ledger.Refusal{Why: "container c1 wants 2, 1 is free"}, "refused", 409},
-		{&containers.Unknown{Container: "c1"}, "refused", 404},
+		{&ledger.RejectedError{Why: "container c1 wants 2, 1 is free"}, "refused", 409},
+		{&containers.UnknownContainerError{Container: "c1"}, "refused", 404},
 		{errors.New("write /sys/fs/cgroup: no space"), "broken", 500},
 	} {
-		d.answer("isolate", tt.err)
+		d.setAnswer("isolate", tt.err)
 		got := c.call(map[string]any{"op": "isolate", "body": map[string]any{"container": "c1", "pid": 7}})
 		if got.Kind != tt.kind || got.Status != tt.status {
 			t.Errorf("%v: got %+v, want %s with %d", tt.err, got, tt.kind, tt.status)

@@ -35,8 +35,8 @@ func TestMain(m *testing.M) {
 // build makes a target of the Makefile below a folder.
 func build(t testing.TB, out, target string) {
 	t.Helper()
-	need.Program(t, "make", "make")
-	need.Program(t, "g++", "g++")
+	need.RequireProgram(t, "make", "make")
+	need.RequireProgram(t, "g++", "g++")
 	sources, err := filepath.Glob("*/*pp")
 	if err != nil {
 		t.Fatal(err)
@@ -59,13 +59,13 @@ func needHeaders(t testing.TB) {
 		probe := exec.Command("g++", "-E", "-x", "c++", "-", "-o", os.DevNull)
 		probe.Stdin = strings.NewReader("#include <" + header + ">\n")
 		if probe.Run() != nil {
-			need.Program(t, header, pkg)
+			need.RequireProgram(t, header, pkg)
 		}
 	}
 }
 
-// outcome is how one of the client's calls ended.
-type outcome struct {
+// callResult is how one of the client's calls ended.
+type callResult struct {
 	ID      int             `json:"id"`
 	Kind    string          `json:"kind"` // ok, away, broken, refused
 	Message string          `json:"message"`
@@ -73,23 +73,23 @@ type outcome struct {
 	Value   json.RawMessage `json:"value"`
 }
 
-// driver is a program that takes calls as lines of JSON and prints each one's
+// driverProcess is a program that takes calls as lines of JSON and prints each one's
 // outcome when it is there.
-type driver struct {
+type driverProcess struct {
 	t    *testing.T
 	in   io.WriteCloser
 	mu   sync.Mutex
 	next int
-	wait map[int]chan outcome
+	wait map[int]chan callResult
 	// started is what it says of its start, if it does.
-	started chan outcome
+	started chan callResult
 	done    chan struct{} // closed when it has printed its last
 }
 
-func drive(t *testing.T, name string, env []string, args ...string) *driver {
+func startDriver(t *testing.T, name string, env []string, args ...string) *driverProcess {
 	t.Helper()
-	started := make(chan outcome, 1)
-	d := &driver{t: t, wait: map[int]chan outcome{0: started}, started: started, done: make(chan struct{})}
+	started := make(chan callResult, 1)
+	d := &driverProcess{t: t, wait: map[int]chan callResult{0: started}, started: started, done: make(chan struct{})}
 	cmd := exec.Command(name, args...)
 	cmd.Env = append(os.Environ(), env...)
 	var errs bytes.Buffer
@@ -106,7 +106,7 @@ func drive(t *testing.T, name string, env []string, args ...string) *driver {
 		t.Fatal(err)
 	}
 	d.in = in
-	go d.read(out)
+	go d.readResults(out)
 	t.Cleanup(func() {
 		in.Close()
 		<-d.done
@@ -120,12 +120,12 @@ func drive(t *testing.T, name string, env []string, args ...string) *driver {
 	return d
 }
 
-func (d *driver) read(out io.Reader) {
+func (d *driverProcess) readResults(out io.Reader) {
 	defer close(d.done)
 	lines := bufio.NewScanner(out)
 	lines.Buffer(nil, 4<<20)
 	for lines.Scan() {
-		var o outcome
+		var o callResult
 		if err := json.Unmarshal(lines.Bytes(), &o); err != nil {
 			d.t.Errorf("the driver printed %q", lines.Text())
 			continue
@@ -139,9 +139,9 @@ func (d *driver) read(out io.Reader) {
 }
 
 // send starts a call.
-func (d *driver) send(call map[string]any) <-chan outcome {
+func (d *driverProcess) send(call map[string]any) <-chan callResult {
 	d.t.Helper()
-	to := make(chan outcome, 1)
+	to := make(chan callResult, 1)
 	d.mu.Lock()
 	d.next++
 	call["id"] = d.next
@@ -158,12 +158,12 @@ func (d *driver) send(call map[string]any) <-chan outcome {
 }
 
 // call makes one and waits for it.
-func (d *driver) call(call map[string]any) outcome {
+func (d *driverProcess) call(call map[string]any) callResult {
 	d.t.Helper()
-	return d.await(d.send(call))
+	return d.awaitResult(d.send(call))
 }
 
-func (d *driver) await(call <-chan outcome) outcome {
+func (d *driverProcess) awaitResult(call <-chan callResult) callResult {
 	d.t.Helper()
 	select {
 	case o := <-call:
@@ -173,5 +173,5 @@ func (d *driver) await(call <-chan outcome) outcome {
 	case <-time.After(time.Minute):
 		d.t.Fatal("waited a minute for a call")
 	}
-	return outcome{}
+	return callResult{}
 }

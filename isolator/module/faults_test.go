@@ -18,26 +18,26 @@ import (
 
 // A container that ends while the daemon is told of it is not taken in again,
 // and the daemon learns that it is gone.
-func TestMesosModuleEndsWhileItIsTold(t *testing.T) {
-	d := newDaemon(t).start()
-	i := agent(t, d.Path, "timeout=30secs")
-	i.must(i.recover(nil, nil))
+func TestMesosModuleStopsDuringNotification(t *testing.T) {
+	d := newFakeDaemon(t).start()
+	i := startAgent(t, d.Path, "timeout=30secs")
+	i.mustSucceed(i.recover(nil, nil))
 	for _, call := range []string{"update", "prepare"} {
 		i.launch("c1", gpus(2))
-		d.heard()
-		d.answer("update", &containers.Unknown{Container: "c1"}) // as after its cleanup, and where the books are lost
-		release := d.hold(call)
+		d.recordedCalls()
+		d.setAnswer("update", &containers.UnknownContainerError{Container: "c1"}) // as after its cleanup, and where the books are lost
+		release := d.holdCall(call)
 		up := i.update("c1", gpus(1))
-		d.hears(call + " c1 [{gpus 1 []}]")
-		i.must(i.do("cleanup", "c1"))
-		i.must(i.await(up))
+		d.waitForCall(call + " c1 [{gpus 1 []}]")
+		i.mustSucceed(i.callOnContainer("cleanup", "c1"))
+		i.mustSucceed(i.awaitResult(up))
 		release()
-		d.hears("recover []")
+		d.waitForCall("recover []")
 		want := []string{"update c1 [{gpus 1 []}]", "prepare c1 [{gpus 1 []}]", "cleanup c1", "recover []"}
 		if call == "update" {
 			want = slices.Delete(want, 1, 2)
 		}
-		if diff := cmp.Diff(want, d.heard()); diff != "" {
+		if diff := cmp.Diff(want, d.recordedCalls()); diff != "" {
 			t.Errorf("ended in %s: heard (-want +got):\n%s", call, diff)
 		}
 	}
@@ -45,23 +45,23 @@ func TestMesosModuleEndsWhileItIsTold(t *testing.T) {
 
 // What is still under way for a container is not that of the next one of its
 // name, which a framework may use again.
-func TestMesosModuleNameUsedAgain(t *testing.T) {
-	d := newDaemon(t).start()
-	i := agent(t, d.Path, "timeout=30secs")
-	i.must(i.recover(nil, nil))
+func TestMesosModuleContainerIDIsReused(t *testing.T) {
+	d := newFakeDaemon(t).start()
+	i := startAgent(t, d.Path, "timeout=30secs")
+	i.mustSucceed(i.recover(nil, nil))
 	i.launch("c1", gpus(2))
 	i.launch("c1.n", gpus(2))
-	release := d.hold("update")
+	release := d.holdCall("update")
 	up := i.update("c1.n", gpus(1))
-	d.hears("update c1.n [{gpus 1 []}]")
-	i.must(i.do("cleanup", "c1.n"))
-	i.must(i.await(up))
+	d.waitForCall("update c1.n [{gpus 1 []}]")
+	i.mustSucceed(i.callOnContainer("cleanup", "c1.n"))
+	i.mustSucceed(i.awaitResult(up))
 	i.launch("c1.n", gpus(2))
-	d.heard()
+	d.recordedCalls()
 	release()
-	d.hears("recover [c1 c1.n]")
-	i.must(i.await(i.update("c1.n", gpus(2)))) // which it has
-	if diff := cmp.Diff([]string{"recover [c1 c1.n]"}, d.heard()); diff != "" {
+	d.waitForCall("recover [c1 c1.n]")
+	i.mustSucceed(i.awaitResult(i.update("c1.n", gpus(2)))) // which it has
+	if diff := cmp.Diff([]string{"recover [c1 c1.n]"}, d.recordedCalls()); diff != "" {
 		t.Errorf("heard (-want +got):\n%s", diff)
 	}
 }
@@ -69,98 +69,98 @@ func TestMesosModuleNameUsedAgain(t *testing.T) {
 // Where no thread can be started, calls wait for those there are; without any
 // there is no module.
 func TestMesosModuleWithoutThreads(t *testing.T) {
-	d := newDaemon(t).start()
-	i := agent(t, d.Path, "timeout=30secs")
-	i.must(i.call(map[string]any{"op": "starve"}))
-	i.must(i.recover(nil, nil))
-	release := d.hold("prepare")
-	var calls []<-chan outcome
+	d := newFakeDaemon(t).start()
+	i := startAgent(t, d.Path, "timeout=30secs")
+	i.mustSucceed(i.call(map[string]any{"op": "starve"}))
+	i.mustSucceed(i.recover(nil, nil))
+	release := d.holdCall("prepare")
+	var calls []<-chan callResult
 	for _, c := range []string{"c1", "c2", "c3"} {
-		calls = append(calls, i.send(map[string]any{"op": "prepare", "container": id(c), "config": config(gpus(1), "")}))
+		calls = append(calls, i.send(map[string]any{"op": "prepare", "container": containerID(c), "config": config(gpus(1), "")}))
 	}
-	i.pends(calls[2])
+	i.wantPending(calls[2])
 	release()
 	for _, call := range calls {
-		i.must(i.await(call))
+		i.mustSucceed(i.awaitResult(call))
 	}
 	t.Setenv("STARVED", "1")
-	if _, got := load(t); got.Kind != "refused" {
+	if _, got := loadModule(t); got.Kind != "refused" {
 		t.Errorf("got %+v, want refused", got)
 	}
 }
 
 // A launch that gives a container more fails in time, whatever the daemon has
 // still to hear of it.
-func TestMesosModuleGrowsInTime(t *testing.T) {
-	d := newDaemon(t)
-	i := agent(t, d.Path)
-	i.must(i.recover([]string{"old"}, nil))
+func TestMesosModuleGrowsBeforeUpdateReturns(t *testing.T) {
+	d := newFakeDaemon(t)
+	i := startAgent(t, d.Path)
+	i.mustSucceed(i.recover([]string{"old"}, nil))
 	restarted := i.update("old", gpus(1))
-	i.fails(i.await(i.update("old", gpus(3))), "update container old: ask the GPU daemon")
-	i.pends(restarted)
+	i.wantFailure(i.awaitResult(i.update("old", gpus(3))), "update container old: ask the GPU daemon")
+	i.wantPending(restarted)
 
 	d.start()
 	i.launch("c1", gpus(2))
 	d.stop()
 	shrinks := i.update("c1", gpus(1))
-	i.fails(i.await(i.update("c1", gpus(2))), "update container c1: ask the GPU daemon")
-	i.pends(shrinks)
-	i.fails(i.await(i.update("c1", gpus(3))), "update container c1: ask the GPU daemon")
-	i.fails(i.await(i.update("c1", gpus(3))), "update container c1: ask the GPU daemon")
+	i.wantFailure(i.awaitResult(i.update("c1", gpus(2))), "update container c1: ask the GPU daemon")
+	i.wantPending(shrinks)
+	i.wantFailure(i.awaitResult(i.update("c1", gpus(3))), "update container c1: ask the GPU daemon")
+	i.wantFailure(i.awaitResult(i.update("c1", gpus(3))), "update container c1: ask the GPU daemon")
 }
 
 // Mesos offers what a task had before the daemon has let go of it: who needs
 // it next waits for that.
-func TestMesosModuleGivesBackFirst(t *testing.T) {
-	d := newDaemon(t).start()
-	i := agent(t, d.Path, "timeout=30secs")
-	i.must(i.recover(nil, nil))
+func TestMesosModuleRetriesWhileDevicesAreReleasing(t *testing.T) {
+	d := newFakeDaemon(t).start()
+	i := startAgent(t, d.Path, "timeout=30secs")
+	i.mustSucceed(i.recover(nil, nil))
 	i.launch("ends", gpus(1))
 	i.launch("grows", gpus(1))
-	release := d.hold("update")
-	i.must(i.await(i.update("ends", noGPUs())))
-	d.hears("update ends []")
-	held := &ledger.Refusal{Why: "device GPU-a is held by ends"}
-	d.answer("prepare", held)
-	next := i.send(map[string]any{"op": "prepare", "container": id("next"), "config": config(gpus(1), "")})
-	d.hears("prepare next [{gpus 1 []}]")
-	i.pends(next)
-	d.heard()
-	d.hears("prepare next [{gpus 1 []}]") // again
-	d.answer("prepare", nil)
-	i.must(i.await(next))
+	release := d.holdCall("update")
+	i.mustSucceed(i.awaitResult(i.update("ends", noGPUs())))
+	d.waitForCall("update ends []")
+	held := &ledger.RejectedError{Why: "device GPU-a is held by ends"}
+	d.setAnswer("prepare", held)
+	next := i.send(map[string]any{"op": "prepare", "container": containerID("next"), "config": config(gpus(1), "")})
+	d.waitForCall("prepare next [{gpus 1 []}]")
+	i.wantPending(next)
+	d.recordedCalls()
+	d.waitForCall("prepare next [{gpus 1 []}]") // again
+	d.setAnswer("prepare", nil)
+	i.mustSucceed(i.awaitResult(next))
 
-	d.answer("update", held)
+	d.setAnswer("update", held)
 	grows := i.update("grows", gpus(2))
-	d.hears("update grows [{gpus 2 []}]")
-	d.answer("update", nil)
+	d.waitForCall("update grows [{gpus 2 []}]")
+	d.setAnswer("update", nil)
 	release()
-	i.must(i.await(grows))
+	i.mustSucceed(i.awaitResult(grows))
 
-	d.answer("prepare", held)
-	i.fails(i.prepare("last", config(gpus(1), "")), held.Why) // nobody gives back any more
+	d.setAnswer("prepare", held)
+	i.wantFailure(i.prepare("last", config(gpus(1), "")), held.Why) // nobody gives back any more
 }
 
 // However often Mesos changes its mind, the daemon is told once a second.
-func TestMesosModuleTellsOnceASecond(t *testing.T) {
-	d := newDaemon(t).start()
-	i := agent(t, d.Path, "timeout=30secs")
-	i.must(i.recover(nil, nil))
+func TestMesosModuleRetriesOncePerSecond(t *testing.T) {
+	d := newFakeDaemon(t).start()
+	i := startAgent(t, d.Path, "timeout=30secs")
+	i.mustSucceed(i.recover(nil, nil))
 	i.launch("c1", gpus(60))
 	i.launch("measure", gpus(2))
-	d.answer("update", errors.New("disk full"))
+	d.setAnswer("update", errors.New("disk full"))
 	i.update("measure", gpus(1))
 	for n := range 20 {
 		i.update("c1", gpus(float64(50-n)))
-		i.pends(nil)
-		i.pends(nil)
+		i.wantPending(nil)
+		i.wantPending(nil)
 	}
-	d.hears("update c1 [{gpus 31 []}]")
-	d.heard()
+	d.waitForCall("update c1 [{gpus 31 []}]")
+	d.recordedCalls()
 	var calls []string
 	for range 4 {
-		d.hears("update measure [{gpus 1 []}]")
-		calls = append(calls, d.heard()...)
+		d.waitForCall("update measure [{gpus 1 []}]")
+		calls = append(calls, d.recordedCalls()...)
 	}
 	if times := len(calls) - 4; times < 2 || times > 6 {
 		t.Errorf("told %d times while another was told 4 times: %q", times, calls)
@@ -169,36 +169,36 @@ func TestMesosModuleTellsOnceASecond(t *testing.T) {
 
 // No container is taken in while the daemon is told who lives: it would let
 // go of it again.
-func TestMesosModuleRecoversAlone(t *testing.T) {
-	d := newDaemon(t).start()
-	i := agent(t, d.Path, "timeout=30secs")
-	d.answer("cleanup", errors.New("disk full"))
-	cleaned := d.hold("cleanup")
-	x := i.send(map[string]any{"op": "cleanup", "container": id("x")})
-	d.hears("cleanup x")
-	recovered := d.hold("recover")
-	r := i.send(map[string]any{"op": "recover", "states": []any{map[string]any{"container_id": id("old"), "pid": 1, "directory": "/sandbox"}}})
-	d.hears("recover [old]")
-	c1 := i.send(map[string]any{"op": "prepare", "container": id("c1"), "config": config(gpus(1), "")})
+func TestMesosModuleRecoverRunsAlone(t *testing.T) {
+	d := newFakeDaemon(t).start()
+	i := startAgent(t, d.Path, "timeout=30secs")
+	d.setAnswer("cleanup", errors.New("disk full"))
+	cleaned := d.holdCall("cleanup")
+	x := i.send(map[string]any{"op": "cleanup", "container": containerID("x")})
+	d.waitForCall("cleanup x")
+	recovered := d.holdCall("recover")
+	r := i.send(map[string]any{"op": "recover", "states": []any{map[string]any{"container_id": containerID("old"), "pid": 1, "directory": "/sandbox"}}})
+	d.waitForCall("recover [old]")
+	c1 := i.send(map[string]any{"op": "prepare", "container": containerID("c1"), "config": config(gpus(1), "")})
 	old := i.update("old", gpus(1))
-	i.must(i.isolate("old")) // goes past
+	i.mustSucceed(i.isolate("old")) // goes past
 	cleaned()
-	i.must(i.await(x)) // of which the daemon has to be told by another recovery
-	if diff := cmp.Diff([]string{"cleanup x", "recover [old]", "isolate old 4711"}, d.heard()); diff != "" {
+	i.mustSucceed(i.awaitResult(x)) // of which the daemon has to be told by another recovery
+	if diff := cmp.Diff([]string{"cleanup x", "recover [old]", "isolate old 4711"}, d.recordedCalls()); diff != "" {
 		t.Errorf("heard (-want +got):\n%s", diff)
 	}
 	recovered()
-	i.must(i.await(r))
-	i.must(i.await(c1))
-	i.must(i.await(old))
-	heard := d.heard()
+	i.mustSucceed(i.awaitResult(r))
+	i.mustSucceed(i.awaitResult(c1))
+	i.mustSucceed(i.awaitResult(old))
+	heard := d.recordedCalls()
 	if again, taken := slices.Index(heard, "recover [old]"), slices.Index(heard, "prepare c1 [{gpus 1 []}]"); again < 0 || taken < again {
 		t.Errorf("heard %q, want the recovery before c1", heard)
 	}
 }
 
-// unified is where a cgroup v2 file system is mounted.
-func unified(t *testing.T) string {
+// makeV2Cgroup is where a cgroup v2 file system is mounted.
+func makeV2Cgroup(t *testing.T) string {
 	t.Helper()
 	mounts, err := os.ReadFile("/proc/self/mounts")
 	if err != nil {
@@ -216,78 +216,78 @@ func unified(t *testing.T) string {
 // With cgroup v2 the daemon confines containers without GPUs as well: none
 // starts before it has been there once.
 func TestMesosModuleWithCgroupV2(t *testing.T) {
-	d := newDaemon(t)
-	i := agent(t, d.Path, "cgroups_hierarchy="+unified(t))
-	i.must(i.recover([]string{"old"}, nil))
+	d := newFakeDaemon(t)
+	i := startAgent(t, d.Path, "cgroups_hierarchy="+makeV2Cgroup(t))
+	i.mustSucceed(i.recover([]string{"old"}, nil))
 	const says = "; start the daemon: mesos-gpu agent; with cgroup v2 no container is launched, with GPUs or without, before the daemon has answered once"
-	i.fails(i.prepare("plain", config(noGPUs(), "")), says)
-	i.fails(i.prepare("old.n", config(noGPUs(), "")), says)
+	i.wantFailure(i.prepare("plain", config(noGPUs(), "")), says)
+	i.wantFailure(i.prepare("old.n", config(noGPUs(), "")), says)
 	d.start()
 	i.launch("plain", noGPUs())
 	d.stop()
 	i.launch("another", noGPUs())
-	i.fails(i.prepare("gpu", config(gpus(1), "")), "start the daemon: mesos-gpu agent")
+	i.wantFailure(i.prepare("gpu", config(gpus(1), "")), "start the daemon: mesos-gpu agent")
 }
 
 // Mesos discards what it no longer wants; what the module keeps in step with
 // the daemon meanwhile is not touched by that.
 func TestMesosModuleDiscarded(t *testing.T) {
-	d := newDaemon(t).start()
-	i := agent(t, d.Path, "timeout=30secs")
-	i.must(i.recover(nil, nil))
+	d := newFakeDaemon(t).start()
+	i := startAgent(t, d.Path, "timeout=30secs")
+	i.mustSucceed(i.recover(nil, nil))
 	// discarded makes a call, and discards it while the daemon answers.
 	discarded := func(call map[string]any, heard string) {
 		t.Helper()
-		release := d.hold(call["op"].(string))
+		release := d.holdCall(call["op"].(string))
 		made := i.send(call)
-		d.hears(heard)
-		i.must(i.call(map[string]any{"op": "discard", "of": call["id"]}))
+		d.waitForCall(heard)
+		i.mustSucceed(i.call(map[string]any{"op": "discard", "of": call["id"]}))
 		release()
-		i.await(made)
+		i.awaitResult(made)
 	}
-	discarded(map[string]any{"op": "prepare", "container": id("c1"), "config": config(gpus(1), "")}, "prepare c1 [{gpus 1 []}]")
-	d.heard()
-	d.answer("cleanup", errors.New("disk full"))
-	discarded(map[string]any{"op": "cleanup", "container": id("x")}, "cleanup x")
-	d.hears("recover [c1]") // and not for want of c1's end
-	d.answer("cleanup", nil)
+	discarded(map[string]any{"op": "prepare", "container": containerID("c1"), "config": config(gpus(1), "")}, "prepare c1 [{gpus 1 []}]")
+	d.recordedCalls()
+	d.setAnswer("cleanup", errors.New("disk full"))
+	discarded(map[string]any{"op": "cleanup", "container": containerID("x")}, "cleanup x")
+	d.waitForCall("recover [c1]") // and not for want of c1's end
+	d.setAnswer("cleanup", nil)
 	i.launch("c2", gpus(1))
 
 	// One that is discarded while it waits for a recovery is not in the way of
 	// another that waits for it.
-	d.answer("cleanup", errors.New("disk full"))
-	release := d.hold("recover")
-	d.heard()
-	i.must(i.do("cleanup", "c2"))
-	d.hears("recover [c1]")
-	one := map[string]any{"op": "prepare", "container": id("c3"), "config": config(gpus(1), "")}
+	d.setAnswer("cleanup", errors.New("disk full"))
+	release := d.holdCall("recover")
+	d.recordedCalls()
+	i.mustSucceed(i.callOnContainer("cleanup", "c2"))
+	d.waitForCall("recover [c1]")
+	one := map[string]any{"op": "prepare", "container": containerID("c3"), "config": config(gpus(1), "")}
 	made := i.send(one)
-	two := i.send(map[string]any{"op": "prepare", "container": id("c4"), "config": config(gpus(1), "")})
-	i.must(i.call(map[string]any{"op": "discard", "of": one["id"]}))
-	i.pends(two)
+	two := i.send(map[string]any{"op": "prepare", "container": containerID("c4"), "config": config(gpus(1), "")})
+	i.mustSucceed(i.call(map[string]any{"op": "discard", "of": one["id"]}))
+	i.wantPending(two)
 	release()
-	i.must(i.await(two))
-	i.await(made)
+	i.mustSucceed(i.awaitResult(two))
+	i.awaitResult(made)
 }
 
 // A daemon that is there and does nothing keeps a container without GPUs
 // waiting for a moment, and one with GPUs for the timeout.
-func TestMesosModuleWithAHungDaemon(t *testing.T) {
-	d := newDaemon(t).hang()
-	i := agent(t, d.Path, "timeout=5secs")
-	recovered := i.send(map[string]any{"op": "recover", "states": []any{map[string]any{"container_id": id("old"), "pid": 1, "directory": "/sandbox"}}})
-	c1 := i.send(map[string]any{"op": "prepare", "container": id("c1"), "config": config(gpus(1), "")})
+func TestMesosModuleWithHungDaemon(t *testing.T) {
+	d := newFakeDaemon(t).hangAll()
+	i := startAgent(t, d.Path, "timeout=5secs")
+	recovered := i.send(map[string]any{"op": "recover", "states": []any{map[string]any{"container_id": containerID("old"), "pid": 1, "directory": "/sandbox"}}})
+	c1 := i.send(map[string]any{"op": "prepare", "container": containerID("c1"), "config": config(gpus(1), "")})
 	i.launch("plain", noGPUs())
 	i.launch("another", noGPUs()) // both in less than the 5 seconds of c1
-	i.pends(c1)
-	i.pends(recovered)
-	got := i.await(c1)
+	i.wantPending(c1)
+	i.wantPending(recovered)
+	got := i.awaitResult(c1)
 	// Whether the recovery's time is over first, or that of the launch.
 	says := regexp.MustCompile(`^prepare container c1: (recover 1 containers: ask the GPU daemon at ` + regexp.QuoteMeta(d.Path) + `: no whole answer within (5000|4\d\d\d) ms; look at the daemon's log|` +
 		`the GPU daemon at ` + regexp.QuoteMeta(d.Path) + ` has not answered in time; look at its log), or give the module a longer timeout$`)
 	if got.Kind != "failed" || !says.MatchString(got.Message) {
 		t.Errorf("got %+v, want failed: %s", got, says)
 	}
-	i.must(i.await(recovered))
-	i.must(i.do("cleanup", "plain"))
+	i.mustSucceed(i.awaitResult(recovered))
+	i.mustSucceed(i.callOnContainer("cleanup", "plain"))
 }

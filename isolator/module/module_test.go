@@ -24,9 +24,9 @@ import (
 	"mesos-gpu/isolator/ledger"
 )
 
-// isolator is the module in a process that stands for the agent.
-type isolator struct {
-	*driver
+// isolatorDriver is the module in a process that stands for the agent.
+type isolatorDriver struct {
+	*driverProcess
 	runtimeDir string
 }
 
@@ -39,37 +39,37 @@ func needMesos(t *testing.T) {
 	}
 }
 
-func load(t *testing.T, parameters ...string) (*driver, outcome) {
+func loadModule(t *testing.T, parameters ...string) (*driverProcess, callResult) {
 	t.Helper()
 	needMesos(t)
 	// As "make module" does, which has mostly been run.
 	build(t, "../../bin", "module")
 	build(t, built, "module-test")
-	d := drive(t, filepath.Join(built, "module-test"), []string{"LIBPROCESS_IP=127.0.0.1"}, append([]string{"../../bin/libmesosgpumodule.so"}, parameters...)...)
-	return d, d.await(d.started)
+	d := startDriver(t, filepath.Join(built, "module-test"), []string{"LIBPROCESS_IP=127.0.0.1"}, append([]string{"../../bin/libmesosgpumodule.so"}, parameters...)...)
+	return d, d.awaitResult(d.started)
 }
 
-// agent loads the module with a timeout of a second and cgroup v1, if the
+// startAgent loads the module with a timeout of a second and cgroup v1, if the
 // parameters do not say otherwise.
-func agent(t *testing.T, socket string, parameters ...string) *isolator {
+func startAgent(t *testing.T, socket string, parameters ...string) *isolatorDriver {
 	t.Helper()
 	dir := t.TempDir()
-	d, loaded := load(t, append([]string{"socket=" + socket, "timeout=1secs", "runtime_dir=" + dir, "cgroups_hierarchy=" + dir}, parameters...)...)
+	d, loaded := loadModule(t, append([]string{"socket=" + socket, "timeout=1secs", "runtime_dir=" + dir, "cgroups_hierarchy=" + dir}, parameters...)...)
 	if loaded.Kind != "ready" {
 		t.Fatalf("got %+v", loaded)
 	}
-	return &isolator{d, dir}
+	return &isolatorDriver{d, dir}
 }
 
-// id is Mesos's form of "PARENT.CHILD".
-func id(name string) map[string]any {
+// containerID is Mesos's form of "PARENT.CHILD".
+func containerID(name string) map[string]any {
 	parent, child := "", name
 	if i := strings.LastIndexByte(name, '.'); i >= 0 {
 		parent, child = name[:i], name[i+1:]
 	}
 	v := map[string]any{"value": child}
 	if parent != "" {
-		v["parent"] = id(parent)
+		v["parent"] = containerID(parent)
 	}
 	return v
 }
@@ -94,45 +94,45 @@ func config(resources []any, more string) map[string]any {
 	return c
 }
 
-func (i *isolator) prepare(container string, config map[string]any) outcome {
+func (i *isolatorDriver) prepare(container string, config map[string]any) callResult {
 	i.t.Helper()
-	return i.call(map[string]any{"op": "prepare", "container": id(container), "config": config})
+	return i.call(map[string]any{"op": "prepare", "container": containerID(container), "config": config})
 }
 
-func (i *isolator) launch(container string, resources []any) {
+func (i *isolatorDriver) launch(container string, resources []any) {
 	i.t.Helper()
-	i.must(i.prepare(container, config(resources, "")))
-	i.must(i.isolate(container))
+	i.mustSucceed(i.prepare(container, config(resources, "")))
+	i.mustSucceed(i.isolate(container))
 }
 
-func (i *isolator) isolate(container string) outcome {
+func (i *isolatorDriver) isolate(container string) callResult {
 	i.t.Helper()
-	return i.call(map[string]any{"op": "isolate", "container": id(container), "pid": 4711})
+	return i.call(map[string]any{"op": "isolate", "container": containerID(container), "pid": 4711})
 }
 
-func (i *isolator) update(container string, resources []any) <-chan outcome {
+func (i *isolatorDriver) update(container string, resources []any) <-chan callResult {
 	i.t.Helper()
-	return i.send(map[string]any{"op": "update", "container": id(container), "resources": resources})
+	return i.send(map[string]any{"op": "update", "container": containerID(container), "resources": resources})
 }
 
-func (i *isolator) do(op, container string) outcome {
+func (i *isolatorDriver) callOnContainer(op, container string) callResult {
 	i.t.Helper()
-	return i.call(map[string]any{"op": op, "container": id(container)})
+	return i.call(map[string]any{"op": op, "container": containerID(container)})
 }
 
-func (i *isolator) recover(states, orphans []string) outcome {
+func (i *isolatorDriver) recover(states, orphans []string) callResult {
 	i.t.Helper()
 	var list, others []any
 	for n, s := range states {
-		list = append(list, map[string]any{"container_id": id(s), "pid": 100 + n, "directory": "/sandbox"})
+		list = append(list, map[string]any{"container_id": containerID(s), "pid": 100 + n, "directory": "/sandbox"})
 	}
 	for _, o := range orphans {
-		others = append(others, id(o))
+		others = append(others, containerID(o))
 	}
 	return i.call(map[string]any{"op": "recover", "states": list, "orphans": others})
 }
 
-func (i *isolator) must(o outcome) outcome {
+func (i *isolatorDriver) mustSucceed(o callResult) callResult {
 	i.t.Helper()
 	if o.Kind != "ready" {
 		i.t.Fatalf("got %+v", o)
@@ -140,17 +140,17 @@ func (i *isolator) must(o outcome) outcome {
 	return o
 }
 
-func (i *isolator) fails(o outcome, says string) {
+func (i *isolatorDriver) wantFailure(o callResult, says string) {
 	i.t.Helper()
 	if o.Kind != "failed" || !strings.Contains(o.Message, says) {
 		i.t.Errorf("got %+v, want failed: …%s", o, says)
 	}
 }
 
-// pends makes sure that a call has not ended, after one that came later has.
-func (i *isolator) pends(call <-chan outcome) {
+// wantPending makes sure that a call has not ended, after one that came later has.
+func (i *isolatorDriver) wantPending(call <-chan callResult) {
 	i.t.Helper()
-	i.must(i.do("status", "c1"))
+	i.mustSucceed(i.callOnContainer("status", "c1"))
 	select {
 	case o := <-call:
 		i.t.Errorf("got %+v, want pending", o)
@@ -158,8 +158,8 @@ func (i *isolator) pends(call <-chan outcome) {
 	}
 }
 
-// hang listens and answers nobody.
-func (d *daemon) hang() *daemon {
+// hangAll listens and answers nobody.
+func (d *fakeDaemon) hangAll() *fakeDaemon {
 	d.t.Helper()
 	l, err := net.Listen("unix", d.Path)
 	if err != nil {
@@ -169,8 +169,8 @@ func (d *daemon) hang() *daemon {
 	return d
 }
 
-// hold keeps such calls from being answered until they are released.
-func (d *daemon) hold(call string) (release func()) {
+// holdCall keeps such calls from being answered until they are released.
+func (d *fakeDaemon) holdCall(call string) (release func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	held := make(chan struct{})
@@ -183,8 +183,8 @@ func (d *daemon) hold(call string) (release func()) {
 	}
 }
 
-// hears waits until that call has come.
-func (d *daemon) hears(call string) {
+// waitForCall waits until that call has come.
+func (d *fakeDaemon) waitForCall(call string) {
 	d.t.Helper()
 	deadline := time.After(time.Minute)
 	for {
@@ -210,7 +210,7 @@ func TestMesosModuleParameters(t *testing.T) {
 		{"cgroups_hierarchy=/absent", "ready"}, {"cgroups_hierarchy=cgroup", "refused"},
 		{"runtime_dir=run", "refused"}, {"sockets=/x", "refused"},
 	} {
-		if _, got := load(t, tt.parameter); got.Kind != tt.want {
+		if _, got := loadModule(t, tt.parameter); got.Kind != tt.want {
 			t.Errorf("%.40s: %s, want %s", tt.parameter, got.Kind, tt.want)
 		}
 	}
@@ -219,17 +219,17 @@ func TestMesosModuleParameters(t *testing.T) {
 // What Mesos says of a container reaches the daemon, and what the daemon
 // grants becomes what Mesos launches.
 func TestMesosModuleLaunch(t *testing.T) {
-	need.Root(t)
-	d := newDaemon(t).start()
+	need.RequireRoot(t)
+	d := newFakeDaemon(t).start()
 	volume := t.TempDir()
-	d.setup = containers.Setup{
+	d.setup = containers.LaunchSetup{
 		Devices: []string{"GPU-a"},
-		Nodes:   []containers.Node{{Path: "/dev/nvidia0", Major: 195}, {Path: "/dev/nvidia-caps/nvidia-cap1", Major: 511, Minor: 1}},
-		Mounts:  []containers.Mount{{Source: volume, Target: "/usr/local/nvidia", ReadOnly: true}},
+		Nodes:   []containers.DeviceNode{{Path: "/dev/nvidia0", Major: 195}, {Path: "/dev/nvidia-caps/nvidia-cap1", Major: 511, Minor: 1}},
+		Mounts:  []containers.BindMount{{Source: volume, Target: "/usr/local/nvidia", ReadOnly: true}},
 
 		Environment: map[string]string{"NVIDIA_VISIBLE_DEVICES": "GPU-a"},
 	}
-	i := agent(t, d.Path)
+	i := startAgent(t, d.Path)
 	const whose = `{"executor_info":{"executor_id":{"value":"e"},"framework_id":{"value":"f"},"command":{"value":"x"},"labels":{"labels":[{"key":"job","value":"other"},{"key":"mesos-gpu.job","value":"train"}]}}`
 	const task = `,"task_info":{"name":"n","task_id":{"value":"t"},"slave_id":{"value":"a"},"labels":{"labels":[{"key":"job","value":"from task"}]}}}`
 	const variables = `{"variables":[{"name":"NVIDIA_VISIBLE_DEVICES","type":"VALUE","value":"GPU-a"}]}`
@@ -237,12 +237,12 @@ func TestMesosModuleLaunch(t *testing.T) {
 	t.Run("without an image", func(t *testing.T) {
 		named := append(gpus(2), map[string]any{"name": "gpu_ids", "type": "SET", "set": map[string]any{"item": []string{"GPU-a"}}},
 			map[string]any{"name": "gpus", "type": "SCALAR", "scalar": map[string]any{"value": 1}, "reservations": []any{map[string]any{"type": "DYNAMIC", "role": "r"}}})
-		got := i.must(i.prepare("c1", config(named, whose+"}")))
-		if diff := cmp.Diff(decoded(t, `{"environment":`+variables+`}`), decoded(t, string(got.Value))); diff != "" {
+		got := i.mustSucceed(i.prepare("c1", config(named, whose+"}")))
+		if diff := cmp.Diff(decodeJSON(t, `{"environment":`+variables+`}`), decodeJSON(t, string(got.Value))); diff != "" {
 			t.Errorf("launch info (-want +got):\n%s", diff)
 		}
-		want := containers.Launch{Container: "c1", Directory: "/sandbox", Framework: "f", Executor: "e", Job: "train",
-			Resources: []ledger.Resource{{Name: "gpu_ids", Set: []string{"GPU-a"}}, {Name: "gpus", Scalar: 3}}}
+		want := containers.LaunchRequest{Container: "c1", Directory: "/sandbox", Framework: "f", Executor: "e", Job: "train",
+			Resources: []ledger.MesosResource{{Name: "gpu_ids", Set: []string{"GPU-a"}}, {Name: "gpus", Scalar: 3}}}
 		if diff := cmp.Diff(want, d.launched, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("the daemon heard (-want +got):\n%s", diff)
 		}
@@ -253,13 +253,13 @@ func TestMesosModuleLaunch(t *testing.T) {
 			t.Fatal(err)
 		}
 		image := fmt.Sprintf(`,"rootfs":%q,"docker":{"manifest":{"config":{"Labels":{"com.nvidia.volumes.needed":"nvidia_driver"},"Env":["A=b=c","ODD","E="]}}}`, rootfs)
-		got := i.must(i.prepare("c2", config(gpus(1), strings.TrimSuffix(whose, "}")+"}"+image+task)))
+		got := i.mustSucceed(i.prepare("c2", config(gpus(1), strings.TrimSuffix(whose, "}")+"}"+image+task)))
 		const bind = unix.MS_BIND
 		want := fmt.Sprintf(`{"task_environment":%s,"mounts":[
 			{"source":%q,"target":%q,"flags":%d},{"source":%q,"target":%q,"flags":%d},{"source":%q,"target":%q,"flags":%d}]}`, variables,
 			devices+"/nvidia0", rootfs+"/dev/nvidia0", bind, devices+"/nvidia-caps/nvidia-cap1", rootfs+"/dev/nvidia-caps/nvidia-cap1", bind,
 			volume, rootfs+"/usr/local/nvidia", unix.MS_BIND|unix.MS_REC|unix.MS_RDONLY)
-		if diff := cmp.Diff(decoded(t, want), decoded(t, string(got.Value))); diff != "" {
+		if diff := cmp.Diff(decodeJSON(t, want), decodeJSON(t, string(got.Value))); diff != "" {
 			t.Errorf("launch info (-want +got):\n%s", diff)
 		}
 		if info, err := os.Stat(rootfs + "/usr/local/nvidia"); err != nil || !info.IsDir() {
@@ -271,29 +271,29 @@ func TestMesosModuleLaunch(t *testing.T) {
 				t.Errorf("node %s: %v, mode %o, number %x", name, err, s.Mode, s.Rdev)
 			}
 		}
-		wantImage := containers.Image{Labels: map[string]string{"com.nvidia.volumes.needed": "nvidia_driver"}, Environment: map[string]string{"A": "b=c", "E": ""}}
+		wantImage := containers.ImageSettings{Labels: map[string]string{"com.nvidia.volumes.needed": "nvidia_driver"}, Environment: map[string]string{"A": "b=c", "E": ""}}
 		if diff := cmp.Diff(wantImage, d.launched.Image); diff != "" || !d.launched.Rootfs || d.launched.Task != "t" || d.launched.Job != "from task" {
 			t.Errorf("the daemon heard %+v", d.launched)
 		}
 		// Nodes that are left from before are made anew.
-		i.must(i.prepare("c2", config(gpus(1), "{"+image[1:]+"}")))
+		i.mustSucceed(i.prepare("c2", config(gpus(1), "{"+image[1:]+"}")))
 	})
 	t.Run("a nested one with an image", func(t *testing.T) {
 		devices := filepath.Join(i.runtimeDir, "containers/c2/containers/n/devices")
 		if err := os.MkdirAll(devices, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		got := i.must(i.prepare("c2.n", config(noGPUs(), fmt.Sprintf(`{"rootfs":%q}`, t.TempDir()))))
+		got := i.mustSucceed(i.prepare("c2.n", config(noGPUs(), fmt.Sprintf(`{"rootfs":%q}`, t.TempDir()))))
 		if !strings.Contains(string(got.Value), devices+"/nvidia0") || d.launched.Container != "c2.n" {
 			t.Errorf("got %s for %s", got.Value, d.launched.Container)
 		}
 	})
 	t.Run("a debug container", func(t *testing.T) {
-		d.heard()
-		got := i.must(i.prepare("c2.d", config(noGPUs(), `{"container_class":"DEBUG"}`)))
-		i.must(i.isolate("c2.d"))
-		i.must(i.do("cleanup", "c2.d"))
-		if calls := d.heard(); len(calls) > 0 || string(got.Value) != "{}" {
+		d.recordedCalls()
+		got := i.mustSucceed(i.prepare("c2.d", config(noGPUs(), `{"container_class":"DEBUG"}`)))
+		i.mustSucceed(i.isolate("c2.d"))
+		i.mustSucceed(i.callOnContainer("cleanup", "c2.d"))
+		if calls := d.recordedCalls(); len(calls) > 0 || string(got.Value) != "{}" {
 			t.Errorf("heard %q, got %s", calls, got.Value)
 		}
 	})
@@ -305,121 +305,121 @@ func TestMesosModuleLaunch(t *testing.T) {
 		if err := os.Symlink(outside, filepath.Join(rootfs, "usr")); err != nil {
 			t.Fatal(err)
 		}
-		i.fails(i.prepare("c3", config(gpus(1), fmt.Sprintf(`{"rootfs":%q}`, rootfs))), "its part 'usr' must be a directory in the image")
+		i.wantFailure(i.prepare("c3", config(gpus(1), fmt.Sprintf(`{"rootfs":%q}`, rootfs))), "its part 'usr' must be a directory in the image")
 		if left, err := os.ReadDir(outside); err != nil || len(left) > 0 {
 			t.Errorf("made %v outside: %v", left, err)
 		}
 	})
 	t.Run("another runtime directory", func(t *testing.T) {
-		i.fails(i.prepare("c4", config(gpus(1), fmt.Sprintf(`{"rootfs":%q}`, t.TempDir()))), "parameter runtime_dir must be the agent's --runtime_dir")
+		i.wantFailure(i.prepare("c4", config(gpus(1), fmt.Sprintf(`{"rootfs":%q}`, t.TempDir()))), "parameter runtime_dir must be the agent's --runtime_dir")
 	})
 }
 
 // The life of a container, call by call.
-func TestMesosModuleLife(t *testing.T) {
-	d := newDaemon(t).start()
-	i := agent(t, d.Path)
-	i.must(i.recover([]string{"old"}, []string{"orphan", "odd@one"}))
+func TestMesosModuleContainerLifeCycle(t *testing.T) {
+	d := newFakeDaemon(t).start()
+	i := startAgent(t, d.Path)
+	i.mustSucceed(i.recover([]string{"old"}, []string{"orphan", "odd@one"}))
 	i.launch("c1", gpus(1))
-	i.must(i.await(i.update("c1", gpus(1))))
-	i.must(i.await(i.update("c1", gpus(2))))
-	i.must(i.await(i.update("c1", gpus(2))))
-	i.must(i.await(i.update("c1", noGPUs())))
-	watch := i.send(map[string]any{"op": "watch", "container": id("c1")})
+	i.mustSucceed(i.awaitResult(i.update("c1", gpus(1))))
+	i.mustSucceed(i.awaitResult(i.update("c1", gpus(2))))
+	i.mustSucceed(i.awaitResult(i.update("c1", gpus(2))))
+	i.mustSucceed(i.awaitResult(i.update("c1", noGPUs())))
+	watch := i.send(map[string]any{"op": "watch", "container": containerID("c1")})
 	for _, op := range []string{"usage", "status"} {
-		if got := i.must(i.do(op, "c1")); op == "status" && string(got.Value) != "{}" {
+		if got := i.mustSucceed(i.callOnContainer(op, "c1")); op == "status" && string(got.Value) != "{}" {
 			t.Errorf("%s: %s", op, got.Value)
 		}
 	}
-	i.must(i.do("cleanup", "c1"))
-	i.must(i.do("cleanup", "stranger"))
+	i.mustSucceed(i.callOnContainer("cleanup", "c1"))
+	i.mustSucceed(i.callOnContainer("cleanup", "stranger"))
 	want := []string{"recover [old orphan]", "prepare c1 [{gpus 1 []}]", "isolate c1 4711", "update c1 [{gpus 2 []}]", "update c1 []", "cleanup c1", "cleanup stranger"}
-	if diff := cmp.Diff(want, d.heard()); diff != "" {
+	if diff := cmp.Diff(want, d.recordedCalls()); diff != "" {
 		t.Errorf("heard (-want +got):\n%s", diff)
 	}
 	d.stop()
-	i.pends(watch)
+	i.wantPending(watch)
 
 	d.start()
-	d.answer("prepare", &ledger.Refusal{Why: "container c2 wants 3 GPUs, 1 is free"})
-	i.fails(i.prepare("c2", config(gpus(3), "")), "container c2 wants 3 GPUs, 1 is free")
-	i.must(i.prepare("c3", config(noGPUs(), ""))) // whatever the daemon says
-	d.answer("prepare", nil)
-	d.answer("isolate", fmt.Errorf("write devices.allow: no such file"))
-	i.must(i.prepare("c4", config(gpus(1), "")))
-	i.fails(i.isolate("c4"), "isolate container c4: ask the GPU daemon at "+d.Path+": write devices.allow: no such file")
-	i.must(i.prepare("c5", config(noGPUs(), "")))
-	i.must(i.isolate("c5"))
-	d.answer("update", &ledger.Refusal{Why: "gpus:2 is less than its 3 gpu_ids"})
-	i.fails(i.await(i.update("c4", gpus(2))), "gpus:2 is less")
-	d.answer("cleanup", fmt.Errorf("disk full"))
-	i.must(i.do("cleanup", "c4"))
+	d.setAnswer("prepare", &ledger.RejectedError{Why: "container c2 wants 3 GPUs, 1 is free"})
+	i.wantFailure(i.prepare("c2", config(gpus(3), "")), "container c2 wants 3 GPUs, 1 is free")
+	i.mustSucceed(i.prepare("c3", config(noGPUs(), ""))) // whatever the daemon says
+	d.setAnswer("prepare", nil)
+	d.setAnswer("isolate", fmt.Errorf("write devices.allow: no such file"))
+	i.mustSucceed(i.prepare("c4", config(gpus(1), "")))
+	i.wantFailure(i.isolate("c4"), "isolate container c4: ask the GPU daemon at "+d.Path+": write devices.allow: no such file")
+	i.mustSucceed(i.prepare("c5", config(noGPUs(), "")))
+	i.mustSucceed(i.isolate("c5"))
+	d.setAnswer("update", &ledger.RejectedError{Why: "gpus:2 is less than its 3 gpu_ids"})
+	i.wantFailure(i.awaitResult(i.update("c4", gpus(2))), "gpus:2 is less")
+	d.setAnswer("cleanup", fmt.Errorf("disk full"))
+	i.mustSucceed(i.callOnContainer("cleanup", "c4"))
 }
 
 // Without the daemon containers without GPUs start, those with GPUs do not,
 // and those that run are left alone; once it is back it hears what it missed.
-func TestMesosModuleWithoutTheDaemon(t *testing.T) {
-	d := newDaemon(t).start()
-	i := agent(t, d.Path)
-	i.must(i.recover(nil, nil))
+func TestMesosModuleWithoutDaemon(t *testing.T) {
+	d := newFakeDaemon(t).start()
+	i := startAgent(t, d.Path)
+	i.mustSucceed(i.recover(nil, nil))
 	for _, c := range []string{"ends", "grows", "shrinks", "ending"} {
 		i.launch(c, gpus(2))
 	}
-	watch := i.send(map[string]any{"op": "watch", "container": id("grows")})
+	watch := i.send(map[string]any{"op": "watch", "container": containerID("grows")})
 	d.stop()
 
 	begun := time.Now()
-	i.fails(i.prepare("new", config(gpus(1), "")), "prepare container new: ask the GPU daemon at "+d.Path+": No such file or directory; start the daemon: mesos-gpu agent")
+	i.wantFailure(i.prepare("new", config(gpus(1), "")), "prepare container new: ask the GPU daemon at "+d.Path+": No such file or directory; start the daemon: mesos-gpu agent")
 	if took := time.Since(begun); took > 10*time.Second {
 		t.Errorf("took %s to fail, allowed was 1s", took)
 	}
-	i.must(i.do("cleanup", "new"))
+	i.mustSucceed(i.callOnContainer("cleanup", "new"))
 	i.launch("plain", noGPUs())
-	i.must(i.await(i.update("plain", noGPUs())))
-	i.must(i.await(i.update("grows", gpus(2))))
-	i.fails(i.await(i.update("grows", gpus(3))), "update container grows: ask the GPU daemon")
+	i.mustSucceed(i.awaitResult(i.update("plain", noGPUs())))
+	i.mustSucceed(i.awaitResult(i.update("grows", gpus(2))))
+	i.wantFailure(i.awaitResult(i.update("grows", gpus(3))), "update container grows: ask the GPU daemon")
 	shrinks, ending := i.update("shrinks", gpus(1)), i.update("ending", gpus(1))
-	i.must(i.await(i.update("ends", noGPUs()))) // its task's end is told
-	i.pends(shrinks)
-	i.pends(ending)
-	i.must(i.do("cleanup", "ending"))
-	i.must(i.await(ending)) // with the container all is given back
-	i.must(i.do("cleanup", "ends"))
-	i.pends(shrinks)
-	i.pends(watch)
+	i.mustSucceed(i.awaitResult(i.update("ends", noGPUs()))) // its task's end is told
+	i.wantPending(shrinks)
+	i.wantPending(ending)
+	i.mustSucceed(i.callOnContainer("cleanup", "ending"))
+	i.mustSucceed(i.awaitResult(ending)) // with the container all is given back
+	i.mustSucceed(i.callOnContainer("cleanup", "ends"))
+	i.wantPending(shrinks)
+	i.wantPending(watch)
 
-	d.heard()
+	d.recordedCalls()
 	d.start()
-	i.must(i.await(shrinks))
-	d.hears("recover [grows shrinks]")
-	d.hears("update shrinks [{gpus 1 []}]")
+	i.mustSucceed(i.awaitResult(shrinks))
+	d.waitForCall("recover [grows shrinks]")
+	d.waitForCall("update shrinks [{gpus 1 []}]")
 	i.launch("next", gpus(1))
-	i.pends(watch)
+	i.wantPending(watch)
 }
 
 // The daemon finds those that are named and new to it again by their cgroups,
 // which a container has before it is prepared: it is named once it is.
-func TestMesosModuleRecoversNobodyNew(t *testing.T) {
-	d := newDaemon(t)
-	i := agent(t, d.Path)
-	i.must(i.recover([]string{"old"}, nil))
+func TestMesosModuleDoesNotRecoverNewContainers(t *testing.T) {
+	d := newFakeDaemon(t)
+	i := startAgent(t, d.Path)
+	i.mustSucceed(i.recover([]string{"old"}, nil))
 	d.start()
 	i.launch("c1", gpus(1))
-	if got, want := d.heard()[:2], []string{"recover [old]", "prepare c1 [{gpus 1 []}]"}; !slices.Equal(got, want) {
+	if got, want := d.recordedCalls()[:2], []string{"recover [old]", "prepare c1 [{gpus 1 []}]"}; !slices.Equal(got, want) {
 		t.Errorf("heard %q, want %q", got, want)
 	}
 	// Now while it is being prepared.
-	release := d.hold("prepare")
-	c2 := i.send(map[string]any{"op": "prepare", "container": id("c2"), "config": config(gpus(1), "")})
-	d.hears("prepare c2 [{gpus 1 []}]")
-	d.answer("cleanup", fmt.Errorf("disk full"))
-	i.must(i.do("cleanup", "c1"))
-	c3 := i.send(map[string]any{"op": "prepare", "container": id("c3"), "config": config(gpus(1), "")})
-	i.pends(c3)
+	release := d.holdCall("prepare")
+	c2 := i.send(map[string]any{"op": "prepare", "container": containerID("c2"), "config": config(gpus(1), "")})
+	d.waitForCall("prepare c2 [{gpus 1 []}]")
+	d.setAnswer("cleanup", fmt.Errorf("disk full"))
+	i.mustSucceed(i.callOnContainer("cleanup", "c1"))
+	c3 := i.send(map[string]any{"op": "prepare", "container": containerID("c3"), "config": config(gpus(1), "")})
+	i.wantPending(c3)
 	release()
-	i.must(i.await(c2))
-	i.must(i.await(c3))
-	got, want := d.heard(), []string{"prepare c2 [{gpus 1 []}]", "cleanup c1", "recover [c2 old]", "prepare c3 [{gpus 1 []}]"}
+	i.mustSucceed(i.awaitResult(c2))
+	i.mustSucceed(i.awaitResult(c3))
+	got, want := d.recordedCalls(), []string{"prepare c2 [{gpus 1 []}]", "cleanup c1", "recover [c2 old]", "prepare c3 [{gpus 1 []}]"}
 	if !slices.Equal(got, want) {
 		t.Errorf("heard %q, want %q", got, want)
 	}
@@ -427,29 +427,29 @@ func TestMesosModuleRecoversNobodyNew(t *testing.T) {
 
 // After the agent's restart nobody knows what the containers have: none may
 // be destroyed because the daemon is away just then.
-func TestMesosModuleAfterTheAgentsRestart(t *testing.T) {
-	d := newDaemon(t)
-	i := agent(t, d.Path)
-	i.must(i.recover([]string{"c1", "c2", "c3"}, []string{"orphan"}))
+func TestMesosModuleAfterAgentRestart(t *testing.T) {
+	d := newFakeDaemon(t)
+	i := startAgent(t, d.Path)
+	i.mustSucceed(i.recover([]string{"c1", "c2", "c3"}, []string{"orphan"}))
 	c1 := i.update("c1", gpus(1))
-	i.pends(c1)
-	i.must(i.await(i.update("c2", noGPUs())))
-	i.must(i.do("cleanup", "orphan"))
+	i.wantPending(c1)
+	i.mustSucceed(i.awaitResult(i.update("c2", noGPUs())))
+	i.mustSucceed(i.callOnContainer("cleanup", "orphan"))
 	c3 := i.update("c3", gpus(2))
 	again := i.update("c3", gpus(1)) // the newest total counts
-	i.pends(again)
+	i.wantPending(again)
 	d.start()
-	i.must(i.await(c1))
-	i.must(i.await(c3))
-	i.must(i.await(again))
-	d.hears("recover [c1 c2 c3]")
-	d.hears("update c1 [{gpus 1 []}]")
-	d.hears("update c2 []")
-	d.hears("update c3 [{gpus 1 []}]")
+	i.mustSucceed(i.awaitResult(c1))
+	i.mustSucceed(i.awaitResult(c3))
+	i.mustSucceed(i.awaitResult(again))
+	d.waitForCall("recover [c1 c2 c3]")
+	d.waitForCall("update c1 [{gpus 1 []}]")
+	d.waitForCall("update c2 []")
+	d.waitForCall("update c3 [{gpus 1 []}]")
 
 	// A daemon that lost its books learns of the container anew.
-	d.answer("update", &containers.Unknown{Container: "c1"})
-	i.must(i.await(i.update("c1", gpus(2))))
-	d.hears("prepare c1 [{gpus 2 []}]")
-	d.hears("isolate c1 100")
+	d.setAnswer("update", &containers.UnknownContainerError{Container: "c1"})
+	i.mustSucceed(i.awaitResult(i.update("c1", gpus(2))))
+	d.waitForCall("prepare c1 [{gpus 2 []}]")
+	d.waitForCall("isolate c1 100")
 }

@@ -18,17 +18,17 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// control is the argument that makes the test binary the stand-in for NVIDIA's
+// controlStandIn is the argument that makes the test binary the stand-in for NVIDIA's
 // nvidia-cuda-mps-control.
-const control = "stand-in-for-mps-control"
+const controlStandIn = "stand-in-for-mps-control"
 
 func TestMain(m *testing.M) {
-	if len(os.Args) < 2 || os.Args[1] != control {
+	if len(os.Args) < 2 || os.Args[1] != controlStandIn {
 		os.Exit(m.Run())
 	}
-	run := ask
+	run := askStandIn
 	if os.Args[len(os.Args)-1] == "-f" {
-		run = serve
+		run = serveStandIn
 	}
 	if err := run(os.Getenv("CUDA_MPS_PIPE_DIRECTORY")); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -40,14 +40,14 @@ func TestMain(m *testing.M) {
 // faultFile, beside the pipe directory, says what is wrong with the daemon.
 func faultFile(pipe string) string { return filepath.Join(filepath.Dir(pipe), "fault") }
 
-func fault(pipe string) string {
+func readFault(pipe string) string {
 	text, _ := os.ReadFile(faultFile(pipe))
 	return string(text)
 }
 
-// serve is the daemon in the foreground: it answers a line over its pipe.
-func serve(pipe string) error {
-	if fault(pipe) == "broken" {
+// serveStandIn is the daemon in the foreground: it answers a line over its pipe.
+func serveStandIn(pipe string) error {
+	if readFault(pipe) == "broken" {
 		return errors.New("no CUDA-capable device is detected")
 	}
 	if err := os.WriteFile("/dev/shm/of-the-daemon", []byte(os.Getenv("CUDA_VISIBLE_DEVICES")), 0o644); err != nil {
@@ -66,7 +66,7 @@ func serve(pipe string) error {
 		}
 		line, _ := bufio.NewReader(c).ReadString('\n')
 		answer := "100.0"
-		switch how := fault(pipe); {
+		switch how := readFault(pipe); {
 		case how == "dies":
 			return errors.New("a fatal fault")
 		case how == "hangs":
@@ -81,8 +81,8 @@ func serve(pipe string) error {
 	}
 }
 
-// ask is the program as people use it: echo get_… | nvidia-cuda-mps-control.
-func ask(pipe string) error {
+// askStandIn is the program as people use it: echo get_… | nvidia-cuda-mps-control.
+func askStandIn(pipe string) error {
 	c, err := net.Dial("unix", filepath.Join(pipe, "control"))
 	if err != nil {
 		return err
@@ -94,8 +94,8 @@ func ask(pipe string) error {
 	return err
 }
 
-// newMPS is a limiter whose control program is the stand-in.
-func newMPS(t *testing.T, dir string) *MPS {
+// newTestLimiter is a limiter whose control program is the stand-in.
+func newTestLimiter(t *testing.T, dir string) *Limiter {
 	t.Helper()
 	program, err := os.Executable()
 	if err != nil {
@@ -103,9 +103,9 @@ func newMPS(t *testing.T, dir string) *MPS {
 	}
 	log := logrus.New()
 	log.SetOutput(t.Output())
-	m, err := New(Config{
-		Dir: dir, SharedMemory: filepath.Join(dir, "shm"), Program: program, Arguments: []string{control}, Log: log,
-		Every: 20 * time.Millisecond, Patience: 20 * time.Second, BackoffMin: 10 * time.Millisecond, BackoffMax: 50 * time.Millisecond,
+	m, err := New(ControlConfig{
+		Dir: dir, SharedMemory: filepath.Join(dir, "shm"), Program: program, Arguments: []string{controlStandIn}, Log: log,
+		ProbeInterval: 20 * time.Millisecond, CommandTimeout: 20 * time.Second, BackoffMin: 10 * time.Millisecond, BackoffMax: 50 * time.Millisecond,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -115,12 +115,12 @@ func newMPS(t *testing.T, dir string) *MPS {
 
 const uuid = "GPU-5e7f"
 
-func part(mem int64, cores int) []gpu.Part {
-	return []gpu.Part{{UUID: uuid, MemMiB: mem, Cores: cores}}
+func newShares(mem int64, cores int) []gpu.DeviceShare {
+	return []gpu.DeviceShare{{UUID: uuid, MemMiB: mem, Cores: cores}}
 }
 
-// pid is the running daemon's process, 0 for none.
-func pid(m *MPS) int { return newServer(m.cfg, uuid).process() }
+// daemonPID is the running daemon's process, 0 for none.
+func daemonPID(m *Limiter) int { return newControlDaemon(m.cfg, uuid).findProcess() }
 
 // eventually waits for what a process of its own does.
 func eventually(t *testing.T, what string, is func() bool) {

@@ -12,22 +12,22 @@ import (
 // The stand-in answers at once: what is measured is this package, go-nvml and
 // the way into C, 1,000 and more calls.
 func BenchmarkDiscover16(b *testing.B) {
-	m := nvmltest.Report(b, behindSwitches(16))
-	c := Config{Library: standIn(b), SysRoot: m.SysRoot, ProcRoot: m.ProcRoot}
+	m := nvmltest.ReportHost(b, behindSwitches(16))
+	c := LibraryConfig{Library: buildStandIn(b), SysRoot: m.SysRoot, ProcRoot: m.ProcRoot}
 	for b.Loop() {
-		if h, err := Discover(c); err != nil || len(h.Devices[15].NVLinks) != 15 {
+		if h, err := DiscoverHost(c); err != nil || len(h.Devices[15].NVLinks) != 15 {
 			b.Fatal(h, err)
 		}
 	}
 }
 
 func BenchmarkSample(b *testing.B) {
-	m, l := opened(b, v100s(1), Config{})
-	m.Measure(uuid(0), everything())
-	m.Compute(uuid(0), gpu.Process{PID: 100, MemBytes: 1 << 30})
+	m, l := openStandIn(b, v100s(1), LibraryConfig{})
+	m.SetMeasurements(uuid(0), allMeasurements())
+	m.AddComputeProcess(uuid(0), gpu.DeviceProcess{PID: 100, MemBytes: 1 << 30})
 	b.ReportAllocs()
 	for b.Loop() {
-		if s, err := l.Sample(uuid(0)); err != nil || len(s.Values) != len(everything()) {
+		if s, err := l.SampleDevice(uuid(0)); err != nil || len(s.Values) != len(allMeasurements()) {
 			b.Fatal(s, err)
 		}
 	}

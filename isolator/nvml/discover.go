@@ -11,61 +11,61 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// startPatience is how long calls by others may keep NVML from being loaded.
-const startPatience = 10 * time.Second
+// loadTimeout is how long calls by others may keep NVML from being loaded.
+const loadTimeout = 10 * time.Second
 
-// Discover loads the library and describes the machine. A device that cannot
+// DiscoverHost loads the library and describes the machine. A device that cannot
 // be described, for example one that fell off the bus, is logged and left
 // out: the others still serve. Of a GPU in MIG mode its MIG devices are
 // listed in its stead. Returns ErrNoDriver where there is no driver, and
 // ErrNoAnswer where that hangs for longer than Config.Starting.
-func Discover(c Config) (gpu.Host, error) {
+func DiscoverHost(c LibraryConfig) (gpu.Host, error) {
 	c = c.withDefaults()
-	return starting(c, "discover GPUs", discover, func(gpu.Host) {})
+	return startWithTimeout(c, "discover GPUs", discoverHost, func(gpu.Host) {})
 }
 
-func discover(c Config) (gpu.Host, error) {
-	unlock, err := one.alone(startPatience)
+func discoverHost(c LibraryConfig) (gpu.Host, error) {
+	unlock, err := nvmlGate.enterAlone(loadTimeout)
 	if err != nil {
 		return gpu.Host{}, err
 	}
 	defer unlock()
-	s, err := start(c)
+	s, err := startSession(c)
 	if err != nil {
 		return gpu.Host{}, err
 	}
-	h, _, err := s.host()
+	h, _, err := s.describeHost()
 	if closing := s.stop(); err == nil {
 		err = closing
 	}
 	return h, err
 }
 
-// whole is one GPU, in MIG mode with its slices.
-type whole struct {
+// physicalGPU is one GPU, in MIG mode with its slices.
+type physicalGPU struct {
 	index  int
 	handle nvml.Device
 	device gpu.Device
 	mig    bool
-	slices []slice
+	slices []migDevice
 }
 
-type slice struct {
+type migDevice struct {
 	handle nvml.Device
 	device gpu.Device
 }
 
-// host describes the machine, and gives the GPUs that could be described.
-func (s *session) host() (gpu.Host, []whole, error) {
+// describeHost describes the machine, and gives the GPUs that could be described.
+func (s *nvmlSession) describeHost() (gpu.Host, []physicalGPU, error) {
 	driver, ret := s.SystemGetDriverVersion()
 	if ret != nvml.SUCCESS {
-		return gpu.Host{}, nil, fmt.Errorf("ask NVML for the driver's version: %w", fault(ret))
+		return gpu.Host{}, nil, fmt.Errorf("ask NVML for the driver's version: %w", newNVMLError(ret))
 	}
 	cuda, ret := s.SystemGetCudaDriverVersion()
 	if ret != nvml.SUCCESS {
-		return gpu.Host{}, nil, fmt.Errorf("ask NVML for the CUDA version: %w", fault(ret))
+		return gpu.Host{}, nil, fmt.Errorf("ask NVML for the CUDA version: %w", newNVMLError(ret))
 	}
-	wholes, err := s.wholes()
+	wholes, err := s.describeGPUs()
 	if err != nil {
 		return gpu.Host{}, nil, err
 	}
@@ -81,66 +81,66 @@ func (s *session) host() (gpu.Host, []whole, error) {
 	return h, wholes, nil
 }
 
-// wholes describes every GPU that can be, with what joins it to the others.
-func (s *session) wholes() ([]whole, error) {
+// describeGPUs describes every GPU that can be, with what joins it to the others.
+func (s *nvmlSession) describeGPUs() ([]physicalGPU, error) {
 	count, ret := s.DeviceGetCount()
 	if ret != nvml.SUCCESS {
-		return nil, fmt.Errorf("ask NVML for the number of GPUs: %w", fault(ret))
+		return nil, fmt.Errorf("ask NVML for the number of GPUs: %w", newNVMLError(ret))
 	}
-	minors, err := readMinors(s.c.ProcRoot)
+	minors, err := readMinors(s.cfg.ProcRoot)
 	if err != nil {
-		s.c.Log.WithError(err).Warn("MIG devices left out")
+		s.cfg.Log.WithError(err).Warn("MIG devices left out")
 	}
-	var wholes []whole
+	var wholes []physicalGPU
 	for i := range count {
-		w, err := s.whole(i)
+		w, err := s.describeGPU(i)
 		if err != nil {
-			s.c.Log.WithField("index", i).WithError(err).Warn("GPU left out")
+			s.cfg.Log.WithField("index", i).WithError(err).Warn("GPU left out")
 			continue
 		}
 		if w.mig {
-			w.slices = s.slices(w, minors)
+			w.slices = s.describeMIGDevices(w, minors)
 		}
 		wholes = append(wholes, w)
 	}
-	s.join(wholes)
+	s.connectGPUs(wholes)
 	return wholes, nil
 }
 
-func (s *session) whole(index int) (whole, error) {
+func (s *nvmlSession) describeGPU(index int) (physicalGPU, error) {
 	handle, ret := s.DeviceGetHandleByIndex(index)
 	if ret != nvml.SUCCESS {
-		return whole{}, fmt.Errorf("open GPU %d: %w", index, fault(ret))
+		return physicalGPU{}, fmt.Errorf("open GPU %d: %w", index, newNVMLError(ret))
 	}
 	uuid, ret := handle.GetUUID()
 	if ret != nvml.SUCCESS {
-		return whole{}, fmt.Errorf("ask GPU %d for its UUID: %w", index, fault(ret))
+		return physicalGPU{}, fmt.Errorf("ask GPU %d for its UUID: %w", index, newNVMLError(ret))
 	}
 	model, ret := handle.GetName()
 	if ret != nvml.SUCCESS {
-		return whole{}, fmt.Errorf("ask GPU %s for its name: %w", uuid, fault(ret))
+		return physicalGPU{}, fmt.Errorf("ask GPU %s for its name: %w", uuid, newNVMLError(ret))
 	}
 	minor, ret := handle.GetMinorNumber()
 	if ret != nvml.SUCCESS {
-		return whole{}, fmt.Errorf("ask GPU %s for its minor number: %w", uuid, fault(ret))
+		return physicalGPU{}, fmt.Errorf("ask GPU %s for its minor number: %w", uuid, newNVMLError(ret))
 	}
 	memory, ret := handle.GetMemoryInfo()
 	// A GPU that shares the host's memory has none of its own to tell of.
 	if ret != nvml.SUCCESS && ret != nvml.ERROR_NOT_SUPPORTED {
-		return whole{}, fmt.Errorf("ask GPU %s for its memory: %w", uuid, fault(ret))
+		return physicalGPU{}, fmt.Errorf("ask GPU %s for its memory: %w", uuid, newNVMLError(ret))
 	}
 	pci, ret := handle.GetPciInfo()
 	if ret != nvml.SUCCESS {
-		return whole{}, fmt.Errorf("ask GPU %s for its PCI address: %w", uuid, fault(ret))
+		return physicalGPU{}, fmt.Errorf("ask GPU %s for its PCI address: %w", uuid, newNVMLError(ret))
 	}
-	at := address(pci.Domain, pci.Bus, pci.Device)
-	return whole{index: index, handle: handle, mig: s.inMIGMode(handle), device: gpu.Device{
-		UUID: uuid, Model: model, Arch: s.arch(handle), Brand: s.brand(handle), MemMiB: int64(memory.Total >> 20),
-		Minor: minor, PCI: at, NUMA: s.bus.numaNode(at), Persistence: s.persists(handle),
+	at := pciAddress(pci.Domain, pci.Bus, pci.Device)
+	return physicalGPU{index: index, handle: handle, mig: s.inMIGMode(handle), device: gpu.Device{
+		UUID: uuid, Model: model, Arch: s.computeCapability(handle), Brand: s.brandName(handle), MemMiB: int64(memory.Total >> 20),
+		Minor: minor, PCI: at, NUMA: s.bus.numaNode(at), Persistence: s.hasPersistence(handle),
 	}}, nil
 }
 
-func (s *session) persists(handle nvml.Device) bool {
+func (s *nvmlSession) hasPersistence(handle nvml.Device) bool {
 	if !s.has["nvmlDeviceGetPersistenceMode"] {
 		return false
 	}

@@ -17,7 +17,7 @@ import (
 	"mesos-gpu/isolator/nvml/nvmltest"
 )
 
-func machine() gpu.Host {
+func fourGPUHost() gpu.Host {
 	return gpu.Host{Driver: "535.104.05", CUDA: "12.2", Devices: []gpu.Device{
 		{UUID: "GPU-11111111-aaaa-bbbb-cccc-000000000001", Model: "Tesla V100-SXM2-16GB", Arch: "7.0", Brand: "tesla", MemMiB: 16160, Minor: 1, PCI: "0000:3b:00.0", NUMA: 1},
 		{UUID: "GPU-11111111-aaaa-bbbb-cccc-000000000002", Model: "Tesla K80", Arch: "3.7", Brand: "tesla", MemMiB: 11441, Minor: 0, PCI: "0001:d8:1f.0", NUMA: -1},
@@ -25,8 +25,8 @@ func machine() gpu.Host {
 	}}
 }
 
-// sysRoot knows one device's NUMA node, one's as unknown, one's not at all.
-func sysRoot(t *testing.T) string {
+// makeSysRoot knows one device's NUMA node, one's as unknown, one's not at all.
+func makeSysRoot(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
 	for address, node := range map[string]string{"0000:3b:00.0": "1\n", "0001:d8:1f.0": "-1\n"} {
@@ -41,50 +41,50 @@ func sysRoot(t *testing.T) string {
 	return root
 }
 
-func TestDiscover(t *testing.T) {
-	library := standIn(t)
-	sys := sysRoot(t)
+func TestDiscoverHost(t *testing.T) {
+	library := buildStandIn(t)
+	sys := makeSysRoot(t)
 	const lost = 15
 	cases := []struct {
 		name    string
-		fails   []nvmltest.Fail
+		fails   []nvmltest.FunctionFailure
 		without int // index of the device left out, -1 for none
 		logged  string
 		err     string
 		none    bool // the error is ErrNoDriver
 	}{
 		{name: "all well", without: -1},
-		{name: "lost GPU", fails: []nvmltest.Fail{{Function: "nvmlDeviceGetHandleByIndex_v2", Index: 1, Return: lost}},
+		{name: "lost GPU", fails: []nvmltest.FunctionFailure{{Function: "nvmlDeviceGetHandleByIndex_v2", Index: 1, Return: lost}},
 			without: 1, logged: "open GPU 1: GPU is lost (NVML error 15)"},
-		{name: "lost while asked", fails: []nvmltest.Fail{{Function: "nvmlDeviceGetName", Index: 0, Return: lost}},
+		{name: "lost while asked", fails: []nvmltest.FunctionFailure{{Function: "nvmlDeviceGetName", Index: 0, Return: lost}},
 			without: 0, logged: "for its name: GPU is lost (NVML error 15)"},
-		{name: "no UUID", fails: []nvmltest.Fail{{Function: "nvmlDeviceGetUUID", Index: 2, Return: 999}},
+		{name: "no UUID", fails: []nvmltest.FunctionFailure{{Function: "nvmlDeviceGetUUID", Index: 2, Return: 999}},
 			without: 2, logged: "ask GPU 2 for its UUID: Stand-in error (NVML error 999)"},
-		{name: "no minor number", fails: []nvmltest.Fail{{Function: "nvmlDeviceGetMinorNumber", Index: 2, Return: 3}},
+		{name: "no minor number", fails: []nvmltest.FunctionFailure{{Function: "nvmlDeviceGetMinorNumber", Index: 2, Return: 3}},
 			without: 2, logged: "for its minor number"},
-		{name: "no memory", fails: []nvmltest.Fail{{Function: "nvmlDeviceGetMemoryInfo", Index: 2, Return: 999}},
+		{name: "no memory", fails: []nvmltest.FunctionFailure{{Function: "nvmlDeviceGetMemoryInfo", Index: 2, Return: 999}},
 			without: 2, logged: "for its memory"},
-		{name: "no PCI address", fails: []nvmltest.Fail{{Function: "nvmlDeviceGetPciInfo_v3", Index: 2, Return: 999}},
+		{name: "no PCI address", fails: []nvmltest.FunctionFailure{{Function: "nvmlDeviceGetPciInfo_v3", Index: 2, Return: 999}},
 			without: 2, logged: "for its PCI address"},
-		{name: "driver not loaded", fails: []nvmltest.Fail{{Function: "nvmlInit_v2", Index: -1, Return: 9}},
+		{name: "driver not loaded", fails: []nvmltest.FunctionFailure{{Function: "nvmlInit_v2", Index: -1, Return: 9}},
 			err: "start LIBRARY: no NVIDIA driver: Driver Not Loaded (NVML error 9)", none: true},
-		{name: "version mismatch", fails: []nvmltest.Fail{{Function: "nvmlInit_v2", Index: -1, Return: 18}},
+		{name: "version mismatch", fails: []nvmltest.FunctionFailure{{Function: "nvmlInit_v2", Index: -1, Return: 18}},
 			err: "start LIBRARY: Stand-in error (NVML error 18)"},
-		{name: "no driver version", fails: []nvmltest.Fail{{Function: "nvmlSystemGetDriverVersion", Index: -1, Return: 999}},
+		{name: "no driver version", fails: []nvmltest.FunctionFailure{{Function: "nvmlSystemGetDriverVersion", Index: -1, Return: 999}},
 			err: "ask NVML for the driver's version: Stand-in error (NVML error 999)"},
-		{name: "no CUDA version", fails: []nvmltest.Fail{{Function: "nvmlSystemGetCudaDriverVersion", Index: -1, Return: 999}},
+		{name: "no CUDA version", fails: []nvmltest.FunctionFailure{{Function: "nvmlSystemGetCudaDriverVersion", Index: -1, Return: 999}},
 			err: "ask NVML for the CUDA version: Stand-in error (NVML error 999)"},
-		{name: "no count", fails: []nvmltest.Fail{{Function: "nvmlDeviceGetCount_v2", Index: -1, Return: 999}},
+		{name: "no count", fails: []nvmltest.FunctionFailure{{Function: "nvmlDeviceGetCount_v2", Index: -1, Return: 999}},
 			err: "ask NVML for the number of GPUs: Stand-in error (NVML error 999)"},
-		{name: "shutdown fails", fails: []nvmltest.Fail{{Function: "nvmlShutdown", Index: -1, Return: 999}},
+		{name: "shutdown fails", fails: []nvmltest.FunctionFailure{{Function: "nvmlShutdown", Index: -1, Return: 999}},
 			err: "shut down NVML: Stand-in error (NVML error 999)"},
 		{name: "well again", without: -1},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			nvmltest.Report(t, machine(), c.fails...)
+			nvmltest.ReportHost(t, fourGPUHost(), c.fails...)
 			log, hook := logtest.NewNullLogger()
-			got, err := Discover(Config{Library: library, SysRoot: sys, Log: log})
+			got, err := DiscoverHost(LibraryConfig{Library: library, SysRoot: sys, Log: log})
 			if c.err != "" {
 				want := strings.ReplaceAll(c.err, "LIBRARY", library)
 				if err == nil || err.Error() != want || errors.Is(err, ErrNoDriver) != c.none {
@@ -95,7 +95,7 @@ func TestDiscover(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := machine()
+			want := fourGPUHost()
 			if c.without >= 0 {
 				want.Devices = append(want.Devices[:c.without:c.without], want.Devices[c.without+1:]...)
 			}
@@ -106,8 +106,8 @@ func TestDiscover(t *testing.T) {
 		})
 	}
 	t.Run("memory not supported", func(t *testing.T) {
-		nvmltest.Report(t, machine(), nvmltest.Fail{Function: "nvmlDeviceGetMemoryInfo", Index: 0, Return: 3})
-		got, err := Discover(Config{Library: library, SysRoot: sys})
+		nvmltest.ReportHost(t, fourGPUHost(), nvmltest.FunctionFailure{Function: "nvmlDeviceGetMemoryInfo", Index: 0, Return: 3})
+		got, err := DiscoverHost(LibraryConfig{Library: library, SysRoot: sys})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -127,7 +127,7 @@ func TestArchAndBrand(t *testing.T) {
 		}}
 	}
 	var hosts []gpu.Host
-	for _, brand := range brands {
+	for _, brand := range brandNames {
 		hosts = append(hosts, facts("9.0", brand))
 	}
 	if len(hosts) != 17 {
@@ -135,9 +135,9 @@ func TestArchAndBrand(t *testing.T) {
 	}
 	hosts = append(hosts, facts("12.1", "nvidia"), facts("10.3", ""), facts("", "tesla"), facts("", ""))
 	for _, want := range hosts {
-		m := nvmltest.Report(t, want)
-		c := Config{Library: standIn(t), SysRoot: m.SysRoot}
-		got, err := Discover(c)
+		m := nvmltest.ReportHost(t, want)
+		c := LibraryConfig{Library: buildStandIn(t), SysRoot: m.SysRoot}
+		got, err := DiscoverHost(c)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -145,14 +145,14 @@ func TestArchAndBrand(t *testing.T) {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	}
-	m := nvmltest.Report(t, facts("9.0", "of tomorrow"))
-	got, err := Discover(Config{Library: standIn(t), SysRoot: m.SysRoot})
+	m := nvmltest.ReportHost(t, facts("9.0", "of tomorrow"))
+	got, err := DiscoverHost(LibraryConfig{Library: buildStandIn(t), SysRoot: m.SysRoot})
 	if diff := cmp.Diff(facts("9.0", ""), got); err != nil || diff != "" {
 		t.Errorf("a brand that is newer than this: %v (-want +got):\n%s", err, diff)
 	}
 }
 
-func warnings(hook *logtest.Hook) []string {
+func loggedWarnings(hook *logtest.Hook) []string {
 	var texts []string
 	for _, e := range hook.AllEntries() {
 		if e.Level == logrus.WarnLevel {
@@ -165,7 +165,7 @@ func warnings(hook *logtest.Hook) []string {
 
 func wantLogged(t *testing.T, hook *logtest.Hook, want string) {
 	t.Helper()
-	switch got := warnings(hook); {
+	switch got := loggedWarnings(hook); {
 	case want == "" && len(got) > 0:
 		t.Errorf("warned of %v", got)
 	case want != "" && (len(got) != 1 || !strings.Contains(got[0], want)):
@@ -173,14 +173,14 @@ func wantLogged(t *testing.T, hook *logtest.Hook, want string) {
 	}
 }
 
-func TestNoLibrary(t *testing.T) {
+func TestMissingLibrary(t *testing.T) {
 	dir := t.TempDir()
 	text := filepath.Join(dir, "text.so")
 	if err := os.WriteFile(text, []byte("no library"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, library := range []string{filepath.Join(dir, "none.so.1"), text} {
-		_, err := Discover(Config{Library: library})
+		_, err := DiscoverHost(LibraryConfig{Library: library})
 		if !errors.Is(err, ErrNoDriver) {
 			t.Fatalf("%s: got %v, want ErrNoDriver", library, err)
 		}

@@ -16,59 +16,59 @@ const (
 	// pollInterval bounds how late an event is. Between two polls nobody is
 	// in NVML for the sake of events, so that it can be started anew.
 	pollInterval = 200 * time.Millisecond
-	// pollMillis is how long NVML itself waits.
-	pollMillis = 10
+	// waitMillis is how long NVML itself waits.
+	waitMillis = 10
 	// busInterval is how often the PCI bus is asked for each GPU.
 	busInterval = time.Second
 	// maxEvents bounds what one poll takes from NVML.
 	maxEvents = 64
 )
 
-const watched = nvml.EventTypeXidCriticalError | nvml.EventTypeDoubleBitEccError | nvml.EventTypeSingleBitEccError
+const watchedEvents = nvml.EventTypeXidCriticalError | nvml.EventTypeDoubleBitEccError | nvml.EventTypeSingleBitEccError
 
-// Wait returns the next thing that befell a device, of those that were
+// WaitEvent returns the next thing that befell a device, of those that were
 // there when the library was opened or that Host found since. It returns
 // ctx's error when ctx ends. Where NVML has no events to tell of, Wait still
 // sees a GPU fall off the bus. It is for one caller at a time.
-func (l *Library) Wait(ctx context.Context) (Event, error) {
+func (l *Library) WaitEvent(ctx context.Context) (DeviceEvent, error) {
 	tick := time.NewTimer(0)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return Event{}, ctx.Err()
+			return DeviceEvent{}, ctx.Err()
 		case <-tick.C:
 		}
-		if err := l.poll(); err != nil {
-			return Event{}, err
+		if err := l.pollEvents(); err != nil {
+			return DeviceEvent{}, err
 		}
-		if e, ok := l.next(); ok {
+		if e, ok := l.nextEvent(); ok {
 			return e, nil
 		}
 		tick.Reset(pollInterval)
 	}
 }
 
-func (l *Library) next() (Event, bool) {
+func (l *Library) nextEvent() (DeviceEvent, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.events) == 0 {
-		return Event{}, false
+		return DeviceEvent{}, false
 	}
 	e := l.events[0]
 	l.events = l.events[1:]
 	return e, true
 }
 
-// poll queues what has happened. It passes while NVML is being started.
-func (l *Library) poll() error {
-	l.lookAtBus(time.Now())
-	if !one.tryEnter() {
+// pollEvents queues what has happened. It passes while NVML is being started.
+func (l *Library) pollEvents() error {
+	l.checkBus(time.Now())
+	if !nvmlGate.tryEnter() {
 		return nil
 	}
-	defer one.leave()
+	defer nvmlGate.leave()
 	l.mu.Lock()
-	set, closed, queued := l.set, l.closed, len(l.events)
+	set, closed, queued := l.eventSet, l.closed, len(l.events)
 	l.mu.Unlock()
 	if closed {
 		return fmt.Errorf("wait for events: %w", errClosed)
@@ -79,44 +79,44 @@ func (l *Library) poll() error {
 	for range maxEvents {
 		// Other errors than a timeout are about a GPU, whose next sample
 		// tells of it.
-		data, ret := set.Wait(pollMillis)
+		data, ret := set.Wait(waitMillis)
 		if ret != nvml.SUCCESS {
 			return nil
 		}
-		l.queue(data, time.Now())
+		l.queueEvent(data, time.Now())
 	}
 	return nil
 }
 
-// lookAtBus queues an event for each device whose GPU fell off the bus.
-func (l *Library) lookAtBus(now time.Time) {
+// checkBus queues an event for each device whose GPU fell off the bus.
+func (l *Library) checkBus(now time.Time) {
 	l.mu.Lock()
-	cards := l.cards
-	due := !l.closed && now.Sub(l.looked) >= busInterval
+	cards := l.gpus
+	due := !l.closed && now.Sub(l.busCheckedAt) >= busInterval
 	if due {
-		l.looked = now
+		l.busCheckedAt = now
 	}
 	l.mu.Unlock()
 	if !due {
 		return
 	}
 	for _, c := range cards {
-		if !c.onBus || l.bus.presence(c.pci) != absent {
+		if !c.seenOnBus || l.bus.readPresence(c.pci) != presenceAbsent {
 			continue
 		}
 		l.mu.Lock()
-		if l.lose(c, offBus(c)) {
-			for _, uuid := range l.befallen(c, math.MaxUint32, math.MaxUint32) {
-				l.events = append(l.events, Event{Device: uuid, Lost: true, At: now})
+		if l.markLost(c, offBusError(c)) {
+			for _, uuid := range l.affectedDevices(c, math.MaxUint32, math.MaxUint32) {
+				l.events = append(l.events, DeviceEvent{Device: uuid, Lost: true, At: now})
 			}
 		}
 		l.mu.Unlock()
 	}
 }
 
-// queue puts NVML's event into the package's words.
-func (l *Library) queue(data nvml.EventData, now time.Time) {
-	e := Event{At: now}
+// queueEvent puts NVML's event into the package's words.
+func (l *Library) queueEvent(data nvml.EventData, now time.Time) {
+	e := DeviceEvent{At: now}
 	switch data.EventType {
 	case nvml.EventTypeXidCriticalError:
 		e.XID = data.EventData
@@ -130,9 +130,9 @@ func (l *Library) queue(data nvml.EventData, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	uuids := []string{""}
-	for _, c := range l.cards {
+	for _, c := range l.gpus {
 		if c.handle == data.Device {
-			uuids = l.befallen(c, data.GpuInstanceId, data.ComputeInstanceId)
+			uuids = l.affectedDevices(c, data.GpuInstanceId, data.ComputeInstanceId)
 		}
 	}
 	for _, e.Device = range uuids {
@@ -140,12 +140,12 @@ func (l *Library) queue(data nvml.EventData, now time.Time) {
 	}
 }
 
-// befallen lists whom an event of a GPU befalls: the GPU, or its slices with
+// affectedDevices lists whom an event of a GPU befalls: the GPU, or its slices with
 // those ids. MaxUint32 is NVML's word for all. The caller holds l.mu.
-func (l *Library) befallen(c *card, gi, ci uint32) []string {
+func (l *Library) affectedDevices(c *gpuState, gi, ci uint32) []string {
 	var uuids []string
 	for uuid, t := range l.targets {
-		if t.card == c && t.mig != nil && matches(gi, t.mig.GPUInstance) && matches(ci, t.mig.ComputeInstance) {
+		if t.gpu == c && t.mig != nil && matchesID(gi, t.mig.GPUInstance) && matchesID(ci, t.mig.ComputeInstance) {
 			uuids = append(uuids, uuid)
 		}
 	}
@@ -156,30 +156,30 @@ func (l *Library) befallen(c *card, gi, ci uint32) []string {
 	return uuids
 }
 
-func matches(id uint32, mine int) bool { return id == math.MaxUint32 || int(id) == mine }
+func matchesID(id uint32, mine int) bool { return id == math.MaxUint32 || int(id) == mine }
 
-// createSet makes what NVML puts events into. The caller is alone in one.
-func (l *Library) createSet() {
-	if !l.s.hasAll("nvmlEventSetCreate", "nvmlEventSetFree", "nvmlEventSetWait", "nvmlDeviceGetSupportedEventTypes", "nvmlDeviceRegisterEvents") {
+// createEventSet makes what NVML puts events into. The caller is alone in one.
+func (l *Library) createEventSet() {
+	if !l.session.hasAll("nvmlEventSetCreate", "nvmlEventSetFree", "nvmlEventSetWait", "nvmlDeviceGetSupportedEventTypes", "nvmlDeviceRegisterEvents") {
 		return
 	}
-	set, ret := l.s.EventSetCreate()
+	set, ret := l.session.EventSetCreate()
 	if ret != nvml.SUCCESS {
-		l.c.Log.WithError(fault(ret)).Warn("no events of GPUs")
+		l.c.Log.WithError(newNVMLError(ret)).Warn("no events of GPUs")
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.set = set
+	l.eventSet = set
 }
 
-// freeSet is createSet undone: no card's events are asked for any more. The
+// freeEventSet is createEventSet undone: no card's events are asked for any more. The
 // caller is alone in one.
-func (l *Library) freeSet() {
+func (l *Library) freeEventSet() {
 	l.mu.Lock()
-	set := l.set
-	l.set = nil
-	for _, c := range l.cards {
+	set := l.eventSet
+	l.eventSet = nil
+	for _, c := range l.gpus {
 		c.registered = false
 	}
 	l.mu.Unlock()
@@ -188,16 +188,16 @@ func (l *Library) freeSet() {
 	}
 }
 
-// register asks for a card's events. The caller is in one.
-func (l *Library) register(c *card) {
+// registerEvents asks for a card's events. The caller is in one.
+func (l *Library) registerEvents(c *gpuState) {
 	l.mu.Lock()
-	handle, set := c.handle, l.set
+	handle, set := c.handle, l.eventSet
 	l.mu.Unlock()
 	types, ret := handle.GetSupportedEventTypes()
 	if ret == nvml.SUCCESS {
-		ret = handle.RegisterEvents(types&watched, set)
+		ret = handle.RegisterEvents(types&watchedEvents, set)
 	}
 	if ret != nvml.SUCCESS {
-		l.c.Log.WithField("gpu", c.uuid).WithError(fault(ret)).Warn("no events of this GPU")
+		l.c.Log.WithField("gpu", c.uuid).WithError(newNVMLError(ret)).Warn("no events of this GPU")
 	}
 }

@@ -18,37 +18,37 @@ import (
 //
 // Lock ordering: one, then Library.mu.
 type Library struct {
-	c    Config
-	bus  bus
-	s    *session
-	host chan struct{} // held by who describes the host
+	c         LibraryConfig
+	bus       pciBus
+	session   *nvmlSession
+	hostToken chan struct{} // held by who describes the host
 
-	mu      sync.Mutex
-	cards   []*card
-	targets map[string]target // by UUID, of GPUs and slices
-	set     nvml.EventSet     // nil where events are not supported
-	events  []Event           // not yet waited for
-	looked  time.Time         // when the PCI bus was
-	closed  bool
+	mu           sync.Mutex
+	gpus         []*gpuState
+	targets      map[string]deviceHandle // by UUID, of GPUs and slices
+	eventSet     nvml.EventSet           // nil where events are not supported
+	events       []DeviceEvent           // not yet waited for
+	busCheckedAt time.Time               // when the PCI bus was
+	closed       bool
 }
 
-// card is one GPU of the machine, whether or not it answers. Its fields are
+// gpuState is one GPU of the machine, whether or not it answers. Its fields are
 // guarded by Library.mu, but for what never changes.
-type card struct {
+type gpuState struct {
 	uuid, pci string
-	busy      chan struct{} // held by who samples it or a slice of it
-	onBus     bool          // sysfs once told that it is there
+	token     chan struct{} // held by who samples it or a slice of it
+	seenOnBus bool          // sysfs once told that it is there
 
 	handle     nvml.Device
 	registered bool  // for events
-	lost       error // what it said, if that was final and it is not back
-	retry      time.Time
-	pause      time.Duration
+	lostErr    error // what it said, if that was final and it is not back
+	retryAt    time.Time
+	retryPause time.Duration
 }
 
-// target is what a UUID names: a card or a slice of it.
-type target struct {
-	card   *card
+// deviceHandle is what a UUID names: a card or a slice of it.
+type deviceHandle struct {
+	gpu    *gpuState
 	handle nvml.Device // nil where NVML was started anew without it
 	mig    *gpu.MIG
 }
@@ -58,35 +58,35 @@ var errClosed = errors.New("NVML is closed")
 // Open loads the library and keeps it until Close. Returns ErrNoDriver where
 // there is no driver, and ErrNoAnswer where that hangs for longer than
 // Config.Starting.
-func Open(c Config) (*Library, error) {
+func Open(c LibraryConfig) (*Library, error) {
 	c = c.withDefaults()
-	return starting(c, "open NVML", open, func(l *Library) { _ = l.Close() })
+	return startWithTimeout(c, "open NVML", openLibrary, func(l *Library) { _ = l.Close() })
 }
 
-func open(c Config) (*Library, error) {
-	unlock, err := one.alone(startPatience)
+func openLibrary(c LibraryConfig) (*Library, error) {
+	unlock, err := nvmlGate.enterAlone(loadTimeout)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	s, err := start(c)
+	s, err := startSession(c)
 	if err != nil {
 		return nil, err
 	}
-	l := &Library{c: c, bus: bus{c.SysRoot}, s: s, host: make(chan struct{}, 1), targets: map[string]target{}}
-	_, wholes, err := s.host()
+	l := &Library{c: c, bus: pciBus{c.SysRoot}, session: s, hostToken: make(chan struct{}, 1), targets: map[string]deviceHandle{}}
+	_, wholes, err := s.describeHost()
 	if err != nil {
 		return nil, errors.Join(err, s.stop())
 	}
-	l.createSet()
-	l.adopt(wholes)
+	l.createEventSet()
+	l.adoptGPUs(wholes)
 	return l, nil
 }
 
 // Close gives the library back. A call that hangs in the driver keeps it
 // open: the error then says so.
 func (l *Library) Close() error {
-	unlock, err := one.alone(startPatience)
+	unlock, err := nvmlGate.enterAlone(loadTimeout)
 	if err != nil {
 		return fmt.Errorf("close NVML: %w", err)
 	}
@@ -98,35 +98,35 @@ func (l *Library) Close() error {
 	if closed {
 		return nil
 	}
-	l.freeSet()
-	return l.s.stop()
+	l.freeEventSet()
+	return l.session.stop()
 }
 
-// Host describes the machine as it is now, with slices that came and without
+// DescribeHost describes the machine as it is now, with slices that came and without
 // GPUs that are lost. From then on Sample knows those devices too.
-func (l *Library) Host() (gpu.Host, error) {
-	return bounded(l.host, startPatience, "describe the host", func() (gpu.Host, error) {
-		one.enter()
-		defer one.leave()
+func (l *Library) DescribeHost() (gpu.Host, error) {
+	return callWithTimeout(l.hostToken, loadTimeout, "describe the host", func() (gpu.Host, error) {
+		nvmlGate.enter()
+		defer nvmlGate.leave()
 		l.mu.Lock()
 		closed := l.closed
 		l.mu.Unlock()
 		if closed {
 			return gpu.Host{}, fmt.Errorf("describe the host: %w", errClosed)
 		}
-		h, wholes, err := l.s.host()
+		h, wholes, err := l.session.describeHost()
 		if err == nil {
-			l.adopt(wholes)
+			l.adoptGPUs(wholes)
 		}
 		return h, err
 	})
 }
 
-// Sample measures a device of the host: a GPU or a MIG device. Within
+// SampleDevice measures a device of the host: a GPU or a MIG device. Within
 // Config.Patience it returns an error that is ErrLost where the GPU is lost,
 // ErrNoAnswer where its driver is busy that long. A lost GPU is asked again now
 // and then; NVML is started anew for it only where no other answers.
-func (l *Library) Sample(uuid string) (gpu.Sample, error) {
+func (l *Library) SampleDevice(uuid string) (gpu.Sample, error) {
 	l.mu.Lock()
 	t, ok := l.targets[uuid]
 	count := len(l.targets)
@@ -135,18 +135,18 @@ func (l *Library) Sample(uuid string) (gpu.Sample, error) {
 		return gpu.Sample{}, fmt.Errorf("sample GPU %s: it is not among the %d devices of this host", uuid, count)
 	}
 	what := "sample GPU " + uuid
-	sample, err := bounded(t.card.busy, l.c.Patience, what, func() (gpu.Sample, error) { return l.sample(uuid, t.card) })
+	sample, err := callWithTimeout(t.gpu.token, l.c.SampleTimeout, what, func() (gpu.Sample, error) { return l.sampleWithToken(uuid, t.gpu) })
 	if errors.Is(err, ErrNoAnswer) {
-		if lost := l.whyLost(t.card); lost != nil {
+		if lost := l.lostReason(t.gpu); lost != nil {
 			return gpu.Sample{}, fmt.Errorf("%s: %w", what, lost)
 		}
 	}
 	return sample, err
 }
 
-// bounded runs a call that may hang in the driver, and that no context could
+// callWithTimeout runs a call that may hang in the driver, and that no context could
 // end. While one does, its token stays taken and no second one is begun.
-func bounded[T any](token chan struct{}, patience time.Duration, what string, call func() (T, error)) (T, error) {
+func callWithTimeout[T any](token chan struct{}, patience time.Duration, what string, call func() (T, error)) (T, error) {
 	type result struct {
 		value T
 		err   error
@@ -174,17 +174,17 @@ func bounded[T any](token chan struct{}, patience time.Duration, what string, ca
 	}
 }
 
-// sample is Sample by who holds card.busy.
-func (l *Library) sample(uuid string, c *card) (gpu.Sample, error) {
+// sampleWithToken is Sample by who holds card.busy.
+func (l *Library) sampleWithToken(uuid string, c *gpuState) (gpu.Sample, error) {
 	what := "sample GPU " + uuid
-	if err := l.whyLost(c); err != nil && !l.mayBeBack(c) {
+	if err := l.lostReason(c); err != nil && !l.shouldRetry(c) {
 		return gpu.Sample{}, fmt.Errorf("%s: %w", what, err)
 	}
-	one.enter()
-	defer one.leave()
+	nvmlGate.enter()
+	defer nvmlGate.leave()
 	l.mu.Lock()
 	t, ok := l.targets[uuid]
-	lost, closed := c.lost, l.closed
+	lost, closed := c.lostErr, l.closed
 	l.mu.Unlock()
 	switch {
 	case closed:
@@ -194,14 +194,14 @@ func (l *Library) sample(uuid string, c *card) (gpu.Sample, error) {
 	case t.handle == nil: // NVML was started anew without it
 		return gpu.Sample{}, fmt.Errorf("%s: %w", what, lost)
 	}
-	s, err := l.s.read(t.handle, t.mig != nil)
+	s, err := l.session.readSample(t.handle, t.mig != nil)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
 	case err == nil && lost != nil:
-		c.lost = nil
-	case final(err):
-		l.lose(c, err)
+		c.lostErr = nil
+	case isFinal(err):
+		l.markLost(c, err)
 	}
 	if err != nil {
 		return gpu.Sample{}, fmt.Errorf("%s: %w", what, err)

@@ -15,128 +15,128 @@ import (
 	"mesos-gpu/isolator/nvml/nvmltest"
 )
 
-func TestHost(t *testing.T) {
-	_, l := opened(t, sliced(), Config{})
-	got, err := l.Host()
+func TestDescribeHost(t *testing.T) {
+	_, l := openStandIn(t, hostWithMIG(), LibraryConfig{})
+	got, err := l.DescribeHost()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(sliced(), got); diff != "" {
+	if diff := cmp.Diff(hostWithMIG(), got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
-func TestClosed(t *testing.T) {
-	_, l := opened(t, v100s(1), Config{})
+func TestCallsAfterClose(t *testing.T) {
+	_, l := openStandIn(t, v100s(1), LibraryConfig{})
 	for range 2 {
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := l.Sample(uuid(0)); !errors.Is(err, errClosed) {
+	if _, err := l.SampleDevice(uuid(0)); !errors.Is(err, errClosed) {
 		t.Errorf("Sample: %v", err)
 	}
-	if _, err := l.Host(); !errors.Is(err, errClosed) {
+	if _, err := l.DescribeHost(); !errors.Is(err, errClosed) {
 		t.Errorf("Host: %v", err)
 	}
-	if _, err := l.Wait(t.Context()); !errors.Is(err, errClosed) {
+	if _, err := l.WaitEvent(t.Context()); !errors.Is(err, errClosed) {
 		t.Errorf("Wait: %v", err)
 	}
 }
 
 // What a lost GPU says, it says at once; the others do not suffer; and it is
 // found again, with its events, while somebody waits for those.
-func TestLost(t *testing.T) {
-	m, l := opened(t, v100s(3), Config{Retry: time.Millisecond})
-	events := waiting(t, l)
-	m.Lose(uuid(1))
+func TestLostGPU(t *testing.T) {
+	m, l := openStandIn(t, v100s(3), LibraryConfig{RetryPause: time.Millisecond})
+	events := waitForEvents(t, l)
+	m.LoseGPU(uuid(1))
 	for range 3 {
-		_, err := l.Sample(uuid(1))
+		_, err := l.SampleDevice(uuid(1))
 		if !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), "GPU is lost") {
 			t.Fatalf("got %v", err)
 		}
 		for _, other := range []string{uuid(0), uuid(2)} {
-			if _, err := l.Sample(other); err != nil {
+			if _, err := l.SampleDevice(other); err != nil {
 				t.Errorf("GPU %s, which is not lost: %v", other, err)
 			}
 		}
 	}
-	h, err := l.Host()
+	h, err := l.DescribeHost()
 	if err != nil || len(h.Devices) != 2 {
 		t.Errorf("the host has %v, %v, want 2 GPUs", h.Devices, err)
 	}
-	m.Return(uuid(1))
-	eventually(t, "the GPU is back", func() bool { _, err := l.Sample(uuid(1)); return err == nil })
-	m.XID(uuid(1), 13)
+	m.ReturnGPU(uuid(1))
+	eventually(t, "the GPU is back", func() bool { _, err := l.SampleDevice(uuid(1)); return err == nil })
+	m.ReportXID(uuid(1), 13)
 	if e := <-events; e.Device != uuid(1) || e.XID != 13 {
 		t.Errorf("got %+v", e)
 	}
-	if h, err := l.Host(); err != nil || len(h.Devices) != 3 {
+	if h, err := l.DescribeHost(); err != nil || len(h.Devices) != 3 {
 		t.Errorf("the host has %v, %v, want 3 GPUs", h.Devices, err)
 	}
 }
 
 // A look for a lost GPU that hangs in the driver, or a driver that could not be
 // started again, costs no other GPU anything.
-func TestLostGPUHoldsUpNoOther(t *testing.T) {
+func TestLostGPUDoesNotBlockOthers(t *testing.T) {
 	for _, function := range []string{"nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetMemoryInfo"} {
 		t.Run(function, func(t *testing.T) {
-			m, l := opened(t, v100s(3), Config{Patience: time.Second, Retry: time.Millisecond})
-			m.Fail(nvmltest.Fail{Function: "nvmlInit_v2", Index: -1, Return: 999})
-			m.Lose(uuid(1))
-			if _, err := l.Sample(uuid(1)); !errors.Is(err, ErrLost) {
+			m, l := openStandIn(t, v100s(3), LibraryConfig{SampleTimeout: time.Second, RetryPause: time.Millisecond})
+			m.SetFailures(nvmltest.FunctionFailure{Function: "nvmlInit_v2", Index: -1, Return: 999})
+			m.LoseGPU(uuid(1))
+			if _, err := l.SampleDevice(uuid(1)); !errors.Is(err, ErrLost) {
 				t.Fatalf("got %v", err)
 			}
-			m.Return(uuid(1))
-			m.Hang(uuid(1), function)
-			card := l.targets[uuid(1)].card
+			m.ReturnGPU(uuid(1))
+			m.HangFunction(uuid(1), function)
+			card := l.targets[uuid(1)].gpu
 			for range 3 {
 				l.mu.Lock()
-				card.retry = time.Time{} // it is time to ask
+				card.retryAt = time.Time{} // it is time to ask
 				l.mu.Unlock()
-				_, err := l.Sample(uuid(1))
+				_, err := l.SampleDevice(uuid(1))
 				if function == "nvmlDeviceGetMemoryInfo" && !errors.Is(err, ErrLost) {
 					t.Errorf("the lost GPU: %v", err)
 				}
 				for _, other := range []string{uuid(0), uuid(2)} {
-					if _, err := l.Sample(other); err != nil {
+					if _, err := l.SampleDevice(other); err != nil {
 						t.Errorf("a GPU that is well: %v", err)
 					}
 				}
 			}
-			m.Resume()
-			eventually(t, "the GPU is back", func() bool { _, err := l.Sample(uuid(1)); return err == nil })
+			m.ResumeCalls()
+			eventually(t, "the GPU is back", func() bool { _, err := l.SampleDevice(uuid(1)); return err == nil })
 		})
 	}
 }
 
 // A GPU that NVML keeps to be lost is found once no other is well: NVML is
 // started anew. Whoever asks has an answer in time even so.
-func TestNoneIsWell(t *testing.T) {
-	m, l := opened(t, v100s(2), Config{Patience: time.Second, Retry: time.Millisecond})
-	m.Stick(uuid(0))
-	if _, err := l.Sample(uuid(0)); !errors.Is(err, ErrLost) {
+func TestNVMLRestartsWhenAllGPUsAreLost(t *testing.T) {
+	m, l := openStandIn(t, v100s(2), LibraryConfig{SampleTimeout: time.Second, RetryPause: time.Millisecond})
+	m.LoseUntilRestart(uuid(0))
+	if _, err := l.SampleDevice(uuid(0)); !errors.Is(err, ErrLost) {
 		t.Fatalf("got %v", err)
 	}
-	m.Return(uuid(0))
-	card := l.targets[uuid(0)].card
+	m.ReturnGPU(uuid(0))
+	card := l.targets[uuid(0)].gpu
 	for range 3 {
 		l.mu.Lock()
-		card.retry = time.Time{} // it is time to ask
+		card.retryAt = time.Time{} // it is time to ask
 		l.mu.Unlock()
-		if _, err := l.Sample(uuid(0)); !errors.Is(err, ErrLost) {
+		if _, err := l.SampleDevice(uuid(0)); !errors.Is(err, ErrLost) {
 			t.Errorf("while the other is well: %v", err)
 		}
 	}
-	m.Lose(uuid(1))
-	if _, err := l.Sample(uuid(1)); !errors.Is(err, ErrLost) {
+	m.LoseGPU(uuid(1))
+	if _, err := l.SampleDevice(uuid(1)); !errors.Is(err, ErrLost) {
 		t.Fatalf("got %v", err)
 	}
-	m.Hang(uuid(0), "nvmlDeviceGetHandleByIndex_v2") // which only starting calls
+	m.HangFunction(uuid(0), "nvmlDeviceGetHandleByIndex_v2") // which only starting calls
 	for range 3 {
 		for i := range 2 {
 			begun := time.Now()
-			if _, err := l.Sample(uuid(i)); !errors.Is(err, ErrLost) {
+			if _, err := l.SampleDevice(uuid(i)); !errors.Is(err, ErrLost) {
 				t.Errorf("GPU %d: %v", i, err)
 			}
 			if took := time.Since(begun); took > 20*time.Second {
@@ -144,36 +144,36 @@ func TestNoneIsWell(t *testing.T) {
 			}
 		}
 	}
-	m.Return(uuid(1))
-	m.Resume()
+	m.ReturnGPU(uuid(1))
+	m.ResumeCalls()
 	for i := range 2 {
-		eventually(t, "GPUs are back", func() bool { _, err := l.Sample(uuid(i)); return err == nil })
+		eventually(t, "GPUs are back", func() bool { _, err := l.SampleDevice(uuid(i)); return err == nil })
 	}
 }
 
 // A driver that hangs at the start is waited for only so long, and what comes
 // of it later is put away.
-func TestStartingIsBounded(t *testing.T) {
-	m := nvmltest.Report(t, v100s(2))
-	c := Config{Library: standIn(t), SysRoot: m.SysRoot, Starting: 50 * time.Millisecond}
+func TestStartTimeout(t *testing.T) {
+	m := nvmltest.ReportHost(t, v100s(2))
+	c := LibraryConfig{Library: buildStandIn(t), SysRoot: m.SysRoot, StartTimeout: 50 * time.Millisecond}
 	for what, start := range map[string]func() error{
 		"open NVML":     func() error { _, err := Open(c); return err },
-		"discover GPUs": func() error { _, err := Discover(c); return err },
+		"discover GPUs": func() error { _, err := DiscoverHost(c); return err },
 	} {
-		m.Hang(uuid(1), "nvmlDeviceGetName")
+		m.HangFunction(uuid(1), "nvmlDeviceGetName")
 		err := start()
 		if want := what + ": GPU does not answer within 50ms: dmesg names"; !errors.Is(err, ErrNoAnswer) || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
-		m.Resume()
-		leave, err := one.alone(time.Minute) // once the late call has ended
+		m.ResumeCalls()
+		leave, err := nvmlGate.enterAlone(time.Minute) // once the late call has ended
 		if err != nil {
 			t.Fatal(err)
 		}
 		leave()
 	}
 	finish, away := make(chan struct{}), make(chan int)
-	_, err := starting(c, "x", func(Config) (int, error) { <-finish; return 7, nil }, func(n int) { away <- n })
+	_, err := startWithTimeout(c, "x", func(LibraryConfig) (int, error) { <-finish; return 7, nil }, func(n int) { away <- n })
 	if !errors.Is(err, ErrNoAnswer) {
 		t.Errorf("got %v", err)
 	}
@@ -184,107 +184,107 @@ func TestStartingIsBounded(t *testing.T) {
 }
 
 // A GPU that is lost is asked ever more rarely.
-func TestLostIsLookedForRarely(t *testing.T) {
-	m, l := opened(t, v100s(2), Config{Retry: time.Minute})
-	m.Lose(uuid(0))
-	if _, err := l.Sample(uuid(0)); !errors.Is(err, ErrLost) {
+func TestLostGPURetryBacksOff(t *testing.T) {
+	m, l := openStandIn(t, v100s(2), LibraryConfig{RetryPause: time.Minute})
+	m.LoseGPU(uuid(0))
+	if _, err := l.SampleDevice(uuid(0)); !errors.Is(err, ErrLost) {
 		t.Fatalf("got %v", err)
 	}
-	c := l.targets[uuid(0)].card
-	for _, want := range []time.Duration{2 * time.Minute, 4 * time.Minute, maxRetry, maxRetry} {
-		c.retry = time.Now()
-		if _, err := l.Sample(uuid(0)); !errors.Is(err, ErrLost) {
+	c := l.targets[uuid(0)].gpu
+	for _, want := range []time.Duration{2 * time.Minute, 4 * time.Minute, maxRetryPause, maxRetryPause} {
+		c.retryAt = time.Now()
+		if _, err := l.SampleDevice(uuid(0)); !errors.Is(err, ErrLost) {
 			t.Fatalf("got %v", err)
 		}
-		if next := time.Until(c.retry); next > want || next < want-30*time.Second {
+		if next := time.Until(c.retryAt); next > want || next < want-30*time.Second {
 			t.Errorf("looked for again in %s, want %s", next, want)
 		}
 	}
-	m.Return(uuid(0))
-	if _, err := l.Sample(uuid(0)); !errors.Is(err, ErrLost) {
+	m.ReturnGPU(uuid(0))
+	if _, err := l.SampleDevice(uuid(0)); !errors.Is(err, ErrLost) {
 		t.Errorf("before it is time: %v", err)
 	}
-	c.retry = time.Now()
-	if _, err := l.Sample(uuid(0)); err != nil {
+	c.retryAt = time.Now()
+	if _, err := l.SampleDevice(uuid(0)); err != nil {
 		t.Errorf("when it is time: %v", err)
 	}
 }
 
 // The bus tells of a GPU that the driver still waits for.
-func TestHang(t *testing.T) {
-	m, l := opened(t, v100s(2), Config{Patience: time.Second, Retry: time.Millisecond})
-	m.Hang(uuid(0), "nvmlDeviceGetPowerUsage")
+func TestHungGPU(t *testing.T) {
+	m, l := openStandIn(t, v100s(2), LibraryConfig{SampleTimeout: time.Second, RetryPause: time.Millisecond})
+	m.HangFunction(uuid(0), "nvmlDeviceGetPowerUsage")
 	for range 2 { // the second time the first call still hangs
-		_, err := l.Sample(uuid(0))
+		_, err := l.SampleDevice(uuid(0))
 		if !errors.Is(err, ErrNoAnswer) || errors.Is(err, ErrLost) || !strings.HasSuffix(err.Error(), "GPU does not answer within 1s") {
 			t.Fatalf("got %v", err)
 		}
-		if _, err := l.Sample(uuid(1)); err != nil {
+		if _, err := l.SampleDevice(uuid(1)); err != nil {
 			t.Errorf("the other GPU: %v", err)
 		}
 	}
-	m.Unplug(uuid(0))
-	if _, err := l.Sample(uuid(0)); !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), "off the PCI bus at 0000:10:00.0") {
+	m.UnplugGPU(uuid(0))
+	if _, err := l.SampleDevice(uuid(0)); !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), "off the PCI bus at 0000:10:00.0") {
 		t.Errorf("off the bus: %v", err)
 	}
-	m.Resume()
-	if _, err := l.Sample(uuid(0)); !errors.Is(err, ErrLost) {
+	m.ResumeCalls()
+	if _, err := l.SampleDevice(uuid(0)); !errors.Is(err, ErrLost) {
 		t.Errorf("off the bus still: %v", err)
 	}
-	m.Plug(uuid(0))
-	eventually(t, "the GPU is back", func() bool { _, err := l.Sample(uuid(0)); return err == nil })
+	m.PlugGPU(uuid(0))
+	eventually(t, "the GPU is back", func() bool { _, err := l.SampleDevice(uuid(0)); return err == nil })
 }
 
 // The driver goes away and comes back, as when it is updated.
-func TestDriverGone(t *testing.T) {
-	m, l := opened(t, v100s(2), Config{Retry: time.Millisecond})
-	m.Fail(nvmltest.Fail{Function: "nvmlDeviceGetMemoryInfo", Index: -1, Return: 1}, nvmltest.Fail{Function: "nvmlInit_v2", Index: -1, Return: 9})
+func TestDriverUnloaded(t *testing.T) {
+	m, l := openStandIn(t, v100s(2), LibraryConfig{RetryPause: time.Millisecond})
+	m.SetFailures(nvmltest.FunctionFailure{Function: "nvmlDeviceGetMemoryInfo", Index: -1, Return: 1}, nvmltest.FunctionFailure{Function: "nvmlInit_v2", Index: -1, Return: 9})
 	for range 3 {
 		for i := range 2 {
-			if _, err := l.Sample(uuid(i)); !errors.Is(err, ErrNoDriver) {
+			if _, err := l.SampleDevice(uuid(i)); !errors.Is(err, ErrNoDriver) {
 				t.Errorf("GPU %d: %v", i, err)
 			}
 		}
 	}
-	m.Fail()
+	m.SetFailures()
 	for i := range 2 {
-		eventually(t, "the driver is back", func() bool { _, err := l.Sample(uuid(i)); return err == nil })
+		eventually(t, "the driver is back", func() bool { _, err := l.SampleDevice(uuid(i)); return err == nil })
 	}
 }
 
 // Slices come and go while the library is open.
-func TestSlicesChange(t *testing.T) {
-	h := sliced()
-	m, l := opened(t, h, Config{})
+func TestMIGDevicesChange(t *testing.T) {
+	h := hostWithMIG()
+	m, l := openStandIn(t, h, LibraryConfig{})
 	gone := h.Devices[2].UUID
 	h.Devices = append(h.Devices[:2:2], h.Devices[3])
 	h.Devices[0].UUID = "MIG-new"
-	m.Become(h)
-	got, err := l.Host()
+	m.ReplaceHost(h)
+	got, err := l.DescribeHost()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(h, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if _, err := l.Sample("MIG-new"); err != nil {
+	if _, err := l.SampleDevice("MIG-new"); err != nil {
 		t.Error(err)
 	}
-	if _, err := l.Sample(gone); err == nil || !strings.Contains(err.Error(), "it is not among the 4 devices") {
+	if _, err := l.SampleDevice(gone); err == nil || !strings.Contains(err.Error(), "it is not among the 4 devices") {
 		t.Errorf("the slice that went: %v", err)
 	}
 }
 
 // Everything at once, for the race detector, with other libraries opened
 // meanwhile: go-nvml keeps global state.
-func TestConcurrently(t *testing.T) {
-	m, l := opened(t, behindSwitches(4), Config{Retry: time.Millisecond})
+func TestConcurrentCalls(t *testing.T) {
+	m, l := openStandIn(t, behindSwitches(4), LibraryConfig{RetryPause: time.Millisecond})
 	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	for i := range 4 {
 		all.Go(func() {
 			for ctx.Err() == nil {
-				if _, err := l.Sample(uuid(i)); err != nil && !errors.Is(err, ErrLost) {
+				if _, err := l.SampleDevice(uuid(i)); err != nil && !errors.Is(err, ErrLost) {
 					t.Error(err)
 				}
 			}
@@ -292,41 +292,41 @@ func TestConcurrently(t *testing.T) {
 	}
 	all.Go(func() {
 		for range 5 {
-			if _, err := Discover(Config{Library: standIn(t), SysRoot: m.SysRoot}); err != nil {
+			if _, err := DiscoverHost(LibraryConfig{Library: buildStandIn(t), SysRoot: m.SysRoot}); err != nil {
 				t.Error(err)
 			}
-			if _, err := l.Host(); err != nil {
+			if _, err := l.DescribeHost(); err != nil {
 				t.Error(err)
 			}
-			m.Lose(uuid(3))
-			m.XID(uuid(2), 31)
-			m.Return(uuid(3))
+			m.LoseGPU(uuid(3))
+			m.ReportXID(uuid(2), 31)
+			m.ReturnGPU(uuid(3))
 		}
 		cancel()
 	})
 	all.Go(func() {
 		for {
-			if _, err := l.Wait(ctx); err != nil {
+			if _, err := l.WaitEvent(ctx); err != nil {
 				return
 			}
 		}
 	})
 	all.Wait()
-	if _, err := l.Sample(uuid(0)); err != nil {
+	if _, err := l.SampleDevice(uuid(0)); err != nil {
 		t.Error(err)
 	}
 }
 
-// waiting gives what Wait returns until the test ends.
-func waiting(t *testing.T, l *Library) <-chan Event {
+// waitForEvents gives what Wait returns until the test ends.
+func waitForEvents(t *testing.T, l *Library) <-chan DeviceEvent {
 	t.Helper()
-	events := make(chan Event, 16)
+	events := make(chan DeviceEvent, 16)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		for {
-			e, err := l.Wait(ctx)
+			e, err := l.WaitEvent(ctx)
 			if err != nil {
 				if ctx.Err() == nil {
 					t.Error(err)

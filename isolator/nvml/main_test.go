@@ -18,21 +18,21 @@ import (
 	"mesos-gpu/isolator/nvml/nvmltest"
 )
 
-// tellArgument starts the test binary as a process that tells what a library
+// reportArgument starts the test binary as a process that tells what a library
 // reports: a process binds NVML's functions at their first call and keeps
 // them, so that each other library takes a process of its own.
-const tellArgument = "tell-what-library-reports"
+const reportArgument = "tell-what-library-reports"
 
-// told is what that process writes.
-type told struct {
+// libraryReport is what that process writes.
+type libraryReport struct {
 	Host    gpu.Host
 	Samples map[string]gpu.Sample
 	Err     string
 }
 
 func TestMain(m *testing.M) {
-	if len(os.Args) == 4 && os.Args[1] == tellArgument {
-		json.NewEncoder(os.Stdout).Encode(tell(Config{Library: os.Args[2], SysRoot: os.Args[3]}))
+	if len(os.Args) == 4 && os.Args[1] == reportArgument {
+		json.NewEncoder(os.Stdout).Encode(reportLibrary(LibraryConfig{Library: os.Args[2], SysRoot: os.Args[3]}))
 		os.Exit(0)
 	}
 	dir, err := os.MkdirTemp("", "nvml")
@@ -40,37 +40,37 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	shared.dir = dir
+	sharedStandIn.dir = dir
 	code := m.Run()
 	os.RemoveAll(dir)
 	os.Exit(code)
 }
 
-func tell(c Config) told {
+func reportLibrary(c LibraryConfig) libraryReport {
 	l, err := Open(c)
 	if err != nil {
-		return told{Err: err.Error()}
+		return libraryReport{Err: err.Error()}
 	}
 	defer l.Close()
-	h, err := l.Host()
+	h, err := l.DescribeHost()
 	if err != nil {
-		return told{Err: err.Error()}
+		return libraryReport{Err: err.Error()}
 	}
-	out := told{Host: h, Samples: map[string]gpu.Sample{}}
+	out := libraryReport{Host: h, Samples: map[string]gpu.Sample{}}
 	for _, d := range h.Devices {
-		s, err := l.Sample(d.UUID)
+		s, err := l.SampleDevice(d.UUID)
 		if err != nil {
-			return told{Err: err.Error()}
+			return libraryReport{Err: err.Error()}
 		}
 		out.Samples[d.UUID] = s
 	}
 	return out
 }
 
-func inProcess(t *testing.T, library, sysRoot string) told {
+func reportInChild(t *testing.T, library, sysRoot string) libraryReport {
 	t.Helper()
-	out, err := exec.Command("/proc/self/exe", tellArgument, library, sysRoot).Output()
-	var got told
+	out, err := exec.Command("/proc/self/exe", reportArgument, library, sysRoot).Output()
+	var got libraryReport
 	if err == nil {
 		err = json.Unmarshal(out, &got)
 	}
@@ -80,23 +80,23 @@ func inProcess(t *testing.T, library, sysRoot string) told {
 	return got
 }
 
-// shared is the library of all tests of this process.
-var shared struct {
+// sharedStandIn is the library of all tests of this process.
+var sharedStandIn struct {
 	once sync.Once
 	dir  string
 }
 
-func standIn(t testing.TB) string {
+func buildStandIn(t testing.TB) string {
 	t.Helper()
-	shared.once.Do(func() { nvmltest.Build(t, shared.dir) })
-	return filepath.Join(shared.dir, "libnvidia-ml.so.1")
+	sharedStandIn.once.Do(func() { nvmltest.BuildLibrary(t, sharedStandIn.dir) })
+	return filepath.Join(sharedStandIn.dir, "libnvidia-ml.so.1")
 }
 
-// opened reports the machine and opens the library on it.
-func opened(t testing.TB, h gpu.Host, c Config) (*nvmltest.Machine, *Library) {
+// openStandIn reports the machine and opens the library on it.
+func openStandIn(t testing.TB, h gpu.Host, c LibraryConfig) (*nvmltest.FakeMachine, *Library) {
 	t.Helper()
-	c.Library = standIn(t)
-	m := nvmltest.Report(t, h)
+	c.Library = buildStandIn(t)
+	m := nvmltest.ReportHost(t, h)
 	c.SysRoot, c.ProcRoot = m.SysRoot, m.ProcRoot
 	l, err := Open(c)
 	if err != nil {
@@ -149,9 +149,9 @@ func behindSwitches(n int) gpu.Host {
 	return h
 }
 
-// sliced is a machine with one GPU in two slices, one of them with two
+// hostWithMIG is a machine with one GPU in two slices, one of them with two
 // compute instances, and one whole GPU.
-func sliced() gpu.Host {
+func hostWithMIG() gpu.Host {
 	const parent = "GPU-33333333-aaaa-bbbb-cccc-000000000000"
 	slice := func(n int, profile string, mib int64, gi, ci, giCap, ciCap int) gpu.Device {
 		return gpu.Device{
@@ -170,10 +170,10 @@ func sliced() gpu.Host {
 
 // A function that is missing must not end the process, as the loader would.
 func TestTooOldLibrary(t *testing.T) {
-	library := nvmltest.Build(t, t.TempDir(), "-DWITHOUT_CUDA")
-	m := nvmltest.Report(t, machine())
+	library := nvmltest.BuildLibrary(t, t.TempDir(), "-DWITHOUT_CUDA")
+	m := nvmltest.ReportHost(t, fourGPUHost())
 	want := "load " + library + ": it lacks nvmlSystemGetCudaDriverVersion; update the NVIDIA driver to 390 or later"
-	if got := inProcess(t, library, m.SysRoot).Err; got != want {
+	if got := reportInChild(t, library, m.SysRoot).Err; got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
 }
@@ -181,13 +181,13 @@ func TestTooOldLibrary(t *testing.T) {
 // An old driver lacks functions: what they tell stays unset, and NVSwitches
 // are known by their PCI class.
 func TestOldLibrary(t *testing.T) {
-	library := nvmltest.Build(t, t.TempDir(), "-DDRIVER_390")
+	library := nvmltest.BuildLibrary(t, t.TempDir(), "-DDRIVER_390")
 	want := behindSwitches(16)
-	m := nvmltest.Report(t, want)
-	m.Measure(uuid(3), map[gpu.Field]float64{gpu.Celsius: 41, gpu.ThrottleReasons: 4, gpu.RowsPending: 1})
-	m.Compute(uuid(3), gpu.Process{PID: 77, MemBytes: 5 << 30})
+	m := nvmltest.ReportHost(t, want)
+	m.SetMeasurements(uuid(3), map[gpu.SampleField]float64{gpu.Celsius: 41, gpu.ThrottleReasons: 4, gpu.RowsPending: 1})
+	m.AddComputeProcess(uuid(3), gpu.DeviceProcess{PID: 77, MemBytes: 5 << 30})
 
-	got := inProcess(t, library, m.SysRoot)
+	got := reportInChild(t, library, m.SysRoot)
 	if got.Err != "" {
 		t.Fatal(got.Err)
 	}
@@ -198,11 +198,11 @@ func TestOldLibrary(t *testing.T) {
 		t.Errorf("host (-want +got):\n%s", diff)
 	}
 	sample := got.Samples[uuid(3)]
-	values := map[gpu.Field]float64{gpu.MemUsedBytes: 0, gpu.MemTotalBytes: 32510 << 20, gpu.Celsius: 41, gpu.ThrottleReasons: 4}
+	values := map[gpu.SampleField]float64{gpu.MemUsedBytes: 0, gpu.MemTotalBytes: 32510 << 20, gpu.Celsius: 41, gpu.ThrottleReasons: 4}
 	if diff := cmp.Diff(values, sample.Values); diff != "" {
 		t.Errorf("values (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]gpu.Process{{PID: 77, MemBytes: 5 << 30}}, sample.Processes); diff != "" {
+	if diff := cmp.Diff([]gpu.DeviceProcess{{PID: 77, MemBytes: 5 << 30}}, sample.Processes); diff != "" {
 		t.Errorf("processes (-want +got):\n%s", diff)
 	}
 }

@@ -11,24 +11,24 @@ import (
 	"strings"
 )
 
-// bus asks sysfs about PCI devices, which answers also where the driver and
+// pciBus asks sysfs about PCI devices, which answers also where the driver and
 // NVML hang.
-type bus struct {
+type pciBus struct {
 	sysRoot string
 }
 
-// address is what sysfs calls a device.
-func address(domain, number, device uint32) string {
+// pciAddress is what sysfs calls a device.
+func pciAddress(domain, number, device uint32) string {
 	return fmt.Sprintf("%04x:%02x:%02x.0", domain, number, device)
 }
 
-func (b bus) file(address, name string) string {
+func (b pciBus) devicePath(address, name string) string {
 	return filepath.Join(b.sysRoot, "bus/pci/devices", address, name)
 }
 
 // numaNode tells where the device hangs. -1 is the kernel's own word for "unknown".
-func (b bus) numaNode(address string) int {
-	text, err := os.ReadFile(b.file(address, "numa_node"))
+func (b pciBus) numaNode(address string) int {
+	text, err := os.ReadFile(b.devicePath(address, "numa_node"))
 	if err != nil {
 		return -1
 	}
@@ -40,37 +40,37 @@ func (b bus) numaNode(address string) int {
 }
 
 // isSwitch tells an NVSwitch from a GPU by its class, "other bridge".
-func (b bus) isSwitch(address string) bool {
-	text, err := os.ReadFile(b.file(address, "class"))
+func (b pciBus) isSwitch(address string) bool {
+	text, err := os.ReadFile(b.devicePath(address, "class"))
 	return err == nil && strings.HasPrefix(string(text), "0x0680")
 }
 
-type presence int
+type busPresence int
 
 const (
-	unknown presence = iota // sysfs does not tell
-	present
-	absent
+	presenceUnknown busPresence = iota // sysfs does not tell
+	presencePresent
+	presenceAbsent
 )
 
-// presence asks the device itself for its vendor: the kernel reads all ones
+// readPresence asks the device itself for its vendor: the kernel reads all ones
 // from one that fell off the bus, and lists none that was taken out.
-func (b bus) presence(address string) presence {
-	f, err := os.Open(b.file(address, "config"))
+func (b pciBus) readPresence(address string) busPresence {
+	f, err := os.Open(b.devicePath(address, "config"))
 	if errors.Is(err, fs.ErrNotExist) {
-		return absent
+		return presenceAbsent
 	}
 	if err != nil {
-		return unknown
+		return presenceUnknown
 	}
 	defer f.Close()
 	var vendor [2]byte
 	switch n, err := f.Read(vendor[:]); {
 	case err != nil || n < len(vendor):
-		return unknown
+		return presenceUnknown
 	case bytes.Equal(vendor[:], []byte{0xff, 0xff}):
-		return absent
+		return presenceAbsent
 	default:
-		return present
+		return presencePresent
 	}
 }

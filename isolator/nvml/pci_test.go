@@ -6,29 +6,29 @@ import (
 	"testing"
 )
 
-func TestBus(t *testing.T) {
-	b := bus{t.TempDir()}
+func TestPCIBus(t *testing.T) {
+	b := pciBus{t.TempDir()}
 	const at = "0001:3b:00.0"
-	if address(1, 0x3b, 0) != at {
-		t.Errorf("address: %s", address(1, 0x3b, 0))
+	if pciAddress(1, 0x3b, 0) != at {
+		t.Errorf("address: %s", pciAddress(1, 0x3b, 0))
 	}
-	if b.presence(at) != absent || b.numaNode(at) != -1 || b.isSwitch(at) {
-		t.Errorf("a device that is not: %d, %d, %t", b.presence(at), b.numaNode(at), b.isSwitch(at))
+	if b.readPresence(at) != presenceAbsent || b.numaNode(at) != -1 || b.isSwitch(at) {
+		t.Errorf("a device that is not: %d, %d, %t", b.readPresence(at), b.numaNode(at), b.isSwitch(at))
 	}
 	write := func(name, text string) {
 		t.Helper()
-		if err := os.MkdirAll(filepath.Dir(b.file(at, name)), 0o755); err != nil {
+		if err := os.MkdirAll(filepath.Dir(b.devicePath(at, name)), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(b.file(at, name), []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(b.devicePath(at, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for text, want := range map[string]presence{
-		"\xde\x10\xb0\x20": present, "\xff\xff\xff\xff": absent, "\xff\x10": present, "": unknown, "\xff": unknown,
+	for text, want := range map[string]busPresence{
+		"\xde\x10\xb0\x20": presencePresent, "\xff\xff\xff\xff": presenceAbsent, "\xff\x10": presencePresent, "": presenceUnknown, "\xff": presenceUnknown,
 	} {
 		write("config", text)
-		if got := b.presence(at); got != want {
+		if got := b.readPresence(at); got != want {
 			t.Errorf("config %q: got %d, want %d", text, got, want)
 		}
 	}

@@ -8,9 +8,9 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// brands are the words that NVIDIA's images have in NVIDIA_REQUIRE_CUDA for
+// brandNames are the words that NVIDIA's images have in NVIDIA_REQUIRE_CUDA for
 // NVML's brands. NVML has no words of its own.
-var brands = map[nvml.BrandType]string{
+var brandNames = map[nvml.BrandType]string{
 	nvml.BRAND_UNKNOWN: "unknown", nvml.BRAND_QUADRO: "quadro", nvml.BRAND_TESLA: "tesla", nvml.BRAND_NVS: "nvs",
 	nvml.BRAND_GRID: "grid", nvml.BRAND_GEFORCE: "geforce", nvml.BRAND_TITAN: "titan",
 	nvml.BRAND_NVIDIA_VAPPS: "vapps", nvml.BRAND_NVIDIA_VPC: "vpc", nvml.BRAND_NVIDIA_VCS: "vcs",
@@ -19,9 +19,9 @@ var brands = map[nvml.BrandType]string{
 	nvml.BRAND_GEFORCE_RTX: "geforcertx", nvml.BRAND_TITAN_RTX: "titanrtx",
 }
 
-// brand is empty for one that is newer than this list: nothing can be said of
+// brandName is empty for one that is newer than this list: nothing can be said of
 // it, as of one that the driver does not tell.
-func (s *session) brand(handle nvml.Device) string {
+func (s *nvmlSession) brandName(handle nvml.Device) string {
 	if !s.has["nvmlDeviceGetBrand"] {
 		return ""
 	}
@@ -29,11 +29,11 @@ func (s *session) brand(handle nvml.Device) string {
 	if ret != nvml.SUCCESS {
 		return ""
 	}
-	return brands[b]
+	return brandNames[b]
 }
 
-// arch is the compute capability, "7.0", empty where the driver does not tell.
-func (s *session) arch(handle nvml.Device) string {
+// computeCapability is the compute capability, "7.0", empty where the driver does not tell.
+func (s *nvmlSession) computeCapability(handle nvml.Device) string {
 	if !s.has["nvmlDeviceGetCudaComputeCapability"] {
 		return ""
 	}

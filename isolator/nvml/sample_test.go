@@ -18,9 +18,9 @@ import (
 	"mesos-gpu/isolator/nvml/nvmltest"
 )
 
-// everything is a value for each field there is.
-func everything() map[gpu.Field]float64 {
-	return map[gpu.Field]float64{
+// allMeasurements is a value for each field there is.
+func allMeasurements() map[gpu.SampleField]float64 {
+	return map[gpu.SampleField]float64{
 		gpu.MemUsedBytes: 7 << 30, gpu.MemTotalBytes: 32510 << 20, gpu.DutyRatio: 0.93, gpu.MemDutyRatio: 0.41,
 		gpu.SMClockHertz: 1530e6, gpu.MemClockHertz: 877e6, gpu.Celsius: 67, gpu.PowerWatts: 287.25, gpu.PowerLimitWatts: 350,
 		gpu.EnergyJoules: 123456.789, gpu.ECCCorrected: 12, gpu.ECCUncorrected: 1, gpu.RowsPending: 1, gpu.ThrottleReasons: 0x48,
@@ -30,21 +30,21 @@ func everything() map[gpu.Field]float64 {
 
 var closely = cmpopts.EquateApprox(1e-12, 0)
 
-func TestSample(t *testing.T) {
-	m, l := opened(t, v100s(2), Config{})
-	m.Measure(uuid(1), everything())
-	m.Measure(uuid(0), map[gpu.Field]float64{gpu.Celsius: 30})
-	m.Compute(uuid(1), gpu.Process{PID: 100, MemBytes: 1 << 30})
-	m.Compute(uuid(1), gpu.Process{PID: 101, MemBytes: 2 << 30})
-	m.Draw(uuid(1), gpu.Process{PID: 101, MemBytes: 2 << 30})
-	m.Draw(uuid(1), gpu.Process{PID: 102, MemBytes: -1}) // NVML's "not available"
+func TestSampleDevice(t *testing.T) {
+	m, l := openStandIn(t, v100s(2), LibraryConfig{})
+	m.SetMeasurements(uuid(1), allMeasurements())
+	m.SetMeasurements(uuid(0), map[gpu.SampleField]float64{gpu.Celsius: 30})
+	m.AddComputeProcess(uuid(1), gpu.DeviceProcess{PID: 100, MemBytes: 1 << 30})
+	m.AddComputeProcess(uuid(1), gpu.DeviceProcess{PID: 101, MemBytes: 2 << 30})
+	m.AddGraphicsProcess(uuid(1), gpu.DeviceProcess{PID: 101, MemBytes: 2 << 30})
+	m.AddGraphicsProcess(uuid(1), gpu.DeviceProcess{PID: 102, MemBytes: -1}) // NVML's "not available"
 
 	before := time.Now()
-	got, err := l.Sample(uuid(1))
+	got, err := l.SampleDevice(uuid(1))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := gpu.Sample{At: got.At, Values: everything(), Processes: []gpu.Process{
+	want := gpu.Sample{At: got.At, Values: allMeasurements(), Processes: []gpu.DeviceProcess{
 		{PID: 100, MemBytes: 1 << 30}, {PID: 101, MemBytes: 2 << 30}, {PID: 102},
 	}}
 	if diff := cmp.Diff(want, got, closely); diff != "" {
@@ -56,26 +56,26 @@ func TestSample(t *testing.T) {
 
 	// What is not supported is absent, and what changes is seen.
 	for _, celsius := range []float64{30, 88} {
-		m.Measure(uuid(0), map[gpu.Field]float64{gpu.Celsius: celsius})
-		got, err := l.Sample(uuid(0))
+		m.SetMeasurements(uuid(0), map[gpu.SampleField]float64{gpu.Celsius: celsius})
+		got, err := l.SampleDevice(uuid(0))
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := map[gpu.Field]float64{gpu.MemUsedBytes: 0, gpu.MemTotalBytes: 32510 << 20, gpu.Celsius: celsius}
+		want := map[gpu.SampleField]float64{gpu.MemUsedBytes: 0, gpu.MemTotalBytes: 32510 << 20, gpu.Celsius: celsius}
 		if diff := cmp.Diff(want, got.Values); diff != "" || got.Processes != nil {
 			t.Errorf("processes %v, values (-want +got):\n%s", got.Processes, diff)
 		}
 	}
-	if _, err := l.Sample("GPU-x"); err == nil || !strings.Contains(err.Error(), "GPU-x: it is not among the 2 devices") {
+	if _, err := l.SampleDevice("GPU-x"); err == nil || !strings.Contains(err.Error(), "GPU-x: it is not among the 2 devices") {
 		t.Errorf("unknown device: %v", err)
 	}
 }
 
 // Each field stands alone: one that fails takes no other with it.
-func TestSampleWithoutOne(t *testing.T) {
-	m, l := opened(t, v100s(1), Config{})
-	m.Measure(uuid(0), everything())
-	for function, fields := range map[string][]gpu.Field{
+func TestSampleWithoutOneFunction(t *testing.T) {
+	m, l := openStandIn(t, v100s(1), LibraryConfig{})
+	m.SetMeasurements(uuid(0), allMeasurements())
+	for function, fields := range map[string][]gpu.SampleField{
 		"nvmlDeviceGetMemoryInfo":                {gpu.MemUsedBytes, gpu.MemTotalBytes},
 		"nvmlDeviceGetUtilizationRates":          {gpu.DutyRatio, gpu.MemDutyRatio},
 		"nvmlDeviceGetClockInfo":                 {gpu.SMClockHertz, gpu.MemClockHertz},
@@ -89,13 +89,13 @@ func TestSampleWithoutOne(t *testing.T) {
 		"nvmlDeviceGetPcieThroughput":            {gpu.PCIeTxBytes, gpu.PCIeRxBytes},
 		"nvmlDeviceGetFieldValues":               {gpu.NVLinkTxBytes, gpu.NVLinkRxBytes},
 	} {
-		m.Fail(nvmltest.Fail{Function: function, Index: -1, Return: 999})
-		got, err := l.Sample(uuid(0))
+		m.SetFailures(nvmltest.FunctionFailure{Function: function, Index: -1, Return: 999})
+		got, err := l.SampleDevice(uuid(0))
 		if err != nil {
 			t.Errorf("%s: %v", function, err)
 			continue
 		}
-		want := everything()
+		want := allMeasurements()
 		for _, f := range fields {
 			delete(want, f)
 		}
@@ -106,51 +106,51 @@ func TestSampleWithoutOne(t *testing.T) {
 }
 
 // A device that tells nothing is no device without load.
-func TestSampleOfNothing(t *testing.T) {
-	m, l := opened(t, v100s(1), Config{})
-	m.Fail(nvmltest.Fail{Function: "nvmlDeviceGetMemoryInfo", Index: -1, Return: 999})
-	_, err := l.Sample(uuid(0))
+func TestSampleWithoutValues(t *testing.T) {
+	m, l := openStandIn(t, v100s(1), LibraryConfig{})
+	m.SetFailures(nvmltest.FunctionFailure{Function: "nvmlDeviceGetMemoryInfo", Index: -1, Return: 999})
+	_, err := l.SampleDevice(uuid(0))
 	if err == nil || errors.Is(err, ErrLost) || err.Error() != "sample GPU "+uuid(0)+": Stand-in error (NVML error 999)" {
 		t.Errorf("got %v", err)
 	}
 }
 
 // A GPU may be lost between two answers, the first of them "not supported".
-func TestSampleLostMeanwhile(t *testing.T) {
-	m, l := opened(t, v100s(1), Config{})
-	m.Fail(nvmltest.Fail{Function: "nvmlDeviceGetGraphicsRunningProcesses_v3", Index: -1, Return: 15})
-	if s, err := l.Sample(uuid(0)); !errors.Is(err, ErrLost) {
+func TestSampleOfGPULostMeanwhile(t *testing.T) {
+	m, l := openStandIn(t, v100s(1), LibraryConfig{})
+	m.SetFailures(nvmltest.FunctionFailure{Function: "nvmlDeviceGetGraphicsRunningProcesses_v3", Index: -1, Return: 15})
+	if s, err := l.SampleDevice(uuid(0)); !errors.Is(err, ErrLost) {
 		t.Errorf("got %v, %v", s, err)
 	}
 }
 
 func TestSampleMIG(t *testing.T) {
-	h := sliced()
-	m, l := opened(t, h, Config{})
+	h := hostWithMIG()
+	m, l := openStandIn(t, h, LibraryConfig{})
 	parent, slice := h.Devices[0].MIG.Parent, h.Devices[1]
-	m.Measure(parent, everything())
-	m.Measure(slice.UUID, map[gpu.Field]float64{gpu.MemUsedBytes: 1 << 30, gpu.Celsius: 50})
-	m.Compute(slice.UUID, gpu.Process{PID: 5, MemBytes: 1 << 30})
-	got, err := l.Sample(slice.UUID)
+	m.SetMeasurements(parent, allMeasurements())
+	m.SetMeasurements(slice.UUID, map[gpu.SampleField]float64{gpu.MemUsedBytes: 1 << 30, gpu.Celsius: 50})
+	m.AddComputeProcess(slice.UUID, gpu.DeviceProcess{PID: 5, MemBytes: 1 << 30})
+	got, err := l.SampleDevice(slice.UUID)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := gpu.Sample{At: got.At, Values: map[gpu.Field]float64{gpu.MemUsedBytes: 1 << 30, gpu.MemTotalBytes: 19968 << 20},
-		Processes: []gpu.Process{{PID: 5, MemBytes: 1 << 30}}}
+	want := gpu.Sample{At: got.At, Values: map[gpu.SampleField]float64{gpu.MemUsedBytes: 1 << 30, gpu.MemTotalBytes: 19968 << 20},
+		Processes: []gpu.DeviceProcess{{PID: 5, MemBytes: 1 << 30}}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("slice (-want +got):\n%s", diff)
 	}
 	// The GPU itself is no device of the host, and can be sampled still.
-	if got, err := l.Sample(parent); err != nil || got.Values[gpu.Celsius] != 67 {
+	if got, err := l.SampleDevice(parent); err != nil || got.Values[gpu.Celsius] != 67 {
 		t.Errorf("GPU: %v, %v", got.Values, err)
 	}
-	m.Lose(parent)
-	if _, err := l.Sample(slice.UUID); !errors.Is(err, ErrLost) {
+	m.LoseGPU(parent)
+	if _, err := l.SampleDevice(slice.UUID); !errors.Is(err, ErrLost) {
 		t.Errorf("slice of a lost GPU: %v", err)
 	}
 }
 
-func TestDecode(t *testing.T) {
+func TestDecodeField(t *testing.T) {
 	bits := func(n uint64) (b [8]byte) { binary.NativeEndian.PutUint64(b[:], n); return b }
 	for _, c := range []struct {
 		value nvml.FieldValue
@@ -164,7 +164,7 @@ func TestDecode(t *testing.T) {
 		{nvml.FieldValue{ValueType: uint32(nvml.VALUE_TYPE_UNSIGNED_INT), NvmlReturn: 3}, 0, false},
 		{nvml.FieldValue{ValueType: 77}, 0, false},
 	} {
-		if got, ok := decode(c.value); ok != c.ok || ok && got != c.want {
+		if got, ok := decodeField(c.value); ok != c.ok || ok && got != c.want {
 			t.Errorf("type %d: got %v, %t, want %v, %t", c.value.ValueType, got, ok, c.want, c.ok)
 		}
 	}

@@ -8,15 +8,15 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// paths puts NVML's levels into the words of `nvidia-smi topo -m`.
-var paths = map[nvml.GpuTopologyLevel]gpu.Path{
+// pathByLevel puts NVML's levels into the words of `nvidia-smi topo -m`.
+var pathByLevel = map[nvml.GpuTopologyLevel]gpu.PCIePath{
 	nvml.TOPOLOGY_INTERNAL: gpu.SameBoard, nvml.TOPOLOGY_SINGLE: gpu.OneBridge, nvml.TOPOLOGY_MULTIPLE: gpu.ManyBridges,
-	nvml.TOPOLOGY_HOSTBRIDGE: gpu.HostBridge, nvml.TOPOLOGY_NODE: gpu.SameNode, nvml.TOPOLOGY_SYSTEM: gpu.System,
+	nvml.TOPOLOGY_HOSTBRIDGE: gpu.HostBridge, nvml.TOPOLOGY_NODE: gpu.SameNUMANode, nvml.TOPOLOGY_SYSTEM: gpu.AcrossNUMANodes,
 }
 
-// join fills in what joins the GPUs: NVLinks, and the path where none is.
+// connectGPUs fills in what joins the GPUs: NVLinks, and the path where none is.
 // GPUs in MIG mode have neither, as their slices reach no other device.
-func (s *session) join(wholes []whole) {
+func (s *nvmlSession) connectGPUs(wholes []physicalGPU) {
 	byAddress := map[string]int{}
 	for i, w := range wholes {
 		byAddress[w.device.PCI] = i
@@ -24,23 +24,23 @@ func (s *session) join(wholes []whole) {
 	direct, switched := make([]map[int]int, len(wholes)), make([]int, len(wholes))
 	for i, w := range wholes {
 		if !w.mig {
-			direct[i], switched[i] = s.links(w.handle, byAddress)
+			direct[i], switched[i] = s.countLinks(w.handle, byAddress)
 		}
 	}
 	for i := range wholes {
 		for j := range wholes {
 			// A link through a switch ends at whatever other GPU has one.
 			if n := direct[i][j] + min(switched[i], switched[j]); i != j && n > 0 && !wholes[j].mig {
-				put(&wholes[i].device.NVLinks, wholes[j].device.UUID, n)
+				putValue(&wholes[i].device.NVLinks, wholes[j].device.UUID, n)
 			}
 		}
 	}
-	s.paths(wholes)
+	s.readPaths(wholes)
 }
 
-// links counts a GPU's active NVLinks: to each other GPU, by its place in the
+// countLinks counts a GPU's active NVLinks: to each other GPU, by its place in the
 // list, and to NVSwitches.
-func (s *session) links(handle nvml.Device, byAddress map[string]int) (direct map[int]int, switched int) {
+func (s *nvmlSession) countLinks(handle nvml.Device, byAddress map[string]int) (direct map[int]int, switched int) {
 	direct = map[int]int{}
 	if !s.hasAll("nvmlDeviceGetNvLinkState", "nvmlDeviceGetNvLinkRemotePciInfo_v2") {
 		return direct, 0
@@ -54,7 +54,7 @@ func (s *session) links(handle nvml.Device, byAddress map[string]int) (direct ma
 			continue
 		}
 		pci, ret := handle.GetNvLinkRemotePciInfo(link)
-		at := address(pci.Domain, pci.Bus, pci.Device)
+		at := pciAddress(pci.Domain, pci.Bus, pci.Device)
 		switch peer, ok := byAddress[at]; {
 		case s.endsAtSwitch(handle, link, at):
 			switched++
@@ -65,7 +65,7 @@ func (s *session) links(handle nvml.Device, byAddress map[string]int) (direct ma
 	return direct, switched
 }
 
-func (s *session) endsAtSwitch(handle nvml.Device, link int, at string) bool {
+func (s *nvmlSession) endsAtSwitch(handle nvml.Device, link int, at string) bool {
 	if s.has["nvmlDeviceGetNvLinkRemoteDeviceType"] {
 		if kind, ret := handle.GetNvLinkRemoteDeviceType(link); ret == nvml.SUCCESS {
 			return kind == nvml.NVLINK_DEVICE_TYPE_SWITCH
@@ -74,8 +74,8 @@ func (s *session) endsAtSwitch(handle nvml.Device, link int, at string) bool {
 	return s.bus.isSwitch(at)
 }
 
-// paths asks once for each pair, the way back being the same.
-func (s *session) paths(wholes []whole) {
+// readPaths asks once for each pair, the way back being the same.
+func (s *nvmlSession) readPaths(wholes []physicalGPU) {
 	if !s.has["nvmlDeviceGetTopologyCommonAncestor"] {
 		return
 	}
@@ -87,15 +87,15 @@ func (s *session) paths(wholes []whole) {
 				continue
 			}
 			level, ret := wholes[i].handle.GetTopologyCommonAncestor(wholes[j].handle)
-			if path, ok := paths[level]; ok && ret == nvml.SUCCESS {
-				put(&a.Paths, b.UUID, path)
-				put(&b.Paths, a.UUID, path)
+			if path, ok := pathByLevel[level]; ok && ret == nvml.SUCCESS {
+				putValue(&a.Paths, b.UUID, path)
+				putValue(&b.Paths, a.UUID, path)
 			}
 		}
 	}
 }
 
-func put[V any](m *map[string]V, key string, v V) {
+func putValue[V any](m *map[string]V, key string, v V) {
 	if *m == nil {
 		*m = map[string]V{}
 	}

@@ -11,45 +11,45 @@ import (
 	"mesos-gpu/isolator/nvml/nvmltest"
 )
 
-// linked has GPUs 0 and 1 joined by two NVLinks, 1 and 2 by one, and the last
+// linkedHost has GPUs 0 and 1 joined by two NVLinks, 1 and 2 by one, and the last
 // by none, with paths of every kind.
-func linked() gpu.Host {
+func linkedHost() gpu.Host {
 	h := v100s(4)
 	link := func(i, j, n int) {
-		put(&h.Devices[i].NVLinks, uuid(j), n)
-		put(&h.Devices[j].NVLinks, uuid(i), n)
+		putValue(&h.Devices[i].NVLinks, uuid(j), n)
+		putValue(&h.Devices[j].NVLinks, uuid(i), n)
 	}
-	path := func(i, j int, p gpu.Path) {
-		put(&h.Devices[i].Paths, uuid(j), p)
-		put(&h.Devices[j].Paths, uuid(i), p)
+	path := func(i, j int, p gpu.PCIePath) {
+		putValue(&h.Devices[i].Paths, uuid(j), p)
+		putValue(&h.Devices[j].Paths, uuid(i), p)
 	}
 	link(0, 1, 2)
 	link(1, 2, 1)
 	path(0, 2, gpu.OneBridge)
 	path(0, 3, gpu.SameBoard)
-	path(1, 3, gpu.SameNode)
-	path(2, 3, gpu.System)
+	path(1, 3, gpu.SameNUMANode)
+	path(2, 3, gpu.AcrossNUMANodes)
 	h.Devices[2].Persistence = true
 	return h
 }
 
 func TestTopology(t *testing.T) {
 	bridged := v100s(3)
-	put(&bridged.Devices[0].Paths, uuid(1), gpu.ManyBridges)
-	put(&bridged.Devices[1].Paths, uuid(0), gpu.ManyBridges)
-	put(&bridged.Devices[1].Paths, uuid(2), gpu.HostBridge)
-	put(&bridged.Devices[2].Paths, uuid(1), gpu.HostBridge)
+	putValue(&bridged.Devices[0].Paths, uuid(1), gpu.ManyBridges)
+	putValue(&bridged.Devices[1].Paths, uuid(0), gpu.ManyBridges)
+	putValue(&bridged.Devices[1].Paths, uuid(2), gpu.HostBridge)
+	putValue(&bridged.Devices[2].Paths, uuid(1), gpu.HostBridge)
 	for name, want := range map[string]gpu.Host{
-		"nothing": v100s(2), "NVLink and PCIe": linked(), "PCIe": bridged, "16 GPUs behind NVSwitches": behindSwitches(16),
+		"nothing": v100s(2), "NVLink and PCIe": linkedHost(), "PCIe": bridged, "16 GPUs behind NVSwitches": behindSwitches(16),
 	} {
 		t.Run(name, func(t *testing.T) {
 			reported := want
 			if name == "NVLink and PCIe" { // a path where NVLinks are is not told
-				reported = linked()
-				put(&reported.Devices[0].Paths, uuid(1), gpu.OneBridge)
+				reported = linkedHost()
+				putValue(&reported.Devices[0].Paths, uuid(1), gpu.OneBridge)
 			}
-			m := nvmltest.Report(t, reported)
-			got, err := Discover(Config{Library: standIn(t), SysRoot: m.SysRoot, ProcRoot: m.ProcRoot})
+			m := nvmltest.ReportHost(t, reported)
+			got, err := DiscoverHost(LibraryConfig{Library: buildStandIn(t), SysRoot: m.SysRoot, ProcRoot: m.ProcRoot})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -61,14 +61,14 @@ func TestTopology(t *testing.T) {
 }
 
 // A GPU that is left out is no one's peer.
-func TestTopologyWithoutOne(t *testing.T) {
-	m := nvmltest.Report(t, linked())
-	m.Lose(uuid(1))
-	got, err := Discover(Config{Library: standIn(t), SysRoot: m.SysRoot})
+func TestTopologyWithoutOneFunction(t *testing.T) {
+	m := nvmltest.ReportHost(t, linkedHost())
+	m.LoseGPU(uuid(1))
+	got, err := DiscoverHost(LibraryConfig{Library: buildStandIn(t), SysRoot: m.SysRoot})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := linked()
+	want := linkedHost()
 	want.Devices = append(want.Devices[:1:1], want.Devices[2:]...)
 	for i := range want.Devices {
 		want.Devices[i].NVLinks = nil
@@ -91,12 +91,12 @@ func TestTopologyNotSupported(t *testing.T) {
 		"nvmlDeviceGetNvLinkRemoteDeviceType": func(*gpu.Device) {},
 	} {
 		t.Run(function, func(t *testing.T) {
-			m := nvmltest.Report(t, linked(), nvmltest.Fail{Function: function, Index: -1, Return: notSupported})
-			got, err := Discover(Config{Library: standIn(t), SysRoot: m.SysRoot})
+			m := nvmltest.ReportHost(t, linkedHost(), nvmltest.FunctionFailure{Function: function, Index: -1, Return: notSupported})
+			got, err := DiscoverHost(LibraryConfig{Library: buildStandIn(t), SysRoot: m.SysRoot})
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := linked()
+			want := linkedHost()
 			for i := range want.Devices {
 				unset(&want.Devices[i])
 			}

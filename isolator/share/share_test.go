@@ -21,14 +21,14 @@ func host() gpu.Host {
 	}}
 }
 
-func config(dir, list string) Config {
+func config(dir, list string) ModeConfig {
 	log, _ := logtest.NewNullLogger()
-	return Config{Host: host(), List: list, Scaling: Scaling{1.5, 2}, StateDir: dir, Live: true, Log: log}
+	return ModeConfig{Host: host(), List: list, Scaling: ShareScaling{1.5, 2}, StateDir: dir, Live: true, Log: log}
 }
 
-func open(t *testing.T, cfg Config) *Forms {
+func open(t *testing.T, cfg ModeConfig) *ModeStore {
 	t.Helper()
-	f, err := Open(cfg)
+	f, err := OpenModes(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,14 +36,14 @@ func open(t *testing.T, cfg Config) *Forms {
 }
 
 // shared names the devices that are, with a mark on those that are to change.
-func shared(f *Forms) string {
+func shared(f *ModeStore) string {
 	var words []string
 	for _, d := range f.cfg.Host.Devices {
 		word := ""
-		if _, ok := f.Shared(d.UUID); ok {
+		if _, ok := f.SharedCapacity(d.UUID); ok {
 			word = d.UUID
 		}
-		if f.Pending(d.UUID) {
+		if f.IsPending(d.UUID) {
 			word = d.UUID + "!" + map[bool]string{true: "shared", false: "whole"}[word != ""]
 		}
 		if word != "" {
@@ -53,14 +53,14 @@ func shared(f *Forms) string {
 	return strings.Join(words, " ")
 }
 
-func settle(t *testing.T, f *Forms, held map[string]Use, known bool) {
+func settle(t *testing.T, f *ModeStore, held map[string]DeviceUse, known bool) {
 	t.Helper()
-	if err := f.Settle(held, known); err != nil {
+	if err := f.ReconcileModes(held, known); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func TestListed(t *testing.T) {
+func TestParseSharedList(t *testing.T) {
 	for list, want := range map[string]string{
 		"": "", "none": "", "all": "GPU-a GPU-b MIG-x MIG-y", "0": "GPU-a", "GPU-b, 0": "GPU-a GPU-b", "2": "MIG-x MIG-y", "GPU-c": "MIG-x MIG-y",
 	} {
@@ -68,17 +68,17 @@ func TestListed(t *testing.T) {
 			t.Errorf("%q: got %q, want %q", list, got, want)
 		}
 	}
-	if _, err := Open(config(t.TempDir(), "0,9")); err == nil || !strings.Contains(err.Error(), `"9" names none of this host's 4 GPUs`) {
+	if _, err := OpenModes(config(t.TempDir(), "0,9")); err == nil || !strings.Contains(err.Error(), `"9" names none of this host's 4 GPUs`) {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestScaling(t *testing.T) {
-	all, ok := open(t, config(t.TempDir(), "0")).Shared("GPU-a")
-	if want := (gpu.Part{UUID: "GPU-a", MemMiB: 1500, Cores: 200}); !ok || all != want {
+	all, ok := open(t, config(t.TempDir(), "0")).SharedCapacity("GPU-a")
+	if want := (gpu.DeviceShare{UUID: "GPU-a", MemMiB: 1500, Cores: 200}); !ok || all != want {
 		t.Errorf("got %+v, want %+v", all, want)
 	}
-	for _, s := range []Scaling{{0, 1}, {1, 0.9}, {11, 1}, {1, math.NaN()}} {
+	for _, s := range []ShareScaling{{0, 1}, {1, 0.9}, {11, 1}, {1, math.NaN()}} {
 		if s.Validate() == nil {
 			t.Errorf("%v passes", s)
 		}
@@ -87,15 +87,15 @@ func TestScaling(t *testing.T) {
 
 // A device changes its form when it is idle, and not before; what was asked for
 // outlives the daemon.
-func TestSet(t *testing.T) {
+func TestRequestMode(t *testing.T) {
 	dir := t.TempDir()
 	f := open(t, config(dir, "GPU-b"))
 	set := func(uuid string, shared bool) {
 		t.Helper()
-		if err := f.Set(uuid, shared); err != nil {
+		if err := f.RequestMode(uuid, shared); err != nil {
 			t.Fatal(err)
 		}
-		<-f.Changed()
+		<-f.Changes()
 	}
 	want := func(when, want string) {
 		t.Helper()
@@ -109,28 +109,28 @@ func TestSet(t *testing.T) {
 	want("asked for", "GPU-a!whole GPU-b!shared MIG-x!whole MIG-y!whole")
 	settle(t, f, nil, false)
 	want("nobody knows", "GPU-a!whole GPU-b!shared MIG-x!whole MIG-y!whole")
-	held := map[string]Use{"GPU-a": {Whole: true}, "GPU-b": {Part: true}, "MIG-x": {Whole: true}}
+	held := map[string]DeviceUse{"GPU-a": {Whole: true}, "GPU-b": {Shared: true}, "MIG-x": {Whole: true}}
 	settle(t, f, held, true)
 	want("in use", "GPU-a!whole GPU-b!shared MIG-x!whole MIG-y")
 	f = open(t, config(dir, "GPU-b"))
 	want("after a restart", "GPU-a!whole GPU-b!shared MIG-x!whole MIG-y")
-	f.cfg.Books = func() map[string]Use { return map[string]Use{"GPU-a": {Whole: true}} }
+	f.cfg.ContainerUse = func() map[string]DeviceUse { return map[string]DeviceUse{"GPU-a": {Whole: true}} }
 	settle(t, f, nil, true)
 	want("in use by the books", "GPU-a!whole MIG-x MIG-y")
-	f.cfg.Books = nil
+	f.cfg.ContainerUse = nil
 	settle(t, f, nil, true)
 	want("idle", "GPU-a MIG-x MIG-y")
-	settle(t, f, map[string]Use{"GPU-a": {Whole: true}}, true) // a launch that was on its way
+	settle(t, f, map[string]DeviceUse{"GPU-a": {Whole: true}}, true) // a launch that was on its way
 	want("late", "GPU-a!whole MIG-x MIG-y")
-	settle(t, f, map[string]Use{"GPU-a": {Whole: true, Part: true}}, true)
+	settle(t, f, map[string]DeviceUse{"GPU-a": {Whole: true, Shared: true}}, true)
 	want("in both forms", "GPU-a!whole MIG-x MIG-y")
 	set("GPU-a", false) // as the list says: nothing is asked for any more
 	set("GPU-b", true)
-	if len(f.kept.Asked) != 2 {
-		t.Errorf("asked for are %v, want the two slices", f.kept.Asked)
+	if len(f.saved.Asked) != 2 {
+		t.Errorf("asked for are %v, want the two slices", f.saved.Asked)
 	}
-	for uuid, want := range map[string]error{"GPU-z": ErrUnknown} {
-		if err := f.Set(uuid, true); !errors.Is(err, want) {
+	for uuid, want := range map[string]error{"GPU-z": ErrUnknownDevice} {
+		if err := f.RequestMode(uuid, true); !errors.Is(err, want) {
 			t.Errorf("%s: got %v", uuid, err)
 		}
 	}
@@ -138,75 +138,75 @@ func TestSet(t *testing.T) {
 
 // Where the agent's flags say it, nothing changes while it runs, and no file
 // has a say.
-func TestStatic(t *testing.T) {
+func TestStaticModes(t *testing.T) {
 	dir := t.TempDir()
-	if err := open(t, config(dir, "")).Set("GPU-a", true); err != nil {
+	if err := open(t, config(dir, "")).RequestMode("GPU-a", true); err != nil {
 		t.Fatal(err)
 	}
 	cfg := config(dir, "GPU-b")
 	cfg.Live = false
 	f := open(t, cfg)
-	if err := f.Set("GPU-a", true); !errors.Is(err, ErrStatic) {
+	if err := f.RequestMode("GPU-a", true); !errors.Is(err, ErrStatic) {
 		t.Errorf("got %v", err)
 	}
-	settle(t, f, map[string]Use{"GPU-b": {Whole: true}}, true)
+	settle(t, f, map[string]DeviceUse{"GPU-b": {Whole: true}}, true)
 	if got := shared(f); got != "GPU-b" {
 		t.Errorf("got %q", got)
 	}
 }
 
 // A change that cannot be kept is none.
-func TestDiskRefuses(t *testing.T) {
+func TestModesWithFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	f := open(t, config(dir, ""))
 	f.cfg.StateDir = filepath.Join(dir, "gone")
-	if err := f.Set("GPU-a", true); err == nil || shared(f) != "" {
+	if err := f.RequestMode("GPU-a", true); err == nil || shared(f) != "" {
 		t.Errorf("got %v and %q", err, shared(f))
 	}
-	if err := os.WriteFile(filepath.Join(dir, fileName), []byte("{"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, stateFileName), []byte("{"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(config(dir, "")); err == nil || !strings.Contains(err.Error(), "remove it to begin with --share") {
+	if _, err := OpenModes(config(dir, "")); err == nil || !strings.Contains(err.Error(), "remove it to begin with --share") {
 		t.Errorf("torn file: got %v", err)
 	}
 }
 
-// can holds nothing but the devices that it names.
-type can struct {
-	None
-	method  gpu.Method
+// fakeLimiter holds nothing but the devices that it names.
+type fakeLimiter struct {
+	NoLimiter
+	method  gpu.EnforcementMethod
 	devices string
 }
 
-func (c can) Method() gpu.Method { return c.method }
+func (c fakeLimiter) Method() gpu.EnforcementMethod { return c.method }
 
-func (c can) Check(_ context.Context, d gpu.Device) error {
+func (c fakeLimiter) CheckDevice(_ context.Context, d gpu.Device) error {
 	if !strings.Contains(c.devices, d.UUID) {
 		return errors.New("not this one")
 	}
 	return nil
 }
 
-func TestChoose(t *testing.T) {
-	limiters := []Limiter{None{}, can{method: gpu.HeldByPreload, devices: "GPU-a GPU-b"}, can{method: gpu.HeldByMPS, devices: "GPU-a"}, NewMIG()}
+func TestChooseLimiter(t *testing.T) {
+	limiters := []Limiter{NoLimiter{}, fakeLimiter{method: gpu.EnforcedByPreload, devices: "GPU-a GPU-b"}, fakeLimiter{method: gpu.EnforcedByMPS, devices: "GPU-a"}, NewMIGLimiter()}
 	devices := host().Devices
 	for _, c := range []struct {
 		method  string
 		devices []gpu.Device
-		want    gpu.Method
+		want    gpu.EnforcementMethod
 		err     string
 	}{
-		{Auto, devices[:1], gpu.HeldByMPS, ""},
-		{Auto, devices[:2], gpu.HeldByPreload, ""},
-		{Auto, devices[2:], gpu.HeldByMIG, ""},
-		{Auto, devices, gpu.NotHeld, ""},
-		{"preload", devices[:1], gpu.HeldByPreload, ""},
-		{"none", devices[:1], gpu.NotHeld, ""},
+		{AutoMethod, devices[:1], gpu.EnforcedByMPS, ""},
+		{AutoMethod, devices[:2], gpu.EnforcedByPreload, ""},
+		{AutoMethod, devices[2:], gpu.EnforcedByMIG, ""},
+		{AutoMethod, devices, gpu.NotEnforced, ""},
+		{"preload", devices[:1], gpu.EnforcedByPreload, ""},
+		{"none", devices[:1], gpu.NotEnforced, ""},
 		{"mps", devices[:2], "", "mps: device GPU-b: not this one"},
 		{"driver", devices[:1], "", "driver: not in this build"},
 		{"hami", devices[:1], "", `"hami" is none: give auto or one of`},
 	} {
-		got, err := Choose(t.Context(), c.method, limiters, c.devices)
+		got, err := ChooseLimiter(t.Context(), c.method, limiters, c.devices)
 		switch {
 		case c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)):
 			t.Errorf("%s of %d devices: got %v, want %q", c.method, len(c.devices), err, c.err)
@@ -216,25 +216,25 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// A MIG device takes one container.
-func TestMIG(t *testing.T) {
-	m := NewMIG()
-	parts := []gpu.Part{{UUID: "MIG-x", MemMiB: 1}}
+// A MIGLimiter device takes one container.
+func TestMIGLimiter(t *testing.T) {
+	m := NewMIGLimiter()
+	parts := []gpu.DeviceShare{{UUID: "MIG-x", MemMiB: 1}}
 	for range 2 {
-		if _, err := m.Admit(t.Context(), "a", parts); err != nil {
+		if _, err := m.AdmitContainer(t.Context(), "a", parts); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := m.Admit(t.Context(), "b", parts); err == nil || !strings.Contains(err.Error(), "container a has MIG device MIG-x") {
+	if _, err := m.AdmitContainer(t.Context(), "b", parts); err == nil || !strings.Contains(err.Error(), "container a has MIG device MIG-x") {
 		t.Errorf("got %v", err)
 	}
-	if used, _ := m.Usage("a"); len(used) != 1 || used[0].MemLimitBytes != 1<<20 {
+	if used, _ := m.ReadUsage("a"); len(used) != 1 || used[0].MemLimitBytes != 1<<20 {
 		t.Errorf("usage %+v", used)
 	}
-	if err := m.Release(t.Context(), "a"); err != nil {
+	if err := m.ReleaseContainer(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := m.Admit(t.Context(), "b", parts); err != nil {
+	if _, err := m.AdmitContainer(t.Context(), "b", parts); err != nil {
 		t.Error(err)
 	}
 }

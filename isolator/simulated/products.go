@@ -6,10 +6,10 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// product is what NVML reports of one type: its product name, its frame
+// gpuProduct is what NVML reports of one type: its product name, its frame
 // buffer, which is a little less than on the box, and its compute capability
 // (developer.nvidia.com/cuda-gpus).
-type product struct {
+type gpuProduct struct {
 	model  string
 	memMiB int64
 	arch   string
@@ -21,7 +21,7 @@ var brands = []struct{ beginning, brand string }{
 	{"NVIDIA RTX ", "nvidiartx"}, {"NVIDIA ", "nvidia"},
 }
 
-func (p product) brand() string {
+func (p gpuProduct) brandName() string {
 	for _, b := range brands {
 		if strings.HasPrefix(p.model, b.beginning) {
 			return b.brand
@@ -30,10 +30,10 @@ func (p product) brand() string {
 	return ""
 }
 
-// examples are for error messages.
-const examples = "K80, P100, V100, T4, A100, L40S, H100, RTX 3090"
+// exampleTypes are for error messages.
+const exampleTypes = "K80, P100, V100, T4, A100, L40S, H100, RTX 3090"
 
-var products = []product{
+var products = []gpuProduct{
 	{"Tesla K20", 4743, "3.5"}, {"Tesla K40", 11441, "3.5"}, {"Tesla K80", 11441, "3.7"},
 	{"Tesla M10", 8129, "5.0"}, {"Tesla M40", 11448, "5.2"}, {"Tesla M60", 7618, "5.2"},
 	{"Tesla P4", 7611, "6.1"}, {"Tesla P6", 16276, "6.1"}, {"Tesla P40", 22919, "6.1"}, {"Tesla P100-PCIE-16GB", 16280, "6.0"},
@@ -56,13 +56,13 @@ var products = []product{
 	{"NVIDIA TITAN V", 12288, "7.0"}, {"NVIDIA TITAN Xp", 12288, "6.1"}, {"NVIDIA TITAN RTX", 24576, "7.5"},
 }
 
-// find takes a short type or a product name, as a job's wish does.
-func find(name string) (product, bool) {
-	wish := gpu.Types{Include: []string{name}}
+// findProduct takes a short type or a product name, as a job's wish does.
+func findProduct(name string) (gpuProduct, bool) {
+	wish := gpu.TypeSelector{Include: []string{name}}
 	for _, p := range products {
 		if wish.Match(p.model) {
 			return p, true
 		}
 	}
-	return product{}, false
+	return gpuProduct{}, false
 }

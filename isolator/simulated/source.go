@@ -9,14 +9,14 @@ import (
 	"mesos-gpu/isolator/health"
 )
 
-// Source measures simulated GPUs: the same values of an idle device each
+// IdleSource measures simulated GPUs: the same values of an idle device each
 // time, made up, so that what shows them has something to show. Its GPUs never
 // fail. gpu.Host.Simulated says of whoever shows them that they are not real.
-type Source struct{ devices map[string]gpu.Device }
+type IdleSource struct{ devices map[string]gpu.Device }
 
-// NewSource measures the devices of a host that Host made.
-func NewSource(h gpu.Host) *Source {
-	s := &Source{devices: make(map[string]gpu.Device, len(h.Devices))}
+// NewIdleSource measures the devices of a host that Host made.
+func NewIdleSource(h gpu.Host) *IdleSource {
+	s := &IdleSource{devices: make(map[string]gpu.Device, len(h.Devices))}
 	for _, d := range h.Devices {
 		s.devices[d.UUID] = d
 	}
@@ -24,12 +24,12 @@ func NewSource(h gpu.Host) *Source {
 }
 
 // Sample gives the made up values. A host does not lose its devices.
-func (s *Source) Sample(uuid string) (gpu.Sample, error) {
+func (s *IdleSource) Sample(uuid string) (gpu.Sample, error) {
 	d, ok := s.devices[uuid]
 	if !ok {
 		return gpu.Sample{}, fmt.Errorf("sample simulated device %s: not among the %d there are", uuid, len(s.devices))
 	}
-	return gpu.Sample{At: time.Now(), Values: map[gpu.Field]float64{
+	return gpu.Sample{At: time.Now(), Values: map[gpu.SampleField]float64{
 		gpu.MemUsedBytes: 0, gpu.MemTotalBytes: float64(d.MemMiB) * (1 << 20),
 		gpu.DutyRatio: 0, gpu.MemDutyRatio: 0,
 		gpu.SMClockHertz: 300e6, gpu.MemClockHertz: 405e6,
@@ -41,7 +41,7 @@ func (s *Source) Sample(uuid string) (gpu.Sample, error) {
 }
 
 // Wait waits for ctx: there are no events.
-func (s *Source) Wait(ctx context.Context) (health.Event, error) {
+func (s *IdleSource) Wait(ctx context.Context) (health.DeviceEvent, error) {
 	<-ctx.Done()
-	return health.Event{}, ctx.Err()
+	return health.DeviceEvent{}, ctx.Err()
 }

@@ -16,15 +16,15 @@ import (
 // What is made up is plausible, constant, and healthy for ever.
 func TestSource(t *testing.T) {
 	h := mustHost(t, "V100,K80", "a")
-	s := NewSource(h)
-	p, err := health.Policy{}.WithDefaults()
+	s := NewIdleSource(h)
+	p, err := health.FaultPolicy{}.WithDefaults()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, d := range h.Devices {
 		begun := time.Now()
 		now := begun
-		state := health.New(now, health.Saved{})
+		state := health.New(now, health.SavedState{})
 		first, err := s.Sample(d.UUID)
 		if err != nil {
 			t.Fatal(err)
@@ -38,7 +38,7 @@ func TestSource(t *testing.T) {
 				t.Fatalf("%+v, %v; first %+v", sample, err, first)
 			}
 			now = now.Add(time.Minute)
-			state, _ = p.Step(now, state, health.Observation{Sample: &sample})
+			state, _ = p.ApplyObservation(now, state, health.Observation{Sample: &sample})
 		}
 		if c := state.Condition(); c.Health != gpu.Healthy {
 			t.Errorf("%s is %+v", d, c)

@@ -24,18 +24,18 @@ func TestTopology(t *testing.T) {
 		{"2xV100", 0, 1, 1},
 		{"8xV100", 0, 3, 2},
 		{"8xV100", 0, 4, 2},
-		{"8xV100", 0, 5, gpu.System},
+		{"8xV100", 0, 5, gpu.AcrossNUMANodes},
 		{"16xV100", 8, 11, 2}, // a second board
-		{"16xV100", 7, 8, gpu.System},
-		{"10xV100", 0, 9, gpu.System},
+		{"16xV100", 7, 8, gpu.AcrossNUMANodes},
+		{"10xV100", 0, 9, gpu.AcrossNUMANodes},
 		{"8xA100", 0, 7, 12},
 		{"4xH100", 1, 3, 18},
-		{"16xH100", 7, 8, gpu.System},
-		{"9xH100,1xV100", 8, 9, gpu.SameNode},
-		{"2xV100,2xA100", 1, 2, gpu.System},
+		{"16xH100", 7, 8, gpu.AcrossNUMANodes},
+		{"9xH100,1xV100", 8, 9, gpu.SameNUMANode},
+		{"2xV100,2xA100", 1, 2, gpu.AcrossNUMANodes},
 		{"1xA100,1xK80,2xA100", 2, 3, 12}, // what stands between parts boards
-		{"4xK80", 0, 1, gpu.SameNode},
-		{"4xK80", 0, 2, gpu.System},
+		{"4xK80", 0, 1, gpu.SameNUMANode},
+		{"4xK80", 0, 2, gpu.AcrossNUMANodes},
 	}
 	for _, c := range cases {
 		if got := word(mustHost(t, c.spec, "t"), c.i, c.j); got != c.want {
@@ -46,7 +46,7 @@ func TestTopology(t *testing.T) {
 
 // Every pair is joined in one way, the same both ways, and no device has more
 // links than its product.
-func TestTopologyIsWhole(t *testing.T) {
+func TestTopologyConnectsEveryPair(t *testing.T) {
 	for _, spec := range []string{"1xV100", "8xV100", "16xA100", "3xV100,2xK80,9xH100", "254xL4"} {
 		h := mustHost(t, spec, "t")
 		for i, a := range h.Devices {

@@ -38,18 +38,18 @@ func BenchmarkLaunch(b *testing.B) {
 	})
 	for _, version := range []string{"v1", "v2"} {
 		b.Run(version, func(b *testing.B) {
-			need.Root(b)
-			h, err := simulated.Host("4xV100", "bench")
+			need.RequireRoot(b)
+			h, err := simulated.NewHost("4xV100", "bench")
 			if err != nil {
 				b.Fatal(err)
 			}
-			kernel, err := isolator.New(isolator.Config{Host: h, Cgroups: version})
+			kernel, err := isolator.New(isolator.HostConfig{Host: h, CgroupVersion: version})
 			if err != nil {
 				b.Skipf("needs cgroups %s: %v", version, err)
 			}
-			mountpoint, err := cgroup.Mounted("/proc/self/mountinfo")
+			mountpoint, err := cgroup.FindV1MountPoint("/proc/self/mountinfo")
 			if version == "v2" {
-				mountpoint, err = cgroup.Unified("/proc/self/mountinfo")
+				mountpoint, err = cgroup.FindV2MountPoint("/proc/self/mountinfo")
 			}
 			if err != nil {
 				b.Fatal(err)
@@ -76,15 +76,15 @@ func mkdir(b *testing.B, mountpoint, name string) {
 }
 
 func benchmarkLaunch(b *testing.B, kernel containers.Kernel, root, mountpoint string, stock []string) {
-	c, err := containers.Open(containers.Config{
+	c, err := containers.Open(containers.ManagerConfig{
 		Kernel: kernel, Dir: b.TempDir(), CgroupsRoot: root, Stock: stock, Log: quiet(),
-		Volume:      func(context.Context) (string, error) { return "/volume", nil },
-		NeedsDriver: func(_, _ map[string]string) (bool, error) { return false, nil },
+		DriverVolume: func(context.Context) (string, error) { return "/volume", nil },
+		NeedsDriver:  func(_, _ map[string]string) (bool, error) { return false, nil },
 	})
 	if err != nil {
 		b.Fatal(err)
 	}
-	d := newDaemon(b, func(cfg *socket.Config) { cfg.Containers = c })
+	d := newTestDaemon(b, func(cfg *socket.ServerConfig) { cfg.Containers = c })
 	d.start(b)
 	var times []time.Duration
 	for b.Loop() {
@@ -93,16 +93,16 @@ func benchmarkLaunch(b *testing.B, kernel containers.Kernel, root, mountpoint st
 		pid, end := process(b, mountpoint, filepath.Join(root, id))
 		b.StartTimer()
 		start := time.Now()
-		if _, err := d.Prepare(b.Context(), containers.Launch{Container: id, Resources: []ledger.Resource{{Name: "gpus", Scalar: 2}}}); err != nil {
+		if _, err := d.PrepareContainer(b.Context(), containers.LaunchRequest{Container: id, Resources: []ledger.MesosResource{{Name: "gpus", Scalar: 2}}}); err != nil {
 			b.Fatal(err)
 		}
-		if err := d.Isolate(b.Context(), id, pid); err != nil {
+		if err := d.IsolateContainer(b.Context(), id, pid); err != nil {
 			b.Fatal(err)
 		}
 		times = append(times, time.Since(start))
 		b.StopTimer()
 		end()
-		if err := d.Cleanup(b.Context(), id); err != nil {
+		if err := d.CleanUpContainer(b.Context(), id); err != nil {
 			b.Fatal(err)
 		}
 		if mountpoint != "" {
@@ -145,21 +145,21 @@ func process(b *testing.B, mountpoint, group string) (pid int, end func()) {
 
 // serveAgent is a daemon as a process of its own, with a kernel in memory.
 func serveAgent(args []string) {
-	c, err := containers.Open(containers.Config{
+	c, err := containers.Open(containers.ManagerConfig{
 		Kernel: kerneltest.New("GPU-0", "GPU-1"), Dir: args[1], Stock: []string{"GPU-1"}, Log: quiet(),
-		Volume:      func(context.Context) (string, error) { return "/volume", nil },
-		NeedsDriver: func(_, _ map[string]string) (bool, error) { return false, nil },
+		DriverVolume: func(context.Context) (string, error) { return "/volume", nil },
+		NeedsDriver:  func(_, _ map[string]string) (bool, error) { return false, nil },
 	})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	server, err := socket.New(socket.Config{Containers: c, Devices: newDevices(), Metrics: http.NotFoundHandler(), UID: os.Getuid(), Log: quiet()})
+	server, err := socket.NewServer(socket.ServerConfig{Containers: c, Devices: newFakeDevices(), Metrics: http.NotFoundHandler(), UID: os.Getuid(), Log: quiet()})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	l, err := socket.Listen(args[0])
+	l, err := socket.ListenUnix(args[0])
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -192,9 +192,9 @@ func BenchmarkMemory(b *testing.B) {
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
 		b.Fatal(line, err)
 	}
-	warm := socket.NewClient(path)
+	warm := socket.NewDaemonClient(path)
 	defer warm.Close()
-	if _, err := warm.Version(b.Context()); err != nil {
+	if _, err := warm.DaemonVersion(b.Context()); err != nil {
 		b.Fatal(err)
 	}
 	first := resident(b, cmd.Process.Pid)
@@ -204,7 +204,7 @@ func BenchmarkMemory(b *testing.B) {
 	var all sync.WaitGroup
 	for worker := range 4 {
 		all.Go(func() {
-			c := socket.NewClient(path)
+			c := socket.NewDaemonClient(path)
 			defer c.Close()
 			for left.Add(-1) >= 0 {
 				if err := oneCall(b.Context(), c, worker, int(left.Load())); err != nil {
@@ -222,24 +222,24 @@ func BenchmarkMemory(b *testing.B) {
 }
 
 // oneCall makes one of the calls there are, each worker of its own containers.
-func oneCall(ctx context.Context, c *socket.Client, worker, n int) error {
+func oneCall(ctx context.Context, c *socket.DaemonClient, worker, n int) error {
 	id := fmt.Sprintf("w%d-%d", worker, n/64)
 	var err error
 	switch n % 8 {
 	case 0, 1:
-		_, err = c.Prepare(ctx, containers.Launch{Container: id, Task: id})
+		_, err = c.PrepareContainer(ctx, containers.LaunchRequest{Container: id, Task: id})
 	case 2:
-		_, err = c.Update(ctx, id, nil)
+		_, err = c.UpdateContainer(ctx, id, nil)
 	case 3:
-		_, err = c.Devices(ctx)
+		_, err = c.ListDevices(ctx)
 	case 4:
-		_, err = c.Containers(ctx)
+		_, err = c.ListContainers(ctx)
 	case 5:
-		_, err = c.History(ctx, "GPU-0")
+		_, err = c.DeviceHistory(ctx, "GPU-0")
 	case 6:
-		err = c.Recover(ctx, []string{id})
+		err = c.RecoverContainers(ctx, []string{id})
 	default:
-		err = c.Cleanup(ctx, id)
+		err = c.CleanUpContainer(ctx, id)
 	}
 	return err
 }

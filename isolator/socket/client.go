@@ -18,139 +18,139 @@ import (
 	"mesos-gpu/isolator/watch"
 )
 
-// maxAnswer bounds what a client takes of an answer: minutes of samples of
+// maxAnswerBytes bounds what a client takes of an answer: minutes of samples of
 // many devices come to 1 MiB.
-const maxAnswer = 64 << 20
+const maxAnswerBytes = 64 << 20
 
-// Client makes calls to a daemon. It may be used by several at the same time.
-type Client struct {
+// DaemonClient makes calls to a daemon. It may be used by several at the same time.
+type DaemonClient struct {
 	path string
 	http *http.Client
 }
 
-// Error is an answer that says no.
-type Error struct {
+// ResponseError is an answer that says no.
+type ResponseError struct {
 	Status  int
 	Message string
 }
 
-func (e *Error) Error() string { return e.Message }
+func (e *ResponseError) Error() string { return e.Message }
 
-// NewClient is a client of the daemon at that unix socket. It connects with
+// NewDaemonClient is a client of the daemon at that unix socket. It connects with
 // its first call.
-func NewClient(path string) *Client {
+func NewDaemonClient(path string) *DaemonClient {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", path)
 	}
-	return &Client{path: path, http: &http.Client{Transport: &http.Transport{DialContext: dial, MaxIdleConnsPerHost: 2}}}
+	return &DaemonClient{path: path, http: &http.Client{Transport: &http.Transport{DialContext: dial, MaxIdleConnsPerHost: 2}}}
 }
 
 // Close closes connections that wait for a next call.
-func (c *Client) Close() { c.http.CloseIdleConnections() }
+func (c *DaemonClient) Close() { c.http.CloseIdleConnections() }
 
-// Recover names the containers that are alive; it lets go of all others.
-func (c *Client) Recover(ctx context.Context, alive []string) error {
-	return c.post(ctx, "/v1/recover", recovery{append([]string{}, alive...)}, &nothing{})
+// RecoverContainers names the containers that are alive; it lets go of all others.
+func (c *DaemonClient) RecoverContainers(ctx context.Context, alive []string) error {
+	return c.postJSON(ctx, "/v1/recover", recoverRequest{append([]string{}, alive...)}, &emptyBody{})
 }
 
-// Prepare claims devices for a container that is about to be launched.
-func (c *Client) Prepare(ctx context.Context, l containers.Launch) (containers.Setup, error) {
-	var s containers.Setup
-	err := c.post(ctx, "/v1/prepare", l, &s)
+// PrepareContainer claims devices for a container that is about to be launched.
+func (c *DaemonClient) PrepareContainer(ctx context.Context, l containers.LaunchRequest) (containers.LaunchSetup, error) {
+	var s containers.LaunchSetup
+	err := c.postJSON(ctx, "/v1/prepare", l, &s)
 	return s, err
 }
 
-// Isolate confines a prepared container, whose first process is pid.
-func (c *Client) Isolate(ctx context.Context, container string, pid int) error {
-	return c.post(ctx, "/v1/isolate", isolation{container, pid}, &nothing{})
+// IsolateContainer confines a prepared container, whose first process is pid.
+func (c *DaemonClient) IsolateContainer(ctx context.Context, container string, pid int) error {
+	return c.postJSON(ctx, "/v1/isolate", isolateRequest{container, pid}, &emptyBody{})
 }
 
-// Update gives the container's new resources; it returns its devices.
-func (c *Client) Update(ctx context.Context, container string, resources []ledger.Resource) ([]string, error) {
-	var answer changed
-	err := c.post(ctx, "/v1/update", change{container, resources}, &answer)
+// UpdateContainer gives the container's new resources; it returns its devices.
+func (c *DaemonClient) UpdateContainer(ctx context.Context, container string, resources []ledger.MesosResource) ([]string, error) {
+	var answer updateResponse
+	err := c.postJSON(ctx, "/v1/update", updateRequest{container, resources}, &answer)
 	return answer.Devices, err
 }
 
-// Cleanup lets go of a container.
-func (c *Client) Cleanup(ctx context.Context, container string) error {
-	return c.post(ctx, "/v1/cleanup", end{container}, &nothing{})
+// CleanUpContainer lets go of a container.
+func (c *DaemonClient) CleanUpContainer(ctx context.Context, container string) error {
+	return c.postJSON(ctx, "/v1/cleanup", cleanupRequest{container}, &emptyBody{})
 }
 
-// Status is what is known of a container.
-func (c *Client) Status(ctx context.Context, container string) (containers.Status, error) {
-	var s containers.Status
-	err := c.get(ctx, "/v1/status", url.Values{"container": {container}}, &s)
+// ContainerStatus is what is known of a container.
+func (c *DaemonClient) ContainerStatus(ctx context.Context, container string) (containers.ContainerStatus, error) {
+	var s containers.ContainerStatus
+	err := c.getJSON(ctx, "/v1/status", url.Values{"container": {container}}, &s)
 	return s, err
 }
 
-// Usage is what was last measured of a container's devices.
-func (c *Client) Usage(ctx context.Context, container string) (Usage, error) {
-	var u Usage
-	err := c.get(ctx, "/v1/usage", url.Values{"container": {container}}, &u)
+// ContainerUsage is what was last measured of a container's devices.
+func (c *DaemonClient) ContainerUsage(ctx context.Context, container string) (ContainerUsage, error) {
+	var u ContainerUsage
+	err := c.getJSON(ctx, "/v1/usage", url.Values{"container": {container}}, &u)
 	return u, err
 }
 
-// Containers are those that hold devices.
-func (c *Client) Containers(ctx context.Context) ([]gpu.Holder, error) {
-	var list []gpu.Holder
-	err := c.get(ctx, "/v1/containers", nil, &list)
+// ListContainers are those that hold devices.
+func (c *DaemonClient) ListContainers(ctx context.Context) ([]gpu.ContainerDevices, error) {
+	var list []gpu.ContainerDevices
+	err := c.getJSON(ctx, "/v1/containers", nil, &list)
 	return list, err
 }
 
-// Devices are the host's.
-func (c *Client) Devices(ctx context.Context) ([]Device, error) {
-	var list []Device
-	err := c.get(ctx, "/v1/devices", nil, &list)
+// ListDevices are the host's.
+func (c *DaemonClient) ListDevices(ctx context.Context) ([]DeviceInfo, error) {
+	var list []DeviceInfo
+	err := c.getJSON(ctx, "/v1/devices", nil, &list)
 	return list, err
 }
 
-// History is what was measured of a device in the last minutes.
-func (c *Client) History(ctx context.Context, device string) ([]gpu.Sample, error) {
-	var h History
-	err := c.get(ctx, "/v1/history", url.Values{"device": {device}}, &h)
+// DeviceHistory is what was measured of a device in the last minutes.
+func (c *DaemonClient) DeviceHistory(ctx context.Context, device string) ([]gpu.Sample, error) {
+	var h DeviceHistory
+	err := c.getJSON(ctx, "/v1/history", url.Values{"device": {device}}, &h)
 	return h.Samples, err
 }
 
-// Cordon keeps a device out of the offers.
-func (c *Client) Cordon(ctx context.Context, device, reason string) error {
-	return c.post(ctx, "/v1/devices/"+url.PathEscape(device)+"/cordon", cordon{reason}, &nothing{})
+// CordonDevice keeps a device out of the offers.
+func (c *DaemonClient) CordonDevice(ctx context.Context, device, reason string) error {
+	return c.postJSON(ctx, "/v1/devices/"+url.PathEscape(device)+"/cordon", cordonRequest{reason}, &emptyBody{})
 }
 
-// Uncordon ends that.
-func (c *Client) Uncordon(ctx context.Context, device string) error {
-	return c.post(ctx, "/v1/devices/"+url.PathEscape(device)+"/uncordon", nothing{}, &nothing{})
+// UncordonDevice ends that.
+func (c *DaemonClient) UncordonDevice(ctx context.Context, device string) error {
+	return c.postJSON(ctx, "/v1/devices/"+url.PathEscape(device)+"/uncordon", emptyBody{}, &emptyBody{})
 }
 
-// Version is the daemon's.
-func (c *Client) Version(ctx context.Context) (string, error) {
-	var v version
-	err := c.get(ctx, "/v1/version", nil, &v)
+// DaemonVersion is the daemon's.
+func (c *DaemonClient) DaemonVersion(ctx context.Context) (string, error) {
+	var v versionResponse
+	err := c.getJSON(ctx, "/v1/version", nil, &v)
 	return v.Version, err
 }
 
-// Host is the machine's driver, without its devices.
-func (c *Client) Host(ctx context.Context) (gpu.Host, error) {
-	var v version
-	err := c.get(ctx, "/v1/version", nil, &v)
+// HostDriver is the machine's driver, without its devices.
+func (c *DaemonClient) HostDriver(ctx context.Context) (gpu.Host, error) {
+	var v versionResponse
+	err := c.getJSON(ctx, "/v1/version", nil, &v)
 	return gpu.Host{Driver: v.Driver, CUDA: v.CUDA, Simulated: v.Simulated}, err
 }
 
-// Conditions yields the condition of each of the devices, of all where none
+// WatchConditions yields the condition of each of the devices, of all where none
 // is named, and then each change. It ends with an error, ctx's where that
 // ended.
-func (c *Client) Conditions(ctx context.Context, devices ...string) iter.Seq2[watch.Update, error] {
-	return func(yield func(watch.Update, error) bool) {
-		body, err := c.do(ctx, http.MethodGet, "/v1/conditions", url.Values{"device": devices}, nil)
+func (c *DaemonClient) WatchConditions(ctx context.Context, devices ...string) iter.Seq2[watch.ConditionUpdate, error] {
+	return func(yield func(watch.ConditionUpdate, error) bool) {
+		body, err := c.doRequest(ctx, http.MethodGet, "/v1/conditions", url.Values{"device": devices}, nil)
 		if err != nil {
-			yield(watch.Update{}, err)
+			yield(watch.ConditionUpdate{}, err)
 			return
 		}
 		defer body.Close()
 		for lines := json.NewDecoder(body); ; {
-			var change watch.Update
+			var change watch.ConditionUpdate
 			if err := lines.Decode(&change); err != nil {
-				yield(watch.Update{}, fmt.Errorf("read conditions from %s: %w", c.path, errors.Join(ctx.Err(), err)))
+				yield(watch.ConditionUpdate{}, fmt.Errorf("read conditions from %s: %w", c.path, errors.Join(ctx.Err(), err)))
 				return
 			}
 			if !yield(change, nil) {
@@ -160,30 +160,30 @@ func (c *Client) Conditions(ctx context.Context, devices ...string) iter.Seq2[wa
 	}
 }
 
-func (c *Client) post(ctx context.Context, path string, body, answer any) error {
-	return c.call(ctx, http.MethodPost, path, nil, body, answer)
+func (c *DaemonClient) postJSON(ctx context.Context, path string, body, answer any) error {
+	return c.callJSON(ctx, http.MethodPost, path, nil, body, answer)
 }
 
-func (c *Client) get(ctx context.Context, path string, query url.Values, answer any) error {
-	return c.call(ctx, http.MethodGet, path, query, nil, answer)
+func (c *DaemonClient) getJSON(ctx context.Context, path string, query url.Values, answer any) error {
+	return c.callJSON(ctx, http.MethodGet, path, query, nil, answer)
 }
 
-func (c *Client) call(ctx context.Context, method, path string, query url.Values, body, answer any) error {
-	b, err := c.do(ctx, method, path, query, body)
+func (c *DaemonClient) callJSON(ctx context.Context, method, path string, query url.Values, body, answer any) error {
+	b, err := c.doRequest(ctx, method, path, query, body)
 	if err != nil {
 		return err
 	}
 	defer b.Close()
-	if err := json.NewDecoder(io.LimitReader(b, maxAnswer)).Decode(answer); err != nil {
+	if err := json.NewDecoder(io.LimitReader(b, maxAnswerBytes)).Decode(answer); err != nil {
 		return fmt.Errorf("read the answer to %s %s from %s: %w", method, path, c.path, err)
 	}
 	_, _ = io.Copy(io.Discard, io.LimitReader(b, 1<<10)) // so that the connection serves again
 	return nil
 }
 
-// do gives the body of an answer that says yes. The error is *Error where it
+// doRequest gives the body of an answer that says yes. The error is *Error where it
 // says no.
-func (c *Client) do(ctx context.Context, method, path string, query url.Values, body any) (io.ReadCloser, error) {
+func (c *DaemonClient) doRequest(ctx context.Context, method, path string, query url.Values, body any) (io.ReadCloser, error) {
 	var text io.Reader
 	if body != nil {
 		b, err := json.Marshal(body)
@@ -204,9 +204,9 @@ func (c *Client) do(ctx context.Context, method, path string, query url.Values, 
 		return answer.Body, nil
 	}
 	defer answer.Body.Close()
-	var said failure
-	if err := json.NewDecoder(io.LimitReader(answer.Body, maxBody)).Decode(&said); err != nil || said.Error == "" {
+	var said errorResponse
+	if err := json.NewDecoder(io.LimitReader(answer.Body, maxBodyBytes)).Decode(&said); err != nil || said.Error == "" {
 		said.Error = fmt.Sprintf("the agent daemon at %s answered %s to %s", c.path, answer.Status, path)
 	}
-	return nil, &Error{answer.StatusCode, said.Error}
+	return nil, &ResponseError{answer.StatusCode, said.Error}
 }

@@ -3,12 +3,12 @@ package socket
 import "time"
 
 // SetPatience makes the server give up on slow clients sooner.
-func (s *Server) SetPatience(d time.Duration) { s.patience = d }
+func (s *Server) SetPatience(d time.Duration) { s.ioTimeout = d }
 
 const (
 	MaxConnections = maxConnections
-	MaxOthers      = maxOthers
-	MaxStreams     = maxStreams
-	MaxBody        = maxBody
-	MaxHeader      = maxHeader
+	MaxOthers      = maxReadOnlyConnections
+	MaxStreams     = maxConditionStreams
+	MaxBody        = maxBodyBytes
+	MaxHeader      = maxHeaderBytes
 )

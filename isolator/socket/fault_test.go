@@ -58,11 +58,11 @@ func post(path string, length int, body string) string {
 }
 
 func TestBadRequests(t *testing.T) {
-	d := newDaemon(t, nil)
+	d := newTestDaemon(t, nil)
 	d.server.SetPatience(brief)
 	d.start(t)
-	launch := containers.Launch{Container: "c", Resources: []ledger.Resource{{Name: "gpus", Scalar: 1}}}
-	if _, err := d.Prepare(t.Context(), launch); err != nil {
+	launch := containers.LaunchRequest{Container: "c", Resources: []ledger.MesosResource{{Name: "gpus", Scalar: 1}}}
+	if _, err := d.PrepareContainer(t.Context(), launch); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -102,11 +102,11 @@ func TestBadRequests(t *testing.T) {
 
 // The answer to a call that takes longer than a client may take to send one
 // is not lost.
-func TestASlowCallIsAnswered(t *testing.T) {
-	d := newDaemon(t, func(c *socket.Config) { c.Containers = slow{c.Containers} })
+func TestSlowCallIsAnswered(t *testing.T) {
+	d := newTestDaemon(t, func(c *socket.ServerConfig) { c.Containers = slowContainers{c.Containers} })
 	d.server.SetPatience(brief)
 	d.start(t)
-	if _, err := d.Prepare(t.Context(), containers.Launch{Container: "c"}); err != nil {
+	if _, err := d.PrepareContainer(t.Context(), containers.LaunchRequest{Container: "c"}); err != nil {
 		t.Error(err)
 	}
 }
@@ -115,14 +115,14 @@ func TestASlowCallIsAnswered(t *testing.T) {
 // a request at once keeps on a busy machine.
 const brief = time.Second
 
-type slow struct{ socket.Containers }
+type slowContainers struct{ socket.ContainerManager }
 
-func (s slow) Prepare(ctx context.Context, l containers.Launch) (containers.Setup, error) {
+func (s slowContainers) Prepare(ctx context.Context, l containers.LaunchRequest) (containers.LaunchSetup, error) {
 	select {
 	case <-ctx.Done():
-		return containers.Setup{}, fmt.Errorf("cut short: %w", context.Cause(ctx))
+		return containers.LaunchSetup{}, fmt.Errorf("cut short: %w", context.Cause(ctx))
 	case <-time.After(2 * brief):
-		return s.Containers.Prepare(ctx, l)
+		return s.ContainerManager.Prepare(ctx, l)
 	}
 }
 
@@ -156,10 +156,10 @@ func TestTooManyConnections(t *testing.T) {
 
 func TestListen(t *testing.T) {
 	d := started(t)
-	if _, err := socket.Listen(d.path); err == nil || !strings.Contains(err.Error(), "another daemon answers there") {
+	if _, err := socket.ListenUnix(d.path); err == nil || !strings.Contains(err.Error(), "another daemon answers there") {
 		t.Errorf("a second daemon: got %v", err)
 	}
-	if _, err := d.Version(t.Context()); err != nil {
+	if _, err := d.DaemonVersion(t.Context()); err != nil {
 		t.Errorf("the first one: %v", err)
 	}
 	info, err := os.Stat(d.path)
@@ -174,10 +174,10 @@ func TestListen(t *testing.T) {
 	if err := os.WriteFile(file, []byte("precious"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := socket.Listen(file); err == nil || !strings.Contains(err.Error(), "no socket is there") {
+	if _, err := socket.ListenUnix(file); err == nil || !strings.Contains(err.Error(), "no socket is there") {
 		t.Errorf("in place of a file: got %v", err)
 	}
-	if _, err := socket.Listen(filepath.Join(file, "sock")); err == nil {
+	if _, err := socket.ListenUnix(filepath.Join(file, "sock")); err == nil {
 		t.Error("below a file")
 	}
 }
@@ -186,12 +186,12 @@ func TestListen(t *testing.T) {
 // containers, and clients go on.
 func TestRestart(t *testing.T) {
 	d := started(t)
-	launch := containers.Launch{Container: "c", Resources: []ledger.Resource{{Name: "gpus", Scalar: 1}}}
-	if _, err := d.Prepare(t.Context(), launch); err != nil {
+	launch := containers.LaunchRequest{Container: "c", Resources: []ledger.MesosResource{{Name: "gpus", Scalar: 1}}}
+	if _, err := d.PrepareContainer(t.Context(), launch); err != nil {
 		t.Fatal(err)
 	}
 	d.stop()
-	if _, err := d.Version(t.Context()); err == nil {
+	if _, err := d.DaemonVersion(t.Context()); err == nil {
 		t.Error("a daemon that is gone answers")
 	}
 	stale, err := net.Listen("unix", d.path)
@@ -204,7 +204,7 @@ func TestRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.start(t)
-	held, err := d.Containers(t.Context())
+	held, err := d.ListContainers(t.Context())
 	if err != nil || len(held) != 1 {
 		t.Errorf("got %v, %v", held, err)
 	}
@@ -215,12 +215,12 @@ func TestManyClients(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 20 {
 		all.Go(func() {
-			c := socket.NewClient(d.path)
+			c := socket.NewDaemonClient(d.path)
 			defer c.Close()
 			id := fmt.Sprintf("c%d", i)
 			for range 20 {
-				_, err := c.Prepare(t.Context(), containers.Launch{Container: id, Resources: []ledger.Resource{{Name: "gpus", Scalar: 1}}})
-				var said *socket.Error
+				_, err := c.PrepareContainer(t.Context(), containers.LaunchRequest{Container: id, Resources: []ledger.MesosResource{{Name: "gpus", Scalar: 1}}})
+				var said *socket.ResponseError
 				if errors.As(err, &said) && said.Status == http.StatusConflict {
 					continue // another one has the device
 				}
@@ -228,10 +228,10 @@ func TestManyClients(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if held, err := c.Containers(t.Context()); err != nil || len(held) != 1 || held[0].Container != id {
+				if held, err := c.ListContainers(t.Context()); err != nil || len(held) != 1 || held[0].Container != id {
 					t.Errorf("%s holds the one device, but the books say %v, %v", id, held, err)
 				}
-				if err := errors.Join(c.Isolate(t.Context(), id, 1), c.Cleanup(t.Context(), id)); err != nil {
+				if err := errors.Join(c.IsolateContainer(t.Context(), id, 1), c.CleanUpContainer(t.Context(), id)); err != nil {
 					t.Error(err)
 				}
 			}
@@ -242,15 +242,15 @@ func TestManyClients(t *testing.T) {
 
 // callAgent is a process that makes calls and prints the statuses.
 func callAgent(args []string) {
-	c := socket.NewClient(args[0])
+	c := socket.NewDaemonClient(args[0])
 	ctx := context.Background()
-	_, version := c.Version(ctx)
-	_, list := c.Devices(ctx)
-	_, prepared := c.Prepare(ctx, containers.Launch{Container: "x"})
-	_, updated := c.Update(ctx, "c", nil)
+	_, version := c.DaemonVersion(ctx)
+	_, list := c.ListDevices(ctx)
+	_, prepared := c.PrepareContainer(ctx, containers.LaunchRequest{Container: "x"})
+	_, updated := c.UpdateContainer(ctx, "c", nil)
 	var statuses []any
-	for _, err := range []error{version, list, prepared, updated, c.Recover(ctx, nil), c.Isolate(ctx, "c", 1), c.Cleanup(ctx, "c"), c.Cordon(ctx, "GPU-0", "x"), c.Uncordon(ctx, "GPU-0")} {
-		var said *socket.Error
+	for _, err := range []error{version, list, prepared, updated, c.RecoverContainers(ctx, nil), c.IsolateContainer(ctx, "c", 1), c.CleanUpContainer(ctx, "c"), c.CordonDevice(ctx, "GPU-0", "x"), c.UncordonDevice(ctx, "GPU-0")} {
+		var said *socket.ResponseError
 		switch {
 		case errors.As(err, &said):
 			statuses = append(statuses, said.Status)
@@ -285,7 +285,7 @@ func callAgent(args []string) {
 // as is callAgent's command, run by another user.
 func as(t *testing.T, uid uint32, args ...string) *exec.Cmd {
 	t.Helper()
-	need.Root(t)
+	need.RequireRoot(t)
 	cmd := exec.Command("/proc/self/exe", append([]string{"call-agent"}, args...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
 	cmd.Env = append(os.Environ(), opener.NoRaceDelay)
@@ -295,11 +295,11 @@ func as(t *testing.T, uid uint32, args ...string) *exec.Cmd {
 
 const nobody = 65534
 
-func TestRootOthersMayOnlyAsk(t *testing.T) {
-	need.Root(t) // who is neither uid 0 nor the daemon's own may not prepare
-	d := newDaemon(t, func(c *socket.Config) { c.UID = 4711 })
+func TestRootOtherUsersMayOnlyRead(t *testing.T) {
+	need.RequireRoot(t) // who is neither uid 0 nor the daemon's own may not prepare
+	d := newTestDaemon(t, func(c *socket.ServerConfig) { c.UID = 4711 })
 	d.start(t)
-	if _, err := d.Prepare(t.Context(), containers.Launch{Container: "c", Resources: []ledger.Resource{{Name: "gpus", Scalar: 1}}}); err != nil {
+	if _, err := d.PrepareContainer(t.Context(), containers.LaunchRequest{Container: "c", Resources: []ledger.MesosResource{{Name: "gpus", Scalar: 1}}}); err != nil {
 		t.Fatal(err)
 	}
 	out, err := as(t, nobody, d.path).Output()
@@ -316,7 +316,7 @@ func TestRootOthersMayOnlyAsk(t *testing.T) {
 	}
 }
 
-func TestRootNobodyKeepsTheAgentOut(t *testing.T) {
+func TestRootOtherUsersCannotBlockAgent(t *testing.T) {
 	d := started(t)
 	cmd := as(t, nobody, d.path, "greedy")
 	in, err := cmd.StdinPipe()
@@ -343,7 +343,7 @@ func TestRootNobodyKeepsTheAgentOut(t *testing.T) {
 	if got, want := lines.Text(), fmt.Sprint(socket.MaxOthers-1); got != want {
 		t.Errorf("nobody got %s connections, want %s", got, want)
 	}
-	if err := d.Cleanup(t.Context(), "c"); err != nil {
+	if err := d.CleanUpContainer(t.Context(), "c"); err != nil {
 		t.Errorf("the agent: %v", err)
 	}
 }

@@ -27,7 +27,7 @@ func FuzzRequest(f *testing.F) {
 	f.Add("GET /v1/status?container=c HTTP/1.1\r\nHost: a\r\n\r\nPOST /v1/cleanup HTTP/1.0\r\n\r\n")
 	f.Add("POST /v1/devices/GPU-0/cordon HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{\"rea\r\n")
 	d := started(f)
-	launch := containers.Launch{Container: "c", Resources: []ledger.Resource{{Name: "gpus", Scalar: 1}}}
+	launch := containers.LaunchRequest{Container: "c", Resources: []ledger.MesosResource{{Name: "gpus", Scalar: 1}}}
 	f.Fuzz(func(t *testing.T, text string) {
 		if strings.Contains(text, "/v1/conditions") {
 			t.Skip("a stream has no end")
@@ -38,7 +38,7 @@ func FuzzRequest(f *testing.F) {
 		if _, err := d.containers.Prepare(t.Context(), launch); err != nil {
 			t.Fatal(err)
 		}
-		held, states := d.containers.Holders(), d.devices.Devices()
+		held, states := d.containers.Holders(), d.devices.DeviceStates()
 		c := dial(t, d.path)
 		_, _ = c.Write([]byte(text))
 		if half, ok := c.(interface{ CloseWrite() error }); ok {
@@ -61,7 +61,7 @@ func FuzzRequest(f *testing.F) {
 		if diff := cmp.Diff(held, d.containers.Holders()); diff != "" {
 			t.Errorf("%q was refused and changed what is held:\n%s", text, diff)
 		}
-		if diff := cmp.Diff(states, d.devices.Devices()); diff != "" {
+		if diff := cmp.Diff(states, d.devices.DeviceStates()); diff != "" {
 			t.Errorf("%q was refused and changed a device:\n%s", text, diff)
 		}
 	})

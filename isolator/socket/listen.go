@@ -11,14 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Listen makes the unix socket, and the folder it lies in. One that nobody
+// ListenUnix makes the unix socket, and the folder it lies in. One that nobody
 // answers on is what a killed daemon left, and is replaced; one that somebody
 // answers on, or a file of another kind, is an error.
-func Listen(path string) (net.Listener, error) {
+func ListenUnix(path string) (net.Listener, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("make folder of the agent's socket: %w", err)
 	}
-	if err := removeStale(path); err != nil {
+	if err := removeStaleSocket(path); err != nil {
 		return nil, err
 	}
 	l, err := net.Listen("unix", path)
@@ -33,7 +33,7 @@ func Listen(path string) (net.Listener, error) {
 	return l, nil
 }
 
-func removeStale(path string) error {
+func removeStaleSocket(path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -44,7 +44,7 @@ func removeStale(path string) error {
 	if info.Mode().Type() != fs.ModeSocket {
 		return fmt.Errorf("listen on %s: a file that is no socket is there; move it away or choose another path", path)
 	}
-	c, err := net.DialTimeout("unix", path, patience)
+	c, err := net.DialTimeout("unix", path, ioTimeout)
 	switch {
 	case err == nil:
 		c.Close()

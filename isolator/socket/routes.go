@@ -17,66 +17,66 @@ import (
 	"mesos-gpu/isolator/watch"
 )
 
-// call answers a request with a value for JSON, or an error.
-type call func(*http.Request) (any, error)
+// callHandler answers a request with a value for JSON, or an error.
+type callHandler func(*http.Request) (any, error)
 
-// status is an error with the status it is told by.
-type status struct {
+// statusError is an error with the status it is told by.
+type statusError struct {
 	code int
 	err  error
 }
 
-func (s *status) Error() string { return s.err.Error() }
-func (s *status) Unwrap() error { return s.err }
+func (s *statusError) Error() string { return s.err.Error() }
+func (s *statusError) Unwrap() error { return s.err }
 
-func (s *Server) routes() http.Handler {
+func (s *Server) newHandler() http.Handler {
 	mux := http.NewServeMux()
 	get, post := http.MethodGet, http.MethodPost
 	for _, r := range []struct {
 		method, path string
-		call         call
+		call         callHandler
 	}{
-		{post, "/v1/recover", s.recover},
-		{post, "/v1/prepare", s.prepare},
-		{post, "/v1/isolate", s.isolate},
-		{post, "/v1/update", s.update},
-		{post, "/v1/cleanup", s.cleanup},
-		{get, "/v1/usage", s.usage},
-		{get, "/v1/status", s.status},
-		{get, "/v1/share", s.share},
-		{get, "/v1/version", s.version},
-		{get, "/v1/containers", s.containers},
-		{get, "/v1/devices", s.devices},
-		{get, "/v1/history", s.history},
-		{get, "/v1/mig", s.gpusInMIGMode},
-		{post, "/v1/devices/{uuid}/cordon", s.cordon},
-		{post, "/v1/devices/{uuid}/uncordon", s.uncordon},
-		{post, "/v1/devices/{uuid}/share", s.setShared(true)},
-		{post, "/v1/devices/{uuid}/unshare", s.setShared(false)},
-		{post, "/v1/devices/{uuid}/mig", s.cut},
+		{post, "/v1/recover", s.handleRecover},
+		{post, "/v1/prepare", s.handlePrepare},
+		{post, "/v1/isolate", s.handleIsolate},
+		{post, "/v1/update", s.handleUpdate},
+		{post, "/v1/cleanup", s.handleCleanup},
+		{get, "/v1/usage", s.handleUsage},
+		{get, "/v1/status", s.handleStatus},
+		{get, "/v1/share", s.handleShare},
+		{get, "/v1/version", s.handleVersion},
+		{get, "/v1/containers", s.handleContainers},
+		{get, "/v1/devices", s.handleDevices},
+		{get, "/v1/history", s.handleHistory},
+		{get, "/v1/mig", s.handleListMIG},
+		{post, "/v1/devices/{uuid}/cordon", s.handleCordon},
+		{post, "/v1/devices/{uuid}/uncordon", s.handleUncordon},
+		{post, "/v1/devices/{uuid}/share", s.handleSetShared(true)},
+		{post, "/v1/devices/{uuid}/unshare", s.handleSetShared(false)},
+		{post, "/v1/devices/{uuid}/mig", s.handleSetLayout},
 	} {
-		mux.HandleFunc(r.path, s.only(r.method, func(w http.ResponseWriter, req *http.Request) { s.answer(w, req, r.call) }))
+		mux.HandleFunc(r.path, s.allowMethod(r.method, func(w http.ResponseWriter, req *http.Request) { s.handleCall(w, req, r.call) }))
 	}
-	mux.HandleFunc("/v1/conditions", s.only(get, s.atMost(maxStreams, s.conditions)))
-	mux.HandleFunc("/metrics", s.only(get, s.cfg.Metrics.ServeHTTP))
+	mux.HandleFunc("/v1/conditions", s.allowMethod(get, s.limitConcurrency(maxConditionStreams, s.streamConditions)))
+	mux.HandleFunc("/metrics", s.allowMethod(get, s.cfg.Metrics.ServeHTTP))
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		s.refuse(w, &status{http.StatusNotFound, fmt.Errorf("no such path; see docs/isolator-api.md")})
+		s.writeError(w, &statusError{http.StatusNotFound, fmt.Errorf("no such path; see docs/isolator-api.md")})
 	})
-	return s.calm(mux)
+	return s.recoverPanics(mux)
 }
 
-// only lets one method through, and one that changes things from those alone
+// allowMethod lets one method through, and one that changes things from those alone
 // who may.
-func (s *Server) only(method string, next http.HandlerFunc) http.HandlerFunc {
+func (s *Server) allowMethod(method string, next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != method && !(method == http.MethodGet && r.Method == http.MethodHead) {
 			w.Header().Set("Allow", method)
-			s.refuse(w, &status{http.StatusMethodNotAllowed, fmt.Errorf("%s wants %s", r.URL.Path, method)})
+			s.writeError(w, &statusError{http.StatusMethodNotAllowed, fmt.Errorf("%s wants %s", r.URL.Path, method)})
 			return
 		}
 		if method != http.MethodGet {
-			if err := may(r); err != nil {
-				s.refuse(w, err)
+			if err := checkMayChange(r); err != nil {
+				s.writeError(w, err)
 				return
 			}
 		}
@@ -84,20 +84,20 @@ func (s *Server) only(method string, next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// may is an error for those who may only ask.
-func may(r *http.Request) error {
+// checkMayChange is an error for those who may only ask.
+func checkMayChange(r *http.Request) error {
 	refusal := "nobody knows who calls"
-	if p, ok := r.Context().Value(peerKey{}).(*peer); ok {
-		refusal = p.refusal
+	if p, ok := r.Context().Value(peerKey{}).(*peerConn); ok {
+		refusal = p.denialReason
 	}
 	if refusal == "" {
 		return nil
 	}
-	return &status{http.StatusForbidden, errors.New(refusal)}
+	return &statusError{http.StatusForbidden, errors.New(refusal)}
 }
 
-// atMost answers so many requests at a time.
-func (s *Server) atMost(n int, next http.HandlerFunc) http.HandlerFunc {
+// limitConcurrency answers so many requests at a time.
+func (s *Server) limitConcurrency(n int, next http.HandlerFunc) http.HandlerFunc {
 	free := make(chan struct{}, n)
 	return func(w http.ResponseWriter, r *http.Request) {
 		select {
@@ -105,66 +105,66 @@ func (s *Server) atMost(n int, next http.HandlerFunc) http.HandlerFunc {
 			defer func() { <-free }()
 			next(w, r)
 		default:
-			s.refuse(w, &status{http.StatusServiceUnavailable, fmt.Errorf("%d others are served so already, try again", n)})
+			s.writeError(w, &statusError{http.StatusServiceUnavailable, fmt.Errorf("%d others are served so already, try again", n)})
 		}
 	}
 }
 
-// calm turns a panic into an answer: one bad call must not end the daemon's
+// recoverPanics turns a panic into an answer: one bad call must not end the daemon's
 // care for all other containers. No reader holds up an answer for long.
-func (s *Server) calm(next http.Handler) http.Handler {
+func (s *Server) recoverPanics(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(plain http.ResponseWriter, r *http.Request) {
-		w := patient.Writer{ResponseWriter: plain, Patience: s.patience}
-		w.Begin()
+		w := patient.DeadlineWriter{ResponseWriter: plain, Patience: s.ioTimeout}
+		w.ExtendDeadline()
 		defer func() {
 			if p := recover(); p != nil {
 				s.cfg.Log.WithField("path", r.URL.Path).WithField("panic", fmt.Sprint(p)).Error("agent API call panicked")
-				s.refuse(w, errors.New("the daemon has a fault, see its log"))
+				s.writeError(w, errors.New("the daemon has a fault, see its log"))
 			}
 		}()
 		next.ServeHTTP(w, r)
 	})
 }
 
-func (s *Server) answer(w http.ResponseWriter, r *http.Request, c call) {
-	if err := s.takeBody(w, r); err != nil {
-		s.refuse(w, err)
+func (s *Server) handleCall(w http.ResponseWriter, r *http.Request, c callHandler) {
+	if err := s.readBody(w, r); err != nil {
+		s.writeError(w, err)
 		return
 	}
 	v, err := c(r)
 	if err != nil {
-		s.refuse(w, err)
+		s.writeError(w, err)
 		return
 	}
-	s.write(w, http.StatusOK, v)
+	s.writeJSON(w, http.StatusOK, v)
 }
 
-func (s *Server) refuse(w http.ResponseWriter, err error) {
-	s.write(w, codeOf(err), failure{err.Error()})
+func (s *Server) writeError(w http.ResponseWriter, err error) {
+	s.writeJSON(w, statusCodeOf(err), errorResponse{err.Error()})
 }
 
-func codeOf(err error) int {
+func statusCodeOf(err error) int {
 	var (
-		told    *status
-		invalid *containers.Invalid
-		unknown *containers.Unknown
-		refused *ledger.Refusal
+		told    *statusError
+		invalid *containers.InvalidContainerError
+		unknown *containers.UnknownContainerError
+		refused *ledger.RejectedError
 	)
 	switch {
 	case errors.As(err, &told):
 		return told.code
 	case errors.As(err, &invalid):
 		return http.StatusBadRequest
-	case errors.As(err, &unknown), errors.Is(err, watch.ErrUnknown), errors.Is(err, share.ErrUnknown), errors.Is(err, mig.ErrUnknown):
+	case errors.As(err, &unknown), errors.Is(err, watch.ErrUnknownDevice), errors.Is(err, share.ErrUnknownDevice), errors.Is(err, mig.ErrUnknownGPU):
 		return http.StatusNotFound
-	case errors.As(err, &refused), errors.Is(err, share.ErrStatic), errors.Is(err, share.ErrUnheld), errors.Is(err, mig.ErrRefused):
+	case errors.As(err, &refused), errors.Is(err, share.ErrStatic), errors.Is(err, share.ErrNoLimiter), errors.Is(err, mig.ErrLayoutRejected):
 		return http.StatusConflict
 	default:
 		return http.StatusInternalServerError
 	}
 }
 
-func (s *Server) write(w http.ResponseWriter, code int, v any) {
+func (s *Server) writeJSON(w http.ResponseWriter, code int, v any) {
 	text, err := json.Marshal(v)
 	if err != nil {
 		code, text = http.StatusInternalServerError, []byte(`{"error":"the answer cannot be written as JSON"}`)
@@ -174,19 +174,19 @@ func (s *Server) write(w http.ResponseWriter, code int, v any) {
 	w.Write(append(text, '\n')) // a client that has gone misses it
 }
 
-// takeBody reads the whole body, so that a slow client has its end before the
+// readBody reads the whole body, so that a slow client has its end before the
 // call begins. Calls that only ask have none.
-func (s *Server) takeBody(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) readBody(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodPost {
 		return nil
 	}
-	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBodyBytes))
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		return &status{http.StatusRequestEntityTooLarge, fmt.Errorf("the body has more than %d bytes", maxBody)}
+		return &statusError{http.StatusRequestEntityTooLarge, fmt.Errorf("the body has more than %d bytes", maxBodyBytes)}
 	case err != nil:
-		return &status{http.StatusBadRequest, fmt.Errorf("read the body: %w", err)}
+		return &statusError{http.StatusBadRequest, fmt.Errorf("read the body: %w", err)}
 	}
 	// The deadline of reading must not end a call that takes its time.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
@@ -194,15 +194,15 @@ func (s *Server) takeBody(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// read parses a request's whole body.
-func read[T any](r *http.Request) (T, error) {
+// decodeBody parses a request's whole body.
+func decodeBody[T any](r *http.Request) (T, error) {
 	var v T
 	text, err := io.ReadAll(r.Body)
 	if err == nil {
 		err = json.Unmarshal(text, &v)
 	}
 	if err != nil {
-		return v, &status{http.StatusBadRequest, fmt.Errorf("read the body of %d bytes as JSON: %w", len(text), err)}
+		return v, &statusError{http.StatusBadRequest, fmt.Errorf("read the body of %d bytes as JSON: %w", len(text), err)}
 	}
 	return v, nil
 }

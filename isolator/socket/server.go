@@ -21,24 +21,24 @@ import (
 )
 
 const (
-	maxBody   = 1 << 20
-	maxHeader = 16 << 10
-	// patience bounds reading a request and writing each part of an answer.
-	patience = 10 * time.Second
-	// idle is how long a connection may wait for its next request.
-	idle = 2 * time.Minute
+	maxBodyBytes   = 1 << 20
+	maxHeaderBytes = 16 << 10
+	// ioTimeout bounds reading a request and writing each part of an answer.
+	ioTimeout = 10 * time.Second
+	// idleTimeout is how long a connection may wait for its next request.
+	idleTimeout = 2 * time.Minute
 )
 
-// Config says what a Server serves.
-type Config struct {
-	Containers Containers
-	Devices    Devices
-	// Sharing keeps which devices are shared, and Limiter holds containers to
+// ServerConfig says what a Server serves.
+type ServerConfig struct {
+	Containers ContainerManager
+	Devices    DeviceMonitor
+	// Modes keeps which devices are shared, and Limiter holds containers to
 	// their parts; without them none is.
-	Sharing Sharing
+	Modes   ModeManager
 	Limiter share.Limiter
-	// Cutting cuts GPUs in MIG mode; without it none is.
-	Cutting Cutting
+	// MIGPartitioner cuts GPUs in ListMIG mode; without it none is.
+	MIGPartitioner MIGPartitioner
 	// Metrics serves GET /metrics.
 	Metrics http.Handler
 	Version string
@@ -56,50 +56,50 @@ type Config struct {
 
 // Server answers the API.
 type Server struct {
-	cfg      Config
-	patience time.Duration
+	cfg       ServerConfig
+	ioTimeout time.Duration
 }
 
-// New checks the configuration.
-func New(cfg Config) (*Server, error) {
+// NewServer checks the configuration.
+func NewServer(cfg ServerConfig) (*Server, error) {
 	if cfg.Containers == nil || cfg.Devices == nil || cfg.Metrics == nil || cfg.Log == nil {
 		return nil, errors.New("serve the agent API: containers, devices, metrics and a log are needed")
 	}
-	if cfg.Sharing == nil {
-		cfg.Sharing = unshared{}
+	if cfg.Modes == nil {
+		cfg.Modes = noSharing{}
 	}
 	if cfg.Limiter == nil {
-		cfg.Limiter = share.None{}
+		cfg.Limiter = share.NoLimiter{}
 	}
-	if cfg.Cutting == nil {
-		cfg.Cutting = uncut{}
+	if cfg.MIGPartitioner == nil {
+		cfg.MIGPartitioner = noPartitioner{}
 	}
 	cfg.CgroupsRoot = cmp.Or(cfg.CgroupsRoot, "mesos")
 	cfg.ProcRoot = cmp.Or(cfg.ProcRoot, "/proc")
-	return &Server{cfg: cfg, patience: patience}, nil
+	return &Server{cfg: cfg, ioTimeout: ioTimeout}, nil
 }
 
 // Serve answers on the socket that Listen gave until ctx ends. It returns
 // after its connections have ended.
 func (s *Server) Serve(ctx context.Context, socket net.Listener) error {
-	return s.serve(ctx, socket, s.refusal)
+	return s.serveListener(ctx, socket, s.denialReason)
 }
 
 // ServeReadOnly answers the GETs to whoever reaches the listener, until ctx
 // ends.
 func (s *Server) ServeReadOnly(ctx context.Context, tcp net.Listener) error {
-	return s.serve(ctx, tcp, func(net.Conn) string { return "only GETs are answered here: use the unix socket" })
+	return s.serveListener(ctx, tcp, func(net.Conn) string { return "only GETs are answered here: use the unix socket" })
 }
 
-func (s *Server) serve(ctx context.Context, l net.Listener, refusal func(net.Conn) string) error {
+func (s *Server) serveListener(ctx context.Context, l net.Listener, refusal func(net.Conn) string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	server := &http.Server{
-		Handler:           s.routes(),
-		ReadHeaderTimeout: s.patience,
-		ReadTimeout:       s.patience,
-		IdleTimeout:       idle,
-		MaxHeaderBytes:    maxHeader - 4096, // net/http adds as much
+		Handler:           s.newHandler(),
+		ReadHeaderTimeout: s.ioTimeout,
+		ReadTimeout:       s.ioTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes - 4096, // net/http adds as much
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ConnContext:       withPeer,
 		ErrorLog:          log.New(debugLog{s.cfg.Log}, "", 0),
@@ -108,13 +108,13 @@ func (s *Server) serve(ctx context.Context, l net.Listener, refusal func(net.Con
 	stop := context.AfterFunc(ctx, func() {
 		defer close(ended)
 		// Streams end with ctx, which is their base; the rest is short.
-		finish, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.patience)
+		finish, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.ioTimeout)
 		defer cancel()
 		if server.Shutdown(finish) != nil {
 			server.Close()
 		}
 	})
-	err := server.Serve(&peers{Listener: l, refusal: refusal, patience: s.patience})
+	err := server.Serve(&peerListener{Listener: l, denialReason: refusal, ioTimeout: s.ioTimeout})
 	if stop() {
 		server.Close()
 		return fmt.Errorf("serve the agent API at %s: %w", l.Addr(), err)

@@ -29,9 +29,9 @@ import (
 
 // The real ones fit.
 var (
-	_ socket.Containers = (*containers.Containers)(nil)
-	_ socket.Devices    = (*watch.Watcher)(nil)
-	_ containers.Kernel = (*isolator.Isolator)(nil)
+	_ socket.ContainerManager = (*containers.Manager)(nil)
+	_ socket.DeviceMonitor    = (*watch.Watcher)(nil)
+	_ containers.Kernel       = (*isolator.Isolator)(nil)
 )
 
 func TestMain(m *testing.M) {
@@ -43,32 +43,32 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// devices are two devices in memory.
-type devices struct {
+// fakeDevices are two devices in memory.
+type fakeDevices struct {
 	mu      sync.Mutex
-	states  []watch.State
+	states  []watch.DeviceState
 	changed chan struct{} // closed at each change
 }
 
-func newDevices() *devices {
+func newFakeDevices() *fakeDevices {
 	at := time.Date(2025, 1, 2, 3, 4, 5, 0, time.UTC)
-	return &devices{changed: make(chan struct{}), states: []watch.State{
+	return &fakeDevices{changed: make(chan struct{}), states: []watch.DeviceState{
 		{
-			Device: gpu.Device{UUID: "GPU-0", Model: "Tesla V100-SXM2-16GB"}, Condition: gpu.Condition{Health: gpu.Healthy},
-			Sample: gpu.Sample{At: at, Values: map[gpu.Field]float64{gpu.Celsius: 40}, Processes: []gpu.Process{{PID: 7, MemBytes: 1 << 20}}},
+			Device: gpu.Device{UUID: "GPU-0", Model: "Tesla V100-SXM2-16GB"}, Condition: gpu.DeviceCondition{Health: gpu.Healthy},
+			Sample: gpu.Sample{At: at, Values: map[gpu.SampleField]float64{gpu.Celsius: 40}, Processes: []gpu.DeviceProcess{{PID: 7, MemBytes: 1 << 20}}},
 		},
-		{Device: gpu.Device{UUID: "GPU-1", Minor: 1}, Condition: gpu.Condition{Health: gpu.Failed, Reason: "XID 79"}},
+		{Device: gpu.Device{UUID: "GPU-1", Minor: 1}, Condition: gpu.DeviceCondition{Health: gpu.Failed, Reason: "XID 79"}},
 	}}
 }
 
-func (d *devices) Devices() []watch.State {
+func (d *fakeDevices) DeviceStates() []watch.DeviceState {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Clone(d.states)
 }
 
-func (d *devices) History(uuid string) ([]gpu.Sample, bool) {
-	for _, s := range d.Devices() {
+func (d *fakeDevices) SampleHistory(uuid string) ([]gpu.Sample, bool) {
+	for _, s := range d.DeviceStates() {
 		if s.Device.UUID == uuid {
 			if s.Sample.At.IsZero() {
 				return nil, true
@@ -79,7 +79,7 @@ func (d *devices) History(uuid string) ([]gpu.Sample, bool) {
 	return nil, false
 }
 
-func (d *devices) set(uuid string, change func(*gpu.Condition)) error {
+func (d *fakeDevices) set(uuid string, change func(*gpu.DeviceCondition)) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for i := range d.states {
@@ -90,27 +90,27 @@ func (d *devices) set(uuid string, change func(*gpu.Condition)) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("device %q: %w", uuid, watch.ErrUnknown)
+	return fmt.Errorf("device %q: %w", uuid, watch.ErrUnknownDevice)
 }
 
-func (d *devices) Cordon(uuid, reason string) error {
-	return d.set(uuid, func(c *gpu.Condition) { c.Cordoned, c.Cordon = true, reason })
+func (d *fakeDevices) CordonDevice(uuid, reason string) error {
+	return d.set(uuid, func(c *gpu.DeviceCondition) { c.Cordoned, c.Cordon = true, reason })
 }
 
-func (d *devices) Uncordon(uuid string) error {
-	return d.set(uuid, func(c *gpu.Condition) { c.Cordoned, c.Cordon = false, "" })
+func (d *fakeDevices) UncordonDevice(uuid string) error {
+	return d.set(uuid, func(c *gpu.DeviceCondition) { c.Cordoned, c.Cordon = false, "" })
 }
 
-func (d *devices) Watch(ctx context.Context, uuids ...string) (<-chan watch.Update, error) {
+func (d *fakeDevices) WatchConditions(ctx context.Context, uuids ...string) (<-chan watch.ConditionUpdate, error) {
 	for _, uuid := range uuids {
-		if _, ok := d.History(uuid); !ok {
-			return nil, fmt.Errorf("device %q: %w", uuid, watch.ErrUnknown)
+		if _, ok := d.SampleHistory(uuid); !ok {
+			return nil, fmt.Errorf("device %q: %w", uuid, watch.ErrUnknownDevice)
 		}
 	}
-	updates := make(chan watch.Update)
+	updates := make(chan watch.ConditionUpdate)
 	go func() {
 		defer close(updates)
-		last := map[string]gpu.Condition{}
+		last := map[string]gpu.DeviceCondition{}
 		for {
 			d.mu.Lock()
 			changed, states := d.changed, slices.Clone(d.states)
@@ -122,7 +122,7 @@ func (d *devices) Watch(ctx context.Context, uuids ...string) (<-chan watch.Upda
 				}
 				last[uuid] = s.Condition
 				select {
-				case updates <- watch.Update{Device: uuid, Condition: s.Condition}:
+				case updates <- watch.ConditionUpdate{Device: uuid, Condition: s.Condition}:
 				case <-ctx.Done():
 					return
 				}
@@ -143,23 +143,23 @@ func quiet() logrus.FieldLogger {
 	return log
 }
 
-// daemon is a server with its parts.
-type daemon struct {
-	*socket.Client
+// testDaemon is a server with its parts.
+type testDaemon struct {
+	*socket.DaemonClient
 	path       string
 	server     *socket.Server
-	containers *containers.Containers
-	devices    *devices
+	containers *containers.Manager
+	devices    *fakeDevices
 	kernel     containers.Kernel
 	stop       func()
 }
 
-func newContainers(tb testing.TB, kernel containers.Kernel, dir string) *containers.Containers {
+func newContainers(tb testing.TB, kernel containers.Kernel, dir string) *containers.Manager {
 	tb.Helper()
-	c, err := containers.Open(containers.Config{
+	c, err := containers.Open(containers.ManagerConfig{
 		Kernel: kernel, Dir: dir, Stock: []string{"GPU-1"}, Log: quiet(),
-		Volume:      func(context.Context) (string, error) { return "/volume", nil },
-		NeedsDriver: func(_, env map[string]string) (bool, error) { return env["NVIDIA_VISIBLE_DEVICES"] == "all", nil },
+		DriverVolume: func(context.Context) (string, error) { return "/volume", nil },
+		NeedsDriver:  func(_, env map[string]string) (bool, error) { return env["NVIDIA_VISIBLE_DEVICES"] == "all", nil },
 	})
 	if err != nil {
 		tb.Fatal(err)
@@ -167,7 +167,7 @@ func newContainers(tb testing.TB, kernel containers.Kernel, dir string) *contain
 	return c
 }
 
-func newDaemon(tb testing.TB, change func(*socket.Config)) *daemon {
+func newTestDaemon(tb testing.TB, change func(*socket.ServerConfig)) *testDaemon {
 	tb.Helper()
 	// Short, for a socket's path has 107 bytes, and open to other users.
 	dir, err := os.MkdirTemp("", "agent-api-")
@@ -178,9 +178,9 @@ func newDaemon(tb testing.TB, change func(*socket.Config)) *daemon {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		tb.Fatal(err)
 	}
-	d := &daemon{path: filepath.Join(dir, "run", "agent.sock"), devices: newDevices(), kernel: kerneltest.New("GPU-0", "GPU-1")}
+	d := &testDaemon{path: filepath.Join(dir, "run", "agent.sock"), devices: newFakeDevices(), kernel: kerneltest.New("GPU-0", "GPU-1")}
 	d.containers = newContainers(tb, d.kernel, filepath.Join(dir, "containers"))
-	cfg := socket.Config{
+	cfg := socket.ServerConfig{
 		Containers: d.containers, Devices: d.devices, Version: "v-test", UID: os.Getuid(), Log: quiet(),
 		Host:    gpu.Host{Driver: "535.104.05", CUDA: "12.2"},
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "mesos_gpu_up 1") }),
@@ -188,18 +188,18 @@ func newDaemon(tb testing.TB, change func(*socket.Config)) *daemon {
 	if change != nil {
 		change(&cfg)
 	}
-	if d.server, err = socket.New(cfg); err != nil {
+	if d.server, err = socket.NewServer(cfg); err != nil {
 		tb.Fatal(err)
 	}
-	d.Client = socket.NewClient(d.path)
-	tb.Cleanup(d.Client.Close)
+	d.DaemonClient = socket.NewDaemonClient(d.path)
+	tb.Cleanup(d.DaemonClient.Close)
 	return d
 }
 
 // start serves until stop is called or the test ends.
-func (d *daemon) start(tb testing.TB) {
+func (d *testDaemon) start(tb testing.TB) {
 	tb.Helper()
-	l, err := socket.Listen(d.path)
+	l, err := socket.ListenUnix(d.path)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -215,9 +215,9 @@ func (d *daemon) start(tb testing.TB) {
 	tb.Cleanup(d.stop)
 }
 
-func started(tb testing.TB) *daemon {
+func started(tb testing.TB) *testDaemon {
 	tb.Helper()
-	d := newDaemon(tb, nil)
+	d := newTestDaemon(tb, nil)
 	d.start(tb)
 	return d
 }
@@ -231,95 +231,95 @@ func check(t *testing.T, what string, err error, got, want any) {
 	}
 }
 
-func TestLifeOfAContainer(t *testing.T) {
+func TestContainerLifeCycle(t *testing.T) {
 	d := started(t)
 	ctx := t.Context()
-	launch := containers.Launch{
+	launch := containers.LaunchRequest{
 		Container: "c", Directory: "/sandbox", Rootfs: true, Framework: "f", Executor: "e", Task: "t", Job: "j",
-		Resources: []ledger.Resource{{Name: "gpus", Scalar: 2}, {Name: "gpu_ids", Set: []string{"GPU-0"}}},
-		Image:     containers.Image{Environment: map[string]string{"NVIDIA_VISIBLE_DEVICES": "all"}},
+		Resources: []ledger.MesosResource{{Name: "gpus", Scalar: 2}, {Name: "gpu_ids", Set: []string{"GPU-0"}}},
+		Image:     containers.ImageSettings{Environment: map[string]string{"NVIDIA_VISIBLE_DEVICES": "all"}},
 	}
-	setup, err := d.Prepare(ctx, launch)
-	check(t, "prepare", err, setup, containers.Setup{
+	setup, err := d.PrepareContainer(ctx, launch)
+	check(t, "prepare", err, setup, containers.LaunchSetup{
 		Devices: []string{"GPU-0", "GPU-1"},
-		Nodes:   []containers.Node{{Path: "/dev/nvidia0", Major: 195}, {Path: "/dev/nvidia1", Major: 195, Minor: 1}},
-		Mounts:  []containers.Mount{{Source: "/volume", Target: "/usr/local/nvidia", ReadOnly: true}},
+		Nodes:   []containers.DeviceNode{{Path: "/dev/nvidia0", Major: 195}, {Path: "/dev/nvidia1", Major: 195, Minor: 1}},
+		Mounts:  []containers.BindMount{{Source: "/volume", Target: "/usr/local/nvidia", ReadOnly: true}},
 		Environment: map[string]string{
 			"NVIDIA_VISIBLE_DEVICES": "GPU-0,GPU-1", "MESOS_GPU_DEVICES": "GPU-0,GPU-1",
 			"PATH":            "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/nvidia/bin",
 			"LD_LIBRARY_PATH": "/usr/local/cuda/compat:/usr/local/nvidia/lib:/usr/local/nvidia/lib64",
 		},
 	})
-	if err := d.Isolate(ctx, "c", 42); err != nil {
+	if err := d.IsolateContainer(ctx, "c", 42); err != nil {
 		t.Error(err)
 	}
-	holder := gpu.Holder{Container: "c", Framework: "f", Executor: "e", Task: "t", Job: "j", Devices: []string{"GPU-0", "GPU-1"}}
-	status, err := d.Status(ctx, "c")
-	check(t, "status", err, status, containers.Status{Holder: holder, Rules: []string{"c 195:0 rw", "c 195:1 rw"}})
-	held, err := d.Containers(ctx)
-	check(t, "containers", err, held, []gpu.Holder{holder})
-	usage, err := d.Usage(ctx, "c")
-	sample := d.devices.Devices()[0].Sample
-	check(t, "usage", err, usage, socket.Usage{Devices: []socket.DeviceUsage{{Device: "GPU-0", Sample: &sample}, {Device: "GPU-1"}}})
+	holder := gpu.ContainerDevices{Container: "c", Framework: "f", Executor: "e", Task: "t", Job: "j", Devices: []string{"GPU-0", "GPU-1"}}
+	status, err := d.ContainerStatus(ctx, "c")
+	check(t, "status", err, status, containers.ContainerStatus{Holder: holder, Rules: []string{"c 195:0 rw", "c 195:1 rw"}})
+	held, err := d.ListContainers(ctx)
+	check(t, "containers", err, held, []gpu.ContainerDevices{holder})
+	usage, err := d.ContainerUsage(ctx, "c")
+	sample := d.devices.DeviceStates()[0].Sample
+	check(t, "usage", err, usage, socket.ContainerUsage{Devices: []socket.DeviceSample{{Device: "GPU-0", Sample: &sample}, {Device: "GPU-1"}}})
 
-	got, err := d.Update(ctx, "c", []ledger.Resource{{Name: "gpus", Scalar: 1}})
+	got, err := d.UpdateContainer(ctx, "c", []ledger.MesosResource{{Name: "gpus", Scalar: 1}})
 	check(t, "update", err, got, []string{"GPU-1"})
-	if err := d.Recover(ctx, []string{"c"}); err != nil {
+	if err := d.RecoverContainers(ctx, []string{"c"}); err != nil {
 		t.Error(err)
 	}
-	if err := d.Cleanup(ctx, "c"); err != nil {
+	if err := d.CleanUpContainer(ctx, "c"); err != nil {
 		t.Error(err)
 	}
-	if err := d.Cleanup(ctx, "c"); err != nil {
+	if err := d.CleanUpContainer(ctx, "c"); err != nil {
 		t.Errorf("the second time: %v", err)
 	}
-	held, err = d.Containers(ctx)
-	check(t, "containers at last", err, held, []gpu.Holder{})
+	held, err = d.ListContainers(ctx)
+	check(t, "containers at last", err, held, []gpu.ContainerDevices{})
 }
 
 func TestDevices(t *testing.T) {
 	d := started(t)
 	ctx := t.Context()
-	if _, err := d.Prepare(ctx, containers.Launch{Container: "c", Resources: []ledger.Resource{{Name: "gpus", Scalar: 1}}}); err != nil {
+	if _, err := d.PrepareContainer(ctx, containers.LaunchRequest{Container: "c", Resources: []ledger.MesosResource{{Name: "gpus", Scalar: 1}}}); err != nil {
 		t.Fatal(err)
 	}
-	states := d.devices.Devices()
-	list, err := d.Devices(ctx)
-	check(t, "devices", err, list, []socket.Device{
+	states := d.devices.DeviceStates()
+	list, err := d.ListDevices(ctx)
+	check(t, "devices", err, list, []socket.DeviceInfo{
 		{Device: states[0].Device, Condition: states[0].Condition, Holders: []string{}, Sample: &states[0].Sample},
 		{Device: states[1].Device, Condition: states[1].Condition, Holders: []string{"c"}, Stock: true},
 	})
-	samples, err := d.History(ctx, "GPU-0")
+	samples, err := d.DeviceHistory(ctx, "GPU-0")
 	check(t, "history", err, samples, []gpu.Sample{states[0].Sample})
-	samples, err = d.History(ctx, "GPU-1")
+	samples, err = d.DeviceHistory(ctx, "GPU-1")
 	check(t, "history of one not measured", err, samples, []gpu.Sample{})
-	version, err := d.Version(ctx)
+	version, err := d.DaemonVersion(ctx)
 	check(t, "version", err, version, "v-test")
-	host, err := d.Host(ctx)
+	host, err := d.HostDriver(ctx)
 	check(t, "host", err, host, gpu.Host{Driver: "535.104.05", CUDA: "12.2"})
 
-	if err := d.Cordon(ctx, "GPU-0", "fan"); err != nil {
+	if err := d.CordonDevice(ctx, "GPU-0", "fan"); err != nil {
 		t.Fatal(err)
 	}
-	if c := d.devices.Devices()[0].Condition; c.Cordon != "fan" {
+	if c := d.devices.DeviceStates()[0].Condition; c.Cordon != "fan" {
 		t.Errorf("cordoned: got %+v", c)
 	}
-	if err := d.Uncordon(ctx, "GPU-0"); err != nil {
+	if err := d.UncordonDevice(ctx, "GPU-0"); err != nil {
 		t.Fatal(err)
 	}
-	if c := d.devices.Devices()[0].Condition; c.Cordoned {
+	if c := d.devices.DeviceStates()[0].Condition; c.Cordoned {
 		t.Errorf("uncordoned: got %+v", c)
 	}
 }
 
 func TestConditions(t *testing.T) {
-	d := newDaemon(t, nil)
+	d := newTestDaemon(t, nil)
 	d.server.SetPatience(brief)
 	d.start(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var seen []string
-	for change, err := range d.Conditions(ctx, "GPU-0") {
+	for change, err := range d.WatchConditions(ctx, "GPU-0") {
 		if err != nil {
 			seen = append(seen, "end")
 			if !errors.Is(err, context.Canceled) {
@@ -331,10 +331,10 @@ func TestConditions(t *testing.T) {
 		switch len(seen) {
 		case 1:
 			time.Sleep(brief + brief/5) // a stream outlives the patience with a request
-			if err := d.Cordon(ctx, "GPU-1", "not watched"); err != nil {
+			if err := d.CordonDevice(ctx, "GPU-1", "not watched"); err != nil {
 				t.Fatal(err)
 			}
-			if err := d.Cordon(ctx, "GPU-0", "fan"); err != nil {
+			if err := d.CordonDevice(ctx, "GPU-0", "fan"); err != nil {
 				t.Fatal(err)
 			}
 		case 2:
@@ -344,7 +344,7 @@ func TestConditions(t *testing.T) {
 	check(t, "changes", nil, seen, []string{"GPU-0 ", "GPU-0 fan", "end"})
 
 	all := 0
-	for range d.Conditions(t.Context()) {
+	for range d.WatchConditions(t.Context()) {
 		if all++; all == 2 {
 			break
 		}
@@ -354,7 +354,7 @@ func TestConditions(t *testing.T) {
 	}
 
 	// A daemon that ends ends its streams.
-	for _, err := range d.Conditions(t.Context(), "GPU-1") {
+	for _, err := range d.WatchConditions(t.Context(), "GPU-1") {
 		if err == nil {
 			go d.stop()
 			continue
@@ -365,24 +365,24 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-func TestRefusals(t *testing.T) {
+func TestRejectedCalls(t *testing.T) {
 	d := started(t)
 	ctx := t.Context()
 	status := func(err error) int {
-		var said *socket.Error
+		var said *socket.ResponseError
 		if !errors.As(err, &said) || said.Message == "" {
 			t.Errorf("got %v, want an answer that says no", err)
 			return 0
 		}
 		return said.Status
 	}
-	_, unknown := d.Status(ctx, "nobody")
-	_, usage := d.Usage(ctx, "nobody")
-	_, invalid := d.Status(ctx, "../x")
-	_, history := d.History(ctx, "GPU-9")
-	_, many := d.Prepare(ctx, containers.Launch{Container: "c", Resources: []ledger.Resource{{Name: "gpus", Scalar: 9}}})
+	_, unknown := d.ContainerStatus(ctx, "nobody")
+	_, usage := d.ContainerUsage(ctx, "nobody")
+	_, invalid := d.ContainerStatus(ctx, "../x")
+	_, history := d.DeviceHistory(ctx, "GPU-9")
+	_, many := d.PrepareContainer(ctx, containers.LaunchRequest{Container: "c", Resources: []ledger.MesosResource{{Name: "gpus", Scalar: 9}}})
 	var conditions error
-	for _, err := range d.Conditions(ctx, "GPU-9") {
+	for _, err := range d.WatchConditions(ctx, "GPU-9") {
 		conditions = err
 	}
 	for what, c := range map[string]struct {
@@ -390,9 +390,9 @@ func TestRefusals(t *testing.T) {
 		want int
 	}{
 		"status": {unknown, 404}, "usage": {usage, 404}, "name": {invalid, 400}, "history": {history, 404}, "conditions": {conditions, 404},
-		"cordon": {d.Cordon(ctx, "GPU-9", "x"), 404}, "uncordon": {d.Uncordon(ctx, "GPU-9"), 404}, "isolate": {d.Isolate(ctx, "nobody", 1), 404},
-		"no reason": {d.Cordon(ctx, "GPU-0", ""), 400}, "long reason": {d.Cordon(ctx, "GPU-0", strings.Repeat("x", 1025)), 400},
-		"too many": {many, 409}, "process": {d.Isolate(ctx, "nobody", -1), 400},
+		"cordon": {d.CordonDevice(ctx, "GPU-9", "x"), 404}, "uncordon": {d.UncordonDevice(ctx, "GPU-9"), 404}, "isolate": {d.IsolateContainer(ctx, "nobody", 1), 404},
+		"no reason": {d.CordonDevice(ctx, "GPU-0", ""), 400}, "long reason": {d.CordonDevice(ctx, "GPU-0", strings.Repeat("x", 1025)), 400},
+		"too many": {many, 409}, "process": {d.IsolateContainer(ctx, "nobody", -1), 400},
 	} {
 		if got := status(c.err); got != c.want {
 			t.Errorf("%s: status %d (%v), want %d", what, got, c.err, c.want)
@@ -400,31 +400,31 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-func TestNewWantsItsParts(t *testing.T) {
-	if _, err := socket.New(socket.Config{}); err == nil {
+func TestNewServerRequiresSettings(t *testing.T) {
+	if _, err := socket.NewServer(socket.ServerConfig{}); err == nil {
 		t.Error("a server of nothing")
 	}
 }
 
-// panicky is a fault in what the server calls.
-type panicky struct{ socket.Containers }
+// panickingContainers is a fault in what the server calls.
+type panickingContainers struct{ socket.ContainerManager }
 
-func (panicky) Holders() []gpu.Holder { panic("out of range") }
+func (panickingContainers) Holders() []gpu.ContainerDevices { panic("out of range") }
 
-func TestAFaultEndsOneCall(t *testing.T) {
-	d := newDaemon(t, func(c *socket.Config) { c.Containers = panicky{c.Containers} })
+func TestPanicEndsOneCall(t *testing.T) {
+	d := newTestDaemon(t, func(c *socket.ServerConfig) { c.Containers = panickingContainers{c.Containers} })
 	d.start(t)
-	var said *socket.Error
-	if _, err := d.Containers(t.Context()); !errors.As(err, &said) || said.Status != 500 {
+	var said *socket.ResponseError
+	if _, err := d.ListContainers(t.Context()); !errors.As(err, &said) || said.Status != 500 {
 		t.Errorf("got %v, want status 500", err)
 	}
-	if _, err := d.Version(t.Context()); err != nil {
+	if _, err := d.DaemonVersion(t.Context()); err != nil {
 		t.Errorf("the next call: %v", err)
 	}
 }
 
 func TestReadOnlyOverTCP(t *testing.T) {
-	d := newDaemon(t, nil)
+	d := newTestDaemon(t, nil)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

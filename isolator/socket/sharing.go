@@ -10,51 +10,51 @@ import (
 	"mesos-gpu/isolator/share"
 )
 
-// share tells how a container is held to its parts.
-func (s *Server) share(r *http.Request) (any, error) {
+// handleShare tells how a container is held to its parts.
+func (s *Server) handleShare(r *http.Request) (any, error) {
 	return s.cfg.Containers.Share(r.Context(), r.URL.Query().Get("container"))
 }
 
-func (s *Server) setShared(shared bool) call {
+func (s *Server) handleSetShared(shared bool) callHandler {
 	return func(r *http.Request) (any, error) {
 		uuid := r.PathValue("uuid")
-		if err := s.cfg.Sharing.Set(uuid, shared); err != nil {
+		if err := s.cfg.Modes.Set(uuid, shared); err != nil {
 			return nil, err
 		}
-		return pending{s.cfg.Sharing.Pending(uuid)}, nil
+		return pendingResponse{s.cfg.Modes.IsPending(uuid)}, nil
 	}
 }
 
-// pending is the answer to what asks for another form of a device.
-type pending struct {
+// pendingResponse is the answer to what asks for another form of a device.
+type pendingResponse struct {
 	Pending bool `json:"pending"`
 }
 
-func (s *Server) shareOf(uuid string, holders []gpu.Holder) *DeviceShare {
-	all, shared := s.cfg.Sharing.Shared(uuid)
-	waits := s.cfg.Sharing.Pending(uuid)
+func (s *Server) describeSharing(uuid string, holders []gpu.ContainerDevices) *DeviceSharing {
+	all, shared := s.cfg.Modes.SharedCapacity(uuid)
+	waits := s.cfg.Modes.IsPending(uuid)
 	if !shared && !waits {
 		return nil
 	}
-	d := &DeviceShare{Shared: shared, Pending: waits, MemMiB: all.MemMiB, Cores: all.Cores, Limit: s.cfg.Limiter.Method(), Parts: []DevicePart{}}
+	d := &DeviceSharing{Shared: shared, Pending: waits, MemMiB: all.MemMiB, Cores: all.Cores, Limit: s.cfg.Limiter.Method(), Containers: []ContainerShare{}}
 	for _, h := range holders {
-		for _, p := range h.Parts {
+		for _, p := range h.Shares {
 			if p.UUID == uuid {
-				d.Parts = append(d.Parts, DevicePart{Container: h.Container, MemMiB: p.MemMiB, Cores: p.Cores})
+				d.Containers = append(d.Containers, ContainerShare{Container: h.Container, MemMiB: p.MemMiB, Cores: p.Cores})
 			}
 		}
 	}
 	return d
 }
 
-func (s *Server) partsUsed(container string) ([]PartUsage, error) {
-	used, err := s.cfg.Limiter.Usage(container)
+func (s *Server) readShareUsage(container string) ([]ShareUsage, error) {
+	used, err := s.cfg.Limiter.ReadUsage(container)
 	if err != nil {
 		return nil, err
 	}
-	var parts []PartUsage
+	var parts []ShareUsage
 	for _, u := range used {
-		p := PartUsage{Device: u.UUID, MemLimitBytes: u.MemLimitBytes, Cores: u.Cores}
+		p := ShareUsage{Device: u.UUID, MemLimitBytes: u.MemLimitBytes, Cores: u.Cores}
 		if u.Measured {
 			seconds := u.Throttled.Seconds()
 			p.MemUsedBytes, p.ThrottledSeconds = &u.MemUsedBytes, &seconds
@@ -64,28 +64,28 @@ func (s *Server) partsUsed(container string) ([]PartUsage, error) {
 	return parts, nil
 }
 
-// unshared is the Sharing of a host that shares nothing.
-type unshared struct{}
+// noSharing is the Sharing of a host that shares nothing.
+type noSharing struct{}
 
-func (unshared) Shared(string) (gpu.Part, bool) { return gpu.Part{}, false }
-func (unshared) Pending(string) bool            { return false }
-func (unshared) Set(string, bool) error         { return share.ErrStatic }
+func (noSharing) SharedCapacity(string) (gpu.DeviceShare, bool) { return gpu.DeviceShare{}, false }
+func (noSharing) IsPending(string) bool                         { return false }
+func (noSharing) Set(string, bool) error                        { return share.ErrStatic }
 
-// Share is how a container is held to its parts of shared devices.
-func (c *Client) Share(ctx context.Context, container string) (containers.Share, error) {
-	var s containers.Share
-	err := c.get(ctx, "/v1/share", url.Values{"container": {container}}, &s)
+// ContainerShare is how a container is held to its parts of shared devices.
+func (c *DaemonClient) ContainerShare(ctx context.Context, container string) (containers.ContainerShare, error) {
+	var s containers.ContainerShare
+	err := c.getJSON(ctx, "/v1/share", url.Values{"container": {container}}, &s)
 	return s, err
 }
 
 // SetShared asks for one form of a device; pending tells that it is in use, and
 // takes that form once it is idle.
-func (c *Client) SetShared(ctx context.Context, device string, shared bool) (waits bool, err error) {
+func (c *DaemonClient) SetShared(ctx context.Context, device string, shared bool) (waits bool, err error) {
 	verb := "/unshare"
 	if shared {
 		verb = "/share"
 	}
-	var answer pending
-	err = c.post(ctx, "/v1/devices/"+url.PathEscape(device)+verb, nothing{}, &answer)
+	var answer pendingResponse
+	err = c.postJSON(ctx, "/v1/devices/"+url.PathEscape(device)+verb, emptyBody{}, &answer)
 	return answer.Pending, err
 }

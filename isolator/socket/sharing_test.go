@@ -20,57 +20,57 @@ import (
 	"mesos-gpu/isolator/watch"
 )
 
-// one is a host of one shared device, and the container c that has a part of
+// oneSharedDevice is a host of one shared device, and the container c that has a part of
 // it. Calls about other things panic.
-type one struct {
-	Containers
-	Devices
-	share.None
+type oneSharedDevice struct {
+	ContainerManager
+	DeviceMonitor
+	share.NoLimiter
 	err error
 }
 
-func (o *one) Shared(uuid string) (gpu.Part, bool) {
-	return gpu.Part{UUID: uuid, MemMiB: 100, Cores: 150}, uuid == "GPU-a"
+func (o *oneSharedDevice) SharedCapacity(uuid string) (gpu.DeviceShare, bool) {
+	return gpu.DeviceShare{UUID: uuid, MemMiB: 100, Cores: 150}, uuid == "GPU-a"
 }
-func (o *one) Pending(uuid string) bool { return o.err == nil }
-func (o *one) Set(string, bool) error   { return o.err }
+func (o *oneSharedDevice) IsPending(uuid string) bool { return o.err == nil }
+func (o *oneSharedDevice) Set(string, bool) error     { return o.err }
 
 // server has both interfaces of one; their methods Devices differ.
-type asContainers struct{ *one }
+type oneDeviceContainers struct{ *oneSharedDevice }
 
-func (a asContainers) Devices(string) ([]string, error) { return []string{"GPU-a"}, a.err }
-func (a asContainers) Stock() []string                  { return nil }
-func (a asContainers) Holders() []gpu.Holder {
-	return []gpu.Holder{{Container: "c", Devices: []string{"GPU-a"}, Parts: []gpu.Part{{UUID: "GPU-a", MemMiB: 40, Cores: 30}}}}
+func (a oneDeviceContainers) Devices(string) ([]string, error) { return []string{"GPU-a"}, a.err }
+func (a oneDeviceContainers) Stock() []string                  { return nil }
+func (a oneDeviceContainers) Holders() []gpu.ContainerDevices {
+	return []gpu.ContainerDevices{{Container: "c", Devices: []string{"GPU-a"}, Shares: []gpu.DeviceShare{{UUID: "GPU-a", MemMiB: 40, Cores: 30}}}}
 }
-func (a asContainers) Share(context.Context, string) (containers.Share, error) {
-	return containers.ShareOf(gpu.NotHeld, a.Holders()[0].Parts, share.Setup{}), a.err
-}
-
-type asDevices struct{ *one }
-
-func (asDevices) Devices() []watch.State {
-	return []watch.State{{Device: gpu.Device{UUID: "GPU-a"}}}
+func (a oneDeviceContainers) Share(context.Context, string) (containers.ContainerShare, error) {
+	return containers.NewContainerShare(gpu.NotEnforced, a.Holders()[0].Shares, share.LimitSetup{}), a.err
 }
 
-func (o *one) Usage(string) ([]share.Usage, error) {
-	return []share.Usage{{UUID: "GPU-a", MemLimitBytes: 40, Cores: 30, Measured: true, MemUsedBytes: 7, Throttled: time.Second}, {UUID: "GPU-b"}}, nil
+type oneDeviceMonitor struct{ *oneSharedDevice }
+
+func (oneDeviceMonitor) DeviceStates() []watch.DeviceState {
+	return []watch.DeviceState{{Device: gpu.Device{UUID: "GPU-a"}}}
+}
+
+func (o *oneSharedDevice) ReadUsage(string) ([]share.ShareUsage, error) {
+	return []share.ShareUsage{{UUID: "GPU-a", MemLimitBytes: 40, Cores: 30, Measured: true, MemUsedBytes: 7, Throttled: time.Second}, {UUID: "GPU-b"}}, nil
 }
 
 // What the API says of shared devices, word for word, and with what status it
 // refuses.
 func TestSharingCalls(t *testing.T) {
 	log, _ := logtest.NewNullLogger()
-	o := &one{}
-	s, err := New(Config{Containers: asContainers{o}, Devices: asDevices{o}, Sharing: o, Limiter: o, Metrics: http.NotFoundHandler(), Log: log})
+	o := &oneSharedDevice{}
+	s, err := NewServer(ServerConfig{Containers: oneDeviceContainers{o}, Devices: oneDeviceMonitor{o}, Modes: o, Limiter: o, Metrics: http.NotFoundHandler(), Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}
 	call := func(method, path string) (int, string) {
 		r := httptest.NewRequest(method, path, strings.NewReader("{}"))
-		r = r.WithContext(context.WithValue(r.Context(), peerKey{}, &peer{}))
+		r = r.WithContext(context.WithValue(r.Context(), peerKey{}, &peerConn{}))
 		w := httptest.NewRecorder()
-		s.routes().ServeHTTP(w, r)
+		s.newHandler().ServeHTTP(w, r)
 		text, _ := io.ReadAll(w.Body)
 		return w.Code, string(text)
 	}
@@ -84,10 +84,10 @@ func TestSharingCalls(t *testing.T) {
 		{"GET", "/v1/containers", nil, 200, `[{"container":"c","devices":["GPU-a"],"parts":[{"uuid":"GPU-a","mem_mib":40,"cores":30}]}]`},
 		{"GET", "/v1/usage?container=c", nil, 200, `"parts":[{"device":"GPU-a","mem_limit_bytes":40,"cores":30,"mem_used_bytes":7,"throttled_seconds":1},{"device":"GPU-b","mem_limit_bytes":0,"cores":0}]`},
 		{"GET", "/v1/share?container=c", nil, 200, `{"method":"none","parts":[{"uuid":"GPU-a","mem_mib":40,"cores":30}],"mounts":[],"environment":{},"warning":"no limit holds`},
-		{"GET", "/v1/share?container=c", &ledger.Refusal{Why: "MPS does not answer"}, 409, "MPS does not answer"},
+		{"GET", "/v1/share?container=c", &ledger.RejectedError{Why: "MPS does not answer"}, 409, "MPS does not answer"},
 		{"GET", "/v1/share?container=c", errors.New("no space"), 500, "no space"},
 		{"POST", "/v1/devices/GPU-a/share", nil, 200, `{"pending":true}`},
-		{"POST", "/v1/devices/GPU-z/unshare", fmt.Errorf("unshare: %w", share.ErrUnknown), 404, "no such device"},
+		{"POST", "/v1/devices/GPU-z/unshare", fmt.Errorf("unshare: %w", share.ErrUnknownDevice), 404, "no such device"},
 		{"POST", "/v1/devices/GPU-a/share", fmt.Errorf("share: %w", share.ErrStatic), 409, "stand in its flags"},
 		{"GET", "/v1/devices/GPU-a/share", nil, 405, "wants POST"},
 	} {

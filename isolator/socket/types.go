@@ -9,61 +9,61 @@ import (
 	"mesos-gpu/isolator/watch"
 )
 
-// Containers is what the calls about containers come to, as containers.Containers
-// does it. Errors that are *containers.Invalid, *containers.Unknown and
-// *ledger.Refusal are the caller's fault.
-type Containers interface {
+// ContainerManager is what the calls about containers come to, as containers.Manager
+// does it. Errors that are *containers.InvalidContainerError, *containers.UnknownContainerError and
+// *ledger.RejectedError are the caller's fault.
+type ContainerManager interface {
 	Recover(alive []string) error
-	Prepare(context.Context, containers.Launch) (containers.Setup, error)
+	Prepare(context.Context, containers.LaunchRequest) (containers.LaunchSetup, error)
 	Isolate(container string, pid int) error
-	Update(container string, resources []ledger.Resource) ([]string, error)
-	Status(container string) (containers.Status, error)
+	Update(container string, resources []ledger.MesosResource) ([]string, error)
+	Status(container string) (containers.ContainerStatus, error)
 	// Devices are those that the container holds or inherits.
 	Devices(container string) ([]string, error)
 	Cleanup(container string) error
-	Holders() []gpu.Holder
+	Holders() []gpu.ContainerDevices
 	// Share is how a container is held to its parts of shared devices.
-	Share(ctx context.Context, container string) (containers.Share, error)
+	Share(ctx context.Context, container string) (containers.ContainerShare, error)
 	// Stock are the devices set aside for a bare number of gpus.
 	Stock() []string
 }
 
-// Devices is what the calls about devices come to, as watch.Watcher does it.
-// Errors about a device that there is not wrap watch.ErrUnknown.
-type Devices interface {
-	Devices() []watch.State
-	// History is the last minutes, oldest first.
-	History(uuid string) ([]gpu.Sample, bool)
-	// Watch gives the condition of each of those devices, of all where none is
+// DeviceMonitor is what the calls about devices come to, as watch.Watcher does it.
+// Errors about a device that there is not wrap watch.ErrUnknownDevice.
+type DeviceMonitor interface {
+	DeviceStates() []watch.DeviceState
+	// SampleHistory is the last minutes, oldest first.
+	SampleHistory(uuid string) ([]gpu.Sample, bool)
+	// WatchConditions gives the condition of each of those devices, of all where none is
 	// named, at once and again whenever it changes, until ctx ends; then the
 	// channel is closed.
-	Watch(ctx context.Context, uuids ...string) (<-chan watch.Update, error)
-	Cordon(uuid, reason string) error
-	Uncordon(uuid string) error
+	WatchConditions(ctx context.Context, uuids ...string) (<-chan watch.ConditionUpdate, error)
+	CordonDevice(uuid, reason string) error
+	UncordonDevice(uuid string) error
 }
 
-// Sharing is what the calls about shared devices come to, as share.Forms does
-// it. Errors of Set wrap share.ErrUnknown, share.ErrUnheld or share.ErrStatic where the call is
+// ModeManager is what the calls about shared devices come to, as share.ModeStore does
+// it. Errors of Set wrap share.ErrUnknownDevice, share.ErrNoLimiter or share.ErrStatic where the call is
 // at fault.
-type Sharing interface {
-	Shared(uuid string) (all gpu.Part, ok bool)
-	Pending(uuid string) bool
+type ModeManager interface {
+	SharedCapacity(uuid string) (all gpu.DeviceShare, ok bool)
+	IsPending(uuid string) bool
 	Set(uuid string, shared bool) error
 }
 
-// Device is one of the host's, of which GET /v1/devices gives a list.
-type Device struct {
-	Device    gpu.Device    `json:"device"`
-	Condition gpu.Condition `json:"condition"`
-	Stock     bool          `json:"stock"`
-	Holders   []string      `json:"holders"`
-	Sample    *gpu.Sample   `json:"sample,omitempty"` // absent before the first
+// DeviceInfo is one of the host's, of which GET /v1/devices gives a list.
+type DeviceInfo struct {
+	Device    gpu.Device          `json:"device"`
+	Condition gpu.DeviceCondition `json:"condition"`
+	Stock     bool                `json:"stock"`
+	Holders   []string            `json:"holders"`
+	Sample    *gpu.Sample         `json:"sample,omitempty"` // absent before the first
 	// Share is absent for a device that is whole, and will stay so.
-	Share *DeviceShare `json:"share,omitempty"`
+	Share *DeviceSharing `json:"share,omitempty"`
 }
 
-// DeviceShare is how a device is shared.
-type DeviceShare struct {
+// DeviceSharing is how a device is shared.
+type DeviceSharing struct {
 	Shared bool `json:"shared"`
 	// Pending tells that it takes the other form once it is idle.
 	Pending bool `json:"pending,omitempty"`
@@ -71,27 +71,27 @@ type DeviceShare struct {
 	MemMiB int64 `json:"mem_mib"`
 	Cores  int   `json:"cores"`
 	// Limit is what holds tasks to their parts.
-	Limit gpu.Method   `json:"limit"`
-	Parts []DevicePart `json:"parts"`
+	Limit      gpu.EnforcementMethod `json:"limit"`
+	Containers []ContainerShare      `json:"parts"`
 }
 
-// DevicePart is what one container has of a device.
-type DevicePart struct {
+// ContainerShare is what one container has of a device.
+type ContainerShare struct {
 	Container string `json:"container"`
 	MemMiB    int64  `json:"mem_mib"`
 	Cores     int    `json:"cores"`
 }
 
-// Usage is the answer to GET /v1/usage.
-type Usage struct {
-	Devices []DeviceUsage `json:"devices"`
+// ContainerUsage is the answer to GET /v1/usage.
+type ContainerUsage struct {
+	Devices []DeviceSample `json:"devices"`
 	// Parts are what the container has of shared devices, as far as its limit
 	// measures.
-	Parts []PartUsage `json:"parts,omitempty"`
+	Parts []ShareUsage `json:"parts,omitempty"`
 }
 
-// PartUsage is one part of a container.
-type PartUsage struct {
+// ShareUsage is one part of a container.
+type ShareUsage struct {
 	Device        string `json:"device"`
 	MemLimitBytes int64  `json:"mem_limit_bytes"`
 	Cores         int    `json:"cores"`
@@ -101,41 +101,41 @@ type PartUsage struct {
 	ThrottledSeconds *float64 `json:"throttled_seconds,omitempty"`
 }
 
-// DeviceUsage is one device of a container.
-type DeviceUsage struct {
+// DeviceSample is one device of a container.
+type DeviceSample struct {
 	Device string      `json:"device"`
 	Sample *gpu.Sample `json:"sample,omitempty"`
 }
 
-// History is the answer to GET /v1/history.
-type History struct {
+// DeviceHistory is the answer to GET /v1/history.
+type DeviceHistory struct {
 	Device  string       `json:"device"`
 	Samples []gpu.Sample `json:"samples"`
 }
 
 // Bodies of the calls that are more than one of another package's values.
 type (
-	recovery struct {
+	recoverRequest struct {
 		Containers []string `json:"containers"`
 	}
-	isolation struct {
+	isolateRequest struct {
 		Container string `json:"container"`
 		PID       int    `json:"pid"`
 	}
-	change struct {
-		Container string            `json:"container"`
-		Resources []ledger.Resource `json:"resources"`
+	updateRequest struct {
+		Container string                 `json:"container"`
+		Resources []ledger.MesosResource `json:"resources"`
 	}
-	changed struct {
+	updateResponse struct {
 		Devices []string `json:"devices"`
 	}
-	end struct {
+	cleanupRequest struct {
 		Container string `json:"container"`
 	}
-	cordon struct {
+	cordonRequest struct {
 		Reason string `json:"reason"`
 	}
-	version struct {
+	versionResponse struct {
 		Version string `json:"version"`
 		// Driver and CUDA are as in gpu.Host.
 		Driver string `json:"driver,omitempty"`
@@ -143,8 +143,8 @@ type (
 		// Simulated is as in gpu.Host, too.
 		Simulated bool `json:"simulated,omitempty"`
 	}
-	failure struct {
+	errorResponse struct {
 		Error string `json:"error"`
 	}
-	nothing struct{}
+	emptyBody struct{}
 )

@@ -21,8 +21,8 @@ func sixteen() gpu.Host {
 
 // From the driver's event to the host without the device, in real time.
 func BenchmarkEventToOffers(b *testing.B) {
-	d := newDriver()
-	w, err := New(Config{Host: sixteen(), Source: d, StateDir: b.TempDir(), Log: quiet(), Every: time.Hour})
+	d := newFakeDriver()
+	w, err := New(WatcherConfig{Host: sixteen(), Source: d, StateDir: b.TempDir(), Log: quiet(), SampleInterval: time.Hour})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -32,17 +32,17 @@ func BenchmarkEventToOffers(b *testing.B) {
 		defer close(done)
 		w.Run(ctx)
 	}()
-	hosts := w.Hosts(ctx)
+	hosts := w.WatchHosts(ctx)
 	<-hosts
 	for b.Loop() {
-		d.events <- health.Event{Device: "GPU-7", XID: 79}
+		d.events <- health.DeviceEvent{Device: "GPU-7", XID: 79}
 		if h := <-hosts; len(h.Devices) != 15 {
 			b.Fatalf("%d devices are offered", len(h.Devices))
 		}
 		b.StopTimer()
 		w.mu.Lock()
-		w.devices[7].state = health.New(time.Now(), health.Saved{})
-		w.tell(nil)
+		w.devices[7].state = health.New(time.Now(), health.SavedState{})
+		w.notifySubscribers(nil)
 		w.mu.Unlock()
 		<-hosts
 		b.StartTimer()
@@ -53,11 +53,11 @@ func BenchmarkEventToOffers(b *testing.B) {
 
 // What ten minutes of sixteen devices take of memory.
 func BenchmarkHistoryMemory(b *testing.B) {
-	fields := []gpu.Field{
+	fields := []gpu.SampleField{
 		gpu.MemUsedBytes, gpu.MemTotalBytes, gpu.DutyRatio, gpu.MemDutyRatio, gpu.SMClockHertz, gpu.MemClockHertz, gpu.Celsius, gpu.PowerWatts, gpu.PowerLimitWatts,
 		gpu.EnergyJoules, gpu.ECCCorrected, gpu.ECCUncorrected, gpu.RowsPending, gpu.ThrottleReasons, gpu.PCIeTxBytes, gpu.PCIeRxBytes, gpu.NVLinkTxBytes, gpu.NVLinkRxBytes,
 	}
-	w, err := New(Config{Host: sixteen(), Source: newDriver(), StateDir: b.TempDir(), Log: quiet()})
+	w, err := New(WatcherConfig{Host: sixteen(), Source: newFakeDriver(), StateDir: b.TempDir(), Log: quiet()})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -71,11 +71,11 @@ func BenchmarkHistoryMemory(b *testing.B) {
 	for b.Loop() {
 		for range 121 {
 			for _, d := range w.devices {
-				s := gpu.Sample{At: time.Now(), Values: make(map[gpu.Field]float64, len(fields))}
+				s := gpu.Sample{At: time.Now(), Values: make(map[gpu.SampleField]float64, len(fields))}
 				for i, f := range fields {
 					s.Values[f] = float64(i)
 				}
-				w.sampled(d, answer{sample: s})
+				w.recordSample(d, sampleResult{sample: s})
 			}
 		}
 	}

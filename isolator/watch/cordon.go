@@ -17,24 +17,24 @@ const MaxReason = 1024
 // saveRetry is how soon what could not be written down is tried again.
 const saveRetry = 5 * time.Second
 
-// cordon is an operator's word that a device is not to be given to tasks.
-type cordon struct {
+// cordonRecord is an operator's word that a device is not to be given to tasks.
+type cordonRecord struct {
 	Reason string    `json:"reason"`
 	Since  time.Time `json:"since"`
 }
 
-// Cordon keeps a device out of the offers until Uncordon, over restarts too. A
+// CordonDevice keeps a device out of the offers until Uncordon, over restarts too. A
 // GPU's name stands for all its slices. Tasks that hold the device go on. The
-// error wraps ErrUnknown where the host has no such device.
-func (w *Watcher) Cordon(uuid, reason string) error {
+// error wraps ErrUnknownDevice where the host has no such device.
+func (w *Watcher) CordonDevice(uuid, reason string) error {
 	if len(reason) > MaxReason {
 		return fmt.Errorf("cordon device %s: the reason has %d bytes, at most %d are kept", uuid, len(reason), MaxReason)
 	}
-	if !w.has(uuid) {
-		return fmt.Errorf("cordon device %s: %w", uuid, ErrUnknown)
+	if !w.hasDevice(uuid) {
+		return fmt.Errorf("cordon device %s: %w", uuid, ErrUnknownDevice)
 	}
-	err := w.setCordons(func(cordons map[string]cordon) {
-		cordons[uuid] = cordon{Reason: reason, Since: time.Now()}
+	err := w.setCordons(func(cordons map[string]cordonRecord) {
+		cordons[uuid] = cordonRecord{Reason: reason, Since: time.Now()}
 	})
 	if err != nil {
 		return fmt.Errorf("cordon device %s: %w", uuid, err)
@@ -42,11 +42,11 @@ func (w *Watcher) Cordon(uuid, reason string) error {
 	return nil
 }
 
-// Uncordon takes a cordon back, and vouches for the device: what would need a
+// UncordonDevice takes a cordon back, and vouches for the device: what would need a
 // reset is forgotten. One that fails still stays out of the offers. The error
-// wraps ErrUnknown where the host has no such device and none is cordoned,
+// wraps ErrUnknownDevice where the host has no such device and none is cordoned,
 // ErrCordoned where a slice's whole GPU is.
-func (w *Watcher) Uncordon(uuid string) error {
+func (w *Watcher) UncordonDevice(uuid string) error {
 	w.mu.Lock()
 	_, cordoned := w.cordons[uuid]
 	parent := w.cordonedParent(uuid)
@@ -54,17 +54,17 @@ func (w *Watcher) Uncordon(uuid string) error {
 	switch {
 	case parent != "":
 		return fmt.Errorf("uncordon device %s: %w, with all its slices: uncordon GPU %s", uuid, ErrCordoned, parent)
-	case !cordoned && !w.has(uuid):
-		return fmt.Errorf("uncordon device %s: %w", uuid, ErrUnknown)
+	case !cordoned && !w.hasDevice(uuid):
+		return fmt.Errorf("uncordon device %s: %w", uuid, ErrUnknownDevice)
 	}
-	if err := w.setCordons(func(cordons map[string]cordon) { delete(cordons, uuid) }); err != nil {
+	if err := w.setCordons(func(cordons map[string]cordonRecord) { delete(cordons, uuid) }); err != nil {
 		return fmt.Errorf("uncordon device %s: %w", uuid, err)
 	}
-	w.observe(health.Observation{Vouched: true}, func(d *device) bool { return d.is(uuid) })
+	w.applyObservation(health.Observation{ClearedByOperator: true}, func(d *watchedDevice) bool { return d.matchesName(uuid) })
 	for _, d := range w.devices {
-		if d.is(uuid) {
+		if d.matchesName(uuid) {
 			select {
-			case d.kick <- struct{}{}:
+			case d.resample <- struct{}{}:
 			default:
 			}
 		}
@@ -85,52 +85,52 @@ func (w *Watcher) cordonedParent(uuid string) string {
 	return ""
 }
 
-func (w *Watcher) has(uuid string) bool {
-	return slices.ContainsFunc(w.devices, func(d *device) bool { return d.is(uuid) })
+func (w *Watcher) hasDevice(uuid string) bool {
+	return slices.ContainsFunc(w.devices, func(d *watchedDevice) bool { return d.matchesName(uuid) })
 }
 
 // setCordons writes the changed cordons down before they count.
-func (w *Watcher) setCordons(change func(map[string]cordon)) error {
+func (w *Watcher) setCordons(change func(map[string]cordonRecord)) error {
 	w.file.Lock()
 	defer w.file.Unlock()
 	w.mu.Lock()
 	next := maps.Clone(w.cordons)
 	change(next)
-	content := w.content(next)
+	content := w.currentContent(next)
 	w.mu.Unlock()
-	if err := w.file.write(content); err != nil {
+	if err := w.file.writeContent(content); err != nil {
 		return err
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	before := make([]gpu.Condition, len(w.devices))
+	before := make([]gpu.DeviceCondition, len(w.devices))
 	for i, d := range w.devices {
-		before[i] = w.condition(d)
+		before[i] = w.currentCondition(d)
 	}
 	w.cordons = next
-	var changed []Update
+	var changed []ConditionUpdate
 	for i, d := range w.devices {
-		if c := w.condition(d); c != before[i] {
-			changed = append(changed, Update{Device: d.UUID, Condition: c})
+		if c := w.currentCondition(d); c != before[i] {
+			changed = append(changed, ConditionUpdate{Device: d.UUID, Condition: c})
 		}
 	}
-	w.tell(changed)
+	w.notifySubscribers(changed)
 	return nil
 }
 
-// keep writes down what needs a reset: whenever it has changed, again after a
+// saveUntilDone writes down what needs a reset: whenever it has changed, again after a
 // while where that did not succeed, and in the end, with the energy that the
 // devices have used by then.
-func (w *Watcher) keep(ctx context.Context) {
+func (w *Watcher) saveUntilDone(ctx context.Context) {
 	var again <-chan time.Time // set while the last try failed
 	for ended := false; !ended; {
 		select {
-		case <-w.dirty:
+		case <-w.saveNeeded:
 		case <-again:
 		case <-ctx.Done():
 			ended = true
 		}
-		err := w.save()
+		err := w.saveFaults()
 		if err != nil && again == nil {
 			w.cfg.Log.WithError(err).Error("GPU faults not written down: a restart would forget which GPU needs a reset")
 		}
@@ -141,22 +141,22 @@ func (w *Watcher) keep(ctx context.Context) {
 	}
 }
 
-// save writes down what needs a reset.
-func (w *Watcher) save() error {
+// saveFaults writes down what needs a reset.
+func (w *Watcher) saveFaults() error {
 	w.file.Lock()
 	defer w.file.Unlock()
 	w.mu.Lock()
-	content := w.content(w.cordons)
+	content := w.currentContent(w.cordons)
 	w.mu.Unlock()
-	return w.file.write(content)
+	return w.file.writeContent(content)
 }
 
-// content is called with mu held. It keeps what belongs to devices that are
+// currentContent is called with mu held. It keeps what belongs to devices that are
 // away.
-func (w *Watcher) content(cordons map[string]cordon) content {
-	c := content{Cordons: cordons, Faults: maps.Clone(w.file.away)}
+func (w *Watcher) currentContent(cordons map[string]cordonRecord) stateContent {
+	c := stateContent{Cordons: cordons, Faults: maps.Clone(w.file.savedFaults)}
 	for _, d := range w.devices {
-		if s := d.state.Saved(); len(s.Faults) > 0 {
+		if s := d.state.SavedState(); len(s.Faults) > 0 {
 			c.Faults[d.UUID] = s
 		} else {
 			delete(c.Faults, d.UUID)

@@ -19,16 +19,16 @@ import (
 )
 
 func TestCordon(t *testing.T) {
-	watched(t, three(), func(t *testing.T, _ *driver, w *Watcher) {
-		hosts := w.Hosts(t.Context())
+	watched(t, three(), func(t *testing.T, _ *fakeDriver, w *Watcher) {
+		hosts := w.WatchHosts(t.Context())
 		<-hosts
-		updates, err := w.Watch(t.Context(), "GPU-b")
+		updates, err := w.WatchConditions(t.Context(), "GPU-b")
 		if err != nil {
 			t.Fatal(err)
 		}
 		<-updates
 		for _, reason := range []string{"fan", "fan and dust"} {
-			if err := w.Cordon("GPU-b", reason); err != nil {
+			if err := w.CordonDevice("GPU-b", reason); err != nil {
 				t.Fatal(err)
 			}
 			if u := <-updates; !u.Condition.Cordoned || u.Condition.Cordon != reason || u.Condition.Health != gpu.Healthy {
@@ -40,7 +40,7 @@ func TestCordon(t *testing.T) {
 			t.Errorf("host %v", got)
 		}
 		for range 2 { // the second changes nothing
-			if err := w.Uncordon("GPU-b"); err != nil {
+			if err := w.UncordonDevice("GPU-b"); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -48,25 +48,25 @@ func TestCordon(t *testing.T) {
 			t.Errorf("told %+v", u)
 		}
 		w.mustOffer(t, "GPU-a", "GPU-b", "GPU-c")
-		for _, err := range []error{w.Cordon("GPU-x", ""), w.Uncordon("GPU-x")} {
-			if !errors.Is(err, ErrUnknown) {
+		for _, err := range []error{w.CordonDevice("GPU-x", ""), w.UncordonDevice("GPU-x")} {
+			if !errors.Is(err, ErrUnknownDevice) {
 				t.Errorf("unknown device: %v", err)
 			}
 		}
-		if err := w.Cordon("GPU-b", strings.Repeat("x", 1025)); err == nil || !strings.Contains(err.Error(), "1025 bytes, at most 1024") {
+		if err := w.CordonDevice("GPU-b", strings.Repeat("x", 1025)); err == nil || !strings.Contains(err.Error(), "1025 bytes, at most 1024") {
 			t.Errorf("long reason: %v", err)
 		}
 	})
 }
 
 // Uncordoning a failed device vouches for it; it still has to be clean.
-func TestUncordonVouches(t *testing.T) {
-	watched(t, three(), func(t *testing.T, d *driver, w *Watcher) {
-		d.events <- health.Event{Device: "GPU-a", XID: 119}
+func TestUncordonClearsFaults(t *testing.T) {
+	watched(t, three(), func(t *testing.T, d *fakeDriver, w *Watcher) {
+		d.events <- health.DeviceEvent{Device: "GPU-a", XID: 119}
 		w.mustBe(t, "GPU-a", gpu.Failed)
 		time.Sleep(time.Hour)
 		w.mustBe(t, "GPU-a", gpu.Failed)
-		if err := w.Uncordon("GPU-a"); err != nil {
+		if err := w.UncordonDevice("GPU-a"); err != nil {
 			t.Fatal(err)
 		}
 		w.mustBe(t, "GPU-a", gpu.Recovering)
@@ -78,47 +78,47 @@ func TestUncordonVouches(t *testing.T) {
 
 // One daemon after another: cordons stay, faults stay until the next boot,
 // and what is known of a device that is away is kept.
-func TestRestart(t *testing.T) {
+func TestCordonsSurviveRestart(t *testing.T) {
 	dir := t.TempDir()
-	w := newWatcher(t, three(), newDriver(), dir, "boot 1")
-	if err := w.Cordon("GPU-a", "dust"); err != nil {
+	w := newWatcher(t, three(), newFakeDriver(), dir, "boot 1")
+	if err := w.CordonDevice("GPU-a", "dust"); err != nil {
 		t.Fatal(err)
 	}
-	w.happened(health.Event{Device: "GPU-b", XID: 79})
-	w.happened(health.Event{Device: "GPU-c", XID: 48})
+	w.applyEvent(health.DeviceEvent{Device: "GPU-b", XID: 79})
+	w.applyEvent(health.DeviceEvent{Device: "GPU-c", XID: 48})
 	mustSave(t, w)
 
 	away := three()
 	away.Devices = away.Devices[:2]
-	w = newWatcher(t, away, newDriver(), dir, "boot 1")
-	if c, _ := w.Condition("GPU-a"); !c.Cordoned || c.Cordon != "dust" {
+	w = newWatcher(t, away, newFakeDriver(), dir, "boot 1")
+	if c, _ := w.DeviceCondition("GPU-a"); !c.Cordoned || c.Cordon != "dust" {
 		t.Errorf("cordoned before, now %+v", c)
 	}
-	if c, _ := w.Condition("GPU-b"); c.Health != gpu.Failed || !strings.Contains(c.Reason, "XID 79") {
+	if c, _ := w.DeviceCondition("GPU-b"); c.Health != gpu.Failed || !strings.Contains(c.Reason, "XID 79") {
 		t.Errorf("failed before, now %+v", c)
 	}
-	if err := w.Uncordon("GPU-b"); err != nil {
+	if err := w.UncordonDevice("GPU-b"); err != nil {
 		t.Fatal(err)
 	}
 	mustSave(t, w) // which must keep GPU-c
 
-	w = newWatcher(t, three(), newDriver(), dir, "boot 1")
-	if c, _ := w.Condition("GPU-b"); c.Health != gpu.Healthy {
+	w = newWatcher(t, three(), newFakeDriver(), dir, "boot 1")
+	if c, _ := w.DeviceCondition("GPU-b"); c.Health != gpu.Healthy {
 		t.Errorf("vouched for, now %+v", c)
 	}
-	if c, _ := w.Condition("GPU-c"); c.Health != gpu.Failed {
+	if c, _ := w.DeviceCondition("GPU-c"); c.Health != gpu.Failed {
 		t.Errorf("was away, now %+v", c)
 	}
 
-	w = newWatcher(t, three(), newDriver(), dir, "boot 2")
+	w = newWatcher(t, three(), newFakeDriver(), dir, "boot 2")
 	if got := offered(w); len(got) != 2 || got[1] != "GPU-c" {
 		t.Errorf("after a boot %v are offered", got)
 	}
-	gone := newWatcher(t, gpu.Host{}, newDriver(), dir, "boot 2")
-	if err := gone.Uncordon("GPU-a"); err != nil {
+	gone := newWatcher(t, gpu.Host{}, newFakeDriver(), dir, "boot 2")
+	if err := gone.UncordonDevice("GPU-a"); err != nil {
 		t.Errorf("uncordon a device that is away: %v", err)
 	}
-	if got := offered(newWatcher(t, three(), newDriver(), dir, "boot 2")); len(got) != 3 {
+	if got := offered(newWatcher(t, three(), newFakeDriver(), dir, "boot 2")); len(got) != 3 {
 		t.Errorf("in the end %v are offered", got)
 	}
 }
@@ -126,44 +126,44 @@ func TestRestart(t *testing.T) {
 // A GPU's cordon holds for its slices: none can be taken out of it.
 func TestUncordonSliceOfCordonedGPU(t *testing.T) {
 	h := gpu.Host{Devices: []gpu.Device{{UUID: "MIG-1", MIG: &gpu.MIG{Parent: "GPU-p"}}}}
-	w := newWatcher(t, h, newDriver(), t.TempDir(), "")
+	w := newWatcher(t, h, newFakeDriver(), t.TempDir(), "")
 	for _, id := range []string{"GPU-p", "MIG-1"} {
-		if err := w.Cordon(id, "dust"); err != nil {
+		if err := w.CordonDevice(id, "dust"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	err := w.Uncordon("MIG-1")
+	err := w.UncordonDevice("MIG-1")
 	if !errors.Is(err, ErrCordoned) || !strings.Contains(err.Error(), "GPU-p") {
 		t.Errorf("got %v", err)
 	}
 	for _, id := range []string{"GPU-p", "MIG-1"} {
-		if c, _ := w.Condition("MIG-1"); !c.Cordoned {
+		if c, _ := w.DeviceCondition("MIG-1"); !c.Cordoned {
 			t.Errorf("%s is not uncordoned yet, its slice %+v", id, c)
 		}
-		if err := w.Uncordon(id); err != nil {
+		if err := w.UncordonDevice(id); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if c, _ := w.Condition("MIG-1"); c.Cordoned {
+	if c, _ := w.DeviceCondition("MIG-1"); c.Cordoned {
 		t.Errorf("in the end %+v", c)
 	}
 }
 
 // A machine that does not tell one boot from the next forgets no fault.
-func TestUnknownBootForgetsNothing(t *testing.T) {
+func TestUnknownBootKeepsFaults(t *testing.T) {
 	for _, boots := range [][]string{{"", "1", "1"}, {"1", "", "1"}, {"", "", "1"}} {
 		dir := t.TempDir()
-		first := newWatcher(t, three(), newDriver(), dir, boots[0])
-		first.happened(health.Event{Device: "GPU-a", XID: 79})
+		first := newWatcher(t, three(), newFakeDriver(), dir, boots[0])
+		first.applyEvent(health.DeviceEvent{Device: "GPU-a", XID: 79})
 		mustSave(t, first)
 		for _, boot := range boots[1:] {
-			w := newWatcher(t, three(), newDriver(), dir, boot)
-			if c, _ := w.Condition("GPU-a"); c.Health != gpu.Failed {
+			w := newWatcher(t, three(), newFakeDriver(), dir, boot)
+			if c, _ := w.DeviceCondition("GPU-a"); c.Health != gpu.Failed {
 				t.Errorf("boots %q: at %q it is %s", boots, boot, c.Health)
 			}
 			mustSave(t, w)
 		}
-		if got := offered(newWatcher(t, three(), newDriver(), dir, "2")); len(got) != 3 {
+		if got := offered(newWatcher(t, three(), newFakeDriver(), dir, "2")); len(got) != 3 {
 			t.Errorf("boots %q, then another: %v", boots, got)
 		}
 	}
@@ -175,24 +175,24 @@ func TestDamagedState(t *testing.T) {
 	if err := os.WriteFile(path, []byte(`{"cordons":`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := New(Config{Source: newDriver(), StateDir: dir, Log: quiet()})
+	_, err := New(WatcherConfig{Source: newFakeDriver(), StateDir: dir, Log: quiet()})
 	if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "remove it") {
 		t.Errorf("got %v", err)
 	}
 }
 
 // What cannot be written down is not done, and leaves nothing behind.
-func TestCordonThatCannotBeWritten(t *testing.T) {
+func TestCordonThatCannotBeSaved(t *testing.T) {
 	dir := t.TempDir()
-	w := newWatcher(t, three(), newDriver(), dir, "")
+	w := newWatcher(t, three(), newFakeDriver(), dir, "")
 	if err := os.MkdirAll(filepath.Join(dir, "devices.json", "x"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Cordon("GPU-a", ""); err == nil {
+	if err := w.CordonDevice("GPU-a", ""); err == nil {
 		t.Error("cordoned without a record")
 	}
-	w.happened(health.Event{Device: "GPU-b", XID: 79})
-	if err := w.save(); err == nil {
+	w.applyEvent(health.DeviceEvent{Device: "GPU-b", XID: 79})
+	if err := w.saveFaults(); err == nil {
 		t.Error("saved where nothing can be")
 	}
 	if got := offered(w); len(got) != 2 || got[0] != "GPU-a" {
@@ -204,10 +204,10 @@ func TestCordonThatCannotBeWritten(t *testing.T) {
 }
 
 // Run writes faults down by itself, the last of them on its way out.
-func TestFaultsAreWrittenDown(t *testing.T) {
+func TestFaultsAreSaved(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		d := newDriver()
+		d := newFakeDriver()
 		w := newWatcher(t, three(), d, dir, "")
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
@@ -215,12 +215,12 @@ func TestFaultsAreWrittenDown(t *testing.T) {
 			defer close(done)
 			w.Run(ctx)
 		}()
-		d.events <- health.Event{Device: "GPU-a", XID: 79}
+		d.events <- health.DeviceEvent{Device: "GPU-a", XID: 79}
 		w.mustBe(t, "GPU-a", gpu.Failed)
 		if got := offered(newWatcher(t, three(), d, dir, "")); len(got) != 2 {
 			t.Errorf("a new daemon offers %v", got)
 		}
-		w.happened(health.Event{Device: "GPU-b", XID: 79})
+		w.applyEvent(health.DeviceEvent{Device: "GPU-b", XID: 79})
 		cancel()
 		<-done
 		if got := offered(newWatcher(t, three(), d, dir, "")); len(got) != 1 {
@@ -230,12 +230,12 @@ func TestFaultsAreWrittenDown(t *testing.T) {
 }
 
 // What could not be written down is tried again, and said once.
-func TestFaultIsWrittenDownLater(t *testing.T) {
+func TestFaultIsSavedAfterFailedWrite(t *testing.T) {
 	dir := t.TempDir()
 	blocked := filepath.Join(dir, "devices.json", "x")
 	synctest.Test(t, func(t *testing.T) {
 		log, said := logtest.NewNullLogger()
-		w, err := New(Config{Host: three(), Source: newDriver(), StateDir: dir, Log: log})
+		w, err := New(WatcherConfig{Host: three(), Source: newFakeDriver(), StateDir: dir, Log: log})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -248,7 +248,7 @@ func TestFaultIsWrittenDownLater(t *testing.T) {
 		if err := os.MkdirAll(blocked, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		w.happened(health.Event{Device: "GPU-a", XID: 79})
+		w.applyEvent(health.DeviceEvent{Device: "GPU-a", XID: 79})
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if errs := slices.DeleteFunc(said.AllEntries(), func(e *logrus.Entry) bool { return e.Level != logrus.ErrorLevel }); len(errs) != 1 {
@@ -259,7 +259,7 @@ func TestFaultIsWrittenDownLater(t *testing.T) {
 		}
 		time.Sleep(saveRetry)
 		synctest.Wait()
-		if got := offered(newWatcher(t, three(), newDriver(), dir, "")); len(got) != 2 {
+		if got := offered(newWatcher(t, three(), newFakeDriver(), dir, "")); len(got) != 2 {
 			t.Errorf("a new daemon offers %v", got)
 		}
 		cancel()
@@ -269,18 +269,18 @@ func TestFaultIsWrittenDownLater(t *testing.T) {
 
 // A fault before the first sample: the energy is written down when it is
 // known and as the daemon ends, so that the next one sees a reset.
-func TestEnergyIsWrittenDown(t *testing.T) {
+func TestEnergyIsSaved(t *testing.T) {
 	dir := t.TempDir()
 	saved := func(want float64) {
 		t.Helper()
-		_, c, err := openState(dir, "")
-		if err != nil || c.Faults["GPU-a"].Energy != want {
+		_, c, err := openStateFile(dir, "")
+		if err != nil || c.Faults["GPU-a"].EnergyJoules != want {
 			t.Errorf("saved %+v, %v, want energy %g", c.Faults, err, want)
 		}
 	}
 	synctest.Test(t, func(t *testing.T) {
-		d := newDriver()
-		d.values["GPU-a"] = map[gpu.Field]float64{gpu.EnergyJoules: 700}
+		d := newFakeDriver()
+		d.values["GPU-a"] = map[gpu.SampleField]float64{gpu.EnergyJoules: 700}
 		release := d.hang("GPU-a")
 		w := newWatcher(t, three(), d, dir, "")
 		ctx, cancel := context.WithCancel(t.Context())
@@ -289,7 +289,7 @@ func TestEnergyIsWrittenDown(t *testing.T) {
 			defer close(done)
 			w.Run(ctx)
 		}()
-		d.events <- health.Event{Device: "GPU-a", XID: 79}
+		d.events <- health.DeviceEvent{Device: "GPU-a", XID: 79}
 		synctest.Wait()
 		saved(0)
 		release()
@@ -309,12 +309,12 @@ func TestEnergyIsWrittenDown(t *testing.T) {
 // one or the new one.
 func TestFileIsAlwaysWhole(t *testing.T) {
 	dir := t.TempDir()
-	w := newWatcher(t, three(), newDriver(), dir, "")
+	w := newWatcher(t, three(), newFakeDriver(), dir, "")
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		for i := range 50 {
-			if err := errors.Join(w.Cordon("GPU-a", strings.Repeat("x", i*20)), w.Uncordon("GPU-a")); err != nil {
+			if err := errors.Join(w.CordonDevice("GPU-a", strings.Repeat("x", i*20)), w.UncordonDevice("GPU-a")); err != nil {
 				t.Error(err)
 			}
 		}
@@ -325,7 +325,7 @@ func TestFileIsAlwaysWhole(t *testing.T) {
 			reading = false
 		default:
 		}
-		if _, _, err := openState(dir, ""); err != nil {
+		if _, _, err := openStateFile(dir, ""); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -333,13 +333,13 @@ func TestFileIsAlwaysWhole(t *testing.T) {
 
 // Many at once: the race detector's food.
 func TestConcurrentUse(t *testing.T) {
-	watched(t, three(), func(t *testing.T, d *driver, w *Watcher) {
+	watched(t, three(), func(t *testing.T, d *fakeDriver, w *Watcher) {
 		finished := make(chan struct{})
 		for _, f := range []func(){
-			func() { w.Devices() }, func() { w.History("GPU-a") }, func() { offered(w) },
-			func() { _ = w.Cordon("GPU-a", "x") }, func() { _ = w.Uncordon("GPU-a") },
-			func() { d.events <- health.Event{Device: "GPU-b", XID: 48} },
-			func() { <-w.Hosts(t.Context()) },
+			func() { w.DeviceStates() }, func() { w.SampleHistory("GPU-a") }, func() { offered(w) },
+			func() { _ = w.CordonDevice("GPU-a", "x") }, func() { _ = w.UncordonDevice("GPU-a") },
+			func() { d.events <- health.DeviceEvent{Device: "GPU-b", XID: 48} },
+			func() { <-w.WatchHosts(t.Context()) },
 		} {
 			go func() {
 				for range 20 {

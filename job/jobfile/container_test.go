@@ -91,7 +91,7 @@ check:
 	{"several health checks", head + "health_check: [{tcp: 80}, {command: probe, failures: never}, {tcp: 81, grace: 1s}]\n", job.Container{
 		HealthCheck: healthOf(job.Check{TCP: tcpOf(80)}, job.DefaultHealthGrace, job.DefaultHealthFailures),
 		MoreHealthChecks: []job.HealthCheck{
-			*healthOf(job.Check{Command: shell("probe")}, job.DefaultHealthGrace, job.Unlimited),
+			*healthOf(job.Check{Command: shellCommand("probe")}, job.DefaultHealthGrace, job.Unlimited),
 			*healthOf(job.Check{TCP: tcpOf(81)}, time.Second, job.DefaultHealthFailures),
 		},
 	}},
@@ -176,7 +176,7 @@ var containerRefusals = []struct{ name, lines, want string }{
 	{"alias in a list", "ipc: &l private\nports: [*l]", `f.yaml:5:9: ports: item 1: job files take no YAML aliases`},
 }
 
-func TestContainerRefusals(t *testing.T) {
+func TestContainerKeysReject(t *testing.T) {
 	for _, c := range containerRefusals {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := Read(strings.NewReader(head+c.lines), "f.yaml")
@@ -187,8 +187,8 @@ func TestContainerRefusals(t *testing.T) {
 	}
 }
 
-// TestEveryMistakeInsideAKeyIsTold, each with its own line.
-func TestEveryMistakeInsideAKeyIsTold(t *testing.T) {
+// TestReadReportsEveryMistakeInsideAKey, each with its own line.
+func TestReadReportsEveryMistakeInsideAKey(t *testing.T) {
 	_, err := Read(strings.NewReader(head+"health_check:\n  tcp: x\n  delay: y\nvolumes:\n  - z\n  - /a\n"), "f.yaml")
 	for _, want := range []string{"f.yaml:5:8: health_check: tcp", "f.yaml:6:10: health_check: delay", "f.yaml:8:5: volumes: item 1", "f.yaml:9:5: volumes: item 2"} {
 		if err == nil || !strings.Contains(err.Error(), want) {

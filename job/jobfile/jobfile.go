@@ -31,25 +31,25 @@ func Read(r io.Reader, name string) (*job.Spec, error) {
 	if len(text) > MaxSize {
 		return nil, fmt.Errorf("%s: more than %d bytes, which no job file needs", name, MaxSize)
 	}
-	root, err := document(text)
+	root, err := parseDocument(text)
 	if err != nil {
-		return nil, report(name, []error{err})
+		return nil, formatMistakes(name, []error{err})
 	}
 	spec := &job.Spec{}
-	mistakes := flat(parse(root, spec))
+	mistakes := flattenErrors(parseSpec(root, spec))
 	spec.SetDefaults()
-	mistakes = append(mistakes, placed(root, beside(mistakes, bounded(flat(spec.Validate()))))...)
+	mistakes = append(mistakes, locateMistakes(root, independentMistakes(mistakes, limitMistakes(flattenErrors(spec.Validate()))))...)
 	if len(mistakes) > 0 {
-		return nil, report(name, mistakes)
+		return nil, formatMistakes(name, mistakes)
 	}
 	return spec, nil
 }
 
-// syntax is how the YAML library says where a file is none.
-var syntax = regexp.MustCompile(`^yaml: line ([0-9]+): `)
+// syntaxErrorLine is how the YAML library says where a file is none.
+var syntaxErrorLine = regexp.MustCompile(`^yaml: line ([0-9]+): `)
 
-// document is the file's mapping of keys.
-func document(text []byte) (*yaml.Node, error) {
+// parseDocument is the file's mapping of keys.
+func parseDocument(text []byte) (*yaml.Node, error) {
 	var doc, more yaml.Node
 	documents := yaml.NewDecoder(bytes.NewReader(text))
 	switch err := documents.Decode(&doc); {
@@ -57,7 +57,7 @@ func document(text []byte) (*yaml.Node, error) {
 		return nil, errors.New("empty: a job file holds at least name, gpus and command")
 	case err != nil:
 		said := err.Error()
-		if m := syntax.FindStringSubmatch(said); m != nil {
+		if m := syntaxErrorLine.FindStringSubmatch(said); m != nil {
 			line, _ := strconv.Atoi(m[1])
 			return nil, &lineError{line: line, err: errors.New(said[len(m[0]):])}
 		}
@@ -65,21 +65,21 @@ func document(text []byte) (*yaml.Node, error) {
 	}
 	root := doc.Content[0]
 	if root.Kind != yaml.MappingNode {
-		return nil, at(root, "a job file is a list of keys such as name: and gpus:")
+		return nil, errorAt(root, "a job file is a list of keys such as name: and gpus:")
 	}
-	if kind := value(root, "kind"); kind != nil && value(root, "apiVersion") != nil {
-		return nil, at(kind, "this is a manifest of Kubernetes, of the kind %s: a job file has keys of its own, see mesos-gpu explain", kind.Value)
+	if kind := findValue(root, "kind"); kind != nil && findValue(root, "apiVersion") != nil {
+		return nil, errorAt(kind, "this is a manifest of Kubernetes, of the kind %s: a job file has keys of its own, see mesos-gpu explain", kind.Value)
 	}
 	if err := documents.Decode(&more); err == nil {
-		return nil, at(&more, "a second document begins here: a job file holds one job")
+		return nil, errorAt(&more, "a second document begins here: a job file holds one job")
 	}
 	return root, nil
 }
 
-func parse(root *yaml.Node, spec *job.Spec) error {
-	all := make(map[string]reader, len(keys))
+func parseSpec(root *yaml.Node, spec *job.Spec) error {
+	all := make(map[string]valueReader, len(keys))
 	for _, k := range keys {
 		all[k.name] = func(n *yaml.Node) error { return k.read(spec, n) }
 	}
-	return errors.Join(fields(root, all), oneCount(root))
+	return errors.Join(readFields(root, all), checkSingleCount(root))
 }

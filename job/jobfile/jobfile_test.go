@@ -31,7 +31,7 @@ kill_grace: 30s
 	}
 	want := &job.Spec{
 		Name: "train", Tasks: 2,
-		Request: gpu.Request{GPUs: 4, Types: gpu.Types{Include: []string{"V100", "A100"}, Exclude: []string{"K80"}}},
+		Request: gpu.Request{GPUs: 4, Types: gpu.TypeSelector{Include: []string{"V100", "A100"}, Exclude: []string{"K80"}}},
 		CPUs:    1.5, MemMiB: 4096, DiskMiB: 10240,
 		Command: []string{"python", "train.py", "--epochs=3"},
 		Env:     map[string]string{"SEED": "7", "EMPTY": ""},
@@ -42,7 +42,7 @@ kill_grace: 30s
 	}
 }
 
-func TestReadEveryWish(t *testing.T) {
+func TestReadEveryGPURequirement(t *testing.T) {
 	got, err := Read(strings.NewReader(`
 name: train
 tasks: 8
@@ -70,7 +70,7 @@ command: train
 	want := &job.Spec{
 		Name: "train", Tasks: 8,
 		Request: gpu.Request{
-			GPUs: 4, Devices: gpu.Devices{Exclude: []string{"GPU-bad"}}, MinMemMiB: 38147,
+			GPUs: 4, Devices: gpu.DeviceSelector{Exclude: []string{"GPU-bad"}}, MinMemMiB: 38147,
 			MinDriver: "535.104", MinCUDA: "12.2", Topology: gpu.NVLink,
 		},
 		CPUs: job.DefaultCPUs, MemMiB: job.DefaultMemMiB, Command: []string{"/bin/sh", "-c", "train"},
@@ -90,7 +90,7 @@ func TestDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &job.Spec{
-		Name: "x", Tasks: 1, Request: gpu.Request{GPUs: 1, Types: gpu.Types{Include: []string{"v100"}}},
+		Name: "x", Tasks: 1, Request: gpu.Request{GPUs: 1, Types: gpu.TypeSelector{Include: []string{"v100"}}},
 		CPUs: job.DefaultCPUs, MemMiB: job.DefaultMemMiB, Command: []string{"/bin/sh", "-c", "nvidia-smi -L"},
 		Containerizer: job.Mesos, KillGrace: job.DefaultKillGrace,
 	}
@@ -103,13 +103,13 @@ func TestReadShares(t *testing.T) {
 	for _, c := range []struct {
 		lines string
 		gpus  int
-		want  gpu.Share
+		want  gpu.ShareRequest
 	}{
-		{"share: {memory: 4GiB}", 1, gpu.Share{MemMiB: 4096}},
-		{"share: {memory: 1.5, cores: 0}", 1, gpu.Share{MemMiB: 2}},
-		{"share: {memory: 30%, cores: 30, gpus: 2}", 2, gpu.Share{MemPercent: 30, Cores: 30}},
-		{"share: {memory: 100 %, gpus: 2}\ngpus: 2", 2, gpu.Share{MemPercent: 100}},
-		{"gpus: 3\nshare: {cores: 100}\ngpu_topology: any", 3, gpu.Share{Cores: 100}},
+		{"share: {memory: 4GiB}", 1, gpu.ShareRequest{MemMiB: 4096}},
+		{"share: {memory: 1.5, cores: 0}", 1, gpu.ShareRequest{MemMiB: 2}},
+		{"share: {memory: 30%, cores: 30, gpus: 2}", 2, gpu.ShareRequest{MemPercent: 30, Cores: 30}},
+		{"share: {memory: 100 %, gpus: 2}\ngpus: 2", 2, gpu.ShareRequest{MemPercent: 100}},
+		{"gpus: 3\nshare: {cores: 100}\ngpu_topology: any", 3, gpu.ShareRequest{Cores: 100}},
 	} {
 		got, err := Read(strings.NewReader(head+"\n"+c.lines+"\n"), "f")
 		if err != nil {
@@ -154,7 +154,7 @@ var refusals = []struct{ name, file, want string }{
 	{"bad YAML", "name: [a", `f.yaml:1: did not find expected`},
 }
 
-func TestRefusals(t *testing.T) {
+func TestReadRejects(t *testing.T) {
 	for _, c := range refusals {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := Read(strings.NewReader(c.file), "f.yaml")

@@ -11,7 +11,7 @@ import (
 )
 
 // marathonBackoff is what a service has that says nothing.
-var marathonBackoff = job.Backoff{Initial: time.Second, Factor: 1.15, Max: 5 * time.Minute}
+var marathonBackoff = job.BackoffPolicy{Initial: time.Second, Factor: 1.15, Max: 5 * time.Minute}
 
 // services are job files and what they say of how a task is started, and
 // started again.
@@ -23,12 +23,12 @@ var services = []struct {
 	{"false", "service: false", job.Spec{}},
 	{"no keys", "service: {}", job.Spec{Service: &job.Service{Backoff: marathonBackoff}}},
 	{"all of a service", "service: {backoff: 5s, backoff_factor: 2, backoff_max: 1h, replace_after: 10m}\ngroup: /web/front", job.Spec{
-		Service: &job.Service{Backoff: job.Backoff{Initial: 5 * time.Second, Factor: 2, Max: time.Hour}, ReplaceAfter: 10 * time.Minute},
+		Service: &job.Service{Backoff: job.BackoffPolicy{Initial: 5 * time.Second, Factor: 2, Max: time.Hour}, ReplaceAfter: 10 * time.Minute},
 		Group:   "/web/front",
 	}},
 	{"never replaced", "service: {replace_after: never}", job.Spec{Service: &job.Service{Backoff: marathonBackoff, ReplaceAfter: job.Unlimited}}},
 	{"a first pause above the usual last", "service: {backoff: 10m}", job.Spec{
-		Service: &job.Service{Backoff: job.Backoff{Initial: 10 * time.Minute, Factor: 1.15, Max: 10 * time.Minute}},
+		Service: &job.Service{Backoff: job.BackoffPolicy{Initial: 10 * time.Minute, Factor: 1.15, Max: 10 * time.Minute}},
 	}},
 	{"entrypoint and user", "entrypoint: /bin/tini\nuser: 1000:1000", job.Spec{Container: job.Container{Entrypoint: "/bin/tini", User: "1000:1000"}}},
 	{"user by number", "user: 1000", job.Spec{Container: job.Container{User: "1000"}}},
@@ -36,14 +36,14 @@ var services = []struct {
   - https://example.org/model.tar.gz
   - {uri: /opt/run.sh, path: bin/run, executable: true}
   - {uri: "s3://bucket/data.zip", extract: true, cache: true}
-`, job.Spec{Container: job.Container{Fetch: []job.Artifact{
+`, job.Spec{Container: job.Container{Fetch: []job.FetchArtifact{
 		{URI: "https://example.org/model.tar.gz"}, {URI: "/opt/run.sh", Path: "bin/run", Executable: true}, {URI: "s3://bucket/data.zip", Extract: true, Cache: true},
 	}}}},
-	{"limits", "limits: {cpus: 2.5, mem: 1GiB}", job.Spec{Container: job.Container{Limits: job.Limits{CPUs: 2.5, MemMiB: 1024}}}},
-	{"no limits", "limits: {cpus: unlimited, mem: unlimited}", job.Spec{Container: job.Container{Limits: job.Limits{CPUs: job.Unlimited, MemMiB: job.Unlimited}}}},
-	{"one limit", "limits: {mem: 1GiB}", job.Spec{Container: job.Container{Limits: job.Limits{MemMiB: 1024}}}},
+	{"limits", "limits: {cpus: 2.5, mem: 1GiB}", job.Spec{Container: job.Container{Limits: job.ResourceLimits{CPUs: 2.5, MemMiB: 1024}}}},
+	{"no limits", "limits: {cpus: unlimited, mem: unlimited}", job.Spec{Container: job.Container{Limits: job.ResourceLimits{CPUs: job.Unlimited, MemMiB: job.Unlimited}}}},
+	{"one limit", "limits: {mem: 1GiB}", job.Spec{Container: job.Container{Limits: job.ResourceLimits{MemMiB: 1024}}}},
 	{"parameters", `parameters: [hostname=a, "sysctl=net.core.somaxconn=1024", {key: cap-add, value: IPC_LOCK}, {key: env, value: ""}]`, job.Spec{
-		Container: job.Container{Parameters: []job.Parameter{
+		Container: job.Container{Parameters: []job.DockerParameter{
 			{Key: "hostname", Value: "a"}, {Key: "sysctl", Value: "net.core.somaxconn=1024"}, {Key: "cap-add", Value: "IPC_LOCK"}, {Key: "env"},
 		}},
 	}},
@@ -70,7 +70,7 @@ func TestLaunchKeys(t *testing.T) {
 	}
 }
 
-func TestLaunchRefusals(t *testing.T) {
+func TestLaunchKeysReject(t *testing.T) {
 	for _, c := range []struct{ name, lines, want string }{
 		{"service in a word", "service: always", `f.yaml:4:10: service: "always" is neither true nor false, nor keys such as {backoff: 1s}`},
 		{"service in a list", "service: [true]", `f.yaml:4:10: service: needs keys: backoff, backoff_factor, backoff_max, replace_after`},

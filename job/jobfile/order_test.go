@@ -16,13 +16,13 @@ var orders = []struct {
 	want        job.Spec
 }{
 	{"matrix", "matrix: {lr: [0.1, 0.01], seed: [1, 2, 3]}\nmax_parallel: 4\n", job.Spec{
-		Tasks: 6, MaxParallel: 4, Matrix: &job.Matrix{Axes: []job.Axis{{Name: "lr", Values: []string{"0.1", "0.01"}}, {Name: "seed", Values: []string{"1", "2", "3"}}}},
+		Tasks: 6, MaxParallel: 4, Matrix: &job.Matrix{Axes: []job.MatrixAxis{{Name: "lr", Values: []string{"0.1", "0.01"}}, {Name: "seed", Values: []string{"1", "2", "3"}}}},
 	}},
 	{"matrix of entries alone", "tasks: 2\nmatrix:\n  include:\n    - {model: small}\n    - {model: large, lr: 0.1}\n", job.Spec{
 		Tasks: 2, Matrix: &job.Matrix{Include: []map[string]string{{"model": "small"}, {"model": "large", "lr": "0.1"}}},
 	}},
 	{"after one", "after: prepare\n", job.Spec{Tasks: 1, After: []job.Dependency{{Job: "prepare"}}}},
-	{"after some", "after: [prepare, {job: fetch, state: failed}]\n", job.Spec{Tasks: 1, After: []job.Dependency{{Job: "prepare"}, {Job: "fetch", Outcome: job.Fail}}}},
+	{"after some", "after: [prepare, {job: fetch, state: failed}]\n", job.Spec{Tasks: 1, After: []job.Dependency{{Job: "prepare"}, {Job: "fetch", Outcome: job.OutcomeFailed}}}},
 	{"secrets", "secrets: {DB_PASSWORD: db/password, TOKEN: token}\n", job.Spec{Tasks: 1, Secrets: map[string]string{"DB_PASSWORD": "db/password", "TOKEN": "token"}}},
 	{"schedule", "schedule: 0 3 * * *\n", job.Spec{Tasks: 1, Schedule: &job.Schedule{Cron: "0 3 * * *", Overlap: job.SkipOverlap, History: job.DefaultHistory}}},
 	{"schedule in full", "schedule: {cron: \"@daily\", time_zone: Europe/Berlin, overlap: allow, history: 9}\n", job.Spec{
@@ -30,7 +30,7 @@ var orders = []struct {
 	}},
 }
 
-func TestOrder(t *testing.T) {
+func TestMatrixAndScheduleKeys(t *testing.T) {
 	for _, c := range orders {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := Read(strings.NewReader(head+c.lines), "f")
@@ -38,7 +38,7 @@ func TestOrder(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := c.want
-			want.Name, want.Image, want.Command = "a", "debian:12", shell("serve")
+			want.Name, want.Image, want.Command = "a", "debian:12", shellCommand("serve")
 			want.SetDefaults()
 			if diff := cmp.Diff(&want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -96,7 +96,7 @@ func numbers(n int) string {
 	return strings.Join(all, ", ")
 }
 
-func TestOrderRefusals(t *testing.T) {
+func TestMatrixAndScheduleKeysReject(t *testing.T) {
 	for _, c := range orderRefusals {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := Read(strings.NewReader(head+c.lines), "f.yaml")

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Key is one of a job file's keys, for people.
-type Key struct {
+// KeyInfo is one of a job file's keys, for people.
+type KeyInfo struct {
 	Name string
 	// Doc says what it is and what it takes, Default what holds where it is
 	// left out, which may be empty.
@@ -20,17 +20,17 @@ type Key struct {
 }
 
 // Keys lists the keys in the order in which the documentation does.
-func Keys() []Key {
-	all := make([]Key, len(keys))
+func Keys() []KeyInfo {
+	all := make([]KeyInfo, len(keys))
 	for i, k := range keys {
-		all[i] = Key{Name: k.name, Doc: plainText(k.doc), Default: plainText(k.def), Parts: k.shape.parts()}
+		all[i] = KeyInfo{Name: k.name, Doc: plainText(k.doc), Default: plainText(k.def), Parts: k.schema.partNames()}
 	}
 	return all
 }
 
-// Explain finds a key by its name, and names the one that was probably meant
+// ExplainKey finds a key by its name, and names the one that was probably meant
 // where there is none.
-func Explain(name string) (Key, error) {
+func ExplainKey(name string) (KeyInfo, error) {
 	var names []string
 	for _, k := range Keys() {
 		if k.Name == name {
@@ -38,36 +38,36 @@ func Explain(name string) (Key, error) {
 		}
 		names = append(names, k.Name)
 	}
-	if best := meant(name, names); best != "" {
-		return Key{}, fmt.Errorf("a job file has no key %q; did you mean %q?", name, best)
+	if best := closestKey(name, names); best != "" {
+		return KeyInfo{}, fmt.Errorf("a job file has no key %q; did you mean %q?", name, best)
 	}
-	return Key{}, fmt.Errorf("a job file has no key %q", name)
+	return KeyInfo{}, fmt.Errorf("a job file has no key %q", name)
 }
 
-// link finds Markdown's links.
-var link = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
+// markdownLink finds Markdown's links.
+var markdownLink = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 
 // plainText is Markdown without its links and quotes of code.
 func plainText(markdown string) string {
-	return strings.ReplaceAll(link.ReplaceAllString(markdown, "$1"), "`", "")
+	return strings.ReplaceAll(markdownLink.ReplaceAllString(markdown, "$1"), "`", "")
 }
 
 // Schema is the JSON Schema of job files (draft 2020-12). What it refuses,
 // Read refuses too; Read also knows what no schema can say, such as which keys
 // go together.
 func Schema() ([]byte, error) {
-	properties := map[string]shape{}
+	properties := map[string]valueSchema{}
 	for _, k := range keys {
-		s := shape{"description": plainText(k.doc)}
-		for word, value := range k.shape {
+		s := valueSchema{"description": plainText(k.doc)}
+		for word, value := range k.schema {
 			s[word] = value
 		}
-		if k.def != "" && k.def != required {
+		if k.def != "" && k.def != requiredDefault {
 			s["description"] = fmt.Sprintf("%s (default: %s)", plainText(k.doc), plainText(k.def))
 		}
 		properties[k.name] = s
 	}
-	root := object(properties, needed()...)
+	root := objectSchema(properties, requiredKeys()...)
 	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	root["$id"] = schemaID
 	root["title"] = "mesos-gpu job file"
@@ -84,14 +84,14 @@ func Schema() ([]byte, error) {
 // schemaID names the schema wherever it lies: each scheduler serves it.
 const schemaID = "urn:mesos-gpu:job-file"
 
-// required stands for the default of a key that has none.
-const required = "required"
+// requiredDefault stands for the default of a key that has none.
+const requiredDefault = "required"
 
-// needed are the keys that no job file goes without.
-func needed() []string {
+// requiredKeys are the keys that no job file goes without.
+func requiredKeys() []string {
 	var names []string
 	for _, k := range keys {
-		if k.def == required {
+		if k.def == requiredDefault {
 			names = append(names, k.name)
 		}
 	}

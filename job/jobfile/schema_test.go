@@ -19,11 +19,11 @@ import (
 
 var rewrite = flags.Bool("rewrite", false, "write docs/job.schema.json and the table of docs/job-file.md")
 
-func docs(name string) string { return filepath.Join("..", "..", "docs", name) }
+func docsPath(name string) string { return filepath.Join("..", "..", "docs", name) }
 
-// published holds a file's text, or the part that find finds in it, against
+// checkPublished holds a file's text, or the part that find finds in it, against
 // what is generated.
-func published(t *testing.T, file, want string, find func(text string) string) {
+func checkPublished(t *testing.T, file, want string, find func(text string) string) {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil && !*rewrite {
@@ -48,7 +48,7 @@ func TestPublishedSchema(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	published(t, docs("job.schema.json"), string(text), func(all string) string { return all })
+	checkPublished(t, docsPath("job.schema.json"), string(text), func(all string) string { return all })
 }
 
 // The documentation's table is the table of the keys.
@@ -58,10 +58,10 @@ func TestDocumentedKeys(t *testing.T) {
 		fmt.Fprintf(&want, "| `%s` | %s | %s |\n", k.name, k.doc, k.def)
 	}
 	table := regexp.MustCompile("(?m)(^\\| `.*\n)+")
-	published(t, docs("job-file.md"), want.String(), table.FindString)
+	checkPublished(t, docsPath("job-file.md"), want.String(), table.FindString)
 }
 
-func compiled(t *testing.T) *jsonschema.Schema {
+func compileSchema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
 	text, err := Schema()
 	if err != nil {
@@ -132,9 +132,9 @@ var beyondSchema = []string{
 }
 
 // Whatever Read takes, the schema takes.
-func TestSchemaTakesWhatReadTakes(t *testing.T) {
-	schema := compiled(t)
-	for name, text := range accepted(t) {
+func TestSchemaAcceptsWhatReadAccepts(t *testing.T) {
+	schema := compileSchema(t)
+	for name, text := range acceptedFiles(t) {
 		v, ok := asJSON(text)
 		if _, err := Read(strings.NewReader(text), name); err != nil || !ok {
 			t.Errorf("%s is refused: %v", name, err)
@@ -146,8 +146,8 @@ func TestSchemaTakesWhatReadTakes(t *testing.T) {
 	}
 }
 
-// accepted are the examples, and the files of this package's other tests.
-func accepted(t *testing.T) map[string]string {
+// acceptedFiles are the examples, and the files of this package's other tests.
+func acceptedFiles(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
 	for _, pattern := range []string{"*.yaml", "*/*.yaml"} {
@@ -183,11 +183,11 @@ func accepted(t *testing.T) map[string]string {
 
 // Whatever the schema refuses Read refuses, and of what Read refuses the
 // schema takes only what no schema can refuse.
-func TestSchemaRefusesWhatReadRefuses(t *testing.T) {
-	schema := compiled(t)
+func TestSchemaRejectsWhatReadRejects(t *testing.T) {
+	schema := compileSchema(t)
 	var taken []string
 	n := 0
-	for name, text := range refused() {
+	for name, text := range rejectedFiles() {
 		v, ok := asJSON(text)
 		if _, err := Read(strings.NewReader(text), name); err == nil {
 			t.Errorf("%s is accepted", name)
@@ -205,7 +205,7 @@ func TestSchemaRefusesWhatReadRefuses(t *testing.T) {
 	}
 }
 
-func refused() map[string]string {
+func rejectedFiles() map[string]string {
 	all := map[string]string{}
 	for _, c := range refusals {
 		all[c.name] = c.file
@@ -219,13 +219,13 @@ func refused() map[string]string {
 	return all
 }
 
-// TestSchemaHasTheKeysThatAreRead: a reader names its keys when it meets one
+// TestSchemaListsEveryReadableKey: a reader names its keys when it meets one
 // that it does not know.
-func TestSchemaHasTheKeysThatAreRead(t *testing.T) {
+func TestSchemaListsEveryReadableKey(t *testing.T) {
 	told := regexp.MustCompile(`unknown key "zzzzzzzz"; the keys are (.*)`)
 	found := 0
 	for _, k := range keys {
-		objects(k.shape, func(inner string) string { return inner }, func(s shape, wrap func(string) string) {
+		objects(k.schema, func(inner string) string { return inner }, func(s valueSchema, wrap func(string) string) {
 			file := "name: a\n" + k.name + ": " + wrap("{zzzzzzzz: 1}") + "\n"
 			_, err := Read(strings.NewReader(file), "f")
 			if err == nil {
@@ -238,7 +238,7 @@ func TestSchemaHasTheKeysThatAreRead(t *testing.T) {
 				return
 			}
 			found++
-			if want := strings.Join(s.parts(), ", "); m[1] != want {
+			if want := strings.Join(s.partNames(), ", "); m[1] != want {
 				t.Errorf("%s: %s reads %s, the schema has %s", file, k.name, m[1], want)
 			}
 		})
@@ -250,8 +250,8 @@ func TestSchemaHasTheKeysThatAreRead(t *testing.T) {
 
 // objects calls f for each object in a shape that has keys and no others,
 // with what is around it.
-func objects(s shape, wrap func(string) string, f func(s shape, wrap func(string) string)) {
-	if properties, ok := s["properties"].(map[string]shape); ok {
+func objects(s valueSchema, wrap func(string) string, f func(s valueSchema, wrap func(string) string)) {
+	if properties, ok := s["properties"].(map[string]valueSchema); ok {
 		if s["additionalProperties"] == false {
 			f(s, wrap)
 		}
@@ -259,10 +259,10 @@ func objects(s shape, wrap func(string) string, f func(s shape, wrap func(string
 			objects(properties[name], func(inner string) string { return wrap("{" + name + ": " + inner + "}") }, f)
 		}
 	}
-	if items, ok := s["items"].(shape); ok {
+	if items, ok := s["items"].(valueSchema); ok {
 		objects(items, func(inner string) string { return wrap("[" + inner + "]") }, f)
 	}
-	if choices, ok := s["anyOf"].([]shape); ok {
+	if choices, ok := s["anyOf"].([]valueSchema); ok {
 		for _, choice := range choices {
 			objects(choice, wrap, f)
 		}
@@ -270,13 +270,13 @@ func objects(s shape, wrap func(string) string, f func(s shape, wrap func(string
 }
 
 func TestExplain(t *testing.T) {
-	got, err := Explain("share")
-	want := Key{Name: "share", Doc: "a part of each GPU: {memory: 4GiB, cores: 30}", Default: "all of it", Parts: []string{"cores", "gpus", "memory"}}
+	got, err := ExplainKey("share")
+	want := KeyInfo{Name: "share", Doc: "a part of each GPU: {memory: 4GiB, cores: 30}", Default: "all of it", Parts: []string{"cores", "gpus", "memory"}}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 	for name, want := range map[string]string{"gpu_typ": `a job file has no key "gpu_typ"; did you mean "gpu_type"?`, "zzzzzzzz": `a job file has no key "zzzzzzzz"`} {
-		if _, err := Explain(name); err == nil || err.Error() != want {
+		if _, err := ExplainKey(name); err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}

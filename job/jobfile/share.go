@@ -13,9 +13,9 @@ import (
 	"mesos-gpu/job"
 )
 
-// share reads {memory: 4GiB, cores: 30, gpus: 2}; memory may be in percent.
-func share(n *yaml.Node, r *gpu.Request) error {
-	err := fields(n, map[string]reader{
+// readShare reads {memory: 4GiB, cores: 30, gpus: 2}; memory may be in percent.
+func readShare(n *yaml.Node, r *gpu.Request) error {
+	err := readFields(n, map[string]valueReader{
 		"memory": func(n *yaml.Node) (err error) {
 			if n.Kind != yaml.ScalarNode {
 				return errors.New("needs a size such as 4GiB, or 30%")
@@ -23,10 +23,10 @@ func share(n *yaml.Node, r *gpu.Request) error {
 			r.Share.MemMiB, r.Share.MemPercent, err = ParseShareMemory(n.Value)
 			return err
 		},
-		"cores": func(n *yaml.Node) error { return count(n, &r.Share.Cores) },
-		"gpus":  func(n *yaml.Node) error { return positive(n, &r.GPUs) },
+		"cores": func(n *yaml.Node) error { return readCount(n, &r.Share.Cores) },
+		"gpus":  func(n *yaml.Node) error { return readPositive(n, &r.GPUs) },
 	})
-	if err == nil && r.Share.Whole() {
+	if err == nil && r.Share.IsWhole() {
 		err = errors.New("needs memory, cores or both")
 	}
 	return err
@@ -49,21 +49,21 @@ func ParseShareMemory(text string) (mib int64, percent int, err error) {
 	return int64(math.Ceil(math.Min(size, 1<<40))), 0, nil
 }
 
-// oneCount refuses two numbers of GPUs, which stand beside share and in it.
-func oneCount(root *yaml.Node) error {
-	beside, parts := value(root, "gpus"), value(root, "share")
+// checkSingleCount refuses two numbers of GPUs, which stand beside share and in it.
+func checkSingleCount(root *yaml.Node) error {
+	beside, parts := findValue(root, "gpus"), findValue(root, "share")
 	if beside == nil || parts == nil {
 		return nil
 	}
-	inside := value(parts, "gpus")
+	inside := findValue(parts, "gpus")
 	if inside == nil || inside.Value == beside.Value {
 		return nil
 	}
-	return at(inside, "share: gpus: %s, and gpus: %s in line %d: write one of them", inside.Value, beside.Value, beside.Line)
+	return errorAt(inside, "share: gpus: %s, and gpus: %s in line %d: write one of them", inside.Value, beside.Value, beside.Line)
 }
 
-// value is that of a key, nil where it is not there.
-func value(n *yaml.Node, key string) *yaml.Node {
+// findValue is that of a key, nil where it is not there.
+func findValue(n *yaml.Node, key string) *yaml.Node {
 	if n.Kind != yaml.MappingNode {
 		return nil
 	}
@@ -75,17 +75,17 @@ func value(n *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// ofShare writes what share reads but gpus, which stands beside it.
-func ofShare(s *job.Spec) *mapping {
+// encodeShare writes what share reads but gpus, which stands beside it.
+func encodeShare(s *job.Spec) *yamlMapping {
 	share := s.Request.Share
-	if share.Whole() {
+	if share.IsWhole() {
 		return nil
 	}
 	m := newMapping()
 	if share.MemPercent > 0 {
-		m.set("memory", fmt.Sprintf("%d%%", share.MemPercent))
+		m.addKey("memory", fmt.Sprintf("%d%%", share.MemPercent))
 	}
-	m.put("memory", sized(float64(share.MemMiB)))
-	m.put("cores", share.Cores)
+	m.addNonZero("memory", formatSize(float64(share.MemMiB)))
+	m.addNonZero("cores", share.Cores)
 	return m
 }

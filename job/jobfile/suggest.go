@@ -12,16 +12,16 @@ import (
 
 // unknownKey names the key that was probably meant, or those that there are.
 func unknownKey(key *yaml.Node, known []string) *lineError {
-	best := meant(key.Value, known)
+	best := closestKey(key.Value, known)
 	switch {
 	case best != "":
-		e := at(key, "unknown key %q; did you mean %q?", key.Value, best)
+		e := errorAt(key, "unknown key %q; did you mean %q?", key.Value, best)
 		e.key = best
 		return e
-	case slices.Contains(known, "parameters") && slices.Contains(job.Options(), lower(key.Value, "-")):
-		return at(key, "unknown key %q; as an option of docker run it is one of parameters: [\"%s=…\"]", key.Value, lower(key.Value, "-"))
+	case slices.Contains(known, "parameters") && slices.Contains(job.DockerOptions(), normalizeWord(key.Value, "-")):
+		return errorAt(key, "unknown key %q; as an option of docker run it is one of parameters: [\"%s=…\"]", key.Value, normalizeWord(key.Value, "-"))
 	}
-	e := at(key, "unknown key %q", key.Value)
+	e := errorAt(key, "unknown key %q", key.Value)
 	e.known = strings.Join(known, ", ")
 	return e
 }
@@ -29,35 +29,35 @@ func unknownKey(key *yaml.Node, known []string) *lineError {
 // maxKey bounds the work: no key has as many letters.
 const maxKey = 64
 
-// meant is the known word that somebody probably meant: the same but for its
+// closestKey is the known word that somebody probably meant: the same but for its
 // case and its dashes, what other systems say for it, or one that is spelt
 // almost so; "" is none.
-func meant(word string, known []string) string {
+func closestKey(word string, known []string) string {
 	if len(word) > maxKey {
 		return ""
 	}
 	for _, k := range known {
-		if lower(k, "") == lower(word, "") {
+		if normalizeWord(k, "") == normalizeWord(word, "") {
 			return k
 		}
 	}
-	others := synonyms()
+	others := keySynonyms()
 	for _, k := range known {
-		if slices.Contains(others[k], lower(word, "")) {
+		if slices.Contains(others[k], normalizeWord(word, "")) {
 			return k
 		}
 	}
 	return spell.Nearest(strings.ToLower(word), known)
 }
 
-// lower is a word in lower case, with that between its parts.
-func lower(word, between string) string {
+// normalizeWord is a word in lower case, with that between its parts.
+func normalizeWord(word, between string) string {
 	return strings.NewReplacer("_", between, "-", between).Replace(strings.ToLower(word))
 }
 
-// synonyms are what Docker, Kubernetes and Slurm call what our keys say,
+// keySynonyms are what Docker, Kubernetes and Slurm call what our keys say,
 // without dashes.
-func synonyms() map[string][]string {
+func keySynonyms() map[string][]string {
 	return map[string][]string{
 		"name":        {"jobname", "title", "id"},
 		"tasks":       {"replicas", "instances", "ntasks", "count", "parallelism", "completions", "scale"},

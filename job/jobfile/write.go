@@ -20,8 +20,8 @@ import (
 // Write writes a job that has its defaults as a job file: Read makes the same
 // job of it.
 func Write(w io.Writer, spec *job.Spec) error {
-	m := ofJob(spec)
-	if err := writable(m.node); err != nil {
+	m := encodeJob(spec)
+	if err := checkWritable(m.node); err != nil {
 		return fmt.Errorf("write job file of %s: %w", spec.Name, err)
 	}
 	e := yaml.NewEncoder(w)
@@ -32,79 +32,79 @@ func Write(w io.Writer, spec *job.Spec) error {
 	return nil
 }
 
-// writable refuses what YAML has no letters for.
-func writable(n *yaml.Node) error {
+// checkWritable refuses what YAML has no letters for.
+func checkWritable(n *yaml.Node) error {
 	if !utf8.ValidString(n.Value) {
 		return fmt.Errorf("%q is no UTF-8", n.Value)
 	}
 	for _, inner := range n.Content {
-		if err := writable(inner); err != nil {
+		if err := checkWritable(inner); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// mapping collects keys and values in order.
-type mapping struct{ node *yaml.Node }
+// yamlMapping collects keys and values in order.
+type yamlMapping struct{ node *yaml.Node }
 
-func newMapping() *mapping { return &mapping{&yaml.Node{Kind: yaml.MappingNode}} }
+func newMapping() *yamlMapping { return &yamlMapping{&yaml.Node{Kind: yaml.MappingNode}} }
 
-// put leaves out what a job file leaves out too: nil, zero and empty.
-func (m *mapping) put(key string, v any) {
+// addNonZero leaves out what a job file leaves out too: nil, zero and empty.
+func (m *yamlMapping) addNonZero(key string, v any) {
 	r := reflect.ValueOf(v)
 	if !r.IsValid() || r.IsZero() || (r.Kind() == reflect.Slice || r.Kind() == reflect.Map) && r.Len() == 0 {
 		return
 	}
-	m.set(key, v)
+	m.addKey(key, v)
 }
 
-func (m *mapping) set(key string, v any) {
-	m.node.Content = append(m.node.Content, encode(key), encode(v))
+func (m *yamlMapping) addKey(key string, v any) {
+	m.node.Content = append(m.node.Content, encodeValue(key), encodeValue(v))
 }
 
-// encode writes a value so that the reader reads the same words: numbers
+// encodeValue writes a value so that the reader reads the same words: numbers
 // without exponents, lists of words in one line.
-func encode(v any) *yaml.Node {
+func encodeValue(v any) *yaml.Node {
 	switch v := v.(type) {
-	case *mapping:
+	case *yamlMapping:
 		return v.node
-	case []*mapping:
-		return list(0, v)
+	case []*yamlMapping:
+		return encodeList(0, v)
 	case [][]string:
-		return list(0, v)
+		return encodeList(0, v)
 	case []string:
-		return list(yaml.FlowStyle, v)
+		return encodeList(yaml.FlowStyle, v)
 	case map[string]string:
 		m := newMapping()
 		for _, key := range slices.Sorted(maps.Keys(v)) {
-			m.set(key, v[key])
+			m.addKey(key, v[key])
 		}
 		return m.node
 	case string:
-		return word(v)
+		return wordNode(v)
 	case float64:
-		return plain(decimal(v))
+		return plainNode(formatDecimal(v))
 	case time.Duration:
-		return plain(v.String())
+		return plainNode(v.String())
 	default: // numbers, true and false
-		return plain(fmt.Sprint(v))
+		return plainNode(fmt.Sprint(v))
 	}
 }
 
-func list[T any](style yaml.Style, items []T) *yaml.Node {
+func encodeList[T any](style yaml.Style, items []T) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.SequenceNode, Style: style}
 	for _, v := range items {
-		n.Content = append(n.Content, encode(v))
+		n.Content = append(n.Content, encodeValue(v))
 	}
 	return n
 }
 
-func plain(text string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Value: text} }
+func plainNode(text string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Value: text} }
 
-// word is text that is never read as a number. What YAML would fold or lose
+// wordNode is text that is never read as a number. What YAML would fold or lose
 // stands in double quotes.
-func word(text string) *yaml.Node {
+func wordNode(text string) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text}
 	lost := func(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsPrint(r) }
 	if strings.ContainsFunc(text, lost) || strings.TrimLeft(text, " \t\n") != text {
@@ -113,4 +113,4 @@ func word(text string) *yaml.Node {
 	return n
 }
 
-func decimal(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+func formatDecimal(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }

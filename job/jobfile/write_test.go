@@ -121,12 +121,12 @@ func TestWriteKeepsText(t *testing.T) {
 		spec := &job.Spec{Name: "a", Image: "i", Command: []string{"run", text}, Env: map[string]string{"A": text}}
 		spec.SetDefaults()
 		written(t, spec)
-		spec.Command = shell(text)
+		spec.Command = shellCommand(text)
 		written(t, spec)
 	}
 }
 
-func TestWriteRefusesWhatIsNoText(t *testing.T) {
+func TestWriteRejectsInvalidUTF8(t *testing.T) {
 	spec := &job.Spec{Name: "a", Command: []string{"run", "\xff"}}
 	spec.SetDefaults()
 	var text strings.Builder

@@ -7,137 +7,137 @@ import (
 	"mesos-gpu/marathon"
 )
 
-// apps answers below /v2/apps.
-func (s *server) apps(rest string) methods {
-	p := appPlace(rest)
-	at := func(h func(http.ResponseWriter, *http.Request, place) error) handler {
+// routeApps answers below /v2/apps.
+func (s *apiServer) routeApps(rest string) methodHandlers {
+	p := parseAppPath(rest)
+	at := func(h func(http.ResponseWriter, *http.Request, resourcePath) error) handlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) error { return h(w, r, p) }
 	}
 	switch {
 	case p.group && p.part == "":
-		return methods{http.MethodGet: at(s.groupApps)}
+		return methodHandlers{http.MethodGet: at(s.listGroupApps)}
 	case p.group && p.part == "tasks" && p.arg == "":
-		return methods{http.MethodGet: at(s.groupTasks)}
+		return methodHandlers{http.MethodGet: at(s.listGroupTasks)}
 	case p.group:
 		return nil
 	case p.part == "restart":
-		return methods{http.MethodPost: at(s.restart)}
+		return methodHandlers{http.MethodPost: at(s.restartApp)}
 	case p.part == "tasks" && p.arg == "":
-		return methods{http.MethodGet: at(s.appTasks), http.MethodDelete: at(s.killAppTasks)}
+		return methodHandlers{http.MethodGet: at(s.listAppTasks), http.MethodDelete: at(s.killAppTasks)}
 	case p.part == "tasks":
-		return methods{http.MethodDelete: at(s.killAppTask)}
+		return methodHandlers{http.MethodDelete: at(s.killAppTask)}
 	case p.part == "versions" && p.arg == "":
-		return methods{http.MethodGet: at(s.versions)}
+		return methodHandlers{http.MethodGet: at(s.listVersions)}
 	case p.part == "versions":
-		return methods{http.MethodGet: at(s.version)}
+		return methodHandlers{http.MethodGet: at(s.showVersion)}
 	case p.id == "/":
-		return methods{http.MethodGet: s.list, http.MethodPost: s.create, http.MethodPut: s.putAll, http.MethodPatch: s.patchAll}
+		return methodHandlers{http.MethodGet: s.listApps, http.MethodPost: s.createApp, http.MethodPut: s.putApps, http.MethodPatch: s.patchApps}
 	}
-	return methods{http.MethodGet: at(s.show), http.MethodPut: at(s.put), http.MethodPatch: at(s.patch), http.MethodDelete: at(s.remove)}
+	return methodHandlers{http.MethodGet: at(s.showApp), http.MethodPut: at(s.putApp), http.MethodPatch: at(s.patchApp), http.MethodDelete: at(s.removeApp)}
 }
 
-func (s *server) list(w http.ResponseWriter, r *http.Request) error {
+func (s *apiServer) listApps(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
-	wanted, err := searched(q.Get("cmd"), q.Get("id"), q.Get("label"))
+	wanted, err := searchSelector(q.Get("cmd"), q.Get("id"), q.Get("label"))
 	if err != nil {
 		return err
 	}
-	e := appEmbeds(q["embed"])
+	e := readAppEmbeds(q["embed"])
 	e.counts, e.deployments = true, true
-	infos, err := s.infos(r, wanted, e)
+	infos, err := s.collectAppInfos(r, wanted, e)
 	if err != nil {
 		return err
 	}
-	s.answer(w, http.StatusOK, map[string][]appInfo{"apps": infos})
+	s.writeJSON(w, http.StatusOK, map[string][]appInfo{"apps": infos})
 	return nil
 }
 
-func (s *server) infos(r *http.Request, wanted selector, e embeds) ([]appInfo, error) {
-	all, err := s.service.Apps(r.Context())
+func (s *apiServer) collectAppInfos(r *http.Request, wanted appSelector, e embedOptions) ([]appInfo, error) {
+	all, err := s.service.ListApps(r.Context())
 	if err != nil {
 		return nil, err
 	}
 	infos := []appInfo{}
 	for _, a := range all {
 		if wanted(a.App) {
-			infos = append(infos, s.info(a, e))
+			infos = append(infos, s.describeApp(a, e))
 		}
 	}
 	return infos, nil
 }
 
-// shown is what the answer about one app always holds.
-func shown(params []string) embeds {
-	e := appEmbeds(params)
+// detailEmbeds is what the answer about one app always holds.
+func detailEmbeds(params []string) embedOptions {
+	e := readAppEmbeds(params)
 	e.counts, e.tasks, e.failure, e.deployments = true, true, true, true
 	return e
 }
 
-func (s *server) show(w http.ResponseWriter, r *http.Request, p place) error {
-	a, err := s.app(r, p.id)
+func (s *apiServer) showApp(w http.ResponseWriter, r *http.Request, p resourcePath) error {
+	a, err := s.getApp(r, p.id)
 	if err != nil {
 		return err
 	}
-	s.answer(w, http.StatusOK, map[string]appInfo{"app": s.info(a, shown(r.URL.Query()["embed"]))})
+	s.writeJSON(w, http.StatusOK, map[string]appInfo{"app": s.describeApp(a, detailEmbeds(r.URL.Query()["embed"]))})
 	return nil
 }
 
-func (s *server) app(r *http.Request, id string) (App, error) {
-	a, err := s.service.App(r.Context(), id)
+func (s *apiServer) getApp(r *http.Request, id string) (AppStatus, error) {
+	a, err := s.service.GetApp(r.Context(), id)
 	return a, orNotFound(err, "App '%s' does not exist", id)
 }
 
-func (s *server) groupApps(w http.ResponseWriter, r *http.Request, p place) error {
-	wanted, err := s.below(r, p.id)
+func (s *apiServer) listGroupApps(w http.ResponseWriter, r *http.Request, p resourcePath) error {
+	wanted, err := s.selectGroupApps(r, p.id)
 	if err != nil {
 		return err
 	}
-	infos, err := s.infos(r, wanted, shown(r.URL.Query()["embed"]))
+	infos, err := s.collectAppInfos(r, wanted, detailEmbeds(r.URL.Query()["embed"]))
 	if err != nil {
 		return err
 	}
-	s.answer(w, http.StatusOK, map[string][]appInfo{"*": infos})
+	s.writeJSON(w, http.StatusOK, map[string][]appInfo{"*": infos})
 	return nil
 }
 
-// below selects the apps of a group and of those in it.
-func (s *server) below(r *http.Request, group string) (selector, error) {
-	if _, err := s.service.Group(r.Context(), group); err != nil {
+// selectGroupApps selects the apps of a group and of those in it.
+func (s *apiServer) selectGroupApps(r *http.Request, group string) (appSelector, error) {
+	if _, err := s.service.GetGroup(r.Context(), group); err != nil {
 		return nil, orNotFound(err, "Group '%s' does not exist", group)
 	}
 	prefix := strings.TrimSuffix(group, "/") + "/"
 	return func(a *marathon.App) bool { return strings.HasPrefix(a.ID, prefix) }, nil
 }
 
-func (s *server) versions(w http.ResponseWriter, r *http.Request, p place) error {
-	versions, err := s.service.Versions(r.Context(), p.id)
+func (s *apiServer) listVersions(w http.ResponseWriter, r *http.Request, p resourcePath) error {
+	versions, err := s.service.ListVersions(r.Context(), p.id)
 	if err != nil {
 		return orNotFound(err, "App '%s' does not exist", p.id)
 	}
-	s.answer(w, http.StatusOK, map[string][]string{"versions": some(versions)})
+	s.writeJSON(w, http.StatusOK, map[string][]string{"versions": emptyIfNil(versions)})
 	return nil
 }
 
-func (s *server) version(w http.ResponseWriter, r *http.Request, p place) error {
-	a, err := s.service.Version(r.Context(), p.id, p.arg)
+func (s *apiServer) showVersion(w http.ResponseWriter, r *http.Request, p resourcePath) error {
+	a, err := s.service.GetVersion(r.Context(), p.id, p.arg)
 	if err != nil {
 		return orNotFound(err, "App '%s' does not exist in version %s", p.id, p.arg)
 	}
-	s.answer(w, http.StatusOK, a)
+	s.writeJSON(w, http.StatusOK, a)
 	return nil
 }
 
-func (s *server) restart(w http.ResponseWriter, r *http.Request, p place) error {
-	return s.change(w, r, p, false, s.service.Restart)
+func (s *apiServer) restartApp(w http.ResponseWriter, r *http.Request, p resourcePath) error {
+	return s.changeApp(w, r, p, false, s.service.RestartApp)
 }
 
-// remove forces its way unless told otherwise, as in Marathon.
-func (s *server) remove(w http.ResponseWriter, r *http.Request, p place) error {
-	return s.change(w, r, p, true, s.service.Remove)
+// removeApp forces its way unless told otherwise, as in Marathon.
+func (s *apiServer) removeApp(w http.ResponseWriter, r *http.Request, p resourcePath) error {
+	return s.changeApp(w, r, p, true, s.service.RemoveApp)
 }
 
-func (s *server) change(w http.ResponseWriter, r *http.Request, p place, forced bool, do changer) error {
-	force, err := whether(r.URL.Query(), "force", forced)
+func (s *apiServer) changeApp(w http.ResponseWriter, r *http.Request, p resourcePath, forced bool, do changeFunc) error {
+	force, err := readBoolParam(r.URL.Query(), "force", forced)
 	if err != nil {
 		return err
 	}
@@ -145,6 +145,6 @@ func (s *server) change(w http.ResponseWriter, r *http.Request, p place, forced 
 	if err != nil {
 		return orNotFound(err, "App '%s' does not exist", p.id)
 	}
-	s.deployed(w, http.StatusOK, d)
+	s.answerDeployment(w, http.StatusOK, d)
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 )
 
 func TestCreate(t *testing.T) {
-	a := ask(t)
+	a := newTestClient(t)
 	w := a.send(http.MethodPost, "/v2/apps", `{"id": "shop/web", "cmd": "serve", "instances": 2}`, http.StatusCreated)
 	for header, want := range map[string]string{"Location": "/v2/apps/shop/web", "Content-Type": "application/json", "X-Marathon-Leader": "http://scheduler.example:8080"} {
 		if got := w.Header().Get(header); got != want {
@@ -37,14 +37,14 @@ func TestCreate(t *testing.T) {
 }
 
 func TestUpdate(t *testing.T) {
-	a := ask(t)
+	a := newTestClient(t)
 	w := a.send(http.MethodPut, "/v2/apps/web", `{"cmd": "one"}`, http.StatusCreated)
 	if got := w.Header().Get("Location"); got != "/v2/apps/web" {
 		t.Errorf("Location: got %q, want /v2/apps/web", got)
 	}
 	first := a.app("/web").Version
 
-	var r result
+	var r deploymentResult
 	a.read(http.MethodPut, "/v2/apps/web", `{"instances": 3}`, &r)
 	if got := a.app("/web"); got.Running != 3 || got.Cmd != "one" || got.Version != r.Version || got.VersionInfo.LastConfigChangeAt != first {
 		t.Errorf("scaled: got %d running of %q in version %s, %+v, want 3 of one in %s with the configuration of %s", got.Running, got.Cmd, got.Version, got.VersionInfo, r.Version, first)
@@ -64,8 +64,8 @@ func TestUpdate(t *testing.T) {
 }
 
 func TestUpdateMany(t *testing.T) {
-	a := ask(t)
-	var r result
+	a := newTestClient(t)
+	var r deploymentResult
 	a.read(http.MethodPut, "/v2/apps", `[{"id": "/a", "cmd": "a"}, {"id": "/b", "cmd": "b", "instances": 2}]`, &r)
 	a.read(http.MethodPatch, "/v2/apps", `[{"id": "/a", "instances": 3}, {"id": "/b", "cmd": "c"}]`, &r)
 	if got := a.app("/a"); got.Running != 3 || got.Cmd != "a" || got.Version != r.Version {
@@ -90,7 +90,7 @@ func TestUpdateMany(t *testing.T) {
 }
 
 func TestList(t *testing.T) {
-	a := ask(t)
+	a := newTestClient(t)
 	a.send(http.MethodPost, "/v2/apps", `{"id": "/shop/web", "cmd": "Serve it", "labels": {"tier": "front"}}`, http.StatusCreated)
 	a.send(http.MethodPost, "/v2/apps", `{"id": "/shop/db", "cmd": "store it"}`, http.StatusCreated)
 	a.send(http.MethodPost, "/v2/apps", `{"id": "/batch", "args": ["x"], "container": {"docker": {"image": "i"}}}`, http.StatusCreated)
@@ -122,7 +122,7 @@ func TestList(t *testing.T) {
 
 // What an answer holds beside the definition.
 func TestEmbed(t *testing.T) {
-	a := ask(t)
+	a := newTestClient(t)
 	a.send(http.MethodPost, "/v2/apps", `{"id": "/web", "cmd": "serve"}`, http.StatusCreated)
 	always := []string{"tasksStaged", "tasksRunning", "tasksHealthy", "tasksUnhealthy", "deployments"}
 	for query, more := range map[string][]string{
@@ -147,7 +147,7 @@ func TestEmbed(t *testing.T) {
 }
 
 func TestVersions(t *testing.T) {
-	a := ask(t)
+	a := newTestClient(t)
 	a.send(http.MethodPost, "/v2/apps", `{"id": "/web", "cmd": "one"}`, http.StatusCreated)
 	a.send(http.MethodPut, "/v2/apps/web", `{"cmd": "two"}`, http.StatusOK)
 	var got struct{ Versions []string }
@@ -165,10 +165,10 @@ func TestVersions(t *testing.T) {
 }
 
 func TestRestartAndDelete(t *testing.T) {
-	a := ask(t)
+	a := newTestClient(t)
 	a.send(http.MethodPost, "/v2/apps", `{"id": "/g/web", "cmd": "one", "instances": 2}`, http.StatusCreated)
 	before := a.app("/g/web")
-	var r result
+	var r deploymentResult
 	a.read(http.MethodPost, "/v2/apps/g/web/restart", "", &r)
 	after := a.app("/g/web")
 	if len(after.Tasks) != 2 || slices.Contains(after.Tasks, before.Tasks[0]) || after.Version != r.Version {
@@ -178,30 +178,30 @@ func TestRestartAndDelete(t *testing.T) {
 	a.send(http.MethodGet, "/v2/apps/g/web", "", http.StatusNotFound)
 }
 
-// forgetful cannot be asked for an app once it was given one.
-type forgetful struct {
+// forgetfulService cannot be asked for an app once it was given one.
+type forgetfulService struct {
 	*fake
 	changed bool
 }
 
-func (f *forgetful) Update(ctx context.Context, edit Edit, force bool) (deploy.Deployment, []*marathon.App, error) {
+func (f *forgetfulService) UpdateApps(ctx context.Context, edit EditFunc, force bool) (deploy.Deployment, []*marathon.App, error) {
 	f.changed = true
-	return f.fake.Update(ctx, edit, force)
+	return f.fake.UpdateApps(ctx, edit, force)
 }
 
-func (f *forgetful) App(ctx context.Context, id string) (App, error) {
+func (f *forgetfulService) GetApp(ctx context.Context, id string) (AppStatus, error) {
 	if f.changed {
-		return App{}, errors.New("the lead was lost")
+		return AppStatus{}, errors.New("the lead was lost")
 	}
-	return f.fake.App(ctx, id)
+	return f.fake.GetApp(ctx, id)
 }
 
-// TestChangedIsChanged: a change that is recorded succeeds, whatever can be
+// TestAnswerDescribesAcceptedChange: a change that is recorded succeeds, whatever can be
 // known of it afterwards, and its event tells the app as it was recorded.
-func TestChangedIsChanged(t *testing.T) {
-	a := ask(t)
-	s := &forgetful{fake: a.fake}
-	a.handler = Handler(s, a.bus, logrus.New())
+func TestAnswerDescribesAcceptedChange(t *testing.T) {
+	a := newTestClient(t)
+	s := &forgetfulService{fake: a.fake}
+	a.handler = NewHandler(s, a.bus, logrus.New())
 	next, _ := listen(t, a, "?event_type=api_post_event")
 	var version string
 	for _, c := range []struct {

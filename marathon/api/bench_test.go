@@ -19,7 +19,7 @@ func thousand() string {
 
 func benchmark(b *testing.B, method, path, body string) {
 	f := newFake(b)
-	h := Handler(f, f.bus, nil)
+	h := NewHandler(f, f.bus, nil)
 	send := func(method, path, body string) {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader(body)))

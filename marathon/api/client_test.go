@@ -14,7 +14,7 @@ import (
 // field of theirs that has no value as a null or an empty list, and reads
 // answers into types of its own.
 type client struct {
-	*asker
+	*testClient
 	url string
 }
 
@@ -79,7 +79,7 @@ func (c *client) read(id string) clientApp {
 }
 
 func TestClientOfApps(t *testing.T) {
-	a := ask(t)
+	a := newTestClient(t)
 	srv := httptest.NewServer(a.handler)
 	defer srv.Close()
 	c := &client{a, srv.URL}
@@ -120,7 +120,7 @@ func TestClientOfApps(t *testing.T) {
 }
 
 func TestClientRollsBack(t *testing.T) {
-	a := ask(t)
+	a := newTestClient(t)
 	srv := httptest.NewServer(a.handler)
 	defer srv.Close()
 	c := &client{a, srv.URL}
@@ -159,8 +159,8 @@ func TestClientRollsBack(t *testing.T) {
 	}
 }
 
-func TestClientOfTheRest(t *testing.T) {
-	a := ask(t)
+func TestClientOfOtherEndpoints(t *testing.T) {
+	a := newTestClient(t)
 	srv := httptest.NewServer(a.handler)
 	defer srv.Close()
 	c := &client{a, srv.URL}

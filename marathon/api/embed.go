@@ -6,14 +6,14 @@ import (
 	"mesos-gpu/marathon"
 )
 
-// embeds are what an answer holds of an app beside its definition.
-type embeds struct {
+// embedOptions are what an answer holds of an app beside its definition.
+type embedOptions struct {
 	tasks, counts, deployments, readiness, failure, stats bool
 }
 
-// appEmbeds reads embed parameters: "apps.tasks", "app.tasks" and "tasks" are
+// readAppEmbeds reads embed parameters: "apps.tasks", "app.tasks" and "tasks" are
 // one. What is unknown embeds nothing, as in Marathon.
-func appEmbeds(params []string) (e embeds) {
+func readAppEmbeds(params []string) (e embedOptions) {
 	for _, p := range params {
 		for _, prefix := range []string{"group.apps.", "apps.", "app."} {
 			if rest, ok := strings.CutPrefix(p, prefix); ok {
@@ -41,74 +41,74 @@ func appEmbeds(params []string) (e embeds) {
 	return e
 }
 
-// info answers with an app and what is embedded of it.
-func (s *server) info(a App, e embeds) appInfo {
+// describeApp answers with an app and what is embedded of it.
+func (s *apiServer) describeApp(a AppStatus, e embedOptions) appInfo {
 	i := appInfo{App: a.App}
-	tasks := filled(a)
+	tasks := completeTasks(a)
 	if e.counts {
-		c := count(tasks)
-		i.counts = &c
+		c := countTasks(tasks)
+		i.taskCounts = &c
 	}
 	if e.tasks {
 		i.Tasks = &tasks
 	}
 	if e.deployments {
-		ids := []identified{}
+		ids := []objectID{}
 		for _, id := range a.Deployments {
-			ids = append(ids, identified{id})
+			ids = append(ids, objectID{id})
 		}
 		i.Deployments = &ids
 	}
 	if e.readiness {
-		results := some(a.Readiness)
+		results := emptyIfNil(a.Readiness)
 		i.Readiness = &results
 	}
 	if e.failure {
 		i.LastFailure = a.LastFailure
 	}
 	if e.stats {
-		i.Stats = statsOf(a.App.VersionInfo, tasks, s.now())
+		i.Stats = summarizeTasks(a.App.VersionInfo, tasks, s.now())
 	}
 	return i
 }
 
-// filled are an app's tasks with its service ports, and lists that JSON does
+// completeTasks are an app's tasks with its service ports, and lists that JSON does
 // not call null.
-func filled(a App) []Task {
-	all := make([]Task, 0, len(a.Tasks))
+func completeTasks(a AppStatus) []AppTask {
+	all := make([]AppTask, 0, len(a.Tasks))
 	for _, t := range a.Tasks {
 		t.ServicePorts = servicePorts(a.App)
-		t.Ports, t.IPAddresses, t.HealthCheckResults = some(t.Ports), some(t.IPAddresses), some(t.HealthCheckResults)
+		t.Ports, t.IPAddresses, t.HealthCheckResults = emptyIfNil(t.Ports), emptyIfNil(t.IPAddresses), emptyIfNil(t.HealthCheckResults)
 		all = append(all, t)
 	}
 	return all
 }
 
-func some[T any](list []T) []T {
+func emptyIfNil[T any](list []T) []T {
 	if list == nil {
 		return []T{}
 	}
 	return list
 }
 
-// count counts tasks by their state, and those that run by their health:
+// countTasks counts tasks by their state, and those that run by their health:
 // tasks without health checks are neither healthy nor unhealthy.
-func count(tasks []Task) (c counts) {
+func countTasks(tasks []AppTask) (c taskCounts) {
 	for _, t := range tasks {
 		switch t.State {
 		case "TASK_STAGING", "TASK_STARTING":
 			c.Staged++
-		case running:
+		case runningState:
 			c.Running++
-			c.health(t.HealthCheckResults)
+			c.addHealth(t.HealthCheckResults)
 		}
 	}
 	return c
 }
 
-const running = "TASK_RUNNING"
+const runningState = "TASK_RUNNING"
 
-func (c *counts) health(results []Health) {
+func (c *taskCounts) addHealth(results []HealthResult) {
 	for _, h := range results {
 		if !h.Alive {
 			c.Unhealthy++

@@ -24,13 +24,13 @@ import (
 // for. A frozen one does nothing, so that deployments stay under way.
 type fake struct {
 	mu      sync.Locker
-	st      *deploy.State
-	bus     *Bus
-	tasks   map[string][]deploy.Instance
+	st      *deploy.DesiredState
+	bus     *EventBus
+	tasks   map[string][]deploy.AppInstance
 	seconds int // since the start of its clock
 	frozen  bool
 	// readiness is what the App of that id says.
-	readiness map[string][]Readiness
+	readiness map[string][]ReadinessResult
 	leading   string
 	reset     []string
 	abdicated error
@@ -38,12 +38,12 @@ type fake struct {
 
 func newFake(t testing.TB) *fake {
 	t.Helper()
-	st, err := deploy.New(nil)
+	st, err := deploy.LoadState(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return &fake{
-		mu: &sync.Mutex{}, st: st, bus: NewBus(), tasks: map[string][]deploy.Instance{}, readiness: map[string][]Readiness{},
+		mu: &sync.Mutex{}, st: st, bus: NewEventBus(), tasks: map[string][]deploy.AppInstance{}, readiness: map[string][]ReadinessResult{},
 		leading: "http://scheduler.example:8080",
 	}
 }
@@ -83,26 +83,26 @@ func (f *fake) settle() error {
 
 func (f *fake) act(a deploy.Action) {
 	switch a := a.(type) {
-	case deploy.Submit:
+	case deploy.SubmitJob:
 		f.grow(a.App.ID, a.App.VersionInfo.LastConfigChangeAt, a.App.Instances)
-	case deploy.Scale:
+	case deploy.ScaleJob:
 		f.grow(a.AppID, a.Version, a.Instances)
-	case deploy.Stop:
-		f.change(a.AppID, func(i deploy.Instance) (deploy.Instance, bool) {
+	case deploy.StopInstances:
+		f.change(a.AppID, func(i deploy.AppInstance) (deploy.AppInstance, bool) {
 			for _, id := range a.TaskIDs {
 				if i.TaskID == id {
-					i.State, i.KillReason = job.Killed, job.ByScale
+					i.State, i.KillReason = job.Killed, job.KillByScaling
 				}
 			}
 			return i, true
 		})
-	case deploy.Kill:
-		f.change(a.AppID, func(i deploy.Instance) (deploy.Instance, bool) { return i, i.Version != a.Version })
+	case deploy.KillJob:
+		f.change(a.AppID, func(i deploy.AppInstance) (deploy.AppInstance, bool) { return i, i.Version != a.Version })
 	}
 }
 
-func (f *fake) change(app string, to func(deploy.Instance) (deploy.Instance, bool)) {
-	left := []deploy.Instance{}
+func (f *fake) change(app string, to func(deploy.AppInstance) (deploy.AppInstance, bool)) {
+	left := []deploy.AppInstance{}
 	for _, i := range f.tasks[app] {
 		if i, ok := to(i); ok {
 			left = append(left, i)
@@ -119,55 +119,55 @@ func (f *fake) grow(app, version string, wanted int) {
 	}
 	for range wanted {
 		at, well := f.now(), true
-		f.tasks[app] = append(f.tasks[app], deploy.Instance{
+		f.tasks[app] = append(f.tasks[app], deploy.AppInstance{
 			TaskID: fmt.Sprintf("task-%d", f.seconds), Version: version, State: job.Running, Healthy: &well, Ready: true,
 			Started: at, Hostname: fmt.Sprintf("agent%d.example", f.seconds%2), AgentID: "S0", Ports: []int{31000 + f.seconds},
 		})
 	}
 }
 
-// Turn holds the lock, which the Service that do is given needs no more.
-func (f *fake) Turn(_ context.Context, do func(Service) error) error {
+// RunExclusive holds the lock, which the Service that do is given needs no more.
+func (f *fake) RunExclusive(_ context.Context, do func(AppService) error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	in := *f
-	in.mu = held{}
+	in.mu = noLock{}
 	err := do(&in)
 	f.seconds, f.reset = in.seconds, in.reset
 	return err
 }
 
-type held struct{}
+type noLock struct{}
 
-func (held) Lock()   {}
-func (held) Unlock() {}
+func (noLock) Lock()   {}
+func (noLock) Unlock() {}
 
-func (f *fake) Settings(context.Context, string) (marathon.Settings, error) {
-	return marathon.Settings{Role: "*", BridgeNetwork: marathon.MesosBridge}, nil
+func (f *fake) ParseSettings(context.Context, string) (marathon.ParseSettings, error) {
+	return marathon.ParseSettings{Role: "*", BridgeNetwork: marathon.MesosBridge}, nil
 }
 
-func (f *fake) Apps(context.Context) ([]App, error) {
+func (f *fake) ListApps(context.Context) ([]AppStatus, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var all []App
+	var all []AppStatus
 	for _, a := range f.st.Apps() {
 		all = append(all, f.state(a))
 	}
 	return all, nil
 }
 
-func (f *fake) App(_ context.Context, id string) (App, error) {
+func (f *fake) GetApp(_ context.Context, id string) (AppStatus, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	a, ok := f.st.App(id)
 	if !ok {
-		return App{}, &deploy.Unknown{Kind: "app", ID: id}
+		return AppStatus{}, &deploy.NotFoundError{Kind: "app", ID: id}
 	}
 	return f.state(a), nil
 }
 
-func (f *fake) state(a *marathon.App) App {
-	now := App{App: a, Readiness: f.readiness[a.ID]}
+func (f *fake) state(a *marathon.App) AppStatus {
+	now := AppStatus{App: a, Readiness: f.readiness[a.ID]}
 	if d, ok := f.st.Deployment(a.ID); ok {
 		now.Deployments = []string{d.ID}
 	}
@@ -175,44 +175,44 @@ func (f *fake) state(a *marathon.App) App {
 		if i.State != job.Running && i.State != job.Staging {
 			continue
 		}
-		task := Task{
+		task := AppTask{
 			ID: i.TaskID, AppID: a.ID, Host: i.Hostname, SlaveID: i.AgentID, Ports: i.Ports, Role: a.Role,
 			State: "TASK_" + string(i.State), StagedAt: Time{i.Started.Add(-time.Second)}, StartedAt: Time{i.Started}, Version: i.Version,
 		}
 		if len(a.HealthChecks) > 0 && i.Healthy != nil {
-			task.HealthCheckResults = []Health{{Alive: *i.Healthy, InstanceID: i.TaskID, FirstSuccess: Time{i.Started}}}
+			task.HealthCheckResults = []HealthResult{{Alive: *i.Healthy, InstanceID: i.TaskID, FirstSuccess: Time{i.Started}}}
 		}
 		now.Tasks = append(now.Tasks, task)
 	}
 	return now
 }
 
-func (f *fake) Versions(_ context.Context, id string) ([]string, error) {
+func (f *fake) ListVersions(_ context.Context, id string) ([]string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if _, ok := f.st.App(id); !ok {
-		return nil, &deploy.Unknown{Kind: "app", ID: id}
+		return nil, &deploy.NotFoundError{Kind: "app", ID: id}
 	}
 	return f.st.Versions(id), nil
 }
 
-func (f *fake) Version(_ context.Context, id, version string) (*marathon.App, error) {
+func (f *fake) GetVersion(_ context.Context, id, version string) (*marathon.App, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	a, ok := f.st.Version(id, version)
 	if !ok {
-		return nil, &deploy.Unknown{Kind: "version", ID: version}
+		return nil, &deploy.NotFoundError{Kind: "version", ID: version}
 	}
 	return a, nil
 }
 
-func (f *fake) Update(_ context.Context, edit Edit, force bool) (d deploy.Deployment, made []*marathon.App, err error) {
+func (f *fake) UpdateApps(_ context.Context, edit EditFunc, force bool) (d deploy.Deployment, made []*marathon.App, err error) {
 	d, err = f.do(func() (deploy.Deployment, error) {
 		apps, err := edit(func(id string) *marathon.App { a, _ := f.st.App(id); return a })
 		if err != nil {
 			return deploy.Deployment{}, err
 		}
-		d, err := f.st.Put(f.now(), apps, deploy.Options{Force: force})
+		d, err := f.st.PutApps(f.now(), apps, deploy.ChangeOptions{Force: force})
 		for _, a := range apps {
 			now, _ := f.st.App(a.ID)
 			made = append(made, now)
@@ -222,24 +222,24 @@ func (f *fake) Update(_ context.Context, edit Edit, force bool) (d deploy.Deploy
 	return d, made, err
 }
 
-func (f *fake) Remove(_ context.Context, id string, force bool) (deploy.Deployment, error) {
+func (f *fake) RemoveApp(_ context.Context, id string, force bool) (deploy.Deployment, error) {
 	return f.do(func() (deploy.Deployment, error) {
-		return f.st.Remove(f.now(), []string{id}, deploy.Options{Force: force})
+		return f.st.RemoveApps(f.now(), []string{id}, deploy.ChangeOptions{Force: force})
 	})
 }
 
-func (f *fake) Restart(_ context.Context, id string, force bool) (deploy.Deployment, error) {
+func (f *fake) RestartApp(_ context.Context, id string, force bool) (deploy.Deployment, error) {
 	return f.do(func() (deploy.Deployment, error) {
-		return f.st.Restart(f.now(), []string{id}, deploy.Options{Force: force})
+		return f.st.RestartApps(f.now(), []string{id}, deploy.ChangeOptions{Force: force})
 	})
 }
 
-// Kill replaces tasks as a service of the scheduler does.
-func (f *fake) Kill(_ context.Context, ids []string) error {
+// KillTasks replaces tasks as a service of the scheduler does.
+func (f *fake) KillTasks(_ context.Context, ids []string) error {
 	_, err := f.do(func() (deploy.Deployment, error) {
 		for app := range f.tasks {
 			for _, id := range ids {
-				f.change(app, func(i deploy.Instance) (deploy.Instance, bool) {
+				f.change(app, func(i deploy.AppInstance) (deploy.AppInstance, bool) {
 					if i.TaskID == id {
 						i.TaskID += "-again"
 					}
@@ -253,25 +253,27 @@ func (f *fake) Kill(_ context.Context, ids []string) error {
 }
 
 func (f *fake) KillAndScale(_ context.Context, ids []string, force bool) (deploy.Deployment, error) {
-	return f.do(func() (deploy.Deployment, error) { return f.st.Retire(f.now(), ids, deploy.Options{Force: force}) })
+	return f.do(func() (deploy.Deployment, error) {
+		return f.st.RetireInstances(f.now(), ids, deploy.ChangeOptions{Force: force})
+	})
 }
 
-func (f *fake) Deployments(context.Context) ([]deploy.Deployment, error) {
+func (f *fake) ListDeployments(context.Context) ([]deploy.Deployment, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.st.Deployments(), nil
 }
 
-func (f *fake) Cancel(_ context.Context, id string, force bool) (deploy.Deployment, error) {
-	return f.do(func() (deploy.Deployment, error) { return f.st.Cancel(f.now(), id, force) })
+func (f *fake) CancelDeployment(_ context.Context, id string, force bool) (deploy.Deployment, error) {
+	return f.do(func() (deploy.Deployment, error) { return f.st.CancelDeployment(f.now(), id, force) })
 }
 
-func (f *fake) Group(_ context.Context, id string) (*marathon.Group, error) {
+func (f *fake) GetGroup(_ context.Context, id string) (*marathon.Group, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	g, ok := f.st.Group(id)
 	if !ok {
-		return nil, &deploy.Unknown{Kind: "group", ID: id}
+		return nil, &deploy.NotFoundError{Kind: "group", ID: id}
 	}
 	return g, nil
 }
@@ -280,14 +282,14 @@ func (f *fake) PutGroup(_ context.Context, id string, g *marathon.Group, o Group
 	if o.DryRun {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		tried, err := deploy.New(f.documents())
+		tried, err := deploy.LoadState(f.documents())
 		if err != nil {
 			return deploy.Deployment{}, err
 		}
-		return tried.PutGroup(f.now(), id, g, deploy.Options{Force: o.Force})
+		return tried.PutGroup(f.now(), id, g, deploy.ChangeOptions{Force: o.Force})
 	}
 	return f.do(func() (deploy.Deployment, error) {
-		return f.st.PutGroup(f.now(), id, g, deploy.Options{Force: o.Force})
+		return f.st.PutGroup(f.now(), id, g, deploy.ChangeOptions{Force: o.Force})
 	})
 }
 
@@ -305,54 +307,56 @@ func (f *fake) documents() map[string][]byte {
 }
 
 func (f *fake) RemoveGroup(_ context.Context, id string, force bool) (deploy.Deployment, error) {
-	return f.do(func() (deploy.Deployment, error) { return f.st.RemoveGroup(f.now(), id, deploy.Options{Force: force}) })
+	return f.do(func() (deploy.Deployment, error) {
+		return f.st.RemoveGroup(f.now(), id, deploy.ChangeOptions{Force: force})
+	})
 }
 
-func (f *fake) Queue(context.Context) ([]deploy.Queued, error) {
+func (f *fake) ListQueue(context.Context) ([]deploy.QueuedApp, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.st.Queue(), nil
+	return f.st.QueuedApps(), nil
 }
 
 func (f *fake) ResetDelay(_ context.Context, id string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, q := range f.st.Queue() {
+	for _, q := range f.st.QueuedApps() {
 		if q.App.ID == id {
 			f.reset = append(f.reset, id)
 			return nil
 		}
 	}
-	return &deploy.Unknown{Kind: "app", ID: id}
+	return &deploy.NotFoundError{Kind: "app", ID: id}
 }
 
-func (f *fake) Leader(context.Context) (string, error) { return f.leading, nil }
-func (f *fake) Abdicate(context.Context) error         { return f.abdicated }
-func (f *fake) Info(context.Context) (Info, error) {
-	return Info{Name: "mesos-gpu", Version: "1.2.3", Elected: true, Leader: "scheduler.example:8080", FrameworkID: "F-1"}, nil
+func (f *fake) LeaderURL(context.Context) (string, error) { return f.leading, nil }
+func (f *fake) AbdicateLeadership(context.Context) error  { return f.abdicated }
+func (f *fake) GetInfo(context.Context) (SchedulerInfo, error) {
+	return SchedulerInfo{Name: "mesos-gpu", Version: "1.2.3", Elected: true, Leader: "scheduler.example:8080", FrameworkID: "F-1"}, nil
 }
 
-// asker sends requests to a server in front of a fake.
-type asker struct {
+// testClient sends requests to a server in front of a fake.
+type testClient struct {
 	*fake
 	t       *testing.T
 	handler http.Handler
 }
 
-func ask(t *testing.T) *asker {
+func newTestClient(t *testing.T) *testClient {
 	f := newFake(t)
 	log := logrus.New()
 	log.SetOutput(t.Output())
-	s := &server{service: f, bus: f.bus, log: log, now: func() time.Time {
+	s := &apiServer{service: f, bus: f.bus, log: log, now: func() time.Time {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		return f.now()
 	}}
-	return &asker{fake: f, t: t, handler: http.HandlerFunc(s.serve)}
+	return &testClient{fake: f, t: t, handler: http.HandlerFunc(s.serveRequest)}
 }
 
 // send makes a request and returns the answer, whose status must be the one.
-func (a *asker) send(method, path, body string, status int) *httptest.ResponseRecorder {
+func (a *testClient) send(method, path, body string, status int) *httptest.ResponseRecorder {
 	a.t.Helper()
 	r := httptest.NewRequest(method, path, bytes.NewReader([]byte(body)))
 	w := httptest.NewRecorder()
@@ -364,7 +368,7 @@ func (a *asker) send(method, path, body string, status int) *httptest.ResponseRe
 }
 
 // read decodes the answer of a request that succeeds.
-func (a *asker) read(method, path, body string, into any) {
+func (a *testClient) read(method, path, body string, into any) {
 	a.t.Helper()
 	text, err := io.ReadAll(a.send(method, path, body, http.StatusOK).Body)
 	if err != nil {
@@ -376,11 +380,11 @@ func (a *asker) read(method, path, body string, into any) {
 }
 
 // app reads one app.
-func (a *asker) app(id string) (app struct {
+func (a *testClient) app(id string) (app struct {
 	marathon.App
 	Tasks       []struct{ ID, State string }
 	Running     int `json:"tasksRunning"`
-	Deployments []identified
+	Deployments []objectID
 }) {
 	a.t.Helper()
 	var raw map[string]json.RawMessage

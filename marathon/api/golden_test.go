@@ -21,7 +21,7 @@ import (
 var rewrite = flag.Bool("rewrite", false, "write the golden files anew: commit them only if you understand each change")
 
 // The forms of the answers, each from a scene that is always the same.
-func TestAnswers(t *testing.T) {
+func TestAnswersMatchGoldenFiles(t *testing.T) {
 	for _, c := range []struct {
 		name, method, path, body string
 		status                   int
@@ -45,26 +45,26 @@ func TestAnswers(t *testing.T) {
 		{"malformed", "POST", "/v2/apps", `{"id": /new}`, 400},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			a := told(t)
+			a := newEventServer(t)
 			golden(t, c.name+".json", pretty(t, a.send(c.method, c.path, c.body, c.status).Body.Bytes()))
 		})
 	}
 }
 
-// told is a scene with something of everything that answers can tell.
-func told(t *testing.T) *asker {
-	a := scene(t)
-	a.readiness["/stuck"] = []Readiness{{Name: "up", TaskID: "task-9", LastResponse: &ReadinessResponse{Status: 503, ContentType: "text/plain", Body: "not yet"}}}
-	a.readiness["/web"] = []Readiness{{Name: "up", TaskID: "task-5", Ready: true}}
+// newEventServer is a scene with something of everything that answers can tell.
+func newEventServer(t *testing.T) *testClient {
+	a := newTestServer(t)
+	a.readiness["/stuck"] = []ReadinessResult{{Name: "up", TaskID: "task-9", LastResponse: &ReadinessResponse{Status: 503, ContentType: "text/plain", Body: "not yet"}}}
+	a.readiness["/web"] = []ReadinessResult{{Name: "up", TaskID: "task-5", Ready: true}}
 	n := 0
-	a.change("/web", func(i deploy.Instance) (deploy.Instance, bool) {
+	a.change("/web", func(i deploy.AppInstance) (deploy.AppInstance, bool) {
 		if n++; n == 2 {
 			ill := false
 			i.Healthy = &ill
 		}
 		return i, true
 	})
-	a.change("/shop/db", func(i deploy.Instance) (deploy.Instance, bool) {
+	a.change("/shop/db", func(i deploy.AppInstance) (deploy.AppInstance, bool) {
 		i.State, i.Changed, i.NotBefore = job.Waiting, time.Date(2026, 3, 1, 12, 0, 30, 0, time.UTC), time.Date(2026, 3, 1, 12, 5, 0, 0, time.UTC)
 		return i, true
 	})
@@ -73,7 +73,7 @@ func told(t *testing.T) *asker {
 		t.Fatal(err)
 	}
 	// The queue is as the deployments have last seen it, the tasks as they are.
-	a.change("/shop/db", func(i deploy.Instance) (deploy.Instance, bool) { i.State = job.Running; return i, true })
+	a.change("/shop/db", func(i deploy.AppInstance) (deploy.AppInstance, bool) { i.State = job.Running; return i, true })
 	return a
 }
 
@@ -114,13 +114,13 @@ func TestEventForms(t *testing.T) {
 		Plan:     deploy.Plan{ID: "d", Version: "v", Steps: []deploy.PlanStep{{Actions: []deploy.PlanAction{{Action: deploy.ScaleApplication, App: "/a"}}}}},
 		Original: &marathon.Group{ID: "/", Apps: []*marathon.App{}, Version: "u"}, Target: &marathon.Group{ID: "/", Apps: []*marathon.App{{ID: "/a"}}, Version: "v"},
 	}
-	a := ask(t)
+	a := newTestClient(t)
 	a.send(http.MethodPost, "/v2/apps", `{"id": "/a", "cmd": "x"}`, http.StatusCreated)
 	app := a.app("/a").App
 	app.VersionInfo, app.Version = nil, ""
 	ill := false
 	var out bytes.Buffer
-	for _, ev := range []deploy.Event{
+	for _, ev := range []deploy.BusEvent{
 		APIPost{ClientIP: "192.0.2.1", URI: "/v2/apps", App: &app},
 		StreamAttached{"192.0.2.1"},
 		StreamDetached{"192.0.2.1"},
@@ -135,8 +135,8 @@ func TestEventForms(t *testing.T) {
 		deploy.UnknownInstanceTerminated{InstanceID: "t", AppID: "/a", Condition: "Killed"},
 		deploy.InstanceHealthChanged{InstanceID: "t", Version: "v", AppID: "/a", Healthy: &ill},
 	} {
-		for _, one := range both(ev) {
-			text, err := frame(one, time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
+		for _, one := range withLegacyForm(ev) {
+			text, err := encodeFrame(one, time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -10,20 +10,20 @@ import (
 	"mesos-gpu/marathon/deploy"
 )
 
-// groups answers below /v2/groups.
-func (s *server) groups(p place) methods {
-	at := func(h func(http.ResponseWriter, *http.Request, place) error) handler {
+// routeGroups answers below /v2/groups.
+func (s *apiServer) routeGroups(p resourcePath) methodHandlers {
+	at := func(h func(http.ResponseWriter, *http.Request, resourcePath) error) handlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) error { return h(w, r, p) }
 	}
 	switch {
 	case p.part == "apps":
-		return methods{http.MethodGet: at(s.appsOfGroup)}
+		return methodHandlers{http.MethodGet: at(s.showGroupApps)}
 	case p.part == "versions" && p.arg == "":
-		return methods{http.MethodGet: at(s.groupVersions)}
+		return methodHandlers{http.MethodGet: at(s.groupVersions)}
 	case p.part == "versions":
-		return methods{http.MethodGet: at(s.groupVersion)}
+		return methodHandlers{http.MethodGet: at(s.groupVersion)}
 	}
-	return methods{http.MethodGet: at(s.showGroup), http.MethodPost: at(s.createGroup), http.MethodPut: at(s.putGroup), http.MethodDelete: at(s.removeGroup)}
+	return methodHandlers{http.MethodGet: at(s.showGroup), http.MethodPost: at(s.createGroup), http.MethodPut: at(s.putGroup), http.MethodDelete: at(s.removeGroup)}
 }
 
 // groupInfo is a group as requests are answered; lists that are not embedded
@@ -44,8 +44,8 @@ type groupView struct {
 	info               func(*marathon.App) appInfo
 }
 
-func (v groupView) of(g *marathon.Group) groupInfo {
-	i := groupInfo{ID: g.ID, Dependencies: some(g.Dependencies), EnforceRole: g.EnforceRole, Version: g.Version}
+func (v groupView) describeGroup(g *marathon.Group) groupInfo {
+	i := groupInfo{ID: g.ID, Dependencies: emptyIfNil(g.Dependencies), EnforceRole: g.EnforceRole, Version: g.Version}
 	if v.apps {
 		i.Apps = []appInfo{}
 		for _, a := range g.Apps {
@@ -58,81 +58,81 @@ func (v groupView) of(g *marathon.Group) groupInfo {
 	if v.groups {
 		i.Groups = []groupInfo{}
 		for _, inner := range g.Groups {
-			i.Groups = append(i.Groups, v.of(inner))
+			i.Groups = append(i.Groups, v.describeGroup(inner))
 		}
 	}
 	return i
 }
 
-// view reads embed parameters. Without any, all lists are embedded, of the
+// readGroupView reads embed parameters. Without any, all lists are embedded, of the
 // apps only their definitions.
-func (s *server) view(r *http.Request) (groupView, error) {
+func (s *apiServer) readGroupView(r *http.Request) (groupView, error) {
 	params := r.URL.Query()["embed"]
 	has := func(name string) bool { return len(params) == 0 || slices.Contains(params, name) }
-	v := groupView{apps: has("group.apps"), groups: has("group.groups"), pods: has("group.pods"), info: definition}
-	e := groupAppEmbeds(params)
-	if e == (embeds{}) || !v.apps {
+	v := groupView{apps: has("group.apps"), groups: has("group.groups"), pods: has("group.pods"), info: definitionOnly}
+	e := readGroupAppEmbeds(params)
+	if e == (embedOptions{}) || !v.apps {
 		return v, nil
 	}
-	all, err := s.service.Apps(r.Context())
+	all, err := s.service.ListApps(r.Context())
 	if err != nil {
 		return v, err
 	}
-	byID := map[string]App{}
+	byID := map[string]AppStatus{}
 	for _, a := range all {
 		byID[a.App.ID] = a
 	}
 	v.info = func(a *marathon.App) appInfo {
 		now := byID[a.ID]
 		now.App = a
-		return s.info(now, e)
+		return s.describeApp(now, e)
 	}
 	return v, nil
 }
 
-func definition(a *marathon.App) appInfo { return appInfo{App: a} }
+func definitionOnly(a *marathon.App) appInfo { return appInfo{App: a} }
 
-func groupAppEmbeds(params []string) embeds {
-	return appEmbeds(slices.DeleteFunc(slices.Clone(params), func(p string) bool { return !strings.HasPrefix(p, "group.apps.") }))
+func readGroupAppEmbeds(params []string) embedOptions {
+	return readAppEmbeds(slices.DeleteFunc(slices.Clone(params), func(p string) bool { return !strings.HasPrefix(p, "group.apps.") }))
 }
 
-func (s *server) group(r *http.Request, id string) (*marathon.Group, error) {
-	g, err := s.service.Group(r.Context(), id)
+func (s *apiServer) getGroup(r *http.Request, id string) (*marathon.Group, error) {
+	g, err := s.service.GetGroup(r.Context(), id)
 	return g, orNotFound(err, "Group '%s' does not exist", id)
 }
 
-func (s *server) showGroup(w http.ResponseWriter, r *http.Request, p place) error {
-	g, err := s.group(r, p.id)
+func (s *apiServer) showGroup(w http.ResponseWriter, r *http.Request, p resourcePath) error {
+	g, err := s.getGroup(r, p.id)
 	if err != nil {
 		return err
 	}
-	v, err := s.view(r)
+	v, err := s.readGroupView(r)
 	if err != nil {
 		return err
 	}
-	s.answer(w, http.StatusOK, v.of(g))
+	s.writeJSON(w, http.StatusOK, v.describeGroup(g))
 	return nil
 }
 
-func (s *server) appsOfGroup(w http.ResponseWriter, r *http.Request, p place) error {
-	wanted, err := s.below(r, p.id)
+func (s *apiServer) showGroupApps(w http.ResponseWriter, r *http.Request, p resourcePath) error {
+	wanted, err := s.selectGroupApps(r, p.id)
 	if err != nil {
 		return err
 	}
-	infos, err := s.infos(r, wanted, groupAppEmbeds(r.URL.Query()["embed"]))
+	infos, err := s.collectAppInfos(r, wanted, readGroupAppEmbeds(r.URL.Query()["embed"]))
 	if err != nil {
 		return err
 	}
-	s.answer(w, http.StatusOK, infos)
+	s.writeJSON(w, http.StatusOK, infos)
 	return nil
 }
 
-// history are the versions that are kept of the apps of a group and of those
+// appVersions are the versions that are kept of the apps of a group and of those
 // in it, by the apps' ids.
-func (s *server) history(r *http.Request, g *marathon.Group) (map[string][]string, error) {
+func (s *apiServer) appVersions(r *http.Request, g *marathon.Group) (map[string][]string, error) {
 	all := map[string][]string{}
-	for _, a := range g.Order() {
-		versions, err := s.service.Versions(r.Context(), a.ID)
+	for _, a := range g.OrderedApps() {
+		versions, err := s.service.ListVersions(r.Context(), a.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -142,12 +142,12 @@ func (s *server) history(r *http.Request, g *marathon.Group) (map[string][]strin
 }
 
 // groupVersions answers with the versions of the apps: a group has no others.
-func (s *server) groupVersions(w http.ResponseWriter, r *http.Request, p place) error {
-	g, err := s.group(r, p.id)
+func (s *apiServer) groupVersions(w http.ResponseWriter, r *http.Request, p resourcePath) error {
+	g, err := s.getGroup(r, p.id)
 	if err != nil {
 		return err
 	}
-	of, err := s.history(r, g)
+	of, err := s.appVersions(r, g)
 	if err != nil {
 		return err
 	}
@@ -160,18 +160,18 @@ func (s *server) groupVersions(w http.ResponseWriter, r *http.Request, p place) 
 	list := slices.Sorted(maps.Keys(all))
 	list = slices.DeleteFunc(list, func(v string) bool { return v == "" })
 	slices.Reverse(list)
-	s.answer(w, http.StatusOK, some(list))
+	s.writeJSON(w, http.StatusOK, emptyIfNil(list))
 	return nil
 }
 
 // groupVersion answers with the group's apps as they were at that version,
 // without those made since.
-func (s *server) groupVersion(w http.ResponseWriter, r *http.Request, p place) error {
-	g, err := s.group(r, p.id)
+func (s *apiServer) groupVersion(w http.ResponseWriter, r *http.Request, p resourcePath) error {
+	g, err := s.getGroup(r, p.id)
 	if err != nil {
 		return err
 	}
-	of, err := s.history(r, g)
+	of, err := s.appVersions(r, g)
 	if err != nil {
 		return err
 	}
@@ -180,18 +180,18 @@ func (s *server) groupVersion(w http.ResponseWriter, r *http.Request, p place) e
 	if !ok {
 		return missing
 	}
-	old, err := s.asOf(r, g, of, version)
+	old, err := s.groupAsOf(r, g, of, version)
 	if err != nil {
 		return err
 	}
-	if len(old.Order()) == 0 {
+	if len(old.OrderedApps()) == 0 {
 		return missing
 	}
-	s.answer(w, http.StatusOK, groupView{apps: true, groups: true, pods: true, info: definition}.of(old))
+	s.writeJSON(w, http.StatusOK, groupView{apps: true, groups: true, pods: true, info: definitionOnly}.describeGroup(old))
 	return nil
 }
 
-func (s *server) asOf(r *http.Request, g *marathon.Group, of map[string][]string, version string) (*marathon.Group, error) {
+func (s *apiServer) groupAsOf(r *http.Request, g *marathon.Group, of map[string][]string, version string) (*marathon.Group, error) {
 	old := &marathon.Group{ID: g.ID, Dependencies: g.Dependencies, EnforceRole: g.EnforceRole, Version: version}
 	for _, a := range g.Apps {
 		last := ""
@@ -203,14 +203,14 @@ func (s *server) asOf(r *http.Request, g *marathon.Group, of map[string][]string
 		if last == "" {
 			continue
 		}
-		was, err := s.service.Version(r.Context(), a.ID, last)
+		was, err := s.service.GetVersion(r.Context(), a.ID, last)
 		if err != nil {
 			return nil, err
 		}
 		old.Apps = append(old.Apps, was)
 	}
 	for _, inner := range g.Groups {
-		was, err := s.asOf(r, inner, of, version)
+		was, err := s.groupAsOf(r, inner, of, version)
 		if err != nil {
 			return nil, err
 		}
@@ -219,21 +219,21 @@ func (s *server) asOf(r *http.Request, g *marathon.Group, of map[string][]string
 	return old, nil
 }
 
-func (s *server) createGroup(w http.ResponseWriter, r *http.Request, p place) error {
+func (s *apiServer) createGroup(w http.ResponseWriter, r *http.Request, p resourcePath) error {
 	id, g, o, err := s.readGroup(w, r, p.id)
 	if err != nil {
 		return err
 	}
-	switch _, err := s.group(r, id); {
+	switch _, err := s.getGroup(r, id); {
 	case err == nil:
-		return problemf(http.StatusConflict, "Group %s is already created. Use PUT to change this group.", id)
-	case explain(err).Status != http.StatusNotFound:
+		return newProblem(http.StatusConflict, "Group %s is already created. Use PUT to change this group.", id)
+	case problemOf(err).Status != http.StatusNotFound:
 		return err
 	}
-	switch _, err := s.app(r, id); {
+	switch _, err := s.getApp(r, id); {
 	case err == nil:
-		return problemf(http.StatusConflict, "An app with the path %s already exists.", id)
-	case explain(err).Status != http.StatusNotFound:
+		return newProblem(http.StatusConflict, "An app with the path %s already exists.", id)
+	case problemOf(err).Status != http.StatusNotFound:
 		return err
 	}
 	d, err := s.service.PutGroup(r.Context(), id, g, GroupOptions{Force: o.Force})
@@ -241,25 +241,25 @@ func (s *server) createGroup(w http.ResponseWriter, r *http.Request, p place) er
 		return err
 	}
 	w.Header().Set("Location", "/v2/groups"+id)
-	s.deployed(w, http.StatusCreated, d)
+	s.answerDeployment(w, http.StatusCreated, d)
 	return nil
 }
 
 // readGroup reads a group with its id, which the body may have relative to
 // the path's.
-func (s *server) readGroup(w http.ResponseWriter, r *http.Request, base string) (id string, g *marathon.Group, o GroupOptions, err error) {
-	if o.Force, err = whether(r.URL.Query(), "force", false); err != nil {
+func (s *apiServer) readGroup(w http.ResponseWriter, r *http.Request, base string) (id string, g *marathon.Group, o GroupOptions, err error) {
+	if o.Force, err = readBoolParam(r.URL.Query(), "force", false); err != nil {
 		return "", nil, o, err
 	}
-	if o.DryRun, err = whether(r.URL.Query(), "dryRun", false); err != nil {
+	if o.DryRun, err = readBoolParam(r.URL.Query(), "dryRun", false); err != nil {
 		return "", nil, o, err
 	}
-	data, err := body(w, r)
+	data, err := readBody(w, r)
 	if err != nil {
 		return "", nil, o, err
 	}
 	id = sentID(data, base)
-	settings, err := s.service.Settings(r.Context(), id)
+	settings, err := s.service.ParseSettings(r.Context(), id)
 	if err != nil {
 		return "", nil, o, err
 	}
@@ -267,28 +267,28 @@ func (s *server) readGroup(w http.ResponseWriter, r *http.Request, base string) 
 	return id, g, o, err
 }
 
-func (s *server) putGroup(w http.ResponseWriter, r *http.Request, p place) error {
+func (s *apiServer) putGroup(w http.ResponseWriter, r *http.Request, p resourcePath) error {
 	id, g, o, err := s.readGroup(w, r, p.id)
 	if err != nil {
 		return err
 	}
 	d, err := s.service.PutGroup(r.Context(), id, g, o)
 	switch {
-	case err != nil && g.Version != "" && explain(err).Status == http.StatusNotFound:
-		return problemf(http.StatusUnprocessableEntity, "Group %s not available in version %s", id, g.Version)
+	case err != nil && g.Version != "" && problemOf(err).Status == http.StatusNotFound:
+		return newProblem(http.StatusUnprocessableEntity, "Group %s not available in version %s", id, g.Version)
 	case err != nil:
 		return orNotFound(err, "Group '%s' does not exist", id)
 	}
 	if o.DryRun {
-		s.answer(w, http.StatusOK, map[string][]deploy.PlanStep{"steps": some(d.Steps)})
+		s.writeJSON(w, http.StatusOK, map[string][]deploy.PlanStep{"steps": emptyIfNil(d.Steps)})
 		return nil
 	}
-	s.deployed(w, http.StatusOK, d)
+	s.answerDeployment(w, http.StatusOK, d)
 	return nil
 }
 
-func (s *server) removeGroup(w http.ResponseWriter, r *http.Request, p place) error {
-	force, err := whether(r.URL.Query(), "force", false)
+func (s *apiServer) removeGroup(w http.ResponseWriter, r *http.Request, p resourcePath) error {
+	force, err := readBoolParam(r.URL.Query(), "force", false)
 	if err != nil {
 		return err
 	}
@@ -296,6 +296,6 @@ func (s *server) removeGroup(w http.ResponseWriter, r *http.Request, p place) er
 	if err != nil {
 		return orNotFound(err, "Group '%s' does not exist", p.id)
 	}
-	s.deployed(w, http.StatusOK, d)
+	s.answerDeployment(w, http.StatusOK, d)
 	return nil
 }

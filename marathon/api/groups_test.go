@@ -8,7 +8,7 @@ import (
 )
 
 func TestGroups(t *testing.T) {
-	a := ask(t)
+	a := newTestClient(t)
 	w := a.send(http.MethodPost, "/v2/groups", `{"id": "/shop", "apps": [{"id": "web", "cmd": "serve", "dependencies": ["back/db"]}], "groups": [{"id": "back", "apps": [{"id": "db", "cmd": "store"}]}]}`, http.StatusCreated)
 	if got := w.Header().Get("Location"); got != "/v2/groups/shop" {
 		t.Errorf("Location: got %q, want /v2/groups/shop", got)
@@ -18,7 +18,7 @@ func TestGroups(t *testing.T) {
 	}
 	first := a.app("/shop/web").Version
 
-	var r result
+	var r deploymentResult
 	a.read(http.MethodPut, "/v2/groups/shop", `{"scaleBy": 3}`, &r)
 	if web, db := a.app("/shop/web"), a.app("/shop/back/db"); web.Running != 3 || db.Running != 3 {
 		t.Errorf("scaled: got %d and %d running, want 3 and 3", web.Running, db.Running)
@@ -61,7 +61,7 @@ type groupRead struct {
 }
 
 func TestGroupEmbed(t *testing.T) {
-	a := scene(t)
+	a := newTestServer(t)
 	for query, want := range map[string]struct{ apps, groups, pods, counts, tasks bool }{
 		"":                        {apps: true, groups: true, pods: true},
 		"?embed=group.groups":     {groups: true},
@@ -84,7 +84,7 @@ func TestGroupEmbed(t *testing.T) {
 }
 
 func TestDryRunChangesNothing(t *testing.T) {
-	a := scene(t)
+	a := newTestServer(t)
 	a.send(http.MethodPut, "/v2/groups/shop?dryRun=true", `{"apps": []}`, http.StatusOK)
 	if got := a.app("/shop/db").Running; got != 1 {
 		t.Errorf("got %d running, want 1", got)

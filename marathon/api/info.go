@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// ping answers in the form that is asked for.
-func (s *server) ping(w http.ResponseWriter, r *http.Request) error {
+// answerPing answers in the form that is asked for.
+func (s *apiServer) answerPing(w http.ResponseWriter, r *http.Request) error {
 	if accept := r.Header.Get("Accept"); strings.Contains(accept, "json") && !strings.Contains(accept, "text/") {
-		s.answer(w, http.StatusOK, "pong")
+		s.writeJSON(w, http.StatusOK, "pong")
 		return nil
 	}
 	w.Header().Set("Content-Type", "text/plain")
@@ -17,8 +17,8 @@ func (s *server) ping(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (s *server) serviceInfo(w http.ResponseWriter, r *http.Request) error {
-	i, err := s.service.Info(r.Context())
+func (s *apiServer) showInfo(w http.ResponseWriter, r *http.Request) error {
+	i, err := s.service.GetInfo(r.Context())
 	if err != nil {
 		return err
 	}
@@ -27,13 +27,13 @@ func (s *server) serviceInfo(w http.ResponseWriter, r *http.Request) error {
 			*config = map[string]any{}
 		}
 	}
-	s.answer(w, http.StatusOK, i)
+	s.writeJSON(w, http.StatusOK, i)
 	return nil
 }
 
-// leader answers with host and port.
-func (s *server) leader(w http.ResponseWriter, r *http.Request) error {
-	leader, err := s.service.Leader(r.Context())
+// showLeader answers with host and port.
+func (s *apiServer) showLeader(w http.ResponseWriter, r *http.Request) error {
+	leader, err := s.service.LeaderURL(r.Context())
 	if err != nil {
 		return err
 	}
@@ -43,19 +43,19 @@ func (s *server) leader(w http.ResponseWriter, r *http.Request) error {
 	if u, err := url.Parse(leader); err == nil && u.Host != "" {
 		leader = u.Host
 	}
-	s.answer(w, http.StatusOK, map[string]string{"leader": leader})
+	s.writeJSON(w, http.StatusOK, map[string]string{"leader": leader})
 	return nil
 }
 
-func (s *server) abdicate(w http.ResponseWriter, r *http.Request) error {
+func (s *apiServer) abdicateLeadership(w http.ResponseWriter, r *http.Request) error {
 	for _, param := range []string{"backup", "restore"} {
 		if r.URL.Query().Has(param) {
-			return problemf(http.StatusUnprocessableEntity, "%s is not served: copy the state where it is kept", param)
+			return newProblem(http.StatusUnprocessableEntity, "%s is not served: copy the state where it is kept", param)
 		}
 	}
-	if err := s.service.Abdicate(r.Context()); err != nil {
+	if err := s.service.AbdicateLeadership(r.Context()); err != nil {
 		return err
 	}
-	s.answer(w, http.StatusOK, map[string]string{"message": "Leadership abdicated"})
+	s.writeJSON(w, http.StatusOK, map[string]string{"message": "Leadership abdicated"})
 	return nil
 }

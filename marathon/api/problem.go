@@ -17,71 +17,71 @@ type Problem struct {
 	// Details say more about a text that is no JSON.
 	Details string `json:"details,omitempty"`
 	// Deployments are those that lock an app.
-	Deployments []identified `json:"deployments,omitempty"`
+	Deployments []objectID `json:"deployments,omitempty"`
 }
 
 func (p *Problem) Error() string { return p.Message }
 
-func problemf(status int, format string, args ...any) *Problem {
+func newProblem(status int, format string, args ...any) *Problem {
 	return &Problem{Status: status, Message: fmt.Sprintf(format, args...)}
 }
 
-// fail answers with what err is; what is none of ours is our fault.
-func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
-	var invalid *marathon.Invalid
+// answerError answers with what err is; what is none of ours is our fault.
+func (s *apiServer) answerError(w http.ResponseWriter, r *http.Request, err error) {
+	var invalid *marathon.ValidationError
 	if errors.As(err, &invalid) {
-		s.answer(w, http.StatusUnprocessableEntity, invalid)
+		s.writeJSON(w, http.StatusUnprocessableEntity, invalid)
 		return
 	}
-	p := explain(err)
+	p := problemOf(err)
 	if p.Status == http.StatusInternalServerError {
 		s.log.WithError(err).WithField("path", r.URL.Path).Error("request failed")
 	}
-	s.answer(w, p.Status, p)
+	s.writeJSON(w, p.Status, p)
 }
 
-func explain(err error) *Problem {
+func problemOf(err error) *Problem {
 	var (
 		p         *Problem
-		unknown   *deploy.Unknown
-		locked    *deploy.Locked
-		malformed *marathon.Malformed
+		unknown   *deploy.NotFoundError
+		locked    *deploy.LockedError
+		malformed *marathon.SyntaxError
 		large     *http.MaxBytesError
 	)
 	switch {
 	case errors.As(err, &p):
 	case errors.As(err, &unknown):
-		p = problemf(http.StatusNotFound, "%v", unknown)
+		p = newProblem(http.StatusNotFound, "%v", unknown)
 	case errors.As(err, &locked):
-		p = problemf(http.StatusConflict, "App is locked by one or more deployments: wait for them at /v2/deployments, or override them with ?force=true")
+		p = newProblem(http.StatusConflict, "App is locked by one or more deployments: wait for them at /v2/deployments, or override them with ?force=true")
 		for _, id := range locked.Deployments {
-			p.Deployments = append(p.Deployments, identified{id})
+			p.Deployments = append(p.Deployments, objectID{id})
 		}
 	case errors.As(err, &malformed):
 		p = &Problem{Status: http.StatusBadRequest, Message: "Invalid JSON", Details: malformed.Cause.Error()}
 	case errors.As(err, &large):
-		p = problemf(http.StatusRequestEntityTooLarge, "the body is larger than %d bytes", large.Limit)
+		p = newProblem(http.StatusRequestEntityTooLarge, "the body is larger than %d bytes", large.Limit)
 	default:
-		p = problemf(http.StatusInternalServerError, "%v", err)
+		p = newProblem(http.StatusInternalServerError, "%v", err)
 	}
 	return p
 }
 
 // notFound words a missing thing as Marathon does.
 func notFound(format string, args ...any) error {
-	return problemf(http.StatusNotFound, format, args...)
+	return newProblem(http.StatusNotFound, format, args...)
 }
 
 // orNotFound replaces a Service's word of something missing.
 func orNotFound(err error, format string, args ...any) error {
-	var unknown *deploy.Unknown
+	var unknown *deploy.NotFoundError
 	if errors.As(err, &unknown) {
 		return notFound(format, args...)
 	}
 	return err
 }
 
-func (s *server) answer(w http.ResponseWriter, status int, v any) {
+func (s *apiServer) writeJSON(w http.ResponseWriter, status int, v any) {
 	text, err := json.Marshal(v)
 	if err != nil {
 		s.log.WithError(err).Error("write an answer")

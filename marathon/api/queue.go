@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// queue answers below /v2/queue.
-func (s *server) queue(rest string) methods {
-	p := queuePlace(rest)
+// routeQueue answers below /v2/queue.
+func (s *apiServer) routeQueue(rest string) methodHandlers {
+	p := parseQueuePath(rest)
 	switch {
 	case p.part == "delay":
-		return methods{http.MethodDelete: func(w http.ResponseWriter, r *http.Request) error { return s.resetDelay(w, r, p.id) }}
+		return methodHandlers{http.MethodDelete: func(w http.ResponseWriter, r *http.Request) error { return s.resetDelay(w, r, p.id) }}
 	case p.id == "/":
-		return methods{http.MethodGet: s.listQueue}
+		return methodHandlers{http.MethodGet: s.listQueue}
 	}
 	return nil
 }
 
-func (s *server) listQueue(w http.ResponseWriter, r *http.Request) error {
-	queued, err := s.service.Queue(r.Context())
+func (s *apiServer) listQueue(w http.ResponseWriter, r *http.Request) error {
+	queued, err := s.service.ListQueue(r.Context())
 	if err != nil {
 		return err
 	}
@@ -31,20 +31,20 @@ func (s *server) listQueue(w http.ResponseWriter, r *http.Request) error {
 	items := []queueItem{}
 	for _, q := range queued {
 		items = append(items, queueItem{
-			Count: q.Count, Role: q.App.Role, Delay: delay(q.NotBefore, s.now()),
+			Count: q.Count, Role: q.App.Role, Delay: remainingDelay(q.NotBefore, s.now()),
 			Since: Time{q.Since}, LastUnusedOffers: unused, App: q.App, Message: q.Message,
 		})
 	}
-	s.answer(w, http.StatusOK, map[string][]queueItem{"queue": items})
+	s.writeJSON(w, http.StatusOK, map[string][]queueItem{"queue": items})
 	return nil
 }
 
-func delay(notBefore, now time.Time) queueDelay {
+func remainingDelay(notBefore, now time.Time) queueDelay {
 	left := max(0, notBefore.Sub(now))
 	return queueDelay{TimeLeftSeconds: int(math.Ceil(left.Seconds())), Overdue: left == 0}
 }
 
-func (s *server) resetDelay(w http.ResponseWriter, r *http.Request, id string) error {
+func (s *apiServer) resetDelay(w http.ResponseWriter, r *http.Request, id string) error {
 	if err := s.service.ResetDelay(r.Context(), id); err != nil {
 		return orNotFound(err, "Application %s not found in tasks queue.", id)
 	}

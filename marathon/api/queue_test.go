@@ -16,17 +16,17 @@ func TestDelay(t *testing.T) {
 		1500 * time.Millisecond: {2, false},
 		time.Minute:             {60, false},
 	} {
-		if got := delay(now.Add(in), now); got != want {
+		if got := remainingDelay(now.Add(in), now); got != want {
 			t.Errorf("%s ahead: got %+v, want %+v", in, got, want)
 		}
 	}
-	if got := delay(time.Time{}, now); got != (queueDelay{0, true}) {
+	if got := remainingDelay(time.Time{}, now); got != (queueDelay{0, true}) {
 		t.Errorf("without a pause: got %+v, want none", got)
 	}
 }
 
 func TestResetDelay(t *testing.T) {
-	a := told(t)
+	a := newEventServer(t)
 	w := a.send(http.MethodDelete, "/v2/queue/shop/db/delay", "", http.StatusNoContent)
 	if want := []string{"/shop/db"}; !slices.Equal(a.reset, want) || w.Body.Len() > 0 {
 		t.Errorf("got the pauses of %v reset and the answer %q, want %v and none", a.reset, w.Body, want)

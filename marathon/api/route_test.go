@@ -10,10 +10,10 @@ import (
 	"mesos-gpu/marathon/deploy"
 )
 
-// scene has an app with two instances, another in a group, and one that a
+// newTestServer has an app with two instances, another in a group, and one that a
 // deployment changes which does not end.
-func scene(t *testing.T) *asker {
-	a := ask(t)
+func newTestServer(t *testing.T) *testClient {
+	a := newTestClient(t)
 	a.send(http.MethodPost, "/v2/apps", `{"id": "/web", "cmd": "serve", "instances": 2, "healthChecks": [{"protocol": "TCP"}]}`, http.StatusCreated)
 	a.send(http.MethodPost, "/v2/apps", `{"id": "/shop/db", "cmd": "store"}`, http.StatusCreated)
 	a.send(http.MethodPost, "/v2/apps", `{"id": "/stuck", "cmd": "one"}`, http.StatusCreated)
@@ -23,9 +23,9 @@ func scene(t *testing.T) *asker {
 	return a
 }
 
-func (a *asker) deployment() string {
+func (a *testClient) deployment() string {
 	a.t.Helper()
-	var all []identified
+	var all []objectID
 	a.read(http.MethodGet, "/v2/deployments", "", &all)
 	if len(all) != 1 {
 		a.t.Fatalf("got deployments %v, want one", all)
@@ -189,7 +189,7 @@ func TestRoutes(t *testing.T) {
 	} {
 		name := c.method + " " + c.path + " " + c.body
 		t.Run(name, func(t *testing.T) {
-			a := scene(t)
+			a := newTestServer(t)
 			w := a.send(c.method, c.path, c.body, c.status)
 			if !strings.Contains(w.Body.String(), c.says) {
 				t.Errorf("got %s, want %s in it", w.Body, c.says)
@@ -205,7 +205,7 @@ func TestRoutes(t *testing.T) {
 }
 
 func TestLockedNamesDeployments(t *testing.T) {
-	a := scene(t)
+	a := newTestServer(t)
 	id := a.deployment()
 	w := a.send(http.MethodPut, "/v2/apps/stuck", `{"cmd": "three"}`, http.StatusConflict)
 	if want := `"deployments":[{"id":"` + id + `"}]`; !strings.Contains(w.Body.String(), want) {
@@ -214,13 +214,13 @@ func TestLockedNamesDeployments(t *testing.T) {
 }
 
 func TestCancel(t *testing.T) {
-	a := scene(t)
-	var r result
+	a := newTestServer(t)
+	var r deploymentResult
 	a.read(http.MethodDelete, "/v2/deployments/"+a.deployment(), "", &r)
 	if got := a.app("/stuck"); got.Cmd != "one" || len(got.Deployments) != 0 {
 		t.Errorf("rolled back: got %q with deployments %v, want one without", got.Cmd, got.Deployments)
 	}
-	a = scene(t)
+	a = newTestServer(t)
 	w := a.send(http.MethodDelete, "/v2/deployments/"+a.deployment()+"?force=true", "", http.StatusAccepted)
 	if got := a.app("/stuck"); got.Cmd != "two" || len(got.Deployments) != 0 || w.Body.Len() > 0 {
 		t.Errorf("abandoned: got %q with deployments %v and the answer %q, want two without, and none", got.Cmd, got.Deployments, w.Body)
@@ -228,7 +228,7 @@ func TestCancel(t *testing.T) {
 }
 
 func TestBodyIsBounded(t *testing.T) {
-	a := ask(t)
+	a := newTestClient(t)
 	w := a.send(http.MethodPost, "/v2/apps", `{"id": "/a", "cmd": "`+strings.Repeat("x", maxBody)+`"}`, http.StatusRequestEntityTooLarge)
 	if !strings.Contains(w.Body.String(), "16777216") {
 		t.Errorf("%s does not say how much is allowed", w.Body)
@@ -236,7 +236,7 @@ func TestBodyIsBounded(t *testing.T) {
 }
 
 func TestPing(t *testing.T) {
-	a := ask(t)
+	a := newTestClient(t)
 	for accept, want := range map[string][2]string{
 		"":                            {"text/plain", "pong"},
 		"*/*":                         {"text/plain", "pong"},
@@ -254,7 +254,7 @@ func TestPing(t *testing.T) {
 }
 
 func TestLeader(t *testing.T) {
-	a := ask(t)
+	a := newTestClient(t)
 	a.leading = ""
 	w := a.send(http.MethodGet, "/v2/leader", "", http.StatusNotFound)
 	if _, is := w.Header()["X-Marathon-Leader"]; is || !strings.Contains(w.Body.String(), "There is no leader") {
@@ -275,13 +275,13 @@ func TestExplain(t *testing.T) {
 		err  error
 		want int
 	}{
-		{&deploy.Unknown{Kind: "app", ID: "/a"}, 404},
-		{errors.Join(errors.New("ask"), &deploy.Unknown{Kind: "app", ID: "/a"}), 404},
-		{&deploy.Locked{Deployments: []string{"d"}}, 409},
+		{&deploy.NotFoundError{Kind: "app", ID: "/a"}, 404},
+		{errors.Join(errors.New("ask"), &deploy.NotFoundError{Kind: "app", ID: "/a"}), 404},
+		{&deploy.LockedError{Deployments: []string{"d"}}, 409},
 		{&Problem{Status: 503, Message: "nobody leads"}, 503},
 		{errors.New("broken"), 500},
 	} {
-		if got := explain(c.err).Status; got != c.want {
+		if got := problemOf(c.err).Status; got != c.want {
 			t.Errorf("%v: got %d, want %d", c.err, got, c.want)
 		}
 	}

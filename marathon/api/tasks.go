@@ -11,48 +11,48 @@ import (
 	"mesos-gpu/marathon"
 )
 
-// tasks answers below /v2/tasks.
-func (s *server) tasks(rest string) methods {
-	switch below := parts(rest); {
+// routeTasks answers below /v2/tasks.
+func (s *apiServer) routeTasks(rest string) methodHandlers {
+	switch below := splitSegments(rest); {
 	case len(below) == 0:
-		return methods{http.MethodGet: s.allTasks}
+		return methodHandlers{http.MethodGet: s.listTasks}
 	case len(below) == 1 && below[0] == "delete":
-		return methods{http.MethodPost: s.killTasks}
+		return methodHandlers{http.MethodPost: s.killTasks}
 	}
 	return nil
 }
 
-func (s *server) allTasks(w http.ResponseWriter, r *http.Request) error {
+func (s *apiServer) listTasks(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	var states []string
 	for _, status := range append(q["status"], q["status[]"]...) {
 		switch strings.ToLower(status) {
 		case "running":
-			states = append(states, running)
+			states = append(states, runningState)
 		case "staging":
 			states = append(states, "TASK_STAGING")
 		}
 	}
-	apps, err := s.service.Apps(r.Context())
+	apps, err := s.service.ListApps(r.Context())
 	if err != nil {
 		return err
 	}
-	if plainText(r) {
-		return s.endpoints(w, apps)
+	if wantsPlainText(r) {
+		return s.writeEndpoints(w, apps)
 	}
-	s.answerTasks(w, tasksOf(apps, func(t Task) bool { return len(states) == 0 || slices.Contains(states, t.State) }))
+	s.answerTasks(w, selectTasks(apps, func(t AppTask) bool { return len(states) == 0 || slices.Contains(states, t.State) }))
 	return nil
 }
 
-func (s *server) answerTasks(w http.ResponseWriter, tasks []Task) {
-	s.answer(w, http.StatusOK, map[string][]Task{"tasks": tasks})
+func (s *apiServer) answerTasks(w http.ResponseWriter, tasks []AppTask) {
+	s.writeJSON(w, http.StatusOK, map[string][]AppTask{"tasks": tasks})
 }
 
-// tasksOf are the wanted tasks of the apps.
-func tasksOf(apps []App, wanted func(Task) bool) []Task {
-	list := []Task{}
+// selectTasks are the wanted tasks of the apps.
+func selectTasks(apps []AppStatus, wanted func(AppTask) bool) []AppTask {
+	list := []AppTask{}
 	for _, a := range apps {
-		for _, t := range filled(a) {
+		for _, t := range completeTasks(a) {
 			if wanted(t) {
 				list = append(list, t)
 			}
@@ -61,17 +61,17 @@ func tasksOf(apps []App, wanted func(Task) bool) []Task {
 	return list
 }
 
-func every(Task) bool { return true }
+func anyTask(AppTask) bool { return true }
 
-// plainText reports whether the requester wants lines, and nothing else.
-func plainText(r *http.Request) bool {
+// wantsPlainText reports whether the requester wants lines, and nothing else.
+func wantsPlainText(r *http.Request) bool {
 	accept := r.Header.Get("Accept")
 	return strings.Contains(accept, "text/plain") && !strings.Contains(accept, "json")
 }
 
-// endpoints writes a line for each service port: the app, the port, and where
+// writeEndpoints writes a line for each service port: the app, the port, and where
 // instances that run answer for it, with tabs between. Load balancers read it.
-func (s *server) endpoints(w http.ResponseWriter, apps []App) error {
+func (s *apiServer) writeEndpoints(w http.ResponseWriter, apps []AppStatus) error {
 	var text strings.Builder
 	for _, a := range apps {
 		name := strings.ReplaceAll(strings.TrimPrefix(a.App.ID, "/"), "/", "_")
@@ -79,7 +79,7 @@ func (s *server) endpoints(w http.ResponseWriter, apps []App) error {
 		for i, port := range ports {
 			fmt.Fprintf(&text, "%s\t%d\t", name, port)
 			for _, t := range a.Tasks {
-				if t.State == running && i < len(t.Ports) {
+				if t.State == runningState && i < len(t.Ports) {
 					fmt.Fprintf(&text, "%s:%d\t", t.Host, t.Ports[i])
 				}
 			}
@@ -90,7 +90,7 @@ func (s *server) endpoints(w http.ResponseWriter, apps []App) error {
 		}
 		fmt.Fprintf(&text, "%s\t \t", name)
 		for _, t := range a.Tasks {
-			if t.State == running {
+			if t.State == runningState {
 				fmt.Fprintf(&text, "%s\t", t.Host)
 			}
 		}
@@ -101,81 +101,81 @@ func (s *server) endpoints(w http.ResponseWriter, apps []App) error {
 	return nil
 }
 
-func (s *server) appTasks(w http.ResponseWriter, r *http.Request, p place) error {
-	a, err := s.app(r, p.id)
+func (s *apiServer) listAppTasks(w http.ResponseWriter, r *http.Request, p resourcePath) error {
+	a, err := s.getApp(r, p.id)
 	if err != nil {
 		return err
 	}
-	if plainText(r) {
-		return s.endpoints(w, []App{a})
+	if wantsPlainText(r) {
+		return s.writeEndpoints(w, []AppStatus{a})
 	}
-	s.answerTasks(w, filled(a))
+	s.answerTasks(w, completeTasks(a))
 	return nil
 }
 
-func (s *server) groupTasks(w http.ResponseWriter, r *http.Request, p place) error {
-	wanted, err := s.below(r, p.id)
+func (s *apiServer) listGroupTasks(w http.ResponseWriter, r *http.Request, p resourcePath) error {
+	wanted, err := s.selectGroupApps(r, p.id)
 	if err != nil {
 		return err
 	}
-	apps, err := s.service.Apps(r.Context())
+	apps, err := s.service.ListApps(r.Context())
 	if err != nil {
 		return err
 	}
-	s.answerTasks(w, tasksOf(slices.DeleteFunc(apps, func(a App) bool { return !wanted(a.App) }), every))
+	s.answerTasks(w, selectTasks(slices.DeleteFunc(apps, func(a AppStatus) bool { return !wanted(a.App) }), anyTask))
 	return nil
 }
 
-// killing is what the parameters of a request to kill tasks say. What wipe
+// killOptions is what the parameters of a request to kill tasks say. What wipe
 // would wipe, persistent volumes, is not there.
-type killing struct{ scale, wipe, force bool }
+type killOptions struct{ scale, wipe, force bool }
 
-func readKilling(r *http.Request) (k killing, err error) {
+func readKillOptions(r *http.Request) (k killOptions, err error) {
 	q := r.URL.Query()
 	for name, v := range map[string]*bool{"scale": &k.scale, "wipe": &k.wipe, "force": &k.force} {
-		if *v, err = whether(q, name, false); err != nil {
+		if *v, err = readBoolParam(q, name, false); err != nil {
 			return k, err
 		}
 	}
 	if k.scale && k.wipe {
-		return k, problemf(http.StatusBadRequest, "You cannot use scale and wipe at the same time.")
+		return k, newProblem(http.StatusBadRequest, "You cannot use scale and wipe at the same time.")
 	}
 	return k, nil
 }
 
-func (s *server) killAppTasks(w http.ResponseWriter, r *http.Request, p place) error {
+func (s *apiServer) killAppTasks(w http.ResponseWriter, r *http.Request, p resourcePath) error {
 	host := r.URL.Query().Get("host")
-	return s.kill(w, r, p.id, func(t Task) bool { return host == "" || host == "*" || t.Host == host }, s.answerTasks)
+	return s.killSelected(w, r, p.id, func(t AppTask) bool { return host == "" || host == "*" || t.Host == host }, s.answerTasks)
 }
 
-func (s *server) killAppTask(w http.ResponseWriter, r *http.Request, p place) error {
-	a, err := s.app(r, p.id)
+func (s *apiServer) killAppTask(w http.ResponseWriter, r *http.Request, p resourcePath) error {
+	a, err := s.getApp(r, p.id)
 	if err != nil {
 		return err
 	}
-	this := func(t Task) bool { return t.ID == p.arg }
+	this := func(t AppTask) bool { return t.ID == p.arg }
 	if !slices.ContainsFunc(a.Tasks, this) {
 		return notFound("Task '%s' does not exist", p.arg)
 	}
-	return s.kill(w, r, p.id, this, func(w http.ResponseWriter, tasks []Task) {
-		s.answer(w, http.StatusOK, map[string]Task{"task": tasks[0]})
+	return s.killSelected(w, r, p.id, this, func(w http.ResponseWriter, tasks []AppTask) {
+		s.writeJSON(w, http.StatusOK, map[string]AppTask{"task": tasks[0]})
 	})
 }
 
-// kill ends an app's tasks of that kind, and answers with them as they were.
-func (s *server) kill(w http.ResponseWriter, r *http.Request, app string, wanted func(Task) bool, killed func(http.ResponseWriter, []Task)) error {
-	k, err := readKilling(r)
+// killSelected ends an app's tasks of that kind, and answers with them as they were.
+func (s *apiServer) killSelected(w http.ResponseWriter, r *http.Request, app string, wanted func(AppTask) bool, killed func(http.ResponseWriter, []AppTask)) error {
+	k, err := readKillOptions(r)
 	if err != nil {
 		return err
 	}
-	a, err := s.app(r, app)
+	a, err := s.getApp(r, app)
 	if err != nil {
 		return err
 	}
-	return s.end(w, r.Context(), tasksOf([]App{a}, wanted), k, killed)
+	return s.killAndAnswer(w, r.Context(), selectTasks([]AppStatus{a}, wanted), k, killed)
 }
 
-func (s *server) end(w http.ResponseWriter, ctx context.Context, tasks []Task, k killing, killed func(http.ResponseWriter, []Task)) error {
+func (s *apiServer) killAndAnswer(w http.ResponseWriter, ctx context.Context, tasks []AppTask, k killOptions, killed func(http.ResponseWriter, []AppTask)) error {
 	var ids []string
 	for _, t := range tasks {
 		ids = append(ids, t.ID)
@@ -185,10 +185,10 @@ func (s *server) end(w http.ResponseWriter, ctx context.Context, tasks []Task, k
 		if err != nil {
 			return err
 		}
-		s.deployed(w, http.StatusOK, d)
+		s.answerDeployment(w, http.StatusOK, d)
 		return nil
 	}
-	if err := s.service.Kill(ctx, ids); err != nil {
+	if err := s.service.KillTasks(ctx, ids); err != nil {
 		return err
 	}
 	killed(w, tasks)
@@ -196,12 +196,12 @@ func (s *server) end(w http.ResponseWriter, ctx context.Context, tasks []Task, k
 }
 
 // killTasks ends those of the tasks named that there are, as in Marathon.
-func (s *server) killTasks(w http.ResponseWriter, r *http.Request) error {
-	k, err := readKilling(r)
+func (s *apiServer) killTasks(w http.ResponseWriter, r *http.Request) error {
+	k, err := readKillOptions(r)
 	if err != nil {
 		return err
 	}
-	data, err := body(w, r)
+	data, err := readBody(w, r)
 	if err != nil {
 		return err
 	}
@@ -210,17 +210,17 @@ func (s *server) killTasks(w http.ResponseWriter, r *http.Request) error {
 	}
 	switch err := json.Unmarshal(data, &sent); {
 	case err != nil && json.Valid(data):
-		return unprocessable("/ids", "an array of strings is wanted here")
+		return invalidAt("/ids", "an array of strings is wanted here")
 	case err != nil:
-		return &marathon.Malformed{Cause: err}
+		return &marathon.SyntaxError{Cause: err}
 	}
 	if sent.IDs == nil {
-		return unprocessable("/ids", "it is needed")
+		return invalidAt("/ids", "it is needed")
 	}
-	apps, err := s.service.Apps(r.Context())
+	apps, err := s.service.ListApps(r.Context())
 	if err != nil {
 		return err
 	}
-	named := tasksOf(apps, func(t Task) bool { return slices.Contains(sent.IDs, t.ID) })
-	return s.end(w, r.Context(), named, k, s.answerTasks)
+	named := selectTasks(apps, func(t AppTask) bool { return slices.Contains(sent.IDs, t.ID) })
+	return s.killAndAnswer(w, r.Context(), named, k, s.answerTasks)
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // taskIDs lists the tasks that a request answers with.
-func (a *asker) taskIDs(method, path, body string) []string {
+func (a *testClient) taskIDs(method, path, body string) []string {
 	a.t.Helper()
 	var got struct{ Tasks []struct{ ID string } }
 	a.read(method, path, body, &got)
@@ -24,12 +24,12 @@ func (a *asker) taskIDs(method, path, body string) []string {
 }
 
 func TestTasks(t *testing.T) {
-	a := scene(t)
+	a := newTestServer(t)
 	web := a.taskIDs(http.MethodGet, "/v2/apps/web/tasks", "")
 	if len(web) != 2 {
 		t.Fatalf("/web has tasks %v, want 2", web)
 	}
-	a.change("/shop/db", func(i deploy.Instance) (deploy.Instance, bool) { i.State = job.Staging; return i, true })
+	a.change("/shop/db", func(i deploy.AppInstance) (deploy.AppInstance, bool) { i.State = job.Staging; return i, true })
 	staging := a.taskIDs(http.MethodGet, "/v2/apps/shop/*/tasks", "")
 	for query, want := range map[string]int{"": 4, "?status=running": 3, "?status=STAGING": 1, "?status[]=running&status[]=staging": 4, "?status=odd": 4} {
 		if got := a.taskIDs(http.MethodGet, "/v2/tasks"+query, ""); len(got) != want || query == "?status=STAGING" && !slices.Equal(got, staging) {
@@ -39,7 +39,7 @@ func TestTasks(t *testing.T) {
 }
 
 func TestKill(t *testing.T) {
-	a := scene(t)
+	a := newTestServer(t)
 	web := a.taskIDs(http.MethodGet, "/v2/apps/web/tasks", "")
 
 	var one struct{ Task struct{ ID string } }
@@ -53,7 +53,7 @@ func TestKill(t *testing.T) {
 	a.send(http.MethodDelete, "/v2/apps/shop/db/tasks/"+web[1], "", http.StatusNotFound) // another app's
 
 	// With scale there are fewer afterwards.
-	var r result
+	var r deploymentResult
 	a.read(http.MethodDelete, "/v2/apps/web/tasks/"+web[1]+"?scale=true", "", &r)
 	if got := a.app("/web"); got.Instances != 1 || len(got.Tasks) != 1 || got.Version != r.Version {
 		t.Errorf("after kill and scale: got %d instances, tasks %v in %s, want one of each in %s", got.Instances, got.Tasks, got.Version, r.Version)
@@ -61,8 +61,8 @@ func TestKill(t *testing.T) {
 }
 
 func TestKillByHost(t *testing.T) {
-	a := scene(t)
-	var got struct{ Tasks []Task }
+	a := newTestServer(t)
+	var got struct{ Tasks []AppTask }
 	a.read(http.MethodGet, "/v2/apps/web/tasks", "", &got)
 	var here []string
 	for _, one := range got.Tasks {
@@ -79,7 +79,7 @@ func TestKillByHost(t *testing.T) {
 }
 
 func TestKillAcrossApps(t *testing.T) {
-	a := scene(t)
+	a := newTestServer(t)
 	all := []string{a.taskIDs(http.MethodGet, "/v2/apps/web/tasks", "")[0], a.taskIDs(http.MethodGet, "/v2/apps/shop/db/tasks", "")[0]}
 	body := `{"ids": ["` + strings.Join(all, `", "`) + `", "none"]}`
 	killed := a.taskIDs(http.MethodPost, "/v2/tasks/delete", body)
@@ -88,7 +88,7 @@ func TestKillAcrossApps(t *testing.T) {
 		t.Errorf("killed %v, want %v", killed, want)
 	}
 	all = []string{a.taskIDs(http.MethodGet, "/v2/apps/web/tasks", "")[0], a.taskIDs(http.MethodGet, "/v2/apps/shop/db/tasks", "")[0]}
-	var r result
+	var r deploymentResult
 	a.read(http.MethodPost, "/v2/tasks/delete?scale=true", `{"ids": ["`+strings.Join(all, `", "`)+`"]}`, &r)
 	if web, db := a.app("/web").Instances, a.app("/shop/db").Instances; web != 1 || db != 0 {
 		t.Errorf("got %d and %d instances, want 1 and 0", web, db)
@@ -96,7 +96,7 @@ func TestKillAcrossApps(t *testing.T) {
 }
 
 func TestEndpoints(t *testing.T) {
-	a := ask(t)
+	a := newTestClient(t)
 	a.send(http.MethodPost, "/v2/apps", `{"id": "/shop/web", "cmd": "serve", "instances": 2, "ports": [8080, 0]}`, http.StatusCreated)
 	a.send(http.MethodPost, "/v2/apps", `{"id": "/quiet", "cmd": "x", "portDefinitions": []}`, http.StatusCreated)
 	tasks := a.tasks["/shop/web"]

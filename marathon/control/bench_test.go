@@ -21,7 +21,7 @@ const (
 // checks and a GPU, of which nothing runs yet.
 func wanted(b *testing.B) map[string][]byte {
 	b.Helper()
-	s, err := deploy.New(nil)
+	s, err := deploy.LoadState(nil)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -29,16 +29,16 @@ func wanted(b *testing.B) map[string][]byte {
 	for i := range manyApps {
 		text := fmt.Sprintf(`{"id": "/g%d/app%d", "cmd": "exec serve --port $PORT0", "instances": %d, "cpus": 0.5, "mem": 256, "gpus": 1,
 			"env": {"LEVEL": "info", "DATA": "/data"}, "labels": {"team": "t%d"}, "healthChecks": [{"path": "/health", "portIndex": 0}]}`, i%10, i, each, i%7)
-		a, err := marathon.Parse([]byte(text), marathon.Settings{Role: "*"})
+		a, err := marathon.ParseApp([]byte(text), marathon.ParseSettings{Role: "*"})
 		if err != nil {
 			b.Fatal(err)
 		}
 		apps = append(apps, a)
 	}
-	if _, err := s.Put(time.Now(), apps, deploy.Options{}); err != nil {
+	if _, err := s.PutApps(time.Now(), apps, deploy.ChangeOptions{}); err != nil {
 		b.Fatal(err)
 	}
-	return s.Drain()
+	return s.TakeChangedDocuments()
 }
 
 // BenchmarkCold takes 1,000 apps of 10 instances from their documents to all

@@ -104,11 +104,11 @@ func (f *fake) change(name string, moves ...job.Task) {
 	}
 }
 
-func (f *fake) Self(context.Context) (url, id, role string, err error) {
+func (f *fake) DescribeScheduler(context.Context) (url, id, role string, err error) {
 	return "http://127.0.0.1:1", "f1", "*", nil
 }
 
-func (f *fake) Submit(_ context.Context, specs ...job.Spec) error {
+func (f *fake) SubmitJobs(_ context.Context, specs ...job.Spec) error {
 	names := ""
 	for _, s := range specs {
 		names += fmt.Sprintf(" %s %d", s.Name, s.Tasks)
@@ -119,7 +119,7 @@ func (f *fake) Submit(_ context.Context, specs ...job.Spec) error {
 		return err
 	}
 	for _, s := range specs {
-		if j, ok := f.jobs[s.Name]; ok && !j.Terminal() {
+		if j, ok := f.jobs[s.Name]; ok && !j.IsTerminal() {
 			return fmt.Errorf("job %q is there", s.Name)
 		}
 	}
@@ -139,7 +139,7 @@ func (f *fake) Submit(_ context.Context, specs ...job.Spec) error {
 
 // task is the next attempt of a place.
 // Admit refuses the jobs of apps that a test has named in refuses.
-func (f *fake) Admit(_ context.Context, specs ...job.Spec) error {
+func (f *fake) CheckAdmission(_ context.Context, specs ...job.Spec) error {
 	for _, s := range specs {
 		if f.refuses[s.Group] {
 			return fmt.Errorf("%s wants what its operator has not allowed", s.Group)
@@ -185,22 +185,22 @@ func (f *fake) ends(name string, as job.State, why string) string {
 	return old.ID
 }
 
-func (f *fake) Scale(_ context.Context, name string, tasks int) error {
+func (f *fake) ScaleJob(_ context.Context, name string, tasks int) error {
 	err := f.call("scale %s %d", name, tasks)
 	defer f.mu.Unlock()
 	if err != nil {
 		return err
 	}
 	j, ok := f.jobs[name]
-	if !ok || j.Terminal() || j.Wanted() > tasks {
+	if !ok || j.IsTerminal() || j.WantedTasks() > tasks {
 		return fmt.Errorf("job %q cannot run %d", name, tasks)
 	}
 	for i := range j.Tasks {
-		if j.Wanted() < tasks && j.Tasks[i].Retired() {
+		if j.WantedTasks() < tasks && j.Tasks[i].IsRetired() {
 			j.Tasks[i] = f.task(j, i, j.Tasks[i].Attempt+1)
 		}
 	}
-	for j.Wanted() < tasks {
+	for j.WantedTasks() < tasks {
 		j.Tasks = append(j.Tasks, f.task(j, len(j.Tasks), 1))
 	}
 	j.Spec.Tasks = tasks
@@ -208,7 +208,7 @@ func (f *fake) Scale(_ context.Context, name string, tasks int) error {
 	return nil
 }
 
-func (f *fake) Stop(_ context.Context, ids []string, retire bool) error {
+func (f *fake) StopTasks(_ context.Context, ids []string, retire bool) error {
 	err := f.call("stop %d %t", len(ids), retire)
 	defer f.mu.Unlock()
 	if err != nil {
@@ -218,10 +218,10 @@ func (f *fake) Stop(_ context.Context, ids []string, retire bool) error {
 		for i := range j.Tasks {
 			t := &j.Tasks[i]
 			switch {
-			case !slices.Contains(ids, t.ID) || !t.State.Live():
+			case !slices.Contains(ids, t.ID) || !t.State.IsLive():
 				continue
 			case retire:
-				f.end(t, job.ByScale)
+				f.end(t, job.KillByScaling)
 				j.Spec.Tasks--
 			case t.State == job.Waiting: // nothing of it runs
 				continue
@@ -234,7 +234,7 @@ func (f *fake) Stop(_ context.Context, ids []string, retire bool) error {
 	return nil
 }
 
-func (f *fake) Wake(_ context.Context, ids []string) error {
+func (f *fake) EndBackoff(_ context.Context, ids []string) error {
 	err := f.call("wake %d", len(ids))
 	defer f.mu.Unlock()
 	if err != nil {
@@ -252,10 +252,10 @@ func (f *fake) Wake(_ context.Context, ids []string) error {
 }
 
 func (f *fake) end(t *job.Task, why job.KillReason) {
-	t.State, t.KillWanted, t.KillReason, t.Changed = job.Killed, time.Now(), why, time.Now()
+	t.State, t.KillRequested, t.KillReason, t.Changed = job.Killed, time.Now(), why, time.Now()
 }
 
-func (f *fake) Kill(_ context.Context, names ...string) error {
+func (f *fake) KillJobs(_ context.Context, names ...string) error {
 	err := f.call("kill %v", names)
 	defer f.mu.Unlock()
 	if err != nil {
@@ -267,8 +267,8 @@ func (f *fake) Kill(_ context.Context, names ...string) error {
 			continue
 		}
 		for i := range j.Tasks {
-			if t := &j.Tasks[i]; t.State.Live() || t.Retired() {
-				f.end(t, job.ByPerson)
+			if t := &j.Tasks[i]; t.State.IsLive() || t.IsRetired() {
+				f.end(t, job.KillByUser)
 			}
 		}
 		f.change(name)
@@ -276,7 +276,7 @@ func (f *fake) Kill(_ context.Context, names ...string) error {
 	return nil
 }
 
-func (f *fake) Job(name string) (job.Job, bool) {
+func (f *fake) FindJob(name string) (job.Job, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	j, ok := f.jobs[name]
@@ -286,7 +286,7 @@ func (f *fake) Job(name string) (job.Job, bool) {
 	return *j.Clone(), true
 }
 
-func (f *fake) Changed(ctx context.Context) error {
+func (f *fake) WaitForChange(ctx context.Context) error {
 	select {
 	case <-f.wake:
 		return nil
@@ -297,7 +297,7 @@ func (f *fake) Changed(ctx context.Context) error {
 	}
 }
 
-func (f *fake) Take() (names []string, moves []job.Task) {
+func (f *fake) TakeChanges() (names []string, moves []job.Task) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.led.Do(func() { close(f.leads) })
@@ -308,11 +308,11 @@ func (f *fake) Take() (names []string, moves []job.Task) {
 }
 
 // Domain has an agent stand in a region of its own.
-func (f *fake) Fields(agentID string) map[string]string {
+func (f *fake) AgentFields(agentID string) map[string]string {
 	return map[string]string{"@region": "region-" + agentID, "@zone": "zone-1"}
 }
 
-func (f *fake) Put(_ context.Context, documents map[string][]byte) error {
+func (f *fake) PutDocuments(_ context.Context, documents map[string][]byte) error {
 	err := f.call("put %v", slices.Sorted(maps.Keys(documents)))
 	defer f.mu.Unlock()
 	if err != nil {
@@ -328,7 +328,7 @@ func (f *fake) Put(_ context.Context, documents map[string][]byte) error {
 	return nil
 }
 
-func (f *fake) Documents(context.Context) (map[string][]byte, error) {
+func (f *fake) LoadDocuments(context.Context) (map[string][]byte, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return maps.Clone(f.documents), nil

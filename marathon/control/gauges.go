@@ -6,23 +6,23 @@ import (
 	"mesos-gpu/job"
 )
 
-// counts are what there is to count of the apps.
-type counts struct {
+// appCounts are what there is to count of the apps.
+type appCounts struct {
 	apps, deployments, healthy, unhealthy, queue int
 
 	instances map[job.State]int
 }
 
 // Gauges adds what is counted of the apps, for those who watch the scheduler.
-func (c *Control) Gauges(ctx context.Context, add func(name, help string, labels map[string]string, value float64)) error {
-	var n counts
-	if err := c.ask(ctx, func(k *keeper) error { n = k.count(); return nil }); err != nil {
+func (c *Controller) Gauges(ctx context.Context, add func(name, help string, labels map[string]string, value float64)) error {
+	var n appCounts
+	if err := c.runInLoop(ctx, func(k *controlLoop) error { n = k.countApps(); return nil }); err != nil {
 		return err
 	}
 	add("marathon_apps", "Apps there are.", nil, float64(n.apps))
 	add("marathon_deployments", "Deployments under way.", nil, float64(n.deployments))
 	for _, s := range job.States() {
-		if s.Live() {
+		if s.IsLive() {
 			add("marathon_instances", "Instances that have not ended, by state.", map[string]string{"state": string(s)}, float64(n.instances[s]))
 		}
 	}
@@ -32,17 +32,17 @@ func (c *Control) Gauges(ctx context.Context, add func(name, help string, labels
 	return nil
 }
 
-func (k *keeper) count() counts {
-	n := counts{deployments: len(k.state.Deployments()), instances: map[job.State]int{}}
+func (k *controlLoop) countApps() appCounts {
+	n := appCounts{deployments: len(k.state.Deployments()), instances: map[job.State]int{}}
 	for _, a := range k.state.Apps() {
 		n.apps++
 		for _, in := range k.state.Instances(a.ID) {
-			if !in.State.Live() {
+			if !in.State.IsLive() {
 				continue
 			}
 			n.instances[in.State]++
 			switch {
-			case in.Healthy == nil || !in.State.Placed():
+			case in.Healthy == nil || !in.State.IsPlaced():
 			case *in.Healthy:
 				n.healthy++
 			default:
@@ -50,7 +50,7 @@ func (k *keeper) count() counts {
 			}
 		}
 	}
-	for _, q := range k.state.Queue() {
+	for _, q := range k.state.QueuedApps() {
 		n.queue += q.Count
 	}
 	return n

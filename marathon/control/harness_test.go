@@ -24,7 +24,7 @@ func quiet() logrus.FieldLogger {
 // in bubbles of synctest, which end once no goroutine is left.
 type scheduler struct {
 	testing.TB
-	control *Control
+	control *Controller
 	cluster *fake
 	stop    context.CancelFunc
 	ended   chan error
@@ -41,10 +41,10 @@ func lead(t *testing.T, f *fake, client *http.Client) *scheduler {
 
 // keep is lead outside of a bubble; it leads when cluster.leads is closed.
 func keep(t testing.TB, f *fake, client *http.Client) *scheduler {
-	return keepFor(t, f, Config{Log: quiet(), Client: client, Version: "test"})
+	return keepFor(t, f, ControllerConfig{Log: quiet(), Client: client, Version: "test"})
 }
 
-func keepFor(t testing.TB, f *fake, cfg Config) *scheduler {
+func keepFor(t testing.TB, f *fake, cfg ControllerConfig) *scheduler {
 	ctx, stop := context.WithCancel(context.Background())
 	s := &scheduler{t, New(cfg), f, stop, make(chan error, 1)}
 	f.wake <- struct{}{} // as Changed returns at first, even where there is no job

@@ -7,14 +7,14 @@ import (
 	"mesos-gpu/marathon"
 )
 
-// thousand has so many apps of ten instances each wanted.
-func thousand(b *testing.B) *State {
+// newThousandApps has so many apps of ten instances each wanted.
+func newThousandApps(b *testing.B) *DesiredState {
 	s := empty(b)
 	var apps []*marathon.App
 	for i := range 1000 {
 		apps = append(apps, testApp(b, []string{fmt.Sprintf("/g%d/app%d", i%10, i), "n=10", "health"}))
 	}
-	if _, err := s.Put(start(), apps, Options{}); err != nil {
+	if _, err := s.PutApps(start(), apps, ChangeOptions{}); err != nil {
 		b.Fatal(err)
 	}
 	return s
@@ -23,15 +23,15 @@ func thousand(b *testing.B) *State {
 // BenchmarkCold takes 1,000 apps of 10 instances from their documents to all
 // jobs submitted, and on to the deployment's end once all run.
 func BenchmarkCold(b *testing.B) {
-	wanted := thousand(b)
-	documents := wanted.Drain()
-	running := map[string][]Instance{}
+	wanted := newThousandApps(b)
+	documents := wanted.TakeChangedDocuments()
+	running := map[string][]AppInstance{}
 	for _, a := range wanted.Apps() {
 		running[a.ID] = serving(wanted, a.ID, 10)
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		s, err := New(documents)
+		s, err := LoadState(documents)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -46,9 +46,9 @@ func BenchmarkCold(b *testing.B) {
 
 // BenchmarkOneChanged is one instance of one of 1,000 apps changing.
 func BenchmarkOneChanged(b *testing.B) {
-	s := thousand(b)
+	s := newThousandApps(b)
 	s.Step(nil)
-	running := map[string][]Instance{}
+	running := map[string][]AppInstance{}
 	for _, a := range s.Apps() {
 		running[a.ID] = serving(s, a.ID, 10)
 	}
@@ -57,22 +57,22 @@ func BenchmarkOneChanged(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		one[0].Healthy = new(!*one[0].Healthy)
-		s.Step(map[string][]Instance{"/g0/app0": one})
+		s.Step(map[string][]AppInstance{"/g0/app0": one})
 	}
 }
 
 // BenchmarkPutOne changes one of 1,000 apps.
 func BenchmarkPutOne(b *testing.B) {
-	s := thousand(b)
+	s := newThousandApps(b)
 	s.Step(nil)
 	apps := []*marathon.App{testApp(b, []string{"/g0/app0", "n=10", "health"})}
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		apps[0].Cmd = fmt.Sprint("x", i)
-		if _, err := s.Put(start(), apps, Options{Force: true}); err != nil {
+		if _, err := s.PutApps(start(), apps, ChangeOptions{Force: true}); err != nil {
 			b.Fatal(err)
 		}
 		s.Step(nil)
-		s.Drain()
+		s.TakeChangedDocuments()
 	}
 }

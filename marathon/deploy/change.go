@@ -10,178 +10,178 @@ import (
 	"mesos-gpu/marathon"
 )
 
-// Options of a change.
-type Options struct {
+// ChangeOptions of a change.
+type ChangeOptions struct {
 	// Force cancels the deployments that change the same apps.
 	Force bool
 }
 
-// Put creates or changes apps, which Parse has completed, by one deployment.
-// It returns *Locked, or *marathon.Invalid where the apps do not go together
+// PutApps creates or changes apps, which Parse has completed, by one deployment.
+// It returns *Locked, or *marathon.ValidationError where the apps do not go together
 // with the others.
-func (s *State) Put(now time.Time, apps []*marathon.App, o Options) (Deployment, error) {
-	d := draft{group: "/"}
+func (s *DesiredState) PutApps(now time.Time, apps []*marathon.App, o ChangeOptions) (Deployment, error) {
+	d := changeDraft{group: "/"}
 	for _, a := range apps {
-		d.put(a)
+		d.putApp(a)
 	}
 	if len(apps) == 1 {
-		d.group = marathon.Parent(apps[0].ID)
+		d.group = marathon.ParentID(apps[0].ID)
 	}
-	return s.change(now, d, o)
+	return s.startDeployment(now, d, o)
 }
 
-// Remove removes apps. It returns *Unknown, or *Locked.
-func (s *State) Remove(now time.Time, ids []string, o Options) (Deployment, error) {
-	d := draft{group: "/"}
+// RemoveApps removes apps. It returns *Unknown, or *Locked.
+func (s *DesiredState) RemoveApps(now time.Time, ids []string, o ChangeOptions) (Deployment, error) {
+	d := changeDraft{group: "/"}
 	for _, id := range ids {
 		if _, ok := s.App(id); !ok {
-			return Deployment{}, &Unknown{"app", id}
+			return Deployment{}, &NotFoundError{"app", id}
 		}
-		d.drop(id)
+		d.removeApp(id)
 	}
 	if len(ids) == 1 {
-		d.group = marathon.Parent(ids[0])
+		d.group = marathon.ParentID(ids[0])
 	}
-	return s.change(now, d, o)
+	return s.startDeployment(now, d, o)
 }
 
-// Restart replaces all instances of apps as a change of their definition
+// RestartApps replaces all instances of apps as a change of their definition
 // would. It returns *Unknown, or *Locked.
-func (s *State) Restart(now time.Time, ids []string, o Options) (Deployment, error) {
-	d := draft{group: "/", restart: true}
+func (s *DesiredState) RestartApps(now time.Time, ids []string, o ChangeOptions) (Deployment, error) {
+	d := changeDraft{group: "/", restart: true}
 	for _, id := range ids {
 		a, ok := s.App(id)
 		if !ok {
-			return Deployment{}, &Unknown{"app", id}
+			return Deployment{}, &NotFoundError{"app", id}
 		}
-		d.put(a)
+		d.putApp(a)
 	}
-	return s.change(now, d, o)
+	return s.startDeployment(now, d, o)
 }
 
-// Retire ends instances, which Step was told of, and makes their apps that
+// RetireInstances ends instances, which Step was told of, and makes their apps that
 // much smaller. It returns *Unknown, or *Locked.
-func (s *State) Retire(now time.Time, taskIDs []string, o Options) (Deployment, error) {
+func (s *DesiredState) RetireInstances(now time.Time, taskIDs []string, o ChangeOptions) (Deployment, error) {
 	owner := map[string]string{}
 	for id, a := range s.apps {
-		for i := range a.seen {
-			if !a.seen[i].leaving() && a.known() {
-				owner[a.seen[i].TaskID] = id
+		for i := range a.instances {
+			if !a.instances[i].isLeaving() && a.isKnown() {
+				owner[a.instances[i].TaskID] = id
 			}
 		}
 	}
-	d := draft{group: "/", kill: map[string][]string{}}
+	d := changeDraft{group: "/", kill: map[string][]string{}}
 	for _, task := range taskIDs {
 		id, ok := owner[task]
 		if !ok {
-			return Deployment{}, &Unknown{"instance", task}
+			return Deployment{}, &NotFoundError{"instance", task}
 		}
 		if !slices.Contains(d.kill[id], task) {
 			d.kill[id] = append(d.kill[id], task)
 		}
 	}
-	for _, id := range sorted(d.kill) {
-		smaller := *s.apps[id].current()
+	for _, id := range sortedKeys(d.kill) {
+		smaller := *s.apps[id].currentApp()
 		smaller.Instances = max(0, smaller.Instances-len(d.kill[id]))
-		d.put(&smaller)
+		d.putApp(&smaller)
 	}
-	return s.change(now, d, o)
+	return s.startDeployment(now, d, o)
 }
 
-// Cancel ends a deployment and takes back what it changed by another, which
+// CancelDeployment ends a deployment and takes back what it changed by another, which
 // it returns; with force it leaves everything as it is just then. It returns
 // *Unknown.
-func (s *State) Cancel(now time.Time, id string, force bool) (Deployment, error) {
-	old := s.byID(id)
+func (s *DesiredState) CancelDeployment(now time.Time, id string, force bool) (Deployment, error) {
+	old := s.deploymentByID(id)
 	if old == nil {
-		return Deployment{}, &Unknown{"deployment", id}
+		return Deployment{}, &NotFoundError{"deployment", id}
 	}
-	back := draft{group: "/", groups: old.Groups, as: map[string]string{}}
-	for _, id := range old.Affected() {
+	back := changeDraft{group: "/", groups: old.Groups, configs: map[string]string{}}
+	for _, id := range old.AffectedApps() {
 		from := old.From[id]
 		if from == "" {
-			back.drop(id)
+			back.removeApp(id)
 			continue
 		}
-		a := s.apps[id].version(from)
-		back.as[id] = a.VersionInfo.LastConfigChangeAt
-		back.put(a)
+		a := s.apps[id].appAtVersion(from)
+		back.configs[id] = a.VersionInfo.LastConfigChangeAt
+		back.putApp(a)
 	}
 	if force {
-		s.fail(old, "it was cancelled")
+		s.failDeployment(old, "it was cancelled")
 		return Deployment{}, nil
 	}
-	return s.change(now, back, Options{Force: true})
+	return s.startDeployment(now, back, ChangeOptions{Force: true})
 }
 
-// draft is a change that was not checked yet.
-type draft struct {
+// changeDraft is a change that was not checked yet.
+type changeDraft struct {
 	// apps are the wanted definitions, nil of apps to be removed, in order.
-	apps []wanted
+	apps []draftApp
 	// groups are those to be changed, nil to be removed.
 	groups map[string]*GroupInfo
 	// group is the one that the change is told of.
 	group   string
 	restart bool
 	kill    map[string][]string
-	// as are the configurations that apps go back to.
-	as map[string]string
+	// configs are the configurations that apps go back to.
+	configs map[string]string
 }
 
-type wanted struct {
+type draftApp struct {
 	id  string
 	app *marathon.App
 }
 
-func (d *draft) put(a *marathon.App) { d.apps = append(d.apps, wanted{a.ID, a}) }
-func (d *draft) drop(id string)      { d.apps = append(d.apps, wanted{id, nil}) }
+func (d *changeDraft) putApp(a *marathon.App) { d.apps = append(d.apps, draftApp{a.ID, a}) }
+func (d *changeDraft) removeApp(id string)    { d.apps = append(d.apps, draftApp{id, nil}) }
 
-// change checks a draft and begins its deployment.
-func (s *State) change(now time.Time, d draft, o Options) (Deployment, error) {
-	v := s.stamp(now)
+// startDeployment checks a draft and begins its deployment.
+func (s *DesiredState) startDeployment(now time.Time, d changeDraft, o ChangeOptions) (Deployment, error) {
+	v := s.nextVersion(now)
 	for id := range d.groups {
-		if err := fits(id); err != nil {
+		if err := checkIDLength(id); err != nil {
 			return Deployment{}, err
 		}
 	}
-	next, err := s.resolve(d, v)
+	next, err := s.resolveDraft(d, v)
 	if err != nil {
 		return Deployment{}, err
 	}
-	world := s.world(next, d.groups)
-	if err := world.check(); err != nil {
+	world := s.buildTarget(next, d.groups)
+	if err := world.checkTarget(); err != nil {
 		return Deployment{}, err
 	}
-	if err := s.roomy(d, next); err != nil {
+	if err := s.checkDocumentSizes(d, next); err != nil {
 		return Deployment{}, err
 	}
-	conflicts := s.conflicts(next)
+	conflicts := s.conflictingDeployments(next)
 	if len(conflicts) > 0 && !o.Force {
-		return Deployment{}, &Locked{conflicts}
+		return Deployment{}, &LockedError{conflicts}
 	}
-	dep := &Deployment{Plan: Plan{ID: deploymentID(v), Version: v, Steps: world.steps(next)}, From: map[string]string{}, Kill: d.kill}
+	dep := &Deployment{Plan: Plan{ID: deploymentID(v), Version: v, Steps: world.planSteps(next)}, From: map[string]string{}, Kill: d.kill}
 	for _, n := range next {
 		dep.From[n.id] = n.from
 	}
 	dep.Groups = s.groupsBefore(d.groups)
-	if n := len(text(dep)); n > maxDocument {
-		return Deployment{}, invalid("/", "a deployment of %d apps has %d bytes, more than %d: change fewer at once", len(next), n, maxDocument)
+	if n := len(mustMarshal(dep)); n > maxDocument {
+		return Deployment{}, invalidAt("/", "a deployment of %d apps has %d bytes, more than %d: change fewer at once", len(next), n, maxDocument)
 	}
-	s.commit(dep, next, d)
+	s.commitDraft(dep, next, d)
 	for _, id := range conflicts {
-		s.fail(s.byID(id), "it was cancelled for "+dep.ID)
+		s.failDeployment(s.deploymentByID(id), "it was cancelled for "+dep.ID)
 	}
 	return *dep, nil
 }
 
-// spare is what a document has beside the definitions in it.
-const spare = 64 << 10
+// documentMargin is what a document has beside the definitions in it.
+const documentMargin = 64 << 10
 
-// roomy refuses what would not fit into documents.
-func (s *State) roomy(d draft, next []transition) error {
-	for _, id := range sorted(d.groups) {
-		if n := len(text(d.groups[id])); n > maxApp {
-			return invalid("/", "group %s has %d bytes, more than %d: leave something out", id, n, maxApp)
+// checkDocumentSizes refuses what would not fit into documents.
+func (s *DesiredState) checkDocumentSizes(d changeDraft, next []appTransition) error {
+	for _, id := range sortedKeys(d.groups) {
+		if n := len(mustMarshal(d.groups[id])); n > maxApp {
+			return invalidAt("/", "group %s has %d bytes, more than %d: leave something out", id, n, maxApp)
 		}
 	}
 	for _, t := range next {
@@ -191,96 +191,96 @@ func (s *State) roomy(d draft, next []transition) error {
 		}
 		kept := len(t.to.text)
 		for i, v := range a.versions {
-			if i == len(a.versions)-1 || a.runs(v.app) { // it goes back to the last
+			if i == len(a.versions)-1 || a.hasInstances(v.app) { // it goes back to the last
 				kept += len(v.text)
 			}
 		}
-		if kept > maxDocument-spare {
-			return invalid("/", "app %s has instances of so many versions that %d bytes are to be kept, more than %d: wait for its deployment", t.id, kept, maxDocument-spare)
+		if kept > maxDocument-documentMargin {
+			return invalidAt("/", "app %s has instances of so many versions that %d bytes are to be kept, more than %d: wait for its deployment", t.id, kept, maxDocument-documentMargin)
 		}
 	}
 	return nil
 }
 
-// transition is an app that a draft changes.
-type transition struct {
+// appTransition is an app that a draft changes.
+type appTransition struct {
 	id, from string // the version before, "" of a new app
-	change   change
-	to       version // unset of an app to be removed
+	change   changeKind
+	to       appVersion // unset of an app to be removed
 	removed  bool
 }
 
-// resolve finds what a draft changes, sorted by id.
-func (s *State) resolve(d draft, v string) ([]transition, error) {
-	var list []transition
+// resolveDraft finds what a draft changes, sorted by id.
+func (s *DesiredState) resolveDraft(d changeDraft, v string) ([]appTransition, error) {
+	var list []appTransition
 	seen := map[string]bool{}
 	for _, w := range d.apps {
 		if seen[w.id] {
-			return nil, invalid("/", "%s stands twice", w.id)
+			return nil, invalidAt("/", "%s stands twice", w.id)
 		}
 		seen[w.id] = true
-		t, err := s.transition(w, d, v)
+		t, err := s.planTransition(w, d, v)
 		if err != nil {
 			return nil, err
 		}
-		if t.change != same || t.removed {
+		if t.change != unchanged || t.removed {
 			list = append(list, t)
 		}
 	}
-	slices.SortFunc(list, func(a, b transition) int { return strings.Compare(a.id, b.id) })
+	slices.SortFunc(list, func(a, b appTransition) int { return strings.Compare(a.id, b.id) })
 	return list, nil
 }
 
-func (s *State) transition(w wanted, d draft, v string) (transition, error) {
-	t := transition{id: w.id}
+func (s *DesiredState) planTransition(w draftApp, d changeDraft, v string) (appTransition, error) {
+	t := appTransition{id: w.id}
 	old := s.apps[w.id]
-	if old != nil && old.known() {
-		t.from = old.current().Version
+	if old != nil && old.isKnown() {
+		t.from = old.currentApp().Version
 	}
 	if w.app == nil {
 		t.removed = t.from != ""
 		return t, nil
 	}
-	if err := fits(w.id); err != nil {
+	if err := checkIDLength(w.id); err != nil {
 		return t, err
 	}
 	var err error
-	if t.change, err = compare(old, w.app); err != nil {
+	if t.change, err = classifyChange(old, w.app); err != nil {
 		return t, err
 	}
 	config := v
-	switch back, ok := d.as[w.id]; {
+	switch back, ok := d.configs[w.id]; {
 	case ok:
 		config = back
-		if t.from != "" && old.current().VersionInfo.LastConfigChangeAt != back {
+		if t.from != "" && old.currentApp().VersionInfo.LastConfigChangeAt != back {
 			t.change = reconfigured
 		}
 	case t.change == created:
 	case d.restart:
 		t.change = reconfigured
 	case t.change != reconfigured:
-		config = old.current().VersionInfo.LastConfigChangeAt
+		config = old.currentApp().VersionInfo.LastConfigChangeAt
 	}
-	if t.change == same && len(d.kill[w.id]) > 0 {
+	if t.change == unchanged && len(d.kill[w.id]) > 0 {
 		t.change = scaled
 	}
-	t.to = versioned(w.app, v, config)
+	t.to = newVersion(w.app, v, config)
 	return t, nil
 }
 
 // maxKey bounds the keys of documents.
 const maxKey = 512
 
-func fits(id string) error {
+func checkIDLength(id string) error {
 	if most := maxKey - len(groupKey); len(id) > most {
-		return invalid("/id", "%s has %d characters, more than %d", id, len(id), most)
+		return invalidAt("/id", "%s has %d characters, more than %d", id, len(id), most)
 	}
 	return nil
 }
 
-// conflicts are the deployments under way that change the same apps, the
+// conflictingDeployments are the deployments under way that change the same apps, the
 // oldest first.
-func (s *State) conflicts(next []transition) []string {
+func (s *DesiredState) conflictingDeployments(next []appTransition) []string {
 	hit := map[*Deployment]bool{}
 	for _, t := range next {
 		if a := s.apps[t.id]; a != nil && a.deployment != nil {
@@ -296,32 +296,32 @@ func (s *State) conflicts(next []transition) []string {
 	return ids
 }
 
-// commit makes a checked change what is wanted.
-func (s *State) commit(dep *Deployment, next []transition, d draft) {
+// commitDraft makes a checked change what is wanted.
+func (s *DesiredState) commitDraft(dep *Deployment, next []appTransition, d changeDraft) {
 	for _, t := range next {
-		a := s.app(t.id)
-		a.gone = t.removed
+		a := s.ensureApp(t.id)
+		a.removing = t.removed
 		if !t.removed {
 			a.versions = append(a.versions, t.to)
 		}
 		a.deployment = dep
-		a.trim()
-		s.touch(t.id)
+		a.trimVersions()
+		s.markChanged(t.id)
 	}
 	for id, g := range d.groups {
 		s.setGroup(id, g, dep.Version)
 	}
-	dep.index()
+	dep.indexSteps()
 	s.deployments = append(s.deployments, dep)
-	s.drain[deploymentKey+dep.ID] = struct{}{}
-	s.clock(dep.Version)
-	s.enter(dep)
+	s.changedDocuments[deploymentKey+dep.ID] = struct{}{}
+	s.advanceClock(dep.Version)
+	s.enterStep(dep)
 	s.events = append(s.events, GroupChangeSuccess{GroupID: d.group, Version: dep.Version})
 }
 
-// touch has an app's document kept, and the app looked at.
-func (s *State) touch(id string) {
-	s.drain[appKey+id] = struct{}{}
+// markChanged has an app's document kept, and the app looked at.
+func (s *DesiredState) markChanged(id string) {
+	s.changedDocuments[appKey+id] = struct{}{}
 	s.dirty[id] = true
 }
 
@@ -332,7 +332,7 @@ func deploymentID(v string) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
 }
 
-// invalid is what is wrong at one place of a definition.
-func invalid(path, format string, args ...any) error {
-	return &marathon.Invalid{Message: "Object is not valid", Details: []marathon.Detail{{Path: path, Errors: []string{fmt.Sprintf(format, args...)}}}}
+// invalidAt is what is wrong at one place of a definition.
+func invalidAt(path, format string, args ...any) error {
+	return &marathon.ValidationError{Message: "Object is not valid", Details: []marathon.ErrorDetail{{Path: path, Errors: []string{fmt.Sprintf(format, args...)}}}}
 }

@@ -21,7 +21,7 @@ type cluster struct {
 type modelJob struct {
 	app, version string
 	short        string
-	tasks        []*Instance
+	tasks        []*AppInstance
 	attempts     []int
 	killed       bool
 }
@@ -41,7 +41,7 @@ func (c *cluster) job(app, version string) *modelJob {
 
 func (j *modelJob) ended() bool {
 	for _, t := range j.tasks {
-		if t.State.Live() || t.KillReason == job.ByScale {
+		if t.State.IsLive() || t.KillReason == job.KillByScaling {
 			return false
 		}
 	}
@@ -52,13 +52,13 @@ func (j *modelJob) ended() bool {
 func (c *cluster) do(a Action) {
 	c.changed[a.appID()] = true
 	switch a := a.(type) {
-	case Submit:
+	case SubmitJob:
 		c.submit(a.App)
-	case Scale:
+	case ScaleJob:
 		if j := c.job(a.AppID, a.Version); j != nil && !j.killed {
 			j.scale(c, a.Instances)
 		}
-	case Stop:
+	case StopInstances:
 		for _, j := range c.jobs[a.AppID] {
 			for _, t := range j.tasks {
 				if slices.Contains(a.TaskIDs, t.TaskID) {
@@ -66,7 +66,7 @@ func (c *cluster) do(a Action) {
 				}
 			}
 		}
-	case Kill:
+	case KillJob:
 		if j := c.job(a.AppID, a.Version); j != nil {
 			j.kill(c.now)
 		}
@@ -96,7 +96,7 @@ func (j *modelJob) grow(c *cluster) {
 func (j *modelJob) begin(c *cluster, slot int) {
 	j.attempts[slot]++
 	c.changed[j.app] = true
-	j.tasks[slot] = &Instance{
+	j.tasks[slot] = &AppInstance{
 		TaskID:  fmt.Sprintf("%s.%s.%d.%d", strings.ReplaceAll(j.app[1:], "/", "_"), j.short, slot, j.attempts[slot]),
 		Version: j.version, Job: j.app + j.short, State: job.Waiting, Changed: c.now,
 	}
@@ -104,13 +104,13 @@ func (j *modelJob) begin(c *cluster, slot int) {
 
 func (j *modelJob) scale(c *cluster, n int) {
 	for _, t := range j.tasks {
-		if t.KillReason != job.ByScale {
+		if t.KillReason != job.KillByScaling {
 			n--
 		}
 	}
 	if n < 0 { // the scheduler has its own order
 		for _, t := range slices.Backward(j.tasks) {
-			if n < 0 && t.KillReason != job.ByScale {
+			if n < 0 && t.KillReason != job.KillByScaling {
 				n++
 				retire(t, c.now)
 			}
@@ -118,12 +118,12 @@ func (j *modelJob) scale(c *cluster, n int) {
 		return
 	}
 	for slot, t := range j.tasks {
-		if n <= 0 || t.KillReason != job.ByScale {
+		if n <= 0 || t.KillReason != job.KillByScaling {
 			continue
 		}
 		n--
-		if t.State.Live() {
-			t.KillReason = job.ByReplacement
+		if t.State.IsLive() {
+			t.KillReason = job.KillByReplacement
 		} else {
 			j.begin(c, slot)
 		}
@@ -133,23 +133,23 @@ func (j *modelJob) scale(c *cluster, n int) {
 	}
 }
 
-func retire(t *Instance, now time.Time) {
+func retire(t *AppInstance, now time.Time) {
 	switch {
-	case !t.State.Live():
+	case !t.State.IsLive():
 		return
 	case t.State == job.Waiting:
 		t.State = job.Killed
 	case t.State != job.Unreachable:
 		t.State = job.Killing
 	}
-	t.KillWanted, t.KillReason = now, job.ByScale
+	t.KillRequested, t.KillReason = now, job.KillByScaling
 }
 
 func (j *modelJob) kill(now time.Time) {
 	j.killed = true
 	for _, t := range j.tasks {
 		retire(t, now)
-		t.KillReason = job.ByPerson
+		t.KillReason = job.KillByUser
 	}
 }
 
@@ -158,13 +158,13 @@ func (c *cluster) end(j *modelJob, slot int, as job.State) {
 	t := j.tasks[slot]
 	c.changed[j.app] = true
 	t.State, t.Healthy = as, nil
-	if t.KillReason != job.ByScale && !j.killed {
+	if t.KillReason != job.KillByScaling && !j.killed {
 		j.begin(c, slot)
 	}
 }
 
 // run starts a task.
-func (c *cluster) run(j *modelJob, t *Instance, healthy *bool, ready bool) {
+func (c *cluster) run(j *modelJob, t *AppInstance, healthy *bool, ready bool) {
 	c.changed[j.app] = true
 	c.now = c.now.Add(time.Second)
 	t.State, t.Started, t.Healthy, t.Ready = job.Running, c.now, healthy, ready
@@ -181,15 +181,15 @@ func (c *cluster) place(id, agent, rack string) {
 }
 
 // seen returns what has changed since it was last called; all where wanted.
-func (c *cluster) seen(all bool) map[string][]Instance {
-	seen := map[string][]Instance{}
+func (c *cluster) seen(all bool) map[string][]AppInstance {
+	seen := map[string][]AppInstance{}
 	if all {
 		for app := range c.jobs {
 			c.changed[app] = true
 		}
 	}
 	for app := range c.changed {
-		list := []Instance{}
+		list := []AppInstance{}
 		for _, j := range c.jobs[app] {
 			for _, t := range j.tasks {
 				list = append(list, *t)
@@ -202,8 +202,8 @@ func (c *cluster) seen(all bool) map[string][]Instance {
 }
 
 // each visits all tasks, the oldest job first.
-func (c *cluster) each(visit func(j *modelJob, slot int, t *Instance)) {
-	for _, app := range sorted(c.jobs) {
+func (c *cluster) each(visit func(j *modelJob, slot int, t *AppInstance)) {
+	for _, app := range sortedKeys(c.jobs) {
 		for _, j := range c.jobs[app] {
 			for slot, t := range j.tasks {
 				visit(j, slot, t)
@@ -215,7 +215,7 @@ func (c *cluster) each(visit func(j *modelJob, slot int, t *Instance)) {
 func (c *cluster) find(id string) (*modelJob, int) {
 	var found *modelJob
 	at := 0
-	c.each(func(j *modelJob, slot int, t *Instance) {
+	c.each(func(j *modelJob, slot int, t *AppInstance) {
 		if t.TaskID == id {
 			found, at = j, slot
 		}

@@ -43,49 +43,49 @@ type Deployment struct {
 	// Kill names the instances of each app that go first.
 	Kill map[string][]string `json:"kill,omitempty"`
 
-	// told is the plan as its events tell it, once there was one.
-	told *EventPlan
-	turn map[string]int
-	// undone are the apps of the step under way that are not yet as they
+	// eventPlan is the plan as its events tell it, once there was one.
+	eventPlan *EventPlan
+	stepOf    map[string]int
+	// pending are the apps of the step under way that are not yet as they
 	// should be.
-	undone map[string]bool
+	pending map[string]bool
 }
 
-// Affected lists the apps that the deployment changes, sorted.
-func (d *Deployment) Affected() []string { return sorted(d.From) }
+// AffectedApps lists the apps that the deployment changes, sorted.
+func (d *Deployment) AffectedApps() []string { return sortedKeys(d.From) }
 
-// Step is the step under way, empty before the first.
-func (d *Deployment) Step() PlanStep {
+// CurrentStep is the step under way, empty before the first.
+func (d *Deployment) CurrentStep() PlanStep {
 	if d.Current < 1 || d.Current > len(d.Steps) {
 		return PlanStep{}
 	}
 	return d.Steps[d.Current-1]
 }
 
-// begun reports whether the app's turn has come. Marathon's StartApplication
+// hasReached reports whether the app's turn has come. Marathon's StartApplication
 // starts nothing yet, so the last step that names the app counts.
-func (d *Deployment) begun(app string) bool { return d.Current >= d.turn[app] }
+func (d *Deployment) hasReached(app string) bool { return d.Current >= d.stepOf[app] }
 
-// index notes each app's turn.
-func (d *Deployment) index() {
-	d.turn = make(map[string]int, len(d.From))
+// indexSteps notes each app's turn.
+func (d *Deployment) indexSteps() {
+	d.stepOf = make(map[string]int, len(d.From))
 	for i, s := range d.Steps {
 		for _, a := range s.Actions {
-			d.turn[a.App] = i + 1
+			d.stepOf[a.App] = i + 1
 		}
 	}
 }
 
-// Locked says that deployments under way change the same apps, which Marathon
+// LockedError says that deployments under way change the same apps, which Marathon
 // answers with status 409.
-type Locked struct{ Deployments []string }
+type LockedError struct{ Deployments []string }
 
-func (e *Locked) Error() string {
+func (e *LockedError) Error() string {
 	return fmt.Sprintf("the same apps are changed by %s already: wait, or force it", strings.Join(e.Deployments, ", "))
 }
 
-// Unknown names an app, version, group, instance or deployment that is not
+// NotFoundError names an app, version, group, instance or deployment that is not
 // there, which Marathon answers with status 404.
-type Unknown struct{ Kind, ID string }
+type NotFoundError struct{ Kind, ID string }
 
-func (e *Unknown) Error() string { return fmt.Sprintf("there is no %s %q", e.Kind, e.ID) }
+func (e *NotFoundError) Error() string { return fmt.Sprintf("there is no %s %q", e.Kind, e.ID) }

@@ -15,16 +15,16 @@ func FuzzNew(f *testing.F) {
 	s := empty(f)
 	put(f, s, start(), "/g/a n=2")
 	s.Step(nil)
-	s.Step(map[string][]Instance{"/g/a": serving(s, "/g/a", 2)})
-	group, err := marathon.ParseGroup([]byte(`{"dependencies": ["/x"], "apps": [{"id": "a", "cmd": "b"}]}`), "/g", marathon.Settings{Role: "*"})
+	s.Step(map[string][]AppInstance{"/g/a": serving(s, "/g/a", 2)})
+	group, err := marathon.ParseGroup([]byte(`{"dependencies": ["/x"], "apps": [{"id": "a", "cmd": "b"}]}`), "/g", marathon.ParseSettings{Role: "*"})
 	if err != nil {
 		f.Fatal(err)
 	}
-	d, err := s.PutGroup(start(), "/g", group, Options{})
+	d, err := s.PutGroup(start(), "/g", group, ChangeOptions{})
 	if err != nil {
 		f.Fatal(err)
 	}
-	documents := s.Drain()
+	documents := s.TakeChangedDocuments()
 	f.Add(d.ID, documents[appKey+"/g/a"], documents[groupKey+"/g"], documents[deploymentKey+d.ID])
 	f.Add(d.ID, documents[appKey+"/g/a"], []byte(nil), []byte(`{"id":"`+d.ID+`","current":0,"from":{}}`))
 	f.Add("", []byte(`{"versions":[null]}`), []byte(`null`), []byte(`null`))
@@ -35,32 +35,32 @@ func FuzzNew(f *testing.F) {
 				documents[key] = value
 			}
 		}
-		s, err := New(documents)
+		s, err := LoadState(documents)
 		if err != nil {
 			return
 		}
-		seen := []Instance{{TaskID: "1", State: job.Running}, {TaskID: "2", State: job.Waiting, Version: "x"}}
+		seen := []AppInstance{{TaskID: "1", State: job.Running}, {TaskID: "2", State: job.Waiting, Version: "x"}}
 		for _, a := range s.Apps() {
-			seen = append(seen, Instance{TaskID: a.Version, Version: a.VersionInfo.LastConfigChangeAt, State: job.Running})
+			seen = append(seen, AppInstance{TaskID: a.Version, Version: a.VersionInfo.LastConfigChangeAt, State: job.Running})
 		}
-		s.Step(map[string][]Instance{"/g/a": seen})
+		s.Step(map[string][]AppInstance{"/g/a": seen})
 		for _, d := range s.Deployments() {
-			if _, err := s.Cancel(start(), d.ID, false); err != nil {
+			if _, err := s.CancelDeployment(start(), d.ID, false); err != nil {
 				t.Logf("cancel: %v", err)
 			}
 			s.Step(nil)
 		}
-		_, _ = s.PutGroup(start().Add(time.Hour), "/g", &marathon.Group{Apps: []*marathon.App{}}, Options{Force: true})
+		_, _ = s.PutGroup(start().Add(time.Hour), "/g", &marathon.Group{Apps: []*marathon.App{}}, ChangeOptions{Force: true})
 		s.Step(nil)
 		s.Group("/")
-		kept := s.Drain()
+		kept := s.TakeChangedDocuments()
 		for key, value := range documents {
 			if _, changed := kept[key]; !changed {
 				kept[key] = value
 			}
 		}
 		maps.DeleteFunc(kept, func(_ string, value []byte) bool { return value == nil })
-		if _, err := New(kept); err != nil {
+		if _, err := LoadState(kept); err != nil {
 			t.Errorf("read what was written: %v", err)
 		}
 	})

@@ -18,8 +18,8 @@ type GroupInfo struct {
 }
 
 // setGroup changes what a group says; nil forgets it.
-func (s *State) setGroup(id string, g *GroupInfo, v string) {
-	s.drain[groupKey+id] = struct{}{}
+func (s *DesiredState) setGroup(id string, g *GroupInfo, v string) {
+	s.changedDocuments[groupKey+id] = struct{}{}
 	if g == nil {
 		delete(s.groups, id)
 		return
@@ -30,7 +30,7 @@ func (s *State) setGroup(id string, g *GroupInfo, v string) {
 }
 
 // groupsBefore are the groups to be changed as they are now.
-func (s *State) groupsBefore(changed map[string]*GroupInfo) map[string]*GroupInfo {
+func (s *DesiredState) groupsBefore(changed map[string]*GroupInfo) map[string]*GroupInfo {
 	if len(changed) == 0 {
 		return nil
 	}
@@ -43,58 +43,58 @@ func (s *State) groupsBefore(changed map[string]*GroupInfo) map[string]*GroupInf
 
 // Group is a group with all that is below it, its version that of its last
 // change. The root is always there.
-func (s *State) Group(id string) (*marathon.Group, bool) {
-	return tree{s.groups, map[string]*marathon.Group{}}.grow(id, s.Apps())
+func (s *DesiredState) Group(id string) (*marathon.Group, bool) {
+	return groupTree{s.groups, map[string]*marathon.Group{}}.buildGroup(id, s.Apps())
 }
 
-// tree is groups in the making.
-type tree struct {
-	infos map[string]*GroupInfo
-	made  map[string]*marathon.Group
+// groupTree is groups in the making.
+type groupTree struct {
+	infos  map[string]*GroupInfo
+	groups map[string]*marathon.Group
 }
 
-// grow makes the group of that id, of all apps.
-func (t tree) grow(id string, apps []*marathon.App) (*marathon.Group, bool) {
+// buildGroup makes the group of that id, of all apps.
+func (t groupTree) buildGroup(id string, apps []*marathon.App) (*marathon.Group, bool) {
 	if id == "/" {
-		t.build(id)
+		t.ensureGroup(id)
 	}
-	for _, g := range sorted(t.infos) {
-		if t.infos[g] != nil && within(g, id) {
-			t.build(g)
+	for _, g := range sortedKeys(t.infos) {
+		if t.infos[g] != nil && isWithin(g, id) {
+			t.ensureGroup(g)
 		}
 	}
 	for _, a := range apps {
-		if parent := marathon.Parent(a.ID); within(parent, id) {
-			g := t.build(parent)
+		if parent := marathon.ParentID(a.ID); isWithin(parent, id) {
+			g := t.ensureGroup(parent)
 			g.Apps = append(g.Apps, a)
 		}
 	}
-	return t.nest(id)
+	return t.nestGroups(id)
 }
 
-// build makes a group without its members.
-func (t tree) build(id string) *marathon.Group {
-	g, ok := t.made[id]
+// ensureGroup makes a group without its members.
+func (t groupTree) ensureGroup(id string) *marathon.Group {
+	g, ok := t.groups[id]
 	if !ok {
 		g = &marathon.Group{ID: id, Apps: []*marathon.App{}, Groups: []*marathon.Group{}, Dependencies: []string{}}
 		if info := t.infos[id]; info != nil {
 			g.EnforceRole, g.Version = info.EnforceRole, info.Version
 			g.Dependencies = append(g.Dependencies, info.Dependencies...)
 		}
-		t.made[id] = g
+		t.groups[id] = g
 	}
 	return g
 }
 
-// nest puts groups into those that hold them, up to the group id.
-func (t tree) nest(id string) (*marathon.Group, bool) {
-	made := t.made
-	for _, g := range sorted(made) {
-		for at := g; at != id; at = marathon.Parent(at) {
-			t.build(marathon.Parent(at))
+// nestGroups puts groups into those that hold them, up to the group id.
+func (t groupTree) nestGroups(id string) (*marathon.Group, bool) {
+	made := t.groups
+	for _, g := range sortedKeys(made) {
+		for at := g; at != id; at = marathon.ParentID(at) {
+			t.ensureGroup(marathon.ParentID(at))
 		}
 	}
-	list := sorted(made)
+	list := sortedKeys(made)
 	slices.SortStableFunc(list, func(a, b string) int { return strings.Count(b, "/") - strings.Count(a, "/") })
 	if i := slices.Index(list, "/"); i >= 0 {
 		list = append(slices.Delete(list, i, i+1), "/") // has as many slashes as those in it
@@ -108,7 +108,7 @@ func (t tree) nest(id string) (*marathon.Group, bool) {
 			g.Version = max(g.Version, inner.Version)
 		}
 		if one != id {
-			parent := made[marathon.Parent(one)]
+			parent := made[marathon.ParentID(one)]
 			parent.Groups = append(parent.Groups, g)
 		}
 	}
@@ -118,36 +118,36 @@ func (t tree) nest(id string) (*marathon.Group, bool) {
 
 // PutGroup changes the group id as g, of marathon.ParseGroup, says: lists that
 // are nil stay as they are. It returns *Locked, *Unknown, or
-// *marathon.Invalid.
-func (s *State) PutGroup(now time.Time, id string, g *marathon.Group, o Options) (Deployment, error) {
-	d := draft{group: id, groups: map[string]*GroupInfo{}}
+// *marathon.ValidationError.
+func (s *DesiredState) PutGroup(now time.Time, id string, g *marathon.Group, o ChangeOptions) (Deployment, error) {
+	d := changeDraft{group: id, groups: map[string]*GroupInfo{}}
 	switch {
 	case g.ScaleBy != nil:
-		if err := s.scaleBy(&d, id, *g.ScaleBy); err != nil {
+		if err := s.draftScaling(&d, id, *g.ScaleBy); err != nil {
 			return Deployment{}, err
 		}
 	case g.Version != "":
-		if err := s.asOf(&d, id, g.Version); err != nil {
+		if err := s.draftRollback(&d, id, g.Version); err != nil {
 			return Deployment{}, err
 		}
 	default:
-		s.putGroup(&d, id, g)
+		s.draftGroup(&d, id, g)
 	}
-	return s.change(now, d, o)
+	return s.startDeployment(now, d, o)
 }
 
 // RemoveGroup removes a group and all that is below it. It returns *Unknown,
 // or *Locked.
-func (s *State) RemoveGroup(now time.Time, id string, o Options) (Deployment, error) {
+func (s *DesiredState) RemoveGroup(now time.Time, id string, o ChangeOptions) (Deployment, error) {
 	if _, ok := s.Group(id); !ok {
-		return Deployment{}, &Unknown{"group", id}
+		return Deployment{}, &NotFoundError{"group", id}
 	}
-	d := draft{group: id, groups: map[string]*GroupInfo{}}
-	s.removeBelow(&d, id)
-	return s.change(now, d, o)
+	d := changeDraft{group: id, groups: map[string]*GroupInfo{}}
+	s.draftRemoval(&d, id)
+	return s.startDeployment(now, d, o)
 }
 
-func (s *State) putGroup(d *draft, id string, g *marathon.Group) {
+func (s *DesiredState) draftGroup(d *changeDraft, id string, g *marathon.Group) {
 	info := &GroupInfo{Dependencies: g.Dependencies, EnforceRole: g.EnforceRole}
 	if old := s.groups[id]; old != nil {
 		if g.Dependencies == nil {
@@ -161,15 +161,15 @@ func (s *State) putGroup(d *draft, id string, g *marathon.Group) {
 	keep := map[string]bool{}
 	for _, a := range g.Apps {
 		keep[a.ID] = true
-		d.put(a)
+		d.putApp(a)
 	}
 	for _, inner := range g.Groups {
 		keep[inner.ID] = true
-		s.putGroup(d, inner.ID, inner)
+		s.draftGroup(d, inner.ID, inner)
 	}
 	for one := range s.apps {
 		if child, direct := childOf(one, id); child != "" && !keep[child] && (direct && g.Apps != nil || !direct && g.Groups != nil) {
-			d.drop(one)
+			d.removeApp(one)
 		}
 	}
 	for one := range s.groups {
@@ -181,7 +181,7 @@ func (s *State) putGroup(d *draft, id string, g *marathon.Group) {
 
 // childOf is what an id below a group is or is below, directly in the group.
 func childOf(id, group string) (child string, direct bool) {
-	if !within(id, group) || id == group {
+	if !isWithin(id, group) || id == group {
 		return "", false
 	}
 	prefix := strings.TrimSuffix(group, "/") + "/"
@@ -189,70 +189,70 @@ func childOf(id, group string) (child string, direct bool) {
 	return prefix + first, !deeper
 }
 
-func (s *State) removeBelow(d *draft, id string) {
+func (s *DesiredState) draftRemoval(d *changeDraft, id string) {
 	for _, a := range s.Apps() {
-		if within(a.ID, id) {
-			d.drop(a.ID)
+		if isWithin(a.ID, id) {
+			d.removeApp(a.ID)
 		}
 	}
 	for g := range s.groups {
-		if within(g, id) {
+		if isWithin(g, id) {
 			d.groups[g] = nil
 		}
 	}
 }
 
-// scaleBy multiplies the instances of a group's apps.
-func (s *State) scaleBy(d *draft, id string, factor float64) error {
+// draftScaling multiplies the instances of a group's apps.
+func (s *DesiredState) draftScaling(d *changeDraft, id string, factor float64) error {
 	if _, ok := s.Group(id); !ok {
-		return &Unknown{"group", id}
+		return &NotFoundError{"group", id}
 	}
 	for _, a := range s.Apps() {
-		if within(a.ID, id) {
+		if isWithin(a.ID, id) {
 			c := *a
 			n := math.Ceil(float64(a.Instances) * factor)
 			if !(n <= math.MaxInt32) {
-				return invalid("/scaleBy", "%g times the %d instances of %s are too many", factor, a.Instances, a.ID)
+				return invalidAt("/scaleBy", "%g times the %d instances of %s are too many", factor, a.Instances, a.ID)
 			}
 			c.Instances = int(n)
-			d.put(&c)
+			d.putApp(&c)
 		}
 	}
 	return nil
 }
 
-// asOf brings the apps of a group back to what they were at a version, by the
+// draftRollback brings the apps of a group back to what they were at a version, by the
 // versions that are kept: apps made since go, apps removed since do not come
 // back.
-func (s *State) asOf(d *draft, id, v string) error {
+func (s *DesiredState) draftRollback(d *changeDraft, id, v string) error {
 	text := v
 	v, ok := ParseVersion(text)
 	if !ok {
-		return invalid("/version", "%q is no version: write it as /v2/groups/ID/versions does", text)
+		return invalidAt("/version", "%q is no version: write it as /v2/groups/ID/versions does", text)
 	}
 	if _, ok := s.Group(id); !ok {
-		return &Unknown{"group", id}
+		return &NotFoundError{"group", id}
 	}
 	found := false
 	for _, a := range s.Apps() {
-		if !within(a.ID, id) {
+		if !isWithin(a.ID, id) {
 			continue
 		}
-		old := s.apps[a.ID].asOf(v)
+		old := s.apps[a.ID].versionAsOf(v)
 		if old == nil {
-			d.drop(a.ID)
+			d.removeApp(a.ID)
 			continue
 		}
 		found = true
-		d.put(old)
+		d.putApp(old)
 	}
 	if !found {
-		return &Unknown{"version of group " + id, v}
+		return &NotFoundError{"version of group " + id, v}
 	}
 	return nil
 }
 
-func (a *app) asOf(v string) *marathon.App {
+func (a *appRecord) versionAsOf(v string) *marathon.App {
 	for _, one := range slices.Backward(a.versions) {
 		if one.app.Version <= v {
 			return one.app

@@ -7,9 +7,9 @@ import (
 	"mesos-gpu/marathon"
 )
 
-// Instance is a task of an app's job as it was last seen, ended and retired
+// AppInstance is a task of an app's job as it was last seen, ended and retired
 // ones included: they show that their job is still there.
-type Instance struct {
+type AppInstance struct {
 	TaskID string
 	// Version is the App.VersionInfo.LastConfigChangeAt that its job was made
 	// from, and Job the job's name.
@@ -17,15 +17,15 @@ type Instance struct {
 	Job     string
 
 	State job.State
-	// KillWanted, KillReason, Healthy and the rest are the task's.
-	KillWanted time.Time
-	KillReason job.KillReason
-	Healthy    *bool
-	Started    time.Time
-	Changed    time.Time
-	NotBefore  time.Time
-	Hostname   string
-	AgentID    string
+	// KillRequested, KillReason, Healthy and the rest are the task's.
+	KillRequested time.Time
+	KillReason    job.KillReason
+	Healthy       *bool
+	Started       time.Time
+	Changed       time.Time
+	NotBefore     time.Time
+	Hostname      string
+	AgentID       string
 	// Fields are what constraints compare of its agent, by the names that they
 	// have there, nil where nobody has told yet. Nobody changes it.
 	Fields map[string]string
@@ -47,28 +47,28 @@ type IPAddress struct {
 	Protocol  string `json:"protocol"`
 }
 
-// leaving reports whether the instance has ended or will, with none in its
+// isLeaving reports whether the instance has ended or will, with none in its
 // place.
-func (i *Instance) leaving() bool {
+func (i *AppInstance) isLeaving() bool {
 	switch {
-	case i.KillReason == job.ByScale:
+	case i.KillReason == job.KillByScaling:
 		return true
-	case !i.State.Live():
+	case !i.State.IsLive():
 		return true
 	default:
-		return i.condemned()
+		return i.isCondemned()
 	}
 }
 
-// condemned instances end with their whole job.
-func (i *Instance) condemned() bool {
-	return i.State.Live() && !i.KillWanted.IsZero() && i.KillReason == job.ByPerson
+// isCondemned instances end with their whole job.
+func (i *AppInstance) isCondemned() bool {
+	return i.State.IsLive() && !i.KillRequested.IsZero() && i.KillReason == job.KillByUser
 }
 
-// value is what a constraint compares of the instance's agent, "" for nothing.
-func (i *Instance) value(field string) string {
+// constraintValue is what a constraint compares of the instance's agent, "" for nothing.
+func (i *AppInstance) constraintValue(field string) string {
 	switch {
-	case !i.State.Placed():
+	case !i.State.IsPlaced():
 		return ""
 	case field == "hostname" || field == "@hostname":
 		return i.Hostname
@@ -77,9 +77,9 @@ func (i *Instance) value(field string) string {
 	}
 }
 
-// healthy reports whether the instance runs and, where its app has health
+// isHealthy reports whether the instance runs and, where its app has health
 // checks, they succeed. Of an app nobody knows it takes the instance's word.
-func (i *Instance) healthy(app *marathon.App) bool {
+func (i *AppInstance) isHealthy(app *marathon.App) bool {
 	switch {
 	case i.State != job.Running:
 		return false
@@ -92,6 +92,6 @@ func (i *Instance) healthy(app *marathon.App) bool {
 	}
 }
 
-func (i *Instance) ready(app *marathon.App) bool {
-	return i.healthy(app) && (i.Ready || len(app.ReadinessChecks) == 0)
+func (i *AppInstance) isReady(app *marathon.App) bool {
+	return i.isHealthy(app) && (i.Ready || len(app.ReadinessChecks) == 0)
 }

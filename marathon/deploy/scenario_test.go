@@ -70,7 +70,7 @@ func play(t *testing.T, text string) string {
 
 type script struct {
 	t         *testing.T
-	st        *State
+	st        *DesiredState
 	cluster   *cluster
 	documents map[string][]byte
 	apps      []*marathon.App
@@ -84,8 +84,8 @@ func newScript(t *testing.T) *script {
 	return p
 }
 
-func (p *script) new() *State {
-	st, err := New(p.documents)
+func (p *script) new() *DesiredState {
+	st, err := LoadState(p.documents)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func (p *script) new() *State {
 func (p *script) run(line string) {
 	words := strings.Fields(line)
 	verb, args := words[0], words[1:]
-	force := Options{Force: slices.Contains(args, "force")}
+	force := ChangeOptions{Force: slices.Contains(args, "force")}
 	args = slices.DeleteFunc(args, func(a string) bool { return a == "force" })
 	p.cluster.now = p.cluster.now.Add(time.Second)
 	now := p.cluster.now
@@ -104,27 +104,27 @@ func (p *script) run(line string) {
 	case "app": // and deploy: several at once
 		p.apps = append(p.apps, testApp(p.t, args))
 	case "put":
-		p.begun(p.st.Put(now, []*marathon.App{testApp(p.t, args)}, force))
+		p.begun(p.st.PutApps(now, []*marathon.App{testApp(p.t, args)}, force))
 	case "deploy":
-		p.begun(p.st.Put(now, p.apps, force))
+		p.begun(p.st.PutApps(now, p.apps, force))
 		p.apps = nil
 	case "group":
-		g, err := marathon.ParseGroup([]byte(strings.Join(args[1:], " ")), args[0], marathon.Settings{Role: "*"})
+		g, err := marathon.ParseGroup([]byte(strings.Join(args[1:], " ")), args[0], marathon.ParseSettings{Role: "*"})
 		if err != nil {
 			p.t.Fatal(err)
 		}
 		p.begun(p.st.PutGroup(now, args[0], g, force))
 	case "remove":
-		p.begun(p.st.Remove(now, args, force))
+		p.begun(p.st.RemoveApps(now, args, force))
 	case "remove-group":
 		p.begun(p.st.RemoveGroup(now, args[0], force))
 	case "restart":
-		p.begun(p.st.Restart(now, args, force))
+		p.begun(p.st.RestartApps(now, args, force))
 	case "retire":
-		p.begun(p.st.Retire(now, args, force))
+		p.begun(p.st.RetireInstances(now, args, force))
 	case "cancel":
 		list := p.st.Deployments()
-		p.begun(p.st.Cancel(now, list[len(list)-1].ID, force.Force))
+		p.begun(p.st.CancelDeployment(now, list[len(list)-1].ID, force.Force))
 	default:
 		p.move(verb, args)
 	}
@@ -196,7 +196,7 @@ func (p *script) task(verb, id string) {
 func (p *script) settle(healthy bool) {
 	for range 100 {
 		busy := false
-		p.cluster.each(func(j *modelJob, slot int, t *Instance) {
+		p.cluster.each(func(j *modelJob, slot int, t *AppInstance) {
 			switch t.State {
 			case job.Waiting:
 				p.cluster.run(j, t, &healthy, true)
@@ -216,7 +216,7 @@ func (p *script) settle(healthy bool) {
 
 // begun prints what came of a change, and steps.
 func (p *script) begun(d Deployment, err error) {
-	var locked *Locked
+	var locked *LockedError
 	switch {
 	case errors.As(err, &locked):
 		for i, id := range locked.Deployments {
@@ -246,7 +246,7 @@ func stepText(s PlanStep) string {
 }
 
 func (p *script) drain() {
-	for key, value := range p.st.Drain() {
+	for key, value := range p.st.TakeChangedDocuments() {
 		if value == nil {
 			delete(p.documents, key)
 		} else {
@@ -256,7 +256,7 @@ func (p *script) drain() {
 }
 
 // step does what is asked for until nothing more is.
-func (p *script) step(seen map[string][]Instance) {
+func (p *script) step(seen map[string][]AppInstance) {
 	for range 20 {
 		actions, events := p.st.Step(seen)
 		p.drain()
@@ -277,18 +277,18 @@ func (p *script) step(seen map[string][]Instance) {
 
 func (p *script) action(a Action) {
 	switch a := a.(type) {
-	case Submit:
+	case SubmitJob:
 		fmt.Fprintf(&p.out, "  submit %s %s with %d\n", a.App.ID, p.version(a.App.ID, a.App.VersionInfo.LastConfigChangeAt), a.App.Instances)
-	case Scale:
+	case ScaleJob:
 		fmt.Fprintf(&p.out, "  scale %s %s to %d\n", a.AppID, p.version(a.AppID, a.Version), a.Instances)
-	case Stop:
+	case StopInstances:
 		fmt.Fprintf(&p.out, "  stop %s\n", strings.Join(a.TaskIDs, " "))
-	case Kill:
+	case KillJob:
 		fmt.Fprintf(&p.out, "  kill %s %s\n", a.AppID, p.version(a.AppID, a.Version))
 	}
 }
 
-func (p *script) event(e Event) {
+func (p *script) event(e BusEvent) {
 	switch e := e.(type) {
 	case DeploymentInfo:
 		fmt.Fprintf(&p.out, "%s begins %s\n", p.short("d", e.Plan.ID), stepText(e.Step))
@@ -334,7 +334,7 @@ func (p *script) show(args []string) {
 			fmt.Fprintf(&p.out, "%s is not there\n", id)
 		}
 		for _, i := range p.st.Instances(id) {
-			if i.State.Live() {
+			if i.State.IsLive() {
 				fmt.Fprintf(&p.out, "  %s %s\n", i.TaskID, i.State)
 			}
 		}
@@ -364,7 +364,7 @@ func testApp(t interface{ Fatal(...any) }, args []string) *marathon.App {
 		key, value, _ := strings.Cut(a, "=")
 		opt[key] = value
 	}
-	a, err := marathon.Parse(fmt.Appendf(nil, `{"id": %q, "cmd": %q, "instances": 1}`, args[0], opt["cmd"]+"run"), marathon.Settings{Role: "*"})
+	a, err := marathon.ParseApp(fmt.Appendf(nil, `{"id": %q, "cmd": %q, "instances": 1}`, args[0], opt["cmd"]+"run"), marathon.ParseSettings{Role: "*"})
 	if err != nil {
 		t.Fatal(err)
 	}

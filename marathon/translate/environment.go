@@ -12,21 +12,21 @@ import (
 
 // Marathon puts no label into the environment that is as long as these.
 const (
-	longestValue = 512
-	labelPrefix  = "MARATHON_APP_LABEL_"
-	longestLabel = longestValue - len(labelPrefix)
+	maxLabelValue = 512
+	labelPrefix   = "MARATHON_APP_LABEL_"
+	maxLabelName  = maxLabelValue - len(labelPrefix)
 )
 
-var noVariable = regexp.MustCompile(`[^a-zA-Z0-9_]+`)
+var nonVariableChars = regexp.MustCompile(`[^a-zA-Z0-9_]+`)
 
-// environment is what Marathon tells a task before it is placed. The app's own
+// buildEnvironment is what Marathon tells a task before it is placed. The app's own
 // variables go first, as they do there.
-func environment(app *marathon.App, version string) map[string]string {
+func buildEnvironment(app *marathon.App, version string) map[string]string {
 	env := map[string]string{
 		"MARATHON_APP_ID":            app.ID,
-		"MARATHON_APP_RESOURCE_CPUS": double(app.CPUs),
-		"MARATHON_APP_RESOURCE_MEM":  double(app.MemMiB),
-		"MARATHON_APP_RESOURCE_DISK": double(app.DiskMiB),
+		"MARATHON_APP_RESOURCE_CPUS": scalaDouble(app.CPUs),
+		"MARATHON_APP_RESOURCE_MEM":  scalaDouble(app.MemMiB),
+		"MARATHON_APP_RESOURCE_DISK": scalaDouble(app.DiskMiB),
 		"MARATHON_APP_RESOURCE_GPUS": strconv.Itoa(app.GPUs),
 	}
 	if version != "" {
@@ -43,8 +43,8 @@ func environment(app *marathon.App, version string) map[string]string {
 	return env
 }
 
-// double is a number as Scala writes it.
-func double(v float64) string {
+// scalaDouble is a number as Scala writes it.
+func scalaDouble(v float64) string {
 	text := strconv.FormatFloat(v, 'f', -1, 64)
 	if !strings.Contains(text, ".") {
 		text += ".0"
@@ -55,8 +55,8 @@ func double(v float64) string {
 func labelVariables(env, labels map[string]string) {
 	var names []string
 	for _, label := range slices.Sorted(maps.Keys(labels)) {
-		if value := labels[label]; len(label) < longestLabel && len(value) < longestValue {
-			name := strings.ToUpper(noVariable.ReplaceAllString(label, "_"))
+		if value := labels[label]; len(label) < maxLabelName && len(value) < maxLabelValue {
+			name := strings.ToUpper(nonVariableChars.ReplaceAllString(label, "_"))
 			names = append(names, name)
 			env[labelPrefix+name] = value
 		}
@@ -68,10 +68,10 @@ func labelVariables(env, labels map[string]string) {
 // known where the task is placed.
 func portVariables(env map[string]string, app *marathon.App) {
 	var drawn []string
-	for i, port := range inside(app) {
+	for i, port := range containerPorts(app) {
 		text := strconv.Itoa(port)
 		env["PORT"+strconv.Itoa(i)], env["PORT_"+text] = text, text
-		if mappings(app)[i].ContainerPort == 0 {
+		if portMappings(app)[i].ContainerPort == 0 {
 			drawn = append(drawn, text)
 		}
 		env["PORTS"] = strings.Join(drawn, ",")

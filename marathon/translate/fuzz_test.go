@@ -15,7 +15,7 @@ import (
 // accepted holds what Parse accepts against Job: what a job cannot say Parse
 // has refused.
 func accepted(t testing.TB, text []byte) bool {
-	app, err := marathon.Parse(text, settings())
+	app, err := marathon.ParseApp(text, settings())
 	if err != nil {
 		return false
 	}
@@ -24,7 +24,7 @@ func accepted(t testing.TB, text []byte) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec, err := Job(app, settings())
+	spec, err := JobSpec(app, settings())
 	if errors.Is(err, ErrSuspended) {
 		return true
 	}

@@ -29,12 +29,12 @@ func TestReadyDefinitions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		app, err := marathon.Parse(text, settings())
+		app, err := marathon.ParseApp(text, settings())
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		spec, err := Job(app, settings())
+		spec, err := JobSpec(app, settings())
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue

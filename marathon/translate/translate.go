@@ -1,6 +1,6 @@
 // Package translate turns Marathon's app definitions into jobs. It decides how
 // each honoured field is said in a job.Spec, and which name the job has; it is
-// pure, and refuses nothing that marathon.Parse has accepted but apps without
+// pure, and refuses nothing that marathon.ParseApp has accepted but apps without
 // instances.
 package translate
 
@@ -20,36 +20,36 @@ import (
 // ErrSuspended is that an app has no instances.
 var ErrSuspended = errors.New("the app is suspended: a job has one task at least")
 
-// shortest stands for no time at all where a job takes 0 for its default.
-const shortest = time.Millisecond
+// minDuration stands for no time at all where a job takes 0 for its default.
+const minDuration = time.Millisecond
 
-// Job is the job whose tasks are the instances of one version of an app, as
+// JobSpec is the job whose tasks are the instances of one version of an app, as
 // Parse has read it with the same settings. It returns ErrSuspended for an app
 // without instances.
-func Job(app *marathon.App, s marathon.Settings) (job.Spec, error) {
+func JobSpec(app *marathon.App, s marathon.ParseSettings) (job.Spec, error) {
 	if app.Instances == 0 {
 		return job.Spec{}, fmt.Errorf("translate %s: %w", app.ID, ErrSuspended)
 	}
-	version := Version(app)
+	version := ConfigVersion(app)
 	spec := job.Spec{
-		Name: Name(app.ID, version), Group: app.ID, Role: app.Role,
+		Name: JobName(app.ID, version), Group: app.ID, Role: app.Role,
 		Tasks: app.Instances, Request: gpu.Request{GPUs: app.GPUs},
 		CPUs: app.CPUs, MemMiB: app.MemMiB, DiskMiB: app.DiskMiB,
 		Containerizer: job.Mesos,
-		Container:     job.Container{User: app.User, Fetch: artifacts(app.Fetch), Limits: limits(app.ResourceLimits), Labels: labels(app, version)},
+		Container:     job.Container{User: app.User, Fetch: fetchArtifacts(app.Fetch), Limits: resourceLimits(app.ResourceLimits), Labels: jobLabels(app, version)},
 		KillGrace:     job.DefaultKillGrace,
-		Service:       service(app),
+		Service:       servicePolicy(app),
 	}
 	if grace := app.TaskKillGracePeriodSeconds; grace != nil {
-		spec.KillGrace = some(seconds(*grace))
+		spec.KillGrace = nonZero(toDuration(*grace))
 	}
-	container(&spec, app.Container)
-	spec.Network, spec.Ports = network(app), ports(app)
-	spec.Env = environment(app, version)
-	command(&spec, app)
-	checks(&spec, app)
+	setContainer(&spec, app.Container)
+	spec.Network, spec.Ports = networkMode(app), hostPorts(app)
+	spec.Env = buildEnvironment(app, version)
+	setCommand(&spec, app)
+	addChecks(&spec, app)
 	var err error
-	if spec.Constraints, err = constraints(app, s); err != nil {
+	if spec.Constraints, err = placementConstraints(app, s); err != nil {
 		return job.Spec{}, fmt.Errorf("translate %s: %w", app.ID, err)
 	}
 	spec.SetDefaults()
@@ -59,22 +59,22 @@ func Job(app *marathon.App, s marathon.Settings) (job.Spec, error) {
 	return spec, nil
 }
 
-// Version is the version that an app's instances have: scaling does not
+// ConfigVersion is the version that an app's instances have: scaling does not
 // change it.
-func Version(app *marathon.App) string {
+func ConfigVersion(app *marathon.App) string {
 	if app.VersionInfo != nil {
 		return app.VersionInfo.LastConfigChangeAt
 	}
 	return app.Version
 }
 
-func seconds[T int | int64](n T) time.Duration { return time.Duration(n) * time.Second }
+func toDuration[T int | int64](n T) time.Duration { return time.Duration(n) * time.Second }
 
-// some is the time, or the shortest.
-func some(d time.Duration) time.Duration { return max(d, shortest) }
+// nonZero is the time, or the shortest.
+func nonZero(d time.Duration) time.Duration { return max(d, minDuration) }
 
-// command has cmd read by a shell, as Marathon does.
-func command(spec *job.Spec, app *marathon.App) {
+// setCommand has cmd read by a shell, as Marathon does.
+func setCommand(spec *job.Spec, app *marathon.App) {
 	switch {
 	case app.Cmd == "":
 		spec.Command = slices.Clone(app.Args)
@@ -82,16 +82,16 @@ func command(spec *job.Spec, app *marathon.App) {
 	case spec.Containerizer == job.Docker:
 		spec.Entrypoint, spec.Command = "/bin/sh", []string{"-c", app.Cmd}
 	default:
-		spec.Command = shell(app.Cmd)
+		spec.Command = shellCommand(app.Cmd)
 	}
 }
 
-func shell(line string) []string { return []string{"/bin/sh", "-c", line} }
+func shellCommand(line string) []string { return []string{"/bin/sh", "-c", line} }
 
-func artifacts(fetch []marathon.Artifact) []job.Artifact {
-	var all []job.Artifact
+func fetchArtifacts(fetch []marathon.Artifact) []job.FetchArtifact {
+	var all []job.FetchArtifact
 	for _, a := range fetch {
-		all = append(all, job.Artifact{
+		all = append(all, job.FetchArtifact{
 			URI: a.URI, Path: a.DestPath, Executable: a.Executable, Cache: a.Cache,
 			Extract: a.Extract && !a.Executable, // Mesos's fetcher does one of them too
 		})
@@ -99,14 +99,14 @@ func artifacts(fetch []marathon.Artifact) []job.Artifact {
 	return all
 }
 
-func limits(l *marathon.ResourceLimits) job.Limits {
+func resourceLimits(l *marathon.ResourceLimits) job.ResourceLimits {
 	if l == nil {
-		return job.Limits{}
+		return job.ResourceLimits{}
 	}
-	return job.Limits{CPUs: limit(l.CPUs), MemMiB: limit(l.Mem)}
+	return job.ResourceLimits{CPUs: resourceLimit(l.CPUs), MemMiB: resourceLimit(l.Mem)}
 }
 
-func limit(l *marathon.Limit) float64 {
+func resourceLimit(l *marathon.ResourceLimit) float64 {
 	switch {
 	case l == nil:
 		return 0
@@ -117,8 +117,8 @@ func limit(l *marathon.Limit) float64 {
 	}
 }
 
-// labels are the app's own and those that Of reads.
-func labels(app *marathon.App, version string) map[string]string {
+// jobLabels are the app's own and those that Of reads.
+func jobLabels(app *marathon.App, version string) map[string]string {
 	all := maps.Clone(app.Labels)
 	if version == "" {
 		return all
@@ -126,29 +126,29 @@ func labels(app *marathon.App, version string) map[string]string {
 	if all == nil {
 		all = map[string]string{}
 	}
-	all[marathon.JobLabel], all[marathon.VersionLabel] = app.ID, version
+	all[marathon.AppLabel], all[marathon.VersionLabel] = app.ID, version
 	return all
 }
 
-// service has Marathon's pauses: none where its bound is 0.
-func service(app *marathon.App) *job.Service {
-	s := &job.Service{Backoff: job.Backoff{Factor: app.BackoffFactor, Max: some(seconds(app.MaxLaunchDelaySeconds))}}
-	s.Backoff.Initial = min(some(seconds(app.BackoffSeconds)), s.Backoff.Max)
+// servicePolicy has Marathon's pauses: none where its bound is 0.
+func servicePolicy(app *marathon.App) *job.Service {
+	s := &job.Service{Backoff: job.BackoffPolicy{Factor: app.BackoffFactor, Max: nonZero(toDuration(app.MaxLaunchDelaySeconds))}}
+	s.Backoff.Initial = min(nonZero(toDuration(app.BackoffSeconds)), s.Backoff.Max)
 	switch u := app.UnreachableStrategy; {
 	case u == nil:
-		s.ReplaceAfter = shortest
+		s.ReplaceAfter = minDuration
 	case u.Disabled:
 		s.ReplaceAfter = -1
 	default:
-		s.ReplaceAfter = some(seconds(u.InactiveAfterSeconds))
+		s.ReplaceAfter = nonZero(toDuration(u.InactiveAfterSeconds))
 	}
 	return s
 }
 
-// constraints keep an app without GPUs off agents that offer some, unless its
+// placementConstraints keep an app without GPUs off agents that offer some, unless its
 // label allows them, and one that accepts one kind of reservation off those
 // that offer the other.
-func constraints(app *marathon.App, s marathon.Settings) ([]job.Constraint, error) {
+func placementConstraints(app *marathon.App, s marathon.ParseSettings) ([]job.Constraint, error) {
 	var all []job.Constraint
 	for _, words := range app.Constraints {
 		c, err := job.NewConstraint(words...)
@@ -161,15 +161,15 @@ func constraints(app *marathon.App, s marathon.Settings) ([]job.Constraint, erro
 	if app.GPUs == 0 && behavior == marathon.GPURestricted {
 		all = append(all, job.Constraint{Field: "@gpus", Operator: job.Is, Value: "0"})
 	}
-	if is := reservation(app); is != "" {
+	if is := acceptedReservation(app); is != "" {
 		all = append(all, job.Constraint{Field: job.ReservationField, Operator: job.Is, Value: is})
 	}
 	return all, nil
 }
 
-// reservation is what the agents offer that an app accepts; "" is any. All
+// acceptedReservation is what the agents offer that an app accepts; "" is any. All
 // that is for the role * is unreserved.
-func reservation(app *marathon.App) string {
+func acceptedReservation(app *marathon.App) string {
 	accepted := app.AcceptedResourceRoles
 	switch everybody, own := slices.Contains(accepted, "*"), slices.Contains(accepted, app.Role); {
 	case everybody == own:
@@ -181,7 +181,7 @@ func reservation(app *marathon.App) string {
 	}
 }
 
-func container(spec *job.Spec, c *marathon.Container) {
+func setContainer(spec *job.Spec, c *marathon.Container) {
 	if c == nil {
 		return
 	}
@@ -191,13 +191,13 @@ func container(spec *job.Spec, c *marathon.Container) {
 	if d := c.Docker; d != nil {
 		spec.Image, spec.ForcePull = d.Image, d.ForcePullImage
 		for _, p := range d.Parameters {
-			spec.Parameters = append(spec.Parameters, job.Parameter{Key: p.Key, Value: p.Value})
+			spec.Parameters = append(spec.Parameters, job.DockerParameter{Key: p.Key, Value: p.Value})
 		}
 	}
 	if l := c.LinuxInfo; l != nil && l.IPCInfo != nil && l.IPCInfo.ShmSizeMiB != nil {
 		spec.ShmMiB = float64(*l.IPCInfo.ShmSizeMiB)
 	}
 	for _, v := range c.Volumes {
-		spec.Volumes = append(spec.Volumes, volume(v))
+		spec.Volumes = append(spec.Volumes, translateVolume(v))
 	}
 }

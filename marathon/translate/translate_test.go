@@ -22,8 +22,8 @@ var rewrite = flag.Bool("rewrite", false, "write the golden files anew: commit t
 
 const deployed = "2026-01-02T03:04:05.678Z"
 
-func settings() marathon.Settings {
-	return marathon.Settings{Role: "web", BridgeNetwork: marathon.MesosBridge}
+func settings() marathon.ParseSettings {
+	return marathon.ParseSettings{Role: "web", BridgeNetwork: marathon.MesosBridge}
 }
 
 // definitions are marathon's corpus, by their names.
@@ -49,14 +49,14 @@ func jobs(t testing.TB) map[string]job.Spec {
 	t.Helper()
 	all := map[string]job.Spec{}
 	for name, text := range definitions(t) {
-		app, err := marathon.Parse(text, settings())
+		app, err := marathon.ParseApp(text, settings())
 		if err != nil {
 			continue
 		}
 		if app.Version == "" {
 			app.Version = deployed
 		}
-		spec, err := Job(app, settings())
+		spec, err := JobSpec(app, settings())
 		if app.Instances == 0 {
 			if !errors.Is(err, ErrSuspended) {
 				t.Errorf("%s: got %v, want ErrSuspended", name, err)
@@ -110,7 +110,7 @@ func TestCorpus(t *testing.T) {
 
 func parse(t *testing.T, fields string) *marathon.App {
 	t.Helper()
-	app, err := marathon.Parse([]byte("{"+fields+"}"), settings())
+	app, err := marathon.ParseApp([]byte("{"+fields+"}"), settings())
 	if err != nil {
 		t.Fatalf("%s: %v", fields, err)
 	}
@@ -132,7 +132,7 @@ func TestFields(t *testing.T) {
 	}{
 		"cmd":                   {run, func(s *spec) {}},
 		"cmd in a docker image": {docker + `}, "cmd": "y"`, func(s *spec) { ofImage(s); s.Entrypoint, s.Command = "/bin/sh", []string{"-c", "y"} }},
-		"cmd in a mesos image":  {mesos + `}`, func(s *spec) { ofImage(s); s.Containerizer = job.Mesos; s.Command = shell("x") }},
+		"cmd in a mesos image":  {mesos + `}`, func(s *spec) { ofImage(s); s.Containerizer = job.Mesos; s.Command = shellCommand("x") }},
 		"args":                  {`"id": "/g/a", "args": ["x", "-y"]`, func(s *spec) { s.Command = []string{"x", "-y"} }},
 		"args of a mesos image": {`"id": "/g/a", "args": ["-y"], "container": {"type": "MESOS", "docker": {"image": "x"}}`, func(s *spec) {
 			ofImage(s)
@@ -141,8 +141,8 @@ func TestFields(t *testing.T) {
 		"args of a docker image": {docker + `}, "args": ["-y"]`, func(s *spec) { ofImage(s); s.Command = []string{"-y"} }},
 		"image alone":            {docker + `}`, ofImage},
 		"forcePullImage":         {docker + `, "docker": {"image": "x", "forcePullImage": true}}`, func(s *spec) { ofImage(s); s.ForcePull = true }},
-		"parameters":             {docker + `, "docker": {"image": "x", "parameters": [{"key": "w", "value": "/a"}]}}`, func(s *spec) { ofImage(s); s.Parameters = []job.Parameter{{Key: "w", Value: "/a"}} }},
-		"shmSize":                {mesos + `, "linuxInfo": {"ipcInfo": {"mode": "PRIVATE", "shmSize": 64}}}`, func(s *spec) { ofImage(s); s.Containerizer = job.Mesos; s.Command = shell("x"); s.ShmMiB = 64 }},
+		"parameters":             {docker + `, "docker": {"image": "x", "parameters": [{"key": "w", "value": "/a"}]}}`, func(s *spec) { ofImage(s); s.Parameters = []job.DockerParameter{{Key: "w", Value: "/a"}} }},
+		"shmSize":                {mesos + `, "linuxInfo": {"ipcInfo": {"mode": "PRIVATE", "shmSize": 64}}}`, func(s *spec) { ofImage(s); s.Containerizer = job.Mesos; s.Command = shellCommand("x"); s.ShmMiB = 64 }},
 		"host volume":            {docker + `, "volumes": [{"containerPath": "/a/", "hostPath": "/b//c", "mode": "ro"}]}`, func(s *spec) { ofImage(s); s.Volumes = []job.Volume{{Source: "/b/c", Target: "/a", ReadOnly: true}} }},
 		"volume in the sandbox":  {docker + `, "volumes": [{"containerPath": "a", "hostPath": "/b", "mode": "RW"}]}`, func(s *spec) { ofImage(s); s.Volumes = []job.Volume{{Source: "/b", Target: "/mnt/mesos/sandbox/a"}} }},
 		"external volume":        {docker + `, "volumes": [{"containerPath": "/a", "mode": "RW", "external": {"name": "v", "provider": "dvdi", "options": {"dvdi/driver": "d"}}}]}`, func(s *spec) { ofImage(s); s.Volumes = []job.Volume{{Source: "v", Target: "/a", Driver: "d"}} }},
@@ -159,7 +159,7 @@ func TestFields(t *testing.T) {
 			s.Constraints = nil
 			s.Env["MARATHON_APP_RESOURCE_GPUS"] = "2"
 		}},
-		"resourceLimits":        {run + `, "resourceLimits": {"cpus": 2, "mem": "unlimited"}`, func(s *spec) { s.Limits = job.Limits{CPUs: 2, MemMiB: job.Unlimited} }},
+		"resourceLimits":        {run + `, "resourceLimits": {"cpus": 2, "mem": "unlimited"}`, func(s *spec) { s.Limits = job.ResourceLimits{CPUs: 2, MemMiB: job.Unlimited} }},
 		"acceptedResourceRoles": {run + `, "acceptedResourceRoles": ["web", "*"]`, func(s *spec) {}},
 		"what is not reserved": {run + `, "acceptedResourceRoles": ["*"]`, func(s *spec) {
 			s.Constraints = append(s.Constraints, job.Constraint{Field: "@reservation", Operator: job.Is, Value: "unreserved"})
@@ -181,10 +181,12 @@ func TestFields(t *testing.T) {
 			s.Env["MARATHON_APP_LABELS"], s.Env["MARATHON_APP_LABEL_GPU_SCHEDULING_BEHAVIOR"] = marathon.GPULabel, "unrestricted"
 		}},
 		"fetch": {run + `, "fetch": [{"uri": "/a", "executable": true, "cache": true, "destPath": "b"}, {"uri": "http://h/a.zip"}]`, func(s *spec) {
-			s.Fetch = []job.Artifact{{URI: "/a", Path: "b", Executable: true, Cache: true}, {URI: "http://h/a.zip", Extract: true}}
+			s.Fetch = []job.FetchArtifact{{URI: "/a", Path: "b", Executable: true, Cache: true}, {URI: "http://h/a.zip", Extract: true}}
 		}},
-		"uris":                    {run + `, "uris": ["http://h/a.zip"]`, func(s *spec) { s.Fetch = []job.Artifact{{URI: "http://h/a.zip", Extract: true}} }},
-		"backoff":                 {run + `, "backoffSeconds": 5, "backoffFactor": 2, "maxLaunchDelaySeconds": 60`, func(s *spec) { s.Service.Backoff = job.Backoff{Initial: 5 * time.Second, Factor: 2, Max: time.Minute} }},
+		"uris": {run + `, "uris": ["http://h/a.zip"]`, func(s *spec) { s.Fetch = []job.FetchArtifact{{URI: "http://h/a.zip", Extract: true}} }},
+		"backoff": {run + `, "backoffSeconds": 5, "backoffFactor": 2, "maxLaunchDelaySeconds": 60`, func(s *spec) {
+			s.Service.Backoff = job.BackoffPolicy{Initial: 5 * time.Second, Factor: 2, Max: time.Minute}
+		}},
 		"no backoff":              {run + `, "backoffSeconds": 0`, func(s *spec) { s.Service.Backoff.Initial = time.Millisecond }},
 		"backoff above its bound": {run + `, "backoffSeconds": 5, "maxLaunchDelaySeconds": 2`, func(s *spec) { s.Service.Backoff.Initial, s.Service.Backoff.Max = 2*time.Second, 2*time.Second }},
 		"kill grace":              {run + `, "taskKillGracePeriodSeconds": 30`, func(s *spec) { s.KillGrace = 30 * time.Second }},
@@ -219,11 +221,11 @@ func TestFields(t *testing.T) {
 		}},
 		"several health checks": {run + `, "healthChecks": [{"protocol": "TCP"}, {"path": "/ok"}, {"protocol": "TCP"}, {"protocol": "COMMAND", "command": {"value": "true"}, "maxConsecutiveFailures": 7}]`, func(s *spec) {
 			s.HealthCheck = healthOf(job.Check{TCP: &job.TCPCheck{}})
-			s.MoreHealthChecks = []job.HealthCheck{*healthOf(job.Check{HTTP: &job.HTTPCheck{Path: "/ok"}}), *healthOf(job.Check{Command: shell("true")})}
+			s.MoreHealthChecks = []job.HealthCheck{*healthOf(job.Check{HTTP: &job.HTTPCheck{Path: "/ok"}}), *healthOf(job.Check{Command: shellCommand("true")})}
 			s.MoreHealthChecks[1].Failures = 7
 		}},
 		"health by TCP":     {run + `, "healthChecks": [{"protocol": "TCP"}]`, func(s *spec) { s.HealthCheck = healthOf(job.Check{TCP: &job.TCPCheck{}}) }},
-		"health by COMMAND": {run + `, "healthChecks": [{"protocol": "COMMAND", "command": {"value": "true"}}]`, func(s *spec) { s.HealthCheck = healthOf(job.Check{Command: shell("true")}) }},
+		"health by COMMAND": {run + `, "healthChecks": [{"protocol": "COMMAND", "command": {"value": "true"}}]`, func(s *spec) { s.HealthCheck = healthOf(job.Check{Command: shellCommand("true")}) }},
 		"health times": {run + `, "healthChecks": [{"protocol": "TCP", "gracePeriodSeconds": 0, "intervalSeconds": 1, "timeoutSeconds": 2, "delaySeconds": 0, "maxConsecutiveFailures": 0}]`, func(s *spec) {
 			s.HealthCheck = &job.HealthCheck{Check: job.Check{TCP: &job.TCPCheck{}, Interval: time.Second, Timeout: 2 * time.Second}, Grace: time.Millisecond, Failures: job.Unlimited}
 		}},
@@ -239,7 +241,7 @@ func TestFields(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			app := parse(t, test.app)
 			app.Version = deployed
-			got, err := Job(app, settings())
+			got, err := JobSpec(app, settings())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -264,7 +266,7 @@ func plain() job.Spec {
 		Container:   job.Container{Ports: []job.Port{{Name: "default"}}, Labels: map[string]string{"marathon.app": "/g/a", "marathon.version": deployed}},
 		Constraints: []job.Constraint{{Field: "@gpus", Operator: job.Is, Value: "0"}},
 		Service: &job.Service{
-			Backoff:      job.Backoff{Initial: time.Second, Factor: 1.15, Max: 5 * time.Minute},
+			Backoff:      job.BackoffPolicy{Initial: time.Second, Factor: 1.15, Max: 5 * time.Minute},
 			ReplaceAfter: time.Millisecond,
 		},
 	}
@@ -288,7 +290,7 @@ func TestConstraintOperators(t *testing.T) {
 	} {
 		app := parse(t, `"id": "/a", "cmd": "x", "gpus": 1`)
 		app.Constraints = [][]string{words}
-		spec, err := Job(app, settings())
+		spec, err := JobSpec(app, settings())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -320,7 +322,7 @@ func TestGPUBehavior(t *testing.T) {
 		}
 		s := settings()
 		s.GPUBehavior = test.setting
-		spec, err := Job(app, s)
+		spec, err := JobSpec(app, s)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -334,11 +336,11 @@ func TestGPUBehavior(t *testing.T) {
 func TestScalingKeepsTheJob(t *testing.T) {
 	app := parse(t, `"id": "/a", "cmd": "x", "version": "2026-01-03T00:00:00.000Z"`)
 	app.VersionInfo = &marathon.VersionInfo{LastScalingAt: app.Version, LastConfigChangeAt: deployed}
-	spec, err := Job(app, settings())
+	spec, err := JobSpec(app, settings())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if id, version, ok := Of(&spec); !ok || id != "/a" || version != deployed {
+	if id, version, ok := AppOf(&spec); !ok || id != "/a" || version != deployed {
 		t.Errorf("got %q %q %v, want /a %s", id, version, ok, deployed)
 	}
 }

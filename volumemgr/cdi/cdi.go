@@ -27,67 +27,67 @@ const Kind = "nvidia.com/gpu"
 // specVersion is the oldest that has all that is used here, for old runtimes.
 const specVersion = "0.5.0"
 
-// inside is where containers find the volume.
-const inside = "/usr/local/nvidia"
+// containerRoot is where containers find the volume.
+const containerRoot = "/usr/local/nvidia"
 
-// Device is one GPU under its names: its index on the host, its UUID.
-type Device struct {
+// SpecDevice is one GPU under its names: its index on the host, its UUID.
+type SpecDevice struct {
 	Names []string
-	Nodes []Node
-	// Drawing are the nodes that only graphics and display use: /dev/dri/card1,
+	Nodes []SpecNode
+	// GraphicsNodes are the nodes that only graphics and display use: /dev/dri/card1,
 	// /dev/dri/renderD129.
-	Drawing []Node
+	GraphicsNodes []SpecNode
 }
 
-// Node is a device file, or a socket.
-type Node struct {
+// SpecNode is a device file, or a socket.
+type SpecNode struct {
 	// Path is the container's, Host the host's where it is another.
 	Path, Host string
 }
 
-// Input is all that a specification is made of.
-type Input struct {
-	Volume volumemgr.Volume
+// SpecInput is all that a specification is made of.
+type SpecInput struct {
+	Volume volumemgr.DriverVolume
 	// Manifest is the volume's.
 	Manifest volumemgr.Manifest
-	Devices  []Device
+	Devices  []SpecDevice
 	// Common are nodes that come with any device: /dev/nvidiactl.
-	Common []Node
+	Common []SpecNode
 	// Sockets are those of the driver's daemons, which utility uses.
-	Sockets []Node
+	Sockets []SpecNode
 	// Capabilities, where not empty, keep out what serves others; each file is
 	// then a mount of its own.
 	Capabilities []volumemgr.Capability
 }
 
-// Spec describes each device, and "all" of them. The volume, the nodes that
+// BuildSpec describes each device, and "all" of them. The volume, the nodes that
 // every GPU needs and the files with fixed paths come with any.
-func Spec(in Input) (specs.Spec, error) {
+func BuildSpec(in SpecInput) (specs.Spec, error) {
 	if len(in.Devices) == 0 {
 		return specs.Spec{}, errors.New("write CDI specification: this machine has no GPU to describe")
 	}
 	spec := specs.Spec{Version: specVersion, Kind: Kind, ContainerEdits: specs.ContainerEdits{
-		DeviceNodes: nodes(in.Common),
+		DeviceNodes: specNodes(in.Common),
 		Mounts:      slices.Concat(volumeMounts(in), hostMounts(in), socketMounts(in)),
 		Env: []string{
-			"LD_LIBRARY_PATH=" + inside + "/lib:" + inside + "/lib64",
+			"LD_LIBRARY_PATH=" + containerRoot + "/lib:" + containerRoot + "/lib64",
 			// The NVIDIA runtime, where it is there, shall not add GPUs of its own.
 			"NVIDIA_VISIBLE_DEVICES=void",
 		},
 	}}
-	var all []Node
+	var all []SpecNode
 	taken := map[string]bool{"all": true}
 	for _, d := range in.Devices {
 		own := d.Nodes
-		if in.serves(volumemgr.Graphics, volumemgr.Display) {
-			own = slices.Concat(own, d.Drawing)
+		if in.wantsAny(volumemgr.Graphics, volumemgr.Display) {
+			own = slices.Concat(own, d.GraphicsNodes)
 		}
 		for _, name := range d.Names {
 			if taken[name] {
 				return specs.Spec{}, fmt.Errorf("write CDI specification: two devices named %q", name)
 			}
 			taken[name] = true
-			spec.Devices = append(spec.Devices, specs.Device{Name: name, ContainerEdits: specs.ContainerEdits{DeviceNodes: nodes(own)}})
+			spec.Devices = append(spec.Devices, specs.Device{Name: name, ContainerEdits: specs.ContainerEdits{DeviceNodes: specNodes(own)}})
 		}
 		for _, n := range own {
 			if !slices.Contains(all, n) { // two slices of one GPU share its node
@@ -95,17 +95,17 @@ func Spec(in Input) (specs.Spec, error) {
 			}
 		}
 	}
-	spec.Devices = append(spec.Devices, specs.Device{Name: "all", ContainerEdits: specs.ContainerEdits{DeviceNodes: nodes(all)}})
+	spec.Devices = append(spec.Devices, specs.Device{Name: "all", ContainerEdits: specs.ContainerEdits{DeviceNodes: specNodes(all)}})
 	return spec, nil
 }
 
-// serves reports whether one of the capabilities is wanted, as all are where
+// wantsAny reports whether one of the capabilities is wanted, as all are where
 // none is named.
-func (in Input) serves(any ...volumemgr.Capability) bool {
+func (in SpecInput) wantsAny(any ...volumemgr.Capability) bool {
 	return len(in.Capabilities) == 0 || slices.ContainsFunc(any, func(c volumemgr.Capability) bool { return slices.Contains(in.Capabilities, c) })
 }
 
-func nodes(list []Node) []*specs.DeviceNode {
+func specNodes(list []SpecNode) []*specs.DeviceNode {
 	var out []*specs.DeviceNode
 	for _, n := range list {
 		node := &specs.DeviceNode{Path: n.Path, Permissions: "rw"} // no mknod
@@ -117,48 +117,48 @@ func nodes(list []Node) []*specs.DeviceNode {
 	return out
 }
 
-// mount is read-only: a file in the volume may be the host's own.
-func mount(from, to string) *specs.Mount {
+// readOnlyMount is read-only: a file in the volume may be the host's own.
+func readOnlyMount(from, to string) *specs.Mount {
 	return &specs.Mount{HostPath: from, ContainerPath: to, Options: []string{"ro", "nosuid", "nodev", "rbind", "rprivate"}}
 }
 
-func volumeMounts(in Input) []*specs.Mount {
+func volumeMounts(in SpecInput) []*specs.Mount {
 	if len(in.Capabilities) == 0 {
-		return []*specs.Mount{mount(in.Volume.Path, inside)}
+		return []*specs.Mount{readOnlyMount(in.Volume.Path, containerRoot)}
 	}
 	var list []*specs.Mount
-	for _, e := range in.Manifest.Select(in.Capabilities) {
-		from, dir := filepath.Join(in.Volume.Path, e.Path), path.Join(inside, path.Dir(e.Path))
+	for _, e := range in.Manifest.SelectFiles(in.Capabilities) {
+		from, dir := filepath.Join(in.Volume.Path, e.Path), path.Join(containerRoot, path.Dir(e.Path))
 		for _, name := range append([]string{path.Base(e.Path)}, e.Links...) {
-			list = append(list, mount(from, path.Join(dir, name)))
+			list = append(list, readOnlyMount(from, path.Join(dir, name)))
 		}
 	}
 	return list
 }
 
-func hostMounts(in Input) []*specs.Mount {
+func hostMounts(in SpecInput) []*specs.Mount {
 	var list []*specs.Mount
 	for _, f := range in.Manifest.HostFiles {
-		if in.serves(f.Capability) {
-			list = append(list, mount(f.Source, f.Path))
+		if in.wantsAny(f.Capability) {
+			list = append(list, readOnlyMount(f.Source, f.Path))
 		}
 	}
 	return list
 }
 
-func socketMounts(in Input) []*specs.Mount {
+func socketMounts(in SpecInput) []*specs.Mount {
 	var list []*specs.Mount
 	for _, s := range in.Sockets {
-		if in.serves(volumemgr.Utility) {
-			list = append(list, mount(s.Host, s.Path))
+		if in.wantsAny(volumemgr.Utility) {
+			list = append(list, readOnlyMount(s.Host, s.Path))
 		}
 	}
 	return list
 }
 
-// Write replaces the file in one step: runtimes watch its folder. They read
+// WriteSpec replaces the file in one step: runtimes watch its folder. They read
 // names that end in .json.
-func Write(path string, spec specs.Spec) (err error) {
+func WriteSpec(path string, spec specs.Spec) (err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("write CDI specification: %w", err)

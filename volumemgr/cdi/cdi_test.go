@@ -17,12 +17,12 @@ import (
 
 const v535 = "535.104.05"
 
-// input is the volume of a simulated driver with one host file, on a machine
+// sampleInput is the volume of a simulated driver with one host file, on a machine
 // with a GPU and two slices of another.
-func input(t *testing.T) Input {
+func sampleInput(t *testing.T) SpecInput {
 	t.Helper()
 	root := t.TempDir()
-	if err := volumemgr.SimulatedRoot(root, v535); err != nil {
+	if err := volumemgr.WriteSimulatedDriver(root, v535); err != nil {
 		t.Fatal(err)
 	}
 	icd := filepath.Join(root, "etc/OpenCL/vendors/nvidia.icd")
@@ -33,7 +33,7 @@ func input(t *testing.T) Input {
 		t.Fatal(err)
 	}
 	store := volumemgr.Store{Dir: t.TempDir()}
-	v, err := volumemgr.Ensure(context.Background(), root, store.Dir)
+	v, err := volumemgr.EnsureVolume(context.Background(), root, store.Dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,22 +41,22 @@ func input(t *testing.T) Input {
 	if err != nil {
 		t.Fatal(err)
 	}
-	node := func(name string) Node { return Node{"/dev/" + name, "/srv/dev/" + name} }
-	return Input{
+	node := func(name string) SpecNode { return SpecNode{"/dev/" + name, "/srv/dev/" + name} }
+	return SpecInput{
 		Volume: v, Manifest: m,
-		Common: []Node{{"/dev/nvidiactl", "/dev/nvidiactl"}},
-		Devices: []Device{
-			{[]string{"0", "GPU-a"}, []Node{node("nvidia0")}, []Node{node("dri/card1")}},
-			{[]string{"1", "MIG-b"}, []Node{node("nvidia1"), node("nvidia-caps/nvidia-cap3")}, nil},
-			{[]string{"2", "MIG-c"}, []Node{node("nvidia1"), node("nvidia-caps/nvidia-cap4")}, nil},
+		Common: []SpecNode{{"/dev/nvidiactl", "/dev/nvidiactl"}},
+		Devices: []SpecDevice{
+			{[]string{"0", "GPU-a"}, []SpecNode{node("nvidia0")}, []SpecNode{node("dri/card1")}},
+			{[]string{"1", "MIG-b"}, []SpecNode{node("nvidia1"), node("nvidia-caps/nvidia-cap3")}, nil},
+			{[]string{"2", "MIG-c"}, []SpecNode{node("nvidia1"), node("nvidia-caps/nvidia-cap4")}, nil},
 		},
-		Sockets: []Node{{"/run/nvidia-persistenced/socket", "/srv/run/nvidia-persistenced/socket"}},
+		Sockets: []SpecNode{{"/run/nvidia-persistenced/socket", "/srv/run/nvidia-persistenced/socket"}},
 	}
 }
 
-func TestSpec(t *testing.T) {
-	in := input(t)
-	spec, err := Spec(in)
+func TestBuildSpec(t *testing.T) {
+	in := sampleInput(t)
+	spec, err := BuildSpec(in)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,10 +109,10 @@ func mountsOf(spec specs.Spec) map[string]string {
 }
 
 // With capabilities each file is mounted under each of its names.
-func TestSpecOfCapabilities(t *testing.T) {
-	in := input(t)
+func TestBuildSpecWithCapabilities(t *testing.T) {
+	in := sampleInput(t)
 	in.Capabilities = []volumemgr.Capability{volumemgr.Utility}
-	spec, err := Spec(in)
+	spec, err := BuildSpec(in)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func TestSpecOfCapabilities(t *testing.T) {
 		drawing, socket bool
 	}{{volumemgr.Utility, false, true}, {volumemgr.Compute, false, false}, {volumemgr.Graphics, true, false}, {volumemgr.Display, true, false}} {
 		in.Capabilities = []volumemgr.Capability{c.wanted}
-		spec, err := Spec(in)
+		spec, err := BuildSpec(in)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -150,27 +150,27 @@ func TestSpecOfCapabilities(t *testing.T) {
 	}
 }
 
-func TestSpecErrors(t *testing.T) {
-	in := input(t)
+func TestBuildSpecErrors(t *testing.T) {
+	in := sampleInput(t)
 	in.Devices[1].Names[1] = "GPU-a"
-	if _, err := Spec(in); err == nil || !strings.Contains(err.Error(), `two devices named "GPU-a"`) {
+	if _, err := BuildSpec(in); err == nil || !strings.Contains(err.Error(), `two devices named "GPU-a"`) {
 		t.Errorf("two of a name: %v", err)
 	}
 	in.Devices = nil
-	if _, err := Spec(in); err == nil || !strings.Contains(err.Error(), "has no GPU") {
+	if _, err := BuildSpec(in); err == nil || !strings.Contains(err.Error(), "has no GPU") {
 		t.Errorf("no device: %v", err)
 	}
 }
 
-func TestWrite(t *testing.T) {
-	spec, err := Spec(input(t))
+func TestWriteSpec(t *testing.T) {
+	spec, err := BuildSpec(sampleInput(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(t.TempDir(), "cdi")
 	path := filepath.Join(dir, "mesos-gpu.json")
 	for range 2 {
-		if err := Write(path, spec); err != nil {
+		if err := WriteSpec(path, spec); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -191,10 +191,10 @@ func TestWrite(t *testing.T) {
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o644 {
 		t.Errorf("mode %v, %v; runtimes of other users read it", info.Mode(), err)
 	}
-	if err := Write(filepath.Join(dir, "spec"), spec); err == nil || !strings.Contains(err.Error(), "does not end in .json") {
+	if err := WriteSpec(filepath.Join(dir, "spec"), spec); err == nil || !strings.Contains(err.Error(), "does not end in .json") {
 		t.Errorf("a name that nobody reads: %v", err)
 	}
-	if err := Write("/dev/null/spec.json", spec); err == nil {
+	if err := WriteSpec("/dev/null/spec.json", spec); err == nil {
 		t.Error("a file below a file was written")
 	}
 }

@@ -15,12 +15,12 @@ import (
 	"mesos-gpu/volumemgr"
 )
 
-// inPodman runs podman where nobody else's is touched: it reads specifications
+// podmanScript runs podman where nobody else's is touched: it reads specifications
 // from fixed folders, and keeps locks and caches in others, so that these are
 // of its own mount namespace. Its arguments are podman's storage, the
 // specification, an image archive, the image's name, a cgroup, a device, and a
 // script.
-const inPodman = `set -e
+const podmanScript = `set -e
 mkdir -p /var/lib/containers
 for dir in /run /dev/shm /var/lib/containers; do mount -t tmpfs tmpfs $dir; done
 mkdir /run/cdi
@@ -32,9 +32,9 @@ storage=$1
 podman load -q <"$3" >/dev/null
 podman run --rm --network none --cap-add mknod --ulimit nofile=1024:1024 --ulimit nproc=1024:1024 --cgroup-parent "$5" --device "$6" "$4" /bin/sh -c "$7"`
 
-// shown tells what a container got: the GPU nodes in its /dev, which nodes
+// listScript tells what a container got: the GPU nodes in its /dev, which nodes
 // the kernel lets it open, even ones that it makes itself, and the driver.
-const shown = `ls /dev | grep -E 'nvidia|dri' | tr '\n' ' '; echo
+const listScript = `ls /dev | grep -E 'nvidia|dri' | tr '\n' ' '; echo
 for minor in 0 1; do
 	mknod /tmp/gpu$minor c 195 $minor
 	(cat </tmp/gpu$minor) 2>&1 | grep -q 'Operation not permitted' && echo "GPU $minor is closed"
@@ -47,22 +47,22 @@ echo "$NVIDIA_VISIBLE_DEVICES"`
 
 // The specification in the hands of a real runtime.
 func TestRootPodman(t *testing.T) {
-	need.Root(t)
-	need.Program(t, "podman", "podman")
-	need.Program(t, "runc", "runc")
-	in := input(t)
+	need.RequireRoot(t)
+	need.RequireProgram(t, "podman", "podman")
+	need.RequireProgram(t, "runc", "runc")
+	in := sampleInput(t)
 	dev := t.TempDir()
-	node := func(name string, minor uint32) Node {
+	node := func(name string, minor uint32) SpecNode {
 		path := filepath.Join(dev, name)
 		if err := unix.Mknod(path, unix.S_IFCHR|0o666, int(unix.Mkdev(195, minor))); err != nil {
 			t.Fatal(err)
 		}
-		return Node{"/dev/" + name, path}
+		return SpecNode{"/dev/" + name, path}
 	}
-	in.Common, in.Sockets = []Node{node("nvidiactl", 255)}, nil
-	in.Devices = []Device{
-		{Names: []string{"0", "GPU-a"}, Nodes: []Node{node("nvidia0", 0)}},
-		{Names: []string{"1", "GPU-b"}, Nodes: []Node{node("nvidia1", 1)}},
+	in.Common, in.Sockets = []SpecNode{node("nvidiactl", 255)}, nil
+	in.Devices = []SpecDevice{
+		{Names: []string{"0", "GPU-a"}, Nodes: []SpecNode{node("nvidia0", 0)}},
+		{Names: []string{"1", "GPU-b"}, Nodes: []SpecNode{node("nvidia1", 1)}},
 	}
 	archive := testimage.BusyboxArchive(t, "mesos-gpu-cdi-test", nil, []string{"PATH=/bin:/usr/local/nvidia/bin"})
 	const rest = "SIMULATED nvidia-debugdump\nlibnvidia-opencl.so.1\nlibcuda.so.1 -> libcuda.so." + v535 + "\nRead-only file system\nvoid\n"
@@ -72,35 +72,35 @@ func TestRootPodman(t *testing.T) {
 		{"nvidia.com/gpu=all", "nvidia0 nvidia1 nvidiactl \n" + rest},
 	} {
 		t.Run(c.device, func(t *testing.T) {
-			if got := podman(t, in, archive, c.device, shown); got != c.want {
+			if got := runPodman(t, in, archive, c.device, listScript); got != c.want {
 				t.Errorf("got\n%s\nwant\n%s", got, c.want)
 			}
 		})
 	}
 	in.Capabilities = []volumemgr.Capability{volumemgr.Utility}
-	got := podman(t, in, archive, "nvidia.com/gpu=0", "cd /usr/local/nvidia && find . -type f | sort")
+	got := runPodman(t, in, archive, "nvidia.com/gpu=0", "cd /usr/local/nvidia && find . -type f | sort")
 	want := "./bin/nvidia-debugdump\n./bin/nvidia-smi\n./lib64/libnvidia-ml.so.1\n./lib64/libnvidia-ml.so." + v535 + "\n"
 	if got != want {
 		t.Errorf("of utility alone: got\n%s\nwant\n%s", got, want)
 	}
 }
 
-// podman runs a script in a container with that device, and returns what it
+// runPodman runs a script in a container with that device, and returns what it
 // says.
-func podman(t *testing.T, in Input, archive, device, script string) string {
+func runPodman(t *testing.T, in SpecInput, archive, device, script string) string {
 	t.Helper()
-	spec, err := Spec(in)
+	spec, err := BuildSpec(in)
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
 	file := filepath.Join(dir, "mesos-gpu.json")
-	if err := Write(file, spec); err != nil {
+	if err := WriteSpec(file, spec); err != nil {
 		t.Fatal(err)
 	}
 	cgroup := fmt.Sprintf("/mesos-gpu-cdi-test-%d", os.Getpid())
 	defer removeCgroups(cgroup)
-	cmd := exec.Command("/bin/bash", "-c", inPodman, "podman", filepath.Join(dir, "storage"), file, archive,
+	cmd := exec.Command("/bin/bash", "-c", podmanScript, "podman", filepath.Join(dir, "storage"), file, archive,
 		"mesos-gpu-cdi-test", cgroup, device, script)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
 	out, err := cmd.CombinedOutput()

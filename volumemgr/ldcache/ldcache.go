@@ -10,8 +10,8 @@ import (
 	"fmt"
 )
 
-// Entry is one library of the cache.
-type Entry struct {
+// CacheEntry is one library of the cache.
+type CacheEntry struct {
 	// Name is what programs ask for, "libcuda.so.1"; Path is absolute.
 	Name, Path string
 }
@@ -39,14 +39,14 @@ const (
 
 // Parse lists the cache's libraries in its order, of all architectures.
 // Returns ErrFormat for other files.
-func Parse(data []byte) ([]Entry, error) {
+func Parse(data []byte) ([]CacheEntry, error) {
 	switch {
 	case bytes.HasPrefix(data, []byte(newMagic)):
 		return parseNew(data)
 	case !bytes.HasPrefix(data, []byte(oldMagic)):
 		return nil, fmt.Errorf("%w: it begins with %q", ErrFormat, data[:min(len(data), len(newMagic))])
 	}
-	n, err := count(data, len(oldMagic)+1, oldHeader, oldEntry)
+	n, err := readCount(data, len(oldMagic)+1, oldHeader, oldEntry)
 	if err != nil {
 		return nil, err
 	}
@@ -54,24 +54,24 @@ func Parse(data []byte) ([]Entry, error) {
 	if next := (end + newAlign - 1) &^ (newAlign - 1); next < len(data) && bytes.HasPrefix(data[next:], []byte(newMagic)) {
 		return parseNew(data[next:])
 	}
-	return entries(data[oldHeader:end], oldEntry, data[end:])
+	return readEntries(data[oldHeader:end], oldEntry, data[end:])
 }
 
 // parseNew: offsets of strings count from the new header.
-func parseNew(data []byte) ([]Entry, error) {
-	n, err := count(data, len(newMagic), newHeader, newEntry)
+func parseNew(data []byte) ([]CacheEntry, error) {
+	n, err := readCount(data, len(newMagic), newHeader, newEntry)
 	if err != nil {
 		return nil, err
 	}
 	if data[len(newMagic)+8]&3 == bigEndian {
 		return nil, fmt.Errorf("%w: written on a big-endian machine", ErrFormat)
 	}
-	return entries(data[newHeader:newHeader+n*newEntry], newEntry, data)
+	return readEntries(data[newHeader:newHeader+n*newEntry], newEntry, data)
 }
 
-// count reads the number of entries at an offset, and checks that they are
+// readCount reads the number of entries at an offset, and checks that they are
 // all there.
-func count(data []byte, at, header, entry int) (int, error) {
+func readCount(data []byte, at, header, entry int) (int, error) {
 	if len(data) < header {
 		return 0, fmt.Errorf("torn: %d bytes, the header has %d", len(data), header)
 	}
@@ -82,8 +82,8 @@ func count(data []byte, at, header, entry int) (int, error) {
 	return int(n), nil
 }
 
-func entries(table []byte, size int, text []byte) ([]Entry, error) {
-	list := make([]Entry, 0, len(table)/size)
+func readEntries(table []byte, size int, text []byte) ([]CacheEntry, error) {
+	list := make([]CacheEntry, 0, len(table)/size)
 	for ; len(table) > 0; table = table[size:] {
 		name, err := textAt(text, binary.LittleEndian.Uint32(table[4:]))
 		if err != nil {
@@ -93,21 +93,21 @@ func entries(table []byte, size int, text []byte) ([]Entry, error) {
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, Entry{Name: name, Path: path})
+		list = append(list, CacheEntry{Name: name, Path: path})
 	}
 	return list, nil
 }
 
-// longest bounds a string, as the kernel bounds a path: else a hostile cache
+// maxStringLen bounds a string, as the kernel bounds a path: else a hostile cache
 // of a few MiB could name each string a few MiB long.
-const longest = 4096
+const maxStringLen = 4096
 
 func textAt(text []byte, at uint32) (string, error) {
 	if uint64(at) >= uint64(len(text)) {
 		return "", fmt.Errorf("torn: a string at %d of %d bytes", at, len(text))
 	}
 	rest := text[at:]
-	end := bytes.IndexByte(rest[:min(len(rest), longest)], 0)
+	end := bytes.IndexByte(rest[:min(len(rest), maxStringLen)], 0)
 	if end < 0 {
 		return "", fmt.Errorf("torn: the string at %d has no end", at)
 	}

@@ -11,71 +11,71 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// old and fresh write the two layouts, as ldconfig does.
-func old(list ...Entry) []byte {
+// oldCache and fresh write the two layouts, as ldconfig does.
+func oldCache(list ...CacheEntry) []byte {
 	var table, text bytes.Buffer
 	for _, e := range list {
-		put(&table, 3, offset(&text, e.Name), offset(&text, e.Path))
+		writeWords(&table, 3, writeString(&text, e.Name), writeString(&text, e.Path))
 	}
 	var out bytes.Buffer
 	out.WriteString(oldMagic + "\x00")
-	put(&out, uint32(len(list)))
+	writeWords(&out, uint32(len(list)))
 	out.Write(table.Bytes())
 	out.Write(text.Bytes())
 	return out.Bytes()
 }
 
-func fresh(list ...Entry) []byte {
+func newCache(list ...CacheEntry) []byte {
 	var table, text bytes.Buffer
 	start := uint32(newHeader + newEntry*len(list))
 	for _, e := range list {
-		put(&table, 0x303, start+offset(&text, e.Name), start+offset(&text, e.Path), 0, 0, 0)
+		writeWords(&table, 0x303, start+writeString(&text, e.Name), start+writeString(&text, e.Path), 0, 0, 0)
 	}
 	var out bytes.Buffer
 	out.WriteString(newMagic)
-	put(&out, uint32(len(list)), uint32(text.Len()), 2, 0, 0, 0, 0)
+	writeWords(&out, uint32(len(list)), uint32(text.Len()), 2, 0, 0, 0, 0)
 	out.Write(table.Bytes())
 	out.Write(text.Bytes())
 	return out.Bytes()
 }
 
-func put(b *bytes.Buffer, words ...uint32) {
+func writeWords(b *bytes.Buffer, words ...uint32) {
 	for _, w := range words {
 		_ = binary.Write(b, binary.LittleEndian, w) // a Buffer takes all
 	}
 }
 
-func offset(b *bytes.Buffer, s string) uint32 {
+func writeString(b *bytes.Buffer, s string) uint32 {
 	at := b.Len()
 	b.WriteString(s + "\x00")
 	return uint32(at)
 }
 
-// both is the compatible layout: the new one, aligned, after the old.
-func both(list ...Entry) []byte {
-	data := old()
+// oldAndNewCache is the compatible layout: the new one, aligned, after the old.
+func oldAndNewCache(list ...CacheEntry) []byte {
+	data := oldCache()
 	for len(data)%newAlign != 0 {
 		data = append(data, 0)
 	}
-	return append(data, fresh(list...)...)
+	return append(data, newCache(list...)...)
 }
 
-var some = []Entry{{"libcuda.so.1", "/usr/lib/x86_64-linux-gnu/libcuda.so.1"}, {"libc.so.6", "/lib/libc.so.6"}}
+var sampleEntries = []CacheEntry{{"libcuda.so.1", "/usr/lib/x86_64-linux-gnu/libcuda.so.1"}, {"libc.so.6", "/lib/libc.so.6"}}
 
 func TestParse(t *testing.T) {
-	for name, data := range map[string][]byte{"old": old(some...), "new": fresh(some...), "both": both(some...)} {
+	for name, data := range map[string][]byte{"old": oldCache(sampleEntries...), "new": newCache(sampleEntries...), "both": oldAndNewCache(sampleEntries...)} {
 		got, err := Parse(data)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if diff := cmp.Diff(some, got); diff != "" {
+		if diff := cmp.Diff(sampleEntries, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
 }
 
-func TestParseBroken(t *testing.T) {
-	big := fresh(some...)
+func TestParseErrors(t *testing.T) {
+	big := newCache(sampleEntries...)
 	big[len(newMagic)+8] = bigEndian
 	for _, c := range []struct {
 		name, want string
@@ -86,10 +86,10 @@ func TestParseBroken(t *testing.T) {
 		{"other file", `begins with "#!/bin/sh"`, []byte("#!/bin/sh"), true},
 		{"big-endian", "big-endian", big, true},
 		{"header", "20 bytes, the header has 48", []byte(newMagic), false},
-		{"entries", "announces 2 libraries and has room for 1", fresh(some...)[:newHeader+newEntry+5], false},
-		{"no end", "has no end", fresh(some...)[:len(fresh(some...))-1], false},
-		{"string", "a string at", old(some...)[:oldHeader+2*oldEntry], false},
-		{"long", "has no end", fresh(Entry{strings.Repeat("x", longest), "/"}), false},
+		{"entries", "announces 2 libraries and has room for 1", newCache(sampleEntries...)[:newHeader+newEntry+5], false},
+		{"no end", "has no end", newCache(sampleEntries...)[:len(newCache(sampleEntries...))-1], false},
+		{"string", "a string at", oldCache(sampleEntries...)[:oldHeader+2*oldEntry], false},
+		{"long", "has no end", newCache(CacheEntry{strings.Repeat("x", maxStringLen), "/"}), false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := Parse(c.data)
@@ -103,9 +103,9 @@ func TestParseBroken(t *testing.T) {
 // Whatever the bytes, an entry's strings are bytes of the file, and there are
 // no more entries than it has room for.
 func FuzzParse(f *testing.F) {
-	f.Add(old(some...))
-	f.Add(fresh(some...))
-	f.Add(both(some...))
+	f.Add(oldCache(sampleEntries...))
+	f.Add(newCache(sampleEntries...))
+	f.Add(oldAndNewCache(sampleEntries...))
 	if own, err := os.ReadFile("/etc/ld.so.cache"); err == nil {
 		f.Add(own)
 	}

@@ -13,15 +13,15 @@ import (
 	"strings"
 )
 
-// Mount is one line: the folder Root of the file system Dev ("98:0") is seen
+// MountEntry is one line: the folder Root of the file system Dev ("98:0") is seen
 // at Point.
-type Mount struct {
+type MountEntry struct {
 	Dev, Root, Point string
 	ReadOnly         bool
 }
 
-// Read opens and parses a file. What is mounted last comes last.
-func Read(path string) ([]Mount, error) {
+// ReadFile opens and parses a file. What is mounted last comes last.
+func ReadFile(path string) ([]MountEntry, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -31,8 +31,8 @@ func Read(path string) ([]Mount, error) {
 }
 
 // Parse reads "36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 …".
-func Parse(r io.Reader) ([]Mount, error) {
-	var list []Mount
+func Parse(r io.Reader) ([]MountEntry, error) {
+	var list []MountEntry
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, 1<<20) // an overlay's options are long
 	for lines.Scan() {
@@ -40,8 +40,8 @@ func Parse(r io.Reader) ([]Mount, error) {
 		if len(fields) < 7 || !slices.Contains(fields[6:], "-") {
 			return nil, fmt.Errorf("mountinfo: %.80q is no mount", lines.Text())
 		}
-		list = append(list, Mount{
-			Dev: fields[2], Root: unescape(fields[3]), Point: unescape(fields[4]),
+		list = append(list, MountEntry{
+			Dev: fields[2], Root: unescapeOctal(fields[3]), Point: unescapeOctal(fields[4]),
 			ReadOnly: slices.Contains(strings.Split(fields[5], ","), "ro"),
 		})
 	}
@@ -51,22 +51,22 @@ func Parse(r io.Reader) ([]Mount, error) {
 	return list, nil
 }
 
-// At finds what is mounted at a path itself; of several, what lies on top.
-func At(mounts []Mount, path string) (Mount, bool) {
+// FindMount finds what is mounted at a path itself; of several, what lies on top.
+func FindMount(mounts []MountEntry, path string) (MountEntry, bool) {
 	for _, m := range slices.Backward(mounts) {
 		if m.Point == path {
 			return m, true
 		}
 	}
-	return Mount{}, false
+	return MountEntry{}, false
 }
 
-// Locate tells where on which file system an absolute path without symbolic
+// LocatePath tells where on which file system an absolute path without symbolic
 // links lies.
-func Locate(mounts []Mount, path string) (dev, root string, err error) {
-	var best Mount
+func LocatePath(mounts []MountEntry, path string) (dev, root string, err error) {
+	var best MountEntry
 	for _, m := range mounts {
-		if Within(path, m.Point) && len(m.Point) >= len(best.Point) {
+		if IsWithin(path, m.Point) && len(m.Point) >= len(best.Point) {
 			best = m
 		}
 	}
@@ -76,13 +76,13 @@ func Locate(mounts []Mount, path string) (dev, root string, err error) {
 	return best.Dev, filepath.Join(best.Root, strings.TrimPrefix(path, strings.TrimSuffix(best.Point, "/"))), nil
 }
 
-// Within tells whether path is dir or below it.
-func Within(path, dir string) bool {
+// IsWithin tells whether path is dir or below it.
+func IsWithin(path, dir string) bool {
 	return path == dir || dir == "/" || strings.HasPrefix(path, dir+"/")
 }
 
-// unescape undoes the kernel's \040 for blanks and their like.
-func unescape(s string) string {
+// unescapeOctal undoes the kernel's \040 for blanks and their like.
+func unescapeOctal(s string) string {
 	if !strings.Contains(s, `\`) {
 		return s
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-const some = `21 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
+const sampleMounts = `21 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
 22 21 0:20 / /proc rw - proc proc rw
 30 21 8:1 /data /srv rw master:1 propagate_from:2 - xfs /dev/sdb rw
 31 30 8:1 /data/a\040b\134c /srv/in ro,nosuid - xfs /dev/sdb rw
@@ -16,26 +16,26 @@ const some = `21 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
 `
 
 func TestParse(t *testing.T) {
-	got, err := Parse(strings.NewReader(some))
+	got, err := Parse(strings.NewReader(sampleMounts))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []Mount{{"254:0", "/", "/", false}, {"0:20", "/", "/proc", false}, {"8:1", "/data", "/srv", false}, {"8:1", `/data/a b\c`, "/srv/in", true}, {"8:2", "/", "/srv/in", false}}
+	want := []MountEntry{{"254:0", "/", "/", false}, {"0:20", "/", "/proc", false}, {"8:1", "/data", "/srv", false}, {"8:1", `/data/a b\c`, "/srv/in", true}, {"8:2", "/", "/srv/in", false}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	for path, want := range map[string]string{"/etc": "254:0 /etc", "/srv": "8:1 /data", "/srv/x/y": "8:1 /data/x/y", "/srv/in/x": "8:2 /x", "/srvx": "254:0 /srvx"} {
-		if dev, root, err := Locate(got, path); err != nil || dev+" "+root != want {
+		if dev, root, err := LocatePath(got, path); err != nil || dev+" "+root != want {
 			t.Errorf("%s is at %s %s, %v; want %s", path, dev, root, err, want)
 		}
 	}
-	if m, ok := At(got, "/srv/in"); !ok || m.Dev != "8:2" {
+	if m, ok := FindMount(got, "/srv/in"); !ok || m.Dev != "8:2" {
 		t.Errorf("at /srv/in is %v, %t", m, ok)
 	}
-	if m, ok := At(got, "/srv/none"); ok {
+	if m, ok := FindMount(got, "/srv/none"); ok {
 		t.Errorf("at /srv/none is %v", m)
 	}
-	if _, _, err := Locate(got[1:2], "/srv"); err == nil {
+	if _, _, err := LocatePath(got[1:2], "/srv"); err == nil {
 		t.Error("a path on no mount was located")
 	}
 	for _, bad := range []string{"1 2 3", "21 1 254:0 / / rw,relatime shared:1 ext4 /dev/vda rw", strings.Repeat("x", 2<<20)} {
@@ -46,8 +46,8 @@ func TestParse(t *testing.T) {
 }
 
 // The machine's own file is read, and what it says holds.
-func TestOwn(t *testing.T) {
-	mounts, err := Read("/proc/self/mountinfo")
+func TestReadOwnMounts(t *testing.T) {
+	mounts, err := ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,14 +55,14 @@ func TestOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dev, root, err := Locate(mounts, dir)
+	dev, root, err := LocatePath(mounts, dir)
 	if err != nil || !strings.HasSuffix(dir, root) && !strings.HasSuffix(root, dir) || !strings.Contains(dev, ":") {
 		t.Errorf("%s lies at %s of %s, %v", dir, root, dev, err)
 	}
 }
 
 func FuzzParse(f *testing.F) {
-	f.Add(some)
+	f.Add(sampleMounts)
 	f.Add(`1 2 3:4 /\04 /\777 rw -`)
 	f.Fuzz(func(t *testing.T, text string) {
 		mounts, err := Parse(strings.NewReader(text))

@@ -23,9 +23,9 @@ import (
 	"mesos-gpu/volumemgr"
 )
 
-// contained runs a script in a container with that host configuration, and
+// runContainer runs a script in a container with that host configuration, and
 // returns what it says.
-func contained(t *testing.T, engine *client.Client, image, script string, host *container.HostConfig) string {
+func runContainer(t *testing.T, engine *client.Client, image, script string, host *container.HostConfig) string {
 	t.Helper()
 	ctx := context.Background()
 	host.NetworkMode = "none"
@@ -59,10 +59,10 @@ func contained(t *testing.T, engine *client.Client, image, script string, host *
 	return out.String()
 }
 
-// write tries to spoil the driver from inside, as root.
-const write = `cd /usr/local/nvidia && ls lib64/libcuda.so.1 && (echo spoilt >lib64/libcuda.so.1; touch new; rm lib64/libcuda.so) 2>&1 | grep -c "Read-only file system"`
+// writeScript tries to spoil the driver from inside, as root.
+const writeScript = `cd /usr/local/nvidia && ls lib64/libcuda.so.1 && (echo spoilt >lib64/libcuda.so.1; touch new; rm lib64/libcuda.so) 2>&1 | grep -c "Read-only file system"`
 
-func digest(t *testing.T, path string) [sha256.Size]byte {
+func fileDigest(t *testing.T, path string) [sha256.Size]byte {
 	t.Helper()
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -75,16 +75,16 @@ func digest(t *testing.T, path string) [sha256.Size]byte {
 // mounts it into containers: named first and by --volume-driver alone, always
 // read-only. It refuses to remove what a container has, and removes it after.
 func TestEngine(t *testing.T) {
-	need.Root(t)
-	engine := need.DockerEngine(t)
+	need.RequireRoot(t)
+	engine := need.RequireDockerEngine(t)
 	ctx := context.Background()
-	image := testimage.Load(t, engine, testimage.BusyboxArchive(t, "mesos-gpu-plugin-test", nil, nil))
+	image := testimage.LoadImage(t, engine, testimage.BusyboxArchive(t, "mesos-gpu-plugin-test", nil, nil))
 	cfg := testConfig(t)
 	// One name for all runs: the engine forgets no plugin, and waits for each
 	// that is gone whenever it looks for a volume that it does not know.
 	const driver = "mesos-gpu-test"
 	cfg.Socket = filepath.Join(filepath.Dir(DefaultSocket), driver+".sock")
-	serve(t, cfg)
+	startPlugin(t, cfg)
 
 	name := "nvidia_" + v535
 	removed := false
@@ -108,16 +108,16 @@ func TestEngine(t *testing.T) {
 		t.Errorf("inspect: %+v, %v", shown, err)
 	}
 	library := filepath.Join(cfg.Store.Dir, name, "lib64/libcuda.so."+v535)
-	before := digest(t, library)
+	before := fileDigest(t, library)
 	for way, host := range map[string]*container.HostConfig{
 		"volume":        {Binds: []string{name + ":/usr/local/nvidia"}},
 		"volume driver": {Binds: []string{name + ":/usr/local/nvidia:rw"}, VolumeDriver: driver},
 	} {
-		if got := contained(t, engine, image, write, host); got != "lib64/libcuda.so.1\n3\n" {
+		if got := runContainer(t, engine, image, writeScript, host); got != "lib64/libcuda.so.1\n3\n" {
 			t.Errorf("%s: the container says %q, want the library and three refusals", way, got)
 		}
 	}
-	if digest(t, library) != before {
+	if fileDigest(t, library) != before {
 		t.Error("a container changed the driver")
 	}
 	holder, err := engine.ContainerCreate(ctx, &container.Config{Image: image}, &container.HostConfig{Binds: []string{name + ":/usr/local/nvidia"}}, nil, nil, "")
@@ -142,9 +142,9 @@ func TestEngine(t *testing.T) {
 // Without the plugin a volume serves as a plain bind mount and as a volume of
 // the engine's own local driver.
 func TestEngineWithoutPlugin(t *testing.T) {
-	engine := need.DockerEngine(t)
+	engine := need.RequireDockerEngine(t)
 	ctx := context.Background()
-	image := testimage.Load(t, engine, testimage.BusyboxArchive(t, "mesos-gpu-volume-test", nil, nil))
+	image := testimage.LoadImage(t, engine, testimage.BusyboxArchive(t, "mesos-gpu-volume-test", nil, nil))
 	cfg := testConfig(t)
 	path := filepath.Join(cfg.Store.Dir, "nvidia_"+v470)
 	name := fmt.Sprintf("mesos-gpu-local-%d", os.Getpid())
@@ -159,7 +159,7 @@ func TestEngineWithoutPlugin(t *testing.T) {
 	})
 	for _, source := range []string{path, name} {
 		host := &container.HostConfig{Binds: []string{source + ":/usr/local/nvidia:ro"}}
-		if got := contained(t, engine, image, write, host); got != "lib64/libcuda.so.1\n3\n" {
+		if got := runContainer(t, engine, image, writeScript, host); got != "lib64/libcuda.so.1\n3\n" {
 			t.Errorf("%s: the container says %q", source, got)
 		}
 	}
@@ -167,32 +167,32 @@ func TestEngineWithoutPlugin(t *testing.T) {
 
 // A driver in use is seen by the collector through the engine's containers.
 func TestEngineContainerKeepsItsVolume(t *testing.T) {
-	need.Root(t)
-	engine := need.DockerEngine(t)
+	need.RequireRoot(t)
+	engine := need.RequireDockerEngine(t)
 	ctx := context.Background()
-	image := testimage.Load(t, engine, testimage.BusyboxArchive(t, "mesos-gpu-gc-test", nil, nil))
+	image := testimage.LoadImage(t, engine, testimage.BusyboxArchive(t, "mesos-gpu-gc-test", nil, nil))
 	cfg := testConfig(t)
 	bind := filepath.Join(cfg.Store.Dir, "nvidia_"+v470) + ":/usr/local/nvidia:ro"
-	id, say := running(t, engine, image, "echo up; sleep 1000", []string{bind})
+	id, say := startContainer(t, engine, image, "echo up; sleep 1000", []string{bind})
 	if line := say(); line != "up" {
 		t.Fatalf("the container says %q", line)
 	}
-	removed, kept, err := cfg.Store.Collect(ctx, volumemgr.GC{})
+	removed, kept, err := cfg.Store.Collect(ctx, volumemgr.CollectOptions{})
 	if err != nil || len(removed) != 0 || len(kept) != 1 || !strings.Contains(kept[0].Why, "is mounted at") {
 		t.Errorf("while it runs: removed %v, kept %v, %v", removed, kept, err)
 	}
 	if err := engine.ContainerRemove(ctx, id, container.RemoveOptions{Force: true}); err != nil {
 		t.Fatal(err)
 	}
-	removed, _, err = cfg.Store.Collect(ctx, volumemgr.GC{})
+	removed, _, err = cfg.Store.Collect(ctx, volumemgr.CollectOptions{})
 	if err != nil || len(removed) != 1 {
 		t.Errorf("after its end: removed %v, %v", removed, err)
 	}
 }
 
-// resident opens a library as a program does that has it mapped, says so, and
+// residentScript opens a library as a program does that has it mapped, says so, and
 // tells at a signal what it reads through that, and under the name.
-const resident = `exec 3</usr/local/nvidia/lib64/libcuda.so.1
+const residentScript = `exec 3</usr/local/nvidia/lib64/libcuda.so.1
 trap 'md5sum <&3; md5sum </usr/local/nvidia/lib64/libcuda.so.1; exit' USR1
 echo up
 while :; do sleep 1; done`
@@ -201,47 +201,47 @@ while :; do sleep 1; done`
 // version's files to its end, whatever is made, repaired and collected
 // meanwhile; the next one gets the new version.
 func TestEngineUpgrade(t *testing.T) {
-	need.Root(t)
-	engine := need.DockerEngine(t)
+	need.RequireRoot(t)
+	engine := need.RequireDockerEngine(t)
 	ctx := context.Background()
-	image := testimage.Load(t, engine, testimage.BusyboxArchive(t, "mesos-gpu-upgrade-test", nil, nil))
+	image := testimage.LoadImage(t, engine, testimage.BusyboxArchive(t, "mesos-gpu-upgrade-test", nil, nil))
 	root, store := t.TempDir(), volumemgr.Store{Dir: filepath.Join(t.TempDir(), "volumes")}
-	install := func(version string) volumemgr.Volume {
+	install := func(version string) volumemgr.DriverVolume {
 		t.Helper()
-		if err := errors.Join(os.RemoveAll(filepath.Join(root, "usr")), volumemgr.SimulatedRoot(root, version)); err != nil {
+		if err := errors.Join(os.RemoveAll(filepath.Join(root, "usr")), volumemgr.WriteSimulatedDriver(root, version)); err != nil {
 			t.Fatal(err)
 		}
-		v, err := volumemgr.Ensure(ctx, root, store.Dir)
+		v, err := volumemgr.EnsureVolume(ctx, root, store.Dir)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return v
 	}
-	bind := func(v volumemgr.Volume) []string { return []string{v.Path + ":/usr/local/nvidia:ro"} }
+	bind := func(v volumemgr.DriverVolume) []string { return []string{v.Path + ":/usr/local/nvidia:ro"} }
 	old := install(v470)
 	library := filepath.Join(old.Path, "lib64/libcuda.so."+v470)
 	text, err := os.ReadFile(library)
 	if err != nil {
 		t.Fatal(err)
 	}
-	id, say := running(t, engine, image, resident, bind(old))
+	id, say := startContainer(t, engine, image, residentScript, bind(old))
 	if line := say(); line != "up" {
 		t.Fatalf("the container says %q", line)
 	}
 
 	upgraded := install(v535)
-	driver, err := volumemgr.Find(root)
+	driver, err := volumemgr.FindDriver(root)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := store.Repair(ctx, driver); err != nil {
 		t.Fatal(err)
 	}
-	removed, kept, err := store.Collect(ctx, volumemgr.GC{Keep: []string{v535}})
+	removed, kept, err := store.Collect(ctx, volumemgr.CollectOptions{Keep: []string{v535}})
 	if err != nil || len(removed) != 0 || len(kept) != 2 {
 		t.Errorf("while the old version is mounted: removed %v, kept %v, %v", removed, kept, err)
 	}
-	if got := contained(t, engine, image, "ls /usr/local/nvidia/lib64/libcuda.so.5*", &container.HostConfig{Binds: bind(upgraded)}); got != "/usr/local/nvidia/lib64/libcuda.so."+v535+"\n" {
+	if got := runContainer(t, engine, image, "ls /usr/local/nvidia/lib64/libcuda.so.5*", &container.HostConfig{Binds: bind(upgraded)}); got != "/usr/local/nvidia/lib64/libcuda.so."+v535+"\n" {
 		t.Errorf("the next container has %q", got)
 	}
 	if err := engine.ContainerKill(ctx, id, "USR1"); err != nil {
@@ -256,15 +256,15 @@ func TestEngineUpgrade(t *testing.T) {
 	if err := engine.ContainerRemove(ctx, id, container.RemoveOptions{Force: true}); err != nil {
 		t.Fatal(err)
 	}
-	removed, _, err = store.Collect(ctx, volumemgr.GC{Keep: []string{v535}})
+	removed, _, err = store.Collect(ctx, volumemgr.CollectOptions{Keep: []string{v535}})
 	if err != nil || len(removed) != 1 || removed[0].Name != old.Name {
 		t.Errorf("after its end: removed %v, %v", removed, err)
 	}
 }
 
-// running starts a script in a container of its own, and gives what it says
+// startContainer starts a script in a container of its own, and gives what it says
 // line by line.
-func running(t *testing.T, engine *client.Client, image, script string, binds []string) (id string, say func() string) {
+func startContainer(t *testing.T, engine *client.Client, image, script string, binds []string) (id string, say func() string) {
 	t.Helper()
 	ctx := context.Background()
 	host := &container.HostConfig{NetworkMode: "none", Binds: binds}

@@ -23,11 +23,11 @@ import (
 // DefaultSocket is where the engine looks for a plugin named mesos-gpu.
 const DefaultSocket = "/run/docker/plugins/mesos-gpu.sock"
 
-// Config is what a plugin needs. All but Log must be set.
-type Config struct {
+// PluginConfig is what a plugin needs. All but Log must be set.
+type PluginConfig struct {
 	Store volumemgr.Store
 	// Find describes the driver that runs now.
-	Find func() (volumemgr.Driver, error)
+	Find func() (volumemgr.InstalledDriver, error)
 	// Mounts is the folder for read-only views of volumes, on a file system
 	// that a restart empties: "/run/mesos-gpu/volumes".
 	Mounts string
@@ -40,8 +40,8 @@ type Config struct {
 
 // Run serves the engine until ctx ends, and takes the socket away. The views
 // that containers use stay.
-func Run(ctx context.Context, cfg Config) error {
-	l, err := listen(cfg.Socket)
+func Run(ctx context.Context, cfg PluginConfig) error {
+	l, err := listenUnix(cfg.Socket)
 	if err != nil {
 		return fmt.Errorf("serve volume plugin: %w", err)
 	}
@@ -53,15 +53,15 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	stop := context.AfterFunc(ctx, func() { l.Close() })
 	defer stop()
-	d := &driver{ctx: ctx, Config: cfg, users: map[string]map[string]bool{}}
+	d := &volumeDriver{ctx: ctx, PluginConfig: cfg, users: map[string]map[string]bool{}}
 	if err := volume.NewHandler(d).Serve(l); !errors.Is(err, net.ErrClosed) {
 		return fmt.Errorf("serve volume plugin: %w", err)
 	}
 	return nil
 }
 
-// listen takes a socket only from one that nobody answers on.
-func listen(path string) (net.Listener, error) {
+// listenUnix takes a socket only from one that nobody answers on.
+func listenUnix(path string) (net.Listener, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, err
 	}
@@ -85,23 +85,23 @@ func listen(path string) (net.Listener, error) {
 	return l, nil
 }
 
-// driver answers the engine. The protocol passes no context along, so that it
+// volumeDriver answers the engine. The protocol passes no context along, so that it
 // keeps the plugin's.
-type driver struct {
+type volumeDriver struct {
 	ctx context.Context
-	Config
+	PluginConfig
 	mu sync.Mutex
 	// users are the engine's ids for who has a volume mounted, by volume.
 	users map[string]map[string]bool
 }
 
-func (*driver) Capabilities() *volume.CapabilitiesResponse {
+func (*volumeDriver) Capabilities() *volume.CapabilitiesResponse {
 	return &volume.CapabilitiesResponse{Capabilities: volume.Capability{Scope: "local"}}
 }
 
 // Create makes the volume of the driver that runs, or accepts one of another
 // version that is still in the store.
-func (d *driver) Create(r *volume.CreateRequest) error {
+func (d *volumeDriver) Create(r *volume.CreateRequest) error {
 	if len(r.Options) > 0 {
 		return fmt.Errorf("create volume %s: mesos-gpu volumes take no options, got %d", r.Name, len(r.Options))
 	}
@@ -113,7 +113,7 @@ func (d *driver) Create(r *volume.CreateRequest) error {
 		}
 		return err
 	}
-	if _, err := d.find(r.Name); !errors.Is(err, volumemgr.ErrNoVolume) {
+	if _, err := d.findVolume(r.Name); !errors.Is(err, volumemgr.ErrNoVolume) {
 		return err
 	}
 	if findErr != nil {
@@ -122,98 +122,98 @@ func (d *driver) Create(r *volume.CreateRequest) error {
 	return fmt.Errorf("create volume %s: this machine's driver is %s, so only nvidia_%s can be made", r.Name, found.Version, found.Version)
 }
 
-func (d *driver) find(name string) (volumemgr.Volume, error) {
+func (d *volumeDriver) findVolume(name string) (volumemgr.DriverVolume, error) {
 	list, err := d.Store.List()
 	if err != nil {
-		return volumemgr.Volume{}, err
+		return volumemgr.DriverVolume{}, err
 	}
 	for _, v := range list {
 		if v.Name == name {
 			return v, nil
 		}
 	}
-	return volumemgr.Volume{}, fmt.Errorf("find volume %s: %w", name, volumemgr.ErrNoVolume)
+	return volumemgr.DriverVolume{}, fmt.Errorf("find volume %s: %w", name, volumemgr.ErrNoVolume)
 }
 
-func (d *driver) List() (*volume.ListResponse, error) {
+func (d *volumeDriver) List() (*volume.ListResponse, error) {
 	list, err := d.Store.List()
 	if err != nil {
 		return nil, err
 	}
 	out := &volume.ListResponse{}
 	for _, v := range list {
-		out.Volumes = append(out.Volumes, d.describe(v))
+		out.Volumes = append(out.Volumes, d.describeVolume(v))
 	}
 	return out, nil
 }
 
-func (d *driver) Get(r *volume.GetRequest) (*volume.GetResponse, error) {
-	v, err := d.find(r.Name)
+func (d *volumeDriver) Get(r *volume.GetRequest) (*volume.GetResponse, error) {
+	v, err := d.findVolume(r.Name)
 	if err != nil {
 		return nil, err
 	}
-	return &volume.GetResponse{Volume: d.describe(v)}, nil
+	return &volume.GetResponse{Volume: d.describeVolume(v)}, nil
 }
 
-func (d *driver) describe(v volumemgr.Volume) *volume.Volume {
+func (d *volumeDriver) describeVolume(v volumemgr.DriverVolume) *volume.Volume {
 	return &volume.Volume{
-		Name: v.Name, Mountpoint: d.view(v.Name),
+		Name: v.Name, Mountpoint: d.viewPath(v.Name),
 		Status: map[string]any{"files": v.Files, "bytes": v.Bytes, "path": v.Path},
 	}
 }
 
 // Remove gives the space back, unless somebody else than the engine still
 // mounts the volume.
-func (d *driver) Remove(r *volume.RemoveRequest) error {
+func (d *volumeDriver) Remove(r *volume.RemoveRequest) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if n := len(d.users[r.Name]); n > 0 {
 		return fmt.Errorf("remove volume %s: %d containers use it", r.Name, n)
 	}
-	if err := d.unmount(r.Name); err != nil {
+	if err := d.unmountView(r.Name); err != nil {
 		return fmt.Errorf("remove volume %s: %w", r.Name, err)
 	}
-	if err := d.Store.Remove(d.ctx, r.Name, volumemgr.GC{}); err != nil {
+	if err := d.Store.Remove(d.ctx, r.Name, volumemgr.CollectOptions{}); err != nil {
 		return err
 	}
 	d.Log.WithField("volume", r.Name).Info("volume removed")
 	return nil
 }
 
-func (d *driver) Path(r *volume.PathRequest) (*volume.PathResponse, error) {
-	if _, err := d.find(r.Name); err != nil {
+func (d *volumeDriver) Path(r *volume.PathRequest) (*volume.PathResponse, error) {
+	if _, err := d.findVolume(r.Name); err != nil {
 		return nil, err
 	}
-	return &volume.PathResponse{Mountpoint: d.view(r.Name)}, nil
+	return &volume.PathResponse{Mountpoint: d.viewPath(r.Name)}, nil
 }
 
-func (d *driver) Mount(r *volume.MountRequest) (*volume.MountResponse, error) {
-	v, err := d.find(r.Name)
+func (d *volumeDriver) Mount(r *volume.MountRequest) (*volume.MountResponse, error) {
+	v, err := d.findVolume(r.Name)
 	if err != nil {
 		return nil, err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err := d.mount(v); err != nil {
+	if err := d.mountView(v); err != nil {
 		return nil, fmt.Errorf("mount volume %s: %w", r.Name, err)
 	}
 	if d.users[r.Name] == nil {
 		d.users[r.Name] = map[string]bool{}
 	}
 	d.users[r.Name][r.ID] = true
-	return &volume.MountResponse{Mountpoint: d.view(r.Name)}, nil
+	return &volume.MountResponse{Mountpoint: d.viewPath(r.Name)}, nil
 }
 
 // Unmount takes the view away with its last user. A container that runs has
 // a mount of its own by then, which this does not touch.
-func (d *driver) Unmount(r *volume.UnmountRequest) error {
+func (d *volumeDriver) Unmount(r *volume.UnmountRequest) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.users[r.Name], r.ID)
 	if len(d.users[r.Name]) > 0 {
 		return nil
 	}
-	if err := d.unmount(r.Name); err != nil {
+	if err := d.unmountView(r.Name); err != nil {
 		return fmt.Errorf("unmount volume %s: %w", r.Name, err)
 	}
 	return nil

@@ -26,29 +26,29 @@ const (
 )
 
 // testConfig has a driver 535, and a volume of the 470 that was there before.
-func testConfig(t *testing.T) Config {
+func testConfig(t *testing.T) PluginConfig {
 	t.Helper()
 	store := volumemgr.Store{Dir: filepath.Join(t.TempDir(), "volumes")}
 	roots := map[string]string{}
 	for _, v := range []string{v470, v535} {
 		roots[v] = t.TempDir()
-		if err := volumemgr.SimulatedRoot(roots[v], v); err != nil {
+		if err := volumemgr.WriteSimulatedDriver(roots[v], v); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := volumemgr.Ensure(context.Background(), roots[v470], store.Dir); err != nil {
+	if _, err := volumemgr.EnsureVolume(context.Background(), roots[v470], store.Dir); err != nil {
 		t.Fatal(err)
 	}
 	quiet := logrus.New()
 	quiet.SetOutput(io.Discard)
-	return Config{
-		Store: store, Log: quiet, Find: volumemgr.Search{Root: roots[v535]}.Find,
+	return PluginConfig{
+		Store: store, Log: quiet, Find: volumemgr.DriverSearch{Root: roots[v535]}.Find,
 		Mounts: filepath.Join(t.TempDir(), "mounts"), Socket: filepath.Join(t.TempDir(), "plugins", "mesos-gpu.sock"),
 	}
 }
 
-// serve runs a plugin until the test ends, or until stop.
-func serve(t *testing.T, cfg Config) (stop func()) {
+// startPlugin runs a plugin until the test ends, or until stop.
+func startPlugin(t *testing.T, cfg PluginConfig) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ready, ended := make(chan struct{}), make(chan error, 1)
@@ -74,8 +74,8 @@ func serve(t *testing.T, cfg Config) (stop func()) {
 	return stop
 }
 
-// answer is any of the plugin's answers.
-type answer struct {
+// pluginResponse is any of the plugin's answers.
+type pluginResponse struct {
 	Err          string
 	Mountpoint   string
 	Volume       struct{ Name, Mountpoint string }
@@ -84,8 +84,8 @@ type answer struct {
 	Capabilities struct{ Scope string }
 }
 
-// ask posts as the engine does.
-func ask(t *testing.T, socket, call string, body any) answer {
+// callPlugin posts as the engine does.
+func callPlugin(t *testing.T, socket, call string, body any) pluginResponse {
 	t.Helper()
 	text, err := json.Marshal(body)
 	if err != nil {
@@ -100,19 +100,19 @@ func ask(t *testing.T, socket, call string, body any) answer {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	var a answer
+	var a pluginResponse
 	if err := json.NewDecoder(resp.Body).Decode(&a); err != nil {
 		t.Fatal(err)
 	}
 	return a
 }
 
-type named struct{ Name, ID string }
+type volumeRequest struct{ Name, ID string }
 
 func TestProtocol(t *testing.T) {
 	cfg := testConfig(t)
-	stop := serve(t, cfg)
-	call := func(name string, body any) answer { t.Helper(); return ask(t, cfg.Socket, name, body) }
+	stop := startPlugin(t, cfg)
+	call := func(name string, body any) pluginResponse { t.Helper(); return callPlugin(t, cfg.Socket, name, body) }
 	if a := call("Plugin.Activate", nil); len(a.Implements) != 1 || a.Implements[0] != "VolumeDriver" {
 		t.Errorf("activate: %+v", a)
 	}
@@ -120,12 +120,12 @@ func TestProtocol(t *testing.T) {
 		t.Errorf("capabilities: %+v", a)
 	}
 	for _, name := range []string{"nvidia_" + v535, "nvidia_" + v535, "nvidia_" + v470} {
-		if a := call("VolumeDriver.Create", named{Name: name}); a.Err != "" {
+		if a := call("VolumeDriver.Create", volumeRequest{Name: name}); a.Err != "" {
 			t.Errorf("create %s: %s", name, a.Err)
 		}
 	}
 	for _, name := range []string{"nvidia_550.54.15", "nvidia_driver", "../nvidia_" + v535, ""} {
-		if a := call("VolumeDriver.Create", named{Name: name}); !strings.Contains(a.Err, "this machine's driver is 535.104.05, so only nvidia_535.104.05 can be made") {
+		if a := call("VolumeDriver.Create", volumeRequest{Name: name}); !strings.Contains(a.Err, "this machine's driver is 535.104.05, so only nvidia_535.104.05 can be made") {
 			t.Errorf("create %q: %q", name, a.Err)
 		}
 	}
@@ -136,16 +136,16 @@ func TestProtocol(t *testing.T) {
 	if a := call("VolumeDriver.List", nil); len(a.Volumes) != 2 || a.Volumes[1].Name != "nvidia_"+v535 {
 		t.Errorf("list: %+v", a.Volumes)
 	}
-	if a := call("VolumeDriver.Get", named{Name: "nvidia_" + v535}); a.Volume.Name != "nvidia_"+v535 || a.Volume.Mountpoint != filepath.Join(cfg.Mounts, "nvidia_"+v535) {
+	if a := call("VolumeDriver.Get", volumeRequest{Name: "nvidia_" + v535}); a.Volume.Name != "nvidia_"+v535 || a.Volume.Mountpoint != filepath.Join(cfg.Mounts, "nvidia_"+v535) {
 		t.Errorf("get: %+v", a)
 	}
 	for _, verb := range []string{"Get", "Path", "Mount", "Remove"} {
-		if a := call("VolumeDriver."+verb, named{Name: "nvidia_1.2"}); !strings.Contains(a.Err, "no such volume") {
+		if a := call("VolumeDriver."+verb, volumeRequest{Name: "nvidia_1.2"}); !strings.Contains(a.Err, "no such volume") {
 			t.Errorf("%s of no volume: %+v", verb, a)
 		}
 	}
 	for _, verb := range []string{"Remove", "Unmount"} {
-		if a := call("VolumeDriver."+verb, named{Name: "../../etc"}); a.Err == "" {
+		if a := call("VolumeDriver."+verb, volumeRequest{Name: "../../etc"}); a.Err == "" {
 			t.Errorf("%s took a path for a name", verb)
 		}
 	}
@@ -155,21 +155,21 @@ func TestProtocol(t *testing.T) {
 	}
 }
 
-func TestDriverGone(t *testing.T) {
+func TestCreateWithoutDriver(t *testing.T) {
 	cfg := testConfig(t)
-	cfg.Find = func() (volumemgr.Driver, error) { return volumemgr.Driver{}, volumemgr.ErrNoDriver }
-	serve(t, cfg)
-	if a := ask(t, cfg.Socket, "VolumeDriver.Create", named{Name: "nvidia_" + v470}); a.Err != "" {
+	cfg.Find = func() (volumemgr.InstalledDriver, error) { return volumemgr.InstalledDriver{}, volumemgr.ErrNoDriver }
+	startPlugin(t, cfg)
+	if a := callPlugin(t, cfg.Socket, "VolumeDriver.Create", volumeRequest{Name: "nvidia_" + v470}); a.Err != "" {
 		t.Errorf("a volume that is there: %s", a.Err)
 	}
-	if a := ask(t, cfg.Socket, "VolumeDriver.Create", named{Name: "nvidia_" + v535}); !strings.Contains(a.Err, "no NVIDIA driver") {
+	if a := callPlugin(t, cfg.Socket, "VolumeDriver.Create", volumeRequest{Name: "nvidia_" + v535}); !strings.Contains(a.Err, "no NVIDIA driver") {
 		t.Errorf("one that is not: %q", a.Err)
 	}
 }
 
-func TestSocket(t *testing.T) {
+func TestListenSocket(t *testing.T) {
 	cfg := testConfig(t)
-	stop := serve(t, cfg)
+	stop := startPlugin(t, cfg)
 	if info, err := os.Stat(cfg.Socket); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the socket: %v, %v; want mode 0600", info.Mode(), err)
 	}
@@ -186,7 +186,7 @@ func TestSocket(t *testing.T) {
 	if err := left.Close(); err != nil {
 		t.Fatal(err)
 	}
-	serve(t, cfg)()
+	startPlugin(t, cfg)()
 	if err := os.WriteFile(cfg.Socket, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -198,21 +198,21 @@ func TestSocket(t *testing.T) {
 // What the engine gets is read-only even for root, is mounted once for many,
 // survives the plugin, and goes with the last user.
 func TestRootMount(t *testing.T) {
-	need.Root(t)
+	need.RequireRoot(t)
 	cfg := testConfig(t)
-	stop := serve(t, cfg)
+	stop := startPlugin(t, cfg)
 	name := "nvidia_" + v470
 	view := filepath.Join(cfg.Mounts, name)
 	t.Cleanup(func() { _ = unix.Unmount(view, unix.MNT_DETACH) })
 	mount := func(id string) {
 		t.Helper()
-		if a := ask(t, cfg.Socket, "VolumeDriver.Mount", named{name, id}); a.Err != "" || a.Mountpoint != view {
+		if a := callPlugin(t, cfg.Socket, "VolumeDriver.Mount", volumeRequest{name, id}); a.Err != "" || a.Mountpoint != view {
 			t.Fatalf("mount: %+v", a)
 		}
 	}
 	unmount := func(id string) {
 		t.Helper()
-		if a := ask(t, cfg.Socket, "VolumeDriver.Unmount", named{name, id}); a.Err != "" {
+		if a := callPlugin(t, cfg.Socket, "VolumeDriver.Unmount", volumeRequest{name, id}); a.Err != "" {
 			t.Errorf("unmount: %s", a.Err)
 		}
 	}
@@ -234,13 +234,13 @@ func TestRootMount(t *testing.T) {
 			f.Close()
 		}
 	}
-	if a := ask(t, cfg.Socket, "VolumeDriver.Remove", named{Name: name}); !strings.Contains(a.Err, "2 containers use it") {
+	if a := callPlugin(t, cfg.Socket, "VolumeDriver.Remove", volumeRequest{Name: name}); !strings.Contains(a.Err, "2 containers use it") {
 		t.Errorf("remove in use: %q", a.Err)
 	}
 	unmount("a")
 	wantView(true)
 	stop()
-	stop = serve(t, cfg)
+	stop = startPlugin(t, cfg)
 	wantView(true)
 	// The new plugin knows nobody, but another process's mount holds it.
 	other := filepath.Join(t.TempDir(), "other")
@@ -250,7 +250,7 @@ func TestRootMount(t *testing.T) {
 	if err := unix.Mount(view, other, "", unix.MS_BIND, ""); err != nil {
 		t.Fatal(err)
 	}
-	if a := ask(t, cfg.Socket, "VolumeDriver.Remove", named{Name: name}); !strings.Contains(a.Err, "is mounted at "+other) {
+	if a := callPlugin(t, cfg.Socket, "VolumeDriver.Remove", volumeRequest{Name: name}); !strings.Contains(a.Err, "is mounted at "+other) {
 		t.Errorf("remove of what somebody mounts: %q", a.Err)
 	}
 	if err := unix.Unmount(other, 0); err != nil {
@@ -259,7 +259,7 @@ func TestRootMount(t *testing.T) {
 	mount("c")
 	unmount("c")
 	wantView(false)
-	if a := ask(t, cfg.Socket, "VolumeDriver.Remove", named{Name: name}); a.Err != "" {
+	if a := callPlugin(t, cfg.Socket, "VolumeDriver.Remove", volumeRequest{Name: name}); a.Err != "" {
 		t.Errorf("remove: %s", a.Err)
 	}
 	if list, err := cfg.Store.List(); err != nil || len(list) != 0 {

@@ -22,52 +22,52 @@ import (
 )
 
 const (
-	// tries bounds how many tokens are hashed at the same time: each takes 50 ms
+	// maxHashing bounds how many tokens are hashed at the same time: each takes 50 ms
 	// of a core, which the scheduler needs.
-	tries = 1
-	// waiters bounds how many requests with tokens of one name wait for that:
+	maxHashing = 1
+	// maxWaiting bounds how many requests with tokens of one name wait for that:
 	// those who know a name are not to hold up who has the token for long.
-	waiters = 32
+	maxWaiting = 32
 )
 
 // Gate knows an access file as it was read last.
 type Gate struct {
-	path  string
-	log   logrus.FieldLogger
-	now   atomic.Pointer[known]
-	tries chan struct{}
+	path      string
+	log       logrus.FieldLogger
+	current   atomic.Pointer[loadedPolicy]
+	hashSlots chan struct{}
 }
 
-// known is what one reading of the file has brought.
-type known struct {
-	policy *access.Policy
-	tokens map[string]*token
-	nobody *token  // takes as long as one of tokens, and is never right
-	oidc   *issuer // nil for none
+// loadedPolicy is what one reading of the file has brought.
+type loadedPolicy struct {
+	policy       *access.AccessPolicy
+	tokens       map[string]*tokenVerifier
+	unknownToken *tokenVerifier // takes as long as one of tokens, and is never right
+	issuer       *oidcIssuer    // nil for none
 }
 
-// token remembers the SHA-256 of its secret once bcrypt has said yes: that is
+// tokenVerifier remembers the SHA-256 of its secret once bcrypt has said yes: that is
 // as good for 128 random bits, and takes a microsecond.
-type token struct {
-	access.Token
-	proven atomic.Pointer[[sha256.Size]byte]
-	queue  chan struct{} // who waits, or is looked at
-	turn   chan struct{} // who is looked at, or is next of all
+type tokenVerifier struct {
+	access.TokenEntry
+	proven    atomic.Pointer[[sha256.Size]byte]
+	waitSlots chan struct{} // who waits, or is looked at
+	hashTurn  chan struct{} // who is looked at, or is next of all
 }
 
-func newToken(t access.Token) *token {
-	return &token{Token: t, queue: make(chan struct{}, waiters), turn: make(chan struct{}, 1)}
+func newTokenVerifier(t access.TokenEntry) *tokenVerifier {
+	return &tokenVerifier{TokenEntry: t, waitSlots: make(chan struct{}, maxWaiting), hashTurn: make(chan struct{}, 1)}
 }
 
 // Open reads the file. An issuer is asked when its first token comes.
 func Open(path string, log logrus.FieldLogger) (*Gate, error) {
-	g := &Gate{path: path, log: log, tries: make(chan struct{}, tries)}
+	g := &Gate{path: path, log: log, hashSlots: make(chan struct{}, maxHashing)}
 	return g, g.Reload()
 }
 
 // Reload reads the file again. With a mistake in it the old one holds.
 func (g *Gate) Reload() error {
-	_, take, err := g.Read()
+	_, take, err := g.PrepareReload()
 	if err != nil {
 		return err
 	}
@@ -75,21 +75,21 @@ func (g *Gate) Reload() error {
 	return nil
 }
 
-// Read reads the file again: what it says jobs may have, and take, which has it
+// PrepareReload reads the file again: what it says jobs may have, and take, which has it
 // hold.
-func (g *Gate) Read() (jobs []sched.AllowedIn, take func(), err error) {
-	data, err := read(g.path)
+func (g *Gate) PrepareReload() (jobs []sched.RolePermissions, take func(), err error) {
+	data, err := readPolicyFile(g.path)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read access file: %w", err)
 	}
-	policy, err := access.Parse(data)
+	policy, err := access.ParsePolicy(data)
 	if err != nil {
 		return nil, nil, fmt.Errorf("access file %s: %w", g.path, err)
 	}
-	k := &known{policy: policy, tokens: map[string]*token{}}
-	before := g.now.Load()
+	k := &loadedPolicy{policy: policy, tokens: map[string]*tokenVerifier{}}
+	before := g.current.Load()
 	for _, t := range policy.Tokens {
-		k.tokens[t.Name], k.nobody = newToken(t), newToken(access.Token{Hash: t.Hash})
+		k.tokens[t.Name], k.unknownToken = newTokenVerifier(t), newTokenVerifier(access.TokenEntry{Hash: t.Hash})
 		if before == nil {
 			continue
 		}
@@ -98,24 +98,24 @@ func (g *Gate) Read() (jobs []sched.AllowedIn, take func(), err error) {
 		}
 	}
 	if policy.OIDC != nil {
-		if k.oidc, err = newIssuer(policy.OIDC); err != nil {
+		if k.issuer, err = newOIDCIssuer(policy.OIDC); err != nil {
 			return nil, nil, fmt.Errorf("access file %s: %w", g.path, err)
 		}
 	}
-	return policy.Jobs, func() { g.now.Store(k) }, nil
+	return policy.JobLimits, func() { g.current.Store(k) }, nil
 }
 
-func read(path string) ([]byte, error) {
+func readPolicyFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, access.MaxFile+1))
+	return io.ReadAll(io.LimitReader(f, access.MaxPolicySize+1))
 }
 
-// Jobs is what the file says jobs may have.
-func (g *Gate) Jobs() []sched.AllowedIn { return g.now.Load().policy.Jobs }
+// JobLimits is what the file says jobs may have.
+func (g *Gate) JobLimits() []sched.RolePermissions { return g.current.Load().policy.JobLimits }
 
 // Wrap binds requests to h. The open paths are answered whatever token comes.
 func (g *Gate) Wrap(h http.Handler, open ...string) http.Handler {
@@ -124,84 +124,84 @@ func (g *Gate) Wrap(h http.Handler, open ...string) http.Handler {
 		free[path] = true
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		k := g.now.Load()
+		k := g.current.Load()
 		var who access.Identity
 		if !free[r.URL.Path] {
 			var err error
-			if who, err = g.identify(r, k); err != nil {
-				api.Fail(w, r, err, g.log)
+			if who, err = g.identifyRequest(r, k); err != nil {
+				api.WriteProblem(w, r, err, g.log)
 				return
 			}
 		}
-		h.ServeHTTP(w, r.WithContext(api.WithGrant(r.Context(), k.policy.For(who))))
+		h.ServeHTTP(w, r.WithContext(api.WithGrant(r.Context(), k.policy.GrantFor(who))))
 	})
 }
 
-// identify finds out who asks; nobody is who brings no token.
-func (g *Gate) identify(r *http.Request, k *known) (who access.Identity, err error) {
-	text, err := access.Bearer(r.Header.Values("Authorization"))
+// identifyRequest finds out who asks; nobody is who brings no token.
+func (g *Gate) identifyRequest(r *http.Request, k *loadedPolicy) (who access.Identity, err error) {
+	text, err := access.ParseBearer(r.Header.Values("Authorization"))
 	if err != nil {
-		return who, api.Problemf(http.StatusUnauthorized, "%v", err)
+		return who, api.NewProblemf(http.StatusUnauthorized, "%v", err)
 	}
 	name, secret, ours := access.SplitToken(text)
 	switch {
 	case text == "":
 		return who, nil
 	case ours:
-		t := cmp.Or(k.tokens[name], k.nobody)
+		t := cmp.Or(k.tokens[name], k.unknownToken)
 		if t == nil {
-			return who, wrong()
+			return who, invalidToken()
 		}
-		return t.identify(r.Context(), secret, g.tries)
-	case k.oidc != nil:
-		return k.oidc.identify(r.Context(), text)
+		return t.verifySecret(r.Context(), secret, g.hashSlots)
+	case k.issuer != nil:
+		return k.issuer.identifyToken(r.Context(), text)
 	}
-	return who, wrong()
+	return who, invalidToken()
 }
 
-// wrong says the same of a name that nobody has and of a wrong secret.
-func wrong() error {
-	return api.Problemf(http.StatusUnauthorized, "the token is none that the scheduler knows")
+// invalidToken says the same of a name that nobody has and of a wrong secret.
+func invalidToken() error {
+	return api.NewProblemf(http.StatusUnauthorized, "the token is none that the scheduler knows")
 }
 
-func (t *token) identify(ctx context.Context, secret string, tries chan struct{}) (who access.Identity, err error) {
+func (t *tokenVerifier) verifySecret(ctx context.Context, secret string, tries chan struct{}) (who access.Identity, err error) {
 	sum := sha256.Sum256([]byte(secret))
-	if !t.knows(&sum) {
-		if err := t.prove(ctx, secret, &sum, tries); err != nil {
+	if !t.isProven(&sum) {
+		if err := t.hashSecret(ctx, secret, &sum, tries); err != nil {
 			return who, err
 		}
 	}
 	return access.Identity{Name: t.Name, Groups: t.Groups}, nil
 }
 
-func (t *token) knows(sum *[sha256.Size]byte) bool {
+func (t *tokenVerifier) isProven(sum *[sha256.Size]byte) bool {
 	proven := t.proven.Load()
 	return proven != nil && subtle.ConstantTimeCompare(proven[:], sum[:]) == 1
 }
 
-// prove hashes the secret when its turn comes. Of those with the same name one
+// hashSecret hashes the secret when its turn comes. Of those with the same name one
 // at a time asks for a turn among all, so that tokens of another name wait for
 // one of them and not for all.
-func (t *token) prove(ctx context.Context, secret string, sum *[sha256.Size]byte, tries chan struct{}) error {
+func (t *tokenVerifier) hashSecret(ctx context.Context, secret string, sum *[sha256.Size]byte, tries chan struct{}) error {
 	select {
-	case t.queue <- struct{}{}:
-		defer func() { <-t.queue }()
+	case t.waitSlots <- struct{}{}:
+		defer func() { <-t.waitSlots }()
 	default:
-		return api.NotYet("%d requests wait already for their tokens to be looked at: ask again", waiters)
+		return api.NewUnavailable("%d requests wait already for their tokens to be looked at: ask again", maxWaiting)
 	}
-	for _, turn := range []chan struct{}{t.turn, tries} {
+	for _, turn := range []chan struct{}{t.hashTurn, tries} {
 		select {
 		case turn <- struct{}{}:
 			defer func() { <-turn }()
 		case <-ctx.Done():
-			return api.NotYet("the request ended before its token was looked at: %v", context.Cause(ctx))
+			return api.NewUnavailable("the request ended before its token was looked at: %v", context.Cause(ctx))
 		}
 	}
-	if t.knows(sum) { // since it waited
+	if t.isProven(sum) { // since it waited
 		return nil
 	}
-	if right := t.Is(secret); !right || t.Name == "" {
-		return wrong()
+	if right := t.MatchesSecret(secret); !right || t.Name == "" {
+		return invalidToken()
 	}
 	t.proven.Store(sum)
 	return nil

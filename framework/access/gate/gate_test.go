@@ -16,32 +16,32 @@ import (
 	"mesos-gpu/framework/api"
 )
 
-func quiet() logrus.FieldLogger {
+func discardLogger() logrus.FieldLogger {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
 	return log
 }
 
-// write puts an access file where a gate reads it.
-func write(t testing.TB, path, text string) {
+// writeFile puts an access file where a gate reads it.
+func writeFile(t testing.TB, path, text string) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// open makes a gate of a file, and a function that asks through it: who the
+// openGate makes a gate of a file, and a function that asks through it: who the
 // request is taken for, and the status.
-func open(t testing.TB, text string) (g *Gate, path string, ask func(token string) (who string, status int)) {
+func openGate(t testing.TB, text string) (g *Gate, path string, ask func(token string) (who string, status int)) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "access.yaml")
-	write(t, path, text)
-	g, err := Open(path, quiet())
+	writeFile(t, path, text)
+	g, err := Open(path, discardLogger())
 	if err != nil {
 		t.Fatal(err)
 	}
 	h := g.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprint(w, api.GrantOf(r.Context()).Who())
+		fmt.Fprint(w, api.GrantOf(r.Context()).UserName())
 	}), "/open")
 	return g, path, func(token string) (string, int) {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/x", nil)
@@ -65,7 +65,7 @@ func madeToken(t testing.TB, name string) (token, lines string) {
 
 func TestTokens(t *testing.T) {
 	token, lines := madeToken(t, "ci")
-	g, path, ask := open(t, lines)
+	g, path, ask := openGate(t, lines)
 	for round := range 2 { // by bcrypt, then by what was learnt
 		if who, status := ask(token); who != "ci" || status != http.StatusOK {
 			t.Errorf("round %d: %q, %d", round, who, status)
@@ -82,10 +82,10 @@ func TestTokens(t *testing.T) {
 	if err := g.Reload(); err != nil {
 		t.Fatal(err)
 	}
-	if g.now.Load().tokens["ci"].proven.Load() == nil {
+	if g.current.Load().tokens["ci"].proven.Load() == nil {
 		t.Error("what was learnt of a token is lost when the same file is read again")
 	}
-	write(t, path, "tokens: [")
+	writeFile(t, path, "tokens: [")
 	if err := g.Reload(); err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("a broken file: %v", err)
 	}
@@ -93,7 +93,7 @@ func TestTokens(t *testing.T) {
 		t.Error("a broken file has closed the gate")
 	}
 	other, lines := madeToken(t, "ci")
-	write(t, path, lines)
+	writeFile(t, path, lines)
 	if err := g.Reload(); err != nil {
 		t.Fatal(err)
 	}
@@ -105,23 +105,23 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// TestWhoWaitsForWhom: where all those wait who may, with tokens of one name,
+// TestTokensOfOneNameDoNotBlockOthers: where all those wait who may, with tokens of one name,
 // the next is told to ask again, and tokens of other names are looked at. A
 // name that nobody has is no faster than one that somebody has.
-func TestWhoWaitsForWhom(t *testing.T) {
+func TestTokensOfOneNameDoNotBlockOthers(t *testing.T) {
 	ci, lines := madeToken(t, "ci")
 	ops, more := madeToken(t, "ops")
 	_, one, _ := strings.Cut(strings.TrimSpace(lines), "[")
 	_, two, _ := strings.Cut(strings.TrimSpace(more), "[")
-	g, _, ask := open(t, "tokens: ["+strings.TrimSuffix(one, "]")+", "+two)
-	known := g.now.Load()
+	g, _, ask := openGate(t, "tokens: ["+strings.TrimSuffix(one, "]")+", "+two)
+	known := g.current.Load()
 	fill := func(queue chan struct{}) {
 		for range cap(queue) {
 			queue <- struct{}{}
 		}
 	}
-	fill(known.tokens["ci"].queue)
-	known.tokens["ci"].turn <- struct{}{}
+	fill(known.tokens["ci"].waitSlots)
+	known.tokens["ci"].hashTurn <- struct{}{}
 	for _, token := range []string{ci, "mgpu.ci.x"} {
 		if text, status := ask(token); status != http.StatusServiceUnavailable || !strings.Contains(text, "ask again") {
 			t.Errorf("one more of ci: %d %s", status, text)
@@ -134,7 +134,7 @@ func TestWhoWaitsForWhom(t *testing.T) {
 	if _, status := ask("mgpu.nobody." + secret); status != http.StatusUnauthorized {
 		t.Errorf("nobody, with the secret whose hash takes the time: %d", status)
 	}
-	fill(known.nobody.queue)
+	fill(known.unknownToken.waitSlots)
 	if _, status := ask("mgpu.nobody.x"); status != http.StatusServiceUnavailable {
 		t.Errorf("nobody, where too many wait: %d: no hash is made for a name that nobody has", status)
 	}
@@ -143,17 +143,17 @@ func TestWhoWaitsForWhom(t *testing.T) {
 	}
 }
 
-// TestOpenPaths: whatever token comes, they are answered, as to nobody.
-func TestOpenPaths(t *testing.T) {
+// TestOpenPathsIgnoreTokens: whatever token comes, they are answered, as to nobody.
+func TestOpenPathsIgnoreTokens(t *testing.T) {
 	token, lines := madeToken(t, "ci")
 	path := filepath.Join(t.TempDir(), "access.yaml")
-	write(t, path, lines)
-	g, err := Open(path, quiet())
+	writeFile(t, path, lines)
+	g, err := Open(path, discardLogger())
 	if err != nil {
 		t.Fatal(err)
 	}
 	h := g.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if api.GrantOf(r.Context()).Known() {
+		if api.GrantOf(r.Context()).IsKnown() {
 			t.Error("it is known who asks")
 		}
 	}), "/healthz")
@@ -168,11 +168,11 @@ func TestOpenPaths(t *testing.T) {
 	}
 }
 
-func TestRefusalSaysHow(t *testing.T) {
+func TestRejectionNamesScheme(t *testing.T) {
 	_, lines := madeToken(t, "ci")
 	path := filepath.Join(t.TempDir(), "access.yaml")
-	write(t, path, lines)
-	g, err := Open(path, quiet())
+	writeFile(t, path, lines)
+	g, err := Open(path, discardLogger())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +183,7 @@ func TestRefusalSaysHow(t *testing.T) {
 	if got := w.Header().Get("WWW-Authenticate"); w.Code != http.StatusUnauthorized || !strings.HasPrefix(got, "Bearer ") || !strings.Contains(w.Body.String(), "send Bearer and a token") {
 		t.Errorf("%d %s %s", w.Code, got, w.Body)
 	}
-	if _, err := Open(filepath.Join(t.TempDir(), "none"), quiet()); err == nil {
+	if _, err := Open(filepath.Join(t.TempDir(), "none"), discardLogger()); err == nil {
 		t.Error("opened a file that is not there")
 	}
 }
@@ -191,7 +191,7 @@ func TestRefusalSaysHow(t *testing.T) {
 // BenchmarkKnownToken is what a token costs each request after the first.
 func BenchmarkKnownToken(b *testing.B) {
 	token, lines := madeToken(b, "ci")
-	_, _, ask := open(b, lines)
+	_, _, ask := openGate(b, lines)
 	ask(token)
 	for b.Loop() {
 		if who, _ := ask(token); who != "ci" {

@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// Certificate writes a certificate that vouches for itself, and its key. It is
+// WriteCertificate writes a certificate that vouches for itself, and its key. It is
 // for this machine's loopback, and for clients.
-func Certificate(t testing.TB, dir string) (cert, key string) {
+func WriteCertificate(t testing.TB, dir string) (cert, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Read returns the file's text without white space around it. The warning is
+// ReadFile returns the file's text without white space around it. The warning is
 // not empty where others may read the file, which Mesos warns of as well.
-func Read(path string) (text, warning string, err error) {
+func ReadFile(path string) (text, warning string, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return "", "", err

@@ -22,10 +22,10 @@ import (
 // nothing, as Mesos has it.
 const DefaultTimeout = 10 * time.Second
 
-// answerWithin is the part of a session's timeout that a server has at least to
+// connectTimeoutDivisor is the part of a session's timeout that a server has at least to
 // answer who comes back to it; the library would wait for far longer than the
 // session lasts. The next may still be in time.
-const answerWithin = 3
+const connectTimeoutDivisor = 3
 
 // ErrLost means that the session has ended, or may have: it was out of touch
 // with ZooKeeper for too long, or was closed.
@@ -38,55 +38,55 @@ type Session struct {
 	// ACL is for every znode that is made.
 	ACL []zk.ACL
 
-	log   logrus.FieldLogger
-	reach func(network, address string, timeout time.Duration) (net.Conn, error)
-	lost  chan struct{}
-	done  sync.WaitGroup
+	log     logrus.FieldLogger
+	dialTCP func(network, address string, timeout time.Duration) (net.Conn, error)
+	lost    chan struct{}
+	done    sync.WaitGroup
 
-	mu        sync.Mutex
-	over      bool
-	heard     time.Time     // when ZooKeeper last said anything
-	timeout   time.Duration // as the server granted it
-	connected chan struct{} // closed while there is a connection with a session
-	began     bool          // there has been one
-	silent    bool          // it was logged that there is none
-	wire      net.Conn      // the last connection
+	mu                 sync.Mutex
+	ended              bool
+	lastReply          time.Time     // when ZooKeeper last said anything
+	timeout            time.Duration // as the server granted it
+	connected          chan struct{} // closed while there is a connection with a session
+	hadSession         bool          // there has been one
+	noConnectionLogged bool          // it was logged that there is none
+	lastConn           net.Conn      // the last connection
 }
 
 // Dial connects and waits for a session, until ctx ends. The server may grant
 // a shorter timeout or a longer one.
-func Dial(ctx context.Context, t Target, timeout time.Duration, log logrus.FieldLogger) (*Session, error) {
+func Dial(ctx context.Context, t TargetFolder, timeout time.Duration, log logrus.FieldLogger) (*Session, error) {
 	if timeout <= 0 {
 		timeout = DefaultTimeout
 	}
 	s := newSession(t, timeout, log)
-	if err := s.open(ctx, t); err != nil {
+	if err := s.connectSession(ctx, t); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
-func newSession(t Target, timeout time.Duration, log logrus.FieldLogger) *Session {
+func newSession(t TargetFolder, timeout time.Duration, log logrus.FieldLogger) *Session {
 	return &Session{
-		ACL: zk.WorldACL(zk.PermAll), log: log.WithField("zookeeper", t.String()), reach: net.DialTimeout,
-		lost: make(chan struct{}), connected: make(chan struct{}), heard: time.Now(), timeout: timeout,
+		ACL: zk.WorldACL(zk.PermAll), log: log.WithField("zookeeper", t.String()), dialTCP: net.DialTimeout,
+		lost: make(chan struct{}), connected: make(chan struct{}), lastReply: time.Now(), timeout: timeout,
 	}
 }
 
-// open connects, and waits until there is a session.
-func (s *Session) open(ctx context.Context, t Target) error {
+// connectSession connects, and waits until there is a session.
+func (s *Session) connectSession(ctx context.Context, t TargetFolder) error {
 	var auth, user string
 	if t.AuthFile != "" {
 		var err error
-		if auth, err = ReadAuth(t.AuthFile, s.log); err != nil {
+		if auth, err = ReadAuthFile(t.AuthFile, s.log); err != nil {
 			return err
 		}
 		var password string
 		user, password, _ = strings.Cut(auth, ":")
 		s.ACL = zk.DigestACL(zk.PermAll, user, password)
 	}
-	conn, events, err := zk.Connect(t.Hosts, s.timeout, zk.WithDialer(s.dial), zk.WithEventCallback(s.event),
-		zk.WithLogger(quiet{s.log}), zk.WithLogInfo(false))
+	conn, events, err := zk.Connect(t.Hosts, s.timeout, zk.WithDialer(s.dialServer), zk.WithEventCallback(s.handleEvent),
+		zk.WithLogger(debugLogger{s.log}), zk.WithLogInfo(false))
 	if err != nil {
 		return fmt.Errorf("connect to %s: %w", t, err)
 	}
@@ -97,13 +97,13 @@ func (s *Session) open(ctx context.Context, t Target) error {
 		for range events { // the callback has seen them
 		}
 	})
-	if err := s.await(ctx); err != nil {
+	if err := s.awaitConnection(ctx); err != nil {
 		s.Close()
 		return fmt.Errorf("connect to %s: %w", t, err)
 	}
-	s.done.Go(s.watch)
+	s.done.Go(s.watchSilence)
 	if auth != "" {
-		if err := s.Do(ctx, func() error { return conn.AddAuth("digest", []byte(auth)) }); err != nil {
+		if err := s.Retry(ctx, func() error { return conn.AddAuth("digest", []byte(auth)) }); err != nil {
 			s.Close()
 			return fmt.Errorf("authenticate with %s as %s: %w", t, user, err)
 		}
@@ -111,21 +111,21 @@ func (s *Session) open(ctx context.Context, t Target) error {
 	return nil
 }
 
-// quiet passes on what the library complains about.
-type quiet struct{ log logrus.FieldLogger }
+// debugLogger passes on what the library complains about.
+type debugLogger struct{ log logrus.FieldLogger }
 
-func (q quiet) Printf(format string, args ...any) { q.log.Debugf(format, args...) }
+func (q debugLogger) Printf(format string, args ...any) { q.log.Debugf(format, args...) }
 
 // Close ends the session; ZooKeeper removes what lived with it.
 func (s *Session) Close() {
-	s.end()
+	s.endSession()
 	s.done.Wait()
 }
 
-func (s *Session) end() {
+func (s *Session) endSession() {
 	s.mu.Lock()
-	again, conn := s.over, s.Conn
-	s.over = true
+	again, conn := s.ended, s.Conn
+	s.ended = true
 	s.mu.Unlock()
 	if again {
 		return
@@ -136,8 +136,8 @@ func (s *Session) end() {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.wire != nil {
-		_ = s.wire.Close() // the library may await an answer on it
+	if s.lastConn != nil {
+		_ = s.lastConn.Close() // the library may await an answer on it
 	}
 }
 
@@ -154,25 +154,25 @@ func (s *Session) AwaitLoss(ctx context.Context) error {
 	}
 }
 
-// Held reports whether ZooKeeper certainly keeps the session still.
-func (s *Session) Held() bool {
+// IsHeld reports whether ZooKeeper certainly keeps the session still.
+func (s *Session) IsHeld() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !s.over && time.Now().Before(s.until())
+	return !s.ended && time.Now().Before(s.reliableUntil())
 }
 
-// until is when ZooKeeper may let the session end. It counts from when it
+// reliableUntil is when ZooKeeper may let the session end. It counts from when it
 // heard of us, which was before we heard of it: a tenth is for the way.
-func (s *Session) until() time.Time { return s.heard.Add(s.timeout * 9 / 10) }
+func (s *Session) reliableUntil() time.Time { return s.lastReply.Add(s.timeout * 9 / 10) }
 
-// watch ends the session when too long nothing was heard.
-func (s *Session) watch() {
+// watchSilence ends the session when too long nothing was heard.
+func (s *Session) watchSilence() {
 	for {
 		s.mu.Lock()
-		left := time.Until(s.until())
+		left := time.Until(s.reliableUntil())
 		s.mu.Unlock()
 		if left <= 0 {
-			s.end()
+			s.endSession()
 			return
 		}
 		select {
@@ -183,21 +183,21 @@ func (s *Session) watch() {
 	}
 }
 
-// event is called by the library, in order, and must not wait.
-func (s *Session) event(ev zk.Event) {
+// handleEvent is called by the library, in order, and must not wait.
+func (s *Session) handleEvent(ev zk.Event) {
 	if ev.Type != zk.EventSession {
 		return
 	}
 	switch ev.State {
 	case zk.StateExpired, zk.StateAuthFailed:
-		go s.end() // it closes the connection that calls us
+		go s.endSession() // it closes the connection that calls us
 	case zk.StateHasSession:
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.silent {
+		if s.noConnectionLogged {
 			s.log.Info("connected to ZooKeeper")
 		}
-		s.began, s.silent = true, false
+		s.hadSession, s.noConnectionLogged = true, false
 		if !isClosed(s.connected) {
 			close(s.connected)
 		}
@@ -219,8 +219,8 @@ func isClosed(c chan struct{}) bool {
 	}
 }
 
-// await waits for a connection.
-func (s *Session) await(ctx context.Context) error {
+// awaitConnection waits for a connection.
+func (s *Session) awaitConnection(ctx context.Context) error {
 	s.mu.Lock()
 	connected := s.connected
 	s.mu.Unlock()
@@ -234,19 +234,19 @@ func (s *Session) await(ctx context.Context) error {
 	}
 }
 
-// Do calls f, and again after the connection was lost, until it answers
+// Retry calls f, and again after the connection was lost, until it answers
 // otherwise, the session is lost (ErrLost) or ctx ends. A call that failed so
 // may have been carried out.
-func (s *Session) Do(ctx context.Context, f func() error) error {
+func (s *Session) Retry(ctx context.Context, f func() error) error {
 	for {
 		if isClosed(s.lost) {
 			return ErrLost
 		}
 		err := f()
-		if !Unknown(err) {
+		if !IsOutcomeUnknown(err) {
 			return err
 		}
-		if err := s.await(ctx); err != nil {
+		if err := s.awaitConnection(ctx); err != nil {
 			return err
 		}
 		if ctx.Err() != nil {
@@ -260,7 +260,7 @@ func (s *Session) MakeFolder(ctx context.Context, folder string) error {
 	at := ""
 	for name := range strings.SplitSeq(strings.Trim(path.Clean(folder), "/"), "/") {
 		at += "/" + name
-		err := s.Do(ctx, func() error { _, err := s.Conn.Create(at, nil, 0, s.ACL); return err })
+		err := s.Retry(ctx, func() error { _, err := s.Conn.Create(at, nil, 0, s.ACL); return err })
 		if err != nil && !errors.Is(err, zk.ErrNodeExists) {
 			return fmt.Errorf("create %s: %w", at, err)
 		}
@@ -268,8 +268,8 @@ func (s *Session) MakeFolder(ctx context.Context, folder string) error {
 	return nil
 }
 
-// Unknown reports whether an error leaves open if the call was carried out.
-func Unknown(err error) bool {
+// IsOutcomeUnknown reports whether an error leaves open if the call was carried out.
+func IsOutcomeUnknown(err error) bool {
 	for _, e := range []error{zk.ErrConnectionClosed, zk.ErrNoServer, zk.ErrClosing, zk.ErrSessionMoved, zk.ErrSessionExpired} {
 		if errors.Is(err, e) {
 			return true
@@ -278,61 +278,61 @@ func Unknown(err error) bool {
 	return false
 }
 
-// dial opens connections that tell when ZooKeeper is heard, and which timeout
+// dialServer opens connections that tell when ZooKeeper is heard, and which timeout
 // it grants: the library keeps both to itself.
-func (s *Session) dial(network, address string, timeout time.Duration) (net.Conn, error) {
-	c, err := s.reach(network, address, timeout)
+func (s *Session) dialServer(network, address string, timeout time.Duration) (net.Conn, error) {
+	c, err := s.dialTCP(network, address, timeout)
 	if err != nil {
-		s.unheard(err)
+		s.logNoConnection(err)
 		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.over {
+	if s.ended {
 		_ = c.Close() // nobody will
 		return nil, ErrLost
 	}
-	s.wire = c
-	return &tapped{Conn: c, session: s}, nil
+	s.lastConn = c
+	return &observedConn{Conn: c, session: s}, nil
 }
 
-// unheard says once, until there is a connection, why there is none.
-func (s *Session) unheard(err error) {
+// logNoConnection says once, until there is a connection, why there is none.
+func (s *Session) logNoConnection(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.over || s.silent {
+	if s.ended || s.noConnectionLogged {
 		return
 	}
-	s.silent = true
+	s.noConnectionLogged = true
 	s.log.WithError(err).Warn("no connection to ZooKeeper")
 }
 
-type tapped struct {
+type observedConn struct {
 	net.Conn
-	session *Session
-	first   []byte // the beginning of the answer to the connect request
+	session         *Session
+	connectResponse []byte // the beginning of the answer to the connect request
 }
 
-// granted is the offset of the timeout, in milliseconds, in that answer,
+// timeoutOffset is the offset of the timeout, in milliseconds, in that answer,
 // after its length and the protocol's version.
-const granted = 8
+const timeoutOffset = 8
 
 // SetReadDeadline keeps the library from waiting too long for the answer to a
 // connect request, which is the first that it reads.
-func (t *tapped) SetReadDeadline(at time.Time) error {
-	return t.Conn.SetReadDeadline(t.bounded(at))
+func (t *observedConn) SetReadDeadline(at time.Time) error {
+	return t.Conn.SetReadDeadline(t.boundDeadline(at))
 }
 
-func (t *tapped) bounded(at time.Time) time.Time {
+func (t *observedConn) boundDeadline(at time.Time) time.Time {
 	t.session.mu.Lock()
 	defer t.session.mu.Unlock()
-	if len(t.first) > 0 || at.IsZero() {
+	if len(t.connectResponse) > 0 || at.IsZero() {
 		return at
 	}
 	patience := max(t.session.timeout, DefaultTimeout) // a new session is written to disk first
-	if t.session.began {
+	if t.session.hadSession {
 		// While much is left a slow server is waited for rather than asked again.
-		patience = max(t.session.timeout/answerWithin, time.Until(t.session.until())/2)
+		patience = max(t.session.timeout/connectTimeoutDivisor, time.Until(t.session.reliableUntil())/2)
 	}
 	if limit := time.Now().Add(patience); at.After(limit) {
 		return limit
@@ -342,7 +342,7 @@ func (t *tapped) bounded(at time.Time) time.Time {
 
 // Write tells the library's callers what it tells them where it reads of the
 // end: they learn of a failed write as it is, of which Unknown knows nothing.
-func (t *tapped) Write(p []byte) (int, error) {
+func (t *observedConn) Write(p []byte) (int, error) {
 	n, err := t.Conn.Write(p)
 	if err != nil {
 		err = fmt.Errorf("%w: %w", zk.ErrConnectionClosed, err)
@@ -350,21 +350,21 @@ func (t *tapped) Write(p []byte) (int, error) {
 	return n, err
 }
 
-func (t *tapped) Read(p []byte) (int, error) {
+func (t *observedConn) Read(p []byte) (int, error) {
 	n, err := t.Conn.Read(p)
 	if n == 0 {
-		if len(t.first) == 0 {
-			t.session.unheard(fmt.Errorf("ask %s for the session: %w", t.RemoteAddr(), err))
+		if len(t.connectResponse) == 0 {
+			t.session.logNoConnection(fmt.Errorf("ask %s for the session: %w", t.RemoteAddr(), err))
 		}
 		return n, err
 	}
 	t.session.mu.Lock()
 	defer t.session.mu.Unlock()
-	t.session.heard = time.Now()
-	if len(t.first) < granted+4 {
-		t.first = append(t.first, p[:n]...)
-		if len(t.first) >= granted+4 {
-			if ms := binary.BigEndian.Uint32(t.first[granted:]); ms > 0 {
+	t.session.lastReply = time.Now()
+	if len(t.connectResponse) < timeoutOffset+4 {
+		t.connectResponse = append(t.connectResponse, p[:n]...)
+		if len(t.connectResponse) >= timeoutOffset+4 {
+			if ms := binary.BigEndian.Uint32(t.connectResponse[timeoutOffset:]); ms > 0 {
 				t.session.timeout = time.Duration(ms) * time.Millisecond
 			}
 		}

@@ -19,12 +19,12 @@ import (
 )
 
 func TestTargets(t *testing.T) {
-	good := map[string]Target{
+	good := map[string]TargetFolder{
 		"zk://h1/mesos-gpu":           {Hosts: []string{"h1:2181"}, Path: "/mesos-gpu"},
 		"zk://h1:1,[::1]:2,::2/a//b/": {Hosts: []string{"h1:1", "[::1]:2", "[::2]:2181"}, Path: "/a/b"},
 	}
 	for url, want := range good {
-		got, err := Parse(url)
+		got, err := ParseTarget(url)
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
 			t.Errorf("%s: %v %s", url, err, diff)
 		}
@@ -33,27 +33,27 @@ func TestTargets(t *testing.T) {
 		"http://h1/x": "does not begin", "zk://h1": "path of its own", "zk://h1/": "path of its own",
 		"zk:///x": "host is missing", "zk://h1,,h2/x": "host is missing", "zk://gpu:secret@h1/x": "into a file",
 	} {
-		if _, err := Parse(url); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+		if _, err := ParseTarget(url); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v, want %q", url, err, want)
 		}
 	}
 }
 
-func quietLog() logrus.FieldLogger {
+func discardLog() logrus.FieldLogger {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
 	return log
 }
 
-func within(t *testing.T) context.Context {
+func testTimeout(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-func dial(t *testing.T, addr string, timeout time.Duration) *Session {
+func dialForTest(t *testing.T, addr string, timeout time.Duration) *Session {
 	t.Helper()
-	s, err := Dial(within(t), Target{Hosts: []string{addr}, Path: "/x"}, timeout, quietLog())
+	s, err := Dial(testTimeout(t), TargetFolder{Hosts: []string{addr}, Path: "/x"}, timeout, discardLog())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,28 +63,28 @@ func dial(t *testing.T, addr string, timeout time.Duration) *Session {
 
 // A client that is cut off knows that its session is over before the server
 // ends it, which others see by the end of its ephemeral znode.
-func TestLostBeforeTheServerSaysSo(t *testing.T) {
-	server := zktest.Start(t)
+func TestSessionIsLostBeforeServerExpiresIt(t *testing.T) {
+	server := zktest.StartServer(t)
 	proxy := zktest.NewProxy(t, server.Addr())
-	s := dial(t, proxy.Addr(), 6*time.Second)
+	s := dialForTest(t, proxy.Addr(), 6*time.Second)
 	if _, err := s.Conn.Create("/mine", nil, zk.FlagEphemeral, s.ACL); err != nil {
 		t.Fatal(err)
 	}
-	other := dial(t, server.Addr(), zktest.MaxSession)
+	other := dialForTest(t, server.Addr(), zktest.MaxSession)
 	_, _, gone, err := other.Conn.ExistsW("/mine")
-	if err != nil || !s.Held() {
-		t.Fatal(err, s.Held())
+	if err != nil || !s.IsHeld() {
+		t.Fatal(err, s.IsHeld())
 	}
-	proxy.Cut()
+	proxy.CutNetwork()
 	var ended zk.Event
 	select {
 	case <-s.Lost():
-		if s.Held() {
+		if s.IsHeld() {
 			t.Error("a lost session is held")
 		}
 		ended = <-gone
 	case ended = <-gone: // a machine that stalls brings both at once
-		if s.Held() {
+		if s.IsHeld() {
 			t.Error("the server ended the session before its owner knew")
 		}
 		<-s.Lost()
@@ -92,7 +92,7 @@ func TestLostBeforeTheServerSaysSo(t *testing.T) {
 	if ended.Type != zk.EventNodeDeleted {
 		t.Errorf("got %v", ended)
 	}
-	err = s.Do(within(t), func() error { _, _, err := s.Conn.Get("/"); return err })
+	err = s.Retry(testTimeout(t), func() error { _, _, err := s.Conn.Get("/"); return err })
 	if !errors.Is(err, ErrLost) {
 		t.Errorf("got %v", err)
 	}
@@ -100,17 +100,17 @@ func TestLostBeforeTheServerSaysSo(t *testing.T) {
 
 // A session outlives broken connections and a restart of the server.
 func TestSessionSurvivesARestart(t *testing.T) {
-	server := zktest.Start(t)
+	server := zktest.StartServer(t)
 	proxy := zktest.NewProxy(t, server.Addr())
-	s := dial(t, proxy.Addr(), zktest.MaxSession)
+	s := dialForTest(t, proxy.Addr(), zktest.MaxSession)
 	id := s.Conn.SessionID()
-	for _, disturb := range []func(){proxy.Break, server.Restart} {
+	for _, disturb := range []func(){proxy.BreakConnections, server.Restart} {
 		disturb()
-		if err := s.Do(within(t), func() error { _, _, err := s.Conn.Get("/"); return err }); err != nil {
+		if err := s.Retry(testTimeout(t), func() error { _, _, err := s.Conn.Get("/"); return err }); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if s.Conn.SessionID() != id || !s.Held() {
+	if s.Conn.SessionID() != id || !s.IsHeld() {
 		t.Error("it is another session")
 	}
 }
@@ -118,26 +118,26 @@ func TestSessionSurvivesARestart(t *testing.T) {
 // A server that takes a connection and never answers does not cost the
 // session.
 func TestSessionSurvivesASilentServer(t *testing.T) {
-	proxy := zktest.NewProxy(t, zktest.Start(t).Addr())
-	s := dial(t, proxy.Addr(), DefaultTimeout)
+	proxy := zktest.NewProxy(t, zktest.StartServer(t).Addr())
+	s := dialForTest(t, proxy.Addr(), DefaultTimeout)
 	id := s.Conn.SessionID()
-	ignored := proxy.Ignore()
-	proxy.Break()
+	ignored := proxy.IgnoreNextConnection()
+	proxy.BreakConnections()
 	<-ignored
-	if err := s.Do(within(t), func() error { _, _, err := s.Conn.Get("/"); return err }); err != nil {
+	if err := s.Retry(testTimeout(t), func() error { _, _, err := s.Conn.Get("/"); return err }); err != nil {
 		t.Fatal(err)
 	}
-	if s.Conn.SessionID() != id || !s.Held() {
+	if s.Conn.SessionID() != id || !s.IsHeld() {
 		t.Error("it is another session")
 	}
 }
 
 // Nor does it keep anybody who closes the session.
-func TestCloseDoesNotAwaitASilentServer(t *testing.T) {
-	proxy := zktest.NewProxy(t, zktest.Start(t).Addr())
-	s := dial(t, proxy.Addr(), zktest.MaxSession)
-	ignored := proxy.Ignore()
-	proxy.Break()
+func TestCloseDoesNotWaitForSilentServer(t *testing.T) {
+	proxy := zktest.NewProxy(t, zktest.StartServer(t).Addr())
+	s := dialForTest(t, proxy.Addr(), zktest.MaxSession)
+	ignored := proxy.IgnoreNextConnection()
+	proxy.BreakConnections()
 	<-ignored
 	closed := make(chan struct{})
 	go func() {
@@ -146,19 +146,19 @@ func TestCloseDoesNotAwaitASilentServer(t *testing.T) {
 	}()
 	select {
 	case <-closed:
-	case <-time.After(zktest.MaxSession / answerWithin / 2):
+	case <-time.After(zktest.MaxSession / connectTimeoutDivisor / 2):
 		t.Error("it waits still for an answer")
 	}
 }
 
-func TestPasswordKeepsOthersOut(t *testing.T) {
-	server := zktest.Start(t)
+func TestDigestAuthenticationProtectsZnodes(t *testing.T) {
+	server := zktest.StartServer(t)
 	file := filepath.Join(t.TempDir(), "password")
 	if err := os.WriteFile(file, []byte("gpu:s3cret\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	target := Target{Hosts: []string{server.Addr()}, Path: "/x", AuthFile: file}
-	s, err := Dial(within(t), target, 0, quietLog())
+	target := TargetFolder{Hosts: []string{server.Addr()}, Path: "/x", AuthFile: file}
+	s, err := Dial(testTimeout(t), target, 0, discardLog())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,18 +169,18 @@ func TestPasswordKeepsOthersOut(t *testing.T) {
 	if _, _, err := s.Conn.Get("/closed"); err != nil {
 		t.Errorf("the owner: %v", err)
 	}
-	if _, _, err := dial(t, server.Addr(), 0).Conn.Get("/closed"); !errors.Is(err, zk.ErrNoAuth) {
+	if _, _, err := dialForTest(t, server.Addr(), 0).Conn.Get("/closed"); !errors.Is(err, zk.ErrNoAuth) {
 		t.Errorf("a stranger: %v", err)
 	}
 	target.AuthFile = filepath.Join(t.TempDir(), "none")
-	if _, err := Dial(within(t), target, 0, quietLog()); !errors.Is(err, os.ErrNotExist) {
+	if _, err := Dial(testTimeout(t), target, 0, discardLog()); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no file: %v", err)
 	}
 	if err := os.WriteFile(file, []byte("a:b\nc\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	target.AuthFile = file
-	if _, err := Dial(within(t), target, 0, quietLog()); err == nil || !strings.Contains(err.Error(), "user:password") {
+	if _, err := Dial(testTimeout(t), target, 0, discardLog()); err == nil || !strings.Contains(err.Error(), "user:password") {
 		t.Errorf("two lines: %v", err)
 	}
 }
@@ -195,7 +195,7 @@ func TestPasswordThatOthersMayReadWarns(t *testing.T) {
 			t.Fatal(err)
 		}
 		log, said := logtest.NewNullLogger()
-		if auth, err := ReadAuth(file, log); auth != "gpu:s3cret" || err != nil || len(said.AllEntries()) != want {
+		if auth, err := ReadAuthFile(file, log); auth != "gpu:s3cret" || err != nil || len(said.AllEntries()) != want {
 			t.Errorf("mode %04o: %q, %v, %d warnings, want %d", mode, auth, err, len(said.AllEntries()), want)
 		}
 	}
@@ -204,7 +204,7 @@ func TestPasswordThatOthersMayReadWarns(t *testing.T) {
 func TestDialEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := Dial(ctx, Target{Hosts: []string{"127.0.0.1:1"}, Path: "/x"}, 0, quietLog()); !errors.Is(err, context.Canceled) {
+	if _, err := Dial(ctx, TargetFolder{Hosts: []string{"127.0.0.1:1"}, Path: "/x"}, 0, discardLog()); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -17,9 +17,9 @@ import (
 	logtest "github.com/sirupsen/logrus/hooks/test"
 )
 
-// slow is a ZooKeeper that speaks as much as keeps a session: it answers who
+// slowServer is a ZooKeeper that speaks as much as keeps a session: it answers who
 // connects after a delay, and pings at once.
-type slow struct {
+type slowServer struct {
 	granted time.Duration
 	mu      sync.Mutex
 	delay   time.Duration // until a connect request is answered
@@ -29,7 +29,7 @@ type slow struct {
 	serving sync.WaitGroup
 }
 
-func (z *slow) reach(_, _ string, _ time.Duration) (net.Conn, error) {
+func (z *slowServer) reach(_, _ string, _ time.Duration) (net.Conn, error) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	if z.refuses {
@@ -52,7 +52,7 @@ const (
 	closing   = -11
 )
 
-func (z *slow) serve(c net.Conn, delay time.Duration) {
+func (z *slowServer) serve(c net.Conn, delay time.Duration) {
 	if _, err := request(c); err != nil {
 		return
 	}
@@ -87,27 +87,27 @@ func request(c net.Conn) ([]byte, error) {
 	return body, err
 }
 
-// disturb changes how the server behaves and breaks the connection.
-func (z *slow) disturb(delay time.Duration, refuses bool) {
+// setDelayAndDisconnect changes how the server behaves and breaks the connection.
+func (z *slowServer) setDelayAndDisconnect(delay time.Duration, refuses bool) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	z.delay, z.refuses = delay, refuses
 	_ = z.last.Close()
 }
 
-func (z *slow) connections() int {
+func (z *slowServer) connections() int {
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	return z.came
 }
 
-// open connects to it. The session ends before the test's bubble does.
-func (z *slow) open(t *testing.T, log logrus.FieldLogger) *Session {
+// connectTo connects to it. The session ends before the test's bubble does.
+func (z *slowServer) connectTo(t *testing.T, log logrus.FieldLogger) *Session {
 	t.Helper()
-	target := Target{Hosts: []string{"127.0.0.1:1"}, Path: "/x"}
+	target := TargetFolder{Hosts: []string{"127.0.0.1:1"}, Path: "/x"}
 	s := newSession(target, z.granted, log)
-	s.reach = z.reach
-	if err := s.open(t.Context(), target); err != nil {
+	s.dialTCP = z.reach
+	if err := s.connectSession(t.Context(), target); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -119,12 +119,12 @@ func TestSessionSurvivesASlowServer(t *testing.T) {
 	for delay, survives := range map[time.Duration]bool{3500 * time.Millisecond: true, 5 * time.Second: false} {
 		t.Run(delay.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				z := &slow{granted: 10 * time.Second}
-				s := z.open(t, quietLog())
+				z := &slowServer{granted: 10 * time.Second}
+				s := z.connectTo(t, discardLog())
 				defer z.serving.Wait()
 				defer s.Close()
 				began := time.Now()
-				z.disturb(delay, false)
+				z.setDelayAndDisconnect(delay, false)
 				if !survives {
 					<-s.Lost()
 					if took := time.Since(began); took > z.granted*9/10 {
@@ -134,8 +134,8 @@ func TestSessionSurvivesASlowServer(t *testing.T) {
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
-				if err := s.Do(ctx, func() error { return pinged(s) }); err != nil || !s.Held() {
-					t.Fatalf("got %v, held %t", err, s.Held())
+				if err := s.Retry(ctx, func() error { return deleteMissing(s) }); err != nil || !s.IsHeld() {
+					t.Fatalf("got %v, held %t", err, s.IsHeld())
 				}
 				if got := z.connections(); got != 2 {
 					t.Errorf("it came back by %d connections, want the first and one more", got)
@@ -145,21 +145,21 @@ func TestSessionSurvivesASlowServer(t *testing.T) {
 	}
 }
 
-// pinged asks for something whose answer is nothing but a header.
-func pinged(s *Session) error { return s.Conn.Delete("/x", 0) }
+// deleteMissing asks for something whose answer is nothing but a header.
+func deleteMissing(s *Session) error { return s.Conn.Delete("/x", 0) }
 
 // What is in the way of a session is said once, and that it is so no more.
-func TestNoConnectionIsSaidOnce(t *testing.T) {
+func TestConnectionLossIsLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, said := logtest.NewNullLogger()
-		z := &slow{granted: 10 * time.Second}
-		s := z.open(t, log)
+		z := &slowServer{granted: 10 * time.Second}
+		s := z.connectTo(t, log)
 		defer z.serving.Wait()
 		defer s.Close()
-		z.disturb(0, true)
+		z.setDelayAndDisconnect(0, true)
 		time.Sleep(3 * time.Second) // it is tried again each second
-		z.disturb(0, false)
-		if err := s.Do(t.Context(), func() error { return pinged(s) }); err != nil {
+		z.setDelayAndDisconnect(0, false)
+		if err := s.Retry(t.Context(), func() error { return deleteMissing(s) }); err != nil {
 			t.Fatal(err)
 		}
 		var got []string
@@ -180,7 +180,7 @@ func TestFailedWriteIsUnknown(t *testing.T) {
 	client, server := net.Pipe()
 	_ = server.Close()
 	defer client.Close()
-	if _, err := (&tapped{Conn: client}).Write([]byte{0}); !Unknown(err) || !errors.Is(err, io.ErrClosedPipe) {
+	if _, err := (&observedConn{Conn: client}).Write([]byte{0}); !IsOutcomeUnknown(err) || !errors.Is(err, io.ErrClosedPipe) {
 		t.Errorf("got %v", err)
 	}
 }

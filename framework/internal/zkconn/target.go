@@ -11,13 +11,13 @@ import (
 	"mesos-gpu/framework/internal/secret"
 )
 
-// Scheme begins the address of a folder in ZooKeeper.
-const Scheme = "zk://"
+// URLScheme begins the address of a folder in ZooKeeper.
+const URLScheme = "zk://"
 
 const defaultPort = "2181"
 
-// Target is a folder in ZooKeeper.
-type Target struct {
+// TargetFolder is a folder in ZooKeeper.
+type TargetFolder struct {
 	// Hosts are HOST:PORT.
 	Hosts []string
 	// Path is the folder, such as /mesos-gpu.
@@ -27,18 +27,18 @@ type Target struct {
 	AuthFile string
 }
 
-// Parse reads zk://HOST[:PORT][,HOST[:PORT]...]/PATH.
-func Parse(url string) (Target, error) {
-	var t Target
-	refuse := func(why string) (Target, error) {
-		return Target{}, fmt.Errorf("address %q: %s: write zk://HOST:PORT,HOST:PORT/PATH", url, why)
+// ParseTarget reads zk://HOST[:PORT][,HOST[:PORT]...]/PATH.
+func ParseTarget(url string) (TargetFolder, error) {
+	var t TargetFolder
+	refuse := func(why string) (TargetFolder, error) {
+		return TargetFolder{}, fmt.Errorf("address %q: %s: write zk://HOST:PORT,HOST:PORT/PATH", url, why)
 	}
-	rest, ok := strings.CutPrefix(url, Scheme)
+	rest, ok := strings.CutPrefix(url, URLScheme)
 	if !ok {
-		return refuse("it does not begin with " + Scheme)
+		return refuse("it does not begin with " + URLScheme)
 	}
 	if i := strings.LastIndexByte(rest, '@'); i >= 0 {
-		url = Scheme + "…" + rest[i:]
+		url = URLScheme + "…" + rest[i:]
 		return refuse("a password there is seen by everybody: put USER:PASSWORD into a file")
 	}
 	hosts, folder, _ := strings.Cut(rest, "/")
@@ -57,15 +57,15 @@ func Parse(url string) (Target, error) {
 	return t, nil
 }
 
-func (t Target) String() string { return Scheme + strings.Join(t.Hosts, ",") + t.Path }
+func (t TargetFolder) String() string { return URLScheme + strings.Join(t.Hosts, ",") + t.Path }
 
-// maxAuth bounds what ReadAuth takes, in bytes.
+// maxAuth bounds what ReadAuthFile takes, in bytes.
 const maxAuth = 4096
 
-// ReadAuth reads a file with USER:PASSWORD for ZooKeeper, and warns where
+// ReadAuthFile reads a file with USER:PASSWORD for ZooKeeper, and warns where
 // others may read it.
-func ReadAuth(file string, log logrus.FieldLogger) (auth string, err error) {
-	auth, warning, err := secret.Read(file)
+func ReadAuthFile(file string, log logrus.FieldLogger) (auth string, err error) {
+	auth, warning, err := secret.ReadFile(file)
 	if err != nil {
 		return "", fmt.Errorf("read the password for ZooKeeper: %w", err)
 	}

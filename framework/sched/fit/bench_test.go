@@ -10,8 +10,8 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// measure reports what one decision costs.
-func measure(b *testing.B, pass func() (decisions int)) {
+// reportDecisions reports what one decision costs.
+func reportDecisions(b *testing.B, pass func() (decisions int)) {
 	b.Helper()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -28,12 +28,12 @@ func measure(b *testing.B, pass func() (decisions int)) {
 	b.ReportMetric(b.Elapsed().Seconds()/float64(b.N), "s/pass")
 }
 
-// tenThousand is a cluster of agents with eight GPUs each: most of one model,
+// tenThousandAgents is a cluster of agents with eight GPUs each: most of one model,
 // some with NVLink in fours, some with two models.
-func tenThousand() []Agent {
-	agents := make([]Agent, 10_000)
+func tenThousandAgents() []AgentResources {
+	agents := make([]AgentResources, 10_000)
 	for i := range agents {
-		a := Agent{
+		a := AgentResources{
 			ID: fmt.Sprintf("agent-%05d", i), Hostname: fmt.Sprintf("h%05d", i), GPUs: 8, Driver: "550.54.15", CUDA: "12.4",
 			Free:  Amount{CPUs: float64(64 + i%3*32), MemMiB: float64(256+i%2*256) * 1024, DiskMiB: 1e6},
 			Ports: []PortRange{{31000, 32000}}, Attributes: []Attribute{{"rack", fmt.Sprintf("r%d", i%100)}},
@@ -60,9 +60,9 @@ func tenThousand() []Agent {
 	return agents
 }
 
-// waiting are jobs that ask for up to the whole cluster between them. kinds
+// waitingDemands are jobs that ask for up to the whole cluster between them. kinds
 // is how many different demands there are.
-func waiting(jobs, kinds int) []Demand {
+func waitingDemands(jobs, kinds int) []Demand {
 	r := rand.New(rand.NewSource(1))
 	list := make([]Demand, kinds)
 	for i := range list {
@@ -90,14 +90,14 @@ func waiting(jobs, kinds int) []Demand {
 // BenchmarkTenThousandAgents is one pass over 10,000 waiting jobs, the making
 // of the cluster included.
 func BenchmarkTenThousandAgents(b *testing.B) {
-	empty := tenThousand()
-	for _, policy := range Policies() {
+	empty := tenThousandAgents()
+	for _, policy := range PolicyNames() {
 		for _, kinds := range []int{200, 10_000} {
 			b.Run(fmt.Sprintf("%s/demands=%d", policy, kinds), func(b *testing.B) { benchPass(b, empty, policy, kinds) })
 		}
 	}
 	// Hardly anything is free: most jobs are refused after a look everywhere.
-	busy := tenThousand()
+	busy := tenThousandAgents()
 	for i := range busy {
 		busy[i].Free.CPUs, busy[i].GPUs, busy[i].DeviceIDs = float64(i%8), i%2, busy[i].DeviceIDs[:i%2]
 	}
@@ -106,31 +106,31 @@ func BenchmarkTenThousandAgents(b *testing.B) {
 	}
 }
 
-func benchPass(b *testing.B, agents []Agent, policy string, kinds int) {
-	queue := waiting(10_000, kinds)
-	p := Policy{Name: policy}
+func benchPass(b *testing.B, agents []AgentResources, policy string, kinds int) {
+	queue := waitingDemands(10_000, kinds)
+	p := PlacementPolicy{Name: policy}
 	for i := range 100 {
-		p.Typical = append(p.Typical, Typical{queue[i], 1})
+		p.Typical = append(p.Typical, TypicalTask{queue[i], 1})
 	}
-	measure(b, func() int {
+	reportDecisions(b, func() int {
 		c := NewCluster(agents, p, time.Time{})
 		for i := range queue {
-			c.Fill(&queue[i], 1)
+			c.PlaceTasks(&queue[i], 1)
 		}
 		return len(queue)
 	})
 }
 
 func BenchmarkNewCluster(b *testing.B) {
-	agents := tenThousand()
+	agents := tenThousandAgents()
 	b.ReportAllocs()
 	for b.Loop() {
-		NewCluster(agents, Policy{}, time.Time{})
+		NewCluster(agents, PlacementPolicy{}, time.Time{})
 	}
 }
 
 func BenchmarkClone(b *testing.B) {
-	c := NewCluster(tenThousand(), Policy{}, time.Time{})
+	c := NewCluster(tenThousandAgents(), PlacementPolicy{}, time.Time{})
 	b.ReportAllocs()
 	for b.Loop() {
 		c.Clone()

@@ -13,21 +13,21 @@ import (
 
 // Neither the order of the agents nor a second run changes an answer, and no
 // argument is modified.
-func TestOrderAndArguments(t *testing.T) {
+func TestClusterIgnoresOrderAndKeepsArguments(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		agents, p := genAgents(t, 5), genPolicy(t)
 		var demands []*Demand
 		for range rapid.IntRange(1, 5).Draw(t, "demands") {
 			demands = append(demands, genDemand(t, true))
 		}
-		play := func(agents []Agent) (text string) {
+		play := func(agents []AgentResources) (text string) {
 			c := NewCluster(agents, p, noon)
 			for i, d := range demands {
-				for _, s := range c.Fill(d, i+1) {
+				for _, s := range c.PlaceTasks(d, i+1) {
 					a := c.Agents()[s.Agent]
 					text += fmt.Sprintln(a.ID, a.Role, s)
 				}
-				text += fmt.Sprintln(c.Explain(d))
+				text += fmt.Sprintln(c.ExplainShortage(d))
 			}
 			return text
 		}
@@ -52,8 +52,8 @@ func TestFirstDemandByBruteForce(t *testing.T) {
 		}
 		n := rapid.IntRange(1, 3).Draw(t, "tasks")
 		c := NewCluster(agents, genPolicy(t), noon)
-		got := len(c.Fill(d, n)) == n
-		if want := bruteForce(newNaive(NewCluster(agents, Policy{}, noon).Agents(), noon), d, n); got != want {
+		got := len(c.PlaceTasks(d, n)) == n
+		if want := bruteForce(newNaive(NewCluster(agents, PlacementPolicy{}, noon).Agents(), noon), d, n); got != want {
 			t.Fatalf("placed: %t, by brute force: %t", got, want)
 		}
 	})
@@ -61,22 +61,22 @@ func TestFirstDemandByBruteForce(t *testing.T) {
 
 // bruteForce knows of no policy: it tries each agent and each choice of
 // devices for each task.
-func bruteForce(n *naive, d *Demand, tasks int) bool {
+func bruteForce(n *naiveCluster, d *Demand, tasks int) bool {
 	if tasks == 0 {
 		return true
 	}
 	for i := range n.agents {
-		if !n.fits(i, d) {
+		if !n.fitsTask(i, d) {
 			continue
 		}
-		for _, ids := range choices(&n.agents[i], d) {
-			s := Spot{Agent: i, DeviceIDs: ids, GPUs: d.Request.GPUs, Ports: naivePorts(&n.agents[i], d)}
-			if !d.Request.Share.Whole() && d.Request.GPUs > 0 {
-				s.DeviceIDs, s.Parts = nil, n.agents[i].partsFor(d, ids)
+		for _, ids := range possibleChoices(&n.agents[i], d) {
+			s := Placement{Agent: i, DeviceIDs: ids, GPUs: d.Request.GPUs, Ports: naiveTakePorts(&n.agents[i], d)}
+			if !d.Request.Share.IsWhole() && d.Request.GPUs > 0 {
+				s.DeviceIDs, s.Shares = nil, n.agents[i].sharesFor(d, ids)
 			}
-			n.apply(d, s, -1)
+			n.applyPlacement(d, s, -1)
 			ok := bruteForce(n, d, tasks-1)
-			n.apply(d, s, 1)
+			n.applyPlacement(d, s, 1)
 			if ok {
 				return true
 			}
@@ -85,12 +85,12 @@ func bruteForce(n *naive, d *Demand, tasks int) bool {
 	return false
 }
 
-// partsFor are the parts of those devices.
-func (a *naiveAgent) partsFor(d *Demand, ids []string) (parts []gpu.Part) {
+// sharesFor are the parts of those devices.
+func (a *naiveAgent) sharesFor(d *Demand, ids []string) (parts []gpu.DeviceShare) {
 	for _, id := range ids {
-		p := gpu.Part{UUID: id, MemMiB: int64(thousandthsOf(d.Request.Share))}
+		p := gpu.DeviceShare{UUID: id, MemMiB: int64(milliOfShare(d.Request.Share))}
 		if !a.facts.Divisible {
-			mem, cores := a.part(d.Request.Share, id)
+			mem, cores := a.shareTaken(d.Request.Share, id)
 			p.MemMiB, p.Cores = mem, int(cores)
 		}
 		parts = append(parts, p)
@@ -98,8 +98,8 @@ func (a *naiveAgent) partsFor(d *Demand, ids []string) (parts []gpu.Part) {
 	return parts
 }
 
-// naivePorts are the demand's own numbers, and the lowest for the others.
-func naivePorts(a *naiveAgent, d *Demand) []int {
+// naiveTakePorts are the demand's own numbers, and the lowest for the others.
+func naiveTakePorts(a *naiveAgent, d *Demand) []int {
 	var others []int
 	for p := range a.ports {
 		if !slices.Contains(d.HostPorts, p) {
@@ -117,19 +117,19 @@ func naivePorts(a *naiveAgent, d *Demand) []int {
 	return ports
 }
 
-// choices are all sets of devices one task may get.
-func choices(a *naiveAgent, d *Demand) [][]string {
+// possibleChoices are all sets of devices one task may get.
+func possibleChoices(a *naiveAgent, d *Demand) [][]string {
 	if !a.named || d.Request.GPUs == 0 {
 		return [][]string{nil}
 	}
 	var good []string
 	for id, free := range a.parts {
-		if free == wholeDevice && naiveDevice(d.Request, a.device(id)) && a.gpus > 0 {
+		if free == wholeDevice && naiveAcceptsDevice(d.Request, a.findDevice(id)) && a.gpus > 0 {
 			good = append(good, id)
 		}
 	}
-	if !d.Request.Share.Whole() {
-		good = a.givers(d, a.gpus)
+	if !d.Request.Share.IsWhole() {
+		good = a.shareSlots(d, a.gpus)
 		d = &Demand{Request: gpu.Request{GPUs: d.Request.GPUs}} // parts have no topology
 	}
 	var sets [][]string
@@ -138,9 +138,9 @@ func choices(a *naiveAgent, d *Demand) [][]string {
 		if len(set) == d.Request.GPUs {
 			var devices []gpu.Device
 			for _, id := range set {
-				devices = append(devices, a.device(id))
+				devices = append(devices, a.findDevice(id))
 			}
-			if naiveTopology(d.Request.Topology, devices) {
+			if naiveSatisfiesTopology(d.Request.Topology, devices) {
 				sets = append(sets, slices.Clone(set))
 			}
 			return
@@ -156,20 +156,20 @@ func choices(a *naiveAgent, d *Demand) [][]string {
 // What is done to a clone leaves the original alone, and the other way round.
 func TestClone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m := newPair(genAgents(t, 4), Policy{})
+		m := newClusterPair(genAgents(t, 4), PlacementPolicy{})
 		d, other := genDemand(t, true), genDemand(t, true)
-		m.fill(t, d, 1)
-		clone := m.c.Clone()
+		m.checkPlaceTasks(t, d, 1)
+		clone := m.cluster.Clone()
 		still := clone.Clone()
-		clone.Fill(other, 3)
+		clone.PlaceTasks(other, 3)
 		for _, a := range clone.Agents() {
-			h := Holding{Amount{CPUs: 1}, 1, []string{"GPU-new"}, []gpu.Part{{UUID: "GPU-part", MemMiB: 1}}, []int{1}}
-			clone.Release(a.ID, a.Role, h)
-			clone.Reserve(a.ID, a.Role, h)
+			h := TaskResources{Amount{CPUs: 1}, 1, []string{"GPU-new"}, []gpu.DeviceShare{{UUID: "GPU-part", MemMiB: 1}}, []int{1}}
+			clone.ReleaseResources(a.ID, a.Role, h)
+			clone.ReserveResources(a.ID, a.Role, h)
 		}
-		m.same(t)
-		want := still.Fill(other, 2)
-		if diff := cmp.Diff(want, m.c.Fill(other, 2)); diff != "" {
+		m.checkEqual(t)
+		want := still.PlaceTasks(other, 2)
+		if diff := cmp.Diff(want, m.cluster.PlaceTasks(other, 2)); diff != "" {
 			t.Fatalf("the original has changed (-want +got):\n%s", diff)
 		}
 	})
@@ -177,39 +177,39 @@ func TestClone(t *testing.T) {
 
 // A device nobody had told of comes back where a hold already is: the hold
 // stays on its device though the slots have moved.
-func TestHoldOutlivesANewDevice(t *testing.T) {
-	a := Agent{ID: "a", Types: []string{"V100"}, GPUs: 2, DeviceIDs: []string{"b", "c"}}
-	c := NewCluster([]Agent{a}, Policy{}, noon)
-	c.Reserve("a", "", Holding{GPUs: 1, DeviceIDs: []string{"b"}})
-	c.Release("a", "", Holding{GPUs: 1, DeviceIDs: []string{"a"}})
-	spots := c.Fill(&Demand{Request: gpu.Request{GPUs: 1}, Beyond: true}, 3)
+func TestReservationSurvivesNewDevice(t *testing.T) {
+	a := AgentResources{ID: "a", Types: []string{"V100"}, GPUs: 2, DeviceIDs: []string{"b", "c"}}
+	c := NewCluster([]AgentResources{a}, PlacementPolicy{}, noon)
+	c.ReserveResources("a", "", TaskResources{GPUs: 1, DeviceIDs: []string{"b"}})
+	c.ReleaseResources("a", "", TaskResources{GPUs: 1, DeviceIDs: []string{"a"}})
+	spots := c.PlaceTasks(&Demand{Request: gpu.Request{GPUs: 1}, AvoidReserved: true}, 3)
 	if len(spots) != 2 || spots[0].DeviceIDs[0] != "a" || spots[1].DeviceIDs[0] != "c" {
 		t.Errorf("got %+v, want a and c", spots)
 	}
 }
 
 // Rankings that make room for others are made anew.
-func TestRankingsMakeRoom(t *testing.T) {
-	c := NewCluster([]Agent{counted("a", 0, 4), counted("b", 0, 8)}, Policy{}, noon)
-	c.ranks.most = 1
+func TestRankingCacheEvictsOldest(t *testing.T) {
+	c := NewCluster([]AgentResources{countedGPUs("a", 0, 4), countedGPUs("b", 0, 8)}, PlacementPolicy{}, noon)
+	c.rankings.capacity = 1
 	small, large := &Demand{Amount: Amount{CPUs: 1}}, &Demand{Amount: Amount{CPUs: 6}}
 	for _, want := range []struct {
 		d     *Demand
 		agent int
 	}{{small, 0}, {large, 1}, {small, 1}, {small, 1}, {large, -1}, {small, 0}} {
-		spots := c.Fill(want.d, 2)
+		spots := c.PlaceTasks(want.d, 2)
 		got := -1
 		if len(spots) > 0 {
 			got = spots[0].Agent
 		}
 		if len(spots) > 1 {
-			c.Undo(want.d, spots[1:])
+			c.UndoPlacements(want.d, spots[1:])
 		}
 		if got != want.agent {
 			t.Errorf("%+v goes to %d, want %d", want.d.Amount, got, want.agent)
 		}
-		if len(c.ranks.byClass) > 1 {
-			t.Errorf("%d rankings are kept, want 1", len(c.ranks.byClass))
+		if len(c.rankings.byClass) > 1 {
+			t.Errorf("%d rankings are kept, want 1", len(c.rankings.byClass))
 		}
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// Field is what the agent has of a constraint's field, as text.
-func (a *Agent) Field(name string) (value string, ok bool) {
+// FieldValue is what the agent has of a constraint's field, as text.
+func (a *AgentResources) FieldValue(name string) (value string, ok bool) {
 	switch name {
 	case "hostname", "@hostname":
 		return a.Hostname, a.Hostname != ""
@@ -22,7 +22,7 @@ func (a *Agent) Field(name string) (value string, ok bool) {
 	case "@driver":
 		return a.Driver, a.Driver != ""
 	case job.ReservationField:
-		return a.reservation(), true
+		return a.reservationState(), true
 	}
 	for _, at := range a.Attributes {
 		if at.Name == name {
@@ -32,9 +32,9 @@ func (a *Agent) Field(name string) (value string, ok bool) {
 	return "", false
 }
 
-// reservation says which of its resources the agent offers; nothing at all is
+// reservationState says which of its resources the agent offers; nothing at all is
 // not reserved.
-func (a *Agent) reservation() string {
+func (a *AgentResources) reservationState() string {
 	switch {
 	case a.Reserved && a.Unreserved:
 		return job.SomeReserved
@@ -45,79 +45,79 @@ func (a *Agent) reservation() string {
 	}
 }
 
-// column is a field of all agents. Equal values share an id; -1 stands for
+// fieldColumn is a field of all agents. Equal values share an id; -1 stands for
 // none.
-type column struct {
-	ids    []int32
-	values []string
-	idOf   map[string]int32
+type fieldColumn struct {
+	valueIDs  []int32
+	values    []string
+	idByValue map[string]int32
 }
 
-func (w *world) column(name string) *column {
-	if col := w.columns[name]; col != nil {
+func (w *clusterIndex) findColumn(name string) *fieldColumn {
+	if col := w.fieldColumns[name]; col != nil {
 		return col
 	}
-	col := &column{ids: make([]int32, len(w.agents)), idOf: map[string]int32{}}
+	col := &fieldColumn{valueIDs: make([]int32, len(w.agents)), idByValue: map[string]int32{}}
 	for i := range w.agents {
-		col.ids[i] = -1
-		v, ok := w.agents[i].Field(name)
+		col.valueIDs[i] = -1
+		v, ok := w.agents[i].FieldValue(name)
 		if !ok {
 			continue
 		}
-		id, seen := col.idOf[v]
+		id, seen := col.idByValue[v]
 		if !seen {
 			id = int32(len(col.values))
-			col.idOf[v] = id
+			col.idByValue[v] = id
 			col.values = append(col.values, v)
 		}
-		col.ids[i] = id
+		col.valueIDs[i] = id
 	}
-	w.columns[name] = col
+	w.fieldColumns[name] = col
 	return col
 }
 
-// filter is the agents that satisfy some constraints which depend on nothing
+// agentFilter is the agents that satisfy some constraints which depend on nothing
 // but the agent.
-type filter struct{ bits []uint64 }
+type agentFilter struct{ bits []uint64 }
 
-func (f *filter) has(i int) bool { return f.bits[i/64]>>(i%64)&1 != 0 }
+func (f *agentFilter) has(i int) bool { return f.bits[i/64]>>(i%64)&1 != 0 }
 
-// filter returns nil for no constraints.
-func (w *world) filter(list []job.Constraint) *filter {
+// findFilter returns nil for no constraints.
+func (w *clusterIndex) findFilter(list []job.Constraint) *agentFilter {
 	if len(list) == 0 {
 		return nil
 	}
 	key := string(appendConstraints(nil, list))
-	if f := w.filters[key]; f != nil {
+	if f := w.agentFilters[key]; f != nil {
 		return f
 	}
-	f := &filter{bits: make([]uint64, words(len(w.agents)))}
+	f := &agentFilter{bits: make([]uint64, wordCount(len(w.agents)))}
 	for i := range w.agents {
 		f.bits[i/64] |= 1 << (i % 64)
 	}
 	for _, con := range list {
-		col := w.column(con.Field)
+		col := w.findColumn(con.Field)
 		ok := make([]bool, len(col.values))
-		matches := matcher(con)
+		matches := valueMatcher(con)
 		for id, v := range col.values {
 			ok[id] = matches(v)
 		}
-		for i, id := range col.ids {
+		for i, id := range col.valueIDs {
 			if id >= 0 && !ok[id] || id < 0 && con.Operator != job.Unlike {
 				f.bits[i/64] &^= 1 << (i % 64)
 			}
 		}
 	}
-	w.filters[key] = f
+	w.agentFilters[key] = f
 	return f
 }
 
-// matcher says which values of its field satisfy a constraint. One that
+// valueMatcher says which values of its field satisfy a constraint. One that
 // Validate refuses is satisfied by none.
-func matcher(con job.Constraint) func(value string) bool {
+func valueMatcher(con job.Constraint) func(value string) bool {
 	switch con.Operator {
 	case job.Like, job.Unlike:
-		re, err := con.Pattern()
+		re, err := con.CompilePattern()
 		if err != nil {
 			return func(string) bool { return false }
 		}
@@ -125,8 +125,8 @@ func matcher(con job.Constraint) func(value string) bool {
 	case job.Cluster:
 		return func(v string) bool { return v == con.Value }
 	case job.Is:
-		want := scalar(con.Value)
-		return func(v string) bool { return v == con.Value || want != "" && scalar(v) == want }
+		want := normalizeScalar(con.Value)
+		return func(v string) bool { return v == con.Value || want != "" && normalizeScalar(v) == want }
 	default:
 		return func(string) bool { return false }
 	}
@@ -134,14 +134,14 @@ func matcher(con job.Constraint) func(value string) bool {
 
 var plainNumber = regexp.MustCompile(`^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)$`)
 
-// scalar writes a number as Marathon's IS compares it: at most three decimals,
+// normalizeScalar writes a number as Marathon's IS compares it: at most three decimals,
 // the nearest, the even one of two that are as near. It is "" for other text.
-func scalar(s string) string {
+func normalizeScalar(s string) string {
 	if !plainNumber.MatchString(s) {
 		return ""
 	}
 	f, err := strconv.ParseFloat(s, 64)
-	if err != nil || math.Abs(f) > float64(most) {
+	if err != nil || math.Abs(f) > float64(maxMilli) {
 		return ""
 	}
 	return strconv.FormatFloat(math.RoundToEven(f*1000)/1000+0, 'f', -1, 64)

@@ -24,18 +24,18 @@ type Demand struct {
 	HostPorts   []int
 	Request     gpu.Request
 	Constraints []job.Constraint
-	// Runs is how long a task runs; 0 where nobody knows.
-	Runs time.Duration
-	// Beside has, for constraints that depend on the job's other live tasks,
+	// RunTime is how long a task runs; 0 where nobody knows.
+	RunTime time.Duration
+	// PeerAgents has, for constraints that depend on the job's other live tasks,
 	// the agent of each.
-	Beside []*Agent
-	// Beyond says that a task may outlive what Reserve holds back: it keeps
+	PeerAgents []*AgentResources
+	// AvoidReserved says that a task may outlive what Reserve holds back: it keeps
 	// off that.
-	Beyond bool
+	AvoidReserved bool
 }
 
-// Spot is a place for one task.
-type Spot struct {
+// Placement is a place for one task.
+type Placement struct {
 	// Agent indexes Cluster.Agents.
 	Agent int
 	// DeviceIDs are the devices the task gets whole, by UUID; nil where its
@@ -44,74 +44,74 @@ type Spot struct {
 	// GPUs counts devices, whole or in part.
 	GPUs  int
 	Ports []int
-	// Parts are what it gets of devices that tasks share, one each.
-	Parts []gpu.Part
+	// Shares are what it gets of devices that tasks share, one each.
+	Shares []gpu.DeviceShare
 }
 
-// unknownRun is how long a task without a known run time must be able to run
+// defaultRunTime is how long a task without a known run time must be able to run
 // before maintenance of its agent begins.
-const unknownRun = time.Hour
+const defaultRunTime = time.Hour
 
-// class is what demands that find the same places have in common.
-type class struct {
-	id     int32
-	role   int32 // -1: no agent has it
-	gpus   int32
-	milli  int32 // thousandths it takes of a device that is divisible
-	ports  int32
-	hosts  []int // Demand.HostPorts; nil: any
-	shared bool  // it wants parts of devices
-	share  gpu.Share
-	beyond bool
-	need   amount
-	lasts  int64 // nanoseconds that an agent must stay available
-	wish   *wish
-	filter *filter // nil: every agent
-	perJob []job.Constraint
-	uses   int
-	least  glance // what a task must find at the least
+// demandClass is what demands that find the same places have in common.
+type demandClass struct {
+	id             int32
+	roleID         int32 // -1: no agent has it
+	gpus           int32
+	milliPerDevice int32 // thousandths it takes of a device that is divisible
+	portCount      int32
+	hostPorts      []int // Demand.HostPorts; nil: any
+	wantsShares    bool  // it wants parts of devices
+	share          gpu.ShareRequest
+	avoidsReserved bool
+	need           milliAmount
+	minAvailable   int64 // nanoseconds that an agent must stay available
+	requirement    *deviceRequirement
+	fixedFilter    *agentFilter // nil: every agent
+	jobConstraints []job.Constraint
+	uses           int
+	minimum        capacityHint // what a task must find at the least
 }
 
-// class finds or makes the demand's.
-func (c *Cluster) class(d *Demand) *class {
-	w := c.world
-	w.key = d.appendKey(w.key[:0])
-	if cl := w.classes[string(w.key)]; cl != nil {
+// classifyDemand finds or makes the demand's.
+func (c *Cluster) classifyDemand(d *Demand) *demandClass {
+	w := c.index
+	w.keyScratch = d.appendKey(w.keyScratch[:0])
+	if cl := w.demandClasses[string(w.keyScratch)]; cl != nil {
 		return cl
 	}
-	cl := &class{
-		id: int32(len(w.classes)), role: -1, gpus: clamp(d.Request.GPUs), ports: clamp(d.Ports),
-		hosts: hostPorts(d), beyond: d.Beyond, need: d.Amount.milli(), lasts: lasts(d.Runs),
+	cl := &demandClass{
+		id: int32(len(w.demandClasses)), roleID: -1, gpus: clampInt32(d.Request.GPUs), portCount: clampInt32(d.Ports),
+		hostPorts: requiredPorts(d), avoidsReserved: d.AvoidReserved, need: d.Amount.toMilli(), minAvailable: minAvailability(d.RunTime),
 	}
-	if id, ok := w.roles[d.Role]; ok {
-		cl.role = id
+	if id, ok := w.roleIDs[d.Role]; ok {
+		cl.roleID = id
 	}
-	if cl.gpus > 0 && !d.Request.Share.Whole() {
-		cl.shared, cl.share, cl.milli = true, d.Request.Share, thousandthsOf(d.Request.Share)
+	if cl.gpus > 0 && !d.Request.Share.IsWhole() {
+		cl.wantsShares, cl.share, cl.milliPerDevice = true, d.Request.Share, milliOfShare(d.Request.Share)
 	}
-	cl.least = glanceOf(cl.need.cpus, cl.gpus)
-	if cl.shared {
-		cl.least.gpus = 1
+	cl.minimum = newCapacityHint(cl.need.cpus, cl.gpus)
+	if cl.wantsShares {
+		cl.minimum.gpus = 1
 	}
-	w.classes[string(w.key)] = cl
-	cl.wish = w.wish(d.Request)
+	w.demandClasses[string(w.keyScratch)] = cl
+	cl.requirement = w.findRequirement(d.Request)
 	var fixed []job.Constraint
 	for _, con := range d.Constraints {
-		if con.PerJob() {
-			cl.perJob = append(cl.perJob, con)
+		if con.DependsOnPeers() {
+			cl.jobConstraints = append(cl.jobConstraints, con)
 		} else {
 			fixed = append(fixed, con)
 		}
 	}
-	cl.filter = w.filter(fixed)
+	cl.fixedFilter = w.findFilter(fixed)
 	return cl
 }
 
-func clamp(n int) int32 { return int32(min(max(n, 0), math.MaxInt32)) }
+func clampInt32(n int) int32 { return int32(min(max(n, 0), math.MaxInt32)) }
 
-func lasts(runs time.Duration) int64 {
+func minAvailability(runs time.Duration) int64 {
 	if runs <= 0 {
-		return int64(unknownRun)
+		return int64(defaultRunTime)
 	}
 	return int64(runs)
 }
@@ -123,14 +123,14 @@ func (d *Demand) Key() string { return string(d.appendKey(nil)) }
 // appendKey writes all that tells classes apart. Texts carry their lengths.
 func (d *Demand) appendKey(b []byte) []byte {
 	b = appendText(b, d.Role)
-	need := d.Amount.milli()
-	for _, n := range [...]int64{need.cpus, need.mem, need.disk, int64(d.Ports), int64(d.Runs), int64(len(d.HostPorts))} {
+	need := d.Amount.toMilli()
+	for _, n := range [...]int64{need.cpus, need.mem, need.disk, int64(d.Ports), int64(d.RunTime), int64(len(d.HostPorts))} {
 		b = binary.AppendVarint(b, n)
 	}
 	for _, p := range d.HostPorts {
 		b = binary.AppendVarint(b, int64(p))
 	}
-	if d.Beyond {
+	if d.AvoidReserved {
 		b = append(b, 'B')
 	}
 	b = appendRequest(b, d.Request)

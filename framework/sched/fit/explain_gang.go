@@ -7,18 +7,18 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// ExplainAll says what the agents lack for n tasks of the demand that start
+// ExplainGang says what the agents lack for n tasks of the demand that start
 // together or not at all; what one task lacks goes first. 0 stands for a task
 // that starts alone.
-func (c *Cluster) ExplainAll(d *Demand, n int) Shortage {
-	one := c.Explain(d)
+func (c *Cluster) ExplainGang(d *Demand, n int) Shortage {
+	one := c.ExplainShortage(d)
 	if n < 2 {
 		return one
 	}
-	q := c.ask(d)
-	short, together := q.together(n)
-	spots := c.Fill(d, n)
-	defer c.Undo(d, spots)
+	q := c.newExplainer(d)
+	short, together := q.explainTotals(n)
+	spots := c.PlaceTasks(d, n)
+	defer c.UndoPlacements(d, spots)
 	switch {
 	case len(spots) == 0 || len(spots) == n:
 		return one
@@ -26,34 +26,34 @@ func (c *Cluster) ExplainAll(d *Demand, n int) Shortage {
 		return short
 	}
 	rest := *d
-	rest.Beside = slices.Clone(d.Beside)
+	rest.PeerAgents = slices.Clone(d.PeerAgents)
 	for _, s := range spots {
-		rest.Beside = append(rest.Beside, &c.world.agents[s.Agent])
+		rest.PeerAgents = append(rest.PeerAgents, &c.index.agents[s.Agent])
 	}
-	next := c.Explain(&rest)
+	next := c.ExplainShortage(&rest)
 	return Shortage{
-		fmt.Sprintf("%s for the gang of %d", next.Lack, n),
-		fmt.Sprintf("there is room for %d of its tasks, and beside %s %s", len(spots), areAgents(len(spots), "it", "them"), next.Seen),
+		fmt.Sprintf("%s for the gang of %d", next.Missing, n),
+		fmt.Sprintf("there is room for %d of its tasks, and beside %s %s", len(spots), pluralVerb(len(spots), "it", "them"), next.Found),
 	}
 }
 
-// total is what n tasks need of something together and what the agents have.
-type total struct {
-	lack       string
+// gangTotal is what n tasks need of something together and what the agents have.
+type gangTotal struct {
+	missing    string
 	agents     string // "2 agents have"
 	need, free int64  // thousandths
-	more       bool   // of agents than one
+	isSum      bool   // of agents than one
 }
 
-// together is the thing of which the agents that would do have least of what
+// explainTotals is the thing of which the agents that would do have least of what
 // n tasks need, if it is too little for them.
-func (q *asked) together(n int) (Shortage, bool) {
-	rules := q.rules()
-	good := where(q.ofRole(), func(i int) bool {
-		return !failsAny(rules, i) && (q.cl.gpus == 0 || q.hasType(i))
+func (q *demandExplainer) explainTotals(n int) (Shortage, bool) {
+	rules := q.buildRules()
+	good := filterIndices(q.openAgents(), func(i int) bool {
+		return !failsAny(rules, i) && (q.class.gpus == 0 || q.hasType(i))
 	})
-	var worst *total
-	for _, t := range q.totals(good, n) {
+	var worst *gangTotal
+	for _, t := range q.gangTotals(good, n) {
 		if t.free < t.need && (worst == nil || float64(t.free)/float64(t.need) < float64(worst.free)/float64(worst.need)) {
 			worst = &t
 		}
@@ -62,60 +62,60 @@ func (q *asked) together(n int) (Shortage, bool) {
 		return Shortage{}, false
 	}
 	together := ""
-	if worst.more {
+	if worst.isSum {
 		together = " together"
 	}
 	return Shortage{
-		fmt.Sprintf("%s for the gang of %d together", worst.lack, n),
-		fmt.Sprintf("%s %s free%s", worst.agents, number(worst.free), together),
+		fmt.Sprintf("%s for the gang of %d together", worst.missing, n),
+		fmt.Sprintf("%s %s free%s", worst.agents, formatMilli(worst.free), together),
 	}, true
 }
 
-// totals counts GPUs where each does as well as another. Of the rest only what
+// gangTotals counts GPUs where each does as well as another. Of the rest only what
 // is beside GPUs that a task may have is of use.
-func (q *asked) totals(good []int, n int) (all []total) {
-	with := have(len(good))
-	if q.cl.gpus > 0 {
-		if !q.cl.shared && q.cl.wish.topology == "" {
-			t := total{agents: with, need: int64(n) * int64(q.cl.gpus) * 1000, more: len(good) > 1}
-			t.lack = fmt.Sprintf("%s free %s", number(t.need), q.counted(n*int(q.cl.gpus)))
+func (q *demandExplainer) gangTotals(good []int, n int) (all []gangTotal) {
+	with := agentsHave(len(good))
+	if q.class.gpus > 0 {
+		if !q.class.wantsShares && q.class.requirement.topology == "" {
+			t := gangTotal{agents: with, need: int64(n) * int64(q.class.gpus) * 1000, isSum: len(good) > 1}
+			t.missing = fmt.Sprintf("%s free %s", formatMilli(t.need), q.deviceNounFor(n*int(q.class.gpus)))
 			for _, i := range good {
-				t.free += int64(q.available(i, q.cl)) * 1000
+				t.free += int64(q.availableGPUs(i, q.class)) * 1000
 			}
 			all = append(all, t)
 		}
-		good = where(good, q.enough)
-		with = fmt.Sprintf("%d %s with the GPUs %s", len(good), gpu.Plural(len(good), "agent"), areAgents(len(good), "has", "have"))
+		good = filterIndices(good, q.hasEnoughGPUs)
+		with = fmt.Sprintf("%d %s with the GPUs %s", len(good), gpu.Plural(len(good), "agent"), pluralVerb(len(good), "has", "have"))
 	}
-	for _, x := range quantities() {
-		t := total{lack: q.needed(x, n), agents: with, need: x.need(q.cl) * int64(n), more: len(good) > 1}
+	for _, x := range plainResources() {
+		t := gangTotal{missing: q.neededText(x, n), agents: with, need: x.need(q.class) * int64(n), isSum: len(good) > 1}
 		for _, i := range good {
-			t.free += max(x.of(q, i), 0)
+			t.free += max(x.availableOn(q, i), 0)
 		}
 		all = append(all, t)
 	}
 	return all
 }
 
-// Free reports whether one task of the demand finds place on an agent, and
+// DescribeFree reports whether one task of the demand finds place on an agent, and
 // says what of its first wish is free there ("4 free V100").
-func (c *Cluster) Free(i int, d *Demand) (free string, ok bool) {
-	q := c.ask(d)
-	if !c.fits(i, q.cl) || !allowed(c.tallies(d, q.cl))(i) {
+func (c *Cluster) DescribeFree(i int, d *Demand) (free string, ok bool) {
+	q := c.newExplainer(d)
+	if !c.fitsTask(i, q.class) || !allowedByAll(c.newCounters(d, q.class))(i) {
 		return "", false
 	}
-	r := &c.rooms[i]
+	r := &c.capacities[i]
 	switch {
-	case q.cl.gpus == 0:
-		cpus := quantities()[0]
-		return cpus.amount(cpus.of(&q, i)) + " free", true
-	case q.cl.shared:
+	case q.class.gpus == 0:
+		cpus := plainResources()[0]
+		return cpus.formatAmount(cpus.availableOn(&q, i)) + " free", true
+	case q.class.wantsShares:
 		most := int32(0)
-		for _, p := range c.partsOf(r) {
+		for _, p := range c.freeSharesOf(r) {
 			most = max(most, p.mem)
 		}
 		return fmt.Sprintf("%d MiB free of one shared GPU", most), true
 	}
-	n := q.available(i, q.cl)
-	return fmt.Sprintf("%d free %s", n, q.counted(n)), true
+	n := q.availableGPUs(i, q.class)
+	return fmt.Sprintf("%d free %s", n, q.deviceNounFor(n)), true
 }

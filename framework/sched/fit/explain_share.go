@@ -7,89 +7,89 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// refused counts the devices that one thing keeps from giving a part.
-type refused struct {
+// refusedDevices counts the devices that one thing keeps from giving a part.
+type refusedDevices struct {
 	devices int
-	most    int64 // what comes nearest, where that is a number
+	nearest int64 // what comes nearest, where that is a number
 }
 
-// obstacles are what may be in a part's way, in the order in which a device
+// shareObstacles are what may be in a part's way, in the order in which a device
 // is held against them.
-type obstacles struct {
-	devices                                             int
-	another, unnamed, small, whole, used, cores, memory refused
-	busy                                                refused // its cores are all taken
-	one                                                 refused // MPS gives a task no part of a second
-	kept                                                refused // for jobs ahead
+type shareObstacles struct {
+	devices                                                                int
+	otherType, notNamed, tooSmall, notShared, inUse, lackCores, lackMemory refusedDevices
+	coresTaken                                                             refusedDevices // its cores are all taken
+	singleOnly                                                             refusedDevices // MPS gives a task no part of a second
+	reserved                                                               refusedDevices // for jobs ahead
 }
 
-func (r *refused) add(n int64) {
+func (r *refusedDevices) addDevice(n int64) {
 	r.devices++
-	r.most = max(r.most, n)
+	r.nearest = max(r.nearest, n)
 }
 
-// survey holds each device of the agents against the demand for parts.
-func (q *asked) survey(agents []int) obstacles {
-	var o obstacles
+// surveyDevices holds each device of the agents against the demand for parts.
+func (q *demandExplainer) surveyDevices(agents []int) shareObstacles {
+	var o shareObstacles
 	for _, i := range agents {
-		r := &q.rooms[i]
-		for s := range r.kind.slots {
+		r := &q.capacities[i]
+		for s := range r.hardware.slots {
 			o.devices++
-			q.meet(&o, r, s)
+			q.classifyDevice(&o, r, s)
 		}
 	}
 	return o
 }
 
-// meet counts what keeps one device from giving a part; nothing where it can.
-func (q *asked) meet(o *obstacles, r *room, s int) {
-	request, slot := &q.d.Request, r.kind.slots[s]
-	if !q.world.types(request.Types, slot.model) {
-		o.another.add(0)
+// classifyDevice counts what keeps one device from giving a part; nothing where it can.
+func (q *demandExplainer) classifyDevice(o *shareObstacles, r *agentCapacity, s int) {
+	request, slot := &q.demand.Request, r.hardware.slots[s]
+	if !q.index.acceptsModel(request.Types, slot.model) {
+		o.otherType.addDevice(0)
 		return
 	}
-	if !q.cl.wish.uuid(r.uuids[s]) {
-		o.unnamed.add(0)
+	if !q.class.requirement.acceptsUUID(r.uuids[s]) {
+		o.notNamed.addDevice(0)
 		return
 	}
-	if request.MinMemMiB > slot.mem {
-		o.small.add(slot.mem)
+	if request.MinMemMiB > slot.memMiB {
+		o.tooSmall.addDevice(slot.memMiB)
 		return
 	}
-	if r.kind.divisible {
-		if free := q.partsOf(r)[s]; free.mem < q.cl.milli {
-			o.memory.add(int64(free.mem))
+	if r.hardware.divisible {
+		if free := q.freeSharesOf(r)[s]; free.mem < q.class.milliPerDevice {
+			o.lackMemory.addDevice(int64(free.mem))
 		}
 		return
 	}
 	if !q.isShared(r, s) {
-		o.whole.add(0)
+		o.notShared.addDevice(0)
 		return
 	}
-	free, all := q.partsOf(r)[s], q.allsOf(r)[s]
-	switch need := wanted(q.cl.share, r.kind, s, all); {
-	case !r.kind.gives(q.cl.gpus):
-		o.one.add(0)
-	case enough(q.cl.share, r.kind, s, free, all):
-		if !q.partFits(r, q.cl, q.cl.wish.on(r.kind, q.world), s, true) {
-			o.kept.add(0)
+	free, all := q.freeSharesOf(r)[s], q.totalSharesOf(r)[s]
+	switch need := minShare(q.class.share, r.hardware, s, all); {
+	case !r.hardware.canEnforceShares(q.class.gpus):
+		o.singleOnly.addDevice(0)
+	case isEnough(q.class.share, r.hardware, s, free, all):
+		if !q.slotFitsShare(r, q.class, q.class.requirement.matchOn(r.hardware, q.index), s, true) {
+			o.reserved.addDevice(0)
 		}
-	case alone(q.cl.share, r.kind) && enough(q.cl.share, r.kind, s, all, all):
-		o.used.add(0)
+	case isExclusive(q.class.share, r.hardware) && isEnough(q.class.share, r.hardware, s, all, all):
+		o.inUse.addDevice(0)
 	case free.mem < need.mem:
-		o.memory.add(int64(free.mem))
+		o.lackMemory.addDevice(int64(free.mem))
 	case need.cores > 0:
-		o.cores.add(int64(free.cores))
+		o.lackCores.addDevice(int64(free.cores))
 	default:
-		o.busy.add(0)
+		o.coresTaken.addDevice(0)
 	}
 }
 
-// text reads "3 of 8 devices lack 4096 MiB of shared memory (most free
+// describeObstacles reads "3 of 8 devices lack 4096 MiB of shared memory (most free
 // 2048), 2 are whole (not shared)".
-func (o *obstacles) text(q *asked) string {
+func (o *shareObstacles) describeObstacles(q *demandExplainer) string {
 	var list []string
-	add := func(r refused, one, many string, args ...any) {
+	add := func(r refusedDevices, one, many string, args ...any) {
 		if r.devices == 0 {
 			return
 		}
@@ -97,9 +97,9 @@ func (o *obstacles) text(q *asked) string {
 		if len(list) == 0 {
 			n = fmt.Sprintf("%d of %d %s", r.devices, o.devices, gpu.Plural(o.devices, "device"))
 		}
-		list = append(list, n+" "+fmt.Sprintf(areAgents(r.devices, one, many), args...))
+		list = append(list, n+" "+fmt.Sprintf(pluralVerb(r.devices, one, many), args...))
 	}
-	share := &q.d.Request.Share
+	share := &q.demand.Request.Share
 	memory := fmt.Sprintf("%d MiB", share.MemMiB)
 	if share.MemMiB == 0 {
 		percent := share.MemPercent
@@ -108,43 +108,43 @@ func (o *obstacles) text(q *asked) string {
 		}
 		memory = fmt.Sprintf("%d %%", percent)
 	}
-	add(o.memory, "lacks %s of shared memory (most free %d)", "lack %s of shared memory (most free %d)", memory, o.memory.most)
-	add(o.cores, "lacks %d %% cores (most free %d %%)", "lack %d %% cores (most free %d %%)", share.Cores, o.cores.most)
-	add(o.busy, "has no cores left", "have no cores left")
-	add(o.one, "is shared by MPS, which gives a task parts of one", "are shared by MPS, which gives a task parts of one")
-	add(o.used, "is in use", "are in use")
-	add(o.kept, "is kept for jobs ahead", "are kept for jobs ahead")
-	add(o.whole, "is whole (not shared)", "are whole (not shared)")
-	add(o.small, "has less than %d MiB in all (the largest %d)", "have less than %d MiB in all (the largest %d)", q.d.Request.MinMemMiB, o.small.most)
-	add(o.unnamed, "is not among %s", "are not among %s", named(q.d.Request.Devices))
-	add(o.another, "is of another type", "are of another type")
+	add(o.lackMemory, "lacks %s of shared memory (most free %d)", "lack %s of shared memory (most free %d)", memory, o.lackMemory.nearest)
+	add(o.lackCores, "lacks %d %% cores (most free %d %%)", "lack %d %% cores (most free %d %%)", share.Cores, o.lackCores.nearest)
+	add(o.coresTaken, "has no cores left", "have no cores left")
+	add(o.singleOnly, "is shared by MPS, which gives a task parts of one", "are shared by MPS, which gives a task parts of one")
+	add(o.inUse, "is in use", "are in use")
+	add(o.reserved, "is kept for jobs ahead", "are kept for jobs ahead")
+	add(o.notShared, "is whole (not shared)", "are whole (not shared)")
+	add(o.tooSmall, "has less than %d MiB in all (the largest %d)", "have less than %d MiB in all (the largest %d)", q.demand.Request.MinMemMiB, o.tooSmall.nearest)
+	add(o.notNamed, "is not among %s", "are not among %s", describeSelector(q.demand.Request.Devices))
+	add(o.otherType, "is of another type", "are of another type")
 	if len(list) == 0 {
-		return fmt.Sprintf("%d %s would do, %d are wanted on one agent", o.devices, gpu.Plural(o.devices, "device"), q.cl.gpus)
+		return fmt.Sprintf("%d %s would do, %d are wanted on one agent", o.devices, gpu.Plural(o.devices, "device"), q.class.gpus)
 	}
-	if good := o.good(); good > 0 && q.cl.gpus > 1 {
+	if good := o.countUsable(); good > 0 && q.class.gpus > 1 {
 		list = append(list, fmt.Sprintf("%d would do", good))
 	}
 	return strings.Join(list, ", ")
 }
 
-// good counts the devices that nothing is in the way of.
-func (o *obstacles) good() int {
+// countUsable counts the devices that nothing is in the way of.
+func (o *shareObstacles) countUsable() int {
 	n := o.devices
-	for _, r := range []refused{o.another, o.unnamed, o.small, o.whole, o.used, o.cores, o.memory, o.busy, o.kept, o.one} {
+	for _, r := range []refusedDevices{o.otherType, o.notNamed, o.tooSmall, o.notShared, o.inUse, o.lackCores, o.lackMemory, o.coresTaken, o.reserved, o.singleOnly} {
 		n -= r.devices
 	}
 	return n
 }
 
-// wantedParts reads "4096 MiB and 30 % cores of one shared V100".
-func (q *asked) wantedParts() string {
+// wantedSharesText reads "4096 MiB and 30 % cores of one shared V100".
+func (q *demandExplainer) wantedSharesText() string {
 	of := "one shared "
-	if q.cl.gpus > 1 {
-		of = fmt.Sprintf("each of %d shared ", q.cl.gpus)
+	if q.class.gpus > 1 {
+		of = fmt.Sprintf("each of %d shared ", q.class.gpus)
 	}
-	share := q.d.Request.Share
-	if share.Exclusive() {
-		return "all of " + of + q.devices()
+	share := q.demand.Request.Share
+	if share.IsExclusive() {
+		return "all of " + of + q.deviceNoun()
 	}
-	return share.String() + " of " + of + q.devices()
+	return share.String() + " of " + of + q.deviceNoun()
 }

@@ -11,34 +11,34 @@ import (
 	"mesos-gpu/job"
 )
 
-// naive is a cluster that remembers nothing but what was taken and works
+// naiveCluster is a cluster that remembers nothing but what was taken and works
 // everything out anew: slow, and written apart from what it checks.
-type naive struct {
+type naiveCluster struct {
 	now    time.Time
 	agents []naiveAgent
 }
 
 type naiveAgent struct {
-	facts  Agent
-	amount amount
+	facts  AgentResources
+	amount milliAmount
 	gpus   int
 	parts  map[string]int // thousandths free by UUID of devices that go whole
 	shared map[string]*naiveShared
 	ports  map[int]bool
 	named  bool
-	held   amount
+	held   milliAmount
 	heldN  int
 	heldID map[string]bool
 }
 
-func newNaive(agents []Agent, now time.Time) *naive {
-	n := &naive{now: now}
+func newNaive(agents []AgentResources, now time.Time) *naiveCluster {
+	n := &naiveCluster{now: now}
 	for _, a := range agents {
-		na := naiveAgent{facts: a, amount: a.Free.milli(), gpus: a.GPUs, parts: map[string]int{}, shared: map[string]*naiveShared{}, ports: map[int]bool{}, named: len(a.DeviceIDs) > 0, heldID: map[string]bool{}}
+		na := naiveAgent{facts: a, amount: a.Free.toMilli(), gpus: a.GPUs, parts: map[string]int{}, shared: map[string]*naiveShared{}, ports: map[int]bool{}, named: len(a.DeviceIDs) > 0, heldID: map[string]bool{}}
 		for _, id := range a.DeviceIDs {
 			na.parts[id] = wholeDevice
 		}
-		na.open()
+		na.addDevices()
 		for _, r := range a.Ports {
 			for p := r.First; p <= r.Last; p++ {
 				na.ports[p] = true
@@ -49,13 +49,13 @@ func newNaive(agents []Agent, now time.Time) *naive {
 	return n
 }
 
-func (a *naiveAgent) open() {
+func (a *naiveAgent) addDevices() {
 	a.named = a.named || len(a.facts.Shared) > 0 || len(a.facts.AllShared) > 0
 	for _, s := range a.facts.AllShared {
 		if a.parts[s.UUID] > 0 {
 			continue
 		}
-		if a.share(s.UUID); s.MemMiB > 0 {
+		if a.findShare(s.UUID); s.MemMiB > 0 {
 			a.shared[s.UUID] = &naiveShared{allMem: s.MemMiB, allCores: int64(s.Cores)}
 		}
 	}
@@ -63,16 +63,16 @@ func (a *naiveAgent) open() {
 		if a.parts[s.UUID] > 0 {
 			continue
 		}
-		a.share(s.UUID).give(s.MemMiB, s.Cores)
+		a.findShare(s.UUID).release(s.MemMiB, s.Cores)
 	}
 }
 
-// apply takes spots, or gives them back. It returns what is wrong with one.
-func (n *naive) apply(d *Demand, s Spot, sign int) string {
+// applyPlacement takes spots, or gives them back. It returns what is wrong with one.
+func (n *naiveCluster) applyPlacement(d *Demand, s Placement, sign int) string {
 	a := &n.agents[s.Agent]
-	need := d.Amount.milli()
-	for _, p := range s.Parts {
-		if wrong := a.applyPart(p, int64(sign)); wrong != "" {
+	need := d.Amount.toMilli()
+	for _, p := range s.Shares {
+		if wrong := a.applyShare(p, int64(sign)); wrong != "" {
 			return wrong
 		}
 	}
@@ -90,7 +90,7 @@ func (n *naive) apply(d *Demand, s Spot, sign int) string {
 			delete(a.ports, p)
 		}
 		a.amount = a.amount.minus(need)
-		if s.Parts == nil {
+		if s.Shares == nil {
 			a.gpus -= s.GPUs
 		}
 	} else {
@@ -101,7 +101,7 @@ func (n *naive) apply(d *Demand, s Spot, sign int) string {
 			a.ports[p] = true
 		}
 		a.amount = a.amount.plus(need)
-		if s.Parts == nil {
+		if s.Shares == nil {
 			a.gpus += s.GPUs
 		}
 	}
@@ -111,36 +111,36 @@ func (n *naive) apply(d *Demand, s Spot, sign int) string {
 	return ""
 }
 
-func (a *naiveAgent) release(h Holding) {
-	a.amount = a.amount.plus(h.Amount.milli())
+func (a *naiveAgent) releaseTask(h TaskResources) {
+	a.amount = a.amount.plus(h.Amount.toMilli())
 	a.gpus += h.GPUs
 	for _, id := range h.DeviceIDs {
 		a.parts[id] = wholeDevice
 		a.named = true
 	}
-	for _, p := range h.Parts {
+	for _, p := range h.Shares {
 		a.named = true
-		a.share(p.UUID).give(p.MemMiB, p.Cores)
+		a.findShare(p.UUID).release(p.MemMiB, p.Cores)
 	}
 	for _, p := range h.Ports {
 		a.ports[p] = true
 	}
 }
 
-func (a *naiveAgent) reserve(h Holding) {
-	a.held = a.held.plus(h.Amount.milli())
+func (a *naiveAgent) reserveTask(h TaskResources) {
+	a.held = a.held.plus(h.Amount.toMilli())
 	a.heldN += h.GPUs
 	for _, id := range h.DeviceIDs {
 		a.heldID[id] = true
 		a.parts[id] += 0 // it is there, though nobody had told
 	}
-	for _, p := range h.Parts {
+	for _, p := range h.Shares {
 		s := a.shared[p.UUID]
 		s.heldMem, s.heldCores = s.heldMem+p.MemMiB, s.heldCores+int64(p.Cores)
 	}
 }
 
-func (a *naiveAgent) device(id string) gpu.Device {
+func (a *naiveAgent) findDevice(id string) gpu.Device {
 	for _, d := range a.facts.Inventory {
 		if d.UUID == id {
 			return d
@@ -151,12 +151,12 @@ func (a *naiveAgent) device(id string) gpu.Device {
 		d.Model = a.facts.Types[0]
 	}
 	if len(a.facts.Inventory) == 0 {
-		d.MemMiB = a.memory()
+		d.MemMiB = a.attributeMemory()
 	}
 	return d
 }
 
-func (a *naiveAgent) memory() int64 {
+func (a *naiveAgent) attributeMemory() int64 {
 	for _, at := range a.facts.Attributes {
 		if at.Name == "gpu_memory" {
 			n, _ := strconv.ParseInt(at.Value, 10, 64)
@@ -166,19 +166,19 @@ func (a *naiveAgent) memory() int64 {
 	return 0
 }
 
-// fits reports whether one more task finds place, its job's others aside.
-func (n *naive) fits(i int, d *Demand) bool {
+// fitsTask reports whether one more task finds place, its job's others aside.
+func (n *naiveCluster) fitsTask(i int, d *Demand) bool {
 	a := &n.agents[i]
-	if a.facts.Role != d.Role || !n.stays(a, d) {
+	if a.facts.Role != d.Role || !n.isAvailable(a, d) {
 		return false
 	}
 	for _, con := range d.Constraints {
-		if !con.PerJob() && !naiveConstraint(&a.facts, con) {
+		if !con.DependsOnPeers() && !naiveSatisfies(&a.facts, con) {
 			return false
 		}
 	}
-	free, need := a.amount, d.Amount.milli()
-	if d.Beyond {
+	free, need := a.amount, d.Amount.toMilli()
+	if d.AvoidReserved {
 		free = free.minus(a.held)
 	}
 	if need.cpus > free.cpus || need.mem > free.mem || need.disk > free.disk || len(a.ports) < d.Ports {
@@ -189,18 +189,18 @@ func (n *naive) fits(i int, d *Demand) bool {
 			return false
 		}
 	}
-	return d.Request.GPUs == 0 || a.gpusFit(d)
+	return d.Request.GPUs == 0 || a.fitsGPUs(d)
 }
 
-func (n *naive) stays(a *naiveAgent, d *Demand) bool {
-	runs := d.Runs
+func (n *naiveCluster) isAvailable(a *naiveAgent, d *Demand) bool {
+	runs := d.RunTime
 	if runs == 0 {
 		runs = time.Hour
 	}
 	return a.facts.Unavailable.IsZero() || !n.now.Add(runs).After(a.facts.Unavailable)
 }
 
-func naiveOlder(have, want string) bool {
+func naiveIsOlder(have, want string) bool {
 	if want == "" {
 		return false
 	}
@@ -223,9 +223,9 @@ func naiveOlder(have, want string) bool {
 	return false
 }
 
-func (a *naiveAgent) gpusFit(d *Demand) bool {
+func (a *naiveAgent) fitsGPUs(d *Demand) bool {
 	r := d.Request
-	if naiveOlder(a.facts.Driver, r.MinDriver) || naiveOlder(a.facts.CUDA, r.MinCUDA) {
+	if naiveIsOlder(a.facts.Driver, r.MinDriver) || naiveIsOlder(a.facts.CUDA, r.MinCUDA) {
 		return false
 	}
 	whole := 0
@@ -238,7 +238,7 @@ func (a *naiveAgent) gpusFit(d *Demand) bool {
 	if a.named {
 		left = min(left, whole)
 	}
-	if d.Beyond {
+	if d.AvoidReserved {
 		held := a.heldN
 		for id := range a.heldID {
 			if a.parts[id] != wholeDevice {
@@ -247,60 +247,60 @@ func (a *naiveAgent) gpusFit(d *Demand) bool {
 		}
 		left -= max(held, 0)
 	}
-	shares := !r.Share.Whole()
+	shares := !r.Share.IsWhole()
 	if !a.named {
-		return !shares && a.counted(r) && left >= r.GPUs
+		return !shares && a.acceptsCounted(r) && left >= r.GPUs
 	}
 	if shares {
-		return len(a.givers(d, left)) >= r.GPUs
+		return len(a.shareSlots(d, left)) >= r.GPUs
 	}
 	var good []gpu.Device
 	for id, p := range a.parts {
-		dev := a.device(id)
-		if d.Beyond && a.heldID[id] || !naiveDevice(r, dev) {
+		dev := a.findDevice(id)
+		if d.AvoidReserved && a.heldID[id] || !naiveAcceptsDevice(r, dev) {
 			continue
 		}
 		if p == wholeDevice {
 			good = append(good, dev)
 		}
 	}
-	return left >= r.GPUs && a.subset(r, good, nil)
+	return left >= r.GPUs && a.hasSubset(r, good, nil)
 }
 
-func naiveDevice(r gpu.Request, d gpu.Device) bool {
-	if !r.Types.Any() && (d.Model == "" || !r.Types.Match(d.Model)) {
+func naiveAcceptsDevice(r gpu.Request, d gpu.Device) bool {
+	if !r.Types.AcceptsAny() && (d.Model == "" || !r.Types.Match(d.Model)) {
 		return false
 	}
 	return r.Devices.Match(d.UUID) && (r.MinMemMiB == 0 || d.MemMiB >= r.MinMemMiB)
 }
 
-func (a *naiveAgent) counted(r gpu.Request) bool {
-	if !r.Devices.Any() || r.GPUs > 1 && r.Topology != "" && r.Topology != gpu.AnyTopology {
+func (a *naiveAgent) acceptsCounted(r gpu.Request) bool {
+	if !r.Devices.AcceptsAny() || r.GPUs > 1 && r.Topology != "" && r.Topology != gpu.AnyTopology {
 		return false
 	}
 	if len(a.facts.Inventory) > 0 {
-		return !slices.ContainsFunc(a.facts.Inventory, func(d gpu.Device) bool { return !naiveDevice(r, d) })
+		return !slices.ContainsFunc(a.facts.Inventory, func(d gpu.Device) bool { return !naiveAcceptsDevice(r, d) })
 	}
 	if len(a.facts.Types) == 0 {
-		return naiveDevice(r, gpu.Device{MemMiB: a.memory()})
+		return naiveAcceptsDevice(r, gpu.Device{MemMiB: a.attributeMemory()})
 	}
-	return !slices.ContainsFunc(a.facts.Types, func(m string) bool { return !naiveDevice(r, gpu.Device{Model: m, MemMiB: a.memory()}) })
+	return !slices.ContainsFunc(a.facts.Types, func(m string) bool { return !naiveAcceptsDevice(r, gpu.Device{Model: m, MemMiB: a.attributeMemory()}) })
 }
 
-// subset tries every choice of devices.
-func (a *naiveAgent) subset(r gpu.Request, good, chosen []gpu.Device) bool {
+// hasSubset tries every choice of devices.
+func (a *naiveAgent) hasSubset(r gpu.Request, good, chosen []gpu.Device) bool {
 	if len(chosen) == r.GPUs {
-		return naiveTopology(r.Topology, chosen)
+		return naiveSatisfiesTopology(r.Topology, chosen)
 	}
 	for i := range good {
-		if a.subset(r, good[i+1:], append(slices.Clone(chosen), good[i])) {
+		if a.hasSubset(r, good[i+1:], append(slices.Clone(chosen), good[i])) {
 			return true
 		}
 	}
 	return false
 }
 
-func naiveTopology(t gpu.Topology, chosen []gpu.Device) bool {
+func naiveSatisfiesTopology(t gpu.Topology, chosen []gpu.Device) bool {
 	if len(chosen) <= 1 {
 		return true
 	}
@@ -323,8 +323,8 @@ func naiveTopology(t gpu.Topology, chosen []gpu.Device) bool {
 	return true
 }
 
-func naiveConstraint(a *Agent, con job.Constraint) bool {
-	v, ok := naiveField(a, con.Field)
+func naiveSatisfies(a *AgentResources, con job.Constraint) bool {
+	v, ok := naiveFieldValue(a, con.Field)
 	if !ok {
 		return con.Operator == job.Unlike
 	}
@@ -337,7 +337,7 @@ func naiveConstraint(a *Agent, con job.Constraint) bool {
 	return v == con.Value
 }
 
-func naiveField(a *Agent, name string) (string, bool) {
+func naiveFieldValue(a *AgentResources, name string) (string, bool) {
 	switch strings.TrimPrefix(name, "@") {
 	case "hostname":
 		return a.Hostname, a.Hostname != ""
@@ -352,20 +352,20 @@ func naiveField(a *Agent, name string) (string, bool) {
 	return "", false
 }
 
-// perJob reports whether the agent may have one more task beside those on
+// allowsPeer reports whether the agent may have one more task beside those on
 // the agents given.
-func (n *naive) perJob(i int, d *Demand, beside []*Agent) bool {
+func (n *naiveCluster) allowsPeer(i int, d *Demand, beside []*AgentResources) bool {
 	for _, con := range d.Constraints {
-		if !con.PerJob() {
+		if !con.DependsOnPeers() {
 			continue
 		}
-		v, ok := naiveField(&n.agents[i].facts, con.Field)
+		v, ok := naiveFieldValue(&n.agents[i].facts, con.Field)
 		if !ok {
 			return false
 		}
 		count := map[string]int{}
 		for _, b := range beside {
-			if w, ok := naiveField(b, con.Field); ok {
+			if w, ok := naiveFieldValue(b, con.Field); ok {
 				count[w]++
 			}
 		}
@@ -373,15 +373,15 @@ func (n *naive) perJob(i int, d *Demand, beside []*Agent) bool {
 		case job.Unique:
 			ok = count[v] == 0
 		case job.MaxPer:
-			ok = count[v] < con.Count()
+			ok = count[v] < con.NumberValue()
 		case job.Cluster:
 			ok = len(beside) == 0
 			if !ok {
-				first, has := naiveField(beside[0], con.Field)
+				first, has := naiveFieldValue(beside[0], con.Field)
 				ok = has && first == v
 			}
 		case job.GroupBy:
-			ok = n.evenly(d, con, v, count)
+			ok = n.fillsEvenly(d, con, v, count)
 		}
 		if !ok {
 			return false
@@ -390,15 +390,15 @@ func (n *naive) perJob(i int, d *Demand, beside []*Agent) bool {
 	return true
 }
 
-func (n *naive) evenly(d *Demand, con job.Constraint, v string, count map[string]int) bool {
+func (n *naiveCluster) fillsEvenly(d *Demand, con job.Constraint, v string, count map[string]int) bool {
 	groups := map[string]bool{}
 	for w := range count {
 		groups[w] = true
 	}
 	least := -1
 	for i := range n.agents {
-		w, ok := naiveField(&n.agents[i].facts, con.Field)
-		if !ok || !n.useful(i, d) {
+		w, ok := naiveFieldValue(&n.agents[i].facts, con.Field)
+		if !ok || !n.isSuitable(i, d) {
 			continue
 		}
 		groups[w] = true
@@ -406,20 +406,20 @@ func (n *naive) evenly(d *Demand, con job.Constraint, v string, count map[string
 			least = count[w]
 		}
 	}
-	if len(groups) < con.Count() {
+	if len(groups) < con.NumberValue() {
 		least = 0
 	}
 	return count[v] <= max(least, 0)
 }
 
-// useful is Useful, for agents that list their devices.
-func (n *naive) useful(i int, d *Demand) bool {
+// isSuitable is Useful, for agents that list their devices.
+func (n *naiveCluster) isSuitable(i int, d *Demand) bool {
 	a := &n.agents[i]
 	if a.facts.Role != d.Role {
 		return false
 	}
 	for _, con := range d.Constraints {
-		if !con.PerJob() && !naiveConstraint(&a.facts, con) {
+		if !con.DependsOnPeers() && !naiveSatisfies(&a.facts, con) {
 			return false
 		}
 	}
@@ -427,27 +427,27 @@ func (n *naive) useful(i int, d *Demand) bool {
 	if r.GPUs == 0 {
 		return true
 	}
-	if naiveOlder(a.facts.Driver, r.MinDriver) || naiveOlder(a.facts.CUDA, r.MinCUDA) {
+	if naiveIsOlder(a.facts.Driver, r.MinDriver) || naiveIsOlder(a.facts.CUDA, r.MinCUDA) {
 		return false
 	}
-	if !r.Share.Whole() {
-		return a.mayGive(d) >= r.GPUs
+	if !r.Share.IsWhole() {
+		return a.countShareSlots(d) >= r.GPUs
 	}
-	if !a.named && a.gpus > 0 && (!r.Devices.Any() || r.GPUs > 1 && r.Topology != "" && r.Topology != gpu.AnyTopology) {
+	if !a.named && a.gpus > 0 && (!r.Devices.AcceptsAny() || r.GPUs > 1 && r.Topology != "" && r.Topology != gpu.AnyTopology) {
 		return false
 	}
 	var devices []gpu.Device
 	devices = append(devices, a.facts.Inventory...)
 	for id := range a.parts {
-		devices = append(devices, a.device(id))
+		devices = append(devices, a.findDevice(id))
 	}
-	if len(a.facts.Inventory) == 0 && r.Devices.Any() {
+	if len(a.facts.Inventory) == 0 && r.Devices.AcceptsAny() {
 		for _, m := range a.facts.Types {
-			devices = append(devices, gpu.Device{Model: m, MemMiB: a.memory()})
+			devices = append(devices, gpu.Device{Model: m, MemMiB: a.attributeMemory()})
 		}
 		if len(a.facts.Types) == 0 && a.facts.HasGPUs() {
-			devices = append(devices, gpu.Device{MemMiB: a.memory()})
+			devices = append(devices, gpu.Device{MemMiB: a.attributeMemory()})
 		}
 	}
-	return slices.ContainsFunc(devices, func(dev gpu.Device) bool { return naiveDevice(r, dev) && a.shared[dev.UUID] == nil })
+	return slices.ContainsFunc(devices, func(dev gpu.Device) bool { return naiveAcceptsDevice(r, dev) && a.shared[dev.UUID] == nil })
 }

@@ -21,7 +21,7 @@ type Offer struct {
 	GPUs      int
 	DeviceIDs []string
 	// Shared is what is free of the devices that tasks share.
-	Shared []Shared
+	Shared []SharedDevice
 	// Types are the gpu_type attributes, Inventory the devices that the
 	// gpu_inventory attribute lists.
 	Types     []string
@@ -48,9 +48,9 @@ type Offer struct {
 // notation ("[1-2]", "{a,b}" sorted).
 type Attribute struct{ Name, Value string }
 
-// Agent is what one agent offers to one role, joined from its offers, and the
+// AgentResources is what one agent offers to one role, joined from its offers, and the
 // facts about it.
-type Agent struct {
+type AgentResources struct {
 	ID, Hostname, URL, Role string
 	// Offers are their ids, sorted; empty for an agent that is known but not
 	// offered now.
@@ -65,7 +65,7 @@ type Agent struct {
 	DeviceIDs []string
 	// Shared is what is free of the devices that tasks share, AllShared what
 	// there is of each, free or not, as far as somebody told.
-	Shared, AllShared []Shared
+	Shared, AllShared []SharedDevice
 	// Divisible says that each of DeviceIDs may be taken whole or in
 	// thousandths, as in recorded traces: a device is then 1000 units of
 	// memory, its cores have no limit, and a part is made by Thousandths.
@@ -85,9 +85,9 @@ type Agent struct {
 	Unavailable time.Time
 }
 
-// Join groups offers by agent and role, and sorts by them. The result does
+// JoinOffers groups offers by agent and role, and sorts by them. The result does
 // not depend on the order of the offers, which it does not modify.
-func Join(offers []Offer) []Agent {
+func JoinOffers(offers []Offer) []AgentResources {
 	sorted := make([]*Offer, len(offers))
 	for i := range offers {
 		sorted[i] = &offers[i]
@@ -107,24 +107,24 @@ func Join(offers []Offer) []Agent {
 			n++
 		}
 	}
-	agents := make([]Agent, 0, n) // they are large
+	agents := make([]AgentResources, 0, n) // they are large
 	for i, o := range sorted {
 		if first(i) {
-			agents = append(agents, Agent{ID: o.AgentID, Role: o.Role})
+			agents = append(agents, AgentResources{ID: o.AgentID, Role: o.Role})
 		}
-		agents[len(agents)-1].add(o)
+		agents[len(agents)-1].addOffer(o)
 	}
 	for i := range agents {
 		a := &agents[i]
 		slices.Sort(a.DeviceIDs)
 		a.DeviceIDs = slices.Compact(a.DeviceIDs)
-		a.Ports = joinPorts(a.Ports)
-		a.Shared = joinShared(a.Shared)
+		a.Ports = mergePorts(a.Ports)
+		a.Shared = mergeShared(a.Shared)
 	}
 	return agents
 }
 
-func (a *Agent) add(o *Offer) {
+func (a *AgentResources) addOffer(o *Offer) {
 	a.Offers = append(a.Offers, o.ID)
 	a.Free = a.Free.Plus(o.Free)
 	a.GPUs += max(o.GPUs, 0)
@@ -152,17 +152,17 @@ func (a *Agent) add(o *Offer) {
 }
 
 // HasGPUs tells an agent with GPUs, free or not, from one without.
-func (a *Agent) HasGPUs() bool {
+func (a *AgentResources) HasGPUs() bool {
 	return a.GPUs > 0 || a.TotalGPUs > 0 || len(a.DeviceIDs) > 0 || len(a.Types) > 0 || len(a.Inventory) > 0 ||
 		len(a.Shared) > 0 || len(a.AllShared) > 0
 }
 
-// LimitOf is what holds tasks to parts of an agent's devices, by its attribute
+// ShareLimitOf is what holds tasks to parts of an agent's devices, by its attribute
 // gpu_share_limit; "" where it has none.
-func LimitOf(attributes []Attribute) gpu.Method {
+func ShareLimitOf(attributes []Attribute) gpu.EnforcementMethod {
 	for _, at := range attributes {
 		if at.Name == "gpu_share_limit" {
-			return gpu.Method(at.Value)
+			return gpu.EnforcementMethod(at.Value)
 		}
 	}
 	return ""
@@ -170,7 +170,7 @@ func LimitOf(attributes []Attribute) gpu.Method {
 
 // Models lists the GPU models the agent is known to have, one a device where
 // the inventory tells, else one a type.
-func (a *Agent) Models() []string {
+func (a *AgentResources) Models() []string {
 	if len(a.Inventory) == 0 {
 		return a.Types
 	}
@@ -181,7 +181,7 @@ func (a *Agent) Models() []string {
 	return models
 }
 
-func compareAgent(a *Agent, id, role string) int {
+func compareAgent(a *AgentResources, id, role string) int {
 	if c := strings.Compare(a.ID, id); c != 0 {
 		return c
 	}

@@ -10,7 +10,7 @@ import (
 	"mesos-gpu/gpu"
 )
 
-func TestJoin(t *testing.T) {
+func TestJoinOffers(t *testing.T) {
 	inventory := []gpu.Device{{UUID: "GPU-a", Model: v100}}
 	offers := []Offer{
 		{ID: "o3", AgentID: "b", Role: "x", GPUs: -1},
@@ -21,7 +21,7 @@ func TestJoin(t *testing.T) {
 			Attributes: []Attribute{{"rack", "r1"}}, Zone: "eu-1"},
 		{ID: "o4", AgentID: "a", Role: "y", Free: Amount{CPUs: 1}},
 	}
-	want := []Agent{
+	want := []AgentResources{
 		{
 			ID: "a", Role: "x", Hostname: "h", URL: "http://h", Offers: []string{"o1", "o2"}, Free: Amount{0.3, 30, 3}, GPUs: 2,
 			DeviceIDs: []string{"GPU-a", "GPU-b"}, Types: []string{"V100", "K80"}, Inventory: inventory, Ports: []PortRange{{10, 15}, {20, 30}},
@@ -30,18 +30,18 @@ func TestJoin(t *testing.T) {
 		{ID: "a", Role: "y", Offers: []string{"o4"}, Free: Amount{CPUs: 1}},
 		{ID: "b", Role: "x", Offers: []string{"o3"}},
 	}
-	if diff := cmp.Diff(want, Join(offers)); diff != "" {
+	if diff := cmp.Diff(want, JoinOffers(offers)); diff != "" {
 		t.Errorf("agents (-want +got):\n%s", diff)
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		if diff := cmp.Diff(want, Join(rapid.Permutation(offers).Draw(t, "order"))); diff != "" {
+		if diff := cmp.Diff(want, JoinOffers(rapid.Permutation(offers).Draw(t, "order"))); diff != "" {
 			t.Fatalf("another order (-want +got):\n%s", diff)
 		}
 	})
 }
 
 func TestPorts(t *testing.T) {
-	ranges := joinPorts([]PortRange{{70000, 80000}, {5, 3}, {65534, 70000}, {10, 11}, {11, 12}, {-5, 1}})
+	ranges := mergePorts([]PortRange{{70000, 80000}, {5, 3}, {65534, 70000}, {10, 11}, {11, 12}, {-5, 1}})
 	if diff := cmp.Diff([]PortRange{{1, 1}, {10, 12}, {65534, 65535}}, ranges); diff != "" {
 		t.Errorf("joined (-want +got):\n%s", diff)
 	}
@@ -52,7 +52,7 @@ func TestPorts(t *testing.T) {
 	if diff := cmp.Diff([]PortRange{{12, 12}, {65534, 65535}}, left); diff != "" {
 		t.Errorf("left (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(ranges, givePorts(left, taken)); diff != "" {
+	if diff := cmp.Diff(ranges, addPorts(left, taken)); diff != "" {
 		t.Errorf("given back (-want +got):\n%s", diff)
 	}
 }
@@ -67,7 +67,7 @@ func TestAmounts(t *testing.T) {
 	}
 	nan := 0.0
 	nan /= nan
-	if got := (Amount{CPUs: nan, MemMiB: -1, DiskMiB: 1e300}).milli(); got != (amount{0, 0, most}) {
+	if got := (Amount{CPUs: nan, MemMiB: -1, DiskMiB: 1e300}).toMilli(); got != (milliAmount{0, 0, maxMilli}) {
 		t.Errorf("odd amounts are %+v", got)
 	}
 }

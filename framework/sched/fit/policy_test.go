@@ -13,16 +13,16 @@ import (
 )
 
 func TestPolicyNames(t *testing.T) {
-	if diff := cmp.Diff([]string{"headroom", "binpack", "spread", "fgd", "topology"}, Policies()); diff != "" {
+	if diff := cmp.Diff([]string{"headroom", "binpack", "spread", "fgd", "topology"}, PolicyNames()); diff != "" {
 		t.Errorf("policies (-want +got):\n%s", diff)
 	}
-	for _, name := range Policies() {
+	for _, name := range PolicyNames() {
 		p, err := ParsePolicy(name)
-		if err != nil || p.scorer().name != name {
+		if err != nil || p.findScorer().name != name {
 			t.Errorf("%s: got %+v, %v", name, p, err)
 		}
 	}
-	if diff := cmp.Diff([]string{"random", "dotprod", "clustering", "packing", "bestfit"}, Baselines()); diff != "" {
+	if diff := cmp.Diff([]string{"random", "dotprod", "clustering", "packing", "bestfit"}, BaselineNames()); diff != "" {
 		t.Errorf("baselines (-want +got):\n%s", diff)
 	}
 	if _, err := ParsePolicy("random"); err == nil {
@@ -32,19 +32,19 @@ func TestPolicyNames(t *testing.T) {
 	if err == nil || err.Error() != `policy "best" is none of headroom, binpack, spread, fgd, topology` {
 		t.Errorf("unknown name: %v", err)
 	}
-	if got := (&Policy{}).scorer().name; got != "headroom" {
+	if got := (&PlacementPolicy{}).findScorer().name; got != "headroom" {
 		t.Errorf("the default is %s", got)
 	}
 }
 
-// counted is an agent with so many GPUs and CPUs free, by count.
-func counted(id string, gpus int, cpus float64) Agent {
-	return Agent{ID: id, Free: Amount{CPUs: cpus}, GPUs: gpus, TotalGPUs: gpus}
+// countedGPUs is an agent with so many GPUs and CPUs free, by count.
+func countedGPUs(id string, gpus int, cpus float64) AgentResources {
+	return AgentResources{ID: id, Free: Amount{CPUs: cpus}, GPUs: gpus, TotalGPUs: gpus}
 }
 
-func TestPolicies(t *testing.T) {
-	pair := func(id, links string) Agent {
-		a := linked(repeat(4, v100), repeat(4, -1), links)
+func TestPolicyOrder(t *testing.T) {
+	pair := func(id, links string) AgentResources {
+		a := linkedAgent(repeatValue(4, v100), repeatValue(4, -1), links)
 		a.ID, a.Free.CPUs = id, 4
 		return a
 	}
@@ -52,30 +52,30 @@ func TestPolicies(t *testing.T) {
 	cpus := Demand{Amount: Amount{CPUs: 1}}
 	for _, c := range []struct {
 		name, policy string
-		agents       []Agent
+		agents       []AgentResources
 		d            Demand
 		n            int
 		want         string
 	}{
-		{"fewest GPUs", "binpack", []Agent{counted("a", 3, 1), counted("b", 2, 9)}, gpus, 4, "bbaa"},
-		{"fewest CPUs", "binpack", []Agent{counted("a", 2, 9), counted("b", 2, 1)}, gpus, 3, "bba"},
-		{"first by id", "binpack", []Agent{counted("a", 2, 1), counted("b", 2, 1)}, gpus, 3, "aab"},
-		{"none of the GPUs", "binpack", []Agent{counted("a", 1, 1), counted("b", 0, 9)}, cpus, 2, "bb"},
-		{"most GPUs", "spread", []Agent{counted("a", 3, 1), counted("b", 2, 9)}, gpus, 4, "abab"},
-		{"most CPUs", "spread", []Agent{counted("a", 0, 2), counted("b", 0, 3)}, cpus, 4, "baba"},
-		{"none of the GPUs, spread", "spread", []Agent{counted("a", 9, 9), counted("b", 0, 1)}, cpus, 2, "ba"},
-		{"none of the GPUs, fgd", "fgd", []Agent{counted("a", 9, 9), counted("b", 0, 1)}, cpus, 2, "ba"},
-		{"none of the GPUs, headroom", "headroom", []Agent{counted("a", 9, 9), counted("b", 0, 1)}, cpus, 2, "ba"},
-		{"headroom without typical tasks", "headroom", []Agent{counted("a", 3, 1), counted("b", 2, 9)}, gpus, 4, "bbaa"},
-		{"fgd without typical tasks", "fgd", []Agent{counted("a", 3, 1), counted("b", 2, 9)}, gpus, 4, "bbaa"},
-		{"most links", "topology", []Agent{pair("a", "01"), pair("b", "01:2")}, Demand{Request: gpu.Request{GPUs: 2}}, 2, "ba"},
-		{"fewest broken", "topology", []Agent{pair("a", "01 12 23"), pair("b", "01")}, gpus, 2, "bb"},
-		{"none of the GPUs, topology", "topology", []Agent{pair("a", ""), counted("b", 0, 1)}, cpus, 1, "b"},
+		{"fewest GPUs", "binpack", []AgentResources{countedGPUs("a", 3, 1), countedGPUs("b", 2, 9)}, gpus, 4, "bbaa"},
+		{"fewest CPUs", "binpack", []AgentResources{countedGPUs("a", 2, 9), countedGPUs("b", 2, 1)}, gpus, 3, "bba"},
+		{"first by id", "binpack", []AgentResources{countedGPUs("a", 2, 1), countedGPUs("b", 2, 1)}, gpus, 3, "aab"},
+		{"none of the GPUs", "binpack", []AgentResources{countedGPUs("a", 1, 1), countedGPUs("b", 0, 9)}, cpus, 2, "bb"},
+		{"most GPUs", "spread", []AgentResources{countedGPUs("a", 3, 1), countedGPUs("b", 2, 9)}, gpus, 4, "abab"},
+		{"most CPUs", "spread", []AgentResources{countedGPUs("a", 0, 2), countedGPUs("b", 0, 3)}, cpus, 4, "baba"},
+		{"none of the GPUs, spread", "spread", []AgentResources{countedGPUs("a", 9, 9), countedGPUs("b", 0, 1)}, cpus, 2, "ba"},
+		{"none of the GPUs, fgd", "fgd", []AgentResources{countedGPUs("a", 9, 9), countedGPUs("b", 0, 1)}, cpus, 2, "ba"},
+		{"none of the GPUs, headroom", "headroom", []AgentResources{countedGPUs("a", 9, 9), countedGPUs("b", 0, 1)}, cpus, 2, "ba"},
+		{"headroom without typical tasks", "headroom", []AgentResources{countedGPUs("a", 3, 1), countedGPUs("b", 2, 9)}, gpus, 4, "bbaa"},
+		{"fgd without typical tasks", "fgd", []AgentResources{countedGPUs("a", 3, 1), countedGPUs("b", 2, 9)}, gpus, 4, "bbaa"},
+		{"most links", "topology", []AgentResources{pair("a", "01"), pair("b", "01:2")}, Demand{Request: gpu.Request{GPUs: 2}}, 2, "ba"},
+		{"fewest broken", "topology", []AgentResources{pair("a", "01 12 23"), pair("b", "01")}, gpus, 2, "bb"},
+		{"none of the GPUs, topology", "topology", []AgentResources{pair("a", ""), countedGPUs("b", 0, 1)}, cpus, 1, "b"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			cluster := NewCluster(c.agents, Policy{Name: c.policy}, noon)
+			cluster := NewCluster(c.agents, PlacementPolicy{Name: c.policy}, noon)
 			got := ""
-			for _, s := range cluster.Fill(&c.d, c.n) {
+			for _, s := range cluster.PlaceTasks(&c.d, c.n) {
 				got += cluster.Agents()[s.Agent].ID
 			}
 			if got != c.want {
@@ -85,19 +85,19 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
-// divisible is the agent as a trace has it.
-func divisible(a Agent) Agent {
+// makeDivisible is the agent as a trace has it.
+func makeDivisible(a AgentResources) AgentResources {
 	a.Divisible = true
 	return a
 }
 
-func TestSharesOfADevice(t *testing.T) {
+func TestSharesOfOneDevice(t *testing.T) {
 	for policy, want := range map[string]string{"binpack": "00 00 01 00", "spread": "00 01 02 01", "topology": "00 00 01 00", "headroom": "00 00 01 00"} {
-		c := NewCluster([]Agent{divisible(linked(repeat(3, v100), repeat(3, -1), ""))}, Policy{Name: policy}, noon)
+		c := NewCluster([]AgentResources{makeDivisible(linkedAgent(repeatValue(3, v100), repeatValue(3, -1), ""))}, PlacementPolicy{Name: policy}, noon)
 		got := ""
 		for _, milli := range []int{400, 300, 500, 300} {
-			for _, s := range c.Fill(&Demand{Request: gpu.Request{GPUs: 1, Share: Thousandths(milli)}}, 1) {
-				got += " " + s.Parts[0].UUID
+			for _, s := range c.PlaceTasks(&Demand{Request: gpu.Request{GPUs: 1, Share: MilliShare(milli)}}, 1) {
+				got += " " + s.Shares[0].UUID
 			}
 		}
 		if got != " "+want {
@@ -108,35 +108,35 @@ func TestSharesOfADevice(t *testing.T) {
 
 // What is left of shared devices counts, and tells agents apart that are
 // otherwise alike.
-func TestPartsOfDevicesCount(t *testing.T) {
+func TestPartialDevicesCountAsFree(t *testing.T) {
 	share := func(milli int, of ...string) *Demand {
-		return &Demand{Request: gpu.Request{GPUs: 1, Devices: gpu.Devices{Include: of}, Share: Thousandths(milli)}}
+		return &Demand{Request: gpu.Request{GPUs: 1, Devices: gpu.DeviceSelector{Include: of}, Share: MilliShare(milli)}}
 	}
 	for policy, want := range map[string]int{"binpack": 0, "spread": 1, "fgd": 0, "topology": 0, "headroom": 0} {
-		a := divisible(linked(repeat(1, v100), repeat(1, -1), ""))
-		b := another(a, 1)
-		p := Policy{Name: policy, Typical: []Typical{{*share(300), 1}}}
-		c := NewCluster([]Agent{a, b}, p, noon)
-		c.Fill(share(800, a.DeviceIDs...), 1)
-		c.Fill(share(500, b.DeviceIDs...), 1)
-		if spots := c.Clone().Fill(share(100), 1); len(spots) != 1 || spots[0].Agent != want {
+		a := makeDivisible(linkedAgent(repeatValue(1, v100), repeatValue(1, -1), ""))
+		b := similarAgent(a, 1)
+		p := PlacementPolicy{Name: policy, Typical: []TypicalTask{{*share(300), 1}}}
+		c := NewCluster([]AgentResources{a, b}, p, noon)
+		c.PlaceTasks(share(800, a.DeviceIDs...), 1)
+		c.PlaceTasks(share(500, b.DeviceIDs...), 1)
+		if spots := c.Clone().PlaceTasks(share(100), 1); len(spots) != 1 || spots[0].Agent != want {
 			t.Errorf("%s: a small share goes to %+v, want %d", policy, spots, want)
 		}
-		if spots := c.Fill(share(400), 1); len(spots) != 1 || spots[0].Agent != 1 {
+		if spots := c.PlaceTasks(share(400), 1); len(spots) != 1 || spots[0].Agent != 1 {
 			t.Errorf("%s: a large share goes to %+v, want agent 1", policy, spots)
 		}
 	}
 }
 
 // A GPU count that agents go by is not one of names that are gone.
-func TestNamedAndCountedAreNotAlike(t *testing.T) {
-	a := linked(repeat(1, v100), repeat(1, -1), "")
-	b := another(a, 1)
+func TestNamedAndCountedGPUsScoreSeparately(t *testing.T) {
+	a := linkedAgent(repeatValue(1, v100), repeatValue(1, -1), "")
+	b := similarAgent(a, 1)
 	a.GPUs, b.GPUs, b.DeviceIDs = 3, 2, nil
-	for _, policy := range Policies() {
-		c := NewCluster([]Agent{a, b}, Policy{Name: policy}, noon)
-		c.Fill(&Demand{Request: gpu.Request{GPUs: 1, Devices: gpu.Devices{Include: a.DeviceIDs}}}, 1)
-		if spots := c.Fill(&Demand{Request: gpu.Request{GPUs: 2}}, 1); len(spots) != 1 || spots[0].Agent != 1 {
+	for _, policy := range PolicyNames() {
+		c := NewCluster([]AgentResources{a, b}, PlacementPolicy{Name: policy}, noon)
+		c.PlaceTasks(&Demand{Request: gpu.Request{GPUs: 1, Devices: gpu.DeviceSelector{Include: a.DeviceIDs}}}, 1)
+		if spots := c.PlaceTasks(&Demand{Request: gpu.Request{GPUs: 2}}, 1); len(spots) != 1 || spots[0].Agent != 1 {
 			t.Errorf("%s: got %+v, want agent 1", policy, spots)
 		}
 	}
@@ -150,51 +150,51 @@ func TestNamedAndCountedAreNotAlike(t *testing.T) {
 //
 // sigmoid(0.25) = 0.562, sigmoid(-0.25) = 0.437.
 func TestFGDByHand(t *testing.T) {
-	p := Policy{Name: "fgd", Typical: []Typical{
+	p := PlacementPolicy{Name: "fgd", Typical: []TypicalTask{
 		{Demand{Request: gpu.Request{GPUs: 1}}, 3}, {Demand{Request: gpu.Request{GPUs: 2}}, 1},
 	}}
-	c := NewCluster([]Agent{counted("a", 1, 1), counted("b", 2, 1)}, p, noon)
-	cl := c.class(&Demand{Request: gpu.Request{GPUs: 1}})
-	if got := []int64{c.score(0, cl) - 1, c.score(1, cl) - 1}; !slices.Equal(got, []int64{56, 43}) {
+	c := NewCluster([]AgentResources{countedGPUs("a", 1, 1), countedGPUs("b", 2, 1)}, p, noon)
+	cl := c.classifyDemand(&Demand{Request: gpu.Request{GPUs: 1}})
+	if got := []int64{c.scoreAgent(0, cl) - 1, c.scoreAgent(1, cl) - 1}; !slices.Equal(got, []int64{56, 43}) {
 		t.Errorf("scores are %v, want 56 and 43", got)
 	}
 	// CPUs that run out strand the GPU that is left: 1000 more thousandths
 	// that nobody can use.
 	p.Typical[0].Demand.Amount.CPUs, p.Typical[1].Demand.Amount.CPUs = 1, 1
-	c = NewCluster([]Agent{counted("b", 2, 1)}, p, noon)
-	cl = c.class(&Demand{Amount: Amount{CPUs: 1}, Request: gpu.Request{GPUs: 1}})
-	if got := c.score(0, cl) - 1; got != 26 { // sigmoid(-1) = 0.268
+	c = NewCluster([]AgentResources{countedGPUs("b", 2, 1)}, p, noon)
+	cl = c.classifyDemand(&Demand{Amount: Amount{CPUs: 1}, Request: gpu.Request{GPUs: 1}})
+	if got := c.scoreAgent(0, cl) - 1; got != 26 { // sigmoid(-1) = 0.268
 		t.Errorf("score is %d, want 26", got)
 	}
 }
 
-// TestFragmentsTwoWays: the quick sum over profiles is that over devices and
+// TestFragmentationModelsAgree: the quick sum over profiles is that over devices and
 // typical tasks.
-func TestFragmentsTwoWays(t *testing.T) {
+func TestFragmentationModelsAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := Policy{Name: from(t, "policy", "fgd", "headroom")}
+		p := PlacementPolicy{Name: drawFrom(t, "policy", "fgd", "headroom")}
 		for i := range rapid.IntRange(1, 6).Draw(t, "typical") {
 			d := Demand{Amount: Amount{CPUs: float64(rapid.IntRange(0, 4).Draw(t, "cpus")), MemMiB: float64(rapid.IntRange(0, 2).Draw(t, "mem"))}}
 			d.Request.GPUs = rapid.IntRange(0, 4).Draw(t, "gpus")
-			d.Request.Types.Include = from(t, "types", nil, []string{"V100"}, []string{"K80"})
+			d.Request.Types.Include = drawFrom(t, "types", nil, []string{"V100"}, []string{"K80"})
 			if d.Request.GPUs == 1 {
-				d.Request.Share = Thousandths(from(t, "milli", 0, 250, 500, 1000))
+				d.Request.Share = MilliShare(drawFrom(t, "milli", 0, 250, 500, 1000))
 			}
-			p.Typical = append(p.Typical, Typical{d, float64(i + 1)})
+			p.Typical = append(p.Typical, TypicalTask{d, float64(i + 1)})
 		}
-		a := divisible(linked(repeat(4, v100), repeat(4, -1), ""))
+		a := makeDivisible(linkedAgent(repeatValue(4, v100), repeatValue(4, -1), ""))
 		a.Free = Amount{CPUs: float64(rapid.IntRange(0, 12).Draw(t, "free")), MemMiB: 4}
-		c := NewCluster([]Agent{a}, p, noon)
+		c := NewCluster([]AgentResources{a}, p, noon)
 		for range rapid.IntRange(0, 3).Draw(t, "tasks") {
 			d := &Demand{Amount: Amount{CPUs: 1, MemMiB: 1}, Request: gpu.Request{GPUs: rapid.IntRange(1, 2).Draw(t, "take")}}
 			if d.Request.GPUs == 1 {
-				d.Request.Share = Thousandths(from(t, "part", 0, 250, 500))
+				d.Request.Share = MilliShare(drawFrom(t, "part", 0, 250, 500))
 			}
-			c.Fill(d, 1)
+			c.PlaceTasks(d, 1)
 		}
-		r := &c.rooms[0]
-		s := &state{free: r.free, full: int(r.freeGPUs()), slot: -1}
-		quick, slow := c.fragmentedAs(r, s), c.fragmentedMixed(r, &r.free, c.sketchOf(r))
+		r := &c.capacities[0]
+		s := &projectedState{free: r.free, wholeGPUs: int(r.freeGPUs()), slot: -1}
+		quick, slow := c.fragmentationIf(r, s), c.fragmentationBySlot(r, &r.free, c.projectShares(r))
 		if math.Abs(quick-slow) > 1e-6 {
 			t.Fatalf("quick %v, slow %v", quick, slow)
 		}
@@ -203,15 +203,15 @@ func TestFragmentsTwoWays(t *testing.T) {
 
 // Devices of several models are looked at one by one.
 func TestFGDOnMixedAgents(t *testing.T) {
-	p := Policy{Name: "fgd", Typical: []Typical{
-		{Demand{Request: gpu.Request{GPUs: 2, Types: gpu.Types{Include: []string{"A100"}}}}, 1},
-		{Demand{Request: gpu.Request{GPUs: 1, Types: gpu.Types{Include: []string{"V100"}}}}, 1},
+	p := PlacementPolicy{Name: "fgd", Typical: []TypicalTask{
+		{Demand{Request: gpu.Request{GPUs: 2, Types: gpu.TypeSelector{Include: []string{"A100"}}}}, 1},
+		{Demand{Request: gpu.Request{GPUs: 1, Types: gpu.TypeSelector{Include: []string{"V100"}}}}, 1},
 	}}
-	agents := []Agent{linked([]string{v100, a100, a100}, repeat(3, -1), ""), linked([]string{v100, v100, a100}, repeat(3, -1), "")}
+	agents := []AgentResources{linkedAgent([]string{v100, a100, a100}, repeatValue(3, -1), ""), linkedAgent([]string{v100, v100, a100}, repeatValue(3, -1), "")}
 	agents[1].ID = "b"
 	c := NewCluster(agents, p, noon)
 	// On a, an A100 breaks the pair; on b, the A100 serves nobody.
-	spots := c.Fill(&Demand{Request: gpu.Request{GPUs: 1, Types: gpu.Types{Include: []string{"A100"}}}}, 2)
+	spots := c.PlaceTasks(&Demand{Request: gpu.Request{GPUs: 1, Types: gpu.TypeSelector{Include: []string{"A100"}}}}, 2)
 	got := ""
 	for _, s := range spots {
 		got += fmt.Sprint(c.Agents()[s.Agent].ID, s.DeviceIDs)

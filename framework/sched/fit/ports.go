@@ -10,9 +10,9 @@ type PortRange struct{ First, Last int }
 
 const maxPort = 65535
 
-// joinPorts sorts ranges and melts those that touch. What is no port number
+// mergePorts sorts ranges and melts those that touch. What is no port number
 // is left out. Callers share what it returns: nobody changes it.
-func joinPorts(ranges []PortRange) []PortRange {
+func mergePorts(ranges []PortRange) []PortRange {
 	if len(ranges) == 0 {
 		return nil
 	}
@@ -34,30 +34,30 @@ func joinPorts(ranges []PortRange) []PortRange {
 	return joined
 }
 
-// hostPorts are the numbers that the demand's ports must have, nil for none.
+// requiredPorts are the numbers that the demand's ports must have, nil for none.
 // Their count is the demand's.
-func hostPorts(d *Demand) []int {
+func requiredPorts(d *Demand) []int {
 	if !slices.ContainsFunc(d.HostPorts, func(p int) bool { return p > 0 }) {
 		return nil
 	}
 	return slices.Clone(d.HostPorts[:min(len(d.HostPorts), d.Ports)])
 }
 
-// holdPorts reports whether joined ranges hold all those numbers but 0.
-func holdPorts(ranges []PortRange, wanted []int) bool {
-	return !slices.ContainsFunc(wanted, func(p int) bool { return p > 0 && rangeOf(ranges, p) < 0 })
+// containPorts reports whether joined ranges hold all those numbers but 0.
+func containPorts(ranges []PortRange, wanted []int) bool {
+	return !slices.ContainsFunc(wanted, func(p int) bool { return p > 0 && findRange(ranges, p) < 0 })
 }
 
-// rangeOf is where joined ranges hold a port; -1 if they do not.
-func rangeOf(ranges []PortRange, port int) int {
+// findRange is where joined ranges hold a port; -1 if they do not.
+func findRange(ranges []PortRange, port int) int {
 	return slices.IndexFunc(ranges, func(r PortRange) bool { return r.First <= port && port <= r.Last })
 }
 
-// Spare has demands that any port will do leave those ports, as long as there
+// AvoidPorts has demands that any port will do leave those ports, as long as there
 // are others: somebody waits for just them.
-func (c *Cluster) Spare(ports []int) {
-	c.world.spared = slices.Clone(ports)
-	slices.Sort(c.world.spared)
+func (c *Cluster) AvoidPorts(ports []int) {
+	c.index.avoidedPorts = slices.Clone(ports)
+	slices.Sort(c.index.avoidedPorts)
 }
 
 // takePorts splits n ports off joined ranges: the numbers wanted, which the
@@ -78,15 +78,15 @@ func takePorts(ranges []PortRange, n int, wanted, spared []int) (taken []int, le
 		if len(left) == 0 {
 			break
 		}
-		p := lowestBut(left, spared)
+		p := lowestPortExcept(left, spared)
 		taken, left = append(taken, p), withoutPort(left, p)
 	}
 	return taken, left
 }
 
-// lowestBut is the lowest port that is not among the sorted others, or the
+// lowestPortExcept is the lowest port that is not among the sorted others, or the
 // lowest of all.
-func lowestBut(ranges []PortRange, others []int) int {
+func lowestPortExcept(ranges []PortRange, others []int) int {
 	for _, r := range ranges {
 		for p := r.First; p <= r.Last; p++ {
 			if _, among := slices.BinarySearch(others, p); !among {
@@ -102,7 +102,7 @@ func WithoutPorts(ranges []PortRange, ports []int) []PortRange {
 	if len(ports) == 0 {
 		return ranges
 	}
-	left := joinPorts(ranges)
+	left := mergePorts(ranges)
 	for _, p := range ports {
 		left = withoutPort(left, p)
 	}
@@ -111,7 +111,7 @@ func WithoutPorts(ranges []PortRange, ports []int) []PortRange {
 
 // withoutPort splits the range that holds the port. It changes the ranges.
 func withoutPort(ranges []PortRange, port int) []PortRange {
-	i := rangeOf(ranges, port)
+	i := findRange(ranges, port)
 	if i < 0 {
 		return ranges
 	}
@@ -125,13 +125,13 @@ func withoutPort(ranges []PortRange, port int) []PortRange {
 	return slices.Replace(ranges, i, i+1, rest...)
 }
 
-// givePorts joins ports to ranges.
-func givePorts(ranges []PortRange, ports []int) []PortRange {
+// addPorts joins ports to ranges.
+func addPorts(ranges []PortRange, ports []int) []PortRange {
 	all := slices.Clone(ranges)
 	for _, p := range ports {
 		all = append(all, PortRange{p, p})
 	}
-	return joinPorts(all)
+	return mergePorts(all)
 }
 
 func countPorts(ranges []PortRange) int {

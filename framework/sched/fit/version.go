@@ -6,20 +6,20 @@ import (
 	"strings"
 )
 
-// version is a dotted number such as 535.104.05; without numbers where it is
+// dottedVersion is a dotted number such as 535.104.05; without numbers where it is
 // not known.
-type version struct {
+type dottedVersion struct {
 	text    string
 	numbers []int
 }
 
 // parseVersion knows no version in what is no dotted number.
-func parseVersion(s string) version {
-	v := version{text: s}
+func parseVersion(s string) dottedVersion {
+	v := dottedVersion{text: s}
 	for part := range strings.SplitSeq(s, ".") {
 		n, err := strconv.Atoi(part)
 		if err != nil || n < 0 {
-			return version{}
+			return dottedVersion{}
 		}
 		v.numbers = append(v.numbers, n)
 	}
@@ -29,19 +29,19 @@ func parseVersion(s string) version {
 	return v
 }
 
-// least reports whether v is known and no older than want. A wish that is no
+// isAtLeast reports whether v is known and no older than want. A wish that is no
 // version is satisfied by none.
-func (v version) least(want string) bool {
+func (v dottedVersion) isAtLeast(want string) bool {
 	if want == "" {
 		return true
 	}
 	w := parseVersion(want)
-	return v.known() && w.known() && v.compare(w) >= 0
+	return v.isKnown() && w.isKnown() && v.compare(w) >= 0
 }
 
-func (v version) known() bool { return len(v.numbers) > 0 }
+func (v dottedVersion) isKnown() bool { return len(v.numbers) > 0 }
 
 // compare puts an unknown version before all others.
-func (v version) compare(w version) int {
+func (v dottedVersion) compare(w dottedVersion) int {
 	return slices.Compare(v.numbers, w.numbers)
 }

@@ -9,35 +9,35 @@ import (
 	"mesos-gpu/framework/sim/chart"
 )
 
-// Plot draws how many of the jobs of each result have waited at most so long,
+// PlotWaits draws how many of the jobs of each result have waited at most so long,
 // in percent, over the logarithm of the time, as SVG. The results are of Merge.
-func Plot(w io.Writer, title string, names []string, results []*Result) error {
-	c := chart.Chart{Title: title, X: chart.Axis{Label: "waited at most", Low: 0, High: 1}, Y: chart.Axis{Label: "jobs", Low: 100, High: 100}}
+func PlotWaits(w io.Writer, title string, names []string, results []*ReplayResult) error {
+	c := chart.LineChart{Title: title, X: chart.Axis{Label: "waited at most", Low: 0, High: 1}, Y: chart.Axis{Label: "jobs", Low: 100, High: 100}}
 	for i, r := range results {
 		c.X.High = max(c.X.High, math.Log10(max(r.Wait.Max, 1)))
-		c.Y.Low = min(c.Y.Low, r.wait.within(1))
-		c.Lines = append(c.Lines, chart.Line{Name: fmt.Sprintf("%s, mean %s", names[i], brief(r.Wait.Mean))})
+		c.Y.Low = min(c.Y.Low, r.wait.percentAtMost(1))
+		c.Lines = append(c.Lines, chart.ChartLine{Name: fmt.Sprintf("%s, mean %s", names[i], formatSeconds(r.Wait.Mean))})
 	}
 	for i, r := range results {
 		for at := 0.0; at < c.X.High+0.02; at += 0.02 {
 			at := min(at, c.X.High)
-			c.Lines[i].Points = append(c.Lines[i].Points, chart.Point{X: at, Y: r.wait.within(math.Pow(10, at))})
+			c.Lines[i].Points = append(c.Lines[i].Points, chart.Point{X: at, Y: r.wait.percentAtMost(math.Pow(10, at))})
 		}
 	}
 	c.Y.Low = max(0, math.Floor(c.Y.Low/10)*10)
-	c.Y.Ticks = c.Y.Percents(10)
+	c.Y.Ticks = c.Y.PercentTicks(10)
 	for _, t := range []struct {
 		seconds float64
 		text    string
 	}{{1, "1 s"}, {10, "10 s"}, {60, "1 min"}, {600, "10 min"}, {3600, "1 h"}, {36000, "10 h"}, {86400, "1 d"}, {864000, "10 d"}, {8640000, "100 d"}} {
 		if at := math.Log10(t.seconds); at <= c.X.High {
-			c.X.Ticks = append(c.X.Ticks, chart.Tick{At: at, Text: t.text})
+			c.X.Ticks = append(c.X.Ticks, chart.AxisTick{At: at, Text: t.text})
 		}
 	}
-	return c.Write(w)
+	return c.WriteSVG(w)
 }
 
-func brief(seconds float64) string {
+func formatSeconds(seconds float64) string {
 	switch {
 	case seconds < 120:
 		return fmt.Sprintf("%.0f s", seconds)
@@ -48,9 +48,9 @@ func brief(seconds float64) string {
 	}
 }
 
-// within is how many percent of the values do not exceed x. They are sorted
+// percentAtMost is how many percent of the values do not exceed x. They are sorted
 // once stats was called.
-func (s *samples) within(x float64) float64 {
+func (s *sampleSet) percentAtMost(x float64) float64 {
 	if len(s.list) == 0 {
 		return 100
 	}

@@ -16,73 +16,73 @@ import (
 	"mesos-gpu/framework/sched"
 )
 
-// philly is the record in testdata.
-func philly(t testing.TB) []PhillyJob {
+// readPhillyTrace is the record in testdata.
+func readPhillyTrace(t testing.TB) []PhillyJob {
 	t.Helper()
 	f, err := os.Open("testdata/philly.csv")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	list, err := ReadPhilly(f, "philly.csv", nil)
+	list, err := ReadPhillyJobs(f, "philly.csv", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return list
 }
 
-func inOneRole(list []PhillyJob) iter.Seq[Work] {
-	return PhillyWorks(list, func(*PhillyJob) (string, bool) { return "all", true })
+func recordsInOneRole(list []PhillyJob) iter.Seq[JobRecord] {
+	return PhillyRecords(list, func(*PhillyJob) (string, bool) { return "all", true })
 }
 
 // agents are so many of eight GPUs.
-func agents(n int) []Agent { return VirtualCluster{"vc", n}.NewAgents() }
+func agents(n int) []ReplayAgent { return VirtualCluster{"vc", n}.ReplayAgents() }
 
-// configs are the ways to queue, on few agents, so that most jobs wait.
-func configs() map[string]Config {
-	all := map[string]Config{}
+// replaySettings are the ways to queue, on few agents, so that most jobs wait.
+func replaySettings() map[string]ReplaySettings {
+	all := map[string]ReplaySettings{}
 	for name, c := range map[string]struct {
 		role  sched.Role
-		times RunTimes
+		times RunTimeSource
 		short time.Duration
 	}{
 		"fifo":      {role: sched.Role{}},
 		"strict":    {role: sched.Role{Strict: true}},
-		"backfill":  {times: Exact},
-		"shortest":  {role: sched.Role{Order: sched.ShortestFirst}, times: Exact},
-		"predicted": {role: sched.Role{Order: sched.ShortestFirst}, times: Predicted},
-		"preempt":   {role: sched.Role{Order: sched.ShortestFirst}, times: Predicted, short: time.Hour},
+		"backfill":  {times: RunTimeExact},
+		"shortest":  {role: sched.Role{Order: sched.ShortestFirst}, times: RunTimeExact},
+		"predicted": {role: sched.Role{Order: sched.ShortestFirst}, times: RunTimePredicted},
+		"preempt":   {role: sched.Role{Order: sched.ShortestFirst}, times: RunTimePredicted, short: time.Hour},
 	} {
 		c.role.Name = "all"
-		cfg := Config{Agents: agents(6), RunTimes: c.times, Short: c.short}
+		cfg := ReplaySettings{Agents: agents(6), RunTimes: c.times, Short: c.short}
 		cfg.Sched.Policy.Roles = []sched.Role{c.role}
 		all[name] = cfg
 	}
 	return all
 }
 
-// TestRecord replays real jobs: all end, no work is lost or made up, and no
+// TestPhillyTrace replays real jobs: all end, no work is lost or made up, and no
 // way of queueing beats the bound.
-func TestRecord(t *testing.T) {
-	list := philly(t)[:250]
+func TestPhillyTrace(t *testing.T) {
+	list := readPhillyTrace(t)[:250]
 	area := 0.0
 	for _, j := range list {
-		area += j.Runs.Seconds() * float64(j.GPUs)
+		area += j.RunTime.Seconds() * float64(j.GPUs)
 	}
-	bound := Bound(inOneRole(list), 48)
+	bound := CompletionBound(recordsInOneRole(list), 48)
 	if bound < 1000 {
 		t.Fatalf("bound %g s: the record is too small to tell anything", bound)
 	}
-	for name, cfg := range configs() {
+	for name, cfg := range replaySettings() {
 		t.Run(name, func(t *testing.T) {
-			r, err := Run(cfg, inOneRole(list))
+			r, err := RunReplay(cfg, recordsInOneRole(list))
 			if err != nil {
 				t.Fatal(err)
 			}
 			if r.Jobs != len(list) || r.Never+r.Refused > 0 {
 				t.Errorf("%d jobs ended, %d never started, %d refused, want all %d to end", r.Jobs, r.Never, r.Refused, len(list))
 			}
-			if got := r.busy - r.Lost; math.Abs(got-area) > 1e-6*area {
+			if got := r.busyGPUSeconds - r.Lost; math.Abs(got-area) > 1e-6*area {
 				t.Errorf("GPUs were in use for %g s of work that was not lost, the jobs have %g s", got, area)
 			}
 			if r.Completion.Mean < bound {
@@ -100,10 +100,10 @@ func TestRecord(t *testing.T) {
 
 // TestEqualArgumentsGiveEqualAnswers: nothing depends on chance or maps.
 func TestEqualArgumentsGiveEqualAnswers(t *testing.T) {
-	for name, cfg := range configs() {
+	for name, cfg := range replaySettings() {
 		var texts []string
 		for range 2 {
-			r, err := Run(cfg, inOneRole(philly(t)[:80]))
+			r, err := RunReplay(cfg, recordsInOneRole(readPhillyTrace(t)[:80]))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -122,11 +122,11 @@ func TestEqualArgumentsGiveEqualAnswers(t *testing.T) {
 // TestStrictStartsInOrder: nobody overtakes, and somebody does where it is
 // allowed.
 func TestStrictStartsInOrder(t *testing.T) {
-	overtakes := func(cfg Config) int {
+	overtakes := func(cfg ReplaySettings) int {
 		type life struct{ arrives, starts time.Duration }
 		var lives []life
-		cfg.Ended = func(w *Work, started, _ time.Duration) { lives = append(lives, life{w.Arrives, started}) }
-		if _, err := Run(cfg, inOneRole(philly(t)[:250])); err != nil {
+		cfg.JobEnded = func(w *JobRecord, started, _ time.Duration) { lives = append(lives, life{w.ArrivesAt, started}) }
+		if _, err := RunReplay(cfg, recordsInOneRole(readPhillyTrace(t)[:250])); err != nil {
 			t.Fatal(err)
 		}
 		slices.SortFunc(lives, func(a, b life) int { return int(a.arrives - b.arrives) })
@@ -139,28 +139,28 @@ func TestStrictStartsInOrder(t *testing.T) {
 		}
 		return n
 	}
-	if n := overtakes(configs()["strict"]); n > 0 {
+	if n := overtakes(replaySettings()["strict"]); n > 0 {
 		t.Errorf("%d jobs start before one that came earlier", n)
 	}
-	if n := overtakes(configs()["fifo"]); n == 0 {
+	if n := overtakes(replaySettings()["fifo"]); n == 0 {
 		t.Error("nobody overtakes where it is allowed")
 	}
 }
 
-// TestRoles: under equal demand roles get GPUs by their weight.
-func TestRoles(t *testing.T) {
-	var works []Work
+// TestFairShareBetweenRoles: under equal demand roles get GPUs by their weight.
+func TestFairShareBetweenRoles(t *testing.T) {
+	var works []JobRecord
 	for i := range 400 {
-		s, err := NewSpec(fmt.Sprint("j", i), 1, 8, sched.Amount{CPUs: 1, MemMiB: 64})
+		s, err := NewGangSpec(fmt.Sprint("j", i), 1, 8, sched.Amount{CPUs: 1, MemMiB: 64})
 		if err != nil {
 			t.Fatal(err)
 		}
 		s.Role = []string{"a", "b"}[i%2]
-		works = append(works, Work{Spec: s, Runs: []time.Duration{time.Minute + time.Duration(i)*time.Second/10}})
+		works = append(works, JobRecord{Spec: s, RunTimes: []time.Duration{time.Minute + time.Duration(i)*time.Second/10}})
 	}
-	cfg := Config{Agents: agents(4)}
+	cfg := ReplaySettings{Agents: agents(4)}
 	cfg.Sched.Policy.Roles = []sched.Role{{Name: "a", Weight: 3}, {Name: "b"}}
-	r, err := Run(cfg, slices.Values(works))
+	r, err := RunReplay(cfg, slices.Values(works))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,34 +173,34 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// TestNoGPUIsTwoTasks: at any time what tasks hold, offers have and is free
+// TestNoGPUIsAllocatedTwice: at any time what tasks hold, offers have and is free
 // make up each agent, whatever comes.
-func TestNoGPUIsTwoTasks(t *testing.T) {
+func TestNoGPUIsAllocatedTwice(t *testing.T) {
 	for seed := range int64(8) {
 		rnd := rand.New(rand.NewSource(seed))
-		cfg := Config{Agents: agents(1 + rnd.Intn(6)), RunTimes: []RunTimes{AsGiven, Predicted, Exact}[rnd.Intn(3)], Seed: seed}
+		cfg := ReplaySettings{Agents: agents(1 + rnd.Intn(6)), RunTimes: []RunTimeSource{RunTimeGiven, RunTimePredicted, RunTimeExact}[rnd.Intn(3)], Seed: seed}
 		cfg.Sched.HoldOffers = time.Duration(rnd.Intn(8)-1) * time.Second
 		if rnd.Intn(2) == 0 {
 			cfg.Short = 5 * time.Minute
 		}
 		cfg.Sched.Policy.Fit.Name = []string{"binpack", "spread", "fgd", "topology"}[rnd.Intn(4)]
-		cfg.Sched.Policy.Roles = []sched.Role{{Name: "a", Order: sched.ShortestFirst, Patience: time.Hour}, {Name: "b", Strict: rnd.Intn(2) == 0, Policy: "spread"}}
+		cfg.Sched.Policy.Roles = []sched.Role{{Name: "a", Order: sched.ShortestFirst, Patience: time.Hour}, {Name: "b", Strict: rnd.Intn(2) == 0, FitPolicy: "spread"}}
 		r, err := newReplay(cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
 		n := 0
-		works := func(yield func(Work) bool) {
-			for w := range randomWorks(rnd, 80, cfg.Agents) {
+		works := func(yield func(JobRecord) bool) {
+			for w := range randomRecords(rnd, 80, cfg.Agents) {
 				n++
 				if !yield(w) {
 					return
 				}
-				checkBooks(t, r)
+				checkAccounting(t, r)
 			}
 		}
-		r.cfg.Ended = func(*Work, time.Duration, time.Duration) { checkBooks(t, r) }
-		got, err := r.run(works)
+		r.cfg.JobEnded = func(*JobRecord, time.Duration, time.Duration) { checkAccounting(t, r) }
+		got, err := r.runAll(works)
 		if err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
@@ -210,44 +210,44 @@ func TestNoGPUIsTwoTasks(t *testing.T) {
 	}
 }
 
-func randomWorks(rnd *rand.Rand, n int, cluster []Agent) iter.Seq[Work] {
-	return func(yield func(Work) bool) {
+func randomRecords(rnd *rand.Rand, n int, cluster []ReplayAgent) iter.Seq[JobRecord] {
+	return func(yield func(JobRecord) bool) {
 		at := time.Duration(0)
 		for i := range n {
-			s, err := NewSpec(fmt.Sprint("j", i), []int{1, 1, 1, 2, 4, 8, min(16, 8*len(cluster))}[rnd.Intn(7)], 8, sched.Amount{CPUs: 1 + rnd.Float64()*4, MemMiB: 512})
+			s, err := NewGangSpec(fmt.Sprint("j", i), []int{1, 1, 1, 2, 4, 8, min(16, 8*len(cluster))}[rnd.Intn(7)], 8, sched.Amount{CPUs: 1 + rnd.Float64()*4, MemMiB: 512})
 			if err != nil {
 				panic(err)
 			}
 			s.Role = []string{"a", "b"}[rnd.Intn(2)]
 			at += time.Duration(rnd.Intn(200)) * time.Second / 3
-			if !yield(Work{Spec: s, Arrives: at, Runs: []time.Duration{time.Duration(1+rnd.Intn(3600)) * time.Second}}) {
+			if !yield(JobRecord{Spec: s, ArrivesAt: at, RunTimes: []time.Duration{time.Duration(1+rnd.Intn(3600)) * time.Second}}) {
 				return
 			}
 		}
 	}
 }
 
-func checkBooks(t *testing.T, r *replay) {
+func checkAccounting(t *testing.T, r *jobReplay) {
 	t.Helper()
-	sums := make([]room, len(r.master.agents))
-	add := func(i int, x room) {
+	sums := make([]resourceSet, len(r.master.agents))
+	add := func(i int, x resourceSet) {
 		if sums[i].gpus&x.gpus != 0 || x.cpus < 0 || x.mem < 0 {
 			t.Errorf("agent %d: %+v beside %+v", i, x, sums[i])
 		}
-		sums[i] = sums[i].plus(x)
+		sums[i] = sums[i].add(x)
 	}
 	for i := range r.master.agents {
 		add(i, r.master.agents[i].free)
 	}
 	for _, o := range r.master.offers {
-		add(o.agent, o.room)
+		add(o.agent, o.resources)
 	}
 	for _, task := range r.running {
-		add(task.agent, task.room)
+		add(task.agent, task.resources)
 	}
 	for i := range sums {
 		a := &r.master.agents[i]
-		if want := (room{milli(a.Has.CPUs), milli(a.Has.MemMiB), full(a.GPUs)}); sums[i] != want {
+		if want := (resourceSet{toMilli(a.Has.CPUs), toMilli(a.Has.MemMiB), fullMask(a.GPUs)}); sums[i] != want {
 			t.Fatalf("at %s agent %s adds up to %+v, it has %+v", r.now, a.ID, sums[i], want)
 		}
 	}

@@ -28,7 +28,7 @@ func BenchmarkScale(b *testing.B) {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {
 			cluster, begun := agents(n), cpuSeconds(b)
 			for b.Loop() {
-				r, err := Run(Config{Agents: cluster}, scaleWorks(10*n))
+				r, err := RunReplay(ReplaySettings{Agents: cluster}, scaleRecords(10*n))
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -46,17 +46,17 @@ func BenchmarkScale(b *testing.B) {
 	}
 }
 
-// scaleWorks are made as they are asked for.
-func scaleWorks(n int) iter.Seq[Work] {
-	return func(yield func(Work) bool) {
+// scaleRecords are made as they are asked for.
+func scaleRecords(n int) iter.Seq[JobRecord] {
+	return func(yield func(JobRecord) bool) {
 		rnd := rand.New(rand.NewSource(1))
 		for i := range n {
-			spec, err := NewSpec(fmt.Sprint("j", i), []int{1, 1, 2, 4, 8}[rnd.Intn(5)], 8, sched.Amount{CPUs: 4, MemMiB: 8192})
+			spec, err := NewGangSpec(fmt.Sprint("j", i), []int{1, 1, 2, 4, 8}[rnd.Intn(5)], 8, sched.Amount{CPUs: 4, MemMiB: 8192})
 			if err != nil {
 				panic(err) // agents have GPUs
 			}
 			runs := time.Duration(18+rnd.Intn(24)) * 10 * time.Second
-			if !yield(Work{Spec: spec, Arrives: time.Duration(i*20/n) * time.Minute, Runs: []time.Duration{runs}}) {
+			if !yield(JobRecord{Spec: spec, ArrivesAt: time.Duration(i*20/n) * time.Minute, RunTimes: []time.Duration{runs}}) {
 				return
 			}
 		}

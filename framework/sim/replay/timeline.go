@@ -5,31 +5,31 @@ import (
 	"time"
 )
 
-// moment is something that is due.
-type moment struct {
+// timelineEvent is something that is due.
+type timelineEvent struct {
 	at     time.Duration
 	number int // of equals the first goes first
-	what   what
-	task   *running
+	kind   eventKind
+	task   *runningTask
 }
 
-type what int
+type eventKind int
 
 const (
-	ends what = iota
-	allocates
-	ticks
+	taskEnds eventKind = iota
+	offersDue
+	tickDue
 )
 
 // timeline is what is due, the earliest first.
 type timeline struct {
-	list   []moment
+	list   []timelineEvent
 	number int
 	// due are the allocations and ticks in the list: one at a time is enough.
-	due map[moment]bool
+	due map[timelineEvent]bool
 }
 
-func newTimeline() *timeline { return &timeline{due: map[moment]bool{}} }
+func newTimeline() *timeline { return &timeline{due: map[timelineEvent]bool{}} }
 
 func (t *timeline) Len() int { return len(t.list) }
 func (t *timeline) Less(i, j int) bool {
@@ -37,16 +37,16 @@ func (t *timeline) Less(i, j int) bool {
 	return a.at < b.at || a.at == b.at && a.number < b.number
 }
 func (t *timeline) Swap(i, j int) { t.list[i], t.list[j] = t.list[j], t.list[i] }
-func (t *timeline) Push(x any)    { t.list = append(t.list, x.(moment)) }
+func (t *timeline) Push(x any)    { t.list = append(t.list, x.(timelineEvent)) }
 func (t *timeline) Pop() any {
 	last := t.list[len(t.list)-1]
-	t.list[len(t.list)-1] = moment{}
+	t.list[len(t.list)-1] = timelineEvent{}
 	t.list = t.list[:len(t.list)-1]
 	return last
 }
 
-func (t *timeline) add(m moment) {
-	if m.what != ends {
+func (t *timeline) schedule(m timelineEvent) {
+	if m.kind != taskEnds {
 		if t.due[m] {
 			return
 		}
@@ -57,9 +57,9 @@ func (t *timeline) add(m moment) {
 	heap.Push(t, m)
 }
 
-// next takes the earliest off.
-func (t *timeline) next() moment {
-	m := heap.Pop(t).(moment)
-	delete(t.due, moment{at: m.at, what: m.what})
+// nextEvent takes the earliest off.
+func (t *timeline) nextEvent() timelineEvent {
+	m := heap.Pop(t).(timelineEvent)
+	delete(t.due, timelineEvent{at: m.at, kind: m.kind})
 	return m
 }

@@ -25,8 +25,8 @@ type cluster struct {
 	t      *testing.T
 	log    *logrus.Logger
 	binary string
-	master *master.Master
-	agents map[string]*agent.Agent // by their racks
+	master *master.EmbeddedMaster
+	agents map[string]*agent.EmbeddedAgent // by their racks
 }
 
 // startCluster returns the URL of the scheduler's API too.
@@ -37,15 +37,15 @@ func startCluster(t *testing.T) (c *cluster, url string) {
 		t.Fatal(err)
 	}
 	server := httptest.NewUnstartedServer(nil)
-	c = &cluster{t: t, log: logger(t), binary: self, agents: map[string]*agent.Agent{}}
-	c.master = master.New(master.Config{Log: c.log, Addr: server.Listener.Addr().String(), AllocationInterval: 50 * time.Millisecond})
+	c = &cluster{t: t, log: logger(t), binary: self, agents: map[string]*agent.EmbeddedAgent{}}
+	c.master = master.New(master.MasterConfig{Log: c.log, Addr: server.Listener.Addr().String(), AllocationInterval: 50 * time.Millisecond})
 	server.Config.Handler = c.master.Handler()
 	server.Start()
 	t.Cleanup(server.Close)
 	c.run("master", c.master.Run)
 	up := make(chan string, 1)
-	ctl := control.New(control.Config{Settings: marathon.Settings{GPUBehavior: marathon.GPUUnrestricted}, Version: "test", Log: c.log})
-	s, err := framework.New(framework.Config{
+	ctl := control.New(control.ControllerConfig{Settings: marathon.ParseSettings{GPUBehavior: marathon.GPUUnrestricted}, Version: "test", Log: c.log})
+	s, err := framework.New(framework.SchedulerConfig{
 		Master: server.URL, APIAddr: "127.0.0.1:0", JournalPath: filepath.Join(t.TempDir(), "journal"), ExecutorPath: self,
 		Extension: extension{ctl}, Log: c.log, Ready: func(addr string) { up <- "http://" + addr },
 	})
@@ -78,7 +78,7 @@ func (c *cluster) join(rack string) {
 		return mesos.Resource{Name: name, Type: mesos.SCALAR.Enum(), Scalar: &mesos.Value_Scalar{Value: value}}
 	}
 	ports := &mesos.Value_Ranges{Range: []mesos.Value_Range{{Begin: 31000, End: 32000}}}
-	a, err := agent.New(agent.Config{
+	a, err := agent.New(agent.AgentConfig{
 		Log: c.log, Master: c.master, WorkDir: c.t.TempDir(), Addr: server.Listener.Addr().String(), Hostname: rack, ExecutorPath: c.binary,
 		Resources: []mesos.Resource{
 			scalar("cpus", 16), scalar("mem", 16384), scalar("disk", 10000), {Name: "ports", Type: mesos.RANGES.Enum(), Ranges: ports},

@@ -27,18 +27,18 @@ const (
 
 // counted is an extension that tells when so many jobs have been submitted.
 type counted struct {
-	*control.Control
+	*control.Controller
 	left int
 	all  chan struct{}
 }
 
 type counting struct {
-	*framework.Cluster
+	*framework.ExtensionHandle
 	by *counted
 }
 
-func (c counting) Submit(ctx context.Context, specs ...job.Spec) error {
-	if err := c.Cluster.Submit(ctx, specs...); err != nil {
+func (c counting) SubmitJobs(ctx context.Context, specs ...job.Spec) error {
+	if err := c.ExtensionHandle.SubmitJobs(ctx, specs...); err != nil {
 		return err
 	}
 	if c.by.left -= len(specs); c.by.left == 0 {
@@ -47,40 +47,40 @@ func (c counting) Submit(ctx context.Context, specs ...job.Spec) error {
 	return nil
 }
 
-func (e *counted) Lead(ctx context.Context, c *framework.Cluster) error {
+func (e *counted) Lead(ctx context.Context, c *framework.ExtensionHandle) error {
 	return e.Run(ctx, counting{c, e})
 }
 
 // recording puts documents into a journal.
 type recording struct {
-	*control.Control
+	*control.Controller
 	documents map[string][]byte
 	done      context.CancelFunc
 }
 
-func (r recording) Lead(ctx context.Context, c *framework.Cluster) error {
+func (r recording) Lead(ctx context.Context, c *framework.ExtensionHandle) error {
 	defer r.done()
-	return c.Put(ctx, r.documents)
+	return c.PutDocuments(ctx, r.documents)
 }
 
 // keeps collects the documents that a group of so many apps leads to.
 type keeps struct {
-	*control.Control
+	*control.Controller
 	documents chan map[string][]byte
 }
 
 type keeping struct {
-	*framework.Cluster
+	*framework.ExtensionHandle
 	by keeps
 }
 
-func (k keeping) Put(ctx context.Context, documents map[string][]byte) error {
+func (k keeping) PutDocuments(ctx context.Context, documents map[string][]byte) error {
 	k.by.documents <- documents
 	<-ctx.Done()
 	return context.Cause(ctx)
 }
 
-func (k keeps) Lead(ctx context.Context, c *framework.Cluster) error {
+func (k keeps) Lead(ctx context.Context, c *framework.ExtensionHandle) error {
 	return k.Run(ctx, keeping{c, k})
 }
 
@@ -90,7 +90,7 @@ func run(b *testing.B, master, journal string, e framework.Extension, do func(ct
 	b.Helper()
 	ctx, stop := context.WithCancel(b.Context())
 	defer stop()
-	s, err := framework.New(framework.Config{
+	s, err := framework.New(framework.SchedulerConfig{
 		Master: master, APIAddr: "127.0.0.1:0", JournalPath: journal, ExecutorPath: "/bin/true", Extension: e, Log: quiet(),
 	})
 	if err != nil {
@@ -125,25 +125,25 @@ func definitions() string {
 // instances and no job, up to where all jobs are recorded; then once more, up
 // to where it has seen that nothing is left to do and answers for the apps.
 func BenchmarkCold(b *testing.B) {
-	m := master.New(master.Config{Log: quiet(), Addr: "127.0.0.1:0"})
+	m := master.New(master.MasterConfig{Log: quiet(), Addr: "127.0.0.1:0"})
 	server := httptest.NewServer(m.Handler())
 	defer server.Close()
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	go func() { _ = m.Run(ctx) }()
 
-	made := keeps{control.New(control.Config{Log: quiet()}), make(chan map[string][]byte, 1)}
+	made := keeps{control.New(control.ControllerConfig{Log: quiet()}), make(chan map[string][]byte, 1)}
 	var documents map[string][]byte
 	run(b, server.URL, filepath.Join(b.TempDir(), "journal"), made, func(ctx context.Context, stop context.CancelFunc) {
 		answered := make(chan int, 1)
-		go func() { answered <- put(ctx, made.Control) }()
+		go func() { answered <- put(ctx, made.Controller) }()
 		documents = <-made.documents
 		stop()
 		<-answered
 	})
 	apps := filepath.Join(b.TempDir(), "apps")
 	recorded, done := context.WithCancel(context.Background())
-	run(b, server.URL, apps, recording{control.New(control.Config{Log: quiet()}), documents, done}, func(context.Context, context.CancelFunc) { <-recorded.Done() })
+	run(b, server.URL, apps, recording{control.New(control.ControllerConfig{Log: quiet()}), documents, done}, func(context.Context, context.CancelFunc) { <-recorded.Done() })
 	journal, err := os.ReadFile(apps)
 	if err != nil {
 		b.Fatal(err)
@@ -154,16 +154,16 @@ func BenchmarkCold(b *testing.B) {
 		if err := os.WriteFile(path, journal, 0o600); err != nil {
 			b.Fatal(err)
 		}
-		e := &counted{control.New(control.Config{Log: quiet()}), manyApps, make(chan struct{})}
+		e := &counted{control.New(control.ControllerConfig{Log: quiet()}), manyApps, make(chan struct{})}
 		began := time.Now()
 		run(b, server.URL, path, e, func(context.Context, context.CancelFunc) {
 			<-e.all
 			cold += time.Since(began)
 		})
-		e = &counted{control.New(control.Config{Log: quiet()}), 1, make(chan struct{})}
+		e = &counted{control.New(control.ControllerConfig{Log: quiet()}), 1, make(chan struct{})}
 		began = time.Now()
 		run(b, server.URL, path, e, func(context.Context, context.CancelFunc) {
-			for ask(e.Control, "GET", "/v2/apps/g0/app0", "").Code != http.StatusOK {
+			for ask(e.Controller, "GET", "/v2/apps/g0/app0", "").Code != http.StatusOK {
 				time.Sleep(time.Millisecond) // until it leads
 			}
 			warm += time.Since(began)
@@ -176,14 +176,14 @@ func BenchmarkCold(b *testing.B) {
 	b.ReportMetric(float64(warm.Milliseconds())/float64(b.N), "ms/restart")
 }
 
-func ask(c *control.Control, method, path, body string) *httptest.ResponseRecorder {
+func ask(c *control.Controller, method, path, body string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	c.ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader(body)))
 	return w
 }
 
 // put asks for the apps until somebody takes them.
-func put(ctx context.Context, c *control.Control) int {
+func put(ctx context.Context, c *control.Controller) int {
 	for {
 		w := ask(c, "PUT", "/v2/apps", definitions())
 		if w.Code != http.StatusServiceUnavailable || ctx.Err() != nil {

@@ -28,13 +28,15 @@ import (
 const patience = 2 * time.Minute
 
 func TestMain(m *testing.M) {
-	reexec.Main(m, reexec.Commands{"executor": reexec.Executor(nil)})
+	reexec.Main(m, reexec.CommandTable{"executor": reexec.ExecutorCommand(nil)})
 }
 
 // extension is the control as cmd/mesos-gpu joins it to a scheduler.
-type extension struct{ *control.Control }
+type extension struct{ *control.Controller }
 
-func (e extension) Lead(ctx context.Context, c *framework.Cluster) error { return e.Run(ctx, c) }
+func (e extension) Lead(ctx context.Context, c *framework.ExtensionHandle) error {
+	return e.Run(ctx, c)
+}
 
 // said is what the cluster logs, shown where a test fails.
 type said struct {
@@ -64,7 +66,7 @@ func logger(t *testing.T) *logrus.Logger {
 // start runs a cluster until the test ends, and returns the URL of its API.
 func start(t *testing.T) string {
 	t.Helper()
-	host, err := simulated.Host("2xV100", "here")
+	host, err := simulated.NewHost("2xV100", "here")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,15 +75,15 @@ func start(t *testing.T) string {
 		t.Fatal(err)
 	}
 	log, work := logger(t), t.TempDir()
-	c := control.New(control.Config{Settings: marathon.Settings{GPUBehavior: marathon.GPUUnrestricted}, Version: "test", Log: log})
+	c := control.New(control.ControllerConfig{Settings: marathon.ParseSettings{GPUBehavior: marathon.GPUUnrestricted}, Version: "test", Log: log})
 	ctx, stop := context.WithCancel(context.Background())
 	up, ended := make(chan string, 1), make(chan error, 1)
 	go func() {
-		ended <- local.Run(ctx, local.Config{
+		ended <- local.Run(ctx, local.ClusterConfig{
 			WorkDir: work, Host: host, API: "127.0.0.1:0", Master: "127.0.0.1:0", Agent: "127.0.0.1:0", Binary: self,
-			Scheduler: framework.Config{Extension: extension{c}}, Log: log,
+			Scheduler: framework.SchedulerConfig{Extension: extension{c}}, Log: log,
 			ExecutorEnv: map[string]string{"GORACE": "atexit_sleep_ms=0"},
-		}, func(at local.Addresses) { up <- at.API })
+		}, func(at local.ClusterURLs) { up <- at.API })
 	}()
 	t.Cleanup(func() {
 		stop()
@@ -104,7 +106,7 @@ func start(t *testing.T) string {
 // again for one that is down, and asks no more.
 func leads(t *testing.T, url string) {
 	t.Helper()
-	apachemesos.Poll(t, "the scheduler to lead", func() bool {
+	apachemesos.PollUntil(t, "the scheduler to lead", func() bool {
 		answer, err := http.Get(url + "/v2/info")
 		if err != nil {
 			return false

@@ -70,7 +70,7 @@ func TestAppOutlivesItsJob(t *testing.T) {
 	first, version := c.app("/stays").Tasks[0], c.app("/stays").Version
 	cluster.join("east")
 	cluster.master.Lost(mesos.AgentID{Value: first.SlaveID})
-	apachemesos.Poll(t, "the instance to be out of reach", func() bool {
+	apachemesos.PollUntil(t, "the instance to be out of reach", func() bool {
 		tasks := c.app("/stays").Tasks
 		return len(tasks) == 1 && tasks[0].ID == first.ID && tasks[0].State == "TASK_UNREACHABLE"
 	})
@@ -82,14 +82,14 @@ func TestAppOutlivesItsJob(t *testing.T) {
 	if answer.StatusCode >= 300 {
 		t.Fatalf("ending the job: %s", answer.Status)
 	}
-	apachemesos.Poll(t, "the app to run again", func() bool { return c.racks("/stays")["east"] == 1 })
+	apachemesos.PollUntil(t, "the app to run again", func() bool { return c.racks("/stays")["east"] == 1 })
 	if now := c.app("/stays"); now.Version == version || *now.Instances != 1 {
 		t.Errorf("it runs %d as version %s, which was that of the job that was ended", *now.Instances, now.Version)
 	}
 	if err := cluster.agents["west"].Join(t.Context(), cluster.master); err != nil {
 		t.Fatal(err)
 	}
-	apachemesos.Poll(t, "what came back to be ended", func() bool {
+	apachemesos.PollUntil(t, "what came back to be ended", func() bool {
 		tasks := c.app("/stays").Tasks
 		return len(tasks) == 1 && tasks[0].Host == "east" && tasks[0].State == "TASK_RUNNING"
 	})

@@ -48,22 +48,22 @@ type started struct {
 // embedded is an embedded agent and, to it, the master.
 type embedded struct {
 	program string
-	self    *agent.Agent
+	self    *agent.EmbeddedAgent
 	mu      sync.Mutex
-	agent   link.Agent
+	agent   link.AgentLink
 	tasks   map[string]*started
 }
 
 // startAgent runs an agent, which confines its containers, until the end.
 func startAgent(b *testing.B, program, images string) *embedded {
 	b.Helper()
-	need.DevicesCgroup(b)
+	need.RequireDevicesCgroup(b)
 	log := logrus.New()
 	log.SetOutput(io.Discard)
 	e := &embedded{program: program, tasks: map[string]*started{}}
 	server := httptest.NewUnstartedServer(nil)
 	work := b.TempDir()
-	self, err := agent.New(agent.Config{
+	self, err := agent.New(agent.AgentConfig{
 		Log: log, Master: e, WorkDir: filepath.Join(work, "agent"), Addr: server.Listener.Addr().String(), Root: true, ExecutorPath: program, ImagesDir: images,
 		ExecutorEnv: map[string]string{"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "MESOS_GPU_VOLUMES": filepath.Join(work, "volumes")},
 	})
@@ -101,7 +101,7 @@ func (e *embedded) start(b *testing.B, id string, container *mesos.ContainerInfo
 
 // ours is a task that sleeps, and an executor for it.
 func ours(b *testing.B, program, id string, container *mesos.ContainerInfo) (mesos.TaskInfo, mesos.ExecutorInfo) {
-	data, err := json.Marshal(job.Launch{Version: job.LaunchVersion, Job: "starts", Command: sleep})
+	data, err := json.Marshal(job.LaunchData{Version: job.LaunchVersion, Job: "starts", Command: sleep})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -143,8 +143,8 @@ func (e *embedded) end(id string, s *started) {
 	<-s.ended
 }
 
-// Register implements link.Master, as the methods below.
-func (e *embedded) Register(_ mesos.AgentInfo, _ []mesos.Resource, _ []link.Running, a link.Agent) (mesos.AgentID, error) {
+// Register implements link.MasterLink, as the methods below.
+func (e *embedded) Register(_ mesos.AgentInfo, _ []mesos.Resource, _ []link.RunningExecutor, a link.AgentLink) (mesos.AgentID, error) {
 	e.agent = a
 	return mesos.AgentID{Value: "agent-1"}, nil
 }

@@ -30,9 +30,9 @@ type way struct {
 // run: first one by one, then 32 at once. It fails beyond 100 ms over docker
 // run at the median, or 250 ms at p99.
 func BenchmarkDockerStart(b *testing.B) {
-	docker := need.DockerEngine(b)
-	cli := need.Program(b, "docker", "docker.io")
-	image := testimage.Load(b, docker, testimage.BusyboxArchive(b, "mesos-gpu-starts", nil, nil))
+	docker := need.RequireDockerEngine(b)
+	cli := need.RequireProgram(b, "docker", "docker.io")
+	image := testimage.LoadImage(b, docker, testimage.BusyboxArchive(b, "mesos-gpu-starts", nil, nil))
 	agent := startAgent(b, build(b), "")
 	fresh := func() (executor, run, api *way, up *times) {
 		up = &times{name: "  of it until TASK_STARTING"}

@@ -30,18 +30,18 @@ import (
 // Mesos's command executor. It fails where
 // our executor takes more than half of Mesos's docker executor's time.
 func BenchmarkMesosStart(b *testing.B) {
-	docker := need.DockerEngine(b)
-	image := testimage.Load(b, docker, testimage.BusyboxArchive(b, "mesos-gpu-starts-mesos:latest", nil, nil))
+	docker := need.RequireDockerEngine(b)
+	image := testimage.LoadImage(b, docker, testimage.BusyboxArchive(b, "mesos-gpu-starts-mesos:latest", nil, nil))
 	b.Cleanup(func() { removeAll(b, docker, image) })
 	program, images := build(b), b.TempDir()
-	testimage.Save(b, docker, image, images)
+	testimage.SaveImage(b, docker, image, images)
 	master := apachemesos.StartMaster(b, "--allocation_interval=20ms")
-	agent := apachemesos.Agent{
+	agent := apachemesos.AgentProcess{
 		Master: master.Addr, IP: "127.0.0.1", Containerizers: "docker,mesos",
 		ExecutorEnv: map[string]string{"MESOS_GPU_VOLUMES": b.TempDir() + "/volumes"},
 		Flags:       []string{"--isolation=cgroups/cpu,cgroups/mem,filesystem/linux,docker/runtime", "--resources=cpus:8;mem:4096;disk:1024", "--image_providers=docker", "--docker_registry=" + images},
 	}.Start(b)
-	agent.Await(b)
+	agent.AwaitReady(b)
 	f := subscribe(b, master.Addr)
 
 	shell := true

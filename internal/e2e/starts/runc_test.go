@@ -19,7 +19,7 @@ import (
 // executor, from the launch by the agent to TASK_RUNNING at the master, and
 // by runc run from the same root file system.
 func BenchmarkUnifiedStart(b *testing.B) {
-	runc := need.Program(b, "runc", "runc")
+	runc := need.RequireProgram(b, "runc", "runc")
 	const name = "mesos-gpu-starts-unified:latest"
 	images := filepath.Dir(testimage.BusyboxArchive(b, name, nil, nil))
 	agent := startAgent(b, build(b), images)

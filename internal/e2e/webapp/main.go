@@ -26,17 +26,17 @@ const (
 func main() { os.Exit(run()) }
 
 func run() int {
-	if err := serve(os.Getenv("HOST")+":"+os.Getenv("PORT0"), os.Getenv("RELEASE")); err != nil {
+	if err := serveRelease(os.Getenv("HOST")+":"+os.Getenv("PORT0"), os.Getenv("RELEASE")); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return 0
 }
 
-// serve answers with the release until SIGTERM, and then ends as services
+// serveRelease answers with the release until SIGTERM, and then ends as services
 // behind load balancers do: it goes on for a while, takes no more, and leaves
 // when the last answer is sent.
-func serve(addr, release string) error {
+func serveRelease(addr, release string) error {
 	told, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	mux := http.NewServeMux()

@@ -26,22 +26,22 @@ import (
 	"mesos-gpu/isolator"
 )
 
-// Agent runs executors. Run it once.
-type Agent struct {
-	cfg       Config
-	engine    *container.Engine
-	images    *image.Store
-	providers *provider.Manager
-	loop      *loop
+// EmbeddedAgent runs executors. Run it once.
+type EmbeddedAgent struct {
+	cfg       AgentConfig
+	engine    *container.ContainerEngine
+	images    *image.ImageStore
+	providers *provider.ProviderManager
+	loop      *eventLoop
 	// ready is closed once info is complete.
 	ready chan struct{}
 
 	// The rest belongs to the loop.
 	info       mesos.AgentInfo
-	frameworks map[string]*framework
-	completed  completed
-	streams    *status.Streams
-	exits      []*exit
+	frameworks map[string]*frameworkState
+	completed  completedExecutors
+	streams    *status.UpdateStreams
+	exits      []*pendingExit
 	// working counts goroutines that will post to the loop.
 	working  int
 	stopping bool
@@ -51,31 +51,31 @@ type Agent struct {
 
 // New checks the configuration. It touches nothing but the machine's list of
 // mounts.
-func New(cfg Config) (*Agent, error) {
+func New(cfg AgentConfig) (*EmbeddedAgent, error) {
 	cfg = cfg.withDefaults()
-	if err := cfg.validate(); err != nil {
+	if err := cfg.validateConfig(); err != nil {
 		return nil, fmt.Errorf("configure agent: %w", err)
 	}
 	cfg.WorkDir = filepath.Clean(cfg.WorkDir)
 	if cfg.Root && cfg.Isolator == nil {
-		i, err := isolator.New(isolator.Config{Cgroups: "v1"})
+		i, err := isolator.New(isolator.HostConfig{CgroupVersion: "v1"})
 		if err != nil {
 			return nil, fmt.Errorf("configure agent: %w", err)
 		}
 		cfg.Isolator = i
 	}
-	engine, err := container.New(container.Config{Program: cfg.ExecutorPath, Fenced: cfg.Root, Cgroup: Cgroup(cfg.WorkDir)})
+	engine, err := container.New(container.EngineConfig{Program: cfg.ExecutorPath, Fenced: cfg.Root, Cgroup: Cgroup(cfg.WorkDir)})
 	if err != nil {
 		return nil, fmt.Errorf("configure agent: %w", err)
 	}
-	a := &Agent{
+	a := &EmbeddedAgent{
 		cfg: cfg, engine: engine, loop: newLoop(), ready: make(chan struct{}),
 		images:     image.NewStore(cfg.ImagesDir, filepath.Join(cfg.WorkDir, storeFolder)),
-		frameworks: map[string]*framework{},
+		frameworks: map[string]*frameworkState{},
 		streams:    status.New(cfg.RetryMin, cfg.RetryMax),
-		info:       describe(cfg),
+		info:       describeAgent(cfg),
 	}
-	a.providers = provider.New(provider.Config{
+	a.providers = provider.New(provider.ManagerConfig{
 		Log: cfg.Log, PublishTimeout: cfg.PublishTimeout,
 		Changed: func() { a.loop.post(a.updateTotal) },
 	})
@@ -89,7 +89,7 @@ func Cgroup(work string) string {
 	return "/mesos-gpu-" + hex.EncodeToString(sum[:8])
 }
 
-func describe(cfg Config) mesos.AgentInfo {
+func describeAgent(cfg AgentConfig) mesos.AgentInfo {
 	info := mesos.AgentInfo{Hostname: cfg.Hostname, Resources: cfg.Resources, Attributes: cfg.Attributes}
 	if _, text, err := net.SplitHostPort(cfg.Addr); err == nil {
 		if port, err := strconv.ParseInt(text, 10, 32); err == nil {
@@ -103,7 +103,7 @@ func describe(cfg Config) mesos.AgentInfo {
 // Handler serves the agent's APIs, with and without the name slave(1) that
 // Mesos's agents have in their paths. It answers 503 until Run has registered
 // and after it returned.
-func (a *Agent) Handler() http.Handler {
+func (a *EmbeddedAgent) Handler() http.Handler {
 	mux := http.NewServeMux()
 	for _, prefix := range []string{"", "/slave(1)"} {
 		mux.HandleFunc(prefix+"/api/v1", a.serveOperator)
@@ -127,19 +127,21 @@ func (a *Agent) Handler() http.Handler {
 }
 
 // Ready is closed once the agent has registered.
-func (a *Agent) Ready() <-chan struct{} { return a.ready }
+func (a *EmbeddedAgent) Ready() <-chan struct{} { return a.ready }
 
-// sandboxes are the files that people may read.
-func (a *Agent) sandboxes() files.Sandboxes {
-	return files.Sandboxes{Frameworks: frameworksDir(a.cfg.WorkDir, a.info.GetID().GetValue())}
+// sandboxFiles are the files that people may read.
+func (a *EmbeddedAgent) sandboxFiles() files.SandboxFiles {
+	return files.SandboxFiles{Frameworks: frameworksDir(a.cfg.WorkDir, a.info.GetID().GetValue())}
 }
 
-// after posts f once d is over.
-func (a *Agent) after(d time.Duration, f func()) { time.AfterFunc(d, func() { a.loop.post(f) }) }
+// postAfter posts f once d is over.
+func (a *EmbeddedAgent) postAfter(d time.Duration, f func()) {
+	time.AfterFunc(d, func() { a.loop.post(f) })
+}
 
-// work runs f beside the loop; what it returns then runs on the loop. The
+// runInBackground runs f beside the loop; what it returns then runs on the loop. The
 // agent does not end before.
-func (a *Agent) work(f func(ctx context.Context) (then func())) {
+func (a *EmbeddedAgent) runInBackground(f func(ctx context.Context) (then func())) {
 	a.working++
 	ctx := a.background()
 	go func() {

@@ -17,8 +17,8 @@ const (
 	gpuIDsName = "gpu_ids"
 )
 
-// scalar sums the scalar resources of a name.
-func scalar(resources []mesos.Resource, name string) float64 {
+// sumScalar sums the scalar resources of a name.
+func sumScalar(resources []mesos.Resource, name string) float64 {
 	var sum float64
 	for _, r := range resources {
 		if r.Name == name && r.GetType() == mesos.SCALAR {
@@ -28,10 +28,10 @@ func scalar(resources []mesos.Resource, name string) float64 {
 	return sum
 }
 
-// devices counts the GPUs among the resources and lists those that are named:
+// countDevices counts the GPUs among the resources and lists those that are named:
 // whole ones, and those of which the resources are a part.
-func devices(resources []mesos.Resource) (gpus int, ids []string, err error) {
-	n := scalar(resources, gpusName)
+func countDevices(resources []mesos.Resource) (gpus int, ids []string, err error) {
+	n := sumScalar(resources, gpusName)
 	if n != math.Trunc(n) || n < 0 {
 		return 0, nil, fmt.Errorf("gpus:%v is no whole number of devices", n)
 	}
@@ -50,10 +50,10 @@ func devices(resources []mesos.Resource) (gpus int, ids []string, err error) {
 	return int(n), ids, nil
 }
 
-// limits turns resources into those of a cgroup.
-func limits(resources []mesos.Resource) container.Limits {
-	return container.Limits{
-		CPUs:     scalar(resources, "cpus"),
-		MemBytes: int64(scalar(resources, "mem") * (1 << 20)),
+// cgroupLimits turns resources into those of a cgroup.
+func cgroupLimits(resources []mesos.Resource) container.ContainerLimits {
+	return container.ContainerLimits{
+		CPUs:     sumScalar(resources, "cpus"),
+		MemBytes: int64(sumScalar(resources, "mem") * (1 << 20)),
 	}
 }

@@ -16,18 +16,18 @@ func TestDevicesAndLimits(t *testing.T) {
 		resource("gpus", 1), gpuIDs("GPU-b"), resource("mem", 32), resource("cpus", 0.5),
 		resource("gpus", 1), gpuIDs("GPU-a"), resource("mem", 0.5),
 	}
-	gpus, ids, err := devices(all)
+	gpus, ids, err := countDevices(all)
 	if err != nil || gpus != 2 || strings.Join(ids, " ") != "GPU-b GPU-a" {
 		t.Errorf("devices: %d %v %v", gpus, ids, err)
 	}
 	if keyOf(gpus, ids) != keyOf(2, []string{"GPU-a", "GPU-b"}) || keyOf(gpus, ids) == keyOf(2, []string{"GPU-a", "GPU-c"}) {
 		t.Error("grants are told apart by the order of their devices, or not by the devices")
 	}
-	if l := limits(all); l.CPUs != 0.5 || l.MemBytes != 32<<20+1<<19 {
+	if l := cgroupLimits(all); l.CPUs != 0.5 || l.MemBytes != 32<<20+1<<19 {
 		t.Errorf("limits %+v", l)
 	}
 	for _, n := range []float64{0.5, -1} {
-		if _, _, err := devices([]mesos.Resource{resource("gpus", n)}); err == nil {
+		if _, _, err := countDevices([]mesos.Resource{resource("gpus", n)}); err == nil {
 			t.Errorf("gpus:%v passed", n)
 		}
 	}
@@ -36,15 +36,15 @@ func TestDevicesAndLimits(t *testing.T) {
 // What executors read of a duration is what was written.
 func TestDuration(t *testing.T) {
 	for _, d := range []time.Duration{0, 1, time.Millisecond, 1500 * time.Millisecond, 5 * time.Second, 90 * time.Second, 15 * time.Minute, 3 * time.Hour} {
-		if got, err := mesostime.ParseDuration(duration(d)); err != nil || got != d {
-			t.Errorf("%v is written %s, read as %v, %v", d, duration(d), got, err)
+		if got, err := mesostime.ParseDuration(formatDuration(d)); err != nil || got != d {
+			t.Errorf("%v is written %s, read as %v, %v", d, formatDuration(d), got, err)
 		}
 	}
 }
 
 func TestContainerIDs(t *testing.T) {
 	id := below(below(mesos.ContainerID{Value: "top"}, "mid"), "leaf")
-	ids, err := chain(id)
+	ids, err := containerPath(id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func TestContainerIDs(t *testing.T) {
 		id = below(id, "deeper")
 	}
 	for _, bad := range []mesos.ContainerID{id, {}, {Value: ".."}, {Value: "a b"}, {Value: strings.Repeat("x", 300)}} {
-		if _, err := chain(bad); err == nil {
+		if _, err := containerPath(bad); err == nil {
 			t.Errorf("container id %.40v passed", bad)
 		}
 	}

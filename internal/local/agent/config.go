@@ -16,16 +16,16 @@ import (
 	"mesos-gpu/isolator"
 )
 
-// Isolator decides which devices a container may open.
-type Isolator interface {
-	Prepare(container string, gpus int, ids []string) (isolator.Grant, error)
-	Isolate(cgroupPath string, g isolator.Grant) error
+// DeviceIsolator decides which devices a container may open.
+type DeviceIsolator interface {
+	ResolveTaskGrant(container string, gpus int, ids []string) (isolator.DeviceGrant, error)
+	ApplyGrant(cgroupPath string, g isolator.DeviceGrant) error
 }
 
-// Config of an Agent. Zero durations and Runc have Mesos's defaults.
-type Config struct {
+// AgentConfig of an Agent. Zero durations and Runc have Mesos's defaults.
+type AgentConfig struct {
 	Log    logrus.FieldLogger
-	Master link.Master
+	Master link.MasterLink
 	// WorkDir holds sandboxes, unpacked images and what runs. One agent at a
 	// time may use it.
 	WorkDir string
@@ -42,7 +42,7 @@ type Config struct {
 	Root bool
 	// Isolator confines containers to their devices, where Root is set. Nil
 	// means one that knows no GPU.
-	Isolator Isolator
+	Isolator DeviceIsolator
 	// ExecutorPath is the mesos-gpu program. It runs the tasks that bring no
 	// executor of their own, and every container starts with it.
 	ExecutorPath string
@@ -54,7 +54,7 @@ type Config struct {
 	// it. It may be nil where there is no driver.
 	Volume func(ctx context.Context) (path string, err error)
 	// Driver is what is known of the driver, of which images may ask much.
-	Driver driver.Host
+	Driver driver.HostDriver
 	// Runc is the program that runs containers with images.
 	Runc string
 
@@ -76,7 +76,7 @@ type Config struct {
 }
 
 // withDefaults fills in what Mesos has as defaults.
-func (c Config) withDefaults() Config {
+func (c AgentConfig) withDefaults() AgentConfig {
 	for _, d := range []struct {
 		field *time.Duration
 		value time.Duration
@@ -98,13 +98,13 @@ func (c Config) withDefaults() Config {
 		c.Runc = "runc"
 	}
 	if c.Hostname == "" {
-		c.Hostname = c.host()
+		c.Hostname = c.hostIP()
 	}
 	return c
 }
 
-// host is the agent's own address, without port.
-func (c *Config) host() string {
+// hostIP is the agent's own address, without port.
+func (c *AgentConfig) hostIP() string {
 	host, _, err := net.SplitHostPort(c.Addr)
 	if err != nil {
 		return "" // validate says so
@@ -112,8 +112,8 @@ func (c *Config) host() string {
 	return host
 }
 
-// validate names the first thing that is missing or wrong.
-func (c Config) validate() error {
+// validateConfig names the first thing that is missing or wrong.
+func (c AgentConfig) validateConfig() error {
 	switch _, _, err := net.SplitHostPort(c.Addr); {
 	case err != nil:
 		return fmt.Errorf("agent address: %w", err)

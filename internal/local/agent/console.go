@@ -11,8 +11,8 @@ import (
 	"mesos-gpu/internal/local/agent/container"
 )
 
-// console is what a session's command reads and writes: pipes, or a terminal.
-type console struct {
+// sessionConsole is what a session's command reads and writes: pipes, or a terminal.
+type sessionConsole struct {
 	// stdin, stdout and stderr are the agent's ends. Of a terminal there is
 	// one, and no stderr.
 	stdin, stdout, stderr *os.File
@@ -24,8 +24,8 @@ type console struct {
 }
 
 // openConsole makes pipes, or a terminal where tty says so.
-func openConsole(tty *mesos.TTYInfo) (*console, error) {
-	c := &console{terminal: tty != nil}
+func openConsole(tty *mesos.TTYInfo) (*sessionConsole, error) {
+	c := &sessionConsole{terminal: tty != nil}
 	var err error
 	if c.terminal {
 		err = c.openTerminal(tty.WindowSize)
@@ -33,14 +33,14 @@ func openConsole(tty *mesos.TTYInfo) (*console, error) {
 		err = c.openPipes()
 	}
 	if err != nil {
-		c.release()
+		c.closeCommandEnds()
 		c.close()
 		return nil, fmt.Errorf("open a session's streams: %w", err)
 	}
 	return c, nil
 }
 
-func (c *console) openPipes() (err error) {
+func (c *sessionConsole) openPipes() (err error) {
 	if c.theirs[0], c.stdin, err = os.Pipe(); err != nil {
 		return err
 	}
@@ -52,13 +52,13 @@ func (c *console) openPipes() (err error) {
 }
 
 // openTerminal makes a pseudo terminal of the agent's own /dev/pts.
-func (c *console) openTerminal(size *mesos.TTYInfo_WindowSize) (err error) {
+func (c *sessionConsole) openTerminal(size *mesos.TTYInfo_WindowSize) (err error) {
 	if c.stdin, err = os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0); err != nil {
 		return err
 	}
 	c.stdout = c.stdin
 	var peer uintptr
-	if err := c.control(func(fd int) error {
+	if err := c.withTerminal(func(fd int) error {
 		if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
 			return err
 		}
@@ -75,11 +75,11 @@ func (c *console) openTerminal(size *mesos.TTYInfo_WindowSize) (err error) {
 	if size == nil {
 		return nil
 	}
-	return c.resize(size)
+	return c.resizeTerminal(size)
 }
 
-// control does something with the terminal's descriptor.
-func (c *console) control(do func(fd int) error) error {
+// withTerminal does something with the terminal's descriptor.
+func (c *sessionConsole) withTerminal(do func(fd int) error) error {
 	raw, err := c.stdin.SyscallConn()
 	if err != nil {
 		return err
@@ -90,19 +90,19 @@ func (c *console) control(do func(fd int) error) error {
 	return err
 }
 
-// resize tells the terminal, and by a signal the command, of its size.
-func (c *console) resize(size *mesos.TTYInfo_WindowSize) error {
+// resizeTerminal tells the terminal, and by a signal the command, of its size.
+func (c *sessionConsole) resizeTerminal(size *mesos.TTYInfo_WindowSize) error {
 	if !c.terminal {
 		return errors.New("the session has no terminal")
 	}
-	return c.control(func(fd int) error {
+	return c.withTerminal(func(fd int) error {
 		return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: uint16(size.Rows), Col: uint16(size.Columns)})
 	})
 }
 
-// connect gives a container the command's ends. Who runs the command owns its
+// attachTo gives a container the command's ends. Who runs the command owns its
 // terminal.
-func (c *console) connect(s *container.Spec) error {
+func (c *sessionConsole) attachTo(s *container.LaunchSpec) error {
 	s.Stdin, s.Stdout, s.Stderr, s.Terminal = c.theirs[0], c.theirs[1], c.theirs[2], c.terminal
 	if u := s.Command.User; c.terminal && u != nil {
 		if err := s.Stdin.Chown(int(u.UID), int(u.GID)); err != nil {
@@ -112,8 +112,8 @@ func (c *console) connect(s *container.Spec) error {
 	return nil
 }
 
-// release closes the command's ends, or their end would never be heard of.
-func (c *console) release() {
+// closeCommandEnds closes the command's ends, or their end would never be heard of.
+func (c *sessionConsole) closeCommandEnds() {
 	for _, f := range c.theirs {
 		if f != nil {
 			_ = f.Close() // a terminal's thrice; the command has its own
@@ -121,7 +121,7 @@ func (c *console) release() {
 	}
 }
 
-func (c *console) close() {
+func (c *sessionConsole) close() {
 	for _, f := range []*os.File{c.stdin, c.stdout, c.stderr} {
 		if f != nil {
 			_ = f.Close() // nobody reads or feeds it any more

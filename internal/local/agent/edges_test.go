@@ -72,8 +72,8 @@ func TestNestedBelowNested(t *testing.T) {
 // TestWithoutOverlay puts the work directory on a file system that can hold
 // no copy-on-write layer: an overlay.
 func TestWithoutOverlay(t *testing.T) {
-	need.DevicesCgroup(t)
-	need.Program(t, "runc", "runc")
+	need.RequireDevicesCgroup(t)
+	need.RequireProgram(t, "runc", "runc")
 	base := t.TempDir()
 	for _, name := range []string{"lower", "upper", "scratch", "merged"} {
 		if err := os.Mkdir(filepath.Join(base, name), 0o755); err != nil {
@@ -91,7 +91,7 @@ func TestWithoutOverlay(t *testing.T) {
 		}
 	})
 	archive := testimage.BusyboxArchive(t, "app:1", nil, nil)
-	r := newRig(t, true, func(c *Config) { c.WorkDir, c.ImagesDir = filepath.Join(merged, "work"), filepath.Dir(archive) })
+	r := newRig(t, true, func(c *AgentConfig) { c.WorkDir, c.ImagesDir = filepath.Join(merged, "work"), filepath.Dir(archive) })
 	p := r.parent()
 	if _, out := r.nestAndWait(below(p, "n"), argv("sh", "-c", "touch /new && ls /new"), imageInfo("app:1")); out != "/new\n" {
 		t.Errorf("output %q", out)
@@ -102,10 +102,10 @@ func TestWithoutOverlay(t *testing.T) {
 }
 
 func TestVolumesAndUsers(t *testing.T) {
-	need.DevicesCgroup(t)
-	need.Program(t, "runc", "runc")
+	need.RequireDevicesCgroup(t)
+	need.RequireProgram(t, "runc", "runc")
 	archive := testimage.BusyboxArchive(t, "app:1", nil, nil)
-	r := newRig(t, true, func(c *Config) { c.ImagesDir = filepath.Dir(archive) })
+	r := newRig(t, true, func(c *AgentConfig) { c.ImagesDir = filepath.Dir(archive) })
 	p := r.parent()
 	data := t.TempDir()
 	info := imageInfo("app:1")
@@ -159,11 +159,11 @@ func TestUnsupportedContainerInfo(t *testing.T) {
 	} {
 		info := imageInfo("x")
 		change(info)
-		if _, err := new(Agent).supported(info); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := new(EmbeddedAgent).checkContainer(info); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %q", err, want)
 		}
 	}
-	if name, err := new(Agent).supported(&mesos.ContainerInfo{Type: mesos.ContainerInfo_MESOS.Enum()}); name != "" || err != nil {
+	if name, err := new(EmbeddedAgent).checkContainer(&mesos.ContainerInfo{Type: mesos.ContainerInfo_MESOS.Enum()}); name != "" || err != nil {
 		t.Errorf("without image: %q, %v", name, err)
 	}
 }
@@ -174,23 +174,23 @@ type onceIsolator struct {
 	done map[string]bool
 }
 
-func (o *onceIsolator) Isolate(cgroup string, g isolator.Grant) error {
+func (o *onceIsolator) ApplyGrant(cgroup string, g isolator.DeviceGrant) error {
 	if o.done[cgroup] {
 		return errors.New("the kernel refused")
 	}
 	o.done[cgroup] = true
-	return o.Isolator.Isolate(cgroup, g)
+	return o.Isolator.ApplyGrant(cgroup, g)
 }
 
 // A container that cannot be made to give a device back is destroyed, before
 // the device can be another's.
 func TestDeviceThatIsNotGivenBack(t *testing.T) {
-	need.DevicesCgroup(t)
-	i, err := isolator.New(isolator.Config{Host: gpuHost()})
+	need.RequireDevicesCgroup(t)
+	i, err := isolator.New(isolator.HostConfig{Host: gpuHost()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := newRig(t, true, func(c *Config) { c.Isolator = &onceIsolator{i, map[string]bool{}} })
+	r := newRig(t, true, func(c *AgentConfig) { c.Isolator = &onceIsolator{i, map[string]bool{}} })
 	r.run(r.custom("ex"), newTask("t1", "block"), newTask("t2", "true", resource("gpus", 1), gpuIDs("GPU-a")))
 	r.master.awaitStates(t, "t2", "RUNNING FINISHED")
 	last := r.master.awaitStates(t, "t1", "RUNNING FAILED")
@@ -200,16 +200,16 @@ func TestDeviceThatIsNotGivenBack(t *testing.T) {
 }
 
 func TestConfig(t *testing.T) {
-	good := Config{Log: testLog(), Master: newFakeMaster(), WorkDir: "/w", Addr: "127.0.0.1:5051", ExecutorPath: "/bin/true"}
+	good := AgentConfig{Log: testLog(), Master: newFakeMaster(), WorkDir: "/w", Addr: "127.0.0.1:5051", ExecutorPath: "/bin/true"}
 	if _, err := New(good); err != nil {
 		t.Fatal(err)
 	}
-	for want, change := range map[string]func(*Config){
-		"address":       func(c *Config) { c.Addr = "nowhere" },
-		"Log":           func(c *Config) { c.Log = nil },
-		"Master":        func(c *Config) { c.Master = nil },
-		"work dir":      func(c *Config) { c.WorkDir = "relative" },
-		"executor prog": func(c *Config) { c.ExecutorPath = "mesos-gpu" },
+	for want, change := range map[string]func(*AgentConfig){
+		"address":       func(c *AgentConfig) { c.Addr = "nowhere" },
+		"Log":           func(c *AgentConfig) { c.Log = nil },
+		"Master":        func(c *AgentConfig) { c.Master = nil },
+		"work dir":      func(c *AgentConfig) { c.WorkDir = "relative" },
+		"executor prog": func(c *AgentConfig) { c.ExecutorPath = "mesos-gpu" },
 	} {
 		bad := good
 		change(&bad)

@@ -28,8 +28,8 @@ func runsDir(work, agent, framework, executor string) string {
 	return filepath.Join(frameworksDir(work, agent), framework, "executors", executor, "runs")
 }
 
-// duration is a time in the form Mesos writes it.
-func duration(d time.Duration) string {
+// formatDuration is a time in the form Mesos writes it.
+func formatDuration(d time.Duration) string {
 	for _, unit := range []struct {
 		size time.Duration
 		name string
@@ -43,7 +43,7 @@ func duration(d time.Duration) string {
 
 // executorEnvironment is what an executor's process finds in its environment.
 // The framework's own variables come last and win, as with Mesos.
-func executorEnvironment(c *Config, agentID, sandbox string, e *executorRun) ([]string, error) {
+func executorEnvironment(c *AgentConfig, agentID, sandbox string, e *executorState) ([]string, error) {
 	checkpoint := "0"
 	if e.framework.info.GetCheckpoint() {
 		checkpoint = "1"
@@ -58,26 +58,26 @@ func executorEnvironment(c *Config, agentID, sandbox string, e *executorRun) ([]
 		"MESOS_AGENT_ENDPOINT=" + c.Addr,
 		"MESOS_CHECKPOINT=" + checkpoint,
 		"MESOS_HTTP_COMMAND_EXECUTOR=0",
-		"MESOS_EXECUTOR_SHUTDOWN_GRACE_PERIOD=" + duration(e.grace(c.ShutdownGrace)),
+		"MESOS_EXECUTOR_SHUTDOWN_GRACE_PERIOD=" + formatDuration(e.killGrace(c.ShutdownGrace)),
 	}
 	if checkpoint == "1" {
 		env = append(env,
-			"MESOS_RECOVERY_TIMEOUT="+duration(c.RecoveryTimeout),
-			"MESOS_SUBSCRIPTION_BACKOFF_MAX="+duration(c.SubscriptionBackoff))
+			"MESOS_RECOVERY_TIMEOUT="+formatDuration(c.RecoveryTimeout),
+			"MESOS_SUBSCRIPTION_BACKOFF_MAX="+formatDuration(c.SubscriptionBackoff))
 	}
 	var operators []string
 	for _, name := range slices.Sorted(maps.Keys(c.ExecutorEnv)) {
 		operators = append(operators, name+"="+c.ExecutorEnv[name])
 	}
-	own, err := oci.Variables(e.info.Command)
+	own, err := oci.CommandEnv(e.info.Command)
 	if err != nil {
 		return nil, err
 	}
-	return oci.Merge(operators, env, own), nil
+	return oci.MergeEnv(operators, env, own), nil
 }
 
-// supplied is the executor of tasks that bring none: this program's own.
-func supplied(info mesos.ExecutorInfo, path string) mesos.ExecutorInfo {
+// suppliedExecutor is the executor of tasks that bring none: this program's own.
+func suppliedExecutor(info mesos.ExecutorInfo, path string) mesos.ExecutorInfo {
 	shell := false
 	info.Command = &mesos.CommandInfo{Shell: &shell, Value: &path, Arguments: []string{"mesos-gpu", "executor"}}
 	return info

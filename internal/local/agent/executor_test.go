@@ -87,7 +87,7 @@ func TestKillMessageAndLaterTasks(t *testing.T) {
 	r.master.awaitStates(t, "t1", "RUNNING")
 	r.run(e, newTask("t2", "block"))
 	r.master.awaitStates(t, "t2", "RUNNING")
-	r.master.agent.Message(mesos.FrameworkID{Value: "fw"}, mesos.ExecutorID{Value: "ex"}, []byte("hello"))
+	r.master.agent.SendMessage(mesos.FrameworkID{Value: "fw"}, mesos.ExecutorID{Value: "ex"}, []byte("hello"))
 	r.master.await(t, "the echo", func() bool { return slices.Contains(r.master.messages, "ex: echo hello") })
 	r.kill("t1")
 	r.master.awaitStates(t, "t1", "RUNNING KILLED")
@@ -173,7 +173,7 @@ func TestLaunchFailures(t *testing.T) {
 }
 
 func TestRegistrationTimeout(t *testing.T) {
-	r := newRig(t, false, func(c *Config) { c.RegistrationTimeout = 100 * time.Millisecond })
+	r := newRig(t, false, func(c *AgentConfig) { c.RegistrationTimeout = 100 * time.Millisecond })
 	r.run(r.custom("ex", "FOREIGN=mute"), newTask("t1", ""))
 	last := r.master.awaitStates(t, "t1", "FAILED")
 	if last.GetReason() != mesos.REASON_EXECUTOR_REGISTRATION_TIMEOUT || !strings.Contains(last.GetMessage(), "100ms") {
@@ -183,7 +183,7 @@ func TestRegistrationTimeout(t *testing.T) {
 
 // A launch that hangs, here on a resource provider, ends with its executor.
 func TestTimeoutDuringLaunch(t *testing.T) {
-	r := newRig(t, false, func(c *Config) { c.RegistrationTimeout, c.PublishTimeout = 100*time.Millisecond, time.Hour })
+	r := newRig(t, false, func(c *AgentConfig) { c.RegistrationTimeout, c.PublishTimeout = 100*time.Millisecond, time.Hour })
 	r.provider(api.PublishUnknown)
 	widget := resource("widgets", 1)
 	widget.ProviderID = &mesos.ResourceProviderID{Value: "provider"}
@@ -240,7 +240,7 @@ func TestReconnect(t *testing.T) {
 }
 
 func TestRetryUntilAcknowledged(t *testing.T) {
-	r := newRig(t, false, func(c *Config) { c.RetryMin, c.RetryMax = 20*time.Millisecond, 40*time.Millisecond })
+	r := newRig(t, false, func(c *AgentConfig) { c.RetryMin, c.RetryMax = 20*time.Millisecond, 40*time.Millisecond })
 	r.master.locked(func() { r.master.mute = true })
 	r.run(r.custom("ex"), newTask("t1", "exit 0"))
 	r.master.await(t, "three attempts", func() bool { return strings.HasPrefix(r.master.states("t1"), "RUNNING RUNNING RUNNING") })
@@ -252,7 +252,7 @@ func TestRetryUntilAcknowledged(t *testing.T) {
 		r.master.agent.Acknowledge(mesos.FrameworkID{Value: "fw"}, first.TaskID, first.UUID)
 	})
 	r.master.await(t, "the next", func() bool { return strings.HasSuffix(r.master.states("t1"), "RUNNING FINISHED") })
-	n, err := ask(t.Context(), r.agent.loop, func() bool { return r.agent.streams.Pending(status.Key{Framework: "fw", Task: "t1"}) })
+	n, err := askLoop(t.Context(), r.agent.loop, func() bool { return r.agent.streams.HasPending(status.TaskKey{Framework: "fw", Task: "t1"}) })
 	if err != nil || n {
 		t.Errorf("after the last acknowledgement: pending %v, %v", n, err)
 	}

@@ -16,28 +16,28 @@ type grantKey struct {
 	ids  string
 }
 
-// granting is a grant on its way into a container's cgroup.
-type granting struct {
+// pendingGrant is a grant on its way into a container's cgroup.
+type pendingGrant struct {
 	key   grantKey
-	grant isolator.Grant
+	grant isolator.DeviceGrant
 	// isolate is nil where nothing confines containers.
 	isolate func(cgroup string) error
 }
 
 // prepareGrant decides what a container with those resources may open.
-func (a *Agent) prepareGrant(id string, resources []mesos.Resource) (granting, error) {
-	gpus, ids, err := devices(resources)
+func (a *EmbeddedAgent) prepareGrant(id string, resources []mesos.Resource) (pendingGrant, error) {
+	gpus, ids, err := countDevices(resources)
 	if err != nil {
-		return granting{}, err
+		return pendingGrant{}, err
 	}
-	g := granting{key: keyOf(gpus, ids)}
+	g := pendingGrant{key: keyOf(gpus, ids)}
 	if !a.cfg.Root {
 		return g, nil
 	}
-	if g.grant, err = a.cfg.Isolator.Prepare(id, gpus, ids); err != nil {
-		return granting{}, err
+	if g.grant, err = a.cfg.Isolator.ResolveTaskGrant(id, gpus, ids); err != nil {
+		return pendingGrant{}, err
 	}
-	g.isolate = func(cgroup string) error { return a.cfg.Isolator.Isolate(cgroup, g.grant) }
+	g.isolate = func(cgroup string) error { return a.cfg.Isolator.ApplyGrant(cgroup, g.grant) }
 	return g, nil
 }
 
@@ -46,46 +46,46 @@ func keyOf(gpus int, ids []string) grantKey {
 	return grantKey{gpus, strings.Join(sorted, "\n")}
 }
 
-// fits reports whether the container's grant is the one that its executor and
+// grantMatches reports whether the container's grant is the one that its executor and
 // live tasks should have.
-func (e *executorRun) fits() bool {
-	gpus, ids, err := devices(e.resources())
+func (e *executorState) grantMatches() bool {
+	gpus, ids, err := countDevices(e.allocatedResources())
 	return err == nil && keyOf(gpus, ids) == e.granted
 }
 
-// resize changes what the container may open to what its executor and live
+// updateGrant changes what the container may open to what its executor and live
 // tasks have, then runs then. A container whose devices cannot be taken away
 // is destroyed: they are about to be another's.
-func (a *Agent) resize(e *executorRun, then func()) {
+func (a *EmbeddedAgent) updateGrant(e *executorState, then func()) {
 	if e.resizing {
-		e.later = append(e.later, func() { a.resize(e, then) })
+		e.later = append(e.later, func() { a.updateGrant(e, then) })
 		return
 	}
-	if e.box == nil || e.fits() {
+	if e.box == nil || e.grantMatches() {
 		then()
 		return
 	}
 	e.resizing = true
-	resources, box := e.resources(), e.box
-	a.work(func(context.Context) func() {
+	resources, box := e.allocatedResources(), e.box
+	a.runInBackground(func(context.Context) func() {
 		g, err := a.prepareGrant(e.container, resources)
 		if err == nil && g.isolate != nil {
-			err = g.isolate(box.Cgroup())
+			err = g.isolate(box.CgroupName())
 		}
 		return func() {
-			a.resized(e, g, err)
+			a.grantUpdated(e, g, err)
 			then()
 			later := e.later
 			e.later = nil
 			for _, again := range later {
 				again()
 			}
-			a.finish(e)
+			a.removeContainer(e)
 		}
 	})
 }
 
-func (a *Agent) resized(e *executorRun, g granting, err error) {
+func (a *EmbeddedAgent) grantUpdated(e *executorState, g pendingGrant, err error) {
 	e.resizing = false
 	if err == nil {
 		e.grant, e.granted = g.grant, g.key
@@ -94,67 +94,67 @@ func (a *Agent) resized(e *executorRun, g granting, err error) {
 	if e.exited {
 		return // with its cgroup there is nothing left to take away
 	}
-	a.cfg.Log.WithFields(e.fields()).WithError(err).Error("cannot change a container's devices; destroying it")
+	a.cfg.Log.WithFields(e.logFields()).WithError(err).Error("cannot change a container's devices; destroying it")
 	reason := mesos.REASON_CONTAINER_UPDATE_FAILED
-	a.destroy(e, termination{reason: &reason, message: err.Error()})
+	a.destroyContainer(e, termination{reason: &reason, message: err.Error()})
 }
 
-// others is everything that the other executors and their live tasks have.
-func (a *Agent) others(than *executorRun) []mesos.Resource {
+// resourcesOfOthers is everything that the other executors and their live tasks have.
+func (a *EmbeddedAgent) resourcesOfOthers(than *executorState) []mesos.Resource {
 	var all []mesos.Resource
-	for e := range a.executors() {
+	for e := range a.liveExecutors() {
 		if e != than {
-			all = append(all, e.resources()...)
+			all = append(all, e.allocatedResources()...)
 		}
 	}
 	return all
 }
 
-// deliver gives a subscribed executor the tasks it has not seen, once its
+// deliverTasks gives a subscribed executor the tasks it has not seen, once its
 // container is known to run (it may subscribe before), their resources are
 // published and it may use them.
-func (a *Agent) deliver(e *executorRun) {
+func (a *EmbeddedAgent) deliverTasks(e *executorState) {
 	if e.updating || e.box == nil || e.phase != running {
 		return
 	}
-	var batch []*task
+	var batch []*taskState
 	for _, t := range e.tasks {
-		if t.live() && !t.sent {
+		if t.isLive() && !t.sent {
 			batch = append(batch, t)
 		}
 	}
-	if !slices.ContainsFunc(batch, func(t *task) bool { return !t.ready }) {
+	if !slices.ContainsFunc(batch, func(t *taskState) bool { return !t.ready }) {
 		e.sendTasks(batch)
 		return
 	}
 	e.updating = true
-	wanted, others := e.resources(), a.others(e)
-	a.work(func(ctx context.Context) func() {
+	wanted, others := e.allocatedResources(), a.resourcesOfOthers(e)
+	a.runInBackground(func(ctx context.Context) func() {
 		err := a.providers.Publish(ctx, wanted, others)
-		return func() { a.published(e, batch, err) }
+		return func() { a.deliverPublished(e, batch, err) }
 	})
 }
 
-// published goes on with what deliver began.
-func (a *Agent) published(e *executorRun, batch []*task, err error) {
-	if _, _, count := devices(e.resources()); err == nil {
+// deliverPublished goes on with what deliver began.
+func (a *EmbeddedAgent) deliverPublished(e *executorState, batch []*taskState, err error) {
+	if _, _, count := countDevices(e.allocatedResources()); err == nil {
 		err = count
 	}
 	if err != nil {
 		e.updating = false
 		for _, t := range batch {
-			if t.live() && !t.ready {
+			if t.isLive() && !t.ready {
 				a.agentStatus(e, t, mesos.TASK_FAILED, mesos.REASON_CONTAINER_UPDATE_FAILED, err.Error())
 			}
 		}
 		a.shutdownUnused(e)
 		return
 	}
-	a.resize(e, func() {
+	a.updateGrant(e, func() {
 		e.updating = false
 		for _, t := range batch {
 			t.ready = true
 		}
-		a.deliver(e)
+		a.deliverTasks(e)
 	})
 }

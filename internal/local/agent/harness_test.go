@@ -23,7 +23,7 @@ import (
 type fakeMaster struct {
 	mu       sync.Mutex
 	changed  chan struct{}
-	agent    link.Agent
+	agent    link.AgentLink
 	info     mesos.AgentInfo
 	totals   [][]mesos.Resource
 	statuses []mesos.TaskStatus
@@ -53,7 +53,7 @@ func (m *fakeMaster) locked(f func()) {
 	}
 }
 
-func (m *fakeMaster) Register(info mesos.AgentInfo, total []mesos.Resource, _ []link.Running, a link.Agent) (mesos.AgentID, error) {
+func (m *fakeMaster) Register(info mesos.AgentInfo, total []mesos.Resource, _ []link.RunningExecutor, a link.AgentLink) (mesos.AgentID, error) {
 	m.locked(func() { m.info, m.agent, m.totals = info, a, append(m.totals, total) })
 	return mesos.AgentID{Value: "agent-1"}, nil
 }
@@ -153,7 +153,7 @@ func (m *fakeMaster) awaitExit(t *testing.T, executor string) exited {
 // rig is an agent that serves over HTTP and runs.
 type rig struct {
 	t      *testing.T
-	agent  *Agent
+	agent  *EmbeddedAgent
 	master *fakeMaster
 	server *httptest.Server
 	stop   func() error
@@ -169,19 +169,19 @@ func testLog() logrus.FieldLogger {
 func kinds(t *testing.T, test func(t *testing.T, root bool)) {
 	t.Run("plain", func(t *testing.T) { test(t, false) })
 	t.Run("root", func(t *testing.T) {
-		need.DevicesCgroup(t)
+		need.RequireDevicesCgroup(t)
 		test(t, true)
 	})
 }
 
-func newRig(t *testing.T, root bool, change func(*Config)) *rig {
+func newRig(t *testing.T, root bool, change func(*AgentConfig)) *rig {
 	t.Helper()
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := &rig{t: t, master: newFakeMaster(), server: httptest.NewUnstartedServer(nil)}
-	cfg := Config{
+	cfg := AgentConfig{
 		Log: testLog(), Master: r.master, WorkDir: t.TempDir(), Addr: r.server.Listener.Addr().String(),
 		Resources: []mesos.Resource{resource("cpus", 4), resource("mem", 4096)}, Root: root, ExecutorPath: program,
 		ExecutorEnv: map[string]string{"OPERATORS": "choice"}, ShutdownGrace: 2 * time.Second,

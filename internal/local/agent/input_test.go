@@ -202,9 +202,9 @@ func TestTerminalEndsWithItsConnection(t *testing.T) {
 
 // A terminal in an image is its user's.
 func TestTerminalInAnImage(t *testing.T) {
-	need.Program(t, "runc", "runc")
+	need.RequireProgram(t, "runc", "runc")
 	archive := testimage.BusyboxArchive(t, "app:1", nil, nil)
-	r := gpuRig(t, func(c *Config) { c.ImagesDir = filepath.Dir(archive) })
+	r := gpuRig(t, func(c *AgentConfig) { c.ImagesDir = filepath.Dir(archive) })
 	n := below(r.parent(resource("gpus", 1), gpuIDs("GPU-b")), "n")
 	if err := r.nest(n, shell("exec sleep 1000"), imageInfo("app:1")); err != nil {
 		t.Fatal(err)

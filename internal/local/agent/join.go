@@ -13,9 +13,9 @@ import (
 // Join takes the agent to a master, a new one or the one that gave it up, with
 // all that it runs. It tells that master again what nobody has acknowledged.
 // Run must have registered, and must still run.
-func (a *Agent) Join(ctx context.Context, m link.Master) error {
+func (a *EmbeddedAgent) Join(ctx context.Context, m link.MasterLink) error {
 	done := make(chan error, 1)
-	a.loop.post(func() { done <- a.join(m) })
+	a.loop.post(func() { done <- a.joinMaster(m) })
 	select {
 	case err := <-done:
 		return err
@@ -24,23 +24,23 @@ func (a *Agent) Join(ctx context.Context, m link.Master) error {
 	}
 }
 
-func (a *Agent) join(m link.Master) error {
-	if _, err := m.Register(a.info, a.total(), a.running(), fromMaster{a}); err != nil {
+func (a *EmbeddedAgent) joinMaster(m link.MasterLink) error {
+	if _, err := m.Register(a.info, a.totalResources(), a.runningExecutors(), masterCalls{a}); err != nil {
 		return fmt.Errorf("join master: %w", err)
 	}
 	a.cfg.Master = m
-	a.forward(a.streams.Unacknowledged(now()))
+	a.forwardStatuses(a.streams.Unacknowledged(now()))
 	return nil
 }
 
-// running lists the executors that have not ended, with tasks whose end the
+// runningExecutors lists the executors that have not ended, with tasks whose end the
 // framework has yet to acknowledge.
-func (a *Agent) running() []link.Running {
-	var all []link.Running
-	for e := range a.executors() {
-		r := link.Running{Framework: e.framework.info, Executor: e.info}
+func (a *EmbeddedAgent) runningExecutors() []link.RunningExecutor {
+	var all []link.RunningExecutor
+	for e := range a.liveExecutors() {
+		r := link.RunningExecutor{Framework: e.framework.info, Executor: e.info}
 		for _, t := range e.tasks {
-			if t.live() || !t.acked {
+			if t.isLive() || !t.acked {
 				r.Tasks = append(r.Tasks, t.info)
 			}
 		}
@@ -49,7 +49,7 @@ func (a *Agent) running() []link.Running {
 	return all
 }
 
-// total is what the agent and its providers have.
-func (a *Agent) total() []mesos.Resource {
+// totalResources is what the agent and its providers have.
+func (a *EmbeddedAgent) totalResources() []mesos.Resource {
 	return append(slices.Clone(a.cfg.Resources), a.providers.Resources()...)
 }

@@ -11,10 +11,10 @@ import (
 // nextMaster also keeps what an agent says that it runs.
 type nextMaster struct {
 	*fakeMaster
-	running []link.Running
+	running []link.RunningExecutor
 }
 
-func (m *nextMaster) Register(info mesos.AgentInfo, total []mesos.Resource, running []link.Running, a link.Agent) (mesos.AgentID, error) {
+func (m *nextMaster) Register(info mesos.AgentInfo, total []mesos.Resource, running []link.RunningExecutor, a link.AgentLink) (mesos.AgentID, error) {
 	m.running = running
 	return m.fakeMaster.Register(info, total, running, a)
 }
@@ -56,6 +56,6 @@ func TestJoin(t *testing.T) {
 	next.agent.ShutdownExecutor(mesos.FrameworkID{Value: "fw"}, mesos.ExecutorID{Value: "stays"})
 	next.await(t, "the end of t1", func() bool {
 		last := next.last("t1")
-		return link.Terminal(last.GetState())
+		return link.IsTerminal(last.GetState())
 	})
 }

@@ -27,16 +27,16 @@ func checkID(id string) error {
 	return nil
 }
 
-// launch gives tasks to their executor and starts it where it does not run.
-func (a *Agent) launch(info mesos.FrameworkInfo, ex mesos.ExecutorInfo, tasks []mesos.TaskInfo, together bool) {
+// launchTasks gives tasks to their executor and starts it where it does not run.
+func (a *EmbeddedAgent) launchTasks(info mesos.FrameworkInfo, ex mesos.ExecutorInfo, tasks []mesos.TaskInfo, together bool) {
 	id := info.GetID().GetValue()
 	if err := errors.Join(checkID(id), checkID(ex.ExecutorID.Value)); err != nil {
-		a.refuse(info, tasks, mesos.TASK_ERROR, mesos.REASON_TASK_INVALID, err.Error())
+		a.refuseTasks(info, tasks, mesos.TASK_ERROR, mesos.REASON_TASK_INVALID, err.Error())
 		return
 	}
 	f := a.frameworks[id]
 	if f == nil {
-		f = &framework{executors: map[string]*executorRun{}}
+		f = &frameworkState{executors: map[string]*executorState{}}
 		a.frameworks[id] = f
 		a.completed.dropFramework(id)
 	}
@@ -46,67 +46,67 @@ func (a *Agent) launch(info mesos.FrameworkInfo, ex mesos.ExecutorInfo, tasks []
 	case f.ending:
 		return
 	case a.stopping:
-		a.refuse(info, tasks, f.gone(), mesos.REASON_AGENT_DISCONNECTED, "The agent is stopping")
-		a.tidy(f)
+		a.refuseTasks(info, tasks, f.missingTaskState(), mesos.REASON_AGENT_DISCONNECTED, "The agent is stopping")
+		a.forgetFramework(f)
 		return
 	case e != nil && e.phase >= ending:
-		a.refuse(info, tasks, f.gone(), mesos.REASON_EXECUTOR_TERMINATED, "The executor is ending")
+		a.refuseTasks(info, tasks, f.missingTaskState(), mesos.REASON_EXECUTOR_TERMINATED, "The executor is ending")
 		return
 	}
 	if e == nil {
 		e = a.newRun(f, ex)
 	}
-	g := &group{together: together}
+	g := &taskGroup{together: together}
 	for _, info := range tasks {
-		if e.task(info.TaskID.Value) != nil {
+		if e.findTask(info.TaskID.Value) != nil {
 			a.cfg.Log.WithField("task", info.TaskID.Value).Warn("ignored a launch: the executor has a task of that id")
 			continue
 		}
-		e.tasks = append(e.tasks, &task{info: info, state: mesos.TASK_STAGING, group: g})
+		e.tasks = append(e.tasks, &taskState{info: info, state: mesos.TASK_STAGING, group: g})
 	}
 	switch {
 	case e.container == "":
-		a.start(e)
+		a.startExecutor(e)
 	case e.phase == running:
-		a.deliver(e)
+		a.deliverTasks(e)
 	}
 }
 
-// refuse answers for tasks that get no executor.
-func (a *Agent) refuse(f mesos.FrameworkInfo, tasks []mesos.TaskInfo, state mesos.TaskState, reason mesos.TaskStatus_Reason, message string) {
+// refuseTasks answers for tasks that get no executor.
+func (a *EmbeddedAgent) refuseTasks(f mesos.FrameworkInfo, tasks []mesos.TaskInfo, state mesos.TaskState, reason mesos.TaskStatus_Reason, message string) {
 	for _, t := range tasks {
-		a.add(*f.ID, a.status(t.TaskID, state, reason, message))
+		a.storeStatus(*f.ID, a.newStatus(t.TaskID, state, reason, message))
 	}
 }
 
-func (a *Agent) newRun(f *framework, info mesos.ExecutorInfo) *executorRun {
-	e := &executorRun{framework: f, info: info, nested: map[string]*nestedRun{}}
+func (a *EmbeddedAgent) newRun(f *frameworkState, info mesos.ExecutorInfo) *executorState {
+	e := &executorState{framework: f, info: info, nested: map[string]*nestedContainer{}}
 	e.info.FrameworkID = f.info.ID
 	if info.Command == nil {
-		e.info, e.supplied = supplied(e.info, a.cfg.ExecutorPath), true
+		e.info, e.supplied = suppliedExecutor(e.info, a.cfg.ExecutorPath), true
 	}
 	f.executors[e.id()] = e
 	return e
 }
 
-// start makes the executor's container, beside the loop.
-func (a *Agent) start(e *executorRun) {
+// startExecutor makes the executor's container, beside the loop.
+func (a *EmbeddedAgent) startExecutor(e *executorState) {
 	e.container = uuid.NewString()
 	e.sandbox = filepath.Join(runsDir(a.cfg.WorkDir, a.info.ID.Value, e.framework.id(), e.id()), e.container)
 	for _, t := range e.tasks {
 		t.ready = true
 	}
-	resources, others := e.resources(), a.others(e)
+	resources, others := e.allocatedResources(), a.resourcesOfOthers(e)
 	spec, err := a.executorSpec(e, resources)
 	uris := e.info.Command.URIs
 	e.command = spec.Command
-	a.cfg.Log.WithFields(e.fields()).Info("starting executor")
+	a.cfg.Log.WithFields(e.logFields()).Info("starting executor")
 	ctx, abort := context.WithCancel(a.background())
 	e.abort = abort
-	a.work(func(context.Context) func() {
+	a.runInBackground(func(context.Context) func() {
 		defer abort()
-		var box *container.Container
-		var granted granting
+		var box *container.RunningContainer
+		var granted pendingGrant
 		if err == nil {
 			err = a.providers.Publish(ctx, resources, others)
 		}
@@ -116,36 +116,36 @@ func (a *Agent) start(e *executorRun) {
 		if err == nil {
 			box, err = a.launchExecutor(ctx, e.sandbox, uris, spec, granted)
 		}
-		return func() { a.started(e, box, granted, err) }
+		return func() { a.executorStarted(e, box, granted, err) }
 	})
-	a.after(a.cfg.RegistrationTimeout, func() { a.registrationTimeout(e) })
+	a.postAfter(a.cfg.RegistrationTimeout, func() { a.registrationTimeout(e) })
 }
 
 // executorSpec describes the executor's container, but for its output files
 // and devices.
-func (a *Agent) executorSpec(e *executorRun, resources []mesos.Resource) (container.Spec, error) {
+func (a *EmbeddedAgent) executorSpec(e *executorState, resources []mesos.Resource) (container.LaunchSpec, error) {
 	if err := supportedExecutor(e.info); err != nil {
-		return container.Spec{}, err
+		return container.LaunchSpec{}, err
 	}
-	args, err := oci.Argv(e.info.Command)
+	args, err := oci.CommandArgs(e.info.Command)
 	if err != nil {
-		return container.Spec{}, err
+		return container.LaunchSpec{}, err
 	}
 	env, err := executorEnvironment(&a.cfg, a.info.ID.Value, e.sandbox, e)
 	if err != nil {
-		return container.Spec{}, err
+		return container.LaunchSpec{}, err
 	}
-	user, err := a.user(e.info.Command.GetUser(), e.framework.info.User)
+	user, err := a.resolveUser(e.info.Command.GetUser(), e.framework.info.User)
 	if err != nil {
-		return container.Spec{}, err
+		return container.LaunchSpec{}, err
 	}
-	limits := limits(resources)
+	limits := cgroupLimits(resources)
 	if e.supplied {
 		// What Mesos adds for the executor of a task that brings none.
 		limits.CPUs += 0.1
 		limits.MemBytes += 32 << 20
 	}
-	return container.Spec{
+	return container.LaunchSpec{
 		ID: []string{e.container}, Limits: limits,
 		Command: container.Command{Path: args[0], Args: args, Env: env, Dir: e.sandbox, User: user},
 	}, nil
@@ -160,7 +160,7 @@ func supportedExecutor(info mesos.ExecutorInfo) error {
 }
 
 // launchExecutor makes the sandbox, fetches into it and starts the container.
-func (a *Agent) launchExecutor(ctx context.Context, sandbox string, uris []mesos.CommandInfo_URI, s container.Spec, g granting) (*container.Container, error) {
+func (a *EmbeddedAgent) launchExecutor(ctx context.Context, sandbox string, uris []mesos.CommandInfo_URI, s container.LaunchSpec, g pendingGrant) (*container.RunningContainer, error) {
 	if err := os.MkdirAll(filepath.Dir(sandbox), 0o755); err != nil {
 		return nil, fmt.Errorf("make sandbox: %w", err)
 	}
@@ -175,7 +175,7 @@ func (a *Agent) launchExecutor(ctx context.Context, sandbox string, uris []mesos
 		return nil, err
 	}
 	defer out.close()
-	if err := fetch.All(ctx, sandbox, ".", uris, ownerOf(s.Command.User)); err != nil {
+	if err := fetch.FetchAll(ctx, sandbox, ".", uris, ownerOf(s.Command.User)); err != nil {
 		return nil, err
 	}
 	s.Stdout, s.Stderr = out.stdout, out.stderr
@@ -184,11 +184,11 @@ func (a *Agent) launchExecutor(ctx context.Context, sandbox string, uris []mesos
 }
 
 // ownerOf is who has a user's files.
-func ownerOf(u *container.User) *fetch.Owner {
+func ownerOf(u *container.User) *fetch.FileOwner {
 	if u == nil {
 		return nil
 	}
-	return &fetch.Owner{UID: int(u.UID), GID: int(u.GID)}
+	return &fetch.FileOwner{UID: int(u.UID), GID: int(u.GID)}
 }
 
 // linkLatest makes latest name the sandbox.

@@ -13,69 +13,69 @@ import (
 	"mesos-gpu/internal/local/agent/status"
 )
 
-// started goes on once an executor's container runs, or could not.
-func (a *Agent) started(e *executorRun, box *container.Container, g granting, err error) {
+// executorStarted goes on once an executor's container runs, or could not.
+func (a *EmbeddedAgent) executorStarted(e *executorState, box *container.RunningContainer, g pendingGrant, err error) {
 	if err != nil {
-		a.cfg.Log.WithFields(e.fields()).WithError(err).Warn("executor did not start")
+		a.cfg.Log.WithFields(e.logFields()).WithError(err).Warn("executor did not start")
 		if e.why == (termination{}) {
 			reason := mesos.REASON_CONTAINER_LAUNCH_FAILED
 			e.why = termination{reason: &reason, message: "Container launch failed: " + err.Error()}
 		}
-		a.terminated(e, -1)
+		a.executorTerminated(e, -1)
 		return
 	}
 	e.box, e.grant, e.granted = box, g.grant, g.key
 	if e.phase >= ending {
 		box.Kill()
 	}
-	a.work(func(context.Context) func() {
+	a.runInBackground(func(context.Context) func() {
 		<-box.Exited()
 		return func() { a.executorExited(e) }
 	})
-	if e.phase == running && !e.fits() {
-		a.resize(e, func() {}) // its first task has ended meanwhile
+	if e.phase == running && !e.grantMatches() {
+		a.updateGrant(e, func() {}) // its first task has ended meanwhile
 	}
-	a.deliver(e) // it may have subscribed before
+	a.deliverTasks(e) // it may have subscribed before
 }
 
 // executorExited ends what is nested in a container whose process has ended.
-func (a *Agent) executorExited(e *executorRun) {
+func (a *EmbeddedAgent) executorExited(e *executorState) {
 	e.exited = true
 	if e.phase < ending {
 		e.phase = ending
 	}
 	if e.box.OutOfMemory() && e.why.reason == nil {
 		reason := mesos.REASON_CONTAINER_LIMITATION_MEMORY
-		e.why = termination{reason: &reason, message: fmt.Sprintf("Memory limit exceeded: the container may use %.0f MiB", scalar(e.resources(), "mem"))}
+		e.why = termination{reason: &reason, message: fmt.Sprintf("Memory limit exceeded: the container may use %.0f MiB", sumScalar(e.allocatedResources(), "mem"))}
 	}
 	for _, n := range e.nested {
-		n.kill()
+		n.killContainer()
 	}
-	a.finish(e)
+	a.removeContainer(e)
 }
 
-// finish removes the container's cgroup once nothing is nested in it and
+// removeContainer removes the container's cgroup once nothing is nested in it and
 // nobody writes to it.
-func (a *Agent) finish(e *executorRun) {
-	if !e.exited || e.alive() > 0 || e.resizing || len(e.later) > 0 || e.phase == ended {
+func (a *EmbeddedAgent) removeContainer(e *executorState) {
+	if !e.exited || e.countNested() > 0 || e.resizing || len(e.later) > 0 || e.phase == ended {
 		return
 	}
 	e.phase = ended
 	box := e.box
-	a.work(func(context.Context) func() {
-		err := box.Remove()
+	a.runInBackground(func(context.Context) func() {
+		err := box.RemoveCgroup()
 		return func() {
 			if err != nil {
-				a.cfg.Log.WithFields(e.fields()).WithError(err).Error("cannot remove a container's cgroup")
+				a.cfg.Log.WithFields(e.logFields()).WithError(err).Error("cannot remove a container's cgroup")
 			}
-			a.terminated(e, int32(box.Status()))
+			a.executorTerminated(e, int32(box.WaitStatus()))
 		}
 	})
 }
 
-// terminated answers for the tasks that an executor left, and for itself. Its
+// executorTerminated answers for the tasks that an executor left, and for itself. Its
 // wait status is -1 where it never ran.
-func (a *Agent) terminated(e *executorRun, ws int32) {
+func (a *EmbeddedAgent) executorTerminated(e *executorState, ws int32) {
 	e.phase = ended
 	if e.stream != nil {
 		e.stream.Close()
@@ -90,25 +90,25 @@ func (a *Agent) terminated(e *executorRun, ws int32) {
 	case e.exited:
 		message = "Executor terminated: " + describeStatus(ws)
 	}
-	x := &exit{framework: *e.framework.info.ID, executor: e.info.ExecutorID, status: ws, waits: map[status.Key]bool{}}
+	x := &pendingExit{framework: *e.framework.info.ID, executor: e.info.ExecutorID, status: ws, waits: map[status.TaskKey]bool{}}
 	for _, t := range e.tasks {
-		if t.live() {
+		if t.isLive() {
 			a.agentStatus(e, t, state, reason, message)
 		}
-		if key := (status.Key{Framework: e.framework.id(), Task: t.info.TaskID.Value}); !t.acked && a.streams.Behind(key) {
+		if key := (status.TaskKey{Framework: e.framework.id(), Task: t.info.TaskID.Value}); !t.acked && a.streams.IsBehind(key) {
 			x.waits[key] = true
 		}
 	}
-	a.cfg.Log.WithFields(e.fields()).WithField("status", describeStatus(ws)).Info("executor ended")
+	a.cfg.Log.WithFields(e.logFields()).WithField("status", describeStatus(ws)).Info("executor ended")
 	delete(e.framework.executors, e.id())
-	a.completed.add(e)
+	a.completed.addExecutor(e)
 	a.exits = append(a.exits, x)
 	a.reportExits()
-	a.tidy(e.framework)
+	a.forgetFramework(e.framework)
 }
 
-// tidy forgets a framework that has no executor left.
-func (a *Agent) tidy(f *framework) {
+// forgetFramework forgets a framework that has no executor left.
+func (a *EmbeddedAgent) forgetFramework(f *frameworkState) {
 	if len(f.executors) == 0 {
 		delete(a.frameworks, f.id())
 		a.completed.addFramework(f)
@@ -129,21 +129,21 @@ func describeStatus(status int32) string {
 	return "ended for an unknown reason"
 }
 
-// shutdown asks an executor to end, and sees to it that it does. One that has
+// shutdownExecutor asks an executor to end, and sees to it that it does. One that has
 // not subscribed yet cannot be asked.
-func (a *Agent) shutdown(e *executorRun, why termination) {
+func (a *EmbeddedAgent) shutdownExecutor(e *executorState, why termination) {
 	switch e.phase {
 	case starting:
-		a.destroy(e, why)
+		a.destroyContainer(e, why)
 	case running:
 		e.phase, e.why = ending, why
-		e.send(&executor.Event{Type: executor.Event_SHUTDOWN})
-		a.after(e.grace(a.cfg.ShutdownGrace), func() { a.destroy(e, why) })
+		e.sendEvent(&executor.Event{Type: executor.Event_SHUTDOWN})
+		a.postAfter(e.killGrace(a.cfg.ShutdownGrace), func() { a.destroyContainer(e, why) })
 	}
 }
 
-// destroy kills an executor's container, or ends its launch.
-func (a *Agent) destroy(e *executorRun, why termination) {
+// destroyContainer kills an executor's container, or ends its launch.
+func (a *EmbeddedAgent) destroyContainer(e *executorState, why termination) {
 	if e.phase == ended || e.exited {
 		return
 	}
@@ -158,28 +158,28 @@ func (a *Agent) destroy(e *executorRun, why termination) {
 	e.box.Kill()
 }
 
-func (a *Agent) registrationTimeout(e *executorRun) {
+func (a *EmbeddedAgent) registrationTimeout(e *executorState) {
 	if e.phase != starting {
 		return
 	}
 	reason := mesos.REASON_EXECUTOR_REGISTRATION_TIMEOUT
-	a.destroy(e, termination{reason: &reason, message: "Executor did not register within " + duration(a.cfg.RegistrationTimeout)})
+	a.destroyContainer(e, termination{reason: &reason, message: "Executor did not register within " + formatDuration(a.cfg.RegistrationTimeout)})
 }
 
-// send queues an event for a subscribed executor; others get none.
-func (e *executorRun) send(event *executor.Event) {
+// sendEvent queues an event for a subscribed executor; others get none.
+func (e *executorState) sendEvent(event *executor.Event) {
 	if e.stream != nil {
 		e.stream.Send(event)
 	}
 }
 
 // sendTasks launches tasks that are ready.
-func (e *executorRun) sendTasks(batch []*task) {
+func (e *executorState) sendTasks(batch []*taskState) {
 	for i := 0; i < len(batch); i++ {
 		t := batch[i]
 		t.sent = true
 		if !t.group.together {
-			e.send(&executor.Event{Type: executor.Event_LAUNCH, Launch: &executor.Event_Launch{Task: t.info}})
+			e.sendEvent(&executor.Event{Type: executor.Event_LAUNCH, Launch: &executor.Event_Launch{Task: t.info}})
 			continue
 		}
 		infos := []mesos.TaskInfo{t.info}
@@ -187,12 +187,12 @@ func (e *executorRun) sendTasks(batch []*task) {
 			batch[i+1].sent = true
 			infos = append(infos, batch[i+1].info)
 		}
-		e.send(&executor.Event{Type: executor.Event_LAUNCH_GROUP, LaunchGroup: &executor.Event_LaunchGroup{
+		e.sendEvent(&executor.Event{Type: executor.Event_LAUNCH_GROUP, LaunchGroup: &executor.Event_LaunchGroup{
 			TaskGroup: mesos.TaskGroupInfo{Tasks: infos},
 		}})
 	}
 }
 
-func (e *executorRun) fields() logrus.Fields {
+func (e *executorState) logFields() logrus.Fields {
 	return logrus.Fields{"framework": e.framework.id(), "executor": e.id(), "container": e.container}
 }

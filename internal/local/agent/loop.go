@@ -10,10 +10,10 @@ import (
 // yet.
 var errStopped = errors.New("the agent does not run")
 
-// loop is the queue of what one goroutine does, in order: it alone touches
+// eventLoop is the queue of what one goroutine does, in order: it alone touches
 // the agent's state, so that nothing there needs a lock and nothing is called
 // with one held.
-type loop struct {
+type eventLoop struct {
 	mu    sync.Mutex
 	queue []func()
 	ended bool
@@ -21,10 +21,10 @@ type loop struct {
 	done  chan struct{}
 }
 
-func newLoop() *loop { return &loop{wake: make(chan struct{}, 1), done: make(chan struct{})} }
+func newLoop() *eventLoop { return &eventLoop{wake: make(chan struct{}, 1), done: make(chan struct{})} }
 
 // post queues f and never blocks. After end it does nothing.
-func (l *loop) post(f func()) {
+func (l *eventLoop) post(f func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ended {
@@ -37,8 +37,8 @@ func (l *loop) post(f func()) {
 	}
 }
 
-// ask runs f on the loop and waits for what it returns.
-func ask[T any](ctx context.Context, l *loop, f func() T) (T, error) {
+// askLoop runs f on the loop and waits for what it returns.
+func askLoop[T any](ctx context.Context, l *eventLoop, f func() T) (T, error) {
 	answer := make(chan T, 1)
 	l.post(func() { answer <- f() })
 	var none T
@@ -52,8 +52,8 @@ func ask[T any](ctx context.Context, l *loop, f func() T) (T, error) {
 	}
 }
 
-// run does what is queued. It returns once nothing is.
-func (l *loop) run() {
+// runQueued does what is queued. It returns once nothing is.
+func (l *eventLoop) runQueued() {
 	for {
 		l.mu.Lock()
 		queue := l.queue
@@ -68,8 +68,8 @@ func (l *loop) run() {
 	}
 }
 
-// end refuses everything from now on.
-func (l *loop) end() {
+// closeQueue refuses everything from now on.
+func (l *eventLoop) closeQueue() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.ended = true

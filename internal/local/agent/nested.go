@@ -18,9 +18,9 @@ import (
 	"mesos-gpu/internal/wire"
 )
 
-// nestedRun is a container below an executor's. It is kept after its end, for
+// nestedContainer is a container below an executor's. It is kept after its end, for
 // those who wait, until it is removed or its executor ends.
-type nestedRun struct {
+type nestedContainer struct {
 	// ids are its own and its parents', the executor's first.
 	ids   []string
 	image bool
@@ -29,9 +29,9 @@ type nestedRun struct {
 	command container.Command
 	user    string
 	// console is the agent's side of a session.
-	console *console
+	console *sessionConsole
 	// box is nil until it runs; abort ends the launch before.
-	box   *container.Container
+	box   *container.RunningContainer
 	abort context.CancelFunc
 	// doomed says that it is to be killed as soon as it runs.
 	doomed bool
@@ -41,7 +41,7 @@ type nestedRun struct {
 	status syscall.WaitStatus
 }
 
-func (n *nestedRun) kill() {
+func (n *nestedContainer) killContainer() {
 	n.doomed = true
 	if n.box == nil {
 		n.abort()
@@ -50,11 +50,11 @@ func (n *nestedRun) kill() {
 	n.box.Kill()
 }
 
-// name identifies the container among its executor's.
-func (n *nestedRun) name() string { return strings.Join(n.ids[1:], ".") }
+// containerName identifies the container among its executor's.
+func (n *nestedContainer) containerName() string { return strings.Join(n.ids[1:], ".") }
 
-// alive counts the nested containers that have not ended.
-func (e *executorRun) alive() int {
+// countNested counts the nested containers that have not ended.
+func (e *executorState) countNested() int {
 	count := 0
 	for _, n := range e.nested {
 		if !n.over {
@@ -64,8 +64,8 @@ func (e *executorRun) alive() int {
 	return count
 }
 
-// chain is a container's ids, outermost first.
-func chain(id mesos.ContainerID) ([]string, error) {
+// containerPath is a container's ids, outermost first.
+func containerPath(id mesos.ContainerID) ([]string, error) {
 	var ids []string
 	for c := &id; c != nil; c = c.Parent {
 		if err := checkID(c.Value); err != nil {
@@ -86,8 +86,8 @@ func chain(id mesos.ContainerID) ([]string, error) {
 const maxDepth = 8
 
 // byContainer finds the executor whose container has that id.
-func (a *Agent) byContainer(id string) *executorRun {
-	for e := range a.executors() {
+func (a *EmbeddedAgent) byContainer(id string) *executorState {
+	for e := range a.liveExecutors() {
 		if e.container == id {
 			return e
 		}
@@ -96,7 +96,7 @@ func (a *Agent) byContainer(id string) *executorRun {
 }
 
 // nestedByID finds a nested container; its executor may be there without it.
-func (a *Agent) nestedByID(ids []string) (*executorRun, *nestedRun) {
+func (a *EmbeddedAgent) nestedByID(ids []string) (*executorState, *nestedContainer) {
 	e := a.byContainer(ids[0])
 	if e == nil {
 		return nil, nil
@@ -115,7 +115,7 @@ func nestedFolder(ids []string) string {
 
 // launchNested starts a container below another. The HTTP status says how it
 // went: 200, 202 if it is there already, 400.
-func (a *Agent) launchNested(ctx context.Context, l nestedLaunch) (int, error) {
+func (a *EmbeddedAgent) launchNested(ctx context.Context, l nestedLaunch) (int, error) {
 	if len(l.ids) < 2 {
 		return 0, wire.Errorf(http.StatusBadRequest, "container %s has no parent: this agent launches none of its own", l.ids[0])
 	}
@@ -124,13 +124,13 @@ func (a *Agent) launchNested(ctx context.Context, l nestedLaunch) (int, error) {
 		err    error
 		result <-chan error
 	}
-	b, err := ask(ctx, a.loop, func() begun {
+	b, err := askLoop(ctx, a.loop, func() begun {
 		e, parent, err := a.parentOf(l.ids)
 		switch {
 		case err != nil:
 			return begun{err: err}
 		case l.session && parent == nil:
-			l.beside = &nestedRun{box: e.box, command: e.command}
+			l.beside = &nestedContainer{box: e.box, command: e.command}
 		case l.session:
 			l.beside = parent
 		case parent != nil && parent.image:
@@ -158,7 +158,7 @@ func (a *Agent) launchNested(ctx context.Context, l nestedLaunch) (int, error) {
 
 // parentOf finds the executor that a new container is to be nested in, and the
 // nested container, if it is to be below one.
-func (a *Agent) parentOf(ids []string) (*executorRun, *nestedRun, error) {
+func (a *EmbeddedAgent) parentOf(ids []string) (*executorState, *nestedContainer, error) {
 	e := a.byContainer(ids[0])
 	switch {
 	case e == nil:
@@ -176,16 +176,16 @@ func (a *Agent) parentOf(ids []string) (*executorRun, *nestedRun, error) {
 }
 
 // startNested launches beside the loop; the channel tells how it went.
-func (a *Agent) startNested(e *executorRun, l nestedLaunch) <-chan error {
+func (a *EmbeddedAgent) startNested(e *executorState, l nestedLaunch) <-chan error {
 	result := make(chan error, 1)
 	ctx, abort := context.WithCancel(a.background())
-	n := &nestedRun{
+	n := &nestedContainer{
 		ids: l.ids, image: l.info.GetMesos().GetImage() != nil, user: l.command.GetUser(), console: l.console,
 		abort: abort, done: make(chan struct{}),
 	}
-	e.nested[n.name()] = n
+	e.nested[n.containerName()] = n
 	l.parent, l.sandbox, l.grant = e.box, e.sandbox, e.grant
-	a.work(func(context.Context) func() {
+	a.runInBackground(func(context.Context) func() {
 		defer abort()
 		box, command, err := a.makeNested(ctx, l)
 		return func() {
@@ -193,9 +193,9 @@ func (a *Agent) startNested(e *executorRun, l nestedLaunch) <-chan error {
 			if err != nil {
 				n.over = true
 				close(n.done)
-				delete(e.nested, n.name())
+				delete(e.nested, n.containerName())
 				err = errors.Join(err, a.dropRun(l.ids))
-				a.finish(e)
+				a.removeContainer(e)
 			} else {
 				a.nestedStarted(e, n, box)
 			}
@@ -205,42 +205,42 @@ func (a *Agent) startNested(e *executorRun, l nestedLaunch) <-chan error {
 	return result
 }
 
-func (a *Agent) nestedStarted(e *executorRun, n *nestedRun, box *container.Container) {
+func (a *EmbeddedAgent) nestedStarted(e *executorState, n *nestedContainer, box *container.RunningContainer) {
 	n.box = box
 	if n.doomed || e.exited {
 		box.Kill()
 	}
-	a.work(func(context.Context) func() {
+	a.runInBackground(func(context.Context) func() {
 		<-box.Exited()
-		err := errors.Join(box.Remove(), a.dropRun(n.ids))
+		err := errors.Join(box.RemoveCgroup(), a.dropRun(n.ids))
 		return func() {
 			if err != nil {
-				a.cfg.Log.WithFields(e.fields()).WithField("nested", n.name()).WithError(err).Error("cannot clear up after a nested container")
+				a.cfg.Log.WithFields(e.logFields()).WithField("nested", n.containerName()).WithError(err).Error("cannot clear up after a nested container")
 			}
-			n.over, n.status = true, box.Status()
+			n.over, n.status = true, box.WaitStatus()
 			close(n.done)
 			a.endBelow(e, n)
-			a.finish(e)
+			a.removeContainer(e)
 		}
 	})
 }
 
 // endBelow kills what is nested in a container that has ended.
-func (a *Agent) endBelow(e *executorRun, n *nestedRun) {
+func (a *EmbeddedAgent) endBelow(e *executorState, n *nestedContainer) {
 	for name, other := range e.nested {
-		if strings.HasPrefix(name, n.name()+".") && !other.over {
-			other.kill()
+		if strings.HasPrefix(name, n.containerName()+".") && !other.over {
+			other.killContainer()
 		}
 	}
 }
 
 // runDir is where a container with an image has its bundle and files.
-func (a *Agent) runDir(ids []string) string {
+func (a *EmbeddedAgent) runDir(ids []string) string {
 	return filepath.Join(a.cfg.WorkDir, runFolder, strings.Join(ids, "."))
 }
 
 // dropRun removes what a container with an image wrote outside its sandbox.
-func (a *Agent) dropRun(ids []string) error {
+func (a *EmbeddedAgent) dropRun(ids []string) error {
 	if err := os.RemoveAll(a.runDir(ids)); err != nil {
 		return fmt.Errorf("remove container's files: %w", err)
 	}

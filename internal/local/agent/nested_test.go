@@ -230,14 +230,14 @@ func gpuHost() gpu.Host {
 }
 
 // gpuRig is an isolating agent on that machine.
-func gpuRig(t *testing.T, change func(*Config)) *rig {
+func gpuRig(t *testing.T, change func(*AgentConfig)) *rig {
 	t.Helper()
-	need.DevicesCgroup(t)
-	i, err := isolator.New(isolator.Config{Host: gpuHost()})
+	need.RequireDevicesCgroup(t)
+	i, err := isolator.New(isolator.HostConfig{Host: gpuHost()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newRig(t, true, func(c *Config) {
+	return newRig(t, true, func(c *AgentConfig) {
 		c.Isolator = i
 		if change != nil {
 			change(c)
@@ -307,14 +307,14 @@ func TestDevicesOfExecutorAndNested(t *testing.T) {
 }
 
 func TestNestedImage(t *testing.T) {
-	need.Program(t, "runc", "runc")
+	need.RequireProgram(t, "runc", "runc")
 	archive := testimage.BusyboxArchive(t, "team/cuda:12", map[string]string{"com.nvidia.volumes.needed": "nvidia_driver"},
 		[]string{"FROM_IMAGE=1", "MINE=image"}, testimage.Entrypoint("/bin/sh", "-c"), testimage.Cmd("echo of the image"))
 	volume := t.TempDir()
 	if err := os.WriteFile(filepath.Join(volume, "libcuda.so.1"), []byte("driver"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	r := gpuRig(t, func(c *Config) {
+	r := gpuRig(t, func(c *AgentConfig) {
 		c.ImagesDir = strings.TrimSuffix(filepath.Dir(archive), "/team")
 		c.Volume = func(context.Context) (string, error) { return volume, nil }
 	})
@@ -367,17 +367,17 @@ func TestNestedImage(t *testing.T) {
 }
 
 func TestNestedImageErrors(t *testing.T) {
-	r := gpuRig(t, func(c *Config) { c.ImagesDir, c.Runc = t.TempDir(), "no-such-runc" })
+	r := gpuRig(t, func(c *AgentConfig) { c.ImagesDir, c.Runc = t.TempDir(), "no-such-runc" })
 	p := r.parent()
 	wantStatus(t, "no runc", r.nest(below(p, "n"), argv("true"), imageInfo("app")), 400, "install it")
-	r.agent.cfg.Runc = need.Program(t, "runc", "runc")
+	r.agent.cfg.Runc = need.RequireProgram(t, "runc", "runc")
 	wantStatus(t, "no image", r.nest(below(p, "n"), argv("true"), imageInfo("app")), 400, filepath.Join(r.agent.cfg.ImagesDir, "app:latest.tar"))
 	archive := testimage.BusyboxArchive(t, "needy:1", nil, []string{"NVIDIA_VISIBLE_DEVICES=all"})
 	if err := os.Rename(archive, filepath.Join(r.agent.cfg.ImagesDir, "needy:1.tar")); err != nil {
 		t.Fatal(err)
 	}
 	wantStatus(t, "no driver", r.nest(below(p, "n"), argv("true"), imageInfo("needy:1")), 400, "this agent has none")
-	r.agent.cfg.Driver = driver.Host{Driver: "535.104.05", CUDA: "12.2"}
+	r.agent.cfg.Driver = driver.HostDriver{Driver: "535.104.05", CUDA: "12.2"}
 	archive = testimage.BusyboxArchive(t, "new:1", nil, []string{"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_CUDA=cuda>=12.4"})
 	if err := os.Rename(archive, filepath.Join(r.agent.cfg.ImagesDir, "new:1.tar")); err != nil {
 		t.Fatal(err)

@@ -28,20 +28,20 @@ type nestedLaunch struct {
 	// session runs beside its parent, in that's file system and environment,
 	// on that console.
 	session bool
-	beside  *nestedRun
-	console *console
+	beside  *nestedContainer
+	console *sessionConsole
 	// The rest is the parent's.
-	parent  *container.Container
+	parent  *container.RunningContainer
 	sandbox string
-	grant   isolator.Grant
+	grant   isolator.DeviceGrant
 }
 
 // makeNested starts a nested container. What it ran is for sessions beside it.
-func (a *Agent) makeNested(ctx context.Context, l nestedLaunch) (*container.Container, container.Command, error) {
+func (a *EmbeddedAgent) makeNested(ctx context.Context, l nestedLaunch) (*container.RunningContainer, container.Command, error) {
 	if l.beside != nil {
 		return a.nestSession(ctx, l)
 	}
-	name, err := a.supported(l.info)
+	name, err := a.checkContainer(l.info)
 	if err != nil {
 		return nil, container.Command{}, err
 	}
@@ -52,7 +52,7 @@ func (a *Agent) makeNested(ctx context.Context, l nestedLaunch) (*container.Cont
 }
 
 // nestProcess runs a command in its parent's file system.
-func (a *Agent) nestProcess(ctx context.Context, l nestedLaunch) (*container.Container, container.Command, error) {
+func (a *EmbeddedAgent) nestProcess(ctx context.Context, l nestedLaunch) (*container.RunningContainer, container.Command, error) {
 	c, err := a.processOf(l)
 	if err != nil {
 		return nil, c, err
@@ -62,37 +62,37 @@ func (a *Agent) nestProcess(ctx context.Context, l nestedLaunch) (*container.Con
 		return nil, c, err
 	}
 	defer out.close()
-	if err := fetch.All(ctx, l.sandbox, nestedFolder(l.ids), l.command.GetURIs(), ownerOf(c.User)); err != nil {
+	if err := fetch.FetchAll(ctx, l.sandbox, nestedFolder(l.ids), l.command.GetURIs(), ownerOf(c.User)); err != nil {
 		return nil, c, err
 	}
-	box, err := a.engine.Launch(ctx, container.Spec{ID: l.ids, Join: l.parent, Stdout: out.stdout, Stderr: out.stderr, Command: c})
+	box, err := a.engine.Launch(ctx, container.LaunchSpec{ID: l.ids, Join: l.parent, Stdout: out.stdout, Stderr: out.stderr, Command: c})
 	return box, c, err
 }
 
-func (a *Agent) processOf(l nestedLaunch) (c container.Command, err error) {
+func (a *EmbeddedAgent) processOf(l nestedLaunch) (c container.Command, err error) {
 	if l.command == nil {
 		return c, errors.New("a container without image needs a command")
 	}
-	if c.Args, err = oci.Argv(l.command); err != nil {
+	if c.Args, err = oci.CommandArgs(l.command); err != nil {
 		return c, err
 	}
-	own, err := oci.Variables(l.command)
+	own, err := oci.CommandEnv(l.command)
 	if err != nil {
 		return c, err
 	}
-	if c.User, err = a.user(l.command.GetUser()); err != nil {
+	if c.User, err = a.resolveUser(l.command.GetUser()); err != nil {
 		return c, err
 	}
 	if c.Rlimits, err = rlimitsOf(l.info.GetRlimitInfo()); err != nil {
 		return c, err
 	}
 	c.Path, c.Dir = c.Args[0], filepath.Join(l.sandbox, nestedFolder(l.ids))
-	c.Env = oci.Merge([]string{"MESOS_SANDBOX=" + c.Dir}, own)
+	c.Env = oci.MergeEnv([]string{"MESOS_SANDBOX=" + c.Dir}, own)
 	return c, nil
 }
 
 // nestImage runs a command in an image, by runc.
-func (a *Agent) nestImage(ctx context.Context, l nestedLaunch, name string) (*container.Container, container.Command, error) {
+func (a *EmbeddedAgent) nestImage(ctx context.Context, l nestedLaunch, name string) (*container.RunningContainer, container.Command, error) {
 	var none container.Command
 	if !a.cfg.Root {
 		return nil, none, fmt.Errorf("image %s: containers with images need an agent that runs as root and isolates", name)
@@ -115,13 +115,13 @@ func (a *Agent) nestImage(ctx context.Context, l nestedLaunch, name string) (*co
 		return nil, none, err
 	}
 	defer out.close()
-	if err := fetch.All(ctx, l.sandbox, nestedFolder(l.ids), l.command.GetURIs(), ownerOf(command.User)); err != nil {
+	if err := fetch.FetchAll(ctx, l.sandbox, nestedFolder(l.ids), l.command.GetURIs(), ownerOf(command.User)); err != nil {
 		return nil, none, err
 	}
 	bundle := a.runDir(l.ids)
-	s := container.Spec{
+	s := container.LaunchSpec{
 		ID: l.ids, Stdout: out.stdout, Stderr: out.stderr,
-		OCI: &container.OCI{
+		OCI: &container.RuncBundle{
 			Runc: runc, State: filepath.Join(bundle, "state"), Bundle: bundle, ID: "c",
 			Lower: img.Rootfs, Upper: filepath.Join(bundle, "upper"), Work: filepath.Join(bundle, "work"),
 		},
@@ -139,8 +139,8 @@ func (a *Agent) nestImage(ctx context.Context, l nestedLaunch, name string) (*co
 
 // launchCopy gives the container a root file system of its own where overlay
 // is not to be had.
-func (a *Agent) launchCopy(ctx context.Context, s container.Spec, name string) (*container.Container, error) {
-	if err := a.images.Unpack(ctx, name, filepath.Join(s.OCI.Bundle, "rootfs")); err != nil {
+func (a *EmbeddedAgent) launchCopy(ctx context.Context, s container.LaunchSpec, name string) (*container.RunningContainer, error) {
+	if err := a.images.UnpackInto(ctx, name, filepath.Join(s.OCI.Bundle, "rootfs")); err != nil {
 		return nil, err
 	}
 	plain := *s.OCI
@@ -150,7 +150,7 @@ func (a *Agent) launchCopy(ctx context.Context, s container.Spec, name string) (
 }
 
 // writeBundle makes the folders and config.json that runc wants.
-func writeBundle(o *container.OCI, c oci.Container) error {
+func writeBundle(o *container.RuncBundle, c oci.ContainerSpec) error {
 	if err := os.MkdirAll(o.Bundle, 0o700); err != nil {
 		return fmt.Errorf("make bundle: %w", err)
 	}
@@ -159,7 +159,7 @@ func writeBundle(o *container.OCI, c oci.Container) error {
 			return fmt.Errorf("make bundle: %w", err)
 		}
 	}
-	config, err := json.Marshal(oci.Spec(c))
+	config, err := json.Marshal(oci.BuildSpec(c))
 	if err != nil {
 		return fmt.Errorf("make bundle: %w", err)
 	}
@@ -170,14 +170,14 @@ func writeBundle(o *container.OCI, c oci.Container) error {
 }
 
 // describeImage joins the image's wishes with the command's.
-func (a *Agent) describeImage(ctx context.Context, l nestedLaunch, img image.Image) (oci.Container, error) {
-	args, err := oci.Args(l.command, img.Config)
+func (a *EmbeddedAgent) describeImage(ctx context.Context, l nestedLaunch, img image.UnpackedImage) (oci.ContainerSpec, error) {
+	args, err := oci.ImageArgs(l.command, img.Config)
 	if err != nil {
-		return oci.Container{}, fmt.Errorf("image %s: %w", img.Name, err)
+		return oci.ContainerSpec{}, fmt.Errorf("image %s: %w", img.Name, err)
 	}
-	own, err := oci.Variables(l.command)
+	own, err := oci.CommandEnv(l.command)
 	if err != nil {
-		return oci.Container{}, err
+		return oci.ContainerSpec{}, err
 	}
 	who := l.command.GetUser()
 	if who == "" {
@@ -185,54 +185,54 @@ func (a *Agent) describeImage(ctx context.Context, l nestedLaunch, img image.Ima
 	}
 	user, err := image.LookupUser(img.Rootfs, who)
 	if err != nil {
-		return oci.Container{}, fmt.Errorf("image %s: %w", img.Name, err)
+		return oci.ContainerSpec{}, fmt.Errorf("image %s: %w", img.Name, err)
 	}
-	binds, err := a.binds(l)
+	binds, err := a.bindMounts(l)
 	if err != nil {
-		return oci.Container{}, err
+		return oci.ContainerSpec{}, err
 	}
 	rlimits, err := rlimitsOf(l.info.GetRlimitInfo())
 	if err != nil {
-		return oci.Container{}, err
+		return oci.ContainerSpec{}, err
 	}
 	env := [][]string{img.Config.Env, {"MESOS_SANDBOX=" + oci.Sandbox}}
-	ask, err := driver.Examine(img.Config.Labels, img.Config.Env, variables(own), a.driverFor(l.grant))
+	ask, err := driver.Examine(img.Config.Labels, img.Config.Env, parseVariables(own), a.driverFor(l.grant))
 	if err != nil && len(l.grant.Nodes) > 0 {
-		return oci.Container{}, fmt.Errorf("image %s: %w", img.Name, err)
+		return oci.ContainerSpec{}, fmt.Errorf("image %s: %w", img.Name, err)
 	}
-	if err == nil && ask.Driver() {
+	if err == nil && ask.NeedsDriver() {
 		if a.cfg.Volume == nil {
-			return oci.Container{}, fmt.Errorf("image %s needs the driver's files, and this agent has none", img.Name)
+			return oci.ContainerSpec{}, fmt.Errorf("image %s needs the driver's files, and this agent has none", img.Name)
 		}
 		volume, err := a.cfg.Volume(ctx)
 		if err != nil {
-			return oci.Container{}, fmt.Errorf("image %s needs the driver's files: %w", img.Name, err)
+			return oci.ContainerSpec{}, fmt.Errorf("image %s needs the driver's files: %w", img.Name, err)
 		}
-		binds = append(binds, oci.Bind{Host: volume, Path: oci.Driver, ReadOnly: true})
+		binds = append(binds, oci.BindMount{Host: volume, Path: oci.Driver, ReadOnly: true})
 		env = append(env, oci.DriverEnv(img.Config.Env))
 	}
 	dir := img.Config.WorkingDir
 	if dir == "" {
 		dir = oci.Sandbox
 	}
-	return oci.Container{
-		Args: args, Env: oci.Merge(append(env, own)...), Dir: dir, UID: user.UID, GID: user.GID, Groups: user.Groups,
-		Cgroup: a.engine.Path(l.ids) + "/.oci", Nodes: l.grant.Nodes, Rules: l.grant.Rules, Binds: binds,
+	return oci.ContainerSpec{
+		Args: args, Env: oci.MergeEnv(append(env, own)...), Dir: dir, UID: user.UID, GID: user.GID, Groups: user.Groups,
+		Cgroup: a.engine.CgroupPath(l.ids) + "/.oci", Nodes: l.grant.Nodes, Rules: l.grant.Rules, Binds: binds,
 		ShmMiB: l.info.GetLinuxInfo().GetSHMSize(), Rlimits: ociLimits(rlimits),
 	}, nil
 }
 
 // driverFor is what an image may ask of the driver and of the container's GPUs.
-func (a *Agent) driverFor(g isolator.Grant) driver.Host {
+func (a *EmbeddedAgent) driverFor(g isolator.DeviceGrant) driver.HostDriver {
 	known := a.cfg.Driver
 	for _, d := range g.Devices {
-		known.GPUs = append(known.GPUs, driver.GPU{Name: d.UUID, Arch: d.Arch, Brand: d.Brand})
+		known.GPUs = append(known.GPUs, driver.HostGPU{Name: d.UUID, Arch: d.Arch, Brand: d.Brand})
 	}
 	return known
 }
 
-// variables are "NAME=value" entries by name; the last counts.
-func variables(entries []string) map[string]string {
+// parseVariables are "NAME=value" entries by name; the last counts.
+func parseVariables(entries []string) map[string]string {
 	vars := map[string]string{}
 	for _, e := range entries {
 		if name, value, ok := strings.Cut(e, "="); ok {
@@ -242,12 +242,12 @@ func variables(entries []string) map[string]string {
 	return vars
 }
 
-// binds are what the container sees of the host.
-func (a *Agent) binds(l nestedLaunch) ([]oci.Bind, error) {
-	list := []oci.Bind{{Host: filepath.Join(l.sandbox, nestedFolder(l.ids)), Path: oci.Sandbox}}
+// bindMounts are what the container sees of the host.
+func (a *EmbeddedAgent) bindMounts(l nestedLaunch) ([]oci.BindMount, error) {
+	list := []oci.BindMount{{Host: filepath.Join(l.sandbox, nestedFolder(l.ids)), Path: oci.Sandbox}}
 	for _, file := range []string{"/etc/resolv.conf", "/etc/hosts", "/etc/hostname"} {
 		if _, err := os.Stat(file); err == nil {
-			list = append(list, oci.Bind{Host: file, Path: file, ReadOnly: true})
+			list = append(list, oci.BindMount{Host: file, Path: file, ReadOnly: true})
 		}
 	}
 	for _, v := range l.info.GetVolumes() {
@@ -261,7 +261,7 @@ func (a *Agent) binds(l nestedLaunch) ([]oci.Bind, error) {
 		if _, err := os.Stat(path); err != nil {
 			return nil, fmt.Errorf("volume at %s: %w", v.ContainerPath, err)
 		}
-		list = append(list, oci.Bind{Host: path, Path: v.ContainerPath, ReadOnly: v.GetMode() == mesos.RO})
+		list = append(list, oci.BindMount{Host: path, Path: v.ContainerPath, ReadOnly: v.GetMode() == mesos.RO})
 	}
 	return list, nil
 }

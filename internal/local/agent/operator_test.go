@@ -164,10 +164,10 @@ func TestRefusedCalls(t *testing.T) {
 }
 
 func TestHeartbeats(t *testing.T) {
-	r := newRig(t, false, func(c *Config) { c.Heartbeat = 20 * time.Millisecond })
+	r := newRig(t, false, func(c *AgentConfig) { c.Heartbeat = 20 * time.Millisecond })
 	r.run(r.custom("ex"), newTask("t1", "block"))
 	r.master.awaitStates(t, "t1", "RUNNING")
-	r.master.agent.Message(mesos.FrameworkID{Value: "fw"}, mesos.ExecutorID{Value: "ex"}, []byte("go on"))
+	r.master.agent.SendMessage(mesos.FrameworkID{Value: "fw"}, mesos.ExecutorID{Value: "ex"}, []byte("go on"))
 	r.master.await(t, "a heartbeat", func() bool {
 		select {
 		case r.master.changed <- struct{}{}: // look again
@@ -183,7 +183,7 @@ func (r *rig) provider(answer api.PublishStatus) (leave func()) {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(r.t.Context())
 	id := &mesos.ResourceProviderID{Value: "provider"}
-	resp, err := r.providerCall(ctx, "", &api.Call{Type: api.CallSubscribe, Subscribe: &api.Subscribe{
+	resp, err := r.providerCall(ctx, "", &api.ProviderCall{Type: api.CallSubscribe, Subscribe: &api.Subscribe{
 		ResourceProviderInfo: mesos.ResourceProviderInfo{ID: id, Type: "test", Name: "gpus"},
 	}})
 	if err != nil {
@@ -191,7 +191,7 @@ func (r *rig) provider(answer api.PublishStatus) (leave func()) {
 	}
 	stream := resp.Header.Get(wire.HeaderStreamID)
 	// say makes a call; one that is cut off by leave is nobody's loss.
-	say := func(call *api.Call) {
+	say := func(call *api.ProviderCall) {
 		call.ResourceProviderID = id
 		if resp, err := r.providerCall(ctx, stream, call); err == nil {
 			resp.Body.Close()
@@ -199,7 +199,7 @@ func (r *rig) provider(answer api.PublishStatus) (leave func()) {
 	}
 	extra := resource("widgets", 3)
 	extra.ProviderID = id
-	say(&api.Call{Type: api.CallUpdateState, UpdateState: &api.UpdateState{
+	say(&api.ProviderCall{Type: api.CallUpdateState, UpdateState: &api.UpdateState{
 		Resources: []mesos.Resource{extra}, ResourceVersionUUID: mesos.UUID{Value: []byte("v")},
 	}})
 	done := make(chan struct{})
@@ -210,9 +210,9 @@ func (r *rig) provider(answer api.PublishStatus) (leave func()) {
 			if err != nil {
 				return
 			}
-			var e api.Event
+			var e api.ProviderEvent
 			if proto.Unmarshal(frame, &e) == nil && e.PublishResources != nil && answer != api.PublishUnknown {
-				say(&api.Call{Type: api.CallUpdatePublishResourcesStatus, UpdatePublishResourcesStatus: &api.UpdatePublishResourcesStatus{
+				say(&api.ProviderCall{Type: api.CallUpdatePublishResourcesStatus, UpdatePublishResourcesStatus: &api.UpdatePublishResourcesStatus{
 					UUID: e.PublishResources.UUID, Status: answer,
 				}})
 			}
@@ -227,7 +227,7 @@ func (r *rig) provider(answer api.PublishStatus) (leave func()) {
 	return leave
 }
 
-func (r *rig) providerCall(ctx context.Context, stream string, call *api.Call) (*http.Response, error) {
+func (r *rig) providerCall(ctx context.Context, stream string, call *api.ProviderCall) (*http.Response, error) {
 	body, err := proto.Marshal(call)
 	if err != nil {
 		return nil, err
@@ -273,7 +273,7 @@ func TestResourceProvider(t *testing.T) {
 }
 
 func TestMemoryLimit(t *testing.T) {
-	need.DevicesCgroup(t)
+	need.RequireDevicesCgroup(t)
 	if _, err := os.Stat("/sys/fs/cgroup/memory/memory.limit_in_bytes"); err != nil {
 		t.Skip("needs the cgroup v1 memory hierarchy")
 	}
@@ -289,7 +289,7 @@ func TestMemoryLimit(t *testing.T) {
 
 // TestKilledAgent kills an agent and starts another in its work directory.
 func TestKilledAgent(t *testing.T) {
-	need.DevicesCgroup(t)
+	need.RequireDevicesCgroup(t)
 	work := t.TempDir()
 	cmd := exec.Command(os.Args[0], "agent", work)
 	cmd.Stderr = os.Stderr
@@ -303,7 +303,7 @@ func TestKilledAgent(t *testing.T) {
 	if _, err := out.Read(make([]byte, 8)); err != nil {
 		t.Fatal(err)
 	}
-	second, err := New(Config{Log: testLog(), Master: newFakeMaster(), WorkDir: work, Addr: "127.0.0.1:1", ExecutorPath: os.Args[0]})
+	second, err := New(AgentConfig{Log: testLog(), Master: newFakeMaster(), WorkDir: work, Addr: "127.0.0.1:1", ExecutorPath: os.Args[0]})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -317,7 +317,7 @@ func TestKilledAgent(t *testing.T) {
 	if left, _ := filepath.Glob("/sys/fs/cgroup/devices" + Cgroup(work) + "/*"); len(left) == 0 {
 		t.Error("the killed agent left no container to clear away")
 	}
-	r := newRig(t, true, func(c *Config) { c.WorkDir = work })
+	r := newRig(t, true, func(c *AgentConfig) { c.WorkDir = work })
 	if _, err := os.Stat(filepath.Join(r.sandbox("ex"), "stopped")); err != nil {
 		t.Errorf("the executor had no time to stop what it runs elsewhere: %v", err)
 	}
@@ -331,7 +331,7 @@ func TestKilledAgent(t *testing.T) {
 func doomedAgent(work string) error {
 	m := newFakeMaster()
 	r := &rig{master: m}
-	a, err := New(Config{Log: testLog(), Master: m, WorkDir: work, Addr: "127.0.0.1:1", Root: true, ExecutorPath: os.Args[0]})
+	a, err := New(AgentConfig{Log: testLog(), Master: m, WorkDir: work, Addr: "127.0.0.1:1", Root: true, ExecutorPath: os.Args[0]})
 	if err != nil {
 		return err
 	}

@@ -11,23 +11,23 @@ import (
 	"mesos-gpu/internal/local/agent/files"
 )
 
-func readFile(a *Agent, _ context.Context, call *agent.Call) (*agent.Response, int, error) {
+func readFile(a *EmbeddedAgent, _ context.Context, call *agent.Call) (*agent.Response, int, error) {
 	c := call.ReadFile
 	if c == nil {
-		return nil, 0, missing("read_file")
+		return nil, 0, missingField("read_file")
 	}
-	size, data, err := a.sandboxes().Read(c.Path, c.Offset, c.Length)
+	size, data, err := a.sandboxFiles().Read(c.Path, c.Offset, c.Length)
 	if err != nil {
 		return nil, 0, err
 	}
 	return &agent.Response{Type: agent.Response_READ_FILE, ReadFile: &agent.Response_ReadFile{Size_: size, Data: data}}, 0, nil
 }
 
-func listFiles(a *Agent, _ context.Context, call *agent.Call) (*agent.Response, int, error) {
+func listFiles(a *EmbeddedAgent, _ context.Context, call *agent.Call) (*agent.Response, int, error) {
 	if call.ListFiles == nil {
-		return nil, 0, missing("list_files")
+		return nil, 0, missingField("list_files")
 	}
-	list, err := a.sandboxes().List(call.ListFiles.Path)
+	list, err := a.sandboxFiles().List(call.ListFiles.Path)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -38,7 +38,7 @@ func listFiles(a *Agent, _ context.Context, call *agent.Call) (*agent.Response, 
 	return &agent.Response{Type: agent.Response_LIST_FILES, ListFiles: &agent.Response_ListFiles{FileInfos: infos}}, 0, nil
 }
 
-func fileInfo(f files.File) mesos.FileInfo {
+func fileInfo(f files.SandboxFile) mesos.FileInfo {
 	size := uint64(f.Info.Size())
 	info := mesos.FileInfo{
 		Path: f.Path, Size_: &size,

@@ -12,30 +12,30 @@ import (
 	"mesos-gpu/internal/local/link"
 )
 
-func getHealth(*Agent, context.Context, *agent.Call) (*agent.Response, int, error) {
+func getHealth(*EmbeddedAgent, context.Context, *agent.Call) (*agent.Response, int, error) {
 	return &agent.Response{Type: agent.Response_GET_HEALTH, GetHealth: &agent.Response_GetHealth{Healthy: true}}, 0, nil
 }
 
-func getVersion(*Agent, context.Context, *agent.Call) (*agent.Response, int, error) {
+func getVersion(*EmbeddedAgent, context.Context, *agent.Call) (*agent.Response, int, error) {
 	return &agent.Response{
 		Type: agent.Response_GET_VERSION, GetVersion: &agent.Response_GetVersion{VersionInfo: mesos.VersionInfo{Version: link.Version}},
 	}, 0, nil
 }
 
-func getFlags(*Agent, context.Context, *agent.Call) (*agent.Response, int, error) {
+func getFlags(*EmbeddedAgent, context.Context, *agent.Call) (*agent.Response, int, error) {
 	return &agent.Response{Type: agent.Response_GET_FLAGS, GetFlags: &agent.Response_GetFlags{}}, 0, nil
 }
 
-func getOperations(*Agent, context.Context, *agent.Call) (*agent.Response, int, error) {
+func getOperations(*EmbeddedAgent, context.Context, *agent.Call) (*agent.Response, int, error) {
 	return &agent.Response{Type: agent.Response_GET_OPERATIONS, GetOperations: &agent.Response_GetOperations{}}, 0, nil
 }
 
-func getAgent(a *Agent, _ context.Context, _ *agent.Call) (*agent.Response, int, error) {
+func getAgent(a *EmbeddedAgent, _ context.Context, _ *agent.Call) (*agent.Response, int, error) {
 	info := a.info
 	return &agent.Response{Type: agent.Response_GET_AGENT, GetAgent: &agent.Response_GetAgent{AgentInfo: &info}}, 0, nil
 }
 
-func getResourceProviders(a *Agent, _ context.Context, _ *agent.Call) (*agent.Response, int, error) {
+func getResourceProviders(a *EmbeddedAgent, _ context.Context, _ *agent.Call) (*agent.Response, int, error) {
 	list := &agent.Response_GetResourceProviders{}
 	for _, p := range a.providers.Providers() {
 		list.ResourceProviders = append(list.ResourceProviders, agent.Response_GetResourceProviders_ResourceProvider{
@@ -45,44 +45,44 @@ func getResourceProviders(a *Agent, _ context.Context, _ *agent.Call) (*agent.Re
 	return &agent.Response{Type: agent.Response_GET_RESOURCE_PROVIDERS, GetResourceProviders: list}, 0, nil
 }
 
-func getTasks(a *Agent, ctx context.Context, _ *agent.Call) (*agent.Response, int, error) {
-	tasks, err := ask(ctx, a.loop, a.describeTasks)
+func getTasks(a *EmbeddedAgent, ctx context.Context, _ *agent.Call) (*agent.Response, int, error) {
+	tasks, err := askLoop(ctx, a.loop, a.describeTasks)
 	return &agent.Response{Type: agent.Response_GET_TASKS, GetTasks: tasks}, 0, err
 }
 
-func getExecutors(a *Agent, ctx context.Context, _ *agent.Call) (*agent.Response, int, error) {
-	executors, err := ask(ctx, a.loop, a.describeExecutors)
+func getExecutors(a *EmbeddedAgent, ctx context.Context, _ *agent.Call) (*agent.Response, int, error) {
+	executors, err := askLoop(ctx, a.loop, a.describeExecutors)
 	return &agent.Response{Type: agent.Response_GET_EXECUTORS, GetExecutors: executors}, 0, err
 }
 
-func getFrameworks(a *Agent, ctx context.Context, _ *agent.Call) (*agent.Response, int, error) {
-	frameworks, err := ask(ctx, a.loop, a.describeFrameworks)
+func getFrameworks(a *EmbeddedAgent, ctx context.Context, _ *agent.Call) (*agent.Response, int, error) {
+	frameworks, err := askLoop(ctx, a.loop, a.describeFrameworks)
 	return &agent.Response{Type: agent.Response_GET_FRAMEWORKS, GetFrameworks: frameworks}, 0, err
 }
 
-func getState(a *Agent, ctx context.Context, _ *agent.Call) (*agent.Response, int, error) {
-	state, err := ask(ctx, a.loop, func() *agent.Response_GetState {
+func getState(a *EmbeddedAgent, ctx context.Context, _ *agent.Call) (*agent.Response, int, error) {
+	state, err := askLoop(ctx, a.loop, func() *agent.Response_GetState {
 		return &agent.Response_GetState{GetTasks: a.describeTasks(), GetExecutors: a.describeExecutors(), GetFrameworks: a.describeFrameworks()}
 	})
 	return &agent.Response{Type: agent.Response_GET_STATE, GetState: state}, 0, err
 }
 
-func getContainers(a *Agent, ctx context.Context, call *agent.Call) (*agent.Response, int, error) {
+func getContainers(a *EmbeddedAgent, ctx context.Context, call *agent.Call) (*agent.Response, int, error) {
 	nested := call.GetContainers.GetShowNested()
-	containers, err := ask(ctx, a.loop, func() *agent.Response_GetContainers { return a.describeContainers(nested) })
+	containers, err := askLoop(ctx, a.loop, func() *agent.Response_GetContainers { return a.describeContainers(nested) })
 	return &agent.Response{Type: agent.Response_GET_CONTAINERS, GetContainers: containers}, 0, err
 }
 
 // sortedExecutors are those that run, in a lasting order.
-func (a *Agent) sortedExecutors() []*executorRun {
-	all := slices.Collect(a.executors())
-	slices.SortFunc(all, func(x, y *executorRun) int {
+func (a *EmbeddedAgent) sortedExecutors() []*executorState {
+	all := slices.Collect(a.liveExecutors())
+	slices.SortFunc(all, func(x, y *executorState) int {
 		return cmp.Or(strings.Compare(x.framework.id(), y.framework.id()), strings.Compare(x.id(), y.id()))
 	})
 	return all
 }
 
-func (a *Agent) describeExecutors() *agent.Response_GetExecutors {
+func (a *EmbeddedAgent) describeExecutors() *agent.Response_GetExecutors {
 	list := &agent.Response_GetExecutors{}
 	for _, e := range a.sortedExecutors() {
 		list.Executors = append(list.Executors, agent.Response_GetExecutors_Executor{ExecutorInfo: e.info})
@@ -93,7 +93,7 @@ func (a *Agent) describeExecutors() *agent.Response_GetExecutors {
 	return list
 }
 
-func (a *Agent) describeFrameworks() *agent.Response_GetFrameworks {
+func (a *EmbeddedAgent) describeFrameworks() *agent.Response_GetFrameworks {
 	list := &agent.Response_GetFrameworks{}
 	for _, f := range a.frameworks {
 		list.Frameworks = append(list.Frameworks, agent.Response_GetFrameworks_Framework{FrameworkInfo: f.info})
@@ -104,23 +104,23 @@ func (a *Agent) describeFrameworks() *agent.Response_GetFrameworks {
 	return list
 }
 
-func (a *Agent) describeContainers(nested bool) *agent.Response_GetContainers {
+func (a *EmbeddedAgent) describeContainers(nested bool) *agent.Response_GetContainers {
 	list := &agent.Response_GetContainers{}
 	for _, e := range a.sortedExecutors() {
 		if e.box == nil {
 			continue
 		}
-		list.Containers = append(list.Containers, e.describe(e.containerID(), e.box.Pid()))
+		list.Containers = append(list.Containers, e.describeContainer(e.containerID(), e.box.Pid()))
 		for _, n := range e.nested {
 			if nested && n.box != nil && !n.over {
-				list.Containers = append(list.Containers, e.describe(containerID(n.ids), n.box.Pid()))
+				list.Containers = append(list.Containers, e.describeContainer(containerID(n.ids), n.box.Pid()))
 			}
 		}
 	}
 	return list
 }
 
-func (e *executorRun) describe(id mesos.ContainerID, pid int) agent.Response_GetContainers_Container {
+func (e *executorState) describeContainer(id mesos.ContainerID, pid int) agent.Response_GetContainers_Container {
 	name, number := e.info.GetName(), uint32(pid)
 	return agent.Response_GetContainers_Container{
 		FrameworkID: e.framework.info.ID, ExecutorID: &e.info.ExecutorID, ExecutorName: &name, ContainerID: id,
@@ -139,7 +139,7 @@ func containerID(ids []string) mesos.ContainerID {
 }
 
 // describeTasks sorts all tasks by how far they are.
-func (a *Agent) describeTasks() *agent.Response_GetTasks {
+func (a *EmbeddedAgent) describeTasks() *agent.Response_GetTasks {
 	list := &agent.Response_GetTasks{}
 	for _, e := range append(a.sortedExecutors(), a.completed.executors...) {
 		for _, t := range e.tasks {
@@ -147,7 +147,7 @@ func (a *Agent) describeTasks() *agent.Response_GetTasks {
 			switch {
 			case t.acked:
 				list.CompletedTasks = append(list.CompletedTasks, d)
-			case !t.live():
+			case !t.isLive():
 				list.TerminatedTasks = append(list.TerminatedTasks, d)
 			case t.sent:
 				list.LaunchedTasks = append(list.LaunchedTasks, d)
@@ -159,7 +159,7 @@ func (a *Agent) describeTasks() *agent.Response_GetTasks {
 	return list
 }
 
-func (a *Agent) describeTask(e *executorRun, t *task) mesos.Task {
+func (a *EmbeddedAgent) describeTask(e *executorState, t *taskState) mesos.Task {
 	state := t.state
 	return mesos.Task{
 		Name: t.info.Name, TaskID: t.info.TaskID, FrameworkID: *e.framework.info.ID, ExecutorID: &e.info.ExecutorID,

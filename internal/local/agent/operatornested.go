@@ -15,24 +15,24 @@ import (
 	"mesos-gpu/internal/wire"
 )
 
-func launchNestedContainer(a *Agent, ctx context.Context, call *agent.Call) (*agent.Response, int, error) {
+func launchNestedContainer(a *EmbeddedAgent, ctx context.Context, call *agent.Call) (*agent.Response, int, error) {
 	c := call.LaunchNestedContainer
 	if c == nil {
-		return nil, 0, missing("launch_nested_container")
+		return nil, 0, missingField("launch_nested_container")
 	}
 	return a.launchCall(ctx, c.ContainerID, nestedLaunch{command: c.Command, info: c.Container})
 }
 
-func launchContainer(a *Agent, ctx context.Context, call *agent.Call) (*agent.Response, int, error) {
+func launchContainer(a *EmbeddedAgent, ctx context.Context, call *agent.Call) (*agent.Response, int, error) {
 	c := call.LaunchContainer
 	if c == nil {
-		return nil, 0, missing("launch_container")
+		return nil, 0, missingField("launch_container")
 	}
 	return a.launchCall(ctx, c.ContainerID, nestedLaunch{command: c.Command, info: c.Container})
 }
 
-func (a *Agent) launchCall(ctx context.Context, id mesos.ContainerID, l nestedLaunch) (*agent.Response, int, error) {
-	ids, err := chain(id)
+func (a *EmbeddedAgent) launchCall(ctx context.Context, id mesos.ContainerID, l nestedLaunch) (*agent.Response, int, error) {
+	ids, err := containerPath(id)
 	if err != nil {
 		return nil, 0, wire.Errorf(http.StatusBadRequest, "%v", err)
 	}
@@ -41,11 +41,11 @@ func (a *Agent) launchCall(ctx context.Context, id mesos.ContainerID, l nestedLa
 	return nil, status, err
 }
 
-func waitNestedContainer(a *Agent, ctx context.Context, call *agent.Call) (*agent.Response, int, error) {
+func waitNestedContainer(a *EmbeddedAgent, ctx context.Context, call *agent.Call) (*agent.Response, int, error) {
 	if call.WaitNestedContainer == nil {
-		return nil, 0, missing("wait_nested_container")
+		return nil, 0, missingField("wait_nested_container")
 	}
-	ws, err := a.wait(ctx, call.WaitNestedContainer.ContainerID)
+	ws, err := a.waitNested(ctx, call.WaitNestedContainer.ContainerID)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -54,24 +54,24 @@ func waitNestedContainer(a *Agent, ctx context.Context, call *agent.Call) (*agen
 	}, 0, nil
 }
 
-func waitContainer(a *Agent, ctx context.Context, call *agent.Call) (*agent.Response, int, error) {
+func waitContainer(a *EmbeddedAgent, ctx context.Context, call *agent.Call) (*agent.Response, int, error) {
 	if call.WaitContainer == nil {
-		return nil, 0, missing("wait_container")
+		return nil, 0, missingField("wait_container")
 	}
-	ws, err := a.wait(ctx, call.WaitContainer.ContainerID)
+	ws, err := a.waitNested(ctx, call.WaitContainer.ContainerID)
 	if err != nil {
 		return nil, 0, err
 	}
 	return &agent.Response{Type: agent.Response_WAIT_CONTAINER, WaitContainer: &agent.Response_WaitContainer{ExitStatus: &ws}}, 0, nil
 }
 
-// find looks a nested container up.
-func (a *Agent) find(ctx context.Context, id mesos.ContainerID) (*nestedRun, error) {
-	ids, err := chain(id)
+// findNested looks a nested container up.
+func (a *EmbeddedAgent) findNested(ctx context.Context, id mesos.ContainerID) (*nestedContainer, error) {
+	ids, err := containerPath(id)
 	if err != nil {
 		return nil, wire.Errorf(http.StatusBadRequest, "%v", err)
 	}
-	n, err := ask(ctx, a.loop, func() *nestedRun {
+	n, err := askLoop(ctx, a.loop, func() *nestedContainer {
 		_, n := a.nestedByID(ids)
 		return n
 	})
@@ -81,9 +81,9 @@ func (a *Agent) find(ctx context.Context, id mesos.ContainerID) (*nestedRun, err
 	return n, err
 }
 
-// wait gives the wait status of a nested container once it has ended.
-func (a *Agent) wait(ctx context.Context, id mesos.ContainerID) (int32, error) {
-	n, err := a.find(ctx, id)
+// waitNested gives the wait status of a nested container once it has ended.
+func (a *EmbeddedAgent) waitNested(ctx context.Context, id mesos.ContainerID) (int32, error) {
+	n, err := a.findNested(ctx, id)
 	if err != nil {
 		return 0, err
 	}
@@ -98,22 +98,22 @@ func (a *Agent) wait(ctx context.Context, id mesos.ContainerID) (int32, error) {
 	}
 }
 
-func killNestedContainer(a *Agent, ctx context.Context, call *agent.Call) (*agent.Response, int, error) {
+func killNestedContainer(a *EmbeddedAgent, ctx context.Context, call *agent.Call) (*agent.Response, int, error) {
 	if call.KillNestedContainer == nil {
-		return nil, 0, missing("kill_nested_container")
+		return nil, 0, missingField("kill_nested_container")
 	}
 	return a.killCall(ctx, call.KillNestedContainer.ContainerID, call.KillNestedContainer.Signal)
 }
 
-func killContainer(a *Agent, ctx context.Context, call *agent.Call) (*agent.Response, int, error) {
+func killContainer(a *EmbeddedAgent, ctx context.Context, call *agent.Call) (*agent.Response, int, error) {
 	if call.KillContainer == nil {
-		return nil, 0, missing("kill_container")
+		return nil, 0, missingField("kill_container")
 	}
 	return a.killCall(ctx, call.KillContainer.ContainerID, call.KillContainer.Signal)
 }
 
 // killCall sends a nested container a signal; SIGKILL if none is named.
-func (a *Agent) killCall(ctx context.Context, id mesos.ContainerID, signal *int32) (*agent.Response, int, error) {
+func (a *EmbeddedAgent) killCall(ctx context.Context, id mesos.ContainerID, signal *int32) (*agent.Response, int, error) {
 	sig := unix.SIGKILL
 	if signal != nil {
 		sig = syscall.Signal(*signal)
@@ -121,16 +121,16 @@ func (a *Agent) killCall(ctx context.Context, id mesos.ContainerID, signal *int3
 	if unix.SignalName(sig) == "" {
 		return nil, 0, wire.Errorf(http.StatusBadRequest, "there is no signal %d", int(sig))
 	}
-	n, err := a.find(ctx, id)
+	n, err := a.findNested(ctx, id)
 	if err != nil {
 		return nil, 0, err
 	}
-	killed, err := ask(ctx, a.loop, func() error {
+	killed, err := askLoop(ctx, a.loop, func() error {
 		switch {
 		case n.over:
 			return wire.Errorf(http.StatusNotFound, "container %s has ended already", id.Value)
 		case n.box == nil && sig == unix.SIGKILL:
-			n.kill()
+			n.killContainer()
 			return nil
 		case n.box == nil:
 			return wire.Errorf(http.StatusBadRequest, "container %s does not run yet", id.Value)
@@ -143,16 +143,16 @@ func (a *Agent) killCall(ctx context.Context, id mesos.ContainerID, signal *int3
 	return nil, http.StatusOK, err
 }
 
-func removeNestedContainer(a *Agent, ctx context.Context, call *agent.Call) (*agent.Response, int, error) {
+func removeNestedContainer(a *EmbeddedAgent, ctx context.Context, call *agent.Call) (*agent.Response, int, error) {
 	if call.RemoveNestedContainer == nil {
-		return nil, 0, missing("remove_nested_container")
+		return nil, 0, missingField("remove_nested_container")
 	}
 	return a.removeCall(ctx, call.RemoveNestedContainer.ContainerID)
 }
 
-func removeContainer(a *Agent, ctx context.Context, call *agent.Call) (*agent.Response, int, error) {
+func removeContainer(a *EmbeddedAgent, ctx context.Context, call *agent.Call) (*agent.Response, int, error) {
 	if call.RemoveContainer == nil {
-		return nil, 0, missing("remove_container")
+		return nil, 0, missingField("remove_container")
 	}
 	return a.removeCall(ctx, call.RemoveContainer.ContainerID)
 }
@@ -160,8 +160,8 @@ func removeContainer(a *Agent, ctx context.Context, call *agent.Call) (*agent.Re
 // removeCall forgets a nested container that has ended, and its sandbox. As
 // with Mesos, one whose executor is gone is removed already, and one that is
 // not there or runs is an error of the agent's.
-func (a *Agent) removeCall(ctx context.Context, id mesos.ContainerID) (*agent.Response, int, error) {
-	ids, err := chain(id)
+func (a *EmbeddedAgent) removeCall(ctx context.Context, id mesos.ContainerID) (*agent.Response, int, error) {
+	ids, err := containerPath(id)
 	if err != nil {
 		return nil, 0, wire.Errorf(http.StatusBadRequest, "%v", err)
 	}
@@ -172,7 +172,7 @@ func (a *Agent) removeCall(ctx context.Context, id mesos.ContainerID) (*agent.Re
 		sandbox string
 		err     error
 	}
-	f, err := ask(ctx, a.loop, func() found {
+	f, err := askLoop(ctx, a.loop, func() found {
 		e, n := a.nestedByID(ids)
 		switch {
 		case e == nil:
@@ -182,7 +182,7 @@ func (a *Agent) removeCall(ctx context.Context, id mesos.ContainerID) (*agent.Re
 		case !n.over:
 			return found{err: fmt.Errorf("container %s has not ended", id.Value)}
 		}
-		delete(e.nested, n.name())
+		delete(e.nested, n.containerName())
 		return found{sandbox: e.sandbox}
 	})
 	if err == nil {

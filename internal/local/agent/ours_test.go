@@ -23,7 +23,7 @@ const oursCommand = "our-executor"
 
 // ours is this project's executor, which looks at its disk more often.
 func ours(args []string) error {
-	return reexec.Executor(func(c *executor.Config) { c.DiskInterval = 50 * time.Millisecond })(args)
+	return reexec.ExecutorCommand(func(c *executor.ExecutorConfig) { c.DiskInterval = 50 * time.Millisecond })(args)
 }
 
 // runOurs runs a task by this project's executor.
@@ -72,7 +72,7 @@ func (r *rig) awaitStatus(what string, will func(mesos.TaskStatus) bool) mesos.T
 func TestOurCheckByCommand(t *testing.T) {
 	archive := testimage.BusyboxArchive(t, "app:1", nil, nil)
 	test := func(t *testing.T, root bool, container *mesos.ContainerInfo) {
-		r := newRig(t, root, func(c *Config) { c.ImagesDir = filepath.Dir(archive) })
+		r := newRig(t, root, func(c *AgentConfig) { c.ImagesDir = filepath.Dir(archive) })
 		work := doing("until [ -e go ]; do :; done; touch well; sleep 1000")
 		work.Container = container
 		work.Command = withVariable(work.Command, "STATUS", "7")
@@ -99,8 +99,8 @@ func TestOurCheckByCommand(t *testing.T) {
 	}
 	kinds(t, func(t *testing.T, root bool) { test(t, root, nil) })
 	t.Run("image", func(t *testing.T) {
-		need.DevicesCgroup(t)
-		need.Program(t, "runc", "runc")
+		need.RequireDevicesCgroup(t)
+		need.RequireProgram(t, "runc", "runc")
 		test(t, true, imageInfo("app:1"))
 	})
 }

@@ -16,35 +16,35 @@ import (
 // executors down as an operator would, and returns once all containers have
 // ended and their cgroups are removed. The Handler must be served until Run
 // returns, for executors to report what they end.
-func (a *Agent) Run(ctx context.Context) error {
+func (a *EmbeddedAgent) Run(ctx context.Context) error {
 	// Work under way outlives ctx: it is what ends containers.
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	unlock, err := a.prepare(background)
+	unlock, err := a.prepareWorkDir(background)
 	if err != nil {
 		return err
 	}
 	defer unlock()
 	a.background = func() context.Context { return background }
-	id, err := a.cfg.Master.Register(a.info, a.cfg.Resources, nil, fromMaster{a})
+	id, err := a.cfg.Master.Register(a.info, a.cfg.Resources, nil, masterCalls{a})
 	if err != nil {
 		return fmt.Errorf("register with master: %w", err)
 	}
 	a.info.ID = &id
 	close(a.ready)
 	a.cfg.Log.WithField("agent", id.Value).Info("agent registered")
-	a.serve(ctx)
-	a.loop.end()
+	a.runLoop(ctx)
+	a.loop.closeQueue()
 	a.providers.Close()
 	a.cfg.Master.Lost(id)
-	if err := a.engine.Clear(background); err != nil {
+	if err := a.engine.ClearCgroups(background); err != nil {
 		return fmt.Errorf("end agent: %w", err)
 	}
 	return nil
 }
 
-// prepare takes the work directory and clears what a killed agent left there.
-func (a *Agent) prepare(ctx context.Context) (unlock func(), err error) {
+// prepareWorkDir takes the work directory and clears what a killed agent left there.
+func (a *EmbeddedAgent) prepareWorkDir(ctx context.Context) (unlock func(), err error) {
 	if err := os.MkdirAll(a.cfg.WorkDir, 0o755); err != nil {
 		return nil, fmt.Errorf("prepare work directory: %w", err)
 	}
@@ -57,7 +57,7 @@ func (a *Agent) prepare(ctx context.Context) (unlock func(), err error) {
 		unlock()
 		return nil, fmt.Errorf("work directory %s is another agent's: %w", a.cfg.WorkDir, err)
 	}
-	err = errors.Join(a.engine.Clear(ctx), a.images.Clean(), os.RemoveAll(filepath.Join(a.cfg.WorkDir, runFolder)))
+	err = errors.Join(a.engine.ClearCgroups(ctx), a.images.RemovePartial(), os.RemoveAll(filepath.Join(a.cfg.WorkDir, runFolder)))
 	if err != nil {
 		unlock()
 		return nil, fmt.Errorf("clear what an earlier agent left: %w", err)
@@ -65,54 +65,54 @@ func (a *Agent) prepare(ctx context.Context) (unlock func(), err error) {
 	return unlock, nil
 }
 
-// serve runs the loop until ctx has ended and everything else has.
-func (a *Agent) serve(ctx context.Context) {
+// runLoop runs the loop until ctx has ended and everything else has.
+func (a *EmbeddedAgent) runLoop(ctx context.Context) {
 	heartbeat := time.NewTicker(a.cfg.Heartbeat)
 	defer heartbeat.Stop()
 	retry := time.NewTimer(time.Hour)
 	defer retry.Stop()
 	stop := ctx.Done()
 	for {
-		a.loop.run()
-		if a.stopping && a.idle() {
+		a.loop.runQueued()
+		if a.stopping && a.isIdle() {
 			return
 		}
-		if next, ok := a.streams.Next(); ok {
+		if next, ok := a.streams.NextDue(); ok {
 			retry.Reset(time.Until(next))
 		}
 		select {
 		case <-a.loop.wake:
 		case now := <-retry.C:
-			a.forward(a.streams.Due(now))
+			a.forwardStatuses(a.streams.DueUpdates(now))
 		case <-heartbeat.C:
-			a.heartbeat()
+			a.sendHeartbeats()
 		case <-stop:
 			stop = nil
-			a.stop()
+			a.shutdownExecutors()
 		}
 	}
 }
 
-// stop shuts every executor down.
-func (a *Agent) stop() {
+// shutdownExecutors shuts every executor down.
+func (a *EmbeddedAgent) shutdownExecutors() {
 	a.stopping = true
 	a.cfg.Log.Info("agent is stopping")
-	for e := range a.executors() {
-		a.shutdown(e, termination{message: "The agent was stopped"})
+	for e := range a.liveExecutors() {
+		a.shutdownExecutor(e, termination{message: "The agent was stopped"})
 	}
 }
 
-// idle reports whether nothing runs any more.
-func (a *Agent) idle() bool {
-	for range a.executors() {
+// isIdle reports whether nothing runs any more.
+func (a *EmbeddedAgent) isIdle() bool {
+	for range a.liveExecutors() {
 		return false
 	}
 	return a.working == 0
 }
 
-// executors are those that have not ended.
-func (a *Agent) executors() func(yield func(*executorRun) bool) {
-	return func(yield func(*executorRun) bool) {
+// liveExecutors are those that have not ended.
+func (a *EmbeddedAgent) liveExecutors() func(yield func(*executorState) bool) {
+	return func(yield func(*executorState) bool) {
 		for _, f := range a.frameworks {
 			for _, e := range f.executors {
 				if !yield(e) {
@@ -123,13 +123,13 @@ func (a *Agent) executors() func(yield func(*executorRun) bool) {
 	}
 }
 
-func (a *Agent) heartbeat() {
-	for e := range a.executors() {
-		e.send(&executor.Event{Type: executor.Event_HEARTBEAT})
+func (a *EmbeddedAgent) sendHeartbeats() {
+	for e := range a.liveExecutors() {
+		e.sendEvent(&executor.Event{Type: executor.Event_HEARTBEAT})
 	}
 }
 
 // updateTotal tells the master what the agent and its providers have.
-func (a *Agent) updateTotal() {
-	a.cfg.Master.UpdateTotal(*a.info.ID, a.total())
+func (a *EmbeddedAgent) updateTotal() {
+	a.cfg.Master.UpdateTotal(*a.info.ID, a.totalResources())
 }

@@ -12,9 +12,9 @@ import (
 	"mesos-gpu/internal/local/agent/image"
 )
 
-// user finds who runs a command: who it names, else who its framework does.
+// resolveUser finds who runs a command: who it names, else who its framework does.
 // Nobody changes where the agent does not isolate.
-func (a *Agent) user(names ...string) (*container.User, error) {
+func (a *EmbeddedAgent) resolveUser(names ...string) (*container.User, error) {
 	for _, name := range names {
 		if name == "" {
 			continue
@@ -31,10 +31,10 @@ func (a *Agent) user(names ...string) (*container.User, error) {
 	return nil, nil
 }
 
-// output is where a container writes.
-type output struct{ stdout, stderr *os.File }
+// outputFiles is where a container writes.
+type outputFiles struct{ stdout, stderr *os.File }
 
-func (o output) close() {
+func (o outputFiles) close() {
 	for _, f := range []*os.File{o.stdout, o.stderr} {
 		if f != nil {
 			_ = f.Close() // the container has its own
@@ -44,7 +44,7 @@ func (o output) close() {
 
 // openOutput makes stdout and stderr in a folder of the sandbox, which it
 // makes too. It follows no link out of the sandbox: tasks can write there.
-func openOutput(sandbox, folder string, user *container.User) (o output, err error) {
+func openOutput(sandbox, folder string, user *container.User) (o outputFiles, err error) {
 	defer func() {
 		if err != nil {
 			o.close()

@@ -34,7 +34,7 @@ func TestOutputIsNoPipeWithoutReader(t *testing.T) {
 func TestFrameworkIsCompletedOnce(t *testing.T) {
 	r := newRig(t, false, nil)
 	counts := func() [2]int {
-		n, err := ask(t.Context(), r.agent.loop, func() [2]int { return [2]int{len(r.agent.frameworks), len(r.agent.completed.frameworks)} })
+		n, err := askLoop(t.Context(), r.agent.loop, func() [2]int { return [2]int{len(r.agent.frameworks), len(r.agent.completed.frameworks)} })
 		if err != nil {
 			t.Fatal(err)
 		}

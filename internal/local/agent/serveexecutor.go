@@ -12,7 +12,7 @@ import (
 )
 
 // serveExecutor is the v1 executor API.
-func (a *Agent) serveExecutor(w http.ResponseWriter, r *http.Request) {
+func (a *EmbeddedAgent) serveExecutor(w http.ResponseWriter, r *http.Request) {
 	var call executor.Call
 	if err := wire.ReadCall(r, &call); err != nil {
 		wire.WriteError(w, err)
@@ -28,7 +28,7 @@ func (a *Agent) serveExecutor(w http.ResponseWriter, r *http.Request) {
 		return
 	case executor.Call_HEARTBEAT:
 	default:
-		err, stopped := ask(r.Context(), a.loop, func() error { return a.executorCall(&call) })
+		err, stopped := askLoop(r.Context(), a.loop, func() error { return a.executorCall(&call) })
 		if stopped != nil {
 			err = wire.Errorf(http.StatusServiceUnavailable, "%v", stopped)
 		}
@@ -86,8 +86,8 @@ func checkStatus(id mesos.ExecutorID, s *mesos.TaskStatus) error {
 	return nil
 }
 
-// caller finds who makes a call.
-func (a *Agent) caller(call *executor.Call) (*executorRun, error) {
+// findCaller finds who makes a call.
+func (a *EmbeddedAgent) findCaller(call *executor.Call) (*executorState, error) {
 	f := a.frameworks[call.FrameworkID.Value]
 	if f == nil {
 		return nil, wire.Errorf(http.StatusBadRequest, "framework %s cannot be found", call.FrameworkID.Value)
@@ -101,8 +101,8 @@ func (a *Agent) caller(call *executor.Call) (*executorRun, error) {
 
 // executorCall handles what a subscribed executor says. One that was told to
 // end still reports what it ended.
-func (a *Agent) executorCall(call *executor.Call) error {
-	e, err := a.caller(call)
+func (a *EmbeddedAgent) executorCall(call *executor.Call) error {
+	e, err := a.findCaller(call)
 	if err != nil {
 		return err
 	}
@@ -119,20 +119,20 @@ func (a *Agent) executorCall(call *executor.Call) error {
 
 // serveSubscription serves an executor's event stream until either side ends
 // it.
-func (a *Agent) serveSubscription(w http.ResponseWriter, r *http.Request, call *executor.Call) {
+func (a *EmbeddedAgent) serveSubscription(w http.ResponseWriter, r *http.Request, call *executor.Call) {
 	stream, err := wire.NewStream(r)
 	if err != nil {
 		wire.WriteError(w, err)
 		return
 	}
 	type answer struct {
-		e   *executorRun
+		e   *executorState
 		err error
 	}
-	ans, err := ask(r.Context(), a.loop, func() answer {
-		e, err := a.caller(call)
+	ans, err := askLoop(r.Context(), a.loop, func() answer {
+		e, err := a.findCaller(call)
 		if err == nil {
-			a.subscribe(e, stream, call.Subscribe)
+			a.subscribeExecutor(e, stream, call.Subscribe)
 		}
 		return answer{e, err}
 	})
@@ -147,13 +147,13 @@ func (a *Agent) serveSubscription(w http.ResponseWriter, r *http.Request, call *
 	a.loop.post(func() {
 		if ans.e.stream == stream {
 			ans.e.stream = nil
-			a.cfg.Log.WithFields(ans.e.fields()).WithField("cause", cause).Info("executor disconnected")
+			a.cfg.Log.WithFields(ans.e.logFields()).WithField("cause", cause).Info("executor disconnected")
 		}
 	})
 }
 
-// subscribe connects an executor, for the first time or again.
-func (a *Agent) subscribe(e *executorRun, stream *wire.Stream, s *executor.Call_Subscribe) {
+// subscribeExecutor connects an executor, for the first time or again.
+func (a *EmbeddedAgent) subscribeExecutor(e *executorState, stream *wire.EventStream, s *executor.Call_Subscribe) {
 	if e.phase >= ending {
 		stream.Send(&executor.Event{Type: executor.Event_SHUTDOWN})
 		stream.Close()
@@ -163,23 +163,23 @@ func (a *Agent) subscribe(e *executorRun, stream *wire.Stream, s *executor.Call_
 		e.stream.Close()
 	}
 	e.stream, e.phase = stream, running
-	a.cfg.Log.WithFields(e.fields()).Info("executor subscribed")
+	a.cfg.Log.WithFields(e.logFields()).Info("executor subscribed")
 	id := e.containerID()
-	e.send(&executor.Event{Type: executor.Event_SUBSCRIBED, Subscribed: &executor.Event_Subscribed{
+	e.sendEvent(&executor.Event{Type: executor.Event_SUBSCRIBED, Subscribed: &executor.Event_Subscribed{
 		ExecutorInfo: e.info, FrameworkInfo: e.framework.info, AgentInfo: a.info, ContainerID: &id,
 	}})
 	for _, u := range s.UnacknowledgedUpdates {
 		a.executorStatus(e, u.Status)
 	}
-	e.resend(s.UnacknowledgedTasks)
-	a.deliver(e)
+	e.markUnknownTasks(s.UnacknowledgedTasks)
+	a.deliverTasks(e)
 	a.shutdownUnused(e)
 }
 
-// resend marks tasks for delivery that were sent to an executor and that it
+// markUnknownTasks marks tasks for delivery that were sent to an executor and that it
 // does not know: its connection broke before they arrived. An executor names
 // every task it has until a status of that task is acknowledged.
-func (e *executorRun) resend(known []mesos.TaskInfo) {
+func (e *executorState) markUnknownTasks(known []mesos.TaskInfo) {
 	has := map[string]bool{}
 	for _, t := range known {
 		has[t.TaskID.Value] = true

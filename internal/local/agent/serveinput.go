@@ -16,18 +16,18 @@ import (
 // serveInput is ATTACH_CONTAINER_INPUT, the one call that clients stream: what
 // a session is to read, and the size of its terminal. It ends with the body or
 // with the session.
-func (a *Agent) serveInput(w http.ResponseWriter, r *http.Request) {
+func (a *EmbeddedAgent) serveInput(w http.ResponseWriter, r *http.Request) {
 	// An answer before the end of the body is not to wait for that.
 	_ = http.NewResponseController(w).EnableFullDuplex() // a test's recorder has no connection
 	w.Header().Set("Connection", "close")
-	n, calls, err := a.attach(r)
+	n, calls, err := a.readAttachCall(r)
 	if err != nil {
-		wire.WriteError(w, statused(err))
+		wire.WriteError(w, withStatus(err))
 		return
 	}
 	defer a.loop.post(func() { n.console.attached = false })
 	stop := wakeAt(n.done, w)
-	err = n.console.take(calls)
+	err = n.console.copyInput(calls)
 	stop()
 	select {
 	case <-n.done: // whatever the last of the input was
@@ -58,8 +58,8 @@ func wakeAt(done <-chan struct{}, w http.ResponseWriter) (stop func()) {
 	}
 }
 
-// attach reads the first call, which names the session.
-func (a *Agent) attach(r *http.Request) (*nestedRun, *wire.Calls, error) {
+// readAttachCall reads the first call, which names the session.
+func (a *EmbeddedAgent) readAttachCall(r *http.Request) (*nestedContainer, *wire.CallReader, error) {
 	calls, err := wire.NewCalls(r)
 	if err != nil {
 		return nil, nil, err
@@ -73,28 +73,28 @@ func (a *Agent) attach(r *http.Request) (*nestedRun, *wire.Calls, error) {
 	case call.Type != agent.Call_ATTACH_CONTAINER_INPUT:
 		return nil, nil, wire.Errorf(http.StatusUnsupportedMediaType, "streaming 'Content-Type' %s is not supported for %v call", wire.RecordIO, call.Type)
 	case in == nil:
-		return nil, nil, missing("attach_container_input")
+		return nil, nil, missingField("attach_container_input")
 	case in.Type != agent.Call_AttachContainerInput_CONTAINER_ID || in.ContainerID == nil:
 		return nil, nil, wire.Errorf(http.StatusBadRequest, "expecting 'attach_container_input.type' to be CONTAINER_ID")
 	}
-	n, err := a.find(r.Context(), *in.ContainerID)
+	n, err := a.findNested(r.Context(), *in.ContainerID)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := a.occupy(r.Context(), n); err != nil {
+	if err := a.claimInput(r.Context(), n); err != nil {
 		return nil, nil, err
 	}
 	return n, calls, nil
 }
 
-// occupy makes sure that one client feeds a session.
-func (a *Agent) occupy(ctx context.Context, n *nestedRun) error {
-	refused, err := ask(ctx, a.loop, func() error {
+// claimInput makes sure that one client feeds a session.
+func (a *EmbeddedAgent) claimInput(ctx context.Context, n *nestedContainer) error {
+	refused, err := askLoop(ctx, a.loop, func() error {
 		switch {
 		case n.console == nil:
 			return errors.New("I/O switchboard server was disabled for this container")
 		case n.over:
-			return wire.Errorf(http.StatusNotFound, "container %s has ended", n.name())
+			return wire.Errorf(http.StatusNotFound, "container %s has ended", n.containerName())
 		case n.console.attached:
 			return wire.Errorf(http.StatusConflict, "multiple input connections are not allowed")
 		}
@@ -107,8 +107,8 @@ func (a *Agent) occupy(ctx context.Context, n *nestedRun) error {
 	return refused
 }
 
-// take feeds the command until the end of the calls.
-func (c *console) take(calls *wire.Calls) error {
+// copyInput feeds the command until the end of the calls.
+func (c *sessionConsole) copyInput(calls *wire.CallReader) error {
 	for {
 		var call agent.Call
 		switch err := calls.Next(&call); {
@@ -117,20 +117,20 @@ func (c *console) take(calls *wire.Calls) error {
 		case err != nil:
 			return err
 		}
-		if err := c.apply(call.AttachContainerInput.GetProcessIO()); err != nil {
+		if err := c.applyInput(call.AttachContainerInput.GetProcessIO()); err != nil {
 			return err
 		}
 	}
 }
 
-// apply does what one message says. What a command does not read is lost, as
+// applyInput does what one message says. What a command does not read is lost, as
 // everywhere.
-func (c *console) apply(m *agent.ProcessIO) error {
+func (c *sessionConsole) applyInput(m *agent.ProcessIO) error {
 	switch {
 	case m.GetType() == agent.ProcessIO_CONTROL && m.Control.GetType() == agent.ProcessIO_Control_HEARTBEAT:
 		return nil
 	case m.GetType() == agent.ProcessIO_CONTROL && m.Control.GetTTYInfo().GetWindowSize() != nil:
-		if err := c.resize(m.Control.TTYInfo.WindowSize); err != nil {
+		if err := c.resizeTerminal(m.Control.TTYInfo.WindowSize); err != nil {
 			return fmt.Errorf("unable to set the window size: %w", err)
 		}
 		return nil

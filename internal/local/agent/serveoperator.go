@@ -11,13 +11,13 @@ import (
 	"mesos-gpu/internal/wire"
 )
 
-// operation answers one kind of operator call. A nil response is an answer
+// operatorCall answers one kind of operator call. A nil response is an answer
 // without body, of that status or 200.
-type operation func(a *Agent, ctx context.Context, call *agent.Call) (*agent.Response, int, error)
+type operatorCall func(a *EmbeddedAgent, ctx context.Context, call *agent.Call) (*agent.Response, int, error)
 
-// operations are the calls this agent knows.
-func operations() map[agent.Call_Type]operation {
-	return map[agent.Call_Type]operation{
+// operatorCalls are the calls this agent knows.
+func operatorCalls() map[agent.Call_Type]operatorCall {
+	return map[agent.Call_Type]operatorCall{
 		agent.Call_GET_HEALTH:              getHealth,
 		agent.Call_GET_VERSION:             getVersion,
 		agent.Call_GET_FLAGS:               getFlags,
@@ -39,8 +39,8 @@ func operations() map[agent.Call_Type]operation {
 }
 
 // serveOperator is the v1 operator API.
-func (a *Agent) serveOperator(w http.ResponseWriter, r *http.Request) {
-	if wire.Streams(r) {
+func (a *EmbeddedAgent) serveOperator(w http.ResponseWriter, r *http.Request) {
+	if wire.IsCallStream(r) {
 		a.serveInput(w, r)
 		return
 	}
@@ -57,7 +57,7 @@ func (a *Agent) serveOperator(w http.ResponseWriter, r *http.Request) {
 		wire.WriteError(w, wire.Errorf(http.StatusUnsupportedMediaType, "expecting 'Content-Type' to be %s for %v call", wire.RecordIO, call.Type))
 		return
 	}
-	serve, ok := operations()[call.Type]
+	serve, ok := operatorCalls()[call.Type]
 	if !ok {
 		wire.WriteError(w, wire.Errorf(http.StatusNotImplemented, "call %v is not implemented", call.Type))
 		return
@@ -65,7 +65,7 @@ func (a *Agent) serveOperator(w http.ResponseWriter, r *http.Request) {
 	response, status, err := serve(a, r.Context(), &call)
 	switch {
 	case err != nil:
-		wire.WriteError(w, statused(err))
+		wire.WriteError(w, withStatus(err))
 	case response != nil:
 		wire.WriteResponse(w, r, response)
 	case status != 0:
@@ -73,9 +73,9 @@ func (a *Agent) serveOperator(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// statused gives an error the status that Mesos's agents answer with.
-func statused(err error) error {
-	var already *wire.Error
+// withStatus gives an error the status that Mesos's agents answer with.
+func withStatus(err error) error {
+	var already *wire.StatusError
 	switch {
 	case errors.As(err, &already):
 		return already
@@ -89,6 +89,6 @@ func statused(err error) error {
 	return wire.Errorf(http.StatusInternalServerError, "%v", err)
 }
 
-func missing(field string) error {
+func missingField(field string) error {
 	return wire.Errorf(http.StatusBadRequest, "expecting '%s' to be present", field)
 }

@@ -21,17 +21,17 @@ import (
 // nestSession runs a command beside a container, an executor's or one nested
 // in it: in its file system, among its processes, with its environment and as
 // its user, unless the command names others.
-func (a *Agent) nestSession(ctx context.Context, l nestedLaunch) (*container.Container, container.Command, error) {
+func (a *EmbeddedAgent) nestSession(ctx context.Context, l nestedLaunch) (*container.RunningContainer, container.Command, error) {
 	c := l.beside.command
 	c.Rlimits = nil
 	if len(l.command.GetURIs()) > 0 {
 		return nil, c, errors.New("a session has the sandbox that it runs in: leave out command.uris")
 	}
-	own, err := oci.Variables(l.command)
+	own, err := oci.CommandEnv(l.command)
 	if err != nil {
 		return nil, c, err
 	}
-	if c.Args, err = oci.Argv(l.command); err != nil {
+	if c.Args, err = oci.CommandArgs(l.command); err != nil {
 		return nil, c, err
 	}
 	switch who := l.command.GetUser(); {
@@ -39,13 +39,13 @@ func (a *Agent) nestSession(ctx context.Context, l nestedLaunch) (*container.Con
 	case l.beside.image:
 		return nil, c, fmt.Errorf("user %s of a session in an image: this agent runs it as the image's container", who)
 	default:
-		if c.User, err = a.user(who); err != nil {
+		if c.User, err = a.resolveUser(who); err != nil {
 			return nil, c, err
 		}
 	}
-	c.Path, c.Env = c.Args[0], oci.Merge(c.Env, own)
-	s := container.Spec{ID: l.ids, Enter: l.beside.box, Command: c}
-	if err := l.console.connect(&s); err != nil {
+	c.Path, c.Env = c.Args[0], oci.MergeEnv(c.Env, own)
+	s := container.LaunchSpec{ID: l.ids, Enter: l.beside.box, Command: c}
+	if err := l.console.attachTo(&s); err != nil {
 		return nil, c, err
 	}
 	box, err := a.engine.Launch(ctx, s)
@@ -68,9 +68,9 @@ func terminalOf(info *mesos.ContainerInfo) (*mesos.TTYInfo, error) {
 
 // serveSession launches a session and answers with what it writes. It ends
 // with the connection.
-func (a *Agent) serveSession(w http.ResponseWriter, r *http.Request, call *agent.Call_LaunchNestedContainerSession) {
+func (a *EmbeddedAgent) serveSession(w http.ResponseWriter, r *http.Request, call *agent.Call_LaunchNestedContainerSession) {
 	if call == nil {
-		wire.WriteError(w, missing("launch_nested_container_session"))
+		wire.WriteError(w, missingField("launch_nested_container_session"))
 		return
 	}
 	stream, err := wire.NewStream(r)
@@ -85,15 +85,15 @@ func (a *Agent) serveSession(w http.ResponseWriter, r *http.Request, call *agent
 	}
 	c, err := openConsole(tty)
 	if err != nil {
-		wire.WriteError(w, statused(err))
+		wire.WriteError(w, withStatus(err))
 		return
 	}
 	defer c.close()
 	_, status, err := a.launchCall(r.Context(), call.ContainerID, nestedLaunch{session: true, command: call.Command, console: c})
-	c.release()
+	c.closeCommandEnds()
 	switch {
 	case err != nil:
-		wire.WriteError(w, statused(err))
+		wire.WriteError(w, withStatus(err))
 		return
 	case status != http.StatusOK:
 		w.WriteHeader(status) // it is there already, and somebody else's
@@ -101,7 +101,7 @@ func (a *Agent) serveSession(w http.ResponseWriter, r *http.Request, call *agent
 	}
 	ctx, stop := context.WithCancel(r.Context())
 	defer stop()
-	if err := stream.ServeFrom(ctx, w, c.messages(ctx)); err != nil {
+	if err := stream.ServeFrom(ctx, w, c.streamOutput(ctx)); err != nil {
 		// The client has gone; the container may be gone already, too.
 		_, _, _ = a.killCall(context.WithoutCancel(ctx), call.ContainerID, nil)
 	}
@@ -110,16 +110,16 @@ func (a *Agent) serveSession(w http.ResponseWriter, r *http.Request, call *agent
 // beatEvery is Mesos's own --http_heartbeat_interval.
 const beatEvery = 30 * time.Second
 
-// messages are what the command writes, and heartbeats, until the end of all
+// streamOutput are what the command writes, and heartbeats, until the end of all
 // that or ctx's.
-func (c *console) messages(ctx context.Context) <-chan proto.Message {
+func (c *sessionConsole) streamOutput(ctx context.Context) <-chan proto.Message {
 	messages, ended := make(chan proto.Message), make(chan struct{})
 	var copying, beating sync.WaitGroup
-	copying.Go(func() { send(ctx, c.stdout, agent.ProcessIO_Data_STDOUT, messages) })
+	copying.Go(func() { forwardOutput(ctx, c.stdout, agent.ProcessIO_Data_STDOUT, messages) })
 	if c.stderr != nil {
-		copying.Go(func() { send(ctx, c.stderr, agent.ProcessIO_Data_STDERR, messages) })
+		copying.Go(func() { forwardOutput(ctx, c.stderr, agent.ProcessIO_Data_STDERR, messages) })
 	}
-	beating.Go(func() { beat(ctx, ended, messages) })
+	beating.Go(func() { sendHeartbeat(ctx, ended, messages) })
 	go func() {
 		copying.Wait()
 		close(ended)
@@ -129,8 +129,8 @@ func (c *console) messages(ctx context.Context) <-chan proto.Message {
 	return messages
 }
 
-// beat keeps the connection alive, and shows that it is.
-func beat(ctx context.Context, ended <-chan struct{}, messages chan<- proto.Message) {
+// sendHeartbeat keeps the connection alive, and shows that it is.
+func sendHeartbeat(ctx context.Context, ended <-chan struct{}, messages chan<- proto.Message) {
 	every := time.NewTicker(beatEvery)
 	defer every.Stop()
 	m := &agent.ProcessIO{Type: agent.ProcessIO_CONTROL, Control: &agent.ProcessIO_Control{
@@ -155,8 +155,8 @@ func beat(ctx context.Context, ended <-chan struct{}, messages chan<- proto.Mess
 	}
 }
 
-// send hands on what comes out of a pipe or terminal, until its end or ctx's.
-func send(ctx context.Context, from *os.File, kind agent.ProcessIO_Data_Type, messages chan<- proto.Message) {
+// forwardOutput hands on what comes out of a pipe or terminal, until its end or ctx's.
+func forwardOutput(ctx context.Context, from *os.File, kind agent.ProcessIO_Data_Type, messages chan<- proto.Message) {
 	for {
 		buffer := make([]byte, 16<<10)
 		n, err := from.Read(buffer)

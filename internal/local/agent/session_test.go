@@ -131,9 +131,9 @@ func TestSessionEndsWithItsConnection(t *testing.T) {
 // A session in an image has its files, its user and no more rights than its
 // first process.
 func TestSessionInAnImage(t *testing.T) {
-	need.Program(t, "runc", "runc")
+	need.RequireProgram(t, "runc", "runc")
 	archive := testimage.BusyboxArchive(t, "app:1", nil, []string{"FROM_IMAGE=1"})
-	r := gpuRig(t, func(c *Config) { c.ImagesDir = filepath.Dir(archive) })
+	r := gpuRig(t, func(c *AgentConfig) { c.ImagesDir = filepath.Dir(archive) })
 	p := r.parent(resource("gpus", 1), gpuIDs("GPU-b"))
 	n := below(p, "n")
 	if err := r.nest(n, withVariable(shell(`ls -l /proc/self/ns | grep -oE "(mnt|ipc|pid):.*" > /only-here; exec sleep 1000`), "OF", "task"), imageInfo("app:1")); err != nil {

@@ -14,18 +14,18 @@ import (
 	"mesos-gpu/isolator"
 )
 
-// framework is one that has executors here.
-type framework struct {
+// frameworkState is one that has executors here.
+type frameworkState struct {
 	info      mesos.FrameworkInfo
-	executors map[string]*executorRun
+	executors map[string]*executorState
 	// ending is set by ShutdownFramework: nobody hears of its tasks any more.
 	ending bool
 }
 
-func (f *framework) id() string { return f.info.GetID().GetValue() }
+func (f *frameworkState) id() string { return f.info.GetID().GetValue() }
 
-// gone is the state of a task that the framework's agent does not have.
-func (f *framework) gone() mesos.TaskState {
+// missingTaskState is the state of a task that the framework's agent does not have.
+func (f *frameworkState) missingTaskState() mesos.TaskState {
 	for _, c := range f.info.GetCapabilities() {
 		if c.Type == mesos.FrameworkInfo_Capability_PARTITION_AWARE {
 			return mesos.TASK_DROPPED
@@ -34,12 +34,12 @@ func (f *framework) gone() mesos.TaskState {
 	return mesos.TASK_LOST
 }
 
-// phase is how far an executor has come.
-type phase int
+// executorPhase is how far an executor has come.
+type executorPhase int
 
 const (
 	// starting: its container is being made, or it has yet to subscribe.
-	starting phase = iota
+	starting executorPhase = iota
 	// running: it has subscribed.
 	running
 	// ending: it was told to shut down, or is being killed.
@@ -48,9 +48,9 @@ const (
 	ended
 )
 
-// executorRun is one run of an executor.
-type executorRun struct {
-	framework *framework
+// executorState is one run of an executor.
+type executorState struct {
+	framework *frameworkState
 	info      mesos.ExecutorInfo
 	// supplied says that the agent chose the command.
 	supplied bool
@@ -59,15 +59,15 @@ type executorRun struct {
 	container string
 	sandbox   string
 	command   container.Command
-	phase     phase
+	phase     executorPhase
 	// tasks in launch order, by id.
-	tasks  []*task
-	stream *wire.Stream
+	tasks  []*taskState
+	stream *wire.EventStream
 	// box is nil until the container runs; abort ends the launch before.
-	box   *container.Container
+	box   *container.RunningContainer
 	abort context.CancelFunc
 	// grant is what the container may open, of the devices in granted.
-	grant   isolator.Grant
+	grant   isolator.DeviceGrant
 	granted grantKey
 	// updating says that resources for new tasks are being published.
 	updating bool
@@ -75,7 +75,7 @@ type executorRun struct {
 	// is what waits for that.
 	resizing bool
 	later    []func()
-	nested   map[string]*nestedRun
+	nested   map[string]*nestedContainer
 	exited   bool
 	// why is what its tasks are told when it ends; zero for an end of its own.
 	why termination
@@ -87,16 +87,16 @@ type termination struct {
 	message string
 }
 
-func (e *executorRun) id() string { return e.info.ExecutorID.Value }
+func (e *executorState) id() string { return e.info.ExecutorID.Value }
 
-func (e *executorRun) grace(usual time.Duration) time.Duration {
+func (e *executorState) killGrace(usual time.Duration) time.Duration {
 	if d := e.info.ShutdownGracePeriod; d != nil {
 		return time.Duration(d.Nanoseconds)
 	}
 	return usual
 }
 
-func (e *executorRun) task(id string) *task {
+func (e *executorState) findTask(id string) *taskState {
 	for _, t := range e.tasks {
 		if t.info.TaskID.Value == id {
 			return t
@@ -105,25 +105,25 @@ func (e *executorRun) task(id string) *task {
 	return nil
 }
 
-func (e *executorRun) containerID() mesos.ContainerID { return mesos.ContainerID{Value: e.container} }
+func (e *executorState) containerID() mesos.ContainerID { return mesos.ContainerID{Value: e.container} }
 
-// resources are the executor's and its live tasks'.
-func (e *executorRun) resources() []mesos.Resource {
+// allocatedResources are the executor's and its live tasks'.
+func (e *executorState) allocatedResources() []mesos.Resource {
 	all := append([]mesos.Resource(nil), e.info.Resources...)
 	for _, t := range e.tasks {
-		if t.live() {
+		if t.isLive() {
 			all = append(all, t.info.Resources...)
 		}
 	}
 	return all
 }
 
-// task is one task of an executor.
-type task struct {
+// taskState is one task of an executor.
+type taskState struct {
 	info  mesos.TaskInfo
 	state mesos.TaskState
 	// group counts the launch it came by; tasks of a group share it.
-	group *group
+	group *taskGroup
 	// ready says that the container has its resources, sent that the
 	// executor was told.
 	ready, sent bool
@@ -132,15 +132,15 @@ type task struct {
 	acked bool
 }
 
-// group is one LAUNCH or LAUNCH_GROUP.
-type group struct{ together bool }
+// taskGroup is one LAUNCH or LAUNCH_GROUP.
+type taskGroup struct{ together bool }
 
-func (t *task) live() bool { return !link.Terminal(t.state) }
+func (t *taskState) isLive() bool { return !link.IsTerminal(t.state) }
 
 // maxStatuses bounds how many statuses of a task are kept for people.
 const maxStatuses = 16
 
-func (t *task) record(s mesos.TaskStatus) {
+func (t *taskState) recordStatus(s mesos.TaskStatus) {
 	t.state = s.GetState()
 	t.statuses = append(t.statuses, s)
 	if len(t.statuses) > maxStatuses {
@@ -148,32 +148,32 @@ func (t *task) record(s mesos.TaskStatus) {
 	}
 }
 
-// exit is an ExecutorExited that waits until its tasks' terminal statuses
+// pendingExit is an ExecutorExited that waits until its tasks' terminal statuses
 // have been sent.
-type exit struct {
+type pendingExit struct {
 	framework mesos.FrameworkID
 	executor  mesos.ExecutorID
 	status    int32
-	waits     map[status.Key]bool
+	waits     map[status.TaskKey]bool
 }
 
-// completed are ended executors, kept for people; the oldest go first.
-type completed struct {
-	executors  []*executorRun
-	frameworks []*framework
+// completedExecutors are ended executors, kept for people; the oldest go first.
+type completedExecutors struct {
+	executors  []*executorState
+	frameworks []*frameworkState
 }
 
 // maxCompleted bounds each of the two.
 const maxCompleted = 150
 
-func (c *completed) add(e *executorRun) {
+func (c *completedExecutors) addExecutor(e *executorState) {
 	c.executors = append(c.executors, e)
 	if len(c.executors) > maxCompleted {
 		c.executors = c.executors[1:]
 	}
 }
 
-func (c *completed) addFramework(f *framework) {
+func (c *completedExecutors) addFramework(f *frameworkState) {
 	c.dropFramework(f.id())
 	c.frameworks = append(c.frameworks, f)
 	if len(c.frameworks) > maxCompleted {
@@ -182,6 +182,6 @@ func (c *completed) addFramework(f *framework) {
 }
 
 // dropFramework forgets a framework that has executors again.
-func (c *completed) dropFramework(id string) {
-	c.frameworks = slices.DeleteFunc(c.frameworks, func(f *framework) bool { return f.id() == id })
+func (c *completedExecutors) dropFramework(id string) {
+	c.frameworks = slices.DeleteFunc(c.frameworks, func(f *frameworkState) bool { return f.id() == id })
 }

@@ -13,9 +13,9 @@ import (
 	"mesos-gpu/internal/local/agent/container"
 )
 
-// supported names the container's image, or none. It refuses what this agent
+// checkContainer names the container's image, or none. It refuses what this agent
 // would have to leave out.
-func (a *Agent) supported(info *mesos.ContainerInfo) (image string, err error) {
+func (a *EmbeddedAgent) checkContainer(info *mesos.ContainerInfo) (image string, err error) {
 	if info == nil {
 		return "", nil
 	}
@@ -57,8 +57,8 @@ func ownMemory(l *mesos.LinuxInfo, image bool) error {
 	return nil
 }
 
-// resources are the kernel's numbers of Mesos's limits.
-func resources() map[mesos.RLimitInfo_RLimit_Type]int {
+// rlimitNumbers are the kernel's numbers of Mesos's limits.
+func rlimitNumbers() map[mesos.RLimitInfo_RLimit_Type]int {
 	return map[mesos.RLimitInfo_RLimit_Type]int{
 		mesos.RLimitInfo_RLimit_RLMT_AS: unix.RLIMIT_AS, mesos.RLimitInfo_RLimit_RLMT_CORE: unix.RLIMIT_CORE, mesos.RLimitInfo_RLimit_RLMT_CPU: unix.RLIMIT_CPU, mesos.RLimitInfo_RLimit_RLMT_DATA: unix.RLIMIT_DATA,
 		mesos.RLimitInfo_RLimit_RLMT_FSIZE: unix.RLIMIT_FSIZE, mesos.RLimitInfo_RLimit_RLMT_LOCKS: unix.RLIMIT_LOCKS, mesos.RLimitInfo_RLimit_RLMT_MEMLOCK: unix.RLIMIT_MEMLOCK,
@@ -72,7 +72,7 @@ func resources() map[mesos.RLimitInfo_RLimit_Type]int {
 func rlimitsOf(info *mesos.RLimitInfo) ([]container.Rlimit, error) {
 	var list []container.Rlimit
 	for _, r := range info.GetRlimits() {
-		number, ok := resources()[r.Type]
+		number, ok := rlimitNumbers()[r.Type]
 		if !ok || (r.Soft == nil) != (r.Hard == nil) {
 			return nil, fmt.Errorf("limit %s is unknown, or has one number of two", r.Type)
 		}

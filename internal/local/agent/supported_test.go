@@ -32,9 +32,9 @@ const ulimits = `ulimit -Sn; ulimit -Hn; ulimit -c`
 // Volumes, limits and shared memory of a container with an image, and limits
 // of one without.
 func TestNestedContainerInfo(t *testing.T) {
-	need.Program(t, "runc", "runc")
+	need.RequireProgram(t, "runc", "runc")
 	archive := testimage.BusyboxArchive(t, "app:1", nil, nil)
-	r := gpuRig(t, func(c *Config) { c.ImagesDir = filepath.Dir(archive) })
+	r := gpuRig(t, func(c *AgentConfig) { c.ImagesDir = filepath.Dir(archive) })
 	p := r.parent()
 	data := t.TempDir()
 	if err := os.WriteFile(filepath.Join(data, "in"), []byte("from the host\n"), 0o644); err != nil {
@@ -66,9 +66,9 @@ func TestNestedContainerInfo(t *testing.T) {
 
 // An archive that has changed is read anew, asked for or not.
 func TestForcePullOfAnArchive(t *testing.T) {
-	need.Program(t, "runc", "runc")
+	need.RequireProgram(t, "runc", "runc")
 	folder := filepath.Dir(testimage.BusyboxArchive(t, "app:1", nil, []string{"IS=old"}))
-	r := gpuRig(t, func(c *Config) { c.ImagesDir = folder })
+	r := gpuRig(t, func(c *AgentConfig) { c.ImagesDir = folder })
 	p := r.parent()
 	info := imageInfo("app:1")
 	info.Mesos.Image.Cached = new(bool)
@@ -105,9 +105,9 @@ func TestRefusedContainerInfo(t *testing.T) {
 		{"half a limit", "one number of two", false, func(c *mesos.ContainerInfo) { c.RlimitInfo = half }},
 		{"soft above hard", "above its hard limit 1", false, func(c *mesos.ContainerInfo) { c.RlimitInfo = nofile(2, 1) }},
 	}
-	need.Program(t, "runc", "runc")
+	need.RequireProgram(t, "runc", "runc")
 	archive := testimage.BusyboxArchive(t, "app:1", nil, nil)
-	r := gpuRig(t, func(c *Config) { c.ImagesDir = filepath.Dir(archive) })
+	r := gpuRig(t, func(c *AgentConfig) { c.ImagesDir = filepath.Dir(archive) })
 	p := r.parent()
 	for _, tt := range tests {
 		info := &mesos.ContainerInfo{Type: mesos.ContainerInfo_MESOS.Enum()}

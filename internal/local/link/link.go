@@ -6,12 +6,12 @@ package link
 
 import mesos "github.com/mesos/mesos-go/api/v1/lib"
 
-// Master is what an agent needs of its master.
-type Master interface {
+// MasterLink is what an agent needs of its master.
+type MasterLink interface {
 	// Register adds the agent, or brings it back when info.ID names one the
 	// master knows, with the executors and tasks that it still runs. It
 	// returns the agent's id.
-	Register(info mesos.AgentInfo, total []mesos.Resource, running []Running, a Agent) (mesos.AgentID, error)
+	Register(info mesos.AgentInfo, total []mesos.Resource, running []RunningExecutor, a AgentLink) (mesos.AgentID, error)
 	// UpdateTotal replaces the agent's resources (a provider came, changed or
 	// went). Outstanding offers of the agent are rescinded.
 	UpdateTotal(id mesos.AgentID, total []mesos.Resource)
@@ -28,15 +28,15 @@ type Master interface {
 	Lost(id mesos.AgentID)
 }
 
-// Running is an executor that an agent still runs when it registers.
-type Running struct {
+// RunningExecutor is an executor that an agent still runs when it registers.
+type RunningExecutor struct {
 	Framework mesos.FrameworkInfo
 	Executor  mesos.ExecutorInfo
 	Tasks     []mesos.TaskInfo
 }
 
-// Agent is what the master needs of an agent.
-type Agent interface {
+// AgentLink is what the master needs of an agent.
+type AgentLink interface {
 	// Run launches tasks of one executor, starting the executor if it does
 	// not run. A command task's executor has Type UNKNOWN and no Command;
 	// the agent supplies one. group says that the tasks came by LAUNCH_GROUP.
@@ -46,8 +46,8 @@ type Agent interface {
 	Kill(framework mesos.FrameworkID, task mesos.TaskID, policy *mesos.KillPolicy)
 	// Acknowledge says that the framework has the status with that uuid.
 	Acknowledge(framework mesos.FrameworkID, task mesos.TaskID, uuid []byte)
-	// Message delivers a scheduler's MESSAGE to an executor.
-	Message(framework mesos.FrameworkID, executor mesos.ExecutorID, data []byte)
+	// SendMessage delivers a scheduler's MESSAGE to an executor.
+	SendMessage(framework mesos.FrameworkID, executor mesos.ExecutorID, data []byte)
 	// ShutdownExecutor ends one executor, ShutdownFramework all of a
 	// framework's.
 	ShutdownExecutor(framework mesos.FrameworkID, executor mesos.ExecutorID)

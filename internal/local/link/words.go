@@ -6,8 +6,8 @@ import mesos "github.com/mesos/mesos-go/api/v1/lib"
 // follow.
 const Version = "1.11.0"
 
-// Terminal reports whether a task in that state has ended.
-func Terminal(state mesos.TaskState) bool {
+// IsTerminal reports whether a task in that state has ended.
+func IsTerminal(state mesos.TaskState) bool {
 	switch state {
 	case mesos.TASK_FINISHED, mesos.TASK_FAILED, mesos.TASK_KILLED, mesos.TASK_ERROR,
 		mesos.TASK_LOST, mesos.TASK_DROPPED, mesos.TASK_GONE, mesos.TASK_GONE_BY_OPERATOR:

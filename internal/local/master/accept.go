@@ -12,9 +12,9 @@ import (
 	"mesos-gpu/internal/local/master/check"
 )
 
-// accept answers offers of one agent: it launches what is valid, says what is
+// acceptOffers answers offers of one agent: it launches what is valid, says what is
 // not, and refuses what is left.
-func (m *Master) accept(f *framework, call *scheduler.Call_Accept) {
+func (m *EmbeddedMaster) acceptOffers(f *frameworkState, call *scheduler.Call_Accept) {
 	offers, err := m.offersOf(f, call.OfferIDs)
 	for _, id := range call.OfferIDs {
 		if o := m.offers[id.Value]; o != nil && o.slot.Framework == f.id() {
@@ -25,30 +25,30 @@ func (m *Master) accept(f *framework, call *scheduler.Call_Accept) {
 		m.rejectOperations(f, call.Operations, err)
 		return
 	}
-	l := &launcher{m: m, f: f, a: m.agents[offers[0].slot.Agent], role: offers[0].slot.Role}
+	l := &taskLauncher{m: m, f: f, a: m.agents[offers[0].slot.Agent], role: offers[0].slot.Role}
 	for _, o := range offers {
 		l.free = amount.Sum(l.free, o.Resources)
 	}
 	for _, op := range call.Operations {
 		switch {
 		case op.Type == mesos.Offer_Operation_LAUNCH && op.Launch != nil:
-			l.launch(op.Launch.TaskInfos)
+			l.launchTasks(op.Launch.TaskInfos)
 		case op.Type == mesos.Offer_Operation_LAUNCH_GROUP && op.LaunchGroup != nil:
 			l.launchGroup(op.LaunchGroup.Executor, op.LaunchGroup.TaskGroup.Tasks)
 		default:
 			m.dropOperation(f, op, fmt.Sprintf("operations of type %v are not supported by this master", op.Type))
 		}
 	}
-	m.refuse(offers[0].slot, amount.Unallocate(l.free), call.Filters)
+	m.refuseResources(offers[0].slot, amount.Unallocate(l.free), call.Filters)
 }
 
 // offersOf finds the framework's offers: all valid, of one role and one agent.
-func (m *Master) offersOf(f *framework, ids []mesos.OfferID) ([]*offer, error) {
+func (m *EmbeddedMaster) offersOf(f *frameworkState, ids []mesos.OfferID) ([]*outstandingOffer, error) {
 	if len(ids) == 0 {
 		return nil, errors.New("no offers specified")
 	}
 	seen := map[string]bool{}
-	var offers []*offer
+	var offers []*outstandingOffer
 	for _, id := range ids {
 		o := m.offers[id.Value]
 		switch {
@@ -70,12 +70,12 @@ func (m *Master) offersOf(f *framework, ids []mesos.OfferID) ([]*offer, error) {
 }
 
 // rejectOperations says of each task that its offers were not valid.
-func (m *Master) rejectOperations(f *framework, ops []mesos.Offer_Operation, cause error) {
+func (m *EmbeddedMaster) rejectOperations(f *frameworkState, ops []mesos.Offer_Operation, cause error) {
 	m.cfg.Log.WithFields(map[string]any{"framework": f.id()}).WithError(cause).Warn("accept of invalid offers")
 	for _, op := range ops {
 		tasks := append(op.GetLaunch().GetTaskInfos(), tasksOf(op.LaunchGroup)...)
 		for _, t := range tasks {
-			f.send(updateEvent(masterStatus(t.TaskID, t.AgentID.Value, f.orLost(mesos.TASK_DROPPED),
+			f.sendEvent(updateEvent(masterStatus(t.TaskID, t.AgentID.Value, f.orLost(mesos.TASK_DROPPED),
 				mesos.REASON_INVALID_OFFERS, "Task launched with invalid offers: "+cause.Error())))
 		}
 		if op.Launch == nil && op.LaunchGroup == nil {
@@ -93,73 +93,73 @@ func tasksOf(g *mesos.Offer_Operation_LaunchGroup) []mesos.TaskInfo {
 
 // dropOperation answers an operation that is not performed, where its id lets
 // the framework tell which one is meant.
-func (m *Master) dropOperation(f *framework, op mesos.Offer_Operation, message string) {
+func (m *EmbeddedMaster) dropOperation(f *frameworkState, op mesos.Offer_Operation, message string) {
 	m.cfg.Log.WithFields(map[string]any{"framework": f.id(), "operation": op.Type.String(), "reason": message}).Warn("dropped operation")
 	if op.ID != nil {
 		m.operationStatus(f, *op.ID, mesos.OPERATION_ERROR, message)
 	}
 }
 
-// launcher launches tasks on one agent from what was accepted.
-type launcher struct {
-	m    *Master
-	f    *framework
-	a    *agent
+// taskLauncher launches tasks on one agent from what was accepted.
+type taskLauncher struct {
+	m    *EmbeddedMaster
+	f    *frameworkState
+	a    *registeredAgent
 	role string
 	free []mesos.Resource
 }
 
-func (l *launcher) check() check.Launch {
-	return check.Launch{
+func (l *taskLauncher) launchCheck() check.LaunchCheck {
+	return check.LaunchCheck{
 		Framework: *l.f.info.ID,
 		Agent:     l.a.id,
 		Free:      l.free,
 		HasTask:   l.f.hasTask,
-		Executor:  func(id string) (mesos.ExecutorInfo, bool) { return l.a.executor(l.f.id(), id) },
+		Executor:  func(id string) (mesos.ExecutorInfo, bool) { return l.a.findExecutor(l.f.id(), id) },
 	}
 }
 
-func (l *launcher) launch(tasks []mesos.TaskInfo) {
+func (l *taskLauncher) launchTasks(tasks []mesos.TaskInfo) {
 	for _, t := range tasks {
 		t.Resources = amount.Allocate(t.Resources, l.role)
 		executor, command := mesos.ExecutorInfo{ExecutorID: mesos.ExecutorID{Value: t.TaskID.Value}, FrameworkID: l.f.info.ID}, true
 		if t.Executor != nil {
-			executor, command = l.prepare(*t.Executor), false
+			executor, command = l.completeExecutor(*t.Executor), false
 			t.Executor = &executor
 		}
-		if err := l.check().Task(t); err != nil {
-			l.invalid(t, mesos.REASON_TASK_INVALID, err)
+		if err := l.launchCheck().ValidateTask(t); err != nil {
+			l.rejectTask(t, mesos.REASON_TASK_INVALID, err)
 			continue
 		}
-		l.start(executor, command, []mesos.TaskInfo{t}, false)
+		l.startTasks(executor, command, []mesos.TaskInfo{t}, false)
 	}
 }
 
-func (l *launcher) launchGroup(e mesos.ExecutorInfo, tasks []mesos.TaskInfo) {
-	e = l.prepare(e)
+func (l *taskLauncher) launchGroup(e mesos.ExecutorInfo, tasks []mesos.TaskInfo) {
+	e = l.completeExecutor(e)
 	group := make([]mesos.TaskInfo, len(tasks))
 	for i, t := range tasks {
 		t.Resources = amount.Allocate(t.Resources, l.role)
 		own := e
 		if t.Executor != nil {
-			own = l.prepare(*t.Executor)
+			own = l.completeExecutor(*t.Executor)
 		}
 		t.Executor = &own
 		group[i] = t
 	}
-	if err := l.check().Group(e, group); err != nil {
+	if err := l.launchCheck().ValidateGroup(e, group); err != nil {
 		for _, t := range group {
-			l.invalid(t, mesos.REASON_TASK_GROUP_INVALID, err)
+			l.rejectTask(t, mesos.REASON_TASK_GROUP_INVALID, err)
 		}
 		return
 	}
 	if len(group) > 0 {
-		l.start(e, false, group, true)
+		l.startTasks(e, false, group, true)
 	}
 }
 
-// prepare fills in what schedulers may leave to the master.
-func (l *launcher) prepare(e mesos.ExecutorInfo) mesos.ExecutorInfo {
+// completeExecutor fills in what schedulers may leave to the master.
+func (l *taskLauncher) completeExecutor(e mesos.ExecutorInfo) mesos.ExecutorInfo {
 	e.Resources = amount.Allocate(e.Resources, l.role)
 	if e.FrameworkID == nil {
 		e.FrameworkID = l.f.info.ID
@@ -167,25 +167,25 @@ func (l *launcher) prepare(e mesos.ExecutorInfo) mesos.ExecutorInfo {
 	return e
 }
 
-func (l *launcher) invalid(t mesos.TaskInfo, reason mesos.TaskStatus_Reason, err error) {
-	l.f.send(updateEvent(masterStatus(t.TaskID, t.AgentID.Value, mesos.TASK_ERROR, reason, err.Error())))
+func (l *taskLauncher) rejectTask(t mesos.TaskInfo, reason mesos.TaskStatus_Reason, err error) {
+	l.f.sendEvent(updateEvent(masterStatus(t.TaskID, t.AgentID.Value, mesos.TASK_ERROR, reason, err.Error())))
 }
 
-// start books valid tasks and sends them to the agent.
-func (l *launcher) start(e mesos.ExecutorInfo, command bool, tasks []mesos.TaskInfo, group bool) {
-	if _, runs := l.a.executor(l.f.id(), e.ExecutorID.Value); !runs {
+// startTasks books valid tasks and sends them to the agent.
+func (l *taskLauncher) startTasks(e mesos.ExecutorInfo, command bool, tasks []mesos.TaskInfo, group bool) {
+	if _, runs := l.a.findExecutor(l.f.id(), e.ExecutorID.Value); !runs {
 		l.free = amount.Subtract(l.free, e.Resources)
 	}
 	copies := make([]mesos.TaskInfo, len(tasks))
 	for i, t := range tasks {
 		l.free = amount.Subtract(l.free, t.Resources)
-		l.a.charge(l.f.id(), e, command, t)
+		l.a.chargeTask(l.f.id(), e, command, t)
 		added := newTask(l.f, t, mesos.TASK_STAGING)
 		l.f.tasks[t.TaskID.Value] = added
-		l.m.watch(taskAdded(added.Task))
+		l.m.publishEvent(taskAdded(added.Task))
 		copies[i] = *proto.Clone(&t).(*mesos.TaskInfo)
 	}
 	a, info := l.a, *proto.Clone(&l.f.info).(*mesos.FrameworkInfo)
 	executor := *proto.Clone(&e).(*mesos.ExecutorInfo)
-	a.box.post(func() { a.link.Run(info, executor, copies, group) })
+	a.box.postCall(func() { a.link.Run(info, executor, copies, group) })
 }

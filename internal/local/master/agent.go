@@ -11,24 +11,24 @@ import (
 	"mesos-gpu/internal/local/link"
 )
 
-// agent is one that is registered.
-type agent struct {
+// registeredAgent is one that is registered.
+type registeredAgent struct {
 	id    mesos.AgentID
 	info  mesos.AgentInfo
 	total []mesos.Resource
-	link  link.Agent
-	box   *mailbox
-	held  map[executorKey]*charge
+	link  link.AgentLink
+	box   *callQueue
+	held  map[executorKey]*resourceCharge
 
 	registered, reregistered time.Time
 }
 
 type executorKey struct{ framework, executor string }
 
-// charge is what one executor and its tasks take of an agent. It stands until
+// resourceCharge is what one executor and its tasks take of an agent. It stands until
 // the agent says that the executor has exited, even after its framework is
 // gone: until then its processes may still use the devices.
-type charge struct {
+type resourceCharge struct {
 	executor mesos.ExecutorInfo
 	// command says that the agent supplies the executor, for one command
 	// task; such an executor takes nothing itself.
@@ -36,19 +36,19 @@ type charge struct {
 	tasks   map[string][]mesos.Resource
 }
 
-// charge books a task, and its executor if that is new.
-func (a *agent) charge(framework string, e mesos.ExecutorInfo, command bool, t mesos.TaskInfo) {
+// chargeTask books a task, and its executor if that is new.
+func (a *registeredAgent) chargeTask(framework string, e mesos.ExecutorInfo, command bool, t mesos.TaskInfo) {
 	key := executorKey{framework, e.ExecutorID.Value}
 	c := a.held[key]
 	if c == nil {
-		c = &charge{executor: e, command: command, tasks: map[string][]mesos.Resource{}}
+		c = &resourceCharge{executor: e, command: command, tasks: map[string][]mesos.Resource{}}
 		a.held[key] = c
 	}
 	c.tasks[t.TaskID.Value] = t.Resources
 }
 
-// release gives back what a task took.
-func (a *agent) release(framework, task string) {
+// releaseTask gives back what a task took.
+func (a *registeredAgent) releaseTask(framework, task string) {
 	for key, c := range a.held {
 		if key.framework != framework {
 			continue
@@ -60,9 +60,9 @@ func (a *agent) release(framework, task string) {
 	}
 }
 
-// executor finds a framework's executor; those of command tasks are the
+// findExecutor finds a framework's executor; those of command tasks are the
 // agent's own.
-func (a *agent) executor(framework, id string) (mesos.ExecutorInfo, bool) {
+func (a *registeredAgent) findExecutor(framework, id string) (mesos.ExecutorInfo, bool) {
 	c := a.held[executorKey{framework, id}]
 	if c == nil || c.command {
 		return mesos.ExecutorInfo{}, false
@@ -70,16 +70,16 @@ func (a *agent) executor(framework, id string) (mesos.ExecutorInfo, bool) {
 	return c.executor, true
 }
 
-// keys are the charges' keys in a fixed order.
-func (a *agent) keys() []executorKey {
+// sortedKeys are the charges' keys in a fixed order.
+func (a *registeredAgent) sortedKeys() []executorKey {
 	return slices.SortedFunc(maps.Keys(a.held), func(x, y executorKey) int {
 		return strings.Compare(x.framework+"/"+x.executor, y.framework+"/"+y.executor)
 	})
 }
 
-// used lists what is in use, by whom.
-func (a *agent) used(visit func(framework string, rs []mesos.Resource)) {
-	for _, key := range a.keys() {
+// visitUsed lists what is in use, by whom.
+func (a *registeredAgent) visitUsed(visit func(framework string, rs []mesos.Resource)) {
+	for _, key := range a.sortedKeys() {
 		c := a.held[key]
 		visit(key.framework, c.executor.Resources)
 		for _, id := range slices.Sorted(maps.Keys(c.tasks)) {
@@ -90,9 +90,9 @@ func (a *agent) used(visit func(framework string, rs []mesos.Resource)) {
 
 // usedResources is all that is in use, of one framework or, without one, of
 // all.
-func (a *agent) usedResources(framework string) [][]mesos.Resource {
+func (a *registeredAgent) usedResources(framework string) [][]mesos.Resource {
 	var all [][]mesos.Resource
-	a.used(func(owner string, rs []mesos.Resource) {
+	a.visitUsed(func(owner string, rs []mesos.Resource) {
 		if framework == "" || framework == owner {
 			all = append(all, rs)
 		}
@@ -100,8 +100,8 @@ func (a *agent) usedResources(framework string) [][]mesos.Resource {
 	return all
 }
 
-// sorted lists m's values by key.
-func sorted[V any](m map[string]V) []V {
+// sortedValues lists m's values by key.
+func sortedValues[V any](m map[string]V) []V {
 	out := make([]V, 0, len(m))
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		out = append(out, m[key])

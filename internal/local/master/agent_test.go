@@ -12,7 +12,7 @@ import (
 	"mesos-gpu/internal/local/link"
 )
 
-// fakeAgent is a link.Agent that notes what it is told.
+// fakeAgent is a link.AgentLink that notes what it is told.
 type fakeAgent struct {
 	id    mesos.AgentID
 	runs  chan run
@@ -42,7 +42,7 @@ func (a *fakeAgent) Acknowledge(f mesos.FrameworkID, task mesos.TaskID, uuid []b
 	a.other <- fmt.Sprintf("acknowledge %s %d", task.Value, len(uuid))
 }
 
-func (a *fakeAgent) Message(f mesos.FrameworkID, e mesos.ExecutorID, data []byte) {
+func (a *fakeAgent) SendMessage(f mesos.FrameworkID, e mesos.ExecutorID, data []byte) {
 	a.other <- fmt.Sprintf("message %s %s", e.Value, data)
 }
 
@@ -87,7 +87,7 @@ const (
 	gpuAgent = cpuAgent + ";gpus:2;gpu_ids:{A,B}"
 )
 
-func register(t *testing.T, m *Master, total string) *fakeAgent {
+func register(t *testing.T, m *EmbeddedMaster, total string) *fakeAgent {
 	t.Helper()
 	a := newAgent()
 	id, err := m.Register(agentInfo(), res(total), nil, a)
@@ -99,7 +99,7 @@ func register(t *testing.T, m *Master, total string) *fakeAgent {
 }
 
 // again brings an agent back, with what it still runs.
-func (a *fakeAgent) again(t *testing.T, m *Master, total string, running ...link.Running) *fakeAgent {
+func (a *fakeAgent) again(t *testing.T, m *EmbeddedMaster, total string, running ...link.RunningExecutor) *fakeAgent {
 	t.Helper()
 	b := newAgent()
 	b.id = a.id
@@ -112,7 +112,7 @@ func (a *fakeAgent) again(t *testing.T, m *Master, total string, running ...link
 }
 
 // status sends one and returns its uuid.
-func (a *fakeAgent) status(m *Master, f *mesos.FrameworkID, task string, state mesos.TaskState) []byte {
+func (a *fakeAgent) status(m *EmbeddedMaster, f *mesos.FrameworkID, task string, state mesos.TaskState) []byte {
 	id := uuid.New()
 	m.Status(a.id, *f, mesos.TaskStatus{
 		TaskID: mesos.TaskID{Value: task}, State: state.Enum(), Source: mesos.SOURCE_EXECUTOR.Enum(),

@@ -14,7 +14,7 @@ import (
 )
 
 // Register adds an agent or brings it back, and offers what it has.
-func (m *Master) Register(info mesos.AgentInfo, total []mesos.Resource, running []link.Running, a link.Agent) (mesos.AgentID, error) {
+func (m *EmbeddedMaster) Register(info mesos.AgentInfo, total []mesos.Resource, running []link.RunningExecutor, a link.AgentLink) (mesos.AgentID, error) {
 	if a == nil {
 		return mesos.AgentID{}, errors.New("register agent: it has no link.Agent")
 	}
@@ -35,30 +35,30 @@ func (m *Master) Register(info mesos.AgentInfo, total []mesos.Resource, running 
 	}
 	info = *proto.Clone(&info).(*mesos.AgentInfo)
 	info.ID = &mesos.AgentID{Value: id}
-	now := &agent{
+	now := &registeredAgent{
 		id: *info.ID, info: info, total: amount.Sum(total), link: a, registered: time.Now(),
-		box: &mailbox{workers: &m.workers}, held: map[executorKey]*charge{},
+		box: &callQueue{workers: &m.workers}, held: map[executorKey]*resourceCharge{},
 	}
 	before := m.agents[id]
 	if before != nil {
 		before.box.close()
-		m.rescind(func(o *offer) bool { return o.slot.Agent == id })
+		m.rescindOffers(func(o *outstandingOffer) bool { return o.slot.Agent == id })
 		now.registered, now.reregistered = before.registered, now.registered
 	}
 	m.agents[id] = now
 	m.cfg.Log.WithFields(map[string]any{"agent": id, "hostname": info.Hostname}).Info("registered agent")
-	m.readopt(now, running)
+	m.reconcileAgent(now, running)
 	delete(m.lost, id)
 	if before == nil {
-		m.watch(agentAdded(m.describeAgent(now)))
+		m.publishEvent(agentAdded(m.describeAgent(now)))
 	}
-	m.goOnDraining(now)
-	m.allocateOf(func(agent string) bool { return agent == id }) // whatever else is free was offered when it became so
+	m.continueDrain(now)
+	m.allocateAgents(func(agent string) bool { return agent == id }) // whatever else is free was offered when it became so
 	return now.id, nil
 }
 
-// readopt takes up what the agent still runs, and gives up what it does not.
-func (m *Master) readopt(a *agent, running []link.Running) {
+// reconcileAgent takes up what the agent still runs, and gives up what it does not.
+func (m *EmbeddedMaster) reconcileAgent(a *registeredAgent, running []link.RunningExecutor) {
 	runs := map[[2]string]bool{}
 	for _, r := range running {
 		r = cloneRunning(r)
@@ -66,24 +66,24 @@ func (m *Master) readopt(a *agent, running []link.Running) {
 		f := m.frameworkOf(r.Framework)
 		if f == nil {
 			gone := mesos.FrameworkID{Value: id}
-			a.box.post(func() { a.link.ShutdownFramework(gone) })
+			a.box.postCall(func() { a.link.ShutdownFramework(gone) })
 		}
 		command := r.Executor.Type == mesos.ExecutorInfo_UNKNOWN && r.Executor.Command == nil
 		key := executorKey{id, r.Executor.ExecutorID.Value}
-		a.held[key] = &charge{executor: r.Executor, command: command, tasks: map[string][]mesos.Resource{}}
+		a.held[key] = &resourceCharge{executor: r.Executor, command: command, tasks: map[string][]mesos.Resource{}}
 		for _, t := range r.Tasks {
-			a.charge(id, r.Executor, command, t)
+			a.chargeTask(id, r.Executor, command, t)
 			runs[[2]string{id, t.TaskID.Value}] = true
 			if f != nil {
-				m.readoptTask(f, a, t)
+				m.adoptTask(f, a, t)
 			}
 		}
 	}
-	for _, f := range sorted(m.frameworks) {
-		for _, tasks := range []map[string]*task{f.tasks, f.unreachable} {
-			for _, t := range sorted(tasks) {
+	for _, f := range sortedValues(m.frameworks) {
+		for _, tasks := range []map[string]*masterTask{f.tasks, f.unreachable} {
+			for _, t := range sortedValues(tasks) {
 				if t.AgentID == a.id && !runs[[2]string{f.id(), t.id()}] {
-					m.end(f, t, masterStatus(t.TaskID, a.id.Value, f.orLost(vanished(t)),
+					m.endTask(f, t, masterStatus(t.TaskID, a.id.Value, f.orLost(missingTaskState(t)),
 						mesos.REASON_RECONCILIATION, "Task is unknown to the re-registered agent"))
 				}
 			}
@@ -91,7 +91,7 @@ func (m *Master) readopt(a *agent, running []link.Running) {
 	}
 }
 
-func cloneRunning(r link.Running) link.Running {
+func cloneRunning(r link.RunningExecutor) link.RunningExecutor {
 	r.Framework = *proto.Clone(&r.Framework).(*mesos.FrameworkInfo)
 	r.Executor = *proto.Clone(&r.Executor).(*mesos.ExecutorInfo)
 	r.Tasks = slices.Clone(r.Tasks)
@@ -103,64 +103,64 @@ func cloneRunning(r link.Running) link.Running {
 
 // frameworkOf finds the framework, or remembers it as one that has yet to
 // subscribe. It is nil for one that was removed.
-func (m *Master) frameworkOf(info mesos.FrameworkInfo) *framework {
+func (m *EmbeddedMaster) frameworkOf(info mesos.FrameworkInfo) *frameworkState {
 	id := info.GetID().GetValue()
 	if f := m.frameworks[id]; f != nil {
 		return f
 	}
-	if id == "" || slices.ContainsFunc(m.completed, func(f *framework) bool { return f.id() == id }) {
+	if id == "" || slices.ContainsFunc(m.completed, func(f *frameworkState) bool { return f.id() == id }) {
 		return nil
 	}
 	f := newFramework(info)
 	f.recovered = true
 	m.frameworks[id] = f
-	m.watch(frameworkAdded(m.describeFramework(f)))
+	m.publishEvent(frameworkAdded(m.describeFramework(f)))
 	return f
 }
 
-// readoptTask takes up one task that the agent still runs.
-func (m *Master) readoptTask(f *framework, a *agent, info mesos.TaskInfo) {
+// adoptTask takes up one task that the agent still runs.
+func (m *EmbeddedMaster) adoptTask(f *frameworkState, a *registeredAgent, info mesos.TaskInfo) {
 	id := info.TaskID.Value
 	if t := f.unreachable[id]; t != nil {
 		delete(f.unreachable, id)
 		t.State, t.StatusUpdateState, t.StatusUpdateUUID = mesos.TASK_RUNNING.Enum(), nil, nil
 		f.tasks[id] = t
 		s := masterStatus(info.TaskID, a.id.Value, mesos.TASK_RUNNING, mesos.REASON_AGENT_REREGISTERED, "Unreachable agent re-registered")
-		m.record(f, t, s)
-		f.send(updateEvent(s))
+		m.storeStatus(f, t, s)
+		f.sendEvent(updateEvent(s))
 		return
 	}
 	if f.tasks[id] == nil {
 		t := newTask(f, info, mesos.TASK_RUNNING)
 		f.tasks[id] = t
-		m.watch(taskAdded(t.Task))
+		m.publishEvent(taskAdded(t.Task))
 	}
 }
 
-// vanished is the state of a task that its agent does not have: it may never
+// missingTaskState is the state of a task that its agent does not have: it may never
 // have got the launch.
-func vanished(t *task) mesos.TaskState {
+func missingTaskState(t *masterTask) mesos.TaskState {
 	if t.GetState() == mesos.TASK_STAGING {
 		return mesos.TASK_DROPPED
 	}
 	return mesos.TASK_GONE
 }
 
-// end closes a task by a status of the master's own.
-func (m *Master) end(f *framework, t *task, s mesos.TaskStatus) {
+// endTask closes a task by a status of the master's own.
+func (m *EmbeddedMaster) endTask(f *frameworkState, t *masterTask, s mesos.TaskStatus) {
 	s.ExecutorID = t.ExecutorID
-	if !t.done() || f.unreachable[t.id()] != nil {
-		m.record(f, t, s)
-		f.send(updateEvent(s))
+	if !t.isTerminal() || f.unreachable[t.id()] != nil {
+		m.storeStatus(f, t, s)
+		f.sendEvent(updateEvent(s))
 	} else {
-		f.send(updateEvent(latest(t)))
+		f.sendEvent(updateEvent(latestStatus(t)))
 	}
-	f.complete(t)
+	f.completeTask(t)
 }
 
 // UpdateTotal replaces what the agent has.
-func (m *Master) UpdateTotal(id mesos.AgentID, total []mesos.Resource) {
-	m.locked(func() {
+func (m *EmbeddedMaster) UpdateTotal(id mesos.AgentID, total []mesos.Resource) {
+	m.withLock(func() {
 		a := m.agents[id.Value]
 		log := m.cfg.Log.WithField("agent", id.Value)
 		if err := amount.Validate(total); err != nil || a == nil {
@@ -169,46 +169,46 @@ func (m *Master) UpdateTotal(id mesos.AgentID, total []mesos.Resource) {
 		}
 		a.total = amount.Sum(total)
 		log.WithField("total", mesos.Resources(a.total).String()).Info("agent's resources changed")
-		m.rescind(func(o *offer) bool { return o.slot.Agent == id.Value })
-		m.allocate()
+		m.rescindOffers(func(o *outstandingOffer) bool { return o.slot.Agent == id.Value })
+		m.allocateAll()
 	})
 }
 
 // Lost removes the agent. Its tasks wait as unreachable for its return.
-func (m *Master) Lost(id mesos.AgentID) {
-	m.locked(func() {
+func (m *EmbeddedMaster) Lost(id mesos.AgentID) {
+	m.withLock(func() {
 		a := m.agents[id.Value]
 		if a == nil {
 			return
 		}
 		m.cfg.Log.WithField("agent", id.Value).Info("lost agent")
-		m.remember(id.Value)
-		m.removeAgent(a, func(f *framework, t *task) { m.loseTask(f, t, a) })
+		m.recordLoss(id.Value)
+		m.removeAgent(a, func(f *frameworkState, t *masterTask) { m.loseTask(f, t, a) })
 	})
 }
 
 // removeAgent takes an agent out; lose says what becomes of its tasks.
-func (m *Master) removeAgent(a *agent, lose func(*framework, *task)) {
+func (m *EmbeddedMaster) removeAgent(a *registeredAgent, lose func(*frameworkState, *masterTask)) {
 	a.box.close()
 	delete(m.agents, a.id.Value)
-	for _, f := range sorted(m.frameworks) {
-		for _, t := range sorted(f.tasks) {
+	for _, f := range sortedValues(m.frameworks) {
+		for _, t := range sortedValues(f.tasks) {
 			if t.AgentID == a.id {
 				lose(f, t)
 			}
 		}
 	}
-	m.rescind(func(o *offer) bool { return o.slot.Agent == a.id.Value })
+	m.rescindOffers(func(o *outstandingOffer) bool { return o.slot.Agent == a.id.Value })
 	m.rescindInverse(func(o *inverseOffer) bool { return o.agent == a.id.Value })
 	for _, f := range m.frameworks {
-		f.send(failureEvent(a.id, nil, nil))
+		f.sendEvent(failureEvent(a.id, nil, nil))
 	}
-	m.watch(agentRemoved(a.id))
+	m.publishEvent(agentRemoved(a.id))
 }
 
-// remember notes when an agent was lost; beyond a bound, some other is
+// recordLoss notes when an agent was lost; beyond a bound, some other is
 // forgotten.
-func (m *Master) remember(agent string) {
+func (m *EmbeddedMaster) recordLoss(agent string) {
 	m.lost[agent] = *timeInfo(time.Now())
 	for other := range m.lost {
 		if len(m.lost) > maxLostAgents && other != agent {
@@ -217,17 +217,17 @@ func (m *Master) remember(agent string) {
 	}
 }
 
-func (m *Master) loseTask(f *framework, t *task, a *agent) {
-	if t.done() {
-		m.end(f, t, mesos.TaskStatus{}) // its last state counts, not its agent's
+func (m *EmbeddedMaster) loseTask(f *frameworkState, t *masterTask, a *registeredAgent) {
+	if t.isTerminal() {
+		m.endTask(f, t, mesos.TaskStatus{}) // its last state counts, not its agent's
 		return
 	}
 	since := m.lost[a.id.Value]
 	s := masterStatus(t.TaskID, a.id.Value, f.orLost(mesos.TASK_UNREACHABLE), mesos.REASON_AGENT_REMOVED,
 		"Agent "+a.info.Hostname+" is unreachable")
 	s.ExecutorID, s.UnreachableTime = t.ExecutorID, &since
-	m.record(f, t, s)
+	m.storeStatus(f, t, s)
 	delete(f.tasks, t.id())
 	f.unreachable[t.id()] = t
-	f.send(updateEvent(s))
+	f.sendEvent(updateEvent(s))
 }

@@ -12,7 +12,7 @@ import (
 
 // A thousand running tasks are far more than one machine has.
 func BenchmarkAllocate(b *testing.B) {
-	m := New(Config{})
+	m := New(MasterConfig{})
 	a := newAgent()
 	id, err := m.Register(agentInfo(), res("cpus:2000;mem:4096;gpus:1000"), nil, a)
 	if err != nil {
@@ -23,10 +23,10 @@ func BenchmarkAllocate(b *testing.B) {
 		for i := range t.Resources {
 			t.Resources[i].Allocate("*")
 		}
-		m.agents[id.Value].charge("f", mesos.ExecutorInfo{ExecutorID: mesos.ExecutorID{Value: t.TaskID.Value}}, false, t)
+		m.agents[id.Value].chargeTask("f", mesos.ExecutorInfo{ExecutorID: mesos.ExecutorID{Value: t.TaskID.Value}}, false, t)
 	}
 	for b.Loop() {
-		m.locked(m.allocate)
+		m.withLock(m.allocateAll)
 	}
 }
 
@@ -36,7 +36,7 @@ func BenchmarkRegister(b *testing.B) {
 	for _, there := range []bool{false, true} {
 		b.Run(fmt.Sprintf("framework=%t", there), func(b *testing.B) {
 			for b.Loop() {
-				m := New(Config{})
+				m := New(MasterConfig{})
 				if there {
 					f := newFramework(mesos.FrameworkInfo{ID: &mesos.FrameworkID{Value: "f"}, Roles: []string{"*"}})
 					f.stream, _ = wire.NewStream(httptest.NewRequest("POST", "/api/v1/scheduler", nil))

@@ -13,29 +13,29 @@ import (
 	"mesos-gpu/internal/wire"
 )
 
-// dispatch runs one valid call of a connected framework.
-func (m *Master) dispatch(f *framework, call *scheduler.Call) (int, error) {
+// dispatchCall runs one valid call of a connected framework.
+func (m *EmbeddedMaster) dispatchCall(f *frameworkState, call *scheduler.Call) (int, error) {
 	switch call.Type {
 	case scheduler.Call_TEARDOWN:
-		m.remove(f)
+		m.removeFramework(f)
 	case scheduler.Call_ACCEPT:
-		m.accept(f, call.Accept)
+		m.acceptOffers(f, call.Accept)
 	case scheduler.Call_DECLINE:
-		m.decline(f, call.Decline)
+		m.declineOffers(f, call.Decline)
 	case scheduler.Call_REVIVE:
-		m.revive(f, call.GetRevive().GetRoles())
+		m.reviveRoles(f, call.GetRevive().GetRoles())
 	case scheduler.Call_SUPPRESS:
-		m.suppress(f, call.GetSuppress().GetRoles())
+		m.suppressRoles(f, call.GetSuppress().GetRoles())
 	case scheduler.Call_KILL:
-		m.kill(f, call.Kill)
+		m.killTask(f, call.Kill)
 	case scheduler.Call_SHUTDOWN:
-		m.shutdown(f, call.Shutdown)
+		m.shutdownExecutor(f, call.Shutdown)
 	case scheduler.Call_ACKNOWLEDGE:
-		m.acknowledge(f, call.Acknowledge)
+		m.acknowledgeStatus(f, call.Acknowledge)
 	case scheduler.Call_RECONCILE:
-		m.reconcile(f, call.Reconcile.Tasks)
+		m.reconcileTasks(f, call.Reconcile.Tasks)
 	case scheduler.Call_MESSAGE:
-		m.message(f, call.Message)
+		m.sendMessage(f, call.Message)
 	case scheduler.Call_UPDATE_FRAMEWORK:
 		return http.StatusOK, m.updateFramework(f, call.UpdateFramework)
 	case scheduler.Call_RECONCILE_OPERATIONS:
@@ -53,59 +53,59 @@ func (m *Master) dispatch(f *framework, call *scheduler.Call) (int, error) {
 	return http.StatusAccepted, nil
 }
 
-func (m *Master) decline(f *framework, call *scheduler.Call_Decline) {
+func (m *EmbeddedMaster) declineOffers(f *frameworkState, call *scheduler.Call_Decline) {
 	for _, id := range call.OfferIDs {
 		o := m.offers[id.Value]
 		if o == nil || o.slot.Framework != f.id() {
 			continue // rescinded or answered before
 		}
 		delete(m.offers, id.Value)
-		m.refuse(o.slot, amount.Unallocate(o.Resources), call.Filters)
+		m.refuseResources(o.slot, amount.Unallocate(o.Resources), call.Filters)
 	}
 }
 
 // ownRoles reports whether the framework has all of roles; a call with
 // another is dropped.
-func (m *Master) ownRoles(f *framework, call string, roles []string) bool {
-	if err := check.Suppressed(f.info, roles); err != nil {
+func (m *EmbeddedMaster) ownRoles(f *frameworkState, call string, roles []string) bool {
+	if err := check.ValidateSuppressed(f.info, roles); err != nil {
 		m.cfg.Log.WithFields(map[string]any{"framework": f.id(), "call": call}).WithError(err).Warn("dropped call")
 		return false
 	}
 	return true
 }
 
-func (m *Master) revive(f *framework, roles []string) {
+func (m *EmbeddedMaster) reviveRoles(f *frameworkState, roles []string) {
 	if !m.ownRoles(f, "REVIVE", roles) {
 		return
 	}
 	if len(roles) == 0 {
-		f.suppress(nil)
+		f.suppressRoles(nil)
 	}
 	for _, role := range roles {
 		delete(f.suppressed, role)
 	}
 	m.forgetRefusals(f, roles)
-	m.allocate()
+	m.allocateAll()
 }
 
-func (m *Master) suppress(f *framework, roles []string) {
+func (m *EmbeddedMaster) suppressRoles(f *frameworkState, roles []string) {
 	if !m.ownRoles(f, "SUPPRESS", roles) {
 		return
 	}
 	if len(roles) == 0 {
-		roles = check.Roles(f.info)
+		roles = check.RolesOf(f.info)
 	}
 	for _, role := range roles {
 		f.suppressed[role] = true
 	}
 }
 
-// kill asks the agent; a task that no agent has is answered as a
+// killTask asks the agent; a task that no agent has is answered as a
 // reconciliation of it would be.
-func (m *Master) kill(f *framework, call *scheduler.Call_Kill) {
+func (m *EmbeddedMaster) killTask(f *frameworkState, call *scheduler.Call_Kill) {
 	t := f.tasks[call.TaskID.Value]
 	if t == nil {
-		m.reconcile(f, []scheduler.Call_Reconcile_Task{{TaskID: call.TaskID, AgentID: call.AgentID}})
+		m.reconcileTasks(f, []scheduler.Call_Reconcile_Task{{TaskID: call.TaskID, AgentID: call.AgentID}})
 		return
 	}
 	if call.AgentID != nil && *call.AgentID != t.AgentID {
@@ -115,79 +115,81 @@ func (m *Master) kill(f *framework, call *scheduler.Call_Kill) {
 	}
 	if a := m.agents[t.AgentID.Value]; a != nil {
 		framework, task, policy := *f.info.ID, t.TaskID, call.KillPolicy
-		a.box.post(func() { a.link.Kill(framework, task, policy) })
+		a.box.postCall(func() { a.link.Kill(framework, task, policy) })
 	}
 }
 
-func (m *Master) shutdown(f *framework, call *scheduler.Call_Shutdown) {
+func (m *EmbeddedMaster) shutdownExecutor(f *frameworkState, call *scheduler.Call_Shutdown) {
 	a := m.agents[call.AgentID.Value]
 	if a == nil {
 		return
 	}
-	if _, runs := a.executor(f.id(), call.ExecutorID.Value); runs {
+	if _, runs := a.findExecutor(f.id(), call.ExecutorID.Value); runs {
 		framework, executor := *f.info.ID, call.ExecutorID
-		a.box.post(func() { a.link.ShutdownExecutor(framework, executor) })
+		a.box.postCall(func() { a.link.ShutdownExecutor(framework, executor) })
 	}
 }
 
-// acknowledge passes the acknowledgement on; that of the last status ends
+// acknowledgeStatus passes the acknowledgement on; that of the last status ends
 // the task.
-func (m *Master) acknowledge(f *framework, call *scheduler.Call_Acknowledge) {
+func (m *EmbeddedMaster) acknowledgeStatus(f *frameworkState, call *scheduler.Call_Acknowledge) {
 	a := m.agents[call.AgentID.Value]
 	if a == nil {
 		return // it repeats the status when it is back
 	}
 	t := f.tasks[call.TaskID.Value]
 	if t != nil && t.AgentID == a.id && t.StatusUpdateState != nil &&
-		link.Terminal(*t.StatusUpdateState) && slices.Equal(t.StatusUpdateUUID, call.UUID) {
-		f.complete(t)
+		link.IsTerminal(*t.StatusUpdateState) && slices.Equal(t.StatusUpdateUUID, call.UUID) {
+		f.completeTask(t)
 		defer m.checkDrained(a)
 	}
 	framework, task, uuid := *f.info.ID, call.TaskID, call.UUID
-	a.box.post(func() { a.link.Acknowledge(framework, task, uuid) })
+	a.box.postCall(func() { a.link.Acknowledge(framework, task, uuid) })
 }
 
-func (m *Master) message(f *framework, call *scheduler.Call_Message) {
+func (m *EmbeddedMaster) sendMessage(f *frameworkState, call *scheduler.Call_Message) {
 	a := m.agents[call.AgentID.Value]
 	if a == nil {
 		m.cfg.Log.WithFields(map[string]any{"framework": f.id(), "agent": call.AgentID.Value}).Warn("dropped MESSAGE: the agent is not registered")
 		return
 	}
 	framework, executor, data := *f.info.ID, call.ExecutorID, call.Data
-	a.box.post(func() { a.link.Message(framework, executor, data) })
+	a.box.postCall(func() { a.link.SendMessage(framework, executor, data) })
 }
 
-func (m *Master) updateFramework(f *framework, call *scheduler.Call_UpdateFramework) error {
+func (m *EmbeddedMaster) updateFramework(f *frameworkState, call *scheduler.Call_UpdateFramework) error {
 	info := call.FrameworkInfo
-	err := check.Framework(info)
+	err := check.ValidateFramework(info)
 	if err == nil {
-		err = check.Update(f.info, info, true)
+		err = check.ValidateUpdate(f.info, info, true)
 	}
 	if err == nil {
-		err = check.Suppressed(info, call.SuppressedRoles)
+		err = check.ValidateSuppressed(info, call.SuppressedRoles)
 	}
 	if err != nil {
 		return wire.Errorf(http.StatusBadRequest, "update framework %s: %v", f.id(), err)
 	}
 	f.info = info
-	f.suppress(call.SuppressedRoles)
-	roles := check.Roles(info)
-	m.rescind(func(o *offer) bool { return o.slot.Framework == f.id() && !slices.Contains(roles, o.slot.Role) })
-	m.watch(frameworkUpdated(m.describeFramework(f)))
-	m.allocate()
+	f.suppressRoles(call.SuppressedRoles)
+	roles := check.RolesOf(info)
+	m.rescindOffers(func(o *outstandingOffer) bool {
+		return o.slot.Framework == f.id() && !slices.Contains(roles, o.slot.Role)
+	})
+	m.publishEvent(frameworkUpdated(m.describeFramework(f)))
+	m.allocateAll()
 	return nil
 }
 
 // reconcileOperations answers that nobody knows the operations: this master
 // performs none.
-func (m *Master) reconcileOperations(f *framework, call *scheduler.Call_ReconcileOperations) {
+func (m *EmbeddedMaster) reconcileOperations(f *frameworkState, call *scheduler.Call_ReconcileOperations) {
 	for _, op := range call.Operations {
 		m.operationStatus(f, op.OperationID, mesos.OPERATION_UNKNOWN, "Reconciliation: Operation is unknown")
 	}
 }
 
-func (m *Master) operationStatus(f *framework, id mesos.OperationID, state mesos.OperationState, message string) {
-	f.send(&scheduler.Event{
+func (m *EmbeddedMaster) operationStatus(f *frameworkState, id mesos.OperationID, state mesos.OperationState, message string) {
+	f.sendEvent(&scheduler.Event{
 		Type: scheduler.Event_UPDATE_OPERATION_STATUS,
 		UpdateOperationStatus: &scheduler.Event_UpdateOperationStatus{
 			Status: mesos.OperationStatus{OperationID: &id, State: state, Message: &message},

@@ -24,7 +24,7 @@ func agentCapabilities() []mesos.AgentInfo_Capability {
 	}
 }
 
-func (m *Master) describeState() *operator.Response_GetState {
+func (m *EmbeddedMaster) describeState() *operator.Response_GetState {
 	return &operator.Response_GetState{
 		GetTasks:      m.describeTasks(),
 		GetExecutors:  m.describeExecutors(),
@@ -33,16 +33,16 @@ func (m *Master) describeState() *operator.Response_GetState {
 	}
 }
 
-func (m *Master) describeAgents() *operator.Response_GetAgents {
+func (m *EmbeddedMaster) describeAgents() *operator.Response_GetAgents {
 	out := &operator.Response_GetAgents{}
-	for _, a := range sorted(m.agents) {
+	for _, a := range sortedValues(m.agents) {
 		out.Agents = append(out.Agents, m.describeAgent(a))
 	}
 	return out
 }
 
-func (m *Master) describeAgent(a *agent) operator.Response_GetAgents_Agent {
-	standing := *m.standing(a.id.Value)
+func (m *EmbeddedMaster) describeAgent(a *registeredAgent) operator.Response_GetAgents_Agent {
+	standing := *m.adminState(a.id.Value)
 	address := a.info.Hostname
 	if ip := ipOf(address); ip != nil {
 		address = *ip
@@ -59,15 +59,15 @@ func (m *Master) describeAgent(a *agent) operator.Response_GetAgents_Agent {
 		ReregisteredTime:   timeInfo(a.reregistered),
 		TotalResources:     amount.Plain(a.total),
 		AllocatedResources: amount.Plain(amount.Sum(a.usedResources("")...)),
-		OfferedResources:   amount.Plain(m.offered(func(o *offer) bool { return o.slot.Agent == a.id.Value })),
+		OfferedResources:   amount.Plain(m.offeredResources(func(o *outstandingOffer) bool { return o.slot.Agent == a.id.Value })),
 		Capabilities:       agentCapabilities(),
 	}
 }
 
-// offered sums up the offers that which picks.
-func (m *Master) offered(which func(*offer) bool) []mesos.Resource {
+// offeredResources sums up the offers that which picks.
+func (m *EmbeddedMaster) offeredResources(which func(*outstandingOffer) bool) []mesos.Resource {
 	var all [][]mesos.Resource
-	for _, o := range sorted(m.offers) {
+	for _, o := range sortedValues(m.offers) {
 		if which(o) {
 			all = append(all, o.Resources)
 		}
@@ -75,9 +75,9 @@ func (m *Master) offered(which func(*offer) bool) []mesos.Resource {
 	return amount.Sum(all...)
 }
 
-func (m *Master) describeFrameworks() *operator.Response_GetFrameworks {
+func (m *EmbeddedMaster) describeFrameworks() *operator.Response_GetFrameworks {
 	out := &operator.Response_GetFrameworks{}
-	for _, f := range sorted(m.frameworks) {
+	for _, f := range sortedValues(m.frameworks) {
 		out.Frameworks = append(out.Frameworks, m.describeFramework(f))
 	}
 	for _, f := range m.completed {
@@ -86,7 +86,7 @@ func (m *Master) describeFrameworks() *operator.Response_GetFrameworks {
 	return out
 }
 
-func (m *Master) describeFramework(f *framework) operator.Response_GetFrameworks_Framework {
+func (m *EmbeddedMaster) describeFramework(f *frameworkState) operator.Response_GetFrameworks_Framework {
 	out := operator.Response_GetFrameworks_Framework{
 		FrameworkInfo:    f.info,
 		Active:           f.stream != nil,
@@ -99,26 +99,26 @@ func (m *Master) describeFramework(f *framework) operator.Response_GetFrameworks
 	if !f.unregistered.IsZero() {
 		return out
 	}
-	own := func(o *offer) bool { return o.slot.Framework == f.id() }
-	for _, o := range sorted(m.offers) {
+	own := func(o *outstandingOffer) bool { return o.slot.Framework == f.id() }
+	for _, o := range sortedValues(m.offers) {
 		if own(o) {
 			out.Offers = append(out.Offers, o.Offer)
 		}
 	}
 	var used [][]mesos.Resource
-	for _, a := range sorted(m.agents) {
+	for _, a := range sortedValues(m.agents) {
 		used = append(used, a.usedResources(f.id())...)
 	}
 	out.AllocatedResources = amount.Plain(amount.Sum(used...))
-	out.OfferedResources = amount.Plain(m.offered(own))
+	out.OfferedResources = amount.Plain(m.offeredResources(own))
 	return out
 }
 
-func (m *Master) describeExecutors() *operator.Response_GetExecutors {
+func (m *EmbeddedMaster) describeExecutors() *operator.Response_GetExecutors {
 	out := &operator.Response_GetExecutors{}
-	for _, a := range sorted(m.agents) {
-		for _, key := range a.keys() {
-			if info, own := a.executor(key.framework, key.executor); own {
+	for _, a := range sortedValues(m.agents) {
+		for _, key := range a.sortedKeys() {
+			if info, own := a.findExecutor(key.framework, key.executor); own {
 				out.Executors = append(out.Executors, operator.Response_GetExecutors_Executor{ExecutorInfo: info, AgentID: a.id})
 			}
 		}
@@ -126,13 +126,13 @@ func (m *Master) describeExecutors() *operator.Response_GetExecutors {
 	return out
 }
 
-func (m *Master) describeTasks() *operator.Response_GetTasks {
+func (m *EmbeddedMaster) describeTasks() *operator.Response_GetTasks {
 	out := &operator.Response_GetTasks{}
-	for _, f := range slices.Concat(sorted(m.frameworks), m.completed) {
-		for _, t := range sorted(f.tasks) {
+	for _, f := range slices.Concat(sortedValues(m.frameworks), m.completed) {
+		for _, t := range sortedValues(f.tasks) {
 			out.Tasks = append(out.Tasks, t.Task)
 		}
-		for _, t := range sorted(f.unreachable) {
+		for _, t := range sortedValues(f.unreachable) {
 			out.UnreachableTasks = append(out.UnreachableTasks, t.Task)
 		}
 		for _, t := range f.completed {
@@ -142,10 +142,10 @@ func (m *Master) describeTasks() *operator.Response_GetTasks {
 	return out
 }
 
-func (m *Master) describeRoles() *operator.Response_GetRoles {
+func (m *EmbeddedMaster) describeRoles() *operator.Response_GetRoles {
 	roles := map[string]mesos.Role{}
-	for _, f := range sorted(m.frameworks) {
-		for _, name := range check.Roles(f.info) {
+	for _, f := range sortedValues(m.frameworks) {
+		for _, name := range check.RolesOf(f.info) {
 			role := roles[name]
 			role.Name, role.Weight = name, 1
 			role.Frameworks = append(role.Frameworks, *f.info.ID)
@@ -155,7 +155,7 @@ func (m *Master) describeRoles() *operator.Response_GetRoles {
 	out := &operator.Response_GetRoles{}
 	for _, name := range slices.Sorted(maps.Keys(roles)) {
 		role := roles[name]
-		for _, held := range m.held() {
+		for _, held := range m.heldByClaim() {
 			if held.Role == name {
 				role.Resources = amount.Sum(role.Resources, amount.Unallocate(held.Resources))
 			}

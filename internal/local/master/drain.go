@@ -10,9 +10,9 @@ import (
 	"mesos-gpu/internal/wire"
 )
 
-// standing is what operators have decided about an agent. It outlives the
+// agentAdminState is what operators have decided about an agent. It outlives the
 // agent's loss, as Mesos's registry does.
-type standing struct {
+type agentAdminState struct {
 	deactivated bool
 	drain       *mesos.DrainInfo // replaced, never written into
 	// maxGrace bounds what killed tasks get; nil leaves them their own.
@@ -20,15 +20,15 @@ type standing struct {
 	markGone bool
 }
 
-// standing is the zero one for agents that nobody has dealt with.
-func (m *Master) standing(agent string) *standing {
+// adminState is the zero one for agents that nobody has dealt with.
+func (m *EmbeddedMaster) adminState(agent string) *agentAdminState {
 	if s := m.standings[agent]; s != nil {
 		return s
 	}
-	return &standing{}
+	return &agentAdminState{}
 }
 
-func (m *Master) knownAgent(id mesos.AgentID) (*agent, error) {
+func (m *EmbeddedMaster) knownAgent(id mesos.AgentID) (*registeredAgent, error) {
 	a := m.agents[id.Value]
 	if a == nil {
 		return nil, wire.Errorf(http.StatusBadRequest, "unknown agent %q", id.Value)
@@ -36,22 +36,22 @@ func (m *Master) knownAgent(id mesos.AgentID) (*agent, error) {
 	return a, nil
 }
 
-func (m *Master) deactivate(id mesos.AgentID) error {
+func (m *EmbeddedMaster) deactivateAgent(id mesos.AgentID) error {
 	if _, err := m.knownAgent(id); err != nil {
 		return err
 	}
-	s := m.standing(id.Value)
+	s := m.adminState(id.Value)
 	s.deactivated = true
 	m.standings[id.Value] = s
-	m.rescind(func(o *offer) bool { return o.slot.Agent == id.Value })
+	m.rescindOffers(func(o *outstandingOffer) bool { return o.slot.Agent == id.Value })
 	return nil
 }
 
-func (m *Master) reactivate(id mesos.AgentID) error {
+func (m *EmbeddedMaster) reactivateAgent(id mesos.AgentID) error {
 	if _, err := m.knownAgent(id); err != nil {
 		return err
 	}
-	s := m.standing(id.Value)
+	s := m.adminState(id.Value)
 	switch {
 	case !s.deactivated:
 		return wire.Errorf(http.StatusBadRequest, "agent %q is not deactivated", id.Value)
@@ -59,14 +59,14 @@ func (m *Master) reactivate(id mesos.AgentID) error {
 		return wire.Errorf(http.StatusBadRequest, "agent %q is still in the DRAINING state", id.Value)
 	}
 	delete(m.standings, id.Value)
-	m.allocate()
+	m.allocateAll()
 	return nil
 }
 
-// drain ends an agent's tasks and offers it no more.
-func (m *Master) drain(call *operator.Call_DrainAgent) error {
+// drainAgent ends an agent's tasks and offers it no more.
+func (m *EmbeddedMaster) drainAgent(call *operator.Call_DrainAgent) error {
 	id := call.GetAgentID()
-	if err := m.deactivate(id); err != nil {
+	if err := m.deactivateAgent(id); err != nil {
 		return err
 	}
 	s := m.standings[id.Value]
@@ -77,21 +77,21 @@ func (m *Master) drain(call *operator.Call_DrainAgent) error {
 		s.drain.Config.MaxGracePeriod = &mesos.DurationInfo{Nanoseconds: grace.Nanoseconds()}
 	}
 	s.markGone = call.GetMarkGone()
-	m.goOnDraining(m.agents[id.Value])
+	m.continueDrain(m.agents[id.Value])
 	return nil
 }
 
-// goOnDraining kills what runs on an agent that is to be drained.
-func (m *Master) goOnDraining(a *agent) {
-	s := m.standing(a.id.Value)
+// continueDrain kills what runs on an agent that is to be drained.
+func (m *EmbeddedMaster) continueDrain(a *registeredAgent) {
+	s := m.adminState(a.id.Value)
 	if s.drain == nil || s.drain.State != mesos.DrainState_DRAINING {
 		return
 	}
-	for _, f := range sorted(m.frameworks) {
-		for _, t := range sorted(f.tasks) {
-			if t.AgentID == a.id && !t.done() {
+	for _, f := range sortedValues(m.frameworks) {
+		for _, t := range sortedValues(f.tasks) {
+			if t.AgentID == a.id && !t.isTerminal() {
 				framework, task, policy := *f.info.ID, t.TaskID, s.killPolicy(t)
-				a.box.post(func() { a.link.Kill(framework, task, policy) })
+				a.box.postCall(func() { a.link.Kill(framework, task, policy) })
 			}
 		}
 	}
@@ -99,7 +99,7 @@ func (m *Master) goOnDraining(a *agent) {
 }
 
 // killPolicy is the task's own, if that is as short.
-func (s *standing) killPolicy(t *task) *mesos.KillPolicy {
+func (s *agentAdminState) killPolicy(t *masterTask) *mesos.KillPolicy {
 	own := t.GetKillPolicy().GetGracePeriod()
 	if s.maxGrace == nil || own != nil && own.Nanoseconds <= s.maxGrace.Nanoseconds() {
 		return nil
@@ -107,9 +107,9 @@ func (s *standing) killPolicy(t *task) *mesos.KillPolicy {
 	return &mesos.KillPolicy{GracePeriod: &mesos.DurationInfo{Nanoseconds: s.maxGrace.Nanoseconds()}}
 }
 
-// drained marks what a drain does to a task.
-func (m *Master) drained(id mesos.AgentID, s mesos.TaskStatus) mesos.TaskStatus {
-	standing := m.standing(id.Value)
+// markDrained marks what a drain does to a task.
+func (m *EmbeddedMaster) markDrained(id mesos.AgentID, s mesos.TaskStatus) mesos.TaskStatus {
+	standing := m.adminState(id.Value)
 	if standing.drain == nil || s.GetState() != mesos.TASK_KILLED && s.GetState() != mesos.TASK_KILLING {
 		return s
 	}
@@ -121,8 +121,8 @@ func (m *Master) drained(id mesos.AgentID, s mesos.TaskStatus) mesos.TaskStatus 
 }
 
 // checkDrained ends a drain once no task is left, acknowledged ends included.
-func (m *Master) checkDrained(a *agent) {
-	s := m.standing(a.id.Value)
+func (m *EmbeddedMaster) checkDrained(a *registeredAgent) {
+	s := m.adminState(a.id.Value)
 	if s.drain == nil || s.drain.State != mesos.DrainState_DRAINING {
 		return
 	}
@@ -140,7 +140,7 @@ func (m *Master) checkDrained(a *agent) {
 	}
 }
 
-func (m *Master) markGone(id mesos.AgentID) error {
+func (m *EmbeddedMaster) markGone(id mesos.AgentID) error {
 	a, err := m.knownAgent(id)
 	if err == nil {
 		m.makeGone(a)
@@ -149,11 +149,11 @@ func (m *Master) markGone(id mesos.AgentID) error {
 }
 
 // makeGone removes an agent for good, and its tasks with it.
-func (m *Master) makeGone(a *agent) {
+func (m *EmbeddedMaster) makeGone(a *registeredAgent) {
 	m.gone[a.id.Value] = true
 	delete(m.standings, a.id.Value)
-	m.removeAgent(a, func(f *framework, t *task) {
-		m.end(f, t, masterStatus(t.TaskID, a.id.Value, f.orLost(mesos.TASK_GONE_BY_OPERATOR),
+	m.removeAgent(a, func(f *frameworkState, t *masterTask) {
+		m.endTask(f, t, masterStatus(t.TaskID, a.id.Value, f.orLost(mesos.TASK_GONE_BY_OPERATOR),
 			mesos.REASON_AGENT_REMOVED_BY_OPERATOR, "Agent "+a.info.Hostname+" was marked gone"))
 	})
 }

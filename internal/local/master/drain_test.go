@@ -15,7 +15,7 @@ import (
 )
 
 // operate makes an operator's call and wants the status.
-func operate(t *testing.T, m *Master, want int, call *operator.Call) *operator.Response {
+func operate(t *testing.T, m *EmbeddedMaster, want int, call *operator.Call) *operator.Response {
 	t.Helper()
 	w := httptest.NewRecorder()
 	m.Handler().ServeHTTP(w, request(call, "/api/v1", ""))
@@ -42,7 +42,7 @@ func agentCall(kind operator.Call_Type, id mesos.AgentID) *operator.Call {
 }
 
 // onAgent launches a task on an agent and brings it to RUNNING.
-func onAgent(t *testing.T, m *Master, c *client, a *fakeAgent, id string) {
+func onAgent(t *testing.T, m *EmbeddedMaster, c *client, a *fakeAgent, id string) {
 	t.Helper()
 	task := custom(taskInfo(id, a.id, "cpus:1"), "e-"+id, "cpus:0.5")
 	task.KillPolicy = &mesos.KillPolicy{GracePeriod: &mesos.DurationInfo{Nanoseconds: 20e9}}
@@ -58,17 +58,17 @@ func (c *client) acknowledges(t *testing.T, a *fakeAgent, id string, uuid []byte
 	a.wants(t, "acknowledge "+id+" 16")
 }
 
-func drainInfo(t *testing.T, m *Master) *mesos.DrainInfo {
+func drainInfo(t *testing.T, m *EmbeddedMaster) *mesos.DrainInfo {
 	t.Helper()
 	return operate(t, m, http.StatusOK, &operator.Call{Type: operator.Call_GET_AGENTS}).GetAgents.Agents[0].DrainInfo
 }
 
 func TestDrain(t *testing.T) {
-	m := New(Config{})
+	m := New(MasterConfig{})
 	c := subscribe(t, m, info(mesos.FrameworkInfo_Capability_PARTITION_AWARE))
 	a := register(t, m, cpuAgent)
 	onAgent(t, m, c, a, "t")
-	m.locked(m.allocate)
+	m.withLock(m.allocateAll)
 	c.offers(t)
 
 	operate(t, m, http.StatusOK, drain(a.id, 3, false))
@@ -90,7 +90,7 @@ func TestDrain(t *testing.T) {
 	if d := drainInfo(t, m); d.State != mesos.DrainState_DRAINED {
 		t.Errorf("after the last task drain_info is %v", d)
 	}
-	m.locked(m.allocate)
+	m.withLock(m.allocateAll)
 	c.quiet(t, scheduler.Event_OFFERS)
 	operate(t, m, http.StatusOK, agentCall(operator.Call_REACTIVATE_AGENT, a.id))
 	if len(c.offers(t)) != 1 || drainInfo(t, m) != nil {
@@ -100,7 +100,7 @@ func TestDrain(t *testing.T) {
 
 // An agent that is away when it is drained is drained once it is back.
 func TestDrainOutlivesTheAgentsAbsence(t *testing.T) {
-	m := New(Config{})
+	m := New(MasterConfig{})
 	c := subscribe(t, m, info(mesos.FrameworkInfo_Capability_PARTITION_AWARE))
 	a := register(t, m, cpuAgent)
 	task := taskInfo("t", a.id, "cpus:1")
@@ -109,13 +109,13 @@ func TestDrainOutlivesTheAgentsAbsence(t *testing.T) {
 	operate(t, m, http.StatusOK, drain(a.id, 3, false))
 	a.wants(t, "kill t grace 3000000000")
 	m.Lost(a.id)
-	b := a.again(t, m, cpuAgent, link.Running{Framework: r.framework, Executor: r.executor, Tasks: r.tasks})
+	b := a.again(t, m, cpuAgent, link.RunningExecutor{Framework: r.framework, Executor: r.executor, Tasks: r.tasks})
 	b.wants(t, "kill t grace 3000000000")
 	c.quiet(t, scheduler.Event_OFFERS)
 }
 
 func TestDrainAndMarkGone(t *testing.T) {
-	m := New(Config{})
+	m := New(MasterConfig{})
 	c := subscribe(t, m, info(mesos.FrameworkInfo_Capability_PARTITION_AWARE))
 	a := register(t, m, cpuAgent)
 	onAgent(t, m, c, a, "t")
@@ -138,7 +138,7 @@ func TestDrainAndMarkGone(t *testing.T) {
 }
 
 func TestMarkGoneEndsTasks(t *testing.T) {
-	m := New(Config{})
+	m := New(MasterConfig{})
 	c := subscribe(t, m, info(mesos.FrameworkInfo_Capability_PARTITION_AWARE))
 	a := register(t, m, cpuAgent)
 	onAgent(t, m, c, a, "t")
@@ -155,21 +155,21 @@ func TestMarkGoneEndsTasks(t *testing.T) {
 }
 
 func TestDeactivate(t *testing.T) {
-	m := New(Config{})
+	m := New(MasterConfig{})
 	c := subscribe(t, m, info())
 	a := register(t, m, cpuAgent)
 	operate(t, m, http.StatusBadRequest, agentCall(operator.Call_REACTIVATE_AGENT, a.id))
 	c.offers(t)
 	operate(t, m, http.StatusOK, agentCall(operator.Call_DEACTIVATE_AGENT, a.id))
 	c.event(t, scheduler.Event_RESCIND)
-	m.locked(m.allocate)
+	m.withLock(m.allocateAll)
 	c.quiet(t, scheduler.Event_OFFERS)
 	operate(t, m, http.StatusOK, agentCall(operator.Call_REACTIVATE_AGENT, a.id))
 	c.offers(t)
 }
 
 func TestOperatorTeardown(t *testing.T) {
-	m := New(Config{})
+	m := New(MasterConfig{})
 	c := subscribe(t, m, info())
 	teardown := &operator.Call{Type: operator.Call_TEARDOWN, Teardown: &operator.Call_Teardown{FrameworkID: *c.id}}
 	operate(t, m, http.StatusOK, teardown)

@@ -55,7 +55,7 @@ func masterStatus(task mesos.TaskID, agent string, state mesos.TaskState, reason
 
 // orLost is state for a framework that can tell lost tasks apart. Those that
 // are not PARTITION_AWARE know only TASK_LOST.
-func (f *framework) orLost(state mesos.TaskState) mesos.TaskState {
+func (f *frameworkState) orLost(state mesos.TaskState) mesos.TaskState {
 	if f.partitionAware() {
 		return state
 	}

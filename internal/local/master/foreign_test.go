@@ -68,7 +68,7 @@ func TestForeignScheduler(t *testing.T) {
 		"json":     httpcli.Codec(codecs.ByMediaType[codecs.MediaTypeJSON]),
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := New(Config{AllocationInterval: 10 * time.Millisecond})
+			m := New(MasterConfig{AllocationInterval: 10 * time.Millisecond})
 			server := httptest.NewServer(m.Handler())
 			defer server.Close()
 			ctx, cancel := contextOf(t)

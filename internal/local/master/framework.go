@@ -19,12 +19,12 @@ const (
 	maxLostAgents          = 1000
 )
 
-// framework is one that subscribed and was not removed.
-type framework struct {
+// frameworkState is one that subscribed and was not removed.
+type frameworkState struct {
 	info       mesos.FrameworkInfo
 	suppressed map[string]bool
 
-	stream   *wire.Stream // nil while disconnected
+	stream   *wire.EventStream // nil while disconnected
 	streamID string
 	timer    *time.Timer // runs from a disconnect to the failover timeout
 	// recovered says that only agents told of it: it has not subscribed to
@@ -33,58 +33,60 @@ type framework struct {
 
 	registered, reregistered, unregistered time.Time
 
-	tasks       map[string]*task // also terminal ones, until acknowledged
-	unreachable map[string]*task // on lost agents
-	completed   []*task          // oldest first
+	tasks       map[string]*masterTask // also terminal ones, until acknowledged
+	unreachable map[string]*masterTask // on lost agents
+	completed   []*masterTask          // oldest first
 }
 
-func newFramework(info mesos.FrameworkInfo) *framework {
+func newFramework(info mesos.FrameworkInfo) *frameworkState {
 	now := time.Now()
-	return &framework{
+	return &frameworkState{
 		info:         info,
 		registered:   now,
 		reregistered: now,
 		suppressed:   map[string]bool{},
-		tasks:        map[string]*task{},
-		unreachable:  map[string]*task{},
+		tasks:        map[string]*masterTask{},
+		unreachable:  map[string]*masterTask{},
 	}
 }
 
-func (f *framework) id() string { return f.info.ID.Value }
+func (f *frameworkState) id() string { return f.info.ID.Value }
 
-func (f *framework) has(c mesos.FrameworkInfo_Capability_Type) bool { return check.Has(f.info, c) }
-
-func (f *framework) partitionAware() bool {
-	return f.has(mesos.FrameworkInfo_Capability_PARTITION_AWARE)
+func (f *frameworkState) hasCapability(c mesos.FrameworkInfo_Capability_Type) bool {
+	return check.HasCapability(f.info, c)
 }
 
-// send queues an event; a disconnected framework misses it.
-func (f *framework) send(e *scheduler.Event) {
+func (f *frameworkState) partitionAware() bool {
+	return f.hasCapability(mesos.FrameworkInfo_Capability_PARTITION_AWARE)
+}
+
+// sendEvent queues an event; a disconnected framework misses it.
+func (f *frameworkState) sendEvent(e *scheduler.Event) {
 	if f.stream != nil {
 		f.stream.Send(e)
 	}
 }
 
-func (f *framework) stopTimer() {
+func (f *frameworkState) stopTimer() {
 	if f.timer != nil {
 		f.timer.Stop()
 		f.timer = nil
 	}
 }
 
-func (f *framework) suppress(roles []string) {
+func (f *frameworkState) suppressRoles(roles []string) {
 	f.suppressed = map[string]bool{}
 	for _, role := range roles {
 		f.suppressed[role] = true
 	}
 }
 
-func (f *framework) hasTask(id string) bool {
+func (f *frameworkState) hasTask(id string) bool {
 	return f.tasks[id] != nil || f.unreachable[id] != nil
 }
 
-// complete moves a task to the past.
-func (f *framework) complete(t *task) {
+// completeTask moves a task to the past.
+func (f *frameworkState) completeTask(t *masterTask) {
 	delete(f.tasks, t.id())
 	delete(f.unreachable, t.id())
 	f.completed = append(f.completed, t)
@@ -93,14 +95,14 @@ func (f *framework) complete(t *task) {
 	}
 }
 
-// contender is the framework as the allocator sees it.
-func (f *framework) contender() alloc.Framework {
-	c := alloc.Framework{
+// allocatorView is the framework as the allocator sees it.
+func (f *frameworkState) allocatorView() alloc.Contender {
+	c := alloc.Contender{
 		ID:    f.id(),
-		GPUs:  f.has(mesos.FrameworkInfo_Capability_GPU_RESOURCES),
+		GPUs:  f.hasCapability(mesos.FrameworkInfo_Capability_GPU_RESOURCES),
 		Least: f.info.OfferFilters,
 	}
-	for _, role := range check.Roles(f.info) {
+	for _, role := range check.RolesOf(f.info) {
 		if !f.suppressed[role] {
 			c.Roles = append(c.Roles, role)
 		}

@@ -13,7 +13,7 @@ import (
 )
 
 func TestSubscribed(t *testing.T) {
-	m := New(Config{Addr: "127.0.0.1:1234", HeartbeatInterval: 3 * time.Second})
+	m := New(MasterConfig{Addr: "127.0.0.1:1234", HeartbeatInterval: 3 * time.Second})
 	call := &scheduler.Call{Type: scheduler.Call_SUBSCRIBE, Subscribe: &scheduler.Call_Subscribe{FrameworkInfo: info()}}
 	s, _ := open[scheduler.Event](t, m, "/master/api/v1/scheduler", call)
 	got := <-s.events
@@ -44,7 +44,7 @@ func TestSubscriptionRefused(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			f := info()
 			tc.change(f)
-			c := subscribe(t, New(Config{}), f)
+			c := subscribe(t, New(MasterConfig{}), f)
 			if got := c.event(t, scheduler.Event_ERROR).Error.Message; !strings.Contains(got, tc.want) {
 				t.Errorf("got %q, want something about %q", got, tc.want)
 			}
@@ -54,7 +54,7 @@ func TestSubscriptionRefused(t *testing.T) {
 }
 
 func TestFailoverEvictsTheOldStream(t *testing.T) {
-	m := New(Config{})
+	m := New(MasterConfig{})
 	old := subscribe(t, m, info())
 	a := register(t, m, cpuAgent)
 	old.accept(t, 0, old.offers(t), launch(taskInfo("t", a.id, "cpus:1")))
@@ -86,7 +86,7 @@ func TestFailoverEvictsTheOldStream(t *testing.T) {
 
 func TestFailoverTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := New(Config{})
+		m := New(MasterConfig{})
 		c := subscribe(t, m, info()) // 60 s
 		a := register(t, m, cpuAgent)
 		c.accept(t, 0, c.offers(t), launch(taskInfo("t", a.id, "cpus:1")))
@@ -121,7 +121,7 @@ func TestFailoverTimeout(t *testing.T) {
 }
 
 func TestTeardownHoldsResourcesUntilTheExecutorsExit(t *testing.T) {
-	m := New(Config{})
+	m := New(MasterConfig{})
 	c := subscribe(t, m, info())
 	a := register(t, m, gpuAgent)
 	c.accept(t, 0, c.offers(t), launch(custom(taskInfo("t", a.id, "cpus:4;gpus:2;gpu_ids:{A,B}"), "e", "mem:4096")))
@@ -130,17 +130,17 @@ func TestTeardownHoldsResourcesUntilTheExecutorsExit(t *testing.T) {
 	<-c.ended
 	a.wants(t, "shutdown framework")
 	next := subscribe(t, m, info())
-	m.locked(m.allocate)
+	m.withLock(m.allocateAll)
 	next.quiet(t, scheduler.Event_OFFERS)
 	m.ExecutorExited(a.id, *c.id, mesos.ExecutorID{Value: "e"}, 0)
-	m.locked(m.allocate)
+	m.withLock(m.allocateAll)
 	if got := next.offers(t); len(got) != 1 {
 		t.Errorf("got %v", got)
 	}
 }
 
 func TestNoFailoverTimeoutRemovesAtOnce(t *testing.T) {
-	m := New(Config{})
+	m := New(MasterConfig{})
 	f := info()
 	f.FailoverTimeout = nil
 	c := subscribe(t, m, f)
@@ -151,7 +151,7 @@ func TestNoFailoverTimeoutRemovesAtOnce(t *testing.T) {
 }
 
 func TestUpdateFramework(t *testing.T) {
-	m := New(Config{})
+	m := New(MasterConfig{})
 	f := info()
 	f.Roles = []string{"a", "b"}
 	c := subscribe(t, m, f, "b")
@@ -177,7 +177,7 @@ func TestUpdateFramework(t *testing.T) {
 
 func TestHeartbeatsAndEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := New(Config{HeartbeatInterval: 15 * time.Second})
+		m := New(MasterConfig{HeartbeatInterval: 15 * time.Second})
 		ctx, cancel := contextOf(t)
 		done := make(chan error)
 		go func() { done <- m.Run(ctx) }()

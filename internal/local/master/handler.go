@@ -10,7 +10,7 @@ import (
 	"mesos-gpu/internal/wire"
 )
 
-func (m *Master) routes() *http.ServeMux {
+func (m *EmbeddedMaster) newRoutes() *http.ServeMux {
 	mux := http.NewServeMux()
 	for _, prefix := range []string{"", "/master"} {
 		mux.HandleFunc(prefix+"/api/v1/scheduler", m.serveScheduler)
@@ -24,13 +24,13 @@ func (m *Master) routes() *http.ServeMux {
 	return mux
 }
 
-func (m *Master) serveScheduler(w http.ResponseWriter, r *http.Request) {
+func (m *EmbeddedMaster) serveScheduler(w http.ResponseWriter, r *http.Request) {
 	call := new(scheduler.Call)
 	if err := wire.ReadCall(r, call); err != nil {
 		wire.WriteError(w, err)
 		return
 	}
-	if err := check.Call(call); err != nil {
+	if err := check.ValidateCall(call); err != nil {
 		wire.WriteError(w, wire.Errorf(http.StatusBadRequest, "validate scheduler call: %v", err))
 		return
 	}
@@ -38,7 +38,7 @@ func (m *Master) serveScheduler(w http.ResponseWriter, r *http.Request) {
 		m.serveSubscription(w, r, call)
 		return
 	}
-	status, err := m.call(call, r.Header.Get(wire.HeaderStreamID))
+	status, err := m.handleCall(call, r.Header.Get(wire.HeaderStreamID))
 	if err != nil {
 		wire.WriteError(w, err)
 		return
@@ -50,7 +50,7 @@ func (m *Master) serveScheduler(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(status)
 }
 
-func (m *Master) serveSubscription(w http.ResponseWriter, r *http.Request, call *scheduler.Call) {
+func (m *EmbeddedMaster) serveSubscription(w http.ResponseWriter, r *http.Request, call *scheduler.Call) {
 	if r.Header.Get(wire.HeaderStreamID) != "" {
 		wire.WriteError(w, wire.Errorf(http.StatusBadRequest, "subscribe calls should not include the '%s' header", wire.HeaderStreamID))
 		return
@@ -61,21 +61,21 @@ func (m *Master) serveSubscription(w http.ResponseWriter, r *http.Request, call 
 		return
 	}
 	streamID := uuid.NewString()
-	id, err := m.subscribe(call.Subscribe, stream, streamID)
+	id, err := m.subscribeFramework(call.Subscribe, stream, streamID)
 	if err != nil {
 		wire.WriteError(w, err)
 		return
 	}
 	err = stream.Serve(r.Context(), w, streamID)
-	m.locked(func() { m.disconnect(id, stream, err) })
+	m.withLock(func() { m.disconnectFramework(id, stream, err) })
 }
 
-// call runs one call of a subscribed framework and returns the status of the
+// handleCall runs one call of a subscribed framework and returns the status of the
 // answer.
-func (m *Master) call(call *scheduler.Call, streamID string) (int, error) {
+func (m *EmbeddedMaster) handleCall(handleCall *scheduler.Call, streamID string) (int, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	f := m.frameworks[call.FrameworkID.Value]
+	f := m.frameworks[handleCall.FrameworkID.Value]
 	switch {
 	case m.closed:
 		return 0, errStopped
@@ -89,5 +89,5 @@ func (m *Master) call(call *scheduler.Call, streamID string) (int, error) {
 		return 0, wire.Errorf(http.StatusBadRequest,
 			"the stream ID %q in this request didn't match the stream ID currently associated with framework ID %s", streamID, f.id())
 	}
-	return m.dispatch(f, call)
+	return m.dispatchCall(f, handleCall)
 }

@@ -85,7 +85,7 @@ func (s *sink[E]) next(t *testing.T, what string, want func(*E) bool) *E {
 }
 
 // open posts a call whose answer is a stream.
-func open[E any](t *testing.T, m *Master, path string, call proto.Message) (*sink[E], context.CancelFunc) {
+func open[E any](t *testing.T, m *EmbeddedMaster, path string, call proto.Message) (*sink[E], context.CancelFunc) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	s := newSink[E]()
@@ -115,7 +115,7 @@ func request(call proto.Message, path, streamID string) *http.Request {
 // client is a subscribed framework.
 type client struct {
 	*sink[scheduler.Event]
-	m          *Master
+	m          *EmbeddedMaster
 	id         *mesos.FrameworkID
 	disconnect context.CancelFunc
 }
@@ -129,7 +129,7 @@ func info(capabilities ...mesos.FrameworkInfo_Capability_Type) *mesos.FrameworkI
 	return out
 }
 
-func subscribe(t *testing.T, m *Master, f *mesos.FrameworkInfo, suppressed ...string) *client {
+func subscribe(t *testing.T, m *EmbeddedMaster, f *mesos.FrameworkInfo, suppressed ...string) *client {
 	t.Helper()
 	call := &scheduler.Call{
 		Type: scheduler.Call_SUBSCRIBE, FrameworkID: f.ID,

@@ -60,7 +60,7 @@ func record(t *testing.T, r *bufio.Reader) map[string]any {
 }
 
 func TestRawHTTP(t *testing.T) {
-	m := New(Config{})
+	m := New(MasterConfig{})
 	server := httptest.NewServer(m.Handler())
 	defer server.Close()
 	defer server.CloseClientConnections()
@@ -138,7 +138,7 @@ func nulls(v any) bool {
 }
 
 func TestNotSubscribedIsForbidden(t *testing.T) {
-	m := New(Config{})
+	m := New(MasterConfig{})
 	c := subscribe(t, m, info())
 	c.disconnect()
 	server := httptest.NewServer(m.Handler())
@@ -150,7 +150,7 @@ func TestNotSubscribedIsForbidden(t *testing.T) {
 }
 
 func TestRedirectNamesThisMaster(t *testing.T) {
-	server := httptest.NewServer(New(Config{Addr: "127.0.0.1:7"}).Handler())
+	server := httptest.NewServer(New(MasterConfig{Addr: "127.0.0.1:7"}).Handler())
 	defer server.Close()
 	answer := post(t, server.URL+"/master/redirect", "")
 	if answer.StatusCode != http.StatusTemporaryRedirect || answer.Header.Get("Location") != "//127.0.0.1:7" {

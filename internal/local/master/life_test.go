@@ -12,7 +12,7 @@ import (
 )
 
 func TestTaskFromOfferToAcknowledgement(t *testing.T) {
-	m := New(Config{})
+	m := New(MasterConfig{})
 	c := subscribe(t, m, info())
 	a := register(t, m, gpuAgent)
 	offers := c.offers(t)
@@ -28,7 +28,7 @@ func TestTaskFromOfferToAcknowledgement(t *testing.T) {
 			t.Errorf("task's resource is not allocated to the offer's role: %v", got)
 		}
 	}
-	m.locked(m.allocate)
+	m.withLock(m.allocateAll)
 	left := c.offers(t)[0]
 	want := res("cpus:2.9;mem:4064;disk:10000;gpus:1;gpu_ids:{B}")
 	if got := amount.Unallocate(left.Resources); !amount.Equal(got, want) {
@@ -45,7 +45,7 @@ func TestTaskFromOfferToAcknowledgement(t *testing.T) {
 	finished := a.status(m, c.id, "t1", mesos.TASK_FINISHED)
 	c.update(t, "t1")
 	c.decline(t, 0, []mesos.Offer{left})
-	m.locked(m.allocate)
+	m.withLock(m.allocateAll)
 	left = c.offers(t)[0]
 	if got, want := amount.Unallocate(left.Resources), res("cpus:3.9;mem:4064;disk:10000;gpus:2;gpu_ids:{A,B}"); !amount.Equal(got, want) {
 		t.Errorf("after the task, before its executor's exit: got %v, want %v", mesos.Resources(got), mesos.Resources(want))
@@ -54,8 +54,8 @@ func TestTaskFromOfferToAcknowledgement(t *testing.T) {
 	if got := c.event(t, scheduler.Event_FAILURE).Failure; got.ExecutorID.Value != "t1" || got.GetStatus() != 0 || *got.AgentID != a.id {
 		t.Errorf("got %v", got)
 	}
-	m.locked(m.allocate)
-	if got := amount.Scalar(c.offers(t)[0].Resources, "cpus"); !near(got, 0.1) {
+	m.withLock(m.allocateAll)
+	if got := amount.SumScalar(c.offers(t)[0].Resources, "cpus"); !near(got, 0.1) {
 		t.Errorf("executor's cpus: got %v, want 0.1", got)
 	}
 	c.acknowledge(t, a, "t1", finished)
@@ -75,7 +75,7 @@ func (c *client) acknowledge(t *testing.T, a *fakeAgent, task string, uuid []byt
 }
 
 func TestExecutorIsChargedOnce(t *testing.T) {
-	m := New(Config{})
+	m := New(MasterConfig{})
 	c := subscribe(t, m, info())
 	a := register(t, m, cpuAgent)
 	one := custom(taskInfo("t1", a.id, "cpus:1"), "shared", "cpus:1;mem:32")
@@ -88,28 +88,28 @@ func TestExecutorIsChargedOnce(t *testing.T) {
 	if got.GetState() != mesos.TASK_ERROR || got.GetReason() != mesos.REASON_TASK_INVALID {
 		t.Errorf("executor with same id but other resources: got %v", got)
 	}
-	m.locked(m.allocate)
-	if got := amount.Scalar(c.offers(t)[0].Resources, "cpus"); got != 1 {
+	m.withLock(m.allocateAll)
+	if got := amount.SumScalar(c.offers(t)[0].Resources, "cpus"); got != 1 {
 		t.Errorf("got %v cpus left, want 4 - 1 - 1 - 1", got)
 	}
 	// t2 was on its way when the executor exited, which the agent starts anew
 	// for it: both stay charged.
 	a.status(m, c.id, "t1", mesos.TASK_FAILED)
 	m.ExecutorExited(a.id, *c.id, mesos.ExecutorID{Value: "shared"}, 9)
-	m.locked(m.allocate)
-	if got := amount.Scalar(c.offers(t)[0].Resources, "cpus"); got != 1 {
+	m.withLock(m.allocateAll)
+	if got := amount.SumScalar(c.offers(t)[0].Resources, "cpus"); got != 1 {
 		t.Errorf("got %v cpus back, want t1's 1", got)
 	}
 	a.status(m, c.id, "t2", mesos.TASK_FAILED)
 	m.ExecutorExited(a.id, *c.id, mesos.ExecutorID{Value: "shared"}, 9)
-	m.locked(m.allocate)
-	if got := amount.Scalar(c.offers(t)[0].Resources, "cpus"); got != 2 {
+	m.withLock(m.allocateAll)
+	if got := amount.SumScalar(c.offers(t)[0].Resources, "cpus"); got != 2 {
 		t.Errorf("got %v cpus back, want the executor's and t2's, 2", got)
 	}
 }
 
 func TestLaunchGroup(t *testing.T) {
-	m := New(Config{})
+	m := New(MasterConfig{})
 	c := subscribe(t, m, info())
 	a := register(t, m, gpuAgent)
 	executor := mesos.ExecutorInfo{
@@ -132,8 +132,8 @@ func TestLaunchGroup(t *testing.T) {
 	if !r.group || len(r.tasks) != 2 || r.tasks[1].Executor == nil || r.executor.Type != mesos.ExecutorInfo_DEFAULT {
 		t.Errorf("agent was told to run %v", r)
 	}
-	m.locked(m.allocate)
-	if got := c.offers(t)[0].Resources; amount.Scalar(got, "gpus") != 0 || !near(amount.Scalar(got, "cpus"), 1.9) {
+	m.withLock(m.allocateAll)
+	if got := c.offers(t)[0].Resources; amount.SumScalar(got, "gpus") != 0 || !near(amount.SumScalar(got, "cpus"), 1.9) {
 		t.Errorf("left over: %v", mesos.Resources(got))
 	}
 }
@@ -148,7 +148,7 @@ func TestInvalidOffers(t *testing.T) {
 		{"not partition aware", info(), mesos.TASK_LOST},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			m := New(Config{})
+			m := New(MasterConfig{})
 			c := subscribe(t, m, tc.info)
 			a := register(t, m, cpuAgent)
 			one := c.offers(t)
@@ -164,7 +164,7 @@ func TestInvalidOffers(t *testing.T) {
 			}
 			rejected("none", nil)
 			rejected("twice", []mesos.Offer{one[0], one[0]})
-			m.locked(m.allocate)
+			m.withLock(m.allocateAll)
 			rejected("two agents", slices.Concat(c.offers(t), two))
 			rejected("used", one)
 			if len(a.runs) > 0 {
@@ -175,14 +175,14 @@ func TestInvalidOffers(t *testing.T) {
 }
 
 func TestOffersOfOneAgentAreAggregated(t *testing.T) {
-	m := New(Config{})
+	m := New(MasterConfig{})
 	c := subscribe(t, m, info())
 	a := register(t, m, "cpus:1;mem:64")
 	one := c.offers(t)
 	// What comes while the first offer is out comes in a second.
 	m.mu.Lock()
 	m.agents[a.id.Value].total = res("cpus:3;mem:64")
-	m.allocate()
+	m.allocateAll()
 	m.mu.Unlock()
 	two := c.offers(t)
 	c.accept(t, 0, slices.Concat(one, two), launch(taskInfo("t", a.id, "cpus:3")))
@@ -192,7 +192,7 @@ func TestOffersOfOneAgentAreAggregated(t *testing.T) {
 }
 
 func TestUnsupportedOperations(t *testing.T) {
-	m := New(Config{})
+	m := New(MasterConfig{})
 	c := subscribe(t, m, info())
 	a := register(t, m, cpuAgent)
 	reserve := mesos.Offer_Operation{
@@ -213,7 +213,7 @@ func TestUnsupportedOperations(t *testing.T) {
 }
 
 func TestCallsToAgents(t *testing.T) {
-	m := New(Config{})
+	m := New(MasterConfig{})
 	c := subscribe(t, m, info())
 	a := register(t, m, cpuAgent)
 	c.accept(t, 0, c.offers(t), launch(custom(taskInfo("t", a.id, "cpus:1"), "e", "cpus:1")))

@@ -35,7 +35,7 @@ func TestLostAgentAndItsReturn(t *testing.T) {
 		{"not partition aware", info(), mesos.TASK_LOST, mesos.TASK_LOST},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			m := New(Config{})
+			m := New(MasterConfig{})
 			c := subscribe(t, m, tc.info)
 			a := register(t, m, gpuAgent)
 			offers := c.offers(t)
@@ -43,7 +43,7 @@ func TestLostAgentAndItsReturn(t *testing.T) {
 			c.accept(t, 0, offers, launch(stays, taskInfo("goes", a.id, "cpus:1")))
 			first := a.nextRun(t)
 			a.status(m, c.id, "stays", mesos.TASK_RUNNING)
-			m.locked(m.allocate)
+			m.withLock(m.allocateAll)
 			c.offers(t)
 
 			m.Lost(a.id)
@@ -65,7 +65,7 @@ func TestLostAgentAndItsReturn(t *testing.T) {
 				t.Errorf("reconciliation: got %v", got)
 			}
 
-			back := a.again(t, m, gpuAgent, link.Running{Framework: first.framework, Executor: first.executor, Tasks: first.tasks})
+			back := a.again(t, m, gpuAgent, link.RunningExecutor{Framework: first.framework, Executor: first.executor, Tasks: first.tasks})
 			if got := c.update(t, "stays"); got.GetState() != mesos.TASK_RUNNING || got.GetReason() != mesos.REASON_AGENT_REREGISTERED {
 				t.Errorf("came back: got %v", got)
 			}
@@ -85,10 +85,10 @@ func TestLostAgentAndItsReturn(t *testing.T) {
 	}
 }
 
-func scalar(rs []mesos.Resource, name string) float64 { return amount.Scalar(rs, name) }
+func scalar(rs []mesos.Resource, name string) float64 { return amount.SumScalar(rs, name) }
 
 func TestReconcile(t *testing.T) {
-	m := New(Config{})
+	m := New(MasterConfig{})
 	c := subscribe(t, m, info(mesos.FrameworkInfo_Capability_PARTITION_AWARE))
 	a := register(t, m, cpuAgent)
 	gone := register(t, m, "cpus:1;mem:1")
@@ -121,13 +121,13 @@ func TestReconcile(t *testing.T) {
 
 // A master that has just started learns of frameworks and tasks from agents.
 func TestNewMasterLearnsFromAgents(t *testing.T) {
-	m := New(Config{})
+	m := New(MasterConfig{})
 	framework := info()
 	framework.ID = &mesos.FrameworkID{Value: "earlier-0007"}
 	a := &fakeAgent{id: mesos.AgentID{Value: "earlier-S0"}}
 	running := taskInfo("t", a.id, "cpus:1")
 	running.Resources[0].Allocate("*")
-	a = a.again(t, m, cpuAgent, link.Running{
+	a = a.again(t, m, cpuAgent, link.RunningExecutor{
 		Framework: *framework, Tasks: []mesos.TaskInfo{running},
 		Executor: mesos.ExecutorInfo{ExecutorID: mesos.ExecutorID{Value: "t"}},
 	})
@@ -144,14 +144,14 @@ func TestNewMasterLearnsFromAgents(t *testing.T) {
 	}
 	c.call(t, scheduler.Call_TEARDOWN)
 	a.wants(t, "shutdown framework")
-	a = a.again(t, m, cpuAgent, link.Running{Framework: *framework})
+	a = a.again(t, m, cpuAgent, link.RunningExecutor{Framework: *framework})
 	a.wants(t, "shutdown framework") // removed frameworks do not come back
 }
 
 // What was queued for an agent that registers anew is not delivered: it knows
 // what it runs, and the master believes it.
 func TestReregistrationOfARegisteredAgent(t *testing.T) {
-	m := New(Config{})
+	m := New(MasterConfig{})
 	c := subscribe(t, m, info(mesos.FrameworkInfo_Capability_PARTITION_AWARE))
 	a := register(t, m, cpuAgent)
 	c.accept(t, 0, c.offers(t), launch(taskInfo("t", a.id, "cpus:1")))
@@ -167,7 +167,7 @@ func TestReregistrationOfARegisteredAgent(t *testing.T) {
 }
 
 func TestStatesOnlyGoForward(t *testing.T) {
-	m := New(Config{})
+	m := New(MasterConfig{})
 	c := subscribe(t, m, info())
 	a := register(t, m, cpuAgent)
 	c.accept(t, 0, c.offers(t), launch(taskInfo("t", a.id, "cpus:1")))

@@ -2,9 +2,9 @@ package master
 
 import "sync"
 
-// mailbox delivers calls to one agent, in order and one at a time, on a
+// callQueue delivers calls to one agent, in order and one at a time, on a
 // goroutine that lives only while there is something to deliver.
-type mailbox struct {
+type callQueue struct {
 	workers *sync.WaitGroup
 	mu      sync.Mutex
 	queue   []func()
@@ -12,8 +12,8 @@ type mailbox struct {
 	closed  bool
 }
 
-// post queues a call. It never blocks; after close it does nothing.
-func (b *mailbox) post(call func()) {
+// postCall queues a call. It never blocks; after close it does nothing.
+func (b *callQueue) postCall(call func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
@@ -22,11 +22,11 @@ func (b *mailbox) post(call func()) {
 	b.queue = append(b.queue, call)
 	if !b.busy {
 		b.busy = true
-		b.workers.Go(b.deliver)
+		b.workers.Go(b.deliverCalls)
 	}
 }
 
-func (b *mailbox) deliver() {
+func (b *callQueue) deliverCalls() {
 	for {
 		b.mu.Lock()
 		if len(b.queue) == 0 {
@@ -42,7 +42,7 @@ func (b *mailbox) deliver() {
 }
 
 // close drops what was not yet delivered.
-func (b *mailbox) close() {
+func (b *callQueue) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.closed = true

@@ -10,12 +10,12 @@ import (
 func TestMailboxKeepsOrderAndLeavesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // fails if a goroutine is left behind
 		var workers sync.WaitGroup
-		box := &mailbox{workers: &workers}
+		box := &callQueue{workers: &workers}
 		var got []int
 		hold := make(chan struct{})
-		box.post(func() { <-hold })
+		box.postCall(func() { <-hold })
 		for n := range 5 {
-			box.post(func() { got = append(got, n) })
+			box.postCall(func() { got = append(got, n) })
 		}
 		close(hold)
 		workers.Wait()
@@ -23,20 +23,20 @@ func TestMailboxKeepsOrderAndLeavesNothing(t *testing.T) {
 			t.Errorf("got %v, want %v", got, want)
 		}
 		blocked := make(chan struct{})
-		box.post(func() { <-blocked })
-		box.post(func() { t.Error("delivered after close") })
+		box.postCall(func() { <-blocked })
+		box.postCall(func() { t.Error("delivered after close") })
 		synctest.Wait()
 		box.close()
 		close(blocked)
 		workers.Wait()
-		box.post(func() { t.Error("posted after close") })
+		box.postCall(func() { t.Error("posted after close") })
 		workers.Wait()
 	})
 }
 
 // An agent that hangs holds up nobody but itself.
 func TestHangingAgent(t *testing.T) {
-	m := New(Config{})
+	m := New(MasterConfig{})
 	c := subscribe(t, m, info())
 	a := register(t, m, cpuAgent)
 	a.runs = make(chan run) // nobody reads: Run blocks

@@ -29,9 +29,9 @@ type inverseAnswer struct {
 	at, until time.Time
 }
 
-// plan replaces the maintenance schedule. Offers of agents whose plan changes
+// planMaintenance replaces the maintenance schedule. Offers of agents whose plan changes
 // are made anew, so that they say when the agent will be away.
-func (m *Master) plan(call *operator.Call_UpdateMaintenanceSchedule) error {
+func (m *EmbeddedMaster) planMaintenance(call *operator.Call_UpdateMaintenanceSchedule) error {
 	for _, w := range call.GetSchedule().Windows {
 		for _, machine := range w.MachineIDs {
 			if machine.GetHostname() == "" && machine.GetIP() == "" {
@@ -41,22 +41,22 @@ func (m *Master) plan(call *operator.Call_UpdateMaintenanceSchedule) error {
 	}
 	before := map[string]*mesos.Unavailability{}
 	for id, a := range m.agents {
-		before[id] = m.unavailability(a)
+		before[id] = m.plannedWindow(a)
 	}
 	m.schedule = call.GetSchedule()
 	changed := func(agent string) bool {
 		a := m.agents[agent]
-		return a == nil || !before[agent].Equal(m.unavailability(a))
+		return a == nil || !before[agent].Equal(m.plannedWindow(a))
 	}
 	maps.DeleteFunc(m.answers, func(key inverseKey, _ inverseAnswer) bool { return changed(key.agent) })
 	m.rescindInverse(func(o *inverseOffer) bool { return changed(o.agent) })
-	m.rescind(func(o *offer) bool { return changed(o.slot.Agent) })
-	m.allocate()
+	m.rescindOffers(func(o *outstandingOffer) bool { return changed(o.slot.Agent) })
+	m.allocateAll()
 	return nil
 }
 
-// unavailability is the window planned for an agent, if any.
-func (m *Master) unavailability(a *agent) *mesos.Unavailability {
+// plannedWindow is the window planned for an agent, if any.
+func (m *EmbeddedMaster) plannedWindow(a *registeredAgent) *mesos.Unavailability {
 	ip := ipOf(a.info.Hostname)
 	for _, w := range m.schedule.Windows {
 		for _, machine := range w.MachineIDs {
@@ -70,7 +70,7 @@ func (m *Master) unavailability(a *agent) *mesos.Unavailability {
 }
 
 // offerInverse asks frameworks that use agents with a plan for them.
-func (m *Master) offerInverse(now time.Time) {
+func (m *EmbeddedMaster) offerInverse(now time.Time) {
 	if len(m.schedule.Windows) == 0 {
 		return
 	}
@@ -78,19 +78,19 @@ func (m *Master) offerInverse(now time.Time) {
 	for _, o := range m.inverse {
 		asked[inverseKey{o.framework, o.agent}] = true
 	}
-	for _, a := range sorted(m.agents) {
-		window := m.unavailability(a)
+	for _, a := range sortedValues(m.agents) {
+		window := m.plannedWindow(a)
 		if window == nil {
 			continue
 		}
-		for _, f := range sorted(m.frameworks) {
+		for _, f := range sortedValues(m.frameworks) {
 			key := inverseKey{f.id(), a.id.Value}
 			if f.stream == nil || asked[key] || now.Before(m.answers[key].until) || len(a.usedResources(f.id())) == 0 {
 				continue
 			}
 			o := &inverseOffer{id: m.newID("O", &m.nextID.offer), framework: f.id(), agent: a.id.Value}
 			m.inverse[o.id] = o
-			f.send(&scheduler.Event{Type: scheduler.Event_INVERSE_OFFERS, InverseOffers: &scheduler.Event_InverseOffers{
+			f.sendEvent(&scheduler.Event{Type: scheduler.Event_INVERSE_OFFERS, InverseOffers: &scheduler.Event_InverseOffers{
 				InverseOffers: []mesos.InverseOffer{{
 					OfferID: mesos.OfferID{Value: o.id}, URL: agentURL(a.info), FrameworkID: *f.info.ID, AgentID: &a.id, Unavailability: *window,
 				}},
@@ -99,7 +99,7 @@ func (m *Master) offerInverse(now time.Time) {
 	}
 }
 
-func (m *Master) answerInverse(f *framework, ids []mesos.OfferID, accepted bool, filters *mesos.Filters) {
+func (m *EmbeddedMaster) answerInverse(f *frameworkState, ids []mesos.OfferID, accepted bool, filters *mesos.Filters) {
 	now := time.Now()
 	for _, id := range ids {
 		o := m.inverse[id.Value]
@@ -113,31 +113,31 @@ func (m *Master) answerInverse(f *framework, ids []mesos.OfferID, accepted bool,
 }
 
 // dropInverse forgets inverse offers of frameworks that are going away.
-func (m *Master) dropInverse(which func(*inverseOffer) bool) {
+func (m *EmbeddedMaster) dropInverse(which func(*inverseOffer) bool) {
 	maps.DeleteFunc(m.inverse, func(_ string, o *inverseOffer) bool { return which(o) })
 }
 
 // rescindInverse takes inverse offers back and tells their frameworks.
-func (m *Master) rescindInverse(which func(*inverseOffer) bool) {
-	for _, o := range sorted(m.inverse) {
+func (m *EmbeddedMaster) rescindInverse(which func(*inverseOffer) bool) {
+	for _, o := range sortedValues(m.inverse) {
 		if which(o) {
 			delete(m.inverse, o.id)
-			m.frameworks[o.framework].send(&scheduler.Event{Type: scheduler.Event_RESCIND_INVERSE_OFFER,
+			m.frameworks[o.framework].sendEvent(&scheduler.Event{Type: scheduler.Event_RESCIND_INVERSE_OFFER,
 				RescindInverseOffer: &scheduler.Event_RescindInverseOffer{InverseOfferID: mesos.OfferID{Value: o.id}}})
 		}
 	}
 }
 
 // describeMaintenance says what frameworks answered.
-func (m *Master) describeMaintenance() *operator.Response_GetMaintenanceStatus {
+func (m *EmbeddedMaster) describeMaintenance() *operator.Response_GetMaintenanceStatus {
 	out := &operator.Response_GetMaintenanceStatus{}
-	for _, a := range sorted(m.agents) {
-		if m.unavailability(a) == nil {
+	for _, a := range sortedValues(m.agents) {
+		if m.plannedWindow(a) == nil {
 			continue
 		}
 		hostname := a.info.Hostname
 		machine := maintenance.ClusterStatus_DrainingMachine{ID: mesos.MachineID{Hostname: &hostname, IP: ipOf(hostname)}}
-		for _, f := range sorted(m.frameworks) {
+		for _, f := range sortedValues(m.frameworks) {
 			answer, answered := m.answers[inverseKey{f.id(), a.id.Value}]
 			if !answered {
 				continue

@@ -42,12 +42,12 @@ func (c *client) answerInverse(t *testing.T, accept bool, id mesos.OfferID, refu
 
 func TestInverseOffers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := New(Config{})
+		m := New(MasterConfig{})
 		c := subscribe(t, m, info())
 		a := register(t, m, cpuAgent)
 		operate(t, m, http.StatusBadRequest, schedule(maintenance.Window{MachineIDs: []mesos.MachineID{{}}}))
 		onAgent(t, m, c, a, "t")
-		m.locked(m.allocate)
+		m.withLock(m.allocateAll)
 		c.offers(t)
 
 		operate(t, m, http.StatusOK, schedule(window("127.0.0.1", 42), window("elsewhere", 43)))
@@ -59,13 +59,13 @@ func TestInverseOffers(t *testing.T) {
 		if *asked.AgentID != a.id || asked.Unavailability.Start.Nanoseconds != 42 {
 			t.Errorf("inverse offer %v", asked)
 		}
-		m.locked(m.allocate)
+		m.withLock(m.allocateAll)
 		c.quiet(t, scheduler.Event_INVERSE_OFFERS)
 		c.answerInverse(t, false, asked.OfferID, 30)
-		m.locked(m.allocate)
+		m.withLock(m.allocateAll)
 		c.quiet(t, scheduler.Event_INVERSE_OFFERS)
 		time.Sleep(30 * time.Second)
-		m.locked(m.allocate)
+		m.withLock(m.allocateAll)
 		c.answerInverse(t, true, c.event(t, scheduler.Event_INVERSE_OFFERS).InverseOffers.InverseOffers[0].OfferID, 30)
 		status := operate(t, m, http.StatusOK, &operator.Call{Type: operator.Call_GET_MAINTENANCE_STATUS}).GetMaintenanceStatus.Status
 		if got := status.DrainingMachines[0].Statuses; len(got) != 1 || *got[0].Status != allocator.InverseOfferStatus_ACCEPT {
@@ -87,7 +87,7 @@ func TestInverseOffers(t *testing.T) {
 }
 
 func TestQuotaLimits(t *testing.T) {
-	m := New(Config{})
+	m := New(MasterConfig{})
 	roles := info()
 	roles.Roles = []string{"research"}
 	c := subscribe(t, m, roles)
@@ -102,7 +102,7 @@ func TestQuotaLimits(t *testing.T) {
 	for _, gpus := range []float64{0, 1} {
 		operate(t, m, http.StatusOK, limit("research", gpus))
 		c.event(t, scheduler.Event_RESCIND)
-		if got := amount.Scalar(c.offers(t)[0].Resources, "gpus"); got != gpus {
+		if got := amount.SumScalar(c.offers(t)[0].Resources, "gpus"); got != gpus {
 			t.Errorf("a role with a limit of %v GPUs is offered %v", gpus, got)
 		}
 	}

@@ -25,8 +25,8 @@ import (
 	"mesos-gpu/internal/wire"
 )
 
-// Config says how a master runs. The zero Config is ready for use.
-type Config struct {
+// MasterConfig says how a master runs. The zero Config is ready for use.
+type MasterConfig struct {
 	Log logrus.FieldLogger
 	// Addr is the host:port at which frameworks reach Handler; the master
 	// only tells it, it does not listen. Default 127.0.0.1:5050.
@@ -37,7 +37,7 @@ type Config struct {
 	HeartbeatInterval time.Duration
 }
 
-func (c Config) withDefaults() Config {
+func (c MasterConfig) withDefaults() MasterConfig {
 	if c.Log == nil {
 		quiet := logrus.New()
 		quiet.SetLevel(logrus.PanicLevel)
@@ -55,9 +55,9 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Master holds the cluster's state.
-type Master struct {
-	cfg     Config
+// EmbeddedMaster holds the cluster's state.
+type EmbeddedMaster struct {
+	cfg     MasterConfig
 	info    mesos.MasterInfo
 	started time.Time
 	mux     *http.ServeMux
@@ -67,58 +67,58 @@ type Master struct {
 	// been handed to a stream or an agent is never written again.
 	mu         sync.Mutex
 	closed     bool
-	frameworks map[string]*framework
-	completed  []*framework // oldest first
-	agents     map[string]*agent
-	lost       map[string]mesos.TimeInfo // when agents became unreachable
-	standings  map[string]*standing      // of agents that operators have dealt with
-	gone       map[string]bool           // agents that may not come back
-	offers     map[string]*offer
+	frameworks map[string]*frameworkState
+	completed  []*frameworkState // oldest first
+	agents     map[string]*registeredAgent
+	lost       map[string]mesos.TimeInfo   // when agents became unreachable
+	standings  map[string]*agentAdminState // of agents that operators have dealt with
+	gone       map[string]bool             // agents that may not come back
+	offers     map[string]*outstandingOffer
 	inverse    map[string]*inverseOffer
 	answers    map[inverseKey]inverseAnswer
 	schedule   maintenance.Schedule
 	quotas     map[string]quota.QuotaConfig // by role
-	refusals   map[alloc.Slot][]alloc.Refusal
-	turns      map[alloc.Claim]uint64
+	refusals   map[alloc.ClaimSlot][]alloc.OfferFilter
+	turns      map[alloc.RoleClaim]uint64
 	turn       uint64
-	watchers   map[*wire.Stream]struct{} // operators' subscriptions
+	watchers   map[*wire.EventStream]struct{} // operators' subscriptions
 	nextID     struct{ framework, agent, offer int }
 }
 
-var _ link.Master = (*Master)(nil)
+var _ link.MasterLink = (*EmbeddedMaster)(nil)
 
 // New builds a master. It serves at once; allocations at intervals and
 // heartbeats need Run.
-func New(cfg Config) *Master {
-	m := &Master{
+func New(cfg MasterConfig) *EmbeddedMaster {
+	m := &EmbeddedMaster{
 		cfg:        cfg.withDefaults(),
 		started:    time.Now(),
-		frameworks: map[string]*framework{},
-		agents:     map[string]*agent{},
+		frameworks: map[string]*frameworkState{},
+		agents:     map[string]*registeredAgent{},
 		lost:       map[string]mesos.TimeInfo{},
-		standings:  map[string]*standing{},
+		standings:  map[string]*agentAdminState{},
 		gone:       map[string]bool{},
-		offers:     map[string]*offer{},
+		offers:     map[string]*outstandingOffer{},
 		inverse:    map[string]*inverseOffer{},
 		answers:    map[inverseKey]inverseAnswer{},
 		quotas:     map[string]quota.QuotaConfig{},
-		refusals:   map[alloc.Slot][]alloc.Refusal{},
-		turns:      map[alloc.Claim]uint64{},
-		watchers:   map[*wire.Stream]struct{}{},
+		refusals:   map[alloc.ClaimSlot][]alloc.OfferFilter{},
+		turns:      map[alloc.RoleClaim]uint64{},
+		watchers:   map[*wire.EventStream]struct{}{},
 	}
 	m.info = masterInfo(uuid.NewString(), m.cfg.Addr)
-	m.mux = m.routes()
+	m.mux = m.newRoutes()
 	return m
 }
 
 // Handler serves /api/v1/scheduler and /api/v1, also below /master, and
 // /redirect, which names this master as the leader.
-func (m *Master) Handler() http.Handler { return m.mux }
+func (m *EmbeddedMaster) Handler() http.Handler { return m.mux }
 
 // Run allocates at intervals and sends heartbeats until ctx ends. It returns
 // after all streams were ended and no agent is being called any more; the
 // master refuses everything from then on.
-func (m *Master) Run(ctx context.Context) error {
+func (m *EmbeddedMaster) Run(ctx context.Context) error {
 	allocation := time.NewTicker(m.cfg.AllocationInterval)
 	defer allocation.Stop()
 	heartbeat := time.NewTicker(m.cfg.HeartbeatInterval)
@@ -126,19 +126,19 @@ func (m *Master) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-allocation.C:
-			m.locked(m.allocate)
+			m.withLock(m.allocateAll)
 		case <-heartbeat.C:
-			m.locked(m.heartbeat)
+			m.withLock(m.sendHeartbeats)
 		case <-ctx.Done():
-			m.locked(m.close)
+			m.withLock(m.close)
 			m.workers.Wait()
 			return nil
 		}
 	}
 }
 
-// locked runs f with mu held, unless the master is closed.
-func (m *Master) locked(f func()) {
+// withLock runs f with mu held, unless the master is closed.
+func (m *EmbeddedMaster) withLock(f func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.closed {
@@ -146,16 +146,16 @@ func (m *Master) locked(f func()) {
 	}
 }
 
-func (m *Master) heartbeat() {
+func (m *EmbeddedMaster) sendHeartbeats() {
 	for _, f := range m.frameworks {
-		f.send(heartbeatEvent())
+		f.sendEvent(heartbeatEvent())
 	}
 	for w := range m.watchers {
 		w.Send(watchHeartbeat())
 	}
 }
 
-func (m *Master) close() {
+func (m *EmbeddedMaster) close() {
 	m.closed = true
 	for _, f := range m.frameworks {
 		f.stopTimer()
@@ -171,7 +171,7 @@ func (m *Master) close() {
 	}
 }
 
-func (m *Master) newID(kind string, next *int) string {
+func (m *EmbeddedMaster) newID(kind string, next *int) string {
 	n := *next
 	*next++
 	if kind == "" {

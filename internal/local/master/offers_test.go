@@ -13,9 +13,9 @@ import (
 )
 
 // running runs a master under a fake clock.
-func running(t *testing.T, test func(t *testing.T, m *Master)) {
+func running(t *testing.T, test func(t *testing.T, m *EmbeddedMaster)) {
 	synctest.Test(t, func(t *testing.T) {
-		m := New(Config{})
+		m := New(MasterConfig{})
 		ctx, cancel := contextOf(t)
 		done := make(chan error)
 		go func() { done <- m.Run(ctx) }()
@@ -47,7 +47,7 @@ func (c *client) after(t *testing.T, want time.Duration) []mesos.Offer {
 }
 
 func TestRefuseSeconds(t *testing.T) {
-	running(t, func(t *testing.T, m *Master) {
+	running(t, func(t *testing.T, m *EmbeddedMaster) {
 		c := subscribe(t, m, info())
 		register(t, m, cpuAgent)
 		c.decline(t, 30, c.offers(t))
@@ -63,7 +63,7 @@ func TestRefuseSeconds(t *testing.T) {
 }
 
 func TestReviveAndGrowthEndRefusals(t *testing.T) {
-	running(t, func(t *testing.T, m *Master) {
+	running(t, func(t *testing.T, m *EmbeddedMaster) {
 		c := subscribe(t, m, info())
 		a := register(t, m, cpuAgent)
 		c.decline(t, 1e9, c.offers(t))
@@ -73,14 +73,14 @@ func TestReviveAndGrowthEndRefusals(t *testing.T) {
 		time.Sleep(time.Minute)
 		c.quiet(t, scheduler.Event_OFFERS)
 		m.UpdateTotal(a.id, res("cpus:1;mem:64;gpus:1;gpu_ids:{A}"))
-		if got := c.offers(t)[0]; amount.Scalar(got.Resources, "gpus") != 1 {
+		if got := c.offers(t)[0]; amount.SumScalar(got.Resources, "gpus") != 1 {
 			t.Errorf("got %v", got)
 		}
 	})
 }
 
 func TestSuppress(t *testing.T) {
-	running(t, func(t *testing.T, m *Master) {
+	running(t, func(t *testing.T, m *EmbeddedMaster) {
 		f := info()
 		f.Roles = []string{"a", "b"}
 		c := subscribe(t, m, f)
@@ -104,7 +104,7 @@ func TestSuppress(t *testing.T) {
 }
 
 func TestUpdateTotalRescinds(t *testing.T) {
-	m := New(Config{})
+	m := New(MasterConfig{})
 	c := subscribe(t, m, info())
 	a := register(t, m, gpuAgent)
 	old := c.offers(t)
@@ -113,7 +113,7 @@ func TestUpdateTotalRescinds(t *testing.T) {
 		t.Errorf("got %v, want %v", got, old[0].ID)
 	}
 	got := c.offers(t)[0]
-	if amount.Scalar(got.Resources, "gpus") != 1 || !amount.Contains(amount.Unallocate(got.Resources), res("gpu_ids:{B}")) {
+	if amount.SumScalar(got.Resources, "gpus") != 1 || !amount.Contains(amount.Unallocate(got.Resources), res("gpu_ids:{B}")) {
 		t.Errorf("got %v", got.Resources)
 	}
 	m.UpdateTotal(a.id, []mesos.Resource{{Name: "cpus"}}) // invalid: ignored
@@ -121,7 +121,7 @@ func TestUpdateTotalRescinds(t *testing.T) {
 }
 
 func TestGPUAgentsNeedTheCapability(t *testing.T) {
-	m := New(Config{})
+	m := New(MasterConfig{})
 	plain := info()
 	plain.Capabilities = plain.Capabilities[:1] // MULTI_ROLE alone
 	without, with := subscribe(t, m, plain), subscribe(t, m, info())
@@ -131,7 +131,7 @@ func TestGPUAgentsNeedTheCapability(t *testing.T) {
 }
 
 func TestSingleRoleFramework(t *testing.T) {
-	m := New(Config{})
+	m := New(MasterConfig{})
 	f := &mesos.FrameworkInfo{User: "root", Name: "old"}
 	c := subscribe(t, m, f)
 	a := register(t, m, cpuAgent)
@@ -146,14 +146,14 @@ func TestSingleRoleFramework(t *testing.T) {
 }
 
 func TestTwoFrameworksTakeTurns(t *testing.T) {
-	m := New(Config{})
+	m := New(MasterConfig{})
 	one, two := subscribe(t, m, info()), subscribe(t, m, info())
 	register(t, m, gpuAgent)
 	for range 3 {
 		one.decline(t, 0, one.offers(t))
-		m.locked(m.allocate)
+		m.withLock(m.allocateAll)
 		two.decline(t, 0, two.offers(t))
-		m.locked(m.allocate)
+		m.withLock(m.allocateAll)
 	}
 	one.decline(t, 0, one.offers(t))
 }

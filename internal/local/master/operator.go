@@ -12,7 +12,7 @@ import (
 	"mesos-gpu/internal/wire"
 )
 
-func (m *Master) serveOperator(w http.ResponseWriter, r *http.Request) {
+func (m *EmbeddedMaster) serveOperator(w http.ResponseWriter, r *http.Request) {
 	call := new(operator.Call)
 	if err := wire.ReadCall(r, call); err != nil {
 		wire.WriteError(w, err)
@@ -24,9 +24,9 @@ func (m *Master) serveOperator(w http.ResponseWriter, r *http.Request) {
 	}
 	var answer *operator.Response
 	err := errStopped
-	m.locked(func() {
-		if answer, err = m.answer(call); answer == nil && err == nil {
-			err = m.operate(call)
+	m.withLock(func() {
+		if answer, err = m.answerQuery(call); answer == nil && err == nil {
+			err = m.applyOperation(call)
 		}
 	})
 	if err != nil {
@@ -41,8 +41,8 @@ func (m *Master) serveOperator(w http.ResponseWriter, r *http.Request) {
 	wire.WriteResponse(w, r, answer)
 }
 
-// answer describes what the call asks for; nil where it asks for a deed.
-func (m *Master) answer(call *operator.Call) (*operator.Response, error) {
+// answerQuery describes what the call asks for; nil where it asks for a deed.
+func (m *EmbeddedMaster) answerQuery(call *operator.Call) (*operator.Response, error) {
 	switch call.Type {
 	case operator.Call_GET_HEALTH:
 		return &operator.Response{Type: operator.Response_GET_HEALTH, GetHealth: &operator.Response_GetHealth{Healthy: true}}, nil
@@ -55,7 +55,7 @@ func (m *Master) answer(call *operator.Call) (*operator.Response, error) {
 			MasterInfo: &m.info, StartTime: unixSeconds(m.started), ElectedTime: unixSeconds(m.started),
 		}}, nil
 	case operator.Call_GET_FLAGS:
-		return &operator.Response{Type: operator.Response_GET_FLAGS, GetFlags: &operator.Response_GetFlags{Flags: m.flags()}}, nil
+		return &operator.Response{Type: operator.Response_GET_FLAGS, GetFlags: &operator.Response_GetFlags{Flags: m.masterFlags()}}, nil
 	case operator.Call_GET_STATE:
 		return &operator.Response{Type: operator.Response_GET_STATE, GetState: m.describeState()}, nil
 	case operator.Call_GET_AGENTS:
@@ -81,38 +81,38 @@ func (m *Master) answer(call *operator.Call) (*operator.Response, error) {
 	return nil, nil
 }
 
-// operate does what the call asks for.
-func (m *Master) operate(call *operator.Call) error {
+// applyOperation does what the call asks for.
+func (m *EmbeddedMaster) applyOperation(call *operator.Call) error {
 	switch call.Type {
 	case operator.Call_DRAIN_AGENT:
-		return m.drain(call.GetDrainAgent())
+		return m.drainAgent(call.GetDrainAgent())
 	case operator.Call_DEACTIVATE_AGENT:
-		return m.deactivate(call.GetDeactivateAgent().GetAgentID())
+		return m.deactivateAgent(call.GetDeactivateAgent().GetAgentID())
 	case operator.Call_REACTIVATE_AGENT:
-		return m.reactivate(call.GetReactivateAgent().GetAgentID())
+		return m.reactivateAgent(call.GetReactivateAgent().GetAgentID())
 	case operator.Call_MARK_AGENT_GONE:
 		return m.markGone(call.GetMarkAgentGone().GetAgentID())
 	case operator.Call_UPDATE_MAINTENANCE_SCHEDULE:
-		return m.plan(call.GetUpdateMaintenanceSchedule())
+		return m.planMaintenance(call.GetUpdateMaintenanceSchedule())
 	case operator.Call_UPDATE_QUOTA:
 		return m.updateQuota(call.GetUpdateQuota())
 	case operator.Call_TEARDOWN:
-		return m.teardown(call.GetTeardown().GetFrameworkID())
+		return m.teardownFramework(call.GetTeardown().GetFrameworkID())
 	}
 	return wire.Errorf(http.StatusNotImplemented, "calls of type %v are not implemented by this embedded master", call.Type)
 }
 
-func (m *Master) teardown(id mesos.FrameworkID) error {
+func (m *EmbeddedMaster) teardownFramework(id mesos.FrameworkID) error {
 	f := m.frameworks[id.Value]
 	if f == nil {
 		return wire.Errorf(http.StatusBadRequest, "no framework found with ID %q", id.Value)
 	}
-	m.remove(f)
+	m.removeFramework(f)
 	return nil
 }
 
-// flags are what an Apache Mesos master would have been started with.
-func (m *Master) flags() []mesos.Flag {
+// masterFlags are what an Apache Mesos master would have been started with.
+func (m *EmbeddedMaster) masterFlags() []mesos.Flag {
 	_, port := hostPort(m.cfg.Addr)
 	flag := func(name, value string) mesos.Flag { return mesos.Flag{Name: name, Value: proto.String(value)} }
 	return []mesos.Flag{

@@ -64,8 +64,8 @@ func wantShape(t *testing.T, what string, got, recorded []byte, without ...strin
 }
 
 // busy is a master with a framework whose task ran and ended, and an offer.
-func busy(t *testing.T) (*Master, *client, *fakeAgent) {
-	m := New(Config{})
+func busy(t *testing.T) (*EmbeddedMaster, *client, *fakeAgent) {
+	m := New(MasterConfig{})
 	total := res(gpuAgent)
 	for i := range total {
 		if strings.HasPrefix(total[i].Name, "gpu") {
@@ -87,11 +87,11 @@ func busy(t *testing.T) (*Master, *client, *fakeAgent) {
 	}
 	job.Executor, job.Command = &mesos.ExecutorInfo{ExecutorID: mesos.ExecutorID{Value: "job"}, Command: job.Command}, nil
 	c.accept(t, 0, c.offers(t), launch(job))
-	m.locked(m.allocate)
+	m.withLock(m.allocateAll)
 	return m, c, a
 }
 
-func (a *fakeAgent) finish(t *testing.T, m *Master, c *client) {
+func (a *fakeAgent) finish(t *testing.T, m *EmbeddedMaster, c *client) {
 	t.Helper()
 	message, pid := "Command exited with status 0", uint32(7)
 	ip, v4 := "127.0.0.1", mesos.IPv4
@@ -117,7 +117,7 @@ func TestEventsLookLikeMesos(t *testing.T) {
 	a.finish(t, master, c)
 	got := map[string][]byte{"SUBSCRIBED": []byte(text(scheduler.Event{
 		Type: scheduler.Event_SUBSCRIBED, Subscribed: &scheduler.Event_Subscribed{
-			FrameworkID: c.id, HeartbeatIntervalSeconds: seconds(1), MasterInfo: &master.info,
+			FrameworkID: c.id, HeartbeatIntervalSeconds: secondsOf(1), MasterInfo: &master.info,
 		},
 	}))}
 	for _, kind := range []scheduler.Event_Type{scheduler.Event_HEARTBEAT, scheduler.Event_OFFERS, scheduler.Event_UPDATE} {
@@ -132,7 +132,7 @@ func TestEventsLookLikeMesos(t *testing.T) {
 	}
 }
 
-func ask(t *testing.T, m *Master, kind string) []byte {
+func ask(t *testing.T, m *EmbeddedMaster, kind string) []byte {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodPost, "/api/v1", strings.NewReader(`{"type":"`+kind+`"}`))
 	r.Header.Set("Content-Type", asJSON)
@@ -235,7 +235,7 @@ func TestOperatorAnswers(t *testing.T) {
 }
 
 func TestOperatorStream(t *testing.T) {
-	m := New(Config{})
+	m := New(MasterConfig{})
 	s, _ := open[operator.Event](t, m, "/api/v1", &operator.Call{Type: operator.Call_SUBSCRIBE})
 	event := func(kind operator.Event_Type) *operator.Event {
 		t.Helper()
@@ -274,6 +274,6 @@ func TestOperatorStream(t *testing.T) {
 	if got := event(operator.Event_FRAMEWORK_REMOVED).FrameworkRemoved.FrameworkInfo; *got.ID != *c.id {
 		t.Errorf("got %v", got)
 	}
-	m.locked(m.close)
+	m.withLock(m.close)
 	<-s.ended
 }

@@ -14,22 +14,22 @@ import (
 // updateQuota sets roles' limits. Guarantees are only remembered: one machine
 // has nothing to set aside for them. As with Mesos, what is offered already
 // stays so; a role's offers that go beyond its limit are taken back.
-func (m *Master) updateQuota(call *operator.Call_UpdateQuota) error {
+func (m *EmbeddedMaster) updateQuota(call *operator.Call_UpdateQuota) error {
 	for _, c := range call.GetQuotaConfigs() {
-		if err := check.Role(c.Role); err != nil {
+		if err := check.ValidateRole(c.Role); err != nil {
 			return wire.Errorf(http.StatusBadRequest, "invalid quota configuration: %v", err)
 		}
 	}
 	for _, c := range call.GetQuotaConfigs() {
 		m.quotas[c.Role] = c
-		m.rescind(func(o *offer) bool { return o.slot.Role == c.Role })
+		m.rescindOffers(func(o *outstandingOffer) bool { return o.slot.Role == c.Role })
 	}
-	m.allocate()
+	m.allocateAll()
 	return nil
 }
 
-// limits are the most that a role may have of what a limit is set for.
-func (m *Master) limits() map[string]map[string]float64 {
+// roleLimits are the most that a role may have of what a limit is set for.
+func (m *EmbeddedMaster) roleLimits() map[string]map[string]float64 {
 	out := map[string]map[string]float64{}
 	for role, c := range m.quotas {
 		out[role] = map[string]float64{}
@@ -40,7 +40,7 @@ func (m *Master) limits() map[string]map[string]float64 {
 	return out
 }
 
-func (m *Master) describeQuota() *operator.Response_GetQuota {
+func (m *EmbeddedMaster) describeQuota() *operator.Response_GetQuota {
 	out := &operator.Response_GetQuota{}
 	for _, role := range slices.Sorted(maps.Keys(m.quotas)) {
 		out.Status.Configs = append(out.Status.Configs, m.quotas[role])

@@ -5,25 +5,25 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 )
 
-// reconcile sends the newest state of the tasks asked for, or of all where
+// reconcileTasks sends the newest state of the tasks asked for, or of all where
 // none is named.
-func (m *Master) reconcile(f *framework, tasks []scheduler.Call_Reconcile_Task) {
+func (m *EmbeddedMaster) reconcileTasks(f *frameworkState, tasks []scheduler.Call_Reconcile_Task) {
 	if len(tasks) == 0 {
-		for _, t := range sorted(f.tasks) {
-			f.send(updateEvent(latest(t)))
+		for _, t := range sortedValues(f.tasks) {
+			f.sendEvent(updateEvent(latestStatus(t)))
 		}
 		return
 	}
 	for _, asked := range tasks {
-		f.send(updateEvent(m.explain(f, asked)))
+		f.sendEvent(updateEvent(m.explainTask(f, asked)))
 	}
 }
 
-// explain is the state of one task as far as the master knows it.
-func (m *Master) explain(f *framework, asked scheduler.Call_Reconcile_Task) mesos.TaskStatus {
+// explainTask is the state of one task as far as the master knows it.
+func (m *EmbeddedMaster) explainTask(f *frameworkState, asked scheduler.Call_Reconcile_Task) mesos.TaskStatus {
 	id, agent := asked.TaskID.Value, asked.GetAgentID().GetValue()
 	if t := f.tasks[id]; t != nil {
-		return latest(t)
+		return latestStatus(t)
 	}
 	if t := f.unreachable[id]; t != nil {
 		agent = t.AgentID.Value
@@ -43,9 +43,9 @@ func (m *Master) explain(f *framework, asked scheduler.Call_Reconcile_Task) meso
 	return s
 }
 
-// latest repeats a task's state: the last one that was sent to the framework,
+// latestStatus repeats a task's state: the last one that was sent to the framework,
 // so that what it has not yet seen comes with the uuid to acknowledge.
-func latest(t *task) mesos.TaskStatus {
+func latestStatus(t *masterTask) mesos.TaskStatus {
 	state := t.GetState()
 	if t.StatusUpdateState != nil {
 		state = *t.StatusUpdateState

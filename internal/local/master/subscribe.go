@@ -16,67 +16,67 @@ import (
 // errStopped answers whoever comes after the end of Run.
 var errStopped = wire.Errorf(http.StatusServiceUnavailable, "the master has stopped")
 
-// subscribe connects a framework to stream and returns its id. What is wrong
+// subscribeFramework connects a framework to stream and returns its id. What is wrong
 // with the framework is said on the stream, as an ERROR event that ends it.
-func (m *Master) subscribe(call *scheduler.Call_Subscribe, stream *wire.Stream, streamID string) (string, error) {
+func (m *EmbeddedMaster) subscribeFramework(call *scheduler.Call_Subscribe, stream *wire.EventStream, streamID string) (string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
 		return "", errStopped
 	}
 	info := *call.FrameworkInfo
-	if err := m.mayNotSubscribe(info, call.SuppressedRoles); err != "" {
+	if err := m.checkSubscription(info, call.SuppressedRoles); err != "" {
 		m.cfg.Log.WithFields(map[string]any{"framework": info.Name, "reason": err}).Warn("refused subscription")
 		stream.Send(errorEvent(err))
 		stream.Close()
 		return "", nil
 	}
-	f, isNew := m.admit(info)
-	f.suppress(call.SuppressedRoles)
+	f, isNew := m.admitFramework(info)
+	f.suppressRoles(call.SuppressedRoles)
 	f.stream, f.streamID = stream, streamID
 	f.stopTimer()
-	f.send(&scheduler.Event{Type: scheduler.Event_SUBSCRIBED, Subscribed: &scheduler.Event_Subscribed{
+	f.sendEvent(&scheduler.Event{Type: scheduler.Event_SUBSCRIBED, Subscribed: &scheduler.Event_Subscribed{
 		FrameworkID:              f.info.ID,
-		HeartbeatIntervalSeconds: seconds(m.cfg.HeartbeatInterval),
+		HeartbeatIntervalSeconds: secondsOf(m.cfg.HeartbeatInterval),
 		MasterInfo:               &m.info,
 	}})
-	f.send(heartbeatEvent())
+	f.sendEvent(heartbeatEvent())
 	if isNew {
-		m.watch(frameworkAdded(m.describeFramework(f)))
+		m.publishEvent(frameworkAdded(m.describeFramework(f)))
 	} else {
-		m.watch(frameworkUpdated(m.describeFramework(f)))
+		m.publishEvent(frameworkUpdated(m.describeFramework(f)))
 	}
 	m.cfg.Log.WithFields(map[string]any{"framework": f.id(), "name": info.Name}).Info("subscribed framework")
-	m.allocate()
+	m.allocateAll()
 	return f.id(), nil
 }
 
-func seconds(d time.Duration) *float64 { s := d.Seconds(); return &s }
+func secondsOf(d time.Duration) *float64 { s := d.Seconds(); return &s }
 
-// mayNotSubscribe is the reason for which a framework is refused, or empty.
-func (m *Master) mayNotSubscribe(info mesos.FrameworkInfo, suppressed []string) string {
-	if err := check.Framework(info); err != nil {
+// checkSubscription is the reason for which a framework is refused, or empty.
+func (m *EmbeddedMaster) checkSubscription(info mesos.FrameworkInfo, suppressed []string) string {
+	if err := check.ValidateFramework(info); err != nil {
 		return err.Error()
 	}
-	if err := check.Suppressed(info, suppressed); err != nil {
+	if err := check.ValidateSuppressed(info, suppressed); err != nil {
 		return err.Error()
 	}
 	id := info.GetID().GetValue()
-	if slices.ContainsFunc(m.completed, func(f *framework) bool { return f.id() == id }) {
+	if slices.ContainsFunc(m.completed, func(f *frameworkState) bool { return f.id() == id }) {
 		return "Framework has been removed"
 	}
 	if old := m.frameworks[id]; old != nil {
-		if err := check.Update(old.info, info, false); err != nil {
+		if err := check.ValidateUpdate(old.info, info, false); err != nil {
 			return err.Error()
 		}
 	}
 	return ""
 }
 
-// admit finds or makes the framework, and evicts whoever is connected as it.
+// admitFramework finds or makes the framework, and evicts whoever is connected as it.
 // One that the master does not know keeps the id it brings: it subscribed to
 // an earlier master.
-func (m *Master) admit(info mesos.FrameworkInfo) (f *framework, isNew bool) {
+func (m *EmbeddedMaster) admitFramework(info mesos.FrameworkInfo) (f *frameworkState, isNew bool) {
 	id := info.GetID().GetValue()
 	f = m.frameworks[id]
 	if f == nil {
@@ -88,7 +88,7 @@ func (m *Master) admit(info mesos.FrameworkInfo) (f *framework, isNew bool) {
 		return f, true
 	}
 	if f.stream != nil {
-		f.send(errorEvent("Framework failed over"))
+		f.sendEvent(errorEvent("Framework failed over"))
 		f.stream.Close()
 	}
 	m.dropOffers(f, "")
@@ -100,9 +100,9 @@ func (m *Master) admit(info mesos.FrameworkInfo) (f *framework, isNew bool) {
 	return f, false
 }
 
-// disconnect starts a framework's failover timeout, if stream is still the
+// disconnectFramework starts a framework's failover timeout, if stream is still the
 // one it is connected by.
-func (m *Master) disconnect(id string, stream *wire.Stream, cause error) {
+func (m *EmbeddedMaster) disconnectFramework(id string, stream *wire.EventStream, cause error) {
 	f := m.frameworks[id]
 	if f == nil || f.stream != stream {
 		return
@@ -114,24 +114,24 @@ func (m *Master) disconnect(id string, stream *wire.Stream, cause error) {
 	m.forgetRefusals(f, nil)
 	timeout := time.Duration(f.info.GetFailoverTimeout() * float64(time.Second))
 	if timeout <= 0 {
-		m.remove(f)
+		m.removeFramework(f)
 		return
 	}
 	f.stopTimer()
 	var timer *time.Timer
 	timer = time.AfterFunc(timeout, func() {
-		m.locked(func() {
+		m.withLock(func() {
 			if m.frameworks[id] == f && f.timer == timer {
-				m.remove(f)
+				m.removeFramework(f)
 			}
 		})
 	})
 	f.timer = timer
 }
 
-// remove tears a framework down: its executors are shut down, its tasks are
+// removeFramework tears a framework down: its executors are shut down, its tasks are
 // killed and its id may not come back.
-func (m *Master) remove(f *framework) {
+func (m *EmbeddedMaster) removeFramework(f *frameworkState) {
 	m.cfg.Log.WithFields(map[string]any{"framework": f.id()}).Info("removed framework")
 	f.stopTimer()
 	m.dropOffers(f, "")
@@ -144,13 +144,13 @@ func (m *Master) remove(f *framework) {
 	}
 	for _, a := range m.agents {
 		id := *f.info.ID
-		a.box.post(func() { a.link.ShutdownFramework(id) })
+		a.box.postCall(func() { a.link.ShutdownFramework(id) })
 	}
-	for _, tasks := range []map[string]*task{f.tasks, f.unreachable} {
-		for _, t := range sorted(tasks) {
-			m.record(f, t, masterStatus(t.TaskID, t.AgentID.Value, mesos.TASK_KILLED,
+	for _, tasks := range []map[string]*masterTask{f.tasks, f.unreachable} {
+		for _, t := range sortedValues(tasks) {
+			m.storeStatus(f, t, masterStatus(t.TaskID, t.AgentID.Value, mesos.TASK_KILLED,
 				mesos.REASON_FRAMEWORK_REMOVED, "Framework "+f.id()+" removed"))
-			f.complete(t)
+			f.completeTask(t)
 		}
 	}
 	if f.stream != nil {
@@ -163,11 +163,11 @@ func (m *Master) remove(f *framework) {
 	if n := len(m.completed) - maxCompletedFrameworks; n > 0 {
 		m.completed = slices.Delete(m.completed, 0, n)
 	}
-	m.watch(frameworkRemoved(f.info))
+	m.publishEvent(frameworkRemoved(f.info))
 }
 
 // forgetRefusals drops a framework's filters for roles, or all of them.
-func (m *Master) forgetRefusals(f *framework, roles []string) {
+func (m *EmbeddedMaster) forgetRefusals(f *frameworkState, roles []string) {
 	for slot := range m.refusals {
 		if slot.Framework == f.id() && (len(roles) == 0 || slices.Contains(roles, slot.Role)) {
 			delete(m.refusals, slot)
@@ -175,9 +175,9 @@ func (m *Master) forgetRefusals(f *framework, roles []string) {
 	}
 }
 
-// refuse keeps an agent's resources from being offered to the claim for the
+// refuseResources keeps an agent's resources from being offered to the claim for the
 // filters' time.
-func (m *Master) refuse(slot alloc.Slot, rs []mesos.Resource, filters *mesos.Filters) {
+func (m *EmbeddedMaster) refuseResources(slot alloc.ClaimSlot, rs []mesos.Resource, filters *mesos.Filters) {
 	const longest = 365 * 24 * 3600
 	wait := filters.GetRefuseSeconds()
 	if wait < 0 || wait != wait {
@@ -188,5 +188,5 @@ func (m *Master) refuse(slot alloc.Slot, rs []mesos.Resource, filters *mesos.Fil
 	}
 	// A filter lasts at least until the next allocation, which it is for.
 	d := max(time.Duration(min(wait, longest)*float64(time.Second)), m.cfg.AllocationInterval)
-	m.refusals[slot] = append(m.refusals[slot], alloc.Refusal{Resources: rs, Until: time.Now().Add(d)})
+	m.refusals[slot] = append(m.refusals[slot], alloc.OfferFilter{Resources: rs, Until: time.Now().Add(d)})
 }

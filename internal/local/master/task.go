@@ -8,13 +8,13 @@ import (
 	"mesos-gpu/internal/local/link"
 )
 
-// task is one task that the master knows, as the operator API shows it.
+// masterTask is one task that the master knows, as the operator API shows it.
 // Its fields are replaced, never written into: events may share them.
-type task struct{ mesos.Task }
+type masterTask struct{ mesos.Task }
 
-func newTask(f *framework, t mesos.TaskInfo, state mesos.TaskState) *task {
+func newTask(f *frameworkState, t mesos.TaskInfo, state mesos.TaskState) *masterTask {
 	user := f.info.User
-	out := &task{mesos.Task{
+	out := &masterTask{mesos.Task{
 		Name:        t.Name,
 		TaskID:      t.TaskID,
 		FrameworkID: *f.info.ID,
@@ -40,14 +40,14 @@ func newTask(f *framework, t mesos.TaskInfo, state mesos.TaskState) *task {
 	return out
 }
 
-func (t *task) id() string { return t.TaskID.Value }
+func (t *masterTask) id() string { return t.TaskID.Value }
 
-func (t *task) done() bool { return link.Terminal(t.GetState()) }
+func (t *masterTask) isTerminal() bool { return link.IsTerminal(t.GetState()) }
 
-// update records a status: one for each state, the newest last, without its
+// updateStatus records a status: one for each state, the newest last, without its
 // data. It reports whether operators should hear of it.
-func (t *task) update(s mesos.TaskStatus) (news bool) {
-	if !t.done() {
+func (t *masterTask) updateStatus(s mesos.TaskStatus) (news bool) {
+	if !t.isTerminal() {
 		t.State = s.State
 	}
 	s.Data = nil
@@ -62,15 +62,15 @@ func (t *task) update(s mesos.TaskStatus) (news bool) {
 	return news
 }
 
-// stale reports whether s was made before the newest status: a repetition
+// isStale reports whether s was made before the newest status: a repetition
 // that must not bring an old state back. The end of a task is never stale,
 // and nothing but another end follows it.
-func (t *task) stale(s mesos.TaskStatus) bool {
+func (t *masterTask) isStale(s mesos.TaskStatus) bool {
 	n := len(t.Statuses)
-	if n == 0 || link.Terminal(s.GetState()) {
+	if n == 0 || link.IsTerminal(s.GetState()) {
 		return false
 	}
 	newest := t.Statuses[n-1]
 	byMaster := newest.Source != nil && *newest.Source == mesos.SOURCE_MASTER
-	return t.done() || s.Timestamp != nil && !byMaster && *s.Timestamp < newest.GetTimestamp()
+	return t.isTerminal() || s.Timestamp != nil && !byMaster && *s.Timestamp < newest.GetTimestamp()
 }

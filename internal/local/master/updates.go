@@ -7,19 +7,19 @@ import (
 )
 
 // Status records and forwards a task's status.
-func (m *Master) Status(id mesos.AgentID, framework mesos.FrameworkID, status mesos.TaskStatus) {
-	m.locked(func() { m.status(id, framework, status) })
+func (m *EmbeddedMaster) Status(id mesos.AgentID, framework mesos.FrameworkID, status mesos.TaskStatus) {
+	m.withLock(func() { m.recordStatus(id, framework, status) })
 }
 
-func (m *Master) status(id mesos.AgentID, framework mesos.FrameworkID, s mesos.TaskStatus) {
+func (m *EmbeddedMaster) recordStatus(id mesos.AgentID, framework mesos.FrameworkID, s mesos.TaskStatus) {
 	a, f := m.agents[id.Value], m.frameworks[framework.Value]
 	log := m.cfg.Log.WithFields(map[string]any{"agent": id.Value, "framework": framework.Value, "task": s.TaskID.Value})
 	if a == nil || s.State == nil {
 		log.Warn("ignored status: the agent is not registered, or the status has no state")
 		return
 	}
-	if link.Terminal(*s.State) {
-		a.release(framework.Value, s.TaskID.Value)
+	if link.IsTerminal(*s.State) {
+		a.releaseTask(framework.Value, s.TaskID.Value)
 	}
 	if f == nil {
 		return // removed: nobody is to be told
@@ -27,30 +27,30 @@ func (m *Master) status(id mesos.AgentID, framework mesos.FrameworkID, s mesos.T
 	if s.AgentID == nil {
 		s.AgentID = &id
 	}
-	s = m.drained(id, s)
+	s = m.markDrained(id, s)
 	t := f.tasks[s.TaskID.Value]
-	if t != nil && t.AgentID == id && !t.stale(s) {
+	if t != nil && t.AgentID == id && !t.isStale(s) {
 		if f.stream != nil {
 			t.StatusUpdateState, t.StatusUpdateUUID = s.State, s.UUID
 		}
-		m.record(f, t, s)
+		m.storeStatus(f, t, s)
 		log.WithField("state", s.State.String()).Debug("task status")
 	}
-	f.send(updateEvent(s))
+	f.sendEvent(updateEvent(s))
 }
 
-// record keeps the status and tells operators.
-func (m *Master) record(f *framework, t *task, s mesos.TaskStatus) {
-	if t.update(s) {
-		m.watch(taskUpdated(*f.info.ID, s, t.GetState()))
+// storeStatus keeps the status and tells operators.
+func (m *EmbeddedMaster) storeStatus(f *frameworkState, t *masterTask, s mesos.TaskStatus) {
+	if t.updateStatus(s) {
+		m.publishEvent(taskUpdated(*f.info.ID, s, t.GetState()))
 	}
 }
 
 // ExecutorMessage forwards an executor's message to its framework.
-func (m *Master) ExecutorMessage(id mesos.AgentID, framework mesos.FrameworkID, executor mesos.ExecutorID, data []byte) {
-	m.locked(func() {
+func (m *EmbeddedMaster) ExecutorMessage(id mesos.AgentID, framework mesos.FrameworkID, executor mesos.ExecutorID, data []byte) {
+	m.withLock(func() {
 		if f := m.frameworks[framework.Value]; f != nil && m.agents[id.Value] != nil {
-			f.send(messageEvent(id, executor, data))
+			f.sendEvent(messageEvent(id, executor, data))
 		}
 	})
 }
@@ -58,20 +58,20 @@ func (m *Master) ExecutorMessage(id mesos.AgentID, framework mesos.FrameworkID, 
 // ExecutorExited frees what the executor took. The agent has reported the
 // ends of its tasks before: those that are left were launched meanwhile, and
 // the agent starts the executor anew for them.
-func (m *Master) ExecutorExited(id mesos.AgentID, framework mesos.FrameworkID, executor mesos.ExecutorID, status int32) {
-	m.locked(func() {
+func (m *EmbeddedMaster) ExecutorExited(id mesos.AgentID, framework mesos.FrameworkID, executor mesos.ExecutorID, status int32) {
+	m.withLock(func() {
 		a := m.agents[id.Value]
 		if a == nil {
 			return
 		}
 		f, key := m.frameworks[framework.Value], executorKey{framework.Value, executor.Value}
-		_, known := a.executor(framework.Value, executor.Value)
+		_, known := a.findExecutor(framework.Value, executor.Value)
 		if c := a.held[key]; f == nil || c == nil || len(c.tasks) == 0 {
 			delete(a.held, key)
 		}
 		// As with Mesos, the executors that agents supply exit unheard.
 		if f != nil && known {
-			f.send(failureEvent(id, &executor, &status))
+			f.sendEvent(failureEvent(id, &executor, &status))
 		}
 	})
 }

@@ -10,19 +10,19 @@ import (
 )
 
 // serveWatch streams events to an operator, first the state as it is.
-func (m *Master) serveWatch(w http.ResponseWriter, r *http.Request) {
+func (m *EmbeddedMaster) serveWatch(w http.ResponseWriter, r *http.Request) {
 	stream, err := wire.NewStream(r)
 	if err != nil {
 		wire.WriteError(w, err)
 		return
 	}
 	open := false
-	m.locked(func() {
+	m.withLock(func() {
 		open = true
 		m.watchers[stream] = struct{}{}
 		stream.Send(&operator.Event{Type: operator.Event_SUBSCRIBED, Subscribed: &operator.Event_Subscribed{
 			GetState:                 m.describeState(),
-			HeartbeatIntervalSeconds: seconds(m.cfg.HeartbeatInterval),
+			HeartbeatIntervalSeconds: secondsOf(m.cfg.HeartbeatInterval),
 		}})
 		stream.Send(watchHeartbeat())
 	})
@@ -32,11 +32,11 @@ func (m *Master) serveWatch(w http.ResponseWriter, r *http.Request) {
 	}
 	err = stream.Serve(r.Context(), w, "")
 	m.cfg.Log.WithError(err).Debug("operator's event stream ended")
-	m.locked(func() { delete(m.watchers, stream) })
+	m.withLock(func() { delete(m.watchers, stream) })
 }
 
-// watch sends an event to all operators that subscribed.
-func (m *Master) watch(e *operator.Event) {
+// publishEvent sends an event to all operators that subscribed.
+func (m *EmbeddedMaster) publishEvent(e *operator.Event) {
 	for w := range m.watchers {
 		w.Send(e)
 	}

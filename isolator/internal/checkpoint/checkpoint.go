@@ -8,10 +8,10 @@ import (
 	"path/filepath"
 )
 
-// Write replaces the file: whenever the machine stops it holds the old text
+// WriteFile replaces the file: whenever the machine stops it holds the old text
 // or the new one, whole. What was cut off lies beside it under a name that
 // begins with a dot.
-func Write(path string, text []byte) (err error) {
+func WriteFile(path string, text []byte) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-")
 	if err != nil {
 		return err

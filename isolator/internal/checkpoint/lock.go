@@ -10,11 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Lock makes the folder and takes the lock of that name in it, until release
+// LockFolder makes the folder and takes the lock of that name in it, until release
 // or the end of the process. One that is taken is an error at once, which
 // names the process. The file stays: removing it would let two daemons hold
 // two files of one name.
-func Lock(dir, name string) (release func(), err error) {
+func LockFolder(dir, name string) (release func(), err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make folder: %w", err)
 	}
@@ -23,14 +23,14 @@ func Lock(dir, name string) (release func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("open lock: %w", err)
 	}
-	if err := take(f); err != nil {
+	if err := acquireLock(f); err != nil {
 		f.Close()
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
 	return func() { f.Close() }, nil
 }
 
-func take(f *os.File) error {
+func acquireLock(f *os.File) error {
 	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		holder := make([]byte, 32)

@@ -17,28 +17,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const argument = "opener-of-device-nodes"
+const childArgument = "opener-of-device-nodes"
 
 // NoRaceDelay is for the environment of test binaries started again: those
 // with a race detector otherwise wait for a second at their end.
 const NoRaceDelay = "GORACE=atexit_sleep_ms=0"
 
-// Main never returns in a process that Start made. It answers each line of
+// RunIfChild never returns in a process that Start made. It answers each line of
 // its input, an access and a path, with the number of the error that it gave.
-func Main() {
-	if len(os.Args) != 2 || os.Args[1] != argument {
+func RunIfChild() {
+	if len(os.Args) != 2 || os.Args[1] != childArgument {
 		return
 	}
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
 		access, path, _ := strings.Cut(lines.Text(), " ")
-		errno, _ := try(access, path).(unix.Errno)
+		errno, _ := tryAccess(access, path).(unix.Errno)
 		fmt.Println(int(errno))
 	}
 	os.Exit(0)
 }
 
-func try(access, path string) error {
+func tryAccess(access, path string) error {
 	if mode, ok := map[string]int{"r": unix.O_RDONLY, "w": unix.O_WRONLY, "rw": unix.O_RDWR}[access]; ok {
 		fd, err := unix.Open(path, mode|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 		if err == nil {
@@ -57,17 +57,17 @@ func try(access, path string) error {
 	return unix.Unlink(twin)
 }
 
-// Opener is the process.
-type Opener struct {
+// NodeOpener is the process.
+type NodeOpener struct {
 	PID int
 	in  io.WriteCloser
 	out *bufio.Reader
 }
 
 // Start starts it; it ends with the test.
-func Start(t testing.TB) *Opener {
+func Start(t testing.TB) *NodeOpener {
 	t.Helper()
-	cmd := exec.Command("/proc/self/exe", argument)
+	cmd := exec.Command("/proc/self/exe", childArgument)
 	cmd.Env = append(os.Environ(), NoRaceDelay)
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -87,19 +87,19 @@ func Start(t testing.TB) *Opener {
 			t.Errorf("opener: %v", err)
 		}
 	})
-	return &Opener{PID: cmd.Process.Pid, in: in, out: bufio.NewReader(out)}
+	return &NodeOpener{PID: cmd.Process.Pid, in: in, out: bufio.NewReader(out)}
 }
 
-// Open has the process open path for reading and writing. It returns 0 where
+// OpenPath has the process open path for reading and writing. It returns 0 where
 // that succeeds.
-func (o *Opener) Open(t testing.TB, path string) unix.Errno {
+func (o *NodeOpener) OpenPath(t testing.TB, path string) unix.Errno {
 	t.Helper()
-	return o.Try(t, "rw", path)
+	return o.TryAccess(t, "rw", path)
 }
 
-// Try is Open for one access of a device rule: "r", "w", "rw", or "m", which
+// TryAccess is Open for one access of a device rule: "r", "w", "rw", or "m", which
 // makes a node of the same device.
-func (o *Opener) Try(t testing.TB, access, path string) unix.Errno {
+func (o *NodeOpener) TryAccess(t testing.TB, access, path string) unix.Errno {
 	t.Helper()
 	if _, err := fmt.Fprintln(o.in, access, path); err != nil {
 		t.Fatal(err)
@@ -115,9 +115,9 @@ func (o *Opener) Try(t testing.TB, access, path string) unix.Errno {
 	return unix.Errno(errno)
 }
 
-// Node makes a device node that no driver serves, unless one does: opening it
+// MakeNode makes a device node that no driver serves, unless one does: opening it
 // gives ENXIO where the cgroup lets it through, EPERM where it does not.
-func Node(t testing.TB, name string, kind byte, major, minor uint32) string {
+func MakeNode(t testing.TB, name string, kind byte, major, minor uint32) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), filepath.Base(name))
 	mode := uint32(unix.S_IFCHR)

@@ -15,20 +15,20 @@ import (
 	"mesos-gpu/internal/need"
 )
 
-// Variable is the environment variable that names the file. The library reads
+// StateVariable is the environment variable that names the file. The library reads
 // it at each nvmlInit, in whatever process loads it.
-const Variable = "MESOS_GPU_NVML_STANDIN"
+const StateVariable = "MESOS_GPU_NVML_STANDIN"
 
 //go:embed testdata
 var sources embed.FS
 
-// Build compiles the library into dir and returns its path. flags go to gcc:
+// BuildLibrary compiles the library into dir and returns its path. flags go to gcc:
 // "-DDRIVER_390" leaves out what drivers of that age lack, "-DDRIVER_615" adds
 // what came with that, kept while the library is loaded, and "-DWITHOUT_CUDA"
 // lacks a function that none may lack.
-func Build(t testing.TB, dir string, flags ...string) string {
+func BuildLibrary(t testing.TB, dir string, flags ...string) string {
 	t.Helper()
-	gcc := need.Program(t, "gcc", "gcc")
+	gcc := need.RequireProgram(t, "gcc", "gcc")
 	for _, name := range []string{"nvml.c", "state.h", "instances.h"} {
 		text, err := sources.ReadFile("testdata/" + name)
 		if err != nil {

@@ -12,13 +12,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// begin fences the process in as ordered and starts the command.
-func begin(o order) (pid int, err error) {
+// startCommand fences the process in as ordered and starts the command.
+func startCommand(o launchOrder) (pid int, err error) {
 	if o.Enter != nil {
-		return enter(*o.Enter, o.Command, o.Terminal)
+		return enterContainer(*o.Enter, o.Command, o.Terminal)
 	}
 	if o.Fenced {
-		if err := fence(o); err != nil {
+		if err := isolateProcess(o); err != nil {
 			return 0, err
 		}
 	} else if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
@@ -27,12 +27,12 @@ func begin(o order) (pid int, err error) {
 	if o.OCI != nil {
 		return startOCI(*o.OCI)
 	}
-	return start(o.Command, o.Terminal)
+	return forkCommand(o.Command, o.Terminal)
 }
 
-// fence sets up the mount namespace. Mounts made here are seen by no other
+// isolateProcess sets up the mount namespace. Mounts made here are seen by no other
 // container and end with the last process; those the host makes later come in.
-func fence(o order) error {
+func isolateProcess(o launchOrder) error {
 	if o.Join {
 		// A thread that shares its working directory with others cannot
 		// change its mount namespace.
@@ -64,9 +64,9 @@ func fence(o order) error {
 	return nil
 }
 
-// start forks the command from this thread, so that it has its namespaces. A
+// forkCommand forks the command from this thread, so that it has its namespaces. A
 // terminal on its standard streams becomes its controlling one.
-func start(c Command, terminal bool) (int, error) {
+func forkCommand(c Command, terminal bool) (int, error) {
 	path, err := lookPath(c.Path, c.Dir, c.Env)
 	if err != nil {
 		return 0, stageErrorf(StageStart, "start %s: %v", c.Path, err)
@@ -75,7 +75,7 @@ func start(c Command, terminal bool) (int, error) {
 	if c.User != nil {
 		sys.Credential = &syscall.Credential{Uid: c.User.UID, Gid: c.User.GID, Groups: c.User.Groups}
 	}
-	restore, err := limit(c.Rlimits)
+	restore, err := setRlimits(c.Rlimits)
 	if err != nil {
 		return 0, stageErrorf(StageStart, "start %s: %v", path, err)
 	}
@@ -118,7 +118,7 @@ func lookPath(name, dir string, env []string) (string, error) {
 // becomes this process's child, until none is left.
 func killChildren() {
 	for {
-		for _, pid := range children() {
+		for _, pid := range childPIDs() {
 			_ = unix.Kill(pid, unix.SIGKILL) // ESRCH: gone already
 		}
 		// EINTR asks again; ECHILD says that none is left.
@@ -128,7 +128,7 @@ func killChildren() {
 	}
 }
 
-func children() []int {
+func childPIDs() []int {
 	files, _ := filepath.Glob("/proc/self/task/*/children") // the pattern is well-formed
 	var pids []int
 	for _, file := range files {

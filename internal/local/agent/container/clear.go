@@ -21,18 +21,18 @@ const (
 	clearPause   = 5 * time.Millisecond
 )
 
-// clear kills every process in the cgroup at path and below, in every
+// clearCgroup kills every process in the cgroup at path and below, in every
 // hierarchy, and removes it. A cgroup that is not there is clear.
-func (c cgroups) clear(path string) error {
+func (c cgroupHierarchies) clearCgroup(path string) error {
 	deadline := time.Now().Add(clearTimeout)
 	for {
 		var errs []error
 		for _, h := range c.all {
 			dir := filepath.Join(h.dir, path)
-			if err := kill(dir); err != nil {
+			if err := killBelow(dir); err != nil {
 				errs = append(errs, err)
 			}
-			if err := remove(dir); err != nil {
+			if err := removeFolders(dir); err != nil {
 				errs = append(errs, err)
 			}
 		}
@@ -47,10 +47,10 @@ func (c cgroups) clear(path string) error {
 	}
 }
 
-// drain waits until no process is in the cgroup at path or below, or until
+// awaitEmpty waits until no process is in the cgroup at path or below, or until
 // ctx ends.
-func (c cgroups) drain(ctx context.Context, path string) {
-	for c.populated(path) {
+func (c cgroupHierarchies) awaitEmpty(ctx context.Context, path string) {
+	for c.isPopulated(path) {
 		select {
 		case <-ctx.Done():
 			return
@@ -59,28 +59,28 @@ func (c cgroups) drain(ctx context.Context, path string) {
 	}
 }
 
-func (c cgroups) populated(path string) bool {
-	return slices.ContainsFunc(c.all, func(h hierarchy) bool {
-		pids, err := processes(filepath.Join(h.dir, path))
+func (c cgroupHierarchies) isPopulated(path string) bool {
+	return slices.ContainsFunc(c.all, func(h cgroupHierarchy) bool {
+		pids, err := listProcesses(filepath.Join(h.dir, path))
 		return err == nil && len(pids) > 0 // clear says what is wrong
 	})
 }
 
-// kill sends SIGKILL to every process in the folder and below.
-func kill(dir string) error {
-	pids, err := processes(dir)
+// killBelow sends SIGKILL to every process in the folder and below.
+func killBelow(dir string) error {
+	pids, err := listProcesses(dir)
 	for _, pid := range pids {
 		_ = unix.Kill(pid, unix.SIGKILL) // ESRCH: gone already
 	}
 	return err
 }
 
-// processes lists those in the folder and below, but for this one.
-func processes(dir string) (pids []int, err error) {
-	err = walk(dir, func(dir string) error {
+// listProcesses lists those in the folder and below, but for this one.
+func listProcesses(dir string) (pids []int, err error) {
+	err = walkFolders(dir, func(dir string) error {
 		text, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
 		if err != nil {
-			return gone(err)
+			return ignoreMissing(err)
 		}
 		for field := range strings.FieldsSeq(string(text)) {
 			// 0 stands for a process of another PID namespace.
@@ -93,27 +93,27 @@ func processes(dir string) (pids []int, err error) {
 	return pids, err
 }
 
-// remove removes the folder and those below it.
-func remove(dir string) error {
-	return walk(dir, func(dir string) error {
-		if err := gone(unix.Rmdir(dir)); err != nil {
+// removeFolders removes the folder and those below it.
+func removeFolders(dir string) error {
+	return walkFolders(dir, func(dir string) error {
+		if err := ignoreMissing(unix.Rmdir(dir)); err != nil {
 			return fmt.Errorf("rmdir %s: %w", dir, err)
 		}
 		return nil
 	})
 }
 
-// walk visits the folders below dir, then dir.
-func walk(dir string, visit func(dir string) error) error {
+// walkFolders visits the folders below dir, then dir.
+func walkFolders(dir string, visit func(dir string) error) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return gone(err)
+		return ignoreMissing(err)
 	}
 	for _, e := range entries {
 		if !e.IsDir() {
 			continue
 		}
-		if err := walk(filepath.Join(dir, e.Name()), visit); err != nil {
+		if err := walkFolders(filepath.Join(dir, e.Name()), visit); err != nil {
 			return err
 		}
 	}

@@ -45,14 +45,14 @@ type User struct {
 	Groups   []uint32
 }
 
-// Limits bound a container's cgroup. Zero bounds nothing.
-type Limits struct {
+// ContainerLimits bound a container's cgroup. Zero bounds nothing.
+type ContainerLimits struct {
 	CPUs     float64
 	MemBytes int64
 }
 
-// Spec describes a container to Launch.
-type Spec struct {
+// LaunchSpec describes a container to Launch.
+type LaunchSpec struct {
 	// ID is the container's and its parents' ids, outermost first. It names
 	// the cgroup.
 	ID      []string
@@ -63,25 +63,25 @@ type Spec struct {
 	// Terminal says that all three are a terminal, to control the command.
 	Terminal bool
 	// Nodes are made in the private /dev beside the standard ones.
-	Nodes  []rules.Node
-	Limits Limits
+	Nodes  []rules.DeviceNode
+	Limits ContainerLimits
 	// Isolate writes the device rules of the new cgroup, named by its path
 	// below the devices hierarchy. It runs before any process is in there;
 	// nil leaves the parent cgroup's rules.
 	Isolate func(cgroup string) error
 	// Join makes the container see the file system, /dev included, of
 	// another that runs, instead of getting a /dev of its own.
-	Join *Container
+	Join *RunningContainer
 	// Enter makes the command run beside another container's: in its file
 	// system, among its processes and with no more rights than it has.
-	Enter *Container
-	// OCI makes runc run the container from a bundle; Command is then in the
+	Enter *RunningContainer
+	// RuncBundle makes runc run the container from a bundle; Command is then in the
 	// bundle's config.json and nothing of it is read here but Dir.
-	OCI *OCI
+	OCI *RuncBundle
 }
 
-// OCI names a bundle for runc.
-type OCI struct {
+// RuncBundle names a bundle for runc.
+type RuncBundle struct {
 	// Runc is the program and State the folder where it keeps its state.
 	Runc, State string
 	// Bundle holds config.json; its rootfs folder is where the overlay of
@@ -95,18 +95,18 @@ type OCI struct {
 
 // StageError says which part of the set-up inside the container failed.
 type StageError struct {
-	Stage   Stage
+	Stage   SetupStage
 	Message string
 }
 
-// Stage names a part of a container's set-up.
-type Stage string
+// SetupStage names a part of a container's set-up.
+type SetupStage string
 
 // The stages a caller may want to tell apart.
 const (
-	StageMount   Stage = "mount"
-	StageOverlay Stage = "overlay"
-	StageStart   Stage = "start"
+	StageMount   SetupStage = "mount"
+	StageOverlay SetupStage = "overlay"
+	StageStart   SetupStage = "start"
 )
 
 func (e *StageError) Error() string { return e.Message }
@@ -115,6 +115,6 @@ func (e *StageError) Error() string { return e.Message }
 // SIGTERM: an executor uses it to stop what runs outside its container.
 const orphanGrace = 10 * time.Second
 
-func stageErrorf(stage Stage, format string, args ...any) error {
+func stageErrorf(stage SetupStage, format string, args ...any) error {
 	return &StageError{stage, fmt.Sprintf(format, args...)}
 }

@@ -10,15 +10,15 @@ import (
 )
 
 // standardNodes are what every program expects in /dev.
-func standardNodes() []rules.Node {
-	return []rules.Node{
+func standardNodes() []rules.DeviceNode {
+	return []rules.DeviceNode{
 		{Name: "null", Major: 1, Minor: 3}, {Name: "zero", Major: 1, Minor: 5}, {Name: "full", Major: 1, Minor: 7},
 		{Name: "random", Major: 1, Minor: 8}, {Name: "urandom", Major: 1, Minor: 9}, {Name: "tty", Major: 5, Minor: 0},
 	}
 }
 
-// links are the symbolic links in /dev and where they point.
-func links() [][2]string {
+// deviceLinks are the symbolic links in /dev and where they point.
+func deviceLinks() [][2]string {
 	return [][2]string{
 		{"fd", "/proc/self/fd"}, {"stdin", "/proc/self/fd/0"}, {"stdout", "/proc/self/fd/1"},
 		{"stderr", "/proc/self/fd/2"}, {"ptmx", "pts/ptmx"},
@@ -27,7 +27,7 @@ func links() [][2]string {
 
 // mountDev covers dev with a fresh file system that holds the standard nodes
 // and those given. Which of them can be opened is the cgroup's to say.
-func mountDev(dev string, nodes []rules.Node) error {
+func mountDev(dev string, nodes []rules.DeviceNode) error {
 	if err := unix.Mount("tmpfs", dev, "tmpfs", unix.MS_NOSUID|unix.MS_STRICTATIME, "mode=755,size=64k"); err != nil {
 		return stageErrorf(StageMount, "mount %s: %v", dev, err)
 	}
@@ -51,7 +51,7 @@ func mountDev(dev string, nodes []rules.Node) error {
 			return err
 		}
 	}
-	for _, link := range links() {
+	for _, link := range deviceLinks() {
 		if err := os.Symlink(link[1], filepath.Join(dev, link[0])); err != nil {
 			return stageErrorf(StageMount, "link /dev/%s: %v", link[0], err)
 		}
@@ -59,7 +59,7 @@ func mountDev(dev string, nodes []rules.Node) error {
 	return nil
 }
 
-func makeNode(dev string, n rules.Node) error {
+func makeNode(dev string, n rules.DeviceNode) error {
 	if !filepath.IsLocal(n.Name) {
 		return stageErrorf(StageMount, "make node %q: the name leaves /dev", n.Name)
 	}

@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// Engine launches containers below one cgroup.
-type Engine struct {
+// ContainerEngine launches containers below one cgroup.
+type ContainerEngine struct {
 	program string
 	fenced  bool
 	cgroup  string
-	cgroups cgroups
+	cgroups cgroupHierarchies
 }
 
-// Config says what an Engine works with.
-type Config struct {
+// EngineConfig says what an Engine works with.
+type EngineConfig struct {
 	// Program is the binary whose InitCommand calls Init.
 	Program string
 	// Fenced gives containers cgroups and namespaces; it needs root.
@@ -29,8 +29,8 @@ type Config struct {
 }
 
 // New makes an Engine. A fenced one needs the cgroup v1 devices hierarchy.
-func New(cfg Config) (*Engine, error) {
-	e := &Engine{program: cfg.Program, fenced: cfg.Fenced, cgroup: cfg.Cgroup}
+func New(cfg EngineConfig) (*ContainerEngine, error) {
+	e := &ContainerEngine{program: cfg.Program, fenced: cfg.Fenced, cgroup: cfg.Cgroup}
 	if !cfg.Fenced {
 		return e, nil
 	}
@@ -45,30 +45,32 @@ func New(cfg Config) (*Engine, error) {
 		return nil, fmt.Errorf("find cgroup hierarchies: %w", err)
 	}
 	e.cgroups.all = parseHierarchies(string(mountinfo))
-	if _, ok := e.cgroups.with("devices"); !ok {
+	if _, ok := e.cgroups.findHierarchy("devices"); !ok {
 		return nil, errors.New("no cgroup v1 devices hierarchy is mounted: mount it, or run the agent without isolation")
 	}
 	return e, nil
 }
 
-// Clear removes the cgroups that an earlier Engine of the same cgroup left.
+// ClearCgroups removes the cgroups that an earlier Engine of the same cgroup left.
 // Its containers are ending, as their agent has died: until ctx ends they get
 // the time for it, so that an executor stops what runs outside its container;
 // then they are killed. Mounts need no clearing: they were in namespaces that
 // ended with their processes.
-func (e *Engine) Clear(ctx context.Context) error {
+func (e *ContainerEngine) ClearCgroups(ctx context.Context) error {
 	if !e.fenced {
 		return nil
 	}
 	// A little more than the containers give their commands.
 	ctx, cancel := context.WithTimeout(ctx, orphanGrace+time.Second)
 	defer cancel()
-	e.cgroups.drain(ctx, e.cgroup)
-	return e.cgroups.clear(e.cgroup)
+	e.cgroups.awaitEmpty(ctx, e.cgroup)
+	return e.cgroups.clearCgroup(e.cgroup)
 }
 
-// Path is the cgroup of the container with those ids.
-func (e *Engine) Path(ids []string) string { return path.Join(e.cgroup, path.Join(ids...)) }
+// CgroupPath is the cgroup of the container with those ids.
+func (e *ContainerEngine) CgroupPath(ids []string) string {
+	return path.Join(e.cgroup, path.Join(ids...))
+}
 
 func checkIDs(ids []string) error {
 	if len(ids) == 0 {

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// enter starts a command in the namespaces of a container that runs. This
+// enterContainer starts a command in the namespaces of a container that runs. This
 // process stays outside among the processes, its child does not.
-func enter(e entry, c Command, terminal bool) (int, error) {
+func enterContainer(e enteredContainer, c Command, terminal bool) (int, error) {
 	// A thread that shares its working directory with others cannot change
 	// its mount namespace.
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
@@ -25,17 +25,17 @@ func enter(e entry, c Command, terminal bool) (int, error) {
 		return 0, stageErrorf(StageMount, "enter PID namespace: %v", err)
 	}
 	if e.PidFile != "" {
-		if err := follow(e.PidFile); err != nil {
+		if err := followNamespaces(e.PidFile); err != nil {
 			return 0, stageErrorf(StageMount, "enter container: %v", err)
 		}
 	}
-	return start(c, terminal)
+	return forkCommand(c, terminal)
 }
 
-// follow goes on to the namespaces that runc made, and gives up the rights
+// followNamespaces goes on to the namespaces that runc made, and gives up the rights
 // that it took from the container's process. /proc is the container's by now,
 // and the file has the process's number there.
-func follow(pidFile string) error {
+func followNamespaces(pidFile string) error {
 	pid, err := os.ReadFile(pidFile)
 	if err != nil {
 		return err
@@ -59,13 +59,13 @@ func follow(pidFile string) error {
 			return fmt.Errorf("%s: %w", f.Name(), err)
 		}
 	}
-	return surrender(string(status))
+	return dropCapabilities(string(status))
 }
 
-// surrender drops the capabilities that a process with that status can never
+// dropCapabilities drops the capabilities that a process with that status can never
 // have, for all that this thread starts.
-func surrender(status string) error {
-	bounding, err := strconv.ParseUint(field(status, "CapBnd"), 16, 64)
+func dropCapabilities(status string) error {
+	bounding, err := strconv.ParseUint(statusField(status, "CapBnd"), 16, 64)
 	if err != nil {
 		return fmt.Errorf("read capabilities: %w", err)
 	}
@@ -78,7 +78,7 @@ func surrender(status string) error {
 			return fmt.Errorf("drop capability %d: %w", n, err)
 		}
 	}
-	if field(status, "NoNewPrivs") == "1" {
+	if statusField(status, "NoNewPrivs") == "1" {
 		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 			return fmt.Errorf("set no_new_privs: %w", err)
 		}
@@ -86,8 +86,8 @@ func surrender(status string) error {
 	return nil
 }
 
-// field is a line of /proc/PID/status.
-func field(status, name string) string {
+// statusField is a line of /proc/PID/status.
+func statusField(status, name string) string {
 	for line := range strings.Lines(status) {
 		if value, ok := strings.CutPrefix(line, name+":"); ok {
 			return strings.TrimSpace(value)

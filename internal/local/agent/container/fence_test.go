@@ -16,8 +16,8 @@ import (
 
 // gpus are two nodes of a driver that is not there: a container that may open
 // one gets ENXIO, one that may not gets EPERM.
-func gpus() []rules.Node {
-	return []rules.Node{
+func gpus() []rules.DeviceNode {
+	return []rules.DeviceNode{
 		{Name: "nvidia0", Major: rules.NvidiaMajor, Minor: 0},
 		{Name: "nvidia1", Major: rules.NvidiaMajor, Minor: 1},
 		{Name: "nvidia-caps/nvidia-cap1", Major: 511, Minor: 1},
@@ -26,8 +26,8 @@ func gpus() []rules.Node {
 
 // granted confines a cgroup to the standard devices and GPU 1.
 func granted(path string) error {
-	return cgroup.V1{}.Confine(path, append(rules.Standard(),
-		rules.Rule{Kind: 'c', Major: rules.NvidiaMajor, Minor: 1, Access: "rw"}))
+	return cgroup.V1{}.ConfineCgroup(path, append(rules.StandardRules(),
+		rules.DeviceRule{Kind: 'c', Major: rules.NvidiaMajor, Minor: 1, Access: "rw"}))
 }
 
 const tryGPUs = `for i in 0 1; do cat /dev/nvidia$i 2>&1; done; `
@@ -41,7 +41,7 @@ func wantGrant(t *testing.T, got string) {
 }
 
 func TestPrivateDevices(t *testing.T) {
-	need.DevicesCgroup(t)
+	need.RequireDevicesCgroup(t)
 	r := newRig(t, true)
 	before := names(t, "/dev")
 	s := r.spec(tryGPUs + `
@@ -79,7 +79,7 @@ func names(t *testing.T, dir string) string {
 }
 
 func TestJoinSharesDevicesAndDiesAlone(t *testing.T) {
-	need.DevicesCgroup(t)
+	need.RequireDevicesCgroup(t)
 	r := newRig(t, true)
 	s := r.spec("touch /dev/shm/parents; echo ready; sleep 1000")
 	s.Nodes, s.Isolate = gpus(), granted
@@ -92,12 +92,12 @@ func TestJoinSharesDevicesAndDiesAlone(t *testing.T) {
 	r.wait(child)
 	got := r.read(n.Stdout.Name())
 	wantGrant(t, got)
-	for _, want := range []string{"parents\n", child.Cgroup() + "\n", InitCommand} {
+	for _, want := range []string{"parents\n", child.CgroupName() + "\n", InitCommand} {
 		if !strings.Contains(got+"\n", want) {
 			t.Errorf("%q is not in\n%s", want, got)
 		}
 	}
-	if err := child.Remove(); err != nil {
+	if err := child.RemoveCgroup(); err != nil {
 		t.Error(err)
 	}
 	select {
@@ -108,15 +108,15 @@ func TestJoinSharesDevicesAndDiesAlone(t *testing.T) {
 }
 
 func TestLimitsAndOutOfMemory(t *testing.T) {
-	need.DevicesCgroup(t)
+	need.RequireDevicesCgroup(t)
 	r := newRig(t, true)
-	if _, ok := r.engine.cgroups.with("memory"); !ok {
+	if _, ok := r.engine.cgroups.findHierarchy("memory"); !ok {
 		t.Skip("needs the cgroup v1 memory hierarchy")
 	}
-	s := r.spec(`dir=/sys/fs/cgroup; path=` + r.engine.Path([]string{"c1"}) + `
+	s := r.spec(`dir=/sys/fs/cgroup; path=` + r.engine.CgroupPath([]string{"c1"}) + `
 		cat $dir/memory$path/memory.limit_in_bytes $dir/cpu$path/cpu.shares
 		x=$(head -c 200000000 /dev/zero | tr '\0' 'x'); echo ${#x}`)
-	s.Limits = Limits{CPUs: 0.5, MemBytes: 64 << 20}
+	s.Limits = ContainerLimits{CPUs: 0.5, MemBytes: 64 << 20}
 	c := r.launch(s)
 	r.wait(c)
 	if got, want := r.read(s.Stdout.Name()), "67108864\n512"; got != want {
@@ -128,7 +128,7 @@ func TestLimitsAndOutOfMemory(t *testing.T) {
 }
 
 func TestUser(t *testing.T) {
-	need.DevicesCgroup(t)
+	need.RequireDevicesCgroup(t)
 	r := newRig(t, true)
 	s := r.spec("id -u; id -g; id -G")
 	s.Command.Dir, s.Command.User = "/", &User{UID: 65534, GID: 65533, Groups: []uint32{65533, 7}}
@@ -141,7 +141,7 @@ func TestUser(t *testing.T) {
 // TestClear leaves containers behind whose agent lives: they do not end, and
 // are killed once the wait for it is over.
 func TestClear(t *testing.T) {
-	need.DevicesCgroup(t)
+	need.RequireDevicesCgroup(t)
 	r := newRig(t, true)
 	s := r.spec("trap '' TERM; sleep 1000")
 	c := r.launch(s)
@@ -149,18 +149,18 @@ func TestClear(t *testing.T) {
 	n.ID, n.Join = []string{s.ID[0], "nested"}, c
 	nested := r.launch(n)
 
-	again, err := New(Config{Program: r.engine.program, Fenced: true, Cgroup: r.engine.cgroup})
+	again, err := New(EngineConfig{Program: r.engine.program, Fenced: true, Cgroup: r.engine.cgroup})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if err := again.Clear(ctx); err != nil {
+	if err := again.ClearCgroups(ctx); err != nil {
 		t.Fatal(err)
 	}
 	r.wait(nested)
 	r.wait(c)
-	if again.cgroups.exists(r.engine.cgroup) {
+	if again.cgroups.cgroupExists(r.engine.cgroup) {
 		t.Error("the cgroup is still there")
 	}
 }
@@ -182,13 +182,13 @@ func TestAgentDeath(t *testing.T) {
 
 func TestNewNeedsItsMachine(t *testing.T) {
 	if os.Geteuid() != 0 {
-		if _, err := New(Config{Fenced: true, Cgroup: "/x"}); err == nil || !strings.Contains(err.Error(), "root") {
+		if _, err := New(EngineConfig{Fenced: true, Cgroup: "/x"}); err == nil || !strings.Contains(err.Error(), "root") {
 			t.Errorf("error %v, want one about root", err)
 		}
 		return
 	}
 	for _, cgroup := range []string{"", "/", "x", "/a/../.."} {
-		if _, err := New(Config{Fenced: true, Cgroup: cgroup}); err == nil {
+		if _, err := New(EngineConfig{Fenced: true, Cgroup: cgroup}); err == nil {
 			t.Errorf("cgroup %q was taken", cgroup)
 		}
 	}

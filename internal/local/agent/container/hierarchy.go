@@ -11,9 +11,9 @@ import (
 	"strings"
 )
 
-// hierarchy is one mounted cgroup hierarchy. One of version 2 beside those of
+// cgroupHierarchy is one mounted cgroup hierarchy. One of version 2 beside those of
 // version 1 has no controllers; runc makes cgroups there too.
-type hierarchy struct {
+type cgroupHierarchy struct {
 	dir         string
 	controllers []string
 }
@@ -21,8 +21,8 @@ type hierarchy struct {
 // parseHierarchies reads /proc/self/mountinfo. A hierarchy mounted twice is
 // listed once, and one whose root is not its mount's is not: paths there mean
 // something else.
-func parseHierarchies(mountinfo string) []hierarchy {
-	var found []hierarchy
+func parseHierarchies(mountinfo string) []cgroupHierarchy {
+	var found []cgroupHierarchy
 	seen := map[string]bool{}
 	for line := range strings.Lines(mountinfo) {
 		before, after, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " - ")
@@ -30,7 +30,7 @@ func parseHierarchies(mountinfo string) []hierarchy {
 		if !ok || len(left) < 6 || len(right) < 3 || left[3] != "/" || seen[right[0]+right[2]] {
 			continue
 		}
-		h := hierarchy{dir: left[4]}
+		h := cgroupHierarchy{dir: left[4]}
 		switch right[0] {
 		case "cgroup":
 			h.controllers = strings.Split(right[2], ",")
@@ -44,35 +44,35 @@ func parseHierarchies(mountinfo string) []hierarchy {
 	return found
 }
 
-// cgroups are the hierarchies of this machine. Paths are the same in all.
-type cgroups struct{ all []hierarchy }
+// cgroupHierarchies are the hierarchies of this machine. Paths are the same in all.
+type cgroupHierarchies struct{ all []cgroupHierarchy }
 
-// used are the controllers that a container gets a cgroup of. It is only in
+// usedControllers are the controllers that a container gets a cgroup of. It is only in
 // the others that runc may have made some.
-func used() []string { return []string{"devices", "memory", "cpu", "freezer"} }
+func usedControllers() []string { return []string{"devices", "memory", "cpu", "freezer"} }
 
-// with finds the hierarchy of a controller.
-func (c cgroups) with(controller string) (hierarchy, bool) {
-	i := slices.IndexFunc(c.all, func(h hierarchy) bool { return slices.Contains(h.controllers, controller) })
+// findHierarchy finds the hierarchy of a controller.
+func (c cgroupHierarchies) findHierarchy(controller string) (cgroupHierarchy, bool) {
+	i := slices.IndexFunc(c.all, func(h cgroupHierarchy) bool { return slices.Contains(h.controllers, controller) })
 	if i < 0 {
-		return hierarchy{}, false
+		return cgroupHierarchy{}, false
 	}
 	return c.all[i], true
 }
 
-// dirs lists the folders of the cgroup at path in the used hierarchies.
-func (c cgroups) dirs(path string) []string {
+// cgroupDirs lists the folders of the cgroup at path in the used hierarchies.
+func (c cgroupHierarchies) cgroupDirs(path string) []string {
 	var dirs []string
-	for _, controller := range used() {
-		if h, ok := c.with(controller); ok {
+	for _, controller := range usedControllers() {
+		if h, ok := c.findHierarchy(controller); ok {
 			dirs = append(dirs, filepath.Join(h.dir, path))
 		}
 	}
 	return dirs
 }
 
-func (c cgroups) create(path string) error {
-	for _, dir := range c.dirs(path) {
+func (c cgroupHierarchies) createCgroup(path string) error {
+	for _, dir := range c.cgroupDirs(path) {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return fmt.Errorf("create cgroup: %w", err)
 		}
@@ -80,10 +80,10 @@ func (c cgroups) create(path string) error {
 	return nil
 }
 
-// enter moves a process into the cgroup, in every used hierarchy.
-func (c cgroups) enter(path string, pid int) error {
-	for _, dir := range c.dirs(path) {
-		if err := write(filepath.Join(dir, "cgroup.procs"), fmt.Sprint(pid)); err != nil {
+// moveProcess moves a process into the cgroup, in every used hierarchy.
+func (c cgroupHierarchies) moveProcess(path string, pid int) error {
+	for _, dir := range c.cgroupDirs(path) {
+		if err := writeControl(filepath.Join(dir, "cgroup.procs"), fmt.Sprint(pid)); err != nil {
 			return err
 		}
 	}
@@ -97,16 +97,16 @@ const (
 	sharesPerCPUs = 1024
 )
 
-// limit writes the limits where the machine has the hierarchies.
-func (c cgroups) limit(path string, l Limits) error {
-	if h, ok := c.with("memory"); ok && l.MemBytes > 0 {
-		if err := write(filepath.Join(h.dir, path, "memory.limit_in_bytes"), fmt.Sprint(max(l.MemBytes, minMemBytes))); err != nil {
+// writeLimits writes the limits where the machine has the hierarchies.
+func (c cgroupHierarchies) writeLimits(path string, l ContainerLimits) error {
+	if h, ok := c.findHierarchy("memory"); ok && l.MemBytes > 0 {
+		if err := writeControl(filepath.Join(h.dir, path, "memory.limit_in_bytes"), fmt.Sprint(max(l.MemBytes, minMemBytes))); err != nil {
 			return err
 		}
 	}
-	if h, ok := c.with("cpu"); ok && l.CPUs > 0 {
+	if h, ok := c.findHierarchy("cpu"); ok && l.CPUs > 0 {
 		shares := max(int64(l.CPUs*sharesPerCPUs), minCPUShares)
-		if err := write(filepath.Join(h.dir, path, "cpu.shares"), fmt.Sprint(shares)); err != nil {
+		if err := writeControl(filepath.Join(h.dir, path, "cpu.shares"), fmt.Sprint(shares)); err != nil {
 			return err
 		}
 	}
@@ -115,8 +115,8 @@ func (c cgroups) limit(path string, l Limits) error {
 
 // oomKilled reports whether the kernel has killed a process of the cgroup for
 // want of memory.
-func (c cgroups) oomKilled(path string) bool {
-	h, ok := c.with("memory")
+func (c cgroupHierarchies) oomKilled(path string) bool {
+	h, ok := c.findHierarchy("memory")
 	if !ok {
 		return false
 	}
@@ -133,16 +133,16 @@ func (c cgroups) oomKilled(path string) bool {
 	return false
 }
 
-// exists reports whether the cgroup is anywhere.
-func (c cgroups) exists(path string) bool {
-	return slices.ContainsFunc(c.all, func(h hierarchy) bool {
+// cgroupExists reports whether the cgroup is anywhere.
+func (c cgroupHierarchies) cgroupExists(path string) bool {
+	return slices.ContainsFunc(c.all, func(h cgroupHierarchy) bool {
 		_, err := os.Stat(filepath.Join(h.dir, path))
 		return err == nil
 	})
 }
 
-// write makes one write to a control file, without creating it.
-func write(file, value string) error {
+// writeControl makes one write to a control file, without creating it.
+func writeControl(file, value string) error {
 	f, err := os.OpenFile(file, os.O_WRONLY, 0)
 	if err != nil {
 		return fmt.Errorf("write cgroup: %w", err)
@@ -154,8 +154,8 @@ func write(file, value string) error {
 	return nil
 }
 
-// gone treats a file that is no longer there as success.
-func gone(err error) error {
+// ignoreMissing treats a file that is no longer there as success.
+func ignoreMissing(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -17,7 +17,7 @@ func TestParseHierarchies(t *testing.T) {
 29 24 0:26 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw
 broken line
 `
-	c := cgroups{parseHierarchies(mountinfo)}
+	c := cgroupHierarchies{parseHierarchies(mountinfo)}
 	var dirs []string
 	for _, h := range c.all {
 		dirs = append(dirs, h.dir)
@@ -26,10 +26,10 @@ broken line
 	if diff := cmp.Diff(want, dirs); diff != "" {
 		t.Errorf("hierarchies (-want +got):\n%s", diff)
 	}
-	if h, ok := c.with("cpu"); !ok || h.dir != want[0] {
+	if h, ok := c.findHierarchy("cpu"); !ok || h.dir != want[0] {
 		t.Errorf("with(cpu) = %v, %v", h, ok)
 	}
-	if _, ok := c.with("memory"); ok {
+	if _, ok := c.findHierarchy("memory"); ok {
 		t.Error("found memory, whose mount shows another root")
 	}
 }
@@ -37,8 +37,8 @@ broken line
 // TestLimitFiles uses folders in place of hierarchies.
 func TestLimitFiles(t *testing.T) {
 	root := t.TempDir()
-	c := cgroups{[]hierarchy{{filepath.Join(root, "mem"), []string{"memory"}}, {filepath.Join(root, "cpu"), []string{"cpu"}}}}
-	if err := c.create("/a"); err != nil {
+	c := cgroupHierarchies{[]cgroupHierarchy{{filepath.Join(root, "mem"), []string{"memory"}}, {filepath.Join(root, "cpu"), []string{"cpu"}}}}
+	if err := c.createCgroup("/a"); err != nil {
 		t.Fatal(err)
 	}
 	files := map[string]string{"mem/a/memory.limit_in_bytes": "33554432", "cpu/a/cpu.shares": "2"}
@@ -47,7 +47,7 @@ func TestLimitFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := c.limit("/a", Limits{CPUs: 0.0001, MemBytes: 1}); err != nil {
+	if err := c.writeLimits("/a", ContainerLimits{CPUs: 0.0001, MemBytes: 1}); err != nil {
 		t.Fatal(err)
 	}
 	for file, want := range files {
@@ -55,7 +55,7 @@ func TestLimitFiles(t *testing.T) {
 			t.Errorf("%s is %q, want the least value %s", file, got, want)
 		}
 	}
-	if err := c.limit("/none", Limits{MemBytes: 1}); err == nil {
+	if err := c.writeLimits("/none", ContainerLimits{MemBytes: 1}); err == nil {
 		t.Error("limits of a cgroup that is not there were written")
 	}
 }

@@ -30,30 +30,30 @@ func Init(args []string) error {
 		unix.CloseOnExec(fd)
 	}
 	control := json.NewDecoder(os.NewFile(controlFD, "control"))
-	out := reporter{os.NewFile(reportFD, "report")}
-	var o order
+	out := reportWriter{os.NewFile(reportFD, "report")}
+	var o launchOrder
 	if err := control.Decode(&o); err != nil {
 		return fmt.Errorf("read order: %w (this command is the agent's own)", err)
 	}
-	signals := catch()
-	pid, err := begin(o)
+	signals := catchSignals()
+	pid, err := startCommand(o)
 	if err != nil {
-		m := report{Stage: StageStart, Error: err.Error()}
+		m := initReport{Stage: StageStart, Error: err.Error()}
 		if stage := (*StageError)(nil); errors.As(err, &stage) {
 			m.Stage = stage.Stage
 		}
-		return out.send(m)
+		return out.sendReport(m)
 	}
-	_ = out.send(report{Started: true}) // watch sees that the agent is gone
-	stop := watch(io.MultiReader(control.Buffered(), os.NewFile(controlFD, "control")))
+	_ = out.sendReport(initReport{Started: true}) // watch sees that the agent is gone
+	stop := watchControl(io.MultiReader(control.Buffered(), os.NewFile(controlFD, "control")))
 	ended := make(chan syscall.WaitStatus, 1)
-	go func() { ended <- reap(pid) }()
-	supervise(o, out, pid, signals, stop, ended)
+	go func() { ended <- reapUntil(pid) }()
+	superviseCommand(o, out, pid, signals, stop, ended)
 	return nil
 }
 
-// supervise forwards signals until the command has ended.
-func supervise(o order, out reporter, pid int, signals <-chan os.Signal, stop <-chan bool, ended <-chan syscall.WaitStatus) {
+// superviseCommand forwards signals until the command has ended.
+func superviseCommand(o launchOrder, out reportWriter, pid int, signals <-chan os.Signal, stop <-chan bool, ended <-chan syscall.WaitStatus) {
 	var late <-chan time.Time
 	for {
 		select {
@@ -70,24 +70,24 @@ func supervise(o order, out reporter, pid int, signals <-chan os.Signal, stop <-
 		case <-late:
 			_ = unix.Kill(pid, unix.SIGKILL)
 		case status := <-ended:
-			end(o, out, status)
+			killRemaining(o, out, status)
 			return
 		}
 	}
 }
 
-// end kills what is left, then reports. In its own PID namespace the kernel
+// killRemaining kills what is left, then reports. In its own PID namespace the kernel
 // kills everything when this process ends; what is left in another's is in a
 // cgroup that the agent clears.
-func end(o order, out reporter, status syscall.WaitStatus) {
+func killRemaining(o launchOrder, out reportWriter, status syscall.WaitStatus) {
 	if !o.Fenced && o.Enter == nil {
 		killChildren()
 	}
-	_ = out.send(report{Ended: &status}) // an agent that is gone needs no report
+	_ = out.sendReport(initReport{Ended: &status}) // an agent that is gone needs no report
 }
 
-// watch waits for the agent's stop byte (true) or its death (false).
-func watch(control io.Reader) <-chan bool {
+// watchControl waits for the agent's stop byte (true) or its death (false).
+func watchControl(control io.Reader) <-chan bool {
 	stop := make(chan bool, 1)
 	go func() {
 		for b := make([]byte, 1); ; {
@@ -105,10 +105,10 @@ func watch(control io.Reader) <-chan bool {
 	return stop
 }
 
-// catch asks for every signal that a container may be sent. Not for those a
+// catchSignals asks for every signal that a container may be sent. Not for those a
 // program raises itself (its own crash, Go's preemption by SIGURG) nor for
 // SIGCHLD, which is about the children.
-func catch() <-chan os.Signal {
+func catchSignals() <-chan os.Signal {
 	signals := make(chan os.Signal, 64)
 	for _, s := range []syscall.Signal{
 		unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGALRM, unix.SIGTERM, unix.SIGCONT,
@@ -119,8 +119,8 @@ func catch() <-chan os.Signal {
 	return signals
 }
 
-// reap waits for children, its own and those it inherits, until pid ends.
-func reap(pid int) syscall.WaitStatus {
+// reapUntil waits for children, its own and those it inherits, until pid ends.
+func reapUntil(pid int) syscall.WaitStatus {
 	for {
 		var status syscall.WaitStatus
 		got, err := syscall.Wait4(-1, &status, 0, nil)

@@ -12,9 +12,9 @@ import (
 	"syscall"
 )
 
-// Container is one that has started.
-type Container struct {
-	engine *Engine
+// RunningContainer is one that has started.
+type RunningContainer struct {
+	engine *ContainerEngine
 	path   string
 	cmd    *exec.Cmd
 	// control is the write end of the pipe whose end tells the container that
@@ -22,8 +22,8 @@ type Container struct {
 	control *os.File
 	// spaces are for those that join it or enter it, oci is what runc runs in
 	// it. entered says that it is in another's namespaces.
-	spaces  namespaces
-	oci     *OCI
+	spaces  namespaceFiles
+	oci     *RuncBundle
 	entered bool
 	killed  sync.Once
 	exited  chan struct{}
@@ -32,47 +32,47 @@ type Container struct {
 
 // Launch starts a container. It returns once the command runs, or with what
 // kept it from running and nothing left behind.
-func (e *Engine) Launch(ctx context.Context, s Spec) (*Container, error) {
+func (e *ContainerEngine) Launch(ctx context.Context, s LaunchSpec) (*RunningContainer, error) {
 	if err := checkIDs(s.ID); err != nil {
 		return nil, err
 	}
-	c := &Container{engine: e, path: e.Path(s.ID), oci: s.OCI, entered: s.Enter != nil, exited: make(chan struct{})}
-	reports, err := e.spawn(c, s)
+	c := &RunningContainer{engine: e, path: e.CgroupPath(s.ID), oci: s.OCI, entered: s.Enter != nil, exited: make(chan struct{})}
+	reports, err := e.spawnInit(c, s)
 	if err != nil {
-		return nil, errors.Join(err, c.Remove())
+		return nil, errors.Join(err, c.RemoveCgroup())
 	}
 	decoder := json.NewDecoder(reports)
-	err = c.order(ctx, e.fenced, s, decoder)
+	err = c.sendOrder(ctx, e.fenced, s, decoder)
 	if err == nil && s.Join != nil {
-		err = c.spaces.settle(c.cmd.Process.Pid)
+		err = c.spaces.adoptThreadMounts(c.cmd.Process.Pid)
 	}
 	if err != nil {
 		c.Kill()
-		c.wait(decoder, reports)
-		return nil, errors.Join(err, c.Remove())
+		c.awaitEnd(decoder, reports)
+		return nil, errors.Join(err, c.RemoveCgroup())
 	}
-	go c.wait(decoder, reports)
+	go c.awaitEnd(decoder, reports)
 	return c, nil
 }
 
-// spawn starts the first process and puts it into its confined cgroup, where
+// spawnInit starts the first process and puts it into its confined cgroup, where
 // it waits for its order.
-func (e *Engine) spawn(c *Container, s Spec) (reports *os.File, err error) {
+func (e *ContainerEngine) spawnInit(c *RunningContainer, s LaunchSpec) (reports *os.File, err error) {
 	if e.fenced {
-		if err := e.confine(c.path, s); err != nil {
+		if err := e.confineCgroup(c.path, s); err != nil {
 			return nil, err
 		}
 	}
-	files, err := open(s.Stdin)
+	files, err := openLaunchFiles(s.Stdin)
 	if err != nil {
 		return nil, err
 	}
 	c.control, reports = files.control, files.reports
 	if s.Join != nil && e.fenced {
-		err = files.share(&s.Join.spaces, 1)
+		err = files.shareNamespaces(&s.Join.spaces, 1)
 	}
 	if s.Enter != nil && e.fenced {
-		err = files.share(&s.Enter.spaces, 2)
+		err = files.shareNamespaces(&s.Enter.spaces, 2)
 	}
 	if err != nil {
 		files.close()
@@ -94,19 +94,19 @@ func (e *Engine) spawn(c *Container, s Spec) (reports *os.File, err error) {
 	if !e.fenced {
 		return reports, nil
 	}
-	if err = errors.Join(c.spaces.open(c.cmd.Process.Pid), e.cgroups.enter(c.path, c.cmd.Process.Pid)); err != nil {
+	if err = errors.Join(c.spaces.openNamespaces(c.cmd.Process.Pid), e.cgroups.moveProcess(c.path, c.cmd.Process.Pid)); err != nil {
 		c.Kill()
-		c.wait(json.NewDecoder(reports), reports)
+		c.awaitEnd(json.NewDecoder(reports), reports)
 		return nil, err
 	}
 	return reports, nil
 }
 
-func (e *Engine) confine(path string, s Spec) error {
-	if err := e.cgroups.create(path); err != nil {
+func (e *ContainerEngine) confineCgroup(path string, s LaunchSpec) error {
+	if err := e.cgroups.createCgroup(path); err != nil {
 		return err
 	}
-	if err := e.cgroups.limit(path, s.Limits); err != nil {
+	if err := e.cgroups.writeLimits(path, s.Limits); err != nil {
 		return err
 	}
 	if s.Isolate == nil {
@@ -115,14 +115,14 @@ func (e *Engine) confine(path string, s Spec) error {
 	return s.Isolate(path)
 }
 
-// order tells the waiting process what to do and waits until it has. ctx
+// sendOrder tells the waiting process what to do and waits until it has. ctx
 // bounds the wait.
-func (c *Container) order(ctx context.Context, fenced bool, s Spec, reports *json.Decoder) error {
+func (c *RunningContainer) sendOrder(ctx context.Context, fenced bool, s LaunchSpec, reports *json.Decoder) error {
 	stop := context.AfterFunc(ctx, c.Kill)
 	defer stop()
-	o := order{Fenced: fenced, Join: s.Join != nil, Nodes: s.Nodes, Command: s.Command, OCI: s.OCI, Terminal: s.Terminal}
+	o := launchOrder{Fenced: fenced, Join: s.Join != nil, Nodes: s.Nodes, Command: s.Command, OCI: s.OCI, Terminal: s.Terminal}
 	if s.Enter != nil && fenced {
-		o.Enter = &entry{}
+		o.Enter = &enteredContainer{}
 		if s.Enter.oci != nil {
 			o.Enter.PidFile = s.Enter.oci.pidFile()
 		}
@@ -130,7 +130,7 @@ func (c *Container) order(ctx context.Context, fenced bool, s Spec, reports *jso
 	if err := json.NewEncoder(c.control).Encode(o); err != nil {
 		return fmt.Errorf("order container process: %w", err)
 	}
-	var m report
+	var m initReport
 	err := reports.Decode(&m)
 	switch {
 	case ctx.Err() != nil:
@@ -145,12 +145,12 @@ func (c *Container) order(ctx context.Context, fenced bool, s Spec, reports *jso
 	return nil
 }
 
-// wait learns how the command ended and makes sure that the rest has too.
-func (c *Container) wait(reports *json.Decoder, file *os.File) {
-	var m report
+// awaitEnd learns how the command ended and makes sure that the rest has too.
+func (c *RunningContainer) awaitEnd(reports *json.Decoder, file *os.File) {
+	var m initReport
 	err := reports.Decode(&m)
 	_ = c.cmd.Wait() // the state below has what there is to know
-	_, _ = closed(c.control), file.Close()
+	_, _ = closeFile(c.control), file.Close()
 	c.spaces.close()
 	c.status = c.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	if err == nil && m.Ended != nil {
@@ -162,16 +162,16 @@ func (c *Container) wait(reports *json.Decoder, file *os.File) {
 // Exited is closed when the command has ended; of what it started nothing
 // runs then, but in a container that entered another. Its own cgroup remains
 // until Remove, and what runs there.
-func (c *Container) Exited() <-chan struct{} { return c.exited }
+func (c *RunningContainer) Exited() <-chan struct{} { return c.exited }
 
-// Status is the command's wait status, known once Exited is closed.
-func (c *Container) Status() syscall.WaitStatus { return c.status }
+// WaitStatus is the command's wait status, known once Exited is closed.
+func (c *RunningContainer) WaitStatus() syscall.WaitStatus { return c.status }
 
 // Pid is the container's first process, as the host sees it.
-func (c *Container) Pid() int { return c.cmd.Process.Pid }
+func (c *RunningContainer) Pid() int { return c.cmd.Process.Pid }
 
-// Cgroup is the container's cgroup, empty where it has none.
-func (c *Container) Cgroup() string {
+// CgroupName is the container's cgroup, empty where it has none.
+func (c *RunningContainer) CgroupName() string {
 	if !c.engine.fenced {
 		return ""
 	}
@@ -180,10 +180,12 @@ func (c *Container) Cgroup() string {
 
 // OutOfMemory reports whether the kernel killed a process of the container
 // because of its memory limit. It is to be asked before Remove.
-func (c *Container) OutOfMemory() bool { return c.engine.fenced && c.engine.cgroups.oomKilled(c.path) }
+func (c *RunningContainer) OutOfMemory() bool {
+	return c.engine.fenced && c.engine.cgroups.oomKilled(c.path)
+}
 
 // Kill ends every process of the container. It does not wait.
-func (c *Container) Kill() {
+func (c *RunningContainer) Kill() {
 	c.killed.Do(func() {
 		// The process that has ended already needs neither.
 		if c.engine.fenced {
@@ -195,7 +197,7 @@ func (c *Container) Kill() {
 }
 
 // Signal sends the command a signal; SIGKILL ends the container.
-func (c *Container) Signal(sig syscall.Signal) error {
+func (c *RunningContainer) Signal(sig syscall.Signal) error {
 	if sig == syscall.SIGKILL {
 		c.Kill()
 		return nil
@@ -206,11 +208,11 @@ func (c *Container) Signal(sig syscall.Signal) error {
 	return nil
 }
 
-// Remove removes the container's cgroup and those below it, with whatever
+// RemoveCgroup removes the container's cgroup and those below it, with whatever
 // still runs there.
-func (c *Container) Remove() error {
+func (c *RunningContainer) RemoveCgroup() error {
 	if !c.engine.fenced {
 		return nil
 	}
-	return c.engine.cgroups.clear(c.path)
+	return c.engine.cgroups.clearCgroup(c.path)
 }

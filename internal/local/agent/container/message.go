@@ -25,38 +25,38 @@ const (
 // stopByte on the control pipe asks for the end of everything at once.
 const stopByte = 'k'
 
-// order is what the agent tells a container's first process.
-type order struct {
+// launchOrder is what the agent tells a container's first process.
+type launchOrder struct {
 	// Fenced says that the process has namespaces of its own.
-	Fenced  bool         `json:"fenced"`
-	Join    bool         `json:"join"`
-	Nodes   []rules.Node `json:"nodes"`
-	Command Command      `json:"command"`
-	OCI     *OCI         `json:"oci,omitempty"`
-	Enter   *entry       `json:"enter,omitempty"`
+	Fenced  bool               `json:"fenced"`
+	Join    bool               `json:"join"`
+	Nodes   []rules.DeviceNode `json:"nodes"`
+	Command Command            `json:"command"`
+	OCI     *RuncBundle        `json:"oci,omitempty"`
+	Enter   *enteredContainer  `json:"enter,omitempty"`
 	// Terminal says that the standard streams are one.
 	Terminal bool `json:"terminal,omitempty"`
 }
 
-// entry is the container to enter. PidFile names the process of one that runc
+// enteredContainer is the container to enter. PidFile names the process of one that runc
 // runs, whose namespaces are not those of its first process.
-type entry struct {
+type enteredContainer struct {
 	PidFile string `json:"pid_file,omitempty"`
 }
 
-// report is one line of what it answers: that the command has started, that
+// initReport is one line of what it answers: that the command has started, that
 // it could not, or that it has ended.
-type report struct {
+type initReport struct {
 	Started bool                `json:"started,omitempty"`
-	Stage   Stage               `json:"stage,omitempty"`
+	Stage   SetupStage          `json:"stage,omitempty"`
 	Error   string              `json:"error,omitempty"`
 	Ended   *syscall.WaitStatus `json:"ended,omitempty"`
 }
 
-// reporter writes reports.
-type reporter struct{ w io.Writer }
+// reportWriter writes reports.
+type reportWriter struct{ w io.Writer }
 
-func (r reporter) send(m report) error {
+func (r reportWriter) sendReport(m initReport) error {
 	line, err := json.Marshal(m)
 	if err != nil {
 		return fmt.Errorf("encode report: %w", err)

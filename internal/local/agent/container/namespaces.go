@@ -10,15 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// namespaces are those of a container's first process, mounts before PIDs,
+// namespaceFiles are those of a container's first process, mounts before PIDs,
 // for others that join it or enter it while it may be ending.
-type namespaces struct {
+type namespaceFiles struct {
 	mu    sync.Mutex
 	files []*os.File
 }
 
-// open finds them by the process.
-func (n *namespaces) open(pid int) error {
+// openNamespaces finds them by the process.
+func (n *namespaceFiles) openNamespaces(pid int) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, name := range []string{"mnt", "pid"} {
@@ -31,9 +31,9 @@ func (n *namespaces) open(pid int) error {
 	return nil
 }
 
-// settle goes over to the mounts that a thread of the process made for itself,
+// adoptThreadMounts goes over to the mounts that a thread of the process made for itself,
 // beside those it was born with: a container that joined another's has them.
-func (n *namespaces) settle(pid int) error {
+func (n *namespaceFiles) adoptThreadMounts(pid int) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if len(n.files) == 0 {
@@ -59,7 +59,7 @@ func (n *namespaces) settle(pid int) error {
 	return nil
 }
 
-func (n *namespaces) close() {
+func (n *namespaceFiles) close() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, f := range n.files {
@@ -68,8 +68,8 @@ func (n *namespaces) close() {
 	n.files = nil
 }
 
-// copies are files of the first few, the caller's to close on error too.
-func (n *namespaces) copies(count int) (files []*os.File, err error) {
+// copyFiles are files of the first few, the caller's to close on error too.
+func (n *namespaceFiles) copyFiles(count int) (files []*os.File, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if len(n.files) < count {

@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// opened are the files of a container's first process, and the agent's ends
+// launchFiles are the files of a container's first process, and the agent's ends
 // of its pipes.
-type opened struct {
+type launchFiles struct {
 	stdin *os.File
 	null  *os.File // stdin where nobody gave one
 	// ends are the process's ends of the pipes; extra begins with them.
@@ -18,9 +18,9 @@ type opened struct {
 	control, reports *os.File
 }
 
-// open opens what Launch needs; on error nothing stays open. Without a stdin
+// openLaunchFiles opens what Launch needs; on error nothing stays open. Without a stdin
 // there is nothing to read.
-func open(stdin *os.File) (*opened, error) {
+func openLaunchFiles(stdin *os.File) (*launchFiles, error) {
 	var null *os.File
 	if stdin == nil {
 		var err error
@@ -31,31 +31,31 @@ func open(stdin *os.File) (*opened, error) {
 	}
 	controlEnd, control, err := os.Pipe()
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open control pipe: %w", err), closed(null))
+		return nil, errors.Join(fmt.Errorf("open control pipe: %w", err), closeFile(null))
 	}
 	reports, reportEnd, err := os.Pipe()
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open report pipe: %w", err), closed(null), controlEnd.Close(), control.Close())
+		return nil, errors.Join(fmt.Errorf("open report pipe: %w", err), closeFile(null), controlEnd.Close(), control.Close())
 	}
 	ends := []*os.File{controlEnd, reportEnd}
-	return &opened{stdin: stdin, null: null, ends: ends, extra: ends, control: control, reports: reports}, nil
+	return &launchFiles{stdin: stdin, null: null, ends: ends, extra: ends, control: control, reports: reports}, nil
 }
 
 // close closes what only the container's process needs.
-func (o *opened) close() {
+func (o *launchFiles) close() {
 	for _, f := range slices.Concat(o.ends, o.shared, []*os.File{o.null}) {
-		_ = closed(f) // this process has not used it
+		_ = closeFile(f) // this process has not used it
 	}
 }
 
-// share gives the process the first n of a container's namespaces.
-func (o *opened) share(spaces *namespaces, n int) error {
-	files, err := spaces.copies(n)
+// shareNamespaces gives the process the first n of a container's namespaces.
+func (o *launchFiles) shareNamespaces(spaces *namespaceFiles, n int) error {
+	files, err := spaces.copyFiles(n)
 	o.shared, o.extra = files, slices.Concat(o.ends, files)
 	return err
 }
 
-func closed(f *os.File) error {
+func closeFile(f *os.File) error {
 	if f == nil {
 		return nil
 	}

@@ -5,10 +5,10 @@ import (
 	"syscall"
 )
 
-// limit sets this process's own limits, which a child starts with; restore
+// setRlimits sets this process's own limits, which a child starts with; restore
 // brings them back, as far as that is allowed (raising a hard one takes
 // CAP_SYS_RESOURCE). This process has no other child, and needs little.
-func limit(rlimits []Rlimit) (restore func(), err error) {
+func setRlimits(rlimits []Rlimit) (restore func(), err error) {
 	type was struct {
 		resource int
 		limit    syscall.Rlimit

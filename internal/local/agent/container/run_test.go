@@ -17,7 +17,7 @@ import (
 func kinds(t *testing.T, test func(t *testing.T, r *rig)) {
 	t.Run("plain", func(t *testing.T) { test(t, newRig(t, false)) })
 	t.Run("fenced", func(t *testing.T) {
-		need.DevicesCgroup(t)
+		need.RequireDevicesCgroup(t)
 		test(t, newRig(t, true))
 	})
 }
@@ -25,7 +25,7 @@ func kinds(t *testing.T, test func(t *testing.T, r *rig)) {
 // rig launches shell commands and looks at what they wrote.
 type rig struct {
 	t      *testing.T
-	engine *Engine
+	engine *ContainerEngine
 	dir    string
 	n      int
 }
@@ -37,15 +37,15 @@ func newRig(t *testing.T, fenced bool) *rig {
 		t.Fatal(err)
 	}
 	cgroup := fmt.Sprintf("/mesos-gpu-test-%d-%s", os.Getpid(), strings.NewReplacer("/", "-").Replace(t.Name()))
-	e, err := New(Config{Program: program, Fenced: fenced, Cgroup: cgroup})
+	e, err := New(EngineConfig{Program: program, Fenced: fenced, Cgroup: cgroup})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := e.Clear(t.Context()); err != nil {
+		if err := e.ClearCgroups(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if fenced && e.cgroups.exists(cgroup) {
+		if fenced && e.cgroups.cgroupExists(cgroup) {
 			t.Errorf("cgroup %s is still there", cgroup)
 		}
 	})
@@ -53,11 +53,11 @@ func newRig(t *testing.T, fenced bool) *rig {
 }
 
 // spec is a shell command in the rig's folder.
-func (r *rig) spec(script string) Spec {
+func (r *rig) spec(script string) LaunchSpec {
 	r.t.Helper()
 	r.n++
 	name := fmt.Sprintf("c%d", r.n)
-	return Spec{
+	return LaunchSpec{
 		ID: []string{name},
 		Command: Command{
 			Path: "sh", Args: []string{"sh", "-c", script}, Dir: r.dir,
@@ -77,7 +77,7 @@ func (r *rig) file(name string) *os.File {
 	return f
 }
 
-func (r *rig) launch(s Spec) *Container {
+func (r *rig) launch(s LaunchSpec) *RunningContainer {
 	r.t.Helper()
 	c, err := r.engine.Launch(r.t.Context(), s)
 	if err != nil {
@@ -86,18 +86,18 @@ func (r *rig) launch(s Spec) *Container {
 	r.t.Cleanup(func() {
 		c.Kill()
 		<-c.Exited()
-		if err := c.Remove(); err != nil {
+		if err := c.RemoveCgroup(); err != nil {
 			r.t.Error(err)
 		}
 	})
 	return c
 }
 
-func (r *rig) wait(c *Container) syscall.WaitStatus {
+func (r *rig) wait(c *RunningContainer) syscall.WaitStatus {
 	r.t.Helper()
 	select {
 	case <-c.Exited():
-		return c.Status()
+		return c.WaitStatus()
 	case <-time.After(time.Minute):
 		r.t.Fatal("the container has not ended after a minute")
 		return 0
@@ -208,13 +208,13 @@ func TestLaunchErrors(t *testing.T) {
 	kinds(t, func(t *testing.T, r *rig) {
 		for _, test := range []struct {
 			name, want string
-			change     func(*Spec)
+			change     func(*LaunchSpec)
 		}{
-			{"no program", "no such program", func(s *Spec) { s.Command.Path = "no-such-program" }},
-			{"no directory", "no such file", func(s *Spec) { s.Command.Dir = "/no/such/directory" }},
-			{"no PATH", "no PATH", func(s *Spec) { s.Command.Env = nil }},
-			{"no id", "needs an id", func(s *Spec) { s.ID = nil }},
-			{"bad id", "slash", func(s *Spec) { s.ID = []string{"a", "../b"} }},
+			{"no program", "no such program", func(s *LaunchSpec) { s.Command.Path = "no-such-program" }},
+			{"no directory", "no such file", func(s *LaunchSpec) { s.Command.Dir = "/no/such/directory" }},
+			{"no PATH", "no PATH", func(s *LaunchSpec) { s.Command.Env = nil }},
+			{"no id", "needs an id", func(s *LaunchSpec) { s.ID = nil }},
+			{"bad id", "slash", func(s *LaunchSpec) { s.ID = []string{"a", "../b"} }},
 		} {
 			t.Run(test.name, func(t *testing.T) {
 				s := r.spec("true")
@@ -223,7 +223,7 @@ func TestLaunchErrors(t *testing.T) {
 				if err == nil || !strings.Contains(err.Error(), test.want) {
 					t.Errorf("error %v, want one with %q", err, test.want)
 				}
-				if err := r.engine.Clear(t.Context()); err != nil {
+				if err := r.engine.ClearCgroups(t.Context()); err != nil {
 					t.Error(err)
 				}
 			})

@@ -15,14 +15,14 @@ import (
 // startOCI lets runc set the container up and start it. runc leaves; the
 // container's process becomes a child of this one, which so learns its true
 // wait status.
-func startOCI(o OCI) (int, error) {
+func startOCI(o RuncBundle) (int, error) {
 	if o.Lower != "" {
 		if err := mountOverlay(o); err != nil {
 			return 0, err
 		}
 	}
 	pidFile := o.pidFile()
-	if err := runc(o, "create", "--bundle", o.Bundle, "--pid-file", pidFile, o.ID); err != nil {
+	if err := runRunc(o, "create", "--bundle", o.Bundle, "--pid-file", pidFile, o.ID); err != nil {
 		return 0, err
 	}
 	text, err := os.ReadFile(pidFile)
@@ -33,7 +33,7 @@ func startOCI(o OCI) (int, error) {
 	if err != nil {
 		return 0, stageErrorf(StageStart, "read runc's pid file: %v", err)
 	}
-	if err := runc(o, "start", o.ID); err != nil {
+	if err := runRunc(o, "start", o.ID); err != nil {
 		return 0, err
 	}
 	return pid, nil
@@ -41,11 +41,11 @@ func startOCI(o OCI) (int, error) {
 
 // pidFile is where runc writes down the container's process, by its number
 // among those of the container.
-func (o OCI) pidFile() string { return filepath.Join(o.Bundle, "pid") }
+func (o RuncBundle) pidFile() string { return filepath.Join(o.Bundle, "pid") }
 
-// runc runs one runc command. Its output is the container's, so that what it
+// runRunc runs one runc command. Its output is the container's, so that what it
 // has to say about an error comes by its log.
-func runc(o OCI, verb string, args ...string) error {
+func runRunc(o RuncBundle, verb string, args ...string) error {
 	log := filepath.Join(o.Bundle, "runc."+verb+".log")
 	cmd := exec.Command(o.Runc, append([]string{"--root", o.State, "--log", log, "--log-format", "json", verb}, args...)...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
@@ -72,7 +72,7 @@ func lastMessage(file string) string {
 	return string(lines[len(lines)-1])
 }
 
-func mountOverlay(o OCI) error {
+func mountOverlay(o RuncBundle) error {
 	options := fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s", overlayPath(o.Lower), overlayPath(o.Upper), overlayPath(o.Work))
 	rootfs := filepath.Join(o.Bundle, "rootfs")
 	if err := unix.Mount("overlay", rootfs, "overlay", 0, options); err != nil {

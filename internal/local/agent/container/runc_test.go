@@ -17,7 +17,7 @@ import (
 )
 
 // bundled is a spec that runs a command in a busybox image by runc.
-func (r *rig) bundled(args ...string) (Spec, oci.Container) {
+func (r *rig) bundled(args ...string) (LaunchSpec, oci.ContainerSpec) {
 	r.t.Helper()
 	archive := testimage.BusyboxArchive(r.t, "busybox:test", nil, nil)
 	img, err := image.NewStore(filepath.Dir(archive), filepath.Join(r.dir, "store")).Get(r.t.Context(), "busybox:test")
@@ -31,20 +31,20 @@ func (r *rig) bundled(args ...string) (Spec, oci.Container) {
 			r.t.Fatal(err)
 		}
 	}
-	s.OCI = &OCI{
-		Runc: need.Program(r.t, "runc", "runc"), State: filepath.Join(r.dir, "state"), Bundle: bundle, ID: s.ID[0],
+	s.OCI = &RuncBundle{
+		Runc: need.RequireProgram(r.t, "runc", "runc"), State: filepath.Join(r.dir, "state"), Bundle: bundle, ID: s.ID[0],
 		Lower: img.Rootfs, Upper: filepath.Join(bundle, "upper"), Work: filepath.Join(bundle, "work"),
 	}
 	s.Isolate = granted
-	return s, oci.Container{
-		Args: args, Env: oci.Merge(), Dir: "/", Cgroup: r.engine.Path(s.ID) + "/.oci", Nodes: gpus(),
-		Rules: append(rules.Standard(), rules.Rule{Kind: 'c', Major: rules.NvidiaMajor, Minor: 1, Access: "rw"}),
+	return s, oci.ContainerSpec{
+		Args: args, Env: oci.MergeEnv(), Dir: "/", Cgroup: r.engine.CgroupPath(s.ID) + "/.oci", Nodes: gpus(),
+		Rules: append(rules.StandardRules(), rules.DeviceRule{Kind: 'c', Major: rules.NvidiaMajor, Minor: 1, Access: "rw"}),
 	}
 }
 
-func (r *rig) writeConfig(s Spec, c oci.Container) {
+func (r *rig) writeConfig(s LaunchSpec, c oci.ContainerSpec) {
 	r.t.Helper()
-	text, err := json.Marshal(oci.Spec(c))
+	text, err := json.Marshal(oci.BuildSpec(c))
 	if err == nil {
 		err = os.WriteFile(filepath.Join(s.OCI.Bundle, "config.json"), text, 0o600)
 	}
@@ -54,7 +54,7 @@ func (r *rig) writeConfig(s Spec, c oci.Container) {
 }
 
 func TestRuncContainer(t *testing.T) {
-	need.DevicesCgroup(t)
+	need.RequireDevicesCgroup(t)
 	r := newRig(t, true)
 	s, c := r.bundled("/bin/sh", "-c", tryGPUs+`
 		ls -d /dev/nv*; touch /written; cat /proc/self/cgroup | grep devices:
@@ -82,7 +82,7 @@ func TestRuncContainer(t *testing.T) {
 }
 
 func TestRuncSignalsAndErrors(t *testing.T) {
-	need.DevicesCgroup(t)
+	need.RequireDevicesCgroup(t)
 	r := newRig(t, true)
 	s, c := r.bundled("/bin/sleep", "1000")
 	r.writeConfig(s, c)

@@ -14,9 +14,9 @@ import (
 	"strings"
 )
 
-// extract unpacks an archive beside itself, by its name's end; what is none
+// extractArchive unpacks an archive beside itself, by its name's end; what is none
 // stays as it is.
-func (f *fetcher) extract(ctx context.Context, name string) error {
+func (f *artifactFetcher) extractArchive(ctx context.Context, name string) error {
 	ends := func(with ...string) bool {
 		for _, end := range with {
 			if strings.HasSuffix(name, end) {
@@ -38,7 +38,7 @@ func (f *fetcher) extract(ctx context.Context, name string) error {
 	}
 	defer in.Close()
 	if ends(".zip") {
-		return f.unzip(ctx, path.Dir(name), in)
+		return f.extractZip(ctx, path.Dir(name), in)
 	}
 	var content io.Reader = in
 	switch {
@@ -50,15 +50,15 @@ func (f *fetcher) extract(ctx context.Context, name string) error {
 		content = bzip2.NewReader(in)
 	}
 	if !isTar {
-		return f.put(strings.TrimSuffix(name, ".gz"), 0o644, content)
+		return f.writeFile(strings.TrimSuffix(name, ".gz"), 0o644, content)
 	}
-	return f.untar(ctx, path.Dir(name), tar.NewReader(content))
+	return f.extractTar(ctx, path.Dir(name), tar.NewReader(content))
 }
 
 // maxEntries bounds those of an archive.
 const maxEntries = 1_000_000
 
-func (f *fetcher) untar(ctx context.Context, dir string, r *tar.Reader) error {
+func (f *artifactFetcher) extractTar(ctx context.Context, dir string, r *tar.Reader) error {
 	for n := 0; ; n++ {
 		h, err := r.Next()
 		if errors.Is(err, io.EOF) {
@@ -73,19 +73,19 @@ func (f *fetcher) untar(ctx context.Context, dir string, r *tar.Reader) error {
 		name := ""
 		if err == nil {
 			name = path.Join(dir, path.Clean("/" + h.Name)[1:])
-			err = bounded(name)
+			err = checkName(name)
 		}
 		if err != nil {
 			return err
 		}
 		switch h.Typeflag {
 		case tar.TypeReg:
-			err = f.entry(name, os.FileMode(h.Mode).Perm(), r)
+			err = f.writeEntry(name, os.FileMode(h.Mode).Perm(), r)
 		case tar.TypeDir:
-			err = f.folder(name)
+			err = f.makeFolder(name)
 		case tar.TypeSymlink:
-			if err = f.folder(path.Dir(name)); err == nil {
-				err = errors.Join(f.root.Symlink(h.Linkname, name), f.give(name))
+			if err = f.makeFolder(path.Dir(name)); err == nil {
+				err = errors.Join(f.root.Symlink(h.Linkname, name), f.changeOwner(name))
 			}
 		case tar.TypeLink:
 			err = f.root.Link(path.Join(dir, path.Clean("/" + h.Linkname)[1:]), name)
@@ -99,7 +99,7 @@ func (f *fetcher) untar(ctx context.Context, dir string, r *tar.Reader) error {
 	}
 }
 
-func (f *fetcher) unzip(ctx context.Context, dir string, in *os.File) error {
+func (f *artifactFetcher) extractZip(ctx context.Context, dir string, in *os.File) error {
 	info, err := in.Stat()
 	if err != nil {
 		return err
@@ -116,7 +116,7 @@ func (f *fetcher) unzip(ctx context.Context, dir string, in *os.File) error {
 			return err
 		}
 		name := path.Join(dir, path.Clean("/" + e.Name)[1:])
-		if err := bounded(name); err != nil {
+		if err := checkName(name); err != nil {
 			return err
 		}
 		if err := f.unzipOne(name, e); err != nil {
@@ -126,10 +126,10 @@ func (f *fetcher) unzip(ctx context.Context, dir string, in *os.File) error {
 	return nil
 }
 
-func (f *fetcher) unzipOne(name string, e *zip.File) error {
+func (f *artifactFetcher) unzipOne(name string, e *zip.File) error {
 	switch mode := e.Mode(); {
 	case mode.IsDir():
-		return f.folder(name)
+		return f.makeFolder(name)
 	case !mode.IsRegular():
 		return errors.New("it is neither file nor folder")
 	}
@@ -138,30 +138,30 @@ func (f *fetcher) unzipOne(name string, e *zip.File) error {
 		return err
 	}
 	defer content.Close()
-	return f.entry(name, e.Mode().Perm(), content)
+	return f.writeEntry(name, e.Mode().Perm(), content)
 }
 
-// entry is one file of an archive; nobody but its owner may write to it.
-func (f *fetcher) entry(name string, mode os.FileMode, from io.Reader) error {
-	if err := f.folder(path.Dir(name)); err != nil {
+// writeEntry is one file of an archive; nobody but its owner may write to it.
+func (f *artifactFetcher) writeEntry(name string, mode os.FileMode, from io.Reader) error {
+	if err := f.makeFolder(path.Dir(name)); err != nil {
 		return err
 	}
-	return f.put(name, mode&^0o022, from)
+	return f.writeFile(name, mode&^0o022, from)
 }
 
-// folder makes a folder and those above it.
-func (f *fetcher) folder(name string) error {
+// makeFolder makes a folder and those above it.
+func (f *artifactFetcher) makeFolder(name string) error {
 	if name == "." {
 		return nil
 	}
 	if _, err := f.root.Lstat(name); err == nil {
 		return nil
 	}
-	if err := f.folder(path.Dir(name)); err != nil {
+	if err := f.makeFolder(path.Dir(name)); err != nil {
 		return err
 	}
 	if err := f.root.Mkdir(name, 0o755); err != nil {
 		return err
 	}
-	return f.give(name)
+	return f.changeOwner(name)
 }

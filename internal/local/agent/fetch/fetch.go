@@ -24,12 +24,12 @@ import (
 // maxBytes bounds what one URI, or the archive behind it, may bring.
 const maxBytes = 256 << 30
 
-// Owner is whom the files belong to.
-type Owner struct{ UID, GID int }
+// FileOwner is whom the files belong to.
+type FileOwner struct{ UID, GID int }
 
-// All gets each URI into folder, a path inside the sandbox. A nil owner leaves
+// FetchAll gets each URI into folder, a path inside the sandbox. A nil owner leaves
 // the files to who runs this.
-func All(ctx context.Context, sandbox, folder string, uris []mesos.CommandInfo_URI, owner *Owner) error {
+func FetchAll(ctx context.Context, sandbox, folder string, uris []mesos.CommandInfo_URI, owner *FileOwner) error {
 	if len(uris) == 0 {
 		return nil
 	}
@@ -43,17 +43,17 @@ func All(ctx context.Context, sandbox, folder string, uris []mesos.CommandInfo_U
 		return fmt.Errorf("fetch: %w", err)
 	}
 	defer root.Close()
-	f := fetcher{root: root, owner: owner, left: maxBytes}
+	f := artifactFetcher{root: root, owner: owner, left: maxBytes}
 	for i := range uris {
-		if err := f.get(ctx, &uris[i]); err != nil {
-			return fmt.Errorf("fetch %s: %w", shown(uris[i].Value), err)
+		if err := f.fetchURI(ctx, &uris[i]); err != nil {
+			return fmt.Errorf("fetch %s: %w", redactURI(uris[i].Value), err)
 		}
 	}
 	return nil
 }
 
-// shown is a URI without what may be secret in it.
-func shown(uri string) string {
+// redactURI is a URI without what may be secret in it.
+func redactURI(uri string) string {
 	u, err := url.Parse(uri)
 	if err != nil {
 		return "a URI that cannot be read"
@@ -64,35 +64,35 @@ func shown(uri string) string {
 	return u.Redacted()
 }
 
-type fetcher struct {
+type artifactFetcher struct {
 	root  *os.Root
-	owner *Owner
+	owner *FileOwner
 	left  int64 // bytes that may still come
 }
 
-func (f *fetcher) get(ctx context.Context, u *mesos.CommandInfo_URI) error {
+func (f *artifactFetcher) fetchURI(ctx context.Context, u *mesos.CommandInfo_URI) error {
 	name, err := nameOf(u)
 	if err != nil {
 		return err
 	}
-	in, err := open(ctx, u.Value)
+	in, err := openURI(ctx, u.Value)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	if err := f.folder(path.Dir(name)); err != nil {
+	if err := f.makeFolder(path.Dir(name)); err != nil {
 		return err
 	}
 	mode := os.FileMode(0o644)
 	if u.GetExecutable() {
 		mode = 0o755
 	}
-	if err := f.put(name, mode, in); err != nil {
+	if err := f.writeFile(name, mode, in); err != nil {
 		return err
 	}
 	// Mesos extracts unless it is told not to, and never what is executable.
 	if (u.Extract == nil || *u.Extract) && !u.GetExecutable() {
-		return f.extract(ctx, name)
+		return f.extractArchive(ctx, name)
 	}
 	return nil
 }
@@ -100,7 +100,7 @@ func (f *fetcher) get(ctx context.Context, u *mesos.CommandInfo_URI) error {
 // nameOf is where in the folder a file goes.
 func nameOf(u *mesos.CommandInfo_URI) (string, error) {
 	name := u.GetOutputFile()
-	if own, local := job.OwnFile(u.Value); name == "" && local {
+	if own, local := job.AgentFilePath(u.Value); name == "" && local {
 		name = path.Base(own)
 	} else if name == "" {
 		at, err := url.Parse(u.Value)
@@ -112,26 +112,26 @@ func nameOf(u *mesos.CommandInfo_URI) (string, error) {
 	if path.IsAbs(name) || path.Clean(name) != name || name == "." || name == ".." || strings.HasPrefix(name, "../") {
 		return "", fmt.Errorf("%q is no name of a file in the sandbox", name)
 	}
-	return name, bounded(name)
+	return name, checkName(name)
 }
 
 // Bounds of a name: the kernel's for a path, and what makes folders slow.
 const maxName, maxDepth = 4096, 100
 
-func bounded(name string) error {
+func checkName(name string) error {
 	if len(name) > maxName || strings.Count(name, "/") > maxDepth {
 		return fmt.Errorf("a name of %d bytes in %d folders: at most %d in %d", len(name), strings.Count(name, "/"), maxName, maxDepth)
 	}
 	return nil
 }
 
-// open begins to read what a URI names.
-func open(ctx context.Context, uri string) (io.ReadCloser, error) {
-	if name, local := job.OwnFile(uri); local {
+// openURI begins to read what a URI names.
+func openURI(ctx context.Context, uri string) (io.ReadCloser, error) {
+	if name, local := job.AgentFilePath(uri); local {
 		if !path.IsAbs(name) {
 			return nil, errors.New("it is no absolute path of this agent: write file:///folder/file")
 		}
-		return file(name)
+		return openFile(name)
 	}
 	u, err := url.Parse(uri)
 	switch {
@@ -160,9 +160,9 @@ func open(ctx context.Context, uri string) (io.ReadCloser, error) {
 	return res.Body, nil
 }
 
-// file opens one of the agent's, which must be a plain file. It does not wait
+// openFile opens one of the agent's, which must be a plain file. It does not wait
 // for the writer of a pipe.
-func file(name string) (io.ReadCloser, error) {
+func openFile(name string) (io.ReadCloser, error) {
 	f, err := os.OpenFile(path.Clean(name), os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
@@ -177,8 +177,8 @@ func file(name string) (io.ReadCloser, error) {
 	return f, nil
 }
 
-// put writes a file that is not there yet.
-func (f *fetcher) put(name string, mode os.FileMode, from io.Reader) error {
+// writeFile writes a file that is not there yet.
+func (f *artifactFetcher) writeFile(name string, mode os.FileMode, from io.Reader) error {
 	to, err := f.root.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_EXCL, mode)
 	if err != nil {
 		return err
@@ -191,10 +191,10 @@ func (f *fetcher) put(name string, mode os.FileMode, from io.Reader) error {
 	if err = errors.Join(err, to.Chmod(mode), to.Close()); err != nil {
 		return err
 	}
-	return f.give(name)
+	return f.changeOwner(name)
 }
 
-func (f *fetcher) give(name string) error {
+func (f *artifactFetcher) changeOwner(name string) error {
 	if f.owner == nil {
 		return nil
 	}

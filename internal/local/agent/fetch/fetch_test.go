@@ -161,7 +161,7 @@ func TestAll(t *testing.T) {
 			if err := os.MkdirAll(filepath.Join(box, "containers", "c"), 0o755); err != nil {
 				t.Fatal(err)
 			}
-			err := All(t.Context(), box, "containers/c", c.uris, &Owner{os.Getuid(), os.Getgid()})
+			err := FetchAll(t.Context(), box, "containers/c", c.uris, &FileOwner{os.Getuid(), os.Getgid()})
 			if c.err != "" {
 				if err == nil || !strings.Contains(err.Error(), c.err) || strings.Contains(err.Error(), "secret") {
 					t.Errorf("got %v, want %q and no secret", err, c.err)
@@ -189,7 +189,7 @@ func TestAllStops(t *testing.T) {
 		<-r.Context().Done()
 	}))
 	defer server.Close()
-	if err := All(ctx, t.TempDir(), ".", []mesos.CommandInfo_URI{{Value: server.URL + "/x"}}, nil); !errors.Is(err, context.Canceled) {
+	if err := FetchAll(ctx, t.TempDir(), ".", []mesos.CommandInfo_URI{{Value: server.URL + "/x"}}, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want that it was cancelled", err)
 	}
 }
@@ -200,11 +200,11 @@ func TestBytesAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer root.Close()
-	f := fetcher{root: root, left: 4}
-	if err := f.put("some", 0o644, strings.NewReader("1234")); err != nil {
+	f := artifactFetcher{root: root, left: 4}
+	if err := f.writeFile("some", 0o644, strings.NewReader("1234")); err != nil {
 		t.Errorf("as much as may come: %v", err)
 	}
-	if err := f.put("more", 0o644, strings.NewReader("5")); err == nil || !strings.Contains(err.Error(), "more than") {
+	if err := f.writeFile("more", 0o644, strings.NewReader("5")); err == nil || !strings.Contains(err.Error(), "more than") {
 		t.Errorf("got %v, want that it is more", err)
 	}
 }

@@ -25,15 +25,15 @@ var (
 	ErrInvalid  = errors.New("not a file that can be read")
 )
 
-// Sandboxes finds sandboxes below an agent's work directory.
-type Sandboxes struct {
+// SandboxFiles finds sandboxes below an agent's work directory.
+type SandboxFiles struct {
 	// Frameworks is the folder of the agent's frameworks:
 	// FRAMEWORK/executors/EXECUTOR/runs/CONTAINER are its sandboxes.
 	Frameworks string
 }
 
-// File is one file of a sandbox's folder.
-type File struct {
+// SandboxFile is one file of a sandbox's folder.
+type SandboxFile struct {
 	Path string
 	Info fs.FileInfo
 }
@@ -41,9 +41,9 @@ type File struct {
 // latest names an executor's last run.
 const latest = "latest"
 
-// locate splits a path, virtual (/frameworks/…) or real, into a sandbox's
+// splitPath splits a path, virtual (/frameworks/…) or real, into a sandbox's
 // folder and what is below it.
-func (s Sandboxes) locate(name string) (sandbox, below string, err error) {
+func (s SandboxFiles) splitPath(name string) (sandbox, below string, err error) {
 	clean := path.Clean("/" + name)
 	rest, ok := strings.CutPrefix(clean, s.Frameworks+"/")
 	if !ok {
@@ -69,10 +69,10 @@ func (s Sandboxes) locate(name string) (sandbox, below string, err error) {
 	return filepath.Join(run, container), below, nil
 }
 
-// open opens a file or folder of a sandbox. Links may lead anywhere inside
+// openFile opens a file or folder of a sandbox. Links may lead anywhere inside
 // it; those that a task wrote as absolute paths too.
-func (s Sandboxes) open(name string) (*os.File, error) {
-	sandbox, below, err := s.locate(name)
+func (s SandboxFiles) openFile(name string) (*os.File, error) {
+	sandbox, below, err := s.splitPath(name)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +87,7 @@ func (s Sandboxes) open(name string) (*os.File, error) {
 	}
 	// os.Root refuses absolute links. One that ends inside is opened by the
 	// path it ends at, and checked by os.Root again.
-	if inside, ok := follow(sandbox, below); ok {
+	if inside, ok := resolveLinks(sandbox, below); ok {
 		f, err = openPlain(root, inside)
 	}
 	switch {
@@ -114,7 +114,7 @@ func openPlain(root *os.Root, name string) (*os.File, error) {
 	return root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
 }
 
-func follow(sandbox, below string) (string, bool) {
+func resolveLinks(sandbox, below string) (string, bool) {
 	real, err := filepath.EvalSymlinks(filepath.Join(sandbox, below))
 	if err != nil {
 		return "", false
@@ -129,8 +129,8 @@ func follow(sandbox, below string) (string, bool) {
 
 // Read gives the file's size and up to length bytes (nil: all, never more
 // than MaxRead) from offset. Beyond the end there are none.
-func (s Sandboxes) Read(name string, offset uint64, length *uint64) (size uint64, data []byte, err error) {
-	f, err := s.open(name)
+func (s SandboxFiles) Read(name string, offset uint64, length *uint64) (size uint64, data []byte, err error) {
+	f, err := s.openFile(name)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -159,8 +159,8 @@ func (s Sandboxes) Read(name string, offset uint64, length *uint64) (size uint64
 }
 
 // List gives what a folder holds, by name. Paths are name's form.
-func (s Sandboxes) List(name string) ([]File, error) {
-	f, err := s.open(name)
+func (s SandboxFiles) List(name string) ([]SandboxFile, error) {
+	f, err := s.openFile(name)
 	if err != nil {
 		return nil, err
 	}
@@ -169,13 +169,13 @@ func (s Sandboxes) List(name string) ([]File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("path %s is no folder: %w", name, ErrInvalid)
 	}
-	files := make([]File, 0, len(entries))
+	files := make([]SandboxFile, 0, len(entries))
 	for _, e := range entries {
 		info, err := e.Info()
 		if err != nil {
 			continue // removed meanwhile
 		}
-		files = append(files, File{Path: path.Join(path.Clean("/"+name), e.Name()), Info: info})
+		files = append(files, SandboxFile{Path: path.Join(path.Clean("/"+name), e.Name()), Info: info})
 	}
 	return files, nil
 }

@@ -13,9 +13,9 @@ import (
 )
 
 // sandbox makes two runs of an executor; the second is the latest.
-func sandbox(t *testing.T) (s Sandboxes, dir string) {
+func sandbox(t *testing.T) (s SandboxFiles, dir string) {
 	t.Helper()
-	s = Sandboxes{Frameworks: filepath.Join(t.TempDir(), "frameworks")}
+	s = SandboxFiles{Frameworks: filepath.Join(t.TempDir(), "frameworks")}
 	runs := filepath.Join(s.Frameworks, "f", "executors", "e", "runs")
 	for run, text := range map[string]string{"c1": "first", "c2": "second"} {
 		if err := os.MkdirAll(filepath.Join(runs, run, "sub"), 0o755); err != nil {

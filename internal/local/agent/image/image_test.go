@@ -122,7 +122,7 @@ func tree(t *testing.T, dir string) map[string]string {
 }
 
 func TestLayersWhiteoutsAndLinks(t *testing.T) {
-	need.Root(t)
+	need.RequireRoot(t)
 	folder, store := t.TempDir(), t.TempDir()
 	archive(t, folder, "team/app:v1",
 		layer(t, entry{kind: tar.TypeXGlobalHeader}, dir("etc/"), file("etc/keep", "1"), file("etc/drop", "1"), file("etc/change", "1"),
@@ -162,7 +162,7 @@ func TestLayersWhiteoutsAndLinks(t *testing.T) {
 
 // TestContained holds archives that try to write elsewhere.
 func TestContained(t *testing.T) {
-	need.Root(t)
+	need.RequireRoot(t)
 	outside := t.TempDir()
 	for what, entries := range map[string][]entry{
 		"dots":         {file("../../../../../.."+outside+"/owned", "x")},
@@ -230,7 +230,7 @@ func TestErrorsNameTheFile(t *testing.T) {
 }
 
 func TestDamagedLayer(t *testing.T) {
-	need.Root(t)
+	need.RequireRoot(t)
 	folder, store := t.TempDir(), t.TempDir()
 	path := archive(t, folder, "app:1", layer(t, file("a", strings.Repeat("x", 1000))))
 	// The archive of another image, with this one's layer in it.
@@ -273,7 +273,7 @@ func mix(t *testing.T, one, two string) []byte {
 
 // An archive of several images has the one asked for by name.
 func TestArchiveOfSeveral(t *testing.T) {
-	need.Root(t)
+	need.RequireRoot(t)
 	folder := t.TempDir()
 	images := map[name.Tag]v1.Image{}
 	for _, ref := range []string{"one:1", "two:1"} {
@@ -303,13 +303,13 @@ func TestArchiveOfSeveral(t *testing.T) {
 		t.Error("an archive without the image asked for was taken")
 	}
 	dir := t.TempDir()
-	if err := s.Unpack(t.Context(), "two:1", dir); err != nil || len(tree(t, dir)) != 2 {
+	if err := s.UnpackInto(t.Context(), "two:1", dir); err != nil || len(tree(t, dir)) != 2 {
 		t.Errorf("Unpack: %v, %v", tree(t, dir), err)
 	}
 }
 
 func TestFileCapabilities(t *testing.T) {
-	need.Root(t)
+	need.RequireRoot(t)
 	folder := t.TempDir()
 	const value = "\x01\x00\x00\x02\x00\x20\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
 	archive(t, folder, "ping:1", layer(t, entry{name: "ping", kind: tar.TypeReg, mode: 0o755, xattr: value}))
@@ -329,7 +329,7 @@ func TestClean(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(store, ".unpacking-1/etc"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := NewStore("", store).Clean(); err != nil {
+	if err := NewStore("", store).RemovePartial(); err != nil {
 		t.Fatal(err)
 	}
 	if entries, _ := os.ReadDir(store); len(entries) != 0 {

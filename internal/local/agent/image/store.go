@@ -15,69 +15,69 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// Image is an unpacked image. Containers share Rootfs and must not write it.
-type Image struct {
+// UnpackedImage is an unpacked image. Containers share Rootfs and must not write it.
+type UnpackedImage struct {
 	Name   string
 	Rootfs string
 	Config v1.Config
 }
 
-// Store holds unpacked images, each in a folder named by its digest.
-type Store struct {
+// ImageStore holds unpacked images, each in a folder named by its digest.
+type ImageStore struct {
 	archives, dir string
 	// mu makes unpacking of one image once, and of many one by one.
 	mu sync.Mutex
 }
 
 // NewStore unpacks archives found below archives into dir.
-func NewStore(archives, dir string) *Store { return &Store{archives: archives, dir: dir} }
+func NewStore(archives, dir string) *ImageStore { return &ImageStore{archives: archives, dir: dir} }
 
 // Get finds an image by name and unpacks it unless it is there.
-func (s *Store) Get(ctx context.Context, name string) (Image, error) {
-	img, digest, config, err := s.open(name)
+func (s *ImageStore) Get(ctx context.Context, name string) (UnpackedImage, error) {
+	img, digest, config, err := s.openArchive(name)
 	if err != nil {
-		return Image{}, err
+		return UnpackedImage{}, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	folder := digest.Algorithm + "-" + digest.Hex
-	out := Image{Name: name, Rootfs: filepath.Join(s.dir, folder), Config: config.Config}
+	out := UnpackedImage{Name: name, Rootfs: filepath.Join(s.dir, folder), Config: config.Config}
 	if _, err := os.Stat(out.Rootfs); err == nil {
 		return out, nil
 	}
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
-		return Image{}, fmt.Errorf("unpack image %s: %w", name, err)
+		return UnpackedImage{}, fmt.Errorf("unpack image %s: %w", name, err)
 	}
 	stage, err := os.MkdirTemp(s.dir, ".unpacking-")
 	if err != nil {
-		return Image{}, fmt.Errorf("unpack image %s: %w", name, err)
+		return UnpackedImage{}, fmt.Errorf("unpack image %s: %w", name, err)
 	}
-	err = unpack(ctx, img, config, stage)
+	err = unpackLayers(ctx, img, config, stage)
 	if err == nil {
 		// The rename makes the image appear whole or not at all.
 		err = os.Rename(stage, out.Rootfs)
 	}
 	if err != nil {
-		return Image{}, errors.Join(fmt.Errorf("unpack image %s: %w", name, err), os.RemoveAll(stage))
+		return UnpackedImage{}, errors.Join(fmt.Errorf("unpack image %s: %w", name, err), os.RemoveAll(stage))
 	}
 	return out, nil
 }
 
-// Unpack writes an image's files into the empty folder dir, for a container
+// UnpackInto writes an image's files into the empty folder dir, for a container
 // that cannot share the store's copy.
-func (s *Store) Unpack(ctx context.Context, name, dir string) error {
-	img, _, config, err := s.open(name)
+func (s *ImageStore) UnpackInto(ctx context.Context, name, dir string) error {
+	img, _, config, err := s.openArchive(name)
 	if err != nil {
 		return err
 	}
-	if err := unpack(ctx, img, config, dir); err != nil {
+	if err := unpackLayers(ctx, img, config, dir); err != nil {
 		return fmt.Errorf("unpack image %s: %w", name, err)
 	}
 	return nil
 }
 
-// Clean removes what an agent that was killed left half unpacked.
-func (s *Store) Clean() error {
+// RemovePartial removes what an agent that was killed left half unpacked.
+func (s *ImageStore) RemovePartial() error {
 	stages, err := filepath.Glob(filepath.Join(s.dir, ".unpacking-*"))
 	if err != nil {
 		return fmt.Errorf("clean image store: %w", err)
@@ -90,8 +90,8 @@ func (s *Store) Clean() error {
 	return nil
 }
 
-// open reads an archive's configuration. Its layers are read by unpack.
-func (s *Store) open(ref string) (v1.Image, v1.Hash, *v1.ConfigFile, error) {
+// openArchive reads an archive's configuration. Its layers are read by unpack.
+func (s *ImageStore) openArchive(ref string) (v1.Image, v1.Hash, *v1.ConfigFile, error) {
 	path, err := archivePath(ref)
 	if err != nil {
 		return nil, v1.Hash{}, nil, err

@@ -18,9 +18,9 @@ import (
 // maxUnpacked bounds what one image may unpack to.
 const maxUnpacked = 256 << 30
 
-// unpack applies an image's layers, lowest first, to the folder dir. A layer
+// unpackLayers applies an image's layers, lowest first, to the folder dir. A layer
 // that is not the one its configuration names is an error.
-func unpack(ctx context.Context, img v1.Image, config *v1.ConfigFile, dir string) error {
+func unpackLayers(ctx context.Context, img v1.Image, config *v1.ConfigFile, dir string) error {
 	layers, err := img.Layers()
 	if err != nil {
 		return fmt.Errorf("list layers: %w", err)
@@ -36,7 +36,7 @@ func unpack(ctx context.Context, img v1.Image, config *v1.ConfigFile, dir string
 	if err := root.Chmod(".", 0o755); err != nil {
 		return err
 	}
-	w := &writer{root: root, left: maxUnpacked}
+	w := &layerWriter{root: root, left: maxUnpacked}
 	for i, layer := range layers {
 		if err := applyLayer(ctx, w, layer, config.RootFS.DiffIDs[i]); err != nil {
 			return fmt.Errorf("layer %d of %d: %w", i+1, len(layers), err)
@@ -45,7 +45,7 @@ func unpack(ctx context.Context, img v1.Image, config *v1.ConfigFile, dir string
 	return nil
 }
 
-func applyLayer(ctx context.Context, w *writer, layer v1.Layer, want v1.Hash) error {
+func applyLayer(ctx context.Context, w *layerWriter, layer v1.Layer, want v1.Hash) error {
 	content, err := layer.Uncompressed()
 	if err != nil {
 		return err
@@ -54,7 +54,7 @@ func applyLayer(ctx context.Context, w *writer, layer v1.Layer, want v1.Hash) er
 	sum := sha256.New()
 	checked := io.TeeReader(content, sum)
 	w.layer = map[string]bool{}
-	if err := w.apply(ctx, tar.NewReader(checked)); err != nil {
+	if err := w.applyLayer(ctx, tar.NewReader(checked)); err != nil {
 		return err
 	}
 	// Behind the archive's end there may be padding, part of the sum.
@@ -73,7 +73,7 @@ const (
 	opaque   = ".wh..wh..opq"
 )
 
-func (w *writer) apply(ctx context.Context, r *tar.Reader) error {
+func (w *layerWriter) applyLayer(ctx context.Context, r *tar.Reader) error {
 	for {
 		h, err := r.Next()
 		if errors.Is(err, io.EOF) {
@@ -89,42 +89,42 @@ func (w *writer) apply(ctx context.Context, r *tar.Reader) error {
 			continue // a comment on the archive, as git archive writes it
 		}
 		name := path.Clean("/" + h.Name)[1:]
-		if err := w.entry(name, h, r); err != nil {
+		if err := w.applyEntry(name, h, r); err != nil {
 			return fmt.Errorf("entry %q: %w", h.Name, err)
 		}
 	}
 }
 
-func (w *writer) entry(name string, h *tar.Header, r io.Reader) error {
+func (w *layerWriter) applyEntry(name string, h *tar.Header, r io.Reader) error {
 	dir, base := path.Split(name)
-	parent, err := resolve(w.root, dir)
+	parent, err := resolveLinks(w.root, dir)
 	if err != nil {
 		return err
 	}
 	switch {
 	case name == "":
-		return w.attributes(".", h)
+		return w.setAttributes(".", h)
 	case base == opaque:
-		return w.empty(parent)
+		return w.emptyFolder(parent)
 	case strings.HasPrefix(base, whiteout):
-		return w.remove(parent, strings.TrimPrefix(base, whiteout))
+		return w.removeWhiteout(parent, strings.TrimPrefix(base, whiteout))
 	}
 	if err := w.root.MkdirAll(parent, 0o755); err != nil {
 		return err
 	}
-	return w.write(path.Join(parent, base), h, r)
+	return w.writeEntry(path.Join(parent, base), h, r)
 }
 
-// remove removes what a lower layer has under that name.
-func (w *writer) remove(dir, base string) error {
+// removeWhiteout removes what a lower layer has under that name.
+func (w *layerWriter) removeWhiteout(dir, base string) error {
 	if base == "" || base == "." || base == ".." {
 		return fmt.Errorf("removes %q", base)
 	}
 	return w.root.RemoveAll(path.Join(dir, base))
 }
 
-// empty removes what lower layers put into a folder.
-func (w *writer) empty(dir string) error {
+// emptyFolder removes what lower layers put into a folder.
+func (w *layerWriter) emptyFolder(dir string) error {
 	d, err := w.root.Open(dir)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// User is who runs in a container.
-type User struct {
+// ImageUser is who runs in a container.
+type ImageUser struct {
 	UID, GID uint32
 	// Groups are the supplementary ones.
 	Groups []uint32
@@ -26,28 +26,28 @@ const maxAccounts = 1 << 20
 
 // LookupUser finds "USER", "USER:GROUP", names or numbers, in the accounts of
 // a root file system. Empty means root; a number needs no account.
-func LookupUser(rootfs, spec string) (User, error) {
+func LookupUser(rootfs, spec string) (ImageUser, error) {
 	root, err := os.OpenRoot(rootfs)
 	if err != nil {
-		return User{}, fmt.Errorf("look up user %q: %w", spec, err)
+		return ImageUser{}, fmt.Errorf("look up user %q: %w", spec, err)
 	}
 	defer root.Close()
-	passwd, err := accounts(root, "etc/passwd", 7)
+	passwd, err := readAccounts(root, "etc/passwd", 7)
 	if err != nil {
-		return User{}, fmt.Errorf("look up user %q: %w", spec, err)
+		return ImageUser{}, fmt.Errorf("look up user %q: %w", spec, err)
 	}
-	groups, err := accounts(root, "etc/group", 4)
+	groups, err := readAccounts(root, "etc/group", 4)
 	if err != nil {
-		return User{}, fmt.Errorf("look up user %q: %w", spec, err)
+		return ImageUser{}, fmt.Errorf("look up user %q: %w", spec, err)
 	}
-	return lookup(spec, passwd, groups)
+	return lookupUser(spec, passwd, groups)
 }
 
-// accounts reads a file of colon-separated fields; lines with fewer than want
+// readAccounts reads a file of colon-separated fields; lines with fewer than want
 // are skipped, an absent file is empty.
-func accounts(root *os.Root, file string, want int) ([][]string, error) {
+func readAccounts(root *os.Root, file string, want int) ([][]string, error) {
 	dir, base := path.Split(file)
-	dir, err := resolve(root, dir)
+	dir, err := resolveLinks(root, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -69,23 +69,23 @@ func accounts(root *os.Root, file string, want int) ([][]string, error) {
 	return lines, scan.Err()
 }
 
-func lookup(spec string, passwd, groups [][]string) (User, error) {
+func lookupUser(spec string, passwd, groups [][]string) (ImageUser, error) {
 	userPart, groupPart, hasGroup := strings.Cut(spec, ":")
-	u, name, err := account(userPart, passwd)
+	u, name, err := findAccount(userPart, passwd)
 	if err != nil {
-		return User{}, err
+		return ImageUser{}, err
 	}
 	if hasGroup {
 		gid, err := groupID(groupPart, groups)
 		if err != nil {
-			return User{}, err
+			return ImageUser{}, err
 		}
 		u.GID = gid
 		return u, nil
 	}
 	for _, g := range groups {
 		if name != "" && slices.Contains(strings.Split(g[3], ","), name) {
-			if gid, err := number(g[2]); err == nil {
+			if gid, err := parseID(g[2]); err == nil {
 				u.Groups = append(u.Groups, gid)
 			}
 		}
@@ -93,9 +93,9 @@ func lookup(spec string, passwd, groups [][]string) (User, error) {
 	return u, nil
 }
 
-// account finds a user by name or number; name is empty for a number without
+// findAccount finds a user by name or number; name is empty for a number without
 // account.
-func account(spec string, passwd [][]string) (u User, name string, err error) {
+func findAccount(spec string, passwd [][]string) (u ImageUser, name string, err error) {
 	if spec == "" {
 		spec = "0"
 	}
@@ -103,34 +103,34 @@ func account(spec string, passwd [][]string) (u User, name string, err error) {
 		if p[0] != spec && p[2] != spec {
 			continue
 		}
-		uid, errUID := number(p[2])
-		gid, errGID := number(p[3])
+		uid, errUID := parseID(p[2])
+		gid, errGID := parseID(p[3])
 		if err := errors.Join(errUID, errGID); err != nil {
-			return User{}, "", fmt.Errorf("user %q: %w", spec, err)
+			return ImageUser{}, "", fmt.Errorf("user %q: %w", spec, err)
 		}
-		return User{UID: uid, GID: gid, Home: p[5]}, p[0], nil
+		return ImageUser{UID: uid, GID: gid, Home: p[5]}, p[0], nil
 	}
-	uid, err := number(spec)
+	uid, err := parseID(spec)
 	if err != nil {
-		return User{}, "", fmt.Errorf("user %q is no number and not in /etc/passwd", spec)
+		return ImageUser{}, "", fmt.Errorf("user %q is no number and not in /etc/passwd", spec)
 	}
-	return User{UID: uid, Home: "/"}, "", nil
+	return ImageUser{UID: uid, Home: "/"}, "", nil
 }
 
 func groupID(spec string, groups [][]string) (uint32, error) {
 	for _, g := range groups {
 		if g[0] == spec {
-			return number(g[2])
+			return parseID(g[2])
 		}
 	}
-	gid, err := number(spec)
+	gid, err := parseID(spec)
 	if err != nil {
 		return 0, fmt.Errorf("group %q is no number and not in /etc/group", spec)
 	}
 	return gid, nil
 }
 
-func number(s string) (uint32, error) {
+func parseID(s string) (uint32, error) {
 	n, err := strconv.ParseUint(s, 10, 31)
 	if err != nil {
 		return 0, fmt.Errorf("%q is no number of a user or group", s)

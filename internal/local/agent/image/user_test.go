@@ -22,7 +22,7 @@ func TestLookupUser(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for spec, want := range map[string]User{
+	for spec, want := range map[string]ImageUser{
 		"":           {Home: "/root"},
 		"root":       {Home: "/root"},
 		"ann":        {UID: 1000, GID: 100, Groups: []uint32{44}, Home: "/home/ann"},

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// writer writes one image's files below root.
-type writer struct {
+// layerWriter writes one image's files below root.
+type layerWriter struct {
 	root *os.Root
 	// left is how many bytes may still be written.
 	left int64
@@ -22,9 +22,9 @@ type writer struct {
 	layer map[string]bool
 }
 
-// write makes one file, in place of what was there.
-func (w *writer) write(name string, h *tar.Header, r io.Reader) error {
-	if err := w.clear(name, h); err != nil {
+// writeEntry makes one file, in place of what was there.
+func (w *layerWriter) writeEntry(name string, h *tar.Header, r io.Reader) error {
+	if err := w.clearPath(name, h); err != nil {
 		return err
 	}
 	w.layer[name] = true
@@ -33,15 +33,15 @@ func (w *writer) write(name string, h *tar.Header, r io.Reader) error {
 		if err := w.root.Mkdir(name, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
-		return w.attributes(name, h)
+		return w.setAttributes(name, h)
 	case tar.TypeReg:
-		if err := w.file(name, h, r); err != nil {
+		if err := w.writeFile(name, h, r); err != nil {
 			return err
 		}
-		if err := w.attributes(name, h); err != nil {
+		if err := w.setAttributes(name, h); err != nil {
 			return err
 		}
-		return w.capability(name, h)
+		return w.setCapability(name, h)
 	case tar.TypeSymlink:
 		if err := w.root.Symlink(h.Linkname, name); err != nil {
 			return err
@@ -49,7 +49,7 @@ func (w *writer) write(name string, h *tar.Header, r io.Reader) error {
 		return w.root.Lchown(name, h.Uid, h.Gid)
 	case tar.TypeLink:
 		dir, base := path.Split(path.Clean("/" + h.Linkname)[1:])
-		parent, err := resolve(w.root, dir)
+		parent, err := resolveLinks(w.root, dir)
 		if err != nil {
 			return err
 		}
@@ -61,9 +61,9 @@ func (w *writer) write(name string, h *tar.Header, r io.Reader) error {
 	return fmt.Errorf("unknown type %q", h.Typeflag)
 }
 
-// clear removes what stands where an entry goes. A folder stays where a
+// clearPath removes what stands where an entry goes. A folder stays where a
 // folder comes.
-func (w *writer) clear(name string, h *tar.Header) error {
+func (w *layerWriter) clearPath(name string, h *tar.Header) error {
 	info, err := w.root.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -77,7 +77,7 @@ func (w *writer) clear(name string, h *tar.Header) error {
 	return w.root.RemoveAll(name)
 }
 
-func (w *writer) file(name string, h *tar.Header, r io.Reader) error {
+func (w *layerWriter) writeFile(name string, h *tar.Header, r io.Reader) error {
 	if w.left -= h.Size; w.left < 0 {
 		return fmt.Errorf("the image unpacks to more than %d bytes", int64(maxUnpacked))
 	}
@@ -89,9 +89,9 @@ func (w *writer) file(name string, h *tar.Header, r io.Reader) error {
 	return errors.Join(err, f.Close())
 }
 
-// attributes sets owner, mode and time, in that order: a change of owner
+// setAttributes sets owner, mode and time, in that order: a change of owner
 // takes the set-user-id bit away.
-func (w *writer) attributes(name string, h *tar.Header) error {
+func (w *layerWriter) setAttributes(name string, h *tar.Header) error {
 	if err := w.root.Lchown(name, h.Uid, h.Gid); err != nil {
 		return err
 	}
@@ -105,8 +105,8 @@ func (w *writer) attributes(name string, h *tar.Header) error {
 // its privileges; no other matters to a container.
 const fileCapability = "security.capability"
 
-// capability comes after attributes: a change of owner takes it away too.
-func (w *writer) capability(name string, h *tar.Header) error {
+// setCapability comes after attributes: a change of owner takes it away too.
+func (w *layerWriter) setCapability(name string, h *tar.Header) error {
 	value, ok := h.PAXRecords["SCHILY.xattr."+fileCapability]
 	if !ok {
 		return nil
@@ -125,10 +125,10 @@ func (w *writer) capability(name string, h *tar.Header) error {
 // maxLinks bounds how many symbolic links a path may go through.
 const maxLinks = 40
 
-// resolve follows the symbolic links of a folder's path as a process whose
+// resolveLinks follows the symbolic links of a folder's path as a process whose
 // root is root would: an absolute link starts there again. os.Root alone
 // refuses those. A part that does not exist is taken as it is.
-func resolve(root *os.Root, dir string) (string, error) {
+func resolveLinks(root *os.Root, dir string) (string, error) {
 	done, rest := ".", path.Clean("/" + dir)[1:]
 	for links := 0; rest != ""; {
 		part, after, _ := strings.Cut(rest, "/")

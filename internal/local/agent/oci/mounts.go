@@ -6,8 +6,8 @@ import (
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 )
 
-// mounts are those of every container.
-func mounts(shmMiB uint32) []specs.Mount {
+// defaultMounts are those of every container.
+func defaultMounts(shmMiB uint32) []specs.Mount {
 	shm := []string{"nosuid", "noexec", "nodev", "mode=1777"}
 	if shmMiB > 0 {
 		shm = append(shm, fmt.Sprintf("size=%dm", shmMiB))
@@ -22,7 +22,7 @@ func mounts(shmMiB uint32) []specs.Mount {
 	}
 }
 
-func binds(list []Bind) []specs.Mount {
+func bindMounts(list []BindMount) []specs.Mount {
 	var out []specs.Mount
 	for _, b := range list {
 		options := []string{"rbind", "rprivate", "rw"}
@@ -34,7 +34,7 @@ func binds(list []Bind) []specs.Mount {
 	return out
 }
 
-func masked() []string {
+func maskedPaths() []string {
 	return []string{
 		"/proc/asound", "/proc/acpi", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats",
 		"/proc/timer_list", "/proc/timer_stats", "/proc/sched_debug", "/proc/scsi", "/sys/firmware",

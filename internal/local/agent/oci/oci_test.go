@@ -46,7 +46,7 @@ func TestArgs(t *testing.T) {
 		{"shell, value, argv", command(true, "a && b", "x"), same("/bin/sh -c a && b")},
 	} {
 		for i, image := range images {
-			args, err := Args(test.command, image)
+			args, err := ImageArgs(test.command, image)
 			got := strings.Join(args, " ")
 			if err != nil {
 				got = "error: " + err.Error()
@@ -56,7 +56,7 @@ func TestArgs(t *testing.T) {
 			}
 		}
 	}
-	if _, err := Argv(command(false, "")); err == nil {
+	if _, err := CommandArgs(command(false, "")); err == nil {
 		t.Error("a command without value passed outside an image")
 	}
 }
@@ -64,17 +64,17 @@ func TestArgs(t *testing.T) {
 func same(s string) [4]string { return [4]string{s, s, s, s} }
 
 func TestMergeEnvironment(t *testing.T) {
-	got := Merge([]string{"A=image", "B=image"}, []string{"B=command", "bad", "=bad", "C=x=y"})
+	got := MergeEnv([]string{"A=image", "B=image"}, []string{"B=command", "bad", "=bad", "C=x=y"})
 	want := []string{"PATH=" + DefaultPath, "A=image", "B=command", "C=x=y"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("environment (-want +got):\n%s", diff)
 	}
-	if got := Merge([]string{"PATH=/mine"}); got[0] != "PATH=/mine" || len(got) != 1 {
+	if got := MergeEnv([]string{"PATH=/mine"}); got[0] != "PATH=/mine" || len(got) != 1 {
 		t.Errorf("a PATH of its own: %v", got)
 	}
 	secret := mesos.Environment_Variable_SECRET
 	c := &mesos.CommandInfo{Environment: &mesos.Environment{Variables: []mesos.Environment_Variable{{Name: "KEY", Type: &secret}}}}
-	if _, err := Variables(c); err == nil || !strings.Contains(err.Error(), "KEY") {
+	if _, err := CommandEnv(c); err == nil || !strings.Contains(err.Error(), "KEY") {
 		t.Errorf("a secret passed: %v", err)
 	}
 }
@@ -97,10 +97,10 @@ func TestDriverEnv(t *testing.T) {
 }
 
 func TestSpecDevicesAndPrivileges(t *testing.T) {
-	s := Spec(Container{
-		Nodes: []rules.Node{{Name: "nvidia0", Major: 195}},
-		Rules: []rules.Rule{{Kind: 'c', Major: rules.Any, Minor: rules.Any, Access: "m"}, {Kind: 'c', Major: 195, Minor: 0, Access: "rw"}},
-		Binds: []Bind{{"/host", "/there", true}},
+	s := BuildSpec(ContainerSpec{
+		Nodes: []rules.DeviceNode{{Name: "nvidia0", Major: 195}},
+		Rules: []rules.DeviceRule{{Kind: 'c', Major: rules.AnyNumber, Minor: rules.AnyNumber, Access: "m"}, {Kind: 'c', Major: 195, Minor: 0, Access: "rw"}},
+		Binds: []BindMount{{"/host", "/there", true}},
 	})
 	text, err := json.Marshal(s.Linux.Resources.Devices)
 	if err != nil {
@@ -116,7 +116,7 @@ func TestSpecDevicesAndPrivileges(t *testing.T) {
 	if !s.Process.NoNewPrivileges || len(s.Process.Capabilities.Effective) != 14 || len(s.Process.Capabilities.Ambient) != 0 {
 		t.Errorf("process %+v", s.Process)
 	}
-	if c := Spec(Container{UID: 5}).Process.Capabilities; len(c.Effective)+len(c.Permitted) != 0 {
+	if c := BuildSpec(ContainerSpec{UID: 5}).Process.Capabilities; len(c.Effective)+len(c.Permitted) != 0 {
 		t.Errorf("somebody other than root has %v", c)
 	}
 	last := s.Mounts[len(s.Mounts)-1]

@@ -12,14 +12,14 @@ import (
 // DefaultPath is the PATH of a process whose environment names none.
 const DefaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// Args is the argument vector of a command in an image, by the table of
+// ImageArgs is the argument vector of a command in an image, by the table of
 // Mesos's docker/runtime isolator: a command with a value takes the place of
 // the image's own. One without gives other arguments to the image's program,
 // which is the first word of its Cmd where it has no entrypoint; Docker would
 // take the arguments for the whole command then.
-func Args(command *mesos.CommandInfo, config v1.Config) ([]string, error) {
+func ImageArgs(command *mesos.CommandInfo, config v1.Config) ([]string, error) {
 	if command != nil && (command.Value != nil || command.GetShell()) {
-		return Argv(command)
+		return CommandArgs(command)
 	}
 	program, tail := config.Entrypoint, config.Cmd
 	if len(program) == 0 && len(tail) > 0 {
@@ -34,9 +34,9 @@ func Args(command *mesos.CommandInfo, config v1.Config) ([]string, error) {
 	return slices.Concat(program, tail), nil
 }
 
-// Argv is the argument vector of a command without image. The program is its
+// CommandArgs is the argument vector of a command without image. The program is its
 // first element, whatever name the arguments give it.
-func Argv(command *mesos.CommandInfo) ([]string, error) {
+func CommandArgs(command *mesos.CommandInfo) ([]string, error) {
 	switch {
 	case command.GetValue() == "" && command.GetShell():
 		return nil, errors.New("the command is for a shell but has no value")
@@ -52,8 +52,8 @@ func Argv(command *mesos.CommandInfo) ([]string, error) {
 	return args, nil
 }
 
-// Variables are a command's own environment. Secrets cannot be resolved here.
-func Variables(command *mesos.CommandInfo) ([]string, error) {
+// CommandEnv are a command's own environment. Secrets cannot be resolved here.
+func CommandEnv(command *mesos.CommandInfo) ([]string, error) {
 	var env []string
 	for _, v := range command.GetEnvironment().GetVariables() {
 		if v.GetType() == mesos.Environment_Variable_SECRET {
@@ -64,9 +64,9 @@ func Variables(command *mesos.CommandInfo) ([]string, error) {
 	return env, nil
 }
 
-// Merge joins environments; of a name given more than once the last wins, in
+// MergeEnv joins environments; of a name given more than once the last wins, in
 // the place of the first. A PATH is added where none names one.
-func Merge(lists ...[]string) []string {
+func MergeEnv(lists ...[]string) []string {
 	index := map[string]int{}
 	var env []string
 	for _, entry := range slices.Concat(append([][]string{{"PATH=" + DefaultPath}}, lists...)...) {
@@ -97,13 +97,13 @@ func DriverEnv(image []string) []string {
 		}
 	}
 	return []string{
-		"PATH=" + with(path, Driver+"/bin"),
-		"LD_LIBRARY_PATH=" + with(libraries, "/usr/local/cuda/compat", Driver+"/lib", Driver+"/lib64"),
+		"PATH=" + appendFolders(path, Driver+"/bin"),
+		"LD_LIBRARY_PATH=" + appendFolders(libraries, "/usr/local/cuda/compat", Driver+"/lib", Driver+"/lib64"),
 	}
 }
 
-// with appends the folders that a colon-separated list lacks.
-func with(list string, folders ...string) string {
+// appendFolders appends the folders that a colon-separated list lacks.
+func appendFolders(list string, folders ...string) string {
 	var all []string
 	if list != "" {
 		all = strings.Split(list, ":")

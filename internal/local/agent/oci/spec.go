@@ -20,8 +20,8 @@ const (
 	Driver  = "/usr/local/nvidia"
 )
 
-// Container is what differs between containers.
-type Container struct {
+// ContainerSpec is what differs between containers.
+type ContainerSpec struct {
 	Args, Env []string
 	Dir       string
 	UID, GID  uint32
@@ -29,51 +29,51 @@ type Container struct {
 	// Cgroup is the path of its cgroup in every hierarchy.
 	Cgroup string
 	// Nodes are made in its /dev; Rules say which can be opened.
-	Nodes []rules.Node
-	Rules []rules.Rule
+	Nodes []rules.DeviceNode
+	Rules []rules.DeviceRule
 	// Binds are mounted over the usual mounts.
-	Binds []Bind
+	Binds []BindMount
 	// ShmMiB is the size of /dev/shm; 0 is the kernel's default, half of the
 	// machine's memory.
 	ShmMiB  uint32
 	Rlimits []specs.POSIXRlimit
 }
 
-// Bind makes a host's file or folder appear in the container.
-type Bind struct {
+// BindMount makes a host's file or folder appear in the container.
+type BindMount struct {
 	Host, Path string
 	ReadOnly   bool
 }
 
-// Spec describes the container to runc. Its root file system is the folder
+// BuildSpec describes the container to runc. Its root file system is the folder
 // rootfs of the bundle. There is no PID namespace among its own: it runs in
 // that of the process that starts runc, which is made for it alone.
-func Spec(c Container) *specs.Spec {
+func BuildSpec(c ContainerSpec) *specs.Spec {
 	return &specs.Spec{
 		Version: "1.0.2",
 		Root:    &specs.Root{Path: "rootfs"},
 		Process: &specs.Process{
 			Args: c.Args, Env: c.Env, Cwd: c.Dir,
 			User:            specs.User{UID: c.UID, GID: c.GID, AdditionalGids: c.Groups},
-			Capabilities:    capabilities(c.UID),
+			Capabilities:    defaultCapabilities(c.UID),
 			NoNewPrivileges: true,
 			Rlimits:         c.Rlimits,
 		},
-		Mounts: append(mounts(c.ShmMiB), binds(c.Binds)...),
+		Mounts: append(defaultMounts(c.ShmMiB), bindMounts(c.Binds)...),
 		Linux: &specs.Linux{
 			CgroupsPath:   c.Cgroup,
 			Namespaces:    []specs.LinuxNamespace{{Type: specs.MountNamespace}, {Type: specs.IPCNamespace}},
-			Devices:       devices(c.Nodes),
+			Devices:       linuxDevices(c.Nodes),
 			Resources:     &specs.LinuxResources{Devices: deviceRules(c.Rules)},
-			MaskedPaths:   masked(),
+			MaskedPaths:   maskedPaths(),
 			ReadonlyPaths: readOnly(),
 		},
 	}
 }
 
-// capabilities are Docker's. Those of somebody else than root take effect
+// defaultCapabilities are Docker's. Those of somebody else than root take effect
 // only through a program that carries them, which no_new_privileges forbids.
-func capabilities(uid uint32) *specs.LinuxCapabilities {
+func defaultCapabilities(uid uint32) *specs.LinuxCapabilities {
 	all := []string{
 		"CAP_AUDIT_WRITE", "CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_KILL", "CAP_MKNOD",
 		"CAP_NET_BIND_SERVICE", "CAP_NET_RAW", "CAP_SETFCAP", "CAP_SETGID", "CAP_SETPCAP", "CAP_SETUID", "CAP_SYS_CHROOT",
@@ -84,7 +84,7 @@ func capabilities(uid uint32) *specs.LinuxCapabilities {
 	return &specs.LinuxCapabilities{Bounding: all, Effective: all, Permitted: all}
 }
 
-func devices(nodes []rules.Node) []specs.LinuxDevice {
+func linuxDevices(nodes []rules.DeviceNode) []specs.LinuxDevice {
 	list := make([]specs.LinuxDevice, 0, len(nodes))
 	for _, n := range nodes {
 		mode := os.FileMode(0o666)
@@ -97,14 +97,14 @@ func devices(nodes []rules.Node) []specs.LinuxDevice {
 }
 
 // deviceRules denies everything, then allows what the list does.
-func deviceRules(list []rules.Rule) []specs.LinuxDeviceCgroup {
+func deviceRules(list []rules.DeviceRule) []specs.LinuxDeviceCgroup {
 	out := []specs.LinuxDeviceCgroup{{Allow: false, Access: "rwm"}}
 	for _, r := range list {
 		rule := specs.LinuxDeviceCgroup{Allow: true, Type: string(r.Kind), Access: r.Access}
-		if r.Major != rules.Any {
+		if r.Major != rules.AnyNumber {
 			rule.Major = &r.Major
 		}
-		if r.Minor != rules.Any {
+		if r.Minor != rules.AnyNumber {
 			rule.Minor = &r.Minor
 		}
 		out = append(out, rule)

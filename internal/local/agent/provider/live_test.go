@@ -19,10 +19,12 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	unlimited := func(c *executor.Config) {
-		c.Share = func(context.Context, string) (executor.Share, error) { return executor.Share{}, nil }
+	unlimited := func(c *executor.ExecutorConfig) {
+		c.ReadShareLimits = func(context.Context, string) (executor.ShareEnforcement, error) {
+			return executor.ShareEnforcement{}, nil
+		}
 	}
-	reexec.Main(m, reexec.Commands{"executor": reexec.Executor(unlimited)})
+	reexec.Main(m, reexec.CommandTable{"executor": reexec.ExecutorCommand(unlimited)})
 }
 
 // cluster is an embedded master and agent, until the test ends.
@@ -35,8 +37,8 @@ func cluster(t *testing.T) (masterURL, agentURL string) {
 	log := logrus.New()
 	log.SetOutput(t.Output())
 	ms, as := httptest.NewUnstartedServer(nil), httptest.NewUnstartedServer(nil)
-	m := master.New(master.Config{Log: log, Addr: ms.Listener.Addr().String()})
-	a, err := agent.New(agent.Config{
+	m := master.New(master.MasterConfig{Log: log, Addr: ms.Listener.Addr().String()})
+	a, err := agent.New(agent.AgentConfig{
 		Log: log, Master: m, WorkDir: filepath.Join(t.TempDir(), "agent"), Addr: as.Listener.Addr().String(), ExecutorPath: binary,
 		Resources: []mesos.Resource{resources.NewCPUs(4).Resource, resources.NewMemory(4096).Resource, resources.NewDisk(100).Resource},
 	})
@@ -65,10 +67,10 @@ func cluster(t *testing.T) (masterURL, agentURL string) {
 
 func TestDevicesWithdrawnWhileInUse(t *testing.T) {
 	m, a := cluster(t)
-	advertisetest.Withdrawal(t, m, a)
+	advertisetest.RunWithdrawal(t, m, a)
 }
 
 func TestSharedDevices(t *testing.T) {
 	m, a := cluster(t)
-	advertisetest.Sharing(t, m, a)
+	advertisetest.RunSharing(t, m, a)
 }

@@ -19,8 +19,8 @@ import (
 	"mesos-gpu/internal/wire"
 )
 
-// Config of a Manager.
-type Config struct {
+// ManagerConfig of a Manager.
+type ManagerConfig struct {
 	Log logrus.FieldLogger
 	// Changed is called after a provider's resources changed or went.
 	Changed func()
@@ -28,24 +28,24 @@ type Config struct {
 	PublishTimeout time.Duration
 }
 
-// Provider is one that is connected.
-type Provider struct {
+// ConnectedProvider is one that is connected.
+type ConnectedProvider struct {
 	Info      mesos.ResourceProviderInfo
 	Resources []mesos.Resource
 }
 
-// Manager serves the API. Its methods may be called from any goroutine.
-type Manager struct {
-	cfg Config
+// ProviderManager serves the API. Its methods may be called from any goroutine.
+type ProviderManager struct {
+	cfg ManagerConfig
 
 	mu        sync.Mutex
-	providers map[string]*connection
+	providers map[string]*providerConnection
 }
 
-// connection is one live subscription.
-type connection struct {
+// providerConnection is one live subscription.
+type providerConnection struct {
 	info      mesos.ResourceProviderInfo
-	stream    *wire.Stream
+	stream    *wire.EventStream
 	streamID  string
 	resources []mesos.Resource
 	// publishing waits for the answers to PUBLISH_RESOURCES, by uuid.
@@ -53,20 +53,22 @@ type connection struct {
 }
 
 // New makes a Manager without providers.
-func New(cfg Config) *Manager { return &Manager{cfg: cfg, providers: map[string]*connection{}} }
+func New(cfg ManagerConfig) *ProviderManager {
+	return &ProviderManager{cfg: cfg, providers: map[string]*providerConnection{}}
+}
 
 // ServeHTTP handles the calls of providers.
-func (m *Manager) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	var call api.Call
+func (m *ProviderManager) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var call api.ProviderCall
 	if err := wire.ReadCall(r, &call); err != nil {
 		wire.WriteError(w, err)
 		return
 	}
 	if call.Type == api.CallSubscribe {
-		m.subscribe(w, r, call.Subscribe)
+		m.serveSubscription(w, r, call.Subscribe)
 		return
 	}
-	if err := m.call(r.Header.Get(wire.HeaderStreamID), &call); err != nil {
+	if err := m.handleCall(r.Header.Get(wire.HeaderStreamID), &call); err != nil {
 		wire.WriteError(w, err)
 		return
 	}
@@ -76,8 +78,8 @@ func (m *Manager) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusAccepted)
 }
 
-// subscribe serves a provider's stream until it goes away.
-func (m *Manager) subscribe(w http.ResponseWriter, r *http.Request, s *api.Subscribe) {
+// serveSubscription serves a provider's stream until it goes away.
+func (m *ProviderManager) serveSubscription(w http.ResponseWriter, r *http.Request, s *api.Subscribe) {
 	if s == nil || s.ResourceProviderInfo.Type == "" || s.ResourceProviderInfo.Name == "" {
 		wire.WriteError(w, wire.Errorf(http.StatusBadRequest, "expecting 'subscribe.resource_provider_info' with type and name"))
 		return
@@ -87,22 +89,22 @@ func (m *Manager) subscribe(w http.ResponseWriter, r *http.Request, s *api.Subsc
 		wire.WriteError(w, err)
 		return
 	}
-	c := &connection{info: s.ResourceProviderInfo, stream: stream, streamID: uuid.NewString(), publishing: map[string]chan api.PublishStatus{}}
-	if err := m.add(c); err != nil {
+	c := &providerConnection{info: s.ResourceProviderInfo, stream: stream, streamID: uuid.NewString(), publishing: map[string]chan api.PublishStatus{}}
+	if err := m.addConnection(c); err != nil {
 		wire.WriteError(w, err)
 		return
 	}
 	log := m.cfg.Log.WithFields(logrus.Fields{"provider": c.info.ID.Value, "name": c.info.Name})
 	log.Info("resource provider subscribed")
-	stream.Send(&api.Event{Type: api.EventSubscribed, Subscribed: &api.Subscribed{ProviderID: *c.info.ID}})
+	stream.Send(&api.ProviderEvent{Type: api.EventSubscribed, Subscribed: &api.Subscribed{ProviderID: *c.info.ID}})
 	err = stream.Serve(r.Context(), w, c.streamID)
-	m.remove(c)
+	m.removeConnection(c)
 	log.WithField("cause", err).Info("resource provider disconnected")
 }
 
-// add connects a provider. One that brings an id keeps it, unless another
+// addConnection connects a provider. One that brings an id keeps it, unless another
 // connection has it: two of them would overwrite each other's resources.
-func (m *Manager) add(c *connection) error {
+func (m *ProviderManager) addConnection(c *providerConnection) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if c.info.ID == nil || c.info.ID.Value == "" {
@@ -115,7 +117,7 @@ func (m *Manager) add(c *connection) error {
 	return nil
 }
 
-func (m *Manager) remove(c *connection) {
+func (m *ProviderManager) removeConnection(c *providerConnection) {
 	m.mu.Lock()
 	delete(m.providers, c.info.ID.Value)
 	had := len(c.resources) > 0
@@ -129,30 +131,30 @@ func (m *Manager) remove(c *connection) {
 	}
 }
 
-// call handles what a subscribed provider says.
-func (m *Manager) call(streamID string, call *api.Call) error {
+// handleCall handles what a subscribed provider says.
+func (m *ProviderManager) handleCall(streamID string, handleCall *api.ProviderCall) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if call.ResourceProviderID == nil {
+	if handleCall.ResourceProviderID == nil {
 		return wire.Errorf(http.StatusBadRequest, "expecting 'resource_provider_id' to be present")
 	}
-	c, ok := m.providers[call.ResourceProviderID.Value]
+	c, ok := m.providers[handleCall.ResourceProviderID.Value]
 	if !ok {
-		return wire.Errorf(http.StatusBadRequest, "resource provider %s is not subscribed", call.ResourceProviderID.Value)
+		return wire.Errorf(http.StatusBadRequest, "resource provider %s is not subscribed", handleCall.ResourceProviderID.Value)
 	}
 	if c.streamID != streamID {
 		return wire.Errorf(http.StatusBadRequest, "the call's %s is not the subscription's", wire.HeaderStreamID)
 	}
-	switch call.Type {
+	switch handleCall.Type {
 	case api.CallUpdateState:
-		return c.update(call.UpdateState)
+		return c.updateState(handleCall.UpdateState)
 	case api.CallUpdatePublishResourcesStatus:
-		return c.published(call.UpdatePublishResourcesStatus)
+		return c.publishAnswered(handleCall.UpdatePublishResourcesStatus)
 	}
-	return wire.Errorf(http.StatusNotImplemented, "call %s is not implemented", call.Type)
+	return wire.Errorf(http.StatusNotImplemented, "call %s is not implemented", handleCall.Type)
 }
 
-func (c *connection) update(state *api.UpdateState) error {
+func (c *providerConnection) updateState(state *api.UpdateState) error {
 	if state == nil {
 		return wire.Errorf(http.StatusBadRequest, "expecting 'update_state' to be present")
 	}
@@ -168,9 +170,9 @@ func (c *connection) update(state *api.UpdateState) error {
 	return nil
 }
 
-// published passes a provider's answer on to the launch that waits for it;
+// publishAnswered passes a provider's answer on to the launch that waits for it;
 // one that came too late is dropped.
-func (c *connection) published(status *api.UpdatePublishResourcesStatus) error {
+func (c *providerConnection) publishAnswered(status *api.UpdatePublishResourcesStatus) error {
 	if status == nil {
 		return wire.Errorf(http.StatusBadRequest, "expecting 'update_publish_resources_status' to be present")
 	}
@@ -182,19 +184,19 @@ func (c *connection) published(status *api.UpdatePublishResourcesStatus) error {
 }
 
 // Providers lists who is connected, by id.
-func (m *Manager) Providers() []Provider {
+func (m *ProviderManager) Providers() []ConnectedProvider {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	all := make([]Provider, 0, len(m.providers))
+	all := make([]ConnectedProvider, 0, len(m.providers))
 	for _, c := range m.providers {
-		all = append(all, Provider{Info: c.info, Resources: c.resources})
+		all = append(all, ConnectedProvider{Info: c.info, Resources: c.resources})
 	}
-	slices.SortFunc(all, func(a, b Provider) int { return strings.Compare(a.Info.ID.Value, b.Info.ID.Value) })
+	slices.SortFunc(all, func(a, b ConnectedProvider) int { return strings.Compare(a.Info.ID.Value, b.Info.ID.Value) })
 	return all
 }
 
 // Resources is what all connected providers advertise.
-func (m *Manager) Resources() []mesos.Resource {
+func (m *ProviderManager) Resources() []mesos.Resource {
 	var all []mesos.Resource
 	for _, p := range m.Providers() {
 		all = append(all, p.Resources...)
@@ -203,7 +205,7 @@ func (m *Manager) Resources() []mesos.Resource {
 }
 
 // Close ends every connection.
-func (m *Manager) Close() {
+func (m *ProviderManager) Close() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, c := range m.providers {

@@ -24,7 +24,7 @@ import (
 // rig is a manager behind HTTP.
 type rig struct {
 	t       *testing.T
-	manager *Manager
+	manager *ProviderManager
 	server  *httptest.Server
 	changed chan struct{}
 }
@@ -34,7 +34,7 @@ func newRig(t *testing.T, timeout time.Duration) *rig {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
 	r := &rig{t: t, changed: make(chan struct{}, 16)}
-	r.manager = New(Config{Log: log, Changed: func() { r.changed <- struct{}{} }, PublishTimeout: timeout})
+	r.manager = New(ManagerConfig{Log: log, Changed: func() { r.changed <- struct{}{} }, PublishTimeout: timeout})
 	r.server = httptest.NewServer(r.manager)
 	t.Cleanup(r.server.Close)
 	t.Cleanup(r.manager.Close)
@@ -50,7 +50,7 @@ func (r *rig) awaitChange() {
 	}
 }
 
-func (r *rig) post(ctx context.Context, streamID string, call *api.Call) *http.Response {
+func (r *rig) post(ctx context.Context, streamID string, call *api.ProviderCall) *http.Response {
 	r.t.Helper()
 	body, err := proto.Marshal(call)
 	if err != nil {
@@ -81,12 +81,12 @@ type client struct {
 	leave      context.CancelFunc
 }
 
-func subscribe(id string) *api.Call {
+func subscribe(id string) *api.ProviderCall {
 	info := mesos.ResourceProviderInfo{Type: "org.test", Name: "gpus"}
 	if id != "" {
 		info.ID = &mesos.ResourceProviderID{Value: id}
 	}
-	return &api.Call{Type: api.CallSubscribe, Subscribe: &api.Subscribe{ResourceProviderInfo: info}}
+	return &api.ProviderCall{Type: api.CallSubscribe, Subscribe: &api.Subscribe{ResourceProviderInfo: info}}
 }
 
 func (r *rig) subscribe(id string) *client {
@@ -102,20 +102,20 @@ func (r *rig) subscribe(id string) *client {
 	return c
 }
 
-func (c *client) next() *api.Event {
+func (c *client) next() *api.ProviderEvent {
 	c.r.t.Helper()
 	frame, err := c.events.ReadFrame()
 	if err != nil {
 		c.r.t.Fatal(err)
 	}
-	var e api.Event
+	var e api.ProviderEvent
 	if err := proto.Unmarshal(frame, &e); err != nil {
 		c.r.t.Fatal(err)
 	}
 	return &e
 }
 
-func (c *client) call(call *api.Call) (status int, text string) {
+func (c *client) call(call *api.ProviderCall) (status int, text string) {
 	c.r.t.Helper()
 	if call.ResourceProviderID == nil {
 		call.ResourceProviderID = &mesos.ResourceProviderID{Value: c.id}
@@ -125,8 +125,8 @@ func (c *client) call(call *api.Call) (status int, text string) {
 	return resp.StatusCode, string(body)
 }
 
-func (c *client) state(resources ...mesos.Resource) *api.Call {
-	return &api.Call{Type: api.CallUpdateState, UpdateState: &api.UpdateState{Resources: resources, ResourceVersionUUID: mesos.UUID{Value: []byte("v")}}}
+func (c *client) state(resources ...mesos.Resource) *api.ProviderCall {
+	return &api.ProviderCall{Type: api.CallUpdateState, UpdateState: &api.UpdateState{Resources: resources, ResourceVersionUUID: mesos.UUID{Value: []byte("v")}}}
 }
 
 func gpus(provider string, n float64) mesos.Resource {
@@ -176,7 +176,7 @@ func TestSecondConnectionIsRefused(t *testing.T) {
 func TestBadCalls(t *testing.T) {
 	r := newRig(t, time.Minute)
 	c := r.subscribe("")
-	for what, call := range map[string]*api.Call{
+	for what, call := range map[string]*api.ProviderCall{
 		"another's resources": c.state(gpus("other", 1)),
 		"nobody's resources":  c.state(gpus("", 1)),
 		"negative resources":  c.state(gpus(c.id, -1)),
@@ -188,14 +188,14 @@ func TestBadCalls(t *testing.T) {
 			t.Errorf("%s: %d %s", what, status, text)
 		}
 	}
-	if status, _ := c.call(&api.Call{Type: api.CallUnknown}); status != http.StatusNotImplemented {
+	if status, _ := c.call(&api.ProviderCall{Type: api.CallUnknown}); status != http.StatusNotImplemented {
 		t.Errorf("unknown call: %d", status)
 	}
 	c.stream = "another stream"
 	if status, _ := c.call(c.state()); status != http.StatusBadRequest {
 		t.Errorf("wrong stream: %d", status)
 	}
-	if resp := r.post(t.Context(), "", &api.Call{Type: api.CallSubscribe}); resp.StatusCode != http.StatusBadRequest {
+	if resp := r.post(t.Context(), "", &api.ProviderCall{Type: api.CallSubscribe}); resp.StatusCode != http.StatusBadRequest {
 		t.Errorf("SUBSCRIBE without info: %s", resp.Status)
 	}
 }
@@ -209,9 +209,9 @@ func (r *rig) publish(wanted []mesos.Resource, others ...mesos.Resource) <-chan 
 
 func list(rs ...mesos.Resource) []mesos.Resource { return rs }
 
-func (c *client) answer(e *api.Event, status api.PublishStatus) {
+func (c *client) answer(e *api.ProviderEvent, status api.PublishStatus) {
 	c.r.t.Helper()
-	call := &api.Call{Type: api.CallUpdatePublishResourcesStatus, UpdatePublishResourcesStatus: &api.UpdatePublishResourcesStatus{
+	call := &api.ProviderCall{Type: api.CallUpdatePublishResourcesStatus, UpdatePublishResourcesStatus: &api.UpdatePublishResourcesStatus{
 		UUID: e.PublishResources.UUID, Status: status,
 	}}
 	if status, text := c.call(call); status != http.StatusAccepted {

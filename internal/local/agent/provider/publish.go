@@ -16,7 +16,7 @@ import (
 // have, to make its resources ready, and waits for all answers. A provider is
 // told of all that is in use of it, wanted and others': PUBLISH_RESOURCES
 // means no less.
-func (m *Manager) Publish(ctx context.Context, wanted, others []mesos.Resource) error {
+func (m *ProviderManager) Publish(ctx context.Context, wanted, others []mesos.Resource) error {
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.PublishTimeout)
 	defer cancel()
 	asked := map[string]bool{}
@@ -26,15 +26,15 @@ func (m *Manager) Publish(ctx context.Context, wanted, others []mesos.Resource) 
 		}
 		id := r.ProviderID.Value
 		asked[id] = true
-		if err := m.publish(ctx, id, of(id, wanted, others)); err != nil {
+		if err := m.publishTo(ctx, id, resourcesOf(id, wanted, others)); err != nil {
 			return fmt.Errorf("publish resources of provider %s: %w", id, err)
 		}
 	}
 	return nil
 }
 
-// of sums up one provider's resources.
-func of(id string, groups ...[]mesos.Resource) mesos.Resources {
+// resourcesOf sums up one provider's resources.
+func resourcesOf(id string, groups ...[]mesos.Resource) mesos.Resources {
 	var sum mesos.Resources
 	for _, r := range mesos.Resources(slices.Concat(groups...)).Clone().Unallocate() {
 		if r.ProviderID != nil && r.ProviderID.Value == id {
@@ -44,7 +44,7 @@ func of(id string, groups ...[]mesos.Resource) mesos.Resources {
 	return sum
 }
 
-func (m *Manager) publish(ctx context.Context, id string, resources []mesos.Resource) error {
+func (m *ProviderManager) publishTo(ctx context.Context, id string, resources []mesos.Resource) error {
 	token := uuid.New()
 	answer := make(chan api.PublishStatus, 1)
 	m.mu.Lock()
@@ -60,7 +60,7 @@ func (m *Manager) publish(ctx context.Context, id string, resources []mesos.Reso
 		delete(c.publishing, string(token[:]))
 		m.mu.Unlock()
 	}()
-	c.stream.Send(&api.Event{Type: api.EventPublishResources, PublishResources: &api.PublishResources{
+	c.stream.Send(&api.ProviderEvent{Type: api.EventPublishResources, PublishResources: &api.PublishResources{
 		UUID: mesos.UUID{Value: token[:]}, Resources: resources,
 	}})
 	select {

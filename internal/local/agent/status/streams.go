@@ -16,23 +16,23 @@ import (
 	"mesos-gpu/internal/local/link"
 )
 
-// Key names a task across frameworks.
-type Key struct{ Framework, Task string }
+// TaskKey names a task across frameworks.
+type TaskKey struct{ Framework, Task string }
 
-// Update is one status on its way to a framework.
-type Update struct {
-	Key
+// PendingUpdate is one status on its way to a framework.
+type PendingUpdate struct {
+	TaskKey
 	Status mesos.TaskStatus
 }
 
-// Streams holds a queue of updates for each task. It is not safe for
+// UpdateStreams holds a queue of updates for each task. It is not safe for
 // concurrent use.
-type Streams struct {
+type UpdateStreams struct {
 	min, max time.Duration
-	streams  map[Key]*stream
+	streams  map[TaskKey]*updateStream
 }
 
-type stream struct {
+type updateStream struct {
 	pending []mesos.TaskStatus
 	// seen holds the uuids of every update of the task: an executor that
 	// reconnects sends again what was stored before.
@@ -43,16 +43,16 @@ type stream struct {
 
 // New makes Streams that repeat an update first after min, then after twice
 // the pause before, never more than max.
-func New(min, max time.Duration) *Streams {
-	return &Streams{min: min, max: max, streams: map[Key]*stream{}}
+func New(min, max time.Duration) *UpdateStreams {
+	return &UpdateStreams{min: min, max: max, streams: map[TaskKey]*updateStream{}}
 }
 
 // Add stores an update. It returns the update if it is to be sent now,
 // nothing if others of the task wait before it or its uuid was seen before.
-func (s *Streams) Add(now time.Time, key Key, status mesos.TaskStatus) []Update {
+func (s *UpdateStreams) Add(now time.Time, key TaskKey, status mesos.TaskStatus) []PendingUpdate {
 	st, ok := s.streams[key]
 	if !ok {
-		st = &stream{seen: map[string]bool{}}
+		st = &updateStream{seen: map[string]bool{}}
 		s.streams[key] = st
 	}
 	if st.seen[string(status.UUID)] {
@@ -63,20 +63,20 @@ func (s *Streams) Add(now time.Time, key Key, status mesos.TaskStatus) []Update 
 	if len(st.pending) > 1 {
 		return nil
 	}
-	return s.start(now, key, st)
+	return s.startStream(now, key, st)
 }
 
-// start sends the first pending update for the first time.
-func (s *Streams) start(now time.Time, key Key, st *stream) []Update {
+// startStream sends the first pending update for the first time.
+func (s *UpdateStreams) startStream(now time.Time, key TaskKey, st *updateStream) []PendingUpdate {
 	st.wait = s.min
 	st.due = now.Add(st.wait)
-	return []Update{{key, st.pending[0]}}
+	return []PendingUpdate{{key, st.pending[0]}}
 }
 
 // Ack takes the acknowledgement of a task's outstanding update. It returns
 // the update and the one to send next, if any; ok is false where the uuid is
 // not the outstanding one's.
-func (s *Streams) Ack(now time.Time, key Key, uuid []byte) (acked mesos.TaskStatus, next []Update, ok bool) {
+func (s *UpdateStreams) Ack(now time.Time, key TaskKey, uuid []byte) (acked mesos.TaskStatus, next []PendingUpdate, ok bool) {
 	st := s.streams[key]
 	if st == nil || len(st.pending) == 0 || !bytes.Equal(st.pending[0].UUID, uuid) {
 		return mesos.TaskStatus{}, nil, false
@@ -85,8 +85,8 @@ func (s *Streams) Ack(now time.Time, key Key, uuid []byte) (acked mesos.TaskStat
 	st.pending = st.pending[1:]
 	switch {
 	case len(st.pending) > 0:
-		next = s.start(now, key, st)
-	case link.Terminal(acked.GetState()):
+		next = s.startStream(now, key, st)
+	case link.IsTerminal(acked.GetState()):
 		delete(s.streams, key)
 	}
 	return acked, next, true
@@ -94,40 +94,40 @@ func (s *Streams) Ack(now time.Time, key Key, uuid []byte) (acked mesos.TaskStat
 
 // Unacknowledged returns every outstanding update, whose pauses begin anew:
 // for a master that knows none of them.
-func (s *Streams) Unacknowledged(now time.Time) []Update {
-	var all []Update
+func (s *UpdateStreams) Unacknowledged(now time.Time) []PendingUpdate {
+	var all []PendingUpdate
 	for key, st := range s.streams {
 		if len(st.pending) > 0 {
-			all = append(all, s.start(now, key, st)...)
+			all = append(all, s.startStream(now, key, st)...)
 		}
 	}
 	return inOrder(all)
 }
 
-func inOrder(all []Update) []Update {
-	slices.SortFunc(all, func(a, b Update) int {
+func inOrder(all []PendingUpdate) []PendingUpdate {
+	slices.SortFunc(all, func(a, b PendingUpdate) int {
 		return cmp.Or(cmp.Compare(a.Framework, b.Framework), cmp.Compare(a.Task, b.Task))
 	})
 	return all
 }
 
-// Due returns the updates whose pause is over, and starts their next one.
-func (s *Streams) Due(now time.Time) []Update {
-	var due []Update
+// DueUpdates returns the updates whose pause is over, and starts their next one.
+func (s *UpdateStreams) DueUpdates(now time.Time) []PendingUpdate {
+	var due []PendingUpdate
 	for key, st := range s.streams {
 		if len(st.pending) == 0 || st.due.After(now) {
 			continue
 		}
 		st.wait = min(2*st.wait, s.max)
 		st.due = now.Add(st.wait)
-		due = append(due, Update{key, st.pending[0]})
+		due = append(due, PendingUpdate{key, st.pending[0]})
 	}
 	return inOrder(due)
 }
 
-// Next says when Due will have something to return; false where nothing
+// NextDue says when Due will have something to return; false where nothing
 // waits for an acknowledgement.
-func (s *Streams) Next() (time.Time, bool) {
+func (s *UpdateStreams) NextDue() (time.Time, bool) {
 	var next time.Time
 	found := false
 	for _, st := range s.streams {
@@ -138,21 +138,21 @@ func (s *Streams) Next() (time.Time, bool) {
 	return next, found
 }
 
-// Pending reports whether an update of the task waits.
-func (s *Streams) Pending(key Key) bool {
+// HasPending reports whether an update of the task waits.
+func (s *UpdateStreams) HasPending(key TaskKey) bool {
 	st := s.streams[key]
 	return st != nil && len(st.pending) > 0
 }
 
-// Behind reports whether the task's latest update has yet to be sent: another
+// IsBehind reports whether the task's latest update has yet to be sent: another
 // waits before it.
-func (s *Streams) Behind(key Key) bool {
+func (s *UpdateStreams) IsBehind(key TaskKey) bool {
 	st := s.streams[key]
 	return st != nil && len(st.pending) > 1
 }
 
-// Forget drops a framework's updates: nobody is left to acknowledge them.
-func (s *Streams) Forget(framework string) {
+// ForgetFramework drops a framework's updates: nobody is left to acknowledge them.
+func (s *UpdateStreams) ForgetFramework(framework string) {
 	for key := range s.streams {
 		if key.Framework == framework {
 			delete(s.streams, key)

@@ -14,7 +14,7 @@ func update(uuid string, state mesos.TaskState) mesos.TaskStatus {
 	return mesos.TaskStatus{UUID: []byte(uuid), State: state.Enum()}
 }
 
-func uuids(updates []Update) []string {
+func uuids(updates []PendingUpdate) []string {
 	var ids []string
 	for _, u := range updates {
 		ids = append(ids, u.Task+":"+string(u.Status.UUID))
@@ -22,7 +22,7 @@ func uuids(updates []Update) []string {
 	return ids
 }
 
-func want(t *testing.T, what string, got []Update, ids ...string) {
+func want(t *testing.T, what string, got []PendingUpdate, ids ...string) {
 	t.Helper()
 	if diff := cmp.Diff(ids, uuids(got)); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", what, diff)
@@ -31,13 +31,13 @@ func want(t *testing.T, what string, got []Update, ids ...string) {
 
 func TestOneUpdateAtATime(t *testing.T) {
 	s := New(10*time.Second, time.Minute)
-	key := Key{"f", "t"}
+	key := TaskKey{"f", "t"}
 	want(t, "first", s.Add(epoch, key, update("a", mesos.TASK_RUNNING)), "t:a")
 	want(t, "second waits", s.Add(epoch, key, update("b", mesos.TASK_FINISHED)))
-	if !s.Behind(key) || s.Behind(Key{"f", "u"}) {
+	if !s.IsBehind(key) || s.IsBehind(TaskKey{"f", "u"}) {
 		t.Error("Behind is not true of exactly the task whose second update waits")
 	}
-	want(t, "another task does not", s.Add(epoch, Key{"f", "u"}, update("c", mesos.TASK_RUNNING)), "u:c")
+	want(t, "another task does not", s.Add(epoch, TaskKey{"f", "u"}, update("c", mesos.TASK_RUNNING)), "u:c")
 
 	if _, _, ok := s.Ack(epoch, key, []byte("b")); ok {
 		t.Error("an acknowledgement of the second update was taken while the first is outstanding")
@@ -50,8 +50,8 @@ func TestOneUpdateAtATime(t *testing.T) {
 	if _, _, ok := s.Ack(epoch, key, []byte("a")); ok {
 		t.Error("a was acknowledged twice")
 	}
-	if _, next, ok := s.Ack(epoch, key, []byte("b")); !ok || len(next) > 0 || s.Pending(key) {
-		t.Errorf("after the last acknowledgement: next %v, ok %v, pending %v", next, ok, s.Pending(key))
+	if _, next, ok := s.Ack(epoch, key, []byte("b")); !ok || len(next) > 0 || s.HasPending(key) {
+		t.Errorf("after the last acknowledgement: next %v, ok %v, pending %v", next, ok, s.HasPending(key))
 	}
 	if len(s.streams) != 1 {
 		t.Errorf("%d streams left, want the other task's", len(s.streams))
@@ -60,7 +60,7 @@ func TestOneUpdateAtATime(t *testing.T) {
 
 func TestDuplicatesAreStoredOnce(t *testing.T) {
 	s := New(time.Second, time.Minute)
-	key := Key{"f", "t"}
+	key := TaskKey{"f", "t"}
 	s.Add(epoch, key, update("a", mesos.TASK_RUNNING))
 	want(t, "duplicate", s.Add(epoch, key, update("a", mesos.TASK_RUNNING)))
 	if _, next, ok := s.Ack(epoch, key, []byte("a")); !ok || len(next) != 0 {
@@ -71,32 +71,32 @@ func TestDuplicatesAreStoredOnce(t *testing.T) {
 
 func TestRetriesBackOff(t *testing.T) {
 	s := New(10*time.Second, 30*time.Second)
-	if _, ok := s.Next(); ok {
+	if _, ok := s.NextDue(); ok {
 		t.Error("something is due before anything was added")
 	}
-	s.Add(epoch, Key{"f", "t"}, update("a", mesos.TASK_RUNNING))
+	s.Add(epoch, TaskKey{"f", "t"}, update("a", mesos.TASK_RUNNING))
 	now := epoch
 	for _, pause := range []time.Duration{10, 20, 30, 30} {
-		next, ok := s.Next()
+		next, ok := s.NextDue()
 		if got := next.Sub(now); !ok || got != pause*time.Second {
 			t.Fatalf("next after %v, want %v", got, pause*time.Second)
 		}
-		want(t, "too early", s.Due(next.Add(-time.Millisecond)))
+		want(t, "too early", s.DueUpdates(next.Add(-time.Millisecond)))
 		now = next
-		want(t, "due", s.Due(now), "t:a")
+		want(t, "due", s.DueUpdates(now), "t:a")
 	}
-	s.Ack(now, Key{"f", "t"}, []byte("a"))
-	if _, ok := s.Next(); ok {
+	s.Ack(now, TaskKey{"f", "t"}, []byte("a"))
+	if _, ok := s.NextDue(); ok {
 		t.Error("an acknowledged update is due again")
 	}
 }
 
 func TestForgetFramework(t *testing.T) {
 	s := New(time.Second, time.Minute)
-	s.Add(epoch, Key{"f", "t"}, update("a", mesos.TASK_RUNNING))
-	s.Add(epoch, Key{"g", "t"}, update("b", mesos.TASK_RUNNING))
-	s.Forget("f")
-	if s.Pending(Key{"f", "t"}) || !s.Pending(Key{"g", "t"}) {
+	s.Add(epoch, TaskKey{"f", "t"}, update("a", mesos.TASK_RUNNING))
+	s.Add(epoch, TaskKey{"g", "t"}, update("b", mesos.TASK_RUNNING))
+	s.ForgetFramework("f")
+	if s.HasPending(TaskKey{"f", "t"}) || !s.HasPending(TaskKey{"g", "t"}) {
 		t.Error("Forget dropped the wrong framework's updates")
 	}
 }

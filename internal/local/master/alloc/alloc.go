@@ -13,16 +13,16 @@ import (
 	"mesos-gpu/internal/local/master/amount"
 )
 
-// Agent is one agent that may be offered.
-type Agent struct {
+// AllocatableAgent is one agent that may be offered.
+type AllocatableAgent struct {
 	ID    string
 	Total []mesos.Resource
 	// Free is neither offered nor in use, and not allocated to a role.
 	Free []mesos.Resource
 }
 
-// Framework is one connected framework.
-type Framework struct {
+// Contender is one connected framework.
+type Contender struct {
 	ID string
 	// Roles are those it wants offers for, the suppressed ones left out.
 	Roles []string
@@ -33,75 +33,75 @@ type Framework struct {
 	Least map[string]mesos.OfferFilters
 }
 
-// Claim is a framework's place in the queue, as one role.
-type Claim struct{ Framework, Role string }
+// RoleClaim is a framework's place in the queue, as one role.
+type RoleClaim struct{ Framework, Role string }
 
-// Slot is a claim's place on one agent, which refusals are for.
-type Slot struct {
-	Claim
+// ClaimSlot is a claim's place on one agent, which refusals are for.
+type ClaimSlot struct {
+	RoleClaim
 	Agent string
 }
 
-// Holding is what a claim has been offered or uses.
-type Holding struct {
-	Claim
+// ClaimHolding is what a claim has been offered or uses.
+type ClaimHolding struct {
+	RoleClaim
 	Resources []mesos.Resource
 }
 
-// Refusal keeps a slot from being offered no more than Resources until then.
-type Refusal struct {
+// OfferFilter keeps a slot from being offered no more than Resources until then.
+type OfferFilter struct {
 	Resources []mesos.Resource
 	Until     time.Time
 }
 
-// Input is all that an allocation depends on.
-type Input struct {
+// AllocationInput is all that an allocation depends on.
+type AllocationInput struct {
 	Now        time.Time
-	Agents     []Agent
-	Frameworks []Framework
-	Held       []Holding
-	Refusals   map[Slot][]Refusal
+	Agents     []AllocatableAgent
+	Frameworks []Contender
+	Held       []ClaimHolding
+	Refusals   map[ClaimSlot][]OfferFilter
 	// Turns numbers a claim's latest offer; who waited longest goes first
 	// among equals.
-	Turns map[Claim]uint64
+	Turns map[RoleClaim]uint64
 	// Limits are the most that a role may hold of a scalar, by role and name.
 	Limits map[string]map[string]float64
 }
 
-// Offer is one decision: these resources, not yet marked as allocated.
-type Offer struct {
-	Slot
+// AllocatedOffer is one decision: these resources, not yet marked as allocated.
+type AllocatedOffer struct {
+	ClaimSlot
 	Resources []mesos.Resource
 }
 
-// Offers gives each agent's free resources to the claim that comes first and
+// AllocateOffers gives each agent's free resources to the claim that comes first and
 // will have them, and what that claim may not have to the next.
-func Offers(in Input) []Offer {
+func AllocateOffers(in AllocationInput) []AllocatedOffer {
 	shares := newShares(in)
-	frameworks := map[string]Framework{}
-	var claims []Claim
+	frameworks := map[string]Contender{}
+	var claims []RoleClaim
 	for _, f := range in.Frameworks {
 		frameworks[f.ID] = f
 		for _, role := range f.Roles {
-			claims = append(claims, Claim{f.ID, role})
+			claims = append(claims, RoleClaim{f.ID, role})
 		}
 	}
-	var offers []Offer
-	for _, agent := range slices.SortedFunc(slices.Values(in.Agents), func(a, b Agent) int { return cmp.Compare(a.ID, b.ID) }) {
-		hasGPUs := amount.Scalar(agent.Total, "gpus") > 0
-		slices.SortFunc(claims, shares.order(hasGPUs))
+	var offers []AllocatedOffer
+	for _, agent := range slices.SortedFunc(slices.Values(in.Agents), func(a, b AllocatableAgent) int { return cmp.Compare(a.ID, b.ID) }) {
+		hasGPUs := amount.SumScalar(agent.Total, "gpus") > 0
+		slices.SortFunc(claims, shares.compareClaims(hasGPUs))
 		for _, claim := range claims {
-			f, slot := frameworks[claim.Framework], Slot{claim, agent.ID}
+			f, slot := frameworks[claim.Framework], ClaimSlot{claim, agent.ID}
 			if hasGPUs && !f.GPUs {
 				continue
 			}
-			part := shares.within(in.Limits[claim.Role], claim.Role, amount.For(agent.Free, claim.Role))
-			if !worth(part, f.Least, claim.Role) || refused(in.Refusals[slot], part, in.Now) {
+			part := shares.cutToLimits(in.Limits[claim.Role], claim.Role, amount.UsableBy(agent.Free, claim.Role))
+			if !meetsMinimum(part, f.Least, claim.Role) || isRefused(in.Refusals[slot], part, in.Now) {
 				continue
 			}
-			offers = append(offers, Offer{slot, part})
+			offers = append(offers, AllocatedOffer{slot, part})
 			agent.Free = amount.Subtract(agent.Free, part)
-			shares.hold(claim, part)
+			shares.addHolding(claim, part)
 			shares.next++
 			shares.turns[claim] = shares.next
 		}
@@ -109,17 +109,17 @@ func Offers(in Input) []Offer {
 	return offers
 }
 
-// refused reports whether a refusal that still counts covers the whole part:
+// isRefused reports whether a refusal that still counts covers the whole part:
 // an agent that grew since is offered again.
-func refused(refusals []Refusal, part []mesos.Resource, now time.Time) bool {
-	return slices.ContainsFunc(refusals, func(r Refusal) bool {
+func isRefused(refusals []OfferFilter, part []mesos.Resource, now time.Time) bool {
+	return slices.ContainsFunc(refusals, func(r OfferFilter) bool {
 		return now.Before(r.Until) && amount.Contains(r.Resources, part)
 	})
 }
 
-// worth reports whether part is as much as the role wants at least: all the
+// meetsMinimum reports whether part is as much as the role wants at least: all the
 // quantities of one of its alternatives.
-func worth(part []mesos.Resource, least map[string]mesos.OfferFilters, role string) bool {
+func meetsMinimum(part []mesos.Resource, least map[string]mesos.OfferFilters, role string) bool {
 	filters, own := least[role]
 	if wanted := filters.GetMinAllocatableResources(); own && wanted != nil {
 		if len(wanted.Quantities) == 0 {
@@ -127,12 +127,12 @@ func worth(part []mesos.Resource, least map[string]mesos.OfferFilters, role stri
 		}
 		return slices.ContainsFunc(wanted.Quantities, func(q mesos.OfferFilters_ResourceQuantities) bool {
 			for name, value := range q.Quantities {
-				if amount.Scalar(part, name) < value.Value {
+				if amount.SumScalar(part, name) < value.Value {
 					return false
 				}
 			}
 			return len(part) > 0
 		})
 	}
-	return amount.Scalar(part, "cpus") >= 0.01 || amount.Scalar(part, "mem") >= 32
+	return amount.SumScalar(part, "cpus") >= 0.01 || amount.SumScalar(part, "mem") >= 32
 }

@@ -22,11 +22,11 @@ func amounts(cpus, gpus float64) []mesos.Resource {
 	return all
 }
 
-func agent(id string, cpus, gpus float64) Agent {
-	return Agent{ID: id, Total: amounts(cpus, gpus), Free: amounts(cpus, gpus)}
+func agent(id string, cpus, gpus float64) AllocatableAgent {
+	return AllocatableAgent{ID: id, Total: amounts(cpus, gpus), Free: amounts(cpus, gpus)}
 }
 
-func reserved(a Agent, cpus float64, role string) Agent {
+func reserved(a AllocatableAgent, cpus float64, role string) AllocatableAgent {
 	r := amounts(cpus, 0)
 	r[0].Role, r[1].Role = &role, &role
 	a.Total, a.Free = amount.Sum(a.Total, r), amount.Sum(a.Free, r)
@@ -34,19 +34,19 @@ func reserved(a Agent, cpus float64, role string) Agent {
 }
 
 // show writes offers as "agent→framework/role cpus gpus".
-func show(offers []Offer) string {
+func show(offers []AllocatedOffer) string {
 	var out []string
 	for _, o := range offers {
-		out = append(out, fmt.Sprintf("%s→%s/%s %v %v", o.Agent, o.Framework, o.Role, amount.Scalar(o.Resources, "cpus"), amount.Scalar(o.Resources, "gpus")))
+		out = append(out, fmt.Sprintf("%s→%s/%s %v %v", o.Agent, o.Framework, o.Role, amount.SumScalar(o.Resources, "cpus"), amount.SumScalar(o.Resources, "gpus")))
 	}
 	return strings.Join(out, ", ")
 }
 
 func TestOffers(t *testing.T) {
 	now := time.Unix(1000, 0)
-	x, y := Framework{ID: "x", Roles: []string{"r"}, GPUs: true}, Framework{ID: "y", Roles: []string{"s"}, GPUs: true}
-	plain := Framework{ID: "plain", Roles: []string{"p"}}
-	slot := Slot{Claim{"x", "r"}, "a"}
+	x, y := Contender{ID: "x", Roles: []string{"r"}, GPUs: true}, Contender{ID: "y", Roles: []string{"s"}, GPUs: true}
+	plain := Contender{ID: "plain", Roles: []string{"p"}}
+	slot := ClaimSlot{RoleClaim{"x", "r"}, "a"}
 	least := func(cpus float64) map[string]mesos.OfferFilters {
 		return map[string]mesos.OfferFilters{"r": {MinAllocatableResources: &mesos.OfferFilters_MinAllocatableResources{
 			Quantities: []mesos.OfferFilters_ResourceQuantities{{Quantities: map[string]mesos.Value_Scalar{"cpus": {Value: cpus}}}},
@@ -54,58 +54,58 @@ func TestOffers(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		name string
-		in   Input
+		in   AllocationInput
 		want string
 	}{
-		{"nobody", Input{Agents: []Agent{agent("a", 1, 0)}}, ""},
-		{"an agent goes to one", Input{Agents: []Agent{agent("a", 1, 0)}, Frameworks: []Framework{x, y}}, "a→x/r 1 0"},
-		{"two agents to two roles", Input{Agents: []Agent{agent("b", 1, 0), agent("a", 1, 0)}, Frameworks: []Framework{x, y}}, "a→x/r 1 0, b→y/s 1 0"},
-		{"who waited longest first", Input{
-			Agents: []Agent{agent("a", 1, 0)}, Frameworks: []Framework{x, y}, Turns: map[Claim]uint64{{"x", "r"}: 7, {"y", "s"}: 6},
+		{"nobody", AllocationInput{Agents: []AllocatableAgent{agent("a", 1, 0)}}, ""},
+		{"an agent goes to one", AllocationInput{Agents: []AllocatableAgent{agent("a", 1, 0)}, Frameworks: []Contender{x, y}}, "a→x/r 1 0"},
+		{"two agents to two roles", AllocationInput{Agents: []AllocatableAgent{agent("b", 1, 0), agent("a", 1, 0)}, Frameworks: []Contender{x, y}}, "a→x/r 1 0, b→y/s 1 0"},
+		{"who waited longest first", AllocationInput{
+			Agents: []AllocatableAgent{agent("a", 1, 0)}, Frameworks: []Contender{x, y}, Turns: map[RoleClaim]uint64{{"x", "r"}: 7, {"y", "s"}: 6},
 		}, "a→y/s 1 0"},
-		{"least share first", Input{
-			Agents: []Agent{agent("a", 8, 0)}, Frameworks: []Framework{x, y},
-			Held: []Holding{{Claim{"x", "r"}, amounts(1, 0)}}, Turns: map[Claim]uint64{{"y", "s"}: 9},
+		{"least share first", AllocationInput{
+			Agents: []AllocatableAgent{agent("a", 8, 0)}, Frameworks: []Contender{x, y},
+			Held: []ClaimHolding{{RoleClaim{"x", "r"}, amounts(1, 0)}}, Turns: map[RoleClaim]uint64{{"y", "s"}: 9},
 		}, "a→y/s 8 0"},
-		{"GPUs do not count for agents without", Input{
-			Agents: []Agent{agent("a", 8, 0)}, Frameworks: []Framework{x, y},
-			Held: []Holding{{Claim{"x", "r"}, amounts(1, 4)}, {Claim{"y", "s"}, amounts(2, 0)}},
+		{"GPUs do not count for agents without", AllocationInput{
+			Agents: []AllocatableAgent{agent("a", 8, 0)}, Frameworks: []Contender{x, y},
+			Held: []ClaimHolding{{RoleClaim{"x", "r"}, amounts(1, 4)}, {RoleClaim{"y", "s"}, amounts(2, 0)}},
 		}, "a→x/r 8 0"},
-		{"least GPUs first on agents with", Input{
-			Agents: []Agent{agent("a", 8, 4)}, Frameworks: []Framework{x, y},
-			Held: []Holding{{Claim{"x", "r"}, amounts(1, 4)}, {Claim{"y", "s"}, amounts(2, 0)}},
+		{"least GPUs first on agents with", AllocationInput{
+			Agents: []AllocatableAgent{agent("a", 8, 4)}, Frameworks: []Contender{x, y},
+			Held: []ClaimHolding{{RoleClaim{"x", "r"}, amounts(1, 4)}, {RoleClaim{"y", "s"}, amounts(2, 0)}},
 		}, "a→y/s 8 4"},
-		{"GPU agents only for those who want them", Input{Agents: []Agent{agent("a", 1, 1), agent("b", 1, 0)}, Frameworks: []Framework{plain}}, "b→plain/p 1 0"},
-		{"a GPU agent without free GPUs is still one", Input{
-			Agents: []Agent{{ID: "a", Total: amounts(1, 1), Free: amounts(1, 0)}}, Frameworks: []Framework{plain},
+		{"GPU agents only for those who want them", AllocationInput{Agents: []AllocatableAgent{agent("a", 1, 1), agent("b", 1, 0)}, Frameworks: []Contender{plain}}, "b→plain/p 1 0"},
+		{"a GPU agent without free GPUs is still one", AllocationInput{
+			Agents: []AllocatableAgent{{ID: "a", Total: amounts(1, 1), Free: amounts(1, 0)}}, Frameworks: []Contender{plain},
 		}, ""},
-		{"reserved to a role", Input{Agents: []Agent{reserved(agent("a", 1, 0), 3, "s")}, Frameworks: []Framework{x, y}}, "a→x/r 1 0, a→y/s 3 0"},
-		{"refused", Input{
-			Now: now, Agents: []Agent{agent("a", 1, 0)}, Frameworks: []Framework{x},
-			Refusals: map[Slot][]Refusal{slot: {{amounts(2, 0), now.Add(time.Second)}}},
+		{"reserved to a role", AllocationInput{Agents: []AllocatableAgent{reserved(agent("a", 1, 0), 3, "s")}, Frameworks: []Contender{x, y}}, "a→x/r 1 0, a→y/s 3 0"},
+		{"refused", AllocationInput{
+			Now: now, Agents: []AllocatableAgent{agent("a", 1, 0)}, Frameworks: []Contender{x},
+			Refusals: map[ClaimSlot][]OfferFilter{slot: {{amounts(2, 0), now.Add(time.Second)}}},
 		}, ""},
-		{"refused by one goes to the other", Input{
-			Now: now, Agents: []Agent{agent("a", 1, 0)}, Frameworks: []Framework{x, y},
-			Refusals: map[Slot][]Refusal{slot: {{amounts(2, 0), now.Add(time.Second)}}},
+		{"refused by one goes to the other", AllocationInput{
+			Now: now, Agents: []AllocatableAgent{agent("a", 1, 0)}, Frameworks: []Contender{x, y},
+			Refusals: map[ClaimSlot][]OfferFilter{slot: {{amounts(2, 0), now.Add(time.Second)}}},
 		}, "a→y/s 1 0"},
-		{"refusal over", Input{
-			Now: now, Agents: []Agent{agent("a", 1, 0)}, Frameworks: []Framework{x},
-			Refusals: map[Slot][]Refusal{slot: {{amounts(2, 0), now}}},
+		{"refusal over", AllocationInput{
+			Now: now, Agents: []AllocatableAgent{agent("a", 1, 0)}, Frameworks: []Contender{x},
+			Refusals: map[ClaimSlot][]OfferFilter{slot: {{amounts(2, 0), now}}},
 		}, "a→x/r 1 0"},
-		{"more than was refused", Input{
-			Now: now, Agents: []Agent{agent("a", 3, 0)}, Frameworks: []Framework{x},
-			Refusals: map[Slot][]Refusal{slot: {{amounts(2, 0), now.Add(time.Second)}}},
+		{"more than was refused", AllocationInput{
+			Now: now, Agents: []AllocatableAgent{agent("a", 3, 0)}, Frameworks: []Contender{x},
+			Refusals: map[ClaimSlot][]OfferFilter{slot: {{amounts(2, 0), now.Add(time.Second)}}},
 		}, "a→x/r 3 0"},
-		{"too little", Input{Agents: []Agent{agent("a", 0.005, 0)}, Frameworks: []Framework{x}}, ""},
-		{"less than the role wants", Input{Agents: []Agent{agent("a", 1, 0)}, Frameworks: []Framework{{ID: "x", Roles: []string{"r"}, Least: least(2)}}}, ""},
-		{"what the role wants", Input{Agents: []Agent{agent("a", 2, 0)}, Frameworks: []Framework{{ID: "x", Roles: []string{"r"}, Least: least(2)}}}, "a→x/r 2 0"},
+		{"too little", AllocationInput{Agents: []AllocatableAgent{agent("a", 0.005, 0)}, Frameworks: []Contender{x}}, ""},
+		{"less than the role wants", AllocationInput{Agents: []AllocatableAgent{agent("a", 1, 0)}, Frameworks: []Contender{{ID: "x", Roles: []string{"r"}, Least: least(2)}}}, ""},
+		{"what the role wants", AllocationInput{Agents: []AllocatableAgent{agent("a", 2, 0)}, Frameworks: []Contender{{ID: "x", Roles: []string{"r"}, Least: least(2)}}}, "a→x/r 2 0"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if got := show(Offers(tc.in)); got != tc.want {
+			if got := show(AllocateOffers(tc.in)); got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
 			again := tc.in
-			if got := show(Offers(again)); got != tc.want {
+			if got := show(AllocateOffers(again)); got != tc.want {
 				t.Errorf("a second time: got %q, want %q: an argument was changed", got, tc.want)
 			}
 		})

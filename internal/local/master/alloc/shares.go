@@ -9,57 +9,57 @@ import (
 	"mesos-gpu/internal/local/master/amount"
 )
 
-// shares knows how much of the cluster each role and each claim holds.
-type shares struct {
+// clusterShares knows how much of the cluster each role and each claim holds.
+type clusterShares struct {
 	total  map[string]float64
 	roles  map[string]map[string]float64
-	claims map[Claim]map[string]float64
-	turns  map[Claim]uint64
+	claims map[RoleClaim]map[string]float64
+	turns  map[RoleClaim]uint64
 	next   uint64
 }
 
-func newShares(in Input) *shares {
-	s := &shares{
+func newShares(in AllocationInput) *clusterShares {
+	s := &clusterShares{
 		total:  map[string]float64{},
 		roles:  map[string]map[string]float64{},
-		claims: map[Claim]map[string]float64{},
-		turns:  map[Claim]uint64{},
+		claims: map[RoleClaim]map[string]float64{},
+		turns:  map[RoleClaim]uint64{},
 	}
 	maps.Copy(s.turns, in.Turns)
 	for _, turn := range in.Turns {
 		s.next = max(s.next, turn)
 	}
 	for _, agent := range in.Agents {
-		add(s.total, agent.Total)
+		addResources(s.total, agent.Total)
 	}
 	for _, h := range in.Held {
-		s.hold(h.Claim, h.Resources)
+		s.addHolding(h.RoleClaim, h.Resources)
 	}
 	return s
 }
 
-func (s *shares) hold(claim Claim, rs []mesos.Resource) {
+func (s *clusterShares) addHolding(claim RoleClaim, rs []mesos.Resource) {
 	if s.roles[claim.Role] == nil {
 		s.roles[claim.Role] = map[string]float64{}
 	}
 	if s.claims[claim] == nil {
 		s.claims[claim] = map[string]float64{}
 	}
-	add(s.roles[claim.Role], rs)
-	add(s.claims[claim], rs)
+	addResources(s.roles[claim.Role], rs)
+	addResources(s.claims[claim], rs)
 }
 
-func add(sum map[string]float64, rs []mesos.Resource) {
+func addResources(sum map[string]float64, rs []mesos.Resource) {
 	for _, r := range rs {
 		if r.GetType() == mesos.SCALAR {
-			sum[r.Name] += amount.Scalar([]mesos.Resource{r}, r.Name)
+			sum[r.Name] += amount.SumScalar([]mesos.Resource{r}, r.Name)
 		}
 	}
 }
 
-// dominant is the largest part of any one resource that held makes up. GPUs
+// dominantShare is the largest part of any one resource that held makes up. GPUs
 // are left out, as every GPU job would dwarf all others by them.
-func (s *shares) dominant(held map[string]float64) float64 {
+func (s *clusterShares) dominantShare(held map[string]float64) float64 {
 	var most float64
 	for name, value := range held {
 		if total := s.total[name]; name != "gpus" && total > 0 {
@@ -69,21 +69,21 @@ func (s *shares) dominant(held map[string]float64) float64 {
 	return most
 }
 
-// order puts first the role with the least GPUs, where GPUs are to be had,
+// compareClaims puts first the role with the least GPUs, where GPUs are to be had,
 // and then the least dominant share; within a role the framework likewise;
 // and among equals whoever waited longest.
-func (s *shares) order(gpus bool) func(a, b Claim) int {
+func (s *clusterShares) compareClaims(gpus bool) func(a, b RoleClaim) int {
 	less := func(a, b map[string]float64) int {
 		if c := cmp.Compare(a["gpus"], b["gpus"]); gpus && c != 0 {
 			return c
 		}
-		return cmp.Compare(s.dominant(a), s.dominant(b))
+		return cmp.Compare(s.dominantShare(a), s.dominantShare(b))
 	}
 	lastTurn := map[string]uint64{}
 	for claim, turn := range s.turns {
 		lastTurn[claim.Role] = max(lastTurn[claim.Role], turn)
 	}
-	return func(a, b Claim) int {
+	return func(a, b RoleClaim) int {
 		if a.Role != b.Role {
 			return cmp.Or(
 				less(s.roles[a.Role], s.roles[b.Role]),
@@ -97,8 +97,8 @@ func (s *shares) order(gpus bool) func(a, b Claim) int {
 	}
 }
 
-// within cuts part down to what the role may still have.
-func (s *shares) within(limits map[string]float64, role string, part []mesos.Resource) []mesos.Resource {
+// cutToLimits cuts part down to what the role may still have.
+func (s *clusterShares) cutToLimits(limits map[string]float64, role string, part []mesos.Resource) []mesos.Resource {
 	if len(limits) == 0 {
 		return part
 	}

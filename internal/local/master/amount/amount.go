@@ -12,42 +12,42 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 )
 
-// part is all that a bag holds of one kind. Scalars are kept in thousandths,
+// resourcePart is all that a bag holds of one kind. Scalars are kept in thousandths,
 // the precision Mesos promises.
-type part struct {
+type resourcePart struct {
 	kind   mesos.Resource
 	milli  int64
 	set    map[string]struct{}
 	ranges mesos.Ranges
 }
 
-// bag holds at most one part of each kind, in the order they came.
-type bag struct {
+// resourceBag holds at most one part of each kind, in the order they came.
+type resourceBag struct {
 	keys  []string
-	parts map[string]*part
+	parts map[string]*resourcePart
 	// overlap is set once a set item or a range was added twice.
 	overlap bool
 }
 
-func newBag(groups ...[]mesos.Resource) *bag {
-	b := &bag{parts: map[string]*part{}}
+func newBag(groups ...[]mesos.Resource) *resourceBag {
+	b := &resourceBag{parts: map[string]*resourcePart{}}
 	for _, group := range groups {
 		for _, r := range group {
-			b.add(r)
+			b.addResource(r)
 		}
 	}
 	return b
 }
 
-func (b *bag) add(r mesos.Resource) {
+func (b *resourceBag) addResource(r mesos.Resource) {
 	key := keyOf(r)
 	p := b.parts[key]
 	if p == nil {
-		p = &part{kind: kindOf(r), set: map[string]struct{}{}}
+		p = &resourcePart{kind: kindOf(r), set: map[string]struct{}{}}
 		b.parts[key] = p
 		b.keys = append(b.keys, key)
 	}
-	p.milli += milli(r)
+	p.milli += milliValue(r)
 	for _, item := range r.GetSet().GetItem() {
 		if _, has := p.set[item]; has {
 			b.overlap = true
@@ -65,13 +65,13 @@ func (b *bag) add(r mesos.Resource) {
 	}
 }
 
-// subtract takes away what is there of r.
-func (b *bag) subtract(r mesos.Resource) {
+// subtractResource takes away what is there of r.
+func (b *resourceBag) subtractResource(r mesos.Resource) {
 	p := b.parts[keyOf(r)]
 	if p == nil {
 		return
 	}
-	p.milli = max(0, p.milli-milli(r))
+	p.milli = max(0, p.milli-milliValue(r))
 	for _, item := range r.GetSet().GetItem() {
 		delete(p.set, item)
 	}
@@ -80,9 +80,9 @@ func (b *bag) subtract(r mesos.Resource) {
 	}
 }
 
-func (p *part) covers(q *part) bool {
+func (p *resourcePart) covers(q *resourcePart) bool {
 	if p == nil {
-		return q.empty()
+		return q.isEmpty()
 	}
 	for item := range q.set {
 		if _, has := p.set[item]; !has {
@@ -96,13 +96,13 @@ func (p *part) covers(q *part) bool {
 	return p.milli >= q.milli && len(beyond) == 0
 }
 
-func (p *part) empty() bool { return p.milli <= 0 && len(p.set) == 0 && len(p.ranges) == 0 }
+func (p *resourcePart) isEmpty() bool { return p.milli <= 0 && len(p.set) == 0 && len(p.ranges) == 0 }
 
-func (b *bag) list() []mesos.Resource {
+func (b *resourceBag) list() []mesos.Resource {
 	var out []mesos.Resource
 	for _, key := range b.keys {
 		p := b.parts[key]
-		if p.empty() {
+		if p.isEmpty() {
 			continue
 		}
 		r := kindOf(p.kind)
@@ -119,7 +119,7 @@ func (b *bag) list() []mesos.Resource {
 	return out
 }
 
-func milli(r mesos.Resource) int64 { return int64(math.Round(r.GetScalar().GetValue() * 1000)) }
+func milliValue(r mesos.Resource) int64 { return int64(math.Round(r.GetScalar().GetValue() * 1000)) }
 
 // Sum adds groups up, one resource for each kind.
 func Sum(groups ...[]mesos.Resource) []mesos.Resource { return newBag(groups...).list() }
@@ -128,7 +128,7 @@ func Sum(groups ...[]mesos.Resource) []mesos.Resource { return newBag(groups...)
 func Subtract(from, what []mesos.Resource) []mesos.Resource {
 	b := newBag(from)
 	for _, r := range what {
-		b.subtract(r)
+		b.subtractResource(r)
 	}
 	return b.list()
 }
@@ -147,15 +147,15 @@ func Contains(have, want []mesos.Resource) bool {
 // Equal reports whether both hold the same.
 func Equal(a, b []mesos.Resource) bool { return Contains(a, b) && Contains(b, a) }
 
-// Overlap reports whether one set item or range stands in groups twice.
-func Overlap(groups ...[]mesos.Resource) bool { return newBag(groups...).overlap }
+// Overlaps reports whether one set item or range stands in groups twice.
+func Overlaps(groups ...[]mesos.Resource) bool { return newBag(groups...).overlap }
 
-// Scalar is the sum of all scalars called name.
-func Scalar(rs []mesos.Resource, name string) float64 {
+// SumScalar is the sum of all scalars called name.
+func SumScalar(rs []mesos.Resource, name string) float64 {
 	var sum int64
 	for _, r := range rs {
 		if r.Name == name && r.GetType() == mesos.SCALAR {
-			sum += milli(r)
+			sum += milliValue(r)
 		}
 	}
 	return float64(sum) / 1000

@@ -137,7 +137,7 @@ func TestOverlap(t *testing.T) {
 		{"neighbouring ranges", [][]mesos.Resource{of(spans("ports", 1, 2)), of(spans("ports", 3, 4))}, false},
 		{"port twice", [][]mesos.Resource{of(spans("ports", 1, 3)), of(spans("ports", 3, 4))}, true},
 	} {
-		if got := Overlap(tc.groups...); got != tc.want {
+		if got := Overlaps(tc.groups...); got != tc.want {
 			t.Errorf("%s: got %v, want %v", tc.name, got, tc.want)
 		}
 	}
@@ -180,7 +180,7 @@ func TestFormats(t *testing.T) {
 			t.Errorf("plain: got %v, want %v", plain, r)
 		}
 	}
-	if diff := cmp.Diff("cpus:1 cpus/a:1", show(For(of(scalar("cpus", 1), static(scalar("cpus", 1), "a"), static(scalar("cpus", 1), "b")), "a/child"))); diff != "" {
+	if diff := cmp.Diff("cpus:1 cpus/a:1", show(UsableBy(of(scalar("cpus", 1), static(scalar("cpus", 1), "a"), static(scalar("cpus", 1), "b")), "a/child"))); diff != "" {
 		t.Error(diff)
 	}
 	mine := Allocate(of(scalar("cpus", 1)), "r")
@@ -208,7 +208,7 @@ func TestArithmeticHolds(t *testing.T) {
 			t.Fatalf("%s holds not both %s and %s", show(sum), show(a), show(b))
 		}
 		left := Subtract(sum, a)
-		if !Overlap(a, b) && !Equal(left, b) {
+		if !Overlaps(a, b) && !Equal(left, b) {
 			t.Fatalf("%s - %s = %s, want %s", show(sum), show(a), show(left), show(b))
 		}
 		if !Contains(a, Subtract(a, b)) || len(Subtract(a, a)) != 0 || !Equal(Sum(b, a), sum) {

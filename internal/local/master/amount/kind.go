@@ -22,7 +22,7 @@ func keyOf(r mesos.Resource) string {
 	if key, simple := simpleKey(r); simple {
 		return key
 	}
-	kind := refined(kindOf(r))
+	kind := toRefined(kindOf(r))
 	if kind.Disk != nil {
 		kind.Disk.Volume = nil
 		if kind.Disk.Persistence == nil && kind.Disk.Source == nil {
@@ -50,8 +50,8 @@ func simpleKey(r mesos.Resource) (string, bool) {
 	return r.GetType().String() + "\x00" + r.Name + "\x00" + r.GetProviderID().GetValue() + "\x00" + role, true
 }
 
-// refined writes a reservation as `reservations` and leaves `role` unset.
-func refined(r mesos.Resource) mesos.Resource {
+// toRefined writes a reservation as `reservations` and leaves `role` unset.
+func toRefined(r mesos.Resource) mesos.Resource {
 	role := r.GetRole()
 	if len(r.Reservations) == 0 && role != "*" {
 		one := mesos.Resource_ReservationInfo{Type: mesos.Resource_ReservationInfo_STATIC.Enum(), Role: &role}
@@ -65,9 +65,9 @@ func refined(r mesos.Resource) mesos.Resource {
 	return r
 }
 
-// plain writes a reservation as `role` and `reservation`, where it is not one
+// toPlain writes a reservation as `role` and `reservation`, where it is not one
 // of several that refine another.
-func plain(r mesos.Resource) mesos.Resource {
+func toPlain(r mesos.Resource) mesos.Resource {
 	switch len(r.Reservations) {
 	case 0:
 		r.Role = proto.String(r.GetRole())
@@ -82,7 +82,7 @@ func plain(r mesos.Resource) mesos.Resource {
 	return r
 }
 
-func each(rs []mesos.Resource, f func(mesos.Resource) mesos.Resource) []mesos.Resource {
+func mapResources(rs []mesos.Resource, f func(mesos.Resource) mesos.Resource) []mesos.Resource {
 	out := slices.Clone(rs)
 	for i := range out {
 		out[i] = f(*proto.Clone(&out[i]).(*mesos.Resource))
@@ -92,14 +92,14 @@ func each(rs []mesos.Resource, f func(mesos.Resource) mesos.Resource) []mesos.Re
 
 // Refined is rs in the format for frameworks and agents that know refined
 // reservations.
-func Refined(rs []mesos.Resource) []mesos.Resource { return each(rs, refined) }
+func Refined(rs []mesos.Resource) []mesos.Resource { return mapResources(rs, toRefined) }
 
 // Plain is rs in the format before refined reservations.
-func Plain(rs []mesos.Resource) []mesos.Resource { return each(rs, plain) }
+func Plain(rs []mesos.Resource) []mesos.Resource { return mapResources(rs, toPlain) }
 
 // Allocate marks what is not yet allocated as allocated to role.
 func Allocate(rs []mesos.Resource, role string) []mesos.Resource {
-	return each(rs, func(r mesos.Resource) mesos.Resource {
+	return mapResources(rs, func(r mesos.Resource) mesos.Resource {
 		if r.AllocationInfo == nil {
 			r.Allocate(role)
 		}
@@ -109,20 +109,20 @@ func Allocate(rs []mesos.Resource, role string) []mesos.Resource {
 
 // Unallocate takes the mark of Allocate away.
 func Unallocate(rs []mesos.Resource) []mesos.Resource {
-	return each(rs, func(r mesos.Resource) mesos.Resource {
+	return mapResources(rs, func(r mesos.Resource) mesos.Resource {
 		r.AllocationInfo = nil
 		return r
 	})
 }
 
-// For is the part of rs that role may use: what is unreserved, or reserved to
+// UsableBy is the part of rs that role may use: what is unreserved, or reserved to
 // it or to an ancestor.
-func For(rs []mesos.Resource, role string) []mesos.Resource {
+func UsableBy(rs []mesos.Resource, role string) []mesos.Resource {
 	var out []mesos.Resource
 	for _, r := range rs {
 		if r.IsAllocatableTo(role) {
 			out = append(out, r)
 		}
 	}
-	return each(out, func(r mesos.Resource) mesos.Resource { return r })
+	return mapResources(out, func(r mesos.Resource) mesos.Resource { return r })
 }

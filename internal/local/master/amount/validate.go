@@ -17,17 +17,17 @@ var errGPUs = errors.New("invalid 'gpus' resource: The 'gpus' resource must be a
 // Validate says what is wrong with resources as somebody sent them.
 func Validate(rs []mesos.Resource) error {
 	for i := range rs {
-		if err := validate(rs[i]); err != nil {
+		if err := validateResource(rs[i]); err != nil {
 			return fmt.Errorf("invalid resource %q: %w", rs[i].Name, err)
 		}
 	}
-	if gpus := Scalar(rs, "gpus"); gpus != math.Trunc(gpus) {
+	if gpus := SumScalar(rs, "gpus"); gpus != math.Trunc(gpus) {
 		return errGPUs
 	}
 	return nil
 }
 
-func validate(r mesos.Resource) error {
+func validateResource(r mesos.Resource) error {
 	if r.Type == nil {
 		return errors.New("type is not set")
 	}

@@ -11,8 +11,8 @@ import (
 // uuidLen is the length of a status update's uuid.
 const uuidLen = 16
 
-// Call says what a scheduler's call lacks.
-func Call(call *scheduler.Call) error {
+// ValidateCall says what a scheduler's call lacks.
+func ValidateCall(call *scheduler.Call) error {
 	if _, err := proto.Marshal(call); err != nil {
 		return fmt.Errorf("not initialized: %w", err)
 	}
@@ -28,7 +28,7 @@ func Call(call *scheduler.Call) error {
 	if call.FrameworkID == nil {
 		return errors.New("expecting 'framework_id' to be present")
 	}
-	if part, missing := body(call); missing {
+	if part, missing := missingBody(call); missing {
 		return fmt.Errorf("expecting '%s' to be present", part)
 	}
 	switch call.Type {
@@ -44,8 +44,8 @@ func Call(call *scheduler.Call) error {
 	return nil
 }
 
-// body names the part that the call's type wants and whether it is missing.
-func body(call *scheduler.Call) (part string, missing bool) {
+// missingBody names the part that the call's type wants and whether it is missing.
+func missingBody(call *scheduler.Call) (part string, missing bool) {
 	switch call.Type {
 	case scheduler.Call_ACCEPT:
 		return "accept", call.Accept == nil

@@ -46,8 +46,8 @@ func custom() mesos.TaskInfo {
 	return t
 }
 
-func onAgent() Launch {
-	return Launch{
+func onAgent() LaunchCheck {
+	return LaunchCheck{
 		Framework: mesos.FrameworkID{Value: "f"}, Agent: mesos.AgentID{Value: "a"}, Free: rs(2, 2, "A", "B"),
 		HasTask: func(id string) bool { return id == "taken" },
 		Executor: func(id string) (mesos.ExecutorInfo, bool) {
@@ -113,7 +113,7 @@ func TestTask(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tc.change(&tc.task)
-			wantError(t, onAgent().Task(tc.task), tc.want)
+			wantError(t, onAgent().ValidateTask(tc.task), tc.want)
 		})
 	}
 }
@@ -155,7 +155,7 @@ func TestGroup(t *testing.T) {
 		{"no memory", pod(func(e *mesos.ExecutorInfo) { e.Resources = e.Resources[:1] }), []mesos.TaskInfo{one}, "less memory"},
 		{"no disk", pod(func(e *mesos.ExecutorInfo) { e.Resources = e.Resources[:2] }), []mesos.TaskInfo{one}, "no disk"},
 	} {
-		t.Run(tc.name, func(t *testing.T) { wantError(t, onAgent().Group(tc.e, tc.tasks), tc.want) })
+		t.Run(tc.name, func(t *testing.T) { wantError(t, onAgent().ValidateGroup(tc.e, tc.tasks), tc.want) })
 	}
 }
 
@@ -164,7 +164,7 @@ func TestRole(t *testing.T) {
 		"*": "", "a": "", "a/b-c": "", "": "empty", "/a": "empty component", "a/": "empty component", "a//b": "empty component",
 		"a/..": "\"..\"", "a/*": "\"*\"", "-a": "dash", "a b": "whitespace",
 	} {
-		wantError(t, Role(role), want)
+		wantError(t, ValidateRole(role), want)
 	}
 }
 
@@ -175,16 +175,16 @@ func TestFrameworkAndItsUpdate(t *testing.T) {
 		change(&f)
 		return f
 	}
-	wantError(t, Framework(base), "")
-	wantError(t, Framework(with(func(f *mesos.FrameworkInfo) { f.Roles = []string{"a", "a"} })), "duplicate")
-	wantError(t, Framework(with(func(f *mesos.FrameworkInfo) { f.ID = &mesos.FrameworkID{Value: "a/b"} })), "framework id")
-	wantError(t, Suppressed(base, []string{"b"}), "")
-	wantError(t, Suppressed(base, []string{"c"}), `"c"`)
-	wantError(t, Update(base, with(func(f *mesos.FrameworkInfo) { f.Principal = proto.String("p") }), false), "principal")
+	wantError(t, ValidateFramework(base), "")
+	wantError(t, ValidateFramework(with(func(f *mesos.FrameworkInfo) { f.Roles = []string{"a", "a"} })), "duplicate")
+	wantError(t, ValidateFramework(with(func(f *mesos.FrameworkInfo) { f.ID = &mesos.FrameworkID{Value: "a/b"} })), "framework id")
+	wantError(t, ValidateSuppressed(base, []string{"b"}), "")
+	wantError(t, ValidateSuppressed(base, []string{"c"}), `"c"`)
+	wantError(t, ValidateUpdate(base, with(func(f *mesos.FrameworkInfo) { f.Principal = proto.String("p") }), false), "principal")
 	user := with(func(f *mesos.FrameworkInfo) { f.User = "v" })
-	wantError(t, Update(base, user, false), "")
-	wantError(t, Update(base, user, true), "user")
-	wantError(t, Update(base, with(func(f *mesos.FrameworkInfo) { f.Checkpoint = proto.Bool(true) }), true), "checkpoint")
+	wantError(t, ValidateUpdate(base, user, false), "")
+	wantError(t, ValidateUpdate(base, user, true), "user")
+	wantError(t, ValidateUpdate(base, with(func(f *mesos.FrameworkInfo) { f.Checkpoint = proto.Bool(true) }), true), "checkpoint")
 }
 
 // Each call that needs a part says which one is missing.
@@ -196,6 +196,6 @@ func TestCall(t *testing.T) {
 		case scheduler.Call_UNKNOWN, scheduler.Call_TEARDOWN, scheduler.Call_REVIVE, scheduler.Call_SUPPRESS:
 			want = ""
 		}
-		wantError(t, Call(call), want)
+		wantError(t, ValidateCall(call), want)
 	}
 }

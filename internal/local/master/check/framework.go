@@ -12,18 +12,18 @@ import (
 // maxFailoverTimeout is what Mesos can count in nanoseconds, in seconds.
 const maxFailoverTimeout = math.MaxInt64 / 1e9
 
-// Framework says what is wrong with a FrameworkInfo.
-func Framework(info mesos.FrameworkInfo) error {
-	multi := Has(info, mesos.FrameworkInfo_Capability_MULTI_ROLE)
+// ValidateFramework says what is wrong with a FrameworkInfo.
+func ValidateFramework(info mesos.FrameworkInfo) error {
+	multi := HasCapability(info, mesos.FrameworkInfo_Capability_MULTI_ROLE)
 	switch {
 	case multi && info.Role != nil:
 		return errors.New("'FrameworkInfo.role' must not be set when the framework is MULTI_ROLE capable")
 	case !multi && len(info.Roles) > 0:
 		return errors.New("'FrameworkInfo.roles' must not be set when the framework is not MULTI_ROLE capable")
 	}
-	roles := Roles(info)
+	roles := RolesOf(info)
 	for i, role := range roles {
-		if err := Role(role); err != nil {
+		if err := ValidateRole(role); err != nil {
 			return fmt.Errorf("framework has an invalid role: %w", err)
 		}
 		if slices.Contains(roles[:i], role) {
@@ -31,7 +31,7 @@ func Framework(info mesos.FrameworkInfo) error {
 		}
 	}
 	if value := info.GetID().GetValue(); value != "" {
-		if err := id("framework id", value); err != nil {
+		if err := validateID("framework id", value); err != nil {
 			return err
 		}
 	}
@@ -41,20 +41,20 @@ func Framework(info mesos.FrameworkInfo) error {
 	return nil
 }
 
-// Suppressed says which suppressed role the framework does not have.
-func Suppressed(info mesos.FrameworkInfo, roles []string) error {
+// ValidateSuppressed says which suppressed role the framework does not have.
+func ValidateSuppressed(info mesos.FrameworkInfo, roles []string) error {
 	for _, role := range roles {
-		if !slices.Contains(Roles(info), role) {
-			return fmt.Errorf("suppressed role %q is not contained in the set of roles %q", role, Roles(info))
+		if !slices.Contains(RolesOf(info), role) {
+			return fmt.Errorf("suppressed role %q is not contained in the set of roles %q", role, RolesOf(info))
 		}
 	}
 	return nil
 }
 
-// Update says which change from old to info is not allowed. strict is for
+// ValidateUpdate says which change from old to info is not allowed. strict is for
 // UPDATE_FRAMEWORK, which may not change user and checkpoint; SUBSCRIBE
 // keeps the old values of those.
-func Update(old, info mesos.FrameworkInfo, strict bool) error {
+func ValidateUpdate(old, info mesos.FrameworkInfo, strict bool) error {
 	switch {
 	case old.GetPrincipal() != info.GetPrincipal():
 		return errors.New("changing framework's principal is not allowed")

@@ -15,9 +15,9 @@ const (
 	minMemMiB = 32
 )
 
-// executor holds for every executor that a launch names.
-func (l Launch) executor(e mesos.ExecutorInfo) error {
-	if err := id("executor id", e.ExecutorID.Value); err != nil {
+// validateExecutor holds for every executor that a launch names.
+func (l LaunchCheck) validateExecutor(e mesos.ExecutorInfo) error {
+	if err := validateID("executor id", e.ExecutorID.Value); err != nil {
 		return err
 	}
 	switch {
@@ -28,10 +28,10 @@ func (l Launch) executor(e mesos.ExecutorInfo) error {
 	case *e.FrameworkID != l.Framework:
 		return fmt.Errorf("ExecutorInfo has an invalid FrameworkID (actual: %s, expected: %s)", e.FrameworkID.Value, l.Framework.Value)
 	}
-	if err := resources(e.Resources); err != nil {
+	if err := validateResources(e.Resources); err != nil {
 		return fmt.Errorf("executor uses invalid resources: %w", err)
 	}
-	if err := container(e.Container); err != nil {
+	if err := validateContainer(e.Container); err != nil {
 		return fmt.Errorf("executor's ContainerInfo is invalid: %w", err)
 	}
 	if existing, runs := l.Executor(e.ExecutorID.Value); runs && !sameExecutor(existing, e) {
@@ -48,9 +48,9 @@ func sameExecutor(a, b mesos.ExecutorInfo) bool {
 	return a.Equal(b)
 }
 
-// Group says what is wrong with a LAUNCH_GROUP; the whole group stands or
+// ValidateGroup says what is wrong with a LAUNCH_GROUP; the whole group stands or
 // falls together.
-func (l Launch) Group(e mesos.ExecutorInfo, tasks []mesos.TaskInfo) error {
+func (l LaunchCheck) ValidateGroup(e mesos.ExecutorInfo, tasks []mesos.TaskInfo) error {
 	seen := map[string]bool{}
 	want := [][]mesos.Resource{}
 	for _, t := range tasks {
@@ -67,7 +67,7 @@ func (l Launch) Group(e mesos.ExecutorInfo, tasks []mesos.TaskInfo) error {
 	if err := l.groupExecutor(e); err != nil {
 		return err
 	}
-	if amount.Overlap(append(want, e.Resources)...) {
+	if amount.Overlaps(append(want, e.Resources)...) {
 		return errors.New("there are overlapping resources in the task group's and its executor's resources")
 	}
 	if _, runs := l.Executor(e.ExecutorID.Value); !runs {
@@ -80,8 +80,8 @@ func (l Launch) Group(e mesos.ExecutorInfo, tasks []mesos.TaskInfo) error {
 	return nil
 }
 
-func (l Launch) groupTask(t mesos.TaskInfo, e mesos.ExecutorInfo) error {
-	if err := l.common(t); err != nil {
+func (l LaunchCheck) groupTask(t mesos.TaskInfo, e mesos.ExecutorInfo) error {
+	if err := l.validateCommon(t); err != nil {
 		return err
 	}
 	switch {
@@ -93,7 +93,7 @@ func (l Launch) groupTask(t mesos.TaskInfo, e mesos.ExecutorInfo) error {
 	return nil
 }
 
-func (l Launch) groupExecutor(e mesos.ExecutorInfo) error {
+func (l LaunchCheck) groupExecutor(e mesos.ExecutorInfo) error {
 	switch {
 	case e.Type == mesos.ExecutorInfo_UNKNOWN:
 		return errors.New("'ExecutorInfo.type' must be set")
@@ -105,14 +105,14 @@ func (l Launch) groupExecutor(e mesos.ExecutorInfo) error {
 		return errors.New("no Docker ContainerInfo is supported on the executor")
 	}
 	name := e.ExecutorID.Value
-	if cpus := amount.Scalar(e.Resources, "cpus"); cpus < minCPUs {
+	if cpus := amount.SumScalar(e.Resources, "cpus"); cpus < minCPUs {
 		return fmt.Errorf("executor %q uses less CPUs (%v) than the minimum required (%v)", name, cpus, minCPUs)
 	}
-	if mem := amount.Scalar(e.Resources, "mem"); mem < minMemMiB {
+	if mem := amount.SumScalar(e.Resources, "mem"); mem < minMemMiB {
 		return fmt.Errorf("executor %q uses less memory (%v) than the minimum required (%v)", name, mem, minMemMiB)
 	}
-	if amount.Scalar(e.Resources, "disk") == 0 {
+	if amount.SumScalar(e.Resources, "disk") == 0 {
 		return fmt.Errorf("executor %q uses no disk", name)
 	}
-	return l.executor(e)
+	return l.validateExecutor(e)
 }

@@ -7,8 +7,8 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 )
 
-// probe is what a health check and a check have in common; what names it.
-type probe struct {
+// probeInfo is what a health check and a check have in common; what names it.
+type probeInfo struct {
 	what, kind   string
 	command      *mesos.CommandInfo
 	path, scheme *string // of HTTP
@@ -16,8 +16,8 @@ type probe struct {
 	times        map[string]*float64
 }
 
-func ofHealthCheck(h *mesos.HealthCheck) probe {
-	p := probe{what: "health check", kind: h.Type.String(), command: h.Command, http: h.HTTP != nil, tcp: h.TCP != nil,
+func ofHealthCheck(h *mesos.HealthCheck) probeInfo {
+	p := probeInfo{what: "health check", kind: h.Type.String(), command: h.Command, http: h.HTTP != nil, tcp: h.TCP != nil,
 		times: map[string]*float64{
 			"delay_seconds": h.DelaySeconds, "interval_seconds": h.IntervalSeconds, "timeout_seconds": h.TimeoutSeconds,
 			"grace_period_seconds": h.GracePeriodSeconds,
@@ -28,8 +28,8 @@ func ofHealthCheck(h *mesos.HealthCheck) probe {
 	return p
 }
 
-func ofCheck(c *mesos.CheckInfo) probe {
-	p := probe{what: "check", kind: c.Type.String(), http: c.HTTP != nil, tcp: c.TCP != nil,
+func ofCheck(c *mesos.CheckInfo) probeInfo {
+	p := probeInfo{what: "check", kind: c.Type.String(), http: c.HTTP != nil, tcp: c.TCP != nil,
 		times: map[string]*float64{"delay_seconds": c.DelaySeconds, "interval_seconds": c.IntervalSeconds, "timeout_seconds": c.TimeoutSeconds}}
 	if c.Command != nil {
 		p.command = &c.Command.Command
@@ -40,22 +40,22 @@ func ofCheck(c *mesos.CheckInfo) probe {
 	return p
 }
 
-// probes holds for a task's checks.
-func probes(t mesos.TaskInfo) error {
+// validateProbes holds for a task's checks.
+func validateProbes(t mesos.TaskInfo) error {
 	if t.HealthCheck != nil {
-		if err := ofHealthCheck(t.HealthCheck).valid(); err != nil {
+		if err := ofHealthCheck(t.HealthCheck).validateProbe(); err != nil {
 			return fmt.Errorf("task uses invalid health check: %w", err)
 		}
 	}
 	if t.Check != nil {
-		if err := ofCheck(t.Check).valid(); err != nil {
+		if err := ofCheck(t.Check).validateProbe(); err != nil {
 			return fmt.Errorf("task uses invalid check: %w", err)
 		}
 	}
 	return nil
 }
 
-func (p probe) valid() error {
+func (p probeInfo) validateProbe() error {
 	switch {
 	case p.kind == "COMMAND" && p.command == nil:
 		return fmt.Errorf("expecting 'command' to be set for COMMAND %s", p.what)

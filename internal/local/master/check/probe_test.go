@@ -30,7 +30,7 @@ func TestProbes(t *testing.T) {
 		{"timeout", "'timeout_seconds' to be non-negative", mesos.TaskInfo{Check: &mesos.CheckInfo{Type: mesos.CheckInfo_TCP, TCP: &mesos.CheckInfo_Tcp{}, TimeoutSeconds: &early}}},
 	}
 	for _, tt := range tests {
-		err := probes(tt.task)
+		err := validateProbes(tt.task)
 		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: got %v, want %q in it", tt.name, err, tt.want)
 		}

@@ -15,7 +15,7 @@ import (
 // maxID is the longest file name: ids become folders.
 const maxID = 255
 
-func id(what, value string) error {
+func validateID(what, value string) error {
 	switch {
 	case value == "":
 		return fmt.Errorf("%s must not be empty", what)
@@ -29,8 +29,8 @@ func id(what, value string) error {
 	return nil
 }
 
-// Role says what is wrong with a role's name.
-func Role(role string) error {
+// ValidateRole says what is wrong with a role's name.
+func ValidateRole(role string) error {
 	if role == "*" {
 		return nil
 	}
@@ -52,14 +52,14 @@ func Role(role string) error {
 	return nil
 }
 
-// Has reports whether the framework declares the capability.
-func Has(info mesos.FrameworkInfo, capability mesos.FrameworkInfo_Capability_Type) bool {
+// HasCapability reports whether the framework declares the capability.
+func HasCapability(info mesos.FrameworkInfo, capability mesos.FrameworkInfo_Capability_Type) bool {
 	return slices.ContainsFunc(info.Capabilities, func(c mesos.FrameworkInfo_Capability) bool { return c.Type == capability })
 }
 
-// Roles are those that the framework subscribes to.
-func Roles(info mesos.FrameworkInfo) []string {
-	if Has(info, mesos.FrameworkInfo_Capability_MULTI_ROLE) {
+// RolesOf are those that the framework subscribes to.
+func RolesOf(info mesos.FrameworkInfo) []string {
+	if HasCapability(info, mesos.FrameworkInfo_Capability_MULTI_ROLE) {
 		return info.Roles
 	}
 	return []string{info.GetRole()}

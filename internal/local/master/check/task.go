@@ -9,8 +9,8 @@ import (
 	"mesos-gpu/internal/local/master/amount"
 )
 
-// Launch is what the validity of a launch depends on.
-type Launch struct {
+// LaunchCheck is what the validity of a launch depends on.
+type LaunchCheck struct {
 	Framework mesos.FrameworkID
 	Agent     mesos.AgentID
 	// Free is what is left of the accepted offers, allocated to their role.
@@ -21,9 +21,9 @@ type Launch struct {
 	Executor func(id string) (mesos.ExecutorInfo, bool)
 }
 
-// Task says what is wrong with one task of a LAUNCH.
-func (l Launch) Task(t mesos.TaskInfo) error {
-	if err := l.common(t); err != nil {
+// ValidateTask says what is wrong with one task of a LAUNCH.
+func (l LaunchCheck) ValidateTask(t mesos.TaskInfo) error {
+	if err := l.validateCommon(t); err != nil {
 		return err
 	}
 	if (t.Executor == nil) == (t.Command == nil) {
@@ -34,7 +34,7 @@ func (l Launch) Task(t mesos.TaskInfo) error {
 		if err := l.customExecutor(*e); err != nil {
 			return err
 		}
-		if amount.Overlap(t.Resources, e.Resources) {
+		if amount.Overlaps(t.Resources, e.Resources) {
 			return errors.New("there are overlapping resources in the task's and its executor's resources")
 		}
 		if _, runs := l.Executor(e.ExecutorID.Value); !runs {
@@ -48,19 +48,19 @@ func (l Launch) Task(t mesos.TaskInfo) error {
 	return nil
 }
 
-func (l Launch) customExecutor(e mesos.ExecutorInfo) error {
+func (l LaunchCheck) customExecutor(e mesos.ExecutorInfo) error {
 	switch {
 	case e.Type != mesos.ExecutorInfo_UNKNOWN && e.Type != mesos.ExecutorInfo_CUSTOM:
 		return fmt.Errorf("'ExecutorInfo.type' must be 'CUSTOM', it is %v", e.Type)
 	case e.Command == nil:
 		return errors.New("'ExecutorInfo.command' must be set")
 	}
-	return l.executor(e)
+	return l.validateExecutor(e)
 }
 
-// common holds for tasks of groups too.
-func (l Launch) common(t mesos.TaskInfo) error {
-	if err := id("task id", t.TaskID.Value); err != nil {
+// validateCommon holds for tasks of groups too.
+func (l LaunchCheck) validateCommon(t mesos.TaskInfo) error {
+	if err := validateID("task id", t.TaskID.Value); err != nil {
 		return err
 	}
 	switch {
@@ -75,24 +75,24 @@ func (l Launch) common(t mesos.TaskInfo) error {
 	case len(t.Resources) == 0:
 		return errors.New("task uses no resources")
 	}
-	if err := resources(t.Resources); err != nil {
+	if err := validateResources(t.Resources); err != nil {
 		return fmt.Errorf("task uses invalid resources: %w", err)
 	}
-	if err := container(t.Container); err != nil {
+	if err := validateContainer(t.Container); err != nil {
 		return fmt.Errorf("task's ContainerInfo is invalid: %w", err)
 	}
-	if err := probes(t); err != nil {
+	if err := validateProbes(t); err != nil {
 		return err
 	}
-	return limits(t)
+	return validateLimits(t)
 }
 
-// resources holds for a task's and an executor's own resources.
-func resources(rs []mesos.Resource) error {
+// validateResources holds for a task's and an executor's own resources.
+func validateResources(rs []mesos.Resource) error {
 	if err := amount.Validate(rs); err != nil {
 		return err
 	}
-	if amount.Overlap(rs) {
+	if amount.Overlaps(rs) {
 		return errors.New("a set item or range stands there twice")
 	}
 	for _, r := range rs {
@@ -103,7 +103,7 @@ func resources(rs []mesos.Resource) error {
 	return nil
 }
 
-func container(c *mesos.ContainerInfo) error {
+func validateContainer(c *mesos.ContainerInfo) error {
 	if c == nil || c.GetType() != mesos.ContainerInfo_DOCKER {
 		return nil
 	}
@@ -118,13 +118,13 @@ func container(c *mesos.ContainerInfo) error {
 	return nil
 }
 
-// limits are the task's resource limits: no less than what it requests.
-func limits(t mesos.TaskInfo) error {
+// validateLimits are the task's resource limits: no less than what it requests.
+func validateLimits(t mesos.TaskInfo) error {
 	for name, limit := range t.Limits {
 		if name != "cpus" && name != "mem" {
 			return fmt.Errorf("only cpus and mem may be included in a task's resource limits, not %q", name)
 		}
-		request := amount.Scalar(t.Resources, name)
+		request := amount.SumScalar(t.Resources, name)
 		if request == 0 || limit.Value < request {
 			return fmt.Errorf("the %s limit %v must be at least the request, %v, which must be given", name, limit.Value, request)
 		}

@@ -16,9 +16,9 @@ import (
 	"mesos-gpu/internal/wire"
 )
 
-// stream is one subscription on its way through the tap.
-type stream struct {
-	tap    *Tap
+// proxiedStream is one subscription on its way through the tap.
+type proxiedStream struct {
+	tap    *Proxy
 	ctx    context.Context
 	close  context.CancelFunc
 	path   string
@@ -32,9 +32,9 @@ type stream struct {
 	w  http.ResponseWriter
 }
 
-func (t *Tap) open(r *http.Request) *stream {
+func (t *Proxy) openStream(r *http.Request) *proxiedStream {
 	ctx, cancel := context.WithCancel(r.Context())
-	s := &stream{tap: t, ctx: ctx, path: r.URL.Path, ready: make(chan struct{})}
+	s := &proxiedStream{tap: t, ctx: ctx, path: r.URL.Path, ready: make(chan struct{})}
 	s.close = func() {
 		s.mu.Lock()
 		s.closed = true // its writer is no more
@@ -49,8 +49,8 @@ func (t *Tap) open(r *http.Request) *stream {
 	return s
 }
 
-// Cut ends the newest subscription as a broken connection would.
-func (t *Tap) Cut() {
+// CutStream ends the newest subscription as a broken connection would.
+func (t *Proxy) CutStream() {
 	t.mu.Lock()
 	s := t.stream
 	t.mu.Unlock()
@@ -59,9 +59,9 @@ func (t *Tap) Cut() {
 	}
 }
 
-// Send gives the scheduler events that the master never sent. Where no
+// InjectEvents gives the scheduler events that the master never sent. Where no
 // subscription is open it does nothing.
-func (t *Tap) Send(events ...*scheduler.Event) {
+func (t *Proxy) InjectEvents(events ...*scheduler.Event) {
 	t.mu.Lock()
 	s := t.stream
 	t.mu.Unlock()
@@ -70,14 +70,14 @@ func (t *Tap) Send(events ...*scheduler.Event) {
 	}
 	select {
 	case <-s.ready:
-		s.write(events)
+		s.writeEvents(events)
 	case <-s.ctx.Done():
 	}
 }
 
-// Do makes a call to the master in the scheduler's name, on its newest
+// MakeCall makes a call to the master in the scheduler's name, on its newest
 // subscription, and returns the answer's status. The call is not kept.
-func (t *Tap) Do(call *scheduler.Call) (int, error) {
+func (t *Proxy) MakeCall(call *scheduler.Call) (int, error) {
 	t.mu.Lock()
 	s := t.stream
 	t.mu.Unlock()
@@ -102,9 +102,9 @@ func (t *Tap) Do(call *scheduler.Call) (int, error) {
 	return w.Code, nil
 }
 
-// write sends events, unfiltered, with no other between them. It fails
+// writeEvents sends events, unfiltered, with no other between them. It fails
 // silently: the scheduler that went away gets nothing.
-func (s *stream) write(events []*scheduler.Event) {
+func (s *proxiedStream) writeEvents(events []*scheduler.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, e := range events {
@@ -113,25 +113,25 @@ func (s *stream) write(events []*scheduler.Event) {
 			return
 		}
 		fmt.Fprintf(s.w, "%d\n%s", len(body), body)
-		s.tap.got(Event{Event: e, Stream: s.number, At: time.Now()})
+		s.tap.recordEvent(RecordedEvent{Event: e, Stream: s.number, At: time.Now()})
 	}
 	if !s.closed {
 		_ = http.NewResponseController(s.w).Flush() // see above
 	}
 }
 
-func (t *Tap) got(e Event) {
+func (t *Proxy) recordEvent(e RecordedEvent) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.events = append(t.events, e)
-	t.wake()
+	t.notifyWaiters()
 }
 
 // eventWriter reads the master's events and writes what the filter makes of
 // them.
 type eventWriter struct {
 	*statusWriter
-	stream *stream
+	stream *proxiedStream
 	rest   []byte
 }
 
@@ -161,11 +161,11 @@ func (w *eventWriter) Write(p []byte) (int, error) {
 			return 0, fmt.Errorf("tap: read event: %w", err)
 		}
 		w.rest = bytes.Clone(after[n:])
-		w.stream.pass(e)
+		w.stream.passEvent(e)
 	}
 }
 
-func (s *stream) pass(e *scheduler.Event) {
+func (s *proxiedStream) passEvent(e *scheduler.Event) {
 	s.tap.mu.Lock()
 	filter := s.tap.filter
 	s.tap.mu.Unlock()
@@ -173,7 +173,7 @@ func (s *stream) pass(e *scheduler.Event) {
 	if filter != nil {
 		events = filter(e)
 	}
-	s.write(events)
+	s.writeEvents(events)
 }
 
 // Flush sends the header; events flush themselves.
@@ -189,15 +189,15 @@ func (w *eventWriter) Flush() {
 // statusWriter notes what a call was answered.
 type statusWriter struct {
 	http.ResponseWriter
-	tap  *Tap
-	call *Call
+	tap  *Proxy
+	call *RecordedCall
 }
 
 func (w *statusWriter) WriteHeader(status int) {
 	w.tap.mu.Lock()
 	if w.call.Status == 0 {
 		w.call.Status = status
-		w.tap.wake()
+		w.tap.notifyWaiters()
 	}
 	w.tap.mu.Unlock()
 	w.ResponseWriter.WriteHeader(status)

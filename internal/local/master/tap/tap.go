@@ -24,8 +24,8 @@ import (
 	"mesos-gpu/internal/wire"
 )
 
-// Call is a scheduler's call as it came.
-type Call struct {
+// RecordedCall is a scheduler's call as it came.
+type RecordedCall struct {
 	*scheduler.Call
 	// StreamID is the header, Conn the connection's remote address.
 	StreamID, Conn string
@@ -37,102 +37,102 @@ type Call struct {
 	Status int
 }
 
-// Event is an event as the scheduler got it, on subscription number Stream.
-type Event struct {
+// RecordedEvent is an event as the scheduler got it, on subscription number Stream.
+type RecordedEvent struct {
 	*scheduler.Event
 	Stream int
 	At     time.Time
 }
 
-// Fault answers a call in the master's place, or lets it do so.
-type Fault func(w http.ResponseWriter, r *http.Request, master http.Handler)
+// CallFault answers a call in the master's place, or lets it do so.
+type CallFault func(w http.ResponseWriter, r *http.Request, master http.Handler)
 
-// Filter turns an event into what the scheduler gets instead; nil is nothing.
-type Filter func(*scheduler.Event) []*scheduler.Event
+// EventFilter turns an event into what the scheduler gets instead; nil is nothing.
+type EventFilter func(*scheduler.Event) []*scheduler.Event
 
-// Tap is an http.Handler in front of a master's.
-type Tap struct {
+// Proxy is an http.Handler in front of a master's.
+type Proxy struct {
 	master http.Handler
 
 	mu     sync.Mutex
 	leader string // where it sends everybody; itself, if empty
-	faults []fault
-	filter Filter
-	calls  []*Call
+	faults []scheduledFault
+	filter EventFilter
+	calls  []*RecordedCall
 	others []*operator.Call
-	events []Event
-	more   chan struct{} // closed and replaced at each call and event
-	stream *stream       // the newest subscription, open or not
+	events []RecordedEvent
+	more   chan struct{}  // closed and replaced at each call and event
+	stream *proxiedStream // the newest subscription, open or not
 	opened int
 }
 
-type fault struct {
-	match func(*Call) bool
+type scheduledFault struct {
+	match func(*RecordedCall) bool
 	left  int // below zero: for ever
-	do    Fault
+	do    CallFault
 }
 
 // New puts a Tap before a master.
-func New(master http.Handler) *Tap { return &Tap{master: master, more: make(chan struct{})} }
+func New(master http.Handler) *Proxy { return &Proxy{master: master, more: make(chan struct{})} }
 
-// Follow makes this master say that another one leads: url, or itself again
+// ReportLeader makes this master say that another one leads: url, or itself again
 // if that is empty. Its open subscription ends.
-func (t *Tap) Follow(url string) {
+func (t *Proxy) ReportLeader(url string) {
 	t.mu.Lock()
 	t.leader = url
 	t.mu.Unlock()
 	if url != "" {
-		t.Cut()
+		t.CutStream()
 	}
 }
 
-// Break has the next n calls that match answered by f; all, if n is below
+// InjectFault has the next n calls that match answered by f; all, if n is below
 // zero. Faults set earlier come first.
-func (t *Tap) Break(n int, match func(*Call) bool, f Fault) {
+func (t *Proxy) InjectFault(n int, match func(*RecordedCall) bool, f CallFault) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.faults = append(t.faults, fault{match, n, f})
+	t.faults = append(t.faults, scheduledFault{match, n, f})
 }
 
-// Mend ends all faults and the filter.
-func (t *Tap) Mend() {
+// ClearFaults ends all faults and the filter.
+func (t *Proxy) ClearFaults() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.faults, t.filter = nil, nil
 }
 
-// Filter passes all events from now on through f; nil ends that. Events made
+// SetFilter passes all events from now on through f; nil ends that. Events made
 // up by Send are not filtered.
-func (t *Tap) Filter(f Filter) {
+func (t *Proxy) SetFilter(f EventFilter) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.filter = f
 }
 
-// Of matches calls of a type.
-func Of(kind scheduler.Call_Type) func(*Call) bool {
-	return func(c *Call) bool { return c.GetType() == kind }
+// MatchType matches calls of a type.
+func MatchType(kind scheduler.Call_Type) func(*RecordedCall) bool {
+	return func(c *RecordedCall) bool { return c.GetType() == kind }
 }
 
 // ServeHTTP implements http.Handler.
-func (t *Tap) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (t *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case strings.HasSuffix(r.URL.Path, "/redirect"):
 		w.Header().Set("Location", strings.TrimPrefix(t.leaderOr("http://"+r.Host), "http:"))
 		w.WriteHeader(http.StatusTemporaryRedirect)
 	case strings.HasSuffix(r.URL.Path, "/api/v1/scheduler"):
-		t.scheduler(w, r)
+		t.serveScheduler(w, r)
 	case t.leaderOr("") != "":
-		Redirect(t.leaderOr(""))(w, r, nil)
+		RedirectTo(t.leaderOr(""))(w, r, nil)
 	case strings.HasSuffix(r.URL.Path, "/api/v1"):
-		t.operator(w, r)
+		t.serveOperator(w, r)
 	default:
 		t.master.ServeHTTP(w, r)
 	}
 }
 
-// operator notes an operator's call; one that is no protobuf passes unseen.
-func (t *Tap) operator(w http.ResponseWriter, r *http.Request) {
+// serveOperator notes an operator's call; one that is no protobuf passes unseen.
+func (t *Proxy) serveOperator(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		http.Error(w, fmt.Sprintf("tap: read call: %v", err), http.StatusBadRequest)
@@ -143,20 +143,20 @@ func (t *Tap) operator(w http.ResponseWriter, r *http.Request) {
 	if proto.Unmarshal(body, call) == nil {
 		t.mu.Lock()
 		t.others = append(t.others, call)
-		t.wake()
+		t.notifyWaiters()
 		t.mu.Unlock()
 	}
 	t.master.ServeHTTP(w, r)
 }
 
 // OperatorCalls are those that came so far.
-func (t *Tap) OperatorCalls() []*operator.Call {
+func (t *Proxy) OperatorCalls() []*operator.Call {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Clone(t.others)
 }
 
-func (t *Tap) leaderOr(own string) string {
+func (t *Proxy) leaderOr(own string) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.leader != "" {
@@ -165,9 +165,9 @@ func (t *Tap) leaderOr(own string) string {
 	return own
 }
 
-func (t *Tap) scheduler(w http.ResponseWriter, r *http.Request) {
+func (t *Proxy) serveScheduler(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
-	call := &Call{Call: &scheduler.Call{}, StreamID: r.Header.Get(wire.HeaderStreamID), Conn: r.RemoteAddr, At: time.Now()}
+	call := &RecordedCall{Call: &scheduler.Call{}, StreamID: r.Header.Get(wire.HeaderStreamID), Conn: r.RemoteAddr, At: time.Now()}
 	if err == nil {
 		err = proto.Unmarshal(body, call.Call)
 	}
@@ -176,10 +176,10 @@ func (t *Tap) scheduler(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	do := t.take(call)
+	do := t.recordCall(call)
 	answer := &statusWriter{ResponseWriter: w, tap: t, call: call}
 	if call.GetType() == scheduler.Call_SUBSCRIBE {
-		s := t.open(r)
+		s := t.openStream(r)
 		defer s.close()
 		do(&eventWriter{statusWriter: answer, stream: s}, r.WithContext(s.ctx), t.master)
 		return
@@ -187,15 +187,15 @@ func (t *Tap) scheduler(w http.ResponseWriter, r *http.Request) {
 	do(answer, r, t.master)
 }
 
-// take notes the call and finds what is to answer it.
-func (t *Tap) take(call *Call) Fault {
+// recordCall notes the call and finds what is to answer it.
+func (t *Proxy) recordCall(call *RecordedCall) CallFault {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	call.Stream = t.opened
 	t.calls = append(t.calls, call)
-	t.wake()
+	t.notifyWaiters()
 	if t.leader != "" {
-		return Redirect(t.leader)
+		return RedirectTo(t.leader)
 	}
 	for i := range t.faults {
 		f := &t.faults[i]
@@ -204,20 +204,20 @@ func (t *Tap) take(call *Call) Fault {
 			return f.do
 		}
 	}
-	return Forward
+	return ForwardCall
 }
 
-// wake is called with mu held.
-func (t *Tap) wake() {
+// notifyWaiters is called with mu held.
+func (t *Proxy) notifyWaiters() {
 	close(t.more)
 	t.more = make(chan struct{})
 }
 
 // Calls are those that came so far, with their answers.
-func (t *Tap) Calls() []Call {
+func (t *Proxy) Calls() []RecordedCall {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	out := make([]Call, len(t.calls))
+	out := make([]RecordedCall, len(t.calls))
 	for i, c := range t.calls {
 		out[i] = *c
 	}
@@ -225,15 +225,15 @@ func (t *Tap) Calls() []Call {
 }
 
 // Events are those that the scheduler got.
-func (t *Tap) Events() []Event {
+func (t *Proxy) Events() []RecordedEvent {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Clone(t.events)
 }
 
-// Await waits until what has come so far satisfies done. It is called again
+// AwaitCondition waits until what has come so far satisfies done. It is called again
 // at each call, answer and event.
-func (t *Tap) Await(ctx context.Context, done func() bool) error {
+func (t *Proxy) AwaitCondition(ctx context.Context, done func() bool) error {
 	for {
 		t.mu.Lock()
 		more := t.more

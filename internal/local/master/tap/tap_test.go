@@ -23,7 +23,7 @@ import (
 
 // rig is an embedded master behind a tap, and a scheduler that has subscribed.
 type rig struct {
-	*tap.Tap
+	*tap.Proxy
 	t      *testing.T
 	server *httptest.Server
 	events io.ReadCloser
@@ -32,9 +32,9 @@ type rig struct {
 }
 
 func newRig(t *testing.T) *rig {
-	m := master.New(master.Config{})
-	r := &rig{t: t, Tap: tap.New(m.Handler())}
-	r.server = httptest.NewServer(r.Tap)
+	m := master.New(master.MasterConfig{})
+	r := &rig{t: t, Proxy: tap.New(m.Handler())}
+	r.server = httptest.NewServer(r.Proxy)
 	t.Cleanup(func() { r.server.CloseClientConnections(); r.server.Close() })
 	return r
 }
@@ -122,23 +122,23 @@ func rescind(id string) *scheduler.Event {
 func TestFaults(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
-		fault tap.Fault
+		fault tap.CallFault
 		want  int
 		taken bool // by the master
 	}{
-		{"forward", tap.Forward, 202, true},
+		{"forward", tap.ForwardCall, 202, true},
 		{"not subscribed", tap.NotSubscribed(), 403, false},
-		{"overloaded", tap.Overloaded(), 503, false},
-		{"bad request", tap.Answer(400, "no"), 400, false},
-		{"swallow", tap.Swallow(), 202, false},
-		{"redirect", tap.Redirect("http://127.0.0.1:1"), 307, false},
-		{"drop", tap.Drop, 0, false},
-		{"lose", tap.Lose, 0, true},
+		{"overloaded", tap.AnswerOverloaded(), 503, false},
+		{"bad request", tap.AnswerStatus(400, "no"), 400, false},
+		{"swallow", tap.IgnoreCall(), 202, false},
+		{"redirect", tap.RedirectTo("http://127.0.0.1:1"), 307, false},
+		{"drop", tap.DropConnection, 0, false},
+		{"lose", tap.LoseAnswer, 0, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newRig(t)
 			r.subscribe()
-			r.Break(1, tap.Of(scheduler.Call_TEARDOWN), tc.fault)
+			r.InjectFault(1, tap.MatchType(scheduler.Call_TEARDOWN), tc.fault)
 			if got := r.call(scheduler.Call_REVIVE); got != 202 {
 				t.Errorf("another call was answered %d", got)
 			}
@@ -160,15 +160,15 @@ func TestFaults(t *testing.T) {
 func TestHangLastsUntilTheCallerGoes(t *testing.T) {
 	r := newRig(t)
 	r.subscribe()
-	r.Break(-1, tap.Of(scheduler.Call_REVIVE), tap.Hang)
+	r.InjectFault(-1, tap.MatchType(scheduler.Call_REVIVE), tap.NeverAnswer)
 	answered := make(chan int, 1)
 	go func() { answered <- r.call(scheduler.Call_REVIVE) }()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	if err := r.Await(ctx, func() bool { return len(r.Calls()) == 2 }); err != nil {
+	if err := r.AwaitCondition(ctx, func() bool { return len(r.Calls()) == 2 }); err != nil {
 		t.Fatal(err)
 	}
-	r.Mend() // for those to come
+	r.ClearFaults() // for those to come
 	if got := r.call(scheduler.Call_REVIVE); got != 202 {
 		t.Errorf("after Mend: %d", got)
 	}
@@ -185,14 +185,14 @@ func TestHangLastsUntilTheCallerGoes(t *testing.T) {
 
 func TestEventsAreFilteredAndMadeUp(t *testing.T) {
 	r := newRig(t)
-	r.Filter(func(e *scheduler.Event) []*scheduler.Event {
+	r.SetFilter(func(e *scheduler.Event) []*scheduler.Event {
 		if e.Type != scheduler.Event_SUBSCRIBED {
 			return nil
 		}
 		return []*scheduler.Event{e, rescind("made-up"), rescind("twice")}
 	})
 	r.subscribe()
-	r.Send(rescind("sent"))
+	r.InjectEvents(rescind("sent"))
 	for _, want := range []string{"made-up", "twice", "sent"} {
 		if got := r.next().GetRescind().GetOfferID(); got.Value != want {
 			t.Errorf("got %q, want %q", got.Value, want)
@@ -201,15 +201,15 @@ func TestEventsAreFilteredAndMadeUp(t *testing.T) {
 	if n := len(r.Events()); n != 4 {
 		t.Errorf("kept %d events, want 4", n)
 	}
-	r.Cut()
+	r.CutStream()
 	if e := r.next(); e != nil {
 		t.Errorf("after Cut came %v", e)
 	}
-	r.Send(rescind("nobody")) // is there
+	r.InjectEvents(rescind("nobody")) // is there
 	if n := len(r.Events()); n != 4 {
 		t.Errorf("kept %d events of a stream that has ended", n)
 	}
-	r.Filter(nil)
+	r.SetFilter(nil)
 	r.subscribe()
 	if events := r.Events(); events[4].Stream != 2 || events[4].GetType() != scheduler.Event_SUBSCRIBED {
 		t.Errorf("kept %v", events[4])
@@ -219,12 +219,12 @@ func TestEventsAreFilteredAndMadeUp(t *testing.T) {
 func TestDoActsForTheScheduler(t *testing.T) {
 	r := newRig(t)
 	call := &scheduler.Call{Type: scheduler.Call_TEARDOWN}
-	if _, err := r.Do(call); err == nil {
+	if _, err := r.MakeCall(call); err == nil {
 		t.Error("a call of nobody succeeded")
 	}
 	r.subscribe()
 	call.FrameworkID = r.id
-	if status, err := r.Do(call); status != 202 || err != nil {
+	if status, err := r.MakeCall(call); status != 202 || err != nil {
 		t.Errorf("%d %v", status, err)
 	}
 	if n := len(r.Calls()); n != 1 {
@@ -234,7 +234,7 @@ func TestDoActsForTheScheduler(t *testing.T) {
 		t.Errorf("after TEARDOWN came %v", e)
 	}
 	// The tap may not have heard of the end yet; the master has.
-	if status, err := r.Do(call); err == nil && status == http.StatusAccepted {
+	if status, err := r.MakeCall(call); err == nil && status == http.StatusAccepted {
 		t.Error("a call on a stream that has ended succeeded")
 	}
 }
@@ -242,7 +242,7 @@ func TestDoActsForTheScheduler(t *testing.T) {
 func TestFollow(t *testing.T) {
 	leader, r := newRig(t), newRig(t)
 	r.subscribe()
-	r.Follow(leader.server.URL)
+	r.ReportLeader(leader.server.URL)
 	if e := r.next(); e != nil {
 		t.Errorf("a master that leads no more sent %v", e)
 	}
@@ -259,7 +259,7 @@ func TestFollow(t *testing.T) {
 			t.Errorf("%s: %s to %q", path, res.Status, got)
 		}
 	}
-	r.Follow("")
+	r.ReportLeader("")
 	r.subscribe()
 	if _, err := r.post("/api/v1", &operator.Call{Type: operator.Call_GET_HEALTH}); err != nil {
 		t.Error(err)

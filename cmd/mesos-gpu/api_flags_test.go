@@ -1,0 +1,93 @@
+package main
+
+import (
+	"bytes"
+	"encoding/pem"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"mesos-gpu/framework"
+	"mesos-gpu/framework/access"
+)
+
+// TestToken: what it prints for the access file is one, in which what it prints
+// for the user holds.
+func TestToken(t *testing.T) {
+	var out, lines bytes.Buffer
+	if code := runCommandLine(t.Context(), []string{"token", "ci"}, processIO{nil, &out, &lines, func(string) string { return "" }}); code != 0 {
+		t.Fatal(lines.String())
+	}
+	policy, err := access.ParsePolicy(lines.Bytes())
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, &lines)
+	}
+	name, secret, ok := access.SplitToken(strings.TrimSpace(out.String()))
+	if !ok || name != "ci" || len(policy.Tokens) != 1 || policy.Tokens[0].Name != "ci" || !policy.Tokens[0].MatchesSecret(secret) {
+		t.Errorf("printed %q for\n%s", &out, &lines)
+	}
+	if strings.Contains(lines.String(), secret) {
+		t.Error("the lines for the file hold the secret")
+	}
+	if code := runCommandLine(t.Context(), []string{"token", "a.b"}, processIO{nil, &out, &lines, func(string) string { return "" }}); code != 2 {
+		t.Errorf("a bad name: exit %d", code)
+	}
+}
+
+// TestTokenReachesTheScheduler from a file or the environment, and no output.
+func TestTokenReachesTheScheduler(t *testing.T) {
+	heard := ""
+	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		heard = r.Header.Get("Authorization")
+		http.Error(w, "no", http.StatusForbidden)
+	}))
+	defer s.Close()
+	dir := t.TempDir()
+	ca, file := filepath.Join(dir, "ca.pem"), filepath.Join(dir, "token")
+	for path, text := range map[string]string{file: "mgpu.ci.FILE\n", ca: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}))} {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		name, want, says string
+		args             []string
+		env              map[string]string
+	}{
+		{"a flag", "mgpu.ci.FILE", "others may use it", []string{"--token-file", file, "--ca", ca}, nil},
+		{"a file of the environment's", "mgpu.ci.FILE", "others may use it", nil, map[string]string{"MESOS_GPU_TOKEN_FILE": file, "MESOS_GPU_CA": ca}},
+		{"the environment", "mgpu.ci.ENV", "", nil, map[string]string{"MESOS_GPU_TOKEN": "mgpu.ci.ENV", "MESOS_GPU_CA": ca}},
+		{"both", "mgpu.ci.FILE", "", []string{"--token-file", file}, map[string]string{"MESOS_GPU_TOKEN": "mgpu.ci.ENV", "MESOS_GPU_CA": ca}},
+		{"no file", "", "read the token", []string{"--token-file", filepath.Join(dir, "none")}, nil},
+		{"nobody vouches", "", "certificate", []string{"--token-file", file}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			heard = ""
+			var out, said bytes.Buffer
+			code := runCommandLine(t.Context(), append([]string{"ps", "--api", s.URL}, c.args...), processIO{nil, &out, &said, func(name string) string { return c.env[name] }})
+			if want := strings.TrimSuffix("Bearer "+c.want, "Bearer "); code != 1 || heard != want || !strings.Contains(said.String(), c.says) {
+				t.Errorf("exit %d, heard %q, said %s", code, heard, &said)
+			}
+			if strings.Contains(out.String()+said.String(), "mgpu.ci") {
+				t.Errorf("it tells the token: %s%s", &out, &said)
+			}
+		})
+	}
+}
+
+// TestExecFlag: commands in containers are on, unless somebody turns them off.
+func TestExecFlag(t *testing.T) {
+	for line, want := range map[string]bool{"": false, "--exec": false, "--exec=true": false, "--exec=false": true} {
+		var a framework.APIConfig
+		f := pflag.NewFlagSet("scheduler", pflag.ContinueOnError)
+		addAPIFlags(f, &a)
+		if err := f.Parse(strings.Fields(line)); err != nil || a.NoExec != want {
+			t.Errorf("%q: off is %t, %v", line, a.NoExec, err)
+		}
+	}
+}

@@ -1,0 +1,190 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/job/spell"
+)
+
+// listCommands are the commands that list what there is, by how the scheduler says
+// that there is no such thing.
+func listCommands() map[string]string {
+	return map[string]string{
+		"there is no job ":      "mesos-gpu ps --all",
+		"there is no task ":     "mesos-gpu describe JOB",
+		"there is no agent ":    "mesos-gpu agents",
+		"there is no schedule ": "mesos-gpu schedules",
+	}
+}
+
+// joinedErrors are the errors of which errors.Join made one, nil of another.
+func joinedErrors(err error) []error {
+	several, ok := err.(interface{ Unwrap() []error })
+	if !ok || err.Error() != errors.Join(several.Unwrap()...).Error() {
+		return nil
+	}
+	return several.Unwrap()
+}
+
+// adviseError is an error with what to type next, of several that of each.
+func adviseError(err error) string {
+	if several := joinedErrors(err); several != nil {
+		lines := make([]string, len(several))
+		for i, one := range several {
+			lines[i] = adviseError(one)
+		}
+		return strings.Join(lines, "\n")
+	}
+	text := err.Error()
+	if p := (*api.Problem)(nil); errors.As(err, &p) && strings.HasSuffix(text, p.Detail) {
+		for begins, next := range listCommands() {
+			if strings.HasPrefix(p.Detail, begins) {
+				return fmt.Sprintf("%s: see %s", text, next)
+			}
+		}
+	}
+	if u := (*url.Error)(nil); errors.As(err, &u) && !errors.Is(err, context.Canceled) {
+		return strings.Replace(text, "ask the scheduler: "+u.Error(), describeUnreachable(u), 1)
+	}
+	return text
+}
+
+// describeUnreachable says which scheduler did not answer, rather than how it was asked.
+func describeUnreachable(u *url.Error) string {
+	at := u.URL
+	if whole, err := url.Parse(u.URL); err == nil {
+		at = whole.Scheme + "://" + whole.Host
+	}
+	next := "name the right one by --api or MESOS_GPU_API, as http://HOST:8080"
+	if errors.As(u, new(*tls.CertificateVerificationError)) {
+		next = "say whom to trust by --ca or MESOS_GPU_CA"
+	}
+	return fmt.Sprintf("ask the scheduler at %s: %v: %s", at, u.Err, next)
+}
+
+// isUnknownTask reports whether the scheduler knows no such task, which is not
+// that the task has written nothing.
+func isUnknownTask(err error, task string) bool {
+	var p *api.Problem
+	return isNotFound(err) && errors.As(err, &p) && p.Detail == api.UnknownTask(task).Detail
+}
+
+// describeFlagError says what a flag takes, where its library tells how it reads it.
+func describeFlagError(err error) error {
+	var bad *pflag.InvalidValueError
+	if !errors.As(err, &bad) {
+		return err
+	}
+	f := bad.GetFlag()
+	takes := map[string]string{
+		"int": "a whole number, such as 2", "int64": "a whole number, such as 2", "uint": "a whole number, such as 2", "uintSlice": "whole numbers with commas between, such as 31,43",
+		"float64": "a number, such as 0.5", "duration": "a duration, such as 30s, 5m or 2h", "bool": "true or false",
+	}[f.Value.Type()]
+	if takes == "" {
+		return err
+	}
+	name := "--" + f.Name
+	if f.Shorthand != "" {
+		name = "-" + f.Shorthand + ", " + name
+	}
+	if errors.Is(err, strconv.ErrRange) {
+		return fmt.Errorf("invalid argument %q for %q flag: the number is too large", bad.GetValue(), name)
+	}
+	return fmt.Errorf("invalid argument %q for %q flag: it takes %s", bad.GetValue(), name, takes)
+}
+
+// commandAliases is by which words people know our commands from docker, kubectl,
+// Slurm and Mesos.
+func commandAliases() map[string][]string {
+	return map[string][]string{
+		"run":      {"srun", "salloc", "start", "launch"},
+		"submit":   {"sbatch", "apply", "create", "add", "enqueue"},
+		"ps":       {"ls", "list", "jobs", "get", "status", "pods", "sacct", "containers"},
+		"queue":    {"squeue", "pending", "sprio"},
+		"describe": {"inspect", "show", "scontrol", "info"},
+		"logs":     {"attach", "sattach", "tail", "output", "cat"},
+		"kill":     {"rm", "delete", "remove", "cancel", "scancel", "terminate", "abort"},
+		"agents":   {"nodes", "node", "sinfo", "hosts", "machines", "workers"},
+		"gpus":     {"devices", "nvidia-smi", "inventory"},
+		"top":      {"stats", "usage", "sstat", "nvtop"},
+		"quota":    {"quotas", "roles", "limits", "sacctmgr"},
+		"cordon":   {"disable", "taint"},
+		"uncordon": {"enable", "undrain", "resume"},
+		"validate": {"lint", "check"},
+		"wait":     {"join"},
+		"events":   {"watch", "history"},
+	}
+}
+
+// nearestCommand is the command below c that was probably meant, "" if none was.
+func nearestCommand(c *cobra.Command, word string) string {
+	word = strings.ToLower(word)
+	best, distance := "", 3
+	for _, sub := range c.Commands() {
+		if !sub.IsAvailableCommand() {
+			continue
+		}
+		d := spell.Distance(word, sub.Name())
+		switch {
+		case slices.Contains(sub.SuggestFor, word):
+			d = 0
+		case strings.HasPrefix(sub.Name(), word):
+			d = min(d, 2)
+		case d > len(word)/2:
+			continue
+		}
+		if d < distance {
+			best, distance = sub.Name(), d
+		}
+	}
+	return best
+}
+
+// rejectUnknownHelp has help refuse what is no command, as the program does.
+func rejectUnknownHelp(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	for _, help := range root.Commands() {
+		if help.Name() != "help" {
+			continue
+		}
+		help.Args = func(_ *cobra.Command, got []string) error {
+			about, rest, err := root.Find(got)
+			if err != nil || !about.HasSubCommands() {
+				return err
+			}
+			return rejectUnknownCommand(about, rest)
+		}
+	}
+}
+
+// rejectUnknownShell has completion refuse shells that it does not know.
+func rejectUnknownShell(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() != "completion" {
+			continue
+		}
+		var shells []string
+		for _, shell := range c.Commands() {
+			shells = append(shells, shell.Name())
+		}
+		c.RunE = func(c *cobra.Command, got []string) error {
+			if len(got) == 0 {
+				return c.Help()
+			}
+			return &usageError{fmt.Errorf("%s knows no shell %q: use %s", c.CommandPath(), got[0], joinWithOr(shells))}
+		}
+		c.Args = cobra.ArbitraryArgs
+	}
+}

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/job"
+)
+
+// What is wrong says what to type.
+func TestErrorsSuggestCommands(t *testing.T) {
+	for _, test := range []struct {
+		line, want string
+		status     int
+	}{
+		{"run --gpus x -- a", `invalid argument "x" for "--gpus" flag: it takes a whole number, such as 2: see mesos-gpu run --help`, 2},
+		{"run --gpus 99999999999999999999 -- a", `for "--gpus" flag: the number is too large: see`, 2},
+		{"logs -n foo train", `invalid argument "foo" for "-n, --tail" flag: it takes a whole number`, 2},
+		{"run --timeout soon -- a", `it takes a duration, such as 30s, 5m or 2h: see`, 2},
+		{"run --cpus many -- a", `it takes a number, such as 0.5: see`, 2},
+		{"describe x", `there is no job "x": see mesos-gpu ps --all`, 1},
+		{"wait x", `there is no job "x": see mesos-gpu ps --all`, 1},
+		{"kill x train y", "there is no job \"x\": see mesos-gpu ps --all\nthere is no job \"y\": see mesos-gpu ps --all\n", 1},
+		{"run --gpu 2 -- a", `unknown flag: --gpu: did you mean --gpus?`, 2},
+		{"run --gres gpu:2 -- a", `did you mean --gpus?`, 2},
+		{"run -it bash", `mesos-gpu shell JOB opens a terminal`, 2},
+		{"run --rm -- a", `leave it out: a task's container goes with it`, 2},
+		{"run --fetch x -- a", `a job file has the key fetch`, 2},
+		{"run --time 5m -- a", `did you mean --timeout?`, 2},
+		{"run --gpu_type V100 -- a", `did you mean --gpu-type?`, 2},
+		{"run --frobnicate -- a", `unknown flag: --frobnicate: see mesos-gpu run --help`, 2},
+		{"ps -A", `did you mean --all?`, 2},
+		{"ps --json", `did you mean -o json?`, 2},
+		{"ps --wacth", `did you mean --watch?`, 2},
+		{"kill --all", `name the jobs: mesos-gpu kill $(`, 2},
+		{"ps train", `takes no "train": mesos-gpu describe train shows one job`, 2},
+		{"describe trian", `there is no job "trian": did you mean "train"?`, 1},
+		{"kill train tarin", `there is no job "tarin": did you mean "train"?`, 1},
+		{"exec trai echo", `there is no job "trai": did you mean "train"?`, 1},
+		{"completion tcsh", `knows no shell "tcsh": use bash, fish, powershell or zsh`, 2},
+		{"help nosuch", `unknown command "nosuch": see mesos-gpu --help`, 2},
+		{"help squeue", `unknown command "squeue": did you mean "queue"?`, 2},
+		{"help quota sett", `unknown command "sett": did you mean "set"?`, 2},
+		{"quota nosuch", `unknown command "nosuch": see mesos-gpu quota --help`, 2},
+	} {
+		t.Run(test.line, func(t *testing.T) {
+			c := newFakeCluster(fakeJob("train", time.Hour, job.Finished))
+			r := c.command(t, test.line)
+			if !strings.Contains(r.err, test.want) || r.status != test.status {
+				t.Errorf("status %d, %q, want %d, %q", r.status, r.err, test.status, test.want)
+			}
+			for _, raw := range []string{"strconv", "ParseInt"} {
+				if strings.Contains(r.err, raw) {
+					t.Errorf("%q speaks of %s", r.err, raw)
+				}
+			}
+		})
+	}
+	if r := newFakeCluster().command(t, "help quota set"); r.status != 0 || !strings.Contains(r.out, "Bound the GPUs") {
+		t.Errorf("help of a command: %+v", r)
+	}
+}
+
+// What the scheduler does not know leads to the list of what it does.
+func TestNotFoundErrorsNameListCommand(t *testing.T) {
+	address := serveBackend(t, &rejectingCluster{newFakeCluster()})
+	commandAt(t, address, "cordon", "gpu9").expect(t, "", `there is no agent with the id or hostname "gpu9": see mesos-gpu agents`, 1)
+	commandAt(t, address, "stop", "x").expect(t, "", `there is no task "x": see mesos-gpu describe JOB`, 1)
+}
+
+// Where no scheduler is, people hear which address that was, and not which
+// request was made.
+func TestUnreachableAddresses(t *testing.T) {
+	mute, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mute.Close()
+	go func() {
+		for {
+			c, err := mute.Accept()
+			if err != nil {
+				return
+			}
+			c.Close()
+		}
+	}()
+	address := "http://" + mute.Addr().String()
+	r := commandAt(t, address, "ps")
+	if !strings.Contains(r.err, "ask the scheduler at "+address+": ") || !strings.Contains(r.err, "name the right one by --api or MESOS_GPU_API") || strings.Contains(r.err, "/v1/") || r.status != 1 {
+		t.Errorf("status %d, %q", r.status, r.err)
+	}
+}
+
+// The nearest command is meant, and one that has another name elsewhere.
+func TestNearestCommand(t *testing.T) {
+	root := newRoot(processIO{getenv: func(string) string { return "" }})
+	for word, want := range map[string]string{
+		"gpu": "gpus", "sumbit": "submit", "desc": "describe", "PS": "ps", "log": "logs", "waits": "wait", "cordn": "cordon", "toop": "top",
+		"rm": "kill", "cancel": "kill", "delete": "kill", "inspect": "describe", "nodes": "agents", "squeue": "queue", "sinfo": "agents",
+		"scancel": "kill", "sbatch": "submit", "srun": "run", "attach": "logs", "stats": "top", "frobnicate": "", "x": "", "foo": "",
+	} {
+		if got := nearestCommand(root, word); got != want {
+			t.Errorf("%s: got %q, want %q", word, got, want)
+		}
+	}
+}
+
+// Words from elsewhere lead to a command that there is, each to one, and none
+// is a command's own name.
+func TestCommandAliases(t *testing.T) {
+	root := newRoot(processIO{getenv: func(string) string { return "" }})
+	var names []string
+	for _, c := range root.Commands() {
+		names = append(names, c.Name())
+	}
+	leads := map[string]string{}
+	for command, words := range commandAliases() {
+		if !slices.Contains(names, command) {
+			t.Errorf("there is no command %s", command)
+		}
+		for _, word := range words {
+			if slices.Contains(names, word) || leads[word] != "" {
+				t.Errorf("%s leads to %s, and to %s", word, command, leads[word])
+			}
+			leads[word] = command
+		}
+	}
+}
+
+// rejectingCluster is a cluster without agents and tasks.
+type rejectingCluster struct{ *fakeCluster }
+
+func (*rejectingCluster) CordonAgent(_ context.Context, agent, _ string, _ bool) error {
+	return api.NewProblemf(404, "there is no agent with the id or hostname %q", agent)
+}
+
+func (*rejectingCluster) StopTask(_ context.Context, task string, _ bool) error {
+	return api.UnknownTask(task)
+}
+
+// Flags from elsewhere lead to ones that some command has, each to one of them.
+func TestFlagAliases(t *testing.T) {
+	root := newRoot(processIO{getenv: func(string) string { return "" }})
+	have := map[string]bool{}
+	for _, c := range root.Commands() {
+		c.Flags().VisitAll(func(f *pflag.Flag) { have[f.Name] = true })
+		for word := range flagAlternatives()[c.Name()] {
+			if f := c.Flags().Lookup(word); f != nil || len(word) == 1 && c.Flags().ShorthandLookup(word) != nil {
+				t.Errorf("%s has --%s: nothing stands in its place", c.Name(), word)
+			}
+		}
+	}
+	leads := map[string]string{}
+	for ours, theirs := range flagAliases() {
+		if !have[ours] {
+			t.Errorf("there is no flag --%s", ours)
+		}
+		for _, word := range theirs {
+			if leads[word] != "" {
+				t.Errorf("--%s leads to --%s and to --%s", word, ours, leads[word])
+			}
+			leads[word] = ours
+		}
+	}
+}

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// Whatever shows something from the scheduler shows it in all the ways.
+func TestOtherToolsFlags(t *testing.T) {
+	root := newRoot(processIO{os.Stdin, os.Stdout, os.Stderr, func(string) string { return "" }})
+	for _, name := range []string{"ps", "describe", "agents", "gpus", "queue", "quota get"} {
+		c, _, err := root.Find(strings.Fields(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, flag := range []string{"output", "no-headers", "watch"} {
+			if c.Flags().Lookup(flag) == nil {
+				t.Errorf("%s has no --%s", name, flag)
+			}
+		}
+	}
+}
+
+// Each verb has a word for people who read the list of them.
+func TestCommandsHaveExamples(t *testing.T) {
+	root := newRoot(processIO{os.Stdin, os.Stdout, os.Stderr, func(string) string { return "" }})
+	var check func(c *cobra.Command)
+	check = func(c *cobra.Command) {
+		for _, sub := range c.Commands() {
+			if !sub.Hidden && sub.Short == "" {
+				t.Errorf("%s says nothing of itself", sub.CommandPath())
+			}
+			check(sub)
+		}
+	}
+	check(root)
+}

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"mesos-gpu/job"
+)
+
+// matrixColumns show which values each task has; there are none without a
+// matrix.
+func matrixColumns(s *job.Spec) []tableColumn[job.Task] {
+	if s.Matrix == nil {
+		return nil
+	}
+	_, of := s.Matrix.Combinations()
+	return []tableColumn[job.Task]{{"MATRIX", func(t job.Task) string {
+		values := of(t.Index)
+		if values == nil {
+			return "-"
+		}
+		var pairs []string
+		for _, name := range slices.Sorted(maps.Keys(values)) {
+			pairs = append(pairs, fmt.Sprintf("%s=%s", name, values[name]))
+		}
+		return strings.Join(pairs, " ")
+	}}}
+}
+
+// formatDependencies are the jobs that a job waits for, or has waited for.
+func formatDependencies(list []job.Dependency) string {
+	words := make([]string, len(list))
+	for i, d := range list {
+		if words[i] = d.String(); d.Met {
+			words[i] += " (it has)"
+		}
+	}
+	return strings.Join(words, ", ")
+}

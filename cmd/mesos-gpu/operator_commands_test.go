@@ -1,0 +1,81 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// operateOn runs a command line against a scheduler that gives one answer, and
+// returns what it was asked.
+func operateOn(t *testing.T, answer string, args ...string) (asked []string, r commandRun) {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		asked = append(asked, strings.TrimSpace(fmt.Sprintf("%s %s %s", r.Method, r.URL.EscapedPath(), body)))
+		if answer == "" {
+			w.WriteHeader(http.StatusAccepted)
+			return
+		}
+		io.WriteString(w, answer)
+	}))
+	t.Cleanup(s.Close)
+	r = commandAt(t, s.URL, args...)
+	return asked, r
+}
+
+const rolesAnswer = `{"roles":[{"name":"research","weight":2,"order":"fifo","policy":"headroom","backfill":true,"quota":{"V100":8,"*":16},"quota_set":true,"held":{"*":3.5,"V100":3.5},"waiting":2},
+	{"name":"a/b","weight":1,"order":"shortest","policy":"binpack","backfill":false,"quota":{},"quota_set":false,"held":{},"waiting":0}]}`
+
+// What operators ask for goes to the scheduler as they mean it, and they hear
+// what came of it.
+func TestOperatorCommands(t *testing.T) {
+	role := `{"name":"a/b","weight":1,"quota":{"V100":8},"quota_set":true,"held":{"V100":9,"*":9},"waiting":0}`
+	for _, test := range []struct {
+		args   []string
+		answer string
+		asked  []string
+		out    string
+	}{
+		{[]string{"queue"}, `{"jobs":[{"position":1,"name":"train","role":"research","priority":3,"submitted":"2020-01-01T00:00:00Z","tasks":4,"waiting":2,"gpus":"2 x A100","reason":"2 of 4 tasks: no agent"}]}`,
+			[]string{"GET /v1/queue"}, "1 train research 3 2 of 4 2 x A100 "},
+		{[]string{"quota", "get"}, rolesAnswer, []string{"GET /v1/roles"}, "research V100=8, *=16 (set) V100=3.5, *=3.5 2\na/b none - 0\n"},
+		{[]string{"quota", "get", "a/b", "-o", "wide"}, rolesAnswer, []string{"GET /v1/roles"}, "a/b none - 0 1 shortest binpack false\n"},
+		{[]string{"quota", "set", "a/b", "V100=8"}, role, []string{`PUT /v1/roles/a%2Fb/quota {"quota":"V100=8"}`}, "role a/b: quota V100=8 (set), held V100=9, *=9\n"},
+		{[]string{"quota", "set", "a/b", "none"}, role, []string{`PUT /v1/roles/a%2Fb/quota {"quota":""}`}, "role a/b: "},
+		{[]string{"quota", "unset", "a/b"}, role, []string{`PUT /v1/roles/a%2Fb/quota {"quota":null}`}, "role a/b: "},
+		{[]string{"cordon", "gpu1", "gpu2", "--reason", "new fans"}, "", []string{`POST /v1/agents/gpu1/cordon {"reason":"new fans"}`, `POST /v1/agents/gpu2/cordon {"reason":"new fans"}`}, "agent gpu1: cordoned\nagent gpu2: cordoned\n"},
+		{[]string{"drain", "gpu1"}, "", []string{`POST /v1/agents/gpu1/drain {"reason":""}`}, "agent gpu1: draining\n"},
+		{[]string{"uncordon", "gpu1"}, "", []string{`POST /v1/agents/gpu1/uncordon {}`}, "agent gpu1: uncordoned\n"},
+		{[]string{"agents"}, `{"agents":[{"id":"S1","hostname":"gpu1","gpus":4,"gpus_free":2,"cordoned":"new fans"},{"id":"S2","hostname":"gpu2","cordoned":"dust","draining":true}]}`,
+			[]string{"GET /v1/agents"}, "S1 gpu1 4 2 - - - - 0 0 MiB cordoned: new fans\nS2 gpu2 0 0 - - - - 0 0 MiB draining: dust\n"},
+	} {
+		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
+			args := test.args
+			if !strings.Contains(test.out, ":") || args[0] == "agents" {
+				args = append(args, "--no-headers")
+			}
+			asked, r := operateOn(t, test.answer, args...)
+			if got, want := strings.Join(asked, "\n"), strings.Join(test.asked, "\n"); got != want {
+				t.Errorf("it asked\n%s\nwant\n%s", got, want)
+			}
+			var got strings.Builder
+			for line := range strings.Lines(r.out) {
+				got.WriteString(strings.Join(strings.Fields(line), " ") + "\n")
+			}
+			if !strings.HasPrefix(got.String(), test.out) || r.status != 0 {
+				t.Errorf("status %d, %q and %q", r.status, got.String(), r.err)
+			}
+		})
+	}
+	_, r := operateOn(t, strings.Replace(role, "{", `{"warnings":["quota: no agent has H100 yet"],`, 1), "quota", "set", "a/b", "H100=8")
+	r.expect(t, "role a/b: quota V100=8 (set), held V100=9, *=9\n", "mesos-gpu: quota: no agent has H100 yet\n", 0)
+	_, r = operateOn(t, rolesAnswer, "quota", "get", "nobody")
+	r.expect(t, "", `the scheduler has no role "nobody": see mesos-gpu quota get`, 1)
+}

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"mesos-gpu/gpu"
+)
+
+func (a *cliApp) scaleCommand() *cobra.Command {
+	return &cobra.Command{
+		ValidArgsFunction: a.completeArgument([]string{"SERVICE", "TASKS"}),
+		Use:               "scale JOB TASKS", Short: "Have a service run more tasks, or fewer", Args: requireArgs("JOB", "TASKS"),
+		RunE: func(c *cobra.Command, args []string) error {
+			tasks, err := strconv.Atoi(args[1])
+			if err != nil || tasks < 0 {
+				return &usageError{fmt.Errorf("%q is no number of tasks", args[1])}
+			}
+			api, err := a.newClient()
+			if err != nil {
+				return err
+			}
+			if err := api.ScaleJob(c.Context(), args[0], tasks); err != nil {
+				return err
+			}
+			fmt.Fprintf(a.stdout, "job %s: %d %s wanted\n", args[0], tasks, gpu.Plural(tasks, "task"))
+			return nil
+		},
+	}
+}
+
+func (a *cliApp) stopCommand() *cobra.Command {
+	retire := false
+	c := &cobra.Command{
+		Use: "stop TASK", Short: "End one task; a service starts another in its place", Args: requireArgs("TASK"),
+		RunE: func(c *cobra.Command, args []string) error {
+			api, err := a.newClient()
+			if err != nil {
+				return err
+			}
+			task, err := resolveTaskID(c.Context(), api, args[0])
+			if err != nil {
+				return err
+			}
+			if err := api.StopTask(c.Context(), task, retire); err != nil {
+				return err
+			}
+			fmt.Fprintf(a.stdout, "task %s: stop requested\n", task)
+			return nil
+		},
+	}
+	c.Long = c.Short + ".\nTASK is its id or JOB.NUMBER."
+	c.Flags().BoolVar(&retire, "retire", false, "the service has one task fewer from then on")
+	return c
+}

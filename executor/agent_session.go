@@ -1,0 +1,142 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"time"
+
+	"github.com/mesos/mesos-go/api/v1/lib/executor"
+	"github.com/mesos/mesos-go/api/v1/lib/executor/calls"
+	"github.com/sirupsen/logrus"
+)
+
+// agentSession keeps the executor subscribed with its agent and delivers its
+// status updates. It decides when an agent is given up.
+type agentSession struct {
+	sender          calls.Sender
+	outbox          *statusOutbox
+	events          chan<- executor.Event
+	log             logrus.FieldLogger
+	checkpoint      bool
+	recoveryTimeout time.Duration
+	backoffMax      time.Duration
+	endpoint        string
+}
+
+const (
+	backoffMin = 100 * time.Millisecond
+	// resendInterval is the pause before an update that the agent did not take
+	// is sent again.
+	resendInterval = time.Second
+)
+
+// keepSubscribed subscribes, again and again, until ctx ends (nil) or the agent has been
+// away for too long (an error that says how long).
+func (s *agentSession) keepSubscribed(ctx context.Context) error {
+	var ever bool // subscribed at least once
+	lost := time.Now()
+	for attempt := 0; ; attempt++ {
+		subscribed, err := s.subscribeOnce(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if subscribed {
+			ever, lost, attempt = true, time.Now(), 0
+		}
+		s.log.WithError(err).Warn("disconnected from agent")
+		patience := s.maxAgentAbsence(ever)
+		left := patience - time.Since(lost)
+		if left <= 0 {
+			return fmt.Errorf("agent at %s is gone for %s: %w", s.endpoint, patience, err)
+		}
+		select {
+		case <-time.After(min(left, s.backoff(attempt))):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// maxAgentAbsence is how long an agent may be away.
+func (s *agentSession) maxAgentAbsence(ever bool) time.Duration {
+	switch {
+	case s.checkpoint:
+		return s.recoveryTimeout
+	case ever:
+		return 0
+	default:
+		return firstContactTimeout
+	}
+}
+
+// backoff doubles with each attempt up to the agent's limit. Its upper half is
+// random, so that a restarted agent does not meet all executors at once.
+func (s *agentSession) backoff(attempt int) time.Duration {
+	d := min(backoffMin<<min(attempt, 16), s.backoffMax)
+	return d/2 + rand.N(d/2+1)
+}
+
+// subscribeOnce makes one subscription and hands on its events until it breaks.
+func (s *agentSession) subscribeOnce(ctx context.Context) (subscribed bool, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	tasks, updates := s.outbox.unacknowledged()
+	stream, err := s.sender.Send(ctx, calls.NonStreaming(calls.Subscribe(tasks, updates)))
+	if stream != nil {
+		defer stream.Close()
+	}
+	if err != nil {
+		return false, fmt.Errorf("subscribe: %w", err)
+	}
+	if stream == nil {
+		return false, errors.New("subscribe: agent opened no event stream")
+	}
+	defer s.outbox.markDisconnected()
+	for {
+		var ev executor.Event
+		if err := stream.Decode(&ev); err != nil {
+			if errors.Is(err, io.EOF) {
+				err = errors.New("agent closed the event stream")
+			}
+			return subscribed, fmt.Errorf("read event: %w", err)
+		}
+		if ev.GetType() == executor.Event_SUBSCRIBED {
+			subscribed = true
+			s.outbox.markConnected(updates)
+		}
+		select {
+		case s.events <- ev:
+		case <-ctx.Done():
+			return subscribed, ctx.Err()
+		}
+	}
+}
+
+// deliverUpdates sends updates in order while there is a subscription. One that the
+// agent does not take is sent again until it is, or a new subscription
+// carries it.
+func (s *agentSession) deliverUpdates(ctx context.Context) {
+	for {
+		status, err := s.outbox.waitForUpdate(ctx)
+		if err != nil {
+			return
+		}
+		response, err := s.sender.Send(ctx, calls.NonStreaming(calls.Update(status)))
+		if response != nil {
+			response.Close()
+		}
+		if err == nil {
+			s.outbox.markSent(status.UUID)
+			continue
+		}
+		s.log.WithError(err).WithField("state", status.GetState().String()).Warn("agent did not take a status update")
+		select {
+		case <-time.After(resendInterval):
+		case <-ctx.Done():
+			return
+		}
+	}
+}

@@ -1,0 +1,114 @@
+package docker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+	"time"
+
+	"github.com/docker/cli/cli/config/configfile"
+	"github.com/docker/cli/cli/config/types"
+	"github.com/docker/docker/api/types/registry"
+)
+
+const (
+	// dockerHub is the registry of names without one, dockerHubKey its address in docker's
+	// files.
+	dockerHub    = "index.docker.io"
+	dockerHubKey = "https://index.docker.io/v1/"
+	// helperTimeout is for a credential helper that asks a service.
+	helperTimeout = 30 * time.Second
+	// maxConfigBytes is in bytes.
+	maxConfigBytes = 1 << 20
+)
+
+// lookUpCredentials is nil where the file does not exist or does not know the registry.
+func (s credentialSource) lookUpCredentials(ctx context.Context, host string) (*registry.AuthConfig, error) {
+	config, err := s.readConfig()
+	if err != nil || config == nil {
+		return nil, err
+	}
+	helper := config.CredentialsStore
+	if own, ok := config.CredentialHelpers[registryKey(host)]; ok {
+		helper = own
+	}
+	if strings.Contains(helper, "/") {
+		return nil, fmt.Errorf("credential helper %q is a path: give the NAME of a docker-credential-NAME", helper)
+	}
+	auth, err := queryCredentials(ctx, config, registryKey(host))
+	switch {
+	case err != nil && helper != "": // with what the helper printed, which may be a secret
+		return nil, fmt.Errorf("run docker-credential-%s: see what it says on the agent: echo %s | docker-credential-%s get", helper, registryKey(host), helper)
+	case err != nil:
+		return nil, err
+	}
+	known := registry.AuthConfig{Username: auth.Username, Password: auth.Password, IdentityToken: auth.IdentityToken, RegistryToken: auth.RegistryToken}
+	if known == (registry.AuthConfig{}) {
+		return nil, nil
+	}
+	known.ServerAddress = registryKey(host)
+	return &known, nil
+}
+
+// queryCredentials waits no longer than helperTimeout: the library's helpers know no ctx.
+func queryCredentials(ctx context.Context, config *configfile.ConfigFile, server string) (types.AuthConfig, error) {
+	type answer struct {
+		auth types.AuthConfig
+		err  error
+	}
+	answered := make(chan answer, 1)
+	go func() {
+		auth, err := config.GetAuthConfig(server)
+		answered <- answer{auth, err}
+	}()
+	select {
+	case a := <-answered:
+		return a.auth, a.err
+	case <-time.After(helperTimeout):
+		return types.AuthConfig{}, fmt.Errorf("no answer for %s", helperTimeout)
+	case <-ctx.Done():
+		return types.AuthConfig{}, context.Cause(ctx)
+	}
+}
+
+// readConfig returns nil where there is no file.
+func (s credentialSource) readConfig() (*configfile.ConfigFile, error) {
+	file, err := s.open()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, maxConfigBytes))
+	if err == nil { // the library takes an empty file for a config
+		err = json.Unmarshal(text, new(json.RawMessage))
+	}
+	if s.legacy {
+		text = fmt.Appendf(nil, `{"auths":%s}`, text)
+	}
+	config := configfile.New(s.path)
+	if err == nil {
+		err = config.LoadFromReader(strings.NewReader(string(text)))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read it as a docker config.json: %w", err)
+	}
+	if !s.helpers {
+		config.CredentialsStore, config.CredentialHelpers = "", nil
+	}
+	return config, nil
+}
+
+// registryKey is how docker's files and helpers name a registry.
+func registryKey(host string) string {
+	if host == dockerHub {
+		return dockerHubKey
+	}
+	return host
+}

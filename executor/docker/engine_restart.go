@@ -1,0 +1,118 @@
+package docker
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/events"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/client"
+)
+
+const (
+	// engineTimeout is how long an engine may be away while a task runs:
+	// with live-restore its containers outlive it.
+	engineTimeout       = 2 * time.Minute
+	engineRetryInterval = 500 * time.Millisecond
+	// eventTimeout is for the engine to learn why the kernel killed a
+	// container: it may know of the exit first.
+	eventTimeout = 2 * time.Second
+)
+
+// reconnectEngine waits for an engine that went away and takes the container up
+// again, running or ended. It returns an error where that cannot be done.
+func (r *runningContainer) reconnectEngine(ctx context.Context, lost error) error {
+	r.cancelWait()
+	r.log.WithError(lost).Warn("docker engine went away")
+	r.task.ReportMessage(fmt.Sprintf("docker engine at %s went away (%s); waiting up to %s for it", r.engine.DaemonHost(), lost, engineTimeout))
+	state, err := r.findContainer(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return r.removedError(ctx)
+	case errdefs.IsNotFound(err):
+		return fmt.Errorf("docker engine at %s restarted while container %s ran, and has it no more: submit the task again", r.engine.DaemonHost(), r.name)
+	case err != nil:
+		return fmt.Errorf("docker engine at %s went away while container %s ran: %w: see why dockerd stopped on this agent, then submit the task again", r.engine.DaemonHost(), r.name, err)
+	}
+	if r.engineRestarted = !state.Running; !r.engineRestarted {
+		r.output.stopCopying()
+		if err := r.attachOutput(ctx, r.output); err != nil {
+			return err
+		}
+		r.log.Info("docker engine is back, the container runs on")
+		r.task.ReportMessage(fmt.Sprintf("docker engine at %s is back, the task ran on", r.engine.DaemonHost()))
+	}
+	r.watchExit(ctx, container.WaitConditionNotRunning)
+	return nil
+}
+
+// findContainer asks for the container until the engine answers.
+func (r *runningContainer) findContainer(ctx context.Context) (*container.State, error) {
+	ctx, cancel := context.WithTimeout(ctx, engineTimeout)
+	defer cancel()
+	for {
+		c, err := r.engine.ContainerInspect(ctx, r.id)
+		if err == nil {
+			return c.State, nil
+		}
+		if !client.IsErrConnectionFailed(err) {
+			return nil, err
+		}
+		select {
+		case <-time.After(engineRetryInterval):
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
+}
+
+// endCause is why a container ended, as far as the engine knows.
+type endCause struct {
+	oom bool
+	// signal is what the engine sent the process ("15"), empty for nothing.
+	signal string
+	// gone says that there is no engine to ask.
+	gone bool
+}
+
+// findEndCause asks the engine. It may hear of the exit before it hears of the
+// rest: where an end wants an explanation its events are awaited, a while.
+func (r *runningContainer) findEndCause(unexplained bool) endCause {
+	ctx, cancel := context.WithTimeout(context.Background(), eventTimeout)
+	defer cancel()
+	c, err := r.engine.ContainerInspect(ctx, r.id)
+	if client.IsErrConnectionFailed(err) {
+		return endCause{gone: true}
+	}
+	if err == nil && c.State != nil && c.State.OOMKilled {
+		return endCause{oom: true}
+	}
+	options := events.ListOptions{Since: eventTime(r.startedAt), Filters: filters.NewArgs(
+		filters.Arg("type", string(events.ContainerEventType)), filters.Arg("container", r.id),
+		filters.Arg("event", string(events.ActionOOM)), filters.Arg("event", string(events.ActionKill)))}
+	if !unexplained {
+		options.Until = eventTime(time.Now()) // what has come already, and no more
+	}
+	var why endCause
+	news, end := r.engine.Events(ctx, options)
+	for {
+		select {
+		case m := <-news:
+			if m.Action == events.ActionOOM {
+				return endCause{oom: true}
+			}
+			why.signal = m.Actor.Attributes["signal"]
+			if unexplained {
+				return why
+			}
+		case err := <-end: // no more events, time is up, or the engine gone
+			why.gone = client.IsErrConnectionFailed(err)
+			return why
+		}
+	}
+}
+
+func eventTime(t time.Time) string { return fmt.Sprintf("%d.%09d", t.Unix(), t.Nanosecond()) }

@@ -1,0 +1,103 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	dockerimage "github.com/docker/docker/api/types/image"
+
+	"mesos-gpu/executor/image"
+	"mesos-gpu/executor/task"
+)
+
+// gatherHostInfo gathers what the container will be given of this host.
+func (d *EngineRuntime) gatherHostInfo(ctx context.Context, t task.TaskSpec, img dockerimage.InspectResponse) (hostInfo, error) {
+	f := hostInfo{sandbox: d.HostSandbox, hostIPC: d.AllowHostIPC}
+	var labels map[string]string
+	if img.Config != nil {
+		f.imageEnv, labels = img.Config.Env, img.Config.Labels
+	}
+	var err error
+	if f.devices, err = listDeviceNodes(d.DevDir, t.Minors, t.Caps); err != nil {
+		return hostInfo{}, err
+	}
+	ask, err := image.Examine(labels, f.imageEnv, t.Env, d.describeHost(ctx, t.DeviceIDs))
+	switch {
+	case err != nil && t.GPUs > 0:
+		return hostInfo{}, fmt.Errorf("image %s: %w%s", t.Image, err, ignoreRequirementsAdvice(err))
+	case err != nil:
+		d.Log.WithError(err).Info("the image does not fit the driver; the task holds no GPU")
+		return f, nil
+	case !ask.NeedsDriver():
+		return f, nil
+	}
+	f.volume, err = d.PrepareVolume(ctx)
+	switch {
+	case err == nil:
+		return f, nil
+	case t.GPUs == 0:
+		// Without a GPU the driver's files are of no use; many images
+		// that ask for them run well on plain machines.
+		d.Log.WithError(err).Info("no driver volume; the task holds no GPU")
+		return f, nil
+	default:
+		return hostInfo{}, fmt.Errorf("image %s asks for the GPU driver: %w", t.Image, err)
+	}
+}
+
+// ignoreRequirementsAdvice is what the job can do about an image that does not fit.
+func ignoreRequirementsAdvice(err error) string {
+	if unfit := (*image.IncompatibleError)(nil); !errors.As(err, &unfit) {
+		return ""
+	}
+	return "; NVIDIA_DISABLE_REQUIRE=true in the job's environment starts it all the same"
+}
+
+// describeHost is what is known of the driver and of those GPUs; of all where they
+// have no names.
+func (d *EngineRuntime) describeHost(ctx context.Context, deviceIDs []string) image.HostDriver {
+	if d.ReadHost == nil {
+		return image.HostDriver{}
+	}
+	h := d.ReadHost(ctx)
+	if len(deviceIDs) > 0 {
+		h.GPUs = slices.DeleteFunc(slices.Clone(h.GPUs), func(g image.HostGPU) bool { return !slices.Contains(deviceIDs, g.Name) })
+	}
+	return h
+}
+
+// listDeviceNodes lists the host nodes of those GPUs and MIG devices and, with any GPU, the control
+// nodes that the host has. Only nvidiactl is indispensable; nvidia-uvm comes
+// with the first CUDA program on some hosts.
+func listDeviceNodes(dir string, minors, caps []int) ([]string, error) {
+	if len(minors) == 0 {
+		return nil, nil
+	}
+	var nodes []string
+	var own []string
+	for _, minor := range minors {
+		own = append(own, "nvidia"+strconv.Itoa(minor))
+	}
+	for _, minor := range caps {
+		own = append(own, filepath.Join("nvidia-caps", "nvidia-cap"+strconv.Itoa(minor)))
+	}
+	for _, name := range own {
+		node := filepath.Join(dir, name)
+		if _, err := os.Stat(node); err != nil {
+			return nil, fmt.Errorf("find GPU node: %w: load the NVIDIA driver on this agent, or set MESOS_GPU_DEV to the folder that holds its nodes", err)
+		}
+		nodes = append(nodes, node)
+	}
+	for _, name := range []string{"nvidiactl", "nvidia-uvm", "nvidia-uvm-tools"} {
+		node := filepath.Join(dir, name)
+		if _, err := os.Stat(node); err == nil {
+			nodes = append(nodes, node)
+		}
+	}
+	return nodes, nil
+}

@@ -1,0 +1,101 @@
+package docker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/containerd/errdefs"
+	dockerimage "github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/client"
+
+	"mesos-gpu/executor/task"
+)
+
+// pullStallTimeout is how long a pull may go without progress.
+const pullStallTimeout = 2 * time.Minute
+
+// ensureImage returns the image, pulled first where the engine has none, or the
+// task wants its registry's present one.
+func (d *EngineRuntime) ensureImage(ctx context.Context, engine *client.Client, t task.TaskSpec) (dockerimage.InspectResponse, error) {
+	name := t.Image
+	got, err := engine.ImageInspect(ctx, name)
+	fresh := t.MesosContainer.GetDocker().GetForcePullImage()
+	if err == nil && !fresh {
+		return got, nil
+	}
+	if err != nil && !errdefs.IsNotFound(err) {
+		return got, fmt.Errorf("inspect image %s: %w", name, err)
+	}
+	d.Log.WithField("image", name).Info("pulling image")
+	if err := d.pullWithCredentials(ctx, engine, name, t.ReportMessage); err != nil {
+		why := "is not on this agent"
+		if fresh {
+			why = "is to be pulled anew (force_pull_image)"
+		}
+		return got, fmt.Errorf("image %s %s and cannot be pulled: %w: docker load it there, or name an image that its registry has", name, why, err)
+	}
+	got, err = engine.ImageInspect(ctx, name)
+	if err != nil {
+		return got, fmt.Errorf("inspect pulled image %s: %w", name, err)
+	}
+	return got, nil
+}
+
+// pullWithCredentials fetches an image by the credentials that are known for its registry. A
+// refusal says which those were, or where they belong.
+func (d *EngineRuntime) pullWithCredentials(ctx context.Context, engine *client.Client, name string, say func(string)) error {
+	auth, err := d.findCredentials(ctx, name)
+	if err != nil {
+		return err
+	}
+	if err := pullImage(ctx, engine, name, auth.encoded, pullStallTimeout, say); isAccessDenied(err) {
+		return fmt.Errorf("%w: %s", err, auth.deniedAdvice())
+	} else if err != nil {
+		return err
+	}
+	return nil
+}
+
+// pullImage fetches an image and says how far it is. Each message of the engine
+// winds the stall timer up again. Tasks that wait for one image each ask for
+// it: the engine fetches a layer once, whoever asks.
+func pullImage(ctx context.Context, engine *client.Client, name, auth string, stall time.Duration, say func(string)) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stalled := time.AfterFunc(stall, func() { cancel(fmt.Errorf("no progress for %s", stall)) })
+	defer stalled.Stop()
+	body, err := engine.ImagePull(ctx, name, dockerimage.PullOptions{RegistryAuth: auth})
+	if err != nil {
+		return contextCause(ctx, err)
+	}
+	defer body.Close()
+	messages, progress := json.NewDecoder(body), newPullProgress(name)
+	for {
+		var m pullMessage
+		err := messages.Decode(&m)
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return contextCause(ctx, err)
+		case m.Error != "":
+			return errors.New(m.Error)
+		}
+		stalled.Reset(stall)
+		if text := progress.addMessage(m, time.Now()); text != "" {
+			say(text)
+		}
+	}
+}
+
+// contextCause prefers why ctx ended to what that did to a call.
+func contextCause(ctx context.Context, err error) error {
+	if c := context.Cause(ctx); c != nil {
+		return c
+	}
+	return err
+}

@@ -1,0 +1,85 @@
+package executor
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mesos-gpu/executor/task"
+)
+
+// put makes a file below dir, with its folders.
+func put(t *testing.T, dir, name, text string) {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestSecretsBecomeVariables(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir, "web/db/password", "s3cr=t \n\n")
+	put(t, dir, "web/empty", "")
+	put(t, dir, "research%2Fvision/token", "theirs")
+	put(t, dir, "research/vision/token", "not theirs")
+	for _, c := range []struct {
+		name, role    string
+		secrets, want map[string]string
+	}{
+		{"without the line end", "web", map[string]string{"DB": "db/password", "NONE": "empty"}, map[string]string{"OWN": "x", "DB": "s3cr=t \n", "NONE": ""}},
+		{"a role below another", "research/vision", map[string]string{"T": "token"}, map[string]string{"OWN": "x", "T": "theirs"}},
+		{"none wanted", "nobody", nil, map[string]string{"OWN": "x"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			own := map[string]string{"OWN": "x"}
+			got, err := resolveSecrets(task.TaskSpec{Role: c.role, Env: own, Secrets: c.secrets}, dir)
+			if diff := cmp.Diff(c.want, got); diff != "" || err != nil {
+				t.Errorf("%v (-want +got):\n%s", err, diff)
+			}
+			if len(own) != 1 {
+				t.Errorf("the task's own environment has changed: %v", own)
+			}
+		})
+	}
+}
+
+// What is refused, and that nothing is said of what a secret holds.
+func TestInvalidSecretsAreRejected(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir, "other/token", "hidden")
+	put(t, dir, "web/nul", "hidden\x00")
+	put(t, dir, "web/large", "hidden"+strings.Repeat("x", maxSecretBytes))
+	put(t, dir, "web/folder/x", "hidden")
+	for name, to := range map[string]string{"web/out": "../other/token", "web/absolute": filepath.Join(dir, "other/token"), "web/in": "folder/x"} {
+		if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for secret, want := range map[string]string{
+		"missing": "no such file", "nul": "it holds a NUL byte", "large": "it has more than 122880 bytes", "folder": "it is no plain file",
+		"out": "escapes", "absolute": "escapes", "../other/token": "that is no secret's name", "/etc/passwd": "that is no secret's name",
+	} {
+		env, err := resolveSecrets(task.TaskSpec{Role: "web", Secrets: map[string]string{"A": secret}}, dir)
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), `of role "web"`) || strings.Contains(err.Error(), "hidden") {
+			t.Errorf("%s: got %v, %v; want …%s…", secret, env, err, want)
+		}
+	}
+	if env, err := resolveSecrets(task.TaskSpec{Role: "web", Secrets: map[string]string{"A": "in"}}, dir); err != nil || env["A"] != "hidden" {
+		t.Errorf("a link within the folder: %v, %v", env, err)
+	}
+	for role, want := range map[string]string{"nobody": `open secrets of role "nobody"`, "..": `role "..", which has none`, "": `role "", which has none`} {
+		if _, err := resolveSecrets(task.TaskSpec{Role: role, Secrets: map[string]string{"A": "token"}}, dir); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("role %q: %v", role, err)
+		}
+	}
+	if _, err := resolveSecrets(task.TaskSpec{Role: "web", Secrets: map[string]string{"A": "b"}}, ""); err == nil || !strings.Contains(err.Error(), "MESOS_GPU_SECRETS") {
+		t.Errorf("without secrets: %v", err)
+	}
+}

@@ -1,0 +1,124 @@
+package executor
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"sync"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/mesos/mesos-go/api/v1/lib/executor"
+)
+
+// statusOutbox keeps the tasks and status updates that the agent has not
+// acknowledged, in order. A subscription carries all of them; while it lasts,
+// updates added later are sent one by one.
+type statusOutbox struct {
+	mu         sync.Mutex
+	subscribed bool
+	tasks      []mesos.TaskInfo
+	updates    []*outgoingUpdate
+	changed    chan struct{} // holds one token; whoever changes an answer of next adds it
+}
+
+type outgoingUpdate struct {
+	call executor.Call_Update
+	sent bool
+}
+
+func newStatusOutbox() *statusOutbox { return &statusOutbox{changed: make(chan struct{}, 1)} }
+
+func (o *statusOutbox) signalChange() {
+	select {
+	case o.changed <- struct{}{}:
+	default:
+	}
+}
+
+func (o *statusOutbox) addTask(t mesos.TaskInfo) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.tasks = append(o.tasks, t)
+}
+
+func (o *statusOutbox) addStatus(s mesos.TaskStatus) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.updates = append(o.updates, &outgoingUpdate{call: executor.Call_Update{Status: s}})
+	o.signalChange()
+}
+
+// acknowledge forgets an update, and its task: the agent knows both now.
+func (o *statusOutbox) acknowledge(task mesos.TaskID, uuid []byte) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.tasks = slices.DeleteFunc(o.tasks, func(t mesos.TaskInfo) bool { return t.TaskID == task })
+	o.updates = slices.DeleteFunc(o.updates, func(u *outgoingUpdate) bool { return bytes.Equal(u.call.Status.UUID, uuid) })
+}
+
+// unacknowledged is what a SUBSCRIBE call carries.
+func (o *statusOutbox) unacknowledged() ([]mesos.TaskInfo, []executor.Call_Update) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	updates := make([]executor.Call_Update, len(o.updates))
+	for i, u := range o.updates {
+		updates[i] = u.call
+	}
+	return slices.Clone(o.tasks), updates
+}
+
+// markConnected says that the agent has taken a subscription with those updates.
+func (o *statusOutbox) markConnected(carried []executor.Call_Update) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, u := range o.updates {
+		u.sent = slices.ContainsFunc(carried, func(c executor.Call_Update) bool {
+			return bytes.Equal(c.Status.UUID, u.call.Status.UUID)
+		})
+	}
+	o.subscribed = true
+	o.signalChange()
+}
+
+func (o *statusOutbox) markDisconnected() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.subscribed = false
+}
+
+func (o *statusOutbox) markSent(uuid []byte) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, u := range o.updates {
+		if bytes.Equal(u.call.Status.UUID, uuid) {
+			u.sent = true
+		}
+	}
+}
+
+// waitForUpdate waits for an update to send. It returns ctx's error when ctx ends.
+func (o *statusOutbox) waitForUpdate(ctx context.Context) (mesos.TaskStatus, error) {
+	for {
+		if s, ok := o.firstUnsent(); ok {
+			return s, nil
+		}
+		select {
+		case <-o.changed:
+		case <-ctx.Done():
+			return mesos.TaskStatus{}, ctx.Err()
+		}
+	}
+}
+
+func (o *statusOutbox) firstUnsent() (mesos.TaskStatus, bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.subscribed {
+		for _, u := range o.updates {
+			if !u.sent {
+				return u.call.Status, true
+			}
+		}
+	}
+	return mesos.TaskStatus{}, false
+}

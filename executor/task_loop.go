@@ -1,0 +1,367 @@
+package executor
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/mesos/mesos-go/api/v1/lib/executor"
+	"github.com/sirupsen/logrus"
+
+	"mesos-gpu/executor/image"
+	"mesos-gpu/executor/task"
+)
+
+// taskLoop is the life of one task. One goroutine, serve, owns all of it; the
+// task's own goroutine reports through progress.
+type taskLoop struct {
+	cfg    ExecutorConfig
+	log    logrus.FieldLogger
+	outbox *statusOutbox
+
+	// What SUBSCRIBED told.
+	container         mesos.ContainerID
+	executorResources []mesos.Resource // the executor's
+	reportsKilling    bool             // the framework knows TASK_KILLING
+
+	phase taskPhase
+	info  mesos.TaskInfo
+	task  task.TaskSpec
+	// running is set from RUNNING on; kill from the first reason to end.
+	running task.RunningTask
+	kill    *pendingKill
+	// cancelLaunch ends a launch that is under way, forceEnd the task by force.
+	cancelLaunch, forceEnd context.CancelFunc
+	progress               chan taskProgress
+	// messages is what the runtime says while the task starts or runs.
+	messages chan string
+	// startWatchers begins what goes on beside the running task; posts is what that
+	// has this goroutine do.
+	startWatchers func(task.RunningTask)
+	actions       chan func()
+	goroutines    sync.WaitGroup
+	// healthByCheck is what each of the task's health checks found last, nil before
+	// it knows. healthy and checked are the last that is known of the task by
+	// all of them, and by its check. unhealthy
+	// and disk say why the task was ended; limit is its max_completion_time,
+	// overdue that this has passed.
+	healthByCheck            []*bool
+	healthy                  *bool
+	lastCheck                *mesos.CheckStatusInfo
+	unhealthy, diskViolation string
+	completionTimer          <-chan time.Time
+	overdue                  bool
+	// faults are the task's devices that have failed.
+	faults deviceFaults
+
+	// finalUUID is the terminal status's uuid, wait bounds the time until its
+	// acknowledgement and, after SHUTDOWN, all that is left to do.
+	finalUUID []byte
+	endTimer  *time.Timer
+	shutdown  bool
+	agentLost error // the agent is gone for good
+	done      bool
+}
+
+type taskPhase int
+
+const (
+	phaseIdle taskPhase = iota
+	phaseLaunching
+	phaseRunning
+	phaseEnded
+)
+
+// taskProgress is what the task's goroutine says: running is set once, ended
+// once, or err instead of either.
+type taskProgress struct {
+	running task.RunningTask
+	ended   bool
+	exit    task.ExitStatus
+	err     error
+	warning string // with running: what its owner should know
+}
+
+func newTaskLoop(cfg ExecutorConfig) *taskLoop {
+	// The timer waits for its first Reset.
+	wait := time.NewTimer(time.Hour)
+	wait.Stop()
+	return &taskLoop{
+		cfg: cfg, log: cfg.Log, outbox: newStatusOutbox(), endTimer: wait,
+		container: mesos.ContainerID{Value: cfg.ContainerID},
+		progress:  make(chan taskProgress, 2),
+		messages:  make(chan string, 8),
+		actions:   make(chan func()),
+	}
+}
+
+// serveEvents handles events until the executor has nothing left to do.
+func (l *taskLoop) serveEvents(ctx context.Context, events <-chan executor.Event, gone <-chan error) error {
+	defer l.waitForGoroutines()
+	stop := ctx.Done()
+	for !l.done {
+		select {
+		case ev := <-events:
+			l.handleEvent(ctx, ev)
+		case err := <-gone:
+			l.handleAgentLoss(err)
+		case p := <-l.progress:
+			l.handleProgress(p)
+		case message := <-l.messages:
+			l.reportMessage(message)
+		case f := <-l.actions:
+			f()
+		case <-l.completionTimer:
+			l.endOverdueTask()
+		case <-l.kill.deadlineReached():
+			l.forceKill()
+		case <-l.endTimer.C:
+			l.log.Warn("stopped waiting: time is up")
+			l.done = true
+		case <-stop:
+			stop = nil
+			l.beginShutdown("executor was told to stop")
+		}
+	}
+	return l.agentLost
+}
+
+// postAction has serve's goroutine run f, unless ctx ends first.
+func (l *taskLoop) postAction(ctx context.Context, f func()) {
+	select {
+	case l.actions <- f:
+	case <-ctx.Done():
+	}
+}
+
+// waitForGoroutines waits until nothing of the task is left.
+func (l *taskLoop) waitForGoroutines() {
+	if l.forceEnd != nil {
+		l.forceEnd()
+	}
+	l.goroutines.Wait()
+	l.endTimer.Stop()
+}
+
+// handleEvent serves one event. An event without the part that its type names is
+// dropped: there is nothing to do about it.
+func (l *taskLoop) handleEvent(ctx context.Context, ev executor.Event) {
+	switch t := ev.GetType(); {
+	case t == executor.Event_SUBSCRIBED && ev.Subscribed != nil:
+		l.handleSubscribed(ev.Subscribed)
+	case t == executor.Event_LAUNCH && ev.Launch != nil:
+		l.launchTask(ctx, ev.Launch.Task)
+	case t == executor.Event_LAUNCH_GROUP && ev.LaunchGroup != nil:
+		l.handleLaunchGroup(ctx, ev.LaunchGroup.TaskGroup.Tasks)
+	case t == executor.Event_KILL && ev.Kill != nil:
+		l.killTask(ev.Kill.TaskID, ev.Kill.KillPolicy)
+	case t == executor.Event_ACKNOWLEDGED && ev.Acknowledged != nil:
+		l.handleAcknowledged(ev.Acknowledged)
+	case t == executor.Event_SHUTDOWN:
+		l.beginShutdown("agent said SHUTDOWN")
+	case t == executor.Event_ERROR:
+		l.log.WithField("message", ev.Error.GetMessage()).Error("agent reports an error")
+	}
+}
+
+func (l *taskLoop) handleSubscribed(s *executor.Event_Subscribed) {
+	if s.ContainerID != nil {
+		l.container = *s.ContainerID
+	}
+	l.executorResources = s.ExecutorInfo.Resources
+	for _, c := range s.FrameworkInfo.Capabilities {
+		if c.Type == mesos.FrameworkInfo_Capability_TASK_KILLING_STATE {
+			l.reportsKilling = true
+		}
+	}
+	l.log.WithFields(logrus.Fields{"agent": s.AgentInfo.Hostname, "container": l.container.Value}).Info("subscribed")
+}
+
+func (l *taskLoop) handleAcknowledged(a *executor.Event_Acknowledged) {
+	l.outbox.acknowledge(a.TaskID, a.UUID)
+	if l.finalUUID != nil && bytes.Equal(a.UUID, l.finalUUID) {
+		l.done = true
+	}
+}
+
+// handleLaunchGroup takes a group of one. Tasks of a larger group would share this
+// executor's GPUs, and nobody could say which task owns which.
+func (l *taskLoop) handleLaunchGroup(ctx context.Context, tasks []mesos.TaskInfo) {
+	if len(tasks) == 1 {
+		l.launchTask(ctx, tasks[0])
+		return
+	}
+	for _, t := range tasks {
+		uuid := l.rejectTask(t, fmt.Errorf("task group has %d tasks, this executor takes 1: launch one task a group", len(tasks)))
+		if l.phase == phaseIdle {
+			l.finalUUID = uuid
+		}
+	}
+	if l.phase == phaseIdle {
+		l.phase = phaseEnded
+		l.endTimer.Reset(l.cfg.AckTimeout)
+	}
+}
+
+func (l *taskLoop) launchTask(ctx context.Context, info mesos.TaskInfo) {
+	if l.phase != phaseIdle {
+		l.rejectTask(info, fmt.Errorf("executor %s already has task %s: give each task an executor of its own", l.cfg.ExecutorID, l.info.TaskID.Value))
+		return
+	}
+	l.phase, l.info = phaseLaunching, info
+	if info.Check != nil {
+		l.lastCheck = emptyCheckStatus(mesos.HealthCheck_Type(info.Check.Type))
+	}
+	l.outbox.addTask(info)
+	runtime, err := l.prepareTask(info)
+	if err != nil {
+		l.finishTask(failureStatus(err, false))
+		return
+	}
+	l.sendUpdate(statusContent{state: mesos.TASK_STARTING})
+	taskCtx, giveUp := context.WithCancel(context.WithoutCancel(ctx))
+	startCtx, stopStart := context.WithCancel(taskCtx)
+	l.forceEnd, l.cancelLaunch = giveUp, stopStart
+	t := l.task
+	t.OnMessage = l.queueMessage
+	l.goroutines.Go(func() { l.executeTask(startCtx, taskCtx, runtime, t) })
+	if d := info.MaxCompletionTime; d != nil {
+		l.completionTimer = time.After(time.Duration(d.Nanoseconds))
+	}
+	l.watchDevices(taskCtx)
+	l.startWatchers = func(r task.RunningTask) {
+		l.startHealthChecks(taskCtx, r)
+		l.startCheck(taskCtx, r)
+		l.enforceDiskLimit(taskCtx, r)
+		l.reportUsage(taskCtx)
+	}
+}
+
+// prepareTask completes l.task and picks what runs it.
+func (l *taskLoop) prepareTask(info mesos.TaskInfo) (task.Runtime, error) {
+	t, err := parseTask(info)
+	if err != nil {
+		return nil, err
+	}
+	if t.Env, err = resolveSecrets(t, l.cfg.SecretsDir); err != nil {
+		return nil, err
+	}
+	reach, err := l.findGrantedGPUs(t)
+	if err != nil {
+		return nil, err
+	}
+	t.Minors, t.Caps = reach.Minors, reach.Caps
+	t.Framework, t.Container = l.cfg.FrameworkID, l.container
+	l.task = t
+	l.log.WithFields(logrus.Fields{"task": t.ID, "gpus": t.GPUs, "minors": t.Minors, "containerizer": t.Containerizer}).Info("launching")
+	return l.cfg.Runtimes[t.Containerizer], nil
+}
+
+// executeTask runs the task; progress has room for all it says.
+func (l *taskLoop) executeTask(startCtx, taskCtx context.Context, runtime task.Runtime, t task.TaskSpec) {
+	var r task.RunningTask
+	warning, err := l.cfg.applyShareLimit(startCtx, &t)
+	if err == nil {
+		r, err = runtime.Start(startCtx, t)
+	}
+	l.progress <- taskProgress{running: r, err: err, warning: warning}
+	if err != nil {
+		return
+	}
+	exit, err := r.Wait(taskCtx)
+	l.progress <- taskProgress{ended: true, exit: exit, err: err}
+}
+
+// queueMessage takes a message of the runtime, or drops it where many wait already.
+func (l *taskLoop) queueMessage(message string) {
+	select {
+	case l.messages <- message:
+	default:
+	}
+}
+
+// reportMessage passes a message on in the task's present state. A task that is being
+// killed has better news to wait for.
+func (l *taskLoop) reportMessage(message string) {
+	switch {
+	case l.kill != nil:
+	case l.phase == phaseLaunching:
+		l.sendUpdate(statusContent{state: mesos.TASK_STARTING, message: message})
+	case l.phase == phaseRunning:
+		l.sendUpdate(statusContent{state: mesos.TASK_RUNNING, message: message})
+	}
+}
+
+func (l *taskLoop) handleProgress(p taskProgress) {
+	switch {
+	case p.ended:
+		l.logTaskError(p.err)
+		l.finishTask(endStatus(p.exit, p.err, l.kill != nil))
+	case p.err != nil:
+		l.logTaskError(p.err)
+		o := failureStatus(p.err, l.kill != nil)
+		if l.kill == nil {
+			o.reason = mesos.REASON_CONTAINER_LAUNCH_FAILED.Enum()
+			o.unfit = image.FindMismatch(o.message)
+		}
+		l.finishTask(o)
+	default:
+		l.phase, l.running = phaseRunning, p.running
+		if l.kill != nil {
+			l.terminateTask()
+			return
+		}
+		o := statusContent{state: mesos.TASK_RUNNING, message: p.warning}
+		if l.task.GPUs > 0 && l.task.Minors == nil {
+			o.message = "no devices cgroup confines this task: it can open every GPU of its agent"
+		}
+		if d, ok := p.running.(task.ContainerDescriber); ok {
+			o.data, o.addresses = d.DescribeContainer()
+		}
+		l.sendUpdate(o)
+		l.startWatchers(p.running)
+	}
+}
+
+func (l *taskLoop) logTaskError(err error) {
+	if err != nil {
+		l.log.WithError(err).WithField("task", l.task.ID).Error("task ended with an error")
+	}
+}
+
+// finishTask sends the terminal status; what is left is its acknowledgement.
+func (l *taskLoop) finishTask(o statusContent) {
+	l.phase = phaseEnded
+	l.kill.stopTimer()
+	if l.forceEnd != nil {
+		l.forceEnd() // the task has ended, and what watched it does
+	}
+	l.finalUUID = l.sendUpdate(l.faults.explainEnd(l.explainForcedEnd(o)))
+	if l.agentLost != nil {
+		l.done = true
+		return
+	}
+	if !l.shutdown {
+		l.endTimer.Reset(l.cfg.AckTimeout)
+	}
+}
+
+func (l *taskLoop) sendUpdate(o statusContent) (uuid []byte) {
+	s := newStatus(l.info.TaskID, l.cfg.ExecutorID, o, time.Now())
+	s.Healthy, s.CheckStatus = l.currentHealth(), l.lastCheck
+	l.outbox.addStatus(s)
+	l.log.WithFields(logrus.Fields{"task": l.info.TaskID.Value, "state": o.state.String(), "message": o.message}).Info("task changed state")
+	return s.UUID
+}
+
+// rejectTask fails a task that this executor never takes on.
+func (l *taskLoop) rejectTask(info mesos.TaskInfo, err error) (uuid []byte) {
+	l.outbox.addTask(info)
+	s := newStatus(info.TaskID, l.cfg.ExecutorID, failureStatus(err, false), time.Now())
+	l.outbox.addStatus(s)
+	l.log.WithError(err).WithField("task", info.TaskID.Value).Warn("refused a task")
+	return s.UUID
+}

@@ -1,0 +1,95 @@
+package unified
+
+import (
+	"maps"
+	"slices"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+
+	"mesos-gpu/executor/task"
+	"mesos-gpu/job"
+)
+
+// buildLaunch puts a task into Mesos's words. A task that came with its own
+// CommandInfo keeps all of it and gets the task's variables beside its own.
+func buildLaunch(t task.TaskSpec) (*mesos.CommandInfo, *mesos.ContainerInfo) {
+	if t.Command != nil {
+		command := *t.Command
+		command.Environment = mergeVariables(t, t.Command.Environment)
+		return &command, containerWithMounts(t)
+	}
+	shell := false
+	command := &mesos.CommandInfo{Shell: &shell, Environment: mergeVariables(t, nil)}
+	switch {
+	case t.ImageEntrypoint: // without a value Mesos takes the image's
+		command.Arguments = t.Argv
+	case len(t.Argv) > 0:
+		command.Value, command.Arguments = &t.Argv[0], t.Argv
+	}
+	if t.User != "" {
+		command.User = &t.User
+	}
+	for _, a := range t.Fetch {
+		command.URIs = append(command.URIs, artifactURI(a))
+	}
+	return command, containerWithMounts(t)
+}
+
+// containerWithMounts is the task's container with the mounts that hold it to its parts of
+// devices.
+func containerWithMounts(t task.TaskSpec) *mesos.ContainerInfo {
+	if len(t.ShareLimit.Mounts) == 0 {
+		return t.MesosContainer
+	}
+	c := mesos.ContainerInfo{Type: mesos.ContainerInfo_MESOS.Enum()}
+	if t.MesosContainer != nil {
+		c = *t.MesosContainer
+	}
+	c.Volumes = slices.Clone(c.Volumes)
+	for _, m := range t.ShareLimit.Mounts {
+		mode := mesos.RW
+		if m.ReadOnly {
+			mode = mesos.RO
+		}
+		c.Volumes = append(c.Volumes, mesos.Volume{
+			Mode: &mode, ContainerPath: m.Target,
+			Source: &mesos.Volume_Source{Type: mesos.Volume_Source_HOST_PATH, HostPath: &mesos.Volume_Source_HostPath{Path: m.Source}},
+		})
+	}
+	return &c
+}
+
+// artifactURI says all: Mesos would extract archives unless told otherwise.
+func artifactURI(a job.FetchArtifact) mesos.CommandInfo_URI {
+	u := mesos.CommandInfo_URI{Value: a.URI, Executable: &a.Executable, Extract: &a.Extract, Cache: &a.Cache}
+	if a.Path != "" {
+		u.OutputFile = &a.Path
+	}
+	return u
+}
+
+// mergeVariables is the task's environment, in the order of names, after those
+// entries of own that it does not set itself: they may be secrets.
+func mergeVariables(t task.TaskSpec, own *mesos.Environment) *mesos.Environment {
+	set := t.Environment()
+	e := &mesos.Environment{}
+	if own != nil {
+		for _, v := range own.Variables {
+			if _, ok := set[v.Name]; !ok {
+				e.Variables = append(e.Variables, v)
+			}
+		}
+	}
+	e.Variables = append(e.Variables, sortedVariables(set)...)
+	return e
+}
+
+// sortedVariables is an environment in the order of its names.
+func sortedVariables(env map[string]string) []mesos.Environment_Variable {
+	var list []mesos.Environment_Variable
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		value := env[name]
+		list = append(list, mesos.Environment_Variable{Name: name, Value: &value})
+	}
+	return list
+}

@@ -1,0 +1,188 @@
+// Package unified runs a task as a nested container of the executor's own, by
+// the v1 API of the agent that started it. It decides how a Launch reads in
+// Mesos's words and when a call to an agent that is away is made again. It
+// passes no devices: a nested container shares its parent's cgroups, so it can
+// open just what the executor can.
+package unified
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/google/uuid"
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/mesos/mesos-go/api/v1/lib/agent"
+	"github.com/mesos/mesos-go/api/v1/lib/agent/calls"
+	"github.com/mesos/mesos-go/api/v1/lib/httpcli/apierrors"
+	"github.com/sirupsen/logrus"
+
+	"mesos-gpu/executor/rotate"
+	"mesos-gpu/executor/task"
+)
+
+// NestedRuntime implements task.Runtime.
+type NestedRuntime struct {
+	// Agent sends calls to the agent's v1 API. A WAIT lasts as long as the
+	// task: Agent must not time out.
+	Agent calls.Sender
+	// Sandbox is the executor's; the nested container's lies below it.
+	Sandbox string
+	// Logs bound the task's stdout and stderr.
+	Logs rotate.RotationLimits
+	Log  logrus.FieldLogger
+}
+
+const (
+	// retryInterval is the pause before a call that an absent or recovering agent
+	// did not answer is made again.
+	retryInterval = time.Second
+	// abortTimeout bounds taking back a launch.
+	abortTimeout = 10 * time.Second
+)
+
+// errUnknownContainer says that the agent knows the container no more.
+var errUnknownContainer = errors.New("container is gone")
+
+// Start implements task.Runtime.
+func (u *NestedRuntime) Start(ctx context.Context, t task.TaskSpec) (task.RunningTask, error) {
+	if t.Container.Value == "" {
+		return nil, errors.New("the agent did not name the executor's container: it is older than Mesos 1.2, use container: docker")
+	}
+	parent := t.Container
+	r := &nestedContainer{
+		agent: u.Agent, id: mesos.ContainerID{Value: uuid.NewString(), Parent: &parent},
+		log: u.Log, sandbox: u.Sandbox, logs: u.Logs, ended: make(chan struct{}), networked: len(t.MesosContainer.GetNetworkInfos()) > 0,
+	}
+	command, container := buildLaunch(t)
+	r.user = command.User
+	if err := r.launchContainer(ctx, command, container); err != nil {
+		r.killContainer()
+		return nil, fmt.Errorf("launch nested container%s: %w", imageSuffix(t), err)
+	}
+	if err := linkOutput(u.Sandbox, r.id.Value); err != nil {
+		r.killContainer()
+		return nil, err
+	}
+	return r, nil
+}
+
+func imageSuffix(t task.TaskSpec) string {
+	if t.Image == "" {
+		return ""
+	}
+	return " of image " + t.Image
+}
+
+// nestedContainer is a nested container. It implements task.RunningTask and task.ProbeTarget.
+type nestedContainer struct {
+	agent   calls.Sender
+	id      mesos.ContainerID
+	log     logrus.FieldLogger
+	sandbox string
+	logs    rotate.RotationLimits
+	ended   chan struct{} // closed once Wait is done
+	// user is who runs the task's command, where it says so; networked that
+	// it has a network of its own.
+	user      *string
+	networked bool
+}
+
+// launchContainer asks for the container until the agent answers. The agent takes the
+// same id twice for one launch, so a lost answer does no harm.
+func (r *nestedContainer) launchContainer(ctx context.Context, command *mesos.CommandInfo, container *mesos.ContainerInfo) error {
+	return r.retryCall(ctx, func() error {
+		response, err := r.agent.Send(ctx, calls.NonStreaming(calls.LaunchNestedContainer(r.id, command, container)))
+		if response != nil {
+			response.Close()
+		}
+		return err
+	})
+}
+
+// Wait implements task.RunningTask.
+func (r *nestedContainer) Wait(ctx context.Context) (task.ExitStatus, error) {
+	var rotating sync.WaitGroup
+	rotating.Go(func() { r.rotateOutput(ctx) })
+	defer rotating.Wait()
+	defer close(r.ended)
+	var exit task.ExitStatus
+	err := r.retryCall(ctx, func() (err error) {
+		exit, err = r.waitOnce(ctx)
+		return err
+	})
+	switch {
+	case ctx.Err() != nil:
+		r.killContainer()
+		return task.ExitStatus{}, fmt.Errorf("stopped waiting for nested container %s: %w", r.id.Value, context.Cause(ctx))
+	case errors.Is(err, errUnknownContainer):
+		return task.ExitStatus{}, fmt.Errorf("agent has no record of how nested container %s ended: see its log", r.id.Value)
+	case err != nil:
+		return task.ExitStatus{}, fmt.Errorf("wait for nested container %s: %w", r.id.Value, err)
+	}
+	return exit, nil
+}
+
+// waitOnce makes one call, which lasts until the container ends.
+func (r *nestedContainer) waitOnce(ctx context.Context) (task.ExitStatus, error) {
+	response, err := r.agent.Send(ctx, calls.NonStreaming(calls.WaitNestedContainer(r.id)))
+	if response != nil {
+		defer response.Close()
+	}
+	if err != nil {
+		return task.ExitStatus{}, err
+	}
+	if response == nil {
+		return task.ExitStatus{}, permanentError{errors.New("agent answered without a body")}
+	}
+	var answer agent.Response
+	if err := response.Decode(&answer); err != nil {
+		return task.ExitStatus{}, err
+	}
+	w := answer.WaitNestedContainer
+	if w == nil {
+		return task.ExitStatus{}, permanentError{fmt.Errorf("agent answered %s", answer.GetType())}
+	}
+	return parseExit(w), nil
+}
+
+func parseExit(w *agent.Response_WaitNestedContainer) task.ExitStatus {
+	exit := task.ExitStatus{NoStatus: true}
+	if w.ExitStatus != nil {
+		exit = task.ParseWaitStatus(int(*w.ExitStatus))
+	}
+	if w.Message != nil {
+		exit.Message = *w.Message
+	}
+	exit.State, exit.Reason, exit.Limitation = w.State, w.Reason, w.Limitation
+	return exit
+}
+
+// Signal implements task.RunningTask. The agent takes SIGKILL for the whole
+// container, any other signal for its first process.
+func (r *nestedContainer) Signal(ctx context.Context, sig syscall.Signal) error {
+	number := int32(sig)
+	call := calls.KillNestedContainer(r.id)
+	call.KillNestedContainer.Signal = &number
+	response, err := r.agent.Send(ctx, calls.NonStreaming(call))
+	if response != nil {
+		response.Close()
+	}
+	if err != nil && !apierrors.CodeNotFound.Matches(err) {
+		return fmt.Errorf("send signal %d to nested container %s: %w", number, r.id.Value, err)
+	}
+	return nil
+}
+
+// killContainer takes the container back, as far as the agent can be reached; one
+// that cannot destroys it together with this executor.
+func (r *nestedContainer) killContainer() {
+	ctx, cancel := context.WithTimeout(context.Background(), abortTimeout)
+	defer cancel()
+	if err := r.Signal(ctx, syscall.SIGKILL); err != nil {
+		r.log.WithError(err).Warn("nested container is left to the agent")
+	}
+}

@@ -1,0 +1,188 @@
+package gate
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+
+	"mesos-gpu/framework/access"
+	"mesos-gpu/framework/api"
+)
+
+const (
+	// issuerTimeout is how long an issuer may take.
+	issuerTimeout = 5 * time.Second
+	// issuerRetryInterval is how often an issuer is asked for its keys: whoever sends
+	// tokens of keys that are none must not have it asked for each.
+	issuerRetryInterval = 5 * time.Second
+	// maxIssuerAnswer bounds what it may say.
+	maxIssuerAnswer = 1 << 20
+)
+
+// errRetryTooSoon is the answer to who asks again too soon.
+var errRetryTooSoon = errors.New("the issuer was asked a moment ago")
+
+// signatureAlgorithms are those with which a signature proves something: none is not
+// among them, nor is HMAC, whose key would be ours.
+func signatureAlgorithms() []string {
+	return []string{oidc.RS256, oidc.RS384, oidc.RS512, oidc.ES256, oidc.ES384, oidc.ES512, oidc.PS256, oidc.PS384, oidc.PS512, oidc.EdDSA}
+}
+
+// oidcIssuer verifies an OIDC issuer's tokens. It is asked where its keys are when
+// they are first needed: that it cannot be reached is nobody's matter but its
+// own users'.
+type oidcIssuer struct {
+	access.OIDCConfig
+	client    *http.Client
+	transport *limitedTransport // by which client asks
+	clock     func() time.Time
+
+	mu             sync.Mutex
+	verifier       *oidc.IDTokenVerifier
+	failedAt       time.Time // when its discovery failed last
+	discoveryError error
+}
+
+func newOIDCIssuer(o *access.OIDCConfig) (*oidcIssuer, error) {
+	transport := &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, Proxy: http.ProxyFromEnvironment}
+	if o.CAFile != "" {
+		pem, err := os.ReadFile(o.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("read the issuer's authorities: %w", err)
+		}
+		transport.TLSClientConfig.RootCAs = x509.NewCertPool()
+		if !transport.TLSClientConfig.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("read the issuer's authorities: %s has no PEM certificate in %d bytes", o.CAFile, len(pem))
+		}
+	}
+	asks := &limitedTransport{next: transport, clock: time.Now, requireTLS: strings.HasPrefix(o.Issuer, "https:")}
+	return &oidcIssuer{OIDCConfig: *o, client: &http.Client{Transport: asks, Timeout: issuerTimeout}, transport: asks, clock: time.Now}, nil
+}
+
+// identifyToken verifies a token and reads in it whose it is.
+func (i *oidcIssuer) identifyToken(ctx context.Context, text string) (who access.Identity, err error) {
+	verifier, err := i.loadVerifier(ctx)
+	if err != nil {
+		return who, api.NewUnavailable("ask the issuer %s for its keys: %v", i.Issuer, err)
+	}
+	verified, err := verifier.Verify(ctx, text)
+	if err != nil && i.transport.isFailing() {
+		return who, api.NewUnavailable("ask the issuer %s for its keys: %v", i.Issuer, err)
+	}
+	if err != nil {
+		return who, api.NewProblemf(http.StatusUnauthorized, "the token is none of the issuer's that holds here: %v", err)
+	}
+	var claims map[string]any
+	if err := verified.Claims(&claims); err != nil {
+		return who, api.NewProblemf(http.StatusUnauthorized, "the token's claims cannot be read: %v", err)
+	}
+	name, _ := claims[i.NameClaim].(string)
+	if name == "" {
+		return who, api.NewProblemf(http.StatusUnauthorized, "the token has no claim %q with a name", i.NameClaim)
+	}
+	if checked := claims["email_verified"]; i.NameClaim == "email" && checked != true && checked != "true" {
+		return who, api.NewProblemf(http.StatusUnauthorized, "the issuer has not verified the token's email")
+	}
+	return access.Identity{Name: access.OIDCPrefix + name, Groups: parseGroups(claims[i.GroupsClaim])}, nil
+}
+
+// parseGroups reads a list, or one text.
+func parseGroups(claim any) (groups []string) {
+	list, ok := claim.([]any)
+	if !ok {
+		list = []any{claim}
+	}
+	for _, one := range list {
+		if name, ok := one.(string); ok && name != "" {
+			groups = append(groups, access.OIDCPrefix+name)
+		}
+	}
+	return groups
+}
+
+// loadVerifier finds out where the issuer's keys are, once. While it cannot be
+// reached, that it could not a moment ago is the answer.
+func (i *oidcIssuer) loadVerifier(ctx context.Context) (*oidc.IDTokenVerifier, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	switch {
+	case i.verifier != nil:
+		return i.verifier, nil
+	case i.discoveryError != nil && i.clock().Sub(i.failedAt) < issuerRetryInterval:
+		return nil, i.discoveryError
+	}
+	// Its keys are asked for later, when this request has ended.
+	ctx = oidc.ClientContext(context.WithoutCancel(ctx), i.client)
+	provider, err := oidc.NewProvider(ctx, i.Issuer)
+	if i.failedAt, i.discoveryError = i.clock(), err; err != nil {
+		return nil, err
+	}
+	i.verifier = provider.VerifierContext(ctx, &oidc.Config{ClientID: i.Audience, SupportedSigningAlgs: signatureAlgorithms()})
+	return i.verifier, nil
+}
+
+// limitedTransport asks for one thing only every issuerRetryInterval, and bounds answers. Of an
+// issuer with TLS it asks nothing without: whoever is on the way could say
+// which keys are its own.
+type limitedTransport struct {
+	next       http.RoundTripper
+	clock      func() time.Time
+	requireTLS bool
+
+	mu          sync.Mutex
+	lastRequest map[string]time.Time
+	lastFailed  bool // the last answer
+}
+
+func (s *limitedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	at := r.URL.String()
+	s.mu.Lock()
+	if s.requireTLS && r.URL.Scheme != "https" {
+		s.lastFailed = true
+		s.mu.Unlock()
+		return nil, fmt.Errorf("the issuer has https, and sends to %s: have it name an https address", at)
+	}
+	soon := s.clock().Sub(s.lastRequest[at]) < issuerRetryInterval
+	if !soon {
+		if len(s.lastRequest) > 100 || s.lastRequest == nil { // an issuer has two addresses
+			s.lastRequest = map[string]time.Time{}
+		}
+		s.lastRequest[at] = s.clock()
+	}
+	s.mu.Unlock()
+	if soon {
+		return nil, errRetryTooSoon
+	}
+	res, err := s.next.RoundTrip(r)
+	s.mu.Lock()
+	s.lastFailed = err != nil || res.StatusCode >= http.StatusInternalServerError
+	s.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	res.Body = limitedBody{io.LimitReader(res.Body, maxIssuerAnswer), res.Body}
+	return res, nil
+}
+
+// isFailing reports whether the issuer has not answered when it was last asked: a
+// token that seems wrong may then be right.
+func (s *limitedTransport) isFailing() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lastFailed
+}
+
+type limitedBody struct {
+	io.Reader
+	io.Closer
+}

@@ -1,0 +1,295 @@
+package access
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"mesos-gpu/framework/sched"
+)
+
+// MaxPolicySize bounds an access file in bytes: thousands of tokens fit.
+const MaxPolicySize = 1 << 20
+
+// ParsePolicy reads an access file. Its error names every mistake with its line.
+func ParsePolicy(data []byte) (*AccessPolicy, error) {
+	if len(data) > MaxPolicySize {
+		return nil, fmt.Errorf("the access file has %d bytes, more than %d", len(data), MaxPolicySize)
+	}
+	var doc yaml.Node
+	d := yaml.NewDecoder(bytes.NewReader(data))
+	switch err := d.Decode(&doc); {
+	case errors.Is(err, io.EOF):
+		return nil, errors.New("the access file is empty: nobody could do anything")
+	case err != nil:
+		return nil, fmt.Errorf("read YAML: %w", err)
+	}
+	if err := d.Decode(&yaml.Node{}); !errors.Is(err, io.EOF) {
+		return nil, errors.New("more follows the first YAML document")
+	}
+	var r policyReader
+	p := &AccessPolicy{}
+	r.readMapping(doc.Content[0], map[string]func(*yaml.Node){
+		"tokens":      r.readList(func(n *yaml.Node) { p.Tokens = append(p.Tokens, r.readToken(n)) }),
+		"oidc":        func(n *yaml.Node) { p.OIDC = r.readOIDC(n) },
+		"permissions": r.readList(func(n *yaml.Node) { p.Rules = append(p.Rules, r.readRule(n)) }),
+		"jobs":        r.readList(func(n *yaml.Node) { p.JobLimits = append(p.JobLimits, r.readJobLimits(n)...) }),
+		"metrics":     func(n *yaml.Node) { p.OpenMetrics = r.readOneOf(n, "open", "closed") == "open" },
+	})
+	r.checkReferences(p)
+	if len(r.errs) > 0 {
+		return nil, errors.Join(r.errs...)
+	}
+	p.JobLimits = withDefaultDeny(p.JobLimits)
+	return p, nil
+}
+
+// withDefaultDeny has what no entry is about be refused: the file speaks for all.
+func withDefaultDeny(jobs []sched.RolePermissions) []sched.RolePermissions {
+	if slices.ContainsFunc(jobs, func(j sched.RolePermissions) bool { return j.Role == sched.AllRoles }) {
+		return jobs
+	}
+	return append(jobs, sched.RolePermissions{Role: sched.AllRoles, Permissions: sched.HostPermissions{AllowList: &sched.SpecAllowList{}}})
+}
+
+// subjectNames is where a rule or entry stood, for what can be checked only at the
+// end.
+type subjectNames struct {
+	line         int
+	users, group []string
+}
+
+// policyReader collects what is wrong with a file.
+type policyReader struct {
+	errs     []error
+	subjects []subjectNames
+}
+
+func (r *policyReader) addError(n *yaml.Node, format string, args ...any) {
+	r.errs = append(r.errs, fmt.Errorf("line %d: "+format, append([]any{n.Line}, args...)...))
+}
+
+// readMapping reads each key by its function, and refuses those without.
+func (r *policyReader) readMapping(n *yaml.Node, keys map[string]func(*yaml.Node)) {
+	if n.Kind != yaml.MappingNode {
+		r.addError(n, "a mapping is wanted here, with %s", listKeys(keys))
+		return
+	}
+	seen := map[string]bool{}
+	for pairs := n.Content; len(pairs) > 1; pairs = pairs[2:] {
+		key := pairs[0].Value
+		read := keys[key]
+		switch {
+		case read == nil || pairs[0].Kind != yaml.ScalarNode:
+			r.addError(pairs[0], "unknown key %q: there are %s", key, listKeys(keys))
+		case seen[key]:
+			r.addError(pairs[0], "%s stands twice", key)
+		default:
+			read(pairs[1])
+		}
+		seen[key] = true
+	}
+}
+
+func listKeys(keys map[string]func(*yaml.Node)) string {
+	names := make([]string, 0, len(keys))
+	for name := range keys {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}
+
+func (r *policyReader) readList(each func(*yaml.Node)) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		if n.Kind != yaml.SequenceNode {
+			r.addError(n, "a list is wanted here")
+			return
+		}
+		for _, item := range n.Content {
+			each(item)
+		}
+	}
+}
+
+// readText reads one word into a variable.
+func (r *policyReader) readText(into *string) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		if n.Kind != yaml.ScalarNode || n.Value == "" {
+			r.addError(n, "a text is wanted here")
+			return
+		}
+		*into = n.Value
+	}
+}
+
+// readTexts reads a list of them, and each by check.
+func (r *policyReader) readTexts(into *[]string, check func(string) error) func(*yaml.Node) {
+	*into = []string{}
+	return r.readList(func(n *yaml.Node) {
+		var one string
+		r.readText(&one)(n)
+		if one == "" {
+			return
+		}
+		if err := check(one); err != nil {
+			r.addError(n, "%v", err)
+		}
+		*into = append(*into, one)
+	})
+}
+
+func (r *policyReader) readBool(into *bool) func(*yaml.Node) {
+	return func(n *yaml.Node) { *into = r.readOneOf(n, "true", "false") == "true" }
+}
+
+func (r *policyReader) readOneOf(n *yaml.Node, words ...string) string {
+	if n.Kind != yaml.ScalarNode || !slices.Contains(words, n.Value) {
+		r.addError(n, "%q is none of %s", n.Value, strings.Join(words, ", "))
+	}
+	return n.Value
+}
+
+func (r *policyReader) readToken(n *yaml.Node) (t TokenEntry) {
+	check := func(into *string, ok func(string) error) func(*yaml.Node) {
+		return func(n *yaml.Node) {
+			r.readText(into)(n)
+			if *into != "" && ok(*into) != nil {
+				r.addError(n, "%v", ok(*into))
+			}
+		}
+	}
+	r.readMapping(n, map[string]func(*yaml.Node){
+		"name": check(&t.Name, checkTokenName), "hash": check(&t.Hash, checkHash), "groups": r.readTexts(&t.Groups, checkGroup),
+	})
+	if t.Name == "" || t.Hash == "" {
+		r.addError(n, "a token needs name and hash: mesos-gpu token NAME makes both")
+	}
+	return t
+}
+
+// checkGroup keeps the file's own groups apart from an issuer's.
+func checkGroup(name string) error {
+	if name == AnyUser || strings.HasPrefix(name, OIDCPrefix) {
+		return fmt.Errorf("group %q: %s is everybody, and %s begins an issuer's groups: use another name", name, AnyUser, OIDCPrefix)
+	}
+	return nil
+}
+
+func (r *policyReader) readOIDC(n *yaml.Node) *OIDCConfig {
+	o := &OIDCConfig{NameClaim: DefaultNameClaim, GroupsClaim: DefaultGroupsClaim}
+	r.readMapping(n, map[string]func(*yaml.Node){
+		"issuer": r.readText(&o.Issuer), "audience": r.readText(&o.Audience), "name": r.readText(&o.NameClaim), "groups": r.readText(&o.GroupsClaim), "ca": r.readText(&o.CAFile),
+	})
+	if u, err := url.Parse(o.Issuer); err != nil || u.Host == "" || u.Scheme != "https" && !(u.Scheme == "http" && isLoopback(u.Hostname())) {
+		r.addError(n, "issuer %q is no https URL", o.Issuer)
+	}
+	if o.Audience == "" {
+		r.addError(n, "oidc needs an audience: without one the tokens of all the issuer's clients would do")
+	}
+	return o
+}
+
+func isLoopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}
+
+func (r *policyReader) readRule(n *yaml.Node) (readRule PermissionRule) {
+	r.readMapping(n, map[string]func(*yaml.Node){
+		"may": func(n *yaml.Node) {
+			var err error
+			if readRule.Permission, err = ParsePermission(n.Value); err != nil {
+				r.addError(n, "may: %v", err)
+			}
+		},
+		"roles": r.readTexts(&readRule.Roles, checkRole), "users": r.readTexts(&readRule.Users, acceptAny), "groups": r.readTexts(&readRule.Groups, acceptAny),
+	})
+	if readRule.Permission == None || len(readRule.Roles) == 0 || len(readRule.Users)+len(readRule.Groups) == 0 {
+		r.addError(n, "a permission needs may, roles, and users or groups")
+	}
+	r.subjects = append(r.subjects, subjectNames{n.Line, readRule.Users, readRule.Groups})
+	return readRule
+}
+
+func acceptAny(string) error { return nil }
+
+func checkRole(role string) error {
+	if role != sched.AllRoles && (strings.HasPrefix(role, sched.AllRoles) || strings.HasSuffix(role, sched.AllRoles)) {
+		return fmt.Errorf("role %q begins or ends with a slash: write %s for all roles, research/vision for one below another", role, sched.AllRoles)
+	}
+	if strings.Contains(role, sched.AllRoles+"*") {
+		return fmt.Errorf("role %q: a role covers all below it anyhow: leave the * out", role)
+	}
+	return nil
+}
+
+func (r *policyReader) readJobLimits(n *yaml.Node) (entries []sched.RolePermissions) {
+	var roles []string
+	b := &sched.SpecAllowList{}
+	a := sched.HostPermissions{AllowList: b}
+	r.readMapping(n, map[string]func(*yaml.Node){
+		"roles": r.readTexts(&roles, checkRole), "volumes": r.readTexts(&a.Volumes, checkVolume), "host_ipc": r.readBool(&a.HostIPC),
+		"networks": r.readTexts(&b.Networks, acceptAny), "images": r.readTexts(&b.Images, sched.ValidateImagePattern),
+		"parameters": r.readTexts(&b.Parameters, acceptAny), "users": r.readTexts(&b.Users, acceptAny), "without_image": r.readBool(&b.NoImage),
+	})
+	if len(roles) == 0 {
+		r.addError(n, "what jobs may have needs roles: %s for all", sched.AllRoles)
+	}
+	for _, role := range roles {
+		entries = append(entries, sched.RolePermissions{Role: role, Permissions: a})
+	}
+	return entries
+}
+
+func checkVolume(name string) error {
+	if !path.IsAbs(name) {
+		return fmt.Errorf("volume %q is no absolute path such as /data", name)
+	}
+	return nil
+}
+
+// checkReferences checks what only the whole file tells: names that stand twice, and
+// names that are nobody's.
+func (r *policyReader) checkReferences(p *AccessPolicy) {
+	users, groups, roles := map[string]bool{}, map[string]bool{AnyUser: true}, map[string]bool{}
+	for _, t := range p.Tokens {
+		if users[t.Name] {
+			r.errs = append(r.errs, fmt.Errorf("tokens: %s stands twice", t.Name))
+		}
+		users[t.Name] = true
+		for _, g := range t.Groups {
+			groups[g] = true
+		}
+	}
+	for _, j := range p.JobLimits {
+		if roles[j.Role] {
+			r.errs = append(r.errs, fmt.Errorf("jobs: role %s stands twice", j.Role))
+		}
+		roles[j.Role] = true
+	}
+	for _, at := range r.subjects {
+		r.checkNames(at.line, "user", "no token has that name", at.users, users, p.OIDC != nil)
+		r.checkNames(at.line, "group", "no token is of it", at.group, groups, p.OIDC != nil)
+	}
+}
+
+// checkNames refuses a name that nobody has: it is misspelt, or lacks the prefix.
+func (r *policyReader) checkNames(line int, kind, why string, names []string, there map[string]bool, oidc bool) {
+	for _, name := range names {
+		switch issued := strings.HasPrefix(name, OIDCPrefix); {
+		case issued && !oidc:
+			r.errs = append(r.errs, fmt.Errorf("line %d: %s %q: there is no oidc here to tell it", line, kind, name))
+		case !issued && !there[name]:
+			r.errs = append(r.errs, fmt.Errorf("line %d: %s %q: %s; those of an issuer begin with %s", line, kind, name, why, OIDCPrefix))
+		}
+	}
+}

@@ -1,0 +1,23 @@
+package access
+
+import (
+	"slices"
+	"strings"
+
+	"mesos-gpu/framework/sched"
+)
+
+// CanSubmit reports whether somebody may submit in a role who is not there to
+// show a token, as the owner of a schedule is not. The groups of those whom an
+// issuer knows are not known then: any of its groups may be theirs.
+func (p *AccessPolicy) CanSubmit(name, role string) bool {
+	if strings.HasPrefix(name, OIDCPrefix) {
+		return p.OIDC != nil && slices.ContainsFunc(p.Rules, func(r PermissionRule) bool {
+			theirs := slices.ContainsFunc(r.Groups, func(g string) bool { return g == AnyUser || strings.HasPrefix(g, OIDCPrefix) })
+			return r.Permission >= Submit && (theirs || slices.Contains(r.Users, name)) &&
+				slices.ContainsFunc(r.Roles, func(of string) bool { return sched.CoversRole(of, role) })
+		})
+	}
+	i := slices.IndexFunc(p.Tokens, func(t TokenEntry) bool { return t.Name == name })
+	return i >= 0 && p.GrantFor(Identity{Name: name, Groups: p.Tokens[i].Groups}).HasPermission(Submit, role)
+}

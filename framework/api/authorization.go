@@ -1,0 +1,215 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	"mesos-gpu/framework/access"
+	"mesos-gpu/framework/sched"
+)
+
+// accessRule is what a request needs: a permission, on the roles that its scope
+// finds.
+type accessRule struct {
+	permission access.Permission
+	scope      scopeCheck
+}
+
+// scopeCheck says whether the requester has the permission where it counts. Its
+// error is a *Problem.
+type scopeCheck func(s *apiServer, r *http.Request, p access.Permission) error
+
+// accessRules are those of all requests, by method and pattern. One that does not
+// stand here needs everything, so that none is open by being forgotten.
+func accessRules() map[string]accessRule {
+	return map[string]accessRule{
+		"GET /healthz":            {access.None, allowAnyone},
+		"GET /v1/openapi.yaml":    {access.None, allowAnyone},
+		"GET /v1/job.schema.json": {access.None, allowAnyone},
+		"GET /readyz":             {access.None, allowAnyone},
+		"GET /metrics":            {access.View, requireMetricsAccess},
+		"GET /metrics/prometheus": {access.View, requireMetricsAccess},
+
+		// These leave out what the requester may not see.
+		"GET /v1/jobs":      {access.View, requireInAnyRole},
+		"GET /v1/events":    {access.View, requireInAnyRole},
+		"GET /v1/gpus":      {access.View, requireInAnyRole},
+		"GET /v1/usage":     {access.View, requireInAnyRole},
+		"GET /v1/agents":    {access.View, requireInAnyRole},
+		"GET /v1/queue":     {access.View, requireInAnyRole},
+		"GET /v1/roles":     {access.View, requireInAnyRole},
+		"GET /v1/schedules": {access.View, requireInAnyRole},
+
+		"POST /v1/jobs":                         {access.Submit, requireInAnyRole}, // and in the job's role
+		"GET /v1/jobs/{name}":                   {access.View, requireOnJob},
+		"DELETE /v1/jobs/{name}":                {access.Operate, requireOnJob},
+		"POST /v1/jobs/{name}/scale":            {access.Operate, requireOnJob},
+		"GET /v1/jobs/{name}/tasks/{task}/exec": {access.Operate, requireOnJob}, // as to kill it
+		"POST /v1/tasks/{id}/stop":              {access.Operate, requireOnTask},
+		"GET /v1/tasks/{id}/log":                {access.View, requireOnTask},
+
+		"GET /v1/roles/{role}":          {access.View, requireOnRole},
+		"PUT /v1/roles/{role}/quota":    {access.Admin, requireOnRole},
+		"GET /v1/demand":                {access.View, requireInAllRoles},
+		"GET /v1/agents/{id}":           {access.View, requireInAnyRole},
+		"POST /v1/agents/{id}/cordon":   {access.Operate, requireInAllRoles}, // agents are everybody's
+		"POST /v1/agents/{id}/uncordon": {access.Operate, requireInAllRoles},
+		"POST /v1/agents/{id}/drain":    {access.Operate, requireInAllRoles},
+		"POST /v1/schedules":            {access.Submit, requireInAnyRole}, // and in the role of its jobs
+		"GET /v1/schedules/{name}":      {access.View, requireOnSchedule},
+		"DELETE /v1/schedules/{name}":   {access.Operate, requireOnSchedule},
+	}
+}
+
+// OpenPaths are the paths that nobody needs a token for.
+func OpenPaths() (paths []string) {
+	for request, n := range accessRules() {
+		if _, path, _ := strings.Cut(request, " "); n.permission == access.None {
+			paths = append(paths, path)
+		}
+	}
+	slices.Sort(paths)
+	return paths
+}
+
+// authorizeRequest says what is in the way of a request.
+func (s *apiServer) authorizeRequest(r *http.Request, pattern string) error {
+	if GrantOf(r.Context()) == nil {
+		return nil
+	}
+	n, ok := s.accessRules[r.Method+" "+pattern]
+	if !ok {
+		n = accessRule{access.Admin, requireInAllRoles}
+	}
+	return n.scope(s, r, n.permission)
+}
+
+func allowAnyone(*apiServer, *http.Request, access.Permission) error { return nil }
+
+func requireInAnyRole(_ *apiServer, r *http.Request, p access.Permission) error {
+	g := GrantOf(r.Context())
+	return permissionProblem(g, g.HasPermissionOnAnyRole(p), p, "any role")
+}
+
+func requireInAllRoles(_ *apiServer, r *http.Request, p access.Permission) error {
+	g := GrantOf(r.Context())
+	return permissionProblem(g, g.HasPermissionOnAllRoles(p), p, allRolesText)
+}
+
+func requireMetricsAccess(_ *apiServer, r *http.Request, p access.Permission) error {
+	g := GrantOf(r.Context())
+	return permissionProblem(g, g.CanReadMetrics(), p, "any role")
+}
+
+func requireOnJob(s *apiServer, r *http.Request, p access.Permission) error {
+	return s.checkJobAccess(r, r.PathValue("name"), p)
+}
+
+func requireOnTask(s *apiServer, r *http.Request, p access.Permission) error {
+	if err := requireInAnyRole(s, r, min(p, access.Submit)); err != nil {
+		return err // who may do nothing learns not even what there is
+	}
+	id := r.PathValue("id")
+	t, err := s.backend().GetTask(r.Context(), id)
+	if err != nil {
+		return err
+	}
+	return s.checkTaskAccess(r, t.Job, id, p, UnknownTask(id))
+}
+
+func requireOnRole(_ *apiServer, r *http.Request, p access.Permission) error {
+	role := r.PathValue("role")
+	AuditNoteOf(r.Context()).Role = role
+	return CheckRoleAccess(GrantOf(r.Context()), p, role)
+}
+
+// checkJobAccess permits an operation on a job, also to whom it belongs.
+func (s *apiServer) checkJobAccess(r *http.Request, name string, p access.Permission) error {
+	if err := requireInAnyRole(s, r, min(p, access.Submit)); err != nil {
+		return err
+	}
+	return s.checkTaskAccess(r, name, "", p, UnknownJob(name))
+}
+
+// checkTaskAccess permits one on a job or, if one is given, one of its tasks.
+func (s *apiServer) checkTaskAccess(r *http.Request, name, task string, p access.Permission, unknown *Problem) error {
+	role, owner, err := s.backend().OwnerOf(r.Context(), name, task)
+	if err != nil {
+		return err
+	}
+	return checkOwnedAccess(r, name, role, owner, p, unknown)
+}
+
+// requireOnSchedule is as of a job: one may end one's own.
+func requireOnSchedule(s *apiServer, r *http.Request, p access.Permission) error {
+	if err := requireInAnyRole(s, r, min(p, access.Submit)); err != nil {
+		return err
+	}
+	view, err := s.backend().GetSchedule(r.Context(), r.PathValue("name"))
+	if errors.Is(err, ErrScheduleDamaged) {
+		return requireInAllRoles(s, r, p) // nobody knows whose it is
+	}
+	if err != nil {
+		return err
+	}
+	return checkOwnedAccess(r, view.Spec.Name, view.Spec.Role, view.Spec.Owner, p, UnknownSchedule(view.Spec.Name))
+}
+
+// checkOwnedAccess answers who may not see it that it is unknown, word for word: a
+// refusal would tell that it is there, and in which role.
+func checkOwnedAccess(r *http.Request, name, role, owner string, p access.Permission, unknown *Problem) error {
+	g, note := GrantOf(r.Context()), AuditNoteOf(r.Context())
+	note.Job, note.Role = name, role
+	if !g.HasPermission(access.View, role) {
+		return unknown
+	}
+	if p == access.Operate {
+		return permissionProblem(g, g.CanChangeJob(role, owner), p, "role "+role)
+	}
+	return CheckRoleAccess(g, p, role)
+}
+
+// CheckRoleAccess says what is in the way of who asks, in a role.
+func CheckRoleAccess(g *access.Grant, p access.Permission, role string) error {
+	on := "role " + role
+	if role == sched.AllRoles {
+		on = allRolesText
+	}
+	return permissionProblem(g, g.HasPermission(p, role), p, on)
+}
+
+// allRolesText names the root of their tree for people.
+const allRolesText = "all roles"
+
+// CheckAnyAccess says what is in the way of who asks for something that sees to its
+// own permissions: nothing, where they have one.
+func CheckAnyAccess(g *access.Grant) error {
+	return permissionProblem(g, g.HasPermissionOnAnyRole(access.View), access.View, "any role")
+}
+
+// permissionProblem makes a Problem of what may not be.
+func permissionProblem(g *access.Grant, may bool, p access.Permission, on string) error {
+	switch {
+	case may:
+		return nil
+	case !g.IsKnown():
+		return NewProblemf(http.StatusUnauthorized, "this needs a token: give one by --token-file, MESOS_GPU_TOKEN_FILE or MESOS_GPU_TOKEN")
+	}
+	return NewProblemf(http.StatusForbidden, "%s may not do this: it needs the permission %s on %s", g.UserName(), p, on)
+}
+
+// filterVisible leaves out what is of roles that the requester may not see.
+func filterVisible[T any](g *access.Grant, list []T, role func(*T) string) []T {
+	if g.HasPermissionOnAllRoles(access.View) {
+		return list
+	}
+	seen := make([]T, 0, len(list))
+	for i := range list {
+		if g.HasPermission(access.View, role(&list[i])) {
+			seen = append(seen, list[i])
+		}
+	}
+	return seen
+}

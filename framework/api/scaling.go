@@ -1,0 +1,42 @@
+package api
+
+import "net/http"
+
+// ScaleRequest asks for so many tasks of a service.
+type ScaleRequest struct {
+	Tasks *int `json:"tasks"`
+}
+
+// StopRequest asks for a task's end.
+type StopRequest struct {
+	// Retire has its service run one task fewer; else another is started in
+	// its place. Tasks of other jobs are never replaced.
+	Retire bool `json:"retire,omitempty"`
+}
+
+func (s *apiServer) handleScaleJob(w http.ResponseWriter, r *http.Request) error {
+	var want ScaleRequest
+	if err := readJSON(w, r, &want); err != nil {
+		return err
+	}
+	if want.Tasks == nil {
+		return NewProblemf(http.StatusUnprocessableEntity, "tasks: say how many")
+	}
+	if err := s.backend().ScaleJob(r.Context(), r.PathValue("name"), *want.Tasks); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusAccepted)
+	return nil
+}
+
+func (s *apiServer) handleStopTask(w http.ResponseWriter, r *http.Request) error {
+	var want StopRequest
+	if err := readJSON(w, r, &want); err != nil {
+		return err
+	}
+	if err := s.backend().StopTask(r.Context(), r.PathValue("id"), want.Retire); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusAccepted)
+	return nil
+}

@@ -1,0 +1,216 @@
+package api
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"mesos-gpu/job"
+)
+
+const (
+	// logChunk is how much is read from an agent at a time.
+	logChunk = 128 << 10
+	// logPoll is how often a followed log is asked for more.
+	logPoll = 300 * time.Millisecond
+)
+
+// Headers of a log that is read in parts.
+const (
+	// NextOffset is the trailer that says where the answer ended, in its file.
+	// An answer without it was cut off.
+	NextOffset = "X-Next-Offset"
+	// LogPreceding, in a request, has the bytes before the offset, at most MaxPreceding
+	// of them and in base64: the place is then found though the file has got
+	// another name. The answer is of one file. Empty, with offset 0, is the
+	// log's beginning.
+	LogPreceding = "X-Log-Tail"
+	// LogOffset says where in its file the answer begins: at the offset asked
+	// for, or at 0 in the file that follows.
+	LogOffset = "X-Log-Offset"
+	// LogRotated is the trailer that says that another file follows.
+	LogRotated = "X-Log-Rotated"
+	// LogOutputLost says that the place was not found: output is missing, and the
+	// answer begins with the oldest that is left.
+	LogOutputLost = "X-Log-Missed"
+)
+
+// streamWriteTimeout is how long a client may take to read what a stream sends.
+const streamWriteTimeout = 30 * time.Second
+
+type logRequest struct {
+	id, stream string
+	offset     uint64
+	tailBytes  uint64
+	follow     bool
+	singleFile bool
+	preceding  []byte
+}
+
+func parseLogRequest(r *http.Request) (q logRequest, err error) {
+	v := r.URL.Query()
+	q = logRequest{id: r.PathValue("id"), stream: v.Get("stream")}
+	if q.stream == "" {
+		q.stream = "stdout"
+	}
+	if q.stream != "stdout" && q.stream != "stderr" {
+		return q, NewProblemf(http.StatusBadRequest, "stream %q is neither stdout nor stderr", q.stream)
+	}
+	if text := v.Get("offset"); text != "" {
+		if q.offset, err = strconv.ParseUint(text, 10, 63); err != nil {
+			return q, NewProblemf(http.StatusBadRequest, "offset %q is no number of bytes", text)
+		}
+	}
+	if text := v.Get("tail"); text != "" {
+		if q.tailBytes, err = strconv.ParseUint(text, 10, 63); err != nil || q.offset > 0 {
+			return q, NewProblemf(http.StatusBadRequest, "tail %q is no number of bytes, or there is an offset too", text)
+		}
+	}
+	if text := v.Get("follow"); text != "" {
+		if q.follow, err = strconv.ParseBool(text); err != nil {
+			return q, NewProblemf(http.StatusBadRequest, "follow %q is neither true nor false", text)
+		}
+	}
+	if text, ok := r.Header[LogPreceding]; ok {
+		q.singleFile = true
+		if q.preceding, err = base64.StdEncoding.DecodeString(text[0]); err != nil || len(q.preceding) > MaxPreceding || uint64(len(q.preceding)) > q.offset {
+			return q, NewProblemf(http.StatusBadRequest, "%s is no base64 of at most %d bytes before offset %d", LogPreceding, MaxPreceding, q.offset)
+		}
+	}
+	return q, nil
+}
+
+// handleTaskLog copies a task's output from its agent, the oldest file first, or the
+// last bytes of the present one.
+// Followed, it ends when the task has ended and all of it was read.
+func (s *apiServer) handleTaskLog(w http.ResponseWriter, r *http.Request) error {
+	q, err := parseLogRequest(r)
+	if err != nil {
+		return err
+	}
+	var task job.Task
+	files := &rotatedLog{
+		stream: q.stream, singleFile: q.singleFile, position: logPosition{0, q.offset, q.preceding}, unread: q.offset == 0, answerOffset: q.offset, tailBytes: q.tailBytes,
+		readFile: func(file string, offset, length uint64) ([]byte, uint64, error) {
+			return s.backend().ReadTaskLog(r.Context(), task, file, offset, length)
+		},
+	}
+	out := http.NewResponseController(w)
+	got := false // any of the log
+	for {
+		task, err = s.backend().GetTask(r.Context(), q.id)
+		if gone := (*Problem)(nil); files.answerStarted && errors.As(err, &gone) && gone.Status == http.StatusNotFound {
+			s.finishLogAnswer(w, files, false) // lost, and tried again under another id
+			return nil
+		}
+		if err != nil {
+			return abortIfStarted(files.answerStarted, err)
+		}
+		// Asked before the file is read: what the task wrote last is there.
+		ended := !task.State.IsLive()
+		var data []byte
+		if hasLog(&task) {
+			data, err = files.readNext()
+		} else {
+			err = ErrNoLog
+		}
+		if err := context.Cause(r.Context()); err != nil {
+			return abortIfStarted(files.answerStarted, NewProblemf(http.StatusServiceUnavailable, "the request ended: %v", err))
+		}
+		wait := q.follow && !ended
+		none := errors.Is(err, ErrNoLog) && !got // one that was there is lost
+		switch {
+		case errors.Is(err, errOutputLost) && q.singleFile && !files.answerStarted:
+			w.Header().Set(LogOutputLost, "true")
+			files.unread = true
+			continue
+		case errors.Is(err, errFileEnded), errors.Is(err, errOutputLost) && q.singleFile:
+			s.finishLogAnswer(w, files, true)
+			return nil
+		case errors.Is(err, errRotating):
+			waitForLog(r.Context())
+			continue
+		case none && !wait && !files.answerStarted:
+			return noLogProblem(task, q.stream)
+		case err != nil && !none && (!wait || !files.answerStarted || errors.Is(err, errOutputLost)):
+			return abortIfStarted(files.answerStarted, NewProblemf(http.StatusBadGateway, "%v", err))
+		}
+		startLogAnswer(w, files)
+		got = got || len(data) > 0
+		if err := writeAndFlush(out, w, data); err != nil {
+			return nil // the client went away
+		}
+		if len(data) > 0 {
+			continue
+		}
+		if !wait {
+			s.finishLogAnswer(w, files, false)
+			return nil
+		}
+		waitForLog(r.Context())
+	}
+}
+
+// waitForLog waits for more; the next round tells when ctx ends.
+func waitForLog(ctx context.Context) {
+	select {
+	case <-time.After(logPoll):
+	case <-ctx.Done():
+	}
+}
+
+// startLogAnswer begins the answer, once.
+func startLogAnswer(w http.ResponseWriter, files *rotatedLog) {
+	if files.answerStarted {
+		return
+	}
+	files.answerStarted = true
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Trailer", NextOffset+", "+LogRotated)
+	w.Header().Set(LogOffset, strconv.FormatUint(files.answerOffset, 10))
+	w.WriteHeader(http.StatusOK)
+}
+
+// finishLogAnswer says that the answer is whole, and whether another file follows. One
+// without these trailers was cut off, and the reader may ask for the rest.
+func (s *apiServer) finishLogAnswer(w http.ResponseWriter, files *rotatedLog, rotated bool) {
+	w.Header().Set(NextOffset, strconv.FormatUint(files.position.offset, 10))
+	if rotated {
+		w.Header().Set(LogRotated, "true")
+	}
+}
+
+// hasLog reports whether the task's output is in its sandbox. Before it runs
+// the file there is the executor's, and may give way to the task's own.
+func hasLog(t *job.Task) bool {
+	return t.AgentID != "" && (!t.Started.IsZero() || !t.State.IsLive())
+}
+
+func noLogProblem(t job.Task, stream string) error {
+	if t.State.IsLive() && !hasLog(&t) {
+		return NewProblemf(http.StatusNotFound, "task %s is %s and has no %s yet", t.ID, t.State, stream)
+	}
+	return NewProblemf(http.StatusNotFound, "task %s is %s and its agent has no %s of it", t.ID, t.State, stream)
+}
+
+// abortIfStarted reports an error, or breaks an answer that has begun: the client must
+// not take half a log for a whole one.
+func abortIfStarted(started bool, err error) error {
+	if started {
+		panic(http.ErrAbortHandler)
+	}
+	return err
+}
+
+// writeAndFlush sends what there is, now.
+func writeAndFlush(out *http.ResponseController, w http.ResponseWriter, data []byte) error {
+	_ = out.SetWriteDeadline(time.Now().Add(streamWriteTimeout)) // a recorder in a test has none
+	if _, err := w.Write(data); err != nil {
+		return err
+	}
+	return out.Flush()
+}

@@ -1,0 +1,56 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"mesos-gpu/framework/access"
+)
+
+// HiddenTaskID stands for the id of a task that the requester may not see.
+const HiddenTaskID = "hidden"
+
+// canSeeJob reports whether the requester may see a job, or one of its tasks. One
+// that is not there nobody sees.
+func (s *apiServer) canSeeJob(ctx context.Context, name, task string) (bool, error) {
+	g := GrantOf(ctx)
+	if g.HasPermissionOnAllRoles(access.View) {
+		return true, nil
+	}
+	role, _, err := s.backend().OwnerOf(ctx, name, task)
+	var p *Problem
+	if errors.As(err, &p) && p.Status == http.StatusNotFound {
+		return false, nil
+	}
+	return err == nil && g.HasPermission(access.View, role), err
+}
+
+// hideTaskIDs leaves no task's id of a role that the requester may not see.
+func (s *apiServer) hideTaskIDs(r *http.Request, gpus []GPUView) error {
+	if GrantOf(r.Context()).HasPermissionOnAllRoles(access.View) {
+		return nil
+	}
+	for i := range gpus {
+		if gpus[i].Task == "" {
+			continue
+		}
+		ids := strings.Split(gpus[i].Task, ", ")
+		for j, id := range ids {
+			t, err := s.backend().GetTask(r.Context(), id)
+			sees := false
+			if err == nil {
+				sees, err = s.canSeeJob(r.Context(), t.Job, t.ID)
+			}
+			if p := (*Problem)(nil); err != nil && !(errors.As(err, &p) && p.Status == http.StatusNotFound) {
+				return err
+			}
+			if !sees {
+				ids[j] = HiddenTaskID
+			}
+		}
+		gpus[i].Task = strings.Join(ids, ", ")
+	}
+	return nil
+}

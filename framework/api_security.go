@@ -1,0 +1,188 @@
+package framework
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/sirupsen/logrus"
+
+	"mesos-gpu/framework/access/audit"
+	"mesos-gpu/framework/access/gate"
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/sched"
+)
+
+// APIConfig says who gets at a scheduler's APIConfig, and how. The zero value is open to
+// whoever reaches it, in plain HTTP.
+type APIConfig struct {
+	// AccessFile says who may do what: see package access.
+	AccessFile string
+	// CertFile and KeyFile are the certificate by which the APIConfig speaks TLS.
+	// They are read again when they change.
+	CertFile, KeyFile string
+	// CAFile has the certificates to trust where another scheduler's APIConfig is
+	// asked; "" trusts the system's.
+	CAFile string
+	// AuditFile gets a line for each change; "" is none.
+	AuditFile string
+	// Open lets the APIConfig listen beyond loopback without TLS and access file.
+	Open bool
+	// NoExec has it run no commands in tasks' containers.
+	NoExec bool
+}
+
+// newHandler is the APIConfig of what backend answers.
+func (a *APIConfig) newHandler(backend func() api.Backend, log logrus.FieldLogger) http.Handler {
+	if a.NoExec {
+		return api.NewHandler(backend, log, api.WithoutExec())
+	}
+	return api.NewHandler(backend, log)
+}
+
+// URLFor is that of an APIConfig at host:port.
+func (a *APIConfig) URLFor(address string) string {
+	if a.CertFile != "" {
+		return "https://" + address
+	}
+	return "http://" + address
+}
+
+func (a *APIConfig) checkFiles(flags *sched.HostPermissions) error {
+	var errs []error
+	if (a.CertFile == "") != (a.KeyFile == "") {
+		errs = append(errs, errors.New("the API's certificate needs its key and a key its certificate: give both files or neither"))
+	}
+	if a.AccessFile != "" && (len(flags.Volumes) > 0 || flags.HostIPC) {
+		errs = append(errs, errors.New("with an access file, what jobs may have stands there, under jobs: leave --allow-volumes and --allow-host-ipc out"))
+	}
+	return errors.Join(errs...)
+}
+
+// checkListenAddress refuses an address where secrets and jobs would be anybody's.
+func (a *APIConfig) checkListenAddress(addr net.Addr, log logrus.FieldLogger) error {
+	at, ok := addr.(*net.TCPAddr)
+	if !ok || at.IP.IsLoopback() || a.AccessFile != "" && a.CertFile != "" {
+		return nil
+	}
+	if !a.Open {
+		return fmt.Errorf("listen on %s: whoever reaches it could do everything, or read tokens on the way: give --access, --api-tls-cert and --api-tls-key, listen on loopback, or open it by --insecure-api", at)
+	}
+	log.WithField("addr", at.String()).Warn("the API listens beyond this machine, and whoever reaches it may do everything or read what is sent")
+	return nil
+}
+
+// apiSecurity is what stands before the APIConfig.
+type apiSecurity struct {
+	gate            *gate.Gate                // nil: everybody may do everything
+	audit           *audit.AuditLog           // nil: nobody takes notes
+	certificate     *api.ReloadingCertificate // nil: plain HTTP
+	leaderTransport http.RoundTripper         // to the scheduler that leads
+}
+
+// openSecurity reads the files.
+func (a *APIConfig) openSecurity(log logrus.FieldLogger) (d apiSecurity, err error) {
+	if d.leaderTransport, err = a.newLeaderTransport(); err != nil {
+		return d, err
+	}
+	if a.CertFile != "" {
+		if d.certificate, err = api.LoadCertificate(a.CertFile, a.KeyFile, log); err != nil {
+			return d, err
+		}
+	}
+	if a.AccessFile != "" {
+		if d.gate, err = gate.Open(a.AccessFile, log); err != nil {
+			return d, err
+		}
+	}
+	if a.AuditFile != "" {
+		if d.audit, err = audit.Open(a.AuditFile, log); err != nil {
+			return d, err
+		}
+	}
+	return d, nil
+}
+
+// newLeaderTransport is how the scheduler that leads is asked.
+func (a *APIConfig) newLeaderTransport() (http.RoundTripper, error) {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	if a.CAFile == "" {
+		return t, nil
+	}
+	pem, err := os.ReadFile(a.CAFile)
+	if err != nil {
+		return nil, fmt.Errorf("read the API's authorities: %w", err)
+	}
+	t.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: x509.NewCertPool()}
+	if !t.TLSClientConfig.RootCAs.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("read the API's authorities: %s has no PEM certificate in %d bytes", a.CAFile, len(pem))
+	}
+	return t, nil
+}
+
+// wrapListener speaks TLS where there is a certificate.
+func (d *apiSecurity) wrapListener(l net.Listener) net.Listener {
+	if d.certificate == nil {
+		return l
+	}
+	return tls.NewListener(l, d.certificate.TLSConfig())
+}
+
+// wrapHandler has requests to the scheduler of that URLFor pass the door.
+func (d *apiSecurity) wrapHandler(h http.Handler, at string, log logrus.FieldLogger) http.Handler {
+	if d.audit != nil {
+		h = d.audit.Wrap(h)
+	}
+	if d.gate != nil {
+		return d.gate.Wrap(h, append(api.OpenPaths(), pingPath)...)
+	}
+	return api.RestrictHosts(h, log, ownHostNames(at)...) // without tokens nothing else tells a site's page from a program
+}
+
+// ownHostNames are the machine's, and that of the URLFor.
+func ownHostNames(at string) (list []string) {
+	if name, err := os.Hostname(); err == nil {
+		short, _, _ := strings.Cut(name, ".")
+		list = append(list, name, short)
+	}
+	if u, err := url.Parse(at); err == nil {
+		list = append(list, u.Hostname())
+	}
+	return list
+}
+
+// readAccessFile reads the access file again, which holds once it is taken.
+func (d *apiSecurity) readAccessFile() (jobs []sched.RolePermissions, take func(), err error) {
+	if d.gate == nil {
+		return nil, func() {}, nil
+	}
+	return d.gate.PrepareReload()
+}
+
+// checkSubmitPermission reports whether the owner of what was submitted earlier may still
+// do so. Before there was an access file everybody did.
+func (d *apiSecurity) maySubmit(owner, role string) bool {
+	return d.gate == nil || owner == "" || d.gate.CanSubmit(owner, role)
+}
+
+// jobPermissions is what the access file says jobs may have.
+func (d *apiSecurity) jobPermissions() []sched.RolePermissions {
+	if d.gate == nil {
+		return nil
+	}
+	return d.gate.JobLimits()
+}
+
+// closeFiles closes what open opened.
+func (d *apiSecurity) closeFiles() error {
+	if d.audit == nil {
+		return nil
+	}
+	return d.audit.Close()
+}

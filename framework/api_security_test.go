@@ -1,0 +1,496 @@
+package framework
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"mesos-gpu/framework/access"
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/client"
+	"mesos-gpu/framework/internal/mesostest"
+	"mesos-gpu/internal/zktest"
+	"mesos-gpu/job"
+)
+
+// guardedConfig is a configuration with TLS, an audit log and an access file, and
+// the tokens of those whom it knows.
+type guardedConfig struct {
+	APIConfig
+	tokens map[string]string
+}
+
+// tokens are some with their hashes. They are made once: it takes a while.
+var tokens = sync.OnceValues(func() (map[string][2]string, error) {
+	made := map[string][2]string{}
+	for _, name := range []string{"alice", "bob", "ops", "web"} {
+		token, hash, err := access.NewToken(name)
+		if err != nil {
+			return nil, err
+		}
+		made[name] = [2]string{token, hash}
+	}
+	return made, nil
+})
+
+// newGuardedConfig knows alice and bob, who submit to research, ops, who operates
+// everything, and web, who sees prod.
+func newGuardedConfig(t *testing.T) guardedConfig {
+	t.Helper()
+	dir := t.TempDir()
+	g := guardedConfig{tokens: map[string]string{}}
+	g.CertFile, g.KeyFile = mesostest.WriteCertificate(t, dir)
+	g.CAFile = g.CertFile
+	g.AccessFile, g.AuditFile = filepath.Join(dir, "access.yaml"), filepath.Join(dir, "audit.log")
+	var file strings.Builder
+	fmt.Fprintln(&file, "tokens:")
+	made, err := tokens()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, m := range made {
+		g.tokens[name] = m[0]
+		fmt.Fprintf(&file, "- {name: %s, hash: '%s'}\n", name, m[1])
+	}
+	fmt.Fprint(&file, `permissions:
+- {may: submit, roles: [research], users: [alice, bob]}
+- {may: operate, roles: [/], users: [ops]}
+- {may: view, roles: [prod], users: [web]}
+jobs:
+- {roles: [research], images: [debian], networks: [host], without_image: true}
+`)
+	g.writeAccessFile(t, file.String())
+	return g
+}
+
+func (g *guardedConfig) writeAccessFile(t *testing.T, text string) {
+	t.Helper()
+	if err := os.WriteFile(g.AccessFile, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// clientAs is a client of the schedulers with somebody's token.
+func (g *guardedConfig) clientAs(t *testing.T, who string, instances ...*testInstance) *client.Client {
+	t.Helper()
+	var urls []string
+	for _, in := range instances {
+		urls = append(urls, g.URLFor(in.addr))
+	}
+	options := []client.ClientOption{client.WithTrustedCA(g.CAFile)}
+	if who != "" {
+		options = append(options, client.WithToken(g.tokens[who]))
+	}
+	c, err := client.New(strings.Join(urls, ","), options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// getAs asks with somebody's token as other programs do.
+func (g *guardedConfig) getAs(t *testing.T, who string, in *testInstance, path string) (int, string) {
+	t.Helper()
+	transport, err := g.newLeaderTransport()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.URLFor(in.addr)+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if who != "" {
+		r.Header.Set("Authorization", "Bearer "+g.tokens[who])
+	}
+	res, err := transport.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(body)
+}
+
+// TestAccessAndAudit: over TLS, each does what the file lets them do, in the role that
+// the job comes to have, and what they changed is in the audit log.
+func TestAccessAndAudit(t *testing.T) {
+	g := newGuardedConfig(t)
+	in := startInstance(t, mesostest.NewCluster(t, 4), SchedulerConfig{JournalPath: filepath.Join(t.TempDir(), "journal.db"), RolesFile: writeRolesFile(t, "research: {}\nprod: {}\n"), API: g.APIConfig}, client.WithTrustedCA(g.CAFile))
+	ctx := longTimeout(t)
+	alice, bob, ops, web := g.clientAs(t, "alice", in), g.clientAs(t, "bob", in), g.clientAs(t, "ops", in), g.clientAs(t, "web", in)
+	view, err := alice.SubmitJob(ctx, testSpec("train", 1, 1))
+	if err != nil || view.Spec.Role != "research" || view.Spec.Owner != "alice" {
+		t.Fatalf("alice's job: %+v, %v", view.Spec, err)
+	}
+	if _, err := alice.SubmitJobWithKey(ctx, "k", testSpec("keyed", 1, 0)); err != nil {
+		t.Fatal(err)
+	}
+	_, err = bob.SubmitJobWithKey(ctx, "k", testSpec("keyed", 1, 0)) // her key tells him nothing
+	wantProblem(t, err, http.StatusConflict, `there is a job "keyed" that is not yours`)
+	s := testSpec("web", 1, 0)
+	s.Role = "prod"
+	_, err = alice.SubmitJob(ctx, s)
+	wantProblem(t, err, http.StatusForbidden, "alice may not do this: it needs the permission submit on role prod")
+	_, err = web.SubmitJob(ctx, testSpec("x", 1, 0))
+	wantProblem(t, err, http.StatusForbidden, "it needs the permission submit on any role")
+	_, err = in.SubmitJob(ctx, testSpec("x", 1, 0))
+	wantProblem(t, err, http.StatusUnauthorized, "this needs a token")
+	wantProblem(t, bob.KillJob(ctx, "train"), http.StatusForbidden, "operate on role research")
+	if _, err := bob.GetJob(ctx, "train"); err != nil {
+		t.Errorf("bob sees not what alice does: %v", err)
+	}
+	_, err = web.GetJob(ctx, "train")
+	wantProblem(t, err, http.StatusNotFound, `there is no job "train"`)
+	if list, err := web.ListJobs(ctx); len(list) != 0 || err != nil {
+		t.Errorf("web sees %d jobs, %v", len(list), err)
+	}
+	for ev, err := range alice.StreamEvents(ctx, "train") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ev.State == job.Running {
+			break
+		}
+	}
+	if gpus, err := web.ListGPUs(ctx); err != nil || !strings.Contains(fmt.Sprint(gpus), api.HiddenTaskID) || strings.Contains(fmt.Sprint(gpus), "train") {
+		t.Errorf("web sees %+v, %v", gpus, err)
+	}
+	if err := alice.KillJob(ctx, "train"); err != nil {
+		t.Errorf("alice may not kill her own: %v", err)
+	}
+	if _, err := alice.WaitForJob(ctx, "train"); err != nil {
+		t.Fatal(err)
+	}
+	_, err = bob.SubmitJob(ctx, testSpec("train", 1, 0))
+	wantProblem(t, err, http.StatusConflict, "that is not yours")
+	again, err := alice.SubmitJob(ctx, testSpec("train", 1, 8))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := in.currentBackend().OwnerOf(ctx, "train", view.Tasks[0].ID); err == nil || again.Tasks[0].ID == view.Tasks[0].ID {
+		t.Errorf("the task of an earlier job passes for one of this: %v", err)
+	}
+	if _, _, err := in.currentBackend().OwnerOf(ctx, "train", again.Tasks[0].ID); err != nil {
+		t.Error(err)
+	}
+	image := testSpec("image", 1, 0)
+	image.Image = "evil/debian"
+	_, err = ops.SubmitJob(ctx, image)
+	wantProblem(t, err, http.StatusForbidden, "image: evil/debian is none that the access file allows to jobs of this role: debian")
+	s.Name = "bare"
+	_, err = ops.SubmitJob(ctx, s) // of prod, about which the file says nothing
+	wantProblem(t, err, http.StatusForbidden, "without one the task sees its agent's files")
+	if h, err := in.GetHealth(ctx); err != nil || h.LeaderURL != "https://"+in.addr {
+		t.Errorf("health without a token: %+v, %v", h, err)
+	}
+	if code, _ := g.getAs(t, "", in, "/metrics"); code != http.StatusUnauthorized {
+		t.Errorf("metrics without a token: %d", code)
+	}
+	text, err := os.ReadFile(g.AuditFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`"who":"alice","from":"127.0.0.1","method":"POST","path":"/v1/jobs","job":"train","role":"research","made":"/v1/jobs/train","status":201`,
+		`"who":"alice","from":"127.0.0.1","method":"POST","path":"/v1/jobs","job":"web","role":"prod","status":403`,
+		`"who":"bob","from":"127.0.0.1","method":"DELETE","path":"/v1/jobs/train","job":"train","role":"research","status":403`,
+		`"who":"alice","from":"127.0.0.1","method":"DELETE","path":"/v1/jobs/train","job":"train","role":"research","status":202`,
+	} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("the audit log lacks %s:\n%s", want, text)
+		}
+	}
+	if strings.Contains(string(text), g.tokens["alice"]) || strings.Contains(string(text), `"status":401`) {
+		t.Errorf("the audit log holds what it should not:\n%s", text)
+	}
+	in.stopAndWait(t)
+}
+
+// TestAccessToSchedulesAndQueue: schedules are their owner's and their role's, and who
+// sees one role sees its part of the queue and of the table.
+func TestAccessToSchedulesAndQueue(t *testing.T) {
+	g := newGuardedConfig(t)
+	in := startInstance(t, mesostest.NewCluster(t, 1), SchedulerConfig{JournalPath: filepath.Join(t.TempDir(), "journal.db"), RolesFile: writeRolesFile(t, "research: {}\nprod: {}\n"), API: g.APIConfig}, client.WithTrustedCA(g.CAFile))
+	ctx := longTimeout(t)
+	alice, bob, ops, web := g.clientAs(t, "alice", in), g.clientAs(t, "bob", in), g.clientAs(t, "ops", in), g.clientAs(t, "web", in)
+	s := testSpec("nightly", 1, 0)
+	s.Schedule = &job.Schedule{Cron: "0 3 * * *"}
+	view, err := alice.AddSchedule(ctx, s)
+	if err != nil || view.Spec.Role != "research" || view.Spec.Owner != "alice" {
+		t.Fatalf("alice's schedule: %+v, %v", view.Spec, err)
+	}
+	other := s
+	other.Name, other.Role = "of-prod", "prod"
+	_, err = alice.AddSchedule(ctx, other)
+	wantProblem(t, err, http.StatusForbidden, "submit on role prod")
+	_, err = web.AddSchedule(ctx, s)
+	wantProblem(t, err, http.StatusForbidden, "submit on any role")
+	for who, want := range map[*client.Client]int{alice: 1, bob: 1, ops: 1, web: 0} {
+		if list, err := who.ListSchedules(ctx); err != nil || len(list) != want {
+			t.Errorf("sees %d schedules, want %d: %v", len(list), want, err)
+		}
+	}
+	_, err = web.GetSchedule(ctx, "nightly")
+	wantProblem(t, err, http.StatusNotFound, `there is no schedule "nightly"`)
+	wantProblem(t, bob.EndSchedule(ctx, "nightly"), http.StatusForbidden, "operate on role research")
+	if err := alice.EndSchedule(ctx, "nightly"); err != nil {
+		t.Errorf("alice may not end her own: %v", err)
+	}
+
+	if _, err := alice.SubmitJob(ctx, testSpec("waits", 1, 8)); err != nil {
+		t.Fatal(err)
+	}
+	for who, want := range map[*client.Client]string{alice: "waits of research; research", ops: "waits of research; research prod", web: "; prod"} {
+		queue, err := who.ListQueue(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		roles, err := who.ListRoles(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got, names []string
+		for _, q := range queue {
+			got = append(got, q.Name+" of "+q.Role)
+		}
+		for _, r := range roles {
+			names = append(names, r.Name)
+		}
+		if got := strings.Join(got, " ") + "; " + strings.Join(names, " "); got != want {
+			t.Errorf("sees %q, want %q", got, want)
+		}
+	}
+	in.stopAndWait(t)
+}
+
+// TestOpenAPIChecksHostNames: without an access file a name that is not the
+// scheduler's own is refused; with one, tokens tell who asks.
+func TestOpenAPIChecksHostNames(t *testing.T) {
+	made := newGuardedConfig(t)
+	shut, err := (&APIConfig{AccessFile: made.AccessFile}).openSecurity(discardLog())
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	for _, c := range []struct {
+		door apiSecurity
+		host string
+		want int
+	}{
+		{apiSecurity{}, "gpu.example.org:8080", http.StatusOK}, {apiSecurity{}, "127.0.0.1:8080", http.StatusOK},
+		{apiSecurity{}, "evil.example:8080", http.StatusForbidden}, {shut, "other.example.org", http.StatusOK},
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/jobs", nil)
+		r.Host = c.host
+		w := httptest.NewRecorder()
+		c.door.wrapHandler(taken, "http://gpu.example.org:8080", discardLog()).ServeHTTP(w, r)
+		if w.Code != c.want {
+			t.Errorf("%s: %d, want %d", c.host, w.Code, c.want)
+		}
+	}
+}
+
+// TestAccessIsReloaded: other permissions hold from the next request on, other
+// allowances for the next job, and a mistake changes nothing.
+func TestAccessIsReloaded(t *testing.T) {
+	g := newGuardedConfig(t)
+	in := startInstance(t, mesostest.NewCluster(t, 1), SchedulerConfig{JournalPath: filepath.Join(t.TempDir(), "journal.db"), RolesFile: writeRolesFile(t, "research: {}\nprod: {}\n"), API: g.APIConfig}, client.WithTrustedCA(g.CAFile))
+	ctx := longTimeout(t)
+	web := g.clientAs(t, "web", in)
+	before, err := os.ReadFile(g.AccessFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.writeAccessFile(t, string(before)+"nonsense: 1\n")
+	if err := in.Reload(); err == nil || !strings.Contains(err.Error(), `unknown key "nonsense"`) {
+		t.Errorf("a mistake: %v", err)
+	}
+	_, err = web.SubmitJob(ctx, testSpec("x", 1, 0))
+	wantProblem(t, err, http.StatusForbidden, "submit on any role")
+	writeRoles := func(text string) {
+		if err := os.WriteFile(in.cfg.RolesFile, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	writeRoles("research: nonsense\n")
+	g.writeAccessFile(t, strings.Replace(string(before), "may: view, roles: [prod]", "may: submit, roles: [research]", 1))
+	if err := in.Reload(); err == nil {
+		t.Error("a roles file with a mistake is none")
+	}
+	_, err = web.SubmitJob(ctx, testSpec("x", 1, 0))
+	wantProblem(t, err, http.StatusForbidden, "submit on any role")
+	writeRoles("research: {}\nprod: {}\n")
+	after := strings.Replace(string(before), "may: view, roles: [prod]", "may: submit, roles: [research]", 1)
+	g.writeAccessFile(t, strings.Replace(after, "images: [debian]", "images: [evil/debian]", 1))
+	if err := in.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	image := testSpec("x", 1, 0)
+	image.Image = "evil/debian"
+	if _, err := web.SubmitJob(ctx, image); err != nil {
+		t.Errorf("after the reload: %v", err)
+	}
+	if err := (&Scheduler{}).Reload(); err == nil {
+		t.Error("reloaded nothing")
+	}
+}
+
+// TestAccessThroughAStandby: a token survives the redirect to the leader, and
+// goes along where a standby passes a request on.
+func TestAccessThroughAStandby(t *testing.T) {
+	g := newGuardedConfig(t)
+	c, server := mesostest.NewCluster(t, 2), zktest.StartServer(t)
+	make := func() *testInstance {
+		e := &testExtension{led: make(chan *ExtensionHandle, 1)}
+		return startInstance(t, c, SchedulerConfig{
+			JournalPath: "zk://" + server.Addr() + "/mesos-gpu/test", SessionTimeout: lasting, RolesFile: writeRolesFile(t, "research: {}\nprod: {}\n"), Extension: e, API: g.APIConfig,
+		}, client.WithTrustedCA(g.CAFile))
+	}
+	first := make()
+	awaitRole(t, first, api.Leader)
+	second := make()
+	if h := awaitRole(t, second, api.Standby); h.LeaderURL != "https://"+first.addr {
+		t.Errorf("the standby says %+v", h)
+	}
+	ctx := longTimeout(t)
+	alice, bob := g.clientAs(t, "alice", second), g.clientAs(t, "bob", second)
+	if view, err := alice.SubmitJob(ctx, testSpec("train", 1, 1)); err != nil || view.Spec.Owner != "alice" {
+		t.Fatalf("through the standby: %+v, %v", view.Spec, err)
+	}
+	wantProblem(t, bob.KillJob(ctx, "train"), http.StatusForbidden, "operate on role research")
+	_, err := second.SubmitJob(ctx, testSpec("x", 1, 0))
+	wantProblem(t, err, http.StatusUnauthorized, "this needs a token")
+	if err := alice.KillJob(ctx, "train"); err != nil {
+		t.Error(err)
+	}
+	for who, want := range map[string]int{"alice": http.StatusOK, "": http.StatusUnauthorized} {
+		if code, body := g.getAs(t, who, second, "/v2/apps"); code != want {
+			t.Errorf("%q passed on: %d %s", who, code, body)
+		}
+	}
+	if code, _ := g.getAs(t, "", second, "/ping"); code == http.StatusUnauthorized {
+		t.Error("a load balancer needs a token")
+	}
+	text, err := os.ReadFile(g.AuditFile) // of both
+	if err != nil || strings.Count(string(text), `"status":201`) != 1 || strings.Contains(string(text), `"status":307`) {
+		t.Errorf("the audit log: %v\n%s", err, text)
+	}
+	second.stopAndWait(t)
+	first.stopAndWait(t)
+}
+
+// TestTokenIsNotForwardedWithoutTLS: no token is passed on to a leader without TLS.
+func TestTokenIsNotForwardedWithoutTLS(t *testing.T) {
+	s := &Scheduler{url: "https://me"}
+	for leading, want := range map[string]bool{"http://10.0.0.7:8080": false, "https://10.0.0.7:8080": true, "http://127.0.0.1:8080": true} {
+		s.setBackend(leaderURLBackend{unavailableBackend{}, leading})
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "/v2/apps", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.leaderURL(r); err != nil {
+			t.Errorf("%s, without a token: %v", leading, err)
+		}
+		r.Header.Set("Authorization", "Bearer x")
+		if _, err := s.leaderURL(r); (err == nil) != want {
+			t.Errorf("%s: %v", leading, err)
+		}
+	}
+}
+
+// leaderURLBackend is a standby's backend.
+type leaderURLBackend struct {
+	unavailableBackend
+	url string
+}
+
+func (l leaderURLBackend) GetHealth(context.Context) (api.HealthStatus, error) {
+	return api.HealthStatus{LeaderURL: l.url}, nil
+}
+
+// TestListenAddressNeedsAccessAndTLS: beyond loopback there is no APIConfig without TLS and
+// access file, unless somebody says so.
+func TestListenAddressNeedsAccessAndTLS(t *testing.T) {
+	whole := APIConfig{AccessFile: "a", CertFile: "c", KeyFile: "k"}
+	for _, c := range []struct {
+		name, ip string
+		api      APIConfig
+		good     bool
+	}{
+		{"loopback", "127.0.0.1", APIConfig{}, true},
+		{"loopback, the other", "::1", APIConfig{}, true},
+		{"loopback with tokens", "127.0.0.1", APIConfig{AccessFile: "a"}, true},
+		{"any", "0.0.0.0", APIConfig{}, false},
+		{"any, the other", "::", APIConfig{}, false},
+		{"another", "10.0.0.7", APIConfig{}, false},
+		{"TLS alone", "10.0.0.7", APIConfig{CertFile: "c"}, false},
+		{"tokens alone", "10.0.0.7", APIConfig{AccessFile: "a"}, false},
+		{"both", "10.0.0.7", whole, true},
+		{"open", "10.0.0.7", APIConfig{Open: true}, true},
+	} {
+		err := c.api.checkListenAddress(&net.TCPAddr{IP: net.ParseIP(c.ip), Port: 1}, discardLog())
+		if (err == nil) != c.good || err != nil && (!strings.Contains(err.Error(), "--insecure-api") || strings.Contains(err.Error(), "\n")) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	s, err := New(SchedulerConfig{APIAddr: "0.0.0.0:0", JournalPath: filepath.Join(t.TempDir(), "journal.db"), Log: discardLog()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Run(testTimeout(t)); err == nil || !strings.Contains(err.Error(), "give --access, --api-tls-cert and --api-tls-key") {
+		t.Errorf("Run returned %v", err)
+	}
+}
+
+func TestAPIConfigIsValidated(t *testing.T) {
+	dir := t.TempDir()
+	cert, key := mesostest.WriteCertificate(t, dir)
+	file := filepath.Join(dir, "access")
+	if err := os.WriteFile(file, []byte("metrics: open"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	volumes := SchedulerConfig{API: APIConfig{AccessFile: file}}
+	volumes.Sched.Policy.Permissions.Volumes = []string{"/data"}
+	for want, cfg := range map[string]SchedulerConfig{
+		"needs its key":                    {API: APIConfig{CertFile: cert}},
+		"what jobs may have stands there":  volumes,
+		"read access file":                 {API: APIConfig{AccessFile: filepath.Join(dir, "none")}},
+		"read the API's certificate":       {API: APIConfig{CertFile: key, KeyFile: key}},
+		"read the API's authorities: open": {API: APIConfig{CAFile: filepath.Join(dir, "none")}},
+		"no PEM certificate in":            {API: APIConfig{CAFile: file}},
+		"open the audit log":               {API: APIConfig{AuditFile: dir}},
+	} {
+		cfg.Log = discardLog()
+		if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want …%s…", err, want)
+		}
+	}
+	if u, err := url.Parse((&APIConfig{CertFile: "c"}).URLFor("h:1")); err != nil || u.Scheme != "https" {
+		t.Errorf("%v, %v", u, err)
+	}
+}
+
+// TestExecCanBeDisabled: commands may be turned off.
+func TestExecCanBeDisabled(t *testing.T) {
+	for _, off := range []bool{false, true} {
+		a := APIConfig{NoExec: off}
+		w := httptest.NewRecorder()
+		a.newHandler(func() api.Backend { return unavailableBackend{reason: "starting"} }, discardLog()).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/v1/jobs/train/tasks/0/exec?argv=id", nil))
+		if want := map[bool]int{false: 503, true: 403}[off]; w.Code != want {
+			t.Errorf("off %t: %d %s, want %d", off, w.Code, w.Body, want)
+		}
+	}
+}

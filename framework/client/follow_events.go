@@ -1,0 +1,137 @@
+package client
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"mesos-gpu/framework/api"
+)
+
+// maxEventLine bounds one event of the stream.
+const maxEventLine = 1 << 20
+
+// StreamEvents streams the states of a job's tasks, of all jobs' if name is empty:
+// first as they are, then each change. It ends with ctx, or with an error
+// when the stream breaks; the next call begins anew with all states.
+func (c *Client) StreamEvents(ctx context.Context, name string) iter.Seq2[api.TaskEvent, error] {
+	return func(yield func(api.TaskEvent, error) bool) {
+		path := "/v1/events"
+		if name != "" {
+			path += "?job=" + url.QueryEscape(name)
+		}
+		res, err := c.sendRequest(ctx, http.MethodGet, path, nil)
+		if err != nil {
+			yield(api.TaskEvent{}, err)
+			return
+		}
+		defer res.Body.Close()
+		lines := bufio.NewScanner(res.Body)
+		lines.Buffer(nil, maxEventLine)
+		named := false
+		for lines.Scan() {
+			named = lines.Text() != "" && (named || strings.HasPrefix(lines.Text(), "event:"))
+			text, ok := strings.CutPrefix(lines.Text(), "data: ")
+			if !ok || named {
+				continue // a comment, the end of an event, or one that is no task's
+			}
+			var ev api.TaskEvent
+			if err := json.Unmarshal([]byte(text), &ev); err != nil {
+				yield(api.TaskEvent{}, fmt.Errorf("parse event: %w", err))
+				return
+			}
+			if !yield(ev, nil) {
+				return
+			}
+		}
+		if ctx.Err() == nil {
+			yield(api.TaskEvent{}, fmt.Errorf("read events: %w", errors.Join(lines.Err(), io.ErrUnexpectedEOF)))
+		}
+	}
+}
+
+// FollowEvents streams as Events does, but goes on when the stream breaks: each state
+// comes once. It ends with ctx, or with the error that does not pass.
+func (c *Client) FollowEvents(ctx context.Context, name string) iter.Seq2[api.TaskEvent, error] {
+	return func(yield func(api.TaskEvent, error) bool) {
+		seen := map[string]api.TaskEvent{}
+		var down time.Time // when it broke after the last event
+		for tries := 0; ; tries++ {
+			var broke error
+			for ev, err := range c.StreamEvents(ctx, name) {
+				if err != nil {
+					broke = err
+					break
+				}
+				down, tries = time.Time{}, 0
+				// A standby may not have heard of what we have seen.
+				if old, ok := seen[ev.Task]; ok && (old.State == ev.State || ev.Time.Before(old.Time)) {
+					continue
+				}
+				seen[ev.Task] = ev
+				if !yield(ev, nil) {
+					return
+				}
+			}
+			if ctx.Err() != nil {
+				return
+			}
+			if down.IsZero() {
+				down = time.Now()
+			}
+			if !IsTemporary(broke) || time.Since(down) > FollowTimeout {
+				yield(api.TaskEvent{}, broke)
+				return
+			}
+			if sleepContext(ctx, retryDelay(tries)) != nil {
+				return
+			}
+		}
+	}
+}
+
+// WaitForJob follows a job until it has ended, through restarts of the scheduler,
+// and returns it as it then is.
+func (c *Client) WaitForJob(ctx context.Context, name string) (view api.JobView, err error) {
+	live := map[string]bool{} // tasks that have not ended, whichever their attempt
+	for ev, err := range c.FollowEvents(ctx, name) {
+		if err != nil {
+			return view, err
+		}
+		if live[taskPrefix(ev.Task)] = true; !ev.State.IsLive() {
+			delete(live, taskPrefix(ev.Task))
+		}
+		if len(live) > 0 {
+			continue
+		}
+		err := retryTemporary(ctx, func() error { view, err = c.GetJob(ctx, name); return err })
+		if err != nil || view.Terminal {
+			return view, err
+		}
+		for i := range view.Tasks {
+			if view.Tasks[i].State.IsLive() {
+				live[taskPrefix(view.Tasks[i].ID)] = true
+			}
+		}
+	}
+	return view, context.Cause(ctx)
+}
+
+// taskPrefix is the part JOB.INDEX of a task's id. An attempt may be lost, and the
+// next begin, while the stream is broken: the end of the first is never heard.
+func taskPrefix(id string) string {
+	for range 2 {
+		if i := strings.LastIndexByte(id, '.'); i > 0 {
+			id = id[:i]
+		}
+	}
+	return id
+}

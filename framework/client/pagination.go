@@ -1,0 +1,135 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"maps"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"mesos-gpu/framework/api"
+)
+
+const (
+	// jobsPerPage is how many jobs are asked for at a time, which come with all
+	// their tasks.
+	jobsPerPage = 500
+	// entriesPerPage are those of other lists. In a long queue a page costs the
+	// scheduler a tenth of a second before its first line.
+	entriesPerPage = 5000
+)
+
+// listPages goes through a list page by page, so that no more than one of them is
+// in memory. It ends with the first error. Each answer is an L, of which entries
+// tells what it has, and where it goes on.
+func listPages[L, T any](ctx context.Context, c *Client, path string, query url.Values, limit int, entries func(*L) ([]T, string)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		query := queryValues(query, api.PageRequest{Limit: limit})
+		for {
+			var list L
+			err := c.getJSON(ctx, path+"?"+query.Encode(), &list)
+			if lacksPagination(err) && query.Has("limit") {
+				query.Del("limit")
+				continue
+			}
+			if err != nil {
+				yield(*new(T), err)
+				return
+			}
+			some, next := entries(&list)
+			for _, one := range some {
+				if !yield(one, nil) {
+					return
+				}
+			}
+			if next == "" {
+				return
+			}
+			query.Set("after", next)
+		}
+	}
+}
+
+// lacksPagination reports whether the scheduler is of an earlier version, whose list has
+// no pages: it answers with all.
+func lacksPagination(err error) bool {
+	var p *api.Problem
+	return errors.As(err, &p) && p.Status == http.StatusBadRequest && strings.Contains(p.Detail, `has no parameter "limit"`)
+}
+
+// queryValues is a query with the page in it.
+func queryValues(query url.Values, p api.PageRequest) url.Values {
+	all := url.Values{}
+	maps.Copy(all, query)
+	if p.Limit > 0 {
+		all.Set("limit", strconv.Itoa(p.Limit))
+	}
+	if p.After != "" {
+		all.Set("after", p.After)
+	}
+	return all
+}
+
+// collectAll reads all of a list.
+func collectAll[T any](list iter.Seq2[T, error]) ([]T, error) {
+	all := []T{}
+	for one, err := range list {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	return all, nil
+}
+
+// EachJob goes through the jobs in a state of api.JobQuery, "" being all, the
+// oldest first. Like all that is called Each it reads one page at a time, and
+// ends with the first error; what comes or goes meanwhile costs no other entry
+// its place.
+func (c *Client) EachJob(ctx context.Context, state string) iter.Seq2[api.JobView, error] {
+	query := url.Values{}
+	if state != "" {
+		query.Set("state", state)
+	}
+	return listPages(ctx, c, "/v1/jobs", query, jobsPerPage, func(l *api.JobList) ([]api.JobView, string) { return l.Jobs, l.Next })
+}
+
+// EachAgent goes through the cluster's agents by hostname.
+func (c *Client) EachAgent(ctx context.Context) iter.Seq2[api.AgentSummary, error] {
+	return listPages(ctx, c, "/v1/agents", nil, entriesPerPage, func(l *api.AgentList) ([]api.AgentSummary, string) { return l.Agents, l.Next })
+}
+
+// EachGPU goes through the cluster's ListGPUs, by the hostname of their agent.
+func (c *Client) EachGPU(ctx context.Context) iter.Seq2[api.GPUView, error] {
+	return listPages(ctx, c, "/v1/gpus", nil, entriesPerPage, func(l *api.GPUList) ([]api.GPUView, string) { return l.GPUs, l.Next })
+}
+
+// EachQueued goes through the jobs with tasks that wait, in the order in which
+// they choose as it is now. Those that wait no more when it is their turn are
+// left out.
+func (c *Client) EachQueued(ctx context.Context) iter.Seq2[api.QueuedJob, error] {
+	return listPages(ctx, c, "/v1/queue", nil, entriesPerPage, func(l *api.QueueList) ([]api.QueuedJob, string) { return l.Jobs, l.Next })
+}
+
+// EachRole goes through the scheduler's roles, the default first.
+func (c *Client) EachRole(ctx context.Context) iter.Seq2[api.RoleStatus, error] {
+	return listPages(ctx, c, "/v1/roles", nil, entriesPerPage, func(l *api.RoleList) ([]api.RoleStatus, string) { return l.Roles, l.Next })
+}
+
+// EachSchedule goes through the schedules by name.
+func (c *Client) EachSchedule(ctx context.Context) iter.Seq2[api.ScheduleView, error] {
+	return listPages(ctx, c, "/v1/schedules", nil, entriesPerPage, func(l *api.ScheduleList) ([]api.ScheduleView, string) { return l.Schedules, l.Next })
+}
+
+// EachUsage goes through what the ListGPUs of running tasks do, of all jobs or of
+// one.
+func (c *Client) EachUsage(ctx context.Context, job string) iter.Seq2[api.TaskUsage, error] {
+	query := url.Values{}
+	if job != "" {
+		query.Set("job", job)
+	}
+	return listPages(ctx, c, "/v1/usage", query, entriesPerPage, func(l *api.UsageList) ([]api.TaskUsage, string) { return l.Tasks, l.Next })
+}

@@ -1,0 +1,239 @@
+package client
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+	"time"
+
+	"mesos-gpu/framework/api"
+)
+
+const (
+	// maxProblem bounds how much of an error is read.
+	maxProblem = 64 << 10
+	// maxRedirects bounds how often one request is sent elsewhere.
+	maxRedirects = 3
+	// leaderTimeout is how long a request waits for a leader while standbys say
+	// that there is none.
+	leaderTimeout = 30 * time.Second
+	// FollowTimeout is how long what follows a job goes on without an answer.
+	FollowTimeout = 2 * time.Minute
+
+	minRetryDelay, maxRetryDelay = 200 * time.Millisecond, 5 * time.Second
+)
+
+// retryDelay is the wait after so many failures.
+func retryDelay(tries int) time.Duration { return min(minRetryDelay<<min(tries, 10), maxRetryDelay) }
+
+// sleepContext waits, unless ctx ends before.
+func sleepContext(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// sendRequest makes a request of one scheduler after the other, and of all again
+// while a new leader takes over. What might be done twice is asked for again
+// only where it was certainly not done, or where it has a key by which the
+// scheduler knows it. Its error is an *api.Problem where the scheduler gave one.
+func (c *Client) sendRequest(ctx context.Context, method, path string, body any) (*http.Response, error) {
+	return c.sendWithin(ctx, leaderTimeout, method, path, body)
+}
+
+func (c *Client) sendWithin(ctx context.Context, limit time.Duration, method, path string, body any) (*http.Response, error) {
+	return c.sendWith(ctx, limit, method, path, body, nil)
+}
+
+func (c *Client) sendWith(ctx context.Context, limit time.Duration, method, path string, body any, header http.Header) (*http.Response, error) {
+	var data []byte
+	if body != nil {
+		var err error
+		if data, err = json.Marshal(body); err != nil {
+			return nil, fmt.Errorf("encode request: %w", err)
+		}
+	}
+	keyed := header.Get(api.IdempotencyKey) != ""
+	began, open := time.Now(), false // open: it may have been done
+	for round := 0; ; round++ {
+		leaderless, refused := error(nil), error(nil)
+		for range c.baseURLs {
+			i, base := c.currentBase()
+			res, err := c.sendOnce(ctx, method, base+path, data, header)
+			if err == nil {
+				return res, nil
+			}
+			lost := keyed && outcomeUnknown(err)
+			if ctx.Err() != nil || !lost && !canRepeat(method, header, err) {
+				return nil, err
+			}
+			open = open || lost
+			if isRetryable(err) || lost {
+				leaderless = err
+			} else {
+				refused = err
+			}
+			c.switchBase(i)
+		}
+		if leaderless == nil && !open {
+			return nil, refused
+		}
+		if time.Since(began) >= limit {
+			return nil, cmp.Or(leaderless, refused)
+		}
+		if err := sleepContext(ctx, retryDelay(round)); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (c *Client) currentBase() (int, string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.lastIndex, c.baseURLs[c.lastIndex]
+}
+
+// switchBase goes on to the next base, unless somebody has.
+func (c *Client) switchBase(from int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.lastIndex == from {
+		c.lastIndex = (from + 1) % len(c.baseURLs)
+	}
+}
+
+func isRetryable(err error) bool {
+	var p *api.Problem
+	return errors.As(err, &p) && p.Retryable
+}
+
+// canRepeat reports whether the request may be made again: it was not taken,
+// or does no harm twice. What upgrades a connection has a command run.
+func canRepeat(method string, header http.Header, err error) bool {
+	var p *api.Problem
+	if errors.As(err, &p) {
+		return p.Retryable
+	}
+	return method != http.MethodPost && header.Get("Upgrade") == "" || neverConnected(err)
+}
+
+// neverConnected reports whether no request got as far as a scheduler.
+func neverConnected(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
+}
+
+// outcomeUnknown reports whether nobody knows if the request was taken: its answer was
+// lost, or is that the scheduler does not know either.
+func outcomeUnknown(err error) bool {
+	var p *api.Problem
+	if errors.As(err, &p) {
+		return !p.Retryable && p.Status >= http.StatusBadGateway && p.Status <= http.StatusGatewayTimeout
+	}
+	return !neverConnected(err)
+}
+
+// IsTemporary reports whether an error may pass by itself: nobody answered, or
+// with a fault of the scheduler's own.
+func IsTemporary(err error) bool {
+	var p *api.Problem
+	return !errors.As(err, &p) || p.Retryable || p.Status >= http.StatusInternalServerError
+}
+
+// sendOnce makes a request, and follows it to where a standby sends it.
+func (c *Client) sendOnce(ctx context.Context, method, url string, data []byte, header http.Header) (*http.Response, error) {
+	for hop := 0; ; hop++ {
+		res, err := c.sendTo(ctx, method, url, data, header)
+		if hop > 0 && neverConnected(err) {
+			return nil, api.NewUnavailable("the leader does not answer: %v", err)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if res.StatusCode < 300 {
+			return res, nil
+		}
+		to, lost := res.Location()
+		if res.StatusCode != http.StatusTemporaryRedirect || lost != nil || hop == maxRedirects {
+			return nil, readProblem(res, url)
+		}
+		_ = res.Body.Close() // it repeats what the header says
+		url = to.String()
+	}
+}
+
+func (c *Client) sendTo(ctx context.Context, method, url string, data []byte, header http.Header) (*http.Response, error) {
+	var body io.Reader
+	if data != nil {
+		body = bytes.NewReader(data)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, url, body)
+	if err != nil {
+		return nil, fmt.Errorf("make request: %w", err)
+	}
+	maps.Copy(req.Header, header)
+	if data != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if err := c.addToken(req); err != nil {
+		return nil, err
+	}
+	res, err := c.http.Do(req)
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return nil, &noListenerError{addresses: c.baseURLs, err: err}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ask the scheduler: %w", err)
+	}
+	return res, nil
+}
+
+func readProblem(res *http.Response, url string) error {
+	defer res.Body.Close()
+	said, _ := io.ReadAll(io.LimitReader(res.Body, maxProblem)) // what came will do
+	p := api.Problem{}
+	if json.Unmarshal(said, &p) != nil || p.Status == 0 {
+		p = api.Problem{Title: http.StatusText(res.StatusCode), Status: res.StatusCode, Detail: fmt.Sprintf("%s answered %s: %s", url, res.Status, strings.TrimSpace(string(said)))}
+	}
+	return &p
+}
+
+// retryTemporary calls f until it answers otherwise than by a temporary error, or
+// Patience is over.
+func retryTemporary(ctx context.Context, f func() error) error {
+	began := time.Now()
+	for tries := 0; ; tries++ {
+		err := f()
+		if err == nil || !IsTemporary(err) || time.Since(began) > FollowTimeout {
+			return err
+		}
+		if err := sleepContext(ctx, retryDelay(tries)); err != nil {
+			return err
+		}
+	}
+}
+
+// noListenerError means that nobody listens at any of the addresses.
+type noListenerError struct {
+	addresses []string
+	err       error
+}
+
+func (e *noListenerError) Error() string {
+	return fmt.Sprintf("no scheduler listens at %s (%v): start mesos-gpu local or mesos-gpu scheduler, or name another by --api or MESOS_GPU_API",
+		strings.Join(e.addresses, ", "), syscall.ECONNREFUSED)
+}
+
+func (e *noListenerError) Unwrap() error { return e.err }

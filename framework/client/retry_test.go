@@ -1,0 +1,261 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/job"
+)
+
+// unusedAddress is an address at which nobody listens: nor will another test, as at
+// a port of 127.0.0.1.
+func unusedAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.79:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func serve(t *testing.T, h http.HandlerFunc) string {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+func newTestClients(t *testing.T, addresses ...string) *Client {
+	t.Helper()
+	c, err := New(strings.Join(addresses, ", "))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func writeProblem(w http.ResponseWriter, p *api.Problem) {
+	w.WriteHeader(p.Status)
+	_ = json.NewEncoder(w).Encode(p)
+}
+
+// A submission finds the leader: past one that is down, by a standby's
+// redirect, with its method and body, and waits while nobody leads.
+func TestSubmissionFindsLeader(t *testing.T) {
+	var asked, submitted atomic.Int32
+	leader := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		var spec job.Spec
+		if err := json.NewDecoder(r.Body).Decode(&spec); err != nil || r.Method != http.MethodPost || r.URL.Path != "/v1/jobs" {
+			t.Errorf("%s %s: %v", r.Method, r.URL, err)
+		}
+		submitted.Add(1)
+		fmt.Fprintf(w, `{"spec":{"name":%q}}`, spec.Name)
+	})
+	standby := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if asked.Add(1) == 1 {
+			writeProblem(w, api.NewUnavailable("nobody leads"))
+			return
+		}
+		w.Header().Set("Location", leader+r.URL.RequestURI())
+		writeProblem(w, api.RedirectToLeader(leader))
+	})
+	c := newTestClients(t, unusedAddress(t), standby)
+	view, err := c.SubmitJob(context.Background(), job.Spec{Name: "train"})
+	if err != nil || view.Spec.Name != "train" || submitted.Load() != 1 {
+		t.Errorf("%+v, %v, %d submissions", view.Spec, err, submitted.Load())
+	}
+}
+
+// A request without a key that may have been taken is not made again; a
+// question is.
+func TestOnlySafeRequestsAreRepeated(t *testing.T) {
+	var posts, gets atomic.Int32
+	breaks := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			posts.Add(1)
+		}
+		panic(http.ErrAbortHandler)
+	})
+	works := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			posts.Add(1)
+		}
+		gets.Add(1)
+		fmt.Fprint(w, `{"jobs":[]}`)
+	})
+	c := newTestClients(t, breaks, works)
+	if err := c.StopTask(context.Background(), "train.0", false); err == nil || posts.Load() != 1 {
+		t.Errorf("%d requests, %v", posts.Load(), err)
+	}
+	if _, err := c.ListJobs(context.Background()); err != nil || gets.Load() != 1 {
+		t.Errorf("%d answers, %v", gets.Load(), err)
+	}
+	down := newTestClients(t, unusedAddress(t), unusedAddress(t))
+	if _, err := down.ListJobs(context.Background()); err == nil || !strings.Contains(err.Error(), "no scheduler listens at "+strings.Join(down.baseURLs, ", ")) {
+		t.Errorf("all down: %v", err)
+	}
+	lost := newTestClients(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
+		writeProblem(w, api.NewProblemf(http.StatusServiceUnavailable, "unknown"))
+	}))
+	if err := lost.StopTask(context.Background(), "train.0", false); err == nil || IsTemporary(err) == false || isRetryable(err) {
+		t.Errorf("not known whether it was done: %v", err)
+	}
+}
+
+// A stream that breaks goes on at another scheduler: states come once, and old
+// ones of a standby that is behind do not.
+func TestFollowedEventsResume(t *testing.T) {
+	event := func(w io.Writer, state job.State, second int64) {
+		text, err := json.Marshal(api.TaskEvent{Job: "train", Task: "t.0", State: state, Time: time.Unix(second, 0)})
+		if err != nil {
+			t.Error(err)
+		}
+		fmt.Fprintf(w, "data: %s\n\n", text)
+	}
+	var streams atomic.Int32
+	first := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		if streams.Add(1) > 1 {
+			panic(http.ErrAbortHandler)
+		}
+		event(w, job.Waiting, 1)
+		event(w, job.Running, 2)
+	})
+	second := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		event(w, job.Waiting, 1)
+		event(w, job.Running, 2)
+		event(w, job.Finished, 3)
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var states []job.State
+	for ev, err := range newTestClients(t, first, second).FollowEvents(ctx, "train") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if states = append(states, ev.State); ev.State == job.Finished {
+			break
+		}
+	}
+	if diff := cmp.Diff([]job.State{job.Waiting, job.Running, job.Finished}, states); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestFollowEndsOnPermanentError(t *testing.T) {
+	c := newTestClients(t, serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		writeProblem(w, api.NewProblemf(http.StatusNotFound, "no job"))
+	}))
+	if _, err := c.WaitForJob(context.Background(), "train"); err == nil || err.Error() != "no job" {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A log that breaks off goes on at the byte where it did; one that ended, ends.
+func TestFollowedLogResumes(t *testing.T) {
+	const text = "one\ntwo\nthree\n"
+	var asked atomic.Int32
+	c := newTestClients(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
+		var from int
+		if o := r.URL.Query().Get("offset"); o != "" {
+			if _, err := fmt.Sscan(o, &from); err != nil {
+				t.Error(err)
+			}
+		}
+		w.Header().Set("Trailer", api.NextOffset)
+		switch asked.Add(1) {
+		case 1: // cut off
+			fmt.Fprint(w, text[from:from+5])
+			_ = http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		case 2: // ended too early, as by a scheduler that stops
+			fmt.Fprint(w, text[from:from+3])
+		case 3:
+			writeProblem(w, api.NewUnavailable("nobody leads"))
+		default:
+			fmt.Fprint(w, text[from:])
+			w.Header().Set(api.NextOffset, "14")
+		}
+	}))
+	body, err := c.OpenTaskLog(context.Background(), "t.0", LogOptions{Follow: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer body.Close()
+	if got, err := io.ReadAll(body); string(got) != text || err != nil || asked.Load() != 4 {
+		t.Errorf("%q after %d requests, %v", got, asked.Load(), err)
+	}
+}
+
+// Patience ends: what follows a job does not hang for ever.
+func TestFollowTimesOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &Client{baseURLs: []string{"http://x"}, http: &http.Client{Transport: refusingTransport{}}}
+		began := time.Now()
+		_, err := c.WaitForJob(context.Background(), "train")
+		if took := time.Since(began); err == nil || took < FollowTimeout || took > 2*FollowTimeout {
+			t.Errorf("after %s: %v", took, err)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if _, err := c.WaitForJob(ctx, "train"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+type refusingTransport struct{}
+
+func (refusingTransport) RoundTrip(*http.Request) (*http.Response, error) {
+	return nil, &net.OpError{Op: "dial", Err: errors.New("refused")}
+}
+
+// TestWaitIgnoresRetriedAttempts: an attempt that was lost while nobody answered
+// never ends for who waits; the next one does.
+func TestWaitIgnoresRetriedAttempts(t *testing.T) {
+	event := func(w io.Writer, task string, state job.State) {
+		text, err := json.Marshal(api.TaskEvent{Job: "train", Task: task, State: state})
+		if err != nil {
+			t.Error(err)
+		}
+		fmt.Fprintf(w, "data: %s\n\n", text)
+	}
+	var streams atomic.Int32
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case !strings.HasPrefix(r.URL.Path, "/v1/events"):
+			_ = json.NewEncoder(w).Encode(api.JobView{Terminal: true, State: job.Finished})
+		case streams.Add(1) == 1:
+			event(w, "train.0.1.x", job.Running)
+			event(w, "train.1.1.x", job.Running)
+		default:
+			event(w, "train.0.2.x", job.Finished)
+			event(w, "train.1.1.x", job.Finished)
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		}
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	view, err := newTestClients(t, url).WaitForJob(ctx, "train")
+	if err != nil || view.State != job.Finished {
+		t.Errorf("got %s, %v", view.State, err)
+	}
+}

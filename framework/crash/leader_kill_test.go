@@ -1,0 +1,113 @@
+package crash
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"mesos-gpu/internal/zktest"
+)
+
+// TestKilledLeader kills the leader of two, the standby takes over, and what
+// was killed stands by.
+func TestKilledLeader(t *testing.T) {
+	deaths := 24
+	if testing.Short() {
+		deaths = 5
+	}
+	t.Parallel()
+	zk := zktest.StartServer(t)
+	c := newCluster(t)
+	p := newTaskEvidence(t, c.binary)
+	books := startAuditor(c)
+	schedulers := newPair(t, c, zk)
+	all := startUsers(t, p, schedulers.apis())
+	began := time.Now()
+	for _, at := range planLeaderCrashes(deaths, rand.New(rand.NewPCG(3, 4))) {
+		schedulers.killLeader(at)
+	}
+	jobs := schedulers.finish(c, all, p)
+	books.stopAuditor()
+	t.Logf("%s; %d jobs ended, %d of %d GPUs held at most in %d looks, %s in all\n%s",
+		schedulers.summarize(), jobs, books.most, agents*gpusPerAgent, books.looks, time.Since(began).Round(time.Millisecond), schedulers.hits.formatTable())
+}
+
+// planLeaderCrashes is so many deaths of a scheduler that has led for a while: what it
+// found in the journal is dealt with.
+func planLeaderCrashes(deaths int, chance *rand.Rand) (all []crashPoint) {
+	for _, p := range planCrashes(2*deaths+30, chance) {
+		if p.Kind != "framework" && p.Kind != "requeue" && p.When != anytime {
+			all = append(all, p)
+		}
+	}
+	return all[:deaths]
+}
+
+// TestZooKeeperRestartsDuringSubmissions ends and starts ZooKeeper while jobs come in, alone
+// and together with the leader.
+func TestZooKeeperRestartsDuringSubmissions(t *testing.T) {
+	t.Parallel()
+	zk := zktest.StartServer(t)
+	c := newCluster(t)
+	p := newTaskEvidence(t, c.binary)
+	books := startAuditor(c)
+	schedulers := newPair(t, c, zk)
+	all := startUsers(t, p, schedulers.apis())
+	began, leaders := time.Now(), 0
+	for _, r := range []struct {
+		name              string
+		end               func()
+		before, meanwhile func(leader *pairMember) // nil is nothing
+	}{
+		{name: "stopped", end: zk.Stop},
+		{name: "killed", end: zk.Kill},
+		{name: "killed, the leader with it", end: zk.Kill, meanwhile: (*pairMember).die},
+		{name: "killed, the leader before", end: zk.Kill, before: (*pairMember).die},
+		{name: "killed, the leader while it records", end: zk.Kill, before: (*pairMember).dieAtLaunch, meanwhile: (*pairMember).die},
+		{name: "away for longer than a session", end: zk.Stop, meanwhile: (*pairMember).awaitLoss},
+	} {
+		leader, _ := schedulers.awaitSettled()
+		if r.before != nil {
+			r.before(leader)
+		}
+		r.end()
+		if r.meanwhile != nil {
+			r.meanwhile(leader)
+		}
+		select {
+		case <-leader.ended:
+			leaders++
+			leader.start(t)
+		default:
+		}
+		down := time.Now()
+		zk.Restart()
+		back := time.Now()
+		all.awaitMore(5)
+		t.Logf("ZooKeeper %s: it started in %s, 5 jobs ended %s later", r.name, back.Sub(down).Round(time.Millisecond), time.Since(back).Round(time.Millisecond))
+	}
+	jobs := schedulers.finish(c, all, p)
+	books.stopAuditor()
+	t.Logf("%d leaders died; %d jobs ended, %d of %d GPUs held at most in %d looks, %s in all",
+		leaders, jobs, books.most, agents*gpusPerAgent, books.looks, time.Since(began).Round(time.Millisecond))
+}
+
+func (m *pairMember) die() {
+	m.kill()
+	m.await(m.ended, "its end")
+}
+
+// dieAtLaunch has it die at a moment that may come while ZooKeeper goes.
+func (m *pairMember) dieAtLaunch() { m.setCrashPoint(crashPoint{When: after, Kind: "launch", Nth: 1}) }
+
+// awaitLoss waits until it leads no more.
+func (m *pairMember) awaitLoss() {
+	m.t.Helper()
+	await(m.t, "the leader to give up", func() error {
+		if h, err := m.health(); err == nil {
+			return fmt.Errorf("it is %s", h.Role)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,98 @@
+package crash
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	operator "github.com/mesos/mesos-go/api/v1/lib/master"
+
+	"mesos-gpu/isolator/advertise"
+)
+
+// lookEvery is how often the master's books are looked at.
+const lookEvery = 20 * time.Millisecond
+
+// masterAuditor looks at the master's books all the time.
+type masterAuditor struct {
+	c       *cluster
+	stop    chan struct{}
+	running sync.WaitGroup
+
+	looks, most int // how often it looked, and how many devices were held at most
+}
+
+func startAuditor(c *cluster) *masterAuditor {
+	a := &masterAuditor{c: c, stop: make(chan struct{})}
+	a.running.Go(func() {
+		again := time.NewTicker(lookEvery)
+		defer again.Stop()
+		for {
+			a.checkMaster()
+			select {
+			case <-again.C:
+			case <-a.stop:
+				return
+			}
+		}
+	})
+	c.t.Cleanup(a.stopAuditor)
+	return a
+}
+
+// stopAuditor stops it; it may be called again.
+func (a *masterAuditor) stopAuditor() {
+	select {
+	case <-a.stop:
+	default:
+		close(a.stop)
+	}
+	a.running.Wait()
+}
+
+func (a *masterAuditor) checkMaster() {
+	all, err := a.c.ask(operator.Call_GET_TASKS)
+	if err != nil {
+		a.c.t.Error(err)
+		return
+	}
+	held := holders(a.c.t, all.GetTasks.Tasks)
+	a.looks++
+	a.most = max(a.most, len(held))
+}
+
+// holders are the live tasks by device. No device may have two.
+func holders(t testing.TB, tasks []mesos.Task) map[string]string {
+	held := map[string]string{}
+	for i := range tasks {
+		task := &tasks[i]
+		if ended(task.GetState()) {
+			continue
+		}
+		for _, id := range devices(task.Resources) {
+			if other := held[id]; other != "" {
+				t.Errorf("the master's books: tasks %s and %s both hold %s", other, task.TaskID.Value, id)
+			}
+			held[id] = task.TaskID.Value
+		}
+	}
+	return held
+}
+
+func devices(resources []mesos.Resource) (ids []string) {
+	for i := range resources {
+		if resources[i].Name == advertise.ResourceGPUIDs {
+			ids = append(ids, resources[i].GetSet().GetItem()...)
+		}
+	}
+	return ids
+}
+
+func ended(s mesos.TaskState) bool {
+	switch s {
+	case mesos.TASK_STAGING, mesos.TASK_STARTING, mesos.TASK_RUNNING, mesos.TASK_KILLING, mesos.TASK_UNREACHABLE:
+		return false
+	}
+	return true
+}

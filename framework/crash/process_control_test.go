@@ -1,0 +1,148 @@
+package crash
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// patience bounds every wait: a test that gets there has failed.
+const patience = 3 * time.Minute
+
+// schedulerProcess is one run of a scheduler.
+type schedulerProcess struct {
+	t     testing.TB
+	cmd   *exec.Cmd
+	stdin io.WriteCloser
+	up    chan struct{}  // closed when its API listens
+	leads chan time.Time // each time that it begins to lead
+	ended chan struct{}  // closed when all below is set
+	at    time.Time      // of the end
+	word  string         // where it says that it died, "" if elsewhere
+	err   error
+}
+
+// launch starts a scheduler. It ends with the test, and even if the test
+// dies, for its standard input ends then.
+func launch(t testing.TB, s processSettings) *schedulerProcess {
+	t.Helper()
+	text, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &schedulerProcess{t: t, up: make(chan struct{}), leads: make(chan time.Time, 64), ended: make(chan struct{})}
+	p.cmd = exec.Command(s.Executor, schedulerCommand, string(text))
+	p.cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0 halt_on_error=1")
+	log, err := os.OpenFile(logFile(s), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	fmt.Fprintf(log, "--- a scheduler that dies %s\n", s.Die)
+	p.cmd.Stderr = log
+	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := p.cmd.StdoutPipe()
+	if err == nil {
+		err = p.cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	go p.listen(out)
+	t.Cleanup(func() { p.kill(); <-p.ended })
+	return p
+}
+
+// logFile is that of all processes with the same API.
+func logFile(s processSettings) string {
+	return filepath.Join(s.Logs, "scheduler-"+strings.ReplaceAll(s.API, ":", "-")+".log")
+}
+
+// listen reads what the process says until it has ended.
+func (p *schedulerProcess) listen(out io.Reader) {
+	up := sync.OnceFunc(func() { close(p.up) })
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		switch word, rest, _ := strings.Cut(lines.Text(), " "); word {
+		case saysUp:
+			up()
+		case saysLeads:
+			select {
+			case p.leads <- time.Now():
+			default: // nobody wants to know
+			}
+		case saysDies:
+			p.word = rest
+		}
+	}
+	p.err = p.cmd.Wait()
+	p.at = time.Now()
+	close(p.ended)
+}
+
+// setCrashPoint tells it where to die, from now on.
+func (p *schedulerProcess) setCrashPoint(at crashPoint) {
+	p.t.Helper()
+	text, err := json.Marshal(at)
+	if err == nil {
+		_, err = p.stdin.Write(append(text, '\n'))
+	}
+	if err != nil {
+		p.t.Fatalf("order the scheduler's death: %v", err)
+	}
+}
+
+// kill ends it outright.
+func (p *schedulerProcess) kill() { _ = p.cmd.Process.Kill() } // it may have ended
+
+// stop ends it in good order.
+func (p *schedulerProcess) stop() {
+	p.t.Helper()
+	_ = p.stdin.Close() // which it waits for
+	p.await(p.ended, "the end of the scheduler")
+	if p.err != nil {
+		p.t.Errorf("the scheduler ended with %v", p.err)
+	}
+}
+
+// await waits for something that is closed.
+func (p *schedulerProcess) await(happens <-chan struct{}, what string) {
+	p.t.Helper()
+	select {
+	case <-happens:
+	case <-time.After(patience):
+		p.t.Fatalf("waited %s for %s", patience, what)
+	}
+}
+
+// awaitOr waits for something, or for the process's end, which is an error.
+func (p *schedulerProcess) awaitOr(happens <-chan struct{}, what string) {
+	p.t.Helper()
+	select {
+	case <-happens:
+	case <-p.ended:
+		p.t.Fatalf("the scheduler ended before %s: %v", what, p.err)
+	case <-time.After(patience):
+		p.t.Fatalf("waited %s for %s", patience, what)
+	}
+}
+
+// awaitDeath waits until it has been killed, and returns where it says so.
+func (p *schedulerProcess) awaitDeath(at crashPoint) string {
+	p.t.Helper()
+	p.await(p.ended, "the scheduler's death "+at.String())
+	if s, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || s.Signal() != syscall.SIGKILL {
+		p.t.Fatalf("the scheduler that was to die %s ended with %v", at, p.err)
+	}
+	return p.word
+}

@@ -1,0 +1,164 @@
+package crash
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/client"
+	"mesos-gpu/internal/zktest"
+)
+
+// session is how long ZooKeeper waits for a leader that says nothing.
+const session = time.Second
+
+// schedulerPair is two schedulers on one journal in ZooKeeper, one of which leads.
+type schedulerPair struct {
+	t       testing.TB
+	members [2]*pairMember
+	hits    crashCounts
+	takings []time.Duration // from a leader's death to the next one's lead
+	deposed int
+}
+
+// pairMember is one of them, from process to process.
+type pairMember struct {
+	processSettings
+	*schedulerProcess
+	api *client.Client
+}
+
+func newPair(t testing.TB, c *cluster, zk *zktest.ZooKeeperServer) *schedulerPair {
+	t.Helper()
+	p := &schedulerPair{t: t, hits: crashCounts{}}
+	for i := range p.members {
+		m := &pairMember{processSettings: processSettings{
+			Master: c.url, API: address(t), Journal: "zk://" + zk.Addr() + "/mesos-gpu/crash", Session: session,
+			Executor: c.binary, Logs: c.logs,
+		}}
+		var err error
+		if m.api, err = client.New(m.API); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(m.api.Close)
+		m.start(t)
+		p.members[i] = m
+	}
+	return p
+}
+
+func (m *pairMember) start(t testing.TB) {
+	t.Helper()
+	m.schedulerProcess = launch(t, m.processSettings)
+	m.awaitOr(m.up, "its API listens")
+}
+
+// apis is both addresses, for clients.
+func (p *schedulerPair) apis() string { return p.members[0].API + "," + p.members[1].API }
+
+// awaitSettled waits until one leads, with a master, and the other stands by.
+func (p *schedulerPair) awaitSettled() (leader, standby *pairMember) {
+	p.t.Helper()
+	await(p.t, "a leader and a standby", func() error {
+		leader, standby = nil, nil
+		for _, m := range p.members {
+			switch h, err := m.health(); {
+			case err != nil:
+				return err
+			case h.Role == api.Leader && h.Connected:
+				leader = m
+			case h.Role == api.Standby:
+				standby = m
+			}
+		}
+		if leader == nil || standby == nil {
+			return fmt.Errorf("leader %t, standby %t", leader != nil, standby != nil)
+		}
+		return nil
+	})
+	return leader, standby
+}
+
+// health does not wait for a takeover, as a client else would.
+func (m *pairMember) health() (api.HealthStatus, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	return m.api.GetHealth(ctx)
+}
+
+// killLeader has the leader die at that point, the standby take over, and
+// another process stand by.
+func (p *schedulerPair) killLeader(at crashPoint) {
+	p.t.Helper()
+	for {
+		leader, standby := p.awaitSettled()
+		drain(standby.leads)
+		leader.setCrashPoint(at)
+		select {
+		case <-leader.ended:
+			p.countCrash(leader, at)
+			p.awaitTakeover(leader, standby)
+			leader.start(p.t)
+			return
+		case <-standby.leads:
+			// On a busy machine the leader's session may end, and it with it.
+			p.deposed++
+			leader.kill()
+			<-leader.ended
+			leader.start(p.t)
+		case <-time.After(patience):
+			p.t.Fatalf("waited %s for the leader's death %s", patience, at)
+		}
+	}
+}
+
+func (p *schedulerPair) countCrash(dead *pairMember, at crashPoint) { p.hits[dead.awaitDeath(at)]++ }
+
+// awaitTakeover waits until the standby leads.
+func (p *schedulerPair) awaitTakeover(dead, standby *pairMember) {
+	p.t.Helper()
+	select {
+	case now := <-standby.leads:
+		p.takings = append(p.takings, now.Sub(dead.at))
+	case <-standby.ended:
+		p.t.Fatalf("the standby ended instead of leading: %v", standby.err)
+	case <-time.After(patience):
+		p.t.Fatalf("waited %s for the standby to lead", patience)
+	}
+}
+
+func drain(c <-chan time.Time) {
+	for {
+		select {
+		case <-c:
+		default:
+			return
+		}
+	}
+}
+
+// summarize are for people.
+func (p *schedulerPair) summarize() string {
+	slices.Sort(p.takings)
+	if len(p.takings) == 0 {
+		return "no takeover"
+	}
+	ms := func(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
+	return fmt.Sprintf("%d takeovers, with a session of %s: least %s, median %s, most %s; %d times a leader that lived was deposed",
+		len(p.takings), session, ms(p.takings[0]), ms(p.takings[len(p.takings)/2]), ms(p.takings[len(p.takings)-1]), p.deposed)
+}
+
+// finish has the people see their jobs through, checks the proof and ends
+// both schedulers.
+func (p *schedulerPair) finish(c *cluster, all *testUsers, evidence *taskEvidence) (jobs int) {
+	p.t.Helper()
+	ended := all.finishAll()
+	leader, standby := p.awaitSettled()
+	evidence.checkAll(c, leader.api, ended)
+	standby.stop()
+	leader.stop()
+	return len(ended)
+}

@@ -1,0 +1,201 @@
+package crash
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	operator "github.com/mesos/mesos-go/api/v1/lib/master"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/client"
+	"mesos-gpu/job"
+)
+
+// taskEvidence is the folder in which tasks leave what they saw.
+type taskEvidence struct {
+	t      testing.TB
+	dir    string
+	binary string // which is the tasks' too
+}
+
+func newTaskEvidence(t testing.TB, binary string) *taskEvidence {
+	t.Helper()
+	p := &taskEvidence{t: t, dir: t.TempDir(), binary: binary}
+	if err := os.Mkdir(filepath.Join(p.dir, heldFolder), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// spec is a job of so many tasks of so many GPUs.
+func (p *taskEvidence) spec(name string, gpus, tasks int) job.Spec {
+	s := job.Spec{
+		Name: name, Tasks: tasks, CPUs: 0.1, MemMiB: 32, Containerizer: job.Mesos, KillGrace: 20 * time.Second,
+		Command: []string{p.binary, taskCommand, p.dir, dwells.String()},
+	}
+	s.Request.GPUs = gpus
+	return s
+}
+
+// endlessSpec is a job that is to be killed.
+func (p *taskEvidence) endlessSpec(s job.Spec) job.Spec {
+	s.Command = slices.Clone(s.Command)
+	s.Command[len(s.Command)-1] = forEver
+	return s
+}
+
+// checkAll holds what happened to what was promised.
+func (p *taskEvidence) checkAll(c *cluster, in *client.Client, jobs map[string]api.JobView) {
+	p.t.Helper()
+	p.checkJobs(in, jobs)
+	p.checkLines(jobs)
+	if text, err := os.ReadFile(filepath.Join(p.dir, conflictsFile)); !errors.Is(err, os.ErrNotExist) {
+		p.t.Errorf("two tasks held one device: %s%v", text, err)
+	}
+	p.checkFree(c, in)
+	p.checkUnlocked()
+}
+
+// expectedState is how a job has to end: only those that nobody killed by themselves.
+func expectedState(j *job.Job) job.State {
+	if j.Spec.Command[len(j.Spec.Command)-1] == forEver {
+		return job.Killed
+	}
+	return job.Finished
+}
+
+// checkJobs: the API lists the jobs that people submitted, ended as they saw
+// them end.
+func (p *taskEvidence) checkJobs(in *client.Client, jobs map[string]api.JobView) {
+	p.t.Helper()
+	listed, err := in.ListJobs(within(p.t))
+	if err != nil {
+		p.t.Error(err)
+	}
+	if len(listed) != len(jobs) {
+		p.t.Errorf("the API lists %d jobs, people submitted %d", len(listed), len(jobs))
+	}
+	for i := range listed {
+		got := &listed[i]
+		told, ok := jobs[got.Spec.Name]
+		if want := expectedState(&got.Job); !ok || got.State != want || told.State != want {
+			p.t.Errorf("job %s is %s, people were told %s (%t), want %s: %+v", got.Spec.Name, got.State, told.State, ok, want, got.Tasks)
+		}
+	}
+}
+
+// checkLines: each task of each job has run exactly once, with its devices.
+// One that people killed may not have begun.
+func (p *taskEvidence) checkLines(jobs map[string]api.JobView) {
+	p.t.Helper()
+	text, err := os.ReadFile(filepath.Join(p.dir, linesFile))
+	if err != nil {
+		p.t.Error(err)
+	}
+	runs := map[string]int{}
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Fields(line)
+		if len(fields) != 3 {
+			p.t.Errorf("line %q, want a job, an index and devices", line)
+			continue
+		}
+		runs[fields[0]+" "+fields[1]]++
+		if got, want := len(strings.Split(fields[2], ",")), jobs[fields[0]].Spec.Request.GPUs; got != want {
+			p.t.Errorf("task %s of job %s saw %d GPUs, want %d: %s", fields[1], fields[0], got, want, fields[2])
+		}
+	}
+	for name, view := range jobs {
+		for n := range view.Spec.Tasks {
+			key := fmt.Sprint(name, " ", n)
+			if got := runs[key]; got > 1 || got == 0 && expectedState(&view.Job) == job.Finished {
+				p.t.Errorf("task %s ran %d times", key, got)
+			}
+			delete(runs, key)
+		}
+	}
+	if len(runs) > 0 {
+		p.t.Errorf("tasks of nobody's jobs ran: %v", runs)
+	}
+}
+
+// checkUnlocked: every device was used, and no process holds one.
+func (p *taskEvidence) checkUnlocked() {
+	p.t.Helper()
+	used, err := os.ReadDir(filepath.Join(p.dir, heldFolder))
+	if err != nil || len(used) != agents*gpusPerAgent {
+		p.t.Errorf("%d devices were used, want %d (%v)", len(used), agents*gpusPerAgent, err)
+	}
+	for _, device := range used {
+		f, err := lockDevice(p.dir, device.Name())
+		if err != nil {
+			p.t.Errorf("after the last job: %v", err)
+		}
+		f.Close()
+	}
+}
+
+// checkFree: once the executors have left, nothing holds a GPU.
+func (p *taskEvidence) checkFree(c *cluster, in *client.Client) {
+	p.t.Helper()
+	await(p.t, "all GPUs to be free", func() error {
+		list, err := in.ListAgents(within(p.t))
+		if err != nil {
+			return err
+		}
+		free := 0
+		for _, a := range list {
+			free += a.GPUsFree
+		}
+		if want := agents * gpusPerAgent; free != want {
+			return fmt.Errorf("%d GPUs are free, want %d", free, want)
+		}
+		return nil
+	})
+	gpus, err := in.ListGPUs(within(p.t))
+	if err != nil || len(gpus) != agents*gpusPerAgent {
+		p.t.Errorf("the API lists %d GPUs, %v", len(gpus), err)
+	}
+	for _, g := range gpus {
+		if g.Task != "" {
+			p.t.Errorf("the API has %s held by %s", g.UUID, g.Task)
+		}
+	}
+	books, err := c.ask(operator.Call_GET_TASKS)
+	if err != nil {
+		p.t.Error(err)
+	} else if held := holders(p.t, books.GetTasks.Tasks); len(held) > 0 {
+		p.t.Errorf("the master's books have GPUs held: %v", held)
+	}
+}
+
+// await asks until there is no error. It is for what tells no event.
+func await(t testing.TB, what string, ask func() error) {
+	t.Helper()
+	limit := time.After(patience)
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for {
+		err := ask()
+		if err == nil {
+			return
+		}
+		select {
+		case <-again.C:
+		case <-limit:
+			t.Fatalf("waited %s for %s: %v", patience, what, err)
+		}
+	}
+}
+
+func within(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}

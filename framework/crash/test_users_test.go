@@ -1,0 +1,213 @@
+package crash
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/client"
+	"mesos-gpu/job"
+)
+
+// So many jobs are live at a time: each person has one, and of the people so
+// many end theirs themselves.
+const (
+	crowd = 10
+	hasty = 3
+)
+
+const (
+	again   = 50 * time.Millisecond // between two tries of a submission
+	dwells  = 30 * time.Millisecond // how long a task holds its devices
+	forEver = "1h"                  // or until it is killed
+)
+
+// testUsers submit jobs, each the next one when the one before has ended.
+type testUsers struct {
+	t      testing.TB
+	c      *client.Client
+	proof  *taskEvidence
+	ctx    context.Context
+	going  sync.WaitGroup
+	enough chan struct{} // closed when nobody submits any more
+
+	mu    sync.Mutex
+	ended map[string]api.JobView // what they were told in the end
+	more  chan struct{}          // closed when ended grows
+}
+
+// startUsers lets people submit through whichever scheduler of apis answers.
+func startUsers(t testing.TB, p *taskEvidence, apis string) *testUsers {
+	t.Helper()
+	c, err := client.New(apis)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	all := &testUsers{t: t, c: c, proof: p, ctx: ctx, enough: make(chan struct{}), ended: map[string]api.JobView{}, more: make(chan struct{})}
+	for n := range crowd {
+		all.going.Go(func() { all.runUser(n) })
+	}
+	t.Cleanup(func() { cancel(); all.going.Wait(); c.Close() })
+	return all
+}
+
+func (p *testUsers) runUser(n int) {
+	for i := 0; ; i++ {
+		select {
+		case <-p.enough:
+			return
+		case <-p.ctx.Done():
+			return
+		default:
+		}
+		spec := p.proof.spec(fmt.Sprintf("job-%d-%d", n, i), 1+(n+i)%2, 1+i%3/2)
+		if n < hasty {
+			spec = p.proof.endlessSpec(spec)
+		}
+		view, err := p.runJob(spec, n < hasty)
+		if p.ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			p.t.Errorf("%s: %v", spec.Name, err)
+			return
+		}
+		p.recordResult(view)
+		if view.State != expectedState(&view.Job) {
+			p.t.Errorf("job %s ended as %s: %+v", spec.Name, view.State, view.Tasks)
+			return
+		}
+	}
+}
+
+// runJob submits a job and sees it through.
+func (p *testUsers) runJob(spec job.Spec, kill bool) (view api.JobView, err error) {
+	if err := p.submit(spec); err != nil {
+		return view, fmt.Errorf("submit: %w", err)
+	}
+	if kill {
+		if err := p.killStarted(spec.Name); err != nil {
+			return view, fmt.Errorf("kill: %w", err)
+		}
+	}
+	if view, err = p.c.WaitForJob(p.ctx, spec.Name); err != nil {
+		return view, fmt.Errorf("wait: %w", err)
+	}
+	return view, nil
+}
+
+// submit tries until the job is certainly taken, and never makes two of it: a
+// submission whose answer was lost is looked for before it is made again.
+func (p *testUsers) submit(spec job.Spec) error {
+	for {
+		_, err := p.c.SubmitJob(p.ctx, spec)
+		for err != nil && status(err) != http.StatusNotFound {
+			if status(err) == http.StatusConflict {
+				return nil // an earlier try was taken
+			}
+			if !client.IsTemporary(err) {
+				return err
+			}
+			if err := p.waitBetweenTries(); err != nil {
+				return err
+			}
+			_, err = p.c.GetJob(p.ctx, spec.Name)
+		}
+		if err == nil {
+			return nil
+		}
+	}
+}
+
+func status(err error) int {
+	var problem *api.Problem
+	if errors.As(err, &problem) {
+		return problem.Status
+	}
+	return 0
+}
+
+func (p *testUsers) waitBetweenTries() error {
+	select {
+	case <-time.After(again):
+		return nil
+	case <-p.ctx.Done():
+		return context.Cause(p.ctx)
+	}
+}
+
+// killStarted kills a job once a task of it runs, or has ended as it should not.
+func (p *testUsers) killStarted(name string) error {
+	for ev, err := range p.c.FollowEvents(p.ctx, name) {
+		if err != nil {
+			return err
+		}
+		if ev.State == job.Running || !ev.State.IsLive() {
+			break
+		}
+	}
+	for {
+		err := p.c.KillJob(p.ctx, name)
+		if err == nil || !client.IsTemporary(err) {
+			return err
+		}
+		if err := p.waitBetweenTries(); err != nil {
+			return err
+		}
+	}
+}
+
+func (p *testUsers) recordResult(view api.JobView) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ended[view.Spec.Name] = view
+	close(p.more)
+	p.more = make(chan struct{})
+}
+
+func (p *testUsers) count() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.ended)
+}
+
+// awaitMore waits until so many more jobs have ended.
+func (p *testUsers) awaitMore(jobs int) {
+	p.t.Helper()
+	late := time.After(patience)
+	for want := p.count() + jobs; ; {
+		p.mu.Lock()
+		now, more := len(p.ended), p.more
+		p.mu.Unlock()
+		if now >= want {
+			return
+		}
+		select {
+		case <-more:
+		case <-late:
+			p.t.Fatalf("waited %s for the end of %d more jobs; %d came", patience, jobs, jobs-(want-now))
+		}
+	}
+}
+
+// finishAll lets everybody see their last job through.
+func (p *testUsers) finishAll() map[string]api.JobView {
+	p.t.Helper()
+	close(p.enough)
+	gone := make(chan struct{})
+	go func() { p.going.Wait(); close(gone) }()
+	select {
+	case <-gone:
+	case <-time.After(patience):
+		p.t.Errorf("waited %s for the last jobs to end", patience)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ended
+}

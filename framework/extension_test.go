@@ -1,0 +1,362 @@
+package framework
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/internal/mesostest"
+	"mesos-gpu/internal/zktest"
+	"mesos-gpu/job"
+)
+
+func serviceSpec(name string, tasks int) job.Spec {
+	s := testSpec(name, tasks, 0)
+	s.Service = &job.Service{}
+	s.SetDefaults()
+	return s
+}
+
+// awaitCount waits until that many tasks of the job are in that state, none of
+// them one of the others.
+func awaitCount(t *testing.T, in *testInstance, name string, want job.State, n int, others ...string) api.JobView {
+	t.Helper()
+	ctx := testTimeout(t)
+	for _, err := range in.StreamEvents(ctx, name) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		view, err := in.GetJob(ctx, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := 0
+		for i := range view.Tasks {
+			if view.Tasks[i].State == want && !slices.Contains(others, view.Tasks[i].ID) {
+				got++
+			}
+		}
+		if got == n {
+			return view
+		}
+	}
+	t.Fatalf("%s never had %d tasks %s", name, n, want)
+	return api.JobView{}
+}
+
+// TestServiceKeepsTasksRunning: its tasks are kept running, over a failure, a stop, a scale and
+// a restart of the scheduler, until it is killed.
+func TestServiceKeepsTasksRunning(t *testing.T) {
+	c := mesostest.NewCluster(t, 1)
+	path := filepath.Join(t.TempDir(), "journal.db")
+	in := startWithJournal(t, c, path)
+	ctx := testTimeout(t)
+	if _, err := in.SubmitJob(ctx, serviceSpec("web", 2)); err != nil {
+		t.Fatal(err)
+	}
+	first := awaitCount(t, in, "web", job.Running, 2).Tasks[0].ID
+	c.EndTask(first, mesos.TASK_FAILED, "exited with status 1", "1")
+	if again := awaitCount(t, in, "web", job.Running, 2, first).Tasks[0]; again.ID == first || again.Attempt != 2 {
+		t.Errorf("after a failure runs %s, attempt %d", again.ID, again.Attempt)
+	}
+	if err := in.ScaleJob(ctx, "web", 3); err != nil {
+		t.Fatal(err)
+	}
+	third := awaitCount(t, in, "web", job.Running, 3).Tasks[2].ID
+	in.stopAndWait(t)
+
+	in = startWithJournal(t, c, path)
+	if got := awaitCount(t, in, "web", job.Running, 3).Tasks[2].ID; got != third {
+		t.Errorf("after a restart runs %s, want %s still", got, third)
+	}
+	if err := in.StopTask(ctx, third, false); err != nil {
+		t.Fatal(err)
+	}
+	c.EndTask(third, mesos.TASK_KILLED, "", "")
+	awaitCount(t, in, "web", job.Running, 3, third)
+	if err := in.ScaleJob(ctx, "web", 0); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range c.RunningTasks() {
+		c.EndTask(id, mesos.TASK_KILLED, "", "")
+	}
+	if view := awaitCount(t, in, "web", job.Killed, 3); view.Terminal {
+		t.Error("a service that wants no task has ended")
+	}
+	if err := in.KillJob(ctx, "web"); err != nil {
+		t.Fatal(err)
+	}
+	if view, err := in.WaitForJob(ctx, "web"); err != nil || !view.Terminal {
+		t.Errorf("after the kill: %+v, %v", view.State, err)
+	}
+	wantProblem(t, in.ScaleJob(ctx, "nobody", 1), http.StatusNotFound, `no job "nobody"`)
+	wantProblem(t, in.ScaleJob(ctx, "web", 1), http.StatusUnprocessableEntity, "has ended")
+	wantProblem(t, in.StopTask(ctx, third, false), http.StatusNotFound, "no task")
+}
+
+// testExtension answers with what it knows of its cluster.
+type testExtension struct{ led chan *ExtensionHandle }
+
+func (e *testExtension) Paths() []string { return []string{"/v2"} }
+
+func (e *testExtension) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	fmt.Fprintf(w, "%s answered", r.URL.Path)
+}
+
+func (e *testExtension) Lead(ctx context.Context, c *ExtensionHandle) error {
+	select {
+	case e.led <- c:
+	case <-ctx.Done(): // nobody asks any more
+	}
+	<-ctx.Done()
+	return nil
+}
+
+func fetchText(t testing.TB, in *testInstance, path string) (int, string) {
+	t.Helper()
+	res, err := http.Get("http://" + in.addr + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(body)
+}
+
+// TestExtensionPathPrefixes: what is below its paths is the extension's, as it was
+// asked for; what only begins with the same letters is not.
+func TestExtensionPathPrefixes(t *testing.T) {
+	c := mesostest.NewCluster(t, 1)
+	e := &testExtension{led: make(chan *ExtensionHandle, 1)}
+	in := startInstance(t, c, SchedulerConfig{Extension: e})
+	<-e.led
+	for _, path := range []string{"/v2", "/v2/", "/v2/apps//group/web"} {
+		if code, body := fetchText(t, in, path); code != http.StatusOK || body != path+" answered" {
+			t.Errorf("%s: got %d %q", path, code, body)
+		}
+	}
+	if code, _ := fetchText(t, in, "/v22"); code != http.StatusNotFound {
+		t.Errorf("/v22: got %d, want 404", code)
+	}
+}
+
+// TestExtensionRunsJobsAndKeepsDocuments: it runs jobs and keeps documents, over a restart.
+func TestExtensionRunsJobsAndKeepsDocuments(t *testing.T) {
+	c := mesostest.NewCluster(t, 1)
+	path := filepath.Join(t.TempDir(), "journal.db")
+	e := &testExtension{led: make(chan *ExtensionHandle, 1)}
+	in := startInstance(t, c, SchedulerConfig{JournalPath: path, Extension: e})
+	ctx, cluster := testTimeout(t), <-e.led
+	if err := cluster.SubmitJobs(ctx, serviceSpec("a", 1), serviceSpec("b", 1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := cluster.SubmitJobs(ctx, serviceSpec("c", 1), serviceSpec("a", 1)); err == nil || !strings.Contains(err.Error(), `job "a" is`) {
+		t.Errorf("got %v", err)
+	}
+	if _, ok := cluster.FindJob("c"); ok {
+		t.Error("half of what was submitted was taken")
+	}
+	names := map[string]bool{}
+	for len(names) < 2 {
+		if err := cluster.WaitForChange(ctx); err != nil {
+			t.Fatal(err)
+		}
+		changed, _ := cluster.TakeChanges()
+		for _, n := range changed {
+			names[n] = true
+		}
+	}
+	b := awaitState(t, in, "b", job.Running)
+	if err := cluster.ScaleJob(ctx, "a", 2); err != nil {
+		t.Fatal(err)
+	}
+	if err := cluster.StopTasks(ctx, []string{b.Tasks[0].ID, "stranger"}, true); err != nil {
+		t.Fatal(err)
+	}
+	awaitCount(t, in, "b", job.Killed, 1)
+	if err := cluster.PutDocuments(ctx, map[string][]byte{"app": []byte("definition"), "gone": []byte("x")}); err != nil {
+		t.Fatal(err)
+	}
+	if err := cluster.PutDocuments(ctx, map[string][]byte{"big": make([]byte, 2<<20)}); err == nil {
+		t.Error("a document of 2 MiB was taken")
+	}
+	if err := cluster.PutDocuments(ctx, map[string][]byte{"gone": nil, "": []byte("x")}); err == nil {
+		t.Error("a document without a key was taken")
+	}
+	if err := cluster.PutDocuments(ctx, map[string][]byte{"scheduler/cordon/host-1": []byte("{}")}); err == nil || !strings.Contains(err.Error(), "the scheduler keeps its own below scheduler/") {
+		t.Errorf("a document in the scheduler's own place: %v", err)
+	}
+	if err := in.CordonAgent(ctx, "host-1", "none of the extension's documents"); err != nil {
+		t.Fatal(err)
+	}
+	if err := cluster.PutDocuments(ctx, map[string][]byte{"gone": nil}); err != nil {
+		t.Fatal(err)
+	}
+	if status, body := fetchText(t, in, "/v2/apps"); status != 200 || body != "/v2/apps answered" {
+		t.Errorf("got %d %s", status, body)
+	}
+	in.stopAndWait(t)
+
+	in = startInstance(t, c, SchedulerConfig{JournalPath: path, Extension: e})
+	cluster = <-e.led
+	all, err := cluster.LoadDocuments(ctx)
+	if err != nil || len(all) != 1 || string(all["app"]) != "definition" {
+		t.Errorf("documents %q, %v", all, err)
+	}
+	if err := cluster.WaitForChange(ctx); err != nil {
+		t.Fatal(err)
+	}
+	changed, _ := cluster.TakeChanges()
+	if slices.Sort(changed); !slices.Equal(changed, []string{"a", "b"}) {
+		t.Errorf("jobs that were there: %v", changed)
+	}
+	if a, ok := cluster.FindJob("a"); !ok || len(a.Tasks) != 2 {
+		t.Errorf("job a: %+v", a)
+	}
+	if err := cluster.KillJobs(ctx, "a", "b"); err != nil {
+		t.Fatal(err)
+	}
+	awaitCount(t, in, "a", job.Killed, 2)
+	in.stopAndWait(t)
+}
+
+// awaitLeading is the cluster of the extension that leads next.
+func (e *testExtension) awaitLeading(t *testing.T) *ExtensionHandle {
+	t.Helper()
+	select {
+	case c := <-e.led:
+		return c
+	case <-longTimeout(t).Done():
+		t.Fatal("no extension leads")
+		return nil
+	}
+}
+
+// TestStandbyForwardsExtensionRequests: the leader answers. That it leads no more when it has
+// ended is for its own word.
+func TestStandbyForwardsExtensionRequests(t *testing.T) {
+	c, server := mesostest.NewCluster(t, 1), zktest.StartServer(t)
+	extended := func() (*testInstance, *testExtension) {
+		e := &testExtension{led: make(chan *ExtensionHandle)}
+		return startInstance(t, c, SchedulerConfig{JournalPath: "zk://" + server.Addr() + "/mesos-gpu/test", SessionTimeout: lasting, Extension: e}), e
+	}
+	first, its := extended()
+	its.awaitLeading(t)
+	awaitRole(t, first, api.Leader)
+	second, next := extended()
+	awaitRole(t, second, api.Standby)
+	if status, body := fetchText(t, second, "/v2/apps?x=1"); status != 200 || body != "/v2/apps answered" {
+		t.Errorf("through the standby: %d %s", status, body)
+	}
+	first.stopAndWait(t)
+	next.awaitLeading(t)
+	awaitRole(t, second, api.Leader)
+	if status, _ := fetchText(t, second, "/v2/apps"); status != 200 {
+		t.Errorf("after the takeover: %d", status)
+	}
+	second.stopAndWait(t)
+}
+
+// healthBackend is a backend that knows who leads, or does not.
+type healthBackend struct {
+	api.Backend
+	leading string
+	err     error
+}
+
+func (e healthBackend) GetHealth(context.Context) (api.HealthStatus, error) {
+	return api.HealthStatus{LeaderURL: e.leading}, e.err
+}
+
+// TestExtensionWithoutLeader: what the extension is asked where it does not lead.
+func TestExtensionWithoutLeader(t *testing.T) {
+	var marks []string
+	leader := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		marks = append(marks, r.Header.Get(forwardedHeader))
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprintf(w, "%s %s answered", r.Method, r.URL.RequestURI())
+	}))
+	defer leader.Close()
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	const here = "http://here:1"
+	for _, c := range []struct {
+		name, leading, mark string
+		err                 error
+		status              int
+		want                string
+	}{
+		{name: "passed on", leading: leader.URL, status: 200, want: "GET /v2/events?event_type=x answered"},
+		{name: "nobody leads", status: 503, want: `{"message":"no scheduler leads now: ask again"}`},
+		{name: "it leads next", leading: here, status: 503, want: `{"message":"this scheduler does not lead yet: ask again"}`},
+		{name: "passed on already", leading: leader.URL, mark: "http://other:1", status: 503, want: "does not lead yet: ask again"},
+		{name: "unknown", err: errors.New("no session with ZooKeeper"), status: 503, want: `{"message":"no session with ZooKeeper: ask again"}`},
+		{name: "gone", leading: gone.URL, status: 503, want: "which leads: dial tcp"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := &Scheduler{cfg: SchedulerConfig{Extension: &testExtension{}}, url: here}
+			s.setBackend(healthBackend{leading: c.leading, err: c.err})
+			r, w := httptest.NewRequest("GET", "/v2/events?event_type=x", nil), httptest.NewRecorder()
+			if c.mark != "" {
+				r.Header.Set(forwardedHeader, c.mark)
+			}
+			s.serveExtension(w, r)
+			if w.Code != c.status || !strings.Contains(w.Body.String(), c.want) {
+				t.Errorf("got %d %s, want %d %s", w.Code, w.Body, c.status, c.want)
+			}
+			if again := w.Header().Get("Retry-After"); (again == "1") != (c.status == 503) {
+				t.Errorf("Retry-After is %q", again)
+			}
+		})
+	}
+	if !slices.Equal(marks, []string{here}) {
+		t.Errorf("the leader was asked by %q, want once by %s", marks, here)
+	}
+}
+
+// TestForwardedResponsesAreStreamed: a standby passes parts of an answer on as they come.
+func TestForwardedResponsesAreStreamed(t *testing.T) {
+	more := make(chan struct{})
+	leader := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		for _, part := range []string{"first\n", "second\n"} {
+			fmt.Fprint(w, part)
+			w.(http.Flusher).Flush()
+			<-more
+		}
+	}))
+	defer leader.Close()
+	s := &Scheduler{cfg: SchedulerConfig{Extension: &testExtension{}}}
+	s.setBackend(healthBackend{leading: leader.URL})
+	standby := httptest.NewUnstartedServer(http.HandlerFunc(s.serveExtension))
+	standby.Config.WriteTimeout = time.Second // streams move theirs on
+	standby.Start()
+	defer standby.Close()
+	answer, err := http.Get(standby.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	began, lines := time.Now(), bufio.NewReader(answer.Body)
+	for _, want := range []string{"first\n", "second\n"} {
+		if got, err := lines.ReadString('\n'); err != nil || got != want {
+			t.Fatalf("got %q, %v, want %q", got, err, want)
+		}
+		<-time.After(time.Until(began.Add(2 * standby.Config.WriteTimeout)))
+		more <- struct{}{}
+	}
+}

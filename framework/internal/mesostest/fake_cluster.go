@@ -1,0 +1,236 @@
+package mesostest
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/mesos/mesos-go/api/v1/lib/master"
+	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
+
+	"mesos-gpu/gpu"
+)
+
+// FakeCluster is a Master with one agent, "agent-1", that has named V100s. It
+// offers what is free to its first role when a framework subscribes or revives, tells each
+// launched task RUNNING, and ends tasks when the test says so.
+type FakeCluster struct {
+	*FakeMaster
+	mu    sync.Mutex
+	all   []string // device ids
+	free  []string // likewise
+	tasks map[string]mesos.TaskInfo
+	state map[string]mesos.TaskState
+	offer int
+	role  string // the framework's first
+}
+
+// NewCluster starts a Cluster with so many GPUs.
+func NewCluster(t testing.TB, gpus int, options ...MasterOption) *FakeCluster {
+	c := &FakeCluster{FakeMaster: NewMaster(t, options...), tasks: map[string]mesos.TaskInfo{}, state: map[string]mesos.TaskState{}}
+	for i := range gpus {
+		c.free = append(c.free, fmt.Sprintf("GPU-%d", i))
+	}
+	c.all = slices.Clone(c.free)
+	_, address, _ := strings.Cut(c.URL(), "://")
+	pid := "slave(1)@" + address
+	c.Agents = master.Response_GetAgents{Agents: []master.Response_GetAgents_Agent{{
+		AgentInfo: mesos.AgentInfo{ID: &mesos.AgentID{Value: "agent-1"}, Hostname: "host-1", Attributes: agentAttributes()},
+		Active:    true, PID: &pid, TotalResources: agentResources(c.free, "*"),
+	}}}
+	c.OnCall = c.handleCall
+	return c
+}
+
+// WithholdDevices has the master list the agent without these devices, with what the
+// agent says of them; nothing else tells of it.
+func (c *FakeCluster) WithholdDevices(devices ...gpu.WithheldDevice) {
+	set, role := scalarResource(gpu.WithheldResource, 0, "*"), gpu.WithheldRole
+	kind := mesos.SET
+	set.Type, set.Scalar, set.Set = &kind, nil, &mesos.Value_Set{}
+	set.ProviderID, set.AllocationInfo = &mesos.ResourceProviderID{Value: "provider-1"}, nil
+	set.Reservations = []mesos.Resource_ReservationInfo{{Type: mesos.Resource_ReservationInfo_STATIC.Enum(), Role: &role}}
+	left := slices.Clone(c.all)
+	for _, d := range devices {
+		set.Set.Item = append(set.Set.Item, d.SetItem())
+		left = slices.DeleteFunc(left, func(id string) bool { return id == d.UUID })
+	}
+	c.FakeMaster.mu.Lock()
+	defer c.FakeMaster.mu.Unlock()
+	agent := c.Agents.Agents[0]
+	if agent.TotalResources = agentResources(left, "*"); len(devices) > 0 {
+		agent.TotalResources = append(agent.TotalResources, set)
+	}
+	c.Agents.Agents = []master.Response_GetAgents_Agent{agent}
+}
+
+func agentAttributes() []mesos.Attribute {
+	return []mesos.Attribute{{Name: "gpu_type", Type: mesos.TEXT, Text: &mesos.Value_Text{Value: "V100"}}}
+}
+
+func scalarResource(name string, value float64, role string) mesos.Resource {
+	kind := mesos.SCALAR
+	return mesos.Resource{Name: name, Type: &kind, Scalar: &mesos.Value_Scalar{Value: value}, AllocationInfo: &mesos.Resource_AllocationInfo{Role: &role}}
+}
+
+func agentResources(devices []string, role string) []mesos.Resource {
+	kind := mesos.SET
+	gpus, ids := scalarResource("gpus", float64(len(devices)), role), scalarResource("gpu_ids", 0, role)
+	ids.Type, ids.Scalar, ids.Set = &kind, nil, &mesos.Value_Set{Item: slices.Clone(devices)}
+	for _, r := range []*mesos.Resource{&gpus, &ids} {
+		r.ProviderID = &mesos.ResourceProviderID{Value: "provider-1"}
+	}
+	return []mesos.Resource{scalarResource("cpus", 64, role), scalarResource("mem", 65536, role), scalarResource("disk", 10000, role), gpus, ids}
+}
+
+func (c *FakeCluster) handleCall(call *scheduler.Call) {
+	switch call.GetType() {
+	case scheduler.Call_SUBSCRIBE:
+		c.mu.Lock()
+		c.role = call.GetSubscribe().GetFrameworkInfo().Roles[0]
+		c.mu.Unlock()
+		c.SendOffer()
+	case scheduler.Call_REVIVE:
+		c.SendOffer()
+	case scheduler.Call_ACCEPT:
+		c.launchTasks(call.GetAccept())
+	case scheduler.Call_KILL:
+		c.EndTask(call.GetKill().GetTaskID().Value, mesos.TASK_KILLED, "killed by signal 15 (SIGTERM)", "")
+	case scheduler.Call_RECONCILE:
+		c.answerReconcile(call.GetReconcile().GetTasks())
+	}
+}
+
+// SendOffer offers all that is free.
+func (c *FakeCluster) SendOffer() {
+	c.mu.Lock()
+	c.offer++
+	role := c.role
+	o := mesos.Offer{
+		ID: mesos.OfferID{Value: fmt.Sprintf("offer-%d", c.offer)}, AgentID: mesos.AgentID{Value: "agent-1"},
+		Hostname: "host-1", Resources: agentResources(c.free, role), Attributes: agentAttributes(), URL: c.agentMesosURL(),
+		AllocationInfo: &mesos.Resource_AllocationInfo{Role: &role},
+	}
+	c.mu.Unlock()
+	c.SendEvents(&scheduler.Event{Type: scheduler.Event_OFFERS, Offers: &scheduler.Event_Offers{Offers: []mesos.Offer{o}}})
+}
+
+// agentMesosURL is what Mesos writes into offers: http, whatever agents speak, a name
+// and an IP without brackets.
+func (c *FakeCluster) agentMesosURL() *mesos.URL {
+	u, err := url.Parse(c.URL())
+	if err != nil {
+		panic(err) // it is ours
+	}
+	port, err := strconv.ParseInt(u.Port(), 10, 32)
+	if err != nil {
+		panic(err)
+	}
+	host, path := u.Hostname(), "/slave(1)"
+	return &mesos.URL{Scheme: "http", Address: mesos.Address{Hostname: &host, IP: &host, Port: int32(port)}, Path: &path}
+}
+
+func (c *FakeCluster) launchTasks(a *scheduler.Call_Accept) {
+	var started []string
+	c.mu.Lock()
+	for _, op := range a.GetOperations() {
+		for _, task := range op.GetLaunch().GetTaskInfos() {
+			id := task.TaskID.Value
+			c.tasks[id] = task
+			c.free = slices.DeleteFunc(c.free, func(d string) bool { return slices.Contains(taskDevices(task), d) })
+			started = append(started, id)
+		}
+	}
+	c.mu.Unlock()
+	for _, id := range started {
+		c.SendUpdate(id, mesos.TASK_RUNNING, "", "")
+	}
+}
+
+func taskDevices(task mesos.TaskInfo) []string {
+	for _, r := range task.Resources {
+		if r.Name == "gpu_ids" {
+			return r.GetSet().GetItem()
+		}
+	}
+	return nil
+}
+
+// answerReconcile answers for the tasks asked about, for all if none is named.
+func (c *FakeCluster) answerReconcile(asked []scheduler.Call_Reconcile_Task) {
+	reason := mesos.REASON_RECONCILIATION
+	answer := func(id string) {
+		c.mu.Lock()
+		state, ok := c.state[id]
+		c.mu.Unlock()
+		if !ok {
+			state = mesos.TASK_GONE
+		}
+		c.sendStatus(mesos.TaskStatus{TaskID: mesos.TaskID{Value: id}, State: &state, Reason: &reason, AgentID: &mesos.AgentID{Value: "agent-1"}})
+	}
+	for _, t := range asked {
+		answer(t.TaskID.Value)
+	}
+	if len(asked) == 0 {
+		for _, id := range c.RunningTasks() {
+			answer(id)
+		}
+	}
+}
+
+// SendUpdate sends a status with a uuid.
+func (c *FakeCluster) SendUpdate(id string, state mesos.TaskState, message, exit string) {
+	c.mu.Lock()
+	c.state[id] = state
+	c.mu.Unlock()
+	u := uuid.New()
+	status := mesos.TaskStatus{TaskID: mesos.TaskID{Value: id}, State: &state, UUID: u[:], AgentID: &mesos.AgentID{Value: "agent-1"}}
+	if message != "" {
+		status.Message = &message
+	}
+	if exit != "" {
+		status.Labels = &mesos.Labels{Labels: []mesos.Label{{Key: "mesos-gpu.exit_code", Value: &exit}}}
+	}
+	c.sendStatus(status)
+}
+
+func (c *FakeCluster) sendStatus(status mesos.TaskStatus) {
+	c.SendEvents(&scheduler.Event{Type: scheduler.Event_UPDATE, Update: &scheduler.Event_Update{Status: status}})
+}
+
+// EndTask ends a task and frees what it had.
+func (c *FakeCluster) EndTask(id string, state mesos.TaskState, message, exit string) {
+	c.mu.Lock()
+	if task, ok := c.tasks[id]; ok {
+		c.free = append(c.free, taskDevices(task)...)
+		delete(c.tasks, id)
+	}
+	c.mu.Unlock()
+	c.SendUpdate(id, state, message, exit)
+}
+
+// RunningTasks lists the tasks that run.
+func (c *FakeCluster) RunningTasks() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var ids []string
+	for id := range c.tasks {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// FindTask returns what was launched under that id.
+func (c *FakeCluster) FindTask(id string) (mesos.TaskInfo, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	task, ok := c.tasks[id]
+	return task, ok
+}

@@ -1,0 +1,315 @@
+// Package mesostest is a small Mesos master for tests of the framework: the
+// v1 scheduler API over HTTP, with events and answers that the test decides.
+// It keeps no state of tasks; Cluster adds what little of that tests need.
+package mesostest
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/mesos/mesos-go/api/v1/lib/agent"
+	"github.com/mesos/mesos-go/api/v1/lib/master"
+	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
+
+	"mesos-gpu/internal/inmemory"
+)
+
+// FakeMaster is a fake. Set its fields before the first call.
+type FakeMaster struct {
+	// OnCall is called with each call that was taken, in their order.
+	OnCall func(*scheduler.Call)
+	// RefuseStatus may answer a call, SUBSCRIBE too, with a status other than
+	// success, or Hang and never; 0 takes it. 307 leads to Leader.
+	RefuseStatus func(*scheduler.Call) int
+	// RefuseText is what refusals say.
+	RefuseText string
+	// Agents answers GET_AGENTS.
+	Agents master.Response_GetAgents
+	// Heartbeat is announced; Beat sends one.
+	Heartbeat time.Duration
+	// Leader is where to redirect to; itself, if empty.
+	Leader string
+
+	server            *httptest.Server
+	handler           http.Handler
+	listen            string
+	tls               *tls.Config
+	memory            bool
+	principal, secret string
+
+	mu            sync.Mutex
+	stream        *eventStream
+	id            string // of the stream
+	calls         []scheduler.Call
+	more          chan struct{} // closed and replaced at each call
+	subscriptions int
+	demoted       bool
+	files         map[string]string
+}
+
+// Hang leaves a call without an answer, taken or not, until its client goes.
+const Hang = -1
+
+// NewMaster starts a Master that is stopped at the end of the test.
+func NewMaster(t testing.TB, options ...MasterOption) *FakeMaster {
+	m := &FakeMaster{Heartbeat: 15 * time.Second, more: make(chan struct{}), files: map[string]string{}}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/master/redirect", m.serveRedirect)
+	mux.HandleFunc("/api/v1/scheduler", m.serveScheduler)
+	mux.HandleFunc("/api/v1", m.serveOperator)
+	mux.HandleFunc("/slave(1)/api/v1", m.serveAgent)
+	for _, o := range options {
+		o(m)
+	}
+	m.handler = mux
+	if !m.memory {
+		m.server = httptest.NewUnstartedServer(mux)
+		m.listenAndServe(t)
+	}
+	t.Cleanup(m.Close)
+	return m
+}
+
+// Close ends the master as a crash would.
+func (m *FakeMaster) Close() {
+	m.DropSubscription()
+	if m.memory {
+		return
+	}
+	m.server.CloseClientConnections()
+	m.server.Close()
+}
+
+// URL is its address; AgentURL that of its agents, all of them.
+func (m *FakeMaster) URL() string {
+	if m.memory {
+		return "http://master.in.memory:5050"
+	}
+	return m.server.URL
+}
+
+func (m *FakeMaster) AgentURL() string { return m.URL() + "/slave(1)" }
+
+// Transport reaches a Master that is InMemory.
+func (m *FakeMaster) Transport() http.RoundTripper {
+	return inmemory.HandlerTransport{Handler: m.handler}
+}
+
+// redirectLocation is where a redirect leads, in Mesos's way: without a scheme, and
+// without the brackets of an ListenIPv6 address.
+func (m *FakeMaster) redirectLocation() string {
+	leader := m.Leader
+	if leader == "" {
+		leader = m.URL()
+	}
+	_, address, _ := strings.Cut(leader, "://")
+	return "//" + strings.NewReplacer("[", "", "]", "").Replace(address)
+}
+
+func (m *FakeMaster) serveRedirect(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Location", m.redirectLocation())
+	w.WriteHeader(http.StatusTemporaryRedirect)
+}
+
+func (m *FakeMaster) serveScheduler(w http.ResponseWriter, r *http.Request) {
+	var call scheduler.Call
+	if !m.checkAuth(w, r) || !readCall(w, r, &call) || m.refuseCall(w, r, &call) {
+		return
+	}
+	if call.GetType() == scheduler.Call_SUBSCRIBE {
+		m.serveSubscription(w, r, &call)
+		return
+	}
+	m.mu.Lock()
+	subscribed := m.id != "" && r.Header.Get(streamID) == m.id
+	m.mu.Unlock()
+	if !subscribed {
+		http.Error(w, "Framework is not subscribed", http.StatusForbidden)
+		return
+	}
+	status := http.StatusAccepted
+	if call.GetType() == scheduler.Call_UPDATE_FRAMEWORK {
+		status = http.StatusOK
+	}
+	w.WriteHeader(status)
+	m.recordCall(&call)
+}
+
+// refuseCall answers what Refuse does not take.
+func (m *FakeMaster) refuseCall(w http.ResponseWriter, r *http.Request, call *scheduler.Call) bool {
+	if m.RefuseStatus == nil {
+		return false
+	}
+	switch status := m.RefuseStatus(call); status {
+	case 0:
+		return false
+	case Hang:
+		<-r.Context().Done()
+	case http.StatusTemporaryRedirect:
+		w.Header().Set("Location", m.redirectLocation()+r.URL.Path)
+		w.WriteHeader(status)
+	default:
+		http.Error(w, m.RefuseText, status)
+	}
+	return true
+}
+
+func (m *FakeMaster) serveSubscription(w http.ResponseWriter, r *http.Request, call *scheduler.Call) {
+	stream := newStream()
+	m.mu.Lock()
+	m.subscriptions++
+	if m.stream != nil { // as Mesos does
+		m.stream.sendMessage(&scheduler.Event{Type: scheduler.Event_ERROR, Error: &scheduler.Event_Error{Message: "Framework failed over"}})
+		m.stream.closeAfterSent()
+	}
+	m.stream, m.id = stream, fmt.Sprintf("stream-%d", m.subscriptions)
+	id := m.id
+	m.mu.Unlock()
+	framework := call.GetFrameworkID().GetValue()
+	if framework == "" {
+		framework = "framework-1"
+	}
+	seconds := m.Heartbeat.Seconds()
+	m.SendEvents(&scheduler.Event{Type: scheduler.Event_SUBSCRIBED, Subscribed: &scheduler.Event_Subscribed{
+		FrameworkID: &mesos.FrameworkID{Value: framework}, HeartbeatIntervalSeconds: &seconds,
+	}})
+	m.recordCall(call)
+	stream.writeQueued(r.Context(), w, id)
+}
+
+func (m *FakeMaster) recordCall(call *scheduler.Call) {
+	m.mu.Lock()
+	m.calls = append(m.calls, *call)
+	close(m.more)
+	m.more = make(chan struct{})
+	m.mu.Unlock()
+	if m.OnCall != nil {
+		m.OnCall(call)
+	}
+}
+
+// SendEvents sends events on the current subscription, if any.
+func (m *FakeMaster) SendEvents(events ...*scheduler.Event) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, ev := range events {
+		if m.stream != nil {
+			m.stream.sendMessage(ev)
+		}
+	}
+}
+
+// SendHeartbeat sends a heartbeat.
+func (m *FakeMaster) SendHeartbeat() { m.SendEvents(&scheduler.Event{Type: scheduler.Event_HEARTBEAT}) }
+
+// Demote makes the Master redirect every operator call to the new leader. It
+// keeps its subscription until Drop.
+func (m *FakeMaster) Demote(leader string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.Leader, m.demoted = leader, true
+}
+
+// DropSubscription ends the current subscription.
+func (m *FakeMaster) DropSubscription() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.stream != nil {
+		m.stream.closeAfterSent()
+		m.stream, m.id = nil, ""
+	}
+}
+
+// Calls are those taken so far, SUBSCRIBE included.
+func (m *FakeMaster) Calls() []scheduler.Call {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return append([]scheduler.Call(nil), m.calls...)
+}
+
+// AwaitCall waits for the nth call (from 1) of that type that match accepts; nil
+// accepts all.
+func (m *FakeMaster) AwaitCall(t testing.TB, n int, kind scheduler.Call_Type, match func(*scheduler.Call) bool) *scheduler.Call {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	for {
+		m.mu.Lock()
+		more, seen := m.more, 0
+		for i := range m.calls {
+			if c := &m.calls[i]; c.GetType() == kind && (match == nil || match(c)) {
+				if seen++; seen == n {
+					m.mu.Unlock()
+					return c
+				}
+			}
+		}
+		m.mu.Unlock()
+		select {
+		case <-more:
+		case <-ctx.Done():
+			t.Fatalf("no call %d of type %s came; calls: %v", n, kind, m.callTypes())
+		}
+	}
+}
+
+func (m *FakeMaster) callTypes() []string {
+	var kinds []string
+	for _, c := range m.Calls() {
+		kinds = append(kinds, c.GetType().String())
+	}
+	return kinds
+}
+
+func (m *FakeMaster) serveOperator(w http.ResponseWriter, r *http.Request) {
+	var call master.Call
+	if !m.checkAuth(w, r) || !readCall(w, r, &call) {
+		return
+	}
+	if call.GetType() != master.Call_GET_AGENTS {
+		http.Error(w, "the fake has no "+call.GetType().String(), http.StatusNotImplemented)
+		return
+	}
+	m.mu.Lock()
+	agents, demoted := m.Agents, m.demoted
+	m.mu.Unlock()
+	if demoted {
+		w.Header().Set("Location", m.redirectLocation()+r.URL.Path)
+		w.WriteHeader(http.StatusTemporaryRedirect)
+		return
+	}
+	writeAnswer(w, &master.Response{Type: master.Response_GET_AGENTS, GetAgents: &agents})
+}
+
+// SetFile gives the agents a file.
+func (m *FakeMaster) SetFile(path, text string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.files[path] = text
+}
+
+func (m *FakeMaster) serveAgent(w http.ResponseWriter, r *http.Request) {
+	var call agent.Call
+	if !m.checkAuth(w, r) || !readCall(w, r, &call) {
+		return
+	}
+	read := call.GetReadFile()
+	m.mu.Lock()
+	text, ok := m.files[read.GetPath()]
+	m.mu.Unlock()
+	if !ok {
+		http.Error(w, "no such file", http.StatusNotFound)
+		return
+	}
+	from := min(read.GetOffset(), uint64(len(text)))
+	to := min(from+read.GetLength(), uint64(len(text)))
+	writeAnswer(w, &agent.Response{Type: agent.Response_READ_FILE, ReadFile: &agent.Response_ReadFile{Size_: uint64(len(text)), Data: []byte(text[from:to])}})
+}

@@ -1,0 +1,55 @@
+package framework
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"mesos-gpu/framework/internal/mesostest"
+	"mesos-gpu/framework/sched"
+	"mesos-gpu/job"
+)
+
+// TestJobPermissions: host paths and the agents' IPC, as the operator allows,
+// also once the roles were read again.
+func TestJobPermissions(t *testing.T) {
+	roles := filepath.Join(t.TempDir(), "roles")
+	if err := os.WriteFile(roles, []byte("research: {}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg := SchedulerConfig{JournalPath: filepath.Join(t.TempDir(), "journal.db"), RolesFile: roles}
+	cfg.Sched.Policy.Permissions = sched.HostPermissions{Volumes: []string{"/data"}}
+	in := startInstance(t, mesostest.NewCluster(t, 1), cfg)
+	ctx := testTimeout(t)
+	want := func(name, source string, ipc job.IPCMode) job.Spec {
+		s := job.Spec{Name: name, Image: "debian:12"}
+		s.Volumes, s.IPC = []job.Volume{{Source: source, Target: "/in"}}, ipc
+		return s
+	}
+	for _, round := range []string{"first", "reloaded"} {
+		_, err := in.SubmitJob(ctx, want(round, "/etc", ""))
+		wantProblem(t, err, http.StatusForbidden, "--allow-volumes, and has allowed /data")
+		_, err = in.SubmitJob(ctx, want(round, "/data/a", job.HostIPC))
+		wantProblem(t, err, http.StatusForbidden, "--allow-host-ipc")
+		if _, err := in.SubmitJob(ctx, want(round, "/data/a", "")); err != nil {
+			t.Errorf("%s: what is allowed: %v", round, err)
+		}
+		s := want(round+"-role", "/data/a", "")
+		s.Role = "nobody"
+		_, err = in.SubmitJob(ctx, s)
+		wantProblem(t, err, http.StatusUnprocessableEntity, `role "nobody": the scheduler has jobs of research`)
+		if err := in.Reload(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestAllowedPathsAreValidated(t *testing.T) {
+	cfg := SchedulerConfig{Log: discardLog()}
+	cfg.Sched.Policy.Permissions.Volumes = []string{"data"}
+	if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), `allowed volumes: "data" is no absolute path such as /data`) {
+		t.Errorf("got %v", err)
+	}
+}

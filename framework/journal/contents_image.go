@@ -1,0 +1,145 @@
+package journal
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"runtime"
+	"slices"
+	"sync"
+
+	"mesos-gpu/job"
+)
+
+// contentsImage is what all changes up to now add up to, still encoded: a snapshot
+// needs it so.
+type contentsImage struct {
+	frameworkID string
+	jobs        map[string]jobImage
+	documents   map[string][]byte
+}
+
+type jobImage struct {
+	job   []byte
+	tasks [][]byte // by index, as far as they came; nil where none did
+}
+
+func newImage() *contentsImage {
+	return &contentsImage{jobs: map[string]jobImage{}, documents: map[string][]byte{}}
+}
+
+// applyRecords fails on records that contradict what was before: part of the past is
+// missing then.
+func (m *contentsImage) applyRecords(all []journalRecord) error {
+	for _, r := range all {
+		switch r.kind {
+		case frameworkRecord:
+			m.frameworkID = string(r.value)
+		case removedRecord:
+			delete(m.jobs, r.key)
+		case jobRecord:
+			m.jobs[r.key] = jobImage{job: r.value, tasks: m.jobs[r.key].tasks}
+		case taskRecord:
+			name, index, ok := parseTaskKey(r.key)
+			j, known := m.jobs[name]
+			if !ok || !known || index >= maxTasks {
+				return fmt.Errorf("task %q of no job", r.key)
+			}
+			if index >= len(j.tasks) {
+				j.tasks = append(j.tasks, make([][]byte, index+1-len(j.tasks))...)
+				m.jobs[name] = j
+			}
+			j.tasks[index] = r.value
+		case documentRecord:
+			if len(r.value) == 0 {
+				delete(m.documents, r.key)
+			} else {
+				m.documents[r.key] = r.value
+			}
+		default:
+			return fmt.Errorf("record of unknown kind %q", r.kind)
+		}
+	}
+	return nil
+}
+
+// allRecords are those that make the image again, by name, and share its values.
+func (m *contentsImage) allRecords() []journalRecord {
+	var all []journalRecord
+	if m.frameworkID != "" {
+		all = append(all, journalRecord{kind: frameworkRecord, value: []byte(m.frameworkID)})
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.jobs)) {
+		j := m.jobs[name]
+		all = append(all, journalRecord{jobRecord, name, j.job})
+		for i, t := range j.tasks {
+			if t != nil {
+				all = append(all, journalRecord{taskRecord, formatTaskKey(name, i), t})
+			}
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(m.documents)) {
+		all = append(all, journalRecord{documentRecord, key, m.documents[key]})
+	}
+	return all
+}
+
+// decodeContents decodes the image, on all processors: it is most of the work of a
+// start.
+func (m *contentsImage) decodeContents() (JournalContents, error) {
+	names := slices.Sorted(maps.Keys(m.jobs))
+	jobs := make([]*job.Job, len(names))
+	workers := min(runtime.GOMAXPROCS(0), max(1, len(names)/64))
+	errs := make([]error, workers)
+	var done sync.WaitGroup
+	for w := range workers {
+		done.Go(func() {
+			for i := w; i < len(names) && errs[w] == nil; i += workers {
+				jobs[i], errs[w] = m.jobs[names[i]].decodeJob(names[i])
+			}
+		})
+	}
+	done.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return JournalContents{}, err
+		}
+	}
+	if len(jobs) == 0 {
+		jobs = nil
+	}
+	all := JournalContents{FrameworkID: m.frameworkID, Jobs: jobs}
+	if len(m.documents) > 0 {
+		all.Documents = make(map[string][]byte, len(m.documents))
+		for key, value := range m.documents {
+			all.Documents[key] = bytes.Clone(value) // the image may be of a file that closes
+		}
+	}
+	return all, nil
+}
+
+// decodeStoredJob checks that no task is missing and each is in a state there is.
+func (j jobImage) decodeJob(name string) (*job.Job, error) {
+	s, err := decodeStoredJob(name, j.job)
+	if err != nil {
+		return nil, err
+	}
+	if len(j.tasks) > s.Spec.Tasks {
+		return nil, fmt.Errorf("job %q has %d tasks, and a task %d", name, s.Spec.Tasks, len(j.tasks)-1)
+	}
+	decoded := &job.Job{Spec: s.Spec, Submitted: s.Submitted, Tasks: make([]job.Task, s.Spec.Tasks)}
+	for i := range decoded.Tasks {
+		if i >= len(j.tasks) || j.tasks[i] == nil {
+			return nil, fmt.Errorf("task %d of job %q is missing", i, name)
+		}
+		t := &decoded.Tasks[i]
+		if err := json.Unmarshal(j.tasks[i], t); err != nil {
+			return nil, fmt.Errorf("task %d of job %q: %w", i, name, err)
+		}
+		if t.ID == "" || t.Job != name || t.Index != i || !slices.Contains(job.States(), t.State) {
+			return nil, fmt.Errorf("task %d of job %q is unreadable (id %q, state %q)", i, name, t.ID, t.State)
+		}
+	}
+	return decoded, nil
+}

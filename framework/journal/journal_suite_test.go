@@ -1,0 +1,338 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/sirupsen/logrus"
+	"pgregory.net/rapid"
+
+	"mesos-gpu/framework/internal/zkconn"
+	"mesos-gpu/gpu"
+	"mesos-gpu/internal/zktest"
+	"mesos-gpu/job"
+)
+
+// journalStore is one place that journals can be opened at, again and again.
+type journalStore struct {
+	open func(t testing.TB) Journal
+}
+
+// forEachJournal runs the test on each implementation.
+func forEachJournal(t *testing.T, test func(t *testing.T, at journalStore)) {
+	t.Parallel()
+	t.Run("bolt", func(t *testing.T) { test(t, boltStore(t)) })
+	t.Run("zookeeper", func(t *testing.T) { test(t, zkStore(t)) })
+}
+
+func boltStore(t testing.TB) journalStore {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	return journalStore{func(t testing.TB) Journal { return openBolt(t, path) }}
+}
+
+func zkStore(t testing.TB) journalStore {
+	s := newSession(t, zktest.StartServer(t).Addr())
+	return journalStore{func(t testing.TB) Journal { return openZooKeeper(t, s, "/test/journal") }}
+}
+
+func discardLog() logrus.FieldLogger {
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	return log
+}
+
+func testTimeout(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// newSession is one that outlasts whatever stalls this machine or ZooKeeperJournal.
+func newSession(t testing.TB, addr string) *zkconn.Session {
+	t.Helper()
+	s, err := zkconn.Dial(testTimeout(t), zkconn.TargetFolder{Hosts: []string{addr}, Path: "/test"}, zktest.MaxSession, discardLog())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+func openZooKeeper(t testing.TB, s *zkconn.Session, path string) *ZooKeeperJournal {
+	t.Helper()
+	z, err := OpenZooKeeper(testTimeout(t), ZooKeeperConfig{Session: s, Path: path, Log: discardLog()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return z
+}
+
+func openBolt(t testing.TB, path string) *BoltJournal {
+	t.Helper()
+	b, err := OpenBolt(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func testJob(name string, tasks int) *job.Job {
+	code := 3
+	j := &job.Job{
+		Spec:      job.Spec{Name: name, Tasks: tasks, CPUs: 1, MemMiB: 256, Request: gpu.Request{GPUs: 2, Types: gpu.TypeSelector{Include: []string{"V100"}}}, Command: []string{"true"}},
+		Submitted: time.Unix(1_700_000_000, 5).UTC(), Tasks: []job.Task{},
+	}
+	for i := range tasks {
+		j.Tasks = append(j.Tasks, job.Task{ID: name + ".x", Job: name, Index: i, Attempt: 1, State: job.Waiting, DeviceIDs: []string{"GPU-a"}, ExitCode: &code, Changed: time.Unix(9, 0).UTC()})
+	}
+	return j
+}
+
+func commitChange(t testing.TB, j Journal, c Change) {
+	t.Helper()
+	if err := j.Commit(context.Background(), c); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func loadContents(t testing.TB, j Journal) JournalContents {
+	t.Helper()
+	all, err := j.Load(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func closeJournal(t testing.TB, j Journal) {
+	t.Helper()
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestCommittedChangesAreLoaded(t *testing.T) {
+	forEachJournal(t, func(t *testing.T, at journalStore) {
+		b := at.open(t)
+		if all := loadContents(t, b); all.FrameworkID != "" || len(all.Jobs) != 0 {
+			t.Fatalf("new journal holds %+v", all)
+		}
+		one, two := testJob("one", 300), testJob("one.more", 2)
+		commitChange(t, b, Change{FrameworkID: "f1", Jobs: []*job.Job{one, two}, Tasks: append(one.Tasks[:300:300], two.Tasks...)})
+		one.Tasks[299].State = job.Running
+		commitChange(t, b, Change{Tasks: one.Tasks[299:]})
+		want := JournalContents{FrameworkID: "f1", Jobs: []*job.Job{one, two}}
+		if diff := cmp.Diff(want, loadContents(t, b)); diff != "" {
+			t.Errorf("before it is closed (-want +got):\n%s", diff)
+		}
+		closeJournal(t, b)
+
+		b = at.open(t)
+		if diff := cmp.Diff(want, loadContents(t, b)); diff != "" {
+			t.Errorf("after reopening (-want +got):\n%s", diff)
+		}
+		// Removed before new: the name is used again, with fewer tasks.
+		again := testJob("one", 1)
+		commitChange(t, b, Change{Removed: []string{"one", "nobody"}, Jobs: []*job.Job{again}, Tasks: again.Tasks})
+		if diff := cmp.Diff(JournalContents{FrameworkID: "f1", Jobs: []*job.Job{again, two}}, loadContents(t, b)); diff != "" {
+			t.Errorf("after reuse of a name (-want +got):\n%s", diff)
+		}
+		closeJournal(t, b)
+		if err := b.Commit(context.Background(), Change{FrameworkID: "f2"}); err == nil || !strings.Contains(err.Error(), "write journal") {
+			t.Errorf("commit after close: %v", err)
+		}
+	})
+}
+
+// A change that cannot be written as a whole leaves nothing.
+func TestFailedCommitLeavesNothing(t *testing.T) {
+	forEachJournal(t, func(t *testing.T, at journalStore) {
+		b := at.open(t)
+		one := testJob("one", 2)
+		commitChange(t, b, Change{FrameworkID: "f1", Jobs: []*job.Job{one}, Tasks: one.Tasks})
+		good, bad := testJob("good", 1), testJob("bad", 1)
+		bad.Spec.CPUs = math.NaN() // which JSON has not
+		err := b.Commit(context.Background(), Change{FrameworkID: "f2", Removed: []string{"one"}, Jobs: []*job.Job{good, bad}, Tasks: append(good.Tasks, bad.Tasks...)})
+		if err == nil {
+			t.Fatal("NaN was written")
+		}
+		closeJournal(t, b)
+		b = at.open(t)
+		if diff := cmp.Diff(JournalContents{FrameworkID: "f1", Jobs: []*job.Job{one}}, loadContents(t, b)); diff != "" {
+			t.Error(diff)
+		}
+		closeJournal(t, b)
+	})
+}
+
+// incompressibleText does not deflate, so that its size is that of the change.
+func incompressibleText(n int) string {
+	var b strings.Builder
+	for x := uint64(88172645463325252); b.Len() < n; {
+		x ^= x << 13
+		x ^= x >> 7
+		x ^= x << 17
+		fmt.Fprintf(&b, "%x", x)
+	}
+	return b.String()[:n]
+}
+
+func largeJob(name string, size int) *job.Job {
+	j := testJob(name, 3)
+	j.Spec.Env = map[string]string{"DATA": incompressibleText(size)}
+	return j
+}
+
+// A change of many times what ZooKeeperJournal takes in one request.
+func TestLargeChange(t *testing.T) {
+	forEachJournal(t, func(t *testing.T, at journalStore) {
+		b := at.open(t)
+		var c Change
+		for i := range 8 {
+			j := largeJob(fmt.Sprintf("job-%d", i), 1<<20)
+			c.Jobs, c.Tasks = append(c.Jobs, j), append(c.Tasks, j.Tasks...)
+		}
+		commitChange(t, b, c)
+		closeJournal(t, b)
+		b = at.open(t)
+		if diff := cmp.Diff(JournalContents{Jobs: c.Jobs}, loadContents(t, b)); diff != "" {
+			t.Error("another came back")
+		}
+		closeJournal(t, b)
+	})
+}
+
+func TestMissingTaskIsRejected(t *testing.T) {
+	forEachJournal(t, func(t *testing.T, at journalStore) {
+		b := at.open(t)
+		j := testJob("train", 2)
+		commitChange(t, b, Change{Jobs: []*job.Job{j}, Tasks: j.Tasks[:1]})
+		if _, err := b.Load(context.Background()); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("got %v, want ErrCorrupt", err)
+		}
+		closeJournal(t, b)
+	})
+}
+
+// mapModel is the dumb alternative to a journal.
+type mapModel struct {
+	frameworkID string
+	jobs        map[string]*job.Job
+	documents   map[string][]byte
+}
+
+func (m *mapModel) apply(c Change) {
+	if c.FrameworkID != "" {
+		m.frameworkID = c.FrameworkID
+	}
+	for _, name := range c.Removed {
+		delete(m.jobs, name)
+	}
+	for _, j := range c.Jobs {
+		now := j.Clone()
+		if old := m.jobs[j.Spec.Name]; old != nil {
+			now.Tasks = append(old.Tasks, make([]job.Task, j.Spec.Tasks-len(old.Tasks))...)
+		}
+		m.jobs[j.Spec.Name] = now
+	}
+	for _, t := range c.Tasks {
+		m.jobs[t.Job].Tasks[t.Index] = t
+	}
+	for key, value := range c.Documents {
+		if m.documents[key] = value; len(value) == 0 {
+			delete(m.documents, key)
+		}
+	}
+}
+
+func (m *mapModel) contents() JournalContents {
+	all := JournalContents{FrameworkID: m.frameworkID}
+	if len(m.documents) > 0 {
+		all.Documents = m.documents
+	}
+	for _, j := range m.jobs {
+		all.Jobs = append(all.Jobs, j)
+	}
+	slices.SortFunc(all.Jobs, func(a, b *job.Job) int { return strings.Compare(a.Spec.Name, b.Spec.Name) })
+	return all
+}
+
+// change draws one that a scheduler might make.
+func (m *mapModel) change(t *rapid.T) Change {
+	var c Change
+	if rapid.IntRange(0, 9).Draw(t, "framework") == 0 {
+		c.FrameworkID = rapid.StringMatching("f[0-9]").Draw(t, "id")
+	}
+	for range rapid.IntRange(0, 3).Draw(t, "jobs") {
+		name := rapid.SampledFrom([]string{"a", "a.b", "a-b", "b", "c", "aa"}).Draw(t, "name")
+		if slices.ContainsFunc(c.Jobs, func(j *job.Job) bool { return j.Spec.Name == name }) {
+			continue
+		}
+		if m.jobs[name] != nil {
+			c.Removed = append(c.Removed, name)
+			if rapid.Bool().Draw(t, "gone") {
+				continue
+			}
+		}
+		j := testJob(name, rapid.IntRange(1, 4).Draw(t, "tasks"))
+		j.Submitted = time.Unix(rapid.Int64Range(1, 1<<30).Draw(t, "submitted"), 0).UTC()
+		c.Jobs, c.Tasks = append(c.Jobs, j), append(c.Tasks, j.Tasks...)
+	}
+	for name, j := range m.jobs {
+		if slices.Contains(c.Removed, name) || !rapid.Bool().Draw(t, "touch") {
+			continue
+		}
+		if rapid.IntRange(0, 3).Draw(t, "grow") == 0 && len(j.Tasks) < 12 {
+			more := testJob(name, len(j.Tasks)+1)
+			more.Submitted, more.Spec.CPUs = j.Submitted, 2
+			c.Jobs, c.Tasks = append(c.Jobs, more), append(c.Tasks, more.Tasks[len(j.Tasks)])
+		}
+		task := j.Tasks[rapid.IntRange(0, len(j.Tasks)-1).Draw(t, "index")]
+		task.State = rapid.SampledFrom(job.States()).Draw(t, "state")
+		task.Message = rapid.StringN(0, 20, 100).Draw(t, "message")
+		c.Tasks = append(c.Tasks, task)
+	}
+	if rapid.Bool().Draw(t, "document") {
+		key := rapid.SampledFrom([]string{"k", "a/b", "a"}).Draw(t, "key")
+		c.Documents = map[string][]byte{key: []byte(rapid.StringN(0, 3, 12).Draw(t, "value"))}
+	}
+	return c
+}
+
+// TestRandomChanges commits 5,000 changes, in 50 series with a new journal
+// opened now and then, and compares with a map.
+func TestRandomChanges(t *testing.T) {
+	forEachJournal(t, func(t *testing.T, at journalStore) {
+		b := at.open(t)
+		m := &mapModel{jobs: map[string]*job.Job{}, documents: map[string][]byte{}}
+		changes := 0
+		rapid.Check(t, func(r *rapid.T) {
+			for range 50 {
+				c := m.change(r)
+				m.apply(c)
+				commitChange(t, b, c)
+				changes++
+			}
+			if rapid.Bool().Draw(r, "reopen") {
+				closeJournal(t, b)
+				b = at.open(t)
+			}
+			if diff := cmp.Diff(m.contents(), loadContents(t, b)); diff != "" {
+				r.Fatalf("after %d changes (-want +got):\n%s", changes, diff)
+			}
+		})
+		if changes < 5000 {
+			t.Errorf("only %d changes", changes)
+		}
+		closeJournal(t, b)
+	})
+}

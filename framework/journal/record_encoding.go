@@ -1,0 +1,105 @@
+package journal
+
+import (
+	"bytes"
+	"compress/flate"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+)
+
+const (
+	plainFormat    = 'p'
+	deflatedFormat = 'd'
+	// minDeflateSize is the size from which packing pays.
+	minDeflateSize = 8 << 10
+	// maxUnpacked bounds what one blob may unpack to: a million tasks.
+	maxUnpacked = 1 << 30
+)
+
+// recordPacker makes texts of records. It keeps what deflating needs.
+type recordPacker struct{ deflater *flate.Writer }
+
+// packRecords makes one text: kind, then key and value with their lengths, one record
+// after the other; deflated if that is worth while.
+func (p *recordPacker) packRecords(all []journalRecord) ([]byte, error) {
+	size := 0
+	for _, r := range all {
+		size += len(r.key) + len(r.value) + 2*binary.MaxVarintLen32 + 1
+	}
+	text := make([]byte, 1, size+1)
+	text[0] = plainFormat
+	for _, r := range all {
+		text = append(text, byte(r.kind))
+		text = append(binary.AppendUvarint(text, uint64(len(r.key))), r.key...)
+		text = append(binary.AppendUvarint(text, uint64(len(r.value))), r.value...)
+	}
+	if len(text) < minDeflateSize {
+		return text, nil
+	}
+	if len(text) > maxUnpacked {
+		return nil, fmt.Errorf("pack %d records: they have %d bytes, at most %d are kept", len(all), len(text), maxUnpacked)
+	}
+	var small bytes.Buffer
+	small.WriteByte(deflatedFormat)
+	if p.deflater == nil {
+		var err error
+		if p.deflater, err = flate.NewWriter(&small, flate.BestSpeed); err != nil {
+			return nil, fmt.Errorf("deflate records: %w", err)
+		}
+	}
+	p.deflater.Reset(&small)
+	if _, err := p.deflater.Write(text[1:]); err != nil {
+		return nil, fmt.Errorf("deflate records: %w", err)
+	}
+	if err := p.deflater.Close(); err != nil {
+		return nil, fmt.Errorf("deflate records: %w", err)
+	}
+	return small.Bytes(), nil
+}
+
+// unpackRecords is the reverse of pack. The records share one text.
+func unpackRecords(text []byte) ([]journalRecord, error) {
+	if len(text) == 0 {
+		return nil, errors.New("unpack records: there is nothing")
+	}
+	kindOf, text := text[0], text[1:]
+	switch kindOf {
+	case plainFormat:
+	case deflatedFormat:
+		all, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(text)), maxUnpacked+1))
+		if err != nil {
+			return nil, fmt.Errorf("inflate records: %w", err)
+		}
+		if len(all) > maxUnpacked {
+			return nil, fmt.Errorf("inflate records: they have more than %d bytes", maxUnpacked)
+		}
+		text = all
+	default:
+		return nil, fmt.Errorf("unpack records: unknown format %q", kindOf)
+	}
+	var all []journalRecord
+	for len(text) > 0 {
+		r := journalRecord{kind: recordKind(text[0])}
+		key, rest, ok := readField(text[1:])
+		if ok {
+			r.key = string(key)
+			r.value, rest, ok = readField(rest)
+		}
+		if !ok {
+			return nil, fmt.Errorf("unpack records: the %dth is cut off", len(all)+1)
+		}
+		all, text = append(all, r), rest
+	}
+	return all, nil
+}
+
+func readField(text []byte) (value, rest []byte, ok bool) {
+	size, n := binary.Uvarint(text)
+	if n <= 0 || size > uint64(len(text)-n) {
+		return nil, nil, false
+	}
+	end := n + int(size)
+	return text[n:end:end], text[end:], true
+}

@@ -1,0 +1,162 @@
+package journal
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// upgradeSchema gives the head this release's schema.
+func (z *ZooKeeperJournal) upgradeSchema(ctx context.Context, h *logHead, stat *zk.Stat) error {
+	h.Schema = Schema
+	data, err := json.Marshal(h)
+	if err != nil {
+		return err
+	}
+	if err := z.setHead(ctx, data, stat.Version); err != nil {
+		return err
+	}
+	stat.Version++
+	return nil
+}
+
+// readJournal makes the image and finds the end of the log. What a scheduler that
+// died left half done is removed then.
+func (z *ZooKeeperJournal) readJournal(ctx context.Context) error {
+	if err := z.syncServer(ctx); err != nil {
+		return err
+	}
+	h, stat, err := z.readHead(ctx)
+	if err != nil {
+		return err
+	}
+	if h.Schema < Schema {
+		// An older release must not follow what it cannot read.
+		if err := z.upgradeSchema(ctx, &h, stat); err != nil {
+			return fmt.Errorf("bring journal %s to schema %d: %w", z.path, Schema, err)
+		}
+	}
+	size, err := z.readSnapshot(ctx, h)
+	if err != nil {
+		return z.corruptJournal(err)
+	}
+	numbers, err := z.entryNumbers(ctx)
+	if err != nil {
+		return z.corruptJournal(err)
+	}
+	live, named := 0, []string{}
+	var old, names []string
+	z.next = h.Next
+	for _, n := range numbers {
+		switch {
+		case n < h.Next:
+			old = append(old, entryNodeName(n))
+			continue
+		case n != z.next:
+			return z.corruptJournal(fmt.Errorf("log entry %d is missing, the next is %d", z.next, n))
+		}
+		names = append(names, entryNodeName(n))
+		z.next++
+	}
+	datas, err := z.getZnodes(ctx, names)
+	if err != nil {
+		return z.corruptJournal(err)
+	}
+	for i, data := range datas {
+		b, all, err := z.decodeEntry(ctx, data)
+		if err == nil {
+			err = z.image.applyRecords(all)
+		}
+		if err != nil {
+			return z.corruptJournal(fmt.Errorf("%s: %w", names[i], err))
+		}
+		live += b.Size
+		named = append(named, b.ID)
+	}
+	loaded, err := z.image.decodeContents()
+	if err != nil {
+		return z.corruptJournal(err)
+	}
+	z.loaded = &loaded
+	z.compact.resetCounters(h, stat.Version, size, len(names), live)
+	return z.removeUnreferenced(ctx, h, old, named)
+}
+
+func (z *ZooKeeperJournal) readSnapshot(ctx context.Context, h logHead) (size int, err error) {
+	if h.Snapshot == nil {
+		return 0, nil
+	}
+	text, err := z.readBlob(ctx, *h.Snapshot)
+	if err != nil {
+		return 0, err
+	}
+	all, err := unpackRecords(text)
+	if err != nil {
+		return 0, err
+	}
+	return len(text), z.image.applyRecords(all)
+}
+
+// entryNumbers are those of the log entries, in order.
+func (z znodeStore) entryNumbers(ctx context.Context) ([]int64, error) {
+	names, err := z.listChildren(ctx, logNode)
+	if err != nil {
+		return nil, err
+	}
+	numbers := make([]int64, len(names))
+	for i, name := range names {
+		if numbers[i], err = strconv.ParseInt(name, 10, 64); err != nil {
+			return nil, fmt.Errorf("log entry %q has no number", name)
+		}
+	}
+	slices.Sort(numbers)
+	return numbers, nil
+}
+
+// removeUnreferenced removes log entries that the snapshot holds, and parts that nothing
+// names.
+func (z *ZooKeeperJournal) removeUnreferenced(ctx context.Context, h logHead, old, named []string) error {
+	if h.Snapshot != nil {
+		named = append(named, h.Snapshot.ID)
+	}
+	parts, err := z.listChildren(ctx, partsNode)
+	if err != nil {
+		return err
+	}
+	for _, name := range parts {
+		if id, _, _ := strings.Cut(name, "."); !slices.Contains(named, id) {
+			old = append(old, partsNode+"/"+name)
+		}
+	}
+	return z.deleteZnodes(ctx, old)
+}
+
+// maxDeletesPerRequest bounds how many znodes one request deletes.
+const maxDeletesPerRequest = 256
+
+func (z *ZooKeeperJournal) deleteZnodes(ctx context.Context, names []string) error {
+	for chunk := range slices.Chunk(names, maxDeletesPerRequest) {
+		ops := make([]any, len(chunk))
+		for i, name := range chunk {
+			ops[i] = &zk.DeleteRequest{Path: z.path + name, Version: -1}
+		}
+		tried := false
+		err := z.session.Retry(ctx, func() error {
+			err := z.multiIfLeading(ops...)
+			if tried && err == zk.ErrNoNode {
+				return nil // by a request whose answer was lost
+			}
+			tried = true
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("remove what journal %s needs no more: %w", z.path, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,292 @@
+package framework
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"time"
+
+	"mesos-gpu/framework/access"
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/internal/zkconn"
+	"mesos-gpu/framework/journal"
+	"mesos-gpu/framework/metrics"
+	"mesos-gpu/framework/sched"
+	"mesos-gpu/gpu"
+	"mesos-gpu/job"
+)
+
+// leaderBackend answers the APIConfig of the scheduler that leads: what is recorded out of
+// its view, the rest out of the loop's State and the master.
+type leaderBackend struct {
+	clusterReader
+	loop    *schedulerLoop
+	url     string
+	stopped <-chan struct{} // closed when it leads no more
+	// extension is nil if there is none that counts something.
+	extension   MeasuredExtension
+	agentFields agentFieldCache
+	gpuCounts   gpuCountCache
+	// ownerMaySubmit says whether the owner of a schedule may still submit in its role;
+	// nil: everybody may.
+	ownerMaySubmit func(owner, role string) bool
+	schedules      scheduleCache
+	// schedulesChanged has one when there is another schedule.
+	schedulesChanged chan struct{}
+	usage            usageCollector
+	queuePages       queueOrderCache
+}
+
+// runInLoop runs step and then read in the loop, read once all is recorded, and
+// waits for it.
+func (b *leaderBackend) runInLoop(ctx context.Context, step func(apply func(sched.Event)), read func(*sched.State) error) error {
+	answered := make(chan error, 1)
+	r := loopRequest{apply: step, reply: func(st *sched.State, err error) {
+		if err == nil {
+			err = read(st)
+		}
+		answered <- err
+	}}
+	select {
+	case b.loop.requests <- r:
+		return journalProblem(<-answered) // the loop answers all that it takes
+	case <-b.stopped:
+		return api.NewUnavailable("the scheduler is stopping")
+	case <-ctx.Done(): // which ends with the scheduler too
+		return api.NewUnavailable("the request ended before the scheduler took it: %v", context.Cause(ctx))
+	}
+}
+
+// journalProblem says what is known of a request whose record failed.
+func journalProblem(err error) error {
+	switch {
+	case errors.Is(err, journal.ErrUnknown):
+		return api.NewProblemf(http.StatusServiceUnavailable, "%w: see whether it was done before you ask again", err)
+	case errors.Is(err, journal.ErrFenced), errors.Is(err, zkconn.ErrLost), errors.Is(err, context.Canceled):
+		return api.NewUnavailable("%w", err)
+	}
+	return err
+}
+
+func (b *leaderBackend) SubmitJob(ctx context.Context, spec job.Spec) (view api.JobView, err error) {
+	strange := b.checkTypes(ctx, spec.Request.Types)
+	name, again := spec.Name, false
+	err = b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
+		if old, ok := st.SpecByClientKey(&spec); ok {
+			name, again = old.Name, true
+			return checkSameSubmission(ctx, old, &spec)
+		}
+		if strange != nil {
+			return strange
+		}
+		spec.Role = cmp.Or(spec.Role, st.DefaultRole())
+		api.AuditNoteOf(ctx).Role = spec.Role
+		if err := b.checkSubmitPermission(ctx, &spec); err != nil {
+			return err
+		}
+		if err := st.AdmitBy(&spec, func(role string) bool { return api.GrantOf(ctx).HasPermission(access.View, role) }); err != nil {
+			return api.NewProblemf(admissionStatus(err), "%v", err)
+		}
+		apply(sched.SubmitJob{Spec: spec})
+		return nil
+	}, func(st *sched.State) error {
+		if view, err = b.view.jobView(name); err != nil {
+			return err
+		}
+		view.AlreadySubmitted = again
+		if st.CountQueuedJobs() <= maxQueuedToExplain {
+			view.WaitReason = b.pendingText(st.PendingReasons(name), name)
+		}
+		return nil
+	})
+	return view, err
+}
+
+// maxQueuedToExplain is up to how many jobs in the queue a submission is told why
+// it waits: to find out, all of them are gone through. It may ask.
+const maxQueuedToExplain = 100
+
+// checkSameSubmission says what is in the way of answering with the job that was
+// submitted by the same key.
+func checkSameSubmission(ctx context.Context, old, spec *job.Spec) error {
+	api.AuditNoteOf(ctx).Role = old.Role
+	if err := api.CheckRoleAccess(api.GrantOf(ctx), access.Submit, old.Role); err != nil {
+		return err
+	}
+	if old.ClientKey.Digest != spec.ClientKey.Digest {
+		return api.NewProblemf(http.StatusUnprocessableEntity, "%s %q: job %q was submitted by this key and another body: use a key for each submission", api.IdempotencyKey, spec.ClientKey.Key, old.Name)
+	}
+	return nil
+}
+
+// checkSubmitPermission says what is in the way of who asks. A job takes the place of one
+// of its name that has ended, and with it what is known of that.
+func (b *leaderBackend) checkSubmitPermission(ctx context.Context, spec *job.Spec) error {
+	g := api.GrantOf(ctx)
+	if err := api.CheckRoleAccess(g, access.Submit, spec.Role); err != nil {
+		return err
+	}
+	if old, ok := b.loop.state.Job(spec.Name); ok && !g.CanChangeJob(old.Spec.Role, old.Spec.Owner) {
+		return api.NewProblemf(http.StatusConflict, "there is a job %q that is not yours: choose another name", spec.Name)
+	}
+	return nil
+}
+
+// admissionStatus is the HTTP status for a job that is not admitted.
+func admissionStatus(err error) int {
+	switch {
+	case errors.As(err, new(*sched.JobNotEndedError)):
+		return http.StatusConflict
+	case errors.As(err, new(*sched.ForbiddenSpecError)):
+		return http.StatusForbidden
+	case errors.As(err, new(*sched.TooManyTasksError)):
+		return http.StatusServiceUnavailable
+	default:
+		return http.StatusUnprocessableEntity
+	}
+}
+
+// checkTypes asks the master only where a name is not known anyhow.
+func (b *leaderBackend) checkTypes(ctx context.Context, t gpu.TypeSelector) error {
+	strange := unknownTypes(t)
+	if len(strange) == 0 {
+		return nil
+	}
+	agents, err := b.client.ListAgents(ctx)
+	if err != nil {
+		return api.NewProblemf(http.StatusServiceUnavailable, "gpu_type %q is no type that NVIDIA makes, and the master does not say whether an agent has it: %v", strange[0], err)
+	}
+	if err := checkUnknownTypes(strange, agents); err != nil {
+		return api.NewProblemf(http.StatusUnprocessableEntity, "%v", err)
+	}
+	return nil
+}
+
+// pendingText is why a job waits, for people.
+func (b *leaderBackend) pendingText(reasons map[string]sched.PendingReason, name string) string {
+	r, ok := reasons[name]
+	if !ok {
+		return ""
+	}
+	if !b.loop.connected.Load() {
+		r.Needs, r.Available = "a connection to a Mesos master", "there is none"
+	}
+	return r.Text()
+}
+
+// explainPending adds to jobs why they wait. It asks the loop once, if any does.
+func (b *leaderBackend) explainPending(ctx context.Context, views []api.JobView) error {
+	var waiting []string
+	for i := range views {
+		if hasPendingTask(&views[i]) {
+			waiting = append(waiting, views[i].Spec.Name)
+		}
+	}
+	if len(waiting) == 0 {
+		return nil
+	}
+	var reasons map[string]sched.PendingReason
+	err := b.runInLoop(ctx, nil, func(st *sched.State) error {
+		reasons = st.PendingReasons(waiting...)
+		return nil
+	})
+	for i := range views {
+		views[i].WaitReason = b.pendingText(reasons, views[i].Spec.Name)
+	}
+	return err
+}
+
+func (b *leaderBackend) ListJobs(ctx context.Context, q api.JobQuery) (api.JobList, error) {
+	list, err := b.view.listJobs(q)
+	if err != nil {
+		return list, err
+	}
+	return list, b.explainPending(ctx, list.Jobs)
+}
+
+func (b *leaderBackend) GetJob(ctx context.Context, name string) (api.JobView, error) {
+	view, err := b.view.jobView(name)
+	if err != nil {
+		return view, err
+	}
+	views := []api.JobView{view}
+	err = b.explainPending(ctx, views)
+	return views[0], err
+}
+
+func (b *leaderBackend) KillJob(ctx context.Context, name string, force bool) error {
+	return b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
+		if err := checkJobMatches(ctx, st, name); err != nil {
+			return err
+		}
+		apply(sched.KillJob{Job: name, Force: force})
+		return nil
+	})
+}
+
+// checkJobMatches says what is in the way of changing a job: that it is not there, or
+// another than the request means.
+func checkJobMatches(ctx context.Context, st *sched.State, name string) error {
+	j, ok := st.Job(name)
+	if !ok {
+		return api.UnknownJob(name)
+	}
+	return api.CheckIfMatch(ctx, api.JobETag(j))
+}
+
+// readinessTimeout is how long the loop may take for a round, with its write to the
+// journal.
+const readinessTimeout = 5 * time.Second
+
+// CheckReady asks the loop, which ends when it cannot write the journal.
+func (b *leaderBackend) CheckReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readinessTimeout)
+	defer cancel()
+	answered := make(chan error, 1)
+	go func() { answered <- b.runInLoop(ctx, nil, func(*sched.State) error { return nil }) }()
+	select {
+	case err := <-answered:
+		return err
+	case <-ctx.Done(): // a disk that does not answer
+		return api.NewUnavailable("the scheduler has written its journal for more than %s", readinessTimeout)
+	}
+}
+
+func (b *leaderBackend) GetHealth(context.Context) (api.HealthStatus, error) {
+	return api.HealthStatus{Connected: b.loop.connected.Load(), FrameworkID: b.view.currentFrameworkID(), Role: api.Leader, LeaderURL: b.url}, nil
+}
+
+// gaugesTimeout is how long an extension may take to begin counting.
+const gaugesTimeout = 2 * time.Second
+
+// MetricsSnapshot counts what is recorded. What the extension does not tell now is
+// left out.
+func (b *leaderBackend) MetricsSnapshot(ctx context.Context) (metrics.Snapshot, error) {
+	s := b.view.metricsSnapshot(b.loop.counters, b.loop.clock())
+	s.GPUs = b.gpuCounts.current()
+	s.IsLeader, s.Connected = true, b.loop.connected.Load()
+	if b.extension == nil {
+		return s, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, gaugesTimeout)
+	defer cancel()
+	var gauges []metrics.ExtensionGauge
+	err := b.extension.Gauges(ctx, func(name, help string, labels map[string]string, value float64) {
+		gauges = append(gauges, metrics.ExtensionGauge{Name: name, Help: help, Labels: labels, Value: value})
+	})
+	if err != nil {
+		b.loop.log.WithError(err).Warn("the extension's metrics are left out")
+		return s, nil
+	}
+	s.Gauges = gauges
+	return s, nil
+}
+
+// AsOf is zero: what is recorded is what the leader knows.
+func (b *leaderBackend) AsOf() time.Time { return time.Time{} }
+
+func hasPendingTask(v *api.JobView) bool {
+	return slices.ContainsFunc(v.Tasks, func(t job.Task) bool { return t.State == job.Waiting })
+}

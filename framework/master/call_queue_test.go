@@ -1,0 +1,80 @@
+package master
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"mesos-gpu/framework/sched"
+)
+
+// drain takes what may be sent at now.
+func drain(q *callQueue, now time.Time) (ops []sched.Operation, wait time.Duration) {
+	for {
+		op, wait := q.dequeue(now)
+		if op == nil {
+			return ops, wait
+		}
+		ops = append(ops, op)
+	}
+}
+
+func TestQueueKeepsOrder(t *testing.T) {
+	q := newCallQueue(100)
+	want := []sched.Operation{sched.ReviveOffers{}, sched.KillTask{TaskID: "a"}, sched.SuppressOffers{}, sched.AcknowledgeUpdate{TaskID: "b"}, sched.KillTask{TaskID: "c"}}
+	for _, op := range want {
+		q.enqueue(op)
+	}
+	got, wait := drain(q, time.Unix(1, 0))
+	if fmt.Sprint(got) != fmt.Sprint(want) || wait != 0 {
+		t.Errorf("took %v, want %v; wait %s", got, want, wait)
+	}
+}
+
+// TestQueueBoundsTheRate: no second sees more than the first burst and the
+// rate, and tasks do not wait for refusals.
+func TestQueueBoundsTheRate(t *testing.T) {
+	q := newCallQueue(10)
+	for range 100 {
+		q.enqueue(sched.ReviveOffers{})
+	}
+	for range 20 {
+		q.enqueue(sched.KillTask{})
+	}
+	count := func(ops []sched.Operation) (kills, revives int) {
+		for _, op := range ops {
+			if isUrgent(op) {
+				kills++
+			} else {
+				revives++
+			}
+		}
+		return kills, revives
+	}
+	now := time.Unix(1, 0)
+	ops, wait := drain(q, now)
+	if kills, revives := count(ops); kills != 5 || revives != 5 || wait <= 0 || wait > 101*time.Millisecond {
+		t.Errorf("at once %d KILLs and %d REVIVEs, then a wait of %s; want 5, 5 and 0.1 s", kills, revives, wait)
+	}
+	for range 15 { // then the KILLs alone
+		now = now.Add(wait)
+		if ops, wait = drain(q, now); len(ops) != 1 || !isUrgent(ops[0]) {
+			t.Fatalf("took %v, want a KILL", ops)
+		}
+	}
+	sent := 0
+	for range 1000 {
+		if wait == 0 {
+			break
+		}
+		now = now.Add(wait)
+		ops, wait = drain(q, now)
+		sent += len(ops)
+	}
+	if sent != 95 {
+		t.Errorf("%d REVIVEs were sent in all, want 95", sent)
+	}
+	if took := now.Sub(time.Unix(1, 0)); took < 11*time.Second || took > 12*time.Second {
+		t.Errorf("120 calls took %s, want 11 to 12 s: a burst of 10, a reserve of 5, 10 a second", took)
+	}
+}

@@ -1,0 +1,276 @@
+package master
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
+
+	"mesos-gpu/framework/internal/mesostest"
+	"mesos-gpu/framework/sched"
+	"mesos-gpu/job"
+)
+
+// runInBubble runs a client and a master whose time is the bubble's, with
+// production's waits and no chance.
+func runInBubble(t *testing.T, test func(t *testing.T, m *mesostest.FakeCluster, begin func(ConnectionConfig) *running)) {
+	synctest.Test(t, func(t *testing.T) {
+		m := mesostest.NewCluster(t, 1, mesostest.InMemory())
+		test(t, m, func(cfg ConnectionConfig) *running {
+			cfg.Master, cfg.Transport, cfg.Random = m.URL(), m.Transport(), func() float64 { return 0.5 }
+			cfg.BackoffMin, cfg.BackoffMax = 500*time.Millisecond, 15*time.Second
+			return start(t, cfg)
+		})
+	})
+}
+
+// refuse answers calls of one kind with a status, and counts them.
+func refuse(m *mesostest.FakeCluster, kind scheduler.Call_Type, status int, text string) *atomic.Int32 {
+	var n atomic.Int32
+	m.RefuseText = text
+	m.RefuseStatus = func(call *scheduler.Call) int {
+		if call.GetType() != kind {
+			return 0
+		}
+		n.Add(1)
+		return status
+	}
+	return &n
+}
+
+// TestHeartbeatsKeepTheSession: five missed ones end it, 75 s, not four.
+func TestHeartbeatsKeepTheSession(t *testing.T) {
+	runInBubble(t, func(t *testing.T, m *mesostest.FakeCluster, begin func(ConnectionConfig) *running) {
+		r := begin(ConnectionConfig{})
+		next[sched.Subscribed](t, r)
+		for range 100 {
+			time.Sleep(74 * time.Second)
+			m.SendHeartbeat()
+		}
+		synctest.Wait()
+		if n := len(m.Calls()); n != 1 {
+			t.Fatalf("%d calls though the master was heard", n)
+		}
+		time.Sleep(75*time.Second - 1)
+		synctest.Wait()
+		if r.currentSession() == nil {
+			t.Error("the silent master was left before five heartbeats were missed")
+		}
+		time.Sleep(time.Nanosecond)
+		next[sched.Disconnected](t, r)
+		next[sched.Subscribed](t, r)
+	})
+}
+
+// TestSubscribeBacksOff up to 15 s, whatever the refusal.
+func TestSubscribeBacksOff(t *testing.T) {
+	for _, status := range []int{http.StatusServiceUnavailable, http.StatusBadRequest, http.StatusForbidden, http.StatusTemporaryRedirect} {
+		t.Run(http.StatusText(status), func(t *testing.T) {
+			runInBubble(t, func(t *testing.T, m *mesostest.FakeCluster, begin func(ConnectionConfig) *running) {
+				n := refuse(m, scheduler.Call_SUBSCRIBE, status, "")
+				begin(ConnectionConfig{})
+				time.Sleep(time.Hour)
+				// 0.375 + 0.75 + 1.5 + 3 + 6 s, then 11.25 s each.
+				if got := n.Load(); got < 320 || got > 326 {
+					t.Errorf("%d SUBSCRIBEs in an hour, want one every 11.25 s", got)
+				}
+			})
+		})
+	}
+}
+
+// TestSubscriptionThatEndsAtOnce: a master that is over its capacity is
+// survived, and not stormed.
+func TestSubscriptionThatEndsAtOnce(t *testing.T) {
+	runInBubble(t, func(t *testing.T, m *mesostest.FakeCluster, begin func(ConnectionConfig) *running) {
+		capacity := &scheduler.Event{Type: scheduler.Event_ERROR, Error: &scheduler.Event_Error{Message: "Message dropped: capacity(100) exceeded"}}
+		m.OnCall = func(call *scheduler.Call) {
+			if call.GetType() == scheduler.Call_SUBSCRIBE {
+				m.SendEvents(capacity)
+			}
+		}
+		begin(ConnectionConfig{})
+		time.Sleep(time.Hour)
+		if n := len(m.Calls()); n < 320 || n > 326 {
+			t.Errorf("%d subscriptions in an hour with a master that is over capacity, want one every 11.25 s", n)
+		}
+	})
+}
+
+// TestUnavailableMasterIsTriedAgain: a 503, or no answer, costs no session.
+func TestUnavailableMasterIsTriedAgain(t *testing.T) {
+	for name, status := range map[string]int{"503": http.StatusServiceUnavailable, "404 before its routes are set": http.StatusNotFound, "no answer": mesostest.Hang} {
+		t.Run(name, func(t *testing.T) {
+			runInBubble(t, func(t *testing.T, m *mesostest.FakeCluster, begin func(ConnectionConfig) *running) {
+				r := begin(ConnectionConfig{CallTimeout: 3 * time.Second})
+				next[sched.Subscribed](t, r)
+				var n atomic.Int32
+				m.RefuseStatus = func(call *scheduler.Call) int {
+					if call.GetType() == scheduler.Call_KILL && n.Add(1) <= 3 {
+						return status
+					}
+					return 0
+				}
+				r.PostOperation(sched.KillTask{TaskID: "t1"})
+				m.AwaitCall(t, 1, scheduler.Call_KILL, nil)
+				if n.Load() != 4 || len(m.Calls()) != 2 {
+					t.Errorf("%d tries, calls taken: %d, want 4 and 2: SUBSCRIBE and KILL", n.Load(), len(m.Calls()))
+				}
+			})
+		})
+	}
+}
+
+// TestUnansweredAccept may have started tasks: it is not sent twice, and its
+// offers are not declined, but the session goes on.
+func TestUnansweredAccept(t *testing.T) {
+	runInBubble(t, func(t *testing.T, m *mesostest.FakeCluster, begin func(ConnectionConfig) *running) {
+		n := refuse(m, scheduler.Call_ACCEPT, mesostest.Hang, "")
+		r := begin(ConnectionConfig{CallTimeout: time.Second})
+		offer := next[sched.OffersReceived](t, r).OffersReceived[0]
+		r.PostOperation(sched.AcceptOffers{AgentID: "agent-1", OfferIDs: []string{offer.ID}, Launches: []sched.TaskLaunch{{TaskID: "t1", Spec: &job.Spec{Name: "t", CPUs: 1, MemMiB: 1}}}})
+		next[sched.AcceptFailed](t, r)
+		r.PostOperation(sched.SuppressOffers{})
+		m.AwaitCall(t, 1, scheduler.Call_SUPPRESS, nil)
+		if got := kinds(m); got != "SUBSCRIBE SUPPRESS" || n.Load() != 1 {
+			t.Errorf("calls %s, %d ACCEPTs", got, n.Load())
+		}
+	})
+}
+
+func kinds(m *mesostest.FakeCluster) string {
+	var list []string
+	for _, c := range m.Calls() {
+		list = append(list, c.GetType().String())
+	}
+	return strings.Join(list, " ")
+}
+
+// TestFailuresThatEndTheSession: a new leader, lost credentials, and a
+// subscription that only we believe in.
+func TestFailuresThatEndTheSession(t *testing.T) {
+	for name, tt := range map[string]struct {
+		status int
+		text   string
+	}{
+		"another master leads": {http.StatusTemporaryRedirect, ""},
+		"not authenticated":    {http.StatusUnauthorized, ""},
+		"not subscribed":       {http.StatusForbidden, "Framework is not subscribed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			runInBubble(t, func(t *testing.T, m *mesostest.FakeCluster, begin func(ConnectionConfig) *running) {
+				n := refuse(m, scheduler.Call_KILL, tt.status, tt.text)
+				r := begin(ConnectionConfig{})
+				next[sched.Subscribed](t, r)
+				r.PostOperation(sched.KillTask{TaskID: "t1"})
+				next[sched.Disconnected](t, r)
+				next[sched.Subscribed](t, r)
+				if n.Load() != 1 {
+					t.Errorf("the call was tried %d times", n.Load())
+				}
+			})
+		})
+	}
+}
+
+// TestFailuresThatEndOnlyTheCall: the next call is made in the same session.
+func TestFailuresThatEndOnlyTheCall(t *testing.T) {
+	for name, tt := range map[string]struct {
+		status int
+		text   string
+	}{
+		"400":                          {http.StatusBadRequest, "Failed to validate scheduler::Call"},
+		"400 of a stream of long ago":  {http.StatusBadRequest, "The stream ID 'x' included in this request didn't match"},
+		"403 of the authorizer":        {http.StatusForbidden, "Not authorized to register framework"},
+		"409":                          {http.StatusConflict, ""},
+		"413 of a proxy in between us": {http.StatusRequestEntityTooLarge, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			runInBubble(t, func(t *testing.T, m *mesostest.FakeCluster, begin func(ConnectionConfig) *running) {
+				n := refuse(m, scheduler.Call_KILL, tt.status, tt.text)
+				r := begin(ConnectionConfig{})
+				next[sched.Subscribed](t, r)
+				r.PostOperation(sched.KillTask{TaskID: "t1"})
+				r.PostOperation(sched.SuppressOffers{})
+				m.AwaitCall(t, 1, scheduler.Call_SUPPRESS, nil)
+				if got := kinds(m); got != "SUBSCRIBE SUPPRESS" || n.Load() != 1 {
+					t.Errorf("calls %s, the KILL was tried %d times", got, n.Load())
+				}
+			})
+		})
+	}
+}
+
+// TestNewLeaderIsFollowedMidway: a call that is redirected ends the session,
+// and the next one is with the new leader.
+func TestNewLeaderIsFollowedMidway(t *testing.T) {
+	old, leader := mesostest.NewMaster(t), mesostest.NewMaster(t)
+	r := start(t, ConnectionConfig{Master: old.URL()})
+	next[sched.Subscribed](t, r)
+	old.RefuseStatus = func(*scheduler.Call) int { return http.StatusTemporaryRedirect }
+	old.Leader = leader.URL()
+	r.PostOperation(sched.SuppressOffers{})
+	next[sched.Disconnected](t, r)
+	next[sched.Subscribed](t, r)
+	sub := leader.AwaitCall(t, 1, scheduler.Call_SUBSCRIBE, nil)
+	if sub.GetFrameworkID().GetValue() != "framework-1" || !slices.Equal(sub.GetSubscribe().SuppressedRoles, []string{"gpu"}) {
+		t.Errorf("subscribed to the new leader with %v", sub)
+	}
+	r.PostOperation(sched.ReviveOffers{})
+	leader.AwaitCall(t, 1, scheduler.Call_REVIVE, nil)
+}
+
+// TestReregistration is for those who asked for it.
+func TestReregistration(t *testing.T) {
+	m := mesostest.NewMaster(t)
+	r := start(t, ConnectionConfig{Master: m.URL(), FrameworkID: "old", ReregisterRemoved: true})
+	if id := next[sched.Subscribed](t, r).FrameworkID; id != "old" {
+		t.Fatalf("subscribed as %s", id)
+	}
+	m.SendEvents(&scheduler.Event{Type: scheduler.Event_ERROR, Error: &scheduler.Event_Error{Message: "Framework has been removed"}})
+	next[sched.Disconnected](t, r)
+	if id := next[sched.Subscribed](t, r).FrameworkID; id != "framework-1" || r.FrameworkID() != id {
+		t.Errorf("subscribed again as %s", id)
+	}
+	if id := m.AwaitCall(t, 2, scheduler.Call_SUBSCRIBE, nil).GetFrameworkID(); id != nil {
+		t.Errorf("the second SUBSCRIBE says id %v", id)
+	}
+}
+
+// TestReplacedWhileCalling: the master answers the old instance's calls with
+// 400 before that has read why. It must not subscribe again.
+func TestReplacedWhileCalling(t *testing.T) {
+	runInBubble(t, func(t *testing.T, m *mesostest.FakeCluster, begin func(ConnectionConfig) *running) {
+		refuse(m, scheduler.Call_KILL, http.StatusBadRequest, "The stream ID 'a' included in this request didn't match the stream ID currently associated")
+		r := begin(ConnectionConfig{})
+		next[sched.Subscribed](t, r)
+		r.PostOperation(sched.KillTask{TaskID: "t1"})
+		synctest.Wait()
+		m.SendEvents(&scheduler.Event{Type: scheduler.Event_ERROR, Error: &scheduler.Event_Error{Message: "Framework failed over"}})
+		if err := r.ended(t); !errors.Is(err, ErrReplaced) || len(m.Calls()) != 1 {
+			t.Errorf("Run returned %v after %s", err, kinds(m))
+		}
+	})
+}
+
+// TestUnexpectedEvents: SUBSCRIBED said twice and a type of the future.
+func TestUnexpectedEvents(t *testing.T) {
+	m := mesostest.NewMaster(t)
+	r := start(t, ConnectionConfig{Master: m.URL()})
+	next[sched.Subscribed](t, r)
+	m.SendEvents(
+		&scheduler.Event{Type: scheduler.Event_SUBSCRIBED, Subscribed: &scheduler.Event_Subscribed{FrameworkID: &mesos.FrameworkID{Value: "framework-1"}}},
+		&scheduler.Event{Type: 4711},
+		&scheduler.Event{Type: scheduler.Event_RESCIND, Rescind: &scheduler.Event_Rescind{OfferID: mesos.OfferID{Value: "o1"}}},
+	)
+	if got := <-r.events; got != (sched.OfferRescinded{OfferID: "o1"}) {
+		t.Errorf("got %+v, want the rescind", got)
+	}
+}

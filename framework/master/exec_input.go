@@ -1,0 +1,180 @@
+package master
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/mesos/mesos-go/api/v1/lib/agent"
+	agentcalls "github.com/mesos/mesos-go/api/v1/lib/agent/calls"
+)
+
+const (
+	recordIOType        = "application/recordio"
+	messageTypeHeader   = "Message-Content-Type"
+	messageAcceptHeader = "Message-Accept"
+
+	// heartbeatInterval keeps the connection that feeds a command alive.
+	heartbeatInterval = 30 * time.Second
+	// inputGrace is how much earlier than the command its input may end: an
+	// agent answers when the command has ended, and so does one that fails.
+	inputGrace = 5 * time.Second
+	// endOfTransmission is ^D, with which a terminal's input ends.
+	endOfTransmission = "\x04"
+)
+
+// postStream posts a call that is answered by a RecordIO stream.
+func (c *ConnectionConfig) postStream(ctx context.Context, client *http.Client, url string, message protoMarshaler) (*http.Response, error) {
+	return c.postMessage(ctx, client, url, message, func(h http.Header) {
+		h.Set("Accept", recordIOType)
+		h.Set(messageAcceptHeader, protobufType)
+	})
+}
+
+// feedInput tells the agent what the command reads, and the size of its terminal,
+// until the command has ended. What it returns ends the command.
+func (r *remoteCommand) feedInput(ctx context.Context, ended <-chan struct{}) error {
+	body, w := io.Pipe()
+	answered := make(chan error, 1)
+	go func() {
+		err := r.attachInput(ctx, body)
+		_ = body.CloseWithError(errAlreadyAnswered) // or the writer would wait for ever
+		answered <- err
+	}()
+	written := make(chan struct{})
+	stop := make(chan struct{})
+	go func() {
+		defer close(written)
+		_ = w.CloseWithError(r.writeInputRecords(w, stop)) // an error of w is the answer's to explain
+	}()
+	var err error
+	select {
+	case <-ended:
+	case err = <-answered:
+		if err == nil {
+			break
+		}
+		select { // the command may just have ended
+		case <-ended:
+			err = nil
+		case <-ctx.Done():
+		case <-time.After(inputGrace):
+		}
+	}
+	close(stop)
+	<-written
+	return err
+}
+
+var errAlreadyAnswered = errors.New("the agent has answered already")
+
+// attachInput makes the call whose body is what the command reads.
+func (r *remoteCommand) attachInput(ctx context.Context, body io.Reader) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.agentURL(), body)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", recordIOType)
+	req.Header.Set(messageTypeHeader, protobufType)
+	req.Header.Set("Accept", protobufType)
+	r.cfg.Credential.setAuthorization(req)
+	res, err := r.httpClient.Do(req)
+	if err != nil {
+		return fmt.Errorf("feed command on agent %s: %w", r.command.AgentURL, err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return fmt.Errorf("feed command on agent %s: %w", r.command.AgentURL, r.cfg.addAdvice(readStatusError(res)))
+	}
+	return nil
+}
+
+// writeInputRecords writes the calls of the body, until stop is closed.
+func (r *remoteCommand) writeInputRecords(w io.Writer, stop <-chan struct{}) error {
+	if err := writeRecord(w, agentcalls.AttachContainerInput(r.id)); err != nil {
+		return err
+	}
+	if size := (TerminalSize{r.command.Rows, r.command.Cols}); r.command.TTY && size.Rows > 0 && size.Cols > 0 {
+		if err := writeRecord(w, agentcalls.AttachContainerInputTTY(size.ttyInfo())); err != nil {
+			return err
+		}
+	}
+	input, resize := make(chan []byte), r.streams.Resize
+	switch {
+	case r.streams.Stdin != nil:
+		go readInput(r.streams.Stdin, input, stop)
+	case r.command.TTY:
+		input = nil
+	default:
+		close(input) // nothing to read is an end, too
+	}
+	beat := time.NewTicker(heartbeatInterval)
+	defer beat.Stop()
+	for {
+		var call *agent.Call
+		select {
+		case data, ok := <-input:
+			if !ok && !r.command.TTY {
+				return writeRecord(w, agentcalls.AttachContainerInputData([]byte{})) // there is no more to say
+			}
+			if !ok {
+				input, data = nil, []byte(endOfTransmission)
+			}
+			call = agentcalls.AttachContainerInputData(data)
+		case size, ok := <-resize:
+			if !ok {
+				resize = nil
+				continue
+			}
+			call = agentcalls.AttachContainerInputTTY(size.ttyInfo())
+		case <-beat.C:
+			call = heartbeatCall()
+		case <-stop:
+			return nil
+		}
+		if err := writeRecord(w, call); err != nil {
+			return err
+		}
+	}
+}
+
+func heartbeatCall() *agent.Call {
+	return agentcalls.AttachContainerInputHeartbeat(&agent.ProcessIO_Control_Heartbeat{Interval: &mesos.DurationInfo{Nanoseconds: heartbeatInterval.Nanoseconds()}})
+}
+
+// maxInputChunk is the most of its input that a command is sent at once.
+const maxInputChunk = 32 << 10
+
+// readInput hands on what in has, and closes the channel at its end.
+func readInput(in io.Reader, to chan<- []byte, stop <-chan struct{}) {
+	defer close(to)
+	for {
+		buf := make([]byte, maxInputChunk)
+		n, err := in.Read(buf)
+		if n > 0 {
+			select {
+			case to <- buf[:n]:
+			case <-stop:
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// writeRecord writes one message of RecordIO.
+func writeRecord(w io.Writer, message protoMarshaler) error {
+	body, err := message.Marshal()
+	if err != nil {
+		return fmt.Errorf("encode call: %w", err)
+	}
+	_, err = w.Write(append([]byte(strconv.Itoa(len(body))+"\n"), body...))
+	return err
+}

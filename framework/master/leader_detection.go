@@ -1,0 +1,86 @@
+package master
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// errNewLeader ends the session with a master that leads no more.
+var errNewLeader = errors.New("another master leads now")
+
+// leaderDetector finds the leading master.
+type leaderDetector interface {
+	// findLeader waits until a master is known to lead. changed is closed as soon
+	// as another does; nil where only the master itself can tell.
+	findLeader(ctx context.Context) (base string, changed <-chan struct{}, err error)
+	// run keeps what the detector knows fresh, until ctx ends.
+	run(ctx context.Context)
+}
+
+// redirectDetector finds the leader by asking the masters it was given, in turn.
+type redirectDetector struct {
+	cfg    *ConnectionConfig
+	urls   []string
+	next   int
+	client *http.Client
+}
+
+func (a *redirectDetector) run(ctx context.Context) {
+	<-ctx.Done()
+	a.client.CloseIdleConnections()
+}
+
+func (a *redirectDetector) findLeader(ctx context.Context) (string, <-chan struct{}, error) {
+	candidate := a.urls[a.next%len(a.urls)]
+	base, err := a.cfg.requestLeader(ctx, a.client, candidate)
+	a.next++ // should this one lead nowhere, the next is another
+	return base, nil, err
+}
+
+// requestLeader asks one master where the leading one is.
+func (c *ConnectionConfig) requestLeader(ctx context.Context, client *http.Client, base string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.CallTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/master/redirect", nil)
+	if err != nil {
+		return "", fmt.Errorf("ask %s for the leading master: %w", base, err)
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		return "", fmt.Errorf("ask for the leading master: %w", err)
+	}
+	defer res.Body.Close()
+	switch res.StatusCode {
+	case http.StatusTemporaryRedirect:
+		return redirectTarget(base, res.Header.Get("Location"))
+	case http.StatusNotFound:
+		return base, nil // a master that is alone may not have the endpoint
+	default:
+		return "", fmt.Errorf("ask %s for the leading master: %w", base, c.addAdvice(readStatusError(res)))
+	}
+}
+
+// redirectTarget makes a base URL of a Location. Mesos leaves the scheme out, so
+// that an https client stays with https, and the brackets of an IPv6 address.
+func redirectTarget(base, location string) (string, error) {
+	wrong := func() (string, error) {
+		return "", fmt.Errorf("master %s redirects to %q, which is no address", base, location)
+	}
+	from, err := url.Parse(base)
+	if err != nil {
+		return "", fmt.Errorf("parse master %q: %w", base, err)
+	}
+	if host, ok := strings.CutPrefix(location, "//"); ok {
+		host, path, _ := strings.Cut(host, "/")
+		location = "//" + bracketIPv6(host) + "/" + path
+	}
+	to, err := from.Parse(location)
+	if err != nil || to.Host == "" || location == "" || to.Scheme != "http" && to.Scheme != "https" {
+		return wrong()
+	}
+	return to.Scheme + "://" + to.Host, nil
+}

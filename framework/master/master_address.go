@@ -1,0 +1,109 @@
+package master
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"mesos-gpu/framework/internal/zkconn"
+)
+
+// defaultMasterPort is for an address that names none.
+const defaultMasterPort = "5050"
+
+// masterAddresses is what Config.Master says: base URLs, or where ZooKeeper is.
+type masterAddresses struct {
+	urls []string
+	zk   *zkAddress // nil where urls is not empty
+}
+
+// zkAddress is zk://[user:password@]host[:port],…/path.
+type zkAddress struct {
+	zkconn.TargetFolder
+	auth string // user:password, or ""
+}
+
+// parseMasters reads Config.Master; scheme is that of addresses without one.
+func parseMasters(text, scheme string) (masterAddresses, error) {
+	text = strings.TrimSpace(text)
+	if rest, ok := strings.CutPrefix(text, zkconn.URLScheme); ok {
+		zk, err := parseZK(rest)
+		return masterAddresses{zk: zk}, err
+	}
+	var m masterAddresses
+	for part := range strings.SplitSeq(text, ",") {
+		if part = strings.TrimSpace(part); part == "" {
+			continue
+		}
+		base, err := parseMaster(part, scheme)
+		if err != nil {
+			return masterAddresses{}, err
+		}
+		m.urls = append(m.urls, base)
+	}
+	if len(m.urls) == 0 {
+		return masterAddresses{}, errors.New("no master given: name one, for example http://127.0.0.1:5050, or zk://127.0.0.1:2181/mesos")
+	}
+	return m, nil
+}
+
+// parseMaster makes a base URL of a URL, a host or host:port.
+func parseMaster(text, scheme string) (string, error) {
+	full := text
+	if !strings.Contains(text, "://") {
+		full = scheme + "://" + withPort(text)
+	}
+	u, err := url.Parse(full)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
+		return "", fmt.Errorf("master %q is no URL such as http://127.0.0.1:5050 or zk://127.0.0.1:2181/mesos", text)
+	}
+	if u.User != nil {
+		return "", fmt.Errorf("master %s://%s has a user in its URL: give a credential file instead", u.Scheme, u.Host)
+	}
+	return u.Scheme + "://" + u.Host + strings.TrimRight(u.Path, "/"), nil
+}
+
+// parseZK's errors do not repeat what may hold a password.
+func parseZK(rest string) (*zkAddress, error) {
+	var auth string
+	if i := strings.LastIndexByte(rest, '@'); i >= 0 {
+		auth, rest = rest[:i], rest[i+1:]
+		if !strings.Contains(auth, ":") {
+			return nil, errors.New("zk:// URL has a user and no password: write user:password@, or give a file with that")
+		}
+	}
+	target, err := zkconn.ParseTarget(zkconn.URLScheme + rest)
+	if err != nil {
+		return nil, fmt.Errorf("find masters by ZooKeeper: %w", err)
+	}
+	return &zkAddress{target, auth}, nil
+}
+
+// withPort adds the masters' port to a host without one. A literal IPv6
+// address may come with or without brackets.
+func withPort(host string) string {
+	if ip, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
+		return net.JoinHostPort(ip.String(), defaultMasterPort)
+	}
+	if strings.Contains(host, ":") {
+		return host
+	}
+	return net.JoinHostPort(host, defaultMasterPort)
+}
+
+func joinHostPort(host string, port int) string { return net.JoinHostPort(host, strconv.Itoa(port)) }
+
+// bracketIPv6 gives the IPv6 address of ::1:5050 the brackets that Mesos leaves
+// out where it joins a host and a port.
+func bracketIPv6(address string) string {
+	if i := strings.LastIndexByte(address, ':'); i > 0 {
+		if ip, err := netip.ParseAddr(address[:i]); err == nil && ip.Is6() {
+			return "[" + address[:i] + "]" + address[i:]
+		}
+	}
+	return address
+}

@@ -1,0 +1,192 @@
+package master
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
+	"github.com/mesos/mesos-go/api/v1/lib/scheduler/calls"
+
+	"mesos-gpu/framework/sched"
+)
+
+// defaultHeartbeat is Mesos's, for as long as the master has not said its own.
+const defaultHeartbeat = 15 * time.Second
+
+// masterSession is one subscription to one master, from SUBSCRIBE to its end.
+type masterSession struct {
+	client    *Client
+	http      *http.Client
+	emit      func(sched.Event)
+	queue     *callQueue
+	leader    string
+	stream    string // Mesos-Stream-Id
+	sentRoles roleSnapshot
+
+	cancel     context.CancelCauseFunc
+	watchdog   *heartbeatWatchdog
+	goroutines sync.WaitGroup // goroutines that end with the session
+
+	subscribed  bool
+	frameworkID string
+	roles       []string // as the master took them last
+
+	mu     sync.Mutex
+	offers map[string]mesos.Offer // not answered yet
+}
+
+func newSession(c *Client, client *http.Client, leader string, emit func(sched.Event)) *masterSession {
+	return &masterSession{
+		client: c, http: client, emit: emit, queue: newCallQueue(c.cfg.CallRate), leader: leader,
+		frameworkID: c.FrameworkID(), offers: map[string]mesos.Offer{},
+	}
+}
+
+func (s *masterSession) endpoint() string { return s.leader + "/api/v1/scheduler" }
+
+// runUntilEnd subscribes and reads events until the stream ends or another master
+// leads, and says why it did.
+func (s *masterSession) runUntilEnd(parent context.Context, newLeader <-chan struct{}) error {
+	ctx, cancel := context.WithCancelCause(parent)
+	s.cancel = cancel
+	defer s.goroutines.Wait()
+	defer cancel(nil)
+	s.watchdog = newHeartbeatWatchdog(maxMissedHeartbeats*defaultHeartbeat, cancel)
+	defer s.watchdog.stop()
+	s.goroutines.Go(func() {
+		select {
+		case <-newLeader:
+			cancel(errNewLeader)
+		case <-ctx.Done():
+		}
+	})
+	events, err := s.sendSubscribe(ctx)
+	if err != nil {
+		return fmt.Errorf("subscribe: %w", contextCause(ctx, err))
+	}
+	defer events.Close() // what matters of the stream has been read
+	defer s.closeForCalls()
+	return s.readEvents(ctx, events)
+}
+
+// contextCause is why ctx ended, if it did, else err.
+func contextCause(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return err
+}
+
+// sendSubscribe makes the one call that has no Mesos-Stream-Id, and an answer
+// without an end.
+func (s *masterSession) sendSubscribe(ctx context.Context) (io.ReadCloser, error) {
+	s.sentRoles = s.client.roles.snapshot()
+	s.roles = s.sentRoles.names
+	call := calls.Subscribe(s.client.cfg.frameworkInfo(s.frameworkID, s.sentRoles.names))
+	call.Subscribe.SuppressedRoles = s.sentRoles.suppressed
+	res, err := s.client.cfg.postCall(ctx, s.http, s.endpoint(), "", call)
+	if err != nil {
+		return nil, err
+	}
+	if s.stream = res.Header.Get(streamHeader); s.stream == "" {
+		return nil, errors.Join(fmt.Errorf("%s answers without %s: it is no Mesos master", s.leader, streamHeader), res.Body.Close())
+	}
+	return res.Body, nil
+}
+
+// readEvents handles events until there are no more.
+func (s *masterSession) readEvents(ctx context.Context, events io.Reader) error {
+	in := newRecordReader(events)
+	for {
+		var ev scheduler.Event
+		switch err := in.readRecord(&ev); {
+		case err == io.EOF:
+			return contextCause(ctx, errors.New("it ended the subscription"))
+		case err != nil:
+			return contextCause(ctx, err)
+		}
+		s.client.cfg.observeEvent()
+		s.watchdog.suspend() // what takes us long is no silence of the master's
+		if ev.GetType() == scheduler.Event_SUBSCRIBED {
+			if s.subscribed {
+				s.watchdog.restart()
+				continue // said twice
+			}
+			s.openForCalls(ctx, ev.GetSubscribed())
+		}
+		if err := s.handleEvent(&ev); err != nil {
+			return err
+		}
+		s.watchdog.restart()
+	}
+}
+
+// openForCalls opens the session for calls: the master refuses any before
+// SUBSCRIBED.
+func (s *masterSession) openForCalls(ctx context.Context, sub *scheduler.Event_Subscribed) {
+	s.watchdog.setInterval(sub.GetHeartbeatIntervalSeconds())
+	s.subscribed = true
+	s.client.cfg.observeSubscription()
+	s.frameworkID = sub.GetFrameworkID().GetValue() // read by the sender, which starts below
+	s.client.setSession(s)
+	if now := s.client.roles.snapshot(); now.version != s.sentRoles.version {
+		s.queue.enqueue(sched.SetRoles{Roles: now.names}) // changed under way
+	}
+	s.client.cfg.Log.WithField("master", s.leader).WithField("framework", s.frameworkID).Info("subscribed")
+	s.goroutines.Go(func() { s.sendCalls(ctx, s.cancel) })
+}
+
+// closeForCalls closes the session for calls and says so.
+func (s *masterSession) closeForCalls() {
+	s.client.clearSession()
+	s.cancel(nil)
+	s.goroutines.Wait()
+	if s.subscribed {
+		s.emit(sched.Disconnected{})
+	}
+}
+
+// storeOffers keeps the offers, for their resources are needed to accept them.
+func (s *masterSession) storeOffers(offers []mesos.Offer) sched.OffersReceived {
+	var ev sched.OffersReceived
+	for i := range offers {
+		ev.OffersReceived = append(ev.OffersReceived, s.client.convertOffer(&offers[i]))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, o := range offers {
+		s.offers[o.ID.Value] = o
+	}
+	return ev
+}
+
+// findOffers returns those of the offers that are still there: others were rescinded
+// or belong to a session before.
+func (s *masterSession) findOffers(ids []string) []mesos.Offer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var offers []mesos.Offer
+	for _, id := range ids {
+		if o, ok := s.offers[id]; ok {
+			offers = append(offers, o)
+		}
+	}
+	return offers
+}
+
+// takeOffers is held for offers that are answered or void.
+func (s *masterSession) takeOffers(ids []string) []mesos.Offer {
+	offers := s.findOffers(ids)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range ids {
+		delete(s.offers, id)
+	}
+	return offers
+}

@@ -1,0 +1,134 @@
+package master
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"strings"
+
+	"github.com/mesos/mesos-go/api/v1/lib/agent"
+	agentcalls "github.com/mesos/mesos-go/api/v1/lib/agent/calls"
+	mastermsg "github.com/mesos/mesos-go/api/v1/lib/master"
+	mastercalls "github.com/mesos/mesos-go/api/v1/lib/master/calls"
+
+	"mesos-gpu/framework/sched"
+	"mesos-gpu/gpu"
+)
+
+// ErrNoFile means that an agent has no such file, or not yet.
+var ErrNoFile = errors.New("no such file on the agent")
+
+// ListedAgent is an agent as the master lists it.
+type ListedAgent struct {
+	ID, Hostname, URL string
+	Active            bool
+	// Draining agents get no new tasks: an operator drains them, has drained
+	// them or has deactivated them.
+	Draining bool
+	Types    []string
+	// Host is what the gpu_inventory attribute says; without it only what
+	// the other attributes do.
+	Host           gpu.Host
+	GPUs, GPUsFree int
+	// DeviceIDs are those it offers, DevicesHeld those of them that tasks hold.
+	DeviceIDs, DevicesHeld []string
+	// Shared is what there is of devices that tasks share, SharedFree what is
+	// free of each.
+	Shared, SharedFree []sched.SharedDevice
+	// Withheld are devices that it says it does not offer.
+	Withheld     []gpu.WithheldDevice
+	CPUs, MemMiB float64
+	// Attributes, Region and Zone are as in an offer.
+	Attributes   []sched.Attribute
+	Region, Zone string
+}
+
+// ListAgents asks the leading master for its agents.
+func (c *Client) ListAgents(ctx context.Context) ([]ListedAgent, error) {
+	leader, err := c.currentLeader(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var answer mastermsg.Response
+	ask := func() error {
+		return c.cfg.callAndDecode(ctx, c.operatorClient, leader+"/api/v1", mastercalls.GetAgents(), &answer)
+	}
+	err = ask()
+	var moved *statusError
+	if errors.As(err, &moved) && moved.code == http.StatusTemporaryRedirect {
+		if leader, err = redirectTarget(leader, moved.location); err == nil {
+			err = ask()
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ask master %s for its agents: %w", leader, err)
+	}
+	return c.convertAgents(answer.GetGetAgents().GetAgents()), nil
+}
+
+func (c *Client) convertAgents(list []mastermsg.Response_GetAgents_Agent) []ListedAgent {
+	agents := make([]ListedAgent, 0, len(list))
+	for i := range list {
+		a := &list[i]
+		total, used := sumResources(a.TotalResources), sumResources(a.AllocatedResources)
+		host, types := c.readHardware(a.AgentInfo.Attributes)
+		region, zone := faultDomain(a.AgentInfo.Domain)
+		agents = append(agents, ListedAgent{
+			ID: a.AgentInfo.GetID().GetValue(), Hostname: a.AgentInfo.Hostname, URL: c.cfg.agentURLFromPID(a.GetPID()),
+			Active: a.Active, Draining: a.GetDeactivated() || a.DrainInfo != nil,
+			Types: types, Host: host, GPUs: total.gpus, GPUsFree: max(total.gpus-used.gpus, 0), DeviceIDs: total.devices, DevicesHeld: used.devices,
+			Shared: total.sharedDevices(), SharedFree: total.subtractUsed(&used), Withheld: total.withheld,
+			CPUs: total.amount.CPUs, MemMiB: total.amount.MemMiB,
+			Attributes: convertAttributes(a.AgentInfo.Attributes), Region: region, Zone: zone,
+		})
+	}
+	return agents
+}
+
+// subtractUsed is what is left of the shared devices beside what is used of them.
+func (t *resourceTotal) subtractUsed(used *resourceTotal) []sched.SharedDevice {
+	left := resourceTotal{mem: maps.Clone(t.mem), cores: maps.Clone(t.cores)}
+	for uuid := range left.mem {
+		left.mem[uuid] = max(left.mem[uuid]-used.mem[uuid], 0)
+		left.cores[uuid] = max(left.cores[uuid]-used.cores[uuid], 0)
+	}
+	return left.sharedDevices()
+}
+
+// agentURLFromPID makes http://127.0.0.1:5051/slave(1) of slave(1)@127.0.0.1:5051.
+func (c *ConnectionConfig) agentURLFromPID(pid string) string {
+	name, address, ok := strings.Cut(pid, "@")
+	if !ok {
+		return ""
+	}
+	return c.urlScheme() + "://" + bracketIPv6(address) + "/" + name
+}
+
+// SandboxFilePath is the path by which an agent serves a file of an executor's
+// sandbox.
+func SandboxFilePath(frameworkID, executorID, name string) string {
+	return "/frameworks/" + frameworkID + "/executors/" + executorID + "/runs/latest/" + name
+}
+
+// ReadFile reads at most length bytes of a file on an agent, and says how
+// long the file is now. Returns ErrNoFile, wrapped, if it is not there.
+func (c *Client) ReadFile(ctx context.Context, agentURL, path string, offset, length uint64) (data []byte, size uint64, err error) {
+	if agentURL == "" {
+		return nil, 0, fmt.Errorf("read %s: %w: the agent's address is not known", path, ErrNoFile)
+	}
+	var answer agent.Response
+	err = c.cfg.callAndDecode(ctx, c.operatorClient, agentURL+"/api/v1", agentcalls.ReadFileWithLength(path, offset, length), &answer)
+	switch {
+	case hasStatus(err, http.StatusNotFound):
+		return nil, 0, fmt.Errorf("read %s: %w", path, ErrNoFile)
+	case err != nil:
+		return nil, 0, fmt.Errorf("read %s from agent %s: %w", path, agentURL, err)
+	}
+	file := answer.GetReadFile()
+	return file.GetData(), file.GetSize_(), nil
+}
+
+// Close ends idle connections. Run must have returned.
+func (c *Client) Close() { c.operatorClient.CloseIdleConnections() }

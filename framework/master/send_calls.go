@@ -1,0 +1,152 @@
+package master
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
+	"github.com/mesos/mesos-go/api/v1/lib/scheduler/calls"
+	"github.com/sirupsen/logrus"
+
+	"mesos-gpu/framework/sched"
+)
+
+// sendCalls makes the posted calls, one after the other, until ctx ends. A call
+// that the master did not take for a reason other than the call itself ends
+// the session: after the next SUBSCRIBED all is asked about anew.
+func (s *masterSession) sendCalls(ctx context.Context, cancel context.CancelCauseFunc) {
+	for {
+		op, wait := s.queue.dequeue(time.Now())
+		if op != nil {
+			if err := s.performOperation(ctx, op); err != nil && ctx.Err() == nil {
+				cancel(err)
+				return
+			}
+			if ctx.Err() == nil {
+				continue
+			}
+		}
+		var again <-chan time.Time
+		if wait > 0 {
+			again = time.After(wait)
+		}
+		select {
+		case <-s.queue.wake:
+		case <-again:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// performOperation makes one call. Its error means that the session is of no more use.
+func (s *masterSession) performOperation(ctx context.Context, op sched.Operation) error {
+	call, err := s.buildCall(op)
+	if err == nil && call == nil {
+		return nil
+	}
+	if err == nil {
+		err = s.deliverCall(ctx, call)
+	}
+	accept, isAccept := op.(sched.AcceptOffers)
+	switch {
+	case err == nil:
+		s.recordSuccess(op, call)
+		return nil
+	case errors.Is(err, errNoCall), failureScopeOf(err) == scopeCall:
+	case isAccept && !wasNotSent(err) && ctx.Err() == nil:
+		// It may have been taken: the tasks are asked about.
+		s.takeOffers(accept.OfferIDs)
+	default:
+		return fmt.Errorf("%s: %w", call.GetType(), err)
+	}
+	s.callLog(op).WithError(err).Warn("the call was not made or refused")
+	return s.handleFailure(ctx, op, call)
+}
+
+func (s *masterSession) callLog(op sched.Operation) logrus.FieldLogger {
+	return s.client.cfg.Log.WithField("call", op.String())
+}
+
+// deliverCall makes a call and, where the moment was wrong, makes it again. An
+// ACCEPT that may have been taken is not repeated.
+func (s *masterSession) deliverCall(ctx context.Context, call *scheduler.Call) error {
+	cfg := &s.client.cfg
+	for tries := 0; ; tries++ {
+		err := s.postCall(ctx, call)
+		if err == nil || failureScopeOf(err) != scopeTransient || tries+1 >= cfg.CallTries {
+			return err
+		}
+		if call.GetType() == scheduler.Call_ACCEPT && !wasNotSent(err) {
+			return err
+		}
+		select {
+		case <-time.After(cfg.backoff(tries)):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// recordSuccess notes what the master now knows.
+func (s *masterSession) recordSuccess(op sched.Operation, call *scheduler.Call) {
+	s.callLog(op).Debug("called the master")
+	switch o := op.(type) {
+	case sched.AcceptOffers:
+		s.takeOffers(o.OfferIDs)
+	case sched.SetRoles:
+		s.roles = call.GetUpdateFramework().GetFrameworkInfo().Roles
+	}
+}
+
+// handleFailure undoes what was counted on.
+func (s *masterSession) handleFailure(ctx context.Context, op sched.Operation, call *scheduler.Call) error {
+	switch o := op.(type) {
+	case sched.AcceptOffers:
+		return s.handleAcceptFailure(ctx, o)
+	case sched.SetRoles:
+		s.client.roles.revertRefused(call.GetUpdateFramework().GetFrameworkInfo().Roles, s.roles)
+	}
+	return nil
+}
+
+// handleAcceptFailure says so, and declines the offers that are still there: nobody
+// else would get what they hold before this session ends.
+func (s *masterSession) handleAcceptFailure(ctx context.Context, a sched.AcceptOffers) error {
+	failed, decline := sched.AcceptFailed{}, sched.DeclineOffers{Refuse: a.Refuse}
+	for _, l := range a.Launches {
+		failed.TaskIDs = append(failed.TaskIDs, l.TaskID)
+	}
+	for _, id := range a.OfferIDs {
+		decline.Offers = append(decline.Offers, sched.DeclinedOffer{OfferID: id, Reason: "its ACCEPT failed"})
+	}
+	s.emit(failed)
+	return s.performOperation(ctx, decline)
+}
+
+// postCall makes one call, which has no answer but its status.
+func (s *masterSession) postCall(ctx context.Context, call *scheduler.Call) error {
+	ctx, cancel := context.WithTimeout(ctx, s.client.cfg.CallTimeout)
+	defer cancel()
+	res, err := s.client.cfg.postCall(ctx, s.http, s.endpoint(), s.stream, call)
+	if err != nil {
+		return err
+	}
+	return res.Body.Close()
+}
+
+// Teardown ends the framework: the master kills its tasks and forgets it.
+// Returns ErrNotConnected if there is no subscription.
+func (c *Client) Teardown(ctx context.Context) error {
+	s := c.currentSession()
+	if s == nil {
+		return ErrNotConnected
+	}
+	call := (&scheduler.Call{Type: scheduler.Call_TEARDOWN}).With(calls.Framework(c.FrameworkID()))
+	if err := s.postCall(ctx, call); err != nil {
+		return fmt.Errorf("tear down framework %s: %w", c.FrameworkID(), err)
+	}
+	return nil
+}

@@ -1,0 +1,205 @@
+package master
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+
+	"mesos-gpu/gpu"
+)
+
+// resourceRequest is what one task or executor takes of an agent's offers.
+type resourceRequest struct {
+	cpus, mem, disk float64
+	gpus            int
+	devices         []string
+	shares          []gpu.DeviceShare
+	ports           []int
+}
+
+// takeResources takes w out of the offered resources. What it takes keeps the
+// offered resource's provider, reservations and allocation: Mesos compares
+// all of it. Of several entries of one name those reserved most narrowly are
+// drawn from first, for nobody else can use them. It returns the rest for the
+// next task and changes no argument.
+func takeResources(offered []mesos.Resource, w resourceRequest) (taken, rest []mesos.Resource, err error) {
+	rest = slices.Clone(offered)
+	slices.SortStableFunc(rest, func(a, b mesos.Resource) int { return cmp.Compare(reservationDepth(b), reservationDepth(a)) })
+	for _, r := range []struct {
+		name   string
+		amount int64
+	}{{"cpus", toMilli(w.cpus)}, {"mem", toMilli(w.mem)}, {"disk", toMilli(w.disk)}} {
+		part, err := takeScalar(rest, r.name, r.amount, isPlainResource)
+		if err != nil {
+			return nil, nil, err
+		}
+		taken = append(taken, part...)
+	}
+	gpus, err := takeGPUs(rest, w)
+	if err != nil {
+		return nil, nil, err
+	}
+	parts, err := takeShares(rest, w.shares)
+	if err != nil {
+		return nil, nil, err
+	}
+	ports, err := takePorts(rest, w.ports)
+	if err != nil {
+		return nil, nil, err
+	}
+	taken = append(append(append(taken, gpus...), parts...), ports...)
+	return taken, slices.DeleteFunc(rest, isEmptyResource), nil
+}
+
+// reservationDepth is how narrowly a resource is reserved: 0 for everybody, 1 for a
+// role, more for refinements of that.
+func reservationDepth(r mesos.Resource) int {
+	if len(r.Reservations) == 0 && r.Role != nil && *r.Role != "*" {
+		return 1 // as agents wrote it before Mesos 1.4
+	}
+	return len(r.Reservations)
+}
+
+// takeGPUs takes devices by name and, for each, one of the scalar gpus: from
+// the entry of the provider that has the device, as far as there is one.
+func takeGPUs(rest []mesos.Resource, w resourceRequest) (taken []mesos.Resource, err error) {
+	left := int64(w.gpus) * 1000
+	if len(w.devices) > 0 && len(w.devices) != w.gpus {
+		return nil, fmt.Errorf("task wants %d GPUs and names %d devices", w.gpus, len(w.devices))
+	}
+	var names []mesos.Resource
+	for _, id := range w.devices {
+		i := slices.IndexFunc(rest, func(r mesos.Resource) bool {
+			return isPlainResource(r) && r.Name == "gpu_ids" && slices.Contains(r.GetSet().GetItem(), id)
+		})
+		if i < 0 {
+			return nil, fmt.Errorf("device %s is not among the offered gpu_ids", id)
+		}
+		source := rest[i]
+		names = appendItem(names, source, id)
+		rest[i] = withItems(source, slices.DeleteFunc(slices.Clone(source.GetSet().GetItem()), func(x string) bool { return x == id }))
+		same := func(r mesos.Resource) bool { return isPlainResource(r) && sameSource(r, source) }
+		part, err := takeScalar(rest, "gpus", 1000, same)
+		if err == nil { // else from any entry, below
+			taken = mergeScalars(taken, part)
+			left -= 1000
+		}
+	}
+	part, err := takeScalar(rest, "gpus", left, isPlainResource)
+	if err != nil {
+		return nil, err
+	}
+	return append(mergeScalars(taken, part), names...), nil
+}
+
+// takeShares takes memory and cores of shared devices, each by the name of its
+// device.
+func takeShares(rest []mesos.Resource, parts []gpu.DeviceShare) (taken []mesos.Resource, err error) {
+	for _, p := range parts {
+		mem, err := takeScalar(rest, gpu.MemResource(p.UUID), p.MemMiB*1000, isPlainResource)
+		if err != nil {
+			return nil, err
+		}
+		cores, err := takeScalar(rest, gpu.CoresResource(p.UUID), int64(p.Cores)*1000, isPlainResource)
+		if err != nil {
+			return nil, err
+		}
+		taken = append(append(taken, mem...), cores...)
+	}
+	return taken, nil
+}
+
+// takeScalar draws amount, in thousandths, from the entries of that name that
+// will do, or leaves rest as it was.
+func takeScalar(rest []mesos.Resource, name string, amount int64, do func(mesos.Resource) bool) (taken []mesos.Resource, err error) {
+	var have int64
+	for _, r := range rest {
+		if r.Name == name && do(r) {
+			have += toMilli(r.GetScalar().GetValue())
+		}
+	}
+	if have < amount {
+		return nil, fmt.Errorf("task wants %g %s, offers have %g", float64(amount)/1000, name, float64(have)/1000)
+	}
+	for i := range rest {
+		if amount == 0 {
+			break
+		}
+		if rest[i].Name != name || !do(rest[i]) {
+			continue
+		}
+		there := toMilli(rest[i].GetScalar().GetValue())
+		part := min(there, amount)
+		if part == 0 {
+			continue
+		}
+		amount -= part
+		taken = append(taken, withScalar(rest[i], part))
+		rest[i] = withScalar(rest[i], there-part)
+	}
+	return taken, nil
+}
+
+// isPlainResource tells resources that any task may take from those that are volumes,
+// may be revoked, or are shared.
+func isPlainResource(r mesos.Resource) bool {
+	return r.Disk == nil && r.Revocable == nil && r.Shared == nil
+}
+
+// sameSource reports whether two resources differ in nothing but name and amount.
+func sameSource(a, b mesos.Resource) bool {
+	return a.GetProviderID().GetValue() == b.GetProviderID().GetValue() &&
+		a.GetRole() == b.GetRole() && len(a.Reservations) == len(b.Reservations) &&
+		slices.EqualFunc(a.Reservations, b.Reservations, func(x, y mesos.Resource_ReservationInfo) bool { return x.Equal(y) })
+}
+
+// mergeScalars adds the part to entries that are alike.
+func mergeScalars(into, part []mesos.Resource) []mesos.Resource {
+	for _, p := range part {
+		i := slices.IndexFunc(into, func(r mesos.Resource) bool { return r.Name == p.Name && sameSource(r, p) })
+		if i < 0 {
+			into = append(into, p)
+			continue
+		}
+		into[i] = withScalar(into[i], toMilli(into[i].GetScalar().GetValue())+toMilli(p.GetScalar().GetValue()))
+	}
+	return into
+}
+
+func appendItem(list []mesos.Resource, source mesos.Resource, id string) []mesos.Resource {
+	i := slices.IndexFunc(list, func(r mesos.Resource) bool { return sameSource(r, source) })
+	if i < 0 {
+		return append(list, withItems(source, []string{id}))
+	}
+	list[i] = withItems(list[i], append(slices.Clone(list[i].GetSet().GetItem()), id))
+	return list
+}
+
+func withScalar(r mesos.Resource, thousandths int64) mesos.Resource {
+	r.Scalar = &mesos.Value_Scalar{Value: float64(thousandths) / 1000}
+	return r
+}
+
+func withItems(r mesos.Resource, items []string) mesos.Resource {
+	r.Set = &mesos.Value_Set{Item: items}
+	return r
+}
+
+func isEmptyResource(r mesos.Resource) bool {
+	switch r.GetType() {
+	case mesos.SCALAR:
+		return toMilli(r.GetScalar().GetValue()) == 0
+	case mesos.SET:
+		return len(r.GetSet().GetItem()) == 0
+	case mesos.RANGES:
+		return len(r.GetRanges().GetRange()) == 0
+	default:
+		return false
+	}
+}
+
+// toMilli counts in thousandths, as Mesos does.
+func toMilli(x float64) int64 { return int64(math.Round(x * 1000)) }

@@ -1,0 +1,128 @@
+package master
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+
+	"mesos-gpu/framework/sched"
+	"mesos-gpu/job"
+)
+
+// Labels of a task, for people who look at the master.
+const (
+	jobLabel   = "mesos-gpu.job"
+	indexLabel = "mesos-gpu.index"
+)
+
+// shutdownSlack is what an executor gets beyond its task's kill grace when
+// its agent shuts it down.
+const shutdownSlack = 5 * time.Second
+
+// buildTasks makes the TaskInfos of an ACCEPT out of the offers' resources.
+func (c *Client) buildTasks(a sched.AcceptOffers, offers []mesos.Offer, frameworkID string) ([]mesos.TaskInfo, error) {
+	var rest []mesos.Resource
+	for i, o := range offers {
+		// The master refuses all of an ACCEPT whose offers are of two roles.
+		if role, first := o.GetAllocationInfo().GetRole(), offers[0].GetAllocationInfo().GetRole(); role != first {
+			return nil, fmt.Errorf("offers %s and %s of agent %s are allocated to roles %s and %s: one ACCEPT takes offers of one role", offers[0].ID.Value, offers[i].ID.Value, a.AgentID, first, role)
+		}
+		rest = append(rest, o.Resources...)
+	}
+	tasks := make([]mesos.TaskInfo, 0, len(a.Launches))
+	for _, l := range a.Launches {
+		task, left, err := c.buildTask(l, a.AgentID, frameworkID, rest)
+		if err != nil {
+			return nil, fmt.Errorf("task %s on agent %s: %w", l.TaskID, a.AgentID, err)
+		}
+		tasks, rest = append(tasks, task), left
+	}
+	return tasks, nil
+}
+
+func (c *Client) buildTask(l sched.TaskLaunch, agent, frameworkID string, offered []mesos.Resource) (task mesos.TaskInfo, rest []mesos.Resource, err error) {
+	s := l.Spec
+	forExecutor, rest, err := takeResources(offered, resourceRequest{cpus: l.Overhead.CPUs, mem: l.Overhead.MemMiB, disk: l.Overhead.DiskMiB})
+	if err != nil {
+		return task, nil, fmt.Errorf("executor: %w", err)
+	}
+	forTask, rest, err := takeResources(rest, taskResources(l))
+	if err != nil {
+		return task, nil, err
+	}
+	health, more, err := convertHealthChecks(s, l.Ports)
+	if err != nil {
+		return task, nil, err
+	}
+	command, env := s.TaskProgram(l.Values)
+	data, err := job.LaunchData{
+		Job: s.Name, Index: l.Index, Command: command, Env: mergeEnvironment(env, l.Env), Secrets: s.Secrets,
+		User: s.User, Fetch: s.Fetch, ImageEntrypoint: s.ImageEntrypoint && s.Containerizer == job.Mesos, HealthChecks: more,
+	}.Encode()
+	if err != nil {
+		return task, nil, err
+	}
+	labels := taskLabels(s, l.Index)
+	return mesos.TaskInfo{
+		Name: s.Name, TaskID: mesos.TaskID{Value: l.TaskID}, AgentID: mesos.AgentID{Value: agent},
+		Resources: forTask, Data: data, Labels: labels, Container: convertContainer(s, l.Ports),
+		HealthCheck: health, Check: convertCheck(s, l.Ports),
+		Limits:     convertLimits(s),
+		KillPolicy: &mesos.KillPolicy{GracePeriod: durationInfo(s.KillGrace)},
+		Executor:   c.buildExecutor(l, frameworkID, forExecutor, labels),
+	}, rest, nil
+}
+
+// taskResources is what a launch takes beside its executor: whole GPUs, or parts of
+// shared ones.
+func taskResources(l sched.TaskLaunch) resourceRequest {
+	s := l.Spec
+	w := resourceRequest{cpus: s.CPUs, mem: s.MemMiB, disk: s.DiskMiB, shares: l.Shares, ports: l.Ports}
+	if len(l.Shares) == 0 {
+		w.gpus, w.devices = s.Request.GPUs, l.DeviceIDs
+	}
+	return w
+}
+
+// taskLabels are the job's own after those that say which task this is.
+func taskLabels(s *job.Spec, index int) *mesos.Labels {
+	number := strconv.Itoa(index)
+	labels := []mesos.Label{{Key: jobLabel, Value: &s.Name}, {Key: indexLabel, Value: &number}}
+	for _, key := range slices.Sorted(maps.Keys(s.Labels)) {
+		value := s.Labels[key]
+		labels = append(labels, mesos.Label{Key: key, Value: &value})
+	}
+	return &mesos.Labels{Labels: labels}
+}
+
+// mergeEnvironment is the job's with what the scheduler adds: rank, peers and
+// ports are its to say.
+func mergeEnvironment(own, given map[string]string) map[string]string {
+	if len(given) == 0 {
+		return own
+	}
+	all := map[string]string{}
+	maps.Copy(all, own)
+	maps.Copy(all, given)
+	return all
+}
+
+// buildExecutor makes the executor of one task: one each, so that its
+// container's resources say which devices the task may open.
+func (c *Client) buildExecutor(l sched.TaskLaunch, frameworkID string, resources []mesos.Resource, labels *mesos.Labels) *mesos.ExecutorInfo {
+	shell, name := false, "mesos-gpu executor"
+	grace := l.Spec.KillGrace + shutdownSlack
+	return &mesos.ExecutorInfo{
+		Type: mesos.ExecutorInfo_CUSTOM, ExecutorID: mesos.ExecutorID{Value: l.TaskID},
+		FrameworkID: &mesos.FrameworkID{Value: frameworkID}, Name: &name,
+		Command: &mesos.CommandInfo{
+			Shell: &shell, Value: &c.cfg.ExecutorPath, Arguments: []string{"mesos-gpu", "executor"}, URIs: executorURIs(l.Spec),
+		},
+		Resources: resources, Labels: labels,
+		ShutdownGracePeriod: durationInfo(grace),
+	}
+}

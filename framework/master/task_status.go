@@ -1,0 +1,138 @@
+package master
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+
+	"mesos-gpu/framework/sched"
+	"mesos-gpu/job"
+)
+
+// exitCodeLabel is where our executor says how the task's process ended.
+const exitCodeLabel = "mesos-gpu.exit_code"
+
+// unfitLabel is where it says that it did not start the process, for the
+// image cannot run on this agent, with what it does not get on with.
+const unfitLabel = "mesos-gpu.unfit"
+
+// convertState says a Mesos state in the words of a task's life. What means that
+// the task is not there, and that nobody saw it end, is Lost.
+func convertState(s mesos.TaskState) job.State {
+	switch s {
+	case mesos.TASK_STAGING:
+		return job.Staging
+	case mesos.TASK_STARTING:
+		return job.Starting
+	case mesos.TASK_RUNNING:
+		return job.Running
+	case mesos.TASK_KILLING:
+		return job.Killing
+	case mesos.TASK_FINISHED:
+		return job.Finished
+	case mesos.TASK_FAILED:
+		return job.Failed
+	case mesos.TASK_KILLED:
+		return job.Killed
+	case mesos.TASK_ERROR:
+		return job.Refused
+	case mesos.TASK_UNREACHABLE:
+		return job.Unreachable
+	case mesos.TASK_LOST, mesos.TASK_DROPPED, mesos.TASK_GONE, mesos.TASK_GONE_BY_OPERATOR, mesos.TASK_UNKNOWN:
+		return job.Lost
+	default:
+		return "" // of a newer Mesos: acknowledged, and nothing else
+	}
+}
+
+// convertUpdate says a status in the scheduler's terms.
+func convertUpdate(s *mesos.TaskStatus) sched.TaskUpdate {
+	u := sched.TaskUpdate{
+		TaskID: s.TaskID.Value, AgentID: s.GetAgentID().GetValue(), State: convertState(s.GetState()),
+		UUID: s.UUID, Message: s.GetMessage(), Healthy: s.Healthy, Check: describeCheckResult(s.CheckStatus),
+		Addresses: containerAddresses(s.ContainerStatus),
+	}
+	if s.Reason != nil {
+		u.Reason = s.GetReason().String()
+		u.Reconciled = s.GetReason() == mesos.REASON_RECONCILIATION
+		// Whatever the state: KILLED, GONE_BY_OPERATOR where the agent will
+		// be marked gone, DROPPED where the launch came too late.
+		u.Drained = s.GetReason() == mesos.REASON_AGENT_DRAINING
+	}
+	if u.State == job.Lost {
+		u.Message = lostMessage(s, u.Message)
+	}
+	if u.State == job.Finished || u.State == job.Failed || u.State == job.Killed {
+		u.ExitCode = readExitCode(s)
+	}
+	if u.State == job.Failed {
+		u.Mismatch = unfitCause(s)
+	}
+	return u
+}
+
+// containerAddresses are those of all of the container's networks. An agent that knows
+// of none tells its own.
+func containerAddresses(s *mesos.ContainerStatus) []string {
+	var all []string
+	for _, n := range s.GetNetworkInfos() {
+		for _, a := range n.IPAddresses {
+			if ip := a.GetIPAddress(); ip != "" && !slices.Contains(all, ip) {
+				all = append(all, ip)
+			}
+		}
+	}
+	return all
+}
+
+// lostMessage keeps which of Mesos's states it was.
+func lostMessage(s *mesos.TaskStatus, message string) string {
+	if message == "" {
+		return s.GetState().String()
+	}
+	return s.GetState().String() + ": " + message
+}
+
+// exitStatusPattern matches what Mesos's own executors say.
+var exitStatusPattern = regexp.MustCompile(`exited with status (\d{1,3})\b`)
+
+// unfitCause takes a word that it does not know for the agent's whole.
+func unfitCause(s *mesos.TaskStatus) sched.ImageMismatch {
+	switch value, ok := statusLabel(s, unfitLabel); {
+	case !ok:
+		return ""
+	case sched.ImageMismatch(value) == sched.MismatchDriver:
+		return sched.MismatchDriver
+	default:
+		return sched.MismatchGPU
+	}
+}
+
+func statusLabel(s *mesos.TaskStatus, key string) (value string, ok bool) {
+	for _, l := range s.GetLabels().GetLabels() {
+		if l.Key == key {
+			return l.GetValue(), true
+		}
+	}
+	return "", false
+}
+
+// readExitCode reads the label of our executor, else the message.
+func readExitCode(s *mesos.TaskStatus) *int {
+	if value, ok := statusLabel(s, exitCodeLabel); ok {
+		if n, err := strconv.Atoi(value); err == nil {
+			return &n
+		}
+	}
+	m := exitStatusPattern.FindStringSubmatch(s.GetMessage())
+	if m == nil {
+		return nil
+	}
+	n, err := strconv.Atoi(m[1])
+	if err != nil {
+		return nil
+	}
+	return &n
+}

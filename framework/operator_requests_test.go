@@ -1,0 +1,369 @@
+package framework
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/internal/mesostest"
+	"mesos-gpu/framework/master"
+	"mesos-gpu/framework/sched"
+	"mesos-gpu/gpu"
+	"mesos-gpu/internal/zktest"
+	"mesos-gpu/job"
+)
+
+// onlyAgent asks for the one agent there is.
+func onlyAgent(t *testing.T, in *testInstance) api.AgentSummary {
+	t.Helper()
+	agents, err := in.ListAgents(testTimeout(t))
+	if err != nil || len(agents) != 1 {
+		t.Fatalf("agents %+v, %v", agents, err)
+	}
+	return agents[0]
+}
+
+// awaitDecline waits until what was offered first is refused: what the Cluster offers
+// next it offers once.
+func awaitDecline(t *testing.T, c *mesostest.FakeCluster) {
+	t.Helper()
+	c.AwaitCall(t, 1, scheduler.Call_DECLINE, nil)
+}
+
+// TestCordon: a cordoned agent keeps its tasks and gets no others, by the word
+// of a scheduler that goes on from the journal, too. Drained, it loses them,
+// and they come back once it is free again.
+func TestCordon(t *testing.T) {
+	c := mesostest.NewCluster(t, 2)
+	path := filepath.Join(t.TempDir(), "journal.db")
+	in := startWithJournal(t, c, path)
+	awaitDecline(t, c)
+	ctx := testTimeout(t)
+	if _, err := in.SubmitJob(ctx, testSpec("runs", 1, 1)); err != nil {
+		t.Fatal(err)
+	}
+	before := awaitState(t, in, "runs", job.Running).Tasks[0]
+	if err := in.CordonAgent(ctx, "agent-1", "new fans"); err != nil {
+		t.Fatal(err)
+	}
+	in.stopAndWait(t)
+
+	in = startWithJournal(t, c, path)
+	if a := onlyAgent(t, in); a.Cordoned != "new fans" || a.Draining {
+		t.Errorf("after a restart the agent is %+v", a)
+	}
+	if _, err := in.SubmitJob(ctx, testSpec("waits", 1, 1)); err != nil {
+		t.Fatal(err)
+	}
+	c.SendOffer()
+	c.AwaitCall(t, 2, scheduler.Call_DECLINE, nil)
+	view, err := in.GetJob(ctx, "waits")
+	if want := "the only agent takes no tasks; 1 agent that would do is cordoned: host-1 (new fans), with 1 free GPU"; err != nil || view.State != job.Waiting || !strings.Contains(view.WaitReason, want) {
+		t.Errorf("on a cordoned agent: %s, %q, %v", view.State, view.WaitReason, err)
+	}
+	wantMetrics(t, in, []string{"mesos_gpu_scheduler_cordoned_agents 1"})
+
+	if err := in.DrainAgent(ctx, "host-1", "new fans, now"); err != nil {
+		t.Fatal(err)
+	}
+	again := awaitCount(t, in, "runs", job.Waiting, 1).Tasks[0]
+	if again.ID == before.ID || again.Attempt != 2 || again.Failures != 0 || again.Message != "attempt 1 was stopped: its agent is drained: new fans, now" {
+		t.Errorf("after the drain: %+v", again)
+	}
+	if a := onlyAgent(t, in); a.Cordoned != "new fans, now" || !a.Draining {
+		t.Errorf("drained, the agent is %+v", a)
+	}
+
+	if err := in.UncordonAgent(ctx, "host-1"); err != nil {
+		t.Fatal(err)
+	}
+	awaitState(t, in, "runs", job.Running)
+	awaitState(t, in, "waits", job.Running)
+	if a := onlyAgent(t, in); a.Cordoned != "" || a.Draining {
+		t.Errorf("free again, the agent is %+v", a)
+	}
+	wantProblem(t, in.CordonAgent(ctx, "agent-9", ""), http.StatusNotFound, `no agent with the id or hostname "agent-9"`)
+	wantProblem(t, in.UncordonAgent(ctx, "agent-9"), http.StatusNotFound, `"agent-9"`)
+}
+
+// TestCordonOfUnreachableAgent: the master lists it, though it offers nothing.
+func TestCordonOfUnreachableAgent(t *testing.T) {
+	c := mesostest.NewCluster(t, 1)
+	c.Agents.Agents[0].Active = false
+	in := startWithJournal(t, c, filepath.Join(t.TempDir(), "journal.db"))
+	if err := in.CordonAgent(testTimeout(t), "agent-1", "smells"); err != nil {
+		t.Fatal(err)
+	}
+	if a := onlyAgent(t, in); a.Cordoned != "smells" {
+		t.Errorf("the agent is %+v", a)
+	}
+}
+
+// writeRolesFile writes one.
+func writeRolesFile(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "roles.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestOperatorQuotaOverridesRolesFile: an operator's holds over the roles file's, whatever is read again
+// or taken over, until it is taken back.
+func TestOperatorQuotaOverridesRolesFile(t *testing.T) {
+	c := mesostest.NewCluster(t, 4)
+	cfg := SchedulerConfig{JournalPath: filepath.Join(t.TempDir(), "journal.db"), RolesFile: writeRolesFile(t, "research: V100=1\nresearch/vision: {weight: 2, order: shortest, policy: spread, backfill: false}\n")}
+	in := startInstance(t, c, cfg)
+	awaitDecline(t, c)
+	ctx := testTimeout(t)
+	if _, err := in.SubmitJob(ctx, testSpec("train", 3, 1)); err != nil {
+		t.Fatal(err)
+	}
+	awaitCount(t, in, "train", job.Running, 1)
+	want := []api.RoleStatus{
+		{Name: "research", Weight: 1, Order: "fifo", Policy: "headroom", Backfill: true, Quota: map[string]int{"V100": 1}, Allocated: map[string]float64{"V100": 1, "*": 1}, Waiting: 2},
+		{Name: "research/vision", Weight: 2, Order: "shortest", Policy: "spread", Quota: map[string]int{}, Allocated: map[string]float64{}},
+	}
+	wantRoles(t, in, want)
+
+	two, none := "V100=2, *=16", ""
+	got, err := in.SetQuota(ctx, "research", &two)
+	want[0].Quota, want[0].QuotaSet = map[string]int{"V100": 2, "*": 16}, true
+	if diff := cmp.Diff(want[0], got); diff != "" || err != nil {
+		t.Errorf("the role after its quota was set: %v (-want +got):\n%s", err, diff)
+	}
+	c.SendOffer()
+	awaitCount(t, in, "train", job.Running, 2)
+	if _, err := in.SetQuota(ctx, "research/vision", &none); err != nil {
+		t.Fatal(err)
+	}
+	if err := in.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	in.stopAndWait(t)
+
+	in = startInstance(t, c, cfg)
+	want[0].Allocated, want[0].Waiting, want[1].QuotaSet = map[string]float64{"V100": 2, "*": 2}, 1, true
+	wantRoles(t, in, want)
+	for _, role := range []string{"research", "research/vision"} {
+		if _, err := in.SetQuota(ctx, role, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want[0].Quota, want[0].QuotaSet, want[1].QuotaSet = map[string]int{"V100": 1}, false, false
+	wantRoles(t, in, want)
+	if view, err := in.GetJob(ctx, "train"); err != nil || !strings.Contains(view.WaitReason, "role research may hold 1 V100 and holds 2") {
+		t.Errorf("below what is held: %q, %v", view.WaitReason, err)
+	}
+
+	absent := "V100=2, V10O=2"
+	if got, err := in.SetQuota(ctx, "research", &absent); err != nil || len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], `"V10O" bounds nothing`) || got.Quota["V10O"] != 2 {
+		t.Errorf("a quota of a type that is not there: %+v, %v", got, err)
+	}
+	bad := "V100"
+	_, err = in.SetQuota(ctx, "nobody", &two)
+	wantProblem(t, err, http.StatusNotFound, `role "nobody": the scheduler has jobs of research, research/vision`)
+	_, err = in.SetQuota(ctx, "research", &bad)
+	wantProblem(t, err, http.StatusUnprocessableEntity, `quota "V100": write TYPE=GPUS`)
+}
+
+// TestQuotaTypeWarnings: who bounds what is not there learns it, and what there is.
+func TestQuotaTypeWarnings(t *testing.T) {
+	agents := []master.ListedAgent{{GPUs: 4, Types: []string{"V100"}}, {Host: gpu.Host{Devices: []gpu.Device{{Model: "NVIDIA Prototype 7"}}}}}
+	for text, want := range map[string][]string{
+		"V100=8, *=16, prototype=1, Tesla V100-SXM2-16GB=1": nil,
+		"H100=8": {"quota: no agent has H100 yet; this cluster has V100 (4), Prototype (1)"},
+		"V10O=2": {`quota: "V10O" bounds nothing: no agent has it and NVIDIA makes none of that name; this cluster has V100 (4), Prototype (1); did you mean V100?`},
+		"X9000=2, h100=1": {
+			`quota: "X9000" bounds nothing: no agent has it and NVIDIA makes none of that name; this cluster has V100 (4), Prototype (1)`,
+			"quota: no agent has h100 yet; this cluster has V100 (4), Prototype (1)",
+		},
+	} {
+		q := sched.Quota{}
+		for part := range strings.SplitSeq(text, ", ") {
+			name, _, _ := strings.Cut(part, "=")
+			q[name] = 1
+		}
+		if diff := cmp.Diff(want, quotaTypeWarnings(q, agents)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", text, diff)
+		}
+	}
+	if got := quotaTypeWarnings(sched.Quota{"V100": 1}, nil); len(got) != 1 || got[0] != "quota: no agent has V100 yet; this cluster has no GPU" {
+		t.Errorf("before the machines come: %q", got)
+	}
+}
+
+func wantRoles(t *testing.T, in *testInstance, want []api.RoleStatus) {
+	t.Helper()
+	got, err := in.ListRoles(testTimeout(t))
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("roles %v (-want +got):\n%s", err, diff)
+	}
+}
+
+// TestQueueOrderAndReasons: in the order in which they choose, with what they wait for.
+func TestQueueOrderAndReasons(t *testing.T) {
+	c := mesostest.NewCluster(t, 1)
+	in := startWithJournal(t, c, filepath.Join(t.TempDir(), "journal.db"))
+	awaitDecline(t, c)
+	ctx := testTimeout(t)
+	if list, err := in.ListQueue(ctx); err != nil || len(list) != 0 {
+		t.Errorf("of nothing: %v, %v", list, err)
+	}
+	urgent, part := testSpec("urgent", 3, 4, "A100", "H100"), testSpec("part", 1, 1, "T4")
+	urgent.Priority, part.Request.Share.MemMiB = 5, 4096
+	for _, s := range []job.Spec{testSpec("runs", 1, 1), testSpec("plain", 1, 2), part, urgent} {
+		if _, err := in.SubmitJob(ctx, s); err != nil {
+			t.Fatal(err)
+		}
+		if s.Name == "runs" {
+			awaitState(t, in, "runs", job.Running)
+		}
+	}
+	got, err := in.ListQueue(ctx)
+	want := []api.QueuedJob{
+		{Position: 1, Name: "urgent", Role: "*", Priority: 5, Tasks: 3, Waiting: 3, GPUs: "4 x A100 or H100"},
+		{Position: 2, Name: "plain", Role: "*", Tasks: 1, Waiting: 1, GPUs: "2 x any type"},
+		{Position: 3, Name: "part", Role: "*", Tasks: 1, Waiting: 1, GPUs: "1 x (4096 MiB) of T4"},
+	}
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(api.QueuedJob{}, "Reason", "Submitted")); diff != "" || err != nil {
+		t.Fatalf("%v (-want +got):\n%s", err, diff)
+	}
+	for _, q := range got {
+		view, err := in.GetJob(ctx, q.Name)
+		if err != nil || q.Reason == "" || q.Reason != view.WaitReason || !q.Submitted.Equal(view.Submitted) {
+			t.Errorf("%s, since %s, for %q; the job says %s and %q, %v", q.Name, q.Submitted, q.Reason, view.Submitted, view.WaitReason, err)
+		}
+	}
+}
+
+// shiftedClock goes as time does, and ahead as the test wants.
+type shiftedClock struct{ ahead atomic.Int64 }
+
+func (c *shiftedClock) now() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }
+
+// TestDemand: the scheduler says what is lacking once offers have had time to
+// come, and no more of what has come.
+func TestDemand(t *testing.T) {
+	c := mesostest.NewCluster(t, 2)
+	var k shiftedClock
+	in := startInstance(t, c, SchedulerConfig{JournalPath: filepath.Join(t.TempDir(), "journal.db"), Clock: k.now})
+	awaitDecline(t, c)
+	ctx := testTimeout(t)
+	pairs, linked := testSpec("pairs", 2, 2), testSpec("linked", 2, 4, "A100")
+	linked.Request.Topology, linked.Request.MinMemMiB, linked.Gang = "nvlink", 40000, true
+	for _, s := range []job.Spec{pairs, linked} {
+		if _, err := in.SubmitJob(ctx, s); err != nil {
+			t.Fatal(err)
+		}
+		awaitCount(t, in, "pairs", job.Running, 1)
+	}
+	if status, text := fetchText(t, in, "/v1/demand"); status != http.StatusServiceUnavailable || !strings.Contains(text, "for long enough") {
+		t.Errorf("at once: %d %s", status, text)
+	}
+	k.ahead.Add(int64(30 * time.Second)) // the client asks until the scheduler has noticed
+	var got []api.UnmetDemand
+	awaitCondition(t, "the agent has offered what is left: nothing", func() (both bool) {
+		list, err := in.GetDemand(ctx)
+		got = list.Demand
+		return err == nil && len(got) == 2
+	})
+	want := []api.UnmetDemand{
+		{Type: api.AnyType, Types: []string{}, GPUs: 2, PerAgent: 2, InsufficientResources: []string{"gpus"}, Tasks: 1, Jobs: []string{"pairs"}, Roles: []string{"*"}, CPUs: job.DefaultCPUs + 0.1, TaskMemMiB: job.DefaultMemMiB + 32},
+		{Type: "A100", Types: []string{"A100"}, GPUs: 8, PerAgent: 4, InsufficientResources: []string{"gpus"}, MemMiB: 40000, Topology: "nvlink", Tasks: 2, Jobs: []string{"linked"}, Roles: []string{"*"}, CPUs: job.DefaultCPUs + 0.1, TaskMemMiB: job.DefaultMemMiB + 32},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	first := c.RunningTasks()[0]
+	c.EndTask(first, mesos.TASK_FINISHED, "", "0")
+	c.SendOffer()
+	view := awaitCount(t, in, "pairs", job.Running, 1, first)
+	if got, err := in.GetDemand(ctx); err != nil || len(got.Demand) != 1 || got.Demand[0].Jobs[0] != "linked" {
+		t.Errorf("with %+v: %+v, %v", view.Tasks, got, err)
+	}
+}
+
+// TestStandbyOperations: reads are answered as the leader does but for what
+// only it can know, the rest is passed on to it and there after a takeover.
+func TestStandbyOperations(t *testing.T) {
+	c, server := mesostest.NewCluster(t, 1), zktest.StartServer(t)
+	roles := writeRolesFile(t, "research: V100=1\nprod: {weight: 2}\n")
+	both := make([]*testInstance, 2)
+	for i, role := range []string{api.Leader, api.Standby} {
+		both[i] = startInstance(t, c, SchedulerConfig{JournalPath: "zk://" + server.Addr() + "/mesos-gpu/test", SessionTimeout: lasting, RolesFile: roles})
+		awaitRole(t, both[i], role)
+	}
+	awaitDecline(t, c)
+	leader, standby := both[0], both[1]
+	ctx := longTimeout(t)
+	for _, s := range []job.Spec{testSpec("runs", 1, 1), testSpec("first", 1, 1), testSpec("second", 2, 4)} {
+		if s.Name == "second" {
+			s.Priority = 1
+		}
+		if _, err := standby.SubmitJob(ctx, s); err != nil {
+			t.Fatal(err)
+		}
+		if s.Name == "runs" {
+			awaitState(t, standby, "runs", job.Running)
+		}
+	}
+	none := ""
+	if _, err := standby.SetQuota(ctx, "prod", &none); err != nil {
+		t.Fatal(err)
+	}
+	if err := standby.CordonAgent(ctx, "host-1", "smells"); err != nil {
+		t.Fatal(err)
+	}
+	if use, err := standby.ListUsage(ctx, "runs"); err != nil || len(use) != 1 || use[0].Job != "runs" {
+		t.Errorf("what GPUs do, by the standby: %+v, %v", use, err)
+	}
+	want, err := leader.ListRoles(ctx)
+	if err != nil || !want[1].QuotaSet || want[0].Allocated["V100"] != 1 || want[0].Waiting != 3 {
+		t.Fatalf("roles of the leader: %+v, %v", want, err)
+	}
+	awaitCondition(t, "the standby has the roles and the cordon", func() bool {
+		got, err := standby.ListRoles(ctx)
+		agents, listed := standby.ListAgents(ctx)
+		return err == nil && cmp.Equal(want, got) && listed == nil && agents[0].Cordoned == "smells"
+	})
+	queue, err := leader.ListQueue(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := standby.ListQueue(ctx)
+	if diff := cmp.Diff(queue, got, cmpopts.IgnoreFields(api.QueuedJob{}, "Reason")); diff != "" || err != nil || len(got) != 2 || got[0].Name != "second" {
+		t.Errorf("queue %v (-leader +standby):\n%s", err, diff)
+	}
+	wantMetrics(t, standby, []string{"mesos_gpu_scheduler_cordoned_agents 1"})
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	answer, err := client.Get("http://" + standby.addr + "/v1/demand")
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	if to := answer.Header.Get("Location"); answer.StatusCode != http.StatusTemporaryRedirect || to != "http://"+leader.addr+"/v1/demand" {
+		t.Errorf("demand: %d to %q", answer.StatusCode, to)
+	}
+	leader.stopAndWait(t)
+	awaitRole(t, standby, api.Leader)
+	wantRoles(t, standby, want)
+	if a := onlyAgent(t, standby); a.Cordoned != "smells" {
+		t.Errorf("after the takeover the agent is %+v", a)
+	}
+	if err := standby.UncordonAgent(ctx, "host-1"); err != nil {
+		t.Fatal(err)
+	}
+	standby.stopAndWait(t)
+}

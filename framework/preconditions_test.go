@@ -1,0 +1,177 @@
+package framework
+
+import (
+	"io"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/internal/mesostest"
+	"mesos-gpu/internal/zktest"
+	"mesos-gpu/job"
+)
+
+// sendRequest asks and returns the status, the ETag and the body.
+func sendRequest(t *testing.T, in *testInstance, method, path, body, match string) (int, string, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, "http://"+in.addr+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if match != "" {
+		r.Header.Set("If-Match", match)
+	}
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, res.Header.Get("ETag"), string(text)
+}
+
+// TestPreconditionsOfChanges: each kind of change is made where the tag is that of now,
+// or any will do, and not where it is another's; and it makes another tag,
+// which stays over a restart.
+func TestPreconditionsOfChanges(t *testing.T) {
+	c := mesostest.NewCluster(t, 1)
+	path := filepath.Join(t.TempDir(), "journal.db")
+	in := startWithJournal(t, c, path)
+	if _, err := in.SubmitJob(testTimeout(t), serviceSpec("web", 1)); err != nil {
+		t.Fatal(err)
+	}
+	agent := awaitState(t, in, "web", job.Running).Tasks[0].AgentID
+	s := testSpec("nightly", 1, 0)
+	s.Schedule = &job.Schedule{Cron: "0 3 * * *"}
+	if _, err := in.AddSchedule(testTimeout(t), s); err != nil {
+		t.Fatal(err)
+	}
+	_, roles, _ := sendRequest(t, in, "GET", "/v1/roles", "", "")
+	if roles != "" {
+		t.Errorf("a list has the tag %s", roles)
+	}
+	list, err := in.ListRoles(testTimeout(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	role := "/v1/roles/" + strings.ReplaceAll(list[0].Name, "*", "%2A")
+	for _, one := range []struct {
+		look, method, change, body string
+		ends                       bool
+	}{
+		{look: "/v1/jobs/web", method: "POST", change: "/v1/jobs/web/scale", body: `{"tasks":2}`},
+		{look: role, method: "PUT", change: role + "/quota", body: `{"quota":"*=3"}`},
+		{look: "/v1/agents/" + agent, method: "POST", change: "/v1/agents/" + agent + "/cordon", body: `{"reason":"fan"}`},
+		{look: "/v1/agents/" + agent, method: "POST", change: "/v1/agents/" + agent + "/drain", body: `{"reason":"fan"}`},
+		{look: "/v1/agents/" + agent, method: "POST", change: "/v1/agents/" + agent + "/uncordon", body: `{}`},
+		{look: "/v1/schedules/nightly", method: "DELETE", change: "/v1/schedules/nightly", ends: true},
+	} {
+		_, tag, body := sendRequest(t, in, "GET", one.look, "", "")
+		if len(tag) < 3 || tag[0] != '"' {
+			t.Fatalf("%s: tag %q of %s", one.look, tag, body)
+		}
+		if code, _, body := sendRequest(t, in, one.method, one.change, one.body, `"stale", W/`+tag); code != http.StatusPreconditionFailed || !strings.Contains(body, strings.Trim(tag, `"`)) {
+			t.Errorf("%s, stale: got %d %s", one.change, code, body)
+		}
+		if _, still, _ := sendRequest(t, in, "GET", one.look, "", ""); still != tag {
+			t.Errorf("%s: what was refused has changed the tag %s to %s", one.change, tag, still)
+		}
+		if code, _, body := sendRequest(t, in, one.method, one.change, one.body, `"stale", `+tag); code >= 300 {
+			t.Errorf("%s, in time: got %d %s", one.change, code, body)
+		}
+		if one.ends {
+			continue
+		}
+		_, next, _ := sendRequest(t, in, "GET", one.look, "", "")
+		if next == tag {
+			t.Errorf("%s: the tag is still %s", one.change, tag)
+		}
+		if code, _, _ := sendRequest(t, in, one.method, one.change, one.body, tag); code != http.StatusPreconditionFailed {
+			t.Errorf("%s, again: got %d, want 412", one.change, code)
+		}
+		if code, _, body := sendRequest(t, in, one.method, one.change, one.body, "*"); code >= 300 {
+			t.Errorf("%s, any: got %d %s", one.change, code, body)
+		}
+	}
+	_, before, _ := sendRequest(t, in, "GET", "/v1/jobs/web", "", "")
+	in.stopAndWait(t)
+	in = startWithJournal(t, c, path)
+	if _, err := in.GetJob(t.Context(), "web"); err != nil { // it waits for who leads
+		t.Fatal(err)
+	}
+	if _, after, _ := sendRequest(t, in, "GET", "/v1/jobs/web", "", ""); after != before {
+		t.Errorf("a restart has changed the tag %s to %s", before, after)
+	}
+	for _, one := range []struct {
+		method, path, match string
+		status              int
+	}{
+		{"DELETE", "/v1/jobs/nobody", "*", http.StatusNotFound},
+		{"DELETE", "/v1/jobs/web", "unquoted", http.StatusBadRequest},
+		{"POST", "/v1/jobs", "*", http.StatusBadRequest},
+		{"DELETE", "/v1/jobs/web", `"stale"`, http.StatusPreconditionFailed},
+		{"DELETE", "/v1/jobs/web", before, http.StatusAccepted},
+	} {
+		if code, _, body := sendRequest(t, in, one.method, one.path, "{}", one.match); code != one.status {
+			t.Errorf("%s %s, If-Match %s: got %d %s, want %d", one.method, one.path, one.match, code, body, one.status)
+		}
+	}
+}
+
+// TestTagIdentifiesSubmission: it stays as the job goes on, and a job that takes the
+// name is another.
+func TestTagIdentifiesSubmission(t *testing.T) {
+	c := mesostest.NewCluster(t, 1)
+	in := startWithJournal(t, c, filepath.Join(t.TempDir(), "journal.db"))
+	ctx := testTimeout(t)
+	tag := func() string {
+		_, tag, _ := sendRequest(t, in, "GET", "/v1/jobs/train", "", "")
+		return tag
+	}
+	if _, err := in.SubmitJob(ctx, testSpec("train", 1, 0)); err != nil {
+		t.Fatal(err)
+	}
+	waiting := tag()
+	awaitState(t, in, "train", job.Running)
+	if running := tag(); running != waiting {
+		t.Errorf("the tag was %s and is %s while it runs", waiting, running)
+	}
+	if err := in.KillJob(ctx, "train"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := in.WaitForJob(ctx, "train"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := in.SubmitJob(ctx, testSpec("train", 1, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, _ := sendRequest(t, in, "DELETE", "/v1/jobs/train", "", waiting); code != http.StatusPreconditionFailed {
+		t.Errorf("another job was killed by the tag of the first: %d", code)
+	}
+}
+
+// TestReadiness: a leader and a standby that knows one are, and one that begins
+// is not yet.
+func TestReadiness(t *testing.T) {
+	c, server := mesostest.NewCluster(t, 1), zktest.StartServer(t)
+	cfg := SchedulerConfig{JournalPath: "zk://" + server.Addr() + "/mesos-gpu/test", SessionTimeout: lasting}
+	first := startInstance(t, c, cfg)
+	awaitRole(t, first, api.Leader)
+	second := startInstance(t, c, cfg)
+	awaitRole(t, second, api.Standby)
+	for _, in := range []*testInstance{first, second} {
+		awaitCondition(t, in.addr+" is ready", func() bool { // a standby also has to hear from ZooKeeper in time
+			code, _, body := sendRequest(t, in, "GET", "/readyz", "", "")
+			return code == http.StatusOK && strings.Contains(body, `"role":`)
+		})
+	}
+	second.Scheduler.setBackend(unavailableBackend{reason: "the scheduler is starting"})
+	if code, _, body := sendRequest(t, second, "GET", "/readyz", "", ""); code != http.StatusServiceUnavailable || !strings.Contains(body, "is starting") {
+		t.Errorf("before it has begun: %d %s", code, body)
+	}
+}

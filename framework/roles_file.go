@@ -1,0 +1,124 @@
+package framework
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"mesos-gpu/framework/sched"
+	"mesos-gpu/job/spell"
+)
+
+// maxRoles bounds the roles file: one line a role.
+const maxRoles = 1 << 20
+
+// LoadRoles reads the table of roles from a YAML file, the default role
+// first:
+//
+//	research: V100=8, A100=4, *=16
+//	prod: {weight: 2, quota: "A100=32"}
+//	guests: {order: shortest, patience: 6h, policy: spread}
+//	batch: {backfill: false}
+//
+// A text is a quota. The framework subscribes to all of the roles.
+func LoadRoles(path string) ([]sched.Role, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read roles: %w", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxRoles+1))
+	if err != nil {
+		return nil, fmt.Errorf("read roles: %w", err)
+	}
+	if len(data) > maxRoles {
+		return nil, fmt.Errorf("read roles %s: more than %d bytes", path, maxRoles)
+	}
+	roles, err := parseRoles(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return roles, nil
+}
+
+func parseRoles(data []byte) ([]sched.Role, error) {
+	var doc yaml.Node
+	if err := yaml.NewDecoder(bytes.NewReader(data)).Decode(&doc); err != nil {
+		return nil, fmt.Errorf("parse roles: %w", err)
+	}
+	if len(doc.Content) != 1 || doc.Content[0].Kind != yaml.MappingNode || len(doc.Content[0].Content) == 0 {
+		return nil, errors.New("roles: write ROLE: QUOTA lines, for example research: V100=8, *=16")
+	}
+	var roles []sched.Role
+	for pairs := doc.Content[0].Content; len(pairs) > 0; pairs = pairs[2:] {
+		r, err := parseRoleNode(pairs[0].Value, pairs[1])
+		if err != nil {
+			return nil, fmt.Errorf("line %d: role %s: %w", pairs[0].Line, pairs[0].Value, err)
+		}
+		roles = append(roles, r)
+	}
+	if err := sched.ValidatePolicy(sched.Policy{Roles: roles}); err != nil {
+		return nil, err
+	}
+	return roles, nil
+}
+
+// parseRoleNode reads a quota, or a mapping of what a role may say.
+func parseRoleNode(name string, n *yaml.Node) (role sched.Role, err error) {
+	var body struct {
+		Weight   float64          `yaml:"weight"`
+		Quota    string           `yaml:"quota"`
+		Order    sched.QueueOrder `yaml:"order"`
+		Patience time.Duration    `yaml:"patience"`
+		Backfill bool             `yaml:"backfill"`
+		Policy   string           `yaml:"policy"`
+	}
+	body.Backfill = true
+	if n.Kind == yaml.ScalarNode && n.Tag != "!!null" {
+		body.Quota = n.Value
+	} else if err := decodeStrictly(n, &body); err != nil {
+		return role, err
+	}
+	role = sched.Role{Name: name, Weight: body.Weight, Order: body.Order, Patience: body.Patience, Strict: !body.Backfill, FitPolicy: body.Policy}
+	role.Quota, err = sched.ParseQuota(body.Quota)
+	return role, err
+}
+
+// decodeStrictly refuses keys that body does not have.
+func decodeStrictly(n *yaml.Node, body any) error {
+	text, err := yaml.Marshal(n)
+	if err != nil {
+		return fmt.Errorf("read: %w", err)
+	}
+	if err := checkRoleKeys(n); err != nil {
+		return err
+	}
+	if err := yaml.Unmarshal(text, body); err != nil {
+		return fmt.Errorf("want weight, quota, order, patience, backfill and policy: %w", err)
+	}
+	return nil
+}
+
+// checkRoleKeys names a key that is none, with the one that was probably meant.
+// That the value is no mapping its reader says.
+func checkRoleKeys(n *yaml.Node) error {
+	known := []string{"weight", "quota", "order", "patience", "backfill", "policy"}
+	for i := 0; n.Kind == yaml.MappingNode && i < len(n.Content); i += 2 {
+		key := n.Content[i].Value
+		if slices.Contains(known, key) {
+			continue
+		}
+		if near := spell.Nearest(key, known); near != "" {
+			return fmt.Errorf("no key %q: did you mean %q?", key, near)
+		}
+		return fmt.Errorf("no key %q: want %s", key, strings.Join(known, ", "))
+	}
+	return nil
+}

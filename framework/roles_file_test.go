@@ -1,0 +1,110 @@
+package framework
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mesos-gpu/framework/sched"
+)
+
+func TestParseRoles(t *testing.T) {
+	got, err := parseRoles([]byte("research: V100=8, A100=4, *=16\nprod: {weight: 2, quota: \"A100=32\"}\nguests: {}\nteam/vision:\nfast: {order: shortest, patience: 6h, policy: spread}\nbatch: {order: fifo, backfill: false}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []sched.Role{
+		{Name: "research", Quota: sched.Quota{"V100": 8, "A100": 4, "*": 16}},
+		{Name: "prod", Weight: 2, Quota: sched.Quota{"A100": 32}},
+		{Name: "guests", Quota: sched.Quota{}},
+		{Name: "team/vision", Quota: sched.Quota{}},
+		{Name: "fast", Quota: sched.Quota{}, Order: sched.ShortestFirst, Patience: 6 * time.Hour, FitPolicy: "spread"},
+		{Name: "batch", Quota: sched.Quota{}, Order: sched.OldestFirst, Strict: true},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("roles (-want +got):\n%s", diff)
+	}
+}
+
+func TestInvalidRolesAreRejected(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                    "parse roles",
+		"[a]":                                 "write ROLE: QUOTA lines",
+		"a: V100":                             `line 1: role a: quota "V100": write TYPE=GPUS`,
+		"a: V100=8\nb: V100=-1":               "line 2: role b",
+		"a: V100=8, v100=9":                   "stands twice",
+		"a: {}\na: {}":                        "stands twice",
+		"a b: {}":                             `role "a b"`,
+		"a: {wait: 2}":                        "want weight, quota",
+		"a: {weigth: 2}":                      `line 1: role a: no key "weigth": did you mean "weight"?`,
+		"a: {weight: -1}":                     "weight -1 is not between",
+		"a: {order: lifo}":                    `role "a": order "lifo" is none of fifo, shortest`,
+		"a: {patience: 1h}":                   "patience is for order shortest",
+		"a: {order: shortest, patience: -1h}": "patience -1h0m0s is not between",
+		"a: {patience: soon}":                 "want weight",
+		"a: {policy: best}":                   `role "a": policy "best" is none of`,
+		"a: {backfill: perhaps}":              "want weight",
+		"a: V100=99999999999999999999":        "write TYPE=GPUS",
+	} {
+		if _, err := parseRoles([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %q", text, err, want)
+		}
+	}
+}
+
+// TestReloadKeepsOldRolesOnError: the file is read again, and a mistake in it changes nothing.
+func TestReloadKeepsOldRolesOnError(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "roles.yaml")
+	write := func(text string) {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("research: V100=8\n")
+	s, err := New(SchedulerConfig{RolesFile: path, Log: discardLog()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []sched.Event
+	s.setLeadership(nil, func(ev sched.Event) { got = append(got, ev) })
+	write("research: V100=4\nprod: {weight: 3}\n")
+	if err := s.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	write("research: lots\n")
+	if err := s.Reload(); err == nil || !strings.Contains(err.Error(), path) {
+		t.Errorf("a mistake: got %v", err)
+	}
+	if len(got) != 1 {
+		t.Fatalf("%d events, want 1", len(got))
+	}
+	want := []sched.Role{{Name: "research", Quota: sched.Quota{"V100": 4}}, {Name: "prod", Weight: 3, Quota: sched.Quota{}}}
+	if diff := cmp.Diff(want, got[0].(sched.PolicyChanged).Policy.Roles); diff != "" {
+		t.Errorf("roles (-want +got):\n%s", diff)
+	}
+	if _, err := New(SchedulerConfig{RolesFile: path, Log: discardLog()}); err == nil {
+		t.Error("a scheduler starts with a roles file that cannot be read")
+	}
+}
+
+// TestPackagedRolesFile: the example that packages bring is read, and has every
+// key.
+func TestPackagedRolesFile(t *testing.T) {
+	roles, err := LoadRoles(filepath.Join("..", "deploy", "etc", "roles.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := sched.Role{Name: "prod", Weight: 2, Order: sched.ShortestFirst, Patience: 6 * time.Hour, FitPolicy: "binpack"}
+	if len(roles) != 3 || roles[0].Name != "research" {
+		t.Fatalf("read %+v", roles)
+	}
+	got := roles[1]
+	got.Quota = want.Quota
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}

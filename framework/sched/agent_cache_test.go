@@ -1,0 +1,117 @@
+package sched
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"mesos-gpu/job"
+)
+
+// TestAgentCacheDoesNotChangePlans: a State that keeps its agents from cycle to
+// cycle does what one does that looks at all of them anew, whatever comes and
+// whatever the policy.
+func TestAgentCacheDoesNotChangePlans(t *testing.T) {
+	kept := 0
+	rapid.Check(t, func(t *rapid.T) {
+		cfg := SchedulerSettings{MaxEndedTasks: 1}
+		cfg.Policy.Fit.Name = rapid.SampledFrom([]string{"headroom", "binpack", "fgd", "topology", "spread"}).Draw(t, "policy")
+		if rapid.Bool().Draw(t, "two policies") {
+			cfg.Policy.Roles = []Role{{Name: "a"}, {Name: "b", FitPolicy: "spread"}}
+		}
+		m := uncachedPair{t: t, one: New(cfg, RecoveredState{}), other: New(cfg, RecoveredState{}), now: time.Unix(1_700_000_000, 0)}
+		m.stepBoth(Subscribed{FrameworkID: "f"})
+		for range rapid.IntRange(1, 25).Draw(t, "rounds") {
+			m.runCycle()
+		}
+		kept += m.kept
+	})
+	if kept < 20 {
+		t.Errorf("agents were kept over %d cycles: that tells nothing", kept)
+	}
+}
+
+// uncachedPair tells two States the same, one of which keeps no agents.
+type uncachedPair struct {
+	t          *rapid.T
+	one, other *State
+	now        time.Time
+	jobs       int
+	offers     int
+	running    []TaskLocation
+	kept       int
+}
+
+func (m *uncachedPair) stepBoth(ev Event) {
+	if _, cycle := ev.(Cycle); cycle {
+		for _, a := range m.one.agentsWithLeftovers(m.one.now) {
+			if diff := cmp.Diff(allFree(&a), m.one.leftoverOf(&a)); diff != "" {
+				m.t.Fatalf("%s has left (-leftovers +left):\n%s", a.ID, diff)
+			}
+		}
+	}
+	before := m.one.cache.cluster
+	got := m.one.Step(m.now, ev)
+	m.other.cache = agentCache{}
+	if diff := cmp.Diff(m.other.Step(m.now, ev), got); diff != "" {
+		m.t.Fatalf("%T: (-made anew +kept)\n%s", ev, diff)
+	}
+	if _, cycle := ev.(Cycle); cycle && before != nil && before == m.one.cache.cluster && m.one.cache.changed != nil {
+		m.kept++
+	}
+	m.one.TakeChanges()
+	m.other.TakeChanges()
+	for _, op := range got {
+		if a, ok := op.(AcceptOffers); ok {
+			for _, l := range a.Launches {
+				m.running = append(m.running, TaskLocation{l.TaskID, a.AgentID})
+			}
+		}
+	}
+}
+
+// runCycle is some of what may happen, and a cycle.
+func (m *uncachedPair) runCycle() {
+	m.now = m.now.Add(time.Duration(rapid.SampledFrom([]int{0, 1, 1, 1, 6, 70}).Draw(m.t, "seconds")) * time.Second)
+	roles := m.one.roleNames()
+	for _, j := range genQueue(2, 3).Draw(m.t, "jobs") {
+		s := *j.Spec
+		m.jobs++
+		s.Name, s.Role, s.Command = fmt.Sprint("j", m.jobs), rapid.SampledFrom(roles).Draw(m.t, "role"), []string{"true"}
+		s.RunTime = time.Duration(rapid.IntRange(0, 3).Draw(m.t, "run")) * time.Minute
+		if rapid.IntRange(0, 3).Draw(m.t, "constrained") == 0 {
+			s.Constraints = []job.Constraint{{Field: "@gpus", Operator: job.Like, Value: "[1-3]"}, {Field: "hostname", Operator: job.MaxPer, Value: "2"}}
+		}
+		s.SetDefaults()
+		m.stepBoth(SubmitJob{Spec: s})
+	}
+	offers := genOffers(4).Draw(m.t, "offers")
+	role := rapid.SampledFrom(roles).Draw(m.t, "of")
+	for i := range offers {
+		m.offers++
+		offers[i].ID, offers[i].Role, offers[i].Hostname = fmt.Sprint("o", m.offers), role, offers[i].AgentID
+	}
+	if rapid.IntRange(0, 20).Draw(m.t, "maintenance") == 0 && len(offers) > 0 {
+		offers[0].Unavailable = m.now.Add(time.Hour)
+	}
+	m.stepBoth(OffersReceived{OffersReceived: offers})
+	switch rapid.IntRange(0, 30).Draw(m.t, "rare") {
+	case 0:
+		m.stepBoth(AgentLost{AgentID: "a1"})
+	case 1:
+		m.stepBoth(OfferRescinded{OfferID: fmt.Sprint("o", m.offers)})
+	case 2:
+		m.stepBoth(AgentsListed{AgentsListed: []Agent{{ID: "a0", GPUs: 4, Types: []string{"K80"}}, {ID: "a9", GPUs: 2, Shared: []SharedDevice{{UUID: "GPU-9", MemMiB: 100, Cores: 100}}}}})
+	}
+	for len(m.running) > 0 && rapid.Bool().Draw(m.t, "end") {
+		i := rapid.IntRange(0, len(m.running)-1).Draw(m.t, "task")
+		m.stepBoth(TaskUpdate{TaskID: m.running[i].TaskID, AgentID: m.running[i].AgentID, State: job.Finished})
+		m.running = slices.Delete(m.running, i, i+1)
+	}
+	m.stepBoth(Tick{})
+	m.stepBoth(Cycle{})
+}

@@ -1,0 +1,215 @@
+package sched
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"mesos-gpu/gpu"
+	"mesos-gpu/job"
+)
+
+// backfillCase is a cluster of agents that count GPUs, with tasks on them and jobs
+// that wait. Nothing but GPUs is ever short.
+type backfillCase struct {
+	offers []Offer
+	q      PlacementQueue
+}
+
+func genBackfillCase(t *rapid.T) backfillCase {
+	c := backfillCase{q: PlacementQueue{Now: time.Unix(1_700_000_000, 0)}}
+	spec := func(name string, gpus, tasks int) *job.Spec {
+		s := &job.Spec{Name: name, Tasks: tasks, Request: gpu.Request{GPUs: gpus}, CPUs: 0.1, MemMiB: 1, Command: []string{"true"}}
+		s.RunTime = time.Duration(rapid.IntRange(0, 6).Draw(t, "run")) * time.Minute
+		s.Priority = rapid.IntRange(0, 2).Draw(t, "priority")
+		s.Preemptible = rapid.Bool().Draw(t, "preemptible")
+		s.Gang = rapid.Bool().Draw(t, "gang")
+		s.SetDefaults()
+		return s
+	}
+	for a := range rapid.IntRange(1, 3).Draw(t, "agents") {
+		id := fmt.Sprintf("a%d", a)
+		free := rapid.IntRange(0, 4).Draw(t, "free")
+		ports := []PortRange{{First: 1, Last: 999}}
+		amount := Amount{CPUs: 100, MemMiB: 100000, DiskMiB: 1000}
+		c.offers = append(c.offers, Offer{ID: "o" + id, AgentID: id, Hostname: id, GPUs: free, Types: []string{"V100"}, Free: amount, Ports: ports})
+		for r := range rapid.IntRange(0, 3).Draw(t, "running") {
+			s := spec(fmt.Sprintf("r%d-%d", a, r), rapid.IntRange(1, 3).Draw(t, "gpus"), 1)
+			run := RunningTask{TaskID: s.Name, AgentID: id, Spec: s, Since: c.q.Now.Add(-time.Minute), GPUTypes: map[string]int{"V100": s.Request.GPUs}}
+			if s.RunTime > 0 {
+				run.Ends = c.q.Now.Add(s.RunTime)
+			}
+			c.q.Running = append(c.q.Running, run)
+		}
+	}
+	for i := range rapid.IntRange(1, 4).Draw(t, "jobs") {
+		s := spec(fmt.Sprintf("j%d", i), rapid.IntRange(1, 4).Draw(t, "gpus"), rapid.IntRange(1, 3).Draw(t, "tasks"))
+		j := WaitingJob{Spec: s}
+		for n := range s.Tasks {
+			j.Tasks = append(j.Tasks, WaitingTask{ID: fmt.Sprintf("%s.%d", s.Name, n), Index: n})
+		}
+		c.q.Waiting = append(c.q.Waiting, j)
+	}
+	return c
+}
+
+// waitingInOrder is that in which the jobs choose.
+func (c *backfillCase) waitingInOrder() []WaitingJob {
+	return slices.SortedStableFunc(slices.Values(c.q.Waiting), func(a, b WaitingJob) int { return b.Spec.Priority - a.Spec.Priority })
+}
+
+// findHead is the first job in order that found no place for all, or that of the
+// name; how many of its tasks wait, and what was free when it had chosen.
+func (c *backfillCase) findHead(plan *Plan, name string) (h *WaitingJob, missing int, free map[string]int) {
+	free = c.freeByAgent()
+	order := c.waitingInOrder()
+	for i := range order {
+		missing = len(order[i].Tasks)
+		for _, a := range plan.Accept {
+			for _, l := range a.Launches {
+				if l.Spec.Name == order[i].Spec.Name {
+					free[a.AgentID] -= l.Spec.Request.GPUs
+					missing--
+				}
+			}
+		}
+		if missing > 0 && (name == "" || order[i].Spec.Name == name) {
+			return &order[i], missing, free
+		}
+	}
+	return nil, 0, free
+}
+
+// naiveEarliestStart is when n tasks of so many GPUs each fit at once, given what is
+// free and when the tasks end that hold the rest; false if nobody knows.
+func naiveEarliestStart(now time.Time, free map[string]int, running []RunningTask, n, gpus int) (time.Time, bool) {
+	times := []time.Time{now}
+	for _, r := range running {
+		if !r.Ends.IsZero() {
+			times = append(times, r.Ends)
+		}
+	}
+	slices.SortFunc(times, time.Time.Compare)
+	for _, at := range times {
+		room := 0
+		for id, g := range free {
+			for _, r := range running {
+				if r.AgentID == id && !r.Ends.IsZero() && !r.Ends.After(at) {
+					g += r.Spec.Request.GPUs
+				}
+			}
+			room += g / gpus
+		}
+		if room >= n {
+			return at, true
+		}
+	}
+	return time.Time{}, false
+}
+
+func (c *backfillCase) freeByAgent() map[string]int {
+	free := map[string]int{}
+	for _, o := range c.offers {
+		free[o.AgentID] += o.GPUs
+	}
+	return free
+}
+
+// TestBackfillNeverDelaysHead: whatever goes first, the job at the head of the
+// queue can start no later than if nothing had gone before it.
+func TestBackfillNeverDelaysHead(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := genBackfillCase(t)
+		for i := range c.q.Running { // preemption has its own test
+			c.q.Running[i].Spec.Preemptible = false
+		}
+		plan := MakePlan(c.offers, c.q, testPolicy())
+		h, n, own := c.findHead(&plan, "")
+		if h == nil {
+			return
+		}
+		var after []RunningTask
+		free := c.freeByAgent()
+		for _, a := range plan.Accept {
+			for _, l := range a.Launches {
+				free[a.AgentID] -= l.Spec.Request.GPUs
+				r := RunningTask{TaskID: l.TaskID, AgentID: a.AgentID, Spec: l.Spec}
+				if l.Spec.RunTime > 0 {
+					r.Ends = c.q.Now.Add(l.Spec.RunTime)
+				}
+				after = append(after, r)
+			}
+		}
+		alone, known := naiveEarliestStart(c.q.Now, own, c.q.Running, n, h.Spec.Request.GPUs)
+		if !known {
+			return
+		}
+		with, ok := naiveEarliestStart(c.q.Now, free, slices.Concat(c.q.Running, after), n, h.Spec.Request.GPUs)
+		if !ok || with.After(alone) {
+			t.Fatalf("%s could start in %s, now in %s (%t)\n%+v", h.Spec.Name, alone.Sub(c.q.Now), with.Sub(c.q.Now), ok, plan)
+		}
+	})
+}
+
+// TestPreemptionTakesNoUnneededVictim: only willing tasks of lower priority go, only when they
+// make room for the job, and none of them in vain.
+func TestPreemptionTakesNoUnneededVictim(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := genBackfillCase(t)
+		plan := MakePlan(c.offers, c.q, testPolicy())
+		victims := map[string]bool{}
+		for _, v := range plan.Preempt {
+			victims[v.TaskID] = true
+		}
+		beneficiary := ""
+		if len(plan.Preempt) > 0 {
+			beneficiary = plan.Preempt[0].ForJob
+		}
+		h, missing, free := c.findHead(&plan, beneficiary)
+		if h == nil {
+			if len(victims) > 0 {
+				t.Fatalf("%d victims though all have their places", len(victims))
+			}
+			return
+		}
+		fits := func(gone map[string]bool) bool {
+			room := 0
+			for id, g := range free {
+				for _, r := range c.q.Running {
+					if r.AgentID == id && gone[r.TaskID] {
+						g += r.Spec.Request.GPUs
+					}
+				}
+				room += g / h.Spec.Request.GPUs
+			}
+			return room >= missing
+		}
+		may := map[string]bool{}
+		for _, r := range c.q.Running {
+			if may[r.TaskID] = r.Spec.Preemptible && r.Spec.Priority < h.Spec.Priority; victims[r.TaskID] && !may[r.TaskID] {
+				t.Fatalf("%s (priority %d, preemptible %t) goes for priority %d", r.TaskID, r.Spec.Priority, r.Spec.Preemptible, h.Spec.Priority)
+			}
+		}
+		if !h.Spec.Gang && !fits(may) {
+			if missing = 1; len(victims) == 0 {
+				return // one task would be better than none, unless the run times of others promise all
+			}
+		}
+		if fits(may) != (len(victims) > 0) {
+			t.Fatalf("%s lacks %d, %d victims, all that may go make room: %t", h.Spec.Name, missing, len(victims), fits(may))
+		}
+		if len(victims) > 0 && !fits(victims) {
+			t.Fatalf("%d victims make no room for %s", len(victims), h.Spec.Name)
+		}
+		for id := range victims {
+			delete(victims, id)
+			if fits(victims) {
+				t.Fatalf("%s goes in vain", id)
+			}
+			victims[id] = true
+		}
+	})
+}

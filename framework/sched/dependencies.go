@@ -1,0 +1,155 @@
+package sched
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"mesos-gpu/job"
+	"mesos-gpu/job/spell"
+)
+
+// MissingDependencyError says that a job is to wait for one that there is not.
+type MissingDependencyError struct {
+	Name string
+	// Near is the name that was probably meant, or "".
+	Near string
+}
+
+func (e *MissingDependencyError) Error() string {
+	text := fmt.Sprintf("after: there is no job %q", e.Name)
+	if e.Near != "" {
+		return text + fmt.Sprintf("; did you mean %q?", e.Near)
+	}
+	return text + ": submit it first"
+}
+
+// admitDependencies: the jobs that one waits for are there, so that none can wait for
+// itself in a circle, and may still end as it wants.
+func (s *State) admitDependencies(spec *job.Spec, sees func(role string) bool) error {
+	for _, d := range spec.After {
+		j, ok := s.jobs[d.Job]
+		switch {
+		case !ok || !sees(j.Spec.Role):
+			return &MissingDependencyError{Name: d.Job, Near: s.nearestJobName(d.Job, sees)}
+		case j.IsTerminal() && !d.IsMetBy(j.State()):
+			return fmt.Errorf("after: job %s has ended and is %s: submit it anew first", j.Spec.Name, describeUnmet(d, j.State()))
+		}
+	}
+	return nil
+}
+
+// describeUnmet reads "FAILED, not finished".
+func describeUnmet(d job.Dependency, state job.State) string {
+	if d.Outcome == job.OutcomeFailed {
+		return fmt.Sprintf("%s, not failed", state)
+	}
+	return fmt.Sprintf("%s, not finished", state)
+}
+
+// maxNameCandidates is how many of the newest jobs a name is looked for among.
+const maxNameCandidates = 1000
+
+// nearestJobName is the name of a visible job that differs in a letter or two, or "".
+func (s *State) nearestJobName(name string, sees func(role string) bool) string {
+	best, distance := "", 3
+	for _, list := range [][]string{s.queue, s.ended} {
+		for _, other := range list[max(0, len(list)-maxNameCandidates):] {
+			if d := spell.Distance(name, other); d < distance && d < len(name) && sees(s.jobs[other].Spec.Role) {
+				best, distance = other, d
+			}
+		}
+	}
+	return best
+}
+
+// registerDependencies notes which jobs a new one waits for. Those that have ended already
+// have done so as it wants: admitDependencies saw to that.
+func (s *State) registerDependencies(j *job.Job) {
+	after := slices.Clone(j.Spec.After)
+	for i := range after {
+		other := s.jobs[after[i].Job]
+		if after[i].Met = other.IsTerminal(); !after[i].Met {
+			s.dependents[other.Spec.Name] = append(s.dependents[other.Spec.Name], j.Spec.Name)
+		}
+	}
+	j.Spec.After = after
+}
+
+// notifyDependents tells those who wait for a job that it has ended. What they have
+// waited for is recorded with them: the job may be forgotten later.
+func (s *State) notifyDependents(now time.Time, ended *job.Job) {
+	names := s.dependents[ended.Spec.Name]
+	delete(s.dependents, ended.Spec.Name)
+	state := ended.State()
+	for _, name := range names {
+		j := s.jobs[name]
+		if j == nil || j.IsTerminal() {
+			continue
+		}
+		after := slices.Clone(j.Spec.After) // others read the old one
+		i := slices.IndexFunc(after, func(d job.Dependency) bool { return d.Job == ended.Spec.Name && !d.Met })
+		if i < 0 {
+			continue // another job of the name, submitted since
+		}
+		if !after[i].IsMetBy(state) {
+			s.failWaitingTasks(now, j, fmt.Sprintf("job %s is %s", ended.Spec.Name, describeUnmet(after[i], state)))
+			continue
+		}
+		after[i].Met = true
+		j.Spec.After = after
+		s.markJobChanged(j)
+		if len(j.Spec.UnmetDependencies()) > 0 {
+			continue
+		}
+		for i := range j.Tasks {
+			if ref := (taskRef{j, i}); ref.get().State == job.Waiting {
+				ref.get().NotBefore = now
+				s.markTaskDirty(ref)
+				s.requestOffers(ref)
+			}
+		}
+	}
+}
+
+// unregisterDependencies: a job that has ended waits for no other any more.
+func (s *State) unregisterDependencies(j *job.Job) {
+	for _, d := range j.Spec.UnmetDependencies() {
+		names := slices.DeleteFunc(s.dependents[d.Job], func(name string) bool { return name == j.Spec.Name })
+		if s.dependents[d.Job] = names; len(names) == 0 {
+			delete(s.dependents, d.Job)
+		}
+	}
+}
+
+// failWaitingTasks ends a job that has not started, and with it those who wait for it
+// to finish.
+func (s *State) failWaitingTasks(now time.Time, j *job.Job, why string) {
+	for i := range j.Tasks {
+		switch ref := (taskRef{j, i}); {
+		case j.Tasks[i].State == job.Waiting:
+			s.transition(now, ref, job.Failed, why)
+		case j.Tasks[i].IsRetired():
+			s.retireForGood(now, ref, why)
+		}
+	}
+	s.retireJob(j)
+}
+
+// dependencyReason says which jobs must end first.
+func (s *State) dependencyReason(j *job.Job, missing int, open []job.Dependency) PendingReason {
+	lack := make([]string, len(open))
+	seen := make([]string, len(open))
+	for i, d := range open {
+		lack[i] = d.String()
+		seen[i] = "it is not there any more"
+		if other := s.jobs[d.Job]; other != nil {
+			seen[i] = fmt.Sprintf("it is %s", other.State())
+		}
+		if len(open) > 1 {
+			seen[i] = strings.Replace(seen[i], "it", d.Job, 1)
+		}
+	}
+	return newPendingReason(j, missing, pendingCause{needs: strings.Join(lack, ", "), available: strings.Join(seen, ", ")})
+}

@@ -1,0 +1,48 @@
+package sched
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"mesos-gpu/job"
+)
+
+// TestAttemptsAreBounded: of all jobs together the oldest attempts are
+// forgotten, in the journal too, and a State that goes on from it forgets those
+// of jobs that are gone.
+func TestAttemptsAreBounded(t *testing.T) {
+	s := New(SchedulerSettings{}, RecoveredState{})
+	s.jobs["big"] = &job.Job{Tasks: make([]job.Task, maxAttemptsOfAll)}
+	s.jobs["small"] = &job.Job{Tasks: make([]job.Task, 1)}
+	ended := func(name string, n int) job.Task {
+		return job.Task{ID: fmt.Sprint(name, n), Job: name, Attempt: n, State: job.Failed, Changed: time.Unix(int64(n), 0), AgentURL: "http://agent"}
+	}
+	s.keepEndedAttempt(job.Task{ID: "never got to an agent", Job: "small", State: job.Lost})
+	for n := range 3 * MaxAttemptsPerJob {
+		s.keepEndedAttempt(ended("small", n))
+	}
+	if got := len(s.documents[attemptPrefix]); got != MaxAttemptsPerJob {
+		t.Errorf("%d attempts of one task are remembered, want %d", got, MaxAttemptsPerJob)
+	}
+	for n := range 3 * maxAttemptsOfAll {
+		s.keepEndedAttempt(ended("big", 1000+n))
+	}
+	if got := len(s.documents[attemptPrefix]); got != maxAttemptsOfAll || s.endedAttempts.count != got || len(s.endedAttempts.order) > 2*maxAttemptsOfAll+1 {
+		t.Errorf("%d are remembered, counted %d of %d, want %d", got, s.endedAttempts.count, len(s.endedAttempts.order), maxAttemptsOfAll)
+	}
+	if len(s.endedAttempts.byJob["small"]) > 0 || s.Document(attemptPrefix+"small299") != nil {
+		t.Error("the oldest of all are remembered")
+	}
+	if got := len(s.TakeChanges().Documents); got < maxAttemptsOfAll {
+		t.Errorf("%d are recorded", got)
+	}
+
+	documents := s.Documents()
+	documents[attemptPrefix+"strange"] = []byte("{")
+	next := New(SchedulerSettings{}, RecoveredState{Jobs: []*job.Job{{Spec: job.Spec{Name: "small", Tasks: 1}, Tasks: []job.Task{{ID: "small.0", Job: "small", State: job.Waiting}}}}, Documents: documents})
+	c := next.TakeChanges()
+	if len(next.documents[attemptPrefix]) > 0 || next.endedAttempts.count > 0 || len(c.Documents) != maxAttemptsOfAll+1 {
+		t.Errorf("%d of jobs that are gone are remembered, %d are recorded to be forgotten", next.endedAttempts.count, len(c.Documents))
+	}
+}

@@ -1,0 +1,46 @@
+package fit
+
+import "maps"
+
+// Clone is a cluster of its own that is in the same state.
+func (c *Cluster) Clone() *Cluster {
+	d := &Cluster{}
+	d.CopyFrom(c)
+	return d
+}
+
+// CopyFrom puts the cluster into the state of another one, in the memory that
+// it has.
+func (c *Cluster) CopyFrom(o *Cluster) {
+	c.capacities = append(c.capacities[:0], o.capacities...)
+	c.index = o.index
+	c.copyOtherState(o)
+}
+
+// CopyRole is CopyFrom for who asks about one role alone: what the cluster then
+// says of agents of others means nothing.
+func (c *Cluster) CopyRole(o *Cluster, role string) {
+	id, ok := o.index.roleIDs[role]
+	if c.index != o.index || !ok {
+		c.CopyFrom(o)
+		return
+	}
+	for _, i := range o.index.roleAgents(id) {
+		c.capacities[i] = o.capacities[i]
+	}
+	c.copyOtherState(o)
+}
+
+// copyOtherState is for what is small or not kept by agent.
+func (c *Cluster) copyOtherState(o *Cluster) {
+	c.policy, c.now = o.policy, o.now
+	c.wholeBits = append(c.wholeBits[:0], o.wholeBits...)
+	c.freeShares, c.totalShares = append(c.freeShares[:0], o.freeShares...), append(c.totalShares[:0], o.totalShares...)
+	c.agentScores, c.hints = append(c.agentScores[:0], o.agentScores...), append(c.hints[:0], o.hints...)
+	c.reservations = append(c.reservations[:0], o.reservations...)
+	c.taskMixes = nil
+	for _, of := range o.taskMixes {
+		c.taskMixes = append(c.taskMixes, maps.Clone(of))
+	}
+	c.rankings.invalidate(len(c.capacities))
+}

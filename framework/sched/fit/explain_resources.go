@@ -1,0 +1,188 @@
+package fit
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"mesos-gpu/gpu"
+)
+
+// plainResource is one of the plain resources, with its unit, in thousandths.
+type plainResource struct {
+	unit         string
+	free         func(r *agentCapacity) int64
+	need         func(cl *demandClass) int64
+	reserved     func(h *reservedResources) int64
+	overheadPart func(a milliAmount) int64
+}
+
+func plainResources() []plainResource {
+	plain := func(unit string, of func(milliAmount) int64) plainResource {
+		return plainResource{
+			unit: unit, overheadPart: of,
+			free:     func(r *agentCapacity) int64 { return of(r.free) },
+			need:     func(cl *demandClass) int64 { return of(cl.need) },
+			reserved: func(h *reservedResources) int64 { return of(h.amount) },
+		}
+	}
+	return []plainResource{
+		plain("CPUs", func(a milliAmount) int64 { return a.cpus }),
+		plain("MiB of memory", func(a milliAmount) int64 { return a.mem }),
+		plain("MiB of disk", func(a milliAmount) int64 { return a.disk }),
+		{
+			unit: "ports", overheadPart: func(milliAmount) int64 { return 0 },
+			free:     func(r *agentCapacity) int64 { return int64(r.portCount) * 1000 },
+			need:     func(cl *demandClass) int64 { return int64(cl.portCount) * 1000 },
+			reserved: func(*reservedResources) int64 { return 0 },
+		},
+	}
+}
+
+// availableOn is how much of it the demand may have of an agent.
+func (x *plainResource) availableOn(q *demandExplainer, i int) int64 {
+	r := &q.capacities[i]
+	n := x.free(r)
+	if q.class.avoidsReserved && r.reservation > 0 {
+		n -= x.reserved(&q.reservations[r.reservation-1])
+	}
+	return n
+}
+
+// explainPlain is for work without GPUs.
+func (q *demandExplainer) explainPlain(agents []int) Shortage {
+	rules := q.buildRules()
+	good := filterIndices(agents, func(i int) bool { return !failsAny(rules, i) })
+	if len(good) > 0 || len(agents) == 0 {
+		short := q.explainPlainShortage(good, "")
+		if bad := filterIndices(agents, func(i int) bool { return failsAny(rules, i) }); len(bad) > 0 {
+			short.Found += "; of the others " + worstRule(rules, bad)
+		}
+		return short
+	}
+	return Shortage{q.missingText(), fmt.Sprintf("%s, %s", q.describeKnown(len(agents)), worstRule(rules, agents))}
+}
+
+// explainPlainShortage says which plain resource is short on agents that have the GPUs
+// (beside, where the job wants some). It names the one most agents lack.
+func (q *demandExplainer) explainPlainShortage(agents []int, beside string) Shortage {
+	list := plainResources()
+	if len(agents) == 0 {
+		return Shortage{q.missingPlain(list[0], beside), "no agent is known yet"}
+	}
+	lacking := func(x plainResource) int {
+		return len(filterIndices(agents, func(i int) bool { return x.availableOn(q, i) < x.need(q.class) }))
+	}
+	worst := slices.MaxFunc(list, func(x, y plainResource) int { return cmp.Compare(lacking(x), lacking(y)) })
+	if port, free := q.scarcestPort(agents); len(agents)-free > lacking(worst) {
+		return q.explainPort(port, free, len(agents), beside)
+	}
+	var most int64
+	for _, i := range agents {
+		most = max(most, worst.availableOn(q, i))
+	}
+	seen := fmt.Sprintf("%s, the most free on one is %s", q.describeKnown(len(agents)), formatMilli(most))
+	if beside != "" {
+		seen = fmt.Sprintf("%s the GPUs, the most free on one is %s", agentsHave(len(agents)), formatMilli(most))
+	}
+	return Shortage{q.missingPlain(worst, beside), seen}
+}
+
+// scarcestPort is the port, of those that the demand names, that the fewest
+// agents have free, and how many do: all where it names none.
+func (q *demandExplainer) scarcestPort(agents []int) (port, free int) {
+	free = len(agents)
+	for _, p := range q.class.hostPorts {
+		if p == 0 {
+			continue
+		}
+		if n := len(filterIndices(agents, func(i int) bool { return findRange(q.capacities[i].ports, p) >= 0 })); n < free {
+			port, free = p, n
+		}
+	}
+	return port, free
+}
+
+func (q *demandExplainer) explainPort(port, free, agents int, beside string) Shortage {
+	with := ""
+	if beside != "" {
+		beside, with = " beside "+beside, " with the GPUs"
+	}
+	return Shortage{
+		fmt.Sprintf("host port %d%s on one agent", port, beside),
+		fmt.Sprintf("port %d is free on %d of %d %s%s", port, free, agents, gpu.Plural(agents, "agent"), with),
+	}
+}
+
+func (q *demandExplainer) missingPlain(x plainResource, beside string) string {
+	s := q.neededText(x, 1)
+	if beside != "" {
+		return s + " beside " + beside + " on one agent"
+	}
+	return s + " on one agent"
+}
+
+// neededText is how much of it so many tasks need together.
+func (q *demandExplainer) neededText(x plainResource, tasks int) string {
+	s := x.formatAmount(x.need(q.class) * int64(tasks))
+	if part := x.overheadPart(q.demand.Overhead.toMilli()) * int64(tasks); part > 0 {
+		s += fmt.Sprintf(" (%s of it for the %s)", formatMilli(part), gpu.Plural(tasks, "executor"))
+	}
+	return s
+}
+
+// formatAmount reads "1 CPU", "1.5 CPUs".
+func (x *plainResource) formatAmount(milli int64) string {
+	if one, many := strings.CutSuffix(x.unit, "s"); many && milli == 1000 {
+		return "1 " + one
+	}
+	return formatMilli(milli) + " " + x.unit
+}
+
+// ExplainRefusal says why one agent does not do for one task of the demand, with
+// both numbers.
+func (c *Cluster) ExplainRefusal(i int, d *Demand) string {
+	q := c.newExplainer(d)
+	r := &c.capacities[i]
+	if r.roleID != q.class.roleID {
+		return fmt.Sprintf("%s wants offers to role %q, agent offers to %q", d.Job, d.Role, c.index.agents[i].Role)
+	}
+	if q.class.gpus == 0 || q.hasType(i) {
+		for _, rule := range q.buildRules() {
+			if rule.fails(i) {
+				return fmt.Sprintf("%s wants %s, agent has %s", d.Job, rule.requirement, rule.has(i))
+			}
+		}
+	}
+	if q.class.gpus > 0 && !q.hasEnoughGPUs(i) {
+		if q.class.wantsShares {
+			o := q.surveyDevices([]int{i})
+			return fmt.Sprintf("%s wants %s, agent: %s", d.Job, q.wantedText(), o.describeObstacles(&q))
+		}
+		return fmt.Sprintf("%s wants %d %s, agent has %d free", d.Job, q.class.gpus, q.deviceNoun(), q.availableGPUs(i, q.class))
+	}
+	for _, x := range plainResources() {
+		if have := x.availableOn(&q, i); have < x.need(q.class) {
+			return fmt.Sprintf("%s wants %s, agent has %s", d.Job, x.formatAmount(x.need(q.class)), formatMilli(have))
+		}
+	}
+	if port, free := q.scarcestPort([]int{i}); free == 0 {
+		return fmt.Sprintf("%s wants port %d, which the agent has not free", d.Job, port)
+	}
+	for _, t := range c.newCounters(d, q.class) {
+		if !allowedByAll([]*constraintCounter{t})(i) {
+			return fmt.Sprintf("%s wants %s, agent has %s", d.Job, t.constraint, t.describeOn(i))
+		}
+	}
+	return d.Job + " was placed elsewhere"
+}
+
+// describeOn says what the tally has for an agent.
+func (t *constraintCounter) describeOn(i int) string {
+	id := t.column.valueIDs[i]
+	if id < 0 {
+		return "no " + t.constraint.Field
+	}
+	return fmt.Sprintf("%s with %d %s of the job", t.column.values[id], t.tasksByValue[id], gpu.Plural(t.tasksByValue[id], "task"))
+}

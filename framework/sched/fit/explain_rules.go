@@ -1,0 +1,209 @@
+package fit
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"mesos-gpu/gpu"
+	"mesos-gpu/job"
+)
+
+// requirementRule is one wish beside type and number that an agent satisfies or not,
+// whatever is free on it.
+type requirementRule struct {
+	requirement string // "driver 535 or newer"
+	fails       func(i int) bool
+	has         func(i int) string // what one agent has instead
+	// nearest says what comes nearest on agents that fail.
+	nearest func(agents []int) string
+}
+
+func failsAny(rules []requirementRule, i int) bool {
+	return slices.ContainsFunc(rules, func(r requirementRule) bool { return r.fails(i) })
+}
+
+// worstRule names the wish that most of the agents fail.
+func worstRule(rules []requirementRule, agents []int) string {
+	failing := func(r requirementRule) []int { return filterIndices(agents, r.fails) }
+	w := slices.MaxFunc(rules, func(x, y requirementRule) int { return cmp.Compare(len(failing(x)), len(failing(y))) })
+	bad := failing(w)
+	return fmt.Sprintf("%d %s %s: %s", len(bad), pluralVerb(len(bad), "lacks", "lack"), w.requirement, w.nearest(bad))
+}
+
+// buildRules lists what the demand asks.
+func (q *demandExplainer) buildRules() []requirementRule {
+	var list []requirementRule
+	r := &q.demand.Request
+	if q.class.gpus > 0 {
+		if r.MinMemMiB > 0 {
+			list = append(list, q.memoryRule())
+		}
+		if r.MinDriver != "" {
+			list = append(list, q.versionRule("driver", r.MinDriver, func(k *hardwareClass) dottedVersion { return k.driver }))
+		}
+		if r.MinCUDA != "" {
+			list = append(list, q.versionRule("CUDA", r.MinCUDA, func(k *hardwareClass) dottedVersion { return k.cuda }))
+		}
+		if !r.Devices.AcceptsAny() {
+			list = append(list, q.deviceRule())
+		}
+		if q.class.requirement.topology != "" {
+			list = append(list, q.topologyRule())
+		}
+	}
+	for _, con := range q.demand.Constraints {
+		if !con.DependsOnPeers() {
+			list = append(list, q.constraintRule(con))
+		}
+	}
+	if q.index.hasMaintenance { // else nobody fails it
+		list = append(list, q.maintenanceRule())
+	}
+	return list
+}
+
+// hasDevicesFor reports whether the agent has devices that satisfy part of the wish.
+func (q *demandExplainer) hasDevicesFor(i int, part gpu.Request) bool {
+	part.GPUs, part.Types = q.demand.Request.GPUs, q.demand.Request.Types
+	return q.hasSuitableDevices(i, &demandClass{gpus: q.class.gpus, requirement: q.index.findRequirement(part)})
+}
+
+func (q *demandExplainer) memoryRule() requirementRule {
+	largest := func(i int) int64 {
+		k := q.capacities[i].hardware
+		most := k.memMiB
+		for _, s := range k.slots {
+			if q.index.acceptsModel(q.demand.Request.Types, s.model) {
+				most = max(most, s.memMiB)
+			}
+		}
+		return most
+	}
+	text := func(mem int64) string {
+		if mem == 0 {
+			return "none of known memory"
+		}
+		return fmt.Sprintf("%d MiB", mem)
+	}
+	return requirementRule{
+		requirement: fmt.Sprintf("devices of %d MiB or more", q.demand.Request.MinMemMiB),
+		fails:       func(i int) bool { return !q.hasDevicesFor(i, gpu.Request{MinMemMiB: q.demand.Request.MinMemMiB}) },
+		has:         func(i int) string { return text(largest(i)) },
+		nearest: func(agents []int) string {
+			most := int64(0)
+			for _, i := range agents {
+				most = max(most, largest(i))
+			}
+			return "the largest has " + text(most)
+		},
+	}
+}
+
+func (q *demandExplainer) versionRule(name, want string, of func(*hardwareClass) dottedVersion) requirementRule {
+	text := func(v dottedVersion) string {
+		if !v.isKnown() {
+			return "none that is known"
+		}
+		return v.text
+	}
+	return requirementRule{
+		requirement: fmt.Sprintf("%s %s or newer", name, want),
+		fails:       func(i int) bool { return !of(q.capacities[i].hardware).isAtLeast(want) },
+		has:         func(i int) string { return text(of(q.capacities[i].hardware)) },
+		nearest: func(agents []int) string {
+			var newest dottedVersion
+			for _, i := range agents {
+				if v := of(q.capacities[i].hardware); v.compare(newest) > 0 {
+					newest = v
+				}
+			}
+			if !newest.isKnown() {
+				return "none tells its " + name
+			}
+			return "the newest is " + newest.text
+		},
+	}
+}
+
+func (q *demandExplainer) deviceRule() requirementRule {
+	return requirementRule{
+		requirement: "devices of " + describeSelector(q.demand.Request.Devices),
+		fails:       func(i int) bool { return !q.hasDevicesFor(i, gpu.Request{Devices: q.demand.Request.Devices}) },
+		has:         func(int) string { return "none of them" },
+		nearest:     func([]int) string { return "they have none of them" },
+	}
+}
+
+func (q *demandExplainer) topologyRule() requirementRule {
+	largest := func(i int) int {
+		r := &q.capacities[i]
+		if !r.hasDeviceIDs && r.scalarGPUs > 0 {
+			return 1 // by count: nobody knows what hangs together
+		}
+		return r.hardware.largestGroup(q.class.requirement.topology, q.class.requirement.matchOn(r.hardware, q.index).slotMask)
+	}
+	group := map[gpu.Topology]string{gpu.NVLink: "joined by NVLink", gpu.SameNUMA: "of one NUMA node"}[q.class.requirement.topology]
+	return requirementRule{
+		requirement: fmt.Sprintf("%d devices %s", q.class.gpus, group),
+		fails:       func(i int) bool { return largest(i) < int(q.class.gpus) },
+		has:         func(i int) string { return fmt.Sprint(largest(i)) },
+		nearest: func(agents []int) string {
+			most := 0
+			for _, i := range agents {
+				most = max(most, largest(i))
+			}
+			return fmt.Sprintf("the largest group has %d", most)
+		},
+	}
+}
+
+func (q *demandExplainer) constraintRule(con job.Constraint) requirementRule {
+	only := q.index.findFilter([]job.Constraint{con})
+	value := func(i int) string {
+		if v, ok := q.index.agents[i].FieldValue(con.Field); ok {
+			return v
+		}
+		return "no " + con.Field
+	}
+	return requirementRule{
+		requirement: con.String(), has: value,
+		fails: func(i int) bool { return !only.has(i) },
+		nearest: func(agents []int) string {
+			var seen []string
+			for _, i := range agents {
+				if v := value(i); !slices.Contains(seen, v) {
+					seen = append(seen, v)
+				}
+			}
+			slices.Sort(seen)
+			if n := len(seen); n > 3 {
+				seen = append(seen[:3], fmt.Sprintf("%d more", n-3))
+			}
+			return "they have " + strings.Join(seen, ", ")
+		},
+	}
+}
+
+func (q *demandExplainer) maintenanceRule() requirementRule {
+	text := func(until int64) string {
+		if until <= 0 {
+			return "none: it has begun"
+		}
+		return time.Duration(until).String()
+	}
+	return requirementRule{
+		requirement: fmt.Sprintf("%s before maintenance", time.Duration(q.class.minAvailable)),
+		fails:       func(i int) bool { return q.capacities[i].untilMaintenance < q.class.minAvailable },
+		has:         func(i int) string { return text(q.capacities[i].untilMaintenance) },
+		nearest: func(agents []int) string {
+			most := int64(0)
+			for _, i := range agents {
+				most = max(most, q.capacities[i].untilMaintenance)
+			}
+			return "the longest is " + text(most)
+		},
+	}
+}

@@ -1,0 +1,177 @@
+package fit
+
+import (
+	"math/bits"
+	"slices"
+)
+
+// admitsClass reports whether the agent will do for the class apart from what its
+// state says.
+func (c *Cluster) admitsClass(i int, r *agentCapacity, cl *demandClass) bool {
+	return r.roleID == cl.roleID && r.untilMaintenance >= cl.minAvailable && r.portCount >= cl.portCount && (cl.hostPorts == nil || containPorts(r.ports, cl.hostPorts)) && (cl.fixedFilter == nil || cl.fixedFilter.has(i))
+}
+
+// fitsTask reports whether one task of the class finds place on the agent, the
+// constraints about its job's other tasks aside.
+func (c *Cluster) fitsTask(i int, cl *demandClass) bool {
+	r := &c.capacities[i]
+	if !r.free.canHold(&cl.need) || !c.admitsClass(i, r, cl) {
+		return false
+	}
+	if cl.avoidsReserved && r.reservation > 0 {
+		h := &c.reservations[r.reservation-1]
+		if left := r.free.minus(h.amount); !left.canHold(&cl.need) || cl.portCount > 0 && !h.hasPortsLeft(r, cl) {
+			return false
+		}
+	}
+	switch {
+	case cl.gpus == 0:
+		return true
+	case cl.wantsShares:
+		return c.fitsShares(r, cl)
+	default:
+		return r.freeGPUs() >= cl.gpus && c.availableGPUs(i, cl) >= int(cl.gpus)
+	}
+}
+
+// hasPortsLeft reports whether a task of the class finds its ports beside those
+// that are held.
+func (h *reservedResources) hasPortsLeft(r *agentCapacity, cl *demandClass) bool {
+	free := r.portCount
+	for _, p := range h.ports {
+		if slices.Contains(cl.hostPorts, p) {
+			return false
+		}
+		if findRange(r.ports, p) >= 0 {
+			free--
+		}
+	}
+	return free >= cl.portCount
+}
+
+// availableGPUs counts the whole GPUs of the agent that one task may have: with a
+// wish for topology, the largest group that satisfies it.
+func (c *Cluster) availableGPUs(i int, cl *demandClass) int {
+	r := &c.capacities[i]
+	m := cl.requirement.matchOn(r.hardware, c.index)
+	if !r.hasDeviceIDs {
+		if !m.allCounted {
+			return 0
+		}
+		return int(max(c.unreservedGPUs(r, cl), 0))
+	}
+	n := int(c.unreservedGPUs(r, cl))
+	if n <= 0 {
+		return 0
+	}
+	if m.allSlots && !cl.requirement.namesDevices && cl.requirement.topology == "" && !(cl.avoidsReserved && r.reservation > 0) {
+		return n
+	}
+	mask := c.candidateSlots(r, cl, m)
+	if cl.requirement.topology == "" {
+		return min(n, countBits(mask))
+	}
+	return min(n, r.hardware.largestGroup(cl.requirement.topology, mask))
+}
+
+// unreservedGPUs is freeGPUs less what is held back from the class. What is held of
+// devices that are not free now costs nothing.
+func (c *Cluster) unreservedGPUs(r *agentCapacity, cl *demandClass) int32 {
+	n := r.freeGPUs()
+	if !cl.avoidsReserved || r.reservation == 0 {
+		return n
+	}
+	h := &c.reservations[r.reservation-1]
+	held := h.gpus
+	if r.hasDeviceIDs {
+		for w, m := range c.wholeMask(r) {
+			if w < len(h.mask) {
+				held -= int32(bits.OnesCount64(h.mask[w] &^ m))
+			}
+		}
+	}
+	return n - max(held, 0)
+}
+
+// candidateSlots are the whole free slots that a task of the class may have. The
+// mask is good until the next call.
+func (c *Cluster) candidateSlots(r *agentCapacity, cl *demandClass, m *requirementMatch) []uint64 {
+	c.maskScratch = c.maskScratch[:0]
+	for w, free := range c.wholeMask(r) {
+		c.maskScratch = append(c.maskScratch, free&m.slotMask[w])
+	}
+	if cl.avoidsReserved && r.reservation > 0 {
+		for w, held := range c.reservations[r.reservation-1].mask {
+			c.maskScratch[w] &^= held
+		}
+	}
+	if cl.requirement.namesDevices {
+		c.slotScratch = listBits(c.maskScratch, c.slotScratch[:0])
+		for _, s := range c.slotScratch {
+			if !cl.requirement.acceptsUUID(r.uuids[s]) {
+				c.maskScratch[s/64] &^= 1 << (s % 64)
+			}
+		}
+	}
+	return c.maskScratch
+}
+
+// IsSuitable reports whether the agent has what the demand wants (devices of the
+// kind, whole or shared, versions, and what its constraints ask of the agent alone), whether
+// or not enough of it is free now.
+func (c *Cluster) IsSuitable(i int, d *Demand) bool { return c.isSuitableFor(i, c.classifyDemand(d)) }
+
+func (c *Cluster) isSuitableFor(i int, cl *demandClass) bool {
+	r := &c.capacities[i]
+	if r.roleID != cl.roleID || cl.fixedFilter != nil && !cl.fixedFilter.has(i) {
+		return false
+	}
+	if cl.gpus == 0 {
+		return true
+	}
+	return c.hasSuitableDevices(i, cl) && (r.shareOffset < 0 && !cl.wantsShares || c.hasDevicesInMode(r, cl))
+}
+
+// hasDevicesInMode reports whether enough devices that would do go whole, or are shared
+// and large enough, as the demand has it. It is for agents of which some are.
+func (c *Cluster) hasDevicesInMode(r *agentCapacity, cl *demandClass) bool {
+	if !cl.wantsShares && !r.hasDeviceIDs && r.scalarGPUs > 0 {
+		return true // by count
+	}
+	if !cl.wantsShares && !r.hardware.hasInventory && !cl.requirement.namesDevices {
+		return true // it may have others than those told of
+	}
+	n, want := int32(0), int32(1)
+	if cl.wantsShares {
+		want = cl.gpus
+	}
+	for _, s := range listBits(cl.requirement.matchOn(r.hardware, c.index).slotMask, nil) {
+		switch shared := c.isShared(r, s); {
+		case cl.requirement.namesDevices && !cl.requirement.acceptsUUID(r.uuids[s]):
+		case r.hardware.divisible, !cl.wantsShares && !shared:
+			n++
+		case cl.wantsShares && shared:
+			all := c.totalShares[int(r.shareOffset)+s]
+			if r.hardware.canEnforceShares(cl.gpus) && isEnough(cl.share, r.hardware, s, all, all) {
+				n++
+			}
+		}
+	}
+	return n >= want
+}
+
+// hasSuitableDevices reports whether the agent has devices that would do if they were
+// free.
+func (c *Cluster) hasSuitableDevices(i int, cl *demandClass) bool {
+	r := &c.capacities[i]
+	m := cl.requirement.matchOn(r.hardware, c.index)
+	switch {
+	case !m.anyDevice:
+		return false
+	case !r.hasDeviceIDs && r.scalarGPUs > 0: // by count
+		return !cl.requirement.namesDevices && cl.requirement.topology == ""
+	case !cl.requirement.namesDevices:
+		return true
+	}
+	return slices.ContainsFunc(listBits(m.slotMask, nil), func(s int) bool { return cl.requirement.acceptsUUID(r.uuids[s]) })
+}

@@ -1,0 +1,216 @@
+package fit
+
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+	"strconv"
+
+	"mesos-gpu/gpu"
+)
+
+// hardwareClass is the hardware of agents that have the same, so that questions about
+// it are answered once for all of them.
+type hardwareClass struct {
+	id    int32
+	slots []deviceSlot
+	// models are all that is known to be there, where GPUs go by count.
+	models       []string
+	hasInventory bool // an inventory told
+	hasGPUs      bool // free or not
+	// divisible: see Agent.
+	divisible bool
+	memMiB    int64 // the gpu_memory attribute; 0 where there is none
+	// shareLimit is what holds tasks to parts of devices, by the gpu_share_limit
+	// attribute.
+	shareLimit gpu.EnforcementMethod
+	driver     dottedVersion
+	cuda       dottedVersion
+	// isUniform: nothing tells one slot from another.
+	isUniform bool
+	// groupOf says which slots hang together: those joined by NVLink, else
+	// those of one NUMA node; -1 where nobody knows.
+	groupOf    []int
+	groupCount int
+	links      [][]int // between slots; nil where there are none
+	// alike is what fragments.alike found, once it was asked.
+	alikeKnown, typicalAlike bool
+	// scarce is what fragments.scarcity found, once it was asked: of GPUs that
+	// go whole, and of those that tasks share.
+	scarcityKnown  bool
+	scarcityByMode [2]float64
+}
+
+// deviceSlot is a device's place on its agent. Slots are in order of minor and UUID.
+type deviceSlot struct {
+	model   string
+	gpuType string // the type of that model
+	memMiB  int64
+	numa    int
+}
+
+// devicesOf lists the agent's devices and those it does not list but offers
+// or takes back.
+func devicesOf(a *AgentResources, more []string) []gpu.Device {
+	devices := make([]gpu.Device, 0, max(len(a.Inventory), len(more)))
+	known := func(uuid string) bool {
+		return uuid != "" && slices.ContainsFunc(devices, func(d gpu.Device) bool { return d.UUID == uuid })
+	}
+	for _, d := range a.Inventory {
+		if !known(d.UUID) {
+			devices = append(devices, d)
+		}
+	}
+	for _, id := range more {
+		if !known(id) {
+			devices = append(devices, unlistedDevice(a, id))
+		}
+	}
+	slices.SortStableFunc(devices, func(x, y gpu.Device) int {
+		return cmp.Or(cmp.Compare(x.Minor, y.Minor), cmp.Compare(x.UUID, y.UUID))
+	})
+	return devices
+}
+
+// unlistedDevice is a device that the inventory lacks. It gets the agent's type, if
+// the agent has but one.
+func unlistedDevice(a *AgentResources, uuid string) gpu.Device {
+	d := gpu.Device{UUID: uuid, Minor: -1, NUMA: -1}
+	if len(a.Types) == 1 {
+		d.Model = a.Types[0]
+	}
+	if len(a.Inventory) == 0 {
+		d.MemMiB = attributeMemory(a)
+	}
+	return d
+}
+
+// attributeMemory is what the agent says that each of its devices has at
+// least, in MiB; 0 where it does not.
+func attributeMemory(a *AgentResources) int64 {
+	least := int64(0)
+	for _, at := range a.Attributes {
+		if at.Name != "gpu_memory" {
+			continue
+		}
+		f, err := strconv.ParseFloat(at.Value, 64)
+		if err != nil || !(f > 0) || f > float64(maxMilli) {
+			return 0
+		}
+		if n := int64(f); least == 0 || n < least {
+			least = n
+		}
+	}
+	return least
+}
+
+// findHardwareClass finds or makes the one of an agent with those devices.
+func (w *clusterIndex) findHardwareClass(a *AgentResources, devices []gpu.Device) *hardwareClass {
+	w.keyScratch = appendHardwareKey(w.keyScratch[:0], a, devices)
+	if k := w.hardwareByKey[string(w.keyScratch)]; k != nil {
+		return k
+	}
+	k := &hardwareClass{
+		id: int32(len(w.hardwareClasses)), models: a.Models(), hasInventory: len(a.Inventory) > 0, hasGPUs: a.HasGPUs(),
+		divisible: a.Divisible, memMiB: attributeMemory(a), shareLimit: ShareLimitOf(a.Attributes), driver: parseVersion(a.Driver), cuda: parseVersion(a.CUDA),
+	}
+	for _, d := range devices {
+		k.slots = append(k.slots, deviceSlot{d.Model, gpu.TypeOf(d.Model), d.MemMiB, d.NUMA})
+	}
+	k.groupSlots(devices)
+	k.isUniform = k.links == nil && !slices.ContainsFunc(k.slots, func(s deviceSlot) bool { return s != k.slots[0] })
+	w.hardwareClasses = append(w.hardwareClasses, k)
+	w.hardwareByKey[string(w.keyScratch)] = k
+	return k
+}
+
+func appendHardwareKey(b []byte, a *AgentResources, devices []gpu.Device) []byte {
+	b = appendTexts(b, a.Types)
+	b = appendText(b, a.Driver)
+	b = appendText(b, a.CUDA)
+	b = binary.AppendVarint(b, attributeMemory(a))
+	b = appendText(b, string(ShareLimitOf(a.Attributes)))
+	b = binary.AppendVarint(b, int64(len(a.Inventory)))
+	if a.HasGPUs() {
+		b = append(b, 'G')
+	}
+	if a.Divisible {
+		b = append(b, 'D')
+	}
+	for i := range devices {
+		d := &devices[i]
+		b = appendText(b, d.Model)
+		b = binary.AppendVarint(b, d.MemMiB)
+		b = binary.AppendVarint(b, int64(d.NUMA))
+		for j := range devices {
+			if n := d.NVLinks[devices[j].UUID]; n != 0 {
+				b = binary.AppendVarint(b, int64(j+1))
+				b = binary.AppendVarint(b, int64(n))
+			}
+		}
+		b = binary.AppendVarint(b, 0)
+	}
+	return b
+}
+
+// groupSlots finds out which slots hang together. A link that one end alone tells
+// of counts.
+func (k *hardwareClass) groupSlots(devices []gpu.Device) {
+	for i := range devices {
+		for j := range devices {
+			n := max(devices[i].NVLinks[devices[j].UUID], devices[j].NVLinks[devices[i].UUID])
+			if i == j || n <= 0 {
+				continue
+			}
+			if k.links == nil {
+				k.links = make([][]int, len(devices))
+				for l := range k.links {
+					k.links[l] = make([]int, len(devices))
+				}
+			}
+			k.links[i][j] = min(n, maxLinks)
+		}
+	}
+	k.groupOf = make([]int, len(devices))
+	for i := range k.groupOf {
+		k.groupOf[i] = -1
+	}
+	if k.links != nil {
+		k.groupByLinks()
+		return
+	}
+	ids := map[int]int{}
+	for i, s := range k.slots {
+		if s.numa < 0 {
+			continue
+		}
+		if _, ok := ids[s.numa]; !ok {
+			ids[s.numa] = len(ids)
+		}
+		k.groupOf[i] = ids[s.numa]
+	}
+	k.groupCount = len(ids)
+}
+
+// maxLinks bounds what an inventory may claim between two devices.
+const maxLinks = 64
+
+func (k *hardwareClass) groupByLinks() {
+	for i := range k.groupOf {
+		if k.groupOf[i] >= 0 {
+			continue
+		}
+		reach := []int{i}
+		for len(reach) > 0 {
+			at := reach[len(reach)-1]
+			reach = reach[:len(reach)-1]
+			k.groupOf[at] = k.groupCount
+			for j, n := range k.links[at] {
+				if n > 0 && k.groupOf[j] < 0 {
+					reach = append(reach, j)
+				}
+			}
+		}
+		k.groupCount++
+	}
+}

@@ -1,0 +1,155 @@
+package fit
+
+import (
+	"maps"
+	"slices"
+
+	"mesos-gpu/gpu"
+)
+
+// naiveShared is a device that tasks share: what is free, in all and held.
+type naiveShared struct {
+	mem, cores, allMem, allCores, heldMem, heldCores int64
+}
+
+func (n *naiveShared) release(mem int64, cores int) {
+	n.mem, n.cores = n.mem+mem, n.cores+int64(cores)
+	n.allMem, n.allCores = max(n.allMem, n.mem), max(n.allCores, n.cores)
+}
+
+// findShare makes a device shared.
+func (a *naiveAgent) findShare(id string) *naiveShared {
+	if a.shared[id] == nil {
+		a.shared[id] = &naiveShared{allMem: max(a.findDevice(id).MemMiB, 1), allCores: 100}
+	}
+	return a.shared[id]
+}
+
+// isLimitedBy reports whether that is what holds tasks to parts.
+func (a *naiveAgent) isLimitedBy(method string) bool {
+	return slices.Contains(a.facts.Attributes, Attribute{"gpu_share_limit", method})
+}
+
+// shareTaken is what a task takes of a device.
+func (a *naiveAgent) shareTaken(share gpu.ShareRequest, id string) (mem, cores int64) {
+	if a.isLimitedBy("mig") {
+		return a.shared[id].allMem, a.shared[id].allCores
+	}
+	return a.minShare(share, id)
+}
+
+// minShare is what the share is of a device.
+func (a *naiveAgent) minShare(share gpu.ShareRequest, id string) (mem, cores int64) {
+	s := a.shared[id]
+	if share.Cores == 100 {
+		return s.allMem, s.allCores
+	}
+	own := a.findDevice(id).MemMiB
+	if own == 0 {
+		own = s.allMem
+	}
+	switch {
+	case share.MemMiB > 0:
+		mem = share.MemMiB
+	case share.MemPercent > 0:
+		mem = own * int64(share.MemPercent) / 100
+	default:
+		mem = own * int64(share.Cores) / 100
+	}
+	return max(mem, 1), int64(share.Cores)
+}
+
+// shareFits reports whether the device has its part free.
+func (a *naiveAgent) shareFits(d *Demand, id string) bool {
+	if a.facts.Divisible {
+		return a.parts[id] > 0 && a.parts[id] >= min(max(int(d.Request.Share.MemOf(wholeDevice)), 1), wholeDevice)
+	}
+	s := a.shared[id]
+	if s == nil || s.mem == 0 {
+		return false
+	}
+	mem, cores := a.minShare(d.Request.Share, id)
+	freeMem, freeCores := s.mem, s.cores
+	if d.AvoidReserved {
+		freeMem, freeCores = freeMem-s.heldMem, freeCores-s.heldCores
+	}
+	if d.Request.GPUs > 1 && a.isLimitedBy("mps") {
+		return false
+	}
+	if (d.Request.Share.Cores == 100 || a.isLimitedBy("mig")) && (freeMem != s.allMem || freeCores != s.allCores) {
+		return false
+	}
+	return freeMem >= mem && freeCores >= cores && (cores > 0 || freeCores > 0 || s.allCores == 0)
+}
+
+// applyShare takes a part, or gives it back.
+func (a *naiveAgent) applyShare(p gpu.DeviceShare, sign int64) string {
+	if a.facts.Divisible {
+		if sign < 0 && a.parts[p.UUID] == wholeDevice {
+			a.gpus--
+		}
+		if a.parts[p.UUID] += int(sign * p.MemMiB); a.parts[p.UUID] < 0 {
+			return "takes more of " + p.UUID + " than is free"
+		}
+		if sign > 0 && a.parts[p.UUID] == wholeDevice {
+			a.gpus++
+		}
+		return ""
+	}
+	s := a.shared[p.UUID]
+	if s == nil {
+		return "takes part of " + p.UUID + ", which is not shared"
+	}
+	if s.release(sign*p.MemMiB, int(sign)*p.Cores); sign > 0 {
+		return ""
+	}
+	if s.mem < 0 || s.cores < 0 {
+		return "takes more of " + p.UUID + " than is free"
+	}
+	return ""
+}
+
+// shareSlots are the devices that one task may have parts of, as far as so many
+// whole ones may be broken.
+func (a *naiveAgent) shareSlots(d *Demand, left int) (ids []string) {
+	all := slices.Collect(maps.Keys(a.shared))
+	if a.facts.Divisible {
+		all = slices.Collect(maps.Keys(a.parts))
+	}
+	slices.Sort(all)
+	for _, id := range all {
+		if d.AvoidReserved && a.heldID[id] || !naiveAcceptsDevice(d.Request, a.findDevice(id)) || !a.shareFits(d, id) {
+			continue
+		}
+		if a.parts[id] == wholeDevice {
+			if left--; left < 0 {
+				continue
+			}
+		}
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// countShareSlots counts the devices of which a task may have parts if all is free.
+func (a *naiveAgent) countShareSlots(d *Demand) (n int) {
+	if a.facts.Divisible {
+		ids := maps.Clone(a.parts)
+		for _, dev := range a.facts.Inventory {
+			ids[dev.UUID] += 0
+		}
+		for id := range ids {
+			if naiveAcceptsDevice(d.Request, a.findDevice(id)) {
+				n++
+			}
+		}
+		return n
+	}
+	for id, s := range a.shared {
+		empty := naiveAgent{facts: a.facts, shared: map[string]*naiveShared{id: {mem: s.allMem, cores: s.allCores, allMem: s.allMem, allCores: s.allCores}}}
+		if naiveAcceptsDevice(d.Request, a.findDevice(id)) && empty.shareFits(d, id) {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,141 @@
+package fit
+
+// The policies that Weng et al. compare FGD with ("Beware of Fragmentation",
+// USENIX ATC 2023), scored as their simulator scores them: in whole points,
+// so that many agents are equal and the first by id wins. Memory plays no
+// part. They are there to be compared with.
+
+// The largest agent that the published scores know of.
+const (
+	largestCPUs = 128_000
+	largestGPUs = 8 * wholeDevice
+)
+
+// gpuMilli is how many GPU thousandths a task of the class takes.
+func (cl *demandClass) gpuMilli() int64 {
+	if cl.wantsShares {
+		return int64(cl.gpus) * int64(cl.milliPerDevice)
+	}
+	return int64(cl.gpus) * wholeDevice
+}
+
+// idleMilli is how many GPU thousandths of an agent are free.
+func (c *Cluster) idleMilli(r *agentCapacity) int64 {
+	idle := int64(r.freeGPUs()) * wholeDevice
+	if r.partialSlots == 0 {
+		return idle
+	}
+	for s, p := range c.freeSharesOf(r) {
+		if p.mem > 0 && (!r.hardware.divisible || p.mem < wholeDevice) {
+			_, both := c.idleMilliOf(r, s, p)
+			idle += int64(both)
+		}
+	}
+	return idle
+}
+
+// scoreEqually ranks all agents the same.
+func scoreEqually(*Cluster, int, *demandClass) int64 { return 1 }
+
+// scoreAlignment prefers the agent whose free CPUs and GPUs have the smallest
+// dot product with the task's, as Tetris packs.
+func scoreAlignment(c *Cluster, i int, cl *demandClass) int64 {
+	r := &c.capacities[i]
+	cpus := float64(r.free.cpus) / largestCPUs * (float64(cl.need.cpus) / largestCPUs)
+	gpus := float64(c.idleMilli(r)) / largestGPUs * (float64(cl.gpuMilli()) / largestGPUs)
+	return 1 + int64(100*(1-(cpus+gpus)/2))
+}
+
+// scoreBestFit prefers the agent that the task leaves with the least. The
+// published scores are spread over 0 to 100 afterwards, which keeps their
+// order and their equals.
+func scoreBestFit(c *Cluster, i int, cl *demandClass) int64 {
+	r := &c.capacities[i]
+	left := float64(r.free.cpus-cl.need.cpus)/largestCPUs*0.5 + float64(c.idleMilli(r)-cl.gpuMilli())/largestGPUs*0.5
+	return 101 + int64((1-left)*100) // below 0 on agents larger than the largest
+}
+
+// scorePacking prefers devices that are shared already, then free ones on an
+// agent in use, then an idle agent, the smallest first.
+func scorePacking(c *Cluster, i int, cl *demandClass) int64 {
+	r := &c.capacities[i]
+	free := int64(r.freeGPUs())
+	switch {
+	case cl.gpus == 0:
+		return 1
+	case free == int64(len(r.hardware.slots)):
+		return 1 + max(33-free, free)
+	case !cl.wantsShares:
+		return 1 + max(50-int64(cl.gpus), 33)
+	}
+	s := c.chooseShareSlots(i, cl)[0]
+	_, left := c.idleMilliOf(r, s, c.freeSharesOf(r)[s])
+	if left == wholeDevice {
+		return 1 + 50 - 1
+	}
+	return 1 + max(100-int64(left)*100/wholeDevice/10, 50)
+}
+
+// taskMix counts an agent's tasks by how many devices each takes; 0 is a part
+// of one.
+type taskMix map[int32]int
+
+// updateTaskMix counts a task in, or out with sign -1, where the policy asks who is on
+// an agent. Tasks that ran before the cluster was made are not known.
+func (c *Cluster) updateTaskMix(i int, cl *demandClass, sign int) {
+	if !c.policy.usesTaskMix || cl.gpus == 0 {
+		return
+	}
+	if c.taskMixes == nil {
+		c.taskMixes = make([]taskMix, len(c.capacities))
+	}
+	of, size := c.taskMixes[i], mixSizeOf(cl)
+	if of == nil {
+		of = taskMix{}
+		c.taskMixes[i] = of
+	}
+	if of[size] += sign; of[size] <= 0 {
+		delete(of, size)
+	}
+}
+
+func mixSizeOf(cl *demandClass) int32 {
+	if cl.wantsShares {
+		return 0
+	}
+	return cl.gpus
+}
+
+// scoreClustering prefers the agent whose tasks all take as many devices, then
+// one that has such among others, then an idle one; among those the fullest.
+func scoreClustering(c *Cluster, i int, cl *demandClass) int64 {
+	if cl.gpus == 0 {
+		return 1
+	}
+	var of taskMix
+	if c.taskMixes != nil {
+		of = c.taskMixes[i]
+	}
+	above := int64(0)
+	switch like := of[mixSizeOf(cl)] > 0; {
+	case like && len(of) == 1:
+		above = 75
+	case like:
+		above = 50
+	case len(of) == 0:
+		above = 25
+	}
+	return 26 + above + 25*(largestGPUs-c.idleMilli(&c.capacities[i]))/largestGPUs
+}
+
+// chooseRandomSlot is one of the slots that will do, by lot.
+func chooseRandomSlot(c *Cluster, i int, cl *demandClass) int {
+	best, n := -1, 0
+	c.eachShareSlot(&c.capacities[i], cl, func(s int) bool {
+		if n++; c.drawLot(n) {
+			best = s
+		}
+		return true
+	})
+	return best
+}

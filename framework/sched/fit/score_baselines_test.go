@@ -1,0 +1,152 @@
+package fit
+
+import (
+	"testing"
+	"time"
+
+	"mesos-gpu/gpu"
+)
+
+// eightNamedGPUs is an agent of up to eight devices that have names, as a trace has
+// it.
+func eightNamedGPUs(id string, gpus int, cpus float64) AgentResources {
+	a := AgentResources{ID: id, Free: Amount{CPUs: cpus}, GPUs: gpus, TotalGPUs: gpus, Divisible: true}
+	for g := range gpus {
+		d := gpu.Device{UUID: id + string(rune('0'+g)), Model: v100, Minor: g, NUMA: -1}
+		a.Inventory = append(a.Inventory, d)
+		a.DeviceIDs = append(a.DeviceIDs, d.UUID)
+	}
+	return a
+}
+
+// milliDemand is a demand for a part of one device.
+func milliDemand(n int) Demand {
+	return Demand{Request: gpu.Request{GPUs: 1, Share: MilliShare(n)}}
+}
+
+func devicesOfPlacement(s Placement) []string {
+	ids := s.DeviceIDs
+	for _, p := range s.Shares {
+		ids = append(ids, p.UUID)
+	}
+	return ids
+}
+
+func TestBaselines(t *testing.T) {
+	half := milliDemand(500)
+	one := Demand{Request: gpu.Request{GPUs: 1}}
+	two := Demand{Request: gpu.Request{GPUs: 2}}
+	cpus := Demand{Amount: Amount{CPUs: 8}}
+	for _, c := range []struct {
+		name, policy string
+		agents       []AgentResources
+		tasks        []Demand
+		want         string // the devices of each task, or its agent
+	}{
+		{"the emptier in CPUs aligns less with little CPU", "dotprod", []AgentResources{eightNamedGPUs("a", 8, 9), eightNamedGPUs("b", 2, 9)}, []Demand{one}, "b0"},
+		{"CPU-only work goes where fewest CPUs are", "dotprod", []AgentResources{eightNamedGPUs("a", 1, 128), eightNamedGPUs("b", 1, 16)}, []Demand{cpus}, "b"},
+		{"least is left", "bestfit", []AgentResources{eightNamedGPUs("a", 2, 100), eightNamedGPUs("b", 4, 10)}, []Demand{one}, "b0"},
+		{"CPUs and GPUs weigh alike", "bestfit", []AgentResources{eightNamedGPUs("a", 2, 64), eightNamedGPUs("b", 4, 64)}, []Demand{one}, "a0"},
+		{"the shared device first", "packing", []AgentResources{eightNamedGPUs("a", 1, 9), eightNamedGPUs("b", 4, 9)}, []Demand{half, half, two, one}, "a0 a0 b0,1 b2"},
+		{"the smallest idle agent", "packing", []AgentResources{eightNamedGPUs("a", 4, 9), eightNamedGPUs("b", 2, 9)}, []Demand{one}, "b0"},
+		{"an agent in use before an idle one", "packing", []AgentResources{eightNamedGPUs("a", 1, 9), eightNamedGPUs("b", 4, 9)}, []Demand{two, one}, "b0,1 b2"},
+		{"its like before the emptiest", "clustering", []AgentResources{eightNamedGPUs("a", 8, 9), eightNamedGPUs("b", 8, 9)}, []Demand{one, two, two, one, half}, "a0 b0,1 b2,3 a1 b4"},
+		{"an idle agent before others' company", "clustering", []AgentResources{eightNamedGPUs("a", 8, 9), eightNamedGPUs("b", 8, 9), eightNamedGPUs("c", 8, 9)}, []Demand{half, one, two}, "a0 b0 c0,1"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cluster := NewCluster(c.agents, PlacementPolicy{Name: c.policy}, time.Time{})
+			got := ""
+			for i := range c.tasks {
+				for _, s := range cluster.PlaceTasks(&c.tasks[i], 1) {
+					if got != "" {
+						got += " "
+					}
+					got += cluster.Agents()[s.Agent].ID
+					for at, id := range devicesOfPlacement(s) {
+						if at > 0 {
+							got += ","
+						}
+						got += id[1:]
+					}
+				}
+			}
+			if got != c.want {
+				t.Errorf("placed on %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// What is given back is company no more, and a clone has its own.
+func TestTaskMixAfterUndo(t *testing.T) {
+	agents := []AgentResources{eightNamedGPUs("a", 8, 9), eightNamedGPUs("b", 4, 9)}
+	one, two := Demand{Request: gpu.Request{GPUs: 1}}, Demand{Request: gpu.Request{GPUs: 2}}
+	c := NewCluster(agents, PlacementPolicy{Name: "clustering"}, time.Time{})
+	first := c.PlaceTasks(&one, 1) // b, the fuller of the idle
+	clone := c.Clone()
+	c.UndoPlacements(&one, first)
+	where := func(c *Cluster) string { return c.Agents()[c.PlaceTasks(&two, 1)[0].Agent].ID }
+	if got := where(clone); got != "a" {
+		t.Errorf("beside another's task: on %s, want a", got)
+	}
+	if got := where(c); got != "b" {
+		t.Errorf("after it left: on %s, want b", got)
+	}
+}
+
+// Lots fall on all that will do, on the same for the same seed, and on others
+// for another.
+func TestRandomTies(t *testing.T) {
+	agents := []AgentResources{eightNamedGPUs("a", 8, 9), eightNamedGPUs("b", 8, 9), eightNamedGPUs("c", 8, 9), countedGPUs("d", 0, 9)}
+	half := milliDemand(10)
+	place := func(seed uint64) (order string, times map[string]int) {
+		c := NewCluster(agents, PlacementPolicy{Name: "random", Seed: seed}, time.Time{})
+		times = map[string]int{}
+		for range 1200 {
+			s := c.PlaceTasks(&half, 1)[0]
+			order += s.Shares[0].UUID
+			times[s.Shares[0].UUID]++
+		}
+		return order, times
+	}
+	first, times := place(1)
+	if again, _ := place(1); again != first {
+		t.Error("one seed has two orders")
+	}
+	if other, _ := place(2); other == first {
+		t.Error("two seeds have one order")
+	}
+	for _, a := range agents[:3] {
+		for _, id := range a.DeviceIDs { // 50 are expected; 5 standard deviations are 35
+			if n := times[id]; n < 15 || n > 85 {
+				t.Errorf("%s got %d of 1200 tasks", id, n)
+			}
+		}
+	}
+}
+
+// Fragmentation counts what typical tasks cannot use, whatever the policy
+// measures by.
+func TestFragmentation(t *testing.T) {
+	quarter, two := milliDemand(250), Demand{Request: gpu.Request{GPUs: 2}}
+	cpus := Demand{Amount: Amount{CPUs: 1}}
+	for _, policy := range []string{"binpack", "fgd"} {
+		c := NewCluster([]AgentResources{eightNamedGPUs("a", 2, 9)}, PlacementPolicy{Name: policy, Typical: []TypicalTask{{cpus, 1}}}, time.Time{})
+		for _, step := range []struct {
+			list []TypicalTask
+			want float64
+		}{
+			{[]TypicalTask{{two, 1}}, 0},
+			{[]TypicalTask{{two, 3}, {cpus, 1}}, 0.5}, // what has no GPUs can use none
+			{nil, 0},
+		} {
+			if got := c.MeasureFragmentation(step.list); got != step.want {
+				t.Errorf("%s: %g GPUs of an idle agent are fragments for %v, want %g", policy, got, step.list, step.want)
+			}
+		}
+		c.PlaceTasks(&quarter, 1)
+		if got := c.MeasureFragmentation([]TypicalTask{{two, 1}, {quarter, 1}}); got != 1.75/2 {
+			t.Errorf("%s: %g GPUs are fragments, want half of 1.75", policy, got)
+		}
+	}
+}

@@ -1,0 +1,378 @@
+package fit
+
+import (
+	"math"
+	"math/bits"
+	"slices"
+
+	"mesos-gpu/gpu"
+)
+
+// fragmentationModel measures fragmentation as FGD does ("Beware of Fragmentation",
+// USENIX ATC 2023): the idle GPU thousandths of an agent that a typical task
+// cannot use, weighted by how often such a task comes. One without GPUs can
+// use none.
+type fragmentationModel struct {
+	enabled          bool
+	limitsByCPUs     bool // see headroom.go
+	hasSharedDevices bool // some devices are shared: see survey
+	largestAgents    agentSize
+	totalWeight      float64
+	tasks            []typicalDemand
+	cpuSteps         []int64 // what typical tasks need, sorted, each once
+	memSteps         []int64
+	diskSteps        []int64
+	levelOf          [wholeDevice + 1]uint16 // thousandths → how many millis are no more
+	levelCount       int
+	maxTaskGPUs      int // the most that a typical task takes
+	profiles         map[uint64]*usageProfile
+}
+
+type typicalDemand struct {
+	weight      float64
+	need        milliAmount
+	gpus        int
+	milli       int  // thousandths of a device that goes whole or is divisible
+	wantsShares bool // it wants parts
+	share       gpu.ShareRequest
+	requirement *deviceRequirement
+	pressure    float64 // see bind
+}
+
+// usageProfile is what the typical tasks that an agent has the CPUs and memory for
+// make of its GPUs. Agents of a kind with like amounts share it.
+type usageProfile struct {
+	singleGPU []float64 // weight of tasks of one GPU that take a slot of that level
+	multiGPU  []float64 // weight of tasks of several GPUs by how many are free, up to the most that one takes
+	cpuBound  []cpuBoundTasks
+}
+
+func newFragments(w *clusterIndex, list []TypicalTask, feeds bool) *fragmentationModel {
+	f := &fragmentationModel{limitsByCPUs: feeds, profiles: map[uint64]*usageProfile{}}
+	var millis []int
+	for _, t := range list {
+		d := &t.Demand
+		if !(t.Weight > 0) || math.IsInf(t.Weight, 0) {
+			continue
+		}
+		one := typicalDemand{weight: t.Weight, need: d.Amount.toMilli(), gpus: max(d.Request.GPUs, 0), requirement: w.findRequirement(d.Request)}
+		if one.gpus > 0 {
+			one.milli = wholeDevice
+		}
+		if one.gpus > 0 && !d.Request.Share.IsWhole() {
+			one.wantsShares, one.share, one.milli = true, d.Request.Share, int(milliOfShare(d.Request.Share))
+		}
+		f.tasks = append(f.tasks, one)
+		f.totalWeight += one.weight
+		f.maxTaskGPUs = max(f.maxTaskGPUs, one.gpus)
+		f.cpuSteps, f.memSteps, f.diskSteps = append(f.cpuSteps, one.need.cpus), append(f.memSteps, one.need.mem), append(f.diskSteps, one.need.disk)
+		millis = append(millis, one.milli)
+	}
+	f.enabled = len(f.tasks) > 0
+	f.cpuSteps, f.memSteps, f.diskSteps = sortUnique(f.cpuSteps), sortUnique(f.memSteps), sortUnique(f.diskSteps)
+	millis = sortUnique(append(millis, 0))
+	f.levelCount = len(millis)
+	for s := range f.levelOf {
+		f.levelOf[s] = uint16(countUpTo(millis, s))
+	}
+	return f
+}
+
+func sortUnique[T int | int64](list []T) []T {
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// countUpTo counts the sorted values that are no more than x.
+func countUpTo[T int | int64](sorted []T, x T) int {
+	n, _ := slices.BinarySearch(sorted, x+1)
+	return n
+}
+
+// findProfile finds or makes the one for an agent with so much free. Thousands of
+// kinds and of typical tasks number it without overflow.
+func (f *fragmentationModel) findProfile(w *clusterIndex, r *agentCapacity, free *milliAmount) *usageProfile {
+	key := uint64(r.hardware.id)<<1 | 1
+	if r.hasDeviceIDs {
+		key--
+	}
+	key = key*uint64(len(f.cpuSteps)+1) + uint64(countUpTo(f.cpuSteps, free.cpus))
+	key = key*uint64(len(f.memSteps)+1) + uint64(countUpTo(f.memSteps, free.mem))
+	key = key*uint64(len(f.diskSteps)+1) + uint64(countUpTo(f.diskSteps, free.disk))
+	if p := f.profiles[key]; p != nil {
+		return p
+	}
+	p := &usageProfile{singleGPU: make([]float64, f.levelCount+1), multiGPU: make([]float64, f.maxTaskGPUs+1)}
+	for i := range f.tasks {
+		t := &f.tasks[i]
+		switch {
+		case t.gpus == 0 || t.wantsShares && !r.hardware.divisible || !free.canHold(&t.need) || !t.canUseAllOn(w, r):
+		case t.gpus == 1:
+			for l := f.levelOf[t.milli]; int(l) <= f.levelCount; l++ {
+				p.singleGPU[l] += t.weight
+			}
+			p.addCPUBound(t, f.levelOf[t.milli])
+		default:
+			for n := t.gpus; n < len(p.multiGPU); n++ {
+				p.multiGPU[n] += t.weight
+			}
+			p.addCPUBound(t, f.levelOf[t.milli])
+		}
+	}
+	f.profiles[key] = p
+	return p
+}
+
+// canUseAllOn reports whether the GPUs of an agent, which are all alike, will do.
+func (t *typicalDemand) canUseAllOn(w *clusterIndex, r *agentCapacity) bool {
+	m := t.requirement.matchOn(r.hardware, w)
+	if r.hasDeviceIDs {
+		return m.allSlots
+	}
+	return m.allCounted
+}
+
+// usesAllOrNone reports whether each typical task can use all GPUs of the kind, or
+// none.
+func (f *fragmentationModel) usesAllOrNone(w *clusterIndex, k *hardwareClass) bool {
+	if k.alikeKnown {
+		return k.typicalAlike
+	}
+	k.alikeKnown, k.typicalAlike = true, true
+	for i := range f.tasks {
+		if f.tasks[i].gpus == 0 {
+			continue
+		}
+		if m := f.tasks[i].requirement.matchOn(k, w); !m.allSlots && countBits(m.slotMask) > 0 || k.divisible && f.tasks[i].wantsShares && f.tasks[i].gpus > 1 {
+			k.typicalAlike = false
+		}
+	}
+	return k.typicalAlike
+}
+
+// projectedState is an agent as it would be: with so much free, so many whole GPUs,
+// and one slot shared to another degree. slot is -1 if none is.
+type projectedState struct {
+	free      milliAmount
+	wholeGPUs int
+	slot      int
+	slotMilli int32
+}
+
+// fragmentationOf is the agent's fragmentation as it is, times the weight.
+func (c *Cluster) fragmentationOf(r *agentCapacity) float64 {
+	if c.isMixed(r) {
+		return c.fragmentationBySlot(r, &r.free, c.projectShares(r))
+	}
+	return c.fragmentationIf(r, &projectedState{free: r.free, wholeGPUs: int(r.freeGPUs()), slot: -1})
+}
+
+// isMixed reports whether the agent's devices must be looked at one by one.
+func (c *Cluster) isMixed(r *agentCapacity) bool {
+	return r.hasDeviceIDs && (!c.index.fragmentation.usesAllOrNone(c.index, r.hardware) || r.shareOffset >= 0 && !r.hardware.divisible)
+}
+
+// fragmentationIf is for agents whose GPUs are alike, or go by count.
+func (c *Cluster) fragmentationIf(r *agentCapacity, s *projectedState) float64 {
+	f := c.index.fragmentation
+	p := f.findProfile(c.index, r, &s.free)
+	idle := float64(s.wholeGPUs) * wholeDevice
+	usable := idle * (p.singleGPU[f.levelOf[wholeDevice]] + p.multiGPU[min(s.wholeGPUs, f.maxTaskGPUs)])
+	levels := c.levelScratch[:0]
+	if f.limitsByCPUs {
+		levels = append(levels, make([]float64, f.levelCount+1)...)
+		levels[f.levelOf[wholeDevice]] = idle
+		c.levelScratch = levels
+	}
+	part := func(share int32) {
+		l := f.levelOf[share]
+		idle += float64(share)
+		usable += float64(share) * p.singleGPU[l]
+		if f.limitsByCPUs {
+			levels[l] += float64(share)
+		}
+	}
+	if r.partialSlots > 0 {
+		for slot, p := range c.freeSharesOf(r) {
+			if p.mem > 0 && p.mem < wholeDevice && slot != s.slot {
+				part(p.mem)
+			}
+		}
+	}
+	if s.slot >= 0 {
+		part(s.slotMilli)
+	}
+	if f.limitsByCPUs && idle > 0 {
+		usable -= cpuStarvationWeight * p.starvedMilli(s.free.cpus, s.wholeGPUs, levels)
+	}
+	return idle*f.totalWeight - usable
+}
+
+// projectShares copies what is free of each slot, to draw in what would be taken.
+// Of slots that go whole it has thousandths. It is good until the next call.
+func (c *Cluster) projectShares(r *agentCapacity) []shareAmount {
+	sketch := append(c.shareScratch[:0], c.freeSharesOf(r)...)
+	if r.shareOffset < 0 {
+		sketch = append(sketch, make([]shareAmount, len(r.hardware.slots))...)
+	}
+	c.shareScratch = sketch
+	for w, m := range c.wholeMask(r) {
+		for ; m != 0; m &= m - 1 {
+			sketch[w*64+bits.TrailingZeros64(m)] = shareAmount{mem: wholeDevice}
+		}
+	}
+	return sketch
+}
+
+// fragmentationBySlot looks at each device for each typical task.
+func (c *Cluster) fragmentationBySlot(r *agentCapacity, free *milliAmount, sketch []shareAmount) float64 {
+	f := c.index.fragmentation
+	idleMem, idleBoth := 0.0, 0.0
+	for s, p := range sketch {
+		mem, both := c.idleMilliOf(r, s, p)
+		idleMem, idleBoth = idleMem+float64(mem), idleBoth+float64(both)
+	}
+	sum := 0.0
+	for i := range f.tasks {
+		t := &f.tasks[i]
+		idle, cores := idleMem, t.share.Cores > 0
+		if cores {
+			idle = idleBoth
+		}
+		if t.gpus == 0 || !free.canHold(&t.need) {
+			sum += idle * t.weight
+			continue
+		}
+		usable, slots, holds := 0.0, 0, 0.0
+		m := t.requirement.matchOn(r.hardware, c.index)
+		for s, p := range sketch {
+			if m.slotMask[s/64]>>(s%64)&1 != 0 && c.canUseSlot(r, t, s, p) {
+				mem, both := c.idleMilliOf(r, s, p)
+				if usable += float64(mem); cores {
+					usable += float64(both - mem)
+				}
+				holds += c.tasksInSlot(r, t, s, p)
+				slots++
+			}
+		}
+		if slots < t.gpus {
+			usable = 0
+		}
+		if f.limitsByCPUs && usable > 0 && t.need.cpus > 0 {
+			fed := float64(free.cpus) / float64(t.need.cpus) * float64(t.gpus)
+			usable -= cpuStarvationWeight * usable * max(0, 1-fed/holds)
+		}
+		sum += (idle - usable) * t.weight
+	}
+	return sum
+}
+
+// canUseSlot reports whether the typical task could have its part, or all, of a
+// slot of which so much were free.
+func (c *Cluster) canUseSlot(r *agentCapacity, t *typicalDemand, s int, free shareAmount) bool {
+	if !c.isShared(r, s) {
+		return int(free.mem) >= t.milli && (!t.wantsShares || r.hardware.divisible)
+	}
+	all := c.totalShares[int(r.shareOffset)+s]
+	return t.wantsShares && free.mem > 0 && r.hardware.canEnforceShares(int32(t.gpus)) && isEnough(t.share, r.hardware, s, free, all)
+}
+
+// tasksInSlot is how many devices of the typical task a slot of which so much were
+// free would make.
+func (c *Cluster) tasksInSlot(r *agentCapacity, t *typicalDemand, s int, free shareAmount) float64 {
+	if !c.isShared(r, s) {
+		return float64(free.mem) / float64(t.milli)
+	}
+	need := shareTaken(t.share, r.hardware, s, c.totalShares[int(r.shareOffset)+s])
+	n := float64(free.mem) / float64(need.mem)
+	if need.cores > 0 {
+		n = min(n, float64(free.cores)/float64(need.cores))
+	}
+	return n
+}
+
+// fragmentationScore is FGD's score, 0 to 100, of a task that changes the fragmentation of
+// an agent. The published one cuts off its decimals, which matters.
+func (c *Cluster) fragmentationScore(before, after float64) int64 {
+	x := (before - after) / c.index.fragmentation.totalWeight / wholeDevice
+	return int64(100 / (1 + math.Exp(-x)))
+}
+
+// scoreFragmentation ranks by FGD's score.
+func scoreFragmentation(c *Cluster, i int, cl *demandClass) int64 {
+	if !c.index.fragmentation.enabled {
+		return c.agentScores[i] + c.sharePreference(i, cl)
+	}
+	r := &c.capacities[i]
+	if cl.wantsShares {
+		return 1 + c.scoreShareFragmentation(i, cl)
+	}
+	free := r.free.minus(cl.need)
+	if !c.isMixed(r) {
+		return 1 + c.fragmentationScore(r.fragmentation, c.fragmentationIf(r, &projectedState{free: free, wholeGPUs: int(r.freeGPUs() - cl.gpus), slot: -1}))
+	}
+	sketch := c.projectShares(r)
+	if cl.gpus > 0 {
+		for _, s := range c.chooseDevices(i, cl).slots {
+			sketch[s] = shareAmount{}
+		}
+	}
+	return 1 + c.fragmentationScore(r.fragmentation, c.fragmentationBySlot(r, &free, sketch))
+}
+
+// scoreShareFragmentation is FGD's score where a task gets parts.
+func (c *Cluster) scoreShareFragmentation(i int, cl *demandClass) int64 {
+	if cl.gpus == 1 {
+		_, score := c.bestSlotByFragmentation(i, cl)
+		return score
+	}
+	r := &c.capacities[i]
+	free, sketch := r.free.minus(cl.need), c.projectShares(r)
+	for _, s := range c.chooseSeveralSlots(i, cl) {
+		sketch[s] = sketch[s].minus(c.shareNeeded(r, cl, s))
+	}
+	return c.fragmentationScore(r.fragmentation, c.fragmentationBySlot(r, &free, sketch))
+}
+
+// chooseLeastFragmentedSlot is the slot whose sharing scores most.
+func chooseLeastFragmentedSlot(c *Cluster, i int, cl *demandClass) int {
+	if !c.index.fragmentation.enabled {
+		return chooseTightestSlot(c, i, cl)
+	}
+	slot, _ := c.bestSlotByFragmentation(i, cl)
+	return slot
+}
+
+// bestSlotByFragmentation tries each slot for a part of a device. Among equals the first
+// of a divisible agent wins, as is published, else the tightest: others stay
+// whole for who wants much.
+func (c *Cluster) bestSlotByFragmentation(i int, cl *demandClass) (best int, most int64) {
+	r := &c.capacities[i]
+	best, most = -1, -1
+	least := int32(math.MaxInt32)
+	free, full := r.free.minus(cl.need), int(r.freeGPUs())
+	mixed := c.isMixed(r)
+	c.eachShareSlot(r, cl, func(slot int) bool {
+		var after float64
+		if left := c.freeSharesOf(r)[slot].minus(c.shareNeeded(r, cl, slot)); mixed {
+			sketch := c.projectShares(r)
+			sketch[slot] = left
+			after = c.fragmentationBySlot(r, &free, sketch)
+		} else {
+			s := projectedState{free: free, wholeGPUs: full, slot: slot, slotMilli: left.mem}
+			if left.mem+cl.milliPerDevice == wholeDevice {
+				s.wholeGPUs--
+			}
+			after = c.fragmentationIf(r, &s)
+		}
+		loose := int32(0)
+		if !r.hardware.divisible {
+			loose = c.freeMilliOf(r, slot)
+		}
+		if score := c.fragmentationScore(r.fragmentation, after); score > most || score == most && loose < least {
+			best, most, least = slot, score, loose
+		}
+		return true
+	})
+	return best, most
+}

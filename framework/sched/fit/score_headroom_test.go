@@ -1,0 +1,241 @@
+package fit
+
+import (
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"mesos-gpu/gpu"
+)
+
+// wantsGPUs is a demand of so many GPUs of some models, any if none.
+func wantsGPUs(gpus int, cpus float64, models ...string) Demand {
+	return Demand{Amount: Amount{CPUs: cpus}, Request: gpu.Request{GPUs: gpus, Types: gpu.TypeSelector{Include: models}}}
+}
+
+// eightTypedGPUs is an agent of eight GPUs of a model.
+func eightTypedGPUs(id, model string, cpus float64) AgentResources {
+	return withModel(eightNamedGPUs(id, 8, cpus), model)
+}
+
+// placementOrder is where tasks of a demand go one after another, by agent.
+func placementOrder(c *Cluster, d Demand, n int) string {
+	got := ""
+	for range n {
+		for _, s := range c.PlaceTasks(&d, 1) {
+			got += c.Agents()[s.Agent].ID
+		}
+	}
+	return got
+}
+
+// CPUs that are enough for one task and not for as many as the GPUs would
+// take leave GPUs idle.
+//
+//	an agent of 4 GPUs and 6 CPUs, a typical task of 1 GPU and 2 CPUs:
+//	GPUs for 4, CPUs for 3, so that 0.07 of 1000 thousandths are lost;
+//	after one of 1 GPU and 4 CPUs: GPUs for 3, CPUs for 1, 0.07 of 2000;
+//	after one of 1 GPU and 1 CPU:  GPUs for 3, CPUs for 2.5, 0.07 of 500.
+func TestCPUStarvationByHand(t *testing.T) {
+	p := PlacementPolicy{Name: "headroom", Typical: []TypicalTask{{wantsGPUs(1, 2), 1}}}
+	c := NewCluster([]AgentResources{eightNamedGPUs("a", 4, 6)}, p, noon)
+	lost := func() float64 { return c.fragmentationOf(&c.capacities[0]) }
+	if got := lost(); math.Abs(got-70) > 1e-9 {
+		t.Errorf("idle: %g thousandths are lost, want 70", got)
+	}
+	for cpus, want := range map[float64]float64{4: 140, 1: 35} {
+		d := wantsGPUs(1, cpus)
+		spots := c.PlaceTasks(&d, 1)
+		if got := lost(); math.Abs(got-want) > 1e-9 {
+			t.Errorf("with %g CPUs taken: %g thousandths are lost, want %g", cpus, got, want)
+		}
+		c.UndoPlacements(&d, spots)
+	}
+}
+
+// Work that any model serves keeps off the one that typical tasks insist on,
+// until nothing else is free: scarcity refuses nobody.
+func TestScarcityLowersScoreOnly(t *testing.T) {
+	p := PlacementPolicy{Name: "headroom", Typical: []TypicalTask{{wantsGPUs(1, 1), 3}, {wantsGPUs(1, 1, "A100"), 1}}}
+	agents := []AgentResources{eightTypedGPUs("a", "A100", 64), eightTypedGPUs("b", "T4", 64)}
+	c := NewCluster(agents, p, noon)
+	if got, want := placementOrder(c, wantsGPUs(1, 1), 17), "bbbbbbbbaaaaaaaa"; got != want {
+		t.Errorf("tasks for any model went to %q, want %q and one refused", got, want)
+	}
+	c = NewCluster(agents, p, noon)
+	if got := placementOrder(c, wantsGPUs(1, 1, "A100"), 2); got != "aa" {
+		t.Errorf("tasks that insist went to %q, want aa", got)
+	}
+	// A cluster of that model alone has nothing to spare it with.
+	c = NewCluster(agents[:1], p, noon)
+	if got := placementOrder(c, wantsGPUs(1, 1), 2); got != "aa" {
+		t.Errorf("tasks went to %q, want aa", got)
+	}
+}
+
+// How scarce a model is, on paper: a quarter of what is asked for must be of
+// a model that has half of the GPUs; all of it, of one that has half.
+func TestScarcityOfHardwareClasses(t *testing.T) {
+	agents := []AgentResources{eightTypedGPUs("a", "A100", 64), eightTypedGPUs("b", "T4", 64)}
+	for name, c := range map[string]struct {
+		typical []TypicalTask
+		want    [2]float64
+	}{
+		"a quarter":            {[]TypicalTask{{wantsGPUs(1, 1), 3}, {wantsGPUs(1, 1, "A100"), 1}}, [2]float64{0.5, 0}},
+		"GPUs count":           {[]TypicalTask{{wantsGPUs(1, 1), 1}, {wantsGPUs(3, 1, "A100"), 1}}, [2]float64{1, 0}},
+		"more than all":        {[]TypicalTask{{wantsGPUs(1, 1, "A100"), 1}}, [2]float64{1, 0}},
+		"either will do":       {[]TypicalTask{{wantsGPUs(1, 1, "A100", "T4"), 1}}, [2]float64{0, 0}},
+		"nobody has it":        {[]TypicalTask{{wantsGPUs(1, 1, "H100"), 1}, {wantsGPUs(1, 1, "T4"), 1}}, [2]float64{0, 1}},
+		"what takes CPUs only": {[]TypicalTask{{wantsGPUs(0, 1), 9}, {wantsGPUs(1, 1), 3}, {wantsGPUs(1, 1, "T4"), 1}}, [2]float64{0, 0.5}},
+	} {
+		cluster := NewCluster(agents, PlacementPolicy{Name: "headroom", Typical: c.typical}, noon)
+		for i, want := range c.want {
+			if got := cluster.index.fragmentation.scarcityOf(cluster.index, cluster.capacities[i].hardware, false); math.Abs(got-want) > 1e-9 {
+				t.Errorf("%s: scarcity of %s is %g, want %g", name, agents[i].Types[0], got, want)
+			}
+		}
+	}
+}
+
+// withModel is the agent with devices of another model.
+func withModel(a AgentResources, model string) AgentResources {
+	a.Types = []string{model}
+	for g := range a.Inventory {
+		a.Inventory[g].Model = model
+	}
+	return a
+}
+
+// shareOfOne is a demand for a part of a shared device of 16000 MiB and as much
+// of its cores, of some models, any if none.
+func shareOfOne(mem int64, cpus float64, models ...string) Demand {
+	d := wantsGPUs(1, cpus, models...)
+	d.Request.Share = gpu.ShareRequest{MemMiB: mem, Cores: int(mem / 160)}
+	return d
+}
+
+// CPUs for two tasks of a quarter of a device leave half of it idle.
+func TestCPUStarvationOfSharesByHand(t *testing.T) {
+	a := sharedByMethod("a", "16000/100")
+	a.Free = Amount{CPUs: 4}
+	c := NewCluster([]AgentResources{a}, PlacementPolicy{Name: "headroom", Typical: []TypicalTask{{shareOfOne(4000, 2), 1}}}, noon)
+	if got := c.fragmentationOf(&c.capacities[0]); math.Abs(got-35) > 1e-9 { // 0.07 of 500
+		t.Errorf("idle: %g thousandths are lost, want 35", got)
+	}
+	d := shareOfOne(4000, 0)
+	c.PlaceTasks(&d, 2)
+	if got := c.fragmentationOf(&c.capacities[0]); math.Abs(got) > 1e-9 { // CPUs for what is left
+		t.Errorf("with a half taken: %g thousandths are lost, want none", got)
+	}
+}
+
+// What insists on whole GPUs does not press on shared ones, nor the other way.
+// Of the whole ones an eighth must be of a model that half of them are, of the
+// shared ones 500 of 2000 thousandths.
+func TestScarcityOfSharesIsSeparate(t *testing.T) {
+	agents := []AgentResources{
+		eightTypedGPUs("a", "A100", 64), eightTypedGPUs("b", "T4", 64),
+		withModel(sharedByMethod("c", "16000/100"), "A100"), withModel(sharedByMethod("d", "16000/100"), "T4"),
+	}
+	agents[0].Divisible, agents[1].Divisible = false, false
+	p := PlacementPolicy{Name: "headroom", Typical: []TypicalTask{
+		{wantsGPUs(1, 1), 7}, {wantsGPUs(1, 1, "A100"), 1}, {shareOfOne(4000, 1), 6}, {shareOfOne(8000, 1, "A100"), 1},
+	}}
+	c := NewCluster(agents, p, noon)
+	for i, want := range [][2]float64{{0.25, 0.5}, {0, 0}, {0.25, 0.5}, {0, 0}} {
+		k := c.capacities[i].hardware
+		got := [2]float64{c.index.fragmentation.scarcityOf(c.index, k, false), c.index.fragmentation.scarcityOf(c.index, k, true)}
+		if got != want {
+			t.Errorf("scarcity on %s is %g, want %g", agents[i].ID, got, want)
+		}
+	}
+	if got, want := c.index.fragmentation.largestAgents, (agentSize{}); got != want { // both agents of whole ones are equal
+		t.Errorf("largest are %+v, want %+v", got, want)
+	}
+	for i := range agents {
+		agents[i].Free.CPUs = 64
+	}
+	if got, want := placementOrder(NewCluster(agents, p, noon), shareOfOne(8000, 1), 5), "ddcc"; got != want {
+		t.Errorf("parts are of %q, want %q and one refused", got, want)
+	}
+}
+
+// Agents that tell a count and a type are as scarce as those that name their
+// devices, and those that tell nothing are of no type.
+func TestScarcityOfCountedGPUs(t *testing.T) {
+	a, b := countedGPUs("a", 8, 64), countedGPUs("b", 8, 64)
+	a.Types = []string{"A100"}
+	p := PlacementPolicy{Name: "headroom", Typical: []TypicalTask{{wantsGPUs(1, 1), 1}, {wantsGPUs(1, 1, "A100"), 1}}}
+	if got, want := placementOrder(NewCluster([]AgentResources{a, b}, p, noon), wantsGPUs(1, 1), 16), "bbbbbbbbaaaaaaaa"; got != want {
+		t.Errorf("tasks went to %q, want %q", got, want)
+	}
+}
+
+// The few largest agents are the last to be broken into, and only as long as
+// they are few.
+func TestLargestIdleAgentsArePreserved(t *testing.T) {
+	p := PlacementPolicy{Name: "headroom", Typical: []TypicalTask{{wantsGPUs(1, 1), 1}}}
+	few := []AgentResources{eightNamedGPUs("a", 8, 128), eightNamedGPUs("b", 8, 64), eightNamedGPUs("c", 8, 64)}
+	if got, want := placementOrder(NewCluster(few, p, noon), wantsGPUs(8, 8), 4), "bca"; got != want {
+		t.Errorf("tasks went to %q, want %q", got, want)
+	}
+	for name, c := range map[string]struct {
+		agents []AgentResources
+		want   agentSize
+	}{
+		"few":                     {few, agentSize{8, 115_200}},
+		"half":                    {few[:2], agentSize{}},
+		"nearly as large":         {[]AgentResources{eightNamedGPUs("a", 8, 128), eightNamedGPUs("b", 8, 120), eightNamedGPUs("c", 8, 64)}, agentSize{}},
+		"few GPUs and many CPUs":  {[]AgentResources{eightNamedGPUs("a", 2, 999), eightNamedGPUs("b", 8, 64), eightNamedGPUs("c", 8, 32), eightNamedGPUs("d", 8, 32)}, agentSize{8, 57_600}},
+		"the largest are in use":  {[]AgentResources{{ID: "a", TotalGPUs: 16}, eightNamedGPUs("b", 8, 64)}, agentSize{16, 0}},
+		"nobody knows of any GPU": {[]AgentResources{countedGPUs("a", 0, 9)}, agentSize{}},
+	} {
+		if got := NewCluster(c.agents, p, noon).index.fragmentation.largestAgents; got != c.want {
+			t.Errorf("%s: largest are %+v, want %+v", name, got, c.want)
+		}
+	}
+}
+
+// Whatever was placed and given back, scores are those of a cluster that was
+// made anew of what is free.
+func TestHeadroomAfterUndo(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		agents := []AgentResources{eightTypedGPUs("a", "A100", 96), eightTypedGPUs("b", "T4", 96), eightTypedGPUs("c", "T4", 128), eightNamedGPUs("d", 2, 64)}
+		p := PlacementPolicy{Name: "headroom", Typical: []TypicalTask{{wantsGPUs(1, 4), 5}, {wantsGPUs(8, 64), 1}, {wantsGPUs(1, 8, "A100"), 2}, {milliDemand(250), 4}}}
+		var taken []takenPlacements
+		worn, fresh := NewCluster(agents, p, noon), NewCluster(agents, p, noon)
+		for range rapid.IntRange(1, 20).Draw(t, "tasks") {
+			d := wantsGPUs(rapid.IntRange(0, 3).Draw(t, "gpus"), float64(rapid.IntRange(0, 9).Draw(t, "cpus")))
+			if d.Request.GPUs == 1 {
+				d.Request.Share = MilliShare(drawFrom(t, "milli", 0, 250, 600))
+			}
+			taken = append(taken, takenPlacements{&d, worn.PlaceTasks(&d, 1)})
+		}
+		for _, u := range taken {
+			worn.UndoPlacements(u.demand, u.placements)
+		}
+		for _, d := range []Demand{wantsGPUs(0, 2), wantsGPUs(1, 3), wantsGPUs(4, 16), wantsGPUs(1, 1, "A100"), milliDemand(400)} {
+			for i := range agents {
+				if got, want := worn.scoreAgent(i, worn.classifyDemand(&d)), fresh.scoreAgent(i, fresh.classifyDemand(&d)); got != want {
+					t.Fatalf("%s scores %d for %+v, want %d", agents[i].ID, got, d, want)
+				}
+			}
+		}
+	})
+}
+
+// Ranking allocates nothing once profiles are known.
+func TestHeadroomDoesNotAllocate(t *testing.T) {
+	p := PlacementPolicy{Name: "headroom", Typical: []TypicalTask{{wantsGPUs(1, 4), 5}, {wantsGPUs(1, 8, "A100"), 2}, {milliDemand(250), 4}}}
+	c := NewCluster([]AgentResources{eightTypedGPUs("a", "A100", 96), eightTypedGPUs("b", "T4", 96)}, p, noon)
+	part := milliDemand(300)
+	part.Amount.CPUs = 1
+	c.PlaceTasks(&part, 2)
+	for name, d := range map[string]Demand{"whole": wantsGPUs(2, 3), "part": part} {
+		cl := c.classifyDemand(&d)
+		if n := testing.AllocsPerRun(100, func() { c.scoreAgent(0, cl); c.scoreAgent(1, cl) }); n != 0 {
+			t.Errorf("%s: %g allocations", name, n)
+		}
+	}
+}

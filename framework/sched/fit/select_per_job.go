@@ -1,0 +1,259 @@
+package fit
+
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+
+	"mesos-gpu/job"
+)
+
+// constraintCounter follows one constraint that depends on where the job's tasks are.
+type constraintCounter struct {
+	constraint   job.Constraint
+	column       *fieldColumn
+	tasksByValue []int // tasks by value
+	// knownValues are the values that agents of use to the demand have.
+	knownValues []bool
+	// groupCount counts values that are known or have tasks, elsewhere those that
+	// have tasks and that no agent has.
+	groupCount int
+	firstValue int32 // the value of the first task; noValue before there is one
+}
+
+const noValue = int32(-2)
+
+// newCounters starts from the job's other live tasks.
+func (c *Cluster) newCounters(d *Demand, cl *demandClass) []*constraintCounter {
+	var all []*constraintCounter
+	for _, con := range cl.jobConstraints {
+		col := c.index.findColumn(con.Field)
+		t := &constraintCounter{constraint: con, column: col, tasksByValue: make([]int, len(col.values)), knownValues: make([]bool, len(col.values)), firstValue: noValue}
+		elsewhere := map[string]bool{}
+		for _, a := range d.PeerAgents {
+			v, ok := a.FieldValue(con.Field)
+			id, here := col.idByValue[v]
+			switch {
+			case !ok:
+				id = -1
+			case !here:
+				id = -1
+				elsewhere[v] = true
+			default:
+				t.tasksByValue[id]++
+			}
+			if t.firstValue == noValue {
+				t.firstValue = id
+			}
+		}
+		if con.Operator == job.GroupBy {
+			t.surveyValues(c, cl, len(elsewhere))
+		}
+		all = append(all, t)
+	}
+	return all
+}
+
+func (t *constraintCounter) surveyValues(c *Cluster, cl *demandClass, elsewhere int) {
+	for i, id := range t.column.valueIDs {
+		if id >= 0 && !t.knownValues[id] && c.isSuitableFor(i, cl) {
+			t.knownValues[id] = true
+		}
+	}
+	t.groupCount = elsewhere
+	for id := range t.knownValues {
+		if t.knownValues[id] || t.tasksByValue[id] > 0 {
+			t.groupCount++
+		}
+	}
+}
+
+// smallestGroup is how many tasks the emptiest group has. Groups that are asked for
+// and that nobody knows yet are empty.
+func (t *constraintCounter) smallestGroup() int {
+	if t.groupCount < t.constraint.NumberValue() {
+		return 0
+	}
+	least := -1
+	for id, known := range t.knownValues {
+		if known && (least < 0 || t.tasksByValue[id] < least) {
+			least = t.tasksByValue[id]
+		}
+	}
+	return max(least, 0)
+}
+
+// allowedValues says which values may have one more task. GROUP_BY n is read as
+// Marathon documents it: at least n groups, evenly filled, so a value is
+// refused while another known one has fewer tasks. (Marathon's own code and
+// tests take n for the exact number.)
+func (t *constraintCounter) allowedValues() []bool {
+	ok := make([]bool, len(t.tasksByValue))
+	least := 0
+	if t.constraint.Operator == job.GroupBy {
+		least = t.smallestGroup()
+	}
+	for id, n := range t.tasksByValue {
+		switch t.constraint.Operator {
+		case job.Unique:
+			ok[id] = n == 0
+		case job.MaxPer:
+			ok[id] = n < t.constraint.NumberValue()
+		case job.GroupBy:
+			ok[id] = n <= least
+		case job.Cluster:
+			ok[id] = t.firstValue == noValue || t.firstValue == int32(id)
+		}
+	}
+	return ok
+}
+
+func (t *constraintCounter) addTask(i int) {
+	id := t.column.valueIDs[i]
+	t.tasksByValue[id]++
+	if t.firstValue == noValue {
+		t.firstValue = id
+	}
+}
+
+// allowedByAll returns a test of agents against all tallies as they stand.
+func allowedByAll(all []*constraintCounter) func(i int) bool {
+	type test struct {
+		ids []int32
+		ok  []bool
+	}
+	tests := make([]test, len(all))
+	for at, t := range all {
+		tests[at] = test{t.column.valueIDs, t.allowedValues()}
+	}
+	return func(i int) bool {
+		for _, t := range tests {
+			if id := t.ids[i]; id < 0 || !t.ok[id] {
+				return false
+			}
+		}
+		return true
+	}
+}
+
+// placePerJob is Fill for constraints that depend on the job's other tasks.
+func (c *Cluster) placePerJob(d *Demand, cl *demandClass, n int) []Placement {
+	all := c.newCounters(d, cl)
+	if n > 1 && slices.ContainsFunc(all, (*constraintCounter).isUndecided) {
+		return c.placeTogether(d, cl, n)
+	}
+	return c.placeAllowed(cl, all, n)
+}
+
+// isUndecided: where the first task goes all others have to go.
+func (t *constraintCounter) isUndecided() bool {
+	return t.constraint.Operator == job.Cluster && t.firstValue == noValue
+}
+
+func (c *Cluster) placeAllowed(cl *demandClass, all []*constraintCounter, n int) []Placement {
+	ranks := c.rankings.rankingFor(c, cl)
+	var spots []Placement
+	for len(spots) < n {
+		ranks.updateScores(c, cl)
+		ok := allowedByAll(all)
+		best, most := -1, int64(0)
+		for i, k := range ranks.scores {
+			if k > most && ok(i) {
+				best, most = i, k
+			}
+		}
+		if best < 0 {
+			break
+		}
+		spots = append(spots, c.takePlacement(best, cl))
+		for _, t := range all {
+			t.addTask(best)
+		}
+	}
+	return spots
+}
+
+// placeTogether is for tasks that all go where the first goes. It tries the
+// values that seem to have room for all, that of the best agent first, and
+// at last the one with the most room.
+func (c *Cluster) placeTogether(d *Demand, cl *demandClass, n int) []Placement {
+	worth := c.agentGroups(d, cl, n)
+	for at, g := range worth {
+		all := c.newCounters(d, cl)
+		for _, t := range all {
+			if t.isUndecided() {
+				t.firstValue = t.column.valueIDs[g.best]
+			}
+		}
+		spots := c.placeAllowed(cl, all, n)
+		if len(spots) == n || at == len(worth)-1 {
+			return spots
+		}
+		c.UndoPlacements(d, spots)
+	}
+	return nil
+}
+
+// agentGroup is agents that are alike in what must be alike for the tasks.
+type agentGroup struct {
+	best     int // agent
+	score    int64
+	capacity int // tasks that its agents hold, or somewhat more
+}
+
+// agentGroups lists those worth a try, the best first.
+func (c *Cluster) agentGroups(d *Demand, cl *demandClass, n int) []*agentGroup {
+	all := c.newCounters(d, cl)
+	ok := allowedByAll(all)
+	by := map[string]*agentGroup{}
+	var list []*agentGroup
+	var key []byte
+	for i, k := range c.rankings.rankingFor(c, cl).scores {
+		if k == 0 || !ok(i) {
+			continue
+		}
+		key = key[:0]
+		for _, t := range all {
+			if t.isUndecided() {
+				key = binary.AppendVarint(key, int64(t.column.valueIDs[i]))
+			}
+		}
+		g := by[string(key)]
+		if g == nil {
+			g = &agentGroup{}
+			by[string(key)] = g
+			list = append(list, g)
+		}
+		if k > g.score {
+			g.best, g.score = i, k
+		}
+		g.capacity += c.maxTasksOn(i, cl, n)
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(list, func(a, b *agentGroup) int { return cmp.Compare(b.score, a.score) })
+	largest := slices.MaxFunc(list, func(a, b *agentGroup) int { return cmp.Compare(a.capacity, b.capacity) })
+	list = slices.DeleteFunc(list, func(g *agentGroup) bool { return g.capacity < n })
+	return append(list, largest)
+}
+
+// maxTasksOn bounds how many tasks of the class the agent holds, up to n.
+func (c *Cluster) maxTasksOn(i int, cl *demandClass, n int) int {
+	r := &c.capacities[i]
+	left := int64(n)
+	for _, x := range [...][2]int64{
+		{r.free.cpus, cl.need.cpus}, {r.free.mem, cl.need.mem}, {r.free.disk, cl.need.disk}, {int64(r.portCount), int64(cl.portCount)},
+	} {
+		if x[1] > 0 {
+			left = min(left, x[0]/x[1])
+		}
+	}
+	if cl.hostPorts != nil {
+		left = min(left, 1) // a port is one task's
+	}
+	if cl.gpus > 0 && !cl.wantsShares {
+		left = min(left, int64(r.freeGPUs()/cl.gpus))
+	}
+	return int(left)
+}

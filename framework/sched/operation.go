@@ -1,0 +1,135 @@
+package sched
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Operation is a call to the master: one of the types below. String is one line for
+// people.
+type Operation interface {
+	fmt.Stringer
+	isOperation()
+}
+
+type (
+	// AcceptOffers launches tasks on all offers of one agent.
+	AcceptOffers struct {
+		AgentID, Hostname, AgentURL string
+		// Role is what the offers are allocated to.
+		Role     string
+		OfferIDs []string
+		Launches []TaskLaunch
+		// LastOfferAt is when the last of the offers came.
+		LastOfferAt time.Time
+		// Refuse is how long the rest need not be offered again.
+		Refuse time.Duration
+	}
+	// DeclineOffers answers offers that are refused for the same time.
+	DeclineOffers struct {
+		Offers []DeclinedOffer
+		Refuse time.Duration
+	}
+	// ReviveOffers asks for offers to the roles again, whatever was refused before.
+	ReviveOffers struct{ Roles []string }
+	// SuppressOffers asks for no more offers to the roles.
+	SuppressOffers struct{ Roles []string }
+	// SetRoles makes these the framework's roles: offers to others are void,
+	// tasks stay.
+	SetRoles struct{ Roles []string }
+	// AnswerInverseOffers accepts or declines inverse offers.
+	AnswerInverseOffers struct {
+		OfferIDs []string
+		Accept   bool
+		Refuse   time.Duration
+	}
+	// AcknowledgeUpdate says that an update is recorded.
+	AcknowledgeUpdate struct {
+		AgentID, TaskID string
+		UUID            []byte
+	}
+	// AcknowledgeOperation says that an operation's status has been heard.
+	AcknowledgeOperation OperationStatus
+	// KillTask asks for a task's end; with Force for SIGKILL at once.
+	KillTask struct {
+		TaskID, AgentID string
+		Force           bool
+	}
+	// ReconcileTasks asks for the states of tasks; of all the master knows where
+	// Tasks is empty.
+	ReconcileTasks struct{ Tasks []TaskLocation }
+)
+
+// TaskLocation names a task and the agent it was placed on.
+type TaskLocation struct{ TaskID, AgentID string }
+
+func (AcceptOffers) isOperation()         {}
+func (DeclineOffers) isOperation()        {}
+func (ReviveOffers) isOperation()         {}
+func (SetRoles) isOperation()             {}
+func (AnswerInverseOffers) isOperation()  {}
+func (SuppressOffers) isOperation()       {}
+func (AcknowledgeUpdate) isOperation()    {}
+func (AcknowledgeOperation) isOperation() {}
+func (KillTask) isOperation()             {}
+func (ReconcileTasks) isOperation()       {}
+
+func (o AcceptOffers) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "accept %s on %s:", strings.Join(o.OfferIDs, " "), o.AgentID)
+	for _, l := range o.Launches {
+		fmt.Fprintf(&b, " %s", l.TaskID)
+		if len(l.Shares) > 0 {
+			fmt.Fprint(&b, l.Shares)
+		} else if len(l.DeviceIDs) > 0 {
+			fmt.Fprintf(&b, "[%s]", strings.Join(l.DeviceIDs, " "))
+		}
+	}
+	return b.String()
+}
+
+func (o DeclineOffers) String() string {
+	lines := make([]string, len(o.Offers))
+	for i, d := range o.Offers {
+		lines[i] = fmt.Sprintf("decline %s for %s: %s", d.OfferID, d.Refuse, d.Reason)
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (o ReviveOffers) String() string {
+	return strings.Join(append([]string{"revive"}, o.Roles...), " ")
+}
+func (o SuppressOffers) String() string {
+	return strings.Join(append([]string{"suppress"}, o.Roles...), " ")
+}
+func (o SetRoles) String() string { return strings.Join(append([]string{"roles"}, o.Roles...), " ") }
+
+func (o AnswerInverseOffers) String() string {
+	verb := "decline"
+	if o.Accept {
+		verb = "accept"
+	}
+	return fmt.Sprintf("%s inverse %s", verb, strings.Join(o.OfferIDs, " "))
+}
+
+func (o AcknowledgeOperation) String() string { return fmt.Sprintf("acknowledge operation %s", o.ID) }
+func (o AcknowledgeUpdate) String() string    { return fmt.Sprintf("acknowledge %s", o.TaskID) }
+
+func (o KillTask) String() string {
+	if o.Force {
+		return fmt.Sprintf("kill %s on %s by force", o.TaskID, o.AgentID)
+	}
+	return fmt.Sprintf("kill %s on %s", o.TaskID, o.AgentID)
+}
+
+func (o ReconcileTasks) String() string {
+	if len(o.Tasks) == 0 {
+		return "reconcile all"
+	}
+	ids := make([]string, len(o.Tasks))
+	for i, t := range o.Tasks {
+		ids[i] = t.TaskID
+	}
+	return "reconcile " + strings.Join(ids, " ")
+}

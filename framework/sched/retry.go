@@ -1,0 +1,174 @@
+package sched
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"mesos-gpu/job"
+)
+
+// attemptResult is how an attempt has ended.
+type attemptResult struct {
+	state           job.State
+	message, reason string
+	exitCode        *int
+	// drained: its agent is taken away, it has done no wrong.
+	drained bool
+	// mismatch: its image cannot run on its agent.
+	mismatch ImageMismatch
+}
+
+// endAttempt takes in the end of an attempt and decides what becomes of the task:
+// it stays as it ended, or goes back into the queue under a new id. Should the
+// old attempt turn up after all, it is a stray. The tasks of a gang share
+// their fate.
+func (s *State) endAttempt(now time.Time, ref taskRef, o attemptResult) []Operation {
+	t := ref.get()
+	old, ran := *t, t.State != job.Launching && t.State != job.Waiting
+	if !s.transition(now, ref, o.state, o.message) {
+		return nil // late: something later is known already
+	}
+	t.Reason, t.ExitCode = o.reason, o.exitCode
+	end := &s.changes.Transitions[len(s.changes.Transitions)-1]
+	end.ExitCode, end.Cause = o.exitCode, o.endCause(&old) // the task's may be another attempt's soon
+	s.recordFreedPlace(now, ref.job, &old)
+	if ref.job.Spec.MaxParallel > 0 {
+		s.offerDemandFor(ref.job.Spec.Role).reviveWanted = true // another of its tasks may have its turn
+	}
+	next, again := s.retryDecision(now, ref, &old, o, ran)
+	switch {
+	case again:
+		delete(s.tasks, old.ID)
+		s.enqueueAttempt(now, ref, next)
+	case next.Message != "":
+		t.Message = next.Message
+	}
+	if ref.job.Spec.Gang && old.State != job.Waiting && old.KillReason != job.KillByGangRestart && old.KillReason != job.KillByPeer && (again || o.state != job.Finished) {
+		return s.endGang(now, ref, &old, again)
+	}
+	return nil
+}
+
+// retryDecision says whether the task is tried once more, and as what; if not, it
+// may have the message for its end.
+func (s *State) retryDecision(now time.Time, ref taskRef, old *job.Task, o attemptResult, ran bool) (next job.Task, retryDecision bool) {
+	spec := &ref.job.Spec
+	next = job.Task{Attempt: max(old.Attempt, 1) + 1, Failures: old.Failures, Losses: old.Losses, Ran: old.Ran || ran, ImageExclusions: old.ImageExclusions}
+	wanted := !old.KillRequested.IsZero()
+	attempt := next.Attempt - 1
+	switch {
+	case old.State == job.Waiting, wanted && !old.KillReason.RequeuesTask():
+		return job.Task{}, false
+	case spec.Service != nil:
+		return s.restartServiceTask(now, ref, next, old, o)
+	case wanted && old.KillReason == job.KillByGangRestart:
+		next.Message = fmt.Sprintf("attempt %d ended with its gang", attempt)
+		return next, true
+	case wanted && o.state != job.Finished:
+		next.Message = fmt.Sprintf("attempt %d was stopped: %s", attempt, old.Message)
+		return next, true
+	case o.drained && o.state != job.Finished:
+		next.Message = fmt.Sprintf("attempt %d was stopped: its agent is drained", attempt)
+		return next, true
+	case o.state == job.Failed && o.mismatch != "":
+		return s.retryElsewhere(next, old, o)
+	case o.state == job.Failed && countFailures(ref)+1 <= spec.Retries:
+		next.Failures++
+		next.NotBefore = now.Add(backoffDelay(s.cfg.RetryDelay, s.cfg.RetryDelayMax, next.Failures-1))
+		next.Message = fmt.Sprintf("attempt %d failed: %s; retry %d of %d", attempt, cmp.Or(o.message, o.reason, "no reason given"), countFailures(ref)+1, spec.Retries)
+		return next, true
+	case o.state == job.Lost:
+		return s.retryLost(now, next, attempt, o, ran)
+	}
+	return job.Task{}, false
+}
+
+// retryElsewhere tries elsewhere what never started, for its image cannot run on its
+// agent. That is no failure of the task and no start.
+func (s *State) retryElsewhere(next job.Task, old *job.Task, o attemptResult) (job.Task, bool) {
+	c, named := s.exclusionFor(old, o.mismatch)
+	attempt := next.Attempt - 1
+	if !named || attempt >= maxUnstartedAttempts {
+		return job.Task{}, false
+	}
+	next.Ran = old.Ran
+	next.ImageExclusions = append(slices.Clip(old.ImageExclusions), c)
+	next.Message = fmt.Sprintf("attempt %d could not start on %s: %s", attempt, cmp.Or(old.Hostname, old.AgentID), cmp.Or(o.message, o.reason, "no reason given"))
+	return next, true
+}
+
+// maxUnstartedAttempts bounds the attempts of a task whose launches are lost on the way,
+// or whose image fits no agent.
+const maxUnstartedAttempts = 100
+
+// retryLost tries again what ended without a word. A launch that never got to its
+// agent (an offer was withdrawn meanwhile) is no fault of the task.
+func (s *State) retryLost(now time.Time, next job.Task, attempt int, o attemptResult, ran bool) (job.Task, bool) {
+	why := cmp.Or(o.message, o.reason, "the master knows no more of it")
+	if ran {
+		next.Losses++
+	}
+	if next.Losses >= s.cfg.MaxAttempts || attempt >= maxUnstartedAttempts {
+		return job.Task{Message: fmt.Sprintf("lost in attempt %d, %d times on an agent (limit %d): %s", attempt, next.Losses, s.cfg.MaxAttempts, why)}, false
+	}
+	if attempt > 1 {
+		next.NotBefore = now.Add(backoffDelay(s.cfg.RetryDelay, s.cfg.RetryDelayMax, attempt-2))
+	}
+	next.Message = fmt.Sprintf("attempt %d was lost: %s", attempt, why)
+	return next, true
+}
+
+// countFailures counts those of a task, or of all tasks of a gang, which are
+// retried together.
+func countFailures(ref taskRef) int {
+	if !ref.job.Spec.Gang {
+		return ref.get().Failures
+	}
+	n := 0
+	for i := range ref.job.Tasks {
+		n += ref.job.Tasks[i].Failures
+	}
+	return n
+}
+
+// endGang ends the other tasks of a gang: to start anew with it, or for
+// good.
+func (s *State) endGang(now time.Time, ref taskRef, old *job.Task, again bool) []Operation {
+	var ops []Operation
+	j := ref.job
+	for i := range j.Tasks {
+		other := taskRef{j, i}
+		t := other.get()
+		switch {
+		case i == ref.index:
+		case again && t.State.IsPlaced():
+			ops = append(ops, s.endGangTask(now, other, job.KillByGangRestart, fmt.Sprintf("task %d of its gang starts anew", ref.index))...)
+		case again && t.State == job.Finished:
+			next := job.Task{Attempt: max(t.Attempt, 1) + 1, Failures: t.Failures, Losses: t.Losses, Ran: true, ImageExclusions: t.ImageExclusions, Message: fmt.Sprintf("task %d of its gang starts anew", ref.index)}
+			delete(s.tasks, t.ID)
+			s.enqueueAttempt(now, other, next)
+		case again:
+		case t.State.IsPlaced():
+			ops = append(ops, s.endGangTask(now, other, job.KillByPeer, fmt.Sprintf("task %d of its gang ended: %s", ref.index, ref.get().State))...)
+		case t.State == job.Waiting:
+			s.transition(now, other, job.Killed, fmt.Sprintf("task %d of its gang ended: %s", ref.index, ref.get().State))
+		}
+	}
+	return ops
+}
+
+// endGangTask is end for a task that may already be on its way out to come
+// back, and now must not.
+func (s *State) endGangTask(now time.Time, ref taskRef, why job.KillReason, message string) []Operation {
+	t := ref.get()
+	if !t.KillRequested.IsZero() {
+		if t.KillReason.RequeuesTask() {
+			t.KillReason = why
+			s.markTaskDirty(ref)
+		}
+		return nil
+	}
+	return s.requestEnd(now, ref, why, message)
+}

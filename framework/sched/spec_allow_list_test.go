@@ -1,0 +1,116 @@
+package sched
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"mesos-gpu/job"
+)
+
+func TestSpecAllowList(t *testing.T) {
+	all := SpecAllowList{Networks: []string{"*"}, Images: []string{"*"}, Parameters: []string{"*"}, NoImage: true}
+	but := func(change func(*SpecAllowList)) SpecAllowList { b := all; change(&b); return b }
+	images := func(list ...string) SpecAllowList { return but(func(b *SpecAllowList) { b.Images = list }) }
+	image := func(name string) func(*job.Spec) { return func(s *job.Spec) { s.Image = name } }
+	network := func(n job.NetworkMode) func(*job.Spec) { return func(s *job.Spec) { s.Network = n } }
+	option := func(key, value string) func(*job.Spec) {
+		return func(s *job.Spec) { s.Parameters = []job.DockerParameter{{Key: key, Value: value}} }
+	}
+	for _, c := range []struct {
+		name    string
+		bounds  SpecAllowList
+		want    func(*job.Spec)
+		refused string
+	}{
+		{"all is allowed", all, network(job.HostNetwork), ""},
+		{"the host's network, by default", but(func(b *SpecAllowList) { b.Networks = nil }), network(""), "network: host is more than the task's own: the access file allows none"},
+		{"the host's network, allowed", but(func(b *SpecAllowList) { b.Networks = []string{"host"} }), network(""), ""},
+		{"a network of its own", but(func(b *SpecAllowList) { b.Networks = nil }), network(job.BridgeNetwork), ""},
+		{"no network", but(func(b *SpecAllowList) { b.Networks = nil }), network(job.NoNetwork), ""},
+		{"a network of the engine's", but(func(b *SpecAllowList) { b.Networks = []string{"host"} }), network("calico"), "network: calico"},
+		{"a network by an option", but(func(b *SpecAllowList) { b.Networks = nil }), func(s *job.Spec) {
+			s.Network = job.BridgeNetwork
+			option("network", "host")(s)
+		}, "network: host"},
+		{"its short name", but(func(b *SpecAllowList) { b.Networks = nil }), func(s *job.Spec) {
+			s.Network = job.BridgeNetwork
+			option("net", "calico")(s)
+		}, "network: calico"},
+		{"no image", but(func(b *SpecAllowList) { b.NoImage = false }), image(""), "image: without one the task sees its agent's files"},
+		{"no images are allowed", images(), image("debian"), "image: debian is none that the access file allows to jobs of this role: none"},
+		{"a repository", images("debian"), image("debian"), ""},
+		{"a tag of it", images("debian"), image("debian:12"), ""},
+		{"a digest of it", images("debian"), image("debian@sha256:aa"), ""},
+		{"a registry that is called like it", images("debian"), image("debian:5000/evil"), "debian:5000/evil is none"},
+		{"a longer name", images("debian"), image("debianx"), "debianx is none"},
+		{"below it", images("debian"), image("debian/x"), "debian/x is none"},
+		{"another tag", images("debian:12"), image("debian:13"), "debian:13 is none"},
+		{"a longer tag", images("debian:12"), image("debian:123"), "debian:123 is none"},
+		{"the tag's digest", images("debian:12"), image("debian:12@sha256:aa"), ""},
+		{"a registry with a port", images("r:5000/x"), image("r:5000/x:1"), ""},
+		{"all of a registry", images("registry.example.org/*"), image("registry.example.org/a/b:1"), ""},
+		{"none of it", images("registry.example.org/*"), image("registry.example.org/"), "is none"},
+		{"a registry that begins so", images("registry.example.org/*"), image("registry.example.org.evil/a"), "is none"},
+		{"upwards", images("registry.example.org/*"), image("registry.example.org/../evil"), "is none"},
+		{"a parameter", but(func(b *SpecAllowList) { b.Parameters = []string{"init"} }), option("cap-add", "NET_ADMIN"), "parameters: cap-add: the access file allows init"},
+		{"a user", but(func(b *SpecAllowList) { b.Users = nil }), func(s *job.Spec) { s.User, s.Containerizer = "root", job.Mesos }, "user: root: the access file allows none"},
+		{"a user without an image", but(func(b *SpecAllowList) { b.Users = nil }), func(s *job.Spec) { s.Image, s.User = "", "root" }, "user: root"},
+		{"an allowed user", but(func(b *SpecAllowList) { b.Users = []string{"nobody"} }), func(s *job.Spec) { s.User = "nobody" }, ""},
+		{"an allowed user's number", but(func(b *SpecAllowList) { b.Users = []string{"root"} }), func(s *job.Spec) { s.User = "0" }, "user: 0: the access file allows root"},
+		{"any user", but(func(b *SpecAllowList) { b.Users = []string{"*"} }), func(s *job.Spec) { s.User = "0:0" }, ""},
+		{"a user by an option", but(func(b *SpecAllowList) { b.Users = []string{"nobody"} }), option("user", "0"), "user: 0"},
+		{"its short name", but(func(b *SpecAllowList) { b.Users = nil }), option("u", "root"), "user: root"},
+		{"an allowed parameter", but(func(b *SpecAllowList) { b.Parameters = []string{"init"} }), option("init", "true"), ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := &job.Spec{Image: "debian:12"}
+			c.want(s)
+			err := (&HostPermissions{AllowList: &c.bounds}).checkSpec(s)
+			switch forbidden := (*ForbiddenSpecError)(nil); {
+			case c.refused == "" && err != nil:
+				t.Errorf("refused: %v", err)
+			case c.refused != "" && (!errors.As(err, &forbidden) || !strings.Contains(err.Error(), c.refused)):
+				t.Errorf("got %v, want …%s…", err, c.refused)
+			}
+		})
+	}
+}
+
+func TestImagePatterns(t *testing.T) {
+	for pattern, good := range map[string]bool{
+		"*": true, "debian": true, "debian:12": true, "registry:5000/team/*": true, "registry/*": true,
+		"": false, "/*": false, "registry*": false, "*/debian": false, "a/*/b": false, "a/**": false,
+	} {
+		if err := ValidateImagePattern(pattern); (err == nil) != good {
+			t.Errorf("%q: %v", pattern, err)
+		}
+	}
+}
+
+// TestPermissionsOfRoles: the next entry above a role holds for it, whole, and
+// where there is none what all roles may have.
+func TestPermissionsOfRoles(t *testing.T) {
+	p := Policy{Permissions: HostPermissions{Volumes: []string{"/flag"}}}
+	if got := p.permissionsFor("a").Volumes[0]; got != "/flag" {
+		t.Errorf("without entries: %s", got)
+	}
+	for _, role := range []string{"a/b", "/", "a"} {
+		p.RolePermissions = append(p.RolePermissions, RolePermissions{role, HostPermissions{Volumes: []string{"of " + role}}})
+	}
+	for role, want := range map[string]string{"a": "a", "a/b": "a/b", "a/b/c": "a/b", "a/c": "a", "ab": "/", "*": "/", "x": "/"} {
+		if got := p.permissionsFor(role).Volumes[0]; got != "of "+want {
+			t.Errorf("role %s: %s, want that of %s", role, got, want)
+		}
+	}
+}
+
+// TestAllowListErrorsNameTheAccessFile: where an access file decides, flags are no help.
+func TestAllowListErrorsNameTheAccessFile(t *testing.T) {
+	s := &job.Spec{Image: "debian:12"}
+	s.Volumes, s.IPC = []job.Volume{{Source: "/data", Target: "/data"}}, job.HostIPC
+	err := (&HostPermissions{AllowList: &SpecAllowList{}}).checkSpec(s)
+	if err == nil || strings.Contains(err.Error(), "--allow") || strings.Count(err.Error(), "access file") != 4 {
+		t.Errorf("got %v", err)
+	}
+}

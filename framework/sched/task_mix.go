@@ -1,0 +1,65 @@
+package sched
+
+import (
+	"cmp"
+	"slices"
+
+	"mesos-gpu/framework/sched/fit"
+	"mesos-gpu/job"
+)
+
+// Fragmentation is measured against what the cluster usually runs: the kinds
+// of task that make up typicalShare of those remembered, at most maxTypicalKinds
+// (Q. Weng et al., "Beware of Fragmentation", USENIX ATC 2023).
+const (
+	typicalShare    = 0.95
+	maxTypicalKinds = 128
+)
+
+// taskMix counts the tasks of the jobs remembered by what they want.
+type taskMix struct {
+	kinds   map[string]*fit.TypicalTask
+	typical []fit.TypicalTask // nil: to be made anew
+}
+
+// addJob counts a job in, or out with sign -1.
+func (w *taskMix) addJob(s *job.Spec, p *Policy, sign int) {
+	d := fit.Demand{Amount: Amount{CPUs: s.CPUs, MemMiB: s.MemMiB}, Request: s.Request}
+	key := d.Key()
+	k := w.kinds[key]
+	if k == nil {
+		d.Amount, d.Overhead = p.taskAmount(s), p.Overhead
+		k = &fit.TypicalTask{Demand: d}
+		w.kinds[key] = k
+	}
+	if k.Weight += float64(sign * s.Tasks); k.Weight <= 0 {
+		delete(w.kinds, key)
+	}
+	w.typical = nil
+}
+
+// mostFrequent are the usual kinds, the most frequent first.
+func (w *taskMix) mostFrequent() []fit.TypicalTask {
+	if w.typical != nil {
+		return w.typical
+	}
+	keys := make([]string, 0, len(w.kinds))
+	all := 0.0
+	for key, k := range w.kinds {
+		keys = append(keys, key)
+		all += k.Weight
+	}
+	slices.SortFunc(keys, func(a, b string) int {
+		return cmp.Or(cmp.Compare(w.kinds[b].Weight, w.kinds[a].Weight), cmp.Compare(a, b))
+	})
+	covered := 0.0
+	w.typical = []fit.TypicalTask{}
+	for _, key := range keys {
+		if covered >= typicalShare*all || len(w.typical) >= maxTypicalKinds {
+			break
+		}
+		covered += w.kinds[key].Weight
+		w.typical = append(w.typical, *w.kinds[key])
+	}
+	return w.typical
+}

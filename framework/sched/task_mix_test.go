@@ -1,0 +1,46 @@
+package sched
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"mesos-gpu/framework/sched/fit"
+)
+
+// What counts as scarce is what the jobs that are remembered insist on: as
+// they change, work for any type moves over.
+func TestTaskMixFollowsJobs(t *testing.T) {
+	p := testPolicy()
+	w := taskMix{kinds: map[string]*fit.TypicalTask{}}
+	offers := benchmarkOffers(2) // a V100 agent and a K80 agent
+	where := func() string {
+		s := testSpec("any")
+		s.Request.GPUs, s.Tasks = 1, 1
+		p.Fit.Typical = w.mostFrequent()
+		plan := MakePlan(offers, PlacementQueue{Now: time.Unix(1, 0), Waiting: []WaitingJob{{Spec: &s, Tasks: []WaitingTask{{ID: "any.0"}}}}}, p)
+		if len(plan.Accept) != 1 {
+			t.Fatalf("%d offers are accepted, want 1", len(plan.Accept))
+		}
+		return plan.Accept[0].AgentID
+	}
+	insist := func(model string, sign int) {
+		for i := range 10 {
+			s := testSpec(fmt.Sprint(model, i))
+			s.Request.GPUs, s.Request.Types.Include = 1, []string{model}
+			w.addJob(&s, &p, sign)
+		}
+	}
+	if got := where(); got != offers[0].AgentID {
+		t.Errorf("with nothing remembered work goes to %s, want the first of equals", got)
+	}
+	insist("V100", 1)
+	if got := where(); got != offers[1].AgentID {
+		t.Errorf("when jobs insist on V100 work goes to %s, want the K80 agent", got)
+	}
+	insist("V100", -1)
+	insist("K80", 1)
+	if got := where(); got != offers[0].AgentID {
+		t.Errorf("when jobs insist on K80 work goes to %s, want the V100 agent", got)
+	}
+}

@@ -1,0 +1,137 @@
+package sched
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"mesos-gpu/job"
+)
+
+// handleTaskUpdate applies a task's status. It may come twice, late, or for a task
+// nobody remembers; the acknowledgement comes last in any case.
+func (s *State) handleTaskUpdate(now time.Time, u TaskUpdate) []Operation {
+	var ops []Operation
+	if ref, ok := s.tasks[u.TaskID]; !ok {
+		s.recordLateEnd(u)
+		ops = killStrayTask(u)
+	} else {
+		ops = s.applyUpdate(now, ref, u)
+		s.retireJob(ref.job)
+	}
+	if len(u.UUID) > 0 {
+		ops = append(ops, AcknowledgeUpdate{AgentID: u.AgentID, TaskID: u.TaskID, UUID: u.UUID})
+	}
+	return ops
+}
+
+// killStrayTask ends a task that runs and should not.
+func killStrayTask(u TaskUpdate) []Operation {
+	if !u.State.IsLive() || u.State == job.Unreachable || u.State == job.Killing {
+		return nil
+	}
+	return []Operation{KillTask{TaskID: u.TaskID, AgentID: u.AgentID}}
+}
+
+func (s *State) applyUpdate(now time.Time, ref taskRef, u TaskUpdate) []Operation {
+	t := ref.get()
+	delete(s.reconciliation.unanswered, t.ID)
+	if u.State == "" {
+		return nil // a newer Mesos's word
+	}
+	if !t.State.IsPlaced() {
+		return killStrayTask(u) // not launched by us, given up, or ended as far as we know
+	}
+	if tm := s.deadlines[t.ID]; tm != nil {
+		tm.confirmBy = time.Time{}
+		if tm.isIdle() {
+			delete(s.deadlines, t.ID)
+		}
+	}
+	switch next := nextState(t, u); {
+	case next == t.State:
+		s.applyRepeatedUpdate(ref, u)
+	case next.IsLive():
+		message := u.Message
+		if next == job.Killing {
+			message = t.Message
+		}
+		if s.transition(now, ref, next, message) { // else late: something later is known already
+			t.Reason = u.Reason
+			applyCheckResults(t, u)
+			if next == job.Running && len(t.Addresses) == 0 {
+				// Agents write their own into later statuses that have none.
+				t.Addresses = slices.Clone(u.Addresses)
+			}
+		}
+	default:
+		if t.State.CanBecome(next) {
+			applyCheckResults(t, u)
+		}
+		return s.endAttempt(now, ref, attemptResultOf(ref, next, u))
+	}
+	return nil
+}
+
+// nextState is the state an update leads to, given what people want of the task
+// and how far it has come.
+func nextState(t *job.Task, u TaskUpdate) job.State {
+	wanted := !t.KillRequested.IsZero()
+	switch {
+	case wanted && u.State == job.Unreachable:
+		return job.Unreachable
+	case wanted && u.State.IsLive():
+		return job.Killing
+	case wanted && t.KillReason == job.KillByTimeout && u.State != job.Finished:
+		return job.Failed
+	case wanted && (u.State == job.Lost || u.State == job.Refused):
+		return job.Killed
+	case u.State == job.Refused && !t.State.CanBecome(job.Refused):
+		return job.Failed // an error after it had started
+	default:
+		return u.State
+	}
+}
+
+func attemptResultOf(ref taskRef, next job.State, u TaskUpdate) attemptResult {
+	o := attemptResult{state: next, message: u.Message, reason: u.Reason, exitCode: u.ExitCode, drained: u.Drained, mismatch: u.Mismatch}
+	switch t := ref.get(); {
+	case t.KillRequested.IsZero() || next == job.Finished:
+	case t.KillReason == job.KillByTimeout:
+		o.message = fmt.Sprintf("stopped after its timeout of %s", ref.job.Spec.Timeout)
+	case t.KillReason != job.KillByUser && t.Message != "":
+		o.message = t.Message
+	}
+	if next == job.Lost {
+		o.exitCode = nil
+	}
+	return o
+}
+
+// applyRepeatedUpdate takes what is new in an update that changes no state: a message, or
+// what the task's checks have found.
+func (s *State) applyRepeatedUpdate(ref taskRef, u TaskUpdate) {
+	t := ref.get()
+	news := applyCheckResults(t, u)
+	if !u.Reconciled && u.Message != "" && u.Message != t.Message && t.State != job.Killing {
+		t.Message, t.Reason = u.Message, u.Reason
+		news = true
+	}
+	if news {
+		s.markTaskDirty(ref)
+	}
+}
+
+// applyCheckResults takes in what a task's checks have found, and reports whether that is
+// new. An update that says nothing of it changes nothing.
+func applyCheckResults(t *job.Task, u TaskUpdate) bool {
+	news := false
+	if u.Healthy != nil && (t.Healthy == nil || *t.Healthy != *u.Healthy) {
+		healthy := *u.Healthy
+		t.Healthy, news = &healthy, true
+	}
+	if u.Check != "" && u.Check != t.Check {
+		t.Check, news = u.Check, true
+	}
+	return news
+}

@@ -1,0 +1,57 @@
+package sched
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"mesos-gpu/job"
+)
+
+// TestUnmetDemandProperties: where nothing but devices is in the way, what lacks a
+// place is what a plan leaves without one; the arguments stay as they are, and
+// the order of the offers means nothing.
+func TestUnmetDemandProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		offers := genOffers(5).Draw(t, "cluster")
+		queue := genQueue(5, 6).Draw(t, "queue")
+		policy := testPolicy()
+		before := fmt.Sprintf("%+v %+v", offers, describeQueue(queue))
+		lacks := FindUnmetDemand(offers, PlacementQueue{Waiting: queue}, policy)
+		if after := fmt.Sprintf("%+v %+v", offers, describeQueue(queue)); after != before {
+			t.Fatalf("Lacking changed its arguments:\n%s\n%s", before, after)
+		}
+		shuffled := rapid.Permutation(offers).Draw(t, "shuffled")
+		if diff := cmp.Diff(lacks, FindUnmetDemand(shuffled, PlacementQueue{Waiting: queue}, policy)); diff != "" {
+			t.Fatalf("another order of the offers gives another answer (-first +second):\n%s", diff)
+		}
+		specs := map[string]*job.Spec{}
+		for i := range queue {
+			specs[queue[i].Spec.Name] = queue[i].Spec
+		}
+		want := map[string]int{}
+		for _, r := range MakePlan(offers, PlacementQueue{Waiting: queue}, policy).Unplaced {
+			switch s := specs[r.Job]; {
+			case s.Request.GPUs == 0:
+				continue
+			case s.Gang:
+				want["all"] += s.Tasks
+			default:
+				want["all"] += r.Missing
+			}
+			want[r.Job] = 1
+		}
+		got := map[string]int{}
+		for _, l := range lacks {
+			got["all"] += l.Tasks
+			for _, name := range l.Jobs {
+				got[name] = 1
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("lacking, against what a plan leaves (-want +got):\n%s\n%+v", diff, lacks)
+		}
+	})
+}

@@ -1,0 +1,165 @@
+// Package chart draws lines into an SVG file that reads well on light and on
+// dark screens, and for people who confuse red and green. Each line has its
+// name beside its end.
+package chart
+
+import (
+	"bufio"
+	"fmt"
+	"html"
+	"io"
+	"math"
+	"slices"
+	"strings"
+)
+
+// The frame, in SVG units.
+const (
+	width, height = 910.0, 520.0
+	left, right   = 64.0, 734.0 // names of lines stand to the right
+	top, bottom   = 56.0, 464.0
+	labelGap      = 16.0
+)
+
+// LineChart is what is drawn.
+type LineChart struct {
+	Title string
+	X, Y  Axis
+	// Ideal is a dotted line from one point to another, unless they are one.
+	Ideal [2]Point
+	Lines []ChartLine
+}
+
+// Axis is from Low to High.
+type Axis struct {
+	Label     string
+	Low, High float64
+	Ticks     []AxisTick
+}
+
+// PercentTicks are the axis's ticks where it counts in percent.
+func (a *Axis) PercentTicks(step float64) (ticks []AxisTick) {
+	for at := a.Low; at <= a.High; at += step {
+		ticks = append(ticks, AxisTick{At: at, Text: fmt.Sprintf("%g %%", at)})
+	}
+	return ticks
+}
+
+// AxisTick is a place on an axis, and what stands there.
+type AxisTick struct {
+	At   float64
+	Text string
+}
+
+// Point is one of a line.
+type Point struct{ X, Y float64 }
+
+// ChartLine has points from left to right; one without is not drawn.
+type ChartLine struct {
+	Name   string
+	Points []Point
+}
+
+// lineColors are told apart by people who confuse red and green, and stand out on
+// light and dark. The dashes tell apart what comes after them.
+func lineColors() []string {
+	return []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56b4e9", "#7f7f7f"}
+}
+
+const style = `
+text { font: 13px system-ui, sans-serif; fill: #24292f }
+.title { font-size: 16px; font-weight: 600 }
+.paper { fill: #ffffff }
+.grid { stroke: #d0d7de; stroke-width: 1 }
+.ideal { stroke: #57606a; stroke-dasharray: 2 4 }
+.line { fill: none; stroke-width: 2.2; stroke-linejoin: round }
+@media (prefers-color-scheme: dark) {
+  text { fill: #e6edf3 }
+  .paper { fill: #0d1117 }
+  .grid { stroke: #30363d }
+  .ideal { stroke: #8b949e }
+}
+`
+
+// WriteSVG draws it.
+func (c *LineChart) WriteSVG(w io.Writer) error {
+	out := bufio.NewWriter(w)
+	p := &svgWriter{c, out}
+	title := html.EscapeString(c.Title)
+	p.printf("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %g %g\" role=\"img\" aria-label=\"%s\">\n", width, height, title)
+	p.printf("<style>%s</style>\n<rect class=\"paper\" width=\"%g\" height=\"%g\"/>\n", style, width, height)
+	p.printf("<text class=\"title\" x=\"%g\" y=\"28\">%s</text>\n", left, title)
+	p.drawGrid()
+	p.drawLines()
+	p.printf("</svg>\n")
+	return out.Flush()
+}
+
+type svgWriter struct {
+	*LineChart
+	out io.Writer
+}
+
+// printf writes; the buffer behind keeps the error.
+func (p *svgWriter) printf(format string, args ...any) { fmt.Fprintf(p.out, format, args...) }
+
+// fraction is where on an axis a value stands, 0 to 1.
+func (a *Axis) fraction(at float64) float64 { return (at - a.Low) / max(a.High-a.Low, 1e-9) }
+
+func (p *svgWriter) x(at float64) float64 { return left + (right-left)*p.X.fraction(at) }
+func (p *svgWriter) y(at float64) float64 { return bottom - (bottom-top)*p.Y.fraction(at) }
+
+func (p *svgWriter) drawGrid() {
+	for _, t := range p.Y.Ticks {
+		p.printf("<line class=\"grid\" x1=\"%g\" x2=\"%g\" y1=\"%.1f\" y2=\"%.1f\"/>\n", left, right, p.y(t.At), p.y(t.At))
+		p.printf("<text x=\"%g\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n", left-8, p.y(t.At)+4, html.EscapeString(t.Text))
+	}
+	for _, t := range p.X.Ticks {
+		p.printf("<line class=\"grid\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%g\" y2=\"%g\"/>\n", p.x(t.At), p.x(t.At), top, bottom)
+		p.printf("<text x=\"%.1f\" y=\"%g\" text-anchor=\"middle\">%s</text>\n", p.x(t.At), bottom+20, html.EscapeString(t.Text))
+	}
+	p.printf("<text x=\"%g\" y=\"%g\" text-anchor=\"middle\">%s</text>\n", (left+right)/2, bottom+44, html.EscapeString(p.X.Label))
+	p.printf("<text x=\"%g\" y=\"%g\">%s</text>\n", left, top-8, html.EscapeString(p.Y.Label))
+	if a, b := p.Ideal[0], p.Ideal[1]; a != b {
+		p.printf("<line class=\"ideal\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>\n", p.x(a.X), p.y(a.Y), p.x(b.X), p.y(b.Y))
+	}
+}
+
+// lineLabel is the name of a line.
+type lineLabel struct {
+	text, hue, dash string
+	y               float64
+}
+
+func (p *svgWriter) drawLines() {
+	var labels []lineLabel
+	colors := lineColors()
+	for i, l := range p.Lines {
+		if len(l.Points) == 0 {
+			continue
+		}
+		var path strings.Builder
+		for _, at := range l.Points {
+			fmt.Fprintf(&path, " %.1f,%.1f", p.x(at.X), p.y(at.Y))
+		}
+		dash := ""
+		if round := i / len(colors); round > 0 {
+			dash = fmt.Sprintf(" stroke-dasharray=\"%d 4\"", 4*round)
+		}
+		hue := colors[i%len(colors)]
+		p.printf("<polyline class=\"line\" stroke=\"%s\"%s points=\"%s\"/>\n", hue, dash, path.String()[1:])
+		labels = append(labels, lineLabel{l.Name, hue, dash, p.y(l.Points[len(l.Points)-1].Y)})
+	}
+	p.drawLabels(labels)
+}
+
+// drawLabels writes each beside its line's end, moved apart where ends are close.
+func (p *svgWriter) drawLabels(labels []lineLabel) {
+	slices.SortStableFunc(labels, func(a, b lineLabel) int { return int(math.Copysign(1, a.y-b.y)) })
+	above := math.Inf(-1)
+	for _, l := range labels {
+		above = max(l.y, above+labelGap)
+		p.printf("<path class=\"line\" stroke=\"%s\"%s d=\"M%g %.1fh22\"/>\n", l.hue, l.dash, right+6, above)
+		p.printf("<text class=\"name\" x=\"%g\" y=\"%.1f\">%s</text>\n", right+34, above+4, html.EscapeString(l.text))
+	}
+}

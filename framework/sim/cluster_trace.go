@@ -1,0 +1,109 @@
+package sim
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"mesos-gpu/framework/sched/fit"
+	"mesos-gpu/gpu"
+)
+
+// milliPerGPU is one GPU in thousandths.
+const milliPerGPU = 1000
+
+// RecordedAgent is one of a recorded cluster. Its CountGPUs are of one model.
+type RecordedAgent struct {
+	Name     string
+	CPUMilli int64
+	MemMiB   int64
+	GPUs     int
+	Model    string
+}
+
+// RecordedTask is a recorded one.
+type RecordedTask struct {
+	Name     string
+	CPUMilli int64
+	MemMiB   int64
+	GPUs     int
+	// GPUMilli are the thousandths it takes of each GPU: 1,000, or less of
+	// one that it shares; 0 without CountGPUs.
+	GPUMilli int
+	// Models are those it may run on; none means any.
+	Models []string
+	// Arrives and Leaves count from the trace's begin. Both are 0 where the
+	// trace tells no times.
+	Arrives, Leaves time.Duration
+}
+
+// ClusterTrace is a cluster and the tasks that it is to run.
+type ClusterTrace struct {
+	Agents []RecordedAgent // by name
+	Tasks  []RecordedTask  // by name
+}
+
+// NewTrace sorts both lists. It refuses names that come twice, and a cluster
+// without CountGPUs.
+func NewTrace(agents []RecordedAgent, tasks []RecordedTask) (*ClusterTrace, error) {
+	t := &ClusterTrace{Agents: slices.Clone(agents), Tasks: slices.Clone(tasks)}
+	slices.SortStableFunc(t.Agents, func(a, b RecordedAgent) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(t.Tasks, func(a, b RecordedTask) int { return cmp.Compare(a.Name, b.Name) })
+	for i := 1; i < len(t.Agents); i++ {
+		if t.Agents[i].Name == t.Agents[i-1].Name {
+			return nil, fmt.Errorf("two agents are named %q", t.Agents[i].Name)
+		}
+	}
+	for i := 1; i < len(t.Tasks); i++ {
+		if t.Tasks[i].Name == t.Tasks[i-1].Name {
+			return nil, fmt.Errorf("two tasks are named %q", t.Tasks[i].Name)
+		}
+	}
+	switch {
+	case t.CountGPUs() == 0:
+		return nil, fmt.Errorf("the %d agents have no GPUs", len(agents))
+	case !slices.ContainsFunc(tasks, func(t RecordedTask) bool { return t.totalMilli() > 0 }):
+		return nil, fmt.Errorf("none of the %d tasks wants a GPU", len(tasks))
+	}
+	return t, nil
+}
+
+// CountGPUs counts those of all agents.
+func (t *ClusterTrace) CountGPUs() int {
+	n := 0
+	for i := range t.Agents {
+		n += t.Agents[i].GPUs
+	}
+	return n
+}
+
+// totalMilli are the GPU thousandths that a task takes in all.
+func (t *RecordedTask) totalMilli() int64 { return int64(t.GPUs) * int64(t.GPUMilli) }
+
+// fitDemand is the task in the scheduler's terms.
+func (t *RecordedTask) fitDemand() fit.Demand {
+	d := fit.Demand{
+		Job:     t.Name,
+		Amount:  fit.Amount{CPUs: float64(t.CPUMilli) / 1000, MemMiB: float64(t.MemMiB)},
+		Request: gpu.Request{GPUs: t.GPUs, Types: gpu.TypeSelector{Include: t.Models}},
+	}
+	if t.GPUs == 1 && t.GPUMilli < milliPerGPU {
+		d.Request.Share = fit.MilliShare(t.GPUMilli)
+	}
+	return d
+}
+
+// fitAgent is the agent in the scheduler's terms, all of it free.
+func (a *RecordedAgent) fitAgent() fit.AgentResources {
+	f := fit.AgentResources{
+		ID: a.Name, GPUs: a.GPUs, TotalGPUs: a.GPUs, Types: []string{a.Model}, Divisible: true,
+		Free: fit.Amount{CPUs: float64(a.CPUMilli) / 1000, MemMiB: float64(a.MemMiB)},
+	}
+	for g := range a.GPUs {
+		d := gpu.Device{UUID: fmt.Sprintf("GPU-%s-%d", a.Name, g), Model: a.Model, Minor: g, NUMA: -1}
+		f.Inventory = append(f.Inventory, d)
+		f.DeviceIDs = append(f.DeviceIDs, d.UUID)
+	}
+	return f
+}

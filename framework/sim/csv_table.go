@@ -1,0 +1,135 @@
+package sim
+
+import (
+	"bufio"
+	"compress/gzip"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// Bounds of what is read: unpacked bytes of a file, and its rows.
+const (
+	maxBytes = 2 << 30
+	maxRows  = 10_000_000
+)
+
+// csvTable reads a CSV file with a header, plain or gzip, row by row. Every
+// error names the file, the line and the column.
+type csvTable struct {
+	name   string
+	csv    *csv.Reader
+	column map[string]int
+	row    []string
+	rows   int
+	err    error
+}
+
+func newCSVTable(r io.Reader, name string, required ...string) (*csvTable, error) {
+	plain, err := decompress(r)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	t := &csvTable{name: name, csv: csv.NewReader(&limitedReader{from: plain, left: maxBytes}), column: map[string]int{}}
+	t.csv.ReuseRecord = true
+	header, err := t.csv.Read()
+	if errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%s is empty: its first line must name the columns %s", name, strings.Join(required, ", "))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	for i, column := range header {
+		if _, twice := t.column[column]; twice {
+			return nil, fmt.Errorf("%s:1: column %s comes twice", name, column)
+		}
+		t.column[strings.Clone(column)] = i
+	}
+	for _, column := range required {
+		if _, ok := t.column[column]; !ok {
+			return nil, fmt.Errorf("%s:1: there is no column %s among %s", name, column, strings.Join(header, ", "))
+		}
+	}
+	return t, nil
+}
+
+// decompress sees by the first bytes whether r is gzip.
+func decompress(r io.Reader) (io.Reader, error) {
+	b := bufio.NewReader(r)
+	if magic, err := b.Peek(2); err != nil || magic[0] != 0x1f || magic[1] != 0x8b {
+		return b, nil // short files are the table's matter
+	}
+	z, err := gzip.NewReader(b)
+	if err != nil {
+		return nil, fmt.Errorf("unpack gzip: %w", err)
+	}
+	return z, nil
+}
+
+// limitedReader fails where io.LimitReader would end.
+type limitedReader struct {
+	from io.Reader
+	left int64
+}
+
+func (b *limitedReader) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, fmt.Errorf("more than %d bytes", int64(maxBytes))
+	}
+	n, err := b.from.Read(p[:min(int64(len(p)), b.left)])
+	b.left -= int64(n)
+	return n, err
+}
+
+// nextRow reads a row; false at the end and after an error.
+func (t *csvTable) nextRow() bool {
+	if t.err != nil {
+		return false
+	}
+	row, err := t.csv.Read()
+	switch {
+	case errors.Is(err, io.EOF):
+		return false
+	case err != nil:
+		t.err = fmt.Errorf("read %s: %w", t.name, err)
+	case t.rows == maxRows:
+		t.err = fmt.Errorf("%s has more than %d rows", t.name, maxRows)
+	}
+	t.row = row
+	t.rows++
+	return t.err == nil
+}
+
+// cellText is a cell of the row, "" where the column is not there.
+func (t *csvTable) cellText(column string) string {
+	i, ok := t.column[column]
+	if !ok {
+		return ""
+	}
+	return strings.Clone(t.row[i])
+}
+
+// cellNumber is a cell from 0 to most. What is wrong ends the table.
+func (t *csvTable) cellNumber(column string, most int64) int64 {
+	s := t.cellText(column)
+	n, err := strconv.ParseInt(s, 10, 64)
+	switch {
+	case err != nil && !errors.Is(err, strconv.ErrRange):
+		t.rejectCell(column, "%q is no whole number", s)
+	case err != nil || n < 0 || n > most:
+		t.rejectCell(column, "%s is not from 0 to %d", s, most)
+	}
+	return n
+}
+
+// rejectCell ends the table with what is wrong about a cell, if nothing was
+// before.
+func (t *csvTable) rejectCell(column, format string, args ...any) {
+	if t.err == nil {
+		line, at := t.csv.FieldPos(t.column[column])
+		t.err = fmt.Errorf("%s:%d:%d: column %s: %s", t.name, line, at, column, fmt.Sprintf(format, args...))
+	}
+}

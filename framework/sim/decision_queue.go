@@ -1,0 +1,61 @@
+package sim
+
+import (
+	"math"
+	"slices"
+
+	"mesos-gpu/framework/sched/fit"
+)
+
+// decisionQueue is the tasks that have arrived and wait. With one place in it each is
+// decided on as it arrives; with more, the one goes first that the policy
+// finds the best place for, the largest among equals.
+type decisionQueue struct {
+	capacity int
+	tasks    []queuedTask
+	decided  int
+}
+
+type queuedTask struct {
+	task   *RecordedTask
+	demand fit.Demand
+	since  int // decisions made when it arrived
+}
+
+// addTask adds a task and returns the one that is to be decided on now, nil as
+// long as there are places for more to wait.
+func (q *decisionQueue) addTask(task *RecordedTask, c *fit.Cluster) *RecordedTask {
+	q.tasks = append(q.tasks, queuedTask{task, task.fitDemand(), q.decided})
+	if len(q.tasks) < max(q.capacity, 1) {
+		return nil
+	}
+	return q.nextTask(c)
+}
+
+// nextTask takes the task out that goes now; nil if none waits. The wait is
+// bounded: after twice as many decisions as may wait the oldest goes.
+func (q *decisionQueue) nextTask(c *fit.Cluster) *RecordedTask {
+	if len(q.tasks) == 0 {
+		return nil
+	}
+	at := 0
+	if len(q.tasks) > 1 && q.decided-q.tasks[0].since < 2*q.capacity {
+		at = q.bestTask(c)
+	}
+	task := q.tasks[at].task
+	q.tasks = slices.Delete(q.tasks, at, at+1)
+	q.decided++
+	return task
+}
+
+func (q *decisionQueue) bestTask(c *fit.Cluster) int {
+	best, most, asks := 0, int64(math.MinInt64), int64(0)
+	for i := range q.tasks {
+		w := &q.tasks[i]
+		k := c.BestScore(&w.demand)
+		if k > most || k == most && w.task.totalMilli() > asks {
+			best, most, asks = i, k, w.task.totalMilli()
+		}
+	}
+	return best
+}

@@ -1,0 +1,115 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// PolicySweep is a number of runs of one trace: each policy with each seed.
+type PolicySweep struct {
+	Trace    *ClusterTrace
+	Policies []string
+	Seeds    []int64
+	// Queue is how many tasks may wait; below 2 none does.
+	Queue int
+	// Workers is how many runs go on at once; below 1 is one.
+	Workers int
+	// StepDone, if not nil, is called after each of Steps, by one goroutine at a
+	// time.
+	StepDone func()
+}
+
+// CountSteps is how many runs and bounds there are to find.
+func (s *PolicySweep) CountSteps() int {
+	n := len(s.Policies) * len(s.Seeds)
+	if s.hasBounds() {
+		n += len(s.Seeds)
+	}
+	return n
+}
+
+// hasBounds reports whether there are bounds: with a queue it is the policy that
+// says which tasks count as arrived, and each has others.
+func (s *PolicySweep) hasBounds() bool { return s.Queue < 2 }
+
+// Run makes all runs and returns one result a policy, in their order. It
+// stops between runs when ctx ends, with its error.
+func (s *PolicySweep) Run(ctx context.Context) ([]PolicyResult, error) {
+	for _, policy := range s.Policies {
+		if err := ValidatePolicyName(policy); err != nil {
+			return nil, err
+		}
+	}
+	if len(s.Seeds) == 0 {
+		return nil, errors.New("no seeds to run")
+	}
+	typical := s.Trace.TypicalTasks()
+	n := s.CountSteps()
+	runs, took := make([]*SeedRun, len(s.Policies)*len(s.Seeds)), make([]time.Duration, len(s.Policies)*len(s.Seeds))
+	bounds := make([]map[int]float64, n-len(runs))
+	step := func(i int) {
+		seed := s.Seeds[i%len(s.Seeds)]
+		if i >= len(runs) {
+			bounds[i-len(runs)] = s.Trace.AllocationBounds(seed)
+			return
+		}
+		begin := time.Now()
+		runs[i] = s.Trace.RunSeed(s.Policies[i/len(s.Seeds)], typical, seed, s.Queue)
+		took[i] = time.Since(begin)
+	}
+	next := make(chan int)
+	var (
+		group sync.WaitGroup
+		mu    sync.Mutex
+	)
+	for range max(1, min(s.Workers, n)) {
+		group.Go(func() {
+			for i := range next {
+				step(i)
+				if s.StepDone != nil {
+					mu.Lock()
+					s.StepDone()
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	err := feedIndexes(ctx, next, n)
+	group.Wait()
+	if err != nil {
+		return nil, err
+	}
+	return s.collectResults(runs, took, bounds), nil
+}
+
+// feedIndexes hands out the numbers below n.
+func feedIndexes(ctx context.Context, next chan<- int, n int) error {
+	defer close(next)
+	for i := range n {
+		select {
+		case next <- i:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+func (s *PolicySweep) collectResults(runs []*SeedRun, took []time.Duration, bounds []map[int]float64) []PolicyResult {
+	bound := meanByArrival(bounds)
+	var list []PolicyResult
+	for p, policy := range s.Policies {
+		from, to := p*len(s.Seeds), (p+1)*len(s.Seeds)
+		r := summarizeRuns(s.Trace, policy, runs[from:to])
+		r.Queue, r.Bound = s.Queue, bound
+		all := time.Duration(0)
+		for _, d := range took[from:to] {
+			all += d
+		}
+		r.DecisionsPerSecond = float64(r.Decisions) / max(all, 1).Seconds()
+		list = append(list, r)
+	}
+	return list
+}

@@ -1,0 +1,75 @@
+package replay
+
+import (
+	"container/heap"
+	"iter"
+	"time"
+)
+
+// CompletionBound is a mean completion time, in seconds, that no schedule of the works
+// on so many GPUs can beat, whatever it knows. It is the greater of two:
+//
+//   - each job takes at least as long as it runs;
+//   - the GPUs are one machine that does as much work a second as all of
+//     them together, can give all of it to any job, and changes from job to job
+//     at no cost. On one machine the shortest remaining work first is best
+//     (L. Schrage, "A proof of the optimality of the shortest remaining
+//     processing time discipline", 1968), and whatever so many GPUs do, the
+//     machine can do as well.
+//
+// So it leaves out agents, gangs, that a job uses no more GPUs than it asked
+// for, and that a task which is stopped begins anew.
+func CompletionBound(works iter.Seq[JobRecord], gpus int) float64 {
+	var m srptHeap
+	now, sum, runs, n := time.Duration(0), 0.0, 0.0, 0
+	rate := float64(gpus)
+	work := func(until float64) {
+		for len(m) > 0 {
+			top := &m[0]
+			end := top.at + top.left/rate
+			if end > until {
+				top.left -= (until - top.at) * rate
+				break
+			}
+			sum += end - top.arrives
+			heap.Pop(&m)
+			if len(m) > 0 {
+				m[0].at = end
+			}
+		}
+	}
+	for w := range works {
+		now = w.ArrivesAt
+		at := now.Seconds()
+		work(at)
+		area := 0.0
+		for i := range w.Spec.Tasks {
+			area += w.runTimeOf(i).Seconds() * float64(w.Spec.Request.GPUs)
+		}
+		heap.Push(&m, remainingJob{left: area, arrives: at})
+		m[0].at = at
+		runs += w.longestRun().Seconds()
+		n++
+	}
+	work(1e300)
+	if n == 0 {
+		return 0
+	}
+	return max(sum, runs) / float64(n)
+}
+
+// remainingJob is what a job has left to do, in GPU seconds, and since when the
+// machine works on it.
+type remainingJob struct{ left, arrives, at float64 }
+
+type srptHeap []remainingJob
+
+func (m srptHeap) Len() int           { return len(m) }
+func (m srptHeap) Less(i, j int) bool { return m[i].left < m[j].left }
+func (m srptHeap) Swap(i, j int)      { m[i], m[j] = m[j], m[i] }
+func (m *srptHeap) Push(x any)        { *m = append(*m, x.(remainingJob)) }
+func (m *srptHeap) Pop() any {
+	last := (*m)[len(*m)-1]
+	*m = (*m)[:len(*m)-1]
+	return last
+}

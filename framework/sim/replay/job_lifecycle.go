@@ -1,0 +1,131 @@
+package replay
+
+import (
+	"fmt"
+
+	"mesos-gpu/framework/sched"
+	"mesos-gpu/job"
+)
+
+// submitJob submits a job.
+func (r *jobReplay) submitJob(w JobRecord) {
+	l := &liveJob{JobRecord: w, tasksLeft: w.Spec.Tasks}
+	spec := &l.Spec
+	spec.Role = r.roleNameOf(spec)
+	l.role = r.master.roleIndex(spec.Role)
+	l.predicted = r.predictRunTime(l)
+	if l.predicted > 0 {
+		spec.RunTime = l.predicted
+	}
+	if r.cfg.Short > 0 {
+		spec.Preemptible = spec.RunTime == 0 || spec.RunTime > r.cfg.Short
+		if !spec.Preemptible {
+			spec.Priority = 1
+		}
+	}
+	if err := r.checkJob(l); err != nil {
+		r.result.countRefused(err)
+		return
+	}
+	r.jobs[spec.Name] = l
+	r.waiting += spec.Tasks
+	r.markChanged()
+	if spec.MaxWait > 0 {
+		r.timeline.schedule(timelineEvent{at: r.now + spec.MaxWait, kind: tickDue})
+	}
+	r.stepScheduler(sched.SubmitJob{Spec: *spec})
+}
+
+func (r *jobReplay) roleNameOf(spec *job.Spec) string {
+	if spec.Role == "" {
+		return r.state.DefaultRole()
+	}
+	return spec.Role
+}
+
+// checkJob says why a job cannot be replayed; nil if it can.
+func (r *jobReplay) checkJob(l *liveJob) error {
+	if len(l.RunTimes) == 0 {
+		return fmt.Errorf("job %q: nobody says how long it runs", l.Spec.Name)
+	}
+	return r.state.Admit(&l.Spec)
+}
+
+// acceptOffers launches tasks, which run at once.
+func (r *jobReplay) acceptOffers(a *sched.AcceptOffers) {
+	at, ok := r.master.index[a.AgentID]
+	if !ok {
+		r.err = fmt.Errorf("accept on %s: there is no such agent", a.AgentID)
+		return
+	}
+	role := r.master.roleIndex(a.Role)
+	var last *pendingOffer
+	for _, id := range a.OfferIDs {
+		if last = r.withdrawOffer(id); last == nil {
+			return
+		}
+		if last.agent != at || last.role != role {
+			r.err = fmt.Errorf("accept offer %s on %s: it is of another agent or role", id, a.AgentID)
+			return
+		}
+	}
+	var started []*runningTask
+	for i := range a.Launches {
+		l := &a.Launches[i]
+		room, err := r.master.takeResources(at, role, l)
+		j := r.jobs[l.Spec.Name]
+		if err != nil || j == nil {
+			r.err = fmt.Errorf("accept on %s: task %s: %w", a.AgentID, l.TaskID, err)
+			return
+		}
+		t := &runningTask{id: l.TaskID, job: j, agent: at, role: role, resources: room, start: r.now}
+		r.running[t.id] = t
+		started = append(started, t)
+		r.timeline.schedule(timelineEvent{at: r.now + j.runTimeOf(l.Index), kind: taskEnds, task: t})
+	}
+	r.refuseOffer(last, a.Refuse)
+	for _, t := range started {
+		r.startTask(t)
+	}
+}
+
+func (r *jobReplay) startTask(t *runningTask) {
+	r.waiting--
+	r.markChanged()
+	r.result.countLaunch(r, t)
+	if !t.job.started {
+		t.job.started, t.job.start = true, r.now
+	}
+	if d := t.job.Spec.Timeout; d > 0 {
+		r.timeline.schedule(timelineEvent{at: r.now + d, kind: tickDue})
+	}
+	r.stepScheduler(sched.TaskUpdate{TaskID: t.id, AgentID: r.master.agents[t.agent].ID, State: job.Running, UUID: []byte{1}})
+}
+
+// endTask takes a task off its agent. One that was killed goes back into the
+// queue, unless the scheduler gives it up.
+func (r *jobReplay) endTask(t *runningTask, state job.State) {
+	t.ended = true
+	delete(r.running, t.id)
+	r.master.returnResources(t.agent, t.role, t.resources)
+	r.result.countEnd(r, t, state)
+	r.markChanged()
+	r.allocateAt(r.now)
+	r.stepScheduler(sched.TaskUpdate{TaskID: t.id, AgentID: r.master.agents[t.agent].ID, State: state, UUID: []byte{1}})
+	if j, ok := r.state.Job(t.job.Spec.Name); state == job.Killed && ok && !j.IsTerminal() {
+		r.waiting++
+		return
+	}
+	if t.job.tasksLeft--; t.job.tasksLeft == 0 {
+		r.completeJob(t.job)
+	}
+}
+
+func (r *jobReplay) completeJob(l *liveJob) {
+	delete(r.jobs, l.Spec.Name)
+	r.history.addRunTime(l.similarityKey(), l.longestRun())
+	r.result.countJob(r, l)
+	if r.cfg.JobEnded != nil {
+		r.cfg.JobEnded(&l.JobRecord, l.start, r.now)
+	}
+}

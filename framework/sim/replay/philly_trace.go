@@ -1,0 +1,202 @@
+package replay
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"mesos-gpu/framework/sched"
+)
+
+// Bounds of what a record of Philly may hold.
+const (
+	maxRows          = 10_000_000
+	maxGPUsPerJob    = 1024
+	phillyTimeLayout = "2006-01-02 15:04:05"
+	// phillyGPUsPerAgent is how many GPUs each agent of Philly has here: the published
+	// record of its virtual clusters counts agents of eight.
+	phillyGPUsPerAgent = 8
+)
+
+// PhillyJob is a row of the record.
+type PhillyJob struct {
+	Line      int
+	ArrivesAt time.Duration // from the first
+	RunTime   time.Duration
+	GPUs      int
+	// Cluster is the virtual cluster it was submitted to.
+	Cluster string
+}
+
+// ReadPhillyJobs reads jobs of Microsoft's Philly clusters in the form that Sia
+// (SOSP 2023) published them in: timestamp, duration in seconds, num_gpus,
+// gpu_time, cluster. They come sorted by arrival. bad is called with each row
+// that cannot be read, and the row left out; a nil bad makes it an error.
+func ReadPhillyJobs(r io.Reader, name string, bad func(error)) ([]PhillyJob, error) {
+	t, err := openColumns(r, name, "timestamp", "duration", "num_gpus", "cluster")
+	if err != nil {
+		return nil, err
+	}
+	var list []PhillyJob
+	var at []time.Time
+	for {
+		row, line, err := t.nextRow()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		j, arrives, err := parsePhillyRow(row)
+		if err != nil {
+			err = fmt.Errorf("%s:%d: %w", name, line, err)
+			if bad == nil {
+				return nil, err
+			}
+			bad(err)
+			continue
+		}
+		j.Line = line
+		if len(list) == maxRows {
+			return nil, fmt.Errorf("%s has more than %d rows", name, maxRows)
+		}
+		list, at = append(list, j), append(at, arrives)
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("%s has no job", name)
+	}
+	first := slices.MinFunc(at, time.Time.Compare)
+	for i := range list {
+		list[i].ArrivesAt = at[i].Sub(first)
+	}
+	slices.SortStableFunc(list, func(a, b PhillyJob) int { return cmp.Compare(a.ArrivesAt, b.ArrivesAt) })
+	return list, nil
+}
+
+func parsePhillyRow(row []string) (j PhillyJob, at time.Time, err error) {
+	if at, err = time.Parse(phillyTimeLayout, row[0]); err != nil {
+		return j, at, fmt.Errorf("timestamp %q: want %s", row[0], phillyTimeLayout)
+	}
+	seconds, err := strconv.ParseFloat(row[1], 64)
+	if err != nil || !(seconds >= 0 && seconds < 1e9) {
+		return j, at, fmt.Errorf("duration %q: want seconds", row[1])
+	}
+	if j.GPUs, err = strconv.Atoi(row[2]); err != nil || j.GPUs < 1 || j.GPUs > maxGPUsPerJob {
+		return j, at, fmt.Errorf("num_gpus %q: want 1 to %d", row[2], maxGPUsPerJob)
+	}
+	if j.Cluster = strings.Clone(row[3]); j.Cluster == "" {
+		return j, at, errors.New("cluster is empty")
+	}
+	j.RunTime = max(time.Duration(seconds*float64(time.Second)), time.Second)
+	return j, at, nil
+}
+
+// VirtualCluster is one of Philly's, with its agents.
+type VirtualCluster struct {
+	Name   string
+	Agents int
+}
+
+// ReadPhillyClusters reads rows of a virtual cluster and its number of agents:
+// vc, node num.
+func ReadPhillyClusters(r io.Reader, name string) ([]VirtualCluster, error) {
+	t, err := openColumns(r, name, "vc", "node num")
+	if err != nil {
+		return nil, err
+	}
+	var list []VirtualCluster
+	for {
+		row, line, err := t.nextRow()
+		if errors.Is(err, io.EOF) {
+			return list, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		n, err := strconv.Atoi(row[1])
+		if err != nil || n < 1 || n > maxRows || row[0] == "" {
+			return nil, fmt.Errorf("%s:%d: virtual cluster %q has %q agents, want 1 to %d", name, line, row[0], row[1], maxRows)
+		}
+		list = append(list, VirtualCluster{strings.Clone(row[0]), n})
+	}
+}
+
+// ReplayAgents are the agents of a virtual cluster.
+func (v VirtualCluster) ReplayAgents() []ReplayAgent {
+	list := make([]ReplayAgent, v.Agents)
+	for i := range list {
+		list[i] = ReplayAgent{ID: fmt.Sprintf("%s-%03d", v.Name, i), GPUs: phillyGPUsPerAgent, Model: "P100", Has: sched.Amount{CPUs: 64, MemMiB: 512 << 10}}
+	}
+	return list
+}
+
+// PhillyRecords makes works of jobs. role names the role of a job, which is left
+// out where ok is false.
+func PhillyRecords(list []PhillyJob, role func(j *PhillyJob) (name string, ok bool)) iter.Seq[JobRecord] {
+	return func(yield func(JobRecord) bool) {
+		for i := range list {
+			j := &list[i]
+			name, ok := role(j)
+			if !ok {
+				continue
+			}
+			// parsePhillyRow lets no job through that NewGangSpec refuses
+			spec, _ := NewGangSpec("line-"+strconv.Itoa(j.Line), j.GPUs, phillyGPUsPerAgent, sched.Amount{CPUs: 4, MemMiB: 32 << 10})
+			spec.Role = name
+			if !yield(JobRecord{Spec: spec, ArrivesAt: j.ArrivesAt, RunTimes: []time.Duration{j.RunTime}, SimilarTo: j.Cluster + " " + strconv.Itoa(j.GPUs)}) {
+				return
+			}
+		}
+	}
+}
+
+// columnReader reads columns of a CSV file by their names.
+type columnReader struct {
+	name string
+	csv  *csv.Reader
+	at   []int
+	row  []string
+}
+
+func openColumns(r io.Reader, name string, columns ...string) (*columnReader, error) {
+	t := &columnReader{name: name, csv: csv.NewReader(bufio.NewReader(r)), row: make([]string, len(columns))}
+	t.csv.ReuseRecord = true
+	header, err := t.csv.Read()
+	if err != nil {
+		return nil, fmt.Errorf("read the first line of %s: %w", name, err)
+	}
+	for _, c := range columns {
+		at := slices.Index(header, c)
+		if at < 0 {
+			return nil, fmt.Errorf("%s:1: there is no column %q among %s", name, c, strings.Join(header, ", "))
+		}
+		t.at = append(t.at, at)
+	}
+	return t, nil
+}
+
+// nextRow is the next row's columns, and its line.
+func (t *columnReader) nextRow() ([]string, int, error) {
+	row, err := t.csv.Read()
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil, 0, io.EOF
+	case errors.Is(err, csv.ErrFieldCount):
+		row = append(slices.Clone(row), make([]string, len(t.at)+8)...) // what is missing is refused as empty
+	case err != nil:
+		return nil, 0, fmt.Errorf("read %s: %w", t.name, err)
+	}
+	for i, at := range t.at {
+		t.row[i] = row[min(at, len(row)-1)]
+	}
+	line, _ := t.csv.FieldPos(0)
+	return t.row, line, nil
+}

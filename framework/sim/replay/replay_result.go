@@ -1,0 +1,298 @@
+package replay
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"mesos-gpu/job"
+)
+
+// ReplayResult is what a replay found. Times are in seconds.
+type ReplayResult struct {
+	Agents int `json:"agents"`
+	GPUs   int `json:"gpus"`
+	// Jobs have ended, Never found no place at all, Refused could not be
+	// submitted: Why says of one why.
+	Jobs    int    `json:"jobs"`
+	Tasks   int    `json:"tasks"`
+	Never   int    `json:"never_started"`
+	Refused int    `json:"refused"`
+	Why     string `json:"refused_because,omitempty"`
+	// Span is from the first arrival to the last end.
+	Span float64 `json:"span"`
+	// Wait is until the first task of a job starts, Completion until its last
+	// ends. Slowdown is Completion by how long the job runs, at least 10 s.
+	Wait       SampleStats `json:"wait"`
+	Completion SampleStats `json:"completion"`
+	Slowdown   SampleStats `json:"slowdown"`
+	// Run is how long jobs run where they never wait.
+	Run SampleStats `json:"run"`
+	// Allocation is the part of all GPUs over the span that was in use, in
+	// percent; Idle the part that was free while tasks waited; Broken of what
+	// was free the part that was on agents in use.
+	Allocation float64 `json:"allocation"`
+	Idle       float64 `json:"idle_while_waiting"`
+	Broken     float64 `json:"fragmentation"`
+	// Fairness is Jain's index of the roles' mean slowdowns: 1 is equal.
+	Fairness float64                `json:"fairness"`
+	Roles    map[string]*JobGroup   `json:"roles"`
+	Sizes    map[int]*JobGroup      `json:"sizes"` // by GPUs
+	Types    map[string]*ModelUsage `json:"types"`
+	// InUse is the mean of the GPUs in use in each hour (Config.Every) of the
+	// record.
+	InUse []float64 `json:"in_use"`
+	// Preemptions counts tasks, Lost is what they had done, in GPU seconds.
+	Preemptions int     `json:"preemptions"`
+	Lost        float64 `json:"lost_gpu_seconds"`
+	// Error is how far predictions were off.
+	Error *PredictionError `json:"prediction_error,omitempty"`
+	// Launches are tasks started, the others the scheduler's work.
+	Launches int `json:"launches"`
+	Cycles   int `json:"cycles"`
+	Steps    int `json:"steps"`
+	Offers   int `json:"offers"`
+
+	busyGPUSeconds   float64 // GPU seconds
+	first            time.Duration
+	any              bool
+	used             int
+	broken, free     float64
+	idle             float64
+	wait, complete   sampleSet
+	slow, run        sampleSet
+	frag             fragmentCounter
+	every            time.Duration
+	predictionErrors []float32 // of predictions: see history
+}
+
+// JobGroup is the jobs of one role or size.
+type JobGroup struct {
+	Jobs       int         `json:"jobs"`
+	GPUSeconds float64     `json:"gpu_seconds"`
+	Wait       SampleStats `json:"wait"`
+	Completion SampleStats `json:"completion"`
+	Slowdown   SampleStats `json:"slowdown"`
+
+	wait, complete, slow sampleSet
+}
+
+// ModelUsage is the GPUs of one model.
+type ModelUsage struct {
+	GPUs int `json:"gpus"`
+	// Allocation is as in Result.
+	Allocation float64 `json:"allocation"`
+
+	busy float64
+}
+
+// PredictionError says how far predictions were off.
+type PredictionError struct {
+	Jobs int `json:"jobs"`
+	// Median is of the factors between predicted and real run times, Within2
+	// the part of the jobs for which it is at most 2, in percent.
+	Median  float64 `json:"median_factor"`
+	Within2 float64 `json:"within_2x"`
+}
+
+func newReplayResult(cfg *ReplaySettings, m *virtualMaster) *ReplayResult {
+	r := &ReplayResult{Agents: len(m.agents), Roles: map[string]*JobGroup{}, Sizes: map[int]*JobGroup{}, Types: map[string]*ModelUsage{}, every: cfg.SampleEvery}
+	for i := range m.agents {
+		a := &m.agents[i]
+		r.GPUs += a.GPUs
+		if a.GPUs == 0 {
+			continue
+		}
+		if r.Types[a.Model] == nil {
+			r.Types[a.Model] = &ModelUsage{}
+		}
+		r.Types[a.Model].GPUs += a.GPUs
+	}
+	r.frag.initAgents(m)
+	return r
+}
+
+// advanceTo takes in that nothing changes until a time.
+func (r *ReplayResult) advanceTo(p *jobReplay, until time.Duration) {
+	if !r.any {
+		r.any, r.first = true, until
+		return
+	}
+	from, used := p.now, float64(r.used)
+	seconds := (until - from).Seconds()
+	free := float64(r.GPUs - r.used)
+	r.busyGPUSeconds += used * seconds
+	r.free += free * seconds
+	r.broken += float64(r.frag.broken) * seconds
+	if p.waiting > 0 {
+		r.idle += free * seconds
+	}
+	for from < until {
+		at := int(from / r.every)
+		end := min(until, time.Duration(at+1)*r.every)
+		for len(r.InUse) <= at {
+			r.InUse = append(r.InUse, 0)
+		}
+		r.InUse[at] += used * (end - from).Seconds() / r.every.Seconds()
+		from = end
+	}
+}
+
+func (r *ReplayResult) countRefused(err error) {
+	if r.Refused++; r.Why == "" {
+		r.Why = err.Error()
+	}
+}
+
+func (r *ReplayResult) countLaunch(p *jobReplay, t *runningTask) {
+	r.Launches++
+	r.used += t.resources.gpus.countDevices()
+	r.frag.addUsed(t.agent, t.resources.gpus.countDevices())
+}
+
+func (r *ReplayResult) countEnd(p *jobReplay, t *runningTask, state job.State) {
+	gpus := t.resources.gpus.countDevices()
+	r.used -= gpus
+	r.frag.addUsed(t.agent, -gpus)
+	held := (p.now - t.start).Seconds() * float64(gpus)
+	if gpus > 0 {
+		r.Types[p.master.agents[t.agent].Model].busy += held
+	}
+	if state == job.Killed {
+		r.Preemptions++
+		r.Lost += held
+	}
+}
+
+func (r *ReplayResult) countJob(p *jobReplay, l *liveJob) {
+	r.Jobs++
+	r.Tasks += l.Spec.Tasks
+	run := l.longestRun().Seconds()
+	wait, complete := (l.start - l.ArrivesAt).Seconds(), (p.now - l.ArrivesAt).Seconds()
+	slow := max(complete/max(run, 10), 1)
+	r.wait.addValue(wait)
+	r.complete.addValue(complete)
+	r.slow.addValue(slow)
+	r.run.addValue(run)
+	area := 0.0
+	for i := range l.Spec.Tasks {
+		area += l.runTimeOf(i).Seconds() * float64(l.Spec.Request.GPUs)
+	}
+	for _, g := range []*JobGroup{groupFor(r.Roles, l.Spec.Role), groupFor(r.Sizes, l.countGPUs())} {
+		g.Jobs++
+		g.GPUSeconds += area
+		g.wait.addValue(wait)
+		g.complete.addValue(complete)
+		g.slow.addValue(slow)
+	}
+}
+
+func groupFor[K comparable](groups map[K]*JobGroup, key K) *JobGroup {
+	if groups[key] == nil {
+		groups[key] = &JobGroup{}
+	}
+	return groups[key]
+}
+
+// finishReplay ends a replay.
+func (r *ReplayResult) finishReplay(p *jobReplay) *ReplayResult {
+	r.Never = len(p.jobs)
+	r.Span = (p.now - r.first).Seconds()
+	r.predictionErrors = p.history.errors
+	r.computeFigures()
+	return r
+}
+
+// MergeResults joins replays of clusters that have nothing to do with one another.
+func MergeResults(list ...*ReplayResult) *ReplayResult {
+	all := &ReplayResult{Roles: map[string]*JobGroup{}, Sizes: map[int]*JobGroup{}, Types: map[string]*ModelUsage{}}
+	for _, r := range list {
+		all.addResult(r)
+	}
+	all.computeFigures()
+	return all
+}
+
+func (r *ReplayResult) addResult(o *ReplayResult) {
+	r.Agents, r.GPUs, r.Jobs, r.Tasks, r.Never, r.Refused = r.Agents+o.Agents, r.GPUs+o.GPUs, r.Jobs+o.Jobs, r.Tasks+o.Tasks, r.Never+o.Never, r.Refused+o.Refused
+	r.Why, r.Span = cmp.Or(r.Why, o.Why), max(r.Span, o.Span)
+	r.Preemptions, r.Lost, r.predictionErrors = r.Preemptions+o.Preemptions, r.Lost+o.Lost, append(r.predictionErrors, o.predictionErrors...)
+	r.Launches, r.Cycles, r.Steps, r.Offers = r.Launches+o.Launches, r.Cycles+o.Cycles, r.Steps+o.Steps, r.Offers+o.Offers
+	r.busyGPUSeconds, r.idle, r.free, r.broken = r.busyGPUSeconds+o.busyGPUSeconds, r.idle+o.idle, r.free+o.free, r.broken+o.broken
+	r.wait.mergeSamples(&o.wait)
+	r.complete.mergeSamples(&o.complete)
+	r.slow.mergeSamples(&o.slow)
+	r.run.mergeSamples(&o.run)
+	for name, g := range o.Roles {
+		groupFor(r.Roles, name).addGroup(g)
+	}
+	for gpus, g := range o.Sizes {
+		groupFor(r.Sizes, gpus).addGroup(g)
+	}
+	for model, t := range o.Types {
+		if r.Types[model] == nil {
+			r.Types[model] = &ModelUsage{}
+		}
+		r.Types[model].GPUs += t.GPUs
+		r.Types[model].busy += t.busy
+	}
+	for i, x := range o.InUse {
+		if i == len(r.InUse) {
+			r.InUse = append(r.InUse, 0)
+		}
+		r.InUse[i] += x
+	}
+}
+
+func (g *JobGroup) addGroup(o *JobGroup) {
+	g.Jobs += o.Jobs
+	g.GPUSeconds += o.GPUSeconds
+	g.wait.mergeSamples(&o.wait)
+	g.complete.mergeSamples(&o.complete)
+	g.slow.mergeSamples(&o.slow)
+}
+
+// computeFigures makes figures of what was counted.
+func (r *ReplayResult) computeFigures() {
+	r.Wait, r.Completion, r.Slowdown, r.Run = r.wait.computeStats(), r.complete.computeStats(), r.slow.computeStats(), r.run.computeStats()
+	if all := float64(r.GPUs) * r.Span; all > 0 {
+		r.Allocation, r.Idle = 100*r.busyGPUSeconds/all, 100*r.idle/all
+		for _, t := range r.Types {
+			t.Allocation = 100 * t.busy / (float64(t.GPUs) * r.Span)
+		}
+	}
+	if r.free > 0 {
+		r.Broken = 100 * r.broken / r.free
+	}
+	sum, squares := 0.0, 0.0
+	for _, name := range slices.Sorted(maps.Keys(r.Roles)) { // a sum depends on its order
+		g := r.Roles[name]
+		g.computeStats()
+		sum += g.Slowdown.Mean
+		squares += g.Slowdown.Mean * g.Slowdown.Mean
+	}
+	if squares > 0 {
+		r.Fairness = sum * sum / (float64(len(r.Roles)) * squares)
+	}
+	for _, g := range r.Sizes {
+		g.computeStats()
+	}
+	r.Error = newPredictionError(r.predictionErrors)
+}
+
+func (g *JobGroup) computeStats() {
+	g.Wait, g.Completion, g.Slowdown = g.wait.computeStats(), g.complete.computeStats(), g.slow.computeStats()
+}
+
+func newPredictionError(off []float32) *PredictionError {
+	if len(off) == 0 {
+		return nil
+	}
+	slices.Sort(off)
+	within, _ := slices.BinarySearch(off, 1.0000001)
+	return &PredictionError{
+		Jobs: len(off), Median: math.Exp2(float64(off[len(off)/2])), Within2: 100 * float64(within) / float64(len(off)),
+	}
+}

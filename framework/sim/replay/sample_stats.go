@@ -1,0 +1,69 @@
+package replay
+
+import (
+	"math"
+	"slices"
+)
+
+// SampleStats sums values up.
+type SampleStats struct {
+	Mean float64 `json:"mean"`
+	P50  float64 `json:"p50"`
+	P99  float64 `json:"p99"`
+	Max  float64 `json:"max"`
+}
+
+// sampleSet are all values, so that quantiles are exact: four bytes each, a
+// million jobs are few. The mean is of the values as they are.
+type sampleSet struct {
+	sum  float64
+	list []float32
+}
+
+func (s *sampleSet) addValue(x float64) {
+	s.sum += x
+	s.list = append(s.list, float32(x))
+}
+
+func (s *sampleSet) computeStats() SampleStats {
+	n := len(s.list)
+	if n == 0 {
+		return SampleStats{}
+	}
+	slices.Sort(s.list)
+	// nearest rank: the least value that so many percent do not exceed
+	at := func(p float64) float64 { return float64(s.list[int(math.Ceil(p*float64(n)))-1]) }
+	return SampleStats{Mean: s.sum / float64(n), P50: at(0.50), P99: at(0.99), Max: at(1)}
+}
+
+// mergeSamples takes the values of another in.
+func (s *sampleSet) mergeSamples(o *sampleSet) {
+	s.sum += o.sum
+	s.list = append(s.list, o.list...)
+}
+
+// fragmentCounter counts the free GPUs of agents whose other GPUs are in use.
+type fragmentCounter struct {
+	total, used []int32 // by agent
+	broken      int
+}
+
+func (f *fragmentCounter) initAgents(m *virtualMaster) {
+	f.total, f.used = make([]int32, len(m.agents)), make([]int32, len(m.agents))
+	for i := range m.agents {
+		f.total[i] = int32(m.agents[i].GPUs)
+	}
+}
+
+func (f *fragmentCounter) addUsed(agent, gpus int) {
+	f.broken -= f.fragmentsOf(agent)
+	f.used[agent] += int32(gpus)
+	f.broken += f.fragmentsOf(agent)
+}
+
+func (f *fragmentCounter) fragmentsOf(agent int) int {
+	if f.used[agent] == 0 {
+		return 0
+	}
+	return int(f.total[agent] - f.used[agent])
+}

@@ -1,0 +1,262 @@
+package replay
+
+import (
+	"fmt"
+	"math/rand"
+	"strconv"
+	"time"
+
+	"mesos-gpu/framework/sched"
+)
+
+// virtualMaster is what stands for Mesos: it offers each agent's free resources to
+// one role at a time, that with the least GPUs for its weight, and honours
+// filters, REVIVE and SUPPRESS.
+type virtualMaster struct {
+	agents          []virtualAgent
+	index           map[string]int // by agent id
+	order           []int          // in which agents are offered
+	roles           []masterRole
+	offers          map[string]*pendingOffer
+	lastOfferNumber int
+}
+
+// virtualAgent is an agent as the master knows it.
+type virtualAgent struct {
+	ReplayAgent
+	devices []string
+	free    resourceSet // neither taken nor offered
+	filters []offerFilter
+}
+
+// resourceSet is an amount of resources, CPUs and memory in thousandths.
+type resourceSet struct {
+	cpus, mem int64
+	gpus      deviceMask
+}
+
+func (r resourceSet) add(o resourceSet) resourceSet {
+	return resourceSet{r.cpus + o.cpus, r.mem + o.mem, r.gpus | o.gpus}
+}
+func (r resourceSet) subtract(o resourceSet) resourceSet {
+	return resourceSet{r.cpus - o.cpus, r.mem - o.mem, r.gpus &^ o.gpus}
+}
+
+func (r resourceSet) fitsIn(o resourceSet) bool {
+	return r.cpus <= o.cpus && r.mem <= o.mem && r.gpus&^o.gpus == 0
+}
+
+// isOfferable reports whether Mesos would offer it: its least are 0.01 CPUs or
+// 32 MiB.
+func (r resourceSet) isOfferable() bool { return r.cpus >= 10 || r.mem >= 32000 }
+
+func toMilli(x float64) int64 { return int64(x*1000 + 0.5) }
+
+// offerFilter keeps what was refused from a role for a while.
+type offerFilter struct {
+	role    int
+	until   time.Duration
+	refused resourceSet
+}
+
+type masterRole struct {
+	name       string
+	weight     float64
+	suppressed bool
+	gpus       int // taken or offered
+}
+
+type pendingOffer struct {
+	agent, role int
+	resources   resourceSet
+}
+
+func newVirtualMaster(agents []ReplayAgent, roles []sched.Role, seed int64) (*virtualMaster, error) {
+	m := &virtualMaster{index: map[string]int{}, offers: map[string]*pendingOffer{}, order: rand.New(rand.NewSource(seed)).Perm(len(agents))}
+	for i, a := range agents {
+		if _, twice := m.index[a.ID]; twice || a.GPUs < 0 || a.GPUs > maxGPUs {
+			return nil, fmt.Errorf("agent %q comes twice or has %d GPUs, not 0 to %d", a.ID, a.GPUs, maxGPUs)
+		}
+		m.index[a.ID] = i
+		one := virtualAgent{ReplayAgent: a, free: resourceSet{toMilli(a.Has.CPUs), toMilli(a.Has.MemMiB), fullMask(a.GPUs)}}
+		for g := range a.GPUs {
+			one.devices = append(one.devices, "GPU-"+a.ID+"-"+strconv.Itoa(g))
+		}
+		m.agents = append(m.agents, one)
+	}
+	for _, r := range roles {
+		one := masterRole{name: r.Name, weight: r.Weight}
+		if one.weight == 0 {
+			one.weight = 1
+		}
+		m.roles = append(m.roles, one)
+	}
+	return m, nil
+}
+
+// allocateOffers offers what is free.
+func (m *virtualMaster) allocateOffers(now time.Duration) []sched.Offer {
+	var list []sched.Offer
+	for _, i := range m.order {
+		a := &m.agents[i]
+		if !a.free.isOfferable() {
+			continue
+		}
+		if to := m.nextRole(a, now); to >= 0 {
+			list = append(list, m.makeOffer(i, to))
+		}
+	}
+	return list
+}
+
+// nextRole is the role that an agent's resources go to; -1 if none wants them.
+func (m *virtualMaster) nextRole(a *virtualAgent, now time.Duration) int {
+	best := -1
+	for r := range m.roles {
+		if m.roles[r].suppressed || a.isRefused(r, now) {
+			continue
+		}
+		if best < 0 || m.weightedShare(r) < m.weightedShare(best) {
+			best = r
+		}
+	}
+	return best
+}
+
+func (m *virtualMaster) weightedShare(r int) float64 {
+	return float64(m.roles[r].gpus) / m.roles[r].weight
+}
+
+// isRefused reports whether a filter keeps all that is free from a role, and
+// forgets those whose time is over.
+func (a *virtualAgent) isRefused(role int, now time.Duration) bool {
+	kept := a.filters[:0]
+	hit := false
+	for _, f := range a.filters {
+		if f.until > now {
+			kept = append(kept, f)
+			hit = hit || f.role == role && a.free.fitsIn(f.refused)
+		}
+	}
+	a.filters = kept
+	return hit
+}
+
+func (m *virtualMaster) makeOffer(i, to int) sched.Offer {
+	a := &m.agents[i]
+	m.lastOfferNumber++
+	o := &pendingOffer{agent: i, role: to, resources: a.free}
+	id := "o" + strconv.Itoa(m.lastOfferNumber)
+	m.offers[id] = o
+	a.free = resourceSet{}
+	m.roles[to].gpus += o.resources.gpus.countDevices()
+	s := sched.Offer{
+		ID: id, AgentID: a.ID, Hostname: a.ID, Role: m.roles[to].name, GPUs: o.resources.gpus.countDevices(),
+		Free: sched.Amount{CPUs: float64(o.resources.cpus) / 1000, MemMiB: float64(o.resources.mem) / 1000},
+	}
+	s.Ports = offeredPorts()
+	if a.Model != "" {
+		s.Types = []string{a.Model}
+	}
+	s.DeviceIDs = make([]string, 0, s.GPUs)
+	for g, id := range a.devices {
+		if o.resources.gpus>>g&1 != 0 {
+			s.DeviceIDs = append(s.DeviceIDs, id)
+		}
+	}
+	return s
+}
+
+// offeredPorts are those of every offer, taken or not: they never run short.
+func offeredPorts() []sched.PortRange { return []sched.PortRange{{First: 31000, Last: 32000}} }
+
+// withdrawOffer takes an offer back from the scheduler; what it had is free.
+func (m *virtualMaster) withdrawOffer(id string) (*pendingOffer, error) {
+	o := m.offers[id]
+	if o == nil {
+		return nil, fmt.Errorf("offer %s is not there to be answered", id)
+	}
+	delete(m.offers, id)
+	m.roles[o.role].gpus -= o.resources.gpus.countDevices()
+	a := &m.agents[o.agent]
+	a.free = a.free.add(o.resources)
+	return o, nil
+}
+
+// addFilter keeps what an agent has free from a role.
+func (m *virtualMaster) addFilter(i, role int, now, d time.Duration) {
+	if d > 0 {
+		a := &m.agents[i]
+		a.filters = append(a.filters, offerFilter{role, now + d, a.free})
+	}
+}
+
+// takeResources gives a launch what it needs of an agent that was offered. It refuses
+// what is not there.
+func (m *virtualMaster) takeResources(i, role int, l *sched.TaskLaunch) (resourceSet, error) {
+	a := &m.agents[i]
+	need := resourceSet{cpus: toMilli(l.Spec.CPUs) + toMilli(l.Overhead.CPUs), mem: toMilli(l.Spec.MemMiB) + toMilli(l.Overhead.MemMiB)}
+	for _, id := range l.DeviceIDs {
+		g, err := strconv.Atoi(id[len("GPU-")+len(a.ID)+1:])
+		if err != nil || a.devices[g] != id {
+			return need, fmt.Errorf("launch %s: agent %s has no device %s", l.TaskID, a.ID, id)
+		}
+		need.gpus |= 1 << g
+	}
+	if !need.fitsIn(a.free) || need.gpus.countDevices() != l.Spec.Request.GPUs {
+		return need, fmt.Errorf("launch %s: agent %s has %+v free, the task takes %+v for %d GPUs", l.TaskID, a.ID, a.free, need, l.Spec.Request.GPUs)
+	}
+	a.free = a.free.subtract(need)
+	m.roles[role].gpus += need.gpus.countDevices()
+	return need, nil
+}
+
+// returnResources makes free what a task had.
+func (m *virtualMaster) returnResources(i, role int, r resourceSet) {
+	m.agents[i].free = m.agents[i].free.add(r)
+	m.roles[role].gpus -= r.gpus.countDevices()
+}
+
+// reviveRoles forgets what the roles refused; no name stands for all.
+func (m *virtualMaster) reviveRoles(names []string) {
+	m.forEachRole(names, func(r int) {
+		m.roles[r].suppressed = false
+		for i := range m.agents {
+			a := &m.agents[i]
+			kept := a.filters[:0]
+			for _, f := range a.filters {
+				if f.role != r {
+					kept = append(kept, f)
+				}
+			}
+			a.filters = kept
+		}
+	})
+}
+
+func (m *virtualMaster) suppressRoles(names []string) {
+	m.forEachRole(names, func(r int) { m.roles[r].suppressed = true })
+}
+
+func (m *virtualMaster) forEachRole(names []string, do func(r int)) {
+	for r := range m.roles {
+		if len(names) == 0 {
+			do(r)
+		}
+		for _, name := range names {
+			if m.roles[r].name == name {
+				do(r)
+			}
+		}
+	}
+}
+
+// roleIndex finds one by name; -1 if it is not there.
+func (m *virtualMaster) roleIndex(name string) int {
+	for r := range m.roles {
+		if m.roles[r].name == name {
+			return r
+		}
+	}
+	return -1
+}

@@ -1,0 +1,117 @@
+package sim
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"mesos-gpu/framework/sched/fit"
+)
+
+// PolicyNames lists the names that Run knows: the scheduler's own policies, and
+// those from the literature.
+func PolicyNames() []string { return append(fit.PolicyNames(), fit.BaselineNames()...) }
+
+// ValidatePolicyName says whether there is a policy of that name, and which there
+// are.
+func ValidatePolicyName(name string) error {
+	if list := PolicyNames(); !slices.Contains(list, name) {
+		return fmt.Errorf("policy %q is none of %s", name, strings.Join(list, ", "))
+	}
+	return nil
+}
+
+// SeedRun is what became of one seed's tasks under one policy.
+type SeedRun struct {
+	Seed int64
+	// Decisions is how many tasks arrived, Unplaced how many found no place.
+	Decisions, Unplaced int
+	// Allocation is the percentage of all CountGPUs in use by how many percent of
+	// them the tasks that were decided on so far have asked for: the mean over the arrivals that
+	// round to that percent. Ones that none rounds to are not there.
+	Allocation map[int]float64
+	// Fragmentation is, once all have arrived, the percentage of all CountGPUs
+	// that is idle and of no use to a typical task.
+	Fragmentation float64
+	// Types is the percentage in use of the CountGPUs of each model by then.
+	Types map[string]float64
+}
+
+// RunSeed has the tasks of a seed arrive one by one: each is placed or refused,
+// once it has arrived or, with a queue above 1, while up to that many wait;
+// and none leaves. Equal arguments give equal runs.
+func (t *ClusterTrace) RunSeed(policy string, typical []fit.TypicalTask, seed int64, places int) *SeedRun {
+	a := t.drawArrivals(seed)
+	c := fit.NewCluster(a.agents, fit.PlacementPolicy{Name: policy, Typical: typical, Seed: uint64(seed)}, time.Time{})
+	all := float64(t.CountGPUs() * milliPerGPU)
+	m := percentMeter{}
+	run := &SeedRun{Seed: seed, Decisions: len(a.tasks)}
+	models := map[string]int64{}
+	arrived, used := int64(0), int64(0)
+	decide := func(task *RecordedTask) {
+		arrived += task.totalMilli()
+		d := task.fitDemand()
+		if spots := c.PlaceTasks(&d, 1); len(spots) == 1 {
+			used += task.totalMilli()
+			models[c.Agents()[spots[0].Agent].Types[0]] += task.totalMilli()
+		} else {
+			run.Unplaced++
+		}
+		m.addValue(100*float64(arrived)/all, 100*float64(used)/all)
+	}
+	q := decisionQueue{capacity: places}
+	for _, task := range a.tasks {
+		if next := q.addTask(task, c); next != nil {
+			decide(next)
+		}
+	}
+	for next := q.nextTask(c); next != nil; next = q.nextTask(c) {
+		decide(next)
+	}
+	run.Allocation = m.means()
+	run.Fragmentation = 100 * c.MeasureFragmentation(typical) * milliPerGPU / all
+	run.Types = t.percentByModel(models)
+	return run
+}
+
+// percentByModel is what the models' thousandths are of those there are, in percent.
+func (t *ClusterTrace) percentByModel(models map[string]int64) map[string]float64 {
+	all, use := map[string]int64{}, map[string]float64{}
+	for i := range t.Agents {
+		all[t.Agents[i].Model] += int64(t.Agents[i].GPUs) * milliPerGPU
+	}
+	for model, n := range all {
+		if n > 0 {
+			use[model] = 100 * float64(models[model]) / float64(n)
+		}
+	}
+	return use
+}
+
+// percentMeter is the mean of values by a percentage.
+type percentMeter map[int]*struct {
+	sum float64
+	n   int
+}
+
+func (m percentMeter) addValue(percent, value float64) {
+	at := int(math.RoundToEven(percent))
+	if m[at] == nil {
+		m[at] = &struct {
+			sum float64
+			n   int
+		}{}
+	}
+	m[at].sum += value
+	m[at].n++
+}
+
+func (m percentMeter) means() map[int]float64 {
+	list := make(map[int]float64, len(m))
+	for at, x := range m {
+		list[at] = x.sum / float64(x.n)
+	}
+	return list
+}

@@ -1,0 +1,64 @@
+package sim
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"mesos-gpu/framework/sched/fit"
+	"mesos-gpu/gpu"
+)
+
+// typicalPercent is how many percent of a trace's tasks its typical tasks stand for.
+const typicalPercent = 95
+
+// taskShape is what makes tasks the same kind. Memory does not.
+type taskShape struct {
+	cpus        int64
+	milli, gpus int
+	models      string
+}
+
+func (t *RecordedTask) shapeOf() taskShape {
+	return taskShape{t.CPUMilli, t.GPUMilli, t.GPUs, strings.Join(t.Models, "|")}
+}
+
+func (s taskShape) compareTo(o taskShape) int {
+	return cmp.Or(cmp.Compare(s.cpus, o.cpus), cmp.Compare(s.milli, o.milli), cmp.Compare(s.gpus, o.gpus), cmp.Compare(s.models, o.models))
+}
+
+// TypicalTasks are the kinds of task that a trace has, the most frequent first and
+// the largest first among equals, until they make up 95 % of its tasks. Those
+// without CountGPUs count too.
+func (t *ClusterTrace) TypicalTasks() []fit.TypicalTask {
+	count := map[taskShape]int{}
+	for i := range t.Tasks {
+		count[t.Tasks[i].shapeOf()]++
+	}
+	var order []taskShape
+	for s := range count {
+		order = append(order, s)
+	}
+	slices.SortFunc(order, func(a, b taskShape) int {
+		return cmp.Or(cmp.Compare(count[b], count[a]), b.compareTo(a))
+	})
+	var list []fit.TypicalTask
+	covered := 0
+	for _, s := range order {
+		if 100*covered >= typicalPercent*len(t.Tasks) {
+			break
+		}
+		covered += count[s]
+		list = append(list, fit.TypicalTask{Demand: s.fitDemand(), Weight: float64(count[s])})
+	}
+	return list
+}
+
+func (s taskShape) fitDemand() fit.Demand {
+	t := RecordedTask{CPUMilli: s.cpus, GPUs: s.gpus, GPUMilli: s.milli}
+	d := t.fitDemand()
+	if s.models != "" {
+		d.Request.Types = gpu.TypeSelector{Include: strings.Split(s.models, "|")}
+	}
+	return d
+}

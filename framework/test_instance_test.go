@@ -1,0 +1,113 @@
+package framework
+
+import (
+	"context"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/client"
+	"mesos-gpu/framework/internal/mesostest"
+	"mesos-gpu/gpu"
+	"mesos-gpu/job"
+)
+
+// patience bounds every wait: a test that gets there has failed.
+const patience = time.Minute
+
+// testInstance is a Scheduler that runs, and a client of its APIConfig.
+type testInstance struct {
+	*Scheduler
+	*client.Client
+	stop context.CancelFunc
+	done chan error
+	addr string
+}
+
+func discardLog() logrus.FieldLogger {
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	return log
+}
+
+func startWithJournal(t *testing.T, c *mesostest.FakeCluster, journalPath string) *testInstance {
+	t.Helper()
+	return startInstance(t, c, SchedulerConfig{JournalPath: journalPath})
+}
+
+func startInstance(t testing.TB, c *mesostest.FakeCluster, cfg SchedulerConfig, options ...client.ClientOption) *testInstance {
+	t.Helper()
+	ready := make(chan string, 1)
+	cfg.Master, cfg.APIAddr, cfg.ExecutorPath = strings.TrimPrefix(c.URL(), "http://"), "127.0.0.1:0", "/usr/bin/mesos-gpu"
+	cfg.Log, cfg.Ready = discardLog(), func(addr string) { ready <- addr }
+	s, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	in := &testInstance{Scheduler: s, stop: cancel, done: make(chan error, 1)}
+	go func() { in.done <- s.Run(ctx) }()
+	select {
+	case in.addr = <-ready:
+	case err := <-in.done:
+		t.Fatalf("Run ended: %v", err)
+	}
+	if in.Client, err = client.New(cfg.API.URLFor(in.addr), options...); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cancel()
+		in.Client.Close()
+	})
+	return in
+}
+
+// stopAndWait stops the scheduler and waits until it has.
+func (in *testInstance) stopAndWait(t testing.TB) {
+	t.Helper()
+	in.stop()
+	select {
+	case err := <-in.done:
+		if err != nil {
+			t.Fatalf("Run: %v", err)
+		}
+	case <-time.After(patience):
+		t.Fatal("Run did not return")
+	}
+}
+
+func testTimeout(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func testSpec(name string, tasks, gpus int, types ...string) job.Spec {
+	return job.Spec{Name: name, Tasks: tasks, Request: gpu.Request{GPUs: gpus, Types: gpu.TypeSelector{Include: types}}, Command: []string{"sh", "-c", "true"}}
+}
+
+// awaitState reads events until the job's tasks are all in that state.
+func awaitState(t *testing.T, in *testInstance, name string, want job.State) api.JobView {
+	t.Helper()
+	ctx := testTimeout(t)
+	for _, err := range in.StreamEvents(ctx, name) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		view, err := in.GetJob(ctx, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(view.Tasks, func(x job.Task) bool { return x.State != want }) {
+			return view
+		}
+	}
+	view, err := in.GetJob(context.Background(), name)
+	t.Fatalf("job %s was never %s: it is %+v, %v", name, want, view.Tasks, err)
+	return api.JobView{}
+}

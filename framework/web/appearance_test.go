@@ -1,0 +1,235 @@
+package web_test
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/gpu"
+	"mesos-gpu/job"
+)
+
+// serveBusyCluster is a cluster with something on each of its pages.
+func serveBusyCluster(t *testing.T) *httptest.Server {
+	t.Helper()
+	f := newFakeCluster(24, 30)
+	first := f.agents[0]
+	f.agents[1].Cordoned, f.agents[2].Draining = "new racks", true
+	checkStates(&f.jobs[0])
+	f.more["/v1/agents/"+first.ID] = api.AgentDetail{AgentSummary: first, Devices: gpuDevices(f.gpus[:8])}
+	for _, t := range f.jobs[0].Tasks {
+		f.more["/v1/tasks/"+t.ID+"/log"] = strings.Repeat("epoch 17: loss 0.1934, 1240 images/s, learning rate 0.000312\n", 60)
+	}
+	f.more["/v1/queue"] = map[string]any{"jobs": []map[string]any{
+		{"position": 1, "name": "train-002", "role": "prod", "priority": 5, "submitted": f.jobs[2].Submitted, "tasks": 1, "waiting": 1, "gpus": "2 x A100", "reason": f.jobs[2].WaitReason},
+		{"position": 2, "name": "train-005", "role": "research/vision", "priority": 0, "submitted": f.jobs[5].Submitted, "tasks": 8, "waiting": 3, "gpus": "1 x H100", "reason": f.jobs[5].WaitReason},
+	}}
+	f.more["/v1/roles"] = map[string]any{"roles": []map[string]any{
+		{"name": "research/vision", "weight": 1, "order": "fifo", "policy": "headroom", "backfill": true, "quota": map[string]int{"V100": 8, "*": 16}, "quota_set": true, "held": map[string]float64{"V100": 8, "A100": 4.5, "*": 12.5}, "waiting": 2},
+		{"name": "prod", "weight": 2, "order": "fifo", "policy": "binpack", "backfill": false, "quota": map[string]int{}, "held": map[string]float64{"A100": 12, "*": 12}, "waiting": 0},
+	}}
+	return f.serve(t)
+}
+
+// checkStates makes a job's task four, of a matrix, each in another state.
+func checkStates(j *api.JobView) {
+	j.Spec.Matrix = &job.Matrix{Axes: []job.MatrixAxis{{Name: "rate", Values: []string{"0.1", "0.01"}}, {Name: "seed", Values: []string{"1", "2"}}}}
+	j.Spec.Command = append(j.Spec.Command, "--rate", "{{matrix.rate}}", "--note", "it's a \"try\"; $HOME", "--data", "/mnt/datasets/imagenet-2012/train/shards-of-1024-images", "")
+	for i, state := range []job.State{job.Running, job.Finished, job.Failed, job.Waiting} {
+		t := j.Tasks[0]
+		t.Index, t.State, t.ID = i, state, fmt.Sprintf("train-000.%d.1.c8dbz5x2q6a5", i)
+		switch state {
+		case job.Failed:
+			t.Message, t.Failures = "exited with status 137: out of memory on the host gpu-000.example.org", 3
+		case job.Waiting:
+			t.AgentID, t.Hostname, t.DeviceIDs, t.GPUTypes = "", "", nil, nil
+		}
+		if i == 0 {
+			j.Tasks = nil
+		}
+		j.Tasks = append(j.Tasks, t)
+	}
+}
+
+func gpuDevices(list []api.GPUView) []gpu.Device {
+	all := make([]gpu.Device, len(list))
+	for i, g := range list {
+		all[i] = gpu.Device{UUID: g.UUID, Model: g.Model, MemMiB: g.MemMiB, Minor: i, NUMA: i / 4, Paths: map[string]gpu.PCIePath{}, NVLinks: map[string]int{}}
+		for j, other := range list {
+			switch {
+			case i == j:
+			case i/4 == j/4:
+				all[i].NVLinks[other.UUID] = 12
+			default:
+				all[i].Paths[other.UUID] = gpu.AcrossNUMANodes
+			}
+		}
+	}
+	return all
+}
+
+// views are the page's, each with something that it shows once it is there.
+var views = []struct{ name, address, there string }{
+	{"overview", "#/", "document.querySelectorAll('.map li').length === 24 && document.querySelector('.waits li')"},
+	{"queue", "#/queue", "document.querySelectorAll('tbody tr').length === 2"},
+	{"jobs", "#/jobs", "document.querySelectorAll('tbody tr').length === 30"},
+	{"job", "#/jobs/train-000", "document.querySelector('pre').textContent.includes('epoch 17') && document.querySelectorAll('.gpus li').length === 2"},
+	{"agents", "#/agents", "document.querySelectorAll('tbody tr').length === 24"},
+	{"agent", "#/agents/c1d9a6f0-S0", "document.querySelector('.matrix') && document.querySelectorAll('.gpus li').length === 4"},
+	{"quotas", "#/quotas", "document.querySelectorAll('.role').length === 2"},
+}
+
+// contrast lists the texts of the page that stand out less than 4.5 to 1 from
+// their ground, by the formula of the Web Content Accessibility Guidelines.
+const contrast = `(() => {
+	const light = ([r, g, b]) => [r, g, b].map((c) => c / 255).map((c) => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
+		.reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+	const canvas = new OffscreenCanvas(1, 1).getContext('2d', {willReadFrequently: true});
+	const over = (colours) => {
+		canvas.fillStyle = '#fff';
+		canvas.fillRect(0, 0, 1, 1);
+		for (const c of colours) { canvas.fillStyle = c; canvas.fillRect(0, 0, 1, 1); }
+		return [...canvas.getImageData(0, 0, 1, 1).data.slice(0, 3)];
+	};
+	const grounds = (node) => node ? [...grounds(node.parentElement), getComputedStyle(node).backgroundColor] : [];
+	const poor = new Set();
+	const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+	while (walk.nextNode()) {
+		const node = walk.currentNode.parentElement;
+		if (!walk.currentNode.data.trim() || !node.checkVisibility()) continue;
+		const ground = grounds(node);
+		const [a, b] = [light(over(ground)), light(over([...ground, getComputedStyle(node).color]))].sort((x, y) => y - x);
+		const ratio = (a + 0.05) / (b + 0.05);
+		if (ratio < 4.5) poor.add(ratio.toFixed(2) + ' ' + walk.currentNode.data.trim().slice(0, 30));
+	}
+	return [...poor];
+})()`
+
+// broken lists the words of the page that stand in two lines, but for those so
+// long that they must.
+const broken = `(() => {
+	const found = new Set();
+	const walk = document.createTreeWalker(document.getElementById('main'), NodeFilter.SHOW_TEXT);
+	const range = document.createRange();
+	while (walk.nextNode()) {
+		const node = walk.currentNode;
+		if (!node.parentElement.checkVisibility() || node.parentElement.closest('pre, .command')) continue;
+		for (const word of node.data.matchAll(/[^\s-]+/g)) {
+			if (word[0].length > 26) continue;
+			range.setStart(node, word.index);
+			range.setEnd(node, word.index + word[0].length);
+			if (new Set([...range.getClientRects()].map((r) => Math.round(r.top))).size > 1) found.add(word[0]);
+		}
+	}
+	return [...found];
+})()`
+
+// odd lists what else is wrong with the looks of the present view.
+const odd = `(() => {
+	const wrong = [];
+	const box = (node) => node.getBoundingClientRect();
+	const colour = (state) => { const cell = document.querySelector('td[data-state="' + state + '"]'); return cell && getComputedStyle(cell).color; };
+	const of = (name) => { const probe = document.createElement('i'); probe.style.color = 'var(--' + name + ')'; document.body.append(probe); const c = getComputedStyle(probe).color; probe.remove(); return c; };
+	for (const [state, name] of [['RUNNING', 'good'], ['FINISHED', 'text'], ['WAITING', 'wait'], ['FAILED', 'bad']]) {
+		if (colour(state) && colour(state) !== of(name)) wrong.push(state + ' is ' + colour(state));
+	}
+	for (const link of document.querySelectorAll('td a')) if (box(link).height < 24) wrong.push('a link ' + box(link).height + ' px high: ' + link.textContent);
+	for (const bars of document.querySelectorAll('.bars')) {
+		if (new Set([...bars.children].map((li) => Math.round(box(li.children[1]).left))).size > 1) wrong.push('figures of quotas that are not below each other');
+		for (const m of bars.querySelectorAll('meter:not([hidden])')) if ((m.value === m.max) !== (m.value > m.high)) wrong.push('a full quota looks like another');
+	}
+	for (const bar of document.querySelectorAll('.bars li span + span')) if (bar.textContent === '8 of 8 held') wrong.push('it is not said that a quota is full');
+	const command = document.querySelector('.command');
+	if (command && box(command).width < 0.9 * box(document.querySelector('main dl')).width) wrong.push('a narrow command');
+	const matrix = document.querySelector('.matrix');
+	if (matrix && !(box(matrix).top < box(document.querySelector('.usage')).top)) wrong.push('the topology is below all charts');
+	const [device, type] = document.querySelectorAll('td.short');
+	if (type && box(device).top !== box(type).top) wrong.push('each short fact of a device in a line of its own');
+	if (matrix?.querySelector('caption')) wrong.push('the words on topology scroll with it');
+	return wrong;
+})()`
+
+// TestAppearance: each view in both schemes, wide and as on a phone: readable, no
+// word in two lines, and nothing to scroll sideways.
+func TestAppearance(t *testing.T) {
+	p := openTab(t, serveBusyCluster(t).URL)
+	for _, scheme := range []string{"light", "dark"} {
+		p.setColorScheme(scheme)
+		for _, width := range []int64{1920, 1280, 360} {
+			p.setSize(width, 900)
+			for _, v := range views {
+				evalJS[bool](p, fmt.Sprintf("(location.hash = %q), true", v.address))
+				p.awaitTrue(v.there)
+				name := fmt.Sprintf("%s-%s-%d", v.name, scheme, width)
+				p.saveScreenshot(name)
+				if poor := evalJS[[]string](p, contrast); len(poor) > 0 {
+					t.Errorf("%s: too little contrast: %q", name, poor)
+				}
+				if words := evalJS[[]string](p, broken); len(words) > 0 {
+					t.Errorf("%s: words in two lines: %q", name, words)
+				}
+				if wrong := evalJS[[]string](p, odd); len(wrong) > 0 {
+					t.Errorf("%s: %q", name, wrong)
+				}
+				if wide := evalJS[int64](p, "document.documentElement.scrollWidth"); wide > width {
+					t.Errorf("%s: %d pixels wide, want %d", name, wide, width)
+				}
+			}
+		}
+	}
+}
+
+// TestKeyboard: all of the page without a mouse.
+func TestKeyboard(t *testing.T) {
+	p := openTab(t, serveBusyCluster(t).URL)
+	p.awaitTrue(views[0].there)
+	focused := func() string {
+		return evalJS[string](p, "(document.activeElement.ariaLabel || document.activeElement.textContent || document.activeElement.type).trim()")
+	}
+	press := func(keys string, want string) {
+		t.Helper()
+		p.runActions(chromedp.KeyEvent(keys))
+		if got := focused(); !strings.Contains(got, want) {
+			t.Errorf("after %q the focus is on %q, want %q", keys, got, want)
+		}
+		if !evalJS[bool](p, "document.activeElement === document.body || document.activeElement.matches('h2, main') || getComputedStyle(document.activeElement).outlineStyle !== 'none'") {
+			t.Errorf("nobody sees the focus on %q", focused())
+		}
+	}
+	for _, stop := range []string{
+		"Skip to the content", "mesos-gpu", "Overview", "Queue", "Jobs", "Agents", "Quotas",
+		"train-002", "train-005", "train-008", "train-011", "train-014", "All 10 in the queue", "search",
+	} {
+		press(kb.Tab, stop)
+	}
+	press(kb.Tab, "gpu-000.example.org: 8 GPUs A100")
+	if got := evalJS[[]string](p, "[...document.querySelectorAll('.about:not([hidden]) li')].map((li) => li.textContent)"); len(got) != 8 || !strings.Contains(got[0], "A100 · used · by train-000.0.1") {
+		t.Errorf("of an agent's GPUs the keyboard is told %q", got)
+	}
+	p.saveScreenshot("about")
+	press(kb.ArrowRight, "gpu-001")
+	press(kb.ArrowDown, fmt.Sprintf("gpu-%03d", 1+evalJS[int](p, `[...document.querySelectorAll('.map li')].findIndex((li, i, all) => li.offsetTop !== all[0].offsetTop)`)))
+	press(kb.ArrowUp, "gpu-001")
+	press(kb.End, "gpu-023")
+	press(kb.ArrowRight, "gpu-023") // there is none after it
+	press(kb.Home, "gpu-000")
+	p.runActions(chromedp.KeyEvent(kb.Enter))
+	p.awaitTrue(views[5].there)
+	if got := focused(); got != "gpu-000.example.org" {
+		t.Errorf("on the agent's page the focus is on %q", got)
+	}
+	press(kb.Tab, "train-000.0.1")
+	p.runActions(chromedp.KeyEvent(kb.Enter))
+	p.awaitTrue(views[3].there)
+	for range 4 {
+		press(kb.Tab, "show")
+	}
+	press(kb.Tab, "radio")
+	press(kb.Tab, "checkbox")
+	press(kb.Tab, "Output")
+}

@@ -1,0 +1,221 @@
+package web_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/web"
+	"mesos-gpu/gpu"
+	"mesos-gpu/job"
+)
+
+// fakeAPI answers as a scheduler with whatever a test puts in.
+type fakeAPI struct {
+	agents []api.AgentSummary
+	gpus   []api.GPUView
+	jobs   []api.JobView
+	health api.HealthStatus
+	age    string         // of the answers, "" for none
+	more   map[string]any // other answers by path
+	token  string         // that it wants, "" for none
+	hold   chan struct{}  // where set, closed to let it answer more than the stream
+	// odd changes what the GPUs of tasks do, by task.
+	odd map[string]func(*api.TaskUsage)
+
+	// news, where set, has a token for each change of agents or GPUs, and lists
+	// counts how often somebody asked for agents.
+	news  chan struct{}
+	lists atomic.Int32
+
+	mu   sync.Mutex
+	down bool          // refuses everything
+	drop chan struct{} // closed to end the streams
+}
+
+func (f *fakeAPI) serve(t testing.TB) *httptest.Server {
+	f.drop = make(chan struct{})
+	s := httptest.NewServer(web.NewHandler(f))
+	t.Cleanup(func() {
+		s.CloseClientConnections()
+		s.Close()
+	})
+	return s
+}
+
+// fail ends the streams and refuses everything until told otherwise.
+func (f *fakeAPI) fail(down bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.down = down; down {
+		close(f.drop)
+		f.drop = make(chan struct{})
+	}
+}
+
+func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	down, drop := f.down, f.drop
+	f.mu.Unlock()
+	switch {
+	case down:
+		writeProblem(w, http.StatusServiceUnavailable, "the scheduler is starting: ask again")
+		return
+	case f.token != "" && r.Header.Get("Authorization") != "Bearer "+f.token:
+		writeProblem(w, http.StatusUnauthorized, "no token")
+		return
+	}
+	if f.hold != nil && r.URL.Path != "/v1/events" {
+		select {
+		case <-f.hold:
+		case <-r.Context().Done():
+			return
+		}
+	}
+	if f.age != "" {
+		w.Header().Set("Age", f.age)
+	}
+	switch r.URL.Path {
+	case "/v1/events":
+		w.Header().Set("Content-Type", "text/event-stream")
+		w.WriteHeader(http.StatusOK)
+		_ = http.NewResponseController(w).Flush() // a page that has gone
+		f.stream(w, r, drop)
+	case "/v1/jobs":
+		writeJSON(w, api.JobList{Jobs: f.jobs})
+	case "/v1/agents":
+		f.lists.Add(1)
+		f.mu.Lock()
+		agents := f.agents
+		f.mu.Unlock()
+		writeJSON(w, api.AgentList{Agents: agents})
+	case "/v1/gpus":
+		writeJSON(w, api.GPUList{GPUs: f.gpus})
+	case "/healthz":
+		writeJSON(w, f.health)
+	case "/v1/usage":
+		writeJSON(w, f.usage(r.URL.Query()))
+	default:
+		f.other(w, r)
+	}
+}
+
+// stream has no events but those of the inventory, until it is dropped.
+func (f *fakeAPI) stream(w http.ResponseWriter, r *http.Request, drop <-chan struct{}) {
+	for {
+		select {
+		case <-f.news:
+			_, _ = io.WriteString(w, "event: inventory\ndata: {}\n\n")
+			_ = http.NewResponseController(w).Flush()
+		case <-r.Context().Done():
+			return
+		case <-drop:
+			return
+		}
+	}
+}
+
+func (f *fakeAPI) other(w http.ResponseWriter, r *http.Request) {
+	if body, ok := f.more[r.URL.Path]; ok {
+		writeJSON(w, body)
+		return
+	}
+	for i := range f.jobs {
+		if r.URL.Path == "/v1/jobs/"+f.jobs[i].Spec.Name {
+			writeJSON(w, f.jobs[i])
+			return
+		}
+	}
+	writeProblem(w, http.StatusNotFound, "there is nothing at "+r.URL.Path)
+}
+
+func writeJSON(w http.ResponseWriter, body any) {
+	if text, ok := body.(string); ok { // a log
+		_, _ = w.Write([]byte(text))
+		return
+	}
+	_ = json.NewEncoder(w).Encode(body)
+}
+
+func writeProblem(w http.ResponseWriter, status int, detail string) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(api.Problem{Status: status, Detail: detail})
+}
+
+// newFakeCluster is a fakeAPI with so many agents of 8 GPUs, and so many jobs, of
+// which each third waits. It has some of each thing that the page shows.
+func newFakeCluster(agents, jobs int) *fakeAPI {
+	f := &fakeAPI{
+		agents: []api.AgentSummary{}, gpus: []api.GPUView{}, jobs: []api.JobView{},
+		health: api.HealthStatus{Connected: true, Role: api.Leader}, more: map[string]any{},
+	}
+	types := []string{"A100", "V100", "H100"}
+	models := map[string]string{"A100": "NVIDIA A100-SXM4-80GB", "V100": "Tesla V100-SXM2-32GB", "H100": "NVIDIA H100 80GB HBM3"}
+	for i := range agents {
+		kind := types[i%len(types)]
+		a := api.AgentSummary{
+			ID: fmt.Sprintf("c1d9a6f0-S%d", i), Hostname: fmt.Sprintf("gpu-%03d.example.org", i), URL: "http://10.0.0.1:5051/slave(1)",
+			Types: []string{kind}, GPUs: 8, GPUsFree: 8, CPUs: 96, MemMiB: 1 << 20, Driver: "550.54.15", CUDA: "12.4",
+		}
+		for d := range 8 {
+			f.gpus = append(f.gpus, fakeGPU(&a, models[kind], i, d))
+		}
+		f.agents = append(f.agents, a)
+	}
+	for i := range jobs {
+		f.jobs = append(f.jobs, f.job(i))
+	}
+	return f
+}
+
+func fakeGPU(a *api.AgentSummary, model string, i, d int) api.GPUView {
+	g := api.GPUView{
+		UUID: fmt.Sprintf("GPU-5a1c7d3e-0000-4000-%04d-%012d", i, d), Model: model, Type: a.Types[0], MemMiB: 81920,
+		Agent: a.ID, Hostname: a.Hostname, State: api.FreeGPU,
+	}
+	switch n := 8*i + d; {
+	case n%53 == 7:
+		g.State, g.Reason, g.Note = api.WithheldGPU, api.ReasonUnhealthy, "GPU is sick: XID 79 (GPU has fallen off the bus); needs a reset"
+	case n%61 == 9:
+		g.State, g.Reason, g.Note = api.WithheldGPU, api.ReasonCordoned, "GPU is cordoned: new fans"
+	case n%97 == 11:
+		g.State, g.Reason, g.Note = api.WithheldGPU, api.ReasonNotOffered, "sick, or cordoned there"
+	case n%31 == 5:
+		g.State = api.HeldGPU // another framework's
+	case n%29 == 4:
+		g.Shared = &api.SharedCapacity{MemMiB: 81920, MemFreeMiB: 40960, Cores: 100, CoresFree: 40, LimitedBy: "preload"}
+	}
+	return g
+}
+
+// job is the nth: one task with two GPUs of the nth agent, or one that waits.
+func (f *fakeAPI) job(n int) api.JobView {
+	name := fmt.Sprintf("train-%03d", n)
+	began := time.Now().Add(-time.Duration(n) * time.Minute)
+	kind := f.agents[n%len(f.agents)].Types[0]
+	j := &job.Job{Submitted: began, Spec: job.Spec{
+		Name: name, Tasks: 1, CPUs: 8, MemMiB: 32768, Role: []string{"research", "prod", ""}[n%3],
+		Request: gpu.Request{GPUs: 2, Types: gpu.TypeSelector{Include: []string{kind}}}, Image: "nvcr.io/nvidia/pytorch:24.01-py3",
+		Command: []string{"python", "train.py", "--epochs", "90"}, Containerizer: job.Docker,
+	}}
+	t := job.Task{ID: name + ".0.1.c8dbz5x2q6a5", Job: name, Attempt: 1, State: job.Waiting, Changed: began}
+	waits := ""
+	if n%3 == 2 {
+		waits = "2 free " + kind + " on one agent; 41 agents have the type, 5 have 1 free"
+	} else {
+		a := &f.agents[n%len(f.agents)]
+		first := 8 * (n % len(f.agents))
+		t.State, t.Started, t.AgentID, t.Hostname, t.AgentURL = job.Running, began, a.ID, a.Hostname, a.URL
+		t.DeviceIDs, t.GPUTypes = []string{f.gpus[first].UUID, f.gpus[first+1].UUID}, map[string]int{kind: 2}
+	}
+	j.Tasks = []job.Task{t}
+	return api.NewJobView(j, waits)
+}

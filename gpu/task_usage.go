@@ -1,0 +1,130 @@
+package gpu
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+)
+
+// UsageFile is the file in a task's sandbox that says what its devices do, and
+// MaxUsageBytes the most bytes that it is read with.
+const (
+	UsageFile     = "gpu-usage.json"
+	MaxUsageBytes = 64 << 10
+)
+
+// maxUsageDevices bounds the devices of a task where nobody knows how many it has,
+// maxUUID the name of one.
+const (
+	maxUsageDevices = 64
+	maxUUID         = 128
+)
+
+// TaskUsage is what the devices of one task did at a time. The sandbox that it lies
+// in is the task's own: what is read there is for people to look at, and
+// nothing is decided by it.
+type TaskUsage struct {
+	Time time.Time `json:"time"`
+	// Simulated devices are made up, and so are their figures.
+	Simulated bool          `json:"simulated,omitempty"`
+	Devices   []DeviceUsage `json:"devices"`
+}
+
+// DeviceUsage is what one device did. What it does not tell is nil.
+type DeviceUsage struct {
+	UUID string `json:"uuid"`
+	// Duty is the share of the time in which a kernel ran, 0 to 1.
+	Duty *float64 `json:"duty,omitempty"`
+	// MemUsedMiB of MemMiB are in use.
+	MemUsedMiB *float64 `json:"mem_used_mib,omitempty"`
+	MemMiB     *float64 `json:"mem_mib,omitempty"`
+	Watts      *float64 `json:"watts,omitempty"`
+	Celsius    *float64 `json:"celsius,omitempty"`
+	Health     Health   `json:"health,omitempty"`
+	// Shared says that Duty, Watts and Celsius are the whole device's, of which
+	// the task has a part. Its memory is the part's; nobody may measure it.
+	Shared bool `json:"shared,omitempty"`
+	// ThrottledSeconds is how long the task was held to its part of the
+	// device's time, since it began.
+	ThrottledSeconds *float64 `json:"throttled_seconds,omitempty"`
+}
+
+// UsageOf is what a sample tells of a device.
+func UsageOf(uuid string, health Health, s *Sample) DeviceUsage {
+	u := DeviceUsage{UUID: uuid, Health: health}
+	if s == nil {
+		return u
+	}
+	value := func(f SampleField, unit float64) *float64 {
+		v, ok := s.Values[f]
+		if !ok {
+			return nil
+		}
+		v /= unit
+		return &v
+	}
+	u.Duty, u.Watts, u.Celsius = value(DutyRatio, 1), value(PowerWatts, 1), value(Celsius, 1)
+	u.MemUsedMiB, u.MemMiB = value(MemUsedBytes, 1<<20), value(MemTotalBytes, 1<<20)
+	return u
+}
+
+// ParseUsage reads a file that the task may have written, of a task with those
+// devices; with none given nobody knows which it has. The error quotes nothing
+// of the file, which may be any that the agent can read.
+func ParseUsage(text []byte, devices []string) (TaskUsage, error) {
+	var u TaskUsage
+	if len(text) > MaxUsageBytes {
+		return u, fmt.Errorf("read GPU use: it has more than %d bytes", MaxUsageBytes)
+	}
+	if json.Unmarshal(text, &u) != nil { // a newer executor's keys are passed over
+		return TaskUsage{}, fmt.Errorf("read GPU use: its %d bytes are not the JSON that an executor writes", len(text))
+	}
+	most := len(devices)
+	if most == 0 {
+		most = maxUsageDevices
+	}
+	if len(u.Devices) > most {
+		return TaskUsage{}, fmt.Errorf("read GPU use: it has %d devices, want at most %d", len(u.Devices), most)
+	}
+	for i := range u.Devices {
+		if err := u.Devices[i].validateFor(devices); err != nil {
+			return TaskUsage{}, fmt.Errorf("read GPU use: device %d: %w", i+1, err)
+		}
+	}
+	return u, nil
+}
+
+func (u *DeviceUsage) validateFor(devices []string) error {
+	if len(devices) > 0 && !slices.Contains(devices, u.UUID) || !isDeviceName(u.UUID) {
+		return errors.New("it is not the task's")
+	}
+	if known := []Health{"", Healthy, Suspect, Failed, Recovering}; !slices.Contains(known, u.Health) {
+		return fmt.Errorf("its health is none of %q", known[1:])
+	}
+	for _, v := range []struct {
+		of        *float64
+		what      string
+		least, to float64
+	}{
+		{u.Duty, "duty", 0, 1}, {u.Celsius, "temperature", -273.15, 1000}, {u.Watts, "power", 0, 1e6},
+		{u.MemUsedMiB, "used memory", 0, 1e9}, {u.MemMiB, "memory", 0, 1e9}, {u.ThrottledSeconds, "throttling", 0, math.MaxFloat64},
+	} {
+		if v.of != nil && !(*v.of >= v.least && *v.of <= v.to) {
+			return fmt.Errorf("its %s is %g, want %g to %g", v.what, *v.of, v.least, v.to)
+		}
+	}
+	return nil
+}
+
+// isDeviceName is a name as drivers give them.
+func isDeviceName(uuid string) bool {
+	for _, c := range []byte(uuid) {
+		if c <= ' ' || c > '~' {
+			return false
+		}
+	}
+	return uuid != "" && len(uuid) <= maxUUID
+}

@@ -1,0 +1,91 @@
+package gpu
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func ptr(v float64) *float64 { return &v }
+
+// TestUsageOf: what a device does not tell is left out of the file.
+func TestUsageOf(t *testing.T) {
+	s := Sample{At: time.Unix(1, 0), Values: map[SampleField]float64{DutyRatio: 0.5, MemUsedBytes: 3 << 20, MemTotalBytes: 16 << 30, PowerWatts: 250}}
+	got, err := json.Marshal(UsageOf("GPU-a", Healthy, &s))
+	if want := `{"uuid":"GPU-a","duty":0.5,"mem_used_mib":3,"mem_mib":16384,"watts":250,"health":"healthy"}`; err != nil || string(got) != want {
+		t.Errorf("got %s, %v, want %s", got, err, want)
+	}
+	if diff := cmp.Diff(DeviceUsage{UUID: "GPU-a", Health: Failed}, UsageOf("GPU-a", Failed, nil)); diff != "" {
+		t.Errorf("without a sample (-want +got):\n%s", diff)
+	}
+}
+
+func TestParseUsage(t *testing.T) {
+	const good = `{"time":"2026-01-02T03:04:05Z","devices":[{"uuid":"GPU-a","duty":0.25,"health":"suspect","shared":true,"new":1}]}`
+	want := TaskUsage{Time: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Devices: []DeviceUsage{{UUID: "GPU-a", Duty: ptr(0.25), Health: Suspect, Shared: true}}}
+	for _, devices := range [][]string{{"GPU-b", "GPU-a"}, nil} {
+		got, err := ParseUsage([]byte(good), devices)
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("%v: %v (-want +got):\n%s", devices, err, diff)
+		}
+	}
+}
+
+// TestParseUsageRejects: a task may write what it likes into its sandbox, and have
+// the name lead to any other file there.
+func TestParseUsageRejects(t *testing.T) {
+	device := func(text string) string { return `{"devices":[{"uuid":"GPU-a",` + text + `}]}` }
+	for name, test := range map[string]struct{ text, want string }{
+		"nothing":        {"", "its 0 bytes are not the JSON"},
+		"another file":   {"root:x:0:0", "its 10 bytes are not the JSON"},
+		"two values":     {`{} {}`, "are not the JSON"},
+		"a list":         {`[]`, "are not the JSON"},
+		"much":           {`{"time":"` + strings.Repeat("x", MaxUsageBytes), "more than 65536 bytes"},
+		"another device": {`{"devices":[{"uuid":"GPU-b"}]}`, "device 1: it is not the task's"},
+		"no device":      {`{"devices":[{}]}`, "it is not the task's"},
+		"many devices":   {`{"devices":[` + strings.Repeat("{},", 64) + `{}]}`, "has 65 devices, want at most 1"},
+		"duty":           {device(`"duty":1.5`), "its duty is 1.5, want 0 to 1"},
+		"memory":         {device(`"mem_used_mib":-1`), "its used memory is -1"},
+		"heat":           {device(`"celsius":-300`), "its temperature is -300"},
+		"text":           {device(`"watts":"many"`), "are not the JSON"},
+		"health":         {device(`"health":"\u001b[31mred"`), "its health is none of"},
+	} {
+		_, err := ParseUsage([]byte(test.text), []string{"GPU-a"})
+		if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "root") || strings.Contains(err.Error(), "red") {
+			t.Errorf("%s: got %v, want %q", name, err, test.want)
+		}
+	}
+	for _, uuid := range []string{"", `\u001b[2J`, "GPU a", strings.Repeat("x", 129)} {
+		if u, err := ParseUsage(fmt.Appendf(nil, `{"devices":[{"uuid":"%s"}]}`, uuid), nil); err == nil {
+			t.Errorf("took the name %q", u.Devices[0].UUID)
+		}
+	}
+}
+
+// FuzzParseUsage: whatever a task writes, what is taken of it is of its devices
+// and can be told on.
+func FuzzParseUsage(f *testing.F) {
+	f.Add([]byte(`{"time":"2026-01-02T03:04:05Z","devices":[{"uuid":"GPU-a","duty":0.25,"mem_used_mib":1e8,"health":"suspect"}]}`))
+	f.Add([]byte(`{"devices":[{"uuid":"GPU-b","watts":1e999}]}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		u, err := ParseUsage(text, []string{"GPU-a"})
+		if err != nil {
+			if len(u.Devices) > 0 {
+				t.Errorf("refused, and gave %+v", u)
+			}
+			return
+		}
+		for _, d := range u.Devices {
+			if d.UUID != "GPU-a" || d.Duty != nil && (*d.Duty < 0 || *d.Duty > 1) {
+				t.Errorf("took %+v", d)
+			}
+		}
+		if _, err := json.Marshal(u.Devices); err != nil {
+			t.Errorf("cannot be told on: %v", err)
+		}
+	})
+}

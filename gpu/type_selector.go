@@ -1,0 +1,118 @@
+package gpu
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// TypeSelector is a wish for GPU types. A device satisfies it when Include is empty
+// or names the device, and Exclude does not. A name matches a device's exact
+// product name or its short type, whatever the case.
+type TypeSelector struct {
+	Include []string `json:"include,omitempty"`
+	Exclude []string `json:"exclude,omitempty"`
+}
+
+// AcceptsAny reports whether every device satisfies the wish.
+func (t TypeSelector) AcceptsAny() bool { return len(t.Include) == 0 && len(t.Exclude) == 0 }
+
+// Match reports whether a device of that model (product name or short type)
+// satisfies the wish.
+func (t TypeSelector) Match(model string) bool {
+	names := func(name string) bool { return sameType(name, model) }
+	if slices.ContainsFunc(t.Exclude, names) {
+		return false
+	}
+	return len(t.Include) == 0 || slices.ContainsFunc(t.Include, names)
+}
+
+// String reads "V100 or A100, not K80"; "any type" when all will do.
+func (t TypeSelector) String() string {
+	var parts []string
+	if len(t.Include) > 0 {
+		parts = append(parts, strings.Join(t.Include, " or "))
+	}
+	if len(t.Exclude) > 0 {
+		parts = append(parts, "not "+strings.Join(t.Exclude, " or "))
+	}
+	if len(parts) == 0 {
+		return "any type"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// NounPhrase is what n such devices are called: "V100 or A100", "GPUs", "GPU other
+// than K80".
+func (t TypeSelector) NounPhrase(n int) string {
+	if len(t.Include) > 0 {
+		return t.String()
+	}
+	s := Plural(n, "GPU")
+	if len(t.Exclude) > 0 {
+		s += " other than " + strings.Join(t.Exclude, " or ")
+	}
+	return s
+}
+
+func sameType(name, model string) bool {
+	return strings.EqualFold(name, model) || strings.EqualFold(stripSpaces(TypeOf(name)), stripSpaces(TypeOf(model)))
+}
+
+// stripSpaces forgets spaces, so that "RTX 3090" and "RTX3090" are one name.
+func stripSpaces(s string) string { return strings.ReplaceAll(s, " ", "") }
+
+var (
+	vendorWord = regexp.MustCompile(`(?i)^(nvidia|tesla|quadro|geforce)$`)
+	// seriesWord words carry no meaning alone: the token after them is the model.
+	seriesWord = regexp.MustCompile(`(?i)^(rtx|gtx|titan|grid|pro)$`)
+	// suffixWord words belong to the model before them.
+	suffixWord = regexp.MustCompile(`(?i)^(ti|super|ada)$`)
+)
+
+// TypeOf shortens a product name to the word people ask for:
+//
+//	Tesla V100-SXM2-16GB       V100
+//	NVIDIA A100 80GB PCIe      A100
+//	NVIDIA GeForce RTX 3090 Ti RTX 3090 Ti
+//	NVIDIA RTX A6000           RTX A6000
+//
+// A name that is already short comes back as it is.
+func TypeOf(model string) string {
+	words := strings.Fields(model)
+	for len(words) > 1 && vendorWord.MatchString(words[0]) {
+		words = words[1:]
+	}
+	if len(words) == 0 {
+		return ""
+	}
+	head, _, _ := strings.Cut(words[0], "-")
+	kept := []string{head}
+	rest := words[1:]
+	for len(rest) > 0 && seriesWord.MatchString(kept[len(kept)-1]) {
+		next, _, _ := strings.Cut(rest[0], "-")
+		kept = append(kept, next)
+		rest = rest[1:]
+	}
+	for len(rest) > 0 && suffixWord.MatchString(rest[0]) {
+		kept = append(kept, rest[0])
+		rest = rest[1:]
+	}
+	return strings.Join(kept, " ")
+}
+
+// knownTypes names the data-centre and workstation types NVIDIA sells or sold,
+// so that a wish for hardware a cluster does not have yet can be told from a
+// misspelt one.
+var knownTypes = []string{
+	"K20", "K40", "K80", "M10", "M40", "M60", "P4", "P6", "P40", "P100", "V100", "T4", "T10", "A2", "A10", "A10G", "A16", "A30", "A40",
+	"A100", "A800", "L2", "L4", "L20", "L40", "L40S", "H20", "H100", "H200", "H800", "GH200", "B100", "B200", "B300", "GB200", "GB300", "GB10",
+	"RTX 2080", "RTX 2080 Ti", "RTX 3060", "RTX 3070", "RTX 3080", "RTX 3080 Ti", "RTX 3090", "RTX 3090 Ti", "RTX 4070", "RTX 4080", "RTX 4090",
+	"RTX 5080", "RTX 5090", "RTX 4000", "RTX 5000", "RTX 6000", "RTX 8000", "RTX A2000", "RTX A4000", "RTX A4500", "RTX A5000", "RTX A6000",
+	"RTX 4000 Ada", "RTX 5000 Ada", "RTX 6000 Ada", "GTX 1080", "GTX 1080 Ti", "TITAN V", "TITAN Xp", "TITAN RTX",
+}
+
+// IsKnownType reports whether name is a GPU type that NVIDIA makes or made.
+func IsKnownType(name string) bool {
+	return slices.ContainsFunc(knownTypes, func(c string) bool { return sameType(name, c) })
+}

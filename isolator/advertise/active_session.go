@@ -1,0 +1,201 @@
+package advertise
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/sirupsen/logrus"
+
+	"mesos-gpu/gpu"
+	rp "mesos-gpu/internal/resourceprovider"
+	"mesos-gpu/isolator/share"
+)
+
+// activeSession is a session whose provider the agent has taken.
+type activeSession struct {
+	*resourceProvider
+	id   string
+	send func(*rp.ProviderCall) error
+	// readDevicesInUse are the devices in use, as the agent last told.
+	inUse map[string]share.DeviceUse
+	// lastSent is what the agent was last told that there is, nil before.
+	lastSent *advertisedTotal
+}
+
+// advertisedTotal is what UPDATE_STATE says.
+type advertisedTotal struct {
+	ids []string
+	// leftover counts devices that are not offered any more and still in use.
+	// A task that holds one has taken one of the scalar: a scalar without it
+	// would make one of the others useless. Shared devices have scalars of
+	// their own: with those gone nothing is left over.
+	leftover int
+	// shared are the devices that are advertised in parts.
+	shared []gpu.DeviceShare
+	// withheld are those that are not offered, and why.
+	withheld []gpu.WithheldDevice
+	// waiting tells that one is to change its form once it is idle.
+	waiting bool
+}
+
+// serveSession tells the agent of the ResourceGPUs, at first and whenever that changes, and
+// answers its events until the stream ends.
+func (p *resourceProvider) serveSession(ctx context.Context, s *providerStream, id string) error {
+	ctx, stop := context.WithCancel(ctx)
+	events, ended := make(chan *rp.ProviderEvent), make(chan error, 1)
+	var reader sync.WaitGroup
+	reader.Go(func() { ended <- readEvents(ctx, s, events) })
+	context.AfterFunc(ctx, s.interrupt)
+	defer reader.Wait()
+	defer stop()
+
+	t := &activeSession{resourceProvider: p, id: id, send: func(call *rp.ProviderCall) error {
+		call.ResourceProviderID = providerIDMessage(id)
+		return p.postCall(ctx, p.client, s.id, call)
+	}}
+	look := time.NewTicker(p.InUseInterval)
+	defer look.Stop()
+	var asked <-chan struct{}
+	if p.Modes != nil {
+		asked = p.Modes.Changes()
+	}
+	for err := t.updateState(ctx, true); ; {
+		if err != nil {
+			return err
+		}
+		select {
+		case event := <-events:
+			err = t.handleEvent(ctx, event)
+		case <-p.hosts.changed:
+			err = t.updateState(ctx, false)
+		case <-asked:
+			err = t.updateState(ctx, false)
+		case <-look.C:
+			if t.lastSent.leftover > 0 || t.lastSent.waiting {
+				err = t.updateState(ctx, false)
+			}
+		case err := <-ended:
+			return err
+		}
+	}
+}
+
+// readEvents passes events on until the stream ends.
+func readEvents(ctx context.Context, s *providerStream, events chan<- *rp.ProviderEvent) error {
+	for {
+		event, err := s.nextEvent(ctx, time.Time{})
+		if err != nil {
+			return err
+		}
+		select {
+		case events <- event:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// updateState tells the agent what there is, unless it knows: the master rescinds
+// offers at each new state. Always tells it again.
+func (t *activeSession) updateState(ctx context.Context, always bool) error {
+	now := t.computeTotal(ctx)
+	if !always && now.equal(t.lastSent) {
+		t.lastSent = now
+		return nil
+	}
+	if err := t.send(t.updateStateCall(now)); err != nil {
+		return err
+	}
+	t.lastSent = now
+	t.Log.WithFields(logrus.Fields{
+		"agent": t.AgentURL, "provider": t.id, "gpus": len(now.ids), "shared": len(now.shared), "withheld": len(now.withheld), "in_use_not_offered": now.leftover,
+	}).Info("GPUs advertised")
+	if t.OnAdvertised != nil {
+		t.OnAdvertised()
+	}
+	return nil
+}
+
+// computeTotal is what the newest state of the host comes to.
+func (t *activeSession) computeTotal(ctx context.Context) *advertisedTotal {
+	held, err := t.readDevicesInUse(ctx, t.id)
+	switch {
+	case err == nil:
+		t.inUse = held
+	case !errors.Is(err, errAgentRefusesCaller) && ctx.Err() == nil: // of a mute agent it was said
+		t.Log.WithError(err).WithField("agent", t.AgentURL).Warn("cannot learn which GPUs are in use")
+	}
+	host := t.hosts.latestHost()
+	now := &advertisedTotal{withheld: host.Withheld}
+	shared := func(string) (gpu.DeviceShare, bool) { return gpu.DeviceShare{}, false }
+	if t.Modes != nil {
+		if err := t.Modes.ReconcileModes(t.inUse, err == nil); err != nil {
+			t.Log.WithError(err).Error("GPUs keep their form")
+		}
+		shared, now.waiting = t.Modes.SharedCapacity, t.Modes.HasPending()
+	}
+	for _, d := range host.Devices {
+		if all, ok := shared(d.UUID); ok {
+			now.shared = append(now.shared, all)
+		} else {
+			now.ids = append(now.ids, d.UUID)
+		}
+	}
+	for uuid, use := range t.inUse {
+		if use.Whole && !slices.Contains(now.ids, uuid) {
+			now.leftover++
+		}
+	}
+	return now
+}
+
+func (n *advertisedTotal) equal(o *advertisedTotal) bool {
+	return o != nil && n.leftover == o.leftover && slices.Equal(n.withheld, o.withheld) && sameItems(n.ids, o.ids, strings.Compare) && sameItems(n.shared, o.shared, compareUUIDs)
+}
+
+func compareUUIDs(a, b gpu.DeviceShare) int { return strings.Compare(a.UUID, b.UUID) }
+
+func sameItems[T comparable](a, b []T, order func(T, T) int) bool {
+	return slices.Equal(slices.SortedFunc(slices.Values(a), order), slices.SortedFunc(slices.Values(b), order))
+}
+
+// updateStateCall is UPDATE_STATE: no pending operations, a new version, by which the
+// agent drops launches that were meant for an older one.
+func (t *activeSession) updateStateCall(now *advertisedTotal) *rp.ProviderCall {
+	return &rp.ProviderCall{Type: rp.CallUpdateState, UpdateState: &rp.UpdateState{
+		Resources:           MachineGPUs{Role: t.Role, Shared: now.shared, Withheld: now.withheld}.buildResources(now.ids, len(now.ids)+now.leftover, t.id),
+		ResourceVersionUUID: newUUID(),
+	}}
+}
+
+// handleEvent does what an event asks for.
+func (t *activeSession) handleEvent(ctx context.Context, event *rp.ProviderEvent) error {
+	switch {
+	case event.Type == rp.EventTeardown:
+		return errors.Join(ErrRemoved, t.resourceProvider.state.removeID())
+	case event.Type == rp.EventPublishResources && event.PublishResources != nil:
+		return t.send(t.publishResources(event.PublishResources))
+	case event.Type == rp.EventApplyOperation && event.ApplyOperation != nil:
+		// Reserving the ResourceGPUs would need a ledger. The agent has applied the
+		// reservation in advance: a new state takes it back.
+		t.Log.WithField("operation", event.ApplyOperation.Info.Type.String()).Warn("operation on GPUs refused")
+		failed := operationStatusCall(t.id, event.ApplyOperation.OperationUUID, mesos.OPERATION_FAILED, "the GPUs' provider carries out no operations")
+		failed.UpdateOperationStatus.FrameworkID = event.ApplyOperation.FrameworkID
+		if err := t.send(failed); err != nil {
+			return err
+		}
+		return t.updateState(ctx, true)
+	case event.Type == rp.EventReconcileOperations && event.ReconcileOperations != nil:
+		for _, unknown := range event.ReconcileOperations.OperationUUIDs {
+			if err := t.send(operationStatusCall(t.id, unknown, mesos.OPERATION_DROPPED, "the GPUs' provider does not know the operation")); err != nil {
+				return err
+			}
+		}
+	}
+	return nil // an acknowledgement, or news of a later Mesos
+}

@@ -1,0 +1,50 @@
+package advertise
+
+import (
+	"context"
+	"sync"
+
+	"mesos-gpu/gpu"
+)
+
+// hostState shows the newest state of the host, so that who brings a state never
+// waits for an agent, and who reads never gets an old one.
+type hostState struct {
+	mu   sync.Mutex
+	host gpu.Host
+	// changed has one token where a state came that nobody has looked at.
+	changed chan struct{}
+}
+
+func newHostState(h gpu.Host) *hostState { return &hostState{host: h, changed: make(chan struct{}, 1)} }
+
+// followHosts takes states until there are no more or ctx ends.
+func (b *hostState) followHosts(ctx context.Context, hosts <-chan gpu.Host) {
+	for {
+		select {
+		case h, more := <-hosts:
+			if !more {
+				return
+			}
+			b.setHost(h)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (b *hostState) setHost(h gpu.Host) {
+	b.mu.Lock()
+	b.host = h
+	b.mu.Unlock()
+	select {
+	case b.changed <- struct{}{}:
+	default:
+	}
+}
+
+func (b *hostState) latestHost() gpu.Host {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.host
+}

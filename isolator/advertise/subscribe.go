@@ -1,0 +1,105 @@
+package advertise
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+
+	rp "mesos-gpu/internal/resourceprovider"
+)
+
+// runSession is one subscription, from SUBSCRIBE until its connection is closed.
+// It reports whether the agent took the provider.
+func (p *resourceProvider) runSession(ctx context.Context) (subscribed bool, err error) {
+	who, err := p.chooseIdentity(ctx)
+	if err != nil {
+		return false, err
+	}
+	s, err := openSubscription(ctx, p.ProviderConfig, &rp.ProviderCall{Type: rp.CallSubscribe, Subscribe: &rp.Subscribe{
+		ResourceProviderInfo: mesos.ResourceProviderInfo{ID: providerIDMessage(who.provider), Type: providerType, Name: providerName},
+	}})
+	if err != nil {
+		return false, err
+	}
+	defer s.close(ctx, p.ProviderConfig)
+	stop := context.AfterFunc(ctx, s.interrupt)
+	defer stop()
+	id, err := p.awaitSubscribed(ctx, s, who)
+	if err != nil {
+		return false, err
+	}
+	return true, p.serveSession(ctx, s, id)
+}
+
+// chooseIdentity is the identity to come with. An agent that has another id than the
+// one that gave it, as after a reboot of a host whose resources changed, would
+// drop the provider without a word; nor has it any task of before.
+func (p *resourceProvider) chooseIdentity(ctx context.Context) (providerIdentity, error) {
+	saved, err := p.state.readIdentity()
+	if err != nil {
+		return providerIdentity{}, err
+	}
+	agent, err := p.readAgentID(ctx)
+	if errors.Is(err, errAgentRefusesCaller) {
+		if !p.warned {
+			p.warned = true
+			p.Log.WithError(err).WithField("agent", p.AgentURL).Warn("cannot learn the agent's id: should it get another one, remove " + p.state.idPath())
+		}
+		return saved, nil
+	}
+	if err != nil {
+		return providerIdentity{}, err
+	}
+	if saved.agent != "" && saved.agent != agent {
+		p.Log.WithField("agent", agent).WithField("before", saved.agent).Info("the agent has a new id: subscribing as a new provider")
+		p.publishedDevices = nil
+		return providerIdentity{agent: agent}, nil
+	}
+	return providerIdentity{provider: saved.provider, agent: agent}, nil
+}
+
+// awaitSubscribed awaits SUBSCRIBED and checkpoints the identity.
+func (p *resourceProvider) awaitSubscribed(ctx context.Context, s *providerStream, who providerIdentity) (id string, err error) {
+	event, err := s.nextEvent(ctx, time.Now().Add(p.AnswerTimeout))
+	if errors.Is(err, os.ErrDeadlineExceeded) && who.provider != "" {
+		return "", fmt.Errorf("the agent does not answer for provider %s within %s: if it was set up anew (another agent id), it does not know that provider; remove %s",
+			who.provider, p.AnswerTimeout, p.state.idPath())
+	}
+	if err != nil {
+		return "", err
+	}
+	if event.Type != rp.EventSubscribed || event.Subscribed == nil {
+		return "", fmt.Errorf("first event is %s, want SUBSCRIBED", event.Type)
+	}
+	got := providerIdentity{provider: event.Subscribed.ProviderID.Value, agent: who.agent}
+	if got.provider == "" || who.provider != "" && got.provider != who.provider {
+		return "", fmt.Errorf("the agent subscribed provider %q, asked for was %q", got.provider, who.provider)
+	}
+	saved, err := p.state.readIdentity()
+	if err != nil || got == saved {
+		return got.provider, err
+	}
+	// Another agent may have taken the place of the one that was asked: its
+	// provider would be checkpointed under the wrong id.
+	if who.agent != "" {
+		now, err := p.readAgentID(ctx)
+		if err != nil {
+			return "", fmt.Errorf("make sure that the agent is still %s: %w", who.agent, err)
+		}
+		if now != who.agent {
+			return "", fmt.Errorf("agent %s became %s while the provider subscribed", who.agent, now)
+		}
+	}
+	return got.provider, p.state.writeIdentity(got)
+}
+
+func providerIDMessage(id string) *mesos.ResourceProviderID {
+	if id == "" {
+		return nil
+	}
+	return &mesos.ResourceProviderID{Value: id}
+}

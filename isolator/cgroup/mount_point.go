@@ -1,0 +1,91 @@
+package cgroup
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+)
+
+// hierarchySpec tells the two kinds of hierarchies in the kernel's files.
+type hierarchySpec struct {
+	name       string
+	fileSystem string
+	controller string // in the super block's options and in /proc/PID/cgroup
+}
+
+var (
+	devicesV1 = hierarchySpec{"cgroup v1 devices hierarchy", "cgroup", "devices"}
+	unifiedV2 = hierarchySpec{"cgroup v2 hierarchy", "cgroup2", ""}
+)
+
+// FindV1MountPoint reads a /proc/PID/mountinfo file and gives the mount point of the
+// cgroup v1 devices hierarchy, the first where it is mounted more than once.
+// Returns ErrNoHierarchy if it is mounted nowhere.
+func FindV1MountPoint(mountinfo string) (root string, err error) {
+	return devicesV1.findMountPoint(mountinfo)
+}
+
+// FindV2MountPoint is Mounted for cgroup v2.
+func FindV2MountPoint(mountinfo string) (root string, err error) {
+	return unifiedV2.findMountPoint(mountinfo)
+}
+
+func (h hierarchySpec) findMountPoint(mountinfo string) (string, error) {
+	text, err := os.ReadFile(mountinfo)
+	if err != nil {
+		return "", fmt.Errorf("find %s: %w", h.name, err)
+	}
+	if point, ok := h.parseMountInfo(string(text)); ok {
+		return point, nil
+	}
+	return "", fmt.Errorf("find %s in %s: %w", h.name, mountinfo, ErrNoHierarchy)
+}
+
+func (h hierarchySpec) parseMountInfo(mountinfo string) (string, bool) {
+	for line := range strings.Lines(mountinfo) {
+		// ID PARENT DEV ROOT POINT OPTIONS… - TYPE SOURCE SUPEROPTIONS
+		mount, super, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " - ")
+		left, right := strings.Split(mount, " "), strings.Split(super, " ")
+		if !ok || len(left) < 5 || len(right) < 3 || right[0] != h.fileSystem || left[3] != "/" {
+			continue
+		}
+		if h.controller == "" || slices.Contains(strings.Split(right[2], ","), h.controller) {
+			return unescapeOctal(left[4]), true
+		}
+	}
+	return "", false
+}
+
+// unescapeOctal undoes the kernel's octal forms of what would end a field.
+func unescapeOctal(path string) string {
+	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\043`, "#", `\134`, `\`).Replace(path)
+}
+
+// readProcessCgroup reads a /proc/PID/cgroup file and gives the process's path.
+func (h hierarchySpec) readProcessCgroup(procCgroup string) (string, error) {
+	text, err := os.ReadFile(procCgroup)
+	if err != nil {
+		return "", fmt.Errorf("find device cgroup: %w", err)
+	}
+	if path, ok := h.parseProcessCgroup(string(text)); ok {
+		return path, nil
+	}
+	return "", fmt.Errorf("find %s in %s: %w", h.name, procCgroup, ErrNoHierarchy)
+}
+
+func (h hierarchySpec) parseProcessCgroup(procCgroup string) (string, bool) {
+	for line := range strings.Lines(procCgroup) {
+		// ID:CONTROLLERS:PATH, where only PATH may hold more colons. Version
+		// 2 has the ID 0 and no controllers.
+		fields := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
+		if len(fields) != 3 || !strings.HasPrefix(fields[2], "/") {
+			continue
+		}
+		if h.controller == "" && fields[0] == "0" && fields[1] == "" ||
+			h.controller != "" && slices.Contains(strings.Split(fields[1], ","), h.controller) {
+			return fields[2], true
+		}
+	}
+	return "", false
+}

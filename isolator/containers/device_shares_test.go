@@ -1,0 +1,234 @@
+package containers_test
+
+import (
+	gocmp "cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mesos-gpu/gpu"
+	"mesos-gpu/isolator/containers"
+	"mesos-gpu/isolator/ledger"
+	"mesos-gpu/isolator/share"
+)
+
+// fakeLimiter notes who is admitted with how much of GPU-0, and refuses what refuse
+// says.
+type fakeLimiter struct {
+	share.NoLimiter
+	method   gpu.EnforcementMethod
+	admitted map[string]int64
+	refuse   error
+}
+
+func (l *fakeLimiter) Method() gpu.EnforcementMethod {
+	return gocmp.Or(l.method, gpu.EnforcedByPreload)
+}
+
+func (l *fakeLimiter) AdmitContainer(_ context.Context, container string, parts []gpu.DeviceShare) (share.LimitSetup, error) {
+	if l.refuse != nil {
+		return share.LimitSetup{}, l.refuse
+	}
+	l.admitted[container] = parts[0].MemMiB
+	return share.LimitSetup{
+		OwnRootfs:   true,
+		Mounts:      []share.LimitMount{{Source: "/limits", Target: "/limits", ReadOnly: true}},
+		Environment: map[string]string{"OF": container},
+	}, nil
+}
+
+func (l *fakeLimiter) ReleaseContainer(_ context.Context, container string) error {
+	delete(l.admitted, container)
+	return nil
+}
+
+// newSharingFixture is a machine whose GPU-0 is shared, as 100 MiB and 100 % of cores.
+func newSharingFixture(t *testing.T) (*managerFixture, *fakeLimiter) {
+	t.Helper()
+	m := newManagerFixture(t)
+	l := &fakeLimiter{admitted: map[string]int64{}}
+	m.cfg.Limiter = l
+	m.cfg.LookUpShare = func(d string) (gpu.DeviceShare, bool) {
+		return gpu.DeviceShare{UUID: d, MemMiB: 100, Cores: 100}, d == "GPU-0"
+	}
+	m.restart(t)
+	return m, l
+}
+
+func shareResources(mem, cores float64) []ledger.MesosResource {
+	return []ledger.MesosResource{{Name: "gpu_mem.GPU-0", Scalar: mem}, {Name: "gpu_cores.GPU-0", Scalar: cores}}
+}
+
+func (l *fakeLimiter) wantAdmitted(t *testing.T, when, want string) {
+	t.Helper()
+	got := strings.TrimSuffix(strings.TrimPrefix(fmt.Sprint(l.admitted), "map["), "]")
+	if got != want {
+		t.Errorf("%s: admitted are %q, want %q", when, got, want)
+	}
+}
+
+// Two containers open one device, each with its limit; a third is refused, as
+// is who wants the device whole.
+func TestSharesOfOneDevice(t *testing.T) {
+	m, l := newSharingFixture(t)
+	got, err := m.Prepare(t.Context(), containers.LaunchRequest{Container: "a", Resources: shareResources(60, 30), Rootfs: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]containers.BindMount{{Source: "/limits", Target: "/limits", ReadOnly: true}}, got.Mounts); diff != "" || got.Environment["OF"] != "a" {
+		t.Errorf("environment %v, mounts (-want +got):\n%s", got.Environment, diff)
+	}
+	m.launch(t, "b", shareResources(40, 70))
+	if err := m.Isolate("a", 1); err != nil {
+		t.Fatal(err)
+	}
+	m.wantDevices(t, "a", "GPU-0")
+	m.wantDevices(t, "b", "GPU-0")
+	l.wantAdmitted(t, "both", "a:60 b:40")
+	for _, c := range []struct {
+		resources []ledger.MesosResource
+		why       string
+	}{
+		{shareResources(1, 0), "wants 1 MiB of device GPU-0, 0 of its 100 MiB are free"},
+		{resources(1, "GPU-0"), "GPU-0, which container a holds a part of"},
+	} {
+		if _, err := m.Prepare(t.Context(), containers.LaunchRequest{Container: "c", Resources: c.resources}); err == nil || !strings.Contains(err.Error(), c.why) {
+			t.Errorf("got %v, want %q", err, c.why)
+		}
+	}
+	if diff := cmp.Diff(map[string]share.DeviceUse{"GPU-0": {Shared: true}}, m.DeviceUses()); diff != "" {
+		t.Errorf("uses (-want +got):\n%s", diff)
+	}
+	if err := m.Cleanup("a"); err != nil {
+		t.Fatal(err)
+	}
+	l.wantAdmitted(t, "one ended", "b:40")
+	m.launch(t, "c", shareResources(60, 0))
+}
+
+// A task in the host's own file system would run unheld: it is refused, and
+// leaves nothing. An executor is not: its tasks are looked at one by one.
+func TestSharesNeedAnImage(t *testing.T) {
+	m, l := newSharingFixture(t)
+	const why = "has part of a GPU and no image, and preload holds processes only in a file system of their own: give the task an image"
+	_, err := m.Prepare(t.Context(), containers.LaunchRequest{Container: "a", Task: "t", Resources: shareResources(60, 30)})
+	if refused := (*ledger.RejectedError)(nil); !errors.As(err, &refused) || !strings.Contains(err.Error(), why) {
+		t.Errorf("got %v, want %q", err, why)
+	}
+	l.wantAdmitted(t, "after it was refused", "")
+	m.launch(t, "e", shareResources(60, 30))
+	if _, err := m.Prepare(t.Context(), containers.LaunchRequest{Container: "e.task"}); err == nil || !strings.Contains(err.Error(), why) {
+		t.Errorf("nested: got %v, want %q", err, why)
+	}
+	if s, err := m.Prepare(t.Context(), containers.LaunchRequest{Container: "e.imaged", Rootfs: true}); err != nil || len(s.Mounts) != 1 {
+		t.Errorf("nested, with an image: got %v and error %v, want the limit's mount", s.Mounts, err)
+	}
+	l.wantAdmitted(t, "in the end", "e:60")
+}
+
+// Mesos tells of a custom executor's GPUs by an update: that admits it, another
+// changes it, and one without parts releases it. A nested container shares its
+// parent's limit.
+func TestUpdateShares(t *testing.T) {
+	m, l := newSharingFixture(t)
+	m.launch(t, "p", nil)
+	update := func(r []ledger.MesosResource) {
+		t.Helper()
+		if _, err := m.Update("p", r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	update(shareResources(50, 10))
+	m.wantDevices(t, "p", "GPU-0")
+	l.wantAdmitted(t, "grown", "p:50")
+	got, err := m.Share(t.Context(), "p.nested")
+	want := containers.ContainerShare{
+		Method: gpu.EnforcedByPreload, Shares: []gpu.DeviceShare{{UUID: "GPU-0", MemMiB: 50, Cores: 10}},
+		Mounts: []containers.BindMount{{Source: "/limits", Target: "/limits", ReadOnly: true}}, Environment: map[string]string{"OF": "p"},
+	}
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	update(shareResources(20, 10))
+	l.wantAdmitted(t, "shrunk", "p:20")
+	m.launch(t, "q", shareResources(80, 0))
+	l.refuse = errors.New("MPS does not answer")
+	if _, err := m.Update("p", shareResources(10, 0)); err == nil || !strings.Contains(err.Error(), "MPS does not answer") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := m.Prepare(t.Context(), containers.LaunchRequest{Container: "r", Resources: []ledger.MesosResource{{Name: "gpu_mem.GPU-0", Scalar: 1}}}); err == nil {
+		t.Error("a container without a limit is launched, of memory that is taken")
+	}
+	l.refuse = nil
+	update(nil)
+	m.wantDevices(t, "p", "")
+	l.wantAdmitted(t, "given back", "q:80")
+}
+
+// A container that cannot be held claims nothing.
+func TestPrepareFailsWhenLimiterRejects(t *testing.T) {
+	m, l := newSharingFixture(t)
+	l.refuse = errors.New("MPS does not answer")
+	if _, err := m.Prepare(t.Context(), containers.LaunchRequest{Container: "a", Resources: shareResources(100, 100)}); err == nil || !strings.Contains(err.Error(), "hold container a to its parts by preload: MPS does not answer") {
+		t.Errorf("got %v", err)
+	}
+	l.refuse = nil
+	m.launch(t, "b", shareResources(100, 100))
+}
+
+// The next daemon knows the parts by the files, and where one is lost the
+// device by the cgroup: its part stays, of a size that nobody knows.
+func TestSharesSurviveRestart(t *testing.T) {
+	m, l := newSharingFixture(t)
+	m.launch(t, "a", shareResources(60, 30))
+	m.launch(t, "b", shareResources(40, 0))
+	l.admitted = map[string]int64{}
+	m.restart(t)
+	l.wantAdmitted(t, "after a restart", "a:60 b:40")
+	if err := os.Remove(filepath.Join(m.cfg.Dir, "b.json")); err != nil {
+		t.Fatal(err)
+	}
+	m.restart(t)
+	m.wantDevices(t, "b", "GPU-0")
+	if parts, err := m.DeviceShares("b"); err != nil || len(parts) != 1 || parts[0].MemMiB != 0 {
+		t.Errorf("got %+v, %v", parts, err)
+	}
+	if _, err := m.Share(t.Context(), "b"); err == nil || !strings.Contains(err.Error(), "is not known") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := m.Update("b", shareResources(40, 0)); err != nil { // the agent tells it
+		t.Error(err)
+	}
+	l.wantAdmitted(t, "told again", "a:60 b:40")
+	if err := m.Recover([]string{"a"}); err != nil {
+		t.Fatal(err)
+	}
+	l.wantAdmitted(t, "recovered without b", "a:60")
+}
+
+// A limit of the cgroup's is set again once the cgroup is there, and a container
+// that it cannot be set for does not start.
+func TestDriverLimitAppliedAfterIsolate(t *testing.T) {
+	m, l := newSharingFixture(t)
+	l.method = gpu.EnforcedByDriver
+	for _, c := range []string{"a", "b"} {
+		if _, err := m.Prepare(t.Context(), containers.LaunchRequest{Container: c, Resources: shareResources(40, 30)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	clear(l.admitted)
+	if err := m.Isolate("a", 4711); err != nil {
+		t.Fatal(err)
+	}
+	l.wantAdmitted(t, "a has its cgroup", "a:40")
+	l.refuse = errors.New("the driver does not answer")
+	if err := m.Isolate("b", 4712); !errors.Is(err, l.refuse) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,222 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	operator "github.com/mesos/mesos-go/api/v1/lib/agent"
+	logtest "github.com/sirupsen/logrus/hooks/test"
+
+	"mesos-gpu/gpu"
+	rp "mesos-gpu/internal/resourceprovider"
+	"mesos-gpu/internal/wire"
+	"mesos-gpu/isolator/holders"
+	"mesos-gpu/isolator/share"
+	"mesos-gpu/isolator/socket"
+)
+
+// recordingLimiter is a limiter that knows its containers.
+type recordingLimiter struct {
+	share.NoLimiter
+	admitted map[string]int64
+}
+
+func (recordingLimiter) Method() gpu.EnforcementMethod { return gpu.EnforcedByPreload }
+
+func (n recordingLimiter) AdmitContainer(_ context.Context, container string, parts []gpu.DeviceShare) (share.LimitSetup, error) {
+	n.admitted[container] = parts[0].MemMiB
+	return share.LimitSetup{Environment: map[string]string{"OF": container}}, nil
+}
+
+func (n recordingLimiter) ReleaseContainer(_ context.Context, container string) error {
+	delete(n.admitted, container)
+	return nil
+}
+
+// operatorAPI is a Mesos agent with one executor's container, whose task holds
+// a part of GPU-a while has is set.
+func operatorAPI(t *testing.T, has *bool) string {
+	t.Helper()
+	framework, executor := mesos.FrameworkID{Value: "f"}, mesos.ExecutorID{Value: "e"}
+	agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		call := new(operator.Call)
+		if err := wire.ReadCall(r, call); err != nil {
+			wire.WriteError(w, err)
+			return
+		}
+		containers, tasks := &operator.Response_GetContainers{}, &operator.Response_GetTasks{}
+		if *has {
+			containers.Containers = []operator.Response_GetContainers_Container{{FrameworkID: &framework, ExecutorID: &executor, ContainerID: mesos.ContainerID{Value: "c"}}}
+			tasks.LaunchedTasks = []mesos.Task{{
+				TaskID: mesos.TaskID{Value: "t"}, FrameworkID: framework, ExecutorID: &executor, State: mesos.TASK_RUNNING.Enum(),
+				Resources: []mesos.Resource{{Name: "gpu_mem.GPU-a", Type: mesos.SCALAR.Enum(), Scalar: &mesos.Value_Scalar{Value: 64}}},
+			}}
+		}
+		wire.WriteResponse(w, r, &operator.Response{Type: operator.Response_Type(call.Type), GetContainers: containers, GetTasks: tasks, GetExecutors: &operator.Response_GetExecutors{}})
+	}))
+	t.Cleanup(agent.Close)
+	return agent.URL
+}
+
+// Where no module tells of containers the agent does: one is held from when its
+// executor asks, found again by the next daemon, and released with its end.
+func TestDiscoveredContainers(t *testing.T) {
+	log, _ := logtest.NewNullLogger()
+	has := true
+	agent, err := holders.New(holders.ClientConfig{AgentURL: operatorAPI(t, &has), Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	limiter := recordingLimiter{admitted: map[string]int64{}}
+	g := newDiscoveredContainers(map[string]discoveredContainer{}, limiter, agent, func(string) bool { return false }, log)
+	got, err := g.Share(t.Context(), "c")
+	if err != nil || got.Environment["OF"] != "c" || len(got.Shares) != 1 || got.Shares[0].MemMiB != 64 {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	if _, err := g.Share(t.Context(), "other"); err == nil {
+		t.Error("a container that nobody knows is admitted")
+	}
+	if h := g.listHolders(); len(h) != 1 || h[0].Container != "c" || h[0].Devices[0] != "GPU-a" {
+		t.Errorf("holders %+v", h)
+	}
+	clear(limiter.admitted)
+	g = newDiscoveredContainers(map[string]discoveredContainer{}, limiter, agent, func(string) bool { return false }, log)
+	g.reconcileAdmitted(t.Context())
+	if limiter.admitted["c"] != 64 {
+		t.Errorf("the next daemon admitted %v", limiter.admitted)
+	}
+	has = false
+	if err := agent.RefreshState(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	g.reconcileAdmitted(t.Context())
+	if len(limiter.admitted) != 0 || len(g.listHolders()) != 0 {
+		t.Errorf("left are %v", limiter.admitted)
+	}
+}
+
+// notifyingLimiter is a limiter that tells whom it admits.
+type notifyingLimiter struct {
+	recordingLimiter
+	who chan string
+}
+
+func (l notifyingLimiter) AdmitContainer(_ context.Context, container string, _ []gpu.DeviceShare) (share.LimitSetup, error) {
+	l.who <- container
+	return share.LimitSetup{}, nil
+}
+
+// The containers of an earlier daemon are found again at once, not with the
+// first look in ten seconds.
+func TestDiscoveryRunsAtStart(t *testing.T) {
+	log, _ := logtest.NewNullLogger()
+	has := true
+	agent, err := holders.New(holders.ClientConfig{AgentURL: operatorAPI(t, &has), Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := notifyingLimiter{who: make(chan string, 1)}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	began := time.Now()
+	go func() {
+		ended <- newDiscoveredContainers(map[string]discoveredContainer{}, l, agent, func(string) bool { return false }, log).runDiscovery(ctx)
+	}()
+	if got := <-l.who; got != "c" {
+		t.Errorf("admitted %s, want c", got)
+	}
+	if took := time.Since(began); took >= discoveryInterval {
+		t.Errorf("found after %s", took)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// A device that the limiter cannot hold tasks to parts of is not shared, nor is
+// a GPU with such a slice.
+func TestSharingRequiresSupportingLimiter(t *testing.T) {
+	log, _ := logtest.NewNullLogger()
+	devices := []gpu.Device{{UUID: "GPU-a"}, {UUID: "MIG-b", MIG: &gpu.MIG{Parent: "GPU-b"}}}
+	forms, err := share.OpenModes(share.ModeConfig{Host: gpu.Host{Devices: devices}, Scaling: share.ShareScaling{Memory: 1, Cores: 1}, StateDir: t.TempDir(), Live: true, Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := deviceSharing{ModeStore: forms, limiter: share.NewMIGLimiter(), devices: devices}
+	if err := s.Set("GPU-a", true); !errors.Is(err, share.ErrNoLimiter) || !strings.Contains(err.Error(), "share device GPU-a: this agent cannot hold tasks to parts of it by mig: ") {
+		t.Errorf("a whole GPU by MIG: got %v", err)
+	}
+	for _, name := range []string{"GPU-b", "MIG-b"} {
+		if err := s.Set(name, true); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := s.Set("GPU-a", false); err != nil {
+		t.Errorf("unshare: %v", err)
+	}
+	s.limiter = mpsLike{}
+	if err := s.Set("GPU-b", true); !errors.Is(err, share.ErrNoLimiter) {
+		t.Errorf("a GPU of slices by what cannot hold them: got %v", err)
+	}
+}
+
+// mpsLike holds no slices.
+type mpsLike struct{ share.NoLimiter }
+
+func (mpsLike) CheckDevice(_ context.Context, d gpu.Device) error {
+	if d.MIG != nil {
+		return errors.New("a MIG device")
+	}
+	return nil
+}
+
+// A daemon whose containers another looks after offers a shared device in
+// parts, says so, and changes nothing for who asks it to.
+func TestUnmanagedContainers(t *testing.T) {
+	agent, calls := startMesosAgent(t)
+	cfg := newConfig(t, agent)
+	cfg.Socket, cfg.Unmanaged, cfg.SharedDevices, cfg.Scaling = filepath.Join(t.TempDir(), "agent.sock"), true, "0", share.ShareScaling{Memory: 2, Cores: 1}
+	runDaemon(t, cfg)
+	shared := simulatedHost(t).Devices[0]
+	var names []string
+	for len(names) == 0 {
+		select {
+		case call := <-calls:
+			if call.Type == rp.CallUpdateState {
+				for _, r := range call.UpdateState.Resources {
+					names = append(names, r.Name)
+				}
+			}
+		case <-time.After(time.Minute):
+			t.Fatal("no UPDATE_STATE in a minute")
+		}
+	}
+	if got, want := strings.Join(names, " "), "gpus gpu_ids "+gpu.MemResource(shared.UUID)+" "+gpu.CoresResource(shared.UUID); got != want {
+		t.Errorf("advertised %s, want %s", got, want)
+	}
+	client := socket.NewDaemonClient(cfg.Socket)
+	defer client.Close()
+	devices, err := client.ListDevices(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := devices[0].Share
+	if s == nil || !s.Shared || s.MemMiB != 2*shared.MemMiB || s.Limit != gpu.NotEnforced || devices[1].Share != nil {
+		t.Errorf("device 0 is %+v, device 1 %+v", s, devices[1].Share)
+	}
+	waits, err := client.SetShared(t.Context(), devices[1].Device.UUID, true)
+	if err != nil || !waits { // this agent does not tell what is in use
+		t.Errorf("share: waits %v, %v", waits, err)
+	}
+	if err := client.CleanUpContainer(t.Context(), "c"); err == nil || !strings.Contains(err.Error(), "looks after no containers") {
+		t.Errorf("cleanup: %v", err)
+	}
+}

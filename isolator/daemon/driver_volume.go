@@ -1,0 +1,38 @@
+package daemon
+
+import "context"
+
+// makeDriverVolume makes the driver volume before the first container waits for it.
+// Nobody waits for a file system that hangs.
+func (d *Daemon) makeDriverVolume(ctx context.Context) error {
+	go func() {
+		path, err := d.cfg.DriverVolume(ctx)
+		switch {
+		case ctx.Err() != nil:
+		case err != nil:
+			d.cfg.Log.WithError(err).Warn("no driver volume: images that ask for the driver cannot be launched")
+		default:
+			d.cfg.Log.WithField("path", path).Info("driver volume is ready")
+			d.repairVolume(ctx)
+		}
+	}()
+	<-ctx.Done()
+	return nil
+}
+
+// repairVolume looks at every byte, which takes longer than making the volume: that it
+// is there and of the right size is enough for containers to start meanwhile.
+func (d *Daemon) repairVolume(ctx context.Context) {
+	if d.cfg.RepairVolume == nil {
+		return
+	}
+	damage, err := d.cfg.RepairVolume(ctx)
+	log := d.cfg.Log.WithField("damage", damage)
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		log.WithError(err).Error("driver volume may be damaged")
+	case len(damage) > 0:
+		log.Warn("driver volume was damaged and is repaired")
+	}
+}

@@ -1,0 +1,267 @@
+package health
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"mesos-gpu/gpu"
+)
+
+// maxLatched bounds what is kept of a device that reports ever new errors;
+// one is enough to keep it failed.
+const maxLatched = 8
+
+// LatchedFault is an error that only a reset clears.
+type LatchedFault struct {
+	// XID is 0 for a memory error that came without one.
+	XID uint64    `json:"xid"`
+	At  time.Time `json:"at"`
+}
+
+func (f LatchedFault) String() string {
+	if f.XID == 0 {
+		return "uncorrected ECC error at " + formatTime(f.At)
+	}
+	return LookUpXID(f.XID).String() + " at " + formatTime(f.At)
+}
+
+// SavedState is what must outlive the daemon: a GPU is reset while no daemon has its
+// driver open.
+type SavedState struct {
+	Faults []LatchedFault `json:"faults"`
+	// EnergyJoules is the device's counter, 0 while it is not known. A lower one
+	// later tells that the device was reset.
+	EnergyJoules float64 `json:"energy,omitempty"`
+}
+
+// NeedsRewrite reports whether next has to be written down in the place of s: it
+// has other faults, or is the first to tell the energy, without which a later
+// daemon does not see a reset.
+func (s SavedState) NeedsRewrite(next SavedState) bool {
+	return len(next.Faults) != len(s.Faults) || len(next.Faults) > 0 && s.EnergyJoules == 0 && next.EnergyJoules > 0
+}
+
+// DeviceState is what is known of one device. It is a value: Step returns a new one.
+type DeviceState struct {
+	health  gpu.Health
+	reason  string
+	since   time.Time
+	latched []LatchedFault
+
+	errorSince, throttledSince time.Time // zero while neither
+	lastErr, throttleReasons   string
+	lost                       bool
+	rowsPending                bool
+
+	failedAt, suspectAt time.Time // the last time that this was the verdict
+	uncleanAt           time.Time // the last time that anything was wrong but rows pending
+	consecutiveFailures int       // in a row, each within Memory of the last
+	lastFailure         string    // of the last failure
+
+	energyJoules float64 // 0 while not known
+	eccErrors    float64
+	eccCounted   bool
+}
+
+// New is a device that was just discovered, with what an earlier daemon saved.
+func New(now time.Time, saved SavedState) DeviceState {
+	s := DeviceState{health: gpu.Healthy, since: now, latched: slices.Clone(saved.Faults), energyJoules: saved.EnergyJoules}
+	if len(s.latched) > 0 {
+		s = s.markFailed(now, s.latchedReason())
+	}
+	return s
+}
+
+// Condition is the verdict.
+func (s DeviceState) Condition() gpu.DeviceCondition {
+	return gpu.DeviceCondition{Health: s.health, Reason: s.reason, Since: s.since}
+}
+
+// SavedState is what to hand to New after a restart.
+func (s DeviceState) SavedState() SavedState {
+	return SavedState{Faults: slices.Clone(s.latched), EnergyJoules: s.energyJoules}
+}
+
+// ApplyObservation takes one observation in and reports whether the condition changed. p
+// has its defaults filled in.
+func (p FaultPolicy) ApplyObservation(now time.Time, s DeviceState, o Observation) (DeviceState, bool) {
+	before := s.Condition()
+	s.latched = slices.Clone(s.latched)
+	momentary := p.recordObservation(now, &s, o)
+	v := p.assessState(now, s, momentary)
+	s = p.applyHysteresis(now, s, v, o.Sample != nil)
+	return s, s.Condition() != before
+}
+
+// assessment is what the evidence says now, without regard to the past.
+type assessment struct {
+	health gpu.Health // Healthy, Suspect or Failed
+	reason string
+}
+
+// recordObservation adds o to the evidence. It returns a fault that is over as soon as
+// it is seen.
+func (p FaultPolicy) recordObservation(now time.Time, s *DeviceState, o Observation) assessment {
+	switch {
+	case o.ClearedByOperator:
+		s.latched, s.consecutiveFailures = nil, 0
+	case o.Event != nil:
+		return p.recordEvent(now, s, *o.Event)
+	case o.Err != nil:
+		s.recordReadError(now, o.Err)
+	case o.Sample != nil:
+		return s.recordSample(now, *o.Sample)
+	}
+	return assessment{}
+}
+
+// recordReadError is what a device is until its next sample.
+func (s *DeviceState) recordReadError(now time.Time, err error) {
+	if s.errorSince.IsZero() {
+		s.errorSince = now
+	}
+	s.lastErr, s.lost = err.Error(), errors.Is(err, ErrLost)
+}
+
+func (p FaultPolicy) recordEvent(now time.Time, s *DeviceState, e DeviceEvent) assessment {
+	if e.Lost {
+		s.recordReadError(now, fmt.Errorf("%w: it has left the PCI bus", ErrLost))
+	}
+	if e.XID == 0 && !e.ECC || e.XID != 0 && p.ignoresXID(e.XID) {
+		return assessment{}
+	}
+	f := LatchedFault{XID: e.XID, At: now}
+	if e.XID != 0 && LookUpXID(e.XID).Effect == Passes {
+		return assessment{gpu.Failed, f.String()}
+	}
+	if len(s.latched) < maxLatched && !slices.ContainsFunc(s.latched, func(l LatchedFault) bool { return l.XID == f.XID }) {
+		s.latched = append(s.latched, f)
+	}
+	return assessment{}
+}
+
+// recordSample reads the counters. Energy is counted since the driver was loaded or
+// the device reset: where it is less than before, one of them has happened.
+func (s *DeviceState) recordSample(now time.Time, sample gpu.Sample) assessment {
+	s.errorSince, s.lastErr, s.lost = time.Time{}, "", false
+	if energy, ok := sample.Values[gpu.EnergyJoules]; ok {
+		if energy < s.energyJoules {
+			s.latched = nil
+		}
+		s.energyJoules = energy
+	}
+	s.rowsPending = sample.Values[gpu.RowsPending] > 0
+	s.throttleReasons = hardwareThrottles(uint64(max(sample.Values[gpu.ThrottleReasons], 0)))
+	switch {
+	case s.throttleReasons == "":
+		s.throttledSince = time.Time{}
+	case s.throttledSince.IsZero():
+		s.throttledSince = now
+	}
+	ecc, counted := sample.Values[gpu.ECCUncorrected]
+	before, grew := s.eccErrors, counted && s.eccCounted && ecc > s.eccErrors
+	if counted {
+		s.eccErrors, s.eccCounted = ecc, true
+	}
+	if grew {
+		return assessment{gpu.Failed, fmt.Sprintf("%.0f uncorrected ECC errors, %.0f before", ecc, before)}
+	}
+	return assessment{}
+}
+
+func (p FaultPolicy) assessState(now time.Time, s DeviceState, momentary assessment) assessment {
+	failing := now.Sub(s.errorSince)
+	heat := now.Sub(s.throttledSince)
+	isHot := !s.throttledSince.IsZero()
+	switch {
+	case len(s.latched) > 0:
+		return assessment{gpu.Failed, s.latchedReason()}
+	case momentary.health != "":
+		return momentary
+	case s.lost:
+		return assessment{gpu.Failed, s.lastErr}
+	case !s.errorSince.IsZero() && failing >= p.SampleGrace:
+		return assessment{gpu.Failed, "no sample since " + formatTime(s.errorSince) + ": " + s.lastErr}
+	case isHot && p.ThrottleFailed >= 0 && heat >= p.ThrottleFailed:
+		return assessment{gpu.Failed, "hardware slows itself down since " + formatTime(s.throttledSince) + ": " + s.throttleReasons}
+	case !s.errorSince.IsZero():
+		return assessment{gpu.Suspect, "no sample since " + formatTime(s.errorSince) + ": " + s.lastErr}
+	case isHot && p.ThrottleSuspect >= 0 && heat >= p.ThrottleSuspect:
+		return assessment{gpu.Suspect, "hardware slows itself down since " + formatTime(s.throttledSince) + ": " + s.throttleReasons}
+	case s.rowsPending:
+		return assessment{gpu.Suspect, "memory rows wait for a reset to be remapped"}
+	}
+	return assessment{health: gpu.Healthy}
+}
+
+func (s DeviceState) latchedReason() string {
+	texts := make([]string, len(s.latched))
+	for i, f := range s.latched {
+		texts[i] = f.String()
+	}
+	return strings.Join(texts, "; ") + "; needs a reset"
+}
+
+// applyHysteresis applies the hysteresis. Only a good sample makes anything better.
+func (p FaultPolicy) applyHysteresis(now time.Time, s DeviceState, v assessment, sampled bool) DeviceState {
+	switch v.health {
+	case gpu.Failed:
+		if s.health != gpu.Failed && now.Sub(s.failedAt) > p.FailureWindow {
+			s.consecutiveFailures = 0
+		}
+		return s.markFailed(now, v.reason)
+	case gpu.Suspect:
+		s.suspectAt = now
+	}
+	if !s.errorSince.IsZero() || !s.throttledSince.IsZero() && (p.ThrottleSuspect >= 0 || p.ThrottleFailed >= 0) {
+		s.uncleanAt = now
+	}
+	switch {
+	case !sampled && v.health == gpu.Healthy:
+		// An event that says nothing, or an operator's word: the next sample tells.
+	case s.health == gpu.Failed:
+		if sampled {
+			s = s.withHealth(now, gpu.Recovering, fmt.Sprintf("is given to tasks again once it was clean for %s; was: %s", p.quietTime(s), s.lastFailure))
+		}
+	case s.health == gpu.Recovering && (!sampled || now.Sub(s.uncleanAt) < p.quietTime(s) || now.Sub(s.since) < p.quietTime(s)):
+	case v.health == gpu.Suspect:
+		s = s.withHealth(now, gpu.Suspect, v.reason)
+	case s.health != gpu.Healthy && now.Sub(s.suspectAt) < p.SuspectQuiet:
+	case s.health == gpu.Suspect && now.Sub(s.uncleanAt) < p.SuspectQuiet:
+	default:
+		s = s.withHealth(now, gpu.Healthy, "")
+	}
+	return s
+}
+
+// quietTime is how long the device has to be clean after its failures so far.
+func (p FaultPolicy) quietTime(s DeviceState) time.Duration {
+	q := p.FailedQuiet
+	for range s.consecutiveFailures - 1 {
+		if q *= 2; q >= p.FailureWindow {
+			return p.FailureWindow
+		}
+	}
+	return q
+}
+
+func (s DeviceState) markFailed(now time.Time, reason string) DeviceState {
+	if s.health != gpu.Failed {
+		s.consecutiveFailures++
+	}
+	s.failedAt, s.uncleanAt, s.lastFailure = now, now, reason
+	return s.withHealth(now, gpu.Failed, reason)
+}
+
+func (s DeviceState) withHealth(now time.Time, h gpu.Health, reason string) DeviceState {
+	if s.health != h {
+		s.since = now
+	}
+	s.health, s.reason = h, reason
+	return s
+}
+
+func formatTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -1,0 +1,225 @@
+package holders
+
+import (
+	"context"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mesos/mesos-go/api/v1/lib/agent"
+	"github.com/sirupsen/logrus"
+	logtest "github.com/sirupsen/logrus/hooks/test"
+
+	"mesos-gpu/gpu"
+	"mesos-gpu/internal/wire"
+)
+
+// fakeAgent answers as the recorded one did.
+type fakeAgent struct {
+	t *testing.T
+
+	mu     sync.Mutex
+	calls  int
+	header string
+	refuse int
+	big    bool
+}
+
+func (m *fakeAgent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	call := new(agent.Call)
+	if err := wire.ReadCall(r, call); err != nil || r.URL.Path != "/slave(1)/api/v1" {
+		http.NotFound(w, r)
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.calls++
+	m.header = r.Header.Get("Authorization")
+	switch {
+	case m.refuse != 0:
+		http.Error(w, "not now", m.refuse)
+	case m.big:
+		_, _ = io.Copy(w, io.LimitReader(zeroReader{}, maxResponseBytes+2))
+	case call.Type == agent.Call_GET_EXECUTORS:
+		wire.WriteResponse(w, r, &agent.Response{Type: agent.Response_GET_EXECUTORS, GetExecutors: &agent.Response_GetExecutors{}})
+	default:
+		wire.WriteResponse(w, r, readRecorded(m.t, call.Type.String()))
+	}
+}
+
+type zeroReader struct{}
+
+func (zeroReader) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
+}
+
+func (m *fakeAgent) set(change func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	change()
+}
+
+func startAgent(t *testing.T, start func(*httptest.Server)) (*fakeAgent, ClientConfig) {
+	t.Helper()
+	m := &fakeAgent{t: t}
+	server := httptest.NewUnstartedServer(m)
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	start(server)
+	t.Cleanup(server.Close)
+	logger, _ := logtest.NewNullLogger()
+	c := ClientConfig{AgentURL: server.URL + "/slave(1)/", Log: logger, Authorization: "Basic eA=="}
+	if server.TLS != nil {
+		c.TLS = server.Client().Transport.(*http.Transport).TLSClientConfig
+	}
+	return m, c
+}
+
+func mustNew(t *testing.T, c ClientConfig) *AgentClient {
+	t.Helper()
+	a, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(a.client.CloseIdleConnections)
+	return a
+}
+
+func TestRefreshState(t *testing.T) {
+	for name, start := range map[string]func(*httptest.Server){"http": (*httptest.Server).Start, "https": (*httptest.Server).StartTLS} {
+		t.Run(name, func(t *testing.T) {
+			m, c := startAgent(t, start)
+			a := mustNew(t, c)
+			if got := a.Holders(); got != nil {
+				t.Errorf("before the first answer: %v", got)
+			}
+			if err := a.RefreshState(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			got := a.Holders()
+			if len(got) != 2 || got[1].Task != "t-3613ae" || got[1].Devices[0] != "GPU-b" {
+				t.Errorf("got %+v", got)
+			}
+			m.set(func() {
+				if m.calls != 3 || m.header != "Basic eA==" {
+					t.Errorf("%d calls, Authorization %q", m.calls, m.header)
+				}
+			})
+		})
+	}
+}
+
+func TestErrorsAreLoggedOnce(t *testing.T) {
+	m, c := startAgent(t, (*httptest.Server).Start)
+	logger, said := logtest.NewNullLogger()
+	c.Log, c.Interval = logger, time.Millisecond
+	m.set(func() { m.refuse = http.StatusUnauthorized })
+	a := mustNew(t, c)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		a.Run(ctx)
+	}()
+	waitFor(t, func() bool {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return m.calls > 5
+	})
+	m.set(func() { m.refuse = 0 })
+	waitFor(t, func() bool { return len(a.Holders()) == 2 })
+	cancel()
+	<-done
+	warnings := 0
+	for _, e := range said.AllEntries() {
+		if e.Level == logrus.WarnLevel {
+			warnings++
+			if err := e.Data[logrus.ErrorKey].(error); !strings.Contains(err.Error(), "ask the agent GET_CONTAINERS: it answers 401 Unauthorized: not now") {
+				t.Errorf("said %v", err)
+			}
+		}
+	}
+	if warnings != 1 {
+		t.Errorf("said %d times", warnings)
+	}
+}
+
+// waitFor polls what no event announces.
+func waitFor(t *testing.T, ready func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !ready(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it does not happen")
+		}
+	}
+}
+
+// An agent that goes away is believed for a while; then nobody is said to
+// hold anything.
+func TestStateExpires(t *testing.T) {
+	_, c := startAgent(t, (*httptest.Server).Start)
+	c.MaxAge = time.Hour
+	a := mustNew(t, c)
+	if err := a.RefreshState(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	a.queriedAt = time.Now().Add(-59 * time.Minute)
+	if got := a.Holders(); len(got) != 2 {
+		t.Errorf("after 59 min: %v", got)
+	}
+	a.queriedAt = time.Now().Add(-61 * time.Minute)
+	if got := a.Holders(); got != nil {
+		t.Errorf("after 61 min: %v", got)
+	}
+}
+
+func TestResponseSizeIsBounded(t *testing.T) {
+	m, c := startAgent(t, (*httptest.Server).Start)
+	m.big = true
+	if err := mustNew(t, c).RefreshState(t.Context()); err == nil || !strings.Contains(err.Error(), "more than 67108864 bytes") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestNewRejectsInvalidConfig(t *testing.T) {
+	logger, _ := logtest.NewNullLogger()
+	for _, c := range []ClientConfig{{Log: logger}, {AgentURL: "ftp://x", Log: logger}, {AgentURL: "http://x:5051/slave(1)"}} {
+		if _, err := New(c); err == nil {
+			t.Errorf("%+v was taken", c)
+		}
+	}
+}
+
+// Any bytes an agent might send are read or refused.
+func FuzzDecode(f *testing.F) {
+	for _, name := range []string{"GET_CONTAINERS", "GET_TASKS"} {
+		t := &testing.T{}
+		body, err := readRecorded(t, name).Marshal()
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(string(body))
+	}
+	f.Fuzz(func(t *testing.T, body string) {
+		response, err := decodeResponse(strings.NewReader(body))
+		if err != nil {
+			return
+		}
+		list := listHolders(agentState{response.GetContainers, response.GetExecutors, response.GetTasks})
+		for _, h := range list {
+			if len(h.Devices) == 0 {
+				t.Errorf("%+v holds nothing", h)
+			}
+		}
+		for _, h := range MergeHolders([]gpu.ContainerDevices{{Container: "c", Devices: []string{"GPU-s"}}}, list) {
+			if len(h.Devices) == 0 {
+				t.Errorf("%+v holds nothing", h)
+			}
+		}
+	})
+}

@@ -1,0 +1,253 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Four devices for a bare number, named by letters; names with digits are
+// those that gpu_ids name.
+func newStockAllocator() *Allocator { return New([]string{"a", "b", "c", "d"}, nil) }
+
+func mustAssign(t *testing.T, l *Allocator, container string, w DeviceRequest) Allocation {
+	t.Helper()
+	holdings, err := l.AssignDevices(container, w, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetAllocations(holdings...)
+	return holdings[0]
+}
+
+func wantRejected(t *testing.T, l *Allocator, container string, w DeviceRequest, want string) {
+	t.Helper()
+	_, err := l.AssignDevices(container, w, nil)
+	if refusal := (*RejectedError)(nil); !errors.As(err, &refusal) || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want a refusal with %q", err, want)
+	}
+}
+
+func wantDevices(t *testing.T, l *Allocator, container, want string) {
+	t.Helper()
+	if got := strings.Join(l.EffectiveDevices(container), " "); got != want {
+		t.Errorf("container %s: got %q, want %q", container, got, want)
+	}
+}
+
+func TestParseRequest(t *testing.T) {
+	scalar := func(n float64) MesosResource { return MesosResource{Name: "gpus", Scalar: n} }
+	set := func(items ...string) MesosResource { return MesosResource{Name: "gpu_ids", Set: items} }
+	cases := []struct {
+		name string
+		in   []MesosResource
+		want DeviceRequest
+		err  string
+	}{
+		{"nothing", nil, DeviceRequest{}, ""},
+		{"a number", []MesosResource{scalar(2)}, DeviceRequest{Stock: 2}, ""},
+		{"named in order", []MesosResource{scalar(2), set("y", "x")}, DeviceRequest{Named: []string{"x", "y"}}, ""},
+		{"both, of two roles", []MesosResource{scalar(1), scalar(2), set("x"), set("y")}, DeviceRequest{Named: []string{"x", "y"}, Stock: 1}, ""},
+		{"other words", []MesosResource{{Name: "gpu_mem", Scalar: 0.5}, {Name: "gpus_", Scalar: 1}}, DeviceRequest{}, ""},
+		{"a fraction", []MesosResource{scalar(0.1)}, DeviceRequest{}, "gpus:0.1 is not a whole number"},
+		{"below nothing", []MesosResource{scalar(-1)}, DeviceRequest{}, "gpus:-1 is not a whole number"},
+		{"beyond any host", []MesosResource{scalar(1e18)}, DeviceRequest{}, "from 0 to 65536"},
+		{"more names than gpus", []MesosResource{scalar(1), set("x", "y")}, DeviceRequest{}, "gpus:1 is less than its 2 gpu_ids"},
+		{"names alone", []MesosResource{set("x")}, DeviceRequest{}, "gpus:0 is less than its 1 gpu_ids"},
+		{"one name twice", []MesosResource{scalar(2), set("x"), set("x")}, DeviceRequest{}, "names device x twice"},
+		{"an empty name", []MesosResource{scalar(1), set("")}, DeviceRequest{}, "empty name among 1"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := ParseRequest(c.in)
+			if c.err != "" {
+				if err == nil || !strings.Contains(err.Error(), c.err) {
+					t.Errorf("got %v, want %q", err, c.err)
+				}
+				return
+			}
+			if err != nil || !cmp.Equal(got, c.want) {
+				t.Errorf("got %+v, %v; want %+v", got, err, c.want)
+			}
+		})
+	}
+}
+
+// What Mesos's NvidiaGpuTest.NVIDIA_GPU_Allocator asks of its allocator.
+func TestAssignStockDevices(t *testing.T) {
+	l := newStockAllocator()
+	mustAssign(t, l, "all", DeviceRequest{Stock: 4})
+	wantDevices(t, l, "all", "a b c d")
+	wantRejected(t, l, "next", DeviceRequest{Stock: 1}, "wants 1 more GPUs without names, and of the 4 set aside for that 0 are free")
+
+	l.ReleaseContainer("all")
+	mustAssign(t, l, "again", DeviceRequest{Stock: 4})
+	wantDevices(t, l, "again", "a b c d")
+
+	// Free one: the same one is given out next.
+	mustAssign(t, l, "again", DeviceRequest{Stock: 3})
+	mustAssign(t, l, "other", DeviceRequest{Stock: 1})
+	wantDevices(t, l, "again", "a b c")
+	wantDevices(t, l, "other", "d")
+
+	// To free twice, or what nobody holds, changes nothing.
+	if gone := l.ReleaseContainer("other"); len(gone) != 1 {
+		t.Errorf("released %v, want one", gone)
+	}
+	if gone := l.ReleaseContainer("other"); len(gone) != 0 {
+		t.Errorf("released %v a second time", gone)
+	}
+	wantDevices(t, l, "again", "a b c")
+
+	// Allocation by identity: one that is free, one that is held.
+	mustAssign(t, l, "x", DeviceRequest{Named: []string{"GPU-1"}})
+	wantRejected(t, l, "y", DeviceRequest{Named: []string{"GPU-1"}}, "container y names device GPU-1, which container x holds")
+	wantRejected(t, l, "y", DeviceRequest{Named: []string{"d"}}, "one of the 4 set aside for a bare number")
+}
+
+func TestAssignKeepsDevicesWhenGrowingAndShrinking(t *testing.T) {
+	l := newStockAllocator()
+	mustAssign(t, l, "c", DeviceRequest{Named: []string{"1"}, Stock: 2})
+	wantDevices(t, l, "c", "1 a b")
+	mustAssign(t, l, "c", DeviceRequest{Named: []string{"1", "2"}, Stock: 3})
+	wantDevices(t, l, "c", "1 2 a b c")
+	mustAssign(t, l, "c", DeviceRequest{Named: []string{"2"}, Stock: 1})
+	wantDevices(t, l, "c", "2 a")
+	mustAssign(t, l, "other", DeviceRequest{Named: []string{"1"}, Stock: 3})
+	wantDevices(t, l, "other", "1 b c d")
+	wantRejected(t, l, "c", DeviceRequest{Stock: 2}, "1 more GPUs")
+	wantDevices(t, l, "c", "2 a")
+	mustAssign(t, l, "c", DeviceRequest{})
+	wantDevices(t, l, "c", "")
+}
+
+func TestUnhealthyDevicesAreNotAssigned(t *testing.T) {
+	l := newStockAllocator()
+	mustAssign(t, l, "c", DeviceRequest{Stock: 1})
+	well := func(d string) bool { return d == "d" }
+	holdings, err := l.AssignDevices("c", DeviceRequest{Stock: 2}, well)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"a", "d"}, holdings[0].Stock); diff != "" {
+		t.Errorf("what it holds stays (-want +got):\n%s", diff)
+	}
+	_, err = l.AssignDevices("c", DeviceRequest{Stock: 3}, well)
+	if err == nil || !strings.Contains(err.Error(), "wants 2 more GPUs without names, and of the 4 set aside for that 1 are free and 2 more unhealthy or cordoned") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestNestedContainers(t *testing.T) {
+	l := newStockAllocator()
+	mustAssign(t, l, "p", DeviceRequest{Named: []string{"1"}, Stock: 3})
+	if h := mustAssign(t, l, "p.debug", DeviceRequest{}); !h.Inherits {
+		t.Errorf("got %+v, want one that inherits", h)
+	}
+	mustAssign(t, l, "p.debug.deep", DeviceRequest{})
+	wantDevices(t, l, "p.debug", "1 a b c")
+	wantDevices(t, l, "p.debug.deep", "1 a b c")
+	wantDevices(t, l, "p.unheard-of", "1 a b c")
+
+	mustAssign(t, l, "p.x", DeviceRequest{Named: []string{"1"}, Stock: 1})
+	mustAssign(t, l, "p.y", DeviceRequest{Stock: 1})
+	wantDevices(t, l, "p.x", "1 a")
+	wantDevices(t, l, "p.y", "b")
+	wantRejected(t, l, "p.z", DeviceRequest{Named: []string{"1"}}, "container p.z names device 1, which container p.x holds")
+	wantRejected(t, l, "p.z", DeviceRequest{Named: []string{"2"}}, "not among the 4 of container p")
+	wantRejected(t, l, "p.z", DeviceRequest{Stock: 2}, "wants 2 more GPUs without names, container p has 1 free of 3")
+
+	// The parent gives back what it lent to nobody first, then the rest.
+	mustAssign(t, l, "p", DeviceRequest{Named: []string{"1"}, Stock: 2})
+	wantDevices(t, l, "p", "1 a b")
+	mustAssign(t, l, "p", DeviceRequest{Stock: 1})
+	wantDevices(t, l, "p", "a")
+	wantDevices(t, l, "p.x", "a")
+	wantDevices(t, l, "p.y", "")
+	wantDevices(t, l, "p.debug.deep", "a")
+
+	// Inheriting goes on through a change; what had its own does not begin to.
+	if h := mustAssign(t, l, "p.y", DeviceRequest{}); h.Inherits {
+		t.Error("one that gave its devices back inherits")
+	}
+	if gone := l.ReleaseContainer("p"); len(gone) != 5 || gone[4] != "p" {
+		t.Errorf("released %v, want all five, p last", gone)
+	}
+	wantRejected(t, l, "p.x", DeviceRequest{Named: []string{"1"}}, "not among the 0 of container p")
+}
+
+func TestRestoreAllocation(t *testing.T) {
+	l := newStockAllocator()
+	restore := func(container string, devices ...string) error {
+		h, err := l.RestoreAllocation(container, devices)
+		if err == nil {
+			l.SetAllocations(h)
+		}
+		return err
+	}
+	for _, err := range []error{restore("p", "1", "b"), restore("p.same", "b", "1"), restore("p.less", "b")} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []Allocation{
+		{Container: "p", Named: []string{"1"}, Stock: []string{"b"}},
+		{Container: "p.less", Stock: []string{"b"}},
+		{Container: "p.same", Inherits: true},
+	}
+	if diff := cmp.Diff(want, l.ListAll()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for container, c := range map[string]struct{ device, want string }{
+		"other": {"b", "which container p holds"}, "p.more": {"2", "not among the 2 of container p"},
+	} {
+		if err := restore(container, c.device); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", container, err, c.want)
+		}
+	}
+	// One that was lost while one in it was not.
+	if err := restore("p.a.x", "1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := restore("p.a"); err == nil || !strings.Contains(err.Error(), "container p.a holds 0 devices, and p.a.x in it holds 1 beside them") {
+		t.Errorf("an outer one with less than its inner: %v", err)
+	}
+	if err := restore("p.a", "1"); err != nil {
+		t.Errorf("an outer one with as much as its inner: %v", err)
+	}
+	if err := l.CheckAllocation(Allocation{Container: "q", Named: []string{"3", "3"}}); err == nil {
+		t.Error("a device twice in one holding is taken")
+	}
+}
+
+func TestFindOrphans(t *testing.T) {
+	l := newStockAllocator()
+	for _, id := range []string{"p", "p.a", "p.a.b", "q", "q.a"} {
+		l.SetAllocations(Allocation{Container: id})
+	}
+	for _, c := range []struct{ alive, want string }{
+		{"p p.a p.a.b q q.a", "[]"},
+		{"p p.a.b q", "[p.a q.a p.a.b]"},
+		{"q.a", "[p q p.a q.a p.a.b]"},
+		{"", "[p q p.a q.a p.a.b]"},
+	} {
+		if got := fmt.Sprint(l.FindOrphans(strings.Fields(c.alive))); got != c.want {
+			t.Errorf("alive %q: got %s, want %s", c.alive, got, c.want)
+		}
+	}
+}
+
+func TestHoldersOf(t *testing.T) {
+	l := newStockAllocator()
+	mustAssign(t, l, "p", DeviceRequest{Stock: 2})
+	mustAssign(t, l, "p.x", DeviceRequest{Stock: 1})
+	mustAssign(t, l, "p.y", DeviceRequest{})
+	for device, want := range map[string]string{"a": "[p p.x]", "b": "[p]", "d": "[]"} {
+		if got := fmt.Sprint(l.HoldersOf(device)); got != want {
+			t.Errorf("%s: got %s, want %s", device, got, want)
+		}
+	}
+}

@@ -1,0 +1,98 @@
+package ledger
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"mesos-gpu/gpu"
+)
+
+// Names of the resources that this package knows.
+const (
+	gpusResource   = "gpus"
+	gpuIDsResource = "gpu_ids"
+)
+
+// maxGPUs bounds what a scalar may ask for; no host comes near.
+const maxGPUs = 1 << 16
+
+// MesosResource is one of Mesos's Resource messages: a name, and a scalar or a set
+// of items.
+type MesosResource struct {
+	Name   string   `json:"name"`
+	Scalar float64  `json:"scalar,omitempty"`
+	Set    []string `json:"set,omitempty"`
+}
+
+// DeviceRequest is what a container's resources come to: devices by name, a number of
+// devices of the stock pool, and parts of shared devices in the order of their
+// names.
+type DeviceRequest struct {
+	Named  []string
+	Stock  int
+	Shares []gpu.DeviceShare
+}
+
+// IsEmpty reports whether nothing is wanted.
+func (w DeviceRequest) IsEmpty() bool { return w.Count() == 0 }
+
+// Count is the number of devices wanted, wholly or a part of.
+func (w DeviceRequest) Count() int { return len(w.Named) + w.Stock + len(w.Shares) }
+
+// ParseRequest adds up resources. Names it does not know are not devices to it.
+func ParseRequest(resources []MesosResource) (DeviceRequest, error) {
+	var w DeviceRequest
+	total := 0.0
+	for _, r := range resources {
+		switch r.Name {
+		case gpusResource:
+			total += r.Scalar
+		case gpuIDsResource:
+			w.Named = append(w.Named, r.Set...)
+		}
+	}
+	if total != math.Trunc(total) || total < 0 || total > maxGPUs {
+		return DeviceRequest{}, rejectf("gpus:%v is not a whole number of devices from 0 to %d", total, maxGPUs)
+	}
+	if name := findDuplicate(w.Named); name != "" {
+		return DeviceRequest{}, rejectf("gpu_ids names device %s twice", name)
+	}
+	if slices.Contains(w.Named, "") {
+		return DeviceRequest{}, rejectf("gpu_ids holds an empty name among %d", len(w.Named))
+	}
+	if w.Stock = int(total) - len(w.Named); w.Stock < 0 {
+		return DeviceRequest{}, rejectf("gpus:%d is less than its %d gpu_ids; a task takes one of its gpus for each gpu_ids item", int(total), len(w.Named))
+	}
+	slices.Sort(w.Named)
+	var err error
+	if w.Shares, err = parseShares(resources); err != nil {
+		return DeviceRequest{}, err
+	}
+	for _, p := range w.Shares {
+		if slices.Contains(w.Named, p.UUID) {
+			return DeviceRequest{}, rejectf("device %s is named by gpu_ids, and a part of it by %s: it is one or the other", p.UUID, gpu.MemResource(p.UUID))
+		}
+	}
+	return w, nil
+}
+
+func findDuplicate(names []string) string {
+	seen := make(map[string]bool, len(names))
+	for _, n := range names {
+		if seen[n] {
+			return n
+		}
+		seen[n] = true
+	}
+	return ""
+}
+
+// RejectedError is an error of what was asked for, not of the books.
+type RejectedError struct{ Why string }
+
+func (r *RejectedError) Error() string { return r.Why }
+
+func rejectf(format string, args ...any) error {
+	return &RejectedError{Why: fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,160 @@
+package ledger
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"mesos-gpu/gpu"
+)
+
+// parseShares adds up the scalars of shared devices.
+func parseShares(resources []MesosResource) ([]gpu.DeviceShare, error) {
+	mem, cores := map[string]float64{}, map[string]float64{}
+	for _, r := range resources {
+		switch uuid, isCores, ok := gpu.ShareResource(r.Name); {
+		case ok && isCores:
+			cores[uuid] += r.Scalar
+		case ok:
+			mem[uuid] += r.Scalar
+		}
+	}
+	var parts []gpu.DeviceShare
+	for uuid, n := range mem {
+		if !isWholeAmount(n) || n < 1 {
+			return nil, rejectf("%s:%v is not a whole number of MiB from 1 on", gpu.MemResource(uuid), n)
+		}
+		if !isWholeAmount(cores[uuid]) {
+			return nil, rejectf("%s:%v is not a whole number of percent from 0 on", gpu.CoresResource(uuid), cores[uuid])
+		}
+		parts = append(parts, gpu.DeviceShare{UUID: uuid, MemMiB: int64(n), Cores: int(cores[uuid])})
+		delete(cores, uuid)
+	}
+	for uuid, n := range cores {
+		if n != 0 {
+			return nil, rejectf("%s:%v comes without %s: take memory of the device too", gpu.CoresResource(uuid), n, gpu.MemResource(uuid))
+		}
+	}
+	slices.SortFunc(parts, func(a, b gpu.DeviceShare) int { return cmp.Compare(a.UUID, b.UUID) })
+	return parts, nil
+}
+
+// maxAmount bounds what a scalar may ask of one device; none comes near.
+const maxAmount = 1 << 40
+
+func isWholeAmount(n float64) bool { return n == math.Trunc(n) && n >= 0 && n <= maxAmount }
+
+func shareUUIDs(parts []gpu.DeviceShare) []string {
+	if len(parts) == 0 {
+		return nil
+	}
+	ids := make([]string, len(parts))
+	for i, p := range parts {
+		ids[i] = p.UUID
+	}
+	return ids
+}
+
+func findShare(parts []gpu.DeviceShare, device string) (gpu.DeviceShare, bool) {
+	if i := slices.IndexFunc(parts, func(p gpu.DeviceShare) bool { return p.UUID == device }); i >= 0 {
+		return parts[i], true
+	}
+	return gpu.DeviceShare{}, false
+}
+
+// fitsWithin reports whether a part is within another.
+func fitsWithin(p, within gpu.DeviceShare) bool {
+	return p.MemMiB <= within.MemMiB && p.Cores <= within.Cores
+}
+
+// UnionShares is what both lists come to together where each claims the larger part
+// of a device, in the order of the devices' names.
+func UnionShares(a, b []gpu.DeviceShare) []gpu.DeviceShare {
+	all := slices.Clone(b)
+	for _, p := range a {
+		i := slices.IndexFunc(all, func(q gpu.DeviceShare) bool { return q.UUID == p.UUID })
+		if i < 0 {
+			all = append(all, p)
+			continue
+		}
+		all[i].MemMiB, all[i].Cores = max(all[i].MemMiB, p.MemMiB), max(all[i].Cores, p.Cores)
+	}
+	slices.SortFunc(all, func(a, b gpu.DeviceShare) int { return cmp.Compare(a.UUID, b.UUID) })
+	return all
+}
+
+// checkShares tells whether those parts can be granted to a container that has
+// others now: each of a shared device, or of a part of its ancestor, and with
+// what others have of it no more than there is.
+func (l *Allocator) checkShares(s deviceSource, parts, now []gpu.DeviceShare) error {
+	for _, p := range parts {
+		if err := s.checkNotExclusive(p.UUID, "takes a part of"); err != nil {
+			return err
+		}
+		has, holds := findShare(now, p.UUID)
+		if holds && fitsWithin(p, has) {
+			continue
+		}
+		all, ok := l.lookUpShare(p.UUID)
+		if s.ancestor != "" {
+			all, ok = findShare(s.shares, p.UUID)
+		}
+		if !ok && !holds {
+			return rejectf("container %s takes a part of device %s, which is not shared%s", s.container, p.UUID, s.ancestorNote())
+		}
+		if err := s.checkCapacity(p, all, l.sumOtherShares(s, p.UUID)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkCapacity is an error where a part, and what others have, is more than all.
+func (s deviceSource) checkCapacity(p, all, others gpu.DeviceShare) error {
+	if free := all.MemMiB - others.MemMiB; p.MemMiB > free {
+		return rejectf("container %s wants %d MiB of device %s, %d of its %d MiB are free%s", s.container, p.MemMiB, p.UUID, max(0, free), all.MemMiB, s.ancestorNote())
+	}
+	if free := all.Cores - others.Cores; p.Cores > free {
+		return rejectf("container %s wants %d %% of the cores of device %s, %d of %d %% are free%s", s.container, p.Cores, p.UUID, max(0, free), all.Cores, s.ancestorNote())
+	}
+	return nil
+}
+
+func (s deviceSource) ancestorNote() string {
+	if s.ancestor == "" {
+		return ""
+	}
+	return " in container " + s.ancestor
+}
+
+// sumOtherShares adds up what containers beside this one have of the device that take
+// from where it does.
+func (l *Allocator) sumOtherShares(s deviceSource, device string) gpu.DeviceShare {
+	sum := gpu.DeviceShare{UUID: device}
+	for id, h := range l.allocations {
+		if id == s.container || h.Inherits || IsNestedIn(id, s.container) || isNested(id) != isNested(s.container) {
+			continue
+		}
+		if isNested(id) && l.allocatingAncestor(id) != s.ancestor {
+			continue
+		}
+		p, _ := findShare(h.Shares, device)
+		sum.MemMiB, sum.Cores = sum.MemMiB+p.MemMiB, sum.Cores+p.Cores
+	}
+	return sum
+}
+
+// takeShares grants what is left of those parts, and leaves the rest.
+func takeShares(left, parts []gpu.DeviceShare) []gpu.DeviceShare {
+	var taken []gpu.DeviceShare
+	for _, p := range parts {
+		i := slices.IndexFunc(left, func(q gpu.DeviceShare) bool { return q.UUID == p.UUID })
+		if i < 0 || left[i].MemMiB == 0 && p.MemMiB > 0 {
+			continue
+		}
+		p.MemMiB, p.Cores = min(p.MemMiB, left[i].MemMiB), min(p.Cores, left[i].Cores)
+		left[i].MemMiB, left[i].Cores = left[i].MemMiB-p.MemMiB, left[i].Cores-p.Cores
+		taken = append(taken, p)
+	}
+	return taken
+}

@@ -1,0 +1,100 @@
+package limiter
+
+import (
+	"bytes"
+	"encoding/binary"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// readAll is what stands in the container's books.
+func (c *container) readAll() usageFile {
+	c.t.Helper()
+	data, err := os.ReadFile(c.path("books"))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	var b usageFile
+	if err := binary.Read(bytes.NewReader(data), binary.LittleEndian, &b); err != nil {
+		c.t.Fatal(err)
+	}
+	return b
+}
+
+// startSlow is a program whose contexts take as long as a real driver's.
+func (c *container) startSlow() *program {
+	c.t.Helper()
+	return startProgram(c.t, withEnvironment(c.command("proc"), "STANDIN_SLOW", "1"))
+}
+
+// Containers that start at once, where NVML counts in another pid namespace,
+// each find their own number and the size of a context, and have their shares.
+func TestContainersThatStartAtOnce(t *testing.T) {
+	device := newMachineFile(t, 64<<30, 2, 100000)
+	containers := []*container{newContainer(t, device, newLimits(1<<30, 30)), newContainer(t, device, newLimits(1<<30, 70))}
+	programs := []*program{containers[0].startSlow(), containers[1].startSlow()}
+	var wg sync.WaitGroup
+	for _, p := range programs {
+		wg.Go(func() { p.must(0, "ctx 0") })
+	}
+	wg.Wait()
+	for i, c := range containers {
+		b := c.readAll()
+		if want := uint32(programs[i].cmd.Process.Pid + 100000); b.Slot[0].NVMLPID != want || b.Device[0].ContextBytes != ctxBytes {
+			t.Errorf("container %d: process is %d for NVML and its context has %d bytes, want %d and %d", i, b.Slot[0].NVMLPID, b.Device[0].ContextBytes, want, ctxBytes)
+		}
+	}
+	got := make([]float64, 2)
+	for i, p := range programs {
+		wg.Go(func() { got[i] = float64(p.must(1, "busy kernel %d %d", kernel, horizon)) / 10000 })
+	}
+	wg.Wait()
+	wantWithin(t, got[0], 30)
+	wantWithin(t, got[1], 70)
+}
+
+// What a neighbour allocates while a context is made is not the context's.
+func TestConcurrentAllocationDuringContextMeasurement(t *testing.T) {
+	device := newMachineFile(t, 64<<30, 0, 100000)
+	neighbour := newContainer(t, device, newLimits(8<<30, 100)).start("proc")
+	neighbour.must(0, "ctx 0")
+	c := newContainer(t, device, newLimits(1<<30, 100))
+	p := c.startSlow()
+	done := make(chan bool)
+	go func() { p.must(0, "ctx 0"); close(done) }()
+	for {
+		select {
+		case <-done:
+			if got := c.readAll().Device[0].ContextBytes; got != ctxBytes || c.used(0) != ctxBytes {
+				t.Errorf("a context has %d bytes, %d are used; want %d", got, c.used(0), ctxBytes)
+			}
+			return
+		case <-time.After(5 * time.Millisecond): // neighbours do as they like
+			neighbour.must(1, "alloc %d", mib)
+		}
+	}
+}
+
+// One that never lets go of what all containers share holds nobody up for good.
+func TestHostLockTimesOut(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes ten seconds")
+	}
+	c := newContainer(t, newMachineFile(t, 1024*mib, 0, 0), newLimits(512*mib, 100))
+	f, err := os.Open(c.device)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	c.start("proc").must(0, "ctx 0")
+	if got := c.used(0); got != ctxBytes {
+		t.Errorf("got %d bytes, want %d", got, ctxBytes)
+	}
+}

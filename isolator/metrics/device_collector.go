@@ -1,0 +1,168 @@
+package metrics
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"mesos-gpu/gpu"
+	"mesos-gpu/isolator/health"
+	"mesos-gpu/isolator/watch"
+)
+
+// maxHolderPairs bounds the pairs of a device and a task that are shown; those beyond
+// are counted. Eight tasks on each of 64 devices fit.
+const maxHolderPairs = 512
+
+var healthStates = []gpu.Health{gpu.Healthy, gpu.Suspect, gpu.Failed, gpu.Recovering}
+
+type deviceCollector struct {
+	ExporterConfig
+	sampleMetrics  []sampleMetric
+	sampleFamilies []metricFamily // of each measure
+
+	ecc, throttled, health, xids                                   metricFamily
+	info, cordoned, offered, sampleErrors, sampledAt, unattributed metricFamily
+	processMemory, omitted                                         *prometheus.Desc
+	shares                                                         shareDescs
+}
+
+func newCollector(c ExporterConfig) *deviceCollector {
+	c.Agent = sanitizeLabel(c.Agent)
+	a := c.Agent
+	m := &deviceCollector{
+		ExporterConfig: c, sampleMetrics: listSampleMetrics(),
+		ecc:       newTaskFamily(a, "ecc_errors_total", "Memory errors since the driver was loaded, corrected or uncorrected.", counter, "type"),
+		throttled: newTaskFamily(a, "throttled", "1 while the clocks are lower for the reason.", gauge, "reason"),
+		health:    newTaskFamily(a, "health", "1 for the state that the device is in, 0 for the others.", gauge, "state"),
+		xids:      newTaskFamily(a, "xid_errors_total", "XID errors since the daemon was started, ignored ones too.", counter, "xid"),
+
+		info: newDeviceFamily(a, "info", "What the device is; always 1. The labels mig_parent and mig_profile are empty for whole GPUs.", gauge,
+			"minor", "pci", "numa", "mig_parent", "mig_profile"),
+		cordoned:     newDeviceFamily(a, "cordoned", "1 while an operator keeps the device out of the offers.", gauge),
+		offered:      newDeviceFamily(a, "offered", "1 while tasks may get the device.", gauge),
+		sampleErrors: newDeviceFamily(a, "sample_errors_total", "Samples that could not be taken since the daemon was started.", counter),
+		sampledAt:    newDeviceFamily(a, "last_sample_timestamp_seconds", "When the device was last measured, in seconds since 1970.", gauge),
+		unattributed: newDeviceFamily(a, "unattributed_memory_bytes", "Memory of processes on the device that are in no container known to hold it.", gauge),
+
+		processMemory: prometheus.NewDesc(namespace+"_task_process_memory_bytes",
+			"Memory on the device of the processes in the task's container.", taskLabels, prometheus.Labels{"agent": a}),
+		shares: newShareDescs(a),
+		omitted: prometheus.NewDesc(namespace+"_holders_omitted",
+			"Pairs of a device and a task that are not shown since there are too many.", nil, prometheus.Labels{"agent": a}),
+	}
+	for _, f := range m.sampleMetrics {
+		m.sampleFamilies = append(m.sampleFamilies, newTaskFamily(a, f.name, f.help, f.kind))
+	}
+	return m
+}
+
+func (m *deviceCollector) listFamilies() []metricFamily {
+	return append([]metricFamily{
+		m.ecc, m.throttled, m.health, m.xids, m.info, m.cordoned, m.offered, m.sampleErrors, m.sampledAt, m.unattributed,
+	}, m.sampleFamilies...)
+}
+
+// Describe implements prometheus.Collector.
+func (m *deviceCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, f := range m.listFamilies() {
+		ch <- f.device
+		if f.task != nil {
+			ch <- f.task
+		}
+	}
+	ch <- m.processMemory
+	ch <- m.omitted
+	m.shares.describe(ch)
+}
+
+// Collect implements prometheus.Collector.
+func (m *deviceCollector) Collect(ch chan<- prometheus.Metric) {
+	held := indexHolders(m.Holders())
+	now := time.Now()
+	for _, d := range m.Devices() {
+		s := deviceScrape{ch: ch, gpu: sanitizeLabel(d.Device.UUID), model: sanitizeLabel(d.Device.Model), holders: held.byDevice[d.Device.UUID]}
+		m.collectState(s, d)
+		m.collectShares(s)
+		if !d.Sample.At.IsZero() && now.Sub(d.Sample.At) <= m.MaxSampleAge {
+			m.collectSample(s, d.Sample)
+			m.collectProcesses(s, d)
+		}
+	}
+	ch <- prometheus.MustNewConstMetric(m.omitted, gauge, float64(held.omitted))
+}
+
+func (m *deviceCollector) collectState(s deviceScrape, d watch.DeviceState) {
+	dev, numa := d.Device, ""
+	if dev.NUMA >= 0 {
+		numa = strconv.Itoa(dev.NUMA)
+	}
+	mig := gpu.MIG{}
+	if dev.MIG != nil {
+		mig = *dev.MIG
+	}
+	s.emitValue(m.info, 1, strconv.Itoa(dev.Minor), sanitizeLabel(dev.PCI), numa, sanitizeLabel(mig.Parent), sanitizeLabel(mig.Profile))
+	s.emitValue(m.cordoned, boolValue(d.Condition.Cordoned))
+	s.emitValue(m.offered, boolValue(d.Condition.IsOffered()))
+	s.emitValue(m.sampleErrors, float64(d.SampleErrors))
+	if !d.Sample.At.IsZero() {
+		s.emitValue(m.sampledAt, float64(d.Sample.At.UnixMilli())/1e3)
+	}
+	for _, h := range healthStates {
+		s.emitValue(m.health, boolValue(d.Condition.Health == h), string(h))
+	}
+	for number, n := range d.XIDs {
+		name := "other"
+		if number != 0 {
+			name = strconv.FormatUint(number, 10)
+		}
+		s.emitValue(m.xids, float64(n), name)
+	}
+}
+
+func (m *deviceCollector) collectSample(s deviceScrape, collectSample gpu.Sample) {
+	for i, f := range m.sampleMetrics {
+		if v, ok := collectSample.Values[f.field]; ok {
+			s.emitValue(m.sampleFamilies[i], v)
+		}
+	}
+	for _, e := range []struct {
+		field gpu.SampleField
+		name  string
+	}{{gpu.ECCCorrected, "corrected"}, {gpu.ECCUncorrected, "uncorrected"}} {
+		if v, ok := collectSample.Values[e.field]; ok {
+			s.emitValue(m.ecc, v, e.name)
+		}
+	}
+	if bits, ok := collectSample.Values[gpu.ThrottleReasons]; ok {
+		for _, t := range health.ThrottleReasons() {
+			s.emitValue(m.throttled, boolValue(uint64(max(bits, 0))&t.Bit != 0), t.Name)
+		}
+	}
+}
+
+func boolValue(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+// deviceScrape is one device's share of an answer.
+type deviceScrape struct {
+	ch         chan<- prometheus.Metric
+	gpu, model string
+	holders    []taskHolder
+}
+
+// emitValue gives a value to the device and to each task that holds it.
+func (s deviceScrape) emitValue(f metricFamily, value float64, more ...string) {
+	s.ch <- prometheus.MustNewConstMetric(f.device, f.kind, value, append([]string{s.gpu, s.model}, more...)...)
+	if f.task == nil {
+		return
+	}
+	for _, h := range s.holders {
+		s.ch <- prometheus.MustNewConstMetric(f.task, f.kind, value, append(h.labelValues(s), more...)...)
+	}
+}

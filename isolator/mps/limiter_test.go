@@ -1,0 +1,231 @@
+package mps
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mesos-gpu/gpu"
+	"mesos-gpu/internal/need"
+	"mesos-gpu/isolator/share"
+)
+
+func mustAdmit(t *testing.T, m *Limiter, container string, parts []gpu.DeviceShare) share.LimitSetup {
+	t.Helper()
+	s, err := m.AdmitContainer(t.Context(), container, parts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = m.ReleaseContainer(context.Background(), container) })
+	return s
+}
+
+// Containers of one device have one daemon, with limits of their own, while one
+// of them is there.
+func TestOneDaemonPerDevice(t *testing.T) {
+	need.RequireRoot(t)
+	dir := t.TempDir()
+	m := newTestLimiter(t, dir)
+	got := mustAdmit(t, m, "a", newShares(4096, 30))
+	pipe, shm := filepath.Join(dir, uuid, "pipe"), filepath.Join(dir, "shm", uuid)
+	want := share.LimitSetup{
+		Mounts: []share.LimitMount{{Source: pipe, Target: pipe}, {Source: shm, Target: "/dev/shm"}},
+		Environment: map[string]string{
+			"CUDA_MPS_PIPE_DIRECTORY": pipe, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": "0=4096M", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "30",
+		},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	first := daemonPID(m)
+	if first == 0 {
+		t.Fatal("no daemon runs")
+	}
+	if text, err := os.ReadFile(filepath.Join(shm, "of-the-daemon")); string(text) != uuid {
+		t.Errorf("the daemon's /dev/shm is not its clients', or it has other devices: %q, %v", text, err)
+	}
+	if _, ok := mustAdmit(t, m, "b", newShares(1024, 0)).Environment["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"]; ok {
+		t.Error("a part without cores has a limit of threads")
+	}
+	if err := m.ReleaseContainer(t.Context(), "a"); err != nil || daemonPID(m) != first {
+		t.Errorf("with one container left the daemon is %d, was %d: %v", daemonPID(m), first, err)
+	}
+	if err := m.ReleaseContainer(t.Context(), "b"); err != nil || daemonPID(m) != 0 {
+		t.Errorf("with no container left the daemon is %d: %v", daemonPID(m), err)
+	}
+	if left, err := os.ReadDir(filepath.Dir(shm)); err != nil || len(left) > 0 {
+		t.Errorf("the daemon leaves shared memory: %v, %v", left, err)
+	}
+	mustAdmit(t, m, "c", newShares(1, 1))
+	if now := daemonPID(m); now == 0 || now == first {
+		t.Errorf("the next container's daemon is %d, the last was %d", now, first)
+	}
+}
+
+// patience is waited out, and is enough for a program to start in.
+const patience = 5 * time.Second
+
+// A daemon that dies, hangs or talks nonsense is replaced, and who comes then
+// is served.
+func TestDaemonFaults(t *testing.T) {
+	need.RequireRoot(t)
+	for _, how := range []string{"dies", "hangs", "babbles"} {
+		t.Run(how, func(t *testing.T) {
+			dir := t.TempDir()
+			m := newTestLimiter(t, dir)
+			m.cfg.CommandTimeout = patience
+			mustAdmit(t, m, "a", newShares(1, 1))
+			first, file := daemonPID(m), faultFile(filepath.Join(dir, uuid, "pipe"))
+			if err := os.WriteFile(file, []byte(how), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "the daemon is gone", func() bool { return daemonPID(m) != first })
+			if err := os.Remove(file); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "another container is admitted", func() bool {
+				_, err := m.AdmitContainer(t.Context(), "b", newShares(1, 1))
+				return err == nil
+			})
+			if err := m.ReleaseContainer(t.Context(), "a"); err != nil {
+				t.Error(err)
+			}
+			if err := m.ReleaseContainer(t.Context(), "b"); err != nil || daemonPID(m) != 0 {
+				t.Errorf("at last the daemon is %d: %v", daemonPID(m), err)
+			}
+		})
+	}
+}
+
+// Asked for again, as the executor and a restart do, a container keeps its
+// daemon though that is slow to answer just then.
+func TestRepeatedAdmission(t *testing.T) {
+	need.RequireRoot(t)
+	dir := t.TempDir()
+	m := newTestLimiter(t, dir)
+	mustAdmit(t, m, "a", newShares(4096, 30))
+	s := m.daemons[uuid]
+	s.leaveRunning() // nobody asks the daemon again, so that slow it stays
+	t.Cleanup(s.killDaemon)
+	s.recordProbe(errors.New("slow"))
+	s.cfg.CommandTimeout = 200 * time.Millisecond
+	if _, err := m.AdmitContainer(t.Context(), "a", newShares(1, 1)); err == nil || !strings.Contains(err.Error(), "slow") {
+		t.Errorf("got %v, want that the daemon is slow", err)
+	}
+	used, err := m.ReadUsage("a")
+	if want := []share.ShareUsage{{UUID: uuid, MemLimitBytes: 4096 << 20, Cores: 30}}; err != nil || !cmp.Equal(want, used) || daemonPID(m) == 0 {
+		t.Errorf("afterwards it has %v and daemon %d, want %v still: %v", used, daemonPID(m), want, err)
+	}
+	if _, err := m.AdmitContainer(t.Context(), "b", newShares(1, 1)); err == nil {
+		t.Error("another is admitted")
+	}
+	if used, err := m.ReadUsage("b"); err != nil || used != nil {
+		t.Errorf("the other has %v afterwards: %v", used, err)
+	}
+}
+
+// Shared memory that another user has laid out is not used.
+func TestSharedMemoryFolderIsPrivate(t *testing.T) {
+	dir := t.TempDir()
+	for name, lay := range map[string]func(path string) error{
+		"open to others": func(path string) error { return os.Mkdir(path, 0o755) },
+		"a link":         func(path string) error { return os.Symlink(dir, path) },
+		"a file":         func(path string) error { return os.WriteFile(path, nil, 0o600) },
+	} {
+		path := filepath.Join(dir, name)
+		if err := lay(path); err != nil {
+			t.Fatal(err)
+		}
+		if err := makePrivateFolder(path); err == nil || !strings.Contains(err.Error(), "remove it") {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	for range 2 {
+		if err := makePrivateFolder(filepath.Join(dir, "ours")); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// One that never comes up keeps a container from starting, and says why.
+func TestNoDaemon(t *testing.T) {
+	need.RequireRoot(t)
+	dir := t.TempDir()
+	m := newTestLimiter(t, dir)
+	m.cfg.CommandTimeout = patience
+	if err := os.MkdirAll(filepath.Join(dir, uuid), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(faultFile(filepath.Join(dir, uuid, "pipe")), []byte("broken"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, err := m.AdmitContainer(t.Context(), "a", newShares(1, 1))
+	if err == nil || !strings.Contains(err.Error(), "no CUDA-capable device is detected") {
+		t.Errorf("got %v, want what the control program said", err)
+	}
+	if used, _ := m.ReadUsage("a"); len(used) != 0 || daemonPID(m) != 0 {
+		t.Errorf("%v and process %d are left", used, daemonPID(m))
+	}
+}
+
+// A daemon outlives this process where containers use it, and the next takes it
+// over.
+func TestRunningDaemonIsTakenOver(t *testing.T) {
+	need.RequireRoot(t)
+	dir := t.TempDir()
+	first := newTestLimiter(t, dir)
+	if _, err := first.AdmitContainer(t.Context(), "a", newShares(1, 1)); err != nil {
+		t.Fatal(err)
+	}
+	was := daemonPID(first)
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if err := first.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := first.AdmitContainer(t.Context(), "b", newShares(1, 1)); err == nil {
+		t.Error("a container is admitted while the process ends")
+	}
+	next := newTestLimiter(t, dir)
+	mustAdmit(t, next, "a", newShares(1, 1))
+	if now := daemonPID(next); now != was {
+		t.Errorf("the daemon is %d, want %d still", now, was)
+	}
+	if err := next.ReleaseContainer(t.Context(), "a"); err != nil || daemonPID(next) != 0 {
+		t.Errorf("with no container left the daemon is %d: %v", daemonPID(next), err)
+	}
+}
+
+func TestCheckDevice(t *testing.T) {
+	m := newTestLimiter(t, t.TempDir())
+	simulated, absent := newTestLimiter(t, t.TempDir()), newTestLimiter(t, t.TempDir())
+	simulated.cfg.Simulated, absent.cfg.Program = true, "no-such-mps-control"
+	for _, c := range []struct {
+		name string
+		m    *Limiter
+		d    gpu.Device
+		want string
+	}{
+		{"Volta", m, gpu.Device{Arch: "7.0"}, ""},
+		{"not told", m, gpu.Device{}, ""},
+		{"Pascal", m, gpu.Device{Arch: "6.0"}, "compute capability 6.0"},
+		{"MIG", m, gpu.Device{Arch: "8.0", MIG: &gpu.MIG{}}, "MIG device"},
+		{"simulated", simulated, gpu.Device{}, "simulated"},
+		{"without the program", absent, gpu.Device{}, "no-such-mps-control"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if err := c.m.CheckDevice(t.Context(), c.d); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+	if _, err := m.AdmitContainer(t.Context(), "a", append(newShares(1, 1), gpu.DeviceShare{UUID: "GPU-b", MemMiB: 1})); err == nil || !strings.Contains(err.Error(), "parts of 2 devices") {
+		t.Errorf("two devices: got %v", err)
+	}
+}

@@ -1,0 +1,94 @@
+//go:build linux && cgo
+
+package nvml
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"mesos-gpu/gpu"
+)
+
+func (s *nvmlSession) inMIGMode(handle nvml.Device) bool {
+	if !s.hasAll("nvmlDeviceGetMigMode", "nvmlDeviceGetMaxMigDeviceCount", "nvmlDeviceGetMigDeviceHandleByIndex",
+		"nvmlDeviceGetGpuInstanceId", "nvmlDeviceGetComputeInstanceId") {
+		return false
+	}
+	current, _, ret := handle.GetMigMode()
+	return ret == nvml.SUCCESS && current == nvml.DEVICE_MIG_ENABLE
+}
+
+// describeMIGDevices describes the MIG devices of a GPU. One that cannot be described, or
+// reached for want of its capabilities, is logged and left out.
+func (s *nvmlSession) describeMIGDevices(w physicalGPU, minors map[migCapability]int) []migDevice {
+	log := s.cfg.Log.WithField("gpu", w.device.UUID)
+	count, ret := w.handle.GetMaxMigDeviceCount()
+	if ret != nvml.SUCCESS {
+		log.WithError(newNVMLError(ret)).Warn("MIG devices left out")
+		return nil
+	}
+	var slices []migDevice
+	for i := range count {
+		handle, ret := w.handle.GetMigDeviceHandleByIndex(i)
+		if ret == nvml.ERROR_NOT_FOUND || ret == nvml.ERROR_INVALID_ARGUMENT {
+			continue // a slot that no slice is in
+		}
+		d, err := gpu.Device{}, newNVMLError(ret)
+		if ret == nvml.SUCCESS {
+			d, err = describeMIGDevice(w.device, handle, minors)
+		}
+		if err != nil {
+			log.WithField("index", i).WithError(err).Warn("MIG device left out")
+			continue
+		}
+		slices = append(slices, migDevice{handle, d})
+	}
+	return slices
+}
+
+func describeMIGDevice(parent gpu.Device, handle nvml.Device, minors map[migCapability]int) (gpu.Device, error) {
+	uuid, ret := handle.GetUUID()
+	if ret != nvml.SUCCESS {
+		return gpu.Device{}, fmt.Errorf("ask a MIG device for its UUID: %w", newNVMLError(ret))
+	}
+	name, ret := handle.GetName()
+	if ret != nvml.SUCCESS {
+		return gpu.Device{}, fmt.Errorf("ask MIG device %s for its name: %w", uuid, newNVMLError(ret))
+	}
+	memory, ret := handle.GetMemoryInfo()
+	if ret != nvml.SUCCESS {
+		return gpu.Device{}, fmt.Errorf("ask MIG device %s for its memory: %w", uuid, newNVMLError(ret))
+	}
+	gi, ret := handle.GetGpuInstanceId()
+	if ret != nvml.SUCCESS {
+		return gpu.Device{}, fmt.Errorf("ask MIG device %s for its GPU instance: %w", uuid, newNVMLError(ret))
+	}
+	ci, ret := handle.GetComputeInstanceId()
+	if ret != nvml.SUCCESS {
+		return gpu.Device{}, fmt.Errorf("ask MIG device %s for its compute instance: %w", uuid, newNVMLError(ret))
+	}
+	mig := &gpu.MIG{Parent: parent.UUID, Profile: profileName(name), GPUInstance: gi, ComputeInstance: ci}
+	for at, cap := range map[migCapability]*int{
+		{parent.Minor, gi, wholeInstance}: &mig.GPUInstanceCap,
+		{parent.Minor, gi, ci}:            &mig.ComputeInstanceCap,
+	} {
+		minor, ok := minors[at]
+		if !ok {
+			return gpu.Device{}, fmt.Errorf("find the capability of MIG device %s: driver/nvidia-caps/mig-minors lacks %s", uuid, at)
+		}
+		*cap = minor
+	}
+	d := parent
+	d.UUID, d.Model, d.MemMiB, d.MIG = uuid, name, int64(memory.Total>>20), mig
+	return d, nil
+}
+
+// profileName cuts "1g.5gb" out of "NVIDIA A100-SXM4-40GB MIG 1g.5gb".
+func profileName(name string) string {
+	if i := strings.LastIndex(name, "MIG "); i >= 0 {
+		return name[i+len("MIG "):]
+	}
+	return name
+}

@@ -1,0 +1,353 @@
+//go:build linux && cgo
+
+package nvml
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"mesos-gpu/gpu"
+	"mesos-gpu/isolator/layout"
+)
+
+// changeTimeout is how long a GPU may take to make or end an instance, which is
+// below a second while nothing is wrong.
+const changeTimeout = 30 * time.Second
+
+// queryTimeout is how long it may take to tell of its instances.
+const queryTimeout = 5 * time.Second
+
+// DiscoverMIG loads the library and tells of the GPUs in MIG mode. Its errors
+// are those of Discover.
+func DiscoverMIG(c LibraryConfig) ([]MIGGPU, error) {
+	c = c.withDefaults()
+	return startWithTimeout(c, "discover GPUs in MIG mode", discoverMIG, func([]MIGGPU) {})
+}
+
+func discoverMIG(c LibraryConfig) (list []MIGGPU, err error) {
+	unlock, err := nvmlGate.enterAlone(loadTimeout)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	s, err := startSession(c)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.stop()) }()
+	wholes, err := s.listMIGGPUs()
+	for _, w := range wholes {
+		profiles, err := s.listProfiles(w.handle)
+		if err != nil {
+			return nil, fmt.Errorf("ask for the MIG profiles of GPU %s: %w", w.device.UUID, err)
+		}
+		made, err := s.listInstances(w.handle)
+		if err != nil {
+			return nil, fmt.Errorf("ask for the MIG instances of GPU %s: %w", w.device.UUID, err)
+		}
+		list = append(list, MIGGPU{w.device, profiles, layoutInstances(made)})
+	}
+	return list, err
+}
+
+func layoutInstances(made []existingInstance) []layout.GPUInstance {
+	list := []layout.GPUInstance{}
+	for _, i := range made {
+		list = append(list, i.GPUInstance)
+	}
+	return list
+}
+
+// ListMIGGPUs lists the GPUs in MIG mode whose instances this driver lets a
+// program change, as from release 470 on: whole, without NVLinks, which they do
+// not have then.
+func (l *Library) ListMIGGPUs() ([]gpu.Device, error) {
+	return callWithTimeout(l.hostToken, loadTimeout, "list the GPUs in MIG mode", func() ([]gpu.Device, error) {
+		nvmlGate.enter()
+		defer nvmlGate.leave()
+		l.mu.Lock()
+		closed := l.closed
+		l.mu.Unlock()
+		if closed {
+			return nil, fmt.Errorf("list the GPUs in MIG mode: %w", errClosed)
+		}
+		wholes, err := l.session.listMIGGPUs()
+		var list []gpu.Device
+		for _, w := range wholes {
+			list = append(list, w.device)
+		}
+		return list, err
+	})
+}
+
+func (s *nvmlSession) listMIGGPUs() ([]physicalGPU, error) {
+	if !s.supportsPartitioning() {
+		return nil, nil
+	}
+	wholes, err := s.describeGPUs()
+	var list []physicalGPU
+	for _, w := range wholes {
+		if w.mig {
+			w.device.NVLinks, w.device.Paths = nil, nil
+			list = append(list, w)
+		}
+	}
+	return list, err
+}
+
+// ListProfiles are the instances that a GPU in MIG mode can be cut into.
+func (l *Library) ListProfiles(uuid string) ([]layout.InstanceProfile, error) {
+	return runOnMIGGPU(l, queryTimeout, "ask for the MIG profiles of GPU "+uuid, uuid, l.session.listProfiles)
+}
+
+// ListInstances are those that a GPU in MIG mode is cut into, whoever made them, in
+// the order of their places.
+func (l *Library) ListInstances(uuid string) ([]layout.GPUInstance, error) {
+	return runOnMIGGPU(l, queryTimeout, "ask for the MIG instances of GPU "+uuid, uuid, func(handle nvml.Device) ([]layout.GPUInstance, error) {
+		made, err := l.session.listInstances(handle)
+		return layoutInstances(made), err
+	})
+}
+
+// CreateInstance makes an instance, with one compute instance of all of it, by which it
+// is a device. Of one that is there already the compute instance alone is made,
+// if it lacks that. It takes root. Host tells of the device afterwards.
+func (l *Library) CreateInstance(uuid string, i layout.GPUInstance) error {
+	return l.changeInstances(fmt.Sprintf("make MIG instance %s of GPU %s", i, uuid), uuid, func(handle nvml.Device) error {
+		made, err := l.session.findInstance(handle, i)
+		if err != nil {
+			return err
+		}
+		if made != nil {
+			return made.addComputeInstance()
+		}
+		if made, err = l.session.createInstance(handle, i); err != nil {
+			return err
+		}
+		if err := made.addComputeInstance(); err != nil {
+			return errors.Join(err, made.destroyEmpty())
+		}
+		return nil
+	})
+}
+
+// DestroyInstance ends an instance and its compute instances. One that a process uses
+// stays as it is; the error says so. One that is not there is no error.
+func (l *Library) DestroyInstance(uuid string, i layout.GPUInstance) error {
+	return l.changeInstances(fmt.Sprintf("end MIG instance %s of GPU %s", i, uuid), uuid, func(handle nvml.Device) error {
+		made, err := l.session.findInstance(handle, i)
+		if made == nil || err != nil {
+			return err
+		}
+		parts, err := made.listComputeInstances()
+		if err != nil {
+			return err
+		}
+		for _, ci := range parts {
+			if ret := ci.Destroy(); ret != nvml.SUCCESS {
+				return fmt.Errorf("end its compute instance: %w", newNVMLError(ret))
+			}
+		}
+		return made.destroyEmpty()
+	})
+}
+
+func (l *Library) changeInstances(what, uuid string, do func(nvml.Device) error) error {
+	_, err := runOnMIGGPU(l, changeTimeout, what, uuid, func(handle nvml.Device) (struct{}, error) { return struct{}{}, do(handle) })
+	return err
+}
+
+// runOnMIGGPU runs what asks a GPU about MIG, alone on that GPU.
+func runOnMIGGPU[T any](l *Library, patience time.Duration, what, uuid string, do func(nvml.Device) (T, error)) (T, error) {
+	var none T
+	l.mu.Lock()
+	t, ok := l.targets[uuid]
+	l.mu.Unlock()
+	if !ok || t.mig != nil {
+		return none, fmt.Errorf("%s: it is no GPU of this host", what)
+	}
+	return callWithTimeout(t.gpu.token, patience, what, func() (T, error) {
+		nvmlGate.enter()
+		defer nvmlGate.leave()
+		l.mu.Lock()
+		handle, lost, closed := l.targets[uuid].handle, t.gpu.lostErr, l.closed
+		l.mu.Unlock()
+		switch {
+		case closed:
+			return none, fmt.Errorf("%s: %w", what, errClosed)
+		case lost != nil:
+			return none, fmt.Errorf("%s: %w", what, lost)
+		case handle == nil:
+			return none, fmt.Errorf("%s: %w", what, ErrLost)
+		}
+		v, err := do(handle)
+		if err != nil {
+			return none, fmt.Errorf("%s: %w", what, err)
+		}
+		return v, nil
+	})
+}
+
+// supportsPartitioning reports whether the driver has all that it takes.
+func (s *nvmlSession) supportsPartitioning() bool {
+	return s.hasAll("nvmlDeviceGetGpuInstanceProfileInfoV", "nvmlDeviceGetGpuInstancePossiblePlacements_v2", "nvmlDeviceGetGpuInstances",
+		"nvmlGpuInstanceGetInfo", "nvmlDeviceCreateGpuInstanceWithPlacement", "nvmlGpuInstanceDestroy", "nvmlGpuInstanceGetComputeInstanceProfileInfo",
+		"nvmlGpuInstanceCreateComputeInstance", "nvmlGpuInstanceGetComputeInstances", "nvmlComputeInstanceDestroy")
+}
+
+func (s *nvmlSession) listProfiles(handle nvml.Device) ([]layout.InstanceProfile, error) {
+	if !s.supportsPartitioning() {
+		return nil, errors.New("the driver tells nothing of MIG profiles: update it to 470 or later")
+	}
+	var list []layout.InstanceProfile
+	for n := range nvml.GPU_INSTANCE_PROFILE_COUNT {
+		info, ret := handle.GetGpuInstanceProfileInfoV(n).V2()
+		if ret == nvml.ERROR_NOT_SUPPORTED || ret == nvml.ERROR_INVALID_ARGUMENT {
+			continue // a profile of other GPUs
+		}
+		if ret != nvml.SUCCESS {
+			return nil, fmt.Errorf("ask for MIG profile %d: %w", n, newNVMLError(ret))
+		}
+		name, _, _ := bytes.Cut(info.Name[:], []byte{0})
+		p := layout.InstanceProfile{Name: profileName(string(name)), ID: int(info.Id), Slices: int(info.SliceCount), MemMiB: int64(info.MemorySizeMB), Max: int(info.InstanceCount)}
+		places, ret := handle.GetGpuInstancePossiblePlacements(&nvml.GpuInstanceProfileInfo{Id: info.Id})
+		if ret != nvml.SUCCESS {
+			return nil, fmt.Errorf("ask where MIG profile %s may stand: %w", p.Name, newNVMLError(ret))
+		}
+		for _, at := range places {
+			p.Size, p.Starts = int(at.Size), append(p.Starts, int(at.Start))
+		}
+		list = append(list, p)
+	}
+	return list, nil
+}
+
+// existingInstance is a GPU instance that there is.
+type existingInstance struct {
+	layout.GPUInstance
+	profile layout.InstanceProfile
+	handle  nvml.GpuInstance
+}
+
+func (s *nvmlSession) listInstances(handle nvml.Device) ([]existingInstance, error) {
+	profiles, err := s.listProfiles(handle)
+	if err != nil {
+		return nil, err
+	}
+	var list []existingInstance
+	for _, p := range profiles {
+		if p.Max == 0 {
+			continue
+		}
+		made, ret := handle.GetGpuInstances(&nvml.GpuInstanceProfileInfo{Id: uint32(p.ID), InstanceCount: uint32(p.Max)})
+		if ret != nvml.SUCCESS {
+			return nil, fmt.Errorf("list the instances of MIG profile %s: %w", p.Name, newNVMLError(ret))
+		}
+		for _, gi := range made {
+			info, ret := gi.GetInfo()
+			if ret != nvml.SUCCESS {
+				return nil, fmt.Errorf("ask where an instance of MIG profile %s stands: %w", p.Name, newNVMLError(ret))
+			}
+			list = append(list, existingInstance{layout.GPUInstance{Profile: p.Name, Start: int(info.Placement.Start), Size: int(info.Placement.Size)}, p, gi})
+		}
+	}
+	slices.SortFunc(list, func(a, b existingInstance) int { return a.Start - b.Start })
+	return list, nil
+}
+
+// createInstance makes an instance that is no device yet.
+func (s *nvmlSession) createInstance(handle nvml.Device, i layout.GPUInstance) (*existingInstance, error) {
+	profiles, err := s.listProfiles(handle)
+	if err != nil {
+		return nil, err
+	}
+	at := slices.IndexFunc(profiles, func(p layout.InstanceProfile) bool { return p.Name == i.Profile })
+	if at < 0 {
+		return nil, fmt.Errorf("the GPU has no profile %q", i.Profile)
+	}
+	info := nvml.GpuInstanceProfileInfo{Id: uint32(profiles[at].ID)}
+	gi, ret := handle.CreateGpuInstanceWithPlacement(&info, &nvml.GpuInstancePlacement{Start: uint32(i.Start), Size: uint32(i.Size)})
+	if ret != nvml.SUCCESS {
+		return nil, newNVMLError(ret)
+	}
+	return &existingInstance{i, profiles[at], gi}, nil
+}
+
+// findInstance is the one at that place, nil where there is none.
+func (s *nvmlSession) findInstance(handle nvml.Device, i layout.GPUInstance) (*existingInstance, error) {
+	all, err := s.listInstances(handle)
+	for n := range all {
+		if all[n].GPUInstance == i {
+			return &all[n], nil
+		}
+	}
+	return nil, err
+}
+
+// listComputeInstances are an instance's compute instances.
+func (i *existingInstance) listComputeInstances() ([]nvml.ComputeInstance, error) {
+	var list []nvml.ComputeInstance
+	err := i.eachComputeProfile(func(info nvml.ComputeInstanceProfileInfo) error {
+		made, ret := i.handle.GetComputeInstances(&info)
+		if ret != nvml.SUCCESS {
+			return fmt.Errorf("list its compute instances: %w", newNVMLError(ret))
+		}
+		list = append(list, made...)
+		return nil
+	})
+	return list, err
+}
+
+// eachComputeProfile goes through the kinds of compute instances that it can have.
+func (i *existingInstance) eachComputeProfile(each func(nvml.ComputeInstanceProfileInfo) error) error {
+	for n := range nvml.COMPUTE_INSTANCE_PROFILE_COUNT {
+		info, ret := i.handle.GetComputeInstanceProfileInfo(n, nvml.COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED)
+		switch {
+		case ret == nvml.ERROR_NOT_SUPPORTED || ret == nvml.ERROR_INVALID_ARGUMENT || ret == nvml.SUCCESS && info.InstanceCount == 0:
+			continue
+		case ret != nvml.SUCCESS:
+			return fmt.Errorf("ask for its compute profile %d: %w", n, newNVMLError(ret))
+		}
+		if err := each(info); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addComputeInstance gives an instance a compute instance of all its slices, unless it
+// has one.
+func (i *existingInstance) addComputeInstance() error {
+	there, err := i.listComputeInstances()
+	if err != nil || len(there) > 0 {
+		return err
+	}
+	made := false
+	err = i.eachComputeProfile(func(info nvml.ComputeInstanceProfileInfo) error {
+		if made || int(info.SliceCount) != i.profile.Slices {
+			return nil
+		}
+		made = true
+		if _, ret := i.handle.CreateComputeInstance(&info); ret != nvml.SUCCESS {
+			return fmt.Errorf("make its compute instance: %w", newNVMLError(ret))
+		}
+		return nil
+	})
+	if err == nil && !made {
+		err = fmt.Errorf("the driver has no compute instance of all its %d slices", i.profile.Slices)
+	}
+	return err
+}
+
+// destroyEmpty ends an instance without compute instances.
+func (i *existingInstance) destroyEmpty() error {
+	if ret := i.handle.Destroy(); ret != nvml.SUCCESS {
+		return newNVMLError(ret)
+	}
+	return nil
+}

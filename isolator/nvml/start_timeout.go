@@ -1,0 +1,36 @@
+//go:build linux && cgo
+
+package nvml
+
+import (
+	"fmt"
+	"time"
+)
+
+// startWithTimeout bounds a call that begins to use the driver. What comes of it too
+// late is put away.
+func startWithTimeout[T any](c LibraryConfig, what string, call func(LibraryConfig) (T, error), tooLate func(T)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		value, err := call(c)
+		done <- result{value, err}
+	}()
+	timer := time.NewTimer(c.StartTimeout)
+	defer timer.Stop()
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-timer.C:
+		go func() {
+			if r := <-done; r.err == nil {
+				tooLate(r.value)
+			}
+		}()
+		var none T
+		return none, fmt.Errorf("%s: %w within %s: dmesg names the one that hangs; reset it or boot the machine, then start again", what, ErrNoAnswer, c.StartTimeout)
+	}
+}

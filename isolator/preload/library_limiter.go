@@ -1,0 +1,175 @@
+// Package preload holds tasks to their parts of shared devices by this
+// project's own library, which each process of the container loads: it writes
+// the library's files for each container and reads what was used. What the
+// library can hold and what not, package limiter says.
+package preload
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"mesos-gpu/gpu"
+	"mesos-gpu/isolator/limiter"
+	"mesos-gpu/isolator/share"
+)
+
+// DefaultLibrary is where the package puts the library.
+const DefaultLibrary = "/usr/lib/mesos-gpu/libmesosgpu.so"
+
+// preloadPath has each process of a container load the library.
+const preloadPath = "/etc/ld.so.preload"
+
+// LibraryLimiterConfig says where the files are.
+type LibraryLimiterConfig struct {
+	// Dir has a folder for each container; a runtime directory will do.
+	Dir string
+	// Library is libmesosgpu.so on the host.
+	Library string
+	// Oversubscribe lets what a device has no room for go to the host's memory.
+	Oversubscribe bool
+	// Simulated is set where there is no driver whose functions the library
+	// could take the place of.
+	Simulated bool
+}
+
+// LibraryLimiter implements share.Limiter. It keeps nothing but files: another process
+// goes on with them.
+type LibraryLimiter struct{ cfg LibraryLimiterConfig }
+
+// New touches nothing before a container is admitted.
+func New(cfg LibraryLimiterConfig) *LibraryLimiter {
+	if cfg.Library == "" {
+		cfg.Library = DefaultLibrary
+	}
+	return &LibraryLimiter{cfg}
+}
+
+// Method implements share.Limiter.
+func (p *LibraryLimiter) Method() gpu.EnforcementMethod { return gpu.EnforcedByPreload }
+
+// CheckDevice implements share.Limiter.
+func (p *LibraryLimiter) CheckDevice(context.Context, gpu.Device) error {
+	if p.cfg.Simulated {
+		return errors.New("the GPU is simulated: there is no driver to limit")
+	}
+	if info, err := os.Stat(p.cfg.Library); err != nil || !info.Mode().IsRegular() {
+		return fmt.Errorf("no library at %s: install it there, or say where it is by --share-library", p.cfg.Library)
+	}
+	return nil
+}
+
+// AdmitContainer implements share.Limiter. The container's processes go on with the
+// books that they have, unless its parts are others: then those that start in a
+// new file system find new ones.
+func (p *LibraryLimiter) AdmitContainer(ctx context.Context, container string, parts []gpu.DeviceShare) (share.LimitSetup, error) {
+	if err := p.CheckDevice(ctx, gpu.Device{}); err != nil {
+		return share.LimitSetup{}, err
+	}
+	dir := p.containerDir(container)
+	want := p.containerLimits(parts)
+	now, err := readLimits(dir)
+	if err != nil || !slices.Equal(now.Devices, want.Devices) {
+		if err := writeFiles(dir, want); err != nil {
+			return share.LimitSetup{}, err
+		}
+	}
+	return share.LimitSetup{OwnRootfs: true, Mounts: []share.LimitMount{
+		{Source: p.cfg.Library, Target: limiter.LibraryPath, ReadOnly: true},
+		{Source: filepath.Join(dir, "limits"), Target: limiter.LimitsPath, ReadOnly: true},
+		{Source: filepath.Join(dir, "books"), Target: limiter.UsagePath},
+		{Source: filepath.Join(dir, "preload"), Target: preloadPath, ReadOnly: true},
+	}}, nil
+}
+
+// containerDir is the container's, by a digest of its name, which may be longer than
+// a file's.
+func (p *LibraryLimiter) containerDir(container string) string {
+	sum := sha256.Sum256([]byte(container))
+	return filepath.Join(p.cfg.Dir, hex.EncodeToString(sum[:16]))
+}
+
+// containerLimits are what the library is to hold. Without cores there is no limit of
+// them: such a part takes what others leave.
+func (p *LibraryLimiter) containerLimits(parts []gpu.DeviceShare) limiter.ContainerLimits {
+	var l limiter.ContainerLimits
+	for _, part := range parts {
+		cores := min(part.Cores, gpu.AllCores)
+		if cores == 0 {
+			cores = gpu.AllCores
+		}
+		l.Devices = append(l.Devices, limiter.DeviceLimit{
+			UUID: part.UUID, MemoryBytes: uint64(part.MemMiB) << 20, CoresPercent: cores, Oversubscribe: p.cfg.Oversubscribe,
+		})
+	}
+	return l
+}
+
+func readLimits(dir string) (limiter.ContainerLimits, error) {
+	text, err := os.ReadFile(filepath.Join(dir, "limits"))
+	if err != nil {
+		return limiter.ContainerLimits{}, err
+	}
+	return limiter.ParseLimits(text)
+}
+
+// writeFiles makes the files, the limits last: they are the mark of the whole. The
+// books are anybody's to write inside the container, and nobody's outside it.
+func writeFiles(dir string, l limiter.ContainerLimits) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("make folder of limits: %w", err)
+	}
+	var nonce [8]byte
+	rand.Read(nonce[:])
+	l.Nonce = binary.LittleEndian.Uint64(nonce[:])
+	if err := limiter.CreateUsageFile(filepath.Join(dir, "books"), l); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "preload"), []byte(limiter.LibraryPath+"\n"), 0o644); err != nil {
+		return fmt.Errorf("have processes load the library: %w", err)
+	}
+	return limiter.WriteLimits(filepath.Join(dir, "limits"), l)
+}
+
+// ReadUsage implements share.Limiter.
+func (p *LibraryLimiter) ReadUsage(container string) ([]share.ShareUsage, error) {
+	dir := p.containerDir(container)
+	l, err := readLimits(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	uses, err := limiter.ReadUsageFile(filepath.Join(dir, "books"), l)
+	if err != nil {
+		return nil, err
+	}
+	var list []share.ShareUsage
+	for i, u := range uses {
+		cores := l.Devices[i].CoresPercent
+		if cores == gpu.AllCores || u.NotMeasured {
+			cores = 0 // no limit, or none that can be kept
+		}
+		list = append(list, share.ShareUsage{
+			UUID: u.UUID, MemLimitBytes: int64(u.LimitBytes), Cores: cores, Measured: true, MemUsedBytes: int64(u.UsedBytes), Throttled: u.Throttled,
+		})
+	}
+	return list, nil
+}
+
+// ReleaseContainer implements share.Limiter.
+func (p *LibraryLimiter) ReleaseContainer(_ context.Context, container string) error {
+	if err := os.RemoveAll(p.containerDir(container)); err != nil {
+		return fmt.Errorf("remove limits: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,67 @@
+package share
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"mesos-gpu/gpu"
+)
+
+// MIGLimiter rounds each part up to a MIGLimiter device that exists: it takes one container
+// a device, which the hardware keeps to it.
+type MIGLimiter struct {
+	mu       sync.Mutex
+	admitted map[string][]gpu.DeviceShare // by container
+}
+
+// NewMIGLimiter has admitted nobody.
+func NewMIGLimiter() *MIGLimiter { return &MIGLimiter{admitted: map[string][]gpu.DeviceShare{}} }
+
+// Method implements Limiter.
+func (m *MIGLimiter) Method() gpu.EnforcementMethod { return gpu.EnforcedByMIG }
+
+// CheckDevice implements Limiter.
+func (m *MIGLimiter) CheckDevice(_ context.Context, d gpu.Device) error {
+	if d.MIG == nil {
+		return errors.New("it is no MIG device")
+	}
+	return nil
+}
+
+// AdmitContainer implements Limiter.
+func (m *MIGLimiter) AdmitContainer(_ context.Context, container string, parts []gpu.DeviceShare) (LimitSetup, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, other := range slices.Sorted(maps.Keys(m.admitted)) {
+		for _, p := range parts {
+			if other != container && slices.ContainsFunc(m.admitted[other], func(q gpu.DeviceShare) bool { return q.UUID == p.UUID }) {
+				return LimitSetup{}, fmt.Errorf("container %s has MIG device %s, which takes one: ask for all of its memory", other, p.UUID)
+			}
+		}
+	}
+	m.admitted[container] = slices.Clone(parts)
+	return LimitSetup{}, nil
+}
+
+// ReadUsage implements Limiter: MIGLimiter measures nothing of a container.
+func (m *MIGLimiter) ReadUsage(container string) ([]ShareUsage, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var list []ShareUsage
+	for _, p := range m.admitted[container] {
+		list = append(list, ShareUsage{UUID: p.UUID, MemLimitBytes: p.MemMiB << 20, Cores: p.Cores})
+	}
+	return list, nil
+}
+
+// ReleaseContainer implements Limiter.
+func (m *MIGLimiter) ReleaseContainer(_ context.Context, container string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.admitted, container)
+	return nil
+}

@@ -1,0 +1,291 @@
+package share
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/sirupsen/logrus"
+
+	"mesos-gpu/gpu"
+	"mesos-gpu/isolator/internal/checkpoint"
+	"mesos-gpu/isolator/stock"
+)
+
+// NoDevices is the list of shared devices that names none.
+const NoDevices = "none"
+
+// Errors of who asks for another form of a device.
+var (
+	ErrUnknownDevice = errors.New("no such device on this host, or one for a bare number of gpus (--stock)")
+	ErrNoLimiter     = errors.New("this agent cannot hold tasks to parts of it")
+	ErrStatic        = errors.New("this agent's devices stand in its flags: change --share of both `mesos-gpu agent` and `mesos-gpu agent flags`")
+)
+
+// DeviceUse says in which form tasks hold a device.
+type DeviceUse struct{ Whole, Shared bool }
+
+// ModeConfig says which devices are shared.
+type ModeConfig struct {
+	// Host has the devices that go by name.
+	Host gpu.Host
+	// List is "none", "all", or minor numbers and UUIDs with commas between.
+	List    string
+	Scaling ShareScaling
+	// StateDir keeps what an operator asked for since, and each device's form.
+	StateDir string
+	// Live is set where a device's form can change while the agent runs.
+	Live bool
+	// ContainerUse, where set, tells what containers of this agent hold beside what
+	// the Mesos agent knows of.
+	ContainerUse func() map[string]DeviceUse
+	Log          logrus.FieldLogger
+}
+
+// ModeStore keeps in which form each device is advertised: whole or shared. One
+// that is in use stays as it is until it is idle.
+type ModeStore struct {
+	cfg     ModeConfig
+	listed  map[string]bool
+	changed chan struct{}
+
+	file  sync.Mutex // held by who writes it, before mu
+	mu    sync.Mutex
+	saved savedModes
+}
+
+// savedModes is the file: what was asked for against the list, and each device's
+// form.
+type savedModes struct {
+	Asked  map[string]bool `json:"asked"`
+	Shared map[string]bool `json:"shared"`
+}
+
+// stateFileName is where Forms keeps what outlives the daemon.
+const stateFileName = "shared.json"
+
+// ParseSharedList tells which of the host's devices a list shares. The error names the
+// part that is no device.
+func ParseSharedList(h gpu.Host, list string) (map[string]bool, error) {
+	listed := map[string]bool{}
+	if list = strings.TrimSpace(list); list == "" || list == NoDevices {
+		return listed, nil
+	}
+	for name := range strings.SplitSeq(list, ",") {
+		devices, err := stock.FindDevices(h, strings.TrimSpace(name))
+		if err != nil {
+			return nil, fmt.Errorf("shared GPUs %q: %w", list, err)
+		}
+		for _, d := range devices {
+			listed[d.UUID] = true
+		}
+	}
+	return listed, nil
+}
+
+// OpenModes reads what was kept. A device not seen before has the form that the
+// list says.
+func OpenModes(cfg ModeConfig) (*ModeStore, error) {
+	if err := cfg.Scaling.Validate(); err != nil {
+		return nil, err
+	}
+	listed, err := ParseSharedList(cfg.Host, cfg.List)
+	if err != nil {
+		return nil, err
+	}
+	f := &ModeStore{cfg: cfg, listed: listed, changed: make(chan struct{}, 1), saved: savedModes{Asked: map[string]bool{}, Shared: map[string]bool{}}}
+	if !cfg.Live { // the agent's flags say it, and they alone
+		f.saved.Shared = listed
+		return f, nil
+	}
+	text, err := os.ReadFile(f.statePath())
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return nil, fmt.Errorf("read which GPUs are shared: %w", err)
+	default:
+		if err := json.Unmarshal(text, &f.saved); err != nil || f.saved.Asked == nil || f.saved.Shared == nil {
+			return nil, fmt.Errorf("read which GPUs are shared: %s holds %d bytes that say nothing of it (%w): remove it to begin with --share", f.statePath(), len(text), err)
+		}
+	}
+	for _, d := range cfg.Host.Devices {
+		if _, known := f.saved.Shared[d.UUID]; !known {
+			f.saved.Shared[d.UUID] = f.wantsShared(d.UUID)
+		}
+	}
+	return f, nil
+}
+
+func (f *ModeStore) statePath() string { return filepath.Join(f.cfg.StateDir, stateFileName) }
+
+// wantsShared is called with mu held.
+func (f *ModeStore) wantsShared(uuid string) bool {
+	if asked, ok := f.saved.Asked[uuid]; ok {
+		return asked
+	}
+	return f.listed[uuid]
+}
+
+func (f *ModeStore) findDevice(uuid string) (gpu.Device, bool) {
+	for _, d := range f.cfg.Host.Devices {
+		if d.UUID == uuid {
+			return d, true
+		}
+	}
+	return gpu.Device{}, false
+}
+
+// SharedCapacity tells whether a device is shared now, and as how much it is
+// advertised. It is a ledger.ShareLookup.
+func (f *ModeStore) SharedCapacity(uuid string) (all gpu.DeviceShare, ok bool) {
+	d, known := f.findDevice(uuid)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !known || !f.saved.Shared[uuid] {
+		return gpu.DeviceShare{}, false
+	}
+	return f.cfg.Scaling.ScaledShare(d), true
+}
+
+// AllShared are the shared devices, in the host's order.
+func (f *ModeStore) AllShared() []gpu.DeviceShare {
+	var all []gpu.DeviceShare
+	for _, d := range f.cfg.Host.Devices {
+		if p, ok := f.SharedCapacity(d.UUID); ok {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// IsPending tells whether that device is to have the other form once it is idle.
+func (f *ModeStore) IsPending(uuid string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_, known := f.findDevice(uuid)
+	return known && f.saved.Shared[uuid] != f.wantsShared(uuid)
+}
+
+// HasPending tells whether any device is pending.
+func (f *ModeStore) HasPending() bool {
+	for _, d := range f.cfg.Host.Devices {
+		if f.IsPending(d.UUID) {
+			return true
+		}
+	}
+	return false
+}
+
+// Changes has a token where something was asked for since it was looked at.
+func (f *ModeStore) Changes() <-chan struct{} { return f.changed }
+
+// RequestMode asks for one form of a device, over restarts too; a GPU's name stands
+// for all its slices. It takes effect when the device is idle. The error wraps
+// ErrUnknownDevice or ErrStatic.
+func (f *ModeStore) RequestMode(uuid string, shared bool) error {
+	verb := map[bool]string{true: "share", false: "unshare"}[shared]
+	if !f.cfg.Live {
+		return fmt.Errorf("%s device %s: %w", verb, uuid, ErrStatic)
+	}
+	err := f.updateSaved(func(k savedModes) (changed bool, err error) {
+		found := false
+		for _, d := range f.cfg.Host.Devices {
+			if d.UUID != uuid && (d.MIG == nil || d.MIG.Parent != uuid) {
+				continue
+			}
+			found = true
+			if k.Asked[d.UUID] = shared; shared == f.listed[d.UUID] {
+				delete(k.Asked, d.UUID) // the list says so itself
+			}
+		}
+		if !found {
+			return false, ErrUnknownDevice
+		}
+		return true, nil
+	})
+	if err != nil {
+		return fmt.Errorf("%s device %s: %w", verb, uuid, err)
+	}
+	select {
+	case f.changed <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// ReconcileModes gives each device that is idle the form that is wanted of it, and to
+// one in use the form in which it is held. held is what tasks hold as the
+// Mesos agent tells; known says that it did. The error says that the change
+// cannot be kept: nothing has changed then.
+func (f *ModeStore) ReconcileModes(held map[string]DeviceUse, known bool) error {
+	if !f.cfg.Live {
+		return nil
+	}
+	var books map[string]DeviceUse
+	if f.cfg.ContainerUse != nil {
+		books = f.cfg.ContainerUse()
+	}
+	var forms logrus.Fields
+	err := f.updateSaved(func(k savedModes) (bool, error) {
+		forms = logrus.Fields{}
+		for _, d := range f.cfg.Host.Devices {
+			use := DeviceUse{held[d.UUID].Whole || books[d.UUID].Whole, held[d.UUID].Shared || books[d.UUID].Shared}
+			now, asked := k.Shared[d.UUID], f.listed[d.UUID]
+			if a, ok := k.Asked[d.UUID]; ok {
+				asked = a
+			}
+			if next := nextMode(now, asked, use, known); next != now {
+				k.Shared[d.UUID], forms[d.UUID] = next, next
+			}
+		}
+		return len(forms) > 0, nil
+	})
+	if err == nil && len(forms) > 0 {
+		f.cfg.Log.WithField("shared", forms).Info("GPUs change their form")
+	}
+	return err
+}
+
+// nextMode is the form that a device gets. One that tasks hold in both forms,
+// as a launch that was on its way may have it, stays as it is.
+func nextMode(now, asked bool, use DeviceUse, known bool) bool {
+	switch {
+	case use.Whole && use.Shared:
+		return now
+	case use.Whole || use.Shared:
+		return use.Shared
+	case !known:
+		return now
+	}
+	return asked
+}
+
+// updateSaved writes what a change makes of the file before it counts.
+func (f *ModeStore) updateSaved(updateSaved func(savedModes) (changed bool, err error)) error {
+	f.file.Lock()
+	defer f.file.Unlock()
+	f.mu.Lock()
+	next := savedModes{Asked: maps.Clone(f.saved.Asked), Shared: maps.Clone(f.saved.Shared)}
+	f.mu.Unlock()
+	changed, err := updateSaved(next)
+	if err != nil || !changed {
+		return err
+	}
+	text, err := json.MarshalIndent(next, "", "  ")
+	if err == nil {
+		err = checkpoint.WriteFile(f.statePath(), append(text, '\n'))
+	}
+	if err != nil {
+		return fmt.Errorf("keep which GPUs are shared: %w", err)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.saved = next
+	return nil
+}

@@ -1,0 +1,96 @@
+// Package simulated makes up hosts with GPUs, for machines that have none:
+// product names, memory, identities and links as real ones, and device nodes
+// that no driver serves. It is pure; what isolates simulated GPUs is the same
+// code that isolates real ones.
+package simulated
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"mesos-gpu/gpu"
+)
+
+// Driver and CUDAVersion are the versions that simulated hosts report.
+const (
+	DriverVersion = "535.104.05"
+	CUDAVersion   = "12.2"
+)
+
+// UVMMajor is the major number of nvidia-uvm's simulated nodes; the real one
+// is dynamic.
+const UVMMajor = 510
+
+// maxGPUs is how many GPU nodes fit below the control nodes' minor numbers.
+const maxGPUs = 254
+
+// uuidNamespace keeps these UUIDs apart from everybody else's.
+var uuidNamespace = uuid.MustParse("6c0e0f3a-9d0b-5a43-8f6e-2f6d65736f73")
+
+// NewHost makes the host that spec describes: "2xV100,1xK80", in the order of
+// minor numbers; "V100" is "1xV100". Equal specs and seeds give equal hosts;
+// different seeds (host names, say) share no UUID. The error names the part
+// of spec that is wrong.
+func NewHost(spec, seed string) (gpu.Host, error) {
+	h := gpu.Host{Driver: DriverVersion, CUDA: CUDAVersion, Simulated: true}
+	for part := range strings.SplitSeq(spec, ",") {
+		part = strings.TrimSpace(part)
+		count, p, err := parsePart(part)
+		if err != nil {
+			return gpu.Host{}, fmt.Errorf("simulate %q: %w", spec, err)
+		}
+		if n := len(h.Devices) + count; n > maxGPUs {
+			return gpu.Host{}, fmt.Errorf("simulate %q: with %q there are %d GPUs, one host has at most %d", spec, part, n, maxGPUs)
+		}
+		for range count {
+			h.Devices = append(h.Devices, newDevice(p, len(h.Devices), seed))
+		}
+	}
+	assignNUMANodes(h.Devices)
+	connectDevices(h.Devices)
+	return h, nil
+}
+
+// parsePart reads "2xV100".
+func parsePart(part string) (int, gpuProduct, error) {
+	count, name := 1, part
+	if number, rest, ok := strings.Cut(part, "x"); ok && strings.Trim(number, "0123456789") == "" && number != "" {
+		n, err := strconv.Atoi(number)
+		if err != nil || n < 1 || n > maxGPUs {
+			return 0, gpuProduct{}, fmt.Errorf("%q: %s GPUs is not between 1 and %d", part, number, maxGPUs)
+		}
+		count, name = n, rest
+	}
+	if name == "" {
+		return 0, gpuProduct{}, fmt.Errorf("%q has no GPU type, want for example 2xV100", part)
+	}
+	p, ok := findProduct(name)
+	if !ok {
+		return 0, gpuProduct{}, fmt.Errorf("%q: no GPU type is named %q; some are %s", part, name, exampleTypes)
+	}
+	return count, p, nil
+}
+
+func newDevice(p gpuProduct, minor int, seed string) gpu.Device {
+	return gpu.Device{
+		UUID:   "GPU-" + uuid.NewSHA1(uuidNamespace, fmt.Appendf(nil, "%d/%s", minor, seed)).String(),
+		Model:  p.model,
+		Arch:   p.arch,
+		Brand:  p.brandName(),
+		MemMiB: p.memMiB,
+		Minor:  minor,
+		PCI:    fmt.Sprintf("%04x:%02x:00.0", minor/128, 0x10+minor%128),
+	}
+}
+
+// assignNUMANodes hangs the first half of the devices on node 0, the others on 1.
+func assignNUMANodes(devices []gpu.Device) {
+	for i := range devices {
+		if i >= (len(devices)+1)/2 {
+			devices[i].NUMA = 1
+		}
+	}
+}

@@ -1,0 +1,162 @@
+package simulated
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mesos-gpu/gpu"
+)
+
+func mustHost(t *testing.T, spec, seed string) gpu.Host {
+	t.Helper()
+	h, err := NewHost(spec, seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func models(h gpu.Host) []string {
+	var names []string
+	for _, d := range h.Devices {
+		names = append(names, d.Model)
+	}
+	return names
+}
+
+func TestHost(t *testing.T) {
+	const v100, k80 = "Tesla V100-SXM2-16GB", "Tesla K80"
+	cases := []struct {
+		spec string
+		want []string
+	}{
+		{"V100", []string{v100}},
+		{"2xV100,1xK80", []string{v100, v100, k80}},
+		{" 1xK80 , V100", []string{k80, v100}},
+		{"1xv100", []string{v100}},
+		{"2xRTX 3090 Ti", []string{"NVIDIA GeForce RTX 3090 Ti", "NVIDIA GeForce RTX 3090 Ti"}},
+		{"RTX3090", []string{"NVIDIA GeForce RTX 3090"}},
+		{"TITAN Xp", []string{"NVIDIA TITAN Xp"}},
+		{"Tesla K80", []string{k80}},
+		{"1xK80,1xV100,1xK80", []string{k80, v100, k80}},
+	}
+	for _, c := range cases {
+		t.Run(c.spec, func(t *testing.T) {
+			h := mustHost(t, c.spec, "host")
+			if diff := cmp.Diff(c.want, models(h)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if h.Driver != "535.104.05" || h.CUDA != "12.2" || !h.Simulated {
+				t.Errorf("got driver %s, CUDA %s, simulated %v", h.Driver, h.CUDA, h.Simulated)
+			}
+			for i, d := range h.Devices {
+				if d.Minor != i || d.MemMiB < 4096 {
+					t.Errorf("device %d is %+v", i, d)
+				}
+			}
+		})
+	}
+}
+
+func TestErrorsNameTheWrongPart(t *testing.T) {
+	cases := map[string]string{
+		"":                 `simulate "": "" has no GPU type`,
+		"2xV100,":          `simulate "2xV100,": "" has no GPU type`,
+		"2x":               `"2x" has no GPU type`,
+		"1xV100,2xV1000":   `"2xV1000": no GPU type is named "V1000"; some are K80,`,
+		"0xV100":           `"0xV100": 0 GPUs is not between 1 and 254`,
+		"300xV100":         `"300xV100": 300 GPUs is not between 1 and 254`,
+		"99999999999xV100": `99999999999 GPUs is not between 1 and 254`,
+		"-1xV100":          `no GPU type is named "-1xV100"`,
+		"200xV100,100xK80": `with "100xK80" there are 300 GPUs, one host has at most 254`,
+		"V100;K80":         `no GPU type is named "V100;K80"`,
+	}
+	for spec, want := range cases {
+		if h, err := NewHost(spec, "s"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, error %v; want %q", spec, h.Devices, err, want)
+		}
+	}
+}
+
+func TestIdentities(t *testing.T) {
+	form := regexp.MustCompile(`^GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+	a, again := mustHost(t, "254xV100", "a"), mustHost(t, "254xV100", "a")
+	if diff := cmp.Diff(a, again); diff != "" {
+		t.Errorf("one spec and seed gave two hosts:\n%s", diff)
+	}
+	seen := map[string]string{}
+	pci := map[string]bool{}
+	for _, h := range []gpu.Host{a, mustHost(t, "254xV100", "b"), mustHost(t, "9xK80", "1/a")} {
+		for _, d := range h.Devices {
+			if !form.MatchString(d.UUID) {
+				t.Errorf("UUID %q has not the form of NVIDIA's", d.UUID)
+			}
+			if other := seen[d.UUID]; other != "" {
+				t.Errorf("%s names %s and %s", d.UUID, other, d)
+			}
+			seen[d.UUID] = d.String()
+		}
+	}
+	for _, d := range a.Devices {
+		if pci[d.PCI] {
+			t.Errorf("two devices at %s", d.PCI)
+		}
+		pci[d.PCI] = true
+	}
+	// A further GPU changes no identity: a job keeps its devices.
+	grown := mustHost(t, "254xV100", "a")
+	if small := mustHost(t, "2xV100", "a"); small.Devices[1].UUID != grown.Devices[1].UUID {
+		t.Error("the second GPU's UUID depends on how many there are")
+	}
+}
+
+func TestNUMA(t *testing.T) {
+	var nodes []int
+	for _, d := range mustHost(t, "5xV100", "a").Devices {
+		nodes = append(nodes, d.NUMA)
+	}
+	if diff := cmp.Diff([]int{0, 0, 0, 1, 1}, nodes); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// Facts that images ask for, by NVIDIA's tables: one product of each
+// generation and brand.
+func TestArchAndBrand(t *testing.T) {
+	for spec, want := range map[string]string{
+		"K20": "3.5 tesla", "K80": "3.7 tesla", "M10": "5.0 tesla", "M60": "5.2 tesla", "P100": "6.0 tesla", "P40": "6.1 tesla",
+		"V100": "7.0 tesla", "T4": "7.5 tesla", "A100": "8.0 nvidia", "A30": "8.0 nvidia", "A10G": "8.6 nvidia", "A40": "8.6 nvidia",
+		"L4": "8.9 nvidia", "L40S": "8.9 nvidia", "H100": "9.0 nvidia", "H200": "9.0 nvidia", "GH200": "9.0 nvidia",
+		"B200": "10.0 nvidia", "GB200": "10.0 nvidia", "B300": "10.3 nvidia", "GB300": "10.3 nvidia", "GB10": "12.1 nvidia",
+		"GTX 1080": "6.1 geforce", "RTX 2080 Ti": "7.5 geforce", "RTX 3090": "8.6 geforce", "RTX 4090": "8.9 geforce", "RTX 5090": "12.0 geforce",
+		"RTX 8000": "7.5 quadrortx", "RTX A6000": "8.6 nvidiartx", "RTX 6000 Ada": "8.9 nvidiartx",
+		"TITAN V": "7.0 titan", "TITAN Xp": "6.1 titan", "TITAN RTX": "7.5 titan",
+	} {
+		d := mustHost(t, spec, "host").Devices[0]
+		if got := d.Arch + " " + d.Brand; got != want {
+			t.Errorf("%s: got %s, want %s", spec, got, want)
+		}
+	}
+	for _, p := range products {
+		if p.arch == "" || p.brandName() == "" {
+			t.Errorf("%s has compute capability %q and brand %q", p.model, p.arch, p.brandName())
+		}
+	}
+}
+
+// Every product answers to its own short name, and that is one that users of
+// the real thing know.
+func TestProducts(t *testing.T) {
+	for _, p := range products {
+		short := gpu.TypeOf(p.model)
+		if got, ok := findProduct(short); !ok || got != p {
+			t.Errorf("%q finds %v, want %v", short, got, p)
+		}
+		if !gpu.IsKnownType(short) {
+			t.Errorf("%q is a type that gpu.Known does not know", short)
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package socket
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"mesos-gpu/gpu"
+)
+
+// ReadUsage is what the devices of a container do now: those named, or without names
+// those that it holds. With parts it has only parts of them, and the memory is
+// its own, as far as what limits it measures that. Its time is that of the
+// oldest sample, so that devices that do not answer look old.
+func (c *DaemonClient) ReadUsage(ctx context.Context, container string, devices []string, parts bool) (gpu.TaskUsage, error) {
+	host, err := c.HostDriver(ctx)
+	if err != nil {
+		return gpu.TaskUsage{}, err
+	}
+	own := ContainerUsage{}
+	if parts || len(devices) == 0 {
+		if own, err = c.ContainerUsage(ctx, container); err != nil {
+			return gpu.TaskUsage{}, err
+		}
+	}
+	if len(devices) == 0 {
+		for _, d := range own.Devices {
+			devices = append(devices, d.Device)
+		}
+	}
+	all, err := c.ListDevices(ctx)
+	if err != nil {
+		return gpu.TaskUsage{}, err
+	}
+	use := gpu.TaskUsage{Simulated: host.Simulated, Devices: []gpu.DeviceUsage{}}
+	for _, uuid := range devices {
+		i := slices.IndexFunc(all, func(d DeviceInfo) bool { return d.Device.UUID == uuid })
+		if i < 0 {
+			return gpu.TaskUsage{}, fmt.Errorf("measure device %s: it is not among the %d of the agent daemon at %s", uuid, len(all), c.path)
+		}
+		d := &all[i]
+		u := gpu.UsageOf(uuid, d.Condition.Health, d.Sample)
+		if parts {
+			applyShareUsage(&u, own.Parts)
+		}
+		if s := d.Sample; s != nil && (use.Time.IsZero() || s.At.Before(use.Time)) {
+			use.Time = s.At
+		}
+		use.Devices = append(use.Devices, u)
+	}
+	return use, nil
+}
+
+// applyShareUsage leaves nothing of the neighbours' memory.
+func applyShareUsage(u *gpu.DeviceUsage, parts []ShareUsage) {
+	u.Shared, u.MemUsedMiB, u.MemMiB = true, nil, nil
+	i := slices.IndexFunc(parts, func(p ShareUsage) bool { return p.Device == u.UUID })
+	if i < 0 {
+		return
+	}
+	p := &parts[i]
+	u.MemMiB, u.ThrottledSeconds = mebibytesPtr(p.MemLimitBytes), p.ThrottledSeconds
+	if p.MemUsedBytes != nil {
+		u.MemUsedMiB = mebibytesPtr(*p.MemUsedBytes)
+	}
+}
+
+func mebibytesPtr(bytes int64) *float64 {
+	m := float64(bytes) / (1 << 20)
+	return &m
+}

@@ -1,0 +1,52 @@
+package socket
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	"mesos-gpu/isolator/mig"
+)
+
+// MIGPartitioner is what the calls about ListMIG come to, as mig.Partitioner does it. Errors of
+// Ask wrap mig.ErrUnknownGPU or mig.ErrLayoutRejected where the call is at fault.
+type MIGPartitioner interface {
+	ListGPUs() ([]mig.PartitionedGPU, error)
+	RequestLayout(uuid string, layout []string) (pending bool, err error)
+}
+
+// layoutRequest asks for a layout, in the names of profiles.
+type layoutRequest struct {
+	Layout []string `json:"layout"`
+}
+
+func (s *Server) handleListMIG(*http.Request) (any, error) { return s.cfg.MIGPartitioner.ListGPUs() }
+
+func (s *Server) handleSetLayout(r *http.Request) (any, error) {
+	body, err := decodeBody[layoutRequest](r)
+	if err != nil {
+		return nil, err
+	}
+	waits, err := s.cfg.MIGPartitioner.RequestLayout(r.PathValue("uuid"), body.Layout)
+	return pendingResponse{waits}, err
+}
+
+// noPartitioner is the Cutting of a host that cuts none of its GPUs.
+type noPartitioner struct{}
+
+func (noPartitioner) ListGPUs() ([]mig.PartitionedGPU, error)      { return []mig.PartitionedGPU{}, nil }
+func (noPartitioner) RequestLayout(string, []string) (bool, error) { return false, mig.ErrUnknownGPU }
+
+// ListMIG tells of the GPUs that may be cut, and what they are cut into.
+func (c *DaemonClient) ListMIG(ctx context.Context) ([]mig.PartitionedGPU, error) {
+	var list []mig.PartitionedGPU
+	err := c.getJSON(ctx, "/v1/mig", nil, &list)
+	return list, err
+}
+
+// SetMIGLayout asks for a layout of a GPU; waits tells that it is not cut so yet.
+func (c *DaemonClient) SetMIGLayout(ctx context.Context, uuid string, layout []string) (waits bool, err error) {
+	var answer pendingResponse
+	err = c.postJSON(ctx, "/v1/devices/"+url.PathEscape(uuid)+"/mig", layoutRequest{layout}, &answer)
+	return answer.Pending, err
+}

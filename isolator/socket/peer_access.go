@@ -1,0 +1,167 @@
+package socket
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// maxConnections bounds a listener, and maxReadOnlyConnections those of them that may
+	// only ask: no user can keep the agent out. maxConditionStreams bounds the streams
+	// of conditions among all: the others stay free for calls that end.
+	maxConnections         = 64
+	maxReadOnlyConnections = 48
+	maxConditionStreams    = 40
+)
+
+// peerListener is a listener whose connections know what they may.
+type peerListener struct {
+	net.Listener
+	// denialReason is why a connection may change nothing; "" where it may.
+	denialReason func(net.Conn) string
+	ioTimeout    time.Duration
+
+	mu                               sync.Mutex
+	connections, readOnlyConnections int
+}
+
+// Accept implements net.Listener. A connection too many is told so and
+// closed.
+func (p *peerListener) Accept() (net.Conn, error) {
+	for {
+		c, err := p.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		peer := &peerConn{Conn: c, denialReason: p.denialReason(c)}
+		if p.admitPeer(peer) {
+			return peer, nil
+		}
+		p.rejectConnection(c)
+	}
+}
+
+func (p *peerListener) admitPeer(c *peerConn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.connections >= maxConnections || c.denialReason != "" && p.readOnlyConnections >= maxReadOnlyConnections {
+		return false
+	}
+	p.addConnections(c, 1)
+	c.onClose = sync.OnceFunc(func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.addConnections(c, -1)
+	})
+	return true
+}
+
+func (p *peerListener) addConnections(c *peerConn, n int) {
+	p.connections += n
+	if c.denialReason != "" {
+		p.readOnlyConnections += n
+	}
+}
+
+func (p *peerListener) rejectConnection(c net.Conn) {
+	defer c.Close()
+	const body = `{"error":"too many connections, try again"}` + "\n"
+	if c.SetWriteDeadline(time.Now().Add(p.ioTimeout)) == nil {
+		// A fresh socket's buffer takes it; who does not read it goes without.
+		fmt.Fprintf(c, "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", len(body), body)
+	}
+}
+
+// peerConn is a connection that knows why it may only ask; "" where it may all.
+type peerConn struct {
+	net.Conn
+	denialReason string
+	onClose      func()
+}
+
+// Close implements net.Conn.
+func (p *peerConn) Close() error {
+	p.onClose()
+	return p.Conn.Close()
+}
+
+// denialReason looks at who is at the other end of a unix socket's connection. One
+// in a container may only ask, whatever its uid: it would grant itself GPUs.
+func (s *Server) denialReason(c net.Conn) string {
+	cred, err := readPeerCredentials(c)
+	if err != nil {
+		return err.Error() // it has gone already
+	}
+	if uid := int(cred.Uid); uid != 0 && uid != s.cfg.UID {
+		return fmt.Sprintf("uid %d may only GET, uid 0 and %d may do all", uid, s.cfg.UID)
+	}
+	id, err := s.findContainer(int(cred.Pid))
+	switch {
+	case err != nil:
+		return err.Error()
+	case id != "":
+		return fmt.Sprintf("process %d runs in container %s, and containers may only GET", cred.Pid, id)
+	}
+	return ""
+}
+
+// findContainer is the outermost container that a process runs in, by any of its
+// cgroups; "" for none.
+func (s *Server) findContainer(pid int) (id string, err error) {
+	text, err := os.ReadFile(filepath.Join(s.cfg.ProcRoot, strconv.Itoa(pid), "cgroup"))
+	if err != nil {
+		return "", fmt.Errorf("find out whether process %d runs in a container, whose processes may only GET: %w", pid, err)
+	}
+	root := strings.TrimSuffix(path.Clean("/"+s.cfg.CgroupsRoot), "/") + "/"
+	for line := range strings.Lines(string(text)) {
+		// HIERARCHY:CONTROLLERS:PATH
+		_, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ":")
+		_, at, _ := strings.Cut(rest, ":")
+		below, ok := strings.CutPrefix(at, root)
+		id, _, _ := strings.Cut(below, "/")
+		// Mesos's own agent is in one of these two, by version of cgroups.
+		if ok && id != "slave" && id != "agent" {
+			return id, nil
+		}
+	}
+	return "", nil
+}
+
+// readPeerCredentials asks the kernel who connected.
+func readPeerCredentials(c net.Conn) (cred *unix.Ucred, err error) {
+	u, ok := c.(*net.UnixConn)
+	if !ok {
+		return nil, errors.New("find out who connected: not a unix socket")
+	}
+	raw, err := u.SyscallConn()
+	if err != nil {
+		return nil, fmt.Errorf("find out who connected: %w", err)
+	}
+	var failed error
+	if err := raw.Control(func(fd uintptr) {
+		cred, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	}); err != nil || failed != nil {
+		return nil, fmt.Errorf("find out who connected: %w", errors.Join(err, failed))
+	}
+	return cred, nil
+}
+
+type peerKey struct{}
+
+func withPeer(ctx context.Context, c net.Conn) context.Context {
+	if p, ok := c.(*peerConn); ok {
+		return context.WithValue(ctx, peerKey{}, p)
+	}
+	return ctx
+}

@@ -1,0 +1,72 @@
+package watch
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"mesos-gpu/isolator/health"
+	"mesos-gpu/isolator/internal/checkpoint"
+)
+
+// stateContent is the file of what outlives the daemon.
+type stateContent struct {
+	Boot    string                       `json:"boot,omitempty"`
+	Cordons map[string]cordonRecord      `json:"cordons"`
+	Faults  map[string]health.SavedState `json:"faults"`
+}
+
+// stateFile is locked by who writes it, before Watcher.mu.
+type stateFile struct {
+	sync.Mutex
+	path, boot  string
+	savedFaults map[string]health.SavedState // as read; devices may be away for a while
+}
+
+// openStateFile reads the file. What needed a reset has had one if the machine
+// was booted since, which cannot be told where the boot is not known.
+func openStateFile(dir, boot string) (*stateFile, stateContent, error) {
+	f := &stateFile{path: filepath.Join(dir, "devices.json"), boot: boot, savedFaults: map[string]health.SavedState{}}
+	var c stateContent
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, c, fmt.Errorf("make state folder: %w", err)
+	}
+	text, err := os.ReadFile(f.path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, c, fmt.Errorf("read cordons: %w", err)
+	}
+	if err == nil {
+		if err := json.Unmarshal(text, &c); err != nil {
+			return nil, c, fmt.Errorf("read cordons: %s: %w; remove it to begin without any", f.path, err)
+		}
+	}
+	if c.Cordons == nil {
+		c.Cordons = map[string]cordonRecord{}
+	}
+	if boot == "" {
+		f.boot = c.Boot
+	}
+	if c.Faults == nil || c.Boot != "" && c.Boot != f.boot {
+		c.Faults = map[string]health.SavedState{}
+	}
+	f.savedFaults = c.Faults
+	return f, c, nil
+}
+
+// writeContent replaces the file: after a crash it is the old one or the new one,
+// whole.
+func (f *stateFile) writeContent(c stateContent) error {
+	c.Boot = f.boot
+	text, err := json.MarshalIndent(c, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode cordons: %w", err)
+	}
+	if err := checkpoint.WriteFile(f.path, append(text, '\n')); err != nil {
+		return fmt.Errorf("write cordons: %w", err)
+	}
+	return nil
+}

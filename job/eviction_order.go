@@ -1,0 +1,137 @@
+package job
+
+import (
+	"cmp"
+	"container/heap"
+	"iter"
+	"slices"
+	"strings"
+)
+
+// SpreadsTasks tells the constraints that keep a job's tasks apart.
+func (c Constraint) SpreadsTasks() bool { return c.DependsOnPeers() && c.Operator != Cluster }
+
+// SpreadCounter count a group's tasks by where they are: for each constraint that
+// keeps them apart, by the value that it compares.
+type SpreadCounter []spreadCount
+
+type spreadCount struct {
+	field string
+	count map[string]int
+}
+
+// NewSpreadCounter has an empty count for each constraint that spreads.
+func NewSpreadCounter(constraints []Constraint) SpreadCounter {
+	var all SpreadCounter
+	for _, c := range constraints {
+		if c.SpreadsTasks() {
+			all = append(all, spreadCount{c.Field, map[string]int{}})
+		}
+	}
+	return all
+}
+
+// AddTask counts a task by the values that its agent has, "" being none.
+func (c SpreadCounter) AddTask(value func(field string) string) { c.addAt(c.placeValues(value), 1) }
+
+func (c SpreadCounter) placeValues(value func(field string) string) []string {
+	places := make([]string, len(c))
+	for i := range c {
+		places[i] = value(c[i].field)
+	}
+	return places
+}
+
+func (c SpreadCounter) addAt(places []string, by int) {
+	for i, at := range places {
+		c[i].count[at] += by
+	}
+}
+
+// tasksAt is how many tasks are in the places, over all constraints.
+func (c SpreadCounter) tasksAt(places []string) int {
+	n := 0
+	for i, at := range places {
+		if at != "" {
+			n += c[i].count[at]
+		}
+	}
+	return n
+}
+
+// EvictionOrder yields tasks in the order in which they go where some have to: by
+// first, then those whose places are fullest, then by last. Each that goes
+// leaves its places emptier for the next.
+func EvictionOrder[T any](c SpreadCounter, list []T, value func(t T, field string) string, first, last func(a, b T) int) iter.Seq[T] {
+	return func(yield func(T) bool) {
+		lines := c.groupByPlace(len(list), func(i int, field string) string { return value(list[i], field) })
+		for _, l := range lines {
+			slices.SortFunc(l.tasks, func(a, b int) int { return cmp.Or(first(list[a], list[b]), last(list[a], list[b])) })
+			l.counted = c.tasksAt(l.places)
+		}
+		h := &evictionHeap{lines, func(a, b *placeGroup) int {
+			x, y := list[a.tasks[0]], list[b.tasks[0]]
+			return cmp.Or(first(x, y), cmp.Compare(b.counted, a.counted), last(x, y))
+		}}
+		heap.Init(h)
+		for len(h.groups) > 0 {
+			next := h.groups[0]
+			// Places only empty, so that what was counted before is never too
+			// little: a line that is still first when it is counted anew goes.
+			if now := c.tasksAt(next.places); now != next.counted {
+				next.counted = now
+				heap.Fix(h, 0)
+				continue
+			}
+			if !yield(list[next.tasks[0]]) {
+				return
+			}
+			c.addAt(next.places, -1)
+			if next.tasks = next.tasks[1:]; len(next.tasks) == 0 {
+				heap.Pop(h)
+				continue
+			}
+			heap.Fix(h, 0)
+		}
+	}
+}
+
+// placeGroup are tasks in the same places, of which only the first may go next.
+// around is how many were in them when somebody last counted.
+type placeGroup struct {
+	places  []string
+	tasks   []int
+	counted int
+}
+
+// evictionHeap is a heap of lines.
+type evictionHeap struct {
+	groups  []*placeGroup
+	compare func(a, b *placeGroup) int
+}
+
+func (q *evictionHeap) Len() int           { return len(q.groups) }
+func (q *evictionHeap) Less(i, j int) bool { return q.compare(q.groups[i], q.groups[j]) < 0 }
+func (q *evictionHeap) Swap(i, j int)      { q.groups[i], q.groups[j] = q.groups[j], q.groups[i] }
+func (q *evictionHeap) Push(l any)         { q.groups = append(q.groups, l.(*placeGroup)) }
+func (q *evictionHeap) Pop() any {
+	last := q.groups[len(q.groups)-1]
+	q.groups = q.groups[:len(q.groups)-1]
+	return last
+}
+
+func (c SpreadCounter) groupByPlace(n int, value func(i int, field string) string) []*placeGroup {
+	var lines []*placeGroup
+	by := map[string]*placeGroup{}
+	for i := range n {
+		places := c.placeValues(func(field string) string { return value(i, field) })
+		key := strings.Join(places, "\x00")
+		l, ok := by[key]
+		if !ok {
+			l = &placeGroup{places: places}
+			by[key], lines = l, append(lines, l)
+		}
+		l.tasks = append(l.tasks, i)
+	}
+	return lines
+}

@@ -1,0 +1,208 @@
+package jobfile
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// mistakesOf are the lines of what is said of a file.
+func mistakesOf(t *testing.T, file string) []string {
+	t.Helper()
+	_, err := Read(strings.NewReader(file), "f.yaml")
+	if err == nil {
+		t.Fatal("the file was read")
+	}
+	return strings.Split(err.Error(), "\n")
+}
+
+// TestReadReportsEveryMistake at once: what cannot be read, and what no job may
+// have, in the order of the file.
+func TestReadReportsEveryMistake(t *testing.T) {
+	got := mistakesOf(t, `name: a b
+gpus: -1
+mem: lots
+retries: -1
+env:
+  "A=B": 1
+gpu_topology: ring
+parameters: [init=true, privileged=true, {key: cap-add, value: SYS_ADMIN}]
+image: debian:12
+health_check:
+  - http: /
+  - {tcp: 80, failures: 5000}
+schedule: {cron: 0 3 * *}
+foo: 1
+`)
+	want := []string{
+		`f.yaml:1:7: name "a b": use 1 to 63 letters`,
+		`f.yaml:2:7: gpus: -1 is not between 0 and 1024`,
+		`f.yaml:3:6: mem: "lots" is not a size`,
+		`f.yaml:4:10: retries: -1 is not between 0 and 1000`,
+		`f.yaml:6:10: env: "A=B" is not a variable's name`,
+		`f.yaml:7:15: gpu_topology: "ring" is none of`,
+		`f.yaml:8:25: parameters: item 2: "privileged" is not served: served are add-host, `,
+		`f.yaml:8:42: parameters: item 3: "cap-add=SYS_ADMIN": this capability may open every GPU`,
+		`f.yaml:11:11: health_check: item 1: http: port_index 0, and the job has 0 ports`,
+		`f.yaml:12:25: health_check: item 2: failures: 5000 is not between 1 and 1000`,
+		`f.yaml:13:18: schedule: cron "0 3 * *": `,
+		`f.yaml:14:1: unknown key "foo"; the keys are after, `,
+	}
+	for i := range max(len(want), len(got)) {
+		switch {
+		case i >= len(want):
+			t.Errorf("told beside: %s", got[i])
+		case i >= len(got) || !strings.HasPrefix(got[i], want[i]):
+			t.Errorf("%d: got %q, want %s…", i, got[i:min(i+1, len(got))], want[i])
+		}
+	}
+}
+
+// TestEachMistakeIsReportedOnce: what follows from another is not told.
+func TestEachMistakeIsReportedOnce(t *testing.T) {
+	for _, file := range []string{
+		"name: a\ncomand: ls\n",    // has no command for it
+		"name: [a]\ncommand: ls\n", // nor a name
+		"name: a\nports: many\nhealth_check: {http: /}\ncommand: serve\n", // nor ports to check
+		"name: a\ngpus: half\ngpu_type: V100\ncommand: ls\n",
+		"name: a\nimages: debian\ncontainer: docker\n",
+		"name: a\nmem: 8gb\nshm_size: 1GiB\nimage: debian\n",
+		"apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: []}\n---\napiVersion: v1\n",
+	} {
+		if got := mistakesOf(t, file); len(got) != 1 {
+			t.Errorf("of\n%sgot\n%s", file, strings.Join(got, "\n"))
+		}
+	}
+}
+
+// TestMistakesOfLongListAreBounded: as many as are told of a mapping, and how many more.
+func TestMistakesOfLongListAreBounded(t *testing.T) {
+	got := mistakesOf(t, head+"labels:\n"+labels(50))
+	if n := len(got); n != maxMistakes+1 || got[n-1] != "f.yaml: 30 more mistakes: mend the others first" {
+		t.Errorf("%d lines, the last %q", n, got[n-1])
+	}
+}
+
+// labels are so many that no job may have.
+func labels(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "  mesos-gpu.%d: x\n", i)
+	}
+	return b.String()
+}
+
+// TestSuggestions: what is asked for a key that is not there; no words are no
+// suggestion.
+func TestSuggestions(t *testing.T) {
+	for lines, want := range map[string]string{
+		"memory: 4GiB":                     `did you mean "mem"?`,
+		"GPUs: 1":                          `did you mean "gpus"?`,
+		"gpu: 1":                           `did you mean "gpus"?`,
+		"cpu: 1":                           `did you mean "cpus"?`,
+		"gpsu: 1":                          `did you mean "gpus"?`,
+		"killGrace: 5s":                    `did you mean "kill_grace"?`,
+		"shm-size: 1GiB":                   `did you mean "shm_size"?`,
+		"replicas: 2":                      `did you mean "tasks"?`,
+		"environment: {}":                  `did you mean "env"?`,
+		"depends_on: [b]":                  `did you mean "after"?`,
+		"ntasks: 2":                        `did you mean "tasks"?`,
+		"time: 1h":                         `did you mean "timeout"?`,
+		"partition: research":              `did you mean "role"?`,
+		"restart: always":                  `did you mean "service"?`,
+		"share: {mem: 4GiB}":               `share: unknown key "mem"; did you mean "memory"?`,
+		"limits: {memory: 4GiB}":           `limits: unknown key "memory"; did you mean "mem"?`,
+		"fetch: [{url: /a}]":               `did you mean "uri"?`,
+		`volumes: [{src: /a, target: /b}]`: `did you mean "source"?`,
+		"workdir: /tmp":                    `as an option of docker run it is one of parameters: ["workdir=…"]`,
+		"spec: {}":                         `unknown key "spec"; the keys are `,
+		"metadata: {}":                     `unknown key "metadata"; the keys are `,
+		strings.Repeat("k", 1000) + ": 1":  `k"; the keys are `,
+	} {
+		if got := strings.Join(mistakesOf(t, head+lines), "\n"); !strings.Contains(got, want) {
+			t.Errorf("%.40s: got %.300s\nwant …%s", lines, got, want)
+		}
+	}
+}
+
+// TestSynonymsReferToExistingKeys: each is said for a key that there is, and for one of a
+// mapping alone.
+func TestSynonymsReferToExistingKeys(t *testing.T) {
+	here := map[string]bool{}
+	for _, k := range Keys() {
+		here[k.Name] = true
+		for _, p := range k.Parts {
+			here[p] = true
+		}
+	}
+	for key, words := range keySynonyms() {
+		if !here[key] {
+			t.Errorf("%s is no key", key)
+		}
+		for _, w := range words {
+			if w != normalizeWord(w, "") {
+				t.Errorf("%s: %q is never looked for: write %q", key, w, normalizeWord(w, ""))
+			}
+		}
+	}
+	owner := map[string]string{}
+	for _, k := range Keys() {
+		for _, w := range keySynonyms()[k.Name] {
+			if other := owner[w]; other != "" {
+				t.Errorf("%q stands for %s and %s", w, other, k.Name)
+			}
+			owner[w] = k.Name
+		}
+	}
+}
+
+// TestUnknownKeysListIsPrintedOnce in a file, however many of its keys are unknown.
+func TestUnknownKeysListIsPrintedOnce(t *testing.T) {
+	got := mistakesOf(t, head+"xylophone: 1\nquux: 2\nshare: {zzzzzz: 1}\n")
+	want := []bool{true, false, true} // share's are others
+	var lists []bool
+	for _, line := range got {
+		lists = append(lists, strings.Contains(line, "the keys are"))
+	}
+	if diff := cmp.Diff(want, lists); diff != "" {
+		t.Errorf("(-want +got):\n%s\n%s", diff, strings.Join(got, "\n"))
+	}
+}
+
+func TestUnits(t *testing.T) {
+	for text, want := range map[string]string{
+		"8gb": "write 8GB or 8GiB", "8G": "write 8GB or 8GiB", "1.5 t": "write 1.5TB or 1.5TiB", "512m": "write 512MB or 512MiB",
+		"8Gi": "write 8GiB", "8 gib": "write 8GiB", "64k": "write 64KiB", "64KB": "write 64KiB",
+		"0gb": "such as 512MiB or 4GiB", "lots": "such as 512MiB or 4GiB", "8 apples": "such as 512MiB or 4GiB", "g": "such as 512MiB or 4GiB",
+	} {
+		if _, err := ParseSize(text); err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%s: got %v, want …%s", text, err, want)
+		}
+	}
+	// What is said is taken.
+	for _, text := range []string{"8GB", "8GiB", "1.5TB", "1.5TiB", "64KiB"} {
+		if _, err := ParseSize(text); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestFractionOfGPUSuggestsShare: who asks for half a GPU learns how.
+func TestFractionOfGPUSuggestsShare(t *testing.T) {
+	got := mistakesOf(t, head+"gpus: 0.5\n")
+	if want := "f.yaml:4:7: gpus: 0.5 is not a whole number: use 1, or for a part of one share: {memory: 50%}"; len(got) != 1 || got[0] != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if spec, err := Read(strings.NewReader(head+"share: {memory: 50%}\n"), "f"); err != nil || spec.Request.Share.MemPercent != 50 {
+		t.Errorf("as it says: %+v, %v", spec, err)
+	}
+}
+
+func TestKubernetesManifestIsRejected(t *testing.T) {
+	got := mistakesOf(t, "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\nspec: {}\n")
+	if want := "f.yaml:2:7: this is a manifest of Kubernetes, of the kind Job: a job file has keys of its own, see mesos-gpu explain"; len(got) != 1 || got[0] != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

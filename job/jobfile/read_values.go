@@ -1,0 +1,262 @@
+package jobfile
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"mesos-gpu/gpu"
+	"mesos-gpu/job"
+)
+
+func readText(n *yaml.Node, to *string) error {
+	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" || n.Value == "" {
+		return errors.New("needs a word")
+	}
+	*to = n.Value
+	return nil
+}
+
+func readNumber(n *yaml.Node, to *float64) error {
+	v, err := strconv.ParseFloat(n.Value, 64)
+	if n.Kind != yaml.ScalarNode || err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
+		return fmt.Errorf("%q is not a number", n.Value)
+	}
+	if v <= 0 {
+		return fmt.Errorf("%s is not above 0", n.Value)
+	}
+	*to = v
+	return nil
+}
+
+// readCount reads whole numbers and tells a fraction apart from a word, since a
+// fraction of a GPU is what people try first.
+func readCount(n *yaml.Node, to *int) error {
+	v, err := strconv.Atoi(n.Value)
+	if n.Kind == yaml.ScalarNode && err == nil {
+		*to = v
+		return nil
+	}
+	if f, ferr := strconv.ParseFloat(n.Value, 64); n.Kind == yaml.ScalarNode && ferr == nil {
+		return fmt.Errorf("%s is not a whole number: use %d", n.Value, int(math.Min(math.Max(1, math.Ceil(f)), 1e6)))
+	}
+	return fmt.Errorf("%q is not a whole number", n.Value)
+}
+
+// readGPUs is count, and names what takes a part of a GPU.
+func readGPUs(n *yaml.Node, to *int) error {
+	err := readCount(n, to)
+	if f, ferr := strconv.ParseFloat(n.Value, 64); err != nil && ferr == nil && f > 0 && f < 1 {
+		return fmt.Errorf("%w, or for a part of one share: {memory: %d%%}", err, int(math.Max(1, math.Round(100*f))))
+	}
+	return err
+}
+
+// readPositive is count from 1 on.
+func readPositive(n *yaml.Node, to *int) error {
+	if err := readCount(n, to); err != nil {
+		return err
+	}
+	if *to < 1 {
+		return fmt.Errorf("%d is not above 0", *to)
+	}
+	return nil
+}
+
+func readTypes(n *yaml.Node, to *gpu.TypeSelector) error {
+	return readIncluded(n, &to.Include, &to.Exclude)
+}
+
+// readIncluded reads "V100", [V100, A100] or {include: […], exclude: […]}.
+func readIncluded(n *yaml.Node, include, exclude *[]string) error {
+	if n.Kind != yaml.MappingNode {
+		return readWords(n, include)
+	}
+	return readFields(n, map[string]valueReader{
+		"include": func(n *yaml.Node) error { return readWords(n, include) },
+		"exclude": func(n *yaml.Node) error { return readWords(n, exclude) },
+	})
+}
+
+func readWords(n *yaml.Node, to *[]string) error {
+	if n.Kind == yaml.ScalarNode {
+		n = &yaml.Node{Kind: yaml.SequenceNode, Content: []*yaml.Node{n}}
+	}
+	if n.Kind != yaml.SequenceNode || len(n.Content) == 0 {
+		return errors.New("needs a word or a list of words")
+	}
+	list := make([]string, len(n.Content))
+	for i, c := range n.Content {
+		if err := readText(c, &list[i]); err != nil {
+			return err
+		}
+	}
+	*to = list
+	return nil
+}
+
+func readFlag(n *yaml.Node, to *bool) error {
+	if err := n.Decode(to); err != nil || n.Kind != yaml.ScalarNode {
+		return fmt.Errorf("%q is neither true nor false", n.Value)
+	}
+	return nil
+}
+
+// readConstraints reads Marathon's lists of two or three words, or such words in
+// one line: [[hostname, UNIQUE], "rack GROUP_BY 2"].
+func readConstraints(n *yaml.Node, to *[]job.Constraint) error {
+	if n.Kind != yaml.SequenceNode {
+		return errors.New("needs a list, for example [[hostname, UNIQUE]]")
+	}
+	for _, item := range n.Content {
+		var c job.Constraint
+		var err error
+		if item.Kind == yaml.ScalarNode {
+			c, err = job.ParseConstraint(item.Value)
+		} else {
+			var list []string
+			if err = readWords(item, &list); err == nil {
+				c, err = job.NewConstraint(list...)
+			}
+		}
+		if err != nil {
+			return err
+		}
+		*to = append(*to, c)
+	}
+	return nil
+}
+
+func shellCommand(line string) []string { return []string{"/bin/sh", "-c", line} }
+
+// readCommand reads an argument vector, or one line for /bin/sh.
+func readCommand(n *yaml.Node, to *[]string) error {
+	if n.Kind == yaml.ScalarNode {
+		var line string
+		if err := readText(n, &line); err != nil {
+			return err
+		}
+		*to = shellCommand(line)
+		return nil
+	}
+	if n.Kind != yaml.SequenceNode || len(n.Content) == 0 {
+		return errors.New("needs one line for /bin/sh or a list of arguments")
+	}
+	list := make([]string, len(n.Content))
+	for i, c := range n.Content {
+		if c.Kind != yaml.ScalarNode {
+			return fmt.Errorf("argument %d is not a word", i+1)
+		}
+		list[i] = c.Value
+	}
+	*to = list
+	return nil
+}
+
+// readPairs reads names and values.
+func readPairs(n *yaml.Node, to *map[string]string) error {
+	if n.Kind != yaml.MappingNode {
+		return errors.New("needs NAME: value pairs")
+	}
+	all := make(map[string]string, len(n.Content)/2)
+	for i := 0; i < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		if value.Kind != yaml.ScalarNode {
+			return errorAt(value, "%s is not a single value", key.Value)
+		}
+		if _, ok := all[key.Value]; ok {
+			return errorAt(key, "%s stands twice", key.Value)
+		}
+		all[key.Value] = value.Value
+	}
+	*to = all
+	return nil
+}
+
+func readDuration(n *yaml.Node, to *time.Duration) error {
+	d, err := time.ParseDuration(n.Value)
+	if n.Kind != yaml.ScalarNode || err != nil {
+		return fmt.Errorf("%q is not a duration such as 10s or 2m", n.Value)
+	}
+	*to = d
+	return nil
+}
+
+// readPositiveDuration is a duration above 0: nothing is what a key that is left out has.
+func readPositiveDuration(n *yaml.Node, to *time.Duration) error {
+	if err := readDuration(n, to); err != nil {
+		return err
+	}
+	if *to <= 0 {
+		return fmt.Errorf("%s is not above 0: leave it out for the default", *to)
+	}
+	return nil
+}
+
+// sizeUnits in MiB, longest suffix first.
+var sizeUnits = []struct {
+	suffix string
+	mib    float64
+}{
+	{"KiB", 1.0 / 1024}, {"MiB", 1}, {"GiB", 1024}, {"TiB", 1024 * 1024},
+	{"MB", 1e6 / (1 << 20)}, {"GB", 1e9 / (1 << 20)}, {"TB", 1e12 / (1 << 20)},
+}
+
+func readSize(n *yaml.Node, to *float64) error {
+	if n.Kind != yaml.ScalarNode {
+		return errors.New("needs a size such as 512MiB")
+	}
+	v, err := ParseSize(n.Value)
+	*to = v
+	return err
+}
+
+// readWholeSize is size, rounded up to a MiB.
+func readWholeSize(n *yaml.Node, to *int64) error {
+	var mib float64
+	err := readSize(n, &mib)
+	*to = int64(math.Ceil(math.Min(mib, 1<<40)))
+	return err
+}
+
+// ParseSize reads "512MiB", "4 GiB", "1.5GB"; a bare number is MiB, as in
+// Mesos. The result is in MiB.
+func ParseSize(s string) (float64, error) {
+	digits, unit := strings.TrimSpace(s), 1.0
+	for _, u := range sizeUnits {
+		if cut, ok := strings.CutSuffix(digits, u.suffix); ok {
+			digits, unit = strings.TrimSpace(cut), u.mib
+			break
+		}
+	}
+	v, err := strconv.ParseFloat(digits, 64)
+	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) || v <= 0 {
+		if instead := suggestUnit(s); instead != "" {
+			return 0, fmt.Errorf("%q is not a size: write %s", s, instead)
+		}
+		return 0, fmt.Errorf("%q is not a size such as 512MiB or 4GiB", s)
+	}
+	return v * unit, nil
+}
+
+// otherUnit finds a unit that is written as elsewhere: 8gb, 8G, 8Gi.
+var otherUnit = regexp.MustCompile(`^([0-9]+|[0-9]*\.[0-9]+) *([kmgt])(i?)b?$`)
+
+// suggestUnit are the sizes that were probably meant: "8GB or 8GiB".
+func suggestUnit(s string) string {
+	m := otherUnit.FindStringSubmatch(strings.ToLower(strings.TrimSpace(s)))
+	if m == nil || strings.Trim(m[1], "0.") == "" {
+		return ""
+	}
+	binary := m[1] + strings.ToUpper(m[2]) + "iB"
+	if m[3] != "" || m[2] == "k" { // nobody counts memory in 1000 bytes
+		return binary
+	}
+	return m[1] + strings.ToUpper(m[2]) + "B or " + binary
+}

@@ -1,0 +1,51 @@
+package job
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// A launch has the newest version only where an older executor would run
+// something else.
+func TestLaunchVersions(t *testing.T) {
+	for name, test := range map[string]struct {
+		launch LaunchData
+		want   int
+	}{
+		"plain":                  {LaunchData{Job: "a", Command: []string{"x"}, Fetch: []FetchArtifact{{URI: "/a"}}}, LaunchVersion},
+		"more health checks":     {LaunchData{Job: "a", HealthChecks: []json.RawMessage{[]byte(`{"type":"TCP"}`)}}, entrypointLaunchVersion},
+		"secrets":                {LaunchData{Job: "a", Secrets: map[string]string{"A": "b"}, ImageEntrypoint: true}, secretsLaunchVersion},
+		"the image's entrypoint": {LaunchData{Job: "a", ImageEntrypoint: true}, entrypointLaunchVersion},
+	} {
+		data, err := test.launch.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, ok, err := ParseLaunch(data)
+		if err != nil || !ok || got.Version != test.want {
+			t.Errorf("%s: version %d (%t, %v), want %d", name, got.Version, ok, err, test.want)
+		}
+		got.Version = 0
+		if diff := cmp.Diff(test.launch, got); diff != "" {
+			t.Errorf("%s (-sent +got):\n%s", name, diff)
+		}
+	}
+}
+
+// What was stored before a job could have several health checks, and host
+// ports of its own, reads as it was.
+func TestOldContainerRecordsAreReadable(t *testing.T) {
+	var got Container
+	if err := json.Unmarshal([]byte(`{"ports":[{"container":80}],"health_check":{"tcp":{"port":80},"failures":3}}`), &got); err != nil {
+		t.Fatal(err)
+	}
+	want := Container{Ports: []Port{{Container: 80}}, HealthCheck: &HealthCheck{Check: Check{TCP: &TCPCheck{CheckPort{Port: 80}}}, Failures: 3}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if all := got.HealthChecks(); len(all) != 1 || all[0] != got.HealthCheck {
+		t.Errorf("health checks %v", all)
+	}
+}

@@ -1,0 +1,259 @@
+package api
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"slices"
+
+	"mesos-gpu/marathon"
+	"mesos-gpu/marathon/deploy"
+)
+
+// AuthorizeFunc says what is in the way of who asks, by the context of the request: of
+// seeing the apps of a role or, with change, of changing them. The role "/" is
+// all roles.
+type AuthorizeFunc func(ctx context.Context, change bool, role string) error
+
+// allRoles is above each role.
+const allRoles = "/"
+
+// WithAuthorization is the service for those who may. It leaves out of lists what they
+// may not see; all else that they may not do is a *Problem of status 403.
+func WithAuthorization(s AppService, may AuthorizeFunc) AppService { return &authorizedService{s, may} }
+
+type authorizedService struct {
+	AppService
+	authorize AuthorizeFunc
+}
+
+// authorizeRole makes a Problem of what may not be.
+func (g *authorizedService) authorizeRole(ctx context.Context, change bool, role string) error {
+	if err := g.authorize(ctx, change, role); err != nil {
+		return newProblem(http.StatusForbidden, "%v", err)
+	}
+	return nil
+}
+
+func (g *authorizedService) canSee(ctx context.Context, a *marathon.App) bool {
+	return g.authorize(ctx, false, a.Role) == nil
+}
+
+// runAuthorized does what is permitted: the app, the tasks or whatever permits asks
+// about are of the same roles when do is done.
+func (g *authorizedService) runAuthorized(ctx context.Context, permits func(*authorizedService) error, do func(AppService) error) error {
+	return g.AppService.RunExclusive(ctx, func(s AppService) error {
+		if err := permits(&authorizedService{s, g.authorize}); err != nil {
+			return err
+		}
+		return do(s)
+	})
+}
+
+// deployAuthorized is runAuthorized for what comes to a deployment.
+func (g *authorizedService) deployAuthorized(ctx context.Context, permits func(*authorizedService) error, do func(AppService) (deploy.Deployment, error)) (d deploy.Deployment, err error) {
+	err = g.runAuthorized(ctx, permits, func(s AppService) (err error) {
+		d, err = do(s)
+		return err
+	})
+	return d, err
+}
+
+// authorizeApp permits what is done to one app. Who does it finds out again whether
+// it is there.
+func authorizeApp(ctx context.Context, change bool, id string) func(*authorizedService) error {
+	return func(g *authorizedService) error {
+		a, err := g.AppService.GetApp(ctx, id)
+		if err != nil {
+			return err
+		}
+		return g.authorizeRole(ctx, change, a.App.Role)
+	}
+}
+
+func (g *authorizedService) ListApps(ctx context.Context) ([]AppStatus, error) {
+	all, err := g.AppService.ListApps(ctx)
+	return slices.DeleteFunc(all, func(a AppStatus) bool { return !g.canSee(ctx, a.App) }), err
+}
+
+func (g *authorizedService) GetApp(ctx context.Context, id string) (AppStatus, error) {
+	a, err := g.AppService.GetApp(ctx, id)
+	if err == nil {
+		err = g.authorizeRole(ctx, false, a.App.Role)
+	}
+	if err != nil {
+		return AppStatus{}, err
+	}
+	return a, nil
+}
+
+func (g *authorizedService) ListVersions(ctx context.Context, id string) (list []string, err error) {
+	err = g.runAuthorized(ctx, authorizeApp(ctx, false, id), func(s AppService) (err error) {
+		list, err = s.ListVersions(ctx, id)
+		return err
+	})
+	return list, err
+}
+
+// GetVersion checks the role that the app had then, too.
+func (g *authorizedService) GetVersion(ctx context.Context, id, version string) (*marathon.App, error) {
+	a, err := g.AppService.GetVersion(ctx, id, version)
+	if err == nil {
+		err = g.authorizeRole(ctx, false, a.Role)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// UpdateApps permits both what an app is and what it is to become.
+func (g *authorizedService) UpdateApps(ctx context.Context, edit EditFunc, force bool) (deploy.Deployment, []*marathon.App, error) {
+	return g.AppService.UpdateApps(ctx, func(stored func(string) *marathon.App) ([]*marathon.App, error) {
+		apps, err := edit(stored)
+		for _, a := range apps {
+			if err != nil {
+				break
+			}
+			if old := stored(a.ID); old != nil {
+				err = g.authorizeRole(ctx, true, old.Role)
+			}
+			if err == nil {
+				err = g.authorizeRole(ctx, true, a.Role)
+			}
+		}
+		return apps, err
+	}, force)
+}
+
+func (g *authorizedService) RemoveApp(ctx context.Context, id string, force bool) (deploy.Deployment, error) {
+	return g.deployAuthorized(ctx, authorizeApp(ctx, true, id), func(s AppService) (deploy.Deployment, error) { return s.RemoveApp(ctx, id, force) })
+}
+
+func (g *authorizedService) RestartApp(ctx context.Context, id string, force bool) (deploy.Deployment, error) {
+	return g.deployAuthorized(ctx, authorizeApp(ctx, true, id), func(s AppService) (deploy.Deployment, error) { return s.RestartApp(ctx, id, force) })
+}
+
+// authorizeTasks permits the end of tasks. Of those that are no app's nobody knows
+// the role.
+func authorizeTasks(ctx context.Context, ids []string) func(*authorizedService) error {
+	return func(g *authorizedService) error {
+		apps, err := g.AppService.ListApps(ctx)
+		if err != nil {
+			return err
+		}
+		roles := map[string]string{}
+		for _, a := range apps {
+			for _, t := range a.Tasks {
+				roles[t.ID] = a.App.Role
+			}
+		}
+		return g.authorizeRoles(ctx, true, ids, roles)
+	}
+}
+
+// authorizeRoles permits what concerns things of those roles; of one without
+// nobody knows it.
+func (g *authorizedService) authorizeRoles(ctx context.Context, change bool, ids []string, roles map[string]string) error {
+	for _, id := range ids {
+		role, known := roles[id]
+		if !known {
+			role = allRoles
+		}
+		if err := g.authorizeRole(ctx, change, role); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (g *authorizedService) KillTasks(ctx context.Context, ids []string) error {
+	return g.runAuthorized(ctx, authorizeTasks(ctx, ids), func(s AppService) error { return s.KillTasks(ctx, ids) })
+}
+
+func (g *authorizedService) KillAndScale(ctx context.Context, ids []string, force bool) (deploy.Deployment, error) {
+	return g.deployAuthorized(ctx, authorizeTasks(ctx, ids), func(s AppService) (deploy.Deployment, error) { return s.KillAndScale(ctx, ids, force) })
+}
+
+// appRoles are those of all apps, by their ids.
+func (g *authorizedService) appRoles(ctx context.Context) (map[string]string, error) {
+	apps, err := g.AppService.ListApps(ctx)
+	roles := make(map[string]string, len(apps))
+	for _, a := range apps {
+		roles[a.App.ID] = a.App.Role
+	}
+	return roles, err
+}
+
+// ListDeployments are those of which all apps may be seen.
+func (g *authorizedService) ListDeployments(ctx context.Context) ([]deploy.Deployment, error) {
+	roles, err := g.appRoles(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all, err := g.AppService.ListDeployments(ctx)
+	return slices.DeleteFunc(all, func(d deploy.Deployment) bool { return g.authorizeRoles(ctx, false, d.AffectedApps(), roles) != nil }), err
+}
+
+func (g *authorizedService) CancelDeployment(ctx context.Context, id string, force bool) (deploy.Deployment, error) {
+	return g.deployAuthorized(ctx, authorizeDeployment(ctx, id), func(s AppService) (deploy.Deployment, error) { return s.CancelDeployment(ctx, id, force) })
+}
+
+// authorizeDeployment permits the end of one, which concerns all of the apps that it
+// changes. Of one that is gone nobody knows the role.
+func authorizeDeployment(ctx context.Context, id string) func(*authorizedService) error {
+	return func(g *authorizedService) error {
+		roles, err := g.appRoles(ctx)
+		if err != nil {
+			return err
+		}
+		all, err := g.AppService.ListDeployments(ctx)
+		if err != nil {
+			return err
+		}
+		for i := range all {
+			if all[i].ID == id {
+				if err := g.authorizeRoles(ctx, true, all[i].AffectedApps(), roles); err != nil {
+					return err
+				}
+				return g.authorizeRollback(ctx, all[i].From)
+			}
+		}
+		return nil
+	}
+}
+
+// authorizeRollback permits what a rollback makes of apps: their versions from before
+// may be of other roles.
+func (g *authorizedService) authorizeRollback(ctx context.Context, from map[string]string) error {
+	for _, id := range slices.Sorted(maps.Keys(from)) {
+		if from[id] == "" {
+			continue // a new app goes
+		}
+		role := allRoles
+		if app, err := g.AppService.GetVersion(ctx, id, from[id]); err == nil {
+			role = app.Role
+		}
+		if err := g.authorizeRole(ctx, true, role); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (g *authorizedService) ListQueue(ctx context.Context) ([]deploy.QueuedApp, error) {
+	all, err := g.AppService.ListQueue(ctx)
+	return slices.DeleteFunc(all, func(q deploy.QueuedApp) bool { return !g.canSee(ctx, q.App) }), err
+}
+
+func (g *authorizedService) ResetDelay(ctx context.Context, id string) error {
+	return g.runAuthorized(ctx, authorizeApp(ctx, true, id), func(s AppService) error { return s.ResetDelay(ctx, id) })
+}
+
+// AbdicateLeadership concerns all.
+func (g *authorizedService) AbdicateLeadership(ctx context.Context) error {
+	if err := g.authorizeRole(ctx, true, allRoles); err != nil {
+		return err
+	}
+	return g.AppService.AbdicateLeadership(ctx)
+}

@@ -1,0 +1,76 @@
+package api
+
+import (
+	"context"
+	"errors"
+
+	"mesos-gpu/marathon"
+	"mesos-gpu/marathon/deploy"
+)
+
+// GetGroup is a copy without the apps that the requester may not see.
+func (g *authorizedService) GetGroup(ctx context.Context, id string) (*marathon.Group, error) {
+	found, err := g.AppService.GetGroup(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return g.visibleGroup(ctx, found), nil
+}
+
+func (g *authorizedService) visibleGroup(ctx context.Context, group *marathon.Group) *marathon.Group {
+	c := *group
+	c.Apps, c.Groups = nil, nil
+	for _, a := range group.Apps {
+		if g.canSee(ctx, a) {
+			c.Apps = append(c.Apps, a)
+		}
+	}
+	for _, inner := range group.Groups {
+		c.Groups = append(c.Groups, g.visibleGroup(ctx, inner))
+	}
+	return &c
+}
+
+// PutGroup permits what the apps of the group are and what those it is given
+// are to be.
+func (g *authorizedService) PutGroup(ctx context.Context, id string, group *marathon.Group, o GroupOptions) (deploy.Deployment, error) {
+	return g.deployAuthorized(ctx, authorizeGroup(ctx, id, group), func(s AppService) (deploy.Deployment, error) { return s.PutGroup(ctx, id, group, o) })
+}
+
+func (g *authorizedService) RemoveGroup(ctx context.Context, id string, force bool) (deploy.Deployment, error) {
+	return g.deployAuthorized(ctx, authorizeGroup(ctx, id, nil), func(s AppService) (deploy.Deployment, error) { return s.RemoveGroup(ctx, id, force) })
+}
+
+// authorizeGroup permits the change of a group. One without apps may become of any
+// role, and so may one that is to be as it was: both need all roles.
+func authorizeGroup(ctx context.Context, id string, given *marathon.Group) func(*authorizedService) error {
+	return func(g *authorizedService) error {
+		there, err := g.AppService.GetGroup(ctx, id)
+		if err != nil && !errors.As(err, new(*deploy.NotFoundError)) {
+			return err
+		}
+		roles := map[string]bool{}
+		for _, group := range []*marathon.Group{there, given} {
+			if group == nil {
+				continue
+			}
+			for _, a := range group.OrderedApps() {
+				roles[a.Role] = true
+			}
+		}
+		if len(roles) == 0 || given != nil && given.Version != "" {
+			return g.authorizeRole(ctx, true, allRoles)
+		}
+		for role := range roles {
+			if err := g.authorizeRole(ctx, true, role); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// AuthorizeEvents permits the stream of what happens to all apps.
+func (g *authorizedService) AuthorizeEvents(ctx context.Context) error {
+	return g.authorizeRole(ctx, false, allRoles)
+}

@@ -1,0 +1,178 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sirupsen/logrus"
+
+	"mesos-gpu/marathon"
+	"mesos-gpu/marathon/deploy"
+)
+
+// roleAccess are the roles whose apps somebody may see, and change.
+type roleAccess struct{ sees, changes []string }
+
+func (b *roleAccess) may(_ context.Context, change bool, role string) error {
+	list := b.sees
+	if change {
+		list = b.changes
+	}
+	if slices.Contains(list, role) || slices.Contains(list, allRoles) {
+		return nil
+	}
+	return errors.New("not in role " + role)
+}
+
+// rolesService reads what is below /prod as of that role.
+type rolesService struct{ *fake }
+
+func (f rolesService) ParseSettings(ctx context.Context, id string) (marathon.ParseSettings, error) {
+	s, err := f.fake.ParseSettings(ctx, id)
+	if strings.HasPrefix(id, "/prod/") {
+		s.Role = "prod"
+	}
+	return s, err
+}
+
+// newAuthorizedServer has the apps /web of the role *, /prod/a of prod, and a
+// deployment of the first two that does not end, all made by who may do
+// everything.
+func newAuthorizedServer(t *testing.T) (a *testClient, b *roleAccess) {
+	a, b = newTestClient(t), &roleAccess{}
+	log := logrus.New()
+	log.SetOutput(t.Output())
+	a.send("POST", "/v2/groups", `{"id": "/prod", "enforceRole": true, "apps": [{"id": "a", "cmd": "x"}]}`, 201)
+	a.send("POST", "/v2/apps", `{"id": "/web", "cmd": "x"}`, 201)
+	a.send("POST", "/v2/apps", `{"id": "/stuck", "cmd": "one"}`, 201)
+	a.frozen = true
+	a.send("PUT", "/v2/apps/stuck", `{"cmd": "two"}`, 200)
+	a.frozen = false
+	a.handler = NewHandler(WithAuthorization(rolesService{a.fake}, b.may), a.bus, log)
+	return a, b
+}
+
+// TestAuthorization: each request by who sees and changes prod, who only sees it, and
+// who sees everything but changes nothing. /web, /stuck and empty groups are
+// not prod's.
+func TestAuthorization(t *testing.T) {
+	people := []roleAccess{{[]string{"prod"}, []string{"prod"}}, {[]string{"prod"}, nil}, {[]string{"/"}, nil}}
+	for _, c := range []struct{ method, path, body, want string }{
+		{"GET", "/v2/apps/prod/a", "", "200 200 200"},
+		{"GET", "/v2/apps/web", "", "403 403 200"},
+		{"GET", "/v2/apps/none", "", "404 404 404"},
+		{"GET", "/v2/apps/prod/a/versions", "", "200 200 200"},
+		{"GET", "/v2/apps/web/versions", "", "403 403 200"},
+		{"GET", "/v2/apps/web/tasks", "", "403 403 200"},
+		{"POST", "/v2/apps", `{"id": "/new", "cmd": "x"}`, "403 403 403"},
+		{"PUT", "/v2/apps/prod/a", `{"instances": 2}`, "200 403 403"},
+		{"PUT", "/v2/apps/web", `{"instances": 2}`, "403 403 403"},
+		{"PATCH", "/v2/apps", `[{"id": "/prod/a", "instances": 2}, {"id": "/web", "instances": 2}]`, "403 403 403"},
+		{"POST", "/v2/apps/prod/a/restart", "", "200 403 403"},
+		{"POST", "/v2/apps/web/restart", "", "403 403 403"},
+		{"DELETE", "/v2/apps/prod/a", "", "200 403 403"},
+		{"DELETE", "/v2/apps/web", "", "403 403 403"},
+		{"DELETE", "/v2/apps/prod/a/tasks", "", "200 403 403"},
+		{"DELETE", "/v2/apps/prod/a/tasks?scale=true", "", "200 403 403"},
+		{"DELETE", "/v2/apps/web/tasks", "", "403 403 403"},
+		{"GET", "/v2/groups/prod", "", "200 200 200"},
+		{"POST", "/v2/groups", `{"id": "/empty"}`, "403 403 403"},
+		{"PUT", "/v2/groups/prod", `{"scaleBy": 2}`, "200 403 403"},
+		{"PUT", "/v2/groups/prod", `{"enforceRole": true, "apps": [{"id": "b", "cmd": "x"}]}`, "200 403 403"},
+		{"PUT", "/v2/groups/prod", `{"apps": [{"id": "b", "cmd": "x"}]}`, "403 403 403"}, // of the role *
+		{"PUT", "/v2/groups/prod", `{"version": "2020-01-01T00:00:00.000Z"}`, "403 403 403"},
+		{"DELETE", "/v2/groups/prod", "", "200 403 403"},
+		{"DELETE", "/v2/groups", "", "403 403 403"},
+		{"DELETE", "/v2/queue/prod/a/delay", "", "404 403 403"},
+		{"DELETE", "/v2/queue/web/delay", "", "403 403 403"},
+		{"DELETE", "/v2/deployments/STUCK", "", "403 403 403"},
+		{"DELETE", "/v2/leader", "", "403 403 403"},
+		{"GET", "/v2/events", "", "403 403 200"},
+		{"GET", "/v2/info", "", "200 200 200"},
+		{"GET", "/ping", "", "200 200 200"},
+	} {
+		var got []string
+		for _, p := range people {
+			a, b := newAuthorizedServer(t)
+			a.abdicated = nil
+			*b = roleAccess{sees: []string{"/"}}
+			path := strings.Replace(c.path, "STUCK", a.deployment(), 1)
+			*b = p
+			ctx, cancel := context.WithCancel(t.Context())
+			if strings.HasSuffix(path, "/events") {
+				cancel() // the stream ends when it has begun
+			}
+			w := httptest.NewRecorder()
+			a.handler.ServeHTTP(w, httptest.NewRequestWithContext(ctx, c.method, path, strings.NewReader(c.body)))
+			cancel()
+			got = append(got, strings.TrimSpace(w.Result().Status[:3]))
+			if w.Code == 403 && !strings.Contains(w.Body.String(), `"message":"not in role `) {
+				t.Errorf("%s %s: %s", c.method, c.path, w.Body)
+			}
+		}
+		if g := strings.Join(got, " "); g != c.want {
+			t.Errorf("%s %s %s: got %s, want %s", c.method, c.path, c.body, g, c.want)
+		}
+	}
+}
+
+// TestAuthorizationFiltersLists leave out what somebody may not see, and what they may not
+// see they cannot kill by its id.
+func TestAuthorizationFiltersLists(t *testing.T) {
+	a, b := newAuthorizedServer(t)
+	*b = roleAccess{sees: []string{"/"}}
+	web := a.app("/web").Tasks[0].ID
+	*b = roleAccess{[]string{"prod"}, []string{"prod"}}
+	for _, path := range []string{"/v2/apps", "/v2/groups", "/v2/tasks", "/v2/deployments", "/v2/queue", "/v2/groups/?embed=group.groups&embed=group.apps&embed=group.apps.tasks"} {
+		w := a.send("GET", path, "", 200)
+		if text := w.Body.String(); strings.Contains(text, "/web") || strings.Contains(text, "/stuck") {
+			t.Errorf("%s: %s", path, text)
+		}
+	}
+	if text := a.send("GET", "/v2/apps", "", 200).Body.String(); !strings.Contains(text, "/prod/a") {
+		t.Error(text)
+	}
+	a.send("POST", "/v2/tasks/delete", `{"ids": ["`+web+`"]}`, 200)
+	*b = roleAccess{sees: []string{"/"}}
+	if again := a.app("/web").Tasks[0].ID; again != web {
+		t.Errorf("it was killed: %s is %s now", web, again)
+	}
+	a.send("POST", "/v2/tasks/delete", `{"ids": ["`+web+`"]}`, 403)
+	g := WithAuthorization(a.fake, b.may)
+	if err := g.KillTasks(t.Context(), []string{"nobody's"}); err == nil {
+		t.Error("a task of no app was killed")
+	}
+	if _, err := g.CancelDeployment(t.Context(), "none", false); !errors.As(err, new(*deploy.NotFoundError)) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// movedRoleService is a service in which a deployment has taken an app out of another
+// role, which its end would bring back.
+type movedRoleService struct{ AppService }
+
+func (m movedRoleService) RunExclusive(ctx context.Context, do func(AppService) error) error {
+	return m.AppService.RunExclusive(ctx, func(s AppService) error { return do(movedRoleService{s}) })
+}
+
+func (movedRoleService) ListDeployments(context.Context) ([]deploy.Deployment, error) {
+	return []deploy.Deployment{{Plan: deploy.Plan{ID: "move"}, From: map[string]string{"/prod/a": "2020-01-01T00:00:00.000Z"}}}, nil
+}
+
+func (movedRoleService) GetVersion(context.Context, string, string) (*marathon.App, error) {
+	return &marathon.App{ID: "/prod/a", Role: "secret"}, nil
+}
+
+// TestCancelChecksRoleOfEarlierVersion: who may change what an app is, but not what it
+// becomes again, may not end its deployment.
+func TestCancelChecksRoleOfEarlierVersion(t *testing.T) {
+	a, b := newAuthorizedServer(t)
+	*b = roleAccess{[]string{"prod"}, []string{"prod"}}
+	if _, err := WithAuthorization(movedRoleService{a.fake}, b.may).CancelDeployment(t.Context(), "move", false); err == nil || !strings.Contains(err.Error(), "secret") {
+		t.Errorf("got %v, want that the role secret is none of theirs", err)
+	}
+}

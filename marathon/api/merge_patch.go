@@ -1,0 +1,151 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"mesos-gpu/marathon"
+)
+
+// appPatch is an update of an app as it was sent, field by field. A null is as
+// good as absent: it changes nothing, as in Marathon.
+type appPatch map[string]json.RawMessage
+
+// readPatch leaves what is wrong with a text that is no object to Parse.
+func readPatch(data []byte, s marathon.ParseSettings) (appPatch, error) {
+	p := appPatch{}
+	if err := json.Unmarshal(data, &p); err != nil {
+		var syntax *json.SyntaxError
+		if errors.As(err, &syntax) {
+			return nil, &marathon.SyntaxError{Cause: err}
+		}
+		_, err := marathon.ParseApp(data, s)
+		return nil, err
+	}
+	maps.DeleteFunc(p, func(_ string, v json.RawMessage) bool { return string(v) == "null" })
+	return p, nil
+}
+
+// requestedVersion is that of an update which asks for an earlier version and nothing
+// else; empty if it does not ask for one.
+func (p appPatch) requestedVersion() (string, error) {
+	if p["version"] == nil {
+		return "", nil
+	}
+	for field := range p {
+		if field != "id" && field != "version" {
+			return "", invalidAt("/version", "it stands alone, or with the id: leave out %s to go back to a version, or the version to change the app", field)
+		}
+	}
+	var v string
+	if err := json.Unmarshal(p["version"], &v); err != nil {
+		return "", invalidAt("/version", "a string is wanted here")
+	}
+	return v, nil
+}
+
+// mergePatch puts the fields of an update over the app's, whole fields each, and
+// has the outcome read as a definition of its own. An old form of a field
+// replaces the new one.
+func mergePatch(stored *marathon.App, p appPatch, s marathon.ParseSettings) (*marathon.App, error) {
+	base := *stored
+	p.clearReplaced(&base)
+	text, err := json.Marshal(base)
+	if err != nil {
+		return nil, err
+	}
+	merged := appPatch{}
+	if err := json.Unmarshal(text, &merged); err != nil {
+		return nil, err
+	}
+	maps.Copy(merged, p)
+	return parseComplete(merged, stored.ID, s)
+}
+
+// parseComplete reads the definition of the app id, which is the path's: one in
+// the body does not count.
+func parseComplete(p appPatch, id string, s marathon.ParseSettings) (*marathon.App, error) {
+	p = maps.Clone(p)
+	delete(p, "version")
+	delete(p, "versionInfo")
+	name, err := json.Marshal(id)
+	if err != nil {
+		return nil, err
+	}
+	p["id"] = name
+	text, err := json.Marshal(p)
+	if err != nil {
+		return nil, err
+	}
+	return marathon.ParseApp(text, s)
+}
+
+// clearReplaced takes out of the stored app what the update makes meaningless: fields
+// whose old forms it has, and the ports of a kind of network that the app
+// leaves.
+func (p appPatch) clearReplaced(a *marathon.App) {
+	if p["uris"] != nil {
+		a.Fetch = nil
+	}
+	if p["ports"] != nil {
+		a.PortDefinitions = nil
+	}
+	host, said := p.movesToHost()
+	if !said {
+		return
+	}
+	a.Networks = nil
+	if host == hasHostPorts(a) {
+		return
+	}
+	a.PortDefinitions, a.RequirePorts = nil, false
+	if a.Container != nil {
+		c := *a.Container
+		c.PortMappings = nil
+		a.Container = &c
+	}
+}
+
+// hasHostPorts reports whether the stored app has the host's ports.
+func hasHostPorts(a *marathon.App) bool { return a.PortDefinitions != nil }
+
+// movesToHost reports whether the update puts the app into the host's network, if
+// it says anything of networks in any of the ways to say it.
+func (p appPatch) movesToHost() (host, said bool) {
+	var sent struct {
+		Networks []struct {
+			Mode string `json:"mode"`
+		} `json:"networks"`
+		IPAddress any `json:"ipAddress"`
+		Container struct {
+			Docker struct {
+				Network string `json:"network"`
+			} `json:"docker"`
+		} `json:"container"`
+	}
+	for _, field := range []string{"networks", "ipAddress", "container"} {
+		text, err := json.Marshal(appPatch{field: p[field]})
+		if err != nil || json.Unmarshal(text, &sent) != nil {
+			continue // Parse says what is wrong with it
+		}
+	}
+	switch {
+	case p["networks"] != nil:
+		return !slices.ContainsFunc(sent.Networks, func(n struct {
+			Mode string `json:"mode"`
+		}) bool {
+			return !strings.EqualFold(n.Mode, marathon.HostMode)
+		}), true
+	case sent.Container.Docker.Network != "":
+		return strings.EqualFold(sent.Container.Docker.Network, "HOST"), true
+	}
+	return false, p["ipAddress"] != nil
+}
+
+func invalidAt(path, format string, args ...any) error {
+	return &marathon.ValidationError{Message: "Object is not valid", Details: []marathon.ErrorDetail{{Path: path, Errors: []string{fmt.Sprintf(format, args...)}}}}
+}

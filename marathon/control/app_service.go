@@ -1,0 +1,373 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"mesos-gpu/job"
+	"mesos-gpu/marathon"
+	"mesos-gpu/marathon/api"
+	"mesos-gpu/marathon/deploy"
+	"mesos-gpu/marathon/translate"
+)
+
+// RunExclusive has do run where the apps are kept, and records at its end what it
+// changed.
+func (c *Controller) RunExclusive(ctx context.Context, do func(api.AppService) error) error {
+	return c.runInLoop(ctx, func(k *controlLoop) error { return do(&Controller{cfg: c.cfg, bus: c.bus, exclusive: k, loop: k}) })
+}
+
+// ParseSettings are those that the definition at that id is read with.
+func (c *Controller) ParseSettings(ctx context.Context, id string) (s marathon.ParseSettings, err error) {
+	err = c.runInLoop(ctx, func(k *controlLoop) error {
+		s = k.settings
+		if top := topGroupID(id); k.enforcesRole(top) {
+			s.Role = strings.TrimPrefix(top, "/")
+		}
+		return nil
+	})
+	return s, err
+}
+
+// topGroupID is the one below the root that holds the id, or is it.
+func topGroupID(id string) string {
+	top, _, _ := strings.Cut(strings.TrimPrefix(id, "/"), "/")
+	return "/" + top
+}
+
+// enforcesRole reports whether a group has its apps run in its own role. Groups
+// that say something have a document.
+func (k *controlLoop) enforcesRole(group string) bool {
+	if len(k.documents[documentPrefix+"group"+group]) == 0 {
+		return false
+	}
+	g, ok := k.state.Group(group)
+	return ok && g.EnforceRole != nil && *g.EnforceRole
+}
+
+// ListApps are all, in the order of their ids.
+func (c *Controller) ListApps(ctx context.Context) (list []api.AppStatus, err error) {
+	err = c.runInLoop(ctx, func(k *controlLoop) error {
+		for _, a := range k.state.Apps() {
+			list = append(list, k.describeApp(a))
+		}
+		return nil
+	})
+	return list, err
+}
+
+// GetApp is one app. Returns *deploy.NotFoundError if there is none.
+func (c *Controller) GetApp(ctx context.Context, id string) (app api.AppStatus, err error) {
+	err = c.runInLoop(ctx, func(k *controlLoop) error {
+		a, err := k.findApp(id)
+		if err == nil {
+			app = k.describeApp(a)
+		}
+		return err
+	})
+	return app, err
+}
+
+func (k *controlLoop) findApp(id string) (*marathon.App, error) {
+	a, ok := k.state.App(id)
+	if !ok {
+		return nil, &deploy.NotFoundError{Kind: "app", ID: id}
+	}
+	return a, nil
+}
+
+// ListVersions are those of an app that are kept, the newest first.
+func (c *Controller) ListVersions(ctx context.Context, id string) (list []string, err error) {
+	err = c.runInLoop(ctx, func(k *controlLoop) error {
+		_, err := k.findApp(id)
+		list = k.state.Versions(id)
+		return err
+	})
+	return list, err
+}
+
+// GetVersion is an app as it was.
+func (c *Controller) GetVersion(ctx context.Context, id, version string) (app *marathon.App, err error) {
+	err = c.runInLoop(ctx, func(k *controlLoop) error {
+		a, ok := k.state.Version(id, version)
+		if !ok {
+			return &deploy.NotFoundError{Kind: "version", ID: version}
+		}
+		app = a
+		return nil
+	})
+	return app, err
+}
+
+// UpdateApps has the apps that edit returns deployed.
+func (c *Controller) UpdateApps(ctx context.Context, edit api.EditFunc, force bool) (d deploy.Deployment, made []*marathon.App, err error) {
+	d, err = c.startDeployment(ctx, func(k *controlLoop, now time.Time) (deploy.Deployment, error) {
+		apps, err := edit(func(id string) *marathon.App {
+			a, _ := k.state.App(id)
+			return a
+		})
+		if err != nil {
+			return deploy.Deployment{}, err
+		}
+		if err := k.checkAdmission(ctx, apps...); err != nil {
+			return deploy.Deployment{}, err
+		}
+		d, err := k.state.PutApps(now, apps, deploy.ChangeOptions{Force: force})
+		for _, a := range apps {
+			if a, ok := k.state.App(a.ID); ok {
+				made = append(made, a)
+			}
+		}
+		return d, err
+	})
+	return d, made, err
+}
+
+// checkAdmission refuses what no job can be, and jobs that the cluster would refuse
+// however long they wait.
+func (k *controlLoop) checkAdmission(ctx context.Context, apps ...*marathon.App) error {
+	var specs []job.Spec
+	for _, a := range apps {
+		if a.Instances == 0 {
+			continue
+		}
+		spec, err := translate.JobSpec(a, k.settings)
+		if err != nil {
+			return unprocessableError(err)
+		}
+		specs = append(specs, spec)
+	}
+	if err := k.cluster.CheckAdmission(ctx, specs...); err != nil {
+		return unprocessableError(err)
+	}
+	return nil
+}
+
+func unprocessableError(err error) error {
+	return &api.Problem{Status: http.StatusUnprocessableEntity, Message: err.Error()}
+}
+
+// startDeployment makes a deployment, and returns when it is recorded.
+func (c *Controller) startDeployment(ctx context.Context, do func(k *controlLoop, now time.Time) (deploy.Deployment, error)) (d deploy.Deployment, err error) {
+	err = c.runInLoop(ctx, func(k *controlLoop) error {
+		var err error
+		d, err = do(k, c.cfg.Clock())
+		return err
+	})
+	return d, err
+}
+
+// RemoveApp removes an app and its instances.
+func (c *Controller) RemoveApp(ctx context.Context, id string, force bool) (deploy.Deployment, error) {
+	return c.startDeployment(ctx, func(k *controlLoop, now time.Time) (deploy.Deployment, error) {
+		return k.state.RemoveApps(now, []string{id}, deploy.ChangeOptions{Force: force})
+	})
+}
+
+// RestartApp replaces an app's instances.
+func (c *Controller) RestartApp(ctx context.Context, id string, force bool) (deploy.Deployment, error) {
+	return c.startDeployment(ctx, func(k *controlLoop, now time.Time) (deploy.Deployment, error) {
+		return k.state.RestartApps(now, []string{id}, deploy.ChangeOptions{Force: force})
+	})
+}
+
+// KillTasks ends instances, which are replaced.
+func (c *Controller) KillTasks(ctx context.Context, taskIDs []string) error {
+	return c.runInLoop(ctx, func(k *controlLoop) error {
+		if err := k.cluster.StopTasks(ctx, taskIDs, false); err != nil {
+			return unavailableError("end %d instances: %v", len(taskIDs), err)
+		}
+		return nil
+	})
+}
+
+// KillAndScale ends instances and makes their apps smaller. Those that have
+// ended, or are about to, count no more.
+func (c *Controller) KillAndScale(ctx context.Context, taskIDs []string, force bool) (deploy.Deployment, error) {
+	return c.startDeployment(ctx, func(k *controlLoop, now time.Time) (deploy.Deployment, error) {
+		left := slices.Clone(taskIDs)
+		for {
+			d, err := k.state.RetireInstances(now, left, deploy.ChangeOptions{Force: force})
+			var gone *deploy.NotFoundError
+			if !errors.As(err, &gone) {
+				return d, err
+			}
+			left = slices.DeleteFunc(left, func(id string) bool { return id == gone.ID })
+		}
+	})
+}
+
+// ListDeployments are those under way.
+func (c *Controller) ListDeployments(ctx context.Context) (list []deploy.Deployment, err error) {
+	err = c.runInLoop(ctx, func(k *controlLoop) error {
+		list = k.state.Deployments()
+		return nil
+	})
+	return list, err
+}
+
+// CancelDeployment takes a deployment back or, with force, leaves what it did.
+func (c *Controller) CancelDeployment(ctx context.Context, id string, force bool) (deploy.Deployment, error) {
+	return c.startDeployment(ctx, func(k *controlLoop, now time.Time) (deploy.Deployment, error) {
+		return k.state.CancelDeployment(now, id, force)
+	})
+}
+
+// GetGroup is a group with all below it.
+func (c *Controller) GetGroup(ctx context.Context, id string) (g *marathon.Group, err error) {
+	err = c.runInLoop(ctx, func(k *controlLoop) error {
+		found, ok := k.state.Group(id)
+		if !ok {
+			return &deploy.NotFoundError{Kind: "group", ID: id}
+		}
+		g = found
+		return nil
+	})
+	return g, err
+}
+
+// PutGroup makes the group what g says. A dry run is made on a copy, whose
+// deployments lock nothing.
+func (c *Controller) PutGroup(ctx context.Context, id string, g *marathon.Group, o api.GroupOptions) (deploy.Deployment, error) {
+	return c.startDeployment(ctx, func(k *controlLoop, now time.Time) (deploy.Deployment, error) {
+		state := k.state
+		if o.DryRun {
+			copied, err := deploy.LoadState(maps.Clone(k.documents))
+			if err != nil {
+				return deploy.Deployment{}, err
+			}
+			state = copied
+		}
+		if err := k.checkAdmission(ctx, allApps(g)...); err != nil {
+			return deploy.Deployment{}, err
+		}
+		return state.PutGroup(now, id, g, deploy.ChangeOptions{Force: o.Force || o.DryRun})
+	})
+}
+
+func allApps(g *marathon.Group) []*marathon.App {
+	apps := append([]*marathon.App(nil), g.Apps...)
+	for _, inner := range g.Groups {
+		apps = append(apps, allApps(inner)...)
+	}
+	return apps
+}
+
+// RemoveGroup removes a group with all below it.
+func (c *Controller) RemoveGroup(ctx context.Context, id string, force bool) (deploy.Deployment, error) {
+	return c.startDeployment(ctx, func(k *controlLoop, now time.Time) (deploy.Deployment, error) {
+		return k.state.RemoveGroup(now, id, deploy.ChangeOptions{Force: force})
+	})
+}
+
+// ListQueue lists the apps that have instances to place.
+func (c *Controller) ListQueue(ctx context.Context) (list []deploy.QueuedApp, err error) {
+	err = c.runInLoop(ctx, func(k *controlLoop) error {
+		list = k.queuedApps()
+		return nil
+	})
+	return list, err
+}
+
+// queuedApps also has the apps of which instances could not even be queued.
+func (k *controlLoop) queuedApps() []deploy.QueuedApp {
+	list := k.state.QueuedApps()
+	for app, what := range k.failedActions {
+		missing := k.state.CountMissing(app)
+		i := slices.IndexFunc(list, func(q deploy.QueuedApp) bool { return q.App.ID == app })
+		if a, ok := k.state.App(app); ok && i < 0 && missing > 0 {
+			since, _ := time.Parse(time.RFC3339, a.VersionInfo.LastScalingAt) // its own writing
+			list, i = append(list, deploy.QueuedApp{App: a, Since: since}), len(list)
+		}
+		if i >= 0 {
+			list[i].Count += missing
+			list[i].Message = what.Error()
+		}
+	}
+	slices.SortFunc(list, func(a, b deploy.QueuedApp) int { return strings.Compare(a.App.ID, b.App.ID) })
+	return list
+}
+
+// ResetDelay ends the pauses of an app's instances that wait.
+func (c *Controller) ResetDelay(ctx context.Context, id string) error {
+	return c.runInLoop(ctx, func(k *controlLoop) error {
+		if _, err := k.findApp(id); err != nil {
+			return err
+		}
+		var waiting []string
+		for _, in := range k.state.Instances(id) {
+			if in.State == job.Waiting {
+				waiting = append(waiting, in.TaskID)
+			}
+		}
+		if err := k.cluster.EndBackoff(ctx, waiting); err != nil {
+			return unavailableError("end the pauses of %d instances: %v", len(waiting), err)
+		}
+		return nil
+	})
+}
+
+// LeaderURL is the base URL of the scheduler that leads.
+func (c *Controller) LeaderURL(context.Context) (string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.loop == nil {
+		return "", nil
+	}
+	return c.loop.url, nil
+}
+
+// AbdicateLeadership is refused: who leads is settled between the schedulers.
+func (c *Controller) AbdicateLeadership(context.Context) error {
+	return &api.Problem{Status: http.StatusForbidden, Message: "stop this scheduler to have another lead: it goes on standing by when it is started again"}
+}
+
+// GetInfo describes the scheduler.
+func (c *Controller) GetInfo(ctx context.Context) (i api.SchedulerInfo, err error) {
+	err = c.runInLoop(ctx, func(k *controlLoop) error {
+		leader, id, role, err := k.cluster.DescribeScheduler(ctx)
+		i = api.SchedulerInfo{
+			Name: "mesos-gpu", Version: c.cfg.Version, Elected: true, Leader: leader, FrameworkID: id,
+			Marathon: map[string]any{"mesos_role": role, "gpu_scheduling_behavior": k.settings.GPUBehavior},
+		}
+		return err
+	})
+	return i, err
+}
+
+// describeApp is an app with what runs of it.
+func (k *controlLoop) describeApp(a *marathon.App) api.AppStatus {
+	v := api.AppStatus{App: a, Readiness: k.prober.pendingResults(a.ID)}
+	if d, ok := k.state.Deployment(a.ID); ok {
+		v.Deployments = []string{d.ID}
+	}
+	if f, ok := k.lastFailures[a.ID]; ok {
+		v.LastFailure = &f
+	}
+	if err := k.failedActions[a.ID]; err != nil {
+		v.Message = err.Error()
+	}
+	for _, in := range k.state.Instances(a.ID) {
+		if in.State.IsPlaced() {
+			v.Tasks = append(v.Tasks, k.describeTask(a, in))
+		}
+	}
+	return v
+}
+
+func (k *controlLoop) describeTask(a *marathon.App, in deploy.AppInstance) api.AppTask {
+	t := api.AppTask{
+		ID: in.TaskID, AppID: a.ID, Host: in.Hostname, SlaveID: in.AgentID, State: deploy.MesosState(in.State), Ports: in.Ports,
+		StagedAt: api.Time{Time: k.stagedAt(in)}, StartedAt: api.Time{Time: in.Started}, Version: k.startedFor(a.ID, in), Role: a.Role, IPAddresses: in.Addresses,
+	}
+	t.Region, t.Zone = in.Fields["@region"], in.Fields["@zone"]
+	if in.Healthy != nil {
+		t.HealthCheckResults = []api.HealthResult{{Alive: *in.Healthy, InstanceID: in.TaskID}}
+	}
+	return t
+}

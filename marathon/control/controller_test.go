@@ -1,0 +1,407 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mesos-gpu/job"
+	"mesos-gpu/marathon"
+	"mesos-gpu/marathon/deploy"
+)
+
+// TestControllerRunsApps: an app's life, from its definition to its end.
+func TestControllerRunsApps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := lead(t, newFake(), nil)
+		s.create("one", "3")
+		s.settled(map[string]int{"one": 3})
+		s.must("PUT", web, `{"instances": 5}`)
+		s.settled(map[string]int{"one": 5})
+		s.must("PUT", web, `{"cmd": "two", "instances": 4}`)
+		s.settled(map[string]int{"two": 4})
+		s.must("DELETE", web+"/tasks?host=127.0.0.1", "")
+		s.settled(map[string]int{"two": 4})
+		s.must("DELETE", web+"/tasks?scale=true", "")
+		s.settled(nil)
+		s.must("PUT", web, `{"instances": 1}`)
+		s.settled(map[string]int{"two": 1})
+		s.must("DELETE", web, "")
+		s.settled(nil)
+		if len(s.cluster.documents) != 0 {
+			t.Errorf("documents are left: %v", s.cluster.documents)
+		}
+		if err := s.end(); err != nil {
+			t.Errorf("it ended with %v", err)
+		}
+	})
+}
+
+// TestFailedActionsAreTriedAgain: until they succeed, though something changes
+// all the time meanwhile.
+func TestFailedActionsAreTriedAgain(t *testing.T) {
+	for _, kind := range []string{"submit", "scale", "stop", "kill"} {
+		t.Run(kind, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, failures := newFake(), 0
+				s := lead(t, f, nil)
+				s.must("PUT", "/v2/groups/", `{"apps": [{"id": "/other", "cmd": "other", "mem": 32}]}`)
+				f.denies(func(call string) error {
+					if strings.HasPrefix(call, kind) && failures < 4 {
+						failures++
+						return errors.New("the disk is slow")
+					}
+					return nil
+				})
+				s.create("one", "2")
+				busy(s, 10*time.Second)
+				s.settled(map[string]int{"one": 2, "other": 1})
+				s.must("PUT", web, `{"instances": 3}`)
+				busy(s, 10*time.Second)
+				s.settled(map[string]int{"one": 3, "other": 1})
+				s.must("PUT", web, `{"cmd": "two", "instances": 2}`)
+				busy(s, 10*time.Second)
+				s.settled(map[string]int{"two": 2, "other": 1})
+				s.must("DELETE", web, "")
+				busy(s, 10*time.Second)
+				s.settled(map[string]int{"other": 1})
+				if failures != 4 {
+					t.Errorf("%d calls failed, want 4", failures)
+				}
+				if err := s.end(); err != nil {
+					t.Errorf("it ended with %v", err)
+				}
+			})
+		})
+	}
+}
+
+// busy has all jobs change ten times a second.
+func busy(s *scheduler, how time.Duration) {
+	for range how / (100 * time.Millisecond) {
+		time.Sleep(100 * time.Millisecond)
+		s.cluster.mu.Lock()
+		for name := range s.cluster.jobs {
+			s.cluster.change(name)
+		}
+		s.cluster.mu.Unlock()
+		synctest.Wait()
+	}
+}
+
+// TestRequestsAreRecordedBeforeActions: a job is not touched before what it is touched for is
+// recorded, and not at all where that cannot be.
+func TestRequestsAreRecordedBeforeActions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		s := lead(t, f, nil)
+		s.create("one", "1")
+		if len(f.calls) < 2 || !strings.HasPrefix(f.calls[0], "put [marathon/app/shop/web marathon/deployment/") {
+			t.Errorf("the first of the calls %q records nothing", f.calls)
+		}
+		f.denies(func(call string) error {
+			if strings.HasPrefix(call, "put") {
+				return errors.New("the disk is full")
+			}
+			return nil
+		})
+		var p struct{ Message string }
+		if code := s.ask("PUT", web, `{"cmd": "two"}`, &p); code != http.StatusServiceUnavailable || !strings.Contains(p.Message, "the disk is full") {
+			t.Errorf("got %d %s", code, p.Message)
+		}
+		if err := <-s.ended; err == nil || !strings.Contains(err.Error(), "record apps: the disk is full") {
+			t.Errorf("it ended with %v", err)
+		}
+		if len(f.calls) > 0 {
+			t.Errorf("%q was done though nothing was recorded", f.calls)
+		}
+		s.stop()
+	})
+}
+
+// TestStepsAreRecordedBeforeActions: nothing is done for a deployment's step before it is
+// recorded that this step is under way.
+func TestStepsAreRecordedBeforeActions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, steps := newFake(), map[string]int{}
+		f.deny = func(call string) error {
+			app, submits := strings.CutPrefix(call, "submit ")
+			for key, value := range f.documents {
+				var d deploy.Deployment
+				if !submits || !strings.HasPrefix(key, "marathon/deployment/") {
+					continue
+				}
+				if err := json.Unmarshal(value, &d); err != nil {
+					t.Error(err)
+				}
+				steps[app[:1]] = d.Current
+			}
+			return nil
+		}
+		s := lead(t, f, nil)
+		s.must("PUT", "/v2/apps", `[{"id": "/a", "cmd": "a", "mem": 32, "dependencies": ["/b"]}, {"id": "/b", "cmd": "b", "mem": 32}]`)
+		s.settled(map[string]int{"a": 1, "b": 1})
+		if want := map[string]int{"b": 2, "a": 3}; !maps.Equal(steps, want) {
+			t.Errorf("the apps were started when the steps %v were recorded, want %v", steps, want)
+		}
+		if err := s.end(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestFailover: whichever call is the last of a scheduler, the next one goes
+// on from there.
+func TestFailover(t *testing.T) {
+	const steps = 200
+	last := 0
+	for n := range steps {
+		synctest.Test(t, func(t *testing.T) {
+			f, calls := newFake(), 0
+			f.deny = func(string) error {
+				if calls++; calls > n {
+					return errLost
+				}
+				return nil
+			}
+			s := lead(t, f, nil)
+			story := []string{
+				`[{"id": "/a", "cmd": "one", "instances": 3, "mem": 32}, {"id": "/b", "cmd": "b", "dependencies": ["/a"], "mem": 32}]`,
+				`[{"id": "/a", "instances": 4}]`,
+				`[{"id": "/a", "cmd": "two", "instances": 2, "upgradeStrategy": {"minimumHealthCapacity": 0.5, "maximumOverCapacity": 0}}]`,
+			}
+			for i := 0; i < len(story); {
+				code := s.ask("PUT", "/v2/apps?force=true", story[i], nil)
+				synctest.Wait()
+				switch {
+				case code == http.StatusOK:
+					i++
+				case code != http.StatusServiceUnavailable:
+					t.Fatalf("after %d calls: status %d", n, code)
+				default:
+					s = takeOver(t, s)
+				}
+			}
+			select {
+			case <-f.lost:
+				if s.cluster == f {
+					s = takeOver(t, s)
+				}
+			default:
+				last = n
+			}
+			s.settled(map[string]int{"two": 2, "b": 1})
+			if err := s.end(); err != nil {
+				t.Errorf("after %d calls: %v", n, err)
+			}
+		})
+		if last > 0 || t.Failed() {
+			break
+		}
+	}
+	if last < 8 {
+		t.Errorf("the story has %d calls: where was the lead lost?", last)
+	}
+}
+
+// takeOver checks that the scheduler has ended and has another go on.
+func takeOver(t *testing.T, s *scheduler) *scheduler {
+	t.Helper()
+	if err := <-s.ended; !errors.Is(err, errLost) {
+		s.Fatalf("it ended with %v", err)
+	}
+	s.stop()
+	return lead(t, s.cluster.succeeds(), nil)
+}
+
+// TestRequestsFailWhenNotLeading: what nobody keeps nobody answers for, and streams end.
+func TestRequestsFailWhenNotLeading(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &scheduler{TB: t, control: New(ControllerConfig{Log: quiet()}), cluster: newFake()}
+		unavailable := func() {
+			t.Helper()
+			for _, r := range []string{"GET /v2/apps", "POST /v2/apps", "GET /v2/groups", "GET /v2/deployments", "GET /v2/queue", "GET /v2/tasks", "GET /v2/info", "DELETE /v2/apps/a"} {
+				method, path, _ := strings.Cut(r, " ")
+				if code := s.ask(method, path, `{"id": "/a", "cmd": "x"}`, nil); code != http.StatusServiceUnavailable {
+					t.Errorf("%s: status %d", r, code)
+				}
+			}
+			if code := s.ask("GET", "/v2/leader", "", nil); code != http.StatusNotFound {
+				t.Errorf("leader: status %d", code)
+			}
+		}
+		unavailable()
+		s = lead(t, s.cluster, nil)
+		var who struct{ Leader string }
+		if s.ask("GET", "/v2/leader", "", &who); who.Leader != "127.0.0.1:1" {
+			t.Errorf("leader %q", who.Leader)
+		}
+		w := httptest.NewRecorder()
+		streamed := make(chan struct{})
+		go func() {
+			defer close(streamed)
+			s.control.ServeHTTP(w, httptest.NewRequest("GET", "/v2/events", nil))
+		}()
+		synctest.Wait()
+		s.create("one", "1")
+		if err := s.end(); err != nil {
+			t.Error(err)
+		}
+		<-streamed
+		if !strings.Contains(w.Body.String(), "event: deployment_success\n") {
+			t.Errorf("the stream had %s", w.Body)
+		}
+		unavailable()
+	})
+}
+
+// TestWatchFailureStopsController: a cluster that tells of no changes ends the keeping.
+func TestWatchFailureStopsController(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := lead(t, newFake(), nil)
+		close(s.cluster.lost)
+		if err := <-s.ended; !errors.Is(err, errLost) {
+			t.Errorf("it ended with %v", err)
+		}
+		s.stop()
+	})
+}
+
+// TestEndedRequest: one whose client went away while its turn had not come.
+func TestEndedRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := lead(t, newFake(), nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		done := 0
+		for range 100 { // which of the two a select takes is chance
+			if err := s.control.runInLoop(ctx, func(*controlLoop) error { done++; return nil }); err != nil && !strings.Contains(err.Error(), "before its turn") {
+				t.Errorf("got %v", err)
+			}
+		}
+		if done == 100 {
+			t.Error("all were done")
+		}
+		if err := s.end(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestKillAndScale: of instances that are to end, those that do so already
+// make their app no smaller.
+func TestKillAndScale(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := lead(t, newFake(), nil)
+		s.create("one", "4")
+		f := s.cluster
+		f.mu.Lock()
+		var ids []string
+		for name, j := range f.jobs {
+			for i := range j.Tasks[:2] {
+				ids = append(ids, j.Tasks[i].ID)
+			}
+			f.end(&j.Tasks[0], job.KillByScaling)
+			j.Tasks[0].State = job.Killing
+			j.Spec.Tasks--
+			f.change(name)
+		}
+		f.mu.Unlock()
+		synctest.Wait()
+		s.must("POST", "/v2/tasks/delete?scale=true", `{"ids": ["`+ids[0]+`", "`+ids[1]+`", "nobody"]}`)
+		var got struct{ App struct{ Instances int } }
+		if s.ask("GET", web, "", &got); got.App.Instances != 3 {
+			t.Errorf("it wants %d instances, want 3", got.App.Instances)
+		}
+		f.mu.Lock()
+		for _, j := range f.jobs {
+			if j.Tasks[1].ID == ids[1] && j.Tasks[1].State == job.Running {
+				t.Errorf("%s runs still", ids[1])
+			}
+		}
+		f.mu.Unlock()
+		if err := s.end(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestEnforcedRole: apps of a top group that enforces its role get it.
+func TestEnforcedRole(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := lead(t, newFake(), nil)
+		s.must("POST", "/v2/groups", `{"id": "/lab", "enforceRole": true}`)
+		s.must("POST", "/v2/apps", `{"id": "/lab/train", "cmd": "train", "mem": 32}`)
+		s.must("POST", "/v2/apps", `{"id": "/other", "cmd": "other", "mem": 32}`)
+		for id, want := range map[string]string{"/lab/train": "lab", "/other": "*"} {
+			var got struct{ App marathon.App }
+			if s.ask("GET", "/v2/apps"+id, "", &got); got.App.Role != want {
+				t.Errorf("%s has the role %q, want %q", id, got.App.Role, want)
+			}
+		}
+		if err := s.end(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestDryRun says what would be done, and does nothing.
+func TestDryRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := lead(t, newFake(), nil)
+		s.create("one", "1")
+		before := slices.Clone(s.cluster.calls)
+		var plan struct {
+			Steps []struct {
+				Actions []struct{ Action, App string }
+			}
+		}
+		s.ask("PUT", "/v2/groups/shop?dryRun=true", `{"apps": [{"id": "/shop/web", "cmd": "two", "mem": 32}]}`, &plan)
+		if len(plan.Steps) != 1 || fmt.Sprint(plan.Steps[0].Actions) != "[{RestartApplication /shop/web}]" {
+			t.Errorf("plan %+v", plan)
+		}
+		synctest.Wait()
+		if !slices.Equal(before, s.cluster.calls) {
+			t.Errorf("it did %v", s.cluster.calls[len(before):])
+		}
+		s.settled(map[string]int{"one": 1})
+		if err := s.end(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestRejectedApp: what the cluster would never run is refused when it is
+// asked for, and nothing is begun.
+func TestRejectedApp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		f.refuses = map[string]bool{"/g/bad": true}
+		s := lead(t, f, nil)
+		for path, body := range map[string]string{
+			"/v2/apps":   `{"id":"/g/bad","cmd":"sleep 1"}`,
+			"/v2/groups": `{"id":"/g","apps":[{"id":"good","cmd":"sleep 1"},{"id":"bad","cmd":"sleep 1"}]}`,
+		} {
+			var answer struct{ Message string }
+			if code := s.ask("POST", path, body, &answer); code != 422 || !strings.Contains(answer.Message, "has not allowed") {
+				t.Errorf("POST %s: %d %s", path, code, answer.Message)
+			}
+		}
+		s.must("POST", "/v2/apps", `{"id":"/g/bad","cmd":"sleep 1","instances":0}`)
+		if len(f.jobs) > 0 {
+			t.Errorf("jobs %v were submitted", f.calls)
+		}
+		if err := s.end(); err != nil {
+			t.Error(err)
+		}
+	})
+}

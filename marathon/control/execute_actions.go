@@ -1,0 +1,158 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"mesos-gpu/job"
+	"mesos-gpu/marathon"
+	"mesos-gpu/marathon/deploy"
+	"mesos-gpu/marathon/translate"
+)
+
+// maxConcurrentCalls bounds the calls to the cluster at one time: it records those that
+// come together with one write.
+const maxConcurrentCalls = 64
+
+// executeActions does the actions, those of one app in their order and what is left
+// of it not after one that failed. The same action of many apps is one call
+// where the cluster has one. It returns what failed.
+func (k *controlLoop) executeActions(ctx context.Context, actions []deploy.Action) map[string]error {
+	failed := map[string]error{}
+	left := map[string][]deploy.Action{}
+	for _, a := range actions {
+		left[actionAppID(a)] = append(left[actionAppID(a)], a)
+	}
+	for len(left) > 0 && ctx.Err() == nil {
+		var round []deploy.Action
+		for _, app := range slices.Sorted(maps.Keys(left)) {
+			round = append(round, left[app][0])
+			if left[app] = left[app][1:]; len(left[app]) == 0 {
+				delete(left, app)
+			}
+		}
+		for app, err := range k.executeRound(ctx, round) {
+			failed[app] = err
+			delete(left, app)
+		}
+	}
+	return failed
+}
+
+// executeRound does one action of each app, and returns what failed.
+func (k *controlLoop) executeRound(ctx context.Context, round []deploy.Action) map[string]error {
+	failed := map[string]error{}
+	var (
+		specs []job.Spec
+		stops []string
+		kills []string
+		one   []deploy.ScaleJob
+	)
+	for _, a := range round {
+		switch a := a.(type) {
+		case deploy.SubmitJob:
+			spec, err := translate.JobSpec(a.App, k.settings)
+			if err != nil {
+				failed[actionAppID(a)] = err
+				continue
+			}
+			specs = append(specs, spec)
+		case deploy.StopInstances:
+			stops = append(stops, a.TaskIDs...)
+		case deploy.KillJob:
+			kills = append(kills, translate.JobName(a.AppID, a.Version))
+		case deploy.ScaleJob:
+			one = append(one, a)
+		}
+	}
+	fail := func(err error, apps ...string) {
+		for _, app := range apps {
+			failed[app] = err
+		}
+	}
+	if len(kills) > 0 {
+		if err := k.cluster.KillJobs(ctx, kills...); err != nil {
+			fail(err, actionAppIDs[deploy.KillJob](round)...)
+		}
+	}
+	if len(stops) > 0 {
+		if err := k.cluster.StopTasks(ctx, stops, true); err != nil {
+			fail(err, actionAppIDs[deploy.StopInstances](round)...)
+		}
+	}
+	k.submitJobs(ctx, specs, fail)
+	k.scaleJobs(ctx, one, fail)
+	return failed
+}
+
+func actionAppID(a deploy.Action) string {
+	switch a := a.(type) {
+	case deploy.SubmitJob:
+		return a.App.ID
+	case deploy.StopInstances:
+		return a.AppID
+	case deploy.KillJob:
+		return a.AppID
+	case deploy.ScaleJob:
+		return a.AppID
+	}
+	return ""
+}
+
+func actionAppIDs[A deploy.Action](round []deploy.Action) []string {
+	var apps []string
+	for _, a := range round {
+		if _, ok := a.(A); ok {
+			apps = append(apps, actionAppID(a))
+		}
+	}
+	return apps
+}
+
+// submitJobs submits all at once; should one be refused, each by itself. A job of
+// the app's version that is there already is what was wanted, one of somebody
+// else's is in the way.
+func (k *controlLoop) submitJobs(ctx context.Context, specs []job.Spec, fail func(error, ...string)) {
+	specs = slices.DeleteFunc(specs, func(s job.Spec) bool {
+		j, there := k.cluster.FindJob(s.Name)
+		there = there && !j.IsTerminal()
+		if app, version, ours := translate.AppOf(&j.Spec); there && (!ours || app != s.Group || version != s.Labels[marathon.VersionLabel]) {
+			fail(fmt.Errorf("start the job %s: another job of that name runs, which is not of this app: end it, or change the app", s.Name), s.Group)
+		}
+		return there
+	})
+	if len(specs) == 0 || k.cluster.SubmitJobs(ctx, specs...) == nil {
+		return
+	}
+	doConcurrently(specs, func(s job.Spec) (string, error) { return s.Group, k.cluster.SubmitJobs(ctx, s) }, fail)
+}
+
+func (k *controlLoop) scaleJobs(ctx context.Context, actions []deploy.ScaleJob, fail func(error, ...string)) {
+	doConcurrently(actions, func(a deploy.ScaleJob) (string, error) {
+		return a.AppID, k.cluster.ScaleJob(ctx, translate.JobName(a.AppID, a.Version), a.Instances)
+	}, fail)
+}
+
+// doConcurrently does each, which names its app, some at the same time.
+func doConcurrently[T any](list []T, do func(T) (app string, err error), fail func(error, ...string)) {
+	var (
+		mu      sync.Mutex
+		running sync.WaitGroup
+		room    = make(chan struct{}, maxConcurrentCalls)
+	)
+	for _, one := range list {
+		room <- struct{}{}
+		running.Go(func() {
+			defer func() { <-room }()
+			if app, err := do(one); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				fail(err, app)
+			}
+		})
+	}
+	running.Wait()
+}

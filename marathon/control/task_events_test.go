@@ -1,0 +1,316 @@
+package control
+
+import (
+	"bufio"
+	"encoding/json"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mesos-gpu/job"
+)
+
+// only is the name of the one job there is.
+func (s *scheduler) only() string {
+	s.Helper()
+	s.cluster.mu.Lock()
+	defer s.cluster.mu.Unlock()
+	for name := range s.cluster.jobs {
+		return name
+	}
+	s.Fatal("there is no job")
+	return ""
+}
+
+// events collects what a stream tells until it ends, in the test's bubble.
+func (s *scheduler) events(query string) (read func() []map[string]any) {
+	w, ended := httptest.NewRecorder(), make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.control.ServeHTTP(w, httptest.NewRequest("GET", "/v2/events"+query, nil))
+	}()
+	synctest.Wait()
+	return func() []map[string]any {
+		<-ended
+		var list []map[string]any
+		lines := bufio.NewScanner(w.Body)
+		lines.Buffer(nil, 1<<20)
+		for lines.Scan() {
+			if text, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
+				var ev map[string]any
+				if err := json.Unmarshal([]byte(text), &ev); err != nil {
+					s.Errorf("%v in %s", err, text)
+				}
+				list = append(list, ev)
+			}
+		}
+		return list
+	}
+}
+
+type failure struct{ AppID, Host, Message, State, TaskID, SlaveID, Timestamp, Version string }
+
+func (s *scheduler) lastFailure() *failure {
+	var got struct {
+		App struct{ LastTaskFailure *failure }
+	}
+	s.ask("GET", web, "", &got)
+	return got.App.LastTaskFailure
+}
+
+// TestTerminationsArePublished: each end of an attempt once, with what the attempt was,
+// though others were started in its place before anybody looked; the last
+// that Marathon calls a failure is the app's, until the app is gone.
+func TestTerminationsArePublished(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		f.ports = []int{31000}
+		s := lead(t, f, nil)
+		s.create("one", "1")
+		var app struct{ App struct{ Version string } }
+		s.ask("GET", web, "", &app)
+		told := s.events("?event_type=status_update_event&event_type=instance_changed_event&event_type=unknown_instance_terminated_event")
+		name := s.only()
+		time.Sleep(time.Minute)
+		var ids []string
+		for _, end := range []struct {
+			as  job.State
+			why string
+		}{{job.Failed, "exited with status 7"}, {job.Lost, "TASK_GONE"}, {job.Finished, ""}} {
+			id := f.ends(name, end.as, end.why) // no look in between
+			ids = append(ids, id)
+			f.mu.Lock()
+			f.run(f.jobs[name], &f.jobs[name].Tasks[0])
+			f.change(name, f.jobs[name].Tasks[0])
+			f.mu.Unlock()
+			time.Sleep(0)
+		}
+		f.mu.Lock() // the one that was lost turns up
+		f.change(name, job.Task{ID: ids[1], Job: name, State: job.Killed, Changed: time.Now()})
+		f.mu.Unlock()
+		synctest.Wait()
+		at := time.Now().UTC().Format("2006-01-02T15:04:05.000Z")
+		want := &failure{"/shop/web", "127.0.0.1", "TASK_GONE", "TASK_LOST", ids[1], "a1", at, app.App.Version}
+		if diff := cmp.Diff(want, s.lastFailure()); diff != "" {
+			t.Errorf("last failure (-want +got):\n%s", diff)
+		}
+		s.must("DELETE", web, "")
+		s.create("one", "1")
+		if got := s.lastFailure(); got != nil {
+			t.Errorf("a new app of the id has the failure of the old one: %+v", got)
+		}
+		if err := s.end(); err != nil {
+			t.Error(err)
+		}
+		states := map[string][]string{}
+		for _, ev := range told() {
+			id, _ := ev["taskId"].(string)
+			switch {
+			case ev["eventType"] == "unknown_instance_terminated_event":
+				id = ev["instanceId"].(string)
+				states[id] = append(states[id], "unknown "+ev["condition"].(string))
+			case ev["eventType"] == "instance_changed_event":
+				id = ev["instanceId"].(string)
+				states[id] = append(states[id], ev["condition"].(string))
+			case id == ids[0] && ev["taskStatus"] == "TASK_FAILED":
+				delete(ev, "timestamp")
+				full := map[string]any{
+					"eventType": "status_update_event", "slaveId": "a1", "taskId": id, "taskStatus": "TASK_FAILED", "message": "exited with status 7",
+					"appId": "/shop/web", "host": "127.0.0.1", "ports": []any{31000.0}, "version": app.App.Version,
+					"ipAddresses": []any{map[string]any{"ipAddress": "10.0.0.1", "protocol": "IPv4"}},
+				}
+				if diff := cmp.Diff(full, ev); diff != "" {
+					t.Errorf("(-want +got):\n%s", diff)
+				}
+				fallthrough
+			default:
+				states[id] = append(states[id], ev["taskStatus"].(string))
+			}
+		}
+		for i, want := range [][]string{
+			{"Failed", "TASK_FAILED"},
+			{"Scheduled", "Running", "TASK_RUNNING", "Gone", "TASK_LOST", "unknown Killed"},
+			{"Scheduled", "Running", "TASK_RUNNING", "Finished", "TASK_FINISHED"},
+		} {
+			if diff := cmp.Diff(want, states[ids[i]]); diff != "" {
+				t.Errorf("attempt %d (-want +got):\n%s", i+1, diff)
+			}
+		}
+	})
+}
+
+// TestQueue: what waits after a failure, and that its pause can be ended.
+func TestQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := lead(t, newFake(), nil)
+		s.create("one", "2")
+		s.cluster.ends(s.only(), job.Failed, "exited with status 7")
+		synctest.Wait()
+		var q struct {
+			Queue []struct{ Count int }
+		}
+		if s.ask("GET", "/v2/queue", "", &q); len(q.Queue) != 1 || q.Queue[0].Count != 1 {
+			t.Errorf("queue %+v", q)
+		}
+		if code := s.ask("DELETE", "/v2/queue/shop/web/delay", "", nil); code != 204 {
+			t.Errorf("the delay: status %d", code)
+		}
+		synctest.Wait()
+		s.settled(map[string]int{"one": 2})
+		if err := s.end(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestTaskVersions: tasks have the version of the app that they were started
+// for, those that scaling started too, and the statistics go by it.
+func TestTaskVersions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := lead(t, newFake(), nil)
+		s.create("one", "1")
+		time.Sleep(time.Minute)
+		s.must("PUT", web, `{"instances": 3}`)
+		type stats struct {
+			Stats struct{ Counts struct{ Running int } }
+		}
+		var got struct {
+			App struct {
+				Version     string
+				VersionInfo struct{ LastScalingAt, LastConfigChangeAt string }
+				Tasks       []struct {
+					Version, StagedAt, Region, Zone string
+					IPAddresses                     []map[string]string
+				}
+				TasksStats struct{ StartedAfterLastScaling, WithLatestConfig, TotalSummary stats }
+			}
+		}
+		s.ask("GET", web+"?embed=app.taskStats", "", &got)
+		versions := map[string]int{}
+		for _, task := range got.App.Tasks {
+			versions[task.Version]++
+			if task.Region != "region-a1" || task.Zone != "zone-1" || len(task.IPAddresses) != 1 || task.IPAddresses[0]["ipAddress"] != "10.0.0.1" || task.IPAddresses[0]["protocol"] != "IPv4" {
+				t.Errorf("task %+v", task)
+			}
+		}
+		info := got.App.VersionInfo
+		if diff := cmp.Diff(map[string]int{info.LastConfigChangeAt: 1, info.LastScalingAt: 2}, versions); diff != "" || info.LastScalingAt == info.LastConfigChangeAt {
+			t.Errorf("%+v (-want +got):\n%s", info, diff)
+		}
+		n := got.App.TasksStats
+		if a, b, c := n.StartedAfterLastScaling.Stats.Counts.Running, n.WithLatestConfig.Stats.Counts.Running, n.TotalSummary.Stats.Counts.Running; a != 2 || b != 3 || c != 3 {
+			t.Errorf("%d started after the scaling, %d of the latest configuration, %d in all", a, b, c)
+		}
+		if err := s.end(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestAddressesOfInstances: an instance is where it was told to run; only one
+// in its agent's network that was told nothing is where the agent is.
+func TestAddressesOfInstances(t *testing.T) {
+	bridge := `"container": {"type": "DOCKER", "docker": {"image": "busybox"}}, "networks": [{"mode": "container/bridge"}], `
+	for _, c := range []struct {
+		networks string
+		told     []string
+		want     string
+	}{
+		{"", nil, `[{"ipAddress":"10.0.0.1","protocol":"IPv4"}]`},
+		{"", []string{"10.0.0.7"}, `[{"ipAddress":"10.0.0.7","protocol":"IPv4"}]`},
+		{bridge, nil, `[]`},
+		{bridge, []string{"172.17.0.2", "fd00::2", "no address"}, `[{"ipAddress":"172.17.0.2","protocol":"IPv4"},{"ipAddress":"fd00::2","protocol":"IPv6"}]`},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFake()
+			f.addresses = c.told
+			s := lead(t, f, nil)
+			s.must("POST", "/v2/apps", `{"id": "/web", `+c.networks+`"cmd": "run"}`)
+			var got struct {
+				Tasks []struct{ IPAddresses json.RawMessage }
+			}
+			if s.ask("GET", "/v2/tasks", "", &got); len(got.Tasks) != 1 || string(got.Tasks[0].IPAddresses) != c.want {
+				t.Errorf("%s told %v: got %s, want %s", c.networks, c.told, got.Tasks, c.want)
+			}
+			if err := s.end(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestDryRunOfALockedGroup: what would be done can be asked at any time.
+func TestDryRunOfALockedGroup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		f.held = true
+		s := lead(t, f, nil)
+		s.must("PUT", "/v2/groups", `{"id": "/g", "apps": [{"id": "a", "cmd": "run"}]}`)
+		s.must("PUT", "/v2/groups/g?dryRun=true", `{"apps": []}`)
+		var under []struct{ AffectedApps []string }
+		if s.ask("GET", "/v2/deployments", "", &under); len(under) != 1 {
+			t.Errorf("deployments %+v, want the first alone", under)
+		}
+		if err := s.end(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestForeignJobIsNotTouched: a job that is not the app's own is not taken for it. What
+// is in the way is said, and the deployment goes on once it is gone.
+func TestForeignJobIsNotTouched(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, name := newFake(), ""
+		f.deny = func(call string) error { // somebody was there first
+			if words := strings.Fields(call); words[0] == "submit" && name == "" {
+				name = words[1]
+				stranger := &job.Job{Spec: job.Spec{Name: name, Tasks: 1, Command: []string{"stranger"}}}
+				stranger.Tasks = []job.Task{f.task(stranger, 0, 1)}
+				f.jobs[name] = stranger
+			}
+			return nil
+		}
+		s := lead(t, f, nil)
+		s.create("one", "2")
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if got := f.runs(t); got["stranger"] != 1 || len(got) != 1 {
+			t.Errorf("these run: %v", got)
+		}
+		want := "start the job " + name + ": another job of that name runs"
+		var q struct {
+			Queue []struct {
+				Count   int
+				Message string
+			}
+		}
+		if s.ask("GET", "/v2/queue", "", &q); len(q.Queue) != 1 || q.Queue[0].Count != 2 || !strings.Contains(q.Queue[0].Message, want) {
+			t.Errorf("queue %+v", q)
+		}
+		var under []struct {
+			CurrentActions []struct{ App, Message string }
+		}
+		if s.ask("GET", "/v2/deployments", "", &under); len(under) != 1 || len(under[0].CurrentActions) != 1 || !strings.Contains(under[0].CurrentActions[0].Message, want) {
+			t.Errorf("deployments %+v", under)
+		}
+		f.mu.Lock()
+		delete(f.jobs, name)
+		f.change(name)
+		f.mu.Unlock()
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		s.settled(map[string]int{"one": 2})
+		q.Queue = nil
+		if s.ask("GET", "/v2/queue", "", &q); len(q.Queue) > 0 {
+			t.Errorf("in the queue still: %+v", q)
+		}
+		if err := s.end(); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,160 @@
+package deploy
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"mesos-gpu/marathon"
+)
+
+// targetState is all apps and groups as they are to be.
+type targetState struct {
+	apps   map[string]*marathon.App
+	ids    []string // of apps, sorted
+	groups map[string]*GroupInfo
+	depth  map[string]int // of apps whose dependencies were followed; 0 is on the way
+	cycle  []string
+}
+
+// buildTarget is what is there with the changes made.
+func (s *DesiredState) buildTarget(next []appTransition, groups map[string]*GroupInfo) *targetState {
+	w := &targetState{apps: map[string]*marathon.App{}, groups: map[string]*GroupInfo{}, depth: map[string]int{}}
+	for id, a := range s.apps {
+		if a.isKnown() {
+			w.apps[id] = a.currentApp()
+		}
+	}
+	for _, t := range next {
+		if t.removed {
+			delete(w.apps, t.id)
+		} else {
+			w.apps[t.id] = t.to.app
+		}
+	}
+	w.ids = sortedKeys(w.apps)
+	for _, from := range []map[string]*GroupInfo{s.groups, groups} {
+		for id, g := range from {
+			if g == nil {
+				delete(w.groups, id)
+			} else {
+				w.groups[id] = g
+			}
+		}
+	}
+	return w
+}
+
+// checkTarget finds ids of apps that are groups' too, and circles of dependencies.
+func (w *targetState) checkTarget() error {
+	for _, id := range w.ids {
+		if below := w.appsBelow(id); w.groups[id] != nil || len(below) > 1 {
+			return invalidAt("/id", "%s is an app, and cannot be a group too", id)
+		}
+		w.dependencyLevel(id)
+		if w.cycle != nil {
+			slices.Reverse(w.cycle)
+			return invalidAt("/dependencies", "dependencies go in a circle: %s", strings.Join(w.cycle, " → "))
+		}
+	}
+	return nil
+}
+
+// appsBelow are the apps of an id: the app's own, or those of the group.
+func (w *targetState) appsBelow(id string) []string {
+	if id == "/" {
+		return w.ids
+	}
+	var list []string
+	if _, ok := w.apps[id]; ok {
+		list = append(list, id)
+	}
+	first, _ := slices.BinarySearch(w.ids, id+"/")
+	for _, one := range w.ids[first:] {
+		if !isWithin(one, id) {
+			break
+		}
+		list = append(list, one)
+	}
+	return list
+}
+
+// dependencyLevel is how many apps stand in the longest row of those that wait for one
+// another, the app included. Each on the way marks itself.
+func (w *targetState) dependencyLevel(id string) int {
+	depth, ok := w.depth[id]
+	if ok {
+		if depth == 0 && w.cycle == nil {
+			w.cycle = []string{id}
+		}
+		return depth
+	}
+	w.depth[id] = 0
+	for _, other := range w.dependenciesOf(id) {
+		depth = max(depth, w.dependencyLevel(other))
+		if w.cycle != nil {
+			if n := len(w.cycle); n == 1 || w.cycle[0] != w.cycle[n-1] {
+				w.cycle = append(w.cycle, id)
+			}
+			return 0
+		}
+	}
+	w.depth[id] = depth + 1
+	return depth + 1
+}
+
+// dependenciesOf are the apps that an app waits for, by itself or with the
+// groups that hold it.
+func (w *targetState) dependenciesOf(id string) []string {
+	var list []string
+	for _, d := range w.apps[id].Dependencies {
+		list = append(list, w.appsBelow(d)...)
+	}
+	for at := id; at != "/"; {
+		at = cmp.Or(at[:strings.LastIndexByte(at, '/')], "/")
+		if g := w.groups[at]; g != nil {
+			for _, d := range g.Dependencies {
+				list = append(list, w.appsBelow(d)...)
+			}
+		}
+	}
+	return list
+}
+
+// planSteps are Marathon's: what goes, what is new, then the apps row by row of
+// their dependencies.
+func (w *targetState) planSteps(next []appTransition) []PlanStep {
+	var stop, start PlanStep
+	rows := map[int]*PlanStep{}
+	deepest := 0
+	for _, t := range next {
+		action := ScaleApplication
+		switch {
+		case t.removed:
+			stop.Actions = append(stop.Actions, PlanAction{StopApplication, t.id})
+			continue
+		case t.change == created:
+			start.Actions = append(start.Actions, PlanAction{StartApplication, t.id})
+		case t.change == reconfigured && t.to.app.Instances > 0:
+			action = RestartApplication
+		}
+		level := w.dependencyLevel(t.id)
+		if rows[level] == nil {
+			rows[level] = &PlanStep{}
+		}
+		rows[level].Actions = append(rows[level].Actions, PlanAction{action, t.id})
+		deepest = max(deepest, level)
+	}
+	var steps []PlanStep
+	for _, s := range []PlanStep{stop, start} {
+		if len(s.Actions) > 0 {
+			steps = append(steps, s)
+		}
+	}
+	for level := 1; level <= deepest; level++ {
+		if s := rows[level]; s != nil {
+			steps = append(steps, *s)
+		}
+	}
+	return steps
+}

@@ -1,0 +1,186 @@
+package deploy
+
+import (
+	"slices"
+
+	"mesos-gpu/job"
+	"mesos-gpu/marathon"
+)
+
+// appEvaluation is one sight of an app: what is wanted, what is there, what to do.
+type appEvaluation struct {
+	app    *appRecord
+	wanted *marathon.App // nil: nothing
+	// rolling says that instances of other configurations are to be replaced.
+	rolling bool
+
+	jobs    map[string]*jobInstances
+	actions []Action
+	// grownVersion is the version of which more are started.
+	grownVersion string
+}
+
+// jobInstances are the instances of one job.
+type jobInstances struct {
+	version string
+	app     *marathon.App // nil where its version is not kept
+	// active instances are wanted still, leaving counts those that are not
+	// and have not ended, but for those that are out of reach.
+	active  []*AppInstance
+	leaving int
+	// exists says that the job has not ended, ending that it is about to; away
+	// counts those that end with it and are out of reach.
+	exists, ending bool
+	unreachable    int
+}
+
+func newEvaluation(a *appRecord) *appEvaluation {
+	l := &appEvaluation{app: a, jobs: map[string]*jobInstances{}}
+	switch d := a.deployment; {
+	case len(a.versions) == 0:
+	case d == nil:
+		l.wanted = a.currentApp()
+	case a.removing:
+	default:
+		l.wanted, l.rolling = a.currentApp(), true
+	}
+	l.countInstances()
+	return l
+}
+
+// countInstances sorts the instances into fleets. What was asked to end leaves.
+func (l *appEvaluation) countInstances() {
+	a := l.app
+	present := map[string]bool{}
+	for i := range a.instances {
+		one := &a.instances[i]
+		f := l.ensureJob(one.Version)
+		f.exists = f.exists || one.State.IsLive() || one.KillReason == job.KillByScaling
+		f.ending = f.ending || one.isCondemned()
+		if one.isCondemned() && one.State == job.Unreachable {
+			f.unreachable++
+		}
+		switch {
+		case !one.isLeaving() && a.stopRequested[one.TaskID]:
+			present[one.TaskID] = true
+			f.leaving++
+		case !one.isLeaving():
+			f.active = append(f.active, one)
+		case one.State.IsLive() && one.State != job.Unreachable:
+			f.leaving++
+		}
+	}
+	for id := range a.stopRequested {
+		if !present[id] {
+			delete(a.stopRequested, id)
+		}
+	}
+}
+
+func (l *appEvaluation) ensureJob(version string) *jobInstances {
+	f, ok := l.jobs[version]
+	if !ok {
+		f = &jobInstances{version: version, app: l.app.appAtConfig(version)}
+		l.jobs[version] = f
+	}
+	return f
+}
+
+// isStuck reports whether the fleet's job was ended, and all that keeps it from
+// having ended is instances whose agents are away, which may be for ever.
+func (f *jobInstances) isStuck() bool {
+	return f.ending && f.unreachable > 0 && len(f.active) == 0 && f.leaving == 0
+}
+
+// decideActions decides, and reports whether nothing is left to do or to wait for.
+func (l *appEvaluation) decideActions() bool {
+	if l.wanted == nil {
+		return l.killJobs()
+	}
+	n := l.ensureJob(l.wanted.VersionInfo.LastConfigChangeAt)
+	var old []*jobInstances
+	for _, v := range sortedKeys(l.jobs) {
+		if f := l.jobs[v]; f != n {
+			old = append(old, f)
+		}
+	}
+	if l.rolling {
+		l.replaceInstances(n, old)
+	} else {
+		l.holdCount(n, old)
+	}
+	l.requestStops()
+	return l.isSettled(n, old)
+}
+
+// killJobs ends whatever there is.
+func (l *appEvaluation) killJobs() bool {
+	done := true
+	for _, v := range sortedKeys(l.jobs) {
+		f := l.jobs[v]
+		if f.exists && !f.ending {
+			l.actions = append(l.actions, KillJob{l.app.id, v})
+		}
+		done = done && len(f.active) == 0 && f.leaving == 0
+	}
+	return done
+}
+
+// isSettled reports whether all that is wanted serves, and nothing else runs.
+// It ends the jobs of which nothing will be wanted again.
+func (l *appEvaluation) isSettled(n *jobInstances, old []*jobInstances) bool {
+	done := l.rolling && n.leaving == 0 && len(n.active) == l.wanted.Instances
+	for _, i := range n.active {
+		done = done && i.isReady(n.app)
+	}
+	for _, f := range old {
+		done = done && len(f.active) == 0 && f.leaving == 0
+		if l.app.deployment == nil && f.exists && !f.ending && len(f.active) == 0 {
+			l.actions = append(l.actions, KillJob{l.app.id, f.version})
+		}
+	}
+	return done
+}
+
+// scaleUp brings a fleet to so many instances, if it has fewer and may have.
+func (l *appEvaluation) scaleUp(f *jobInstances, instances int) {
+	if instances <= len(f.active) || f.ending {
+		return
+	}
+	l.grownVersion = f.version
+	if f.exists {
+		l.actions = append(l.actions, ScaleJob{l.app.id, f.version, instances})
+		return
+	}
+	first := *l.wanted
+	first.Instances = instances
+	l.actions = append(l.actions, SubmitJob{&first})
+}
+
+// markStopping takes instances out of their fleets.
+func (l *appEvaluation) markStopping(list []*AppInstance) {
+	for _, i := range list {
+		f := l.jobs[i.Version]
+		f.active = slices.DeleteFunc(f.active, func(one *AppInstance) bool { return one == i })
+		f.leaving++
+		if l.app.stopRequested == nil {
+			l.app.stopRequested = map[string]bool{}
+		}
+		l.app.stopRequested[i.TaskID] = true
+	}
+}
+
+// requestStops asks for the ends that were asked for and are not yet seen, before
+// anything is started. Of a job that starts some, those may be the same again,
+// and are not to be stopped then.
+func (l *appEvaluation) requestStops() {
+	if len(l.app.stopRequested) == 0 {
+		return
+	}
+	l.actions = append([]Action{StopInstances{l.app.id, sortedKeys(l.app.stopRequested)}}, l.actions...)
+	for _, i := range l.app.instances {
+		if i.Version == l.grownVersion {
+			delete(l.app.stopRequested, i.TaskID)
+		}
+	}
+}

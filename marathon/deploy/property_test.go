@@ -1,0 +1,344 @@
+package deploy
+
+import (
+	"fmt"
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"mesos-gpu/job"
+	"mesos-gpu/marathon"
+)
+
+// chaos has a State run the model of the scheduler while people and agents do
+// what they like.
+type chaos struct {
+	t         *rapid.T
+	st        *DesiredState
+	cluster   *cluster
+	documents map[string][]byte
+	// lossy has actions fail and sights come late; otherwise all is done and
+	// seen at once, and what holds at each step is checked.
+	lossy, checked bool
+	late           map[string]bool
+}
+
+// Whatever people change, and whatever is lost, fails or gets well in the
+// midst, deployments end once the cluster leaves them in peace; on the way
+// the State keeps to the bounds of each update, and another State made of its
+// documents does the same.
+func TestDeploymentsConverge(t *testing.T) {
+	for _, lossy := range []bool{false, true} {
+		t.Run(fmt.Sprintf("lossy %t", lossy), func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				c := &chaos{t: t, cluster: newCluster(time.Unix(1_700_000_000, 0).UTC()), documents: map[string][]byte{}, lossy: lossy, checked: !lossy, late: map[string]bool{}}
+				c.st, _ = LoadState(nil)
+				for range rapid.IntRange(1, 40).Draw(t, "moves") {
+					c.move()
+				}
+				c.peace()
+			})
+		})
+	}
+}
+
+func (c *chaos) move() {
+	c.cluster.now = c.cluster.now.Add(time.Second)
+	switch rapid.IntRange(0, 9).Draw(c.t, "move") {
+	case 0, 1:
+		c.people()
+		c.step()
+	case 2:
+		c.takeOver()
+	default:
+		for range rapid.IntRange(1, 4).Draw(c.t, "events") {
+			c.fate()
+		}
+		c.step()
+	}
+}
+
+// people change what is wanted. What is refused changes nothing.
+func (c *chaos) people() {
+	now := c.cluster.now
+	o := ChangeOptions{Force: rapid.Bool().Draw(c.t, "force")}
+	ids := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"/a", "/b", "/g/c"}), 1, 3, rapid.ID[string]).Draw(c.t, "ids")
+	switch rapid.IntRange(0, 7).Draw(c.t, "wish") {
+	case 0:
+		_, _ = c.st.RemoveApps(now, ids, o)
+	case 1:
+		_, _ = c.st.RestartApps(now, ids, o)
+	case 2:
+		for _, d := range c.st.Deployments() {
+			_, _ = c.st.CancelDeployment(now, d.ID, o.Force)
+			break
+		}
+	case 3:
+		if seen := c.st.Instances(ids[0]); len(seen) > 0 {
+			_, _ = c.st.RetireInstances(now, []string{rapid.SampledFrom(seen).Draw(c.t, "instance").TaskID}, o)
+		}
+	default:
+		var apps []*marathon.App
+		for _, id := range ids {
+			apps = append(apps, c.wish(id))
+		}
+		_, _ = c.st.PutApps(now, apps, o)
+	}
+}
+
+func (c *chaos) wish(id string) *marathon.App {
+	shares := rapid.SampledFrom([]string{"0", "0.3", "0.5", "1"})
+	args := []string{id, fmt.Sprintf("n=%d", rapid.IntRange(0, 5).Draw(c.t, "instances")),
+		"min=" + shares.Draw(c.t, "min"), "over=" + shares.Draw(c.t, "over"), fmt.Sprintf("cmd=x%d", rapid.IntRange(0, 2).Draw(c.t, "cmd"))}
+	for _, word := range []string{"health", "ready", "oldest"} {
+		if rapid.Bool().Draw(c.t, word) {
+			args = append(args, word)
+		}
+	}
+	if id == "/g/c" {
+		args = append(args, "deps=/a")
+	}
+	if id == "/b" { // always a single one
+		args = append(args, "single", fmt.Sprintf("n=%d", rapid.IntRange(0, 1).Draw(c.t, "instances")))
+	}
+	return testApp(c.t, args)
+}
+
+// fate changes a task.
+func (c *chaos) fate() {
+	var ids []string
+	c.cluster.each(func(_ *modelJob, _ int, t *AppInstance) {
+		if t.State.IsLive() {
+			ids = append(ids, t.TaskID)
+		}
+	})
+	if len(ids) == 0 {
+		return
+	}
+	j, slot := c.cluster.find(rapid.SampledFrom(ids).Draw(c.t, "task"))
+	t := j.tasks[slot]
+	health := rapid.SampledFrom([]*bool{nil, new(false), new(true), new(true)}).Draw(c.t, "healthy")
+	switch {
+	case t.State == job.Waiting:
+		c.cluster.run(j, t, health, rapid.Bool().Draw(c.t, "ready"))
+	case t.State == job.Killing:
+		c.cluster.end(j, slot, job.Killed)
+	default:
+		c.running(j, slot, health)
+	}
+}
+
+func (c *chaos) running(j *modelJob, slot int, health *bool) {
+	t := j.tasks[slot]
+	switch rapid.IntRange(0, 5).Draw(c.t, "fate") {
+	case 0:
+		c.cluster.end(j, slot, job.Failed)
+	case 1:
+		t.State = job.Unreachable
+	case 2:
+		if !t.KillRequested.IsZero() {
+			c.cluster.end(j, slot, job.Killed)
+		}
+	default:
+		c.cluster.run(j, t, health, true)
+		if !t.KillRequested.IsZero() {
+			t.State = job.Killing
+		}
+	}
+	c.cluster.changed[j.app] = true
+}
+
+// step tells the State what has changed, and does what it asks for until it
+// asks for nothing.
+func (c *chaos) step() {
+	for range 50 {
+		seen := c.seen()
+		before := c.tally()
+		if n := before["/b"]; c.checked && n.placed > 1 {
+			c.t.Fatalf("a single instance runs %d times", n.placed)
+		}
+		actions, _ := c.st.Step(seen)
+		c.keep()
+		if len(actions) == 0 {
+			return
+		}
+		failed := map[string]bool{}
+		for _, a := range actions {
+			if c.lossy && rapid.IntRange(0, 3).Draw(c.t, "fails") == 0 {
+				failed[a.appID()] = true
+			}
+			if failed[a.appID()] {
+				c.cluster.changed[a.appID()] = true
+				continue
+			}
+			c.cluster.do(a)
+		}
+		if c.lossy {
+			return
+		}
+		if c.checked {
+			c.bounds(before, actions)
+		}
+	}
+	c.t.Fatal("it asks for ever")
+}
+
+// seen leaves some apps for later where it is lossy.
+func (c *chaos) seen() map[string][]AppInstance {
+	for id := range c.late {
+		c.cluster.changed[id] = true
+	}
+	clear(c.late)
+	for _, id := range sortedKeys(c.cluster.changed) {
+		if c.lossy && rapid.IntRange(0, 2).Draw(c.t, "late") == 0 {
+			c.late[id] = true
+			delete(c.cluster.changed, id)
+		}
+	}
+	return c.cluster.seen(false)
+}
+
+func (c *chaos) keep() {
+	for key, value := range c.st.TakeChangedDocuments() {
+		if value == nil {
+			delete(c.documents, key)
+		} else {
+			c.documents[key] = value
+		}
+	}
+}
+
+// count is how many of an app's instances are wanted, serve, and may run.
+type count struct{ wanted, serving, placed int }
+
+func (c *chaos) tally() map[string]count {
+	all := map[string]count{}
+	c.cluster.each(func(j *modelJob, _ int, t *AppInstance) {
+		n := all[j.app]
+		if !t.isLeaving() {
+			n.wanted++
+			config, _ := c.st.AppAtConfig(j.app, t.Version)
+			current, ok := c.st.App(j.app)
+			if t.isHealthy(config) && (!ok || current.VersionInfo.LastConfigChangeAt != t.Version || t.isReady(config)) {
+				n.serving++
+			}
+		}
+		if t.State.IsPlaced() {
+			n.placed++
+		}
+		all[j.app] = n
+	})
+	return all
+}
+
+// bounds checks what the actions have made of the counts before.
+func (c *chaos) bounds(before map[string]count, actions []Action) {
+	after := c.tally()
+	for id, now := range after {
+		was := before[id]
+		app, ok := c.st.App(id)
+		d, rolls := c.st.Deployment(id)
+		if !ok || !rolls || !d.hasReached(id) {
+			continue
+		}
+		least, most := InstanceBounds(app)
+		if least == most {
+			most++
+		}
+		if len(d.Kill[id]) == 0 && now.serving < min(was.serving, least) {
+			c.t.Fatalf("%s: %d served, then %d, of %d at least, by %+v", id, was.serving, now.serving, least, actions)
+		}
+		if now.wanted > max(was.wanted, most) {
+			c.t.Fatalf("%s: %d instances, then %d, of %d at most, by %+v", id, was.wanted, now.wanted, most, actions)
+		}
+	}
+	if n := after["/b"]; n.wanted > 1 {
+		c.t.Fatalf("a single instance is wanted %d times, by %+v", n.wanted, actions)
+	}
+}
+
+// takeOver makes another State of the documents, which does what the first
+// would.
+func (c *chaos) takeOver() {
+	c.keep()
+	other, err := LoadState(maps.Clone(c.documents))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	all := c.cluster.seen(true)
+	if !c.lossy {
+		got, _ := other.Step(all)
+		want, _ := c.st.Step(all)
+		if diff := cmp.Diff(want, got); diff != "" {
+			c.t.Fatalf("another State does something else (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(c.st.TakeChangedDocuments(), other.TakeChangedDocuments()); diff != "" {
+			c.t.Fatalf("another State keeps something else (-want +got):\n%s", diff)
+		}
+		if len(want) > 0 {
+			c.t.Fatalf("asked again for what was seen done: %+v", want)
+		}
+		return
+	}
+	c.st = other
+	clear(c.late)
+	actions, _ := c.st.Step(all)
+	c.keep()
+	for _, a := range actions {
+		c.cluster.do(a)
+	}
+}
+
+// peace lets everything run and end; then all is as people wanted it.
+func (c *chaos) peace() {
+	maps.Copy(c.cluster.changed, c.late)
+	clear(c.late)
+	checked := !c.lossy
+	c.lossy = false
+	c.step() // may repeat what failed, whatever has got well since
+	c.checked = checked
+	for range 100 {
+		busy := false
+		c.cluster.each(func(j *modelJob, slot int, t *AppInstance) {
+			switch {
+			case !t.State.IsLive():
+			case t.State == job.Killing, t.State == job.Unreachable:
+				c.cluster.end(j, slot, job.Killed)
+				busy = true
+			case t.State == job.Waiting, t.Healthy == nil || !*t.Healthy || !t.Ready:
+				c.cluster.run(j, t, new(true), true)
+				busy = true
+			}
+		})
+		c.step()
+		if !busy {
+			break
+		}
+	}
+	if list := c.st.Deployments(); len(list) > 0 {
+		c.t.Fatalf("deployments do not end: %+v undone %v", list[0], list[0].pending)
+	}
+	running := map[string]int{}
+	c.cluster.each(func(j *modelJob, _ int, t *AppInstance) {
+		if t.State.IsLive() {
+			running[j.app]++
+		}
+	})
+	for _, a := range c.st.Apps() {
+		if running[a.ID] != a.Instances {
+			c.t.Fatalf("%s: got %d instances, want %d", a.ID, running[a.ID], a.Instances)
+		}
+		delete(running, a.ID)
+	}
+	for id, n := range running {
+		if n > 0 {
+			c.t.Fatalf("%s is not wanted and has %d instances", id, n)
+		}
+	}
+	if actions, _ := c.st.Step(c.cluster.seen(true)); len(actions) > 0 {
+		c.t.Fatalf("all is done and it asks for %+v", actions)
+	}
+}

@@ -1,0 +1,152 @@
+package deploy
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mesos-gpu/job"
+	"mesos-gpu/marathon"
+)
+
+// What was asked for and is not yet seen counts as done, so that a late sight
+// costs no healthy instance more.
+func TestStaleObservation(t *testing.T) {
+	s := empty(t)
+	put(t, s, start(), "/web n=3 health min=1 over=0")
+	s.Step(nil)
+	old := serving(s, "/web", 3)
+	s.Step(map[string][]AppInstance{"/web": old})
+	put(t, s, start(), "/web n=3 health min=1 over=0 cmd=x")
+	s.Step(nil)
+	all := append(old, serving(s, "/web", 1)...)
+	first, _ := s.Step(map[string][]AppInstance{"/web": all})
+	want := StopInstances{"/web", []string{old[2].TaskID}}
+	if len(first) != 2 || !cmp.Equal(first[0], Action(want)) {
+		t.Fatalf("got %+v, want %+v and a Scale", first, want)
+	}
+	again, _ := s.Step(map[string][]AppInstance{"/web": all})
+	if diff := cmp.Diff(first, again); diff != "" {
+		t.Errorf("asked a second time (-first +again):\n%s", diff)
+	}
+	all[0].Healthy = new(false) // and goes for nothing, while the others stay
+	third, _ := s.Step(map[string][]AppInstance{"/web": all})
+	want.TaskIDs = []string{old[0].TaskID, old[2].TaskID}
+	if !cmp.Equal(third[0], Action(want)) {
+		t.Errorf("got %+v, want %+v", third[0], want)
+	}
+}
+
+// Instances that were to end and are wanted again are not asked to end for
+// ever.
+func TestRemovedAppIsWantedAgain(t *testing.T) {
+	s := empty(t)
+	put(t, s, start(), "/web n=2 min=0 over=0")
+	s.Step(nil)
+	list := serving(s, "/web", 2)
+	s.Step(map[string][]AppInstance{"/web": list})
+	d := put(t, s, start(), "/web n=2 min=0 over=0 cmd=x")
+	s.Step(nil)
+	if _, err := s.CancelDeployment(start(), d.ID, false); err != nil {
+		t.Fatal(err)
+	}
+	got, _ := s.Step(nil)
+	a, _ := s.App("/web")
+	want := []Action{StopInstances{"/web", []string{list[0].TaskID, list[1].TaskID}}, ScaleJob{"/web", a.VersionInfo.LastConfigChangeAt, 2}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for i := range list { // the scheduler starts others in their places
+		list[i].State, list[i].KillRequested, list[i].KillReason = job.Killing, start(), job.KillByReplacement
+	}
+	if got, _ := s.Step(map[string][]AppInstance{"/web": list}); len(got) > 0 {
+		t.Errorf("got %+v, want nothing", got)
+	}
+}
+
+// The version that still runs, and the one that a deployment goes back to,
+// are kept whatever else is not, and a document stays within its bound.
+func TestNeededVersionsAreKept(t *testing.T) {
+	small, err := definitionText(testApp(t, []string{"/web"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	big := strings.Repeat("x", maxApp-len(small))
+	for name, change := range map[string]struct {
+		cmd  func(i int) string
+		n    func(i int) int
+		most int
+	}{
+		"many":    {func(i int) string { return fmt.Sprint(i) }, func(int) int { return 1 }, 25},
+		"large":   {func(i int) string { return big + fmt.Sprint(100+i) }, func(int) int { return 1 }, 4},
+		"scaling": {func(int) string { return "" }, func(i int) int { return 1 + i%2 }, 25},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := empty(t)
+			app := testApp(t, []string{"/web"})
+			app.Cmd = change.cmd(0)
+			for i := range 40 {
+				app.Cmd, app.Instances = change.cmd(i), change.n(i)
+				if _, err := s.PutApps(start(), []*marathon.App{app}, ChangeOptions{Force: true}); err != nil {
+					t.Fatal(err)
+				}
+				if i == 0 {
+					s.Step(map[string][]AppInstance{"/web": serving(s, "/web", 1)})
+				}
+			}
+			d, _ := s.Deployment("/web")
+			if _, ok := s.Version("/web", d.From["/web"]); !ok {
+				t.Errorf("the version that %s goes back to is not kept", d.ID)
+			}
+			if got := len(s.Versions("/web")); got > change.most {
+				t.Errorf("got %d versions, want %d at most", got, change.most)
+			}
+			if _, ok := s.AppAtConfig("/web", start().Format(versionLayout)); !ok {
+				t.Error("the version that runs is not kept")
+			}
+			documents := kept(s)
+			if _, err := LoadState(documents); err != nil {
+				t.Error(err)
+			}
+			for key, value := range documents {
+				if len(value) > maxDocument {
+					t.Errorf("%s has %d bytes", key, len(value))
+				}
+			}
+		})
+	}
+}
+
+// An app whose instances are of ever more versions, each as large as may be,
+// is not changed again before some of them have gone.
+func TestTooManyLargeVersions(t *testing.T) {
+	s := empty(t)
+	app := testApp(t, []string{"/web"})
+	var refused error
+	for i := 0; refused == nil && i < 10; i++ {
+		app.Cmd = fmt.Sprint(i, strings.Repeat("x", maxApp-2000))
+		if _, refused = s.PutApps(start(), []*marathon.App{app}, ChangeOptions{Force: true}); refused != nil {
+			break
+		}
+		s.Step(map[string][]AppInstance{"/web": append(s.Instances("/web"), serving(s, "/web", 1)...)})
+		for key, value := range s.TakeChangedDocuments() {
+			if len(value) > maxDocument {
+				t.Fatalf("%s has %d bytes", key, len(value))
+			}
+		}
+	}
+	if refused == nil || !strings.Contains(refused.Error(), "instances of so many versions") {
+		t.Errorf("got %v", refused)
+	}
+}
+
+// Versions are times in UTC with milliseconds, whatever clock they are of.
+func TestVersionsIncrease(t *testing.T) {
+	now := time.Date(2024, 2, 29, 23, 30, 0, 123_456_789, time.FixedZone("", -3600))
+	if got, want := empty(t).nextVersion(now), "2024-03-01T00:30:00.123Z"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}

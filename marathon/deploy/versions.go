@@ -1,0 +1,118 @@
+package deploy
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"mesos-gpu/marathon"
+)
+
+// versionLayout is a version: RFC 3339 with milliseconds.
+const versionLayout = "2006-01-02T15:04:05.000Z"
+
+// ParseVersion reads a version however its time is written, and returns it as
+// it is written here.
+func ParseVersion(text string) (version string, ok bool) {
+	t, err := time.Parse(time.RFC3339, text)
+	return t.UTC().Format(versionLayout), err == nil
+}
+
+// nextVersion is a version later than every other.
+func (s *DesiredState) nextVersion(now time.Time) string {
+	t := now.UTC().Truncate(time.Millisecond)
+	if !t.After(s.lastVersion) {
+		t = s.lastVersion.Add(time.Millisecond)
+	}
+	return t.Format(versionLayout)
+}
+
+// changeKind is what becomes of an app's definition.
+type changeKind int
+
+const (
+	unchanged changeKind = iota
+	created
+	scaled
+	reconfigured
+)
+
+// classifyChange says what a wanted definition changes.
+func classifyChange(old *appRecord, wanted *marathon.App) (changeKind, error) {
+	text, err := definitionText(wanted)
+	if err != nil {
+		return unchanged, err
+	}
+	if old == nil || !old.isKnown() {
+		return created, nil
+	}
+	before, err := definitionText(old.currentApp())
+	switch {
+	case err != nil:
+		return unchanged, err
+	case !bytes.Equal(before, text):
+		return reconfigured, nil
+	case old.currentApp().Instances != wanted.Instances:
+		return scaled, nil
+	default:
+		return unchanged, nil
+	}
+}
+
+// definitionText is what makes an app's instances what they are.
+func definitionText(a *marathon.App) ([]byte, error) {
+	c := *a
+	c.Instances, c.Version, c.VersionInfo = 0, "", nil
+	text, err := json.Marshal(&c)
+	if err != nil {
+		return nil, fmt.Errorf("write app %s: %w", a.ID, err)
+	}
+	if len(text) > maxApp {
+		return nil, invalidAt("/", "app %s has %d bytes, more than %d: leave something out", a.ID, len(text), maxApp)
+	}
+	return text, nil
+}
+
+// newVersion is the definition under its version. config is the version that
+// its job was made from.
+func newVersion(a *marathon.App, v, config string) appVersion {
+	c := *a
+	c.Version = v
+	c.VersionInfo = &marathon.VersionInfo{LastScalingAt: v, LastConfigChangeAt: config}
+	return appVersion{&c, mustMarshal(&c)}
+}
+
+// trimVersions forgets the oldest versions that nobody needs.
+func (a *appRecord) trimVersions() {
+	for i := 0; i < len(a.versions)-1 && (len(a.versions) > keptVersions || a.versionsSize() > maxDocument-maxApp); {
+		if a.isNeeded(a.versions[i].app) {
+			i++
+			continue
+		}
+		a.versions = append(a.versions[:i:i], a.versions[i+1:]...)
+	}
+}
+
+func (a *appRecord) versionsSize() int {
+	n := 0
+	for _, v := range a.versions {
+		n += len(v.text)
+	}
+	return n
+}
+
+// isNeeded reports whether a version may be wanted back, or has instances.
+func (a *appRecord) isNeeded(old *marathon.App) bool {
+	return a.deployment != nil && a.deployment.From[a.id] == old.Version || a.hasInstances(old)
+}
+
+// hasInstances reports whether a version has instances that stay.
+func (a *appRecord) hasInstances(old *marathon.App) bool {
+	for i := range a.instances {
+		if v := a.instances[i].Version; v == old.VersionInfo.LastConfigChangeAt && !a.instances[i].isLeaving() && a.appAtConfig(v) == old {
+			return true
+		}
+	}
+	return false
+}

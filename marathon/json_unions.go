@@ -1,0 +1,100 @@
+package marathon
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// EnvVar is an environment variable: a value, or the name of a secret.
+type EnvVar struct {
+	Value  string
+	Secret string
+}
+
+type secretRef struct {
+	Secret string `json:"secret"`
+}
+
+func (e EnvVar) MarshalJSON() ([]byte, error) {
+	if e.Secret != "" {
+		return json.Marshal(secretRef{e.Secret})
+	}
+	return json.Marshal(e.Value)
+}
+
+func (e *EnvVar) UnmarshalJSON(data []byte) error {
+	if len(data) > 0 && data[0] == '{' {
+		var ref secretRef
+		err := json.Unmarshal(data, &ref)
+		*e = EnvVar{Secret: ref.Secret}
+		return err
+	}
+	*e = EnvVar{}
+	return json.Unmarshal(data, &e.Value)
+}
+
+const unlimitedText = "unlimited"
+
+// ResourceLimits are how far a task may go beyond what it asks for.
+type ResourceLimits struct {
+	CPUs *ResourceLimit `json:"cpus,omitempty"`
+	Mem  *ResourceLimit `json:"mem,omitempty"`
+}
+
+// ResourceLimit is an amount, or no limit.
+type ResourceLimit struct {
+	Amount    float64
+	Unlimited bool
+}
+
+func (l ResourceLimit) MarshalJSON() ([]byte, error) {
+	if l.Unlimited {
+		return json.Marshal(unlimitedText)
+	}
+	return json.Marshal(l.Amount)
+}
+
+func (l *ResourceLimit) UnmarshalJSON(data []byte) error {
+	*l = ResourceLimit{Unlimited: string(data) == `"`+unlimitedText+`"`}
+	if l.Unlimited {
+		return nil
+	}
+	return json.Unmarshal(data, &l.Amount)
+}
+
+const disabledText = "disabled"
+
+// UnreachableStrategy says what becomes of an instance whose agent is gone:
+// replaced after InactiveAfterSeconds, given up after ExpungeAfterSeconds, or
+// neither.
+type UnreachableStrategy struct {
+	Disabled             bool
+	InactiveAfterSeconds int64
+	ExpungeAfterSeconds  int64
+}
+
+type unreachableEnabled struct {
+	InactiveAfterSeconds int64 `json:"inactiveAfterSeconds"`
+	ExpungeAfterSeconds  int64 `json:"expungeAfterSeconds"`
+}
+
+func (u UnreachableStrategy) MarshalJSON() ([]byte, error) {
+	if u.Disabled {
+		return json.Marshal(disabledText)
+	}
+	return json.Marshal(unreachableEnabled{u.InactiveAfterSeconds, u.ExpungeAfterSeconds})
+}
+
+func (u *UnreachableStrategy) UnmarshalJSON(data []byte) error {
+	if len(data) > 0 && data[0] == '"' {
+		*u = UnreachableStrategy{Disabled: true}
+		if string(data) != `"`+disabledText+`"` {
+			return fmt.Errorf("read unreachableStrategy: %s is not %q", data, disabledText)
+		}
+		return nil
+	}
+	var e unreachableEnabled
+	err := json.Unmarshal(data, &e)
+	*u = UnreachableStrategy{InactiveAfterSeconds: e.InactiveAfterSeconds, ExpungeAfterSeconds: e.ExpungeAfterSeconds}
+	return err
+}

@@ -1,0 +1,98 @@
+package translate
+
+import (
+	"path"
+
+	"mesos-gpu/job"
+	"mesos-gpu/marathon"
+)
+
+func translateVolume(v marathon.Volume) job.Volume {
+	to := job.Volume{Target: v.TargetPath(), ReadOnly: v.Mode == "RO"}
+	if v.External != nil {
+		to.Source, to.Driver = v.External.Name, v.External.DriverName()
+	} else {
+		to.Source = path.Clean(v.HostPath)
+	}
+	return to
+}
+
+// networkMode is the job's; ports follow from it.
+func networkMode(app *marathon.App) job.NetworkMode {
+	if app.UsesHostNetwork() {
+		return ""
+	}
+	if n := app.Networks[0]; n.Mode == marathon.ContainerMode {
+		return job.NetworkMode(n.Name)
+	}
+	return job.BridgeNetwork
+}
+
+// portMappings are the ports of a container with a network of its own.
+func portMappings(app *marathon.App) []marathon.PortMapping {
+	if app.Container == nil {
+		return nil
+	}
+	return app.Container.PortMappings
+}
+
+// hostPorts are the host's: each task gets one for each.
+func hostPorts(app *marathon.App) []job.Port {
+	var all []job.Port
+	if app.UsesHostNetwork() {
+		for _, d := range app.PortDefinitions {
+			p := job.Port{Name: d.Name, Protocol: portProtocol(d.Protocol)}
+			if app.RequirePorts {
+				p.Host = d.Port
+			}
+			all = append(all, p)
+		}
+		return all
+	}
+	for _, m := range portMappings(app) {
+		if m.HostPort != nil {
+			all = append(all, job.Port{Name: m.Name, Container: m.ContainerPort, Host: *m.HostPort, Protocol: portProtocol(m.Protocol)})
+		}
+	}
+	return all
+}
+
+// portProtocol leaves out what is the default. In the host's network a port is for
+// both.
+func portProtocol(p string) job.PortProtocol {
+	if p == string(job.UDP) {
+		return job.UDP
+	}
+	return ""
+}
+
+// firstAssignedPort begins the numbers of ports that no host port leads to and that
+// nobody gave a number.
+const firstAssignedPort = 10_000
+
+// containerPorts are the ports of an app that the container's network alone reaches,
+// by their numbers; nil where there are host ports. Marathon draws lots for
+// those without a number.
+func containerPorts(app *marathon.App) []int {
+	var all []int
+	taken := map[int]bool{}
+	for _, m := range portMappings(app) {
+		if m.HostPort != nil {
+			return nil
+		}
+		taken[m.ContainerPort] = true
+	}
+	next := firstAssignedPort
+	for _, m := range portMappings(app) {
+		port := m.ContainerPort
+		if port == 0 {
+			for taken[next] {
+				next++
+			}
+			port = next
+			taken[port] = true
+		}
+		all = append(all, port)
+	}
+	return all
+}

@@ -1,0 +1,130 @@
+package marathon
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// ValidationError says all that is wrong with a definition, in the form that
+// Marathon answers with status 422.
+type ValidationError struct {
+	Message string        `json:"message"`
+	Details []ErrorDetail `json:"details"`
+}
+
+// ErrorDetail holds the errors of one place: "/container/portMappings(0)/name",
+// "/" for the whole.
+type ErrorDetail struct {
+	Path   string   `json:"path"`
+	Errors []string `json:"errors"`
+}
+
+func (e *ValidationError) Error() string {
+	var parts []string
+	for _, d := range e.Details {
+		parts = append(parts, d.Path+": "+strings.Join(d.Errors, ", "))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// SyntaxError is a text that is not JSON, which Marathon answers with status 400.
+type SyntaxError struct{ Cause error }
+
+func (e *SyntaxError) Error() string { return "read JSON: " + e.Cause.Error() }
+func (e *SyntaxError) Unwrap() error { return e.Cause }
+
+var errTrailing = errors.New("more text after the end of the value")
+
+// What Marathon says first: that a value has the wrong type or range, or that
+// the whole breaks a rule.
+const (
+	badJSON   = "Invalid JSON"
+	badObject = "Object is not valid"
+)
+
+type violationKind int
+
+const (
+	fromSchema violationKind = iota
+	fromTable                // unknown or refused
+	fromRule
+)
+
+type violation struct {
+	path, text string
+	kind       violationKind
+}
+
+type violationList struct {
+	list []violation
+}
+
+func (v *violationList) addViolation(k violationKind, path, format string, args ...any) {
+	if path == "" {
+		path = "/"
+	}
+	v.list = append(v.list, violation{path, fmt.Sprintf(format, args...), k})
+}
+
+func (v *violationList) addSchemaError(path, format string, args ...any) {
+	v.addViolation(fromSchema, path, format, args...)
+}
+func (v *violationList) addRuleError(path, format string, args ...any) {
+	v.addViolation(fromRule, path, format, args...)
+}
+func (v *violationList) addUnsupported(path, why string) {
+	v.addViolation(fromTable, path, "not served: %s", why)
+}
+
+func (v *violationList) addUnknownField(path string, n *schemaNode, name string) {
+	v.addViolation(fromTable, path, "there is no such field%s", suggestField(n, name))
+}
+
+// asError is nil if there is nothing to say. A rule that was held against
+// what remains of a bad value says nothing new and is left out.
+func (v *violationList) asError() error {
+	if len(v.list) == 0 {
+		return nil
+	}
+	e := &ValidationError{Message: badObject}
+	for _, one := range v.list {
+		if one.kind == fromSchema {
+			e.Message = badJSON
+		}
+		if one.kind == fromRule && v.followsFromSchemaError(one.path) {
+			continue
+		}
+		e.addDetail(one)
+	}
+	slices.SortStableFunc(e.Details, func(a, b ErrorDetail) int { return cmp.Compare(a.Path, b.Path) })
+	return e
+}
+
+func (e *ValidationError) addDetail(v violation) {
+	i := slices.IndexFunc(e.Details, func(d ErrorDetail) bool { return d.Path == v.path })
+	if i < 0 {
+		e.Details = append(e.Details, ErrorDetail{Path: v.path})
+		i = len(e.Details) - 1
+	}
+	if !slices.Contains(e.Details[i].Errors, v.text) {
+		e.Details[i].Errors = append(e.Details[i].Errors, v.text)
+	}
+}
+
+// followsFromSchemaError reports whether a value at the path, above it or below it had the
+// wrong type or range and was taken out before the rules were held against
+// the rest.
+func (v *violationList) followsFromSchemaError(path string) bool {
+	return slices.ContainsFunc(v.list, func(w violation) bool {
+		return w.kind == fromSchema && (isWithin(path, w.path) || isWithin(w.path, path))
+	})
+}
+
+// isWithin reports whether path is at or below place.
+func isWithin(path, place string) bool {
+	rest, ok := strings.CutPrefix(path, place)
+	return ok && (rest == "" || place == "/" || rest[0] == '/' || rest[0] == '(')
+}

@@ -1,0 +1,180 @@
+package volumemgr
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// volumeUpdate is what there is to do to one volume.
+type volumeUpdate struct {
+	store  Store
+	volume string
+	driver InstalledDriver
+	// damaged are paths of files that are not what the manifest says, although
+	// size and time are.
+	damaged map[string]bool
+	// isNew: the volume is new and has no name yet.
+	isNew bool
+}
+
+// completeVolume puts into a volume what it lacks, and makes that durable. It
+// touches nothing that is there as it should be.
+func (w volumeUpdate) completeVolume(ctx context.Context) error {
+	before, err := readManifest(w.volume)
+	if err != nil {
+		return err
+	}
+	entries := before.byPath()
+	changed := map[string]bool{}
+	if err := w.makeFolders(changed); err != nil {
+		return err
+	}
+	for _, f := range w.driver.Files {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		e, added, err := w.placeFile(ctx, f, entries[f.volumePath()])
+		if err != nil {
+			return err
+		}
+		entries[f.volumePath()] = e
+		changed[f.Dir] = changed[f.Dir] || added
+	}
+	after := manifestOf(w.driver, entries)
+	if !slices.EqualFunc(after.Files, before.Files, ManifestEntry.equal) || !slices.Equal(after.HostFiles, before.HostFiles) {
+		if err := writeManifest(w.volume, after); err != nil {
+			return err
+		}
+		changed[""] = false // synced with the manifest
+	}
+	for dir, yes := range changed {
+		if yes {
+			if err := syncDir(filepath.Join(w.volume, dir)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func manifestOf(d InstalledDriver, entries map[string]ManifestEntry) Manifest {
+	m := Manifest{Version: d.Version, HostFiles: d.HostFiles}
+	for _, e := range entries {
+		m.Files = append(m.Files, e)
+	}
+	slices.SortFunc(m.Files, ManifestEntry.compare)
+	return m
+}
+
+// makeFolders notes in changed which ones must be made durable; "" is the
+// volume's own.
+func (w volumeUpdate) makeFolders(changed map[string]bool) error {
+	if !w.isNew {
+		if err := w.removeLeftovers(); err != nil {
+			return err
+		}
+	}
+	for _, dir := range volumeDirs() {
+		err := os.Mkdir(filepath.Join(w.volume, dir), 0o755)
+		if err == nil {
+			changed[""] = true
+		} else if !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// temporaryPrefix begins the names of files that are about to get their own.
+const temporaryPrefix = ".new-"
+
+// removeLeftovers removes what a crash left under such names.
+func (w volumeUpdate) removeLeftovers() error {
+	for _, dir := range append(volumeDirs(), "") {
+		left, err := filepath.Glob(filepath.Join(w.volume, dir, temporaryPrefix+"*"))
+		if err != nil {
+			return err
+		}
+		for _, path := range left {
+			if err := os.Remove(path); err != nil {
+				return fmt.Errorf("remove the remains of a crash: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// placeFile makes one file and its links as they should be.
+func (w volumeUpdate) placeFile(ctx context.Context, f DriverFile, before ManifestEntry) (e ManifestEntry, changed bool, err error) {
+	e, ok := findPlaced(w.volume, f, before)
+	if !ok || w.damaged[f.volumePath()] {
+		if e, err = w.writeFile(ctx, f); err != nil {
+			return ManifestEntry{}, false, fmt.Errorf("put %s into %s: %w", f.Name, f.Dir, err)
+		}
+		changed = true
+	}
+	for _, link := range f.Links {
+		added, err := makeSymlink(f.Name, filepath.Join(w.volume, f.Dir, link))
+		if err != nil {
+			return ManifestEntry{}, false, fmt.Errorf("link %s in %s: %w", link, f.Dir, err)
+		}
+		changed = changed || added
+	}
+	return e, changed, nil
+}
+
+// findPlaced tells whether the volume has the driver's file: the same one, or a
+// copy of its size and time. It gives the manifest's entry for it, with the
+// digest that is known.
+func findPlaced(volume string, f DriverFile, before ManifestEntry) (ManifestEntry, bool) {
+	info, err := os.Lstat(filepath.Join(volume, f.Dir, f.Name))
+	if err != nil || !info.Mode().IsRegular() || info.Size() != f.Size {
+		return ManifestEntry{}, false
+	}
+	source, err := os.Lstat(f.Source)
+	if err != nil {
+		return ManifestEntry{}, false
+	}
+	e := ManifestEntry{Path: f.volumePath(), Links: f.Links, Size: info.Size(), Time: info.ModTime(), How: Linked, Capability: f.Capability}
+	if before.Size == e.Size && before.Time.Equal(e.Time) {
+		e.SHA256 = before.SHA256
+	}
+	if os.SameFile(info, source) {
+		return e, true
+	}
+	e.How = before.How // that of a copy made by nobody we know is not trusted
+	return e, before.How != "" && sameSecond(info.ModTime(), source.ModTime())
+}
+
+// sameSecond: some file systems keep no more of a time than that.
+func sameSecond(a, b time.Time) bool { return a.Truncate(time.Second).Equal(b.Truncate(time.Second)) }
+
+// isWhole tells, without a change, whether complete would find nothing to do.
+func (w volumeUpdate) isWhole() bool {
+	before, err := readManifest(w.volume)
+	if err != nil || !slices.Equal(w.driver.HostFiles, before.HostFiles) {
+		return false
+	}
+	entries := before.byPath()
+	for _, f := range w.driver.Files {
+		e, ok := findPlaced(w.volume, f, entries[f.volumePath()])
+		if !ok || !e.equal(entries[f.volumePath()]) {
+			return false
+		}
+		for _, link := range f.Links {
+			if !isLinked(f.Name, filepath.Join(w.volume, f.Dir, link)) {
+				return false
+			}
+		}
+	}
+	return !slices.ContainsFunc(volumeDirs(), func(dir string) bool {
+		_, err := os.Stat(filepath.Join(w.volume, dir))
+		return err != nil
+	})
+}

@@ -1,0 +1,165 @@
+package volumemgr
+
+import (
+	"debug/elf"
+	"encoding/binary"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// additionalLinks are looked up by programs beside a library's SONAME, and
+// beside its bare name where the host has that.
+var additionalLinks = map[string][]string{
+	"libcuda.so":               {"libcuda.so", "libcuda.so.1"},
+	"libnvidia-ml.so":          {"libnvidia-ml.so.1"},
+	"libnvidia-opticalflow.so": {"libnvidia-opticalflow.so"},
+	"libGLX_nvidia.so":         {"libGLX_indirect.so.0"},
+	"libnvidia-allocator.so":   {"nvidia-drm_gbm.so"},
+}
+
+// sharedLibrary is a file with what its ELF headers say.
+type sharedLibrary struct {
+	DriverFile
+	soname string
+	// isLink: the path is a symbolic link to a file of another name.
+	isLink bool
+	// isGLVND: part of the OpenGL vendor-neutral dispatch. isVendorGL: the
+	// driver's own OpenGL under the common name.
+	isGLVND, isVendorGL bool
+	// usesOldThreads: built for thread-local storage of kernels before 2.3.99.
+	oldThreads bool
+}
+
+// readLibrary reads from the file itself of how many bits it is, by which
+// name programs load it and what it needs.
+func readLibrary(root string, dir libraryFolder, name, v string) (sharedLibrary, error) {
+	real, info, err := dir.resolveFile(root, name)
+	if err != nil {
+		return sharedLibrary{}, fmt.Errorf("look at library %s/%s: %w", dir.path, name, err)
+	}
+	stem, _, _ := strings.Cut(name, ".so")
+	stem += ".so"
+	l := sharedLibrary{
+		DriverFile: DriverFile{Source: real, Name: name, Size: info.Size(), Capability: capabilityOf(stem)},
+		// Where a link bears the driver's version, as in Debian's alternatives,
+		// the link's name is the library's.
+		isLink: filepath.Base(real) != name && !strings.HasSuffix(name, ".so."+v),
+	}
+	object, err := elf.Open(real)
+	if err != nil {
+		return sharedLibrary{}, fmt.Errorf("read library %s: %w", real, err)
+	}
+	defer object.Close()
+	if err := l.readHeaders(object); err != nil {
+		return sharedLibrary{}, fmt.Errorf("read library %s: %w", real, err)
+	}
+	links := append([]string{l.soname}, additionalLinks[stem]...)
+	if slices.Contains(dir.names, stem) {
+		if bare, _, err := dir.resolveFile(root, stem); err == nil && bare == real {
+			links = append(links, stem)
+		}
+	}
+	l.Links = safeLinks(links, name)
+	return l, nil
+}
+
+func (l *sharedLibrary) readHeaders(object *elf.File) error {
+	switch object.Class {
+	case elf.ELFCLASS32:
+		l.Dir = "lib"
+	case elf.ELFCLASS64:
+		l.Dir = "lib64"
+	default:
+		return fmt.Errorf("class %s is neither 32 nor 64 bits", object.Class)
+	}
+	sonames, err := object.DynString(elf.DT_SONAME)
+	if err != nil {
+		return fmt.Errorf("SONAME: %w", err)
+	}
+	if len(sonames) > 0 {
+		l.soname = sonames[0]
+	}
+	needed, err := object.ImportedLibraries()
+	if err != nil {
+		return fmt.Errorf("what it needs: %w", err)
+	}
+	if stem, _, _ := strings.Cut(l.Name, ".so"); slices.Contains(openGLNames, stem) {
+		l.isGLVND = stem == "libGLdispatch" || hasNeeded(needed, "libGLdispatch.so")
+		l.isVendorGL = hasNeeded(needed, "libnvidia-glcore.so") || hasNeeded(needed, "libnvidia-eglcore.so")
+	}
+	l.oldThreads, err = usesOldThreads(object)
+	return err
+}
+
+// hasNeeded looks for a prefix: the entry may end in ".0" or in the driver's
+// version.
+func hasNeeded(needed []string, prefix string) bool {
+	return slices.ContainsFunc(needed, func(name string) bool { return strings.HasPrefix(name, prefix) })
+}
+
+// usesOldThreads reads the oldest kernel that a library is for, the last three
+// words of the note ".note.ABI-tag".
+func usesOldThreads(object *elf.File) (bool, error) {
+	section := object.Section(".note.ABI-tag")
+	if section == nil {
+		return false, nil
+	}
+	note, err := section.Data()
+	if err != nil {
+		return false, fmt.Errorf(".note.ABI-tag: %w", err)
+	}
+	const header = 20 // three lengths, "GNU\0", the system
+	if len(note) < header+12 {
+		return false, fmt.Errorf(".note.ABI-tag has %d bytes, want at least %d", len(note), header+12)
+	}
+	var kernel, modern = make([]uint32, 3), []uint32{2, 3, 99}
+	for i := range kernel {
+		kernel[i] = binary.LittleEndian.Uint32(note[header+4*i:])
+	}
+	return slices.Compare(kernel, modern) < 0, nil
+}
+
+// safeLinks drops what is no name beside the library: a SONAME with a slash
+// would lead out of the volume.
+func safeLinks(links []string, name string) []string {
+	slices.Sort(links)
+	return slices.DeleteFunc(slices.Compact(links), func(link string) bool {
+		return link == "" || link == name || filepath.Base(link) != link || link == ".." || link == "."
+	})
+}
+
+// hostFilePatterns: the places are those of the container toolkit.
+var hostFilePatterns = []struct {
+	pattern    string // VERSION stands for the driver's
+	capability Capability
+}{
+	{"etc/OpenCL/vendors/nvidia.icd", Compute},
+	{"etc/vulkan/icd.d/nvidia_*.json", Graphics}, {"usr/share/vulkan/icd.d/nvidia_*.json", Graphics},
+	{"etc/vulkan/implicit_layer.d/nvidia_*.json", Graphics}, {"usr/share/vulkan/implicit_layer.d/nvidia_*.json", Graphics},
+	{"etc/vulkansc/icd.d/nvidia_*.json", Graphics}, {"usr/share/vulkansc/icd.d/nvidia_*.json", Graphics},
+	{"usr/share/glvnd/egl_vendor.d/*_nvidia.json", Graphics}, {"etc/glvnd/egl_vendor.d/*_nvidia.json", Graphics},
+	{"usr/share/egl/egl_external_platform.d/*_nvidia_*.json", Graphics}, {"etc/egl/egl_external_platform.d/*_nvidia_*.json", Graphics},
+	{"usr/share/nvidia/nvoptix.bin", Graphics}, {"usr/share/nvidia/nvidia-application-profiles-VERSION-*", Graphics},
+	{"usr/share/X11/xorg.conf.d/*nvidia*.conf", Display},
+	{"lib/firmware/nvidia/VERSION/gsp*.bin", Utility},
+}
+
+// hostFiles lists what of those is there.
+func hostFiles(root, v string) []HostFile {
+	var list []HostFile
+	for _, p := range hostFilePatterns {
+		dir, pattern := filepath.Split(strings.ReplaceAll(p.pattern, "VERSION", v))
+		for _, name := range listNamesInside(root, dir) {
+			if ok, err := filepath.Match(pattern, name); !ok || err != nil {
+				continue
+			}
+			real, info, err := resolveFile(root, dir+name)
+			if err == nil {
+				list = append(list, HostFile{Path: "/" + dir + name, Source: real, Size: info.Size(), Capability: p.capability})
+			}
+		}
+	}
+	return list
+}

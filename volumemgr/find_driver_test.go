@@ -1,0 +1,207 @@
+package volumemgr
+
+import (
+	"debug/elf"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const amd64, i386 = "usr/lib/x86_64-linux-gnu/", "usr/lib/i386-linux-gnu/"
+
+// filesByName lists a driver's files as DIR/NAME.
+func filesByName(d InstalledDriver) map[string]DriverFile {
+	all := map[string]DriverFile{}
+	for _, f := range d.Files {
+		all[f.Dir+"/"+f.Name] = f
+	}
+	return all
+}
+
+func TestFindSimulated(t *testing.T) {
+	dir := simulatedRoot(t)
+	d := mustFind(t, dir)
+	if d.Version != v535 {
+		t.Errorf("got version %s", d.Version)
+	}
+	files := filesByName(d)
+	if len(files) != 7+7+2 {
+		t.Errorf("got %d files: %v", len(files), files)
+	}
+	cuda := files["lib64/libcuda.so."+v535]
+	if diff := cmp.Diff([]string{"libcuda.so", "libcuda.so.1"}, cuda.Links); diff != "" {
+		t.Errorf("links of libcuda (-want +got):\n%s", diff)
+	}
+	if want := filepath.Join(dir, amd64, "libcuda.so."+v535); cuda.Source != want {
+		t.Errorf("libcuda is at %s, want %s", cuda.Source, want)
+	}
+	if got := files["lib/libcuda.so."+v535].Source; !strings.Contains(got, "i386") {
+		t.Errorf("the 32 bit libcuda is at %q", got)
+	}
+	if got := files["lib64/libnvidia-ml.so."+v535].Links; !slices.Equal(got, []string{"libnvidia-ml.so.1"}) {
+		t.Errorf("links of libnvidia-ml: %v", got)
+	}
+	if _, ok := files["lib64/libvdpau_nvidia.so."+v535]; !ok {
+		t.Error("no vdpau library")
+	}
+	// A SONAME that is the file's own name is no link.
+	if got := files["lib64/libnvidia-fatbinaryloader.so."+v535].Links; len(got) != 0 {
+		t.Errorf("links of a library with its own name as SONAME: %v", got)
+	}
+	if files["bin/nvidia-smi"].Size == 0 {
+		t.Error("no nvidia-smi")
+	}
+}
+
+func TestFindVersion(t *testing.T) {
+	cases := []struct{ name, proc, want, err string }{
+		{"closed", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC 2023\nGCC version:  gcc version 12.2.0 (Debian)\n", v535, ""},
+		{"open", "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  535.104.05  Release Build  (dvs-builder@U16)\n", v535, ""},
+		{"no module", "", v535, ""},
+		{"nonsense", "hello\n", "", `proc/driver/nvidia/version names no version: "hello\n"`},
+		{"updated", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.86.10  Fri\n", "", "there is no *.so.535.86.10 (libraries found: 535.104.05)"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			dir := simulatedRoot(t)
+			proc := filepath.Join(dir, "proc/driver/nvidia/version")
+			if err := os.Remove(proc); err != nil {
+				t.Fatal(err)
+			}
+			if c.proc != "" {
+				mustWrite(t, proc, c.proc)
+			}
+			d, err := FindDriver(dir)
+			if c.err != "" {
+				if err == nil || !strings.Contains(err.Error(), c.err) {
+					t.Errorf("got %v, want %q", err, c.err)
+				}
+				return
+			}
+			if err != nil || d.Version != c.want {
+				t.Errorf("got %q, %v; want %q", d.Version, err, c.want)
+			}
+		})
+	}
+}
+
+func TestNoDriver(t *testing.T) {
+	if _, err := FindDriver(t.TempDir()); !errors.Is(err, ErrNoDriver) {
+		t.Errorf("empty root: %v", err)
+	}
+	if _, err := FindDriver("/no/such/root"); err == nil {
+		t.Error("no root: no error")
+	}
+	dir := simulatedRoot(t)
+	if err := os.RemoveAll(filepath.Join(dir, "usr/lib")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := FindDriver(dir); err == nil || errors.Is(err, ErrNoDriver) || !strings.Contains(err.Error(), "libraries found: none") {
+		t.Errorf("a module without libraries: %v", err)
+	}
+}
+
+func TestTwoDriversWithoutModule(t *testing.T) {
+	dir := simulatedRoot(t)
+	if err := os.RemoveAll(filepath.Join(dir, "proc")); err != nil {
+		t.Fatal(err)
+	}
+	mustWrite(t, filepath.Join(dir, amd64, "libcuda.so.470.57.02"), string(sharedObject(elf.ELFCLASS64, "libcuda.so.1")))
+	_, err := FindDriver(dir)
+	if err == nil || !strings.Contains(err.Error(), "libraries of 2 drivers (470.57.02, 535.104.05)") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Debian's layout: the libraries lie elsewhere, absolute links lead there, and
+// /lib is a link too. Nothing may be read from this machine's own /usr.
+func TestLinksStayBelowRoot(t *testing.T) {
+	dir := simulatedRoot(t)
+	name := "libcuda.so." + v535
+	mustMove(t, filepath.Join(dir, amd64, name), filepath.Join(dir, "opt/nvidia", name))
+	mustLink(t, "/opt/nvidia/"+name, filepath.Join(dir, amd64, name))
+	mustLink(t, "/usr/lib", filepath.Join(dir, "lib"))
+	mustLink(t, "../../../../../../../etc/passwd", filepath.Join(dir, amd64, "libevil.so."+v535))
+	mustLink(t, "/etc/hostname", filepath.Join(dir, amd64, "libgone.so."+v535))
+	mustMove(t, filepath.Join(dir, "usr/bin/nvidia-smi"), filepath.Join(dir, "opt/nvidia/nvidia-smi"))
+	mustLink(t, "/opt/nvidia/nvidia-smi", filepath.Join(dir, "usr/bin/nvidia-smi"))
+	files := filesByName(mustFind(t, dir))
+	if want := filepath.Join(dir, "opt/nvidia", name); files["lib64/"+name].Source != want {
+		t.Errorf("libcuda is at %q, want %q", files["lib64/"+name].Source, want)
+	}
+	if want := filepath.Join(dir, "opt/nvidia/nvidia-smi"); files["bin/nvidia-smi"].Source != want {
+		t.Errorf("nvidia-smi is at %q, want %q", files["bin/nvidia-smi"].Source, want)
+	}
+	for name, f := range files {
+		if !strings.HasPrefix(f.Source, dir+"/") || strings.Contains(name, "evil") || strings.Contains(name, "gone") {
+			t.Errorf("%s comes from %s", name, f.Source)
+		}
+	}
+}
+
+func TestResolveInside(t *testing.T) {
+	dir := t.TempDir()
+	mustWrite(t, filepath.Join(dir, "a/file"), "x")
+	mustLink(t, "loop", filepath.Join(dir, "loop"))
+	mustLink(t, "/../../a/./file", filepath.Join(dir, "up"))
+	mustLink(t, "a/../a", filepath.Join(dir, "around"))
+	for path, want := range map[string]string{"up": "a/file", "around/file": "a/file", "../..//a": "a", "": "."} {
+		if got, err := resolveInside(dir, path); err != nil || got != filepath.Join(dir, want) {
+			t.Errorf("%q: got %s, %v; want %s", path, got, err, want)
+		}
+	}
+	if _, err := resolveInside(dir, "loop"); err == nil || !strings.Contains(err.Error(), "more than 40 symbolic links") {
+		t.Errorf("a loop: %v", err)
+	}
+	if _, err := resolveInside(dir, "a/none"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("nothing there: %v", err)
+	}
+}
+
+func TestBrokenLibraries(t *testing.T) {
+	good := sharedObject(elf.ELFCLASS64, "x")
+	for name, text := range map[string]string{
+		"text": "GROUP ( libc.so )", "torn": string(good[:100]), "empty": "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := simulatedRoot(t)
+			mustWrite(t, filepath.Join(dir, amd64, "libx.so."+v535), text)
+			if _, err := FindDriver(dir); err == nil || !strings.Contains(err.Error(), "libx.so."+v535) {
+				t.Errorf("got %v, want an error that names the library", err)
+			}
+		})
+	}
+	dir := simulatedRoot(t)
+	if err := os.Mkdir(filepath.Join(dir, amd64, "libdir.so."+v535), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := FindDriver(dir); err == nil || !strings.Contains(err.Error(), "is no regular file") {
+		t.Errorf("a folder in place of a library: %v", err)
+	}
+}
+
+// A SONAME is a file name in the volume, and stays in it.
+func TestUnsafeSONAMEIsIgnored(t *testing.T) {
+	for _, soname := range []string{"../../etc/passwd", "/etc/passwd", "..", ".", ""} {
+		dir := simulatedRoot(t)
+		mustWrite(t, filepath.Join(dir, amd64, "libx.so."+v535), string(sharedObject(elf.ELFCLASS64, soname)))
+		if links := filesByName(mustFind(t, dir))["lib64/libx.so."+v535].Links; len(links) != 0 {
+			t.Errorf("SONAME %q became the links %q", soname, links)
+		}
+	}
+}
+
+func TestProgramsMustBeExecutable(t *testing.T) {
+	dir := simulatedRoot(t)
+	if err := os.Chmod(filepath.Join(dir, "usr/bin/nvidia-smi"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := filesByName(mustFind(t, dir))["bin/nvidia-smi"]; ok {
+		t.Error("a file that cannot be executed was taken for a program")
+	}
+}

@@ -1,0 +1,175 @@
+package volumemgr
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"mesos-gpu/volumemgr/mountinfo"
+)
+
+// removingPrefix begins the names of volumes that are about to go. One that is
+// found later was left by a crash, and may still be mounted.
+const removingPrefix = ".removing-"
+
+// CollectOptions says which volumes may go.
+type CollectOptions struct {
+	// Proc is a proc file system, "/proc" where empty. A volume stays while a
+	// process that it shows lives where the volume, or a file of it, is mounted.
+	Proc string
+	// Keep are versions that stay in any case: the driver's that runs.
+	Keep []string
+	// Users gives paths that containers which do not run would mount when they
+	// start again: an engine's own list. May be nil.
+	Users func(context.Context) ([]string, error)
+	// DryRun leaves all as it is.
+	DryRun bool
+}
+
+// KeptVolume is a volume that stays, and why.
+type KeptVolume struct {
+	DriverVolume
+	Why string `json:"why"`
+}
+
+// Collect removes the volumes that nobody needs. On an error it has removed
+// what it says, and nothing of which it was not sure.
+func (s Store) Collect(ctx context.Context, gc CollectOptions) (removed []DriverVolume, kept []KeptVolume, err error) {
+	if removed, kept, err = s.collectVolumes(ctx, gc, ""); err != nil {
+		return removed, kept, fmt.Errorf("remove unused volumes: %w", s.addRemedy(err, InstalledDriver{}))
+	}
+	return removed, kept, nil
+}
+
+// collectVolumes looks at one volume only where it is named.
+func (s Store) collectVolumes(ctx context.Context, gc CollectOptions, only string) (removed []DriverVolume, kept []KeptVolume, err error) {
+	if _, err := os.Stat(s.Dir); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, nil
+	}
+	unlock, err := s.lockStore(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer unlock()
+	var users []string
+	if gc.Users != nil {
+		if users, err = gc.Users(ctx); err != nil {
+			return nil, nil, err
+		}
+	}
+	if err := s.finishInterrupted(gc); err != nil {
+		return nil, nil, err
+	}
+	volumes, err := s.List()
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, v := range volumes {
+		if only != "" && v.Name != only {
+			continue
+		}
+		why, err := s.reasonToKeep(gc, v, users)
+		if err == nil && why == "" && !gc.DryRun {
+			why, err = s.retireVolume(gc, v.Path)
+		}
+		if err != nil {
+			return removed, kept, err
+		}
+		if why == "" {
+			removed = append(removed, v)
+		} else {
+			kept = append(kept, KeptVolume{v, why})
+		}
+	}
+	return removed, kept, nil
+}
+
+// Remove removes one volume, unless somebody needs it: gc says who.
+func (s Store) Remove(ctx context.Context, name string, gc CollectOptions) error {
+	if _, err := s.volumePath(name); err != nil {
+		return fmt.Errorf("remove volume: %w", err)
+	}
+	removed, kept, err := s.collectVolumes(ctx, gc, name)
+	switch {
+	case err != nil:
+		return fmt.Errorf("remove volume %s: %w", name, s.addRemedy(err, InstalledDriver{}))
+	case len(kept) > 0:
+		return fmt.Errorf("remove volume %s: it %s", name, kept[0].Why)
+	case len(removed) == 0:
+		return fmt.Errorf("remove volume %s: %w", name, ErrNoVolume)
+	}
+	return nil
+}
+
+// reasonToKeep says in words why a volume stays, or nothing.
+func (s Store) reasonToKeep(gc CollectOptions, v DriverVolume, users []string) (string, error) {
+	if slices.Contains(gc.Keep, v.Version) {
+		return "is of the driver that runs", nil
+	}
+	for _, path := range users {
+		if mountinfo.IsWithin(path, v.Path) {
+			return "belongs to a container that may start again", nil
+		}
+	}
+	return describeMount(gc, v.Path)
+}
+
+func describeMount(gc CollectOptions, path string) (string, error) {
+	proc := gc.Proc
+	if proc == "" {
+		proc = "/proc"
+	}
+	found, err := findMounts(proc, path)
+	if err != nil || len(found) == 0 {
+		return "", err
+	}
+	return fmt.Sprintf("is mounted at %s, as process %d sees it", found[0].Point, found[0].PID), nil
+}
+
+// retireVolume takes the volume's name away before it looks a last time: whoever
+// mounts it in between is seen, and whoever comes after finds none.
+func (s Store) retireVolume(gc CollectOptions, path string) (why string, err error) {
+	away := filepath.Join(s.Dir, removingPrefix+filepath.Base(path))
+	if err := os.Rename(path, away); err != nil {
+		return "", err
+	}
+	why, err = describeMount(gc, away)
+	if why != "" || err != nil {
+		return why, errors.Join(err, os.Rename(away, path))
+	}
+	return "", errors.Join(os.RemoveAll(away), syncDir(s.Dir))
+}
+
+// finishInterrupted ends what a crash interrupted: a volume that is mounted gets its
+// name back, any other goes.
+func (s Store) finishInterrupted(gc CollectOptions) error {
+	left, err := filepath.Glob(filepath.Join(s.Dir, removingPrefix+"*"))
+	if err != nil || gc.DryRun {
+		return err
+	}
+	for _, away := range left {
+		why, err := describeMount(gc, away)
+		if err != nil {
+			return err
+		}
+		if why == "" {
+			err = os.RemoveAll(away)
+		} else if path := filepath.Join(s.Dir, strings.TrimPrefix(filepath.Base(away), removingPrefix)); !pathExists(path) {
+			err = os.Rename(away, path)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func pathExists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}

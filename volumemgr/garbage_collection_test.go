@@ -1,0 +1,194 @@
+package volumemgr
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mesos-gpu/internal/need"
+)
+
+// writeFakeProc shows, beside this test's own mounts, processes with those lines in
+// their mountinfo.
+func writeFakeProc(t *testing.T, mounts map[string]string) string {
+	t.Helper()
+	proc := t.TempDir()
+	mustWrite(t, filepath.Join(proc, "self/mountinfo"), "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n")
+	mustWrite(t, filepath.Join(proc, "meminfo"), "no process")
+	for pid, lines := range mounts {
+		mustWrite(t, filepath.Join(proc, pid, "mountinfo"), lines)
+	}
+	return proc
+}
+
+// storeOfThree makes a store of three volumes and returns it with its real path.
+func storeOfThree(t *testing.T) Store {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := Store{Dir: dir}
+	for _, v := range []string{"470.57.02", "535.104.05", "550.54.15"} {
+		root := t.TempDir()
+		if err := WriteSimulatedDriver(root, v); err != nil {
+			t.Fatal(err)
+		}
+		mustCreate(t, s, mustFind(t, root))
+	}
+	return s
+}
+
+func TestCollect(t *testing.T) {
+	s := storeOfThree(t)
+	const line = "40 30 8:1 %s /usr/local/nvidia ro - ext4 /dev/sda1 rw\n"
+	for _, c := range []struct {
+		name string
+		root string // of a container's mount
+		dev  string
+		gone []string
+	}{
+		{"nobody", "", "8:1", []string{"nvidia_470.57.02", "nvidia_535.104.05"}},
+		{"the volume", s.Dir + "/nvidia_470.57.02", "8:1", []string{"nvidia_535.104.05"}},
+		{"one file of it", s.Dir + "/nvidia_470.57.02/lib64/libcuda.so.470.57.02", "8:1", []string{"nvidia_535.104.05"}},
+		{"one whose name begins alike", s.Dir + "/nvidia_470.57.02.1", "8:1", []string{"nvidia_470.57.02", "nvidia_535.104.05"}},
+		{"all volumes", s.Dir, "8:1", []string{"nvidia_470.57.02", "nvidia_535.104.05"}},
+		{"another disk", s.Dir + "/nvidia_470.57.02", "8:2", []string{"nvidia_470.57.02", "nvidia_535.104.05"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			lines := "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n"
+			if c.root != "" {
+				lines += strings.Replace(fmt.Sprintf(line, c.root), "8:1", c.dev, 1)
+			}
+			gc := CollectOptions{Proc: writeFakeProc(t, map[string]string{"42": lines}), Keep: []string{"550.54.15"}, DryRun: true}
+			removed, kept, err := s.Collect(context.Background(), gc)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var gone []string
+			for _, v := range removed {
+				gone = append(gone, v.Name)
+			}
+			if diff := cmp.Diff(c.gone, gone); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if len(removed)+len(kept) != 3 || kept[len(kept)-1].Why != "is of the driver that runs" {
+				t.Errorf("kept %v", kept)
+			}
+		})
+	}
+	if list, _ := s.List(); len(list) != 3 {
+		t.Errorf("a dry run left %v", list)
+	}
+	gc := CollectOptions{Proc: writeFakeProc(t, nil), Users: func(context.Context) ([]string, error) {
+		return []string{"/etc", s.Dir + "/nvidia_470.57.02/lib64"}, nil
+	}}
+	removed, kept, err := s.Collect(context.Background(), gc)
+	if err != nil || len(removed) != 2 || len(kept) != 1 || kept[0].Why != "belongs to a container that may start again" {
+		t.Errorf("removed %v, kept %v, %v", removed, kept, err)
+	}
+	wantEntries(t, s, ".lock", "nvidia_470.57.02")
+}
+
+// Who is not sure removes nothing.
+func TestCollectKeepsVolumesOnError(t *testing.T) {
+	s := storeOfThree(t)
+	unsure := errors.New("engine is away")
+	for name, gc := range map[string]CollectOptions{
+		"no engine":    {Proc: writeFakeProc(t, nil), Users: func(context.Context) ([]string, error) { return nil, unsure }},
+		"no proc":      {Proc: "/no/such/proc"},
+		"torn proc":    {Proc: writeFakeProc(t, map[string]string{"42": "40 30 8:1\n"})},
+		"unlike mount": {Proc: writeFakeProc(t, map[string]string{"42": "a b c d e f g h i\n"})},
+	} {
+		if removed, _, err := s.Collect(context.Background(), gc); err == nil || len(removed) > 0 {
+			t.Errorf("%s: removed %v, %v", name, removed, err)
+		}
+	}
+	wantEntries(t, s, ".lock", "nvidia_470.57.02", "nvidia_535.104.05", "nvidia_550.54.15")
+	if removed, kept, err := (Store{Dir: "/no/such/store"}).Collect(context.Background(), CollectOptions{}); err != nil || removed != nil || kept != nil {
+		t.Errorf("no store: %v, %v, %v", removed, kept, err)
+	}
+}
+
+// A crash after a volume lost its name ends with the next collection: it gets
+// the name back where somebody mounts it.
+func TestCollectFinishesInterruptedRemoval(t *testing.T) {
+	s := storeOfThree(t)
+	for _, v := range []string{"470.57.02", "535.104.05"} {
+		mustMove(t, filepath.Join(s.Dir, volumePrefix+v), filepath.Join(s.Dir, removingPrefix+volumePrefix+v))
+	}
+	mounts := fmt.Sprintf("40 30 8:1 %s/%snvidia_470.57.02 /usr/local/nvidia ro - ext4 /dev/sda1 rw\n", s.Dir, removingPrefix) +
+		fmt.Sprintf("41 30 8:1 %s/nvidia_470.57.02 /usr/local/nvidia ro - ext4 /dev/sda1 rw\n", s.Dir)
+	_, kept, err := s.Collect(context.Background(), CollectOptions{Proc: writeFakeProc(t, map[string]string{"42": mounts}), Keep: []string{"550.54.15"}})
+	if err != nil || len(kept) != 2 || !strings.Contains(kept[0].Why, "is mounted at /usr/local/nvidia, as process 42 sees it") {
+		t.Errorf("kept %v, %v", kept, err)
+	}
+	wantEntries(t, s, ".lock", "nvidia_470.57.02", "nvidia_550.54.15")
+}
+
+func TestRemove(t *testing.T) {
+	s := storeOfThree(t)
+	gc := CollectOptions{Proc: writeFakeProc(t, nil), Keep: []string{"550.54.15"}}
+	if err := s.Remove(context.Background(), "nvidia_470.57.02", gc); err != nil {
+		t.Error(err)
+	}
+	if err := s.Remove(context.Background(), "nvidia_470.57.02", gc); !errors.Is(err, ErrNoVolume) {
+		t.Errorf("a second time: %v", err)
+	}
+	if err := s.Remove(context.Background(), "nvidia_550.54.15", gc); err == nil || !strings.Contains(err.Error(), "it is of the driver that runs") {
+		t.Errorf("the running driver's: %v", err)
+	}
+	if err := s.Remove(context.Background(), "../x", gc); err == nil {
+		t.Error("a path was taken for a name")
+	}
+	wantEntries(t, s, ".lock", "nvidia_535.104.05", "nvidia_550.54.15")
+}
+
+// A mount that only another process sees, in a namespace of its own as
+// containers have, keeps the volume; once the process has ended, it goes.
+func TestRootCollectChecksOtherMountNamespaces(t *testing.T) {
+	need.RequireRoot(t)
+	unshare := need.RequireProgram(t, "unshare", "util-linux")
+	s := storeOfThree(t)
+	inside := t.TempDir()
+	container := exec.Command(unshare, "--mount", "--propagation", "private", "sh", "-c",
+		`mount --bind "$1" "$2" && echo mounted && read end`, "sh", filepath.Join(s.Dir, "nvidia_470.57.02"), inside)
+	end, err := container.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := container.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := container.Start(); err != nil {
+		t.Fatal(err)
+	}
+	said, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil || said != "mounted\n" {
+		t.Skipf("needs to mount in a namespace of its own: %q, %v", said, err)
+	}
+	removed, kept, err := s.Collect(context.Background(), CollectOptions{})
+	if err != nil || len(removed) != 2 || len(kept) != 1 || !strings.Contains(kept[0].Why, "is mounted at "+inside) {
+		t.Errorf("removed %v, kept %v, %v", removed, kept, err)
+	}
+	if err := end.Close(); err != nil {
+		t.Error(err)
+	}
+	_ = container.Wait() // it says nothing of interest
+	if removed, _, err := s.Collect(context.Background(), CollectOptions{}); err != nil || len(removed) != 1 {
+		t.Errorf("after its end: removed %v, %v", removed, err)
+	}
+	if _, err := os.Stat(s.Dir); err != nil {
+		t.Error(err)
+	}
+	wantEntries(t, s, ".lock")
+}

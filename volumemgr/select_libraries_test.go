@@ -1,0 +1,268 @@
+package volumemgr
+
+import (
+	"debug/elf"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mesos-gpu/internal/need"
+)
+
+// writeLibrary writes a made-up library below a root.
+func writeLibrary(t *testing.T, root, path string, o elfObject) {
+	t.Helper()
+	if o.class == elf.ELFCLASSNONE {
+		o.class = elf.ELFCLASS64
+	}
+	mustWrite(t, filepath.Join(root, path), string(o.encodeELF()))
+}
+
+// listNamed lists what is in a folder of the volume, but for what every simulated
+// driver has.
+func listNamed(t *testing.T, dir, folder string) []string {
+	t.Helper()
+	var names []string
+	for path, f := range filesByName(mustFind(t, dir)) {
+		_, simulated := simulatedLibraries[strings.TrimSuffix(f.Name, "."+v535)]
+		if name, ok := strings.CutPrefix(path, folder+"/"); ok && !simulated && f.Name != "libvdpau_nvidia.so."+v535 {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// A library that no release knew is carried by its suffix; others with a
+// driver's name but another version are not.
+func TestFindByVersionSuffix(t *testing.T) {
+	dir := simulatedRoot(t)
+	for _, name := range []string{
+		"libnvidia-brandnew.so." + v535, "libnvidia-ml.so.470.57.02", "libnvidia-nvvm70.so.4", "libnvidia-egl-gbm.so.1.1.0",
+		"libnvidia-egl-gbm.so.1", "libnvidia-egl-wayland2.so.1.0.0", "libcudart.so.12.2.140", "libnvidia-container.so.1",
+		"libnvidia-vulkan-producer.so", "libnvidia-api.so.1",
+	} {
+		writeLibrary(t, dir, amd64+name, elfObject{soname: name})
+	}
+	writeLibrary(t, dir, "usr/lib/xorg/modules/drivers/nvidia_drv.so", elfObject{soname: "nvidia_drv.so"})
+	writeLibrary(t, dir, "usr/lib/xorg/modules/extensions/libglxserver_nvidia.so."+v535, elfObject{soname: "libglxserver_nvidia.so"})
+	want := []string{
+		"libglxserver_nvidia.so." + v535, "libnvidia-api.so.1", "libnvidia-brandnew.so." + v535, "libnvidia-egl-gbm.so.1.1.0",
+		"libnvidia-egl-wayland2.so.1.0.0", "libnvidia-nvvm70.so.4", "libnvidia-vulkan-producer.so", "nvidia_drv.so",
+	}
+	if diff := cmp.Diff(want, listNamed(t, dir, "lib64")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestCapabilities(t *testing.T) {
+	dir := simulatedRoot(t)
+	writeLibrary(t, dir, amd64+"libnvidia-ngx.so."+v535, elfObject{soname: "libnvidia-ngx.so.1"})
+	writeLibrary(t, dir, amd64+"libGLX_nvidia.so."+v535, elfObject{soname: "libGLX_nvidia.so.0"})
+	writeLibrary(t, dir, amd64+"libnvidia-brandnew.so."+v535, elfObject{soname: "x"})
+	writeLibrary(t, dir, "usr/lib/xorg/modules/drivers/nvidia_drv.so", elfObject{soname: "nvidia_drv.so"})
+	s := Store{Dir: t.TempDir()}
+	v := mustCreate(t, s, mustFind(t, dir))
+	m, err := s.Inspect(v.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := func(text string) map[string]int {
+		wanted, err := ParseCapabilities(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := map[string]int{}
+		for _, e := range m.SelectFiles(wanted) {
+			n[string(e.Capability)]++
+		}
+		return n
+	}
+	for text, want := range map[string]map[string]int{
+		"compute":          {"": 1, "compute": 3},
+		"utility":          {"": 1, "utility": 1 + 2},
+		"video,ngx":        {"": 1, "video": 3, "ngx": 1},
+		"graphics,display": {"": 1, "graphics": 1, "display": 1},
+		"compute,compat32": {"": 1, "compute": 6},
+		"all":              {"": 1, "compute": 6, "utility": 2 + 2, "video": 6, "ngx": 1, "graphics": 1, "display": 1},
+	} {
+		if diff := cmp.Diff(want, count(text)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", text, diff)
+		}
+	}
+	if _, err := ParseCapabilities("compute,cuda"); err == nil || !strings.Contains(err.Error(), `"cuda" is none of all, compat32, compute`) {
+		t.Errorf("an unknown capability: %v", err)
+	}
+}
+
+// GLVND is recognised by what it needs, "libGLdispatch.so.0" and not the bare
+// name, and is told from Mesa's libraries of the same names.
+func TestOpenGL(t *testing.T) {
+	glvnd := func(dir string) {
+		writeLibrary(t, dir, amd64+"libGL.so.1.7.0", elfObject{soname: "libGL.so.1", needed: []string{"libGLdispatch.so.0", "libGLX.so.0"}})
+		writeLibrary(t, dir, amd64+"libEGL.so.1.1.0", elfObject{soname: "libEGL.so.1", needed: []string{"libGLdispatch.so.0"}})
+		writeLibrary(t, dir, amd64+"libGLdispatch.so.0.0.0", elfObject{soname: "libGLdispatch.so.0"})
+		mustLink(t, "libGL.so.1.7.0", filepath.Join(dir, amd64, "libGL.so.1"))
+	}
+	vendor := func(dir string) {
+		writeLibrary(t, dir, amd64+"libGL.so."+v535, elfObject{soname: "libGL.so.1", needed: []string{"libnvidia-glcore.so." + v535}})
+	}
+	driver := func(dir string) {
+		writeLibrary(t, dir, amd64+"libGLX_nvidia.so."+v535, elfObject{soname: "libGLX_nvidia.so.0", needed: []string{"libnvidia-glcore.so." + v535}})
+	}
+	mesa := func(dir string) {
+		writeLibrary(t, dir, "usr/lib64/libGL.so.1.2.0", elfObject{soname: "libGL.so.1", needed: []string{"libglapi.so.0"}})
+		mustWrite(t, filepath.Join(dir, "usr/lib64/libEGL.so.9"), "/* GNU ld script */")
+	}
+	dispatched := []string{"libEGL.so.1.1.0", "libGL.so.1.7.0", "libGLX_nvidia.so." + v535, "libGLdispatch.so.0.0.0"}
+	for _, c := range []struct {
+		name string
+		with []func(string)
+		want []string
+	}{
+		{"glvnd", []func(string){glvnd, driver}, dispatched},
+		{"glvnd beside mesa", []func(string){mesa, glvnd, driver}, dispatched},
+		{"glvnd takes the vendor's place", []func(string){vendor, glvnd, driver}, dispatched},
+		{"vendor", []func(string){vendor, mesa}, []string{"libGL.so." + v535}},
+		{"glvnd without a driver for it", []func(string){vendor, glvnd}, []string{"libGL.so." + v535}},
+		{"mesa alone", []func(string){mesa}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := simulatedRoot(t)
+			for _, with := range c.with {
+				with(dir)
+			}
+			if diff := cmp.Diff(c.want, listNamed(t, dir, "lib64")); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			var owners []string
+			for name, f := range filesByName(mustFind(t, dir)) {
+				if slices.Contains(f.Links, "libGL.so.1") {
+					owners = append(owners, name)
+				}
+			}
+			if len(owners) > 1 {
+				t.Errorf("libGL.so.1 leads to %v", owners)
+			}
+		})
+	}
+}
+
+func TestLinksOfLibraries(t *testing.T) {
+	dir := simulatedRoot(t)
+	for name, soname := range map[string]string{"libGLX_nvidia": "libGLX_nvidia.so.0", "libnvidia-opticalflow": "libnvidia-opticalflow.so.1", "libnvidia-allocator": "libnvidia-allocator.so.1"} {
+		writeLibrary(t, dir, amd64+name+".so."+v535, elfObject{soname: soname})
+	}
+	// The host's own bare name is carried; one that leads elsewhere is not.
+	mustLink(t, "libnvidia-encode.so.1", filepath.Join(dir, amd64, "libnvidia-encode.so"))
+	mustLink(t, "libnvidia-encode.so."+v535, filepath.Join(dir, amd64, "libnvidia-encode.so.1"))
+	mustLink(t, "libcuda.so."+v535, filepath.Join(dir, amd64, "libnvcuvid.so"))
+	files := filesByName(mustFind(t, dir))
+	for name, want := range map[string][]string{
+		"libcuda": {"libcuda.so", "libcuda.so.1"}, "libGLX_nvidia": {"libGLX_indirect.so.0", "libGLX_nvidia.so.0"},
+		"libnvidia-opticalflow": {"libnvidia-opticalflow.so", "libnvidia-opticalflow.so.1"}, "libnvcuvid": {"libnvcuvid.so.1"},
+		"libnvidia-encode": {"libnvidia-encode.so", "libnvidia-encode.so.1"}, "libnvidia-allocator": {"libnvidia-allocator.so.1", "nvidia-drm_gbm.so"},
+	} {
+		if diff := cmp.Diff(want, files["lib64/"+name+".so."+v535].Links); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// Older drivers have two libraries of one name, for two kinds of threads.
+func TestOldThreadLibrariesAreExcluded(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		kernel []uint32
+		taken  bool
+	}{{"old", []uint32{2, 2, 5}, false}, {"new", []uint32{2, 3, 99}, true}, {"newer", []uint32{3, 2, 0}, true}, {"unsaid", nil, true}} {
+		dir := simulatedRoot(t)
+		writeLibrary(t, dir, amd64+"libnvidia-tls.so."+v535, elfObject{soname: "libnvidia-tls.so." + v535, kernel: c.kernel})
+		if got := len(listNamed(t, dir, "lib64")) == 1; got != c.taken {
+			t.Errorf("%s: taken %t, want %t", c.name, got, c.taken)
+		}
+	}
+	dir := simulatedRoot(t)
+	writeLibrary(t, dir, amd64+"libnvidia-tls.so."+v535, elfObject{soname: "x", kernel: []uint32{2, 2, 5}})
+	writeLibrary(t, dir, amd64+"tls/libnvidia-tls.so."+v535, elfObject{soname: "x", kernel: []uint32{2, 3, 99}})
+	if got := filesByName(mustFind(t, dir))["lib64/libnvidia-tls.so."+v535].Source; !strings.Contains(got, "/tls/") {
+		t.Errorf("the newer of two is in tls, got %q", got)
+	}
+}
+
+func TestHostFiles(t *testing.T) {
+	dir := simulatedRoot(t)
+	for _, path := range []string{
+		"etc/OpenCL/vendors/nvidia.icd", "usr/share/vulkan/icd.d/nvidia_icd.json", "usr/share/vulkan/icd.d/intel_icd.json",
+		"usr/share/glvnd/egl_vendor.d/10_nvidia.json", "usr/share/glvnd/egl_vendor.d/50_mesa.json",
+		"usr/lib/firmware/nvidia/" + v535 + "/gsp_tu10x.bin", "usr/lib/firmware/nvidia/470.1/gsp.bin",
+	} {
+		mustWrite(t, filepath.Join(dir, path), "1234")
+	}
+	mustLink(t, "usr/lib", filepath.Join(dir, "lib"))
+	var got []HostFile
+	for _, f := range mustFind(t, dir).HostFiles {
+		f.Source = strings.TrimPrefix(f.Source, dir)
+		got = append(got, f)
+	}
+	want := []HostFile{
+		{"/etc/OpenCL/vendors/nvidia.icd", "/etc/OpenCL/vendors/nvidia.icd", 4, Compute},
+		{"/usr/share/vulkan/icd.d/nvidia_icd.json", "/usr/share/vulkan/icd.d/nvidia_icd.json", 4, Graphics},
+		{"/usr/share/glvnd/egl_vendor.d/10_nvidia.json", "/usr/share/glvnd/egl_vendor.d/10_nvidia.json", 4, Graphics},
+		{"/lib/firmware/nvidia/" + v535 + "/gsp_tu10x.bin", "/usr/lib/firmware/nvidia/" + v535 + "/gsp_tu10x.bin", 4, Utility},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestProgramsOnPath(t *testing.T) {
+	dir := simulatedRoot(t)
+	mustMove(t, filepath.Join(dir, "usr/bin/nvidia-smi"), filepath.Join(dir, "opt/nvidia/bin/nvidia-smi"))
+	if _, ok := filesByName(mustFind(t, dir))["bin/nvidia-smi"]; ok {
+		t.Fatal("found without its PATH")
+	}
+	d, err := DriverSearch{Root: dir, Path: "/nowhere:/opt/nvidia/bin"}.Find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := filesByName(d)["bin/nvidia-smi"].Source; got != filepath.Join(dir, "opt/nvidia/bin/nvidia-smi") {
+		t.Errorf("nvidia-smi is at %q", got)
+	}
+}
+
+// A driver in a folder of its own is found through the loader's cache, in
+// each format that the machine's ldconfig writes.
+func TestFindUsesLoaderCache(t *testing.T) {
+	t.Setenv("PATH", os.Getenv("PATH")+":/sbin:/usr/sbin")
+	ldconfig := need.RequireProgram(t, "ldconfig", "libc-bin")
+	for _, format := range []string{"old", "compat", "new"} {
+		t.Run(format, func(t *testing.T) {
+			dir := simulatedRoot(t)
+			mustMove(t, filepath.Join(dir, amd64), filepath.Join(dir, "opt/driver"))
+			mustWrite(t, filepath.Join(dir, "conf"), "")
+			if err := os.MkdirAll(filepath.Join(dir, "etc"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			command := exec.Command(ldconfig, "-X", "-c", format, "-f", filepath.Join(dir, "conf"), "-C", filepath.Join(dir, "etc/ld.so.cache"), filepath.Join(dir, "opt/driver"))
+			if out, err := command.CombinedOutput(); err != nil {
+				t.Skipf("this ldconfig does not write the format %s: %v %s", format, err, out)
+			}
+			// ldconfig ran outside the root: a link makes its paths good inside.
+			mustLink(t, "/", filepath.Join(dir, dir))
+			if got := filesByName(mustFind(t, dir))["lib64/libcuda.so."+v535].Source; got != filepath.Join(dir, "opt/driver/libcuda.so."+v535) {
+				t.Errorf("libcuda is at %q", got)
+			}
+		})
+	}
+	dir := simulatedRoot(t)
+	mustWrite(t, filepath.Join(dir, "etc/ld.so.cache"), "glibc-ld.so.cache1.1 torn")
+	if _, err := FindDriver(dir); err == nil || !strings.Contains(err.Error(), "read ld.so.cache: torn") || !strings.Contains(err.Error(), "run ldconfig") {
+		t.Errorf("a torn cache: %v", err)
+	}
+}

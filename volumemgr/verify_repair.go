@@ -1,0 +1,160 @@
+package volumemgr
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// FileDamage is what is wrong with one file of a volume.
+type FileDamage struct {
+	// Path is below the volume.
+	Path string `json:"path"`
+	What string `json:"what"`
+}
+
+func (d FileDamage) String() string { return d.Path + " " + d.What }
+
+// ErrNoVolume is returned where the store has no volume of the name.
+var ErrNoVolume = errors.New("no such volume")
+
+// Verify reads every file of a volume and compares it with the manifest. It
+// changes no file. The digest of one that was linked, not read, when it came
+// in is taken now and kept in the manifest, if size and time are still those
+// of then. Returns ErrNoVolume for a volume that is not there.
+func (s Store) Verify(ctx context.Context, name string) ([]FileDamage, error) {
+	damage, err := s.verifyVolume(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("verify volume %s: %w", name, err)
+	}
+	return damage, nil
+}
+
+func (s Store) verifyVolume(ctx context.Context, name string) ([]FileDamage, error) {
+	path, err := s.volumePath(name)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil, ErrNoVolume
+	}
+	m, err := readManifest(path)
+	if err != nil {
+		return nil, err
+	}
+	if m.Version == "" {
+		return []FileDamage{{manifestName, "is missing or torn"}}, nil
+	}
+	var damage []FileDamage
+	learnt := map[string]string{}
+	for _, e := range m.Files {
+		what, digest, err := s.compareFile(ctx, path, e)
+		if err != nil {
+			return nil, err
+		}
+		if what != "" {
+			damage = append(damage, FileDamage{e.Path, what})
+		} else if e.SHA256 == "" {
+			learnt[e.Path] = digest
+		}
+		damage = append(damage, missingLinks(path, e)...)
+	}
+	return damage, s.storeDigests(ctx, path, m, learnt)
+}
+
+// compareFile says in words what is wrong with a file, or gives its digest.
+func (s Store) compareFile(ctx context.Context, volume string, e ManifestEntry) (what, digest string, err error) {
+	path := filepath.Join(volume, e.Path)
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "is missing", "", nil
+	case err != nil:
+		return "", "", err
+	case !info.Mode().IsRegular():
+		return "is no regular file", "", nil
+	case info.Size() != e.Size:
+		return fmt.Sprintf("has %d bytes, want %d", info.Size(), e.Size), "", nil
+	case e.SHA256 == "" && !info.ModTime().Equal(e.Time):
+		return "was changed after it came in", "", nil
+	}
+	if digest, err = s.fileDigest(ctx, path); err != nil {
+		return "", "", err
+	}
+	if e.SHA256 != "" && digest != e.SHA256 {
+		return fmt.Sprintf("has the digest %.12s…, want %.12s…", digest, e.SHA256), "", nil
+	}
+	return "", digest, nil
+}
+
+func missingLinks(volume string, e ManifestEntry) []FileDamage {
+	dir, name := filepath.Split(e.Path)
+	var damage []FileDamage
+	for _, link := range e.Links {
+		if !isLinked(name, filepath.Join(volume, dir, link)) {
+			damage = append(damage, FileDamage{dir + link, "is no link to " + name})
+		}
+	}
+	return damage
+}
+
+// storeDigests keeps digests in the manifest, unless somebody else made it anew
+// while they were taken. A read-only store stays as it is.
+func (s Store) storeDigests(ctx context.Context, volume string, read Manifest, digests map[string]string) error {
+	if len(digests) == 0 {
+		return nil
+	}
+	unlock, err := s.lockStore(ctx)
+	if errors.Is(err, unix.EROFS) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	now, err := readManifest(volume)
+	if err != nil {
+		return err
+	}
+	before := read.byPath()
+	for i, e := range now.Files {
+		if digest, ok := digests[e.Path]; ok && e.equal(before[e.Path]) {
+			now.Files[i].SHA256 = digest
+		}
+	}
+	return writeManifest(volume, now)
+}
+
+// Repair verifies the driver's volume and replaces what is damaged by the
+// driver's own file. A replaced file takes the damaged one's name; a program
+// that has the damaged one mapped keeps it. It tells what it repaired.
+func (s Store) Repair(ctx context.Context, d InstalledDriver) (DriverVolume, []FileDamage, error) {
+	name := volumePrefix + d.Version
+	damage, err := s.Verify(ctx, name)
+	if err != nil && !errors.Is(err, ErrNoVolume) {
+		return DriverVolume{}, nil, err
+	}
+	bad := map[string]bool{}
+	for _, one := range damage {
+		bad[one.Path] = strings.HasPrefix(one.What, "has the digest")
+	}
+	for _, f := range d.Files {
+		if bad[f.volumePath()] && sameFile(f.Source, filepath.Join(s.Dir, name, f.volumePath())) {
+			return DriverVolume{}, damage, fmt.Errorf("repair volume %s: %s is the driver's own file %s, damaged too; install the driver anew", name, f.volumePath(), f.Source)
+		}
+	}
+	v, err := s.createVolume(ctx, d, bad)
+	return v, damage, err
+}
+
+func sameFile(a, b string) bool {
+	one, err := os.Stat(a)
+	other, otherErr := os.Stat(b)
+	return err == nil && otherErr == nil && os.SameFile(one, other)
+}

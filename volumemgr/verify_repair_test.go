@@ -1,0 +1,321 @@
+package volumemgr
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+)
+
+func mustVerify(t *testing.T, s Store, name string) []string {
+	t.Helper()
+	damage, err := s.Verify(context.Background(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []string
+	for _, d := range damage {
+		list = append(list, d.String())
+	}
+	return list
+}
+
+// storeOfCopies makes the driver's volume of copies, as on another file system: a
+// folder of copies that has been there is what Create then finds.
+func storeOfCopies(t *testing.T, s Store, d InstalledDriver) DriverVolume {
+	t.Helper()
+	v := mustCreate(t, s, d)
+	m, err := s.Inspect(v.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, f := range d.Files {
+		path := filepath.Join(v.Path, f.volumePath())
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(f.Source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustWrite(t, path+".copy", string(text))
+		if err := os.Chtimes(path+".copy", time.Time{}, info.ModTime()); err != nil {
+			t.Fatal(err)
+		}
+		mustMove(t, path+".copy", path)
+		at := slices.IndexFunc(m.Files, func(e ManifestEntry) bool { return e.Path == d.Files[i].volumePath() })
+		m.Files[at].How = Copied
+	}
+	if err := writeManifest(v.Path, m); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestVerify(t *testing.T) {
+	cuda := "lib64/libcuda.so." + v535
+	for _, c := range []struct {
+		name   string
+		damage func(t *testing.T, volume string)
+		want   []string
+	}{
+		{"whole", func(*testing.T, string) {}, nil},
+		{"missing", func(t *testing.T, v string) { mustRemove(t, filepath.Join(v, cuda)) }, []string{cuda + " is missing"}},
+		{"short", func(t *testing.T, v string) { mustTruncate(t, filepath.Join(v, cuda), 1) }, []string{cuda + " has 1 bytes, want "}},
+		{"folder", func(t *testing.T, v string) {
+			mustRemove(t, filepath.Join(v, cuda))
+			if err := os.Mkdir(filepath.Join(v, cuda), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}, []string{cuda + " is no regular file"}},
+		{"flipped bit, time restored", func(t *testing.T, v string) { flipByte(t, filepath.Join(v, cuda)) }, []string{cuda + " has the digest "}},
+		{"link gone", func(t *testing.T, v string) { mustRemove(t, filepath.Join(v, "lib/libcuda.so.1")) }, []string{"lib/libcuda.so.1 is no link to libcuda.so." + v535}},
+		{"link elsewhere", func(t *testing.T, v string) {
+			mustRemove(t, filepath.Join(v, "lib/libcuda.so"))
+			mustLink(t, "/etc/passwd", filepath.Join(v, "lib/libcuda.so"))
+		}, []string{"lib/libcuda.so is no link to "}},
+		{"no manifest", func(t *testing.T, v string) { mustRemove(t, filepath.Join(v, manifestName)) }, []string{"manifest.json is missing or torn"}},
+		{"torn manifest", func(t *testing.T, v string) { mustTruncate(t, filepath.Join(v, manifestName), 100) }, []string{"manifest.json is missing or torn"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := mustFind(t, simulatedRoot(t))
+			s := Store{Dir: t.TempDir()}
+			v := storeOfCopies(t, s, d)
+			if got := mustVerify(t, s, v.Name); got != nil {
+				t.Fatalf("a new volume: %v", got)
+			}
+			c.damage(t, v.Path)
+			got := mustVerify(t, s, v.Name)
+			if !slices.EqualFunc(got, c.want, strings.HasPrefix) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+			if again := mustVerify(t, s, v.Name); !slices.Equal(got, again) {
+				t.Errorf("verify changed what it verifies: %q, then %q", got, again)
+			}
+			if _, _, err := s.Repair(context.Background(), d); (err != nil) != (c.name == "folder") {
+				t.Errorf("repair: %v", err)
+			}
+			if got := mustVerify(t, s, v.Name); (got != nil) != (c.name == "folder") {
+				t.Errorf("after repair: %q", got)
+			}
+		})
+	}
+}
+
+func mustRemove(t *testing.T, path string) {
+	t.Helper()
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func mustTruncate(t *testing.T, path string, size int64) {
+	t.Helper()
+	if err := os.Truncate(path, size); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// flipByte changes one bit in place and restores the time, as a bad disk does.
+func flipByte(t *testing.T, path string) {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	b := make([]byte, 1)
+	if _, err := f.ReadAt(b, 10); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt([]byte{b[0] ^ 1}, 10); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(path, time.Time{}, info.ModTime()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A program that has a damaged library mapped keeps it as it is: a repaired
+// one is another file under the name.
+func TestRepairKeepsMappedFiles(t *testing.T) {
+	d := mustFind(t, simulatedRoot(t))
+	s := Store{Dir: t.TempDir()}
+	v := storeOfCopies(t, s, d)
+	mustVerify(t, s, v.Name) // takes the digests
+	path := filepath.Join(v.Path, "lib64/libcuda.so."+v535)
+	flipByte(t, path)
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	mapped, err := unix.Mmap(int(f.Fd()), 0, len(before), unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := unix.Munmap(mapped); err != nil {
+			t.Error(err)
+		}
+	}()
+	_, repaired, err := s.Repair(context.Background(), d)
+	if err != nil || len(repaired) != 1 {
+		t.Fatalf("repaired %v, %v", repaired, err)
+	}
+	if string(mapped) != string(before) {
+		t.Error("the mapped file changed")
+	}
+	after, err := os.ReadFile(path)
+	if err != nil || string(after) == string(before) {
+		t.Errorf("the name still leads to the damaged file: %v", err)
+	}
+}
+
+// What is damaged in the driver itself cannot be mended from it.
+func TestRepairRefusesDamagedHardLink(t *testing.T) {
+	d := mustFind(t, simulatedRoot(t))
+	s := Store{Dir: t.TempDir()}
+	v := mustCreate(t, s, d)
+	mustVerify(t, s, v.Name)
+	flipByte(t, filepath.Join(v.Path, "lib64/libcuda.so."+v535))
+	_, damage, err := s.Repair(context.Background(), d)
+	if err == nil || !strings.Contains(err.Error(), "is the driver's own file") || len(damage) != 1 {
+		t.Errorf("got %v, %v", damage, err)
+	}
+}
+
+// A linked file is not read when it comes in; its digest is taken by the
+// first Verify and kept by later Creates, until the driver changes the file.
+func TestDigestOfLinkedFiles(t *testing.T) {
+	d := mustFind(t, simulatedRoot(t))
+	s := Store{Dir: t.TempDir()}
+	v := mustCreate(t, s, d)
+	digests := func() (n int) {
+		m, err := s.Inspect(v.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range m.Files {
+			if e.How != Linked {
+				t.Errorf("%s came in as %s", e.Path, e.How)
+			}
+			if e.SHA256 != "" {
+				n++
+			}
+		}
+		return n
+	}
+	if n := digests(); n != 0 {
+		t.Errorf("%d files were read", n)
+	}
+	if got := mustVerify(t, s, v.Name); got != nil {
+		t.Error(got)
+	}
+	mustCreate(t, s, d)
+	if n := digests(); n != len(d.Files) {
+		t.Errorf("%d digests, want %d", n, len(d.Files))
+	}
+	source := d.Files[0].Source
+	if err := os.Chtimes(source, time.Time{}, time.Unix(1e9, 0)); err != nil {
+		t.Fatal(err)
+	}
+	mustCreate(t, s, d)
+	if n := digests(); n != len(d.Files)-1 {
+		t.Errorf("%d digests after the driver changed a file, want %d", n, len(d.Files)-1)
+	}
+}
+
+// Before its digest is known a linked file is trusted only as long as its time
+// is that of its coming.
+func TestVerifyFileChangedBeforeFirstRead(t *testing.T) {
+	d := mustFind(t, simulatedRoot(t))
+	s := Store{Dir: t.TempDir()}
+	v := mustCreate(t, s, d)
+	if err := os.Chtimes(d.Files[0].Source, time.Time{}, time.Unix(1e9, 0)); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{d.Files[0].volumePath() + " was changed after it came in"}
+	if diff := cmp.Diff(want, mustVerify(t, s, v.Name)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestVerifyErrors(t *testing.T) {
+	s := Store{Dir: t.TempDir()}
+	if _, err := s.Verify(context.Background(), "nvidia_1.2"); !errors.Is(err, ErrNoVolume) {
+		t.Errorf("no volume: %v", err)
+	}
+	for _, name := range []string{"", "nvidia_", "../nvidia_1.2", "nvidia_../..", "other"} {
+		if _, err := s.Verify(context.Background(), name); err == nil || !strings.Contains(err.Error(), "is no volume's name") {
+			t.Errorf("%q: %v", name, err)
+		}
+		if _, err := s.Inspect(name); err == nil {
+			t.Errorf("%q was inspected", name)
+		}
+	}
+	v := mustCreate(t, s, mustFind(t, simulatedRoot(t)))
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := s.Verify(ctx, v.Name); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want the context's end", err)
+	}
+}
+
+func TestProgressReportsEveryByte(t *testing.T) {
+	var read int64
+	s := Store{Dir: t.TempDir(), Progress: func(n int64) { read += n }}
+	v := mustCreate(t, s, mustFind(t, simulatedRoot(t)))
+	if read != 0 {
+		t.Errorf("links cost %d bytes of reading", read)
+	}
+	mustVerify(t, s, v.Name)
+	if read != v.Bytes {
+		t.Errorf("verify told of %d bytes, the volume has %d", read, v.Bytes)
+	}
+}
+
+// After an upgrade new tasks get the new volume, and the old one stays as it
+// is for those that have it.
+func TestUpgradeKeepsOldVolume(t *testing.T) {
+	s := Store{Dir: t.TempDir()}
+	dir := simulatedRoot(t)
+	old := mustCreate(t, s, mustFind(t, dir))
+	before := readTree(t, old.Path)
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteSimulatedDriver(dir, "550.54.15"); err != nil {
+		t.Fatal(err)
+	}
+	v, err := EnsureVolume(context.Background(), dir, s.Dir)
+	if err != nil || v.Name != "nvidia_550.54.15" {
+		t.Fatalf("got %v, %v", v, err)
+	}
+	if diff := cmp.Diff(before, readTree(t, old.Path)); diff != "" {
+		t.Errorf("the old volume changed (-before +after):\n%s", diff)
+	}
+	list, err := s.List()
+	if err != nil || len(list) != 2 {
+		t.Errorf("listed %v, %v", list, err)
+	}
+	if got := mustVerify(t, s, old.Name); got != nil {
+		t.Errorf("the old volume: %v", got)
+	}
+}
