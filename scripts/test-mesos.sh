@@ -11,4 +11,4 @@ for program in mesos-master mesos-agent; do
 		exit 0
 	fi
 done
-exec scripts/counted.sh -count=1 -tags mesos -p 1 -parallel 3 -run '^TestMesos|^TestEveryBehaviour' -timeout 30m ./internal/e2e ./framework/checklist ./isolator/advertise ./isolator/holders ./isolator/module ./executor/unified
+exec scripts/counted.sh -count=1 -tags mesos -p 1 -parallel 3 -run '^TestMesos|^TestEveryBehaviour' -timeout 30m ./internal/e2e ./framework/checklist ./isolator/advertise ./isolator/mesosagent ./isolator/module ./executor/unified

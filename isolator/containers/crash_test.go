@@ -9,9 +9,9 @@ import (
 
 	"pgregory.net/rapid"
 
+	"mesos-gpu/isolator/allocation"
 	"mesos-gpu/isolator/containers"
 	"mesos-gpu/isolator/containers/kerneltest"
-	"mesos-gpu/isolator/ledger"
 )
 
 // Any calls in any order; in each the daemon may die, or the kernel or the
@@ -109,7 +109,7 @@ func (m *crashingManager) checkInvariants(rt *rapid.T) {
 	checkExclusive(rt, m.kernel)
 	for cgroup, devices := range m.kernel.ConfinedDevices() {
 		id := strings.ReplaceAll(strings.TrimSuffix(strings.TrimPrefix(cgroup, "mesos/"), "/mesos"), "/mesos/", ".")
-		root := ledger.RootID(id)
+		root := allocation.RootID(id)
 		booked, _ := m.Devices(root)
 		for _, d := range devices {
 			if !slices.Contains(booked, d) {
@@ -151,7 +151,7 @@ func (m *crashingManager) recoverAll(rt *rapid.T) {
 	_ = m.Recover(rapid.SliceOfDistinct(rapid.SampledFrom(names), rapid.ID).Draw(rt, "alive"))
 }
 
-func drawResources(rt *rapid.T) []ledger.MesosResource {
+func drawResources(rt *rapid.T) []allocation.MesosResource {
 	named := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"GPU-0", "GPU-1"}), 0, 2, rapid.ID).Draw(rt, "named")
 	return resources(float64(len(named)+rapid.IntRange(0, 3).Draw(rt, "stock")), named...)
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"mesos-gpu/gpu"
-	"mesos-gpu/isolator/ledger"
+	"mesos-gpu/isolator/allocation"
 	"mesos-gpu/isolator/share"
 )
 
@@ -88,7 +88,7 @@ func (c *Manager) admitShares(ctx context.Context, container string, parts []gpu
 	}
 	for _, p := range parts {
 		if p.MemMiB == 0 {
-			return share.LimitSetup{}, &ledger.RejectedError{Why: fmt.Sprintf("how much container %s has of device %s is not known: it was found again from its cgroup, and holds its part until it ends", container, p.UUID)}
+			return share.LimitSetup{}, &allocation.RejectedError{Why: fmt.Sprintf("how much container %s has of device %s is not known: it was found again from its cgroup, and holds its part until it ends", container, p.UUID)}
 		}
 	}
 	return share.LimitContainer(ctx, c.cfg.Limiter, c.cfg.Log, container, parts)

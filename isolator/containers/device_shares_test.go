@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mesos-gpu/gpu"
+	"mesos-gpu/isolator/allocation"
 	"mesos-gpu/isolator/containers"
-	"mesos-gpu/isolator/ledger"
 	"mesos-gpu/isolator/share"
 )
 
@@ -61,8 +61,8 @@ func newSharingFixture(t *testing.T) (*managerFixture, *fakeLimiter) {
 	return m, l
 }
 
-func shareResources(mem, cores float64) []ledger.MesosResource {
-	return []ledger.MesosResource{{Name: "gpu_mem.GPU-0", Scalar: mem}, {Name: "gpu_cores.GPU-0", Scalar: cores}}
+func shareResources(mem, cores float64) []allocation.MesosResource {
+	return []allocation.MesosResource{{Name: "gpu_mem.GPU-0", Scalar: mem}, {Name: "gpu_cores.GPU-0", Scalar: cores}}
 }
 
 func (l *fakeLimiter) wantAdmitted(t *testing.T, when, want string) {
@@ -92,7 +92,7 @@ func TestSharesOfOneDevice(t *testing.T) {
 	m.wantDevices(t, "b", "GPU-0")
 	l.wantAdmitted(t, "both", "a:60 b:40")
 	for _, c := range []struct {
-		resources []ledger.MesosResource
+		resources []allocation.MesosResource
 		why       string
 	}{
 		{shareResources(1, 0), "wants 1 MiB of device GPU-0, 0 of its 100 MiB are free"},
@@ -118,7 +118,7 @@ func TestSharesNeedAnImage(t *testing.T) {
 	m, l := newSharingFixture(t)
 	const why = "has part of a GPU and no image, and preload holds processes only in a file system of their own: give the task an image"
 	_, err := m.Prepare(t.Context(), containers.LaunchRequest{Container: "a", Task: "t", Resources: shareResources(60, 30)})
-	if refused := (*ledger.RejectedError)(nil); !errors.As(err, &refused) || !strings.Contains(err.Error(), why) {
+	if refused := (*allocation.RejectedError)(nil); !errors.As(err, &refused) || !strings.Contains(err.Error(), why) {
 		t.Errorf("got %v, want %q", err, why)
 	}
 	l.wantAdmitted(t, "after it was refused", "")
@@ -138,7 +138,7 @@ func TestSharesNeedAnImage(t *testing.T) {
 func TestUpdateShares(t *testing.T) {
 	m, l := newSharingFixture(t)
 	m.launch(t, "p", nil)
-	update := func(r []ledger.MesosResource) {
+	update := func(r []allocation.MesosResource) {
 		t.Helper()
 		if _, err := m.Update("p", r); err != nil {
 			t.Fatal(err)
@@ -162,7 +162,7 @@ func TestUpdateShares(t *testing.T) {
 	if _, err := m.Update("p", shareResources(10, 0)); err == nil || !strings.Contains(err.Error(), "MPS does not answer") {
 		t.Errorf("got %v", err)
 	}
-	if _, err := m.Prepare(t.Context(), containers.LaunchRequest{Container: "r", Resources: []ledger.MesosResource{{Name: "gpu_mem.GPU-0", Scalar: 1}}}); err == nil {
+	if _, err := m.Prepare(t.Context(), containers.LaunchRequest{Container: "r", Resources: []allocation.MesosResource{{Name: "gpu_mem.GPU-0", Scalar: 1}}}); err == nil {
 		t.Error("a container without a limit is launched, of memory that is taken")
 	}
 	l.refuse = nil

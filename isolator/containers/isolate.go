@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"mesos-gpu/gpu"
-	"mesos-gpu/isolator/ledger"
+	"mesos-gpu/isolator/allocation"
 )
 
 // Isolate confines a prepared container's cgroup and moves its first process
@@ -59,7 +59,7 @@ func (c *Manager) Isolate(container string, pid int) error {
 
 // markIsolated comes before the kernel lets the container open anything: what
 // is open is closed again only for one that is marked.
-func (c *Manager) markIsolated(h ledger.Allocation) error {
+func (c *Manager) markIsolated(h allocation.Allocation) error {
 	c.mu.Lock()
 	f := c.infos[h.Container]
 	c.mu.Unlock()
@@ -78,12 +78,12 @@ func (c *Manager) markIsolated(h ledger.Allocation) error {
 
 // Update makes the container's devices those of its new resources, and
 // returns them. Where that cannot be done it keeps what it had. The error is
-// *Unknown, *Invalid or *ledger.RejectedError where the call is at fault.
-func (c *Manager) Update(container string, resources []ledger.MesosResource) ([]string, error) {
+// *Unknown, *Invalid or *allocation.RejectedError where the call is at fault.
+func (c *Manager) Update(container string, resources []allocation.MesosResource) ([]string, error) {
 	if err := CheckID(container); err != nil {
 		return nil, err
 	}
-	want, err := ledger.ParseRequest(resources)
+	want, err := allocation.ParseRequest(resources)
 	if err != nil {
 		return nil, fmt.Errorf("update container %s: %w", container, err)
 	}
@@ -120,9 +120,9 @@ func nonNilList(devices []string) []string {
 // changeDevices claims what is new, has the kernel allow just what is wanted, and
 // then gives back what is no longer. Wherever that stops, the books hold all
 // that the kernel allows or a file claims: made again, the call goes on there.
-func (c *Manager) changeDevices(container string, want ledger.DeviceRequest) error {
+func (c *Manager) changeDevices(container string, want allocation.DeviceRequest) error {
 	u, err := c.planChange(container, want)
-	if refused := (*ledger.RejectedError)(nil); errors.As(err, &refused) {
+	if refused := (*allocation.RejectedError)(nil); errors.As(err, &refused) {
 		if err := c.releaseEnded(); err != nil {
 			return err
 		}
@@ -156,7 +156,7 @@ func (c *Manager) changeDevices(container string, want ledger.DeviceRequest) err
 }
 
 // commitAllocations has the books claim no less than the files do.
-func (c *Manager) commitAllocations(holdings []ledger.Allocation) error {
+func (c *Manager) commitAllocations(holdings []allocation.Allocation) error {
 	if err := c.saveRecords(holdings...); err != nil {
 		return err
 	}
@@ -167,7 +167,7 @@ func (c *Manager) commitAllocations(holdings []ledger.Allocation) error {
 // deviceChange is one container's way, with those nested in it, from what they hold
 // to what they will.
 type deviceChange struct {
-	before, claimed, after []ledger.Allocation
+	before, claimed, after []allocation.Allocation
 	from, to               []cgroupGrant
 }
 
@@ -182,14 +182,14 @@ type cgroupGrant struct {
 }
 
 func (u deviceChange) hasChanges() bool {
-	return !slices.EqualFunc(u.before, u.after, func(a, b ledger.Allocation) bool {
+	return !slices.EqualFunc(u.before, u.after, func(a, b allocation.Allocation) bool {
 		return slices.Equal(a.Named, b.Named) && slices.Equal(a.Stock, b.Stock) && slices.Equal(a.Shares, b.Shares)
 	})
 }
 
 // planChange leaves the books with what is held before and after together, so that
 // nobody else is given any of it.
-func (c *Manager) planChange(container string, want ledger.DeviceRequest) (deviceChange, error) {
+func (c *Manager) planChange(container string, want allocation.DeviceRequest) (deviceChange, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	after, err := c.allocations.AssignDevices(container, want, c.cfg.IsGrantable)
@@ -198,14 +198,14 @@ func (c *Manager) planChange(container string, want ledger.DeviceRequest) (devic
 	}
 	u := deviceChange{after: after, before: c.currentAllocations(after), from: c.cgroupGrants(container)}
 	if len(u.before) < len(after) { // one that shares an ancestor's cgroup, past Prepare
-		u.before = slices.Insert(u.before, 0, ledger.Allocation{Container: container, Inherits: true})
+		u.before = slices.Insert(u.before, 0, allocation.Allocation{Container: container, Inherits: true})
 	}
 	c.allocations.SetAllocations(u.after...)
 	u.to = c.cgroupGrants(container)
 	isNew := slices.DeleteFunc(u.after[0].Devices(), func(d string) bool { return slices.Contains(u.before[0].Devices(), d) })
 	if _, err := c.cfg.Kernel.DeviceNodes(isNew); err != nil {
 		c.allocations.SetAllocations(u.before...)
-		return deviceChange{}, &ledger.RejectedError{Why: err.Error()}
+		return deviceChange{}, &allocation.RejectedError{Why: err.Error()}
 	}
 	u.claimed = mergeAllocations(u.before, u.after)
 	c.allocations.SetAllocations(u.claimed...)
@@ -213,10 +213,10 @@ func (c *Manager) planChange(container string, want ledger.DeviceRequest) (devic
 }
 
 // mergeAllocations are the holdings after, each with what it held before.
-func mergeAllocations(before, after []ledger.Allocation) []ledger.Allocation {
+func mergeAllocations(before, after []allocation.Allocation) []allocation.Allocation {
 	all := slices.Clone(after)
 	for i, h := range all {
-		if j := slices.IndexFunc(before, func(b ledger.Allocation) bool { return b.Container == h.Container }); j >= 0 {
+		if j := slices.IndexFunc(before, func(b allocation.Allocation) bool { return b.Container == h.Container }); j >= 0 {
 			all[i] = mergeAllocation(before[j], h)
 		}
 	}
@@ -224,9 +224,9 @@ func mergeAllocations(before, after []ledger.Allocation) []ledger.Allocation {
 }
 
 // mergeAllocation holds all that either does.
-func mergeAllocation(a, b ledger.Allocation) ledger.Allocation {
+func mergeAllocation(a, b allocation.Allocation) allocation.Allocation {
 	u := b
-	u.Named, u.Stock, u.Shares = slices.Clone(b.Named), slices.Clone(b.Stock), ledger.UnionShares(a.Shares, b.Shares)
+	u.Named, u.Stock, u.Shares = slices.Clone(b.Named), slices.Clone(b.Stock), allocation.UnionShares(a.Shares, b.Shares)
 	for _, d := range a.Named {
 		if !slices.Contains(u.Devices(), d) {
 			u.Named = append(u.Named, d)
@@ -267,7 +267,7 @@ func (c *Manager) intermediateCgroups(container string) []cgroupGrant {
 		}
 		ancestor := container[:i]
 		devices := c.allocations.EffectiveDevices(ancestor)
-		if ledger.ParentID(ancestor) != "" && !c.infos[ancestor].Isolated {
+		if allocation.ParentID(ancestor) != "" && !c.infos[ancestor].Isolated {
 			list = append(list, cgroupGrant{c.cgroupPath(ancestor), devices, true})
 		}
 		list = append(list, cgroupGrant{path.Join(c.cgroupPath(ancestor), nestedCgroupName), devices, true})
@@ -280,7 +280,7 @@ func (c *Manager) applyGrants(list []cgroupGrant) error {
 		devices := c.existingDevices(step.devices)
 		if step.intermediate {
 			held, err := c.cfg.Kernel.AllowedDevices(step.cgroup)
-			if err != nil || ledger.SameDevices(held, devices) {
+			if err != nil || allocation.SameDevices(held, devices) {
 				continue // it is still to be made, or is as it should
 			}
 		}
@@ -291,7 +291,7 @@ func (c *Manager) applyGrants(list []cgroupGrant) error {
 	return nil
 }
 
-func (c *Manager) setAllocations(holdings []ledger.Allocation) {
+func (c *Manager) setAllocations(holdings []allocation.Allocation) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.allocations.SetAllocations(holdings...)

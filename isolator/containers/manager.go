@@ -17,8 +17,8 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"mesos-gpu/gpu"
+	"mesos-gpu/isolator/allocation"
 	"mesos-gpu/isolator/cgroup"
-	"mesos-gpu/isolator/ledger"
 	"mesos-gpu/isolator/rules"
 	"mesos-gpu/isolator/share"
 )
@@ -63,7 +63,7 @@ type ManagerConfig struct {
 	IsGrantable func(device string) bool
 	// LookUpShare tells which devices are shared, and Limiter holds containers to
 	// their parts of them; without them no device is.
-	LookUpShare ledger.ShareLookup
+	LookUpShare allocation.ShareLookup
 	Limiter     share.Limiter
 	// DriverVolume gives the host path of the driver volume, made if need be.
 	DriverVolume func(context.Context) (path string, err error)
@@ -87,7 +87,7 @@ type Manager struct {
 	rootLocks keyedMutex
 
 	mu          sync.Mutex // guards books and facts
-	allocations *ledger.Allocator
+	allocations *allocation.Allocator
 	infos       map[string]containerInfo
 }
 
@@ -124,7 +124,7 @@ func Open(cfg ManagerConfig) (*Manager, error) {
 	if cfg.CgroupsRoot == "" {
 		cfg.CgroupsRoot = "mesos"
 	}
-	c := &Manager{cfg: cfg, records: recordStore{dir: cfg.Dir}, allocations: ledger.New(cfg.Stock, cfg.LookUpShare), infos: map[string]containerInfo{}}
+	c := &Manager{cfg: cfg, records: recordStore{dir: cfg.Dir}, allocations: allocation.New(cfg.Stock, cfg.LookUpShare), infos: map[string]containerInfo{}}
 	if err := c.loadRecords(); err != nil {
 		return nil, fmt.Errorf("open containers: %w", err)
 	}
@@ -183,7 +183,7 @@ func (c *Manager) cgroupLocation() string {
 // lockRoot waits for the container's turn; the caller calls leave at its end.
 func (c *Manager) lockRoot(container string) (leave func()) {
 	c.scanLock.RLock()
-	unlock := c.rootLocks.lockKey(ledger.RootID(container))
+	unlock := c.rootLocks.lockKey(allocation.RootID(container))
 	return func() {
 		unlock()
 		c.scanLock.RUnlock()
@@ -191,7 +191,7 @@ func (c *Manager) lockRoot(container string) (leave func()) {
 }
 
 // saveRecords writes the files of those holdings.
-func (c *Manager) saveRecords(holdings ...ledger.Allocation) error {
+func (c *Manager) saveRecords(holdings ...allocation.Allocation) error {
 	for _, h := range holdings {
 		c.mu.Lock()
 		f := c.infos[h.Container]
@@ -287,7 +287,7 @@ func (c *Manager) Status(container string) (ContainerStatus, error) {
 // isKnown reports whether the books have the container, or for a nested one an
 // ancestor. The caller holds mu.
 func (c *Manager) isKnown(container string) bool {
-	for ; container != ""; container = ledger.ParentID(container) {
+	for ; container != ""; container = allocation.ParentID(container) {
 		if _, ok := c.allocations.Get(container); ok {
 			return true
 		}

@@ -16,9 +16,9 @@ import (
 	logtest "github.com/sirupsen/logrus/hooks/test"
 
 	"mesos-gpu/gpu"
+	"mesos-gpu/isolator/allocation"
 	"mesos-gpu/isolator/containers"
 	"mesos-gpu/isolator/containers/kerneltest"
-	"mesos-gpu/isolator/ledger"
 )
 
 // managerFixture is a host with two devices to name and three for a bare number.
@@ -56,11 +56,11 @@ func (m *managerFixture) restart(t *testing.T) {
 	m.Manager = c
 }
 
-func resources(gpus float64, ids ...string) []ledger.MesosResource {
-	return []ledger.MesosResource{{Name: "gpus", Scalar: gpus}, {Name: "gpu_ids", Set: ids}}
+func resources(gpus float64, ids ...string) []allocation.MesosResource {
+	return []allocation.MesosResource{{Name: "gpus", Scalar: gpus}, {Name: "gpu_ids", Set: ids}}
 }
 
-func (m *managerFixture) launch(t *testing.T, id string, r []ledger.MesosResource) {
+func (m *managerFixture) launch(t *testing.T, id string, r []allocation.MesosResource) {
 	t.Helper()
 	if _, err := m.Prepare(t.Context(), containers.LaunchRequest{Container: id, Resources: r, Task: "task of " + id, Rootfs: true}); err != nil {
 		t.Fatal(err)
@@ -237,7 +237,7 @@ func TestPrepareRejects(t *testing.T) {
 	m.launch(t, "a", resources(3, "GPU-0"))
 	cases := []struct {
 		name, id string
-		r        []ledger.MesosResource
+		r        []allocation.MesosResource
 		want     string
 	}{
 		{"too many", "b", resources(2), "prepare container b: container b wants 2 more GPUs without names, and of the 3 set aside for that 1 are free"},
@@ -251,7 +251,7 @@ func TestPrepareRejects(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			before := m.Holders()
 			_, err := m.Prepare(t.Context(), containers.LaunchRequest{Container: c.id, Resources: c.r})
-			if refusal := (*ledger.RejectedError)(nil); !errors.As(err, &refusal) || !strings.Contains(err.Error(), c.want) {
+			if refusal := (*allocation.RejectedError)(nil); !errors.As(err, &refusal) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want a refusal with %q", err, c.want)
 			}
 			if diff := cmp.Diff(before, m.Holders()); diff != "" {
@@ -295,7 +295,7 @@ func TestIsolateAndUpdate(t *testing.T) {
 		t.Errorf("processes in the cgroup: %v, want one", got)
 	}
 	for _, step := range []struct {
-		r    []ledger.MesosResource
+		r    []allocation.MesosResource
 		want string
 	}{
 		{resources(4, "GPU-0", "GPU-1"), "GPU-0 GPU-1 GPU-2 GPU-3"},

@@ -6,19 +6,19 @@ import (
 	"fmt"
 	"maps"
 
-	"mesos-gpu/isolator/ledger"
+	"mesos-gpu/isolator/allocation"
 	"mesos-gpu/isolator/rules"
 	"mesos-gpu/isolator/share"
 )
 
 // Prepare claims devices for a container and tells what it is launched with.
 // Prepared again with the same resources it gets the same. The error is a
-// *ledger.RejectedError or *Invalid where the launch is at fault.
+// *allocation.RejectedError or *Invalid where the launch is at fault.
 func (c *Manager) Prepare(ctx context.Context, l LaunchRequest) (LaunchSetup, error) {
 	if err := CheckID(l.Container); err != nil {
 		return LaunchSetup{}, err
 	}
-	want, err := ledger.ParseRequest(l.Resources)
+	want, err := allocation.ParseRequest(l.Resources)
 	if err != nil {
 		return LaunchSetup{}, fmt.Errorf("prepare container %s: %w", l.Container, err)
 	}
@@ -48,15 +48,15 @@ type grantedResources struct {
 func (c *Manager) inheritsDevices(container string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.allocations.EffectiveDevices(ledger.ParentID(container))) > 0
+	return len(c.allocations.EffectiveDevices(allocation.ParentID(container))) > 0
 }
 
 // claimDevices enters the container in the books and its file.
-func (c *Manager) claimDevices(ctx context.Context, l LaunchRequest, want ledger.DeviceRequest) (got grantedResources, err error) {
+func (c *Manager) claimDevices(ctx context.Context, l LaunchRequest, want allocation.DeviceRequest) (got grantedResources, err error) {
 	var change claimChange
 	for again := true; ; again = false {
 		change, got.devices, err = c.assignDevices(l, want)
-		if refused := (*ledger.RejectedError)(nil); !again || !errors.As(err, &refused) {
+		if refused := (*allocation.RejectedError)(nil); !again || !errors.As(err, &refused) {
 			break
 		}
 		// What is in the way may be a container whose end nobody told.
@@ -89,7 +89,7 @@ func (c *Manager) claimDevices(ctx context.Context, l LaunchRequest, want ledger
 // to its parts. One without a file system of its own gets no mounts: an
 // executor does not need them, and sees to its task's; a task that does is
 // refused.
-func (c *Manager) admitToLimiter(ctx context.Context, l LaunchRequest, after []ledger.Allocation) (share.LimitSetup, error) {
+func (c *Manager) admitToLimiter(ctx context.Context, l LaunchRequest, after []allocation.Allocation) (share.LimitSetup, error) {
 	c.mu.Lock()
 	owner, parts := c.allocations.EffectiveShares(l.Container)
 	c.mu.Unlock()
@@ -100,8 +100,8 @@ func (c *Manager) admitToLimiter(ctx context.Context, l LaunchRequest, after []l
 	if err != nil || l.Rootfs {
 		return setup, err
 	}
-	if setup.OwnRootfs && (l.Task != "" || ledger.ParentID(l.Container) != "") {
-		return share.LimitSetup{}, &ledger.RejectedError{Why: fmt.Sprintf("it has part of a GPU and no image, and %s holds processes only in a file system of their own: give the task an image, or run this agent with another --share-limit", c.cfg.Limiter.Method())}
+	if setup.OwnRootfs && (l.Task != "" || allocation.ParentID(l.Container) != "") {
+		return share.LimitSetup{}, &allocation.RejectedError{Why: fmt.Sprintf("it has part of a GPU and no image, and %s holds processes only in a file system of their own: give the task an image, or run this agent with another --share-limit", c.cfg.Limiter.Method())}
 	}
 	setup.Mounts = nil
 	return setup, nil
@@ -111,7 +111,7 @@ func (c *Manager) admitToLimiter(ctx context.Context, l LaunchRequest, after []l
 // no holding before.
 type claimChange struct {
 	container     string
-	before, after []ledger.Allocation
+	before, after []allocation.Allocation
 	infoBefore    containerInfo
 }
 
@@ -131,7 +131,7 @@ func (c *Manager) rollBackClaim(ch claimChange) {
 	c.infos[ch.container] = ch.infoBefore
 }
 
-func (c *Manager) assignDevices(l LaunchRequest, want ledger.DeviceRequest) (ch claimChange, devices []string, err error) {
+func (c *Manager) assignDevices(l LaunchRequest, want allocation.DeviceRequest) (ch claimChange, devices []string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	id := l.Container
@@ -140,7 +140,7 @@ func (c *Manager) assignDevices(l LaunchRequest, want ledger.DeviceRequest) (ch 
 	f := containerInfo{Framework: l.Framework, Executor: l.Executor, Task: l.Task, Job: l.Job, Isolated: ch.infoBefore.Isolated}
 	same := known && (now.MatchesRequest(want) || now.Inherits && want.IsEmpty())
 	if known && !same && (f.Isolated || len(c.allocations.ListNested(id)) > 0) {
-		return ch, nil, &ledger.RejectedError{Why: fmt.Sprintf("it runs already, with %d GPUs and not the %d asked for: update it instead",
+		return ch, nil, &allocation.RejectedError{Why: fmt.Sprintf("it runs already, with %d GPUs and not the %d asked for: update it instead",
 			len(now.Devices()), want.Count())}
 	}
 	if ch.after, err = c.allocations.AssignDevices(id, want, c.cfg.IsGrantable); err != nil {
@@ -149,7 +149,7 @@ func (c *Manager) assignDevices(l LaunchRequest, want ledger.DeviceRequest) (ch 
 	ch.before = c.currentAllocations(ch.after)
 	if !f.Isolated { // one that runs goes on without what the host has lost
 		if _, err := c.cfg.Kernel.DeviceNodes(ch.after[0].Devices()); err != nil {
-			return ch, nil, &ledger.RejectedError{Why: err.Error()}
+			return ch, nil, &allocation.RejectedError{Why: err.Error()}
 		}
 	}
 	c.allocations.SetAllocations(ch.after...)
@@ -164,8 +164,8 @@ func (c *Manager) assignDevices(l LaunchRequest, want ledger.DeviceRequest) (ch 
 
 // currentAllocations is what the books have of the containers of those holdings. The
 // caller holds mu.
-func (c *Manager) currentAllocations(holdings []ledger.Allocation) []ledger.Allocation {
-	var now []ledger.Allocation
+func (c *Manager) currentAllocations(holdings []allocation.Allocation) []allocation.Allocation {
+	var now []allocation.Allocation
 	for _, h := range holdings {
 		if n, ok := c.allocations.Get(h.Container); ok {
 			now = append(now, n)

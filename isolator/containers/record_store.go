@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"mesos-gpu/isolator/ledger"
+	"mesos-gpu/isolator/allocation"
 )
 
 const (
@@ -30,8 +30,8 @@ type recordStore struct {
 }
 
 type containerRecord struct {
-	Allocation ledger.Allocation `json:"holding"`
-	Info       containerInfo     `json:"facts"`
+	Allocation allocation.Allocation `json:"holding"`
+	Info       containerInfo         `json:"facts"`
 }
 
 type badRecord struct {

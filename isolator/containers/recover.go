@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"mesos-gpu/isolator/ledger"
+	"mesos-gpu/isolator/allocation"
 	"mesos-gpu/isolator/rules"
 )
 
@@ -103,7 +103,7 @@ func (c *Manager) releaseEnded() error {
 }
 
 func (c *Manager) releaseIfEnded(id string) error {
-	unlock, ok := c.rootLocks.tryLock(ledger.RootID(id))
+	unlock, ok := c.rootLocks.tryLock(allocation.RootID(id))
 	if !ok {
 		return nil
 	}

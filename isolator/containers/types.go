@@ -2,7 +2,7 @@ package containers
 
 import (
 	"mesos-gpu/gpu"
-	"mesos-gpu/isolator/ledger"
+	"mesos-gpu/isolator/allocation"
 	"mesos-gpu/isolator/share"
 )
 
@@ -14,13 +14,13 @@ type LaunchRequest struct {
 	Directory string `json:"directory,omitempty"`
 	// Rootfs tells that the container has a file system of its own, made of
 	// Image.
-	Rootfs    bool                   `json:"rootfs,omitempty"`
-	Framework string                 `json:"framework,omitempty"`
-	Executor  string                 `json:"executor,omitempty"`
-	Task      string                 `json:"task,omitempty"`
-	Job       string                 `json:"job,omitempty"`
-	Resources []ledger.MesosResource `json:"resources,omitempty"`
-	Image     ImageSettings          `json:"image,omitzero"`
+	Rootfs    bool                       `json:"rootfs,omitempty"`
+	Framework string                     `json:"framework,omitempty"`
+	Executor  string                     `json:"executor,omitempty"`
+	Task      string                     `json:"task,omitempty"`
+	Job       string                     `json:"job,omitempty"`
+	Resources []allocation.MesosResource `json:"resources,omitempty"`
+	Image     ImageSettings              `json:"image,omitzero"`
 }
 
 // ImageSettings is what an image says of itself.

@@ -26,8 +26,8 @@ import (
 	"mesos-gpu/isolator/cgroup"
 	"mesos-gpu/isolator/containers"
 	"mesos-gpu/isolator/health"
-	"mesos-gpu/isolator/holders"
 	"mesos-gpu/isolator/internal/checkpoint"
+	"mesos-gpu/isolator/mesosagent"
 	"mesos-gpu/isolator/metrics"
 	"mesos-gpu/isolator/mig"
 	"mesos-gpu/isolator/share"
@@ -327,14 +327,14 @@ func restrictToNamed(named, all gpu.Host) gpu.Host {
 // serveAPI looks after containers and answers the API. The books are for who else
 // asks.
 func (d *Daemon) serveAPI(w *watch.Watcher, h gpu.Host, aside []gpu.Device, shares deviceSharing, cutter *mig.Partitioner) (parts []component, all containerAPI, err error) {
-	agent, err := holders.New(holders.ClientConfig{AgentURL: d.cfg.AgentURL, Authorization: d.cfg.Authorization, TLS: d.cfg.TLS, Log: d.cfg.Log})
+	agent, err := mesosagent.New(mesosagent.ClientConfig{AgentURL: d.cfg.AgentURL, Authorization: d.cfg.Authorization, TLS: d.cfg.TLS, Log: d.cfg.Log})
 	if err != nil {
 		return nil, nil, err
 	}
 	if all, parts, err = d.trackContainers(w, h, aside, shares, agent); err != nil {
 		return nil, nil, err
 	}
-	shown, err := d.newMetricsHandler(w, h, func() []gpu.ContainerDevices { return holders.MergeHolders(all.Holders(), agent.Holders()) }, shares.limiter)
+	shown, err := d.newMetricsHandler(w, h, func() []gpu.ContainerDevices { return mesosagent.MergeHolders(all.Holders(), agent.Holders()) }, shares.limiter)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -354,7 +354,7 @@ func (d *Daemon) serveAPI(w *watch.Watcher, h gpu.Host, aside []gpu.Device, shar
 
 // trackContainers opens the books of the agent's containers, or where another has
 // those, asks the agent alone.
-func (d *Daemon) trackContainers(w *watch.Watcher, h gpu.Host, aside []gpu.Device, shares deviceSharing, agent *holders.AgentClient) (containerAPI, []component, error) {
+func (d *Daemon) trackContainers(w *watch.Watcher, h gpu.Host, aside []gpu.Device, shares deviceSharing, agent *mesosagent.AgentClient) (containerAPI, []component, error) {
 	if d.cfg.Unmanaged {
 		b := unmanagedContainers{newDiscoveredContainers(d.admitted, shares.limiter, agent, func(string) bool { return false }, d.cfg.Log)}
 		return b, []component{b.runDiscovery}, nil

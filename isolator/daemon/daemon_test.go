@@ -22,8 +22,8 @@ import (
 	rp "mesos-gpu/internal/resourceprovider"
 	"mesos-gpu/internal/wire"
 	"mesos-gpu/isolator/advertise"
+	"mesos-gpu/isolator/allocation"
 	"mesos-gpu/isolator/containers"
-	"mesos-gpu/isolator/ledger"
 	"mesos-gpu/isolator/simulated"
 	"mesos-gpu/isolator/socket"
 )
@@ -200,11 +200,11 @@ func TestServesAPI(t *testing.T) {
 			t.Errorf("device %d: %+v (-want +got):\n%s", i, d.Device, diff)
 		}
 	}
-	_, err = client.PrepareContainer(t.Context(), containers.LaunchRequest{Container: "unfit", Rootfs: true, Resources: []ledger.MesosResource{{Name: "gpus", Scalar: 1}}})
+	_, err = client.PrepareContainer(t.Context(), containers.LaunchRequest{Container: "unfit", Rootfs: true, Resources: []allocation.MesosResource{{Name: "gpus", Scalar: 1}}})
 	if want := "its image cannot run here: not on " + h.Devices[3].UUID; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("an image that does not run on its GPU: got %v, want %q", err, want)
 	}
-	setup, err := client.PrepareContainer(t.Context(), containers.LaunchRequest{Container: "c", Resources: []ledger.MesosResource{
+	setup, err := client.PrepareContainer(t.Context(), containers.LaunchRequest{Container: "c", Resources: []allocation.MesosResource{
 		{Name: "gpus", Scalar: 2}, {Name: "gpu_ids", Set: []string{h.Devices[0].UUID}},
 	}})
 	if want := []string{h.Devices[0].UUID, h.Devices[3].UUID}; err != nil || !slices.Equal(setup.Devices, want) {

@@ -13,7 +13,7 @@ import (
 
 	"mesos-gpu/gpu"
 	"mesos-gpu/isolator/containers"
-	"mesos-gpu/isolator/holders"
+	"mesos-gpu/isolator/mesosagent"
 	"mesos-gpu/isolator/share"
 )
 
@@ -79,7 +79,7 @@ func ChooseLimiter(ctx context.Context, method string, limiters []share.Limiter,
 // since no module tells of them: those of which the Mesos agent does.
 type discoveredContainers struct {
 	limiter   share.Limiter
-	agent     *holders.AgentClient
+	agent     *mesosagent.AgentClient
 	isManaged func(container string) bool
 	log       logrus.FieldLogger
 
@@ -92,7 +92,7 @@ type discoveredContainer struct {
 	seenAt time.Time
 }
 
-func newDiscoveredContainers(admitted map[string]discoveredContainer, l share.Limiter, agent *holders.AgentClient, booked func(string) bool, log logrus.FieldLogger) *discoveredContainers {
+func newDiscoveredContainers(admitted map[string]discoveredContainer, l share.Limiter, agent *mesosagent.AgentClient, booked func(string) bool, log logrus.FieldLogger) *discoveredContainers {
 	return &discoveredContainers{limiter: l, agent: agent, isManaged: booked, log: log, admitted: admitted}
 }
 

@@ -17,7 +17,7 @@ import (
 	"mesos-gpu/gpu"
 	rp "mesos-gpu/internal/resourceprovider"
 	"mesos-gpu/internal/wire"
-	"mesos-gpu/isolator/holders"
+	"mesos-gpu/isolator/mesosagent"
 	"mesos-gpu/isolator/share"
 	"mesos-gpu/isolator/socket"
 )
@@ -70,7 +70,7 @@ func operatorAPI(t *testing.T, has *bool) string {
 func TestDiscoveredContainers(t *testing.T) {
 	log, _ := logtest.NewNullLogger()
 	has := true
-	agent, err := holders.New(holders.ClientConfig{AgentURL: operatorAPI(t, &has), Log: log})
+	agent, err := mesosagent.New(mesosagent.ClientConfig{AgentURL: operatorAPI(t, &has), Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func (l notifyingLimiter) AdmitContainer(_ context.Context, container string, _ 
 func TestDiscoveryRunsAtStart(t *testing.T) {
 	log, _ := logtest.NewNullLogger()
 	has := true
-	agent, err := holders.New(holders.ClientConfig{AgentURL: operatorAPI(t, &has), Log: log})
+	agent, err := mesosagent.New(mesosagent.ClientConfig{AgentURL: operatorAPI(t, &has), Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,10 +19,10 @@ import (
 	"mesos-gpu/internal/need"
 	rp "mesos-gpu/internal/resourceprovider"
 	"mesos-gpu/internal/wire"
+	"mesos-gpu/isolator/allocation"
 	"mesos-gpu/isolator/containers"
-	"mesos-gpu/isolator/holders"
 	"mesos-gpu/isolator/layout/layouttest"
-	"mesos-gpu/isolator/ledger"
+	"mesos-gpu/isolator/mesosagent"
 	"mesos-gpu/isolator/mig"
 	"mesos-gpu/isolator/nvml"
 	"mesos-gpu/isolator/nvml/nvmltest"
@@ -254,7 +254,7 @@ func TestContainersSurvivePartitioning(t *testing.T) {
 	<-hosts
 	client := socket.NewDaemonClient(c.cfg.Socket)
 	t.Cleanup(client.Close)
-	whole := []ledger.MesosResource{{Name: "gpus", Scalar: 1}, {Name: "gpu_ids", Set: []string{wholeGPU}}}
+	whole := []allocation.MesosResource{{Name: "gpus", Scalar: 1}, {Name: "gpu_ids", Set: []string{wholeGPU}}}
 	if _, err := client.PrepareContainer(t.Context(), containers.LaunchRequest{Container: "c", Resources: whole}); err != nil {
 		t.Fatal(err)
 	}
@@ -282,7 +282,7 @@ func TestContainersSurvivePartitioning(t *testing.T) {
 func TestDiscoveredContainersSurvivePartitioning(t *testing.T) {
 	log, _ := logtest.NewNullLogger()
 	has := true
-	agent, err := holders.New(holders.ClientConfig{AgentURL: operatorAPI(t, &has), Log: log})
+	agent, err := mesosagent.New(mesosagent.ClientConfig{AgentURL: operatorAPI(t, &has), Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}

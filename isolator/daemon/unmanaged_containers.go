@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"mesos-gpu/gpu"
+	"mesos-gpu/isolator/allocation"
 	"mesos-gpu/isolator/containers"
-	"mesos-gpu/isolator/ledger"
 	"mesos-gpu/isolator/share"
 	"mesos-gpu/isolator/socket"
 )
@@ -17,7 +17,7 @@ type containerAPI = socket.ContainerManager
 // parts of devices it tells, and changes none.
 type unmanagedContainers struct{ *discoveredContainers }
 
-var errUnmanaged = &ledger.RejectedError{Why: "this daemon looks after no containers: their agent does"}
+var errUnmanaged = &allocation.RejectedError{Why: "this daemon looks after no containers: their agent does"}
 
 // Recover implements socket.ContainerManager, and so do all below.
 func (unmanagedContainers) Recover([]string) error { return errUnmanaged }
@@ -28,7 +28,7 @@ func (unmanagedContainers) Prepare(context.Context, containers.LaunchRequest) (c
 
 func (unmanagedContainers) Isolate(string, int) error { return errUnmanaged }
 
-func (unmanagedContainers) Update(string, []ledger.MesosResource) ([]string, error) {
+func (unmanagedContainers) Update(string, []allocation.MesosResource) ([]string, error) {
 	return nil, errUnmanaged
 }
 

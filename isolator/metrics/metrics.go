@@ -30,7 +30,7 @@ type ExporterConfig struct {
 	// Version is this program's.
 	Version string
 	Host    gpu.Host
-	// Devices and Holders answer at once; isolator/watch and isolator/holders
+	// Devices and Holders answer at once; isolator/watch and isolator/mesosagent
 	// do.
 	Devices func() []watch.DeviceState
 	Holders func() []gpu.ContainerDevices

@@ -15,8 +15,8 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"mesos-gpu/gpu"
+	"mesos-gpu/isolator/allocation"
 	"mesos-gpu/isolator/containers"
-	"mesos-gpu/isolator/ledger"
 	"mesos-gpu/isolator/socket"
 )
 
@@ -115,7 +115,7 @@ func (d *fakeDaemon) Isolate(container string, pid int) error {
 	return d.recordCall("isolate", "%s %d", container, pid)
 }
 
-func (d *fakeDaemon) Update(container string, r []ledger.MesosResource) ([]string, error) {
+func (d *fakeDaemon) Update(container string, r []allocation.MesosResource) ([]string, error) {
 	return d.setup.Devices, d.recordCall("update", "%s %v", container, r)
 }
 
@@ -159,10 +159,10 @@ func TestClientAndServer(t *testing.T) {
 	}
 	launch := containers.LaunchRequest{
 		Container: "c1.n", Directory: "/s", Rootfs: true, Framework: "f", Executor: "e", Task: "t", Job: "j",
-		Resources: []ledger.MesosResource{{Name: "gpu_ids", Set: []string{"GPU-a"}}, {Name: "gpus", Scalar: 1}},
+		Resources: []allocation.MesosResource{{Name: "gpu_ids", Set: []string{"GPU-a"}}, {Name: "gpus", Scalar: 1}},
 		Image:     containers.ImageSettings{Labels: map[string]string{"a": "b"}, Environment: map[string]string{"C": "d"}},
 	}
-	resources := []ledger.MesosResource{{Name: "gpus", Scalar: 1}}
+	resources := []allocation.MesosResource{{Name: "gpus", Scalar: 1}}
 	ok(map[string]any{"op": "recover", "body": map[string]any{"containers": []string{"c1", "c2"}}}, `{}`)
 	ok(map[string]any{"op": "prepare", "body": launch},
 		`{"devices":["GPU-a"],"nodes":[{"path":"/dev/nvidia0","major":195,"minor":0}],"mounts":[{"source":"/v","target":"/usr/local/nvidia","read_only":true}],"environment":{"NVIDIA_VISIBLE_DEVICES":"GPU-a"}}`)
@@ -181,7 +181,7 @@ func TestClientAndServer(t *testing.T) {
 		kind   string
 		status int
 	}{
-		{&ledger.RejectedError{Why: "container c1 wants 2, 1 is free"}, "refused", 409},
+		{&allocation.RejectedError{Why: "container c1 wants 2, 1 is free"}, "refused", 409},
 		{&containers.UnknownContainerError{Container: "c1"}, "refused", 404},
 		{errors.New("write /sys/fs/cgroup: no space"), "broken", 500},
 	} {

@@ -12,8 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"mesos-gpu/isolator/allocation"
 	"mesos-gpu/isolator/containers"
-	"mesos-gpu/isolator/ledger"
 )
 
 // A container that ends while the daemon is told of it is not taken in again,
@@ -120,7 +120,7 @@ func TestMesosModuleRetriesWhileDevicesAreReleasing(t *testing.T) {
 	release := d.holdCall("update")
 	i.mustSucceed(i.awaitResult(i.update("ends", noGPUs())))
 	d.waitForCall("update ends []")
-	held := &ledger.RejectedError{Why: "device GPU-a is held by ends"}
+	held := &allocation.RejectedError{Why: "device GPU-a is held by ends"}
 	d.setAnswer("prepare", held)
 	next := i.send(map[string]any{"op": "prepare", "container": containerID("next"), "config": config(gpus(1), "")})
 	d.waitForCall("prepare next [{gpus 1 []}]")

@@ -20,8 +20,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mesos-gpu/internal/need"
+	"mesos-gpu/isolator/allocation"
 	"mesos-gpu/isolator/containers"
-	"mesos-gpu/isolator/ledger"
 )
 
 // isolatorDriver is the module in a process that stands for the agent.
@@ -242,7 +242,7 @@ func TestMesosModuleLaunch(t *testing.T) {
 			t.Errorf("launch info (-want +got):\n%s", diff)
 		}
 		want := containers.LaunchRequest{Container: "c1", Directory: "/sandbox", Framework: "f", Executor: "e", Job: "train",
-			Resources: []ledger.MesosResource{{Name: "gpu_ids", Set: []string{"GPU-a"}}, {Name: "gpus", Scalar: 3}}}
+			Resources: []allocation.MesosResource{{Name: "gpu_ids", Set: []string{"GPU-a"}}, {Name: "gpus", Scalar: 3}}}
 		if diff := cmp.Diff(want, d.launched, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("the daemon heard (-want +got):\n%s", diff)
 		}
@@ -341,7 +341,7 @@ func TestMesosModuleContainerLifeCycle(t *testing.T) {
 	i.wantPending(watch)
 
 	d.start()
-	d.setAnswer("prepare", &ledger.RejectedError{Why: "container c2 wants 3 GPUs, 1 is free"})
+	d.setAnswer("prepare", &allocation.RejectedError{Why: "container c2 wants 3 GPUs, 1 is free"})
 	i.wantFailure(i.prepare("c2", config(gpus(3), "")), "container c2 wants 3 GPUs, 1 is free")
 	i.mustSucceed(i.prepare("c3", config(noGPUs(), ""))) // whatever the daemon says
 	d.setAnswer("prepare", nil)
@@ -350,7 +350,7 @@ func TestMesosModuleContainerLifeCycle(t *testing.T) {
 	i.wantFailure(i.isolate("c4"), "isolate container c4: ask the GPU daemon at "+d.Path+": write devices.allow: no such file")
 	i.mustSucceed(i.prepare("c5", config(noGPUs(), "")))
 	i.mustSucceed(i.isolate("c5"))
-	d.setAnswer("update", &ledger.RejectedError{Why: "gpus:2 is less than its 3 gpu_ids"})
+	d.setAnswer("update", &allocation.RejectedError{Why: "gpus:2 is less than its 3 gpu_ids"})
 	i.wantFailure(i.awaitResult(i.update("c4", gpus(2))), "gpus:2 is less")
 	d.setAnswer("cleanup", fmt.Errorf("disk full"))
 	i.mustSucceed(i.callOnContainer("cleanup", "c4"))

@@ -10,62 +10,70 @@ import (
 	"mesos-gpu/isolator/layout"
 )
 
-// Discover needs cgo to load the library: a binary built without it
+// DiscoverHost needs cgo to load the library: a binary built without it
 // (CGO_ENABLED=0) serves simulated hosts and returns ErrNoDriver here.
-func Discover(c Config) (gpu.Host, error) { return gpu.Host{}, noCgo(c) }
+func DiscoverHost(c LibraryConfig) (gpu.Host, error) { return gpu.Host{}, noCgo(c) }
 
 // DiscoverMIG needs it too.
-func DiscoverMIG(c Config) ([]Cuttable, error) { return nil, noCgo(c) }
+func DiscoverMIG(c LibraryConfig) ([]MIGGPU, error) { return nil, noCgo(c) }
 
 // Library needs cgo too: there is never an open one.
 type Library struct{}
 
 // Open returns ErrNoDriver.
-func Open(c Config) (*Library, error) { return nil, noCgo(c) }
+func Open(c LibraryConfig) (*Library, error) { return nil, noCgo(c) }
 
 // Host returns ErrNoDriver.
-func (*Library) Host() (gpu.Host, error) { return gpu.Host{}, noCgo(Config{}) }
+func (*Library) DescribeHost() (gpu.Host, error) { return gpu.Host{}, noCgo(LibraryConfig{}) }
 
 // Sample returns ErrNoDriver.
-func (*Library) Sample(string) (gpu.Sample, error) { return gpu.Sample{}, noCgo(Config{}) }
+func (*Library) SampleDevice(string) (gpu.Sample, error) { return gpu.Sample{}, noCgo(LibraryConfig{}) }
 
 // Wait returns ErrNoDriver.
-func (*Library) Wait(context.Context) (Event, error) { return Event{}, noCgo(Config{}) }
+func (*Library) WaitEvent(context.Context) (DeviceEvent, error) {
+	return DeviceEvent{}, noCgo(LibraryConfig{})
+}
 
 // Cuttable returns ErrNoDriver, and so do all that ask for MIG.
-func (*Library) Cuttable() ([]gpu.Device, error) { return nil, noCgo(Config{}) }
+func (*Library) ListMIGGPUs() ([]gpu.Device, error) { return nil, noCgo(LibraryConfig{}) }
 
 // Profiles returns ErrNoDriver.
-func (*Library) Profiles(string) ([]layout.Profile, error) { return nil, noCgo(Config{}) }
+func (*Library) ListProfiles(string) ([]layout.InstanceProfile, error) {
+	return nil, noCgo(LibraryConfig{})
+}
 
 // Instances returns ErrNoDriver.
-func (*Library) Instances(string) ([]layout.Instance, error) { return nil, noCgo(Config{}) }
+func (*Library) ListInstances(string) ([]layout.GPUInstance, error) {
+	return nil, noCgo(LibraryConfig{})
+}
 
 // Create returns ErrNoDriver.
-func (*Library) Create(string, layout.Instance) error { return noCgo(Config{}) }
+func (*Library) CreateInstance(string, layout.GPUInstance) error { return noCgo(LibraryConfig{}) }
 
 // Destroy returns ErrNoDriver.
-func (*Library) Destroy(string, layout.Instance) error { return noCgo(Config{}) }
+func (*Library) DestroyInstance(string, layout.GPUInstance) error { return noCgo(LibraryConfig{}) }
 
 // Close does nothing.
 func (*Library) Close() error { return nil }
 
 // MemoryLimits needs cgo too.
-type MemoryLimits struct{ c Config }
+type MemoryLimits struct{ c LibraryConfig }
 
 // NewMemoryLimits is as with cgo.
-func NewMemoryLimits(c Config) *MemoryLimits { return &MemoryLimits{c} }
+func NewMemoryLimits(c LibraryConfig) *MemoryLimits { return &MemoryLimits{c} }
 
 // Check returns ErrNoDriver.
-func (m *MemoryLimits) Check(string) error { return noCgo(m.c) }
+func (m *MemoryLimits) CheckSupport(string) error { return noCgo(m.c) }
 
 // Set returns ErrNoDriver.
-func (m *MemoryLimits) Set(string, string, uint64) error { return noCgo(m.c) }
+func (m *MemoryLimits) SetLimit(string, string, uint64) error { return noCgo(m.c) }
 
 // Get returns ErrNoDriver.
-func (m *MemoryLimits) Get(string, string) (MemoryLimit, error) { return MemoryLimit{}, noCgo(m.c) }
+func (m *MemoryLimits) ReadLimit(string, string) (MemoryLimit, error) {
+	return MemoryLimit{}, noCgo(m.c)
+}
 
-func noCgo(c Config) error {
+func noCgo(c LibraryConfig) error {
 	return fmt.Errorf("load %s: %w: this binary was built without cgo; build it with CGO_ENABLED=1",
 		c.withDefaults().Library, ErrNoDriver)
 }

@@ -9,8 +9,8 @@ import (
 )
 
 func TestDiscoverWithoutCgo(t *testing.T) {
-	_, discovering := Discover(Config{})
-	_, opening := Open(Config{})
+	_, discovering := DiscoverHost(LibraryConfig{})
+	_, opening := Open(LibraryConfig{})
 	for _, err := range []error{discovering, opening} {
 		if !errors.Is(err, ErrNoDriver) || !strings.Contains(err.Error(), "without cgo") {
 			t.Errorf("got %v, want ErrNoDriver and the reason", err)

@@ -142,7 +142,7 @@ func (f *ModeStore) findDevice(uuid string) (gpu.Device, bool) {
 }
 
 // SharedCapacity tells whether a device is shared now, and as how much it is
-// advertised. It is a ledger.ShareLookup.
+// advertised. It is a allocation.ShareLookup.
 func (f *ModeStore) SharedCapacity(uuid string) (all gpu.DeviceShare, ok bool) {
 	d, known := f.findDevice(uuid)
 	f.mu.Lock()

@@ -20,10 +20,10 @@ import (
 
 	"mesos-gpu/internal/need"
 	"mesos-gpu/isolator"
+	"mesos-gpu/isolator/allocation"
 	"mesos-gpu/isolator/cgroup"
 	"mesos-gpu/isolator/containers"
 	"mesos-gpu/isolator/containers/kerneltest"
-	"mesos-gpu/isolator/ledger"
 	"mesos-gpu/isolator/simulated"
 	"mesos-gpu/isolator/socket"
 )
@@ -93,7 +93,7 @@ func benchmarkLaunch(b *testing.B, kernel containers.Kernel, root, mountpoint st
 		pid, end := process(b, mountpoint, filepath.Join(root, id))
 		b.StartTimer()
 		start := time.Now()
-		if _, err := d.PrepareContainer(b.Context(), containers.LaunchRequest{Container: id, Resources: []ledger.MesosResource{{Name: "gpus", Scalar: 2}}}); err != nil {
+		if _, err := d.PrepareContainer(b.Context(), containers.LaunchRequest{Container: id, Resources: []allocation.MesosResource{{Name: "gpus", Scalar: 2}}}); err != nil {
 			b.Fatal(err)
 		}
 		if err := d.IsolateContainer(b.Context(), id, pid); err != nil {

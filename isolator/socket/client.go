@@ -13,8 +13,8 @@ import (
 	"net/url"
 
 	"mesos-gpu/gpu"
+	"mesos-gpu/isolator/allocation"
 	"mesos-gpu/isolator/containers"
-	"mesos-gpu/isolator/ledger"
 	"mesos-gpu/isolator/watch"
 )
 
@@ -66,7 +66,7 @@ func (c *DaemonClient) IsolateContainer(ctx context.Context, container string, p
 }
 
 // UpdateContainer gives the container's new resources; it returns its devices.
-func (c *DaemonClient) UpdateContainer(ctx context.Context, container string, resources []ledger.MesosResource) ([]string, error) {
+func (c *DaemonClient) UpdateContainer(ctx context.Context, container string, resources []allocation.MesosResource) ([]string, error) {
 	var answer updateResponse
 	err := c.postJSON(ctx, "/v1/update", updateRequest{container, resources}, &answer)
 	return answer.Devices, err

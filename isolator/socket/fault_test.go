@@ -18,9 +18,9 @@ import (
 	"time"
 
 	"mesos-gpu/internal/need"
+	"mesos-gpu/isolator/allocation"
 	"mesos-gpu/isolator/containers"
 	"mesos-gpu/isolator/internal/opener"
-	"mesos-gpu/isolator/ledger"
 	"mesos-gpu/isolator/socket"
 )
 
@@ -61,7 +61,7 @@ func TestBadRequests(t *testing.T) {
 	d := newTestDaemon(t, nil)
 	d.server.SetPatience(brief)
 	d.start(t)
-	launch := containers.LaunchRequest{Container: "c", Resources: []ledger.MesosResource{{Name: "gpus", Scalar: 1}}}
+	launch := containers.LaunchRequest{Container: "c", Resources: []allocation.MesosResource{{Name: "gpus", Scalar: 1}}}
 	if _, err := d.PrepareContainer(t.Context(), launch); err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +186,7 @@ func TestListen(t *testing.T) {
 // containers, and clients go on.
 func TestRestart(t *testing.T) {
 	d := started(t)
-	launch := containers.LaunchRequest{Container: "c", Resources: []ledger.MesosResource{{Name: "gpus", Scalar: 1}}}
+	launch := containers.LaunchRequest{Container: "c", Resources: []allocation.MesosResource{{Name: "gpus", Scalar: 1}}}
 	if _, err := d.PrepareContainer(t.Context(), launch); err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +219,7 @@ func TestManyClients(t *testing.T) {
 			defer c.Close()
 			id := fmt.Sprintf("c%d", i)
 			for range 20 {
-				_, err := c.PrepareContainer(t.Context(), containers.LaunchRequest{Container: id, Resources: []ledger.MesosResource{{Name: "gpus", Scalar: 1}}})
+				_, err := c.PrepareContainer(t.Context(), containers.LaunchRequest{Container: id, Resources: []allocation.MesosResource{{Name: "gpus", Scalar: 1}}})
 				var said *socket.ResponseError
 				if errors.As(err, &said) && said.Status == http.StatusConflict {
 					continue // another one has the device
@@ -299,7 +299,7 @@ func TestRootOtherUsersMayOnlyRead(t *testing.T) {
 	need.RequireRoot(t) // who is neither uid 0 nor the daemon's own may not prepare
 	d := newTestDaemon(t, func(c *socket.ServerConfig) { c.UID = 4711 })
 	d.start(t)
-	if _, err := d.PrepareContainer(t.Context(), containers.LaunchRequest{Container: "c", Resources: []ledger.MesosResource{{Name: "gpus", Scalar: 1}}}); err != nil {
+	if _, err := d.PrepareContainer(t.Context(), containers.LaunchRequest{Container: "c", Resources: []allocation.MesosResource{{Name: "gpus", Scalar: 1}}}); err != nil {
 		t.Fatal(err)
 	}
 	out, err := as(t, nobody, d.path).Output()

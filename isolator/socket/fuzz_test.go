@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"mesos-gpu/isolator/allocation"
 	"mesos-gpu/isolator/containers"
-	"mesos-gpu/isolator/ledger"
 )
 
 // Whatever bytes come in by the socket: the server answers or hangs up, never
@@ -27,7 +27,7 @@ func FuzzRequest(f *testing.F) {
 	f.Add("GET /v1/status?container=c HTTP/1.1\r\nHost: a\r\n\r\nPOST /v1/cleanup HTTP/1.0\r\n\r\n")
 	f.Add("POST /v1/devices/GPU-0/cordon HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{\"rea\r\n")
 	d := started(f)
-	launch := containers.LaunchRequest{Container: "c", Resources: []ledger.MesosResource{{Name: "gpus", Scalar: 1}}}
+	launch := containers.LaunchRequest{Container: "c", Resources: []allocation.MesosResource{{Name: "gpus", Scalar: 1}}}
 	f.Fuzz(func(t *testing.T, text string) {
 		if strings.Contains(text, "/v1/conditions") {
 			t.Skip("a stream has no end")

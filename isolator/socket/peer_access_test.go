@@ -11,9 +11,9 @@ import (
 	"testing"
 
 	"mesos-gpu/internal/need"
+	"mesos-gpu/isolator/allocation"
 	"mesos-gpu/isolator/cgroup"
 	"mesos-gpu/isolator/containers"
-	"mesos-gpu/isolator/ledger"
 	"mesos-gpu/isolator/socket"
 )
 
@@ -73,7 +73,7 @@ func TestRootContainersMayOnlyRead(t *testing.T) {
 			root := fmt.Sprintf("mesos-gpu-socket-test-%d", os.Getpid())
 			d := newTestDaemon(t, func(c *socket.ServerConfig) { c.CgroupsRoot = root })
 			d.start(t)
-			launch := containers.LaunchRequest{Container: "c", Resources: []ledger.MesosResource{{Name: "gpus", Scalar: 1}}}
+			launch := containers.LaunchRequest{Container: "c", Resources: []allocation.MesosResource{{Name: "gpus", Scalar: 1}}}
 			if _, err := d.PrepareContainer(t.Context(), launch); err != nil {
 				t.Fatal(err)
 			}

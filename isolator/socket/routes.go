@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"mesos-gpu/internal/patient"
+	"mesos-gpu/isolator/allocation"
 	"mesos-gpu/isolator/containers"
-	"mesos-gpu/isolator/ledger"
 	"mesos-gpu/isolator/mig"
 	"mesos-gpu/isolator/share"
 	"mesos-gpu/isolator/watch"
@@ -148,7 +148,7 @@ func statusCodeOf(err error) int {
 		told    *statusError
 		invalid *containers.InvalidContainerError
 		unknown *containers.UnknownContainerError
-		refused *ledger.RejectedError
+		refused *allocation.RejectedError
 	)
 	switch {
 	case errors.As(err, &told):

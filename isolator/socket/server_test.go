@@ -20,9 +20,9 @@ import (
 
 	"mesos-gpu/gpu"
 	"mesos-gpu/isolator"
+	"mesos-gpu/isolator/allocation"
 	"mesos-gpu/isolator/containers"
 	"mesos-gpu/isolator/containers/kerneltest"
-	"mesos-gpu/isolator/ledger"
 	"mesos-gpu/isolator/socket"
 	"mesos-gpu/isolator/watch"
 )
@@ -236,7 +236,7 @@ func TestContainerLifeCycle(t *testing.T) {
 	ctx := t.Context()
 	launch := containers.LaunchRequest{
 		Container: "c", Directory: "/sandbox", Rootfs: true, Framework: "f", Executor: "e", Task: "t", Job: "j",
-		Resources: []ledger.MesosResource{{Name: "gpus", Scalar: 2}, {Name: "gpu_ids", Set: []string{"GPU-0"}}},
+		Resources: []allocation.MesosResource{{Name: "gpus", Scalar: 2}, {Name: "gpu_ids", Set: []string{"GPU-0"}}},
 		Image:     containers.ImageSettings{Environment: map[string]string{"NVIDIA_VISIBLE_DEVICES": "all"}},
 	}
 	setup, err := d.PrepareContainer(ctx, launch)
@@ -262,7 +262,7 @@ func TestContainerLifeCycle(t *testing.T) {
 	sample := d.devices.DeviceStates()[0].Sample
 	check(t, "usage", err, usage, socket.ContainerUsage{Devices: []socket.DeviceSample{{Device: "GPU-0", Sample: &sample}, {Device: "GPU-1"}}})
 
-	got, err := d.UpdateContainer(ctx, "c", []ledger.MesosResource{{Name: "gpus", Scalar: 1}})
+	got, err := d.UpdateContainer(ctx, "c", []allocation.MesosResource{{Name: "gpus", Scalar: 1}})
 	check(t, "update", err, got, []string{"GPU-1"})
 	if err := d.RecoverContainers(ctx, []string{"c"}); err != nil {
 		t.Error(err)
@@ -280,7 +280,7 @@ func TestContainerLifeCycle(t *testing.T) {
 func TestDevices(t *testing.T) {
 	d := started(t)
 	ctx := t.Context()
-	if _, err := d.PrepareContainer(ctx, containers.LaunchRequest{Container: "c", Resources: []ledger.MesosResource{{Name: "gpus", Scalar: 1}}}); err != nil {
+	if _, err := d.PrepareContainer(ctx, containers.LaunchRequest{Container: "c", Resources: []allocation.MesosResource{{Name: "gpus", Scalar: 1}}}); err != nil {
 		t.Fatal(err)
 	}
 	states := d.devices.DeviceStates()
@@ -380,7 +380,7 @@ func TestRejectedCalls(t *testing.T) {
 	_, usage := d.ContainerUsage(ctx, "nobody")
 	_, invalid := d.ContainerStatus(ctx, "../x")
 	_, history := d.DeviceHistory(ctx, "GPU-9")
-	_, many := d.PrepareContainer(ctx, containers.LaunchRequest{Container: "c", Resources: []ledger.MesosResource{{Name: "gpus", Scalar: 9}}})
+	_, many := d.PrepareContainer(ctx, containers.LaunchRequest{Container: "c", Resources: []allocation.MesosResource{{Name: "gpus", Scalar: 9}}})
 	var conditions error
 	for _, err := range d.WatchConditions(ctx, "GPU-9") {
 		conditions = err

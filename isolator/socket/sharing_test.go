@@ -14,8 +14,8 @@ import (
 	logtest "github.com/sirupsen/logrus/hooks/test"
 
 	"mesos-gpu/gpu"
+	"mesos-gpu/isolator/allocation"
 	"mesos-gpu/isolator/containers"
-	"mesos-gpu/isolator/ledger"
 	"mesos-gpu/isolator/share"
 	"mesos-gpu/isolator/watch"
 )
@@ -84,7 +84,7 @@ func TestSharingCalls(t *testing.T) {
 		{"GET", "/v1/containers", nil, 200, `[{"container":"c","devices":["GPU-a"],"parts":[{"uuid":"GPU-a","mem_mib":40,"cores":30}]}]`},
 		{"GET", "/v1/usage?container=c", nil, 200, `"parts":[{"device":"GPU-a","mem_limit_bytes":40,"cores":30,"mem_used_bytes":7,"throttled_seconds":1},{"device":"GPU-b","mem_limit_bytes":0,"cores":0}]`},
 		{"GET", "/v1/share?container=c", nil, 200, `{"method":"none","parts":[{"uuid":"GPU-a","mem_mib":40,"cores":30}],"mounts":[],"environment":{},"warning":"no limit holds`},
-		{"GET", "/v1/share?container=c", &ledger.RejectedError{Why: "MPS does not answer"}, 409, "MPS does not answer"},
+		{"GET", "/v1/share?container=c", &allocation.RejectedError{Why: "MPS does not answer"}, 409, "MPS does not answer"},
 		{"GET", "/v1/share?container=c", errors.New("no space"), 500, "no space"},
 		{"POST", "/v1/devices/GPU-a/share", nil, 200, `{"pending":true}`},
 		{"POST", "/v1/devices/GPU-z/unshare", fmt.Errorf("unshare: %w", share.ErrUnknownDevice), 404, "no such device"},

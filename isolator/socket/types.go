@@ -4,19 +4,19 @@ import (
 	"context"
 
 	"mesos-gpu/gpu"
+	"mesos-gpu/isolator/allocation"
 	"mesos-gpu/isolator/containers"
-	"mesos-gpu/isolator/ledger"
 	"mesos-gpu/isolator/watch"
 )
 
 // ContainerManager is what the calls about containers come to, as containers.Manager
 // does it. Errors that are *containers.InvalidContainerError, *containers.UnknownContainerError and
-// *ledger.RejectedError are the caller's fault.
+// *allocation.RejectedError are the caller's fault.
 type ContainerManager interface {
 	Recover(alive []string) error
 	Prepare(context.Context, containers.LaunchRequest) (containers.LaunchSetup, error)
 	Isolate(container string, pid int) error
-	Update(container string, resources []ledger.MesosResource) ([]string, error)
+	Update(container string, resources []allocation.MesosResource) ([]string, error)
 	Status(container string) (containers.ContainerStatus, error)
 	// Devices are those that the container holds or inherits.
 	Devices(container string) ([]string, error)
@@ -123,8 +123,8 @@ type (
 		PID       int    `json:"pid"`
 	}
 	updateRequest struct {
-		Container string                 `json:"container"`
-		Resources []ledger.MesosResource `json:"resources"`
+		Container string                     `json:"container"`
+		Resources []allocation.MesosResource `json:"resources"`
 	}
 	updateResponse struct {
 		Devices []string `json:"devices"`

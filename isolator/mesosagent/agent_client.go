@@ -2,7 +2,7 @@
 // GPU, through the agent's operator API: for agents without our module, whose
 // containers nobody else tells us of. It asks seldom, decides nothing, and
 // believes the daemon's own books before the agent.
-package holders
+package mesosagent
 
 import (
 	"cmp"

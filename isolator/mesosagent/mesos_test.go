@@ -1,6 +1,6 @@
 //go:build mesos
 
-package holders
+package mesosagent
 
 import (
 	"os"

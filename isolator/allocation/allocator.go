@@ -3,7 +3,7 @@
 // of shared ones. It is pure: it writes no file and no cgroup. That two
 // containers hold one device happens in two cases only: where one is nested in
 // the other, and where each holds a part of it.
-package ledger
+package allocation
 
 import (
 	"cmp"

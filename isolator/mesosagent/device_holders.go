@@ -1,4 +1,4 @@
-package holders
+package mesosagent
 
 import (
 	"slices"
@@ -7,7 +7,7 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
 	"mesos-gpu/gpu"
-	"mesos-gpu/isolator/ledger"
+	"mesos-gpu/isolator/allocation"
 )
 
 // jobLabelKey is the label by which a task names its job.
@@ -87,13 +87,13 @@ func sharesByContainer(a agentState) map[string][]gpu.DeviceShare {
 		for _, t := range r.tasks {
 			list = append(list, t.Resources...)
 		}
-		var scalars []ledger.MesosResource
+		var scalars []allocation.MesosResource
 		for _, resource := range list {
 			if _, _, ok := gpu.ShareResource(resource.Name); ok {
-				scalars = append(scalars, ledger.MesosResource{Name: resource.Name, Scalar: resource.GetScalar().GetValue()})
+				scalars = append(scalars, allocation.MesosResource{Name: resource.Name, Scalar: resource.GetScalar().GetValue()})
 			}
 		}
-		if want, err := ledger.ParseRequest(scalars); err == nil && len(want.Shares) > 0 {
+		if want, err := allocation.ParseRequest(scalars); err == nil && len(want.Shares) > 0 {
 			all[r.container] = want.Shares
 		}
 	}
