@@ -50,6 +50,14 @@ const (
 	maxTotalTextBytes = 256 << 10
 )
 
+// Complete fills what the submitter left out and validates the whole. A Spec is
+// completed once, where it is parsed or made; what handles it afterwards relies
+// on that.
+func (s *Spec) Complete() error {
+	s.SetDefaults()
+	return s.Validate()
+}
+
 // SetDefaults fills what the submitter left out.
 func (s *Spec) SetDefaults() {
 	if s.Tasks == 0 && s.Matrix != nil {

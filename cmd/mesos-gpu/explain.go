@@ -18,7 +18,7 @@ func (a *cliApp) explainCommand() *cobra.Command {
 				keys := jobfile.Keys()
 				return a.printResult(commandResult{keysAsData(keys), func(p *tablePrinter) error { return printKeys(p, keys) }}, a.newPrinter())
 			}
-			key, err := findKey(got[0])
+			key, err := jobfile.ExplainKey(got[0])
 			if err != nil {
 				return &usageError{fmt.Errorf("%w: see mesos-gpu explain", err)}
 			}
@@ -50,16 +50,6 @@ func keysAsData(keys []jobfile.KeyInfo) (list []explainedKey) {
 	return list
 }
 
-// findKey finds a key by its name, or by its path with those it is inside of.
-func findKey(path string) (jobfile.KeyInfo, error) {
-	outer, _, inside := strings.Cut(path, ".")
-	key, err := jobfile.ExplainKey(outer)
-	if err != nil || !inside {
-		return key, err
-	}
-	return findNestedKey(path)
-}
-
 // completeKeys are the keys that somebody may be typing: the outer ones, or those
 // inside of what stands before the last dot.
 func completeKeys(typed string) (names []string) {
@@ -70,7 +60,7 @@ func completeKeys(typed string) (names []string) {
 		}
 		return names
 	}
-	if outer, err := findKey(typed[:dot]); err == nil {
+	if outer, err := jobfile.ExplainKey(typed[:dot]); err == nil {
 		for _, part := range outer.Parts {
 			names = append(names, typed[:dot+1]+part)
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"sync"
 
@@ -12,15 +11,11 @@ import (
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/job"
-	"mesos-gpu/job/jobfile"
 )
 
 func (a *cliApp) runCommand() *cobra.Command {
-	var spec job.Spec
-	var mem, container string
-	var env, include, exclude []string
+	var flags *jobFlags
 	var detach, keep, verbose bool
-	var wishes jobFlags
 	c := &cobra.Command{
 		Use: "run [flags] -- COMMAND [ARG...]", Short: "Run a job, stream its output, exit with its code",
 		Long: "Run a job, stream its output and exit with its code. Changes of state go to standard error with --verbose.\n" +
@@ -34,60 +29,26 @@ func (a *cliApp) runCommand() *cobra.Command {
 					return &usageError{fmt.Errorf("--%s: %q is nothing: leave the flag out for the default", name, f.Value)}
 				}
 			}
-			spec.Command = command
-			spec.Containerizer = job.Containerizer(container)
-			spec.Request.Types.Include, spec.Request.Types.Exclude = include, exclude
-			if err := wishes.applyTo(&spec); err != nil {
-				return err
-			}
-			if err := completeSpec(&spec, mem, env); err != nil {
+			spec, err := flags.jobSpec(command)
+			if err != nil {
 				return err
 			}
 			if detach {
-				return a.runDetached(c.Context(), &spec)
+				return a.runDetached(c.Context(), spec)
 			}
 			if spec.Service != nil {
 				return &usageError{errors.New("--restart always: the job does not end, and there is no exit status to wait for: give --detach too, and see mesos-gpu logs --follow")}
 			}
-			return a.runAttached(c.Context(), &spec, verbose, keep)
+			return a.runAttached(c.Context(), spec, verbose, keep)
 		},
 	}
 	f := c.Flags()
 	f.SetInterspersed(false)
-	wishes.register(f, &spec)
-	f.StringVar(&spec.Name, "name", "", "the job's name; left out, one is made up")
-	f.IntVar(&spec.Tasks, "tasks", 1, "equal tasks")
-	f.IntVar(&spec.Request.GPUs, "gpus", 0, "GPUs for each task, whole unless --gpu-memory or --gpu-cores says what part of each")
-	f.StringSliceVar(&include, "gpu-type", nil, "GPU types that will do, such as V100,A100")
-	f.StringSliceVar(&exclude, "not-gpu-type", nil, "GPU types that will not do")
-	f.Float64Var(&spec.CPUs, "cpus", job.DefaultCPUs, "CPUs for each task")
-	f.StringVar(&mem, "mem", fmt.Sprintf("%dMiB", job.DefaultMemMiB), "memory for each task, in KiB, MiB, GiB, TiB, MB, GB or TB; a bare number is MiB")
-	f.StringArrayVarP(&env, "env", "e", nil, "NAME=value for the task's environment")
-	f.StringVar(&spec.Image, "image", "", "container image; left out, the agent's own file system")
-	f.StringVar(&container, "container", "", "docker or mesos; docker where there is an image")
+	flags = addJobFlags(f)
 	f.BoolVar(&verbose, "verbose", false, "print changes of state to standard error")
 	f.BoolVarP(&detach, "detach", "d", false, "print the job's name and leave it running")
 	f.BoolVar(&keep, "detach-on-interrupt", false, "leave the job running when interrupted")
 	return c
-}
-
-// completeSpec reads what flags give as text, and checks the whole.
-func completeSpec(spec *job.Spec, mem string, env []string) error {
-	var err error
-	if spec.MemMiB, err = jobfile.ParseSize(mem); err != nil {
-		return &usageError{fmt.Errorf("--mem: %w", err)}
-	}
-	if spec.Env, err = parseAssignments(env); err != nil {
-		return &usageError{fmt.Errorf("--env: %w", err)}
-	}
-	if spec.Name == "" {
-		spec.Name = fmt.Sprintf("run-%06x", rand.N(1<<24))
-	}
-	spec.SetDefaults()
-	if err := spec.Validate(); err != nil {
-		return &usageError{err}
-	}
-	return nil
 }
 
 // runDetached prints the name, which may be made up, for others to use.

@@ -22,16 +22,12 @@ import (
 
 // specOf is what "mesos-gpu run --image i --name a" makes of the flags.
 func specOf(line ...string) (*job.Spec, error) {
-	s, w := &job.Spec{Name: "a", Image: "i"}, jobFlags{}
 	f := pflag.NewFlagSet("run", pflag.ContinueOnError)
-	w.register(f, s)
-	if err := f.Parse(line); err != nil {
+	flags := addJobFlags(f)
+	if err := f.Parse(append([]string{"--name", "a", "--image", "i", "--mem", "1GiB"}, line...)); err != nil {
 		return nil, err
 	}
-	if err := w.applyTo(s); err != nil {
-		return nil, err
-	}
-	return s, completeSpec(s, "1GiB", nil)
+	return flags.jobSpec(nil)
 }
 
 // TestFlagsMatchJobFile: what flags ask for, a job file does.
@@ -91,7 +87,7 @@ func TestInvalidFlags(t *testing.T) {
 		{"-v /data", `--volume: "/data" is no volume: write SOURCE:TARGET`},
 		{"-p 80:8080", `the container's own port 8080 needs network: bridge`},
 		{"-p 8080", `the container's own port 8080 needs network: bridge`},
-		{"--ports 1 -p 8080", `--ports: counts ports without a number in the container`},
+		{"--ports 1 -p 8080", `--publish: --ports counts ports without a number in the container`},
 		{"-p 80x", `--publish: "80x" is no port`},
 		{"--publish 99999", `--publish: `},
 		{"--disk big", `--disk: "big" is not a size`},
@@ -125,14 +121,14 @@ func TestInvalidFlags(t *testing.T) {
 }
 
 func TestEnvironmentFlags(t *testing.T) {
-	s := &job.Spec{Image: "i"}
-	if err := completeSpec(s, "1", []string{"A=b=c", "B="}); err != nil {
+	s, err := specOf("--env", "A=b=c", "--env", "B=")
+	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(map[string]string{"A": "b=c", "B": ""}, s.Env); diff != "" {
 		t.Error(diff)
 	}
-	if err := completeSpec(&job.Spec{Image: "i"}, "1", []string{"A"}); err == nil || !strings.Contains(err.Error(), `--env: "A": write NAME=value`) {
+	if _, err := specOf("--env", "A"); err == nil || !strings.Contains(err.Error(), `--env: "A": write NAME=value`) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -77,9 +77,18 @@ func parseDocument(text []byte) (*yaml.Node, error) {
 }
 
 func parseSpec(root *yaml.Node, spec *job.Spec) error {
-	all := make(map[string]valueReader, len(keys))
-	for _, k := range keys {
-		all[k.name] = func(n *yaml.Node) error { return k.read(spec, n) }
+	return errors.Join(jobFormat().read(root, spec), checkSingleCount(root))
+}
+
+// checkSingleCount refuses two numbers of GPUs, which stand beside share and in it.
+func checkSingleCount(root *yaml.Node) error {
+	beside, parts := findValue(root, "gpus"), findValue(root, "share")
+	if beside == nil || parts == nil {
+		return nil
 	}
-	return errors.Join(readFields(root, all), checkSingleCount(root))
+	inside := findValue(parts, "gpus")
+	if inside == nil || inside.Value == beside.Value {
+		return nil
+	}
+	return errorAt(inside, "share: gpus: %s, and gpus: %s in line %d: write one of them", inside.Value, beside.Value, beside.Line)
 }

@@ -83,3 +83,16 @@ func readEach(n *yaml.Node, example string, read valueReader) error {
 	}
 	return errors.Join(errs...)
 }
+
+// findValue is that of a key, nil where it is not there.
+func findValue(n *yaml.Node, key string) *yaml.Node {
+	if n.Kind != yaml.MappingNode {
+		return nil
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			return n.Content[i+1]
+		}
+	}
+	return nil
+}

@@ -69,21 +69,6 @@ func readPositive(n *yaml.Node, to *int) error {
 	return nil
 }
 
-func readTypes(n *yaml.Node, to *gpu.TypeSelector) error {
-	return readIncluded(n, &to.Include, &to.Exclude)
-}
-
-// readIncluded reads "V100", [V100, A100] or {include: […], exclude: […]}.
-func readIncluded(n *yaml.Node, include, exclude *[]string) error {
-	if n.Kind != yaml.MappingNode {
-		return readWords(n, include)
-	}
-	return readFields(n, map[string]valueReader{
-		"include": func(n *yaml.Node) error { return readWords(n, include) },
-		"exclude": func(n *yaml.Node) error { return readWords(n, exclude) },
-	})
-}
-
 func readWords(n *yaml.Node, to *[]string) error {
 	if n.Kind == yaml.ScalarNode {
 		n = &yaml.Node{Kind: yaml.SequenceNode, Content: []*yaml.Node{n}}
@@ -259,4 +244,71 @@ func suggestUnit(s string) string {
 		return binary
 	}
 	return m[1] + strings.ToUpper(m[2]) + "B or " + binary
+}
+
+func readPortNumber(n *yaml.Node, to *int) error {
+	if err := readCount(n, to); err != nil {
+		return err
+	}
+	if *to < 1 || *to > 65535 {
+		return fmt.Errorf("%d is not between 1 and 65535", *to)
+	}
+	return nil
+}
+
+func readReplaceAfter(n *yaml.Node, to *time.Duration) error {
+	if n.Kind == yaml.ScalarNode && n.Value == neverText {
+		*to = job.Unlimited
+		return nil
+	}
+	if _, err := time.ParseDuration(n.Value); n.Kind != yaml.ScalarNode || err != nil {
+		return fmt.Errorf("%q is neither a duration such as 10m nor %s", n.Value, neverText)
+	}
+	return readPositiveDuration(n, to)
+}
+
+func readLimit(n *yaml.Node, to *float64, read func(*yaml.Node, *float64) error) error {
+	if n.Kind == yaml.ScalarNode && n.Value == job.UnlimitedText {
+		*to = job.Unlimited
+		return nil
+	}
+	if err := read(n, to); err != nil {
+		return fmt.Errorf("%w, nor %s", err, job.UnlimitedText)
+	}
+	return nil
+}
+
+// readAnyText may be empty.
+func readAnyText(n *yaml.Node, to *string) error {
+	if n.Kind != yaml.ScalarNode {
+		return errors.New("is not a single value")
+	}
+	*to = n.Value
+	return nil
+}
+
+// readShareMemory reads a size or a percentage.
+func readShareMemory(n *yaml.Node, to *gpu.ShareRequest) (err error) {
+	if n.Kind != yaml.ScalarNode {
+		return errors.New("needs a size such as 4GiB, or 30%")
+	}
+	to.MemMiB, to.MemPercent, err = ParseShareMemory(n.Value)
+	return err
+}
+
+// ParseShareMemory reads how much of a device's memory a task wants: "4GiB",
+// rounded up to a MiB, or "30%" of what the device has.
+func ParseShareMemory(text string) (mib int64, percent int, err error) {
+	if digits, ok := strings.CutSuffix(text, "%"); ok {
+		percent, err = strconv.Atoi(strings.TrimSpace(digits))
+		if err != nil || percent < 1 || percent > 100 {
+			return 0, 0, fmt.Errorf("%q is no whole number of percent from 1%% to 100%%", text)
+		}
+		return 0, percent, nil
+	}
+	size, err := ParseSize(text)
+	if err != nil {
+		return 0, 0, fmt.Errorf("%w, nor a part such as 30%%", err)
+	}
+	return int64(math.Ceil(math.Min(size, 1<<40))), 0, nil
 }

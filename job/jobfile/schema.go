@@ -9,42 +9,73 @@ import (
 	"strings"
 )
 
-// KeyInfo is one of a job file's keys, for people.
+// KeyInfo explains one of a job file's keys.
 type KeyInfo struct {
+	// Name is the key's, after those of the keys that it is inside of:
+	// "health_check.http.port".
 	Name string
-	// Doc says what it is and what it takes, Default what holds where it is
-	// left out, which may be empty.
+	// Doc says what the key is and which values it takes. Default is what holds
+	// where it is absent, and may be empty. Both are plain text.
 	Doc, Default string
-	// Parts are the keys inside its value, where it may have some.
+	// Parts are the names of the keys inside its value, sorted.
 	Parts []string
 }
 
-// Keys lists the keys in the order in which the documentation does.
+// Keys lists the outer keys in the order of the documentation.
 func Keys() []KeyInfo {
-	all := make([]KeyInfo, len(keys))
-	for i, k := range keys {
-		all[i] = KeyInfo{Name: k.name, Doc: plainText(k.doc), Default: plainText(k.def), Parts: k.schema.partNames()}
+	var all []KeyInfo
+	for _, k := range jobFormat().keys {
+		all = append(all, k.explain(k.name))
 	}
 	return all
 }
 
-// ExplainKey finds a key by its name, and names the one that was probably meant
-// where there is none.
-func ExplainKey(name string) (KeyInfo, error) {
-	var names []string
-	for _, k := range Keys() {
-		if k.Name == name {
-			return k, nil
-		}
-		names = append(names, k.Name)
+func (k keyNode) explain(path string) KeyInfo {
+	info := KeyInfo{Name: path, Doc: plainText(k.doc), Default: plainText(k.def)}
+	for _, part := range k.keys {
+		info.Parts = append(info.Parts, part.name)
 	}
-	if best := closestKey(name, names); best != "" {
-		return KeyInfo{}, fmt.Errorf("a job file has no key %q; did you mean %q?", name, best)
-	}
-	return KeyInfo{}, fmt.Errorf("a job file has no key %q", name)
+	slices.Sort(info.Parts)
+	return info
 }
 
-// markdownLink finds Markdown's links.
+// ExplainKey returns the key of that path, whose parts have dots between. The
+// error names the key that was probably meant.
+func ExplainKey(path string) (KeyInfo, error) {
+	at := keyNode{keys: jobFormat().keys}
+	var outer []string
+	for name := range strings.SplitSeq(path, ".") {
+		i := slices.IndexFunc(at.keys, func(k keyNode) bool { return k.name == name })
+		if i < 0 {
+			return KeyInfo{}, unknownPath(strings.Join(outer, "."), name, at.explain("").Parts)
+		}
+		at = at.keys[i]
+		outer = append(outer, name)
+	}
+	return at.explain(path), nil
+}
+
+// unknownPath is the error for a name that is no key inside of outer.
+func unknownPath(outer, name string, known []string) error {
+	subject, best := "a job file", closestKey(name, known)
+	if outer != "" {
+		subject = outer
+		if best != "" {
+			best = outer + "." + best
+		}
+	}
+	switch {
+	case len(known) == 0:
+		return fmt.Errorf("%s has no keys inside", subject)
+	case best != "":
+		return fmt.Errorf("%s has no key %q; did you mean %q?", subject, name, best)
+	case outer == "":
+		return fmt.Errorf("%s has no key %q", subject, name)
+	}
+	return fmt.Errorf("%s has no key %q, but %s", subject, name, strings.Join(known, ", "))
+}
+
+// markdownLink matches a link of Markdown.
 var markdownLink = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 
 // plainText is Markdown without its links and quotes of code.
@@ -52,25 +83,13 @@ func plainText(markdown string) string {
 	return strings.ReplaceAll(markdownLink.ReplaceAllString(markdown, "$1"), "`", "")
 }
 
-// Schema is the JSON Schema of job files (draft 2020-12). What it refuses,
-// Read refuses too; Read also knows what no schema can say, such as which keys
-// go together.
+// Schema returns the JSON Schema of job files (draft 2020-12). Read rejects
+// what it rejects. Read also rejects what no schema can express, such as keys
+// that exclude each other.
 func Schema() ([]byte, error) {
-	properties := map[string]valueSchema{}
-	for _, k := range keys {
-		s := valueSchema{"description": plainText(k.doc)}
-		for word, value := range k.schema {
-			s[word] = value
-		}
-		if k.def != "" && k.def != requiredDefault {
-			s["description"] = fmt.Sprintf("%s (default: %s)", plainText(k.doc), plainText(k.def))
-		}
-		properties[k.name] = s
-	}
-	root := objectSchema(properties, requiredKeys()...)
-	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
-	root["$id"] = schemaID
-	root["title"] = "mesos-gpu job file"
+	root := jobFormat().withSchema("$schema", "https://json-schema.org/draft/2020-12/schema").
+		withSchema("$id", "urn:mesos-gpu:job-file"). // each scheduler serves it at an address of its own
+		withSchema("title", "mesos-gpu job file").schema
 	var text bytes.Buffer
 	e := json.NewEncoder(&text)
 	e.SetEscapeHTML(false)
@@ -79,22 +98,4 @@ func Schema() ([]byte, error) {
 		return nil, fmt.Errorf("encode schema: %w", err)
 	}
 	return text.Bytes(), nil
-}
-
-// schemaID names the schema wherever it lies: each scheduler serves it.
-const schemaID = "urn:mesos-gpu:job-file"
-
-// requiredDefault stands for the default of a key that has none.
-const requiredDefault = "required"
-
-// requiredKeys are the keys that no job file goes without.
-func requiredKeys() []string {
-	var names []string
-	for _, k := range keys {
-		if k.def == requiredDefault {
-			names = append(names, k.name)
-		}
-	}
-	slices.Sort(names)
-	return names
 }

@@ -54,7 +54,7 @@ func TestPublishedSchema(t *testing.T) {
 // The documentation's table is the table of the keys.
 func TestDocumentedKeys(t *testing.T) {
 	var want strings.Builder
-	for _, k := range keys {
+	for _, k := range jobKeys() {
 		fmt.Fprintf(&want, "| `%s` | %s | %s |\n", k.name, k.doc, k.def)
 	}
 	table := regexp.MustCompile("(?m)(^\\| `.*\n)+")
@@ -224,7 +224,7 @@ func rejectedFiles() map[string]string {
 func TestSchemaListsEveryReadableKey(t *testing.T) {
 	told := regexp.MustCompile(`unknown key "zzzzzzzz"; the keys are (.*)`)
 	found := 0
-	for _, k := range keys {
+	for _, k := range jobKeys() {
 		objects(k.schema, func(inner string) string { return inner }, func(s valueSchema, wrap func(string) string) {
 			file := "name: a\n" + k.name + ": " + wrap("{zzzzzzzz: 1}") + "\n"
 			_, err := Read(strings.NewReader(file), "f")

@@ -101,3 +101,13 @@ func (s valueSchema) partNames() []string {
 	}
 	return nil
 }
+
+func wordsSchema() valueSchema { return eitherSchema(wordSchema(""), listSchema(1, wordSchema(""))) }
+
+func constraintsSchema() valueSchema {
+	words := listSchema(2, wordSchema(""))
+	words["maxItems"] = 3
+	return listSchema(0, eitherSchema(wordSchema(" "), words))
+}
+
+func commandSchema() valueSchema { return eitherSchema(wordSchema(""), listSchema(1, anyWordSchema())) }

@@ -20,7 +20,7 @@ import (
 // Write writes a job that has its defaults as a job file: Read makes the same
 // job of it.
 func Write(w io.Writer, spec *job.Spec) error {
-	m := encodeJob(spec)
+	m := encodeFields(jobKeys(), spec)
 	if err := checkWritable(m.node); err != nil {
 		return fmt.Errorf("write job file of %s: %w", spec.Name, err)
 	}
@@ -52,12 +52,17 @@ func newMapping() *yamlMapping { return &yamlMapping{&yaml.Node{Kind: yaml.Mappi
 
 // addNonZero leaves out what a job file leaves out too: nil, zero and empty.
 func (m *yamlMapping) addNonZero(key string, v any) {
+	if m, ok := v.(*yamlMapping); ok && len(m.node.Content) == 0 {
+		return
+	}
 	r := reflect.ValueOf(v)
 	if !r.IsValid() || r.IsZero() || (r.Kind() == reflect.Slice || r.Kind() == reflect.Map) && r.Len() == 0 {
 		return
 	}
 	m.addKey(key, v)
 }
+
+func (m *yamlMapping) has(key string) bool { return findValue(m.node, key) != nil }
 
 func (m *yamlMapping) addKey(key string, v any) {
 	m.node.Content = append(m.node.Content, encodeValue(key), encodeValue(v))
@@ -69,9 +74,7 @@ func encodeValue(v any) *yaml.Node {
 	switch v := v.(type) {
 	case *yamlMapping:
 		return v.node
-	case []*yamlMapping:
-		return encodeList(0, v)
-	case [][]string:
+	case []any:
 		return encodeList(0, v)
 	case []string:
 		return encodeList(yaml.FlowStyle, v)
@@ -114,3 +117,10 @@ func wordNode(text string) *yaml.Node {
 }
 
 func formatDecimal(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+
+func formatSize(mib float64) string {
+	if mib == 0 {
+		return ""
+	}
+	return formatDecimal(mib) + "MiB"
+}

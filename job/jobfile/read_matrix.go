@@ -8,8 +8,6 @@ import (
 	"mesos-gpu/job"
 )
 
-// The readers of what says which tasks there are, and when.
-
 // readMatrix reads axes, in the file's order, and the entries of include and
 // exclude.
 func readMatrix(n *yaml.Node, to **job.Matrix) error {
@@ -56,42 +54,4 @@ func readScalars(n *yaml.Node) ([]string, error) {
 		}
 	}
 	return values, nil
-}
-
-// readAfter reads a job's name, a list of names and of {job, state}.
-func readAfter(n *yaml.Node, to *[]job.Dependency) error {
-	if n.Kind == yaml.ScalarNode {
-		n = &yaml.Node{Kind: yaml.SequenceNode, Line: n.Line, Content: []*yaml.Node{n}}
-	}
-	if len(n.Content) == 0 {
-		return errors.New("needs jobs, for example [prepare]")
-	}
-	return readEach(n, "[prepare]", func(item *yaml.Node) (err error) {
-		var d job.Dependency
-		if item.Kind == yaml.ScalarNode {
-			err = readText(item, &d.Job)
-		} else {
-			err = readFields(item, map[string]valueReader{
-				"job":   func(n *yaml.Node) error { return readText(n, &d.Job) },
-				"state": func(n *yaml.Node) error { return readText(n, (*string)(&d.Outcome)) },
-			})
-		}
-		*to = append(*to, d)
-		return err
-	})
-}
-
-// readSchedule reads when, in cron's five fields, or keys.
-func readSchedule(n *yaml.Node, to **job.Schedule) error {
-	v := &job.Schedule{}
-	*to = v
-	if n.Kind == yaml.ScalarNode {
-		return readText(n, &v.Cron)
-	}
-	return readFields(n, map[string]valueReader{
-		"cron":      func(n *yaml.Node) error { return readText(n, &v.Cron) },
-		"time_zone": func(n *yaml.Node) error { return readText(n, &v.TimeZone) },
-		"overlap":   func(n *yaml.Node) error { return readText(n, (*string)(&v.Overlap)) },
-		"history":   func(n *yaml.Node) error { return readPositive(n, &v.History) },
-	})
 }

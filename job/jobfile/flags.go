@@ -1,0 +1,134 @@
+package jobfile
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"mesos-gpu/job"
+)
+
+// Flag is a command-line flag that sets a part of a job.
+type Flag struct {
+	Name, Shorthand string
+	Kind            FlagKind
+	// Default is what holds where the flag is absent. Where it is empty, nothing
+	// is shown to a user.
+	Default, Usage string
+}
+
+// FlagKind says which texts a flag takes, by the names that pflag has for its
+// types.
+type FlagKind string
+
+const (
+	TextFlag     FlagKind = "string"
+	IntFlag      FlagKind = "int"
+	FloatFlag    FlagKind = "float64"
+	BoolFlag     FlagKind = "bool"
+	DurationFlag FlagKind = "duration"
+	// ListFlag may be given more than once, and each time with several texts
+	// that commas separate. RepeatedFlag takes one text each time.
+	ListFlag     FlagKind = "stringSlice"
+	RepeatedFlag FlagKind = "stringArray"
+)
+
+// flagOf is a flag and how it changes a T.
+type flagOf[T any] struct {
+	Flag
+	// apply gets all texts that the flag was given, at least one.
+	apply func(to *T, texts []string) error
+}
+
+// withFlag adds a flag whose text is read as the key's value is. Of several
+// texts the last one counts.
+func (k field[S]) withFlag(f Flag) field[S] {
+	read := k.read
+	k.flags = append(k.flags[:len(k.flags):len(k.flags)], flagOf[S]{f, func(s *S, texts []string) error { return read(s, scalarNode(texts[len(texts)-1])) }})
+	return k
+}
+
+// flagReadBy reads the last text by a reader of its own, for flags that take
+// more than their key.
+func flagReadBy[T any](f Flag, read func(n *yaml.Node, to *T) error) flagOf[T] {
+	return flagOf[T]{f, func(to *T, texts []string) error { return read(scalarNode(texts[len(texts)-1]), to) }}
+}
+
+func scalarNode(text string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Value: text} }
+
+// appendFlag adds what parse returns for each text to a list.
+func appendFlag[T any](f Flag, parse func(text string) (T, error)) flagOf[[]T] {
+	return flagOf[[]T]{f, func(to *[]T, texts []string) error {
+		for _, text := range texts {
+			v, err := parse(text)
+			if err != nil {
+				return err
+			}
+			*to = append(*to, v)
+		}
+		return nil
+	}}
+}
+
+// wordsFlag adds the texts to a list of words.
+func wordsFlag(f Flag) flagOf[[]string] {
+	return appendFlag(f, func(text string) (string, error) { return text, nil })
+}
+
+// assignmentsFlag reads NAME=value pairs. The advice ends the error for others.
+func assignmentsFlag(f Flag, advice string) flagOf[map[string]string] {
+	return flagOf[map[string]string]{f, func(to *map[string]string, texts []string) error {
+		all := make(map[string]string, len(texts))
+		for _, text := range texts {
+			name, value, ok := strings.Cut(text, "=")
+			if !ok || name == "" {
+				return fmt.Errorf("%q: write NAME=value%s", text, advice)
+			}
+			all[name] = value
+		}
+		*to = all
+		return nil
+	}}
+}
+
+// choiceFlag takes one of two words, the second of which is the default and
+// changes nothing.
+func choiceFlag[T any](f Flag, word string, choose func(to *T), advice string) flagOf[T] {
+	return flagOf[T]{f, func(to *T, texts []string) error {
+		switch text := texts[len(texts)-1]; text {
+		case word:
+			choose(to)
+		case f.Default:
+		default:
+			return fmt.Errorf("%q is neither %s nor %s%s", text, word, f.Default, advice)
+		}
+		return nil
+	}}
+}
+
+// Flags lists the flags of all keys, in the order of the keys.
+func Flags() []Flag {
+	var all []Flag
+	for _, f := range jobFormat().flags {
+		f.Kind = cmp.Or(f.Kind, TextFlag)
+		all = append(all, f.Flag)
+	}
+	return all
+}
+
+// ApplyFlags changes the job by the texts that each flag was given. It returns
+// all mistakes joined, each after the name of its flag.
+func ApplyFlags(spec *job.Spec, given map[string][]string) error {
+	var errs []error
+	for _, f := range jobFormat().flags {
+		if texts := given[f.Name]; len(texts) > 0 {
+			if err := f.apply(spec, texts); err != nil {
+				errs = append(errs, fmt.Errorf("--%s: %w", f.Name, err))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}

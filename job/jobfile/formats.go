@@ -1,0 +1,198 @@
+package jobfile
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"mesos-gpu/job"
+)
+
+// The formats of single values, and of values with keys that users choose.
+
+// text is a word of type T.
+func text[T ~string](schema valueSchema) format[T] {
+	return format[T]{
+		read: func(n *yaml.Node, to *T) error {
+			var word string
+			err := readText(n, &word)
+			*to = T(word)
+			return err
+		},
+		write:  func(v T) any { return string(v) },
+		schema: schema,
+	}
+}
+
+// word is text that is not empty and, unless the pattern is empty, matches it.
+func word(pattern string) format[string] { return text[string](wordSchema(pattern)) }
+
+// oneOf is one of some words. Validate rejects others.
+func oneOf[T ~string](words ...T) format[T] { return text[T](enumSchema(words...)) }
+
+// anyWord may be empty.
+func anyWord() format[string] {
+	return format[string]{readAnyText, func(v string) any { return v }, anyWordSchema(), nil, nil}
+}
+
+// wordList is a word or a list of words.
+func wordList() format[[]string] {
+	return format[[]string]{readWords, func(v []string) any { return v }, wordsSchema(), nil, nil}
+}
+
+// pairs are NAME: value pairs. The schema describes one value.
+func pairs(schema valueSchema) format[map[string]string] {
+	return format[map[string]string]{readPairs, func(v map[string]string) any { return v }, mapSchema(schema), nil, nil}
+}
+
+func boolean() format[bool] {
+	return format[bool]{readFlag, func(v bool) any { return v }, flagSchema(), nil, nil}
+}
+
+func count(least, most int) format[int] {
+	return format[int]{readCount, func(v int) any { return v }, integerSchema(least, most), nil, nil}
+}
+
+// positiveCount rejects 0, which stands for an absent key.
+func positiveCount(most int) format[int] {
+	f := count(1, most)
+	f.read = readPositive
+	return f
+}
+
+func portNumber() format[int] {
+	f := count(1, 65535)
+	f.read = readPortNumber
+	return f
+}
+
+func number() format[float64] {
+	return format[float64]{readNumber, func(v float64) any { return v }, numberSchema(), nil, nil}
+}
+
+// size is an amount of memory or disk in MiB.
+func size() format[float64] {
+	return format[float64]{readSize, func(v float64) any { return formatSize(v) }, sizeSchema(), nil, nil}
+}
+
+// wholeSize is a size rounded up to a MiB.
+func wholeSize() format[int64] {
+	return format[int64]{readWholeSize, func(v int64) any { return formatSize(float64(v)) }, sizeSchema(), nil, nil}
+}
+
+func duration() format[time.Duration] {
+	return format[time.Duration]{readDuration, func(v time.Duration) any { return v }, durationSchema(), nil, nil}
+}
+
+// positiveDuration rejects 0, which stands for an absent key.
+func positiveDuration() format[time.Duration] {
+	f := duration()
+	f.read = readPositiveDuration
+	return f
+}
+
+// commandLine is an argument vector, or one line for /bin/sh.
+func commandLine() format[[]string] {
+	return format[[]string]{readCommand, encodeCommand, commandSchema(), nil, nil}
+}
+
+// orUnlimited also takes the word unlimited, for job.Unlimited.
+func orUnlimited(f format[float64]) format[float64] {
+	read, write := f.read, f.write
+	return format[float64]{
+		read: func(n *yaml.Node, to *float64) error { return readLimit(n, to, read) },
+		write: func(v float64) any {
+			if v == job.Unlimited {
+				return job.UnlimitedText
+			}
+			return write(v)
+		},
+		schema: eitherSchema(enumSchema(job.UnlimitedText), f.schema),
+	}
+}
+
+// selector reads a word or a list of words as what to include, or a mapping
+// with include and exclude.
+func selector[S any](include, exclude field[S], included func(s *S) *[]string) format[S] {
+	f := object(include, exclude)
+	long := f.write
+	f.write = func(v S) any {
+		if m, ok := long(v).(*yamlMapping); ok && m.has("exclude") {
+			return m
+		}
+		return *included(&v)
+	}
+	read := f.read
+	f.read = func(n *yaml.Node, to *S) error {
+		if n.Kind != yaml.MappingNode {
+			return readWords(n, included(to))
+		}
+		return read(n, to)
+	}
+	f.schema = eitherSchema(wordsSchema(), f.schema)
+	return f
+}
+
+// matrix has axes of the user's own names beside include and exclude.
+func matrix() format[*job.Matrix] {
+	return format[*job.Matrix]{
+		read:   readMatrix,
+		write:  encodeMatrix,
+		schema: matrixSchema(),
+		keys: []keyNode{
+			{name: "include", doc: "values for combinations that agree with the entry on every axis, else a combination of its own: `[{lr: 0.001, seed: 7}]`"},
+			{name: "exclude", doc: "combinations to leave out: all that have every value of an entry, as `[{lr: 0.1, seed: 3}]`"},
+		},
+	}
+}
+
+func encodeMatrix(x *job.Matrix) any {
+	if x == nil {
+		return nil
+	}
+	m := newMapping()
+	for _, a := range x.Axes {
+		m.addNonZero(a.Name, a.Values)
+	}
+	m.addNonZero("include", encodeEntries(x.Include))
+	m.addNonZero("exclude", encodeEntries(x.Exclude))
+	return m
+}
+
+func encodeEntries(entries []map[string]string) []any {
+	var all []any
+	for _, e := range entries {
+		m := newMapping()
+		for _, name := range slices.Sorted(maps.Keys(e)) {
+			m.addKey(name, e[name])
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
+// constraintList reads Marathon's lists of two or three words, or such words in
+// one line.
+func constraintList() format[[]job.Constraint] {
+	return format[[]job.Constraint]{read: readConstraints, schema: constraintsSchema(), write: func(list []job.Constraint) any {
+		all := make([]any, len(list))
+		for i, c := range list {
+			words := []string{c.Field, string(c.Operator)}
+			if c.Value != "" {
+				words = append(words, c.Value)
+			}
+			all[i] = words
+		}
+		return all
+	}}
+}
+
+// encodeCommand writes a line for the shell as one.
+func encodeCommand(argv []string) any {
+	if len(argv) == 3 && slices.Equal(argv[:2], shellCommand("")[:2]) && argv[2] != "" {
+		return argv[2]
+	}
+	return argv
+}
