@@ -1,16 +1,17 @@
 package gpu
 
-// ContainerDevices is a container that holds devices, and whose it is.
+// ContainerDevices are the devices that one container may use, and the task
+// that the container belongs to.
 type ContainerDevices struct {
-	// Container is Mesos's container id; a nested one's has its parents
-	// before it, with dots between.
+	// Container is Mesos's container id. The id of a nested container follows
+	// those of its parents, separated by dots.
 	Container string `json:"container"`
 	Framework string `json:"framework,omitempty"`
 	Executor  string `json:"executor,omitempty"`
 	Task      string `json:"task,omitempty"`
-	// Job is what the task calls its job, by the label of that name.
+	// Job is the value of the task's label for its job.
 	Job     string   `json:"job,omitempty"`
 	Devices []string `json:"devices"`
-	// Shares are what it has of those devices that are shared.
+	// Shares describe those of Devices that other containers may use too.
 	Shares []DeviceShare `json:"parts,omitempty"`
 }

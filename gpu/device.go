@@ -1,6 +1,6 @@
-// Package gpu holds the nouns of the project: devices, the hosts that carry
-// them, the requests people make and the words GPU types are named by. It
-// decides only what a name means; it reads no hardware and places no job.
+// Package gpu holds the values that describe GPUs: devices, hosts, requests for
+// devices, health and usage. It defines their meaning and their encoding. It
+// never reads hardware and never places a job.
 package gpu
 
 import (
@@ -10,40 +10,40 @@ import (
 
 // Device is one GPU as NVML reports it.
 type Device struct {
-	// UUID is the identity that stays with the hardware across reboots,
-	// for example "GPU-5e7f8c9a-…". It names the device in Mesos resources.
+	// UUID identifies the hardware and stays the same across reboots, for
+	// example "GPU-5e7f8c9a-…". It names the device in Mesos resources.
 	UUID string `json:"uuid"`
 	// Model is the product name NVML gives, for example "Tesla V100-SXM2-16GB".
 	Model string `json:"model"`
-	// Arch is the CUDA compute capability, "7.0", and Brand NVML's word for
-	// the product line, "tesla", both as NVIDIA_REQUIRE_* compares them. They
-	// are empty where the driver does not tell.
+	// Arch is the CUDA compute capability ("7.0") and Brand is NVML's name of
+	// the product line ("tesla"), as NVIDIA_REQUIRE_* compares them. They are
+	// empty if the driver does not report them.
 	Arch  string `json:"arch,omitempty"`
 	Brand string `json:"brand,omitempty"`
-	// MemMiB is the device's whole frame buffer.
+	// MemMiB is the size of the device's frame buffer.
 	MemMiB int64 `json:"mem_mib"`
-	// Minor is the N of /dev/nvidiaN. NVML's index may differ from it.
+	// Minor is the N of /dev/nvidiaN. It may differ from NVML's index.
 	Minor int `json:"minor"`
 	// PCI is the bus address, for example "0000:3b:00.0".
 	PCI string `json:"pci,omitempty"`
-	// NUMA is the node the device hangs on, -1 where the platform does not say.
+	// NUMA is the device's NUMA node, or -1 if the platform does not report one.
 	NUMA int `json:"numa"`
 	// NVLinks counts the direct NVLink connections to other devices of the
-	// host, by their UUIDs. Devices behind one NVSwitch list each other.
+	// host, by UUID. Devices behind the same NVSwitch list each other.
 	NVLinks map[string]int `json:"nvlinks,omitempty"`
-	// Paths tells how data gets to each other device of the host where no
-	// NVLink carries it, by their UUIDs.
+	// Paths is the PCIe connection to each other device of the host that is not
+	// in NVLinks, by UUID.
 	Paths map[string]PCIePath `json:"paths,omitempty"`
-	// MIG is set where the device is a slice of a GPU. Minor, PCI and NUMA
-	// are then the whole GPU's.
+	// MIG is set if the device is a slice of a GPU. Minor, PCI and NUMA then
+	// describe the GPU.
 	MIG *MIG `json:"mig,omitempty"`
-	// Persistence tells that the driver keeps the device initialised while
-	// nobody uses it.
+	// Persistence is true if the driver keeps the device initialised while no
+	// process uses it.
 	Persistence bool `json:"persistence,omitempty"`
 }
 
-// PCIePath is the way over PCIe between two devices, in the words of
-// `nvidia-smi topo -m`, nearest first.
+// PCIePath is the kind of PCIe connection between two devices, by the
+// abbreviations of `nvidia-smi topo -m`. The constants go from near to far.
 type PCIePath string
 
 const (
@@ -55,9 +55,9 @@ const (
 	AcrossNUMANodes PCIePath = "SYS"  // the link between NUMA nodes
 )
 
-// MIG says what slice of which GPU a device is (NVIDIA Multi-Instance GPU
-// User Guide). Reaching it takes the GPU's own node and two capability nodes,
-// /dev/nvidia-caps/nvidia-capN.
+// MIG describes a device that is a slice of a GPU (NVIDIA Multi-Instance GPU User
+// Guide). A process needs three device nodes to use it: the GPU's, and two
+// capability nodes /dev/nvidia-caps/nvidia-capN.
 type MIG struct {
 	// Parent is the UUID of the GPU.
 	Parent string `json:"parent"`
@@ -72,24 +72,24 @@ type MIG struct {
 	ComputeInstanceCap int `json:"ci_cap"`
 }
 
-// Type is the short name people ask for: "V100" for "Tesla V100-SXM2-16GB".
+// Type is the short name of the model: "V100" for "Tesla V100-SXM2-16GB".
 func (d Device) Type() string { return TypeOf(d.Model) }
 
 func (d Device) String() string {
 	return fmt.Sprintf("%s %s /dev/nvidia%d", d.UUID, d.Model, d.Minor)
 }
 
-// Host is what one machine offers.
+// Host describes the GPUs and the driver of one machine.
 type Host struct {
-	// Driver is the kernel driver's version, "535.104.05", and CUDA the
-	// highest runtime it serves, "12.2".
+	// Driver is the version of the kernel driver ("535.104.05"). CUDA is the
+	// newest runtime that it supports ("12.2").
 	Driver string `json:"driver"`
 	CUDA   string `json:"cuda"`
-	// Simulated hosts have device nodes that no driver serves.
+	// Simulated hosts have device nodes without a driver.
 	Simulated bool     `json:"simulated,omitempty"`
 	Devices   []Device `json:"devices"`
-	// Withheld are devices that are there and not among Devices, where who
-	// watches the host says so.
+	// Withheld are devices of the host that are not in Devices because they are
+	// not offered. Only an agent that checks the health of its devices sets it.
 	Withheld []WithheldDevice `json:"-"`
 }
 
@@ -106,7 +106,8 @@ func (h Host) Types() []string {
 	return types
 }
 
-// WithDevices is the host with no other devices than those given, in its own order.
+// WithDevices returns the host with only those of its devices that are given, in
+// the host's order.
 func (h Host) WithDevices(devices []Device) Host {
 	var kept []Device
 	for _, d := range h.Devices {
@@ -118,8 +119,8 @@ func (h Host) WithDevices(devices []Device) Host {
 	return h
 }
 
-// ByUUID finds the devices named, in the order named. The error names the
-// first that the host does not have.
+// ByUUID returns the devices with these UUIDs, in the same order. The error names
+// the first UUID that the host does not have.
 func (h Host) ByUUID(uuids []string) ([]Device, error) {
 	byUUID := make(map[string]Device, len(h.Devices))
 	for _, d := range h.Devices {

@@ -2,21 +2,22 @@ package gpu
 
 import "slices"
 
-// DeviceAccess is which GPU nodes a process may open, as its cgroup has it.
+// DeviceAccess lists the GPU device nodes that a process may open, as its cgroup
+// configures them.
 type DeviceAccess struct {
-	// Confined is false where nothing is seen to keep the process from any
-	// GPU; Minors and Caps are then nil.
+	// Confined is false if no restriction was found: the process may open every
+	// GPU. Minors and Caps are then nil.
 	Confined bool
-	// Minors are the N of /dev/nvidiaN, in order. A GPU that is cut into MIG
-	// devices counts.
+	// Minors are the N of /dev/nvidiaN, sorted. They include GPUs that are
+	// divided into MIG devices.
 	Minors []int
-	// Caps are the N of /dev/nvidia-caps/nvidia-capN, by which the MIG devices
-	// among them are told apart.
+	// Caps are the N of /dev/nvidia-caps/nvidia-capN. They distinguish the MIG
+	// devices of one GPU.
 	Caps []int
 }
 
-// CanOpen reports whether the device may be opened: a MIG device takes the nodes
-// of its GPU and of both its instances.
+// CanOpen reports whether the process may use the device. A MIG device needs the
+// node of its GPU and those of both of its instances.
 func (r DeviceAccess) CanOpen(d Device) bool {
 	if !slices.Contains(r.Minors, d.Minor) {
 		return false

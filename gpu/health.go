@@ -2,30 +2,31 @@ package gpu
 
 import "time"
 
-// Health says whether a device may be given to tasks.
+// Health is the state of a device. It decides whether tasks may get the device.
 type Health string
 
 const (
 	// Healthy devices are offered.
 	Healthy Health = "healthy"
-	// Suspect devices are offered still: something was seen that may pass.
+	// Suspect devices are offered: a fault was seen that may be temporary.
 	Suspect Health = "suspect"
 	// Failed devices are not offered.
 	Failed Health = "failed"
-	// Recovering devices show no fault any more, and are offered once they
-	// have not for a while.
+	// Recovering devices show no fault any more. They are offered again after
+	// they have shown none for some time.
 	Recovering Health = "recovering"
 )
 
-// DeviceCondition is what is known of one device's health.
+// DeviceCondition is the health of one device, and whether an operator has
+// cordoned it.
 type DeviceCondition struct {
 	Health Health `json:"health"`
-	// Reason says what was seen, with its numbers; empty while healthy.
+	// Reason is the observed fault with its numbers. It is empty while healthy.
 	Reason string `json:"reason,omitempty"`
 	// Since is when Health last changed.
 	Since time.Time `json:"since,omitzero"`
-	// Cordoned devices are kept out of the offers by an operator, for the
-	// reason in Cordon.
+	// Cordoned devices are not offered because an operator said so. Cordon is
+	// the operator's reason.
 	Cordoned bool   `json:"cordoned,omitempty"`
 	Cordon   string `json:"cordon,omitempty"`
 }

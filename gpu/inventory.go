@@ -9,13 +9,13 @@ import (
 	"io"
 )
 
-// maxInventory bounds what a hostile attribute may unpack to. 64 devices
-// take about 12 KiB.
+// maxInventory bounds the decompressed size of an attribute, which may be
+// hostile. 64 devices take about 12 KiB.
 const maxInventory = 1 << 20
 
-// EncodeInventory packs a host into the text of the gpu_inventory attribute:
-// JSON, zlib, base64url without padding, so that it holds none of the
-// characters that Mesos's attribute grammar gives a meaning to.
+// EncodeInventory returns the text of the gpu_inventory attribute for a host:
+// JSON, compressed by zlib, in base64url without padding. That alphabet contains
+// none of the special characters of Mesos's attribute grammar.
 func EncodeInventory(h Host) (string, error) {
 	var packed bytes.Buffer
 	z := zlib.NewWriter(&packed)
@@ -28,8 +28,8 @@ func EncodeInventory(h Host) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(packed.Bytes()), nil
 }
 
-// DecodeInventory reads what EncodeInventory wrote. It refuses text that
-// unpacks to more than 1 MiB.
+// DecodeInventory reads what EncodeInventory wrote. It rejects text that
+// decompresses to more than 1 MiB.
 func DecodeInventory(text string) (Host, error) {
 	packed, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil {

@@ -5,58 +5,58 @@ import (
 	"slices"
 )
 
-// Request is what one task asks of the GPUs of one agent.
+// Request is what one task requires of the GPUs of its agent.
 type Request struct {
-	// GPUs counts devices, whole unless Share says what part of each.
+	// GPUs counts devices. They are whole devices unless Share is set.
 	GPUs  int          `json:"gpus"`
 	Share ShareRequest `json:"share,omitzero"`
-	// Types says which devices will do.
+	// Types selects the acceptable GPU types.
 	Types TypeSelector `json:"types,omitzero"`
-	// Devices says which devices will do by their UUIDs.
+	// Devices selects the acceptable devices by UUID.
 	Devices DeviceSelector `json:"devices,omitzero"`
-	// MinMemMiB is the least memory each device has.
+	// MinMemMiB is the minimum memory of each device.
 	MinMemMiB int64 `json:"min_mem_mib,omitempty"`
-	// MinDriver and MinCUDA are the oldest versions that will do of the
-	// driver ("535.104") and of the CUDA runtime it serves ("12.2").
+	// MinDriver and MinCUDA are the oldest acceptable versions of the driver
+	// ("535.104") and of the CUDA runtime that it supports ("12.2").
 	MinDriver string `json:"min_driver,omitempty"`
 	MinCUDA   string `json:"min_cuda,omitempty"`
-	// Topology says how the devices of one task hang together.
+	// Topology is how the devices of one task must be connected.
 	Topology Topology `json:"topology,omitempty"`
 }
 
-// DeviceSelector is a wish for devices by UUID. A device satisfies it when Include
-// is empty or names it, and Exclude does not.
+// DeviceSelector selects devices by UUID. A device matches if Include is empty or
+// contains it, and Exclude does not contain it.
 type DeviceSelector struct {
 	Include []string `json:"include,omitempty"`
 	Exclude []string `json:"exclude,omitempty"`
 }
 
-// AcceptsAny reports whether every device satisfies the wish.
+// AcceptsAny reports whether every device matches.
 func (d DeviceSelector) AcceptsAny() bool { return len(d.Include) == 0 && len(d.Exclude) == 0 }
 
-// Match reports whether the device of that UUID satisfies the wish.
+// Match reports whether the device with that UUID matches.
 func (d DeviceSelector) Match(uuid string) bool {
 	return !slices.Contains(d.Exclude, uuid) && (len(d.Include) == 0 || slices.Contains(d.Include, uuid))
 }
 
-// Topology is a wish for how the devices of one task hang together.
+// Topology is a requirement on the connections between the devices of one task.
 type Topology string
 
 const (
-	// AnyTopology takes any devices; those close together are preferred.
+	// AnyTopology accepts all devices. Devices close to each other are preferred.
 	AnyTopology Topology = "any"
-	// NVLink wants devices joined by NVLink: each can reach each over links
-	// among them alone.
+	// NVLink requires that each device reaches every other one over NVLinks
+	// between devices of the task.
 	NVLink Topology = "nvlink"
-	// SameNUMA wants devices on one NUMA node.
+	// SameNUMA requires devices of one NUMA node.
 	SameNUMA Topology = "same-numa"
 )
 
-// AllTopologies lists the wishes there are.
+// AllTopologies lists the values that a Request may have.
 func AllTopologies() []Topology { return []Topology{AnyTopology, NVLink, SameNUMA} }
 
-// String reads "2 GPUs of V100 or A100", "1 GPU", "no GPU"; for parts of
-// devices "2 × (4096 MiB, 30 %) of V100".
+// String returns, for example, "2 GPUs of V100 or A100", "1 GPU" or "no GPU", and
+// for shares of devices "2 × (4096 MiB, 30 %) of V100".
 func (r Request) String() string {
 	if r.GPUs == 0 {
 		return "no GPU"
@@ -78,7 +78,7 @@ func (r Request) String() string {
 	}
 }
 
-// Plural gives the word its s where n asks for one.
+// Plural returns the word with an s unless n is 1.
 func Plural(n int, word string) string {
 	if n == 1 {
 		return word

@@ -2,7 +2,7 @@ package gpu
 
 import "time"
 
-// SampleField names one thing measured of a device. The name says the unit.
+// SampleField names a measured quantity of a device. The name includes its unit.
 type SampleField string
 
 const (
@@ -32,8 +32,8 @@ type DeviceProcess struct {
 	MemBytes int64 `json:"mem_bytes"`
 }
 
-// Sample is what was measured of a device at one time. Values lacks what the
-// device or its driver does not tell.
+// Sample is one measurement of a device. Values has no entry for a quantity that
+// the device or its driver does not report.
 type Sample struct {
 	At        time.Time               `json:"at"`
 	Values    map[SampleField]float64 `json:"values"`

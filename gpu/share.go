@@ -6,29 +6,30 @@ import (
 	"strings"
 )
 
-// ShareRequest is the part of each device that a task is content with. The zero
-// Share asks for whole devices.
+// ShareRequest is the part of each device that a task requires. The zero value
+// requires whole devices.
 type ShareRequest struct {
-	// MemMiB is device memory in MiB; MemPercent the same as a part of the
-	// device's own, 1 to 100, rounded down to MiB. One of them at most is set;
-	// with neither, memory follows Cores: as many percent.
+	// MemMiB is device memory in MiB. MemPercent is a percentage of the
+	// device's memory, 1 to 100, rounded down to a MiB. At most one of them is
+	// set. If neither is set, the memory percentage is that of Cores.
 	MemMiB     int64 `json:"mem_mib,omitempty"`
 	MemPercent int   `json:"mem_percent,omitempty"`
-	// Cores is the percentage of the device's compute, 1 to 100. 0 claims
-	// none, and gets what others leave. 100 is a shared device to oneself.
+	// Cores is a percentage of the device's compute, 1 to 100. With 0 the task
+	// reserves no compute and gets what other tasks leave. With 100 no other
+	// task uses the device.
 	Cores int `json:"cores,omitempty"`
 }
 
-// AllCores is a device's compute in percent.
+// AllCores is the whole compute of a device, in percent.
 const AllCores = 100
 
-// IsWhole reports whether whole devices are asked for.
+// IsWhole reports whether whole devices are required.
 func (s ShareRequest) IsWhole() bool { return s == ShareRequest{} }
 
-// IsExclusive reports whether nobody else may be on the device.
+// IsExclusive reports whether no other task may use the device.
 func (s ShareRequest) IsExclusive() bool { return s.Cores == AllCores }
 
-// MemOf is what the share takes of a device with so much memory, in MiB.
+// MemOf returns the memory that the share takes of a device with deviceMiB, in MiB.
 func (s ShareRequest) MemOf(deviceMiB int64) int64 {
 	switch {
 	case s.IsExclusive():
@@ -42,7 +43,7 @@ func (s ShareRequest) MemOf(deviceMiB int64) int64 {
 	}
 }
 
-// Validate says what cannot be meant.
+// Validate returns an error for values out of range and for contradictions.
 func (s ShareRequest) Validate() error {
 	switch {
 	case s.MemMiB < 0:
@@ -57,7 +58,7 @@ func (s ShareRequest) Validate() error {
 	return nil
 }
 
-// String reads "4096 MiB and 30 % cores".
+// String returns, for example, "4096 MiB and 30 % cores".
 func (s ShareRequest) String() string {
 	var parts []string
 	switch {
@@ -72,7 +73,8 @@ func (s ShareRequest) String() string {
 	return strings.Join(parts, " and ")
 }
 
-// shortString reads "4096 MiB, 30 %"; "100 %" is a device to oneself.
+// shortString returns, for example, "4096 MiB, 30 %", or "100 %" for an exclusive
+// share.
 func (s ShareRequest) shortString() string {
 	switch {
 	case s.IsExclusive():
@@ -90,21 +92,21 @@ func (s ShareRequest) shortString() string {
 	}
 }
 
-// DeviceShare is what one task holds of one shared device.
+// DeviceShare is the part of one shared device that a task has.
 type DeviceShare struct {
 	UUID string `json:"uuid"`
-	// Type is the device's, "" where nobody told.
+	// Type is the device's GPU type, or "" if it is not known.
 	Type   string `json:"type,omitempty"`
 	MemMiB int64  `json:"mem_mib"`
 	Cores  int    `json:"cores,omitempty"`
-	// MilliDevices is what it counts for, in thousandths of a device: the larger of
-	// its parts of memory and of cores.
+	// MilliDevices is what the share counts in quotas, in thousandths of a
+	// device: the larger of its fractions of memory and of compute.
 	MilliDevices int `json:"milli,omitempty"`
-	// LimitedBy is what holds the task to it, "" where nobody told.
+	// LimitedBy is how the agent enforces the share, or "" if that is not known.
 	LimitedBy EnforcementMethod `json:"limit,omitempty"`
 }
 
-// String reads "GPU-5e7f… (4096 MiB, 30 %, by mps)".
+// String returns, for example, "GPU-5e7f… (4096 MiB, 30 %, by mps)".
 func (p DeviceShare) String() string {
 	s := ShareRequest{MemMiB: p.MemMiB, Cores: p.Cores}
 	size := s.shortString()
@@ -124,12 +126,13 @@ const (
 	coresPrefix = "gpu_cores."
 )
 
-// MemResource and CoresResource name the two.
+// MemResource and CoresResource return the names of a device's two resources.
 func MemResource(uuid string) string   { return memPrefix + uuid }
 func CoresResource(uuid string) string { return coresPrefix + uuid }
 
-// ShareResource tells which shared device a resource is of, and whether it is
-// its cores or its memory. ok is false for all other resources.
+// ShareResource returns the UUID of the shared device that a resource belongs to,
+// and whether the resource is its cores rather than its memory. For any other
+// resource ok is false.
 func ShareResource(name string) (uuid string, cores, ok bool) {
 	if uuid, ok = strings.CutPrefix(name, memPrefix); ok {
 		return uuid, false, uuid != ""
@@ -138,25 +141,25 @@ func ShareResource(name string) (uuid string, cores, ok bool) {
 	return uuid, true, ok && uuid != ""
 }
 
-// EnforcementMethod is how an agent holds tasks to their shares.
+// EnforcementMethod is how an agent limits tasks to their shares.
 type EnforcementMethod string
 
 const (
-	// EnforcedByMIG: a share is rounded up to a MIG instance.
+	// EnforcedByMIG rounds a share up to a MIG instance.
 	EnforcedByMIG EnforcementMethod = "mig"
-	// EnforcedByDriver: the driver in the kernel limits memory by cgroup.
+	// EnforcedByDriver has the kernel driver limit memory by cgroup.
 	EnforcedByDriver EnforcementMethod = "driver"
-	// EnforcedByMPS: NVIDIA's Multi-Process Service, one daemon a device, gives
-	// each client a limit of pinned memory and a percentage of the threads.
+	// EnforcedByMPS uses NVIDIA's Multi-Process Service. One daemon per device
+	// limits each client's device memory and its percentage of threads.
 	EnforcedByMPS EnforcementMethod = "mps"
-	// EnforcedByPreload: a library of this project, which each process of the
-	// container loads, counts and refuses.
+	// EnforcedByPreload loads a library of this project into each process of
+	// the container, which counts allocations and rejects those above the share.
 	EnforcedByPreload EnforcementMethod = "preload"
-	// NotEnforced: there are books alone; a task can take more than its share.
+	// NotEnforced only accounts for shares. A task may use more than its share.
 	NotEnforced EnforcementMethod = "none"
 )
 
-// EnforcementMethods lists them, the strongest first.
+// EnforcementMethods lists all methods, the strongest first.
 func EnforcementMethods() []EnforcementMethod {
 	return []EnforcementMethod{EnforcedByMIG, EnforcedByDriver, EnforcedByMPS, EnforcedByPreload, NotEnforced}
 }

@@ -9,34 +9,34 @@ import (
 	"time"
 )
 
-// UsageFile is the file in a task's sandbox that says what its devices do, and
-// MaxUsageBytes the most bytes that it is read with.
+// UsageFile is the file in a task's sandbox that reports what its devices do.
+// MaxUsageBytes is the largest file that is read.
 const (
 	UsageFile     = "gpu-usage.json"
 	MaxUsageBytes = 64 << 10
 )
 
-// maxUsageDevices bounds the devices of a task where nobody knows how many it has,
-// maxUUID the name of one.
+// maxUsageDevices bounds the devices in a file if the number of the task's devices
+// is not known. maxUUID bounds the length of a UUID.
 const (
 	maxUsageDevices = 64
 	maxUUID         = 128
 )
 
-// TaskUsage is what the devices of one task did at a time. The sandbox that it lies
-// in is the task's own: what is read there is for people to look at, and
-// nothing is decided by it.
+// TaskUsage is what the devices of one task did at one time. It comes from the
+// task's sandbox, where the task can write. It is shown to users, and no decision
+// depends on it.
 type TaskUsage struct {
 	Time time.Time `json:"time"`
-	// Simulated devices are made up, and so are their figures.
+	// Simulated devices have invented values.
 	Simulated bool          `json:"simulated,omitempty"`
 	Devices   []DeviceUsage `json:"devices"`
 }
 
-// DeviceUsage is what one device did. What it does not tell is nil.
+// DeviceUsage is what one device did. A value that it does not report is nil.
 type DeviceUsage struct {
 	UUID string `json:"uuid"`
-	// Duty is the share of the time in which a kernel ran, 0 to 1.
+	// Duty is the fraction of the time in which a kernel ran, 0 to 1.
 	Duty *float64 `json:"duty,omitempty"`
 	// MemUsedMiB of MemMiB are in use.
 	MemUsedMiB *float64 `json:"mem_used_mib,omitempty"`
@@ -44,15 +44,16 @@ type DeviceUsage struct {
 	Watts      *float64 `json:"watts,omitempty"`
 	Celsius    *float64 `json:"celsius,omitempty"`
 	Health     Health   `json:"health,omitempty"`
-	// Shared says that Duty, Watts and Celsius are the whole device's, of which
-	// the task has a part. Its memory is the part's; nobody may measure it.
+	// Shared is true if the task has only a share of the device. Duty, Watts
+	// and Celsius then describe the whole device, and MemMiB the share. The
+	// memory that the task uses of it cannot be measured.
 	Shared bool `json:"shared,omitempty"`
-	// ThrottledSeconds is how long the task was held to its part of the
-	// device's time, since it began.
+	// ThrottledSeconds is how long the task was held back to stay within its
+	// share of the device's time, since it started.
 	ThrottledSeconds *float64 `json:"throttled_seconds,omitempty"`
 }
 
-// UsageOf is what a sample tells of a device.
+// UsageOf converts a sample. Without a sample only the UUID and the health are set.
 func UsageOf(uuid string, health Health, s *Sample) DeviceUsage {
 	u := DeviceUsage{UUID: uuid, Health: health}
 	if s == nil {
@@ -71,15 +72,15 @@ func UsageOf(uuid string, health Health, s *Sample) DeviceUsage {
 	return u
 }
 
-// ParseUsage reads a file that the task may have written, of a task with those
-// devices; with none given nobody knows which it has. The error quotes nothing
-// of the file, which may be any that the agent can read.
+// ParseUsage reads a usage file of a task with these devices, which the task may
+// have written itself. With no devices given it does not check the UUIDs. The error
+// quotes nothing of the text, which may come from any file that the agent can read.
 func ParseUsage(text []byte, devices []string) (TaskUsage, error) {
 	var u TaskUsage
 	if len(text) > MaxUsageBytes {
 		return u, fmt.Errorf("read GPU use: it has more than %d bytes", MaxUsageBytes)
 	}
-	if json.Unmarshal(text, &u) != nil { // a newer executor's keys are passed over
+	if json.Unmarshal(text, &u) != nil { // unknown keys, of a newer executor, are ignored
 		return TaskUsage{}, fmt.Errorf("read GPU use: its %d bytes are not the JSON that an executor writes", len(text))
 	}
 	most := len(devices)
@@ -102,7 +103,7 @@ func (u *DeviceUsage) validateFor(devices []string) error {
 		return errors.New("it is not the task's")
 	}
 	if known := []Health{"", Healthy, Suspect, Failed, Recovering}; !slices.Contains(known, u.Health) {
-		return fmt.Errorf("its health is none of %q", known[1:])
+		return fmt.Errorf("its health is not one of %q", known[1:])
 	}
 	for _, v := range []struct {
 		of        *float64
@@ -119,7 +120,8 @@ func (u *DeviceUsage) validateFor(devices []string) error {
 	return nil
 }
 
-// isDeviceName is a name as drivers give them.
+// isDeviceName reports whether the text looks like a UUID of a driver: printable,
+// without blanks, and not too long.
 func isDeviceName(uuid string) bool {
 	for _, c := range []byte(uuid) {
 		if c <= ' ' || c > '~' {

@@ -52,7 +52,7 @@ func TestParseUsageRejects(t *testing.T) {
 		"memory":         {device(`"mem_used_mib":-1`), "its used memory is -1"},
 		"heat":           {device(`"celsius":-300`), "its temperature is -300"},
 		"text":           {device(`"watts":"many"`), "are not the JSON"},
-		"health":         {device(`"health":"\u001b[31mred"`), "its health is none of"},
+		"health":         {device(`"health":"\u001b[31mred"`), "its health is not one of"},
 	} {
 		_, err := ParseUsage([]byte(test.text), []string{"GPU-a"})
 		if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "root") || strings.Contains(err.Error(), "red") {

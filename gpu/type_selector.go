@@ -6,19 +6,19 @@ import (
 	"strings"
 )
 
-// TypeSelector is a wish for GPU types. A device satisfies it when Include is empty
-// or names the device, and Exclude does not. A name matches a device's exact
-// product name or its short type, whatever the case.
+// TypeSelector selects GPU types. A device matches if Include is empty or contains
+// its type, and Exclude does not contain it. A name matches the product name or the
+// short type of a device, in any case.
 type TypeSelector struct {
 	Include []string `json:"include,omitempty"`
 	Exclude []string `json:"exclude,omitempty"`
 }
 
-// AcceptsAny reports whether every device satisfies the wish.
+// AcceptsAny reports whether every device matches.
 func (t TypeSelector) AcceptsAny() bool { return len(t.Include) == 0 && len(t.Exclude) == 0 }
 
-// Match reports whether a device of that model (product name or short type)
-// satisfies the wish.
+// Match reports whether a device of that model matches, by its product name or its
+// short type.
 func (t TypeSelector) Match(model string) bool {
 	names := func(name string) bool { return sameType(name, model) }
 	if slices.ContainsFunc(t.Exclude, names) {
@@ -27,7 +27,7 @@ func (t TypeSelector) Match(model string) bool {
 	return len(t.Include) == 0 || slices.ContainsFunc(t.Include, names)
 }
 
-// String reads "V100 or A100, not K80"; "any type" when all will do.
+// String returns, for example, "V100 or A100, not K80", or "any type".
 func (t TypeSelector) String() string {
 	var parts []string
 	if len(t.Include) > 0 {
@@ -42,8 +42,7 @@ func (t TypeSelector) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// NounPhrase is what n such devices are called: "V100 or A100", "GPUs", "GPU other
-// than K80".
+// NounPhrase names n such devices: "V100 or A100", "GPUs", "GPU other than K80".
 func (t TypeSelector) NounPhrase(n int) string {
 	if len(t.Include) > 0 {
 		return t.String()
@@ -59,25 +58,25 @@ func sameType(name, model string) bool {
 	return strings.EqualFold(name, model) || strings.EqualFold(stripSpaces(TypeOf(name)), stripSpaces(TypeOf(model)))
 }
 
-// stripSpaces forgets spaces, so that "RTX 3090" and "RTX3090" are one name.
+// stripSpaces makes "RTX 3090" and "RTX3090" equal.
 func stripSpaces(s string) string { return strings.ReplaceAll(s, " ", "") }
 
 var (
 	vendorWord = regexp.MustCompile(`(?i)^(nvidia|tesla|quadro|geforce)$`)
-	// seriesWord words carry no meaning alone: the token after them is the model.
+	// seriesWord matches words that mean nothing without the word after them.
 	seriesWord = regexp.MustCompile(`(?i)^(rtx|gtx|titan|grid|pro)$`)
-	// suffixWord words belong to the model before them.
+	// suffixWord matches words that belong to the model before them.
 	suffixWord = regexp.MustCompile(`(?i)^(ti|super|ada)$`)
 )
 
-// TypeOf shortens a product name to the word people ask for:
+// TypeOf returns the short name of a product, which users ask for:
 //
 //	Tesla V100-SXM2-16GB       V100
 //	NVIDIA A100 80GB PCIe      A100
 //	NVIDIA GeForce RTX 3090 Ti RTX 3090 Ti
 //	NVIDIA RTX A6000           RTX A6000
 //
-// A name that is already short comes back as it is.
+// It returns a name that is already short unchanged.
 func TypeOf(model string) string {
 	words := strings.Fields(model)
 	for len(words) > 1 && vendorWord.MatchString(words[0]) {
@@ -101,9 +100,9 @@ func TypeOf(model string) string {
 	return strings.Join(kept, " ")
 }
 
-// knownTypes names the data-centre and workstation types NVIDIA sells or sold,
-// so that a wish for hardware a cluster does not have yet can be told from a
-// misspelt one.
+// knownTypes lists the data-centre and workstation types that NVIDIA sells or sold.
+// They distinguish a request for hardware that the cluster does not have yet from
+// a misspelt one.
 var knownTypes = []string{
 	"K20", "K40", "K80", "M10", "M40", "M60", "P4", "P6", "P40", "P100", "V100", "T4", "T10", "A2", "A10", "A10G", "A16", "A30", "A40",
 	"A100", "A800", "L2", "L4", "L20", "L40", "L40S", "H20", "H100", "H200", "H800", "GH200", "B100", "B200", "B300", "GB200", "GB300", "GB10",

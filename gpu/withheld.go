@@ -6,10 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// WithheldResource is the set by which an agent tells which of its devices it
-// does not offer, a Withheld an item. It is reserved for WithheldRole: no
-// framework is offered it, and no quota counts it. It stands in the master's
-// list of agents, for those who may see that role.
+// WithheldResource is the Mesos set resource in which an agent lists the devices
+// that it does not offer, each as WithheldDevice.SetItem. It is reserved for
+// WithheldRole, so that no framework is offered it and no quota counts it. It is
+// visible in the master's list of agents.
 const (
 	WithheldResource = "gpu_withheld"
 	WithheldRole     = "gpu-withheld"
@@ -19,24 +19,25 @@ const (
 type WithheldCause string
 
 const (
-	// WithheldUnhealthy devices have failed, or have not been well for long enough.
+	// WithheldUnhealthy devices have failed, or are recovering.
 	WithheldUnhealthy WithheldCause = "sick"
-	// WithheldCordoned devices are kept back by an operator, sick or not.
+	// WithheldCordoned devices are cordoned by an operator, whatever their health.
 	WithheldCordoned WithheldCause = "cordoned"
 )
 
-// WithheldDevice is a device that is on its agent and not offered. Note is what was
-// seen of a sick one, or why an operator keeps it back; it may be empty.
+// WithheldDevice is a device that its agent does not offer. Note is the observed
+// fault or the operator's reason. It may be empty.
 type WithheldDevice struct {
 	UUID  string
 	Cause WithheldCause
 	Note  string
 }
 
-// maxNote bounds a note in bytes: every list of agents has them all.
+// maxNote bounds a note in bytes: every list of agents contains all notes.
 const maxNote = 200
 
-// AsWithheld tells whether a device in that condition is, and why.
+// AsWithheld returns the device with that UUID as withheld. It returns false if a
+// device in this condition is offered.
 func (c DeviceCondition) AsWithheld(uuid string) (w WithheldDevice, is bool) {
 	switch {
 	case c.IsOffered():
@@ -47,13 +48,14 @@ func (c DeviceCondition) AsWithheld(uuid string) (w WithheldDevice, is bool) {
 	return WithheldDevice{uuid, WithheldUnhealthy, boundNote(c.Reason)}, true
 }
 
-// SetItem is one of the set's: the device, the cause and the note, with spaces
-// between.
+// SetItem returns the item of the resource: UUID, cause and note, separated by
+// spaces.
 func (w WithheldDevice) SetItem() string {
 	return strings.TrimSpace(w.UUID + " " + string(w.Cause) + " " + boundNote(w.Note))
 }
 
-// ParseWithheld reads an item. It is false of one that says nothing known.
+// ParseWithheld reads an item. ok is false if the item has no UUID or an unknown
+// cause.
 func ParseWithheld(item string) (w WithheldDevice, ok bool) {
 	uuid, rest, _ := strings.Cut(item, " ")
 	cause, note, _ := strings.Cut(rest, " ")
@@ -61,7 +63,7 @@ func ParseWithheld(item string) (w WithheldDevice, ok bool) {
 	return w, uuid != "" && (w.Cause == WithheldUnhealthy || w.Cause == WithheldCordoned)
 }
 
-// boundNote makes one bounded line of text.
+// boundNote makes one line of text with at most maxNote bytes.
 func boundNote(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
