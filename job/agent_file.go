@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// AgentFilePath is the path that an agent makes of a URI of its own files, and
-// whether it may be one. It takes for one what any agent's fetcher may, and
-// decodes nothing, as none does: what it lets pass is from elsewhere whoever
-// reads it. A path that is not absolute names no file: Mesos's fetcher refuses
-// it or, with a folder of frameworks, looks for it there.
+// AgentFilePath returns the path that an agent may take a URI for, and whether the
+// URI may name a file of the agent itself. It accepts every form that the fetcher
+// of some Mesos release accepts, and decodes nothing, as none does: where own is
+// false, every fetcher reads the file from elsewhere. A relative path names no
+// file: the fetcher rejects it or, with --frameworks_home, looks for it there.
 func AgentFilePath(uri string) (name string, own bool) {
 	const scheme, host = "file:", "localhost"
 	switch {

@@ -8,22 +8,22 @@ import (
 	"strings"
 )
 
-// Constraint says which agents will do for a job's tasks, in Marathon's terms
+// Constraint restricts the agents of a job's tasks, in Marathon's terms
 // (https://mesosphere.github.io/marathon/docs/constraints.html).
 type Constraint struct {
 	// Field is "@hostname" (or "hostname"), "@region", "@zone", "@driver" (the
-	// GPU driver's version), "@gpus" (how many the agent has free),
-	// ReservationField or the name of an agent attribute.
+	// version of the GPU driver), "@gpus" (how many GPUs are free on the agent),
+	// ReservationField, or the name of an agent attribute.
 	Field    string             `json:"field"`
 	Operator ConstraintOperator `json:"operator"`
-	// Value is what the operator needs: a regular expression for LIKE and
-	// UNLIKE, a number for MAX_PER and GROUP_BY, a value for IS; CLUSTER and
-	// GROUP_BY may go without.
+	// Value is the operator's operand: a regular expression for LIKE and UNLIKE,
+	// a number for MAX_PER and GROUP_BY, a value for IS. It is optional for
+	// CLUSTER and GROUP_BY.
 	Value string `json:"value,omitempty"`
 }
 
-// ReservationField is what the agent's offers hold: Unreserved or Reserved
-// resources alone, or SomeReserved, which is both.
+// ReservationField compares the reservations of the resources that an agent offers:
+// all Unreserved, all Reserved for the role, or SomeReserved.
 const (
 	ReservationField = "@reservation"
 	Unreserved       = "unreserved"
@@ -35,24 +35,24 @@ const (
 type ConstraintOperator string
 
 const (
-	// Unique: no two tasks of the job on one value.
+	// Unique allows one task of the job on each value.
 	Unique ConstraintOperator = "UNIQUE"
-	// Cluster: all tasks on one value, the given one or the first task's.
+	// Cluster places all tasks on one value: the given one, or the first task's.
 	Cluster ConstraintOperator = "CLUSTER"
-	// GroupBy: tasks spread evenly over the values, over at least the given
-	// number of them.
+	// GroupBy spreads the tasks evenly over the values, and over at least as
+	// many values as the given number.
 	GroupBy ConstraintOperator = "GROUP_BY"
-	// MaxPer: at most so many tasks of the job on one value.
+	// MaxPer allows at most the given number of tasks of the job on each value.
 	MaxPer ConstraintOperator = "MAX_PER"
-	// Is: the value exactly.
+	// Is requires exactly the given value.
 	Is ConstraintOperator = "IS"
-	// Like and Unlike: the whole value matches the expression, or does not.
-	// An agent without the field satisfies Unlike alone.
+	// Like and Unlike require that the whole value matches the expression, or
+	// that it does not. An agent without the field satisfies only Unlike.
 	Like   ConstraintOperator = "LIKE"
 	Unlike ConstraintOperator = "UNLIKE"
 )
 
-// ConstraintOperators lists them all.
+// ConstraintOperators lists all operators.
 func ConstraintOperators() []ConstraintOperator {
 	return []ConstraintOperator{Unique, Cluster, GroupBy, MaxPer, Is, Like, Unlike}
 }
@@ -61,7 +61,7 @@ func (c Constraint) String() string {
 	return strings.TrimSpace(fmt.Sprintf("%s %s %s", c.Field, c.Operator, c.Value))
 }
 
-// Validate says what is wrong with the constraint.
+// Validate returns an error that says how to write the constraint correctly.
 func (c Constraint) Validate() error {
 	if c.Field == "" {
 		return fmt.Errorf("constraint %q names no field: write hostname, @region, @zone or an agent attribute", c)
@@ -103,14 +103,14 @@ func (c Constraint) checkNumber(needed bool) error {
 	return nil
 }
 
-// NumberValue is the number that MAX_PER and GROUP_BY carry; 0 where there is none.
+// NumberValue returns the operand of MAX_PER and GROUP_BY, or 0 if there is none.
 func (c Constraint) NumberValue() int {
-	n, _ := strconv.Atoi(c.Value) // Validate looked at it
+	n, _ := strconv.Atoi(c.Value) // Validate has checked it
 	return n
 }
 
-// CompilePattern is the expression of LIKE and UNLIKE, in RE2's syntax, anchored at
-// both ends.
+// CompilePattern compiles the expression of LIKE and UNLIKE. It has RE2's syntax and
+// is anchored at both ends.
 func (c Constraint) CompilePattern() (*regexp.Regexp, error) {
 	re, err := regexp.Compile("^(?:" + c.Value + ")$")
 	if err != nil {
@@ -119,13 +119,13 @@ func (c Constraint) CompilePattern() (*regexp.Regexp, error) {
 	return re, nil
 }
 
-// ParseConstraint reads "FIELD OPERATOR [VALUE]", the operator in any case.
+// ParseConstraint parses "FIELD OPERATOR [VALUE]", with the operator in any case.
 func ParseConstraint(text string) (Constraint, error) {
 	words := strings.SplitN(strings.TrimSpace(text), " ", 3)
 	return NewConstraint(words...)
 }
 
-// NewConstraint makes a constraint of two or three words.
+// NewConstraint returns the constraint of two or three words, if it is valid.
 func NewConstraint(words ...string) (Constraint, error) {
 	if len(words) < 2 || len(words) > 3 {
 		return Constraint{}, fmt.Errorf("constraint %q: write FIELD OPERATOR [VALUE], for example: hostname UNIQUE", strings.Join(words, " "))
@@ -137,8 +137,8 @@ func NewConstraint(words ...string) (Constraint, error) {
 	return c, c.Validate()
 }
 
-// DependsOnPeers reports whether what satisfies the constraint depends on where the
-// job's other tasks are.
+// DependsOnPeers reports whether an agent satisfies the constraint depending on where
+// the job's other tasks are.
 func (c Constraint) DependsOnPeers() bool {
 	return slices.Contains([]ConstraintOperator{Unique, GroupBy, MaxPer}, c.Operator) || c.Operator == Cluster && c.Value == ""
 }

@@ -2,53 +2,54 @@ package job
 
 import "time"
 
-// Container says how a task's container differs from a plain one. Its fields
-// are part of Spec. What only the Docker engine can do, Validate refuses of
-// mesos tasks by name.
+// Container describes how a task's container differs from a plain one. Its fields
+// are part of Spec. Validate rejects fields that only the Docker engine supports in
+// jobs with the Mesos containerizer.
 type Container struct {
-	// Volumes are what the container sees beside its image and sandbox.
+	// Volumes are mounted into the container in addition to its sandbox.
 	Volumes []Volume `json:"volumes,omitempty"`
-	// Entrypoint replaces the image's, for docker tasks; Command are then its
-	// arguments.
+	// Entrypoint replaces the image's entrypoint. Command is then its
+	// arguments. Only docker tasks have it.
 	Entrypoint string `json:"entrypoint,omitempty"`
-	// ImageEntrypoint has the image's own entrypoint run Command as its
-	// arguments, as it does in docker tasks anyway. Otherwise Command takes its
-	// place in mesos tasks.
+	// ImageEntrypoint passes Command to the image's own entrypoint as arguments.
+	// Docker tasks always do that. In mesos tasks Command otherwise replaces
+	// the entrypoint.
 	ImageEntrypoint bool `json:"image_entrypoint,omitempty"`
-	// User is whom the task runs as; empty is the image's, or the framework's
-	// without one.
+	// User is the user that the task runs as. If it is empty, that is the
+	// image's user, or the framework's if there is no image.
 	User string `json:"user,omitempty"`
-	// Fetch are put into the sandbox before the task starts.
+	// Fetch lists files that the agent puts into the sandbox before it starts
+	// the task.
 	Fetch []FetchArtifact `json:"fetch,omitempty"`
-	// Limits are what the task may use beyond CPUs and MemMiB.
+	// Limits allow the task to use more than CPUs and MemMiB.
 	Limits ResourceLimits `json:"limits,omitzero"`
-	// Network is HostNetwork where it is empty; any other value is for docker
-	// tasks.
+	// Network is HostNetwork if it is empty. Only docker tasks may have another
+	// one.
 	Network NetworkMode `json:"network,omitempty"`
 	// Ports are the host ports of each task, in the order of PORT0, PORT1, …
 	Ports []Port `json:"ports,omitempty"`
-	// ForcePull fetches the image anew for each attempt.
+	// ForcePull pulls the image again for each attempt.
 	ForcePull bool `json:"force_pull,omitempty"`
-	// ShmMiB is the size of /dev/shm; 0 is as much as the task's memory.
+	// ShmMiB is the size of /dev/shm. 0 stands for the size of the task's memory.
 	ShmMiB float64 `json:"shm_mib,omitempty"`
-	// IPCMode is PrivateIPC where it is empty.
+	// IPC is PrivateIPC if it is empty.
 	IPC     IPCMode  `json:"ipc,omitempty"`
 	Ulimits []Ulimit `json:"ulimits,omitempty"`
-	// Parameters are options of docker run, for docker tasks: those that
-	// docs/executor.md lists.
+	// Parameters are options of docker run, for docker tasks. docs/executor.md
+	// lists the options that are supported.
 	Parameters []DockerParameter `json:"parameters,omitempty"`
-	// Labels are for people and their tools: the master, the agent and the
-	// Docker engine show them.
+	// Labels are shown by the master, the agent and the Docker engine. The
+	// scheduler ignores them.
 	Labels map[string]string `json:"labels,omitempty"`
-	// HealthCheck ends a task that fails too often, and so does each of
-	// MoreHealthChecks: a task is healthy when it is by all of them. Mesos has
-	// words for the first alone. Check only tells what it finds.
+	// HealthCheck ends a task that fails it too often, and so does each of
+	// MoreHealthChecks. A task is healthy if all of them succeed. Mesos's
+	// TaskInfo can hold only the first one. Check only reports its result.
 	HealthCheck      *HealthCheck  `json:"health_check,omitempty"`
 	MoreHealthChecks []HealthCheck `json:"more_health_checks,omitempty"`
 	Check            *Check        `json:"check,omitempty"`
 }
 
-// HealthChecks are all of them, the one that Mesos has words for first.
+// HealthChecks returns all health checks, HealthCheck first.
 func (c *Container) HealthChecks() []*HealthCheck {
 	var all []*HealthCheck
 	if c.HealthCheck != nil {
@@ -60,79 +61,79 @@ func (c *Container) HealthChecks() []*HealthCheck {
 	return all
 }
 
-// Volume is a directory or file of the agent, or a named volume of its Docker
-// engine, that the container sees.
+// Volume is a directory or file of the agent, or a named volume of its Docker engine,
+// that is mounted into the container.
 type Volume struct {
-	// Source is an absolute path of the agent, or a volume's name.
+	// Source is an absolute path of the agent, or the name of a volume.
 	Source string `json:"source"`
-	// Target is the absolute path in the container.
+	// Target is the absolute path inside the container.
 	Target   string `json:"target"`
 	ReadOnly bool   `json:"read_only,omitempty"`
-	// Driver is the Docker volume driver of a named volume; empty is the
-	// engine's own.
+	// Driver is the Docker volume driver of a named volume. Empty stands for the
+	// engine's default.
 	Driver string `json:"driver,omitempty"`
 }
 
-// IsNamed reports whether the volume is one of the Docker engine's rather than
-// a path of the agent.
+// IsNamed reports whether the volume belongs to the Docker engine and is not a path
+// of the agent.
 func (v Volume) IsNamed() bool { return v.Source == "" || v.Source[0] != '/' }
 
-// FetchArtifact is a file that the agent's fetcher gets.
+// FetchArtifact is a file that the agent's fetcher puts into the sandbox.
 type FetchArtifact struct {
 	URI string `json:"uri"`
-	// Path is its name in the sandbox; empty is the last part of the URI.
+	// Path is its name in the sandbox. Empty stands for the last part of the URI.
 	Path string `json:"path,omitempty"`
-	// Extract unpacks an archive, Executable makes the file a program, Cache
-	// lets the agent keep it for others.
+	// Extract unpacks an archive. Executable makes the file executable. Cache
+	// lets the agent keep the file for other tasks.
 	Extract    bool `json:"extract,omitempty"`
 	Executable bool `json:"executable,omitempty"`
 	Cache      bool `json:"cache,omitempty"`
 }
 
-// ResourceLimits are above what a task is sure of: 0 is no more than that, Unlimited
-// as much as there is.
+// ResourceLimits are how much a task may use. 0 stands for no more than its request,
+// Unlimited for as much as the agent has.
 type ResourceLimits struct {
 	CPUs   float64 `json:"cpus,omitempty"`
 	MemMiB float64 `json:"mem_mib,omitempty"`
 }
 
-// DockerParameter is an option of docker run without its dashes.
+// DockerParameter is an option of docker run, without its dashes.
 type DockerParameter struct {
 	Key   string `json:"key"`
 	Value string `json:"value"`
 }
 
-// NetworkMode is one of the three below, or the name of a network of the agents'
+// NetworkMode is one of the constants below, or the name of a network of the agents'
 // Docker engines.
 type NetworkMode string
 
 const (
-	// HostNetwork is the agent's own.
+	// HostNetwork is the network of the agent.
 	HostNetwork NetworkMode = "host"
-	// BridgeNetwork gives the container an address of its own on its agent.
+	// BridgeNetwork gives the container an address that only its agent can reach.
 	BridgeNetwork NetworkMode = "bridge"
-	// NoNetwork leaves it the loopback.
+	// NoNetwork leaves the container only its loopback interface.
 	NoNetwork NetworkMode = "none"
 )
 
-// IsHost reports whether the tasks use their agents' network.
+// IsHost reports whether the tasks use the network of their agents.
 func (n NetworkMode) IsHost() bool { return n == "" || n == HostNetwork }
 
 // Port is one host port of each task.
 type Port struct {
-	// Name is for health checks and people; it may be empty.
+	// Name is used by health checks and shown to users. It may be empty.
 	Name string `json:"name,omitempty"`
-	// Container is the port in a container with a network of its own; 0 is
-	// the number of the host's.
+	// Container is the port inside a container with a network of its own. 0
+	// stands for the number of the host port.
 	Container int `json:"container,omitempty"`
-	// Host is the host port's number: the task is placed only where the agent
-	// offers that very port. 0 is any port of the offer.
+	// Host is the number of the host port. The task is placed only on an agent
+	// that offers this port. 0 stands for any offered port.
 	Host int `json:"host,omitempty"`
-	// Protocol is TCP where it is empty.
+	// Protocol is TCP if it is empty.
 	Protocol PortProtocol `json:"protocol,omitempty"`
 }
 
-// PortProtocol is what a port speaks.
+// PortProtocol is the transport protocol of a port.
 type PortProtocol string
 
 const (
@@ -140,65 +141,64 @@ const (
 	UDP PortProtocol = "udp"
 )
 
-// IPCMode is how a task shares memory and semaphores.
+// IPCMode is with whom a task shares memory and semaphores.
 type IPCMode string
 
 const (
-	// PrivateIPC: with no other task.
+	// PrivateIPC shares with no other task.
 	PrivateIPC IPCMode = "private"
-	// HostIPC: with its agent, where the agent's operator allows that.
+	// HostIPC shares with the agent, if the agent's operator allows it.
 	HostIPC IPCMode = "host"
 )
 
-// Ulimit is a resource limit of the container's processes, by the names of
-// setrlimit(2) in lower case: "memlock", "nofile". Unlimited is -1.
+// Ulimit is a resource limit of the container's processes, named as in setrlimit(2)
+// in lower case: "memlock", "nofile". Unlimited stands for no limit.
 type Ulimit struct {
 	Name string `json:"name"`
 	Soft int64  `json:"soft"`
 	Hard int64  `json:"hard"`
 }
 
-// Unlimited is no limit.
+// Unlimited stands for no limit.
 const Unlimited = -1
 
-// Check asks a running task how it is, by exactly one of Command, HTTP and
-// TCP.
+// Check asks a running task for its state by exactly one of Command, HTTP and TCP.
 type Check struct {
-	// Command is an argument vector that runs beside the task; it is well
-	// where that exits with 0.
+	// Command is an argument vector that runs in the task's container. The
+	// check succeeds if it exits with 0.
 	Command []string   `json:"command,omitempty"`
 	HTTP    *HTTPCheck `json:"http,omitempty"`
 	TCP     *TCPCheck  `json:"tcp,omitempty"`
 
-	// Delay passes before the first try, Interval between two; a try may take
-	// Timeout.
+	// Delay is the wait before the first attempt and Interval the wait between
+	// two attempts. An attempt fails after Timeout.
 	Delay    time.Duration `json:"delay,omitempty"`
 	Interval time.Duration `json:"interval,omitempty"`
 	Timeout  time.Duration `json:"timeout,omitempty"`
 }
 
-// HTTPCheck is well where a GET answers 200 to 399.
+// HTTPCheck succeeds if a GET answers with a status of 200 to 399.
 type HTTPCheck struct {
 	CheckPort
 	Path string `json:"path,omitempty"`
 	TLS  bool   `json:"tls,omitempty"`
 }
 
-// TCPCheck is well where a connection is accepted.
+// TCPCheck succeeds if the task accepts a connection.
 type TCPCheck struct{ CheckPort }
 
-// CheckPort is a port number as the task knows it or, where that is 0, the
-// index of one of the job's Ports.
+// CheckPort is a port number inside the container or, if that is 0, an index into
+// the job's Ports.
 type CheckPort struct {
 	Port  int `json:"port,omitempty"`
 	Index int `json:"port_index,omitempty"`
 }
 
-// HealthCheck is a Check that ends its task.
+// HealthCheck is a Check that ends the task if it fails too often.
 type HealthCheck struct {
 	Check
-	// Grace is how long a starting task's failures do not count; Failures is
-	// how many in a row end it, and Unlimited is never.
+	// Grace is how long after a task's start failures do not count. Failures is
+	// how many failures in a row end the task. With Unlimited none do.
 	Grace    time.Duration `json:"grace,omitempty"`
 	Failures int           `json:"failures,omitempty"`
 }

@@ -5,35 +5,35 @@ import (
 	"strings"
 )
 
-// Dependency is another job that a job waits for.
+// Dependency is a job that must end before the tasks of another job start.
 type Dependency struct {
 	Job string `json:"job"`
-	// Outcome is Finish where it is empty.
+	// Outcome is OutcomeFinished if it is empty.
 	Outcome DependencyOutcome `json:"state,omitempty"`
-	// Met is the scheduler's to set: the job has ended so. It may be forgotten
-	// since, or have been submitted anew.
+	// Met is true once the job has ended with that outcome. The scheduler sets
+	// it. It stays true if that job is forgotten or submitted again.
 	Met bool `json:"met,omitempty"`
 }
 
-// DependencyOutcome is how a job must end for those that wait for it.
+// DependencyOutcome is how a job must end to satisfy a dependency.
 type DependencyOutcome string
 
 const (
-	// OutcomeFinished: all of its tasks have finished.
+	// OutcomeFinished requires that all of its tasks have finished.
 	OutcomeFinished DependencyOutcome = "finished"
-	// OutcomeEnded: in whatever way.
+	// OutcomeEnded accepts any end.
 	OutcomeEnded DependencyOutcome = "ended"
-	// OutcomeFailed: otherwise than by finishing, also by somebody's kill.
+	// OutcomeFailed accepts any end except OutcomeFinished, also a user's kill.
 	OutcomeFailed DependencyOutcome = "failed"
 )
 
-// dependencyOutcomes lists them all.
+// dependencyOutcomes lists all outcomes.
 func dependencyOutcomes() []DependencyOutcome {
 	return []DependencyOutcome{OutcomeFinished, OutcomeEnded, OutcomeFailed}
 }
 
-// IsMetBy reports whether a job that has ended in that state has ended as
-// wanted.
+// IsMetBy reports whether a job that has ended in that state satisfies the
+// dependency.
 func (d Dependency) IsMetBy(state State) bool {
 	switch d.Outcome {
 	case OutcomeEnded:
@@ -45,7 +45,7 @@ func (d Dependency) IsMetBy(state State) bool {
 	}
 }
 
-// String reads "job prepare to finish".
+// String returns, for example, "job prepare to finish".
 func (d Dependency) String() string {
 	verb := map[DependencyOutcome]string{OutcomeEnded: "end", OutcomeFailed: "fail"}[d.Outcome]
 	if verb == "" {
@@ -54,11 +54,11 @@ func (d Dependency) String() string {
 	return "job " + d.Job + " to " + verb
 }
 
-// maxDependencies bounds the jobs that one job waits for.
+// maxDependencies bounds the dependencies of one job.
 const maxDependencies = 100
 
-// validateDependencies checks what the job waits for. Whether there are such jobs the
-// scheduler knows.
+// validateDependencies checks the dependencies alone. Whether the jobs exist is checked
+// by the scheduler.
 func (s *Spec) validateDependencies(bad func(format string, args ...any)) {
 	if len(s.After) > maxDependencies {
 		bad("after: %d jobs are more than %d", len(s.After), maxDependencies)
@@ -86,7 +86,7 @@ func outcomeNames() string {
 	return strings.Join(names, ", ")
 }
 
-// UnmetDependencies are the jobs whose end the job still waits for.
+// UnmetDependencies returns the dependencies that the job still waits for.
 func (s *Spec) UnmetDependencies() []Dependency {
 	var open []Dependency
 	for _, d := range s.After {

@@ -11,15 +11,14 @@ import (
 	"github.com/docker/go-units"
 )
 
-// optionValidator says what is wrong with an option's value, as far as that does
-// not depend on the agent.
+// optionValidator returns an error for a value of an option that no agent accepts.
 type optionValidator func(value string) error
 
-// optionValidators are those of docker run that parameters may name; the executor serves
-// them. What is not here either opens devices (privileged, device,
-// device-cgroup-rule, gpus, runtime, security-opt, cgroup-parent, pid), is
-// decided by the task's resources (memory, cpus) or by the executor (name,
-// restart, rm, publish), or nobody has asked for.
+// optionValidators are the options of docker run that Parameters may contain, which
+// the executor passes on. Other options open devices (privileged, device,
+// device-cgroup-rule, gpus, runtime, security-opt, cgroup-parent, pid), are decided
+// by the task's resources (memory, cpus) or by the executor (name, restart, rm,
+// publish), or have not been requested.
 func optionValidators() map[string]optionValidator {
 	return map[string]optionValidator{
 		"add-host": acceptAny, "cap-add": checkCapability, "cap-drop": acceptAny, "cpuset-cpus": acceptAny,
@@ -32,10 +31,10 @@ func optionValidators() map[string]optionValidator {
 	}
 }
 
-// DockerOptions are the names of the options of docker run that are served, sorted.
+// DockerOptions returns the names of the supported options of docker run, sorted.
 func DockerOptions() []string { return slices.Sorted(maps.Keys(optionValidators())) }
 
-// OptionName is the full name of a parameter's option: docker run has short ones.
+// OptionName returns the long name of the parameter's option.
 func (p DockerParameter) OptionName() string {
 	if long := map[string]string{"net": "network", "e": "env", "h": "hostname", "l": "label", "u": "user", "v": "volume", "w": "workdir"}[p.Key]; long != "" {
 		return long
@@ -43,9 +42,8 @@ func (p DockerParameter) OptionName() string {
 	return p.Key
 }
 
-// Validate says why no agent's executor would serve the parameter. One that it
-// accepts may still be refused where the agent's operator does not allow it,
-// as ipc=host.
+// Validate returns an error if no agent's executor supports the parameter. An agent's
+// operator may forbid more parameters, such as ipc=host.
 func (p DockerParameter) Validate() error {
 	if p.Key == "" || strings.HasPrefix(p.Key, "-") {
 		return fmt.Errorf("%q is no option of docker run without its dashes", p.Key)
@@ -89,11 +87,11 @@ func checkUlimit(v string) error {
 	return err
 }
 
-// safeCapabilities are the capabilities that give no way to the devices of others:
-// with SYS_ADMIN a process could write its own devices cgroup.
+// safeCapabilities do not give access to the devices of other tasks. With SYS_ADMIN,
+// for example, a process could change its own devices cgroup.
 var safeCapabilities = []string{"IPC_LOCK", "NET_ADMIN", "NET_RAW", "SYS_NICE", "SYS_PTRACE", "SYS_RESOURCE"}
 
-// CapabilityName is the name of a capability as the engine takes it.
+// CapabilityName returns the name of a capability as the Docker engine expects it.
 func CapabilityName(v string) string { return strings.TrimPrefix(strings.ToUpper(v), "CAP_") }
 
 func checkCapability(v string) error {
@@ -124,8 +122,8 @@ func checkLabel(v string) error {
 	return nil
 }
 
-// checkLogDriver takes a driver by its name: the engine's default, which an empty
-// one means, may be one without an end.
+// checkLogDriver requires a name. An empty one stands for the engine's default, which
+// may keep logs without a bound.
 func checkLogDriver(v string) error {
 	if v == "" {
 		return errors.New("it names no driver")
@@ -140,7 +138,7 @@ func checkPair(v string) error {
 	return nil
 }
 
-// checkBind is docker run's HOST:CONTAINER[:MODE].
+// checkBind accepts HOST:CONTAINER[:MODE], as docker run does.
 func checkBind(v string) error {
 	source, _, ok := strings.Cut(v, ":")
 	if !ok || source == "" || strings.Contains(source, "/") && source[0] != '/' {

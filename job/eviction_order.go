@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// SpreadsTasks tells the constraints that keep a job's tasks apart.
+// SpreadsTasks reports whether the constraint keeps a job's tasks apart.
 func (c Constraint) SpreadsTasks() bool { return c.DependsOnPeers() && c.Operator != Cluster }
 
-// SpreadCounter count a group's tasks by where they are: for each constraint that
-// keeps them apart, by the value that it compares.
+// SpreadCounter counts the tasks of a group by place: for each constraint that spreads
+// tasks, by the value that the constraint compares.
 type SpreadCounter []spreadCount
 
 type spreadCount struct {
@@ -20,7 +20,7 @@ type spreadCount struct {
 	count map[string]int
 }
 
-// NewSpreadCounter has an empty count for each constraint that spreads.
+// NewSpreadCounter returns empty counts for the constraints that spread tasks.
 func NewSpreadCounter(constraints []Constraint) SpreadCounter {
 	var all SpreadCounter
 	for _, c := range constraints {
@@ -31,7 +31,7 @@ func NewSpreadCounter(constraints []Constraint) SpreadCounter {
 	return all
 }
 
-// AddTask counts a task by the values that its agent has, "" being none.
+// AddTask counts a task on an agent with these values. "" stands for no value.
 func (c SpreadCounter) AddTask(value func(field string) string) { c.addAt(c.placeValues(value), 1) }
 
 func (c SpreadCounter) placeValues(value func(field string) string) []string {
@@ -48,7 +48,7 @@ func (c SpreadCounter) addAt(places []string, by int) {
 	}
 }
 
-// tasksAt is how many tasks are in the places, over all constraints.
+// tasksAt returns the number of tasks in the places, over all constraints.
 func (c SpreadCounter) tasksAt(places []string) int {
 	n := 0
 	for i, at := range places {
@@ -59,9 +59,9 @@ func (c SpreadCounter) tasksAt(places []string) int {
 	return n
 }
 
-// EvictionOrder yields tasks in the order in which they go where some have to: by
-// first, then those whose places are fullest, then by last. Each that goes
-// leaves its places emptier for the next.
+// EvictionOrder yields tasks in the order in which they should be removed: by first,
+// then those in the fullest places, then by last. Each removed task leaves its places
+// emptier for the next comparison.
 func EvictionOrder[T any](c SpreadCounter, list []T, value func(t T, field string) string, first, last func(a, b T) int) iter.Seq[T] {
 	return func(yield func(T) bool) {
 		lines := c.groupByPlace(len(list), func(i int, field string) string { return value(list[i], field) })
@@ -76,8 +76,8 @@ func EvictionOrder[T any](c SpreadCounter, list []T, value func(t T, field strin
 		heap.Init(h)
 		for len(h.groups) > 0 {
 			next := h.groups[0]
-			// Places only empty, so that what was counted before is never too
-			// little: a line that is still first when it is counted anew goes.
+			// Counts only decrease, so an old count is never too small: a group
+			// that is still first after it is counted again is the right one.
 			if now := c.tasksAt(next.places); now != next.counted {
 				next.counted = now
 				heap.Fix(h, 0)
@@ -96,15 +96,15 @@ func EvictionOrder[T any](c SpreadCounter, list []T, value func(t T, field strin
 	}
 }
 
-// placeGroup are tasks in the same places, of which only the first may go next.
-// around is how many were in them when somebody last counted.
+// placeGroup is the tasks in the same places. Only the first may go next. counted is
+// the number of tasks in these places when the group was last counted.
 type placeGroup struct {
 	places  []string
 	tasks   []int
 	counted int
 }
 
-// evictionHeap is a heap of lines.
+// evictionHeap is a heap of groups.
 type evictionHeap struct {
 	groups  []*placeGroup
 	compare func(a, b *placeGroup) int

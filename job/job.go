@@ -1,6 +1,6 @@
-// Package job holds what people submit and what becomes of it: a job's
-// specification, its tasks, and the life of a task as one table. It decides
-// which states may follow which; it never decides where a task runs.
+// Package job defines what users submit and what becomes of it: the specification of
+// a job, its tasks, and the states of a task as one table of transitions. It fills in
+// defaults and validates. It never decides where a task runs.
 package job
 
 import (
@@ -11,7 +11,7 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// Containerizer says what runs a task: the Docker engine or Mesos itself.
+// Containerizer is what runs a task: the Docker engine or Mesos itself.
 type Containerizer string
 
 const (
@@ -19,85 +19,84 @@ const (
 	Mesos  Containerizer = "mesos"
 )
 
-// Spec is what a person submits. Defaults and Validate complete and check it.
+// Spec is a job as a user submits it. Complete fills in defaults and validates it.
 type Spec struct {
-	// Name is the job's identity in the cluster: letters, digits, dot, dash
-	// and underscore, at most 63 of them.
+	// Name identifies the job in the cluster. It has at most 63 letters, digits,
+	// dots, dashes and underscores.
 	Name string `json:"name"`
-	// Tasks counts equal tasks, each with the resources below.
+	// Tasks is the number of tasks, each of which gets the resources below.
 	Tasks int `json:"tasks"`
-	// Matrix, where set, has a task for each of its combinations.
+	// Matrix, if set, gives the job a task for each of its combinations.
 	Matrix *Matrix `json:"matrix,omitempty"`
-	// MaxParallel bounds how many of the tasks hold places at a time; 0 is no
-	// bound.
+	// MaxParallel bounds how many of the tasks hold resources at the same time.
+	// 0 stands for no bound.
 	MaxParallel int         `json:"max_parallel,omitempty"`
 	Request     gpu.Request `json:"request"`
 	CPUs        float64     `json:"cpus"`
 	MemMiB      float64     `json:"mem_mib"`
 	DiskMiB     float64     `json:"disk_mib,omitempty"`
-	// Command is an argument vector; no shell reads it. It may be empty
-	// where Image brings its own.
+	// Command is an argument vector, without a shell. It may be empty if Image
+	// has a command of its own.
 	Command []string          `json:"command,omitempty"`
 	Env     map[string]string `json:"env,omitempty"`
-	// Secrets are variables whose values the agent has: NAME, and by which name
-	// its operator keeps it for the job's role. Whoever reads the Spec learns no
-	// secret.
+	// Secrets maps variables to the names of secrets. The agent's operator keeps
+	// their values, by role. The Spec never contains a value.
 	Secrets map[string]string `json:"secrets,omitempty"`
-	// Image is empty for a task that runs in the agent's own file system.
+	// Image is empty for a task that runs in the agent's file system.
 	Image         string        `json:"image,omitempty"`
 	Containerizer Containerizer `json:"containerizer"`
 	Container
-	// KillGrace is how long a task may take to end after SIGTERM.
+	// KillGrace is the time that a task has to end after SIGTERM.
 	KillGrace time.Duration `json:"kill_grace"`
 
-	// Role is the Mesos role whose offers and quota the job uses; empty is
-	// the scheduler's first.
+	// Role is the Mesos role whose offers and quota the job uses. Empty stands
+	// for the scheduler's first role.
 	Role string `json:"role,omitempty"`
-	// Owner is who submitted it, as the scheduler's access file knows them. It
-	// is the scheduler's to say.
+	// Owner is the user who submitted the job, by the scheduler's access file.
+	// The scheduler sets it.
 	Owner string `json:"owner,omitempty"`
-	// ClientKey, where set, is by what its submission is known when it is made
-	// again. It is the scheduler's to say.
+	// ClientKey, if set, identifies a submission that a client repeats. The
+	// scheduler sets it.
 	ClientKey *ClientKey `json:"client_key,omitempty"`
-	// Priority orders the jobs of one role, the highest first.
+	// Priority orders the jobs of one role. The highest comes first.
 	Priority int `json:"priority,omitempty"`
-	// Preemptible tasks may be stopped, with KillGrace, and put back into the
-	// queue when a job of higher priority of the same role needs their place.
+	// Preemptible tasks may be stopped, with KillGrace, and queued again if a
+	// job of the same role with a higher priority needs their resources.
 	Preemptible bool `json:"preemptible,omitempty"`
-	// Gang tasks start together or not at all, and are told their peers.
+	// Gang tasks start together or not at all, and get each other's addresses.
 	Gang bool `json:"gang,omitempty"`
-	// Constraints say which agents will do, as Marathon's do.
+	// Constraints restrict the agents of the tasks.
 	Constraints []Constraint `json:"constraints,omitempty"`
-	// After are jobs that must have ended before this one's tasks start.
+	// After lists jobs that must end before the tasks of this one start.
 	After []Dependency `json:"after,omitempty"`
-	// Schedule, where set, makes the Spec that of the jobs that a schedule of
-	// its Name submits again and again.
+	// Schedule, if set, makes this the Spec of a schedule, which submits a job
+	// whenever it is due.
 	Schedule *Schedule `json:"schedule,omitempty"`
-	// Service, where set, keeps the tasks running until somebody ends the job.
+	// Service, if set, keeps the tasks running until a user ends the job.
 	Service *Service `json:"service,omitempty"`
-	// Group makes constraints that depend on other tasks count those of all
-	// jobs of the role with the same group, such as the versions of one
-	// service. Empty is a group of the job alone.
+	// Group joins jobs of a role for constraints that depend on other tasks:
+	// they count the tasks of all jobs with the same Group, such as the versions
+	// of one service. Empty stands for this job alone.
 	Group string `json:"group,omitempty"`
-	// Retries is how often a task that failed is tried again.
+	// Retries is how often a failed task is tried again.
 	Retries int `json:"retries,omitempty"`
-	// Timeout bounds how long a task may run, RunTime says how long it is
-	// expected to, MaxWait how long it may wait for its first start. Zero is
-	// no bound, or not known.
+	// Timeout bounds how long a task may run. RunTime is how long it is expected
+	// to run. MaxWait bounds how long it may wait for its first start. 0 stands
+	// for no bound, or unknown.
 	Timeout time.Duration `json:"timeout,omitempty"`
 	RunTime time.Duration `json:"run_time,omitempty"`
 	MaxWait time.Duration `json:"max_wait,omitempty"`
 }
 
-// ClientKey is a client's own key for a submission, and a digest of what was
-// submitted by it. It counts among the jobs of one owner.
+// ClientKey is a key that a client chose for a submission, and a digest of what it
+// submitted. Keys are unique among the jobs of one owner.
 type ClientKey struct {
 	Key    string `json:"key"`
 	Digest string `json:"digest"`
 }
 
-// ExpectedRunTime is how long a task will hold its place at most: its expected run time,
-// else its timeout; 0 where nobody said.
+// ExpectedRunTime returns how long a task is expected to hold its resources: RunTime,
+// or else Timeout. 0 stands for unknown.
 func (s *Spec) ExpectedRunTime() time.Duration {
 	if s.RunTime > 0 {
 		return s.RunTime
@@ -105,73 +104,74 @@ func (s *Spec) ExpectedRunTime() time.Duration {
 	return s.Timeout
 }
 
-// Job is a submitted Spec and its tasks, in index order.
+// Job is a submitted Spec and its tasks, by index.
 type Job struct {
 	Spec      Spec      `json:"spec"`
 	Submitted time.Time `json:"submitted"`
 	Tasks     []Task    `json:"tasks"`
 }
 
-// Task is one attempt to run one of a job's tasks.
+// Task is the current attempt to run one of a job's tasks.
 type Task struct {
-	// ID names the task in Mesos: JOB.INDEX.ATTEMPT, with a part that keeps
-	// it unique when a name is used again.
+	// ID names the attempt in Mesos: JOB.INDEX.ATTEMPT, and a part that keeps it
+	// unique if the job's name is used again.
 	ID    string `json:"id"`
 	Job   string `json:"job"`
 	Index int    `json:"index"`
 	State State  `json:"state"`
-	// Attempt counts from 1; it grows each time the task was lost and goes
-	// back to the queue under a new ID.
+	// Attempt counts from 1. It grows each time the task is queued again, with a
+	// new ID.
 	Attempt int `json:"attempt,omitempty"`
-	// AgentID, Hostname and AgentURL say where it was placed.
+	// AgentID, Hostname and AgentURL identify the agent. They are empty before
+	// the task is placed.
 	AgentID  string `json:"agent_id,omitempty"`
 	Hostname string `json:"hostname,omitempty"`
 	AgentURL string `json:"agent_url,omitempty"`
-	// DeviceIDs are the UUIDs it holds, where the agent names devices, and
-	// GPUTypes how many it holds of each type; "" is a type nobody told.
+	// DeviceIDs are the UUIDs of its devices, if the agent advertises UUIDs.
+	// GPUTypes counts its devices by type. "" is an unknown type.
 	DeviceIDs []string       `json:"device_ids,omitempty"`
 	GPUTypes  map[string]int `json:"gpu_types,omitempty"`
-	// Shares are what it holds of shared devices, which DeviceIDs names too and
-	// GPUTypes leaves out.
+	// Shares are its parts of shared devices. DeviceIDs contains their UUIDs;
+	// GPUTypes does not count them.
 	Shares []gpu.DeviceShare `json:"parts,omitempty"`
 	// Message and Reason come from the last status update.
 	Message string `json:"message,omitempty"`
 	Reason  string `json:"reason,omitempty"`
-	// ExitCode is set once the task's process has ended by itself.
+	// ExitCode is set once the task's process has exited.
 	ExitCode *int      `json:"exit_code,omitempty"`
 	Started  time.Time `json:"started,omitzero"`
 	Ended    time.Time `json:"ended,omitzero"`
-	// Changed is when State last changed.
+	// Changed is when State changed last.
 	Changed time.Time `json:"changed"`
-	// KillRequested is when its end was asked for, KillReason why, and KillForced
-	// that it gets no kill grace.
+	// KillRequested is when its kill was requested, KillReason says why, and
+	// KillForced skips the kill grace.
 	KillRequested time.Time  `json:"kill_wanted,omitzero"`
 	KillReason    KillReason `json:"kill_reason,omitempty"`
 	KillForced    bool       `json:"kill_forced,omitempty"`
-	// Healthy is what its health check found last, nil before it knows.
+	// Healthy is the latest result of its health checks, nil before the first.
 	Healthy *bool `json:"healthy,omitempty"`
-	// Check is what its check found last, in words.
+	// Check is the latest result of its check, as text.
 	Check string `json:"check,omitempty"`
-	// Ports are the host ports it got, Addresses the IP addresses by which it
-	// is reached: its agent's, or its own in a container network.
+	// Ports are its host ports. Addresses are the IP addresses at which it is
+	// reached: its agent's, or its own in a container network.
 	Ports     []int    `json:"ports,omitempty"`
 	Addresses []string `json:"addresses,omitempty"`
-	// Failures and Losses count how earlier attempts ended: by a fault of
-	// their own, or without a word.
+	// Failures counts earlier attempts that failed. Losses counts those that
+	// ended without a report, for example because the agent was lost.
 	Failures int `json:"failures,omitempty"`
 	Losses   int `json:"losses,omitempty"`
-	// Ran says that an attempt got as far as its agent.
+	// Ran is true once an attempt has reached its agent.
 	Ran bool `json:"ran,omitempty"`
-	// ImageExclusions keeps it off agents that its image cannot run on, as its attempts
-	// have found.
+	// ImageExclusions keep it off agents that cannot run its image, as earlier
+	// attempts found.
 	ImageExclusions []Constraint `json:"unfit,omitempty"`
-	// NotBefore is when a task that waits may be tried again, or since when its
-	// job waits for no other: until then nothing but time was in its way.
+	// NotBefore is when a waiting task may be tried again, or when the job's last
+	// dependency was met. Before that, the task does not wait for resources.
 	NotBefore time.Time `json:"not_before,omitzero"`
 }
 
-// WaitingSince is when a task that waits began to wait for a place: pauses after
-// failures, and the wait for other jobs, are over by then.
+// WaitingSince returns when a waiting task began to wait for resources: after its
+// backoff and its dependencies.
 func (t *Task) WaitingSince() time.Time {
 	if t.NotBefore.After(t.Changed) {
 		return t.NotBefore
@@ -179,35 +179,36 @@ func (t *Task) WaitingSince() time.Time {
 	return t.Changed
 }
 
-// KillReason says why a task's end was asked for.
+// KillReason is why the kill of a task was requested.
 type KillReason string
 
 const (
 	KillByUser KillReason = ""
-	// KillByTimeout: it ran longer than its job allows.
+	// KillByTimeout means that it ran longer than its job allows.
 	KillByTimeout KillReason = "timeout"
-	// KillByPeer: another task of its gang has ended for good.
+	// KillByPeer means that another task of its gang has ended for good.
 	KillByPeer KillReason = "peer"
-	// KillByPreemption: a job of higher priority needs its place.
+	// KillByPreemption means that a job with a higher priority needs its resources.
 	KillByPreemption KillReason = "preempted"
-	// KillByGangRestart: another task of its gang has ended, and all start anew.
+	// KillByGangRestart means that another task of its gang has ended, and all
+	// start again.
 	KillByGangRestart KillReason = "gang"
-	// KillByScaling: its service wants fewer tasks.
+	// KillByScaling means that its service was scaled down.
 	KillByScaling KillReason = "scale"
-	// KillByReplacement: its service wants another in its place.
+	// KillByReplacement means that its service starts another task in its place.
 	KillByReplacement KillReason = "replaced"
-	// KillByDrain: an operator wants its agent empty.
+	// KillByDrain means that an operator drains its agent.
 	KillByDrain KillReason = "drained"
 )
 
-// RequeuesTask reports whether a task killed for that reason goes back into the
-// queue.
+// RequeuesTask reports whether a task killed for that reason is queued again.
 func (r KillReason) RequeuesTask() bool {
 	return r == KillByPreemption || r == KillByGangRestart || r == KillByReplacement || r == KillByDrain
 }
 
-// State is the job's: FAILED as soon as it cannot finish any more, otherwise
-// the least advanced of its tasks. Retired ones count only where all are.
+// State returns the state of the job: FAILED as soon as it cannot finish any more,
+// otherwise the least advanced state of its tasks. Retired tasks count only if all
+// tasks are retired.
 func (j *Job) State() State {
 	least, retired := Finished, true
 	for i := range j.Tasks {
@@ -226,8 +227,8 @@ func (j *Job) State() State {
 	return least
 }
 
-// jobRank orders states by what they say of a whole job: what went wrong says
-// most, and of that what went wrong by itself; then the least advanced.
+// jobRank orders states by how much they decide about the whole job. Failures come
+// first, among them those that no user caused, then the least advanced states.
 func (s State) jobRank() int {
 	for i, bad := range [...]State{Failed, Refused, Lost, Killed} {
 		if s == bad {
@@ -242,8 +243,8 @@ func (s State) jobRank() int {
 	return -1
 }
 
-// IsTerminal reports whether every task has ended for good. Retired tasks may
-// be wanted again as long as nobody ends their service.
+// IsTerminal reports whether every task has ended for good. A service with retired
+// tasks is not terminal until it is killed: it may be scaled up again.
 func (j *Job) IsTerminal() bool {
 	for i := range j.Tasks {
 		if t := &j.Tasks[i]; t.State.IsLive() || t.IsRetired() {
@@ -253,8 +254,8 @@ func (j *Job) IsTerminal() bool {
 	return true
 }
 
-// ExitCode is the first non-zero exit code in index order; 1 for a job that
-// ended otherwise than FINISHED and brought none.
+// ExitCode returns the first exit code that is not 0, by index. A job that ended
+// otherwise than FINISHED without one has the exit code 1.
 func (j *Job) ExitCode() int {
 	for i := range j.Tasks {
 		if c := j.Tasks[i].ExitCode; c != nil && *c != 0 && !j.Tasks[i].IsRetired() {
@@ -267,7 +268,7 @@ func (j *Job) ExitCode() int {
 	return 1
 }
 
-// Clone copies the job so that neither copy sees the other's changes.
+// Clone returns a copy that shares nothing that either side may change.
 func (j *Job) Clone() *Job {
 	c := *j
 	c.Tasks = append([]Task(nil), j.Tasks...)

@@ -5,40 +5,40 @@ import (
 	"fmt"
 )
 
-// Versions of the Launch wire format. LaunchVersion is that of most tasks;
-// entrypointLaunchVersion and secretsLaunchVersion are written only for what executors of those
-// before would not heed, so that the others may run on agents that have an
-// older release.
+// Versions of LaunchData's encoding. Most tasks have LaunchVersion. The later versions
+// are used only for tasks with fields that older executors would ignore, so that other
+// tasks can run on agents with an older release.
 const (
 	LaunchVersion           = 2
 	entrypointLaunchVersion = 3
 	secretsLaunchVersion    = 4
 )
 
-// LaunchData is what the framework tells the executor about one task beyond what
-// Mesos has words for in a TaskInfo. It travels as JSON in TaskInfo.data:
-// Mesos allows no CommandInfo beside a custom executor.
+// LaunchData is what the scheduler passes to the executor about a task in addition to
+// the fields of TaskInfo. It is JSON in TaskInfo.data, because Mesos allows no
+// CommandInfo together with a custom executor.
 type LaunchData struct {
-	// Version also tells a Launch from other frameworks' data.
+	// Version also distinguishes LaunchData from the data of other frameworks.
 	Version int               `json:"mesos-gpu"`
 	Job     string            `json:"job"`
 	Index   int               `json:"index"`
 	Command []string          `json:"command,omitempty"`
 	Env     map[string]string `json:"env,omitempty"`
-	// Secrets are the Spec's: the executor finds their values.
+	// Secrets are the Spec's. The executor looks up their values.
 	Secrets map[string]string `json:"secrets,omitempty"`
-	// User and Fetch are the Spec's, for a nested container: the executor puts
-	// them into its CommandInfo.
+	// User and Fetch are the Spec's. The executor copies them into the
+	// CommandInfo of a nested container.
 	User  string          `json:"user,omitempty"`
 	Fetch []FetchArtifact `json:"fetch,omitempty"`
 	// ImageEntrypoint is the Spec's.
 	ImageEntrypoint bool `json:"image_entrypoint,omitempty"`
-	// HealthChecks are those beside the TaskInfo's own, each a HealthCheck of
-	// Mesos in JSON.
+	// HealthChecks are those that TaskInfo has no field for, each a HealthCheck
+	// message of Mesos in JSON.
 	HealthChecks []json.RawMessage `json:"health_checks,omitempty"`
 }
 
-// Encode is TaskInfo.data, with the oldest version that says it all.
+// Encode returns the content of TaskInfo.data in the oldest version that contains all
+// fields that are set.
 func (l LaunchData) Encode() ([]byte, error) {
 	l.Version = LaunchVersion
 	if l.ImageEntrypoint || len(l.HealthChecks) > 0 {
@@ -54,9 +54,8 @@ func (l LaunchData) Encode() ([]byte, error) {
 	return data, nil
 }
 
-// ParseLaunch reads TaskInfo.data; ok tells whether it is a Launch at all. It
-// refuses a version this executor does not know: scheduler and executor must
-// come from compatible releases.
+// ParseLaunch reads TaskInfo.data. ok reports whether it is LaunchData. It returns an
+// error for an unknown version: scheduler and executor must be of compatible releases.
 func ParseLaunch(data []byte) (l LaunchData, ok bool, err error) {
 	if json.Unmarshal(data, &l) != nil || l.Version == 0 {
 		return LaunchData{}, false, nil

@@ -5,31 +5,31 @@ import (
 	"slices"
 )
 
-// Matrix makes a job one task for each combination of its axes' values, in the
-// words of GitHub's matrices
+// Matrix gives a job one task for each combination of its axes' values. Its rules are
+// those of GitHub's matrices
 // (https://docs.github.com/en/actions/how-tos/write-workflows/choose-what-workflows-do/run-job-variations).
 type Matrix struct {
-	// Axes vary in their order, the last one fastest.
+	// Axes are varied in this order, the last one fastest.
 	Axes []MatrixAxis `json:"axes,omitempty"`
-	// Exclude leaves out the combinations that have all values of one entry.
+	// Exclude removes the combinations that have all values of an entry.
 	Exclude []map[string]string `json:"exclude,omitempty"`
-	// Include adds the values of an entry to the combinations that it agrees
-	// with on every axis; one that agrees with none is one more combination.
+	// Include adds the values of an entry to the combinations that agree with it
+	// on every axis. An entry that agrees with none is a combination of its own.
 	Include []map[string]string `json:"include,omitempty"`
 }
 
-// MatrixAxis is a name and the values that it takes.
+// MatrixAxis is a variable and its values.
 type MatrixAxis struct {
 	Name   string   `json:"name"`
 	Values []string `json:"values"`
 }
 
-// Combinations counts them and finds the values of a task's by its index: first
-// those of the axes, then what Include adds. None is made before it is asked
-// for; there is none beyond the last.
+// Combinations returns the number of combinations, and a function that computes the
+// values of the task with an index: first the combinations of the axes, then those
+// that Include adds. The function returns nil for an index beyond the last.
 func (m *Matrix) Combinations() (count int, of func(index int) map[string]string) {
 	excluded, included := m.entryPatterns(m.Exclude), m.entryPatterns(m.Include)
-	var crossed []int // numbers that Exclude leaves
+	var crossed []int // numbers of the combinations that Exclude leaves
 	met := make([]bool, len(included))
 	at := make([]int, len(m.Axes))
 	for number := range m.crossingCount() {
@@ -59,7 +59,7 @@ func (m *Matrix) Combinations() (count int, of func(index int) map[string]string
 	}
 }
 
-// crossingCount is how many there are of the axes' values.
+// crossingCount returns the number of combinations of the axes' values.
 func (m *Matrix) crossingCount() int {
 	if len(m.Axes) == 0 {
 		return 0
@@ -67,7 +67,7 @@ func (m *Matrix) crossingCount() int {
 	return m.axesProduct()
 }
 
-// splitIndex finds the value of each axis, by its place, in a crossing.
+// splitIndex computes the index of each axis's value from the number of a combination.
 func (m *Matrix) splitIndex(number int, at []int) {
 	for i := len(m.Axes) - 1; i >= 0; i-- {
 		n := len(m.Axes[i].Values)
@@ -75,7 +75,7 @@ func (m *Matrix) splitIndex(number int, at []int) {
 	}
 }
 
-// valuesAt are those of a crossing, with what Include adds to it.
+// valuesAt returns the values of a combination, including those that Include adds.
 func (m *Matrix) valuesAt(number int, included []entryPattern) map[string]string {
 	at := make([]int, len(m.Axes))
 	m.splitIndex(number, at)
@@ -91,8 +91,8 @@ func (m *Matrix) valuesAt(number int, included []entryPattern) map[string]string
 	return all
 }
 
-// entryPattern is what an entry says of the axes: the place of a value of each,
-// anyValue, or noValue.
+// entryPattern is an entry as indexes of the axes' values: anyValue for an axis that
+// the entry does not name, noValue for a value that the axis does not have.
 type entryPattern []int
 
 const (

@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// ParseVolume reads "SOURCE:TARGET", with ":ro" or ":rw" after it, as docker
-// run's --volume.
+// ParseVolume parses "SOURCE:TARGET[:ro|:rw]", as docker run's --volume does.
 func ParseVolume(text string) (Volume, error) {
 	parts := strings.Split(text, ":")
 	bad := func(why string) (Volume, error) {
@@ -24,8 +23,8 @@ func ParseVolume(text string) (Volume, error) {
 	return v, nil
 }
 
-// ParsePort reads a container's own port, as "8080" or "9090/udp", or one with
-// its host port before it, as docker run's --publish: "80:8080".
+// ParsePort parses the port of a container, "8080" or "9090/udp", or one with its host
+// port, "80:8080", as docker run's --publish does.
 func ParsePort(text string) (Port, error) {
 	own, protocol, _ := strings.Cut(text, "/")
 	p := Port{Protocol: PortProtocol(protocol)}
@@ -49,11 +48,10 @@ func parsePortNumber(text string) (n int, ok bool) {
 	return n, err == nil && n >= 1 && n <= maxPort
 }
 
-// UnlimitedText is how people write Unlimited.
+// UnlimitedText is how users write Unlimited.
 const UnlimitedText = "unlimited"
 
-// ParseUlimit reads the limits of that name: "65536", "unlimited" or
-// "SOFT:HARD".
+// ParseUlimit parses the limits of that name: "65536", "unlimited" or "SOFT:HARD".
 func ParseUlimit(name, limits string) (Ulimit, error) {
 	soft, hard, two := strings.Cut(limits, ":")
 	if !two {
@@ -76,8 +74,7 @@ func ParseUlimit(name, limits string) (Ulimit, error) {
 	return u, nil
 }
 
-// ParseParameter reads "KEY=VALUE", an option of docker run without its
-// dashes.
+// ParseParameter parses "KEY=VALUE", an option of docker run without its dashes.
 func ParseParameter(text string) (DockerParameter, error) {
 	key, value, ok := strings.Cut(text, "=")
 	if !ok || key == "" {

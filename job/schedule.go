@@ -10,41 +10,40 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// Schedule says when to run a job again and again.
+// Schedule is when a job runs repeatedly.
 type Schedule struct {
-	// Cron is five fields, minute to day of the week, or one of @hourly,
-	// @daily, @weekly, @monthly and @yearly.
+	// Cron has five fields, from minute to day of the week, or is one of
+	// @hourly, @daily, @weekly, @monthly and @yearly.
 	Cron string `json:"cron"`
-	// TimeZone is a name of the time zone database; empty is UTC.
+	// TimeZone is a name in the time zone database. Empty stands for UTC.
 	TimeZone string `json:"time_zone,omitempty"`
-	// Overlap says what becomes of a run that is due while an earlier one has
-	// not ended.
+	// Overlap is what happens if a run is due while an earlier one has not ended.
 	Overlap OverlapPolicy `json:"overlap,omitempty"`
-	// History is how many runs that have ended are kept.
+	// History is how many ended runs are kept.
 	History int `json:"history,omitempty"`
 }
 
-// OverlapPolicy is a way to treat two runs that would go at a time.
+// OverlapPolicy is how a schedule treats runs that would overlap.
 type OverlapPolicy string
 
 const (
-	// SkipOverlap passes the new run over.
+	// SkipOverlap skips the new run.
 	SkipOverlap OverlapPolicy = "skip"
-	// AllowOverlap has both run.
+	// AllowOverlap starts the new run beside the old one.
 	AllowOverlap OverlapPolicy = "allow"
 	// ReplaceOverlap ends the old run.
 	ReplaceOverlap OverlapPolicy = "replace"
 )
 
 const (
-	// DefaultHistory is what a Schedule without one keeps.
+	// DefaultHistory is the History of a Schedule that sets none.
 	DefaultHistory = 3
-	// MaxHistory bounds it.
+	// MaxHistory bounds History.
 	MaxHistory = 100
-	// runLayout follows a dash in the names of runs; the time is UTC.
+	// runLayout is appended to the names of runs, after a dash. The time is UTC.
 	runLayout = "20060102-1504"
-	// maxScheduleName is how long the name of a schedule may be for its runs to
-	// have names.
+	// maxScheduleName is the length of a schedule's name for which the names of
+	// its runs are not too long.
 	maxScheduleName = 63 - 1 - len(runLayout)
 )
 
@@ -53,13 +52,13 @@ func (v *Schedule) setDefaults() {
 	v.History = cmp.Or(v.History, DefaultHistory)
 }
 
-// RunName is that of the job which a schedule runs at that time.
+// RunName returns the name of the job that a schedule submits at that time.
 func RunName(schedule string, due time.Time) string {
 	return schedule + "-" + due.UTC().Format(runLayout)
 }
 
-// NextRun is the first time after another that the schedule names; zero if there
-// is none in years. It looks its time zone up in the system's database.
+// NextRun returns the first time after another at which the schedule is due, or zero if
+// there is none for years. It reads the system's time zone database.
 func (v *Schedule) NextRun(after time.Time) (time.Time, error) {
 	next, err := v.NextRunFunc()
 	if err != nil {
@@ -68,10 +67,10 @@ func (v *Schedule) NextRun(after time.Time) (time.Time, error) {
 	return next(after), nil
 }
 
-// NextRunFunc is Next for many times: it reads the schedule once.
+// NextRunFunc parses the schedule once and returns NextRun as a function.
 func (v *Schedule) NextRunFunc() (func(after time.Time) time.Time, error) {
-	// The library would take a zone or an interval here too. The zone has a
-	// key of its own; runs at an interval would shift with each restart.
+	// The library would also accept a time zone or an interval here. The zone
+	// has a key of its own. Intervals would start again with each restart.
 	if first, _, _ := strings.Cut(v.Cron, " "); strings.Contains(first, "=") || first == "@every" {
 		return nil, fmt.Errorf("cron %q begins with %q: write five fields such as %q, and the zone as time_zone", v.Cron, first, "0 3 * * *")
 	}
@@ -80,13 +79,13 @@ func (v *Schedule) NextRunFunc() (func(after time.Time) time.Time, error) {
 		return nil, fmt.Errorf("cron %q: %w: write five fields such as %q, or @daily", v.Cron, err, "0 3 * * *")
 	}
 	zone, err := time.LoadLocation(v.TimeZone)
-	if err != nil || v.TimeZone == "Local" { // whose?
+	if err != nil || v.TimeZone == "Local" { // which differs between schedulers
 		return nil, fmt.Errorf("time_zone %q is none such as Europe/Berlin", v.TimeZone)
 	}
 	return func(after time.Time) time.Time { return times.Next(after.In(zone)) }, nil
 }
 
-// validateSchedule checks the schedule, and what the job says beside it.
+// validateSchedule checks the schedule, and that the rest of the job allows one.
 func (s *Spec) validateSchedule(bad func(format string, args ...any)) {
 	v := s.Schedule
 	if v == nil {

@@ -12,11 +12,11 @@ const (
 	maxSecretName = 255
 )
 
-// secretPattern is one word of a secret's name.
+// secretPattern matches one part of a secret's name.
 var secretPattern = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
 
-// IsSecretName reports whether a secret may have that name: words with slashes
-// between, none of them leading out of where secrets are.
+// IsSecretName reports whether a secret may have that name: parts separated by
+// slashes, none of which leads out of the folder of secrets.
 func IsSecretName(name string) bool {
 	for word := range strings.SplitSeq(name, "/") {
 		if !secretPattern.MatchString(word) || word == "." || word == ".." {
@@ -26,8 +26,7 @@ func IsSecretName(name string) bool {
 	return len(name) <= maxSecretName
 }
 
-// validateSecrets checks the names. Whether there are such secrets the agents
-// know.
+// validateSecrets checks the names. Only the agents know which secrets exist.
 func (s *Spec) validateSecrets(bad func(format string, args ...any)) {
 	if len(s.Secrets) > maxSecrets {
 		bad("secrets: %d are more than %d", len(s.Secrets), maxSecrets)

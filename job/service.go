@@ -5,44 +5,44 @@ import (
 	"time"
 )
 
-// Service makes a job's tasks a service: each is kept running, whatever ends
-// it, until somebody ends the job.
+// Service keeps each of a job's tasks running, however it ends, until a user ends the
+// job.
 type Service struct {
-	// Backoff is the pause before a task that ended is started again.
+	// Backoff is the pause before a task is started again.
 	Backoff BackoffPolicy `json:"backoff,omitzero"`
-	// ReplaceAfter is how long a task's agent may be away before another is
-	// started in the task's place; 0 is the scheduler's time, below 0 is
-	// never.
+	// ReplaceAfter is how long a task's agent may be unreachable before another
+	// task is started in its place. 0 stands for the scheduler's default, a
+	// negative value for never.
 	ReplaceAfter time.Duration `json:"replace_after,omitempty"`
 }
 
-// BackoffPolicy is pauses that grow: Initial, and Factor times the last for each
-// failure in a row, at most Max.
+// BackoffPolicy is an exponential backoff: the first pause is Initial, and each failure
+// in a row multiplies it by Factor, up to Max.
 type BackoffPolicy struct {
 	Initial time.Duration `json:"initial"`
 	Factor  float64       `json:"factor"`
 	Max     time.Duration `json:"max"`
 }
 
-// Defaults of services are Marathon's.
+// Defaults of services, which are those of Marathon.
 const (
 	DefaultBackoff       = time.Second
 	DefaultBackoffFactor = 1.15
 	DefaultBackoffMax    = 5 * time.Minute
-	// maxBackoffFactor bounds a mistake.
+	// maxBackoffFactor rejects obvious mistakes.
 	maxBackoffFactor = 100
 )
 
-// PauseAfter is the one after so many failures in a row, 0 after none.
+// PauseAfter returns the pause after that many failures in a row, 0 after none.
 func (b BackoffPolicy) PauseAfter(failures int) time.Duration {
 	if failures <= 0 {
 		return 0
 	}
 	pause := float64(b.Initial) * math.Pow(b.Factor, float64(failures-1))
-	if !(pause < float64(b.Max)) { // infinity too
+	if !(pause < float64(b.Max)) { // also for infinity
 		return b.Max
 	}
-	return max(b.Initial, time.Duration(pause)) // floats round long times
+	return max(b.Initial, time.Duration(pause)) // a float64 rounds long durations
 }
 
 func (v *Service) setDefaults() {
@@ -57,8 +57,8 @@ func (v *Service) setDefaults() {
 	}
 }
 
-// validateService refuses what a service, which never ends by itself, has no
-// use for.
+// validateService rejects keys that have no meaning for a service, which never ends by
+// itself.
 func (s *Spec) validateService(bad func(format string, args ...any)) {
 	if s.Group != "" && (len(s.Group) > maxGroup || !groupPattern.MatchString(s.Group)) {
 		bad("group: %q: use 1 to %d letters, digits, dots, dashes, underscores or slashes", s.Group, maxGroup)
@@ -90,12 +90,11 @@ func (s *Spec) validateService(bad func(format string, args ...any)) {
 	}
 }
 
-// IsRetired reports whether the task has ended and its service wants none in its
-// place.
+// IsRetired reports whether the task has ended because its service was scaled down.
 func (t *Task) IsRetired() bool { return !t.State.IsLive() && t.KillReason == KillByScaling }
 
-// WantedTasks counts the tasks that a job wants: a service those that are not
-// retired, or about to be.
+// WantedTasks returns how many tasks a service should run: those that have not been
+// retired.
 func (j *Job) WantedTasks() int {
 	n := 0
 	for i := range j.Tasks {

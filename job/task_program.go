@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// placeholder is where the value of a task's combination is written.
+// placeholder matches where the value of a combination is inserted.
 var placeholder = regexp.MustCompile(`\{\{ *matrix\.([A-Za-z_][A-Za-z0-9_]*) *\}\}`)
 
-// matrixPlaceholders are the names that command and env want of the matrix.
+// matrixPlaceholders returns the names of the matrix that Command and Env refer to.
 func (s *Spec) matrixPlaceholders() []string {
 	texts := slices.AppendSeq(slices.Clone(s.Command), maps.Values(s.Env))
 	var names []string
@@ -23,9 +23,9 @@ func (s *Spec) matrixPlaceholders() []string {
 	return slices.Compact(names)
 }
 
-// TaskProgram is what a task runs with the values of its combination: they are in
-// its environment by their names, and stand where command and env say
-// {{matrix.NAME}}. Without a matrix it is Command and Env.
+// TaskProgram returns the command and the environment of the task with these values of
+// the matrix. The values are added to the environment, and replace {{matrix.NAME}} in
+// Command and Env. Without a matrix it returns Command and Env.
 func (s *Spec) TaskProgram(values map[string]string) (command []string, env map[string]string) {
 	if s.Matrix == nil {
 		return s.Command, s.Env
@@ -44,7 +44,7 @@ func (s *Spec) TaskProgram(values map[string]string) (command []string, env map[
 	return command, env
 }
 
-// fillPlaceholders writes values where the text names them. What has no value stays.
+// fillPlaceholders inserts values into the text. Unknown names are left unchanged.
 func fillPlaceholders(text string, values map[string]string) string {
 	if !strings.Contains(text, "{{") {
 		return text

@@ -2,34 +2,35 @@ package job
 
 import "slices"
 
-// State is where a task stands. The names are what people read.
+// State is the state of a task. The API and the CLI show these names.
 type State string
 
 const (
-	// Waiting: in the queue; no agent holds anything for it.
+	// Waiting tasks are queued. No agent holds resources for them.
 	Waiting State = "WAITING"
-	// Launching: the intent is journalled; the master may or may not have it.
+	// Launching tasks have a journaled intent. The master may not know them yet.
 	Launching State = "LAUNCHING"
-	// Staging: the master has it; its agent is fetching or starting.
+	// Staging tasks are known to the master. Their agent fetches or starts them.
 	Staging  State = "STAGING"
 	Starting State = "STARTING"
 	Running  State = "RUNNING"
-	// Unreachable: its agent is partitioned from the master; it may come back.
+	// Unreachable tasks are on an agent that is partitioned from the master. They
+	// may come back.
 	Unreachable State = "UNREACHABLE"
-	// Killing: its end was asked for and has not come yet.
+	// Killing tasks have been told to end and have not ended yet.
 	Killing State = "KILLING"
 
 	Finished State = "FINISHED"
 	Failed   State = "FAILED"
 	Killed   State = "KILLED"
-	// Lost: it ended without a word from it (agent gone, launch dropped).
+	// Lost tasks ended without a report (agent gone, launch dropped).
 	Lost State = "LOST"
-	// Refused: Mesos would not launch it; another try would fare no better.
+	// Refused tasks were rejected by Mesos. A retry would be rejected too.
 	Refused State = "REFUSED"
 )
 
-// transitions is the table of what may follow what. A state may always follow
-// itself; ended states are followed by nothing.
+// transitions lists the states that may follow each state. A state may always follow
+// itself. Nothing follows the states of ended tasks.
 var transitions = map[State][]State{
 	Waiting:     {Launching, Killed, Failed, Refused},
 	Launching:   {Staging, Starting, Running, Unreachable, Killing, Finished, Failed, Killed, Lost, Refused},
@@ -51,20 +52,19 @@ func States() []State {
 	return all[:]
 }
 
-// stateOrder is an array, so that ranking a state allocates nothing.
+// stateOrder returns an array, so that jobRank allocates nothing.
 func stateOrder() [12]State {
 	return [...]State{Waiting, Launching, Staging, Starting, Running, Unreachable, Killing, Finished, Failed, Killed, Lost, Refused}
 }
 
-// CanBecome reports whether next may follow s.
+// CanBecome reports whether the task may change to next.
 func (s State) CanBecome(next State) bool { return s == next || slices.Contains(transitions[s], next) }
 
-// NextStates lists what may follow s.
+// NextStates lists the states that may follow.
 func (s State) NextStates() []State { return slices.Clone(transitions[s]) }
 
 // IsLive reports whether the task has not ended.
 func (s State) IsLive() bool { return len(transitions[s]) > 0 }
 
-// IsPlaced reports whether the task holds resources on an agent, as far as
-// anybody can know.
+// IsPlaced reports whether the task may hold resources on an agent.
 func (s State) IsPlaced() bool { return s.IsLive() && s != Waiting }

@@ -12,12 +12,12 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// Defaults for what a Spec leaves out.
+// Defaults and bounds of a Spec.
 const (
 	DefaultCPUs      = 1
 	DefaultMemMiB    = 256
 	DefaultKillGrace = 5 * time.Second
-	// MaxTasks bounds one job.
+	// MaxTasks bounds the tasks of one job.
 	MaxTasks = 10_000
 	// MaxRetries bounds the retries of one task.
 	MaxRetries = 1000
@@ -32,8 +32,8 @@ const (
 	maxPort         = 65535
 )
 
-// Bounds beyond which a wish is a mistake: no machine has more, and Mesos or
-// the kernel would refuse it later and less clearly.
+// Bounds above which a value is a mistake: no machine has more, and Mesos or the kernel
+// would reject it later with a less helpful message.
 const (
 	maxCPUs      = 4096
 	maxMiB       = 1 << 30 // a PiB
@@ -44,21 +44,21 @@ const (
 	maxGroup     = 255
 	// maxConstraints bounds the work of matching one agent.
 	maxConstraints = 50
-	// maxTextBytes is the kernel's limit for one argument or variable, maxTotalTextBytes
-	// bounds all of a task's together: one ACCEPT carries them for each task.
+	// maxTextBytes is the kernel's limit for one argument or variable.
+	// maxTotalTextBytes bounds the sum of a task: one ACCEPT carries it for each
+	// task.
 	maxTextBytes      = 128<<10 - 1
 	maxTotalTextBytes = 256 << 10
 )
 
-// Complete fills what the submitter left out and validates the whole. A Spec is
-// completed once, where it is parsed or made; what handles it afterwards relies
-// on that.
+// Complete fills in defaults and validates the result. A Spec is completed once, where
+// it is parsed or created. Code that receives a Spec relies on that.
 func (s *Spec) Complete() error {
 	s.SetDefaults()
 	return s.Validate()
 }
 
-// SetDefaults fills what the submitter left out.
+// SetDefaults fills in what is absent.
 func (s *Spec) SetDefaults() {
 	if s.Tasks == 0 && s.Matrix != nil {
 		s.Tasks = s.Matrix.taskCount()
@@ -95,12 +95,11 @@ func (s *Spec) SetDefaults() {
 
 var (
 	namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
-	// groupPattern lets a group be a path, as Marathon's ids are.
+	// groupPattern allows paths, such as Marathon's ids.
 	groupPattern = regexp.MustCompile(`^[A-Za-z0-9._/-]+$`)
 )
 
-// Validate says everything that is wrong with the Spec, each with what to
-// write instead.
+// Validate returns all mistakes joined. Each names the key and what to write instead.
 func (s *Spec) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -122,7 +121,7 @@ func (s *Spec) Validate() error {
 	if slices.Contains(s.Request.Types.Include, "") || slices.Contains(s.Request.Types.Exclude, "") {
 		bad("gpu_type: a type is empty")
 	}
-	if !(s.CPUs > 0 && s.CPUs <= maxCPUs) { // NaN is neither
+	if !(s.CPUs > 0 && s.CPUs <= maxCPUs) { // also rejects NaN
 		bad("cpus: %g is not above 0 and at most %d", s.CPUs, maxCPUs)
 	}
 	if !(s.MemMiB > 0 && s.MemMiB <= maxMiB) {
@@ -147,13 +146,13 @@ func (s *Spec) Validate() error {
 	return errors.Join(errs...)
 }
 
-// uuidPattern is what NVML gives devices and MIG instances.
+// uuidPattern matches NVML's UUIDs of devices and MIG instances.
 var uuidPattern = regexp.MustCompile(`^(GPU|MIG)-[A-Za-z0-9/-]{1,120}$`)
 
-// versionPattern is dotted numbers.
+// versionPattern matches numbers separated by dots.
 var versionPattern = regexp.MustCompile(`^[0-9]{1,6}(\.[0-9]{1,6}){0,3}$`)
 
-// validateRequest checks what the job wants of its agents.
+// validateRequest checks the requirements on GPUs and agents.
 func (s *Spec) validateRequest(bad func(format string, args ...any)) {
 	r := &s.Request
 	wants := !r.Devices.AcceptsAny() || r.MinMemMiB != 0 || r.MinDriver != "" || r.MinCUDA != "" || r.Topology != "" && r.Topology != gpu.AnyTopology
@@ -190,8 +189,7 @@ func (s *Spec) validateRequest(bad func(format string, args ...any)) {
 	}
 }
 
-// validateShare checks what the job wants of devices that it does not want
-// alone.
+// validateShare checks the share of devices.
 func (s *Spec) validateShare(bad func(format string, args ...any)) {
 	r := &s.Request
 	if r.Share.IsWhole() {
@@ -211,7 +209,7 @@ func (s *Spec) validateShare(bad func(format string, args ...any)) {
 	}
 }
 
-// validateQueueing checks when the job runs, and in whose name.
+// validateQueueing checks the role, the priority and the durations.
 func (s *Spec) validateQueueing(bad func(format string, args ...any)) {
 	if s.Role != "" {
 		if err := ValidateRole(s.Role); err != nil {
@@ -237,7 +235,7 @@ func (s *Spec) validateQueueing(bad func(format string, args ...any)) {
 	}
 }
 
-// ValidateRole says what is wrong with the name of a Mesos role.
+// ValidateRole returns an error if Mesos does not accept the name of a role.
 func ValidateRole(role string) error {
 	if role == "*" {
 		return nil
@@ -250,7 +248,7 @@ func ValidateRole(role string) error {
 	return nil
 }
 
-// validateProgram checks what is run, and in what.
+// validateProgram checks the command, the image and the sizes of texts.
 func (s *Spec) validateProgram(bad func(format string, args ...any)) {
 	switch s.Containerizer {
 	case Docker:

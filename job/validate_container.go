@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Defaults of checks. Loading a model takes minutes: the grace is Marathon's.
+// Defaults of checks. The grace is Marathon's: loading a model takes minutes.
 const (
 	DefaultCheckInterval  = 10 * time.Second
 	DefaultCheckTimeout   = 20 * time.Second
@@ -43,20 +43,18 @@ func (c *Check) setDefaults() {
 	}
 }
 
-// reservedPaths are the paths that a container gets anyway, or must not have from
-// elsewhere.
+// reservedPaths are paths that every container has, or that must not be replaced.
 var reservedPaths = []string{"/", "/dev", "/proc", "/sys", "/mnt/mesos/sandbox", "/usr/local/nvidia"}
 
-// ulimitNames are those that setrlimit(2), the Docker engine and Mesos have in
-// common.
+// ulimitNames are supported by setrlimit(2), the Docker engine and Mesos alike.
 var ulimitNames = []string{
 	"core", "cpu", "data", "fsize", "locks", "memlock", "msgqueue", "nice", "nofile", "nproc", "rss", "rtprio", "rttime", "sigpending", "stack",
 }
 
-// reservedLabels begins the labels that are the scheduler's to set.
+// reservedLabels is the prefix of labels that only the scheduler sets.
 const reservedLabels = "mesos-gpu."
 
-// validateContainer checks what the container is to be.
+// validateContainer checks the keys of the container.
 func (s *Spec) validateContainer(bad func(format string, args ...any)) {
 	s.validateVolumes(bad)
 	s.validateNetwork(bad)
@@ -112,7 +110,7 @@ func (s *Spec) validateContainer(bad func(format string, args ...any)) {
 	}
 }
 
-// validateMesos refuses what only the Docker engine can do.
+// validateMesos rejects what only the Docker engine supports.
 func (s *Spec) validateMesos(bad func(format string, args ...any)) {
 	needs := func(what string) { bad("%s needs container: %s", what, Docker) }
 	if !s.Network.IsHost() {
@@ -265,7 +263,7 @@ func (s *Spec) validateCheck(key string, c *Check, bad func(format string, args 
 	}
 }
 
-// allChecks are those that the job has.
+// allChecks returns the health checks and the check.
 func (c *Container) allChecks() []*Check {
 	var all []*Check
 	for _, h := range c.HealthChecks() {

@@ -8,18 +8,18 @@ import (
 	"strings"
 )
 
-// Bounds of what is handed on to agents and engines.
+// Bounds of lists that agents and engines receive.
 const (
 	maxArtifacts  = 100
 	maxParameters = 100
 	maxURI        = 4096
 )
 
-// fetchSchemes are those of Mesos's fetcher that need no plugin of the agent's,
-// and what operators add most.
+// fetchSchemes are those that Mesos's fetcher supports without a plugin, and the
+// plugins that operators install most often.
 var fetchSchemes = []string{"http", "https", "ftp", "ftps", "file", "hdfs", "s3", "s3a", "s3n", "hftp"}
 
-// validateLaunch checks how the task is started.
+// validateLaunch checks how the task is started and what it may use.
 func (s *Spec) validateLaunch(bad func(format string, args ...any)) {
 	if strings.ContainsFunc(s.User, func(r rune) bool { return r <= ' ' || r == 0x7f }) || len(s.User) > 255 {
 		bad("user: %q holds a blank, or is longer than 255 bytes", s.User)

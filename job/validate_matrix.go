@@ -8,20 +8,20 @@ import (
 	"slices"
 )
 
-// Bounds of a matrix; it has MaxTasks combinations at most.
+// Bounds of a matrix, in addition to MaxTasks combinations.
 const (
 	maxAxes    = 20
-	maxEntries = 100 // of Include, and of Exclude
-	maxNames   = 100 // of an entry
-	// maxValues bounds names times combinations: each task has its values.
+	maxEntries = 100 // in Include, and in Exclude
+	maxNames   = 100 // in one entry
+	// maxValues bounds names times combinations: each task stores its values.
 	maxValues = 200_000
 )
 
-// variablePattern is what every shell takes for a variable's name.
+// variablePattern matches names that every shell accepts for a variable.
 var variablePattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}$`)
 
-// axesProduct is how many combinations the axes have; more than MaxTasks is as many
-// as it takes to say so.
+// axesProduct returns the number of combinations of the axes. Above MaxTasks it may
+// return any larger number.
 func (m *Matrix) axesProduct() int {
 	n := 1
 	for _, a := range m.Axes {
@@ -32,7 +32,7 @@ func (m *Matrix) axesProduct() int {
 	return n
 }
 
-// taskCount counts the combinations; 0 of a matrix that is not valid.
+// taskCount returns the number of combinations, or 0 if the matrix is not valid.
 func (m *Matrix) taskCount() int {
 	n, _, err := m.checkMatrix()
 	if err != nil {
@@ -41,7 +41,7 @@ func (m *Matrix) taskCount() int {
 	return n
 }
 
-// checkMatrix are the Combinations, or what is wrong with the matrix.
+// checkMatrix returns the Combinations, or all mistakes in the matrix.
 func (m *Matrix) checkMatrix() (int, func(index int) map[string]string, error) {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("matrix: "+format, args...)) }
@@ -110,7 +110,7 @@ func validateEntry(key string, entry map[string]string, axes map[string]bool) er
 	return nil
 }
 
-// firstRepeated finds a value that stands twice.
+// firstRepeated returns the first value that occurs twice.
 func firstRepeated(values []string) (string, bool) {
 	seen := make(map[string]bool, len(values))
 	for _, v := range values {
@@ -122,7 +122,7 @@ func firstRepeated(values []string) (string, bool) {
 	return "", false
 }
 
-// validateMatrix checks the matrix, and what the job says beside it.
+// validateMatrix checks the matrix, and that the rest of the job allows one.
 func (s *Spec) validateMatrix(bad func(format string, args ...any)) {
 	if s.MaxParallel < 0 || s.MaxParallel > MaxTasks {
 		bad("max_parallel: %d is not between 0 and %d", s.MaxParallel, MaxTasks)
@@ -157,7 +157,7 @@ func (s *Spec) validateMatrix(bad func(format string, args ...any)) {
 	if len(wanted) == 0 {
 		return
 	}
-	common := of(0) // what every combination has
+	common := of(0) // the values that every combination has
 	for i := range n {
 		values := of(i)
 		maps.DeleteFunc(common, func(name, _ string) bool { _, ok := values[name]; return !ok })
@@ -169,7 +169,7 @@ func (s *Spec) validateMatrix(bad func(format string, args ...any)) {
 	}
 }
 
-// longestValues has the longest value of each name, for bounds.
+// longestValues returns the longest value of each name, to check bounds.
 func (m *Matrix) longestValues() map[string]string {
 	most := map[string]string{}
 	if m == nil {
