@@ -103,7 +103,7 @@ func (c Constraint) checkNumber(needed bool) error {
 	return nil
 }
 
-// NumberValue returns the operand of MAX_PER and GROUP_BY, or 0 if there is none.
+// NumberValue returns the operand of MAX_PER and GROUP_BY, or 0 without one.
 func (c Constraint) NumberValue() int {
 	n, _ := strconv.Atoi(c.Value) // Validate has checked it
 	return n

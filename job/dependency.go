@@ -73,7 +73,7 @@ func (s *Spec) validateDependencies(bad func(format string, args ...any)) {
 			bad("after: %s stands twice", d.Job)
 		}
 		if d.Outcome != "" && !slices.Contains(dependencyOutcomes(), d.Outcome) {
-			bad("after: state %q of %s is none of %s", d.Outcome, d.Job, outcomeNames())
+			bad("after: state %q of %s is not one of %s", d.Outcome, d.Job, outcomeNames())
 		}
 	}
 }

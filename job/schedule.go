@@ -29,7 +29,7 @@ type OverlapPolicy string
 const (
 	// SkipOverlap skips the new run.
 	SkipOverlap OverlapPolicy = "skip"
-	// AllowOverlap starts the new run beside the old one.
+	// AllowOverlap starts the new run as well.
 	AllowOverlap OverlapPolicy = "allow"
 	// ReplaceOverlap ends the old run.
 	ReplaceOverlap OverlapPolicy = "replace"
@@ -58,7 +58,7 @@ func RunName(schedule string, due time.Time) string {
 }
 
 // NextRun returns the first time after another at which the schedule is due, or zero if
-// there is none for years. It reads the system's time zone database.
+// it is not due for years. It reads the system's time zone database.
 func (v *Schedule) NextRun(after time.Time) (time.Time, error) {
 	next, err := v.NextRunFunc()
 	if err != nil {
@@ -80,7 +80,7 @@ func (v *Schedule) NextRunFunc() (func(after time.Time) time.Time, error) {
 	}
 	zone, err := time.LoadLocation(v.TimeZone)
 	if err != nil || v.TimeZone == "Local" { // which differs between schedulers
-		return nil, fmt.Errorf("time_zone %q is none such as Europe/Berlin", v.TimeZone)
+		return nil, fmt.Errorf("time_zone %q is not a time zone such as Europe/Berlin", v.TimeZone)
 	}
 	return func(after time.Time) time.Time { return times.Next(after.In(zone)) }, nil
 }
@@ -95,13 +95,13 @@ func (s *Spec) validateSchedule(bad func(format string, args ...any)) {
 		bad("name: %d letters, and a schedule's has %d at most: its runs add their time", len(s.Name), maxScheduleName)
 	}
 	if s.Service != nil {
-		bad("schedule: the job is a service: it runs until somebody ends it")
+		bad("schedule: the job is a service: it runs until a user ends it")
 	}
 	if len(s.After) > 0 {
 		bad("after: the runs of a schedule wait for no other job")
 	}
 	if !slices.Contains([]OverlapPolicy{SkipOverlap, AllowOverlap, ReplaceOverlap}, v.Overlap) {
-		bad("schedule: overlap: %q is none of %s, %s, %s", v.Overlap, SkipOverlap, AllowOverlap, ReplaceOverlap)
+		bad("schedule: overlap: %q is not one of %s, %s, %s", v.Overlap, SkipOverlap, AllowOverlap, ReplaceOverlap)
 	}
 	if v.History < 1 || v.History > MaxHistory {
 		bad("schedule: history: %d is not between 1 and %d", v.History, MaxHistory)

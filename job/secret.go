@@ -39,7 +39,7 @@ func (s *Spec) validateSecrets(bad func(format string, args ...any)) {
 			bad("secrets: %s: %q is no secret's name: use words of letters, digits, dots, dashes and underscores with slashes between", name, s.Secrets[name])
 		}
 		if _, ok := s.Env[name]; ok {
-			bad("secrets: %s stands in env too", name)
+			bad("secrets: %s is in env too", name)
 		}
 	}
 }

@@ -74,9 +74,9 @@ func (s *Spec) validateService(bad func(format string, args ...any)) {
 	}{
 		{"gang", s.Gang, "its tasks are started again one by one"},
 		{"retries", s.Retries != 0, "it is started again however often it fails"},
-		{"timeout", s.Timeout != 0, "it runs until somebody ends it"},
-		{"run_time", s.RunTime != 0, "it runs until somebody ends it"},
-		{"max_wait", s.MaxWait != 0, "it waits until somebody ends it"},
+		{"timeout", s.Timeout != 0, "it runs until a user ends it"},
+		{"run_time", s.RunTime != 0, "it runs until a user ends it"},
+		{"max_wait", s.MaxWait != 0, "it waits until a user ends it"},
 	} {
 		if other.set {
 			bad("%s: the job is a service: %s", other.key, other.why)

@@ -177,7 +177,7 @@ func (s *Spec) validateRequest(bad func(format string, args ...any)) {
 	}
 	s.validateShare(bad)
 	if r.Topology != "" && !slices.Contains(gpu.AllTopologies(), r.Topology) {
-		bad("gpu_topology: %q is none of %v", r.Topology, gpu.AllTopologies())
+		bad("gpu_topology: %q is not one of %v", r.Topology, gpu.AllTopologies())
 	}
 	if len(s.Constraints) > maxConstraints {
 		bad("constraints: %d are more than %d", len(s.Constraints), maxConstraints)

@@ -211,7 +211,7 @@ func (s *Spec) validateNetwork(bad func(format string, args ...any)) {
 func (u Ulimit) validate() error {
 	switch {
 	case !slices.Contains(ulimitNames, u.Name):
-		return fmt.Errorf("%q is none of %s", u.Name, strings.Join(ulimitNames, ", "))
+		return fmt.Errorf("%q is not one of %s", u.Name, strings.Join(ulimitNames, ", "))
 	case u.Soft < Unlimited || u.Hard < Unlimited:
 		return fmt.Errorf("%s: %d:%d is below 0: unlimited is %d", u.Name, u.Soft, u.Hard, Unlimited)
 	case u.Hard != Unlimited && (u.Soft == Unlimited || u.Soft > u.Hard):

@@ -18,15 +18,15 @@ import (
 func fetchList() format[[]job.FetchArtifact] {
 	return listOf("[https://example.org/model.tar.gz]", object(
 		key("uri", word(""), func(a *job.FetchArtifact) *string { return &a.URI },
-			"where the file is: an address such as `https://example.org/model.tar.gz`, or a path of the agent").needed(),
+			"a URI such as `https://example.org/model.tar.gz`, or a path of the agent").needed(),
 		key("path", word(""), func(a *job.FetchArtifact) *string { return &a.Path },
-			"its name in the sandbox; left out, the last part of the `uri`"),
+			"name in the sandbox; absent, the last part of the `uri`"),
 		key("extract", boolean(), func(a *job.FetchArtifact) *bool { return &a.Extract },
-			"`true`: the file is an archive, and is unpacked"),
+			"`true`: unpack the archive"),
 		key("executable", boolean(), func(a *job.FetchArtifact) *bool { return &a.Executable },
-			"`true`: the file is a program"),
+			"`true`: make the file executable"),
 		key("cache", boolean(), func(a *job.FetchArtifact) *bool { return &a.Cache },
-			"`true`: the agent keeps the file for other tasks"),
+			"`true`: the agent caches the file for other tasks"),
 	).orShort(func(n *yaml.Node, a *job.FetchArtifact) error { return readText(n, &a.URI) }, wordSchema("")))
 }
 
@@ -34,30 +34,30 @@ func fetchList() format[[]job.FetchArtifact] {
 func volumeList() format[[]job.Volume] {
 	return listOf(`["/data:/data:ro"]`, object(
 		key("source", word(""), func(v *job.Volume) *string { return &v.Source },
-			"a path of the agent, or the name of a volume of its Docker engine").needed(),
+			"path of the agent, or name of a volume of its Docker engine").needed(),
 		key("target", word(""), func(v *job.Volume) *string { return &v.Target },
-			"the path where the container sees it").needed(),
+			"absolute path inside the container").needed(),
 		key("read_only", boolean(), func(v *job.Volume) *bool { return &v.ReadOnly },
-			"`true`: the container may not change it"),
+			"`true`: mounted read-only"),
 		key("driver", word(""), func(v *job.Volume) *string { return &v.Driver },
-			"the Docker volume driver of a named volume; left out, the engine's own"),
+			"Docker volume driver of a named volume; absent, the engine's default"),
 	).orShort(shortText(job.ParseVolume), wordSchema(`^[^:]+:[^:]+(:(ro|rw))?$`))).
-		withFlags(appendFlag(Flag{Name: "volume", Shorthand: "v", Kind: RepeatedFlag, Usage: "SOURCE:TARGET[:ro], a path of the agent or a named volume, and where the container sees it"}, job.ParseVolume))
+		withFlags(appendFlag(Flag{Name: "volume", Shorthand: "v", Kind: RepeatedFlag, Usage: "SOURCE:TARGET[:ro]: a path of the agent or a named volume, and its path in the container"}, job.ParseVolume))
 }
 
-// portList is how many ports, or a list of the container's own: 8080,
-// "9090/udp", "80:8080", {name, container, host, protocol}.
+// portList is a number of ports, or a list of container ports: 8080, "9090/udp",
+// "80:8080", {name, container, host, protocol}.
 func portList() format[[]job.Port] {
 	one := valueSchema{"type": []string{"integer", "string"}, "minimum": 1, "maximum": 65535, "pattern": portPattern}
 	f := listOf("[8080, 9090/udp]", object(
 		key("name", word(""), func(p *job.Port) *string { return &p.Name },
-			"the port's name, for people and their tools"),
+			"name of the port"),
 		key("container", portNumber(), func(p *job.Port) *int { return &p.Container },
-			"the port in a container with a network of its own; left out, the number of the host's"),
+			"port inside a container with a network of its own; absent, the number of the host port"),
 		key("host", portNumber(), func(p *job.Port) *int { return &p.Host },
-			"the very port of the agent, and the task runs only where it is free; left out, any"),
+			"required host port: the task runs only on an agent where it is free; absent, any"),
 		key("protocol", oneOf(job.TCP, job.UDP), func(p *job.Port) *job.PortProtocol { return &p.Protocol },
-			"`tcp` or `udp`; left out, `tcp`"),
+			"`tcp` or `udp`; absent, `tcp`"),
 	).orShort(shortText(job.ParsePort), one))
 	readList, writeList := f.read, f.write
 	f.read = func(n *yaml.Node, to *[]job.Port) error {
@@ -74,7 +74,7 @@ func portList() format[[]job.Port] {
 	}
 	f.schema = eitherSchema(integerSchema(0, job.MaxPorts), f.schema)
 	return f.withFlags(
-		flagOf[[]job.Port]{Flag{Name: "ports", Kind: IntFlag, Usage: "host ports for each task"}, func(to *[]job.Port, texts []string) error {
+		flagOf[[]job.Port]{Flag{Name: "ports", Kind: IntFlag, Usage: "number of host ports for each task"}, func(to *[]job.Port, texts []string) error {
 			var number int
 			if err := readCount(scalarNode(texts[len(texts)-1]), &number); err != nil {
 				return err
@@ -90,11 +90,11 @@ func portList() format[[]job.Port] {
 }
 
 func publishFlag() flagOf[[]job.Port] {
-	f := appendFlag(Flag{Name: "publish", Shorthand: "p", Kind: RepeatedFlag, Usage: "a container's own port, as 8080, 9090/udp or HOST:8080; without HOST the scheduler chooses the host's port"}, job.ParsePort)
+	f := appendFlag(Flag{Name: "publish", Shorthand: "p", Kind: RepeatedFlag, Usage: "container port, as 8080, 9090/udp or HOST:8080; without HOST the scheduler chooses the host port"}, job.ParsePort)
 	appendPorts := f.apply
 	f.apply = func(to *[]job.Port, texts []string) error {
 		if len(*to) > 0 {
-			return errors.New("--ports counts ports without a number in the container, and --publish those with one: give one of them")
+			return errors.New("--ports counts ports without a container port, and --publish names those with one: give one of them")
 		}
 		return appendPorts(to, texts)
 	}
@@ -107,7 +107,7 @@ func readPortCount(n *yaml.Node, to *[]job.Port) error {
 		return fmt.Errorf("%w, nor a list such as [8080, 9090/udp]", err)
 	}
 	if number < 0 || number > job.MaxPorts {
-		return fmt.Errorf("%d is not between 0 and %d: a container's own port stands in a list, as [8080]", number, job.MaxPorts)
+		return fmt.Errorf("%d is not between 0 and %d: write a container port as a list, for example [8080]", number, job.MaxPorts)
 	}
 	*to = make([]job.Port, number)
 	return nil
@@ -166,9 +166,9 @@ func encodeUlimit(v int64) string {
 func parameterList() format[[]job.DockerParameter] {
 	return listOf("[init=true]", object(
 		key("key", word(""), func(p *job.DockerParameter) *string { return &p.Key },
-			"the option of `docker run`, without its dashes").needed().alwaysWritten(),
+			"option of `docker run`, without its dashes").needed().alwaysWritten(),
 		key("value", anyWord(), func(p *job.DockerParameter) *string { return &p.Value },
-			"the option's value").alwaysWritten(),
+			"value of the option").alwaysWritten(),
 	).orShort(shortText(job.ParseParameter), wordSchema(`^[^=]+=`)))
 }
 
@@ -218,11 +218,11 @@ func healthCheckList() format[job.Container] {
 
 func healthCheckKeys() []field[job.HealthCheck] {
 	return append(checkKeys(func(h *job.HealthCheck) *job.Check { return &h.Check }),
-		key("grace", positiveDuration().withFlags(flagReadBy(Flag{Name: "health-start-period", Kind: DurationFlag, Usage: fmt.Sprintf("how long failures of a task that starts do not count (default %s)", job.DefaultHealthGrace)}, readDuration)),
+		key("grace", positiveDuration().withFlags(flagReadBy(Flag{Name: "health-start-period", Kind: DurationFlag, Usage: fmt.Sprintf("how long after a task's start failures do not count (default %s)", job.DefaultHealthGrace)}, readDuration)),
 			func(h *job.HealthCheck) *time.Duration { return &h.Grace },
-			"how long failures of a task that starts do not count").alwaysWritten(),
+			"how long after a task's start failures do not count").alwaysWritten(),
 		key("failures", failureCount(), func(h *job.HealthCheck) *int { return &h.Failures },
-			"how many failures in a row end the task; `never`: none do").alwaysWritten())
+			"how many failures in a row end the task, or `never`").alwaysWritten())
 }
 
 // neverText is how users write that a health check ends no task.
@@ -248,10 +248,10 @@ func failureCount() format[int] {
 		},
 		schema: eitherSchema(enumSchema(neverText), integerSchema(1, job.MaxRetries)),
 	}
-	return f.withFlags(flagReadBy(Flag{Name: "health-retries", Kind: IntFlag, Usage: fmt.Sprintf("failures in a row that end the task; -1 is never (default %d)", job.DefaultHealthFailures)}, readCount))
+	return f.withFlags(flagReadBy(Flag{Name: "health-retries", Kind: IntFlag, Usage: fmt.Sprintf("failures in a row that end the task; -1 for never (default %d)", job.DefaultHealthFailures)}, readCount))
 }
 
-// generalCheck has no flags: those of checkKeys belong to health_check.
+// generalCheck has no flags: those of checkKeys set the health check.
 func generalCheck() format[job.Check] {
 	f := exactlyOneMethod(object(checkKeys(func(c *job.Check) *job.Check { return c })...))
 	f.flags = nil
@@ -264,56 +264,56 @@ func exactlyOneMethod[T any](f format[T]) format[T] {
 	return f.withSchema("oneOf", []valueSchema{{"required": []string{"command"}}, {"required": []string{"http"}}, {"required": []string{"tcp"}}})
 }
 
-// checkKeys are the keys of a check inside of an S.
+// checkKeys are the keys of the check in an S.
 func checkKeys[S any](at func(s *S) *job.Check) []field[S] {
 	wait := func(name, usage string) flagOf[time.Duration] {
 		return flagReadBy(Flag{Name: name, Kind: DurationFlag, Usage: usage}, readDuration)
 	}
 	return []field[S]{
-		key("command", commandLine().withFlags(flagOf[[]string]{Flag{Name: "health-cmd", Usage: "a line for /bin/sh that exits with 0 while the task is well"}, func(to *[]string, texts []string) error {
+		key("command", commandLine().withFlags(flagOf[[]string]{Flag{Name: "health-cmd", Usage: "line for /bin/sh that exits with 0 if the task is healthy"}, func(to *[]string, texts []string) error {
 			*to = shellCommand(texts[len(texts)-1])
 			return nil
 		}}), func(s *S) *[]string { return &at(s).Command },
-			"a list of arguments, or a line for `/bin/sh -c`, that exits with 0 while the task is well"),
+			"list of arguments, or line for `/bin/sh -c`, that exits with 0 if the task is healthy"),
 		key("http", httpCheck(), func(s *S) **job.HTTPCheck { return &at(s).HTTP },
-			"a path such as `/health`, or `{path, port, port_index, tls}`: a GET answers 200 to 399 while the task is well"),
+			"path such as `/health`, or `{path, port, port_index, tls}`: a GET must answer with 200 to 399"),
 		key("tcp", tcpCheck(), func(s *S) **job.TCPCheck { return &at(s).TCP },
-			"a port, or `{port}` or `{port_index}`: it takes connections while the task is well"),
-		key("delay", duration().withFlags(wait("health-delay", "wait before the first check")), func(s *S) *time.Duration { return &at(s).Delay },
-			"wait before the first check"),
-		key("interval", positiveDuration().withFlags(wait("health-interval", fmt.Sprintf("wait between two checks (default %s)", job.DefaultCheckInterval))), func(s *S) *time.Duration { return &at(s).Interval },
-			"wait between two checks").alwaysWritten(),
-		key("timeout", positiveDuration().withFlags(wait("health-timeout", fmt.Sprintf("how long a check may take (default %s)", job.DefaultCheckTimeout))), func(s *S) *time.Duration { return &at(s).Timeout },
-			"how long a check may take").alwaysWritten(),
+			"port number, or `{port}` or `{port_index}`: it must accept connections"),
+		key("delay", duration().withFlags(wait("health-delay", "wait before the first attempt")), func(s *S) *time.Duration { return &at(s).Delay },
+			"wait before the first attempt"),
+		key("interval", positiveDuration().withFlags(wait("health-interval", fmt.Sprintf("wait between two attempts (default %s)", job.DefaultCheckInterval))), func(s *S) *time.Duration { return &at(s).Interval },
+			"wait between two attempts").alwaysWritten(),
+		key("timeout", positiveDuration().withFlags(wait("health-timeout", fmt.Sprintf("maximum time of an attempt (default %s)", job.DefaultCheckTimeout))), func(s *S) *time.Duration { return &at(s).Timeout },
+			"maximum time of an attempt").alwaysWritten(),
 	}
 }
 
-// httpCheck is a path, on the job's first port, or keys.
+// httpCheck is a path, for the job's first port, or a mapping.
 func httpCheck() format[*job.HTTPCheck] {
 	fields := append(checkPortKeys(func(h *job.HTTPCheck) *job.CheckPort { return &h.CheckPort }),
 		key("path", word("^/"), func(h *job.HTTPCheck) *string { return &h.Path },
-			"what to GET; left out, `/`"),
+			"path to GET; absent, `/`"),
 		key("tls", boolean(), func(h *job.HTTPCheck) *bool { return &h.TLS },
-			"`true`: over TLS, whatever the certificate"))
+			"`true`: use TLS, without checking the certificate"))
 	return optional(onePort(object(fields...)).orShort(func(n *yaml.Node, h *job.HTTPCheck) error { return readText(n, &h.Path) }, wordSchema(""))).
-		withFlags(flagOf[*job.HTTPCheck]{Flag{Name: "health-http", Usage: "[PORT]/PATH that answers 200 to 399 while the task is well; without PORT on its first port"}, func(to **job.HTTPCheck, texts []string) error {
+		withFlags(flagOf[*job.HTTPCheck]{Flag{Name: "health-http", Usage: "[PORT]/PATH that must answer with 200 to 399; without PORT on the task's first port"}, func(to **job.HTTPCheck, texts []string) error {
 			port, path, _ := strings.Cut(texts[len(texts)-1], "/")
 			*to = &job.HTTPCheck{Path: "/" + path}
 			return parseCheckPort(port, &(*to).CheckPort)
 		}})
 }
 
-// tcpCheck is a port's number, or keys.
+// tcpCheck is a port number, or a mapping.
 func tcpCheck() format[*job.TCPCheck] {
 	return optional(onePort(object(checkPortKeys(func(t *job.TCPCheck) *job.CheckPort { return &t.CheckPort })...)).
 		orShort(func(n *yaml.Node, t *job.TCPCheck) error { return readPortNumber(n, &t.Port) }, portNumber().schema)).
-		withFlags(flagOf[*job.TCPCheck]{Flag{Name: "health-tcp", Usage: "PORT that takes connections while the task is well, or first: its first port"}, func(to **job.TCPCheck, texts []string) error {
+		withFlags(flagOf[*job.TCPCheck]{Flag{Name: "health-tcp", Usage: "PORT that must accept connections, or first: the task's first port"}, func(to **job.TCPCheck, texts []string) error {
 			*to = &job.TCPCheck{}
 			return parseCheckPort(strings.TrimPrefix(texts[len(texts)-1], "first"), &(*to).CheckPort)
 		}})
 }
 
-// parseCheckPort reads a number, or nothing for the first port.
+// parseCheckPort parses a port number. Empty text stands for the first port.
 func parseCheckPort(text string, to *job.CheckPort) error {
 	if text == "" {
 		return nil
@@ -326,7 +326,7 @@ func parseCheckPort(text string, to *job.CheckPort) error {
 	return nil
 }
 
-// checkPortKeys are the keys of a port inside of an S, of which one is written.
+// checkPortKeys are the keys of the port in an S. One of them is written.
 func checkPortKeys[S any](at func(s *S) *job.CheckPort) []field[S] {
 	index := count(0, job.MaxPorts-1)
 	index.read = func(n *yaml.Node, to *int) error {
@@ -340,20 +340,20 @@ func checkPortKeys[S any](at func(s *S) *job.CheckPort) []field[S] {
 	}
 	return []field[S]{
 		key("port", portNumber(), func(s *S) *int { return &at(s).Port },
-			"the port as the task knows it; in place of `port_index`"),
+			"port number inside the container; excludes `port_index`"),
 		key("port_index", index, func(s *S) *int { return &at(s).Index },
-			"which of the job's ports, from 0 on; left out, the first").writtenIf(func(s *S) bool { return at(s).Port == 0 }),
+			"index into the job's ports, from 0; absent, the first").writtenIf(func(s *S) bool { return at(s).Port == 0 }),
 	}
 }
 
-// onePort rejects a port beside an index.
+// onePort rejects a mapping with both port and port_index.
 func onePort[T any](f format[T]) format[T] {
 	return f.withSchema("not", valueSchema{"required": []string{"port", "port_index"}}).checked(func(n *yaml.Node, _ *T) error {
 		index := findValue(n, "port_index")
 		if index == nil || findValue(n, "port") == nil {
 			return nil
 		}
-		return inKey("port_index", index, errors.New("stands beside port: name one"))
+		return inKey("port_index", index, errors.New("excludes port: write one of them"))
 	})
 }
 

@@ -26,7 +26,7 @@ func text[T ~string](schema valueSchema) format[T] {
 	}
 }
 
-// word is text that is not empty and, unless the pattern is empty, matches it.
+// word is text that is not empty. It matches the pattern, unless that is empty.
 func word(pattern string) format[string] { return text[string](wordSchema(pattern)) }
 
 // oneOf is one of some words. Validate rejects others.
@@ -135,15 +135,16 @@ func selector[S any](include, exclude field[S], included func(s *S) *[]string) f
 	return f
 }
 
-// matrix has axes of the user's own names beside include and exclude.
+// matrix maps names that the user chooses to lists of values. include and exclude
+// have their own meaning.
 func matrix() format[*job.Matrix] {
 	return format[*job.Matrix]{
 		read:   readMatrix,
 		write:  encodeMatrix,
 		schema: matrixSchema(),
 		keys: []keyNode{
-			{name: "include", doc: "values for combinations that agree with the entry on every axis, else a combination of its own: `[{lr: 0.001, seed: 7}]`"},
-			{name: "exclude", doc: "combinations to leave out: all that have every value of an entry, as `[{lr: 0.1, seed: 3}]`"},
+			{name: "include", doc: "values added to the combinations that agree with the entry on every axis, or else a further combination: `[{lr: 0.001, seed: 7}]`"},
+			{name: "exclude", doc: "combinations to leave out, those that have every value of an entry: `[{lr: 0.1, seed: 3}]`"},
 		},
 	}
 }
@@ -189,7 +190,7 @@ func constraintList() format[[]job.Constraint] {
 	}}
 }
 
-// encodeCommand writes a line for the shell as one.
+// encodeCommand returns a line for the shell as text, anything else as a list.
 func encodeCommand(argv []string) any {
 	if len(argv) == 3 && slices.Equal(argv[:2], shellCommand("")[:2]) && argv[2] != "" {
 		return argv[2]

@@ -1,6 +1,6 @@
-// Package jobfile reads job files, YAML or JSON, into job.Spec. It refuses
-// what it does not know, with the line and the key that was probably meant;
-// it never guesses a value.
+// Package jobfile reads and writes job files, in YAML or JSON, and describes their
+// keys. One table defines each key; see jobKeys. It rejects unknown keys, with the
+// line and the key that was probably meant. It never guesses a value.
 package jobfile
 
 import (
@@ -17,12 +17,11 @@ import (
 	"mesos-gpu/job"
 )
 
-// MaxSize bounds a job file.
+// MaxSize is the largest job file that Read accepts, in bytes.
 const MaxSize = 1 << 20
 
-// Read parses one job file and completes and checks the job. It tells all that
-// is wrong at once; each mistake begins with the file's name, and the line and
-// column where it has some.
+// Read parses a job file and completes the job. It returns all mistakes joined. Each
+// begins with the file's name and, if it is known, the line and column.
 func Read(r io.Reader, name string) (*job.Spec, error) {
 	text, err := io.ReadAll(io.LimitReader(r, MaxSize+1))
 	if err != nil {
@@ -45,7 +44,7 @@ func Read(r io.Reader, name string) (*job.Spec, error) {
 	return spec, nil
 }
 
-// syntaxErrorLine is how the YAML library says where a file is none.
+// syntaxErrorLine matches the place in a syntax error of the YAML library.
 var syntaxErrorLine = regexp.MustCompile(`^yaml: line ([0-9]+): `)
 
 // parseDocument is the file's mapping of keys.
@@ -80,7 +79,7 @@ func parseSpec(root *yaml.Node, spec *job.Spec) error {
 	return errors.Join(jobFormat().read(root, spec), checkSingleCount(root))
 }
 
-// checkSingleCount refuses two numbers of GPUs, which stand beside share and in it.
+// checkSingleCount rejects two different numbers of GPUs: gpus, and gpus in share.
 func checkSingleCount(root *yaml.Node) error {
 	beside, parts := findValue(root, "gpus"), findValue(root, "share")
 	if beside == nil || parts == nil {

@@ -168,7 +168,7 @@ func TestReadRejects(t *testing.T) {
 // TestMistakesAreBounded: a file of nothing but mistakes costs little to refuse.
 func TestMistakesAreBounded(t *testing.T) {
 	_, err := Read(strings.NewReader(strings.Repeat("gpuz: 1\n", 100_000)), "f.yaml")
-	if got := strings.Count(err.Error(), "f.yaml:"); got != maxMistakes+1 || !strings.Contains(err.Error(), "what follows was not read") {
+	if got := strings.Count(err.Error(), "f.yaml:"); got != maxMistakes+1 || !strings.Contains(err.Error(), "the rest was not read") {
 		t.Errorf("got %d complaints, want %d and that more follows", got, maxMistakes)
 	}
 }

@@ -12,18 +12,18 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// lineError is a complaint about one place of the file.
+// lineError is a mistake at one place of the file.
 type lineError struct {
-	line, column int // column 0 is not known
+	line, column int // column 0 is unknown
 	err          error
-	// key is the outermost key whose value is in doubt for it: "" is none,
-	// unread all those that follow.
+	// key is the outermost key whose value is wrong: "" for none, unreadKeys for
+	// all keys after the place.
 	key string
-	// known are the keys that there are, for who has to look them up.
+	// known lists the possible keys, to be printed after the mistake.
 	known string
 }
 
-// unreadKeys stands for the keys that were not looked at.
+// unreadKeys stands for all keys that were not read.
 const unreadKeys = "*"
 
 func (e *lineError) Error() string { return fmt.Sprintf("line %d: %v", e.line, e.err) }
@@ -32,7 +32,7 @@ func errorAt(n *yaml.Node, format string, args ...any) *lineError {
 	return &lineError{line: n.Line, column: n.Column, err: fmt.Errorf(format, args...)}
 }
 
-// flattenErrors are several joined errors, one by one.
+// flattenErrors returns joined errors one by one.
 func flattenErrors(err error) []error {
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
@@ -48,9 +48,9 @@ func flattenErrors(err error) []error {
 	return all
 }
 
-// formatMistakes says each mistake, beginning with the file and the place, in the
-// order of the places; those without one come last. A list of keys is said
-// once.
+// formatMistakes joins the mistakes in the order of their places. Each begins with the
+// file's name and the place. Mistakes without a place come last. A list of known keys
+// is printed once.
 func formatMistakes(name string, mistakes []error) error {
 	slices.SortStableFunc(mistakes, func(a, b error) int {
 		one, placed := a.(*lineError)
@@ -76,7 +76,7 @@ func formatMistakes(name string, mistakes []error) error {
 	return errors.Join(lines...)
 }
 
-// inFile reads "train.yaml:3:7: mem: …".
+// inFile returns, for example, "train.yaml:3:7: mem: …".
 func (e *lineError) inFile(name string, said map[string]bool) error {
 	place := fmt.Sprintf("%s:%d", name, e.line)
 	if e.column > 0 {
@@ -91,8 +91,8 @@ func (e *lineError) inFile(name string, said map[string]bool) error {
 
 var keyWord = regexp.MustCompile(`[A-Za-z0-9_]+`)
 
-// independentMistakes are those of the mistakes that a whole job has which do not follow
-// from others: none of the words in it is a key in doubt.
+// independentMistakes removes mistakes that may only follow from others: those that
+// name a key whose value could not be read.
 func independentMistakes(others []error, found []error) []error {
 	doubted := map[string]bool{}
 	for _, err := range others {
@@ -107,17 +107,16 @@ func independentMistakes(others []error, found []error) []error {
 	})
 }
 
-// limitMistakes are no more than are told of one mapping.
+// limitMistakes returns at most maxMistakes, and how many more there are.
 func limitMistakes(found []error) []error {
 	if more := len(found) - maxMistakes; more > 0 {
-		return append(found[:maxMistakes:maxMistakes], fmt.Errorf("%d more mistakes: mend the others first", more))
+		return append(found[:maxMistakes:maxMistakes], fmt.Errorf("%d more mistakes: fix the others first", more))
 	}
 	return found
 }
 
-// locateMistakes are mistakes of job.Spec.Validate with their places: each begins with
-// the key that it is about, or with several of which the first that stands in
-// the file counts.
+// locateMistakes adds places to errors of job.Spec.Validate. An error begins with the
+// key that it is about. If it names several keys, the first that is in the file counts.
 func locateMistakes(root *yaml.Node, found []error) []error {
 	for i, err := range found {
 		head, rest, _ := strings.Cut(err.Error(), ": ")
@@ -134,8 +133,8 @@ func locateMistakes(root *yaml.Node, found []error) []error {
 
 var itemNumber = regexp.MustCompile(`^item ([0-9]+)$`)
 
-// locateInside follows a mistake's text into a value as far as it names what is
-// there: keys, items by their number, or what it quotes.
+// locateInside returns the innermost value inside n that the text names, by keys, by
+// numbers of items, or by quoted text.
 func locateInside(n *yaml.Node, text string) *yaml.Node {
 	for {
 		head, rest, _ := strings.Cut(text, ": ")
@@ -157,8 +156,8 @@ func locateInside(n *yaml.Node, text string) *yaml.Node {
 	}
 }
 
-// findItem is the one whose number the head of a text is, or that holds what the
-// text quotes first; nil where there is none.
+// findItem returns the item with the number in head, or the first that contains what
+// text quotes first. It returns nil if there is no such item.
 func findItem(list *yaml.Node, head, text string) *yaml.Node {
 	if m := itemNumber.FindStringSubmatch(head); m != nil {
 		if i, err := strconv.Atoi(m[1]); err == nil && 1 <= i && i <= len(list.Content) {
@@ -173,7 +172,7 @@ func findItem(list *yaml.Node, head, text string) *yaml.Node {
 	return nil
 }
 
-// firstQuoted is what the text has between quotes, "" where it has nothing.
+// firstQuoted returns the first quoted part of the text, or "".
 func firstQuoted(text string) string {
 	begin := max(0, strings.Index(text, `"`))
 	quoted, err := strconv.QuotedPrefix(text[begin:])
@@ -184,7 +183,8 @@ func firstQuoted(text string) string {
 	return plain
 }
 
-// containsText reports whether a value is the text, or has it among its own.
+// containsText reports whether the value, or a value inside of it, is the text or
+// begins with it.
 func containsText(n *yaml.Node, text string) bool {
 	if n.Kind == yaml.ScalarNode {
 		return n.Value == text || strings.HasPrefix(n.Value, text+":") || strings.HasPrefix(n.Value, text+"=")

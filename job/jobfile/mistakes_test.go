@@ -42,7 +42,7 @@ foo: 1
 		`f.yaml:3:6: mem: "lots" is not a size`,
 		`f.yaml:4:10: retries: -1 is not between 0 and 1000`,
 		`f.yaml:6:10: env: "A=B" is not a variable's name`,
-		`f.yaml:7:15: gpu_topology: "ring" is none of`,
+		`f.yaml:7:15: gpu_topology: "ring" is not one of`,
 		`f.yaml:8:25: parameters: item 2: "privileged" is not served: served are add-host, `,
 		`f.yaml:8:42: parameters: item 3: "cap-add=SYS_ADMIN": this capability may open every GPU`,
 		`f.yaml:11:11: health_check: item 1: http: port_index 0, and the job has 0 ports`,
@@ -80,7 +80,7 @@ func TestEachMistakeIsReportedOnce(t *testing.T) {
 // TestMistakesOfLongListAreBounded: as many as are told of a mapping, and how many more.
 func TestMistakesOfLongListAreBounded(t *testing.T) {
 	got := mistakesOf(t, head+"labels:\n"+labels(50))
-	if n := len(got); n != maxMistakes+1 || got[n-1] != "f.yaml: 30 more mistakes: mend the others first" {
+	if n := len(got); n != maxMistakes+1 || got[n-1] != "f.yaml: 30 more mistakes: fix the others first" {
 		t.Errorf("%d lines, the last %q", n, got[n-1])
 	}
 }

@@ -13,11 +13,11 @@ import (
 // valueReader reads the value of one key.
 type valueReader func(*yaml.Node) error
 
-// maxMistakes bounds how many are told of one mapping: files come from anybody.
+// maxMistakes bounds the mistakes that are reported for one mapping. A file may come
+// from any user.
 const maxMistakes = 20
 
-// readFields reads a mapping of known keys, and says everything that is wrong
-// with it.
+// readFields reads a mapping of known keys and returns all mistakes joined.
 func readFields(n *yaml.Node, known map[string]valueReader) error {
 	if n.Kind != yaml.MappingNode {
 		return fmt.Errorf("needs keys: %s", strings.Join(slices.Sorted(maps.Keys(known)), ", "))
@@ -27,7 +27,7 @@ func readFields(n *yaml.Node, known map[string]valueReader) error {
 	for i := 0; i < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
 		if len(errs) >= maxMistakes {
-			rest := errorAt(key, "what follows was not read: mend the %d mistakes before it", maxMistakes)
+			rest := errorAt(key, "the rest was not read: fix the %d mistakes before it", maxMistakes)
 			rest.key = unreadKeys
 			errs = append(errs, rest)
 			break
@@ -52,8 +52,8 @@ func readFields(n *yaml.Node, known map[string]valueReader) error {
 	return errors.Join(errs...)
 }
 
-// inKey begins what is wrong inside a key's value with the key. The place is
-// the innermost that is known.
+// inKey puts the key before errors about its value. Each keeps the innermost known
+// place, or gets the value's.
 func inKey(key string, n *yaml.Node, err error) error {
 	var all []error
 	for _, e := range flattenErrors(err) {
@@ -68,7 +68,7 @@ func inKey(key string, n *yaml.Node, err error) error {
 	return errors.Join(all...)
 }
 
-// readEach reads a list, item by item.
+// readEach reads the items of a list.
 func readEach(n *yaml.Node, example string, read valueReader) error {
 	if n.Kind != yaml.SequenceNode {
 		return fmt.Errorf("needs a list, for example %s", example)
@@ -84,7 +84,7 @@ func readEach(n *yaml.Node, example string, read valueReader) error {
 	return errors.Join(errs...)
 }
 
-// findValue is that of a key, nil where it is not there.
+// findValue returns the value of a key, or nil if the mapping does not have it.
 func findValue(n *yaml.Node, key string) *yaml.Node {
 	if n.Kind != yaml.MappingNode {
 		return nil

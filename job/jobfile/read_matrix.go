@@ -42,7 +42,7 @@ func readEntries(n *yaml.Node, to *[]map[string]string) error {
 	})
 }
 
-// readScalars reads a list of single values, which may be empty.
+// readScalars reads a list of scalars, which may be empty.
 func readScalars(n *yaml.Node) ([]string, error) {
 	if n.Kind != yaml.SequenceNode || len(n.Content) == 0 {
 		return nil, errors.New("needs a list of values, for example [1, 2]")

@@ -35,8 +35,8 @@ func readNumber(n *yaml.Node, to *float64) error {
 	return nil
 }
 
-// readCount reads whole numbers and tells a fraction apart from a word, since a
-// fraction of a GPU is what people try first.
+// readCount reads a whole number. For a fraction the error suggests a number, because
+// users often ask for a fraction of a GPU.
 func readCount(n *yaml.Node, to *int) error {
 	v, err := strconv.Atoi(n.Value)
 	if n.Kind == yaml.ScalarNode && err == nil {
@@ -49,7 +49,7 @@ func readCount(n *yaml.Node, to *int) error {
 	return fmt.Errorf("%q is not a whole number", n.Value)
 }
 
-// readGPUs is count, and names what takes a part of a GPU.
+// readGPUs reads a whole number. For a fraction below 1 the error suggests a share.
 func readGPUs(n *yaml.Node, to *int) error {
 	err := readCount(n, to)
 	if f, ferr := strconv.ParseFloat(n.Value, 64); err != nil && ferr == nil && f > 0 && f < 1 {
@@ -58,7 +58,7 @@ func readGPUs(n *yaml.Node, to *int) error {
 	return err
 }
 
-// readPositive is count from 1 on.
+// readPositive reads a whole number above 0.
 func readPositive(n *yaml.Node, to *int) error {
 	if err := readCount(n, to); err != nil {
 		return err
@@ -93,8 +93,8 @@ func readFlag(n *yaml.Node, to *bool) error {
 	return nil
 }
 
-// readConstraints reads Marathon's lists of two or three words, or such words in
-// one line: [[hostname, UNIQUE], "rack GROUP_BY 2"].
+// readConstraints reads lists of two or three words, or texts of such words:
+// [[hostname, UNIQUE], "rack GROUP_BY 2"].
 func readConstraints(n *yaml.Node, to *[]job.Constraint) error {
 	if n.Kind != yaml.SequenceNode {
 		return errors.New("needs a list, for example [[hostname, UNIQUE]]")
@@ -173,7 +173,7 @@ func readDuration(n *yaml.Node, to *time.Duration) error {
 	return nil
 }
 
-// readPositiveDuration is a duration above 0: nothing is what a key that is left out has.
+// readPositiveDuration rejects 0: it stands for the default of an absent key.
 func readPositiveDuration(n *yaml.Node, to *time.Duration) error {
 	if err := readDuration(n, to); err != nil {
 		return err
@@ -184,7 +184,7 @@ func readPositiveDuration(n *yaml.Node, to *time.Duration) error {
 	return nil
 }
 
-// sizeUnits in MiB, longest suffix first.
+// sizeUnits in MiB.
 var sizeUnits = []struct {
 	suffix string
 	mib    float64
@@ -202,7 +202,7 @@ func readSize(n *yaml.Node, to *float64) error {
 	return err
 }
 
-// readWholeSize is size, rounded up to a MiB.
+// readWholeSize reads a size and rounds it up to a MiB.
 func readWholeSize(n *yaml.Node, to *int64) error {
 	var mib float64
 	err := readSize(n, &mib)
@@ -210,8 +210,8 @@ func readWholeSize(n *yaml.Node, to *int64) error {
 	return err
 }
 
-// ParseSize reads "512MiB", "4 GiB", "1.5GB"; a bare number is MiB, as in
-// Mesos. The result is in MiB.
+// ParseSize parses "512MiB", "4 GiB" or "1.5GB" and returns MiB. A number without a
+// unit is MiB, as in Mesos.
 func ParseSize(s string) (float64, error) {
 	digits, unit := strings.TrimSpace(s), 1.0
 	for _, u := range sizeUnits {
@@ -230,17 +230,17 @@ func ParseSize(s string) (float64, error) {
 	return v * unit, nil
 }
 
-// otherUnit finds a unit that is written as elsewhere: 8gb, 8G, 8Gi.
+// otherUnit matches units of other systems: 8gb, 8G, 8Gi.
 var otherUnit = regexp.MustCompile(`^([0-9]+|[0-9]*\.[0-9]+) *([kmgt])(i?)b?$`)
 
-// suggestUnit are the sizes that were probably meant: "8GB or 8GiB".
+// suggestUnit returns the sizes that were probably meant: "8GB or 8GiB".
 func suggestUnit(s string) string {
 	m := otherUnit.FindStringSubmatch(strings.ToLower(strings.TrimSpace(s)))
 	if m == nil || strings.Trim(m[1], "0.") == "" {
 		return ""
 	}
 	binary := m[1] + strings.ToUpper(m[2]) + "iB"
-	if m[3] != "" || m[2] == "k" { // nobody counts memory in 1000 bytes
+	if m[3] != "" || m[2] == "k" { // units of 1000 bytes are not in use for memory
 		return binary
 	}
 	return m[1] + strings.ToUpper(m[2]) + "B or " + binary
@@ -278,7 +278,7 @@ func readLimit(n *yaml.Node, to *float64, read func(*yaml.Node, *float64) error)
 	return nil
 }
 
-// readAnyText may be empty.
+// readAnyText reads a scalar, which may be empty.
 func readAnyText(n *yaml.Node, to *string) error {
 	if n.Kind != yaml.ScalarNode {
 		return errors.New("is not a single value")
@@ -296,8 +296,8 @@ func readShareMemory(n *yaml.Node, to *gpu.ShareRequest) (err error) {
 	return err
 }
 
-// ParseShareMemory reads how much of a device's memory a task wants: "4GiB",
-// rounded up to a MiB, or "30%" of what the device has.
+// ParseShareMemory parses the memory of a share: "4GiB", rounded up to a MiB, or "30%"
+// of the device's memory.
 func ParseShareMemory(text string) (mib int64, percent int, err error) {
 	if digits, ok := strings.CutSuffix(text, "%"); ok {
 		percent, err = strconv.Atoi(strings.TrimSpace(digits))

@@ -219,6 +219,24 @@ func rejectedFiles() map[string]string {
 	return all
 }
 
+// partNames returns the keys inside of a value, sorted.
+func (s valueSchema) partNames() []string {
+	if properties, ok := s["properties"].(map[string]valueSchema); ok {
+		return slices.Sorted(maps.Keys(properties))
+	}
+	if items, ok := s["items"].(valueSchema); ok {
+		return items.partNames()
+	}
+	if choices, ok := s["anyOf"].([]valueSchema); ok {
+		for _, choice := range choices {
+			if names := choice.partNames(); names != nil {
+				return names
+			}
+		}
+	}
+	return nil
+}
+
 // TestSchemaListsEveryReadableKey: a reader names its keys when it meets one
 // that it does not know.
 func TestSchemaListsEveryReadableKey(t *testing.T) {

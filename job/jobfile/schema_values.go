@@ -1,16 +1,11 @@
 package jobfile
 
-import (
-	"maps"
-	"slices"
-)
-
-// valueSchema is a JSON Schema of one value. Readers take scalars by their letters,
-// so that 7 and "7" are the same to them, and to the shapes too: a keyword of
-// JSON Schema holds for values of its own type alone.
+// valueSchema is the JSON Schema of a value. Readers do not distinguish 7 from "7", so
+// the schemas accept both. In JSON Schema a keyword restricts only values of its own
+// type.
 type valueSchema map[string]any
 
-// Forms of what people write.
+// Patterns of texts.
 const (
 	versionPattern  = `^[0-9]{1,6}(\.[0-9]{1,6}){0,3}$`
 	decimalPattern  = `([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?`
@@ -23,11 +18,11 @@ const (
 	variablePattern = `^[A-Za-z_][A-Za-z0-9_]{0,62}$`
 )
 
-// scalarTypes is one value of any type that has letters.
+// scalarTypes are the types whose values have a text form.
 func scalarTypes() []string { return []string{"string", "number", "boolean"} }
 
-// wordSchema is a scalar that is not empty; text of it matches the pattern, unless
-// that is empty.
+// wordSchema describes a scalar that is not empty. If it is text it matches the
+// pattern, unless the pattern is empty.
 func wordSchema(pattern string) valueSchema {
 	s := valueSchema{"type": scalarTypes(), "minLength": 1}
 	if pattern != "" {
@@ -36,7 +31,7 @@ func wordSchema(pattern string) valueSchema {
 	return s
 }
 
-// anyWordSchema may be empty.
+// anyWordSchema describes a scalar that may be empty.
 func anyWordSchema() valueSchema { return valueSchema{"type": append(scalarTypes(), "null")} }
 
 func enumSchema[T ~string](words ...T) valueSchema { return valueSchema{"enum": words} }
@@ -55,12 +50,12 @@ func sizeSchema() valueSchema {
 	return valueSchema{"type": []string{"number", "string"}, "exclusiveMinimum": 0, "pattern": "^" + sizePattern + "$"}
 }
 
-// durationSchema: 0 alone has no unit.
+// durationSchema describes a duration. Only 0 may have no unit.
 func durationSchema() valueSchema {
 	return valueSchema{"type": []string{"string", "integer"}, "minimum": 0, "maximum": 0, "pattern": durationPattern}
 }
 
-func eitherSchema(shapes ...valueSchema) valueSchema { return valueSchema{"anyOf": shapes} }
+func eitherSchema(schemas ...valueSchema) valueSchema { return valueSchema{"anyOf": schemas} }
 
 func listSchema(least int, items valueSchema) valueSchema {
 	s := valueSchema{"type": "array", "items": items}
@@ -70,7 +65,7 @@ func listSchema(least int, items valueSchema) valueSchema {
 	return s
 }
 
-// objectSchema has these keys and no others, and needs some.
+// objectSchema describes a mapping with these keys and no others.
 func objectSchema(properties map[string]valueSchema, needs ...string) valueSchema {
 	s := valueSchema{"type": "object", "properties": properties, "additionalProperties": false}
 	if len(needs) > 0 {
@@ -79,27 +74,9 @@ func objectSchema(properties map[string]valueSchema, needs ...string) valueSchem
 	return s
 }
 
-// mapSchema is an object with keys of people's own.
+// mapSchema describes a mapping with keys that the user chooses.
 func mapSchema(values valueSchema) valueSchema {
 	return valueSchema{"type": "object", "additionalProperties": values}
-}
-
-// partNames are the keys inside of a value of the shape, sorted.
-func (s valueSchema) partNames() []string {
-	if properties, ok := s["properties"].(map[string]valueSchema); ok {
-		return slices.Sorted(maps.Keys(properties))
-	}
-	if items, ok := s["items"].(valueSchema); ok {
-		return items.partNames()
-	}
-	if choices, ok := s["anyOf"].([]valueSchema); ok {
-		for _, choice := range choices {
-			if names := choice.partNames(); names != nil {
-				return names
-			}
-		}
-	}
-	return nil
 }
 
 func wordsSchema() valueSchema { return eitherSchema(wordSchema(""), listSchema(1, wordSchema(""))) }

@@ -10,7 +10,8 @@ import (
 	"mesos-gpu/job/spell"
 )
 
-// unknownKey names the key that was probably meant, or those that there are.
+// unknownKey returns an error that names the key that was probably meant, or else all
+// known keys.
 func unknownKey(key *yaml.Node, known []string) *lineError {
 	best := closestKey(key.Value, known)
 	switch {
@@ -26,12 +27,11 @@ func unknownKey(key *yaml.Node, known []string) *lineError {
 	return e
 }
 
-// maxKey bounds the work: no key has as many letters.
+// maxKey bounds the work: no key is longer.
 const maxKey = 64
 
-// closestKey is the known word that somebody probably meant: the same but for its
-// case and its dashes, what other systems say for it, or one that is spelt
-// almost so; "" is none.
+// closestKey returns the known key that a word was probably meant to be, or "": the
+// same but for case and dashes, a synonym of another system, or a misspelt key.
 func closestKey(word string, known []string) string {
 	if len(word) > maxKey {
 		return ""
@@ -50,13 +50,13 @@ func closestKey(word string, known []string) string {
 	return spell.Nearest(strings.ToLower(word), known)
 }
 
-// normalizeWord is a word in lower case, with that between its parts.
+// normalizeWord returns a word in lower case with its parts joined by between.
 func normalizeWord(word, between string) string {
 	return strings.NewReplacer("_", between, "-", between).Replace(strings.ToLower(word))
 }
 
-// keySynonyms are what Docker, Kubernetes and Slurm call what our keys say,
-// without dashes.
+// keySynonyms are the names that Docker, Kubernetes, Slurm and other systems use for
+// our keys, in lower case and without dashes.
 func keySynonyms() map[string][]string {
 	return map[string][]string{
 		"name":        {"jobname", "title", "id"},

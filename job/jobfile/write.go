@@ -17,8 +17,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// Write writes a job that has its defaults as a job file: Read makes the same
-// job of it.
+// Write writes a completed job as a job file. Read reads the same job from it.
 func Write(w io.Writer, spec *job.Spec) error {
 	m := encodeFields(jobKeys(), spec)
 	if err := checkWritable(m.node); err != nil {
@@ -32,7 +31,7 @@ func Write(w io.Writer, spec *job.Spec) error {
 	return nil
 }
 
-// checkWritable refuses what YAML has no letters for.
+// checkWritable rejects text that YAML cannot represent.
 func checkWritable(n *yaml.Node) error {
 	if !utf8.ValidString(n.Value) {
 		return fmt.Errorf("%q is no UTF-8", n.Value)
@@ -45,12 +44,12 @@ func checkWritable(n *yaml.Node) error {
 	return nil
 }
 
-// yamlMapping collects keys and values in order.
+// yamlMapping collects keys and values in their order.
 type yamlMapping struct{ node *yaml.Node }
 
 func newMapping() *yamlMapping { return &yamlMapping{&yaml.Node{Kind: yaml.MappingNode}} }
 
-// addNonZero leaves out what a job file leaves out too: nil, zero and empty.
+// addNonZero adds a key unless its value is nil, zero or empty.
 func (m *yamlMapping) addNonZero(key string, v any) {
 	if m, ok := v.(*yamlMapping); ok && len(m.node.Content) == 0 {
 		return
@@ -68,8 +67,8 @@ func (m *yamlMapping) addKey(key string, v any) {
 	m.node.Content = append(m.node.Content, encodeValue(key), encodeValue(v))
 }
 
-// encodeValue writes a value so that the reader reads the same words: numbers
-// without exponents, lists of words in one line.
+// encodeValue encodes a value so that Read reads the same text: numbers have no
+// exponents, and lists of words are in one line.
 func encodeValue(v any) *yaml.Node {
 	switch v := v.(type) {
 	case *yamlMapping:
@@ -105,8 +104,8 @@ func encodeList[T any](style yaml.Style, items []T) *yaml.Node {
 
 func plainNode(text string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Value: text} }
 
-// wordNode is text that is never read as a number. What YAML would fold or lose
-// stands in double quotes.
+// wordNode is text that is not read as a number. Text that YAML would fold or change
+// is in double quotes.
 func wordNode(text string) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text}
 	lost := func(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsPrint(r) }

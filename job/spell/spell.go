@@ -1,8 +1,9 @@
-// Package spell tells how far a misspelt name is from one that there is. It is
-// pure, and leaves it to its callers how far is too far.
+// Package spell computes how far a misspelt name is from known ones. It is pure. Callers
+// decide which distance is too large.
 package spell
 
-// Distance counts the letters to insert, delete, replace or swap with the next.
+// Distance returns how many letters must be inserted, deleted, replaced or swapped with
+// the next one to turn a into b.
 func Distance(a, b string) int {
 	last, row, next := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range row {
@@ -25,8 +26,8 @@ func Distance(a, b string) int {
 	return row[len(b)]
 }
 
-// Nearest is the first of the names that are least far from a misspelt one, ""
-// where all are another word: three letters away, or more than a third of them.
+// Nearest returns the first of the names with the smallest distance to name. It returns
+// "" if all are another word: at a distance of 3, or of more than a third of the letters.
 func Nearest(name string, among []string) string {
 	best, distance := "", 3
 	for _, one := range among {
