@@ -112,7 +112,7 @@ func TestValidateRejectsContainers(t *testing.T) {
 		`shm_size: 257 MiB are more than the task's me`: func(s *Spec) { s.ShmMiB = 257 },
 		`ipc: "shareable" is neither private nor host`:  func(s *Spec) { s.IPC = "shareable" },
 		`shm_size: ipc: host shares the agent's`:        func(s *Spec) { s.IPC, s.ShmMiB = HostIPC, 1 },
-		`ulimits: "mem" is not one of core, cpu`:           ulimit(Ulimit{Name: "mem"}),
+		`ulimits: "mem" is not one of core, cpu`:        ulimit(Ulimit{Name: "mem"}),
 		`nofile: -2:1 is below 0: unlimited is -1`:      ulimit(Ulimit{"nofile", -2, 1}),
 		`the soft limit 3 is above the hard limit 2`:    ulimit(Ulimit{"nofile", 3, 2}),
 		`the soft limit -1 is above the hard limit 2`:   ulimit(Ulimit{"nofile", Unlimited, 2}),

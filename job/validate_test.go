@@ -30,7 +30,7 @@ func TestValidateRejectsImpossibleRequests(t *testing.T) {
 		},
 		"gpu_mem: -1 MiB":                       func(s *Spec) { s.Request.MinMemMiB = -1 },
 		"gpu_cuda: \"new\" is no version":       func(s *Spec) { s.Request.MinCUDA = "new" },
-		"gpu_topology: \"ring\" is not one of":     func(s *Spec) { s.Request.Topology = "ring" },
+		"gpu_topology: \"ring\" is not one of":  func(s *Spec) { s.Request.Topology = "ring" },
 		"needs gpus: 1 or more":                 func(s *Spec) { s.Request = gpu.Request{MinCUDA: "12"} },
 		"constraint \"a UNIQUE b\"":             func(s *Spec) { s.Constraints = []Constraint{{"a", Unique, "b"}} },
 		"constraints: 51 are more":              func(s *Spec) { s.Constraints = make([]Constraint, 51) },

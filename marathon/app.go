@@ -1,10 +1,10 @@
 package marathon
 
-// App is a definition in the form that Marathon answers with: Parse has
-// filled in the defaults and turned old forms into new ones. Pointers and nil
-// slices are fields that nobody gave and that have no default.
+// App is an app definition in the form of Marathon's answers: ParseApp has filled in
+// defaults and converted old forms. A nil pointer or slice is a field that the
+// definition does not set and that has no default.
 //
-// The deprecated fields are read and always empty after Parse.
+// The deprecated fields are read. ParseApp leaves them empty.
 type App struct {
 	// ID is absolute: /group/name.
 	ID                    string             `json:"id"`
@@ -22,7 +22,7 @@ type App struct {
 	ExecutorResources     *ExecutorResources `json:"executorResources,omitempty"`
 	Role                  string             `json:"role,omitempty"`
 	AcceptedResourceRoles []string           `json:"acceptedResourceRoles,omitempty"`
-	// Constraints are [field, operator] or [field, operator, value], the
+	// Constraints are [field, operator] or [field, operator, value], with the
 	// operator in capitals.
 	Constraints  [][]string        `json:"constraints,omitempty"`
 	Labels       map[string]string `json:"labels"`
@@ -30,7 +30,7 @@ type App struct {
 	Fetch        []Artifact        `json:"fetch,omitempty"`
 	Container    *Container        `json:"container,omitempty"`
 	Networks     []Network         `json:"networks"`
-	// PortDefinitions are nil unless the app is in the host's network.
+	// PortDefinitions are nil unless the app uses the host's network.
 	PortDefinitions []PortDefinition `json:"portDefinitions,omitzero"`
 	RequirePorts    bool             `json:"requirePorts"`
 
@@ -49,7 +49,7 @@ type App struct {
 	Secrets   map[string]Secret `json:"secrets,omitempty"`
 	Residency *Residency        `json:"residency,omitempty"`
 	TTY       *bool             `json:"tty,omitempty"`
-	// Version and VersionInfo are Marathon's to set, in RFC 3339.
+	// Version and VersionInfo are set by the scheduler, in RFC 3339.
 	Version     string       `json:"version,omitempty"`
 	VersionInfo *VersionInfo `json:"versionInfo,omitempty"`
 
@@ -58,7 +58,7 @@ type App struct {
 	IPAddress *IPAddress `json:"ipAddress,omitempty"`
 }
 
-// ExecutorResources are what an executor takes for itself.
+// ExecutorResources are what an executor uses itself.
 type ExecutorResources struct {
 	CPUs    float64 `json:"cpus"`
 	MemMiB  float64 `json:"mem"`
@@ -74,29 +74,29 @@ type Artifact struct {
 	DestPath   string `json:"destPath,omitempty"`
 }
 
-// UpgradeStrategy bounds a rolling update by shares of the instances.
+// UpgradeStrategy bounds a rolling update by fractions of the instances.
 type UpgradeStrategy struct {
 	MaximumOverCapacity   float64 `json:"maximumOverCapacity"`
 	MinimumHealthCapacity float64 `json:"minimumHealthCapacity"`
 }
 
-// Residency is deprecated in Marathon itself, where it has no effect.
+// Residency is deprecated and has no effect in Marathon either.
 type Residency struct {
 	RelaunchEscalationTimeoutSeconds int64  `json:"relaunchEscalationTimeoutSeconds"`
 	TaskLostBehavior                 string `json:"taskLostBehavior"`
 }
 
-// Secret names a secret's place in a store.
+// Secret names where a secret store keeps a secret.
 type Secret struct {
 	Source string `json:"source"`
 }
 
-// VersionInfo says when the app last changed, in RFC 3339.
+// VersionInfo is when the app last changed, in RFC 3339.
 type VersionInfo struct {
 	LastScalingAt      string `json:"lastScalingAt"`
 	LastConfigChangeAt string `json:"lastConfigChangeAt"`
 }
 
-// IsSingleInstance reports whether the app may never have two instances at
-// once, which Marathon writes as a label.
+// IsSingleInstance reports whether the app may never have two instances at the same
+// time. Marathon expresses that by a label.
 func (a *App) IsSingleInstance() bool { return a.Labels["MARATHON_SINGLE_INSTANCE_APP"] == "true" }

@@ -7,10 +7,10 @@ import (
 	"mesos-gpu/job"
 )
 
-// literalValue is what IS compares with: Mesos's texts and numbers.
+// literalValue matches values that IS can compare: Mesos's texts and numbers.
 var literalValue = regexp.MustCompile(`^[a-zA-Z0-9_/.-]*$`)
 
-// checkConstraint says what is wrong with one, or nothing.
+// checkConstraint returns what is wrong with a constraint, or "".
 func checkConstraint(words []string) string {
 	if len(words) < 2 || len(words) > 3 {
 		return "a constraint is [field, operator] or [field, operator, value]"

@@ -1,12 +1,12 @@
 package marathon
 
-// The container types, as Marathon writes them.
+// Container types.
 const (
 	DockerType = "DOCKER"
 	MesosType  = "MESOS"
 )
 
-// Container is what the task runs in.
+// Container is the container of a task.
 type Container struct {
 	// Type is DockerType or MesosType.
 	Type      string      `json:"type"`
@@ -17,7 +17,7 @@ type Container struct {
 	PortMappings []PortMapping `json:"portMappings,omitzero"`
 }
 
-// DockerInfo is an image and how it is run, by either containerizer.
+// DockerInfo is an image and its options, for either containerizer.
 type DockerInfo struct {
 	Image          string      `json:"image"`
 	ForcePullImage bool        `json:"forcePullImage"`
@@ -42,31 +42,31 @@ type PullConfig struct {
 	Secret string `json:"secret"`
 }
 
-// Credential is the form of PullConfig before Marathon 1.5.
+// Credential is the old form of PullConfig, before Marathon 1.5.
 type Credential struct {
 	Principal string `json:"principal"`
 	Secret    string `json:"secret,omitempty"`
 }
 
-// LinuxInfo is for Mesos's own containers.
+// LinuxInfo has options of Mesos containers.
 type LinuxInfo struct {
 	Seccomp *SeccompProfile `json:"seccomp,omitempty"`
 	IPCInfo *IPCInfo        `json:"ipcInfo,omitempty"`
 }
 
-// SeccompProfile names a profile that lies on the agent.
+// SeccompProfile names a profile on the agent.
 type SeccompProfile struct {
 	ProfileName string `json:"profileName,omitempty"`
 	Unconfined  bool   `json:"unconfined"`
 }
 
-// IPCInfo is a container's shared memory.
+// IPCInfo describes a container's shared memory.
 type IPCInfo struct {
 	Mode       string `json:"mode"`
 	ShmSizeMiB *int   `json:"shmSize,omitempty"`
 }
 
-// Volume is one of four things: a path of the host, a volume of a driver, a
+// Volume is one of four kinds: a path of the host, a volume of a volume driver, a
 // persistent volume, or a secret.
 type Volume struct {
 	ContainerPath string `json:"containerPath"`
@@ -78,8 +78,8 @@ type Volume struct {
 	Secret     string            `json:"secret,omitempty"`
 }
 
-// ExternalVolume belongs to a volume driver. The options of provider dvdi are
-// strings; those of csi, which is refused, are objects too.
+// ExternalVolume is a volume of a volume driver. The options of provider dvdi are texts.
+// Those of csi, which is not supported, may be objects.
 type ExternalVolume struct {
 	Name     string         `json:"name,omitempty"`
 	Provider string         `json:"provider,omitempty"`
@@ -88,7 +88,7 @@ type ExternalVolume struct {
 	Shared   bool           `json:"shared"`
 }
 
-// PersistentVolume is disk that Mesos keeps for the app on one agent.
+// PersistentVolume is disk that Mesos reserves for the app on one agent.
 type PersistentVolume struct {
 	Type        string     `json:"type,omitempty"`
 	SizeMiB     int64      `json:"size"`

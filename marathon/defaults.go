@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// fillDefaults fills in the defaults that depend on other fields, and brings
-// what may be written in several ways into one.
+// fillDefaults fills in the defaults that depend on other fields, and converts values
+// with several spellings to one.
 func (f *appNormalizer) fillDefaults() {
 	a := f.app
 	f.completeNetworks()
@@ -34,7 +34,7 @@ func (f *appNormalizer) fillDefaults() {
 	}
 }
 
-// uniqueItems keeps the first of equal elements: Marathon holds these lists as sets.
+// uniqueItems keeps the first of equal items: for Marathon these lists are sets.
 func uniqueItems[T any](list []T) []T {
 	seen := map[string]bool{}
 	return slices.DeleteFunc(list, func(one T) bool {

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// OrderedApps lists the apps of the group and of those below it, each after what it
-// depends on, and otherwise as they stand. Dependencies on what is not in the
-// group do not count: it cannot be known here. With a cycle among them, which
-// ParseGroup refuses, the apps of the cycle are in no certain order.
+// OrderedApps returns the apps of the group and its subgroups, each after those that it
+// depends on, and otherwise in the order of the definition. Dependencies outside the
+// group are ignored. ParseGroup rejects cycles; the order of apps in a cycle is not
+// defined.
 func (g *Group) OrderedApps() []*App {
 	w := dependencyWalk{edges: g.dependencyEdges(), state: map[string]visitState{}}
 	byID := map[string]*App{}
@@ -33,8 +33,8 @@ func (p *groupNormalizer) reportCycles(g *Group) {
 	}
 }
 
-// dependencyEdges are the apps that each app waits for: through its own dependencies
-// and those of the groups that hold it.
+// dependencyEdges returns the apps that each app depends on, itself or through its
+// groups.
 func (g *Group) dependencyEdges() map[string][]string {
 	members := map[string][]string{}
 	g.collectMembers(members)
@@ -43,7 +43,7 @@ func (g *Group) dependencyEdges() map[string][]string {
 	return edges
 }
 
-// collectMembers lists the apps of each id: an app's own, or a group's all.
+// collectMembers maps each id to its apps: the app itself, or all apps of the group.
 func (g *Group) collectMembers(of map[string][]string) {
 	for _, a := range g.allApps() {
 		of[g.ID] = append(of[g.ID], a.ID)
@@ -76,8 +76,8 @@ const (
 	done
 )
 
-// dependencyWalk visits apps depth first. An edge to an app that is still open closes a
-// circle.
+// dependencyWalk visits apps depth first. An edge to an app that is still being visited
+// closes a cycle.
 type dependencyWalk struct {
 	edges  map[string][]string
 	state  map[string]visitState

@@ -1,6 +1,5 @@
-// Package marathon holds Marathon's app and group definitions: what may stand
-// in them, what is filled in, and what is wrong with one. One table says what
-// becomes of each documented field (Fields): honoured, refused by name, or
-// only information. The package never asks the cluster: it does not know
-// which apps exist, which ports are free, or what an agent offers.
+// Package marathon parses Marathon's app and group definitions: it checks them, fills in
+// defaults and converts old forms. A table (AppFields) says for each documented field
+// whether it is honoured, refused, or only informational. The package never asks the
+// cluster: it does not know which apps exist, which ports are free, or what agents offer.
 package marathon

@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// SupportLevel is what becomes of a field.
+// SupportLevel is how this scheduler treats a field.
 type SupportLevel int
 
 const (
-	// Honoured fields do what Marathon's documentation says.
+	// Honoured fields have the effect that Marathon documents.
 	Honoured SupportLevel = iota
-	// Refused fields make a definition invalid, unless they ask for nothing
-	// (null, false, empty, the default) or for one of Field.Accepts.
+	// Refused fields make a definition invalid, unless the value has no effect
+	// (null, false, empty, the default) or is one of Field.Accepts.
 	Refused
-	// Informational fields are read and change nothing.
+	// Informational fields are accepted and have no effect.
 	Informational
 )
 
@@ -36,7 +36,7 @@ const (
 	Boolean
 	Object
 	Array
-	// Any is for what other programs put into a definition and nobody reads.
+	// Any is for fields that other programs add and that are ignored.
 	Any
 )
 
@@ -50,35 +50,35 @@ func (t JSONType) String() string {
 	return strings.Join(names, " or ")
 }
 
-// Field is one documented field of an app or a group: what may stand there,
-// and what becomes of it.
+// Field describes one documented field of an app or a group: its values, and how it is
+// treated.
 type Field struct {
-	// Path is the field's place: "container.docker.image", "[]" for the
-	// elements of an array, "*" for the values of a map.
+	// Path is the path of the field: "container.docker.image". "[]" stands for
+	// the elements of an array, "*" for the values of a map.
 	Path string
 	Type JSONType
-	// Default is the JSON that stands for an absent field, where that does not
-	// depend on other fields.
+	// Default is the value of an absent field, in JSON. It is empty if there is
+	// none, or if it depends on other fields.
 	Default  string
 	Required bool
-	// Enum lists the allowed values, which may be written in any case.
+	// Enum lists the allowed values. A definition may write them in any case.
 	Enum           []string
 	Min, Max       *float64
 	MinLen, MaxLen int
 	// Pattern is what a string matches.
 	Pattern *regexp.Regexp
-	// Deprecated fields are turned into the field named here.
+	// Deprecated names the field that replaces this one, if it is deprecated.
 	Deprecated string
 
 	Support SupportLevel
-	// Accepts are the values that a refused field may have all the same.
+	// Accepts lists values that are allowed although the field is refused.
 	Accepts []string
-	// Why says why a field is refused, or how it is honoured.
+	// Why says why the field is refused, or how it is honoured.
 	Why string
 }
 
-// AppFields lists each documented field of an app, as Marathon's own interface
-// description names them, and the few that older versions had.
+// AppFields returns the fields of an app: those of Marathon's own interface description,
+// and a few of older versions.
 func AppFields() []Field {
 	return slices.Concat(appFields(), containerFields(), volumeFields(), networkFields(), healthFields(), statusFields())
 }
@@ -91,10 +91,10 @@ var (
 	networkName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9_]*[a-z0-9])?$`)
 )
 
-// boundOf is a bound of a number.
+// boundOf returns a pointer to the bound of a number.
 func boundOf(v float64) *float64 { return &v }
 
-// Bounds of what becomes of an app: job.Spec.Validate has the same.
+// Bounds of a job's values. job.Spec.Validate has the same.
 const (
 	maxGPUs      = 1024
 	maxCPUs      = 4096
@@ -105,7 +105,7 @@ const (
 	maxFailures  = 1000
 	// maxListItems bounds ports, volumes, artifacts and options of docker run.
 	maxListItems = 100
-	// maxNameLength is that of the names of ports, networks and volumes.
+	// maxNameLength bounds the names of ports, networks and volumes.
 	maxNameLength = 63
 	maxID         = 255
 )

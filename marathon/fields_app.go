@@ -4,7 +4,7 @@ import "mesos-gpu/job"
 
 const noSecrets = "there is no secret store here: give the value in env, or a file by a host volume"
 
-// appFields are those at the top of an app, and what is small below them.
+// appFields are the fields at the top of an app and in its small objects.
 func appFields() []Field {
 	return []Field{
 		{Path: "id", Type: String, Required: true, MinLen: 1, Why: "within a group also relative to it"},
@@ -70,8 +70,8 @@ func appFields() []Field {
 	}
 }
 
-// statusFields are what Marathon answers with, so that its answers may be
-// sent back.
+// statusFields are in Marathon's answers. They are accepted so that a client may send an
+// answer back.
 func statusFields() []Field {
 	info := func(path string, t JSONType) Field { return Field{Path: path, Type: t, Support: Informational} }
 	return []Field{

@@ -36,7 +36,7 @@ const (
 	noPortLabels = "kept for those who read the definition"
 )
 
-// portMappingFields are the same in two places.
+// portMappingFields are the fields of port mappings, which may be at two paths.
 func portMappingFields(path, deprecated string) []Field {
 	each := path + "[]."
 	return []Field{

@@ -1,7 +1,7 @@
 package marathon
 
-// GroupFields lists the fields of a group. Its apps have those of Fields, its
-// groups these again.
+// GroupFields returns the fields of a group. Its apps have AppFields, its groups have
+// these fields.
 func GroupFields() []Field {
 	return []Field{
 		{Path: "id", Type: String, MinLen: 1, Why: "relative to the group above; the topmost may go without and is the root then"},

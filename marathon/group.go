@@ -5,23 +5,22 @@ import (
 	"strings"
 )
 
-// Group is a group of apps and of groups, each with an absolute id after
-// ParseGroup.
+// Group is a group of apps and groups. ParseGroup makes all ids absolute.
 type Group struct {
 	ID           string   `json:"id,omitempty"`
 	Apps         []*App   `json:"apps,omitempty"`
 	Groups       []*Group `json:"groups,omitempty"`
 	Dependencies []string `json:"dependencies,omitempty"`
 	EnforceRole  *bool    `json:"enforceRole,omitempty"`
-	// ScaleBy and Version are orders rather than definitions; a group that
-	// has one has nothing else.
+	// ScaleBy and Version are commands. A group that has one of them has no
+	// other field.
 	ScaleBy *float64 `json:"scaleBy,omitempty"`
 	Version string   `json:"version,omitempty"`
 }
 
-// ParseGroup reads a group whose topmost id is relative to the group base, or
-// base itself where it has none. Its apps are completed and checked as by
-// Parse. It returns *Malformed or *Invalid as Parse does.
+// ParseGroup parses a group. The id of the topmost group is relative to base, which is
+// also its default. Apps are completed and checked as by ParseApp. It returns
+// *SyntaxError or *ValidationError, as ParseApp does.
 func ParseGroup(data []byte, base string, s ParseSettings) (*Group, error) {
 	var c schemaChecker
 	g, err := readDefinition[Group](data, groupSchema(), &c)
@@ -37,11 +36,11 @@ func ParseGroup(data []byte, base string, s ParseSettings) (*Group, error) {
 	return g, nil
 }
 
-// groupNormalizer completes and checks a group and what is below it.
+// groupNormalizer completes and checks a group with its apps and subgroups.
 type groupNormalizer struct {
 	settings   ParseSettings
 	violations *violationList
-	// seen says where the ids so far stand.
+	// seen maps the ids read so far to their paths.
 	seen map[string]string
 }
 
@@ -70,7 +69,7 @@ func (p *groupNormalizer) normalizeGroup(g *Group, at, id string, roles []string
 	}
 }
 
-// checkCommandGroup reports whether the group is an order, which names nothing else.
+// checkCommandGroup reports whether the group is a command, which has no other field.
 func (g *Group) checkCommandGroup(at string, found *violationList) bool {
 	if g.ScaleBy == nil && g.Version == "" {
 		return false
@@ -90,7 +89,7 @@ func (g *Group) checkCommandGroup(at string, found *violationList) bool {
 	return true
 }
 
-// claimID keeps ids apart: those of apps and of groups are of one kind.
+// claimID reports an id that is used twice, by apps or groups.
 func (p *groupNormalizer) claimID(at, id string) string {
 	f := appNormalizer{base: "/", violations: p.violations}
 	f.resolveID(at, id)
@@ -107,7 +106,8 @@ func (p *groupNormalizer) checkChildID(at, id, group string) {
 	}
 }
 
-// allowedRoles gives the apps of a top group that enforces its role no other.
+// allowedRoles returns the roles that the group's apps may have. A top group that
+// enforces its role allows no other.
 func (p *groupNormalizer) allowedRoles(g *Group, at string, roles []string) []string {
 	if g.EnforceRole == nil || !*g.EnforceRole {
 		return roles
@@ -120,7 +120,7 @@ func (p *groupNormalizer) allowedRoles(g *Group, at string, roles []string) []st
 	return top
 }
 
-// allApps are the group's apps and those of the groups below it.
+// allApps returns the apps of the group and its subgroups.
 func (g *Group) allApps() []*App {
 	apps := slices.Clone(g.Apps)
 	for _, inner := range g.Groups {

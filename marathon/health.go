@@ -1,7 +1,7 @@
 package marathon
 
-// HealthCheck decides whether an instance lives. All are run where the task
-// runs, whether or not the protocol begins with MESOS_.
+// HealthCheck decides whether an instance is healthy. All checks run on the agent of the
+// task, also those whose protocol does not begin with MESOS_.
 type HealthCheck struct {
 	// Protocol is HTTP, HTTPS, TCP, COMMAND, MESOS_HTTP, MESOS_HTTPS or
 	// MESOS_TCP.
@@ -26,7 +26,7 @@ type CheckCommand struct {
 	Value string `json:"value"`
 }
 
-// ReadinessCheck holds up a deployment until a new instance can serve.
+// ReadinessCheck delays a deployment until a new instance can serve requests.
 type ReadinessCheck struct {
 	Name                    string `json:"name"`
 	Protocol                string `json:"protocol"`
@@ -38,7 +38,7 @@ type ReadinessCheck struct {
 	PreserveLastResponse    bool   `json:"preserveLastResponse"`
 }
 
-// Check is Mesos's general check, whose result only informs. It has one of
+// Check is Mesos's general check, whose result is only reported. It has exactly one of
 // HTTP, TCP and Exec.
 type Check struct {
 	HTTP            *HTTPCheck `json:"http,omitempty"`
@@ -66,7 +66,7 @@ type ExecCheck struct {
 	Command ExecCommand `json:"command"`
 }
 
-// ExecCommand is a line for the shell, or words.
+// ExecCommand is a line for the shell, or an argument vector.
 type ExecCommand struct {
 	Shell string   `json:"shell,omitempty"`
 	Argv  []string `json:"argv,omitempty"`

@@ -6,19 +6,19 @@ import (
 	"strings"
 )
 
-// segmentPattern is one part of an id.
+// segmentPattern matches one segment of an id.
 var segmentPattern = regexp.MustCompile(`^([a-z0-9]|[a-z0-9][a-z0-9-]*[a-z0-9])(\.([a-z0-9]|[a-z0-9][a-z0-9-]*[a-z0-9]))*$`)
 
-// reservedSegments words end the addresses of Marathon's interface, so no id may.
+// reservedSegments end paths of Marathon's API. An id may not end with one of them.
 func reservedSegments() []string { return []string{"restart", "tasks", "versions"} }
 
-// pathSegments are an id's parts. Slashes too many do not count.
+// pathSegments returns the segments of an id. Superfluous slashes are ignored.
 func pathSegments(id string) []string {
 	return slices.DeleteFunc(strings.Split(id, "/"), func(s string) bool { return s == "" })
 }
 
-// AbsoluteID resolves an id from the group base: "b" and "../a/b" in "/a" are
-// both "/a/b". It does not check the parts.
+// AbsoluteID resolves an id relative to the group base: in "/a", "b" and "../a/b" both
+// become "/a/b". It does not check the segments.
 func AbsoluteID(id, base string) string {
 	var path []string
 	if !strings.HasPrefix(id, "/") {
@@ -36,8 +36,8 @@ func AbsoluteID(id, base string) string {
 	return "/" + strings.Join(path, "/")
 }
 
-// ParentID is the group that holds the app or group of an absolute id; "/" is
-// its own.
+// ParentID returns the group of an app or group with an absolute id. The parent of "/" is
+// "/".
 func ParentID(id string) string { return AbsoluteID("..", id) }
 
 // resolveIDs makes the app's id and dependencies absolute.

@@ -5,10 +5,9 @@ import (
 	"strings"
 )
 
-// findJavaSyntax says what in an expression means something to Java that RE2
-// either cannot do or reads otherwise. What both refuse is not its matter.
-// RE2 takes the nested classes and the doubled ampersands of Java for plain
-// letters, so leaving them to its compiler would match the wrong agents.
+// findJavaSyntax returns the first construct that has a meaning in Java's expressions but
+// not, or another one, in RE2. It ignores constructs that neither accepts. RE2 would read
+// Java's nested character classes and && as plain characters and match the wrong agents.
 func findJavaSyntax(expr string) string {
 	for i := 0; i < len(expr); {
 		rest := expr[i:]
@@ -52,7 +51,7 @@ func firstBytes(s string, n int) string { return s[:min(n, len(s))] }
 
 type javaConstruct struct{ text, what string }
 
-// javaConstructs constructs begin like this.
+// javaConstructs are recognised by how they begin.
 func javaConstructs() []javaConstruct {
 	return []javaConstruct{
 		{"(?=", "a lookahead"}, {"(?!", "a lookahead"}, {"(?<=", "a lookbehind"}, {"(?<!", "a lookbehind"}, {"(?>", "an atomic group"},
@@ -61,7 +60,7 @@ func javaConstructs() []javaConstruct {
 	}
 }
 
-// checkEscape judges what follows a backslash outside a class.
+// checkEscape returns what is wrong with an escape outside a character class, or "".
 func checkEscape(s string) string {
 	if len(s) < 2 {
 		return ""
@@ -79,7 +78,7 @@ func checkEscape(s string) string {
 	return ""
 }
 
-// checkProperty judges \p{…}: Java's POSIX and java… names are not RE2's.
+// checkProperty checks \p{…}. RE2 does not have Java's POSIX and java… names.
 func checkProperty(s string) string {
 	name, ok := strings.CutPrefix(s, "{")
 	if !ok {
@@ -100,8 +99,8 @@ func isPosixClass(name string) bool {
 	return false
 }
 
-// scanClass reads one character class, and judges what is in it. It returns how
-// long it is up to its end or to what RE2 lacks.
+// scanClass reads one character class. It returns its length, or the length up to a
+// construct that RE2 does not have, and that construct.
 func scanClass(s string) (length int, what string) {
 	i := 1
 	if i < len(s) && s[i] == '^' {

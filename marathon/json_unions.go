@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// EnvVar is an environment variable: a value, or the name of a secret.
+// EnvVar is an environment variable: a value, or a reference to a secret.
 type EnvVar struct {
 	Value  string
 	Secret string
@@ -35,7 +35,7 @@ func (e *EnvVar) UnmarshalJSON(data []byte) error {
 
 const unlimitedText = "unlimited"
 
-// ResourceLimits are how far a task may go beyond what it asks for.
+// ResourceLimits bound what a task may use beyond its request.
 type ResourceLimits struct {
 	CPUs *ResourceLimit `json:"cpus,omitempty"`
 	Mem  *ResourceLimit `json:"mem,omitempty"`
@@ -64,9 +64,8 @@ func (l *ResourceLimit) UnmarshalJSON(data []byte) error {
 
 const disabledText = "disabled"
 
-// UnreachableStrategy says what becomes of an instance whose agent is gone:
-// replaced after InactiveAfterSeconds, given up after ExpungeAfterSeconds, or
-// neither.
+// UnreachableStrategy says when an instance on an unreachable agent is replaced
+// (InactiveAfterSeconds) and given up (ExpungeAfterSeconds). Disabled means never.
 type UnreachableStrategy struct {
 	Disabled             bool
 	InactiveAfterSeconds int64

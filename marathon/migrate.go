@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// migrateOldForms turns what older versions of Marathon read into what the newest
-// writes. The order is Marathon's: networks decide about ports.
+// migrateOldForms converts the forms of older Marathon versions to those of the newest.
+// The order is Marathon's: ports depend on networks.
 func (f *appNormalizer) migrateOldForms() {
 	a := f.app
 	f.migrateURIs()
@@ -23,7 +23,7 @@ func (f *appNormalizer) migrateOldForms() {
 	f.indexHealthChecks()
 }
 
-// archiveExtensions are the endings by which Mesos knows an archive.
+// archiveExtensions are the extensions by which Mesos recognises an archive.
 func archiveExtensions() []string {
 	return []string{".tar", ".tar.gz", ".tar.bz2", ".tar.xz", ".gz", ".tgz", ".tbz2", ".txz", ".zip"}
 }
@@ -43,7 +43,7 @@ func isArchive(uri string) bool {
 	return err == nil && slices.ContainsFunc(archiveExtensions(), func(end string) bool { return strings.HasSuffix(u.Path, end) })
 }
 
-// migrateNetworks reads ipAddress and container.docker.network.
+// migrateNetworks converts ipAddress and container.docker.network.
 func (f *appNormalizer) migrateNetworks() {
 	a, docker := f.app, ""
 	if a.Container != nil && a.Container.Docker != nil {
@@ -82,8 +82,8 @@ func toPortDefinitions(ports []int) []PortDefinition {
 	return all
 }
 
-// migratePorts gives an app in the host's network port definitions, another
-// port mappings, and either one port where nothing is said.
+// migratePorts gives an app in the host's network port definitions and any other app port
+// mappings, and one port if the definition has none.
 func (f *appNormalizer) migratePorts() {
 	a := f.app
 	if a.Container != nil {
@@ -109,8 +109,7 @@ func newPortMapping(name string) PortMapping {
 	return PortMapping{Name: name, Protocol: portProtocols()[0], Labels: map[string]string{}}
 }
 
-// migrateMappings reads container.docker.portMappings and
-// ipAddress.discovery.ports.
+// migrateMappings converts container.docker.portMappings and ipAddress.discovery.ports.
 func (f *appNormalizer) migrateMappings(c *Container) {
 	if d := c.Docker; d != nil && d.PortMappings != nil {
 		if c.PortMappings == nil {
@@ -138,9 +137,8 @@ func (f *appNormalizer) migrateMappings(c *Container) {
 	}
 }
 
-// mapDefinitions carries port definitions outside the host's network over to
-// port mappings, where their numbers are service ports. Marathon drops the
-// numbers.
+// mapDefinitions converts port definitions outside the host's network to port mappings.
+// Their numbers become service ports. Marathon drops the numbers.
 func (f *appNormalizer) mapDefinitions(c *Container) {
 	for i, d := range f.app.PortDefinitions {
 		if i == len(c.PortMappings) {
@@ -157,7 +155,7 @@ func (f *appNormalizer) mapDefinitions(c *Container) {
 	}
 }
 
-// indexHealthChecks makes checks without a port look at the first one.
+// indexHealthChecks makes checks without a port use the first one.
 func (f *appNormalizer) indexHealthChecks() {
 	if f.app.portCount() == 0 {
 		return
@@ -170,7 +168,7 @@ func (f *appNormalizer) indexHealthChecks() {
 	}
 }
 
-// portCount counts the ports of the container, else of the host.
+// portCount returns the number of container ports, or else of host ports.
 func (a *App) portCount() int {
 	if a.Container != nil && a.Container.PortMappings != nil {
 		return len(a.Container.PortMappings)

@@ -2,14 +2,14 @@ package marathon
 
 import "slices"
 
-// The network modes, as Marathon writes them.
+// Network modes.
 const (
 	HostMode      = "host"
 	ContainerMode = "container"
 	BridgeMode    = "container/bridge"
 )
 
-// Network is one that the task joins.
+// Network is a network that the task joins.
 type Network struct {
 	Name string `json:"name,omitempty"`
 	// Mode is HostMode, ContainerMode or BridgeMode.
@@ -17,7 +17,7 @@ type Network struct {
 	Labels map[string]string `json:"labels,omitempty"`
 }
 
-// PortDefinition is a port of the host's network.
+// PortDefinition is a port in the host's network.
 type PortDefinition struct {
 	Port     int               `json:"port"`
 	Labels   map[string]string `json:"labels,omitempty"`
@@ -25,12 +25,11 @@ type PortDefinition struct {
 	Protocol string            `json:"protocol"`
 }
 
-// PortMapping is a port of a container's network, and the host's port that
-// leads there.
+// PortMapping maps a port of the container's network to a host port.
 type PortMapping struct {
 	ContainerPort int `json:"containerPort"`
-	// HostPort is nil for a port that only the container network reaches, 0
-	// for any.
+	// HostPort is nil for a port that is reachable only in the container
+	// network. 0 stands for any host port.
 	HostPort     *int              `json:"hostPort,omitempty"`
 	ServicePort  int               `json:"servicePort"`
 	Name         string            `json:"name,omitempty"`
@@ -39,7 +38,7 @@ type PortMapping struct {
 	NetworkNames []string          `json:"networkNames,omitempty"`
 }
 
-// IPAddress is the form of Networks before Marathon 1.5.
+// IPAddress is the old form of Networks, before Marathon 1.5.
 type IPAddress struct {
 	Discovery   *Discovery        `json:"discovery,omitempty"`
 	Groups      []string          `json:"groups,omitempty"`
@@ -47,12 +46,12 @@ type IPAddress struct {
 	NetworkName string            `json:"networkName,omitempty"`
 }
 
-// Discovery is the form of Container.PortMappings that goes with IPAddress.
+// Discovery is the old form of Container.PortMappings, within IPAddress.
 type Discovery struct {
 	Ports []DiscoveryPort `json:"ports,omitempty"`
 }
 
-// DiscoveryPort is one port that a task with its own address listens on.
+// DiscoveryPort is a port of a task with an IP address of its own.
 type DiscoveryPort struct {
 	Number   int               `json:"number"`
 	Name     string            `json:"name"`
@@ -60,10 +59,10 @@ type DiscoveryPort struct {
 	Labels   map[string]string `json:"labels,omitempty"`
 }
 
-// UsesHostNetwork reports whether the app shares its agent's network.
+// UsesHostNetwork reports whether the app uses its agent's network.
 func (a *App) UsesHostNetwork() bool { return usesHostNetwork(a.Networks) }
 
-// usesHostNetwork holds for no networks too: the host's is the default.
+// usesHostNetwork is also true without networks: the host's is the default.
 func usesHostNetwork(networks []Network) bool {
 	return len(networks) == 0 || hasNetworkMode(networks, HostMode)
 }

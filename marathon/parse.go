@@ -5,29 +5,27 @@ import (
 	"fmt"
 )
 
-// ParseSettings are what a definition's defaults depend on beside itself.
+// ParseSettings are the defaults that depend on the scheduler.
 type ParseSettings struct {
-	// Role is the scheduler's: the default, and the only one allowed outside
-	// groups that enforce their own.
+	// Role is the scheduler's role. It is the default, and the only one allowed
+	// outside groups that enforce their own.
 	Role string
-	// DefaultNetwork is the container network of those that name none; empty,
-	// they must name one.
+	// DefaultNetwork is the container network of apps that name none. If it is
+	// empty they must name one.
 	DefaultNetwork string
-	// BridgeNetwork is the name by which ipAddress.networkName means bridge
+	// BridgeNetwork is the value of ipAddress.networkName that selects bridge
 	// mode.
 	BridgeNetwork string
-	// GPUBehavior is the GPULabel of apps that have none: GPURestricted where
-	// it is empty.
+	// GPUBehavior is the default of GPULabel. Empty stands for GPURestricted.
 	GPUBehavior string
 }
 
-// MesosBridge is the name of Mesos's bridge network unless somebody chose
-// another.
+// MesosBridge is the default name of Mesos's bridge network.
 const MesosBridge = "mesos-bridge"
 
-// ParseApp reads one app, fills in what it leaves out, turns old forms into new
-// ones and checks it. It returns *Malformed for what is no JSON, *Invalid
-// with all that is wrong otherwise.
+// ParseApp parses one app, fills in defaults, converts old forms and checks the result. It
+// returns *SyntaxError if the text is not JSON, otherwise *ValidationError with all
+// mistakes.
 func ParseApp(data []byte, s ParseSettings) (*App, error) {
 	var c schemaChecker
 	app, err := readDefinition[App](data, appSchema(), &c)
@@ -42,7 +40,7 @@ func ParseApp(data []byte, s ParseSettings) (*App, error) {
 	return app, nil
 }
 
-// readDefinition decodes what the schema lets through. Without a value it returns the
+// readDefinition decodes the values that the schema allows. A nil result comes with an
 // error.
 func readDefinition[T any](data []byte, schema *schemaNode, c *schemaChecker) (*T, error) {
 	v, err := decodeJSON(data)
@@ -68,11 +66,11 @@ func readDefinition[T any](data []byte, schema *schemaNode, c *schemaChecker) (*
 type appNormalizer struct {
 	app      *App
 	settings ParseSettings
-	// path is the app's place in what was read, "" or "/groups(0)/apps(1)".
+	// path is where the app is in the document: "" or "/groups(0)/apps(1)".
 	path string
-	// base is the group that relative ids start from.
+	// base is the group that relative ids refer to.
 	base string
-	// roles are those the app may have, the default first.
+	// roles are the allowed roles, the default first.
 	roles      []string
 	violations *violationList
 }
@@ -85,7 +83,7 @@ func (f *appNormalizer) normalizeApp() {
 	f.fillDefaults()
 }
 
-// addError records a broken rule at a place within the app.
+// addError records a mistake at a path within the app.
 func (f *appNormalizer) addError(place, format string, args ...any) {
 	if place == "/" && f.path != "" {
 		place = ""

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// elementPath is a place within a list, as Marathon writes it.
+// elementPath returns the path of a list's element, in Marathon's notation.
 func elementPath(list string, i int) string { return fmt.Sprintf("%s(%d)", list, i) }
 
-// checkOldForms hold for the forms that migrate takes away.
+// checkOldForms checks the forms that migrateOldForms removes.
 func (f *appNormalizer) checkOldForms() {
 	a := f.app
 	if a.Container != nil {
@@ -31,7 +31,7 @@ func (f *appNormalizer) checkOldForms() {
 	}
 	if dup := firstDuplicate(a.Ports); dup != 0 {
 		f.addError("/", "port %d stands twice in ports", dup)
-		a.Ports[slices.Index(a.Ports, dup)] = 0 // said once is enough
+		a.Ports[slices.Index(a.Ports, dup)] = 0 // so that it is reported once
 	}
 	if a.Ports != nil && a.PortDefinitions != nil && !slices.EqualFunc(a.Ports, a.PortDefinitions, func(p int, d PortDefinition) bool { return p == d.Port }) {
 		f.addError("/", "ports and portDefinitions say different things: leave out ports")
@@ -61,7 +61,7 @@ func (f *appNormalizer) checkOldContainer(c *Container) {
 	}
 }
 
-// firstDuplicate is the first non-zero number that stands twice, or 0.
+// firstDuplicate returns the first number that occurs twice, or 0. It ignores zeros.
 func firstDuplicate(ports []int) int {
 	seen := map[int]bool{0: false}
 	for _, p := range ports {
@@ -73,7 +73,7 @@ func firstDuplicate(ports []int) int {
 	return 0
 }
 
-// checkAppRules hold for an app in its new form.
+// checkAppRules checks an app in its new form.
 func (f *appNormalizer) checkAppRules() {
 	f.checkCommand()
 	f.checkRoles()
@@ -116,7 +116,7 @@ func (f *appNormalizer) checkRoles() {
 	a := f.app
 	role := a.effectiveRole(f.roles)
 	if !slices.Contains(f.roles, role) {
-		f.addError("/role", "%q is none of the roles allowed here: %s", role, strings.Join(f.roles, ", "))
+		f.addError("/role", "%q is not one of the roles allowed here: %s", role, strings.Join(f.roles, ", "))
 	}
 	if a.AcceptedResourceRoles != nil && len(a.AcceptedResourceRoles) == 0 {
 		f.addError("/acceptedResourceRoles", "it is empty: leave it out")
@@ -142,8 +142,8 @@ func (f *appNormalizer) checkLimits() {
 	check("/resourceLimits/mem", l.Mem, f.app.MemMiB)
 }
 
-// GPULabel says whether an app without GPUs may run on an agent that has
-// some: GPUUnrestricted, or GPURestricted.
+// GPULabel is the label that says whether an app without GPUs may run on an agent with
+// GPUs: GPUUnrestricted or GPURestricted.
 const (
 	GPULabel        = "GPU_SCHEDULING_BEHAVIOR"
 	GPURestricted   = "restricted"

@@ -62,7 +62,7 @@ func (f *appNormalizer) checkVolume(place, container string, v Volume) {
 
 const driverOption = "dvdi/driver"
 
-// DriverName is the docker volume driver; empty where the options name none.
+// DriverName returns the Docker volume driver, or "" if the options do not name one.
 func (e *ExternalVolume) DriverName() string {
 	name, _ := e.Options[driverOption].(string)
 	return name
@@ -88,7 +88,7 @@ func (f *appNormalizer) checkExternalVolume(place string, e *ExternalVolume) {
 	}
 }
 
-// checkExternalVolumes keep one instance to one volume.
+// checkExternalVolumes requires a single instance, because two would share a volume.
 func (f *appNormalizer) checkExternalVolumes() {
 	if f.app.Instances > 1 {
 		f.addError("/", "an app with an external volume has one instance, not %d", f.app.Instances)

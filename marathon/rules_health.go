@@ -25,7 +25,7 @@ func (f *appNormalizer) checkHealthCheck(place string, h HealthCheck) {
 	f.checkPort(place, h.Port, h.PortIndex)
 }
 
-// checkPort checks which port is asked: with neither, the only one.
+// checkPort checks the port of a check. Without port and index the app has exactly one.
 func (f *appNormalizer) checkPort(place string, checkPort, index *int) {
 	ports := f.app.portCount()
 	switch {

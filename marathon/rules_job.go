@@ -9,18 +9,18 @@ import (
 	"mesos-gpu/job"
 )
 
-// Bounds of texts, as the kernel and job.Spec.Validate have them. An app's
-// labels are in its environment too, by their names and by themselves.
+// Bounds of texts. They are below those of job.Spec.Validate, because an app's labels are
+// also in its environment, twice.
 const (
 	maxTextBytes      = 120 << 10
 	maxTotalTextBytes = 240 << 10
-	maxLabels         = 98 // and two that say which app it is
-	maxConstraints    = 48 // and those for the gpus and acceptedResourceRoles of an app
+	maxLabels         = 98 // without AppLabel and VersionLabel
+	maxConstraints    = 48 // without those that gpus and acceptedResourceRoles add
 	maxMesosShm       = 4095
 	labelPrefix       = "MARATHON_APP_LABEL_"
 )
 
-// checkJobRules refuse what Marathon has and a job has not.
+// checkJobRules rejects what Marathon supports and a job does not.
 func (f *appNormalizer) checkJobRules() {
 	a := f.app
 	if len(a.ID) > maxID {
@@ -66,7 +66,7 @@ func (a *App) effectiveRole(roles []string) string {
 	return a.Role
 }
 
-// AppLabel and VersionLabel are the labels of a job that say which app it is.
+// AppLabel and VersionLabel are the labels of a job that identify its app.
 const (
 	AppLabel     = "marathon.app"
 	VersionLabel = "marathon.version"
@@ -81,7 +81,7 @@ func (f *appNormalizer) checkLabelNames() {
 	}
 }
 
-// checkTextSizes bounds what one ACCEPT carries for each task.
+// checkTextSizes bounds the texts that an ACCEPT carries for each task.
 func (f *appNormalizer) checkTextSizes() {
 	a, total := f.app, len(f.app.containerImage())
 	word := func(place string, parts ...string) {
@@ -118,7 +118,7 @@ func (f *appNormalizer) checkTextSizes() {
 	}
 }
 
-// fetchSchemes are those of Mesos's fetcher, and what operators add most.
+// fetchSchemes are those of Mesos's fetcher, and plugins that operators often install.
 func fetchSchemes() []string {
 	return []string{"http", "https", "ftp", "ftps", "file", "hdfs", "s3", "s3a", "s3n", "hftp"}
 }
@@ -180,7 +180,7 @@ func (f *appNormalizer) checkJobPorts() {
 	}
 }
 
-// isBlank is what no address has in it.
+// isBlank reports whether a character may not be in an address.
 func isBlank(r rune) bool { return r <= ' ' || r == 0x7f }
 
 func (f *appNormalizer) checkJobHealthChecks() {

@@ -10,7 +10,7 @@ func (f *appNormalizer) checkNetworks() {
 	nets := f.app.Networks
 	named := map[string]bool{}
 	for _, n := range nets {
-		const place = "/networks" // Marathon names no element here
+		const place = "/networks" // as in Marathon, without the index
 		switch {
 		case n.Mode == HostMode && (n.Name != "" || len(n.Labels) > 0):
 			f.addError(place, "the host's network has no name and no labels")
@@ -59,7 +59,7 @@ func (f *appNormalizer) checkPorts() {
 		place := elementPath("/container/portMappings", i)
 		for j, n := range m.NetworkNames {
 			if !slices.Contains(networks, n) {
-				f.addError(elementPath(place+"/networkNames", j), "%q is none of the app's networks: %s", n, strings.Join(networks, ", "))
+				f.addError(elementPath(place+"/networkNames", j), "%q is not one of the app's networks: %s", n, strings.Join(networks, ", "))
 			}
 		}
 		if m.HostPort != nil && countNetworks(a.Networks, ContainerMode) > 1 && len(m.NetworkNames) != 1 {
@@ -84,13 +84,13 @@ func (f *appNormalizer) checkUniqueStrings(place string, names []string) {
 	}
 }
 
-// HostPortNames are the names of an app's host ports, in their order: those
-// by which a readiness check, which comes from elsewhere, may call a port.
+// HostPortNames returns the names of an app's host ports, in their order. A readiness
+// check, which comes from another host, may refer to one of them.
 func (a *App) HostPortNames() []string {
 	var names []string
 	if a.Container != nil && a.Container.PortMappings != nil {
 		for _, m := range a.Container.PortMappings {
-			if m.HostPort != nil || hasNetworkMode(a.Networks, BridgeMode) { // where it is left out it is any
+			if m.HostPort != nil || hasNetworkMode(a.Networks, BridgeMode) { // in bridge mode the default is any port
 				names = append(names, m.Name)
 			}
 		}

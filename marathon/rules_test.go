@@ -50,7 +50,7 @@ func TestRules(t *testing.T) {
 		{run + `, "upgradeStrategy": {"maximumOverCapacity": 1}`, "/upgradeStrategy/minimumHealthCapacity", "needed"},
 		{run + `, "unreachableStrategy": {"inactiveAfterSeconds": 1}`, "/unreachableStrategy/inactiveAfterSeconds", "1 is more than the expungeAfterSeconds of 0"},
 		{run + `, "resourceLimits": {"mem": 1}`, "/resourceLimits/mem", "limit of 1 is below the request of 128"},
-		{run + `, "role": "r"`, "/role", `"r" is none of the roles`},
+		{run + `, "role": "r"`, "/role", `"r" is not one of the roles`},
 		{run + `, "acceptedResourceRoles": ["x"]`, "/acceptedResourceRoles", "neither * nor"},
 		{run + `, "acceptedResourceRoles": []`, "/acceptedResourceRoles", "empty"},
 		{run + `, "labels": {"MARATHON_SINGLE_INSTANCE_APP": "true"}, "upgradeStrategy": {"maximumOverCapacity": 0, "minimumHealthCapacity": 1}`, "/upgradeStrategy/minimumHealthCapacity", "0 with the label"},

@@ -7,11 +7,10 @@ import (
 	"strings"
 )
 
-// Sandbox is where the engines show a task its sandbox.
+// Sandbox is the path of a task's sandbox in its container.
 const Sandbox = "/mnt/mesos/sandbox"
 
-// TargetPath is the volume's path in the container: a relative one is in the
-// sandbox.
+// TargetPath returns the volume's path in the container. A relative one is in the sandbox.
 func (v Volume) TargetPath() string {
 	if path.IsAbs(v.ContainerPath) {
 		return path.Clean(v.ContainerPath)
@@ -19,15 +18,14 @@ func (v Volume) TargetPath() string {
 	return path.Join(Sandbox, v.ContainerPath)
 }
 
-// reservedPaths are those that a container gets anyway, or must not have from
-// elsewhere.
+// reservedPaths are paths that every container has, or that must not be replaced.
 func reservedPaths() []string {
 	return []string{"/", "/dev", "/proc", "/sys", Sandbox, "/usr/local/nvidia"}
 }
 
 var volumeName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 
-// checkJobContainer refuses what a job's container cannot have.
+// checkJobContainer rejects what the container of a job does not support.
 func (f *appNormalizer) checkJobContainer(c *Container) {
 	f.checkCount("/container/volumes", len(c.Volumes), maxListItems)
 	if c.Docker != nil {

@@ -6,17 +6,18 @@ import (
 	"sync"
 )
 
-// schemaNode is one field and what is below it.
+// schemaNode is a field with the fields inside of it.
 type schemaNode struct {
 	field Field
-	// members are an object's, by name; rest are those of a map.
+	// members are the fields of an object by name. rest describes the values of a
+	// map.
 	members map[string]*schemaNode
 	rest    *schemaNode
-	// each is an array's element.
+	// each describes the elements of an array.
 	each *schemaNode
 }
 
-// The two tables as trees. Nobody changes them once they are built.
+// The two tables as trees. They do not change once they are built.
 var (
 	appSchema   = sync.OnceValue(func() *schemaNode { return buildSchema(AppFields()) })
 	groupSchema = sync.OnceValue(func() *schemaNode {
@@ -27,7 +28,7 @@ var (
 	})
 )
 
-// nestedGroupSchema is the same schema for a group within a group, which needs an id.
+// nestedGroupSchema returns the schema of a group within a group, which needs an id.
 func (n *schemaNode) nestedGroupSchema() *schemaNode {
 	inner := &schemaNode{field: n.field, members: map[string]*schemaNode{}}
 	for name, m := range n.members {
@@ -45,7 +46,7 @@ func (n *schemaNode) nestedGroupSchema() *schemaNode {
 	return inner
 }
 
-// buildSchema arranges fields by their paths; a parent precedes its children or not.
+// buildSchema arranges fields by their paths, in any order.
 func buildSchema(fields []Field) *schemaNode {
 	root := &schemaNode{field: Field{Type: Object}}
 	for _, f := range fields {
@@ -58,7 +59,7 @@ func buildSchema(fields []Field) *schemaNode {
 	return root
 }
 
-// splitPath takes "a.b[].c" apart: a, b, [], c.
+// splitPath splits "a.b[].c" into a, b, [] and c.
 func splitPath(path string) []string {
 	return strings.Split(strings.ReplaceAll(path, "[]", ".[]"), ".")
 }
@@ -85,19 +86,19 @@ func (n *schemaNode) childNode(step string) *schemaNode {
 	return n.members[step]
 }
 
-// defaultValue is the field's default as a value; nil is none.
+// defaultValue returns the field's default as a value, or nil.
 func (f Field) defaultValue() any {
 	if f.Default == "" {
 		return nil
 	}
 	v, err := decodeJSON([]byte(f.Default))
 	if err != nil {
-		return nil // a test reads each default
+		return nil // a test parses each default
 	}
 	return v
 }
 
-// decodeJSON reads one JSON value, numbers as they are written.
+// decodeJSON decodes one JSON value and keeps the notation of numbers.
 func decodeJSON(data []byte) (any, error) {
 	d := json.NewDecoder(strings.NewReader(string(data)))
 	d.UseNumber()

@@ -10,18 +10,18 @@ import (
 	"strings"
 )
 
-// schemaChecker holds a definition against the table. It returns the definition
-// without what is wrong in it, and with the defaults.
+// schemaChecker checks a definition against the table of fields. It returns a copy
+// without invalid values and with defaults.
 type schemaChecker struct {
 	violations violationList
 }
 
-// checkObject checks an object's members in the order of their names.
+// checkObject checks an object's fields in the order of their names.
 func (c *schemaChecker) checkObject(n *schemaNode, v map[string]any, at string, refused bool) map[string]any {
 	clean := map[string]any{}
 	for _, name := range slices.Sorted(maps.Keys(v)) {
 		if v[name] == nil {
-			continue // null is as good as absent
+			continue // null is the same as absent
 		}
 		below := at + "/" + name
 		child := n.members[name]
@@ -40,7 +40,7 @@ func (c *schemaChecker) checkObject(n *schemaNode, v map[string]any, at string, 
 	return clean
 }
 
-// addDefaults adds defaults, and misses what has none.
+// addDefaults adds defaults, and reports required fields that are absent.
 func (c *schemaChecker) addDefaults(n *schemaNode, clean, given map[string]any, at string) {
 	for _, name := range slices.Sorted(maps.Keys(n.members)) {
 		f := n.members[name].field
@@ -56,7 +56,7 @@ func (c *schemaChecker) addDefaults(n *schemaNode, clean, given map[string]any, 
 	}
 }
 
-// checkValue checks one value. Not ok is what must not be looked at further.
+// checkValue checks one value. It returns false if the value must not be used.
 func (c *schemaChecker) checkValue(n *schemaNode, v any, at string, refused bool) (any, bool) {
 	f := n.field
 	before := len(c.violations.list)
@@ -64,13 +64,13 @@ func (c *schemaChecker) checkValue(n *schemaNode, v any, at string, refused bool
 	if !ok || f.Support != Refused || refused || f.asksForNothing(clean) {
 		return clean, ok
 	}
-	if len(c.violations.list) == before { // else it is wrong besides
+	if len(c.violations.list) == before { // otherwise a mistake in it was reported
 		c.violations.addUnsupported(at, f.Why)
 	}
-	return clean, true // the rules still see it
+	return clean, true // later rules refer to it
 }
 
-// asksForNothing reports whether a refused field's value is harmless.
+// asksForNothing reports whether the value of a refused field has no effect.
 func (f Field) asksForNothing(v any) bool {
 	switch v := v.(type) {
 	case bool:
@@ -130,7 +130,7 @@ func (c *schemaChecker) checkType(n *schemaNode, v any, at string, refused bool)
 	return nil, false
 }
 
-// zeroValue stands for an element that is wrong.
+// zeroValue replaces an invalid element.
 func (n *schemaNode) zeroValue() any {
 	if n.field.Type&Object != 0 {
 		return map[string]any{}
@@ -154,7 +154,7 @@ func (c *schemaChecker) checkString(f Field, v, at string) (any, bool) {
 		if others := f.Type &^ String; others != 0 {
 			c.violations.addSchemaError(at, "%q is neither %s nor %s", v, strings.Join(f.Enum, ", "), withArticle(others.String()))
 		} else {
-			c.violations.addSchemaError(at, "%q is none of %s", v, strings.Join(f.Enum, ", "))
+			c.violations.addSchemaError(at, "%q is not one of %s", v, strings.Join(f.Enum, ", "))
 		}
 		return nil, false
 	}
@@ -172,7 +172,7 @@ func (c *schemaChecker) checkString(f Field, v, at string) (any, bool) {
 	return nil, false
 }
 
-// checkNumber writes whole numbers without fractions and exponents.
+// checkNumber returns whole numbers without fraction and exponent.
 func (c *schemaChecker) checkNumber(f Field, v json.Number, at string) (any, bool) {
 	x, err := strconv.ParseFloat(v.String(), 64)
 	if err != nil {
@@ -205,7 +205,7 @@ func bitSize(t JSONType) int {
 	return 32
 }
 
-// maxExactFloat bounds the whole numbers that a float64 tells apart.
+// maxExactFloat bounds the whole numbers that a float64 represents exactly.
 const maxExactFloat = 1 << 53
 
 func parseInteger(v json.Number, x float64, t JSONType) (json.Number, bool) {
@@ -227,7 +227,7 @@ func (c *schemaChecker) checkArray(n *schemaNode, v []any, at string, refused bo
 	for i, element := range v {
 		value, ok := c.checkValue(n.each, element, elementPath(at, i), refused)
 		if !ok {
-			value = n.each.zeroValue() // the places of the others stay
+			value = n.each.zeroValue() // keeps the indexes of the other elements
 		}
 		clean = append(clean, value)
 	}

@@ -8,8 +8,8 @@ import (
 	"mesos-gpu/job/spell"
 )
 
-// suggestField names the field that was probably meant: one beside it, or one
-// of the same name elsewhere.
+// suggestField names the field that was probably meant: one of the same object, or one of
+// the same name elsewhere.
 func suggestField(n *schemaNode, name string) string {
 	best, least := "", 1+len(name)/3
 	for _, other := range slices.Sorted(maps.Keys(n.members)) {
@@ -34,10 +34,10 @@ func suggestField(n *schemaNode, name string) string {
 
 func didYouMean(field string) string { return "; did you mean " + field + "?" }
 
-// maxName bounds the work: no field's name is as long.
+// maxName bounds the work: no field has a longer name.
 const maxName = 64
 
-// nameDistance is beyond all names for what is too long to be one.
+// nameDistance is large for a text that is too long to be a name.
 func nameDistance(a, b string) int {
 	if len(a) > maxName {
 		return len(a)

@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// ValidationError says all that is wrong with a definition, in the form that
-// Marathon answers with status 422.
+// ValidationError contains all mistakes in a definition, in the form of Marathon's answer
+// with status 422.
 type ValidationError struct {
 	Message string        `json:"message"`
 	Details []ErrorDetail `json:"details"`
 }
 
-// ErrorDetail holds the errors of one place: "/container/portMappings(0)/name",
-// "/" for the whole.
+// ErrorDetail contains the mistakes at one path: "/container/portMappings(0)/name", or "/"
+// for the whole definition.
 type ErrorDetail struct {
 	Path   string   `json:"path"`
 	Errors []string `json:"errors"`
@@ -30,7 +30,7 @@ func (e *ValidationError) Error() string {
 	return strings.Join(parts, "; ")
 }
 
-// SyntaxError is a text that is not JSON, which Marathon answers with status 400.
+// SyntaxError is returned for text that is not JSON. Marathon answers with status 400.
 type SyntaxError struct{ Cause error }
 
 func (e *SyntaxError) Error() string { return "read JSON: " + e.Cause.Error() }
@@ -38,8 +38,8 @@ func (e *SyntaxError) Unwrap() error { return e.Cause }
 
 var errTrailing = errors.New("more text after the end of the value")
 
-// What Marathon says first: that a value has the wrong type or range, or that
-// the whole breaks a rule.
+// Messages of Marathon: a value has the wrong type or range, or the definition breaks a
+// rule.
 const (
 	badJSON   = "Invalid JSON"
 	badObject = "Object is not valid"
@@ -49,7 +49,7 @@ type violationKind int
 
 const (
 	fromSchema violationKind = iota
-	fromTable                // unknown or refused
+	fromTable                // unknown or refused field
 	fromRule
 )
 
@@ -83,8 +83,8 @@ func (v *violationList) addUnknownField(path string, n *schemaNode, name string)
 	v.addViolation(fromTable, path, "there is no such field%s", suggestField(n, name))
 }
 
-// asError is nil if there is nothing to say. A rule that was held against
-// what remains of a bad value says nothing new and is left out.
+// asError returns nil without violations. It leaves out broken rules about values that the
+// schema check has removed.
 func (v *violationList) asError() error {
 	if len(v.list) == 0 {
 		return nil
@@ -114,16 +114,15 @@ func (e *ValidationError) addDetail(v violation) {
 	}
 }
 
-// followsFromSchemaError reports whether a value at the path, above it or below it had the
-// wrong type or range and was taken out before the rules were held against
-// the rest.
+// followsFromSchemaError reports whether the schema check removed a value at the path,
+// above it or below it.
 func (v *violationList) followsFromSchemaError(path string) bool {
 	return slices.ContainsFunc(v.list, func(w violation) bool {
 		return w.kind == fromSchema && (isWithin(path, w.path) || isWithin(w.path, path))
 	})
 }
 
-// isWithin reports whether path is at or below place.
+// isWithin reports whether a path is at or below another.
 func isWithin(path, place string) bool {
 	rest, ok := strings.CutPrefix(path, place)
 	return ok && (rest == "" || place == "/" || rest[0] == '/' || rest[0] == '(')
