@@ -95,7 +95,7 @@ func TestGroupRules(t *testing.T) {
 		{`{"id": "/g", "pods": [{"id": "p"}]}`, "/pods", "one executor runs one task"},
 		{`{"id": "/g", "app": []}`, "/app", "did you mean apps?"},
 		{`{"id": "/g", "groups": [{"id": "h", "enforceRole": true}]}`, "/groups(0)/enforceRole", "not a top group"},
-		{`{"id": "/g", "enforceRole": true, "apps": [{"id": "a", "cmd": "b", "role": "web"}]}`, "/apps(0)/role", "none of the roles allowed here: g"},
+		{`{"id": "/g", "enforceRole": true, "apps": [{"id": "a", "cmd": "b", "role": "web"}]}`, "/apps(0)/role", "not one of the roles allowed here: g"},
 		{`{"id": "/g", "scaleBy": 2}`, "/scaleBy", "stands alone"},
 		{`{"scaleBy": 2, "version": "v"}`, "/", "one of them at a time"},
 		{`{"scaleBy": -1}`, "/scaleBy", "less than 0"},

@@ -63,7 +63,7 @@ func TestRules(t *testing.T) {
 		{run + `, "networks": [{"mode": "host", "name": "n"}]`, "/networks", "no name"},
 		{image + `}, "networks": [{"name": "n"}, {"name": "m"}]`, "/", "one container network, not 2"},
 		{image + `, "portMappings": [{"name": "p"}, {"name": "p"}]}, "networks": [{"mode": "container/bridge"}]`, "/container/portMappings", `the name "p"`},
-		{image + `, "portMappings": [{"networkNames": ["m"]}]}, "networks": [{"name": "n"}]`, "/container/portMappings(0)/networkNames(0)", "none of the app's networks"},
+		{image + `, "portMappings": [{"networkNames": ["m"]}]}, "networks": [{"name": "n"}]`, "/container/portMappings(0)/networkNames(0)", "not one of the app's networks"},
 		{image + `, "portMappings": [{}]}`, "/", "host's network"},
 		{run + `, "portDefinitions": [{"port": 1}, {"port": 1}]`, "/portDefinitions", "port 1 stands twice"},
 		{run + `, "portDefinitions": [{"name": "Web"}]`, "/portDefinitions(0)/name", "does not match"},

@@ -50,7 +50,7 @@ func TestExplainNestedKeys(t *testing.T) {
 	for _, key := range jobfile.Keys() {
 		walk(key.Name)
 	}
-	newFakeCluster().command(t, "explain share.memory").expect(t, "share.memory\n\n  memory of each GPU: 4GiB, or 30% of what it has\n", "", 0)
+	newFakeCluster().command(t, "explain share.memory").expect(t, "share.memory\n\n  memory of each GPU: 4GiB, or 30% of its memory\n", "", 0)
 	if r := newFakeCluster().command(t, "explain check.http"); !strings.Contains(strings.Join(strings.Fields(r.out), " "), "mesos-gpu explain check.http.KEY: path, port, port_index, tls") {
 		t.Errorf("got %+v", r)
 	}

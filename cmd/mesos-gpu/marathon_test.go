@@ -86,7 +86,7 @@ func TestTranslateErrors(t *testing.T) {
 		want       []string
 	}{
 		{`{"id": "/a", "cmd": "x", "gpus": 0.5, "tty": true}`, nil, []string{"app.json: /gpus: 0.5 is not a whole number", "app.json: /tty: not served: "}},
-		{`{"id": "/a", "cmd": "x", "role": "other"}`, nil, []string{`/role: "other" is none of the roles allowed here: *`}},
+		{`{"id": "/a", "cmd": "x", "role": "other"}`, nil, []string{`/role: "other" is not one of the roles allowed here: *`}},
 		{`{"id": "/a", "cmd": "x", "instances": 0}`, nil, []string{"app.json: translate /a: the app is suspended"}},
 		{`{`, nil, []string{"app.json: read JSON"}},
 		{service, []string{"--gpu-scheduling-behavior", "undefined"}, []string{"use restricted or unrestricted"}},

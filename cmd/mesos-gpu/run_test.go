@@ -87,7 +87,7 @@ func TestInvalidFlags(t *testing.T) {
 		{"-v /data", `--volume: "/data" is no volume: write SOURCE:TARGET`},
 		{"-p 80:8080", `the container's own port 8080 needs network: bridge`},
 		{"-p 8080", `the container's own port 8080 needs network: bridge`},
-		{"--ports 1 -p 8080", `--publish: --ports counts ports without a number in the container`},
+		{"--ports 1 -p 8080", `--publish: --ports counts ports without a container port`},
 		{"-p 80x", `--publish: "80x" is no port`},
 		{"--publish 99999", `--publish: `},
 		{"--disk big", `--disk: "big" is not a size`},

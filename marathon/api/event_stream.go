@@ -15,11 +15,18 @@ const (
 	writeWait = 10 * time.Second
 )
 
+// eventAuthorizer is an AppService that restricts who may read the event stream.
+type eventAuthorizer interface {
+	AuthorizeEvents(ctx context.Context) error
+}
+
+var _ eventAuthorizer = (*authorizedService)(nil)
+
 // streamEvents streams what happens as server-sent events until the reader goes,
 // its request's context ends, or it falls too far behind.
 func (s *apiServer) streamEvents(w http.ResponseWriter, r *http.Request) error {
-	if g, bound := s.service.(interface{ Hear(context.Context) error }); bound {
-		if err := g.Hear(r.Context()); err != nil {
+	if g, ok := s.service.(eventAuthorizer); ok {
+		if err := g.AuthorizeEvents(r.Context()); err != nil {
 			return err
 		}
 	}
