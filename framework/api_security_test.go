@@ -180,10 +180,10 @@ func TestAccessAndAudit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := in.currentBackend().OwnerOf(ctx, "train", view.Tasks[0].ID); err == nil || again.Tasks[0].ID == view.Tasks[0].ID {
+	if _, _, err := in.currentBackend().Reads.OwnerOf(ctx, "train", view.Tasks[0].ID); err == nil || again.Tasks[0].ID == view.Tasks[0].ID {
 		t.Errorf("the task of an earlier job passes for one of this: %v", err)
 	}
-	if _, _, err := in.currentBackend().OwnerOf(ctx, "train", again.Tasks[0].ID); err != nil {
+	if _, _, err := in.currentBackend().Reads.OwnerOf(ctx, "train", again.Tasks[0].ID); err != nil {
 		t.Error(err)
 	}
 	image := testSpec("image", 1, 0)
@@ -396,7 +396,7 @@ func TestAccessThroughAStandby(t *testing.T) {
 func TestTokenIsNotForwardedWithoutTLS(t *testing.T) {
 	s := &Scheduler{url: "https://me"}
 	for leading, want := range map[string]bool{"http://10.0.0.7:8080": false, "https://10.0.0.7:8080": true, "http://127.0.0.1:8080": true} {
-		s.setBackend(leaderURLBackend{unavailableBackend{}, leading})
+		s.setBackend(api.Backend{Reads: leaderURLBackend{url: leading}})
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "/v2/apps", nil)
 		if err != nil {
 			t.Fatal(err)
@@ -413,7 +413,7 @@ func TestTokenIsNotForwardedWithoutTLS(t *testing.T) {
 
 // leaderURLBackend is a standby's backend.
 type leaderURLBackend struct {
-	unavailableBackend
+	api.ReadBackend
 	url string
 }
 
@@ -488,7 +488,7 @@ func TestExecCanBeDisabled(t *testing.T) {
 	for _, off := range []bool{false, true} {
 		a := APIConfig{NoExec: off}
 		w := httptest.NewRecorder()
-		a.newHandler(func() api.Backend { return unavailableBackend{reason: "starting"} }, discardLog()).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/v1/jobs/train/tasks/0/exec?argv=id", nil))
+		a.newHandler(func() api.Backend { return api.NewUnavailableBackend("starting") }, discardLog()).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/v1/jobs/train/tasks/0/exec?argv=id", nil))
 		if want := map[bool]int{false: 503, true: 403}[off]; w.Code != want {
 			t.Errorf("off %t: %d %s, want %d", off, w.Code, w.Body, want)
 		}

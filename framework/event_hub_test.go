@@ -93,7 +93,7 @@ func TestBrokenEventStreamResumesOverHTTP(t *testing.T) {
 	v := l.view
 	v.Apply(changeOf(viewedJob("a", 1, job.Running)))
 	leads := &leaderBackend{clusterReader: clusterReader{view: v}, loop: l}
-	server := httptest.NewServer(api.NewHandler(func() api.Backend { return leads }, discardLog()))
+	server := httptest.NewServer(api.NewHandler(func() api.Backend { return api.NewLeaderBackend(leads) }, discardLog()))
 	defer server.Close()
 	defer v.hub.closeListeners()
 	listen := func(after string) (next func() string, end func()) {

@@ -32,7 +32,7 @@ func BenchmarkEventStreams(b *testing.B) {
 		l.view.Apply(changeOf(viewedJob(fmt.Sprintf("train-%03d", i), int64(i), job.Running)))
 	}
 	leads := &leaderBackend{clusterReader: clusterReader{view: l.view}, loop: l}
-	server := httptest.NewServer(api.NewHandler(func() api.Backend { return leads }, discardLog()))
+	server := httptest.NewServer(api.NewHandler(func() api.Backend { return api.NewLeaderBackend(leads) }, discardLog()))
 	defer server.Close()
 	defer l.view.hub.closeListeners()
 	var left atomic.Int64 // to be read, by all clients
@@ -72,7 +72,7 @@ func BenchmarkEventStreams(b *testing.B) {
 func BenchmarkInventoryStreams(b *testing.B) {
 	l := newTestLoop(&orderedJournal{})
 	leads := &leaderBackend{clusterReader: clusterReader{view: l.view}, loop: l}
-	server := httptest.NewServer(api.NewHandler(func() api.Backend { return leads }, discardLog()))
+	server := httptest.NewServer(api.NewHandler(func() api.Backend { return api.NewLeaderBackend(leads) }, discardLog()))
 	defer server.Close()
 	defer l.view.hub.closeListeners()
 	var left atomic.Int64

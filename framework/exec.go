@@ -13,8 +13,6 @@ import (
 // errLeadershipLost ends the commands of a leader.
 var errLeadershipLost = errors.New("this scheduler leads no more")
 
-var _ api.ExecBackend = (*leaderBackend)(nil)
-
 // Exec runs a command in the container of a running task, by its agent. It ends
 // with the scheduler's lead.
 func (b *leaderBackend) Exec(ctx context.Context, name string, index int, r api.ExecRequest, t api.Terminal) (int, error) {

@@ -207,7 +207,7 @@ func (s *Scheduler) serveExtension(w http.ResponseWriter, r *http.Request) {
 		api.WriteProblem(w, r, err, s.cfg.Log)
 		return
 	}
-	if _, leads := s.currentBackend().(*leaderBackend); leads {
+	if s.currentBackend().Leader != nil {
 		s.cfg.Extension.ServeHTTP(w, r)
 		return
 	}
@@ -232,7 +232,11 @@ func (s *Scheduler) serveExtension(w http.ResponseWriter, r *http.Request) {
 
 // leaderURL is where the scheduler that leads answers.
 func (s *Scheduler) leaderURL(r *http.Request) (*url.URL, error) {
-	h, err := s.currentBackend().GetHealth(r.Context())
+	b := s.currentBackend()
+	if b.Reads == nil {
+		return nil, b.Redirect(r.Context())
+	}
+	h, err := b.Reads.GetHealth(r.Context())
 	switch {
 	case err != nil:
 		return nil, err

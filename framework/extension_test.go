@@ -274,7 +274,7 @@ func TestStandbyForwardsExtensionRequests(t *testing.T) {
 
 // healthBackend is a backend that knows who leads, or does not.
 type healthBackend struct {
-	api.Backend
+	api.ReadBackend
 	leading string
 	err     error
 }
@@ -310,7 +310,7 @@ func TestExtensionWithoutLeader(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := &Scheduler{cfg: SchedulerConfig{Extension: &testExtension{}}, url: here}
-			s.setBackend(healthBackend{leading: c.leading, err: c.err})
+			s.setBackend(api.Backend{Reads: healthBackend{leading: c.leading, err: c.err}})
 			r, w := httptest.NewRequest("GET", "/v2/events?event_type=x", nil), httptest.NewRecorder()
 			if c.mark != "" {
 				r.Header.Set(forwardedHeader, c.mark)
@@ -341,7 +341,7 @@ func TestForwardedResponsesAreStreamed(t *testing.T) {
 	}))
 	defer leader.Close()
 	s := &Scheduler{cfg: SchedulerConfig{Extension: &testExtension{}}}
-	s.setBackend(healthBackend{leading: leader.URL})
+	s.setBackend(api.Backend{Reads: healthBackend{leading: leader.URL}})
 	standby := httptest.NewUnstartedServer(http.HandlerFunc(s.serveExtension))
 	standby.Config.WriteTimeout = time.Second // streams move theirs on
 	standby.Start()

@@ -275,7 +275,7 @@ func BenchmarkMetrics(b *testing.B) {
 	if _, err := in.ListJobsPage(context.Background(), api.JobQuery{PageRequest: api.PageRequest{Limit: 1}}); err != nil { // it has begun
 		b.Fatal(err)
 	}
-	v := (*in.active.Load()).(*leaderBackend).view
+	v := in.currentBackend().Leader.(*leaderBackend).view
 	stop, stopped := make(chan struct{}), make(chan time.Duration)
 	go func() {
 		var longest time.Duration

@@ -268,35 +268,3 @@ func (b *standbyBackend) ListRoles(context.Context) ([]api.RoleStatus, error) {
 	}
 	return roleViews(st), nil
 }
-
-func (b *standbyBackend) SetQuota(ctx context.Context, _ string, _ *string) (r api.RoleStatus, err error) {
-	return r, b.LeaderRedirect(ctx)
-}
-func (b *standbyBackend) CordonAgent(ctx context.Context, _, _ string, _ bool) error {
-	return b.LeaderRedirect(ctx)
-}
-func (b *standbyBackend) UncordonAgent(ctx context.Context, _ string) error {
-	return b.LeaderRedirect(ctx)
-}
-
-// GetDemand is the leader's to tell: it depends on its offers.
-func (b *standbyBackend) GetDemand(ctx context.Context) (l api.DemandList, err error) {
-	return l, b.LeaderRedirect(ctx)
-}
-
-func (n unavailableBackend) ListQueue(context.Context, api.PageRequest) (l api.QueueList, err error) {
-	return l, n.unavailable()
-}
-func (n unavailableBackend) ListRoles(context.Context) ([]api.RoleStatus, error) {
-	return nil, n.unavailable()
-}
-func (n unavailableBackend) SetQuota(context.Context, string, *string) (r api.RoleStatus, err error) {
-	return r, n.unavailable()
-}
-func (n unavailableBackend) CordonAgent(context.Context, string, string, bool) error {
-	return n.unavailable()
-}
-func (n unavailableBackend) UncordonAgent(context.Context, string) error { return n.unavailable() }
-func (n unavailableBackend) GetDemand(context.Context) (l api.DemandList, err error) {
-	return l, n.unavailable()
-}

@@ -170,7 +170,7 @@ func TestReadiness(t *testing.T) {
 			return code == http.StatusOK && strings.Contains(body, `"role":`)
 		})
 	}
-	second.Scheduler.setBackend(unavailableBackend{reason: "the scheduler is starting"})
+	second.Scheduler.setBackend(api.NewUnavailableBackend("the scheduler is starting"))
 	if code, _, body := sendRequest(t, second, "GET", "/readyz", "", ""); code != http.StatusServiceUnavailable || !strings.Contains(body, "is starting") {
 		t.Errorf("before it has begun: %d %s", code, body)
 	}

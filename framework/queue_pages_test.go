@@ -191,13 +191,13 @@ func TestPagedListsEqualWholeLists(t *testing.T) {
 		}
 	}
 	b := in.currentBackend()
-	whole, err := b.ListQueue(ctx, api.PageRequest{})
+	whole, err := b.Reads.ListQueue(ctx, api.PageRequest{})
 	if err != nil || len(whole.Jobs) != waiting || whole.Next != "" {
 		t.Fatalf("got %d, next %q, %v", len(whole.Jobs), whole.Next, err)
 	}
 	paged := api.QueueList{}
 	for p := (api.PageRequest{Limit: 3}); ; {
-		page, err := b.ListQueue(ctx, p)
+		page, err := b.Reads.ListQueue(ctx, p)
 		if err != nil || len(page.Jobs) > p.Limit {
 			t.Fatalf("got %d, %v", len(page.Jobs), err)
 		}
@@ -209,7 +209,7 @@ func TestPagedListsEqualWholeLists(t *testing.T) {
 	if diff := cmp.Diff(whole, paged); diff != "" || whole.Jobs[0].Reason == "" {
 		t.Errorf("queue (-whole +pages):\n%s", diff)
 	}
-	wantUsagePages(t, ctx, b, running)
+	wantUsagePages(t, ctx, b.Leader, running)
 	if gpus, err := in.ListGPUs(ctx); err != nil || len(gpus) != running {
 		t.Errorf("the client reads %d GPUs, %v", len(gpus), err)
 	}
@@ -219,7 +219,7 @@ func TestPagedListsEqualWholeLists(t *testing.T) {
 }
 
 // wantUsagePages reads what GPUs do by two tasks at a time.
-func wantUsagePages(t *testing.T, ctx context.Context, b api.Backend, tasks int) {
+func wantUsagePages(t *testing.T, ctx context.Context, b api.LeaderBackend, tasks int) {
 	t.Helper()
 	seen := map[string]int{}
 	for q := (api.UsageQuery{PageRequest: api.PageRequest{Limit: 2}}); ; {

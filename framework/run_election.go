@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/election"
 	"mesos-gpu/framework/internal/zkconn"
 	"mesos-gpu/framework/journal"
@@ -62,7 +63,7 @@ func lostLeadership(err error) bool {
 // leader. What is wrong with the address is an error the first time only: a
 // name that could be resolved will be again.
 func (s *Scheduler) runSession(ctx context.Context, target zkconn.TargetFolder, again bool) error {
-	s.setBackend(unavailableBackend{reason: "there is no session with ZooKeeper yet"})
+	s.setBackend(api.NewUnavailableBackend("there is no session with ZooKeeper yet"))
 	session, err := zkconn.Dial(ctx, target, s.cfg.SessionTimeout, s.cfg.Log)
 	if err != nil && again {
 		return fmt.Errorf("%w: %w", zkconn.ErrLost, err)

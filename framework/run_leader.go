@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 
+	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/journal"
 	"mesos-gpu/framework/master"
 	"mesos-gpu/framework/sched"
@@ -39,7 +40,7 @@ func (s *Scheduler) runLeader(ctx context.Context, store journal.Journal, mayAct
 	s.setLeadership(client, l.eventSender(ended))
 	defer s.setLeadership(nil, nil)
 	defer l.view.hub.closeListeners()
-	defer s.setBackend(unavailableBackend{reason: "the scheduler is stopping"})
+	defer s.setBackend(api.NewUnavailableBackend("the scheduler is stopping"))
 	defer end()
 	leads := &leaderBackend{clusterReader: clusterReader{view: l.view, client: client}, loop: l, url: s.url, stopped: ended.Done(), ownerMaySubmit: s.security.maySubmit, schedulesChanged: make(chan struct{}, 1)}
 	leads.extension, _ = s.cfg.Extension.(MeasuredExtension)
@@ -50,7 +51,7 @@ func (s *Scheduler) runLeader(ctx context.Context, store journal.Journal, mayAct
 	known := inventoryDigest{}
 	return runTogether(ended, l.runLoop,
 		func(context.Context) error {
-			s.setBackend(leads)
+			s.setBackend(api.NewLeaderBackend(leads))
 			ready()
 			return nil
 		},

@@ -224,7 +224,7 @@ func TestScheduleOfOwnerWithoutPermission(t *testing.T) {
 		t.Fatal(err)
 	}
 	now.Add(2 * 3600)
-	in.currentBackend().(*leaderBackend).submitDue(ctx)
+	in.currentBackend().Leader.(*leaderBackend).submitDue(ctx)
 	view, err := ops.GetSchedule(ctx, "nightly")
 	if err != nil || !strings.Contains(view.Note, "alice may submit to role research no more") || len(view.Runs) > 0 {
 		t.Errorf("got %+v, %v", view, err)
@@ -278,7 +278,7 @@ func TestDamagedScheduleDoesNotAffectOthers(t *testing.T) {
 		}
 	}
 	add("before")
-	if err := in.currentBackend().(*leaderBackend).applyInLoop(ctx, func(_ *sched.State, apply func(sched.Event)) error {
+	if err := in.currentBackend().Leader.(*leaderBackend).applyInLoop(ctx, func(_ *sched.State, apply func(sched.Event)) error {
 		apply(sched.PutDocument{Key: schedulePrefix + "bad", Value: []byte("{}")})
 		return nil
 	}); err != nil {

@@ -37,7 +37,7 @@ func New(cfg SchedulerConfig) (*Scheduler, error) {
 		return nil, err
 	}
 	s := &Scheduler{cfg: cfg, security: door}
-	s.setBackend(unavailableBackend{reason: "the scheduler is starting"})
+	s.setBackend(api.NewUnavailableBackend("the scheduler is starting"))
 	return s, nil
 }
 

@@ -262,27 +262,3 @@ func (b *leaderBackend) EndSchedule(ctx context.Context, name string) error {
 		return nil
 	})
 }
-
-func (b *standbyBackend) AddSchedule(ctx context.Context, _ job.Spec) (s api.ScheduleView, err error) {
-	return s, b.LeaderRedirect(ctx)
-}
-func (b *standbyBackend) ListSchedules(ctx context.Context) ([]api.ScheduleView, error) {
-	return nil, b.LeaderRedirect(ctx)
-}
-func (b *standbyBackend) GetSchedule(ctx context.Context, _ string) (s api.ScheduleView, err error) {
-	return s, b.LeaderRedirect(ctx)
-}
-func (b *standbyBackend) EndSchedule(ctx context.Context, _ string) error {
-	return b.LeaderRedirect(ctx)
-}
-
-func (n unavailableBackend) AddSchedule(context.Context, job.Spec) (s api.ScheduleView, err error) {
-	return s, n.unavailable()
-}
-func (n unavailableBackend) ListSchedules(context.Context) ([]api.ScheduleView, error) {
-	return nil, n.unavailable()
-}
-func (n unavailableBackend) GetSchedule(context.Context, string) (s api.ScheduleView, err error) {
-	return s, n.unavailable()
-}
-func (n unavailableBackend) EndSchedule(context.Context, string) error { return n.unavailable() }

@@ -36,12 +36,3 @@ func (b *leaderBackend) StopTask(ctx context.Context, task string, retire bool) 
 		return nil
 	})
 }
-
-func (b *standbyBackend) ScaleJob(ctx context.Context, _ string, _ int) error {
-	return b.LeaderRedirect(ctx)
-}
-func (b *standbyBackend) StopTask(ctx context.Context, _ string, _ bool) error {
-	return b.LeaderRedirect(ctx)
-}
-func (n unavailableBackend) ScaleJob(context.Context, string, int) error  { return n.unavailable() }
-func (n unavailableBackend) StopTask(context.Context, string, bool) error { return n.unavailable() }

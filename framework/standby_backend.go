@@ -52,7 +52,7 @@ func (b *standbyBackend) followJournal(ctx context.Context) error {
 }
 
 func (b *standbyBackend) endSession() {
-	b.s.setBackend(unavailableBackend{reason: "this scheduler has lost its session with ZooKeeper"})
+	b.s.setBackend(api.NewUnavailableBackend("this scheduler has lost its session with ZooKeeper"))
 	b.closeListeners()
 }
 
@@ -71,7 +71,7 @@ func (b *standbyBackend) RefreshRequests() <-chan struct{}       { return b.refr
 
 func (b *standbyBackend) ConfirmUpToDate(asked time.Time) {
 	if b.view.confirmedAt().IsZero() {
-		b.s.setBackend(b)
+		b.s.setBackend(api.Backend{Reads: b, Redirect: b.LeaderRedirect})
 	}
 	b.view.Fresh(asked)
 	b.mu.Lock()
@@ -170,14 +170,6 @@ func (b *standbyBackend) LeaderRedirect(ctx context.Context) error {
 		return api.NewUnavailable("this scheduler is about to lead: ask again")
 	}
 	return api.RedirectToLeader(url)
-}
-
-func (b *standbyBackend) SubmitJob(ctx context.Context, _ job.Spec) (v api.JobView, err error) {
-	return v, b.LeaderRedirect(ctx)
-}
-
-func (b *standbyBackend) KillJob(ctx context.Context, _ string, _ bool) error {
-	return b.LeaderRedirect(ctx)
 }
 
 // MetricsSnapshot counts what the view has. A standby has no subscription.

@@ -216,12 +216,3 @@ func (v *readModel) runningGPUTasks(q api.UsageQuery) (list []gpuTask, err error
 	}
 	return list, nil
 }
-
-// ListUsage is the leader's to tell, so that agents are asked once.
-func (b *standbyBackend) ListUsage(ctx context.Context, _ api.UsageQuery) (l api.UsageList, err error) {
-	return l, b.LeaderRedirect(ctx)
-}
-
-func (n unavailableBackend) ListUsage(context.Context, api.UsageQuery) (l api.UsageList, err error) {
-	return l, n.unavailable()
-}

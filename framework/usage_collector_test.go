@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -41,7 +42,7 @@ func TestUsage(t *testing.T) {
 	}
 	put := func(index int, text string) {
 		t.Helper()
-		c.SetFile(master.SandboxFilePath(in.Scheduler.currentBackend().(*leaderBackend).view.currentFrameworkID(), view.Tasks[index].ID, gpu.UsageFile), text)
+		c.SetFile(master.SandboxFilePath(in.Scheduler.currentBackend().Leader.(*leaderBackend).view.currentFrameworkID(), view.Tasks[index].ID, gpu.UsageFile), text)
 	}
 	device := view.Tasks[0].DeviceIDs[0]
 	put(0, fmt.Sprintf(`{"time":%q,"simulated":true,"devices":[{"uuid":%q,"duty":0.75}]}`, time.Now().Add(-2*time.Second).Format(time.RFC3339Nano), device))
@@ -77,10 +78,10 @@ func TestUsage(t *testing.T) {
 
 	// Who may see nothing has no agent asked.
 	nothing := api.WithGrant(ctx, (&access.AccessPolicy{}).GrantFor(access.Identity{Name: "stranger"}))
-	if list, err := in.Scheduler.currentBackend().ListUsage(nothing, api.UsageQuery{}); err != nil || len(list.Tasks) != 0 {
+	if list, err := in.Scheduler.currentBackend().Leader.ListUsage(nothing, api.UsageQuery{}); err != nil || len(list.Tasks) != 0 {
 		t.Errorf("a stranger got %+v, %v", list, err)
 	}
-	if list, err := in.Scheduler.currentBackend().ListUsage(ctx, api.UsageQuery{Role: "nobody"}); err != nil || len(list.Tasks) != 0 {
+	if list, err := in.Scheduler.currentBackend().Leader.ListUsage(ctx, api.UsageQuery{Role: "nobody"}); err != nil || len(list.Tasks) != 0 {
 		t.Errorf("of a role without jobs: %+v, %v", list, err)
 	}
 }
@@ -191,10 +192,12 @@ func TestCancelledUsageRequestDoesNotAffectOthers(t *testing.T) {
 	})
 }
 
-// TestUsageIsUnavailableWithoutLeader: before there is a leader nobody asks agents.
+// TestUsageIsUnavailableWithoutLeader: no agent is read before this scheduler leads.
 func TestUsageIsUnavailableWithoutLeader(t *testing.T) {
-	_, err := unavailableBackend{reason: "the scheduler is starting"}.ListUsage(t.Context(), api.UsageQuery{})
-	if p := (*api.Problem)(nil); !errors.As(err, &p) || p.Status != http.StatusServiceUnavailable {
-		t.Errorf("got %v", err)
+	w := httptest.NewRecorder()
+	api.NewHandler(func() api.Backend { return api.NewUnavailableBackend("the scheduler is starting") }, discardLog()).
+		ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/usage", nil))
+	if w.Code != http.StatusServiceUnavailable {
+		t.Errorf("got %d: %s", w.Code, w.Body)
 	}
 }

@@ -216,13 +216,13 @@ func TestLeaderRecordsUsageHistory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	framework := first.Scheduler.currentBackend().(*leaderBackend).view.currentFrameworkID()
+	framework := first.Scheduler.currentBackend().Leader.(*leaderBackend).view.currentFrameworkID()
 	first.stopAndWait(t)
 	at := time.Now().UTC().Format(time.RFC3339Nano)
 	c.SetFile(master.SandboxFilePath(framework, view.Tasks[0].ID, gpu.UsageFile), fmt.Sprintf(`{"time":%q,"devices":[{"uuid":%q,"duty":1}]}`, at, view.Tasks[0].DeviceIDs[0]))
 	in := startWithJournal(t, c, journal)
 	awaitState(t, in, "train", job.Running)
-	leads := in.Scheduler.currentBackend().(*leaderBackend)
+	leads := in.Scheduler.currentBackend().Leader.(*leaderBackend)
 	awaitCondition(t, "the leader has looked by itself", func() bool {
 		leads.usage.history.mu.Lock()
 		defer leads.usage.history.mu.Unlock()
@@ -318,7 +318,7 @@ func BenchmarkUsageAnswer(b *testing.B) {
 			leads.usage.history.addSample(&users[i], usageSample{at, gpu.TaskUsage{Time: at, Devices: []gpu.DeviceUsage{deviceUsage("GPU-a", float64(n%10)/10, 40960+float64(n))}}, nil})
 		}
 	}
-	h := api.NewHandler(func() api.Backend { return leads }, discardLog())
+	h := api.NewHandler(func() api.Backend { return api.NewLeaderBackend(leads) }, discardLog())
 	for b.Loop() {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest("GET", "/v1/usage?minutes=15", nil))

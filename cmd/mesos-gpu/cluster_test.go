@@ -21,12 +21,13 @@ import (
 
 // fakeCluster is a scheduler's API with jobs that are made up. Kill ends a job.
 type fakeCluster struct {
-	api.Backend // whose other methods nobody calls
-	agents      []api.AgentSummary
-	gpus        []api.GPUView
-	schedules   []api.ScheduleView
-	logs        map[string]string // what a task has written to stdout
-	stubborn    bool              // jobs outlive that they are killed
+	api.ReadBackend // the test calls only the methods below
+	api.LeaderBackend
+	agents    []api.AgentSummary
+	gpus      []api.GPUView
+	schedules []api.ScheduleView
+	logs      map[string]string // what a task has written to stdout
+	stubborn  bool              // jobs outlive that they are killed
 
 	mu      sync.Mutex
 	jobs    []*job.Job
@@ -216,10 +217,13 @@ func (c *fakeCluster) states(name string) (events []api.TaskEvent, changed chan 
 // serve gives the cluster an address, for the environment of commands.
 func (c *fakeCluster) serve(t *testing.T) string { return serveBackend(t, c) }
 
-func serveBackend(t *testing.T, b api.Backend) string {
+func serveBackend(t *testing.T, b interface {
+	api.ReadBackend
+	api.LeaderBackend
+}) string {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
-	s := httptest.NewServer(api.NewHandler(func() api.Backend { return b }, log))
+	s := httptest.NewServer(api.NewHandler(func() api.Backend { return api.NewLeaderBackend(b) }, log))
 	t.Cleanup(s.Close)
 	return s.URL
 }

@@ -112,7 +112,11 @@ func requireOnTask(s *apiServer, r *http.Request, p access.Permission) error {
 		return err // who may do nothing learns not even what there is
 	}
 	id := r.PathValue("id")
-	t, err := s.backend().GetTask(r.Context(), id)
+	reads, err := s.reads(r.Context())
+	if err != nil {
+		return err
+	}
+	t, err := reads.GetTask(r.Context(), id)
 	if err != nil {
 		return err
 	}
@@ -135,7 +139,11 @@ func (s *apiServer) checkJobAccess(r *http.Request, name string, p access.Permis
 
 // checkTaskAccess permits one on a job or, if one is given, one of its tasks.
 func (s *apiServer) checkTaskAccess(r *http.Request, name, task string, p access.Permission, unknown *Problem) error {
-	role, owner, err := s.backend().OwnerOf(r.Context(), name, task)
+	reads, err := s.reads(r.Context())
+	if err != nil {
+		return err
+	}
+	role, owner, err := reads.OwnerOf(r.Context(), name, task)
 	if err != nil {
 		return err
 	}
@@ -147,7 +155,11 @@ func requireOnSchedule(s *apiServer, r *http.Request, p access.Permission) error
 	if err := requireInAnyRole(s, r, min(p, access.Submit)); err != nil {
 		return err
 	}
-	view, err := s.backend().GetSchedule(r.Context(), r.PathValue("name"))
+	leader, err := s.leader(r.Context())
+	if err != nil {
+		return err
+	}
+	view, err := leader.GetSchedule(r.Context(), r.PathValue("name"))
 	if errors.Is(err, ErrScheduleDamaged) {
 		return requireInAllRoles(s, r, p) // nobody knows whose it is
 	}

@@ -22,7 +22,7 @@ import (
 // statusAs serves a backend to whoever a test names in the header Who.
 func statusAs(t *testing.T, f *fakeBackend, p *access.AccessPolicy) string {
 	t.Helper()
-	h := NewHandler(func() Backend { return f }, discardLogger())
+	h := NewHandler(func() Backend { return NewLeaderBackend(f) }, discardLogger())
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who := access.Identity{Name: r.Header.Get("Who")}
 		h.ServeHTTP(w, r.WithContext(WithGrant(r.Context(), p.GrantFor(who))))
@@ -110,7 +110,7 @@ func TestInvisibleJobsAreNotFound(t *testing.T) {
 }
 
 // registered finds what the package serves, in its source.
-var registered = regexp.MustCompile(`route\("([^"]+)", map\[string\]handler\{([^}]*)\}\)`)
+var registered = regexp.MustCompile(`route\("([^"]+)", map\[string\]handlerFunc\{([^}]*)\}\)`)
 
 // TestEveryRouteHasAccessRule: each request that is served stands in the table, so that
 // somebody has thought about it.

@@ -78,7 +78,7 @@ func TestStreamsOverHTTP2(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		done <- Serve(ctx, tls.NewListener(l, c.TLSConfig()), NewHandler(func() Backend { return f }, discardLogger()))
+		done <- Serve(ctx, tls.NewListener(l, c.TLSConfig()), NewHandler(func() Backend { return NewLeaderBackend(f) }, discardLogger()))
 	}()
 	transport := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} // who serves is not asked here
 	defer transport.CloseIdleConnections()

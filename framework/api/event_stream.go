@@ -43,7 +43,11 @@ func (s *apiServer) handleEvents(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	now, changes, err := s.backend().WatchEvents(r.Context(), q)
+	reads, err := s.reads(r.Context())
+	if err != nil {
+		return err
+	}
+	now, changes, err := reads.WatchEvents(r.Context(), q)
 	if err != nil {
 		return err
 	}

@@ -37,22 +37,6 @@ type WindowSize struct {
 	Cols int `json:"cols"`
 }
 
-// ExecBackend runs commands in tasks' containers. The Backend that leads is one.
-type ExecBackend interface {
-	// Exec runs a command in a running task's container until it ends or ctx
-	// does, and returns its exit code: 128 and the signal's number where one
-	// ended it. Its errors are *Problem where there is no such job or task, it
-	// does not run, or has no container.
-	Exec(ctx context.Context, name string, task int, r ExecRequest, t Terminal) (int, error)
-}
-
-// StandbyBackend is a Backend that does not lead.
-type StandbyBackend interface {
-	// LeaderRedirect is the error that sends a request to who leads: RedirectToLeader, or
-	// NewUnavailable where nobody is known to.
-	LeaderRedirect(ctx context.Context) error
-}
-
 const (
 	// MaxArgv bounds a command's arguments, in bytes, each with the one that
 	// ends it.
@@ -136,7 +120,7 @@ func (s *apiServer) handleExec(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	runs, task, err := s.findExecTarget(r.Context(), r.PathValue("name"), r.PathValue("task"))
+	leader, task, err := s.findExecTarget(r.Context(), r.PathValue("name"), r.PathValue("task"))
 	if err != nil {
 		return err
 	}
@@ -149,21 +133,21 @@ func (s *apiServer) handleExec(w http.ResponseWriter, r *http.Request) error {
 		return NewProblemf(http.StatusServiceUnavailable, "%d commands run in containers through this scheduler, and it takes no more at a time: end one of them", cap(s.execSlots))
 	}
 	return s.runExecSession(w, r, func(ctx context.Context, t Terminal) (int, error) {
-		return runs.Exec(ctx, task.Job, task.Index, request, t)
+		return leader.Exec(ctx, task.Job, task.Index, request, t)
 	}, request.Stdin)
 }
 
-// findExecTarget finds the task and who runs commands in it. Only who leads does.
-func (s *apiServer) findExecTarget(ctx context.Context, name, index string) (runs ExecBackend, t job.Task, err error) {
-	backend := s.backend()
-	if f, follows := backend.(StandbyBackend); follows {
-		return nil, t, f.LeaderRedirect(ctx)
+// findExecTarget returns the running task, and the leader, which runs the
+// command.
+func (s *apiServer) findExecTarget(ctx context.Context, name, index string) (leader LeaderBackend, t job.Task, err error) {
+	if leader, err = s.leader(ctx); err != nil {
+		return nil, t, err
 	}
-	runs, takes := backend.(ExecBackend)
-	if !takes {
-		return nil, t, NewUnavailable("no scheduler leads now")
+	reads, err := s.reads(ctx)
+	if err != nil {
+		return nil, t, err
 	}
-	view, err := backend.GetJob(ctx, name)
+	view, err := reads.GetJob(ctx, name)
 	if err != nil {
 		return nil, t, err
 	}
@@ -174,7 +158,7 @@ func (s *apiServer) findExecTarget(ctx context.Context, name, index string) (run
 	if t = view.Tasks[i]; t.State != job.Running {
 		return nil, t, NewProblemf(http.StatusConflict, "task %s is %s: commands run in the containers of tasks that are %s", t.ID, t.State, job.Running)
 	}
-	return runs, t, nil
+	return leader, t, nil
 }
 
 // maxAuditArgv bounds what the audit log gets of a command, in characters.

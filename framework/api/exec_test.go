@@ -58,7 +58,7 @@ func startExecSession(t *testing.T, run func(context.Context, ExecRequest, Termi
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		listener, served := make(pipeNet), make(chan error, 1)
-		h := NewHandler(func() Backend { return &fakeBackend{state: job.Running, exec: run} }, discardLogger())
+		h := NewHandler(func() Backend { return NewLeaderBackend(&fakeBackend{state: job.Running, exec: run}) }, discardLogger())
 		go func() { served <- Serve(ctx, listener, h) }()
 		client := listener.client()
 		f(t, func(query string) execClient {
@@ -500,7 +500,7 @@ func TestExecPreconditions(t *testing.T) {
 				}
 			}
 			w := hijackableRecorder{httptest.NewRecorder()}
-			RestrictHosts(NewHandler(func() Backend { return f }, discardLogger(), tt.options...), discardLogger()).ServeHTTP(w, r)
+			RestrictHosts(NewHandler(func() Backend { return NewLeaderBackend(f) }, discardLogger(), tt.options...), discardLogger()).ServeHTTP(w, r)
 			var p Problem
 			err := json.Unmarshal(w.Body.Bytes(), &p)
 			if kind := w.Header().Get("Content-Type"); err != nil || w.Code != tt.status || p.Status != tt.status || kind != problemMediaType || !strings.Contains(w.Body.String(), tt.contains) {
@@ -539,28 +539,19 @@ func openExec(t *testing.T, url string, header ...string) {
 	}
 }
 
-// standbyStub is a Backend that leads nothing.
-type standbyStub struct {
-	Backend
-	err error
-}
-
-func (f standbyStub) Elsewhere(context.Context) error { return f.err }
-func (f standbyStub) AsOf() time.Time                 { return time.Time{} }
-
 // TestStandbyRedirectsExec to who leads, if anybody does.
 func TestStandbyRedirectsExec(t *testing.T) {
 	for _, tt := range []struct {
-		standbyStub
+		err      error
 		status   int
 		location string
 	}{
-		{standbyStub{err: RedirectToLeader("http://s2:8080/")}, 307, "http://s2:8080/v1/jobs/train/tasks/0/exec?argv=ls"},
-		{standbyStub{err: NewUnavailable("starting")}, 503, ""},
+		{RedirectToLeader("http://s2:8080/"), 307, "http://s2:8080/v1/jobs/train/tasks/0/exec?argv=ls"},
+		{NewUnavailable("starting"), 503, ""},
 	} {
 		r := httptest.NewRequestWithContext(t.Context(), "GET", "/v1/jobs/train/tasks/0/exec?argv=ls", nil)
 		w := httptest.NewRecorder()
-		NewHandler(func() Backend { return tt.standbyStub }, discardLogger()).ServeHTTP(w, r)
+		NewHandler(func() Backend { return Backend{Redirect: func(context.Context) error { return tt.err }} }, discardLogger()).ServeHTTP(w, r)
 		if got := w.Header().Get("Location"); w.Code != tt.status || got != tt.location || !strings.Contains(w.Body.String(), `"undone":true`) {
 			t.Errorf("%v: %d to %q: %s", tt.err, w.Code, got, w.Body)
 		}
@@ -578,7 +569,7 @@ func TestExecIsAudited(t *testing.T) {
 	}
 	ctx := WithGrant(WithAuditNote(r.Context(), note), rolePolicy().GrantFor(access.Identity{Name: "operator"}))
 	w := hijackableRecorder{httptest.NewRecorder()}
-	NewHandler(func() Backend { return f }, discardLogger()).ServeHTTP(w, r.WithContext(ctx))
+	NewHandler(func() Backend { return NewLeaderBackend(f) }, discardLogger()).ServeHTTP(w, r.WithContext(ctx))
 	begins := `["sh" "-c" "a\n`
 	want := AuditNote{Job: "train", Role: "research", Task: "train.0", Argv: begins + strings.Repeat("é", maxAuditArgv-len(begins))}
 	if diff := gocmp.Diff(want, *note); diff != "" || w.Code != 101 {

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -16,52 +15,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"mesos-gpu/framework/metrics"
-	"mesos-gpu/job"
 )
-
-// Backend does what requests ask for. Its errors are *Problem where the
-// requester is to know more than that something broke.
-type Backend interface {
-	// SubmitJob returns when the job is recorded. One whose owner has a job by
-	// its client key already gets that, as it is.
-	SubmitJob(ctx context.Context, spec job.Spec) (JobView, error)
-	ListJobs(ctx context.Context, q JobQuery) (JobList, error)
-	GetJob(ctx context.Context, name string) (JobView, error)
-	// KillJob returns when the wish is recorded. With force there is no kill grace,
-	// nor the rest of one.
-	KillJob(ctx context.Context, name string, force bool) error
-	// ScaleJob and Stop likewise.
-	ScaleJob(ctx context.Context, name string, tasks int) error
-	StopTask(ctx context.Context, task string, retire bool) error
-	GetTask(ctx context.Context, id string) (job.Task, error)
-	// ReadTaskLog reads from a file of a task's output, stdout, stderr, or an older
-	// one such as stdout.1, and says how long it is. Returns ErrNoLog, wrapped,
-	// if there is none, or not yet.
-	ReadTaskLog(ctx context.Context, t job.Task, file string, offset, length uint64) (data []byte, size uint64, err error)
-	ListAgents(ctx context.Context) ([]AgentSummary, error)
-	GetAgent(ctx context.Context, id string) (AgentDetail, error)
-	ListGPUs(ctx context.Context) ([]GPUView, error)
-	// WatchEvents returns the states of all tasks, or what has happened since q's
-	// After, and a channel of the changes after that. It is closed when ctx
-	// ends or the reader is too slow.
-	WatchEvents(ctx context.Context, q EventQuery) ([]TaskEvent, <-chan TaskEvent, error)
-	GetHealth(ctx context.Context) (HealthStatus, error)
-	// CheckReady says what is in the way of requests, nil where they are answered.
-	CheckReady(ctx context.Context) error
-	// OwnerOf are the role and the owner of a job, "" where nobody is. Of a
-	// task, if one is given, it is the job only where that is of this
-	// submission: another of the name may have been somebody else's.
-	OwnerOf(ctx context.Context, job, task string) (role, owner string, err error)
-	OperatorBackend
-	ScheduleBackend
-	UsageBackend
-	metrics.SnapshotSource
-	// AsOf is when what it answers from was certainly up to date; zero is now.
-	AsOf() time.Time
-}
-
-// ErrNoLog means that a task has written no log, or none yet.
-var ErrNoLog = errors.New("no log")
 
 // maxBody bounds a request: a job with a long environment fits.
 const maxBody = 1 << 20
@@ -156,8 +110,10 @@ func (s *apiServer) dispatchByMethod(path string, methods map[string]handlerFunc
 			s.writeProblem(w, r, err)
 			return
 		}
-		if asOf := s.backend().AsOf(); !asOf.IsZero() {
-			w.Header().Set("Age", strconv.Itoa(int(math.Ceil(time.Since(asOf).Seconds()))))
+		if reads := s.backend().Reads; reads != nil {
+			if asOf := reads.AsOf(); !asOf.IsZero() {
+				w.Header().Set("Age", strconv.Itoa(int(math.Ceil(time.Since(asOf).Seconds()))))
+			}
 		}
 		if err := h(w, r); err != nil {
 			s.writeProblem(w, r, err)
@@ -177,7 +133,11 @@ func (s *apiServer) handleSubmitJob(w http.ResponseWriter, r *http.Request) erro
 	spec.Owner = GrantOf(r.Context()).UserName()
 	note := AuditNoteOf(r.Context())
 	note.Job, note.Role = spec.Name, spec.Role
-	view, err := s.backend().SubmitJob(r.Context(), spec)
+	leader, err := s.leader(r.Context())
+	if err != nil {
+		return err
+	}
+	view, err := leader.SubmitJob(r.Context(), spec)
 	if err != nil {
 		return err
 	}
@@ -219,7 +179,11 @@ func (s *apiServer) handleListJobs(w http.ResponseWriter, r *http.Request) error
 		return err
 	}
 	q.Grant = GrantOf(r.Context())
-	list, err := s.backend().ListJobs(r.Context(), q)
+	reads, err := s.reads(r.Context())
+	if err != nil {
+		return err
+	}
+	list, err := reads.ListJobs(r.Context(), q)
 	if err != nil {
 		return err
 	}
@@ -244,7 +208,11 @@ func parseJobQuery(v url.Values) (q JobQuery, err error) {
 }
 
 func (s *apiServer) handleGetJob(w http.ResponseWriter, r *http.Request) error {
-	view, err := s.backend().GetJob(r.Context(), r.PathValue("name"))
+	reads, err := s.reads(r.Context())
+	if err != nil {
+		return err
+	}
+	view, err := reads.GetJob(r.Context(), r.PathValue("name"))
 	if err != nil {
 		return err
 	}
@@ -260,7 +228,11 @@ func (s *apiServer) handleKillJob(w http.ResponseWriter, r *http.Request) error 
 			return NewProblemf(http.StatusBadRequest, "force %q is neither true nor false", text)
 		}
 	}
-	if err := s.backend().KillJob(r.Context(), r.PathValue("name"), force); err != nil {
+	leader, err := s.leader(r.Context())
+	if err != nil {
+		return err
+	}
+	if err = leader.KillJob(r.Context(), r.PathValue("name"), force); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusAccepted)
@@ -268,7 +240,11 @@ func (s *apiServer) handleKillJob(w http.ResponseWriter, r *http.Request) error 
 }
 
 func (s *apiServer) handleListAgents(w http.ResponseWriter, r *http.Request) error {
-	page, next, err := listPage(r, "agents", 3, s.backend().ListAgents, agentSortKey)
+	reads, err := s.reads(r.Context())
+	if err != nil {
+		return err
+	}
+	page, next, err := listPage(r, "agents", 3, reads.ListAgents, agentSortKey)
 	if err != nil {
 		return err
 	}
@@ -281,7 +257,11 @@ func agentSortKey(agents []AgentSummary, at int) SortKey {
 }
 
 func (s *apiServer) handleGetAgent(w http.ResponseWriter, r *http.Request) error {
-	agent, err := s.backend().GetAgent(r.Context(), r.PathValue("id"))
+	reads, err := s.reads(r.Context())
+	if err != nil {
+		return err
+	}
+	agent, err := reads.GetAgent(r.Context(), r.PathValue("id"))
 	if err != nil {
 		return err
 	}
@@ -290,7 +270,11 @@ func (s *apiServer) handleGetAgent(w http.ResponseWriter, r *http.Request) error
 }
 
 func (s *apiServer) handleListGPUs(w http.ResponseWriter, r *http.Request) error {
-	page, next, err := listPage(r, "gpus", 3, s.backend().ListGPUs, gpuSortKey)
+	reads, err := s.reads(r.Context())
+	if err != nil {
+		return err
+	}
+	page, next, err := listPage(r, "gpus", 3, reads.ListGPUs, gpuSortKey)
 	if err != nil {
 		return err
 	}
@@ -317,7 +301,11 @@ func gpuSortKey(gpus []GPUView, at int) SortKey {
 }
 
 func (s *apiServer) handleHealth(w http.ResponseWriter, r *http.Request) error {
-	h, err := s.backend().GetHealth(r.Context())
+	reads, err := s.reads(r.Context())
+	if err != nil {
+		return err
+	}
+	h, err := reads.GetHealth(r.Context())
 	if err != nil {
 		return err
 	}
@@ -327,14 +315,22 @@ func (s *apiServer) handleHealth(w http.ResponseWriter, r *http.Request) error {
 
 // handleReady is for load balancers: it asks what health does not.
 func (s *apiServer) handleReady(w http.ResponseWriter, r *http.Request) error {
-	if err := s.backend().CheckReady(r.Context()); err != nil {
+	reads, err := s.reads(r.Context())
+	if err != nil {
+		return err
+	}
+	if err := reads.CheckReady(r.Context()); err != nil {
 		return err
 	}
 	return s.handleHealth(w, r)
 }
 
 func (s *apiServer) handleMetrics(w http.ResponseWriter, r *http.Request) error {
-	return s.metricsHandler.ServeScrape(w, r, s.backend())
+	reads, err := s.reads(r.Context())
+	if err != nil {
+		return err
+	}
+	return s.metricsHandler.ServeScrape(w, r, reads)
 }
 
 // emptyIfNil makes a list of none an empty one, which JSON does not call null.

@@ -27,27 +27,27 @@ import (
 
 // fakeBackend is a Backend with one job, "train", and what a test puts in.
 type fakeBackend struct {
-	ScheduleBackend // which no test here asks
-	submitted       job.Spec
-	killed          string
-	forced          bool
-	err             error
-	task            job.Task
-	readLog         func(offset uint64) ([]byte, error) // of stdout; there is no other file
-	changes         chan TaskEvent
-	ended           []TaskEvent
-	query           JobQuery
-	stream          EventQuery
-	next            string
-	asOf            time.Time
-	did             string
-	demand          []UnmetDemand
-	whose           map[string][2]string // roles and owners of jobs
-	jobs            []JobView
-	gpus            []GPUView
-	now             []TaskEvent
-	state           job.State // of train's task; "" is Waiting
-	exec            func(context.Context, ExecRequest, Terminal) (int, error)
+	LeaderBackend // the methods that no test calls
+	submitted     job.Spec
+	killed        string
+	forced        bool
+	err           error
+	task          job.Task
+	readLog       func(offset uint64) ([]byte, error) // of stdout; there is no other file
+	changes       chan TaskEvent
+	ended         []TaskEvent
+	query         JobQuery
+	stream        EventQuery
+	next          string
+	asOf          time.Time
+	did           string
+	demand        []UnmetDemand
+	whose         map[string][2]string // roles and owners of jobs
+	jobs          []JobView
+	gpus          []GPUView
+	now           []TaskEvent
+	state         job.State // of train's task; "" is Waiting
+	exec          func(context.Context, ExecRequest, Terminal) (int, error)
 }
 
 func (f *fakeBackend) view() JobView {
@@ -130,7 +130,7 @@ func discardLogger() logrus.FieldLogger {
 }
 
 func serve(t *testing.T, f *fakeBackend) *httptest.Server {
-	s := httptest.NewServer(NewHandler(func() Backend { return f }, discardLogger()))
+	s := httptest.NewServer(NewHandler(func() Backend { return NewLeaderBackend(f) }, discardLogger()))
 	t.Cleanup(s.Close)
 	return s
 }
@@ -340,7 +340,9 @@ func TestServeEndsStreamsOnShutdown(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- Serve(ctx, l, NewHandler(func() Backend { return &fakeBackend{} }, discardLogger())) }()
+	go func() {
+		done <- Serve(ctx, l, NewHandler(func() Backend { return NewLeaderBackend(&fakeBackend{}) }, discardLogger()))
+	}()
 	res, err := http.Get("http://" + l.Addr().String() + "/v1/events")
 	if err != nil {
 		t.Fatal(err)

@@ -314,7 +314,7 @@ func checkAgainstSchema(t *testing.T, doc *openapitest.APIDocument, fault error,
 		t.Errorf("the request: %v", err)
 	}
 	w := hijackableRecorder{httptest.NewRecorder()}
-	NewHandler(func() Backend { return f }, discardLogger()).ServeHTTP(w, request())
+	NewHandler(func() Backend { return NewLeaderBackend(f) }, discardLogger()).ServeHTTP(w, request())
 	if err := exchange.CheckAnswer(t.Context(), w.Code, w.Header(), w.Body.Bytes()); err != nil {
 		t.Errorf("the answer %d: %v", w.Code, err)
 	}

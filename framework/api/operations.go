@@ -12,25 +12,6 @@ import (
 	"mesos-gpu/job"
 )
 
-// OperatorBackend are what operators ask for.
-type OperatorBackend interface {
-	// ListQueue lists the jobs with tasks that wait, in the order in which they
-	// choose, but for those that the requester may not see. Pages keep to the
-	// order in which the first one had them.
-	ListQueue(ctx context.Context, p PageRequest) (QueueList, error)
-	// ListRoles lists the scheduler's roles, the default first.
-	ListRoles(ctx context.Context) ([]RoleStatus, error)
-	// SetQuota bounds what a role may hold; nil is as the roles file says. It
-	// returns when that is recorded, as the others do.
-	SetQuota(ctx context.Context, role string, quota *string) (RoleStatus, error)
-	// CordonAgent keeps tasks off an agent, by its id or hostname. With drain it
-	// stops those that are there, too, and queues them again.
-	CordonAgent(ctx context.Context, agent, reason string, drain bool) error
-	UncordonAgent(ctx context.Context, agent string) error
-	// GetDemand says what machines could be added for.
-	GetDemand(ctx context.Context) (DemandList, error)
-}
-
 // QueuedJob is a job with tasks that wait for a place.
 type QueuedJob struct {
 	// Position counts from 1.
@@ -160,7 +141,11 @@ func (s *apiServer) handleListQueue(w http.ResponseWriter, r *http.Request) erro
 	if err != nil {
 		return err
 	}
-	list, err := s.backend().ListQueue(r.Context(), p)
+	reads, err := s.reads(r.Context())
+	if err != nil {
+		return err
+	}
+	list, err := reads.ListQueue(r.Context(), p)
 	if err != nil {
 		return err
 	}
@@ -171,7 +156,11 @@ func (s *apiServer) handleListQueue(w http.ResponseWriter, r *http.Request) erro
 
 func (s *apiServer) handleListRoles(w http.ResponseWriter, r *http.Request) error {
 	page, next, err := listPage(r, "roles", 1, func(ctx context.Context) ([]RoleStatus, error) {
-		roles, err := s.backend().ListRoles(ctx)
+		reads, err := s.reads(ctx)
+		if err != nil {
+			return nil, err
+		}
+		roles, err := reads.ListRoles(ctx)
 		return filterVisible(GrantOf(ctx), roles, func(r *RoleStatus) string { return r.Name }), err
 	}, roleSortKey)
 	if err != nil {
@@ -185,7 +174,11 @@ func (s *apiServer) handleListRoles(w http.ResponseWriter, r *http.Request) erro
 func roleSortKey(roles []RoleStatus, at int) SortKey { return SortKey{roles[at].Name} }
 
 func (s *apiServer) handleGetRole(w http.ResponseWriter, r *http.Request) error {
-	roles, err := s.backend().ListRoles(r.Context())
+	reads, err := s.reads(r.Context())
+	if err != nil {
+		return err
+	}
+	roles, err := reads.ListRoles(r.Context())
 	if err != nil {
 		return err
 	}
@@ -210,7 +203,11 @@ func (s *apiServer) handleSetQuota(w http.ResponseWriter, r *http.Request) error
 	if err := json.Unmarshal(body.Quota, &quota); err != nil {
 		return NewProblemf(http.StatusUnprocessableEntity, `quota: say what, for example {"quota": "V100=8, *=16"}, or null for the roles file's`)
 	}
-	role, err := s.backend().SetQuota(r.Context(), r.PathValue("role"), quota)
+	leader, err := s.leader(r.Context())
+	if err != nil {
+		return err
+	}
+	role, err := leader.SetQuota(r.Context(), r.PathValue("role"), quota)
 	if err != nil {
 		return err
 	}
@@ -230,7 +227,11 @@ func (s *apiServer) handleCordonAgent(drain bool) handlerFunc {
 		if len(why.Reason) > maxReason {
 			return NewProblemf(http.StatusUnprocessableEntity, "reason: it has %d bytes, at most %d are kept", len(why.Reason), maxReason)
 		}
-		if err := s.backend().CordonAgent(r.Context(), r.PathValue("id"), cmp.Or(why.Reason, defaultReason), drain); err != nil {
+		leader, err := s.leader(r.Context())
+		if err != nil {
+			return err
+		}
+		if err = leader.CordonAgent(r.Context(), r.PathValue("id"), cmp.Or(why.Reason, defaultReason), drain); err != nil {
 			return err
 		}
 		w.WriteHeader(http.StatusAccepted)
@@ -242,7 +243,11 @@ func (s *apiServer) handleUncordonAgent(w http.ResponseWriter, r *http.Request) 
 	if err := readJSON(w, r, &struct{}{}); err != nil {
 		return err
 	}
-	if err := s.backend().UncordonAgent(r.Context(), r.PathValue("id")); err != nil {
+	leader, err := s.leader(r.Context())
+	if err != nil {
+		return err
+	}
+	if err = leader.UncordonAgent(r.Context(), r.PathValue("id")); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusAccepted)
@@ -250,7 +255,11 @@ func (s *apiServer) handleUncordonAgent(w http.ResponseWriter, r *http.Request) 
 }
 
 func (s *apiServer) handleGetDemand(w http.ResponseWriter, r *http.Request) error {
-	demand, err := s.backend().GetDemand(r.Context())
+	leader, err := s.leader(r.Context())
+	if err != nil {
+		return err
+	}
+	demand, err := leader.GetDemand(r.Context())
 	if err != nil {
 		return err
 	}

@@ -54,7 +54,7 @@ func newLists() *listBackend {
 
 func serveLists(t *testing.T, l *listBackend) string {
 	t.Helper()
-	s := httptest.NewServer(NewHandler(func() Backend { return l }, discardLogger()))
+	s := httptest.NewServer(NewHandler(func() Backend { return NewLeaderBackend(l) }, discardLogger()))
 	t.Cleanup(s.Close)
 	return s.URL
 }

@@ -22,7 +22,11 @@ func (s *apiServer) handleScaleJob(w http.ResponseWriter, r *http.Request) error
 	if want.Tasks == nil {
 		return NewProblemf(http.StatusUnprocessableEntity, "tasks: say how many")
 	}
-	if err := s.backend().ScaleJob(r.Context(), r.PathValue("name"), *want.Tasks); err != nil {
+	leader, err := s.leader(r.Context())
+	if err != nil {
+		return err
+	}
+	if err = leader.ScaleJob(r.Context(), r.PathValue("name"), *want.Tasks); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusAccepted)
@@ -34,7 +38,11 @@ func (s *apiServer) handleStopTask(w http.ResponseWriter, r *http.Request) error
 	if err := readJSON(w, r, &want); err != nil {
 		return err
 	}
-	if err := s.backend().StopTask(r.Context(), r.PathValue("id"), want.Retire); err != nil {
+	leader, err := s.leader(r.Context())
+	if err != nil {
+		return err
+	}
+	if err = leader.StopTask(r.Context(), r.PathValue("id"), want.Retire); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusAccepted)

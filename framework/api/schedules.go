@@ -9,17 +9,6 @@ import (
 	"mesos-gpu/job"
 )
 
-// ScheduleBackend is the part of a Backend that runs jobs again and again.
-type ScheduleBackend interface {
-	// AddSchedule and EndSchedule return when it is recorded.
-	AddSchedule(ctx context.Context, spec job.Spec) (ScheduleView, error)
-	ListSchedules(ctx context.Context) ([]ScheduleView, error)
-	// GetSchedule's error is ErrScheduleDamaged for one that cannot be read.
-	GetSchedule(ctx context.Context, name string) (ScheduleView, error)
-	// EndSchedule leaves the jobs that the schedule has submitted.
-	EndSchedule(ctx context.Context, name string) error
-}
-
 // ErrScheduleDamaged says that a schedule is there and cannot be read. It can be ended.
 var ErrScheduleDamaged = errors.New("it is damaged")
 
@@ -68,7 +57,11 @@ func (s *apiServer) handleAddSchedule(w http.ResponseWriter, r *http.Request) er
 	spec.Owner, spec.ClientKey = GrantOf(r.Context()).UserName(), nil // its runs are told apart
 	note := AuditNoteOf(r.Context())
 	note.Job, note.Role = spec.Name, spec.Role
-	view, err := s.backend().AddSchedule(r.Context(), spec)
+	leader, err := s.leader(r.Context())
+	if err != nil {
+		return err
+	}
+	view, err := leader.AddSchedule(r.Context(), spec)
 	if err != nil {
 		return err
 	}
@@ -79,7 +72,11 @@ func (s *apiServer) handleAddSchedule(w http.ResponseWriter, r *http.Request) er
 
 func (s *apiServer) handleListSchedules(w http.ResponseWriter, r *http.Request) error {
 	page, next, err := listPage(r, "schedules", 2, func(ctx context.Context) ([]ScheduleView, error) {
-		all, err := s.backend().ListSchedules(ctx)
+		leader, err := s.leader(ctx)
+		if err != nil {
+			return nil, err
+		}
+		all, err := leader.ListSchedules(ctx)
 		return filterVisible(GrantOf(ctx), all, func(s *ScheduleView) string { return s.Spec.Role }), err
 	}, scheduleSortKey)
 	if err != nil {
@@ -92,7 +89,11 @@ func (s *apiServer) handleListSchedules(w http.ResponseWriter, r *http.Request) 
 func scheduleSortKey(all []ScheduleView, at int) SortKey { return SortKey{all[at].Spec.Name, ""} }
 
 func (s *apiServer) handleGetSchedule(w http.ResponseWriter, r *http.Request) error {
-	view, err := s.backend().GetSchedule(r.Context(), r.PathValue("name"))
+	leader, err := s.leader(r.Context())
+	if err != nil {
+		return err
+	}
+	view, err := leader.GetSchedule(r.Context(), r.PathValue("name"))
 	if err != nil {
 		return err
 	}
@@ -101,7 +102,11 @@ func (s *apiServer) handleGetSchedule(w http.ResponseWriter, r *http.Request) er
 }
 
 func (s *apiServer) handleEndSchedule(w http.ResponseWriter, r *http.Request) error {
-	if err := s.backend().EndSchedule(r.Context(), r.PathValue("name")); err != nil {
+	leader, err := s.leader(r.Context())
+	if err != nil {
+		return err
+	}
+	if err = leader.EndSchedule(r.Context(), r.PathValue("name")); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusAccepted)

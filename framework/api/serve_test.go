@@ -89,7 +89,7 @@ func TestStreamsOutliveWriteTimeout(t *testing.T) {
 			text := strings.Repeat("line\n", int(time.Since(start)/time.Minute))
 			return []byte(text[min(int(offset), len(text)):]), nil
 		}
-		res := get(t, NewHandler(func() Backend { return f }, discardLogger()), "/v1/tasks/t/log?follow=true")
+		res := get(t, NewHandler(func() Backend { return NewLeaderBackend(f) }, discardLogger()), "/v1/tasks/t/log?follow=true")
 		text := make([]byte, 25)
 		if n, err := io.ReadFull(res.Body, text); err != nil {
 			t.Errorf("read %q after %s, %v", text[:n], time.Since(start), err)

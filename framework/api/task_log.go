@@ -95,13 +95,20 @@ func (s *apiServer) handleTaskLog(w http.ResponseWriter, r *http.Request) error 
 	files := &rotatedLog{
 		stream: q.stream, singleFile: q.singleFile, position: logPosition{0, q.offset, q.preceding}, unread: q.offset == 0, answerOffset: q.offset, tailBytes: q.tailBytes,
 		readFile: func(file string, offset, length uint64) ([]byte, uint64, error) {
-			return s.backend().ReadTaskLog(r.Context(), task, file, offset, length)
+			reads, err := s.reads(r.Context())
+			if err != nil {
+				return nil, 0, err
+			}
+			return reads.ReadTaskLog(r.Context(), task, file, offset, length)
 		},
 	}
 	out := http.NewResponseController(w)
 	got := false // any of the log
 	for {
-		task, err = s.backend().GetTask(r.Context(), q.id)
+		reads, err := s.reads(r.Context())
+		if err == nil {
+			task, err = reads.GetTask(r.Context(), q.id)
+		}
 		if gone := (*Problem)(nil); files.answerStarted && errors.As(err, &gone) && gone.Status == http.StatusNotFound {
 			s.finishLogAnswer(w, files, false) // lost, and tried again under another id
 			return nil

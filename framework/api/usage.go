@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -9,14 +8,6 @@ import (
 	"mesos-gpu/framework/access"
 	"mesos-gpu/gpu"
 )
-
-// UsageBackend tells what ListGPUs do.
-type UsageBackend interface {
-	// ListUsage is that of the ListGPUs of running tasks, by job, the oldest first, and
-	// index, but for those that the requester may not see. What an agent does
-	// not tell is a note of its task's.
-	ListUsage(ctx context.Context, q UsageQuery) (UsageList, error)
-}
 
 // MaxUsageMinutes is how much of the past is kept at most.
 const MaxUsageMinutes = 15
@@ -84,7 +75,11 @@ func (s *apiServer) handleListUsage(w http.ResponseWriter, r *http.Request) erro
 			return err
 		}
 	}
-	list, err := s.backend().ListUsage(r.Context(), q)
+	leader, err := s.leader(r.Context())
+	if err != nil {
+		return err
+	}
+	list, err := leader.ListUsage(r.Context(), q)
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,11 @@ func (s *apiServer) canSeeJob(ctx context.Context, name, task string) (bool, err
 	if g.HasPermissionOnAllRoles(access.View) {
 		return true, nil
 	}
-	role, _, err := s.backend().OwnerOf(ctx, name, task)
+	reads, err := s.reads(ctx)
+	if err != nil {
+		return false, err
+	}
+	role, _, err := reads.OwnerOf(ctx, name, task)
 	var p *Problem
 	if errors.As(err, &p) && p.Status == http.StatusNotFound {
 		return false, nil
@@ -38,7 +42,11 @@ func (s *apiServer) hideTaskIDs(r *http.Request, gpus []GPUView) error {
 		}
 		ids := strings.Split(gpus[i].Task, ", ")
 		for j, id := range ids {
-			t, err := s.backend().GetTask(r.Context(), id)
+			reads, err := s.reads(r.Context())
+			if err != nil {
+				return err
+			}
+			t, err := reads.GetTask(r.Context(), id)
 			sees := false
 			if err == nil {
 				sees, err = s.canSeeJob(r.Context(), t.Job, t.ID)

@@ -26,8 +26,6 @@ const (
 	serverTimeout = 4 * heartbeatInterval
 )
 
-var _ api.ExecBackend = (*Client)(nil)
-
 // Exec runs a command in the container of a job's running task, on this
 // terminal, until it ends or ctx does; then it is ended. It returns the
 // command's exit code: 128 and the signal's number where one ended it. A Read of

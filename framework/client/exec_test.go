@@ -29,8 +29,9 @@ import (
 // execBackend is a scheduler with one job of one task, in whose container it runs
 // what a test says.
 type execBackend struct {
-	api.Backend // whose other methods nobody calls
-	run         func(context.Context, api.ExecRequest, api.Terminal) (int, error)
+	api.ReadBackend // the test calls only the methods below
+	api.LeaderBackend
+	run func(context.Context, api.ExecRequest, api.Terminal) (int, error)
 }
 
 func (r execBackend) AsOf() time.Time { return time.Time{} }
@@ -46,7 +47,7 @@ func (r execBackend) Exec(ctx context.Context, _ string, _ int, e api.ExecReques
 func (r execBackend) handler() http.Handler {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
-	return api.NewHandler(func() api.Backend { return r }, log)
+	return api.NewHandler(func() api.Backend { return api.NewLeaderBackend(r) }, log)
 }
 
 func connectTo(t *testing.T, address string, options ...ClientOption) *Client {

@@ -19,11 +19,12 @@ import (
 
 // rotatingBackend is the log of a task that has ended, or of one that writes on.
 type rotatingBackend struct {
-	api.Backend // whose other methods nobody calls
-	mu          sync.Mutex
-	files       map[string]string
-	state       job.State
-	read        func() // before each read
+	api.ReadBackend // the test calls only the methods below
+	api.LeaderBackend
+	mu    sync.Mutex
+	files map[string]string
+	state job.State
+	read  func() // before each read
 }
 
 func (r *rotatingBackend) AsOf() time.Time { return time.Time{} }
@@ -67,7 +68,7 @@ func numberedLines(from, to int) string {
 func (r *rotatingBackend) serveLog(t *testing.T, wrap func(http.Handler) http.Handler) *Client {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
-	h := wrap(api.NewHandler(func() api.Backend { return r }, log))
+	h := wrap(api.NewHandler(func() api.Backend { return api.NewLeaderBackend(r) }, log))
 	return newTestClient(t, h.ServeHTTP)
 }
 
