@@ -10,20 +10,20 @@ import (
 
 const (
 	maxIDBytes = 512
-	// nestedCgroupName is the cgroup between a container's and those nested in it,
-	// Mesos's CGROUP_SEPARATOR of both cgroup versions.
+	// nestedCgroupName is the cgroup between a container's and those nested in it, Mesos's
+	// CGROUP_SEPARATOR with both cgroup versions.
 	nestedCgroupName = "mesos"
-	// maxNameBytes leaves room for a suffix in the 255 bytes of a file's name.
+	// maxNameBytes leaves room for a prefix and a suffix in the 255 bytes of a file name.
 	maxNameBytes = 200
 )
 
-// InvalidContainerError is the error of a container id that is none.
+// InvalidContainerError is returned for an invalid container id or pid.
 type InvalidContainerError struct{ Why string }
 
 func (i *InvalidContainerError) Error() string { return i.Why }
 
-// CheckID refuses what cannot be a container's id: it becomes a part of paths.
-// The error is *Invalid.
+// CheckID returns an *InvalidContainerError if id cannot be a container id. Ids become parts of
+// paths.
 func CheckID(id string) error {
 	if id == "" || len(id) > maxIDBytes {
 		return &InvalidContainerError{fmt.Sprintf("container id has %d bytes, want 1 to %d", len(id), maxIDBytes)}
@@ -44,13 +44,13 @@ func CheckID(id string) error {
 	return nil
 }
 
-// cgroupPath is where Mesos puts the container's own cgroup, whether it makes one
-// or not: "mesos/PARENT/mesos/CHILD".
-func (c *Manager) cgroupPath(id string) string {
-	return path.Join(c.cfg.CgroupsRoot, strings.ReplaceAll(id, ".", "/"+nestedCgroupName+"/"))
+// cgroupPath returns the path of the container's own cgroup, whether Mesos creates it or not:
+// "mesos/PARENT/mesos/CHILD".
+func (m *Manager) cgroupPath(id string) string {
+	return path.Join(m.cfg.CgroupsRoot, strings.ReplaceAll(id, ".", "/"+nestedCgroupName+"/"))
 }
 
-// recordFileName is the id where that makes a name, and else a digest of it.
+// recordFileName returns the name of the container's file: its id, or a digest of a long id.
 func recordFileName(id string) string {
 	if len(id) > maxNameBytes {
 		sum := sha256.Sum256([]byte(id))

@@ -10,44 +10,44 @@ import (
 	"mesos-gpu/isolator/share"
 )
 
-// limiterTimeout bounds what a limiter may take to forget a container.
+// limiterTimeout bounds how long a limiter may take to change or to release a limit.
 const limiterTimeout = 10 * time.Second
 
-// DeviceShares are those that the container has, its own or its ancestor's. The error
-// is *Unknown for one that is not known.
-func (c *Manager) DeviceShares(container string) ([]gpu.DeviceShare, error) {
+// DeviceShares returns the container's shares of devices, its own or those that it inherits.
+// The error is an *UnknownContainerError if the container is not known.
+func (m *Manager) DeviceShares(container string) ([]gpu.DeviceShare, error) {
 	if err := CheckID(container); err != nil {
 		return nil, err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.isKnown(container) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.isKnown(container) {
 		return nil, &UnknownContainerError{container}
 	}
-	_, parts := c.allocations.EffectiveShares(container)
+	_, parts := m.allocations.EffectiveShares(container)
 	return parts, nil
 }
 
-// Share is what the processes of a container need so that they are held to its
-// parts; the zero Setup where it has none. The error is *Unknown for a
-// container that is not known, and else says why no limit can be had.
-func (c *Manager) Share(ctx context.Context, container string) (ContainerShare, error) {
+// Share has the container's shares enforced, and returns what its processes need for that. The
+// error is an *UnknownContainerError if the container is not known, and else says why there is
+// no limit.
+func (m *Manager) Share(ctx context.Context, container string) (ContainerShare, error) {
 	if err := CheckID(container); err != nil {
 		return ContainerShare{}, err
 	}
-	defer c.lockRoot(container)()
-	c.mu.Lock()
-	known := c.isKnown(container)
-	owner, parts := c.allocations.EffectiveShares(container)
-	c.mu.Unlock()
+	defer m.lockRoot(container)()
+	m.mu.Lock()
+	known := m.isKnown(container)
+	owner, parts := m.allocations.EffectiveShares(container)
+	m.mu.Unlock()
 	if !known {
 		return ContainerShare{}, &UnknownContainerError{container}
 	}
-	setup, err := c.admitShares(ctx, owner, parts)
-	return NewContainerShare(c.cfg.Limiter.Method(), parts, setup), err
+	setup, err := m.admitShares(ctx, owner, parts)
+	return NewContainerShare(m.cfg.Limiter.Method(), parts, setup), err
 }
 
-// NewContainerShare puts together how a container's parts are held.
+// NewContainerShare combines a container's shares with the limiter's setup for them.
 func NewContainerShare(m gpu.EnforcementMethod, parts []gpu.DeviceShare, s share.LimitSetup) ContainerShare {
 	answer := ContainerShare{Method: m, Shares: parts, Mounts: s.Mounts, Environment: s.Environment}
 	if answer.Shares == nil {
@@ -65,12 +65,13 @@ func NewContainerShare(m gpu.EnforcementMethod, parts []gpu.DeviceShare, s share
 	return answer
 }
 
-// DeviceUses tells in which form containers hold devices.
-func (c *Manager) DeviceUses() map[string]share.DeviceUse {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+// DeviceUses returns, for each device that is held, whether containers hold it whole or shares
+// of it.
+func (m *Manager) DeviceUses() map[string]share.DeviceUse {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	uses := map[string]share.DeviceUse{}
-	for _, h := range c.allocations.ListAll() {
+	for _, h := range m.allocations.ListAll() {
 		for _, d := range append(h.Named, h.Stock...) {
 			uses[d] = share.DeviceUse{Whole: true, Shared: uses[d].Shared}
 		}
@@ -81,46 +82,46 @@ func (c *Manager) DeviceUses() map[string]share.DeviceUse {
 	return uses
 }
 
-// admitShares has those parts of a container held to.
-func (c *Manager) admitShares(ctx context.Context, container string, parts []gpu.DeviceShare) (share.LimitSetup, error) {
+// admitShares has the limiter enforce the shares of a container.
+func (m *Manager) admitShares(ctx context.Context, container string, parts []gpu.DeviceShare) (share.LimitSetup, error) {
 	if len(parts) == 0 {
 		return share.LimitSetup{}, nil
 	}
 	for _, p := range parts {
 		if p.MemMiB == 0 {
-			return share.LimitSetup{}, &allocation.RejectedError{Why: fmt.Sprintf("how much container %s has of device %s is not known: it was found again from its cgroup, and holds its part until it ends", container, p.UUID)}
+			return share.LimitSetup{}, &allocation.RejectedError{Why: fmt.Sprintf("the size of container %s's share of device %s is not known: the container was restored from its cgroup, and keeps its share until it ends", container, p.UUID)}
 		}
 	}
-	return share.LimitContainer(ctx, c.cfg.Limiter, c.cfg.Log, container, parts)
+	return share.LimitContainer(ctx, m.cfg.Limiter, m.cfg.Log, container, parts)
 }
 
-// readmitAll has the containers of an earlier daemon held to their parts
-// still. One for which that fails runs on: ending it helps nobody.
-func (c *Manager) readmitAll() {
-	for _, h := range c.allocations.ListAll() {
-		if _, err := c.admitShares(context.Background(), h.Container, h.Shares); err != nil {
-			c.cfg.Log.WithError(err).WithField("container", h.Container).Error("container runs on and may not be held to its part")
+// readmitAll has the limiter enforce the shares of containers that an earlier daemon admitted.
+// If that fails for one, it keeps running: ending it would not help its owner.
+func (m *Manager) readmitAll() {
+	for _, h := range m.allocations.ListAll() {
+		if _, err := m.admitShares(context.Background(), h.Container, h.Shares); err != nil {
+			m.cfg.Log.WithError(err).WithField("container", h.Container).Error("container keeps running, but its share may not be enforced")
 		}
 	}
 }
 
-// changeLimit changes what a running container is held to. One whose parts are all
-// gone is dismissed once its devices are closed to it.
-func (c *Manager) changeLimit(container string, parts []gpu.DeviceShare) error {
+// changeLimit changes the shares of a container that runs. Without shares it does nothing: the
+// caller releases the limit once the kernel denies the devices.
+func (m *Manager) changeLimit(container string, parts []gpu.DeviceShare) error {
 	ctx, cancel := context.WithTimeout(context.Background(), limiterTimeout)
 	defer cancel()
-	_, err := c.admitShares(ctx, container, parts)
+	_, err := m.admitShares(ctx, container, parts)
 	return err
 }
 
-// releaseLimits has the limiter forget containers. What it cannot let go of is no
-// reason to keep their devices.
-func (c *Manager) releaseLimits(ids []string) {
+// releaseLimits has the limiter forget containers. A limit that cannot be released does not
+// keep their devices allocated.
+func (m *Manager) releaseLimits(ids []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), limiterTimeout)
 	defer cancel()
 	for _, id := range ids {
-		if err := c.cfg.Limiter.ReleaseContainer(ctx, id); err != nil {
-			c.cfg.Log.WithError(err).WithField("container", id).Warn("limit of a container that is gone stays behind")
+		if err := m.cfg.Limiter.ReleaseContainer(ctx, id); err != nil {
+			m.cfg.Log.WithError(err).WithField("container", id).Warn("cannot release the limit of an ended container")
 		}
 	}
 }

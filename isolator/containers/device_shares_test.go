@@ -116,7 +116,7 @@ func TestSharesOfOneDevice(t *testing.T) {
 // leaves nothing. An executor is not: its tasks are looked at one by one.
 func TestSharesNeedAnImage(t *testing.T) {
 	m, l := newSharingFixture(t)
-	const why = "has part of a GPU and no image, and preload holds processes only in a file system of their own: give the task an image"
+	const why = "has a share of a GPU and no image, and preload limits only processes in a root file system of their own: give the task an image"
 	_, err := m.Prepare(t.Context(), containers.LaunchRequest{Container: "a", Task: "t", Resources: shareResources(60, 30)})
 	if refused := (*allocation.RejectedError)(nil); !errors.As(err, &refused) || !strings.Contains(err.Error(), why) {
 		t.Errorf("got %v, want %q", err, why)

@@ -141,7 +141,7 @@ func TestOpenRejectsRecordsOfOtherCgroups(t *testing.T) {
 			cfg := m.cfg
 			other(&cfg)
 			_, err := containers.Open(cfg)
-			if err == nil || !strings.Contains(err.Error(), "keeps 1 containers of a daemon with --cgroups-root=mesos") || !strings.Contains(err.Error(), "--runtime-dir") {
+			if err == nil || !strings.Contains(err.Error(), "contains records of 1 containers of a daemon with --cgroups-root=mesos") || !strings.Contains(err.Error(), "--runtime-dir") {
 				t.Errorf("got %v", err)
 			}
 			m.restart(t)

@@ -2,13 +2,14 @@ package containers
 
 import "sync"
 
-// keyedMutex is a lock for each key. The zero value is ready.
+// keyedMutex is a mutex for each key. The zero value is ready to use.
 type keyedMutex struct {
 	mu   sync.Mutex
 	held map[string]*keyLock
 }
 
-// keyLock is a key's lock and how many hold it or wait for it.
+// keyLock is the mutex of one key. users counts the goroutines that hold it or wait for it; at
+// 0 the lock is deleted.
 type keyLock struct {
 	mu    sync.Mutex
 	users int
@@ -26,7 +27,7 @@ func (k *keyedMutex) lockKey(key string) (unlock func()) {
 	return func() { k.unlockKey(key, t) }
 }
 
-// tryLock takes the lock only where nobody holds it.
+// tryLock locks the key only if no goroutine holds the lock or waits for it.
 func (k *keyedMutex) tryLock(key string) (unlock func(), ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -35,7 +36,7 @@ func (k *keyedMutex) tryLock(key string) (unlock func(), ok bool) {
 	}
 	t := k.addKey(key)
 	t.users++
-	t.mu.Lock() // it is new: nobody else has it
+	t.mu.Lock() // it is new: no other goroutine has it
 	return func() { k.unlockKey(key, t) }, true
 }
 

@@ -12,6 +12,7 @@ import (
 // Where a container finds the driver, as in NVIDIA's images and under Mesos's
 // own isolator.
 const (
+	// Where a container finds the driver, as in NVIDIA's images and with Mesos's own isolator.
 	containerDriverPath = "/usr/local/nvidia"
 	containerCompatPath = "/usr/local/cuda/compat"
 
@@ -21,49 +22,49 @@ const (
 	defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 )
 
-// driverMounts is the driver volume where the image asks for it. Many images that
-// do so run well without GPUs on plain machines: a volume that cannot be had,
-// or a driver that will not do, is an error only with a GPU.
-func (c *Manager) driverMounts(ctx context.Context, l LaunchRequest, gpus bool) ([]BindMount, error) {
+// driverMounts returns the mount of the driver volume if the image requests it. Many such
+// images also run on machines without GPUs: a missing volume or an unsuitable driver is an
+// error only if the container has a GPU.
+func (m *Manager) driverMounts(ctx context.Context, l LaunchRequest, gpus bool) ([]BindMount, error) {
 	if !l.Rootfs {
 		return []BindMount{}, nil
 	}
-	needs, err := c.cfg.NeedsDriver(l.Image.Labels, l.Image.Environment)
+	needs, err := m.cfg.NeedsDriver(l.Image.Labels, l.Image.Environment)
 	switch {
 	case err != nil && gpus:
 		return nil, fmt.Errorf("its image cannot run here: %w", err)
 	case err != nil:
-		c.cfg.Log.WithError(err).WithField("container", l.Container).Info("no driver volume; the container holds no GPU")
+		m.cfg.Log.WithError(err).WithField("container", l.Container).Info("no driver volume; the container holds no GPU")
 		return []BindMount{}, nil
 	case !needs:
 		return []BindMount{}, nil
 	}
-	volume, err := c.cfg.DriverVolume(ctx)
+	volume, err := m.cfg.DriverVolume(ctx)
 	switch {
 	case err == nil:
 		return []BindMount{{Source: volume, Target: containerDriverPath, ReadOnly: true}}, nil
 	case gpus:
-		return nil, fmt.Errorf("its image asks for the GPU driver: %w", err)
+		return nil, fmt.Errorf("its image requests the GPU driver: %w", err)
 	default:
-		c.cfg.Log.WithError(err).WithField("container", l.Container).Info("no driver volume; the container holds no GPU")
+		m.cfg.Log.WithError(err).WithField("container", l.Container).Info("no driver volume; the container holds no GPU")
 		return []BindMount{}, nil
 	}
 }
 
-// checkImage refuses an image that cannot run on one of the container's devices.
-func (c *Manager) checkImage(l LaunchRequest, devices []string) error {
-	if c.cfg.CheckImage == nil || !l.Rootfs || len(devices) == 0 {
+// checkImage returns an error if the image cannot run on one of the container's devices.
+func (m *Manager) checkImage(l LaunchRequest, devices []string) error {
+	if m.cfg.CheckImage == nil || !l.Rootfs || len(devices) == 0 {
 		return nil
 	}
-	if err := c.cfg.CheckImage(l.Image.Labels, l.Image.Environment, devices); err != nil {
+	if err := m.cfg.CheckImage(l.Image.Labels, l.Image.Environment, devices); err != nil {
 		return fmt.Errorf("its image cannot run here: %w", err)
 	}
 	return nil
 }
 
-// buildEnvironment names the devices and, with the driver volume, adds its folders
-// to the image's search paths. NVIDIA's compatibility libraries, which some
-// images bring, come before the host's.
+// buildEnvironment returns variables that name the devices. With the driver volume it adds the
+// volume's folders to the image's search paths. NVIDIA's compatibility libraries, which some
+// images contain, come before the host's.
 func buildEnvironment(devices []string, mounts []BindMount, image map[string]string) map[string]string {
 	env := map[string]string{}
 	if len(devices) > 0 {
@@ -81,7 +82,7 @@ func buildEnvironment(devices []string, mounts []BindMount, image map[string]str
 	return env
 }
 
-// appendFolders appends the folders that a colon-separated list lacks.
+// appendFolders appends the folders that a colon-separated list does not contain.
 func appendFolders(list string, folders ...string) string {
 	var all []string
 	if list != "" {

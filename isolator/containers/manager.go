@@ -1,8 +1,9 @@
-// Package containers carries out what the ledger decides: it keeps a file for
-// each container, has the kernel confine its cgroup, and puts together what a
-// container is launched with. Devices are claimed in the books before the
-// kernel opens them and given back only after it has closed them, so that
-// whenever the process dies no device has two holders.
+// Package containers grants devices to the containers of one agent. It carries out what package
+// allocation decides: it keeps a record for each container in a file, has the kernel confine
+// the container's cgroup, and returns what a container is launched with. Devices are allocated
+// before the kernel allows them, and freed only after the kernel denies them. So no device has
+// two unrelated holders at any time, even if the process dies. The package never decides which
+// device a container gets.
 package containers
 
 import (
@@ -23,100 +24,98 @@ import (
 	"mesos-gpu/isolator/share"
 )
 
-// Kernel is what the kernel does for containers. Cgroups are named by their
-// paths below the hierarchy: "mesos/CONTAINER". Methods on cgroups may be
-// called for several at a time.
+// Kernel is the kernel's device enforcement for containers. Cgroups are named by their paths
+// below the hierarchy: "mesos/CONTAINER". Methods may be called concurrently.
 type Kernel interface {
-	// DeviceNodes are the device nodes that belong into the /dev of a container
-	// with those devices. A device that the host does not have is an error.
+	// DeviceNodes returns the device nodes for the /dev of a container with those devices. A
+	// device that the host does not have is an error.
 	DeviceNodes(devices []string) ([]rules.DeviceNode, error)
-	// ConfineToDevices makes the cgroup where it is not there yet, lets its processes
-	// open those devices and no others, and reads that back.
+	// ConfineToDevices creates the cgroup if it does not exist, allows its processes those
+	// devices and no others, and reads the result back.
 	ConfineToDevices(cgroup string, devices []string) error
 	// MoveProcess moves the process to the cgroup unless it is there.
 	MoveProcess(cgroup string, pid int) error
-	// AllowedDevices is the devices that the cgroup's processes may open, and Rules
-	// the kernel's rules. The error is fs.ErrNotExist if there is no such
-	// cgroup. Holding of one that nobody confined is an error too.
+	// AllowedDevices returns the devices that the cgroup's processes may open. DeviceRules
+	// returns the kernel's rules. The error wraps fs.ErrNotExist if the cgroup does not exist.
+	// AllowedDevices of an unconfined cgroup is an error, too.
 	AllowedDevices(cgroup string) ([]string, error)
 	DeviceRules(cgroup string) ([]rules.DeviceRule, error)
-	// ReleaseCgroup undoes Confine. A cgroup that is gone is no error.
+	// ReleaseCgroup undoes ConfineToDevices. A cgroup that does not exist is no error.
 	ReleaseCgroup(cgroup string) error
-	// ListChildCgroups are the names of the cgroups right below that one; none if there
-	// is no such cgroup.
+	// ListChildCgroups returns the names of the cgroups directly below the cgroup, none if it
+	// does not exist.
 	ListChildCgroups(cgroup string) ([]string, error)
 }
 
-// ManagerConfig says how containers are kept.
+// ManagerConfig configures a Manager.
 type ManagerConfig struct {
 	Kernel Kernel
-	// Dir keeps one file for each container. Cgroups do not outlive the
-	// machine, and neither need Dir: a runtime directory will do.
+	// Dir contains one file for each container. Cgroups do not survive a reboot, and neither
+	// needs Dir: a runtime directory is enough.
 	Dir string
-	// CgroupsRoot is the agent's --cgroups_root; empty means "mesos". Cgroups
-	// is the version by which Kernel confines, "v1" or "v2". While Dir keeps
-	// containers neither may change.
+	// CgroupsRoot is the agent's --cgroups_root; empty means "mesos". CgroupVersion is the
+	// version that Kernel uses, "v1" or "v2". Neither may change while Dir contains records.
 	CgroupsRoot, CgroupVersion string
-	// Stock are the devices for a bare number of gpus, and Usable tells
-	// whether one may be granted now; nil lets all be.
+	// Stock lists the devices for requests by number. IsGrantable reports whether a device may
+	// be granted now; nil means that all may.
 	Stock       []string
 	IsGrantable func(device string) bool
-	// LookUpShare tells which devices are shared, and Limiter holds containers to
-	// their parts of them; without them no device is.
+	// LookUpShare reports which devices are shared, and Limiter enforces the containers' shares
+	// of them. Without them no device is shared.
 	LookUpShare allocation.ShareLookup
 	Limiter     share.Limiter
-	// DriverVolume gives the host path of the driver volume, made if need be.
+	// DriverVolume returns the host path of the driver volume. It makes the volume if it does
+	// not exist.
 	DriverVolume func(context.Context) (path string, err error)
-	// NeedsDriver tells whether an image wants the driver volume. An error
-	// says why it cannot run with this driver.
+	// NeedsDriver reports whether an image requests the driver volume. It returns an error if
+	// the image cannot run with this driver.
 	NeedsDriver func(labels, env map[string]string) (bool, error)
-	// CheckImage, where set, is an error where an image cannot run on one of those
-	// devices.
+	// CheckImage, if set, returns an error if the image cannot run on one of the devices.
 	CheckImage func(labels, env map[string]string, devices []string) error
 	Log        logrus.FieldLogger
 }
 
-// Manager are the containers of one agent. Its methods may be called at
-// the same time; those on containers of one root wait for each other.
+// Manager manages the containers of one agent. Its methods may be called concurrently; calls
+// for containers of one root wait for each other.
 type Manager struct {
 	cfg     ManagerConfig
 	records recordStore
 
-	// Lock order: all, then one of roots, then mu.
-	scanLock  sync.RWMutex // held for writing where every container is looked at
+	// Lock order: scanLock, then one of rootLocks, then mu.
+	scanLock  sync.RWMutex // held for writing while all containers are examined
 	rootLocks keyedMutex
 
-	mu          sync.Mutex // guards books and facts
+	mu          sync.Mutex // guards allocations and infos
 	allocations *allocation.Allocator
 	infos       map[string]containerInfo
 }
 
-// containerInfo is what is known of a container beside what it holds.
+// containerInfo describes a container, apart from its allocation.
 type containerInfo struct {
 	Framework string `json:"framework,omitempty"`
 	Executor  string `json:"executor,omitempty"`
 	Task      string `json:"task,omitempty"`
 	Job       string `json:"job,omitempty"`
-	// Isolated tells that it has a cgroup of its own, which the kernel was told
-	// of, or is about to be.
+	// Isolated is set once the kernel confines, or is about to confine, a cgroup of the
+	// container's own. It never becomes false again.
 	Isolated bool `json:"isolated,omitempty"`
 }
 
-// UnknownContainerError is the error of a call for a container that was never prepared.
+// UnknownContainerError is returned for a container that was never prepared.
 type UnknownContainerError struct{ Container string }
 
 func (u *UnknownContainerError) Error() string {
-	return fmt.Sprintf("container %s is not known here: prepare it first", u.Container)
+	return fmt.Sprintf("container %s is not known: prepare it first", u.Container)
 }
 
-// Open reads the files, lets go of containers whose cgroup is gone, and finds
-// those again from their cgroups whose files are lost.
+// Open reads the records, releases containers whose cgroup no longer exists, and restores
+// containers from their cgroups if their records are lost.
 func Open(cfg ManagerConfig) (*Manager, error) {
 	switch {
 	case cfg.Kernel == nil || cfg.Log == nil:
-		return nil, errors.New("open containers: no kernel or no log given")
+		return nil, errors.New("open containers: the kernel or the log is missing")
 	case cfg.DriverVolume == nil || cfg.NeedsDriver == nil:
-		return nil, errors.New("open containers: no way given to the driver volume")
+		return nil, errors.New("open containers: DriverVolume or NeedsDriver is missing")
 	}
 	if cfg.Limiter == nil {
 		cfg.Limiter = share.NoLimiter{}
@@ -124,149 +123,150 @@ func Open(cfg ManagerConfig) (*Manager, error) {
 	if cfg.CgroupsRoot == "" {
 		cfg.CgroupsRoot = "mesos"
 	}
-	c := &Manager{cfg: cfg, records: recordStore{dir: cfg.Dir}, allocations: allocation.New(cfg.Stock, cfg.LookUpShare), infos: map[string]containerInfo{}}
-	if err := c.loadRecords(); err != nil {
+	m := &Manager{cfg: cfg, records: recordStore{dir: cfg.Dir}, allocations: allocation.New(cfg.Stock, cfg.LookUpShare), infos: map[string]containerInfo{}}
+	if err := m.loadRecords(); err != nil {
 		return nil, fmt.Errorf("open containers: %w", err)
 	}
-	if err := c.releaseEnded(); err != nil {
+	if err := m.releaseEnded(); err != nil {
 		return nil, fmt.Errorf("open containers: %w", err)
 	}
-	switch err := c.scanCgroups(cfg.CgroupsRoot, ""); {
+	switch err := m.scanCgroups(cfg.CgroupsRoot, ""); {
 	case errors.Is(err, cgroup.ErrNoHierarchy):
 		cfg.Log.WithError(err).Warn("containers cannot be confined here")
 	case err != nil:
 		return nil, fmt.Errorf("open containers: %w", err)
 	}
-	c.readmitAll()
-	return c, nil
+	m.readmitAll()
+	return m, nil
 }
 
-// loadRecords fills the books from the files. One that is torn or contradicts
-// another is removed; the kernel may still know its container.
-func (c *Manager) loadRecords() error {
-	entries, bad, err := c.records.loadRecords()
+// loadRecords fills the allocator from the records. It removes a record that is damaged or
+// contradicts another one; the container may be restored from its cgroup later.
+func (m *Manager) loadRecords() error {
+	entries, bad, err := m.records.loadRecords()
 	if err != nil {
 		return err
 	}
-	if err := c.records.bindLocation(c.cgroupLocation(), len(entries)+len(bad)); err != nil {
+	if err := m.records.bindLocation(m.cgroupLocation(), len(entries)+len(bad)); err != nil {
 		return err
 	}
 	for _, b := range bad {
-		c.cfg.Log.WithError(b.err).WithField("file", b.name).Warn("container's file is of no use: asking its cgroup")
+		m.cfg.Log.WithError(b.err).WithField("file", b.name).Warn("container's file is unreadable: reading its cgroup instead")
 	}
 	for _, e := range entries {
 		id := e.Allocation.Container
-		if err := c.allocations.CheckAllocation(e.Allocation); err != nil {
-			c.cfg.Log.WithError(err).WithField("container", id).Warn("container's file contradicts others: asking its cgroup")
+		if err := m.allocations.CheckAllocation(e.Allocation); err != nil {
+			m.cfg.Log.WithError(err).WithField("container", id).Warn("container's file contradicts others: reading its cgroup instead")
 			bad = append(bad, badRecord{name: recordFileName(id)})
 			continue
 		}
-		if held, err := c.cfg.Kernel.AllowedDevices(c.cgroupPath(id)); err == nil && len(held) > 0 {
-			e.Info.Isolated = true // whatever its file missed
+		if held, err := m.cfg.Kernel.AllowedDevices(m.cgroupPath(id)); err == nil && len(held) > 0 {
+			e.Info.Isolated = true // whatever its record says
 		}
-		c.allocations.SetAllocations(e.Allocation)
-		c.infos[id] = e.Info
+		m.allocations.SetAllocations(e.Allocation)
+		m.infos[id] = e.Info
 	}
 	for _, b := range bad {
-		if err := c.records.removeFile(b.name); err != nil {
+		if err := m.records.removeFile(b.name); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// cgroupLocation says where the containers' cgroups are.
-func (c *Manager) cgroupLocation() string {
-	return fmt.Sprintf("--cgroups-root=%s --cgroups=%s", path.Clean(c.cfg.CgroupsRoot), c.cfg.CgroupVersion)
+// cgroupLocation describes where the containers' cgroups are.
+func (m *Manager) cgroupLocation() string {
+	return fmt.Sprintf("--cgroups-root=%s --cgroups=%s", path.Clean(m.cfg.CgroupsRoot), m.cfg.CgroupVersion)
 }
 
-// lockRoot waits for the container's turn; the caller calls leave at its end.
-func (c *Manager) lockRoot(container string) (leave func()) {
-	c.scanLock.RLock()
-	unlock := c.rootLocks.lockKey(allocation.RootID(container))
+// lockRoot locks the container's root container with all containers nested in it. The caller
+// calls unlock when it is done.
+func (m *Manager) lockRoot(container string) (unlock func()) {
+	m.scanLock.RLock()
+	unlockRoot := m.rootLocks.lockKey(allocation.RootID(container))
 	return func() {
-		unlock()
-		c.scanLock.RUnlock()
+		unlockRoot()
+		m.scanLock.RUnlock()
 	}
 }
 
-// saveRecords writes the files of those holdings.
-func (c *Manager) saveRecords(holdings ...allocation.Allocation) error {
+// saveRecords writes the records of those allocations.
+func (m *Manager) saveRecords(holdings ...allocation.Allocation) error {
 	for _, h := range holdings {
-		c.mu.Lock()
-		f := c.infos[h.Container]
-		c.mu.Unlock()
-		if err := c.records.writeRecord(containerRecord{Allocation: h, Info: f}); err != nil {
+		m.mu.Lock()
+		f := m.infos[h.Container]
+		m.mu.Unlock()
+		if err := m.records.writeRecord(containerRecord{Allocation: h, Info: f}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// forgetContainer strikes the container and those nested in it, files first: a file
-// without a container would claim devices after a restart.
-func (c *Manager) forgetContainer(container string) error {
-	c.mu.Lock()
+// forgetContainer frees the devices of the container and of those nested in it. It removes the
+// records first: a record without a container would claim devices after a restart.
+func (m *Manager) forgetContainer(container string) error {
+	m.mu.Lock()
 	ids := []string{container}
-	for _, h := range c.allocations.ListNested(container) {
+	for _, h := range m.allocations.ListNested(container) {
 		ids = append(ids, h.Container)
 	}
-	c.mu.Unlock()
+	m.mu.Unlock()
 	for _, id := range ids {
-		if err := c.records.removeFile(recordFileName(id)); err != nil {
+		if err := m.records.removeFile(recordFileName(id)); err != nil {
 			return err
 		}
 	}
-	c.releaseLimits(ids)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, id := range c.allocations.ReleaseContainer(container) {
-		delete(c.infos, id)
+	m.releaseLimits(ids)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, id := range m.allocations.ReleaseContainer(container) {
+		delete(m.infos, id)
 	}
 	return nil
 }
 
-// Holders are the containers that hold devices, parents before the nested.
-func (c *Manager) Holders() []gpu.ContainerDevices {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+// Holders returns the containers that hold devices, parents before nested ones.
+func (m *Manager) Holders() []gpu.ContainerDevices {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	holders := []gpu.ContainerDevices{}
-	for _, h := range c.allocations.ListAll() {
+	for _, h := range m.allocations.ListAll() {
 		if devices := h.Devices(); len(devices) > 0 {
-			holders = append(holders, c.infos[h.Container].describeHolder(h.Container, devices, h.Shares))
+			holders = append(holders, m.infos[h.Container].describeHolder(h.Container, devices, h.Shares))
 		}
 	}
 	return holders
 }
 
-// Stock are the devices for a bare number of gpus.
-func (c *Manager) Stock() []string { return c.allocations.Stock() }
+// Stock returns the devices for requests by number.
+func (m *Manager) Stock() []string { return m.allocations.Stock() }
 
-// Devices are those that the container holds or inherits. The error is
-// *Unknown for one that is not known.
-func (c *Manager) Devices(container string) ([]string, error) {
+// Devices returns the devices that the container holds or inherits. The error is an
+// *UnknownContainerError if the container is not known.
+func (m *Manager) Devices(container string) ([]string, error) {
 	if err := CheckID(container); err != nil {
 		return nil, err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.isKnown(container) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.isKnown(container) {
 		return nil, &UnknownContainerError{container}
 	}
-	return c.allocations.EffectiveDevices(container), nil
+	return m.allocations.EffectiveDevices(container), nil
 }
 
-// Status is what is known of a container. The error is *Unknown for one that
-// is not.
-func (c *Manager) Status(container string) (ContainerStatus, error) {
+// Status returns the container's devices and the kernel's rules for it. The error is an
+// *UnknownContainerError if the container is not known.
+func (m *Manager) Status(container string) (ContainerStatus, error) {
 	if err := CheckID(container); err != nil {
 		return ContainerStatus{}, err
 	}
-	c.mu.Lock()
-	known := c.isKnown(container)
-	f, devices := c.infos[container], c.allocations.EffectiveDevices(container)
-	_, parts := c.allocations.EffectiveShares(container)
-	c.mu.Unlock()
+	m.mu.Lock()
+	known := m.isKnown(container)
+	f, devices := m.infos[container], m.allocations.EffectiveDevices(container)
+	_, parts := m.allocations.EffectiveShares(container)
+	m.mu.Unlock()
 	if !known {
 		return ContainerStatus{}, &UnknownContainerError{container}
 	}
@@ -274,7 +274,7 @@ func (c *Manager) Status(container string) (ContainerStatus, error) {
 	if !f.Isolated {
 		return s, nil
 	}
-	list, err := c.cfg.Kernel.DeviceRules(c.cgroupPath(container))
+	list, err := m.cfg.Kernel.DeviceRules(m.cgroupPath(container))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return ContainerStatus{}, err
 	}
@@ -284,22 +284,22 @@ func (c *Manager) Status(container string) (ContainerStatus, error) {
 	return s, nil
 }
 
-// isKnown reports whether the books have the container, or for a nested one an
-// ancestor. The caller holds mu.
-func (c *Manager) isKnown(container string) bool {
+// isKnown reports whether the container, or an ancestor of a nested one, has an allocation. The
+// caller holds mu.
+func (m *Manager) isKnown(container string) bool {
 	for ; container != ""; container = allocation.ParentID(container) {
-		if _, ok := c.allocations.Get(container); ok {
+		if _, ok := m.allocations.Get(container); ok {
 			return true
 		}
 	}
 	return false
 }
 
-// existingDevices are those of the devices that the host still has: one may be gone
-// since it was granted, and the container runs on with the others.
-func (c *Manager) existingDevices(devices []string) []string {
+// existingDevices returns those of the devices that the host still has. A device may disappear
+// after it was granted; its container keeps running with the others.
+func (m *Manager) existingDevices(devices []string) []string {
 	return slices.DeleteFunc(slices.Clone(devices), func(d string) bool {
-		_, err := c.cfg.Kernel.DeviceNodes([]string{d})
+		_, err := m.cfg.Kernel.DeviceNodes([]string{d})
 		return err != nil
 	})
 }

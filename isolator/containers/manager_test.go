@@ -154,7 +154,7 @@ func TestDriverVolume(t *testing.T) {
 		t.Errorf("without GPUs: got %+v, %v", got, err)
 	}
 	l.Container, l.Resources = "d", resources(1)
-	if _, err := m.Prepare(t.Context(), l); err == nil || !strings.Contains(err.Error(), "prepare container d: its image asks for the GPU driver: no driver here") {
+	if _, err := m.Prepare(t.Context(), l); err == nil || !strings.Contains(err.Error(), "prepare container d: its image requests the GPU driver: no driver here") {
 		t.Errorf("with a GPU: got %v", err)
 	}
 	if h := m.Holders(); len(h) != 0 {
@@ -245,7 +245,7 @@ func TestPrepareRejects(t *testing.T) {
 		{"set aside", "b", resources(1, "GPU-4"), "one of the 3 set aside"},
 		{"not there", "b", resources(1, "GPU-9"), "device GPU-9 is not among this host's 5 GPUs"},
 		{"a fraction", "b", resources(0.5), "gpus:0.5 is not a whole number"},
-		{"runs with others", "a", resources(1), "it runs already, with 3 GPUs and not the 1 asked for"},
+		{"runs with others", "a", resources(1), "it runs already, with 3 GPUs and not the 1 requested"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

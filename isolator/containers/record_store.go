@@ -20,12 +20,12 @@ const (
 	locationFile = "cgroups"
 )
 
-// recordStore is the folder with one file for each container. A file is replaced
-// whole, so that a crash of the process leaves the old or the new one. It is
-// not synced: what a crash of the machine tears, its cgroups go with.
+// recordStore is the folder with one file for each container. A file is replaced as a whole, so
+// a crash of the process leaves the old or the new one. It is not synced: a crash of the
+// machine that damages a file ends its cgroup, too.
 type recordStore struct {
 	dir string
-	// beforeChange, where a test set it, is asked before each change of a file.
+	// beforeChange is set by tests only. It runs before each change of a file and may fail it.
 	beforeChange func(name string) error
 }
 
@@ -39,13 +39,13 @@ type badRecord struct {
 	err  error
 }
 
-// loadRecords gives the entries, parents before the nested, and the files that hold
-// none. It makes the folder and removes what a crash left half written.
-func (f recordStore) loadRecords() (entries []containerRecord, bad []badRecord, err error) {
-	if err := os.MkdirAll(f.dir, 0o700); err != nil {
+// loadRecords returns the records, parents before nested containers, and the files that contain
+// none. It creates the folder, and removes files that a crash left incomplete.
+func (s recordStore) loadRecords() (entries []containerRecord, bad []badRecord, err error) {
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return nil, nil, fmt.Errorf("make folder of containers: %w", err)
 	}
-	list, err := os.ReadDir(f.dir)
+	list, err := os.ReadDir(s.dir)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read folder of containers: %w", err)
 	}
@@ -53,11 +53,11 @@ func (f recordStore) loadRecords() (entries []containerRecord, bad []badRecord, 
 		name := file.Name()
 		switch {
 		case strings.HasPrefix(name, tempPrefix):
-			if err := f.removeFile(name); err != nil {
+			if err := s.removeFile(name); err != nil {
 				return nil, nil, err
 			}
 		case strings.HasSuffix(name, recordSuffix):
-			if e, err := f.parseRecord(name); err != nil {
+			if e, err := s.parseRecord(name); err != nil {
 				bad = append(bad, badRecord{name, err})
 			} else {
 				entries = append(entries, e)
@@ -70,8 +70,8 @@ func (f recordStore) loadRecords() (entries []containerRecord, bad []badRecord, 
 	return entries, bad, nil
 }
 
-func (f recordStore) parseRecord(name string) (containerRecord, error) {
-	text, err := os.ReadFile(filepath.Join(f.dir, name))
+func (s recordStore) parseRecord(name string) (containerRecord, error) {
+	text, err := os.ReadFile(filepath.Join(s.dir, name))
 	if err != nil {
 		return containerRecord{}, fmt.Errorf("read container's file: %w", err)
 	}
@@ -83,35 +83,35 @@ func (f recordStore) parseRecord(name string) (containerRecord, error) {
 		return containerRecord{}, fmt.Errorf("parse container's file: %w", err)
 	}
 	if recordFileName(e.Allocation.Container) != name {
-		return containerRecord{}, fmt.Errorf("parse container's file %s: it is of container %s", name, e.Allocation.Container)
+		return containerRecord{}, fmt.Errorf("parse container's file %s: it belongs to container %s", name, e.Allocation.Container)
 	}
 	return e, nil
 }
 
-// bindLocation notes where the cgroups of the containers are. Files of containers
-// whose cgroups are elsewhere are an error: these containers may run, and would
-// look gone here.
-func (f recordStore) bindLocation(home string, containers int) error {
-	was, err := os.ReadFile(filepath.Join(f.dir, locationFile))
+// bindLocation records where the containers' cgroups are. It is an error if the folder has
+// records of containers with cgroups elsewhere: such containers may be running, and would look
+// ended here.
+func (s recordStore) bindLocation(home string, containers int) error {
+	was, err := os.ReadFile(filepath.Join(s.dir, locationFile))
 	switch {
 	case err == nil && strings.TrimSpace(string(was)) == home:
 		return nil
 	case err == nil && containers > 0:
-		return fmt.Errorf("%s keeps %d containers of a daemon with %s, this one has %s: start it as it was, or with a --runtime-dir of its own; "+
-			"once none of those containers runs, remove the folder", f.dir, containers, strings.TrimSpace(string(was)), home)
+		return fmt.Errorf("%s contains records of %d containers of a daemon with %s, but this daemon has %s: start it with the former flags, or with its own --runtime-dir; "+
+			"once none of those containers runs, remove the folder", s.dir, containers, strings.TrimSpace(string(was)), home)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("read where the containers' cgroups are: %w", err)
+		return fmt.Errorf("read the location of the containers' cgroups: %w", err)
 	}
-	if err := f.replaceFile(locationFile, []byte(home)); err != nil {
-		return fmt.Errorf("note where the containers' cgroups are: %w", err)
+	if err := s.replaceFile(locationFile, []byte(home)); err != nil {
+		return fmt.Errorf("write the location of the containers' cgroups: %w", err)
 	}
 	return nil
 }
 
-func (f recordStore) writeRecord(e containerRecord) error {
+func (s recordStore) writeRecord(e containerRecord) error {
 	text, err := json.Marshal(e)
 	if err == nil {
-		err = f.replaceFile(recordFileName(e.Allocation.Container), text)
+		err = s.replaceFile(recordFileName(e.Allocation.Container), text)
 	}
 	if err != nil {
 		return fmt.Errorf("write container's file: %w", err)
@@ -119,16 +119,16 @@ func (f recordStore) writeRecord(e containerRecord) error {
 	return nil
 }
 
-// replaceFile replaces a file, or leaves it as it is. One writer at a time for a
-// container, so that the name of the new one is free.
-func (f recordStore) replaceFile(name string, text []byte) error {
-	if err := f.runHook(name); err != nil {
+// replaceFile replaces a file, or leaves it as it is. A container has one writer at a time, so
+// the name of the temporary file is free.
+func (s recordStore) replaceFile(name string, text []byte) error {
+	if err := s.runHook(name); err != nil {
 		return err
 	}
-	fresh := filepath.Join(f.dir, tempPrefix+name)
+	fresh := filepath.Join(s.dir, tempPrefix+name)
 	err := os.WriteFile(fresh, append(text, '\n'), 0o600)
 	if err == nil {
-		err = os.Rename(fresh, filepath.Join(f.dir, name))
+		err = os.Rename(fresh, filepath.Join(s.dir, name))
 	}
 	if err != nil {
 		os.Remove(fresh)
@@ -136,19 +136,19 @@ func (f recordStore) replaceFile(name string, text []byte) error {
 	return err
 }
 
-func (f recordStore) runHook(name string) error {
-	if f.beforeChange == nil {
+func (s recordStore) runHook(name string) error {
+	if s.beforeChange == nil {
 		return nil
 	}
-	return f.beforeChange(name)
+	return s.beforeChange(name)
 }
 
-// removeFile removes a file; one that is gone is removed already.
-func (f recordStore) removeFile(name string) error {
-	if err := f.runHook(name); err != nil {
+// removeFile removes a file. A file that does not exist is no error.
+func (s recordStore) removeFile(name string) error {
+	if err := s.runHook(name); err != nil {
 		return fmt.Errorf("remove container's file: %w", err)
 	}
-	if err := os.Remove(filepath.Join(f.dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(filepath.Join(s.dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove container's file: %w", err)
 	}
 	return nil

@@ -13,119 +13,119 @@ import (
 	"mesos-gpu/isolator/rules"
 )
 
-// Cleanup lets go of a container and those nested in it. One that is not known
-// is cleaned up already.
-func (c *Manager) Cleanup(container string) error {
+// Cleanup releases a container and those nested in it. A container that is not known is no
+// error.
+func (m *Manager) Cleanup(container string) error {
 	if err := CheckID(container); err != nil {
 		return err
 	}
-	defer c.lockRoot(container)()
-	return c.releaseContainer(container)
+	defer m.lockRoot(container)()
+	return m.releaseContainer(container)
 }
 
-func (c *Manager) releaseContainer(container string) error {
-	c.mu.Lock()
-	ends := c.cgroupGrants(container)
-	c.mu.Unlock()
+func (m *Manager) releaseContainer(container string) error {
+	m.mu.Lock()
+	ends := m.cgroupGrants(container)
+	m.mu.Unlock()
 	for _, e := range slices.Backward(ends) { // nested ones first
 		if e.intermediate {
-			continue // it goes with the container's
+			continue // it is removed with the container's
 		}
-		if err := c.cfg.Kernel.ReleaseCgroup(e.cgroup); err != nil {
+		if err := m.cfg.Kernel.ReleaseCgroup(e.cgroup); err != nil {
 			return fmt.Errorf("clean up container %s: %w", container, err)
 		}
 	}
-	if err := c.forgetContainer(container); err != nil {
+	if err := m.forgetContainer(container); err != nil {
 		return fmt.Errorf("clean up container %s: %w", container, err)
 	}
 	return nil
 }
 
-// Recover keeps the containers that are alive and lets go of all others; those
-// alive whose files are lost are found again from their cgroups.
-func (c *Manager) Recover(alive []string) error {
+// Recover keeps the containers that are alive and releases all others. A container that is
+// alive and whose record is lost is restored from its cgroup.
+func (m *Manager) Recover(alive []string) error {
 	for _, id := range alive {
 		if err := CheckID(id); err != nil {
 			return err
 		}
 	}
-	c.releaseOrphans(alive)
-	if err := c.releaseEnded(); err != nil {
+	m.releaseOrphans(alive)
+	if err := m.releaseEnded(); err != nil {
 		return fmt.Errorf("recover containers: %w", err)
 	}
 	parentsFirst := slices.SortedFunc(slices.Values(alive), func(a, b string) int {
 		return cmp.Compare(strings.Count(a, "."), strings.Count(b, "."))
 	})
 	for _, id := range parentsFirst {
-		if err := c.recoverContainer(id); err != nil {
+		if err := m.recoverContainer(id); err != nil {
 			return fmt.Errorf("recover containers: %w", err)
 		}
 	}
 	return nil
 }
 
-// releaseOrphans lets go of those that are not alive. One that cannot be, for
-// a process of it is left, keeps its devices: an agent that cannot recover
-// for that would help nobody.
-func (c *Manager) releaseOrphans(alive []string) {
-	c.scanLock.Lock()
-	defer c.scanLock.Unlock()
-	c.mu.Lock()
-	strangers := c.allocations.FindOrphans(alive)
-	c.mu.Unlock()
+// releaseOrphans releases the containers that are not alive. A container that cannot be
+// released, because a process of it still runs, keeps its devices: failing the agent's recovery
+// would not help.
+func (m *Manager) releaseOrphans(alive []string) {
+	m.scanLock.Lock()
+	defer m.scanLock.Unlock()
+	m.mu.Lock()
+	strangers := m.allocations.FindOrphans(alive)
+	m.mu.Unlock()
 	for _, id := range strangers {
-		log := c.cfg.Log.WithField("container", id)
-		if err := c.releaseContainer(id); err != nil {
-			log.WithError(err).Warn("container is not alive for the agent, but keeps its devices")
+		log := m.cfg.Log.WithField("container", id)
+		if err := m.releaseContainer(id); err != nil {
+			log.WithError(err).Warn("container has ended for the agent, but cannot be released: its devices stay allocated")
 			continue
 		}
-		log.Info("container ended while nobody told")
+		log.Info("released a container that ended without a cleanup call")
 	}
 }
 
-func (c *Manager) recoverContainer(id string) error {
-	defer c.lockRoot(id)()
-	return c.restoreFromCgroup(id, false)
+func (m *Manager) recoverContainer(id string) error {
+	defer m.lockRoot(id)()
+	return m.restoreFromCgroup(id, false)
 }
 
-// releaseEnded lets go of containers whose cgroup is gone, and with it all their
-// processes. It passes by those that a call is about.
-func (c *Manager) releaseEnded() error {
-	c.mu.Lock()
-	all := c.allocations.ListAll()
-	c.mu.Unlock()
+// releaseEnded releases containers whose cgroup, and with it all their processes, no longer
+// exists. It skips containers that another call is working on.
+func (m *Manager) releaseEnded() error {
+	m.mu.Lock()
+	all := m.allocations.ListAll()
+	m.mu.Unlock()
 	for _, h := range all {
-		if err := c.releaseIfEnded(h.Container); err != nil {
+		if err := m.releaseIfEnded(h.Container); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (c *Manager) releaseIfEnded(id string) error {
-	unlock, ok := c.rootLocks.tryLock(allocation.RootID(id))
+func (m *Manager) releaseIfEnded(id string) error {
+	unlock, ok := m.rootLocks.tryLock(allocation.RootID(id))
 	if !ok {
 		return nil
 	}
 	defer unlock()
-	c.mu.Lock()
-	isolated := c.infos[id].Isolated
-	c.mu.Unlock()
+	m.mu.Lock()
+	isolated := m.infos[id].Isolated
+	m.mu.Unlock()
 	if !isolated {
-		return nil // its cgroup is still to come
+		return nil // its cgroup does not exist yet
 	}
-	_, err := c.cfg.Kernel.DeviceRules(c.cgroupPath(id))
+	_, err := m.cfg.Kernel.DeviceRules(m.cgroupPath(id))
 	if !errors.Is(err, fs.ErrNotExist) {
-		return nil // what else is wrong shows where it matters
+		return nil // other errors show up where they matter
 	}
-	c.cfg.Log.WithField("container", id).Info("container's cgroup is gone: its devices are free")
-	return c.releaseContainer(id)
+	m.cfg.Log.WithField("container", id).Info("container's cgroup no longer exists: its devices are released")
+	return m.releaseContainer(id)
 }
 
-// scanCgroups finds those containers again that hold devices, below a cgroup; the
-// names of all of them begin with prefix.
-func (c *Manager) scanCgroups(cgroup, prefix string) error {
-	names, err := c.cfg.Kernel.ListChildCgroups(cgroup)
+// scanCgroups restores the containers below a cgroup that hold devices. Their ids begin with
+// prefix.
+func (m *Manager) scanCgroups(cgroup, prefix string) error {
+	names, err := m.cfg.Kernel.ListChildCgroups(cgroup)
 	if err != nil {
 		return fmt.Errorf("search cgroups for containers: %w", err)
 	}
@@ -135,56 +135,56 @@ func (c *Manager) scanCgroups(cgroup, prefix string) error {
 			continue
 		}
 		below := path.Join(cgroup, name)
-		if held, err := c.cfg.Kernel.AllowedDevices(below); err == nil && len(held) > 0 {
-			if err := c.restoreFromCgroup(id, false); err != nil {
+		if held, err := m.cfg.Kernel.AllowedDevices(below); err == nil && len(held) > 0 {
+			if err := m.restoreFromCgroup(id, false); err != nil {
 				return err
 			}
 		}
-		if err := c.scanCgroups(path.Join(below, nestedCgroupName), id+"."); err != nil {
+		if err := m.scanCgroups(path.Join(below, nestedCgroupName), id+"."); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// restoreFromCgroup enters a container that is not in the books as its cgroup says,
-// if it has one that is confined; with runs one without devices too. Without
-// it that may be a container that is still to be prepared.
-func (c *Manager) restoreFromCgroup(id string, runs bool) error {
-	c.mu.Lock()
-	_, known := c.allocations.Get(id)
-	c.mu.Unlock()
+// restoreFromCgroup allocates to an unknown container what its cgroup allows, if it has a
+// confined one. A container without devices is restored only if it runs: otherwise it may be
+// one that is yet to be prepared.
+func (m *Manager) restoreFromCgroup(id string, runs bool) error {
+	m.mu.Lock()
+	_, known := m.allocations.Get(id)
+	m.mu.Unlock()
 	if known {
 		return nil
 	}
-	list, err := c.cfg.Kernel.DeviceRules(c.cgroupPath(id))
-	// One that nobody confined was launched past this daemon.
+	list, err := m.cfg.Kernel.DeviceRules(m.cgroupPath(id))
+	// An unconfined container was launched without this daemon.
 	if errors.Is(err, fs.ErrNotExist) || err == nil && rules.IsUnconfined(list) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	devices, err := c.cfg.Kernel.AllowedDevices(c.cgroupPath(id))
+	devices, err := m.cfg.Kernel.AllowedDevices(m.cgroupPath(id))
 	if err != nil || len(devices) == 0 && !runs {
 		return err
 	}
-	return c.restoreAllocation(id, devices)
+	return m.restoreAllocation(id, devices)
 }
 
-func (c *Manager) restoreAllocation(id string, devices []string) error {
-	log := c.cfg.Log.WithField("container", id)
-	c.mu.Lock()
-	h, err := c.allocations.RestoreAllocation(id, devices)
+func (m *Manager) restoreAllocation(id string, devices []string) error {
+	log := m.cfg.Log.WithField("container", id)
+	m.mu.Lock()
+	h, err := m.allocations.RestoreAllocation(id, devices)
 	if err == nil {
-		c.allocations.SetAllocations(h)
-		c.infos[id] = containerInfo{Isolated: true}
+		m.allocations.SetAllocations(h)
+		m.infos[id] = containerInfo{Isolated: true}
 	}
-	c.mu.Unlock()
+	m.mu.Unlock()
 	if err != nil {
-		log.WithError(err).Error("container's cgroup contradicts the books: nothing is changed")
+		log.WithError(err).Error("container's cgroup allows devices of other containers: nothing is changed")
 		return nil
 	}
-	log.WithField("gpus", devices).Info("container found again from its cgroup")
-	return c.saveRecords(h)
+	log.WithField("gpus", devices).Info("container restored from its cgroup")
+	return m.saveRecords(h)
 }

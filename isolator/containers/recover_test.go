@@ -35,9 +35,9 @@ func TestLostRecordsAreRestoredFromCgroups(t *testing.T) {
 				t.Fatal(err)
 			}
 			m.restart(t)
-			m.wantLogged(t, "container found again from its cgroup")
+			m.wantLogged(t, "container restored from its cgroup")
 			if c.name != "removed" {
-				m.wantLogged(t, "container's file is of no use: asking its cgroup")
+				m.wantLogged(t, "container's file is unreadable: reading its cgroup instead")
 			}
 			m.wantDevices(t, "p", "GPU-0 GPU-2 GPU-3")
 			m.wantDevices(t, "p.part", "GPU-0")
@@ -90,7 +90,7 @@ func TestOpenReleasesEndedContainers(t *testing.T) {
 	}
 	m.kernel.DestroyCgroup("mesos/gone")
 	m.restart(t)
-	m.wantLogged(t, "container's cgroup is gone: its devices are free")
+	m.wantLogged(t, "container's cgroup no longer exists: its devices are released")
 	if _, err := m.Devices("gone"); err == nil {
 		t.Error("a container without cgroup is still known")
 	}
@@ -162,7 +162,7 @@ func TestRecoverReleasesOrphans(t *testing.T) {
 	if err := m.Recover(nil); err != nil {
 		t.Error(err)
 	}
-	m.wantLogged(t, "container is not alive for the agent, but keeps its devices")
+	m.wantLogged(t, "container has ended for the agent, but cannot be released")
 	if held := m.Holders(); len(held) != 1 || held[0].Container != "keep" {
 		t.Errorf("got %v, want keep alone", held)
 	}
@@ -192,7 +192,7 @@ func TestContradictingCgroupsAreLeftUnchanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.restart(t)
-	m.wantLogged(t, "container's cgroup contradicts the books")
+	m.wantLogged(t, "container's cgroup allows devices of other containers")
 	m.wantDevices(t, "p", "GPU-2")
 	if _, err := m.Devices("x"); err == nil {
 		t.Error("it was entered")

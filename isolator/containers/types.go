@@ -6,14 +6,13 @@ import (
 	"mesos-gpu/isolator/share"
 )
 
-// LaunchRequest is what the agent says of a container that it is about to launch.
+// LaunchRequest is the agent's description of a container that it is about to launch.
 type LaunchRequest struct {
-	// Container is Mesos's id, nested ones "PARENT.CHILD".
+	// Container is Mesos's id, "PARENT.CHILD" for a nested one.
 	Container string `json:"container"`
 	// Directory is the sandbox on the host.
 	Directory string `json:"directory,omitempty"`
-	// Rootfs tells that the container has a file system of its own, made of
-	// Image.
+	// Rootfs is set if the container has a root file system of its own, made from Image.
 	Rootfs    bool                       `json:"rootfs,omitempty"`
 	Framework string                     `json:"framework,omitempty"`
 	Executor  string                     `json:"executor,omitempty"`
@@ -23,19 +22,19 @@ type LaunchRequest struct {
 	Image     ImageSettings              `json:"image,omitzero"`
 }
 
-// ImageSettings is what an image says of itself.
+// ImageSettings are the labels and the environment of an image.
 type ImageSettings struct {
 	Labels      map[string]string `json:"labels,omitempty"`
 	Environment map[string]string `json:"environment,omitempty"`
 }
 
-// LaunchSetup is what a container gets at its launch.
+// LaunchSetup is what a container is launched with.
 type LaunchSetup struct {
-	// Devices are the GPUs it holds or inherits, by UUID.
+	// Devices are the UUIDs of the GPUs that it holds or inherits.
 	Devices []string `json:"devices"`
-	// Nodes belong into a /dev of the container's own.
+	// Nodes are for the container's own /dev.
 	Nodes []DeviceNode `json:"nodes"`
-	// Mounts belong into a file system of the container's own.
+	// Mounts are for the container's own root file system.
 	Mounts      []BindMount       `json:"mounts"`
 	Environment map[string]string `json:"environment"`
 }
@@ -50,19 +49,19 @@ type DeviceNode struct {
 // BindMount is a bind mount of the host's Source at the container's Target.
 type BindMount = share.LimitMount
 
-// ContainerShare is how a container is held to its parts of shared devices, and what
-// its processes need for that.
+// ContainerShare describes how a container's shares of devices are enforced, and what its
+// processes need for that.
 type ContainerShare struct {
 	Method gpu.EnforcementMethod `json:"method"`
 	Shares []gpu.DeviceShare     `json:"parts"`
-	// Mounts belong into the container, Environment to its processes.
+	// Mounts are for the container, Environment is for its processes.
 	Mounts      []BindMount       `json:"mounts"`
 	Environment map[string]string `json:"environment"`
-	// Warning, where set, is for whoever owns the task.
+	// Warning, if set, is for the owner of the task.
 	Warning string `json:"warning,omitempty"`
 }
 
-// ContainerStatus is what is known of a container, Rules by the kernel.
+// ContainerStatus is a container's allocation, and the kernel's rules for its cgroup.
 type ContainerStatus struct {
 	Holder gpu.ContainerDevices `json:"holder"`
 	Rules  []string             `json:"rules"`
