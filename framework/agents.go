@@ -100,7 +100,7 @@ func (r *clusterReader) GetAgent(ctx context.Context, id string) (api.AgentDetai
 	}
 	at := slices.IndexFunc(agents, func(a master.ListedAgent) bool { return a.ID == id })
 	if at < 0 {
-		return api.AgentDetail{}, api.NewProblemf(http.StatusNotFound, "the master lists no agent %q", id)
+		return api.AgentDetail{}, api.NewProblemf(http.StatusNotFound, "the master lists no agent %q", id).WithCode(api.CodeAgentNotFound, id)
 	}
 	a := &agents[at]
 	cordons := r.view.cordonedHosts()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strconv"
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/master"
@@ -49,11 +50,11 @@ func (v *readModel) execCommand(name string, index int, r *api.ExecRequest) (mas
 	case e == nil:
 		return master.ExecCommand{}, api.UnknownJob(name)
 	case index < 0 || index >= len(e.Tasks):
-		return master.ExecCommand{}, api.NewProblemf(http.StatusNotFound, "job %q has no task %d: it has %d", name, index, len(e.Tasks))
+		return master.ExecCommand{}, api.NewProblemf(http.StatusNotFound, "job %q has no task %d: it has %d", name, index, len(e.Tasks)).WithCode(api.CodeTaskNotFound, name+"."+strconv.Itoa(index))
 	}
 	t := &e.Tasks[index]
 	if t.State != job.Running {
-		return master.ExecCommand{}, api.NewProblemf(http.StatusConflict, "task %d of job %q is %s: commands run beside running tasks only", index, name, t.State)
+		return master.ExecCommand{}, api.NewProblemf(http.StatusConflict, "task %d of job %q is %s: commands run beside running tasks only", index, name, t.State).WithCode(api.CodeTaskNotRunning, t.ID)
 	}
 	return master.ExecCommand{
 		AgentURL: t.AgentURL, ExecutorID: t.ID, Engine: e.Spec.Containerizer == job.Docker,

@@ -116,7 +116,7 @@ func checkSameSubmission(ctx context.Context, old, spec *job.Spec) error {
 		return err
 	}
 	if old.ClientKey.Digest != spec.ClientKey.Digest {
-		return api.NewProblemf(http.StatusUnprocessableEntity, "%s %q: job %q was submitted by this key and another body: use a key for each submission", api.IdempotencyKey, spec.ClientKey.Key, old.Name)
+		return api.NewProblemf(http.StatusUnprocessableEntity, "%s %q: job %q was submitted by this key and another body: use a key for each submission", api.IdempotencyKey, spec.ClientKey.Key, old.Name).WithCode(api.CodeIdempotencyKeyReused, spec.ClientKey.Key)
 	}
 	return nil
 }
@@ -129,7 +129,7 @@ func (b *leaderBackend) checkSubmitPermission(ctx context.Context, spec *job.Spe
 		return err
 	}
 	if old, ok := b.loop.state.Job(spec.Name); ok && !g.CanChangeJob(old.Spec.Role, old.Spec.Owner) {
-		return api.NewProblemf(http.StatusConflict, "there is a job %q that is not yours: choose another name", spec.Name)
+		return api.NewProblemf(http.StatusConflict, "there is a job %q that is not yours: choose another name", spec.Name).WithCode(api.CodeJobExists, spec.Name)
 	}
 	return nil
 }

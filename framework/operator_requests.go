@@ -191,7 +191,7 @@ func (b *leaderBackend) findHost(ctx context.Context, agent string) (findHost st
 			return cmp.Or(a.Hostname, a.ID), nil
 		}
 	}
-	return "", api.NewProblemf(http.StatusNotFound, "there is no agent with the id or hostname %q", agent)
+	return "", api.UnknownAgent(agent)
 }
 
 // GetDemand asks the loop what is lacking. A guess without offers would have

@@ -61,7 +61,7 @@ func (c *fakeCluster) findJob(name string) (*job.Job, error) {
 			return j, nil
 		}
 	}
-	return nil, api.NewProblemf(404, "there is no job %q", name)
+	return nil, api.UnknownJob(name)
 }
 
 func (c *fakeCluster) viewOf(j *job.Job) api.JobView {
@@ -138,7 +138,7 @@ func (c *fakeCluster) GetTask(_ context.Context, id string) (job.Task, error) {
 			}
 		}
 	}
-	return job.Task{}, api.NewProblemf(404, "there is no task %q", id)
+	return job.Task{}, api.UnknownTask(id)
 }
 
 func (c *fakeCluster) ReadTaskLog(_ context.Context, t job.Task, file string, offset, length uint64) ([]byte, uint64, error) {
@@ -160,7 +160,7 @@ func (c *fakeCluster) GetSchedule(_ context.Context, name string) (api.ScheduleV
 			return s, nil
 		}
 	}
-	return api.ScheduleView{}, api.NewProblemf(404, "there is no schedule %q", name)
+	return api.ScheduleView{}, api.UnknownSchedule(name)
 }
 
 func (c *fakeCluster) EndSchedule(ctx context.Context, name string) error {

@@ -17,14 +17,14 @@ import (
 	"mesos-gpu/job/spell"
 )
 
-// listCommands are the commands that list what there is, by how the scheduler says
-// that there is no such thing.
-func listCommands() map[string]string {
-	return map[string]string{
-		"there is no job ":      "mesos-gpu ps --all",
-		"there is no task ":     "mesos-gpu describe JOB",
-		"there is no agent ":    "mesos-gpu agents",
-		"there is no schedule ": "mesos-gpu schedules",
+// listCommands are the commands that list what exists, by the code of what is
+// missing.
+func listCommands() map[api.ProblemCode]string {
+	return map[api.ProblemCode]string{
+		api.CodeJobNotFound:      "mesos-gpu ps --all",
+		api.CodeTaskNotFound:     "mesos-gpu describe JOB",
+		api.CodeAgentNotFound:    "mesos-gpu agents",
+		api.CodeScheduleNotFound: "mesos-gpu schedules",
 	}
 }
 
@@ -48,10 +48,8 @@ func adviseError(err error) string {
 	}
 	text := err.Error()
 	if p := (*api.Problem)(nil); errors.As(err, &p) && strings.HasSuffix(text, p.Detail) {
-		for begins, next := range listCommands() {
-			if strings.HasPrefix(p.Detail, begins) {
-				return fmt.Sprintf("%s: see %s", text, next)
-			}
+		if next := listCommands()[p.Code]; next != "" {
+			return fmt.Sprintf("%s: see %s", text, next)
 		}
 	}
 	if u := (*url.Error)(nil); errors.As(err, &u) && !errors.Is(err, context.Canceled) {
@@ -73,11 +71,11 @@ func describeUnreachable(u *url.Error) string {
 	return fmt.Sprintf("ask the scheduler at %s: %v: %s", at, u.Err, next)
 }
 
-// isUnknownTask reports whether the scheduler knows no such task, which is not
-// that the task has written nothing.
-func isUnknownTask(err error, task string) bool {
+// isUnknownTask reports whether the task does not exist. A task without output is
+// api.CodeLogNotFound instead.
+func isUnknownTask(err error) bool {
 	var p *api.Problem
-	return isNotFound(err) && errors.As(err, &p) && p.Detail == api.UnknownTask(task).Detail
+	return errors.As(err, &p) && p.Code == api.CodeTaskNotFound
 }
 
 // describeFlagError says what a flag takes, where its library tells how it reads it.

@@ -139,7 +139,7 @@ func TestCommandAliases(t *testing.T) {
 type rejectingCluster struct{ *fakeCluster }
 
 func (*rejectingCluster) CordonAgent(_ context.Context, agent, _ string, _ bool) error {
-	return api.NewProblemf(404, "there is no agent with the id or hostname %q", agent)
+	return api.UnknownAgent(agent)
 }
 
 func (*rejectingCluster) StopTask(_ context.Context, task string, _ bool) error {

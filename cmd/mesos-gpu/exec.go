@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
-	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -180,7 +177,7 @@ func (a *cliApp) execFailed(ctx context.Context, program string, err error) erro
 	if ctx.Err() != nil {
 		return &exitStatus{128 + int(syscall.SIGINT)}
 	}
-	status, why := parseStartError(program, err)
+	status, why := parseStartError(err)
 	if status == 0 {
 		return err
 	}
@@ -188,36 +185,22 @@ func (a *cliApp) execFailed(ctx context.Context, program string, err error) erro
 	return &exitStatus{status}
 }
 
-// startErrorPattern is how Go, runc and our agent name the program and what is in its
-// way.
-var startErrorPattern = regexp.MustCompile(`(?:exec:?|start) "?([^\s":]+)"?: (no such.*|exec.*|permission denied|is a directory)`)
-
-// parseStartError reads an agent's answer that a program was not started, 0 where it
-// says something else: what is refused or not there may be another file.
-func parseStartError(program string, err error) (status int, why string) {
+// parseStartError returns the exit status and the reason where the container does
+// not start the program, and status 0 for other errors.
+func parseStartError(err error) (status int, reason string) {
 	var p *api.Problem
-	if !errors.As(err, &p) || p.Status == http.StatusNotFound {
+	if !errors.As(err, &p) {
 		return 0, ""
 	}
-	tried := startErrorPattern.FindStringSubmatch(p.Detail)
-	if tried == nil || path.Base(tried[1]) != path.Base(program) {
-		return 0, ""
-	}
-	for _, told := range []struct {
-		text   string
-		status int
-		why    string
-	}{
-		{"no such program", exitNotFound, "there is no such program in the task's container"},
-		{"executable file not found", exitNotFound, "there is no such program in the task's container"},
-		{"no such file or directory", exitNotFound, "there is no such program in the task's container"},
-		{"permission denied", exitCannotRun, "it may not be executed"},
-		{"exec format error", exitCannotRun, "it is no program of the agent's processor, or a script whose first line names no interpreter"},
-		{"is a directory", exitCannotRun, "it is a directory"},
-	} {
-		if strings.HasPrefix(tried[2], told.text) {
-			return told.status, told.why
-		}
+	switch p.Code {
+	case api.CodeProgramNotFound:
+		return exitNotFound, "there is no such program in the task's container"
+	case api.CodeProgramNotPermitted:
+		return exitCannotRun, "it may not be executed"
+	case api.CodeProgramWrongFormat:
+		return exitCannotRun, "it is no program of the agent's processor, or a script whose first line names no interpreter"
+	case api.CodeProgramIsDirectory:
+		return exitCannotRun, "it is a directory"
 	}
 	return 0, ""
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -141,15 +140,12 @@ func (a *cliApp) suggestName(ctx context.Context, err error) error {
 	if !errors.As(err, &p) || !strings.HasSuffix(err.Error(), p.Detail) {
 		return err
 	}
-	for begins, kind := range map[string]string{"there is no job ": "JOB", "there is no agent with the id or hostname ": "AGENT"} {
-		quoted, ok := strings.CutPrefix(p.Detail, begins)
-		name, bad := strconv.Unquote(quoted)
-		if !ok || bad != nil {
-			continue
-		}
-		if near := spell.Nearest(name, a.listNames(ctx, []string{kind})); near != "" && near != name && spell.Distance(name, near) <= len(name)/2 {
-			return &suggestionError{err, near}
-		}
+	kind := map[api.ProblemCode]string{api.CodeJobNotFound: "JOB", api.CodeAgentNotFound: "AGENT"}[p.Code]
+	if kind == "" {
+		return err
+	}
+	if near := spell.Nearest(p.Name, a.listNames(ctx, []string{kind})); near != "" && near != p.Name && spell.Distance(p.Name, near) <= len(p.Name)/2 {
+		return &suggestionError{err, near}
 	}
 	return err
 }

@@ -52,7 +52,7 @@ func (a *cliApp) printLogs(ctx context.Context, api *client.Client, name string,
 		if err != nil {
 			return err
 		}
-		if err = a.copyTaskLog(ctx, api, task, o, a.stdout); isUnknownTask(err, task) {
+		if err = a.copyTaskLog(ctx, api, task, o, a.stdout); isUnknownTask(err) {
 			return fmt.Errorf("there is no job and no task %q: see mesos-gpu ps --all, and mesos-gpu describe JOB for its tasks", name)
 		}
 		return err

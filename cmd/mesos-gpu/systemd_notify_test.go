@@ -124,7 +124,7 @@ func TestDaemonStateFromLog(t *testing.T) {
 
 // The messages that a condition knows are those that the daemons log.
 func TestDaemonStateMessagesExist(t *testing.T) {
-	file, err := parser.ParseFile(token.NewFileSet(), "notify.go", nil, 0)
+	file, err := parser.ParseFile(token.NewFileSet(), "systemd_notify.go", nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

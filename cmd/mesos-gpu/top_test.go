@@ -20,7 +20,7 @@ type usageCluster struct {
 
 func (u *usageCluster) ListUsage(_ context.Context, q api.UsageQuery) (list api.UsageList, err error) {
 	if q.Job == "gone" {
-		return list, api.NewProblemf(404, "there is no job %q", q.Job)
+		return list, api.UnknownJob(q.Job)
 	}
 	for _, t := range u.tasks {
 		if q.Job == "" || q.Job == t.Job {

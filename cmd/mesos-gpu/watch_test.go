@@ -36,7 +36,7 @@ func watchWith(t *testing.T, a *cliApp, answers ...any) error {
 // Where a program reads, what is watched is printed as often as it changes.
 // What passes by itself is said once; what does not ends it.
 func TestWatch(t *testing.T) {
-	gone, temporary := api.NewProblemf(404, "there is no job %q", "a"), errors.New("nobody answers")
+	gone, temporary := api.UnknownJob("a"), errors.New("nobody answers")
 	for _, test := range []struct {
 		name, format string
 		answers      []any

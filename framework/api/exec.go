@@ -111,7 +111,7 @@ func parseExecRequest(q url.Values) (r ExecRequest, err error) {
 // What can be known to be in the way is answered before that begins.
 func (s *apiServer) handleExec(w http.ResponseWriter, r *http.Request) error {
 	if !s.execEnabled {
-		return NewProblemf(http.StatusForbidden, "this scheduler runs no commands in containers: its operator has turned that off (--exec=false)")
+		return NewProblemf(http.StatusForbidden, "this scheduler runs no commands in containers: its operator has turned that off (--exec=false)").WithCode(CodeExecDisabled, "")
 	}
 	if err := checkSameOrigin(r); err != nil {
 		return err
@@ -130,10 +130,11 @@ func (s *apiServer) handleExec(w http.ResponseWriter, r *http.Request) error {
 	case s.execSlots <- struct{}{}:
 		defer func() { <-s.execSlots }()
 	default:
-		return NewProblemf(http.StatusServiceUnavailable, "%d commands run in containers through this scheduler, and it takes no more at a time: end one of them", cap(s.execSlots))
+		return NewProblemf(http.StatusServiceUnavailable, "%d commands run in containers through this scheduler, and it takes no more at a time: end one of them", cap(s.execSlots)).WithCode(CodeTooManySessions, "")
 	}
 	return s.runExecSession(w, r, func(ctx context.Context, t Terminal) (int, error) {
-		return leader.Exec(ctx, task.Job, task.Index, request, t)
+		code, err := leader.Exec(ctx, task.Job, task.Index, request, t)
+		return code, classifyStartError(request.Argv[0], err)
 	}, request.Stdin)
 }
 
@@ -153,10 +154,10 @@ func (s *apiServer) findExecTarget(ctx context.Context, name, index string) (lea
 	}
 	i := slices.IndexFunc(view.Tasks, func(t job.Task) bool { return strconv.Itoa(t.Index) == index })
 	if i < 0 {
-		return nil, t, NewProblemf(http.StatusNotFound, "job %s has no task %q: it has %d, counted from 0", name, index, len(view.Tasks))
+		return nil, t, NewProblemf(http.StatusNotFound, "job %s has no task %q: it has %d, counted from 0", name, index, len(view.Tasks)).WithCode(CodeTaskNotFound, name+"."+index)
 	}
 	if t = view.Tasks[i]; t.State != job.Running {
-		return nil, t, NewProblemf(http.StatusConflict, "task %s is %s: commands run in the containers of tasks that are %s", t.ID, t.State, job.Running)
+		return nil, t, NewProblemf(http.StatusConflict, "task %s is %s: commands run in the containers of tasks that are %s", t.ID, t.State, job.Running).WithCode(CodeTaskNotRunning, t.ID)
 	}
 	return leader, t, nil
 }

@@ -152,7 +152,7 @@ func TestExecWithoutStdin(t *testing.T) {
 		c := open("")
 		c.expect("1 <nil>")
 		c.send(StdinChannel, "x")
-		c.expect(`3 {"title":"Bad Request","status":400,"detail":"there is input for a command that was to have none: ask with stdin=true"}`)
+		c.expect(`3 {"title":"Bad Request","status":400,"detail":"there is input for a command that was to have none: ask with stdin=true","code":"invalid_request"}`)
 		c.expectClosed()
 	})
 }
@@ -163,9 +163,9 @@ func TestExecReportsProblem(t *testing.T) {
 		err  error
 		want string
 	}{
-		{NewProblemf(http.StatusConflict, "the task has ended"), `3 {"title":"Conflict","status":409,"detail":"the task has ended"}`},
-		{fmt.Errorf("ask the agent: %w", NewUnavailable("it is away")), `3 {"title":"Service Unavailable","status":503,"detail":"it is away","undone":true}`},
-		{errors.New("the agent has no container"), `3 {"title":"Internal Server Error","status":500,"detail":"the agent has no container"}`},
+		{NewProblemf(http.StatusConflict, "the task has ended"), `3 {"title":"Conflict","status":409,"detail":"the task has ended","code":"conflict"}`},
+		{fmt.Errorf("ask the agent: %w", NewUnavailable("it is away")), `3 {"title":"Service Unavailable","status":503,"detail":"it is away","undone":true,"code":"unavailable"}`},
+		{errors.New("the agent has no container"), `3 {"title":"Internal Server Error","status":500,"detail":"the agent has no container","code":"internal"}`},
 	} {
 		run := func(context.Context, ExecRequest, Terminal) (int, error) { return 0, tt.err }
 		startExecSession(t, run, func(_ *testing.T, open func(string) execClient, _ func()) {
@@ -320,7 +320,7 @@ func TestExecInputIsBounded(t *testing.T) {
 		c.send(StdinChannel, part)
 		close(read)
 		c.send(StdinChannel, "y")
-		c.expect(fmt.Sprintf(`3 {"title":"Bad Request","status":400,"detail":"%d bytes of input are on their way, at most %d may be"}`, ExecWindow+1, ExecWindow))
+		c.expect(fmt.Sprintf(`3 {"title":"Bad Request","status":400,"detail":"%d bytes of input are on their way, at most %d may be","code":"invalid_request"}`, ExecWindow+1, ExecWindow))
 		c.expectClosed()
 	})
 }
@@ -381,7 +381,7 @@ func TestExecSessionsEndOnShutdown(t *testing.T) {
 	startExecSession(t, run, func(t *testing.T, open func(string) execClient, stop func()) {
 		c := open("")
 		stop()
-		c.expect(`3 {"title":"Service Unavailable","status":503,"detail":"the scheduler is stopping, and has ended the command"}`)
+		c.expect(`3 {"title":"Service Unavailable","status":503,"detail":"the scheduler is stopping, and has ended the command","code":"unavailable"}`)
 		c.expectClosed()
 	})
 	if !ended {

@@ -88,7 +88,7 @@ func (f *fakeBackend) OwnerOf(_ context.Context, name, _ string) (role, owner st
 	if w, ok := f.whose[name]; ok {
 		return w[0], w[1], nil
 	}
-	return "", "", NewProblemf(http.StatusNotFound, "there is no job %q", name)
+	return "", "", UnknownJob(name)
 }
 func (f *fakeBackend) ListGPUs(context.Context) ([]GPUView, error) {
 	return slices.Clone(f.gpus), f.err

@@ -75,6 +75,7 @@ var texts = map[reflect.Type]string{
 	reflect.TypeFor[GPUState]():              string(HeldGPU),
 	reflect.TypeFor[GPUReason]():             string(ReasonForeignTask),
 	reflect.TypeFor[gpu.Health]():            string(gpu.Healthy),
+	reflect.TypeFor[ProblemCode]():           string(CodeJobNotFound),
 }
 
 // fillValue sets all that there is in a value.

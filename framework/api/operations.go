@@ -185,7 +185,7 @@ func (s *apiServer) handleGetRole(w http.ResponseWriter, r *http.Request) error 
 	name := r.PathValue("role")
 	i := slices.IndexFunc(roles, func(one RoleStatus) bool { return one.Name == name })
 	if i < 0 {
-		return NewProblemf(http.StatusNotFound, "there is no role %q", name)
+		return NewProblemf(http.StatusNotFound, "there is no role %q", name).WithCode(CodeRoleNotFound, name)
 	}
 	writeJSONWithETag(w, QuotaETag(&roles[i]), roles[i])
 	return nil

@@ -15,53 +15,65 @@ type Problem struct {
 	Title  string `json:"title"`
 	Status int    `json:"status"`
 	Detail string `json:"detail,omitempty"`
-	// Retryable says that nothing has been done and asking again may help.
+	// Retryable is set if nothing has been done and a retry may succeed.
 	Retryable bool `json:"undone,omitempty"`
-	// LeaderURL is the base URL of the API that does it, with status 307.
+	// Code classifies the problem for programs. It is empty where the answer is
+	// a proxy's or an earlier scheduler's.
+	Code ProblemCode `json:"code"`
+	// Name is the name that Code is about, such as that of the missing job.
+	Name string `json:"name,omitempty"`
+	// LeaderURL is the base URL of the leader's API, with status 307.
 	LeaderURL string `json:"-"`
 
 	cause error
 }
 
-// Unwrap is the error that %w named when the Problem was made.
+// Unwrap returns the error that was wrapped by %w in NewProblemf's format.
 func (p *Problem) Unwrap() error { return p.cause }
 
 func (p *Problem) Error() string { return p.Detail }
 
-// NewProblemf makes a Problem of that HTTP status.
+// NewProblemf returns a Problem with the HTTP status and the code of that status.
 func NewProblemf(status int, format string, args ...any) *Problem {
 	err := fmt.Errorf(format, args...)
-	return &Problem{Title: http.StatusText(status), Status: status, Detail: err.Error(), cause: errors.Unwrap(err)}
+	return &Problem{Title: http.StatusText(status), Status: status, Detail: err.Error(), Code: codeOfStatus(status), cause: errors.Unwrap(err)}
 }
 
-// RedirectToLeader sends a write to the leader's API at that URL.
+// RedirectToLeader returns the Problem by which a standby redirects a request to
+// the leader's API at url.
 func RedirectToLeader(url string) *Problem {
 	p := NewProblemf(http.StatusTemporaryRedirect, "this scheduler is a standby: the leader is at %s", url)
 	p.Retryable, p.LeaderURL = true, url
 	return p
 }
 
-// NewUnavailable says that nobody can do it now, and nothing has been done.
+// NewUnavailable returns a retryable Problem with status 503.
 func NewUnavailable(format string, args ...any) *Problem {
 	p := NewProblemf(http.StatusServiceUnavailable, format, args...)
 	p.Retryable = true
 	return p
 }
 
-// UnknownJob, UnknownTask and UnknownSchedule answer for what is not there, and
-// for what the requester may not see: nobody is to tell one from the other.
+// UnknownJob is the problem of a job that does not exist, and of one that the
+// client may not see: both answers are equal, so that a client cannot find out
+// which it is. The same holds of UnknownTask and UnknownSchedule.
 func UnknownJob(name string) *Problem {
-	return NewProblemf(http.StatusNotFound, "there is no job %q", name)
+	return NewProblemf(http.StatusNotFound, "there is no job %q", name).WithCode(CodeJobNotFound, name)
 }
 
-// UnknownTask likewise.
+// UnknownTask is the problem of a task that does not exist; see UnknownJob.
 func UnknownTask(id string) *Problem {
-	return NewProblemf(http.StatusNotFound, "there is no task %q", id)
+	return NewProblemf(http.StatusNotFound, "there is no task %q", id).WithCode(CodeTaskNotFound, id)
 }
 
-// UnknownSchedule likewise.
+// UnknownSchedule is the problem of a schedule that does not exist; see UnknownJob.
 func UnknownSchedule(name string) *Problem {
-	return NewProblemf(http.StatusNotFound, "there is no schedule %q", name)
+	return NewProblemf(http.StatusNotFound, "there is no schedule %q", name).WithCode(CodeScheduleNotFound, name)
+}
+
+// UnknownAgent is the problem of an agent that the scheduler does not know.
+func UnknownAgent(name string) *Problem {
+	return NewProblemf(http.StatusNotFound, "there is no agent with the id or hostname %q", name).WithCode(CodeAgentNotFound, name)
 }
 
 const problemMediaType = "application/problem+json"

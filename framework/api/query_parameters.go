@@ -44,7 +44,7 @@ func (s *apiServer) checkQuery(r *http.Request, pattern string) error {
 	known := knownParameters()[request]
 	for _, name := range slices.Sorted(maps.Keys(query)) {
 		if !slices.Contains(known, name) {
-			return NewProblemf(http.StatusBadRequest, "%s has no parameter %q%s", request, name, suggestParameter(name, known))
+			return NewProblemf(http.StatusBadRequest, "%s has no parameter %q%s", request, name, suggestParameter(name, known)).WithCode(CodeUnknownParameter, name)
 		}
 	}
 	return nil

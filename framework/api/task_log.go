@@ -199,9 +199,9 @@ func hasLog(t *job.Task) bool {
 
 func noLogProblem(t job.Task, stream string) error {
 	if t.State.IsLive() && !hasLog(&t) {
-		return NewProblemf(http.StatusNotFound, "task %s is %s and has no %s yet", t.ID, t.State, stream)
+		return NewProblemf(http.StatusNotFound, "task %s is %s and has no %s yet", t.ID, t.State, stream).WithCode(CodeLogNotFound, t.ID)
 	}
-	return NewProblemf(http.StatusNotFound, "task %s is %s and its agent has no %s of it", t.ID, t.State, stream)
+	return NewProblemf(http.StatusNotFound, "task %s is %s and its agent has no %s of it", t.ID, t.State, stream).WithCode(CodeLogNotFound, t.ID)
 }
 
 // abortIfStarted reports an error, or breaks an answer that has begun: the client must

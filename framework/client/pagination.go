@@ -53,11 +53,12 @@ func listPages[L, T any](ctx context.Context, c *Client, path string, query url.
 	}
 }
 
-// lacksPagination reports whether the scheduler is of an earlier version, whose list has
-// no pages: it answers with all.
+// lacksPagination reports whether the scheduler is an earlier version whose lists
+// have no pages. Those versions sent no codes, only the text.
 func lacksPagination(err error) bool {
 	var p *api.Problem
-	return errors.As(err, &p) && p.Status == http.StatusBadRequest && strings.Contains(p.Detail, `has no parameter "limit"`)
+	return errors.As(err, &p) && (p.Code == api.CodeUnknownParameter && p.Name == "limit" ||
+		p.Code == "" && p.Status == http.StatusBadRequest && strings.Contains(p.Detail, `has no parameter "limit"`))
 }
 
 // queryValues is a query with the page in it.

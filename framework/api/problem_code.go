@@ -1,0 +1,121 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+	"path"
+	"regexp"
+	"strings"
+)
+
+// ProblemCode classifies a Problem for programs. A code keeps its meaning in all
+// later versions, whereas the wording of Detail may change. Programs treat a
+// code that they do not know like the HTTP status.
+type ProblemCode string
+
+// Codes that say no more than the HTTP status.
+const (
+	CodeInvalidRequest     ProblemCode = "invalid_request"
+	CodeUnauthenticated    ProblemCode = "unauthenticated"
+	CodeForbidden          ProblemCode = "forbidden"
+	CodeNotFound           ProblemCode = "not_found"
+	CodeMethodNotAllowed   ProblemCode = "method_not_allowed"
+	CodeTimeout            ProblemCode = "timeout"
+	CodeConflict           ProblemCode = "conflict"
+	CodePreconditionFailed ProblemCode = "precondition_failed"
+	CodeBodyTooLarge       ProblemCode = "body_too_large"
+	CodeUnprocessable      ProblemCode = "unprocessable"
+	CodeInternal           ProblemCode = "internal"
+	CodeMesosFailed        ProblemCode = "mesos_failed"
+	CodeUnavailable        ProblemCode = "unavailable"
+	CodeOther              ProblemCode = "other"
+)
+
+// Codes that say more than the HTTP status. Problem.Name has the name that a
+// code is about: of the job, the parameter, the program.
+const (
+	// CodeLeaderElsewhere: a standby redirects the request to the leader.
+	CodeLeaderElsewhere      ProblemCode = "leader_elsewhere"
+	CodeUnknownParameter     ProblemCode = "unknown_parameter"
+	CodeJobNotFound          ProblemCode = "job_not_found"
+	CodeTaskNotFound         ProblemCode = "task_not_found"
+	CodeScheduleNotFound     ProblemCode = "schedule_not_found"
+	CodeAgentNotFound        ProblemCode = "agent_not_found"
+	CodeRoleNotFound         ProblemCode = "role_not_found"
+	CodeLogNotFound          ProblemCode = "log_not_found"
+	CodeTaskNotRunning       ProblemCode = "task_not_running"
+	CodeExecDisabled         ProblemCode = "exec_disabled"
+	CodeTooManySessions      ProblemCode = "too_many_sessions"
+	CodeJobExists            ProblemCode = "job_exists"
+	CodeScheduleExists       ProblemCode = "schedule_exists"
+	CodeIdempotencyKeyReused ProblemCode = "idempotency_key_reused"
+	// These four are reasons why a container does not start a program.
+	CodeProgramNotFound     ProblemCode = "program_not_found"
+	CodeProgramNotPermitted ProblemCode = "program_not_permitted"
+	CodeProgramWrongFormat  ProblemCode = "program_wrong_format"
+	CodeProgramIsDirectory  ProblemCode = "program_is_directory"
+)
+
+// codeOfStatus returns the code of problems for which no other is set.
+func codeOfStatus(status int) ProblemCode {
+	code, ok := map[int]ProblemCode{
+		http.StatusTemporaryRedirect:     CodeLeaderElsewhere,
+		http.StatusBadRequest:            CodeInvalidRequest,
+		http.StatusUnauthorized:          CodeUnauthenticated,
+		http.StatusForbidden:             CodeForbidden,
+		http.StatusNotFound:              CodeNotFound,
+		http.StatusMethodNotAllowed:      CodeMethodNotAllowed,
+		http.StatusRequestTimeout:        CodeTimeout,
+		http.StatusConflict:              CodeConflict,
+		http.StatusPreconditionFailed:    CodePreconditionFailed,
+		http.StatusRequestEntityTooLarge: CodeBodyTooLarge,
+		http.StatusUnprocessableEntity:   CodeUnprocessable,
+		http.StatusInternalServerError:   CodeInternal,
+		http.StatusBadGateway:            CodeMesosFailed,
+		http.StatusServiceUnavailable:    CodeUnavailable,
+	}[status]
+	if !ok {
+		return CodeOther
+	}
+	return code
+}
+
+// WithCode sets the code of p, and the name that the code is about.
+func (p *Problem) WithCode(code ProblemCode, name string) *Problem {
+	p.Code, p.Name = code, name
+	return p
+}
+
+// startErrorPattern matches how Go, runc and the agent report that a program
+// does not start: the program, then the reason.
+var startErrorPattern = regexp.MustCompile(`(?:exec:?|start) "?([^\s":]+)"?: (no such.*|exec.*|permission denied|is a directory)`)
+
+// classifyStartError sets the code of an agent's problem that reports that the
+// program does not start. It leaves other errors as they are: a reason may also
+// be about another file.
+func classifyStartError(program string, err error) error {
+	var p *Problem
+	if !errors.As(err, &p) || p.Status == http.StatusNotFound {
+		return err
+	}
+	found := startErrorPattern.FindStringSubmatch(p.Detail)
+	if found == nil || path.Base(found[1]) != path.Base(program) {
+		return err
+	}
+	for _, reason := range []struct {
+		text string
+		code ProblemCode
+	}{
+		{"no such program", CodeProgramNotFound},
+		{"executable file not found", CodeProgramNotFound},
+		{"no such file or directory", CodeProgramNotFound},
+		{"permission denied", CodeProgramNotPermitted},
+		{"exec format error", CodeProgramWrongFormat},
+		{"is a directory", CodeProgramIsDirectory},
+	} {
+		if strings.HasPrefix(found[2], reason.text) {
+			return p.WithCode(reason.code, program)
+		}
+	}
+	return err
+}

@@ -1,0 +1,50 @@
+package api
+
+import (
+	"errors"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The constants and the enum of openapi.yaml are the same codes.
+func TestOpenAPIHasAllProblemCodes(t *testing.T) {
+	source, err := os.ReadFile("problem_code.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var codes []string
+	for _, m := range regexp.MustCompile(`ProblemCode = "([a-z_]+)"`).FindAllStringSubmatch(string(source), -1) {
+		codes = append(codes, m[1])
+	}
+	_, rest, _ := strings.Cut(string(openAPIDocument), "\n    ProblemCode:\n")
+	_, rest, _ = strings.Cut(rest, "enum: [")
+	list, _, _ := strings.Cut(rest, "]")
+	documented := strings.Split(strings.ReplaceAll(list, `"`, ""), ", ")
+	if len(codes) < 20 || !slices.Equal(codes, documented) {
+		t.Errorf("constants %q, documented %q", codes, documented)
+	}
+}
+
+// A start error gets a code if it is about the program itself.
+func TestClassifyStartError(t *testing.T) {
+	for detail, want := range map[string]ProblemCode{
+		"launch container: start x: no such program in /usr/bin":     CodeProgramNotFound,
+		`exec: "x": executable file not found in $PATH: unknown`:     CodeProgramNotFound,
+		"start x: fork/exec x: permission denied":                    CodeProgramNotPermitted,
+		"start x: fork/exec x: exec format error":                    CodeProgramWrongFormat,
+		"start x: fork/exec /bin/x: is a directory":                  CodeProgramIsDirectory,
+		"dial unix /var/run/docker.sock: connect: permission denied": CodeMesosFailed,
+		"exec failed: chdir to cwd (/y): no such file or directory":  CodeMesosFailed,
+		"start y: fork/exec y: no such file or directory":            CodeMesosFailed,
+		"start x: fork/exec x: resource temporarily unavailable":     CodeMesosFailed,
+	} {
+		err := classifyStartError("/bin/x", NewProblemf(502, "%s", detail))
+		var p *Problem
+		if !errors.As(err, &p) || p.Code != want {
+			t.Errorf("%s: got %v, want %s", detail, p.Code, want)
+		}
+	}
+}
