@@ -62,7 +62,7 @@ func (c *ExtensionHandle) DescribeScheduler(ctx context.Context) (url, framework
 func (c *ExtensionHandle) SubmitJobs(ctx context.Context, specs ...job.Spec) error {
 	return c.leader.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
 		for i := range specs {
-			if err := st.Admit(&specs[i]); err != nil {
+			if err := st.AdmitCompleted(&specs[i]); err != nil {
 				return err
 			}
 		}
@@ -106,7 +106,7 @@ func (c *ExtensionHandle) EndBackoff(ctx context.Context, ids []string) error {
 func (c *ExtensionHandle) CheckAdmission(ctx context.Context, specs ...job.Spec) error {
 	return c.leader.runInLoop(ctx, nil, func(st *sched.State) error {
 		for i := range specs {
-			if err := st.Admit(&specs[i]); err != nil && !errors.As(err, new(*sched.JobNotEndedError)) && !errors.As(err, new(*sched.TooManyTasksError)) {
+			if err := st.AdmitCompleted(&specs[i]); err != nil && !errors.As(err, new(*sched.JobNotEndedError)) && !errors.As(err, new(*sched.TooManyTasksError)) {
 				return api.NewProblemf(admissionStatus(err), "%w", err)
 			}
 		}

@@ -186,7 +186,7 @@ func (b *leaderBackend) AddSchedule(ctx context.Context, spec job.Spec) (view ap
 func (b *leaderBackend) checkSchedule(st *sched.State, e *cron.ScheduleEntry, put sched.PutDocument) error {
 	run := e.Spec
 	run.Schedule = nil
-	if err := st.Admit(&run); err != nil && !errors.As(err, new(*sched.TooManyTasksError)) {
+	if err := st.AdmitCompleted(&run); err != nil && !errors.As(err, new(*sched.TooManyTasksError)) {
 		return api.NewProblemf(admissionStatus(err), "%v", err)
 	}
 	count, size := countSchedules(st)

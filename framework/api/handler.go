@@ -126,10 +126,6 @@ func (s *apiServer) handleSubmitJob(w http.ResponseWriter, r *http.Request) erro
 	if err != nil {
 		return err
 	}
-	spec.SetDefaults()
-	if err := spec.Validate(); err != nil {
-		return NewProblemf(http.StatusUnprocessableEntity, "%v", err)
-	}
 	spec.Owner = GrantOf(r.Context()).UserName()
 	note := AuditNoteOf(r.Context())
 	note.Job, note.Role = spec.Name, spec.Role

@@ -21,17 +21,22 @@ func isJobFile(r *http.Request) bool {
 	return err == nil && slices.Contains(yamlMediaTypes, kind)
 }
 
-// readSpec reads a job: a job file, or a Spec in JSON. The body comes with it,
-// as it was sent.
+// readSpec reads and completes a job: a job file, or a Spec in JSON. It also returns
+// the body as it was sent. The job needs no further validation.
 func readSpec(w http.ResponseWriter, r *http.Request) (spec job.Spec, body []byte, err error) {
 	var read bytes.Buffer
 	r.Body = io.NopCloser(io.TeeReader(r.Body, &read))
 	if isJobFile(r) {
 		spec, err = readJobFile(w, r)
-	} else {
-		err = hintAtYAML(readJSON(w, r, &spec))
+		return spec, read.Bytes(), err
 	}
-	return spec, read.Bytes(), err
+	if err := readJSON(w, r, &spec); err != nil {
+		return spec, nil, hintAtYAML(err)
+	}
+	if err := spec.Complete(); err != nil {
+		return spec, nil, NewProblemf(http.StatusUnprocessableEntity, "%v", err)
+	}
+	return spec, read.Bytes(), nil
 }
 
 func readJobFile(w http.ResponseWriter, r *http.Request) (job.Spec, error) {

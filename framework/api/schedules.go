@@ -47,10 +47,6 @@ func (s *apiServer) handleAddSchedule(w http.ResponseWriter, r *http.Request) er
 	if err != nil {
 		return err
 	}
-	spec.SetDefaults()
-	if err := spec.Validate(); err != nil {
-		return NewProblemf(http.StatusUnprocessableEntity, "%v", err)
-	}
 	if spec.Schedule == nil {
 		return NewProblemf(http.StatusUnprocessableEntity, "schedule: say when, for example {\"cron\": \"0 3 * * *\"}; what runs once is a job, for /v1/jobs")
 	}

@@ -125,15 +125,20 @@ func (s *State) recordTransition(now time.Time, t *job.Task) {
 // Admit says what is in the way of a job; nil if it may be submitted.
 // It is for the caller of Submit, which ignores a job that may not.
 func (s *State) Admit(spec *job.Spec) error {
-	return s.AdmitBy(spec, func(string) bool { return true })
-}
-
-// AdmitBy is Admit for somebody who sees the jobs of some roles: the others
-// are not there to wait for.
-func (s *State) AdmitBy(spec *job.Spec, sees func(role string) bool) error {
 	if err := spec.Validate(); err != nil {
 		return err
 	}
+	return s.AdmitCompleted(spec)
+}
+
+// AdmitCompleted is Admit for a job that job.Spec.Complete has accepted.
+func (s *State) AdmitCompleted(spec *job.Spec) error {
+	return s.AdmitBy(spec, func(string) bool { return true })
+}
+
+// AdmitBy is AdmitCompleted for a user who sees only the jobs of some roles. A job
+// cannot depend on jobs that its user does not see.
+func (s *State) AdmitBy(spec *job.Spec, sees func(role string) bool) error {
 	if j, ok := s.jobs[spec.Name]; ok && !j.IsTerminal() {
 		return &JobNotEndedError{Name: spec.Name, State: j.State()}
 	}
@@ -173,7 +178,7 @@ func (e *JobNotEndedError) Error() string {
 }
 
 func (s *State) submitJob(now time.Time, spec job.Spec) {
-	if s.Admit(&spec) != nil {
+	if s.AdmitCompleted(&spec) != nil {
 		return
 	}
 	// Task ids hold the time of submission, and the queue is in its order: it

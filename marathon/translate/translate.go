@@ -52,8 +52,7 @@ func JobSpec(app *marathon.App, s marathon.ParseSettings) (job.Spec, error) {
 	if spec.Constraints, err = placementConstraints(app, s); err != nil {
 		return job.Spec{}, fmt.Errorf("translate %s: %w", app.ID, err)
 	}
-	spec.SetDefaults()
-	if err := spec.Validate(); err != nil {
+	if err := spec.Complete(); err != nil {
 		return job.Spec{}, fmt.Errorf("translate %s: %w", app.ID, err)
 	}
 	return spec, nil
